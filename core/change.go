@@ -1,0 +1,242 @@
+package core
+
+import (
+	"errors"
+	"strings"
+	"time"
+)
+
+// Change is one write to the metadata: data, never a closure, so that it can be recorded in a block and replayed. The set is
+// closed (see the types below). Ids and times are in it before Apply sees it; the batch writer stamps it when its place in
+// the order is known.
+type Change interface {
+	// Stamp returns the part that all changes share.
+	Stamp() *Stamp
+	kind() changeKind
+}
+
+// Stamp is a change's place in the order of all changes.
+type Stamp struct {
+	Seq Seq
+}
+
+// Stamp returns s itself; embedding Stamp makes a struct a Change.
+func (s *Stamp) Stamp() *Stamp { return s }
+
+// changeKind is a change's number in its binary form. Numbers are never reused.
+type changeKind uint8
+
+const (
+	kindPutBucket      changeKind = 1
+	kindDeleteBucket   changeKind = 2
+	kindPutObject      changeKind = 3
+	kindDeleteObject   changeKind = 4
+	kindCreateUpload   changeKind = 5
+	kindPutPart        changeKind = 6
+	kindCompleteUpload changeKind = 7
+	kindAbortUpload    changeKind = 8
+	kindPutRecord      changeKind = 9
+	kindSetFloor       changeKind = 10
+	kindVoid           changeKind = 11
+)
+
+// Precondition is what the caller demands of the key's current version, checked in Apply. The zero value demands nothing.
+// ETags are without quotes; "*" stands for any version.
+type Precondition struct {
+	Match     []string // one of them must be the current version's; none there: NoSuchKey
+	NoneMatch []string // none of them may be the current version's
+	Seq       Seq      // the current version must be this one, else Conflict; 0: any
+}
+
+// Check holds p against the current version; cur is nil, or a delete marker, where the key has none.
+func (p *Precondition) Check(cur *ObjectInfo) error {
+	exists := cur != nil && !cur.Marker
+	if p.Seq != 0 && (cur == nil || cur.Seq != p.Seq) {
+		return E("core.Precondition", Conflict, nil)
+	}
+	if len(p.Match) > 0 {
+		if !exists {
+			return E("core.Precondition", NoSuchKey, errors.New("If-Match on a key that does not exist"))
+		}
+		if !matchETag(p.Match, cur.ETag) {
+			return E("core.Precondition", PreconditionFailed, errors.New("If-Match"))
+		}
+	}
+	if len(p.NoneMatch) > 0 && exists && matchETag(p.NoneMatch, cur.ETag) {
+		return E("core.Precondition", PreconditionFailed, errors.New("If-None-Match"))
+	}
+	return nil
+}
+
+// IsZero says whether p demands nothing.
+func (p *Precondition) IsZero() bool { return len(p.Match) == 0 && len(p.NoneMatch) == 0 && p.Seq == 0 }
+
+func matchETag(list []string, etag string) bool {
+	for _, m := range list {
+		if m == "*" || m == etag {
+			return true
+		}
+	}
+	return false
+}
+
+// PutBucket creates a bucket (Info.ID 0: its ID becomes the change's sequence; a bucket of that name: BucketExists), or
+// replaces the bucket of Info.ID, which must exist under Info.Name.
+type PutBucket struct {
+	Stamp
+	Info BucketInfo
+}
+
+// DeleteBucket removes an empty bucket; one with versions, delete markers or uploads is BucketNotEmpty. Its records
+// (see BucketRecordKind) go with it.
+type DeleteBucket struct {
+	Stamp
+	Bucket BucketID
+}
+
+// PutObject writes a version. What it does to older versions is the bucket's versioning state's to say: off: the new version
+// is the null version and takes the place of the old one; enabled: it is a version of its own; suspended: it is the null
+// version and takes the place of an older null version. Object.Seq and Null are set by Apply.
+//
+// Segments whose Info is nil, or a List, refer to content that is there: a copy. Then Source names the version that
+// they were read from; Conflict where it is not there any more.
+type PutObject struct {
+	Stamp
+	Object ObjectInfo
+	If     Precondition
+	Source *Source
+}
+
+// Source is the version that a copy was computed from. Version is that version's sequence.
+type Source struct {
+	Bucket BucketID
+	Key    string
+	Seq    Seq
+}
+
+// DeleteObject removes a version for good (Version), or the current one in the way of the bucket's versioning state (Current):
+// off: removed; enabled: a delete marker is written; suspended: the null version is replaced by a null delete marker.
+// Deleting what does not exist succeeds, as S3 has it. Modified is the time of the marker.
+type DeleteObject struct {
+	Stamp
+	Bucket   BucketID
+	Key      string
+	Version  Version
+	If       Precondition
+	Modified time.Time
+	Owner    string
+}
+
+// CreateUpload begins a multipart upload; its ID becomes the change's sequence.
+type CreateUpload struct {
+	Stamp
+	Upload UploadInfo
+}
+
+// PutPart writes a part of an upload (NoSuchUpload where it ended) and takes the place of an older one of that number. Source as
+// in PutObject, for a part that is a copy. Part.Seq is set by Apply.
+type PutPart struct {
+	Stamp
+	Bucket BucketID
+	Key    string
+	Upload UploadID
+	Part   PartInfo
+	Source *Source
+}
+
+// PartRef is a part that a Complete was computed from.
+type PartRef struct {
+	Number int
+	Seq    Seq
+}
+
+// CompleteUpload makes an object of an upload's parts. Parts are those it consists of, by ascending number; each must still be
+// the one of that Seq, else Conflict (InvalidPart where it is not there). Parts of the upload that are not named are
+// let go of. Object carries what was computed from the parts (Size, ETag, Sums, Parts, Index); its content becomes the list of
+// the upload's number.
+type CompleteUpload struct {
+	Stamp
+	Upload UploadID
+	Parts  []PartRef
+	Object ObjectInfo
+	If     Precondition
+}
+
+// AbortUpload lets go of an upload and its parts; NoSuchUpload where it ended.
+type AbortUpload struct {
+	Stamp
+	Bucket BucketID
+	Key    string
+	Upload UploadID
+}
+
+// PutRecord writes a record, or removes it where Record.Value is nil. Expect, where set, is the value that must be there
+// (empty: none), else Conflict.
+type PutRecord struct {
+	Stamp
+	Record    Record
+	HasExpect bool
+	Expect    []byte
+}
+
+// SetFloor moves State.Floor: the batch writer's note that it writes records to a later block from now on.
+type SetFloor struct {
+	Stamp
+	Floor BlockID
+}
+
+// Void says that the changes From..To, which are recorded in a block, were reported as failed and never applied: replay leaves
+// them out. For Apply it does nothing.
+type Void struct {
+	Stamp
+	From, To Seq
+}
+
+func (*PutBucket) kind() changeKind      { return kindPutBucket }
+func (*DeleteBucket) kind() changeKind   { return kindDeleteBucket }
+func (*PutObject) kind() changeKind      { return kindPutObject }
+func (*DeleteObject) kind() changeKind   { return kindDeleteObject }
+func (*CreateUpload) kind() changeKind   { return kindCreateUpload }
+func (*PutPart) kind() changeKind        { return kindPutPart }
+func (*CompleteUpload) kind() changeKind { return kindCompleteUpload }
+func (*AbortUpload) kind() changeKind    { return kindAbortUpload }
+func (*PutRecord) kind() changeKind      { return kindPutRecord }
+func (*SetFloor) kind() changeKind       { return kindSetFloor }
+func (*Void) kind() changeKind           { return kindVoid }
+
+// Result is the outcome of one change.
+type Result struct {
+	Err     error   // the check that it failed; nil: written
+	Skipped bool    // it had been applied before
+	Seq     Seq     // the change's sequence: the ID of a bucket or upload it created
+	Version Version // PutObject, CompleteUpload: the version written; DeleteObject: the version or marker removed or written; Current where there was nothing to do
+	Marker  bool    // DeleteObject: Version is a delete marker
+}
+
+// CommonPrefix returns the prefix that key is rolled up to in a listing of prefix and delimiter, and whether it is rolled up
+// at all.
+func CommonPrefix(key, prefix, delimiter string) (string, bool) {
+	if delimiter == "" || !strings.HasPrefix(key, prefix) {
+		return "", false
+	}
+	i := strings.Index(key[len(prefix):], delimiter)
+	if i < 0 {
+		return "", false
+	}
+	return key[:len(prefix)+i+len(delimiter)], true
+}
+
+// Successor returns the smallest key above every key that begins with prefix, or "" where there is none.
+func Successor(prefix string) string {
+	b := []byte(prefix)
+	for i := len(b) - 1; i >= 0; i-- {
+		if b[i] != 0xff {
+			b[i]++
+			return string(b[:i+1])
+		}
+	}
+	return ""
+}
+
+// BucketRecordKind returns the kind under which the documents of a bucket are kept; DeleteBucket removes them.
+func BucketRecordKind(id BucketID) string { return "bucket/" + Version(id).String() }
