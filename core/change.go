@@ -10,8 +10,8 @@ import (
 // closed (see the types below). Ids and times are in it before Apply sees it; the batch writer stamps it when its place in
 // the order is known.
 type Change interface {
-	// Stamp returns the part that all changes share.
-	Stamp() *Stamp
+	// Place returns the part that all changes share: their place in the order.
+	Place() *Stamp
 	kind() changeKind
 }
 
@@ -20,8 +20,8 @@ type Stamp struct {
 	Seq Seq
 }
 
-// Stamp returns s itself; embedding Stamp makes a struct a Change.
-func (s *Stamp) Stamp() *Stamp { return s }
+// Place returns s itself, for the changes that embed it.
+func (s *Stamp) Place() *Stamp { return s }
 
 // changeKind is a change's number in its binary form. Numbers are never reused.
 type changeKind uint8

@@ -1,0 +1,307 @@
+package core
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"orcas/internal/checksum"
+)
+
+func appendObject(b []byte, o *ObjectInfo, infos bool) []byte {
+	b, f := beginFields(b)
+	b = appendTime(b, o.Modified)
+	f.next(o.Null)
+	f.next(o.Marker)
+	if f.next(o.Size != 0) {
+		b = binary.AppendUvarint(b, uint64(o.Size))
+	}
+	if f.next(o.ETag != "") {
+		b = appendETag(b, o.ETag)
+	}
+	if f.next(len(o.Sums) > 0) {
+		b = AppendSums(b, o.Sums)
+	}
+	if f.next(len(o.Attrs) > 0) {
+		b = appendAttrs(b, o.Attrs)
+	}
+	if f.next(len(o.Tags) > 0) {
+		b = appendAttrs(b, o.Tags)
+	}
+	if f.next(o.Owner != "") {
+		b = appendString(b, o.Owner)
+	}
+	if f.next(o.Lock != Lock{}) {
+		b = appendLock(b, o.Lock)
+	}
+	if f.next(len(o.Segments) > 0) {
+		b = appendSegments(b, o.Segments, infos)
+	}
+	if f.next(o.List != 0) {
+		b = binary.AppendUvarint(b, uint64(o.List))
+	}
+	if f.next(o.Parts != 0) {
+		b = binary.AppendUvarint(b, uint64(o.Parts))
+	}
+	if f.next(len(o.Index) > 0) {
+		b = binary.AppendUvarint(b, uint64(len(o.Index)))
+		for _, at := range o.Index {
+			b = binary.AppendUvarint(b, uint64(at))
+		}
+	}
+	return f.end(b)
+}
+
+func (d *decoder) object(o *ObjectInfo, infos bool) {
+	f := d.fields(13)
+	o.Modified = d.time()
+	o.Null = f.next()
+	o.Marker = f.next()
+	if f.next() {
+		o.Size = d.int()
+	}
+	if f.next() {
+		o.ETag = d.etag()
+	}
+	if f.next() {
+		o.Sums = d.sums()
+	}
+	if f.next() {
+		o.Attrs = d.attrs()
+	}
+	if f.next() {
+		o.Tags = d.attrs()
+	}
+	if f.next() {
+		o.Owner = d.string()
+	}
+	if f.next() {
+		o.Lock = d.lock()
+	}
+	if f.next() {
+		o.Segments = d.segments(infos)
+	}
+	if f.next() {
+		o.List = UploadID(d.uint())
+	}
+	if f.next() {
+		o.Parts = int(d.int())
+	}
+	if f.next() {
+		o.Index = make([]int64, d.count(1))
+		for i := range o.Index {
+			o.Index[i] = d.int()
+		}
+	}
+}
+
+// AppendObject appends everything of o but Bucket, Key, Seq, Latest and its segments' Info.
+func AppendObject(b []byte, o *ObjectInfo) []byte { return appendObject(b, o, false) }
+
+// DecodeObject sets what AppendObject wrote; o's other fields stay.
+func DecodeObject(b []byte, o *ObjectInfo) error {
+	d := decoder{b: b}
+	d.object(o, false)
+	return d.done()
+}
+
+func appendPart(b []byte, p *PartInfo, infos bool) []byte {
+	b, f := beginFields(b)
+	b = appendETag(appendTime(b, p.Modified), p.ETag)
+	if f.next(p.Size != 0) {
+		b = binary.AppendUvarint(b, uint64(p.Size))
+	}
+	if f.next(len(p.Sums) > 0) {
+		b = AppendSums(b, p.Sums)
+	}
+	if f.next(len(p.Segments) > 0) {
+		b = appendSegments(b, p.Segments, infos)
+	}
+	return f.end(b)
+}
+
+func (d *decoder) part(p *PartInfo, infos bool) {
+	f := d.fields(3)
+	p.Modified, p.ETag = d.time(), d.etag()
+	if f.next() {
+		p.Size = d.int()
+	}
+	if f.next() {
+		p.Sums = d.sums()
+	}
+	if f.next() {
+		p.Segments = d.segments(infos)
+	}
+}
+
+// AppendPart appends everything of p but Number, Seq and its segments' Info.
+func AppendPart(b []byte, p *PartInfo) []byte { return appendPart(b, p, false) }
+
+// DecodePart sets what AppendPart wrote; p's other fields stay.
+func DecodePart(b []byte, p *PartInfo) error {
+	d := decoder{b: b}
+	d.part(p, false)
+	return d.done()
+}
+
+// AppendUpload appends everything of u but ID, Bucket and Key.
+func AppendUpload(b []byte, u *UploadInfo) []byte {
+	b, f := beginFields(b)
+	b = appendTime(b, u.Initiated)
+	if f.next(u.Owner != "") {
+		b = appendString(b, u.Owner)
+	}
+	if f.next(u.Algorithm != checksum.None) {
+		b = append(b, byte(u.Algorithm))
+	}
+	f.next(u.Composite)
+	if f.next(len(u.Attrs) > 0) {
+		b = appendAttrs(b, u.Attrs)
+	}
+	if f.next(len(u.Tags) > 0) {
+		b = appendAttrs(b, u.Tags)
+	}
+	if f.next(u.Lock != Lock{}) {
+		b = appendLock(b, u.Lock)
+	}
+	return f.end(b)
+}
+
+func (d *decoder) upload(u *UploadInfo) {
+	f := d.fields(6)
+	u.Initiated = d.time()
+	if f.next() {
+		u.Owner = d.string()
+	}
+	if f.next() {
+		u.Algorithm = checksum.Algorithm(d.byte())
+	}
+	u.Composite = f.next()
+	if f.next() {
+		u.Attrs = d.attrs()
+	}
+	if f.next() {
+		u.Tags = d.attrs()
+	}
+	if f.next() {
+		u.Lock = d.lock()
+	}
+}
+
+// DecodeUpload sets what AppendUpload wrote; u's other fields stay.
+func DecodeUpload(b []byte, u *UploadInfo) error {
+	d := decoder{b: b}
+	d.upload(u)
+	return d.done()
+}
+
+// AppendBucket appends everything of i but ID and Name.
+func AppendBucket(b []byte, i *BucketInfo) []byte {
+	b, f := beginFields(b)
+	b = appendTime(b, i.Created)
+	if f.next(i.Owner != "") {
+		b = appendString(b, i.Owner)
+	}
+	if f.next(i.Region != "") {
+		b = appendString(b, i.Region)
+	}
+	if f.next(i.Versioning != VersioningOff) {
+		b = append(b, byte(i.Versioning))
+	}
+	f.next(i.ObjectLock)
+	if f.next(i.ChunkSize != 0) {
+		b = binary.AppendUvarint(b, uint64(i.ChunkSize))
+	}
+	if f.next(i.Codec != 0) {
+		b = append(b, i.Codec)
+	}
+	if f.next(i.KeyID != 0) {
+		b = binary.AppendUvarint(b, uint64(i.KeyID))
+	}
+	if f.next(len(i.Attrs) > 0) {
+		b = appendAttrs(b, i.Attrs)
+	}
+	return f.end(b)
+}
+
+func (d *decoder) bucket(i *BucketInfo) {
+	f := d.fields(8)
+	i.Created = d.time()
+	if f.next() {
+		i.Owner = d.string()
+	}
+	if f.next() {
+		i.Region = d.string()
+	}
+	if f.next() {
+		i.Versioning = Versioning(d.byte())
+	}
+	i.ObjectLock = f.next()
+	if f.next() {
+		i.ChunkSize = d.int()
+	}
+	if f.next() {
+		i.Codec = d.byte()
+	}
+	if f.next() {
+		i.KeyID = uint32(d.uint())
+	}
+	if f.next() {
+		i.Attrs = d.attrs()
+	}
+}
+
+// DecodeBucket sets what AppendBucket wrote; i's other fields stay.
+func DecodeBucket(b []byte, i *BucketInfo) error {
+	d := decoder{b: b}
+	d.bucket(i)
+	return d.done()
+}
+
+// AppendChanges appends a list of changes, sequences included: the payload of a record.
+func AppendChanges(b []byte, changes []Change) []byte {
+	b = append(b, encodingVersion)
+	b = binary.AppendUvarint(b, uint64(len(changes)))
+	var last Seq
+	for _, c := range changes {
+		b = append(b, byte(c.kind()))
+		b = binary.AppendUvarint(b, uint64(c.Place().Seq-last))
+		last = c.Place().Seq
+		// The length is not known before: leave four bytes for it.
+		at := len(b)
+		b = appendChange(append(b, 0, 0, 0, 0), c)
+		binary.LittleEndian.PutUint32(b[at:], uint32(len(b)-at-4))
+	}
+	return b
+}
+
+// DecodeChanges is the inverse of AppendChanges. A newer version or an unknown kind is Unsupported.
+func DecodeChanges(b []byte) ([]Change, error) {
+	d := decoder{b: b}
+	if v := d.byte(); d.err == nil && v != encodingVersion {
+		return nil, E("core.DecodeChanges", Unsupported, fmt.Errorf("record version %d, this program knows %d", v, encodingVersion))
+	}
+	changes := make([]Change, 0, d.count(6))
+	var last Seq
+	for range cap(changes) {
+		kind := changeKind(d.byte())
+		last += Seq(d.uint())
+		length := d.raw(4)
+		if length == nil {
+			break
+		}
+		body := decoder{b: d.raw(int(binary.LittleEndian.Uint32(length)))}
+		if d.err != nil {
+			break
+		}
+		c := body.change(kind)
+		if err := body.done(); err != nil {
+			return nil, err
+		}
+		c.Place().Seq = last
+		changes = append(changes, c)
+	}
+	return changes, d.done()
+}
+
+var errNewerKind = errors.New("a change of a newer version")
