@@ -1,0 +1,194 @@
+package frame_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/zeebo/xxh3"
+
+	"orcas/core/frame"
+)
+
+var block = [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
+
+// sample returns a header and a whole frame of n bytes of content.
+func sample(n int) (frame.Header, []byte) {
+	h := frame.Header{
+		Type: frame.Data, Codec: 3, Last: true, Block: block, Offset: 64,
+		ID: 1<<63 + 5, Index: 7, KeyID: 9, Plain: uint32(n),
+	}
+	b := make([]byte, frame.HeaderSize+n)
+	_, _ = rand.NewChaCha8([32]byte{byte(n)}).Read(b[frame.HeaderSize:])
+	frame.Encode(b, &h, b[frame.HeaderSize:])
+	return h, b
+}
+
+// accepts says whether b passes as the frame at its place.
+func accepts(b []byte) bool {
+	h, err := frame.Decode(b, block, 64)
+	return err == nil && h.End() == 64+int64(len(b)) && h.Verify(b[frame.HeaderSize:]) == nil
+}
+
+func TestFrameComesBackAsItWent(t *testing.T) {
+	for _, n := range []int{0, 1, 80, 4096, frame.MaxPlain} {
+		want, b := sample(n)
+		got, err := frame.Decode(b, block, 64)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		require.EqualValues(t, n, got.Stored)
+		require.NoError(t, got.Verify(b[frame.HeaderSize:]))
+	}
+}
+
+func TestEveryBitOfAFrameIsGuarded(t *testing.T) {
+	_, b := sample(600)
+	require.True(t, accepts(b))
+	for i := range len(b) * 8 {
+		b[i/8] ^= 1 << (i % 8)
+		require.False(t, accepts(b), "bit %d", i)
+		b[i/8] ^= 1 << (i % 8)
+	}
+	require.True(t, accepts(b))
+}
+
+func TestEveryLengthIsGuarded(t *testing.T) {
+	h, b := sample(100)
+	for n := range b {
+		require.False(t, accepts(b[:n]))
+	}
+	require.ErrorIs(t, h.Verify(append(b[frame.HeaderSize:], 0)), frame.ErrDamaged)
+}
+
+func TestDecodeTellsWhatIsWrong(t *testing.T) {
+	_, b := sample(10)
+	other := block
+	other[15]++
+	_, err := frame.Decode(b, other, 64)
+	require.ErrorIs(t, err, frame.ErrNotFrame, "a frame of another block")
+	_, err = frame.Decode(b, block, 65)
+	require.ErrorIs(t, err, frame.ErrNotFrame, "a frame of another place")
+	_, err = frame.Decode(make([]byte, 80), block, 64)
+	require.ErrorIs(t, err, frame.ErrNotFrame, "the preallocated tail")
+	_, err = frame.Decode(b[:79], block, 64)
+	require.ErrorIs(t, err, frame.ErrNotFrame)
+
+	for _, c := range []struct {
+		at   int
+		to   byte
+		want error
+	}{{4, 2, frame.ErrVersion}, {5, 3, frame.ErrVersion}, {7, 2, frame.ErrVersion}, {48, 1, frame.ErrDamaged}, {52, 1, frame.ErrDamaged}} {
+		_, d := sample(10)
+		d[c.at] = c.to
+		_, err = frame.Decode(d, block, 64)
+		require.ErrorIs(t, err, frame.ErrDamaged, "the checksum comes first")
+		binary.BigEndian.PutUint64(d[72:], xxh3.Hash(d[:72]))
+		_, err = frame.Decode(d, block, 64)
+		require.ErrorIs(t, err, c.want, "byte %d", c.at)
+	}
+}
+
+func TestMovedFrameKeepsItsPayload(t *testing.T) {
+	h, b := sample(500)
+	h.Block[0]++
+	h.Offset = 1 << 40
+	frame.PutHeader(b, &h)
+	got, err := frame.Decode(b, h.Block, 1<<40)
+	require.NoError(t, err)
+	require.NoError(t, got.Verify(b[frame.HeaderSize:]))
+	require.False(t, accepts(b), "it is no longer a frame of its old place")
+}
+
+func TestOversizedFramesAreRefused(t *testing.T) {
+	dst := make([]byte, frame.HeaderSize)
+	require.Panics(t, func() { frame.Encode(dst, &frame.Header{}, make([]byte, frame.MaxStored+1)) })
+	require.Panics(t, func() { frame.PutHeader(dst, &frame.Header{Plain: frame.MaxPlain + 1}) })
+}
+
+func TestBlockHeader(t *testing.T) {
+	b := bytes.Repeat([]byte{0xff}, frame.BlockHeaderSize)
+	frame.EncodeBlockHeader(b, block, 2)
+	id, kind, err := frame.DecodeBlockHeader(b)
+	require.NoError(t, err)
+	require.Equal(t, block, id)
+	require.EqualValues(t, 2, kind)
+	for i := range len(b) * 8 {
+		b[i/8] ^= 1 << (i % 8)
+		_, _, err := frame.DecodeBlockHeader(b)
+		require.Error(t, err, "bit %d", i)
+		b[i/8] ^= 1 << (i % 8)
+	}
+	_, _, err = frame.DecodeBlockHeader(b[:63])
+	require.ErrorIs(t, err, frame.ErrNotFrame)
+	b[8] = 2
+	_, _, err = frame.DecodeBlockHeader(b)
+	require.ErrorIs(t, err, frame.ErrDamaged)
+	binary.BigEndian.PutUint64(b[56:], xxh3.Hash(b[:56]))
+	_, _, err = frame.DecodeBlockHeader(b)
+	require.ErrorIs(t, err, frame.ErrVersion)
+}
+
+func TestNothingIsAllocated(t *testing.T) {
+	h, b := sample(4096)
+	require.Zero(t, testing.AllocsPerRun(100, func() { frame.Encode(b, &h, b[frame.HeaderSize:]) }))
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		got, err := frame.Decode(b, block, 64)
+		if err != nil || got.Verify(b[frame.HeaderSize:]) != nil {
+			t.Error("damaged")
+		}
+	}))
+}
+
+func FuzzDecode(f *testing.F) {
+	_, b := sample(20)
+	f.Add(b)
+	f.Add(b[:frame.HeaderSize])
+	f.Add(make([]byte, 100))
+	f.Add(bytes.Repeat([]byte("ORCf"), 30))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, err := frame.Decode(b, block, 64)
+		if err != nil {
+			require.Zero(t, h)
+			return
+		}
+		again := make([]byte, frame.HeaderSize)
+		frame.PutHeader(again, &h)
+		require.Equal(t, b[:frame.HeaderSize], again, "a header that passes has one form")
+		if payload := b[frame.HeaderSize:]; h.Verify(payload) == nil {
+			frame.Encode(again, &h, payload)
+			require.Equal(t, b[:frame.HeaderSize], again)
+		}
+	})
+}
+
+func BenchmarkEncode(b *testing.B) {
+	bench(b, func(h *frame.Header, f []byte) { frame.Encode(f, h, f[80:]) })
+}
+
+func BenchmarkDecodeVerify(b *testing.B) {
+	bench(b, func(_ *frame.Header, f []byte) {
+		h, err := frame.Decode(f, block, 64)
+		if err != nil || h.Verify(f[80:]) != nil {
+			b.Fatal("damaged")
+		}
+	})
+}
+
+func bench(b *testing.B, do func(*frame.Header, []byte)) {
+	for _, n := range []int{1 << 10, 4 << 10, 64 << 10, frame.MaxPlain} {
+		b.Run(byteSize(n), func(b *testing.B) {
+			h, f := sample(n)
+			b.SetBytes(int64(n))
+			b.ReportAllocs()
+			for b.Loop() {
+				do(&h, f)
+			}
+		})
+	}
+}
+
+func byteSize(n int) string {
+	return map[int]string{1 << 10: "1KiB", 4 << 10: "4KiB", 64 << 10: "64KiB", frame.MaxPlain: "256KiB"}[n]
+}
