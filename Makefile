@@ -1,0 +1,76 @@
+# What a person or CI does with ORCAS. `make` alone prints the list. Go, make and Python 3 have to be there; whatever else a
+# target needs, it gets by itself.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help run build test check race bench fuzz e2e clean cc
+
+export CGO_ENABLED := 1
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+FUZZTIME    ?= 20s
+BENCHTIME   ?= 1s
+DATA        ?= data
+PACKAGES    ?= ./...
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: build ## build the server and start it with its data in ./data
+	@exec bin/orcas server --data "$(DATA)"
+
+build: cc ## build bin/orcas
+	go build -trimpath -ldflags '-s -w' -o bin/orcas ./cmd/orcas
+
+test: cc ## run every Go test
+	go test -timeout 15m $(PACKAGES)
+
+check: cc ## check format, vet, staticcheck and the floors of the packages
+	@unformatted=$$(find . -name '*.go' -not -path './.*' -exec gofmt -l {} +); \
+	if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	go run $(STATICCHECK) ./...
+	go test ./internal/layers
+
+race: cc ## run every Go test under the race detector, at the smaller counts of -short
+	go test -race -short -timeout 30m $(PACKAGES)
+
+bench: cc ## run every Go benchmark, with allocations (BENCHTIME=1s)
+	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -timeout 60m $(PACKAGES)
+
+fuzz: cc ## fuzz every parser of outside bytes for FUZZTIME=20s each
+	@for pkg in $$(go list $(PACKAGES)); do \
+		for name in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "== $$pkg $$name"; \
+			go test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) $$pkg; \
+		done; \
+	done
+
+e2e: build .venv/ready ## drive the built server with aws-cli and boto3
+	.venv/bin/python -m pytest -q -ra --durations=10 e2e
+
+clean: ## remove what the other targets made, but not ./data
+	rm -rf bin .venv
+
+# SQLite is C.
+cc:
+	@if ! command -v gcc >/dev/null && ! command -v cc >/dev/null; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update -qq && apt-get install -y -qq gcc libc6-dev; \
+		else \
+			echo "a C compiler is needed to build SQLite: install gcc (Debian: apt-get install gcc libc6-dev)" >&2; exit 1; \
+		fi; \
+	fi
+
+.venv/ready: e2e/requirements.txt
+	@if ! python3 -c 'import ensurepip' 2>/dev/null; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update -qq && apt-get install -y -qq python3 python3-venv; \
+		else \
+			echo "Python 3 with venv is needed (Debian: apt-get install python3 python3-venv)" >&2; exit 1; \
+		fi; \
+	fi
+	python3 -m venv --clear .venv
+	.venv/bin/python -m pip install -q --disable-pip-version-check -r e2e/requirements.txt
+	@touch $@
