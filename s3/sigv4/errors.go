@@ -1,0 +1,42 @@
+package sigv4
+
+// Code is the code of an S3 error, as clients see it.
+type Code string
+
+// The codes of this package's errors, and the HTTP status that S3 gives them.
+const (
+	AccessDenied                      Code = "AccessDenied"                      // 403
+	AuthorizationHeaderMalformed      Code = "AuthorizationHeaderMalformed"      // 400
+	AuthorizationQueryParametersError Code = "AuthorizationQueryParametersError" // 400
+	IncompleteBody                    Code = "IncompleteBody"                    // 400
+	InvalidAccessKeyID                Code = "InvalidAccessKeyId"                // 403
+	InvalidArgument                   Code = "InvalidArgument"                   // 400
+	InvalidRequest                    Code = "InvalidRequest"                    // 400
+	InvalidURI                        Code = "InvalidURI"                        // 400
+	MalformedTrailerError             Code = "MalformedTrailerError"             // 400
+	MissingContentLength              Code = "MissingContentLength"              // 411
+	NotImplemented                    Code = "NotImplemented"                    // 501
+	RequestTimeTooSkewed              Code = "RequestTimeTooSkewed"              // 403
+	SignatureDoesNotMatch             Code = "SignatureDoesNotMatch"             // 403
+	XAmzContentSHA256Mismatch         Code = "XAmzContentSHA256Mismatch"         // 400
+)
+
+// Error is the error of this package: what is to be answered. Its message never holds a signature or a secret.
+type Error struct {
+	Code    Code
+	Message string // for the client
+	Region  string // the region that was expected, where the request named another
+	Err     error  // the cause, if any: an error of the connection
+}
+
+// Error gives code and message.
+func (e *Error) Error() string { return "sigv4: " + string(e.Code) + ": " + e.Message }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+func newError(c Code, message string) *Error { return &Error{Code: c, Message: message} }
+
+// ErrAnonymous is the error of Verify for a request that carries no credentials. Unlike with every other error, the Auth
+// that comes with it can be used, where a policy grants access to anyone.
+var ErrAnonymous error = newError(AccessDenied, "Access Denied")
