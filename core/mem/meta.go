@@ -1,0 +1,270 @@
+// Package mem keeps metadata and blocks in memory. It is for tests and for trying things out, and it is the model that
+// every other driver is compared with, so it is written to be seen to be right: maps, a sort for each listing, and copies
+// of everything that goes in or comes out. Nothing survives the process.
+package mem
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"orcas/core"
+)
+
+// Meta is a core.Meta in memory.
+type Meta struct {
+	mu          sync.RWMutex // guards everything below
+	closed      bool
+	state       core.State
+	buckets     map[core.BucketID]*bucket
+	names       map[string]core.BucketID
+	data        map[core.DataID]*core.DataInfo // what at least one segment refers to
+	lists       map[core.UploadID]*list
+	garbage     []core.Garbage // by ID
+	lastGarbage uint64
+	records     map[string]map[string][]byte // kind, key, value
+}
+
+// bucket is a bucket with what it holds.
+type bucket struct {
+	info     core.BucketInfo
+	versions map[string][]*core.ObjectInfo // by key, the oldest first; no key without versions
+	uploads  map[core.UploadID]*core.UploadInfo
+}
+
+// list is the parts of an upload in progress, of the objects that it became, or of a list in the garbage.
+type list struct {
+	parts   map[int]*core.PartInfo
+	objects int // that have it as their content; 0: in progress, or garbage
+}
+
+// NewMeta returns an empty Meta.
+func NewMeta() *Meta {
+	return &Meta{
+		state:   core.State{NextData: 1},
+		buckets: map[core.BucketID]*bucket{},
+		names:   map[string]core.BucketID{},
+		data:    map[core.DataID]*core.DataInfo{},
+		lists:   map[core.UploadID]*list{},
+		records: map[string]map[string][]byte{},
+	}
+}
+
+// SingleWriter says that nobody else writes to this store.
+func (m *Meta) SingleWriter() {}
+
+// begin locks m for reading, for as long as the caller has not called the function that it returns.
+func (m *Meta) begin(ctx context.Context, op string) (func(), error) {
+	if err := ctx.Err(); err != nil {
+		return nil, core.E(op, core.Canceled, err)
+	}
+	m.mu.RLock()
+	if m.closed {
+		m.mu.RUnlock()
+		return nil, core.E(op, core.Unavailable, errors.New("closed"))
+	}
+	return m.mu.RUnlock, nil
+}
+
+// State implements core.Meta.
+func (m *Meta) State(ctx context.Context) (core.State, error) {
+	end, err := m.begin(ctx, "mem.State")
+	if err != nil {
+		return core.State{}, err
+	}
+	defer end()
+	return m.state, nil
+}
+
+// Bucket implements core.Meta.
+func (m *Meta) Bucket(ctx context.Context, name string) (*core.BucketInfo, error) {
+	end, err := m.begin(ctx, "mem.Bucket")
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	id, ok := m.names[name]
+	if !ok {
+		return nil, core.E("mem.Bucket", core.NoSuchBucket, nil)
+	}
+	info := cloneBucket(m.buckets[id].info)
+	return &info, nil
+}
+
+// Buckets implements core.Meta.
+func (m *Meta) Buckets(ctx context.Context, prefix, after string, limit int) ([]core.BucketInfo, error) {
+	end, err := m.begin(ctx, "mem.Buckets")
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	var found []core.BucketInfo
+	for _, name := range slices.Sorted(maps.Keys(m.names)) {
+		if len(found) < limit && name > after && strings.HasPrefix(name, prefix) {
+			found = append(found, cloneBucket(m.buckets[m.names[name]].info))
+		}
+	}
+	return found, nil
+}
+
+// Object implements core.Meta.
+func (m *Meta) Object(ctx context.Context, id core.BucketID, key string, v core.Version) (*core.ObjectInfo, error) {
+	end, err := m.begin(ctx, "mem.Object")
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	b := m.buckets[id]
+	if b == nil || len(b.versions[key]) == 0 {
+		return nil, core.E("mem.Object", core.NoSuchKey, nil)
+	}
+	o := b.find(key, v)
+	if o == nil {
+		return nil, core.E("mem.Object", core.NoSuchVersion, nil)
+	}
+	found := b.read(o)
+	m.resolve(found.Segments)
+	return &found, nil
+}
+
+// find returns a version of a key, nil where there is none. The null version is found as Null only, not by its sequence.
+func (b *bucket) find(key string, v core.Version) *core.ObjectInfo {
+	if v == core.Current {
+		return b.current(key)
+	}
+	for _, o := range b.versions[key] {
+		if o.Version() == v {
+			return o
+		}
+	}
+	return nil
+}
+
+// current returns the newest version of a key, nil where it has none.
+func (b *bucket) current(key string) *core.ObjectInfo {
+	if all := b.versions[key]; len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return nil
+}
+
+// read copies a version for a caller, its segments not resolved.
+func (b *bucket) read(o *core.ObjectInfo) core.ObjectInfo {
+	found := cloneObject(o)
+	found.Latest = o == b.current(o.Key)
+	return found
+}
+
+// resolve gives segments their Info.
+func (m *Meta) resolve(segments []core.Segment) {
+	for i := range segments {
+		info := cloneData(m.data[segments[i].Data])
+		segments[i].Info = &info
+	}
+}
+
+// Upload implements core.Meta.
+func (m *Meta) Upload(ctx context.Context, bucket core.BucketID, key string, id core.UploadID) (*core.UploadInfo, error) {
+	end, err := m.begin(ctx, "mem.Upload")
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	u := m.upload(bucket, key, id)
+	if u == nil {
+		return nil, core.E("mem.Upload", core.NoSuchUpload, nil)
+	}
+	found := cloneUpload(u)
+	return &found, nil
+}
+
+// upload returns the upload in progress of that number, nil where there is none of that bucket and key.
+func (m *Meta) upload(bucket core.BucketID, key string, id core.UploadID) *core.UploadInfo {
+	b := m.buckets[bucket]
+	if b == nil || b.uploads[id] == nil || b.uploads[id].Key != key {
+		return nil
+	}
+	return b.uploads[id]
+}
+
+// Parts implements core.Meta.
+func (m *Meta) Parts(ctx context.Context, id core.UploadID, after, limit int) ([]core.PartInfo, error) {
+	end, err := m.begin(ctx, "mem.Parts")
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	l := m.lists[id]
+	if l == nil {
+		return nil, nil
+	}
+	var found []core.PartInfo
+	for _, number := range slices.Sorted(maps.Keys(l.parts)) {
+		if len(found) < limit && number > after {
+			p := clonePart(l.parts[number])
+			m.resolve(p.Segments)
+			found = append(found, p)
+		}
+	}
+	return found, nil
+}
+
+// Data implements core.Meta.
+func (m *Meta) Data(ctx context.Context, ids []core.DataID) ([]core.DataInfo, error) {
+	end, err := m.begin(ctx, "mem.Data")
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	var found []core.DataInfo
+	for _, id := range ids {
+		if d := m.data[id]; d != nil {
+			found = append(found, cloneData(d))
+		}
+	}
+	return found, nil
+}
+
+// Garbage implements core.Meta.
+func (m *Meta) Garbage(ctx context.Context, after uint64, limit int) ([]core.Garbage, error) {
+	end, err := m.begin(ctx, "mem.Garbage")
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	var found []core.Garbage
+	for _, g := range m.garbage {
+		if len(found) < limit && g.ID > after {
+			g.Extents = slices.Clone(g.Extents)
+			found = append(found, g)
+		}
+	}
+	return found, nil
+}
+
+// Records implements core.Meta.
+func (m *Meta) Records(ctx context.Context, kind, after string, limit int) ([]core.Record, error) {
+	end, err := m.begin(ctx, "mem.Records")
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	var found []core.Record
+	for _, key := range slices.Sorted(maps.Keys(m.records[kind])) {
+		if len(found) < limit && key > after {
+			found = append(found, core.Record{Kind: kind, Key: key, Value: slices.Clone(m.records[kind][key])})
+		}
+	}
+	return found, nil
+}
+
+// Close implements core.Meta. Later calls are Unavailable.
+func (m *Meta) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	return nil
+}
