@@ -313,8 +313,8 @@ func continues(extents []Extent, i int) bool {
 	return p.Block == e.Block && p.Length == e.Length && p.Offset+p.Length == e.Offset
 }
 
-// maxExtents bounds what a run may unfold to: an object of 48.8 TiB in chunks of 4 MiB.
-const maxExtents = 13_000_000
+// maxExtents bounds what a run may unfold to: one content is at most 5 GiB, in chunks of at least 8 KiB.
+const maxExtents = 1 << 20
 
 func (d *decoder) extents() []Extent {
 	runs := d.count(4)

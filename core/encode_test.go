@@ -15,7 +15,7 @@ func sampleObject() ObjectInfo {
 	block := MakeBlockID(7, 2, 9)
 	info := &DataInfo{
 		ID: 42, Size: 9 << 20, SHA256: [32]byte{1, 2, 3}, Codec: 1, KeyID: 3, DataKey: []byte("wrapped"), ChunkSize: 4 << 20,
-		Sums: []Checksum{{Algorithm: checksum.MD5, Value: make([]byte, 16)}, {Algorithm: checksum.CRC64NVME, Value: []byte("12345678")}},
+		Sums:    []Checksum{{Algorithm: checksum.MD5, Value: make([]byte, 16)}, {Algorithm: checksum.CRC64NVME, Value: []byte("12345678")}},
 		Extents: []Extent{{block, 64, 4 << 20}, {block, 64 + 4<<20, 4 << 20}, {block, 64 + 8<<20, 1 << 20}},
 	}
 	return ObjectInfo{

@@ -43,6 +43,9 @@ const (
 	MaxStored       = MaxPlain + 4096 // the most payload: what a codec adds to content that it cannot shrink must fit
 )
 
+// Magic is how every frame begins: what a scan behind a damaged stretch looks for.
+const Magic = "ORCf"
+
 // The errors of this package. They say nothing about where or why: the caller knows block and offset.
 var (
 	ErrNotFrame = errors.New("frame: no frame here") // other bytes, or a whole header that belongs elsewhere
@@ -51,7 +54,7 @@ var (
 )
 
 const (
-	magic        = "ORCf"
+	magic        = Magic
 	version      = 1
 	flagLast     = 1
 	blockMagic   = "ORCASBLK"

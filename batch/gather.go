@@ -1,0 +1,264 @@
+package batch
+
+import (
+	"context"
+
+	"orcas/core"
+	"orcas/core/frame"
+	"orcas/internal/mutant"
+)
+
+// writeSize is how much is laid out before it is handed to the driver, in bytes.
+const writeSize = 1 << 20
+
+// gather is the gatherer: one batch after the other until the Writer is closed.
+func (w *Writer) gather() {
+	defer close(w.apply)
+	for {
+		writes := w.take()
+		if writes == nil {
+			return
+		}
+		if err := w.sealed.Load(); err != nil {
+			fail(writes, *err)
+			continue
+		}
+		f, err := w.commit(writes)
+		if err != nil {
+			fail(writes, err)
+			continue
+		}
+		w.apply <- f
+	}
+}
+
+func fail(writes []*pending, err error) {
+	for _, p := range writes {
+		p.err = err
+		p.finish()
+	}
+}
+
+// commit lays out a batch in a packed block and makes it durable.
+func (w *Writer) commit(writes []*pending) (*flight, error) {
+	ctx := context.Background() // a batch belongs to many callers: none of them can cancel it
+	f := &flight{writes: writes}
+	voids := w.takeVoids()
+	bw, err := w.blocks.Create(ctx, core.BlockOptions{Kind: core.Packed, SizeHint: sizeHint(writes, len(voids)), Alone: w.o.Alone})
+	if err != nil {
+		w.putBack(voids)
+		return nil, err
+	}
+	f.changes = make([]core.Change, 0, len(writes)+len(voids)+1)
+	if floor := bw.Block(); floor != w.floor {
+		f.changes = append(f.changes, &core.SetFloor{Floor: floor})
+	}
+	for _, v := range voids {
+		f.changes = append(f.changes, v)
+	}
+	f.own = len(f.changes)
+	for _, p := range writes {
+		f.changes = append(f.changes, p.write.Change)
+	}
+	for _, c := range f.changes {
+		w.seq++
+		c.Place().Seq = w.seq
+	}
+	if mutant.Is("ack-before-commit") {
+		w.acknowledgeEarly(f)
+	}
+	if err := w.layOut(bw, f); err == nil {
+		err = bw.Commit(ctx)
+	}
+	if err != nil {
+		_ = bw.Abort() // the first error is the one to report
+		w.putBack(voids)
+		w.void(f.changes)
+		return nil, err
+	}
+	w.floor = bw.Block()
+	return f, nil
+}
+
+// takeVoids returns the voids that no durable record holds yet, as changes of their own.
+func (w *Writer) takeVoids() []*core.Void {
+	w.voidMu.Lock()
+	defer w.voidMu.Unlock()
+	voids := w.voids
+	w.voids = nil
+	return voids
+}
+
+func (w *Writer) putBack(voids []*core.Void) {
+	w.voidMu.Lock()
+	defer w.voidMu.Unlock()
+	w.voids = append(voids, w.voids...)
+}
+
+// layOut writes the frames of a batch: contents, then the record.
+func (w *Writer) layOut(bw core.BlockWriter, f *flight) error {
+	out := output{w: bw, buf: w.buf[:0], start: bw.Offset(), at: bw.Offset(), block: bw.Block()}
+	for _, p := range f.writes {
+		if p.write.Info == nil {
+			continue
+		}
+		if err := out.content(p.write.Info, p.write.Content); err != nil {
+			return err
+		}
+	}
+	err := out.record(f.changes)
+	if err == nil {
+		err = out.flush()
+	}
+	w.buf = out.buf[:0]
+	return err
+}
+
+// output lays out frames at known places of a block.
+type output struct {
+	w         core.BlockWriter
+	buf       []byte // laid out, not yet written
+	block     core.BlockID
+	start, at int64 // where the batch begins, and where the next frame goes
+}
+
+// content appends the frames of a small content and sets its extent. Empty content has none.
+func (o *output) content(info *core.DataInfo, content []byte) error {
+	from := o.at
+	err := o.frames(frame.Header{Type: frame.Data, ID: uint64(info.ID)}, content)
+	if o.at > from {
+		info.Extents = []core.Extent{{Block: o.block, Offset: from, Length: o.at - from}}
+	}
+	return err
+}
+
+// record appends the frames of the record: where the batch begins in the block, as a number of fixed length, and the changes.
+func (o *output) record(changes []core.Change) error {
+	return o.frames(frame.Header{Type: frame.Record, ID: uint64(changes[0].Place().Seq)}, appendRecord(nil, o.start, changes))
+}
+
+func (o *output) frames(h frame.Header, payload []byte) error {
+	h.Block = o.block
+	for len(payload) > 0 {
+		n := min(len(payload), frame.MaxPlain)
+		h.Offset, h.Plain, h.Last = o.at, uint32(n), n == len(payload)
+		at := len(o.buf)
+		o.buf = append(o.buf, zeroHeader[:]...)
+		o.buf = append(o.buf, payload[:n]...)
+		frame.Encode(o.buf[at:], &h, payload[:n])
+		o.at = h.End()
+		h.Index++
+		payload = payload[n:]
+		if len(o.buf) >= writeSize {
+			if err := o.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var zeroHeader [frame.HeaderSize]byte
+
+func (o *output) flush() error {
+	if len(o.buf) == 0 {
+		return nil
+	}
+	_, err := o.w.Write(o.buf)
+	o.buf = o.buf[:0]
+	return err
+}
+
+// acknowledgeEarly is the defect that the fault bench must find: it answers before anything is written.
+func (w *Writer) acknowledgeEarly(f *flight) {
+	for i, p := range f.writes {
+		late := &pending{write: p.write, ready: make(chan struct{}, 1)}
+		late.write.Content = append([]byte(nil), p.write.Content...)
+		f.writes[i] = late
+		p.res.Seq = late.write.Change.Place().Seq
+		p.finish()
+	}
+}
+
+// sizeHint returns an upper bound of what a batch takes in its block, in bytes.
+func sizeHint(writes []*pending, voids int) int64 {
+	record := int64(64 + 32*voids)
+	content := int64(0)
+	for _, p := range writes {
+		record += changeHint(p.write.Change)
+		if n := int64(len(p.write.Content)); n > 0 {
+			content += n + frame.HeaderSize*(1+n/frame.MaxPlain)
+		}
+	}
+	return content + record + frame.HeaderSize*(1+record/frame.MaxPlain)
+}
+
+// changeHint returns an upper bound of a change's binary form, in bytes.
+func changeHint(c core.Change) int64 {
+	const fixed = 256
+	switch c := c.(type) {
+	case *core.PutBucket:
+		return fixed + int64(len(c.Info.Name)+len(c.Info.Owner)+len(c.Info.Region)) + attrsHint(c.Info.Attrs)
+	case *core.PutObject:
+		return fixed + objectHint(&c.Object) + ifHint(&c.If) + sourceHint(c.Source)
+	case *core.DeleteObject:
+		return fixed + int64(len(c.Key)+len(c.Owner)) + ifHint(&c.If)
+	case *core.CreateUpload:
+		return fixed + int64(len(c.Upload.Key)+len(c.Upload.Owner)) + attrsHint(c.Upload.Attrs) + attrsHint(c.Upload.Tags)
+	case *core.PutPart:
+		return fixed + int64(len(c.Key)+len(c.Part.ETag)) + sumsHint(c.Part.Sums) + segmentsHint(c.Part.Segments) + sourceHint(c.Source)
+	case *core.CompleteUpload:
+		return fixed + 20*int64(len(c.Parts)) + objectHint(&c.Object) + ifHint(&c.If)
+	case *core.AbortUpload:
+		return fixed + int64(len(c.Key))
+	case *core.PutRecord:
+		return fixed + int64(len(c.Record.Kind)+len(c.Record.Key)+len(c.Record.Value)+len(c.Expect))
+	}
+	return fixed
+}
+
+func objectHint(o *core.ObjectInfo) int64 {
+	return int64(len(o.Key)+len(o.ETag)+len(o.Owner)+10*len(o.Index)) +
+		attrsHint(o.Attrs) + attrsHint(o.Tags) + sumsHint(o.Sums) + segmentsHint(o.Segments)
+}
+
+func attrsHint(attrs []core.Attr) (n int64) {
+	for _, a := range attrs {
+		n += 8 + int64(len(a.Name)+len(a.Value))
+	}
+	return n
+}
+
+func sumsHint(sums []core.Checksum) (n int64) {
+	for _, s := range sums {
+		n += 16 + int64(len(s.Value))
+	}
+	return n
+}
+
+func segmentsHint(segments []core.Segment) (n int64) {
+	for _, s := range segments {
+		n += 32
+		if s.Info != nil { // an extent that the batch sets is the one beyond those there are
+			n += 128 + sumsHint(s.Info.Sums) + int64(len(s.Info.DataKey)) + 48*int64(1+len(s.Info.Extents))
+		}
+	}
+	return n
+}
+
+func ifHint(p *core.Precondition) int64 {
+	n := int64(16)
+	for _, list := range [][]string{p.Match, p.NoneMatch} {
+		for _, s := range list {
+			n += 8 + int64(len(s))
+		}
+	}
+	return n
+}
+
+func sourceHint(s *core.Source) int64 {
+	if s == nil {
+		return 0
+	}
+	return 32 + int64(len(s.Key))
+}

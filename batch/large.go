@@ -1,0 +1,81 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"orcas/core"
+	"orcas/core/frame"
+)
+
+// Large stores content that is too large to be packed, in a block of its own, frame by frame in constant memory. One goroutine
+// uses it. Its content is durable after Commit, and belongs to somebody when Writer.Do has applied a change with its Info.
+type Large struct {
+	w     core.BlockWriter
+	info  *core.DataInfo
+	index uint32
+	size  int64 // announced, in bytes
+	chunk core.Extent
+	fill  int64 // plain bytes in chunk
+}
+
+// NewLarge begins content of size bytes. chunkSize is the bytes of plain content per extent, a multiple of
+// frame.MaxPlain; 0: core.DefaultChunkSize.
+func (w *Writer) NewLarge(ctx context.Context, size, chunkSize int64) (*Large, error) {
+	if chunkSize == 0 {
+		chunkSize = core.DefaultChunkSize
+	}
+	if chunkSize%frame.MaxPlain != 0 {
+		return nil, core.E("batch.NewLarge", core.InvalidArgument, fmt.Errorf("chunk size %d is no multiple of %d", chunkSize, frame.MaxPlain))
+	}
+	stored := frame.BlockHeaderSize + size + (size/frame.MaxPlain+1)*frame.HeaderSize
+	bw, err := w.blocks.Create(ctx, core.BlockOptions{Kind: core.Large, SizeHint: stored})
+	if err != nil {
+		return nil, err
+	}
+	return &Large{w: bw, size: size, info: &core.DataInfo{ID: w.NewData(), ChunkSize: chunkSize}}, nil
+}
+
+// Write stores the next frame.MaxPlain bytes of plain content, or the shorter rest: buf[frame.HeaderSize:], behind room for the frame's header.
+func (l *Large) Write(buf []byte) error {
+	payload := buf[frame.HeaderSize:]
+	plain := int64(len(payload))
+	if l.info.Size+plain > l.size || plain != frame.MaxPlain && l.info.Size+plain != l.size {
+		return core.E("batch.Large", core.InvalidArgument, errors.New("a frame of the wrong length"))
+	}
+	h := frame.Header{
+		Type: frame.Data, Block: l.w.Block(), Offset: l.w.Offset(), ID: uint64(l.info.ID), Index: l.index,
+		Plain: uint32(plain), Last: l.info.Size+plain == l.size,
+	}
+	frame.Encode(buf, &h, payload)
+	if _, err := l.w.Write(buf); err != nil {
+		return err
+	}
+	if l.fill == 0 {
+		l.chunk = core.Extent{Block: h.Block, Offset: h.Offset}
+	}
+	l.chunk.Length += int64(len(buf))
+	l.fill += plain
+	l.index++
+	l.info.Size += plain
+	if l.fill == l.info.ChunkSize || h.Last {
+		l.info.Extents = append(l.info.Extents, l.chunk)
+		l.chunk, l.fill = core.Extent{}, 0
+	}
+	return nil
+}
+
+// Commit makes the content durable and returns its Info, to which the caller adds the checksums.
+func (l *Large) Commit(ctx context.Context) (*core.DataInfo, error) {
+	if l.info.Size != l.size {
+		return nil, core.E("batch.Large", core.Incomplete, fmt.Errorf("%d of %d bytes", l.info.Size, l.size))
+	}
+	if err := l.w.Commit(ctx); err != nil {
+		return nil, err
+	}
+	return l.info, nil
+}
+
+// Abort lets go of content that was not committed; after Commit it does nothing.
+func (l *Large) Abort() { _ = l.w.Abort() } // what is left behind is garbage: there is nobody to tell

@@ -1,0 +1,5 @@
+//go:build !race && !poison
+
+package batch
+
+const poison = false
