@@ -1,5 +1,23 @@
 // Package checksum knows the checksum algorithms of S3: their names, how to compute them, and how to combine them.
+//
+// A checksum is kept raw, as many bytes as the algorithm makes, the most significant first; clients see it in base64.
 package checksum
+
+import (
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"errors"
+	"hash"
+	"hash/crc32"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/minio/crc64nvme"
+	"github.com/zeebo/xxh3"
+)
 
 // Algorithm is a checksum algorithm of S3. Numbers are part of the stored formats and never change.
 type Algorithm uint8
@@ -15,6 +33,153 @@ const (
 	SHA256    Algorithm = 6
 	SHA512    Algorithm = 7
 	XXHASH64  Algorithm = 8
-	XXHASH3   Algorithm = 9
+	XXHASH3   Algorithm = 9 // its 64-bit form
 	XXHASH128 Algorithm = 10
 )
+
+// MaxSize is the size of the longest checksum, in bytes.
+const MaxSize = sha512.Size
+
+// algorithms tells of each algorithm its name, its header as clients and trailers write it, the same as a key of an
+// http.Header, and its size in bytes.
+var algorithms = [...]struct {
+	name, header, key string
+	size              int
+}{
+	None:      {},
+	MD5:       {"MD5", "x-amz-checksum-md5", "X-Amz-Checksum-Md5", md5.Size},
+	CRC32:     {"CRC32", "x-amz-checksum-crc32", "X-Amz-Checksum-Crc32", crc32.Size},
+	CRC32C:    {"CRC32C", "x-amz-checksum-crc32c", "X-Amz-Checksum-Crc32c", crc32.Size},
+	CRC64NVME: {"CRC64NVME", "x-amz-checksum-crc64nvme", "X-Amz-Checksum-Crc64nvme", crc64nvme.Size},
+	SHA1:      {"SHA1", "x-amz-checksum-sha1", "X-Amz-Checksum-Sha1", sha1.Size},
+	SHA256:    {"SHA256", "x-amz-checksum-sha256", "X-Amz-Checksum-Sha256", sha256.Size},
+	SHA512:    {"SHA512", "x-amz-checksum-sha512", "X-Amz-Checksum-Sha512", sha512.Size},
+	XXHASH64:  {"XXHASH64", "x-amz-checksum-xxhash64", "X-Amz-Checksum-Xxhash64", 8},
+	XXHASH3:   {"XXHASH3", "x-amz-checksum-xxhash3", "X-Amz-Checksum-Xxhash3", 8},
+	XXHASH128: {"XXHASH128", "x-amz-checksum-xxhash128", "X-Amz-Checksum-Xxhash128", 16},
+}
+
+// All returns every algorithm but None, in the order of their numbers.
+func All() []Algorithm {
+	all := make([]Algorithm, 0, len(algorithms)-1)
+	for a := range algorithms[1:] {
+		all = append(all, Algorithm(a+1))
+	}
+	return all
+}
+
+// Valid says whether a is one of the algorithms; None is not.
+func (a Algorithm) Valid() bool { return a != None && int(a) < len(algorithms) }
+
+// Name returns the name that S3 gives a, such as "CRC64NVME"; "" for None and unknown numbers.
+func (a Algorithm) Name() string {
+	if !a.Valid() {
+		return ""
+	}
+	return algorithms[a].name
+}
+
+// String returns the name, or "none".
+func (a Algorithm) String() string {
+	if !a.Valid() {
+		return "none"
+	}
+	return algorithms[a].name
+}
+
+// Header returns the name of the header, or trailer, that carries a checksum of a, in lower case.
+func (a Algorithm) Header() string {
+	if !a.Valid() {
+		return ""
+	}
+	return algorithms[a].header
+}
+
+// HeaderKey returns Header as the key of an http.Header, so that it can be looked up without being put in that form again.
+func (a Algorithm) HeaderKey() string {
+	if !a.Valid() {
+		return ""
+	}
+	return algorithms[a].key
+}
+
+// Size returns the size of a checksum in bytes; 0 for None and unknown numbers.
+func (a Algorithm) Size() int {
+	if !a.Valid() {
+		return 0
+	}
+	return algorithms[a].size
+}
+
+// Parse returns the algorithm of that name, in any case.
+func Parse(name string) (Algorithm, bool) {
+	for i := range algorithms[1:] {
+		if strings.EqualFold(algorithms[i+1].name, name) {
+			return Algorithm(i + 1), true
+		}
+	}
+	return None, false
+}
+
+// FromHeader returns the algorithm whose checksum the header, or trailer, of that name carries, in any case.
+func FromHeader(name string) (Algorithm, bool) {
+	const prefix = "x-amz-checksum-"
+	if len(name) <= len(prefix) || !strings.EqualFold(name[:len(prefix)], prefix) {
+		return None, false
+	}
+	return Parse(name[len(prefix):])
+}
+
+// New returns a hash of a, which must be Valid. It can be used again after its Reset.
+func New(a Algorithm) hash.Hash {
+	switch a {
+	case MD5:
+		return md5.New()
+	case CRC32:
+		return crc32.NewIEEE()
+	case CRC32C:
+		return crc32.New(crc32.MakeTable(crc32.Castagnoli))
+	case CRC64NVME:
+		return crc64nvme.New()
+	case SHA1:
+		return sha1.New()
+	case SHA256:
+		return sha256.New()
+	case SHA512:
+		return sha512.New()
+	case XXHASH64:
+		return xxhash.New()
+	case XXHASH3:
+		return xxh3.New()
+	case XXHASH128:
+		return xxh3.New128()
+	}
+	panic("checksum: no such algorithm")
+}
+
+// Sum returns the checksum of b.
+func Sum(a Algorithm, b []byte) []byte {
+	h := New(a)
+	h.Write(b)
+	return h.Sum(nil)
+}
+
+// ErrMalformed says that a text is no checksum of its algorithm.
+var ErrMalformed = errors.New("checksum: malformed value")
+
+// Encode returns a checksum as clients see it.
+func Encode(sum []byte) string { return base64.StdEncoding.EncodeToString(sum) }
+
+// Decode is the inverse of Encode. The error is ErrMalformed: not base64, or not as long as a checksum of a is.
+func Decode(a Algorithm, text string) ([]byte, error) {
+	size := a.Size()
+	if size == 0 || len(text) != base64.StdEncoding.EncodedLen(size) {
+		return nil, ErrMalformed
+	}
+	// A line break is skipped by the decoder, so the length of the result is checked too.
+	sum, err := base64.StdEncoding.Strict().DecodeString(text)
+	if err != nil || len(sum) != size {
+		return nil, ErrMalformed
+	}
+	return sum, nil
+}
