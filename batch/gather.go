@@ -218,7 +218,7 @@ func changeHint(c core.Change) int64 {
 }
 
 func objectHint(o *core.ObjectInfo) int64 {
-	return int64(len(o.Key)+len(o.ETag)+len(o.Owner)+10*len(o.Index)) +
+	return int64(len(o.Key)+len(o.ETag)+len(o.Owner)+20*len(o.Index)) +
 		attrsHint(o.Attrs) + attrsHint(o.Tags) + sumsHint(o.Sums) + segmentsHint(o.Segments)
 }
 

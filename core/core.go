@@ -186,8 +186,14 @@ type ObjectInfo struct {
 	// The content: a few segments here, or a longer list under the number of the upload it came from (see Meta.Parts).
 	Segments []Segment
 	List     UploadID
-	Parts    int     // parts of a multipart object, else 0
-	Index    []int64 // with List: where every IndexStride-th part begins, in bytes, from part number IndexStride on
+	Parts    int         // parts of a multipart object, else 0
+	Index    []PartIndex // with List: an entry after every IndexStride parts, so that a range is found without reading all parts
+}
+
+// PartIndex says that the parts with numbers above After begin at Offset, in bytes.
+type PartIndex struct {
+	After  int
+	Offset int64
 }
 
 // IndexStride is the number of parts between two entries of ObjectInfo.Index.

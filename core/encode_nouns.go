@@ -45,8 +45,8 @@ func appendObject(b []byte, o *ObjectInfo, infos bool) []byte {
 	}
 	if f.next(len(o.Index) > 0) {
 		b = binary.AppendUvarint(b, uint64(len(o.Index)))
-		for _, at := range o.Index {
-			b = binary.AppendUvarint(b, uint64(at))
+		for _, x := range o.Index {
+			b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(x.After)), uint64(x.Offset))
 		}
 	}
 	return f.end(b)
@@ -88,9 +88,9 @@ func (d *decoder) object(o *ObjectInfo, infos bool) {
 		o.Parts = int(d.int())
 	}
 	if f.next() {
-		o.Index = make([]int64, d.count(1))
+		o.Index = make([]PartIndex, d.count(2))
 		for i := range o.Index {
-			o.Index[i] = d.int()
+			o.Index[i] = PartIndex{int(d.int()), d.int()}
 		}
 	}
 }
