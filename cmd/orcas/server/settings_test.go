@@ -1,0 +1,75 @@
+package server
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSettingsDefaults(t *testing.T) {
+	s, err := ReadSettings([]string{"PATH=/bin", "ORCAS_REGION=", "EMPTY"})
+	require.NoError(t, err)
+	require.Equal(t, Settings{
+		BatchWrite: true, MaxPackedSize: 65536, MaxBatchBytes: 8388608, MaxBatchCount: 2048, Window: 10 * time.Second,
+		Durability: Strict, Region: "us-east-1", MinFree: Reserve{Percent: 1, Bytes: 256 << 20},
+	}, s)
+}
+
+func TestSettingsAll(t *testing.T) {
+	s, err := ReadSettings([]string{
+		"ORCAS_BATCH_WRITE_ENABLED=false", "ORCAS_MAX_BATCH_WRITE_FILE_SIZE=1000", "ORCAS_MAX_WRITE_BUFFER_SIZE=100000",
+		"ORCAS_MAX_WRITE_BUFFER_COUNT=7", "ORCAS_DURABILITY=strict", "ORCAS_INSTANT_UPLOAD_ENABLED=false",
+		"ORCAS_REGION=eu-central-1", "ORCAS_DOMAINS=s3.Example.org, localhost ", "ORCAS_BUCKETS=one,two.three",
+		"ORCAS_MIN_FREE=2.5%", "ORCAS_ROOT_ACCESS_KEY=root", "ORCAS_ROOT_SECRET_KEY=long=enough,/",
+	})
+	require.NoError(t, err)
+	require.Equal(t, Settings{
+		MaxPackedSize: 1000, MaxBatchBytes: 100000, MaxBatchCount: 7, Window: 10 * time.Second, Durability: Strict,
+		Region: "eu-central-1", Domains: []string{"s3.example.org", "localhost"}, Buckets: []string{"one", "two.three"},
+		MinFree: Reserve{Percent: 2.5, Bytes: 256 << 20}, AccessKey: "root", SecretKey: "long=enough,/",
+	}, s)
+
+	s, err = ReadSettings([]string{"ORCAS_MIN_FREE=4096"})
+	require.NoError(t, err)
+	require.Equal(t, Reserve{Bytes: 4096}, s.MinFree)
+}
+
+func TestSettingsWarn(t *testing.T) {
+	for _, entry := range []string{
+		"ORCAS_WRITE_BUFFER_WINDOW_SEC=5", "ORCAS_INSTANT_UPLOAD_ENABLED=true", "ORCAS_MIN_FREEE=1%",
+	} {
+		s, err := ReadSettings([]string{entry})
+		require.NoError(t, err)
+		require.Len(t, s.Warnings, 1, entry)
+		name, _, _ := strings.Cut(entry, "=")
+		require.Contains(t, s.Warnings[0], name)
+	}
+}
+
+func TestSettingsRefused(t *testing.T) {
+	for _, entry := range []string{
+		"ORCAS_BATCH_WRITE_ENABLED=maybe",
+		"ORCAS_MAX_BATCH_WRITE_FILE_SIZE=0", "ORCAS_MAX_BATCH_WRITE_FILE_SIZE=64k", "ORCAS_MAX_BATCH_WRITE_FILE_SIZE=9000000",
+		"ORCAS_MAX_WRITE_BUFFER_SIZE=-1", "ORCAS_MAX_WRITE_BUFFER_SIZE=1",
+		"ORCAS_MAX_WRITE_BUFFER_COUNT=0", "ORCAS_MAX_WRITE_BUFFER_COUNT=99999999999999999999",
+		"ORCAS_WRITE_BUFFER_WINDOW_SEC=0", "ORCAS_WRITE_BUFFER_WINDOW_SEC=1.5",
+		"ORCAS_DURABILITY=relaxed", "ORCAS_DURABILITY=none",
+		"ORCAS_INSTANT_UPLOAD_ENABLED=on",
+		"ORCAS_REGION=EU", "ORCAS_REGION=-x",
+		"ORCAS_DOMAINS=http://s3.example.org", "ORCAS_DOMAINS=s3.example.org:9000", "ORCAS_DOMAINS=a..b",
+		"ORCAS_BUCKETS=ok-one,X", "ORCAS_BUCKETS=no",
+		"ORCAS_MIN_FREE=1MB", "ORCAS_MIN_FREE=-1%", "ORCAS_MIN_FREE=95%", "ORCAS_MIN_FREE=NaN%", "ORCAS_MIN_FREE=-1",
+		"ORCAS_ROOT_ACCESS_KEY=ab", "ORCAS_ROOT_ACCESS_KEY=has/slash", "ORCAS_ROOT_ACCESS_KEY=alone",
+		"ORCAS_ROOT_SECRET_KEY=short", "ORCAS_ROOT_SECRET_KEY=alone-but-long",
+	} {
+		_, err := ReadSettings([]string{entry})
+		require.Error(t, err, entry)
+		name, value, _ := strings.Cut(entry, "=")
+		require.Contains(t, err.Error(), name)
+		if name == "ORCAS_ROOT_SECRET_KEY" {
+			require.NotContains(t, err.Error(), value)
+		}
+	}
+}
