@@ -1,0 +1,533 @@
+package coretest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/core"
+	"orcas/core/frame"
+)
+
+// Blocks is the suite that every driver of core.Blocks passes. Open returns an empty store; the test that asked for it closes it.
+func Blocks(t *testing.T, open func(t *testing.T) core.Blocks) {
+	for _, c := range []struct {
+		name string
+		test func(t *testing.T, b core.Blocks)
+	}{
+		{"CommittedBytesComeBack", committedBytesComeBack},
+		{"PackedWritersShareABlock", packedWritersShareABlock},
+		{"OnePackedWriterAtATime", onePackedWriterAtATime},
+		{"SizeHintThatDoesNotFitBeginsABlock", sizeHintBeginsABlock},
+		{"AloneAndLargeHaveTheirOwn", aloneAndLargeHaveTheirOwn},
+		{"AbortLeavesTheOthers", abortLeavesTheOthers},
+		{"EndedWritersRefuse", endedWritersRefuse},
+		{"ReadsKeepToTheExtent", readsKeepToTheExtent},
+		{"MissingBlocks", missingBlocks},
+		{"DeletedBytesStayForTheirReaders", deletedBytesStayForTheirReaders},
+		{"DeleteOfTheOpenBlock", deleteOfTheOpenBlock},
+		{"WalkIsInOrder", walkIsInOrder},
+		{"BlocksBeginWithAHeader", blocksBeginWithAHeader},
+		{"CloseEndsWriters", closeEndsWriters},
+		{"ManyAtOnce", manyAtOnce},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := open(t)
+			defer func() { require.NoError(t, b.Close()) }()
+			c.test(t, b)
+		})
+	}
+}
+
+// BlocksReopen is the suite of drivers whose stores outlive the process. Place returns what opens one store, empty at first; it
+// is called again only after the store was closed.
+func BlocksReopen(t *testing.T, place func(t *testing.T) func() core.Blocks) {
+	for _, c := range []struct {
+		name string
+		test func(t *testing.T, open func() core.Blocks)
+	}{
+		{"CommittedBytesOutliveTheProcess", committedBytesOutliveTheProcess},
+		{"EarlierBlocksAreNeverAppendedTo", earlierBlocksAreNeverAppendedTo},
+		{"DeletedBlocksStayAway", deletedBlocksStayAway},
+		{"WritersInProgressLeaveTheOthers", writersInProgressLeaveTheOthers},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(t, place(t)) })
+	}
+}
+
+// The options that the suites write with.
+var (
+	packed = core.BlockOptions{Kind: core.Packed, SizeHint: 4 << 10}
+	alone  = core.BlockOptions{Kind: core.Packed, SizeHint: 4 << 10, Alone: true}
+	large  = core.BlockOptions{Kind: core.Large}
+)
+
+// put is a commit that a test remembers.
+type put struct {
+	extent core.Extent
+	data   []byte
+}
+
+func random(seed uint64, n int) []byte {
+	p := make([]byte, n)
+	r := rand.New(rand.NewPCG(seed, 1))
+	for i := range p {
+		p[i] = byte(r.Uint32())
+	}
+	return p
+}
+
+func create(t *testing.T, b core.Blocks, o core.BlockOptions) core.BlockWriter {
+	t.Helper()
+	w, err := b.Create(t.Context(), o)
+	require.NoError(t, err)
+	return w
+}
+
+// commit writes data in pieces, commits it and returns where it is.
+func commit(t *testing.T, b core.Blocks, o core.BlockOptions, data []byte) put {
+	t.Helper()
+	p, err := tryCommit(t, b, o, data)
+	require.NoError(t, err)
+	return p
+}
+
+func tryCommit(t *testing.T, b core.Blocks, o core.BlockOptions, data []byte) (put, error) {
+	w, err := b.Create(t.Context(), o)
+	if err != nil {
+		return put{}, err
+	}
+	e := core.Extent{Block: w.Block(), Offset: w.Offset(), Length: int64(len(data))}
+	for rest := data; len(rest) > 0; {
+		n := min(len(rest), 1000)
+		if _, err := w.Write(rest[:n]); err != nil {
+			return put{}, errors.Join(err, w.Abort())
+		}
+		rest = rest[n:]
+		if at := e.Offset + e.Length - int64(len(rest)); w.Offset() != at || w.Block() != e.Block {
+			return put{}, fmt.Errorf("the writer stands at %v %d, not at %v %d", w.Block(), w.Offset(), e.Block, at)
+		}
+	}
+	if err := w.Commit(t.Context()); err != nil {
+		return put{}, err
+	}
+	return put{e, data}, w.Abort() // which does nothing
+}
+
+// check says how what was put comes back.
+func (p put) check(t *testing.T, b core.Blocks) error {
+	r, err := b.Open(t.Context(), p.extent)
+	if err != nil {
+		return err
+	}
+	got := make([]byte, len(p.data))
+	_, err = r.ReadAt(got, 0)
+	if err = errors.Join(err, r.Close()); err != nil {
+		return err
+	}
+	if !bytes.Equal(got, p.data) {
+		return fmt.Errorf("other bytes at %+v", p.extent)
+	}
+	return nil
+}
+
+func (p put) require(t *testing.T, b core.Blocks) {
+	t.Helper()
+	require.NoError(t, p.check(t, b))
+}
+
+// walk returns every block from id on.
+func walk(t *testing.T, b core.Blocks, from core.BlockID) (list []core.BlockInfo) {
+	t.Helper()
+	require.NoError(t, b.Walk(t.Context(), from, func(i core.BlockInfo) error {
+		list = append(list, i)
+		return nil
+	}))
+	return list
+}
+
+func committedBytesComeBack(t *testing.T, b core.Blocks) {
+	var puts []put
+	for i, n := range []int{1, 10, 4 << 10, 70_000, 300_000} {
+		for _, o := range []core.BlockOptions{packed, alone, large} {
+			o.SizeHint = int64(n)
+			puts = append(puts, commit(t, b, o, random(uint64(i), n)))
+		}
+	}
+	puts = append(puts, commit(t, b, packed, nil), commit(t, b, large, nil))
+	for _, p := range puts {
+		p.require(t, b)
+	}
+}
+
+func packedWritersShareABlock(t *testing.T, b core.Blocks) {
+	first := commit(t, b, packed, random(1, 100))
+	require.EqualValues(t, frame.BlockHeaderSize, first.extent.Offset)
+	last := first
+	for i := range 20 {
+		next := commit(t, b, packed, random(uint64(i), 50+i))
+		require.Equal(t, first.extent.Block, next.extent.Block)
+		require.Equal(t, last.extent.Offset+last.extent.Length, next.extent.Offset)
+		last.require(t, b)
+		last = next
+	}
+	require.Len(t, walk(t, b, core.BlockID{}), 1)
+}
+
+func onePackedWriterAtATime(t *testing.T, b core.Blocks) {
+	w := create(t, b, packed)
+	_, err := b.Create(t.Context(), packed)
+	require.Error(t, err)
+	require.NoError(t, w.Abort())
+	commit(t, b, packed, random(1, 10)).require(t, b)
+}
+
+func sizeHintBeginsABlock(t *testing.T, b core.Blocks) {
+	first := commit(t, b, packed, random(1, 100))
+	big := packed
+	big.SizeHint = 1 << 40
+	second := commit(t, b, big, random(2, 100))
+	require.NotEqual(t, first.extent.Block, second.extent.Block)
+	third := commit(t, b, packed, random(3, 100))
+	require.NotEqual(t, first.extent.Block, third.extent.Block)
+	for _, p := range []put{first, second, third} {
+		p.require(t, b)
+	}
+}
+
+func aloneAndLargeHaveTheirOwn(t *testing.T, b core.Blocks) {
+	shared := commit(t, b, packed, random(1, 100))
+	seen := map[core.BlockID]bool{shared.extent.Block: true}
+	for _, o := range []core.BlockOptions{alone, large, alone, large} {
+		p := commit(t, b, o, random(2, 100))
+		require.EqualValues(t, frame.BlockHeaderSize, p.extent.Offset)
+		require.False(t, seen[p.extent.Block])
+		seen[p.extent.Block] = true
+		again := commit(t, b, packed, random(3, 100))
+		require.Equal(t, shared.extent.Block, again.extent.Block)
+	}
+	// They do not wait for each other.
+	a, l, s := create(t, b, alone), create(t, b, large), create(t, b, packed)
+	for _, w := range []core.BlockWriter{s, l, a} {
+		_, err := w.Write([]byte("x"))
+		require.NoError(t, err)
+		require.NoError(t, w.Commit(t.Context()))
+	}
+}
+
+func abortLeavesTheOthers(t *testing.T, b core.Blocks) {
+	first := commit(t, b, packed, random(1, 100))
+	require.NoError(t, create(t, b, packed).Abort())
+	second := commit(t, b, packed, random(2, 100))
+	w := create(t, b, packed)
+	_, err := w.Write(random(3, 200))
+	require.NoError(t, err)
+	require.NoError(t, w.Abort())
+	third := commit(t, b, packed, random(4, 100))
+	require.NotEqual(t, w.Block(), third.extent.Block, "a block with an aborted tail is sealed")
+	for _, p := range []put{first, second, third} {
+		p.require(t, b)
+	}
+	for _, o := range []core.BlockOptions{large, alone} {
+		w := create(t, b, o)
+		_, err = w.Write(random(5, 5000))
+		require.NoError(t, err)
+		require.NoError(t, w.Abort())
+		for _, i := range walk(t, b, core.BlockID{}) {
+			require.NotEqual(t, w.Block(), i.ID, "an aborted block of its own is gone")
+		}
+	}
+}
+
+func endedWritersRefuse(t *testing.T, b core.Blocks) {
+	for _, o := range []core.BlockOptions{packed, alone, large} {
+		w := create(t, b, o)
+		_, err := w.Write([]byte("kept"))
+		require.NoError(t, err)
+		p := put{core.Extent{Block: w.Block(), Offset: w.Offset() - 4, Length: 4}, []byte("kept")}
+		require.NoError(t, w.Commit(t.Context()))
+		_, err = w.Write([]byte("more"))
+		require.Error(t, err)
+		require.Error(t, w.Commit(t.Context()))
+		require.NoError(t, w.Abort())
+		p.require(t, b)
+
+		w = create(t, b, o)
+		require.NoError(t, w.Abort())
+		require.NoError(t, w.Abort())
+		_, err = w.Write([]byte("more"))
+		require.Error(t, err)
+		require.Error(t, w.Commit(t.Context()))
+		p.require(t, b)
+	}
+}
+
+func readsKeepToTheExtent(t *testing.T, b core.Blocks) {
+	before := commit(t, b, packed, random(1, 100))
+	p := commit(t, b, packed, random(2, 1000))
+	commit(t, b, packed, random(3, 100)).require(t, b)
+	r, err := b.Open(t.Context(), p.extent)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Close()) }()
+	for _, c := range []struct {
+		off  int64
+		len  int
+		want int
+		err  error
+	}{
+		{0, 10, 10, nil}, {0, 1000, 1000, nil}, {990, 10, 10, nil}, {500, 0, 0, nil},
+		{990, 11, 10, io.EOF}, {0, 1001, 1000, io.EOF}, {1000, 1, 0, io.EOF}, {5000, 1, 0, io.EOF},
+	} {
+		got := make([]byte, c.len)
+		n, err := r.ReadAt(got, c.off)
+		require.Equal(t, c.want, n, "%+v", c)
+		require.ErrorIs(t, err, c.err, "%+v", c)
+		if n > 0 {
+			require.Equal(t, p.data[c.off:][:n], got[:n])
+		}
+	}
+	n, err := r.ReadAt(make([]byte, 1), -1)
+	require.Zero(t, n)
+	require.Error(t, err)
+
+	// An extent that reaches behind the block (nobody wrote it) is short, not padded.
+	wide := core.Extent{Block: before.extent.Block, Offset: 1 << 40, Length: 10}
+	w, err := b.Open(t.Context(), wide)
+	require.NoError(t, err)
+	n, err = w.ReadAt(make([]byte, 10), 0)
+	require.Zero(t, n)
+	require.Error(t, err)
+	require.NoError(t, w.Close())
+	for _, bad := range []core.Extent{{Offset: -1, Length: 5}, {Offset: 5, Length: -1}, {Offset: 1<<63 - 1, Length: 5}} {
+		bad.Block = before.extent.Block
+		_, err := b.Open(t.Context(), bad)
+		require.True(t, core.Is(err, core.InvalidArgument), "%v", err)
+	}
+}
+
+func missingBlocks(t *testing.T, b core.Blocks) {
+	p := commit(t, b, packed, random(1, 100))
+	id := p.extent.Block
+	for _, no := range []core.BlockID{
+		{}, core.MakeBlockID(id.Store()+1, id.Generation(), id.Number()),
+		core.MakeBlockID(id.Store(), id.Generation(), id.Number()+1000), core.MakeBlockID(id.Store(), id.Generation()+1, id.Number()),
+	} {
+		_, err := b.Open(t.Context(), core.Extent{Block: no, Offset: 64, Length: 10})
+		require.True(t, core.Is(err, core.NoSuchData), "%v", err)
+		require.NoError(t, b.Delete(t.Context(), no))
+	}
+	p.require(t, b)
+}
+
+func deletedBytesStayForTheirReaders(t *testing.T, b core.Blocks) {
+	for _, o := range []core.BlockOptions{large, alone} {
+		p := commit(t, b, o, random(1, 9000))
+		r, err := b.Open(t.Context(), p.extent)
+		require.NoError(t, err)
+		require.NoError(t, b.Delete(t.Context(), p.extent.Block))
+		require.NoError(t, b.Delete(t.Context(), p.extent.Block))
+		require.True(t, core.Is(p.check(t, b), core.NoSuchData))
+		require.Empty(t, walk(t, b, core.BlockID{}))
+		got := make([]byte, 9000)
+		_, err = r.ReadAt(got, 0)
+		require.NoError(t, err)
+		require.Equal(t, p.data, got)
+		require.NoError(t, r.Close())
+	}
+}
+
+func deleteOfTheOpenBlock(t *testing.T, b core.Blocks) {
+	p := commit(t, b, packed, random(1, 100))
+	require.NoError(t, b.Delete(t.Context(), p.extent.Block))
+	q := commit(t, b, packed, random(2, 100))
+	require.NotEqual(t, p.extent.Block, q.extent.Block)
+	q.require(t, b)
+	require.True(t, core.Is(p.check(t, b), core.NoSuchData))
+}
+
+func walkIsInOrder(t *testing.T, b core.Blocks) {
+	require.Empty(t, walk(t, b, core.BlockID{}))
+	var ids []core.BlockID
+	kinds := map[core.BlockID]core.BlockKind{}
+	size := map[core.BlockID]int64{}
+	for i := range 30 {
+		o := []core.BlockOptions{alone, large}[i%2]
+		p := commit(t, b, o, random(uint64(i), 100*i))
+		ids = append(ids, p.extent.Block)
+		kinds[p.extent.Block], size[p.extent.Block] = o.Kind, p.extent.Offset+p.extent.Length
+	}
+	list := walk(t, b, core.BlockID{})
+	require.Len(t, list, len(ids))
+	for i, info := range list {
+		require.Equal(t, ids[i], info.ID, "the order of ids is the order of creation")
+		require.Equal(t, kinds[info.ID], info.Kind)
+		require.GreaterOrEqual(t, info.Size, size[info.ID])
+	}
+	require.Equal(t, list[17:], walk(t, b, ids[17]), "from is the first")
+	require.NoError(t, b.Delete(t.Context(), ids[17]))
+	require.Equal(t, list[18:], walk(t, b, ids[17]), "from need not exist")
+
+	stop := errors.New("enough")
+	calls := 0
+	require.Equal(t, stop, b.Walk(t.Context(), ids[3], func(core.BlockInfo) error {
+		if calls++; calls == 2 {
+			return stop
+		}
+		return nil
+	}))
+	require.Equal(t, 2, calls)
+	// fn may delete what it is shown.
+	require.NoError(t, b.Walk(t.Context(), core.BlockID{}, func(i core.BlockInfo) error { return b.Delete(t.Context(), i.ID) }))
+	require.Empty(t, walk(t, b, core.BlockID{}))
+}
+
+func blocksBeginWithAHeader(t *testing.T, b core.Blocks) {
+	for _, o := range []core.BlockOptions{packed, alone, large} {
+		p := commit(t, b, o, random(1, 100))
+		r, err := b.Open(t.Context(), core.Extent{Block: p.extent.Block, Length: frame.BlockHeaderSize})
+		require.NoError(t, err)
+		h := make([]byte, frame.BlockHeaderSize)
+		_, err = r.ReadAt(h, 0)
+		require.NoError(t, err)
+		require.NoError(t, r.Close())
+		id, kind, err := frame.DecodeBlockHeader(h)
+		require.NoError(t, err)
+		require.Equal(t, p.extent.Block, core.BlockID(id))
+		require.Equal(t, o.Kind, core.BlockKind(kind))
+	}
+}
+
+func closeEndsWriters(t *testing.T, b core.Blocks) {
+	for _, o := range []core.BlockOptions{packed, large} {
+		w := create(t, b, o)
+		_, err := w.Write([]byte("half"))
+		require.NoError(t, err)
+		defer func() {
+			_, err := w.Write([]byte("done"))
+			require.Error(t, err)
+			require.Error(t, w.Commit(t.Context()))
+			require.NoError(t, w.Abort())
+		}()
+	}
+	require.NoError(t, b.Close())
+	for _, o := range []core.BlockOptions{packed, alone, large} {
+		_, err := b.Create(t.Context(), o)
+		require.Error(t, err)
+	}
+}
+
+// manyAtOnce has 64 goroutines write and read back, and one of them at a time use the shared block.
+func manyAtOnce(t *testing.T, b core.Blocks) {
+	var all sync.WaitGroup
+	var shared sync.Mutex
+	failed := make(chan error, 64)
+	for g := range 64 {
+		all.Go(func() {
+			var puts []put
+			for i := range 12 {
+				o := []core.BlockOptions{packed, packed, packed, large, alone, packed}[i%6]
+				data := random(uint64(g*100+i), (g*977+i*131)%6000)
+				if !o.Alone && o.Kind == core.Packed {
+					shared.Lock()
+				}
+				p, err := tryCommit(t, b, o, data)
+				if !o.Alone && o.Kind == core.Packed {
+					shared.Unlock()
+				}
+				if err != nil {
+					failed <- err
+					return
+				}
+				puts = append(puts, p)
+				if o.Kind == core.Large && i%2 == 1 && g%2 == 0 {
+					err = b.Delete(t.Context(), p.extent.Block)
+					puts = puts[:len(puts)-1]
+				}
+				for _, p := range puts {
+					err = errors.Join(err, p.check(t, b))
+				}
+				if err != nil {
+					failed <- err
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	close(failed)
+	for err := range failed {
+		require.NoError(t, err)
+	}
+}
+
+func committedBytesOutliveTheProcess(t *testing.T, open func() core.Blocks) {
+	var puts []put
+	for range 3 {
+		b := open()
+		for i := range 5 {
+			for _, o := range []core.BlockOptions{packed, alone, large} {
+				puts = append(puts, commit(t, b, o, random(uint64(i), 1000*i)))
+			}
+		}
+		for _, p := range puts {
+			p.require(t, b)
+		}
+		require.NoError(t, b.Close())
+	}
+	b := open()
+	last := core.BlockID{}
+	for _, i := range walk(t, b, core.BlockID{}) {
+		require.Negative(t, bytes.Compare(last[:], i.ID[:]), "walks go over the generations in order")
+		last = i.ID
+	}
+	for _, p := range puts {
+		p.require(t, b)
+	}
+	require.NoError(t, b.Close())
+}
+
+func earlierBlocksAreNeverAppendedTo(t *testing.T, open func() core.Blocks) {
+	var last core.BlockID
+	for range 4 {
+		b := open()
+		for _, o := range []core.BlockOptions{packed, alone, large} {
+			p := commit(t, b, o, random(1, 10))
+			require.EqualValues(t, frame.BlockHeaderSize, p.extent.Offset)
+			require.Positive(t, bytes.Compare(p.extent.Block[:], last[:]), "ids are never reused")
+			last = p.extent.Block
+		}
+		require.NoError(t, b.Close())
+	}
+}
+
+func deletedBlocksStayAway(t *testing.T, open func() core.Blocks) {
+	b := open()
+	p, q := commit(t, b, large, random(1, 10)), commit(t, b, large, random(2, 10))
+	require.NoError(t, b.Delete(t.Context(), p.extent.Block))
+	require.NoError(t, b.Close())
+	b = open()
+	require.True(t, core.Is(p.check(t, b), core.NoSuchData))
+	q.require(t, b)
+	require.Len(t, walk(t, b, core.BlockID{}), 1)
+	require.NoError(t, b.Close())
+}
+
+func writersInProgressLeaveTheOthers(t *testing.T, open func() core.Blocks) {
+	b := open()
+	p := commit(t, b, packed, random(1, 500))
+	for _, o := range []core.BlockOptions{packed, large} {
+		_, err := create(t, b, o).Write(random(2, 300))
+		require.NoError(t, err)
+	}
+	require.NoError(t, b.Close())
+	b = open()
+	p.require(t, b)
+	commit(t, b, packed, random(3, 500)).require(t, b)
+	require.NoError(t, b.Close())
+}
