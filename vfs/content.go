@@ -1,0 +1,208 @@
+package vfs
+
+import (
+	"context"
+	"crypto/md5"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+
+	"orcas/batch"
+	"orcas/core"
+	"orcas/core/frame"
+	"orcas/internal/checksum"
+)
+
+// Content is a body on its way in: small in a pooled buffer, large already in a block of its own, but not durable yet. One
+// goroutine uses it.
+type Content struct {
+	fs     *FS
+	size   int64 // announced, in bytes
+	chunk  int64
+	md5    [md5.Size]byte
+	sha256 [sha256.Size]byte
+	sums   []core.Checksum // the others that were asked for
+	buffer *batch.Buffer   // small content
+	large  *batch.Large    // large content
+	block  core.BlockID    // its block, once it is durable
+}
+
+// NewContent begins content of size bytes for a bucket. Its MD5 and SHA-256 are computed always, algs besides. NoSpace: the
+// drive's reserve is reached. Call Discard when done with it; after a successful Put it does nothing.
+func (f *FS) NewContent(ctx context.Context, b *core.BucketInfo, size int64, algs ...checksum.Algorithm) (*Content, error) {
+	if size < 0 {
+		return nil, core.E("vfs.NewContent", core.InvalidArgument, fmt.Errorf("size %d", size))
+	}
+	if err := f.space.check(ctx, size); err != nil {
+		return nil, err
+	}
+	c := &Content{fs: f, size: size, chunk: b.ChunkSize}
+	for _, a := range algs {
+		if a != checksum.None && a != checksum.MD5 && a != checksum.SHA256 {
+			c.sums = append(c.sums, core.Checksum{Algorithm: a})
+		}
+	}
+	if size > f.maxPacked {
+		large, err := f.writer.NewLarge(ctx, size, b.ChunkSize)
+		if err != nil {
+			return nil, err
+		}
+		c.large = large
+	}
+	return c, nil
+}
+
+// ReadFrom reads the body to its end. A body that ends early is Incomplete, one that goes on is TooLarge; errors of r come back unchanged.
+func (c *Content) ReadFrom(r io.Reader) (int64, error) {
+	n, err := int64(0), error(nil)
+	if c.large != nil {
+		n, err = c.readLarge(r)
+	} else {
+		n, err = c.readSmall(r)
+	}
+	if err == nil {
+		err = expectEnd(r)
+	}
+	return n, err
+}
+
+func (c *Content) readSmall(r io.Reader) (int64, error) {
+	c.buffer = batch.NewBuffer(int(c.size))
+	body := c.buffer.Content()[:c.size]
+	n, err := io.ReadFull(r, body)
+	if err != nil {
+		return int64(n), c.short(int64(n), err)
+	}
+	c.md5, c.sha256 = md5.Sum(body), sha256.Sum256(body)
+	for i := range c.sums {
+		c.sums[i].Value = checksum.Sum(c.sums[i].Algorithm, body)
+	}
+	return c.size, nil
+}
+
+func (c *Content) readLarge(r io.Reader) (n int64, err error) {
+	buffer := batch.NewBuffer(frame.MaxPlain)
+	defer buffer.Release()
+	hashes := []hash.Hash{md5.New(), sha256.New()}
+	for _, s := range c.sums {
+		hashes = append(hashes, checksum.New(s.Algorithm))
+	}
+	for n < c.size {
+		b := buffer.B[:frame.HeaderSize+min(frame.MaxPlain, c.size-n)]
+		got, err := io.ReadFull(r, b[frame.HeaderSize:])
+		if err != nil {
+			return n + int64(got), c.short(n+int64(got), err)
+		}
+		for _, h := range hashes {
+			_, _ = h.Write(b[frame.HeaderSize:]) // hash.Hash never fails
+		}
+		if err := c.large.Write(b); err != nil {
+			return n, err
+		}
+		n += int64(got)
+	}
+	hashes[0].Sum(c.md5[:0])
+	hashes[1].Sum(c.sha256[:0])
+	for i := range c.sums {
+		c.sums[i].Value = hashes[i+2].Sum(nil)
+	}
+	return n, nil
+}
+
+// short turns the end of the body before its announced length into Incomplete.
+func (c *Content) short(n int64, err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return core.E("vfs.Content", core.Incomplete, fmt.Errorf("%d of %d bytes: %w", n, c.size, io.ErrUnexpectedEOF))
+	}
+	return err
+}
+
+// expectEnd reads the end of the body: that is where a body that verifies itself says whether it is whole.
+func expectEnd(r io.Reader) error {
+	var b [1]byte
+	for {
+		switch n, err := r.Read(b[:]); {
+		case n > 0:
+			return core.E("vfs.Content", core.TooLarge, errors.New("the body is longer than announced"))
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// Size returns the announced size in bytes, which after ReadFrom is the size.
+func (c *Content) Size() int64 { return c.size }
+
+// Sum returns the raw checksum of what was read, or nil for an algorithm that was not asked for.
+func (c *Content) Sum(a checksum.Algorithm) []byte {
+	switch a {
+	case checksum.MD5:
+		return c.md5[:]
+	case checksum.SHA256:
+		return c.sha256[:]
+	}
+	for _, s := range c.sums {
+		if s.Algorithm == a {
+			return s.Value
+		}
+	}
+	return nil
+}
+
+func (c *Content) etag() string { return hex.EncodeToString(c.md5[:]) }
+
+// commit makes large content durable and returns the segment that refers to the content, and the write that brings it.
+func (c *Content) commit(ctx context.Context) ([]core.Segment, batch.Write, error) {
+	if c.size == 0 {
+		return nil, batch.Write{}, nil
+	}
+	var write batch.Write
+	var info *core.DataInfo
+	if c.large != nil {
+		var err error
+		if info, err = c.large.Commit(ctx); err != nil {
+			return nil, write, err
+		}
+		c.block = info.Extents[0].Block
+	} else {
+		info = &core.DataInfo{ID: c.fs.writer.NewData(), Size: c.size}
+		write.Info, write.Content = info, c.buffer.Content()[:c.size]
+	}
+	info.SHA256 = c.sha256
+	info.Sums = make([]core.Checksum, 0, 1+len(c.sums))
+	info.Sums = append(info.Sums, core.Checksum{Algorithm: checksum.MD5, Value: c.md5[:]})
+	info.Sums = append(info.Sums, c.sums...)
+	return []core.Segment{{Data: info.ID, Length: c.size, Info: info}}, write, nil
+}
+
+// write makes the write that commit returned durable, its change added. Large content whose change failed its check belongs to nobody
+// and goes at once; after any other error a replay may still bring the change back, so the content stays.
+func (c *Content) write(ctx context.Context, write batch.Write) (core.Result, error) {
+	res, err := c.fs.writer.Do(ctx, write)
+	c.settled()
+	if res.Err != nil && c.block != (core.BlockID{}) {
+		_ = c.fs.blocks.Delete(ctx, c.block) // what stays behind is garbage
+	}
+	return res, err
+}
+
+// settled lets go of the buffer when the write buffer has done with it.
+func (c *Content) settled() {
+	if c.buffer != nil {
+		c.buffer.Release()
+		c.buffer = nil
+	}
+}
+
+// Discard forgets content that was not put.
+func (c *Content) Discard() {
+	c.settled()
+	if c.large != nil {
+		c.large.Abort()
+	}
+}

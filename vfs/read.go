@@ -1,0 +1,251 @@
+package vfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"orcas/batch"
+	"orcas/core"
+	"orcas/core/frame"
+)
+
+// partsPage is how many parts of a long segment list are read at once.
+const partsPage = 1000
+
+// Object is a version that is open for reading.
+type Object struct {
+	Info *core.ObjectInfo
+	fs   *FS
+}
+
+// Open finds a version; errors as for Stat, with the marker in Object.Info.
+func (f *FS) Open(ctx context.Context, b *core.BucketInfo, key string, v core.Version) (*Object, error) {
+	info, err := f.Stat(ctx, b, key, v)
+	return &Object{Info: info, fs: f}, err
+}
+
+// OpenInfo opens a version that Stat returned.
+func (f *FS) OpenInfo(info *core.ObjectInfo) *Object { return &Object{Info: info, fs: f} }
+
+// Close lets go of the object; its Sections stay usable.
+func (o *Object) Close() error { return nil }
+
+// Range returns the n bytes from off on. Its first frame is read and verified: Damaged comes before any byte is handed out.
+func (o *Object) Range(ctx context.Context, off, n int64) (*Section, error) {
+	if off < 0 || n < 0 || off > o.Info.Size || n > o.Info.Size-off {
+		return nil, badRange("vfs.Range", off, n, o.Info.Size)
+	}
+	s := &Section{ctx: ctx, fs: o.fs, left: n}
+	if n == 0 {
+		return s, nil
+	}
+	if o.Info.List == 0 {
+		s.segments = o.Info.Segments
+	} else {
+		s.list = o.Info.List
+		for _, x := range o.Info.Index {
+			if x.Offset > off {
+				break
+			}
+			s.after, s.skip = x.After, x.Offset
+		}
+	}
+	s.skip = off - s.skip
+	if err := s.next(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Section is a run of content being read, one verified frame at a time. One goroutine uses it.
+type Section struct {
+	ctx      context.Context
+	fs       *FS
+	left     int64          // bytes not yet in ready
+	segments []core.Segment // the next ones
+	list     core.UploadID  // where more segments come from; 0: nowhere
+	after    int            // the last part read of it
+	skip     int64          // bytes to skip in segments
+	ready    []byte         // verified, not yet handed out: a part of buffer
+	buffer   *batch.Buffer
+	reader   core.BlockReader // of extent
+	extent   core.Extent
+}
+
+// WriteTo writes what is left to w. An error before the end means that what was written is only a part.
+func (s *Section) WriteTo(w io.Writer) (n int64, err error) {
+	for {
+		if len(s.ready) > 0 {
+			m, err := w.Write(s.ready)
+			n += int64(m)
+			if err != nil {
+				return n, err
+			}
+			s.ready = nil
+		}
+		if s.left == 0 {
+			return n, nil
+		}
+		if err := s.next(); err != nil {
+			return n, err
+		}
+	}
+}
+
+// Read implements io.Reader.
+func (s *Section) Read(p []byte) (int, error) {
+	if len(s.ready) == 0 {
+		if s.left == 0 {
+			return 0, io.EOF
+		}
+		if err := s.next(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, s.ready)
+	s.ready = s.ready[n:]
+	return n, nil
+}
+
+// Close lets go of the buffer and the block.
+func (s *Section) Close() error {
+	if s.buffer != nil {
+		s.buffer.Release()
+		s.buffer, s.ready = nil, nil
+	}
+	return s.closeReader()
+}
+
+func (s *Section) closeReader() error {
+	if s.reader == nil {
+		return nil
+	}
+	r := s.reader
+	s.reader = nil
+	return r.Close()
+}
+
+// next reads and verifies the frame in which the section goes on.
+func (s *Section) next() error {
+	if err := s.ctx.Err(); err != nil {
+		return core.E("vfs.Section", core.Canceled, err)
+	}
+	for len(s.segments) == 0 || s.skip >= s.segments[0].Length {
+		if len(s.segments) > 0 {
+			s.skip -= s.segments[0].Length
+			s.segments = s.segments[1:]
+			continue
+		}
+		if err := s.more(); err != nil {
+			return err
+		}
+	}
+	seg := &s.segments[0]
+	if seg.Info == nil {
+		return core.E("vfs.Section", core.Internal, fmt.Errorf("data %d is not resolved", seg.Data))
+	}
+	content, err := s.frame(seg.Info, seg.From+s.skip)
+	if err != nil {
+		return err
+	}
+	n := min(int64(len(content)), seg.Length-s.skip, s.left)
+	s.ready = content[:n]
+	s.skip += n
+	s.left -= n
+	return nil
+}
+
+// more reads the next page of a long segment list.
+func (s *Section) more() error {
+	if s.list == 0 {
+		return core.E("vfs.Section", core.Damaged, errors.New("the segments end before the object does"))
+	}
+	parts, err := s.fs.meta.Parts(s.ctx, s.list, s.after, partsPage)
+	if err != nil {
+		return err
+	}
+	if len(parts) == 0 {
+		s.list = 0
+	}
+	for i := range parts {
+		s.segments = append(s.segments, parts[i].Segments...)
+		s.after = parts[i].Number
+	}
+	return nil
+}
+
+// frame returns the plain content of a DataInfo from an offset on, to the end of the frame that holds the offset.
+func (s *Section) frame(d *core.DataInfo, at int64) ([]byte, error) {
+	if d.Codec != 0 || d.KeyID != 0 {
+		return nil, core.E("vfs.Section", core.Unsupported, fmt.Errorf("codec %d, key %d", d.Codec, d.KeyID))
+	}
+	chunk, perChunk := int64(0), d.ChunkSize
+	if perChunk == 0 {
+		perChunk = d.Size
+	}
+	chunk = at / perChunk
+	if at >= d.Size || chunk >= int64(len(d.Extents)) {
+		return nil, damaged(d, at, errors.New("no extent"))
+	}
+	e := d.Extents[chunk]
+	number := at % perChunk / frame.MaxPlain // in the chunk
+	plain := min(perChunk, d.Size-chunk*perChunk) - number*frame.MaxPlain
+	plain = min(plain, frame.MaxPlain)
+	from := number * (frame.HeaderSize + frame.MaxPlain)
+	if from+frame.HeaderSize+plain > e.Length {
+		return nil, damaged(d, at, errors.New("the extent is too short"))
+	}
+	raw, err := s.read(e, from, frame.HeaderSize+int(plain))
+	if err != nil {
+		return nil, damaged(d, at, err)
+	}
+	h, err := frame.Decode(raw, e.Block, e.Offset+from)
+	if err == nil {
+		err = h.Verify(raw[frame.HeaderSize:])
+	}
+	index := chunk*(perChunk/frame.MaxPlain) + number
+	if err == nil && (h.Type != frame.Data || h.ID != uint64(d.ID) || int64(h.Index) != index || int64(h.Plain) != plain) {
+		err = errors.New("a frame of other content")
+	}
+	if err != nil {
+		return nil, damaged(d, at, err)
+	}
+	return raw[frame.HeaderSize+at%perChunk%frame.MaxPlain:], nil
+}
+
+// read returns n bytes of an extent, in the section's buffer.
+func (s *Section) read(e core.Extent, from int64, n int) ([]byte, error) {
+	if s.reader == nil || s.extent != e {
+		if err := s.closeReader(); err != nil {
+			return nil, err
+		}
+		r, err := s.fs.blocks.Open(s.ctx, e)
+		if err != nil {
+			return nil, err
+		}
+		s.reader, s.extent = r, e
+	}
+	if s.buffer == nil || len(s.buffer.B) < n {
+		if s.buffer != nil {
+			s.buffer.Release()
+		}
+		s.buffer = batch.NewBuffer(n - frame.HeaderSize)
+	}
+	raw := s.buffer.B[:n]
+	if got, err := s.reader.ReadAt(raw, from); got < n {
+		return nil, err
+	}
+	return raw, nil
+}
+
+// damaged says which content cannot be read. Passing lack of means (too many open files) keeps its kind.
+func damaged(d *core.DataInfo, at int64, err error) error {
+	kind := core.Damaged
+	if core.Is(err, core.Overloaded) || core.Is(err, core.Canceled) {
+		kind = core.KindOf(err)
+	}
+	return core.E("vfs.Section", kind, fmt.Errorf("data %d at byte %d: %w", d.ID, at, err))
+}

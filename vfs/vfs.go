@@ -1,0 +1,233 @@
+// Package vfs is the namespace: buckets, keys, versions, ranges, listings and multipart uploads, over the contracts Meta and
+// Blocks and the write buffer. It knows no HTTP: package s3 speaks that, and calls one method here for each request.
+//
+// A write has two steps, so that nothing is called back. NewContent and ReadFrom take the body in: up to Options.MaxPacked
+// bytes into a pooled buffer, more into a block of its own, hashed in one pass. The caller compares the sums with what the
+// client claimed. Put (or PutPart) then makes it durable and gives it its name at one commit point; Discard forgets it.
+//
+// A read also has two: Open finds the version, Range reads and verifies the first frame, so that damage there is an error before
+// any answer is begun. Copies are by reference: no byte of content moves.
+package vfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"orcas/batch"
+	"orcas/core"
+)
+
+// Options configure an FS. Meta, Blocks and Writer are required.
+type Options struct {
+	Meta      core.Meta
+	Blocks    core.Blocks
+	Writer    *batch.Writer
+	MaxPacked int64                   // largest content that is packed, in bytes; default 65536
+	Reserve   func(total int64) int64 // bytes that content must leave free on a drive of total bytes; nil: none
+	Now       func() time.Time        // default time.Now
+}
+
+// FS is the namespace. Its methods may be called from many goroutines.
+type FS struct {
+	meta      core.Meta
+	blocks    core.Blocks
+	writer    *batch.Writer
+	maxPacked int64
+	space     space
+	now       func() time.Time
+}
+
+// New makes an FS.
+func New(o Options) (*FS, error) {
+	if o.Meta == nil || o.Blocks == nil || o.Writer == nil {
+		return nil, core.E("vfs.New", core.InvalidArgument, errors.New("Meta, Blocks and Writer are required"))
+	}
+	if o.MaxPacked <= 0 {
+		o.MaxPacked = 64 << 10
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &FS{
+		meta: o.Meta, blocks: o.Blocks, writer: o.Writer, maxPacked: o.MaxPacked, now: o.Now,
+		space: space{blocks: o.Blocks, reserve: o.Reserve, now: o.Now},
+	}, nil
+}
+
+// time returns the present as it is stored: milliseconds, UTC.
+func (f *FS) time() time.Time { return f.now().UTC().Truncate(time.Millisecond) }
+
+// CreateBucket makes a bucket of info's Name and properties; BucketExists where there is one.
+func (f *FS) CreateBucket(ctx context.Context, info core.BucketInfo) (*core.BucketInfo, error) {
+	info.ID, info.Created = 0, f.time()
+	res, err := f.writer.Do(ctx, batch.Write{Change: &core.PutBucket{Info: info}})
+	if err != nil {
+		return nil, err
+	}
+	info.ID = core.BucketID(res.Seq)
+	return &info, nil
+}
+
+// Bucket returns the bucket of that name.
+func (f *FS) Bucket(ctx context.Context, name string) (*core.BucketInfo, error) {
+	return f.meta.Bucket(ctx, name)
+}
+
+// Buckets returns up to limit buckets whose names begin with prefix and come after after, and whether more follow.
+func (f *FS) Buckets(ctx context.Context, prefix, after string, limit int) ([]core.BucketInfo, bool, error) {
+	list, err := f.meta.Buckets(ctx, prefix, after, limit+1)
+	if err != nil || len(list) <= limit {
+		return list, false, err
+	}
+	return list[:limit], true, nil
+}
+
+// DeleteBucket removes an empty bucket.
+func (f *FS) DeleteBucket(ctx context.Context, name string) error {
+	b, err := f.meta.Bucket(ctx, name)
+	if err != nil {
+		return err
+	}
+	_, err = f.writer.Do(ctx, batch.Write{Change: &core.DeleteBucket{Bucket: b.ID}})
+	return err
+}
+
+// Stat returns a version of a key. Where that is a delete marker it comes with an error: NoSuchKey for the current version,
+// MethodNotAllowed for one named. The caller must not change what it gets.
+func (f *FS) Stat(ctx context.Context, b *core.BucketInfo, key string, v core.Version) (*core.ObjectInfo, error) {
+	o, err := f.meta.Object(ctx, b.ID, key, v)
+	if err != nil {
+		return nil, err
+	}
+	if !o.Marker {
+		return o, nil
+	}
+	kind := core.NoSuchKey
+	if v != core.Current {
+		kind = core.MethodNotAllowed
+	}
+	return o, core.E("vfs.Stat", kind, errors.New("a delete marker"))
+}
+
+// List returns one page of a listing (see core.ListQuery).
+func (f *FS) List(ctx context.Context, q core.ListQuery) (*core.ListPage, error) {
+	return f.meta.List(ctx, q)
+}
+
+// PutRequest is a version to be written.
+type PutRequest struct {
+	Bucket      *core.BucketInfo
+	Key         string
+	Content     *Content // taken over by a successful Put
+	Attrs, Tags []core.Attr
+	Sums        []core.Checksum // kept with the version
+	Owner       string
+	If          core.Precondition
+}
+
+// Put writes a version and returns it. When it returns without error the version is durable and everybody sees it; with an error of
+// the kind Unavailable nobody knows; with any other error the key is as it was.
+func (f *FS) Put(ctx context.Context, r PutRequest) (*core.ObjectInfo, error) {
+	segment, write, err := r.Content.commit(ctx)
+	if err != nil {
+		return nil, err
+	}
+	change := &core.PutObject{
+		Object: core.ObjectInfo{
+			Bucket: r.Bucket.ID, Key: r.Key, Modified: f.time(), Size: r.Content.Size(), ETag: r.Content.etag(),
+			Sums: r.Sums, Attrs: r.Attrs, Tags: r.Tags, Owner: r.Owner, Segments: segment,
+		},
+		If: r.If,
+	}
+	write.Change = change
+	res, err := r.Content.write(ctx, write)
+	if err != nil {
+		return nil, err
+	}
+	return written(&change.Object, res), nil
+}
+
+// written returns o as Apply has written it. The change itself belongs to the write buffer no longer.
+func written(o *core.ObjectInfo, res core.Result) *core.ObjectInfo {
+	o.Seq, o.Null, o.Latest = res.Seq, res.Version == core.Null, true
+	return o
+}
+
+// DeleteRequest is a key, or one version of it, to be deleted.
+type DeleteRequest struct {
+	Key     string
+	Version core.Version
+	If      core.Precondition
+}
+
+// DeleteResult is what became of a DeleteRequest: Version is the version removed or the marker written, Current where there was
+// nothing to do.
+type DeleteResult struct {
+	Err     error
+	Version core.Version
+	Marker  bool
+}
+
+// Delete deletes keys or versions, each with an outcome of its own, in one batch where they fit.
+func (f *FS) Delete(ctx context.Context, b *core.BucketInfo, owner string, reqs []DeleteRequest) []DeleteResult {
+	now := f.time()
+	writes := make([]batch.Write, len(reqs))
+	for i, r := range reqs {
+		writes[i].Change = &core.DeleteObject{Bucket: b.ID, Key: r.Key, Version: r.Version, If: r.If, Modified: now, Owner: owner}
+	}
+	results, errs := f.writer.DoAll(ctx, writes)
+	out := make([]DeleteResult, len(reqs))
+	for i := range out {
+		out[i] = DeleteResult{errs[i], results[i].Version, results[i].Marker}
+	}
+	return out
+}
+
+// CopyRequest is a copy of a version that Stat returned, with metadata of its own.
+type CopyRequest struct {
+	SourceBucket *core.BucketInfo
+	Source       *core.ObjectInfo
+	Bucket       *core.BucketInfo
+	Key          string
+	Attrs, Tags  []core.Attr
+	Owner        string
+	If           core.Precondition
+	Sums         []core.Checksum // kept with the copy; nil: those of the source
+}
+
+// Copy writes a version whose content is that of another, by reference. Conflict: the source is not there any more; look again.
+func (f *FS) Copy(ctx context.Context, r CopyRequest) (*core.ObjectInfo, error) {
+	src := r.Source
+	if r.Sums == nil {
+		r.Sums = src.Sums
+	}
+	change := &core.PutObject{
+		Object: core.ObjectInfo{
+			Bucket: r.Bucket.ID, Key: r.Key, Modified: f.time(), Size: src.Size, ETag: src.ETag, Sums: r.Sums,
+			Attrs: r.Attrs, Tags: r.Tags, Owner: r.Owner,
+			Segments: references(src.Segments), List: src.List, Parts: src.Parts, Index: src.Index,
+		},
+		If:     r.If,
+		Source: &core.Source{Bucket: src.Bucket, Key: src.Key, Seq: src.Seq},
+	}
+	res, err := f.writer.Do(ctx, batch.Write{Change: change})
+	if err != nil {
+		return nil, err
+	}
+	return written(&change.Object, res), nil
+}
+
+// references returns segments that refer to content that is there already.
+func references(segments []core.Segment) []core.Segment {
+	out := make([]core.Segment, len(segments))
+	for i, s := range segments {
+		out[i] = core.Segment{Data: s.Data, From: s.From, Length: s.Length}
+	}
+	return out
+}
+
+func badRange(op string, from, n, size int64) error {
+	return core.E(op, core.InvalidArgument, fmt.Errorf("bytes %d to %d of %d", from, from+n, size))
+}
