@@ -405,6 +405,16 @@ func (d *decoder) data() *DataInfo {
 	return i
 }
 
+// AppendData appends everything of i but Refs.
+func AppendData(b []byte, i *DataInfo) []byte { return appendData(b, i) }
+
+// DecodeData is the inverse of AppendData.
+func DecodeData(b []byte) (*DataInfo, error) {
+	d := decoder{b: b}
+	i := d.data()
+	return i, d.done()
+}
+
 // appendSegments appends segments: their number, then data, from and length of each; with infos, each is followed by 1 and its
 // Info, or 0 where it has none.
 func appendSegments(b []byte, segments []Segment, infos bool) []byte {
