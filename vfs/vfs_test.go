@@ -1,0 +1,544 @@
+package vfs_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"orcas/batch"
+	"orcas/core"
+	"orcas/core/frame"
+	"orcas/core/mem"
+	"orcas/internal/checksum"
+	"orcas/vfs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var ctx = context.Background()
+
+type world struct {
+	t      *testing.T
+	fs     *vfs.FS
+	blocks *mem.Blocks
+	meta   *mem.Meta
+	b      *core.BucketInfo
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, blocks: mem.NewBlocks(), meta: mem.NewMeta()}
+	writer, err := batch.Open(ctx, batch.Options{Meta: w.meta, Blocks: w.blocks})
+	require.NoError(t, err)
+	t.Cleanup(func() { writer.Close() })
+	w.fs, err = vfs.New(vfs.Options{Meta: w.meta, Blocks: w.blocks, Writer: writer})
+	require.NoError(t, err)
+	w.b, err = w.fs.CreateBucket(ctx, core.BucketInfo{Name: "bucket"})
+	require.NoError(t, err)
+	return w
+}
+
+func random(seed uint64, n int) []byte {
+	b := make([]byte, n)
+	r := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
+	_, _ = r.Read(b)
+	return b
+}
+
+func (w *world) content(body []byte, algs ...checksum.Algorithm) *vfs.Content {
+	w.t.Helper()
+	c, err := w.fs.NewContent(ctx, w.b, int64(len(body)), algs...)
+	require.NoError(w.t, err)
+	w.t.Cleanup(c.Discard)
+	n, err := c.ReadFrom(bytes.NewReader(body))
+	require.NoError(w.t, err)
+	require.EqualValues(w.t, len(body), n)
+	return c
+}
+
+func (w *world) put(key string, body []byte) *core.ObjectInfo {
+	w.t.Helper()
+	o, err := w.fs.Put(ctx, vfs.PutRequest{Bucket: w.b, Key: key, Content: w.content(body)})
+	require.NoError(w.t, err)
+	return o
+}
+
+func (w *world) read(key string, off, n int64) ([]byte, error) {
+	o, err := w.fs.Open(ctx, w.b, key, core.Current)
+	if err != nil {
+		return nil, err
+	}
+	defer o.Close()
+	if n < 0 {
+		n = o.Info.Size
+	}
+	s, err := o.Range(ctx, off, n)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	var out bytes.Buffer
+	_, err = s.WriteTo(&out)
+	return out.Bytes(), err
+}
+
+func (w *world) requireContent(key string, want []byte) {
+	w.t.Helper()
+	got, err := w.read(key, 0, -1)
+	require.NoError(w.t, err)
+	require.True(w.t, bytes.Equal(want, got), "content of %q", key)
+}
+
+var sizes = []int{0, 1, 4096, 65535, 65536, 65537, frame.MaxPlain, frame.MaxPlain + 1, 4<<20 - 1, 4 << 20, 4<<20 + 1, 9<<20 + 12345}
+
+func TestPutAndReadBack(t *testing.T) {
+	w := newWorld(t)
+	for _, size := range sizes {
+		body := random(uint64(size), size)
+		o := w.put("k", body)
+		sum := md5.Sum(body)
+		require.Equal(t, hex.EncodeToString(sum[:]), o.ETag)
+		require.EqualValues(t, size, o.Size)
+		w.requireContent("k", body)
+		stat, err := w.fs.Stat(ctx, w.b, "k", core.Current)
+		require.NoError(t, err)
+		require.Equal(t, o.Seq, stat.Seq)
+		require.Equal(t, o.Version(), stat.Version())
+	}
+}
+
+func TestSums(t *testing.T) {
+	w := newWorld(t)
+	for _, size := range []int{0, 100, 300_000} {
+		body := random(1, size)
+		c := w.content(body, checksum.CRC32, checksum.CRC64NVME, checksum.SHA256)
+		for _, a := range []checksum.Algorithm{checksum.MD5, checksum.SHA256, checksum.CRC32, checksum.CRC64NVME} {
+			require.Equal(t, checksum.Sum(a, body), c.Sum(a), a)
+		}
+		require.Nil(t, c.Sum(checksum.SHA1))
+	}
+}
+
+func TestRanges(t *testing.T) {
+	w := newWorld(t)
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, size := range sizes {
+		body := random(uint64(size), size)
+		w.put("k", body)
+		for range 30 {
+			off := r.Int64N(int64(size) + 1)
+			n := r.Int64N(int64(size) - off + 1)
+			got, err := w.read("k", off, n)
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(body[off:off+n], got), "%d bytes from %d of %d", n, off, size)
+		}
+		for _, bad := range [][2]int64{{-1, 1}, {int64(size) + 1, 0}, {0, int64(size) + 1}, {0, 1 << 62}} {
+			if bad[1] >= 0 {
+				o, err := w.fs.Open(ctx, w.b, "k", core.Current)
+				require.NoError(t, err)
+				_, err = o.Range(ctx, bad[0], bad[1])
+				require.Equal(t, core.InvalidArgument, core.KindOf(err))
+			}
+		}
+	}
+}
+
+func TestBodiesOfTheWrongLength(t *testing.T) {
+	w := newWorld(t)
+	w.put("k", []byte("before"))
+	for _, size := range []int{10, 100_000, 600_000} {
+		body := random(1, size)
+		for _, n := range []int{0, 1, size / 2, size - 1} {
+			c, err := w.fs.NewContent(ctx, w.b, int64(size))
+			require.NoError(t, err)
+			_, err = c.ReadFrom(bytes.NewReader(body[:n]))
+			require.Equal(t, core.Incomplete, core.KindOf(err))
+			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+			c.Discard()
+		}
+		c, err := w.fs.NewContent(ctx, w.b, int64(size-1))
+		require.NoError(t, err)
+		_, err = c.ReadFrom(bytes.NewReader(body))
+		require.Equal(t, core.TooLarge, core.KindOf(err))
+		c.Discard()
+		c, err = w.fs.NewContent(ctx, w.b, int64(size))
+		require.NoError(t, err)
+		mine := errors.New("mine")
+		_, err = c.ReadFrom(io.MultiReader(bytes.NewReader(body), &failing{mine})) // a body that fails where it should end
+		require.Equal(t, mine, err)
+		c.Discard()
+	}
+	w.requireContent("k", []byte("before"))
+	require.Equal(t, 1, w.blockCount())
+}
+
+type failing struct{ err error }
+
+func (f *failing) Read([]byte) (int, error) { return 0, f.err }
+
+func (w *world) blockCount() (n int) {
+	require.NoError(w.t, w.blocks.Walk(ctx, core.BlockID{}, func(core.BlockInfo) error { n++; return nil }))
+	return n
+}
+
+func TestConditionsAndTheLosersBlock(t *testing.T) {
+	w := newWorld(t)
+	first := w.put("k", random(1, 100_000))
+	blocks := w.blockCount()
+	for _, cond := range []core.Precondition{{NoneMatch: []string{"*"}}, {Match: []string{"x"}}, {NoneMatch: []string{first.ETag}}} {
+		_, err := w.fs.Put(ctx, vfs.PutRequest{Bucket: w.b, Key: "k", Content: w.content(random(2, 100_000)), If: cond})
+		require.Equal(t, core.PreconditionFailed, core.KindOf(err))
+	}
+	_, err := w.fs.Put(ctx, vfs.PutRequest{Bucket: w.b, Key: "none", Content: w.content(random(2, 100_000)), If: core.Precondition{Match: []string{"*"}}})
+	require.Equal(t, core.NoSuchKey, core.KindOf(err))
+	require.Equal(t, blocks, w.blockCount(), "the losers' content is gone")
+	w.requireContent("k", random(1, 100_000))
+}
+
+func TestOneWinner(t *testing.T) {
+	w := newWorld(t)
+	for round := range 20 {
+		key := fmt.Sprint(round)
+		var wg sync.WaitGroup
+		won := make(chan int, 64)
+		for i := range 64 {
+			c := w.content([]byte(fmt.Sprint(i)))
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				_, err := w.fs.Put(ctx, vfs.PutRequest{Bucket: w.b, Key: key, Content: c, If: core.Precondition{NoneMatch: []string{"*"}}})
+				if err == nil {
+					won <- i
+				} else if !core.Is(err, core.PreconditionFailed) {
+					t.Error(err)
+				}
+			}()
+		}
+		wg.Wait()
+		require.Len(t, won, 1)
+		w.requireContent(key, []byte(fmt.Sprint(<-won)))
+	}
+}
+
+func TestDelete(t *testing.T) {
+	w := newWorld(t)
+	w.put("a", []byte("1"))
+	w.put("b", []byte("2"))
+	res := w.fs.Delete(ctx, w.b, "", []vfs.DeleteRequest{{Key: "a"}, {Key: "none"}, {Key: "b", If: core.Precondition{Match: []string{"x"}}}})
+	require.NoError(t, res[0].Err)
+	require.NoError(t, res[1].Err)
+	require.Equal(t, core.PreconditionFailed, core.KindOf(res[2].Err))
+	_, err := w.fs.Stat(ctx, w.b, "a", core.Current)
+	require.Equal(t, core.NoSuchKey, core.KindOf(err))
+	require.Equal(t, core.BucketNotEmpty, core.KindOf(w.fs.DeleteBucket(ctx, "bucket")))
+	require.NoError(t, w.fs.Delete(ctx, w.b, "", []vfs.DeleteRequest{{Key: "b"}})[0].Err)
+	require.NoError(t, w.fs.DeleteBucket(ctx, "bucket"))
+}
+
+func TestVersions(t *testing.T) {
+	w := newWorld(t)
+	versioned, err := w.fs.CreateBucket(ctx, core.BucketInfo{Name: "versioned", Versioning: core.VersioningEnabled})
+	require.NoError(t, err)
+	w.b = versioned
+	v1, v2 := w.put("k", []byte("one")), w.put("k", []byte("two"))
+	res := w.fs.Delete(ctx, w.b, "", []vfs.DeleteRequest{{Key: "k"}})
+	require.NoError(t, res[0].Err)
+	require.True(t, res[0].Marker)
+	info, err := w.fs.Stat(ctx, w.b, "k", core.Current)
+	require.Equal(t, core.NoSuchKey, core.KindOf(err))
+	require.True(t, info.Marker)
+	info, err = w.fs.Stat(ctx, w.b, "k", res[0].Version)
+	require.Equal(t, core.MethodNotAllowed, core.KindOf(err))
+	require.True(t, info.Marker)
+	for _, v := range []*core.ObjectInfo{v1, v2} {
+		got, err := w.fs.Stat(ctx, w.b, "k", v.Version())
+		require.NoError(t, err)
+		require.Equal(t, v.ETag, got.ETag)
+	}
+	require.NoError(t, w.fs.Delete(ctx, w.b, "", []vfs.DeleteRequest{{Key: "k", Version: res[0].Version}})[0].Err)
+	w.requireContent("k", []byte("two"))
+}
+
+func TestCopySharesContent(t *testing.T) {
+	w := newWorld(t)
+	for _, size := range []int{0, 100, 700_000} {
+		body := random(uint64(size), size)
+		src := w.put("src", body)
+		before := w.blockCount()
+		src, err := w.fs.Stat(ctx, w.b, "src", core.Current)
+		require.NoError(t, err)
+		o, err := w.fs.Copy(ctx, vfs.CopyRequest{Source: src, Bucket: w.b, Key: "dst", Attrs: []core.Attr{{Name: "a", Value: "b"}}})
+		require.NoError(t, err)
+		require.Equal(t, src.ETag, o.ETag)
+		require.Equal(t, before, w.blockCount())
+		require.NoError(t, w.fs.Delete(ctx, w.b, "", []vfs.DeleteRequest{{Key: "src"}})[0].Err)
+		w.requireContent("dst", body)
+		_, err = w.fs.Copy(ctx, vfs.CopyRequest{Source: src, Bucket: w.b, Key: "late"})
+		require.Equal(t, core.Conflict, core.KindOf(err), "the source is gone")
+	}
+}
+
+func (w *world) upload(key string, u core.UploadInfo) core.UploadID {
+	u.Bucket, u.Key = w.b.ID, key
+	got, err := w.fs.CreateUpload(ctx, u)
+	require.NoError(w.t, err)
+	return got.ID
+}
+
+func (w *world) part(key string, id core.UploadID, n int, body []byte, algs ...checksum.Algorithm) vfs.CompletedPart {
+	w.t.Helper()
+	c := w.content(body, algs...)
+	var sums []core.Checksum
+	for _, a := range algs {
+		sums = append(sums, core.Checksum{Algorithm: a, Value: c.Sum(a)})
+	}
+	p, err := w.fs.PutPart(ctx, vfs.PartRequest{Bucket: w.b, Key: key, Upload: id, Number: n, Content: c, Sums: sums})
+	require.NoError(w.t, err)
+	return vfs.CompletedPart{Number: n, ETag: p.ETag}
+}
+
+func TestMultipart(t *testing.T) {
+	w := newWorld(t)
+	id := w.upload("k", core.UploadInfo{Attrs: []core.Attr{{Name: "Content-Type", Value: "x/y"}}})
+	bodies := [][]byte{random(1, 5<<20), random(2, 6<<20+1), random(3, 10)}
+	whole := bytes.Join(bodies, nil)
+	var parts []vfs.CompletedPart
+	for i, body := range bodies {
+		w.part("k", id, i*3+1, random(9, 100), checksum.CRC64NVME) // is replaced
+		parts = append(parts, w.part("k", id, i*3+1, body, checksum.CRC64NVME))
+	}
+	w.part("k", id, 9, []byte("not named"), checksum.CRC64NVME)
+	listed, more, err := w.fs.Parts(ctx, w.b, "k", id, 1, 2)
+	require.NoError(t, err)
+	require.True(t, more)
+	require.Equal(t, []int{4, 7}, []int{listed[0].Number, listed[1].Number})
+	before := w.blockCount()
+	o, err := w.fs.CompleteUpload(ctx, vfs.CompleteRequest{Bucket: w.b, Key: "k", Upload: id, Parts: parts, Size: int64(len(whole))})
+	require.NoError(t, err)
+	require.Equal(t, before, w.blockCount(), "no byte is copied")
+	require.True(t, strings.HasSuffix(o.ETag, "-3"))
+	require.Equal(t, []core.Checksum{{Algorithm: checksum.CRC64NVME, Value: checksum.Sum(checksum.CRC64NVME, whole)}}, o.Sums)
+	require.Equal(t, "x/y", o.Attrs[0].Value)
+	w.requireContent("k", whole)
+	for _, off := range []int64{0, 5<<20 - 1, 5 << 20, 11<<20 + 1, int64(len(whole)) - 1} {
+		n := min(300_000, int64(len(whole))-off)
+		got, err := w.read("k", off, n)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(whole[off:off+n], got))
+	}
+	_, err = w.fs.CompleteUpload(ctx, vfs.CompleteRequest{Bucket: w.b, Key: "k", Upload: id, Parts: parts, Size: -1})
+	require.Equal(t, core.NoSuchUpload, core.KindOf(err))
+
+	// Copies of it, whole and in part.
+	src, err := w.fs.Stat(ctx, w.b, "k", core.Current)
+	require.NoError(t, err)
+	_, err = w.fs.Copy(ctx, vfs.CopyRequest{Source: src, Bucket: w.b, Key: "copy"})
+	require.NoError(t, err)
+	id = w.upload("parts", core.UploadInfo{})
+	p, err := w.fs.CopyPart(ctx, vfs.CopyPartRequest{Source: src, From: 1<<20 + 7, Length: 9 << 20, Bucket: w.b, Key: "parts", Upload: id, Number: 1, Algorithms: []checksum.Algorithm{checksum.CRC64NVME}})
+	require.NoError(t, err)
+	run := whole[1<<20+7:][:9<<20]
+	sum := md5.Sum(run)
+	require.Equal(t, hex.EncodeToString(sum[:]), p.ETag)
+	last := w.part("parts", id, 2, []byte("tail"), checksum.CRC64NVME)
+	_, err = w.fs.CompleteUpload(ctx, vfs.CompleteRequest{Bucket: w.b, Key: "parts", Upload: id, Parts: []vfs.CompletedPart{{Number: 1, ETag: p.ETag}, last}, Size: -1})
+	require.NoError(t, err)
+	require.NoError(t, w.fs.Delete(ctx, w.b, "", []vfs.DeleteRequest{{Key: "k"}})[0].Err)
+	w.requireContent("copy", whole)
+	w.requireContent("parts", append(bytes.Clone(run), "tail"...))
+}
+
+func TestCompleteRefuses(t *testing.T) {
+	w := newWorld(t)
+	id := w.upload("k", core.UploadInfo{Algorithm: checksum.SHA256, Composite: true})
+	small := w.part("k", id, 1, random(1, 100), checksum.SHA256)
+	tail := w.part("k", id, 2, random(2, 100), checksum.SHA256)
+	complete := func(r vfs.CompleteRequest) core.Kind {
+		r.Bucket, r.Key, r.Upload = w.b, "k", id
+		_, err := w.fs.CompleteUpload(ctx, r)
+		require.Error(t, err)
+		return core.KindOf(err)
+	}
+	require.Equal(t, core.TooSmall, complete(vfs.CompleteRequest{Parts: []vfs.CompletedPart{small, tail}, Size: -1}))
+	require.Equal(t, core.InvalidPart, complete(vfs.CompleteRequest{Parts: []vfs.CompletedPart{{Number: 1, ETag: "x"}}, Size: -1}))
+	require.Equal(t, core.InvalidPart, complete(vfs.CompleteRequest{Parts: []vfs.CompletedPart{{Number: 3, ETag: tail.ETag}}, Size: -1}))
+	require.Equal(t, core.InvalidPart, complete(vfs.CompleteRequest{Size: -1,
+		Parts: []vfs.CompletedPart{{Number: 1, ETag: small.ETag, Sums: []core.Checksum{{Algorithm: checksum.SHA256, Value: make([]byte, 32)}}}}}))
+	require.Equal(t, core.InvalidArgument, complete(vfs.CompleteRequest{Parts: []vfs.CompletedPart{small}, Size: 99}))
+	require.Equal(t, core.InvalidArgument, complete(vfs.CompleteRequest{Size: -1}))
+	require.Equal(t, core.BadDigest, complete(vfs.CompleteRequest{Parts: []vfs.CompletedPart{small}, Size: -1,
+		Sums: []core.Checksum{{Algorithm: checksum.SHA256, Composite: true, Value: make([]byte, 32)}}}))
+	_, err := w.fs.Stat(ctx, w.b, "k", core.Current)
+	require.Equal(t, core.NoSuchKey, core.KindOf(err))
+	require.NoError(t, w.fs.AbortUpload(ctx, w.b, "k", id))
+	require.Equal(t, core.NoSuchUpload, core.KindOf(w.fs.AbortUpload(ctx, w.b, "k", id)))
+}
+
+// TestLongPartLists reads ranges of an object with more parts than a page and an index entry hold.
+func TestLongPartLists(t *testing.T) {
+	w := newWorld(t)
+	src := w.put("src", random(1, 5<<20))
+	src, err := w.fs.Stat(ctx, w.b, "src", core.Current)
+	require.NoError(t, err)
+	id := w.upload("k", core.UploadInfo{})
+	var parts []vfs.CompletedPart
+	const n = 2600
+	for i := range n {
+		p, err := w.fs.CopyPart(ctx, vfs.CopyPartRequest{Source: src, Length: src.Size, Bucket: w.b, Key: "k", Upload: id, Number: i*3 + 1})
+		require.NoError(t, err)
+		parts = append(parts, vfs.CompletedPart{Number: i*3 + 1, ETag: p.ETag})
+	}
+	o, err := w.fs.CompleteUpload(ctx, vfs.CompleteRequest{Bucket: w.b, Key: "k", Upload: id, Parts: parts, Size: -1})
+	require.NoError(t, err)
+	require.Len(t, o.Index, (n-1)/core.IndexStride)
+	body := random(1, 5<<20)
+	for _, i := range []int64{0, 1, 255, 256, 257, 999, 1000, 1001, 2559, 2560, n - 2} {
+		got, err := w.read("k", i*5<<20+(5<<20-3), 6)
+		require.NoError(t, err)
+		require.Equal(t, append(bytes.Clone(body[5<<20-3:]), body[:3]...), got, "after part %d", i)
+	}
+}
+
+// TestEveryBitOfAPackedBlock flips each bit of a block in turn: the object it belongs to says so or reads right, the others are served.
+func TestEveryBitOfAPackedBlock(t *testing.T) {
+	w := newWorld(t)
+	contents := map[string][]byte{}
+	for i := range 6 {
+		key := fmt.Sprint(i)
+		contents[key] = random(uint64(i), 50+i*40)
+		w.put(key, contents[key])
+	}
+	flipped := &flipping{Blocks: w.blocks}
+	writer, err := batch.Open(ctx, batch.Options{Meta: w.meta, Blocks: flipped})
+	require.NoError(t, err)
+	defer writer.Close()
+	w.fs, err = vfs.New(vfs.Options{Meta: w.meta, Blocks: flipped, Writer: writer})
+	require.NoError(t, err)
+	o, err := w.meta.Object(ctx, w.b.ID, "0", core.Current)
+	require.NoError(t, err)
+	flipped.block = o.Segments[0].Info.Extents[0].Block
+	var size int64
+	require.NoError(t, w.blocks.Walk(ctx, flipped.block, func(i core.BlockInfo) error {
+		if i.ID == flipped.block {
+			size = i.Size
+		}
+		return nil
+	}))
+	found := 0
+	for bit := range size * 8 {
+		flipped.at, flipped.flip = bit/8, 1<<(bit%8)
+		bad := 0
+		for key, want := range contents {
+			got, err := w.read(key, 0, -1)
+			if err != nil {
+				require.Equal(t, core.Damaged, core.KindOf(err))
+				bad++
+				continue
+			}
+			require.Equal(t, want, got, "bit %d", bit)
+		}
+		require.LessOrEqual(t, bad, 1, "bit %d", bit)
+		found += bad
+	}
+	stored := 0
+	for _, c := range contents {
+		stored += len(c) + frame.HeaderSize
+	}
+	require.Equal(t, stored*8, found, "each bit of each frame is noticed")
+}
+
+// flipping is Blocks with one byte changed.
+type flipping struct {
+	core.Blocks
+	block core.BlockID
+	at    int64
+	flip  byte
+}
+
+func (f *flipping) Open(ctx context.Context, e core.Extent) (core.BlockReader, error) {
+	r, err := f.Blocks.Open(ctx, e)
+	return &flippingReader{r, f, e}, err
+}
+
+type flippingReader struct {
+	core.BlockReader
+	f *flipping
+	e core.Extent
+}
+
+func (r *flippingReader) ReadAt(p []byte, off int64) (int, error) {
+	n, err := r.BlockReader.ReadAt(p, off)
+	if i := r.f.at - r.e.Offset - off; r.e.Block == r.f.block && i >= 0 && i < int64(n) {
+		p[i] ^= r.f.flip
+	}
+	return n, err
+}
+
+// TestManyWriters writes random sizes from many goroutines and reads everything back: what finds two objects in the same bytes.
+func TestManyWriters(t *testing.T) {
+	w := newWorld(t)
+	const writers, each = 64, 30
+	var wg sync.WaitGroup
+	for g := range writers {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			r := rand.New(rand.NewPCG(uint64(g), 1))
+			for i := range each {
+				body := random(uint64(g*each+i), r.IntN(70_000))
+				c, err := w.fs.NewContent(ctx, w.b, int64(len(body)))
+				if err == nil {
+					_, err = c.ReadFrom(bytes.NewReader(body))
+				}
+				if err == nil {
+					_, err = w.fs.Put(ctx, vfs.PutRequest{Bucket: w.b, Key: fmt.Sprintf("%d/%d", g, i), Content: c})
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				c.Discard()
+			}
+		}()
+	}
+	wg.Wait()
+	for g := range writers {
+		r := rand.New(rand.NewPCG(uint64(g), 1))
+		for i := range each {
+			w.requireContent(fmt.Sprintf("%d/%d", g, i), random(uint64(g*each+i), r.IntN(70_000)))
+		}
+	}
+}
+
+type fixedSpace struct {
+	core.Blocks
+	free int64
+}
+
+func (s *fixedSpace) Space(context.Context) (int64, int64, error) { return s.free, 1000, nil }
+
+func TestReserve(t *testing.T) {
+	w := newWorld(t)
+	s := &fixedSpace{w.blocks, 100}
+	writer, err := batch.Open(ctx, batch.Options{Meta: w.meta, Blocks: s})
+	require.NoError(t, err)
+	defer writer.Close()
+	fs, err := vfs.New(vfs.Options{Meta: w.meta, Blocks: s, Writer: writer, Reserve: func(total int64) int64 { return total / 20 }})
+	require.NoError(t, err)
+	_, err = fs.NewContent(ctx, w.b, 51)
+	require.Equal(t, core.NoSpace, core.KindOf(err))
+	c, err := fs.NewContent(ctx, w.b, 50)
+	require.NoError(t, err)
+	c.Discard()
+	s.free = 49
+	require.NoError(t, fs.Delete(ctx, w.b, "", []vfs.DeleteRequest{{Key: "k"}})[0].Err)
+}
