@@ -1,5 +1,7 @@
 package sigv4
 
+import "fmt"
+
 // Code is the code of an S3 error, as clients see it.
 type Code string
 
@@ -35,8 +37,32 @@ func (e *Error) Error() string { return "sigv4: " + string(e.Code) + ": " + e.Me
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-func newError(c Code, message string) *Error { return &Error{Code: c, Message: message} }
-
 // ErrAnonymous is the error of Verify for a request that carries no credentials. Unlike with every other error, the Auth
 // that comes with it can be used, where a policy grants access to anyone.
 var ErrAnonymous error = newError(AccessDenied, "Access Denied")
+
+func newError(c Code, message string) *Error { return &Error{Code: c, Message: message} }
+
+func errorf(c Code, format string, args ...any) *Error {
+	return newError(c, fmt.Sprintf(format, args...))
+}
+
+func errMismatch() *Error {
+	return newError(SignatureDoesNotMatch, "The request signature we calculated does not match the signature you provided. Check your key and signing method.")
+}
+
+func errIncomplete(cause error) *Error {
+	return &Error{Code: IncompleteBody, Message: "The request body is not as long as it was announced to be.", Err: cause}
+}
+
+func errMalformed(what string) *Error {
+	return newError(InvalidRequest, "The aws-chunked body is malformed: "+what+".")
+}
+
+func errTrailer() *Error {
+	return newError(MalformedTrailerError, "The request contained trailing data that was not well-formed or did not conform to our published schema.")
+}
+
+func errSHA256() *Error {
+	return newError(XAmzContentSHA256Mismatch, "The provided 'x-amz-content-sha256' header does not match what was computed.")
+}

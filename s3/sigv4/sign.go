@@ -1,42 +1,141 @@
 package sigv4
 
 import (
-	"io"
 	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 )
+
+// UnsignedPayload is the payload hash of a body that nothing vouches for.
+const UnsignedPayload = "UNSIGNED-PAYLOAD"
+
+// EmptySHA256 is the payload hash of a request without a body.
+const EmptySHA256 = emptySHA256
 
 // Signer signs requests. Its fields are set before its first use; it may be used by many goroutines.
 type Signer struct {
 	AccessKey, SecretKey string
 	Region               string
 	SecurityToken        string // of temporary credentials; else ""
+
+	now     atomic.Pointer[stamp]
+	scratch scratchPool
+}
+
+// stamp is what all requests that are signed in the same second have in common.
+type stamp struct {
+	second     int64 // Unix time
+	date       []string
+	day        string
+	scope      string
+	credential string
+	key        [32]byte
+}
+
+// stamp returns the stamp of t's second.
+func (s *Signer) stamp(t time.Time) *stamp {
+	last := s.now.Load()
+	if last != nil && last.second == t.Unix() {
+		return last
+	}
+	date := t.UTC().Format(timeLayout)
+	next := &stamp{second: t.Unix(), date: []string{date}, day: date[:8]}
+	if last != nil && last.day == next.day {
+		next.scope, next.credential, next.key = last.scope, last.credential, last.key
+	} else {
+		next.scope = next.day + "/" + s.Region + "/" + service + "/" + terminator
+		next.credential = s.AccessKey + "/" + next.scope
+		next.key = signingKey(s.SecretKey, next.day, s.Region)
+	}
+	s.now.Store(next)
+	return next
 }
 
 // Sign signs r in its Authorization header, at the time t. payloadHash is the SHA-256 of the body in hexadecimal, or
-// UNSIGNED-PAYLOAD. It sets X-Amz-Date and X-Amz-Content-Sha256 too. Signed are host, Content-Type, Content-MD5 and every
+// UnsignedPayload. It sets X-Amz-Date and X-Amz-Content-Sha256 too. Signed are host, Content-Type, Content-MD5 and every
 // X-Amz-* header that r has.
-func (s *Signer) Sign(r *http.Request, payloadHash string, t time.Time) {}
-
-// Presign signs r in its query, from the time t on, for at most MaxExpires, and returns the URL. The request must be sent with
-// the X-Amz-* headers that it has now.
-func (s *Signer) Presign(r *http.Request, expires time.Duration, t time.Time) string { return "" }
-
-// Trailer is a trailer to send: its lower-case name, the bytes that its value will have, and the value, asked for once the
-// content has been read to its end.
-type Trailer struct {
-	Name  string
-	Size  int
-	Value func() string
+func (s *Signer) Sign(r *http.Request, payloadHash string, t time.Time) {
+	s.sign(r, payloadHash, t)
 }
 
-// Chunked says how a body is to be sent.
-type Chunked struct {
-	Mode      PayloadMode // one of the chunked ones
-	Length    int64       // bytes of content
-	ChunkSize int         // bytes of content in a chunk; 0: 64 KiB
-	Trailers  []Trailer   // in the trailer modes
+// sign is Sign; it returns what the chunks of a body are signed with.
+func (s *Signer) sign(r *http.Request, payloadHash string, t time.Time) (now *stamp, seed [64]byte) {
+	now = s.stamp(t)
+	r.Header["X-Amz-Date"] = now.date
+	r.Header["X-Amz-Content-Sha256"] = []string{payloadHash}
+	if s.SecurityToken != "" {
+		r.Header[queryToken] = []string{s.SecurityToken}
+	}
+	c := s.scratch.get()
+	defer s.scratch.put(c)
+	signed := c.signedHeaders(r, true)
+	c.parseQuery(r.URL.RawQuery, nil)
+	c.sortPairs()
+	c.signature(&seed, r, r.URL.Path, "", signed, payloadHash, now.date[0], now.scope, &now.key)
+
+	b := append(append(c.buf[:0], algorithm+" Credential="...), now.credential...)
+	b = append(append(b, ", SignedHeaders="...), signed...)
+	b = append(append(b, ", Signature="...), seed[:]...)
+	c.buf = b
+	r.Header["Authorization"] = []string{string(b)}
+	return now, seed
 }
 
-// SignChunked signs r, at the time t, to be sent with content as an aws-chunked body: it sets r.Body, r.ContentLength and the headers.
-func (s *Signer) SignChunked(r *http.Request, content io.Reader, c Chunked, t time.Time) {}
+// signedHeaders returns the names of the headers of r to sign, joined by ";": host and X-Amz-*, and with content those that
+// describe the content too.
+func (c *scratch) signedHeaders(r *http.Request, content bool) string {
+	c.text, c.pairs = append(c.text[:0], "host"...), append(c.pairs[:0], pair{0, 4, 4})
+	for key := range r.Header {
+		if isAmz(key) || content && (key == "Content-Type" || key == "Content-Md5") {
+			c.lowerKey(key)
+		}
+	}
+	c.sortPairs()
+	b := c.buf[:0]
+	for i, p := range c.pairs {
+		if i > 0 {
+			b = append(b, ';')
+		}
+		b = append(b, c.name(p)...)
+	}
+	c.buf = b
+	return string(b)
+}
+
+// Presign signs r in its query, from the time t on, for at most MaxExpires (whole seconds), and returns the URL, which is then
+// that of r too. Whoever uses it sends the X-Amz-* headers that r has now, and no others.
+func (s *Signer) Presign(r *http.Request, expires time.Duration, t time.Time) string {
+	now := s.stamp(t)
+	c := s.scratch.get()
+	defer s.scratch.put(c)
+	signed := c.signedHeaders(r, false)
+	query := r.URL.RawQuery
+	if query != "" {
+		query += "&"
+	}
+	query += queryAlgorithm + "=" + algorithm +
+		"&" + queryCredential + "=" + url.QueryEscape(now.credential) +
+		"&" + queryDate + "=" + now.date[0] +
+		"&" + queryExpires + "=" + strconv.FormatInt(int64(expires/time.Second), 10) +
+		"&" + querySignedHeaders + "=" + url.QueryEscape(signed)
+	if s.SecurityToken != "" {
+		query += "&" + queryToken + "=" + url.QueryEscape(s.SecurityToken)
+	}
+	payload := UnsignedPayload
+	if v := r.Header["X-Amz-Content-Sha256"]; len(v) == 1 {
+		payload = v[0]
+	}
+	c.parseQuery(query, nil)
+	c.sortPairs()
+	var seed [64]byte
+	c.signature(&seed, r, r.URL.Path, "", signed, payload, now.date[0], now.scope, &now.key)
+	var b strings.Builder
+	b.Write(c.appendQuery(c.buf[:0], ""))
+	b.WriteString("&" + querySignature + "=")
+	b.Write(seed[:])
+	r.URL.RawQuery = b.String()
+	return r.URL.String()
+}

@@ -76,10 +76,11 @@ type Auth struct {
 	Mode          PayloadMode
 	SHA256        [32]byte // of the body, with PayloadSHA256
 
-	key  [32]byte // signing key
-	seed [64]byte // signature of the request in hexadecimal
-	date string   // Time as it was signed
-	day  string   // scope
+	key      [32]byte // signing key
+	seed     [64]byte // signature of the request in hexadecimal
+	date     string   // Time as it was signed
+	scope    string
+	decoders *decoderPool
 }
 
 // Anonymous says whether the request carried no credentials at all.

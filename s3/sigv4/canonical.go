@@ -1,0 +1,315 @@
+package sigv4
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+const (
+	algorithm   = "AWS4-HMAC-SHA256"
+	terminator  = "aws4_request"
+	service     = "s3"
+	timeLayout  = "20060102T150405Z"
+	emptySHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+)
+
+// unreserved says whether c stands for itself in a canonical path or query.
+func unreserved(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
+}
+
+// scratch is the memory in which a request is put into canonical form. It is kept from one request to the next.
+type scratch struct {
+	buf   []byte // the canonical request, then the string to sign
+	text  []byte // names and values that pairs points into
+	pairs []pair
+	key   []byte // a header's name as http.Header has it
+	mac   []byte
+}
+
+// pair is a name, text[start:mid], and a value, text[mid:end].
+type pair struct{ start, mid, end int }
+
+type scratchPool struct{ pool sync.Pool }
+
+func (p *scratchPool) get() *scratch {
+	if s, ok := p.pool.Get().(*scratch); ok {
+		return s
+	}
+	return &scratch{buf: make([]byte, 0, 2048), text: make([]byte, 0, 512), mac: make([]byte, 0, 512)}
+}
+
+// put gives s back, but for one that an unusual request has blown up.
+func (p *scratchPool) put(s *scratch) {
+	if cap(s.buf)+cap(s.text) <= 64<<10 {
+		p.pool.Put(s)
+	}
+}
+
+func (s *scratch) name(p pair) []byte  { return s.text[p.start:p.mid] }
+func (s *scratch) value(p pair) []byte { return s.text[p.mid:p.end] }
+
+// lowerKey appends the header key in lower case to s.text, as a pair without a value.
+func (s *scratch) lowerKey(key string) {
+	start := len(s.text)
+	for i := range len(key) {
+		c := key[i]
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		s.text = append(s.text, c)
+	}
+	s.pairs = append(s.pairs, pair{start, len(s.text), len(s.text)})
+}
+
+const upperHex = "0123456789ABCDEF"
+
+// appendEncoded appends the byte c as a canonical query has it.
+func appendEncoded(dst []byte, c byte) []byte {
+	if unreserved(c) {
+		return append(dst, c)
+	}
+	return append(dst, '%', upperHex[c>>4], upperHex[c&15])
+}
+
+// appendPath appends a decoded path in canonical form.
+func appendPath(dst []byte, path string) []byte {
+	for i := range len(path) {
+		if path[i] == '/' {
+			dst = append(dst, '/')
+		} else {
+			dst = appendEncoded(dst, path[i])
+		}
+	}
+	return dst
+}
+
+// appendQueryText decodes raw, a name or value of a query, and appends it in canonical form. It is not ok where a "%" is not
+// followed by two hexadecimal digits; the "%" then counts as itself.
+func appendQueryText(dst []byte, raw string) (_ []byte, ok bool) {
+	ok = true
+	for i := 0; i < len(raw); i++ {
+		c := raw[i]
+		switch c {
+		case '+':
+			c = ' '
+		case '%':
+			if i+2 < len(raw) && isHex(raw[i+1]) && isHex(raw[i+2]) {
+				c = unhex(raw[i+1])<<4 | unhex(raw[i+2])
+				i += 2
+			} else {
+				ok = false
+			}
+		}
+		dst = appendEncoded(dst, c)
+	}
+	return dst, ok
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
+
+func unhex(c byte) byte {
+	if c <= '9' {
+		return c - '0'
+	}
+	return c | 0x20 - 'a' + 10
+}
+
+// parseQuery puts every parameter of a raw query into s.pairs, in canonical form but unsorted, and tells c, if any, of each. It
+// refuses what net/url refuses: whoever handles the request must not see another query than the one that was signed. (The
+// ";" between signed headers, which some clients do not encode, is the exception.)
+func (s *scratch) parseQuery(raw string, c *claim) bool {
+	s.text, s.pairs = s.text[:0], s.pairs[:0]
+	valid := true
+	for raw != "" {
+		var param string
+		param, raw, _ = strings.Cut(raw, "&")
+		if param == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(param, "=")
+		var p pair
+		var nameOK, valueOK bool
+		p.start = len(s.text)
+		s.text, nameOK = appendQueryText(s.text, name)
+		p.mid = len(s.text)
+		s.text, valueOK = appendQueryText(s.text, value)
+		p.end = len(s.text)
+		s.pairs = append(s.pairs, p)
+		if !nameOK || !valueOK || strings.Contains(param, ";") && string(s.name(p)) != querySignedHeaders {
+			valid = false
+		}
+		if c != nil {
+			c.parameter(s.name(p), value)
+		}
+	}
+	return valid
+}
+
+// sortPairs sorts by name, then value.
+func (s *scratch) sortPairs() {
+	if len(s.pairs) < 2 {
+		return
+	}
+	slices.SortFunc(s.pairs, func(a, b pair) int {
+		if c := bytes.Compare(s.name(a), s.name(b)); c != 0 {
+			return c
+		}
+		return bytes.Compare(s.value(a), s.value(b))
+	})
+}
+
+// appendQuery appends the sorted pairs, but for the parameter called without.
+func (s *scratch) appendQuery(dst []byte, without string) []byte {
+	first := true
+	for _, p := range s.pairs {
+		if without != "" && string(s.name(p)) == without {
+			continue
+		}
+		if !first {
+			dst = append(dst, '&')
+		}
+		first = false
+		dst = append(append(append(dst, s.name(p)...), '='), s.value(p)...)
+	}
+	return dst
+}
+
+// appendHeaderValue appends a value without spaces around it, and with one where it has several.
+func appendHeaderValue(dst []byte, v string) []byte {
+	v = strings.Trim(v, " \t")
+	for {
+		i := strings.Index(v, "  ")
+		if i < 0 {
+			return append(dst, v...)
+		}
+		dst = append(dst, v[:i+1]...)
+		v = strings.TrimLeft(v[i:], " ")
+	}
+}
+
+// headerKey puts a lower-case header name in the form that http.Header has it in.
+func headerKey(dst []byte, name string) []byte {
+	upper := true
+	for i := range len(name) {
+		c := name[i]
+		if upper && 'a' <= c && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		upper = c == '-'
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+// isAmz says whether a header's key begins with x-amz-, in any case.
+func isAmz(key string) bool { return len(key) > 6 && strings.EqualFold(key[:6], "x-amz-") }
+
+// appendHeaders appends the canonical form of the headers whose names signed lists, and counts those of them that are
+// x-amz-*. It is not ok where one of them is missing.
+func (s *scratch) appendHeaders(dst []byte, r *http.Request, signed string) (_ []byte, amz int, ok bool) {
+	for signed != "" {
+		var name string
+		name, signed, _ = strings.Cut(signed, ";")
+		dst = append(append(dst, name...), ':')
+		s.key = headerKey(s.key[:0], name)
+		values := r.Header[string(s.key)]
+		switch {
+		case name == "host":
+			dst = appendHeaderValue(dst, host(r))
+		case len(values) > 0:
+			for i, v := range values {
+				if i > 0 {
+					dst = append(dst, ',')
+				}
+				dst = appendHeaderValue(dst, v)
+			}
+			if isAmz(name) {
+				amz++
+			}
+		// The three that net/http takes out of the header.
+		case name == "content-length" && r.ContentLength >= 0:
+			dst = strconv.AppendInt(dst, r.ContentLength, 10)
+		case name == "transfer-encoding" && len(r.TransferEncoding) > 0:
+			dst = append(dst, strings.Join(r.TransferEncoding, ",")...)
+		case name == "expect":
+			dst = append(dst, "100-continue"...)
+		default:
+			return dst, amz, false
+		}
+		dst = append(dst, '\n')
+	}
+	return dst, amz, true
+}
+
+// host returns the host that r is, or was, sent to.
+func host(r *http.Request) string {
+	if r.Host != "" || r.URL == nil {
+		return r.Host
+	}
+	return r.URL.Host
+}
+
+// signature computes the signature of r in hexadecimal. The query is in s.pairs, sorted; without names the parameter that
+// is not signed. It also says how many x-amz-* headers are signed, and whether all signed headers are there.
+func (s *scratch) signature(dst *[64]byte, r *http.Request, path, without, signed, payload, date, scope string, key *[32]byte) (amz int, ok bool) {
+	b := append(append(s.buf[:0], r.Method...), '\n')
+	b = append(appendPath(b, path), '\n')
+	b = append(s.appendQuery(b, without), '\n')
+	b, amz, ok = s.appendHeaders(b, r, signed)
+	b = append(append(append(b, '\n'), signed...), '\n')
+	b = append(b, payload...)
+	sum := sha256.Sum256(b)
+
+	b = append(append(b[:0], algorithm+"\n"...), date...)
+	b = append(append(append(b, '\n'), scope...), '\n')
+	b = hex.AppendEncode(b, sum[:])
+	s.buf = b
+	s.hexMAC(dst, key, b)
+	return amz, ok
+}
+
+// hexMAC computes an HMAC-SHA256 in hexadecimal.
+func (s *scratch) hexMAC(dst *[64]byte, key *[32]byte, message []byte) {
+	var sum [32]byte
+	sum, s.mac = hmacSHA256(s.mac, key[:], message)
+	hex.Encode(dst[:], sum[:])
+}
+
+// hmacSHA256 computes an HMAC-SHA256 in buf, which it returns, perhaps grown: unlike crypto/hmac it allocates nothing.
+func hmacSHA256(buf, key, message []byte) ([32]byte, []byte) {
+	var pad [sha256.BlockSize]byte
+	if len(key) > len(pad) {
+		sum := sha256.Sum256(key)
+		copy(pad[:], sum[:])
+	} else {
+		copy(pad[:], key)
+	}
+	for i := range pad {
+		pad[i] ^= 0x36
+	}
+	buf = append(append(buf[:0], pad[:]...), message...)
+	inner := sha256.Sum256(buf)
+	for i := range pad {
+		pad[i] ^= 0x36 ^ 0x5c
+	}
+	buf = append(append(buf[:0], pad[:]...), inner[:]...)
+	return sha256.Sum256(buf), buf
+}
+
+// signingKey derives the key of a scope. A day is as 20060102.
+func signingKey(secretKey, day, region string) [32]byte {
+	key, buf := hmacSHA256(nil, []byte("AWS4"+secretKey), []byte(day))
+	for _, step := range [...]string{region, service, terminator} {
+		key, buf = hmacSHA256(buf, key[:], []byte(step))
+	}
+	return key
+}
