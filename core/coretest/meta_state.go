@@ -1,0 +1,401 @@
+package coretest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/core"
+)
+
+// MetaState is everything that a Meta says through its reads, in a normal form that can be compared: times in UTC, empty
+// lists nil, reference counts in Data alone (a cached ObjectInfo need not know them).
+type MetaState struct {
+	State   core.State
+	Buckets []BucketState
+	Lists   map[core.UploadID][]core.PartInfo // of uploads, objects and garbage
+	Data    []core.DataInfo
+	Garbage []core.Garbage
+	Records map[string][]core.Record
+}
+
+// BucketState is a bucket with everything in it.
+type BucketState struct {
+	Info     core.BucketInfo
+	Versions []core.ObjectInfo // as Object returns them, in the order of ListVersions
+	Current  []string          // keys, as ListObjects lists them
+	Uploads  []core.UploadInfo // as Upload returns them, in the order of ListUploads
+}
+
+const statePage = 1000 // entries per read
+
+// ReadMeta reads all of m: buckets with their versions, uploads and documents, all content, all garbage, and the records of the
+// kinds given. An error also says where two reads contradict each other.
+func ReadMeta(ctx context.Context, m core.Meta, kinds ...string) (*MetaState, error) {
+	s := &MetaState{Lists: map[core.UploadID][]core.PartInfo{}, Records: map[string][]core.Record{}}
+	var err error
+	if s.State, err = m.State(ctx); err != nil {
+		return nil, err
+	}
+	for after := ""; ; after = s.Buckets[len(s.Buckets)-1].Info.Name {
+		page, err := m.Buckets(ctx, "", after, statePage)
+		if err != nil {
+			return nil, err
+		}
+		for _, info := range page {
+			b, err := readBucket(ctx, m, info)
+			if err != nil {
+				return nil, err
+			}
+			s.Buckets = append(s.Buckets, *b)
+			kinds = append(kinds, core.BucketRecordKind(info.ID))
+		}
+		if len(page) < statePage {
+			break
+		}
+	}
+	if err := s.readData(ctx, m); err != nil {
+		return nil, err
+	}
+	if err := s.readLists(ctx, m); err != nil {
+		return nil, err
+	}
+	for _, kind := range kinds {
+		if err := s.readRecords(ctx, m, kind); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func readBucket(ctx context.Context, m core.Meta, info core.BucketInfo) (*BucketState, error) {
+	b := &BucketState{Info: normalBucket(info)}
+	err := eachPage(ctx, m, core.ListQuery{Kind: core.ListVersions, Bucket: info.ID}, func(page *core.ListPage) error {
+		for i := range page.Objects {
+			listed := &page.Objects[i]
+			o, err := m.Object(ctx, info.ID, listed.Key, listed.Version())
+			if err != nil {
+				return err
+			}
+			whole, bare := normalObject(o), normalObject(o)
+			stripInfo(bare.Segments)
+			if want := normalObject(listed); fmt.Sprintf("%+v", want) != fmt.Sprintf("%+v", bare) {
+				return fmt.Errorf("List says %+v, Object says %+v", want, bare)
+			}
+			b.Versions = append(b.Versions, whole)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = eachPage(ctx, m, core.ListQuery{Kind: core.ListObjects, Bucket: info.ID}, func(page *core.ListPage) error {
+		for i := range page.Objects {
+			b.Current = append(b.Current, page.Objects[i].Key)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return b, eachPage(ctx, m, core.ListQuery{Kind: core.ListUploads, Bucket: info.ID}, func(page *core.ListPage) error {
+		for i := range page.Uploads {
+			listed := normalUpload(&page.Uploads[i])
+			u, err := m.Upload(ctx, info.ID, listed.Key, listed.ID)
+			if err != nil {
+				return err
+			}
+			if got := normalUpload(u); fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", listed) {
+				return fmt.Errorf("List says %+v, Upload says %+v", listed, got)
+			}
+			b.Uploads = append(b.Uploads, listed)
+		}
+		return nil
+	})
+}
+
+func eachPage(ctx context.Context, m core.Meta, q core.ListQuery, fn func(*core.ListPage) error) error {
+	for q.Limit = statePage; ; {
+		page, err := m.List(ctx, q)
+		if err == nil {
+			err = fn(page)
+		}
+		if err != nil || !page.Truncated {
+			return err
+		}
+		q.After = page.Next
+	}
+}
+
+func (s *MetaState) readData(ctx context.Context, m core.Meta) error {
+	for id := core.DataID(1); id < s.State.NextData; id += statePage {
+		ids := make([]core.DataID, 0, statePage)
+		for i := id; i < min(id+statePage, s.State.NextData); i++ {
+			ids = append(ids, i)
+		}
+		page, err := m.Data(ctx, ids)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			d := normalData(&page[i])
+			d.Refs = page[i].Refs
+			s.Data = append(s.Data, *d)
+		}
+	}
+	for {
+		after := uint64(0)
+		if n := len(s.Garbage); n > 0 {
+			after = s.Garbage[n-1].ID
+		}
+		page, err := m.Garbage(ctx, after, statePage)
+		if err != nil {
+			return err
+		}
+		for _, g := range page {
+			if len(g.Extents) == 0 {
+				g.Extents = nil
+			}
+			s.Garbage = append(s.Garbage, g)
+		}
+		if len(page) < statePage {
+			return nil
+		}
+	}
+}
+
+func (s *MetaState) readLists(ctx context.Context, m core.Meta) error {
+	for _, b := range s.Buckets {
+		for _, o := range b.Versions {
+			s.Lists[o.List] = nil
+		}
+		for _, u := range b.Uploads {
+			s.Lists[u.ID] = nil
+		}
+	}
+	for _, g := range s.Garbage {
+		s.Lists[g.List] = nil
+	}
+	delete(s.Lists, 0)
+	for id := range s.Lists {
+		for after := 0; ; {
+			page, err := m.Parts(ctx, id, after, statePage)
+			if err != nil {
+				return err
+			}
+			for i := range page {
+				s.Lists[id] = append(s.Lists[id], normalPart(&page[i]))
+				after = page[i].Number
+			}
+			if len(page) < statePage {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func (s *MetaState) readRecords(ctx context.Context, m core.Meta, kind string) error {
+	for after := ""; ; {
+		page, err := m.Records(ctx, kind, after, statePage)
+		if err != nil {
+			return err
+		}
+		for _, r := range page {
+			r.Value = append([]byte{}, r.Value...)
+			s.Records[kind] = append(s.Records[kind], r)
+			after = r.Key
+		}
+		if len(page) < statePage {
+			return nil
+		}
+	}
+}
+
+// Comparable returns s with what drivers are free in taken out: how garbage is spread over entries.
+func (s *MetaState) Comparable() *MetaState {
+	c := *s
+	c.Garbage = nil
+	var extents []core.Extent
+	for _, g := range s.Garbage {
+		extents = append(extents, g.Extents...)
+		if g.List != 0 {
+			c.Garbage = append(c.Garbage, core.Garbage{List: g.List})
+		}
+	}
+	slices.SortFunc(c.Garbage, func(x, y core.Garbage) int { return cmp.Compare(x.List, y.List) })
+	slices.SortFunc(extents, compareExtents)
+	c.Garbage = append(c.Garbage, core.Garbage{Extents: extents})
+	return &c
+}
+
+func compareExtents(x, y core.Extent) int {
+	return cmp.Or(slices.Compare(x.Block[:], y.Block[:]), cmp.Compare(x.Offset, y.Offset), cmp.Compare(x.Length, y.Length))
+}
+
+// Check fails t where s breaks an invariant: references recounted from all segments; each extent in one content, or in the
+// garbage, once; one newest version per key, at most one null version; the listings of one another.
+func (s *MetaState) Check(t require.TestingT) {
+	refs := map[core.DataID]int64{}
+	count := func(segments []core.Segment) {
+		for _, g := range segments {
+			refs[g.Data]++
+			require.NotNil(t, g.Info, "content %d is not resolved", g.Data)
+			require.Equal(t, g.Data, g.Info.ID)
+		}
+	}
+	for _, b := range s.Buckets {
+		b.check(t)
+		for _, o := range b.Versions {
+			count(o.Segments)
+			require.LessOrEqual(t, o.Seq, s.State.Seq)
+		}
+	}
+	for _, parts := range s.Lists {
+		for _, p := range parts {
+			count(p.Segments)
+		}
+	}
+	at := map[core.Extent]string{}
+	place := func(extents []core.Extent, where string) {
+		for _, e := range extents {
+			require.Empty(t, at[e], "extent %v is in %s, too", e, where)
+			at[e] = where
+		}
+	}
+	for _, d := range s.Data {
+		require.Equal(t, refs[d.ID], d.Refs, "references to content %d", d.ID)
+		require.Positive(t, d.Refs, "content %d", d.ID)
+		delete(refs, d.ID)
+		require.Less(t, d.ID, s.State.NextData)
+		place(d.Extents, fmt.Sprint("content ", d.ID))
+	}
+	require.Empty(t, refs, "references to content that is not there")
+	lists, last := map[core.UploadID]bool{}, uint64(0)
+	for _, g := range s.Garbage {
+		require.Greater(t, g.ID, last, "garbage is in the order of its IDs")
+		last = g.ID
+		require.True(t, len(g.Extents) > 0 || g.List != 0, "garbage %d is empty", g.ID)
+		place(g.Extents, fmt.Sprint("garbage ", g.ID))
+		if g.List != 0 {
+			require.False(t, lists[g.List], "list %d is garbage twice", g.List)
+			lists[g.List] = true
+		}
+	}
+	for _, b := range s.Buckets {
+		for _, o := range b.Versions {
+			require.False(t, lists[o.List], "list %d of %q is garbage", o.List, o.Key)
+		}
+	}
+}
+
+func (b *BucketState) check(t require.TestingT) {
+	var current []string
+	for i, o := range b.Versions {
+		require.Equal(t, b.Info.ID, o.Bucket)
+		first := i == 0 || b.Versions[i-1].Key != o.Key
+		if !first {
+			require.Greater(t, b.Versions[i-1].Seq, o.Seq, "versions of %q are in order", o.Key)
+		}
+		if i > 0 {
+			require.LessOrEqual(t, b.Versions[i-1].Key, o.Key)
+		}
+		require.Equal(t, first, o.Latest, "Latest of %q %d", o.Key, o.Seq)
+		if first && !o.Marker {
+			current = append(current, o.Key)
+		}
+		for _, p := range b.Versions[:i] {
+			require.False(t, o.Null && p.Null && o.Key == p.Key, "two null versions of %q", o.Key)
+		}
+		if b.Info.Versioning == core.VersioningOff {
+			require.True(t, o.Null && !o.Marker, "%q in a bucket without versions", o.Key)
+		}
+	}
+	require.Equal(t, current, b.Current, "ListObjects lists what ListVersions calls newest")
+	for i := 1; i < len(b.Uploads); i++ {
+		p, u := b.Uploads[i-1], b.Uploads[i]
+		require.Negative(t, cmp.Or(cmp.Compare(p.Key, u.Key), cmp.Compare(p.ID, u.ID)), "uploads are in order")
+	}
+}
+
+func normalTime(t time.Time) time.Time { return t.Round(0).UTC() }
+
+func normalLock(l core.Lock) core.Lock {
+	if l.Mode == core.LockNone {
+		l.Until = time.Time{}
+	}
+	l.Until = normalTime(l.Until)
+	return l
+}
+
+func list[T any](s []T) []T {
+	if len(s) == 0 {
+		return nil
+	}
+	return slices.Clone(s)
+}
+
+func normalSums(sums []core.Checksum) []core.Checksum {
+	sums = list(sums)
+	for i := range sums {
+		sums[i].Value = list(sums[i].Value)
+	}
+	return sums
+}
+
+func normalBucket(b core.BucketInfo) core.BucketInfo {
+	b.Created = normalTime(b.Created)
+	b.Attrs = list(b.Attrs)
+	return b
+}
+
+func normalData(d *core.DataInfo) *core.DataInfo {
+	if d == nil {
+		return nil
+	}
+	c := *d
+	c.Refs = 0
+	c.Sums, c.DataKey, c.Extents = normalSums(d.Sums), list(d.DataKey), list(d.Extents)
+	return &c
+}
+
+func normalSegments(segments []core.Segment) []core.Segment {
+	segments = list(segments)
+	for i := range segments {
+		segments[i].Info = normalData(segments[i].Info)
+	}
+	return segments
+}
+
+// stripInfo takes the Info out of segments that belong to the caller.
+func stripInfo(segments []core.Segment) {
+	for i := range segments {
+		segments[i].Info = nil
+	}
+}
+
+func normalObject(o *core.ObjectInfo) core.ObjectInfo {
+	c := *o
+	c.Modified, c.Lock = normalTime(o.Modified), normalLock(o.Lock)
+	c.Sums, c.Attrs, c.Tags, c.Index = normalSums(o.Sums), list(o.Attrs), list(o.Tags), list(o.Index)
+	c.Segments = normalSegments(o.Segments)
+	return c
+}
+
+func normalUpload(u *core.UploadInfo) core.UploadInfo {
+	c := *u
+	c.Initiated, c.Lock = normalTime(u.Initiated), normalLock(u.Lock)
+	c.Attrs, c.Tags = list(u.Attrs), list(u.Tags)
+	return c
+}
+
+func normalPart(p *core.PartInfo) core.PartInfo {
+	c := *p
+	c.Modified = normalTime(p.Modified)
+	c.Sums, c.Segments = normalSums(p.Sums), normalSegments(p.Segments)
+	return c
+}
