@@ -1,0 +1,238 @@
+package s3
+
+import (
+	"encoding/base64"
+	"encoding/xml"
+	"net/http"
+	"strings"
+
+	"orcas/core"
+)
+
+// maxBuckets is the longest page of ListBuckets, and its default.
+const maxBuckets = 10_000
+
+// defaultRegion is the region that S3 writes as an empty location.
+const defaultRegion = "us-east-1"
+
+func (q *request) listBuckets() error {
+	limit, err := q.query.int("max-buckets", maxBuckets)
+	if err != nil {
+		return err
+	}
+	if limit < 1 || limit > maxBuckets {
+		return errInvalidArgument.say("Argument max-buckets must be an integer between 1 and 10000").with("ArgumentName", "max-buckets")
+	}
+	prefix := q.query.value("prefix")
+	after, err := parseToken(q.query.value("continuation-token"))
+	if err != nil {
+		return err
+	}
+	var buckets []core.BucketInfo
+	more := false
+	if region := q.query.value("bucket-region"); region == "" || region == q.s.region {
+		if buckets, more, err = q.s.fs.Buckets(q.ctx, prefix, after, limit); err != nil {
+			return err
+		}
+	}
+	x := q.s.document()
+	defer q.s.release(x)
+	x.begin("ListAllMyBucketsResult")
+	x.owner("Owner", q.caller.account)
+	x.open("Buckets")
+	for i := range buckets {
+		b := &buckets[i]
+		if q.s.authorise(q.caller, q.route.action, b) != nil {
+			continue
+		}
+		x.open("Bucket")
+		x.text("Name", b.Name)
+		x.time("CreationDate", b.Created)
+		x.text("BucketRegion", b.Region)
+		x.close("Bucket")
+	}
+	x.close("Buckets")
+	x.optional("Prefix", prefix)
+	if more {
+		x.text("ContinuationToken", makeToken(buckets[len(buckets)-1].Name))
+	}
+	x.close("ListAllMyBucketsResult")
+	q.sendXML(http.StatusOK, x)
+	return nil
+}
+
+// makeToken turns a place in a listing into a token that clients do not look into.
+func makeToken(place string) string { return "1" + base64.RawURLEncoding.EncodeToString([]byte(place)) }
+
+func parseToken(token string) (string, error) {
+	if token == "" {
+		return "", nil
+	}
+	place, err := base64.RawURLEncoding.DecodeString(token[1:])
+	if token[0] != '1' || err != nil || len(place) == 0 {
+		return "", errInvalidArgument.say("The continuation token provided is incorrect").
+			with("ArgumentName", "continuation-token").with("ArgumentValue", token)
+	}
+	return string(place), nil
+}
+
+// createBucketRequest is the body of CreateBucket, where there is one.
+type createBucketRequest struct {
+	XMLName  xml.Name `xml:"CreateBucketConfiguration"`
+	Location string   `xml:"LocationConstraint"`
+	Place    *struct {
+		Name string `xml:"Name"`
+	} `xml:"Location"`
+	Kind *struct {
+		Type string `xml:"Type"`
+	} `xml:"Bucket"`
+	Tags *struct {
+		Tag []struct{} `xml:"Tag"`
+	} `xml:"Tags"`
+}
+
+func (q *request) createBucket() error {
+	doc, _, err := q.readBody()
+	if err != nil {
+		return err
+	}
+	region := q.s.region
+	if len(doc) > 0 {
+		var body createBucketRequest
+		if err := parseXML(doc, &body); err != nil {
+			return err
+		}
+		if body.Place != nil || body.Kind != nil || body.Tags != nil && len(body.Tags.Tag) > 0 {
+			return errNotImplemented.say("Directory buckets and tags at the creation of a bucket are not implemented.")
+		}
+		if region, err = q.s.location(body.Location); err != nil {
+			return err
+		}
+	}
+	switch v := first(q.r.Header, "X-Amz-Object-Ownership"); v {
+	case "", "BucketOwnerEnforced":
+	case "BucketOwnerPreferred", "ObjectWriter":
+		return notImplementedHeader("X-Amz-Object-Ownership")
+	default:
+		return errInvalidArgument.say("Invalid x-amz-object-ownership header: " + v)
+	}
+	_, err = q.s.fs.CreateBucket(q.ctx, core.BucketInfo{Name: q.bucketName, Owner: q.caller.account, Region: region})
+	if core.Is(err, core.BucketExists) {
+		err = q.bucketThere()
+	}
+	if err != nil {
+		return err
+	}
+	q.set("Location", "/"+q.bucketName)
+	q.sendEmpty(http.StatusOK)
+	return nil
+}
+
+// bucketThere answers the creation of a bucket that is there already. In us-east-1 an owner who creates a bucket again is told
+// that all is well.
+func (q *request) bucketThere() error {
+	b, err := q.s.fs.Bucket(q.ctx, q.bucketName)
+	switch {
+	case core.Is(err, core.NoSuchBucket):
+		return errConflict // it was deleted this very moment
+	case err != nil:
+		return err
+	case b.Owner != q.caller.account:
+		return errBucketExists.with("BucketName", q.bucketName)
+	case q.s.region == defaultRegion:
+		return nil
+	}
+	return errBucketOwned.with("BucketName", q.bucketName)
+}
+
+// location returns the region of a new bucket for a LocationConstraint.
+func (s *Server) location(constraint string) (string, error) {
+	switch {
+	case constraint == "" || constraint == s.region || constraint == "EU" && s.region == "eu-west-1":
+		return s.region, nil
+	case s.anyRegion && len(constraint) <= 63 && !strings.ContainsAny(constraint, " \t\r\n/<>&\""):
+		return constraint, nil
+	}
+	return "", errLocation.with("LocationConstraint", constraint)
+}
+
+func (q *request) headBucket() error {
+	q.set("X-Amz-Bucket-Region", q.bucket.Region)
+	q.set("X-Amz-Access-Point-Alias", "false")
+	q.set("Content-Type", "application/xml")
+	q.sendEmpty(http.StatusOK)
+	return nil
+}
+
+func (q *request) deleteBucket() error {
+	if err := q.s.fs.DeleteBucket(q.ctx, q.bucketName); err != nil {
+		return err
+	}
+	q.sendEmpty(http.StatusNoContent)
+	return nil
+}
+
+func (q *request) getLocation() error {
+	x := q.s.document()
+	defer q.s.release(x)
+	x.begin("LocationConstraint")
+	if q.bucket.Region != defaultRegion {
+		x.b = appendXML(x.b, q.bucket.Region)
+	}
+	x.close("LocationConstraint")
+	q.sendXML(http.StatusOK, x)
+	return nil
+}
+
+func (q *request) getVersioning() error {
+	x := q.s.document()
+	defer q.s.release(x)
+	x.begin("VersioningConfiguration")
+	switch q.bucket.Versioning {
+	case core.VersioningEnabled:
+		x.text("Status", "Enabled")
+	case core.VersioningSuspended:
+		x.text("Status", "Suspended")
+	}
+	x.close("VersioningConfiguration")
+	q.sendXML(http.StatusOK, x)
+	return nil
+}
+
+func (q *request) getBucketACL() error {
+	q.sendACL(q.bucket.Owner)
+	return nil
+}
+
+func (q *request) getObjectACL() error {
+	v, err := q.version()
+	if err != nil {
+		return err
+	}
+	o, err := q.s.fs.Stat(q.ctx, q.bucket, q.key, v)
+	if err != nil {
+		return q.missing(err, v)
+	}
+	q.setVersion(o.Version())
+	q.sendACL(q.bucket.Owner)
+	return nil
+}
+
+// sendACL answers with the one ACL that there is: the owner may everything.
+func (q *request) sendACL(owner string) {
+	x := q.s.document()
+	defer q.s.release(x)
+	x.begin("AccessControlPolicy")
+	x.owner("Owner", owner)
+	x.open("AccessControlList")
+	x.open("Grant")
+	x.b = append(x.b, `<Grantee xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="CanonicalUser">`...)
+	x.text("ID", owner)
+	x.text("DisplayName", owner)
+	x.close("Grantee")
+	x.text("Permission", "FULL_CONTROL")
+	x.close("Grant")
+	x.close("AccessControlList")
+	x.close("AccessControlPolicy")
+	q.sendXML(http.StatusOK, x)
+}

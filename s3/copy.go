@@ -1,0 +1,213 @@
+package s3
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"orcas/core"
+	"orcas/internal/checksum"
+	"orcas/s3/sigv4"
+	"orcas/vfs"
+)
+
+// maxCopyTries bounds how often a copy starts again because its source was overwritten meanwhile.
+const maxCopyTries = 16
+
+// source is what x-amz-copy-source names.
+type source struct {
+	bucket, key string
+	version     core.Version
+}
+
+// parseSource reads x-amz-copy-source: [/]bucket/key[?versionId=id], percent-encoded.
+func parseSource(v string) (source, error) {
+	bad := errInvalidArgument.say("Copy Source must mention the source bucket and key: sourcebucket/sourcekey").
+		with("ArgumentName", "x-amz-copy-source").with("ArgumentValue", v)
+	path, version, versioned := v, "", false
+	if i := strings.LastIndex(v, "?versionId="); i >= 0 {
+		path, version, versioned = v[:i], v[i+len("?versionId="):], true
+	}
+	if strings.HasPrefix(path, "arn:") {
+		return source{}, errNotImplemented.say("Access points as copy sources are not implemented.")
+	}
+	path, err := url.PathUnescape(path)
+	if err != nil {
+		return source{}, bad
+	}
+	src := source{}
+	src.bucket, src.key = sigv4.Split(path)
+	if src.key == "" {
+		return source{}, bad
+	}
+	if !validBucketName(src.bucket) {
+		return source{}, errInvalidBucketName.with("BucketName", src.bucket)
+	}
+	if err := checkKey(src.key); err != nil {
+		return source{}, err
+	}
+	if versioned {
+		if version, err = url.QueryUnescape(version); err != nil {
+			return source{}, bad
+		}
+	}
+	src.version, err = parseVersion(version, versioned)
+	return src, err
+}
+
+// copySource finds what is to be copied, and holds the x-amz-copy-source-if-* conditions against it.
+func (q *request) copySource() (*core.BucketInfo, *core.ObjectInfo, source, error) {
+	src, err := parseSource(first(q.r.Header, "X-Amz-Copy-Source"))
+	if err != nil {
+		return nil, nil, src, err
+	}
+	b, err := q.s.fs.Bucket(q.ctx, src.bucket)
+	if err != nil {
+		return nil, nil, src, err
+	}
+	if err := q.s.authorise(q.caller, "s3:GetObject", b); err != nil {
+		return nil, nil, src, err
+	}
+	if v := q.r.Header["X-Amz-Source-Expected-Bucket-Owner"]; len(v) > 0 && v[0] != b.Owner {
+		return nil, nil, src, errAccessDenied
+	}
+	info, err := q.s.fs.Stat(q.ctx, b, src.key, src.version)
+	if core.Is(err, core.MethodNotAllowed) {
+		err = errInvalidRequest.say("The source of a copy request may not specifically refer to a delete marker by version id.")
+	}
+	if err != nil {
+		return nil, nil, src, err
+	}
+	conditions := copyConditionsOf(q.r.Header)
+	if conditions.judge(info.ETag, info.Modified) != proceed {
+		return nil, nil, src, errPrecondition
+	}
+	return b, info, src, nil
+}
+
+func (q *request) copyObject() error {
+	demand, err := writeCondition(q.r.Header)
+	if err != nil {
+		return err
+	}
+	replace, err := directive(q.r.Header, "X-Amz-Metadata-Directive")
+	if err != nil {
+		return err
+	}
+	dropTags, err := directive(q.r.Header, "X-Amz-Tagging-Directive")
+	if err != nil {
+		return err
+	}
+	alg, err := namedAlgorithm(q.r.Header)
+	if err != nil {
+		return err
+	}
+	if err := q.precheck(&demand); err != nil {
+		return err
+	}
+	var o *core.ObjectInfo
+	for try := 1; ; try++ {
+		b, from, src, err := q.copySource()
+		if err != nil {
+			return err
+		}
+		req := vfs.CopyRequest{SourceBucket: b, Source: from, Bucket: q.bucket, Key: q.key, Owner: q.caller.account, If: demand}
+		if req.Attrs, err = copyAttrs(q.r.Header, from, replace); err != nil {
+			return err
+		}
+		if !dropTags {
+			req.Tags = from.Tags
+		}
+		if req.Sums, err = q.copySums(from, alg); err != nil {
+			return err
+		}
+		if b.ID == q.bucket.ID && src.key == q.key && src.version == core.Current && !replace && alg == checksum.None &&
+			classOf(req.Attrs) == classOf(from.Attrs) && first(q.r.Header, redirectName) == "" {
+			return errInvalidRequest.say("This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes.")
+		}
+		o, err = q.s.fs.Copy(q.ctx, req)
+		if err == nil {
+			q.setSourceVersion(b, from)
+			break
+		}
+		if !core.Is(err, core.Conflict) || try == maxCopyTries {
+			return err
+		}
+	}
+	q.setVersion(o.Version())
+	x := q.s.document()
+	defer q.s.release(x)
+	x.begin("CopyObjectResult")
+	x.time("LastModified", o.Modified)
+	x.etag(o.ETag)
+	x.sums(o.Sums, true)
+	x.close("CopyObjectResult")
+	q.sendXML(http.StatusOK, x)
+	return nil
+}
+
+// setSourceVersion names the version that was copied.
+func (q *request) setSourceVersion(b *core.BucketInfo, o *core.ObjectInfo) {
+	if b.Versioning != core.VersioningOff {
+		q.set("X-Amz-Copy-Source-Version-Id", o.Version().String())
+	}
+}
+
+// copySums returns the checksums that a copy keeps: those of the source (nil), or one of the algorithm that is asked for.
+func (q *request) copySums(from *core.ObjectInfo, alg checksum.Algorithm) ([]core.Checksum, error) {
+	if alg == checksum.None {
+		return nil, nil
+	}
+	for _, s := range from.Sums {
+		if s.Algorithm == alg && !s.Composite {
+			return []core.Checksum{s}, nil
+		}
+	}
+	return q.s.fs.Sums(q.ctx, from, 0, from.Size, alg)
+}
+
+// copyAttrs returns the attributes of a copy: the request's, or the source's with the request's storage class and redirect, which
+// are never taken over.
+func copyAttrs(h http.Header, from *core.ObjectInfo, replace bool) ([]core.Attr, error) {
+	own, err := objectAttrs(h)
+	if err != nil || replace {
+		return own, err
+	}
+	attrs := make([]core.Attr, 0, len(from.Attrs)+2)
+	for _, a := range from.Attrs {
+		if a.Name != storageClassName && a.Name != redirectName {
+			attrs = append(attrs, a)
+		}
+	}
+	for _, a := range own {
+		if a.Name == storageClassName || a.Name == redirectName {
+			attrs = append(attrs, a)
+		}
+	}
+	return attrs, nil
+}
+
+// directive reads a header that says COPY or REPLACE.
+func directive(h http.Header, name string) (replace bool, err error) {
+	switch v := first(h, name); v {
+	case "", "COPY":
+		return false, nil
+	case "REPLACE":
+		return true, nil
+	default:
+		return false, errInvalidArgument.say("Unknown directive.").with("ArgumentName", strings.ToLower(name)).with("ArgumentValue", v)
+	}
+}
+
+// namedAlgorithm reads x-amz-checksum-algorithm.
+func namedAlgorithm(h http.Header) (checksum.Algorithm, error) {
+	name := first(h, "X-Amz-Checksum-Algorithm")
+	if name == "" {
+		return checksum.None, nil
+	}
+	a, ok := checksum.Parse(name)
+	if !ok {
+		return checksum.None, errInvalidRequest.say("Checksum algorithm provided is unsupported.")
+	}
+	return a, nil
+}

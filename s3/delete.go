@@ -1,0 +1,176 @@
+package s3
+
+import (
+	"encoding/xml"
+	"net/http"
+
+	"orcas/core"
+	"orcas/internal/checksum"
+	"orcas/vfs"
+)
+
+// maxDeleteKeys is how many keys one DeleteObjects may name.
+const maxDeleteKeys = 1000
+
+func (q *request) deleteObject() error {
+	v, err := q.version()
+	if err != nil {
+		return err
+	}
+	demand, err := writeCondition(q.r.Header)
+	if err != nil {
+		return err
+	}
+	if len(demand.Match) > 0 && v != core.Current {
+		return errNotImplemented.say("If-Match with a versionId is not implemented.")
+	}
+	res := q.s.fs.Delete(q.ctx, q.bucket, q.caller.account, []vfs.DeleteRequest{{Key: q.key, Version: v, If: demand}})[0]
+	if res.Err != nil && !(v != core.Current && core.Is(res.Err, core.NoSuchVersion)) {
+		return res.Err
+	}
+	version := res.Version
+	if version == core.Current {
+		version = v
+	}
+	q.setVersion(version)
+	if res.Marker {
+		q.set("X-Amz-Delete-Marker", "true")
+	}
+	q.sendEmpty(http.StatusNoContent)
+	return nil
+}
+
+// deleteRequest is the body of DeleteObjects.
+type deleteRequest struct {
+	XMLName xml.Name `xml:"Delete"`
+	Quiet   bool     `xml:"Quiet"`
+	Objects []struct {
+		Key              string  `xml:"Key"`
+		VersionID        *string `xml:"VersionId"`
+		ETag             *string `xml:"ETag"`
+		LastModifiedTime *string `xml:"LastModifiedTime"`
+		Size             *string `xml:"Size"`
+	} `xml:"Object"`
+}
+
+// deleteOutcome is what becomes of one key of a DeleteObjects.
+type deleteOutcome struct {
+	key     string
+	version core.Version // as it was named
+	err     error
+	index   int // in the requests to vfs, where err is nil
+}
+
+func (q *request) deleteObjects() error {
+	doc, in, err := q.readBody()
+	if err != nil {
+		return err
+	}
+	if in.none() {
+		return errMissingMD5
+	}
+	var body deleteRequest
+	if err := parseXML(doc, &body); err != nil {
+		return err
+	}
+	if n := len(body.Objects); n == 0 || n > maxDeleteKeys {
+		return errMalformedXML
+	}
+	outcomes := make([]deleteOutcome, len(body.Objects))
+	requests := make([]vfs.DeleteRequest, 0, len(body.Objects))
+	for i := range body.Objects {
+		o := &body.Objects[i]
+		out := &outcomes[i]
+		out.key = o.Key
+		if out.err = checkKey(o.Key); out.err != nil {
+			continue
+		}
+		if o.VersionID != nil && *o.VersionID != "" {
+			if out.version, out.err = parseVersion(*o.VersionID, true); out.err != nil {
+				out.err = errNoSuchVersion
+				continue
+			}
+		}
+		if out.err = q.s.authorise(q.caller, q.route.action, q.bucket); out.err != nil {
+			continue
+		}
+		r := vfs.DeleteRequest{Key: o.Key, Version: out.version}
+		if o.LastModifiedTime != nil || o.Size != nil || o.ETag != nil && out.version != core.Current {
+			out.err = errNotImplemented.say("This condition is not implemented.")
+			continue
+		}
+		if o.ETag != nil {
+			tag, _ := nextETag(*o.ETag)
+			r.If.Match = []string{tag}
+		}
+		out.index = len(requests)
+		requests = append(requests, r)
+	}
+	results := q.s.fs.Delete(q.ctx, q.bucket, q.caller.account, requests)
+	q.sendDeleted(outcomes, results, body.Quiet)
+	return nil
+}
+
+func (q *request) sendDeleted(outcomes []deleteOutcome, results []vfs.DeleteResult, quiet bool) {
+	x := q.s.document()
+	defer q.s.release(x)
+	x.begin("DeleteResult")
+	for i := range outcomes {
+		out := &outcomes[i]
+		var res vfs.DeleteResult
+		if out.err == nil {
+			res = results[out.index]
+			out.err = res.Err
+		}
+		if out.version != core.Current && core.Is(out.err, core.NoSuchVersion) {
+			out.err = nil // it is gone, as was asked for
+		}
+		if out.err != nil {
+			e := toAPI(out.err)
+			if e.status >= http.StatusInternalServerError && q.cause == nil {
+				q.code, q.cause = e.code, e.cause // one of them in the log, for all
+			}
+			x.open("Error")
+			x.text("Key", out.key)
+			x.optional("VersionId", out.version.String())
+			x.text("Code", e.code)
+			x.text("Message", e.message)
+			x.close("Error")
+			continue
+		}
+		if quiet {
+			continue
+		}
+		x.open("Deleted")
+		x.text("Key", out.key)
+		x.optional("VersionId", out.version.String())
+		if res.Marker {
+			x.bool("DeleteMarker", true)
+			x.text("DeleteMarkerVersionId", res.Version.String())
+		}
+		x.close("Deleted")
+	}
+	x.close("DeleteResult")
+	q.sendXML(http.StatusOK, x)
+}
+
+// readBody reads a document and verifies all that was said of it.
+func (q *request) readBody() ([]byte, integrity, error) {
+	body, err := q.auth.Body(q.r)
+	if err != nil {
+		return nil, integrity{}, err
+	}
+	if body.DecodedLength() > maxXMLBytes {
+		return nil, integrity{}, errMessageTooLong
+	}
+	in, err := parseIntegrity(q.r.Header, body.Announced())
+	if err != nil {
+		return nil, in, err
+	}
+	doc, err := readAll(body, maxXMLBytes)
+	if err != nil {
+		return nil, in, err
+	}
+	sum := func(a checksum.Algorithm) []byte { return checksum.Sum(a, doc) }
+	return doc, in, in.verify(sum, body)
+}

@@ -1,0 +1,184 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+
+	"orcas/core"
+	"orcas/s3/sigv4"
+)
+
+// apiError is an error as clients see it. The values below are shared and never changed: the methods return copies.
+type apiError struct {
+	code    string
+	status  int
+	message string
+	fields  []core.Attr // further elements of the XML
+	headers []core.Attr // of the answer
+	cause   error       // for the log only
+}
+
+// Error gives code, message and cause.
+func (e *apiError) Error() string {
+	s := "s3: " + e.code + ": " + e.message
+	if e.cause != nil {
+		s += ": " + e.cause.Error()
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *apiError) Unwrap() error { return e.cause }
+
+// say returns e with another message.
+func (e *apiError) say(message string) *apiError {
+	c := *e
+	c.message = message
+	return &c
+}
+
+// with returns e with one more element.
+func (e *apiError) with(name, value string) *apiError {
+	c := *e
+	c.fields = append(append([]core.Attr(nil), e.fields...), core.Attr{Name: name, Value: value})
+	return &c
+}
+
+// header returns e with one more header.
+func (e *apiError) header(name, value string) *apiError {
+	c := *e
+	c.headers = append(append([]core.Attr(nil), e.headers...), core.Attr{Name: name, Value: value})
+	return &c
+}
+
+// because returns e with a cause.
+func (e *apiError) because(err error) *apiError {
+	c := *e
+	c.cause = err
+	return &c
+}
+
+func newError(status int, code, message string) *apiError {
+	return &apiError{code: code, status: status, message: message}
+}
+
+// The errors of this package.
+var (
+	errAccessDenied       = newError(403, "AccessDenied", "Access Denied")
+	errACLArgument        = newError(400, "InvalidArgument", "The canned ACL is not one that S3 knows.")
+	errBadDigest          = newError(400, "BadDigest", "The checksum you specified did not match the calculated checksum.")
+	errBadMD5             = newError(400, "BadDigest", "The Content-MD5 you specified did not match what we received.")
+	errBucketExists       = newError(409, "BucketAlreadyExists", "The requested bucket name is not available. Please select a different name and try again.")
+	errBucketOwned        = newError(409, "BucketAlreadyOwnedByYou", "Your previous request to create the named bucket succeeded and you already own it.")
+	errBucketNotEmpty     = newError(409, "BucketNotEmpty", "The bucket you tried to delete is not empty.")
+	errConflict           = newError(409, "OperationAborted", "A conflicting operation is in progress against this resource. Please try again.")
+	errDamaged            = newError(500, "InternalError", "The stored content failed its checksum; it was not sent.")
+	errEntityTooLarge     = newError(400, "EntityTooLarge", "Your proposed upload exceeds the maximum allowed size.")
+	errEntityTooSmall     = newError(400, "EntityTooSmall", "Your proposed upload is smaller than the minimum allowed size.")
+	errIncompleteBody     = newError(400, "IncompleteBody", "You did not provide the number of bytes specified by the Content-Length HTTP header.")
+	errInsufficientSpace  = newError(507, "InsufficientStorage", "There is not enough free space to store the content.")
+	errInternal           = newError(500, "InternalError", "We encountered an internal error. Please try again.")
+	errInvalidArgument    = newError(400, "InvalidArgument", "Invalid Argument")
+	errInvalidBucketName  = newError(400, "InvalidBucketName", "The specified bucket is not valid.")
+	errInvalidDigest      = newError(400, "InvalidDigest", "The Content-MD5 you specified was invalid.")
+	errInvalidPart        = newError(400, "InvalidPart", "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.")
+	errInvalidPartNumber  = newError(416, "InvalidPartNumber", "The requested partnumber is not satisfiable")
+	errInvalidPartOrder   = newError(400, "InvalidPartOrder", "The list of parts was not in ascending order. Parts must be ordered by part number.")
+	errInvalidRange       = newError(416, "InvalidRange", "The requested range is not satisfiable")
+	errInvalidRedirect    = newError(400, "InvalidRedirectLocation", "The website redirect location must have a prefix of 'http://' or 'https://' or '/'.")
+	errInvalidRequest     = newError(400, "InvalidRequest", "Invalid Request")
+	errInvalidStorage     = newError(400, "InvalidStorageClass", "The storage class you specified is not valid.")
+	errInvalidURI         = newError(400, "InvalidURI", "Couldn't parse the specified URI.")
+	errKeyTooLong         = newError(400, "KeyTooLongError", "Your key is too long.")
+	errLocation           = newError(400, "InvalidLocationConstraint", "The specified location-constraint is not valid.")
+	errMalformedXML       = newError(400, "MalformedXML", "The XML you provided was not well-formed or did not validate against our published schema.")
+	errMessageTooLong     = newError(400, "MaxMessageLengthExceeded", "Your request was too big.")
+	errMetadataTooLarge   = newError(400, "MetadataTooLarge", "Your metadata headers exceed the maximum allowed metadata size.")
+	errMethodNotAllowed   = newError(405, "MethodNotAllowed", "The specified method is not allowed against this resource.")
+	errMissingMD5         = newError(400, "InvalidRequest", "Missing required header for this request: Content-MD5 OR x-amz-checksum-*")
+	errNoSuchBucket       = newError(404, "NoSuchBucket", "The specified bucket does not exist.")
+	errNoSuchKey          = newError(404, "NoSuchKey", "The specified key does not exist.")
+	errNoSuchUpload       = newError(404, "NoSuchUpload", "The specified multipart upload does not exist. The upload ID might be invalid, or the multipart upload might have been aborted or completed.")
+	errNoSuchVersion      = newError(404, "NoSuchVersion", "The specified version does not exist.")
+	errNotImplemented     = newError(501, "NotImplemented", "A header or query you provided implies functionality that is not implemented.")
+	errPrecondition       = newError(412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold.")
+	errRequestTimeout     = newError(400, "RequestTimeout", "Your socket connection to the server was not read from or written to within the timeout period.")
+	errServiceUnavailable = newError(503, "ServiceUnavailable", "The service is unable to handle writes at the moment.")
+	errSlowDown           = newError(503, "SlowDown", "Please reduce your request rate.")
+)
+
+// kindErrors is the one table from kinds of core to what clients see. A kind that is not here is an InternalError.
+var kindErrors = map[core.Kind]*apiError{
+	core.NoSuchBucket:       errNoSuchBucket,
+	core.NoSuchKey:          errNoSuchKey,
+	core.NoSuchVersion:      errNoSuchVersion,
+	core.NoSuchUpload:       errNoSuchUpload,
+	core.InvalidPart:        errInvalidPart,
+	core.BucketExists:       errBucketExists,
+	core.BucketNotEmpty:     errBucketNotEmpty,
+	core.PreconditionFailed: errPrecondition,
+	core.Conflict:           errConflict,
+	core.MethodNotAllowed:   errMethodNotAllowed,
+	core.InvalidArgument:    errInvalidArgument,
+	core.TooLarge:           errEntityTooLarge,
+	core.TooSmall:           errEntityTooSmall,
+	core.Incomplete:         errIncompleteBody,
+	core.Damaged:            errDamaged,
+	core.NoSpace:            errInsufficientSpace,
+	core.Overloaded:         errSlowDown,
+	core.Unavailable:        errServiceUnavailable,
+	core.BadDigest:          errBadDigest,
+}
+
+// signatureStatus is the HTTP status of the codes of sigv4 that are not 400.
+var signatureStatus = map[sigv4.Code]int{
+	sigv4.AccessDenied:          http.StatusForbidden,
+	sigv4.InvalidAccessKeyID:    http.StatusForbidden,
+	sigv4.RequestTimeTooSkewed:  http.StatusForbidden,
+	sigv4.SignatureDoesNotMatch: http.StatusForbidden,
+	sigv4.MissingContentLength:  http.StatusLengthRequired,
+	sigv4.NotImplemented:        http.StatusNotImplemented,
+}
+
+// toAPI turns any error into the one that the client sees.
+func toAPI(err error) *apiError {
+	var own *apiError
+	if errors.As(err, &own) {
+		return own
+	}
+	var sig *sigv4.Error
+	if errors.As(err, &sig) {
+		return fromSignature(sig)
+	}
+	var inner *core.Error
+	if errors.As(err, &inner) {
+		if e, ok := kindErrors[inner.Kind]; ok {
+			return e.because(err)
+		}
+	}
+	var tooLong *http.MaxBytesError
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.Canceled):
+		return errIncompleteBody.because(err)
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+		return errRequestTimeout.because(err)
+	case errors.As(err, &tooLong):
+		return errMessageTooLong.because(err)
+	}
+	return errInternal.because(err)
+}
+
+func fromSignature(e *sigv4.Error) *apiError {
+	status := http.StatusBadRequest
+	if s, ok := signatureStatus[e.Code]; ok {
+		status = s
+	}
+	out := &apiError{code: string(e.Code), status: status, message: e.Message, cause: e.Err}
+	if e.Region != "" {
+		out = out.with("Region", e.Region)
+	}
+	return out
+}

@@ -1,0 +1,285 @@
+package s3
+
+import (
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
+	"time"
+
+	"orcas/core"
+	"orcas/internal/checksum"
+	"orcas/s3/sigv4"
+)
+
+// Limits of what is stored with an object, in bytes.
+const (
+	maxMetadataBytes = 2 << 10 // user metadata: names without their prefix, and values
+	maxRedirectBytes = 2 << 10
+	maxContentHeader = 8 << 10
+)
+
+const (
+	metaPrefix       = "X-Amz-Meta-" // as net/http has it
+	metaStored       = "x-amz-meta-" // as it is stored and sent back
+	storageClassName = "X-Amz-Storage-Class"
+	redirectName     = "X-Amz-Website-Redirect-Location"
+	standardClass    = "STANDARD"
+	defaultType      = "binary/octet-stream"
+)
+
+// contentHeaders are the headers of HTTP that are stored with an object.
+var contentHeaders = [...]string{
+	"Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Type", "Expires",
+}
+
+// first returns the first value of a header by its canonical name, or "".
+func first(h http.Header, name string) string {
+	if v := h[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// joined returns all values of a header, as one.
+func joined(h http.Header, name string) string {
+	v := h[name]
+	if len(v) <= 1 {
+		return first(h, name)
+	}
+	return strings.Join(v, ",")
+}
+
+// objectAttrs returns what the request wants to be stored with the object: the headers of HTTP, the storage class, the redirect, and
+// user metadata.
+func objectAttrs(h http.Header) ([]core.Attr, error) {
+	var attrs []core.Attr
+	for _, name := range contentHeaders {
+		v := joined(h, name)
+		if name == "Content-Encoding" {
+			v = sigv4.StripAWSChunked(v)
+		}
+		if len(v) > maxContentHeader {
+			return nil, errMetadataTooLarge
+		}
+		if v != "" {
+			attrs = append(attrs, core.Attr{Name: name, Value: v})
+		}
+	}
+	class, err := storageClass(h)
+	if err != nil {
+		return nil, err
+	}
+	if class != standardClass {
+		attrs = append(attrs, core.Attr{Name: storageClassName, Value: class})
+	}
+	if v := first(h, redirectName); v != "" {
+		if !validRedirect(v) {
+			return nil, errInvalidRedirect
+		}
+		attrs = append(attrs, core.Attr{Name: redirectName, Value: v})
+	}
+	return appendMetadata(attrs, h)
+}
+
+// appendMetadata appends the user metadata of a request, in order of names.
+func appendMetadata(attrs []core.Attr, h http.Header) ([]core.Attr, error) {
+	from, size := len(attrs), 0
+	for name := range h {
+		if len(name) <= len(metaPrefix) || !strings.EqualFold(name[:len(metaPrefix)], metaPrefix) {
+			continue
+		}
+		v := joined(h, name)
+		attrs = append(attrs, core.Attr{Name: strings.ToLower(name), Value: v})
+		size += len(name) - len(metaPrefix) + len(v)
+	}
+	if size > maxMetadataBytes {
+		return nil, errMetadataTooLarge.with("Size", itoa(int64(size))).with("MaxSizeAllowed", itoa(maxMetadataBytes))
+	}
+	slices.SortFunc(attrs[from:], func(a, b core.Attr) int { return strings.Compare(a.Name, b.Name) })
+	return attrs, nil
+}
+
+// storageClass returns the storage class that a request asks for; STANDARD where it asks for none.
+func storageClass(h http.Header) (string, error) {
+	v := first(h, storageClassName)
+	switch v {
+	case "":
+		return standardClass, nil
+	case standardClass, "REDUCED_REDUNDANCY", "STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER", "DEEP_ARCHIVE",
+		"OUTPOSTS", "GLACIER_IR", "SNOW", "EXPRESS_ONEZONE", "FSX_OPENZFS", "FSX_ONTAP":
+		return v, nil
+	}
+	return "", errInvalidStorage.with("StorageClassRequested", v)
+}
+
+func validRedirect(v string) bool {
+	return len(v) <= maxRedirectBytes &&
+		(strings.HasPrefix(v, "/") || strings.HasPrefix(v, "http://") || strings.HasPrefix(v, "https://"))
+}
+
+// attr returns the value of a stored attribute, or "".
+func attr(attrs []core.Attr, name string) string {
+	for i := range attrs {
+		if attrs[i].Name == name {
+			return attrs[i].Value
+		}
+	}
+	return ""
+}
+
+// classOf returns the storage class of an object.
+func classOf(attrs []core.Attr) string {
+	if v := attr(attrs, storageClassName); v != "" {
+		return v
+	}
+	return standardClass
+}
+
+// setObjectHeaders sets the headers that describe an object, as GET and HEAD answer them.
+func (q *request) setObjectHeaders(o *core.ObjectInfo) {
+	q.set("Accept-Ranges", "bytes")
+	q.set("Last-Modified", o.Modified.UTC().Format(http.TimeFormat))
+	q.set("ETag", quote(o.ETag))
+	q.setVersion(o.Version())
+	typed := false
+	for i := range o.Attrs {
+		a := &o.Attrs[i]
+		typed = typed || a.Name == "Content-Type"
+		q.set(a.Name, a.Value)
+	}
+	if !typed {
+		q.set("Content-Type", defaultType)
+	}
+	if n := len(o.Tags); n > 0 {
+		q.set("X-Amz-Tagging-Count", itoa(int64(n)))
+	}
+}
+
+// setVersion names a version in the answer, where the bucket has versions at all.
+func (q *request) setVersion(v core.Version) {
+	if q.bucket.Versioning != core.VersioningOff && v != core.Current {
+		q.set("X-Amz-Version-Id", v.String())
+	}
+}
+
+// overrides are the query parameters of GET and HEAD that replace headers of the answer.
+var overrides = [...]struct{ param, header string }{
+	{"response-cache-control", "Cache-Control"},
+	{"response-content-disposition", "Content-Disposition"},
+	{"response-content-encoding", "Content-Encoding"},
+	{"response-content-language", "Content-Language"},
+	{"response-content-type", "Content-Type"},
+	{"response-expires", "Expires"},
+}
+
+// setOverrides heeds the response-* parameters. Only signed requests get here.
+func (q *request) setOverrides() {
+	if len(q.query.params) == 0 {
+		return
+	}
+	for _, o := range overrides {
+		if v := q.query.value(o.param); v != "" {
+			q.set(o.header, v)
+		}
+	}
+}
+
+// quote returns an ETag as HTTP wants it.
+func quote(etag string) string { return `"` + etag + `"` }
+
+// hoistQuery gives a presigned request the x-amz-* headers that its signer put into the query. The checksum of the content is
+// not among them: SDKs compute it from the empty body that they have when they sign, so S3 does not look at it there.
+func (q *request) hoistQuery() {
+	for _, p := range q.query.params {
+		if len(p.name) < 6 || !strings.EqualFold(p.name[:6], "x-amz-") {
+			continue
+		}
+		name := textproto.CanonicalMIMEHeaderKey(p.name)
+		switch name {
+		case "X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-Expires", "X-Amz-Signedheaders", "X-Amz-Signature",
+			"X-Amz-Security-Token", "X-Amz-Content-Sha256", "X-Amz-Sdk-Checksum-Algorithm", "X-Amz-Trailer":
+			continue
+		}
+		if _, isSum := checksum.FromHeader(name); isSum {
+			continue
+		}
+		if _, there := q.r.Header[name]; !there {
+			q.r.Header[name] = []string{p.value}
+		}
+	}
+}
+
+// checkHeaders refuses what would change the meaning of the request and is not implemented.
+func (q *request) checkHeaders() error {
+	for name, values := range q.r.Header {
+		if len(name) < 6 || len(values) == 0 {
+			continue
+		}
+		var err error
+		switch {
+		case strings.HasPrefix(name, "X-Amz-"):
+			err = checkAmzHeader(name, values[0])
+		case strings.HasPrefix(name, "If-"):
+			err = q.route.checkCondition(name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unsupported are the headers of S3, by their beginnings, that are not implemented.
+var unsupported = [...]string{
+	"X-Amz-Server-Side-Encryption", "X-Amz-Copy-Source-Server-Side-Encryption", "X-Amz-Object-Lock-", "X-Amz-Grant-", "X-Amz-Rename-",
+	"X-Amz-If-", "X-Amz-Fwd-",
+}
+
+func checkAmzHeader(name, value string) error {
+	switch name {
+	case "X-Amz-Date", "X-Amz-Content-Sha256": // by far the most frequent
+		return nil
+	case "X-Amz-Acl":
+		return checkACL(value)
+	case "X-Amz-Bucket-Object-Lock-Enabled":
+		if strings.EqualFold(value, "false") {
+			return nil
+		}
+		return notImplementedHeader(name)
+	case "X-Amz-Tagging", "X-Amz-Bypass-Governance-Retention", "X-Amz-Mfa", "X-Amz-Write-Offset-Bytes", "X-Amz-Create-Session-Mode",
+		"X-Amz-Client-Token", "X-Amz-Bucket-Namespace", "X-Amz-Object-Attributes", "X-Amz-Bucket-Object-Lock-Token":
+		return notImplementedHeader(name)
+	}
+	for _, p := range unsupported {
+		if strings.HasPrefix(name, p) {
+			return notImplementedHeader(name)
+		}
+	}
+	return nil
+}
+
+func notImplementedHeader(name string) error {
+	name = strings.ToLower(name)
+	return errNotImplemented.say("The header "+name+" implies functionality that is not implemented.").with("Header", name)
+}
+
+// checkACL accepts the canned ACLs that say what holds anyway: the owner may everything, and nobody else anything.
+func checkACL(acl string) error {
+	switch acl {
+	case "private", "bucket-owner-full-control", "":
+		return nil
+	case "public-read", "public-read-write", "authenticated-read", "aws-exec-read", "bucket-owner-read", "log-delivery-write":
+		return notImplementedHeader("X-Amz-Acl")
+	}
+	return errACLArgument.with("ArgumentName", "x-amz-acl").with("ArgumentValue", acl)
+}
+
+// parseTime reads a date of HTTP; one that cannot be read counts as absent.
+func parseTime(s string) (time.Time, bool) {
+	if s == "" {
+		return time.Time{}, false
+	}
+	t, err := http.ParseTime(s)
+	return t, err == nil
+}

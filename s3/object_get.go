@@ -1,0 +1,197 @@
+package s3
+
+import (
+	"io"
+	"net/http"
+
+	"orcas/core"
+	"orcas/vfs"
+)
+
+// patientBytes is the size from which an answer is written under a deadline; less fits into the buffers of the connection.
+const patientBytes = 64 << 10
+
+func (q *request) getObject() error {
+	v, err := q.version()
+	if err != nil {
+		return err
+	}
+	object, err := q.s.fs.Open(q.ctx, q.bucket, q.key, v)
+	if err != nil {
+		return q.missing(err, v)
+	}
+	defer object.Close()
+	return q.serve(object.Info, object)
+}
+
+func (q *request) headObject() error {
+	v, err := q.version()
+	if err != nil {
+		return err
+	}
+	info, err := q.s.fs.Stat(q.ctx, q.bucket, q.key, v)
+	if err != nil {
+		return q.missing(err, v)
+	}
+	return q.serve(info, nil)
+}
+
+// missing adds to the error of a read what S3 tells of a delete marker.
+func (q *request) missing(err error, v core.Version) error {
+	if !core.Is(err, core.NoSuchKey) && !core.Is(err, core.MethodNotAllowed) {
+		return err
+	}
+	e := toAPI(err).with("Key", q.key)
+	marker, _ := q.s.fs.Stat(q.ctx, q.bucket, q.key, v)
+	if marker == nil || !marker.Marker {
+		return e
+	}
+	e = e.header("X-Amz-Delete-Marker", "true").header("X-Amz-Version-Id", marker.Version().String())
+	if e.code == errMethodNotAllowed.code {
+		e = e.header("Allow", http.MethodDelete).header("Last-Modified", marker.Modified.UTC().Format(http.TimeFormat))
+	}
+	return e
+}
+
+// serve answers a GET, or with a nil object a HEAD.
+func (q *request) serve(info *core.ObjectInfo, object *vfs.Object) error {
+	h := q.r.Header
+	conditions := readConditionsOf(h)
+	switch conditions.judge(info.ETag, info.Modified) {
+	case failed:
+		return errPrecondition
+	case notModified:
+		q.setObjectHeaders(info)
+		delete(q.header, "Content-Type")
+		q.status = http.StatusNotModified
+		q.w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	s, status, sums, err := q.selectSpan(info)
+	if err != nil {
+		return err
+	}
+	var section *vfs.Section
+	if object != nil && s.length > 0 {
+		if section, err = object.Range(q.ctx, s.offset, s.length); err != nil {
+			return err
+		}
+		defer section.Close()
+	}
+	q.setObjectHeaders(info)
+	q.setOverrides()
+	if q.partsCount > 0 {
+		q.set("X-Amz-Mp-Parts-Count", itoa(int64(q.partsCount)))
+	}
+	if sums != nil && first(h, "X-Amz-Checksum-Mode") == "ENABLED" {
+		q.setSums(sums)
+	}
+	q.set("Content-Length", itoa(s.length))
+	if status == http.StatusPartialContent {
+		q.set("Content-Range", "bytes "+itoa(s.offset)+"-"+itoa(s.offset+s.length-1)+"/"+itoa(info.Size))
+	}
+	q.status = status
+	q.w.WriteHeader(status)
+	if section == nil {
+		return nil
+	}
+	return q.send(section, s.length)
+}
+
+// send writes content. After an error the connection is aborted (see fail): a short body never looks complete.
+func (q *request) send(section *vfs.Section, length int64) error {
+	var w io.Writer = q.w
+	var patient *patientWriter
+	if length >= patientBytes && q.s.bodyTimeout > 0 {
+		if d, ok := q.w.(writeDeadliner); ok {
+			patient = &patientWriter{w: q.w, deadline: d, patience: q.s.bodyTimeout}
+			w = patient
+		}
+	}
+	n, err := section.WriteTo(w)
+	q.out += n
+	if err == nil && n != length {
+		err = core.E("s3.send", core.Damaged, io.ErrShortWrite)
+	}
+	if patient != nil {
+		if flushed := patient.done(); err == nil {
+			err = flushed
+		}
+	}
+	return err
+}
+
+// selectSpan decides which bytes are asked for, with which status, and the checksums that belong to exactly them.
+func (q *request) selectSpan(info *core.ObjectInfo) (span, int, []core.Checksum, error) {
+	whole := span{0, info.Size}
+	ranges := first(q.r.Header, "Range")
+	if number, ok := q.query.get("partNumber"); ok {
+		if ranges != "" {
+			return whole, 0, nil, errInvalidRequest.say("Cannot specify both Range header and partNumber query parameter")
+		}
+		return q.selectPart(info, number)
+	}
+	if ranges == "" || !q.rangeStands(info) {
+		return whole, http.StatusOK, info.Sums, nil
+	}
+	s, ok, err := parseRange(ranges, info.Size)
+	if err != nil || !ok {
+		return whole, http.StatusOK, info.Sums, err
+	}
+	return s, http.StatusPartialContent, nil, nil
+}
+
+// rangeStands evaluates If-Range: a range of something else than the client has is of no use to it.
+func (q *request) rangeStands(info *core.ObjectInfo) bool {
+	v := first(q.r.Header, "If-Range")
+	if v == "" {
+		return true
+	}
+	if t, ok := parseTime(v); ok {
+		return info.Modified.UTC().Format(http.TimeFormat) == t.UTC().Format(http.TimeFormat)
+	}
+	return matchesETag(v, info.ETag)
+}
+
+// selectPart finds a part of a multipart object by its place among the parts; other objects count as one part.
+func (q *request) selectPart(info *core.ObjectInfo, number string) (span, int, []core.Checksum, error) {
+	n, ok := parseDigits(number)
+	if !ok || n < 1 || n > maxParts {
+		return span{}, 0, nil, errInvalidArgument.say("Part number must be an integer between 1 and 10000, inclusive").
+			with("ArgumentName", "partNumber").with("ArgumentValue", number)
+	}
+	if info.Parts == 0 {
+		if n > 1 {
+			return span{}, 0, nil, errInvalidPartNumber
+		}
+		if info.Size == 0 {
+			return span{}, http.StatusOK, info.Sums, nil
+		}
+		return span{0, info.Size}, http.StatusPartialContent, info.Sums, nil
+	}
+	if n > int64(info.Parts) {
+		return span{}, 0, nil, errInvalidPartNumber.with("PartNumberRequested", number).with("ActualPartCount", itoa(int64(info.Parts)))
+	}
+	// The object's index says where every so many parts begin.
+	var offset int64
+	after, seen := 0, int64(0)
+	if i := int(n-1)/core.IndexStride - 1; i >= 0 && i < len(info.Index) {
+		after, offset, seen = info.Index[i].After, info.Index[i].Offset, int64(i+1)*core.IndexStride
+	}
+	parts, err := q.s.fs.ObjectParts(q.ctx, info, after, int(n-seen))
+	if err != nil {
+		return span{}, 0, nil, err
+	}
+	if int64(len(parts)) != n-seen {
+		return span{}, 0, nil, errInternal.say("The list of parts is shorter than the object says.")
+	}
+	part := &parts[len(parts)-1]
+	for i := range parts[:len(parts)-1] {
+		offset += parts[i].Size
+	}
+	q.partsCount = info.Parts
+	if part.Size == 0 {
+		return span{offset, 0}, http.StatusOK, part.Sums, nil
+	}
+	return span{offset, part.Size}, http.StatusPartialContent, part.Sums, nil
+}

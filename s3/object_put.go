@@ -1,0 +1,104 @@
+package s3
+
+import (
+	"net/http"
+
+	"orcas/core"
+	"orcas/internal/checksum"
+	"orcas/s3/sigv4"
+	"orcas/vfs"
+)
+
+// maxPutBytes is the largest content of one PUT or one part.
+const maxPutBytes = 5 << 30
+
+// upload is content that is announced and not yet read.
+type upload struct {
+	body *sigv4.Body
+	in   integrity
+}
+
+// announced returns what the headers say of the content. Nothing is read yet.
+func (q *request) announced() (upload, error) {
+	body, err := q.auth.Body(q.r)
+	if err != nil {
+		return upload{}, err
+	}
+	if n := body.DecodedLength(); n > maxPutBytes {
+		return upload{}, errEntityTooLarge.with("ProposedSize", itoa(n)).with("MaxSizeAllowed", itoa(maxPutBytes))
+	}
+	in, err := parseIntegrity(q.r.Header, body.Announced())
+	return upload{body, in}, err
+}
+
+// receive reads the content to its end and verifies all that was said of it. It returns the checksums to be kept: the client's, or
+// the default one where it sent none, and that of must, where that is not None. The caller discards the content.
+func (q *request) receive(u *upload, must checksum.Algorithm) (*vfs.Content, []core.Checksum, error) {
+	var algs [2]checksum.Algorithm
+	n := 0
+	if must != checksum.None {
+		algs[n] = must
+		n++
+	}
+	if u.in.alg != checksum.None && u.in.alg != must {
+		algs[n] = u.in.alg
+		n++
+	}
+	if n == 0 {
+		algs[0], n = defaultSum, 1
+	}
+	content, err := q.s.fs.NewContent(q.ctx, q.bucket, u.body.DecodedLength(), algs[:n]...)
+	if err != nil {
+		return nil, nil, err
+	}
+	u.body.HashElsewhere()
+	if _, err = content.ReadFrom(u.body); err == nil {
+		err = u.body.CheckSHA256(content.Sum(checksum.SHA256))
+	}
+	if err == nil {
+		err = u.in.verify(content.Sum, u.body)
+	}
+	if err != nil {
+		content.Discard()
+		return nil, nil, err
+	}
+	sums := make([]core.Checksum, n)
+	for i := range sums {
+		sums[i] = core.Checksum{Algorithm: algs[i], Value: content.Sum(algs[i])}
+	}
+	return content, sums, nil
+}
+
+func (q *request) putObject() error {
+	attrs, err := objectAttrs(q.r.Header)
+	if err != nil {
+		return err
+	}
+	demand, err := writeCondition(q.r.Header)
+	if err != nil {
+		return err
+	}
+	u, err := q.announced()
+	if err != nil {
+		return err
+	}
+	if err := q.precheck(&demand); err != nil {
+		return err
+	}
+	content, sums, err := q.receive(&u, checksum.None)
+	if err != nil {
+		return err
+	}
+	defer content.Discard()
+	o, err := q.s.fs.Put(q.ctx, vfs.PutRequest{
+		Bucket: q.bucket, Key: q.key, Content: content, Attrs: attrs, Sums: sums, Owner: q.caller.account, If: demand,
+	})
+	if err != nil {
+		return err
+	}
+	q.set("ETag", quote(o.ETag))
+	q.setVersion(o.Version())
+	q.setSums(sums)
+	q.sendEmpty(http.StatusOK)
+	return nil
+}

@@ -1,0 +1,292 @@
+package s3
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"orcas/core"
+	"orcas/s3/sigv4"
+)
+
+// What is read of a body that nobody wants, so that a client which sends all of it first sees the answer.
+const (
+	drainBytes = 32 << 20
+	drainTime  = 5 * time.Second
+	// netHTTPDrains is what net/http reads away by itself before it answers.
+	netHTTPDrains = 128 << 10
+)
+
+// request is one request on its way through the gate, and its answer.
+type request struct {
+	s      *Server
+	w      http.ResponseWriter
+	r      *http.Request
+	ctx    context.Context
+	header http.Header // of the answer
+	start  time.Time
+	id     string
+
+	route      *route
+	auth       *sigv4.Auth
+	caller     caller
+	bucketName string
+	key        string
+	query      query
+	bucket     *core.BucketInfo
+	body       bodyReader
+	partsCount int // of the object, where a part of it is asked for
+
+	values [20]string // header values of the answer, so that each costs no slice
+	used   int
+
+	// For the log.
+	status int // 0: the answer has not begun
+	out    int64
+	code   string
+	cause  error
+}
+
+// begin prepares the answer: what every answer has.
+func (q *request) begin() {
+	q.set("X-Amz-Request-Id", q.id)
+	q.set("X-Amz-Id-2", q.s.hostID)
+	q.set("Server", "ORCAS")
+	if q.r.Body != nil && q.r.Body != http.NoBody && q.body.rc == nil {
+		q.body = bodyReader{rc: q.r.Body, patience: q.s.bodyTimeout}
+		q.body.deadline, _ = q.w.(readDeadliner)
+		q.r.Body = &q.body
+	}
+}
+
+// parse takes bucket, key and query from the URL.
+func (q *request) parse() error {
+	path, err := sigv4.Path(q.r)
+	if err != nil {
+		return err
+	}
+	if q.bucketName != "" {
+		q.key = path[1:]
+	} else {
+		q.bucketName, q.key = sigv4.Split(path)
+	}
+	return q.query.parse(q.r.URL.RawQuery)
+}
+
+// level returns what the path names.
+func (q *request) level() level {
+	switch {
+	case q.key != "":
+		return objectLevel
+	case q.bucketName != "":
+		return bucketLevel
+	default:
+		return serviceLevel
+	}
+}
+
+// checkNames holds bucket and key against the rules for names.
+func (q *request) checkNames() error {
+	if q.level() == serviceLevel {
+		return nil
+	}
+	if !validBucketName(q.bucketName) {
+		return errInvalidBucketName.with("BucketName", q.bucketName)
+	}
+	if q.key != "" {
+		return checkKey(q.key)
+	}
+	return nil
+}
+
+// checkExpectedOwner compares x-amz-expected-bucket-owner with the owner.
+func (q *request) checkExpectedOwner() error {
+	if v := q.r.Header["X-Amz-Expected-Bucket-Owner"]; len(v) > 0 && q.bucket != nil && v[0] != q.bucket.Owner {
+		return errAccessDenied
+	}
+	return nil
+}
+
+// version returns the version that the query names.
+func (q *request) version() (core.Version, error) {
+	return parseVersion(q.query.get("versionId"))
+}
+
+func parseVersion(s string, present bool) (core.Version, error) {
+	if !present {
+		return core.Current, nil
+	}
+	v, err := core.ParseVersion(s)
+	if err != nil || s == "" {
+		return 0, errInvalidArgument.say("Invalid version id specified").with("ArgumentName", "versionId").with("ArgumentValue", s)
+	}
+	return v, nil
+}
+
+// set sets a header of the answer. The name must be in its canonical form.
+func (q *request) set(name, value string) {
+	if q.used == len(q.values) {
+		q.header[name] = []string{value}
+		return
+	}
+	q.values[q.used] = value
+	q.used++
+	q.header[name] = q.values[q.used-1 : q.used : q.used]
+}
+
+// sendEmpty answers without a body.
+func (q *request) sendEmpty(status int) {
+	if status == http.StatusOK && q.r.Method != http.MethodHead {
+		q.set("Content-Length", "0")
+	}
+	q.status = status
+	q.w.WriteHeader(status)
+}
+
+// sendXML answers with a document.
+func (q *request) sendXML(status int, x *xmlWriter) {
+	q.set("Content-Type", "application/xml")
+	q.set("Content-Length", itoa(int64(len(x.b))))
+	q.status = status
+	q.w.WriteHeader(status)
+	if q.r.Method != http.MethodHead {
+		n, _ := q.w.Write(x.b) // an error means that the client is gone
+		q.out += int64(n)
+	}
+}
+
+// fail answers with an error. Where the answer has begun, the connection is aborted: an error never looks like an answer that is
+// complete.
+func (q *request) fail(err error) {
+	e := toAPI(err)
+	q.code, q.cause = e.code, e.cause
+	if q.status != 0 {
+		panic(http.ErrAbortHandler)
+	}
+	clear(q.header)
+	q.used = 0
+	q.begin()
+	for _, h := range e.headers {
+		q.set(h.Name, h.Value)
+	}
+	if e.status == http.StatusServiceUnavailable {
+		q.set("Retry-After", "1")
+	}
+	drain := q.settleBody()
+	if q.r.Method == http.MethodHead {
+		q.sendEmpty(e.status)
+		return
+	}
+	x := q.s.document()
+	defer q.s.release(x)
+	q.sendXML(e.status, errorDocument(x, e, q))
+	if drain != nil {
+		drain()
+	}
+}
+
+// errorDocument renders an error. Unlike other documents, errors have no namespace.
+func errorDocument(x *xmlWriter, e *apiError, q *request) *xmlWriter {
+	x.b = append(x.b[:0], xmlHeader...)
+	x.open("Error")
+	x.text("Code", e.code)
+	x.text("Message", e.message)
+	for _, f := range e.fields {
+		x.text(f.Name, f.Value)
+	}
+	x.text("Resource", q.r.URL.Path)
+	x.text("RequestId", q.id)
+	x.text("HostId", q.s.hostID)
+	x.close("Error")
+	return x
+}
+
+// settleBody decides what becomes of a body that was not read to its end. Of a small one net/http takes care. With a large one the
+// connection is closed after the answer; a client that sends everything before it reads would then see a reset instead of the
+// answer, so some more is read away behind it: what settleBody returns.
+func (q *request) settleBody() func() {
+	b := &q.body
+	if b.rc == nil || b.ended || q.r.ProtoMajor != 1 {
+		return nil
+	}
+	if b.deadline != nil {
+		_ = b.deadline.SetReadDeadline(time.Now().Add(drainTime))
+	}
+	if q.r.ContentLength >= 0 && q.r.ContentLength-b.count <= netHTTPDrains {
+		return nil
+	}
+	q.set("Connection", "close")
+	if b.count == 0 && len(q.r.Header["Expect"]) > 0 {
+		return nil // the client waits for a word, and sends nothing
+	}
+	rc := http.NewResponseController(q.w)
+	if rc.EnableFullDuplex() != nil {
+		return nil
+	}
+	return func() {
+		if rc.Flush() == nil {
+			_, _ = io.CopyN(io.Discard, b.rc, drainBytes)
+		}
+	}
+}
+
+// finish ends the request: panics become answers, and the access log gets its line.
+func (q *request) finish() {
+	p := recover()
+	if p != nil && p != http.ErrAbortHandler {
+		q.s.log.LogAttrs(q.ctx, slog.LevelError, "panic", slog.String("request", q.id),
+			slog.String("panic", fmt.Sprint(p)), slog.String("stack", string(debug.Stack())))
+		if q.status == 0 {
+			p = nil
+			q.fail(errInternal)
+		} else {
+			p, q.code = http.ErrAbortHandler, errInternal.code
+		}
+	}
+	q.logAccess()
+	if p != nil {
+		panic(p)
+	}
+}
+
+// logAccess writes the line of this request. It holds no query, so no credentials.
+func (q *request) logAccess() {
+	level := slog.LevelInfo
+	if q.status >= 500 && q.cause != nil {
+		level = slog.LevelError
+	}
+	if !q.s.log.Enabled(q.ctx, level) {
+		return
+	}
+	operation := ""
+	if q.route != nil {
+		operation = q.route.name
+	}
+	attrs := [...]slog.Attr{
+		slog.String("id", q.id),
+		slog.String("method", q.r.Method),
+		slog.String("operation", operation),
+		slog.String("bucket", q.bucketName),
+		slog.String("key", q.key),
+		slog.Int("status", q.status),
+		slog.Int64("in", q.body.count),
+		slog.Int64("out", q.out),
+		slog.Duration("took", q.s.now().Sub(q.start)),
+		slog.String("remote", q.r.RemoteAddr),
+		slog.String("access_key", q.caller.accessKey),
+		slog.String("code", q.code),
+		slog.Any("error", q.cause),
+	}
+	n := len(attrs)
+	if q.cause == nil {
+		n--
+		if q.code == "" {
+			n--
+		}
+	}
+	q.s.log.LogAttrs(q.ctx, level, "request", attrs[:n]...)
+}

@@ -1,0 +1,151 @@
+package s3
+
+import (
+	"fmt"
+	"net/http"
+)
+
+// level is what a path names.
+type level uint8
+
+const (
+	serviceLevel level = iota
+	bucketLevel
+	objectLevel
+)
+
+// action is what a caller must be allowed to do, in the words of S3's policies.
+type action string
+
+// condition is a set of the conditional headers of HTTP.
+type condition uint8
+
+const (
+	ifMatch condition = 1 << iota
+	ifNoneMatch
+	ifModifiedSince
+	ifUnmodifiedSince
+
+	readConditions  = ifMatch | ifNoneMatch | ifModifiedSince | ifUnmodifiedSince
+	writeConditions = ifMatch | ifNoneMatch
+	// cacheConditions may be left out of account: the full answer to a GET is always right.
+	cacheConditions = ifNoneMatch | ifModifiedSince
+)
+
+// route is one operation.
+type route struct {
+	name   string
+	method string
+	level  level
+	sub    string // the query parameter that selects it; "": none
+	copies bool   // it has the header x-amz-copy-source
+
+	action        action
+	withoutBucket bool      // the bucket need not exist
+	versioned     bool      // it takes a versionId
+	conditions    condition // the conditional headers that it heeds
+	handle        func(*request) error
+}
+
+// routeKey is how a request is recognised.
+type routeKey struct {
+	method string
+	level  level
+	sub    string
+	copies bool
+}
+
+// allRoutes returns every operation that there is.
+func allRoutes() []route {
+	const (
+		get, head, put, post, del = http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodDelete
+		service, bucket, object   = serviceLevel, bucketLevel, objectLevel
+	)
+	return []route{
+		{name: "ListBuckets", method: get, level: service, action: "s3:ListAllMyBuckets", withoutBucket: true, conditions: cacheConditions, handle: (*request).listBuckets},
+
+		{name: "CreateBucket", method: put, level: bucket, action: "s3:CreateBucket", withoutBucket: true, handle: (*request).createBucket},
+		{name: "HeadBucket", method: head, level: bucket, action: "s3:ListBucket", conditions: cacheConditions, handle: (*request).headBucket},
+		{name: "DeleteBucket", method: del, level: bucket, action: "s3:DeleteBucket", handle: (*request).deleteBucket},
+		{name: "ListObjects", method: get, level: bucket, action: "s3:ListBucket", conditions: cacheConditions, handle: (*request).listObjects},
+		{name: "ListObjectsV2", method: get, level: bucket, sub: "list-type", action: "s3:ListBucket", conditions: cacheConditions, handle: (*request).listObjectsV2},
+		{name: "DeleteObjects", method: post, level: bucket, sub: "delete", action: "s3:DeleteObject", handle: (*request).deleteObjects},
+		{name: "ListMultipartUploads", method: get, level: bucket, sub: "uploads", action: "s3:ListBucketMultipartUploads", conditions: cacheConditions, handle: (*request).listUploads},
+		{name: "GetBucketLocation", method: get, level: bucket, sub: "location", action: "s3:GetBucketLocation", conditions: cacheConditions, handle: (*request).getLocation},
+		{name: "GetBucketVersioning", method: get, level: bucket, sub: "versioning", action: "s3:GetBucketVersioning", conditions: cacheConditions, handle: (*request).getVersioning},
+		{name: "GetBucketAcl", method: get, level: bucket, sub: "acl", action: "s3:GetBucketAcl", conditions: cacheConditions, handle: (*request).getBucketACL},
+
+		{name: "GetObject", method: get, level: object, action: "s3:GetObject", versioned: true, conditions: readConditions, handle: (*request).getObject},
+		{name: "HeadObject", method: head, level: object, action: "s3:GetObject", versioned: true, conditions: readConditions, handle: (*request).headObject},
+		{name: "PutObject", method: put, level: object, action: "s3:PutObject", conditions: writeConditions, handle: (*request).putObject},
+		{name: "CopyObject", method: put, level: object, copies: true, action: "s3:PutObject", conditions: writeConditions, handle: (*request).copyObject},
+		{name: "DeleteObject", method: del, level: object, action: "s3:DeleteObject", versioned: true, conditions: ifMatch, handle: (*request).deleteObject},
+		{name: "GetObjectAcl", method: get, level: object, sub: "acl", action: "s3:GetObjectAcl", versioned: true, conditions: cacheConditions, handle: (*request).getObjectACL},
+
+		{name: "CreateMultipartUpload", method: post, level: object, sub: "uploads", action: "s3:PutObject", handle: (*request).createUpload},
+		{name: "UploadPart", method: put, level: object, sub: "uploadId", action: "s3:PutObject", handle: (*request).uploadPart},
+		{name: "UploadPartCopy", method: put, level: object, sub: "uploadId", copies: true, action: "s3:PutObject", handle: (*request).uploadPartCopy},
+		{name: "ListParts", method: get, level: object, sub: "uploadId", action: "s3:ListMultipartUploadParts", conditions: cacheConditions, handle: (*request).listParts},
+		{name: "CompleteMultipartUpload", method: post, level: object, sub: "uploadId", action: "s3:PutObject", conditions: writeConditions, handle: (*request).completeUpload},
+		{name: "AbortMultipartUpload", method: del, level: object, sub: "uploadId", action: "s3:AbortMultipartUpload", handle: (*request).abortUpload},
+	}
+}
+
+// routeTable indexes routes. A route without an action or a handler, and two for one request, are errors.
+func routeTable(all []route) (map[routeKey]*route, error) {
+	table := make(map[routeKey]*route, len(all))
+	for i := range all {
+		r := &all[i]
+		key := routeKey{r.method, r.level, r.sub, r.copies}
+		if r.name == "" || r.action == "" || r.handle == nil || table[key] != nil || r.sub != "" && !isSubresource(r.sub) {
+			return nil, fmt.Errorf("s3: bad route %q (%+v)", r.name, key)
+		}
+		table[key] = r
+	}
+	return table, nil
+}
+
+// route finds the operation that q asks for.
+func (s *Server) route(q *request) (*route, error) {
+	sub, err := q.query.subresource()
+	if err != nil {
+		return nil, err
+	}
+	key := routeKey{method: q.r.Method, level: q.level(), sub: sub}
+	if key.level == objectLevel && key.method == http.MethodPut {
+		key.copies = len(q.r.Header["X-Amz-Copy-Source"]) > 0
+	}
+	rt := s.routes[key]
+	switch {
+	case rt != nil:
+	case sub != "":
+		return nil, errNotImplemented.say("The sub-resource \"" + sub + "\" is not implemented for this method.")
+	case key.level == bucketLevel && key.method == http.MethodPost:
+		return nil, errNotImplemented.say("Uploads by HTML form are not implemented.")
+	case key.level == serviceLevel && key.method == http.MethodPost:
+		return nil, errNotImplemented
+	default:
+		return nil, errMethodNotAllowed.with("Method", key.method).with("ResourceType", [...]string{"SERVICE", "BUCKET", "OBJECT"}[key.level])
+	}
+	if !rt.versioned {
+		if _, ok := q.query.get("versionId"); ok && key.level == objectLevel {
+			return nil, errInvalidArgument.say("This operation does not accept a version-id.")
+		}
+	}
+	return rt, nil
+}
+
+// isSubresource says whether a query parameter selects an operation of S3 (or of a dialect of it), so that a request which
+// carries it asks for that operation and for nothing else.
+func isSubresource(name string) bool {
+	switch name {
+	case "abac", "accelerate", "acl", "analytics", "annotation", "annotations", "append", "attributes", "cors", "delete", "encryption",
+		"intelligent-tiering", "inventory", "legal-hold", "lifecycle", "list-type", "location", "logging",
+		"metadataConfiguration", "metadataInventoryTable", "metadataJournalTable", "metadataTable", "metrics", "notification",
+		"object-lock", "ownershipControls", "policy", "policyStatus", "publicAccessBlock", "quota", "renameObject", "replication",
+		"replication-metrics", "requestPayment", "restore", "retention", "select", "session", "tagging", "torrent",
+		"uploadId", "uploads", "versioning", "versions", "website":
+		return true
+	}
+	return false
+}

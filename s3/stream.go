@@ -1,0 +1,78 @@
+package s3
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+type readDeadliner interface{ SetReadDeadline(time.Time) error }
+
+type writeDeadliner interface{ SetWriteDeadline(time.Time) error }
+
+// renewEvery is how often a deadline is moved while bytes flow: often enough, and rare enough to cost nothing.
+const renewEvery = time.Second
+
+// bodyReader counts what is read of a request's body, and gives up on a client that sends nothing for a while: it then
+// returns os.ErrDeadlineExceeded. Bytes that flow move the deadline on, so a slow client may take as long as it likes.
+type bodyReader struct {
+	rc       io.ReadCloser
+	deadline readDeadliner // nil: there is none to set
+	patience time.Duration // at most 0: for ever
+	renewed  time.Time
+	count    int64
+	ended    bool // an error or the end was seen
+}
+
+// Read implements io.Reader.
+func (b *bodyReader) Read(p []byte) (int, error) {
+	if b.deadline != nil && b.patience > 0 {
+		if now := time.Now(); now.Sub(b.renewed) >= renewEvery {
+			if err := b.deadline.SetReadDeadline(now.Add(b.patience)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+				return 0, err
+			}
+			b.renewed = now
+		}
+	}
+	n, err := b.rc.Read(p)
+	b.count += int64(n)
+	if err != nil {
+		b.ended = true
+		if b.deadline != nil && !b.renewed.IsZero() {
+			// net/http goes on reading, to notice a client that leaves: the deadline was for the body only.
+			_ = b.deadline.SetReadDeadline(time.Time{})
+		}
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *bodyReader) Close() error { return b.rc.Close() }
+
+// patientWriter writes a large answer and gives up on a client that takes nothing for a while.
+type patientWriter struct {
+	w        http.ResponseWriter
+	deadline writeDeadliner
+	patience time.Duration
+	renewed  time.Time
+}
+
+// Write implements io.Writer.
+func (p *patientWriter) Write(b []byte) (int, error) {
+	if now := time.Now(); now.Sub(p.renewed) >= renewEvery {
+		if err := p.deadline.SetWriteDeadline(now.Add(p.patience)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return 0, err
+		}
+		p.renewed = now
+	}
+	return p.w.Write(b)
+}
+
+// done flushes what is buffered under the last deadline and takes it away, so that it does not hit the next request of
+// the connection.
+func (p *patientWriter) done() error {
+	err := http.NewResponseController(p.w).Flush()
+	_ = p.deadline.SetWriteDeadline(time.Time{})
+	return err
+}
