@@ -1,0 +1,89 @@
+package coretest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/core"
+)
+
+// MetaReopen runs what only an engine that keeps its state can pass: after Close and open of the same directory everything is as
+// it was. open may be called again after the engine that it returned was closed.
+func MetaReopen(t *testing.T, open func(t *testing.T, dir string) core.Meta) {
+	t.Run("an empty store", func(t *testing.T) {
+		dir := t.TempDir()
+		require.NoError(t, open(t, dir).Close())
+		h := newHarness(t, open(t, dir))
+		require.Equal(t, core.State{NextData: 1}, h.state().State)
+		h.finish()
+	})
+	t.Run("everything is as it was", func(t *testing.T) {
+		dir := t.TempDir()
+		h := newHarness(t, open(t, dir))
+		h.everything()
+		before := h.check()
+		require.NoError(t, h.m.Close())
+		h.m = open(t, dir)
+		require.Equal(t, before, h.state())
+		// What was garbage stays numbered, what comes is numbered behind it.
+		b := &before.Buckets[0].Info
+		h.put(b, "after")
+		h.put(b, "after")
+		h.remove(b, "after")
+		garbage := h.check().Garbage
+		require.Equal(t, before.Garbage, garbage[:len(before.Garbage)])
+		require.Greater(t, len(garbage), len(before.Garbage))
+		h.finish()
+	})
+	t.Run("a bucket number is not used again", func(t *testing.T) {
+		dir := t.TempDir()
+		h := newHarness(t, open(t, dir))
+		b := h.bucket("b", core.VersioningOff)
+		h.put(b, "k")
+		h.remove(b, "k")
+		h.ok(&core.DeleteBucket{Bucket: b.ID})
+		before := h.state()
+		require.NoError(t, h.m.Close())
+		h.m = open(t, dir)
+		require.Equal(t, before, h.state())
+		require.NotEqual(t, b.ID, h.bucket("b", core.VersioningOff).ID)
+		h.finish()
+	})
+	t.Run("replay after reopen is skipped", func(t *testing.T) {
+		dir := t.TempDir()
+		h := newHarness(t, open(t, dir))
+		h.everything()
+		require.NoError(t, h.m.Close())
+		h.m = open(t, dir)
+		h.finish() // replays
+	})
+}
+
+// everything leaves something of each kind behind: buckets in each state, versions, markers, copies, uploads, lists, garbage of
+// both kinds, records, a floor, and changes that failed.
+func (h *harness) everything() {
+	b, v := h.bucket("b", core.VersioningOff), h.bucket("v", core.VersioningEnabled)
+	o := h.put(b, "k")
+	h.put(b, "gone")
+	h.remove(b, "gone")
+	h.ok(h.copyOf(o, v, "copy"))
+	h.put(v, "k")
+	h.put(v, "k")
+	h.remove(v, "k")
+	h.set(v, core.VersioningSuspended)
+	h.put(v, "k")
+	h.multipart(b, "m", 3)
+	h.ok(h.copyOf(h.get(b, "m", core.Current), v, "m"))
+	h.multipart(b, "lost", 2)
+	h.put(b, "lost")
+	id := h.begin(b, "u")
+	h.part(b, "u", id, 2)
+	h.part(b, "u", id, 2)
+	h.ok(&core.AbortUpload{Bucket: b.ID, Key: "x", Upload: h.begin(b, "x")})
+	h.ok(&core.PutRecord{Record: core.Record{Kind: kindUser, Key: "a", Value: []byte("1")}})
+	h.ok(&core.PutRecord{Record: core.Record{Kind: kindCursor, Key: "empty", Value: []byte{}}})
+	h.ok(&core.PutRecord{Record: core.Record{Kind: core.BucketRecordKind(b.ID), Key: "cors", Value: []byte("\x00\xff")}})
+	h.ok(&core.SetFloor{Floor: core.MakeBlockID(3, 4, 5)})
+	h.fails(core.BucketNotEmpty, &core.DeleteBucket{Bucket: b.ID})
+}
