@@ -67,7 +67,7 @@ func (w *Writer) commit(writes []*pending) (*flight, error) {
 	if mutant.Is("ack-before-commit") {
 		w.acknowledgeEarly(f)
 	}
-	if err := w.layOut(bw, f); err == nil {
+	if err = w.layOut(bw, f); err == nil {
 		err = bw.Commit(ctx)
 	}
 	if err != nil {

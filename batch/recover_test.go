@@ -1,0 +1,273 @@
+package batch_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"orcas/batch"
+	"orcas/core"
+	"orcas/core/coretest"
+	"orcas/core/frame"
+	"orcas/core/mem"
+)
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// patched is Blocks in which the bytes of one block differ from what was written.
+type patched struct {
+	core.Blocks
+	block core.BlockID
+	at    int64
+	flip  byte
+	size  int64 // what Walk says of block; 0: the truth
+}
+
+func (p *patched) Open(ctx context.Context, e core.Extent) (core.BlockReader, error) {
+	r, err := p.Blocks.Open(ctx, e)
+	if err != nil || e.Block != p.block {
+		return r, err
+	}
+	return &patchedReader{r, p, e.Offset}, nil
+}
+
+func (p *patched) Walk(ctx context.Context, from core.BlockID, fn func(core.BlockInfo) error) error {
+	return p.Blocks.Walk(ctx, from, func(i core.BlockInfo) error {
+		if i.ID == p.block && p.size > 0 {
+			i.Size = p.size
+		}
+		return fn(i)
+	})
+}
+
+type patchedReader struct {
+	core.BlockReader
+	p    *patched
+	from int64
+}
+
+func (r *patchedReader) ReadAt(b []byte, off int64) (int, error) {
+	n, err := r.BlockReader.ReadAt(b, off)
+	if i := r.p.at - r.from - off; r.p.flip != 0 && i >= 0 && i < int64(n) {
+		b[i] ^= r.p.flip
+	}
+	return n, err
+}
+
+// history writes objects, deletes and overwrites, and returns the state after each write.
+func history(t *testing.T, s *store, n int) []*coretest.MetaState {
+	var states []*coretest.MetaState
+	note := func() {
+		st, err := coretest.ReadMeta(ctx, s.meta)
+		require.NoError(t, err)
+		st.State = core.State{}
+		states = append(states, st.Comparable())
+	}
+	note()
+	for i := range n {
+		switch i % 4 {
+		case 3:
+			_, err := s.w.Do(ctx, batch.Write{Change: &core.DeleteObject{Bucket: s.bucket, Key: fmt.Sprint(i - 2)}})
+			require.NoError(t, err)
+		case 2:
+			require.NoError(t, s.put(fmt.Sprint(i-2), random(uint64(i), 300)))
+		default:
+			require.NoError(t, s.put(fmt.Sprint(i), random(uint64(i), 200+i)))
+		}
+		note()
+	}
+	return states
+}
+
+// onlyBlock returns the one packed block of s.
+func onlyBlock(t *testing.T, s *store) core.BlockInfo {
+	var only core.BlockInfo
+	n := 0
+	require.NoError(t, s.mem.Walk(ctx, core.BlockID{}, func(i core.BlockInfo) error {
+		only = i
+		n++
+		return nil
+	}))
+	require.Equal(t, 1, n)
+	return only
+}
+
+// TestEveryCutIsAPrefix cuts the block after every byte: what is recovered is always the state after some write, and never less than the
+// whole batches before the cut.
+func TestEveryCutIsAPrefix(t *testing.T) {
+	s := newStore(t, batch.Options{})
+	states := history(t, s, 8)
+	b := onlyBlock(t, s)
+	least := 0
+	for size := int64(frame.BlockHeaderSize); size <= b.Size; size++ {
+		meta := mem.NewMeta()
+		_, err := batch.Recover(ctx, meta, &patched{Blocks: s.mem, block: b.ID, size: size}, discard())
+		require.NoError(t, err)
+		got, err := coretest.ReadMeta(ctx, meta)
+		require.NoError(t, err)
+		got.State = core.State{}
+		if len(got.Buckets) == 0 {
+			require.Zero(t, least)
+			continue
+		}
+		found := -1
+		for i := least; i < len(states); i++ {
+			if assert.ObjectsAreEqual(states[i], got.Comparable()) {
+				found = i
+				break
+			}
+		}
+		require.GreaterOrEqual(t, found, least, "cut at %d", size)
+		least = found
+	}
+	require.Equal(t, len(states)-1, least)
+}
+
+// TestFlipsNeverBringWrongContent flips bytes all over the block: recovery works, and every object that it brings either reads as one
+// of the contents that its key had, or says that it is damaged.
+func TestFlipsNeverBringWrongContent(t *testing.T) {
+	s := newStore(t, batch.Options{})
+	contents := map[string][][]byte{}
+	for i := range 12 {
+		key := fmt.Sprint(i % 5)
+		c := random(uint64(i), 150)
+		contents[key] = append(contents[key], c)
+		require.NoError(t, s.put(key, c))
+	}
+	b := onlyBlock(t, s)
+	r := rand.New(rand.NewPCG(7, 7))
+	missing := 0
+	for at := int64(frame.BlockHeaderSize); at < b.Size; at++ {
+		p := &patched{Blocks: s.mem, block: b.ID, at: at, flip: 1 << r.IntN(8)}
+		meta := mem.NewMeta()
+		_, err := batch.Recover(ctx, meta, p, discard())
+		require.NoError(t, err)
+		if _, err := meta.Bucket(ctx, "b"); err != nil {
+			continue // the first record is hit
+		}
+		for key, list := range contents {
+			got, err := read(meta, p, s.bucket, key)
+			if err != nil {
+				missing++
+				continue
+			}
+			require.Contains(t, list, got)
+		}
+	}
+	require.NotZero(t, missing)
+}
+
+// TestOnlyNewerRecordsAreApplied recovers metadata that stopped at every point of the history.
+func TestOnlyNewerRecordsAreApplied(t *testing.T) {
+	s := newStore(t, batch.Options{})
+	states := history(t, s, 8)
+	b := onlyBlock(t, s)
+	for size := int64(frame.BlockHeaderSize) + 200; size < b.Size; size += 300 {
+		meta := mem.NewMeta()
+		_, err := batch.Recover(ctx, meta, &patched{Blocks: s.mem, block: b.ID, size: size}, discard())
+		require.NoError(t, err)
+		_, err = batch.Recover(ctx, meta, s.mem, discard())
+		require.NoError(t, err)
+		got, err := coretest.ReadMeta(ctx, meta)
+		require.NoError(t, err)
+		got.State = core.State{}
+		require.Equal(t, states[len(states)-1], got.Comparable())
+	}
+}
+
+// TestTornLastBatch: the record is whole, a content before it is not. The whole writes of the batch come back, the torn one does not, and no
+// number is used twice afterwards.
+func TestTornLastBatch(t *testing.T) {
+	s := newStore(t, batch.Options{})
+	writes := make([]batch.Write, 5)
+	for i := range writes {
+		writes[i] = putting(s.w, s.bucket, fmt.Sprint(i), random(uint64(i), 1000))
+	}
+	_, errs := s.w.DoAll(ctx, writes)
+	require.NoError(t, errs[0])
+	require.NoError(t, s.w.Close())
+	o, err := s.meta.Object(ctx, s.bucket, "2", core.Current)
+	require.NoError(t, err)
+	e := o.Segments[0].Info.Extents[0]
+	p := &patched{Blocks: s.mem.Crash(), block: e.Block, at: e.Offset + 500, flip: 1}
+	meta := mem.NewMeta()
+	w, err := batch.Open(ctx, batch.Options{Meta: meta, Blocks: p})
+	require.NoError(t, err)
+	for i := range 5 {
+		got, err := read(meta, p, s.bucket, fmt.Sprint(i))
+		if i == 2 {
+			require.Equal(t, core.NoSuchKey, core.KindOf(err))
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, random(uint64(i), 1000), got)
+	}
+	before, err := s.meta.State(ctx)
+	require.NoError(t, err)
+	res, err := w.Do(ctx, putting(w, s.bucket, "new", []byte("x")))
+	require.NoError(t, err)
+	require.Greater(t, res.Seq, before.Seq)
+	require.NoError(t, w.Close())
+	// The torn write stays away from now on, also when its content reads well again.
+	fresh := mem.NewMeta()
+	_, err = batch.Recover(ctx, fresh, p.Blocks, discard())
+	require.NoError(t, err)
+	_, err = fresh.Object(ctx, s.bucket, "2", core.Current)
+	require.Equal(t, core.NoSuchKey, core.KindOf(err))
+	_, err = fresh.Object(ctx, s.bucket, "new", core.Current)
+	require.NoError(t, err)
+}
+
+// TestRecordsInManyBlocks: packing off gives each write a block, and a floor of its own.
+func TestRecordsInManyBlocks(t *testing.T) {
+	s := newStore(t, batch.Options{Alone: true})
+	for i := range 20 {
+		require.NoError(t, s.put(fmt.Sprint(i%7), random(uint64(i), 100)))
+	}
+	st, err := s.meta.State(ctx)
+	require.NoError(t, err)
+	require.False(t, st.Floor.IsZero())
+	s.rebuildEquals()
+}
+
+// TestRecordLargerThanAFrame: long keys and attributes make a record of several frames.
+func TestRecordLargerThanAFrame(t *testing.T) {
+	s := newStore(t, batch.Options{})
+	writes := make([]batch.Write, 400)
+	for i := range writes {
+		writes[i] = putting(s.w, s.bucket, fmt.Sprintf("%01000d", i), []byte("x"))
+		writes[i].Change.(*core.PutObject).Object.Attrs = []core.Attr{{Name: "x-amz-meta-a", Value: fmt.Sprintf("%02000d", i)}}
+	}
+	_, errs := s.w.DoAll(ctx, writes)
+	require.NoError(t, errs[399])
+	s.rebuildEquals()
+}
+
+func BenchmarkPutMemory(b *testing.B) {
+	meta, blocks := mem.NewMeta(), mem.NewBlocks()
+	w, err := batch.Open(ctx, batch.Options{Meta: nothing{meta}, Blocks: blocks})
+	require.NoError(b, err)
+	defer w.Close()
+	content := random(1, 4096)
+	b.ReportAllocs()
+	b.SetParallelism(32)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := w.Do(ctx, putting(w, 1, "key", content)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// nothing is a Meta whose Apply does nothing: what is left is the cost of the write buffer itself.
+type nothing struct{ core.Meta }
+
+func (nothing) Apply(_ context.Context, changes []core.Change) ([]core.Result, error) {
+	return make([]core.Result, len(changes)), nil
+}
