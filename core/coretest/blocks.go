@@ -302,7 +302,7 @@ func readsKeepToTheExtent(t *testing.T, b core.Blocks) {
 	require.NoError(t, err)
 	n, err = w.ReadAt(make([]byte, 10), 0)
 	require.Zero(t, n)
-	require.Error(t, err)
+	require.True(t, core.Is(err, core.Damaged), "%v", err)
 	require.NoError(t, w.Close())
 	for _, bad := range []core.Extent{{Offset: -1, Length: 5}, {Offset: 5, Length: -1}, {Offset: 1<<63 - 1, Length: 5}} {
 		bad.Block = before.extent.Block

@@ -222,13 +222,16 @@ func (r *reader) ReadAt(p []byte, off int64) (int, error) {
 	}
 	r.store.mu.Lock()
 	defer r.store.mu.Unlock()
-	end := min(r.extent.Offset+r.extent.Length, int64(len(r.block.data)))
-	from := min(r.extent.Offset+off, end)
-	n := copy(p, r.block.data[from:end])
-	if n < len(p) {
-		return n, io.EOF
+	end := r.extent.Offset + r.extent.Length
+	written := min(end, int64(len(r.block.data)))
+	n := copy(p, r.block.data[min(r.extent.Offset+min(off, r.extent.Length), written):written])
+	switch {
+	case n == len(p):
+		return n, nil
+	case written < end:
+		return n, core.E("mem.ReadAt", core.Damaged, io.ErrUnexpectedEOF)
 	}
-	return n, nil
+	return n, io.EOF
 }
 
 func (r *reader) Close() error { return nil }

@@ -102,20 +102,24 @@ func (s *Steps) SyncDir(path string) error {
 	})
 }
 
-// Mkdir makes a directory and those above it, as far as they are missing, and makes the new names last: per directory one
-// mkdir, then one sync of the directory that it is in.
+// Mkdir makes a directory that must not exist (one mkdir); its name does not last before a sync of the directory above.
 func (s *Steps) Mkdir(path string) error {
+	return s.step(Step{Op: Mkdir, Path: path}, func() error { return os.Mkdir(path, 0o700) })
+}
+
+// MkdirAll makes a directory and those above it, as far as they are missing, and makes the new names last: per directory
+// one mkdir, then one sync of the directory that it is in.
+func (s *Steps) MkdirAll(path string) error {
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		return nil
 	}
 	parent := filepath.Dir(path)
 	if parent != path {
-		if err := s.Mkdir(parent); err != nil {
+		if err := s.MkdirAll(parent); err != nil {
 			return err
 		}
 	}
-	err := s.step(Step{Op: Mkdir, Path: path}, func() error { return os.Mkdir(path, 0o700) })
-	if err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := s.Mkdir(path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return s.SyncDir(parent)
