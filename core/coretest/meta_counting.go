@@ -1,0 +1,117 @@
+package coretest
+
+import (
+	"context"
+	"sync/atomic"
+
+	"orcas/core"
+)
+
+// MetaCounts are numbers of calls.
+type MetaCounts struct {
+	State, Bucket, Buckets, Object, List, Upload, Parts, Data, Garbage, Records int64
+	Apply                                                                       int64
+	Changes                                                                     int64 // over all Apply
+	Largest                                                                     int64 // changes in one Apply
+}
+
+// CountingMeta is a Meta that counts its calls.
+type CountingMeta struct {
+	core.Meta
+	state, bucket, buckets, object, list, upload, parts, data, garbage, records atomic.Int64
+	apply, changes, largest                                                     atomic.Int64
+}
+
+// NewCountingMeta wraps m.
+func NewCountingMeta(m core.Meta) *CountingMeta { return &CountingMeta{Meta: m} }
+
+// SingleWriter says what the wrapped Meta should say: tests wrap no other.
+func (c *CountingMeta) SingleWriter() {}
+
+// Counts returns the calls since the last Reset.
+func (c *CountingMeta) Counts() MetaCounts {
+	return MetaCounts{
+		State: c.state.Load(), Bucket: c.bucket.Load(), Buckets: c.buckets.Load(), Object: c.object.Load(), List: c.list.Load(),
+		Upload: c.upload.Load(), Parts: c.parts.Load(), Data: c.data.Load(), Garbage: c.garbage.Load(), Records: c.records.Load(),
+		Apply: c.apply.Load(), Changes: c.changes.Load(), Largest: c.largest.Load(),
+	}
+}
+
+// Reset begins to count from zero.
+func (c *CountingMeta) Reset() {
+	for _, n := range []*atomic.Int64{&c.state, &c.bucket, &c.buckets, &c.object, &c.list, &c.upload, &c.parts, &c.data, &c.garbage,
+		&c.records, &c.apply, &c.changes, &c.largest} {
+		n.Store(0)
+	}
+}
+
+// State counts and passes on.
+func (c *CountingMeta) State(ctx context.Context) (core.State, error) {
+	c.state.Add(1)
+	return c.Meta.State(ctx)
+}
+
+// Bucket counts and passes on.
+func (c *CountingMeta) Bucket(ctx context.Context, name string) (*core.BucketInfo, error) {
+	c.bucket.Add(1)
+	return c.Meta.Bucket(ctx, name)
+}
+
+// Buckets counts and passes on.
+func (c *CountingMeta) Buckets(ctx context.Context, prefix, after string, limit int) ([]core.BucketInfo, error) {
+	c.buckets.Add(1)
+	return c.Meta.Buckets(ctx, prefix, after, limit)
+}
+
+// Object counts and passes on.
+func (c *CountingMeta) Object(ctx context.Context, bucket core.BucketID, key string, v core.Version) (*core.ObjectInfo, error) {
+	c.object.Add(1)
+	return c.Meta.Object(ctx, bucket, key, v)
+}
+
+// List counts and passes on.
+func (c *CountingMeta) List(ctx context.Context, q core.ListQuery) (*core.ListPage, error) {
+	c.list.Add(1)
+	return c.Meta.List(ctx, q)
+}
+
+// Upload counts and passes on.
+func (c *CountingMeta) Upload(ctx context.Context, bucket core.BucketID, key string, id core.UploadID) (*core.UploadInfo, error) {
+	c.upload.Add(1)
+	return c.Meta.Upload(ctx, bucket, key, id)
+}
+
+// Parts counts and passes on.
+func (c *CountingMeta) Parts(ctx context.Context, id core.UploadID, after, limit int) ([]core.PartInfo, error) {
+	c.parts.Add(1)
+	return c.Meta.Parts(ctx, id, after, limit)
+}
+
+// Data counts and passes on.
+func (c *CountingMeta) Data(ctx context.Context, ids []core.DataID) ([]core.DataInfo, error) {
+	c.data.Add(1)
+	return c.Meta.Data(ctx, ids)
+}
+
+// Garbage counts and passes on.
+func (c *CountingMeta) Garbage(ctx context.Context, after uint64, limit int) ([]core.Garbage, error) {
+	c.garbage.Add(1)
+	return c.Meta.Garbage(ctx, after, limit)
+}
+
+// Records counts and passes on.
+func (c *CountingMeta) Records(ctx context.Context, kind, after string, limit int) ([]core.Record, error) {
+	c.records.Add(1)
+	return c.Meta.Records(ctx, kind, after, limit)
+}
+
+// Apply counts, also how many changes it was given, and passes on.
+func (c *CountingMeta) Apply(ctx context.Context, changes []core.Change) ([]core.Result, error) {
+	c.apply.Add(1)
+	n := int64(len(changes))
+	c.changes.Add(n)
+	if n > c.largest.Load() { // Apply is called by one goroutine at a time
+		c.largest.Store(n)
+	}
+	return c.Meta.Apply(ctx, changes)
+}

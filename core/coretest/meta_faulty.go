@@ -1,0 +1,158 @@
+package coretest
+
+import (
+	"context"
+	"sync"
+
+	"orcas/core"
+)
+
+// FaultyMeta is a Meta in which calls fail as a Fault says; Fault.Call is "Apply" or the name of a read. As the contract has it,
+// an Apply that is done and reported as failed fails as Unavailable, whatever Fault.Kind says, and after an Apply that
+// failed as Unavailable every later one does.
+type FaultyMeta struct {
+	core.Meta
+	mu    sync.Mutex // guards what follows
+	fault Fault
+	calls int // that match the fault, since it was set
+	dead  bool
+}
+
+// NewFaultyMeta wraps m. Nothing fails until Fail is called.
+func NewFaultyMeta(m core.Meta) *FaultyMeta { return &FaultyMeta{Meta: m} }
+
+// Fail sets what fails from now on, in place of what was set before. The zero Fault ends all failing, but for that of Apply
+// after an Unavailable one.
+func (f *FaultyMeta) Fail(fault Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fault, f.calls = fault, 0
+}
+
+// Calls returns how many calls there were that match the fault since it was set.
+func (f *FaultyMeta) Calls() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls
+}
+
+// SingleWriter says what the wrapped Meta should say: tests wrap no other.
+func (f *FaultyMeta) SingleWriter() {}
+
+// hit counts a call and says whether it fails, and whether it is carried out nonetheless.
+func (f *FaultyMeta) hit(call string) (err error, done bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	op := "coretest." + call
+	if f.fault.Call == "" || f.fault.Call == call {
+		f.calls++
+		if f.calls == f.fault.Nth || f.fault.On && f.fault.Nth > 0 && f.calls > f.fault.Nth {
+			kind := f.fault.Kind
+			if call == "Apply" {
+				if f.fault.Done {
+					kind = core.Unavailable
+				}
+				done = f.fault.Done && !f.dead
+				f.dead = f.dead || kind == core.Unavailable
+			}
+			return core.E(op, kind, ErrInjected), done
+		}
+	}
+	if call == "Apply" && f.dead {
+		return core.E(op, core.Unavailable, ErrInjected), false
+	}
+	return nil, false
+}
+
+// Apply fails as the fault says.
+func (f *FaultyMeta) Apply(ctx context.Context, changes []core.Change) ([]core.Result, error) {
+	fault, done := f.hit("Apply")
+	if fault != nil && !done {
+		return nil, fault
+	}
+	results, err := f.Meta.Apply(ctx, changes)
+	if err != nil || fault == nil {
+		return results, err
+	}
+	return nil, fault
+}
+
+// State fails as the fault says.
+func (f *FaultyMeta) State(ctx context.Context) (core.State, error) {
+	if err, _ := f.hit("State"); err != nil {
+		return core.State{}, err
+	}
+	return f.Meta.State(ctx)
+}
+
+// Bucket fails as the fault says.
+func (f *FaultyMeta) Bucket(ctx context.Context, name string) (*core.BucketInfo, error) {
+	if err, _ := f.hit("Bucket"); err != nil {
+		return nil, err
+	}
+	return f.Meta.Bucket(ctx, name)
+}
+
+// Buckets fails as the fault says.
+func (f *FaultyMeta) Buckets(ctx context.Context, prefix, after string, limit int) ([]core.BucketInfo, error) {
+	if err, _ := f.hit("Buckets"); err != nil {
+		return nil, err
+	}
+	return f.Meta.Buckets(ctx, prefix, after, limit)
+}
+
+// Object fails as the fault says.
+func (f *FaultyMeta) Object(ctx context.Context, bucket core.BucketID, key string, v core.Version) (*core.ObjectInfo, error) {
+	if err, _ := f.hit("Object"); err != nil {
+		return nil, err
+	}
+	return f.Meta.Object(ctx, bucket, key, v)
+}
+
+// List fails as the fault says.
+func (f *FaultyMeta) List(ctx context.Context, q core.ListQuery) (*core.ListPage, error) {
+	if err, _ := f.hit("List"); err != nil {
+		return nil, err
+	}
+	return f.Meta.List(ctx, q)
+}
+
+// Upload fails as the fault says.
+func (f *FaultyMeta) Upload(ctx context.Context, bucket core.BucketID, key string, id core.UploadID) (*core.UploadInfo, error) {
+	if err, _ := f.hit("Upload"); err != nil {
+		return nil, err
+	}
+	return f.Meta.Upload(ctx, bucket, key, id)
+}
+
+// Parts fails as the fault says.
+func (f *FaultyMeta) Parts(ctx context.Context, id core.UploadID, after, limit int) ([]core.PartInfo, error) {
+	if err, _ := f.hit("Parts"); err != nil {
+		return nil, err
+	}
+	return f.Meta.Parts(ctx, id, after, limit)
+}
+
+// Data fails as the fault says.
+func (f *FaultyMeta) Data(ctx context.Context, ids []core.DataID) ([]core.DataInfo, error) {
+	if err, _ := f.hit("Data"); err != nil {
+		return nil, err
+	}
+	return f.Meta.Data(ctx, ids)
+}
+
+// Garbage fails as the fault says.
+func (f *FaultyMeta) Garbage(ctx context.Context, after uint64, limit int) ([]core.Garbage, error) {
+	if err, _ := f.hit("Garbage"); err != nil {
+		return nil, err
+	}
+	return f.Meta.Garbage(ctx, after, limit)
+}
+
+// Records fails as the fault says.
+func (f *FaultyMeta) Records(ctx context.Context, kind, after string, limit int) ([]core.Record, error) {
+	if err, _ := f.hit("Records"); err != nil {
+		return nil, err
+	}
+	return f.Meta.Records(ctx, kind, after, limit)
+}
