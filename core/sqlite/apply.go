@@ -1,0 +1,404 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"orcas/core"
+)
+
+// writer is the writing connection and what it knows between two transactions. Meta.mu guards it.
+type writer struct {
+	c          *conn
+	state      core.State                        // after the last change, of a transaction in progress too
+	buckets    map[core.BucketID]core.Versioning // those used lately
+	unmeasured int                               // changes since the log was measured
+	object     core.ObjectInfo                   // the version that is being written
+	infoBuf    []byte                            // encoding of an info
+	dataBuf    []byte                            // encoding of a DataInfo
+	freed      []core.Extent                     // by the change in progress
+}
+
+// maxBuckets bounds writer.buckets.
+const maxBuckets = 1024
+
+func newWriter(c *conn) *writer {
+	return &writer{c: c, buckets: map[core.BucketID]core.Versioning{}}
+}
+
+func (w *writer) loadState() error {
+	row, err := w.c.row(selectState)
+	if err != nil {
+		return err
+	}
+	if row == nil || len(bytes(row[2])) != len(core.BlockID{}) {
+		return damaged("state", errors.New("it is not there"))
+	}
+	w.state = core.State{Seq: core.Seq(integer(row[0])), NextData: core.DataID(integer(row[1]))}
+	copy(w.state.Floor[:], bytes(row[2]))
+	return nil
+}
+
+// Apply implements core.Meta.
+func (m *Meta) Apply(ctx context.Context, changes []core.Change) ([]core.Result, error) {
+	const op = "sqlite.Apply"
+	if err := ctx.Err(); err != nil {
+		return nil, core.E(op, core.Canceled, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.sealed != nil {
+		return nil, m.errSealed(op)
+	}
+	results := make([]core.Result, len(changes))
+	first := 0
+	for first < len(changes) && changes[first].Place().Seq <= m.w.state.Seq {
+		results[first] = core.Result{Seq: changes[first].Place().Seq, Skipped: true}
+		first++
+	}
+	if first == len(changes) {
+		return results, nil
+	}
+	if err := m.transact(changes[first:], results[first:]); err != nil {
+		if m.sealed != nil {
+			return nil, m.errSealed(op)
+		}
+		return nil, wrap(op, err)
+	}
+	m.stateMu.Lock()
+	m.state = m.w.state
+	m.stateMu.Unlock()
+	if err := m.measure(len(changes) - first); err != nil {
+		m.checkFailed(err) // what this call wrote is written
+	}
+	return results, nil
+}
+
+// transact writes changes in one transaction. After an error nothing is written, or the engine is sealed.
+func (m *Meta) transact(changes []core.Change, results []core.Result) error {
+	w := m.w
+	before := w.state
+	if _, err := w.c.exec(beginWrite); err != nil {
+		if isWriteFault(err) {
+			m.sealed = err
+		}
+		return err
+	}
+	err := w.applyAll(changes, results)
+	committing := err == nil
+	if committing {
+		_, err = w.c.exec(commit)
+	}
+	if err == nil {
+		return nil
+	}
+	w.state = before
+	clear(w.buckets)
+	// A failed commit is known not to have happened only where the drive was full: the record that ends it is not there.
+	if isWriteFault(err) || committing && kindOf(err) != core.NoSpace {
+		m.sealed = err
+	}
+	if !w.c.c.AutoCommit() {
+		if _, backErr := w.c.exec(rollback); backErr != nil && m.sealed == nil {
+			m.sealed = errors.Join(err, backErr)
+		}
+	}
+	return err
+}
+
+func (w *writer) applyAll(changes []core.Change, results []core.Result) error {
+	for i, c := range changes {
+		seq := c.Place().Seq
+		results[i] = core.Result{Seq: seq}
+		if seq <= w.state.Seq {
+			results[i].Skipped = true
+			continue
+		}
+		w.state.Seq = seq // whether or not it passes its checks: a replay of it would fail them again
+		w.freed = w.freed[:0]
+		err := w.apply(c, &results[i])
+		if check, ok := err.(*core.Error); ok {
+			results[i].Err = check
+			continue
+		}
+		if err == nil {
+			err = w.writeFreed()
+		}
+		if err != nil {
+			return fmt.Errorf("change %d (%T): %w", seq, c, err)
+		}
+	}
+	s := w.state
+	_, err := w.c.exec(updateState, int64(s.Seq), int64(s.NextData), s.Floor[:])
+	return err
+}
+
+// fail is the error of a check. Nothing else in this package is a *core.Error while a change is applied: any other error
+// ends the transaction.
+func fail(kind core.Kind, why string) error { return core.E("sqlite.Apply", kind, errors.New(why)) }
+
+func (w *writer) apply(c core.Change, r *core.Result) (err error) {
+	switch c := c.(type) {
+	case *core.PutBucket:
+		return w.putBucket(c)
+	case *core.DeleteBucket:
+		return w.deleteBucket(c)
+	case *core.PutObject:
+		r.Version, err = w.putObject(c)
+	case *core.DeleteObject:
+		r.Version, r.Marker, err = w.deleteObject(c)
+	case *core.CreateUpload:
+		return w.createUpload(c)
+	case *core.PutPart:
+		return w.putPart(c)
+	case *core.CompleteUpload:
+		r.Version, err = w.completeUpload(c)
+	case *core.AbortUpload:
+		return w.abortUpload(c)
+	case *core.PutRecord:
+		return w.putRecord(c)
+	case *core.SetFloor:
+		w.state.Floor = c.Floor
+	case *core.Void:
+	default:
+		return fail(core.Unsupported, fmt.Sprintf("change %T", c))
+	}
+	return err
+}
+
+// bucket returns the versioning state of a bucket, and whether the bucket exists.
+func (w *writer) bucket(id core.BucketID) (v core.Versioning, exists bool, err error) {
+	if v, ok := w.buckets[id]; ok {
+		return v, true, nil
+	}
+	row, err := w.c.row(selectBucketByID, int64(id))
+	if err != nil || row == nil {
+		return 0, false, err
+	}
+	var info core.BucketInfo
+	if err := core.DecodeBucket(bytes(row[1]), &info); err != nil {
+		return 0, false, damaged("bucket", err)
+	}
+	w.remember(id, info.Versioning)
+	return info.Versioning, true, nil
+}
+
+func (w *writer) remember(id core.BucketID, v core.Versioning) {
+	if len(w.buckets) >= maxBuckets {
+		clear(w.buckets)
+	}
+	w.buckets[id] = v
+}
+
+func (w *writer) putBucket(c *core.PutBucket) error {
+	row, err := w.c.row(selectBucket, blob(c.Info.Name))
+	if err != nil {
+		return err
+	}
+	if c.Info.ID == 0 {
+		if row != nil {
+			return fail(core.BucketExists, c.Info.Name)
+		}
+		w.infoBuf = core.AppendBucket(w.infoBuf[:0], &c.Info)
+		_, err = w.c.exec(insertBucket, int64(c.Seq), blob(c.Info.Name), w.infoBuf)
+		return err
+	}
+	if row == nil || core.BucketID(integer(row[0])) != c.Info.ID {
+		return fail(core.NoSuchBucket, c.Info.Name)
+	}
+	if c.Info.Versioning == core.VersioningOff {
+		was, _, err := w.bucket(c.Info.ID)
+		if err != nil {
+			return err
+		}
+		if was != core.VersioningOff {
+			return fail(core.Conflict, "versioning is never off again")
+		}
+	}
+	w.infoBuf = core.AppendBucket(w.infoBuf[:0], &c.Info)
+	w.remember(c.Info.ID, c.Info.Versioning)
+	_, err = w.c.exec(updateBucket, int64(c.Info.ID), w.infoBuf)
+	return err
+}
+
+func (w *writer) deleteBucket(c *core.DeleteBucket) error {
+	if _, exists, err := w.bucket(c.Bucket); err != nil || !exists {
+		if err == nil {
+			err = fail(core.NoSuchBucket, "by number")
+		}
+		return err
+	}
+	for _, st := range []statement{anyObject, anyHistory, anyUpload} {
+		if row, err := w.c.row(st, int64(c.Bucket)); err != nil || row != nil {
+			if err == nil {
+				err = fail(core.BucketNotEmpty, "by number")
+			}
+			return err
+		}
+	}
+	delete(w.buckets, c.Bucket)
+	if _, err := w.c.exec(deleteRecords, blob(core.BucketRecordKind(c.Bucket))); err != nil {
+		return err
+	}
+	_, err := w.c.exec(deleteBucket, int64(c.Bucket))
+	return err
+}
+
+func (w *writer) putRecord(c *core.PutRecord) error {
+	kind, key := blob(c.Record.Kind), blob(c.Record.Key)
+	if c.HasExpect {
+		row, err := w.c.row(selectRecord, kind, key)
+		if err != nil {
+			return err
+		}
+		if (row != nil) != (len(c.Expect) > 0) || row != nil && string(bytes(row[0])) != string(c.Expect) {
+			return fail(core.Conflict, "the record is not what was expected")
+		}
+	}
+	var err error
+	if c.Record.Value == nil {
+		_, err = w.c.exec(deleteRecord, kind, key)
+	} else {
+		_, err = w.c.exec(upsertRecord, kind, key, c.Record.Value)
+	}
+	return err
+}
+
+// sawData moves NextData above the content that a change brings, also where the change then fails: frames with that number
+// are in a block.
+func (w *writer) sawData(segments []core.Segment) {
+	for i := range segments {
+		if info := segments[i].Info; info != nil && info.ID < math.MaxInt64 {
+			w.state.NextData = max(w.state.NextData, info.ID+1)
+		}
+	}
+}
+
+// checkSource says Conflict where the version that a copy was computed from is gone.
+func (w *writer) checkSource(s *core.Source) error {
+	if s == nil {
+		return nil
+	}
+	for _, st := range []statement{sourceInObjects, sourceInHistory} {
+		if row, err := w.c.row(st, int64(s.Bucket), blob(s.Key), int64(s.Seq)); err != nil || row != nil {
+			return err
+		}
+	}
+	return fail(core.Conflict, "the source is gone")
+}
+
+// checkSegments says whether all content that segments refer to is there, or is brought by one of them.
+func (w *writer) checkSegments(segments []core.Segment) error {
+	for i := range segments {
+		s := &segments[i]
+		known := false
+		for j := range i {
+			known = known || segments[j].Data == s.Data
+		}
+		if !known {
+			row, err := w.c.row(hasData, int64(s.Data))
+			if err != nil {
+				return err
+			}
+			known = row != nil
+		}
+		switch {
+		case s.Info == nil && !known:
+			return fail(core.NoSuchData, "content is gone")
+		case s.Info != nil && (known || s.Info.ID != s.Data):
+			return fail(core.InvalidArgument, "content is brought twice, or under another number")
+		}
+	}
+	return nil
+}
+
+// hold adds a reference for each segment, after checkSegments. Object is the info of the version that is born with its one
+// segment's content; nil: none is.
+func (w *writer) hold(segments []core.Segment, object []byte) error {
+	for i := range segments {
+		s := &segments[i]
+		var err error
+		if s.Info == nil {
+			_, err = w.c.exec(holdData, int64(s.Data))
+		} else {
+			_, err = w.insertData(s.Info, object)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// insertData writes a row of data with one reference and says whether the number was free.
+func (w *writer) insertData(info *core.DataInfo, object []byte) (bool, error) {
+	lean := *info
+	lean.SHA256 = [32]byte{} // it has a column of its own
+	w.dataBuf = core.AppendData(w.dataBuf[:0], &lean)
+	n, err := w.c.exec(insertData, int64(info.ID), info.SHA256[:], w.dataBuf, object)
+	return n == 1, err
+}
+
+// letGo takes a reference for each segment away; what has none any more is freed. Born is the content whose row holds the
+// info of the version that goes, or nil.
+func (w *writer) letGo(segments []core.Segment, born *core.DataInfo) error {
+	for i := range segments {
+		id := segments[i].Data
+		info := born
+		if info == nil || info.ID != id {
+			var err error
+			if info, err = w.c.content(id); err != nil {
+				return err
+			}
+			if info == nil {
+				return damaged("segment", errors.New("its content is not there"))
+			}
+		}
+		n, err := w.c.exec(dropData, int64(id))
+		if err != nil {
+			return err
+		}
+		if n == 1 {
+			w.freed = append(w.freed, info.Extents...)
+			continue
+		}
+		isBorn := int64(0)
+		if info == born {
+			isBorn = 1
+		}
+		if _, err := w.c.exec(releaseData, int64(id), isBorn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// letGoOfList takes a reference to a list away; one without any is garbage. Its parts and their content stay until reclaim
+// works the entry off.
+func (w *writer) letGoOfList(id core.UploadID) error {
+	n, err := w.c.exec(dropList, int64(id))
+	if err == nil && n == 0 {
+		_, err = w.c.exec(releaseList, int64(id))
+	} else if err == nil {
+		err = w.writeFreedList(id)
+	}
+	return err
+}
+
+// writeFreed writes the extents that the change let go of.
+func (w *writer) writeFreed() error {
+	if len(w.freed) == 0 {
+		return nil
+	}
+	w.dataBuf = core.AppendExtents(w.dataBuf[:0], w.freed)
+	_, err := w.c.exec(insertGarbage, int64(w.state.Seq)*2, int64(0), w.dataBuf)
+	return err
+}
+
+// writeFreedList writes the list that the change let go of; a change lets go of one at most.
+func (w *writer) writeFreedList(id core.UploadID) error {
+	_, err := w.c.exec(insertGarbage, int64(w.state.Seq)*2+1, int64(id), []byte{0})
+	return err
+}

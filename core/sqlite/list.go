@@ -1,0 +1,261 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"math"
+	"strings"
+
+	"orcas/core"
+)
+
+// listing makes one page. It steps through keys in order, and where a key is rolled up it seeks behind its common prefix,
+// so it reads what it returns and no more.
+type listing struct {
+	c    *conn
+	q    core.ListQuery
+	page *core.ListPage
+}
+
+// List implements core.Meta.
+func (m *Meta) List(ctx context.Context, q core.ListQuery) (*core.ListPage, error) {
+	const op = "sqlite.List"
+	if q.Limit < 1 {
+		return nil, core.E(op, core.InvalidArgument, errors.New("a limit below 1"))
+	}
+	l := &listing{q: q, page: &core.ListPage{}}
+	err := m.read(ctx, op, func(c *conn) error {
+		l.c = c
+		return c.snapshot(l.fill)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return l.page, nil
+}
+
+// fill takes the page from its start to its end: a run of rows from a key on, and the next run behind a common prefix.
+func (l *listing) fill() error {
+	from := max(l.q.Prefix, following(l.q.After.Key))
+	if prefix, rolled := core.CommonPrefix(l.q.After.Key, l.q.Prefix, l.q.Delimiter); rolled && prefix == l.q.After.Key {
+		if from = core.Successor(prefix); from == "" {
+			return nil
+		}
+	} else if l.q.After.Key != "" && l.q.After.Key >= l.q.Prefix && (l.q.After.Version != 0 || l.q.After.Upload != 0) {
+		from = l.q.After.Key
+	}
+	for {
+		rolled, err := l.run(from)
+		if err != nil || rolled == "" {
+			return err
+		}
+		if from = core.Successor(rolled); from == "" {
+			return nil
+		}
+	}
+}
+
+// run reads rows from a key on until the page is full, the listing at its end, or a key rolled up: its common prefix is
+// returned.
+func (l *listing) run(from string) (rolled string, err error) {
+	switch l.q.Kind {
+	case core.ListVersions:
+		return l.versions(from)
+	case core.ListUploads:
+		return l.uploads(from)
+	}
+	return l.objects(from)
+}
+
+// take says whether an entry of that key goes on the page; stop says that the page is done with, or with this run.
+func (l *listing) take(key string) (rolled string, stop bool) {
+	p := l.page
+	if !strings.HasPrefix(key, l.q.Prefix) {
+		return "", true
+	}
+	prefix, isRolled := core.CommonPrefix(key, l.q.Prefix, l.q.Delimiter)
+	if len(p.Objects)+len(p.Uploads)+len(p.Prefixes) == l.q.Limit {
+		p.Truncated = true
+		return "", true
+	}
+	if isRolled {
+		p.Prefixes = append(p.Prefixes, prefix)
+		p.Next = core.Cursor{Key: prefix}
+		return prefix, true
+	}
+	return "", false
+}
+
+func (l *listing) objects(from string) (string, error) {
+	r, err := l.c.query(listObjects, int64(l.q.Bucket), blob(from))
+	if err != nil {
+		return "", err
+	}
+	defer r.close()
+	for {
+		ok, err := r.next()
+		if err != nil || !ok {
+			return "", err
+		}
+		key := string(bytes(r.cols[0]))
+		if rolled, stop := l.take(key); stop {
+			return rolled, nil
+		}
+		if err := l.add(&r, key, true); err != nil {
+			return "", err
+		}
+		l.page.Next = core.Cursor{Key: key}
+	}
+}
+
+// add puts the version that r stands on onto the page.
+func (l *listing) add(r *cursor, key string, latest bool) error {
+	l.page.Objects = append(l.page.Objects, core.ObjectInfo{
+		Bucket: l.q.Bucket, Key: key, Seq: core.Seq(integer(r.cols[1])), Latest: latest,
+	})
+	o := &l.page.Objects[len(l.page.Objects)-1]
+	return l.c.decodeObject(o, r.cols[2] != nil, bytes(r.cols[3]))
+}
+
+// stream is a query by key of which one row is looked at.
+type stream struct {
+	cursor
+	has bool // there is a row
+	key string
+}
+
+func (l *listing) stream(st statement, from string) (s stream, err error) {
+	s.cursor, err = l.c.query(st, int64(l.q.Bucket), blob(from))
+	if err != nil {
+		return s, err
+	}
+	return s, s.advance()
+}
+
+func (s *stream) advance() (err error) {
+	if s.has, err = s.next(); s.has {
+		s.key = string(bytes(s.cols[0]))
+	}
+	return err
+}
+
+// versions merges objects and history by key; the version in objects is the newest of its key.
+func (l *listing) versions(from string) (string, error) {
+	if after := l.q.After; after.Version != 0 && from == after.Key {
+		rolled, stop, err := l.older(from, int64(min(after.Version, math.MaxInt64)))
+		if err != nil || stop {
+			return rolled, err
+		}
+		from = following(from)
+	}
+	current, err := l.stream(listObjects, from)
+	defer current.close()
+	if err != nil {
+		return "", err
+	}
+	old, err := l.stream(listHistory, from)
+	defer old.close()
+	if err != nil {
+		return "", err
+	}
+	last := ""
+	for current.has || old.has {
+		s, latest := &current, true
+		if !current.has || old.has && old.key < current.key {
+			s, latest = &old, old.key != last
+		}
+		last = s.key
+		if rolled, stop, err := l.addVersion(&s.cursor, s.key, latest); err != nil || stop {
+			return rolled, err
+		}
+		if err := s.advance(); err != nil {
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+func (l *listing) addVersion(r *cursor, key string, latest bool) (rolled string, stop bool, err error) {
+	if rolled, stop := l.take(key); stop {
+		return rolled, true, nil
+	}
+	l.page.Next = core.Cursor{Key: key, Version: core.Version(integer(r.cols[1]))}
+	return "", false, l.add(r, key, latest)
+}
+
+// older lists the versions of one key that are older than a sequence.
+func (l *listing) older(key string, seq int64) (rolled string, stop bool, err error) {
+	newest, err := l.c.newest(l.q.Bucket, key)
+	if err != nil {
+		return "", true, err
+	}
+	for _, st := range []statement{listObject, listOlder} {
+		r, err := l.c.query(st, int64(l.q.Bucket), blob(key), seq)
+		if err != nil {
+			return "", true, err
+		}
+		defer r.close()
+		for {
+			ok, err := r.next()
+			if err != nil {
+				return "", true, err
+			}
+			if !ok {
+				break
+			}
+			if rolled, stop, err := l.addVersion(&r, key, integer(r.cols[1]) == newest); err != nil || stop {
+				return rolled, true, err
+			}
+		}
+	}
+	return "", false, nil
+}
+
+// newest returns the sequence of the newest version of a key, 0 where it has none.
+func (c *conn) newest(bucket core.BucketID, key string) (int64, error) {
+	for _, st := range []statement{selectObject, selectNewest} {
+		if row, err := c.row(st, int64(bucket), blob(key)); err != nil || row != nil {
+			if err != nil {
+				return 0, err
+			}
+			return integer(row[0]), nil
+		}
+	}
+	return 0, nil
+}
+
+func (l *listing) uploads(from string) (string, error) {
+	if after := l.q.After; from == after.Key && after.Upload != 0 {
+		rolled, stop, err := l.uploadRows(listLaterUploads, int64(l.q.Bucket), blob(from), int64(after.Upload))
+		if err != nil || stop {
+			return rolled, err
+		}
+		from = following(from)
+	}
+	rolled, _, err := l.uploadRows(listUploads, int64(l.q.Bucket), blob(from))
+	return rolled, err
+}
+
+func (l *listing) uploadRows(st statement, args ...driver.Value) (rolled string, stop bool, err error) {
+	r, err := l.c.query(st, args...)
+	if err != nil {
+		return "", true, err
+	}
+	defer r.close()
+	for {
+		ok, err := r.next()
+		if err != nil || !ok {
+			return "", err != nil, err
+		}
+		u := core.UploadInfo{Bucket: l.q.Bucket, Key: string(bytes(r.cols[0])), ID: core.UploadID(integer(r.cols[1]))}
+		if rolled, stop := l.take(u.Key); stop {
+			return rolled, true, nil
+		}
+		if err := core.DecodeUpload(bytes(r.cols[2]), &u); err != nil {
+			return "", true, damaged("upload", err)
+		}
+		l.page.Uploads = append(l.page.Uploads, u)
+		l.page.Next = core.Cursor{Key: u.Key, Upload: u.ID}
+	}
+}

@@ -1,0 +1,275 @@
+package sqlite
+
+import (
+	"errors"
+
+	"orcas/core"
+)
+
+func (w *writer) putObject(c *core.PutObject) (core.Version, error) {
+	segments := c.Object.Segments
+	w.sawData(segments)
+	switch {
+	case c.Object.Marker:
+		return 0, fail(core.InvalidArgument, "a delete marker is written by DeleteObject")
+	case len(segments) > core.MaxInlineSegments:
+		return 0, fail(core.InvalidArgument, "too many segments")
+	case len(segments) > 0 && c.Object.List != 0:
+		return 0, fail(core.InvalidArgument, "both segments and a list")
+	}
+	versioning, exists, err := w.bucket(c.Object.Bucket)
+	if err != nil {
+		return 0, err
+	}
+	if !exists {
+		return 0, fail(core.NoSuchBucket, "by number")
+	}
+	w.object = c.Object
+	o := &w.object
+	o.Seq, o.Latest, o.Null = c.Seq, false, versioning != core.VersioningEnabled
+	if versioning == core.VersioningOff && isBorn(o) && c.Source == nil && len(c.If.Match) == 0 && c.If.Seq == 0 {
+		switch done, err := w.putNew(o); {
+		case err != nil:
+			return 0, err
+		case done:
+			return o.Version(), nil
+		}
+	}
+	cur, err := w.c.find(o.Bucket, o.Key, core.Current, false)
+	if err != nil {
+		return 0, err
+	}
+	if err := w.checkPut(c, cur); err != nil {
+		return 0, err
+	}
+	// The new references come first: where a version takes the place of its own source, the content stays.
+	w.infoBuf = core.AppendObject(w.infoBuf[:0], o)
+	var born []byte
+	if isBorn(o) {
+		born = w.infoBuf
+	}
+	if err := w.hold(segments, born); err != nil {
+		return 0, err
+	}
+	if o.List != 0 {
+		if _, err := w.c.exec(holdList, int64(o.List)); err != nil {
+			return 0, err
+		}
+	}
+	return o.Version(), w.putVersion(versioning, o, cur)
+}
+
+// isBorn says whether o is born with its content: then its info stands beside that.
+func isBorn(o *core.ObjectInfo) bool {
+	return len(o.Segments) == 1 && o.Segments[0].Info != nil && o.Segments[0].Info.ID == o.Segments[0].Data && o.Segments[0].Data != 0
+}
+
+// putNew writes the current version of a key that has none, in a bucket without versions, and says whether it had none.
+// This is the way of nearly all writes: two statements, no look-up.
+func (w *writer) putNew(o *core.ObjectInfo) (done bool, err error) {
+	info := o.Segments[0].Info
+	bucket, key := int64(o.Bucket), blob(o.Key)
+	n, err := w.c.exec(insertObject, bucket, key, int64(o.Seq), int64(1), int64(info.ID))
+	if err != nil || n == 0 {
+		return false, err
+	}
+	w.infoBuf = core.AppendObject(w.infoBuf[:0], o)
+	free, err := w.insertData(info, w.infoBuf)
+	if err == nil && !free {
+		if _, err = w.c.exec(deleteObject, bucket, key); err == nil {
+			err = fail(core.InvalidArgument, "content is brought twice")
+		}
+	}
+	return true, err
+}
+
+// checkPut makes the checks of a PutObject that need the database.
+func (w *writer) checkPut(c *core.PutObject, cur *version) error {
+	if err := c.If.Check(infoOf(cur)); err != nil {
+		return err
+	}
+	if err := w.checkSource(c.Source); err != nil {
+		return err
+	}
+	if err := w.checkSegments(c.Object.Segments); err != nil {
+		return err
+	}
+	if c.Object.List != 0 {
+		row, err := w.c.row(hasList, int64(c.Object.List))
+		if err != nil {
+			return err
+		}
+		if row == nil {
+			return fail(core.NoSuchData, "the list is no object's")
+		}
+	}
+	return nil
+}
+
+func infoOf(v *version) *core.ObjectInfo {
+	if v == nil {
+		return nil
+	}
+	return &v.ObjectInfo
+}
+
+// putVersion makes o, whose content is held already, the newest version of its key, which is cur so far. The encoding of o
+// is in infoBuf.
+func (w *writer) putVersion(versioning core.Versioning, o *core.ObjectInfo, cur *version) error {
+	var data any
+	if isBorn(o) {
+		data = int64(o.Segments[0].Data)
+	} else if _, err := w.c.exec(insertInfo, int64(o.Seq), w.infoBuf); err != nil {
+		return err
+	}
+	if err := w.makeRoom(versioning, o, cur); err != nil {
+		return err
+	}
+	bucket, key, isNull := int64(o.Bucket), blob(o.Key), int64(0)
+	if o.Null {
+		isNull = 1
+	}
+	if !o.Marker {
+		_, err := w.c.exec(upsertObject, bucket, key, int64(o.Seq), isNull, data)
+		return err
+	}
+	if cur != nil && !cur.old {
+		if _, err := w.c.exec(deleteObject, bucket, key); err != nil {
+			return err
+		}
+	}
+	_, err := w.c.exec(insertHistory, bucket, key, int64(o.Seq), isNull, data)
+	return err
+}
+
+// makeRoom prepares for o, which takes the row of cur in objects: the null version, if o is the next one, goes, and cur, if
+// it stays, moves to history.
+func (w *writer) makeRoom(versioning core.Versioning, o *core.ObjectInfo, cur *version) error {
+	if cur == nil {
+		return nil
+	}
+	replaced := cur
+	if o.Null && !cur.Null && versioning != core.VersioningOff {
+		null, err := w.c.load(selectNull, false, o.Bucket, o.Key, 0)
+		if err != nil {
+			return err
+		}
+		replaced = null
+	}
+	if o.Null && replaced != nil {
+		if err := w.drop(replaced); err != nil {
+			return err
+		}
+	}
+	if cur.old || o.Null && replaced == cur {
+		return nil
+	}
+	return w.toHistory(cur)
+}
+
+// toHistory writes the row of a version that is in objects to history.
+func (w *writer) toHistory(v *version) error {
+	var data any
+	if v.data != nil {
+		data = int64(v.data.ID)
+	}
+	isNull := int64(0)
+	if v.Null {
+		isNull = 1
+	}
+	_, err := w.c.exec(insertHistory, int64(v.Bucket), blob(v.Key), int64(v.Seq), isNull, data)
+	return err
+}
+
+// drop lets go of a version's content and of its row in history. A row in objects is the caller's.
+func (w *writer) drop(v *version) error {
+	if v.data == nil {
+		if _, err := w.c.exec(deleteInfo, int64(v.Seq)); err != nil {
+			return err
+		}
+	}
+	if err := w.letGo(v.Segments, v.data); err != nil {
+		return err
+	}
+	if v.List != 0 {
+		if err := w.letGoOfList(v.List); err != nil {
+			return err
+		}
+	}
+	if !v.old {
+		return nil
+	}
+	_, err := w.c.exec(deleteHistory, int64(v.Bucket), blob(v.Key), int64(v.Seq))
+	return err
+}
+
+func (w *writer) deleteObject(c *core.DeleteObject) (core.Version, bool, error) {
+	versioning, exists, err := w.bucket(c.Bucket)
+	if err != nil {
+		return 0, false, err
+	}
+	if !exists {
+		return 0, false, fail(core.NoSuchBucket, "by number")
+	}
+	cur, err := w.c.find(c.Bucket, c.Key, core.Current, false)
+	if err != nil {
+		return 0, false, err
+	}
+	if err := c.If.Check(infoOf(cur)); err != nil {
+		return 0, false, err
+	}
+	if c.Version == core.Current && versioning != core.VersioningOff {
+		o := &core.ObjectInfo{
+			Bucket: c.Bucket, Key: c.Key, Seq: c.Seq, Marker: true, Null: versioning == core.VersioningSuspended,
+			Modified: c.Modified, Owner: c.Owner,
+		}
+		w.infoBuf = core.AppendObject(w.infoBuf[:0], o)
+		return o.Version(), true, w.putVersion(versioning, o, cur)
+	}
+	v := cur
+	if c.Version != core.Current {
+		if v, err = w.c.find(c.Bucket, c.Key, c.Version, false); err != nil {
+			return 0, false, err
+		}
+	}
+	if v == nil {
+		return core.Current, false, nil
+	}
+	return v.Version(), v.Marker, w.remove(versioning, v, v.Seq == cur.Seq)
+}
+
+// remove takes a version away for good. Where it was the current one, the newest of history takes its place.
+func (w *writer) remove(versioning core.Versioning, v *version, wasCurrent bool) error {
+	if err := w.drop(v); err != nil {
+		return err
+	}
+	if !v.old {
+		if _, err := w.c.exec(deleteObject, int64(v.Bucket), blob(v.Key)); err != nil {
+			return err
+		}
+	}
+	if !wasCurrent || versioning == core.VersioningOff {
+		return nil
+	}
+	next, err := w.c.load(selectNewest, false, v.Bucket, v.Key, 0)
+	if err != nil || next == nil || next.Marker {
+		return err
+	}
+	bucket, key := int64(next.Bucket), blob(next.Key)
+	if _, err := w.c.exec(deleteHistory, bucket, key, int64(next.Seq)); err != nil {
+		return err
+	}
+	var data any
+	if next.data != nil {
+		data = int64(next.data.ID)
+	}
+	isNull := int64(0)
+	if next.Null {
+		isNull = 1
+	}
+	n, err := w.c.exec(insertObject, bucket, key, int64(next.Seq), isNull, data)
+	if err == nil && n == 0 {
+		err = damaged("objects", errors.New("the key has two current versions"))
+	}
+	return err
+}

@@ -1,0 +1,354 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"math"
+	"strings"
+
+	"orcas/core"
+)
+
+// version is a version of a key as it is stored.
+type version struct {
+	core.ObjectInfo
+	data *core.DataInfo // the content it was born with, in whose row its info stands; nil: that stands in infos
+	old  bool           // its row is in history, not in objects
+}
+
+// load reads the version that st selects, nil where there is none. With resolve its segments get their Info.
+func (c *conn) load(st statement, resolve bool, bucket core.BucketID, key string, seq core.Version) (*version, error) {
+	var r cursor
+	var err error
+	if st == selectVersion {
+		r, err = c.query(st, int64(bucket), blob(key), int64(seq))
+	} else {
+		r, err = c.query(st, int64(bucket), blob(key))
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer r.close() // last, so that what is read below is of the same snapshot
+	if ok, err := r.next(); !ok {
+		return nil, err
+	}
+	v := &version{ObjectInfo: core.ObjectInfo{Bucket: bucket, Key: key}, old: st != selectObject}
+	v.Seq = core.Seq(integer(r.cols[0]))
+	info := bytes(r.cols[6])
+	if r.cols[2] != nil {
+		if v.data, err = decodeData(r.cols[3:6]); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.decodeObject(&v.ObjectInfo, v.data != nil, info); err != nil {
+		return nil, err
+	}
+	v.Null = integer(r.cols[1]) != 0
+	if resolve {
+		err = c.resolve(v.Segments, v.data)
+	}
+	return v, err
+}
+
+// decodeObject reads what stands in the info of a version: born with content, or in infos.
+func (c *conn) decodeObject(o *core.ObjectInfo, born bool, info []byte) error {
+	if !born {
+		row, err := c.row(selectInfo, int64(o.Seq))
+		if err != nil {
+			return err
+		}
+		if row == nil {
+			return damaged("version", errors.New("it has no info"))
+		}
+		info = bytes(row[0])
+	}
+	return damaged("version", core.DecodeObject(info, o))
+}
+
+// decodeData reads the columns refs, sha256 and info.
+func decodeData(cols []driver.Value) (*core.DataInfo, error) {
+	d, err := core.DecodeData(bytes(cols[2]))
+	if err != nil {
+		return nil, damaged("content", err)
+	}
+	d.Refs = integer(cols[0])
+	copy(d.SHA256[:], bytes(cols[1]))
+	return d, nil
+}
+
+// content reads a DataInfo, nil where there is none of that number.
+func (c *conn) content(id core.DataID) (*core.DataInfo, error) {
+	row, err := c.row(selectData, int64(id))
+	if row == nil {
+		return nil, err
+	}
+	return decodeData(row)
+}
+
+// resolve gives segments their Info. Known is one that was read already, or nil.
+func (c *conn) resolve(segments []core.Segment, known *core.DataInfo) error {
+	for i := range segments {
+		s := &segments[i]
+		if known != nil && known.ID == s.Data {
+			s.Info = known
+			continue
+		}
+		info, err := c.content(s.Data)
+		if err != nil {
+			return err
+		}
+		if info == nil {
+			return damaged("segment", errors.New("its content is not there"))
+		}
+		s.Info = info
+	}
+	return nil
+}
+
+// find reads a version of a key, nil where there is none. The connection is in a transaction. The null version is found as
+// Null only, not by its sequence.
+func (c *conn) find(bucket core.BucketID, key string, v core.Version, resolve bool) (*version, error) {
+	found, err := c.load(selectObject, resolve, bucket, key, 0)
+	if err != nil || found != nil && isVersion(found, v) {
+		return found, err
+	}
+	switch v {
+	case core.Current:
+		return c.load(selectNewest, resolve, bucket, key, 0)
+	case core.Null:
+		return c.load(selectNull, resolve, bucket, key, 0)
+	}
+	found, err = c.load(selectVersion, resolve, bucket, key, v)
+	if found != nil && found.Null {
+		found = nil
+	}
+	return found, err
+}
+
+// isVersion says whether the version in objects is the one asked for.
+func isVersion(found *version, v core.Version) bool {
+	return v == core.Current || found.Version() == v
+}
+
+// Object implements core.Meta.
+func (m *Meta) Object(ctx context.Context, bucket core.BucketID, key string, v core.Version) (*core.ObjectInfo, error) {
+	const op = "sqlite.Object"
+	c, err := m.acquire(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	defer m.release(c)
+	found, err := c.load(selectObject, true, bucket, key, 0)
+	if err == nil && found != nil && isVersion(found, v) {
+		found.Latest = true
+		return &found.ObjectInfo, nil
+	}
+	if err == nil {
+		err = c.snapshot(func() (err error) {
+			found, err = c.readVersion(bucket, key, v)
+			return err
+		})
+	}
+	if err != nil {
+		return nil, wrap(op, err)
+	}
+	return &found.ObjectInfo, nil
+}
+
+// readVersion finds a version and says whether it is the latest, or what is missing.
+func (c *conn) readVersion(bucket core.BucketID, key string, v core.Version) (*version, error) {
+	newest, err := c.find(bucket, key, core.Current, v == core.Current)
+	if err != nil {
+		return nil, err
+	}
+	if newest == nil {
+		return nil, core.E("sqlite.find", core.NoSuchKey, nil)
+	}
+	found := newest
+	if v != core.Current {
+		if found, err = c.find(bucket, key, v, true); err != nil {
+			return nil, err
+		}
+		if found == nil {
+			return nil, core.E("sqlite.find", core.NoSuchVersion, nil)
+		}
+	}
+	found.Latest = found.Seq == newest.Seq
+	return found, nil
+}
+
+// State implements core.Meta.
+func (m *Meta) State(ctx context.Context) (core.State, error) {
+	m.stateMu.Lock()
+	defer m.stateMu.Unlock()
+	if m.closed {
+		return core.State{}, core.E("sqlite.State", core.Unavailable, errClosed)
+	}
+	return m.state, nil
+}
+
+// Bucket implements core.Meta.
+func (m *Meta) Bucket(ctx context.Context, name string) (*core.BucketInfo, error) {
+	var info *core.BucketInfo
+	err := m.read(ctx, "sqlite.Bucket", func(c *conn) error {
+		row, err := c.row(selectBucket, blob(name))
+		if err != nil {
+			return err
+		}
+		if row == nil {
+			return core.E("sqlite.Bucket", core.NoSuchBucket, nil)
+		}
+		info = &core.BucketInfo{ID: core.BucketID(integer(row[0])), Name: name}
+		return damaged("bucket", core.DecodeBucket(bytes(row[1]), info))
+	})
+	return info, err
+}
+
+// Buckets implements core.Meta.
+func (m *Meta) Buckets(ctx context.Context, prefix, after string, limit int) ([]core.BucketInfo, error) {
+	var list []core.BucketInfo
+	err := m.read(ctx, "sqlite.Buckets", func(c *conn) error {
+		r, err := c.query(selectBuckets, blob(max(prefix, following(after))))
+		if err != nil {
+			return err
+		}
+		defer r.close()
+		for len(list) < limit {
+			ok, err := r.next()
+			name := string(bytes(r.cols[1]))
+			if err != nil || !ok || !strings.HasPrefix(name, prefix) {
+				return err
+			}
+			info := core.BucketInfo{ID: core.BucketID(integer(r.cols[0])), Name: name}
+			if err := core.DecodeBucket(bytes(r.cols[2]), &info); err != nil {
+				return damaged("bucket", err)
+			}
+			list = append(list, info)
+		}
+		return nil
+	})
+	return list, err
+}
+
+// following returns the smallest key above key; "" for "", since no key is empty.
+func following(key string) string {
+	if key == "" {
+		return ""
+	}
+	return key + "\x00"
+}
+
+// Upload implements core.Meta.
+func (m *Meta) Upload(ctx context.Context, bucket core.BucketID, key string, id core.UploadID) (*core.UploadInfo, error) {
+	var info *core.UploadInfo
+	err := m.read(ctx, "sqlite.Upload", func(c *conn) (err error) {
+		info, err = c.upload(bucket, key, id)
+		if err == nil && info == nil {
+			return core.E("sqlite.Upload", core.NoSuchUpload, nil)
+		}
+		return err
+	})
+	return info, err
+}
+
+// upload reads an upload in progress, nil where there is none.
+func (c *conn) upload(bucket core.BucketID, key string, id core.UploadID) (*core.UploadInfo, error) {
+	row, err := c.row(selectUpload, int64(bucket), blob(key), int64(id))
+	if row == nil {
+		return nil, err
+	}
+	info := &core.UploadInfo{ID: id, Bucket: bucket, Key: key}
+	return info, damaged("upload", core.DecodeUpload(bytes(row[0]), info))
+}
+
+// Parts implements core.Meta.
+func (m *Meta) Parts(ctx context.Context, id core.UploadID, after, limit int) ([]core.PartInfo, error) {
+	var list []core.PartInfo
+	err := m.read(ctx, "sqlite.Parts", func(c *conn) error {
+		r, err := c.query(selectParts, int64(id), int64(after), int64(limit))
+		if err != nil {
+			return err
+		}
+		defer r.close()
+		for {
+			ok, err := r.next()
+			if err != nil || !ok {
+				return err
+			}
+			p := core.PartInfo{Number: int(integer(r.cols[0])), Seq: core.Seq(integer(r.cols[1]))}
+			if err := core.DecodePart(bytes(r.cols[2]), &p); err != nil {
+				return damaged("part", err)
+			}
+			if err := c.resolve(p.Segments, nil); err != nil {
+				return err
+			}
+			list = append(list, p)
+		}
+	})
+	return list, err
+}
+
+// Data implements core.Meta.
+func (m *Meta) Data(ctx context.Context, ids []core.DataID) ([]core.DataInfo, error) {
+	var list []core.DataInfo
+	err := m.read(ctx, "sqlite.Data", func(c *conn) error {
+		return c.snapshot(func() error {
+			for _, id := range ids {
+				d, err := c.content(id)
+				if err != nil {
+					return err
+				}
+				if d != nil {
+					list = append(list, *d)
+				}
+			}
+			return nil
+		})
+	})
+	return list, err
+}
+
+// Garbage implements core.Meta.
+func (m *Meta) Garbage(ctx context.Context, after uint64, limit int) ([]core.Garbage, error) {
+	var list []core.Garbage
+	err := m.read(ctx, "sqlite.Garbage", func(c *conn) error {
+		r, err := c.query(selectGarbage, int64(min(after, math.MaxInt64)), int64(limit))
+		if err != nil {
+			return err
+		}
+		defer r.close()
+		for {
+			ok, err := r.next()
+			if err != nil || !ok {
+				return err
+			}
+			g := core.Garbage{ID: uint64(integer(r.cols[0])), List: core.UploadID(integer(r.cols[1]))}
+			if g.Extents, err = core.DecodeExtents(bytes(r.cols[2])); err != nil {
+				return damaged("garbage", err)
+			}
+			list = append(list, g)
+		}
+	})
+	return list, err
+}
+
+// Records implements core.Meta.
+func (m *Meta) Records(ctx context.Context, kind, after string, limit int) ([]core.Record, error) {
+	var list []core.Record
+	err := m.read(ctx, "sqlite.Records", func(c *conn) error {
+		r, err := c.query(selectRecords, blob(kind), blob(after), int64(limit))
+		if err != nil {
+			return err
+		}
+		defer r.close()
+		for {
+			ok, err := r.next()
+			if err != nil || !ok {
+				return err
+			}
+			list = append(list, core.Record{Kind: kind, Key: string(bytes(r.cols[0])), Value: bytes(r.cols[1])})
+		}
+	})
+	return list, err
+}

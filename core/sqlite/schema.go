@@ -1,0 +1,90 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+
+	"orcas/core"
+)
+
+// applicationID marks the file as ours: "ORCA".
+const applicationID = 0x4f524341
+
+// step takes a database from one schema version to the next, within a transaction.
+type step func(c *conn) error
+
+// steps returns the migrations: number i takes version i to version i+1. A step is never changed once it is released.
+func steps() []step { return []step{createTables} }
+
+// createTables makes schema version 1 (see the package comment for what the tables hold).
+func createTables(c *conn) error {
+	return c.run(`
+CREATE TABLE state (
+	id INTEGER PRIMARY KEY CHECK (id = 1), seq INTEGER NOT NULL, next_data INTEGER NOT NULL, floor BLOB NOT NULL
+) STRICT;
+INSERT INTO state VALUES (1, 0, 1, zeroblob(16));
+CREATE TABLE buckets (id INTEGER PRIMARY KEY, name BLOB NOT NULL UNIQUE, info BLOB NOT NULL) STRICT;
+CREATE TABLE objects (
+	bucket INTEGER NOT NULL, key BLOB NOT NULL, seq INTEGER NOT NULL, nullver INTEGER NOT NULL, data INTEGER,
+	PRIMARY KEY (bucket, key)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE history (
+	bucket INTEGER NOT NULL, key BLOB NOT NULL, seq INTEGER NOT NULL, nullver INTEGER NOT NULL, data INTEGER,
+	PRIMARY KEY (bucket, key, seq DESC)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX history_null ON history (bucket, key) WHERE nullver = 1;
+CREATE TABLE data (
+	id INTEGER PRIMARY KEY, refs INTEGER NOT NULL, sha256 BLOB NOT NULL, info BLOB NOT NULL, object BLOB
+) STRICT;
+CREATE TABLE infos (seq INTEGER PRIMARY KEY, info BLOB NOT NULL) STRICT;
+CREATE TABLE uploads (
+	bucket INTEGER NOT NULL, key BLOB NOT NULL, id INTEGER NOT NULL, info BLOB NOT NULL,
+	PRIMARY KEY (bucket, key, id)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE parts (
+	list INTEGER NOT NULL, number INTEGER NOT NULL, seq INTEGER NOT NULL, info BLOB NOT NULL,
+	PRIMARY KEY (list, number)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE lists (id INTEGER PRIMARY KEY, refs INTEGER NOT NULL) STRICT;
+CREATE TABLE garbage (id INTEGER PRIMARY KEY, list INTEGER NOT NULL, extents BLOB NOT NULL) STRICT;
+CREATE TABLE records (
+	kind BLOB NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL,
+	PRIMARY KEY (kind, key)
+) STRICT, WITHOUT ROWID;
+PRAGMA application_id = ` + fmt.Sprint(applicationID))
+}
+
+// migrate brings the database to the version that the steps lead to, each step in a transaction of its own.
+func migrate(c *conn, steps []step) error {
+	row, err := c.pragma("user_version")
+	if err != nil {
+		return err
+	}
+	version := int(integer(row[0]))
+	if row, err = c.pragma("application_id"); err != nil {
+		return err
+	}
+	if id := integer(row[0]); id != applicationID && (id != 0 || version != 0) {
+		return core.E("sqlite.Open", core.Unsupported, errors.New("the file is a database of another application"))
+	}
+	if version > len(steps) {
+		return core.E("sqlite.Open", core.Unsupported,
+			fmt.Errorf("the database has schema version %d, this program knows up to version %d", version, len(steps)))
+	}
+	for ; version < len(steps); version++ {
+		err := c.run("BEGIN IMMEDIATE")
+		if err == nil {
+			err = steps[version](c)
+		}
+		if err == nil {
+			err = c.run(fmt.Sprintf("PRAGMA user_version = %d; COMMIT", version+1))
+		}
+		if err != nil {
+			if !c.c.AutoCommit() {
+				err = errors.Join(err, c.run("ROLLBACK"))
+			}
+			return fmt.Errorf("migration to schema version %d: %w", version+1, err)
+		}
+	}
+	return nil
+}

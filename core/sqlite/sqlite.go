@@ -1,0 +1,253 @@
+// Package sqlite keeps metadata in a SQLite database: one connection writes, a few read, all of them the driver's own
+// (database/sql would double the price of a statement).
+//
+// # Durability
+//
+// The database is in WAL mode. With synchronous=NORMAL, the default, Apply hands its transaction to the operating system and
+// does not wait for the drive: a killed process loses nothing, a power cut loses the newest transactions, and a start finds
+// them in the records of the blocks (see core.Meta.Apply). With FULL each Apply waits for the drive. Both settings are read
+// back on every connection, since the driver sets its own.
+//
+// The log (WAL) is copied into the database by a goroutine when it is longer than Options.CheckpointBytes; then the writer,
+// between two transactions, copies the rest and begins the log anew. So the log stays bounded whatever the load. Close
+// empties it.
+//
+// After a failed sync or write nobody knows what is on disk: the engine is sealed and every later Apply is Unavailable, until
+// it is opened again. A full drive is no such case: the transaction is rolled back and the next one may succeed.
+//
+// # Schema, version 1 (PRAGMA user_version)
+//
+// Keys and names are BLOBs, so they compare as bytes. An info column is the binary form of its noun (core's encode.go).
+//
+//	state    one row: last sequence applied, the next free DataID, State.Floor
+//	buckets  id, name, info
+//	objects  (bucket, key): seq, nullver, data. Current versions that are no delete markers, and nothing else
+//	history  (bucket, key, seq): nullver, data. Every other version and every delete marker
+//	data     id: refs, sha256, info (DataInfo without its SHA-256), object
+//	infos    seq: info. ObjectInfo of versions that have no data column
+//	uploads  (bucket, key, id): info. Uploads in progress
+//	parts    (list, number): seq, info. Parts of uploads, and of the objects that they became
+//	lists    id: refs. Uploads that became objects, and how many objects have their parts
+//	garbage  id: list, extents
+//	records  (kind, key): value
+//
+// A plain PUT writes one small row at a random place (objects: key, seq, data) and one at the end of data, which holds the
+// content and, in its column object, the info of the version that it was born with. Anything at a random place costs a page
+// of the log, so rows there are lean: with the infos in objects, a PUT cost half as much again. The price is that a
+// listing looks each info up by DataID. All other versions (copies, multipart objects, delete markers, empty objects) have
+// their info in infos.
+//
+// A key has its current version in objects, unless that is a delete marker: then in history, as the newest there. When the
+// current version is deleted, the newest of history moves to objects. So a listing of current keys never meets anything
+// else.
+//
+// The ids of garbage come from the sequence of the change that let go of it, twice the sequence for extents and one more for
+// a list, so they do not depend on how changes were put together into batches: a replay gives the same ones.
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	sqlite3 "github.com/mattn/go-sqlite3"
+
+	"orcas/core"
+)
+
+// Options are the settings of a database. The zero value is good.
+type Options struct {
+	Synchronous     string // NORMAL (default): for use with a replay of records; FULL: each Apply is durable by itself
+	Readers         int    // connections that read at the same time; 0: 4
+	CheckpointBytes int64  // the length of the log from which on it is copied into the database; 0: 16 MiB
+}
+
+// What connections may use for pages, and how long they wait.
+const (
+	writerCacheKiB  = 8 << 10
+	readerCacheKiB  = 2 << 10
+	checkCacheKiB   = 256
+	readerBusyMs    = 5000 // a reader waits for the recovery of the log only
+	writerBusyMs    = 100  // the writer waits for readers of the old log when it begins the log anew
+	minSQLite       = 3_051_003
+	defaultReaders  = 4
+	defaultLogBytes = 16 << 20
+)
+
+var errClosed = errors.New("closed")
+
+// background is the context of all statements: one that can be cancelled costs a goroutine for each.
+var background = context.Background()
+
+// Meta is a core.Meta in a SQLite database.
+type Meta struct {
+	path    string
+	options Options
+
+	readers chan *conn    // idle reading connections; nil: not opened yet
+	done    chan struct{} // closed by Close
+
+	mu     sync.Mutex // held by Apply and by whoever else uses w
+	w      *writer
+	sealed error // why there are no writes any more
+
+	stateMu sync.Mutex // guards state and closed
+	state   core.State
+	closed  bool
+
+	check checkpointer
+}
+
+var (
+	_ core.Meta         = (*Meta)(nil)
+	_ core.SingleWriter = (*Meta)(nil)
+)
+
+// Open opens the database at path, makes it where there is none, and brings it to the present schema. It says Unsupported
+// where a newer program wrote it, Damaged where the file is no database, Busy where another process writes to it.
+func Open(path string, o Options) (*Meta, error) {
+	const op = "sqlite.Open"
+	switch o.Synchronous {
+	case "":
+		o.Synchronous = "NORMAL"
+	case "NORMAL", "FULL":
+	default:
+		return nil, core.E(op, core.InvalidArgument, fmt.Errorf("synchronous %q", o.Synchronous))
+	}
+	if o.Readers <= 0 {
+		o.Readers = defaultReaders
+	}
+	if o.CheckpointBytes <= 0 {
+		o.CheckpointBytes = defaultLogBytes
+	}
+	if text, number, _ := sqlite3.Version(); number < minSQLite {
+		return nil, core.E(op, core.Unsupported, fmt.Errorf("SQLite %s is older than 3.51.3, which may damage a WAL", text))
+	}
+	m := &Meta{path: path, options: o, readers: make(chan *conn, o.Readers), done: make(chan struct{})}
+	for range o.Readers {
+		m.readers <- nil
+	}
+	if err := m.open(); err != nil {
+		return nil, wrap(op, err)
+	}
+	m.check.start(m)
+	return m, nil
+}
+
+func (m *Meta) open() error {
+	c, err := connect(m.path, role{synchronous: m.options.Synchronous, cacheKiB: writerCacheKiB, busyMillis: writerBusyMs})
+	if err != nil {
+		return err
+	}
+	if err = migrate(c, steps()); err == nil {
+		m.w = newWriter(c)
+		err = m.w.loadState()
+	}
+	if err == nil {
+		m.state = m.w.state
+		m.check.c, err = connect(m.path, role{synchronous: m.options.Synchronous, cacheKiB: checkCacheKiB})
+	}
+	if err != nil {
+		return errors.Join(err, c.close())
+	}
+	return nil
+}
+
+// SingleWriter implements core.SingleWriter: the data directory's lock file keeps other processes away.
+func (m *Meta) SingleWriter() {}
+
+// acquire takes a reading connection, and waits for one while all are in use.
+func (m *Meta) acquire(ctx context.Context, op string) (*conn, error) {
+	var c *conn
+	select {
+	case <-m.done:
+		return nil, core.E(op, core.Unavailable, errClosed)
+	case <-ctx.Done():
+		return nil, core.E(op, core.Canceled, ctx.Err())
+	default:
+	}
+	select {
+	case c = <-m.readers:
+	case <-m.done:
+		return nil, core.E(op, core.Unavailable, errClosed)
+	case <-ctx.Done():
+		return nil, core.E(op, core.Canceled, ctx.Err())
+	}
+	if c == nil {
+		var err error
+		c, err = connect(m.path, role{synchronous: m.options.Synchronous, cacheKiB: readerCacheKiB, readOnly: true, busyMillis: readerBusyMs})
+		if err != nil {
+			m.readers <- nil
+			return nil, wrap(op, err)
+		}
+	}
+	return c, nil
+}
+
+func (m *Meta) release(c *conn) { m.readers <- c }
+
+// read runs fn with a reading connection.
+func (m *Meta) read(ctx context.Context, op string, fn func(c *conn) error) error {
+	c, err := m.acquire(ctx, op)
+	if err != nil {
+		return err
+	}
+	defer m.release(c)
+	return wrap(op, fn(c))
+}
+
+// snapshot runs fn in a reading transaction: all of its statements see the same state.
+func (c *conn) snapshot(fn func() error) error {
+	if _, err := c.exec(begin); err != nil {
+		return err
+	}
+	err := fn()
+	if _, endErr := c.exec(commit); endErr != nil {
+		err = errors.Join(err, endErr)
+	}
+	return err
+}
+
+// Close waits for the reads in progress, empties the log into the database and closes it. Later calls are Unavailable.
+func (m *Meta) Close() error {
+	m.stateMu.Lock()
+	again := m.closed
+	m.closed = true
+	m.stateMu.Unlock()
+	if again {
+		return nil
+	}
+	close(m.done)
+	m.check.stop()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	conns := []*conn{m.check.c}
+	for range m.options.Readers {
+		if c := <-m.readers; c != nil {
+			conns = append(conns, c)
+		}
+	}
+	var errs []error
+	if m.sealed == nil {
+		l, err := m.w.c.checkpoint("TRUNCATE")
+		if err == nil && l.busy {
+			err = errors.New("another process reads the database: the log stays")
+		}
+		if err != nil {
+			errs = append(errs, err)
+			m.sealed = err
+		}
+	}
+	conns = append(conns, m.w.c)
+	for _, c := range conns {
+		if m.sealed != nil {
+			errs = append(errs, c.keepLog())
+		}
+		errs = append(errs, c.close())
+	}
+	if m.sealed == nil {
+		m.sealed = errClosed
+	}
+	return wrap("sqlite.Close", errors.Join(errs...))
+}

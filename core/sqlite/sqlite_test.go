@@ -1,0 +1,26 @@
+package sqlite
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/core"
+	"orcas/core/coretest"
+)
+
+func openAt(t testing.TB, dir string, o Options) *Meta {
+	m, err := Open(filepath.Join(dir, "meta.db"), o)
+	require.NoError(t, err)
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+func TestMeta(t *testing.T) {
+	coretest.Meta(t, func(t *testing.T) core.Meta { return openAt(t, t.TempDir(), Options{}) })
+}
+
+func TestMetaReopen(t *testing.T) {
+	coretest.MetaReopen(t, func(t *testing.T, dir string) core.Meta { return openAt(t, dir, Options{}) })
+}

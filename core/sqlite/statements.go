@@ -1,0 +1,173 @@
+package sqlite
+
+// statement numbers a statement that is kept prepared.
+type statement int
+
+// The statements.
+const (
+	begin statement = iota
+	beginWrite
+	commit
+	rollback
+
+	selectState
+	updateState
+
+	selectBucket
+	selectBucketByID
+	selectBuckets
+	insertBucket
+	updateBucket
+	deleteBucket
+	anyObject
+	anyHistory
+	anyUpload
+	deleteRecords
+
+	selectObject
+	insertObject
+	upsertObject
+	deleteObject
+	listObjects
+	listObject
+
+	selectNewest
+	selectVersion
+	selectNull
+	insertHistory
+	deleteHistory
+	listHistory
+	listOlder
+
+	sourceInObjects
+	sourceInHistory
+
+	selectInfo
+	insertInfo
+	deleteInfo
+
+	selectData
+	hasData
+	insertData
+	holdData
+	dropData
+	releaseData
+
+	selectUpload
+	insertUpload
+	deleteUpload
+	listUploads
+	listLaterUploads
+
+	selectPart
+	selectParts
+	selectPartSeqs
+	anyPart
+	upsertPart
+	deletePart
+
+	hasList
+	insertList
+	holdList
+	dropList
+	releaseList
+
+	insertGarbage
+	selectGarbage
+
+	selectRecord
+	selectRecords
+	upsertRecord
+	deleteRecord
+
+	numStatements
+)
+
+// What the statements that read a version have in common: seq, nullver, data, then the content that was born with it.
+const (
+	versionColumns = "v.seq, v.nullver, v.data, d.refs, d.sha256, d.info, d.object"
+	ofObjects      = " FROM objects v LEFT JOIN data d ON d.id = v.data WHERE v.bucket = ?1 AND "
+	ofHistory      = " FROM history v LEFT JOIN data d ON d.id = v.data WHERE v.bucket = ?1 AND "
+	listColumns    = "v.key, v.seq, v.data, d.object"
+)
+
+// statementSQL is the text of each statement. None of them sorts, and none reads rows that it does not return: a test looks
+// at their plans.
+var statementSQL = [numStatements]string{
+	begin:      "BEGIN",
+	beginWrite: "BEGIN IMMEDIATE",
+	commit:     "COMMIT",
+	rollback:   "ROLLBACK",
+
+	selectState: "SELECT seq, next_data, floor FROM state WHERE id = 1",
+	updateState: "UPDATE state SET seq = ?, next_data = ?, floor = ? WHERE id = 1",
+
+	selectBucket:     "SELECT id, info FROM buckets WHERE name = ?",
+	selectBucketByID: "SELECT name, info FROM buckets WHERE id = ?",
+	selectBuckets:    "SELECT id, name, info FROM buckets WHERE name >= ? ORDER BY name",
+	insertBucket:     "INSERT INTO buckets VALUES (?, ?, ?)",
+	updateBucket:     "UPDATE buckets SET info = ?2 WHERE id = ?1",
+	deleteBucket:     "DELETE FROM buckets WHERE id = ?",
+	anyObject:        "SELECT 1 FROM objects WHERE bucket = ? LIMIT 1",
+	anyHistory:       "SELECT 1 FROM history WHERE bucket = ? LIMIT 1",
+	anyUpload:        "SELECT 1 FROM uploads WHERE bucket = ? LIMIT 1",
+	deleteRecords:    "DELETE FROM records WHERE kind = ?",
+
+	selectObject: "SELECT " + versionColumns + ofObjects + "v.key = ?2",
+	insertObject: "INSERT INTO objects VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+	upsertObject: "INSERT INTO objects VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET " +
+		"seq = excluded.seq, nullver = excluded.nullver, data = excluded.data",
+	deleteObject: "DELETE FROM objects WHERE bucket = ? AND key = ?",
+	listObjects:  "SELECT " + listColumns + ofObjects + "v.key >= ?2 ORDER BY v.key",
+	listObject:   "SELECT " + listColumns + ofObjects + "v.key = ?2 AND v.seq < ?3",
+
+	selectNewest:  "SELECT " + versionColumns + ofHistory + "v.key = ?2 ORDER BY v.seq DESC LIMIT 1",
+	selectVersion: "SELECT " + versionColumns + ofHistory + "v.key = ?2 AND v.seq = ?3",
+	selectNull:    "SELECT " + versionColumns + ofHistory + "v.key = ?2 AND v.nullver = 1",
+	insertHistory: "INSERT INTO history VALUES (?, ?, ?, ?, ?)",
+	deleteHistory: "DELETE FROM history WHERE bucket = ? AND key = ? AND seq = ?",
+	listHistory:   "SELECT " + listColumns + ofHistory + "v.key >= ?2 ORDER BY v.key, v.seq DESC",
+	listOlder:     "SELECT " + listColumns + ofHistory + "v.key = ?2 AND v.seq < ?3 ORDER BY v.seq DESC",
+
+	sourceInObjects: "SELECT 1 FROM objects WHERE bucket = ? AND key = ? AND seq = ?",
+	sourceInHistory: "SELECT 1 FROM history WHERE bucket = ? AND key = ? AND seq = ?",
+
+	selectInfo: "SELECT info FROM infos WHERE seq = ?",
+	insertInfo: "INSERT INTO infos VALUES (?, ?)",
+	deleteInfo: "DELETE FROM infos WHERE seq = ?",
+
+	selectData:  "SELECT refs, sha256, info FROM data WHERE id = ?",
+	hasData:     "SELECT 1 FROM data WHERE id = ?",
+	insertData:  "INSERT INTO data VALUES (?, 1, ?, ?, ?) ON CONFLICT DO NOTHING",
+	holdData:    "UPDATE data SET refs = refs + 1 WHERE id = ?",
+	dropData:    "DELETE FROM data WHERE id = ? AND refs = 1",
+	releaseData: "UPDATE data SET refs = refs - 1, object = iif(?2, NULL, object) WHERE id = ?1",
+
+	selectUpload:     "SELECT info FROM uploads WHERE bucket = ? AND key = ? AND id = ?",
+	insertUpload:     "INSERT INTO uploads VALUES (?, ?, ?, ?)",
+	deleteUpload:     "DELETE FROM uploads WHERE bucket = ? AND key = ? AND id = ?",
+	listUploads:      "SELECT key, id, info FROM uploads WHERE bucket = ? AND key >= ? ORDER BY key, id",
+	listLaterUploads: "SELECT key, id, info FROM uploads WHERE bucket = ? AND key = ? AND id > ? ORDER BY id",
+
+	selectPart:     "SELECT seq, info FROM parts WHERE list = ? AND number = ?",
+	selectParts:    "SELECT number, seq, info FROM parts WHERE list = ? AND number > ? ORDER BY number LIMIT ?",
+	selectPartSeqs: "SELECT number, seq FROM parts WHERE list = ? ORDER BY number",
+	anyPart:        "SELECT 1 FROM parts WHERE list = ? LIMIT 1",
+	upsertPart: "INSERT INTO parts VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET " +
+		"seq = excluded.seq, info = excluded.info",
+	deletePart: "DELETE FROM parts WHERE list = ? AND number = ?",
+
+	hasList:     "SELECT 1 FROM lists WHERE id = ?",
+	insertList:  "INSERT INTO lists VALUES (?, 1)",
+	holdList:    "UPDATE lists SET refs = refs + 1 WHERE id = ?",
+	dropList:    "DELETE FROM lists WHERE id = ? AND refs = 1",
+	releaseList: "UPDATE lists SET refs = refs - 1 WHERE id = ?",
+
+	insertGarbage: "INSERT INTO garbage VALUES (?, ?, ?)",
+	selectGarbage: "SELECT id, list, extents FROM garbage WHERE id > ? ORDER BY id LIMIT ?",
+
+	selectRecord:  "SELECT value FROM records WHERE kind = ? AND key = ?",
+	selectRecords: "SELECT key, value FROM records WHERE kind = ? AND key > ? ORDER BY key LIMIT ?",
+	upsertRecord:  "INSERT INTO records VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
+	deleteRecord:  "DELETE FROM records WHERE kind = ? AND key = ?",
+}

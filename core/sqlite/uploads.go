@@ -1,0 +1,181 @@
+package sqlite
+
+import (
+	"fmt"
+
+	"orcas/core"
+)
+
+// maxPart is the highest part number.
+const maxPart = 10_000
+
+func (w *writer) createUpload(c *core.CreateUpload) error {
+	if _, exists, err := w.bucket(c.Upload.Bucket); err != nil || !exists {
+		if err == nil {
+			err = fail(core.NoSuchBucket, "by number")
+		}
+		return err
+	}
+	w.infoBuf = core.AppendUpload(w.infoBuf[:0], &c.Upload)
+	_, err := w.c.exec(insertUpload, int64(c.Upload.Bucket), blob(c.Upload.Key), int64(c.Seq), w.infoBuf)
+	return err
+}
+
+func (w *writer) putPart(c *core.PutPart) error {
+	w.sawData(c.Part.Segments)
+	if c.Part.Number < 1 || c.Part.Number > maxPart {
+		return fail(core.InvalidArgument, "part number")
+	}
+	upload, err := w.c.row(selectUpload, int64(c.Bucket), blob(c.Key), int64(c.Upload))
+	if err != nil {
+		return err
+	}
+	if upload == nil {
+		return fail(core.NoSuchUpload, "PutPart")
+	}
+	if err := w.checkSource(c.Source); err != nil {
+		return err
+	}
+	if err := w.checkSegments(c.Part.Segments); err != nil {
+		return err
+	}
+	old, err := w.part(c.Upload, c.Part.Number)
+	if err != nil {
+		return err
+	}
+	if err := w.hold(c.Part.Segments, nil); err != nil {
+		return err
+	}
+	w.infoBuf = core.AppendPart(w.infoBuf[:0], &c.Part)
+	if _, err := w.c.exec(upsertPart, int64(c.Upload), int64(c.Part.Number), int64(c.Seq), w.infoBuf); err != nil {
+		return err
+	}
+	if old == nil {
+		return nil
+	}
+	return w.letGo(old.Segments, nil)
+}
+
+// part reads a part, nil where there is none of that number.
+func (w *writer) part(list core.UploadID, number int) (*core.PartInfo, error) {
+	row, err := w.c.row(selectPart, int64(list), int64(number))
+	if row == nil {
+		return nil, err
+	}
+	p := &core.PartInfo{Number: number, Seq: core.Seq(integer(row[0]))}
+	return p, damaged("part", core.DecodePart(bytes(row[1]), p))
+}
+
+func (w *writer) completeUpload(c *core.CompleteUpload) (core.Version, error) {
+	if len(c.Parts) == 0 || len(c.Object.Segments) > 0 || c.Object.Marker {
+		return 0, fail(core.InvalidArgument, "no parts, or an object with content of its own")
+	}
+	for i := 1; i < len(c.Parts); i++ {
+		if c.Parts[i].Number <= c.Parts[i-1].Number {
+			return 0, fail(core.InvalidArgument, "parts are not in ascending order")
+		}
+	}
+	bucket, key := c.Object.Bucket, c.Object.Key
+	upload, err := w.c.upload(bucket, key, c.Upload)
+	if err != nil {
+		return 0, err
+	}
+	if upload == nil {
+		return 0, fail(core.NoSuchUpload, "CompleteUpload")
+	}
+	versioning, _, err := w.bucket(bucket)
+	if err != nil {
+		return 0, err
+	}
+	cur, err := w.c.find(bucket, key, core.Current, false)
+	if err != nil {
+		return 0, err
+	}
+	if err := c.If.Check(infoOf(cur)); err != nil {
+		return 0, err
+	}
+	unnamed, err := w.matchParts(c)
+	if err != nil {
+		return 0, err
+	}
+	for _, number := range unnamed {
+		if err := w.dropPart(c.Upload, number); err != nil {
+			return 0, err
+		}
+	}
+	if _, err := w.c.exec(deleteUpload, int64(bucket), blob(key), int64(c.Upload)); err != nil {
+		return 0, err
+	}
+	if _, err := w.c.exec(insertList, int64(c.Upload)); err != nil {
+		return 0, err
+	}
+	w.object = c.Object
+	o := &w.object
+	o.Seq, o.Latest, o.Null, o.List = c.Seq, false, versioning != core.VersioningEnabled, c.Upload
+	o.Attrs, o.Tags, o.Lock, o.Owner = upload.Attrs, upload.Tags, upload.Lock, upload.Owner
+	w.infoBuf = core.AppendObject(w.infoBuf[:0], o)
+	return o.Version(), w.putVersion(versioning, o, cur)
+}
+
+// matchParts holds the parts that the change names against those that are there, and returns the numbers of the others. Both
+// are in order, so this is one walk.
+func (w *writer) matchParts(c *core.CompleteUpload) (unnamed []int, err error) {
+	r, err := w.c.query(selectPartSeqs, int64(c.Upload))
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	named := c.Parts
+	for {
+		ok, err := r.next()
+		if err != nil {
+			return nil, err
+		}
+		number := maxPart + 1
+		if ok {
+			number = int(integer(r.cols[0]))
+		}
+		switch {
+		case len(named) > 0 && named[0].Number < number:
+			return nil, fail(core.InvalidPart, fmt.Sprint("part ", named[0].Number))
+		case !ok:
+			return unnamed, nil
+		case len(named) > 0 && named[0].Number == number:
+			if named[0].Seq != core.Seq(integer(r.cols[1])) {
+				return nil, fail(core.Conflict, fmt.Sprint("part ", number, " was replaced"))
+			}
+			named = named[1:]
+		default:
+			unnamed = append(unnamed, number)
+		}
+	}
+}
+
+// dropPart removes a part and lets go of its content.
+func (w *writer) dropPart(list core.UploadID, number int) error {
+	p, err := w.part(list, number)
+	if err != nil || p == nil {
+		return err
+	}
+	if _, err := w.c.exec(deletePart, int64(list), int64(number)); err != nil {
+		return err
+	}
+	return w.letGo(p.Segments, nil)
+}
+
+func (w *writer) abortUpload(c *core.AbortUpload) error {
+	upload, err := w.c.row(selectUpload, int64(c.Bucket), blob(c.Key), int64(c.Upload))
+	if err != nil {
+		return err
+	}
+	if upload == nil {
+		return fail(core.NoSuchUpload, "AbortUpload")
+	}
+	if _, err := w.c.exec(deleteUpload, int64(c.Bucket), blob(c.Key), int64(c.Upload)); err != nil {
+		return err
+	}
+	if row, err := w.c.row(anyPart, int64(c.Upload)); err != nil || row == nil {
+		return err
+	}
+	return w.writeFreedList(c.Upload)
+}
