@@ -198,6 +198,11 @@ func (f *File) WriteAt(p []byte, off int64) (n int, err error) {
 	if f.steps.Hook == nil {
 		return f.f.WriteAt(p, off)
 	}
+	return f.hookedWriteAt(p, off)
+}
+
+// hookedWriteAt is apart from WriteAt, which must not allocate what the closure captures.
+func (f *File) hookedWriteAt(p []byte, off int64) (n int, err error) {
 	err = f.steps.Hook(Step{Write, f.path, off, p}, func() (err error) {
 		n, err = f.f.WriteAt(p, off)
 		return err
@@ -256,7 +261,10 @@ func (f *File) StartWrite(off, n int64) {
 }
 
 // Close lets go of the file and makes nothing last.
-func (f *File) Close() error { return f.f.Close() }
+func (f *File) Close() error {
+	f.fd = -1 // the number may soon be another file's
+	return f.f.Close()
+}
 
 // wrap gives a bare error of a system call the shape that package os gives its own.
 func (f *File) wrap(call string, err error) error {

@@ -1,0 +1,123 @@
+package durable_test
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/internal/durable"
+)
+
+func TestReplaceLeavesTheOldOrTheNew(t *testing.T) {
+	boom := errors.New("boom")
+	ops := []durable.Op{durable.Create, durable.Write, durable.Sync, durable.Rename, durable.DirSync}
+	var seen []durable.Op
+	steps := durable.Steps{Hook: func(s durable.Step, do func() error) error {
+		seen = append(seen, s.Op)
+		return do()
+	}}
+	path := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, steps.Replace(path, []byte("old")))
+	require.Equal(t, ops, seen, "the order is what makes it last")
+
+	for _, op := range ops {
+		for _, done := range []bool{false, true} {
+			plain := durable.Steps{}
+			require.NoError(t, plain.Replace(path, []byte("old")))
+			failing := durable.Steps{Hook: func(s durable.Step, do func() error) error {
+				if s.Op != op {
+					return do()
+				}
+				if done {
+					require.NoError(t, do())
+				}
+				return boom
+			}}
+			require.ErrorIs(t, failing.Replace(path, []byte("new")), boom)
+			got, err := os.ReadFile(path)
+			require.NoError(t, err)
+			if renamed := op == durable.DirSync || op == durable.Rename && done; renamed {
+				require.Equal(t, "new", string(got))
+			} else {
+				require.Equal(t, "old", string(got))
+			}
+			require.NoError(t, plain.Replace(path, []byte("again")), "what a failure leaves is not in the way")
+		}
+	}
+}
+
+func TestMkdirAllSyncsEachParent(t *testing.T) {
+	root := t.TempDir()
+	var got []string
+	steps := durable.Steps{Hook: func(s durable.Step, do func() error) error {
+		rel, err := filepath.Rel(root, s.Path)
+		require.NoError(t, err)
+		got = append(got, string(s.Op)+" "+rel)
+		return do()
+	}}
+	require.NoError(t, steps.MkdirAll(filepath.Join(root, "a", "b")))
+	require.Equal(t, []string{"mkdir a", "dirsync .", "mkdir a/b", "dirsync a"}, got)
+	got = nil
+	require.NoError(t, steps.MkdirAll(filepath.Join(root, "a", "b")))
+	require.Empty(t, got)
+	require.ErrorIs(t, steps.Mkdir(filepath.Join(root, "a")), fs.ErrExist)
+	require.NoError(t, os.WriteFile(filepath.Join(root, "file"), nil, 0o600))
+	require.Error(t, steps.MkdirAll(filepath.Join(root, "file", "x")))
+}
+
+func TestFile(t *testing.T) {
+	steps := durable.Steps{}
+	path := filepath.Join(t.TempDir(), "file")
+	f, err := steps.Create(path)
+	require.NoError(t, err)
+	require.Equal(t, path, f.Path())
+	_, err = steps.Create(path)
+	require.ErrorIs(t, err, fs.ErrExist, "what is there is never taken over")
+
+	if err := f.Allocate(0, 1<<20, true); !errors.Is(err, durable.ErrCannotAllocate) {
+		require.NoError(t, err)
+	}
+	size := func() int64 {
+		st, err := os.Stat(path)
+		require.NoError(t, err)
+		return st.Size()
+	}
+	require.Zero(t, size())
+	n, err := f.WriteAt([]byte("hello"), 3)
+	require.NoError(t, err)
+	require.Equal(t, 5, n)
+	f.StartWrite(0, 8)
+	require.NoError(t, f.DataSync())
+	require.NoError(t, f.Sync())
+	require.NoError(t, f.Truncate(7))
+	require.EqualValues(t, 7, size())
+	require.NoError(t, f.Close())
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal([]byte("\x00\x00\x00hell"), got))
+
+	require.Error(t, f.DataSync(), "a closed file")
+	_, err = f.WriteAt([]byte("x"), 0)
+	require.Error(t, err)
+	require.NoError(t, steps.Remove(path))
+	require.ErrorIs(t, steps.Remove(path), fs.ErrNotExist)
+	require.Error(t, steps.SyncDir(path))
+}
+
+func TestLock(t *testing.T) {
+	steps := durable.Steps{}
+	path := filepath.Join(t.TempDir(), "LOCK")
+	first, err := steps.Lock(path)
+	require.NoError(t, err)
+	_, err = steps.Lock(path)
+	require.ErrorIs(t, err, durable.ErrLocked)
+	require.NoError(t, first.Close())
+	second, err := steps.Lock(path)
+	require.NoError(t, err)
+	require.NoError(t, second.Close())
+}
