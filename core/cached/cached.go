@@ -1,0 +1,262 @@
+// Package cached keeps the hot reads of a metadata engine in memory: buckets by name, and the newest version of a key. It
+// stands before an engine that sees every write to its store (core.SingleWriter), and everything else goes through to it.
+//
+// # What may be seen
+//
+// What it returns is shared: callers must not change a *core.ObjectInfo or *core.BucketInfo that they got here. DataInfo.Refs
+// in it is as old as the entry.
+//
+// # Never stale
+//
+// Time plays no part: package ecache's time to live slides with every hit, so it could not bound staleness. An entry is
+// dropped by key, by the Apply that touches it. What must not happen is that a reader reads the old row, the writer writes and
+// drops, and the reader then stores the old row. So every key belongs to a gate, which counts: Apply makes the count of each
+// gate that it touches odd and drops the keys before it writes, and makes it even again when the write has returned, however it
+// returned. A reader notes the count before it reads, and stores what it read only where the count is even and still the
+// same, under the gate's lock. So while a key is being written no entry of it exists and none can be made: all readers
+// see what the engine shows them, and none can see the new row and then, from here, the old one.
+//
+// # Bounds
+//
+// ecache counts entries, not bytes. So an entry larger than maxEntryBytes is not kept; the largest cache is
+// Options.Objects times that. That a key does not exist is not kept: it would be as safe, but a scan over names
+// that nobody has would push out what is used.
+package cached
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+
+	"github.com/orca-zhang/ecache"
+	"github.com/zeebo/xxh3"
+
+	"orcas/core"
+)
+
+// Options bounds the cache.
+type Options struct {
+	Objects int // entries for objects, at least; 0: DefaultObjects
+	Buckets int // entries for buckets, at least; 0: DefaultBuckets
+}
+
+// The defaults of Options, and the most that either may be.
+const (
+	DefaultObjects = 10_000
+	DefaultBuckets = 1_000
+	MaxEntries     = 1_000_000
+)
+
+// maxEntryBytes bounds what an entry holds: about a hundred extents, or 400 MB of content in chunks of 4 MiB.
+const maxEntryBytes = 4 << 10
+
+const (
+	gateCount = 4096 // a power of two, well above the changes of a batch: few readers meet a gate that another key made odd
+	shards    = 64   // of an ecache, each with a lock; a power of two
+)
+
+// Meta is a core.Meta before another.
+type Meta struct {
+	core.Meta // the engine
+
+	objects *ecache.Cache // bucket/key (see objectKey): *core.ObjectInfo
+	buckets *ecache.Cache // name: *core.BucketInfo
+
+	gates      [gateCount]gate // of objects, by the hash of their key in objects
+	bucketGate gate            // of all buckets
+
+	applying sync.Mutex // held by Apply; guards odd
+	odd      []*gate    // that the Apply in progress has to make even
+}
+
+// gate counts the beginnings and ends of writes to its keys.
+type gate struct {
+	mu    sync.Mutex // guards count, and that an entry is stored only while it is what the reader noted
+	count uint64     // odd: a write is in progress
+}
+
+// New returns a cache before engine. It is InvalidArgument where the engine is not a core.SingleWriter, or where an option is
+// out of range.
+func New(engine core.Meta, o Options) (*Meta, error) {
+	if _, ok := engine.(core.SingleWriter); !ok {
+		return nil, core.E("cached.New", core.InvalidArgument, errors.New("others may write to this store"))
+	}
+	if o.Objects < 0 || o.Objects > MaxEntries || o.Buckets < 0 || o.Buckets > MaxEntries {
+		return nil, core.E("cached.New", core.InvalidArgument, errors.New("number of entries out of range"))
+	}
+	if o.Objects == 0 {
+		o.Objects = DefaultObjects
+	}
+	if o.Buckets == 0 {
+		o.Buckets = DefaultBuckets
+	}
+	return &Meta{Meta: engine, objects: newCache(o.Objects), buckets: newCache(o.Buckets)}, nil
+}
+
+// newCache makes an ecache whose entries stay until they are dropped or pushed out.
+func newCache(entries int) *ecache.Cache {
+	return ecache.NewLRUCache(shards, uint16(max(2, (entries+shards-1)/shards)))
+}
+
+// objectKey is what objects calls a key; it costs one allocation.
+func objectKey(bucket core.BucketID, key string) string {
+	var number [13]byte
+	return string(strconv.AppendUint(number[:0], uint64(bucket), 36)) + "/" + key
+}
+
+func (m *Meta) gate(objectKey string) *gate { return &m.gates[xxh3.HashString(objectKey)%gateCount] }
+
+// note returns the count before a read.
+func (g *gate) note() uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.count
+}
+
+// store keeps what was read after note returned count, where no write has begun since or was in progress.
+func (g *gate) store(count uint64, c *ecache.Cache, key string, value any) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.count == count && count%2 == 0 {
+		c.Put(key, value)
+	}
+}
+
+// Bucket implements core.Meta. The BucketInfo is shared.
+func (m *Meta) Bucket(ctx context.Context, name string) (*core.BucketInfo, error) {
+	if v, ok := m.buckets.Get(name); ok {
+		return v.(*core.BucketInfo), nil
+	}
+	count := m.bucketGate.note()
+	b, err := m.Meta.Bucket(ctx, name)
+	if err == nil && bucketBytes(b) <= maxEntryBytes {
+		m.bucketGate.store(count, m.buckets, name, b)
+	}
+	return b, err
+}
+
+// Object implements core.Meta. The ObjectInfo is shared where v is Current.
+func (m *Meta) Object(ctx context.Context, bucket core.BucketID, key string, v core.Version) (*core.ObjectInfo, error) {
+	if v != core.Current {
+		return m.Meta.Object(ctx, bucket, key, v)
+	}
+	k := objectKey(bucket, key)
+	if v, ok := m.objects.Get(k); ok {
+		return v.(*core.ObjectInfo), nil
+	}
+	g := m.gate(k)
+	count := g.note()
+	o, err := m.Meta.Object(ctx, bucket, key, v)
+	if err == nil && objectBytes(o) <= maxEntryBytes {
+		g.store(count, m.objects, k, o)
+	}
+	return o, err
+}
+
+// Apply implements core.Meta.
+func (m *Meta) Apply(ctx context.Context, changes []core.Change) ([]core.Result, error) {
+	m.applying.Lock()
+	defer m.applying.Unlock()
+	defer m.end()
+	for _, c := range changes {
+		m.begin(c)
+	}
+	return m.Meta.Apply(ctx, changes)
+}
+
+// begin drops what c touches and closes its gates.
+func (m *Meta) begin(c core.Change) {
+	switch c := c.(type) {
+	case *core.PutObject:
+		m.dropObject(c.Object.Bucket, c.Object.Key)
+	case *core.DeleteObject:
+		m.dropObject(c.Bucket, c.Key)
+	case *core.CompleteUpload:
+		m.dropObject(c.Object.Bucket, c.Object.Key)
+	case *core.PutBucket:
+		m.drop(&m.bucketGate, m.buckets, c.Info.Name)
+	case *core.DeleteBucket:
+		m.drop(&m.bucketGate, m.buckets, keys(m.buckets)...)
+	case *core.CreateUpload, *core.PutPart, *core.AbortUpload, *core.PutRecord, *core.SetFloor, *core.Void:
+		// nothing that is kept here: a key of the bucket, or its newest version
+	default: // a change that this package does not know, for example one that moves content
+		for i := range m.gates {
+			m.drop(&m.gates[i], m.objects)
+		}
+		for _, k := range keys(m.objects) {
+			m.objects.Del(k)
+		}
+		m.drop(&m.bucketGate, m.buckets, keys(m.buckets)...)
+	}
+}
+
+func (m *Meta) dropObject(bucket core.BucketID, key string) {
+	k := objectKey(bucket, key)
+	m.drop(m.gate(k), m.objects, k)
+}
+
+// drop closes a gate, so that nothing is stored behind it until end, and then drops keys of it.
+func (m *Meta) drop(g *gate, c *ecache.Cache, keys ...string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.count%2 == 0 {
+		g.count++
+		m.odd = append(m.odd, g)
+	}
+	for _, k := range keys {
+		c.Del(k)
+	}
+}
+
+// end opens the gates that begin closed.
+func (m *Meta) end() {
+	for _, g := range m.odd {
+		g.mu.Lock()
+		g.count++
+		g.mu.Unlock()
+	}
+	clear(m.odd)
+	m.odd = m.odd[:0]
+}
+
+func keys(c *ecache.Cache) []string {
+	var found []string
+	c.Walk(func(key string, _ *interface{}, _ []byte, _ int64) bool {
+		found = append(found, key)
+		return true
+	})
+	return found
+}
+
+// objectBytes estimates the memory of an entry.
+func objectBytes(o *core.ObjectInfo) int {
+	n := 400 + len(o.Key) + len(o.ETag) + len(o.Owner) + sumBytes(o.Sums) + attrBytes(o.Attrs) + attrBytes(o.Tags) + 16*len(o.Index)
+	for _, s := range o.Segments {
+		n += 32
+		if d := s.Info; d != nil {
+			n += 160 + sumBytes(d.Sums) + len(d.DataKey) + 32*len(d.Extents)
+		}
+	}
+	return n
+}
+
+func bucketBytes(b *core.BucketInfo) int {
+	return 200 + len(b.Name) + len(b.Owner) + len(b.Region) + attrBytes(b.Attrs)
+}
+
+func sumBytes(sums []core.Checksum) int {
+	n := 0
+	for _, s := range sums {
+		n += 48 + len(s.Value)
+	}
+	return n
+}
+
+func attrBytes(attrs []core.Attr) int {
+	n := 0
+	for _, a := range attrs {
+		n += 32 + len(a.Name) + len(a.Value)
+	}
+	return n
+}
