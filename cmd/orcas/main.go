@@ -1,0 +1,145 @@
+// Command orcas is ORCAS: an object store that speaks S3. See README.md; `orcas server --help` lists the flags.
+//
+// It exits with status 0 after a stop that was asked for, 1 when something failed, and 2 when the command line makes no sense.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"orcas/cmd/orcas/server"
+)
+
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+}
+
+// commands is the command line.
+type commands struct {
+	Server  serverCommand  `cmd:"" help:"Serve S3 from a data directory."`
+	Perf    perfCommand    `cmd:"" help:"Load a server and measure it."`
+	Version versionCommand `cmd:"" help:"Print the version."`
+}
+
+type serverCommand struct {
+	Data          string `required:"" placeholder:"DIR" help:"The data directory; made where it is missing."`
+	Address       string `default:"127.0.0.1:9000" placeholder:"HOST:PORT" help:"Where to listen (default ${default})."`
+	TLSCert       string `name:"tls-cert" placeholder:"FILE" help:"Serve HTTPS with this certificate (PEM, with its chain); reloaded when it changes."`
+	TLSKey        string `name:"tls-key" placeholder:"FILE" help:"The key of --tls-cert (PEM)."`
+	TLSSelfSigned bool   `name:"tls-self-signed" help:"Serve HTTPS with a certificate that is made in the data directory."`
+}
+
+// Validate is called by kong.
+func (c *serverCommand) Validate() error {
+	switch {
+	case c.Data == "":
+		return fmt.Errorf("--data: must not be empty")
+	case (c.TLSCert == "") != (c.TLSKey == ""):
+		return fmt.Errorf("--tls-cert and --tls-key go together")
+	case c.TLSCert != "" && c.TLSSelfSigned:
+		return fmt.Errorf("--tls-self-signed and --tls-cert exclude each other")
+	}
+	if _, _, err := net.SplitHostPort(c.Address); err != nil {
+		return fmt.Errorf("--address: %q is not HOST:PORT", c.Address)
+	}
+	return nil
+}
+
+// console is what a command may talk to.
+type console struct {
+	environ        []string
+	stdout, stderr io.Writer
+}
+
+// Run serves until a signal says stop.
+func (c *serverCommand) Run(to *console) error {
+	settings, err := server.ReadSettings(to.environ)
+	if err != nil {
+		return err
+	}
+	ctx, stop := withSignals(context.Background())
+	defer stop()
+	s, err := server.Open(ctx, server.Config{
+		Data: c.Data, Address: c.Address, TLSCert: c.TLSCert, TLSKey: c.TLSKey, SelfSigned: c.TLSSelfSigned,
+		Settings: settings, Banner: to.stdout, Log: to.stderr,
+	})
+	if err != nil {
+		return err
+	}
+	runErr := s.Run(ctx)
+	if err := s.Close(); runErr == nil {
+		runErr = err
+	}
+	return runErr
+}
+
+// withSignals returns a context that the first SIGTERM or SIGINT ends; a second one ends the process at once.
+func withSignals(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	go func() {
+		select {
+		case <-signals:
+			cancel()
+		case <-ctx.Done():
+			return
+		}
+		<-signals
+		os.Exit(exitFailed)
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel()
+	}
+}
+
+type versionCommand struct{}
+
+// Run prints the version.
+func (versionCommand) Run(to *console) error {
+	_, err := fmt.Fprintln(to.stdout, "orcas", server.Version())
+	return err
+}
+
+// run is main without the process around it; it returns the exit status.
+func run(args, environ []string, stdout, stderr io.Writer) int {
+	var line commands
+	helped := false
+	parser, err := kong.New(&line,
+		kong.Name("orcas"),
+		kong.Description("ORCAS stores objects and speaks S3. Settings beyond these flags are environment variables: see docs/configuration.md."),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(int) { helped = true }),
+	)
+	if err != nil {
+		fmt.Fprintln(stderr, "orcas:", err)
+		return exitFailed
+	}
+	parsed, err := parser.Parse(args)
+	if helped {
+		return exitOK
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "orcas: %v (orcas --help tells more)\n", err)
+		return exitUsage
+	}
+	if err := parsed.Run(&console{environ, stdout, stderr}); err != nil {
+		fmt.Fprintln(stderr, "orcas:", err)
+		return exitFailed
+	}
+	return exitOK
+}

@@ -1,0 +1,32 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+
+	"orcas/core"
+	"orcas/core/disk"
+	"orcas/core/sqlite"
+)
+
+// databaseFile holds the metadata, beside the directories of the disk driver.
+const databaseFile = "metadata.db"
+
+// openDrivers opens blocks and metadata in dir. The disk driver comes first: it takes the lock of the directory.
+func openDrivers(_ context.Context, dir string, log *slog.Logger) (core.Blocks, core.Meta, error) {
+	blocks, err := disk.Open(dir, disk.Options{Logger: log})
+	if core.Is(err, core.Busy) {
+		return nil, nil, fmt.Errorf("another server uses %s: %w", dir, err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	meta, err := sqlite.Open(filepath.Join(dir, databaseFile), sqlite.Options{})
+	if err != nil {
+		return nil, nil, errors.Join(err, blocks.Close())
+	}
+	return blocks, meta, nil
+}
