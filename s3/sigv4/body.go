@@ -271,7 +271,7 @@ func (b *Body) readTrailers() error {
 			continue
 		}
 		before, after, found := bytes.Cut(line, []byte(":"))
-		name, value := strings.ToLower(string(before)), string(bytes.TrimSpace(after))
+		name, value := strings.ToLower(string(before)), string(bytes.Trim(after, " \t"))
 		if !found || verified {
 			return errTrailer()
 		}

@@ -211,7 +211,9 @@ func headerKey(dst []byte, name string) []byte {
 }
 
 // isAmz says whether a header's key begins with x-amz-, in any case.
-func isAmz(key string) bool { return len(key) > 6 && strings.EqualFold(key[:6], "x-amz-") }
+func isAmz(key string) bool {
+	return len(key) > 6 && key[1] == '-' && key[5] == '-' && strings.EqualFold(key[:6], "x-amz-")
+}
 
 // appendHeaders appends the canonical form of the headers whose names signed lists, and counts those of them that are
 // x-amz-*. It is not ok where one of them is missing.

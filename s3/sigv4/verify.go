@@ -411,7 +411,7 @@ func (a *Auth) setPayload(value, missing string) error {
 func checkSignedHeaders(c *claim) error {
 	last, hasHost := "", false
 	for name := range strings.SplitSeq(c.signedHeaders, ";") {
-		if name <= last || strings.ContainsFunc(name, func(r rune) bool { return 'A' <= r && r <= 'Z' || r <= ' ' }) {
+		if name <= last || !isLower(name) {
 			return c.malformed("the list of signed headers must be in lower case and in order.")
 		}
 		last, hasHost = name, hasHost || name == "host"
@@ -420,6 +420,16 @@ func checkSignedHeaders(c *claim) error {
 		return newError(AccessDenied, "The host header must be signed")
 	}
 	return nil
+}
+
+// isLower says whether a header name is in lower case.
+func isLower(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; 'A' <= c && c <= 'Z' || c <= ' ' {
+			return false
+		}
+	}
+	return true
 }
 
 // countAmz counts the x-amz-* headers.

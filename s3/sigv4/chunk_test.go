@@ -1,0 +1,413 @@
+package sigv4
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+)
+
+var chunkedModes = []PayloadMode{PayloadSigned, PayloadSignedTrailer, PayloadUnsignedTrailer}
+
+const (
+	trailerName  = "x-amz-checksum-crc32"
+	trailerValue = "AAAAAA=="
+)
+
+// chunkedBody signs content as an aws-chunked body and returns the request's Auth, the request and the body.
+func chunkedBody(t testing.TB, mode PayloadMode, content string, chunkSize int) (*Auth, *http.Request, []byte) {
+	r := httptest.NewRequest("PUT", "http://host.example/bucket/key", nil)
+	c := Chunked{Mode: mode, Length: int64(len(content)), ChunkSize: chunkSize}
+	if mode.Trailer() {
+		c.Trailers = []Trailer{{trailerName, len(trailerValue), func() string { return trailerValue }}}
+	}
+	exampleSigner().SignChunked(r, strings.NewReader(content), c, exampleTime)
+	raw, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	require.EqualValues(t, r.ContentLength, len(raw))
+	a, err := exampleVerifier().Verify(r)
+	require.NoError(t, err)
+	require.Equal(t, mode, a.Mode)
+	return a, r, raw
+}
+
+// read decodes raw as the body of r.
+func read(a *Auth, r *http.Request, raw io.Reader) (string, *Body, error) {
+	r.Body = io.NopCloser(raw)
+	b, err := a.Body(r)
+	if err != nil {
+		return "", nil, err
+	}
+	content, err := io.ReadAll(b)
+	if again, err2 := b.Read(make([]byte, 10)); again != 0 || err2 == nil || err != nil && err2 != err {
+		return "", b, fmt.Errorf("after the end: %d bytes, %w, not %w", again, err2, err)
+	}
+	return string(content), b, err
+}
+
+// Bodies are right however they are cut into chunks, and in whatever pieces they come and are asked for.
+func TestChunkedBodies(t *testing.T) {
+	content := strings.Repeat("0123456789", 1000)
+	for _, mode := range chunkedModes {
+		for _, size := range []int{0, 1, 10, 4095, 4096, 4097, 10000} {
+			for _, chunkSize := range []int{1, 7, 1024, 4096, 10000, 100000} {
+				if chunkSize == 1 && size > 10 {
+					continue
+				}
+				a, r, raw := chunkedBody(t, mode, content[:size], chunkSize)
+				for _, reader := range []io.Reader{
+					bytes.NewReader(raw), iotest.OneByteReader(bytes.NewReader(raw)), iotest.DataErrReader(bytes.NewReader(raw)),
+					iotest.HalfReader(bytes.NewReader(raw)),
+				} {
+					got, b, err := read(a, r, reader)
+					require.NoError(t, err)
+					require.Equal(t, content[:size], got)
+					require.EqualValues(t, size, b.DecodedLength())
+					if mode.Trailer() {
+						require.Equal(t, trailerValue, b.Trailer(trailerName))
+					}
+					require.Empty(t, b.Trailer("x-amz-checksum-crc32c"))
+				}
+				r.Body = io.NopCloser(bytes.NewReader(raw))
+				b, err := a.Body(r)
+				require.NoError(t, err)
+				got, err := io.ReadAll(iotest.OneByteReader(b))
+				require.NoError(t, err)
+				require.Equal(t, content[:size], string(got))
+			}
+		}
+	}
+}
+
+// A body cut at any byte is an error, and its last bytes are not handed out: not even to a reader that stops at the
+// announced length. It does not matter whether the connection says that more should have come.
+func TestChunkedBodyCutAnywhere(t *testing.T) {
+	content := strings.Repeat("0123456789", 10)
+	for _, mode := range chunkedModes {
+		a, r, raw := chunkedBody(t, mode, content, 64)
+		for cut := range raw {
+			for _, reader := range []io.Reader{
+				bytes.NewReader(raw[:cut]),
+				io.MultiReader(bytes.NewReader(raw[:cut]), iotest.ErrReader(io.ErrUnexpectedEOF)),
+			} {
+				got, b, err := read(a, r, reader)
+				require.Equal(t, IncompleteBody, codeOf(err), "%s cut at %d: %v", mode, cut, err)
+				require.Less(t, len(got), len(content))
+				require.Empty(t, b.Trailer(trailerName))
+			}
+			r.Body = io.NopCloser(bytes.NewReader(raw[:cut]))
+			b, err := a.Body(r)
+			require.NoError(t, err)
+			_, err = io.ReadFull(b, make([]byte, len(content)))
+			require.Error(t, err)
+		}
+	}
+}
+
+// Errors of the connection are handed on as they are.
+func TestErrorOfTheConnection(t *testing.T) {
+	broken := errors.New("broken")
+	for _, mode := range chunkedModes {
+		a, r, raw := chunkedBody(t, mode, strings.Repeat("x", 10000), 4096)
+		for _, cut := range []int{0, 10, 200, 5000, len(raw) - 1} {
+			_, _, err := read(a, r, io.MultiReader(bytes.NewReader(raw[:cut]), iotest.ErrReader(broken)))
+			require.ErrorIs(t, err, broken)
+		}
+	}
+}
+
+// Any byte of a signed body changed is an error; in an unsigned one it never makes the content longer or shorter.
+func TestChunkedBodyFlippedAnywhere(t *testing.T) {
+	content := strings.Repeat("0123456789", 10)
+	for _, mode := range chunkedModes {
+		a, r, raw := chunkedBody(t, mode, content, 64)
+		for i := range raw {
+			for _, bit := range []byte{1, 0x20, 0x80} {
+				bad := bytes.Clone(raw)
+				bad[i] ^= bit
+				got, _, err := read(a, r, bytes.NewReader(bad))
+				if err == nil && mode.signed() {
+					// What does not change the meaning: the case of a hexadecimal digit, or of a trailer's name.
+					require.True(t, bytes.EqualFold(raw, bad), "%s, byte %d", mode, i)
+				}
+				if err == nil {
+					require.Len(t, got, len(content))
+				} else {
+					require.NotEmpty(t, codeOf(err), err)
+					require.Less(t, len(got), len(content))
+				}
+			}
+		}
+	}
+}
+
+// Chunks may not be left out, repeated or exchanged, nor come from another upload.
+func TestChunksOutOfPlace(t *testing.T) {
+	first, second := strings.Repeat("a", 64), strings.Repeat("b", 64)
+	a, r, raw := chunkedBody(t, PayloadSigned, first+second, 64)
+	size := len("40;chunk-signature=\r\n\r\n") + 64 + 64
+	one, two, end := raw[:size], raw[size:2*size], raw[2*size:]
+	join := func(parts ...[]byte) io.Reader { return bytes.NewReader(bytes.Join(parts, nil)) }
+	got, _, err := read(a, r, join(one, two, end))
+	require.NoError(t, err)
+	require.Equal(t, first+second, got)
+
+	_, _, foreign := chunkedBody(t, PayloadSigned, second+first, 64)
+	for name, c := range map[string]struct {
+		body io.Reader
+		want Code
+	}{
+		"exchanged": {join(two, one, end), SignatureDoesNotMatch},
+		"repeated":  {join(one, one, end), SignatureDoesNotMatch},
+		"left out":  {join(one, end), IncompleteBody},
+		"one more":  {join(one, two, two, end), IncompleteBody},
+		"no end":    {join(one, two), IncompleteBody},
+		"two ends":  {join(one, two, end, end), InvalidRequest},
+		"foreign":   {join(one, foreign[size:2*size], end), SignatureDoesNotMatch},
+	} {
+		_, _, err := read(a, r, c.body)
+		require.Equal(t, c.want, codeOf(err), name)
+	}
+}
+
+// plainChunks is a body of the mode without signatures.
+func plainChunks(content, end string) string {
+	return strconv.FormatInt(int64(len(content)), 16) + "\r\n" + content + "\r\n" + end
+}
+
+// What clients write at the end of a body, and what none may.
+func TestTrailers(t *testing.T) {
+	for name, c := range map[string]struct {
+		announced []string
+		body      string
+		want      Code
+	}{
+		"one":                    {[]string{"x-a"}, "0\r\nx-a:1\r\n\r\n", ""},
+		"spaces":                 {[]string{" X-A "}, "0\r\nX-a: 1 \r\n\r\n", ""},
+		"two":                    {[]string{"x-a,x-b"}, "0\r\nx-b:2\r\nx-a:1\r\n\r\n", ""},
+		"announced in two lines": {[]string{"x-a", "x-b"}, "0\r\nx-b:2\r\nx-a:1\r\n\r\n", ""},
+		"none":                   {nil, "0\r\n\r\n", ""},
+		"line feeds, and more":   {[]string{"x-a"}, "0\r\nx-a:1\n\r\n\r\n", ""},
+		"extension":              {[]string{"x-a"}, "0;\r\nx-a:1\r\n\r\n", ""},
+		"missing":                {[]string{"x-a"}, "0\r\n\r\n", MalformedTrailerError},
+		"one missing":            {[]string{"x-a,x-b"}, "0\r\nx-a:1\r\n\r\n", MalformedTrailerError},
+		"not announced":          {nil, "0\r\nx-a:1\r\n\r\n", MalformedTrailerError},
+		"another":                {[]string{"x-a"}, "0\r\nx-b:1\r\n\r\n", MalformedTrailerError},
+		"one more":               {[]string{"x-a"}, "0\r\nx-a:1\r\nx-b:1\r\n\r\n", MalformedTrailerError},
+		"twice":                  {[]string{"x-a"}, "0\r\nx-a:1\r\nx-a:1\r\n\r\n", MalformedTrailerError},
+		"announced twice":        {[]string{"x-a,x-a"}, "0\r\nx-a:1\r\n\r\n", MalformedTrailerError},
+		"no colon":               {[]string{"x-a"}, "0\r\nx-a\r\n\r\n", MalformedTrailerError},
+		"signed after all":       {[]string{"x-a"}, "0\r\nx-a:1\r\nx-amz-trailer-signature:1\r\n\r\n", MalformedTrailerError},
+		"signature announced":    {[]string{trailerSignature}, "0\r\nx-amz-trailer-signature:1\r\n\r\n", InvalidRequest},
+		"empty name":             {[]string{"x-a,"}, "0\r\nx-a:1\r\n\r\n", InvalidRequest},
+		"no empty line":          {[]string{"x-a"}, "0\r\nx-a:1\r\n", IncompleteBody},
+		"too long":               {[]string{"x-a"}, "0\r\nx-a:" + strings.Repeat("1", maxLine) + "\r\n\r\n", InvalidRequest},
+		"something after it":     {[]string{"x-a"}, "0\r\nx-a:1\r\n\r\nx", InvalidRequest},
+		"much after it":          {[]string{"x-a"}, "0\r\nx-a:1\r\n\r\n\r\n\r\n", InvalidRequest},
+		"a chunk after it":       {[]string{"x-a"}, "0\r\nx-a:1\r\n\r\n1\r\nx\r\n", InvalidRequest},
+		"another chunk":          {[]string{"x-a"}, "1\r\nx\r\n0\r\nx-a:1\r\n\r\n", IncompleteBody},
+	} {
+		a, r, _ := chunkedBody(t, PayloadUnsignedTrailer, "content", 0)
+		r.Header["X-Amz-Trailer"] = c.announced
+		got, b, err := read(a, r, strings.NewReader(plainChunks("content", c.body)))
+		require.Equal(t, c.want, codeOf(err), "%s: %v", name, err)
+		if c.want == "" {
+			require.NoError(t, err)
+			require.Equal(t, "content", got)
+			for _, n := range b.Announced() {
+				require.NotEmpty(t, b.Trailer(n))
+			}
+		} else {
+			require.Less(t, len(got), len("content"))
+		}
+	}
+}
+
+// The trailer of a signed body in the other form that the reference is read: line feeds, and an empty line in front of the
+// signature. And without its signature, which is an error.
+func TestSignedTrailerForms(t *testing.T) {
+	a, r, raw := chunkedBody(t, PayloadSignedTrailer, "content", 0)
+	text := string(raw)
+	other := strings.Replace(text, trailerValue+"\r\n", trailerValue+"\n\r\n", 1)
+	require.NotEqual(t, text, other)
+	_, b, err := read(a, r, strings.NewReader(other))
+	require.NoError(t, err)
+	require.Equal(t, trailerValue, b.Trailer(trailerName))
+
+	at := strings.Index(text, trailerSignature)
+	for name, c := range map[string]struct {
+		body string
+		want Code
+	}{
+		"two empty lines":         {text[:at] + "\r\n\r\n" + text[at:], MalformedTrailerError},
+		"no signature":            {text[:at] + "\r\n", IncompleteBody},
+		"no signature, two lines": {text[:at] + "\r\n\r\n", MalformedTrailerError},
+		"signature first":         {text[:strings.Index(text, trailerName)] + text[at:], SignatureDoesNotMatch},
+		"signature twice":         {text[:len(text)-2] + text[at:], MalformedTrailerError},
+		"trailer after it":        {text[:len(text)-2] + trailerName + ":" + trailerValue + "\r\n\r\n", MalformedTrailerError},
+		"trailer after the gap":   {strings.Replace(other, trailerSignature, "x-b:1\r\n"+trailerSignature, 1), MalformedTrailerError},
+		"value":                   {strings.Replace(text, trailerValue, "AAAAAB==", 1), SignatureDoesNotMatch},
+		"name":                    {strings.Replace(text, trailerName, trailerName+"c", 1), MalformedTrailerError},
+	} {
+		_, _, err := read(a, r, strings.NewReader(c.body))
+		require.Equal(t, c.want, codeOf(err), "%s: %v", name, err)
+	}
+}
+
+func TestMalformedChunks(t *testing.T) {
+	for name, c := range map[string]struct {
+		body string
+		want Code
+	}{
+		"no size":             {"\r\ncontent\r\n0\r\n\r\n", InvalidRequest},
+		"no number":           {"seven\r\ncontent\r\n0\r\n\r\n", InvalidRequest},
+		"negative":            {"-7\r\ncontent\r\n0\r\n\r\n", InvalidRequest},
+		"prefix":              {"0x7\r\ncontent\r\n0\r\n\r\n", InvalidRequest},
+		"overflow":            {"10000000000000007\r\ncontent\r\n0\r\n\r\n", InvalidRequest},
+		"more than announced": {"8\r\ncontent!\r\n0\r\n\r\n", IncompleteBody},
+		"huge":                {"fffffffffffffff\r\ncontent\r\n0\r\n\r\n", IncompleteBody},
+		"less than announced": {"6\r\nconten\r\n0\r\n\r\n", IncompleteBody},
+		"longer than it says": {"6\r\ncontent\r\n0\r\n\r\n", InvalidRequest},
+		"no line after it":    {"7\r\ncontent0\r\n\r\n", InvalidRequest},
+		"plain content":       {"content", IncompleteBody},
+		"nothing":             {"", IncompleteBody},
+		"line too long":       {strings.Repeat("7", 2*maxLine), InvalidRequest},
+		"good":                {"7\r\ncontent\r\n0\r\n\r\n", ""},
+		"good, leading zeros": {"0007\r\ncontent\r\n0\r\n\r\n", ""},
+	} {
+		a, r, _ := chunkedBody(t, PayloadUnsignedTrailer, "content", 0)
+		r.Header.Del("X-Amz-Trailer")
+		_, _, err := read(a, r, strings.NewReader(c.body))
+		require.Equal(t, c.want, codeOf(err), "%s: %v", name, err)
+		require.Equal(t, c.want == "", err == nil)
+	}
+	// A chunk without a signature where there must be one.
+	a, r, _ := chunkedBody(t, PayloadSigned, "content", 0)
+	for _, header := range []string{"7", "7;", "7;chunk-signature=", "7;chunk-signature=" + strings.Repeat("0", 63), "7;signature=" + strings.Repeat("0", 64)} {
+		_, _, err := read(a, r, strings.NewReader(header+"\r\ncontent\r\n0\r\n\r\n"))
+		require.Equal(t, InvalidRequest, codeOf(err), header)
+	}
+}
+
+func TestLengths(t *testing.T) {
+	a, r, _ := chunkedBody(t, PayloadSigned, "content", 0)
+	for value, want := range map[string]Code{"": MissingContentLength, "-1": InvalidArgument, "x": InvalidArgument, "7.5": InvalidArgument, "9223372036854775808": InvalidArgument} {
+		r.Header.Set("X-Amz-Decoded-Content-Length", value)
+		_, err := a.Body(r)
+		require.Equal(t, want, codeOf(err), value)
+	}
+	r.Header["X-Amz-Decoded-Content-Length"] = []string{"7", "8"}
+	_, err := a.Body(r)
+	require.Equal(t, InvalidArgument, codeOf(err))
+	r.Header.Del("X-Amz-Decoded-Content-Length")
+	_, err = a.Body(r)
+	require.Equal(t, MissingContentLength, codeOf(err))
+	r.Header.Set("X-Amz-Trailer", trailerName)
+	r.Header.Set("X-Amz-Decoded-Content-Length", "7")
+	_, err = a.Body(r)
+	require.Equal(t, InvalidRequest, codeOf(err), "a trailer in a mode without one")
+}
+
+func TestPlainBodies(t *testing.T) {
+	const content = "Welcome to Amazon S3."
+	put := &examples[1]
+	v := exampleVerifier()
+	r := put.request()
+	a, err := v.Verify(r)
+	require.NoError(t, err)
+
+	for cut := range content {
+		_, _, err := read(a, r, strings.NewReader(content[:cut]))
+		require.Equal(t, IncompleteBody, codeOf(err))
+		bad := []byte(content)
+		bad[cut] ^= 1
+		got, _, err := read(a, r, bytes.NewReader(bad))
+		require.Equal(t, XAmzContentSHA256Mismatch, codeOf(err))
+		require.Less(t, len(got), len(content))
+	}
+	got, _, err := read(a, r, iotest.OneByteReader(strings.NewReader(content)))
+	require.NoError(t, err)
+	require.Equal(t, content, got)
+
+	// Someone else hashes: then Read lets the content pass, and CheckSHA256 does not.
+	r.Body = io.NopCloser(strings.NewReader(strings.ToUpper(content)))
+	b, err := a.Body(r)
+	require.NoError(t, err)
+	b.HashElsewhere()
+	_, err = io.ReadAll(b)
+	require.NoError(t, err)
+	require.Equal(t, XAmzContentSHA256Mismatch, codeOf(b.CheckSHA256(make([]byte, 32))))
+	require.Equal(t, XAmzContentSHA256Mismatch, codeOf(b.CheckSHA256(nil)))
+	require.NoError(t, b.CheckSHA256(a.SHA256[:]))
+
+	r.ContentLength = -1
+	_, err = a.Body(r)
+	require.Equal(t, MissingContentLength, codeOf(err))
+
+	// No content: the SHA-256 is still compared.
+	r.ContentLength = 0
+	_, _, err = read(a, r, strings.NewReader(""))
+	require.Equal(t, XAmzContentSHA256Mismatch, codeOf(err))
+	r.Body = nil
+	b, err = a.Body(r)
+	require.NoError(t, err)
+	_, err = b.Read(make([]byte, 1))
+	require.Equal(t, XAmzContentSHA256Mismatch, codeOf(err))
+}
+
+// The memory of a body is used again by the next only when the first is done with it.
+func TestDecodersAreNotShared(t *testing.T) {
+	v := exampleVerifier()
+	type upload struct {
+		content string
+		body    *Body
+		got     bytes.Buffer
+	}
+	var uploads []*upload
+	for i := range 8 {
+		content := strings.Repeat(strconv.Itoa(i), 20000+i)
+		r := httptest.NewRequest("PUT", "http://host.example/bucket/key", nil)
+		exampleSigner().SignChunked(r, strings.NewReader(content), Chunked{Mode: PayloadSigned, Length: int64(len(content)), ChunkSize: 5000}, exampleTime)
+		a, err := v.Verify(r)
+		require.NoError(t, err)
+		b, err := a.Body(r)
+		require.NoError(t, err)
+		uploads = append(uploads, &upload{content: content, body: b})
+	}
+	buf := make([]byte, 777)
+	for done := 0; done < len(uploads); {
+		for _, u := range uploads {
+			n, err := u.body.Read(buf)
+			u.got.Write(buf[:n])
+			if err == io.EOF && n > 0 {
+				done++
+				require.Equal(t, u.content, u.got.String())
+			} else if err != io.EOF {
+				require.NoError(t, err)
+			}
+		}
+	}
+}
+
+func TestEncoderRefusesWrongLengths(t *testing.T) {
+	for _, c := range []struct {
+		content string
+		trailer string
+	}{{"short", trailerValue}, {"too long a content", trailerValue}, {"0123456789", "x"}} {
+		r := httptest.NewRequest("PUT", "http://host.example/bucket/key", nil)
+		exampleSigner().SignChunked(r, strings.NewReader(c.content), Chunked{
+			Mode: PayloadUnsignedTrailer, Length: 10,
+			Trailers: []Trailer{{trailerName, len(trailerValue), func() string { return c.trailer }}},
+		}, exampleTime)
+		_, err := io.ReadAll(r.Body)
+		require.Error(t, err)
+	}
+}
