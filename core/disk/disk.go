@@ -112,6 +112,7 @@ func Open(dir string, o Options) (*Store, error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.cache.init(o.MaxOpenFiles)
+	s.dirs.init()
 	if err := s.take(); err != nil {
 		return nil, fail(op, err)
 	}

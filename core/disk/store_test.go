@@ -1,0 +1,38 @@
+package disk
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/core"
+)
+
+func FuzzDecodeStore(f *testing.F) {
+	f.Add(encodeStore(1, 0))
+	f.Add(encodeStore(1<<63, 1<<32-1))
+	f.Add([]byte("orcas-store 2\n"))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		number, generation, err := decodeStore(b)
+		if err != nil {
+			require.Contains(t, []core.Kind{core.Damaged, core.Unsupported}, core.KindOf(err))
+			return
+		}
+		require.Equal(t, b, encodeStore(number, generation), "what passes has one form")
+	})
+}
+
+func TestEveryBitOfStoreIsGuarded(t *testing.T) {
+	b := encodeStore(0x0123456789abcdef, 42)
+	number, generation, err := decodeStore(b)
+	require.NoError(t, err)
+	require.EqualValues(t, 0x0123456789abcdef, number)
+	require.EqualValues(t, 42, generation)
+	for i := range len(b) * 8 {
+		b[i/8] ^= 1 << (i % 8)
+		_, _, err := decodeStore(b)
+		require.Error(t, err, "bit %d", i)
+		b[i/8] ^= 1 << (i % 8)
+	}
+}
