@@ -2,11 +2,156 @@ package coretest
 
 import (
 	"context"
+	"fmt"
+	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"orcas/core"
+	"orcas/core/mem"
 )
+
+// MetaModel applies random changes to an engine, in batches, and to the model (package mem), one at a time; it compares the
+// outcome of each change, and after each batch everything that both say, and checks the invariants. Now and then a batch begins
+// with changes that were applied before, as a replay does. open returns an empty engine; MetaModel closes it.
+//
+// A failure prints the seed; -rapid.checks says how many sequences are tried, -rapid.steps how many batches each has on average.
+func MetaModel(t *testing.T, open func(t *testing.T) core.Meta) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := open(t)
+		defer func() { require.NoError(t, m.Close()) }()
+		s := &simulation{harness: newHarness(rt, m), t: rt, model: mem.NewMeta()}
+		rt.Repeat(map[string]func(*rapid.T){
+			"batch": func(rt *rapid.T) { s.batch(rt) },
+			"":      func(*rapid.T) {},
+		})
+		s.finish()
+	})
+}
+
+// simulation is a harness that knows what to try next.
+type simulation struct {
+	*harness
+	t     *rapid.T
+	model *mem.Meta
+
+	buckets []core.BucketInfo // as they were written, those that are gone included
+	objects []core.ObjectInfo
+	uploads []core.UploadInfo
+	partsOf map[core.UploadID]map[int]core.PartRef
+}
+
+func (s *simulation) batch(rt *rapid.T) {
+	s.t = rt
+	var changes []core.Change
+	var want []core.Result
+	if n := len(s.history); n > 0 && s.one(5) {
+		changes = append(changes, s.history[n-min(n, 3):]...) // were applied before
+	}
+	replayed := len(changes)
+	for range rapid.IntRange(1, 12).Draw(rt, "changes") {
+		c := s.change()
+		s.seq += core.Seq(rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(rt, "gap"))
+		c.Place().Seq = s.seq
+		results, err := s.model.Apply(s.ctx, []core.Change{c})
+		require.NoError(rt, err)
+		s.learn(c, results[0])
+		changes, want = append(changes, c), append(want, results[0])
+	}
+	got, err := s.m.Apply(s.ctx, changes)
+	require.NoError(rt, err)
+	require.Len(rt, got, len(changes))
+	for i, r := range got[:replayed] {
+		require.Equal(rt, core.Result{Skipped: true, Seq: changes[i].Place().Seq}, r, "replayed")
+	}
+	for i, r := range got[replayed:] {
+		require.Equal(rt, outcome(want[i]), outcome(r), "%T %+v", changes[replayed+i], changes[replayed+i])
+	}
+	s.record(changes[replayed:], got[replayed:])
+	s.harness.t = rt
+	state := s.check()
+	require.Equal(rt, s.read(s.model).Comparable(), state.Comparable(), "the model (expected) and the driver (actual)")
+	for range 5 {
+		s.compareList()
+	}
+}
+
+// outcome renders a result so that two can be compared: errors by their kind.
+func outcome(r core.Result) string {
+	kind := "written"
+	if r.Err != nil {
+		kind = core.KindOf(r.Err).String()
+	}
+	return fmt.Sprintf("%s, skipped %t, seq %d, version %q, marker %t", kind, r.Skipped, r.Seq, r.Version, r.Marker)
+}
+
+// compareList asks both for a page of a random listing.
+func (s *simulation) compareList() {
+	keys := append([]string{""}, modelKeys...)
+	q := core.ListQuery{
+		Kind:      rapid.SampledFrom([]core.ListKind{core.ListObjects, core.ListVersions, core.ListUploads}).Draw(s.t, "kind"),
+		Bucket:    s.bucketID(),
+		Prefix:    rapid.SampledFrom(append(keys, "a/", "z")).Draw(s.t, "prefix"),
+		Delimiter: rapid.SampledFrom([]string{"", "/", "b", "/b", "\xff"}).Draw(s.t, "delimiter"),
+		Limit:     rapid.SampledFrom([]int{1, 2, 3, 1000}).Draw(s.t, "limit"),
+	}
+	if s.one(2) {
+		q.After.Key = rapid.SampledFrom(append(keys, "a/b/", "zz")).Draw(s.t, "after")
+		if s.one(2) {
+			n := rapid.Uint64Range(0, uint64(s.seq)+1).Draw(s.t, "within")
+			q.After.Version, q.After.Upload = core.Version(n), core.UploadID(n)
+		}
+	}
+	for {
+		samePage(s.t, context.Background(), s.model, s.m, q)
+		page, err := s.model.List(s.ctx, q)
+		require.NoError(s.t, err)
+		if !page.Truncated {
+			return
+		}
+		q.After = page.Next
+	}
+}
+
+// learn remembers what a change wrote, for others to come.
+func (s *simulation) learn(c core.Change, r core.Result) {
+	if r.Err != nil {
+		return
+	}
+	switch c := c.(type) {
+	case *core.PutBucket:
+		b, err := s.model.Bucket(s.ctx, c.Info.Name)
+		require.NoError(s.t, err)
+		s.buckets = append(s.buckets, *b)
+	case *core.PutObject:
+		s.learnObject(c.Object.Bucket, c.Object.Key, r.Version)
+	case *core.CompleteUpload:
+		s.learnObject(c.Object.Bucket, c.Object.Key, r.Version)
+	case *core.DeleteObject:
+		if r.Marker && c.Version == core.Current {
+			s.learnObject(c.Bucket, c.Key, r.Version)
+		}
+	case *core.CreateUpload:
+		u := c.Upload
+		u.ID = core.UploadID(r.Seq)
+		s.uploads = append(s.uploads, u)
+	case *core.PutPart:
+		if s.partsOf == nil {
+			s.partsOf = map[core.UploadID]map[int]core.PartRef{}
+		}
+		if s.partsOf[c.Upload] == nil {
+			s.partsOf[c.Upload] = map[int]core.PartRef{}
+		}
+		s.partsOf[c.Upload][c.Part.Number] = core.PartRef{Number: c.Part.Number, Seq: r.Seq}
+	}
+}
+
+func (s *simulation) learnObject(bucket core.BucketID, key string, v core.Version) {
+	o, err := s.model.Object(s.ctx, bucket, key, v)
+	require.NoError(s.t, err)
+	s.objects = append(s.objects, *o)
+}
 
 // samePage asks the model and the driver for one page and compares.
 func samePage(t require.TestingT, ctx context.Context, model, driver core.Meta, q core.ListQuery) {

@@ -11,3 +11,5 @@ import (
 func openMeta(*testing.T) core.Meta { return mem.NewMeta() }
 
 func TestMeta(t *testing.T) { coretest.Meta(t, openMeta) }
+
+func TestMetaModel(t *testing.T) { coretest.MetaModel(t, openMeta) }

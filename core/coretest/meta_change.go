@@ -1,0 +1,182 @@
+package coretest
+
+import (
+	"maps"
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"orcas/core"
+)
+
+// modelKeys are few, so that changes meet, and awkward for listings.
+var modelKeys = []string{"a", "a/", "a/b", "a/b/c", "ab", "b", "\x01", "\xff", "\xff\xff/b", "a\x00"}
+
+// one is true one time in n, and false in what a failure shrinks to.
+func (s *simulation) one(n int) bool { return rapid.IntRange(0, n-1).Draw(s.t, "one") == n-1 }
+
+func (s *simulation) key() string { return rapid.SampledFrom(modelKeys).Draw(s.t, "key") }
+
+// bucketID is that of a bucket, one time in twenty of none.
+func (s *simulation) bucketID() core.BucketID {
+	if len(s.buckets) == 0 || s.one(20) {
+		return 999_999
+	}
+	return rapid.SampledFrom(s.buckets).Draw(s.t, "bucket").ID
+}
+
+// change draws what to try next.
+func (s *simulation) change() core.Change {
+	if len(s.buckets) == 0 {
+		return s.putBucket()
+	}
+	switch rapid.SampledFrom([]string{
+		"object", "object", "object", "object", "copy", "copy", "copy", "delete", "delete", "version", "version",
+		"upload", "upload", "part", "part", "part", "part", "complete", "complete", "abort", "bucket", "versioning", "record", "other",
+	}).Draw(s.t, "change") {
+	case "object":
+		o := s.object(&core.BucketInfo{ID: s.bucketID()}, s.key(), s.segments()...)
+		o.ETag = s.etag()
+		return &core.PutObject{Object: o, If: s.precondition(), Source: s.source()}
+	case "copy":
+		if len(s.objects) > 0 {
+			from := rapid.SampledFrom(s.objects).Draw(s.t, "from")
+			c := s.copyOf(&from, &core.BucketInfo{ID: s.bucketID()}, s.key())
+			if s.one(3) { // onto itself
+				c.Object.Bucket, c.Object.Key = from.Bucket, from.Key
+			}
+			c.If = s.precondition()
+			return c
+		}
+	case "delete":
+		return &core.DeleteObject{Bucket: s.bucketID(), Key: s.key(), If: s.precondition(), Modified: s.at(), Owner: "o"}
+	case "version":
+		c := &core.DeleteObject{Bucket: s.bucketID(), Key: s.key(), Version: core.Null, Modified: s.at()}
+		if len(s.objects) > 0 {
+			o := rapid.SampledFrom(s.objects).Draw(s.t, "version")
+			c.Bucket, c.Key, c.Version = o.Bucket, o.Key, o.Version()
+			if s.one(10) {
+				c.Version = core.Version(o.Seq)
+			}
+		}
+		return c
+	case "upload":
+		return &core.CreateUpload{Upload: core.UploadInfo{Bucket: s.bucketID(), Key: s.key(), Initiated: s.at(), Owner: "o"}}
+	case "part":
+		u := s.upload()
+		p := s.partOf(&core.BucketInfo{ID: u.Bucket}, u.Key, u.ID, rapid.SampledFrom([]int{1, 1, 2, 3, 10_000, 0}).Draw(s.t, "number"), s.segments()...)
+		p.Source = s.source()
+		return p
+	case "complete":
+		return s.completion()
+	case "abort":
+		u := s.upload()
+		return &core.AbortUpload{Bucket: u.Bucket, Key: u.Key, Upload: u.ID}
+	case "bucket":
+		if s.one(2) {
+			return &core.DeleteBucket{Bucket: s.bucketID()}
+		}
+	case "versioning":
+		b := rapid.SampledFrom(s.buckets).Draw(s.t, "bucket")
+		b.Versioning = rapid.SampledFrom([]core.Versioning{core.VersioningEnabled, core.VersioningSuspended, core.VersioningOff}).Draw(s.t, "versioning")
+		return &core.PutBucket{Info: b}
+	case "record":
+		return s.putRecord()
+	case "other":
+		if s.one(2) {
+			return &core.SetFloor{Floor: core.MakeBlockID(1, 2, uint32(s.seq))}
+		}
+		return &core.Void{From: 1, To: s.seq}
+	}
+	return s.putBucket()
+}
+
+func (s *simulation) putBucket() *core.PutBucket {
+	return &core.PutBucket{Info: core.BucketInfo{Name: rapid.SampledFrom([]string{"b", "c", "d"}).Draw(s.t, "name"), Created: s.at(),
+		Versioning: rapid.SampledFrom([]core.Versioning{core.VersioningOff, core.VersioningEnabled, core.VersioningSuspended}).Draw(s.t, "versioning")}}
+}
+
+func (s *simulation) putRecord() *core.PutRecord {
+	c := &core.PutRecord{Record: core.Record{Kind: rapid.SampledFrom([]string{kindUser, kindCursor, core.BucketRecordKind(s.bucketID())}).Draw(s.t, "kind"), Key: s.key()}}
+	values := []string{"1", "2", ""}
+	if !s.one(4) {
+		c.Record.Value = []byte(rapid.SampledFrom(values).Draw(s.t, "value"))
+	}
+	if c.HasExpect = s.one(3); c.HasExpect {
+		c.Expect = []byte(rapid.SampledFrom(values).Draw(s.t, "expect"))
+	}
+	return c
+}
+
+func (s *simulation) etag() string {
+	return rapid.SampledFrom([]string{"x", "y", "z"}).Draw(s.t, "etag")
+}
+
+func (s *simulation) precondition() (p core.Precondition) {
+	switch rapid.SampledFrom([]string{"", "", "", "", "", "match", "none", "seq"}).Draw(s.t, "if") {
+	case "match":
+		p.Match = []string{rapid.SampledFrom([]string{"*", "x", "y"}).Draw(s.t, "match")}
+	case "none":
+		p.NoneMatch = []string{rapid.SampledFrom([]string{"*", "x", "y"}).Draw(s.t, "none-match")}
+	case "seq":
+		p.Seq = 1
+		if len(s.objects) > 0 {
+			p.Seq = rapid.SampledFrom(s.objects).Draw(s.t, "expected").Seq
+		}
+	}
+	return p
+}
+
+func (s *simulation) source() *core.Source {
+	if len(s.objects) == 0 || !s.one(5) {
+		return nil
+	}
+	o := rapid.SampledFrom(s.objects).Draw(s.t, "source")
+	return &core.Source{Bucket: o.Bucket, Key: o.Key, Seq: o.Seq}
+}
+
+// segments draws up to three, of new content and of content that is, or was, there.
+func (s *simulation) segments() []core.Segment {
+	var segments []core.Segment
+	for range rapid.IntRange(0, 3).Draw(s.t, "segments") {
+		switch {
+		case s.data == 0 || s.one(2):
+			segments = append(segments, s.content(rapid.SampledFrom([]int64{1, 0, 2500}).Draw(s.t, "size")))
+		default:
+			segments = append(segments, core.Segment{Data: core.DataID(rapid.Uint64Range(1, uint64(s.data)).Draw(s.t, "data")), From: 1, Length: 1})
+		}
+	}
+	return segments
+}
+
+// upload is one that was begun, one time in twenty under another key.
+func (s *simulation) upload() core.UploadInfo {
+	if len(s.uploads) == 0 {
+		return core.UploadInfo{ID: 1, Bucket: s.bucketID(), Key: s.key()}
+	}
+	u := rapid.SampledFrom(s.uploads).Draw(s.t, "upload")
+	if s.one(20) {
+		u.Key = s.key()
+	}
+	return u
+}
+
+// completion names some of the parts that an upload has, sometimes wrongly.
+func (s *simulation) completion() *core.CompleteUpload {
+	u := s.upload()
+	var refs []core.PartRef
+	for _, n := range slices.Sorted(maps.Keys(s.partsOf[u.ID])) {
+		if !s.one(4) {
+			refs = append(refs, s.partsOf[u.ID][n])
+		}
+	}
+	if len(refs) > 0 && s.one(10) {
+		refs[0].Seq--
+	}
+	if s.one(20) {
+		refs = append(refs, core.PartRef{Number: 20_000, Seq: 1})
+	}
+	c := s.complete(&core.BucketInfo{ID: u.Bucket}, u.Key, u.ID, refs...)
+	c.Object.ETag, c.If = s.etag(), s.precondition()
+	return c
+}
