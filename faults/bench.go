@@ -1,0 +1,155 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Bench loads a server, takes it down, starts it again and checks, over and over, with the same data.
+type Bench struct {
+	Server Server
+	Ledger *Ledger
+	Mix    Mix
+	Seed   uint64
+	Logf   func(format string, args ...any)
+
+	// The load lasts between LoadMin and LoadMax, chosen at random.
+	LoadMin, LoadMax time.Duration
+}
+
+// bucket is the bucket that the bench uses.
+const bucket = "faults"
+
+// Summary is what a run amounts to.
+type Summary struct {
+	Downs      int           // times the server was taken down
+	Acked      int64         // operations acknowledged
+	Rate       float64       // the lowest of all cycles, in acknowledged operations a second
+	Start      time.Duration // the longest time until ready
+	Uncertain  int           // things that requests without an answer left open
+	Read       int64         // bytes compared
+	Violations []Violation
+}
+
+// String is one line for a report.
+func (s Summary) String() string {
+	return fmt.Sprintf("%d times down, %d operations acknowledged (at least %.0f/s), %d things left open, %d MB compared, ready within %v: %d violations",
+		s.Downs, s.Acked, s.Rate, s.Uncertain, s.Read>>20, s.Start.Round(time.Millisecond), len(s.Violations))
+}
+
+// Down takes a server down that is under load, and waits until the load has ended.
+type Down func(ctx context.Context, b *Bench, l *Load) []Violation
+
+// Kill is a SIGKILL.
+func Kill(_ context.Context, b *Bench, l *Load) []Violation {
+	l.ExpectFailures()
+	err := b.Server.Kill()
+	l.Stop()
+	return append(l.Wait(), failure("kill", err)...)
+}
+
+// Term is a SIGTERM: the server must end by itself, without an error.
+func Term(_ context.Context, b *Bench, l *Load) []Violation {
+	l.ExpectFailures()
+	err := b.Server.Stop()
+	l.Stop()
+	return append(l.Wait(), failure("term", err)...)
+}
+
+// PowerCut cuts the power of the disk that the server's data lies on.
+func PowerCut(d *Disk) Down {
+	return func(ctx context.Context, b *Bench, l *Load) []Violation {
+		var list []Violation
+		step := func(err error) { list = append(list, failure("bench", err)...) }
+		step(b.Ledger.Write(Record{Type: Cut}))
+		begun := time.Now()
+		step(d.Cut())
+		took := time.Since(begun)
+		step(b.Ledger.Write(Record{Type: CutDone, Text: took.String()}))
+		l.Stop()
+		list = append(list, l.Wait()...)
+		step(b.Server.Kill())
+		step(d.Restore(ctx))
+		step(b.Ledger.Write(Record{Type: Rewind}))
+		b.Logf("power cut in %v", took.Round(time.Millisecond))
+		return list
+	}
+}
+
+// failure makes a violation of an error.
+func failure(kind string, err error) []Violation {
+	if err == nil {
+		return nil
+	}
+	return []Violation{{kind, "server", err.Error()}}
+}
+
+// Run takes the server down n times, and checks after each. It ends early when it has found a violation. The server is
+// down afterwards.
+func (b *Bench) Run(ctx context.Context, n int, down Down) Summary {
+	var s Summary
+	for i := range n {
+		random := rand.New(rand.NewPCG(b.Seed, uint64(i)))
+		client, ok := b.start(ctx, &s, random)
+		if !ok {
+			break
+		}
+		load := &Load{Mix: b.Mix, Ledger: b.Ledger, Client: client, Seed: random.Uint64()}
+		load.Start(ctx)
+		after := b.LoadMin + time.Duration(random.Int64N(int64(b.LoadMax-b.LoadMin)+1))
+		select {
+		case <-time.After(after):
+		case <-ctx.Done():
+		}
+		s.Violations = append(s.Violations, down(ctx, b, load)...)
+		s.Downs++
+		s.Acked += load.Acked()
+		if s.Rate == 0 || load.Rate() < s.Rate {
+			s.Rate = load.Rate()
+		}
+		client.Close()
+		b.Logf("cycle %d of %d: %v of load, %d acknowledged, %.0f/s", i+1, n, after.Round(time.Millisecond), load.Acked(), load.Rate())
+		if len(s.Violations) > 0 || ctx.Err() != nil {
+			break
+		}
+	}
+	if len(s.Violations) == 0 && ctx.Err() == nil {
+		if client, ok := b.start(ctx, &s, rand.New(rand.NewPCG(b.Seed, uint64(n)))); ok {
+			client.Close()
+		}
+	}
+	s.Violations = append(s.Violations, failure("kill", b.Server.Kill())...)
+	return s
+}
+
+// start starts the server and checks that it has what it must have. It says whether all is well.
+func (b *Bench) start(ctx context.Context, s *Summary, random *rand.Rand) (*Client, bool) {
+	begun := time.Now()
+	endpoint, err := b.Server.Start(ctx)
+	if err != nil {
+		s.Violations = append(s.Violations, failure("start", err)...)
+		return nil, false
+	}
+	took := time.Since(begun)
+	s.Start = max(s.Start, took)
+	client := NewClient(endpoint, bucket, b.Mix.Workers)
+	if err := client.CreateBucket(ctx); err != nil {
+		s.Violations = append(s.Violations, failure("failed", fmt.Errorf("create bucket: %w", err))...)
+		return nil, false
+	}
+	report, records := Check(ctx, client, b.Ledger.State(), int32(100+random.IntN(901)))
+	for _, r := range records {
+		if err := b.Ledger.Write(r); err != nil {
+			report.Violations = append(report.Violations, failure("bench", err)...)
+		}
+	}
+	s.Uncertain += report.Uncertain
+	s.Read += report.Bytes
+	s.Violations = append(s.Violations, report.Violations...)
+	b.Logf("ready after %v; %d objects of %d MB in all, %d keys without one, %d uploads, %d of these were open; %d violations",
+		took.Round(time.Millisecond), report.Objects, report.Bytes>>20, report.Absent, report.Uploads,
+		report.Uncertain, len(report.Violations))
+	return client, len(report.Violations) == 0
+}

@@ -1,0 +1,311 @@
+package faults
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Violation is a broken promise.
+type Violation struct {
+	Kind   string // lost, torn, stale, returned, phantom, listing, etag, upload, half, condition, failed, start, ...
+	Where  string // the thing
+	Detail string
+}
+
+// String is one line of a report.
+func (v Violation) String() string { return fmt.Sprintf("%-9s %s: %s", v.Kind, v.Where, v.Detail) }
+
+// Report is what a check found.
+type Report struct {
+	Objects, Absent, Uploads int   // things compared
+	Bytes                    int64 // of content compared
+	Uncertain                int   // things for which more than one value was right
+	Violations               []Violation
+}
+
+// readers is how many objects are read at a time.
+const readers = 8
+
+// checker compares a server with a state.
+type checker struct {
+	client *Client
+	state  *State
+
+	mu     sync.Mutex // guards the rest
+	report Report
+	seen   []Effect
+}
+
+// Check compares everything that the server holds with the state, and returns what it found, together with records that
+// make certain what was not. pageSize is that of the listings, in entries.
+func Check(ctx context.Context, client *Client, state *State, pageSize int32) (Report, []Record) {
+	c := &checker{client: client, state: state}
+	listed := c.list(ctx, pageSize)
+	c.objects(ctx, listed)
+	c.uploads(ctx, pageSize)
+	c.atomicity()
+	return c.report, []Record{{Type: Seen, Effects: c.seen}, {Type: Checked}}
+}
+
+// violate adds a violation.
+func (c *checker) violate(kind string, where any, format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.report.Violations = append(c.report.Violations, Violation{kind, fmt.Sprint(where), fmt.Sprintf(format, args...)})
+}
+
+// found notes that a thing has a value, where that was not certain before.
+func (c *checker) found(n Name, v *Value) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if candidates := c.state.candidates(n); len(candidates) > 1 || !same(candidates[0].value, v) {
+		c.seen = append(c.seen, Effect{n, v})
+		c.report.Uncertain++
+	}
+}
+
+// list returns the listing of the bucket, whose order it checks.
+func (c *checker) list(ctx context.Context, pageSize int32) map[string]Value {
+	listed := map[string]Value{}
+	last := ""
+	err := c.client.List(ctx, pageSize, func(key string, v Value) {
+		if key <= last {
+			c.violate("listing", Name{Key: key}, "listed behind %q", last)
+		}
+		last = key
+		listed[key] = v
+	})
+	if err != nil {
+		c.violate("listing", "bucket", "%v", err)
+	}
+	return listed
+}
+
+// objects compares every object that the listing or the state knows of.
+func (c *checker) objects(ctx context.Context, listed map[string]Value) {
+	keys := map[string]bool{}
+	for n := range c.state.slots {
+		if n.Upload == "" {
+			keys[n.Key] = true
+		}
+	}
+	for key := range listed {
+		keys[key] = true
+	}
+	work := make(chan string)
+	var wg sync.WaitGroup
+	for range readers {
+		wg.Go(func() {
+			for key := range work {
+				v, ok := listed[key]
+				c.object(ctx, key, v, ok)
+			}
+		})
+	}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		work <- key
+	}
+	close(work)
+	wg.Wait()
+}
+
+// object reads one object and compares it with the listing and with what the state allows.
+func (c *checker) object(ctx context.Context, key string, listed Value, isListed bool) {
+	n := Name{Key: key}
+	body, tag, err := c.client.Get(ctx, key)
+	code, _ := status(err)
+	if err != nil && code != http.StatusNotFound {
+		c.violate("unreadable", n, "%v; right would be %s", err, c.allowed(n))
+		return
+	}
+	if err != nil {
+		if isListed {
+			c.violate("listing", n, "listed, but a read says that it does not exist")
+		}
+		c.absent(n)
+		return
+	}
+	c.mu.Lock()
+	c.report.Objects++
+	c.report.Bytes += int64(len(body))
+	c.mu.Unlock()
+	if !isListed {
+		c.violate("listing", n, "can be read, but is not listed")
+	} else if listed.ETag != tag || listed.Size != int64(len(body)) {
+		c.violate("listing", n, "listed with %d bytes and ETag %s, a read gives %d and %s", listed.Size, listed.ETag, len(body), tag)
+	}
+	c.content(n, body, tag)
+}
+
+// absent judges that an object is not there.
+func (c *checker) absent(n Name) {
+	c.mu.Lock()
+	c.report.Absent++
+	c.mu.Unlock()
+	candidates := c.state.candidates(n)
+	if !slices.ContainsFunc(candidates, func(x candidate) bool { return x.value == nil }) {
+		c.violate("lost", n, "not there; right would be %s", c.allowed(n))
+	}
+	c.found(n, nil)
+}
+
+// content judges what an object holds.
+func (c *checker) content(n Name, body []byte, tag string) {
+	candidates := c.state.candidates(n)
+	for _, x := range candidates {
+		if x.value == nil || x.value.Size != int64(len(body)) || !bytes.Equal(x.value.Bytes(), body) {
+			continue
+		}
+		if x.value.ETag != tag {
+			c.violate("etag", n, "the right content, but with ETag %s instead of %s", tag, x.value.ETag)
+		}
+		c.found(n, x.value)
+		return
+	}
+	c.found(n, &Value{Size: int64(len(body)), ETag: tag})
+	for _, x := range slices.Backward(c.state.slots[n].past) {
+		if x.value.Size != int64(len(body)) || !bytes.Equal(x.value.Bytes(), body) {
+			continue
+		}
+		kind := "stale"
+		if len(candidates) == 1 && candidates[0].value == nil {
+			kind = "returned"
+		}
+		c.violate(kind, n, "holds what request %d wrote (%v); right would be %s", x.request, x.value, c.allowed(n))
+		return
+	}
+	c.wrong(n, body, tag)
+}
+
+// wrong reports content that the object never had.
+func (c *checker) wrong(n Name, body []byte, tag string) {
+	candidates := c.state.candidates(n)
+	likely := candidates[len(candidates)-1].value
+	for _, x := range candidates {
+		if x.value != nil && x.value.ETag == tag {
+			likely = x.value
+		}
+	}
+	if likely == nil {
+		sum := md5.Sum(body)
+		c.violate("phantom", n, "%d bytes with ETag %s (MD5 %s), beginning with %s; right would be %s",
+			len(body), tag, hex.EncodeToString(sum[:]), whose(body, 0), c.allowed(n))
+		return
+	}
+	c.violate("torn", n, "ETag %s: %s; right would be %s", tag, likely.differ(body), c.allowed(n))
+}
+
+// allowed writes out the values that are right.
+func (c *checker) allowed(n Name) string {
+	var list []string
+	for _, x := range c.state.candidates(n) {
+		list = append(list, fmt.Sprintf("%v (request %d)", x.value, x.request))
+	}
+	return strings.Join(list, " or ")
+}
+
+// uploads compares the uploads in progress and their parts.
+func (c *checker) uploads(ctx context.Context, pageSize int32) {
+	listed := map[Name]bool{}
+	if err := c.client.Uploads(ctx, pageSize, func(n Name) { listed[n] = true }); err != nil {
+		c.violate("upload", "bucket", "%v", err)
+		return
+	}
+	unnamed := map[string]int{} // key: uploads that may have begun without the client's learning of it
+	for n := range c.state.slots {
+		if strings.HasPrefix(n.Upload, "?") {
+			unnamed[n.Key]++
+		}
+	}
+	for n := range c.state.slots {
+		if n.Upload == "" || n.Part > 0 || strings.HasPrefix(n.Upload, "?") {
+			continue
+		}
+		c.upload(ctx, n, listed[n])
+		delete(listed, n)
+	}
+	for n := range listed {
+		if unnamed[n.Key]--; unnamed[n.Key] < 0 {
+			c.violate("upload", n, "listed as in progress, but it never began, or has ended")
+		}
+	}
+}
+
+// upload judges one upload, of which the listing says whether it is in progress.
+func (c *checker) upload(ctx context.Context, n Name, isListed bool) {
+	c.report.Uploads++
+	var exist, lack bool
+	for _, x := range c.state.candidates(n) {
+		exist = exist || x.value != nil
+		lack = lack || x.value == nil
+	}
+	if !isListed {
+		if !lack {
+			c.violate("upload", n, "lost: it is in progress, and not listed")
+		}
+		c.found(n, nil)
+		return
+	}
+	if !exist {
+		c.violate("upload", n, "listed as in progress, but it has ended")
+	}
+	c.found(n, &Value{})
+	parts, err := c.client.Parts(ctx, n)
+	if err != nil {
+		c.violate("upload", n, "in progress, but its parts cannot be listed: %v", err)
+		return
+	}
+	for number := 1; number <= partsMax; number++ {
+		c.part(Name{n.Key, n.Upload, number}, parts)
+	}
+}
+
+// part judges one part. Its content is compared when the upload has become an object.
+func (c *checker) part(n Name, parts map[int]Value) {
+	var got *Value
+	if v, ok := parts[n.Part]; ok {
+		got = &v
+	}
+	for _, x := range c.state.candidates(n) {
+		if same(x.value, got) {
+			c.found(n, x.value)
+			return
+		}
+	}
+	c.violate("upload", n, "%v; right would be %s", got, c.allowed(n))
+	c.found(n, got)
+}
+
+// atomicity looks at the requests that were never acknowledged and whose effects come together or not at all.
+func (c *checker) atomicity() {
+	now := maps.Clone(c.state.slots)
+	after := &State{slots: now, pending: map[uint64]Record{}}
+	if err := after.apply(Record{Type: Seen, Effects: c.seen}); err != nil {
+		c.violate("bench", "state", "%v", err)
+	}
+	for _, r := range c.state.pending {
+		if !r.Atomic {
+			continue
+		}
+		happened, decidable := 0, true
+		for _, e := range r.Effects {
+			candidates := c.state.candidates(e.Name)
+			decidable = decidable && candidates[len(candidates)-1].request == r.Request
+			if same(after.candidates(e.Name)[0].value, e.Value) {
+				happened++
+			}
+		}
+		if decidable && happened != 0 && happened != len(r.Effects) {
+			c.violate("half", fmt.Sprintf("%s, request %d", r.Op, r.Request), "%d of its %d effects have happened: %v",
+				happened, len(r.Effects), r.Effects)
+		}
+	}
+}

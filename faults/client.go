@@ -1,0 +1,251 @@
+package faults
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/smithy-go"
+)
+
+// The credentials that the bench gives to the servers it starts.
+const (
+	accessKey = "faultbench"
+	secretKey = "faultbench-secret-key"
+)
+
+// requestTimeout is how long a request may take before it counts as hung.
+const requestTimeout = 30 * time.Second
+
+// Client speaks S3 with one bucket of a server, without retries: a second attempt would hide how the first one ended.
+type Client struct {
+	s3        *s3.Client
+	bucket    string
+	transport *http.Transport
+}
+
+// NewClient returns a client of a bucket at endpoint (http://host:port), for up to conns requests at a time.
+func NewClient(endpoint, bucket string, conns int) *Client {
+	t := &http.Transport{MaxIdleConns: conns, MaxIdleConnsPerHost: conns, DisableCompression: true}
+	return &Client{bucket: bucket, transport: t, s3: s3.New(s3.Options{
+		BaseEndpoint: aws.String(endpoint),
+		Region:       "us-east-1",
+		Credentials:  credentials.NewStaticCredentialsProvider(accessKey, secretKey, ""),
+		UsePathStyle: true,
+		HTTPClient:   &http.Client{Transport: t, Timeout: requestTimeout},
+		Retryer:      aws.NopRetryer{},
+		DisableLogOutputChecksumValidationSkipped: true,
+	})}
+}
+
+// Close closes the idle connections.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// status returns the HTTP status and the S3 code that err carries; 0 where the request got no answer.
+func status(err error) (int, string) {
+	var code string
+	if api := smithy.APIError(nil); errors.As(err, &api) {
+		code = api.ErrorCode()
+	}
+	if re := (*awshttp.ResponseError)(nil); errors.As(err, &re) {
+		return re.HTTPStatusCode(), code
+	}
+	return 0, code
+}
+
+// etag returns an ETag without its quotes.
+func etag(s *string) string { return strings.Trim(aws.ToString(s), `"`) }
+
+// CreateBucket creates the bucket; that it is there already is no error.
+func (c *Client) CreateBucket(ctx context.Context) error {
+	_, err := c.s3.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: &c.bucket})
+	if s, _ := status(err); s == http.StatusConflict {
+		return nil
+	}
+	return err
+}
+
+// Put writes an object and returns its ETag. ifMatch and ifNoneMatch are sent where they are not empty.
+func (c *Client) Put(ctx context.Context, key string, body []byte, ifMatch, ifNoneMatch string) (string, error) {
+	in := &s3.PutObjectInput{Bucket: &c.bucket, Key: &key, Body: bytes.NewReader(body)}
+	if ifMatch != "" {
+		in.IfMatch = aws.String(`"` + ifMatch + `"`)
+	}
+	if ifNoneMatch != "" {
+		in.IfNoneMatch = &ifNoneMatch
+	}
+	out, err := c.s3.PutObject(ctx, in)
+	if err != nil {
+		return "", err
+	}
+	return etag(out.ETag), nil
+}
+
+// Get reads an object whole.
+func (c *Client) Get(ctx context.Context, key string) (body []byte, tag string, err error) {
+	out, err := c.s3.GetObject(ctx, &s3.GetObjectInput{Bucket: &c.bucket, Key: &key})
+	if err != nil {
+		return nil, "", err
+	}
+	defer out.Body.Close()
+	body = make([]byte, 0, aws.ToInt64(out.ContentLength)+bytes.MinRead)
+	buf := bytes.NewBuffer(body)
+	_, err = buf.ReadFrom(out.Body)
+	return buf.Bytes(), etag(out.ETag), err
+}
+
+// Delete deletes an object.
+func (c *Client) Delete(ctx context.Context, key string) error {
+	_, err := c.s3.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &c.bucket, Key: &key})
+	return err
+}
+
+// DeleteMany deletes objects in one request and returns those whose deletion was acknowledged.
+func (c *Client) DeleteMany(ctx context.Context, keys []string) (deleted []string, err error) {
+	ids := make([]types.ObjectIdentifier, len(keys))
+	for i := range keys {
+		ids[i].Key = &keys[i]
+	}
+	out, err := c.s3.DeleteObjects(ctx, &s3.DeleteObjectsInput{Bucket: &c.bucket, Delete: &types.Delete{Objects: ids}})
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range out.Deleted {
+		deleted = append(deleted, aws.ToString(d.Key))
+	}
+	return deleted, nil
+}
+
+// Copy copies an object within the bucket and returns the copy's ETag.
+func (c *Client) Copy(ctx context.Context, from, to string) (string, error) {
+	out, err := c.s3.CopyObject(ctx, &s3.CopyObjectInput{
+		Bucket: &c.bucket, Key: &to, CopySource: aws.String(c.bucket + "/" + from)})
+	if err != nil {
+		return "", err
+	}
+	if out.CopyObjectResult == nil {
+		return "", errors.New("a copy without a result")
+	}
+	return etag(out.CopyObjectResult.ETag), nil
+}
+
+// CreateUpload begins an upload and returns its id.
+func (c *Client) CreateUpload(ctx context.Context, key string) (string, error) {
+	out, err := c.s3.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: &c.bucket, Key: &key})
+	if err != nil {
+		return "", err
+	}
+	return aws.ToString(out.UploadId), nil
+}
+
+// PutPart uploads a part and returns its ETag.
+func (c *Client) PutPart(ctx context.Context, n Name, body []byte) (string, error) {
+	out, err := c.s3.UploadPart(ctx, &s3.UploadPartInput{Bucket: &c.bucket, Key: &n.Key, UploadId: &n.Upload,
+		PartNumber: aws.Int32(int32(n.Part)), Body: bytes.NewReader(body)})
+	if err != nil {
+		return "", err
+	}
+	return etag(out.ETag), nil
+}
+
+// CompleteUpload makes the object of its parts 1..len(etags) and returns its ETag.
+func (c *Client) CompleteUpload(ctx context.Context, n Name, parts []*Value) (string, error) {
+	list := make([]types.CompletedPart, len(parts))
+	for i, p := range parts {
+		list[i] = types.CompletedPart{PartNumber: aws.Int32(int32(i + 1)), ETag: aws.String(`"` + p.ETag + `"`)}
+	}
+	out, err := c.s3.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{Bucket: &c.bucket, Key: &n.Key,
+		UploadId: &n.Upload, MultipartUpload: &types.CompletedMultipartUpload{Parts: list}})
+	if err != nil {
+		return "", err
+	}
+	return etag(out.ETag), nil
+}
+
+// AbortUpload ends an upload.
+func (c *Client) AbortUpload(ctx context.Context, n Name) error {
+	_, err := c.s3.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &c.bucket, Key: &n.Key, UploadId: &n.Upload})
+	return err
+}
+
+// List calls fn for each object of the bucket, as the listing shows it, page by page.
+func (c *Client) List(ctx context.Context, pageSize int32, fn func(key string, v Value)) error {
+	in := &s3.ListObjectsV2Input{Bucket: &c.bucket, MaxKeys: &pageSize}
+	for {
+		out, err := c.s3.ListObjectsV2(ctx, in)
+		if err != nil {
+			return err
+		}
+		for _, o := range out.Contents {
+			fn(aws.ToString(o.Key), Value{Size: aws.ToInt64(o.Size), ETag: etag(o.ETag)})
+		}
+		if !aws.ToBool(out.IsTruncated) {
+			return nil
+		}
+		if aws.ToString(out.NextContinuationToken) == "" {
+			return errors.New("a truncated page without a continuation token")
+		}
+		in.ContinuationToken = out.NextContinuationToken
+	}
+}
+
+// Uploads calls fn for each upload in progress.
+func (c *Client) Uploads(ctx context.Context, pageSize int32, fn func(Name)) error {
+	in := &s3.ListMultipartUploadsInput{Bucket: &c.bucket, MaxUploads: &pageSize}
+	for {
+		out, err := c.s3.ListMultipartUploads(ctx, in)
+		if err != nil {
+			return err
+		}
+		for _, u := range out.Uploads {
+			fn(Name{Key: aws.ToString(u.Key), Upload: aws.ToString(u.UploadId)})
+		}
+		if !aws.ToBool(out.IsTruncated) {
+			return nil
+		}
+		in.KeyMarker, in.UploadIdMarker = out.NextKeyMarker, out.NextUploadIdMarker
+	}
+}
+
+// Parts returns the parts of an upload.
+func (c *Client) Parts(ctx context.Context, n Name) (map[int]Value, error) {
+	parts := map[int]Value{}
+	in := &s3.ListPartsInput{Bucket: &c.bucket, Key: &n.Key, UploadId: &n.Upload}
+	for {
+		out, err := c.s3.ListParts(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range out.Parts {
+			parts[int(aws.ToInt32(p.PartNumber))] = Value{Size: aws.ToInt64(p.Size), ETag: etag(p.ETag)}
+		}
+		if !aws.ToBool(out.IsTruncated) {
+			return parts, nil
+		}
+		in.PartNumberMarker = out.NextPartNumberMarker
+	}
+}
+
+// ready says whether the server answers that it is ready.
+func ready(ctx context.Context, client *http.Client, endpoint string) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint+"/-/health/ready", nil)
+	if err != nil {
+		return false
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return false
+	}
+	defer res.Body.Close()
+	io.Copy(io.Discard, res.Body)
+	return res.StatusCode == http.StatusOK
+}

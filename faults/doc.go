@@ -1,0 +1,36 @@
+// Package faults is the bench that holds ORCAS to its first sentence: nothing acknowledged is ever lost. It runs the built
+// binary as a process of its own, loads it over S3, takes it down at random moments, starts it again and compares all that
+// it holds with what it had acknowledged.
+//
+// The parts:
+//
+//   - A Ledger is a file to which the load client appends, before each request, what the request is about to do, and after
+//     it, how it ended. State is the fold of its records: for each object, upload and part the values that it may have. One
+//     value: certain. Several: requests began and were never acknowledged, so either is right.
+//   - A Load drives a mixture of the operations of the table in ops.go with many workers. A key belongs to one worker, so
+//     that the order of its changes is known. A new writing operation is one more function and one more line in that table.
+//   - Check reads everything back and compares it with the State; each difference is a Violation. What it finds of the
+//     uncertain becomes certain, and the next cycle goes on from there with the same data.
+//   - A Server is what is tried: Process is the real binary; the tests have a small one in memory that lies in known
+//     ways, which the bench must notice.
+//   - Disk is a data directory on a file system whose power can be cut: an inner file system in an image file on an outer
+//     file system that can clone files. A clone of the image while the server runs holds what had reached the device
+//     at that moment; what was still in the page cache of the inner file system is missing in it, as after a power cut.
+//
+// The ledger is a text file with one JSON document per line, see Record. Contents are not kept: each is a run of a stream of
+// numbers that its id determines, see Piece, so a wrong byte tells whose it is.
+//
+// The tests read these variables:
+//
+//	ORCAS_FAULTS_SEED      the seed of all random choices (default: the time; it is printed)
+//	ORCAS_FAULTS_CRASH     cycles of SIGKILL (default 3)
+//	ORCAS_FAULTS_TERM      cycles of SIGTERM (default 1)
+//	ORCAS_FAULTS_POWER     power cuts (default 1)
+//	ORCAS_FAULTS_READBACK  objects of the read-back test (default 3000)
+//	ORCAS_FAULTS_MUTANTS   mutants to build and hunt: "all" or names with commas between (default none)
+//	ORCAS_FAULTS_RATE      acknowledged operations a second that the load must reach (default 0)
+//	ORCAS_FAULTS_FS        the inner file system of the power cuts, ext4 or xfs (default ext4)
+//	ORCAS_FAULTS_BINARY    the server (default: built from ./cmd/orcas)
+//	ORCAS_FAULTS_DIR       where ledgers, logs and data are left for inspection (default: a directory that is removed)
+//	ORCAS_FAULTS_REQUIRED  1: what cannot run here fails instead of being skipped
+package faults

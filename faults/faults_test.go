@@ -1,0 +1,273 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// count returns the number that a variable holds, or what stands in for it.
+func count(t *testing.T, variable string, otherwise int) int {
+	t.Helper()
+	s := os.Getenv(variable)
+	if s == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(s)
+	require.NoError(t, err, variable)
+	return n
+}
+
+// seed returns the seed of all random choices, and prints it.
+func seed(t *testing.T) uint64 {
+	t.Helper()
+	n := uint64(count(t, "ORCAS_FAULTS_SEED", int(time.Now().UnixNano()&0xffffffff)))
+	t.Logf("ORCAS_FAULTS_SEED=%d", n)
+	return n
+}
+
+// workDir returns an empty directory; it stays where ORCAS_FAULTS_DIR says so.
+func workDir(t *testing.T) string {
+	t.Helper()
+	keep := os.Getenv("ORCAS_FAULTS_DIR")
+	if keep == "" {
+		return t.TempDir()
+	}
+	require.NoError(t, os.MkdirAll(keep, 0o755))
+	dir, err := os.MkdirTemp(keep, strings.ReplaceAll(t.Name(), "/", "-")+"-")
+	require.NoError(t, err)
+	t.Log("kept in", dir)
+	return dir
+}
+
+// buildServer returns the server, built with a mutant's name unless that is empty.
+func buildServer(t *testing.T, mutant string) string {
+	t.Helper()
+	if given := os.Getenv("ORCAS_FAULTS_BINARY"); given != "" && mutant == "" {
+		return given
+	}
+	path := filepath.Join(t.TempDir(), "orcas")
+	require.NoError(t, Build(t.Context(), path, mutant))
+	return path
+}
+
+// settings are what the starts of a server use in turn: the defaults, and one of four times no packing.
+var settings = [][]string{{}, {}, {}, {"ORCAS_BATCH_WRITE_ENABLED=false"}}
+
+// newBench returns a bench for a process with its data at data.
+func newBench(t *testing.T, binary, dir, data string, load time.Duration) *Bench {
+	t.Helper()
+	ledger, err := OpenLedger(filepath.Join(dir, "ledger"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, ledger.Close()) })
+	p := &Process{Binary: binary, Data: data, Log: filepath.Join(dir, "server.log"), Settings: settings}
+	t.Cleanup(func() { require.NoError(t, p.Kill()) })
+	return &Bench{Server: p, Ledger: ledger, Mix: StandardMix(), Seed: seed(t), Logf: t.Logf, LoadMin: load / 4, LoadMax: load}
+}
+
+// judge reports what a run found.
+func judge(t *testing.T, b *Bench, s Summary, downs int) {
+	t.Helper()
+	t.Log(s)
+	for i, v := range s.Violations {
+		if i == 30 {
+			t.Errorf("... and %d more", len(s.Violations)-i)
+			break
+		}
+		t.Error(v)
+	}
+	if t.Failed() {
+		if p, ok := b.Server.(*Process); ok {
+			t.Logf("the end of the server's log:\n%s", tail(p.Log))
+		}
+		return
+	}
+	require.Equal(t, downs, s.Downs)
+	require.GreaterOrEqual(t, s.Rate, float64(count(t, "ORCAS_FAULTS_RATE", 0)), "acknowledged operations a second")
+}
+
+// TestKill kills the server with SIGKILL at random moments under load. Nothing that it acknowledged may be lost.
+func TestKill(t *testing.T) {
+	dir, n := workDir(t), count(t, "ORCAS_FAULTS_CRASH", 3)
+	b := newBench(t, buildServer(t, ""), dir, filepath.Join(dir, "data"), 4*time.Second)
+	judge(t, b, b.Run(t.Context(), n, Kill), n)
+}
+
+// TestTerm ends the server with SIGTERM under load: it must exit with status 0, and nothing that it acknowledged may be lost.
+func TestTerm(t *testing.T) {
+	dir, n := workDir(t), count(t, "ORCAS_FAULTS_TERM", 1)
+	b := newBench(t, buildServer(t, ""), dir, filepath.Join(dir, "data"), 4*time.Second)
+	judge(t, b, b.Run(t.Context(), n, Term), n)
+}
+
+// TestPowerCut cuts the power under load. Nothing that was acknowledged before may be lost.
+func TestPowerCut(t *testing.T) {
+	if !private(t) {
+		return
+	}
+	n := count(t, "ORCAS_FAULTS_POWER", 1)
+	b, down := newPowerBench(t, buildServer(t, ""))
+	judge(t, b, b.Run(t.Context(), n, down), n)
+}
+
+// newPowerBench returns a bench whose server's data lies on a disk that loses its power.
+func newPowerBench(t *testing.T, binary string) (*Bench, Down) {
+	t.Helper()
+	dir := workDir(t)
+	inner := os.Getenv("ORCAS_FAULTS_FS")
+	if inner == "" {
+		inner = "ext4"
+	}
+	disk, err := NewDisk(t.Context(), filepath.Join(dir, "disk"), inner)
+	if err != nil {
+		cannot(t, err.Error())
+	}
+	t.Cleanup(func() { require.NoError(t, disk.Close()) })
+	b := newBench(t, binary, dir, filepath.Join(disk.Path(), "data"), 4*time.Second)
+	return b, PowerCut(disk)
+}
+
+// cannot says that a test cannot run here, which fails where everything is required.
+func cannot(t *testing.T, why string) {
+	t.Helper()
+	if os.Getenv("ORCAS_FAULTS_REQUIRED") == "1" {
+		t.Fatalf("REQUIRED, AND NOT TESTED: %s", why)
+	}
+	t.Skipf("NOT TESTED: %s", why)
+}
+
+// private runs the test again in a process with a mount namespace of its own and says false, or says true in that process.
+// So no mount and no loop device outlives the test, however it ends.
+func private(t *testing.T) bool {
+	t.Helper()
+	const inside = "ORCAS_FAULTS_INSIDE"
+	if os.Getenv(inside) != "" {
+		return true
+	}
+	if os.Geteuid() != 0 {
+		cannot(t, "power cuts need root, for mounts")
+	}
+	runtime.LockOSThread() // the thread's end would be the signal for the child's
+	defer runtime.UnlockOSThread()
+	cmd := Private(os.Args[0], "-test.run=^"+strings.ReplaceAll(t.Name(), "/", "$/^")+"$", "-test.v", "-test.timeout=0")
+	cmd.Env = append(os.Environ(), inside+"=1")
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	require.NoError(t, err)
+	if strings.Contains(string(out), "--- SKIP") {
+		t.Skip("NOT TESTED: see above")
+	}
+	return false
+}
+
+// mutants are builds without one guard, and the test that must find each.
+var mutants = []struct {
+	name  string
+	power bool // by power cuts; else by SIGKILL
+	downs int  // within so many
+}{
+	{"no-data-sync", true, 3},
+	{"no-replay", true, 3},
+	{"no-dir-sync", true, 3},
+	{"ack-before-commit", false, 6},
+}
+
+// TestMutants shows that the bench is not blind: it must find something wrong with each mutant.
+func TestMutants(t *testing.T) {
+	wanted := strings.Split(os.Getenv("ORCAS_FAULTS_MUTANTS"), ",")
+	if wanted[0] == "" {
+		t.Skip("ORCAS_FAULTS_MUTANTS names none")
+	}
+	for _, m := range mutants {
+		if !slices.Contains(wanted, m.name) && wanted[0] != "all" {
+			continue
+		}
+		t.Run(m.name, func(t *testing.T) {
+			if m.power && !private(t) {
+				return
+			}
+			var b *Bench
+			down := Kill
+			if m.power {
+				b, down = newPowerBench(t, buildServer(t, m.name))
+			} else {
+				dir := workDir(t)
+				b = newBench(t, buildServer(t, m.name), dir, filepath.Join(dir, "data"), 4*time.Second)
+			}
+			s := b.Run(t.Context(), m.downs, down)
+			t.Log(s)
+			for _, v := range s.Violations[:min(5, len(s.Violations))] {
+				t.Log("found:", v)
+			}
+			require.NotEmpty(t, s.Violations, "the mutant survived: the bench is blind")
+			require.NotZero(t, s.Downs, "it did not even run")
+		})
+	}
+}
+
+// TestReadBack writes objects of random sizes from 64 writers at once, and compares every one: the race that puts two objects
+// into the same bytes shows in no other way.
+func TestReadBack(t *testing.T) {
+	const writers, sizeMax = 64, 70_000
+	n := uint64(count(t, "ORCAS_FAULTS_READBACK", 3000))
+	dir, random := workDir(t), seed(t)
+	p := &Process{Binary: buildServer(t, ""), Data: filepath.Join(dir, "data"), Log: filepath.Join(dir, "server.log")}
+	endpoint, err := p.Start(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Kill()) })
+	client := NewClient(endpoint, bucket, writers)
+	defer client.Close()
+	require.NoError(t, client.CreateBucket(t.Context()))
+
+	value := func(i uint64) (string, *Value, []byte) {
+		r := rand.New(rand.NewPCG(random, i))
+		v, body := NewValue(Piece{ID: i + 1, Size: r.Int64N(sizeMax + 1)})
+		return fmt.Sprintf("object/%08d", i), v, body
+	}
+	each := func(fn func(ctx context.Context, i uint64) error) {
+		var next atomic.Uint64
+		var wg sync.WaitGroup
+		for range writers {
+			wg.Go(func() {
+				for i := next.Add(1) - 1; i < n; i = next.Add(1) - 1 {
+					if err := fn(t.Context(), i); err != nil {
+						t.Errorf("object %d: %v", i, err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+	each(func(ctx context.Context, i uint64) error {
+		key, v, body := value(i)
+		tag, err := client.Put(ctx, key, body, "", "")
+		if err == nil && tag != v.ETag {
+			err = fmt.Errorf("acknowledged with ETag %s, right would be %s", tag, v.ETag)
+		}
+		return err
+	})
+	each(func(ctx context.Context, i uint64) error {
+		key, v, _ := value(i)
+		body, tag, err := client.Get(ctx, key)
+		if diff := v.differ(body); err == nil && (diff != "" || tag != v.ETag) {
+			err = fmt.Errorf("ETag %s, right would be %s; %s", tag, v.ETag, diff)
+		}
+		return err
+	})
+	listed := uint64(0)
+	require.NoError(t, client.List(t.Context(), 1000, func(string, Value) { listed++ }))
+	require.Equal(t, n, listed)
+	require.NoError(t, p.Stop())
+}

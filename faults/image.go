@@ -1,0 +1,184 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Disk is a file system that can lose its power. It lies in an image file on an outer file system whose files can be
+// cloned. Loop devices carry both; they and the mounts belong to the mount namespace of the process, and the outer image
+// has no name, so that all of it vanishes with the process, however that ends (see Private).
+type Disk struct {
+	Inner string // the inner file system: ext4 or xfs
+
+	dir    string // holds the mount points outer and inner
+	number int    // of the image in use
+	up     bool   // the inner file system is mounted
+}
+
+// The sizes of the images in bytes; they are sparse.
+const (
+	outerSize = 24 << 30
+	innerSize = 6 << 30
+)
+
+// formats are the commands that make the inner file systems, and the mount options: as little as possible is written
+// without being asked for, so that what is missing after a cut is what nobody synced.
+var formats = map[string]struct {
+	mkfs    []string
+	options string
+}{
+	"ext4": {[]string{"mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=1,lazy_journal_init=1"}, "loop,noatime,commit=300,noauto_da_alloc"},
+	"xfs":  {[]string{"mkfs.xfs", "-q", "-f"}, "loop,noatime"},
+}
+
+// NewDisk makes a disk with an empty inner file system under dir.
+func NewDisk(ctx context.Context, dir, inner string) (*Disk, error) {
+	format, ok := formats[inner]
+	if !ok {
+		return nil, fmt.Errorf("no such inner file system: %q", inner)
+	}
+	d := &Disk{Inner: inner, dir: dir}
+	for _, name := range []string{"outer", "inner"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	image := filepath.Join(dir, "outer.img")
+	if err := sparse(image, outerSize); err != nil {
+		return nil, err
+	}
+	defer os.Remove(image)
+	outer := filepath.Join(dir, "outer")
+	err := run(ctx, "mkfs.btrfs", "-q", "-f", image)
+	options := "loop,noatime,nobarrier"
+	if errors.Is(err, exec.ErrNotFound) {
+		err, options = run(ctx, "mkfs.xfs", "-q", "-f", "-m", "reflink=1", image), "loop,noatime"
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := run(ctx, "mount", "-o", options, image, outer); err != nil {
+		return nil, err
+	}
+	if err := sparse(d.image(), innerSize); err != nil {
+		return nil, err
+	}
+	if err := run(ctx, format.mkfs[0], append(format.mkfs[1:], d.image())...); err != nil {
+		return nil, err
+	}
+	return d, d.mount(ctx)
+}
+
+// Path returns where the inner file system is mounted.
+func (d *Disk) Path() string { return filepath.Join(d.dir, "inner") }
+
+// image returns the file that the inner file system is in.
+func (d *Disk) image() string {
+	return filepath.Join(d.dir, "outer", fmt.Sprintf("%03d.img", d.number))
+}
+
+// mount mounts the inner file system.
+func (d *Disk) mount(ctx context.Context) error {
+	err := run(ctx, "mount", "-o", formats[d.Inner].options, d.image(), d.Path())
+	d.up = err == nil
+	return err
+}
+
+// Cut clones the image, which is what a power cut would leave. Before, it writes a file that nobody syncs, which must be
+// missing after the cut: a cut that loses nothing proves nothing (see Restore).
+func (d *Disk) Cut() error {
+	if err := os.WriteFile(d.canary(), []byte("not synced"), 0o644); err != nil {
+		return err
+	}
+	from, err := os.Open(d.image())
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := os.Create(d.image() + ".cut")
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	if err := unix.IoctlFileClone(int(to.Fd()), int(from.Fd())); err != nil {
+		return fmt.Errorf("clone %s: %w", d.image(), err)
+	}
+	return nil
+}
+
+// canary returns the name of the file that no cut may keep.
+func (d *Disk) canary() string { return filepath.Join(d.Path(), fmt.Sprintf("canary.%d", d.number)) }
+
+// Restore puts what the last cut left in the place of the inner file system. Nobody may have a file open there.
+func (d *Disk) Restore(ctx context.Context) error {
+	canary := d.canary()
+	if err := d.unmount(); err != nil {
+		return err
+	}
+	old := d.image()
+	d.number++
+	if err := os.Rename(old+".cut", d.image()); err != nil {
+		return err
+	}
+	if err := os.Remove(old); err != nil {
+		return err
+	}
+	if err := d.mount(ctx); err != nil {
+		return err
+	}
+	if b, err := os.ReadFile(canary); err == nil && len(b) > 0 {
+		return fmt.Errorf("the cut kept a file that was never synced: it proves nothing")
+	}
+	return nil
+}
+
+// unmount unmounts the inner file system.
+func (d *Disk) unmount() error {
+	if !d.up {
+		return nil
+	}
+	if err := unix.Unmount(d.Path(), 0); err != nil {
+		return fmt.Errorf("unmount %s: %w", d.Path(), err)
+	}
+	d.up = false
+	return nil
+}
+
+// Close unmounts both file systems.
+func (d *Disk) Close() error {
+	return errors.Join(d.unmount(), unix.Unmount(filepath.Join(d.dir, "outer"), 0))
+}
+
+// sparse makes a file of size bytes without content.
+func sparse(path string, size int64) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(size), f.Close())
+}
+
+// run runs a command; its error has the output.
+func run(ctx context.Context, name string, args ...string) error {
+	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s %s: %w %s", name, strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// Private returns a command that runs binary in a mount namespace of its own. It is killed when the calling thread ends.
+func Private(binary string, args ...string) *exec.Cmd {
+	cmd := exec.Command(binary, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	return cmd
+}

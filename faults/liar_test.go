@@ -1,0 +1,307 @@
+package faults
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5"
+	"encoding/hex"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// liar is a small S3 server in memory that breaks one promise, which its lie names. It is what the bench is tried on: with
+// no lie it must find nothing, with any other it must find that.
+type liar struct {
+	lie string
+
+	mu      sync.Mutex // guards all below
+	down    bool
+	server  *httptest.Server
+	now     memory
+	durable memory // what a kill leaves with the lie "memory"
+	writes  int
+	last    map[string]memoryObject // by event ("put", "delete", "replace"): the last object put, deleted, or replaced
+	uploads int
+}
+
+// memory is what a liar holds.
+type memory struct {
+	objects map[string]memoryObject
+	uploads map[string]memoryUpload
+}
+
+type memoryObject struct {
+	key  string
+	body []byte
+	etag string
+}
+
+type memoryUpload struct {
+	key   string
+	parts map[int]memoryObject
+}
+
+// newLiar returns a server that lies so; "" is honest.
+func newLiar(lie string) *liar {
+	empty := memory{map[string]memoryObject{}, map[string]memoryUpload{}}
+	return &liar{lie: lie, now: empty, durable: empty.clone(), last: map[string]memoryObject{}}
+}
+
+func (m memory) clone() memory {
+	c := memory{maps.Clone(m.objects), map[string]memoryUpload{}}
+	for id, u := range m.uploads {
+		c.uploads[id] = memoryUpload{u.key, maps.Clone(u.parts)}
+	}
+	return c
+}
+
+func (l *liar) Start(context.Context) (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lie == "dead" && l.writes > 0 {
+		return "", fmt.Errorf("will not start again")
+	}
+	l.down = false
+	l.server = httptest.NewServer(l)
+	return l.server.URL, nil
+}
+
+func (l *liar) Stop() error { return l.Kill() }
+
+func (l *liar) Kill() error {
+	l.mu.Lock()
+	if l.down {
+		l.mu.Unlock()
+		return nil
+	}
+	l.down = true
+	l.crash()
+	l.mu.Unlock()
+	l.server.CloseClientConnections()
+	l.server.Close()
+	return nil
+}
+
+// crash does to the memory what the lie says.
+func (l *liar) crash() {
+	put := l.last["put"]
+	switch l.lie {
+	case "memory":
+		l.now = l.durable.clone()
+	case "torn":
+		o := l.now.objects[put.key]
+		o.body = bytes.Clone(o.body)
+		clear(o.body[len(o.body)/2:])
+		l.now.objects[put.key] = o
+	case "mixed":
+		o := l.now.objects[put.key]
+		o.body = l.last["replace"].body
+		l.now.objects[put.key] = o
+	case "undelete":
+		if d := l.last["delete"]; d.key != "" {
+			l.now.objects[d.key] = d
+		}
+	case "stale":
+		if r := l.last["replace"]; l.now.objects[r.key].key != "" {
+			l.now.objects[r.key] = r
+		}
+	case "lost-part":
+		for _, u := range l.now.uploads {
+			delete(u.parts, 1)
+		}
+	case "lost-upload":
+		clear(l.now.uploads)
+	case "undead-upload":
+		l.now.uploads["undead"] = memoryUpload{"large/00000", map[int]memoryObject{}}
+	}
+}
+
+// wrote counts a write.
+func (l *liar) wrote() {
+	if l.writes++; l.writes%100 == 0 {
+		l.durable = l.now.clone()
+	}
+}
+
+// put stores an object.
+func (l *liar) put(o memoryObject) {
+	if old, ok := l.now.objects[o.key]; ok {
+		l.last["replace"] = old
+	}
+	l.now.objects[o.key] = o
+	if len(o.body) > 64 {
+		l.last["put"] = o
+	}
+}
+
+// remove deletes an object.
+func (l *liar) remove(key string) {
+	if old, ok := l.now.objects[key]; ok {
+		l.last["delete"] = old
+	}
+	delete(l.now.objects, key)
+}
+
+func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil || l.down {
+		panic(http.ErrAbortHandler)
+	}
+	key := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/"+bucket), "/")
+	q := r.URL.Query()
+	if r.Method != http.MethodGet {
+		defer l.wrote()
+	}
+	switch {
+	case q.Has("uploads") && r.Method == http.MethodGet:
+		l.listUploads(w)
+	case q.Has("uploads"):
+		l.uploads++
+		id := fmt.Sprintf("u%d", l.uploads)
+		l.now.uploads[id] = memoryUpload{key, map[int]memoryObject{}}
+		answer(w, "InitiateMultipartUploadResult", "<UploadId>"+id+"</UploadId>")
+	case q.Has("uploadId"):
+		l.upload(w, r, key, q.Get("uploadId"), q.Get("partNumber"), body)
+	case q.Has("delete"):
+		l.deleteMany(w, body)
+	case key == "" && r.Method == http.MethodGet:
+		l.list(w, q.Get("continuation-token"), q.Get("max-keys"))
+	case key == "":
+	default:
+		l.object(w, r, key, body)
+	}
+}
+
+func (l *liar) object(w http.ResponseWriter, r *http.Request, key string, body []byte) {
+	old, exists := l.now.objects[key]
+	switch r.Method {
+	case http.MethodGet:
+		if !exists {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.Header().Set("ETag", `"`+old.etag+`"`)
+		w.Write(old.body)
+	case http.MethodDelete:
+		l.remove(key)
+		w.WriteHeader(http.StatusNoContent)
+	case http.MethodPut:
+		match := r.Header.Get("If-Match")
+		refused := r.Header.Get("If-None-Match") != "" && exists || match != "" && match != `"`+old.etag+`"`
+		if refused && l.lie != "condition" {
+			w.WriteHeader(http.StatusPreconditionFailed)
+			return
+		}
+		o := plain(key, body)
+		if from := r.Header.Get("x-amz-copy-source"); from != "" {
+			o = plain(key, l.now.objects[strings.TrimPrefix(from, bucket+"/")].body)
+			answer(w, "CopyObjectResult", "<ETag>"+o.etag+"</ETag>")
+		} else if l.lie == "etag" && len(body)%50 == 0 {
+			w.Header().Set("ETag", `"0"`)
+		} else {
+			w.Header().Set("ETag", `"`+o.etag+`"`)
+		}
+		l.put(o)
+	}
+}
+
+func (l *liar) upload(w http.ResponseWriter, r *http.Request, key, id, number string, body []byte) {
+	u, ok := l.now.uploads[id]
+	switch {
+	case !ok:
+		w.WriteHeader(http.StatusNotFound)
+	case r.Method == http.MethodPut:
+		n, _ := strconv.Atoi(number)
+		u.parts[n] = plain(number, body)
+		w.Header().Set("ETag", `"`+u.parts[n].etag+`"`)
+	case r.Method == http.MethodDelete:
+		delete(l.now.uploads, id)
+	case r.Method == http.MethodGet:
+		s := ""
+		for n, p := range u.parts {
+			s += fmt.Sprintf("<Part><PartNumber>%d</PartNumber><Size>%d</Size><ETag>%s</ETag></Part>", n, len(p.body), p.etag)
+		}
+		answer(w, "ListPartsResult", s)
+	case r.Method == http.MethodPost:
+		o := memoryObject{key: key}
+		var sums []byte
+		for _, n := range slices.Sorted(maps.Keys(u.parts)) {
+			sum := md5.Sum(u.parts[n].body)
+			sums = append(sums, sum[:]...)
+			o.body = append(o.body, u.parts[n].body...)
+		}
+		o.etag = fmt.Sprintf("%x-%d", md5.Sum(sums), len(u.parts))
+		l.put(o)
+		delete(l.now.uploads, id)
+		answer(w, "CompleteMultipartUploadResult", "<ETag>"+o.etag+"</ETag>")
+	}
+}
+
+func (l *liar) deleteMany(w http.ResponseWriter, body []byte) {
+	var in struct {
+		Object []struct{ Key string }
+	}
+	if err := xml.Unmarshal(body, &in); err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	s := ""
+	for i, o := range in.Object {
+		if l.lie != "multi-delete" || i != 1 {
+			l.remove(o.Key)
+		}
+		s += "<Deleted><Key>" + o.Key + "</Key></Deleted>"
+	}
+	answer(w, "DeleteResult", s)
+}
+
+func (l *liar) list(w http.ResponseWriter, after, limit string) {
+	n, _ := strconv.Atoi(limit)
+	s, last := "", ""
+	for i, key := range slices.Sorted(maps.Keys(l.now.objects)) {
+		if key <= after || l.lie == "hidden" && i == 7 {
+			continue
+		}
+		if n--; n < 0 {
+			s += "<IsTruncated>true</IsTruncated><NextContinuationToken>" + last + "</NextContinuationToken>"
+			break
+		}
+		o := l.now.objects[key]
+		size := len(o.body)
+		if l.lie == "listing" && i == 7 {
+			size++
+		}
+		s += fmt.Sprintf("<Contents><Key>%s</Key><Size>%d</Size><ETag>%s</ETag></Contents>", key, size, o.etag)
+		last = key
+	}
+	answer(w, "ListBucketResult", s)
+}
+
+func (l *liar) listUploads(w http.ResponseWriter) {
+	s := ""
+	for id, u := range l.now.uploads {
+		s += "<Upload><Key>" + u.key + "</Key><UploadId>" + id + "</UploadId></Upload>"
+	}
+	answer(w, "ListMultipartUploadsResult", s)
+}
+
+// plain makes an object of a body.
+func plain(key string, body []byte) memoryObject {
+	sum := md5.Sum(body)
+	return memoryObject{key, body, hex.EncodeToString(sum[:])}
+}
+
+// answer writes an XML document.
+func answer(w http.ResponseWriter, name, inner string) {
+	fmt.Fprintf(w, "<%s>%s</%s>", name, inner, name)
+}

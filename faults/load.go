@@ -1,0 +1,214 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// The sizes of contents in bytes, both ends included.
+const (
+	smallMax = 64 << 10
+	largeMin = 1 << 20
+	largeMax = 12 << 20
+	partMin  = 5 << 20 // the smallest part that is not the last
+	partsMax = 4       // parts of the uploads here
+)
+
+// Mix says what a load is made of.
+type Mix struct {
+	Workers   int
+	SmallKeys int   // in all
+	LargeKeys int   // in all
+	LargeRate int64 // bytes of large content a second at most; 0: as many as come
+	Ops       []Op
+}
+
+// StandardMix returns the mixture of all operations that the bench uses. The large contents are held back, so that they do
+// not fill the disk, nor keep the small ones from coming in their hundreds.
+func StandardMix() Mix {
+	return Mix{Workers: 16, SmallKeys: 1600, LargeKeys: 48, LargeRate: 24 << 20, Ops: Operations()}
+}
+
+// Load is a mixed load of writing operations. Each worker has keys of its own, for small objects and for large ones.
+type Load struct {
+	Mix
+	Ledger *Ledger
+	Client *Client
+	Seed   uint64
+
+	expectFailures atomic.Bool  // the server is being taken down: failures are its end and no violation
+	stopping       atomic.Bool  // begin no more
+	acked          atomic.Int64 // operations acknowledged
+	largeBytes     atomic.Int64 // of large content begun
+	begun          time.Time
+	ended          time.Time
+
+	wg         sync.WaitGroup
+	mu         sync.Mutex // guards violations
+	violations []Violation
+}
+
+// Start starts the workers.
+func (l *Load) Start(ctx context.Context) {
+	l.begun = time.Now()
+	for i := range l.Workers {
+		w := &worker{load: l, number: i, rand: rand.New(rand.NewPCG(l.Seed, uint64(i)))}
+		l.wg.Go(func() { w.run(ctx) })
+	}
+}
+
+// ExpectFailures says that the server is being taken down from now on: requests may fail, and a worker whose request fails
+// ends.
+func (l *Load) ExpectFailures() { l.expectFailures.Store(true) }
+
+// Stop lets the workers finish the request at hand.
+func (l *Load) Stop() { l.stopping.Store(true) }
+
+// Wait waits until all workers have ended and returns what they found wrong.
+func (l *Load) Wait() []Violation {
+	l.wg.Wait()
+	l.ended = time.Now()
+	return l.violations
+}
+
+// Acked returns how many operations have been acknowledged.
+func (l *Load) Acked() int64 { return l.acked.Load() }
+
+// Rate returns the acknowledged operations a second, after Wait.
+func (l *Load) Rate() float64 { return float64(l.acked.Load()) / l.ended.Sub(l.begun).Seconds() }
+
+// violate notes what the load itself found wrong.
+func (l *Load) violate(kind, where, format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.violations = append(l.violations, Violation{kind, where, fmt.Sprintf(format, args...)})
+}
+
+// worker sends one request at a time.
+type worker struct {
+	load   *Load
+	number int
+	rand   *rand.Rand
+	failed bool // a request got no answer while the server was being taken down
+}
+
+// run does operations until the load stops or the server is gone.
+func (w *worker) run(ctx context.Context) {
+	total := 0
+	for _, op := range w.load.Ops {
+		total += op.Weight
+	}
+	for !w.load.stopping.Load() && !w.failed && ctx.Err() == nil {
+		n := w.rand.IntN(total)
+		for _, op := range w.load.Ops {
+			if n -= op.Weight; n < 0 {
+				if !op.Large || w.mayLarge() {
+					op.Run(ctx, w)
+				}
+				break
+			}
+		}
+	}
+}
+
+// mayLarge says whether the limit allows more large content now.
+func (w *worker) mayLarge() bool {
+	allowed := float64(w.load.LargeRate) * (time.Since(w.load.begun).Seconds() + 0.5)
+	return w.load.LargeRate == 0 || float64(w.load.largeBytes.Load()) < allowed
+}
+
+// smallKey returns a key of this worker for small content, largeKey one for large content.
+func (w *worker) smallKey() string { return w.key("small", w.load.SmallKeys) }
+func (w *worker) largeKey() string { return w.key("large", w.load.LargeKeys) }
+
+// key returns one of n keys: every Workers-th is this worker's.
+func (w *worker) key(kind string, n int) string {
+	return fmt.Sprintf("%s/%05d", kind, w.number+w.load.Workers*w.rand.IntN(max(1, n/w.load.Workers)))
+}
+
+// owns says whether a key is this worker's.
+func (w *worker) owns(key string) bool {
+	var kind string
+	var n int
+	_, err := fmt.Sscanf(key, "%5s/%d", &kind, &n)
+	return err == nil && n%w.load.Workers == w.number
+}
+
+// small returns new content of 0 to smallMax bytes.
+func (w *worker) small() (*Value, []byte) { return w.content(w.rand.Int64N(smallMax + 1)) }
+
+// large returns new content of lo to hi bytes.
+func (w *worker) large(lo, hi int64) (*Value, []byte) {
+	size := lo + w.rand.Int64N(hi-lo+1)
+	w.load.largeBytes.Add(size)
+	return w.content(size)
+}
+
+// content returns new content of size bytes.
+func (w *worker) content(size int64) (*Value, []byte) {
+	return NewValue(Piece{ID: w.load.Ledger.Number(), Size: size})
+}
+
+// change is one request: what it does to which things, and whether it may be refused.
+type change struct {
+	op      string
+	effects []Effect
+	atomic  bool            // all of effects happen, or none
+	refusal int             // the HTTP status of a refusal that may be; 0: none
+	send    func() error    // sends it; an ETag that came back is compared by send itself (see check)
+	result  func() []Effect // what happened, where that shows only in the answer; nil: effects
+}
+
+// do notes a change in the ledger, sends it, and notes and returns how it ended: Done, Refused or Unknown.
+func (w *worker) do(c change) string {
+	l := w.load
+	number := l.Ledger.Number()
+	if err := l.Ledger.Write(Record{Type: Begin, Request: number, Op: c.op, Effects: c.effects, Atomic: c.atomic}); err != nil {
+		return w.broken(err)
+	}
+	err := c.send()
+	end := Record{Type: Done, Request: number}
+	code, name := status(err)
+	switch {
+	case err == nil:
+		l.acked.Add(1)
+		if c.result != nil {
+			end.Effects = c.result()
+		}
+	case c.refusal != 0 && code == c.refusal:
+		end.Type, end.Text = Refused, name
+	default:
+		end.Type, end.Text = Unknown, err.Error()
+		if l.expectFailures.Load() {
+			w.failed = code == 0
+		} else if code != http.StatusServiceUnavailable {
+			l.violate("failed", c.op, "request %d on %v: %v", number, c.effects[0].Name, err)
+			w.failed = code == 0
+		}
+	}
+	if e := l.Ledger.Write(end); e != nil {
+		return w.broken(e)
+	}
+	return end.Type
+}
+
+// broken ends the load: the ledger cannot be written.
+func (w *worker) broken(err error) string {
+	w.failed = true
+	w.load.Stop()
+	w.load.violate("bench", "ledger", "%v", err)
+	return Unknown
+}
+
+// check compares the ETag of an answer with the one of the value written.
+func (w *worker) check(n Name, v *Value, got string, err error) error {
+	if err == nil && got != v.ETag {
+		w.load.violate("etag", n.String(), "acknowledged with ETag %q, the content has %q", got, v.ETag)
+	}
+	return err
+}

@@ -1,0 +1,266 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Op is a writing operation of the load.
+type Op struct {
+	Name   string
+	Weight int  // how often, against the other weights
+	Large  bool // it writes large content, so it counts against Load.LargeRate
+	Run    func(context.Context, *worker)
+}
+
+// Operations returns every writing operation. To add one: write a function that picks keys and contents and calls
+// worker.do with what the request will have done, and name it here.
+func Operations() []Op {
+	return []Op{
+		{"put-small", 400, false, putSmall},
+		{"put-large", 30, true, putLarge},
+		{"overwrite", 100, false, overwrite},
+		{"put-if-absent", 60, false, putIfAbsent},
+		{"put-if-match", 60, false, putIfMatch},
+		{"delete", 120, false, deleteOne},
+		{"delete-many", 25, false, deleteMany},
+		{"copy", 80, false, copySmall},
+		{"copy-large", 10, false, copyLarge},
+		{"delete-large", 6, false, deleteLarge},
+		{"multipart", 15, true, multipart},
+		{"multipart-left-open", 10, true, multipartLeftOpen},
+		{"multipart-go-on", 15, false, multipartGoOn},
+	}
+}
+
+// put writes content under a key, whatever is there.
+func (w *worker) put(ctx context.Context, op, key string, v *Value, body []byte) {
+	n := Name{Key: key}
+	w.do(change{op: op, effects: []Effect{{n, v}}, send: func() error {
+		got, err := w.load.Client.Put(ctx, key, body, "", "")
+		return w.check(n, v, got, err)
+	}})
+}
+
+func putSmall(ctx context.Context, w *worker) {
+	v, body := w.small()
+	w.put(ctx, "put-small", w.smallKey(), v, body)
+}
+
+func putLarge(ctx context.Context, w *worker) {
+	v, body := w.large(largeMin, largeMax)
+	w.put(ctx, "put-large", w.largeKey(), v, body)
+}
+
+// overwrite writes twice in a row, so that there is a fresh value to be replaced, also by another size class.
+func overwrite(ctx context.Context, w *worker) {
+	key := w.smallKey()
+	for range 2 {
+		v, body := w.small()
+		w.put(ctx, "overwrite", key, v, body)
+		if w.failed {
+			return
+		}
+	}
+}
+
+// putIfAbsent writes with If-None-Match: *.
+func putIfAbsent(ctx context.Context, w *worker) {
+	n := Name{Key: w.smallKey()}
+	v, body := w.small()
+	exist, lack := w.load.Ledger.May(n)
+	end := w.do(change{op: "put-if-absent", effects: []Effect{{n, v}}, refusal: http.StatusPreconditionFailed, send: func() error {
+		got, err := w.load.Client.Put(ctx, n.Key, body, "", "*")
+		return w.check(n, v, got, err)
+	}})
+	if end == Done && !lack || end == Refused && !exist {
+		w.load.violate("condition", n.String(), "If-None-Match: * was %s, though the key %s", end, existence(exist))
+	}
+}
+
+// putIfMatch writes with If-Match: the right ETag three times of four, else a wrong one.
+func putIfMatch(ctx context.Context, w *worker) {
+	n := Name{Key: w.smallKey()}
+	old, certain := w.load.Ledger.Value(n)
+	if !certain || old == nil {
+		return
+	}
+	v, body := w.small()
+	tag, want := old.ETag, Done
+	if w.rand.IntN(4) == 0 {
+		tag, want = "00000000000000000000000000000000", Refused
+	}
+	end := w.do(change{op: "put-if-match", effects: []Effect{{n, v}}, refusal: http.StatusPreconditionFailed, send: func() error {
+		got, err := w.load.Client.Put(ctx, n.Key, body, tag, "")
+		return w.check(n, v, got, err)
+	}})
+	if end != want && end != Unknown {
+		w.load.violate("condition", n.String(), "If-Match: %s was %s, though the key held %v", tag, end, old)
+	}
+}
+
+// existence is for messages.
+func existence(exist bool) string {
+	if exist {
+		return "existed"
+	}
+	return "did not exist"
+}
+
+// delete deletes an object, whether it exists or not.
+func (w *worker) delete(ctx context.Context, op, key string) {
+	w.do(change{op: op, effects: []Effect{{Name{Key: key}, nil}}, send: func() error {
+		return w.load.Client.Delete(ctx, key)
+	}})
+}
+
+func deleteOne(ctx context.Context, w *worker)   { w.delete(ctx, "delete", w.smallKey()) }
+func deleteLarge(ctx context.Context, w *worker) { w.delete(ctx, "delete-large", w.largeKey()) }
+
+// deleteMany deletes up to 20 objects in one request; each is acknowledged for itself.
+func deleteMany(ctx context.Context, w *worker) {
+	keys := map[string]bool{}
+	for range 1 + w.rand.IntN(20) {
+		keys[w.smallKey()] = true
+	}
+	list := slices.Sorted(maps.Keys(keys))
+	effects := make([]Effect, len(list))
+	for i, key := range list {
+		effects[i].Name.Key = key
+	}
+	var happened []Effect
+	w.do(change{op: "delete-many", effects: effects, result: func() []Effect { return happened }, send: func() error {
+		deleted, err := w.load.Client.DeleteMany(ctx, list)
+		for _, key := range deleted {
+			if !keys[key] {
+				w.load.violate("answer", fmt.Sprintf("%q", key), "acknowledged as deleted, but not asked for")
+			}
+			happened = append(happened, Effect{Name: Name{Key: key}})
+		}
+		if err == nil && len(deleted) < len(list) {
+			w.load.violate("failed", "delete-many", "%d of %d keys were not deleted", len(list)-len(deleted), len(list))
+		}
+		return err
+	}})
+}
+
+// copy copies an object whose value is certain.
+func (w *worker) copy(ctx context.Context, op, from, to string) {
+	v, certain := w.load.Ledger.Value(Name{Key: from})
+	if !certain || v == nil || from == to {
+		return
+	}
+	// A copy of a multipart object has an ETag of its own making: the MD5 of the whole content, as a single PUT has it, or
+	// the source's. So the bench copies plain objects only.
+	if strings.Contains(v.ETag, "-") {
+		return
+	}
+	n := Name{Key: to}
+	w.do(change{op: op, effects: []Effect{{n, v}}, send: func() error {
+		got, err := w.load.Client.Copy(ctx, from, to)
+		return w.check(n, v, got, err)
+	}})
+}
+
+func copySmall(ctx context.Context, w *worker) { w.copy(ctx, "copy", w.smallKey(), w.smallKey()) }
+func copyLarge(ctx context.Context, w *worker) { w.copy(ctx, "copy-large", w.largeKey(), w.largeKey()) }
+
+// beginUpload begins an upload and puts parts: all but the last of at least partMin. It returns the upload and its
+// parts, none after a failure.
+func (w *worker) beginUpload(ctx context.Context, parts int) (Name, []*Value) {
+	n := Name{Key: w.largeKey()}
+	unnamed := Name{Key: n.Key, Upload: fmt.Sprintf("?%d", w.load.Ledger.Number())}
+	end := w.do(change{op: "create-upload", effects: []Effect{{unnamed, &Value{}}},
+		result: func() []Effect { return []Effect{{n, &Value{}}, {unnamed, nil}} },
+		send: func() (err error) {
+			n.Upload, err = w.load.Client.CreateUpload(ctx, n.Key)
+			return err
+		}})
+	if end != Done {
+		return n, nil
+	}
+	var list []*Value
+	for i := range parts {
+		lo := int64(partMin)
+		if i == parts-1 {
+			lo = 1
+		}
+		v := w.putPart(ctx, Name{n.Key, n.Upload, i + 1}, lo)
+		if v == nil {
+			return n, nil
+		}
+		list = append(list, v)
+	}
+	return n, list
+}
+
+// putPart writes a part of at least lo bytes and returns it; nil where that failed.
+func (w *worker) putPart(ctx context.Context, n Name, lo int64) *Value {
+	v, body := w.large(lo, lo+largeMin)
+	end := w.do(change{op: "put-part", effects: []Effect{{n, v}}, send: func() error {
+		got, err := w.load.Client.PutPart(ctx, n, body)
+		return w.check(n, v, got, err)
+	}})
+	if end != Done {
+		return nil
+	}
+	return v
+}
+
+// complete makes an object of an upload.
+func (w *worker) complete(ctx context.Context, n Name, parts []*Value) {
+	object, v := Name{Key: n.Key}, Join(parts...)
+	w.do(change{op: "complete", effects: []Effect{{object, v}, {n, nil}}, atomic: true, send: func() error {
+		got, err := w.load.Client.CompleteUpload(ctx, n, parts)
+		return w.check(object, v, got, err)
+	}})
+}
+
+// abort ends an upload.
+func (w *worker) abort(ctx context.Context, n Name) {
+	w.do(change{op: "abort", effects: []Effect{{n, nil}}, send: func() error {
+		return w.load.Client.AbortUpload(ctx, n)
+	}})
+}
+
+// multipart uploads in 1 to 3 parts, and completes three of four uploads; the others are aborted.
+func multipart(ctx context.Context, w *worker) {
+	n, parts := w.beginUpload(ctx, 1+w.rand.IntN(3))
+	switch {
+	case parts == nil:
+	case w.rand.IntN(4) == 0:
+		w.abort(ctx, n)
+	default:
+		w.complete(ctx, n, parts)
+	}
+}
+
+// multipartLeftOpen leaves an upload for multipartGoOn, which may come after a restart.
+func multipartLeftOpen(ctx context.Context, w *worker) {
+	if len(w.load.Ledger.OpenUploads(w.owns)) < 3 {
+		w.beginUpload(ctx, 1+w.rand.IntN(2))
+	}
+}
+
+// multipartGoOn goes on with an upload that was left open: replaces its last part, completes it or aborts it.
+func multipartGoOn(ctx context.Context, w *worker) {
+	for n, parts := range w.load.Ledger.OpenUploads(w.owns) {
+		var list []*Value
+		for i := 1; parts[i] != nil; i++ {
+			list = append(list, parts[i])
+		}
+		switch choice := w.rand.IntN(4); {
+		case choice == 0 || len(list) == 0:
+			w.abort(ctx, n)
+		case choice == 1:
+			w.putPart(ctx, Name{n.Key, n.Upload, len(list)}, 1)
+		default:
+			w.complete(ctx, n, list)
+		}
+		return
+	}
+}

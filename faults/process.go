@@ -1,0 +1,171 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// readyMax is how long a start may take until the server is ready, also after a crash.
+const readyMax = 5 * time.Second
+
+// Server is what the bench tries: something that can be started, and taken down in two ways, again and again, with what it
+// keeps.
+type Server interface {
+	// Start starts it and returns its endpoint (http://host:port) when it is ready, or why it is not.
+	Start(ctx context.Context) (endpoint string, err error)
+	// Kill takes it down at once, in the middle of whatever it does.
+	Kill() error
+	// Stop asks it to end and waits until it has; it must end without an error.
+	Stop() error
+}
+
+// Process is the real server.
+type Process struct {
+	Binary string
+	Data   string // the data directory
+	Log    string // the file that its output is appended to
+	// Settings are environments (NAME=value) that the starts use in turn, so that one set of data sees several; none: the
+	// defaults.
+	Settings [][]string
+
+	starts int
+	cmd    *exec.Cmd
+	exited chan struct{} // closed when it has ended and exit is set
+	exit   error
+}
+
+// Start starts the process. It dies with the bench.
+func (p *Process) Start(ctx context.Context) (string, error) {
+	address, err := freeAddress()
+	if err != nil {
+		return "", err
+	}
+	log, err := os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return "", err
+	}
+	defer log.Close()
+	p.cmd = exec.Command(p.Binary, "server", "--data", p.Data, "--address", address)
+	p.cmd.Env = append(os.Environ(), "ORCAS_ROOT_ACCESS_KEY="+accessKey, "ORCAS_ROOT_SECRET_KEY="+secretKey)
+	if len(p.Settings) > 0 {
+		p.cmd.Env = append(p.cmd.Env, p.Settings[p.starts%len(p.Settings)]...)
+	}
+	p.starts++
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	begun := time.Now()
+	if err := p.launch(); err != nil {
+		return "", err
+	}
+	endpoint := "http://" + address
+	if err := p.await(ctx, endpoint); err != nil {
+		return "", errors.Join(err, p.Kill())
+	}
+	if took := time.Since(begun); took > readyMax {
+		return "", errors.Join(fmt.Errorf("ready only after %v", took), p.Kill())
+	}
+	return endpoint, nil
+}
+
+// launch starts the command from a thread that lives as long as it: its death would be the signal of Pdeathsig.
+func (p *Process) launch() error {
+	started := make(chan error)
+	p.exited = make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.exit = p.cmd.Wait()
+			close(p.exited)
+		}
+	}()
+	return <-started
+}
+
+// await waits until the server is ready. It gives up after twice the time allowed, so that a slow start is told from none.
+func (p *Process) await(ctx context.Context, endpoint string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*readyMax)
+	defer cancel()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ready(ctx, client, endpoint) {
+		select {
+		case <-p.exited:
+			return fmt.Errorf("ended before it was ready: %w", p.exit)
+		case <-ctx.Done():
+			return fmt.Errorf("not ready: %w", ctx.Err())
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// Kill sends SIGKILL and waits for the end.
+func (p *Process) Kill() error {
+	if p.cmd == nil {
+		return nil
+	}
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	<-p.exited
+	return nil
+}
+
+// Stop sends SIGTERM and waits for the end, which must come within 35 seconds, with status 0.
+func (p *Process) Stop() error {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("SIGTERM: %w", err)
+	}
+	select {
+	case <-p.exited:
+	case <-time.After(35 * time.Second):
+		return errors.Join(errors.New("still running 35 s after SIGTERM"), p.Kill())
+	}
+	if p.exit != nil {
+		return fmt.Errorf("after SIGTERM: %w\n%s", p.exit, tail(p.Log))
+	}
+	return nil
+}
+
+// freeAddress returns an address of the local host that nobody listens on.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// tail returns the end of a file, for a report.
+func tail(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b[max(0, len(b)-4000):])
+}
+
+// Build builds the server of the module that the working directory is in; mutant names the guard that is left out, "" none.
+func Build(ctx context.Context, output, mutant string) error {
+	args := []string{"build", "-o", output}
+	if mutant != "" {
+		args = append(args, "-tags", "mutant", "-ldflags", "-X orcas/internal/mutant.active="+mutant)
+	}
+	out, err := exec.CommandContext(ctx, "go", append(args, "orcas/cmd/orcas")...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("go build %s: %w\n%s", mutant, err, out)
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package faults
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestBenchFindsLies runs the bench against servers that break one promise each, which it must find, and against one that
+// breaks none, in which it must find nothing.
+func TestBenchFindsLies(t *testing.T) {
+	tests := []struct {
+		lie   string
+		kinds []string // one of these must be found
+		ops   []string // the load; nil: everything
+	}{
+		{"", nil, nil},
+		{"memory", []string{"lost", "stale", "returned"}, nil},
+		{"torn", []string{"torn"}, []string{"put-small"}},
+		{"mixed", []string{"torn", "stale"}, []string{"put-small"}},
+		{"undelete", []string{"returned"}, []string{"put-small", "delete"}},
+		{"stale", []string{"stale"}, []string{"overwrite"}},
+		{"etag", []string{"etag"}, []string{"put-small"}},
+		{"condition", []string{"condition"}, []string{"put-if-absent"}},
+		{"multi-delete", []string{"returned", "phantom", "stale"}, []string{"put-small", "delete-many"}},
+		{"hidden", []string{"listing"}, []string{"put-small"}},
+		{"listing", []string{"listing"}, []string{"put-small"}},
+		{"lost-part", []string{"upload"}, []string{"put-small", "multipart-left-open"}},
+		{"lost-upload", []string{"upload"}, []string{"put-small", "multipart-left-open"}},
+		{"undead-upload", []string{"upload"}, []string{"put-small"}},
+		{"dead", []string{"start"}, []string{"put-small"}},
+	}
+	for _, test := range tests {
+		t.Run("lie="+test.lie, func(t *testing.T) {
+			ledger, err := OpenLedger(filepath.Join(t.TempDir(), "ledger"))
+			require.NoError(t, err)
+			mix := Mix{Workers: 4, SmallKeys: 80, LargeKeys: 8, LargeRate: 32 << 20}
+			for _, op := range Operations() {
+				if test.ops == nil || slices.Contains(test.ops, op.Name) {
+					mix.Ops = append(mix.Ops, op)
+				}
+			}
+			b := &Bench{Server: newLiar(test.lie), Ledger: ledger, Mix: mix, Seed: 1, Logf: t.Logf,
+				LoadMin: 150 * time.Millisecond, LoadMax: 250 * time.Millisecond}
+			s := b.Run(t.Context(), 2, Kill)
+			require.NoError(t, ledger.Close())
+			t.Log(s)
+			if test.lie == "" {
+				require.Empty(t, s.Violations)
+				return
+			}
+			for _, v := range s.Violations {
+				t.Log(v)
+			}
+			found := slices.ContainsFunc(s.Violations, func(v Violation) bool { return slices.Contains(test.kinds, v.Kind) })
+			require.True(t, found, "the lie was not found")
+		})
+	}
+}
+
+// TestLedgerReplays opens a ledger again: the state is the same.
+func TestLedgerReplays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger")
+	l, err := OpenLedger(path)
+	require.NoError(t, err)
+	b := &Bench{Server: newLiar(""), Ledger: l, Mix: StandardMix(), Seed: 2, Logf: t.Logf, LoadMin: 100 * time.Millisecond, LoadMax: 100 * time.Millisecond}
+	require.Empty(t, b.Run(t.Context(), 1, Kill).Violations)
+	want, next := l.State(), l.Number()
+	require.NoError(t, l.Close())
+	l, err = OpenLedger(path)
+	require.NoError(t, err)
+	defer l.Close()
+	require.Equal(t, want, l.State())
+	require.LessOrEqual(t, l.Number(), next)
+	require.Greater(t, l.Number(), uint64(10))
+
+	require.NoError(t, os.WriteFile(path, []byte("{\"type\":\"done\",\"request\":7}\n"), 0o644))
+	_, err = OpenLedger(path)
+	require.Error(t, err, "an end without a beginning")
+}
+
+// TestCutState takes requests before, during and after a cut.
+func TestCutState(t *testing.T) {
+	l, err := OpenLedger(filepath.Join(t.TempDir(), "ledger"))
+	require.NoError(t, err)
+	defer l.Close()
+	write := func(typ string, request uint64, key string, v *Value) {
+		r := Record{Type: typ, Request: request}
+		if typ == Begin {
+			r.Effects = []Effect{{Name{Key: key}, v}}
+		}
+		require.NoError(t, l.Write(r))
+	}
+	a, _ := NewValue(Piece{ID: 1, Size: 10})
+	b, _ := NewValue(Piece{ID: 2, Size: 20})
+	write(Begin, 1, "before", a)
+	write(Done, 1, "", nil)
+	write(Begin, 2, "across", a)
+	write(Cut, 0, "", nil)
+	write(Done, 2, "", nil)
+	write(Begin, 3, "before", b)
+	write(Done, 3, "", nil)
+	write(CutDone, 0, "", nil)
+	write(Begin, 4, "after", a)
+	write(Done, 4, "", nil)
+	write(Rewind, 0, "", nil)
+
+	may := func(key string) (values []*Value) {
+		for _, c := range l.State().candidates(Name{Key: key}) {
+			values = append(values, c.value)
+		}
+		return values
+	}
+	require.Equal(t, []*Value{a, b}, may("before"))
+	require.Equal(t, []*Value{nil, a}, may("across"))
+	require.Equal(t, []*Value{nil}, may("after"))
+}
+
+// TestContentTellsItsOwner finds out what stands where something else should.
+func TestContentTellsItsOwner(t *testing.T) {
+	for _, x := range []uint64{0, 1, 1 << 32, 77<<32 | 123456, ^uint64(0)} {
+		require.Equal(t, x, unmix(mix(x)))
+	}
+	v, body := NewValue(Piece{ID: 5, Size: 1000}, Piece{ID: 6, From: 333, Size: 555})
+	require.Len(t, body, 1555)
+	require.Empty(t, v.differ(body))
+	require.Equal(t, Piece{ID: 6, Size: 2000}.appendTo(nil)[333:888], body[1000:])
+	other := Piece{ID: 9, Size: 2000}.appendTo(nil)
+	copy(body[700:800], other[64:])
+	require.Equal(t, "bytes 700..799 of 1555 differ, there stands content #9 at 64", v.differ(body))
+	clear(body[700:800])
+	require.Contains(t, v.differ(body), "zeros")
+}

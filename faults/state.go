@@ -1,0 +1,157 @@
+package faults
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// candidate is a value that a thing may have, and the request that would have given it; 0: the beginning.
+type candidate struct {
+	request uint64
+	value   *Value
+}
+
+// slot is what is known of a thing. It is replaced, never changed, so copies of a State share slots.
+type slot struct {
+	candidates []candidate // at least one, in the order in which the requests began
+	past       []candidate // a few that were superseded, the newest last: to tell what an unexpected value is
+}
+
+// pastMax is how many superseded values a slot remembers.
+const pastMax = 6
+
+// nothing is the slot of a thing that no request has touched.
+var nothing = slot{candidates: []candidate{{}}}
+
+// State is what a ledger says about every thing: the values that it may have.
+type State struct {
+	slots   map[Name]slot
+	pending map[uint64]Record // requests that have begun and whose end is not known
+	cut     *State            // between Cut and Rewind: the state that the cut leaves
+	cutting bool              // between Cut and CutDone
+}
+
+// newState returns the state in which nothing exists.
+func newState() *State {
+	return &State{slots: map[Name]slot{}, pending: map[uint64]Record{}}
+}
+
+// clone returns a copy, without the cut.
+func (s *State) clone() *State {
+	return &State{slots: maps.Clone(s.slots), pending: maps.Clone(s.pending)}
+}
+
+// candidates returns what n may be.
+func (s *State) candidates(n Name) []candidate {
+	if c, ok := s.slots[n]; ok {
+		return c.candidates
+	}
+	return nothing.candidates
+}
+
+// apply folds a record in.
+func (s *State) apply(r Record) error {
+	if s.cutting && r.Type == Begin {
+		if err := s.cut.apply(r); err != nil {
+			return err
+		}
+	}
+	switch r.Type {
+	case Begin:
+		s.pending[r.Request] = r
+		for _, e := range r.Effects {
+			s.add(r.Request, e)
+		}
+	case Done:
+		begun, ok := s.pending[r.Request]
+		if !ok {
+			return fmt.Errorf("request %d ended and never began", r.Request)
+		}
+		effects := r.Effects
+		if effects == nil {
+			effects = begun.Effects
+		}
+		for _, e := range effects {
+			s.set(r.Request, e)
+		}
+		delete(s.pending, r.Request)
+	case Refused:
+		for _, e := range s.pending[r.Request].Effects {
+			s.remove(r.Request, e)
+		}
+		delete(s.pending, r.Request)
+	case Seen:
+		for _, e := range r.Effects {
+			s.set(0, e)
+		}
+	case Checked:
+		clear(s.pending)
+	case Cut:
+		s.cut, s.cutting = s.clone(), true
+	case CutDone:
+		s.cutting = false
+	case Rewind:
+		if s.cut == nil {
+			return fmt.Errorf("a rewind without a cut")
+		}
+		s.slots, s.pending, s.cut = s.cut.slots, s.cut.pending, nil
+	}
+	return nil
+}
+
+// add makes an effect possible.
+func (s *State) add(request uint64, e Effect) {
+	old := s.slots[e.Name]
+	s.slots[e.Name] = slot{append(slices.Clone(s.candidates(e.Name)), candidate{request, e.Value}), old.past}
+}
+
+// remove makes what add made possible impossible again.
+func (s *State) remove(request uint64, e Effect) {
+	old := s.slots[e.Name]
+	left := slices.DeleteFunc(slices.Clone(old.candidates), func(c candidate) bool { return c.request == request })
+	s.slots[e.Name] = slot{left, old.past}
+}
+
+// set makes an effect certain. An upload that is gone is forgotten, with its parts.
+func (s *State) set(request uint64, e Effect) {
+	if e.Name.Upload != "" && e.Name.Part == 0 && e.Value == nil {
+		for n := 0; n <= partsMax; n++ {
+			delete(s.slots, Name{e.Name.Key, e.Name.Upload, n})
+		}
+		return
+	}
+	old := s.slots[e.Name]
+	past := slices.Clone(old.past)
+	for _, c := range old.candidates {
+		if c.value != nil && !same(c.value, e.Value) {
+			past = append(past, c)
+		}
+	}
+	past = past[max(0, len(past)-pastMax):]
+	s.slots[e.Name] = slot{[]candidate{{request, e.Value}}, past}
+}
+
+// openUploads is Ledger.OpenUploads.
+func (s *State) openUploads(own func(key string) bool) map[Name]map[int]*Value {
+	list := map[Name]map[int]*Value{}
+	for n, sl := range s.slots {
+		known := n.Upload != "" && !strings.HasPrefix(n.Upload, "?")
+		if known && n.Part == 0 && own(n.Key) && len(sl.candidates) == 1 && sl.candidates[0].value != nil {
+			list[n] = map[int]*Value{}
+		}
+	}
+	for n, sl := range s.slots {
+		up := Name{Key: n.Key, Upload: n.Upload}
+		if n.Part == 0 || list[up] == nil {
+			continue
+		}
+		if len(sl.candidates) > 1 {
+			delete(list, up)
+		} else if v := sl.candidates[0].value; v != nil {
+			list[up][n.Part] = v
+		}
+	}
+	return list
+}

@@ -1,0 +1,152 @@
+package faults
+
+import (
+	"bytes"
+	"crypto/md5"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+)
+
+// Piece is a run of the stream of bytes that ID determines: Size bytes from byte From on. ID is below 1<<32, From and Size
+// together below 32 GiB.
+type Piece struct {
+	ID   uint64 `json:"id"`
+	From int64  `json:"from,omitempty"`
+	Size int64  `json:"size"`
+}
+
+// Value is what an object or a part holds: the pieces one after the other, and the ETag that S3 gives it. An upload in
+// progress has a Value without pieces. No Value (nil) means that the thing does not exist.
+type Value struct {
+	Pieces []Piece `json:"pieces,omitempty"`
+	Size   int64   `json:"size"`
+	ETag   string  `json:"etag,omitempty"` // without quotes
+}
+
+// NewValue returns the value that one request with these pieces as its body writes, and the body.
+func NewValue(pieces ...Piece) (*Value, []byte) {
+	v := &Value{Pieces: pieces}
+	for _, p := range pieces {
+		v.Size += p.Size
+	}
+	body := v.Bytes()
+	sum := md5.Sum(body)
+	v.ETag = hex.EncodeToString(sum[:])
+	return v, body
+}
+
+// Join returns the value of the multipart object that these parts make.
+func Join(parts ...*Value) *Value {
+	v := &Value{}
+	hash := md5.New()
+	for _, p := range parts {
+		v.Pieces = append(v.Pieces, p.Pieces...)
+		v.Size += p.Size
+		sum, _ := hex.DecodeString(p.ETag)
+		hash.Write(sum)
+	}
+	v.ETag = fmt.Sprintf("%x-%d", hash.Sum(nil), len(parts))
+	return v
+}
+
+// Bytes returns the content.
+func (v *Value) Bytes() []byte {
+	b := make([]byte, 0, v.Size+16)
+	for _, p := range v.Pieces {
+		b = p.appendTo(b)
+	}
+	return b
+}
+
+// String names the value in reports; nil is "nothing".
+func (v *Value) String() string {
+	if v == nil {
+		return "nothing"
+	}
+	if len(v.Pieces) == 0 && v.ETag == "" {
+		return "an open upload"
+	}
+	s := fmt.Sprintf("%d bytes, ETag %s, of", v.Size, v.ETag)
+	for _, p := range v.Pieces {
+		s += fmt.Sprintf(" #%d", p.ID)
+		if p.From > 0 {
+			s += fmt.Sprintf("+%d", p.From)
+		}
+	}
+	return s
+}
+
+// same says whether two values (nil: nothing) are the same content under the same ETag.
+func same(a, b *Value) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Size == b.Size && a.ETag == b.ETag
+}
+
+// appendTo appends the bytes of p to b.
+func (p Piece) appendTo(b []byte) []byte {
+	end := p.From + p.Size
+	word := p.From / 8
+	skip := int(p.From % 8)
+	for at := word * 8; at < end; at += 8 {
+		var w [8]byte
+		binary.LittleEndian.PutUint64(w[:], mix(p.ID<<32|uint64(at/8)))
+		b = append(b, w[skip:min(8, end-at)]...)
+		skip = 0
+	}
+	return b
+}
+
+// mix spreads the bits of a stream's id and a position over all 64 bits, without loss, so that unmix finds them again.
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// unmix is the inverse of mix.
+func unmix(x uint64) uint64 {
+	x = (x ^ x>>31 ^ x>>62) * 0x319642b2d24d8ec3
+	x = (x ^ x>>27 ^ x>>54) * 0x96de1b173f119089
+	return x ^ x>>30 ^ x>>60
+}
+
+// differ says, for a report, where got departs from the value that it should be and what is there instead; "" where it
+// does not.
+func (v *Value) differ(got []byte) string {
+	want := v.Bytes()
+	if len(got) != len(want) {
+		return fmt.Sprintf("%d bytes instead of %d", len(got), len(want))
+	}
+	for i := range want {
+		if got[i] == want[i] {
+			continue
+		}
+		last := i
+		for j := len(want) - 1; j > i; j-- {
+			if got[j] != want[j] {
+				last = j
+				break
+			}
+		}
+		return fmt.Sprintf("bytes %d..%d of %d differ, there stands %s", i, last, len(want), whose(got, i))
+	}
+	return ""
+}
+
+// whose says whose content stands in b around offset at: streams count, so two neighbouring words of one give it away.
+func whose(b []byte, at int) string {
+	end := min(at+16, len(b))
+	for i := max(0, at-7); i <= at && i+16 <= len(b); i++ {
+		x := unmix(binary.LittleEndian.Uint64(b[i:]))
+		if unmix(binary.LittleEndian.Uint64(b[i+8:])) == x+1 {
+			return fmt.Sprintf("content #%d at %d", x>>32, (x&0xffffffff)*8)
+		}
+	}
+	if len(bytes.Trim(b[at:end], "\x00")) == 0 {
+		return "zeros"
+	}
+	return fmt.Sprintf("%x", b[at:end])
+}
