@@ -145,7 +145,7 @@ func (s *Server) openStore(ctx context.Context) error {
 	}
 	s.config.Data = dir
 	var steps durable.Steps
-	if err := steps.Mkdir(dir); err != nil {
+	if err := steps.MkdirAll(dir); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
 	if s.blocks, s.meta, err = openDrivers(ctx, dir, s.log); err != nil {
