@@ -1,0 +1,210 @@
+"""Fixtures of the end-to-end suite: the built binary as a process, and clients that people use.
+
+Everything here talks to bin/orcas over a socket, as a stranger would. Nothing is mocked. Servers listen on free ports and keep
+their data in temporary directories.
+"""
+
+import hashlib
+import os
+import pathlib
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+
+import boto3
+import botocore.config
+import pytest
+import urllib3
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BINARY = ROOT / "bin" / "orcas"
+REGION = "us-east-1"
+START_SECONDS = 60  # a bound on hanging, not a measurement
+
+
+class Server:
+    """A server process. Its standard output and its log are kept in self.banner and self.log."""
+
+    def __init__(self, data, *flags, env=None, access="e2e-access-key", secret="e2e-secret-key-0123456789", binary=BINARY):
+        self.data = pathlib.Path(data)
+        self.access, self.secret = access, secret
+        environ = {k: v for k, v in os.environ.items() if not k.startswith(("ORCAS_", "AWS_"))}
+        if access:
+            environ |= {"ORCAS_ROOT_ACCESS_KEY": access, "ORCAS_ROOT_SECRET_KEY": secret}
+        environ |= {"ORCAS_MIN_FREE": "0"} | (env or {})
+        flags = list(flags)
+        if "--address" not in flags:
+            flags += ["--address", "127.0.0.1:0"]
+        self.process = subprocess.Popen(
+            [str(binary), "server", "--data", str(self.data), *flags],
+            env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self._out, self._err, self._lines = [], [], queue.Queue()
+        self._threads = [
+            threading.Thread(target=self._collect, args=(self.process.stdout, self._out, self._lines), daemon=True),
+            threading.Thread(target=self._collect, args=(self.process.stderr, self._err, None), daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+        try:
+            self.endpoint = self._wait_for_endpoint()
+        except BaseException:
+            self.kill()
+            raise
+
+    @staticmethod
+    def _collect(stream, lines, signal_to):
+        for line in stream:
+            lines.append(line)
+            if signal_to is not None:
+                signal_to.put(line)
+        if signal_to is not None:
+            signal_to.put(None)
+
+    def _wait_for_endpoint(self):
+        endpoint = None
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            line = self._lines.get(timeout=max(0.1, deadline - time.monotonic()))
+            if line is None:
+                self.process.wait()
+                for thread in self._threads:
+                    thread.join()
+                raise AssertionError(f"the server ended with {self.process.returncode}: {self.log}")
+            if found := re.match(r"\s*endpoint\s+(\S+)", line):
+                endpoint = found.group(1)
+            if endpoint and re.match(r"\s*credentials\s", line):
+                return endpoint
+
+    @property
+    def banner(self):
+        return "".join(self._out)
+
+    @property
+    def log(self):
+        return "".join(self._err)
+
+    @property
+    def ca(self):
+        """The file that clients trust, or None over plain HTTP."""
+        return str(self.data / "self-signed.crt") if self.endpoint.startswith("https:") else None
+
+    def client(self, **options):
+        """A boto3 client with the SDK's own defaults. Options are boto3's; config is a dict for botocore's Config."""
+        config = {"retries": {"max_attempts": 1}, "s3": {"addressing_style": "path"}} | options.pop("config", {})
+        defaults = dict(
+            endpoint_url=self.endpoint, region_name=REGION, verify=self.ca,
+            aws_access_key_id=self.access, aws_secret_access_key=self.secret)
+        return boto3.session.Session().client("s3", config=botocore.config.Config(**config), **(defaults | options))
+
+    def aws(self, *arguments, check=True, **more):
+        """Runs aws-cli and returns what it did."""
+        environ = {k: v for k, v in os.environ.items() if not k.startswith(("ORCAS_", "AWS_"))}
+        environ |= {
+            "AWS_ACCESS_KEY_ID": self.access, "AWS_SECRET_ACCESS_KEY": self.secret, "AWS_DEFAULT_REGION": REGION,
+            "AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull, "AWS_EC2_METADATA_DISABLED": "true",
+        }
+        if self.ca:
+            environ["AWS_CA_BUNDLE"] = self.ca
+        done = subprocess.run(
+            [str(pathlib.Path(sys.executable).parent / "aws"), "--endpoint-url", self.endpoint, *map(str, arguments)],
+            env=environ, capture_output=True, text=True, **more)
+        if check:
+            assert done.returncode == 0, f"aws {arguments}: {done.stdout}{done.stderr}"
+        return done
+
+    def http(self, method, path, **more):
+        """A bare request, signed by nobody."""
+        with urllib3.PoolManager(ca_certs=self.ca) as pool:
+            url = path if path.startswith("http") else self.endpoint + path
+            return pool.request(method, url, retries=False, **more)
+
+    def stop(self, how=signal.SIGTERM):
+        """Ends the server and returns its exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        self.process.wait(timeout=60)
+        for thread in self._threads:
+            thread.join()
+        return self.process.returncode
+
+    def kill(self):
+        self.stop(signal.SIGKILL)
+
+
+@pytest.fixture(scope="session")
+def binary():
+    assert BINARY.exists(), "run `make build` first"
+    return BINARY
+
+
+@pytest.fixture(scope="session", params=["http", "https"])
+def server(request, binary, tmp_path_factory):
+    """One server for all tests that need nothing of their own: plain, and over TLS."""
+    flags = ["--tls-self-signed"] if request.param == "https" else []
+    s = Server(tmp_path_factory.mktemp("data") / request.param, *flags)
+    yield s
+    assert s.stop() == 0, s.log
+
+
+@pytest.fixture
+def start(binary, tmp_path):
+    """Starts servers of the test's own, all of which are gone after it."""
+    servers = []
+
+    def start(*flags, data=None, **more):
+        s = Server(data or tmp_path / "data", *flags, **more)
+        servers.append(s)
+        return s
+
+    yield start
+    for s in servers:
+        s.kill()
+
+
+@pytest.fixture
+def s3(server):
+    """A boto3 client of the shared server."""
+    client = server.client()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def bucket(s3):
+    """A bucket of the test's own; whatever is in it goes with it."""
+    name = "e2e-" + uuid.uuid4().hex[:16]
+    s3.create_bucket(Bucket=name)
+    yield name
+    empty(s3, name)
+    s3.delete_bucket(Bucket=name)
+
+
+def empty(s3, bucket):
+    for page in s3.get_paginator("list_multipart_uploads").paginate(Bucket=bucket):
+        for upload in page.get("Uploads", []):
+            s3.abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
+        keys = [{"Key": o["Key"]} for o in page.get("Contents", [])]
+        if keys:
+            answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": keys, "Quiet": True})
+            assert not answer.get("Errors"), answer
+
+
+def pattern(size, seed=0):
+    """Bytes that differ wherever one looks, the same for the same arguments."""
+    block = b"".join(hashlib.sha256(f"{seed}/{i}".encode()).digest() for i in range(2048))  # 64 KiB
+    out = bytearray(block * (size // len(block) + 1))[:size]
+    for i in range(0, size - 8, len(block)):
+        out[i:i + 8] = (i // len(block)).to_bytes(8, "big")
+    return bytes(out)
+
+
+def error_of(info):
+    """Code and HTTP status of a botocore ClientError in a pytest.raises block."""
+    response = info.value.response
+    return response["Error"]["Code"], response["ResponseMetadata"]["HTTPStatusCode"]
