@@ -98,9 +98,10 @@ func (s *simulation) compareList() {
 	}
 	if s.one(2) {
 		q.After.Key = rapid.SampledFrom(append(keys, "a/b/", "zz")).Draw(s.t, "after")
-		if s.one(2) {
-			n := rapid.Uint64Range(0, uint64(s.seq)+1).Draw(s.t, "within")
-			q.After.Version, q.After.Upload = core.Version(n), core.UploadID(n)
+		if n := rapid.Uint64Range(0, uint64(s.seq)+1).Draw(s.t, "within"); q.Kind == core.ListVersions {
+			q.After.Version = core.Version(n)
+		} else if q.Kind == core.ListUploads {
+			q.After.Upload = core.UploadID(n)
 		}
 	}
 	for {

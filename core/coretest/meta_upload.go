@@ -255,6 +255,11 @@ func completeCases() []metaCase {
 			id := h.begin(b, "k")
 			p := h.part(b, "k", id, 1)
 			h.fails(core.InvalidPart, h.complete(b, "k", id, p, core.PartRef{Number: 2, Seq: p.Seq}))
+			h.fails(core.InvalidPart, h.complete(b, "k", id, core.PartRef{Number: 2, Seq: p.Seq}))
+			empty := h.begin(b, "empty")
+			h.fails(core.InvalidPart, h.complete(b, "empty", empty, core.PartRef{Number: 1, Seq: p.Seq}))
+			h.part(b, "k", id, 3)
+			h.fails(core.InvalidPart, h.complete(b, "k", id, p, core.PartRef{Number: 2, Seq: p.Seq}))
 		}},
 		{"complete/malformed", func(h *harness) {
 			b := h.bucket("b", core.VersioningOff)
