@@ -256,6 +256,9 @@ func completeCases() []metaCase {
 			p := h.part(b, "k", id, 1)
 			h.fails(core.InvalidPart, h.complete(b, "k", id, p, core.PartRef{Number: 2, Seq: p.Seq}))
 			h.fails(core.InvalidPart, h.complete(b, "k", id, core.PartRef{Number: 2, Seq: p.Seq}))
+			for _, number := range []int{10_000, 10_001, 20_000} {
+				h.fails(core.InvalidPart, h.complete(b, "k", id, p, core.PartRef{Number: number, Seq: p.Seq}))
+			}
 			empty := h.begin(b, "empty")
 			h.fails(core.InvalidPart, h.complete(b, "empty", empty, core.PartRef{Number: 1, Seq: p.Seq}))
 			h.part(b, "k", id, 3)
