@@ -354,6 +354,19 @@ func TestAnonymous(t *testing.T) {
 	}
 }
 
+// Sorted by name, then value, both encoded; a name alone has an empty value.
+func TestCanonicalQuery(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", "acl": "acl=", "b=2&a=1": "a=1&b=2", "a=2&a=10&a=": "a=&a=10&a=2", "a-b=1&a=2": "a=2&a-b=1",
+		"a=b+c%20d%2be": "a=b%20c%20d%2Be", "a=%c3%bc%7E~": "a=%C3%BC~~", "&&a==b&": "a=%3Db", "a=/": "a=%2F", "a=ü": "a=%C3%BC",
+	} {
+		var s scratch
+		require.True(t, s.parseQuery(in, nil))
+		s.sortPairs()
+		require.Equal(t, want, string(s.appendQuery(nil, "")), in)
+	}
+}
+
 func TestStripAWSChunked(t *testing.T) {
 	for in, want := range map[string]string{
 		"": "", "gzip": "gzip", "aws-chunked": "", "aws-chunked,gzip": "gzip", "gzip, aws-chunked": "gzip", "AWS-Chunked , br,  gzip": "br,gzip",
