@@ -7,15 +7,15 @@ import (
 )
 
 // Change is one write to the metadata: data, never a closure, so that it can be recorded in a block and replayed. The set is
-// closed (see the types below). Ids and times are in it before Apply sees it; the batch writer stamps it when its place in
-// the order is known.
+// closed (see the types below). Times and DataIDs are in it before Apply sees it; the batch writer stamps it.
 type Change interface {
 	// Place returns the part that all changes share: their place in the order.
 	Place() *Stamp
 	kind() changeKind
 }
 
-// Stamp is a change's place in the order of all changes.
+// Stamp numbers the changes of one writer, ascending; replay skips by it. With a SingleWriter it is also the change's place in
+// the order of all; other engines find the place in Apply, when every lock is held, and say it in Result.Seq.
 type Stamp struct {
 	Seq Seq
 }
@@ -38,6 +38,7 @@ const (
 	kindPutRecord      changeKind = 9
 	kindSetFloor       changeKind = 10
 	kindVoid           changeKind = 11
+	// 12 is kept for the note where a batch came to stand, which a rebuild from the records of several writers will need.
 )
 
 // Precondition is what the caller demands of the key's current version, checked in Apply. The zero value demands nothing.
@@ -207,8 +208,8 @@ func (*Void) kind() changeKind           { return kindVoid }
 // Result is the outcome of one change.
 type Result struct {
 	Err     error   // the check that it failed; nil: written
-	Skipped bool    // it had been applied before
-	Seq     Seq     // the change's sequence: the ID of a bucket or upload it created
+	Skipped bool    // stamped at or below State.Seq: nothing else is known
+	Seq     Seq     // the change's place in the one order: the ID of a bucket or upload that it created; Skipped: its stamp
 	Version Version // PutObject, CompleteUpload: the version written; DeleteObject: the version or marker removed or written; Current where there was nothing to do
 	Marker  bool    // DeleteObject: Version is a delete marker
 }

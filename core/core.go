@@ -19,18 +19,19 @@ import (
 	"orcas/internal/checksum"
 )
 
-// Seq is the place of a change in the one order of all changes of a store, from 1. The order of versions is the order of
-// sequences, never the wall clock.
+// Seq is the place of a change in the one order of all changes of a store, from 1, below 2^63. There may be gaps. The order
+// of versions is the order of sequences, never the wall clock.
 type Seq uint64
 
-// BucketID is the sequence of the change that created the bucket, so a bucket made again under an old name is another one.
+// BucketID is the sequence (Result.Seq) of the change that created the bucket, so a bucket made again under an old name is another one.
 type BucketID uint64
 
-// UploadID is the sequence of the change that created the upload. A completed upload lives on as the segment list of its
+// UploadID is the sequence (Result.Seq) of the change that created the upload. A completed upload lives on as the segment list of its
 // object, under the same number.
 type UploadID uint64
 
-// DataID names stored content within a store. The batch writer assigns it before the content is written; it is never reused.
+// DataID names stored content within a store. The batch writer assigns it before the content is written; it is never reused
+// and stays below 2^63.
 type DataID uint64
 
 // BlockID names a block, unique in the world: 8 random bytes of the store, 4 bytes that count the starts of its owner (the
@@ -260,16 +261,16 @@ type Record struct {
 
 // Garbage is storage that nothing refers to any more, written by the change that let go of it, for reclaim to free.
 type Garbage struct {
-	ID      uint64 // in the order of writing
+	ID      uint64 // unique. An entry may appear below one that was read before: who walks begins at 0 each round
 	Extents []Extent
 	List    UploadID // a whole segment list to be let go of, in slices; 0: none
 }
 
-// State is where a Meta stands: what a start after a crash has to replay, and which numbers are free.
+// State is where this process's writer stands: what a start after a crash has to replay, and which numbers are free.
 type State struct {
-	Seq      Seq     // the last sequence applied; 0: none
-	NextData DataID  // above every DataID ever applied
-	Floor    BlockID // no record with a sequence above Seq is in a block below this one
+	Seq      Seq     // changes stamped at or below it are never applied any more; 0: none
+	NextData DataID  // the 2^40 ids from here on were never used, and are this writer's alone
+	Floor    BlockID // no record of a change stamped above Seq is in a block below this one
 }
 
 // ListKind says what a listing lists.
@@ -314,7 +315,8 @@ type ListPage struct {
 // Meta is the contract of a metadata engine: the typed reads of the hot paths, one generic read for small documents, and one
 // write.
 //
-// A read sees every change whose Apply returned before the read began, and never a part of a change. What a read returns
+// A read sees every change whose Apply returned before the read began, and never a part of a change; a page, or an object
+// with its segments, is one snapshot. An engine behind a network answers a page in one round trip. What a read returns
 // belongs to the caller, who must not change it where a driver says that it shares (package cached does). Reads of things
 // that do not exist return the kind of the thing (NoSuchBucket, NoSuchKey, NoSuchVersion, NoSuchUpload).
 //
@@ -356,20 +358,26 @@ type Meta interface {
 	Records(ctx context.Context, kind, after string, limit int) ([]Record, error)
 
 	// Apply writes changes in order, in one transaction: each is checked against the state that those before it left, then
-	// written; one that fails its check writes nothing and fails alone (Result.Err). Sequences must be ascending and above
-	// State().Seq; changes at or below it were applied before and are skipped (Result.Skipped), so replaying is harmless.
+	// written; one that fails its check writes nothing and fails alone (Result.Err). Stamps must be ascending; changes stamped at
+	// or below State().Seq are skipped (Result.Skipped), so replaying is harmless.
 	//
-	// Apply is called by one goroutine at a time (the batch writer's, or recovery's before it). When it returns nil, every
-	// read sees the changes, a killed process loses none of them, and after a power cut State tells how many are left, from the
-	// first on without a gap: the records in the blocks hold the others. An error of the kind Unavailable means that nobody knows whether
-	// they were written, and every later Apply returns it too; any other error means that nothing was.
+	// A SingleWriter writes each change under its stamp. Another engine gives the changes of a batch consecutive places, drawn when
+	// everything that the batch reads is locked, so that replaying all changes in the order of Result.Seq gives the same outcomes;
+	// it retries what its database rolled back, and finds out by itself whether a commit whose answer was lost was written.
+	//
+	// Apply is called by one goroutine of a process at a time (the batch writer's, or recovery's before it). When it returns nil,
+	// every read sees the changes, and a killed process loses none of them. After a power cut a SingleWriter's State tells how many
+	// are left, from the first on without a gap: the records in the blocks hold the others; another engine has lost nothing. An
+	// error of the kind Unavailable means that nobody knows whether they were written, and every later Apply returns it too; any
+	// other error means that nothing was.
 	Apply(ctx context.Context, changes []Change) ([]Result, error)
 
 	// Close makes everything durable and lets go of it.
 	Close() error
 }
 
-// SingleWriter is implemented by a Meta that sees every write to its store, so that it may be cached in this process.
+// SingleWriter is implemented by a Meta that sees every write to its store: it may be cached in this process, and its stamps
+// are the sequences.
 type SingleWriter interface{ SingleWriter() }
 
 // BlockKind says what a block is for.
