@@ -43,25 +43,25 @@ func (f *FaultyMeta) SingleWriter() {}
 func (f *FaultyMeta) hit(call string) (err error, done bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	op := "coretest." + call
+	fails := false
 	if f.fault.Call == "" || f.fault.Call == call {
 		f.calls++
-		if f.calls == f.fault.Nth || f.fault.On && f.fault.Nth > 0 && f.calls > f.fault.Nth {
-			kind := f.fault.Kind
-			if call == "Apply" {
-				if f.fault.Done {
-					kind = core.Unavailable
-				}
-				done = f.fault.Done && !f.dead
-				f.dead = f.dead || kind == core.Unavailable
-			}
-			return core.E(op, kind, ErrInjected), done
+		fails = f.fault.Nth > 0 && (f.calls == f.fault.Nth || f.fault.On && f.calls > f.fault.Nth)
+	}
+	op, kind := "coretest."+call, f.fault.Kind
+	if call == "Apply" {
+		if f.dead {
+			return core.E(op, core.Unavailable, ErrInjected), false
 		}
+		if fails && f.fault.Done {
+			kind, done = core.Unavailable, true
+		}
+		f.dead = fails && kind == core.Unavailable
 	}
-	if call == "Apply" && f.dead {
-		return core.E(op, core.Unavailable, ErrInjected), false
+	if !fails {
+		return nil, false
 	}
-	return nil, false
+	return core.E(op, kind, ErrInjected), done
 }
 
 // Apply fails as the fault says.

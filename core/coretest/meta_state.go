@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -83,7 +84,7 @@ func readBucket(ctx context.Context, m core.Meta, info core.BucketInfo) (*Bucket
 			}
 			whole, bare := normalObject(o), normalObject(o)
 			stripInfo(bare.Segments)
-			if want := normalObject(listed); fmt.Sprintf("%+v", want) != fmt.Sprintf("%+v", bare) {
+			if want := normalObject(listed); !reflect.DeepEqual(want, bare) {
 				return fmt.Errorf("List says %+v, Object says %+v", want, bare)
 			}
 			b.Versions = append(b.Versions, whole)
@@ -109,7 +110,7 @@ func readBucket(ctx context.Context, m core.Meta, info core.BucketInfo) (*Bucket
 			if err != nil {
 				return err
 			}
-			if got := normalUpload(u); fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", listed) {
+			if got := normalUpload(u); !reflect.DeepEqual(got, listed) {
 				return fmt.Errorf("List says %+v, Upload says %+v", listed, got)
 			}
 			b.Uploads = append(b.Uploads, listed)
