@@ -171,7 +171,7 @@ func (h *harness) fails(kind core.Kind, c core.Change) {
 }
 
 // at is a time that goes with the present sequence, and runs backwards: nothing may be ordered by it.
-func (h *harness) at() time.Time { return time.UnixMilli(1_700_000_000_123 - int64(h.seq)*1001).UTC() }
+func (h *harness) at() time.Time { return time.UnixMilli(1_700_000_000_123 - int64(h.seq%1_000_000)*1001).UTC() }
 
 func (h *harness) bucket(name string, v core.Versioning) *core.BucketInfo {
 	r := h.ok(&core.PutBucket{Info: core.BucketInfo{Name: name, Owner: "owner", Region: "us-east-1", Created: h.at(), Versioning: v}})
