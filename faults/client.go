@@ -65,13 +65,16 @@ func status(err error) (int, string) {
 // etag returns an ETag without its quotes.
 func etag(s *string) string { return strings.Trim(aws.ToString(s), `"`) }
 
-// CreateBucket creates the bucket; that it is there already is no error.
+// CreateBucket creates the bucket and waits until it is there; that it was there already is no error.
 func (c *Client) CreateBucket(ctx context.Context) error {
 	_, err := c.s3.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: &c.bucket})
-	if s, _ := status(err); s == http.StatusConflict {
-		return nil
+	if s, _ := status(err); err != nil && s != http.StatusConflict {
+		return err
 	}
-	return err
+	wait := s3.NewBucketExistsWaiter(c.s3, func(o *s3.BucketExistsWaiterOptions) {
+		o.MinDelay, o.MaxDelay = time.Millisecond, 10*time.Millisecond
+	})
+	return wait.Wait(ctx, &s3.HeadBucketInput{Bucket: &c.bucket}, requestTimeout)
 }
 
 // Put writes an object and returns its ETag. ifMatch and ifNoneMatch are sent where they are not empty.

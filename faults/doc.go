@@ -15,7 +15,8 @@
 //     ways, which the bench must notice.
 //   - Disk is a data directory on a file system whose power can be cut: an inner file system in an image file on an outer
 //     file system that can clone files. A clone of the image while the server runs holds what had reached the device
-//     at that moment; what was still in the page cache of the inner file system is missing in it, as after a power cut.
+//     at that moment; what was still in the page cache of the inner file system is missing in it, as after a power cut. A
+//     strict Disk has Names on top, which also forget every name that no directory sync made last.
 //
 // The ledger is a text file with one JSON document per line, see Record. Contents are not kept: each is a run of a stream of
 // numbers that its id determines, see Piece, so a wrong byte tells whose it is.

@@ -16,12 +16,17 @@ import (
 // Disk is a file system that can lose its power. It lies in an image file on an outer file system whose files can be
 // cloned. Loop devices carry both; they and the mounts belong to the mount namespace of the process, and the outer image
 // has no name, so that all of it vanishes with the process, however that ends (see Private).
+//
+// A strict disk also forgets every name whose directory was not synced (see Names).
 type Disk struct {
-	Inner string // the inner file system: ext4 or xfs
+	dir    string // holds the mount points outer, inner and, of a strict disk, view
+	inner  string // the inner file system: ext4 or xfs
+	strict bool
+	number int  // of the image in use
+	up     bool // the inner file system is mounted
 
-	dir    string // holds the mount points outer and inner
-	number int    // of the image in use
-	up     bool   // the inner file system is mounted
+	names   *Names       // on top of it, of a strict disk
+	pending []nameChange // what the last cut has to forget
 }
 
 // The sizes of the images in bytes; they are sparse.
@@ -41,13 +46,13 @@ var formats = map[string]struct {
 }
 
 // NewDisk makes a disk with an empty inner file system under dir.
-func NewDisk(ctx context.Context, dir, inner string) (*Disk, error) {
+func NewDisk(ctx context.Context, dir, inner string, strict bool) (*Disk, error) {
 	format, ok := formats[inner]
 	if !ok {
 		return nil, fmt.Errorf("no such inner file system: %q", inner)
 	}
-	d := &Disk{Inner: inner, dir: dir}
-	for _, name := range []string{"outer", "inner"} {
+	d := &Disk{dir: dir, inner: inner, strict: strict}
+	for _, name := range []string{"outer", "inner", "view"} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
 			return nil, err
 		}
@@ -75,11 +80,32 @@ func NewDisk(ctx context.Context, dir, inner string) (*Disk, error) {
 	if err := run(ctx, format.mkfs[0], append(format.mkfs[1:], d.image())...); err != nil {
 		return nil, err
 	}
-	return d, d.mount(ctx)
+	if err := d.mount(ctx); err != nil {
+		return nil, err
+	}
+	for _, path := range []string{d.root(), d.limbo()} {
+		if err := os.Mkdir(path, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	if err := run(ctx, "sync", "-f", d.root()); err != nil {
+		return nil, err
+	}
+	return d, d.mountNames()
 }
 
-// Path returns where the inner file system is mounted.
-func (d *Disk) Path() string { return filepath.Join(d.dir, "inner") }
+// Path returns the directory that is for use.
+func (d *Disk) Path() string {
+	if d.strict {
+		return filepath.Join(d.dir, "view")
+	}
+	return d.root()
+}
+
+// mountPoint returns where the inner file system is mounted; root and limbo are directories of it.
+func (d *Disk) mountPoint() string { return filepath.Join(d.dir, "inner") }
+func (d *Disk) root() string       { return filepath.Join(d.mountPoint(), "root") }
+func (d *Disk) limbo() string      { return filepath.Join(d.mountPoint(), "limbo") }
 
 // image returns the file that the inner file system is in.
 func (d *Disk) image() string {
@@ -88,17 +114,34 @@ func (d *Disk) image() string {
 
 // mount mounts the inner file system.
 func (d *Disk) mount(ctx context.Context) error {
-	err := run(ctx, "mount", "-o", formats[d.Inner].options, d.image(), d.Path())
+	err := run(ctx, "mount", "-o", formats[d.inner].options, d.image(), d.mountPoint())
 	d.up = err == nil
+	return err
+}
+
+// mountNames puts Names on top of the inner file system of a strict disk.
+func (d *Disk) mountNames() (err error) {
+	if d.strict {
+		d.names, err = MountNames(d.root(), d.limbo(), d.Path())
+	}
 	return err
 }
 
 // Cut clones the image, which is what a power cut would leave. Before, it writes a file that nobody syncs, which must be
 // missing after the cut: a cut that loses nothing proves nothing (see Restore).
-func (d *Disk) Cut() error {
+func (d *Disk) Cut() (err error) {
 	if err := os.WriteFile(d.canary(), []byte("not synced"), 0o644); err != nil {
 		return err
 	}
+	if !d.strict {
+		return d.clone()
+	}
+	d.pending, err = d.names.Freeze(d.clone)
+	return err
+}
+
+// clone clones the image.
+func (d *Disk) clone() error {
 	from, err := os.Open(d.image())
 	if err != nil {
 		return err
@@ -116,7 +159,9 @@ func (d *Disk) Cut() error {
 }
 
 // canary returns the name of the file that no cut may keep.
-func (d *Disk) canary() string { return filepath.Join(d.Path(), fmt.Sprintf("canary.%d", d.number)) }
+func (d *Disk) canary() string {
+	return filepath.Join(d.mountPoint(), fmt.Sprintf("canary.%d", d.number))
+}
 
 // Restore puts what the last cut left in the place of the inner file system. Nobody may have a file open there.
 func (d *Disk) Restore(ctx context.Context) error {
@@ -138,16 +183,25 @@ func (d *Disk) Restore(ctx context.Context) error {
 	if b, err := os.ReadFile(canary); err == nil && len(b) > 0 {
 		return fmt.Errorf("the cut kept a file that was never synced: it proves nothing")
 	}
-	return nil
+	if err := Forget(d.root(), d.limbo(), d.pending); err != nil {
+		return err
+	}
+	return d.mountNames()
 }
 
-// unmount unmounts the inner file system.
+// unmount unmounts the inner file system, and Names.
 func (d *Disk) unmount() error {
 	if !d.up {
 		return nil
 	}
-	if err := unix.Unmount(d.Path(), 0); err != nil {
-		return fmt.Errorf("unmount %s: %w", d.Path(), err)
+	if d.names != nil {
+		if err := d.names.Close(); err != nil {
+			return err
+		}
+		d.names = nil
+	}
+	if err := unix.Unmount(d.mountPoint(), 0); err != nil {
+		return fmt.Errorf("unmount %s: %w", d.mountPoint(), err)
 	}
 	d.up = false
 	return nil
