@@ -341,36 +341,40 @@ func (w *writer) insertData(info *core.DataInfo, object []byte) (bool, error) {
 	return n == 1, err
 }
 
-// letGo takes a reference for each segment away; what has none any more is freed. Born is the content whose row holds the
-// info of the version that goes, or nil.
-func (w *writer) letGo(segments []core.Segment, born *core.DataInfo) error {
+// letGo takes a reference for each segment away; what has none any more is freed. V is the version that goes, or nil where
+// the segments are a part's.
+func (w *writer) letGo(segments []core.Segment, v *version) error {
 	for i := range segments {
 		id := segments[i].Data
-		info := born
-		if info == nil || info.ID != id {
-			var err error
-			if info, err = w.c.content(id); err != nil {
+		isBorn := v != nil && v.born == id
+		var info []byte
+		if isBorn {
+			info = v.data
+		} else {
+			row, err := w.c.row(selectData, int64(id))
+			if err != nil {
 				return err
 			}
-			if info == nil {
+			if row == nil {
 				return damaged("segment", errors.New("its content is not there"))
 			}
+			info = bytes(row[2])
 		}
 		n, err := w.c.exec(dropData, int64(id))
+		if err == nil && n == 0 {
+			_, err = w.c.exec(releaseData, int64(id), boolean(isBorn))
+		}
 		if err != nil {
 			return err
 		}
-		if n == 1 {
-			w.freed = append(w.freed, info.Extents...)
+		if n == 0 {
 			continue
 		}
-		isBorn := int64(0)
-		if info == born {
-			isBorn = 1
+		freed, err := core.DecodeData(info)
+		if err != nil {
+			return damaged("content", err)
 		}
-		if _, err := w.c.exec(releaseData, int64(id), isBorn); err != nil {
-			return err
-		}
+		w.freed = append(w.freed, freed.Extents...)
 	}
 	return nil
 }

@@ -208,6 +208,21 @@ func blob(s string) []byte {
 	return unsafe.Slice(unsafe.StringData(s), len(s))
 }
 
+func boolean(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// bornWith is the column data of objects and history.
+func bornWith(id core.DataID) driver.Value {
+	if id == 0 {
+		return nil
+	}
+	return int64(id)
+}
+
 // integer and bytes read a column; NULL is 0 and nil. The schema is STRICT, so a column has the type that it should have
 // unless the file is damaged.
 func integer(v driver.Value) int64 {

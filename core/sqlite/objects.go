@@ -35,7 +35,7 @@ func (w *writer) putObject(c *core.PutObject) (core.Version, error) {
 			return o.Version(), nil
 		}
 	}
-	cur, err := w.c.find(o.Bucket, o.Key, core.Current, false)
+	cur, err := w.c.find(o.Bucket, o.Key, core.Current, depthFor(&c.If))
 	if err != nil {
 		return 0, err
 	}
@@ -69,7 +69,7 @@ func isBorn(o *core.ObjectInfo) bool {
 func (w *writer) putNew(o *core.ObjectInfo) (done bool, err error) {
 	info := o.Segments[0].Info
 	bucket, key := int64(o.Bucket), blob(o.Key)
-	n, err := w.c.exec(insertObject, bucket, key, int64(o.Seq), int64(1), int64(info.ID))
+	n, err := w.c.exec(insertNew, bucket, key, int64(o.Seq), int64(info.ID))
 	if err != nil || n == 0 {
 		return false, err
 	}
@@ -106,6 +106,14 @@ func (w *writer) checkPut(c *core.PutObject, cur *version) error {
 	return nil
 }
 
+// depthFor says how much of the current version a precondition looks at.
+func depthFor(p *core.Precondition) depth {
+	if p.IsZero() {
+		return bare
+	}
+	return full
+}
+
 func infoOf(v *version) *core.ObjectInfo {
 	if v == nil {
 		return nil
@@ -116,21 +124,18 @@ func infoOf(v *version) *core.ObjectInfo {
 // putVersion makes o, whose content is held already, the newest version of its key, which is cur so far. The encoding of o
 // is in infoBuf.
 func (w *writer) putVersion(versioning core.Versioning, o *core.ObjectInfo, cur *version) error {
-	var data any
+	var born core.DataID
 	if isBorn(o) {
-		data = int64(o.Segments[0].Data)
+		born = o.Segments[0].Data
 	} else if _, err := w.c.exec(insertInfo, int64(o.Seq), w.infoBuf); err != nil {
 		return err
 	}
 	if err := w.makeRoom(versioning, o, cur); err != nil {
 		return err
 	}
-	bucket, key, isNull := int64(o.Bucket), blob(o.Key), int64(0)
-	if o.Null {
-		isNull = 1
-	}
+	bucket, key := int64(o.Bucket), blob(o.Key)
 	if !o.Marker {
-		_, err := w.c.exec(upsertObject, bucket, key, int64(o.Seq), isNull, data)
+		_, err := w.c.exec(upsertObject, bucket, key, int64(o.Seq), boolean(o.Null), bornWith(born))
 		return err
 	}
 	if cur != nil && !cur.old {
@@ -138,7 +143,7 @@ func (w *writer) putVersion(versioning core.Versioning, o *core.ObjectInfo, cur 
 			return err
 		}
 	}
-	_, err := w.c.exec(insertHistory, bucket, key, int64(o.Seq), isNull, data)
+	_, err := w.c.exec(insertHistory, bucket, key, int64(o.Seq), boolean(o.Null), bornWith(born))
 	return err
 }
 
@@ -150,7 +155,7 @@ func (w *writer) makeRoom(versioning core.Versioning, o *core.ObjectInfo, cur *v
 	}
 	replaced := cur
 	if o.Null && !cur.Null && versioning != core.VersioningOff {
-		null, err := w.c.load(selectNull, false, o.Bucket, o.Key, 0)
+		null, err := w.c.load(selectNull, bare, o.Bucket, o.Key, 0)
 		if err != nil {
 			return err
 		}
@@ -169,26 +174,18 @@ func (w *writer) makeRoom(versioning core.Versioning, o *core.ObjectInfo, cur *v
 
 // toHistory writes the row of a version that is in objects to history.
 func (w *writer) toHistory(v *version) error {
-	var data any
-	if v.data != nil {
-		data = int64(v.data.ID)
-	}
-	isNull := int64(0)
-	if v.Null {
-		isNull = 1
-	}
-	_, err := w.c.exec(insertHistory, int64(v.Bucket), blob(v.Key), int64(v.Seq), isNull, data)
+	_, err := w.c.exec(insertHistory, int64(v.Bucket), blob(v.Key), int64(v.Seq), boolean(v.Null), bornWith(v.born))
 	return err
 }
 
 // drop lets go of a version's content and of its row in history. A row in objects is the caller's.
 func (w *writer) drop(v *version) error {
-	if v.data == nil {
+	if v.born == 0 {
 		if _, err := w.c.exec(deleteInfo, int64(v.Seq)); err != nil {
 			return err
 		}
 	}
-	if err := w.letGo(v.Segments, v.data); err != nil {
+	if err := w.letGo(v.Segments, v); err != nil {
 		return err
 	}
 	if v.List != 0 {
@@ -211,7 +208,7 @@ func (w *writer) deleteObject(c *core.DeleteObject) (core.Version, bool, error) 
 	if !exists {
 		return 0, false, fail(core.NoSuchBucket, "by number")
 	}
-	cur, err := w.c.find(c.Bucket, c.Key, core.Current, false)
+	cur, err := w.c.find(c.Bucket, c.Key, core.Current, depthFor(&c.If))
 	if err != nil {
 		return 0, false, err
 	}
@@ -228,7 +225,7 @@ func (w *writer) deleteObject(c *core.DeleteObject) (core.Version, bool, error) 
 	}
 	v := cur
 	if c.Version != core.Current {
-		if v, err = w.c.find(c.Bucket, c.Key, c.Version, false); err != nil {
+		if v, err = w.c.find(c.Bucket, c.Key, c.Version, bare); err != nil {
 			return 0, false, err
 		}
 	}
@@ -251,7 +248,7 @@ func (w *writer) remove(versioning core.Versioning, v *version, wasCurrent bool)
 	if !wasCurrent || versioning == core.VersioningOff {
 		return nil
 	}
-	next, err := w.c.load(selectNewest, false, v.Bucket, v.Key, 0)
+	next, err := w.c.load(selectNewest, bare, v.Bucket, v.Key, 0)
 	if err != nil || next == nil || next.Marker {
 		return err
 	}
@@ -259,15 +256,7 @@ func (w *writer) remove(versioning core.Versioning, v *version, wasCurrent bool)
 	if _, err := w.c.exec(deleteHistory, bucket, key, int64(next.Seq)); err != nil {
 		return err
 	}
-	var data any
-	if next.data != nil {
-		data = int64(next.data.ID)
-	}
-	isNull := int64(0)
-	if next.Null {
-		isNull = 1
-	}
-	n, err := w.c.exec(insertObject, bucket, key, int64(next.Seq), isNull, data)
+	n, err := w.c.exec(insertObject, bucket, key, int64(next.Seq), boolean(next.Null), bornWith(next.born))
 	if err == nil && n == 0 {
 		err = damaged("objects", errors.New("the key has two current versions"))
 	}

@@ -13,12 +13,22 @@ import (
 // version is a version of a key as it is stored.
 type version struct {
 	core.ObjectInfo
-	data *core.DataInfo // the content it was born with, in whose row its info stands; nil: that stands in infos
-	old  bool           // its row is in history, not in objects
+	born core.DataID // the content it was born with, in whose row its info stands; 0: that stands in infos
+	data []byte      // with born: that content's DataInfo, encoded
+	old  bool        // its row is in history, not in objects
 }
 
-// load reads the version that st selects, nil where there is none. With resolve its segments get their Info.
-func (c *conn) load(st statement, resolve bool, bucket core.BucketID, key string, seq core.Version) (*version, error) {
+// depth says how much of a version is read.
+type depth int
+
+const (
+	bare     depth = iota // Seq, Null, Marker, List and Segments
+	full                  // everything but its segments' Info
+	resolved              // that, too
+)
+
+// load reads the version that st selects, nil where there is none.
+func (c *conn) load(st statement, d depth, bucket core.BucketID, key string, seq core.Version) (*version, error) {
 	var r cursor
 	var err error
 	if st == selectVersion {
@@ -33,22 +43,28 @@ func (c *conn) load(st statement, resolve bool, bucket core.BucketID, key string
 	if ok, err := r.next(); !ok {
 		return nil, err
 	}
-	v := &version{ObjectInfo: core.ObjectInfo{Bucket: bucket, Key: key}, old: st != selectObject}
-	v.Seq = core.Seq(integer(r.cols[0]))
-	info := bytes(r.cols[6])
-	if r.cols[2] != nil {
-		if v.data, err = decodeData(r.cols[3:6]); err != nil {
+	v := &version{
+		ObjectInfo: core.ObjectInfo{Bucket: bucket, Key: key, Seq: core.Seq(integer(r.cols[0]))},
+		born:       core.DataID(integer(r.cols[2])), data: bytes(r.cols[5]), old: st != selectObject,
+	}
+	v.Null = integer(r.cols[1]) != 0
+	if v.born != 0 && d == bare {
+		v.Segments = []core.Segment{{Data: v.born}}
+		return v, nil
+	}
+	if err := c.decodeObject(&v.ObjectInfo, v.born != 0, bytes(r.cols[6])); err != nil {
+		return nil, err
+	}
+	if d < resolved {
+		return v, nil
+	}
+	var known *core.DataInfo
+	if v.born != 0 {
+		if known, err = decodeData(r.cols[3:6]); err != nil {
 			return nil, err
 		}
 	}
-	if err := c.decodeObject(&v.ObjectInfo, v.data != nil, info); err != nil {
-		return nil, err
-	}
-	v.Null = integer(r.cols[1]) != 0
-	if resolve {
-		err = c.resolve(v.Segments, v.data)
-	}
-	return v, err
+	return v, c.resolve(v.Segments, known)
 }
 
 // decodeObject reads what stands in the info of a version: born with content, or in infos.
@@ -108,18 +124,18 @@ func (c *conn) resolve(segments []core.Segment, known *core.DataInfo) error {
 
 // find reads a version of a key, nil where there is none. The connection is in a transaction. The null version is found as
 // Null only, not by its sequence.
-func (c *conn) find(bucket core.BucketID, key string, v core.Version, resolve bool) (*version, error) {
-	found, err := c.load(selectObject, resolve, bucket, key, 0)
+func (c *conn) find(bucket core.BucketID, key string, v core.Version, d depth) (*version, error) {
+	found, err := c.load(selectObject, d, bucket, key, 0)
 	if err != nil || found != nil && isVersion(found, v) {
 		return found, err
 	}
 	switch v {
 	case core.Current:
-		return c.load(selectNewest, resolve, bucket, key, 0)
+		return c.load(selectNewest, d, bucket, key, 0)
 	case core.Null:
-		return c.load(selectNull, resolve, bucket, key, 0)
+		return c.load(selectNull, d, bucket, key, 0)
 	}
-	found, err = c.load(selectVersion, resolve, bucket, key, v)
+	found, err = c.load(selectVersion, d, bucket, key, v)
 	if found != nil && found.Null {
 		found = nil
 	}
@@ -139,7 +155,7 @@ func (m *Meta) Object(ctx context.Context, bucket core.BucketID, key string, v c
 		return nil, err
 	}
 	defer m.release(c)
-	found, err := c.load(selectObject, true, bucket, key, 0)
+	found, err := c.load(selectObject, resolved, bucket, key, 0)
 	if err == nil && found != nil && isVersion(found, v) {
 		found.Latest = true
 		return &found.ObjectInfo, nil
@@ -158,7 +174,11 @@ func (m *Meta) Object(ctx context.Context, bucket core.BucketID, key string, v c
 
 // readVersion finds a version and says whether it is the latest, or what is missing.
 func (c *conn) readVersion(bucket core.BucketID, key string, v core.Version) (*version, error) {
-	newest, err := c.find(bucket, key, core.Current, v == core.Current)
+	d := bare
+	if v == core.Current {
+		d = resolved
+	}
+	newest, err := c.find(bucket, key, core.Current, d)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +187,7 @@ func (c *conn) readVersion(bucket core.BucketID, key string, v core.Version) (*v
 	}
 	found := newest
 	if v != core.Current {
-		if found, err = c.find(bucket, key, v, true); err != nil {
+		if found, err = c.find(bucket, key, v, resolved); err != nil {
 			return nil, err
 		}
 		if found == nil {

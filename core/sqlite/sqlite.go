@@ -60,7 +60,7 @@ import (
 type Options struct {
 	Synchronous     string // NORMAL (default): for use with a replay of records; FULL: each Apply is durable by itself
 	Readers         int    // connections that read at the same time; 0: 4
-	CheckpointBytes int64  // the length of the log from which on it is copied into the database; 0: 16 MiB
+	CheckpointBytes int64  // the length of the log from which on it is copied into the database; 0: 24 MiB
 }
 
 // What connections may use for pages, and how long they wait.
@@ -72,7 +72,7 @@ const (
 	writerBusyMs    = 100  // the writer waits for readers of the old log when it begins the log anew
 	minSQLite       = 3_051_003
 	defaultReaders  = 4
-	defaultLogBytes = 16 << 20
+	defaultLogBytes = 24 << 20
 )
 
 var errClosed = errors.New("closed")
@@ -85,8 +85,10 @@ type Meta struct {
 	path    string
 	options Options
 
-	readers chan *conn    // idle reading connections; nil: not opened yet
-	done    chan struct{} // closed by Close
+	tokens chan struct{} // one for each reading connection that may be in use
+	done   chan struct{} // closed by Close
+	idleMu sync.Mutex    // guards idle
+	idle   []*conn       // reading connections, the one used last at the end: its cache is the warmest
 
 	mu     sync.Mutex // held by Apply and by whoever else uses w
 	w      *writer
@@ -124,10 +126,7 @@ func Open(path string, o Options) (*Meta, error) {
 	if text, number, _ := sqlite3.Version(); number < minSQLite {
 		return nil, core.E(op, core.Unsupported, fmt.Errorf("SQLite %s is older than 3.51.3, which may damage a WAL", text))
 	}
-	m := &Meta{path: path, options: o, readers: make(chan *conn, o.Readers), done: make(chan struct{})}
-	for range o.Readers {
-		m.readers <- nil
-	}
+	m := &Meta{path: path, options: o, tokens: make(chan struct{}, o.Readers), done: make(chan struct{})}
 	if err := m.open(); err != nil {
 		return nil, wrap(op, err)
 	}
@@ -168,24 +167,34 @@ func (m *Meta) acquire(ctx context.Context, op string) (*conn, error) {
 	default:
 	}
 	select {
-	case c = <-m.readers:
+	case m.tokens <- struct{}{}:
 	case <-m.done:
 		return nil, core.E(op, core.Unavailable, errClosed)
 	case <-ctx.Done():
 		return nil, core.E(op, core.Canceled, ctx.Err())
 	}
-	if c == nil {
-		var err error
-		c, err = connect(m.path, role{synchronous: m.options.Synchronous, cacheKiB: readerCacheKiB, readOnly: true, busyMillis: readerBusyMs})
-		if err != nil {
-			m.readers <- nil
-			return nil, wrap(op, err)
-		}
+	m.idleMu.Lock()
+	if n := len(m.idle); n > 0 {
+		c, m.idle = m.idle[n-1], m.idle[:n-1]
+	}
+	m.idleMu.Unlock()
+	if c != nil {
+		return c, nil
+	}
+	c, err := connect(m.path, role{synchronous: m.options.Synchronous, cacheKiB: readerCacheKiB, readOnly: true, busyMillis: readerBusyMs})
+	if err != nil {
+		<-m.tokens
+		return nil, wrap(op, err)
 	}
 	return c, nil
 }
 
-func (m *Meta) release(c *conn) { m.readers <- c }
+func (m *Meta) release(c *conn) {
+	m.idleMu.Lock()
+	m.idle = append(m.idle, c)
+	m.idleMu.Unlock()
+	<-m.tokens
+}
 
 // read runs fn with a reading connection.
 func (m *Meta) read(ctx context.Context, op string, fn func(c *conn) error) error {
@@ -222,12 +231,10 @@ func (m *Meta) Close() error {
 	m.check.stop()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	conns := []*conn{m.check.c}
 	for range m.options.Readers {
-		if c := <-m.readers; c != nil {
-			conns = append(conns, c)
-		}
+		m.tokens <- struct{}{}
 	}
+	conns := append(m.idle, m.check.c)
 	var errs []error
 	if m.sealed == nil {
 		l, err := m.w.c.checkpoint("TRUNCATE")

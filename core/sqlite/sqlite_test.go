@@ -24,3 +24,7 @@ func TestMeta(t *testing.T) {
 func TestMetaReopen(t *testing.T) {
 	coretest.MetaReopen(t, func(t *testing.T, dir string) core.Meta { return openAt(t, dir, Options{}) })
 }
+
+func TestMetaModel(t *testing.T) {
+	coretest.MetaModel(t, func(t *testing.T) core.Meta { return openAt(t, t.TempDir(), Options{}) })
+}

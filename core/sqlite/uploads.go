@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"fmt"
+	"math"
 
 	"orcas/core"
 )
@@ -87,7 +88,7 @@ func (w *writer) completeUpload(c *core.CompleteUpload) (core.Version, error) {
 	if err != nil {
 		return 0, err
 	}
-	cur, err := w.c.find(bucket, key, core.Current, false)
+	cur, err := w.c.find(bucket, key, core.Current, depthFor(&c.If))
 	if err != nil {
 		return 0, err
 	}
@@ -131,7 +132,7 @@ func (w *writer) matchParts(c *core.CompleteUpload) (unnamed []int, err error) {
 		if err != nil {
 			return nil, err
 		}
-		number := maxPart + 1
+		number := math.MaxInt
 		if ok {
 			number = int(integer(r.cols[0]))
 		}

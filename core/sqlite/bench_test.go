@@ -1,0 +1,199 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/core"
+	"orcas/internal/checksum"
+)
+
+// scale multiplies the sizes of the benchmarks: ORCAS_BENCH_SCALE=10 lists among a million keys.
+func scale(b *testing.B, n int) int {
+	if s := os.Getenv("ORCAS_BENCH_SCALE"); s != "" {
+		f, err := strconv.Atoi(s)
+		require.NoError(b, err)
+		return n * f
+	}
+	return n
+}
+
+// feeder makes the changes that a server makes of small objects.
+type feeder struct {
+	t      testing.TB
+	m      *Meta
+	bucket core.BucketID
+	seq    core.Seq
+	data   core.DataID
+}
+
+func feed(t testing.TB, m *Meta, v core.Versioning) *feeder {
+	s, err := m.State(context.Background())
+	require.NoError(t, err)
+	f := &feeder{t: t, m: m, seq: s.Seq, data: s.NextData}
+	f.bucket = core.BucketID(f.seq + 1)
+	f.apply(&core.PutBucket{Info: core.BucketInfo{Name: fmt.Sprint("bucket-", f.bucket), Versioning: v}})
+	return f
+}
+
+func (f *feeder) apply(changes ...core.Change) {
+	for _, c := range changes {
+		f.seq++
+		c.Place().Seq = f.seq
+	}
+	results, err := f.m.Apply(context.Background(), changes)
+	require.NoError(f.t, err)
+	for _, r := range results {
+		require.NoError(f.t, r.Err)
+	}
+}
+
+func benchKey(n int) string { return fmt.Sprintf("bench/object-%012d", n) }
+
+// put makes a PutObject as the server does for 4 KiB: an MD5, a CRC64NVME, a content type.
+func (f *feeder) put(key string) *core.PutObject {
+	f.data++
+	md5, crc := make([]byte, 16), make([]byte, 8)
+	info := &core.DataInfo{
+		ID: f.data, Size: 4096, ChunkSize: core.DefaultChunkSize,
+		Sums:    []core.Checksum{{Algorithm: checksum.MD5, Value: md5}, {Algorithm: checksum.CRC64NVME, Value: crc}},
+		Extents: []core.Extent{{Block: core.MakeBlockID(1<<62, 3, 17), Offset: int64(f.data) * 4176, Length: 4176}},
+	}
+	info.SHA256[0] = 1
+	return &core.PutObject{Object: core.ObjectInfo{
+		Bucket: f.bucket, Key: key, Modified: time.UnixMilli(1_800_000_000_000), Size: 4096, ETag: "0123456789abcdef0123456789abcdef",
+		Owner: "AKIAIOSFODNN7EXAMPLE", Attrs: []core.Attr{{Name: "Content-Type", Value: "application/octet-stream"}},
+		Sums:     []core.Checksum{{Algorithm: checksum.CRC64NVME, Value: crc}},
+		Segments: []core.Segment{{Data: f.data, Length: 4096, Info: info}},
+	}}
+}
+
+// fill puts the keys of numbers from..to, in an order that is not theirs.
+func (f *feeder) fill(from, to int) {
+	order := rand.New(rand.NewPCG(1, 2)).Perm(to - from)
+	var changes []core.Change
+	for i, n := range order {
+		changes = append(changes, f.put(benchKey(from+n)))
+		if len(changes) == 5000 || i == len(order)-1 {
+			f.apply(changes...)
+			changes = changes[:0]
+		}
+	}
+}
+
+func BenchmarkApply(b *testing.B) {
+	for _, batch := range []int{1, 30, 300} {
+		for _, kind := range []string{"new", "overwrite", "delete", "ordered"} {
+			b.Run(fmt.Sprintf("%s/%d", kind, batch), func(b *testing.B) { benchmarkApply(b, kind, batch) })
+		}
+	}
+}
+
+// benchmarkApply measures one change of a batch. New keys come in random order between those that are there.
+func benchmarkApply(b *testing.B, kind string, batch int) {
+	const space = 1 << 20
+	f := feed(b, openAt(b, b.TempDir(), Options{}), core.VersioningOff)
+	there := scale(b, 100_000)
+	if kind == "delete" {
+		there += b.N
+	}
+	random := rand.New(rand.NewPCG(3, 4))
+	if kind == "new" || kind == "ordered" {
+		var changes []core.Change
+		for n := range there {
+			changes = append(changes, f.put(benchKey(n*(space/there))))
+			if len(changes) == 5000 {
+				f.apply(changes...)
+				changes = changes[:0]
+			}
+		}
+	} else {
+		f.fill(0, there)
+	}
+	changes := make([]core.Change, 0, b.N)
+	order := random.Perm(max(there, b.N))
+	for i := range b.N {
+		switch kind {
+		case "new":
+			changes = append(changes, f.put(benchKey(random.IntN(space))+"-"+strconv.Itoa(i)))
+		case "ordered":
+			changes = append(changes, f.put(fmt.Sprintf("run/%012d", i)))
+		case "overwrite":
+			changes = append(changes, f.put(benchKey(random.IntN(there))))
+		case "delete":
+			changes = append(changes, &core.DeleteObject{Bucket: f.bucket, Key: benchKey(order[i])})
+		}
+	}
+	b.ReportAllocs()
+	start := cpuTime()
+	b.ResetTimer()
+	for i := 0; i < b.N; i += batch {
+		f.apply(changes[i:min(i+batch, b.N)]...)
+	}
+	b.StopTimer()
+	b.ReportMetric(float64(cpuTime()-start)/float64(b.N), "cpu-ns/op")
+}
+
+func BenchmarkObject(b *testing.B) {
+	f := feed(b, openAt(b, b.TempDir(), Options{}), core.VersioningOff)
+	n := scale(b, 100_000)
+	f.fill(0, n)
+	random := rand.New(rand.NewPCG(3, 4))
+	b.ReportAllocs()
+	start := cpuTime()
+	for b.Loop() {
+		o, err := f.m.Object(context.Background(), f.bucket, benchKey(random.IntN(n)), core.Current)
+		if err != nil || o.Segments[0].Info == nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(cpuTime()-start)/float64(b.N), "cpu-ns/op")
+}
+
+// BenchmarkList lists a page of 1000 out of many keys, one common prefix that hides nearly all of them, and a page behind as many
+// delete markers.
+func BenchmarkList(b *testing.B) {
+	n := scale(b, 100_000)
+	m := openAt(b, b.TempDir(), Options{})
+	plain, marked := feed(b, m, core.VersioningOff), feed(b, m, core.VersioningOff)
+	plain.seq, plain.data = marked.seq, marked.data
+	plain.fill(0, n)
+	plain.apply(plain.put("zoo"))
+	marked.seq, marked.data = plain.seq, plain.data
+	marked.apply(&core.PutBucket{Info: core.BucketInfo{ID: marked.bucket, Name: fmt.Sprint("bucket-", marked.bucket), Versioning: core.VersioningEnabled}})
+	for i := 0; i < n; {
+		var changes []core.Change
+		for ; len(changes) < 5000; i++ {
+			changes = append(changes, &core.DeleteObject{Bucket: marked.bucket, Key: benchKey(i)})
+		}
+		marked.apply(changes...)
+	}
+	for i := range 1000 {
+		marked.apply(marked.put(fmt.Sprintf("live/%d", i)))
+	}
+	random := rand.New(rand.NewPCG(3, 4))
+	run := func(name string, bucket core.BucketID, delimiter string, after func() string, want int) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			start := cpuTime()
+			for b.Loop() {
+				q := core.ListQuery{Bucket: bucket, Delimiter: delimiter, Limit: 1000, After: core.Cursor{Key: after()}}
+				page, err := m.List(context.Background(), q)
+				if err != nil || len(page.Objects)+len(page.Prefixes) != want {
+					b.Fatal(err, len(page.Objects))
+				}
+			}
+			b.ReportMetric(float64(cpuTime()-start)/float64(b.N), "cpu-ns/op")
+		})
+	}
+	run("1000", plain.bucket, "", func() string { return benchKey(random.IntN(n - 1000)) }, 1000)
+	run("delimiter", plain.bucket, "/", func() string { return "" }, 2)
+	run("markers", marked.bucket, "", func() string { return "" }, 1000)
+}
