@@ -95,7 +95,7 @@ func judge(t *testing.T, b *Bench, s Summary, downs int) {
 		return
 	}
 	require.Equal(t, downs, s.Downs)
-	require.GreaterOrEqual(t, s.Rate, float64(count(t, "ORCAS_FAULTS_RATE", 0)), "acknowledged operations a second")
+	require.GreaterOrEqual(t, s.Rate(), float64(count(t, "ORCAS_FAULTS_RATE", 0)), "acknowledged operations a second")
 }
 
 // TestKill kills the server with SIGKILL at random moments under load. Nothing that it acknowledged may be lost.

@@ -79,8 +79,8 @@ func (l *Load) Wait() []Violation {
 // Acked returns how many operations have been acknowledged.
 func (l *Load) Acked() int64 { return l.acked.Load() }
 
-// Rate returns the acknowledged operations a second, after Wait.
-func (l *Load) Rate() float64 { return float64(l.acked.Load()) / l.ended.Sub(l.begun).Seconds() }
+// Took returns how long the load lasted, after Wait.
+func (l *Load) Took() time.Duration { return l.ended.Sub(l.begun) }
 
 // violate notes what the load itself found wrong.
 func (l *Load) violate(kind, where, format string, args ...any) {

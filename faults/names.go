@@ -27,7 +27,7 @@ import (
 type Names struct {
 	lower, limbo string // directories of one file system
 	server       *fuse.Server
-	view         string // where it is mounted
+	handles      sync.WaitGroup // files and directories that are open
 
 	mu      sync.Mutex // held over every change of a name and every sync of a directory; guards the rest
 	changes []nameChange
@@ -45,7 +45,7 @@ type nameChange struct {
 
 // MountNames shows the directory lower at view. limbo is an empty directory beside lower.
 func MountNames(lower, limbo, view string) (*Names, error) {
-	n := &Names{lower: lower, limbo: limbo, view: view}
+	n := &Names{lower: lower, limbo: limbo}
 	var st unix.Stat_t
 	if err := unix.Stat(lower, &st); err != nil {
 		return nil, fmt.Errorf("%s: %w", lower, err)
@@ -62,8 +62,12 @@ func MountNames(lower, limbo, view string) (*Names, error) {
 	return n, nil
 }
 
-// Close unmounts it.
-func (n *Names) Close() error { return n.server.Unmount() }
+// Close unmounts it. Whoever used it has ended or is about to; Close waits until every file is closed below as well, which
+// happens a little later.
+func (n *Names) Close() error {
+	n.handles.Wait()
+	return n.server.Unmount()
+}
 
 // Freeze calls fn while no name changes and no directory is synced, and returns what does not last at that moment.
 func (n *Names) Freeze(fn func() error) ([]nameChange, error) {
@@ -171,14 +175,37 @@ func (d *nameNode) at(name string) string { return filepath.Join(d.Path(d.Root()
 
 // Create makes or opens a file.
 func (d *nameNode) Create(ctx context.Context, name string, flags, mode uint32, out *fuse.EntryOut) (node *fs.Inode, fh fs.FileHandle, fuseFlags uint32, errno syscall.Errno) {
-	if _, err := os.Lstat(filepath.Join(d.names.lower, d.at(name))); err == nil {
-		return d.LoopbackNode.Create(ctx, name, flags, mode, out)
-	}
-	errno = d.names.change(nameChange{made: d.at(name)}, "", func() syscall.Errno {
+	create := func() syscall.Errno {
 		node, fh, fuseFlags, errno = d.LoopbackNode.Create(ctx, name, flags, mode, out)
+		if errno == 0 {
+			d.names.handles.Add(1)
+		}
 		return errno
-	})
+	}
+	if _, err := os.Lstat(filepath.Join(d.names.lower, d.at(name))); err == nil {
+		errno = create()
+	} else {
+		errno = d.names.change(nameChange{made: d.at(name)}, "", create)
+	}
 	return node, fh, fuseFlags, errno
+}
+
+// Open opens a file.
+func (d *nameNode) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
+	fh, fuseFlags, errno := d.LoopbackNode.Open(ctx, flags)
+	if errno == 0 {
+		d.names.handles.Add(1)
+	}
+	return fh, fuseFlags, errno
+}
+
+// Release closes a file.
+func (d *nameNode) Release(ctx context.Context, fh fs.FileHandle) syscall.Errno {
+	defer d.names.handles.Done()
+	if r, ok := fh.(fs.FileReleaser); ok {
+		return r.Release(ctx)
+	}
+	return 0
 }
 
 // Mkdir makes a directory.
@@ -234,6 +261,7 @@ func (d *nameNode) OpendirHandle(ctx context.Context, flags uint32) (fs.FileHand
 	if !ok {
 		return nil, 0, syscall.ENOTSUP
 	}
+	d.names.handles.Add(1)
 	return &nameDir{stream, d}, fuseFlags, 0
 }
 
@@ -261,4 +289,10 @@ func (d *nameDir) Fsyncdir(ctx context.Context, flags uint32) syscall.Errno {
 		n.synced(filepath.Clean(d.node.at("")))
 	}
 	return errno
+}
+
+// Releasedir closes the directory.
+func (d *nameDir) Releasedir(ctx context.Context, flags uint32) {
+	defer d.node.names.handles.Done()
+	d.dirStream.Releasedir(ctx, flags)
 }

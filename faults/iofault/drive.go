@@ -1,0 +1,184 @@
+package iofault
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// Action is what happens at an operation.
+type Action string
+
+// The actions.
+const (
+	EIO    Action = "EIO"
+	ENOSPC Action = "ENOSPC"
+	KILL   Action = "KILL" // SIGKILL for the server, before the operation is done
+)
+
+// Op is an operation that reached the drive. Name is that of the system call, File the last element of the path.
+type Op struct{ Name, File string }
+
+// String gives both.
+func (o Op) String() string { return o.Name + " " + o.File }
+
+// needSpace are the operations that can find the drive full; some file systems find it out in a sync only.
+var needSpace = map[string]bool{
+	"create": true, "write": true, "fallocate": true, "truncate": true, "mkdir": true, "rename": true, "link": true,
+	"fsync": true, "fdatasync": true, "fsyncdir": true,
+}
+
+// Fault is what the drive is to do.
+type Fault struct {
+	Action  Action
+	At      int           // the operation at which it happens, from 1 on, of those that count
+	ForEver bool          // at every later one, too
+	Reads   bool          // operations that read count, instead of all others
+	Only    func(Op) bool // where set: only these count
+}
+
+// counts says whether an operation counts, read telling whether it is one that reads.
+func (f *Fault) counts(op Op, read bool) bool {
+	if read != f.Reads || f.Action == ENOSPC && !needSpace[op.Name] {
+		return false
+	}
+	return f.Only == nil || f.Only(op)
+}
+
+// Drive is a mounted file system that hands everything on to a directory, faults aside.
+type Drive struct {
+	fuse.RawFileSystem // the real one
+	dir                string
+	server             *fuse.Server
+
+	mu     sync.Mutex // guards the rest
+	names  map[uint64]string
+	fault  *Fault
+	seen   int    // operations that counted since the fault was set
+	struck int    // operations that met it
+	first  Op     // the first of these
+	dead   bool   // the server was killed: nothing that still comes from it is done
+	victim func() // kills the server
+}
+
+// Mount mounts the directory back at the directory dir; both exist.
+func Mount(back, dir string) (*Drive, error) {
+	root, err := fs.NewLoopbackRoot(back)
+	if err != nil {
+		return nil, err
+	}
+	var zero time.Duration // the kernel remembers neither names nor attributes
+	options := &fs.Options{EntryTimeout: &zero, AttrTimeout: &zero, NegativeTimeout: &zero}
+	options.MountOptions = fuse.MountOptions{
+		DirectMountStrict: true, FsName: back, Name: "iofault", MaxWrite: 1 << 20, DisableXAttrs: true, DisableReadDirPlus: true,
+		DisabledCapabilities: fuse.CAP_PASSTHROUGH, // with it, reads and writes would never come by here
+	}
+	d := &Drive{RawFileSystem: fs.NewNodeFS(root, options), dir: dir, names: map[uint64]string{}}
+	if d.server, err = fuse.NewServer(d, dir, &options.MountOptions); err != nil {
+		return nil, err
+	}
+	go d.server.Serve()
+	return d, d.server.WaitMount()
+}
+
+// Unmount ends the file system; nobody may use it any more.
+func (d *Drive) Unmount() error { return d.server.Unmount() }
+
+// Dir is where it is mounted.
+func (d *Drive) Dir() string { return d.dir }
+
+// Set sets the fault and counts from the beginning; kill is what kills the server, without waiting for its end.
+func (d *Drive) Set(f Fault, kill func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fault, d.victim = &f, kill
+	d.seen, d.struck, d.first, d.dead = 0, 0, Op{}, false
+}
+
+// Struck is what a fault has done until now.
+type Struck struct {
+	Seen  int // operations that counted
+	Times int // how many of them met it
+	First Op  // the first of these
+}
+
+// Struck returns what the fault has done until now.
+func (d *Drive) Struck() Struck {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return Struck{d.seen, d.struck, d.first}
+}
+
+// Lift takes the fault away.
+func (d *Drive) Lift() Struck {
+	s := d.Struck()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fault, d.dead = nil, false
+	return s
+}
+
+// meet counts an operation and says how it ends: OK means that it is to be done.
+func (d *Drive) meet(name string, read bool, node uint64, file string) fuse.Status {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.dead {
+		return fuse.EIO
+	}
+	f := d.fault
+	if f == nil {
+		return fuse.OK
+	}
+	if file == "" {
+		file = d.names[node]
+	}
+	op := Op{name, file}
+	if !f.counts(op, read) {
+		return fuse.OK
+	}
+	d.seen++
+	if d.seen < f.At || d.seen > f.At && !f.ForEver {
+		return fuse.OK
+	}
+	d.struck++
+	if d.struck == 1 {
+		d.first = op
+	}
+	switch f.Action {
+	case KILL:
+		d.dead = true
+		d.victim()
+		return fuse.EIO
+	case ENOSPC:
+		return fuse.Status(syscall.ENOSPC)
+	}
+	return fuse.EIO
+}
+
+// remember notes the name of a node, for Op.
+func (d *Drive) remember(status fuse.Status, out *fuse.EntryOut, name string) fuse.Status {
+	if status.Ok() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.names[out.NodeId] = name
+	}
+	return status
+}
+
+// isShared says whether a file is shared memory, which the kernel must cache since it is mapped.
+func isShared(file string) bool { return strings.HasSuffix(file, "-shm") }
+
+func (d *Drive) isShared(node uint64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return isShared(d.names[node])
+}
+
+// String implements fuse.RawFileSystem.
+func (d *Drive) String() string { return fmt.Sprintf("iofault on %s", filepath.Base(d.dir)) }

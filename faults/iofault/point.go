@@ -1,0 +1,219 @@
+package iofault
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// point is a script with a fault at one operation.
+type point struct {
+	bench  *Bench
+	drive  *Drive
+	script Script
+	fault  Fault
+
+	data         string // as the server sees it
+	run          *run
+	server       *process
+	struck       Struck
+	then         string
+	slowestStart time.Duration
+	wrong        []string
+}
+
+func (p *point) bad(format string, args ...any) {
+	p.wrong = append(p.wrong, fmt.Sprintf(format, args...))
+}
+
+// try runs the script, and holds the server to its word. An error means that the bench itself failed.
+func (p *point) try() error {
+	name := fmt.Sprintf("%s-%s-%d", p.script.Name, p.fault.Action, p.fault.At)
+	base := p.bench.bases[p.script.Base]
+	back := filepath.Join(p.bench.Dir, "back-"+strings.TrimPrefix(filepath.Base(p.drive.Dir()), "drive-"), name)
+	p.data = filepath.Join(p.drive.Dir(), name)
+	if base.dir != "" {
+		if err := os.CopyFS(back, os.DirFS(base.dir)); err != nil {
+			return err
+		}
+	}
+	p.run = newRun(base.model.clone(), pointIDs)
+	p.run.killed = p.fault.Action == KILL
+	p.withFault()
+	p.afterwards()
+	return os.RemoveAll(back)
+}
+
+// withFault runs the script with the fault, until the server has ended.
+func (p *point) withFault() {
+	if !p.begin() {
+		return
+	}
+	p.run.c = newClient(p.server.endpoint)
+	p.script.Steps(p.run)
+	p.wrong = append(p.wrong, p.run.wrong...)
+	p.struck = p.drive.Struck()
+	if p.fault.Action == KILL && p.struck.Times > 0 {
+		p.then = "killed"
+		<-p.server.exited
+		p.drive.Lift()
+		p.end(nil)
+		return
+	}
+	switch {
+	case p.script.Stop:
+		p.then = "stopped"
+		p.stop(true)
+		p.struck = p.drive.Lift()
+	case p.fault.At%3 == 0: // a stop on a drive that fails for ever
+		p.check(p.fault.ForEver, false)
+		p.then = p.probe(p.fault.ForEver)
+		p.stop(p.fault.ForEver || p.then != wentOn)
+		p.struck = p.drive.Lift()
+	default:
+		p.check(p.fault.ForEver, false)
+		p.drive.Lift()
+		p.check(false, false)
+		p.then = p.probe(false)
+		if p.fault.At%3 == 1 {
+			p.stop(p.then != wentOn)
+		} else {
+			p.server.kill()
+		}
+	}
+	p.end(nil)
+}
+
+// begin starts the server and sets the fault, before it or after it, as the script says. It says whether the server runs.
+func (p *point) begin() bool {
+	var err error
+	arm := func(kill func()) { p.drive.Set(p.fault, kill) }
+	if !p.script.FromStart {
+		if p.server, err = start(p.bench.Binary, p.data, nil); err != nil {
+			p.end(err)
+			return false
+		}
+		arm(func() { p.server.signal(syscall.SIGKILL) })
+		return true
+	}
+	if p.server, err = start(p.bench.Binary, p.data, arm); err == nil {
+		return true
+	}
+	p.struck = p.drive.Lift()
+	p.then = "did not start"
+	if p.run.killed {
+		p.then = "killed"
+	}
+	if p.struck.Times > 0 && errors.Is(err, errEnded) {
+		err = nil
+	}
+	p.end(err)
+	return false
+}
+
+// end notes what is wrong with the server that has ended: err, or that it panicked.
+func (p *point) end(err error) {
+	if err != nil {
+		p.bad("start: %v: %s", err, p.server.tail())
+	}
+	if text := p.server.panicked(); text != "" {
+		p.bad("panic: %s", text)
+	}
+}
+
+// stop stops the server. failing says that its status does not matter.
+func (p *point) stop(failing bool) {
+	if err := p.server.stop(); err != nil && (!failing || strings.HasPrefix(err.Error(), "hang")) {
+		p.bad("stop: %v: %s", err, p.server.tail())
+	}
+}
+
+// check reads everything. failing says that reads may fail.
+func (p *point) check(failing, settle bool) {
+	k := checker{c: newClient(p.server.endpoint), m: p.run.m, reads: !failing, settle: settle}
+	for _, what := range k.check() {
+		p.bad("%s", what)
+	}
+}
+
+// The ends of a probe.
+const (
+	wentOn  = "went on"
+	refused = "refused writes until a restart"
+	fails   = "failed writes while the drive did"
+)
+
+// probe writes an object and says what the server is like. failing says that the drive still fails.
+func (p *point) probe(failing bool) string {
+	p.run.over = false
+	before := p.run.failed
+	p.run.failed = map[string]int{}
+	ok := p.run.put("probe", 10)
+	text := ""
+	for k := range p.run.failed {
+		text = k
+	}
+	p.run.failed = before
+	switch {
+	case ok:
+		return wentOn
+	case strings.HasPrefix(text, "503 "):
+		return refused
+	case !failing:
+		p.bad("a write after the fault: %s: %s", text, p.server.tail())
+	}
+	return fails
+}
+
+// afterwards starts the server again, twice, without a fault, and checks all of it.
+func (p *point) afterwards() {
+	if p.fault.Action == KILL && p.fault.ForEver && p.struck.Times > 0 {
+		p.crashLoop()
+	}
+	for i := range 2 {
+		begun := time.Now()
+		var err error
+		if p.server, err = start(p.bench.Binary, p.data, nil); err != nil {
+			p.end(err)
+			return
+		}
+		p.slowestStart = max(p.slowestStart, time.Since(begun))
+		p.run.c = newClient(p.server.endpoint)
+		p.run.over, p.run.killed = false, false
+		if p.run.m.objects["probe"] == nil && len(p.run.m.objects) < 4 {
+			p.run.createBucket() // the start may have failed before there was one; that there is one is no error here
+			p.run.wrong = nil
+		}
+		p.check(false, true)
+		if i > 0 {
+			p.server.kill()
+			p.end(nil)
+			return
+		}
+		if then := p.probe(false); then != wentOn {
+			p.bad("a write after a restart: %s", then)
+		}
+		p.stop(false)
+		p.end(nil)
+	}
+}
+
+// crashLoop starts the server three times and kills it in its start, each time at another operation.
+func (p *point) crashLoop() {
+	for i := range 3 {
+		f := Fault{Action: KILL, At: 1 + (p.fault.At*7+i*5)%30}
+		var err error
+		if p.server, err = start(p.bench.Binary, p.data, func(kill func()) { p.drive.Set(f, kill) }); err == nil {
+			p.server.kill()
+		}
+		s := p.drive.Lift()
+		if s.Times > 0 && errors.Is(err, errEnded) {
+			err = nil
+		}
+		p.end(err)
+	}
+}

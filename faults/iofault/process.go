@@ -1,0 +1,172 @@
+package iofault
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Bounds of what a server may take. None is reached unless something hangs, but for readyMax, which is promised.
+const (
+	readyMax   = 5 * time.Second
+	startMax   = 20 * time.Second
+	stopMax    = 35 * time.Second
+	requestMax = 30 * time.Second
+)
+
+// Credentials of the servers.
+const (
+	accessKey = "iofault-key"
+	secretKey = "iofault-secret-key"
+)
+
+// process is a server that runs.
+type process struct {
+	cmd      *exec.Cmd
+	endpoint string
+	out      output
+	exited   chan struct{} // closed when it has ended and exit is set
+	exit     error
+}
+
+// output gathers what a process says.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+// String returns what was said until now.
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// errEnded is the error of a start that ended before it was ready.
+var errEnded = errors.New("ended before it was ready")
+
+// start starts a server in the directory data and waits until it is ready. armed, where set, is called right before, with what
+// kills it. With an error the process has ended; it is returned all the same, for what it said.
+func start(binary, data string, armed func(kill func())) (*process, error) {
+	p := &process{cmd: exec.Command(binary, "server", "--data", data, "--address", "127.0.0.1:0"), exited: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), "ORCAS_ROOT_ACCESS_KEY="+accessKey, "ORCAS_ROOT_SECRET_KEY="+secretKey)
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	running := make(chan struct{})
+	if armed != nil {
+		armed(func() {
+			<-running
+			p.signal(syscall.SIGKILL)
+		})
+	}
+	begun := time.Now()
+	if err := p.launch(running); err != nil {
+		close(p.exited)
+		return p, err
+	}
+	if err := p.await(begun); err != nil {
+		p.kill()
+		return p, err
+	}
+	if took := time.Since(begun); took > readyMax {
+		p.kill()
+		return p, fmt.Errorf("ready after %v only", took)
+	}
+	return p, nil
+}
+
+// launch starts the command from a thread that lives as long as it: its death would be the signal of Pdeathsig.
+func (p *process) launch(running chan struct{}) error {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		close(running)
+		started <- err
+		if err == nil {
+			p.exit = p.cmd.Wait()
+			close(p.exited)
+		}
+	}()
+	return <-started
+}
+
+var banner = regexp.MustCompile(`endpoint +(http://\S+)`)
+
+// await waits until the server is ready.
+func (p *process) await(begun time.Time) error {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: startMax}
+	for tick := time.NewTicker(2 * time.Millisecond); ; <-tick.C {
+		select {
+		case <-p.exited:
+			return errEnded
+		default:
+		}
+		if m := banner.FindStringSubmatch(p.out.String()); m != nil {
+			p.endpoint = m[1]
+			res, err := client.Get(p.endpoint + "/-/health/ready")
+			if err == nil {
+				res.Body.Close()
+				if res.StatusCode == http.StatusOK {
+					return nil
+				}
+			}
+		}
+		if time.Since(begun) > startMax {
+			return fmt.Errorf("neither ready nor at an end after %v", startMax)
+		}
+	}
+}
+
+func (p *process) signal(s os.Signal) { _ = p.cmd.Process.Signal(s) } // it may have ended already
+
+// kill ends the process and waits for it.
+func (p *process) kill() {
+	p.signal(syscall.SIGKILL)
+	<-p.exited
+}
+
+// stop asks the process to end, and waits. Its error says that it did not, or with which status it did.
+func (p *process) stop() error {
+	p.signal(syscall.SIGTERM)
+	select {
+	case <-p.exited:
+		return p.exit
+	case <-time.After(stopMax):
+		p.kill()
+		return fmt.Errorf("hang: still running %v after SIGTERM", stopMax)
+	}
+}
+
+// panicked returns what a process said that no process may say, or "".
+func (p *process) panicked() string {
+	said := p.out.String()
+	for _, sign := range []string{"panic: ", "fatal error: ", "SIGBUS", "SIGSEGV", "DATA RACE"} {
+		if i := strings.Index(said, sign); i >= 0 {
+			return said[i:min(len(said), i+2000)]
+		}
+	}
+	return ""
+}
+
+// tail returns the last lines that the process said.
+func (p *process) tail() string {
+	said := p.out.String()
+	return said[max(0, len(said)-1500):]
+}

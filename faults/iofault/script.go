@@ -1,0 +1,333 @@
+package iofault
+
+import (
+	"encoding/xml"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"orcas/faults"
+)
+
+// Script is a sequence of requests.
+type Script struct {
+	Name      string
+	Base      string // the data directory to begin with: see bases
+	FromStart bool   // the fault is there from the start of the server on, otherwise from the first request on
+	Steps     func(r *run)
+	Stop      bool // then the server is stopped, the fault still there
+}
+
+// Sizes of contents, in bytes.
+const (
+	smallSize = 4 << 10
+	largeSize = 6 << 20
+	partSize  = 5 << 20
+)
+
+// Scripts are the canonical ones.
+func Scripts() []Script {
+	return []Script{
+		{Name: "start", Base: "empty", FromStart: true, Steps: func(r *run) {
+			r.createBucket()
+			r.put("first", smallSize)
+			r.get("first")
+		}},
+		{Name: "start-after-crash", Base: "crashed", FromStart: true, Steps: func(r *run) {
+			r.get("small")
+			r.put("after", smallSize)
+			r.remove("small")
+		}},
+		{Name: "put", Base: "stocked", Steps: func(r *run) {
+			r.put("new", smallSize)
+			r.put("nothing", 0)
+			r.get("new")
+			r.put("new2", 100)
+		}},
+		{Name: "put-large", Base: "stocked", Steps: func(r *run) {
+			r.put("new-large", largeSize)
+			r.get("new-large")
+		}},
+		{Name: "overwrite", Base: "stocked", Steps: func(r *run) {
+			r.put("small", smallSize)
+			r.put("large", smallSize)
+			r.put("small2", largeSize)
+			r.put("small", 10)
+		}},
+		{Name: "delete", Base: "stocked", Steps: func(r *run) {
+			r.remove("small")
+			r.remove("large")
+			r.remove("missing")
+			r.remove("parts")
+			r.put("small", smallSize)
+			r.remove("small")
+		}},
+		{Name: "delete-objects", Base: "stocked", Steps: func(r *run) {
+			r.removeAll("small", "missing", "large", "small2")
+			r.put("small", smallSize)
+			r.removeAll("small", "parts")
+		}},
+		{Name: "multipart", Base: "stocked", Steps: func(r *run) {
+			r.multipart("joined", partSize, partSize)
+			r.multipart("small", smallSize)
+		}},
+		{Name: "multipart-abort", Base: "stocked", Steps: func(r *run) {
+			if id := r.begin("joined"); id != "" {
+				r.part(id, 1, partSize)
+				r.part(id, 1, smallSize)
+				r.abort(id)
+			}
+			for id := range r.m.clone().uploads {
+				r.abort(id)
+			}
+		}},
+		{Name: "copy", Base: "stocked", Steps: func(r *run) {
+			r.copy("small", "copy")
+			r.copy("large", "small2")
+			r.copy("parts", "copied-parts")
+			r.remove("small")
+			r.get("copy")
+		}},
+		{Name: "stop", Base: "stocked", Stop: true, Steps: func(r *run) {
+			r.put("last", smallSize)
+			r.remove("small")
+		}},
+	}
+}
+
+// stock fills an empty server, for the base of the scripts that do not begin with nothing.
+func stock(r *run) {
+	r.createBucket()
+	r.put("small", smallSize)
+	r.put("small2", 300)
+	r.put("empty", 0)
+	r.put("large", 1<<20)
+	r.put("gone", smallSize)
+	r.remove("gone")
+	r.multipart("parts", partSize, 1000)
+	r.part(r.begin("begun"), 1, 2000)
+}
+
+// run carries out the requests of a script, and keeps the model.
+type run struct {
+	c      *client
+	m      *model
+	killed bool // broken connections are all right
+	id     uint64
+	acked  int
+	failed map[string]int // by status and code
+	over   bool           // the server is gone
+	wrong  []string
+}
+
+func newRun(m *model, firstID uint64) *run {
+	return &run{m: m, id: firstID, failed: map[string]int{}}
+}
+
+func (r *run) bad(format string, args ...any) {
+	r.wrong = append(r.wrong, fmt.Sprintf(format, args...))
+}
+
+// send sends a request and says whether it was acknowledged.
+func (r *run) send(method, key, query string, header map[string]string, body []byte) (*answer, bool) {
+	if r.over {
+		return &answer{}, false
+	}
+	a := r.c.do(method, key, query, header, body)
+	text, bad := a.failure()
+	if text == "" {
+		r.acked++
+		return a, true
+	}
+	what := strings.TrimSuffix(fmt.Sprintf("%s %s?%s", method, key, query), "?")
+	if strings.HasPrefix(text, "broken") {
+		r.failed["broken"]++
+		r.over = r.killed
+		bad = !r.killed
+	} else {
+		r.failed[text]++
+	}
+	if bad {
+		r.bad("%s: %s", what, text)
+	}
+	return a, false
+}
+
+// value makes content that differs from all others.
+func (r *run) value(size int64) (*faults.Value, []byte) {
+	r.id++
+	return faults.NewValue(faults.Piece{ID: r.id, Size: size})
+}
+
+// tag holds the ETag of an answer against the value that was sent.
+func (r *run) tag(what string, got string, v *faults.Value) {
+	if etagOf(got) != v.ETag {
+		r.bad("%s: acknowledged with ETag %s instead of %s", what, got, v.ETag)
+	}
+}
+
+func (r *run) createBucket() { r.send(http.MethodPut, "", "", nil, nil) }
+
+func (r *run) put(key string, size int64) bool {
+	if r.over {
+		return false
+	}
+	v, body := r.value(size)
+	r.m.may(key, v)
+	a, ok := r.send(http.MethodPut, key, "", nil, body)
+	if ok {
+		r.m.is(key, v)
+		r.tag("PUT "+key, a.header.Get("ETag"), v)
+	}
+	return ok
+}
+
+// get reads a key; an answer must be right.
+func (r *run) get(key string) {
+	if r.over {
+		return
+	}
+	k := checker{c: r.c, m: r.m, found: map[string]*faults.Value{}}
+	k.object(key)
+	r.wrong = append(r.wrong, k.wrong...)
+}
+
+func (r *run) remove(key string) {
+	if r.over {
+		return
+	}
+	r.m.may(key, nil)
+	if _, ok := r.send(http.MethodDelete, key, "", nil, nil); ok {
+		r.m.is(key, nil)
+	}
+}
+
+func (r *run) removeAll(keys ...string) {
+	if r.over {
+		return
+	}
+	var body strings.Builder
+	body.WriteString("<Delete>")
+	for _, key := range keys {
+		r.m.may(key, nil)
+		fmt.Fprintf(&body, "<Object><Key>%s</Key></Object>", key)
+	}
+	body.WriteString("</Delete>")
+	a, ok := r.send(http.MethodPost, "", "delete", map[string]string{"Content-Type": "application/xml"}, []byte(body.String()))
+	if !ok {
+		return
+	}
+	var result struct {
+		Deleted []struct{ Key string }
+		Error   []struct{ Key, Code string }
+	}
+	if err := xml.Unmarshal(a.body, &result); err != nil || len(result.Deleted)+len(result.Error) != len(keys) {
+		r.bad("DeleteObjects: %v: %s", err, a.body)
+	}
+	for _, d := range result.Deleted {
+		r.m.is(d.Key, nil)
+	}
+	for _, e := range result.Error {
+		r.failed["in DeleteObjects "+e.Code]++
+	}
+}
+
+func (r *run) copy(from, to string) {
+	v := r.m.has(from)
+	if r.over || v == nil {
+		return
+	}
+	// A copy has the ETag of its content, but for one of a multipart object, which keeps that of the parts it shares or gets
+	// that of its content.
+	r.m.may(to, v)
+	a, ok := r.send(http.MethodPut, to, "", map[string]string{"X-Amz-Copy-Source": "/" + bucket + "/" + from}, nil)
+	if !ok {
+		return
+	}
+	var result struct{ ETag string }
+	if err := xml.Unmarshal(a.body, &result); err != nil {
+		r.bad("copy to %s: %v: %s", to, err, a.body)
+	}
+	r.m.is(to, v)
+	r.tag("copy to "+to, result.ETag, v)
+}
+
+// begin begins an upload and returns its id, "" where it failed.
+func (r *run) begin(key string) string {
+	if r.over {
+		return ""
+	}
+	r.m.hidden++
+	a, ok := r.send(http.MethodPost, key, "uploads", nil, nil)
+	var result struct{ UploadId string } //nolint // as S3 spells it
+	if !ok || xml.Unmarshal(a.body, &result) != nil {
+		return ""
+	}
+	r.m.hidden--
+	r.m.uploads[result.UploadId] = &upload{key: key, mayBeOpen: true, parts: map[int][]*faults.Value{}}
+	return result.UploadId
+}
+
+func (r *run) part(id string, n int, size int64) *faults.Value {
+	u := r.m.uploads[id]
+	if r.over || u == nil {
+		return nil
+	}
+	v, body := r.value(size)
+	if u.parts[n] == nil {
+		u.parts[n] = []*faults.Value{nil}
+	}
+	u.parts[n] = append(u.parts[n], v)
+	a, ok := r.send(http.MethodPut, u.key, fmt.Sprintf("partNumber=%d&uploadId=%s", n, id), nil, body)
+	if !ok {
+		return nil
+	}
+	u.parts[n] = []*faults.Value{v}
+	r.tag(fmt.Sprintf("part %d of %s", n, u.key), a.header.Get("ETag"), v)
+	return v
+}
+
+// multipart uploads an object in parts; it gives up where one fails.
+func (r *run) multipart(key string, sizes ...int64) {
+	id := r.begin(key)
+	if id == "" {
+		return
+	}
+	var parts []*faults.Value
+	var body strings.Builder
+	body.WriteString("<CompleteMultipartUpload>")
+	for i, size := range sizes {
+		v := r.part(id, i+1, size)
+		if v == nil {
+			return
+		}
+		parts = append(parts, v)
+		fmt.Fprintf(&body, "<Part><PartNumber>%d</PartNumber><ETag>%s</ETag></Part>", i+1, v.ETag)
+	}
+	body.WriteString("</CompleteMultipartUpload>")
+	u, v := r.m.uploads[id], faults.Join(parts...)
+	u.isEnd = true
+	r.m.may(key, v)
+	a, ok := r.send(http.MethodPost, key, "uploadId="+id, nil, []byte(body.String()))
+	if !ok {
+		return
+	}
+	var result struct{ ETag string }
+	if err := xml.Unmarshal(a.body, &result); err != nil {
+		r.bad("complete %s: %v: %s", key, err, a.body)
+	}
+	u.mayBeOpen = false
+	r.m.is(key, v)
+	r.tag("complete "+key, result.ETag, v)
+}
+
+func (r *run) abort(id string) {
+	if r.over {
+		return
+	}
+	u := r.m.uploads[id]
+	u.isEnd = true
+	if _, ok := r.send(http.MethodDelete, u.key, "uploadId="+id, nil, nil); ok {
+		u.mayBeOpen = false
+	}
+}
