@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"orcas/core"
+	"orcas/core/cached"
 	"orcas/core/disk"
 	"orcas/core/sqlite"
 )
@@ -28,5 +29,9 @@ func openDrivers(_ context.Context, dir string, log *slog.Logger) (core.Blocks, 
 	if err != nil {
 		return nil, nil, errors.Join(err, blocks.Close())
 	}
-	return blocks, meta, nil
+	through, err := cached.New(meta, cached.Options{})
+	if err != nil {
+		return nil, nil, errors.Join(err, meta.Close(), blocks.Close())
+	}
+	return blocks, through, nil
 }
