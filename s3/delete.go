@@ -156,7 +156,7 @@ func (q *request) sendDeleted(outcomes []deleteOutcome, results []vfs.DeleteResu
 
 // readBody reads a document and verifies all that was said of it.
 func (q *request) readBody() ([]byte, integrity, error) {
-	body, err := q.auth.Body(q.r)
+	body, err := q.open()
 	if err != nil {
 		return nil, integrity{}, err
 	}

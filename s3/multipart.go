@@ -408,7 +408,7 @@ func (q *request) locationOf() string {
 
 // readPlainBody reads a document whose x-amz-checksum-* headers speak of something else.
 func (q *request) readPlainBody() ([]byte, error) {
-	body, err := q.auth.Body(q.r)
+	body, err := q.open()
 	if err != nil {
 		return nil, err
 	}

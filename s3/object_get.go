@@ -3,6 +3,7 @@ package s3
 import (
 	"io"
 	"net/http"
+	"strings"
 
 	"orcas/core"
 	"orcas/vfs"
@@ -83,7 +84,7 @@ func (q *request) serve(info *core.ObjectInfo, object *vfs.Object) error {
 	if q.partsCount > 0 {
 		q.set("X-Amz-Mp-Parts-Count", itoa(int64(q.partsCount)))
 	}
-	if sums != nil && first(h, "X-Amz-Checksum-Mode") == "ENABLED" {
+	if sums != nil && strings.EqualFold(first(h, "X-Amz-Checksum-Mode"), "ENABLED") {
 		q.setSums(sums)
 	}
 	q.set("Content-Length", itoa(s.length))

@@ -20,7 +20,7 @@ type upload struct {
 
 // announced returns what the headers say of the content. Nothing is read yet.
 func (q *request) announced() (upload, error) {
-	body, err := q.auth.Body(q.r)
+	body, err := q.open()
 	if err != nil {
 		return upload{}, err
 	}

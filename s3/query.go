@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // query is the query of a request, decoded once.
@@ -29,6 +30,10 @@ func (q *query) parse(raw string) error {
 			return errInvalidURI
 		}
 		if value, err = unescape(value); err != nil {
+			return errInvalidURI
+		}
+		// What ends up in a header of the answer may be Latin-1; all else is echoed in XML.
+		if !utf8.ValidString(name) || !utf8.ValidString(value) && !strings.HasPrefix(name, "response-") {
 			return errInvalidURI
 		}
 		q.params = append(q.params, param{name, value})

@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"orcas/core"
 	"orcas/s3/sigv4"
@@ -59,8 +61,19 @@ func (q *request) begin() {
 	if q.r.Body != nil && q.r.Body != http.NoBody && q.body.rc == nil {
 		q.body = bodyReader{rc: q.r.Body, patience: q.s.bodyTimeout}
 		q.body.deadline, _ = q.w.(readDeadliner)
-		q.r.Body = &q.body
 	}
+}
+
+// open returns the content of the request, not yet read. net/http looks at the type of r.Body when the request ends (to know
+// whether the client still waits for a 100), so the counting reader takes its place for a moment only.
+func (q *request) open() (*sigv4.Body, error) {
+	if q.body.rc == nil {
+		return q.auth.Body(q.r)
+	}
+	q.r.Body = &q.body
+	body, err := q.auth.Body(q.r)
+	q.r.Body = q.body.rc
+	return body, err
 }
 
 // parse takes bucket, key and query from the URL.
@@ -189,6 +202,16 @@ func (q *request) fail(err error) {
 	}
 }
 
+// plainText replaces what XML has no way to say, since an error quotes what the client sent, and must be readable.
+func plainText(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff {
+			return utf8.RuneError
+		}
+		return r // nonsense comes as utf8.RuneError
+	}, s)
+}
+
 // errorDocument renders an error. Unlike other documents, errors have no namespace.
 func errorDocument(x *xmlWriter, e *apiError, q *request) *xmlWriter {
 	x.b = append(x.b[:0], xmlHeader...)
@@ -196,9 +219,9 @@ func errorDocument(x *xmlWriter, e *apiError, q *request) *xmlWriter {
 	x.text("Code", e.code)
 	x.text("Message", e.message)
 	for _, f := range e.fields {
-		x.text(f.Name, f.Value)
+		x.text(f.Name, plainText(f.Value))
 	}
-	x.text("Resource", q.r.URL.Path)
+	x.text("Resource", plainText(q.r.URL.Path))
 	x.text("RequestId", q.id)
 	x.text("HostId", q.s.hostID)
 	x.close("Error")
@@ -211,6 +234,10 @@ func errorDocument(x *xmlWriter, e *apiError, q *request) *xmlWriter {
 func (q *request) settleBody() func() {
 	b := &q.body
 	if b.rc == nil || b.ended || q.r.ProtoMajor != 1 {
+		return nil
+	}
+	if b.broken {
+		q.set("Connection", "close")
 		return nil
 	}
 	if b.deadline != nil {

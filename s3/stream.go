@@ -22,7 +22,8 @@ type bodyReader struct {
 	patience time.Duration // at most 0: for ever
 	renewed  time.Time
 	count    int64
-	ended    bool // an error or the end was seen
+	ended    bool // the end was seen
+	broken   bool // an error was seen: there is nothing more to read
 }
 
 // Read implements io.Reader.
@@ -37,12 +38,15 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 	}
 	n, err := b.rc.Read(p)
 	b.count += int64(n)
-	if err != nil {
+	switch {
+	case err == io.EOF:
 		b.ended = true
 		if b.deadline != nil && !b.renewed.IsZero() {
 			// net/http goes on reading, to notice a client that leaves: the deadline was for the body only.
 			_ = b.deadline.SetReadDeadline(time.Time{})
 		}
+	case err != nil:
+		b.broken = true
 	}
 	return n, err
 }

@@ -1,0 +1,257 @@
+package s3_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/s3"
+	"orcas/s3/sigv4"
+)
+
+func TestAnonymousAndForgedRequestsAreDenied(t *testing.T) {
+	w := newWorld(t)
+	w.bucket("bucket")
+	w.put("/bucket/key", "content")
+	paths := []string{
+		"/", "/bucket", "/bucket/key", "/bucket?list-type=2", "/bucket?acl", "/bucket?policy", "/bucket/key?uploads", "/nobody/knows", "/Bad_Name",
+		"//", "/bucket/../bucket/key",
+	}
+	for _, method := range []string{"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "PATCH"} {
+		for _, p := range paths {
+			a := w.send(w.request(method, p, nil))
+			require.Equal(t, 403, a.status, "%s %s: %s", method, p, a.body)
+		}
+	}
+	w.send(w.request("GET", "/bucket/key", nil)).is(403, "AccessDenied")
+
+	sign := func(s *sigv4.Signer, at time.Time) *answer {
+		r := w.request("PUT", "/bucket/key", []byte("forged"))
+		s.Sign(r, hash([]byte("forged")), at)
+		return w.send(r)
+	}
+	now := w.now()
+	sign(&sigv4.Signer{AccessKey: accessKey, SecretKey: "wrong", Region: "us-east-1"}, now).is(403, "SignatureDoesNotMatch")
+	sign(&sigv4.Signer{AccessKey: "AKIANOBODY", SecretKey: secretKey, Region: "us-east-1"}, now).is(403, "InvalidAccessKeyId")
+	sign(w.signer, now.Add(-16*time.Minute)).is(403, "RequestTimeTooSkewed")
+	sign(w.signer, now.Add(16*time.Minute)).is(403, "RequestTimeTooSkewed")
+	sign(&sigv4.Signer{AccessKey: accessKey, SecretKey: secretKey, Region: "mars-1"}, now).is(400, "AuthorizationHeaderMalformed")
+	require.Equal(t, "content", w.content("/bucket/key"))
+}
+
+func TestOtherAccountsAreDenied(t *testing.T) {
+	w := newWorld(t)
+	w.bucket("bucket")
+	w.put("/bucket/key", "content")
+	other := *w
+	other.signer = &sigv4.Signer{AccessKey: stranger, SecretKey: secretKey, Region: "us-east-1"}
+	for _, c := range []struct{ method, path string }{
+		{"GET", "/bucket/key"}, {"PUT", "/bucket/key"}, {"DELETE", "/bucket/key"}, {"GET", "/bucket"}, {"DELETE", "/bucket"}, {"GET", "/bucket?acl"},
+		{"POST", "/bucket/key?uploads"}, {"GET", "/bucket?uploads"}, {"GET", "/bucket?location"},
+	} {
+		other.do(c.method, c.path, nil).is(403, "AccessDenied")
+	}
+	other.do("PUT", "/bucket", nil).is(409, "BucketAlreadyExists")
+	other.bucket("other")
+	other.do("PUT", "/other/copy", nil, "X-Amz-Copy-Source", "/bucket/key").is(403, "AccessDenied")
+	require.NotContains(t, string(other.do("GET", "/", nil).body), "<Name>bucket</Name>")
+	require.Equal(t, "content", w.content("/bucket/key"))
+
+	w.do("GET", "/bucket/key", nil, "X-Amz-Expected-Bucket-Owner", account).is(200, "")
+	w.do("GET", "/bucket/key", nil, "X-Amz-Expected-Bucket-Owner", "999999999999").is(403, "AccessDenied")
+	w.do("PUT", "/bucket/key", []byte("x"), "X-Amz-Expected-Bucket-Owner", "999999999999").is(403, "AccessDenied")
+	w.do("PUT", "/bucket/copy", nil, "X-Amz-Copy-Source", "/bucket/key", "X-Amz-Source-Expected-Bucket-Owner", "9").is(403, "AccessDenied")
+}
+
+func TestWhatIsNotSupportedSaysSo(t *testing.T) {
+	w := newWorld(t)
+	w.bucket("bucket")
+	w.put("/bucket/key", "content")
+	for _, sub := range []string{
+		"tagging", "policy", "policyStatus", "cors", "lifecycle", "website", "encryption", "notification", "logging", "replication", "requestPayment",
+		"accelerate", "ownershipControls", "publicAccessBlock", "object-lock", "versions", "analytics&id=1", "inventory", "metrics",
+		"intelligent-tiering", "session", "legal-hold", "retention", "torrent", "restore", "select&select-type=2", "attributes", "renameObject", "append&position=7",
+		"quota", "metadataTable", "metadataConfiguration", "abac",
+	} {
+		for _, p := range []string{"/bucket", "/bucket/key"} {
+			for _, method := range []string{"GET", "PUT", "POST", "DELETE"} {
+				w.do(method, p+"?"+sub, []byte("body")).is(501, "NotImplemented")
+			}
+			require.Equal(t, 501, w.do("HEAD", p+"?"+sub, nil).status)
+		}
+	}
+	w.do("PUT", "/bucket?acl", nil).is(501, "NotImplemented")
+	w.do("PUT", "/bucket/key?acl", nil).is(501, "NotImplemented")
+	w.do("DELETE", "/bucket/key?acl", nil).is(501, "NotImplemented")
+	w.do("PUT", "/bucket?versioning", nil).is(501, "NotImplemented")
+	w.do("POST", "/bucket", []byte("form")).is(501, "NotImplemented")
+	w.do("POST", "/bucket/key", nil).is(405, "MethodNotAllowed")
+	w.do("PATCH", "/bucket/key", nil).is(405, "MethodNotAllowed")
+	w.do("GET", "/bucket?acl&policy", nil).is(400, "InvalidArgument")
+	w.do("PUT", "/bucket/key?versionId=null", nil).is(400, "InvalidArgument")
+	w.do("PUT", "/bucket/key?partNumber=1&uploadId=", []byte("x")).is(404, "NoSuchUpload")
+
+	for _, c := range [][3]string{
+		{"PUT", "X-Amz-Server-Side-Encryption", "AES256"},
+		{"PUT", "X-Amz-Server-Side-Encryption", "aws:kms"},
+		{"GET", "X-Amz-Server-Side-Encryption-Customer-Algorithm", "AES256"},
+		{"PUT", "X-Amz-Tagging", "a=b"},
+		{"PUT", "X-Amz-Object-Lock-Mode", "COMPLIANCE"},
+		{"PUT", "X-Amz-Object-Lock-Legal-Hold", "ON"},
+		{"PUT", "X-Amz-Grant-Read", "id=1"},
+		{"PUT", "X-Amz-Acl", "public-read"},
+		{"PUT", "X-Amz-Write-Offset-Bytes", "7"},
+		{"DELETE", "X-Amz-Mfa", "serial 123"},
+		{"DELETE", "X-Amz-Bypass-Governance-Retention", "true"},
+		{"DELETE", "X-Amz-If-Match-Size", "7"},
+		{"DELETE", "If-None-Match", "*"},
+		{"DELETE", "If-Unmodified-Since", time.Now().Format(http.TimeFormat)},
+		{"PUT", "If-Modified-Since", time.Now().Format(http.TimeFormat)},
+		{"PUT", "If-None-Match", `"etag"`},
+	} {
+		w.do(c[0], "/bucket/key", nil, c[1], c[2]).is(501, "NotImplemented")
+	}
+	w.do("POST", "/bucket/key?uploads", nil, "If-None-Match", "*").is(501, "NotImplemented")
+	w.do("GET", "/bucket", nil, "If-Match", `"etag"`).is(501, "NotImplemented")
+	w.do("PUT", "/bucket/key", nil, "X-Amz-Acl", "mine").is(400, "InvalidArgument")
+	require.Equal(t, "content", w.content("/bucket/key"))
+}
+
+func TestWhatClientsSendFromTheFirstDay(t *testing.T) {
+	w := newWorld(t)
+	w.do("PUT", "/bucket", nil, "X-Amz-Acl", "private", "X-Amz-Object-Ownership", "BucketOwnerEnforced", "X-Amz-Bucket-Object-Lock-Enabled", "false").is(200, "")
+	w.put("/bucket/key?x-id=PutObject", "content", "X-Amz-Acl", "bucket-owner-full-control", "X-Amz-Storage-Class", "GLACIER_IR",
+		"X-Amz-Request-Payer", "requester")
+	a := w.do("GET", "/bucket/key?x-id=GetObject&unknown=1", nil).is(200, "")
+	require.Equal(t, "GLACIER_IR", a.header.Get("X-Amz-Storage-Class"))
+	require.Empty(t, a.header.Get("X-Amz-Version-Id"))
+	w.do("PUT", "/bucket/key", nil, "X-Amz-Storage-Class", "BEST").is(400, "InvalidStorageClass")
+
+	var versioning struct{ Status string }
+	w.do("GET", "/bucket?versioning", nil).is(200, "").parse(&versioning)
+	require.Empty(t, versioning.Status)
+	location := w.do("GET", "/bucket?location", nil).is(200, "")
+	require.Contains(t, string(location.body), `<LocationConstraint xmlns="http://s3.amazonaws.com/doc/2006-03-01/"></LocationConstraint>`)
+	for _, p := range []string{"/bucket?acl", "/bucket/key?acl"} {
+		var acl struct {
+			Owner struct{ ID string }
+			List  []struct {
+				Grantee    struct{ ID string }
+				Permission string
+			} `xml:"AccessControlList>Grant"`
+		}
+		w.do("GET", p, nil).is(200, "").parse(&acl)
+		require.Equal(t, account, acl.Owner.ID)
+		require.Len(t, acl.List, 1)
+		require.Equal(t, "FULL_CONTROL", acl.List[0].Permission)
+	}
+	w.do("GET", "/bucket/none?acl", nil).is(404, "NoSuchKey")
+}
+
+func TestVirtualHostStyle(t *testing.T) {
+	w := newWorld(t)
+	host := []string{"Host", "my.bucket.S3.example.org:9000"}
+	w.do("PUT", "/", nil, host...).is(200, "")
+	w.do("PUT", "/dir//key", []byte("content"), host...).is(200, "")
+	require.Equal(t, "content", w.content("/my.bucket/dir//key"))
+	w.do("PUT", "/-/health/live", []byte("an object"), host...).is(200, "")
+	require.Equal(t, "an object", w.content("/my.bucket/-/health/live"))
+	require.Contains(t, string(w.do("GET", "/?list-type=2", nil, host...).is(200, "").body), "<Key>dir//key</Key>")
+	w.do("GET", "/", nil, "Host", "s3.example.org").is(200, "").parse(new(struct {
+		XMLName struct{} `xml:"ListAllMyBucketsResult"`
+	}))
+	w.do("DELETE", "/dir//key", nil, host...).is(204, "")
+	require.Equal(t, "(none)", w.content("/my.bucket/dir//key"))
+}
+
+func TestSystemPathsAreNoBuckets(t *testing.T) {
+	system := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { _, _ = rw.Write([]byte("fine: " + r.URL.Path)) })
+	w := newWorld(t, setup{options: func(o *s3.Options) { o.System = system }})
+	a := w.send(w.request("GET", "/-/health/live", nil))
+	require.Equal(t, "fine: /-/health/live", string(a.body))
+	w.do("GET", "/-", nil).is(400, "InvalidBucketName")
+}
+
+func TestTooManyRequestsAtOnce(t *testing.T) {
+	w := newWorld(t, setup{options: func(o *s3.Options) { o.MaxInFlight = 1 }})
+	w.bucket("bucket")
+	// One request that hangs in its body, and another one.
+	r := w.request("PUT", "/bucket/key", nil)
+	body, feed := newFeed()
+	r.Body, r.ContentLength = body, 4
+	w.signer.Sign(r, sigv4.UnsignedPayload, w.now())
+	done := make(chan *answer)
+	go func() { done <- w.send(r) }()
+	<-body.asked // the server has read the headers, and the client is asked for the body
+	var a *answer
+	for range 1000 { // until the server has the first request in its hands
+		if a = w.do("GET", "/bucket/other", nil); a.status != 404 {
+			break
+		}
+	}
+	a.is(503, "SlowDown")
+	require.Equal(t, "1", a.header.Get("Retry-After"))
+	feed <- []byte("body")
+	close(feed)
+	(<-done).is(200, "")
+	require.Equal(t, "body", w.content("/bucket/key"))
+}
+
+func TestPanicsBecomeAnswers(t *testing.T) {
+	var log bytes.Buffer
+	w := newWorld(t, setup{options: func(o *s3.Options) {
+		lookup := o.Lookup
+		o.Lookup = func(key string) (s3.Credential, bool) {
+			if key == "AKIAPANIC" {
+				panic("out of order")
+			}
+			return lookup(key)
+		}
+		o.Logger = slog.New(slog.NewJSONHandler(&log, nil))
+	}})
+	r := w.request("GET", "/bucket/key", nil)
+	(&sigv4.Signer{AccessKey: "AKIAPANIC", SecretKey: "x", Region: "us-east-1"}).Sign(r, hash(nil), w.now())
+	a := w.send(r).is(500, "InternalError")
+	require.NotContains(t, string(a.body), "out of order")
+	require.Equal(t, 1, strings.Count(log.String(), "out of order"))
+	require.Contains(t, log.String(), a.header.Get("X-Amz-Request-Id"))
+	w.bucket("bucket")
+}
+
+func TestAccessLog(t *testing.T) {
+	var log bytes.Buffer
+	w := newWorld(t, setup{options: func(o *s3.Options) {
+		o.Logger = slog.New(slog.NewJSONHandler(&log, nil))
+		n := byte('0')
+		o.RequestID = func() string { n++; return "ID" + string(n) }
+	}})
+	w.bucket("bucket")
+	w.put("/bucket/a%0Ab", "content")
+	presigned := w.request("GET", "/bucket/a%0Ab", nil)
+	w.signer.Presign(presigned, time.Minute, w.now())
+	require.Equal(t, "content", string(w.send(presigned).is(200, "").body))
+	w.do("GET", "/bucket/none", nil).is(404, "NoSuchKey")
+	var lines []map[string]any
+	for d := json.NewDecoder(&log); d.More(); {
+		var line map[string]any
+		require.NoError(t, d.Decode(&line))
+		lines = append(lines, line)
+	}
+	require.Len(t, lines, 4)
+	put, get, missing := lines[1], lines[2], lines[3]
+	require.Equal(t, "PutObject", put["operation"])
+	require.Equal(t, "a\nb", put["key"])
+	require.EqualValues(t, 7, put["in"])
+	require.EqualValues(t, 7, get["out"])
+	require.Equal(t, accessKey, get["access_key"])
+	require.Equal(t, "NoSuchKey", missing["code"])
+	require.EqualValues(t, 404, missing["status"])
+	require.Equal(t, "ID4", missing["id"])
+	require.NotContains(t, log.String(), "Signature")
+}

@@ -1,0 +1,304 @@
+package s3_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/xml"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"orcas/batch"
+	"orcas/core"
+	"orcas/core/mem"
+	"orcas/s3"
+	"orcas/s3/sigv4"
+	"orcas/vfs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	accessKey = "AKIAEXAMPLE"
+	secretKey = "a secret of the tests"
+	account   = "111122223333"
+	stranger  = "AKIASTRANGER" // of another account
+)
+
+// world is a server on the drivers in memory, behind a real socket, and somebody who signs requests to it.
+type world struct {
+	t      *testing.T
+	url    string
+	client *http.Client
+	fs     *vfs.FS
+	blocks *roomyBlocks
+	signer *sigv4.Signer
+	now    func() time.Time
+	late   *atomic.Int64 // how far the store's clock is ahead
+}
+
+// setFree says how much room there is, and lets the time pass for which the store believes what it knows.
+func (w *world) setFree(n int64) {
+	w.blocks.free.Store(n)
+	w.late.Add(int64(time.Hour))
+}
+
+// roomyBlocks say how much room they have, and can be spoilt.
+type roomyBlocks struct {
+	*mem.Blocks
+	free atomic.Int64
+	bad  sync.Map // of places, whose bytes read wrong
+}
+
+type place struct {
+	block core.BlockID
+	at    int64
+}
+
+// Open returns readers that read spoilt bytes.
+func (b *roomyBlocks) Open(ctx context.Context, e core.Extent) (core.BlockReader, error) {
+	r, err := b.Blocks.Open(ctx, e)
+	return &spoiler{r, b, e}, err
+}
+
+type spoiler struct {
+	core.BlockReader
+	blocks *roomyBlocks
+	extent core.Extent
+}
+
+func (r *spoiler) ReadAt(p []byte, off int64) (int, error) {
+	n, err := r.BlockReader.ReadAt(p, off)
+	r.blocks.bad.Range(func(k, _ any) bool {
+		if i := k.(place).at - r.extent.Offset - off; k.(place).block == r.extent.Block && i >= 0 && i < int64(n) {
+			p[i] ^= 1
+		}
+		return true
+	})
+	return n, err
+}
+
+func (b *roomyBlocks) Space(context.Context) (free, total int64, err error) {
+	return b.free.Load(), 1 << 40, nil
+}
+
+type setup struct {
+	options func(*s3.Options)
+	start   func(*httptest.Server)
+}
+
+func newWorld(t *testing.T, setups ...setup) *world {
+	t.Helper()
+	w := &world{t: t, now: time.Now, late: new(atomic.Int64), blocks: &roomyBlocks{Blocks: mem.NewBlocks()}}
+	w.blocks.free.Store(1 << 39)
+	meta := mem.NewMeta()
+	writer, err := batch.Open(t.Context(), batch.Options{Meta: meta, Blocks: w.blocks})
+	require.NoError(t, err)
+	t.Cleanup(func() { writer.Close() })
+	w.fs, err = vfs.New(vfs.Options{
+		Meta: meta, Blocks: w.blocks, Writer: writer, Reserve: func(int64) int64 { return 1 << 20 },
+		Now: func() time.Time { return time.Now().Add(time.Duration(w.late.Load())) },
+	})
+	require.NoError(t, err)
+	o := s3.Options{
+		FS: w.fs, Region: "us-east-1", Domains: []string{"s3.example.org"}, Logger: slog.New(slog.DiscardHandler),
+		Lookup: func(key string) (s3.Credential, bool) {
+			switch key {
+			case accessKey:
+				return s3.Credential{SecretKey: secretKey, Account: account}, true
+			case stranger:
+				return s3.Credential{SecretKey: secretKey, Account: "444455556666"}, true
+			}
+			return s3.Credential{}, false
+		},
+	}
+	for _, s := range setups {
+		if s.options != nil {
+			s.options(&o)
+		}
+	}
+	handler, err := s3.New(o)
+	require.NoError(t, err)
+	server := httptest.NewUnstartedServer(handler)
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	started := false
+	for _, s := range setups {
+		if s.start != nil {
+			s.start(server)
+			started = true
+		}
+	}
+	if !started {
+		server.Start()
+	}
+	t.Cleanup(server.Close)
+	w.url, w.client = server.URL, server.Client()
+	w.client.Transport.(*http.Transport).DisableCompression = true
+	w.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	w.signer = &sigv4.Signer{AccessKey: accessKey, SecretKey: secretKey, Region: "us-east-1"}
+	return w
+}
+
+func overTLS(s *httptest.Server)   { s.StartTLS() }
+func overHTTP2(s *httptest.Server) { s.EnableHTTP2 = true; s.StartTLS() }
+
+// answer is what came back.
+type answer struct {
+	t      *testing.T
+	status int
+	header http.Header
+	body   []byte
+}
+
+// code returns the code of an error.
+func (a *answer) code() string {
+	var e struct {
+		XMLName   xml.Name `xml:"Error"`
+		Code      string
+		Message   string
+		Resource  string
+		RequestID string `xml:"RequestId"`
+	}
+	if xml.Unmarshal(a.body, &e) != nil {
+		return ""
+	}
+	require.NotEmpty(a.t, e.Message)
+	require.NotEmpty(a.t, e.Resource)
+	require.Equal(a.t, a.header.Get("X-Amz-Request-Id"), e.RequestID)
+	return e.Code
+}
+
+// is demands a status and, for errors, a code.
+func (a *answer) is(status int, code string) *answer {
+	a.t.Helper()
+	require.Equal(a.t, status, a.status, "%s", a.body)
+	require.NotEmpty(a.t, a.header.Get("X-Amz-Request-Id"))
+	if code != "" {
+		require.Equal(a.t, code, a.code(), "%s", a.body)
+	}
+	return a
+}
+
+func (a *answer) etag() string { return strings.Trim(a.header.Get("ETag"), `"`) }
+
+// parse decodes the document.
+func (a *answer) parse(into any) {
+	a.t.Helper()
+	require.Equal(a.t, "application/xml", a.header.Get("Content-Type"))
+	require.NoError(a.t, xml.Unmarshal(a.body, into), "%s", a.body)
+}
+
+// request makes a request, not signed yet. headers are names and values in turns.
+func (w *world) request(method, path string, body []byte, headers ...string) *http.Request {
+	w.t.Helper()
+	r, err := http.NewRequest(method, w.url+path, bytes.NewReader(body))
+	require.NoError(w.t, err)
+	for i := 0; i < len(headers); i += 2 {
+		if strings.EqualFold(headers[i], "Host") {
+			r.Host = headers[i+1]
+			continue
+		}
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	return r
+}
+
+func hash(body []byte) string {
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:])
+}
+
+func md5Of(body []byte) string {
+	sum := md5.Sum(body)
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+func hexMD5(body []byte) string {
+	sum := md5.Sum(body)
+	return hex.EncodeToString(sum[:])
+}
+
+// send sends a request as it is.
+func (w *world) send(r *http.Request) *answer {
+	w.t.Helper()
+	res, err := w.client.Do(r)
+	require.NoError(w.t, err)
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	require.NoError(w.t, err)
+	return &answer{w.t, res.StatusCode, res.Header, body}
+}
+
+// do signs and sends a request.
+func (w *world) do(method, path string, body []byte, headers ...string) *answer {
+	w.t.Helper()
+	r := w.request(method, path, body, headers...)
+	w.signer.Sign(r, hash(body), w.now())
+	return w.send(r)
+}
+
+// bucket makes a bucket.
+func (w *world) bucket(name string) {
+	w.t.Helper()
+	w.do("PUT", "/"+name, nil).is(200, "")
+}
+
+// put writes an object and returns its ETag.
+func (w *world) put(path, body string, headers ...string) string {
+	w.t.Helper()
+	return w.do("PUT", path, []byte(body), headers...).is(200, "").etag()
+}
+
+// content returns what an object holds, and "(none)" where there is none.
+func (w *world) content(path string) string {
+	w.t.Helper()
+	a := w.do("GET", path, nil)
+	if a.status == 404 {
+		return "(none)"
+	}
+	return string(a.is(200, "").body)
+}
+
+// random returns n bytes that are the same for the same seed.
+func random(seed byte, n int) []byte {
+	b := make([]byte, n)
+	r := rand.NewChaCha8([32]byte{seed})
+	_, _ = r.Read(b)
+	return b
+}
+
+// path returns the path of a key, escaped as a client does it.
+func path(bucket, key string) string {
+	var b strings.Builder
+	b.WriteString("/" + bucket + "/")
+	for i := 0; i < len(key); i++ {
+		if key[i] == '/' {
+			b.WriteByte('/')
+			continue
+		}
+		b.WriteString(strings.ReplaceAll(url.QueryEscape(key[i:i+1]), "+", "%20"))
+	}
+	return b.String()
+}
+
+var _ core.Spacer = (*roomyBlocks)(nil)
+
+func base64SHA256(body []byte) string {
+	sum := sha256.Sum256(body)
+	return base64.StdEncoding.EncodeToString(sum[:])
+}

@@ -1,0 +1,232 @@
+package s3_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/core"
+	"orcas/s3"
+	"orcas/s3/sigv4"
+)
+
+// feedBody is a body that gives what it is fed, and says when it is first asked.
+type feedBody struct {
+	feed  chan []byte
+	asked chan struct{}
+	once  sync.Once
+	rest  []byte
+}
+
+func newFeed() (*feedBody, chan<- []byte) {
+	b := &feedBody{feed: make(chan []byte), asked: make(chan struct{})}
+	return b, b.feed
+}
+
+func (b *feedBody) Read(p []byte) (int, error) {
+	b.once.Do(func() { close(b.asked) })
+	if len(b.rest) == 0 {
+		var ok bool
+		if b.rest, ok = <-b.feed; !ok {
+			return 0, io.EOF
+		}
+	}
+	n := copy(p, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
+}
+
+func (b *feedBody) Close() error { return nil }
+
+// raw sends the head of a signed request over a connection of its own, with a Content-Length of its own.
+func (w *world) raw(method, path string, length int, payload string, headers ...string) net.Conn {
+	w.t.Helper()
+	r := w.request(method, path, nil, headers...)
+	r.ContentLength = int64(length)
+	w.signer.Sign(r, payload, w.now())
+	conn, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { conn.Close() })
+	_, err = fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n", method, path, r.Host, length)
+	require.NoError(w.t, err)
+	require.NoError(w.t, r.Header.Write(conn))
+	_, err = io.WriteString(conn, "\r\n")
+	require.NoError(w.t, err)
+	return conn
+}
+
+// reply reads one answer.
+func (w *world) reply(conn net.Conn) (*answer, *http.Response) {
+	w.t.Helper()
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(w.t, err)
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	require.NoError(w.t, err)
+	return &answer{w.t, res.StatusCode, res.Header, body}, res
+}
+
+func TestCutOffBodyLeavesTheKeyAsItWas(t *testing.T) {
+	w := newWorld(t)
+	w.bucket("bucket")
+	w.put("/bucket/key", "before")
+	var upload struct {
+		UploadID string `xml:"UploadId"`
+	}
+	w.do("POST", "/bucket/key?uploads", nil).is(200, "").parse(&upload)
+	for _, size := range []int{10, 4096, 300_000, 9 << 20} {
+		body := random(1, size)
+		for _, sent := range []int{0, 1, size / 2, size - 1} {
+			for _, p := range []string{"/bucket/key", "/bucket/new", "/bucket/key?partNumber=1&uploadId=" + upload.UploadID} {
+				conn := w.raw("PUT", p, size, hash(body))
+				_, err := conn.Write(body[:sent])
+				require.NoError(t, err)
+				require.NoError(t, conn.(*net.TCPConn).CloseWrite())
+				a, _ := w.reply(conn)
+				a.is(400, "IncompleteBody")
+			}
+		}
+	}
+	require.Equal(t, "before", w.content("/bucket/key"))
+	require.Equal(t, "(none)", w.content("/bucket/new"))
+	require.NotContains(t, string(w.do("GET", "/bucket/key?uploadId="+upload.UploadID, nil).is(200, "").body), "<Part>")
+}
+
+func TestExpectContinue(t *testing.T) {
+	w := newWorld(t)
+	w.bucket("bucket")
+	etag := w.put("/bucket/key", "before")
+	body := "after"
+	expect := []string{"Expect", "100-continue"}
+
+	// An error that the headers show is sent instead of the 100.
+	for _, c := range []struct {
+		status int
+		code   string
+		path   string
+		length int
+		header []string
+	}{
+		{404, "NoSuchBucket", "/nowhere/key", 5, nil},
+		{412, "PreconditionFailed", "/bucket/key", 5, []string{"If-None-Match", "*"}},
+		{412, "PreconditionFailed", "/bucket/key", 5, []string{"If-Match", `"other"`}},
+		{404, "NoSuchKey", "/bucket/none", 5, []string{"If-Match", `"other"`}},
+		{400, "EntityTooLarge", "/bucket/key", 5<<30 + 1, nil},
+		{400, "KeyTooLongError", "/bucket/" + strings.Repeat("k", 1025), 5, nil},
+		{404, "NoSuchUpload", "/bucket/key?partNumber=1&uploadId=00000000000fffff", 5, nil},
+		{400, "InvalidDigest", "/bucket/key", 5, []string{"Content-Md5", "nonsense"}},
+	} {
+		conn := w.raw("PUT", c.path, c.length, sigv4.UnsignedPayload, append(expect, c.header...)...)
+		a, res := w.reply(conn)
+		a.is(c.status, c.code)
+		require.True(t, res.Close, "the connection must not be used again: %s", c.code)
+	}
+	w.setFree(0)
+	conn := w.raw("PUT", "/bucket/key", 5, sigv4.UnsignedPayload, expect...)
+	a, _ := w.reply(conn)
+	a.is(507, "InsufficientStorage")
+	w.setFree(1 << 39)
+
+	// Else the client is told to go on.
+	conn = w.raw("PUT", "/bucket/key", len(body), hash([]byte(body)), append(expect, "If-Match", `"`+etag+`"`)...)
+	reader := bufio.NewReader(conn)
+	line, err := reader.ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "HTTP/1.1 100 Continue\r\n", line)
+	_, err = reader.ReadString('\n')
+	require.NoError(t, err)
+	_, err = io.WriteString(conn, body)
+	require.NoError(t, err)
+	res, err := http.ReadResponse(reader, nil)
+	require.NoError(t, err)
+	res.Body.Close()
+	require.Equal(t, 200, res.StatusCode)
+	require.Equal(t, body, w.content("/bucket/key"))
+}
+
+func TestFullDisk(t *testing.T) {
+	w := newWorld(t)
+	w.bucket("bucket")
+	w.put("/bucket/key", "before")
+	var upload struct {
+		UploadID string `xml:"UploadId"`
+	}
+	w.do("POST", "/bucket/key?uploads", nil).is(200, "").parse(&upload)
+	w.setFree(1)
+	for _, size := range []int{4, 300_000, 20 << 20} { // sent in full before the answer is read
+		body := random(1, size)
+		for _, p := range []string{"/bucket/key", "/bucket/key?partNumber=1&uploadId=" + upload.UploadID} {
+			conn := w.raw("PUT", p, size, hash(body))
+			_, err := conn.Write(body)
+			require.NoError(t, err)
+			a, _ := w.reply(conn)
+			a.is(507, "InsufficientStorage")
+		}
+	}
+	require.Equal(t, "before", w.content("/bucket/key"))
+	w.do("DELETE", "/bucket/key", nil).is(204, "")
+	require.Equal(t, "(none)", w.content("/bucket/key"))
+	w.setFree(1 << 39)
+	w.put("/bucket/key", "after")
+}
+
+func TestClientThatStopsSending(t *testing.T) {
+	w := newWorld(t, setup{options: func(o *s3.Options) { o.BodyTimeout = 10 * time.Millisecond }})
+	w.bucket("bucket")
+	conn := w.raw("PUT", "/bucket/key", 5, sigv4.UnsignedPayload)
+	_, err := io.WriteString(conn, "hal")
+	require.NoError(t, err)
+	a, _ := w.reply(conn)
+	a.is(400, "RequestTimeout")
+	require.Equal(t, "(none)", w.content("/bucket/key"))
+}
+
+func TestBodyOfUnknownLength(t *testing.T) {
+	w := newWorld(t)
+	w.bucket("bucket")
+	r := w.request("PUT", "/bucket/key", nil)
+	r.Body, r.ContentLength = io.NopCloser(strings.NewReader("content")), -1
+	w.signer.Sign(r, sigv4.UnsignedPayload, w.now())
+	w.send(r).is(411, "MissingContentLength")
+	require.Equal(t, "(none)", w.content("/bucket/key"))
+}
+
+// TestDamageIsNeverSent spoils stored bytes: in the first frame that is an error, later the connection is cut.
+func TestDamageIsNeverSent(t *testing.T) {
+	w := newWorld(t)
+	w.bucket("bucket")
+	body := random(1, 1<<20)
+	w.do("PUT", "/bucket/key", body).is(200, "")
+	bucket, err := w.fs.Bucket(t.Context(), "bucket")
+	require.NoError(t, err)
+	o, err := w.fs.Stat(t.Context(), bucket, "key", core.Current)
+	require.NoError(t, err)
+	e := o.Segments[0].Info.Extents[0]
+
+	w.blocks.bad.Store(place{e.Block, e.Offset + e.Length - 100}, true)
+	r := w.request("GET", "/bucket/key", nil)
+	w.signer.Sign(r, hash(nil), w.now())
+	res, err := w.client.Do(r)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	got, err := io.ReadAll(res.Body)
+	require.Error(t, err)
+	require.True(t, errors.Is(err, io.ErrUnexpectedEOF), err)
+	require.Less(t, len(got), len(body))
+	require.Equal(t, body[:len(got)], got)
+
+	w.blocks.bad.Store(place{e.Block, e.Offset + 100}, true)
+	w.do("GET", "/bucket/key", nil).is(500, "InternalError")
+	w.do("GET", "/bucket/key", nil, "Range", "bytes=-10").is(500, "InternalError")
+	a := w.do("GET", "/bucket/key", nil, "Range", "bytes=400000-400009").is(206, "")
+	require.Equal(t, body[400000:400010], a.body)
+}
