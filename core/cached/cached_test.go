@@ -39,6 +39,10 @@ func TestMetaTiny(t *testing.T) {
 	})
 }
 
+func TestMetaModel(t *testing.T) {
+	coretest.MetaModel(t, func(t *testing.T) core.Meta { return open(t, mem.NewMeta()) })
+}
+
 // store is an engine with a bucket, before which the caches under test stand.
 type store struct {
 	t   testing.TB

@@ -23,7 +23,7 @@ import (
 
 // Meta runs the conformance suite. open returns an empty engine; the suite closes it. After each case everything that the engine
 // says is checked against the invariants and against the model (package mem) after the same changes, and all changes are
-// applied once more, which has to change nothing.
+// applied once more, which has to change nothing. The engine is a core.SingleWriter, or stands before one: stamps are sequences.
 func Meta(t *testing.T, open func(t *testing.T) core.Meta) {
 	for _, group := range [][]metaCase{
 		bucketCases(), recordCases(), applyCases(), objectCases(), versionCases(), preconditionCases(), copyCases(),
@@ -171,7 +171,9 @@ func (h *harness) fails(kind core.Kind, c core.Change) {
 }
 
 // at is a time that goes with the present sequence, and runs backwards: nothing may be ordered by it.
-func (h *harness) at() time.Time { return time.UnixMilli(1_700_000_000_123 - int64(h.seq%1_000_000)*1001).UTC() }
+func (h *harness) at() time.Time {
+	return time.UnixMilli(1_700_000_000_123 - int64(h.seq%1_000_000)*1001).UTC()
+}
 
 func (h *harness) bucket(name string, v core.Versioning) *core.BucketInfo {
 	r := h.ok(&core.PutBucket{Info: core.BucketInfo{Name: name, Owner: "owner", Region: "us-east-1", Created: h.at(), Versioning: v}})

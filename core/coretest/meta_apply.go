@@ -141,12 +141,12 @@ func applyCases() []metaCase {
 	}
 }
 
-// readersCase lets readers run against a writer: both keys of a batch carry its number, a listing shows equal numbers, and
-// what a reader sees never goes back.
+// readersCase lets readers run against a writer: both keys of a batch carry its number, a listing shows equal numbers, an object
+// comes with its own content, and what a reader sees never goes back.
 func readersCase(h *harness) {
 	b := h.bucket("b", core.VersioningOff)
 	batch := func(n int) {
-		x, y := h.object(b, "x", h.content(1)), h.object(b, "y", h.content(1))
+		x, y := h.object(b, "x", h.content(int64(n+1))), h.object(b, "y", h.content(int64(n+1)))
 		x.ETag, y.ETag = fmt.Sprintf("%09d", n), fmt.Sprintf("%09d", n)
 		h.apply(&core.PutObject{Object: x}, &core.PutObject{Object: y})
 	}
@@ -195,6 +195,9 @@ func readersCase(h *harness) {
 			}
 			if x.ETag < y.ETag {
 				return "", fmt.Errorf("x %s after y %s", x.ETag, y.ETag)
+			}
+			if len(x.Segments) != 1 || x.Segments[0].Info == nil || x.Segments[0].Info.Size != x.Size {
+				return "", fmt.Errorf("not its own content: %+v", x)
 			}
 			return y.ETag, nil
 		})

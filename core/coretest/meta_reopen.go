@@ -26,13 +26,13 @@ func MetaReopen(t *testing.T, open func(t *testing.T, dir string) core.Meta) {
 		require.NoError(t, h.m.Close())
 		h.m = open(t, dir)
 		require.Equal(t, before, h.state())
-		// What was garbage stays numbered, what comes is numbered behind it.
+		// What was garbage stays, under its number.
 		b := &before.Buckets[0].Info
 		h.put(b, "after")
 		h.put(b, "after")
 		h.remove(b, "after")
 		garbage := h.check().Garbage
-		require.Equal(t, before.Garbage, garbage[:len(before.Garbage)])
+		require.Subset(t, garbage, before.Garbage)
 		require.Greater(t, len(garbage), len(before.Garbage))
 		h.finish()
 	})

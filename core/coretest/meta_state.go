@@ -48,6 +48,13 @@ func ReadMeta(ctx context.Context, m core.Meta, kinds ...string) (*MetaState, er
 			return nil, err
 		}
 		for _, info := range page {
+			named, err := m.Bucket(ctx, info.Name)
+			if err != nil {
+				return nil, err
+			}
+			if want, got := normalBucket(info), normalBucket(*named); !reflect.DeepEqual(want, got) {
+				return nil, fmt.Errorf("Buckets says %+v, Bucket says %+v", want, got)
+			}
 			b, err := readBucket(ctx, m, info)
 			if err != nil {
 				return nil, err
@@ -86,6 +93,15 @@ func readBucket(ctx context.Context, m core.Meta, info core.BucketInfo) (*Bucket
 			stripInfo(bare.Segments)
 			if want := normalObject(listed); !reflect.DeepEqual(want, bare) {
 				return fmt.Errorf("List says %+v, Object says %+v", want, bare)
+			}
+			if listed.Latest {
+				current, err := m.Object(ctx, info.ID, listed.Key, core.Current)
+				if err != nil {
+					return err
+				}
+				if got := normalObject(current); !reflect.DeepEqual(whole, got) {
+					return fmt.Errorf("the newest version is %+v, Current is %+v", whole, got)
+				}
 			}
 			b.Versions = append(b.Versions, whole)
 		}
