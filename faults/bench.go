@@ -18,14 +18,20 @@ type Bench struct {
 
 	// The load lasts between LoadMin and LoadMax, chosen at random.
 	LoadMin, LoadMax time.Duration
+	// Stumble, where set, starts the server and kills it a little later, ready or not. It comes before one of three starts.
+	Stumble func(after time.Duration) error
 }
+
+// stumbleMax is the longest time until a stumbling start is killed.
+const stumbleMax = 80 * time.Millisecond
 
 // bucket is the bucket that the bench uses.
 const bucket = "faults"
 
 // Summary is what a run amounts to.
 type Summary struct {
-	Downs      int           // times the server was taken down
+	Downs      int           // times the server was taken down under load
+	Stumbles   int           // times it was killed while it started
 	Acked      int64         // operations acknowledged
 	Loaded     time.Duration // under load
 	Start      time.Duration // the longest time until ready
@@ -36,8 +42,8 @@ type Summary struct {
 
 // String is one line for a report.
 func (s Summary) String() string {
-	return fmt.Sprintf("%d times down, %d operations acknowledged (%.0f/s), %d things left open, %d MB compared, ready within %v: %d violations",
-		s.Downs, s.Acked, s.Rate(), s.Uncertain, s.Read>>20, s.Start.Round(time.Millisecond), len(s.Violations))
+	return fmt.Sprintf("%d times down, %d of the starts killed, %d operations acknowledged (%.0f/s), %d things left open, %d MB compared, ready within %v: %d violations",
+		s.Downs, s.Stumbles, s.Acked, s.Rate(), s.Uncertain, s.Read>>20, s.Start.Round(time.Millisecond), len(s.Violations))
 }
 
 // Rate returns the acknowledged operations a second.
@@ -128,6 +134,14 @@ func (b *Bench) Run(ctx context.Context, n int, down Down) Summary {
 
 // start starts the server and checks that it has what it must have. It says whether the server can be used.
 func (b *Bench) start(ctx context.Context, s *Summary, random *rand.Rand) (*Client, bool) {
+	if b.Stumble != nil && random.IntN(3) == 0 {
+		after := time.Duration(random.Int64N(int64(stumbleMax)))
+		if err := b.Stumble(after); err != nil {
+			s.Violations = append(s.Violations, failure("start", err)...)
+			return nil, false
+		}
+		s.Stumbles++
+	}
 	begun := time.Now()
 	endpoint, err := b.Server.Start(ctx)
 	if err != nil {

@@ -18,10 +18,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// count returns the number that a variable holds, or what stands in for it.
+// count returns the number that a variable holds, or what stands in for it, which is a third with -short.
 func count(t *testing.T, variable string, otherwise int) int {
 	t.Helper()
 	s := os.Getenv(variable)
+	if s == "" && testing.Short() {
+		return (otherwise + 2) / 3
+	}
 	if s == "" {
 		return otherwise
 	}
@@ -33,7 +36,7 @@ func count(t *testing.T, variable string, otherwise int) int {
 // seed returns the seed of all random choices, and prints it.
 func seed(t *testing.T) uint64 {
 	t.Helper()
-	n := uint64(count(t, "ORCAS_FAULTS_SEED", int(time.Now().UnixNano()&0xffffffff)))
+	n := uint64(count(t, "ORCAS_FAULTS_SEED", int(time.Now().UnixNano()&0xffffff)))
 	t.Logf("ORCAS_FAULTS_SEED=%d", n)
 	return n
 }
@@ -59,7 +62,7 @@ func buildServer(t *testing.T, mutant string) string {
 		return given
 	}
 	path := filepath.Join(t.TempDir(), "orcas")
-	require.NoError(t, Build(t.Context(), path, mutant))
+	require.NoError(t, Build(t.Context(), path, mutant, raceEnabled))
 	return path
 }
 
@@ -74,7 +77,8 @@ func newBench(t *testing.T, binary, dir, data string, load time.Duration) *Bench
 	t.Cleanup(func() { require.NoError(t, ledger.Close()) })
 	p := &Process{Binary: binary, Data: data, Log: filepath.Join(dir, "server.log"), Settings: settings}
 	t.Cleanup(func() { require.NoError(t, p.Kill()) })
-	return &Bench{Server: p, Ledger: ledger, Mix: StandardMix(), Seed: seed(t), Logf: t.Logf, LoadMin: load / 4, LoadMax: load}
+	return &Bench{Server: p, Ledger: ledger, Mix: StandardMix(), Seed: seed(t), Logf: t.Logf, LoadMin: load / 4, LoadMax: load,
+		Stumble: p.Stumble}
 }
 
 // judge reports what a run found.
@@ -88,11 +92,14 @@ func judge(t *testing.T, b *Bench, s Summary, downs int) {
 		}
 		t.Error(v)
 	}
-	if t.Failed() {
-		if p, ok := b.Server.(*Process); ok {
-			t.Logf("the end of the server's log:\n%s", tail(p.Log))
+	if p, ok := b.Server.(*Process); ok {
+		for _, line := range p.Alarms() {
+			t.Error("the server's log:", line)
 		}
-		return
+		if t.Failed() {
+			t.Logf("the end of the server's log:\n%s", tail(p.Log))
+			return
+		}
 	}
 	require.Equal(t, downs, s.Downs)
 	require.GreaterOrEqual(t, s.Rate(), float64(count(t, "ORCAS_FAULTS_RATE", 0)), "acknowledged operations a second")
@@ -276,4 +283,5 @@ func TestReadBack(t *testing.T) {
 	require.NoError(t, client.List(t.Context(), 1000, func(string, Value) { listed++ }))
 	require.Equal(t, n, listed)
 	require.NoError(t, p.Stop())
+	require.Empty(t, p.Alarms())
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -44,6 +46,35 @@ type Process struct {
 
 // Start starts the process. It dies with the bench.
 func (p *Process) Start(ctx context.Context) (string, error) {
+	begun := time.Now()
+	endpoint, err := p.launch()
+	if err != nil {
+		return "", err
+	}
+	if err := p.await(ctx, endpoint); err != nil {
+		return "", errors.Join(err, p.Kill())
+	}
+	if took := time.Since(begun); took > readyMax {
+		return "", errors.Join(fmt.Errorf("ready only after %v", took), p.Kill())
+	}
+	return endpoint, nil
+}
+
+// Stumble starts the process and kills it a little later, ready or not.
+func (p *Process) Stumble(after time.Duration) error {
+	if _, err := p.launch(); err != nil {
+		return err
+	}
+	select {
+	case <-p.exited:
+		return fmt.Errorf("ended by itself: %w", p.exit)
+	case <-time.After(after):
+		return p.Kill()
+	}
+}
+
+// launch starts the process and returns its endpoint.
+func (p *Process) launch() (string, error) {
 	address, err := freeAddress()
 	if err != nil {
 		return "", err
@@ -54,29 +85,19 @@ func (p *Process) Start(ctx context.Context) (string, error) {
 	}
 	defer log.Close()
 	p.cmd = exec.Command(p.Binary, "server", "--data", p.Data, "--address", address)
-	p.cmd.Env = append(os.Environ(), "ORCAS_ROOT_ACCESS_KEY="+accessKey, "ORCAS_ROOT_SECRET_KEY="+secretKey)
+	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "ORCAS_") })
+	p.cmd.Env = append(p.cmd.Env, "ORCAS_ROOT_ACCESS_KEY="+accessKey, "ORCAS_ROOT_SECRET_KEY="+secretKey)
 	if len(p.Settings) > 0 {
 		p.cmd.Env = append(p.cmd.Env, p.Settings[p.starts%len(p.Settings)]...)
 	}
 	p.starts++
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	begun := time.Now()
-	if err := p.launch(); err != nil {
-		return "", err
-	}
-	endpoint := "http://" + address
-	if err := p.await(ctx, endpoint); err != nil {
-		return "", errors.Join(err, p.Kill())
-	}
-	if took := time.Since(begun); took > readyMax {
-		return "", errors.Join(fmt.Errorf("ready only after %v", took), p.Kill())
-	}
-	return endpoint, nil
+	return "http://" + address, p.run()
 }
 
-// launch starts the command from a thread that lives as long as it: its death would be the signal of Pdeathsig.
-func (p *Process) launch() error {
+// run starts the command from a thread that lives as long as it: its death would be the signal of Pdeathsig.
+func (p *Process) run() error {
 	started := make(chan error)
 	p.exited = make(chan struct{})
 	go func() {
@@ -157,9 +178,27 @@ func tail(path string) string {
 	return string(b[max(0, len(b)-4000):])
 }
 
-// Build builds the server of the module that the working directory is in; mutant names the guard that is left out, "" none.
-func Build(ctx context.Context, output, mutant string) error {
-	args := []string{"build", "-o", output}
+// alarms are what a server never writes unless something is broken in it.
+var alarms = []string{"DATA RACE", "panic", "fatal error:", "SIGSEGV"}
+
+// Alarms returns the lines of the log that tell of something broken, a few at most.
+func (p *Process) Alarms() (list []string) {
+	b, err := os.ReadFile(p.Log)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for line := range strings.Lines(string(b)) {
+		if slices.ContainsFunc(alarms, func(a string) bool { return strings.Contains(line, a) }) && len(list) < 10 {
+			list = append(list, strings.TrimSpace(line))
+		}
+	}
+	return list
+}
+
+// Build builds the server of the module that the working directory is in; mutant names the guard that is left out, "" none;
+// race builds it with the race detector.
+func Build(ctx context.Context, output, mutant string, race bool) error {
+	args := []string{"build", "-o", output, fmt.Sprintf("-race=%v", race)}
 	if mutant != "" {
 		args = append(args, "-tags", "mutant", "-ldflags", "-X orcas/internal/mutant.active="+mutant)
 	}

@@ -15,6 +15,7 @@ const bucket = "iofault"
 
 // model is what the server may hold, from what it acknowledged.
 type model struct {
+	bucket  bool                       // it is there; otherwise it may be, empty
 	objects map[string][]*faults.Value // the values that a key may have; nil stands for nothing
 	uploads map[string]*upload
 	hidden  int // uploads that may have been begun, whose ids nobody was told
@@ -34,7 +35,7 @@ func newModel() *model {
 // clone returns a copy that shares the values only.
 func (m *model) clone() *model {
 	c := newModel()
-	c.hidden = m.hidden
+	c.bucket, c.hidden = m.bucket, m.hidden
 	for k, v := range m.objects {
 		c.objects[k] = slices.Clone(v)
 	}

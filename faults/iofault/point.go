@@ -21,7 +21,7 @@ type point struct {
 	run          *run
 	server       *process
 	struck       Struck
-	then         string
+	then         string // how the server was after the fault
 	slowestStart time.Duration
 	wrong        []string
 }
@@ -58,7 +58,7 @@ func (p *point) withFault() {
 	p.wrong = append(p.wrong, p.run.wrong...)
 	p.struck = p.drive.Struck()
 	if p.fault.Action == KILL && p.struck.Times > 0 {
-		p.then = "killed"
+		p.then = killed
 		<-p.server.exited
 		p.drive.Lift()
 		p.end(nil)
@@ -66,14 +66,19 @@ func (p *point) withFault() {
 	}
 	switch {
 	case p.script.Stop:
-		p.then = "stopped"
+		p.then = stopped
 		p.stop(true)
-		p.struck = p.drive.Lift()
-	case p.fault.At%3 == 0: // a stop on a drive that fails for ever
+		if p.struck = p.drive.Lift(); p.struck.Times > 0 && p.run.killed {
+			p.then = killed
+		}
+	case p.struck.Times > 0 && p.fault.At%3 == 0: // a stop on a drive that fails for ever
 		p.check(p.fault.ForEver, false)
 		p.then = p.probe(p.fault.ForEver)
 		p.stop(p.fault.ForEver || p.then != wentOn)
-		p.struck = p.drive.Lift()
+		p.drive.Lift()
+	case p.struck.Times == 0:
+		p.drive.Lift()
+		p.stop(false)
 	default:
 		p.check(p.fault.ForEver, false)
 		p.drive.Lift()
@@ -104,9 +109,9 @@ func (p *point) begin() bool {
 		return true
 	}
 	p.struck = p.drive.Lift()
-	p.then = "did not start"
+	p.then = didntStart
 	if p.run.killed {
-		p.then = "killed"
+		p.then = killed
 	}
 	if p.struck.Times > 0 && errors.Is(err, errEnded) {
 		err = nil
@@ -132,19 +137,28 @@ func (p *point) stop(failing bool) {
 	}
 }
 
-// check reads everything. failing says that reads may fail.
+// check reads everything. failing says that requests may fail.
 func (p *point) check(failing, settle bool) {
+	if !p.run.m.bucket && !p.run.createBucket() {
+		if !failing {
+			p.bad("creating the bucket: %v", p.run.failed)
+		}
+		return
+	}
 	k := checker{c: newClient(p.server.endpoint), m: p.run.m, reads: !failing, settle: settle}
 	for _, what := range k.check() {
 		p.bad("%s", what)
 	}
 }
 
-// The ends of a probe.
+// How a server may be after a fault.
 const (
-	wentOn  = "went on"
-	refused = "refused writes until a restart"
-	fails   = "failed writes while the drive did"
+	wentOn     = "went on"
+	refused    = "refused writes until a restart" // with 503
+	fails      = "failed writes while the drive did"
+	didntStart = "did not start"
+	stopped    = "stopped"
+	killed     = "killed"
 )
 
 // probe writes an object and says what the server is like. failing says that the drive still fails.
@@ -184,10 +198,6 @@ func (p *point) afterwards() {
 		p.slowestStart = max(p.slowestStart, time.Since(begun))
 		p.run.c = newClient(p.server.endpoint)
 		p.run.over, p.run.killed = false, false
-		if p.run.m.objects["probe"] == nil && len(p.run.m.objects) < 4 {
-			p.run.createBucket() // the start may have failed before there was one; that there is one is no error here
-			p.run.wrong = nil
-		}
 		p.check(false, true)
 		if i > 0 {
 			p.server.kill()

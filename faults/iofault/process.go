@@ -165,8 +165,8 @@ func (p *process) panicked() string {
 	return ""
 }
 
-// tail returns the last lines that the process said.
+// tail returns the end of what the process said.
 func (p *process) tail() string {
-	said := p.out.String()
-	return said[max(0, len(said)-1500):]
+	said := strings.TrimSpace(p.out.String())
+	return said[max(0, len(said)-700):]
 }

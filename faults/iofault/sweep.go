@@ -3,7 +3,6 @@ package iofault
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -102,15 +101,15 @@ type Row struct {
 	Fault   Action `json:"fault"`
 	ForEver bool   `json:"forEver"`
 	Reads   bool   `json:"reads"`
-	// Points is how many operations were tried, one after the other, and Met which they were, by name and kind of file.
-	Points int            `json:"points"`
-	Met    map[string]int `json:"met"`
+	// Points is how many operations were tried, one after the other.
+	Points int `json:"points"`
 	// Acked and Failed count requests; those that failed by status and code.
 	Acked  int            `json:"acknowledged"`
 	Failed map[string]int `json:"failed"`
-	// Then is how the server was after the fault, by points: "went on", "refused writes until a restart", "did not start",
-	// "killed", "stopped".
-	Then map[string]int `json:"then"`
+	// Then is how the server was after the fault (see point.then), by points; Met tells the same for each operation that met
+	// the fault first, by its name and the kind of its file.
+	Then map[string]int            `json:"then"`
+	Met  map[string]map[string]int `json:"met"`
 	// SlowestStart is the longest time from a start after the fault to a server that is ready, in milliseconds.
 	SlowestStart int64       `json:"slowestStartMs"`
 	Seconds      float64     `json:"seconds"`
@@ -135,7 +134,7 @@ const pointsMax = 5000
 func (b *Bench) Sweep(s Script, fault Fault) (*Row, error) {
 	begun := time.Now()
 	row := &Row{Script: s.Name, Fault: fault.Action, ForEver: fault.ForEver, Reads: fault.Reads,
-		Met: map[string]int{}, Failed: map[string]int{}, Then: map[string]int{}}
+		Met: map[string]map[string]int{}, Failed: map[string]int{}, Then: map[string]int{}}
 	var (
 		next atomic.Int64
 		end  atomic.Bool
@@ -181,14 +180,11 @@ func (p *point) report(row *Row) {
 		return
 	}
 	row.Points++
-	file := p.struck.First.File
-	switch ext := filepath.Ext(file); {
-	case ext == ".packed" || ext == ".large":
-		file = "*" + ext
-	case strings.Trim(file, "0123456789abcdef") == "":
-		file = "DIR"
+	op := p.struck.First.kind(filepath.Base(p.data))
+	if row.Met[op] == nil {
+		row.Met[op] = map[string]int{}
 	}
-	row.Met[p.struck.First.Name+" "+file]++
+	row.Met[op][p.then]++
 	row.Then[p.then]++
 	if p.run != nil {
 		row.Acked += p.run.acked
@@ -198,8 +194,19 @@ func (p *point) report(row *Row) {
 	}
 }
 
-// Clean says whether nothing was wrong.
-func (r *Row) Clean() bool { return len(r.Violations) == 0 }
+// kind returns the operation and the kind of its file. The data directory is called data.
+func (o Op) kind(data string) string {
+	file := o.File
+	switch ext := filepath.Ext(file); {
+	case ext == ".packed" || ext == ".large":
+		file = "*" + ext
+	case strings.Trim(file, "0123456789abcdef") == "":
+		file = "DIR"
+	case file == data:
+		file = "DATA"
+	}
+	return o.Name + " " + file
+}
 
 // String is a line of a table.
 func (r *Row) String() string {
@@ -211,5 +218,5 @@ func (r *Row) String() string {
 		class = "reads"
 	}
 	return fmt.Sprintf("%-18s %-6s %-8s %-7s %4d points, %5d acknowledged, failed %v, then %v, ready within %d ms, %.0f s, %d violations",
-		r.Script, r.Fault, mode, class, r.Points, r.Acked, maps.Clone(r.Failed), r.Then, r.SlowestStart, r.Seconds, len(r.Violations))
+		r.Script, r.Fault, mode, class, r.Points, r.Acked, r.Failed, r.Then, r.SlowestStart, r.Seconds, len(r.Violations))
 }

@@ -1,0 +1,236 @@
+package iofault
+
+import (
+	"database/sql"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	_ "github.com/mattn/go-sqlite3"
+	"github.com/stretchr/testify/require"
+
+	"orcas/faults"
+)
+
+// needFuse skips the test where there is no FUSE, loudly.
+func needFuse(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat("/dev/fuse"); err == nil {
+		return
+	}
+	if os.Getenv("ORCAS_FAULTS_REQUIRED") == "1" {
+		t.Fatal("there is no /dev/fuse")
+	}
+	t.Skip("NOT TRIED: there is no /dev/fuse, so nothing is known about faults of the drive")
+}
+
+func mounted(t *testing.T) *Drive {
+	t.Helper()
+	needFuse(t)
+	d, err := Mount(t.TempDir(), t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Unmount()) })
+	return d
+}
+
+// steps does one of each that the server does, and returns the errors.
+func steps(dir string) map[string]error {
+	errs := map[string]error{}
+	errs["mkdir"] = os.Mkdir(filepath.Join(dir, "d"), 0o755)
+	f, err := os.OpenFile(filepath.Join(dir, "f"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if errs["create"] = err; err != nil {
+		return errs
+	}
+	defer f.Close()
+	errs["fallocate"] = syscall.Fallocate(int(f.Fd()), 1, 0, 1<<16)
+	_, errs["write"] = f.WriteAt([]byte("12345678"), 0)
+	errs["fdatasync"] = syscall.Fdatasync(int(f.Fd()))
+	errs["fsync"] = f.Sync()
+	errs["truncate"] = f.Truncate(100)
+	errs["rename"] = os.Rename(f.Name(), f.Name()+"2")
+	d, err := os.Open(dir)
+	if err == nil {
+		errs["fsyncdir"] = d.Sync()
+		d.Close()
+	}
+	errs["unlink"] = os.Remove(f.Name() + "2")
+	errs["rmdir"] = os.Remove(filepath.Join(dir, "d"))
+	for name, err := range errs {
+		if err == nil {
+			delete(errs, name)
+		}
+	}
+	return errs
+}
+
+func TestDriveCountsAndFailsEachOperation(t *testing.T) {
+	d := mounted(t)
+	d.Set(Fault{}, nil)
+	require.Empty(t, steps(d.Dir()))
+	order := []string{"mkdir", "create", "fallocate", "write", "fdatasync", "fsync", "truncate", "rename", "fsyncdir", "unlink", "rmdir"}
+	require.Equal(t, len(order), d.Lift().Seen)
+	for i, name := range order {
+		d.Set(Fault{Action: EIO, At: i + 1}, nil)
+		errs := steps(d.Dir())
+		s := d.Lift()
+		require.Equal(t, name, s.First.Name)
+		require.Equal(t, 1, s.Times)
+		require.ErrorIs(t, errs[name], syscall.EIO, name)
+		require.NoError(t, os.RemoveAll(filepath.Join(d.Dir(), "f")))
+		require.NoError(t, os.RemoveAll(filepath.Join(d.Dir(), "f2")))
+		require.NoError(t, os.RemoveAll(filepath.Join(d.Dir(), "d")))
+	}
+}
+
+func TestDriveIsFullForWhatNeedsSpace(t *testing.T) {
+	d := mounted(t)
+	d.Set(Fault{Action: ENOSPC, At: 3, ForEver: true}, nil)
+	errs := steps(d.Dir())
+	d.Lift()
+	require.ErrorIs(t, errs["write"], syscall.ENOSPC)
+	require.ErrorIs(t, errs["fallocate"], syscall.ENOSPC)
+	for _, name := range []string{"mkdir", "create", "rmdir"} {
+		require.NoError(t, errs[name], name)
+	}
+}
+
+func TestDriveTearsTheWriteThatFails(t *testing.T) {
+	d := mounted(t)
+	f, err := os.Create(filepath.Join(d.Dir(), "f"))
+	require.NoError(t, err)
+	defer f.Close()
+	d.Set(Fault{Action: EIO, At: 1}, nil)
+	_, err = f.WriteAt([]byte("12345678"), 0)
+	require.ErrorIs(t, err, syscall.EIO)
+	d.Lift()
+	got, err := os.ReadFile(f.Name())
+	require.NoError(t, err)
+	require.Equal(t, "1234", string(got))
+}
+
+func TestDriveCountsReadsApart(t *testing.T) {
+	d := mounted(t)
+	path := filepath.Join(d.Dir(), "f")
+	require.NoError(t, os.WriteFile(path, []byte("1"), 0o600))
+	isRead := func(op Op) bool { return op.Name == "read" }
+	d.Set(Fault{Action: EIO, At: 1, Reads: true, Only: isRead}, nil)
+	_, err := os.ReadFile(path)
+	require.ErrorIs(t, err, syscall.EIO)
+	_, err = os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, 3, d.Lift().Seen, "the page cache must not answer") // 1 + (1 and its end)
+}
+
+// TestSQLiteOnTheDrive shows that a log with its shared memory works there, between two connections, and that its writes are seen.
+func TestSQLiteOnTheDrive(t *testing.T) {
+	d := mounted(t)
+	open := func() *sql.DB {
+		db, err := sql.Open("sqlite3", filepath.Join(d.Dir(), "x.db")+"?_journal_mode=WAL")
+		require.NoError(t, err)
+		db.SetMaxOpenConns(1)
+		t.Cleanup(func() { require.NoError(t, db.Close()) })
+		return db
+	}
+	a, b := open(), open()
+	_, err := a.Exec("CREATE TABLE t (x)")
+	require.NoError(t, err)
+	for range 50 {
+		_, err = a.Exec("INSERT INTO t VALUES (randomblob(3000))")
+		require.NoError(t, err)
+	}
+	var n int
+	require.NoError(t, b.QueryRow("SELECT count(*) FROM t").Scan(&n))
+	require.Equal(t, 50, n)
+	d.Set(Fault{Action: EIO, At: 1}, nil)
+	_, err = a.Exec("INSERT INTO t VALUES (1)")
+	require.Error(t, err)
+	require.Equal(t, Op{"write", "x.db-wal"}, d.Lift().First)
+	_, err = b.Exec("INSERT INTO t VALUES (1)")
+	require.NoError(t, err)
+	require.NoError(t, a.QueryRow("SELECT count(*) FROM t").Scan(&n))
+	require.Equal(t, 51, n)
+}
+
+// bench prepares a bench for a server, built as a mutant unless that is "".
+func bench(t *testing.T, mutant string) *Bench {
+	t.Helper()
+	needFuse(t)
+	b := &Bench{Binary: os.Getenv("ORCAS_FAULTS_BINARY"), Dir: t.TempDir(), Workers: 2}
+	if b.Binary == "" || mutant != "" {
+		b.Binary = filepath.Join(b.Dir, "orcas")
+		require.NoError(t, faults.Build(t.Context(), b.Binary, mutant))
+	}
+	if n, err := strconv.Atoi(os.Getenv("ORCAS_FAULTS_WORKERS")); err == nil && n > 0 {
+		b.Workers = n
+	}
+	require.NoError(t, b.Prepare())
+	return b
+}
+
+// sweep runs one script with one fault and prints what came of it.
+func sweep(t *testing.T, b *Bench, s Script, f Fault) *Row {
+	t.Helper()
+	row, err := b.Sweep(s, f)
+	require.NoError(t, err)
+	t.Log(row)
+	require.Less(t, row.Points, pointsMax)
+	return row
+}
+
+func script(t *testing.T, name string) Script {
+	t.Helper()
+	all := Scripts()
+	i := slices.IndexFunc(all, func(s Script) bool { return s.Name == name })
+	require.GreaterOrEqual(t, i, 0, name)
+	return all[i]
+}
+
+// TestSweep tries every point of one script with some faults, or, with ORCAS_FAULTS_FULL=1, of all scripts with all.
+func TestSweep(t *testing.T) {
+	b := bench(t, "")
+	scripts := []Script{script(t, "put")}
+	tried := []Fault{{Action: EIO}, {Action: KILL}, {Action: ENOSPC, ForEver: true}}
+	if os.Getenv("ORCAS_FAULTS_FULL") == "1" {
+		scripts, tried = Scripts(), nil
+		for _, f := range []Fault{{Action: EIO}, {Action: ENOSPC}, {Action: KILL}, {Action: EIO, Reads: true}} {
+			again := f
+			again.ForEver = true
+			tried = append(tried, f, again)
+		}
+		if names := os.Getenv("ORCAS_FAULTS_SCRIPTS"); names != "" {
+			scripts = nil
+			for _, name := range strings.Split(names, ",") {
+				scripts = append(scripts, script(t, name))
+			}
+		}
+	}
+	var rows []*Row
+	for _, s := range scripts {
+		for _, f := range tried {
+			row := sweep(t, b, s, f)
+			rows = append(rows, row)
+			for _, v := range row.Violations[:min(len(row.Violations), 20)] {
+				t.Errorf("%s, %s: %v", s.Name, f.Action, v)
+			}
+			require.NotZero(t, row.Points, "the fault was never met")
+		}
+	}
+	table, err := json.MarshalIndent(rows, "", "\t")
+	require.NoError(t, err)
+	if path := os.Getenv("ORCAS_FAULTS_REPORT"); path != "" {
+		require.NoError(t, os.WriteFile(path, append(table, '\n'), 0o644))
+		return
+	}
+	t.Logf("%s", table)
+}
+
+// TestSweepNotices holds the sweep against a server that answers before anything is written.
+func TestSweepNotices(t *testing.T) {
+	row := sweep(t, bench(t, "ack-before-commit"), script(t, "put"), Fault{Action: KILL})
+	require.True(t, slices.ContainsFunc(row.Violations, func(v Violation) bool { return strings.HasPrefix(v.What, "lost: ") }), row.Violations)
+}
