@@ -16,16 +16,15 @@ import (
 // outcome of each change, and after each batch everything that both say, and checks the invariants. Now and then a batch begins
 // with changes that were applied before, as a replay does. open returns an empty engine; MetaModel closes it.
 //
-// A failure prints the seed; -rapid.checks says how many sequences are tried, -rapid.steps how many batches each has on average.
+// A failure prints the seed; -rapid.checks says how many sequences are tried.
 func MetaModel(t *testing.T, open func(t *testing.T) core.Meta) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := open(t)
 		defer func() { require.NoError(t, m.Close()) }()
 		s := &simulation{harness: newHarness(rt, m), t: rt, model: mem.NewMeta()}
-		rt.Repeat(map[string]func(*rapid.T){
-			"batch": func(rt *rapid.T) { s.batch(rt) },
-			"":      func(*rapid.T) {},
-		})
+		for range rapid.IntRange(1, 15).Draw(rt, "batches") {
+			s.batch(rt)
+		}
 		s.finish()
 	})
 }
@@ -43,7 +42,6 @@ type simulation struct {
 }
 
 func (s *simulation) batch(rt *rapid.T) {
-	s.t = rt
 	var changes []core.Change
 	var want []core.Result
 	if n := len(s.history); n > 0 && s.one(5) {
@@ -69,7 +67,6 @@ func (s *simulation) batch(rt *rapid.T) {
 		require.Equal(rt, outcome(want[i]), outcome(r), "%T %+v", changes[replayed+i], changes[replayed+i])
 	}
 	s.record(changes[replayed:], got[replayed:])
-	s.harness.t = rt
 	state := s.check()
 	require.Equal(rt, s.read(s.model).Comparable(), state.Comparable(), "the model (expected) and the driver (actual)")
 	for range 5 {
