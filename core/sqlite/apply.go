@@ -14,6 +14,8 @@ type writer struct {
 	c          *conn
 	state      core.State                        // after the last change, of a transaction in progress too
 	buckets    map[core.BucketID]core.Versioning // those used lately
+	logged     int64                             // bytes in the log when it was measured
+	longAt     int64                             // the length at which the checkpointer is woken
 	unmeasured int                               // changes since the log was measured
 	object     core.ObjectInfo                   // the version that is being written
 	infoBuf    []byte                            // encoding of an info
@@ -47,6 +49,7 @@ func (m *Meta) Apply(ctx context.Context, changes []core.Change) ([]core.Result,
 	if err := ctx.Err(); err != nil {
 		return nil, core.E(op, core.Canceled, err)
 	}
+	m.check.catchUp()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.sealed != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
 
@@ -15,6 +16,9 @@ type checkpointer struct {
 	c    *conn
 	wake chan struct{}
 	wg   sync.WaitGroup
+
+	running sync.Mutex  // held while the log is copied
+	behind  atomic.Bool // the log is twice as long as it should be: the next Apply waits for running first
 }
 
 // The log is measured once for so many changes.
@@ -68,7 +72,8 @@ func (k *checkpointer) start(m *Meta) {
 
 func (k *checkpointer) stop() { k.wg.Wait() }
 
-// measure is called by the writer after its transactions, and wakes the checkpointer when the log is long.
+// measure is called by the writer after its transactions, and wakes the checkpointer when the log is long, and again whenever it
+// has grown by a quarter of that: each checkpoint copies a page once, however often it stands in the log.
 func (m *Meta) measure(changes int) error {
 	m.w.unmeasured += changes
 	if m.w.unmeasured < measureEvery {
@@ -76,29 +81,55 @@ func (m *Meta) measure(changes int) error {
 	}
 	m.w.unmeasured = 0
 	l, err := m.w.c.checkpoint("NOOP")
-	if err == nil && l.frames*pageSize >= m.options.CheckpointBytes {
+	if err != nil {
+		return err
+	}
+	limit, length := m.options.CheckpointBytes, l.frames*pageSize
+	if length < m.w.logged || m.w.longAt == 0 { // it began anew
+		m.w.longAt = limit
+	}
+	m.w.logged = length
+	if length >= m.w.longAt {
+		m.w.longAt = length + limit/4
+		m.check.behind.Store(length >= 2*limit)
 		select {
 		case m.check.wake <- struct{}{}:
 		default:
 		}
 	}
-	return err
+	return nil
+}
+
+// catchUp lets a checkpoint end that runs while the log is far too long: it is called before m.mu is taken, which that needs.
+func (k *checkpointer) catchUp() {
+	if k.behind.Load() {
+		k.running.Lock()
+		k.running.Unlock()
+	}
 }
 
 // shorten copies the log into the database while the writer goes on, again and again until little is left, and lets the
-// writer's connection do the rest. It is that connection that begins the log anew, since any other would make it drop
-// its cache. Where a reader still needs the old log, the next round tries again.
+// writer's connection do the rest between two transactions: then the next one begins the log anew, unless a reader still
+// needs the old one. Only when the log is twice as long as it should be, writes wait until that is so. It has to be the
+// writer's connection, since it would drop its cache if another one began the log anew.
 func (m *Meta) shorten() {
+	k := &m.check
+	k.running.Lock()
+	defer k.running.Unlock()
+	defer k.behind.Store(false)
 	for range maxRounds {
-		before, err := m.check.c.checkpoint("PASSIVE")
+		before, err := k.c.checkpoint("PASSIVE")
+		now := before
+		if err == nil {
+			now, err = k.c.checkpoint("NOOP")
+		}
 		if err != nil {
 			m.mu.Lock()
 			m.checkFailed(err)
 			m.mu.Unlock()
 			return
 		}
-		now, err := m.check.c.checkpoint("NOOP")
-		if err != nil || now.frames-before.copied <= writerFrames {
+		if now.frames-before.copied <= writerFrames || k.behind.Load() {
 			break
 		}
 	}
@@ -107,7 +138,11 @@ func (m *Meta) shorten() {
 	if m.sealed != nil {
 		return
 	}
-	if _, err := m.w.c.checkpoint("RESTART"); err != nil {
+	mode := "PASSIVE"
+	if k.behind.Load() {
+		mode = "RESTART"
+	}
+	if _, err := m.w.c.checkpoint(mode); err != nil {
 		m.checkFailed(err)
 	}
 }

@@ -69,7 +69,7 @@ const (
 	readerCacheKiB  = 2 << 10
 	checkCacheKiB   = 256
 	readerBusyMs    = 5000 // a reader waits for the recovery of the log only
-	writerBusyMs    = 100  // the writer waits for readers of the old log when it begins the log anew
+	writerBusyMs    = 2000 // the writer waits for readers of the old log when it begins the log anew
 	minSQLite       = 3_051_003
 	defaultReaders  = 4
 	defaultLogBytes = 24 << 20

@@ -1,0 +1,319 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	sqlite3 "github.com/mattn/go-sqlite3"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"orcas/core"
+	"orcas/core/coretest"
+)
+
+func plan(t *testing.T, c *conn, sql string) (lines []string) {
+	s, err := c.c.Prepare("EXPLAIN QUERY PLAN " + sql)
+	require.NoError(t, err)
+	defer s.Close()
+	rows, err := s.Query(make([]driver.Value, s.NumInput()))
+	require.NoError(t, err)
+	defer rows.Close()
+	row := make([]driver.Value, 4)
+	for {
+		if err := rows.Next(row); err == io.EOF {
+			return lines
+		}
+		require.NoError(t, err)
+		lines = append(lines, row[3].(string))
+	}
+}
+
+func readAll(t *testing.T, m core.Meta) *coretest.MetaState {
+	s, err := coretest.ReadMeta(context.Background(), m, "user")
+	require.NoError(t, err)
+	return s
+}
+
+func copyFile(t *testing.T, from, to string) {
+	b, err := os.ReadFile(from)
+	if os.IsNotExist(err) {
+		return
+	}
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(to, b, 0o600))
+}
+
+// Everything that Apply returned from is there after a kill: in the database and the log as they lie in the file system.
+func TestKilled(t *testing.T) {
+	dir := t.TempDir()
+	f := feed(t, openAt(t, dir, Options{CheckpointBytes: 1 << 20}), core.VersioningOff)
+	for round := range 6 {
+		f.fill(round*300, round*300+500) // new keys and overwritten ones
+		f.apply(&core.DeleteObject{Bucket: f.bucket, Key: benchKey(round * 300)})
+		copied := t.TempDir()
+		f.m.check.idle(f.m) // the files are copied one after the other
+		for _, name := range []string{"meta.db", "meta.db-wal"} {
+			copyFile(t, filepath.Join(dir, name), filepath.Join(copied, name))
+		}
+		m := openAt(t, copied, Options{})
+		got := readAll(t, m)
+		require.Equal(t, readAll(t, f.m), got)
+		require.Equal(t, f.seq, got.State.Seq)
+		got.Check(t)
+		require.NoError(t, m.Close())
+	}
+}
+
+// idle waits until no checkpoint runs.
+func (k *checkpointer) idle(m *Meta) {
+	k.running.Lock()
+	defer k.running.Unlock()
+}
+
+// The log stays bounded under writes that never pause, with readers in the way.
+func TestLogStaysBounded(t *testing.T) {
+	const limit = 2 << 20
+	dir := t.TempDir()
+	f := feed(t, openAt(t, dir, Options{CheckpointBytes: limit}), core.VersioningOff)
+	f.fill(0, 2000)
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 3 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				q := core.ListQuery{Bucket: f.bucket, Limit: 1000}
+				if _, err := f.m.List(context.Background(), q); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	longest, written := int64(0), int64(0)
+	for round := range 200 {
+		var changes []core.Change
+		for i := range 100 {
+			changes = append(changes, f.put(benchKey((round*7919+i*104729)%100_000)))
+		}
+		f.apply(changes...)
+		l, err := f.m.w.c.checkpoint("NOOP")
+		require.NoError(t, err)
+		longest = max(longest, l.frames*pageSize)
+		written += 100 * pageSize
+	}
+	close(done)
+	readers.Wait()
+	require.Greater(t, written, int64(10*limit), "the test writes much more than the bound")
+	require.Less(t, longest, int64(4*limit))
+	info, err := os.Stat(filepath.Join(dir, "meta.db-wal"))
+	require.NoError(t, err)
+	require.Less(t, info.Size(), int64(4*limit))
+	require.Greater(t, longest, int64(0))
+}
+
+// damage flips bytes in every page of the database but the first n.
+func damage(t *testing.T, path string, from int64) {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer file.Close()
+	info, err := file.Stat()
+	require.NoError(t, err)
+	for at := from * pageSize; at < info.Size(); at += pageSize {
+		_, err := file.WriteAt([]byte("\xff\xff\xff\xff\xff\xff\xff\xff"), at)
+		require.NoError(t, err)
+	}
+}
+
+func TestDamagedPages(t *testing.T) {
+	dir := t.TempDir()
+	f := feed(t, openAt(t, dir, Options{}), core.VersioningOff)
+	f.fill(0, 2000)
+	require.NoError(t, f.m.Close())
+	path := filepath.Join(dir, "meta.db")
+	pristine, err := os.ReadFile(path)
+	require.NoError(t, err)
+
+	// Past the pages of the schema everything is broken: each read says so.
+	damage(t, path, 16)
+	m := openAt(t, dir, Options{})
+	_, err = m.Object(context.Background(), f.bucket, benchKey(7), core.Current)
+	require.True(t, core.Is(err, core.Damaged), err)
+	_, err = m.List(context.Background(), core.ListQuery{Bucket: f.bucket, Limit: 10})
+	require.True(t, core.Is(err, core.Damaged), err)
+	f.m = m
+	c := f.put(benchKey(7))
+	c.Seq = f.seq + 1
+	_, err = m.Apply(context.Background(), []core.Change{c})
+	require.True(t, core.Is(err, core.Damaged), err)
+	s, err := m.State(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, f.seq, s.Seq, "nothing was written")
+	require.NoError(t, m.Close())
+
+	// One byte anywhere: an error or an answer, never a panic.
+	for at := int64(100); at < int64(len(pristine)); at += 1013 {
+		broken := append([]byte(nil), pristine...)
+		broken[at] ^= 0x55
+		require.NoError(t, os.WriteFile(path, broken, 0o600))
+		m, err := Open(path, Options{})
+		if err != nil {
+			continue
+		}
+		_, _ = m.List(context.Background(), core.ListQuery{Bucket: f.bucket, Limit: 5000})
+		_, _ = m.Object(context.Background(), f.bucket, benchKey(int(at)%2000), core.Current)
+		_ = m.Close()
+	}
+}
+
+func TestFullDrive(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=6m"); err != nil {
+		t.Skip("no tmpfs to be had: ", err)
+	}
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, 0)) })
+	ballast := filepath.Join(dir, "ballast")
+	require.NoError(t, os.WriteFile(ballast, make([]byte, 2<<20), 0o600))
+	m := openAt(t, dir, Options{CheckpointBytes: 1 << 20})
+	f := feed(t, m, core.VersioningOff)
+	written := 0
+	var failed error
+	for round := 0; failed == nil; round++ {
+		require.Less(t, round, 1000)
+		changes := make([]core.Change, 0, 100)
+		for i := range 100 {
+			c := f.put(fmt.Sprintf("%d/%d/%s", round, i, strings.Repeat("k", 200)))
+			f.seq++
+			c.Seq = f.seq
+			changes = append(changes, c)
+		}
+		if _, failed = m.Apply(context.Background(), changes); failed != nil {
+			f.seq -= 100
+			f.data -= 100
+		} else {
+			written += 100
+		}
+	}
+	require.True(t, core.Is(failed, core.NoSpace), failed)
+	require.Equal(t, written, count(t, m, f.bucket), "nothing of what failed is there")
+	s, err := m.State(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, core.State{Seq: f.seq, NextData: f.data + 1}, s)
+
+	require.NoError(t, os.Remove(ballast))
+	f.apply(f.put("after"))
+	require.Equal(t, written+1, count(t, m, f.bucket))
+	require.NoError(t, m.Close())
+	m = openAt(t, dir, Options{})
+	require.Equal(t, written+1, count(t, m, f.bucket))
+	require.NoError(t, m.Close())
+}
+
+func count(t *testing.T, m *Meta, bucket core.BucketID) (n int) {
+	q := core.ListQuery{Bucket: bucket, Limit: 1000}
+	for {
+		page, err := m.List(context.Background(), q)
+		require.NoError(t, err)
+		n += len(page.Objects)
+		if !page.Truncated {
+			return n
+		}
+		q.After = page.Next
+	}
+}
+
+// Whatever leaves it open what is on disk ends all writes, until the database is opened again; reads go on.
+func TestSealed(t *testing.T) {
+	fsync := sqlite3.Error{Code: sqlite3.ErrIoErr, ExtendedCode: sqlite3.ErrIoErrFsync}
+	for _, c := range []struct {
+		err    error
+		sealed bool
+	}{
+		{fsync, true},
+		{sqlite3.Error{Code: sqlite3.ErrIoErr, ExtendedCode: sqlite3.ErrIoErrRead}, true},
+		{sqlite3.Error{Code: sqlite3.ErrCorrupt}, true},
+		{sqlite3.Error{Code: sqlite3.ErrFull}, false},
+		{sqlite3.Error{Code: sqlite3.ErrBusy}, false},
+	} {
+		dir := t.TempDir()
+		f := feed(t, openAt(t, dir, Options{}), core.VersioningOff)
+		f.apply(f.put("a"))
+		f.m.mu.Lock()
+		f.m.checkFailed(c.err)
+		f.m.mu.Unlock()
+		next := f.put("b")
+		next.Seq = f.seq + 1
+		for range 2 {
+			_, err := f.m.Apply(context.Background(), []core.Change{next})
+			require.Equal(t, c.sealed, core.Is(err, core.Unavailable), "%v: %v", c.err, err)
+		}
+		require.Equal(t, 1+int(boolean(!c.sealed)), count(t, f.m, f.bucket))
+		require.NoError(t, f.m.Close())
+		if c.sealed {
+			require.FileExists(t, filepath.Join(dir, "meta.db-wal"), "what may not be on disk is still in the log")
+		}
+		m := openAt(t, dir, Options{})
+		_, err := m.Apply(context.Background(), []core.Change{next})
+		require.NoError(t, err)
+		require.Equal(t, 2, count(t, m, f.bucket))
+		require.NoError(t, m.Close())
+	}
+}
+
+func TestKinds(t *testing.T) {
+	for err, kind := range map[error]core.Kind{
+		sqlite3.Error{Code: sqlite3.ErrFull}:                      core.NoSpace,
+		sqlite3.Error{Code: sqlite3.ErrCorrupt}:                   core.Damaged,
+		sqlite3.Error{Code: sqlite3.ErrNotADB}:                    core.Damaged,
+		sqlite3.Error{Code: sqlite3.ErrIoErr}:                     core.Damaged,
+		sqlite3.Error{Code: sqlite3.ErrBusy}:                      core.Busy,
+		sqlite3.Error{Code: sqlite3.ErrMisuse}:                    core.Internal,
+		damaged("x", core.E("y", core.Unsupported, nil)):          core.Damaged,
+		fmt.Errorf("x: %w", sqlite3.Error{Code: sqlite3.ErrFull}): core.NoSpace,
+	} {
+		require.Equal(t, kind.String(), core.KindOf(wrap("op", err)).String(), err)
+	}
+	require.NoError(t, wrap("op", nil))
+}
+
+// Another process that writes is told apart from a defect.
+func TestBusy(t *testing.T) {
+	dir := t.TempDir()
+	f := feed(t, openAt(t, dir, Options{}), core.VersioningOff)
+	other, err := connect(filepath.Join(dir, "meta.db"), role{synchronous: "NORMAL", cacheKiB: 64})
+	require.NoError(t, err)
+	require.NoError(t, other.run("BEGIN IMMEDIATE"))
+	c := f.put("k")
+	c.Seq = f.seq + 1
+	_, err = f.m.Apply(context.Background(), []core.Change{c})
+	require.True(t, core.Is(err, core.Busy), err)
+	require.NoError(t, other.run("ROLLBACK"))
+	_, err = f.m.Apply(context.Background(), []core.Change{c})
+	require.NoError(t, err)
+	require.NoError(t, other.close())
+}
+
+func TestCanceled(t *testing.T) {
+	m := openAt(t, t.TempDir(), Options{Readers: 1})
+	ctx, cancel := context.WithCancel(context.Background())
+	c, err := m.acquire(ctx, "test")
+	require.NoError(t, err)
+	go cancel()
+	_, err = m.Bucket(ctx, "b") // waits for the one connection
+	require.True(t, core.Is(err, core.Canceled), err)
+	_, err = m.Apply(ctx, nil)
+	require.True(t, core.Is(err, core.Canceled), err)
+	m.release(c)
+}
