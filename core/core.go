@@ -174,7 +174,7 @@ type ObjectInfo struct {
 	Key      string
 	Seq      Seq       // of the change that wrote it
 	Null     bool      // it is the null version
-	Marker   bool      // it is a delete marker: nothing below Modified is set
+	Marker   bool      // it is a delete marker: below Modified, only Owner is set
 	Latest   bool      // no version of the key is newer; set by reads
 	Modified time.Time // milliseconds, UTC
 	Size     int64
@@ -293,8 +293,8 @@ type ListQuery struct {
 	Limit     int    // entries and common prefixes on the page, at least 1
 }
 
-// Cursor is a place in a listing: after Key; with Version, after that version of Key (its older versions still follow);
-// with Upload, after that upload of Key. A Key that is a common prefix under the query's Prefix and Delimiter (see
+// Cursor is a place in a listing: after Key; in ListVersions with Version, after that version of Key (its older versions still
+// follow); in ListUploads with Upload, after that upload of Key. A Key that is a common prefix under the query's Prefix and Delimiter (see
 // CommonPrefix) is after everything beneath it. The place need not exist.
 type Cursor struct {
 	Key     string

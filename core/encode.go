@@ -15,7 +15,7 @@ import (
 // The binary form of nouns and changes, used for the records in blocks and for the columns of databases.
 //
 // Numbers are unsigned LEB128 (encoding/binary's Uvarint), strings and byte strings carry their length before them, times
-// are milliseconds since 1970 (0: the zero time). A struct is a bit set of the fields that are there, lowest bit first, then
+// are milliseconds since 1970, signed as Varint has it, plus 1 (0: the zero time). A struct is a bit set of the fields that are there, lowest bit first, then
 // those fields in order; a field that has its zero value is left out. A bit that a reader does not know is an error
 // (Unsupported), so a field is added by giving it the next bit, and old data stays readable. A list of changes begins with
 // encodingVersion; each change is its kind, its length, and its struct.
@@ -41,7 +41,8 @@ func appendTime(b []byte, t time.Time) []byte {
 	if t.IsZero() {
 		return binary.AppendUvarint(b, 0)
 	}
-	return binary.AppendUvarint(b, uint64(t.UnixMilli()))
+	ms := t.UnixMilli()
+	return binary.AppendUvarint(b, uint64(ms<<1^ms>>63)+1) // as encoding/binary's Varint, plus 1
 }
 
 // fields collects the bit set of a struct while its fields are appended.
@@ -135,11 +136,12 @@ func (d *decoder) string() string { return string(d.raw(d.count(1))) }
 func (d *decoder) bytes() []byte { return append([]byte(nil), d.raw(d.count(1))...) }
 
 func (d *decoder) time() time.Time {
-	v := d.int()
+	v := d.uint()
 	if v == 0 {
 		return time.Time{}
 	}
-	return time.UnixMilli(v).UTC()
+	v--
+	return time.UnixMilli(int64(v>>1) ^ -int64(v&1)).UTC()
 }
 
 // fields reads the bit set of a struct that has n fields.

@@ -120,6 +120,15 @@ func TestETagForms(t *testing.T) {
 	}
 }
 
+func TestTimes(t *testing.T) {
+	for _, at := range []time.Time{{}, time.UnixMilli(0).UTC(), time.UnixMilli(-1).UTC(), time.UnixMilli(1).UTC(),
+		time.Date(1, 2, 3, 4, 5, 6, 7e6, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC)} {
+		d := decoder{b: appendTime(nil, at)}
+		require.Equal(t, at, d.time())
+		require.NoError(t, d.done())
+	}
+}
+
 func TestLongExtentsAreShort(t *testing.T) {
 	block := MakeBlockID(1, 2, 3)
 	var extents []Extent
