@@ -159,6 +159,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.system.ServeHTTP(w, r)
 		return
 	}
+	if r.ContentLength == 0 && r.ProtoMajor == 1 && len(r.Header["Expect"]) > 0 {
+		// net/http says 100 Continue only where there is a body to read. botocore asks for it before an empty one too, and would take
+		// the next answer on the connection for it.
+		w.WriteHeader(http.StatusContinue)
+	}
 	q := &request{s: s, w: w, r: r, ctx: r.Context(), header: w.Header(), start: s.now(), id: s.requestID(), bucketName: bucket}
 	q.begin()
 	defer q.finish()

@@ -153,6 +153,25 @@ func TestExpectContinue(t *testing.T) {
 	require.Equal(t, body, w.content("/bucket/key"))
 }
 
+// TestExpectContinueBeforeNothing: a client that waits for the word before an empty body gets it, and the connection stays in step.
+func TestExpectContinueBeforeNothing(t *testing.T) {
+	w := newWorld(t)
+	w.bucket("bucket")
+	conn := w.raw("PUT", "/bucket/empty", 0, sigv4.EmptySHA256, "Expect", "100-continue")
+	reader := bufio.NewReader(conn)
+	for _, want := range []string{"HTTP/1.1 100 Continue\r\n", "\r\n"} {
+		line, err := reader.ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, want, line)
+	}
+	res, err := http.ReadResponse(reader, nil)
+	require.NoError(t, err)
+	res.Body.Close()
+	require.Equal(t, 200, res.StatusCode)
+	require.False(t, res.Close)
+	require.Equal(t, "", w.content("/bucket/empty"))
+}
+
 func TestFullDisk(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
