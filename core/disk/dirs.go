@@ -1,8 +1,9 @@
 package disk
 
 import (
+	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"sync"
 
 	"orcas/internal/durable"
@@ -37,12 +38,17 @@ func (d *directories) make(steps *durable.Steps, parent, dir string) (epoch int,
 		return known.fails, nil
 	}
 	// Not Steps.MkdirAll, to which a directory whose name is in doubt would be as good as any.
-	err = steps.Mkdir(dir)
-	if err == nil {
-		err = steps.SyncDir(parent)
+	if err = steps.Mkdir(dir); errors.Is(err, fs.ErrExist) {
+		// It is left from a try that failed, and empty.
+		if err = steps.Remove(dir); err == nil {
+			err = steps.Mkdir(dir)
+		}
 	}
 	if err != nil {
-		_ = os.Remove(dir)
+		return 0, err
+	}
+	if err = steps.SyncDir(parent); err != nil {
+		_ = steps.Remove(dir) // else the next try does it
 		return 0, err
 	}
 	d.made[dir] = &directory{}

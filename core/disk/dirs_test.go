@@ -94,3 +94,23 @@ func TestSharedDirSyncs(t *testing.T) {
 	require.LessOrEqual(t, good, 240)
 	t.Logf("%d commits with %d syncs of the directory, %d of them failed", committed, good+bad, bad)
 }
+
+// TestDirectoryLeftBehind has the sync of a new directory's name fail, and its removal too: the next block makes it anew.
+func TestDirectoryLeftBehind(t *testing.T) {
+	failing := false
+	s := open(t, t.TempDir(), disk.Options{Hook: func(step durable.Step, do func() error) error {
+		if failing && (step.Op == durable.DirSync || step.Op == durable.Remove) {
+			return unix.EIO
+		}
+		return do()
+	}})
+	failing = true
+	for _, kind := range []core.BlockKind{core.Packed, core.Large} {
+		_, err := s.Create(t.Context(), core.BlockOptions{Kind: kind})
+		require.ErrorIs(t, err, unix.EIO)
+	}
+	failing = false
+	w, err := s.Create(t.Context(), core.BlockOptions{Kind: core.Packed})
+	require.NoError(t, err)
+	require.NoError(t, w.Commit(t.Context()))
+}
