@@ -163,7 +163,7 @@ func bench(t *testing.T, mutant string) *Bench {
 	b := &Bench{Binary: os.Getenv("ORCAS_FAULTS_BINARY"), Dir: t.TempDir(), Workers: 2}
 	if b.Binary == "" || mutant != "" {
 		b.Binary = filepath.Join(b.Dir, "orcas")
-		require.NoError(t, faults.Build(t.Context(), b.Binary, mutant))
+		require.NoError(t, faults.Build(t.Context(), b.Binary, mutant, false))
 	}
 	if n, err := strconv.Atoi(os.Getenv("ORCAS_FAULTS_WORKERS")); err == nil && n > 0 {
 		b.Workers = n

@@ -168,5 +168,5 @@ func (p *process) panicked() string {
 // tail returns the end of what the process said.
 func (p *process) tail() string {
 	said := strings.TrimSpace(p.out.String())
-	return said[max(0, len(said)-700):]
+	return said[max(0, len(said)-400):]
 }
