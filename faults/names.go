@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 
@@ -59,7 +60,28 @@ func MountNames(lower, limbo, view string) (*Names, error) {
 		return nil, fmt.Errorf("mount a FUSE file system at %s: %w", view, err)
 	}
 	n.server = server
-	return n, nil
+	return n, keepFromChildren("/dev/fuse")
+}
+
+// keepFromChildren marks this process's descriptors of a device as not to be inherited. A server that held the
+// descriptor of the file system that it waits for would wait for ever, beyond SIGKILL, if the bench ended.
+func keepFromChildren(device string) error {
+	const fds = "/proc/self/fd"
+	list, err := os.ReadDir(fds)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if to, err := os.Readlink(filepath.Join(fds, e.Name())); err != nil || to != device {
+			continue
+		}
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil {
+			return err
+		}
+		syscall.CloseOnExec(fd)
+	}
+	return nil
 }
 
 // Close unmounts it. Whoever used it has ended or is about to; Close waits until every file is closed below as well, which

@@ -22,7 +22,7 @@ func TestBenchFindsLies(t *testing.T) {
 		{"memory", []string{"lost", "stale", "returned"}, nil},
 		{"torn", []string{"torn"}, []string{"put-small"}},
 		{"mixed", []string{"torn", "stale"}, []string{"put-small"}},
-		{"undelete", []string{"returned"}, []string{"put-small", "delete"}},
+		{"undelete", []string{"returned", "stale"}, []string{"put-small", "delete"}},
 		{"stale", []string{"stale"}, []string{"overwrite"}},
 		{"etag", []string{"etag"}, []string{"put-small"}},
 		{"condition", []string{"condition"}, []string{"put-if-absent"}},
