@@ -45,6 +45,9 @@ type Config struct {
 	Settings   Settings
 	Banner     io.Writer // told what runs once it does; nil: nobody
 	Log        io.Writer // gets JSON lines; nil: nobody
+
+	// Now is the clock by which writes are dated and signatures are judged; nil: time.Now.
+	Now func() time.Time
 }
 
 // Limits of the HTTP server. The 8 KiB that S3 allows for header fields are package s3's to count; here is room for the request
@@ -161,6 +164,7 @@ func (s *Server) openStore(ctx context.Context) error {
 	}
 	s.fs, err = vfs.New(vfs.Options{
 		Meta: s.meta, Blocks: s.blocks, Writer: s.writer, MaxPacked: set.MaxPackedSize, Reserve: set.MinFree.of,
+		Now: s.config.Now,
 	})
 	s.log.Info("store open", "data", dir, "durability", set.Durability, "seconds", time.Since(started).Seconds())
 	return err
@@ -190,6 +194,7 @@ func (s *Server) serveHTTP() error {
 		Logger:      s.log,
 		MaxInFlight: maxInFlight,
 		BodyTimeout: bodyTimeout,
+		Now:         s.config.Now,
 	})
 	if err != nil {
 		return err
