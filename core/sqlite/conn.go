@@ -235,8 +235,11 @@ func bytes(v driver.Value) []byte {
 	return b
 }
 
-// damagedError is an error in what the database holds. It hides the kinds of what it wraps.
-type damagedError struct{ text string }
+// damagedError is an error in what the database holds. It hides what it wraps, so that it is never taken for a failed check.
+type damagedError struct {
+	kind core.Kind // Damaged, or Unsupported where a newer program wrote it
+	text string
+}
 
 func (e damagedError) Error() string { return e.text }
 
@@ -244,7 +247,11 @@ func damaged(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return damagedError{fmt.Sprintf("%s: %v", what, err)}
+	kind := core.Damaged
+	if core.Is(err, core.Unsupported) {
+		kind = core.Unsupported
+	}
+	return damagedError{kind, what + ": " + err.Error()}
 }
 
 // kindOf says what an error of the database means to a caller of Meta.
@@ -254,7 +261,7 @@ func kindOf(err error) core.Kind {
 	var e sqlite3.Error
 	switch {
 	case errors.As(err, &hurt):
-		return core.Damaged
+		return hurt.kind
 	case errors.As(err, &e):
 		switch e.Code {
 		case sqlite3.ErrFull:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -272,6 +273,47 @@ func TestSealed(t *testing.T) {
 	}
 }
 
+// A transaction that could not be written seals the engine, and what is there after the next start is the state before it or
+// after it, and nothing in between.
+func TestFailedCommitSeals(t *testing.T) {
+	dir := t.TempDir()
+	f := feed(t, openAt(t, dir, Options{}), core.VersioningOff)
+	f.fill(0, 100)
+	info, err := os.Stat(filepath.Join(dir, "meta.db-wal"))
+	require.NoError(t, err)
+
+	signal.Ignore(unix.SIGXFSZ)
+	defer signal.Reset(unix.SIGXFSZ)
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &limit))
+	tight := limit
+	tight.Cur = uint64(info.Size()) + 3*pageSize
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &tight))
+	var changes []core.Change
+	for i := range 100 {
+		c := f.put(benchKey(1000 + i))
+		c.Seq = f.seq + 1 + core.Seq(i)
+		changes = append(changes, c)
+	}
+	_, err = f.m.Apply(context.Background(), changes)
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &limit))
+	require.True(t, core.Is(err, core.Unavailable), err)
+	_, err = f.m.Apply(context.Background(), changes)
+	require.True(t, core.Is(err, core.Unavailable), "also when the drive is well again: %v", err)
+	require.Equal(t, 100, count(t, f.m, f.bucket), "reads go on")
+	require.NoError(t, f.m.Close())
+
+	m := openAt(t, dir, Options{})
+	n := count(t, m, f.bucket)
+	require.Contains(t, []int{100, 200}, n)
+	s, err := m.State(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, f.seq+core.Seq(n-100), s.Seq)
+	_, err = m.Apply(context.Background(), changes)
+	require.NoError(t, err)
+	require.Equal(t, 200, count(t, m, f.bucket))
+}
+
 func TestKinds(t *testing.T) {
 	for err, kind := range map[error]core.Kind{
 		sqlite3.Error{Code: sqlite3.ErrFull}:                      core.NoSpace,
@@ -280,7 +322,8 @@ func TestKinds(t *testing.T) {
 		sqlite3.Error{Code: sqlite3.ErrIoErr}:                     core.Damaged,
 		sqlite3.Error{Code: sqlite3.ErrBusy}:                      core.Busy,
 		sqlite3.Error{Code: sqlite3.ErrMisuse}:                    core.Internal,
-		damaged("x", core.E("y", core.Unsupported, nil)):          core.Damaged,
+		damaged("x", io.ErrUnexpectedEOF):                         core.Damaged,
+		damaged("x", core.E("y", core.Unsupported, nil)):          core.Unsupported,
 		fmt.Errorf("x: %w", sqlite3.Error{Code: sqlite3.ErrFull}): core.NoSpace,
 	} {
 		require.Equal(t, kind.String(), core.KindOf(wrap("op", err)).String(), err)
