@@ -48,14 +48,20 @@ def test_every_key_is_itself(s3, bucket):
 
 
 def test_keys_through_the_command_line(server, s3, bucket, tmp_path):
-    body = tmp_path / "body"
-    back = tmp_path / "back"
-    for i, key in enumerate(["with space", "a//b", "a/../b", "a+b%20c", "🐋/ü", "x" * 1000]):
-        body.write_text(f"{i}")
-        server.aws("s3", "cp", body, f"s3://{bucket}/{key}")
-        assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == f"{i}".encode(), key
-        server.aws("s3", "cp", f"s3://{bucket}/{key}", back)
-        assert back.read_text() == f"{i}", key
+    names = ["with space", "a+b%20c", "dir/🐋/ü", "x" * 200, "%", "q?a=b&c#d", "-rf", "'quoted\"", "a/b/c/d/e", "tilde~"]
+    tree, back = tmp_path / "tree", tmp_path / "back"
+    for i, name in enumerate(names):
+        path = tree / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{i}")
+    server.aws("s3", "sync", tree, f"s3://{bucket}")
+    for i, name in enumerate(names):
+        assert s3.get_object(Bucket=bucket, Key=name)["Body"].read() == f"{i}".encode(), name
+    server.aws("s3", "sync", f"s3://{bucket}", back)
+    for i, name in enumerate(names):
+        assert (back / name).read_text() == f"{i}", name
+    server.aws("s3", "cp", tree / "tilde~", f"s3://{bucket}/a/../b//c")
+    assert s3.get_object(Bucket=bucket, Key="a/../b//c")["Body"].read() == b"9"
 
 
 def test_keys_that_are_none(s3, bucket):

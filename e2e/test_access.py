@@ -1,0 +1,147 @@
+"""Who may: signatures, presigned URLs, clocks, and what strangers get."""
+
+import datetime
+import json
+import re
+import socket
+
+import botocore.auth
+import pytest
+from botocore.exceptions import ClientError
+
+from conftest import error_of, pattern
+
+
+@pytest.fixture
+def signer(server):
+    """Presigns with version 4; boto3's default in us-east-1 is still version 2, which ORCAS refuses."""
+    return server.client(config={"signature_version": "s3v4"})
+
+
+def test_wrong_credentials(server, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    for access, secret, code in ((server.access, "wrong-secret-key", "SignatureDoesNotMatch"), ("NOSUCHKEY", server.secret, "InvalidAccessKeyId")):
+        stranger = server.client(aws_access_key_id=access, aws_secret_access_key=secret)
+        for call in (stranger.list_buckets, lambda: stranger.get_object(Bucket=bucket, Key="k"),
+                     lambda: stranger.put_object(Bucket=bucket, Key="k", Body=b"y"), lambda: stranger.delete_object(Bucket=bucket, Key="k"),
+                     lambda: stranger.create_bucket(Bucket="e2e-strange")):
+            with pytest.raises(ClientError) as info:
+                call()
+            assert error_of(info) == (code, 403)
+            assert server.secret not in str(info.value.response)
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"x"
+
+
+def test_nobody_is_denied(server, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    for method, path in (("GET", "/"), ("GET", f"/{bucket}"), ("GET", f"/{bucket}/k"), ("PUT", f"/{bucket}/k"), ("DELETE", f"/{bucket}/k"),
+                         ("PUT", "/e2e-nobodys"), ("GET", "/e2e-there-is-none/k")):
+        answer = server.http(method, path, body=b"y" if method == "PUT" else None)
+        assert answer.status == 403 and b"<Code>AccessDenied</Code>" in answer.data, (method, path, answer.data)
+        assert answer.headers["x-amz-request-id"] and b"<RequestId>" in answer.data
+    head = server.http("HEAD", f"/{bucket}/k")
+    assert head.status == 403 and head.data == b""
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"x"
+
+
+def test_presigned_get(server, signer, s3, bucket):
+    key = "a b/ü+%.txt"
+    body = pattern(100_000)
+    s3.put_object(Bucket=bucket, Key=key, Body=body)
+    url = signer.generate_presigned_url("get_object", Params={
+        "Bucket": bucket, "Key": key, "ResponseContentType": "text/x-mine", "ResponseContentDisposition": 'attachment; filename="a b"'}, ExpiresIn=60)
+    assert "X-Amz-Signature" in url
+    answer = server.http("GET", url)
+    assert answer.status == 200 and answer.data == body
+    assert answer.headers["Content-Type"] == "text/x-mine" and answer.headers["Content-Disposition"] == 'attachment; filename="a b"'
+    assert server.http("GET", url, headers={"Range": "bytes=5-9"}).data == body[5:10]
+    for forged in (url.replace("a%20b", "a%20c"), re.sub("X-Amz-Expires=60", "X-Amz-Expires=600", url), url[:-1] + ("0" if url[-1] != "0" else "1")):
+        answer = server.http("GET", forged)
+        assert answer.status == 403 and b"SignatureDoesNotMatch" in answer.data, forged
+    assert server.http("PUT", url, body=b"y").status == 403
+    head = signer.generate_presigned_url("head_object", Params={"Bucket": bucket, "Key": key})
+    assert server.http("HEAD", head).headers["Content-Length"] == str(len(body))
+
+
+def test_presigned_put(server, signer, s3, bucket):
+    body = pattern(200_000)
+    url = signer.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": "up load", "ContentType": "text/x-mine"}, ExpiresIn=60)
+    assert server.http("PUT", url, body=body, headers={"Content-Type": "text/x-other"}).status == 403
+    assert server.http("PUT", url, body=body, headers={"Content-Type": "text/x-mine"}).status == 200
+    got = s3.get_object(Bucket=bucket, Key="up load")
+    assert got["Body"].read() == body and got["ContentType"] == "text/x-mine"
+
+
+def test_presigned_url_expires(server, signer, s3, bucket, monkeypatch):
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    real = botocore.auth.get_current_datetime
+    monkeypatch.setattr(botocore.auth, "get_current_datetime", lambda *a, **k: real(*a, **k) - datetime.timedelta(minutes=10))
+    for seconds, status in ((300, 403), (3600, 200)):
+        url = signer.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "k"}, ExpiresIn=seconds)
+        answer = server.http("GET", url)
+        assert answer.status == status, answer.data
+        if status == 403:
+            assert b"<Code>AccessDenied</Code>" in answer.data and b"expired" in answer.data
+
+
+def test_clock_skew(server, bucket, monkeypatch):
+    client = server.client()
+    real = botocore.auth.get_current_datetime
+    for minutes, good in ((-14, True), (14, True), (-16, False), (16, False)):
+        monkeypatch.setattr(botocore.auth, "get_current_datetime", lambda *a, **k: real(*a, **k) + datetime.timedelta(minutes=minutes))
+        if good:
+            client.head_bucket(Bucket=bucket)
+            continue
+        with pytest.raises(ClientError) as info:
+            client.list_objects_v2(Bucket=bucket)
+        assert error_of(info) == ("RequestTimeTooSkewed", 403)
+
+
+def test_expected_owner(s3, bucket):
+    with pytest.raises(ClientError) as info:
+        s3.list_objects_v2(Bucket=bucket, ExpectedBucketOwner="123456789012")
+    assert error_of(info) == ("AccessDenied", 403)
+
+
+def test_unsigned_payload_and_old_signature(server, bucket):
+    client = server.client(config={"s3": {"payload_signing_enabled": True, "addressing_style": "path"}})
+    client.put_object(Bucket=bucket, Key="k", Body=b"x" * 70_000)
+    old = server.client(config={"signature_version": "s3"})
+    with pytest.raises(ClientError) as info:
+        old.get_object(Bucket=bucket, Key="k")
+    assert error_of(info)[1] in (400, 403)
+
+
+def test_health_needs_no_credentials(server):
+    for path, status in (("/-/health/live", "live"), ("/-/health/ready", "ready")):
+        answer = server.http("GET", path)
+        assert answer.status == 200 and answer.headers["Content-Type"] == "application/json"
+        health = json.loads(answer.data)
+        assert health["status"] == status and health["durability"] == "strict" and health["version"]
+    assert server.http("POST", "/-/health/live").status == 405
+    assert server.http("GET", "/-/health/other").status == 404
+
+
+def test_virtual_host_style(start, monkeypatch):
+    real = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *a, **k: real(
+        "127.0.0.1" if str(host).endswith("localhost") else host, *a, **k))
+    s = start(env={"ORCAS_DOMAINS": "s3.localhost,localhost", "ORCAS_BUCKETS": "host-bucket"})
+    client = s.client(endpoint_url=s.endpoint.replace("127.0.0.1", "localhost"), config={"s3": {"addressing_style": "virtual"}})
+    seen = []
+    client.meta.events.register("before-send.s3", lambda request, **_: seen.append(request.url))
+    client.put_object(Bucket="host-bucket", Key="-/health/live", Body=b"an object like any other")
+    assert client.get_object(Bucket="host-bucket", Key="-/health/live")["Body"].read() == b"an object like any other"
+    assert all("//host-bucket.localhost" in url for url in seen), seen
+    assert s.client().get_object(Bucket="host-bucket", Key="-/health/live")["Body"].read() == b"an object like any other"
+
+
+def test_long_presigned_url(server, signer, s3, bucket):
+    key = "ü" * 512
+    s3.put_object(Bucket=bucket, Key=key, Body=b"x")
+    url = signer.generate_presigned_url("get_object", Params={
+        "Bucket": bucket, "Key": key, "ResponseContentDisposition": "attachment; filename=" + "n" * 4000})
+    assert len(url) > 7000
+    assert server.http("GET", url).status == 200
+    fat = server.http("GET", "/", headers={"x-fat": "v" * 9000})
+    assert fat.status in (400, 431)
