@@ -128,7 +128,7 @@ func (q *request) sendDeleted(outcomes []deleteOutcome, results []vfs.DeleteResu
 		if out.err != nil {
 			e := toAPI(out.err)
 			if e.status >= http.StatusInternalServerError && q.cause == nil {
-				q.code, q.cause = e.code, e.cause // one of them in the log, for all
+				q.code, q.cause, q.faulty = e.code, e.cause, true // one of them in the log, for all
 			}
 			x.open("Error")
 			x.text("Key", out.key)

@@ -74,6 +74,7 @@ var (
 	errBucketExists       = newError(409, "BucketAlreadyExists", "The requested bucket name is not available. Please select a different name and try again.")
 	errBucketOwned        = newError(409, "BucketAlreadyOwnedByYou", "Your previous request to create the named bucket succeeded and you already own it.")
 	errBucketNotEmpty     = newError(409, "BucketNotEmpty", "The bucket you tried to delete is not empty.")
+	errClientGone         = newError(400, "RequestTimeout", "The client went away before the answer was sent.")
 	errConflict           = newError(409, "OperationAborted", "A conflicting operation is in progress against this resource. Please try again.")
 	errDamaged            = newError(500, "InternalError", "The stored content failed its checksum; it was not sent.")
 	errEntityTooLarge     = newError(400, "EntityTooLarge", "Your proposed upload exceeds the maximum allowed size.")
@@ -130,6 +131,7 @@ var kindErrors = map[core.Kind]*apiError{
 	core.NoSpace:            errInsufficientSpace,
 	core.Overloaded:         errSlowDown,
 	core.Unavailable:        errServiceUnavailable,
+	core.Canceled:           errClientGone,
 	core.BadDigest:          errBadDigest,
 }
 
@@ -161,8 +163,10 @@ func toAPI(err error) *apiError {
 	}
 	var tooLong *http.MaxBytesError
 	switch {
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.Canceled):
+	case errors.Is(err, io.ErrUnexpectedEOF):
 		return errIncompleteBody.because(err)
+	case errors.Is(err, context.Canceled):
+		return errClientGone.because(err)
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return errRequestTimeout.because(err)
 	case errors.As(err, &tooLong):

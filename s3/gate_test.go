@@ -3,6 +3,7 @@ package s3_test
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -179,27 +180,27 @@ func TestSystemPathsAreNoBuckets(t *testing.T) {
 }
 
 func TestTooManyRequestsAtOnce(t *testing.T) {
-	w := newWorld(t, setup{options: func(o *s3.Options) { o.MaxInFlight = 1 }})
-	w.bucket("bucket")
-	// One request that hangs in its body, and another one.
-	r := w.request("PUT", "/bucket/key", nil)
-	body, feed := newFeed()
-	r.Body, r.ContentLength = body, 4
-	w.signer.Sign(r, sigv4.UnsignedPayload, w.now())
-	done := make(chan *answer)
-	go func() { done <- w.send(r) }()
-	<-body.asked // the server has read the headers, and the client is asked for the body
-	var a *answer
-	for range 1000 { // until the server has the first request in its hands
-		if a = w.do("GET", "/bucket/other", nil); a.status != 404 {
-			break
+	seen := make(chan struct{}, 100)
+	w := newWorld(t, setup{options: func(o *s3.Options) {
+		lookup := o.Lookup
+		o.MaxInFlight, o.Lookup = 1, func(key string) (s3.Credential, bool) {
+			seen <- struct{}{}
+			return lookup(key)
 		}
+	}})
+	w.bucket("bucket")
+	for len(seen) > 0 {
+		<-seen
 	}
+	conn := w.raw("PUT", "/bucket/key", 4, sigv4.UnsignedPayload)
+	<-seen // it is in flight, and waits for its body
+	a := w.do("GET", "/bucket/other", nil)
 	a.is(503, "SlowDown")
 	require.Equal(t, "1", a.header.Get("Retry-After"))
-	feed <- []byte("body")
-	close(feed)
-	(<-done).is(200, "")
+	_, err := io.WriteString(conn, "body")
+	require.NoError(t, err)
+	done, _ := w.reply(conn)
+	done.is(200, "")
 	require.Equal(t, "body", w.content("/bucket/key"))
 }
 

@@ -47,6 +47,7 @@ type world struct {
 	client *http.Client
 	fs     *vfs.FS
 	blocks *roomyBlocks
+	writer *batch.Writer
 	signer *sigv4.Signer
 	now    func() time.Time
 	late   *atomic.Int64 // how far the store's clock is ahead
@@ -110,6 +111,7 @@ func newWorld(t *testing.T, setups ...setup) *world {
 	writer, err := batch.Open(t.Context(), batch.Options{Meta: meta, Blocks: w.blocks})
 	require.NoError(t, err)
 	t.Cleanup(func() { writer.Close() })
+	w.writer = writer
 	w.fs, err = vfs.New(vfs.Options{
 		Meta: meta, Blocks: w.blocks, Writer: writer, Reserve: func(int64) int64 { return 1 << 20 },
 		Now: func() time.Time { return time.Now().Add(time.Duration(w.late.Load())) },

@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -8,9 +9,6 @@ import (
 	"orcas/core"
 	"orcas/vfs"
 )
-
-// patientBytes is the size from which an answer is written under a deadline; less fits into the buffers of the connection.
-const patientBytes = 64 << 10
 
 func (q *request) getObject() error {
 	v, err := q.version()
@@ -101,23 +99,18 @@ func (q *request) serve(info *core.ObjectInfo, object *vfs.Object) error {
 
 // send writes content. After an error the connection is aborted (see fail): a short body never looks complete.
 func (q *request) send(section *vfs.Section, length int64) error {
-	var w io.Writer = q.w
-	var patient *patientWriter
-	if length >= patientBytes && q.s.bodyTimeout > 0 {
-		if d, ok := q.w.(writeDeadliner); ok {
-			patient = &patientWriter{w: q.w, deadline: d, patience: q.s.bodyTimeout}
-			w = patient
-		}
-	}
+	w, done := q.patient(length)
 	n, err := section.WriteTo(w)
 	q.out += n
 	if err == nil && n != length {
 		err = core.E("s3.send", core.Damaged, io.ErrShortWrite)
 	}
-	if patient != nil {
-		if flushed := patient.done(); err == nil {
-			err = flushed
-		}
+	if flushed := done(); err == nil {
+		err = flushed
+	}
+	var stored *core.Error
+	if err != nil && !errors.As(err, &stored) {
+		return errClientGone.because(err)
 	}
 	return err
 }

@@ -345,7 +345,7 @@ func TestEveryKindHasAStatus(t *testing.T) {
 		require.NotEmpty(t, e.code, k)
 		if e.status == 500 {
 			switch k {
-			case core.Internal, core.NoSuchData, core.Damaged, core.Unsupported, core.Busy, core.Canceled:
+			case core.Internal, core.NoSuchData, core.Damaged, core.Unsupported, core.Busy:
 			default:
 				t.Errorf("kind %v is an internal error", k)
 			}

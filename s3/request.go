@@ -51,6 +51,7 @@ type request struct {
 	out    int64
 	code   string
 	cause  error
+	faulty bool // it is the server's fault
 }
 
 // begin prepares the answer: what every answer has.
@@ -167,7 +168,9 @@ func (q *request) sendXML(status int, x *xmlWriter) {
 	q.status = status
 	q.w.WriteHeader(status)
 	if q.r.Method != http.MethodHead {
-		n, _ := q.w.Write(x.b) // an error means that the client is gone
+		w, done := q.patient(int64(len(x.b)))
+		n, _ := w.Write(x.b) // an error means that the client is gone
+		_ = done()
 		q.out += int64(n)
 	}
 }
@@ -176,7 +179,7 @@ func (q *request) sendXML(status int, x *xmlWriter) {
 // complete.
 func (q *request) fail(err error) {
 	e := toAPI(err)
-	q.code, q.cause = e.code, e.cause
+	q.code, q.cause, q.faulty = e.code, e.cause, e.status >= 500 && e.cause != nil
 	if q.status != 0 {
 		panic(http.ErrAbortHandler)
 	}
@@ -283,7 +286,7 @@ func (q *request) finish() {
 // logAccess writes the line of this request. It holds no query, so no credentials.
 func (q *request) logAccess() {
 	level := slog.LevelInfo
-	if q.status >= 500 && q.cause != nil {
+	if q.faulty {
 		level = slog.LevelError
 	}
 	if !q.s.log.Enabled(q.ctx, level) {

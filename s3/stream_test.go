@@ -2,13 +2,14 @@ package s3_test
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,35 +18,8 @@ import (
 	"orcas/core"
 	"orcas/s3"
 	"orcas/s3/sigv4"
+	"orcas/vfs"
 )
-
-// feedBody is a body that gives what it is fed, and says when it is first asked.
-type feedBody struct {
-	feed  chan []byte
-	asked chan struct{}
-	once  sync.Once
-	rest  []byte
-}
-
-func newFeed() (*feedBody, chan<- []byte) {
-	b := &feedBody{feed: make(chan []byte), asked: make(chan struct{})}
-	return b, b.feed
-}
-
-func (b *feedBody) Read(p []byte) (int, error) {
-	b.once.Do(func() { close(b.asked) })
-	if len(b.rest) == 0 {
-		var ok bool
-		if b.rest, ok = <-b.feed; !ok {
-			return 0, io.EOF
-		}
-	}
-	n := copy(p, b.rest)
-	b.rest = b.rest[n:]
-	return n, nil
-}
-
-func (b *feedBody) Close() error { return nil }
 
 // raw sends the head of a signed request over a connection of its own, with a Content-Length of its own.
 func (w *world) raw(method, path string, length int, payload string, headers ...string) net.Conn {
@@ -217,6 +191,39 @@ func TestBodyOfUnknownLength(t *testing.T) {
 	w.signer.Sign(r, sigv4.UnsignedPayload, w.now())
 	w.send(r).is(411, "MissingContentLength")
 	require.Equal(t, "(none)", w.content("/bucket/key"))
+}
+
+// lines is a log whose lines can be waited for.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
+}
+
+func TestClientThatStopsReading(t *testing.T) {
+	log := make(lines, 100)
+	w := newWorld(t, setup{options: func(o *s3.Options) {
+		o.BodyTimeout = 50 * time.Millisecond
+		o.Logger = slog.New(slog.NewTextHandler(log, nil))
+	}})
+	w.bucket("bucket")
+	body := random(1, 32<<20)
+	<-log
+	bucket, err := w.fs.Bucket(t.Context(), "bucket")
+	require.NoError(t, err)
+	content, err := w.fs.NewContent(t.Context(), bucket, int64(len(body)))
+	require.NoError(t, err)
+	_, err = content.ReadFrom(bytes.NewReader(body))
+	require.NoError(t, err)
+	_, err = w.fs.Put(t.Context(), vfs.PutRequest{Bucket: bucket, Key: "key", Content: content})
+	require.NoError(t, err)
+	conn := w.raw("GET", "/bucket/key", 0, hash(nil))
+	line := <-log
+	require.Contains(t, line, "code=RequestTimeout")
+	require.Contains(t, line, "level=INFO")
+	got, err := io.ReadAll(conn)
+	require.Less(t, len(got), len(body), "%v", err)
 }
 
 // TestDamageIsNeverSent spoils stored bytes: in the first frame that is an error, later the connection is cut.
