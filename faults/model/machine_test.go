@@ -1,0 +1,459 @@
+package model
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/cmd/orcas/server"
+	"orcas/s3/sigv4"
+)
+
+// The root credentials of the servers, the same as those that package faults gives to its processes.
+const (
+	accessKey = "faultbench"
+	secretKey = "faultbench-secret-key"
+)
+
+// full says whether the counts of each change are asked for.
+func full() bool { return os.Getenv("ORCAS_FAULTS_FULL") == "1" }
+
+// count returns the number that a variable holds, or the one of a short or a full run.
+func count(t testing.TB, variable string, short, ofChange int) int {
+	t.Helper()
+	s := os.Getenv(variable)
+	switch {
+	case s != "":
+		n, err := strconv.Atoi(s)
+		require.NoError(t, err, variable)
+		return n
+	case full():
+		return ofChange
+	}
+	return short
+}
+
+// newRand returns a source of all random choices of a test, and prints its seed.
+func newRand(t testing.TB) *rand.Rand {
+	n := seed(t)
+	return rand.New(rand.NewPCG(n, n))
+}
+
+func seed(t testing.TB) uint64 {
+	n := uint64(count(t, "ORCAS_FAULTS_SEED", int(time.Now().UnixNano()&0xffffff), int(time.Now().UnixNano()&0xffffff)))
+	t.Logf("ORCAS_FAULTS_SEED=%d", n)
+	return n
+}
+
+// random returns n bytes that the number determines.
+func random(number uint64, n int) []byte {
+	var key [32]byte
+	for i := range 8 {
+		key[i] = byte(number >> (8 * i))
+	}
+	b := make([]byte, n)
+	_, _ = rand.NewChaCha8(key).Read(b) // never fails
+	return b
+}
+
+// workDir returns an empty directory: in memory where there is one, since nothing here cuts the power, and thousands of starts
+// and syncs wait for a drive otherwise.
+func workDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "orcas-model-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// endpoint is a client of a server.
+type endpoint struct {
+	url    string
+	http   *http.Client
+	signer *sigv4.Signer
+	now    func() time.Time
+}
+
+func newEndpoint(url string, now func() time.Time) *endpoint {
+	return &endpoint{
+		url:    url,
+		http:   &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}},
+		signer: &sigv4.Signer{AccessKey: accessKey, SecretKey: secretKey, Region: "us-east-1"},
+		now:    now,
+	}
+}
+
+// answer is what came back, whole.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// code returns the code of an error, or "".
+func (a *answer) code() string {
+	var e struct {
+		XMLName xml.Name `xml:"Error"`
+		Code    string
+	}
+	if xml.Unmarshal(a.body, &e) != nil {
+		return ""
+	}
+	return e.Code
+}
+
+func (a *answer) etag() string { return strings.Trim(a.header.Get("ETag"), `"`) }
+
+// request returns a signed request for a bucket and a key, either of them perhaps "". headers are names and values in
+// turns.
+func (e *endpoint) request(method, bucket, key, query string, body []byte, headers ...string) (*http.Request, error) {
+	u, err := url.Parse(e.url)
+	if err != nil {
+		return nil, err
+	}
+	u.Path = "/" + bucket
+	if key != "" {
+		u.Path += "/" + key
+	}
+	u.RawPath = escape(u.Path)
+	u.RawQuery = query
+	r, err := http.NewRequest(method, u.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	hash := sigv4.UnsignedPayload
+	if len(body) < 1<<20 {
+		sum := sha256.Sum256(body)
+		hash = hex.EncodeToString(sum[:])
+	}
+	e.signer.Sign(r, hash, e.now())
+	return r, nil
+}
+
+// do sends a request and reads the answer. An answer that breaks off is an error.
+func (e *endpoint) do(method, bucket, key, query string, body []byte, headers ...string) (*answer, error) {
+	r, err := e.request(method, bucket, key, query, body, headers...)
+	if err != nil {
+		return nil, err
+	}
+	res, err := e.http.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	a := &answer{status: res.StatusCode, header: res.Header}
+	a.body, err = io.ReadAll(res.Body)
+	return a, err
+}
+
+// escape percent-encodes all that a signer does.
+func escape(path string) string {
+	var b strings.Builder
+	for i := range len(path) {
+		c := path[i]
+		if c == '/' || c == '-' || c == '_' || c == '.' || c == '~' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// query returns a query string of names and values in turns; empty values are left out.
+func query(pairs ...string) string {
+	var b strings.Builder
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			fmt.Fprintf(&b, "&%s=%s", pairs[i], strings.ReplaceAll(escape(pairs[i+1]), "/", "%2F"))
+		}
+	}
+	return strings.TrimPrefix(b.String(), "&")
+}
+
+func hexMD5(b []byte) string {
+	sum := md5.Sum(b)
+	return hex.EncodeToString(sum[:])
+}
+
+func contentMD5(b []byte) string {
+	sum := md5.Sum(b)
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// machine is a server in this process, on data that outlives its starts.
+type machine struct {
+	*endpoint // of the present start
+
+	root  string // where its data directories are made
+	dir   string // the present one
+	lives int
+	clock func() time.Time
+	alarm alarm
+
+	server *server.Server
+	stop   context.CancelFunc
+	ran    chan error
+}
+
+// newMachine starts a server whose data directories are made in root.
+func newMachine(root string, clock func() time.Time) (*machine, error) {
+	m := &machine{root: root, clock: clock}
+	if m.clock == nil {
+		m.clock = time.Now
+	}
+	m.dir = m.nextDir()
+	return m, m.start()
+}
+
+// newTestMachine is newMachine for a test, which must end without a panic in the server.
+func newTestMachine(t testing.TB, clock func() time.Time) *machine {
+	t.Helper()
+	m, err := newMachine(workDir(t), clock)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, m.close())
+	})
+	return m
+}
+
+// nextDir returns where the next data directory is to be.
+func (m *machine) nextDir() string {
+	m.lives++
+	return filepath.Join(m.root, fmt.Sprintf("data-%d", m.lives))
+}
+
+// settings are those of all servers here.
+func settings() (server.Settings, error) {
+	return server.ReadSettings([]string{
+		"ORCAS_ROOT_ACCESS_KEY=" + accessKey, "ORCAS_ROOT_SECRET_KEY=" + secretKey, "ORCAS_MIN_FREE=0",
+	})
+}
+
+// start opens the server on the present data directory and runs it.
+func (m *machine) start() error {
+	set, err := settings()
+	if err != nil {
+		return err
+	}
+	s, err := server.Open(context.Background(), server.Config{
+		Data: m.dir, Address: "127.0.0.1:0", Settings: set, Now: m.clock, Log: &m.alarm,
+	})
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	m.server, m.stop, m.ran = s, stop, make(chan error, 1)
+	go func(ran chan error) { ran <- s.Run(ctx) }(m.ran)
+	m.endpoint = newEndpoint(s.Endpoint(), m.clock)
+	return nil
+}
+
+// end stops the server in order.
+func (m *machine) end() error {
+	if m.server == nil {
+		return nil
+	}
+	m.http.CloseIdleConnections()
+	m.stop()
+	err := errors.Join(<-m.ran, m.server.Close())
+	m.server = nil
+	return err
+}
+
+// close ends the server and tells what was wrong with it meanwhile.
+func (m *machine) close() error { return errors.Join(m.end(), m.alarm.err()) }
+
+// restart stops the server in order and starts it again.
+func (m *machine) restart() error { return errors.Join(m.end(), m.start()) }
+
+// database says what becomes of the database in a crash.
+type database int
+
+const (
+	kept  database = iota // as the running server had it
+	older                 // as it was when it was remembered
+	gone                  // not there at all
+)
+
+// remember keeps the database of now for crashes to come.
+func (m *machine) remember() error {
+	if err := os.RemoveAll(m.memory()); err != nil {
+		return err
+	}
+	return copyDatabase(m.dir, m.memory())
+}
+
+func (m *machine) memory() string { return filepath.Join(m.root, "remembered") }
+
+// crash leaves the server as a SIGKILL would: the next one starts on a copy of what there is now.
+func (m *machine) crash(d database) error {
+	return errors.Join(m.die(d), m.start())
+}
+
+// die takes the copy and makes it the present data directory. Nothing is running then.
+func (m *machine) die(d database) error {
+	old, next := m.dir, m.nextDir()
+	var err error
+	switch d {
+	case kept:
+		err = copyDatabase(old, next)
+	case older:
+		err = copyDatabase(m.memory(), next)
+	}
+	if err == nil {
+		err = copyBlocks(old, next)
+	}
+	m.dir = next
+	m.http.CloseIdleConnections()
+	err = errors.Join(err, m.server.Close())
+	m.stop()
+	<-m.ran // its error, if any, is that Close came first
+	m.server = nil
+	return errors.Join(err, os.RemoveAll(old))
+}
+
+const databaseFile = "metadata.db"
+
+// copyDatabase copies the files of a database, where there are any. A log that is being written is copied up to somewhere.
+func copyDatabase(from, to string) error {
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	for _, ext := range []string{"", "-wal"} {
+		err := copyFile(filepath.Join(from, databaseFile+ext), filepath.Join(to, databaseFile+ext))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyBlocks copies all but the database: packed blocks first, since what their records name is in large ones that are whole
+// already. Large blocks are never written again, so they are linked.
+func copyBlocks(from, to string) error {
+	for _, large := range []bool{false, true} {
+		err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+			rel, _ := filepath.Rel(from, path) // path is beneath from
+			target := filepath.Join(to, rel)
+			isLarge := filepath.Ext(rel) == ".large"
+			switch {
+			case errors.Is(err, fs.ErrNotExist): // deleted meanwhile
+				return nil
+			case err != nil:
+				return err
+			case d.IsDir():
+				return os.MkdirAll(target, 0o755)
+			case strings.HasPrefix(rel, databaseFile) || rel == "LOCK" || isLarge != large:
+				return nil
+			case isLarge:
+				err = os.Link(path, target)
+			default:
+				err = copyFile(path, target)
+			}
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyFile copies a file that may be growing.
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	// Not ReadFrom, which would clone or copy in the kernel what is not written yet on some file systems.
+	_, err = io.Copy(struct{ io.Writer }{out}, struct{ io.Reader }{in})
+	return errors.Join(err, out.Close())
+}
+
+// alarm is the log of servers. It keeps the lines that a sound server never writes.
+type alarm struct {
+	mu    sync.Mutex // guards lines and all
+	lines []string
+	all   bytes.Buffer // everything, up to some size
+}
+
+// Write implements io.Writer.
+func (a *alarm) Write(p []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for line := range strings.Lines(string(p)) {
+		if strings.Contains(line, "panic") && len(a.lines) < 10 {
+			a.lines = append(a.lines, line)
+		}
+	}
+	if a.all.Len() < 1<<20 {
+		a.all.Write(p)
+	}
+	return len(p), nil
+}
+
+func (a *alarm) err() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.lines) == 0 {
+		return nil
+	}
+	return fmt.Errorf("in the log:\n%s", strings.Join(a.lines, ""))
+}
+
+// text returns the log.
+func (a *alarm) text() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.all.String()
+}
+
+// must gives the answer of a request that has to have that status.
+func must(t testing.TB, status int) func(a *answer, err error) *answer {
+	return func(a *answer, err error) *answer {
+		t.Helper()
+		require.NoError(t, err)
+		require.Equal(t, status, a.status, "%s", a.body)
+		return a
+	}
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(m.Run())
+}

@@ -1,0 +1,407 @@
+package model
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// step is one operation of a script. What the fields mean is the operation's to say; see the table operations.
+type step struct {
+	op     string
+	b, key string // bucket and key
+	from   string // copies: bucket/key; listings: prefix
+	size   int
+	cond   string // see script.condition
+	arg    string
+	n      int
+}
+
+// GoString prints a step as it would stand in the table of named cases.
+func (s step) GoString() string {
+	var f []string
+	for _, p := range []struct{ name, value string }{
+		{"op", s.op}, {"b", s.b}, {"key", s.key}, {"from", s.from}, {"cond", s.cond}, {"arg", s.arg},
+	} {
+		if p.value != "" {
+			f = append(f, fmt.Sprintf("%s: %q", p.name, p.value))
+		}
+	}
+	if s.size != 0 {
+		f = append(f, fmt.Sprintf("size: %d", s.size))
+	}
+	if s.n != 0 {
+		f = append(f, fmt.Sprintf("n: %d", s.n))
+	}
+	return "{" + strings.Join(f, ", ") + "}"
+}
+
+// script runs steps on a server and on the model, and compares.
+type script struct {
+	m    *machine
+	s    *store
+	made uint64 // contents made so far
+}
+
+// operations are what a step can be.
+var operations = map[string]func(r *script, s step) error{
+	"put":        (*script).put,       // size; cond; arg: metadata
+	"get":        (*script).get,       // arg: range; n: part number; cond
+	"head":       (*script).get,       // likewise
+	"delete":     (*script).remove,    // cond
+	"deletes":    (*script).removeAll, // arg: keys with commas between; cond for all of them
+	"copy":       (*script).copy,      // from; cond; arg: "replace" or ""
+	"list":       (*script).list,      // from: prefix; arg: delimiter; n: page length; key: the place to begin behind; cond: "v1" or ""
+	"create":     (*script).createBucket,
+	"drop":       (*script).dropBucket,
+	"upload":     (*script).createUpload,
+	"part":       (*script).putPart,  // n: number; size; arg: which upload
+	"partcopy":   (*script).copyPart, // n: number; from; cond: range; arg: which upload
+	"complete":   (*script).complete, // arg: which upload; from: which parts; cond
+	"abort":      (*script).abort,    // arg: which upload
+	"restart":    func(r *script, _ step) error { return r.back((*machine).restart) },
+	"crash":      func(r *script, _ step) error { return r.back(func(m *machine) error { return m.crash(kept) }) },
+	"gone":       func(r *script, _ step) error { return r.back(func(m *machine) error { return m.crash(gone) }) },
+	"older":      func(r *script, _ step) error { return r.back(func(m *machine) error { return m.crash(older) }) },
+	"remember":   func(r *script, _ step) error { return r.m.remember() },
+	"everything": func(r *script, _ step) error { return r.compare() },
+}
+
+// newScript runs on a machine that holds nothing yet.
+func newScript(m *machine) (*script, error) {
+	return &script{m: m, s: newStore()}, m.remember()
+}
+
+// run runs all steps and compares everything at the end. The error says which step it was.
+func (r *script) run(steps []step) error {
+	for i, s := range steps {
+		f := operations[s.op]
+		if f == nil {
+			return fmt.Errorf("no operation %q", s.op)
+		}
+		if err := f(r, s); err != nil {
+			return fmt.Errorf("step %d, %#v: %w", i, s, err)
+		}
+	}
+	if err := r.compare(); err != nil {
+		return fmt.Errorf("at the end: %w", err)
+	}
+	return nil
+}
+
+// back takes the server down and up, and compares everything.
+func (r *script) back(how func(*machine) error) error {
+	if err := how(r.m); err != nil {
+		return err
+	}
+	return r.compare()
+}
+
+// content returns new content. It differs from all other content of the script.
+func (r *script) content(size int) []byte {
+	r.made++
+	return random(r.made, size)
+}
+
+// expect compares an answer with the verdict of the model.
+func expect(a *answer, err error, want verdict) error {
+	if err != nil {
+		return err
+	}
+	if a.status != want.status || want.code != "" && len(a.body) > 0 && a.code() != want.code {
+		return fmt.Errorf("%d %s instead of %d %s", a.status, a.body[:min(len(a.body), 400)], want.status, want.code)
+	}
+	return nil
+}
+
+// condition returns the condition that a step names, and its headers: "none" (If-None-Match: *), "match" (the present ETag),
+// "other" (another one), "any" (If-Match: *), or "".
+func (r *script) condition(s step) (condition, []string) {
+	switch s.cond {
+	case "none":
+		return condition{noneMatch: true}, []string{"If-None-Match", "*"}
+	case "any":
+		return condition{match: "*"}, []string{"If-Match", "*"}
+	case "match", "other":
+		etag := hexMD5(nil)
+		if o, v := r.s.object(s.b, s.key); v == ok && s.cond == "match" {
+			etag = o.etag
+		} else if v == ok && o.etag == etag {
+			etag = hexMD5([]byte("x"))
+		}
+		return condition{match: etag}, []string{"If-Match", `"` + etag + `"`}
+	}
+	return condition{}, nil
+}
+
+func (r *script) put(s step) error {
+	c, h := r.condition(s)
+	body := r.content(s.size)
+	if s.arg != "" {
+		h = append(h, "X-Amz-Meta-V", s.arg)
+	}
+	a, err := r.m.do("PUT", s.b, s.key, "", body, h...)
+	want := r.s.put(s.b, s.key, c, body, s.arg)
+	if err := expect(a, err, want); err != nil {
+		return err
+	}
+	if want == ok && a.etag() != hexMD5(body) {
+		return fmt.Errorf("ETag %s", a.etag())
+	}
+	return nil
+}
+
+func (r *script) remove(s step) error {
+	c, h := r.condition(s)
+	a, err := r.m.do("DELETE", s.b, s.key, "", nil, h...)
+	return expect(a, err, r.s.remove(s.b, s.key, c))
+}
+
+// removeAll is DeleteObjects.
+func (r *script) removeAll(s step) error {
+	type entry struct {
+		Key  string
+		ETag string `xml:",omitempty"`
+	}
+	request := struct {
+		XMLName xml.Name `xml:"Delete"`
+		Object  []entry
+	}{}
+	_, there := r.s.buckets[s.b]
+	var deleted []string
+	failed := map[string]string{}
+	for _, key := range strings.Split(s.arg, ",") {
+		s.key = key
+		c, _ := r.condition(s)
+		if s.cond == "none" || s.cond == "any" {
+			c = condition{}
+		}
+		request.Object = append(request.Object, entry{key, c.match})
+		if !there {
+			continue
+		}
+		if v := r.s.remove(s.b, key, c); v == noContent {
+			deleted = append(deleted, key)
+		} else {
+			failed[key] = v.code
+		}
+	}
+	body, err := xml.Marshal(request)
+	if err != nil {
+		return err
+	}
+	a, err := r.m.do("POST", s.b, "", "delete=", body, "Content-Md5", contentMD5(body))
+	if !there {
+		return expect(a, err, noBucket)
+	}
+	if err := expect(a, err, ok); err != nil {
+		return err
+	}
+	var got struct {
+		Deleted []struct{ Key string }
+		Error   []struct{ Key, Code string }
+	}
+	if err := xml.Unmarshal(a.body, &got); err != nil {
+		return err
+	}
+	var gotDeleted []string
+	for _, d := range got.Deleted {
+		gotDeleted = append(gotDeleted, d.Key)
+	}
+	gotFailed := map[string]string{}
+	for _, e := range got.Error {
+		gotFailed[e.Key] = e.Code
+	}
+	if !slices.Equal(gotDeleted, deleted) || !maps.Equal(gotFailed, failed) {
+		return fmt.Errorf("deleted %q, failed %v instead of %q, %v", gotDeleted, gotFailed, deleted, failed)
+	}
+	return nil
+}
+
+func (r *script) copy(s step) error {
+	c, h := r.condition(s)
+	fromBucket, fromKey, _ := strings.Cut(s.from, "/")
+	h = append(h, "X-Amz-Copy-Source", escape(s.from))
+	var meta *string
+	if s.arg == "replace" {
+		v := fmt.Sprint("replaced ", r.made)
+		r.made++
+		meta = &v
+		h = append(h, "X-Amz-Metadata-Directive", "REPLACE", "X-Amz-Meta-V", v)
+	}
+	a, err := r.m.do("PUT", s.b, s.key, "", nil, h...)
+	want := r.s.copy(fromBucket, fromKey, s.b, s.key, c, meta)
+	if err := expect(a, err, want); err != nil || want != ok {
+		return err
+	}
+	var got struct{ ETag string }
+	if err := xml.Unmarshal(a.body, &got); err != nil {
+		return err
+	}
+	if o, _ := r.s.object(s.b, s.key); strings.Trim(got.ETag, `"`) != o.etag {
+		return fmt.Errorf("ETag %s instead of %s", got.ETag, o.etag)
+	}
+	return nil
+}
+
+func (r *script) createBucket(s step) error {
+	a, err := r.m.do("PUT", s.b, "", "", nil)
+	return expect(a, err, r.s.createBucket(s.b))
+}
+
+func (r *script) dropBucket(s step) error {
+	a, err := r.m.do("DELETE", s.b, "", "", nil)
+	return expect(a, err, r.s.deleteBucket(s.b))
+}
+
+func (r *script) createUpload(s step) error {
+	meta := fmt.Sprint("upload ", r.made)
+	r.made++
+	a, err := r.m.do("POST", s.b, s.key, "uploads=", nil, "X-Amz-Meta-V", meta)
+	want := r.s.createUpload(s.b, s.key, meta)
+	if err := expect(a, err, want); err != nil || want != ok {
+		return err
+	}
+	var got struct{ UploadId string }
+	if err := xml.Unmarshal(a.body, &got); err != nil {
+		return err
+	}
+	if got.UploadId == "" || slices.ContainsFunc(r.s.uploads, func(u *upload) bool { return u.id == got.UploadId }) {
+		return fmt.Errorf("upload id %q", got.UploadId)
+	}
+	r.s.uploads[len(r.s.uploads)-1].id = got.UploadId
+	return nil
+}
+
+// upload returns the upload that a step names by its number, counted from the newest; nil where there is none.
+func (r *script) upload(s step) *upload {
+	n, _ := strconv.Atoi(s.arg)
+	if n >= len(r.s.uploads) {
+		return nil
+	}
+	return r.s.uploads[len(r.s.uploads)-1-n]
+}
+
+func (r *script) putPart(s step) error {
+	u := r.upload(s)
+	if u == nil {
+		return nil
+	}
+	body := r.content(s.size)
+	a, err := r.m.do("PUT", u.bucket, u.key, query("partNumber", fmt.Sprint(s.n), "uploadId", u.id), body)
+	want := r.s.putPart(u, s.n, body)
+	if err := expect(a, err, want); err != nil {
+		return err
+	}
+	if want == ok && a.etag() != hexMD5(body) {
+		return fmt.Errorf("ETag %s", a.etag())
+	}
+	return nil
+}
+
+// copyPart is UploadPartCopy.
+func (r *script) copyPart(s step) error {
+	u := r.upload(s)
+	if u == nil {
+		return nil
+	}
+	h := []string{"X-Amz-Copy-Source", escape(s.from)}
+	fromBucket, fromKey, _ := strings.Cut(s.from, "/")
+	want := r.s.live(u)
+	from, v := r.s.object(fromBucket, fromKey)
+	var body []byte
+	if want == ok {
+		want = v
+	}
+	if want == ok {
+		body = from.body
+	}
+	if s.cond != "" && want == ok {
+		first, last := len(body)/3, len(body)-2
+		if last < first {
+			return nil // no range to ask for
+		}
+		body = body[first : last+1]
+		h = append(h, "X-Amz-Copy-Source-Range", fmt.Sprintf("bytes=%d-%d", first, last))
+	}
+	a, err := r.m.do("PUT", u.bucket, u.key, query("partNumber", fmt.Sprint(s.n), "uploadId", u.id), nil, h...)
+	if err := expect(a, err, want); err != nil || want != ok {
+		return err
+	}
+	r.s.putPart(u, s.n, body)
+	var got struct{ ETag string }
+	if err := xml.Unmarshal(a.body, &got); err != nil {
+		return err
+	}
+	if strings.Trim(got.ETag, `"`) != hexMD5(body) {
+		return fmt.Errorf("ETag %s", got.ETag)
+	}
+	return nil
+}
+
+// claims returns the parts that a Complete names: "" all, "last", "first", "wrong" (an ETag of another content), "missing" (a number
+// that was never sent).
+func claims(u *upload, which string) []claim {
+	var list []claim
+	for _, n := range slices.Sorted(maps.Keys(u.parts)) {
+		list = append(list, claim{n, u.parts[n].etag})
+	}
+	if len(list) == 0 {
+		return list
+	}
+	switch which {
+	case "last":
+		return list[len(list)-1:]
+	case "first":
+		return list[:1]
+	case "wrong":
+		list[0].etag = hexMD5([]byte("wrong"))
+	case "missing":
+		list = append(list, claim{9999, hexMD5(nil)})
+	}
+	return list
+}
+
+func (r *script) complete(s step) error {
+	u := r.upload(s)
+	if u == nil {
+		return nil
+	}
+	s.b, s.key = u.bucket, u.key
+	c, h := r.condition(s)
+	list := claims(u, s.from)
+	var body strings.Builder
+	body.WriteString("<CompleteMultipartUpload>")
+	for _, p := range list {
+		fmt.Fprintf(&body, `<Part><PartNumber>%d</PartNumber><ETag>"%s"</ETag></Part>`, p.number, p.etag)
+	}
+	body.WriteString("</CompleteMultipartUpload>")
+	a, err := r.m.do("POST", u.bucket, u.key, query("uploadId", u.id), []byte(body.String()), h...)
+	o, want := r.s.complete(u, c, list)
+	if err := expect(a, err, want); err != nil || want != ok {
+		return err
+	}
+	var got struct{ ETag string }
+	if err := xml.Unmarshal(a.body, &got); err != nil {
+		return err
+	}
+	if strings.Trim(got.ETag, `"`) != o.etag {
+		return fmt.Errorf("ETag %s instead of %s", got.ETag, o.etag)
+	}
+	return nil
+}
+
+func (r *script) abort(s step) error {
+	u := r.upload(s)
+	if u == nil {
+		return nil
+	}
+	a, err := r.m.do("DELETE", u.bucket, u.key, query("uploadId", u.id), nil)
+	return expect(a, err, r.s.abort(u))
+}
+
+var errDiffers = errors.New("differs from the model")

@@ -1,0 +1,276 @@
+package model
+
+import (
+	"crypto/md5"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// store is what S3 says that a server holds: maps, and the rules of each operation in a few lines. An operation returns a
+// verdict and has its effect where that is 200 or 204.
+type store struct {
+	buckets map[string]*bucket
+	uploads []*upload // all there ever were, the oldest first
+}
+
+type bucket struct {
+	objects map[string]*object
+}
+
+type object struct {
+	body     []byte
+	etag     string
+	meta     string // x-amz-meta-v
+	parts    []int  // sizes of the parts of a multipart object
+	from     *upload
+	modified string // as the server said it first
+	crc      string // likewise
+}
+
+type upload struct {
+	id          string
+	bucket, key string
+	meta        string
+	parts       map[int]part
+	ended       bool
+}
+
+type part struct {
+	body []byte
+	etag string
+}
+
+// verdict is a status and, for errors, a code.
+type verdict struct {
+	status int
+	code   string
+}
+
+var (
+	ok              = verdict{200, ""}
+	noContent       = verdict{204, ""}
+	noBucket        = verdict{404, "NoSuchBucket"}
+	noKey           = verdict{404, "NoSuchKey"}
+	noUpload        = verdict{404, "NoSuchUpload"}
+	failedCondition = verdict{412, "PreconditionFailed"}
+	notEmpty        = verdict{409, "BucketNotEmpty"}
+	invalidPart     = verdict{400, "InvalidPart"}
+	tooSmall        = verdict{400, "EntityTooSmall"}
+	malformed       = verdict{400, "MalformedXML"}
+	toItself        = verdict{400, "InvalidRequest"}
+)
+
+// minPart is the least size of a part that is not the last.
+const minPart = 5 << 20
+
+func newStore() *store { return &store{buckets: map[string]*bucket{}} }
+
+// condition is what a write demands of the key.
+type condition struct {
+	match     string // an ETag, or *
+	noneMatch bool   // If-None-Match: *
+}
+
+func (c condition) holds(o *object) verdict {
+	switch {
+	case c.match != "" && o == nil:
+		return noKey
+	case c.match != "" && c.match != "*" && c.match != o.etag, c.noneMatch && o != nil:
+		return failedCondition
+	}
+	return ok
+}
+
+func (s *store) createBucket(name string) verdict {
+	if s.buckets[name] == nil {
+		s.buckets[name] = &bucket{objects: map[string]*object{}}
+	}
+	return ok // its owner may create it again, in us-east-1
+}
+
+func (s *store) deleteBucket(name string) verdict {
+	b := s.buckets[name]
+	switch {
+	case b == nil:
+		return noBucket
+	case len(b.objects) > 0 || slices.ContainsFunc(s.uploads, func(u *upload) bool { return u.bucket == name && !u.ended }):
+		return notEmpty
+	}
+	delete(s.buckets, name)
+	return noContent
+}
+
+// object returns an object, or nil and why there is none.
+func (s *store) object(name, key string) (*object, verdict) {
+	b := s.buckets[name]
+	if b == nil {
+		return nil, noBucket
+	}
+	if o := b.objects[key]; o != nil {
+		return o, ok
+	}
+	return nil, noKey
+}
+
+func (s *store) put(name, key string, c condition, body []byte, meta string) verdict {
+	return s.write(name, key, c, &object{body: body, etag: hexMD5(body), meta: meta})
+}
+
+func (s *store) write(name, key string, c condition, o *object) verdict {
+	b := s.buckets[name]
+	if b == nil {
+		return noBucket
+	}
+	v := c.holds(b.objects[key])
+	if v == ok {
+		b.objects[key] = o
+	}
+	return v
+}
+
+func (s *store) remove(name, key string, c condition) verdict {
+	b := s.buckets[name]
+	if b == nil {
+		return noBucket
+	}
+	if v := c.holds(b.objects[key]); v != ok {
+		return v
+	}
+	delete(b.objects, key)
+	return noContent
+}
+
+// copy copies by reference: the copy has the ETag and the parts of its source. meta is what replaces the source's; nil: nothing.
+func (s *store) copy(fromBucket, fromKey, name, key string, c condition, meta *string) verdict {
+	b := s.buckets[name]
+	if b == nil {
+		return noBucket
+	}
+	if v := c.holds(b.objects[key]); v != ok {
+		return v
+	}
+	from, v := s.object(fromBucket, fromKey)
+	if v != ok {
+		return v
+	}
+	if fromBucket == name && fromKey == key && meta == nil {
+		return toItself
+	}
+	o := *from
+	o.modified, o.crc = "", ""
+	if meta != nil {
+		o.meta = *meta
+	}
+	b.objects[key] = &o
+	return ok
+}
+
+func (s *store) createUpload(name, key, meta string) verdict {
+	if s.buckets[name] == nil {
+		return noBucket
+	}
+	s.uploads = append(s.uploads, &upload{bucket: name, key: key, meta: meta, parts: map[int]part{}})
+	return ok
+}
+
+// live returns whether requests for an upload find it.
+func (s *store) live(u *upload) verdict {
+	switch {
+	case s.buckets[u.bucket] == nil:
+		return noBucket
+	case u.ended:
+		return noUpload
+	}
+	return ok
+}
+
+func (s *store) putPart(u *upload, number int, body []byte) verdict {
+	v := s.live(u)
+	if v == ok {
+		u.parts[number] = part{body, hexMD5(body)}
+	}
+	return v
+}
+
+func (s *store) abort(u *upload) verdict {
+	if v := s.live(u); v != ok {
+		return v
+	}
+	u.ended = true
+	return noContent
+}
+
+// claim is a part as a Complete names it.
+type claim struct {
+	number int
+	etag   string
+}
+
+func (s *store) complete(u *upload, c condition, claims []claim) (*object, verdict) {
+	b := s.buckets[u.bucket]
+	if b == nil {
+		return nil, noBucket
+	}
+	if len(claims) == 0 {
+		return nil, malformed
+	}
+	if u.ended {
+		// Who missed the answer gets it again.
+		if o := b.objects[u.key]; o != nil && o.from == u && o.etag == etagOf(claims) {
+			return o, ok
+		}
+		return nil, noUpload
+	}
+	o := &object{meta: u.meta, from: u, etag: etagOf(claims)}
+	small := false
+	for i, c := range claims {
+		p, there := u.parts[c.number]
+		if !there || p.etag != c.etag {
+			return nil, invalidPart
+		}
+		small = small || i < len(claims)-1 && len(p.body) < minPart
+		o.body = append(o.body, p.body...)
+		o.parts = append(o.parts, len(p.body))
+	}
+	if small {
+		return nil, tooSmall
+	}
+	v := s.write(u.bucket, u.key, c, o)
+	u.ended = v == ok
+	return o, v
+}
+
+// etagOf returns the ETag of the object that parts make.
+func etagOf(claims []claim) string {
+	h := md5.New()
+	for _, c := range claims {
+		raw, _ := hex.DecodeString(c.etag) // the model made it
+		h.Write(raw)
+	}
+	return fmt.Sprintf("%x-%d", h.Sum(nil), len(claims))
+}
+
+// list returns the keys and the common prefixes of a listing that begins behind a place, each in order.
+func (b *bucket) list(prefix, delimiter, after string) (keys, prefixes []string) {
+	for _, k := range slices.Sorted(maps.Keys(b.objects)) {
+		if !strings.HasPrefix(k, prefix) || k <= after {
+			continue
+		}
+		i := -1
+		if delimiter != "" {
+			i = strings.Index(k[len(prefix):], delimiter)
+		}
+		if i < 0 {
+			keys = append(keys, k)
+			continue
+		}
+		rolled := k[:len(prefix)+i+len(delimiter)]
+		if rolled != after && !slices.Contains(prefixes, rolled) { // the place may be a common prefix: all of that lies before it
+			prefixes = append(prefixes, rolled)
+		}
+	}
+	return keys, prefixes
+}
