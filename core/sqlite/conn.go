@@ -235,6 +235,12 @@ func bytes(v driver.Value) []byte {
 	return b
 }
 
+// text reads a column as a string without a copy: the driver made the bytes for this row and keeps no hold of them.
+func text(v driver.Value) string {
+	b := bytes(v)
+	return unsafe.String(unsafe.SliceData(b), len(b))
+}
+
 // damagedError is an error in what the database holds. It hides what it wraps, so that it is never taken for a failed check.
 type damagedError struct {
 	kind core.Kind // Damaged, or Unsupported where a newer program wrote it

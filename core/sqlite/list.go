@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 
 	"orcas/core"
@@ -98,7 +99,7 @@ func (l *listing) objects(from string) (string, error) {
 		if err != nil || !ok {
 			return "", err
 		}
-		key := string(bytes(r.cols[0]))
+		key := text(r.cols[0])
 		if rolled, stop := l.take(key); stop {
 			return rolled, nil
 		}
@@ -109,8 +110,14 @@ func (l *listing) objects(from string) (string, error) {
 	}
 }
 
+// A page that has manyObjects gets room for as many as it may have, up to maxGrown, at once.
+const manyObjects, maxGrown = 64, 1000
+
 // add puts the version that r stands on onto the page.
 func (l *listing) add(r *cursor, key string, latest bool) error {
+	if n := len(l.page.Objects); n == manyObjects {
+		l.page.Objects = slices.Grow(l.page.Objects, max(0, min(l.q.Limit, maxGrown)-n))
+	}
 	l.page.Objects = append(l.page.Objects, core.ObjectInfo{
 		Bucket: l.q.Bucket, Key: key, Seq: core.Seq(integer(r.cols[1])), Latest: latest,
 	})
@@ -135,7 +142,7 @@ func (l *listing) stream(st statement, from string) (s stream, err error) {
 
 func (s *stream) advance() (err error) {
 	if s.has, err = s.next(); s.has {
-		s.key = string(bytes(s.cols[0]))
+		s.key = text(s.cols[0])
 	}
 	return err
 }
@@ -248,7 +255,7 @@ func (l *listing) uploadRows(st statement, args ...driver.Value) (rolled string,
 		if err != nil || !ok {
 			return "", err != nil, err
 		}
-		u := core.UploadInfo{Bucket: l.q.Bucket, Key: string(bytes(r.cols[0])), ID: core.UploadID(integer(r.cols[1]))}
+		u := core.UploadInfo{Bucket: l.q.Bucket, Key: text(r.cols[0]), ID: core.UploadID(integer(r.cols[1]))}
 		if rolled, stop := l.take(u.Key); stop {
 			return rolled, true, nil
 		}

@@ -236,7 +236,7 @@ func (m *Meta) Buckets(ctx context.Context, prefix, after string, limit int) ([]
 		defer r.close()
 		for len(list) < limit {
 			ok, err := r.next()
-			name := string(bytes(r.cols[1]))
+			name := text(r.cols[1])
 			if err != nil || !ok || !strings.HasPrefix(name, prefix) {
 				return err
 			}
@@ -367,7 +367,7 @@ func (m *Meta) Records(ctx context.Context, kind, after string, limit int) ([]co
 			if err != nil || !ok {
 				return err
 			}
-			list = append(list, core.Record{Kind: kind, Key: string(bytes(r.cols[0])), Value: bytes(r.cols[1])})
+			list = append(list, core.Record{Kind: kind, Key: text(r.cols[0]), Value: bytes(r.cols[1])})
 		}
 	})
 	return list, err
