@@ -113,7 +113,7 @@ func expect(a *answer, err error, want verdict) error {
 		return err
 	}
 	if a.status != want.status || want.code != "" && len(a.body) > 0 && a.code() != want.code {
-		return fmt.Errorf("%d %s instead of %d %s", a.status, a.body[:min(len(a.body), 400)], want.status, want.code)
+		return fmt.Errorf("%d %s instead of %d %s", a.status, a.code(), want.status, want.code)
 	}
 	return nil
 }
@@ -158,6 +158,9 @@ func (r *script) put(s step) error {
 func (r *script) remove(s step) error {
 	c, h := r.condition(s)
 	a, err := r.m.do("DELETE", s.b, s.key, "", nil, h...)
+	if c.noneMatch && r.s.buckets[s.b] != nil {
+		return expect(a, err, notImplemented)
+	}
 	return expect(a, err, r.s.remove(s.b, s.key, c))
 }
 

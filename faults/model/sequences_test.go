@@ -1,9 +1,11 @@
 package model
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,7 +27,7 @@ var (
 
 // steps draws a sequence. It begins with a bucket, so that few operations are in vain.
 var steps = rapid.Custom(func(t *rapid.T) []step {
-	return append([]step{{op: "create", b: "one"}}, rapid.SliceOfN(rapid.Custom(oneStep), 1, 40).Draw(t, "rest")...)
+	return append([]step{{op: "create", b: "one"}}, rapid.SliceOfN(rapid.Custom(oneStep), 15, 60).Draw(t, "rest")...)
 })
 
 func oneStep(t *rapid.T) step {
@@ -75,34 +77,22 @@ func oneStep(t *rapid.T) step {
 	return s
 }
 
-// fails is what a script needs of a test.
-type fails interface {
-	Helper()
-	Fatalf(format string, args ...any)
-}
-
-// runScript runs steps on a server of their own.
-func runScript(t fails, root string, list []step) {
-	t.Helper()
+// runScript runs steps on a server of their own. The log is the server's.
+func runScript(root string, list []step) (log string, err error) {
 	dir, err := os.MkdirTemp(root, "sequence-")
 	if err != nil {
-		t.Fatalf("%v", err)
+		return "", err
 	}
 	defer os.RemoveAll(dir)
 	m, err := newMachine(dir, nil)
 	if err != nil {
-		t.Fatalf("start: %v", err)
+		return m.alarm.text(), err
 	}
 	r, err := newScript(m)
 	if err == nil {
 		err = r.run(list)
 	}
-	if closed := m.close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		t.Fatalf("%v\nas a named case:\n%s\nthe server's log:\n%s", err, source(list), m.alarm.text())
-	}
+	return m.alarm.text(), errors.Join(err, m.close())
 }
 
 // source prints steps for the table of named cases.
@@ -114,22 +104,53 @@ func source(list []step) string {
 	return b.String()
 }
 
+// shorten leaves out every step without which a script still fails.
+func shorten(root string, list []step) []step {
+	for i := len(list) - 1; i >= 0; i-- {
+		without := slices.Delete(slices.Clone(list), i, i+1)
+		if _, err := runScript(root, without); err != nil {
+			list = without
+		}
+	}
+	return list
+}
+
 // TestSequences holds the whole server against the model.
 func TestSequences(t *testing.T) {
 	for name, value := range map[string]string{
 		"rapid.seed":       fmt.Sprint(seed(t)),
-		"rapid.checks":     fmt.Sprint(count(t, "ORCAS_FAULTS_SEQUENCES", 60, 2000)),
+		"rapid.checks":     fmt.Sprint(count(t, "ORCAS_FAULTS_SEQUENCES", 25, 2000)),
 		"rapid.nofailfile": "true", // a failure becomes a named case instead
 	} {
 		require.NoError(t, flag.Set(name, value))
 	}
 	root := workDir(t)
-	rapid.Check(t, func(r *rapid.T) { runScript(r, root, steps.Draw(r, "steps")) })
+	var failed []step // the shortest so far
+	defer func() {
+		if failed != nil {
+			failed = shorten(root, failed)
+			log, err := runScript(root, failed)
+			t.Errorf("%v\nas a named case:\n%sthe server's log:\n%s", err, source(failed), log)
+		}
+	}()
+	rapid.Check(t, func(r *rapid.T) {
+		list := steps.Draw(r, "steps")
+		if _, err := runScript(root, list); err != nil {
+			if failed == nil {
+				t.Logf("the first failure: %v\n%s", err, source(list))
+			}
+			failed = list
+			r.Fatalf("the server and the model differ") // always in the same words, or rapid takes it for another failure
+		}
+	})
 }
 
 // TestCases runs sequences that failed once, and some that were thought of.
 func TestCases(t *testing.T) {
 	for name, list := range cases {
-		t.Run(name, func(t *testing.T) { runScript(t, workDir(t), list) })
+		t.Run(name, func(t *testing.T) {
+			log, err := runScript(workDir(t), list)
+			require.NoError(t, err, "%s", log)
+		})
 	}
 }

@@ -60,6 +60,7 @@ var (
 	invalidPart     = verdict{400, "InvalidPart"}
 	tooSmall        = verdict{400, "EntityTooSmall"}
 	malformed       = verdict{400, "MalformedXML"}
+	notImplemented  = verdict{501, "NotImplemented"}
 	toItself        = verdict{400, "InvalidRequest"}
 )
 
