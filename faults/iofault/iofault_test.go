@@ -168,7 +168,7 @@ func bench(t *testing.T, mutant string) *Bench {
 	if n, err := strconv.Atoi(os.Getenv("ORCAS_FAULTS_WORKERS")); err == nil && n > 0 {
 		b.Workers = n
 	}
-	require.NoError(t, b.Prepare())
+	b.Turn, _ = strconv.Atoi(os.Getenv("ORCAS_FAULTS_TURN"))
 	return b
 }
 

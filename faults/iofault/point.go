@@ -33,7 +33,7 @@ func (p *point) bad(format string, args ...any) {
 // try runs the script, and holds the server to its word. An error means that the bench itself failed.
 func (p *point) try() error {
 	name := fmt.Sprintf("%s-%s-%d", p.script.Name, p.fault.Action, p.fault.At)
-	base := p.bench.bases[p.script.Base]
+	base := p.bench.base
 	back := filepath.Join(p.bench.Dir, "back-"+strings.TrimPrefix(filepath.Base(p.drive.Dir()), "drive-"), name)
 	p.data = filepath.Join(p.drive.Dir(), name)
 	if base.dir != "" {
@@ -48,8 +48,12 @@ func (p *point) try() error {
 	return os.RemoveAll(back)
 }
 
-// withFault runs the script with the fault, until the server has ended.
+// withFault runs the script with the fault, until the server has ended. A server that survived the fault ends in one of four ways, in turns
+// from point to point: after a look at what it is like, it is stopped while the fault is still there; or it is stopped, or killed,
+// when the fault is gone; or it is killed right after the first request that failed, before anything else is written.
 func (p *point) withFault() {
+	ending := (p.fault.At + p.bench.Turn) % 4
+	p.run.hasty = ending == 3 && !p.script.Stop
 	if !p.begin() {
 		return
 	}
@@ -71,20 +75,24 @@ func (p *point) withFault() {
 		if p.struck = p.drive.Lift(); p.struck.Times > 0 && p.run.killed {
 			p.then = killed
 		}
-	case p.struck.Times > 0 && p.fault.At%3 == 0: // a stop on a drive that fails for ever
+	case p.struck.Times == 0:
+		p.drive.Lift()
+		p.stop(false)
+	case p.run.hasty:
+		p.then = killed
+		p.server.kill()
+		p.drive.Lift()
+	case ending == 0:
 		p.check(p.fault.ForEver, false)
 		p.then = p.probe(p.fault.ForEver)
 		p.stop(p.fault.ForEver || p.then != wentOn)
 		p.drive.Lift()
-	case p.struck.Times == 0:
-		p.drive.Lift()
-		p.stop(false)
 	default:
 		p.check(p.fault.ForEver, false)
 		p.drive.Lift()
 		p.check(false, false)
 		p.then = p.probe(false)
-		if p.fault.At%3 == 1 {
+		if ending == 1 {
 			p.stop(p.then != wentOn)
 		} else {
 			p.server.kill()
@@ -98,14 +106,14 @@ func (p *point) begin() bool {
 	var err error
 	arm := func(kill func()) { p.drive.Set(p.fault, kill) }
 	if !p.script.FromStart {
-		if p.server, err = start(p.bench.Binary, p.data, nil); err != nil {
+		if p.server, err = start(p.bench.Binary, p.data, p.script.Env, nil); err != nil {
 			p.end(err)
 			return false
 		}
 		arm(func() { p.server.signal(syscall.SIGKILL) })
 		return true
 	}
-	if p.server, err = start(p.bench.Binary, p.data, arm); err == nil {
+	if p.server, err = start(p.bench.Binary, p.data, p.script.Env, arm); err == nil {
 		return true
 	}
 	p.struck = p.drive.Lift()
@@ -188,13 +196,13 @@ func (p *point) afterwards() {
 	for i := range 2 {
 		begun := time.Now()
 		var err error
-		if p.server, err = start(p.bench.Binary, p.data, nil); err != nil {
+		if p.server, err = start(p.bench.Binary, p.data, p.script.Env, nil); err != nil {
 			p.end(err)
 			return
 		}
 		p.slowestStart = max(p.slowestStart, time.Since(begun))
 		p.run.c = newClient(p.server.endpoint)
-		p.run.over, p.run.killed = false, false
+		p.run.over, p.run.killed, p.run.hasty = false, false, false
 		p.check(false, true)
 		if i > 0 {
 			p.server.kill()
@@ -214,7 +222,7 @@ func (p *point) crashLoop() {
 	for i := range 3 {
 		f := Fault{Action: KILL, At: 1 + (p.fault.At*7+i*5)%30}
 		var err error
-		if p.server, err = start(p.bench.Binary, p.data, func(kill func()) { p.drive.Set(f, kill) }); err == nil {
+		if p.server, err = start(p.bench.Binary, p.data, p.script.Env, func(kill func()) { p.drive.Set(f, kill) }); err == nil {
 			p.server.kill()
 		}
 		s := p.drive.Lift()

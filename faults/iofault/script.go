@@ -1,6 +1,8 @@
 package iofault
 
 import (
+	"crypto/md5"
+	"encoding/base64"
 	"encoding/xml"
 	"fmt"
 	"net/http"
@@ -12,8 +14,9 @@ import (
 // Script is a sequence of requests.
 type Script struct {
 	Name      string
-	Base      string // the data directory to begin with: see bases
-	FromStart bool   // the fault is there from the start of the server on, otherwise from the first request on
+	Base      string // the data directory to begin with
+	Env       []string
+	FromStart bool // the fault is there from the start of the server on, otherwise from the first request on
 	Steps     func(r *run)
 	Stop      bool // then the server is stopped, the fault still there
 }
@@ -28,34 +31,34 @@ const (
 // Scripts are the canonical ones.
 func Scripts() []Script {
 	return []Script{
-		{Name: "start", Base: "empty", FromStart: true, Steps: func(r *run) {
+		{Name: "start", Base: empty, FromStart: true, Steps: func(r *run) {
 			if r.createBucket() {
 				r.put("first", smallSize)
 				r.get("first")
 			}
 		}},
-		{Name: "start-after-crash", Base: "crashed", FromStart: true, Steps: func(r *run) {
+		{Name: "start-after-crash", Base: crashed, FromStart: true, Steps: func(r *run) {
 			r.get("small")
 			r.put("after", smallSize)
 			r.remove("small")
 		}},
-		{Name: "put", Base: "stocked", Steps: func(r *run) {
+		{Name: "put", Base: stocked, Steps: func(r *run) {
 			r.put("new", smallSize)
 			r.put("nothing", 0)
 			r.get("new")
 			r.put("new2", 100)
 		}},
-		{Name: "put-large", Base: "stocked", Steps: func(r *run) {
+		{Name: "put-large", Base: stocked, Steps: func(r *run) {
 			r.put("new-large", largeSize)
 			r.get("new-large")
 		}},
-		{Name: "overwrite", Base: "stocked", Steps: func(r *run) {
+		{Name: "overwrite", Base: stocked, Steps: func(r *run) {
 			r.put("small", smallSize)
 			r.put("large", smallSize)
 			r.put("small2", largeSize)
 			r.put("small", 10)
 		}},
-		{Name: "delete", Base: "stocked", Steps: func(r *run) {
+		{Name: "delete", Base: stocked, Steps: func(r *run) {
 			r.remove("small")
 			r.remove("large")
 			r.remove("missing")
@@ -63,16 +66,16 @@ func Scripts() []Script {
 			r.put("small", smallSize)
 			r.remove("small")
 		}},
-		{Name: "delete-objects", Base: "stocked", Steps: func(r *run) {
+		{Name: "delete-objects", Base: stocked, Steps: func(r *run) {
 			r.removeAll("small", "missing", "large", "small2")
 			r.put("small", smallSize)
 			r.removeAll("small", "parts")
 		}},
-		{Name: "multipart", Base: "stocked", Steps: func(r *run) {
+		{Name: "multipart", Base: stocked, Steps: func(r *run) {
 			r.multipart("joined", partSize, partSize)
 			r.multipart("small", smallSize)
 		}},
-		{Name: "multipart-abort", Base: "stocked", Steps: func(r *run) {
+		{Name: "multipart-abort", Base: stocked, Steps: func(r *run) {
 			if id := r.begin("joined"); id != "" {
 				r.part(id, 1, partSize)
 				r.part(id, 1, smallSize)
@@ -82,31 +85,36 @@ func Scripts() []Script {
 				r.abort(id)
 			}
 		}},
-		{Name: "copy", Base: "stocked", Steps: func(r *run) {
+		{Name: "copy", Base: stocked, Steps: func(r *run) {
 			r.copy("small", "copy")
 			r.copy("large", "small2")
 			r.copy("parts", "copied-parts")
 			r.remove("small")
 			r.get("copy")
 		}},
-		{Name: "stop", Base: "stocked", Stop: true, Steps: func(r *run) {
+		{Name: "stop", Base: stocked, Stop: true, Steps: func(r *run) {
 			r.put("last", smallSize)
 			r.remove("small")
 		}},
+		{Name: "put-unpacked", Base: stocked, Env: []string{"ORCAS_BATCH_WRITE_ENABLED=false"}, Steps: func(r *run) {
+			r.put("new", smallSize)
+			r.put("new2", 100)
+			r.remove("new")
+		}},
+		{Name: "checkpoint", Base: longLog, Steps: func(r *run) {
+			var keys []string
+			for i := range 300 {
+				keys = append(keys, fmt.Sprintf("often-%02d", i))
+			}
+			r.removeAll(keys...) // the log is measured now and then, and copied beside the writes
+			for range 40 {
+				r.put("small", 10)
+			}
+		}},
+		{Name: "stop-long-log", Base: longLog, Stop: true, Steps: func(r *run) {
+			r.put("last", smallSize)
+		}},
 	}
-}
-
-// stock fills an empty server, for the base of the scripts that do not begin with nothing.
-func stock(r *run) {
-	r.createBucket()
-	r.put("small", smallSize)
-	r.put("small2", 300)
-	r.put("empty", 0)
-	r.put("large", 1<<20)
-	r.put("gone", smallSize)
-	r.remove("gone")
-	r.multipart("parts", partSize, 1000)
-	r.part(r.begin("begun"), 1, 2000)
 }
 
 // run carries out the requests of a script, and keeps the model.
@@ -114,10 +122,11 @@ type run struct {
 	c      *client
 	m      *model
 	killed bool // broken connections are all right
+	hasty  bool // the first failure is the end
 	id     uint64
 	acked  int
 	failed map[string]int // by status and code
-	over   bool           // the server is gone
+	over   bool           // nothing more is sent
 	wrong  []string
 }
 
@@ -140,10 +149,11 @@ func (r *run) send(method, key, query string, header map[string]string, body []b
 		r.acked++
 		return a, true
 	}
+	r.over = r.hasty
 	what := strings.TrimSuffix(fmt.Sprintf("%s %s?%s", method, key, query), "?")
 	if strings.HasPrefix(text, "broken") {
 		r.failed["broken"]++
-		r.over = r.killed
+		r.over = r.over || r.killed
 		bad = !r.killed
 	} else {
 		r.failed[text]++
@@ -218,7 +228,9 @@ func (r *run) removeAll(keys ...string) {
 		fmt.Fprintf(&body, "<Object><Key>%s</Key></Object>", key)
 	}
 	body.WriteString("</Delete>")
-	a, ok := r.send(http.MethodPost, "", "delete", map[string]string{"Content-Type": "application/xml"}, []byte(body.String()))
+	sum := md5.Sum([]byte(body.String()))
+	header := map[string]string{"Content-MD5": base64.StdEncoding.EncodeToString(sum[:])}
+	a, ok := r.send(http.MethodPost, "", "delete", header, []byte(body.String()))
 	if !ok {
 		return
 	}

@@ -3,97 +3,12 @@ package iofault
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
-
-// Bench has what all sweeps share.
-type Bench struct {
-	Binary  string
-	Dir     string // for everything; empty
-	Workers int    // points that are tried at the same time
-
-	bases map[string]base
-}
-
-// base is a data directory to begin with, and what it holds.
-type base struct {
-	dir   string // "": none
-	model *model
-}
-
-// The ids of contents: of bases, and of points.
-const (
-	baseIDs  = 1
-	pointIDs = 1000
-)
-
-// Prepare makes the data directories that scripts begin with: "empty"; "stocked", which a server filled and was stopped; and
-// "crashed": the same, but the server was killed when it had made a batch durable and was about to apply it.
-func (b *Bench) Prepare() error {
-	b.bases = map[string]base{"empty": {"", newModel()}}
-	r := newRun(newModel(), baseIDs)
-	stocked := filepath.Join(b.Dir, "stocked")
-	p, err := start(b.Binary, stocked, nil)
-	if err != nil {
-		return fmt.Errorf("%w\n%s", err, p.tail())
-	}
-	r.c = newClient(p.endpoint)
-	stock(r)
-	if err := p.stop(); err != nil || len(r.wrong) > 0 || len(r.failed) > 0 {
-		return fmt.Errorf("stocking: %w, %v, %v", err, r.wrong, r.failed)
-	}
-	b.bases["stocked"] = base{stocked, r.m}
-	return b.prepareCrashed(r)
-}
-
-func (b *Bench) prepareCrashed(before *run) error {
-	d, err := b.mount("prepare")
-	if err != nil {
-		return err
-	}
-	defer d.Unmount()
-	crashed := filepath.Join(b.Dir, "back-prepare", "crashed")
-	if err := os.CopyFS(crashed, os.DirFS(b.bases["stocked"].dir)); err != nil {
-		return err
-	}
-	r := newRun(before.m.clone(), before.id)
-	r.killed = true
-	p, err := start(b.Binary, filepath.Join(d.Dir(), "crashed"), nil)
-	if err != nil {
-		return fmt.Errorf("%w\n%s", err, p.tail())
-	}
-	r.c = newClient(p.endpoint)
-	for i := range 5 {
-		r.put(fmt.Sprint("before-", i), smallSize)
-	}
-	r.remove("small2")
-	d.Set(Fault{Action: KILL, At: 1, Only: func(op Op) bool { return op.Name == "write" && strings.HasSuffix(op.File, "-wal") }},
-		func() { p.signal(syscall.SIGKILL) })
-	r.put("not-applied", smallSize)
-	p.kill()
-	if s := d.Lift(); s.Times != 1 || len(r.wrong) > 0 {
-		return fmt.Errorf("the server was not killed as it should: %+v %v", s, r.wrong)
-	}
-	b.bases["crashed"] = base{crashed, r.m}
-	return nil
-}
-
-// mount mounts a drive of that name.
-func (b *Bench) mount(name string) (*Drive, error) {
-	back, dir := filepath.Join(b.Dir, "back-"+name), filepath.Join(b.Dir, "drive-"+name)
-	for _, path := range []string{back, dir} {
-		if err := os.MkdirAll(path, 0o755); err != nil {
-			return nil, err
-		}
-	}
-	return Mount(back, dir)
-}
 
 // Row is what came of one script with one fault.
 type Row struct {
@@ -126,18 +41,26 @@ type Violation struct {
 // String gives all on one line.
 func (v Violation) String() string { return fmt.Sprintf("at %d (%s): %s", v.At, v.Op, v.What) }
 
-// pointsMax bounds a sweep that does not end.
-const pointsMax = 5000
+// A sweep ends when the fault was not reached three times, since what the server does beside the requests may have its place now
+// before the end of the script and now behind it; pointsMax bounds one that does not end.
+const (
+	missesMax = 3
+	pointsMax = 5000
+)
 
 // Sweep runs a script with the fault at the first operation, at the second, and so on until the script ends before the fault. Of fault,
 // At is not used. An error means that the bench itself failed.
 func (b *Bench) Sweep(s Script, fault Fault) (*Row, error) {
+	var err error
+	if b.base, err = b.prepare(s.Base); err != nil {
+		return nil, fmt.Errorf("the data directory %q: %w", s.Base, err)
+	}
 	begun := time.Now()
 	row := &Row{Script: s.Name, Fault: fault.Action, ForEver: fault.ForEver, Reads: fault.Reads,
 		Met: map[string]map[string]int{}, Failed: map[string]int{}, Then: map[string]int{}}
 	var (
 		next atomic.Int64
-		end  atomic.Bool
+		miss atomic.Int64 // points that were not met
 		wg   sync.WaitGroup
 		mu   sync.Mutex // guards row and errs
 		errs []error
@@ -145,18 +68,18 @@ func (b *Bench) Sweep(s Script, fault Fault) (*Row, error) {
 	for w := range b.Workers {
 		wg.Go(func() {
 			d, err := b.mount(fmt.Sprint(w))
-			for err == nil && !end.Load() {
+			for err == nil && miss.Load() < missesMax {
 				f := fault
 				f.At = int(next.Add(1))
 				p := &point{bench: b, drive: d, script: s, fault: f}
-				if err = p.try(); err == nil && (p.struck.Times == 0 || f.At == pointsMax) {
-					end.Store(true)
+				if err = p.try(); p.struck.Times == 0 || f.At >= pointsMax {
+					miss.Add(1)
 				}
 				mu.Lock()
 				p.report(row)
 				mu.Unlock()
 			}
-			end.Store(true)
+			miss.Store(missesMax)
 			if d != nil {
 				err = errors.Join(err, d.Unmount())
 			}
