@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"orcas/s3"
 )
 
 func TestBucketLifecycle(t *testing.T) {
@@ -54,6 +56,17 @@ func TestCreateBucketBody(t *testing.T) {
 	}
 	w.do("GET", "/", nil).is(200, "").parse(&list)
 	require.Len(t, list.Buckets, 2)
+}
+
+func TestOtherRegions(t *testing.T) {
+	w := newWorld(t, setup{options: func(o *s3.Options) { o.Region, o.AnyRegion = "eu-central-1", true }})
+	w.bucket("one") // signed for another region
+	w.do("PUT", "/one", nil).is(409, "BucketAlreadyOwnedByYou")
+	location := func(bucket string) string { return string(w.do("GET", "/"+bucket+"?location", nil).is(200, "").body) }
+	require.Contains(t, location("one"), ">eu-central-1</LocationConstraint>")
+	w.do("PUT", "/two", []byte("<CreateBucketConfiguration><LocationConstraint>mars-1</LocationConstraint></CreateBucketConfiguration>")).is(200, "")
+	require.Contains(t, location("two"), ">mars-1</LocationConstraint>")
+	require.Equal(t, "mars-1", w.do("HEAD", "/two", nil).is(200, "").header.Get("X-Amz-Bucket-Region"))
 }
 
 func TestListBuckets(t *testing.T) {

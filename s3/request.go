@@ -58,7 +58,6 @@ type request struct {
 func (q *request) begin() {
 	q.set("X-Amz-Request-Id", q.id)
 	q.set("X-Amz-Id-2", q.s.hostID)
-	q.set("Server", "ORCAS")
 	if q.r.Body != nil && q.r.Body != http.NoBody && q.body.rc == nil {
 		q.body = bodyReader{rc: q.r.Body, patience: q.s.bodyTimeout}
 		q.body.deadline, _ = q.w.(readDeadliner)
@@ -305,7 +304,7 @@ func (q *request) logAccess() {
 		slog.Int("status", q.status),
 		slog.Int64("in", q.body.count),
 		slog.Int64("out", q.out),
-		slog.Duration("took", q.s.now().Sub(q.start)),
+		slog.Int64("took_us", q.s.now().Sub(q.start).Microseconds()),
 		slog.String("remote", q.r.RemoteAddr),
 		slog.String("access_key", q.caller.accessKey),
 		slog.String("code", q.code),

@@ -73,7 +73,7 @@ type Server struct {
 	documents   sync.Pool // of *xmlWriter
 }
 
-// Defaults of Options, and what an answer to a request whose body was not read may cost.
+// Defaults of Options.
 const (
 	defaultMaxInFlight = 4096
 	defaultBodyTimeout = 30 * time.Second

@@ -172,6 +172,26 @@ func TestFullDisk(t *testing.T) {
 	w.put("/bucket/key", "after")
 }
 
+// TestErrorsBeforeALargeBody: a client that is in the middle of sending sees the answer.
+func TestErrorsBeforeALargeBody(t *testing.T) {
+	for name, start := range map[string]setup{"http": {}, "https": {start: overTLS}, "http2": {start: overHTTP2}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, start)
+			w.bucket("bucket")
+			w.put("/bucket/key", "before")
+			body := random(1, 20<<20)
+			for range 3 {
+				w.do("PUT", "/nowhere/key", body).is(404, "NoSuchBucket")
+				w.do("PUT", "/bucket/key", body, "If-None-Match", "*").is(412, "PreconditionFailed")
+				w.do("PUT", "/bucket/key?acl", body).is(501, "NotImplemented")
+				w.do("POST", "/bucket?delete", body).is(400, "MaxMessageLengthExceeded")
+				w.send(w.request("PUT", "/bucket/key", body)).is(403, "AccessDenied")
+			}
+			require.Equal(t, "before", w.content("/bucket/key"))
+		})
+	}
+}
+
 func TestClientThatStopsSending(t *testing.T) {
 	w := newWorld(t, setup{options: func(o *s3.Options) { o.BodyTimeout = 10 * time.Millisecond }})
 	w.bucket("bucket")
