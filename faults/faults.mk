@@ -3,6 +3,8 @@ FAULTS_TEST = go test -count=1 -v ./faults
 
 .PHONY: faults-crash faults-power faults-mutants faults-readback faults-tools
 
+faults-crash faults-power: export ORCAS_FAULTS_READY ?= 5
+
 faults-crash: ## 30 cycles of SIGKILL and 5 of SIGTERM under load: nothing acknowledged is lost
 	ORCAS_FAULTS_CRASH=$${ORCAS_FAULTS_CRASH:-30} ORCAS_FAULTS_TERM=$${ORCAS_FAULTS_TERM:-5} \
 	ORCAS_FAULTS_RATE=$${ORCAS_FAULTS_RATE:-200} $(FAULTS_TEST) -run '^(TestKill|TestTerm)$$' -timeout 60m

@@ -75,7 +75,8 @@ func newBench(t *testing.T, binary, dir, data string, load time.Duration) *Bench
 	ledger, err := OpenLedger(filepath.Join(dir, "ledger"))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, ledger.Close()) })
-	p := &Process{Binary: binary, Data: data, Log: filepath.Join(dir, "server.log"), Settings: settings}
+	p := &Process{Binary: binary, Data: data, Log: filepath.Join(dir, "server.log"), Settings: settings,
+		ReadyMax: time.Duration(count(t, "ORCAS_FAULTS_READY", 0)) * time.Second}
 	t.Cleanup(func() { require.NoError(t, p.Kill()) })
 	return &Bench{Server: p, Ledger: ledger, Mix: StandardMix(), Seed: seed(t), Logf: t.Logf, LoadMin: load / 4, LoadMax: load,
 		Stumble: p.Stumble}
