@@ -101,18 +101,20 @@ class Server:
             aws_access_key_id=self.access, aws_secret_access_key=self.secret)
         return boto3.session.Session().client("s3", config=botocore.config.Config(**config), **(defaults | options))
 
-    def aws(self, *arguments, check=True, **more):
-        """Runs aws-cli and returns what it did."""
-        environ = {k: v for k, v in os.environ.items() if not k.startswith(("ORCAS_", "AWS_"))}
-        environ |= {
+    def aws(self, *arguments, check=True, environ=None, **more):
+        """Runs aws-cli and returns what it did. Over TLS it signs with its C library, over plain HTTP without (boto3 in
+        this process has the C library)."""
+        variables = {k: v for k, v in os.environ.items() if not k.startswith(("ORCAS_", "AWS_"))}
+        variables |= {
+            "BOTO_DISABLE_CRT": "false" if self.ca else "true",
             "AWS_ACCESS_KEY_ID": self.access, "AWS_SECRET_ACCESS_KEY": self.secret, "AWS_DEFAULT_REGION": REGION,
             "AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull, "AWS_EC2_METADATA_DISABLED": "true",
         }
         if self.ca:
-            environ["AWS_CA_BUNDLE"] = self.ca
+            variables["AWS_CA_BUNDLE"] = self.ca
         done = subprocess.run(
             [str(pathlib.Path(sys.executable).parent / "aws"), "--endpoint-url", self.endpoint, *map(str, arguments)],
-            env=environ, capture_output=True, text=True, timeout=HANG_SECONDS, **more)
+            env=variables | (environ or {}), capture_output=True, text=True, timeout=HANG_SECONDS, **more)
         if check:
             assert done.returncode == 0, f"aws {arguments}: {done.stdout}{done.stderr}"
         return done
@@ -124,8 +126,8 @@ class Server:
             return pool.request(method, url, retries=False, **more)
 
     def stop(self, how=signal.SIGTERM):
-        """Ends the server and returns its exit status."""
-        if self.process.poll() is None:
+        """Ends the server, or with None waits for its end, and returns its exit status."""
+        if how is not None and self.process.poll() is None:
             self.process.send_signal(how)
         self.process.wait(timeout=HANG_SECONDS)
         for thread in self._threads:

@@ -1,0 +1,310 @@
+"""The server as a process: its command line, its banner, its files, its certificates, and how it stops and starts again."""
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import threading
+import time
+
+import pytest
+from botocore.exceptions import ClientError
+
+from conftest import BINARY, HANG_SECONDS, error_of, pattern
+
+
+def orcas(*arguments, env=None):
+    """Runs the binary to its end."""
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("ORCAS_")} | (env or {})
+    return subprocess.run([str(BINARY), *map(str, arguments)], env=environ, capture_output=True, text=True, timeout=HANG_SECONDS)
+
+
+def test_version_and_help():
+    done = orcas("version")
+    assert done.returncode == 0 and re.fullmatch(r"orcas \S+\n", done.stdout)
+    done = orcas("server", "--help")
+    assert done.returncode == 0
+    for flag in ("--data", "--address", "--tls-cert", "--tls-key", "--tls-self-signed"):
+        assert flag in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [
+    [], ["serve"], ["server"], ["server", "--data"], ["server", "--data", "d", "--port", "1"], ["server", "--data", "d", "--address", "9000"],
+    ["server", "--data", "d", "--tls-cert", "c"], ["server", "--data", "d", "--tls-key", "k"],
+    ["server", "--data", "d", "--tls-self-signed", "--tls-cert", "c", "--tls-key", "k"], ["server", "--data", "d", "extra"],
+])
+def test_bad_command_lines(arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = orcas(*arguments)
+    assert done.returncode == 2, done
+    assert len(done.stderr.strip().splitlines()) == 1 and done.stderr.startswith("orcas: "), done.stderr
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("name,value", [
+    ("ORCAS_DURABILITY", "relaxed"), ("ORCAS_DURABILITY", "none"), ("ORCAS_MAX_WRITE_BUFFER_COUNT", "many"), ("ORCAS_MIN_FREE", "1GB"),
+    ("ORCAS_BATCH_WRITE_ENABLED", "perhaps"), ("ORCAS_BUCKETS", "Bad_Name"), ("ORCAS_ROOT_ACCESS_KEY", "alone"), ("ORCAS_REGION", "a b"),
+])
+def test_bad_settings_name_their_variable(name, value, tmp_path):
+    done = orcas("server", "--data", tmp_path / "d", "--address", "127.0.0.1:0", env={name: value})
+    assert done.returncode == 1 and len(done.stderr.strip().splitlines()) == 1, done
+    assert (name if name != "ORCAS_ROOT_ACCESS_KEY" else "ORCAS_ROOT_SECRET_KEY") in done.stderr
+    assert not (tmp_path / "d").exists()
+
+
+def test_settings_that_do_nothing_are_warned_of(start):
+    s = start(env={"ORCAS_WRITE_BUFFER_WINDOW_SEC": "3", "ORCAS_INSTANT_UPLOAD_ENABLED": "true"})
+    assert s.stop() == 0
+    warnings = [json.loads(line)["msg"] for line in s.log.splitlines() if json.loads(line)["level"] == "WARN"]
+    assert any("ORCAS_WRITE_BUFFER_WINDOW_SEC" in w for w in warnings) and any("ORCAS_INSTANT_UPLOAD_ENABLED" in w for w in warnings)
+
+
+def test_starts_that_cannot_be(start, tmp_path):
+    first = start()
+    address = first.endpoint.removeprefix("http://")
+    held = orcas("server", "--data", first.data, "--address", "127.0.0.1:0")
+    taken = orcas("server", "--data", tmp_path / "other", "--address", address)
+    (tmp_path / "file").write_text("not a directory")
+    unusable = orcas("server", "--data", tmp_path / "file", "--address", "127.0.0.1:0")
+    certificate = orcas("server", "--data", tmp_path / "other", "--address", "127.0.0.1:0", "--tls-cert", "no.crt", "--tls-key", "no.key")
+    for done, says in ((held, str(first.data)), (taken, "address already in use"), (unusable, "file"), (certificate, "no.crt")):
+        assert done.returncode == 1 and says in done.stderr, done
+        plain = [line for line in done.stderr.splitlines() if not line.startswith("{")]
+        assert len(plain) == 1 and plain[0].startswith("orcas: "), done.stderr
+    first.client().list_buckets()  # and the first one goes on
+
+
+def test_credentials_are_made_and_shown_once(start):
+    s = start(access=None)
+    keys = dict(re.findall(r"export (AWS_\w+)=(\S+)", s.banner))
+    assert len(keys["AWS_ACCESS_KEY_ID"]) == 20 and len(keys["AWS_SECRET_ACCESS_KEY"]) == 40
+    assert f"aws --endpoint-url {s.endpoint} s3 mb" in s.banner
+    s.access, s.secret = keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"]
+    s.client().create_bucket(Bucket="mine")
+    with pytest.raises(ClientError) as info:
+        s.client(aws_secret_access_key="x" * 40).list_buckets()
+    assert error_of(info)[0] == "SignatureDoesNotMatch"
+    kept = s.data / "root-credentials.json"
+    assert kept.stat().st_mode & 0o777 == 0o600 and s.data.stat().st_mode & 0o777 == 0o700
+    assert s.stop() == 0
+
+    again = start(access=None)
+    assert s.secret not in again.banner and str(kept) in again.banner
+    again.access, again.secret = s.access, s.secret
+    assert [b["Name"] for b in again.client().list_buckets()["Buckets"]] == ["mine"]
+    assert again.stop() == 0
+
+    given = start(access="given-access", secret="given-secret")
+    assert given.secret not in given.banner and "environment" in given.banner
+    assert [b["Name"] for b in given.client().list_buckets()["Buckets"]] == ["mine"]
+    assert given.stop() == 0
+    for server in (s, again, given):
+        assert server.secret not in server.log
+        for line in server.log.splitlines():
+            json.loads(line)
+
+
+def test_restart_keeps_everything(start):
+    s = start(env={"ORCAS_BUCKETS": "one,two"})
+    client = s.client()
+    bodies = {f"k/{i}": pattern(i * i * 37, i) for i in range(60)} | {"large": pattern(12 << 20)}
+    for key, body in bodies.items():
+        client.put_object(Bucket="one", Key=key, Body=body, Metadata={"key": key})
+    client.delete_object(Bucket="one", Key="k/7")
+    del bodies["k/7"]
+    client.copy_object(Bucket="two", Key="copy", CopySource="one/large")
+    uid = client.create_multipart_upload(Bucket="two", Key="multi")["UploadId"]
+    part = client.upload_part(Bucket="two", Key="multi", UploadId=uid, PartNumber=1, Body=b"first half")
+    before = client.list_objects_v2(Bucket="one")["Contents"]
+    for stop in (signal.SIGTERM, signal.SIGKILL, signal.SIGINT):
+        assert s.stop(stop) == (-9 if stop == signal.SIGKILL else 0), s.log
+        s = start(env={"ORCAS_BUCKETS": "one,two"})
+        client = s.client()
+        assert client.list_objects_v2(Bucket="one")["Contents"] == before
+        for key, body in bodies.items():
+            got = client.get_object(Bucket="one", Key=key)
+            assert got["Body"].read() == body and got["Metadata"] == {"key": key}
+        assert client.get_object(Bucket="two", Key="copy")["Body"].read() == bodies["large"]
+        with pytest.raises(ClientError):
+            client.head_object(Bucket="one", Key="k/7")
+    more = client.upload_part(Bucket="two", Key="multi", UploadId=uid, PartNumber=1, Body=b"whole")
+    assert more["ETag"] != part["ETag"]
+    client.complete_multipart_upload(Bucket="two", Key="multi", UploadId=uid,
+                                     MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": more["ETag"]}]})
+    assert client.get_object(Bucket="two", Key="multi")["Body"].read() == b"whole"
+
+
+def raw_put(s, key, size):
+    """Begins a PUT by presigned URL: everything but the body is sent. Returns the connection."""
+    url = s.client(config={"signature_version": "s3v4"}).generate_presigned_url("put_object", Params={"Bucket": "bucket", "Key": key})
+    host, port = s.endpoint.removeprefix("http://").split(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=HANG_SECONDS)
+    connection.putrequest("PUT", url.removeprefix(s.endpoint))
+    connection.putheader("Content-Length", str(size))
+    connection.endheaders()
+    return connection
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + HANG_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def refuses_connections(s):
+    host, port = s.endpoint.removeprefix("http://").split(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1).close()
+        return False
+    except OSError:
+        return True
+
+
+def test_stop_finishes_what_is_in_flight(start):
+    s = start(env={"ORCAS_BUCKETS": "bucket"})
+    connection = raw_put(s, "slow", 200_000)
+    connection.send(b"a" * 100_000)
+    idle = socket.create_connection(tuple(s.endpoint.removeprefix("http://").split(":")))
+    s.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: refuses_connections(s))
+    assert s.process.poll() is None
+    connection.send(b"b" * 100_000)
+    answer = connection.getresponse()
+    assert answer.status == 200, answer.read()
+    assert s.stop(None) == 0, s.log
+    idle.close()
+    s = start()
+    assert s.client().get_object(Bucket="bucket", Key="slow")["Body"].read() == b"a" * 100_000 + b"b" * 100_000
+
+
+def test_second_signal_ends_at_once(start):
+    s = start(env={"ORCAS_BUCKETS": "bucket"})
+    connection = raw_put(s, "never", 10)
+    s.process.send_signal(signal.SIGINT)
+    wait_until(lambda: refuses_connections(s))
+    began = time.monotonic()
+    s.process.send_signal(signal.SIGINT)
+    assert s.stop(None) == 1
+    assert time.monotonic() - began < 25  # the requests in flight had 30
+    connection.close()
+    s = start()
+    assert "Contents" not in s.client().list_objects_v2(Bucket="bucket")
+
+
+def test_body_cut_off_changes_nothing(start):
+    s = start(env={"ORCAS_BUCKETS": "bucket"})
+    s.client().put_object(Bucket="bucket", Key="k", Body=b"before")
+    for size, sent in ((100, 0), (100, 99), (1 << 20, 1000), (20 << 20, 19 << 20)):
+        connection = raw_put(s, "k", size)
+        connection.send(b"z" * sent)
+        connection.close()
+    client = s.client()
+    assert s.stop() == 0
+    assert s.log.count('"method":"PUT"') >= 5
+    s = start()
+    assert s.client().get_object(Bucket="bucket", Key="k")["Body"].read() == b"before"
+
+
+def test_access_log(start):
+    s = start(env={"ORCAS_BUCKETS": "bucket"})
+    client = s.client()
+    client.put_object(Bucket="bucket", Key="logged", Body=b"12345")
+    answer = client.get_object(Bucket="bucket", Key="logged")
+    with pytest.raises(ClientError):
+        client.get_object(Bucket="bucket", Key="missing")
+    secret_url = s.client(config={"signature_version": "s3v4"}).generate_presigned_url("get_object", Params={"Bucket": "bucket", "Key": "logged"})
+    assert s.http("GET", secret_url).status == 200
+    assert s.stop() == 0
+    lines = [json.loads(line) for line in s.log.splitlines()]
+    requests = [line for line in lines if line.get("key") == "logged"]
+    assert [(r["method"], r["status"]) for r in requests] == [("PUT", 200), ("GET", 200), ("GET", 200)]
+    assert requests[1]["id"] == answer["ResponseMetadata"]["RequestId"]
+    assert [r["status"] for r in lines if r.get("key") == "missing"] == [404]
+    assert "Signature" not in s.log
+
+
+@pytest.fixture
+def pairs(start, tmp_path):
+    """Two certificates with their keys, as two servers made them for themselves."""
+    made = []
+    for name in ("one", "two"):
+        s = start("--tls-self-signed", data=tmp_path / name)
+        assert s.stop() == 0
+        made.append((s.data / "self-signed.crt", s.data / "self-signed.key"))
+    return made
+
+
+def served_certificate(s):
+    host, port = s.endpoint.removeprefix("https://").split(":")
+    return ssl.get_server_certificate((host, int(port)))
+
+
+def test_certificate_is_reloaded(start, pairs, tmp_path):
+    one, two = pairs
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    cert.write_text(one[0].read_text())
+    key.write_text(one[1].read_text())
+    s = start("--tls-cert", str(cert), "--tls-key", str(key), env={"ORCAS_BUCKETS": "bucket"})
+    assert s.endpoint.startswith("https://")
+    s.client(verify=str(cert)).list_buckets()
+    assert served_certificate(s).strip() == one[0].read_text().strip()
+
+    key.write_text(two[1].read_text())  # half of a renewal: the pair does not fit
+    time.sleep(1.1)  # certificates are looked at once a second
+    assert served_certificate(s).strip() == one[0].read_text().strip()
+    cert.write_text(two[0].read_text())
+    wait_until(lambda: served_certificate(s).strip() == two[0].read_text().strip())
+    s.client(verify=str(cert)).list_buckets()
+    assert s.stop() == 0
+    assert "certificate reloaded" in s.log
+
+
+def test_self_signed_certificate_lasts(start):
+    s = start("--tls-self-signed")
+    assert f"export AWS_CA_BUNDLE={s.ca}" in s.banner
+    assert (s.data / "self-signed.key").stat().st_mode & 0o777 == 0o600
+    first = served_certificate(s)
+    s.client().list_buckets()
+    assert s.stop() == 0
+    s = start("--tls-self-signed")
+    assert served_certificate(s) == first
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion")
+def test_tls_versions_and_http2(start):
+    s = start("--tls-self-signed")
+    host, port = s.endpoint.removeprefix("https://").split(":")
+
+    def handshake(**settings):
+        context = ssl.create_default_context(cafile=s.ca)
+        for name, value in settings.items():
+            setattr(context, name, value)
+        context.set_alpn_protocols(["h2", "http/1.1"])
+        with context.wrap_socket(socket.create_connection((host, int(port))), server_hostname=host) as wrapped:
+            return wrapped.version(), wrapped.selected_alpn_protocol()
+
+    assert handshake() == ("TLSv1.3", "h2")
+    assert handshake(maximum_version=ssl.TLSVersion.TLSv1_2) == ("TLSv1.2", "h2")
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        handshake(minimum_version=ssl.TLSVersion.MINIMUM_SUPPORTED, maximum_version=ssl.TLSVersion.TLSv1_1)
+
+
+def test_packing_can_be_off(start):
+    s = start(env={"ORCAS_BATCH_WRITE_ENABLED": "false", "ORCAS_BUCKETS": "bucket"})
+    client = s.client(config={"max_pool_connections": 8})
+    bodies = {f"{i}": pattern(1000 * i, i) for i in range(20)}
+    threads = [threading.Thread(target=client.put_object, kwargs=dict(Bucket="bucket", Key=k, Body=b)) for k, b in bodies.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    s.kill()
+    s = start()  # what was written without packing is read with it
+    client = s.client()
+    for key, body in bodies.items():
+        assert client.get_object(Bucket="bucket", Key=key)["Body"].read() == body
