@@ -79,6 +79,7 @@ var (
 	errDamaged            = newError(500, "InternalError", "The stored content failed its checksum; it was not sent.")
 	errEntityTooLarge     = newError(400, "EntityTooLarge", "Your proposed upload exceeds the maximum allowed size.")
 	errEntityTooSmall     = newError(400, "EntityTooSmall", "Your proposed upload is smaller than the minimum allowed size.")
+	errHeadersTooLarge    = newError(400, "RequestHeaderSectionTooLarge", "Your request header section exceeds the maximum allowed request header section size.")
 	errIncompleteBody     = newError(400, "IncompleteBody", "You did not provide the number of bytes specified by the Content-Length HTTP header.")
 	errInsufficientSpace  = newError(507, "InsufficientStorage", "There is not enough free space to store the content.")
 	errInternal           = newError(500, "InternalError", "We encountered an internal error. Please try again.")

@@ -204,6 +204,13 @@ func TestTooManyRequestsAtOnce(t *testing.T) {
 	require.Equal(t, "body", w.content("/bucket/key"))
 }
 
+func TestHeaderSection(t *testing.T) {
+	w := newWorld(t)
+	w.bucket("bucket")
+	w.do("GET", "/bucket?prefix="+strings.Repeat("p", 9000), nil, "X-Fat", strings.Repeat("v", 7000)).is(200, "")
+	w.do("GET", "/bucket", nil, "X-Fat", strings.Repeat("v", 4500), "X-Fat", strings.Repeat("v", 4500)).is(400, "RequestHeaderSectionTooLarge")
+}
+
 func TestPanicsBecomeAnswers(t *testing.T) {
 	var log bytes.Buffer
 	w := newWorld(t, setup{options: func(o *s3.Options) {

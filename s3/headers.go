@@ -12,6 +12,24 @@ import (
 	"orcas/s3/sigv4"
 )
 
+// maxHeaderBytes is how many bytes the headers of a request may have, names and values, as in S3. What the server reads at most
+// is for its owner to bound: that includes the request line, which is long where a URL is presigned.
+const maxHeaderBytes = 8 << 10
+
+// checkHeaderSize refuses a header section that is too large.
+func checkHeaderSize(h http.Header) error {
+	n := 0
+	for name, values := range h {
+		for _, v := range values {
+			n += len(name) + len(v)
+		}
+	}
+	if n > maxHeaderBytes {
+		return errHeadersTooLarge.with("MaxSizeAllowed", itoa(maxHeaderBytes))
+	}
+	return nil
+}
+
 // Limits of what is stored with an object, in bytes.
 const (
 	maxMetadataBytes = 2 << 10 // user metadata: names without their prefix, and values

@@ -78,6 +78,9 @@ func (q *request) open() (*sigv4.Body, error) {
 
 // parse takes bucket, key and query from the URL.
 func (q *request) parse() error {
+	if err := checkHeaderSize(q.r.Header); err != nil {
+		return err
+	}
 	path, err := sigv4.Path(q.r)
 	if err != nil {
 		return err
