@@ -23,11 +23,12 @@ func openDrivers(_ context.Context, dir string, log *slog.Logger) (core.Blocks, 
 		return nil, nil, fmt.Errorf("another server uses %s: %w", dir, err)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	meta, err := sqlite.Open(filepath.Join(dir, databaseFile), sqlite.Options{})
+	database := filepath.Join(dir, databaseFile)
+	meta, err := sqlite.Open(database, sqlite.Options{})
 	if err != nil {
-		return nil, nil, errors.Join(err, blocks.Close())
+		return nil, nil, errors.Join(fmt.Errorf("%s: %w", database, err), blocks.Close())
 	}
 	through, err := cached.New(meta, cached.Options{})
 	if err != nil {

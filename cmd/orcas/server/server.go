@@ -26,8 +26,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/net/http2"
-
 	"orcas/batch"
 	"orcas/core"
 	"orcas/internal/durable"
@@ -234,16 +232,16 @@ func (s *Server) configureTLS() error {
 		return err
 	}
 	s.http.TLSConfig = certificate.config()
-	return http2.ConfigureServer(s.http, &http2.Server{
-		MaxConcurrentStreams:         128,
-		MaxReadFrameSize:             64 << 10,
-		MaxUploadBufferPerConnection: 4 << 20,
-		MaxUploadBufferPerStream:     1 << 20,
-		IdleTimeout:                  idleTimeout,
-		ReadIdleTimeout:              30 * time.Second,
-		PingTimeout:                  15 * time.Second,
-		WriteByteTimeout:             bodyTimeout,
-	})
+	s.http.HTTP2 = &http.HTTP2Config{
+		MaxConcurrentStreams:          128,
+		MaxReadFrameSize:              64 << 10,
+		MaxReceiveBufferPerConnection: 4 << 20,
+		MaxReceiveBufferPerStream:     1 << 20,
+		SendPingTimeout:               30 * time.Second,
+		PingTimeout:                   15 * time.Second,
+		WriteByteTimeout:              bodyTimeout,
+	}
+	return nil
 }
 
 // makeBuckets makes those of ORCAS_BUCKETS that do not exist.
