@@ -227,6 +227,14 @@ func (w *Writer) signal() {
 	}
 }
 
+// Err says why every write is refused, of the kind Unavailable; nil while writes are taken.
+func (w *Writer) Err() error {
+	if err := w.sealed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
 // Close finishes the writes that wait, refuses new ones, and stops. It does not close Meta or Blocks.
 func (w *Writer) Close() error {
 	w.mu.Lock()

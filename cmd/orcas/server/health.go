@@ -23,13 +23,16 @@ func Version() string {
 	return "devel"
 }
 
-// health answers /-/health/live (the process answers) and /-/health/ready (it takes requests). Both need no credentials, and
-// tell nothing that the banner does not.
+// health answers /-/health/live (the process answers) and /-/health/ready (it takes requests, writes too). Both need no
+// credentials, and tell nothing that the banner does not.
 type health struct {
 	version    string
 	durability Durability
-	ready      func() bool
+	state      func() string
 }
+
+// stateReady is the one state in which a server is ready.
+const stateReady = "ready"
 
 type healthAnswer struct {
 	Status     string     `json:"status"`
@@ -45,9 +48,8 @@ func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/-/health/live":
 		answer.Status = "live"
 	case "/-/health/ready":
-		answer.Status = "ready"
-		if !h.ready() {
-			answer.Status, status = "stopping", http.StatusServiceUnavailable
+		if answer.Status = h.state(); answer.Status != stateReady {
+			status = http.StatusServiceUnavailable
 		}
 	default:
 		http.NotFound(w, r)

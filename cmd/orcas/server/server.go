@@ -188,7 +188,7 @@ func (s *Server) serveHTTP() error {
 		},
 		Region:      set.Region,
 		Domains:     set.Domains,
-		System:      &health{version: Version(), durability: set.Durability, ready: func() bool { return !s.stopping.Load() }},
+		System:      &health{version: Version(), durability: set.Durability, state: s.state},
 		Logger:      s.log,
 		MaxInFlight: maxInFlight,
 		BodyTimeout: bodyTimeout,
@@ -209,6 +209,17 @@ func (s *Server) serveHTTP() error {
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelInfo),
 	}
 	return s.configureTLS()
+}
+
+// state says in a word whether the server takes requests: ready, stopping, or readonly after the metadata has failed.
+func (s *Server) state() string {
+	switch {
+	case s.stopping.Load():
+		return "stopping"
+	case s.writer.Err() != nil:
+		return "readonly"
+	}
+	return stateReady
 }
 
 // configureTLS sets up HTTPS and HTTP/2, where the configuration asks for them.
