@@ -195,6 +195,11 @@ func (r *recovery) replay() error {
 		together = together[:0]
 	}
 	if r.count > 0 {
+		if c, ok := r.meta.(core.Checkpointer); ok {
+			if err := c.Checkpoint(r.ctx); err != nil { // a full drive, say: the next crash has to replay as much
+				r.log.Warn("the recovered writes could not be made to last: another start may apply them again", "err", err)
+			}
+		}
 		r.log.Info("recovered writes from the blocks", "changes", r.count, "batches", len(r.records))
 	}
 	return nil

@@ -180,6 +180,26 @@ func TestOnlyNewerRecordsAreApplied(t *testing.T) {
 	}
 }
 
+// checkpointing counts checkpoints.
+type checkpointing struct {
+	core.Meta
+	n int
+}
+
+func (c *checkpointing) Checkpoint(context.Context) error { c.n++; return nil }
+
+// TestRecoveryIsMadeToLast: what was applied again is not applied yet another time by the next start.
+func TestRecoveryIsMadeToLast(t *testing.T) {
+	s := newStore(t, batch.Options{})
+	history(t, s, 4)
+	meta := &checkpointing{Meta: mem.NewMeta()}
+	for _, want := range []int{1, 1} {
+		_, err := batch.Recover(ctx, meta, s.mem.Crash(), discard())
+		require.NoError(t, err)
+		require.Equal(t, want, meta.n)
+	}
+}
+
 // TestTornLastBatch: the record is whole, a content before it is not. The whole writes of the batch come back, the torn one does not, and no
 // number is used twice afterwards.
 func TestTornLastBatch(t *testing.T) {

@@ -380,6 +380,12 @@ type Meta interface {
 // are the sequences.
 type SingleWriter interface{ SingleWriter() }
 
+// Checkpointer is implemented by a Meta that can make all that was applied last through a power cut, so that a start need not
+// apply it again.
+type Checkpointer interface {
+	Checkpoint(ctx context.Context) error
+}
+
 // BlockKind says what a block is for.
 type BlockKind uint8
 

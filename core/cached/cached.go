@@ -123,6 +123,14 @@ func (g *gate) store(count uint64, c *ecache.Cache, key string, value any) {
 	}
 }
 
+// Checkpoint implements core.Checkpointer, where the engine does; else it does nothing.
+func (m *Meta) Checkpoint(ctx context.Context) error {
+	if c, ok := m.Meta.(core.Checkpointer); ok {
+		return c.Checkpoint(ctx)
+	}
+	return nil
+}
+
 // Bucket implements core.Meta. The BucketInfo is shared.
 func (m *Meta) Bucket(ctx context.Context, name string) (*core.BucketInfo, error) {
 	if v, ok := m.buckets.Get(name); ok {

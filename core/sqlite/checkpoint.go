@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -54,6 +55,25 @@ func (c *conn) checkpoint(mode string) (log, error) {
 // keepLog makes the closing of the connection leave the log where it is: after a failed sync what looks copied may not be.
 func (c *conn) keepLog() error {
 	return c.c.SetFileControlInt("main", sqlite3.SQLITE_FCNTL_PERSIST_WAL, 1)
+}
+
+// Checkpoint implements core.Checkpointer: it copies the log into the database and syncs that. Nobody else uses the database
+// meanwhile, as at a start; a reader in the way leaves the rest to the next checkpoint.
+func (m *Meta) Checkpoint(ctx context.Context) error {
+	const op = "sqlite.Checkpoint"
+	if err := ctx.Err(); err != nil {
+		return core.E(op, core.Canceled, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.sealed != nil {
+		return m.errSealed(op)
+	}
+	_, err := m.w.c.checkpoint("TRUNCATE")
+	if err != nil {
+		m.checkFailed(err)
+	}
+	return wrap(op, err)
 }
 
 func (k *checkpointer) start(m *Meta) {

@@ -107,13 +107,13 @@ func (s *Steps) Mkdir(path string) error {
 	return s.step(Step{Op: Mkdir, Path: path}, func() error { return os.Mkdir(path, 0o700) })
 }
 
-// MkdirAll makes a directory and those above it, as far as they are missing, and makes the new names last: per directory
-// one mkdir, then one sync of the directory that it is in.
+// MkdirAll makes a directory and those above it, as far as they are missing, and makes the names last: per directory one mkdir,
+// then one sync of the directory that it is in; that also for the first one that is there already.
 func (s *Steps) MkdirAll(path string) error {
-	if st, err := os.Stat(path); err == nil && st.IsDir() {
-		return nil
-	}
 	parent := filepath.Dir(path)
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		return s.SyncDir(parent) // an earlier process may have been killed before its own sync
+	}
 	if parent != path {
 		if err := s.MkdirAll(parent); err != nil {
 			return err

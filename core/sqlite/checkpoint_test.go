@@ -1,0 +1,33 @@
+package sqlite_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/core"
+	"orcas/core/sqlite"
+)
+
+// TestCheckpointLastsWithoutTheLog: after a checkpoint the database alone holds everything.
+func TestCheckpointLastsWithoutTheLog(t *testing.T) {
+	dir := t.TempDir()
+	m, err := sqlite.Open(filepath.Join(dir, "a.db"), sqlite.Options{})
+	require.NoError(t, err)
+	defer m.Close()
+	_, err = m.Apply(context.Background(), []core.Change{&core.PutBucket{Stamp: core.Stamp{Seq: 7}, Info: core.BucketInfo{Name: "b"}}})
+	require.NoError(t, err)
+	require.NoError(t, m.Checkpoint(context.Background()))
+	b, err := os.ReadFile(filepath.Join(dir, "a.db"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "b.db"), b, 0o600))
+	after, err := sqlite.Open(filepath.Join(dir, "b.db"), sqlite.Options{})
+	require.NoError(t, err)
+	defer after.Close()
+	st, err := after.State(context.Background())
+	require.NoError(t, err)
+	require.EqualValues(t, 7, st.Seq)
+}
