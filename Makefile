@@ -14,8 +14,10 @@ BENCHTIME   ?= 1s
 DATA        ?= data
 PACKAGES    ?= ./...
 
+include faults/faults.mk
+
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## build the server and start it with its data in ./data
 	@exec bin/orcas server --data "$(DATA)"
