@@ -127,7 +127,7 @@ func TestCertificateReload(t *testing.T) {
 func TestLimitListener(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	l := newLimitListener(inner, 1)
+	l := newLimitListener(inner, 1, time.Hour)
 	accepted := make(chan net.Conn)
 	go func() {
 		defer close(accepted)
@@ -169,6 +169,31 @@ func TestLimitListener(t *testing.T) {
 	_, open := <-accepted
 	require.False(t, open)
 	require.NoError(t, next.Close())
+}
+
+// TestStalledClientLosesItsConnection writes to a pipe, which holds nothing, so that a client who does not read is seen at once.
+func TestStalledClientLosesItsConnection(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer func() { _ = theirs.Close() }()
+	l := newLimitListener(nil, 1, time.Millisecond)
+	l.slots <- struct{}{}
+	c := &limitedConn{Conn: ours, listener: l}
+	_, err := c.Write([]byte("nobody reads this"))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+
+	// A deadline that others take away comes back with the next write.
+	require.NoError(t, c.SetWriteDeadline(time.Time{}))
+	_, err = c.Write([]byte("nor this"))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+
+	// A client who reads after a pause of any length is served.
+	l.stall = time.Hour
+	go func() { _, _ = c.Write([]byte("x")) }()
+	var b [1]byte
+	_, err = io.ReadFull(theirs, b[:])
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	require.Empty(t, l.slots)
 }
 
 // syncedBuilder is a strings.Builder for several goroutines.

@@ -134,7 +134,7 @@ func (s *Server) listen(ctx context.Context) error {
 		connections = max(16, int(files.Cur)-spareFiles)
 		s.log.Warn("the limit on open files bounds the connections", "files", files.Cur, "connections", connections)
 	}
-	s.listener = newLimitListener(l, connections)
+	s.listener = newLimitListener(l, connections, bodyTimeout)
 	return nil
 }
 
