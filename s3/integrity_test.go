@@ -245,6 +245,8 @@ func TestMultipartChecksums(t *testing.T) {
 			other := map[string]string{"FULL_OBJECT": "COMPOSITE", "COMPOSITE": "FULL_OBJECT"}[kind]
 			up.complete(doc, "X-Amz-Checksum-Type", other).is(400, "InvalidRequest")
 		}
+		other := checksum.SHA512 // a checksum that cannot be compared is not passed over
+		up.complete(doc, other.HeaderKey(), checksum.Encode(checksum.Sum(other, whole))).is(400, "InvalidRequest")
 		up.complete(doc, "X-Amz-Mp-Object-Size", fmt.Sprint(len(whole)+1)).is(400, "InvalidRequest")
 		up.complete([]byte(strings.Replace(string(doc), "<Checksum"+alg.Name()+">", "<Checksum"+alg.Name()+">A", 1))).is(400, "InvalidPart")
 		require.Equal(t, "(none)", w.content("/bucket/key"))

@@ -1,0 +1,221 @@
+package s3
+
+import (
+	"crypto/md5"
+	"encoding/hex"
+	"encoding/xml"
+	"net/http"
+	"strings"
+
+	"orcas/core"
+	"orcas/internal/checksum"
+	"orcas/vfs"
+)
+
+// completeRequest is the body of CompleteMultipartUpload.
+type completeRequest struct {
+	XMLName xml.Name        `xml:"CompleteMultipartUpload"`
+	Parts   []completedPart `xml:"Part"`
+}
+
+type completedPart struct {
+	Number    int    `xml:"PartNumber"`
+	ETag      string `xml:"ETag"`
+	CRC32     string `xml:"ChecksumCRC32"`
+	CRC32C    string `xml:"ChecksumCRC32C"`
+	CRC64NVME string `xml:"ChecksumCRC64NVME"`
+	SHA1      string `xml:"ChecksumSHA1"`
+	SHA256    string `xml:"ChecksumSHA256"`
+	SHA512    string `xml:"ChecksumSHA512"`
+	MD5       string `xml:"ChecksumMD5"`
+	XXHASH64  string `xml:"ChecksumXXHASH64"`
+	XXHASH3   string `xml:"ChecksumXXHASH3"`
+	XXHASH128 string `xml:"ChecksumXXHASH128"`
+}
+
+// claims returns the checksums that the part is said to have.
+func (p *completedPart) claims() ([]core.Checksum, error) {
+	var out []core.Checksum
+	for _, c := range [...]struct {
+		alg  checksum.Algorithm
+		text string
+	}{
+		{checksum.CRC32, p.CRC32}, {checksum.CRC32C, p.CRC32C}, {checksum.CRC64NVME, p.CRC64NVME}, {checksum.SHA1, p.SHA1},
+		{checksum.SHA256, p.SHA256}, {checksum.SHA512, p.SHA512}, {checksum.MD5, p.MD5}, {checksum.XXHASH64, p.XXHASH64},
+		{checksum.XXHASH3, p.XXHASH3}, {checksum.XXHASH128, p.XXHASH128},
+	} {
+		if c.text == "" {
+			continue
+		}
+		value, err := checksum.Decode(c.alg, c.text)
+		if err != nil {
+			return nil, errInvalidPart.because(err)
+		}
+		out = append(out, core.Checksum{Algorithm: c.alg, Value: value})
+	}
+	return out, nil
+}
+
+func (q *request) completeUpload() error {
+	id, err := q.uploadID()
+	if err != nil {
+		return err
+	}
+	req, err := q.parseComplete(id)
+	if err != nil {
+		return err
+	}
+	o, err := q.s.fs.CompleteUpload(q.ctx, *req)
+	switch {
+	case core.Is(err, core.NoSuchUpload):
+		// A client that did not see the answer asks again: it gets the answer that it missed.
+		if o = q.completedBefore(req); o == nil {
+			return err
+		}
+	case core.Is(err, core.InvalidArgument):
+		return errInvalidRequest.say("The object is not what the request claims.").because(err)
+	case err != nil:
+		return err
+	}
+	q.setVersion(o.Version())
+	x := q.s.document()
+	defer q.s.release(x)
+	x.begin("CompleteMultipartUploadResult")
+	x.text("Location", q.locationOf())
+	x.text("Bucket", q.bucket.Name)
+	x.text("Key", q.key)
+	x.etag(o.ETag)
+	x.sums(o.Sums, true)
+	x.close("CompleteMultipartUploadResult")
+	q.sendXML(http.StatusOK, x)
+	return nil
+}
+
+// parseComplete reads what the object is to be made of, and what is claimed of it.
+func (q *request) parseComplete(id core.UploadID) (*vfs.CompleteRequest, error) {
+	req := &vfs.CompleteRequest{Bucket: q.bucket, Key: q.key, Upload: id, Size: -1}
+	var err error
+	if req.If, err = writeCondition(q.r.Header); err != nil {
+		return nil, err
+	}
+	if v := first(q.r.Header, "X-Amz-Mp-Object-Size"); v != "" {
+		n, ok := parseDigits(v)
+		if !ok || n > maxObjectBytes {
+			return nil, errInvalidRequest.say("Value for x-amz-mp-object-size header is invalid.")
+		}
+		req.Size = n
+	}
+	doc, err := q.readPlainBody()
+	if err != nil {
+		return nil, err
+	}
+	var body completeRequest
+	if err := parseXML(doc, &body); err != nil {
+		return nil, err
+	}
+	if n := len(body.Parts); n == 0 || n > maxParts {
+		return nil, errMalformedXML
+	}
+	req.Parts = make([]vfs.CompletedPart, len(body.Parts))
+	for i := range body.Parts {
+		p := &body.Parts[i]
+		if p.Number < 1 || p.Number > maxParts {
+			return nil, errInvalidArgument.say("PartNumber must be >= 1 and <= 10000").with("ArgumentName", "PartNumber").
+				with("ArgumentValue", itoa(int64(p.Number)))
+		}
+		if i > 0 && p.Number <= body.Parts[i-1].Number {
+			return nil, errInvalidPartOrder.with("UploadId", uploadIDString(id))
+		}
+		sums, err := p.claims()
+		if err != nil {
+			return nil, err
+		}
+		etag, _ := nextETag(p.ETag)
+		req.Parts[i] = vfs.CompletedPart{Number: p.Number, ETag: etag, Sums: sums}
+	}
+	return req, q.claimSums(req)
+}
+
+// claimSums reads the checksum that the object is said to have, and the type of checksum that the client believes in.
+func (q *request) claimSums(req *vfs.CompleteRequest) error {
+	kind := first(q.r.Header, "X-Amz-Checksum-Type")
+	u, err := q.s.fs.Upload(q.ctx, q.bucket, q.key, req.Upload)
+	if err != nil && !core.Is(err, core.NoSuchUpload) {
+		return err
+	}
+	if err == nil && kind != "" && kind != typeOf(u.Composite) {
+		return errInvalidRequest.say("The upload was created using the " + typeOf(u.Composite) + " checksum mode. The complete request must use the same checksum mode.")
+	}
+	composite := kind == "COMPOSITE" || kind == "" && err == nil && u.Composite
+	h := q.r.Header
+	if composite {
+		// Some clients send the composite value with its number of parts, some without.
+		h = h.Clone()
+		for _, a := range checksum.All() {
+			if v := first(h, a.HeaderKey()); v != "" {
+				v, _, _ = strings.Cut(v, "-")
+				h[a.HeaderKey()] = []string{v}
+			}
+		}
+	}
+	alg, value, sumErr := headerSum(h)
+	if sumErr != nil || alg == checksum.None {
+		return sumErr
+	}
+	if err == nil && alg != partSum(u) {
+		return errInvalidRequest.say("Checksum Type mismatch occurred, expected checksum Type: " + strings.ToLower(partSum(u).Name()) +
+			", actual checksum Type: " + strings.ToLower(alg.Name()))
+	}
+	req.Sums = []core.Checksum{{Algorithm: alg, Composite: composite, Parts: len(req.Parts), Value: value}}
+	return nil
+}
+
+// completedBefore returns the object that the upload became, where it is the current version and made of just these parts.
+func (q *request) completedBefore(req *vfs.CompleteRequest) *core.ObjectInfo {
+	o, err := q.s.fs.Stat(q.ctx, q.bucket, q.key, core.Current)
+	if err != nil || o.List != req.Upload {
+		return nil
+	}
+	all := md5.New()
+	for i := range req.Parts {
+		raw, err := hex.DecodeString(req.Parts[i].ETag)
+		if err != nil {
+			return nil
+		}
+		_, _ = all.Write(raw) // a hash never fails
+	}
+	if hex.EncodeToString(all.Sum(nil))+"-"+itoa(int64(len(req.Parts))) != o.ETag {
+		return nil
+	}
+	return o
+}
+
+// locationOf returns the URL of the object.
+func (q *request) locationOf() string {
+	scheme := "http://"
+	if q.r.TLS != nil {
+		scheme = "https://"
+	}
+	b := append([]byte(scheme), q.r.Host...)
+	return string(appendURL(b, q.r.URL.Path))
+}
+
+// readPlainBody reads a document whose x-amz-checksum-* headers speak of something else.
+func (q *request) readPlainBody() ([]byte, error) {
+	body, err := q.open()
+	if err != nil {
+		return nil, err
+	}
+	if body.DecodedLength() > maxXMLBytes {
+		return nil, errMessageTooLong
+	}
+	in, err := parseMD5(q.r.Header)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := readAll(body, maxXMLBytes)
+	if err != nil {
+		return nil, err
+	}
+	return doc, in.verify(func(a checksum.Algorithm) []byte { return checksum.Sum(a, doc) }, body)
+}
