@@ -37,6 +37,7 @@ type commands struct {
 type serverCommand struct {
 	Data          string `required:"" placeholder:"DIR" help:"The data directory; made where it is missing."`
 	Address       string `default:"127.0.0.1:9000" placeholder:"HOST:PORT" help:"Where to listen (default ${default})."`
+	AdminAddress  string `placeholder:"HOST:PORT" help:"Tell the health on a listener of its own too (default: none)."`
 	TLSCert       string `name:"tls-cert" placeholder:"FILE" help:"Serve HTTPS with this certificate (PEM, with its chain); reloaded when it changes."`
 	TLSKey        string `name:"tls-key" placeholder:"FILE" help:"The key of --tls-cert (PEM)."`
 	TLSSelfSigned bool   `name:"tls-self-signed" help:"Serve HTTPS with a certificate that is made in the data directory."`
@@ -54,6 +55,9 @@ func (c *serverCommand) Validate() error {
 	}
 	if _, _, err := net.SplitHostPort(c.Address); err != nil {
 		return fmt.Errorf("--address: %q is not HOST:PORT", c.Address)
+	}
+	if _, _, err := net.SplitHostPort(c.AdminAddress); c.AdminAddress != "" && err != nil {
+		return fmt.Errorf("--admin-address: %q is not HOST:PORT", c.AdminAddress)
 	}
 	return nil
 }
@@ -73,7 +77,7 @@ func (c *serverCommand) Run(to *console) error {
 	ctx, stop := withSignals(context.Background())
 	defer stop()
 	s, err := server.Open(ctx, server.Config{
-		Data: c.Data, Address: c.Address, TLSCert: c.TLSCert, TLSKey: c.TLSKey, SelfSigned: c.TLSSelfSigned,
+		Data: c.Data, Address: c.Address, Admin: c.AdminAddress, TLSCert: c.TLSCert, TLSKey: c.TLSKey, SelfSigned: c.TLSSelfSigned,
 		Settings: settings, Banner: to.stdout, Log: to.stderr,
 	})
 	if err != nil {

@@ -37,6 +37,7 @@ import (
 type Config struct {
 	Data       string // the data directory; made where it is missing
 	Address    string // HOST:PORT; port 0: any free one
+	Admin      string // HOST:PORT of the admin listener, which tells the health; "": none
 	TLSCert    string // with TLSKey: serve HTTPS with this pair
 	TLSKey     string
 	SelfSigned bool // serve HTTPS with a certificate made in the data directory
@@ -56,6 +57,7 @@ const (
 	bodyTimeout       = time.Minute
 	maxHeaderBytes    = 28 << 10
 	maxConnections    = 10_000
+	adminConnections  = 64
 	maxInFlight       = 4096
 	spareFiles        = 512 // file descriptors for everything but connections
 	stopTimeout       = 30 * time.Second
@@ -71,6 +73,8 @@ type Server struct {
 	credentials Credentials
 	listener    net.Listener
 	http        *http.Server
+	adminListen net.Listener // nil: none
+	admin       *http.Server
 	logBuffer   *logBuffer
 	log         *slog.Logger
 
@@ -135,6 +139,13 @@ func (s *Server) listen(ctx context.Context) error {
 		s.log.Warn("the limit on open files bounds the connections", "files", files.Cur, "connections", connections)
 	}
 	s.listener = newLimitListener(l, connections, bodyTimeout)
+	if s.config.Admin == "" {
+		return nil
+	}
+	if l, err = lc.Listen(ctx, "tcp", s.config.Admin); err != nil {
+		return fmt.Errorf("admin listener: %w", err)
+	}
+	s.adminListen = newLimitListener(l, adminConnections, bodyTimeout)
 	return nil
 }
 
@@ -178,6 +189,10 @@ func (r Reserve) of(total int64) int64 {
 func (s *Server) serveHTTP() error {
 	set := &s.config.Settings
 	root := s.credentials
+	system := &health{version: Version(), durability: set.Durability, state: s.state}
+	if s.adminListen != nil {
+		s.admin = &http.Server{Handler: system, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes}
+	}
 	handler, err := s3.New(s3.Options{
 		FS: s.fs,
 		Lookup: func(accessKey string) (s3.Credential, bool) {
@@ -188,7 +203,7 @@ func (s *Server) serveHTTP() error {
 		},
 		Region:      set.Region,
 		Domains:     set.Domains,
-		System:      &health{version: Version(), durability: set.Durability, state: s.state},
+		System:      system,
 		Logger:      s.log,
 		MaxInFlight: maxInFlight,
 		BodyTimeout: bodyTimeout,
@@ -286,7 +301,10 @@ func (s *Server) Credentials() Credentials { return s.credentials }
 // Run serves until ctx ends, then finishes the requests in flight, for 30 s at most. It returns nil after a stop that was asked
 // for.
 func (s *Server) Run(ctx context.Context) error {
-	failed := make(chan error, 1)
+	failed := make(chan error, 2)
+	if s.admin != nil {
+		go func() { failed <- s.admin.Serve(s.adminListen) }()
+	}
 	go func() {
 		if s.http.TLSConfig != nil {
 			failed <- s.http.ServeTLS(s.listener, "", "")
@@ -318,8 +336,16 @@ func (s *Server) Close() error {
 
 func (s *Server) close() error {
 	var errs []error
+	if s.admin != nil {
+		errs = append(errs, s.admin.Close())
+	}
 	if s.http != nil {
 		errs = append(errs, s.http.Close())
+	}
+	if s.adminListen != nil {
+		if err := s.adminListen.Close(); !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
 	}
 	if s.listener != nil {
 		if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {

@@ -182,3 +182,21 @@ func TestBannerShowsMadeCredentialsOnce(t *testing.T) {
 	require.NotContains(t, second.String(), secret)
 	require.NotContains(t, log.String(), secret)
 }
+
+// TestAdminListener: it tells the health, and nothing of S3 is behind it.
+func TestAdminListener(t *testing.T) {
+	config := testConfig(t)
+	config.Admin = "127.0.0.1:0"
+	s, _ := running(t, config)
+	client := httpClient(t, s)
+	for path, want := range map[string]int{"/-/health/live": 200, "/-/health/ready": 200, "/": 404, "/bucket/key": 404} {
+		resp, err := client.Get("http://" + s.adminListen.Addr().String() + path)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, want, resp.StatusCode, path)
+	}
+	taken := testConfig(t)
+	taken.Admin = s.adminListen.Addr().String()
+	_, err := Open(context.Background(), taken)
+	require.ErrorContains(t, err, "admin listener")
+}
