@@ -107,13 +107,20 @@ func (r *script) content(size int) []byte {
 	return random(r.made, size)
 }
 
+// statusError is an answer with another verdict than the model's.
+type statusError struct{ got, want verdict }
+
+func (e statusError) Error() string {
+	return fmt.Sprintf("%d %s instead of %d %s", e.got.status, e.got.code, e.want.status, e.want.code)
+}
+
 // expect compares an answer with the verdict of the model.
 func expect(a *answer, err error, want verdict) error {
 	if err != nil {
 		return err
 	}
 	if a.status != want.status || want.code != "" && len(a.body) > 0 && a.code() != want.code {
-		return fmt.Errorf("%d %s instead of %d %s", a.status, a.code(), want.status, want.code)
+		return statusError{verdict{a.status, a.code()}, want}
 	}
 	return nil
 }

@@ -1,0 +1,355 @@
+package model
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/core/frame"
+)
+
+// fixture is the data directory of a stopped server, and the model of what is in it.
+type fixture struct {
+	root string
+	dir  string
+	s    *store
+	made int
+}
+
+// fixtureSteps write about 64 KiB into a packed block, and some of everything else.
+func fixtureSteps() []step {
+	list := []step{{op: "create", b: "one"}, {op: "create", b: "two"}}
+	for i := range 14 {
+		list = append(list, step{op: "put", b: "one", key: fmt.Sprintf("object-%02d", i), size: 3500 + 100*i, arg: "v"})
+	}
+	return append(list, []step{
+		{op: "put", b: "one", key: "large", size: 300_000, arg: "w"},
+		{op: "put", b: "one", key: "large-2", size: 70_000},
+		{op: "put", b: "one", key: "empty"},
+		{op: "put", b: "two", key: "over", size: 1000},
+		{op: "put", b: "two", key: "over", size: 2000},
+		{op: "put", b: "two", key: "gone", size: 2000},
+		{op: "delete", b: "two", key: "gone"},
+		{op: "copy", b: "two", key: "copy", from: "one/object-03", arg: "replace"},
+		{op: "upload", b: "two", key: "parts"},
+		{op: "part", n: 1, size: 100_000},
+		{op: "part", n: 2, size: 3000},
+		{op: "complete", from: "last"},
+		{op: "upload", b: "two", key: "open"},
+		{op: "part", n: 7, size: 3000},
+	}...)
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	root := workDir(t)
+	m, err := newMachine(root, nil)
+	require.NoError(t, err)
+	r, err := newScript(m)
+	require.NoError(t, err)
+	require.NoError(t, r.run(fixtureSteps()))
+	require.NoError(t, m.close())
+	return &fixture{root: root, dir: m.dir, s: r.s}
+}
+
+// flip is a bit of a file, counted from the beginning of the file.
+type flip struct {
+	file string // beneath the data directory
+	bit  int64
+}
+
+func (f flip) String() string { return fmt.Sprintf("%s, byte %d, bit %d", f.file, f.bit/8, f.bit%8) }
+
+// apply flips the bit in a file that is nobody else's.
+func (f flip) apply(dir string) error {
+	path := filepath.Join(dir, f.file)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	b[f.bit/8] ^= 1 << (f.bit % 8)
+	return errors.Join(os.Remove(path), os.WriteFile(path, b, 0o644))
+}
+
+// start starts a server on a copy of the directory with a bit flipped, and without its database where lost says so. Without an
+// error the caller closes the machine.
+func (f *fixture) start(fl flip, lost bool) (*script, error) {
+	f.made++
+	m := &machine{root: filepath.Join(f.root, fmt.Sprintf("flip-%d", f.made)), clock: time.Now}
+	m.dir = m.nextDir()
+	err := copyBlocks(f.dir, m.dir)
+	if err == nil && !lost {
+		err = copyDatabase(f.dir, m.dir)
+	}
+	if err == nil {
+		err = fl.apply(m.dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &script{m: m, s: f.s}
+	if err := m.start(); err != nil {
+		return r, errors.Join(errRefused, err)
+	}
+	return r, nil
+}
+
+var errRefused = errors.New("refused to start")
+
+// end closes what start started and removes it.
+func (r *script) end() error { return errors.Join(r.m.close(), os.RemoveAll(r.m.root)) }
+
+// files returns the files of the fixture whose names end with ext, and their sizes.
+func (f *fixture) files(t *testing.T, ext string) (names []string, sizes []int64) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(f.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ext) {
+			return err
+		}
+		info, err := d.Info()
+		name, _ := filepath.Rel(f.dir, path) // path is beneath it
+		names, sizes = append(names, name), append(sizes, info.Size())
+		return err
+	}))
+	require.NotEmpty(t, names, ext)
+	return names, sizes
+}
+
+// findings are what reading everything shows, thing by thing: those that the server says it cannot read, and those that it
+// answers wrongly.
+type findings struct{ refused, wrong []string }
+
+func (f *findings) add(what string, err error) {
+	var status statusError
+	var transport *url.Error
+	switch {
+	case err == nil:
+	case errors.As(err, &status) && status.got.status >= 500, errors.As(err, &transport), errors.Is(err, io.ErrUnexpectedEOF):
+		f.refused = append(f.refused, what+": "+err.Error())
+	default:
+		f.wrong = append(f.wrong, what+": "+err.Error())
+	}
+}
+
+// inspect reads everything and compares it with the model.
+func (r *script) inspect() (f findings) {
+	for _, name := range slices.Sorted(maps.Keys(r.s.buckets)) {
+		f.add("listing of "+name, r.list(step{b: name}))
+		objects := r.s.buckets[name].objects
+		for _, key := range slices.Sorted(maps.Keys(objects)) {
+			for _, op := range []string{"get", "head"} {
+				f.add(op+" "+name+"/"+key, r.get(step{op: op, b: name, key: key}))
+			}
+		}
+	}
+	for _, u := range r.s.uploads {
+		f.add("upload of "+u.key, r.compareUpload(u))
+	}
+	return f
+}
+
+// extent is a run of bytes of a file that holds a content, frame header included.
+type extent struct{ from, to int64 }
+
+// contents finds the contents of the fixture's objects in a file, by key. Those of several frames or of other files are left out.
+func (f *fixture) contents(t *testing.T, file string) map[string]extent {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(f.dir, file))
+	require.NoError(t, err)
+	found := map[string]extent{}
+	for key, o := range f.s.buckets["one"].objects {
+		if len(o.body) == 0 {
+			continue
+		}
+		if at := int64(bytes.Index(raw, o.body)); at >= 0 {
+			found[key] = extent{at - frame.HeaderSize, at + int64(len(o.body))}
+		}
+	}
+	return found
+}
+
+// TestFlipsInABlockOfARunningServer flips bits of the packed block that a running server reads: the object that a bit belongs to cannot be
+// read, and says so; its neighbour can.
+func TestFlipsInABlockOfARunningServer(t *testing.T) {
+	f := newFixture(t)
+	files, sizes := f.files(t, ".packed")
+	require.Len(t, files, 1)
+	places := f.contents(t, files[0])
+	require.Len(t, places, 14)
+	m := &machine{root: f.root, dir: f.dir, clock: time.Now}
+	require.NoError(t, m.start())
+	defer func() { require.NoError(t, m.close()) }()
+	file, err := os.OpenFile(filepath.Join(f.dir, files[0]), os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer file.Close()
+
+	r := newRand(t)
+	keys := slices.Sorted(maps.Keys(places))
+	bits := count(t, "ORCAS_FAULTS_BITS", 1500, int(sizes[0]*8))
+	hit := 0
+	for i := range int64(bits) {
+		bit := i
+		if int64(bits) < sizes[0]*8 {
+			bit = r.Int64N(sizes[0] * 8)
+		}
+		var one [1]byte
+		_, err := file.ReadAt(one[:], bit/8)
+		require.NoError(t, err)
+		whole := one[0]
+		one[0] ^= 1 << (bit % 8)
+		_, err = file.WriteAt(one[:], bit/8)
+		require.NoError(t, err)
+		for n, key := range keys {
+			place := places[key]
+			isHit := bit/8 >= place.from && bit/8 < place.to
+			if !isHit && int(bit)%len(keys) != n {
+				continue
+			}
+			a, err := m.do("GET", "one", key, "", nil)
+			require.NoError(t, err)
+			if isHit {
+				hit++
+				require.Equal(t, 500, a.status, "bit %d of %s", bit, key)
+				continue
+			}
+			require.Equal(t, 200, a.status, "bit %d, %s", bit, key)
+			require.True(t, bytes.Equal(f.s.buckets["one"].objects[key].body, a.body), "bit %d, %s", bit, key)
+		}
+		one[0] = whole
+		_, err = file.WriteAt(one[:], bit/8)
+		require.NoError(t, err)
+	}
+	require.NotZero(t, hit)
+	t.Logf("%d bits of %d, %d of them in contents: each was noticed", bits, sizes[0]*8, hit)
+	require.Empty(t, (&script{m: m, s: f.s}).inspect())
+}
+
+// draw returns a random bit of the files.
+func draw(r *rand.Rand, names []string, sizes []int64) flip {
+	i := r.IntN(len(names))
+	return flip{names[i], r.Int64N(sizes[i] * 8)}
+}
+
+// TestFlipsInBlocks flips bits in the blocks of a stopped server: it starts, at most one content cannot be read, and says so, and
+// everything else is as it was.
+func TestFlipsInBlocks(t *testing.T) {
+	f := newFixture(t)
+	r := newRand(t)
+	packed, packedSizes := f.files(t, ".packed")
+	large, largeSizes := f.files(t, ".large")
+	damaged := 0
+	flips := count(t, "ORCAS_FAULTS_FLIPS", 30, 200)
+	for i := range flips {
+		fl := draw(r, packed, packedSizes)
+		if i%4 == 0 {
+			fl = draw(r, large, largeSizes)
+		}
+		s, err := f.start(fl, false)
+		require.NoError(t, err, fl)
+		got := s.inspect()
+		require.Empty(t, got.wrong, fl)
+		contents := map[string]bool{}
+		for _, what := range got.refused {
+			key := strings.TrimSuffix(what[:strings.Index(what, ":")], "copy")
+			if strings.HasSuffix(what[:strings.Index(what, ":")], "two/copy") {
+				key = "get one/object-03" // they share their content
+			}
+			contents[key] = true
+		}
+		require.LessOrEqual(t, len(contents), 1, "%v: %q", fl, got.refused)
+		damaged += len(contents)
+		require.NoError(t, s.end())
+	}
+	t.Logf("%d flips, %d of them in contents: each was noticed", flips, damaged)
+}
+
+// TestFlipsInRecords flips bits in the packed blocks of a stopped server that lost its database, so that all of it has to come from the
+// records: what it then serves of a key is something that the key held, whole, and where nothing can be read the log says why.
+func TestFlipsInRecords(t *testing.T) {
+	f := newFixture(t)
+	r := newRand(t)
+	names, sizes := f.files(t, ".packed")
+	held := map[string]bool{} // key and content
+	for name, b := range f.s.buckets {
+		for key, o := range b.objects {
+			held[name+"/"+key+" "+hexMD5(o.body)] = true
+		}
+	}
+	var whole, lost, silent int
+	flips := count(t, "ORCAS_FAULTS_FLIPS", 30, 200)
+	for range flips {
+		fl := draw(r, names, sizes)
+		s, err := f.start(fl, true)
+		require.NoError(t, err, fl)
+		got := s.inspect()
+		for _, what := range got.wrong {
+			op, rest, _ := strings.Cut(what, " ")
+			name, _, _ := strings.Cut(rest, ":")
+			if op != "get" {
+				continue
+			}
+			bucket, key, _ := strings.Cut(name, "/")
+			a, err := s.m.do("GET", bucket, key, "", nil)
+			require.NoError(t, err)
+			if a.status == 200 && !held[name+" "+hexMD5(a.body)] && name != "two/over" {
+				t.Fatalf("%v: %s", fl, what)
+			}
+		}
+		switch {
+		case len(got.wrong)+len(got.refused) == 0:
+			whole++
+		default:
+			lost++
+			if !strings.Contains(s.m.alarm.text(), "damaged") && len(got.wrong) > 0 {
+				silent++
+				t.Logf("%v: nothing in the log of %q", fl, got.wrong)
+			}
+		}
+		require.NoError(t, s.end())
+	}
+	t.Logf("%d flips: %d without effect, %d with something lost or refused, %d of these without a word in the log", flips, whole, lost, silent)
+}
+
+// TestFlipsInTheDatabase flips bits in the database of a stopped server.
+func TestFlipsInTheDatabase(t *testing.T) {
+	f := newFixture(t)
+	r := newRand(t)
+	names, sizes := f.files(t, databaseFile)
+	var refused, noticed, harmless, wrong int
+	flips := count(t, "ORCAS_FAULTS_FLIPS", 30, 200)
+	for range flips {
+		fl := draw(r, names, sizes)
+		s, err := f.start(fl, false)
+		if errors.Is(err, errRefused) {
+			refused++
+			require.NoError(t, s.end())
+			continue
+		}
+		require.NoError(t, err, fl)
+		got := s.inspect()
+		switch {
+		case len(got.wrong) > 0:
+			wrong++
+			t.Logf("%v: %q", fl, got.wrong)
+		case len(got.refused) > 0:
+			noticed++
+		default:
+			harmless++
+		}
+		require.NoError(t, s.end())
+	}
+	t.Logf("%d flips in %d bytes: %d starts refused, %d noticed by reads, %d without effect, %d with wrong answers", flips, sizes[0], refused, noticed, harmless, wrong)
+}

@@ -1,0 +1,67 @@
+package model
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestOneWinner lets 64 writers create the same key: one gets 200, the others 412, and the key holds what the winner wrote, also
+// after a crash. Some contents are large, some writers copy.
+func TestOneWinner(t *testing.T) {
+	const writers = 64
+	m := newTestMachine(t, nil)
+	must(t, 200)(m.do("PUT", "bucket", "", "", nil))
+	source := random(1<<40, 5000)
+	must(t, 200)(m.do("PUT", "bucket", "source", "", source))
+	rounds := count(t, "ORCAS_FAULTS_ROUNDS", 10, 200)
+	winners := map[string][]byte{}
+	for round := range rounds {
+		key := fmt.Sprintf("round-%d", round)
+		bodies, answers, errs := make([][]byte, writers), make([]*answer, writers), make([]error, writers)
+		start := make(chan struct{})
+		var wg sync.WaitGroup
+		for i := range writers {
+			size := 1000 + i
+			if i%16 == 0 {
+				size = 70_000
+			}
+			h := []string{"If-None-Match", "*"}
+			bodies[i] = random(uint64(round*writers+i), size)
+			if i%16 == 1 {
+				bodies[i] = source
+				h = append(h, "X-Amz-Copy-Source", "bucket/source")
+			}
+			wg.Go(func() {
+				body := bodies[i]
+				if len(h) > 2 {
+					body = nil
+				}
+				<-start
+				answers[i], errs[i] = m.do("PUT", "bucket", key, "", body, h...)
+			})
+		}
+		close(start)
+		wg.Wait()
+		won := -1
+		for i := range writers {
+			require.NoError(t, errs[i])
+			if answers[i].status == 200 {
+				require.Equal(t, -1, won, "two winners in %s", key)
+				won = i
+				continue
+			}
+			require.Equal(t, 412, answers[i].status, "%s", answers[i].body)
+			require.Equal(t, "PreconditionFailed", answers[i].code())
+		}
+		require.NotEqual(t, -1, won, "no winner in %s", key)
+		winners[key] = bodies[won]
+		require.Equal(t, bodies[won], must(t, 200)(m.do("GET", "bucket", key, "", nil)).body)
+	}
+	require.NoError(t, m.crash(gone))
+	for key, body := range winners {
+		require.Equal(t, body, must(t, 200)(m.do("GET", "bucket", key, "", nil)).body, key)
+	}
+}
