@@ -26,12 +26,13 @@ type fixture struct {
 	root string
 	dir  string
 	s    *store
+	was  *object // that two/over was before it was overwritten
 	made int
 }
 
 // fixtureSteps write about 64 KiB into a packed block, and some of everything else.
 func fixtureSteps() []step {
-	list := []step{{op: "create", b: "one"}, {op: "create", b: "two"}}
+	var list []step
 	for i := range 14 {
 		list = append(list, step{op: "put", b: "one", key: fmt.Sprintf("object-%02d", i), size: 3500 + 100*i, arg: "v"})
 	}
@@ -39,8 +40,6 @@ func fixtureSteps() []step {
 		{op: "put", b: "one", key: "large", size: 300_000, arg: "w"},
 		{op: "put", b: "one", key: "large-2", size: 70_000},
 		{op: "put", b: "one", key: "empty"},
-		{op: "put", b: "two", key: "over", size: 1000},
-		{op: "put", b: "two", key: "over", size: 2000},
 		{op: "put", b: "two", key: "gone", size: 2000},
 		{op: "delete", b: "two", key: "gone"},
 		{op: "copy", b: "two", key: "copy", from: "one/object-03", arg: "replace"},
@@ -60,9 +59,13 @@ func newFixture(t *testing.T) *fixture {
 	require.NoError(t, err)
 	r, err := newScript(m)
 	require.NoError(t, err)
-	require.NoError(t, r.run(fixtureSteps()))
+	over := step{op: "put", b: "two", key: "over", size: 1000}
+	require.NoError(t, r.run([]step{{op: "create", b: "one"}, {op: "create", b: "two"}, over}))
+	was, _ := r.s.object("two", "over")
+	over.size = 2000
+	require.NoError(t, r.run(append([]step{over}, fixtureSteps()...)))
 	require.NoError(t, m.close())
-	return &fixture{root: root, dir: m.dir, s: r.s}
+	return &fixture{root: root, dir: m.dir, s: r.s, was: was}
 }
 
 // flip is a bit of a file, counted from the beginning of the file.
@@ -277,58 +280,62 @@ func TestFlipsInBlocks(t *testing.T) {
 }
 
 // TestFlipsInRecords flips bits in the packed blocks of a stopped server that lost its database, so that all of it has to come from the
-// records: what it then serves of a key is something that the key held, whole, and where nothing can be read the log says why.
+// records. That is two faults at once, and what the damaged record said is lost: the key is missing, or holds what it held before. But what
+// is served is something that the key held, whole, and the log tells of the damage, unless that is in the last record of all, which
+// then looks like one that a crash cut off.
 func TestFlipsInRecords(t *testing.T) {
 	f := newFixture(t)
 	r := newRand(t)
 	names, sizes := f.files(t, ".packed")
-	held := map[string]bool{} // key and content
-	for name, b := range f.s.buckets {
-		for key, o := range b.objects {
-			held[name+"/"+key+" "+hexMD5(o.body)] = true
-		}
-	}
-	var whole, lost, silent int
+	require.Len(t, names, 1)
+	var whole, unread, lost, stale, silent int
 	flips := count(t, "ORCAS_FAULTS_FLIPS", 30, 200)
 	for range flips {
 		fl := draw(r, names, sizes)
 		s, err := f.start(fl, true)
 		require.NoError(t, err, fl)
 		got := s.inspect()
-		for _, what := range got.wrong {
-			op, rest, _ := strings.Cut(what, " ")
-			name, _, _ := strings.Cut(rest, ":")
-			if op != "get" {
-				continue
-			}
-			bucket, key, _ := strings.Cut(name, "/")
-			a, err := s.m.do("GET", bucket, key, "", nil)
-			require.NoError(t, err)
-			if a.status == 200 && !held[name+" "+hexMD5(a.body)] && name != "two/over" {
-				t.Fatalf("%v: %s", fl, what)
+		for name, b := range f.s.buckets {
+			for key, o := range b.objects {
+				a, err := s.m.do("GET", name, key, "", nil)
+				if err != nil || a.status != 200 || bytes.Equal(a.body, o.body) {
+					continue
+				}
+				require.Equal(t, "two/over", name+"/"+key, "%v: a body of %d bytes", fl, len(a.body))
+				require.True(t, bytes.Equal(f.was.body, a.body), fl)
+				stale++
 			}
 		}
 		switch {
-		case len(got.wrong)+len(got.refused) == 0:
-			whole++
-		default:
+		case len(got.wrong) > 0:
 			lost++
-			if !strings.Contains(s.m.alarm.text(), "damaged") && len(got.wrong) > 0 {
+			if log := s.m.alarm.text(); !strings.Contains(log, "damaged") && !strings.Contains(log, "cut off") {
 				silent++
-				t.Logf("%v: nothing in the log of %q", fl, got.wrong)
+				require.Greater(t, fl.bit/8, sizes[0]-1500, "%v: nothing in the log of %q", fl, got.wrong)
 			}
+		case len(got.refused) > 0:
+			unread++
+		default:
+			whole++
 		}
 		require.NoError(t, s.end())
 	}
-	t.Logf("%d flips: %d without effect, %d with something lost or refused, %d of these without a word in the log", flips, whole, lost, silent)
+	t.Logf("%d flips, no database: %d without effect, %d with a content that is known to be damaged, %d with something lost (%d bodies of before; %d in the last record)",
+		flips, whole, unread, lost, stale, silent)
 }
 
-// TestFlipsInTheDatabase flips bits in the database of a stopped server.
+// pagesAreChecked says that pages of the database carry checksums. They do not, so SQLite notices a flipped bit only where the page stops
+// making sense to it: names, sizes, ETags and metadata may be others, and keys may be missing.
+const pagesAreChecked = false
+
+// TestFlipsInTheDatabase flips bits in the database of a stopped server: it does not start, or says which things it cannot
+// read. Nobody may be told anything else than what was stored; see pagesAreChecked.
 func TestFlipsInTheDatabase(t *testing.T) {
 	f := newFixture(t)
 	r := newRand(t)
 	names, sizes := f.files(t, databaseFile)
-	var refused, noticed, harmless, wrong int
+	var refused, noticed, harmless int
+	wrong := map[string]int{}
 	flips := count(t, "ORCAS_FAULTS_FLIPS", 30, 200)
 	for range flips {
 		fl := draw(r, names, sizes)
@@ -342,8 +349,10 @@ func TestFlipsInTheDatabase(t *testing.T) {
 		got := s.inspect()
 		switch {
 		case len(got.wrong) > 0:
-			wrong++
-			t.Logf("%v: %q", fl, got.wrong)
+			wrong[kindOf(got.wrong)]++
+			if pagesAreChecked {
+				t.Errorf("%v: %q", fl, got.wrong)
+			}
 		case len(got.refused) > 0:
 			noticed++
 		default:
@@ -351,5 +360,19 @@ func TestFlipsInTheDatabase(t *testing.T) {
 		}
 		require.NoError(t, s.end())
 	}
-	t.Logf("%d flips in %d bytes: %d starts refused, %d noticed by reads, %d without effect, %d with wrong answers", flips, sizes[0], refused, noticed, harmless, wrong)
+	t.Logf("%d flips in %d bytes: %d starts refused, %d noticed by reads, %d without effect, wrong answers: %v", flips, sizes[0], refused, noticed, harmless, wrong)
+}
+
+// kindOf names the worst of wrong answers.
+func kindOf(wrong []string) string {
+	all := strings.Join(wrong, "\n")
+	for _, kind := range []struct{ text, name string }{
+		{"the body", "another body"}, {"404", "something missing"}, {"Content-Length", "another size"}, {"ETag", "another ETag or metadata"},
+		{"checksum", "another checksum"}, {"Last-Modified", "another date"},
+	} {
+		if strings.Contains(all, kind.text) {
+			return kind.name
+		}
+	}
+	return "another"
 }

@@ -157,6 +157,9 @@ type copied struct {
 
 func (c *copied) up() (*endpoint, error) {
 	err := c.m.start()
+	if err == nil {
+		err = c.m.remember()
+	}
 	return c.m.endpoint, err
 }
 
@@ -400,8 +403,8 @@ func TestLinearizable(t *testing.T) {
 	m := &machine{root: workDir(t), clock: time.Now}
 	m.dir = m.nextDir()
 	defer func() { require.NoError(t, m.close()) }()
-	linear(t, &copied{m: m, losses: []database{kept, kept, gone}},
-		count(t, "ORCAS_FAULTS_HISTORIES", 30, 500), count(t, "ORCAS_FAULTS_OPS", 20, 40))
+	linear(t, &copied{m: m, losses: []database{kept, gone, kept, older}},
+		count(t, "ORCAS_FAULTS_HISTORIES", 30, 1000), count(t, "ORCAS_FAULTS_OPS", 20, 20))
 }
 
 // TestLinearizableKilled does the same to the real binary.
@@ -420,7 +423,7 @@ func TestLinearizableKilled(t *testing.T) {
 		require.NoError(t, k.p.Kill())
 		require.Empty(t, k.p.Alarms())
 	}()
-	linear(t, k, count(t, "ORCAS_FAULTS_HISTORIES", 30, 500), count(t, "ORCAS_FAULTS_OPS", 20, 40))
+	linear(t, k, count(t, "ORCAS_FAULTS_HISTORIES", 30, 200), count(t, "ORCAS_FAULTS_OPS", 20, 20))
 }
 
 // TestRegister holds the model of a register against histories of known verdicts.

@@ -331,12 +331,17 @@ func (m *machine) die(d database) error {
 		err = copyBlocks(old, next)
 	}
 	m.dir = next
+	return errors.Join(err, m.cut(), os.RemoveAll(old))
+}
+
+// cut ends the server and all of its connections at once.
+func (m *machine) cut() error {
 	m.http.CloseIdleConnections()
-	err = errors.Join(err, m.server.Close())
+	err := m.server.Close()
 	m.stop()
 	<-m.ran // its error, if any, is that Close came first
 	m.server = nil
-	return errors.Join(err, os.RemoveAll(old))
+	return err
 }
 
 const databaseFile = "metadata.db"
