@@ -14,6 +14,9 @@ BENCHTIME   ?= 1s
 DATA        ?= data
 PACKAGES    ?= ./...
 
+# The commit in `orcas version`, where git will tell it (in a container it may not trust the owner of the files).
+BUILDVCS := $(shell git status >/dev/null 2>&1 || echo -buildvcs=false)
+
 include faults/faults.mk
 
 help: ## print this list
@@ -23,7 +26,7 @@ run: build ## build the server and start it with its data in ./data
 	@exec bin/orcas server --data "$(DATA)"
 
 build: cc ## build bin/orcas
-	go build -trimpath -ldflags '-s -w' -o bin/orcas ./cmd/orcas
+	go build $(BUILDVCS) -trimpath -ldflags '-s -w' -o bin/orcas ./cmd/orcas
 
 test: cc ## run every Go test
 	go test -timeout 15m $(PACKAGES)

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import sqlite3
 import ssl
 import subprocess
 import threading
@@ -76,6 +77,19 @@ def test_starts_that_cannot_be(start, tmp_path):
         plain = [line for line in done.stderr.splitlines() if not line.startswith("{")]
         assert len(plain) == 1 and plain[0].startswith("orcas: "), done.stderr
     first.client().list_buckets()  # and the first one goes on
+
+
+def test_newer_data_is_refused(start):
+    s = start()
+    assert s.stop() == 0
+    database = sqlite3.connect(s.data / "metadata.db")
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    assert version > 0
+    database.execute(f"PRAGMA user_version = {version + 1000}")
+    database.close()
+    done = orcas("server", "--data", s.data, "--address", "127.0.0.1:0")
+    plain = [line for line in done.stderr.splitlines() if not line.startswith("{")]
+    assert done.returncode == 1 and len(plain) == 1 and "metadata.db" in plain[0] and str(version + 1000) in plain[0], done.stderr
 
 
 def test_credentials_are_made_and_shown_once(start):
