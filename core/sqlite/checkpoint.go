@@ -124,7 +124,7 @@ func (m *Meta) measure(changes int) error {
 func (k *checkpointer) catchUp() {
 	if k.behind.Load() {
 		k.running.Lock()
-		k.running.Unlock()
+		defer k.running.Unlock() // to have waited is all
 	}
 }
 

@@ -24,7 +24,11 @@ func plan(t *testing.T, c *conn, sql string) (lines []string) {
 	s, err := c.c.Prepare("EXPLAIN QUERY PLAN " + sql)
 	require.NoError(t, err)
 	defer s.Close()
-	rows, err := s.Query(make([]driver.Value, s.NumInput()))
+	args := make([]driver.NamedValue, s.NumInput())
+	for i := range args {
+		args[i].Ordinal = i + 1
+	}
+	rows, err := s.(driver.StmtQueryContext).QueryContext(context.Background(), args)
 	require.NoError(t, err)
 	defer rows.Close()
 	row := make([]driver.Value, 4)
