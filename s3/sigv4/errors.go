@@ -1,7 +1,5 @@
 package sigv4
 
-import "fmt"
-
 // Code is the code of an S3 error, as clients see it.
 type Code string
 
@@ -42,10 +40,6 @@ func (e *Error) Unwrap() error { return e.Err }
 var ErrAnonymous error = newError(AccessDenied, "Access Denied")
 
 func newError(c Code, message string) *Error { return &Error{Code: c, Message: message} }
-
-func errorf(c Code, format string, args ...any) *Error {
-	return newError(c, fmt.Sprintf(format, args...))
-}
 
 func errMismatch() *Error {
 	return newError(SignatureDoesNotMatch, "The request signature we calculated does not match the signature you provided. Check your key and signing method.")
