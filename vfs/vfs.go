@@ -42,7 +42,7 @@ type FS struct {
 // New makes an FS.
 func New(o Options) (*FS, error) {
 	if o.Meta == nil || o.Blocks == nil || o.Writer == nil {
-		return nil, core.E("vfs.New", core.InvalidArgument, errors.New("Meta, Blocks and Writer are required"))
+		return nil, core.E("vfs.New", core.InvalidArgument, errors.New("the options Meta, Blocks and Writer are required"))
 	}
 	if o.MaxPacked <= 0 {
 		o.MaxPacked = 64 << 10

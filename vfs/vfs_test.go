@@ -273,7 +273,7 @@ func TestCopySharesContent(t *testing.T) {
 	w := newWorld(t)
 	for _, size := range []int{0, 100, 700_000} {
 		body := random(uint64(size), size)
-		src := w.put("src", body)
+		w.put("src", body)
 		before := w.blockCount()
 		src, err := w.fs.Stat(ctx, w.b, "src", core.Current)
 		require.NoError(t, err)
@@ -387,7 +387,7 @@ func TestCompleteRefuses(t *testing.T) {
 // TestLongPartLists reads ranges of an object with more parts than a page and an index entry hold.
 func TestLongPartLists(t *testing.T) {
 	w := newWorld(t)
-	src := w.put("src", random(1, 5<<20))
+	w.put("src", random(1, 5<<20))
 	src, err := w.fs.Stat(ctx, w.b, "src", core.Current)
 	require.NoError(t, err)
 	id := w.upload("k", core.UploadInfo{})
