@@ -13,64 +13,76 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What sequences are made of: few names, so that operations meet.
+// What sequences are made of: few names, so that operations meet. Everything comes up as often as it stands here.
 var (
-	buckets = []string{"one", "one", "one", "two"}
-	keys    = []string{"a", "a/b", "a/c", "b", "dir/x/1", "dir/x/2", "ü %+&?", "z//", ".."}
+	buckets = strings.Fields("one one one one one one two")
+	keys    = []string{"a", "a", "a", "a", "a", "a/b", "a/b", "a/b", "a/c", "b", "dir/x/1", "dir/x/2", "ü %+&?", "z//", ".."}
 	sizes   = []int{0, 1, 100, 4096, 4096, 65535, 65536, 65537, 70000, 300_000}
-	conds   = []string{"", "", "", "none", "match", "other", "any"}
-	// Operations as often as they stand here.
-	mixture = strings.Fields(`put put put put put put get get get head delete delete deletes copy copy list list
-		create drop upload upload part part part part partcopy complete complete complete abort
-		restart crash crash gone older remember`)
+	conds   = []string{"", "", "", "", "", "none", "match", "match", "other", "any"}
+	mixture = strings.Fields(`put put put put put put put put put put put put put put get get get get head delete deletes
+		copy copy copy copy list list create drop upload part part part part part part part part partcopy partcopy
+		complete complete complete complete abort restart crash crash gone older remember`)
 )
 
-// steps draws a sequence. It begins with a bucket, so that few operations are in vain.
+// steps draws a sequence. It begins with buckets, so that few operations are in vain.
 var steps = rapid.Custom(func(t *rapid.T) []step {
-	return append([]step{{op: "create", b: "one"}}, rapid.SliceOfN(rapid.Custom(oneStep), 15, 60).Draw(t, "rest")...)
+	begin := []step{{op: "create", b: "one"}, {op: "create", b: "two"}, {op: "upload", b: "one", key: "a"}}
+	return append(begin, rapid.SliceOfN(rapid.Custom(oneStep), 30, 80).Draw(t, "rest")...)
 })
 
-func oneStep(t *rapid.T) step {
-	from := func(name string, list []string) string { return rapid.SampledFrom(list).Draw(t, name) }
-	s := step{op: from("op", mixture)}
-	which := func() string { return from("upload", []string{"0", "0", "0", "1", "2"}) }
-	object := func() {
-		s.b, s.key, s.cond = from("bucket", buckets), from("key", keys), from("cond", conds)
+// pick draws one of the list, each with the same chance. rapid's own SampledFrom prefers the first ones by far.
+func pick[T any](t *rapid.T, list ...T) T {
+	n := 0
+	for range 12 {
+		n *= 2
+		if rapid.Bool().Draw(t, "bit") {
+			n++
+		}
 	}
-	source := func() string { return from("source bucket", buckets) + "/" + from("source", keys) }
+	return list[n%len(list)]
+}
+
+func oneStep(t *rapid.T) step {
+	s := step{op: pick(t, mixture...)}
+	which := func() string { return pick(t, "0", "0", "0", "0", "1", "2") }
+	object := func() {
+		s.b, s.key, s.cond = pick(t, buckets...), pick(t, keys...), pick(t, conds...)
+	}
+	source := func() string { return pick(t, buckets...) + "/" + pick(t, keys...) }
 	switch s.op {
 	case "put":
 		object()
-		s.size = rapid.SampledFrom(sizes).Draw(t, "size")
-		s.arg = from("meta", []string{"", "", "v", "w"})
+		s.size, s.arg = pick(t, sizes...), pick(t, "", "v", "w")
 	case "get", "head":
 		object()
-		s.arg = from("range", []string{"", "", "0-0", "5-", "-7", "99-4100", "65530-65540", "262140-262150", "0-99999999", "500000-"})
-		s.n = rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "part")
+		s.arg = pick(t, "", "", "0-0", "5-", "-7", "99-4100", "65530-65540", "262140-262150", "0-99999999", "500000-")
+		s.n = pick(t, 0, 0, 0, 1, 2)
 	case "delete":
 		object()
 	case "deletes":
 		object()
-		s.key, s.arg = "", strings.Join(rapid.SliceOfN(rapid.SampledFrom(keys), 1, 4).Draw(t, "keys"), ",")
+		s.key, s.arg = "", pick(t, keys...)
+		for range pick(t, 0, 1, 2, 3) {
+			s.arg += "," + pick(t, keys...)
+		}
 	case "copy":
 		object()
-		s.from, s.arg = source(), from("directive", []string{"", "replace"})
+		s.from, s.arg = source(), pick(t, "", "replace")
 	case "list":
-		s.b, s.from, s.arg = from("bucket", buckets), from("prefix", []string{"", "", "a", "dir/", "nothing"}), from("delimiter", []string{"", "/", "/", "x/"})
-		s.n, s.cond = rapid.SampledFrom([]int{0, 1, 2, 3}).Draw(t, "page"), from("version", []string{"", "v1"})
-		s.key = from("after", []string{"", "", "a/", "a/b", "dir/x/"})
-	case "create", "drop":
-		s.b = from("bucket", buckets)
+		s.b, s.from, s.arg = pick(t, buckets...), pick(t, "", "", "a", "dir/", "nothing"), pick(t, "", "/", "/", "x/")
+		s.n, s.cond, s.key = pick(t, 0, 1, 2, 3), pick(t, "", "v1"), pick(t, "", "", "a/", "a/b", "dir/x/")
+	case "create":
+		s.b = pick(t, buckets...)
+	case "drop":
+		s.b = pick(t, "one", "two", "two", "two")
 	case "upload":
-		s.b, s.key = from("bucket", buckets), from("key", keys)
+		s.b, s.key = pick(t, buckets...), pick(t, keys...)
 	case "part":
-		s.arg, s.n = which(), rapid.SampledFrom([]int{1, 1, 2, 3}).Draw(t, "number")
-		s.size = rapid.SampledFrom([]int{0, 10, 70000, minPart - 1, minPart}).Draw(t, "size")
+		s.arg, s.n, s.size = which(), pick(t, 1, 1, 2, 3), pick(t, 0, 10, 4096, 70000, 100_000, minPart-1, minPart)
 	case "partcopy":
-		s.arg, s.n, s.from = which(), rapid.SampledFrom([]int{1, 2, 3}).Draw(t, "number"), source()
-		s.cond = from("range", []string{"", "some"})
+		s.arg, s.n, s.from, s.cond = which(), pick(t, 1, 2, 3), source(), pick(t, "", "some")
 	case "complete":
-		s.arg, s.from, s.cond = which(), from("parts", []string{"", "", "", "last", "first", "wrong", "missing"}), from("cond", conds)
+		s.arg, s.from, s.cond = which(), pick(t, "", "", "", "last", "first", "wrong", "missing"), pick(t, conds...)
 	case "abort":
 		s.arg = which()
 	}
