@@ -2,7 +2,9 @@ package iofault
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -80,11 +82,31 @@ func Mount(back, dir string) (*Drive, error) {
 		DisabledCapabilities: fuse.CAP_PASSTHROUGH, // with it, reads and writes would never come by here
 	}
 	d := &Drive{RawFileSystem: fs.NewNodeFS(root, options), dir: dir, names: map[uint64]string{}}
-	if d.server, err = fuse.NewServer(d, dir, &options.MountOptions); err != nil {
+	// No process that is started may inherit the device: it would keep the mount alive when the bench has died, and wait for it for ever.
+	syscall.ForkLock.RLock()
+	d.server, err = fuse.NewServer(d, dir, &options.MountOptions)
+	if err == nil {
+		err = keepDevice()
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		return nil, err
 	}
 	go d.server.Serve()
 	return d, d.server.WaitMount()
+}
+
+// keepDevice keeps every open /dev/fuse of this process from those that it starts.
+func keepDevice() error {
+	const own = "/proc/self/fd"
+	fds, err := os.ReadDir(own)
+	for _, fd := range fds {
+		if path, _ := os.Readlink(filepath.Join(own, fd.Name())); path == "/dev/fuse" {
+			n, _ := strconv.Atoi(fd.Name())
+			syscall.CloseOnExec(n)
+		}
+	}
+	return err
 }
 
 // Unmount ends the file system; nobody may use it any more.

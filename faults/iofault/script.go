@@ -107,7 +107,7 @@ func Scripts() []Script {
 				keys = append(keys, fmt.Sprintf("often-%02d", i))
 			}
 			r.removeAll(keys...) // the log is measured now and then, and copied beside the writes
-			for range 40 {
+			for range 12 {
 				r.put("small", 10)
 			}
 		}},
