@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -68,8 +69,15 @@ type console struct {
 	stdout, stderr io.Writer
 }
 
+// gcPercent is the garbage collector's GOGC where the environment sets none. The server's live heap is small (buffers and a bounded
+// cache), so collecting at four times of it costs tens of MB; it saves a tenth of the processor time of a GET of 4 KiB against 100.
+const gcPercent = 300
+
 // Run serves until a signal says stop.
 func (c *serverCommand) Run(to *console) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	settings, err := server.ReadSettings(to.environ)
 	if err != nil {
 		return err
