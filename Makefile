@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run build test check race bench fuzz e2e clean cc
+.PHONY: help run build test check race bench fuzz e2e clean cc strace
 
 export CGO_ENABLED := 1
 
@@ -52,7 +52,7 @@ fuzz: cc ## fuzz every parser of outside bytes for FUZZTIME=20s each
 		done; \
 	done
 
-e2e: build .venv/ready ## drive the built server with aws-cli and boto3
+e2e: build .venv/ready strace ## drive the built server with aws-cli and boto3
 	.venv/bin/python -m pytest -q -ra --durations=10 e2e
 
 clean: ## remove what the other targets made, but not ./data
@@ -67,6 +67,10 @@ cc:
 			echo "a C compiler is needed to build SQLite: install gcc (Debian: apt-get install gcc libc6-dev)" >&2; exit 1; \
 		fi; \
 	fi
+
+# The suite counts the server's syncing system calls.
+strace:
+	@command -v strace >/dev/null || { apt-get update -qq && apt-get install -y -qq strace; }
 
 .venv/ready: e2e/requirements.txt
 	@if ! python3 -c 'import ensurepip' 2>/dev/null; then \
