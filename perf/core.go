@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zeebo/xxh3"
+	"golang.org/x/sys/unix"
 )
 
 // CoreOptions say how the core scenarios are run.
@@ -68,7 +69,7 @@ func RunCore(o CoreOptions) ([]CoreRow, error) {
 		name string
 		run  func() error
 	}{
-		{"put", c.puts}, {"packing", c.packing}, {"alone", c.alone}, {"get", c.gets}, {"large", c.large}, {"list", c.lists},
+		{"put", c.puts}, {"packing", c.packing}, {"alone", c.alone}, {"get", c.gets}, {"large", c.large}, {"list", c.lists}, {"footprint", c.footprint},
 	} {
 		if len(o.Only) > 0 && !slices.Contains(o.Only, s.name) {
 			continue
@@ -237,15 +238,18 @@ func (c *core) alone() error {
 
 // seed puts keys numbered from 0 on.
 func (c *core) seed(prefix string, contents *Contents, keys, workers int) error {
+	_, err := c.seedLoad(prefix, contents, keys, workers).Run()
+	return err
+}
+
+func (c *core) seedLoad(prefix string, contents *Contents, keys, workers int) *Load {
 	bodies := make([][]byte, workers)
-	l := &Load{Target: c.orcas.Target, Workers: workers, Count: keys, Next: func(w, i int) (Call, Expect) {
+	return &Load{Target: c.orcas.Target, Workers: workers, Count: keys, Next: func(w, i int) (Call, Expect) {
 		number := uint64(i*workers + w)
 		body, hash := contents.Body(number, bodies[w])
 		bodies[w] = body
 		return Call{Method: http.MethodPut, Path: fmt.Sprintf("/perf/%s/%08d", prefix, number), Body: body, Hash: hash}, Expect{Status: http.StatusOK}
 	}}
-	_, err := l.Run()
-	return err
 }
 
 // getLoad gets keys that seed has put, in an order that looks random; the null server is asked for as many bytes.
@@ -369,6 +373,69 @@ func (c *core) lists() error {
 			Value: micros(r) / 1000, Limit: fmt.Sprintf("at most %.0f ms", s.limit/1000), Met: micros(r) <= s.limit, ServerCPUus: cpu(r)})
 	}
 	return nil
+}
+
+// footprint puts objects of 4 KiB into a store of their own, stops its server, and counts files and bytes; a second start tells what an
+// idle server takes.
+func (c *core) footprint() error {
+	const size = 4 << 10
+	data := filepath.Join(c.dir, "footprint")
+	run := func() (*Process, error) {
+		return Start(c.o.Program, c.dir, "footprint", c.keys, "/-/health/ready", nil, "server", "--data", data)
+	}
+	p, err := run()
+	if err != nil {
+		return err
+	}
+	stop := p.Stop
+	defer func() { _ = stop() }()
+	if err := c.one(p, Call{Method: http.MethodPut, Path: "/perf"}, http.StatusOK); err != nil {
+		return err
+	}
+	contents := NewContents(size)
+	l := c.seedLoad("footprint", contents, c.o.Keys, 64)
+	l.Target = p.Target
+	if _, err := l.Run(); err != nil {
+		return err
+	}
+	_, peak := ResidentBytes(p.PID)
+	if err := p.Stop(); err != nil {
+		return err
+	}
+	files, bytes, err := usage(data)
+	if err != nil {
+		return err
+	}
+	if p, err = run(); err != nil {
+		return err
+	}
+	stop = p.Stop
+	idle, _ := ResidentBytes(p.PID)
+	beyond := float64(bytes)/float64(c.o.Keys) - size
+	c.add(CoreRow{Scenario: fmt.Sprintf("%d objects of 4 KiB, bytes beyond content", c.o.Keys), Unit: "B", Ceiling: 700, Orcas: beyond, Value: beyond,
+		Limit: "at most 700 each", Met: beyond <= 700, Note: fmt.Sprintf("peak RSS %d MB", peak>>20)})
+	c.add(CoreRow{Scenario: fmt.Sprintf("%d objects of 4 KiB, files", c.o.Keys), Unit: "files", Ceiling: 2000, Orcas: float64(files), Value: float64(files),
+		Limit: "at most 2000 per million", Met: files <= 2000})
+	c.add(CoreRow{Scenario: "idle after a start, RSS", Unit: "MB", Ceiling: 64, Orcas: float64(idle) / (1 << 20), Value: float64(idle) / (1 << 20),
+		Limit: "at most 64 MB", Met: idle <= 64<<20})
+	return nil
+}
+
+// usage returns the files below a directory and the bytes that they take on the drive.
+func usage(dir string) (files int, bytes int64, err error) {
+	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		var st unix.Stat_t
+		if err := unix.Stat(path, &st); err != nil {
+			return err
+		}
+		files++
+		bytes += st.Blocks * 512
+		return nil
+	})
+	return files, bytes, err
 }
 
 // WriteRows writes rows as JSON.

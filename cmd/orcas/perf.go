@@ -40,7 +40,7 @@ type perfCoreCommand struct {
 	Turn  time.Duration `default:"5s" help:"How long one side is loaded at a time."`
 	Turns int           `default:"3" help:"How many times each side has its turn; the median counts."`
 	Keys  int           `default:"100000" help:"Keys of the cold GET and the listings."`
-	Only  []string      `placeholder:"NAME" help:"Only these: put, packing, alone, get, large, list."`
+	Only  []string      `placeholder:"NAME" help:"Only these: put, packing, alone, get, large, list, footprint."`
 	JSON  string        `name:"json" placeholder:"FILE" help:"Write the rows to a file."`
 }
 
