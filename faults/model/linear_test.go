@@ -404,7 +404,7 @@ func TestLinearizable(t *testing.T) {
 	m.dir = m.nextDir()
 	defer func() { require.NoError(t, m.close()) }()
 	linear(t, &copied{m: m, losses: []database{kept, gone, kept, older}},
-		count(t, "ORCAS_FAULTS_HISTORIES", 30, 1000), count(t, "ORCAS_FAULTS_OPS", 20, 20))
+		count(t, "ORCAS_FAULTS_HISTORIES", 30, 1200), count(t, "ORCAS_FAULTS_OPS", 20, 20))
 }
 
 // TestLinearizableKilled does the same to the real binary.
