@@ -6,6 +6,8 @@
 // gets a SIGKILL in it), once or from there on. A write that fails, or dies, leaves the first half of its bytes. Reading (read, readdir, stat)
 // is counted apart, see Fault.Reads.
 //
+// A sync that fails has lost what it was for: it can be read while the server runs, and is gone when it has ended (see losses).
+//
 // Left out of the counter: locks, which the kernel keeps by itself and which do not reach the drive; and what the kernel
 // writes back, when it likes, of the shared memory that SQLite maps beside its log (the file -shm), which nobody waits for and which no start
 // believes. Everything else of that file counts. All files but that one bypass the page cache, so that every read and write

@@ -3,6 +3,7 @@ package iofault
 import (
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -56,11 +57,12 @@ func (f *Fault) counts(op Op, read bool) bool {
 // Drive is a mounted file system that hands everything on to a directory, faults aside.
 type Drive struct {
 	fuse.RawFileSystem // the real one
-	dir                string
+	back, dir          string
 	server             *fuse.Server
 
-	mu     sync.Mutex // guards the rest
-	names  map[uint64]string
+	mu     sync.Mutex        // guards the rest
+	names  map[uint64]string // paths below back
+	losses losses
 	fault  *Fault
 	seen   int    // operations that counted since the fault was set
 	struck int    // operations that met it
@@ -81,7 +83,7 @@ func Mount(back, dir string) (*Drive, error) {
 		DirectMountStrict: true, FsName: back, Name: "iofault", MaxWrite: 1 << 20, DisableXAttrs: true, DisableReadDirPlus: true,
 		DisabledCapabilities: fuse.CAP_PASSTHROUGH, // with it, reads and writes would never come by here
 	}
-	d := &Drive{RawFileSystem: fs.NewNodeFS(root, options), dir: dir, names: map[uint64]string{}}
+	d := &Drive{RawFileSystem: fs.NewNodeFS(root, options), back: back, dir: dir, names: map[uint64]string{}}
 	// No process that is started may inherit the device: it would keep the mount alive when the bench has died, and wait for it for ever.
 	syscall.ForkLock.RLock()
 	d.server, err = fuse.NewServer(d, dir, &options.MountOptions)
@@ -101,7 +103,7 @@ func keepDevice() error {
 	const own = "/proc/self/fd"
 	fds, err := os.ReadDir(own)
 	for _, fd := range fds {
-		if path, _ := os.Readlink(filepath.Join(own, fd.Name())); path == "/dev/fuse" {
+		if target, _ := os.Readlink(filepath.Join(own, fd.Name())); target == "/dev/fuse" {
 			n, _ := strconv.Atoi(fd.Name())
 			syscall.CloseOnExec(n)
 		}
@@ -121,6 +123,7 @@ func (d *Drive) Set(f Fault, kill func()) {
 	defer d.mu.Unlock()
 	d.fault, d.victim = &f, kill
 	d.seen, d.struck, d.first, d.dead = 0, 0, Op{}, false
+	d.losses = losses{back: d.back, unsynced: map[string][]piece{}}
 }
 
 // Struck is what a fault has done until now.
@@ -146,6 +149,13 @@ func (d *Drive) Lift() Struck {
 	return s
 }
 
+// Lose takes away what a failed sync was for, as a crash of the machine would; the server has ended.
+func (d *Drive) Lose() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.losses.happen()
+}
+
 // meet counts an operation and says how it ends: OK means that it is to be done.
 func (d *Drive) meet(name string, read bool, node uint64, file string) fuse.Status {
 	d.mu.Lock()
@@ -158,7 +168,7 @@ func (d *Drive) meet(name string, read bool, node uint64, file string) fuse.Stat
 		return fuse.OK
 	}
 	if file == "" {
-		file = d.names[node]
+		file = path.Base(d.names[node])
 	}
 	op := Op{name, file}
 	if !f.counts(op, read) {
@@ -183,12 +193,32 @@ func (d *Drive) meet(name string, read bool, node uint64, file string) fuse.Stat
 	return fuse.EIO
 }
 
-// remember notes the name of a node, for Op.
-func (d *Drive) remember(status fuse.Status, out *fuse.EntryOut, name string) fuse.Status {
+// remember notes the path of a node.
+func (d *Drive) remember(status fuse.Status, out *fuse.EntryOut, parent uint64, name string) fuse.Status {
 	if status.Ok() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.names[out.NodeId] = name
+		d.names[out.NodeId] = path.Join(d.names[parent], name)
+	}
+	return status
+}
+
+// moved notes that a name is gone, or (to is not "") another one.
+func (d *Drive) moved(status fuse.Status, parent uint64, name string, toParent uint64, to string) fuse.Status {
+	if !status.Ok() {
+		return status
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	from := path.Join(d.names[parent], name)
+	d.losses.forget(from)
+	if to != "" {
+		to = path.Join(d.names[toParent], to)
+		for node, name := range d.names {
+			if name == from {
+				d.names[node] = to
+			}
+		}
 	}
 	return status
 }

@@ -20,7 +20,7 @@ func (d *Drive) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, ou
 	if s := d.meet("stat", true, 0, name); !s.Ok() {
 		return s
 	}
-	return d.remember(d.RawFileSystem.Lookup(cancel, h, name, out), out, name)
+	return d.remember(d.RawFileSystem.Lookup(cancel, h, name, out), out, h.NodeId, name)
 }
 
 func (d *Drive) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
@@ -45,14 +45,14 @@ func (d *Drive) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out
 	if s := d.meet("mkdir", false, 0, name); !s.Ok() {
 		return s
 	}
-	return d.remember(d.RawFileSystem.Mkdir(cancel, in, name, out), out, name)
+	return d.remember(d.RawFileSystem.Mkdir(cancel, in, name, out), out, in.NodeId, name)
 }
 
 func (d *Drive) Unlink(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
 	if s := d.meet("unlink", false, 0, name); !s.Ok() {
 		return s
 	}
-	return d.RawFileSystem.Unlink(cancel, h, name)
+	return d.moved(d.RawFileSystem.Unlink(cancel, h, name), h.NodeId, name, 0, "")
 }
 
 func (d *Drive) Rmdir(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
@@ -66,21 +66,21 @@ func (d *Drive) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newNa
 	if s := d.meet("rename", false, 0, newName); !s.Ok() {
 		return s
 	}
-	return d.RawFileSystem.Rename(cancel, in, oldName, newName)
+	return d.moved(d.RawFileSystem.Rename(cancel, in, oldName, newName), in.NodeId, oldName, in.Newdir, newName)
 }
 
 func (d *Drive) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
 	if s := d.meet("link", false, 0, name); !s.Ok() {
 		return s
 	}
-	return d.remember(d.RawFileSystem.Link(cancel, in, name, out), out, name)
+	return d.remember(d.RawFileSystem.Link(cancel, in, name, out), out, in.NodeId, name)
 }
 
 func (d *Drive) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
 	if s := d.meet("create", false, 0, name); !s.Ok() {
 		return s
 	}
-	s := d.remember(d.RawFileSystem.Create(cancel, in, name, out), &out.EntryOut, name)
+	s := d.remember(d.RawFileSystem.Create(cancel, in, name, out), &out.EntryOut, in.NodeId, name)
 	if s.Ok() && !isShared(name) {
 		out.OpenFlags |= fuse.FOPEN_DIRECT_IO
 	}
@@ -115,10 +115,12 @@ func (d *Drive) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (ui
 	if s := d.meet("write", false, in.NodeId, ""); !s.Ok() {
 		if half := data[:len(data)/2]; len(half) > 0 {
 			in.Size = uint32(len(half))
+			d.writes(in.NodeId, in.Offset, half)
 			_, _ = d.RawFileSystem.Write(cancel, in, half) // how it went does not matter: it counts as failed
 		}
 		return 0, s
 	}
+	d.writes(in.NodeId, in.Offset, data)
 	return d.RawFileSystem.Write(cancel, in, data)
 }
 
@@ -132,13 +134,26 @@ func (d *Drive) CopyFileRange(<-chan struct{}, *fuse.CopyFileRangeIn) (uint32, f
 	return 0, fuse.ENOSYS
 }
 
-// Fsync does nothing below, and neither does FsyncDir: the power stays on here.
+// writes notes a write that is about to be done.
+func (d *Drive) writes(node, offset uint64, data []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.losses.unsynced != nil {
+		d.losses.write(d.names[node], int64(offset), len(data))
+	}
+}
+
+// Fsync does nothing below, and neither does FsyncDir: the power stays on here, but see Lose.
 func (d *Drive) Fsync(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	name := "fsync"
 	if in.FsyncFlags&onlyData != 0 {
 		name = "fdatasync"
 	}
-	return d.meet(name, false, in.NodeId, "")
+	s := d.meet(name, false, in.NodeId, "")
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.losses.sync(d.names[in.NodeId], s.Ok())
+	return s
 }
 
 func (d *Drive) FsyncDir(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {

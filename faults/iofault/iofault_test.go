@@ -121,6 +121,32 @@ func TestDriveTearsTheWriteThatFails(t *testing.T) {
 	require.Equal(t, "1234", string(got))
 }
 
+func TestAFailedSyncLosesWhatItWasFor(t *testing.T) {
+	d := mounted(t)
+	f, err := os.Create(filepath.Join(d.Dir(), "f"))
+	require.NoError(t, err)
+	defer f.Close()
+	d.Set(Fault{Action: EIO, At: 4}, nil)
+	write := func(at int64, text string) {
+		_, err := f.WriteAt([]byte(text), at)
+		require.NoError(t, err)
+	}
+	write(0, "aaaa")
+	require.NoError(t, f.Sync())
+	write(2, "bbbb")
+	require.ErrorIs(t, f.Sync(), syscall.EIO)
+	write(6, "cc")
+	require.NoError(t, f.Sync(), "the second sync says nothing")
+	d.Lift()
+	got, err := os.ReadFile(f.Name())
+	require.NoError(t, err)
+	require.Equal(t, "aabbbbcc", string(got))
+	require.NoError(t, d.Lose())
+	got, err = os.ReadFile(f.Name())
+	require.NoError(t, err)
+	require.Equal(t, "aaaa\x00\x00cc", string(got))
+}
+
 func TestDriveCountsReadsApart(t *testing.T) {
 	d := mounted(t)
 	path := filepath.Join(d.Dir(), "f")
@@ -238,13 +264,14 @@ func TestSweep(t *testing.T) {
 
 func table(t *testing.T, rows []*Row) []byte {
 	t.Helper()
-	text, err := json.MarshalIndent(rows, "", "\t")
+	text, err := json.Marshal(rows)
 	require.NoError(t, err)
 	return append(text, '\n')
 }
 
 // TestSweepNotices holds the sweep against a server that answers before anything is written.
 func TestSweepNotices(t *testing.T) {
-	row := sweep(t, bench(t, "ack-before-commit"), script(t, "put"), Fault{Action: KILL})
+	one := Script{Name: "put-one", Base: stocked, Steps: func(r *run) { r.put("new", smallSize) }}
+	row := sweep(t, bench(t, "ack-before-commit"), one, Fault{Action: KILL})
 	require.True(t, slices.ContainsFunc(row.Violations, func(v Violation) bool { return strings.HasPrefix(v.What, "lost: ") }), row.Violations)
 }

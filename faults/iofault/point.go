@@ -44,6 +44,9 @@ func (p *point) try() error {
 	p.run = newRun(base.model.clone(), pointIDs)
 	p.run.killed = p.fault.Action == KILL
 	p.withFault()
+	if err := p.drive.Lose(); err != nil {
+		return err
+	}
 	p.afterwards()
 	return os.RemoveAll(back)
 }
