@@ -81,8 +81,10 @@ func Scripts() []Script {
 				r.part(id, 1, smallSize)
 				r.abort(id)
 			}
-			for id := range r.m.clone().uploads {
-				r.abort(id)
+			for id, u := range r.m.clone().uploads {
+				if !u.isEnd {
+					r.abort(id)
+				}
 			}
 		}},
 		{Name: "copy", Base: stocked, Steps: func(r *run) {
