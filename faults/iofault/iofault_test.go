@@ -272,6 +272,13 @@ func table(t *testing.T, rows []*Row) []byte {
 // TestSweepNotices holds the sweep against a server that answers before anything is written.
 func TestSweepNotices(t *testing.T) {
 	one := Script{Name: "put-one", Base: stocked, Steps: func(r *run) { r.put("new", smallSize) }}
-	row := sweep(t, bench(t, "ack-before-commit"), one, Fault{Action: KILL})
+	b := bench(t, "ack-before-commit")
+	mutant := b.Binary
+	b.Binary = filepath.Join(b.Dir, "honest") // fills the data directory: an upload that is acknowledged early has no parts yet
+	require.NoError(t, faults.Build(t.Context(), b.Binary, "", false))
+	_, err := b.prepare(stocked)
+	require.NoError(t, err)
+	b.Binary = mutant
+	row := sweep(t, b, one, Fault{Action: KILL})
 	require.True(t, slices.ContainsFunc(row.Violations, func(v Violation) bool { return strings.HasPrefix(v.What, "lost: ") }), row.Violations)
 }
