@@ -268,17 +268,3 @@ func table(t *testing.T, rows []*Row) []byte {
 	require.NoError(t, err)
 	return append(text, '\n')
 }
-
-// TestSweepNotices holds the sweep against a server that answers before anything is written.
-func TestSweepNotices(t *testing.T) {
-	one := Script{Name: "put-one", Base: stocked, Steps: func(r *run) { r.put("new", smallSize) }}
-	b := bench(t, "ack-before-commit")
-	mutant := b.Binary
-	b.Binary = filepath.Join(b.Dir, "honest") // fills the data directory: an upload that is acknowledged early has no parts yet
-	require.NoError(t, faults.Build(t.Context(), b.Binary, "", false))
-	_, err := b.prepare(stocked)
-	require.NoError(t, err)
-	b.Binary = mutant
-	row := sweep(t, b, one, Fault{Action: KILL})
-	require.True(t, slices.ContainsFunc(row.Violations, func(v Violation) bool { return strings.HasPrefix(v.What, "lost: ") }), row.Violations)
-}
