@@ -49,7 +49,7 @@ func (m *Meta) Apply(ctx context.Context, changes []core.Change) ([]core.Result,
 	if err := ctx.Err(); err != nil {
 		return nil, core.E(op, core.Canceled, err)
 	}
-	m.check.catchUp()
+	m.catchUp()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.sealed != nil {

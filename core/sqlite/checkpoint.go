@@ -120,22 +120,33 @@ func (m *Meta) measure(changes int) error {
 	return nil
 }
 
-// catchUp lets a checkpoint end that runs while the log is far too long: it is called before m.mu is taken, which that needs.
-func (k *checkpointer) catchUp() {
+// catchUp shortens the log, or lets the checkpoint end that does so, while it is far too long: it is called before m.mu is taken, which
+// that needs.
+func (m *Meta) catchUp() {
+	k := &m.check
+	if !k.behind.Load() {
+		return
+	}
+	k.running.Lock()
+	defer k.running.Unlock()
 	if k.behind.Load() {
-		k.running.Lock()
-		defer k.running.Unlock() // to have waited is all
+		m.copyLog()
 	}
 }
 
-// shorten copies the log into the database while the writer goes on, again and again until little is left, and lets the
+// shorten is what the checkpointer does when it is woken.
+func (m *Meta) shorten() {
+	m.check.running.Lock()
+	defer m.check.running.Unlock()
+	m.copyLog()
+}
+
+// copyLog copies the log into the database while the writer goes on, again and again until little is left, and lets the
 // writer's connection do the rest between two transactions: then the next one begins the log anew, unless a reader still
 // needs the old one. Only when the log is twice as long as it should be, writes wait until that is so. It has to be the
-// writer's connection, since it would drop its cache if another one began the log anew.
-func (m *Meta) shorten() {
+// writer's connection, since it would drop its cache if another one began the log anew. The caller holds m.check.running.
+func (m *Meta) copyLog() {
 	k := &m.check
-	k.running.Lock()
-	defer k.running.Unlock()
 	defer k.behind.Store(false)
 	for range maxRounds {
 		before, err := k.c.checkpoint("PASSIVE")
