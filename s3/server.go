@@ -17,6 +17,7 @@ package s3
 
 import (
 	"errors"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -47,6 +48,7 @@ type Options struct {
 	Domains     []string         // base domains of virtual-host style, without ports: bucket.DOMAIN
 	System      http.Handler     // serves the paths that begin with /-/ (no bucket can have that name); nil: nobody does
 	Logger      *slog.Logger     // nil: slog.Default()
+	AccessLog   io.Writer        // takes the line of each request, but for those that failed by the server's fault; nil: Logger takes all
 	MaxInFlight int              // requests at the same time; more are answered 503 SlowDown; 0: 4096
 	BodyTimeout time.Duration    // how long a client may send or take nothing in the middle of a body; 0: 30 s, below 0: for ever
 	Now         func() time.Time // the clock; nil: time.Now
@@ -63,6 +65,7 @@ type Server struct {
 	domains     []string // each with a leading dot
 	system      http.Handler
 	log         *slog.Logger
+	accessLog   io.Writer
 	maxInFlight int64
 	bodyTimeout time.Duration
 	now         func() time.Time
@@ -89,7 +92,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		fs: o.FS, lookup: o.Lookup, region: o.Region, anyRegion: o.AnyRegion, system: o.System, log: o.Logger,
+		fs: o.FS, lookup: o.Lookup, region: o.Region, anyRegion: o.AnyRegion, system: o.System, log: o.Logger, accessLog: o.AccessLog,
 		maxInFlight: int64(o.MaxInFlight), bodyTimeout: o.BodyTimeout, now: o.Now, requestID: o.RequestID, routes: routes, hostID: randomID() + randomID(),
 		documents: sync.Pool{New: func() any { return new(xmlWriter) }},
 	}

@@ -205,6 +205,7 @@ func (s *Server) serveHTTP() error {
 		Domains:     set.Domains,
 		System:      system,
 		Logger:      s.log,
+		AccessLog:   s.logBuffer,
 		MaxInFlight: maxInFlight,
 		BodyTimeout: bodyTimeout,
 		Now:         s.config.Now,
