@@ -64,13 +64,13 @@ func (c *limitedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// SetWriteDeadline sets the deadline, and takes note of it for Write.
+// SetWriteDeadline sets the deadline, and takes note of it for Write. To take it away, as net/http does behind every answer, changes
+// nothing: the next Write moves it on if it is near.
 func (c *limitedConn) SetWriteDeadline(t time.Time) error {
-	var deadline int64
-	if !t.IsZero() {
-		deadline = t.UnixNano()
+	if t.IsZero() {
+		return nil
 	}
-	c.deadline.Store(deadline)
+	c.deadline.Store(t.UnixNano())
 	return c.Conn.SetWriteDeadline(t)
 }
 
