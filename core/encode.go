@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unsafe"
 
 	"orcas/internal/checksum"
 )
@@ -73,8 +74,9 @@ func (f *fields) end(b []byte) []byte {
 
 // decoder reads the encoding; the first error stays.
 type decoder struct {
-	b   []byte
-	err error
+	b     []byte
+	err   error
+	share bool // strings and byte strings share b's memory
 }
 
 func (d *decoder) fail() {
@@ -131,9 +133,21 @@ func (d *decoder) byte() byte {
 	return 0
 }
 
-func (d *decoder) string() string { return string(d.raw(d.count(1))) }
+func (d *decoder) string() string {
+	v := d.raw(d.count(1))
+	if d.share {
+		return unsafe.String(unsafe.SliceData(v), len(v))
+	}
+	return string(v)
+}
 
-func (d *decoder) bytes() []byte { return append([]byte(nil), d.raw(d.count(1))...) }
+func (d *decoder) bytes() []byte {
+	v := d.raw(d.count(1))
+	if d.share {
+		return v
+	}
+	return append([]byte(nil), v...)
+}
 
 func (d *decoder) time() time.Time {
 	v := d.uint()
@@ -410,9 +424,9 @@ func (d *decoder) data() *DataInfo {
 // AppendData appends everything of i but Refs.
 func AppendData(b []byte, i *DataInfo) []byte { return appendData(b, i) }
 
-// DecodeData is the inverse of AppendData.
+// DecodeData is the inverse of AppendData. What it returns shares b's memory, which must not change any more.
 func DecodeData(b []byte) (*DataInfo, error) {
-	d := decoder{b: b}
+	d := decoder{b: b, share: true}
 	i := d.data()
 	return i, d.done()
 }

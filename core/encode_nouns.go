@@ -98,9 +98,9 @@ func (d *decoder) object(o *ObjectInfo, infos bool) {
 // AppendObject appends everything of o but Bucket, Key, Seq, Latest and its segments' Info.
 func AppendObject(b []byte, o *ObjectInfo) []byte { return appendObject(b, o, false) }
 
-// DecodeObject sets what AppendObject wrote; o's other fields stay.
+// DecodeObject sets what AppendObject wrote; o's other fields stay. It shares b's memory, which must not change any more.
 func DecodeObject(b []byte, o *ObjectInfo) error {
-	d := decoder{b: b}
+	d := decoder{b: b, share: true}
 	d.object(o, false)
 	return d.done()
 }

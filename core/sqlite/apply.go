@@ -35,12 +35,16 @@ func (w *writer) loadState() error {
 	if err != nil {
 		return err
 	}
-	if row == nil || len(bytes(row[2])) != len(core.BlockID{}) {
+	if row == nil {
 		return damaged("state", errors.New("it is not there"))
 	}
 	w.state = core.State{Seq: core.Seq(integer(row[0])), NextData: core.DataID(integer(row[1]))}
-	copy(w.state.Floor[:], bytes(row[2]))
-	return nil
+	floor, err := placeOfState(integer(row[0]), integer(row[1])).open(bytes(row[2]))
+	if err == nil && len(floor) != len(core.BlockID{}) {
+		err = errors.New("a floor is a block")
+	}
+	copy(w.state.Floor[:], floor)
+	return damaged("state", err)
 }
 
 // Apply implements core.Meta.
@@ -133,8 +137,9 @@ func (w *writer) applyAll(changes []core.Change, results []core.Result) error {
 			return fmt.Errorf("change %d (%T): %w", seq, c, err)
 		}
 	}
-	s := w.state
-	_, err := w.c.exec(updateState, int64(s.Seq), int64(s.NextData), s.Floor[:])
+	s := &w.state
+	w.infoBuf = placeOfState(int64(s.Seq), int64(s.NextData)).seal(append(w.infoBuf[:0], s.Floor[:]...))
+	_, err := w.c.exec(updateState, int64(s.Seq), int64(s.NextData), w.infoBuf)
 	return err
 }
 
@@ -181,8 +186,8 @@ func (w *writer) bucket(id core.BucketID) (v core.Versioning, exists bool, err e
 		return 0, false, err
 	}
 	var info core.BucketInfo
-	if err := core.DecodeBucket(bytes(row[1]), &info); err != nil {
-		return 0, false, damaged("bucket", err)
+	if err := decodeBucket(int64(id), text(row[0]), bytes(row[1]), &info); err != nil {
+		return 0, false, err
 	}
 	w.remember(id, info.Versioning)
 	return info.Versioning, true, nil
@@ -204,7 +209,7 @@ func (w *writer) putBucket(c *core.PutBucket) error {
 		if row != nil {
 			return fail(core.BucketExists, c.Info.Name)
 		}
-		w.infoBuf = core.AppendBucket(w.infoBuf[:0], &c.Info)
+		w.infoBuf = placeOfBucket(int64(c.Seq), c.Info.Name).seal(core.AppendBucket(w.infoBuf[:0], &c.Info))
 		_, err = w.c.exec(insertBucket, int64(c.Seq), blob(c.Info.Name), w.infoBuf)
 		return err
 	}
@@ -220,7 +225,7 @@ func (w *writer) putBucket(c *core.PutBucket) error {
 			return fail(core.Conflict, "versioning is never off again")
 		}
 	}
-	w.infoBuf = core.AppendBucket(w.infoBuf[:0], &c.Info)
+	w.infoBuf = placeOfBucket(int64(c.Info.ID), c.Info.Name).seal(core.AppendBucket(w.infoBuf[:0], &c.Info))
 	w.remember(c.Info.ID, c.Info.Versioning)
 	_, err = w.c.exec(updateBucket, int64(c.Info.ID), w.infoBuf)
 	return err
@@ -256,7 +261,13 @@ func (w *writer) putRecord(c *core.PutRecord) error {
 		if err != nil {
 			return err
 		}
-		if (row != nil) != (len(c.Expect) > 0) || row != nil && string(bytes(row[0])) != string(c.Expect) {
+		var value []byte
+		if row != nil {
+			if value, err = placeOfRecord(c.Record.Kind, c.Record.Key).open(bytes(row[0])); err != nil {
+				return damaged("record", err)
+			}
+		}
+		if (row != nil) != (len(c.Expect) > 0) || string(value) != string(c.Expect) {
 			return fail(core.Conflict, "the record is not what was expected")
 		}
 	}
@@ -264,7 +275,8 @@ func (w *writer) putRecord(c *core.PutRecord) error {
 	if c.Record.Value == nil {
 		_, err = w.c.exec(deleteRecord, kind, key)
 	} else {
-		_, err = w.c.exec(upsertRecord, kind, key, c.Record.Value)
+		w.infoBuf = placeOfRecord(c.Record.Kind, c.Record.Key).seal(append(w.infoBuf[:0], c.Record.Value...))
+		_, err = w.c.exec(upsertRecord, kind, key, w.infoBuf)
 	}
 	return err
 }
@@ -339,7 +351,7 @@ func (w *writer) hold(segments []core.Segment, object []byte) error {
 func (w *writer) insertData(info *core.DataInfo, object []byte) (bool, error) {
 	lean := *info
 	lean.SHA256 = [32]byte{} // it has a column of its own
-	w.dataBuf = core.AppendData(w.dataBuf[:0], &lean)
+	w.dataBuf = placeOfData(int64(info.ID), info.SHA256[:]).seal(core.AppendData(w.dataBuf[:0], &lean))
 	n, err := w.c.exec(insertData, int64(info.ID), info.SHA256[:], w.dataBuf, object)
 	return n == 1, err
 }
@@ -350,18 +362,17 @@ func (w *writer) letGo(segments []core.Segment, v *version) error {
 	for i := range segments {
 		id := segments[i].Data
 		isBorn := v != nil && v.born == id
-		var info []byte
+		var info *core.DataInfo
 		if isBorn {
-			info = v.data
+			info = v.content
 		} else {
-			row, err := w.c.row(selectData, int64(id))
-			if err != nil {
+			var err error
+			if info, err = w.c.content(id); err != nil {
 				return err
 			}
-			if row == nil {
+			if info == nil {
 				return damaged("segment", errors.New("its content is not there"))
 			}
-			info = bytes(row[2])
 		}
 		n, err := w.c.exec(dropData, int64(id))
 		if err == nil && n == 0 {
@@ -373,11 +384,7 @@ func (w *writer) letGo(segments []core.Segment, v *version) error {
 		if n == 0 {
 			continue
 		}
-		freed, err := core.DecodeData(info)
-		if err != nil {
-			return damaged("content", err)
-		}
-		w.freed = append(w.freed, freed.Extents...)
+		w.freed = append(w.freed, info.Extents...)
 	}
 	return nil
 }
@@ -399,13 +406,16 @@ func (w *writer) writeFreed() error {
 	if len(w.freed) == 0 {
 		return nil
 	}
-	w.dataBuf = core.AppendExtents(w.dataBuf[:0], w.freed)
-	_, err := w.c.exec(insertGarbage, int64(w.state.Seq)*2, int64(0), w.dataBuf)
-	return err
+	return w.insertGarbage(int64(w.state.Seq)*2, 0, w.freed)
 }
 
 // writeFreedList writes the list that the change let go of; a change lets go of one at most.
 func (w *writer) writeFreedList(id core.UploadID) error {
-	_, err := w.c.exec(insertGarbage, int64(w.state.Seq)*2+1, int64(id), []byte{0})
+	return w.insertGarbage(int64(w.state.Seq)*2+1, int64(id), nil)
+}
+
+func (w *writer) insertGarbage(id, list int64, extents []core.Extent) error {
+	w.dataBuf = placeOfGarbage(id, list).seal(core.AppendExtents(w.dataBuf[:0], extents))
+	_, err := w.c.exec(insertGarbage, id, list, w.dataBuf)
 	return err
 }

@@ -122,7 +122,7 @@ func (l *listing) add(r *cursor, key string, latest bool) error {
 		Bucket: l.q.Bucket, Key: key, Seq: core.Seq(integer(r.cols[1])), Latest: latest,
 	})
 	o := &l.page.Objects[len(l.page.Objects)-1]
-	return l.c.decodeObject(o, r.cols[2] != nil, bytes(r.cols[3]))
+	return l.c.decodeObject(o, integer(r.cols[2]), bytes(r.cols[3]))
 }
 
 // stream is a query by key of which one row is looked at.
@@ -259,8 +259,8 @@ func (l *listing) uploadRows(st statement, args ...driver.Value) (rolled string,
 		if rolled, stop := l.take(u.Key); stop {
 			return rolled, true, nil
 		}
-		if err := core.DecodeUpload(bytes(r.cols[2]), &u); err != nil {
-			return "", true, damaged("upload", err)
+		if err := decodeUpload(bytes(r.cols[2]), &u); err != nil {
+			return "", true, err
 		}
 		l.page.Uploads = append(l.page.Uploads, u)
 		l.page.Next = core.Cursor{Key: u.Key, Upload: u.ID}

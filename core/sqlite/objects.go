@@ -43,7 +43,7 @@ func (w *writer) putObject(c *core.PutObject) (core.Version, error) {
 		return 0, err
 	}
 	// The new references come first: where a version takes the place of its own source, the content stays.
-	w.infoBuf = core.AppendObject(w.infoBuf[:0], o)
+	w.encode(o)
 	var born []byte
 	if isBorn(o) {
 		born = w.infoBuf
@@ -64,6 +64,15 @@ func isBorn(o *core.ObjectInfo) bool {
 	return len(o.Segments) == 1 && o.Segments[0].Info != nil && o.Segments[0].Info.ID == o.Segments[0].Data && o.Segments[0].Data != 0
 }
 
+// encode makes infoBuf the info of o, with its seal.
+func (w *writer) encode(o *core.ObjectInfo) {
+	data := int64(0)
+	if isBorn(o) {
+		data = int64(o.Segments[0].Data)
+	}
+	w.infoBuf = placeOfVersion(int64(o.Bucket), o.Key, int64(o.Seq), data).seal(core.AppendObject(w.infoBuf[:0], o))
+}
+
 // putNew writes the current version of a key that has none, in a bucket without versions, and says whether it had none.
 // This is the way of nearly all writes: two statements, no look-up.
 func (w *writer) putNew(o *core.ObjectInfo) (done bool, err error) {
@@ -73,7 +82,7 @@ func (w *writer) putNew(o *core.ObjectInfo) (done bool, err error) {
 	if err != nil || n == 0 {
 		return false, err
 	}
-	w.infoBuf = core.AppendObject(w.infoBuf[:0], o)
+	w.encode(o)
 	free, err := w.insertData(info, w.infoBuf)
 	if err == nil && !free {
 		if _, err = w.c.exec(deleteObject, bucket, key); err == nil {
@@ -220,7 +229,7 @@ func (w *writer) deleteObject(c *core.DeleteObject) (core.Version, bool, error) 
 			Bucket: c.Bucket, Key: c.Key, Seq: c.Seq, Marker: true, Null: versioning == core.VersioningSuspended,
 			Modified: c.Modified, Owner: c.Owner,
 		}
-		w.infoBuf = core.AppendObject(w.infoBuf[:0], o)
+		w.encode(o)
 		return o.Version(), true, w.putVersion(versioning, o, cur)
 	}
 	v := cur

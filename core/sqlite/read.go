@@ -13,9 +13,9 @@ import (
 // version is a version of a key as it is stored.
 type version struct {
 	core.ObjectInfo
-	born core.DataID // the content it was born with, in whose row its info stands; 0: that stands in infos
-	data []byte      // with born: that content's DataInfo, encoded
-	old  bool        // its row is in history, not in objects
+	born    core.DataID    // the content it was born with, in whose row its info stands; 0: that stands in infos
+	content *core.DataInfo // with born: that content
+	old     bool           // its row is in history, not in objects
 }
 
 // depth says how much of a version is read.
@@ -45,31 +45,34 @@ func (c *conn) load(st statement, d depth, bucket core.BucketID, key string, seq
 	}
 	v := &version{
 		ObjectInfo: core.ObjectInfo{Bucket: bucket, Key: key, Seq: core.Seq(integer(r.cols[0]))},
-		born:       core.DataID(integer(r.cols[2])), data: bytes(r.cols[5]), old: st != selectObject,
+		born:       core.DataID(integer(r.cols[2])), old: st != selectObject,
 	}
-	v.Null = integer(r.cols[1]) != 0
+	null := integer(r.cols[1]) != 0
+	v.Null = null
+	if v.born != 0 {
+		if v.content, err = decodeData(int64(v.born), r.cols[3:6]); err != nil {
+			return nil, err
+		}
+	}
 	if v.born != 0 && d == bare {
 		v.Segments = []core.Segment{{Data: v.born}}
 		return v, nil
 	}
-	if err := c.decodeObject(&v.ObjectInfo, v.born != 0, bytes(r.cols[6])); err != nil {
+	if err := c.decodeObject(&v.ObjectInfo, int64(v.born), bytes(r.cols[6])); err != nil {
 		return nil, err
+	}
+	if v.Null != null {
+		return nil, damaged("version", errSeal)
 	}
 	if d < resolved {
 		return v, nil
 	}
-	var known *core.DataInfo
-	if v.born != 0 {
-		if known, err = decodeData(r.cols[3:6]); err != nil {
-			return nil, err
-		}
-	}
-	return v, c.resolve(v.Segments, known)
+	return v, c.resolve(v.Segments, v.content)
 }
 
-// decodeObject reads what stands in the info of a version: born with content, or in infos.
-func (c *conn) decodeObject(o *core.ObjectInfo, born bool, info []byte) error {
-	if !born {
+// decodeObject reads what stands in the info of a version: beside the content that it was born with, or (data 0) in infos.
+func (c *conn) decodeObject(o *core.ObjectInfo, data int64, info []byte) error {
+	if data == 0 {
 		row, err := c.row(selectInfo, int64(o.Seq))
 		if err != nil {
 			return err
@@ -79,12 +82,48 @@ func (c *conn) decodeObject(o *core.ObjectInfo, born bool, info []byte) error {
 		}
 		info = bytes(row[0])
 	}
-	return damaged("version", core.DecodeObject(info, o))
+	info, err := placeOfVersion(int64(o.Bucket), o.Key, int64(o.Seq), data).open(info)
+	if err == nil {
+		err = core.DecodeObject(info, o)
+	}
+	return damaged("version", err)
+}
+
+// decodeBucket reads the column info of a bucket.
+func decodeBucket(id int64, name string, info []byte, b *core.BucketInfo) error {
+	info, err := placeOfBucket(id, name).open(info)
+	if err == nil {
+		err = core.DecodeBucket(info, b)
+	}
+	return damaged("bucket", err)
+}
+
+// decodeUpload reads the column info of an upload, whose other columns are in u.
+func decodeUpload(info []byte, u *core.UploadInfo) error {
+	info, err := placeOfUpload(int64(u.Bucket), u.Key, int64(u.ID)).open(info)
+	if err == nil {
+		err = core.DecodeUpload(info, u)
+	}
+	return damaged("upload", err)
+}
+
+// decodePart reads the columns seq and info of a part.
+func decodePart(list core.UploadID, number int64, cols []driver.Value) (*core.PartInfo, error) {
+	p := &core.PartInfo{Number: int(number), Seq: core.Seq(integer(cols[0]))}
+	info, err := placeOfPart(int64(list), number, integer(cols[0])).open(bytes(cols[1]))
+	if err == nil {
+		err = core.DecodePart(info, p)
+	}
+	return p, damaged("part", err)
 }
 
 // decodeData reads the columns refs, sha256 and info.
-func decodeData(cols []driver.Value) (*core.DataInfo, error) {
-	d, err := core.DecodeData(bytes(cols[2]))
+func decodeData(id int64, cols []driver.Value) (*core.DataInfo, error) {
+	info, err := placeOfData(id, bytes(cols[1])).open(bytes(cols[2]))
+	if err != nil {
+		return nil, damaged("content", err)
+	}
+	d, err := core.DecodeData(info)
 	if err != nil {
 		return nil, damaged("content", err)
 	}
@@ -99,7 +138,7 @@ func (c *conn) content(id core.DataID) (*core.DataInfo, error) {
 	if row == nil {
 		return nil, err
 	}
-	return decodeData(row)
+	return decodeData(int64(id), row)
 }
 
 // resolve gives segments their Info. Known is one that was read already, or nil.
@@ -220,7 +259,7 @@ func (m *Meta) Bucket(ctx context.Context, name string) (*core.BucketInfo, error
 			return core.E("sqlite.Bucket", core.NoSuchBucket, nil)
 		}
 		info = &core.BucketInfo{ID: core.BucketID(integer(row[0])), Name: name}
-		return damaged("bucket", core.DecodeBucket(bytes(row[1]), info))
+		return decodeBucket(integer(row[0]), name, bytes(row[1]), info)
 	})
 	return info, err
 }
@@ -241,8 +280,8 @@ func (m *Meta) Buckets(ctx context.Context, prefix, after string, limit int) ([]
 				return err
 			}
 			info := core.BucketInfo{ID: core.BucketID(integer(r.cols[0])), Name: name}
-			if err := core.DecodeBucket(bytes(r.cols[2]), &info); err != nil {
-				return damaged("bucket", err)
+			if err := decodeBucket(integer(r.cols[0]), name, bytes(r.cols[2]), &info); err != nil {
+				return err
 			}
 			list = append(list, info)
 		}
@@ -279,7 +318,7 @@ func (c *conn) upload(bucket core.BucketID, key string, id core.UploadID) (*core
 		return nil, err
 	}
 	info := &core.UploadInfo{ID: id, Bucket: bucket, Key: key}
-	return info, damaged("upload", core.DecodeUpload(bytes(row[0]), info))
+	return info, decodeUpload(bytes(row[0]), info)
 }
 
 // Parts implements core.Meta.
@@ -296,14 +335,14 @@ func (m *Meta) Parts(ctx context.Context, id core.UploadID, after, limit int) ([
 			if err != nil || !ok {
 				return err
 			}
-			p := core.PartInfo{Number: int(integer(r.cols[0])), Seq: core.Seq(integer(r.cols[1]))}
-			if err := core.DecodePart(bytes(r.cols[2]), &p); err != nil {
-				return damaged("part", err)
+			p, err := decodePart(id, integer(r.cols[0]), r.cols[1:])
+			if err == nil {
+				err = c.resolve(p.Segments, nil)
 			}
-			if err := c.resolve(p.Segments, nil); err != nil {
+			if err != nil {
 				return err
 			}
-			list = append(list, p)
+			list = append(list, *p)
 		}
 	})
 	return list, err
@@ -344,7 +383,11 @@ func (m *Meta) Garbage(ctx context.Context, after uint64, limit int) ([]core.Gar
 				return err
 			}
 			g := core.Garbage{ID: uint64(integer(r.cols[0])), List: core.UploadID(integer(r.cols[1]))}
-			if g.Extents, err = core.DecodeExtents(bytes(r.cols[2])); err != nil {
+			extents, err := placeOfGarbage(integer(r.cols[0]), integer(r.cols[1])).open(bytes(r.cols[2]))
+			if err == nil {
+				g.Extents, err = core.DecodeExtents(extents)
+			}
+			if err != nil {
 				return damaged("garbage", err)
 			}
 			list = append(list, g)
@@ -367,7 +410,11 @@ func (m *Meta) Records(ctx context.Context, kind, after string, limit int) ([]co
 			if err != nil || !ok {
 				return err
 			}
-			list = append(list, core.Record{Kind: kind, Key: text(r.cols[0]), Value: bytes(r.cols[1])})
+			value, err := placeOfRecord(kind, text(r.cols[0])).open(bytes(r.cols[1]))
+			if err != nil {
+				return damaged("record", err)
+			}
+			list = append(list, core.Record{Kind: kind, Key: text(r.cols[0]), Value: value})
 		}
 	})
 	return list, err

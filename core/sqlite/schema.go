@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -22,7 +23,7 @@ func createTables(c *conn) error {
 CREATE TABLE state (
 	id INTEGER PRIMARY KEY CHECK (id = 1), seq INTEGER NOT NULL, next_data INTEGER NOT NULL, floor BLOB NOT NULL
 ) STRICT;
-INSERT INTO state VALUES (1, 0, 1, zeroblob(16));
+INSERT INTO state VALUES (1, 0, 1, x'` + hex.EncodeToString(placeOfState(0, 1).seal(make([]byte, 16))) + `');
 CREATE TABLE buckets (id INTEGER PRIMARY KEY, name BLOB NOT NULL UNIQUE, info BLOB NOT NULL) STRICT;
 CREATE TABLE objects (
 	bucket INTEGER NOT NULL, key BLOB NOT NULL, seq INTEGER NOT NULL, nullver INTEGER NOT NULL, data INTEGER,

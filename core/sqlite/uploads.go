@@ -17,7 +17,7 @@ func (w *writer) createUpload(c *core.CreateUpload) error {
 		}
 		return err
 	}
-	w.infoBuf = core.AppendUpload(w.infoBuf[:0], &c.Upload)
+	w.infoBuf = placeOfUpload(int64(c.Upload.Bucket), c.Upload.Key, int64(c.Seq)).seal(core.AppendUpload(w.infoBuf[:0], &c.Upload))
 	_, err := w.c.exec(insertUpload, int64(c.Upload.Bucket), blob(c.Upload.Key), int64(c.Seq), w.infoBuf)
 	return err
 }
@@ -47,7 +47,7 @@ func (w *writer) putPart(c *core.PutPart) error {
 	if err := w.hold(c.Part.Segments, nil); err != nil {
 		return err
 	}
-	w.infoBuf = core.AppendPart(w.infoBuf[:0], &c.Part)
+	w.infoBuf = placeOfPart(int64(c.Upload), int64(c.Part.Number), int64(c.Seq)).seal(core.AppendPart(w.infoBuf[:0], &c.Part))
 	if _, err := w.c.exec(upsertPart, int64(c.Upload), int64(c.Part.Number), int64(c.Seq), w.infoBuf); err != nil {
 		return err
 	}
@@ -63,8 +63,7 @@ func (w *writer) part(list core.UploadID, number int) (*core.PartInfo, error) {
 	if row == nil {
 		return nil, err
 	}
-	p := &core.PartInfo{Number: number, Seq: core.Seq(integer(row[0]))}
-	return p, damaged("part", core.DecodePart(bytes(row[1]), p))
+	return decodePart(list, int64(number), row)
 }
 
 func (w *writer) completeUpload(c *core.CompleteUpload) (core.Version, error) {
@@ -114,7 +113,7 @@ func (w *writer) completeUpload(c *core.CompleteUpload) (core.Version, error) {
 	o := &w.object
 	o.Seq, o.Latest, o.Null, o.List = c.Seq, false, versioning != core.VersioningEnabled, c.Upload
 	o.Attrs, o.Tags, o.Lock, o.Owner = upload.Attrs, upload.Tags, upload.Lock, upload.Owner
-	w.infoBuf = core.AppendObject(w.infoBuf[:0], o)
+	w.encode(o)
 	return o.Version(), w.putVersion(versioning, o, cur)
 }
 
