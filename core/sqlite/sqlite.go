@@ -66,7 +66,7 @@ type Options struct {
 // What connections may use for pages, and how long they wait.
 const (
 	writerCacheKiB  = 8 << 10
-	readerCacheKiB  = 2 << 10
+	readerCacheKiB  = 8 << 10
 	checkCacheKiB   = 256
 	readerBusyMs    = 5000 // a reader waits for the recovery of the log only
 	writerBusyMs    = 2000 // the writer waits for readers of the old log when it begins the log anew
