@@ -105,6 +105,30 @@ func DecodeObject(b []byte, o *ObjectInfo) error {
 	return d.done()
 }
 
+// AppendResolvedObject appends everything of o but Bucket, Key and Latest, with its segments' Info.
+func AppendResolvedObject(b []byte, o *ObjectInfo) []byte {
+	b = appendObject(binary.AppendUvarint(b, uint64(o.Seq)), o, true)
+	for i := range o.Segments {
+		if d := o.Segments[i].Info; d != nil {
+			b = binary.AppendUvarint(b, uint64(d.Refs))
+		}
+	}
+	return b
+}
+
+// DecodeResolvedObject sets what AppendResolvedObject wrote. It shares b's memory, which must not change any more.
+func DecodeResolvedObject(b []byte, o *ObjectInfo) error {
+	d := decoder{b: b, share: true}
+	o.Seq = Seq(d.uint())
+	d.object(o, true)
+	for i := range o.Segments {
+		if s := o.Segments[i].Info; s != nil {
+			s.Refs = d.int()
+		}
+	}
+	return d.done()
+}
+
 func appendPart(b []byte, p *PartInfo, infos bool) []byte {
 	b, f := beginFields(b)
 	b = appendETag(appendTime(b, p.Modified), p.ETag)

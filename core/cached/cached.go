@@ -3,8 +3,8 @@
 //
 // # What may be seen
 //
-// What it returns is shared: callers must not change a *core.ObjectInfo or *core.BucketInfo that they got here. DataInfo.Refs
-// in it is as old as the entry.
+// A *core.BucketInfo is shared: callers must not change it. Objects are kept encoded, a third of their size and without pointers for
+// the collector to follow, and each look-up decodes one of its own. DataInfo.Refs in it is as old as the entry.
 //
 // # Never stale
 //
@@ -19,13 +19,14 @@
 // # Bounds
 //
 // ecache counts entries, not bytes. So an entry larger than maxEntryBytes is not kept; the largest cache is
-// Options.Objects times that. That a key does not exist is not kept: it would be as safe, but a scan over names
+// Options.Objects times that. An object of one content takes about 350 bytes. That a key does not exist is not kept: it would be as safe, but a scan over names
 // that nobody has would push out what is used.
 package cached
 
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -43,13 +44,19 @@ type Options struct {
 
 // The defaults of Options, and the most that either may be.
 const (
-	DefaultObjects = 10_000
+	DefaultObjects = 65_536
 	DefaultBuckets = 1_000
 	MaxEntries     = 1_000_000
 )
 
-// maxEntryBytes bounds what an entry holds: about a hundred extents, or 400 MB of content in chunks of 4 MiB.
-const maxEntryBytes = 4 << 10
+// What an entry may hold, of an object as it is encoded.
+const (
+	maxEntryBytes  = 1 << 10
+	maxBucketBytes = 4 << 10
+)
+
+// maxSegments is how many segments an object may have to be encoded for an entry at all.
+const maxSegments = 16
 
 const (
 	gateCount = 4096 // a power of two, well above the changes of a batch: few readers meet a gate that another key made odd
@@ -60,7 +67,7 @@ const (
 type Meta struct {
 	core.Meta // the engine
 
-	objects *ecache.Cache // bucket/key (see objectKey): *core.ObjectInfo
+	objects *ecache.Cache // bucket/key (see objectKey): encoded core.ObjectInfo
 	buckets *ecache.Cache // name: *core.BucketInfo
 
 	gates      [gateCount]gate // of objects, by the hash of their key in objects
@@ -115,11 +122,11 @@ func (g *gate) note() uint64 {
 }
 
 // store keeps what was read after note returned count, where no write has begun since or was in progress.
-func (g *gate) store(count uint64, c *ecache.Cache, key string, value any) {
+func (g *gate) store(count uint64, put func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.count == count && count%2 == 0 {
-		c.Put(key, value)
+		put()
 	}
 }
 
@@ -138,26 +145,30 @@ func (m *Meta) Bucket(ctx context.Context, name string) (*core.BucketInfo, error
 	}
 	count := m.bucketGate.note()
 	b, err := m.Meta.Bucket(ctx, name)
-	if err == nil && bucketBytes(b) <= maxEntryBytes {
-		m.bucketGate.store(count, m.buckets, name, b)
+	if err == nil && bucketBytes(b) <= maxBucketBytes {
+		m.bucketGate.store(count, func() { m.buckets.Put(name, b) })
 	}
 	return b, err
 }
 
-// Object implements core.Meta. The ObjectInfo is shared where v is Current.
+// Object implements core.Meta.
 func (m *Meta) Object(ctx context.Context, bucket core.BucketID, key string, v core.Version) (*core.ObjectInfo, error) {
 	if v != core.Current {
 		return m.Meta.Object(ctx, bucket, key, v)
 	}
 	k := objectKey(bucket, key)
-	if v, ok := m.objects.Get(k); ok {
-		return v.(*core.ObjectInfo), nil
+	if encoded, ok := m.objects.GetBytes(k); ok {
+		o := &core.ObjectInfo{Bucket: bucket, Key: key, Latest: true}
+		return o, core.DecodeResolvedObject(encoded, o)
 	}
 	g := m.gate(k)
 	count := g.note()
 	o, err := m.Meta.Object(ctx, bucket, key, v)
-	if err == nil && objectBytes(o) <= maxEntryBytes {
-		g.store(count, m.objects, k, o)
+	if err == nil && len(o.Segments) <= maxSegments {
+		var room [maxEntryBytes]byte
+		if encoded := core.AppendResolvedObject(room[:0], o); len(encoded) <= maxEntryBytes {
+			g.store(count, func() { m.objects.PutBytes(k, slices.Clone(encoded)) })
+		}
 	}
 	return o, err
 }
@@ -237,28 +248,8 @@ func keys(c *ecache.Cache) []string {
 	return found
 }
 
-// objectBytes estimates the memory of an entry.
-func objectBytes(o *core.ObjectInfo) int {
-	n := 400 + len(o.Key) + len(o.ETag) + len(o.Owner) + sumBytes(o.Sums) + attrBytes(o.Attrs) + attrBytes(o.Tags) + 16*len(o.Index)
-	for _, s := range o.Segments {
-		n += 32
-		if d := s.Info; d != nil {
-			n += 160 + sumBytes(d.Sums) + len(d.DataKey) + 32*len(d.Extents)
-		}
-	}
-	return n
-}
-
 func bucketBytes(b *core.BucketInfo) int {
 	return 200 + len(b.Name) + len(b.Owner) + len(b.Region) + attrBytes(b.Attrs)
-}
-
-func sumBytes(sums []core.Checksum) int {
-	n := 0
-	for _, s := range sums {
-		n += 48 + len(s.Value)
-	}
-	return n
 }
 
 func attrBytes(attrs []core.Attr) int {
