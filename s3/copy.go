@@ -40,8 +40,8 @@ func parseSource(v string) (source, error) {
 	if src.key == "" {
 		return source{}, bad
 	}
-	if !validBucketName(src.bucket) {
-		return source{}, errInvalidBucketName.with("BucketName", src.bucket)
+	if !ValidBucketName(src.bucket) {
+		return source{}, errInValidBucketName.with("BucketName", src.bucket)
 	}
 	if err := checkKey(src.key); err != nil {
 		return source{}, err

@@ -15,9 +15,9 @@ var (
 	reservedSuffixes = []string{"-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3"}
 )
 
-// validBucketName says whether name can be the name of a bucket: 3 to 63 lower-case letters, digits, dots and hyphens, a letter
+// ValidBucketName says whether name can be the name of a bucket: 3 to 63 lower-case letters, digits, dots and hyphens, a letter
 // or digit at both ends, no two dots in a row, no IPv4 address, nothing that S3 reserves.
-func validBucketName(name string) bool {
+func ValidBucketName(name string) bool {
 	if len(name) < 3 || len(name) > 63 {
 		return false
 	}

@@ -110,8 +110,8 @@ func (q *request) checkNames() error {
 	if q.level() == serviceLevel {
 		return nil
 	}
-	if !validBucketName(q.bucketName) {
-		return errInvalidBucketName.with("BucketName", q.bucketName)
+	if !ValidBucketName(q.bucketName) {
+		return errInValidBucketName.with("BucketName", q.bucketName)
 	}
 	if q.key != "" {
 		return checkKey(q.key)

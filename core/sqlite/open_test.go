@@ -54,6 +54,18 @@ func TestOddPaths(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "meta.db"))
 }
 
+// What stands in the database is nobody else's business, nor what stands in its log.
+func TestNobodyElseMayRead(t *testing.T) {
+	dir := t.TempDir()
+	f := feed(t, openAt(t, dir, Options{}), core.VersioningOff)
+	f.apply(f.put("k"))
+	for _, name := range []string{"meta.db", "meta.db-wal", "meta.db-shm"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), name)
+	}
+}
+
 func TestMigrationForward(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "meta.db")
 	c, err := connect(path, role{synchronous: "NORMAL", cacheKiB: 64})

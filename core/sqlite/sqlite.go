@@ -49,6 +49,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
@@ -135,6 +136,14 @@ func Open(path string, o Options) (*Meta, error) {
 }
 
 func (m *Meta) open() error {
+	// SQLite would make it readable for all; the log takes the mode of the database.
+	f, err := os.OpenFile(m.path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
 	c, err := connect(m.path, role{synchronous: m.options.Synchronous, cacheKiB: writerCacheKiB, busyMillis: writerBusyMs})
 	if err != nil {
 		return err

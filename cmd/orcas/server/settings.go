@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"orcas/s3"
 )
 
 // Durability says when a write is acknowledged.
@@ -174,7 +176,7 @@ func setDomains(s *Settings, v string) error {
 
 func setBuckets(s *Settings, v string) error {
 	for _, name := range splitList(v) {
-		if !isBucketName(name) {
+		if !s3.ValidBucketName(name) {
 			return fmt.Errorf("%q is no bucket name: 3 to 63 lower-case letters, digits, dots and hyphens", name)
 		}
 		s.Buckets = append(s.Buckets, name)
@@ -259,7 +261,3 @@ func isHostName(s string) bool {
 	return true
 }
 
-// isBucketName checks what S3 demands of every bucket name.
-func isBucketName(s string) bool {
-	return len(s) >= 3 && len(s) <= 63 && isHostName(s)
-}
