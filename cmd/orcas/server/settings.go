@@ -260,4 +260,3 @@ func isHostName(s string) bool {
 	}
 	return true
 }
-
