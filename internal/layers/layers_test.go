@@ -27,6 +27,7 @@ const module = "orcas"
 var floors = map[string]int{
 	"cmd/...":      7,
 	"perf":         6,
+	"perf/result":  0,
 	"faults":       6,
 	"faults/...":   7, // single tools of the bench, over what they share
 	"s3":           5,
