@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"time"
 
 	"orcas/core"
 	"orcas/core/frame"
@@ -169,7 +170,8 @@ func (o *output) flush() error {
 	return err
 }
 
-// acknowledgeEarly is the defect that the fault bench must find: it answers before anything is written.
+// acknowledgeEarly is the defect that the fault bench must find: it answers before anything is written, and lets the answer reach the
+// client first.
 func (w *Writer) acknowledgeEarly(f *flight) {
 	for i, p := range f.writes {
 		late := &pending{write: p.write, ready: make(chan struct{}, 1)}
@@ -178,6 +180,7 @@ func (w *Writer) acknowledgeEarly(f *flight) {
 		p.res.Seq = late.write.Change.Place().Seq
 		p.finish()
 	}
+	time.Sleep(50 * time.Millisecond)
 }
 
 // sizeHint returns an upper bound of what a batch takes in its block, in bytes.
