@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"orcas/faults/result"
 )
 
 // count returns the number that a variable holds, or what stands in for it, which is a third with -short.
@@ -69,6 +71,9 @@ func buildServer(t *testing.T, mutant string) string {
 // settings are what the starts of a server use in turn: the defaults, and one of four times no packing.
 var settings = [][]string{{}, {}, {}, {"ORCAS_BATCH_WRITE_ENABLED=false"}}
 
+// loadMax is the longest time of load before the server goes down; the shortest is a quarter of it.
+const loadMax = 2 * time.Second
+
 // newBench returns a bench for a process with its data at data.
 func newBench(t *testing.T, binary, dir, data string, load time.Duration) *Bench {
 	t.Helper()
@@ -82,10 +87,19 @@ func newBench(t *testing.T, binary, dir, data string, load time.Duration) *Bench
 		Stumble: p.Stumble}
 }
 
-// judge reports what a run found.
-func judge(t *testing.T, b *Bench, s Summary, downs int) {
+// judge reports what a run found, also in the row.
+func judge(t *testing.T, b *Bench, s Summary, downs int, row *result.Row) {
 	t.Helper()
 	t.Log(s)
+	// The parts of a run differ little in length: the rate is the mean of theirs.
+	row.Rate = (row.Rate*float64(row.Tried) + s.Rate()*float64(s.Downs)) / max(float64(row.Tried+s.Downs), 1)
+	row.Tried, row.Acknowledged, row.Ready, row.Seed = row.Tried+s.Downs, row.Acknowledged+s.Acked, max(row.Ready, s.Start.Seconds()), b.Seed
+	for _, v := range s.Violations {
+		if row.Violations == nil {
+			row.Violations = map[string]int{}
+		}
+		row.Violations[v.Kind]++
+	}
 	for i, v := range s.Violations {
 		if i == 30 {
 			t.Errorf("... and %d more", len(s.Violations)-i)
@@ -108,16 +122,32 @@ func judge(t *testing.T, b *Bench, s Summary, downs int) {
 
 // TestKill kills the server with SIGKILL at random moments under load. Nothing that it acknowledged may be lost.
 func TestKill(t *testing.T) {
-	dir, n := workDir(t), count(t, "ORCAS_FAULTS_CRASH", 3)
-	b := newBench(t, buildServer(t, ""), dir, filepath.Join(dir, "data"), 4*time.Second)
-	judge(t, b, b.Run(t.Context(), n, Kill), n)
+	row := result.Of(t, result.Row{Fault: "sigkill", Name: "SIGKILL at a random moment under load", Unit: "kills"})
+	onDirectories(t, count(t, "ORCAS_FAULTS_CRASH", 3), Kill, row)
 }
 
 // TestTerm ends the server with SIGTERM under load: it must exit with status 0, and nothing that it acknowledged may be lost.
 func TestTerm(t *testing.T) {
-	dir, n := workDir(t), count(t, "ORCAS_FAULTS_TERM", 1)
-	b := newBench(t, buildServer(t, ""), dir, filepath.Join(dir, "data"), 4*time.Second)
-	judge(t, b, b.Run(t.Context(), n, Term), n)
+	row := result.Of(t, result.Row{Fault: "sigterm", Name: "SIGTERM under load", Unit: "stops"})
+	onDirectories(t, count(t, "ORCAS_FAULTS_TERM", 1), Term, row)
+}
+
+// perDirectory is how many times a server is taken down with the same data: it grows each time.
+const perDirectory = 50
+
+// onDirectories takes servers down n times in all, on one data directory after the other.
+func onDirectories(t *testing.T, n int, down Down, row *result.Row) {
+	binary := buildServer(t, "")
+	for n > 0 && !t.Failed() {
+		part := min(n, perDirectory)
+		n -= part
+		dir := workDir(t)
+		b := newBench(t, binary, dir, filepath.Join(dir, "data"), loadMax)
+		judge(t, b, b.Run(t.Context(), part, down), part, row)
+		if os.Getenv("ORCAS_FAULTS_DIR") == "" {
+			require.NoError(t, os.RemoveAll(filepath.Join(dir, "data")))
+		}
+	}
 }
 
 // TestPowerCut cuts the power under load. Nothing that was acknowledged before may be lost. A strict disk forgets every
@@ -128,28 +158,45 @@ func TestPowerCut(t *testing.T) {
 			if !private(t) {
 				return
 			}
-			n := count(t, "ORCAS_FAULTS_POWER", 1)
-			b, down := newPowerBench(t, buildServer(t, ""), strict)
-			judge(t, b, b.Run(t.Context(), n, down), n)
+			name := innerFS() + ": what the device does not have is gone"
+			if strict {
+				name = innerFS() + ", strict: every name whose directory was not synced is gone too"
+			}
+			row := result.Of(t, result.Row{Fault: "power-cut", Name: name, Unit: "cuts"})
+			binary := buildServer(t, "")
+			for n := count(t, "ORCAS_FAULTS_POWER", 1); n > 0 && !t.Failed(); {
+				part := min(n, perDisk)
+				n -= part
+				b, disk := newPowerBench(t, binary, strict)
+				judge(t, b, b.Run(t.Context(), part, PowerCut(disk)), part, row)
+				require.NoError(t, disk.Close())
+			}
 		})
 	}
 }
 
+// perDisk is how many times the power of the same disk is cut: its image fills up.
+const perDisk = 25
+
 // newPowerBench returns a bench whose server's data lies on a disk that loses its power.
-func newPowerBench(t *testing.T, binary string, strict bool) (*Bench, Down) {
+func newPowerBench(t *testing.T, binary string, strict bool) (*Bench, *Disk) {
 	t.Helper()
 	dir := workDir(t)
-	inner := os.Getenv("ORCAS_FAULTS_FS")
-	if inner == "" {
-		inner = "ext4"
-	}
-	disk, err := NewDisk(t.Context(), filepath.Join(dir, "disk"), inner, strict)
+	disk, err := NewDisk(t.Context(), filepath.Join(dir, "disk"), innerFS(), strict)
 	if err != nil {
 		cannot(t, err.Error())
 	}
 	t.Cleanup(func() { require.NoError(t, disk.Close()) })
-	b := newBench(t, binary, dir, filepath.Join(disk.Path(), "data"), 4*time.Second)
-	return b, PowerCut(disk)
+	b := newBench(t, binary, dir, filepath.Join(disk.Path(), "data"), loadMax)
+	return b, disk
+}
+
+// innerFS is the file system whose power is cut.
+func innerFS() string {
+	if fs := os.Getenv("ORCAS_FAULTS_FS"); fs != "" {
+		return fs
+	}
+	return "ext4"
 }
 
 // cannot says that a test cannot run here, which fails where everything is required.
@@ -215,7 +262,9 @@ func TestMutants(t *testing.T) {
 			var b *Bench
 			down := Kill
 			if m.power {
-				b, down = newPowerBench(t, buildServer(t, m.name), m.strict)
+				var disk *Disk
+				b, disk = newPowerBench(t, buildServer(t, m.name), m.strict)
+				down = PowerCut(disk)
 			} else {
 				dir := workDir(t)
 				b = newBench(t, buildServer(t, m.name), dir, filepath.Join(dir, "data"), 4*time.Second)
@@ -237,6 +286,8 @@ func TestReadBack(t *testing.T) {
 	const writers, sizeMax = 64, 70_000
 	n := uint64(count(t, "ORCAS_FAULTS_READBACK", 3000))
 	dir, random := workDir(t), seed(t)
+	row := result.Of(t, result.Row{Fault: "read-back", Name: "64 writers at once, every object read back", Unit: "objects", Tried: int(n), Seed: random})
+	row.Acknowledged = int64(n)
 	p := &Process{Binary: buildServer(t, ""), Data: filepath.Join(dir, "data"), Log: filepath.Join(dir, "server.log")}
 	endpoint, err := p.Start(t.Context())
 	require.NoError(t, err)

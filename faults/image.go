@@ -24,6 +24,7 @@ type Disk struct {
 	strict bool
 	number int  // of the image in use
 	up     bool // the inner file system is mounted
+	closed bool
 
 	names   *Names       // on top of it, of a strict disk
 	pending []nameChange // what the last cut has to forget
@@ -209,6 +210,10 @@ func (d *Disk) unmount() error {
 
 // Close unmounts both file systems.
 func (d *Disk) Close() error {
+	if d.closed {
+		return nil
+	}
+	d.closed = true
 	return errors.Join(d.unmount(), unix.Unmount(filepath.Join(d.dir, "outer"), 0))
 }
 

@@ -1,0 +1,161 @@
+// Package result keeps what the fault bench found: one JSON document a line, in the file that ORCAS_FAULTS_RESULTS names. Package
+// faults/report makes docs/reliability.md of it.
+package result
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Row is what came of one kind of fault in one run.
+type Row struct {
+	Fault string `json:"fault"` // what was done to the server: sigkill, power-cut, io-sweep, ...
+	Name  string `json:"name"`  // which variant of it, for a reader
+	Tried int    `json:"tried"`
+	Unit  string `json:"unit"` // what Tried counts, in the plural: kills, cuts, points, ...
+
+	Acknowledged int64          `json:"acknowledged,omitempty"` // operations, by the server
+	Violations   map[string]int `json:"violations,omitempty"`   // broken promises by kind; none: all were kept
+	Killed       string         `json:"killed,omitempty"`       // of a mutant: the test that found it; "" with Fault mutant: it survived
+
+	Ready   float64 `json:"ready_sec,omitempty"` // the longest time from a start to a server that is ready, in seconds
+	Rate    float64 `json:"rate,omitempty"`      // operations acknowledged a second, under load
+	Seconds float64 `json:"seconds"`             // that all of it took
+	Seed    uint64  `json:"seed,omitempty"`
+	Note    string  `json:"note,omitempty"`
+
+	Started     time.Time   `json:"started"`
+	Environment Environment `json:"environment"`
+}
+
+// Environment says on what a run was made.
+type Environment struct {
+	Commit string `json:"commit"`
+	Go     string `json:"go"`
+	Kernel string `json:"kernel"`
+	CPU    string `json:"cpu"`
+	Cores  int    `json:"cores"`
+	Memory int64  `json:"memory_bytes"`
+}
+
+// Total returns how many promises were broken.
+func (r *Row) Total() int {
+	n := 0
+	for _, v := range r.Violations {
+		n += v
+	}
+	return n
+}
+
+// Add appends a row to the file that ORCAS_FAULTS_RESULTS names, and fills in its environment; it does nothing where that is unset.
+// Started is when the run began; Seconds counts from then.
+func Add(r Row) error {
+	path := os.Getenv("ORCAS_FAULTS_RESULTS")
+	if path == "" {
+		return nil
+	}
+	r.Seconds = time.Since(r.Started).Seconds()
+	r.Started = r.Started.UTC().Truncate(time.Second)
+	r.Environment = environment()
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(append(line, '\n')); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}
+
+// Read returns the rows of a file, in its order.
+func Read(path string) ([]Row, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var rows []Row
+	for i, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
+		var r Row
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			return nil, fmt.Errorf("%s, line %d: %w", path, i+1, err)
+		}
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
+func environment() Environment {
+	e := Environment{Go: runtime.Version(), Cores: runtime.NumCPU(), CPU: field("/proc/cpuinfo", "model name")}
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		e.Kernel = unix.ByteSliceToString(u.Release[:])
+	}
+	var s unix.Sysinfo_t
+	if unix.Sysinfo(&s) == nil {
+		e.Memory = int64(s.Totalram) * int64(s.Unit)
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, set := range info.Settings {
+			if set.Key == "vcs.revision" {
+				e.Commit = set.Value
+			}
+		}
+	}
+	if out, err := exec.Command("git", "rev-parse", "HEAD").Output(); e.Commit == "" && err == nil {
+		e.Commit = strings.TrimSpace(string(out))
+	}
+	if len(e.Commit) > 12 {
+		e.Commit = e.Commit[:12]
+	}
+	return e
+}
+
+// field returns the value of the first line of a file that is "name : value".
+func field(path, name string) string {
+	b, _ := os.ReadFile(path) // a machine without it has no such value
+	for line := range strings.Lines(string(b)) {
+		if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == name {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
+}
+
+// Test is what Of needs of a *testing.T.
+type Test interface {
+	Cleanup(func())
+	Failed() bool
+	Skipped() bool
+	Errorf(format string, args ...any)
+}
+
+// Of adds a row when a test has ended, unless it was skipped. The test may fill in more of it until then; one that failed without saying
+// what was broken counts as one violation.
+func Of(t Test, r Row) *Row {
+	r.Started = time.Now()
+	t.Cleanup(func() {
+		if t.Skipped() {
+			return
+		}
+		if t.Failed() && r.Total() == 0 {
+			r.Violations = map[string]int{"failed": 1}
+		}
+		if err := Add(r); err != nil {
+			t.Errorf("the results: %v", err)
+		}
+	})
+	return &r
+}
