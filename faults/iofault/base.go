@@ -34,8 +34,8 @@ const (
 	longLog = "long-log" // then the server was killed when SQLite's log was nearly long enough to be copied
 )
 
-// longLogSize is how long the log is in longLog, a little less than a checkpoint waits for, in bytes.
-const longLogSize = 16<<20 - 100<<10
+// longLogSize is how long the log is in longLog, in bytes: twenty pages, each with its header of 24 bytes, less than a checkpoint waits for.
+const longLogSize = (24<<20/4096 - 20) * (4096 + 24)
 
 // pointIDs is where the ids of contents begin that points write.
 const pointIDs = 1 << 20

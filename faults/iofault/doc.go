@@ -33,5 +33,4 @@
 //	ORCAS_FAULTS_SCRIPTS   with FULL: the names of the scripts, separated by commas; otherwise all
 //	ORCAS_FAULTS_TURN      0 to 3: which ending the first point has (default 0); with all four, each point has had each
 //	ORCAS_FAULTS_WORKERS   points that are tried at the same time (default 2)
-//	ORCAS_FAULTS_REPORT    a file that gets the table as JSON, see Row
 package iofault

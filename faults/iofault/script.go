@@ -104,12 +104,15 @@ func Scripts() []Script {
 			r.remove("new")
 		}},
 		{Name: "checkpoint", Base: longLog, Steps: func(r *run) {
+			for range 8 {
+				r.put("small", 10)
+			}
 			var keys []string
 			for i := range 300 {
 				keys = append(keys, fmt.Sprintf("often-%02d", i))
 			}
-			r.removeAll(keys...) // the log is measured now and then, and copied beside the writes
-			for range 12 {
+			r.removeAll(keys...) // the log is measured once for so many changes, and copied beside the writes
+			for range 4 {
 				r.put("small", 10)
 			}
 		}},

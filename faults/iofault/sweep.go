@@ -12,30 +12,30 @@ import (
 
 // Row is what came of one script with one fault.
 type Row struct {
-	Script  string `json:"script"`
-	Fault   Action `json:"fault"`
-	ForEver bool   `json:"forEver"`
-	Reads   bool   `json:"reads"`
+	Script  string
+	Fault   Action
+	ForEver bool
+	Reads   bool
 	// Points is how many operations were tried, one after the other.
-	Points int `json:"points"`
+	Points int
 	// Acked and Failed count requests; those that failed by status and code.
-	Acked  int            `json:"acknowledged"`
-	Failed map[string]int `json:"failed"`
+	Acked  int
+	Failed map[string]int
 	// Then is how the server was after the fault (see point.then), by points; Met tells the same for each operation that met
 	// the fault first, by its name and the kind of its file.
-	Then map[string]int            `json:"then"`
-	Met  map[string]map[string]int `json:"met"`
+	Then map[string]int
+	Met  map[string]map[string]int
 	// SlowestStart is the longest time from a start after the fault to a server that is ready, in milliseconds.
-	SlowestStart int64       `json:"slowestStartMs"`
-	Seconds      float64     `json:"seconds"`
-	Violations   []Violation `json:"violations"`
+	SlowestStart int64
+	Seconds      float64
+	Violations   []Violation
 }
 
 // Violation is something that must not be.
 type Violation struct {
-	At   int    `json:"at"`
-	Op   string `json:"operation"` // that met the fault first
-	What string `json:"what"`
+	At   int
+	Op   string // that met the fault first
+	What string
 }
 
 // String gives all on one line.
@@ -131,8 +131,8 @@ func (o Op) kind(data string) string {
 	return o.Name + " " + file
 }
 
-// String is a line of a table.
-func (r *Row) String() string {
+// title names the script and the fault.
+func (r *Row) title() string {
 	mode, class := "once", "changes"
 	if r.ForEver {
 		mode = "for ever"
@@ -140,6 +140,11 @@ func (r *Row) String() string {
 	if r.Reads {
 		class = "reads"
 	}
-	return fmt.Sprintf("%-18s %-6s %-8s %-7s %4d points, %5d acknowledged, failed %v, then %v, ready within %d ms, %.0f s, %d violations",
-		r.Script, r.Fault, mode, class, r.Points, r.Acked, r.Failed, r.Then, r.SlowestStart, r.Seconds, len(r.Violations))
+	return fmt.Sprintf("%-18s %-6s %-8s %-7s", r.Script, r.Fault, mode, class)
+}
+
+// String is a line of a table.
+func (r *Row) String() string {
+	return fmt.Sprintf("%s %4d points, %5d acknowledged, failed %v, then %v, ready within %d ms, %.0f s, %d violations",
+		r.title(), r.Points, r.Acked, r.Failed, r.Then, r.SlowestStart, r.Seconds, len(r.Violations))
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/core/frame"
+	"orcas/faults/result"
 )
 
 // fixture is the data directory of a stopped server, and the model of what is in it.
@@ -202,6 +203,7 @@ func TestFlipsInABlockOfARunningServer(t *testing.T) {
 	r := newRand(t)
 	keys := slices.Sorted(maps.Keys(places))
 	bits := count(t, "ORCAS_FAULTS_BITS", 1500, int(sizes[0]*8))
+	row := result.Of(t, result.Row{Fault: "bit-flips", Name: "a packed block under a running server, read through S3", Unit: "bits", Tried: bits})
 	hit := 0
 	for i := range int64(bits) {
 		bit := i
@@ -236,6 +238,7 @@ func TestFlipsInABlockOfARunningServer(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NotZero(t, hit)
+	row.Note = fmt.Sprintf("%d of them in contents: each was noticed, all other objects were served; the block has %d bits", hit, sizes[0]*8)
 	t.Logf("%d bits of %d, %d of them in contents: each was noticed", bits, sizes[0]*8, hit)
 	require.Empty(t, (&script{m: m, s: f.s}).inspect())
 }
@@ -255,6 +258,7 @@ func TestFlipsInBlocks(t *testing.T) {
 	large, largeSizes := f.files(t, ".large")
 	damaged := 0
 	flips := count(t, "ORCAS_FAULTS_FLIPS", 30, 200)
+	row := result.Of(t, result.Row{Fault: "bit-flips", Name: "blocks of a stopped server", Unit: "bits", Tried: flips})
 	for i := range flips {
 		fl := draw(r, packed, packedSizes)
 		if i%4 == 0 {
@@ -276,6 +280,7 @@ func TestFlipsInBlocks(t *testing.T) {
 		damaged += len(contents)
 		require.NoError(t, s.end())
 	}
+	row.Note = fmt.Sprintf("%d of them in contents: each was noticed", damaged)
 	t.Logf("%d flips, %d of them in contents: each was noticed", flips, damaged)
 }
 
@@ -290,6 +295,7 @@ func TestFlipsInRecords(t *testing.T) {
 	require.Len(t, names, 1)
 	var whole, unread, lost, stale, silent int
 	flips := count(t, "ORCAS_FAULTS_FLIPS", 30, 200)
+	row := result.Of(t, result.Row{Fault: "bit-flips", Name: "blocks and records of a stopped server that lost its database too", Unit: "bits", Tried: flips})
 	for range flips {
 		fl := draw(r, names, sizes)
 		s, err := f.start(fl, true)
@@ -320,6 +326,7 @@ func TestFlipsInRecords(t *testing.T) {
 		}
 		require.NoError(t, s.end())
 	}
+	row.Note = fmt.Sprintf("%d without effect, %d in contents, %d in records: what those said is lost, which the log says; no wrong byte was served", whole, unread, lost)
 	t.Logf("%d flips, no database: %d without effect, %d with a content that is known to be damaged, %d with something lost (%d bodies of before; %d in the last record)",
 		flips, whole, unread, lost, stale, silent)
 }
@@ -334,6 +341,7 @@ func TestFlipsInTheDatabase(t *testing.T) {
 	var refused, noticed, harmless int
 	wrong := map[string]int{}
 	flips := count(t, "ORCAS_FAULTS_FLIPS", 30, 200)
+	row := result.Of(t, result.Row{Fault: "bit-flips", Name: "the database of a stopped server", Unit: "bits", Tried: flips})
 	for range flips {
 		fl := draw(r, names, sizes)
 		s, err := f.start(fl, false)
@@ -358,6 +366,8 @@ func TestFlipsInTheDatabase(t *testing.T) {
 		}
 		require.NoError(t, s.end())
 	}
+	row.Note = fmt.Sprintf("%d starts refused, %d noticed by reads, %d without effect, %d led past a key, which was missing (see below)",
+		refused, noticed, harmless, wrong[missing])
 	t.Logf("%d flips in %d bytes: %d starts refused, %d noticed by reads, %d without effect, wrong answers: %v", flips, sizes[0], refused, noticed, harmless, wrong)
 }
 

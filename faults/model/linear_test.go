@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/faults"
+	"orcas/faults/result"
 )
 
 // A register is a key. It holds the number of a content, 0 for none.
@@ -366,7 +367,8 @@ func (h *history) requireLinearizable(t *testing.T) {
 }
 
 // linear plays histories on a subject and checks them. In every third of them it crashes.
-func linear(t *testing.T, s subject, histories, calls int) {
+func linear(t *testing.T, s subject, name string, histories, calls int) {
+	row := result.Of(t, result.Row{Fault: "linearizability", Name: name, Unit: "histories"})
 	r := newRand(t)
 	e, err := s.up()
 	require.NoError(t, err)
@@ -396,6 +398,8 @@ func linear(t *testing.T, s subject, histories, calls int) {
 		}
 	}
 	t.Logf("%d histories, %d calls, %d of them of unknown outcome, %d crashes", histories, made, unknown, crashes)
+	row.Tried, row.Acknowledged = histories, int64(made-unknown)
+	row.Note = fmt.Sprintf("%d clients, %d calls, %d crashes", linearClients, made, crashes)
 }
 
 // TestLinearizable holds each key against a register while the server crashes, with and without its database.
@@ -403,7 +407,7 @@ func TestLinearizable(t *testing.T) {
 	m := &machine{root: workDir(t), clock: time.Now}
 	m.dir = m.nextDir()
 	defer func() { require.NoError(t, m.close()) }()
-	linear(t, &copied{m: m, losses: []database{kept, gone, kept, older}},
+	linear(t, &copied{m: m, losses: []database{kept, gone, kept, older}}, "each key is a register, crashes and lost databases included",
 		count(t, "ORCAS_FAULTS_HISTORIES", 30, 1200), count(t, "ORCAS_FAULTS_OPS", 20, 20))
 }
 
@@ -423,7 +427,7 @@ func TestLinearizableKilled(t *testing.T) {
 		require.NoError(t, k.p.Kill())
 		require.Empty(t, k.p.Alarms())
 	}()
-	linear(t, k, count(t, "ORCAS_FAULTS_HISTORIES", 30, 200), count(t, "ORCAS_FAULTS_OPS", 20, 20))
+	linear(t, k, "each key is a register, SIGKILL included", count(t, "ORCAS_FAULTS_HISTORIES", 30, 200), count(t, "ORCAS_FAULTS_OPS", 20, 20))
 }
 
 // TestRegister holds the model of a register against histories of known verdicts.

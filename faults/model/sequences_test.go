@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"orcas/faults/result"
 )
 
 // What sequences are made of: few names, so that operations meet. Everything comes up as often as it stands here.
@@ -129,9 +131,11 @@ func shorten(root string, list []step) []step {
 
 // TestSequences holds the whole server against the model.
 func TestSequences(t *testing.T) {
+	random, checks := seed(t), count(t, "ORCAS_FAULTS_SEQUENCES", 25, 2000)
+	result.Of(t, result.Row{Fault: "model", Name: "random requests, restarts, crashes and lost databases against a model", Unit: "sequences", Tried: checks, Seed: random})
 	for name, value := range map[string]string{
-		"rapid.seed":       fmt.Sprint(seed(t)),
-		"rapid.checks":     fmt.Sprint(count(t, "ORCAS_FAULTS_SEQUENCES", 25, 2000)),
+		"rapid.seed":       fmt.Sprint(random),
+		"rapid.checks":     fmt.Sprint(checks),
 		"rapid.nofailfile": "true", // a failure becomes a named case instead
 	} {
 		require.NoError(t, flag.Set(name, value))

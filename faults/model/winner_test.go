@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"orcas/faults/result"
 )
 
 // TestOneWinner lets 64 writers create the same key: one gets 200, the others 412, and the key holds what the winner wrote, also
@@ -17,6 +19,7 @@ func TestOneWinner(t *testing.T) {
 	source := random(1<<40, 5000)
 	must(t, 200)(m.do("PUT", "bucket", "source", "", source))
 	rounds := count(t, "ORCAS_FAULTS_ROUNDS", 10, 200)
+	result.Of(t, result.Row{Fault: "one-winner", Name: "If-None-Match: * by 64 writers at once", Unit: "rounds", Tried: rounds})
 	winners := map[string][]byte{}
 	for round := range rounds {
 		key := fmt.Sprintf("round-%d", round)
