@@ -46,6 +46,7 @@ import (
 
 	"orcas/core"
 	"orcas/core/frame"
+	"orcas/internal/mutant"
 )
 
 // Options configure a Writer. Zero values stand for the defaults.
@@ -302,6 +303,9 @@ func (w *Writer) applyFailed(f *flight, err error) {
 
 // void notes that the changes, which may be recorded in a block, were reported as failed.
 func (w *Writer) void(changes []core.Change) {
+	if mutant.Is("no-void") {
+		return
+	}
 	w.voidMu.Lock()
 	defer w.voidMu.Unlock()
 	w.voids = append(w.voids, &core.Void{From: changes[0].Place().Seq, To: changes[len(changes)-1].Place().Seq})

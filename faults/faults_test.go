@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -230,54 +229,6 @@ func private(t *testing.T) bool {
 		t.Skip("NOT TESTED: see above")
 	}
 	return false
-}
-
-// mutants are builds without one guard, and the test that must find each.
-var mutants = []struct {
-	name   string
-	power  bool // by power cuts; else by SIGKILL
-	strict bool // on a strict disk
-	downs  int  // within so many
-}{
-	{"no-data-sync", true, false, 3},
-	{"no-replay", true, false, 3},
-	{"no-dir-sync", true, true, 3},
-	{"ack-before-commit", false, false, 6},
-}
-
-// TestMutants shows that the bench is not blind: it must find something wrong with each mutant.
-func TestMutants(t *testing.T) {
-	wanted := strings.Split(os.Getenv("ORCAS_FAULTS_MUTANTS"), ",")
-	if wanted[0] == "" {
-		t.Skip("ORCAS_FAULTS_MUTANTS names none")
-	}
-	for _, m := range mutants {
-		if !slices.Contains(wanted, m.name) && wanted[0] != "all" {
-			continue
-		}
-		t.Run(m.name, func(t *testing.T) {
-			if m.power && !private(t) {
-				return
-			}
-			var b *Bench
-			down := Kill
-			if m.power {
-				var disk *Disk
-				b, disk = newPowerBench(t, buildServer(t, m.name), m.strict)
-				down = PowerCut(disk)
-			} else {
-				dir := workDir(t)
-				b = newBench(t, buildServer(t, m.name), dir, filepath.Join(dir, "data"), 4*time.Second)
-			}
-			s := b.Run(t.Context(), m.downs, down)
-			t.Log(s)
-			for _, v := range s.Violations[:min(5, len(s.Violations))] {
-				t.Log("found:", v)
-			}
-			require.NotEmpty(t, s.Violations, "the mutant survived: the bench is blind")
-			require.NotZero(t, s.Downs, "it did not even run")
-		})
-	}
 }
 
 // TestReadBack writes objects of random sizes from 64 writers at once, and compares every one: the race that puts two objects

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"orcas/core"
+	"orcas/internal/mutant"
 )
 
 // writer is the writing connection and what it knows between two transactions. Meta.mu guards it.
@@ -104,7 +105,7 @@ func (m *Meta) transact(changes []core.Change, results []core.Result) error {
 	w.state = before
 	clear(w.buckets)
 	// A failed commit is known not to have happened only where the drive was full: the record that ends it is not there.
-	if isWriteFault(err) || committing && kindOf(err) != core.NoSpace {
+	if (isWriteFault(err) || committing && kindOf(err) != core.NoSpace) && !mutant.Is("no-metadata-seal") {
 		m.sealed = err
 	}
 	if !w.c.c.AutoCommit() {

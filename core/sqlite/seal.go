@@ -6,6 +6,8 @@ import (
 	"math/bits"
 
 	"github.com/zeebo/xxh3"
+
+	"orcas/internal/mutant"
 )
 
 // SQLite does not know when a page comes back other than it was written. So each column that holds an encoding ends with a seal: the low
@@ -51,6 +53,9 @@ func (p place) seal(b []byte) []byte { return binary.LittleEndian.AppendUint32(b
 // open returns what was sealed, or an error where the seal does not fit.
 func (p place) open(sealed []byte) ([]byte, error) {
 	n := len(sealed) - sealSize
+	if mutant.Is("no-row-check") && n >= 0 {
+		return sealed[:n:n], nil
+	}
 	if n < 0 || binary.LittleEndian.Uint32(sealed[n:]) != p.sum(sealed[:n]) {
 		return nil, errSeal
 	}

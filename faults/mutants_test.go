@@ -1,0 +1,114 @@
+package faults
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/faults/result"
+)
+
+// mutant is a build without one guard, and what must find it: the bench, or a test of the code itself.
+type mutant struct {
+	name  string
+	guard string // what was taken out
+
+	power  bool // found by power cuts
+	strict bool // ... on a strict disk
+	downs  int  // ... or SIGKILLs, within so many
+
+	pkg, run string   // found by a test in process
+	env      []string // for it
+}
+
+var mutants = []mutant{
+	{name: "no-data-sync", guard: "the sync of data", power: true, downs: 3},
+	{name: "no-replay", guard: "the replay of records at a start", power: true, downs: 3},
+	{name: "no-dir-sync", guard: "the sync of directories", power: true, strict: true, downs: 3},
+	{name: "ack-before-commit", guard: "the answer comes after the commit", downs: 6},
+	{name: "no-frame-check", guard: "the checksums of frames", pkg: "./faults/model", run: "TestFlipsInABlockOfARunningServer"},
+	{name: "no-row-check", guard: "the checksums of rows in the database", pkg: "./faults/model", run: "TestFlipsInTheDatabase", env: []string{"ORCAS_FAULTS_FLIPS=1000"}},
+	{name: "no-tail-cut", guard: "a start leaves out the write that a crash cut off", pkg: "./batch", run: "TestEveryCutIsAPrefix|TestTornLastBatch"},
+	{name: "no-void", guard: "a write reported as failed does not come back with a replay", pkg: "./batch", run: "TestApplyThatWroteNothingIsVoided|TestFailuresFailTheirBatchOnly"},
+	{name: "no-seal", guard: "nothing is appended to a block after a failed sync", pkg: "./core/disk", run: "TestBlocks|TestFailedSteps"},
+	{name: "no-metadata-seal", guard: "no metadata is written after a failed write of the database", pkg: "./core/sqlite", run: "TestSealed|TestFailedCommitSeals"},
+	{name: "no-lock-file", guard: "one process owns a data directory", pkg: "./core/disk", run: "TestOnlyOneOwner"},
+	{name: "no-cache-gate", guard: "what was read before a write is not cached after it", pkg: "./core/cached", run: "TestOldRowIsNotStored"},
+	{name: "no-condition", guard: "conditions are decided in the transaction", pkg: "./faults/model", run: "TestOneWinner"},
+	{name: "no-content-check", guard: "checksums that the client sent are compared", pkg: "./s3", run: "TestSpoiltContent"},
+	{name: "no-payload-hash", guard: "the signed SHA-256 of a body is compared", pkg: "./s3", run: "TestSpoiltContent|TestPayloadModes"},
+}
+
+// TestMutants shows that the bench is not blind: it must find something wrong with each mutant.
+func TestMutants(t *testing.T) {
+	wanted := strings.Split(os.Getenv("ORCAS_FAULTS_MUTANTS"), ",")
+	if wanted[0] == "" {
+		t.Skip("ORCAS_FAULTS_MUTANTS names none")
+	}
+	for _, m := range mutants {
+		if !slices.Contains(wanted, m.name) && wanted[0] != "all" {
+			continue
+		}
+		t.Run(m.name, func(t *testing.T) {
+			if m.power && !private(t) {
+				return
+			}
+			row := result.Of(t, result.Row{Fault: "mutant", Name: m.name, Unit: "builds", Tried: 1, Note: m.guard})
+			if m.pkg != "" {
+				row.Killed = m.run + " in " + m.pkg
+				m.findInProcess(t)
+				return
+			}
+			row.Killed = m.find(t)
+		})
+	}
+}
+
+// find takes the mutant down under load, until something is wrong; it returns what did so.
+func (m mutant) find(t *testing.T) string {
+	found, down := "SIGKILL under load", Down(Kill)
+	var b *Bench
+	if m.power {
+		var disk *Disk
+		b, disk = newPowerBench(t, buildServer(t, m.name), m.strict)
+		found, down = "power cuts", PowerCut(disk)
+		if m.strict {
+			found += ", strict"
+		}
+	} else {
+		dir := workDir(t)
+		b = newBench(t, buildServer(t, m.name), dir, filepath.Join(dir, "data"), 4*time.Second)
+	}
+	s := b.Run(t.Context(), m.downs, down)
+	t.Log(s)
+	for _, v := range s.Violations[:min(5, len(s.Violations))] {
+		t.Log("found:", v)
+	}
+	require.NotEmpty(t, s.Violations, "the mutant survived: the bench is blind")
+	require.NotZero(t, s.Downs, "it did not even run")
+	return found
+}
+
+// findInProcess runs the tests in a build of the mutant: they must fail there, and pass in one of no mutant.
+func (m mutant) findInProcess(t *testing.T) {
+	test := func(active string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-tags", "mutant", "-ldflags", "-X orcas/internal/mutant.active="+active,
+			"-run", "^("+m.run+")$", m.pkg)
+		cmd.Dir = ".."
+		cmd.Env = append(append(os.Environ(), "ORCAS_FAULTS_RESULTS="), m.env...)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	out, err := test("none")
+	require.NoError(t, err, "without any mutant: %s", out)
+	require.NotContains(t, out, "no tests to run")
+	out, err = test(m.name)
+	require.Error(t, err, "the mutant survived: the bench is blind")
+	require.Contains(t, out, "--- FAIL: Test", "it must be a test that fails, not the build")
+}
