@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"context"
 	"crypto/rand"
 	"os"
 	"path/filepath"
@@ -9,20 +10,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"orcas/perf/result"
 )
 
-// DiskCeiling is what one writer can make durable in a directory.
-type DiskCeiling struct {
-	SizeBytes int
-	Median    time.Duration // of one append and fdatasync
-	P99       time.Duration
-}
-
-// MeasureDisk appends size bytes n times to a file in dir, with an fdatasync after each.
-func MeasureDisk(dir string, size, n int) (DiskCeiling, error) {
+// MeasureDisk appends size bytes n times to a file in dir, with an fdatasync after each: what one writer can make durable.
+func MeasureDisk(ctx context.Context, dir string, size, n int) (row result.DiskRow, err error) {
 	f, err := os.CreateTemp(dir, "perf-disk-*")
 	if err != nil {
-		return DiskCeiling{}, err
+		return row, err
 	}
 	defer os.Remove(f.Name())
 	defer f.Close()
@@ -32,15 +28,45 @@ func MeasureDisk(dir string, size, n int) (DiskCeiling, error) {
 	for i := range took {
 		start := time.Now()
 		if _, err := f.Write(b); err != nil {
-			return DiskCeiling{}, err
+			return row, err
 		}
 		if err := unix.Fdatasync(int(f.Fd())); err != nil {
-			return DiskCeiling{}, err
+			return row, os.NewSyscallError("fdatasync", err)
 		}
 		took[i] = time.Since(start)
+		if ctx.Err() != nil {
+			return row, ctx.Err()
+		}
 	}
 	slices.Sort(took)
-	return DiskCeiling{size, took[n/2], took[n*99/100]}, nil
+	row = result.DiskRow{SizeBytes: int64(size), P50us: micros(took[n/2])}
+	row.BytesPerSec = float64(size) / took[n/2].Seconds()
+	if n >= 100 {
+		row.P99us = micros(took[n*99/100])
+	}
+	return row, nil
+}
+
+// MeasureSequential writes total bytes to a file in dir in pieces of size bytes, with one fdatasync at the end.
+func MeasureSequential(dir string, size int, total int64) (row result.DiskRow, err error) {
+	f, err := os.CreateTemp(dir, "perf-disk-*")
+	if err != nil {
+		return row, err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	b := make([]byte, size)
+	_, _ = rand.Read(b) // never fails
+	start := time.Now()
+	for done := int64(0); done < total; done += int64(size) {
+		if _, err := f.Write(b); err != nil {
+			return row, err
+		}
+	}
+	if err := unix.Fdatasync(int(f.Fd())); err != nil {
+		return row, os.NewSyscallError("fdatasync", err)
+	}
+	return result.DiskRow{SizeBytes: int64(size), Sequential: true, BytesPerSec: float64(total) / time.Since(start).Seconds()}, nil
 }
 
 // MeasureFiles writes n files of size bytes in dir, workers at a time, each in pieces of 256 KiB and with one fdatasync at its end, and

@@ -1,7 +1,9 @@
 package perf
 
 import (
+	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -10,22 +12,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"orcas/s3/sigv4"
 )
-
-// Process is a server under load: this program, started again with another command.
-type Process struct {
-	Target Target
-	PID    int
-	cmd    *exec.Cmd
-	log    *os.File
-}
-
-// Keys are credentials made for one run.
-type Keys struct{ Access, Secret string }
 
 // NewKeys makes credentials.
 func NewKeys() Keys {
@@ -34,46 +27,124 @@ func NewKeys() Keys {
 	return Keys{"PERF" + hex.EncodeToString(b[:6]), hex.EncodeToString(b[:])}
 }
 
-// Start starts program with args, to which it adds --address, and waits until it answers at path. What it prints goes to a file in dir.
-func Start(program, dir, name string, keys Keys, path string, env []string, args ...string) (*Process, error) {
+// ownRegion is the region of the servers that a run starts.
+const ownRegion = "us-east-1"
+
+// Program is how a server of a run's own is started: this program with another command, which is told its --address.
+type Program struct {
+	Path  string // of the binary
+	Name  string // for its log
+	Dir   string // for its log
+	Args  []string
+	Env   []string
+	Ready string // a path that is answered with 200 once it takes requests
+	Keys  Keys
+	TLS   bool // --tls-self-signed is among Args
+}
+
+// Process is a server under load.
+type Process struct {
+	Target     *Target
+	PID        int
+	ReadyAfter time.Duration // from the start until it was ready
+	program    Program
+	cmd        *exec.Cmd
+	done       chan struct{} // closed when it has ended
+}
+
+// readyTimeout is the longest that a start may take: a rebuild of a large store is one.
+const readyTimeout = 15 * time.Minute
+
+// Start starts a server and waits until it is ready. What it prints is appended to NAME.log in its Dir.
+func (p Program) Start(ctx context.Context) (*Process, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	address := l.Addr().String()
-	l.Close()
-	log, err := os.Create(filepath.Join(dir, name+".log"))
+	_ = l.Close() // the server takes it over
+	log, err := os.OpenFile(filepath.Join(p.Dir, p.Name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(program, append(args, "--address", address)...)
-	cmd.Env = append(os.Environ(), "ORCAS_ROOT_ACCESS_KEY="+keys.Access, "ORCAS_ROOT_SECRET_KEY="+keys.Secret)
-	cmd.Env = append(cmd.Env, env...)
+	defer log.Close()
+	cmd := exec.Command(p.Path, append(slices.Clone(p.Args), "--address", address)...)
+	for _, v := range os.Environ() { // only what is set here counts
+		if !strings.HasPrefix(v, "ORCAS_") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	cmd.Env = append(cmd.Env, "ORCAS_ROOT_ACCESS_KEY="+p.Keys.Access, "ORCAS_ROOT_SECRET_KEY="+p.Keys.Secret)
+	cmd.Env = append(cmd.Env, p.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	// A group of its own: an interrupt from the terminal is for the run, which stops its servers itself.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	start := time.Now()
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	p := &Process{
-		Target: Target{Address: address, Signer: &sigv4.Signer{AccessKey: keys.Access, SecretKey: keys.Secret, Region: "us-east-1"}},
-		PID:    cmd.Process.Pid, cmd: cmd, log: log,
+	s := &Process{
+		Target: &Target{Address: address, Host: address, Signing: Signed, Signer: &sigv4.Signer{AccessKey: p.Keys.Access, SecretKey: p.Keys.Secret, Region: ownRegion}},
+		PID:    cmd.Process.Pid, program: p, cmd: cmd, done: make(chan struct{}),
 	}
-	for range 200 {
-		if resp, err := http.Get("http://" + address + path); err == nil {
+	if p.TLS {
+		s.Target.TLS = &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}} // it was made a moment ago, on this machine
+	}
+	go func() {
+		_ = cmd.Wait() // that it ended is what counts
+		close(s.done)
+	}()
+	if err := s.waitReady(ctx); err != nil {
+		s.Kill()
+		return nil, fmt.Errorf("%s: %w: %s", p.Name, err, lastLine(log.Name()))
+	}
+	s.ReadyAfter = time.Since(start)
+	return s, nil
+}
+
+func (s *Process) waitReady(ctx context.Context) error {
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: s.Target.TLS.Clone(), DisableKeepAlives: true}}
+	url := s.Target.Endpoint() + s.program.Ready
+	for start := time.Now(); time.Since(start) < readyTimeout; {
+		if resp, err := client.Get(url); err == nil {
 			_, _ = io.Copy(io.Discard, resp.Body) // only that it answers counts
-			resp.Body.Close()
-			return p, nil
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
 		}
-		time.Sleep(50 * time.Millisecond)
+		select {
+		case <-s.done:
+			return fmt.Errorf("it has ended")
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
 	}
-	p.Stop()
-	return nil, fmt.Errorf("%s does not answer: see %s", name, log.Name())
+	return fmt.Errorf("it is not ready after %v", readyTimeout)
+}
+
+// lastLine returns the last line of a file.
+func lastLine(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	return lines[len(lines)-1]
 }
 
 // Stop asks the process to end, and waits.
-func (p *Process) Stop() error {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
-	err := p.cmd.Wait()
-	p.log.Close()
-	return err
+func (s *Process) Stop() {
+	_ = s.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+	<-s.done
 }
+
+// Kill ends the process without asking, and waits.
+func (s *Process) Kill() {
+	_ = s.cmd.Process.Kill() // it may have ended by itself
+	<-s.done
+}
+
+// Again starts the same server once more, after Stop or Kill.
+func (s *Process) Again(ctx context.Context) (*Process, error) { return s.program.Start(ctx) }

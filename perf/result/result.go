@@ -143,6 +143,7 @@ type Row struct {
 	ServerCPUus float64            `json:"server_cpu_us_per_op,omitempty"`
 	ClientCPUus float64            `json:"client_cpu_us_per_op,omitempty"`
 	PeakRSS     int64              `json:"peak_rss_bytes,omitempty"`
+	MD5         string             `json:"md5,omitempty"`    // of the object, where it is one
 	Values      map[string]float64 `json:"values,omitempty"` // figures of this scenario alone; units in the names
 }
 

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/sys/unix"
+
+	"orcas/perf"
+)
+
+// newProgress shows a bar on a terminal, and plain lines elsewhere.
+func newProgress(w io.Writer) perf.Progress {
+	if f, ok := w.(*os.File); ok {
+		if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err == nil {
+			return &barProgress{container: mpb.New(mpb.WithOutput(w))}
+		}
+	}
+	return &lineProgress{w}
+}
+
+// lineProgress prints a line for each scenario and each row.
+type lineProgress struct{ w io.Writer }
+
+// Scenario prints its name.
+func (p *lineProgress) Scenario(id string, number, of int) {
+	fmt.Fprintf(p.w, "%s (%d of %d)\n", id, number, of)
+}
+
+// Step prints nothing.
+func (p *lineProgress) Step(string) {}
+
+// Row prints a row.
+func (p *lineProgress) Row(text string) { fmt.Fprintf(p.w, "  %s\n", text) }
+
+// barProgress has a bar of scenarios below the rows.
+type barProgress struct {
+	container *mpb.Progress
+	bar       *mpb.Bar
+	mu        sync.Mutex // guards what
+	what      string     // is going on
+}
+
+// Scenario moves the bar on.
+func (p *barProgress) Scenario(id string, number, of int) {
+	p.set(id)
+	if p.bar == nil {
+		p.bar = p.container.AddBar(int64(of), mpb.PrependDecorators(decor.CountersNoUnit("%d of %d "), decor.Elapsed(decor.ET_STYLE_MMSS)),
+			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return p.get() })))
+	}
+	p.bar.SetCurrent(int64(number - 1))
+	p.Row(id)
+}
+
+// Step shows what is measured.
+func (p *barProgress) Step(what string) { p.set(what) }
+
+// Row prints a row above the bar.
+func (p *barProgress) Row(text string) {
+	_, _ = fmt.Fprintf(p.container, "  %s\n", text) // a terminal that went away is no reason to stop
+}
+
+func (p *barProgress) set(what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.what = what
+}
+
+func (p *barProgress) get() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.what
+}
+
+// end takes the bar away.
+func (p *barProgress) end() {
+	if p.bar != nil {
+		p.bar.Abort(true)
+	}
+	p.container.Wait()
+}

@@ -1,0 +1,262 @@
+package perf
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"orcas/perf/result"
+)
+
+// data is where the session's own server keeps its data.
+func (s *session) data() string { return filepath.Join(s.dir, s.sc.id) }
+
+// remove ends a server of the run's own and removes its data.
+func (s *session) remove(p *Process) {
+	p.Kill()
+	_ = os.RemoveAll(filepath.Join(s.dir, p.program.Name)) // the end of the run removes what is left
+}
+
+// churn puts and deletes, in turns, each worker in a share of the set of its own.
+func (s *session) churn() error {
+	size, workers, live := s.p.sizes[0], s.p.workers[0], s.p.keys[0]
+	c, base := s.contents(size), s.fresh()
+	each := max(live/workers, 1)
+	name := func(w *Worker, i int) string { return "churn/" + strconv.Itoa(w.ID) + "/" + strconv.Itoa(i) }
+	res, err := s.load(&Load{Workers: workers, Duration: s.p.duration, MaxBytes: s.p.maxBytes, Script: true, Next: func(w *Worker, n uint64) (Call, Expect) {
+		made, _ := w.State.([2]int) // so many were put, and so many of those deleted
+		defer func() { w.State = made }()
+		if made[0]-made[1] >= each || made[0] > 2*made[1]+each/2 && made[1] < made[0] {
+			made[1]++
+			return Call{Op: "delete", Method: http.MethodDelete, Path: s.path(name(w, made[1]-1))}, Expect{Status: http.StatusNoContent}
+		}
+		made[0]++
+		return s.put(w, c, name(w, made[0]-1), base+n)
+	}})
+	if err != nil {
+		return err
+	}
+	for _, op := range []string{"put", "delete", "all"} {
+		s.add(res, op, "", size)
+	}
+	if s.main == nil {
+		s.out.Note = strings.TrimSpace(s.out.Note + " The disk of the server is not seen from here.")
+		return nil
+	}
+	return s.reclaimed()
+}
+
+// reclaimed waits until the store no longer shrinks, 10 s at least after the last change.
+func (s *session) reclaimed() error {
+	settle := 10 * time.Second
+	if s.o.Profile == Smoke {
+		settle = time.Second
+	}
+	s.o.Progress.Step("waiting for reclaim")
+	_, before, err := usage(s.data())
+	if err != nil {
+		return err
+	}
+	after := before
+	for quiet := time.Now(); time.Since(quiet) < settle && s.ctx.Err() == nil; {
+		sleep(s.ctx, settle/10)
+		_, now, err := usage(s.data())
+		if err != nil {
+			return err
+		}
+		if now < after {
+			after, quiet = now, time.Now()
+		}
+	}
+	s.out.Values["disk_bytes_before_reclaim"], s.out.Values["disk_bytes_after_reclaim"] = float64(before), float64(after)
+	if after >= before {
+		s.out.Note = strings.TrimSpace(s.out.Note + fmt.Sprintf(" Nothing was reclaimed within %v: this server keeps the space of what was deleted.", settle))
+	}
+	return s.ctx.Err()
+}
+
+// footprint fills a store, and starts it after a stop, after a kill, and without its database.
+func (s *session) footprint() error {
+	if s.main == nil {
+		return needsOwn
+	}
+	size, keys := s.p.sizes[0], s.p.keys[0]
+	c, name := s.contents(size), seedName(size)
+	start := time.Now()
+	if err := s.seed(c, keys, name); err != nil {
+		return err
+	}
+	v := s.out.Values
+	v["keys"], v["fill_sec"] = float64(keys), time.Since(start).Seconds()
+	idle, peak := ResidentBytes(s.main.PID)
+	v["rss_full_bytes"], v["rss_peak_bytes"] = float64(idle), float64(peak)
+	for _, step := range []struct {
+		name string
+		end  func() error
+	}{
+		{"stop", func() error { s.main.Stop(); return nil }},
+		{"kill", func() error { s.main.Kill(); return nil }},
+		{"rebuild", func() error {
+			s.main.Stop()
+			return removeDatabase(s.data())
+		}},
+	} {
+		s.o.Progress.Step("start after " + step.name)
+		if step.name == "kill" { // with something for the recovery to do
+			if err := s.seed(c, min(keys, 2000), func(n uint64) string { return "more/" + name(n) }); err != nil {
+				return err
+			}
+		}
+		if err := step.end(); err != nil {
+			return err
+		}
+		if step.name == "stop" {
+			if err := s.measureDisk(keys, size); err != nil {
+				return err
+			}
+		}
+		if err := s.again(); err != nil {
+			return err
+		}
+		now, _ := ResidentBytes(s.main.PID)
+		v["start_after_"+step.name+"_sec"], v["rss_after_"+step.name+"_bytes"] = s.main.ReadyAfter.Seconds(), float64(now)
+		res, err := s.load(&Load{Workers: 16, Count: uint64(min(keys, 1000)), Script: true, Next: func(_ *Worker, n uint64) (Call, Expect) {
+			number := scatter(n, keys)
+			return s.get(c, name(number), number)
+		}})
+		if err != nil {
+			return fmt.Errorf("reading back after %s: %w", step.name, err)
+		}
+		row := s.add(res, "get", "after "+step.name, size)
+		row.Values = map[string]float64{"start_sec": s.main.ReadyAfter.Seconds()}
+	}
+	return nil
+}
+
+// measureDisk counts files and bytes of a stopped server.
+func (s *session) measureDisk(keys, size int) error {
+	files, bytes, err := usage(s.data())
+	if err != nil {
+		return err
+	}
+	n, v := float64(keys), s.out.Values
+	v["disk_bytes_per_object"], v["files_per_object"] = float64(bytes)/n, float64(files)/n
+	v["bytes_beyond_content_per_object"] = float64(bytes)/n - float64(size)
+	return nil
+}
+
+// removeDatabase deletes the metadata of a stopped server, which its blocks hold too.
+func removeDatabase(data string) error {
+	files, err := filepath.Glob(filepath.Join(data, "metadata.db*"))
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return errors.New("no database was found to delete")
+	}
+	for _, f := range files {
+		if err := os.Remove(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// instant compares content that is there already with content that is not, on a server that shares equal content.
+func (s *session) instant() error {
+	if s.main == nil {
+		return unsupported("whether equal content is shared cannot be seen from outside: " + needsOwn.Error())
+	}
+	s.main.Stop()
+	s.main.program.Env = append(s.main.program.Env, "ORCAS_INSTANT_UPLOAD_ENABLED=true")
+	if err := s.again(); err != nil {
+		return err
+	}
+	shared, err := s.sharesContent()
+	if err != nil {
+		return err
+	}
+	if !shared {
+		return unsupported(ErrUnsupported.Error() + ": equal content took its room twice")
+	}
+	for _, size := range s.p.sizes {
+		c := s.contents(size)
+		for _, variant := range []string{"unique", "duplicate"} {
+			base := s.fresh()
+			res, err := s.load(&Load{Workers: 1, Count: uint64(s.p.keys[0]), Script: true, Next: func(w *Worker, n uint64) (Call, Expect) {
+				number := base + n
+				if variant == "duplicate" {
+					number = base // the first one of them is unique
+				}
+				return s.put(w, c, variant+"/"+key(base+n), number)
+			}})
+			if err != nil {
+				return err
+			}
+			s.add(res, "put", variant, size)
+		}
+	}
+	return nil
+}
+
+// sharesContent finds out whether objects of equal content take the room of one.
+func (s *session) sharesContent() (bool, error) {
+	const copies, size = 8, mib
+	_, before, err := usage(s.data())
+	if err != nil {
+		return false, err
+	}
+	c := s.contents(size)
+	body, sha := c.Body(0, nil)
+	for i := range copies {
+		call := Call{Method: http.MethodPut, Path: s.path("same-" + strconv.Itoa(i)), Body: body, Hash: sha}
+		if _, err := s.once(call, http.StatusOK); err != nil {
+			return false, err
+		}
+	}
+	_, after, err := usage(s.data())
+	return after-before < copies*size/2, err
+}
+
+// encrypted compares PUT and GET with and without encryption by the server.
+func (s *session) encrypted() error {
+	header := []Header{{"X-Amz-Server-Side-Encryption", "AES256"}}
+	c := s.contents(kib)
+	body, sha := c.Body(0, nil)
+	if err := s.serves(Call{Method: http.MethodPut, Path: s.path("probe"), Body: body, Hash: sha, Header: header}); err != nil {
+		return err
+	}
+	for _, size := range s.p.sizes {
+		for _, variant := range []string{"plain", "encrypted"} {
+			l := s.putLoad(s.contents(size), s.p.workers[0])
+			plain := l.Next
+			l.Next = func(w *Worker, n uint64) (Call, Expect) {
+				call, want := plain(w, n)
+				if variant == "encrypted" {
+					call.Header = header
+				}
+				return call, want
+			}
+			res, err := s.load(l)
+			if err != nil {
+				return err
+			}
+			s.add(res, "put", variant, size)
+		}
+	}
+	return nil
+}
+
+// onlyCeilings adds nothing to what every run of own servers begins with.
+func (s *session) onlyCeilings() error {
+	if s.doc.Ceilings == nil {
+		return needsOwn
+	}
+	s.out.Results = append([]result.Row(nil), s.doc.Ceilings.Null...)
+	return nil
+}
