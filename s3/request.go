@@ -235,7 +235,8 @@ func errorDocument(x *xmlWriter, e *apiError, q *request) *xmlWriter {
 
 // settleBody decides what becomes of a body that was not read to its end. Of a small one net/http takes care. With a large one the
 // connection is closed after the answer; a client that sends everything before it reads would then see a reset instead of the
-// answer, so some more is read away behind it: what settleBody returns.
+// answer, so some more is read away behind it: what settleBody returns. That it said Expect: 100-continue tells nothing: there are clients
+// that say so and do not wait. One that does closes the connection when it has the answer.
 func (q *request) settleBody() func() {
 	b := &q.body
 	if b.rc == nil || b.ended || q.r.ProtoMajor != 1 {
@@ -252,9 +253,6 @@ func (q *request) settleBody() func() {
 		return nil
 	}
 	q.set("Connection", "close")
-	if b.count == 0 && len(q.r.Header["Expect"]) > 0 {
-		return nil // the client waits for a word, and sends nothing
-	}
 	rc := http.NewResponseController(q.w)
 	if rc.EnableFullDuplex() != nil {
 		return nil

@@ -158,11 +158,13 @@ func TestFullDisk(t *testing.T) {
 	for _, size := range []int{4, 300_000, 20 << 20} { // sent in full before the answer is read
 		body := random(1, size)
 		for _, p := range []string{"/bucket/key", "/bucket/key?partNumber=1&uploadId=" + upload.UploadID} {
-			conn := w.raw("PUT", p, size, hash(body))
-			_, err := conn.Write(body)
-			require.NoError(t, err)
-			a, _ := w.reply(conn)
-			a.is(507, "InsufficientStorage")
+			for _, header := range [][]string{nil, {"Expect", "100-continue"}} { // that it would wait, and does not
+				conn := w.raw("PUT", p, size, hash(body), header...)
+				_, err := conn.Write(body)
+				require.NoError(t, err)
+				a, _ := w.reply(conn)
+				a.is(507, "InsufficientStorage")
+			}
 		}
 	}
 	require.Equal(t, "before", w.content("/bucket/key"))

@@ -1,0 +1,205 @@
+package faults
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"orcas/faults/result"
+)
+
+// resumeMax is how long writes may take to be accepted again when a full drive has room again.
+const resumeMax = 5 * time.Second
+
+// TestFullDisk fills a small drive with writes until none passes. Those that fail say 507, and nothing that was acknowledged is lost:
+// reads, listings and deletions work, the server stops and starts, also after a kill; and when there is room again, writes are
+// accepted without a restart.
+func TestFullDisk(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		mkfs     []string
+		settings []string
+	}{
+		{"the reserve is reached", nil, []string{"ORCAS_MIN_FREE=33554432"}},
+		{"no reserve, no byte left", nil, []string{"ORCAS_MIN_FREE=0"}},
+		{"no reserve, no packing", nil, []string{"ORCAS_MIN_FREE=0", "ORCAS_BATCH_WRITE_ENABLED=false"}},
+		{"no inode left", []string{"-N", "128"}, []string{"ORCAS_MIN_FREE=0"}},
+		{"no inode left, no packing", []string{"-N", "128"}, []string{"ORCAS_MIN_FREE=0", "ORCAS_BATCH_WRITE_ENABLED=false"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if !private(t) {
+				return
+			}
+			d := newSmallDrive(t, c.mkfs, c.settings)
+			d.row = result.Of(t, result.Row{Fault: "full-disk", Name: c.name, Unit: "writes refused", Seed: d.seed})
+			d.run(t)
+		})
+	}
+}
+
+// smallDrive is a server with its data on a drive of 320 MiB, and what it acknowledged.
+type smallDrive struct {
+	root   string // of the drive
+	p      *Process
+	client *Client
+	seed   uint64
+	random *rand.Rand
+	id     uint64
+	has    map[string]*Value // by key
+	row    *result.Row
+}
+
+func newSmallDrive(t *testing.T, mkfs, settings []string) *smallDrive {
+	t.Helper()
+	const size = 320 << 20
+	dir := workDir(t)
+	image, root := filepath.Join(dir, "image"), filepath.Join(dir, "drive")
+	require.NoError(t, sparse(image, size))
+	require.NoError(t, os.Mkdir(root, 0o755))
+	ctx := t.Context()
+	for _, command := range [][]string{append([]string{"mkfs.ext4", "-q", "-F"}, append(mkfs, image)...), {"mount", "-o", "loop,noatime", image, root}} {
+		if err := run(ctx, command[0], command[1:]...); err != nil {
+			cannot(t, err.Error())
+		}
+	}
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(root, unix.MNT_DETACH)) })
+	n := seed(t)
+	d := &smallDrive{root: root, seed: n, random: rand.New(rand.NewPCG(n, 1)), has: map[string]*Value{}}
+	d.p = &Process{Binary: buildServer(t, ""), Data: filepath.Join(root, "data"), Log: filepath.Join(dir, "log"), Settings: [][]string{settings}}
+	t.Cleanup(func() { require.NoError(t, d.p.Kill()) })
+	return d
+}
+
+func (d *smallDrive) start(t *testing.T) {
+	t.Helper()
+	begun := time.Now()
+	endpoint, err := d.p.Start(t.Context())
+	require.NoError(t, err)
+	d.row.Ready = max(d.row.Ready, time.Since(begun).Seconds())
+	d.client = NewClient(endpoint, bucket, 4)
+	t.Cleanup(d.client.Close)
+}
+
+// put writes an object and says whether it was accepted; a refusal has to be 507.
+func (d *smallDrive) put(t *testing.T, key string, size int64) bool {
+	t.Helper()
+	d.id++
+	v, body := NewValue(Piece{ID: d.id, Size: size})
+	tag, err := d.client.Put(t.Context(), key, body, "", "")
+	if err == nil {
+		require.Equal(t, v.ETag, tag)
+		d.has[key] = v
+		d.row.Acknowledged++
+		return true
+	}
+	d.refused(t, err)
+	return false
+}
+
+// refused holds the error of a write against what it may be.
+func (d *smallDrive) refused(t *testing.T, err error) {
+	t.Helper()
+	code, name := status(err)
+	require.Equal(t, http.StatusInsufficientStorage, code, "%s: %v\n%s", name, err, tail(d.p.Log))
+	d.row.Tried++
+}
+
+// check compares everything.
+func (d *smallDrive) check(t *testing.T) {
+	t.Helper()
+	listed := map[string]bool{}
+	require.NoError(t, d.client.List(t.Context(), 1000, func(key string, v Value) {
+		listed[key] = true
+		require.Contains(t, d.has, key)
+		require.Equal(t, d.has[key].ETag, v.ETag, key)
+	}))
+	require.Len(t, listed, len(d.has))
+	for key, v := range d.has {
+		body, tag, err := d.client.Get(t.Context(), key)
+		require.NoError(t, err, key)
+		require.Equal(t, v.ETag, tag, key)
+		require.Empty(t, v.differ(body), key)
+	}
+}
+
+// fill writes objects of a size until several in a row are refused.
+func (d *smallDrive) fill(t *testing.T, name string, size int64) {
+	t.Helper()
+	for i, misses := 0, 0; misses < 5; i++ {
+		require.Less(t, i, 100_000, "the drive does not become full")
+		if !d.put(t, fmt.Sprintf("%s-%05d", name, i), size) {
+			misses++
+		}
+	}
+}
+
+func (d *smallDrive) run(t *testing.T) {
+	filler := filepath.Join(d.root, "filler")
+	d.start(t)
+	require.NoError(t, d.client.CreateBucket(t.Context()))
+	require.NoError(t, os.WriteFile(filler, bytes.Repeat([]byte("x"), 64<<20), 0o644))
+	var inodes []string // given back together with the filler
+	for i := range 12 {
+		inodes = append(inodes, fmt.Sprintf("%s-%d", filler, i))
+		require.NoError(t, os.WriteFile(inodes[i], nil, 0o644))
+	}
+	for i := range 20 {
+		require.True(t, d.put(t, fmt.Sprintf("first-%d", i), d.random.Int64N(60_000)))
+	}
+	upload, err := d.client.CreateUpload(t.Context(), "joined")
+	require.NoError(t, err)
+
+	d.fill(t, "large", 3<<20)
+	d.fill(t, "middle", 200<<10)
+	d.fill(t, "small", 10_000)
+	_, part := NewValue(Piece{ID: 1 << 40, Size: 5 << 20})
+	_, err = d.client.PutPart(t.Context(), Name{Key: "joined", Upload: upload, Part: 1}, part)
+	require.Error(t, err)
+	d.refused(t, err)
+	d.put(t, "first-0", 1<<20) // the old one stays where it is refused
+	d.check(t)
+	d.remove(t, "first-1", "large-00000")
+	d.check(t)
+
+	for _, down := range []func() error{d.p.Stop, d.p.Kill} {
+		require.NoError(t, down())
+		d.start(t)
+		d.check(t)
+		d.remove(t, "first-2", "first-3")
+		d.fill(t, "again", 100<<10)
+	}
+
+	require.NoError(t, os.Remove(filler))
+	for _, name := range inodes {
+		require.NoError(t, os.Remove(name))
+	}
+	begun := time.Now()
+	for i := 0; !d.put(t, fmt.Sprintf("resumed-%d", i), 1<<20) || !d.put(t, fmt.Sprintf("resumed-small-%d", i), 100); i++ {
+		require.Less(t, time.Since(begun), resumeMax, "writes are still refused")
+		time.Sleep(50 * time.Millisecond)
+	}
+	d.row.Note = fmt.Sprintf("writes were accepted again %.1f s after there was room", time.Since(begun).Seconds())
+	d.check(t)
+	require.NoError(t, d.p.Stop())
+	require.Empty(t, d.p.Alarms())
+}
+
+// remove deletes those of the keys that are there: that works on a full drive, or says 507 and leaves them.
+func (d *smallDrive) remove(t *testing.T, keys ...string) {
+	t.Helper()
+	for _, key := range keys {
+		err := d.client.Delete(context.WithoutCancel(t.Context()), key)
+		require.NoError(t, err, "%s\n%s", key, tail(d.p.Log))
+		maps.DeleteFunc(d.has, func(k string, _ *Value) bool { return k == key })
+	}
+}
