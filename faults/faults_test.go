@@ -231,6 +231,68 @@ func private(t *testing.T) bool {
 	return false
 }
 
+// TestUncleanStart kills a server with many objects, and starts it with its database and without: both find all of them.
+func TestUncleanStart(t *testing.T) {
+	const writers, size = 64, 1000
+	n := count(t, "ORCAS_FAULTS_START", 2000)
+	row := result.Of(t, result.Row{Fault: "start", Name: "SIGKILL, then a start with the database and one without", Unit: "objects", Tried: n})
+	dir := workDir(t)
+	p := &Process{Binary: buildServer(t, ""), Data: filepath.Join(dir, "data"), Log: filepath.Join(dir, "server.log")}
+	t.Cleanup(func() { require.NoError(t, p.Kill()) })
+	endpoint, err := p.Start(t.Context())
+	require.NoError(t, err)
+	client := NewClient(endpoint, bucket, writers)
+	require.NoError(t, client.CreateBucket(t.Context()))
+	key := func(i uint64) string { return fmt.Sprintf("object/%08d", i) }
+	var next atomic.Uint64
+	var wg sync.WaitGroup
+	for range writers {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < uint64(n); i = next.Add(1) - 1 {
+				_, body := NewValue(Piece{ID: i + 1, Size: size})
+				if _, err := client.Put(t.Context(), key(i), body, "", ""); err != nil {
+					t.Errorf("object %d: %v", i, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	client.Close()
+	row.Acknowledged = int64(n)
+	var took []time.Duration
+	for _, lost := range []bool{false, true} {
+		require.NoError(t, p.Kill())
+		if lost {
+			for _, name := range []string{"metadata.db", "metadata.db-wal", "metadata.db-shm"} {
+				if err := os.Remove(filepath.Join(p.Data, name)); err != nil {
+					require.ErrorIs(t, err, os.ErrNotExist)
+				}
+			}
+		}
+		begun := time.Now()
+		endpoint, err := p.Start(t.Context())
+		require.NoError(t, err)
+		took = append(took, time.Since(begun))
+		client := NewClient(endpoint, bucket, writers)
+		listed := 0
+		require.NoError(t, client.List(t.Context(), 1000, func(string, Value) { listed++ }))
+		require.Equal(t, n, listed)
+		for i := uint64(0); i < uint64(n); i += uint64(max(n/500, 1)) {
+			v, _ := NewValue(Piece{ID: i + 1, Size: size})
+			body, tag, err := client.Get(t.Context(), key(i))
+			require.NoError(t, err)
+			require.Equal(t, v.ETag, tag)
+			require.Empty(t, v.differ(body))
+		}
+		client.Close()
+	}
+	row.Ready = took[0].Seconds()
+	row.Note = fmt.Sprintf("ready after %.2f s; with the database deleted after %.2f s, rebuilt from the records", took[0].Seconds(), took[1].Seconds())
+	t.Log(row.Note)
+	require.NoError(t, p.Stop())
+	require.Empty(t, p.Alarms())
+}
+
 // TestReadBack writes objects of random sizes from 64 writers at once, and compares every one: the race that puts two objects
 // into the same bytes shows in no other way.
 func TestReadBack(t *testing.T) {
