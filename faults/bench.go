@@ -68,8 +68,15 @@ func Term(_ context.Context, b *Bench, l *Load) []Violation {
 	return append(l.Wait(), failure("term", err)...)
 }
 
-// PowerCut cuts the power of the disk that the server's data lies on.
-func PowerCut(d *Disk) Down {
+// Power is a drive whose power can be cut.
+type Power interface {
+	Cut() error                        // from now on nothing lasts
+	Restore(ctx context.Context) error // what is left is there again; nobody may have a file open
+	Lost() string                      // says what the last cut took
+}
+
+// PowerCut cuts the power of the drive that the server's data lies on.
+func PowerCut(d Power) Down {
 	return func(ctx context.Context, b *Bench, l *Load) []Violation {
 		var list []Violation
 		step := func(err error) { list = append(list, failure("bench", err)...) }
@@ -83,7 +90,7 @@ func PowerCut(d *Disk) Down {
 		step(b.Server.Kill())
 		step(d.Restore(ctx))
 		step(b.Ledger.Write(Record{Type: Rewind}))
-		b.Logf("power cut in %v, %d names not synced", took.Round(time.Millisecond), len(d.pending))
+		b.Logf("power cut in %v: %s", took.Round(time.Millisecond), d.Lost())
 		return list
 	}
 }

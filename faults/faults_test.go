@@ -174,6 +174,31 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
+// TestVolatileCache cuts the power of a drive with a write cache: what no flush covers is lost, reordered and torn at random.
+func TestVolatileCache(t *testing.T) {
+	if !private(t) {
+		return
+	}
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		cannot(t, "there is no /dev/fuse, so nothing is known about reordered and torn writes")
+	}
+	row := result.Of(t, result.Row{Fault: "write-log", Name: innerFS() + " on a drive with a write cache: what no flush covers is lost, reordered, or torn by sectors", Unit: "cuts"})
+	binary := buildServer(t, "")
+	for n := count(t, "ORCAS_FAULTS_VOLATILE", 1); n > 0 && !t.Failed(); {
+		part := min(n, perDisk)
+		n -= part
+		dir := workDir(t)
+		drive, err := NewVolatile(t.Context(), filepath.Join(dir, "disk"), innerFS(), seed(t))
+		if err != nil {
+			cannot(t, err.Error())
+		}
+		t.Cleanup(func() { require.NoError(t, drive.Close()) })
+		b := newBench(t, binary, dir, filepath.Join(drive.Path(), "data"), loadMax)
+		judge(t, b, b.Run(t.Context(), part, PowerCut(drive)), part, row)
+		require.NoError(t, drive.Close())
+	}
+}
+
 // perDisk is how many times the power of the same disk is cut: its image fills up.
 const perDisk = 25
 

@@ -208,6 +208,9 @@ func (d *Disk) unmount() error {
 	return nil
 }
 
+// Lost says what the last cut took, beside what the device did not have.
+func (d *Disk) Lost() string { return fmt.Sprintf("%d names not synced", len(d.pending)) }
+
 // Close unmounts both file systems.
 func (d *Disk) Close() error {
 	if d.closed {
