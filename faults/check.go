@@ -48,7 +48,9 @@ type checker struct {
 // make certain what was not. pageSize is that of the listings, in entries.
 func Check(ctx context.Context, client *Client, state *State, pageSize int32) (Report, []Record) {
 	c := &checker{client: client, state: state}
+	c.buckets(ctx)
 	listed := c.list(ctx, pageSize)
+	c.directories(ctx, listed)
 	c.objects(ctx, listed)
 	c.uploads(ctx, pageSize)
 	c.atomicity()
@@ -89,11 +91,63 @@ func (c *checker) list(ctx context.Context, pageSize int32) map[string]Value {
 	return listed
 }
 
+// directoriesPage is the page size of the listing with a delimiter: small, so that there are several pages.
+const directoriesPage = 1
+
+// directories holds the listing with a delimiter against the one without.
+func (c *checker) directories(ctx context.Context, listed map[string]Value) {
+	want, got := map[string]bool{}, map[string]bool{}
+	for key := range listed {
+		if dir, _, ok := strings.Cut(key, "/"); ok {
+			key = dir + "/"
+		}
+		want[key] = true
+	}
+	if err := c.client.Directories(ctx, directoriesPage, func(prefix string) {
+		if got[prefix] {
+			c.violate("listing", prefix, "listed twice with a delimiter")
+		}
+		got[prefix] = true
+	}); err != nil {
+		c.violate("listing", "prefixes", "%v", err)
+		return
+	}
+	if !maps.Equal(want, got) {
+		c.violate("listing", "prefixes", "with a delimiter: %v; right would be %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+	}
+}
+
+// buckets compares which buckets there are.
+func (c *checker) buckets(ctx context.Context) {
+	listed, err := c.client.Buckets(ctx)
+	if err != nil {
+		c.violate("bucket", "listing", "%v", err)
+		return
+	}
+	for n := range c.state.slots {
+		if n.Bucket == "" {
+			continue
+		}
+		var now *Value
+		if listed[n.Bucket] {
+			now = &Value{}
+		}
+		delete(listed, n.Bucket)
+		if !slices.ContainsFunc(c.state.candidates(n), func(x candidate) bool { return same(x.value, now) }) {
+			c.violate("bucket", n, "there: %v, and that is wrong", now != nil)
+		}
+		c.found(n, now)
+	}
+	for name := range listed {
+		c.violate("bucket", name, "listed, but it never was created")
+	}
+}
+
 // objects compares every object that the listing or the state knows of.
 func (c *checker) objects(ctx context.Context, listed map[string]Value) {
 	keys := map[string]bool{}
 	for n := range c.state.slots {
-		if n.Upload == "" {
+		if n.Upload == "" && n.Bucket == "" {
 			keys[n.Key] = true
 		}
 	}
@@ -264,7 +318,7 @@ func (c *checker) upload(ctx context.Context, n Name, isListed bool) {
 		return
 	}
 	for number := 1; number <= partsMax; number++ {
-		c.part(Name{n.Key, n.Upload, number}, parts)
+		c.part(Name{Key: n.Key, Upload: n.Upload, Part: number}, parts)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -128,10 +129,13 @@ func (c *Client) DeleteMany(ctx context.Context, keys []string) (deleted []strin
 	return deleted, nil
 }
 
-// Copy copies an object within the bucket and returns the copy's ETag.
+// Copy copies an object within the bucket and returns the copy's ETag. A copy onto itself replaces the metadata.
 func (c *Client) Copy(ctx context.Context, from, to string) (string, error) {
-	out, err := c.s3.CopyObject(ctx, &s3.CopyObjectInput{
-		Bucket: &c.bucket, Key: &to, CopySource: aws.String(c.bucket + "/" + from)})
+	in := &s3.CopyObjectInput{Bucket: &c.bucket, Key: &to, CopySource: aws.String(c.bucket + "/" + from)}
+	if from == to {
+		in.MetadataDirective = types.MetadataDirectiveReplace
+	}
+	out, err := c.s3.CopyObject(ctx, in)
 	if err != nil {
 		return "", err
 	}
@@ -158,6 +162,20 @@ func (c *Client) PutPart(ctx context.Context, n Name, body []byte) (string, erro
 		return "", err
 	}
 	return etag(out.ETag), nil
+}
+
+// CopyPart makes a part of length bytes of an object, from byte first on, and returns its ETag.
+func (c *Client) CopyPart(ctx context.Context, n Name, from string, first, length int64) (string, error) {
+	out, err := c.s3.UploadPartCopy(ctx, &s3.UploadPartCopyInput{Bucket: &c.bucket, Key: &n.Key, UploadId: &n.Upload,
+		PartNumber: aws.Int32(int32(n.Part)), CopySource: aws.String(c.bucket + "/" + from),
+		CopySourceRange: aws.String(fmt.Sprintf("bytes=%d-%d", first, first+length-1))})
+	if err != nil {
+		return "", err
+	}
+	if out.CopyPartResult == nil {
+		return "", errors.New("a copied part without a result")
+	}
+	return etag(out.CopyPartResult.ETag), nil
 }
 
 // CompleteUpload makes the object of its parts 1..len(etags) and returns its ETag.
@@ -199,6 +217,57 @@ func (c *Client) List(ctx context.Context, pageSize int32, fn func(key string, v
 		}
 		in.ContinuationToken = out.NextContinuationToken
 	}
+}
+
+// Directories calls fn for each common prefix of the bucket that ends with the first slash of a key, and for each key without one.
+func (c *Client) Directories(ctx context.Context, pageSize int32, fn func(prefix string)) error {
+	in := &s3.ListObjectsV2Input{Bucket: &c.bucket, MaxKeys: &pageSize, Delimiter: aws.String("/")}
+	for {
+		out, err := c.s3.ListObjectsV2(ctx, in)
+		if err != nil {
+			return err
+		}
+		for _, p := range out.CommonPrefixes {
+			fn(aws.ToString(p.Prefix))
+		}
+		for _, o := range out.Contents {
+			fn(aws.ToString(o.Key))
+		}
+		if !aws.ToBool(out.IsTruncated) {
+			return nil
+		}
+		if aws.ToString(out.NextContinuationToken) == "" {
+			return errors.New("a truncated page of prefixes without a continuation token")
+		}
+		in.ContinuationToken = out.NextContinuationToken
+	}
+}
+
+// MakeBucket creates a bucket that was not there.
+func (c *Client) MakeBucket(ctx context.Context, name string) error {
+	_, err := c.s3.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: &name})
+	return err
+}
+
+// RemoveBucket deletes an empty bucket.
+func (c *Client) RemoveBucket(ctx context.Context, name string) error {
+	_, err := c.s3.DeleteBucket(ctx, &s3.DeleteBucketInput{Bucket: &name})
+	return err
+}
+
+// Buckets returns the names of all buckets but the client's own.
+func (c *Client) Buckets(ctx context.Context) (map[string]bool, error) {
+	out, err := c.s3.ListBuckets(ctx, &s3.ListBucketsInput{})
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, b := range out.Buckets {
+		if name := aws.ToString(b.Name); name != c.bucket {
+			names[name] = true
+		}
+	}
+	return names, nil
 }
 
 // Uploads calls fn for each upload in progress.

@@ -10,17 +10,21 @@ import (
 	"time"
 )
 
-// Name names a thing that requests change: an object (Key alone), an upload in progress (Key and Upload) or a part of one.
+// Name names a thing that requests change: an object (Key alone), an upload in progress (Key and Upload) or a part of one, or a
+// bucket beside the one that all of these are in (Bucket alone).
 // An upload whose id the client never learnt is named "?" and a number.
 type Name struct {
 	Key    string `json:"key"`
 	Upload string `json:"upload,omitempty"`
 	Part   int    `json:"part,omitempty"`
+	Bucket string `json:"bucket,omitempty"`
 }
 
 // String writes the name for reports.
 func (n Name) String() string {
 	switch {
+	case n.Bucket != "":
+		return "bucket " + n.Bucket
 	case n.Part > 0:
 		return fmt.Sprintf("part %d of upload %s of %q", n.Part, n.Upload, n.Key)
 	case n.Upload != "":

@@ -36,6 +36,7 @@ type liar struct {
 type memory struct {
 	objects map[string]memoryObject
 	uploads map[string]memoryUpload
+	buckets map[string]bool // beside the one with the objects
 }
 
 type memoryObject struct {
@@ -51,12 +52,12 @@ type memoryUpload struct {
 
 // newLiar returns a server that lies so; "" is honest.
 func newLiar(lie string) *liar {
-	empty := memory{map[string]memoryObject{}, map[string]memoryUpload{}}
+	empty := memory{map[string]memoryObject{}, map[string]memoryUpload{}, map[string]bool{}}
 	return &liar{lie: lie, now: empty, durable: empty.clone(), last: map[string]memoryObject{}}
 }
 
 func (m memory) clone() memory {
-	c := memory{maps.Clone(m.objects), map[string]memoryUpload{}}
+	c := memory{maps.Clone(m.objects), map[string]memoryUpload{}, maps.Clone(m.buckets)}
 	for id, u := range m.uploads {
 		c.uploads[id] = memoryUpload{u.key, maps.Clone(u.parts)}
 	}
@@ -119,6 +120,8 @@ func (l *liar) crash() {
 		}
 	case "lost-upload":
 		clear(l.now.uploads)
+	case "lost-bucket":
+		clear(l.now.buckets)
 	case "undead-upload":
 		l.now.uploads["undead"] = memoryUpload{"large/00000", map[int]memoryObject{}}
 	}
@@ -163,6 +166,8 @@ func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer l.wrote()
 	}
 	switch {
+	case r.URL.Path == "/" || strings.HasPrefix(key, "-"):
+		l.bucket(w, r.Method, bucket+key)
 	case q.Has("uploads") && r.Method == http.MethodGet:
 		l.listUploads(w)
 	case q.Has("uploads"):
@@ -175,10 +180,27 @@ func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case q.Has("delete"):
 		l.deleteMany(w, body)
 	case key == "" && r.Method == http.MethodGet:
-		l.list(w, q.Get("continuation-token"), q.Get("max-keys"))
+		l.list(w, q.Get("continuation-token"), q.Get("max-keys"), q.Get("delimiter"))
 	case key == "":
 	default:
 		l.object(w, r, key, body)
+	}
+}
+
+// bucket creates or deletes an empty bucket, or lists all.
+func (l *liar) bucket(w http.ResponseWriter, method, name string) {
+	switch method {
+	case http.MethodPut:
+		l.now.buckets[name] = true
+	case http.MethodDelete:
+		delete(l.now.buckets, name)
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		s := "<Bucket><Name>" + bucket + "</Name></Bucket>"
+		for b := range l.now.buckets {
+			s += "<Bucket><Name>" + b + "</Name></Bucket>"
+		}
+		answer(w, "ListAllMyBucketsResult", "<Buckets>"+s+"</Buckets>")
 	}
 }
 
@@ -204,7 +226,8 @@ func (l *liar) object(w http.ResponseWriter, r *http.Request, key string, body [
 		}
 		o := plain(key, body)
 		if from := r.Header.Get("x-amz-copy-source"); from != "" {
-			o = plain(key, l.now.objects[strings.TrimPrefix(from, bucket+"/")].body)
+			o = l.now.objects[strings.TrimPrefix(from, bucket+"/")]
+			o.key = key
 			answer(w, "CopyObjectResult", "<ETag>"+o.etag+"</ETag>")
 		} else if l.lie == "etag" && len(body)%50 == 0 {
 			w.Header().Set("ETag", `"0"`)
@@ -222,6 +245,18 @@ func (l *liar) upload(w http.ResponseWriter, r *http.Request, key, id, number st
 		w.WriteHeader(http.StatusNotFound)
 	case r.Method == http.MethodPut:
 		n, _ := strconv.Atoi(number)
+		if from := r.Header.Get("x-amz-copy-source"); from != "" {
+			var first, last int
+			fmt.Sscanf(r.Header.Get("x-amz-copy-source-range"), "bytes=%d-%d", &first, &last)
+			body = l.now.objects[strings.TrimPrefix(from, bucket+"/")].body[first : last+1]
+			if l.lie == "copied-part" {
+				body = bytes.Clone(body)
+				body[0]++
+			}
+			answer(w, "CopyPartResult", "<ETag>"+plain(number, body).etag+"</ETag>")
+			u.parts[n] = plain(number, body)
+			return
+		}
 		u.parts[n] = plain(number, body)
 		w.Header().Set("ETag", `"`+u.parts[n].etag+`"`)
 	case r.Method == http.MethodDelete:
@@ -265,8 +300,12 @@ func (l *liar) deleteMany(w http.ResponseWriter, body []byte) {
 	answer(w, "DeleteResult", s)
 }
 
-func (l *liar) list(w http.ResponseWriter, after, limit string) {
+func (l *liar) list(w http.ResponseWriter, after, limit, delimiter string) {
 	n, _ := strconv.Atoi(limit)
+	if delimiter != "" {
+		l.listDirectories(w, delimiter)
+		return
+	}
 	s, last := "", ""
 	for i, key := range slices.Sorted(maps.Keys(l.now.objects)) {
 		if key <= after || l.lie == "hidden" && i == 7 {
@@ -283,6 +322,20 @@ func (l *liar) list(w http.ResponseWriter, after, limit string) {
 		}
 		s += fmt.Sprintf("<Contents><Key>%s</Key><Size>%d</Size><ETag>%s</ETag></Contents>", key, size, o.etag)
 		last = key
+	}
+	answer(w, "ListBucketResult", s)
+}
+
+// listDirectories lists the common prefixes, all in one page.
+func (l *liar) listDirectories(w http.ResponseWriter, delimiter string) {
+	s := ""
+	dirs := map[string]bool{}
+	for key := range l.now.objects {
+		dir, _, _ := strings.Cut(key, delimiter)
+		if !dirs[dir] && (l.lie != "directory" || dir != "small") {
+			s += "<CommonPrefixes><Prefix>" + dir + delimiter + "</Prefix></CommonPrefixes>"
+		}
+		dirs[dir] = true
 	}
 	answer(w, "ListBucketResult", s)
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 )
 
 // Op is a writing operation of the load.
@@ -30,10 +29,14 @@ func Operations() []Op {
 		{"delete-many", 25, false, deleteMany},
 		{"copy", 80, false, copySmall},
 		{"copy-large", 10, false, copyLarge},
+		{"copy-itself", 20, false, copyItself},
 		{"delete-large", 6, false, deleteLarge},
 		{"multipart", 15, true, multipart},
 		{"multipart-left-open", 10, true, multipartLeftOpen},
 		{"multipart-go-on", 15, false, multipartGoOn},
+		{"multipart-copy", 8, true, multipartCopy},
+		{"large-if-absent", 10, true, largeIfAbsent},
+		{"bucket", 10, false, createOrDeleteBucket},
 	}
 }
 
@@ -70,10 +73,20 @@ func overwrite(ctx context.Context, w *worker) {
 
 // putIfAbsent writes with If-None-Match: *.
 func putIfAbsent(ctx context.Context, w *worker) {
-	n := Name{Key: w.smallKey()}
 	v, body := w.small()
+	w.ifAbsent(ctx, "put-if-absent", w.smallKey(), v, body)
+}
+
+// largeIfAbsent does so with content that has a block of its own: it is written before the condition is decided.
+func largeIfAbsent(ctx context.Context, w *worker) {
+	v, body := w.large(largeMin, 2*largeMin)
+	w.ifAbsent(ctx, "large-if-absent", w.largeKey(), v, body)
+}
+
+func (w *worker) ifAbsent(ctx context.Context, op, key string, v *Value, body []byte) {
+	n := Name{Key: key}
 	exist, lack := w.load.Ledger.May(n)
-	end := w.do(change{op: "put-if-absent", effects: []Effect{{n, v}}, refusal: http.StatusPreconditionFailed, send: func() error {
+	end := w.do(change{op: op, effects: []Effect{{n, v}}, refusal: http.StatusPreconditionFailed, send: func() error {
 		got, err := w.load.Client.Put(ctx, n.Key, body, "", "*")
 		return w.check(n, v, got, err)
 	}})
@@ -148,15 +161,10 @@ func deleteMany(ctx context.Context, w *worker) {
 	}})
 }
 
-// copy copies an object whose value is certain.
+// copy copies an object whose value is certain. The copy of a multipart object shares its parts, and has its ETag.
 func (w *worker) copy(ctx context.Context, op, from, to string) {
 	v, certain := w.load.Ledger.Value(Name{Key: from})
-	if !certain || v == nil || from == to {
-		return
-	}
-	// A copy of a multipart object has an ETag of its own making: the MD5 of the whole content, as a single PUT has it, or
-	// the source's. So the bench copies plain objects only.
-	if strings.Contains(v.ETag, "-") {
+	if !certain || v == nil {
 		return
 	}
 	n := Name{Key: to}
@@ -169,10 +177,18 @@ func (w *worker) copy(ctx context.Context, op, from, to string) {
 func copySmall(ctx context.Context, w *worker) { w.copy(ctx, "copy", w.smallKey(), w.smallKey()) }
 func copyLarge(ctx context.Context, w *worker) { w.copy(ctx, "copy-large", w.largeKey(), w.largeKey()) }
 
-// beginUpload begins an upload and puts parts: all but the last of at least partMin. It returns the upload and its
-// parts, none after a failure.
-func (w *worker) beginUpload(ctx context.Context, parts int) (Name, []*Value) {
-	n := Name{Key: w.largeKey()}
+// copyItself replaces the metadata of an object.
+func copyItself(ctx context.Context, w *worker) {
+	key := w.smallKey()
+	if w.rand.IntN(4) == 0 {
+		key = w.largeKey()
+	}
+	w.copy(ctx, "copy-itself", key, key)
+}
+
+// createUpload begins an upload, and says whether that was acknowledged.
+func (w *worker) createUpload(ctx context.Context) (n Name, done bool) {
+	n = Name{Key: w.largeKey()}
 	unnamed := Name{Key: n.Key, Upload: fmt.Sprintf("?%d", w.load.Ledger.Number())}
 	end := w.do(change{op: "create-upload", effects: []Effect{{unnamed, &Value{}}},
 		result: func() []Effect { return []Effect{{n, &Value{}}, {unnamed, nil}} },
@@ -180,7 +196,14 @@ func (w *worker) beginUpload(ctx context.Context, parts int) (Name, []*Value) {
 			n.Upload, err = w.load.Client.CreateUpload(ctx, n.Key)
 			return err
 		}})
-	if end != Done {
+	return n, end == Done
+}
+
+// beginUpload begins an upload and puts parts: all but the last of at least partMin. It returns the upload and its
+// parts, none after a failure.
+func (w *worker) beginUpload(ctx context.Context, parts int) (Name, []*Value) {
+	n, done := w.createUpload(ctx)
+	if !done {
 		return n, nil
 	}
 	var list []*Value
@@ -189,7 +212,7 @@ func (w *worker) beginUpload(ctx context.Context, parts int) (Name, []*Value) {
 		if i == parts-1 {
 			lo = 1
 		}
-		v := w.putPart(ctx, Name{n.Key, n.Upload, i + 1}, lo)
+		v := w.putPart(ctx, Name{Key: n.Key, Upload: n.Upload, Part: i + 1}, lo)
 		if v == nil {
 			return n, nil
 		}
@@ -211,13 +234,71 @@ func (w *worker) putPart(ctx context.Context, n Name, lo int64) *Value {
 	return v
 }
 
-// complete makes an object of an upload.
+// complete makes an object of an upload. One of four is completed once more, as by a client that has lost the answer: that is
+// acknowledged again or refused, and changes nothing.
 func (w *worker) complete(ctx context.Context, n Name, parts []*Value) {
 	object, v := Name{Key: n.Key}, Join(parts...)
-	w.do(change{op: "complete", effects: []Effect{{object, v}, {n, nil}}, atomic: true, send: func() error {
+	send := func() error {
 		got, err := w.load.Client.CompleteUpload(ctx, n, parts)
 		return w.check(object, v, got, err)
+	}
+	end := w.do(change{op: "complete", effects: []Effect{{object, v}, {n, nil}}, atomic: true, send: send})
+	if end == Done && w.rand.IntN(4) == 0 {
+		w.do(change{op: "complete-again", effects: []Effect{{object, v}}, refusal: http.StatusNotFound, send: send})
+	}
+}
+
+// multipartCopy makes an object whose first part is a range of another object.
+func multipartCopy(ctx context.Context, w *worker) {
+	from := w.largeKey()
+	source, certain := w.load.Ledger.Value(Name{Key: from})
+	if !certain || source == nil || source.Size == 0 {
+		return
+	}
+	n, done := w.createUpload(ctx)
+	if !done {
+		return
+	}
+	first := w.rand.Int64N(source.Size)
+	if w.rand.IntN(2) == 0 {
+		first = 0
+	}
+	length := 1 + w.rand.Int64N(source.Size-first)
+	v := source.Range(first, length)
+	part := Name{Key: n.Key, Upload: n.Upload, Part: 1}
+	end := w.do(change{op: "copy-part", effects: []Effect{{part, v}}, send: func() error {
+		got, err := w.load.Client.CopyPart(ctx, part, from, first, length)
+		return w.check(part, v, got, err)
 	}})
+	if end != Done {
+		return
+	}
+	parts := []*Value{v}
+	if length >= partMin {
+		last := w.putPart(ctx, Name{Key: n.Key, Upload: n.Upload, Part: 2}, 1)
+		if last == nil {
+			return
+		}
+		parts = append(parts, last)
+	}
+	w.complete(ctx, n, parts)
+}
+
+// createOrDeleteBucket creates an empty bucket of this worker, or deletes it where it is there.
+func createOrDeleteBucket(ctx context.Context, w *worker) {
+	n := Name{Bucket: fmt.Sprintf("%s-%02d", bucket, w.number)}
+	exist, lack := w.load.Ledger.May(n)
+	switch {
+	case exist && lack: // a restart decides
+	case exist:
+		w.do(change{op: "delete-bucket", effects: []Effect{{n, nil}}, send: func() error {
+			return w.load.Client.RemoveBucket(ctx, n.Bucket)
+		}})
+	default:
+		w.do(change{op: "create-bucket", effects: []Effect{{n, &Value{}}}, send: func() error {
+			return w.load.Client.MakeBucket(ctx, n.Bucket)
+		}})
+	}
 }
 
 // abort ends an upload.
@@ -257,7 +338,7 @@ func multipartGoOn(ctx context.Context, w *worker) {
 		case choice == 0 || len(list) == 0:
 			w.abort(ctx, n)
 		case choice == 1:
-			w.putPart(ctx, Name{n.Key, n.Upload, len(list)}, 1)
+			w.putPart(ctx, Name{Key: n.Key, Upload: n.Upload, Part: len(list)}, 1)
 		default:
 			w.complete(ctx, n, list)
 		}

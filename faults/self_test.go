@@ -29,6 +29,9 @@ func TestBenchFindsLies(t *testing.T) {
 		{"multi-delete", []string{"returned", "phantom", "stale"}, []string{"put-small", "delete-many"}},
 		{"hidden", []string{"listing"}, []string{"put-small"}},
 		{"listing", []string{"listing"}, []string{"put-small"}},
+		{"directory", []string{"listing"}, []string{"put-small"}},
+		{"copied-part", []string{"etag"}, []string{"put-large", "multipart-copy"}},
+		{"lost-bucket", []string{"bucket"}, []string{"bucket"}},
 		{"lost-part", []string{"upload"}, []string{"put-small", "multipart-left-open"}},
 		{"lost-upload", []string{"upload"}, []string{"put-small", "multipart-left-open"}},
 		{"undead-upload", []string{"upload"}, []string{"put-small"}},
@@ -85,6 +88,16 @@ func TestLedgerReplays(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("{\"type\":\"done\",\"request\":7}\n"), 0o644))
 	_, err = OpenLedger(path)
 	require.Error(t, err, "an end without a beginning")
+}
+
+// TestRange takes ranges of a value of several pieces.
+func TestRange(t *testing.T) {
+	v, body := NewValue(Piece{ID: 1, Size: 10}, Piece{ID: 2, From: 3, Size: 20}, Piece{ID: 3, Size: 5})
+	for first := range v.Size {
+		for length := int64(1); first+length <= v.Size; length++ {
+			require.Equal(t, body[first:first+length], v.Range(first, length).Bytes(), "%d bytes from %d", length, first)
+		}
+	}
 }
 
 // TestCutState takes requests before, during and after a cut.

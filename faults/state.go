@@ -118,7 +118,7 @@ func (s *State) remove(request uint64, e Effect) {
 func (s *State) set(request uint64, e Effect) {
 	if e.Name.Upload != "" && e.Name.Part == 0 && e.Value == nil {
 		for n := 0; n <= partsMax; n++ {
-			delete(s.slots, Name{e.Name.Key, e.Name.Upload, n})
+			delete(s.slots, Name{Key: e.Name.Key, Upload: e.Name.Upload, Part: n})
 		}
 		return
 	}

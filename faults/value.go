@@ -50,6 +50,21 @@ func Join(parts ...*Value) *Value {
 	return v
 }
 
+// Range returns the value of a part that has length bytes of v, from byte first on. v has as many.
+func (v *Value) Range(first, length int64) *Value {
+	var pieces []Piece
+	for _, p := range v.Pieces {
+		from, to := max(first, 0), min(first+length, p.Size)
+		if from < to {
+			pieces = append(pieces, Piece{ID: p.ID, From: p.From + from, Size: to - from})
+		}
+		length -= max(to-from, 0)
+		first = max(first-p.Size, 0)
+	}
+	part, _ := NewValue(pieces...)
+	return part
+}
+
 // Bytes returns the content.
 func (v *Value) Bytes() []byte {
 	b := make([]byte, 0, v.Size+16)
