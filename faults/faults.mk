@@ -58,8 +58,13 @@ faults-untried:
 		echo "=== NOT TRIED, SO NOTHING IS KNOWN ABOUT IT:"; grep -h 'NOT TESTED\|NOT TRIED' $(FAULTS_LOG) | sort | uniq -c; \
 	fi
 
-# What makes the images of the power cuts.
+# What makes the images of the power cuts and of the small disks.
 faults-tools:
 	@for tool in mkfs.ext4 mkfs.btrfs mkfs.xfs; do \
-		command -v $$tool >/dev/null || { apt-get update -qq && apt-get install -y -qq e2fsprogs btrfs-progs xfsprogs; break; }; \
+		if ! command -v $$tool >/dev/null; then \
+			if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+				apt-get update -qq && apt-get install -y -qq e2fsprogs btrfs-progs xfsprogs; break; \
+			fi; \
+			echo "WITHOUT $$tool (and root) power cuts and small disks cannot be tried" >&2; \
+		fi; \
 	done
