@@ -24,4 +24,5 @@
 //	ORCAS_FAULTS_OPS        operations of each of the 16 clients in a history
 //	ORCAS_FAULTS_ROUNDS     rounds of 64 writers
 //	ORCAS_FAULTS_FLIPS      flipped bits per kind of file, with a start each
+//	ORCAS_FAULTS_BITS       flipped bits of a block under a running server
 package model

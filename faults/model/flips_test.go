@@ -185,6 +185,44 @@ func (f *fixture) contents(t *testing.T, file string) map[string]extent {
 	return found
 }
 
+// TestEveryBitOfABlock flips each bit of a packed block, one after the other: the frame that it belongs to is refused.
+func TestEveryBitOfABlock(t *testing.T) {
+	f := newFixture(t)
+	files, _ := f.files(t, ".packed")
+	b, err := os.ReadFile(filepath.Join(f.dir, files[0]))
+	require.NoError(t, err)
+	id, _, err := frame.DecodeBlockHeader(b)
+	require.NoError(t, err)
+	row := result.Of(t, result.Row{Fault: "bit-flips", Name: "every bit of a packed block, in process", Unit: "bits"})
+	row.Note = "each was noticed"
+	each := func(from, to int64, refused func() bool) {
+		for bit := from * 8; bit < to*8; bit++ {
+			b[bit/8] ^= 1 << (bit % 8)
+			if !refused() {
+				t.Fatalf("bit %d was not noticed", bit)
+			}
+			b[bit/8] ^= 1 << (bit % 8)
+			row.Tried++
+		}
+	}
+	each(0, frame.BlockHeaderSize, func() bool { _, _, err := frame.DecodeBlockHeader(b); return err != nil })
+	end := int64(frame.BlockHeaderSize)
+	for end < int64(len(b)) {
+		at := end
+		h, err := frame.Decode(b[at:], id, at)
+		if errors.Is(err, frame.ErrNotFrame) {
+			break // what is preallocated
+		}
+		require.NoError(t, err)
+		end = h.End()
+		each(at, end, func() bool {
+			h, err := frame.Decode(b[at:], id, at)
+			return err != nil || h.End() != end || h.Verify(b[at+frame.HeaderSize:end]) != nil
+		})
+	}
+	require.Greater(t, end, int64(64<<10))
+}
+
 // TestFlipsInABlockOfARunningServer flips bits of the packed block that a running server reads: the object that a bit belongs to cannot be
 // read, and says so; its neighbour can.
 func TestFlipsInABlockOfARunningServer(t *testing.T) {
@@ -202,7 +240,7 @@ func TestFlipsInABlockOfARunningServer(t *testing.T) {
 
 	r := newRand(t)
 	keys := slices.Sorted(maps.Keys(places))
-	bits := count(t, "ORCAS_FAULTS_BITS", 1500, int(sizes[0]*8))
+	bits := count(t, "ORCAS_FAULTS_BITS", 1500, 20_000)
 	row := result.Of(t, result.Row{Fault: "bit-flips", Name: "a packed block under a running server, read through S3", Unit: "bits", Tried: bits})
 	hit := 0
 	for i := range int64(bits) {
