@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run build test check race bench fuzz e2e clean cc strace
+.PHONY: help run build test check race bench fuzz report e2e clean cc strace
 
 export CGO_ENABLED := 1
 
@@ -12,6 +12,8 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 20s
 BENCHTIME   ?= 1s
 DATA        ?= data
+PROFILE     ?= baseline
+PERFDIR     ?= .
 PACKAGES    ?= ./...
 
 # The commit in `orcas version`, where git will tell it (in a container it may not trust the owner of the files).
@@ -51,6 +53,12 @@ fuzz: cc ## fuzz every parser of outside bytes for FUZZTIME=20s each
 			go test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) $$pkg; \
 		done; \
 	done
+
+report: build ## measure everything (40 minutes; PROFILE=smoke: one) and write PERFORMANCE_TEST_REPORT.md
+	@echo "measuring: about 40 minutes with PROFILE=baseline, and nothing else should run meanwhile"
+	mkdir -p docs/perf
+	bin/orcas perf run --profile $(PROFILE) --dir "$(PERFDIR)" --commit "$$(git rev-parse --short HEAD 2>/dev/null || true)" --json docs/perf/baseline.json
+	bin/orcas perf report docs/perf/baseline.json --out docs/perf --head perf/report/head.md --markdown PERFORMANCE_TEST_REPORT.md
 
 e2e: build .venv/ready strace ## drive the built server with aws-cli and boto3
 	.venv/bin/python -m pytest -q -ra --durations=10 e2e

@@ -21,6 +21,8 @@ type perfCommand struct {
 	List       perfListCommand     `cmd:"" help:"Name the scenarios."`
 	Core       perfCoreCommand     `cmd:"" help:"Measure the goals of the core beside the null server and the disk, in turns."`
 	Ceilings   perfCeilingsCommand `cmd:"" help:"Measure the null server, the disk and the memory: the most that the machine allows."`
+	Report     perfReportCommand   `cmd:"" help:"Make Markdown, plots and an HTML page of a run."`
+	Compare    perfCompareCommand  `cmd:"" help:"Put two runs side by side."`
 	NullServer nullServerCommand   `cmd:"" help:"Serve S3 that stores nothing: the ceiling of an HTTP front."`
 }
 

@@ -28,6 +28,7 @@ var floors = map[string]int{
 	"cmd/...":       7,
 	"perf":          6,
 	"perf/result":   0,
+	"perf/report":   1,
 	"faults":        6,
 	"faults/...":    7, // single tools of the bench, over what they share
 	"faults/result": 0,

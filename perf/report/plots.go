@@ -1,0 +1,233 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"image/color"
+	"maps"
+	"math"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+
+	"orcas/perf/result"
+)
+
+// Plot is a picture of a scenario.
+type Plot struct {
+	Scenario string
+	Name     string // of its file
+	Title    string
+	PNG      []byte
+}
+
+// line is one line of a plot.
+type line struct {
+	name   string
+	points plotter.XYs
+	dashed bool // a ceiling
+}
+
+// palette is distinguishable without red and green, after Okabe and Ito.
+func palette(i int) color.Color {
+	list := []color.RGBA{{0, 114, 178, 255}, {230, 159, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}, {86, 180, 233, 255}, {213, 94, 0, 255}}
+	return list[i%len(list)]
+}
+
+// Plots draws what a run has of: latency against load, throughput against concurrency, packing on and off, both with the null server's
+// line, and the time of a listing against the keys there are.
+func Plots(r *result.Run) ([]Plot, error) {
+	var list []Plot
+	for i := range r.Scenarios {
+		s := &r.Scenarios[i]
+		var p *drawing
+		switch s.Scenario {
+		case "mixed-ramp":
+			p = latencyAgainstLoad(s)
+		case "concurrent-1m", "workers-sweep":
+			p = throughputAgainstWorkers(s, r.Ceilings)
+		case "batch-compare":
+			p = packingOnAndOff(s, r.Ceilings)
+		case "list":
+			p = listAgainstKeys(s)
+		}
+		if p == nil || len(p.lines) == 0 {
+			continue
+		}
+		png, err := p.draw()
+		if err != nil {
+			return nil, fmt.Errorf("plot of %s: %w", s.Scenario, err)
+		}
+		list = append(list, Plot{s.Scenario, s.Scenario + ".png", p.title, png})
+	}
+	return list, nil
+}
+
+// drawing is what a plot shows.
+type drawing struct {
+	title, x, y string
+	logX, logY  bool
+	lines       []line
+}
+
+// add adds points to the line of that name.
+func (d *drawing) add(name string, x, y float64) {
+	if x <= 0 || y <= 0 {
+		return
+	}
+	i := slices.IndexFunc(d.lines, func(l line) bool { return l.name == name })
+	if i < 0 {
+		i = len(d.lines)
+		d.lines = append(d.lines, line{name: name})
+	}
+	d.lines[i].points = append(d.lines[i].points, plotter.XY{X: x, Y: y})
+}
+
+// ceiling draws a line over all x at y.
+func (d *drawing) ceiling(name string, y float64) {
+	lo, hi := 0.0, 0.0
+	for _, l := range d.lines {
+		for _, p := range l.points {
+			if lo == 0 || p.X < lo {
+				lo = p.X
+			}
+			hi = max(hi, p.X)
+		}
+	}
+	if y > 0 && hi > 0 {
+		d.lines = append(d.lines, line{name, plotter.XYs{{X: lo, Y: y}, {X: hi, Y: y}}, true})
+	}
+}
+
+func latencyAgainstLoad(s *result.Scenario) *drawing {
+	d := &drawing{title: "Latency against load, open loop", x: "requests a second asked for", y: "p95, ms", logY: true}
+	for i := range s.Results {
+		r := &s.Results[i]
+		if r.Operation == "all" || r.Operation == "mixed" {
+			d.add(r.Variant, r.RequestedRPS, r.P95Ms)
+		}
+	}
+	if len(d.lines) == 0 {
+		for i := range s.Results {
+			d.add(s.Results[i].Operation+" "+s.Results[i].Variant, s.Results[i].RequestedRPS, s.Results[i].P95Ms)
+		}
+	}
+	return d
+}
+
+func throughputAgainstWorkers(s *result.Scenario, c *result.Ceilings) *drawing {
+	d := &drawing{title: "Throughput against concurrency: " + s.Scenario, x: "workers", y: "MB/s", logX: true}
+	sizes := map[int64]bool{}
+	for i := range s.Results {
+		r := &s.Results[i]
+		sizes[r.SizeBytes] = true
+		d.add(r.Operation+" "+size(r.SizeBytes), float64(r.Workers), r.BytesPerSec/1e6)
+	}
+	if c != nil {
+		for i := range c.Null {
+			if n := &c.Null[i]; sizes[n.SizeBytes] && n.Workers > 1 && len(sizes) == 1 {
+				d.ceiling("null server, "+n.Operation, n.BytesPerSec/1e6)
+			}
+		}
+	}
+	return d
+}
+
+func packingOnAndOff(s *result.Scenario, c *result.Ceilings) *drawing {
+	d := &drawing{title: "PUT of 4 KiB, packing on and off", x: "workers", y: "PUT a second", logX: true, logY: true}
+	for i := range s.Results {
+		if r := &s.Results[i]; r.SizeBytes == 4096 {
+			d.add(words(r.Variant), float64(r.Workers), r.ThroughputRPS)
+		}
+	}
+	if c != nil {
+		for i := range c.Null {
+			if n := &c.Null[i]; n.Operation == "put" && n.SizeBytes == 4096 && n.Workers > 1 {
+				d.ceiling("null server", n.ThroughputRPS)
+			}
+		}
+	}
+	return d
+}
+
+func listAgainstKeys(s *result.Scenario) *drawing {
+	d := &drawing{title: "Time of a page of a listing against the keys there are", x: "keys", y: "p50, ms", logX: true, logY: true}
+	for i := range s.Results {
+		if r := &s.Results[i]; r.Variant != "walk" {
+			d.add(r.Variant, r.Values["keys"], r.P50Ms)
+		}
+	}
+	return d
+}
+
+// ticks are the marks of an axis, their numbers as in the tables.
+type ticks struct{ plot.Ticker }
+
+// Ticks implements plot.Ticker.
+func (t ticks) Ticks(from, to float64) []plot.Tick {
+	list := t.Ticker.Ticks(from, to)
+	for i := range list {
+		if list[i].Label != "" {
+			list[i].Label = thousands(fmt.Sprint(list[i].Value))
+		}
+	}
+	return list
+}
+
+// draw renders the plot.
+func (d *drawing) draw() ([]byte, error) {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = d.title, d.x, d.y
+	p.Legend.Top, p.Legend.Left = true, true
+	p.Add(plotter.NewGrid())
+	xs := map[float64]bool{}
+	for i, l := range d.lines {
+		slices.SortFunc(l.points, func(a, b plotter.XY) int {
+			if a.X < b.X {
+				return -1
+			}
+			return 1
+		})
+		drawn, dots, err := plotter.NewLinePoints(l.points)
+		if err != nil {
+			return nil, err
+		}
+		drawn.Color, drawn.Width, dots.Color = palette(i), vg.Points(1.5), palette(i)
+		if l.dashed {
+			drawn.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
+			p.Add(drawn)
+			p.Legend.Add(l.name, drawn)
+			continue
+		}
+		for _, xy := range l.points {
+			xs[xy.X] = true
+		}
+		p.Add(drawn, dots)
+		p.Legend.Add(l.name, drawn, dots)
+	}
+	if d.logX {
+		p.X.Scale = plot.LogScale{}
+		var marks []plot.Tick
+		for _, x := range slices.Sorted(maps.Keys(xs)) {
+			marks = append(marks, plot.Tick{Value: x, Label: fmt.Sprint(x)})
+		}
+		p.X.Tick.Marker = plot.ConstantTicks(marks)
+	} else {
+		p.X.Min, p.X.Tick.Marker = 0, ticks{plot.DefaultTicks{}}
+	}
+	if d.logY {
+		p.Y.Min, p.Y.Max = math.Pow(10, math.Floor(math.Log10(p.Y.Min))), math.Pow(10, math.Ceil(math.Log10(p.Y.Max)))
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, ticks{plot.LogTicks{}}
+	} else {
+		p.Y.Min, p.Y.Tick.Marker = 0, ticks{plot.DefaultTicks{}}
+	}
+	w, err := p.WriterTo(7*vg.Inch, 4*vg.Inch, "png")
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	_, err = w.WriteTo(&b)
+	return b.Bytes(), err
+}

@@ -1,0 +1,287 @@
+// Package report makes something to read of a performance run: Markdown, plots, one HTML page, and the comparison of two runs. It
+// measures nothing: everything stands in the document of package perf/result.
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"orcas/perf/result"
+)
+
+// Table is a table of text.
+type Table struct {
+	Header []string
+	Rows   [][]string
+}
+
+// Section is a part of a report.
+type Section struct {
+	Title string
+	Text  []string // paragraphs
+	Table []Table
+	Plots []Plot
+}
+
+// Sections makes a report of a run, in the order in which it is read.
+func Sections(r *result.Run, plots []Plot) []Section {
+	list := []Section{environment(r), goals(r)}
+	if r.Ceilings != nil {
+		list = append(list, ceilings(r.Ceilings))
+	}
+	for i := range r.Scenarios {
+		s := &r.Scenarios[i]
+		if s.Scenario == "ceilings" || s.Scenario == "core" {
+			continue // they have sections of their own
+		}
+		list = append(list, scenario(s, plots))
+	}
+	return append(list, failures(r), elsewhere())
+}
+
+func environment(r *result.Run) Section {
+	e := &r.Environment
+	rows := [][]string{
+		{"run", fmt.Sprintf("%s, profile %s, begun %s, took %.0f minutes", r.ID, r.Profile, r.StartedAt.UTC().Format("2006-01-02 15:04 UTC"), r.DurationSec/60)},
+		{"machine", fmt.Sprintf("%s, %d cores, %.1f GiB, %s/%s, kernel %s", e.CPU, e.NumCPU, float64(e.MemoryBytes)/(1<<30), e.OS, e.Arch, e.Kernel)},
+		{"disk", fmt.Sprintf("%s; append and fdatasync of 4 KiB: p50 %.0f us, p99 %.0f us", e.FileSystem, e.FdatasyncP50us, e.FdatasyncP99us)},
+		{"server", strings.TrimSpace(fmt.Sprintf("%s %s, %s; durability %s", e.Server, e.Commit, e.GoVersion, e.Durability))},
+		{"client", fmt.Sprintf("%s, bodies %s; on the same machine: %v", e.Protocol, e.SigningMode, e.SameMachine)},
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Settings)) {
+		rows = append(rows, []string{name, e.Settings[name]})
+	}
+	return Section{Title: "Environment", Text: r.Notes, Table: []Table{{[]string{"", ""}, rows}}}
+}
+
+// goals collects what was asked for, of every scenario.
+func goals(r *result.Run) Section {
+	t := Table{Header: []string{"goal", "asked", "measured", ""}}
+	for _, s := range r.Scenarios {
+		for _, g := range s.Goals {
+			mark := "met"
+			if !g.Met {
+				mark = "**missed**"
+			}
+			t.Rows = append(t.Rows, []string{g.Name, g.Limit, number(g.Value), mark})
+		}
+	}
+	return Section{Title: "Goals", Text: []string{"Ratios are of two things that were measured in turns, in the same run; the median counts."}, Table: tables(t)}
+}
+
+func ceilings(c *result.Ceilings) Section {
+	disk := Table{Header: []string{"one writer", "p50 us", "p99 us", "MB/s"}}
+	for _, d := range c.Disk {
+		name := size(d.SizeBytes) + " appended, fdatasync"
+		if d.Sequential {
+			name = size(d.SizeBytes) + " written, one sync at the end"
+		}
+		disk.Rows = append(disk.Rows, []string{name, number(d.P50us), number(d.P99us), mb(d.BytesPerSec)})
+	}
+	memory := Table{Header: []string{"one core", "MB/s"}}
+	for _, m := range c.Memory {
+		memory.Rows = append(memory.Rows, []string{m.Function, mb(m.BytesPerSec)})
+	}
+	return Section{
+		Title: "Ceilings",
+		Text: []string{"The null server is the same HTTP front: signatures are verified and bodies are read and hashed, and nothing is stored. No server on this " +
+			"machine can be faster with such a front. The disk and the hashes bound what is durable and verified."},
+		Table: tables(rows(c.Null), disk, memory),
+	}
+}
+
+func scenario(s *result.Scenario, plots []Plot) Section {
+	sec := Section{Title: s.Scenario}
+	var facts []string
+	if s.SeedCount > 0 {
+		facts = append(facts, fmt.Sprintf("%d keys", s.SeedCount))
+	}
+	if s.SaturationRPS > 0 {
+		facts = append(facts, fmt.Sprintf("saturation at %.0f requests a second", s.SaturationRPS))
+	}
+	if len(facts) > 0 {
+		sec.Text = append(sec.Text, strings.Join(facts, ", ")+".")
+	}
+	if s.Note != "" {
+		sec.Text = append(sec.Text, s.Note)
+	}
+	if s.Scenario == "batch-compare" {
+		sec.Table = tables(packing(s))
+	} else {
+		sec.Table = tables(rows(s.Results))
+	}
+	values := Table{Header: []string{"", ""}}
+	for _, name := range slices.Sorted(maps.Keys(s.Values)) {
+		values.Rows = append(values.Rows, []string{words(name), number(s.Values[name])})
+	}
+	sec.Table = append(sec.Table, tables(values)...)
+	for _, p := range plots {
+		if p.Scenario == s.Scenario {
+			sec.Plots = append(sec.Plots, p)
+		}
+	}
+	return sec
+}
+
+// packing puts packing on and off side by side.
+func packing(s *result.Scenario) Table {
+	t := Table{Header: []string{"size", "workers", "off: PUT/s", "on: PUT/s", "gain", "on: MB/s", "on: p50 ms", "p95 ms", "p99 ms", "CPU us off", "CPU us on"}}
+	for i := range s.Results {
+		on := &s.Results[i]
+		if on.Variant != "packing-on" {
+			continue
+		}
+		off := &result.Row{}
+		for j := range s.Results {
+			if x := &s.Results[j]; x.Variant == "packing-off" && x.SizeBytes == on.SizeBytes && x.Workers == on.Workers {
+				off = x
+			}
+		}
+		t.Rows = append(t.Rows, []string{
+			size(on.SizeBytes), fmt.Sprint(on.Workers), number(off.ThroughputRPS), number(on.ThroughputRPS), fmt.Sprintf("%.2f", on.ThroughputRPS/max(off.ThroughputRPS, 1e-9)),
+			mb(on.BytesPerSec), number(on.P50Ms), number(on.P95Ms), number(on.P99Ms), number(off.ServerCPUus), number(on.ServerCPUus),
+		})
+	}
+	return t
+}
+
+// column is a figure of rows; it is shown where a row has it.
+type column struct {
+	name string
+	of   func(r *result.Row) string
+}
+
+// columns are the columns of the general table.
+func columns(list []result.Row) []column {
+	all := []column{
+		{"operation", func(r *result.Row) string { return r.Operation }},
+		{"variant", func(r *result.Row) string { return r.Variant }},
+		{"size", func(r *result.Row) string { return size(r.SizeBytes) }},
+		{"workers", func(r *result.Row) string {
+			if r.OpenLoop {
+				return "open"
+			}
+			return fmt.Sprint(r.Workers)
+		}},
+		{"asked /s", func(r *result.Row) string { return number(r.RequestedRPS) }},
+		{"sent /s", func(r *result.Row) string {
+			if !r.OpenLoop || r.SentRPS == r.RequestedRPS {
+				return ""
+			}
+			return number(r.SentRPS)
+		}},
+		{"ok /s", func(r *result.Row) string { return number(r.ThroughputRPS) }},
+		{"MB/s", func(r *result.Row) string { return mb(r.BytesPerSec) }},
+		{"mean ms", func(r *result.Row) string { return number(r.MeanMs) }},
+		{"p50 ms", func(r *result.Row) string { return number(r.P50Ms) }},
+		{"p95 ms", func(r *result.Row) string { return number(r.P95Ms) }},
+		{"p99 ms", func(r *result.Row) string { return number(r.P99Ms) }},
+		{"max ms", func(r *result.Row) string { return number(r.MaxMs) }},
+		{"err %", func(r *result.Row) string { return fmt.Sprintf("%.2g", 100*r.ErrorRate) }},
+		{"samples", func(r *result.Row) string { return fmt.Sprint(r.Samples) }},
+		{"server CPU us", func(r *result.Row) string { return number(r.ServerCPUus) }},
+		{"client CPU us", func(r *result.Row) string { return number(r.ClientCPUus) }},
+		{"RSS MiB", func(r *result.Row) string { return number(float64(r.PeakRSS) / (1 << 20)) }},
+		{"MD5", func(r *result.Row) string { return r.MD5 }},
+	}
+	names := map[string]bool{}
+	for i := range list {
+		for name := range list[i].Values {
+			names[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		all = append(all, column{words(name), func(r *result.Row) string {
+			v, ok := r.Values[name]
+			if !ok {
+				return ""
+			}
+			return number(v)
+		}})
+	}
+	return slices.DeleteFunc(all, func(c column) bool {
+		return !slices.ContainsFunc(list, func(r result.Row) bool { return c.of(&r) != "" })
+	})
+}
+
+// rows makes the general table.
+func rows(list []result.Row) Table {
+	var t Table
+	cols := columns(list)
+	for _, c := range cols {
+		t.Header = append(t.Header, c.name)
+	}
+	for i := range list {
+		var line []string
+		for _, c := range cols {
+			line = append(line, c.of(&list[i]))
+		}
+		t.Rows = append(t.Rows, line)
+	}
+	return t
+}
+
+func failures(r *result.Run) Section {
+	t := Table{Header: []string{"scenario", "error"}}
+	for _, f := range r.Failures {
+		t.Rows = append(t.Rows, []string{f.Scenario, f.Error})
+	}
+	if len(t.Rows) == 0 {
+		return Section{}
+	}
+	return Section{Title: "Without figures", Table: tables(t)}
+}
+
+// tables leaves out the empty ones.
+func tables(list ...Table) []Table {
+	return slices.DeleteFunc(list, func(t Table) bool { return len(t.Rows) == 0 })
+}
+
+// number gives three figures or all digits before the point; nothing for 0, which stands for what was not measured.
+func number(v float64) string {
+	switch {
+	case v == 0:
+		return ""
+	case v >= 10_000:
+		return thousands(fmt.Sprintf("%.0f", v))
+	case v >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 10:
+		return fmt.Sprintf("%.1f", v)
+	case v >= 1:
+		return fmt.Sprintf("%.2f", v)
+	}
+	return fmt.Sprintf("%.3f", v)
+}
+
+// thousands sets commas.
+func thousands(digits string) string {
+	if strings.ContainsAny(digits, ".e") {
+		return digits
+	}
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// mb gives bytes a second in MB (10^6).
+func mb(bytesPerSec float64) string { return number(bytesPerSec / 1e6) }
+
+// size gives bytes in the largest unit that divides them.
+func size(n int64) string {
+	switch {
+	case n == 0:
+		return ""
+	case n%(1<<20) == 0:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case n%(1<<10) == 0:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d B", n)
+}
+
+// words makes the name of a value readable: its units stand in the name.
+func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
