@@ -268,7 +268,7 @@ func (c *core) lists() error {
 		res, err := c.load(&Load{Workers: 1, Duration: c.p.duration, Script: true, Next: func(_ *Worker, n uint64) (Call, Expect) {
 			query := v.query
 			if v.name == "1000 keys" {
-				query = fmt.Sprintf("%s&start-after=list%%2Fhidden%%2F%08d", query, n*7919%uint64(keys-1000))
+				query = fmt.Sprintf("%s&start-after=list%%2Fhidden%%2F%08d", query, n*7919%uint64(max(keys-1000, 1)))
 			}
 			return Call{Op: "list", Method: http.MethodGet, Path: "/" + c.bucket, Query: query}, Expect{Status: http.StatusOK}
 		}})

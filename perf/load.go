@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -137,7 +136,7 @@ type runner struct {
 // Nothing completed is one.
 func (l *Load) Run(ctx context.Context) (*LoadResult, error) {
 	r := &runner{Load: l, ctx: ctx}
-	server, client := cpuTime(l.PID), cpuTime(os.Getpid())
+	server, client := cpuTime(l.PID), ownCPUTime()
 	var o opened
 	var err error
 	r.start = time.Now()
@@ -150,7 +149,7 @@ func (l *Load) Run(ctx context.Context) (*LoadResult, error) {
 	for _, t := range o.unsent { // so long at least
 		_ = res.All.Latency.RecordValue(min(time.Since(t.intended), maxLatency).Microseconds()) // it is in range
 	}
-	res.ServerCPU, res.ClientCPU = cpuTime(l.PID)-server, cpuTime(os.Getpid())-client
+	res.ServerCPU, res.ClientCPU = cpuTime(l.PID)-server, ownCPUTime()-client
 	_, res.PeakRSS = ResidentBytes(l.PID)
 	switch {
 	case ctx.Err() != nil:

@@ -23,7 +23,16 @@ import (
 	"orcas/perf/result"
 )
 
-// cpuTime returns the processor time that a process has used, user and system; 0 where it cannot be read.
+// ownCPUTime returns the processor time that this process has used.
+func ownCPUTime() time.Duration {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// cpuTime returns the processor time that a process has used, user and system, to 10 ms; 0 where it cannot be read.
 func cpuTime(pid int) time.Duration {
 	if pid == 0 {
 		return 0

@@ -1,10 +1,12 @@
 package perf
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -52,6 +54,7 @@ type Options struct {
 	Mode     string // closed, open, or "" for what the scenario does by itself
 
 	Version  string // of this program
+	Commit   string // of which it was made; "": what the program knows
 	Progress Progress
 }
 
@@ -156,6 +159,7 @@ func (r *run) scenarios(chosen []*scenario) (errs []error) {
 func (r *run) begin(chosen []*scenario) (end func() error, err error) {
 	r.doc.Environment = environment(r.o.Version)
 	e := &r.doc.Environment
+	e.Commit = cmp.Or(r.o.Commit, e.Commit)
 	e.SigningMode, e.CompressibleBy = string(r.o.Signing), r.o.Compressible
 	if r.o.Target != nil {
 		return r.beginTarget(e)
@@ -194,7 +198,6 @@ func (r *run) fits(sc *scenario) error {
 // beginOwn measures what belongs to the machine alone.
 func (r *run) beginOwn(e *result.Environment) error {
 	r.bucket = "perf-" + r.id
-	r.o.Progress.Step("ceilings")
 	e.FileSystem, e.SameMachine, e.Durability, e.Server = fileSystem(r.dir), true, "strict", "orcas "+r.o.Version
 	own := Target{H2: r.o.H2}
 	if r.o.TLS || r.o.H2 {
@@ -206,7 +209,10 @@ func (r *run) beginOwn(e *result.Environment) error {
 		return err
 	}
 	e.FdatasyncP50us, e.FdatasyncP99us = disk.P50us, disk.P99us
-	r.doc.Ceilings, err = r.ceilings()
+	if len(r.o.Scenarios) == 0 || slices.Contains(r.o.Scenarios, idCeilings) { // who wants one scenario only does not want to wait
+		r.o.Progress.Step("ceilings")
+		r.doc.Ceilings, err = r.ceilings()
+	}
 	return err
 }
 
@@ -235,6 +241,7 @@ func (r *run) beginTarget(e *result.Environment) (end func() error, err error) {
 		return nil, fmt.Errorf("%s: bucket %s: %s", t.Endpoint(), r.bucket, describe(a))
 	}
 	e.Server = a.Server
+	r.askHealth(e)
 	return func() error {
 		if !made {
 			return nil
@@ -250,6 +257,16 @@ func (r *run) beginTarget(e *result.Environment) (end func() error, err error) {
 		}
 		return nil
 	}, nil
+}
+
+// askHealth asks the target for what ORCAS tells about itself.
+func (r *run) askHealth(e *result.Environment) {
+	a, err := once(r.ctx, r.o.Target, Call{Method: http.MethodGet, Path: "/-/health/ready", Anonymous: true, Keep: true})
+	var health struct{ Status, Durability, Version string }
+	if err != nil || a.Status != http.StatusOK || json.Unmarshal(a.Body, &health) != nil || health.Durability == "" {
+		return // it is another server
+	}
+	e.Server, e.Durability = "orcas "+health.Version, health.Durability
 }
 
 // describe gives status and S3 code of an answer that was kept.

@@ -135,7 +135,23 @@ func (s *session) footprint() error {
 		row := s.add(res, "get", "after "+step.name, size)
 		row.Values = map[string]float64{"start_sec": s.main.ReadyAfter.Seconds()}
 	}
+	s.footprintGoals()
 	return nil
+}
+
+// footprintGoals holds the figures against what a store of small objects may take.
+func (s *session) footprintGoals() {
+	v := s.out.Values
+	for _, g := range []struct {
+		name, limit string
+		value, most float64
+	}{
+		{"bytes beyond content, each object", "at most 700", v["bytes_beyond_content_per_object"], 700},
+		{"files", "at most 2000 per million", v["files_per_object"] * v["keys"], max(2000*v["keys"]/1e6, 20)},
+		{"idle after a start, RSS in MiB", "at most 64", v["rss_after_stop_bytes"] / mib, 64},
+	} {
+		s.out.Goals = append(s.out.Goals, result.Goal{Name: g.name, Value: g.value, Limit: g.limit, Met: g.value <= g.most})
+	}
 }
 
 // measureDisk counts files and bytes of a stopped server.

@@ -209,7 +209,10 @@ func (r *LoadResult) Row(op string) result.Row {
 		row.StatusCodes[name] = n
 	}
 	if o == r.All && o.Completed > 0 {
-		row.ServerCPUus, row.ClientCPUus = micros(r.ServerCPU)/float64(o.Completed), micros(r.ClientCPU)/float64(o.Completed)
+		row.ClientCPUus = micros(r.ClientCPU) / float64(o.Completed)
+		if r.ServerCPU >= 100*time.Millisecond { // it is counted in pieces of 10 ms
+			row.ServerCPUus = micros(r.ServerCPU) / float64(o.Completed)
+		}
 	}
 	return row
 }

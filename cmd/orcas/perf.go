@@ -6,8 +6,10 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"time"
 
 	"orcas/cmd/orcas/server"
@@ -67,12 +69,13 @@ type perfCommon struct {
 	JSON     string        `name:"json" placeholder:"FILE" help:"Write the run as JSON."`
 	Duration time.Duration `help:"Of one load, instead of the profile's."`
 	Turns    int           `help:"How many times each side has its turn; the median counts."`
+	Commit   string        `help:"Of the program, for the report, where it does not know by itself."`
 	Keys     int           `help:"Keys to work on, instead of the profile's."`
 }
 
 func (c *perfCommon) options(to *console) perf.Options {
 	return perf.Options{
-		Profile: perf.Profile(c.Profile), Dir: c.Dir, Duration: c.Duration, Turns: c.Turns, Keys: c.Keys, Signing: perf.Signed, Version: server.Version(),
+		Profile: perf.Profile(c.Profile), Dir: c.Dir, Duration: c.Duration, Turns: c.Turns, Keys: c.Keys, Signing: perf.Signed, Version: server.Version(), Commit: c.Commit,
 		Progress: newProgress(to.stdout),
 	}
 }
@@ -85,7 +88,11 @@ func (c *perfCommon) run(o perf.Options) (err error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent) // the load is to cost little
 	}
-	ctx, stop := withSignals(context.Background())
+	// A pipe that nobody reads any more must not end the run before it has cleaned up.
+	signal.Ignore(syscall.SIGPIPE)
+	hangup, stop := signal.NotifyContext(context.Background(), syscall.SIGHUP)
+	defer stop()
+	ctx, stop := withSignals(hangup)
 	defer stop()
 	doc, err := perf.Run(ctx, o)
 	if end, ok := o.Progress.(interface{ end() }); ok {

@@ -1,0 +1,217 @@
+package perf
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/zeebo/xxh3"
+)
+
+func TestContents(t *testing.T) {
+	for _, size := range []int{8, 9, 338, 1024, 4096, 5000, 1 << 20} {
+		c := NewContents(size, 0.5)
+		var reuse []byte
+		seen := map[string]bool{}
+		for n := range uint64(4) {
+			body, sha := c.Body(n<<36, reuse)
+			reuse = body
+			sum := sha256.Sum256(body)
+			require.Len(t, body, size)
+			require.Equal(t, hex.EncodeToString(sum[:]), sha)
+			require.Equal(t, xxh3.Hash(body), c.XXH3(n<<36))
+			seen[sha] = true
+		}
+		require.Len(t, seen, 4)
+		if size >= 1024 {
+			require.Equal(t, make([]byte, 256), reuse[:256], "half of it is zeros")
+		}
+	}
+}
+
+func TestFailingServerFailsTheRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		object   http.HandlerFunc
+		scenario string
+		says     string
+	}{
+		"500":         {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, "put-sweep", "status 500, not 200"},
+		"507":         {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(507) }, "head", "status 507, not 200"},
+		"wrong bytes": {wrongBytes, "concurrent-1m", "wrong content"},
+		"short":       {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("short")) }, "concurrent-1m", "5 bytes, not 1048576"},
+		"hangs up":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "put-sweep", "nothing was completed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := tiny(t, c.scenario)
+			o.Target, o.Keys = lying(t, c.object), 3
+			doc, err := Run(t.Context(), o)
+			require.ErrorContains(t, err, c.says)
+			require.Len(t, doc.Failures, 1)
+			require.Contains(t, doc.Failures[0].Error, c.says)
+		})
+	}
+}
+
+func wrongBytes(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		_, _ = w.Write(make([]byte, 1<<20)) // the client will notice
+	}
+}
+
+func TestMaxErrorRate(t *testing.T) {
+	var n atomic.Int64
+	target := lying(t, func(w http.ResponseWriter, _ *http.Request) {
+		if n.Add(1)%10 == 0 {
+			w.WriteHeader(503)
+		}
+	})
+	o := tiny(t, "put-sweep")
+	o.Target, o.Duration, o.Rate = target, 400*time.Millisecond, 500
+	_, err := Run(t.Context(), o)
+	require.ErrorContains(t, err, "status 503")
+	o.MaxErrorRate = 0.5
+	doc, err := Run(t.Context(), o)
+	require.NoError(t, err)
+	row := doc.Scenarios[0].Results[0]
+	require.InDelta(t, 0.1, row.ErrorRate, 0.02)
+	require.InDelta(t, 0.9, row.ThroughputRPS/row.CompletedRPS, 0.02)
+	require.Positive(t, row.StatusCodes["503"])
+}
+
+// TestExpectedErrorIsASuccess asks for what is not there.
+func TestExpectedErrorIsASuccess(t *testing.T) {
+	target := lying(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) })
+	l := &Load{Target: target, Workers: 2, Count: 50, Next: func(*Worker, uint64) (Call, Expect) {
+		return Call{Op: "get", Method: "GET", Path: "/b/k"}, Expect{Status: 404}
+	}}
+	res, err := l.Run(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 50, res.All.Successful)
+	require.Zero(t, res.ErrorRate())
+}
+
+// TestRatesDiffer: of three requests one is answered as expected, one otherwise, and one not at all; and some find no connection.
+func TestRatesDiffer(t *testing.T) {
+	var n atomic.Int64
+	release := make(chan struct{})
+	target := lying(t, func(w http.ResponseWriter, _ *http.Request) {
+		switch n.Add(1) % 3 {
+		case 0:
+			panic(http.ErrAbortHandler)
+		case 1:
+			w.WriteHeader(500)
+		}
+		if n.Load() > 30 {
+			<-release
+		}
+	})
+	time.AfterFunc(600*time.Millisecond, func() { close(release) })
+	l := &Load{Target: target, Workers: 4, Rate: 200, Duration: 500 * time.Millisecond, Next: func(*Worker, uint64) (Call, Expect) {
+		return Call{Op: "get", Method: "GET", Path: "/b/k"}, Expect{Status: 200}
+	}}
+	res, err := l.Run(t.Context())
+	require.NoError(t, err)
+	row := res.Row("get")
+	require.Greater(t, row.RequestedRPS, row.SentRPS)
+	require.Greater(t, row.SentRPS, row.CompletedRPS)
+	require.Greater(t, row.CompletedRPS, row.ThroughputRPS)
+	require.Positive(t, row.ThroughputRPS)
+	require.Positive(t, row.StatusCodes["none"])
+	require.Positive(t, res.Unsent)
+	require.EqualValues(t, 100, res.Sent+res.Unsent)
+	require.Equal(t, res.Sent, res.All.Completed+res.All.Statuses[0])
+	require.Equal(t, res.Sent+res.Unsent, row.Samples, "those that were not sent have waited too")
+}
+
+// TestStall: a server that stops for a while. In an open loop all requests that it delays tell of it, in a closed one a single one does.
+func TestStall(t *testing.T) {
+	const stall = 400 * time.Millisecond
+	run := func(rate float64) (res *LoadResult) {
+		var n atomic.Int64
+		open := make(chan struct{})
+		target := lying(t, func(http.ResponseWriter, *http.Request) {
+			if n.Add(1) == 50 {
+				time.AfterFunc(stall, func() { close(open) })
+			}
+			if n.Load() >= 50 {
+				<-open
+			}
+		})
+		l := &Load{Target: target, Workers: 1, Rate: rate, Count: 300, Next: func(*Worker, uint64) (Call, Expect) {
+			return Call{Op: "get", Method: "GET", Path: "/b/k"}, Expect{Status: 200}
+		}}
+		if rate > 0 {
+			l.Workers = 64
+		}
+		res, err := l.Run(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 300, res.All.Successful)
+		return res
+	}
+	closed, open := run(0), run(500)
+	stallMs := float64(stall.Milliseconds())
+	require.GreaterOrEqual(t, float64(closed.All.Latency.Max())/1000, stallMs*0.98, "one has seen it")
+	require.Less(t, ms(closed.All, 99), stallMs*0.98, "but p99 has not")
+	require.GreaterOrEqual(t, ms(open.All, 99), stallMs*0.98)
+	require.Greater(t, ms(open.All, 80), ms(closed.All, 99), "it delayed most of them")
+	require.Greater(t, open.Connections, 1)
+}
+
+// TestSchedule: intended times do not depend on anything.
+func TestSchedule(t *testing.T) {
+	even := &Load{Rate: 100}
+	require.Equal(t, 2*time.Second, even.due(200))
+	grows := &Load{Rate: 10, RateTo: 30, Duration: 10 * time.Second}
+	require.InDelta(t, 10, grows.due(200).Seconds(), 1e-6, "20 a second on average")
+	require.InDelta(t, 4.142, grows.due(50+25).Seconds(), 0.9)
+	require.Greater(t, grows.due(100), 5*time.Second, "few at first")
+	level := &Load{Rate: 10, RateTo: 10, Duration: time.Second}
+	require.Equal(t, time.Second, level.due(10))
+}
+
+func TestBadOptions(t *testing.T) {
+	target, dir := start(t)
+	wrong, err := ParseTarget(target.Endpoint(), Keys{"nobody", "not-the-secret"}, ownRegion, "", false, false)
+	require.NoError(t, err)
+	away, err := ParseTarget("http://127.0.0.1:1", Keys{"nobody", "not-the-secret"}, ownRegion, "", false, false)
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		change func(o *Options)
+		says   string
+	}{
+		"scenario":    {func(o *Options) { o.Scenarios = []string{"put-swep"} }, `scenario "put-swep" is not known`},
+		"profile":     {func(o *Options) { o.Profile = "huge" }, `profile "huge"`},
+		"unreachable": {func(o *Options) { o.Target = away }, "http://127.0.0.1:1 cannot be reached"},
+		"credentials": {func(o *Options) { o.Target = wrong }, "refuses these credentials: status 403 InvalidAccessKeyId"},
+		"bucket":      {func(o *Options) { o.Target, o.Bucket = target, "nowhere" }, "has no bucket nowhere"},
+		"disk":        {func(o *Options) { o.Keys, o.Scenarios = 1e12, []string{"footprint"} }, "does not fit"},
+		"program":     {func(o *Options) { o.Program = "/nonexistent" }, "no such file"},
+		"directory":   {func(o *Options) { o.Dir = "/nonexistent" }, "no such file"},
+		"own needed":  {func(o *Options) { o.Target, o.Scenarios = target, []string{"batch-compare"} }, "needs servers of the run's own"},
+		"not served":  {func(o *Options) { o.Target, o.Scenarios = target, []string{"tagging"} }, "this server does not serve it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := tiny(t, "put-sweep")
+			c.change(&o)
+			_, err := Run(t.Context(), o)
+			require.ErrorContains(t, err, c.says)
+			if o.Dir != "/nonexistent" {
+				empty(t, o.Dir)
+			}
+			require.Empty(t, bucketsOf(t, target))
+		})
+	}
+	require.DirExists(t, dir)
+	for _, endpoint := range []string{"", "localhost:9000", "ftp://x", "http://x/bucket", "http://"} {
+		_, err := ParseTarget(endpoint, Keys{}, "", "", false, false)
+		require.Error(t, err, endpoint)
+	}
+	_, err = ParseTarget("http://x", Keys{}, "", "", false, true)
+	require.ErrorContains(t, err, "HTTP/2 needs an https")
+	require.True(t, errors.Is(needsOwn, ErrUnsupported))
+}
