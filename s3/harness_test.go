@@ -31,7 +31,10 @@ import (
 	"orcas/vfs"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// The cache has a clock of its own, which runs as long as the process.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/orca-zhang/ecache.init.0.func1"))
+}
 
 const (
 	accessKey = "AKIAEXAMPLE"
