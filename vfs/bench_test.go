@@ -1,0 +1,141 @@
+package vfs_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/batch"
+	"orcas/core"
+	"orcas/core/disk"
+	"orcas/core/sqlite"
+	"orcas/vfs"
+)
+
+// BenchmarkFiles writes objects as programs write files, in process, over a real disk and a real database: what it costs from the first byte
+// to the answer that it is durable. Everything is read back and compared, outside the clock. An iteration is the whole scenario.
+func BenchmarkFiles(b *testing.B) {
+	for _, c := range []struct {
+		name               string
+		size, ops, writers int
+	}{
+		{"small", 4 << 10, 200, 1},
+		{"medium", 256 << 10, 100, 1},
+		{"small-concurrent", 4 << 10, 60, 3},
+		{"large", 100 << 20, 1, 1},
+		{"sequential", 1 << 20, 10, 1},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			f := newFiles(b)
+			body := random(uint64(c.size), c.size)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			var took time.Duration
+			b.SetBytes(int64(c.size * c.ops))
+			b.ReportAllocs()
+			for round := 0; b.Loop(); round++ {
+				begun := time.Now()
+				f.write(b, round, c.ops, c.writers, body)
+				took += time.Since(begun)
+				b.StopTimer()
+				f.compare(b, round, c.ops, body)
+				b.StartTimer()
+			}
+			runtime.ReadMemStats(&after)
+			b.ReportMetric(float64(b.N*c.ops)/took.Seconds(), "files/s")
+			b.ReportMetric(float64(after.NumGC-before.NumGC)/float64(b.N), "GCs/op")
+		})
+	}
+}
+
+// files is a store on a disk.
+type files struct {
+	fs *vfs.FS
+	b  *core.BucketInfo
+}
+
+func newFiles(b *testing.B) *files {
+	dir := b.TempDir()
+	blocks, err := disk.Open(dir, disk.Options{})
+	require.NoError(b, err)
+	meta, err := sqlite.Open(filepath.Join(dir, "metadata.db"), sqlite.Options{})
+	require.NoError(b, err)
+	writer, err := batch.Open(b.Context(), batch.Options{Meta: meta, Blocks: blocks})
+	require.NoError(b, err)
+	b.Cleanup(func() {
+		require.NoError(b, writer.Close())
+		require.NoError(b, meta.Close())
+		require.NoError(b, blocks.Close())
+	})
+	fs, err := vfs.New(vfs.Options{Meta: meta, Blocks: blocks, Writer: writer})
+	require.NoError(b, err)
+	bucket, err := fs.CreateBucket(b.Context(), core.BucketInfo{Name: "bucket"})
+	require.NoError(b, err)
+	return &files{fs, bucket}
+}
+
+// mark makes the content of a file differ from all others.
+func mark(body []byte, round, i int) []byte {
+	return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(body[:0], uint32(round)), uint32(i))
+}
+
+func fileName(round, i int) string { return fmt.Sprintf("%06d/%06d", round, i) }
+
+// write writes n files by so many writers.
+func (f *files) write(b *testing.B, round, n, writers int, body []byte) {
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			mine := bytes.Clone(body)
+			for i := w; i < n; i += writers {
+				mark(mine, round, i)
+				if err := f.put(fileName(round, i), mine); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func (f *files) put(key string, body []byte) error {
+	c, err := f.fs.NewContent(context.Background(), f.b, int64(len(body)))
+	if err != nil {
+		return err
+	}
+	defer c.Discard()
+	if _, err := c.ReadFrom(bytes.NewReader(body)); err != nil {
+		return err
+	}
+	_, err = f.fs.Put(context.Background(), vfs.PutRequest{Bucket: f.b, Key: key, Content: c})
+	return err
+}
+
+// compare reads n files back.
+func (f *files) compare(b *testing.B, round, n int, body []byte) {
+	want := bytes.Clone(body)
+	for i := range n {
+		o, err := f.fs.Open(b.Context(), f.b, fileName(round, i), core.Current)
+		require.NoError(b, err)
+		s, err := o.Range(b.Context(), 0, o.Info.Size)
+		require.NoError(b, err)
+		var got bytes.Buffer
+		got.Grow(len(body))
+		_, err = s.WriteTo(&got)
+		require.NoError(b, err)
+		require.NoError(b, s.Close())
+		mark(want, round, i)
+		if !bytes.Equal(got.Bytes(), want) {
+			b.Fatalf("file %d of round %d is not what was written", i, round)
+		}
+	}
+}
