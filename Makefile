@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run build test check race bench fuzz report e2e clean cc strace
+.PHONY: help run build test check race bench fuzz report profile e2e clean cc strace
 
 export CGO_ENABLED := 1
 
@@ -59,6 +59,9 @@ report: build ## measure everything (40 minutes; PROFILE=smoke: one) and write P
 	mkdir -p docs/perf
 	bin/orcas perf run --profile $(PROFILE) --dir "$(PERFDIR)" --commit "$$(git rev-parse --short HEAD 2>/dev/null || true)" --json docs/perf/baseline.json
 	bin/orcas perf report docs/perf/baseline.json --out docs/perf --head perf/report/head.md --markdown PERFORMANCE_TEST_REPORT.md
+
+profile: cc ## where the server's CPU time goes in a PUT and a GET of 4 KiB
+	@bash perf/profile.sh
 
 e2e: build .venv/ready strace ## drive the built server with aws-cli and boto3
 	.venv/bin/python -m pytest -q -ra --durations=10 e2e

@@ -31,7 +31,7 @@ type perfStore struct {
 	base   uint64 // of the numbers of the next contents
 }
 
-func newPerfStore(t *testing.T, settings ...string) *perfStore {
+func newPerfStore(t testing.TB, settings ...string) *perfStore {
 	t.Helper()
 	keys := perf.Keys{Access: "performance", Secret: "performance-secret"}
 	set, err := server.ReadSettings(append(settings, "ORCAS_ROOT_ACCESS_KEY="+keys.Access, "ORCAS_ROOT_SECRET_KEY="+keys.Secret, "ORCAS_BUCKETS=performance", "ORCAS_MIN_FREE=0"))
