@@ -146,11 +146,11 @@ func TestStall(t *testing.T) {
 			return Call{Op: "get", Method: "GET", Path: "/b/k"}, Expect{Status: 200}
 		}}
 		if rate > 0 {
-			l.Workers = 64
+			l.Workers = 8
 		}
 		res, err := l.Run(t.Context())
 		require.NoError(t, err)
-		require.EqualValues(t, 300, res.All.Successful)
+		require.EqualValues(t, 300, res.All.Successful+res.Unsent)
 		return res
 	}
 	closed, open := run(0), run(500)
@@ -158,7 +158,7 @@ func TestStall(t *testing.T) {
 	require.GreaterOrEqual(t, float64(closed.All.Latency.Max())/1000, stallMs*0.98, "one has seen it")
 	require.Less(t, ms(closed.All, 99), stallMs*0.98, "but p99 has not")
 	require.GreaterOrEqual(t, ms(open.All, 99), stallMs*0.98)
-	require.Greater(t, ms(open.All, 80), ms(closed.All, 99), "it delayed most of them")
+	require.Greater(t, ms(open.All, 80), stallMs/4, "it delayed most of them, also those that waited for a connection")
 	require.Greater(t, open.Connections, 1)
 }
 

@@ -271,6 +271,9 @@ func (s *session) multipart() error {
 			return err
 		}
 		for _, op := range []string{"create", "part", "complete"} {
+			if !res.Has(op) {
+				continue // the time was too short
+			}
 			row := s.add(res, op, "", size)
 			row.Values = map[string]float64{"parts": float64(parts)}
 			if op == "complete" {

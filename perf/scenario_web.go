@@ -120,6 +120,9 @@ func (s *session) web() error {
 		}
 		s.add(res, "all", variant, 0)
 		for i, op := range []string{"small", "large", "range"} {
+			if !res.Has(op) {
+				continue
+			}
 			size := pages[i].size
 			if op == "range" {
 				size = 1024

@@ -217,6 +217,11 @@ func (r *LoadResult) Row(op string) result.Row {
 	return row
 }
 
+// Has says whether a load has done an operation.
+func (r *LoadResult) Has(op string) bool {
+	return slices.ContainsFunc(r.Ops, func(o *OpResult) bool { return o.Op == op })
+}
+
 func ms(o *OpResult, q float64) float64 { return float64(o.Latency.ValueAtQuantile(q)) / 1000 }
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
