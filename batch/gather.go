@@ -214,6 +214,10 @@ func changeHint(c core.Change) int64 {
 		return fixed + 20*int64(len(c.Parts)) + objectHint(&c.Object) + ifHint(&c.If)
 	case *core.AbortUpload:
 		return fixed + int64(len(c.Key))
+	case *core.MoveData:
+		return fixed + 48*int64(len(c.From)+len(c.To))
+	case *core.FreeGarbage:
+		return fixed + 10*int64(len(c.IDs))
 	case *core.PutRecord:
 		return fixed + int64(len(c.Record.Kind)+len(c.Record.Key)+len(c.Record.Value)+len(c.Expect))
 	}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 )
@@ -39,6 +40,9 @@ const (
 	kindSetFloor       changeKind = 10
 	kindVoid           changeKind = 11
 	// 12 is kept for the note where a batch came to stand, which a rebuild from the records of several writers will need.
+	kindMoveData    changeKind = 13
+	kindFreeGarbage changeKind = 14
+	kindDropParts   changeKind = 15
 )
 
 // Precondition is what the caller demands of the key's current version, checked in Apply. The zero value demands nothing.
@@ -193,6 +197,30 @@ type Void struct {
 	From, To Seq
 }
 
+// MoveData says that the content Data was copied to other places, frame by frame, as reclaim does to empty a block: To takes the place of
+// From, which must still be its extents, else Conflict (NoSuchData where the content is gone). Extents keep their lengths. What was
+// From becomes garbage.
+type MoveData struct {
+	Stamp
+	Data     DataID
+	From, To []Extent
+}
+
+// FreeGarbage removes entries of the garbage, by their IDs: their extents are free. It leaves those that are not there, and those that
+// hold a list.
+type FreeGarbage struct {
+	Stamp
+	IDs []uint64
+}
+
+// DropParts lets go of the first Count parts of a list in the garbage (NoSuchData where Garbage is no such entry), whose content becomes
+// garbage of its own; with the last of them the entry goes.
+type DropParts struct {
+	Stamp
+	Garbage uint64
+	Count   int
+}
+
 func (*PutBucket) kind() changeKind      { return kindPutBucket }
 func (*DeleteBucket) kind() changeKind   { return kindDeleteBucket }
 func (*PutObject) kind() changeKind      { return kindPutObject }
@@ -204,6 +232,21 @@ func (*AbortUpload) kind() changeKind    { return kindAbortUpload }
 func (*PutRecord) kind() changeKind      { return kindPutRecord }
 func (*SetFloor) kind() changeKind       { return kindSetFloor }
 func (*Void) kind() changeKind           { return kindVoid }
+func (*MoveData) kind() changeKind       { return kindMoveData }
+func (*FreeGarbage) kind() changeKind    { return kindFreeGarbage }
+func (*DropParts) kind() changeKind      { return kindDropParts }
+
+// CheckMove holds a MoveData against the extents that its content has now.
+func (c *MoveData) CheckMove(now []Extent) error {
+	const op = "core.MoveData"
+	if !slices.Equal(now, c.From) {
+		return E(op, Conflict, errors.New("the content stands elsewhere"))
+	}
+	if !slices.EqualFunc(c.From, c.To, func(a, b Extent) bool { return a.Length == b.Length }) {
+		return E(op, InvalidArgument, errors.New("extents keep their lengths"))
+	}
+	return nil
+}
 
 // Result is the outcome of one change.
 type Result struct {

@@ -261,7 +261,7 @@ type Record struct {
 
 // Garbage is storage that nothing refers to any more, written by the change that let go of it, for reclaim to free.
 type Garbage struct {
-	ID      uint64 // unique. An entry may appear below one that was read before: who walks begins at 0 each round
+	ID      uint64 // twice the sequence of that change, plus 1 for a List. An entry may appear below one that was read before: who walks begins at 0 each round
 	Extents []Extent
 	List    UploadID // a whole segment list to be let go of, in slices; 0: none
 }

@@ -95,6 +95,16 @@ func appendChange(b []byte, c Change) []byte {
 		return append(b, c.Floor[:]...)
 	case *Void:
 		return binary.AppendUvarint(binary.AppendUvarint(b, uint64(c.From)), uint64(c.To))
+	case *MoveData:
+		return AppendExtents(AppendExtents(binary.AppendUvarint(b, uint64(c.Data)), c.From), c.To)
+	case *FreeGarbage:
+		b = binary.AppendUvarint(b, uint64(len(c.IDs)))
+		for _, id := range c.IDs {
+			b = binary.AppendUvarint(b, id)
+		}
+		return b
+	case *DropParts:
+		return binary.AppendUvarint(binary.AppendUvarint(b, c.Garbage), uint64(c.Count))
 	}
 	panic(fmt.Sprintf("core: no encoding for %T", c)) // the set is closed: a defect of this file
 }
@@ -170,6 +180,16 @@ func (d *decoder) change(kind changeKind) Change {
 		return c
 	case kindVoid:
 		return &Void{From: Seq(d.uint()), To: Seq(d.uint())}
+	case kindMoveData:
+		return &MoveData{Data: DataID(d.uint()), From: d.extents(), To: d.extents()}
+	case kindFreeGarbage:
+		c := &FreeGarbage{IDs: make([]uint64, d.count(1))}
+		for i := range c.IDs {
+			c.IDs[i] = d.uint()
+		}
+		return c
+	case kindDropParts:
+		return &DropParts{Garbage: d.uint(), Count: int(d.int())}
 	}
 	if d.err == nil {
 		d.err = E("core.DecodeChanges", Unsupported, fmt.Errorf("%w: kind %d", errNewerKind, kind))

@@ -198,9 +198,10 @@ func (m *Meta) begin(c core.Change) {
 		m.drop(&m.bucketGate, m.buckets, c.Info.Name)
 	case *core.DeleteBucket:
 		m.drop(&m.bucketGate, m.buckets, keys(m.buckets)...)
-	case *core.CreateUpload, *core.PutPart, *core.AbortUpload, *core.PutRecord, *core.SetFloor, *core.Void:
+	case *core.CreateUpload, *core.PutPart, *core.AbortUpload, *core.PutRecord, *core.SetFloor, *core.Void,
+		*core.FreeGarbage, *core.DropParts:
 		// nothing that is kept here: a key of the bucket, or its newest version
-	default: // a change that this package does not know, for example one that moves content
+	default: // a change that moves content, whoever has it, or one that this package does not know
 		for i := range m.gates {
 			m.drop(&m.gates[i], m.objects)
 		}

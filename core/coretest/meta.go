@@ -27,7 +27,7 @@ import (
 func Meta(t *testing.T, open func(t *testing.T) core.Meta) {
 	for _, group := range [][]metaCase{
 		bucketCases(), recordCases(), applyCases(), objectCases(), versionCases(), preconditionCases(), copyCases(),
-		contentCases(), uploadCases(), completeCases(), listCases(), listVersionCases(), listUploadCases(),
+		contentCases(), uploadCases(), completeCases(), listCases(), listVersionCases(), listUploadCases(), reclaimCases(),
 	} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
@@ -51,8 +51,10 @@ type harness struct {
 	m       core.Meta
 	seq     core.Seq    // the last one stamped
 	data    core.DataID // the last one given to content
+	moved   uint32      // the last block to which content was moved
 	history []core.Change
 	brought []core.Extent // by changes that were written
+	freed   []core.Extent // of garbage that was taken away
 }
 
 func newHarness(t require.TestingT, m core.Meta) *harness {
@@ -85,10 +87,11 @@ func (h *harness) check() *MetaState {
 	for _, g := range s.Garbage {
 		have = append(have, g.Extents...)
 	}
+	have = append(have, h.freed...)
 	slices.SortFunc(have, compareExtents)
 	want := slices.Clone(h.brought)
 	slices.SortFunc(want, compareExtents)
-	require.Equal(h.t, want, have, "every extent ever brought is live or garbage")
+	require.Equal(h.t, want, have, "every extent ever brought is live, garbage, or freed as garbage")
 	return s
 }
 
@@ -134,6 +137,9 @@ func (h *harness) record(changes []core.Change, results []core.Result) {
 				if s.Info != nil {
 					h.brought = append(h.brought, s.Info.Extents...)
 				}
+			}
+			if move, ok := c.(*core.MoveData); ok {
+				h.brought = append(h.brought, move.To...)
 			}
 		}
 	}

@@ -33,6 +33,7 @@ func (s *simulation) change() core.Change {
 	switch rapid.SampledFrom([]string{
 		"object", "object", "object", "object", "copy", "copy", "copy", "delete", "delete", "version", "version",
 		"upload", "upload", "part", "part", "part", "part", "complete", "complete", "abort", "bucket", "versioning", "record", "other",
+		"move", "move", "free", "parts",
 	}).Draw(s.t, "change") {
 	case "object":
 		o := s.object(&core.BucketInfo{ID: s.bucketID()}, s.key(), s.segments()...)
@@ -82,6 +83,12 @@ func (s *simulation) change() core.Change {
 		return &core.PutBucket{Info: b}
 	case "record":
 		return s.putRecord()
+	case "move":
+		return s.move()
+	case "free":
+		return s.free()
+	case "parts":
+		return s.parts()
 	case "other":
 		if s.one(2) {
 			return &core.SetFloor{Floor: core.MakeBlockID(1, 2, uint32(s.seq))}

@@ -14,7 +14,7 @@ import (
 func RandomChange(t *rapid.T) core.Change {
 	g := anything{t}
 	var c core.Change
-	switch rapid.IntRange(1, 11).Draw(t, "kind") {
+	switch rapid.IntRange(1, 14).Draw(t, "kind") {
 	case 1:
 		c = &core.PutBucket{Info: g.bucket()}
 	case 2:
@@ -48,6 +48,12 @@ func RandomChange(t *rapid.T) core.Change {
 		c = &core.SetFloor{Floor: g.block()}
 	case 11:
 		c = &core.Void{From: core.Seq(g.uint()), To: core.Seq(g.uint())}
+	case 12:
+		c = &core.MoveData{Data: core.DataID(g.uint()), From: g.extents(), To: g.extents()}
+	case 13:
+		c = &core.FreeGarbage{IDs: some(g, 1, 4, g.uint)}
+	case 14:
+		c = &core.DropParts{Garbage: g.uint(), Count: int(g.int(10_000))}
 	}
 	c.Place().Seq = core.Seq(g.uint())
 	return c

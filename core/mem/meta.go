@@ -16,16 +16,16 @@ import (
 
 // Meta is a core.Meta in memory.
 type Meta struct {
-	mu          sync.RWMutex // guards everything below
-	closed      bool
-	state       core.State
-	buckets     map[core.BucketID]*bucket
-	names       map[string]core.BucketID
-	data        map[core.DataID]*core.DataInfo // what at least one segment refers to
-	lists       map[core.UploadID]*list
-	garbage     []core.Garbage // by ID
-	lastGarbage uint64
-	records     map[string]map[string][]byte // kind, key, value
+	mu      sync.RWMutex // guards everything below
+	closed  bool
+	state   core.State
+	buckets map[core.BucketID]*bucket
+	names   map[string]core.BucketID
+	data    map[core.DataID]*core.DataInfo // what at least one segment refers to
+	lists   map[core.UploadID]*list
+	garbage []core.Garbage               // by ID
+	freed   []core.Extent                // by the change in progress
+	records map[string]map[string][]byte // kind, key, value
 }
 
 // bucket is a bucket with what it holds.

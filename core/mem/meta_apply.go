@@ -56,9 +56,16 @@ func (m *Meta) apply(c core.Change) core.Result {
 	case *core.SetFloor:
 		m.state.Floor = c.Floor
 	case *core.Void:
+	case *core.MoveData:
+		r.Err = m.moveData(c)
+	case *core.FreeGarbage:
+		m.freeGarbage(c)
+	case *core.DropParts:
+		r.Err = m.dropParts(c)
 	default:
 		r.Err = fail(core.Unsupported, fmt.Sprintf("change %T", c))
 	}
+	m.addGarbage()
 	return r
 }
 
@@ -162,7 +169,7 @@ func (m *Meta) dropVersion(b *bucket, o *core.ObjectInfo) {
 		l := m.lists[o.List]
 		l.objects--
 		if l.objects == 0 { // its parts and their content stay until reclaim works the entry off
-			m.addGarbage(core.Garbage{List: o.List})
+			m.addList(o.List)
 		}
 	}
 }
@@ -274,7 +281,7 @@ func (m *Meta) abortUpload(c *core.AbortUpload) error {
 	}
 	delete(m.buckets[c.Bucket].uploads, c.Upload)
 	if len(m.lists[c.Upload].parts) > 0 {
-		m.addGarbage(core.Garbage{List: c.Upload})
+		m.addList(c.Upload)
 	} else {
 		delete(m.lists, c.Upload)
 	}

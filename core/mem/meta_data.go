@@ -1,6 +1,12 @@
 package mem
 
-import "orcas/core"
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"orcas/core"
+)
 
 // sawData moves NextData above the content that a change brings, also where the change then fails: frames with that number
 // are in a block.
@@ -63,14 +69,59 @@ func (m *Meta) release(segments []core.Segment) {
 			continue
 		}
 		delete(m.data, s.Data)
-		if len(d.Extents) > 0 {
-			m.addGarbage(core.Garbage{Extents: d.Extents})
-		}
+		m.freed = append(m.freed, d.Extents...)
 	}
 }
 
-func (m *Meta) addGarbage(g core.Garbage) {
-	m.lastGarbage++
-	g.ID = m.lastGarbage
+// addGarbage writes what the change in progress let go of.
+func (m *Meta) addGarbage() {
+	if len(m.freed) > 0 {
+		m.insertGarbage(core.Garbage{ID: 2 * uint64(m.state.Seq), Extents: m.freed})
+		m.freed = nil
+	}
+}
+
+// addList writes a list that the change in progress let go of.
+func (m *Meta) addList(id core.UploadID) {
+	m.insertGarbage(core.Garbage{ID: 2*uint64(m.state.Seq) + 1, List: id})
+}
+
+func (m *Meta) insertGarbage(g core.Garbage) {
 	m.garbage = append(m.garbage, g)
+	slices.SortFunc(m.garbage, func(a, b core.Garbage) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+func (m *Meta) moveData(c *core.MoveData) error {
+	d := m.data[c.Data]
+	if d == nil {
+		return fail(core.NoSuchData, "MoveData")
+	}
+	if err := c.CheckMove(d.Extents); err != nil {
+		return err
+	}
+	m.freed = append(m.freed, d.Extents...)
+	d.Extents = slices.Clone(c.To)
+	return nil
+}
+
+func (m *Meta) freeGarbage(c *core.FreeGarbage) {
+	m.garbage = slices.DeleteFunc(m.garbage, func(g core.Garbage) bool { return g.List == 0 && slices.Contains(c.IDs, g.ID) })
+}
+
+func (m *Meta) dropParts(c *core.DropParts) error {
+	i := slices.IndexFunc(m.garbage, func(g core.Garbage) bool { return g.ID == c.Garbage && g.List != 0 })
+	if i < 0 {
+		return fail(core.NoSuchData, "DropParts")
+	}
+	id := m.garbage[i].List
+	parts := m.lists[id].parts
+	for _, number := range slices.Sorted(maps.Keys(parts))[:max(0, min(c.Count, len(parts)))] {
+		m.release(parts[number].Segments)
+		delete(parts, number)
+	}
+	if len(parts) == 0 {
+		m.garbage = slices.Delete(m.garbage, i, i+1)
+		delete(m.lists, id)
+	}
+	return nil
 }

@@ -171,6 +171,12 @@ func (w *writer) apply(c core.Change, r *core.Result) (err error) {
 	case *core.SetFloor:
 		w.state.Floor = c.Floor
 	case *core.Void:
+	case *core.MoveData:
+		return w.moveData(c)
+	case *core.FreeGarbage:
+		return w.freeGarbage(c)
+	case *core.DropParts:
+		return w.dropParts(c)
 	default:
 		return fail(core.Unsupported, fmt.Sprintf("change %T", c))
 	}
@@ -350,73 +356,14 @@ func (w *writer) hold(segments []core.Segment, object []byte) error {
 
 // insertData writes a row of data with one reference and says whether the number was free.
 func (w *writer) insertData(info *core.DataInfo, object []byte) (bool, error) {
-	lean := *info
-	lean.SHA256 = [32]byte{} // it has a column of its own
-	w.dataBuf = placeOfData(int64(info.ID), info.SHA256[:]).seal(core.AppendData(w.dataBuf[:0], &lean))
+	w.encodeData(info)
 	n, err := w.c.exec(insertData, int64(info.ID), info.SHA256[:], w.dataBuf, object)
 	return n == 1, err
 }
 
-// letGo takes a reference for each segment away; what has none any more is freed. V is the version that goes, or nil where
-// the segments are a part's.
-func (w *writer) letGo(segments []core.Segment, v *version) error {
-	for i := range segments {
-		id := segments[i].Data
-		isBorn := v != nil && v.born == id
-		var info *core.DataInfo
-		if isBorn {
-			info = v.content
-		} else {
-			var err error
-			if info, err = w.c.content(id); err != nil {
-				return err
-			}
-			if info == nil {
-				return damaged("segment", errors.New("its content is not there"))
-			}
-		}
-		n, err := w.c.exec(dropData, int64(id))
-		if err == nil && n == 0 {
-			_, err = w.c.exec(releaseData, int64(id), boolean(isBorn))
-		}
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			continue
-		}
-		w.freed = append(w.freed, info.Extents...)
-	}
-	return nil
-}
-
-// letGoOfList takes a reference to a list away; one without any is garbage. Its parts and their content stay until reclaim
-// works the entry off.
-func (w *writer) letGoOfList(id core.UploadID) error {
-	n, err := w.c.exec(dropList, int64(id))
-	if err == nil && n == 0 {
-		_, err = w.c.exec(releaseList, int64(id))
-	} else if err == nil {
-		err = w.writeFreedList(id)
-	}
-	return err
-}
-
-// writeFreed writes the extents that the change let go of.
-func (w *writer) writeFreed() error {
-	if len(w.freed) == 0 {
-		return nil
-	}
-	return w.insertGarbage(int64(w.state.Seq)*2, 0, w.freed)
-}
-
-// writeFreedList writes the list that the change let go of; a change lets go of one at most.
-func (w *writer) writeFreedList(id core.UploadID) error {
-	return w.insertGarbage(int64(w.state.Seq)*2+1, int64(id), nil)
-}
-
-func (w *writer) insertGarbage(id, list int64, extents []core.Extent) error {
-	w.dataBuf = placeOfGarbage(id, list).seal(core.AppendExtents(w.dataBuf[:0], extents))
-	_, err := w.c.exec(insertGarbage, id, list, w.dataBuf)
-	return err
+// encodeData makes dataBuf the column info of content, with its seal.
+func (w *writer) encodeData(info *core.DataInfo) {
+	lean := *info
+	lean.SHA256 = [32]byte{} // it has a column of its own
+	w.dataBuf = placeOfData(int64(info.ID), info.SHA256[:]).seal(core.AppendData(w.dataBuf[:0], &lean))
 }

@@ -324,28 +324,34 @@ func (c *conn) upload(bucket core.BucketID, key string, id core.UploadID) (*core
 // Parts implements core.Meta.
 func (m *Meta) Parts(ctx context.Context, id core.UploadID, after, limit int) ([]core.PartInfo, error) {
 	var list []core.PartInfo
-	err := m.read(ctx, "sqlite.Parts", func(c *conn) error {
-		r, err := c.query(selectParts, int64(id), int64(after), int64(limit))
-		if err != nil {
-			return err
-		}
-		defer r.close()
-		for {
-			ok, err := r.next()
-			if err != nil || !ok {
-				return err
-			}
-			p, err := decodePart(id, integer(r.cols[0]), r.cols[1:])
-			if err == nil {
-				err = c.resolve(p.Segments, nil)
-			}
-			if err != nil {
-				return err
-			}
-			list = append(list, *p)
-		}
+	err := m.read(ctx, "sqlite.Parts", func(c *conn) (err error) {
+		list, err = c.parts(id, after, limit)
+		return err
 	})
 	return list, err
+}
+
+// parts reads the parts of a list with numbers above after, up to limit.
+func (c *conn) parts(id core.UploadID, after, limit int) (list []core.PartInfo, err error) {
+	r, err := c.query(selectParts, int64(id), int64(after), int64(limit))
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	for {
+		ok, err := r.next()
+		if err != nil || !ok {
+			return list, err
+		}
+		p, err := decodePart(id, integer(r.cols[0]), r.cols[1:])
+		if err == nil {
+			err = c.resolve(p.Segments, nil)
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, *p)
+	}
 }
 
 // Data implements core.Meta.

@@ -53,6 +53,7 @@ const (
 	holdData
 	dropData
 	releaseData
+	updateData
 
 	selectUpload
 	insertUpload
@@ -75,6 +76,9 @@ const (
 
 	insertGarbage
 	selectGarbage
+	selectGarbageList
+	deleteGarbage
+	deleteGarbageList
 
 	selectRecord
 	selectRecords
@@ -143,6 +147,7 @@ var statementSQL = [numStatements]string{
 	insertData:  "INSERT INTO data VALUES (?, 1, ?, ?, ?) ON CONFLICT DO NOTHING",
 	holdData:    "UPDATE data SET refs = refs + 1 WHERE id = ?",
 	dropData:    "DELETE FROM data WHERE id = ? AND refs = 1",
+	updateData:  "UPDATE data SET info = ?2 WHERE id = ?1",
 	releaseData: "UPDATE data SET refs = refs - 1, object = iif(?2, NULL, object) WHERE id = ?1",
 
 	selectUpload:     "SELECT info FROM uploads WHERE bucket = ? AND key = ? AND id = ?",
@@ -165,8 +170,11 @@ var statementSQL = [numStatements]string{
 	dropList:    "DELETE FROM lists WHERE id = ? AND refs = 1",
 	releaseList: "UPDATE lists SET refs = refs - 1 WHERE id = ?",
 
-	insertGarbage: "INSERT INTO garbage VALUES (?, ?, ?)",
-	selectGarbage: "SELECT id, list, extents FROM garbage WHERE id > ? ORDER BY id LIMIT ?",
+	insertGarbage:     "INSERT INTO garbage VALUES (?, ?, ?)",
+	selectGarbageList: "SELECT list FROM garbage WHERE id = ? AND list <> 0",
+	deleteGarbage:     "DELETE FROM garbage WHERE id = ? AND list = 0",
+	deleteGarbageList: "DELETE FROM garbage WHERE id = ?",
+	selectGarbage:     "SELECT id, list, extents FROM garbage WHERE id > ? ORDER BY id LIMIT ?",
 
 	selectRecord:  "SELECT value FROM records WHERE kind = ? AND key = ?",
 	selectRecords: "SELECT key, value FROM records WHERE kind = ? AND key > ? ORDER BY key LIMIT ?",

@@ -1,0 +1,196 @@
+package coretest
+
+import (
+	"slices"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"orcas/core"
+)
+
+// elsewhere returns fresh extents of the lengths of others.
+func (h *harness) elsewhere(from []core.Extent) []core.Extent {
+	to := slices.Clone(from)
+	for i := range to {
+		h.moved++
+		to[i].Block, to[i].Offset = core.MakeBlockID(8, 1, h.moved), 64
+	}
+	return to
+}
+
+// contentOf returns content.
+func (h *harness) contentOf(id core.DataID) core.DataInfo {
+	found, err := h.m.Data(h.ctx, []core.DataID{id})
+	require.NoError(h.t, err)
+	require.Len(h.t, found, 1)
+	return found[0]
+}
+
+// entries returns the garbage.
+func (h *harness) entries() []core.Garbage {
+	found, err := h.m.Garbage(h.ctx, 0, 1<<20)
+	require.NoError(h.t, err)
+	return found
+}
+
+// free takes garbage away.
+func (h *harness) free(ids ...uint64) {
+	for _, g := range h.entries() {
+		if g.List == 0 && slices.Contains(ids, g.ID) {
+			h.freed = append(h.freed, g.Extents...)
+		}
+	}
+	h.ok(&core.FreeGarbage{IDs: ids})
+}
+
+// reclaimCases are about content that moves and garbage that goes.
+func reclaimCases() []metaCase {
+	return []metaCase{
+		{"reclaim/content that moves is found where it is now", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			o := h.put(b, "k")
+			h.ok(h.copyOf(o, b, "l"))
+			id, from := o.Segments[0].Data, o.Segments[0].Info.Extents
+			h.get(b, "k", core.Current) // a cache may hold it
+			to := h.elsewhere(from)
+			h.ok(&core.MoveData{Data: id, From: from, To: to})
+			for _, key := range []string{"k", "l"} {
+				require.Equal(h.t, to, h.get(b, key, core.Current).Segments[0].Info.Extents)
+			}
+			d := h.contentOf(id)
+			require.Equal(h.t, to, d.Extents)
+			require.EqualValues(h.t, 2, d.Refs, "references stay")
+			require.Equal(h.t, o.Segments[0].Info.SHA256, d.SHA256)
+			require.Equal(h.t, o.Segments[0].Info.Sums, d.Sums)
+			extents, _ := h.trash()
+			require.Equal(h.t, from, extents, "where it was is garbage")
+			h.remove(b, "k")
+			h.remove(b, "l")
+			extents, _ = h.trash()
+			require.ElementsMatch(h.t, append(slices.Clone(from), to...), extents)
+		}},
+		{"reclaim/content that is gone, moved or of other lengths is not moved", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			o := h.put(b, "k")
+			id, from := o.Segments[0].Data, o.Segments[0].Info.Extents
+			to := h.elsewhere(from)
+			h.fails(core.NoSuchData, &core.MoveData{Data: 999, From: from, To: to})
+			h.fails(core.Conflict, &core.MoveData{Data: id, From: to, To: from})
+			h.fails(core.Conflict, &core.MoveData{Data: id, To: to})
+			longer := slices.Clone(to)
+			longer[0].Length++
+			h.fails(core.InvalidArgument, &core.MoveData{Data: id, From: from, To: longer})
+			h.fails(core.InvalidArgument, &core.MoveData{Data: id, From: from, To: append(to, to[0])})
+			h.ok(&core.MoveData{Data: id, From: from, To: to})
+			h.fails(core.Conflict, &core.MoveData{Data: id, From: from, To: h.elsewhere(from)})
+			h.remove(b, "k")
+			h.fails(core.NoSuchData, &core.MoveData{Data: id, From: to, To: from})
+		}},
+		{"reclaim/garbage has the number of the change that let go of it", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			h.put(b, "k")
+			h.multipart(b, "m", 2)
+			h.remove(b, "k")
+			first := 2 * uint64(h.seq)
+			h.remove(b, "m")
+			found := h.entries()
+			require.Len(h.t, found, 2)
+			require.Equal(h.t, []uint64{first, 2*uint64(h.seq) + 1}, []uint64{found[0].ID, found[1].ID})
+		}},
+		{"reclaim/garbage is freed by number, lists are not", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			for _, key := range []string{"a", "b", "c"} {
+				h.put(b, key)
+				h.remove(b, key)
+			}
+			h.multipart(b, "m", 2)
+			h.remove(b, "m")
+			all := h.entries()
+			require.Len(h.t, all, 4)
+			h.free(all[1].ID, all[3].ID, 12345, all[1].ID)
+			left := h.entries()
+			require.Equal(h.t, []core.Garbage{all[0], all[2], all[3]}, left)
+			h.free(all[0].ID, all[2].ID)
+			require.Equal(h.t, []core.Garbage{all[3]}, h.entries())
+			h.ok(&core.FreeGarbage{})
+		}},
+		{"reclaim/a list goes in slices", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			o := h.multipart(b, "m", 5)
+			parts, err := h.m.Parts(h.ctx, o.List, 0, 9)
+			require.NoError(h.t, err)
+			shared := parts[0].Segments[0].Data
+			h.ok(&core.PutObject{Object: h.object(b, "shares", core.Segment{Data: shared, Length: 50})})
+			h.remove(b, "m")
+			id := h.entries()[0].ID
+			for _, want := range []int{3, 1} {
+				h.ok(&core.DropParts{Garbage: id, Count: 2})
+				left, err := h.m.Parts(h.ctx, o.List, 0, 9)
+				require.NoError(h.t, err)
+				require.Len(h.t, left, want)
+				require.Equal(h.t, parts[5-want].Number, left[0].Number)
+			}
+			require.EqualValues(h.t, 1, h.refs(shared), "what others refer to stays")
+			h.ok(&core.DropParts{Garbage: id, Count: 2})
+			extents, lists := h.trash()
+			require.Empty(h.t, lists)
+			require.Len(h.t, extents, 4)
+			h.fails(core.NoSuchData, &core.DropParts{Garbage: id, Count: 2})
+		}},
+		{"reclaim/only a list in the garbage goes", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			h.put(b, "k")
+			h.remove(b, "k")
+			h.fails(core.NoSuchData, &core.DropParts{Garbage: h.entries()[0].ID, Count: 1})
+			h.fails(core.NoSuchData, &core.DropParts{Garbage: 777, Count: 1})
+			o := h.multipart(b, "m", 2)
+			h.fails(core.NoSuchData, &core.DropParts{Garbage: uint64(o.List), Count: 1})
+			h.remove(b, "m")
+			id := h.entries()[1].ID
+			h.ok(&core.DropParts{Garbage: id}) // none
+			require.Len(h.t, h.entries(), 2)
+			h.ok(&core.DropParts{Garbage: id, Count: 100})
+		}},
+	}
+}
+
+// move draws a move of content, one time in five from where it is not.
+func (s *simulation) move() core.Change {
+	c := &core.MoveData{Data: core.DataID(rapid.Uint64Range(1, uint64(s.data)+1).Draw(s.t, "data"))}
+	found, err := s.model.Data(s.ctx, []core.DataID{c.Data})
+	require.NoError(s.t, err)
+	if len(found) > 0 && !s.one(5) {
+		c.From = found[0].Extents
+	}
+	c.To = s.elsewhere(c.From)
+	return c
+}
+
+// free draws garbage to be freed.
+func (s *simulation) free() core.Change {
+	c := &core.FreeGarbage{}
+	found, err := s.model.Garbage(s.ctx, 0, 1<<20)
+	require.NoError(s.t, err)
+	for _, g := range found {
+		if s.one(2) {
+			continue
+		}
+		c.IDs = append(c.IDs, g.ID)
+		if g.List == 0 {
+			s.freed = append(s.freed, g.Extents...)
+		}
+	}
+	return c
+}
+
+// parts draws a slice of a list.
+func (s *simulation) parts() core.Change {
+	c := &core.DropParts{Garbage: 1, Count: rapid.IntRange(0, 3).Draw(s.t, "count")}
+	found, err := s.model.Garbage(s.ctx, 0, 1<<20)
+	require.NoError(s.t, err)
+	if len(found) > 0 {
+		c.Garbage = rapid.SampledFrom(found).Draw(s.t, "garbage").ID
+	}
+	return c
+}
