@@ -152,3 +152,28 @@ func TestContentTellsItsOwner(t *testing.T) {
 	clear(body[700:800])
 	require.Contains(t, v.differ(body), "zeros")
 }
+
+// TestUploadThatBeganAndEndedInACut: what happens between the two records of a cut may have happened before it or not, each step for
+// itself. An upload that began and was aborted there may be in progress after it.
+func TestUploadThatBeganAndEndedInACut(t *testing.T) {
+	ledger, err := OpenLedger(filepath.Join(t.TempDir(), "ledger"))
+	require.NoError(t, err)
+	defer ledger.Close()
+	unnamed, n := Name{Key: "k", Upload: "?1"}, Name{Key: "k", Upload: "8e93"}
+	for _, r := range []Record{
+		{Type: Cut},
+		{Type: Begin, Request: 1, Effects: []Effect{{unnamed, &Value{}}}},
+		{Type: Done, Request: 1, Effects: []Effect{{n, &Value{}}, {unnamed, nil}}},
+		{Type: Begin, Request: 2, Effects: []Effect{{n, nil}}},
+		{Type: Done, Request: 2},
+		{Type: CutDone},
+		{Type: Rewind},
+	} {
+		require.NoError(t, ledger.Write(r))
+	}
+	for _, name := range []Name{n, unnamed} {
+		exist, lack := ledger.May(name)
+		require.True(t, exist, name)
+		require.True(t, lack, name)
+	}
+}

@@ -58,6 +58,11 @@ func (s *State) apply(r Record) error {
 			return err
 		}
 	}
+	if s.cutting && r.Type == Done { // what only the answer named, as an upload by its id: it may be there, too
+		for _, e := range r.Effects {
+			s.cut.add(r.Request, e)
+		}
+	}
 	switch r.Type {
 	case Begin:
 		s.pending[r.Request] = r
