@@ -153,13 +153,18 @@ def test_restart_keeps_everything(start):
 
 
 def raw_put(s, key, size):
-    """Begins a PUT by presigned URL: everything but the body is sent. Returns the connection."""
+    """Begins a PUT by presigned URL: everything but the body is sent, and the server waits for that. Returns the connection."""
     url = s.client(config={"signature_version": "s3v4"}).generate_presigned_url("put_object", Params={"Bucket": "bucket", "Key": key})
     host, port = s.endpoint.removeprefix("http://").split(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=HANG_SECONDS)
     connection.putrequest("PUT", url.removeprefix(s.endpoint))
     connection.putheader("Content-Length", str(size))
+    connection.putheader("Expect", "100-continue")
     connection.endheaders()
+    go_on = b""
+    while not go_on.endswith(b"\r\n\r\n"):
+        go_on += connection.sock.recv(1)
+    assert go_on.startswith(b"HTTP/1.1 100 ")
     return connection
 
 

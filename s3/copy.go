@@ -41,7 +41,7 @@ func parseSource(v string) (source, error) {
 		return source{}, bad
 	}
 	if !ValidBucketName(src.bucket) {
-		return source{}, errInValidBucketName.with("BucketName", src.bucket)
+		return source{}, errInvalidBucketName.with("BucketName", src.bucket)
 	}
 	if err := checkKey(src.key); err != nil {
 		return source{}, err

@@ -84,7 +84,7 @@ var (
 	errInsufficientSpace  = newError(507, "InsufficientStorage", "There is not enough free space to store the content.")
 	errInternal           = newError(500, "InternalError", "We encountered an internal error. Please try again.")
 	errInvalidArgument    = newError(400, "InvalidArgument", "Invalid Argument")
-	errInValidBucketName  = newError(400, "InValidBucketName", "The specified bucket is not valid.")
+	errInvalidBucketName  = newError(400, "InvalidBucketName", "The specified bucket is not valid.")
 	errInvalidDigest      = newError(400, "InvalidDigest", "The Content-MD5 you specified was invalid.")
 	errInvalidPart        = newError(400, "InvalidPart", "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.")
 	errInvalidPartNumber  = newError(416, "InvalidPartNumber", "The requested partnumber is not satisfiable")

@@ -176,7 +176,7 @@ func TestSystemPathsAreNoBuckets(t *testing.T) {
 	w := newWorld(t, setup{options: func(o *s3.Options) { o.System = system }})
 	a := w.send(w.request("GET", "/-/health/live", nil))
 	require.Equal(t, "fine: /-/health/live", string(a.body))
-	w.do("GET", "/-", nil).is(400, "InValidBucketName")
+	w.do("GET", "/-", nil).is(400, "InvalidBucketName")
 }
 
 func TestTooManyRequestsAtOnce(t *testing.T) {

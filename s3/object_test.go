@@ -32,8 +32,8 @@ func TestBucketLifecycle(t *testing.T) {
 		w.do(c[0], c[1], nil).is(404, "NoSuchBucket")
 	}
 	for _, bad := range []string{"/Bucket", "/b", "/a..b", "/192.168.1.1", "/bad_name", "/-bucket", "/" + strings.Repeat("b", 64), "//key"} {
-		w.do("PUT", bad, nil).is(400, "InValidBucketName")
-		w.do("GET", bad, nil).is(400, "InValidBucketName")
+		w.do("PUT", bad, nil).is(400, "InvalidBucketName")
+		w.do("GET", bad, nil).is(400, "InvalidBucketName")
 	}
 }
 

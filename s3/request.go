@@ -111,7 +111,7 @@ func (q *request) checkNames() error {
 		return nil
 	}
 	if !ValidBucketName(q.bucketName) {
-		return errInValidBucketName.with("BucketName", q.bucketName)
+		return errInvalidBucketName.with("BucketName", q.bucketName)
 	}
 	if q.key != "" {
 		return checkKey(q.key)
