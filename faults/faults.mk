@@ -44,10 +44,10 @@ faults-full-disk: faults-tools ## a small drive without a byte, or an inode, lef
 	ORCAS_FAULTS_FULL=1 $(FAULTS_TEST) ./faults -run '^TestFullDisk$$' | $(FAULTS_TEE)
 
 faults-model: ## random sequences, histories, races, bit flips and clock steps against models
-	ORCAS_FAULTS_FULL=1 $(FAULTS_TEST) ./faults/model | $(FAULTS_TEE)
+	ORCAS_FAULTS_FULL=1 $(FAULTS_TEST) -tags poison ./faults/model | $(FAULTS_TEE)
 
 faults-start: ## 100,000 objects: the start after a SIGKILL, and after the loss of the database
-	ORCAS_FAULTS_START=$${ORCAS_FAULTS_START:-100000} $(FAULTS_TEST) ./faults -run '^TestUncleanStart$$' | $(FAULTS_TEE)
+	ORCAS_FAULTS_START=$${ORCAS_FAULTS_START:-100000} ORCAS_FAULTS_READY=$${ORCAS_FAULTS_READY:-10} $(FAULTS_TEST) ./faults -run '^TestUncleanStart$$' | $(FAULTS_TEE)
 
 faults-readback: ## 64 writers, 20,000 objects of 0 to 70,000 bytes, every one read back and compared
 	ORCAS_FAULTS_READBACK=$${ORCAS_FAULTS_READBACK:-20000} $(FAULTS_TEST) ./faults -run '^TestReadBack$$' | $(FAULTS_TEE)

@@ -312,6 +312,9 @@ func TestUncleanStart(t *testing.T) {
 		client.Close()
 	}
 	row.Ready = took[0].Seconds()
+	if limit := count(t, "ORCAS_FAULTS_READY", 0); limit > 0 {
+		require.LessOrEqual(t, took[0], time.Duration(limit)*time.Second)
+	}
 	row.Note = fmt.Sprintf("ready after %.2f s; with the database deleted after %.2f s, rebuilt from the records", took[0].Seconds(), took[1].Seconds())
 	t.Log(row.Note)
 	require.NoError(t, p.Stop())

@@ -25,6 +25,7 @@ type mutant struct {
 
 	pkg, run string   // found by a test in process
 	env      []string // for it
+	tags     string   // ... and for its build, beside mutant
 }
 
 var mutants = []mutant{
@@ -40,6 +41,7 @@ var mutants = []mutant{
 	{name: "no-metadata-seal", guard: "no metadata is written after a failed write of the database", pkg: "./core/sqlite", run: "TestSealed|TestFailedCommitSeals"},
 	{name: "no-lock-file", guard: "one process owns a data directory", pkg: "./core/disk", run: "TestOnlyOneOwner"},
 	{name: "no-cache-gate", guard: "what was read before a write is not cached after it", pkg: "./core/cached", run: "TestOldRowIsNotStored"},
+	{name: "early-release", guard: "a pooled buffer is given back by its last holder", pkg: "./faults/model", run: "TestClockSteps", tags: ",poison"},
 	{name: "no-condition", guard: "conditions are decided in the transaction", pkg: "./faults/model", run: "TestOneWinner"},
 	{name: "no-content-check", guard: "checksums that the client sent are compared", pkg: "./s3", run: "TestSpoiltContent"},
 	{name: "no-payload-hash", guard: "the signed SHA-256 of a body is compared", pkg: "./s3", run: "TestSpoiltContent|TestPayloadModes"},
@@ -98,7 +100,7 @@ func (m mutant) find(t *testing.T) string {
 // findInProcess runs the tests in a build of the mutant: they must fail there, and pass in one of no mutant.
 func (m mutant) findInProcess(t *testing.T) {
 	test := func(active string) (string, error) {
-		cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-tags", "mutant", "-ldflags", "-X orcas/internal/mutant.active="+active,
+		cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-tags", "mutant"+m.tags, "-ldflags", "-X orcas/internal/mutant.active="+active,
 			"-run", "^("+m.run+")$", m.pkg)
 		cmd.Dir = ".."
 		cmd.Env = append(append(os.Environ(), "ORCAS_FAULTS_RESULTS="), m.env...)
