@@ -6,18 +6,17 @@ FAULTS_LOG   ?= bin/faults.log
 FAULTS_TEST   = go test -count=1 -v -timeout 8h
 FAULTS_TEE    = { mkdir -p $(dir $(FAULTS_LOG)) && tee -a $(FAULTS_LOG); }
 
-# Where the kernel offers loop devices, mounts and FUSE, a part that cannot run fails; elsewhere it is left out, and named at the end.
-FAULTS_REQUIRED = if [ "$$(id -u)" = 0 ] && [ -c /dev/fuse ] && losetup -f >/dev/null 2>&1 && unshare -m true 2>/dev/null; \
-	then export ORCAS_FAULTS_REQUIRED=$${ORCAS_FAULTS_REQUIRED:-1}; fi
+# Where the machine allows everything, a part that cannot run fails; elsewhere it is left out, and named at the end.
+FAULTS_REQUIRED = if bash faults/probe.sh >/dev/null 2>&1; then export ORCAS_FAULTS_REQUIRED=$${ORCAS_FAULTS_REQUIRED:-1}; fi
 
 .PHONY: faults faults-short faults-report faults-tools $(FAULTS_PARTS)
 
-faults-short: ## the fault bench in about 15 minutes: every part, at the counts that each change has to pass
+faults-short: faults-tools ## the fault bench in about 15 minutes: every part, at the counts that each change has to pass
 	@rm -f $(FAULTS_LOG)
 	@$(FAULTS_REQUIRED); status=0; ORCAS_FAULTS_SCRIPTS=put,start-after-crash $(MAKE) -k $(FAULTS_PARTS) || status=1; \
 	$(MAKE) -s faults-untried; exit $$status
 
-faults: ## the fault bench for hours: 300 kills, 200 power cuts, every point of every sweep; writes docs/reliability.md
+faults: faults-tools ## the fault bench for hours: 300 kills, 200 power cuts, every point of every sweep; writes docs/reliability.md
 	@rm -f $(FAULTS_LOG) faults/results.jsonl
 	@$(FAULTS_REQUIRED); export ORCAS_FAULTS_RESULTS=$(CURDIR)/faults/results.jsonl; \
 	export ORCAS_FAULTS_CRASH=$${ORCAS_FAULTS_CRASH:-300} ORCAS_FAULTS_TERM=$${ORCAS_FAULTS_TERM:-50} ORCAS_FAULTS_POWER=$${ORCAS_FAULTS_POWER:-90} ORCAS_FAULTS_VOLATILE=$${ORCAS_FAULTS_VOLATILE:-50}; \
