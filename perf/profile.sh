@@ -8,7 +8,7 @@ trap 'rm -rf "$dir"' EXIT
 times=${1:-200000}
 for op in put get; do # the objects that are read have to be written first: so many more are read that it does not show
 	go test -run '^$' -bench "^BenchmarkSockets/$op\$" -benchtime "$([ $op = get ] && echo $((6 * times)) || echo $times)x" -cpuprofile "$dir/$op.prof" -o "$dir/s3.test" ./s3 >"$dir/$op.log"
-	go tool pprof -unit ms -top -cum -nodecount=100000 -nodefraction=0 "$dir/s3.test" "$dir/$op.prof" 2>/dev/null |
+	go tool pprof -focus 'net/http.\(\*conn\).serve|orcas/batch.\(\*Writer\).(gather|applyAll)' -unit ms -top -cum -nodecount=100000 -nodefraction=0 "$dir/s3.test" "$dir/$op.prof" 2>/dev/null |
 		awk '$4 ~ /ms$/ { cum = $4; sub(/ms$/, "", cum); name = $6; for (i = 7; i <= NF; i++) if ($i != "(inline)") name = name " " $i; print cum "\t" name }' >"$dir/$op.txt"
 done
 share() { # op, function: its share of the server's time in percent

@@ -2,9 +2,11 @@ package s3_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +50,11 @@ func bench(b *testing.B, method, path string, body []byte, quiet bool) {
 	}
 	do("PUT", "/bucket", nil)
 	do("PUT", "/bucket/key", random(1, 4096))
+	if strings.Contains(path, "list-type") {
+		for i := range 1000 {
+			do("PUT", fmt.Sprintf("/bucket/listed/%06d", i), random(1, 10))
+		}
+	}
 	r := do(method, path, body)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -81,4 +88,8 @@ func BenchmarkPut4K(b *testing.B)       { bench(b, "PUT", "/bucket/key", random(
 func BenchmarkPut4KLogged(b *testing.B) { bench(b, "PUT", "/bucket/key", random(1, 4096), false) }
 func BenchmarkGet4K(b *testing.B)       { bench(b, "GET", "/bucket/key", nil, true) }
 func BenchmarkGet4KLogged(b *testing.B) { bench(b, "GET", "/bucket/key", nil, false) }
-func BenchmarkHead(b *testing.B)        { bench(b, "HEAD", "/bucket/key", nil, true) }
+
+// BenchmarkList lists a page of 1,000 keys.
+func BenchmarkList(b *testing.B) { bench(b, "GET", "/bucket?list-type=2", nil, true) }
+
+func BenchmarkHead(b *testing.B) { bench(b, "HEAD", "/bucket/key", nil, true) }

@@ -71,9 +71,9 @@ func (s *perfStore) load(t *testing.T, size, workers int) perfRow {
 	if os.Getenv("ORCAS_PERF") == "1" {
 		put.Duration = 2 * time.Second
 	} else {
-		put.Count = uint64(max(100, 4*workers))
-		if size > 1<<20 {
-			put.Count = uint64(workers)
+		put.Count = uint64(max(50, 2*workers))
+		if size >= 1<<20 {
+			put.Count = uint64(2 * workers)
 		}
 	}
 	run := func(l *perf.Load) *perf.LoadResult {
@@ -121,8 +121,8 @@ func measure(t *testing.T) string {
 	b.WriteString("\n### Concurrency\n\n| size | workers | PUT MB/s | GET MB/s | PUT p50 ms | GET p50 ms |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, size := range []int{1 << 20, 10 << 20} {
 		for _, n := range workers {
-			if size > 1<<20 && n > 10 && os.Getenv("ORCAS_PERF") != "1" {
-				continue // half a gigabyte is not tiny
+			if (size > 1<<20 || n > 10) && os.Getenv("ORCAS_PERF") != "1" {
+				continue // gigabytes are not tiny
 			}
 			r := on.load(t, size, n)
 			p50 := func(res *perf.LoadResult) float64 { return float64(res.All.Latency.ValueAtQuantile(50)) / 1000 }
