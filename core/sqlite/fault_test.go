@@ -220,7 +220,11 @@ func TestFullDrive(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, core.State{Seq: f.seq, NextData: f.data + 1}, s)
 
+	require.NoError(t, m.Close(), "the log stays where it cannot be copied")
 	require.NoError(t, os.Remove(ballast))
+	m = openAt(t, dir, Options{CheckpointBytes: 1 << 20})
+	f.m = m
+	require.Equal(t, written, count(t, m, f.bucket))
 	f.apply(f.put("after"))
 	require.Equal(t, written+1, count(t, m, f.bucket))
 	require.NoError(t, m.Close())

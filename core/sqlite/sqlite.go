@@ -251,8 +251,10 @@ func (m *Meta) Close() error {
 			err = errors.New("another process reads the database: the log stays")
 		}
 		if err != nil {
-			errs = append(errs, err)
 			m.sealed = err
+		}
+		if kindOf(err) != core.NoSpace { // on a full drive the log stays, and nothing of it is lost
+			errs = append(errs, err)
 		}
 	}
 	conns = append(conns, m.w.c)
