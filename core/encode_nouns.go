@@ -119,6 +119,11 @@ func AppendResolvedObject(b []byte, o *ObjectInfo) []byte {
 // DecodeResolvedObject sets what AppendResolvedObject wrote. It shares b's memory, which must not change any more.
 func DecodeResolvedObject(b []byte, o *ObjectInfo) error {
 	d := decoder{b: b, share: true}
+	d.resolvedObject(o)
+	return d.done()
+}
+
+func (d *decoder) resolvedObject(o *ObjectInfo) {
 	o.Seq = Seq(d.uint())
 	d.object(o, true)
 	for i := range o.Segments {
@@ -126,7 +131,6 @@ func DecodeResolvedObject(b []byte, o *ObjectInfo) error {
 			s.Refs = d.int()
 		}
 	}
-	return d.done()
 }
 
 func appendPart(b []byte, p *PartInfo, infos bool) []byte {

@@ -16,6 +16,9 @@
 // same, under the gate's lock. So while a key is being written no entry of it exists and none can be made: all readers
 // see what the engine shows them, and none can see the new row and then, from here, the old one.
 //
+// Content that moves to another block (core.MoveData) is named by its number, not by its keys. So the numbers of what moved lately are
+// kept with the blocks where it stands now, and an entry that says another block is no entry. When there are too many of them, every entry is dropped.
+//
 // # Bounds
 //
 // ecache counts entries, not bytes. So an entry larger than maxEntryBytes is not kept; the largest cache is
@@ -29,6 +32,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/orca-zhang/ecache"
 	"github.com/zeebo/xxh3"
@@ -56,6 +60,9 @@ const (
 	maxBucketBytes = 4 << 10
 )
 
+// maxMoved is how many notes of moved content are kept, of about 50 bytes each.
+const maxMoved = 50_000
+
 // maxSegments is how many segments an object may have to be encoded for an entry at all.
 const maxSegments = 16
 
@@ -73,6 +80,10 @@ type Meta struct {
 
 	gates      [gateCount]gate // of objects, by the hash of their key in objects
 	bucketGate gate            // of all buckets
+
+	movedMu sync.RWMutex // guards moved
+	moved   map[core.DataID]core.BlockID
+	moves   atomic.Int32 // len(moved)
 
 	applying sync.Mutex // held by Apply; guards odd
 	odd      []*gate    // that the Apply in progress has to make even
@@ -99,7 +110,9 @@ func New(engine core.Meta, o Options) (*Meta, error) {
 	if o.Buckets == 0 {
 		o.Buckets = DefaultBuckets
 	}
-	return &Meta{Meta: engine, objects: newCache(o.Objects), buckets: newCache(o.Buckets)}, nil
+	return &Meta{
+		Meta: engine, objects: newCache(o.Objects), buckets: newCache(o.Buckets), moved: map[core.DataID]core.BlockID{},
+	}, nil
 }
 
 // newCache makes an ecache whose entries stay until they are dropped or pushed out.
@@ -139,6 +152,35 @@ func (m *Meta) Checkpoint(ctx context.Context) error {
 	return nil
 }
 
+// Snapshot implements core.Snapshotter, where the engine does.
+func (m *Meta) Snapshot(ctx context.Context, emit func(*core.Row) error) error {
+	if s, ok := m.Meta.(core.Snapshotter); ok {
+		return s.Snapshot(ctx, emit)
+	}
+	return core.E("cached.Snapshot", core.Unsupported, errors.New("the engine makes no snapshots"))
+}
+
+// Restore implements core.Snapshotter, where the engine does. Nothing is cached of an empty engine but what a failed try showed.
+func (m *Meta) Restore(ctx context.Context, next func() (*core.Row, error)) error {
+	s, ok := m.Meta.(core.Snapshotter)
+	if !ok {
+		return core.E("cached.Restore", core.Unsupported, errors.New("the engine restores no snapshots"))
+	}
+	m.applying.Lock()
+	defer m.applying.Unlock()
+	defer m.end()
+	m.dropAll()
+	return s.Restore(ctx, next)
+}
+
+// Sync implements core.Syncer, where the engine does; else everything that was applied is durable.
+func (m *Meta) Sync(ctx context.Context) (core.State, error) {
+	if s, ok := m.Meta.(core.Syncer); ok {
+		return s.Sync(ctx)
+	}
+	return m.State(ctx)
+}
+
 // Bucket implements core.Meta. The BucketInfo is shared.
 func (m *Meta) Bucket(ctx context.Context, name string) (*core.BucketInfo, error) {
 	if v, ok := m.buckets.Get(name); ok {
@@ -160,7 +202,9 @@ func (m *Meta) Object(ctx context.Context, bucket core.BucketID, key string, v c
 	k := objectKey(bucket, key)
 	if encoded, ok := m.objects.GetBytes(k); ok {
 		o := &core.ObjectInfo{Bucket: bucket, Key: key, Latest: true}
-		return o, core.DecodeResolvedObject(encoded, o)
+		if err := core.DecodeResolvedObject(encoded, o); err != nil || m.moves.Load() == 0 || !m.hasMoved(o) {
+			return o, err
+		}
 	}
 	g := m.gate(k)
 	count := g.note()
@@ -182,7 +226,46 @@ func (m *Meta) Apply(ctx context.Context, changes []core.Change) ([]core.Result,
 	for _, c := range changes {
 		m.begin(c)
 	}
-	return m.Meta.Apply(ctx, changes)
+	results, err := m.Meta.Apply(ctx, changes)
+	if err == nil {
+		m.noteMoves(changes, results)
+	}
+	return results, err
+}
+
+// noteMoves keeps where content stands now. Too many notes are forgotten, with everything that was read before.
+func (m *Meta) noteMoves(changes []core.Change, results []core.Result) {
+	for i, c := range changes {
+		move, ok := c.(*core.MoveData)
+		if !ok || results[i].Err != nil || results[i].Skipped || len(move.To) == 0 {
+			continue
+		}
+		m.movedMu.Lock()
+		full := len(m.moved) >= maxMoved
+		m.moved[move.Data] = move.To[0].Block
+		m.moves.Store(int32(len(m.moved)))
+		m.movedMu.Unlock()
+		if full {
+			m.dropAll() // what is being read is not stored any more, so the notes are not needed
+			m.movedMu.Lock()
+			clear(m.moved)
+			m.moves.Store(0)
+			m.movedMu.Unlock()
+		}
+	}
+}
+
+// hasMoved says whether some content of o stands elsewhere now.
+func (m *Meta) hasMoved(o *core.ObjectInfo) bool {
+	m.movedMu.RLock()
+	defer m.movedMu.RUnlock()
+	for i := range o.Segments {
+		info := o.Segments[i].Info
+		if to, ok := m.moved[info.ID]; ok && info.Extents[0].Block != to {
+			return true
+		}
+	}
+	return false
 }
 
 // begin drops what c touches and closes its gates.
@@ -201,15 +284,21 @@ func (m *Meta) begin(c core.Change) {
 	case *core.CreateUpload, *core.PutPart, *core.AbortUpload, *core.PutRecord, *core.SetFloor, *core.Void,
 		*core.FreeGarbage, *core.DropParts:
 		// nothing that is kept here: a key of the bucket, or its newest version
-	default: // a change that moves content, whoever has it, or one that this package does not know
-		for i := range m.gates {
-			m.drop(&m.gates[i], m.objects)
-		}
-		for _, k := range keys(m.objects) {
-			m.objects.Del(k)
-		}
-		m.drop(&m.bucketGate, m.buckets, keys(m.buckets)...)
+	case *core.MoveData: // see noteMoves
+	default: // one that this package does not know
+		m.dropAll()
 	}
+}
+
+// dropAll closes every gate and drops everything.
+func (m *Meta) dropAll() {
+	for i := range m.gates {
+		m.drop(&m.gates[i], m.objects)
+	}
+	for _, k := range keys(m.objects) {
+		m.objects.Del(k)
+	}
+	m.drop(&m.bucketGate, m.buckets, keys(m.buckets)...)
 }
 
 func (m *Meta) dropObject(bucket core.BucketID, key string) {

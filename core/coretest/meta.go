@@ -27,11 +27,12 @@ import (
 func Meta(t *testing.T, open func(t *testing.T) core.Meta) {
 	for _, group := range [][]metaCase{
 		bucketCases(), recordCases(), applyCases(), objectCases(), versionCases(), preconditionCases(), copyCases(),
-		contentCases(), uploadCases(), completeCases(), listCases(), listVersionCases(), listUploadCases(), reclaimCases(),
+		contentCases(), uploadCases(), completeCases(), listCases(), listVersionCases(), listUploadCases(), reclaimCases(), snapshotCases(),
 	} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
 				h := newHarness(t, open(t))
+				h.open = func() core.Meta { return open(t) }
 				c.run(h)
 				h.finish()
 			})
@@ -49,9 +50,10 @@ type harness struct {
 	t       require.TestingT
 	ctx     context.Context
 	m       core.Meta
-	seq     core.Seq    // the last one stamped
-	data    core.DataID // the last one given to content
-	moved   uint32      // the last block to which content was moved
+	open    func() core.Meta // an empty engine of the kind of m; nil: not known
+	seq     core.Seq         // the last one stamped
+	data    core.DataID      // the last one given to content
+	moved   uint32           // the last block to which content was moved
 	history []core.Change
 	brought []core.Extent // by changes that were written
 	freed   []core.Extent // of garbage that was taken away
@@ -73,6 +75,7 @@ func (h *harness) finish() {
 		require.NoError(h.t, r.Err)
 	}
 	require.Equal(h.t, s, h.state(), "a replay changes nothing")
+	h.snapshots()
 	require.NoError(h.t, h.m.Close())
 }
 

@@ -22,6 +22,7 @@ func MetaModel(t *testing.T, open func(t *testing.T) core.Meta) {
 		m := open(t)
 		defer func() { require.NoError(t, m.Close()) }()
 		s := &simulation{harness: newHarness(rt, m), t: rt, model: mem.NewMeta()}
+		s.open = func() core.Meta { return open(t) }
 		for range rapid.IntRange(1, 15).Draw(rt, "batches") {
 			s.batch(rt)
 		}

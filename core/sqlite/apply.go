@@ -31,21 +31,28 @@ func newWriter(c *conn) *writer {
 	return &writer{c: c, buckets: map[core.BucketID]core.Versioning{}}
 }
 
-func (w *writer) loadState() error {
-	row, err := w.c.row(selectState)
+// state reads the row of state.
+func (c *conn) state() (s core.State, err error) {
+	row, err := c.row(selectState)
 	if err != nil {
-		return err
+		return s, err
 	}
 	if row == nil {
-		return damaged("state", errors.New("it is not there"))
+		return s, damaged("state", errors.New("it is not there"))
 	}
-	w.state = core.State{Seq: core.Seq(integer(row[0])), NextData: core.DataID(integer(row[1]))}
+	s = core.State{Seq: core.Seq(integer(row[0])), NextData: core.DataID(integer(row[1]))}
 	floor, err := placeOfState(integer(row[0]), integer(row[1])).open(bytes(row[2]))
 	if err == nil && len(floor) != len(core.BlockID{}) {
 		err = errors.New("a floor is a block")
 	}
-	copy(w.state.Floor[:], floor)
-	return damaged("state", err)
+	copy(s.Floor[:], floor)
+	return s, damaged("state", err)
+}
+
+func (w *writer) writeState(s core.State) error {
+	w.infoBuf = placeOfState(int64(s.Seq), int64(s.NextData)).seal(append(w.infoBuf[:0], s.Floor[:]...))
+	_, err := w.c.exec(updateState, int64(s.Seq), int64(s.NextData), w.infoBuf)
+	return err
 }
 
 // Apply implements core.Meta.
@@ -138,10 +145,7 @@ func (w *writer) applyAll(changes []core.Change, results []core.Result) error {
 			return fmt.Errorf("change %d (%T): %w", seq, c, err)
 		}
 	}
-	s := &w.state
-	w.infoBuf = placeOfState(int64(s.Seq), int64(s.NextData)).seal(append(w.infoBuf[:0], s.Floor[:]...))
-	_, err := w.c.exec(updateState, int64(s.Seq), int64(s.NextData), w.infoBuf)
-	return err
+	return w.writeState(w.state)
 }
 
 // fail is the error of a check. Nothing else in this package is a *core.Error while a change is applied: any other error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -20,6 +21,8 @@ type checkpointer struct {
 
 	running sync.Mutex  // held while the log is copied
 	behind  atomic.Bool // the log is twice as long as it should be: the next Apply waits for running first
+
+	snapshots atomic.Int32 // in progress: the log cannot begin anew, so nobody waits for that
 }
 
 // The log is measured once for so many changes.
@@ -76,6 +79,25 @@ func (m *Meta) Checkpoint(ctx context.Context) error {
 	return wrap(op, err)
 }
 
+// Sync implements core.Syncer: it syncs the log. What is not in it any more, a checkpoint has synced in the database before the log began
+// anew.
+func (m *Meta) Sync(ctx context.Context) (core.State, error) {
+	const op = "sqlite.Sync"
+	state, err := m.State(ctx)
+	if err != nil {
+		return core.State{}, err
+	}
+	// A descriptor of its own: SQLite's is not ours to use, and closing one of the log gives up no lock, since those are on other files.
+	f, err := os.OpenFile(m.path+"-wal", os.O_RDWR, 0)
+	if err != nil {
+		return core.State{}, core.E(op, core.Internal, err)
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return core.State{}, core.E(op, core.Internal, err)
+	}
+	return state, nil
+}
+
 func (k *checkpointer) start(m *Meta) {
 	k.wake = make(chan struct{}, 1)
 	k.wg.Go(func() {
@@ -111,7 +133,7 @@ func (m *Meta) measure(changes int) error {
 	m.w.logged = length
 	if length >= m.w.longAt {
 		m.w.longAt = length + limit/4
-		m.check.behind.Store(length >= 2*limit)
+		m.check.behind.Store(length >= 2*limit && m.check.snapshots.Load() == 0)
 		select {
 		case m.check.wake <- struct{}{}:
 		default:
@@ -170,7 +192,7 @@ func (m *Meta) copyLog() {
 		return
 	}
 	mode := "PASSIVE"
-	if k.behind.Load() {
+	if k.behind.Load() && k.snapshots.Load() == 0 {
 		mode = "RESTART"
 	}
 	if _, err := m.w.c.checkpoint(mode); err != nil {

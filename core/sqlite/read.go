@@ -43,14 +43,24 @@ func (c *conn) load(st statement, d depth, bucket core.BucketID, key string, seq
 	if ok, err := r.next(); !ok {
 		return nil, err
 	}
-	v := &version{
-		ObjectInfo: core.ObjectInfo{Bucket: bucket, Key: key, Seq: core.Seq(integer(r.cols[0]))},
-		born:       core.DataID(integer(r.cols[2])), old: st != selectObject,
+	v, err := c.decodeVersion(bucket, key, r.cols, d)
+	if err == nil {
+		v.old = st != selectObject
 	}
-	null := integer(r.cols[1]) != 0
+	return v, err
+}
+
+// decodeVersion reads a version from versionColumns.
+func (c *conn) decodeVersion(bucket core.BucketID, key string, cols []driver.Value, d depth) (*version, error) {
+	v := &version{
+		ObjectInfo: core.ObjectInfo{Bucket: bucket, Key: key, Seq: core.Seq(integer(cols[0]))},
+		born:       core.DataID(integer(cols[2])),
+	}
+	null := integer(cols[1]) != 0
 	v.Null = null
 	if v.born != 0 {
-		if v.content, err = decodeData(int64(v.born), r.cols[3:6]); err != nil {
+		var err error
+		if v.content, err = decodeData(int64(v.born), cols[3:6]); err != nil {
 			return nil, err
 		}
 	}
@@ -58,7 +68,7 @@ func (c *conn) load(st statement, d depth, bucket core.BucketID, key string, seq
 		v.Segments = []core.Segment{{Data: v.born}}
 		return v, nil
 	}
-	if err := c.decodeObject(&v.ObjectInfo, int64(v.born), bytes(r.cols[6])); err != nil {
+	if err := c.decodeObject(&v.ObjectInfo, int64(v.born), bytes(cols[6])); err != nil {
 		return nil, err
 	}
 	if v.Null != null {
@@ -388,18 +398,24 @@ func (m *Meta) Garbage(ctx context.Context, after uint64, limit int) ([]core.Gar
 			if err != nil || !ok {
 				return err
 			}
-			g := core.Garbage{ID: uint64(integer(r.cols[0])), List: core.UploadID(integer(r.cols[1]))}
-			extents, err := placeOfGarbage(integer(r.cols[0]), integer(r.cols[1])).open(bytes(r.cols[2]))
-			if err == nil {
-				g.Extents, err = core.DecodeExtents(extents)
-			}
+			g, err := decodeGarbage(r.cols)
 			if err != nil {
-				return damaged("garbage", err)
+				return err
 			}
-			list = append(list, g)
+			list = append(list, *g)
 		}
 	})
 	return list, err
+}
+
+// decodeGarbage reads the columns id, list and extents.
+func decodeGarbage(cols []driver.Value) (*core.Garbage, error) {
+	g := &core.Garbage{ID: uint64(integer(cols[0])), List: core.UploadID(integer(cols[1]))}
+	extents, err := placeOfGarbage(integer(cols[0]), integer(cols[1])).open(bytes(cols[2]))
+	if err == nil {
+		g.Extents, err = core.DecodeExtents(extents)
+	}
+	return g, damaged("garbage", err)
 }
 
 // Records implements core.Meta.

@@ -105,6 +105,8 @@ type Meta struct {
 var (
 	_ core.Meta         = (*Meta)(nil)
 	_ core.SingleWriter = (*Meta)(nil)
+	_ core.Snapshotter  = (*Meta)(nil)
+	_ core.Syncer       = (*Meta)(nil)
 )
 
 // Open opens the database at path, makes it where there is none, and brings it to the present schema. It says Unsupported
@@ -150,7 +152,7 @@ func (m *Meta) open() error {
 	}
 	if err = migrate(c, steps()); err == nil {
 		m.w = newWriter(c)
-		err = m.w.loadState()
+		m.w.state, err = c.state()
 	}
 	if err == nil {
 		m.state = m.w.state

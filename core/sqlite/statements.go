@@ -54,6 +54,8 @@ const (
 	dropData
 	releaseData
 	updateData
+	restoreData
+	addRefs
 
 	selectUpload
 	insertUpload
@@ -73,6 +75,7 @@ const (
 	holdList
 	dropList
 	releaseList
+	restoreList
 
 	insertGarbage
 	selectGarbage
@@ -149,6 +152,8 @@ var statementSQL = [numStatements]string{
 	dropData:    "DELETE FROM data WHERE id = ? AND refs = 1",
 	updateData:  "UPDATE data SET info = ?2 WHERE id = ?1",
 	releaseData: "UPDATE data SET refs = refs - 1, object = iif(?2, NULL, object) WHERE id = ?1",
+	restoreData: "INSERT INTO data VALUES (?, 0, ?, ?, NULL)",
+	addRefs:     "UPDATE data SET refs = refs + ?2 WHERE id = ?1",
 
 	selectUpload:     "SELECT info FROM uploads WHERE bucket = ? AND key = ? AND id = ?",
 	insertUpload:     "INSERT INTO uploads VALUES (?, ?, ?, ?)",
@@ -169,6 +174,7 @@ var statementSQL = [numStatements]string{
 	holdList:    "UPDATE lists SET refs = refs + 1 WHERE id = ?",
 	dropList:    "DELETE FROM lists WHERE id = ? AND refs = 1",
 	releaseList: "UPDATE lists SET refs = refs - 1 WHERE id = ?",
+	restoreList: "INSERT INTO lists VALUES (?, 1) ON CONFLICT DO UPDATE SET refs = refs + 1",
 
 	insertGarbage:     "INSERT INTO garbage VALUES (?, ?, ?)",
 	selectGarbageList: "SELECT list FROM garbage WHERE id = ? AND list <> 0",
