@@ -391,8 +391,9 @@ type BlockKind uint8
 
 // The kinds of blocks. Records are only ever in packed blocks, so a start after a crash reads no others.
 const (
-	Packed BlockKind = 1 // batches: small contents and the records
-	Large  BlockKind = 2 // one large content
+	Packed   BlockKind = 1 // batches: small contents and the records
+	Large    BlockKind = 2 // one large content
+	Snapshot BlockKind = 3 // a snapshot of the metadata
 )
 
 // BlockOptions says what a writer is for.

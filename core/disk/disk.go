@@ -6,6 +6,7 @@
 //	STORE                              format version, number of the store, counter of starts; see store.go
 //	blocks/GGGGGGGG/SSSSS/NNNNNNNN.packed
 //	blocks/GGGGGGGG/SSSSS/NNNNNNNN.large
+//	blocks/GGGGGGGG/SSSSS/NNNNNNNN.snapshot
 //
 // where, in hexadecimal, G is the start (generation) that made the block, N its number in that generation, and S is N without
 // its last three digits, so that no directory holds more than 4096 files. A file is a block as package frame describes it: a
@@ -82,15 +83,34 @@ type packedFile struct {
 
 // The kinds of blocks as names of files show them.
 const (
-	packedExt = ".packed"
-	largeExt  = ".large"
+	packedExt   = ".packed"
+	largeExt    = ".large"
+	snapshotExt = ".snapshot"
 )
 
+var extensions = [...]string{packedExt, largeExt, snapshotExt}
+
+// extOf returns the extension of a kind of block, "" for none.
 func extOf(k core.BlockKind) string {
-	if k == core.Large {
+	switch k {
+	case core.Packed:
+		return packedExt
+	case core.Large:
 		return largeExt
+	case core.Snapshot:
+		return snapshotExt
 	}
-	return packedExt
+	return ""
+}
+
+// kindOf is the inverse of extOf, 0 for none.
+func kindOf(ext string) core.BlockKind {
+	for _, k := range []core.BlockKind{core.Packed, core.Large, core.Snapshot} {
+		if extOf(k) == ext {
+			return k
+		}
+	}
+	return 0
 }
 
 // blocksPerDir is how many blocks a directory holds.
@@ -158,9 +178,12 @@ func (s *Store) Delete(ctx context.Context, id core.BlockID) error {
 	if old.f != nil {
 		_ = old.f.Close() // nothing in it is wanted
 	}
-	for _, ext := range []string{packedExt, largeExt} {
+	for _, ext := range extensions {
 		err := s.steps.Remove(s.blockPath(id, ext))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
 			return fail("disk.Delete", err)
 		}
 	}

@@ -149,7 +149,7 @@ func TestSteps(t *testing.T) {
 	requireRead(t, s, e, "large")
 	require.Empty(t, c.take(), "reads")
 	require.NoError(t, s.Delete(t.Context(), e.Block))
-	require.Equal(t, steps{durable.Remove: 2}, c.take(), "delete")
+	require.Equal(t, steps{durable.Remove: 2}, c.take(), "delete: the name of a packed block is tried first")
 
 	w, err := s.Create(t.Context(), packed)
 	require.NoError(t, err)

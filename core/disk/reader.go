@@ -177,11 +177,15 @@ func (s *Store) openFile(id core.BlockID) (*os.File, error) {
 	if id.Store() != s.number {
 		return nil, fmt.Errorf("block %v of another store: %w", id, fs.ErrNotExist)
 	}
-	f, err := os.Open(s.blockPath(id, packedExt))
-	if errors.Is(err, fs.ErrNotExist) {
-		f, err = os.Open(s.blockPath(id, largeExt))
+	var err error
+	for _, ext := range extensions {
+		f, openErr := os.Open(s.blockPath(id, ext))
+		if !errors.Is(openErr, fs.ErrNotExist) {
+			return f, openErr
+		}
+		err = openErr
 	}
-	return f, err
+	return nil, err
 }
 
 // ReadAt implements core.BlockReader, with one pread. Damaged says that the block ends inside the extent.

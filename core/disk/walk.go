@@ -55,15 +55,12 @@ func (s *Store) walkDir(ctx context.Context, g, d entry, from core.BlockID, fn f
 		return fail(op, err)
 	}
 	for _, f := range files {
-		info := core.BlockInfo{ID: core.MakeBlockID(s.number, g.number, f.number), Kind: core.Packed}
+		info := core.BlockInfo{ID: core.MakeBlockID(s.number, g.number, f.number), Kind: kindOf(filepath.Ext(f.name))}
 		if bytes.Compare(info.ID[:], from[:]) < 0 {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return core.E(op, core.Canceled, err)
-		}
-		if filepath.Ext(f.name) == largeExt {
-			info.Kind = core.Large
 		}
 		st, err := os.Lstat(filepath.Join(s.blocksDir(), g.name, d.name, f.name))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -103,7 +100,7 @@ func (s *Store) list(dir string, digits int, dirs bool) ([]entry, error) {
 			ext = filepath.Ext(name)
 		}
 		n, err := strconv.ParseUint(name[:len(name)-len(ext)], 16, 32)
-		known := f.IsDir() == dirs && (dirs || ext == packedExt || ext == largeExt)
+		known := f.IsDir() == dirs && (dirs || kindOf(ext) != 0)
 		if !known || err != nil || name != fmt.Sprintf("%0*x", digits, n)+ext {
 			s.log.Warn("a file that is no block lies among the blocks", "path", filepath.Join(dir, name))
 			continue

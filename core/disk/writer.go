@@ -37,7 +37,7 @@ func (s *Store) Create(ctx context.Context, o core.BlockOptions) (core.BlockWrit
 	if err := ctx.Err(); err != nil {
 		return nil, core.E(op, core.Canceled, err)
 	}
-	if o.Kind != core.Packed && o.Kind != core.Large {
+	if extOf(o.Kind) == "" {
 		return nil, core.E(op, core.InvalidArgument, fmt.Errorf("no kind of block: %d", o.Kind))
 	}
 	if o.Kind == core.Packed && !o.Alone {

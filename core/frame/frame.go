@@ -7,8 +7,8 @@
 //	block header                            frame header
 //	 0  8  magic "ORCASBLK"                   0  4  magic "ORCf"
 //	 8  1  format version (1)                 4  1  format version (1)
-//	 9  1  kind of block                      5  1  type (1 data, 2 record)
-//	10  6  zero                               6  1  codec
+//	 9  1  kind of block                      5  1  type (1 data, 2 record, 3 snapshot)
+//	10  6  zero                               6  1  codec (0 none, 1 zstd)
 //	16 16  block id                           7  1  flags (1 last frame of its content or record)
 //	32 24  zero                               8 16  block id
 //	56  8  XXH3-64 of bytes 0 to 55          24  8  offset of this header in the block
@@ -66,18 +66,25 @@ type Type uint8
 
 // The types of frames.
 const (
-	Data   Type = 1 // a piece of content
-	Record Type = 2 // a piece of a record: the changes of a batch
+	Data     Type = 1 // a piece of content
+	Record   Type = 2 // a piece of a record: the changes of a batch
+	Snapshot Type = 3 // a piece of a snapshot of the metadata
+)
+
+// The codecs: how a payload is stored.
+const (
+	Plain = 0 // as it is
+	Zstd  = 1 // one Zstandard frame (RFC 8878)
 )
 
 // Header describes a frame and its payload.
 type Header struct {
 	Type   Type
-	Codec  uint8    // how the payload is stored; 0: as it is
+	Codec  uint8    // how the payload is stored: Plain or Zstd
 	Last   bool     // the final frame of its content or record
 	Block  [16]byte // the block
 	Offset int64    // where the header stands in it, in bytes
-	ID     uint64   // Data: the DataID; Record: the first sequence in the record
+	ID     uint64   // Data: the DataID; Record: the first sequence in the record; Snapshot: the last sequence in it
 	Index  uint32   // number of the frame in its content or record, from 0
 	KeyID  uint32   // the master key; 0: not encrypted
 	Stored uint32   // bytes of payload as stored
@@ -144,7 +151,7 @@ func Decode(b []byte, block [16]byte, offset int64) (Header, error) {
 	switch {
 	case h.Block != block || h.Offset != offset:
 		return Header{}, ErrNotFrame
-	case b[4] != version || h.Type != Data && h.Type != Record || b[7]&^flagLast != 0:
+	case b[4] != version || h.Type < Data || h.Type > Snapshot || b[7]&^flagLast != 0:
 		return Header{}, ErrVersion
 	case h.Plain > MaxPlain || h.Stored > MaxStored:
 		return Header{}, ErrDamaged

@@ -79,7 +79,7 @@ func TestDecodeTellsWhatIsWrong(t *testing.T) {
 		at   int
 		to   byte
 		want error
-	}{{4, 2, frame.ErrVersion}, {5, 3, frame.ErrVersion}, {7, 2, frame.ErrVersion}, {48, 1, frame.ErrDamaged}, {52, 1, frame.ErrDamaged}} {
+	}{{4, 2, frame.ErrVersion}, {5, 4, frame.ErrVersion}, {7, 2, frame.ErrVersion}, {48, 1, frame.ErrDamaged}, {52, 1, frame.ErrDamaged}} {
 		_, d := sample(10)
 		d[c.at] = c.to
 		_, err = frame.Decode(d, block, 64)

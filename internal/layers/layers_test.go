@@ -43,6 +43,7 @@ var floors = map[string]int{
 	"core/disk":     2,
 	"core/mem":      2,
 	"core/coretest": 2,
+	"core/snapshot": 2,
 
 	"core": 1,
 	"sdk":  1,
