@@ -67,6 +67,12 @@ type Write struct {
 	// where the change brings no content, or content that a Large has stored.
 	Info    *core.DataInfo
 	Content []byte // plain bytes; they must not change until Do returns
+
+	// Moved is, with a core.MoveData, the frames of the content as they are stored, headers included, which the caller has verified: the
+	// batch gives them new headers and sets the change's To.
+	Moved []byte
+
+	Fresh bool // the batch begins a new packed block
 }
 
 // Writer is the write buffer. Its methods may be called from many goroutines.
@@ -252,7 +258,7 @@ func (w *Writer) take() []*pending {
 		w.mu.Lock()
 		n, size := 0, int64(0)
 		for n < len(w.queue) && n < w.o.Count && (n == 0 || size < w.o.Bytes) {
-			size += int64(len(w.queue[n].write.Content)) + frame.HeaderSize
+			size += int64(len(w.queue[n].write.Content)+len(w.queue[n].write.Moved)) + frame.HeaderSize
 			n++
 		}
 		if n > 0 {

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"orcas/core"
@@ -100,10 +101,14 @@ func (w *Writer) putBack(voids []*core.Void) {
 func (w *Writer) layOut(bw core.BlockWriter, f *flight) error {
 	out := output{w: bw, buf: w.buf[:0], start: bw.Offset(), at: bw.Offset(), block: bw.Block()}
 	for _, p := range f.writes {
-		if p.write.Info == nil {
-			continue
+		var err error
+		switch move, _ := p.write.Change.(*core.MoveData); {
+		case p.write.Info != nil:
+			err = out.content(p.write.Info, p.write.Content)
+		case move != nil:
+			err = out.moved(move, p.write.Moved)
 		}
-		if err := out.content(p.write.Info, p.write.Content); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -133,6 +138,32 @@ func (o *output) content(info *core.DataInfo, content []byte) error {
 	return err
 }
 
+// moved appends frames that stood elsewhere, under new headers, and says in the change where.
+func (o *output) moved(c *core.MoveData, frames []byte) error {
+	const op = "batch.Move"
+	if len(c.From) != 1 || c.From[0].Length != int64(len(frames)) {
+		return core.E(op, core.InvalidArgument, errors.New("only content of one extent can be moved"))
+	}
+	c.To = []core.Extent{{Block: o.block, Offset: o.at, Length: c.From[0].Length}}
+	for at := c.From[0].Offset; len(frames) > 0; {
+		h, err := frame.Decode(frames, c.From[0].Block, at)
+		if err == nil && (h.Type != frame.Data || h.ID != uint64(c.Data) || h.End()-at > int64(len(frames))) {
+			err = frame.ErrNotFrame
+		}
+		if err != nil {
+			return core.E(op, core.Internal, err)
+		}
+		payload := frames[frame.HeaderSize : h.End()-at]
+		at, frames = h.End(), frames[h.End()-at:]
+		h.Block, h.Offset = o.block, o.at
+		head := len(o.buf)
+		o.buf = append(append(o.buf, zeroHeader[:]...), payload...)
+		frame.PutHeader(o.buf[head:], &h)
+		o.at = h.End()
+	}
+	return o.flushIfFull()
+}
+
 // record appends the frames of the record: where the batch begins in the block, as a number of fixed length, and the changes.
 func (o *output) record(changes []core.Change) error {
 	return o.frames(frame.Header{Type: frame.Record, ID: uint64(changes[0].Place().Seq)}, appendRecord(nil, o.start, changes))
@@ -150,13 +181,18 @@ func (o *output) frames(h frame.Header, payload []byte) error {
 		o.at = h.End()
 		h.Index++
 		payload = payload[n:]
-		if len(o.buf) >= writeSize {
-			if err := o.flush(); err != nil {
-				return err
-			}
+		if err := o.flushIfFull(); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func (o *output) flushIfFull() error {
+	if len(o.buf) < writeSize {
+		return nil
+	}
+	return o.flush()
 }
 
 var zeroHeader [frame.HeaderSize]byte
@@ -183,12 +219,19 @@ func (w *Writer) acknowledgeEarly(f *flight) {
 	time.Sleep(50 * time.Millisecond)
 }
 
+// fitsNowhere is a size for which no block that is open has room.
+const fitsNowhere = 1 << 40
+
 // sizeHint returns an upper bound of what a batch takes in its block, in bytes.
 func sizeHint(writes []*pending, voids int) int64 {
 	record := int64(64 + 32*voids)
 	content := int64(0)
 	for _, p := range writes {
+		if p.write.Fresh {
+			return fitsNowhere
+		}
 		record += changeHint(p.write.Change)
+		content += int64(len(p.write.Moved))
 		if n := int64(len(p.write.Content)); n > 0 {
 			content += n + frame.HeaderSize*(1+n/frame.MaxPlain)
 		}
@@ -215,7 +258,7 @@ func changeHint(c core.Change) int64 {
 	case *core.AbortUpload:
 		return fixed + int64(len(c.Key))
 	case *core.MoveData:
-		return fixed + 48*int64(len(c.From)+len(c.To))
+		return fixed + 48*int64(2*len(c.From))
 	case *core.FreeGarbage:
 		return fixed + 10*int64(len(c.IDs))
 	case *core.PutRecord:

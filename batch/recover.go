@@ -11,6 +11,7 @@ import (
 
 	"orcas/core"
 	"orcas/core/frame"
+	"orcas/core/snapshot"
 	"orcas/internal/mutant"
 )
 
@@ -36,12 +37,17 @@ func decodeRecord(b []byte) (start int64, changes []core.Change, err error) {
 
 // Recovery is what Recover found and what a Writer has to go on with.
 type Recovery struct {
-	Seq      core.Seq     // no sequence up to it may be given away again
-	NextData core.DataID  // nor any DataID below it
-	Floor    core.BlockID // State.Floor
-	Voids    []*core.Void // recorded, but left out: to be voided by the next record
-	Applied  int          // changes that were in blocks and not in the metadata
+	Seq      core.Seq       // no sequence up to it may be given away again
+	NextData core.DataID    // nor any DataID below it
+	Floor    core.BlockID   // State.Floor
+	Voids    []*core.Void   // recorded, but left out: to be voided by the next record
+	Applied  int            // changes that were in blocks and not in the metadata
+	Snapshot *snapshot.Info // from which empty metadata was filled first; nil: from none
+	Missing  []Gap          // sequences of which no record was found where there must have been one
 }
+
+// Gap is a run of sequences.
+type Gap struct{ From, To core.Seq }
 
 // found is a record newer than the metadata, found in a block.
 type found struct {
@@ -51,7 +57,8 @@ type found struct {
 }
 
 // Recover brings the metadata up to what the blocks say: it reads the records from State.Floor on, and applies those changes that
-// are newer than State.Seq, in order, but for the voided ones. It needs no repair by hand and is harmless to repeat.
+// are newer than State.Seq, in order, but for the voided ones. It needs no repair by hand and is harmless to repeat. Empty metadata
+// is rebuilt (see Rebuild).
 //
 // A batch whose contents are not whole can only be one that was never acknowledged: the last. Of it, those changes are applied
 // whose own content is whole. Damage in an earlier batch is no reason to forget what it wrote: everything is applied, and a read of the
@@ -61,25 +68,74 @@ func Recover(ctx context.Context, meta core.Meta, blocks core.Blocks, log *slog.
 	if err != nil {
 		return nil, err
 	}
-	r := &recovery{ctx: ctx, meta: meta, blocks: blocks, log: log, applied: st.Seq, seen: st.Seq}
+	if st.Seq == 0 && !mutant.Is("no-replay") {
+		return Rebuild(ctx, meta, blocks, log, false)
+	}
+	r := &recovery{ctx: ctx, meta: meta, blocks: blocks, log: log}
 	if !mutant.Is("no-replay") {
-		err = blocks.Walk(ctx, st.Floor, func(b core.BlockInfo) error {
-			if b.Kind != core.Packed {
-				return nil
-			}
-			return r.scan(b)
-		})
-		if err != nil {
+		if err := r.scanAll(st); err != nil {
 			return nil, core.E("batch.Recover", core.Internal, err)
+		}
+		for _, g := range r.gaps() {
+			log.Error("acknowledged changes are in no block any more", "from", g.From, "to", g.To)
 		}
 		if err := r.replay(); err != nil {
 			return nil, core.E("batch.Recover", core.Internal, err)
 		}
 	}
-	if st, err = meta.State(ctx); err != nil {
-		return nil, err
+	return r.outcome()
+}
+
+// Rebuild fills empty metadata from the blocks: from the newest snapshot that is whole, and the records behind it. Where changes are
+// missing, which only damage or a loss of blocks explains, it is Damaged and nothing is written, unless lossy says that what there is is wanted all the same.
+func Rebuild(ctx context.Context, meta core.Meta, blocks core.Blocks, log *slog.Logger, lossy bool) (*Recovery, error) {
+	const op = "batch.Rebuild"
+	snapshots, err := snapshot.List(ctx, blocks)
+	if err != nil {
+		return nil, core.E(op, core.Internal, err)
 	}
-	return &Recovery{Seq: max(st.Seq, r.seen), NextData: st.NextData, Floor: st.Floor, Voids: r.left, Applied: r.count}, nil
+	for i := range len(snapshots) + 1 {
+		r := &recovery{ctx: ctx, meta: meta, blocks: blocks, log: log}
+		st := core.State{}
+		if i < len(snapshots) {
+			st.Seq = snapshots[i].Seq
+		}
+		if err := r.scanAll(st); err != nil {
+			return nil, core.E(op, core.Internal, err)
+		}
+		gaps := r.gaps()
+		if len(gaps) > 0 && !lossy {
+			return nil, core.E(op, core.Damaged, fmt.Errorf(
+				"the changes %d to %d are in no block and no snapshot: orcas rebuild --lossy makes of the rest what it can", gaps[0].From, gaps[0].To))
+		}
+		if i < len(snapshots) {
+			restorer, ok := meta.(core.Snapshotter)
+			if !ok {
+				return nil, core.E(op, core.Unsupported, errors.New("this engine restores no snapshots"))
+			}
+			err := snapshot.Restore(ctx, blocks, &snapshots[i], restorer)
+			if core.Is(err, core.Damaged) {
+				log.Error("a snapshot of the metadata is damaged: trying an older one", "block", snapshots[i].Block, "err", err)
+				continue
+			}
+			if err != nil {
+				return nil, core.E(op, core.Internal, err)
+			}
+			log.Info("metadata restored from a snapshot", "block", snapshots[i].Block, "seq", snapshots[i].Seq, "rows", snapshots[i].Rows)
+		}
+		if err := r.replay(); err != nil {
+			return nil, core.E(op, core.Internal, err)
+		}
+		done, err := r.outcome()
+		if err == nil {
+			done.Missing = gaps
+			if i < len(snapshots) {
+				done.Snapshot = &snapshots[i]
+			}
+		}
+		return done, err
+	}
+	panic("unreachable: the last try is without a snapshot")
 }
 
 type recovery struct {
@@ -95,6 +151,49 @@ type recovery struct {
 	count   int
 }
 
+// scanAll notes what is newer than a state.
+func (r *recovery) scanAll(st core.State) error {
+	r.applied, r.seen = st.Seq, st.Seq
+	err := r.blocks.Walk(r.ctx, st.Floor, func(b core.BlockInfo) error {
+		if b.Kind != core.Packed {
+			return nil
+		}
+		return r.scan(b)
+	})
+	slices.SortFunc(r.records, func(a, b found) int { return cmp.Compare(a.first, b.first) })
+	return err
+}
+
+// gaps returns the sequences between the state and the last record that are in none and were not voided.
+func (r *recovery) gaps() []Gap {
+	known := make([]Gap, 0, len(r.records)+len(r.voids))
+	for _, f := range r.records {
+		known = append(known, Gap{f.first, f.last})
+	}
+	for _, v := range r.voids {
+		known = append(known, Gap{v.From, v.To})
+	}
+	slices.SortFunc(known, func(a, b Gap) int { return cmp.Compare(a.From, b.From) })
+	var gaps []Gap
+	at := r.applied
+	for _, k := range known {
+		if k.From > at+1 {
+			gaps = append(gaps, Gap{at + 1, k.From - 1})
+		}
+		at = max(at, k.To)
+	}
+	return gaps
+}
+
+// outcome says where the metadata stands.
+func (r *recovery) outcome() (*Recovery, error) {
+	st, err := r.meta.State(r.ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Recovery{Seq: max(st.Seq, r.seen), NextData: st.NextData, Floor: st.Floor, Voids: r.left, Applied: r.count}, nil
+}
+
 // scan notes the records of a block that are newer than the metadata.
 func (r *recovery) scan(b core.BlockInfo) error {
 	if b.Size <= frame.BlockHeaderSize {
@@ -105,9 +204,9 @@ func (r *recovery) scan(b core.BlockInfo) error {
 		return err
 	}
 	defer rd.Close()
-	s := scanner{r: rd, block: b.ID, size: b.Size}
+	s := &frame.Scanner{R: rd, Block: b.ID, Size: b.Size}
 	for at := int64(frame.BlockHeaderSize); ; {
-		h, err := s.header(at)
+		h, err := s.Header(at)
 		if err == nil && h.Type == frame.Data {
 			at = h.End()
 			continue
@@ -115,7 +214,7 @@ func (r *recovery) scan(b core.BlockInfo) error {
 		var payload []byte
 		end := at
 		if err == nil {
-			payload, end, err = s.record(h)
+			payload, end, err = readRecord(s, h)
 		}
 		if err == nil {
 			err = r.note(b.ID, payload, end)
@@ -125,7 +224,7 @@ func (r *recovery) scan(b core.BlockInfo) error {
 			at = end
 		case errors.Is(err, frame.ErrNotFrame), errors.Is(err, frame.ErrDamaged), errors.Is(err, errTail):
 			// The written part ends here, or something is damaged: go on at the next frame, if there is one.
-			if at, err = s.next(at + 1); err != nil {
+			if at, err = s.Next(at + 1); err != nil {
 				return err
 			}
 			if at < 0 {
@@ -162,7 +261,6 @@ const applyTogether = 2000
 
 // replay applies what scan found, in the order of sequences.
 func (r *recovery) replay() error {
-	slices.SortFunc(r.records, func(a, b found) int { return cmp.Compare(a.first, b.first) })
 	var together []core.Change
 	for i, f := range r.records {
 		changes, broken, err := r.load(f)
@@ -221,12 +319,12 @@ func (r *recovery) load(f found) (changes []core.Change, broken map[core.DataID]
 		return nil, nil, err
 	}
 	defer rd.Close()
-	s := scanner{r: rd, block: f.block, size: f.end}
+	s := &frame.Scanner{R: rd, Block: f.block, Size: f.end}
 	frames, whole := map[uint64]uint32{}, map[core.DataID]bool{}
 	for at := f.start; at < f.end; {
-		h, err := s.header(at)
+		h, err := s.Header(at)
 		if err == nil && h.Type == frame.Record {
-			payload, _, err := s.record(h)
+			payload, _, err := readRecord(s, h)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -236,7 +334,7 @@ func (r *recovery) load(f found) (changes []core.Change, broken map[core.DataID]
 			break
 		}
 		if err == nil {
-			if _, err = s.payload(h); err == nil && h.Index == frames[h.ID] {
+			if _, err = s.Payload(h); err == nil && h.Index == frames[h.ID] {
 				frames[h.ID]++
 				whole[core.DataID(h.ID)] = h.Last
 			}
@@ -246,7 +344,7 @@ func (r *recovery) load(f found) (changes []core.Change, broken map[core.DataID]
 		case err == nil:
 		case errors.Is(err, frame.ErrDamaged) && h.Stored > 0: // this payload only
 		case errors.Is(err, frame.ErrNotFrame), errors.Is(err, frame.ErrDamaged):
-			if at, err = s.next(at + 1); err != nil {
+			if at, err = s.Next(at + 1); err != nil {
 				return nil, nil, err
 			}
 			if at < 0 {
@@ -263,29 +361,38 @@ func (r *recovery) load(f found) (changes []core.Change, broken map[core.DataID]
 func missing(changes []core.Change, f found, whole map[core.DataID]bool) map[core.DataID]bool {
 	broken := map[core.DataID]bool{}
 	for _, c := range changes {
-		for _, s := range segmentsOf(c) {
-			if s.Info == nil || len(s.Info.Extents) != 1 {
-				continue
+		eachContent(c, func(id core.DataID, extents []core.Extent) {
+			if len(extents) != 1 {
+				return
 			}
-			e := s.Info.Extents[0]
-			if e.Block == f.block && e.Offset >= f.start && e.Offset < f.end && !whole[s.Data] {
-				broken[s.Data] = true
+			e := extents[0]
+			if e.Block == f.block && e.Offset >= f.start && e.Offset < f.end && !whole[id] {
+				broken[id] = true
 			}
-		}
+		})
 	}
 	return broken
 }
 
-func segmentsOf(c core.Change) []core.Segment {
+// eachContent calls fn with each content that a change says to stand somewhere.
+func eachContent(c core.Change, fn func(id core.DataID, extents []core.Extent)) {
+	var segments []core.Segment
 	switch c := c.(type) {
 	case *core.PutObject:
-		return c.Object.Segments
+		segments = c.Object.Segments
 	case *core.PutPart:
-		return c.Part.Segments
+		segments = c.Part.Segments
+	case *core.MoveData:
+		fn(c.Data, c.To)
 	}
-	return nil
+	for i := range segments {
+		if segments[i].Info != nil {
+			fn(segments[i].Data, segments[i].Info.Extents)
+		}
+	}
 }
 
-func bringsAny(c core.Change, ids map[core.DataID]bool) bool {
-	return slices.ContainsFunc(segmentsOf(c), func(s core.Segment) bool { return ids[s.Data] })
+func bringsAny(c core.Change, ids map[core.DataID]bool) (brings bool) {
+	eachContent(c, func(id core.DataID, _ []core.Extent) { brings = brings || ids[id] })
+	return brings
 }
