@@ -118,14 +118,13 @@ func (q *request) copyObject() error {
 		if !dropTags {
 			req.Tags = from.Tags
 		}
-		if req.Sums, err = q.copySums(from, alg); err != nil {
-			return err
-		}
 		if b.ID == q.bucket.ID && src.key == q.key && src.version == core.Current && !replace && alg == checksum.None &&
 			classOf(req.Attrs) == classOf(from.Attrs) && first(q.r.Header, redirectName) == "" {
 			return errInvalidRequest.say("This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes.")
 		}
-		o, err = q.s.fs.Copy(q.ctx, req)
+		if req.Sums, err = q.copySums(from, alg); err == nil {
+			o, err = q.s.fs.Copy(q.ctx, req)
+		}
 		if err == nil {
 			q.setSourceVersion(b, from)
 			break

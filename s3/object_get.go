@@ -28,11 +28,12 @@ func (q *request) headObject() error {
 	if err != nil {
 		return err
 	}
-	info, err := q.s.fs.Stat(q.ctx, q.bucket, q.key, v)
+	object, err := q.s.fs.Open(q.ctx, q.bucket, q.key, v) // and not Stat: parts may be read
 	if err != nil {
 		return q.missing(err, v)
 	}
-	return q.serve(info, nil)
+	defer object.Close()
+	return q.serve(object.Info, nil)
 }
 
 // missing adds to the error of a read what S3 tells of a delete marker.

@@ -101,6 +101,12 @@ type CopyPartRequest struct {
 // CopyPart writes a part by reference. Its content is read once, for its ETag and checksums, unless it is a whole plain object of which
 // they are known; it is not written. Conflict: the source is not there any more.
 func (f *FS) CopyPart(ctx context.Context, r CopyPartRequest) (*core.PartInfo, error) {
+	source, err := f.reopen(ctx, r.Source)
+	if err != nil {
+		return nil, err
+	}
+	defer source.Close()
+	r.Source = source.Info
 	etag, sums, err := f.sumsOf(ctx, r)
 	if err != nil {
 		return nil, err
@@ -136,9 +142,14 @@ func (f *FS) sumsOf(ctx context.Context, r CopyPartRequest) (string, []core.Chec
 	return hex.EncodeToString(sums[0].Value), sums[1:], nil
 }
 
-// Sums reads a run of a version and returns its checksums, in the order of algs.
+// Sums reads a run of a version that Stat returned and returns its checksums, in the order of algs. Conflict: it is not there any more.
 func (f *FS) Sums(ctx context.Context, o *core.ObjectInfo, from, n int64, algs ...checksum.Algorithm) ([]core.Checksum, error) {
-	section, err := f.OpenInfo(o).Range(ctx, from, n)
+	object, err := f.reopen(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer object.Close()
+	section, err := object.Range(ctx, from, n)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"orcas/batch"
 	"orcas/core"
 	"orcas/core/frame"
+	"orcas/internal/epoch"
 )
 
 // partsPage is how many parts of a long segment list are read at once.
@@ -18,19 +19,39 @@ const partsPage = 1000
 type Object struct {
 	Info *core.ObjectInfo
 	fs   *FS
+	pin  epoch.Reader
 }
 
-// Open finds a version; errors as for Stat, with the marker in Object.Info.
+// Open finds a version; errors as for Stat, with the marker in the Object's Info. After an error the Object is closed.
 func (f *FS) Open(ctx context.Context, b *core.BucketInfo, key string, v core.Version) (*Object, error) {
-	info, err := f.Stat(ctx, b, key, v)
-	return &Object{Info: info, fs: f}, err
+	o := &Object{fs: f, pin: f.readers.Enter()}
+	var err error
+	if o.Info, err = f.Stat(ctx, b, key, v); err != nil {
+		o.Close()
+	}
+	return o, err
 }
 
-// OpenInfo opens a version that Stat returned.
-func (f *FS) OpenInfo(info *core.ObjectInfo) *Object { return &Object{Info: info, fs: f} }
+// reopen opens a version that Stat returned; Conflict where it is not there any more.
+func (f *FS) reopen(ctx context.Context, info *core.ObjectInfo) (*Object, error) {
+	o, err := f.Open(ctx, &core.BucketInfo{ID: info.Bucket}, info.Key, info.Version())
+	if err == nil && o.Info.Seq != info.Seq {
+		o.Close()
+		err = core.E("vfs.reopen", core.NoSuchVersion, nil)
+	}
+	if core.Is(err, core.NoSuchKey) || core.Is(err, core.NoSuchVersion) {
+		err = core.E("vfs.reopen", core.Conflict, err)
+	}
+	return o, err
+}
 
-// Close lets go of the object; its Sections stay usable.
-func (o *Object) Close() error { return nil }
+// Close lets go of the object; its Sections must be closed already.
+func (o *Object) Close() {
+	if o.fs != nil {
+		o.pin.Leave()
+		o.fs = nil
+	}
+}
 
 // Range returns the n bytes from off on. Its first frame is read and verified: Damaged comes before any byte is handed out.
 func (o *Object) Range(ctx context.Context, off, n int64) (*Section, error) {

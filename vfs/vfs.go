@@ -6,7 +6,8 @@
 // client claimed. Put (or PutPart) then makes it durable and gives it its name at one commit point; Discard forgets it.
 //
 // A read also has two: Open finds the version, Range reads and verifies the first frame, so that damage there is an error before
-// any answer is begun. Copies are by reference: no byte of content moves.
+// any answer is begun. What an open Object refers to stays where it is until Close: who takes content away calls Quiet before. Copies
+// are by reference: no byte of content moves.
 package vfs
 
 import (
@@ -17,6 +18,7 @@ import (
 
 	"orcas/batch"
 	"orcas/core"
+	"orcas/internal/epoch"
 )
 
 // Options configure an FS. Meta, Blocks and Writer are required.
@@ -37,6 +39,7 @@ type FS struct {
 	maxPacked int64
 	space     space
 	now       func() time.Time
+	readers   epoch.Readers // that may be on their way to what they found in the metadata
 }
 
 // New makes an FS.
@@ -54,6 +57,14 @@ func New(o Options) (*FS, error) {
 		meta: o.Meta, blocks: o.Blocks, writer: o.Writer, maxPacked: o.MaxPacked, now: o.Now,
 		space: space{blocks: o.Blocks, reserve: o.Reserve, now: o.Now},
 	}, nil
+}
+
+// Quiet returns when every Object has been closed that was open when it was called, or when ctx ends.
+func (f *FS) Quiet(ctx context.Context) error {
+	if err := f.readers.Wait(ctx); err != nil {
+		return core.E("vfs.Quiet", core.Canceled, err)
+	}
+	return nil
 }
 
 // time returns the present as it is stored: milliseconds, UTC.
