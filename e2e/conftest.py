@@ -40,6 +40,8 @@ class Server:
         flags = list(flags)
         if "--address" not in flags:
             flags += ["--address", "127.0.0.1:0"]
+        if "--admin-address" not in flags:
+            flags += ["--admin-address", "none"]
         self.process = subprocess.Popen(
             [str(binary), "server", "--data", str(self.data), *flags],
             env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -86,7 +86,7 @@ func (p *Process) launch() (string, error) {
 		return "", err
 	}
 	defer log.Close()
-	p.cmd = exec.Command(p.Binary, "server", "--data", p.Data, "--address", address)
+	p.cmd = exec.Command(p.Binary, "server", "--data", p.Data, "--address", address, "--admin-address", "127.0.0.1:0")
 	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "ORCAS_") })
 	p.cmd.Env = append(p.cmd.Env, "ORCAS_ROOT_ACCESS_KEY="+accessKey, "ORCAS_ROOT_SECRET_KEY="+secretKey)
 	if len(p.Settings) > 0 {

@@ -295,7 +295,7 @@ func once(ctx context.Context, t *Target, call Call) (Answer, error) {
 // server starts a server of the run's own with its data in a directory of its own.
 func (r *run) server(name string, env ...string) (*Process, error) {
 	p := Program{Path: r.o.Program, Name: name, Dir: r.dir, Keys: r.keys, Ready: "/-/health/ready", Env: env, TLS: r.o.TLS || r.o.H2,
-		Args: []string{"server", "--data", filepath.Join(r.dir, name)}}
+		Args: []string{"server", "--admin-address", "none", "--data", filepath.Join(r.dir, name)}}
 	if p.TLS {
 		p.Args = append(p.Args, "--tls-self-signed")
 	}

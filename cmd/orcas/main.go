@@ -31,6 +31,7 @@ func main() {
 // commands is the command line.
 type commands struct {
 	Server  serverCommand  `cmd:"" help:"Serve S3 from a data directory."`
+	Admin   adminCommand   `cmd:"" help:"Administrate a running server."`
 	Perf    perfCommand    `cmd:"" help:"Load a server and measure it."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
@@ -38,7 +39,7 @@ type commands struct {
 type serverCommand struct {
 	Data          string `required:"" placeholder:"DIR" help:"The data directory; made where it is missing."`
 	Address       string `default:"127.0.0.1:9000" placeholder:"HOST:PORT" help:"Where to listen (default ${default})."`
-	AdminAddress  string `placeholder:"HOST:PORT" help:"Tell the health on a listener of its own too (default: none)."`
+	AdminAddress  string `default:"127.0.0.1:9001" placeholder:"HOST:PORT" help:"Where orcas admin finds the server (default ${default}; none: nowhere)."`
 	TLSCert       string `name:"tls-cert" placeholder:"FILE" help:"Serve HTTPS with this certificate (PEM, with its chain); reloaded when it changes."`
 	TLSKey        string `name:"tls-key" placeholder:"FILE" help:"The key of --tls-cert (PEM)."`
 	TLSSelfSigned bool   `name:"tls-self-signed" help:"Serve HTTPS with a certificate that is made in the data directory."`
@@ -57,8 +58,11 @@ func (c *serverCommand) Validate() error {
 	if _, _, err := net.SplitHostPort(c.Address); err != nil {
 		return fmt.Errorf("--address: %q is not HOST:PORT", c.Address)
 	}
+	if c.AdminAddress == "none" {
+		c.AdminAddress = ""
+	}
 	if _, _, err := net.SplitHostPort(c.AdminAddress); c.AdminAddress != "" && err != nil {
-		return fmt.Errorf("--admin-address: %q is not HOST:PORT", c.AdminAddress)
+		return fmt.Errorf("--admin-address: %q is neither HOST:PORT nor none", c.AdminAddress)
 	}
 	return nil
 }

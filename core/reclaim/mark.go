@@ -118,7 +118,7 @@ func (r *round) isOld(id core.BlockID) bool {
 // When a round that was not asked for makes a snapshot: when the dead blocks that wait for one are so large, and so much larger than the last one was;
 // or when so many changes came since, and more than twice the rows of the last.
 const (
-	heldBytes   = 16 << 20
+	heldBytes   = 8 << 20
 	heldTimes   = 4
 	dueChanges  = 1_000_000
 	fullChanges = 10_000 // in a round that was asked for

@@ -71,7 +71,7 @@ type Options struct {
 	Quiet func(ctx context.Context) error
 
 	DeadShare float64       // of a packed block from which on it is emptied; default 0.5
-	Every     time.Duration // between two rounds that were not asked for; default 1 s
+	Every     time.Duration // between two rounds that were not asked for; default 250 ms
 	UploadAge time.Duration // after which an upload in progress is aborted; 0: never
 	Logger    *slog.Logger
 	Now       func() time.Time
@@ -145,7 +145,7 @@ func New(ctx context.Context, o Options) (*Reclaimer, error) {
 		o.DeadShare = 0.5
 	}
 	if o.Every <= 0 {
-		o.Every = time.Second
+		o.Every = 250 * time.Millisecond
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

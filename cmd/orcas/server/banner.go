@@ -12,7 +12,7 @@ func (s *Server) banner(w io.Writer) error {
 	fmt.Fprintf(&b, "ORCAS %s\n", Version())
 	fmt.Fprintf(&b, "  endpoint     %s\n", s.Endpoint())
 	if s.adminListen != nil {
-		fmt.Fprintf(&b, "  admin        http://%s (health)\n", s.adminListen.Addr())
+		fmt.Fprintf(&b, "  admin        http://%s\n", s.adminListen.Addr())
 	}
 	fmt.Fprintf(&b, "  region       %s\n", s.config.Settings.Region)
 	fmt.Fprintf(&b, "  durability   %s: a write is acknowledged when it is on disk\n", s.config.Settings.Durability)

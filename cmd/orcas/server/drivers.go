@@ -10,6 +10,7 @@ import (
 	"orcas/core"
 	"orcas/core/cached"
 	"orcas/core/disk"
+	"orcas/core/reclaim"
 	"orcas/core/sqlite"
 )
 
@@ -17,7 +18,7 @@ import (
 const databaseFile = "metadata.db"
 
 // openDrivers opens blocks and metadata in dir. The disk driver comes first: it takes the lock of the directory.
-func openDrivers(_ context.Context, dir string, log *slog.Logger) (core.Blocks, core.Meta, error) {
+func openDrivers(_ context.Context, dir string, log *slog.Logger) (core.Blocks, reclaim.Meta, error) {
 	blocks, err := disk.Open(dir, disk.Options{Logger: log})
 	if core.Is(err, core.Busy) {
 		return nil, nil, fmt.Errorf("another server uses %s: %w", dir, err)

@@ -28,8 +28,11 @@ import (
 
 	"orcas/batch"
 	"orcas/core"
+	"orcas/core/reclaim"
 	"orcas/internal/durable"
+	"orcas/internal/mutant"
 	"orcas/s3"
+	"orcas/s3/sigv4"
 	"orcas/vfs"
 )
 
@@ -37,7 +40,7 @@ import (
 type Config struct {
 	Data       string // the data directory; made where it is missing
 	Address    string // HOST:PORT; port 0: any free one
-	Admin      string // HOST:PORT of the admin listener, which tells the health; "": none
+	Admin      string // HOST:PORT of the admin listener (see admin.go); "": none
 	TLSCert    string // with TLSKey: serve HTTPS with this pair
 	TLSKey     string
 	SelfSigned bool // serve HTTPS with a certificate made in the data directory
@@ -78,10 +81,15 @@ type Server struct {
 	logBuffer   *logBuffer
 	log         *slog.Logger
 
-	meta   core.Meta
-	blocks core.Blocks
-	writer *batch.Writer
-	fs     *vfs.FS
+	meta      reclaim.Meta
+	blocks    core.Blocks
+	writer    *batch.Writer
+	fs        *vfs.FS
+	reclaimer *reclaim.Reclaimer
+
+	life       context.Context // of what runs in the background
+	end        context.CancelFunc
+	background sync.WaitGroup
 
 	handlers  sync.WaitGroup // requests in flight
 	stopping  atomic.Bool
@@ -98,6 +106,7 @@ func Open(ctx context.Context, config Config) (_ *Server, err error) {
 		config.Banner = io.Discard
 	}
 	s := &Server{config: config, logBuffer: newLogBuffer(config.Log)}
+	s.life, s.end = context.WithCancel(context.Background())
 	s.log = newLogger(s.logBuffer)
 	defer func() {
 		if err != nil {
@@ -175,8 +184,27 @@ func (s *Server) openStore(ctx context.Context) error {
 		Meta: s.meta, Blocks: s.blocks, Writer: s.writer, MaxPacked: set.MaxPackedSize, Reserve: set.MinFree.of,
 		Now: s.config.Now,
 	})
+	if err != nil {
+		return err
+	}
+	s.reclaimer, err = reclaim.New(ctx, reclaim.Options{
+		Meta: s.meta, Blocks: s.blocks, Writer: reclaimWriter{s.writer}, Quiet: s.fs.Quiet,
+		UploadAge: set.UploadAge, Logger: s.log, Now: s.config.Now, Hook: mutant.Stop,
+	})
 	s.log.Info("store open", "data", dir, "durability", set.Durability, "seconds", time.Since(started).Seconds())
 	return err
+}
+
+// reclaimWriter gives reclaim the write buffer.
+type reclaimWriter struct{ *batch.Writer }
+
+// DoAll implements reclaim.Writer.
+func (w reclaimWriter) DoAll(ctx context.Context, writes []reclaim.Write) ([]core.Result, []error) {
+	list := make([]batch.Write, len(writes))
+	for i, x := range writes {
+		list[i] = batch.Write{Change: x.Change, Moved: x.Moved, Fresh: x.Fresh}
+	}
+	return w.Writer.DoAll(ctx, list)
 }
 
 // of returns the bytes that must stay free on a drive of total bytes. It is never more than half of a drive, so a small one is
@@ -191,7 +219,13 @@ func (s *Server) serveHTTP() error {
 	root := s.credentials
 	system := &health{version: Version(), durability: set.Durability, state: s.state}
 	if s.adminListen != nil {
-		s.admin = &http.Server{Handler: system, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes}
+		gate := &sigv4.Verifier{Region: set.Region, AnyRegion: true, Now: s.config.Now, Lookup: func(accessKey string) (string, bool) {
+			return root.SecretKey, accessKey == root.AccessKey
+		}}
+		s.admin = &http.Server{
+			Handler:           &admin{health: system, verifier: gate, root: root.AccessKey, routes: s.adminRoutes(), log: s.log.Info},
+			ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		}
 	}
 	handler, err := s3.New(s3.Options{
 		FS: s.fs,
@@ -303,6 +337,9 @@ func (s *Server) Credentials() Credentials { return s.credentials }
 // for.
 func (s *Server) Run(ctx context.Context) error {
 	failed := make(chan error, 2)
+	if s.config.Settings.Reclaim {
+		s.background.Go(func() { s.reclaimer.Run(s.life) })
+	}
 	if s.admin != nil {
 		go func() { failed <- s.admin.Serve(s.adminListen) }()
 	}
@@ -354,6 +391,8 @@ func (s *Server) close() error {
 		}
 	}
 	s.waitForHandlers()
+	s.end()
+	s.background.Wait()
 	if s.writer != nil {
 		errs = append(errs, s.writer.Close())
 	}

@@ -31,6 +31,8 @@ type Settings struct {
 	Domains       []string      // ORCAS_DOMAINS: base domains of virtual-host style
 	Buckets       []string      // ORCAS_BUCKETS: made at start
 	MinFree       Reserve       // ORCAS_MIN_FREE: the reserve below which PUT is refused
+	Reclaim       bool          // ORCAS_RECLAIM_ENABLED: free garbage unasked
+	UploadAge     time.Duration // ORCAS_ABANDONED_UPLOAD_DAYS: after so long an upload in progress is aborted; 0: never
 	AccessKey     string        // ORCAS_ROOT_ACCESS_KEY; "" with SecretKey: made at the first start
 	SecretKey     string        // ORCAS_ROOT_SECRET_KEY
 
@@ -68,6 +70,8 @@ var variables = []struct {
 	{"ORCAS_DOMAINS", setDomains},
 	{"ORCAS_BUCKETS", setBuckets},
 	{"ORCAS_MIN_FREE", setMinFree},
+	{"ORCAS_RECLAIM_ENABLED", func(s *Settings, v string) error { return parseBool(&s.Reclaim, v) }},
+	{"ORCAS_ABANDONED_UPLOAD_DAYS", setUploadAge},
 	{"ORCAS_ROOT_ACCESS_KEY", setAccessKey},
 	{"ORCAS_ROOT_SECRET_KEY", setSecretKey},
 }
@@ -77,6 +81,7 @@ var variables = []struct {
 func ReadSettings(environ []string) (Settings, error) {
 	s := Settings{
 		BatchWrite:    true,
+		Reclaim:       true,
 		MaxPackedSize: 64 << 10,
 		MaxBatchBytes: 8 << 20,
 		MaxBatchCount: 2048,
@@ -198,6 +203,15 @@ func setMinFree(s *Settings, v string) error {
 		return fmt.Errorf("%q is neither a number of bytes nor a percentage such as 1%%", v)
 	}
 	s.MinFree = Reserve{Bytes: bytes}
+	return nil
+}
+
+func setUploadAge(s *Settings, v string) error {
+	var days int
+	if err := parseInt(&days, v, 0, 36500); err != nil {
+		return err
+	}
+	s.UploadAge = time.Duration(days) * 24 * time.Hour
 	return nil
 }
 

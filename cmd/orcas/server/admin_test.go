@@ -1,0 +1,74 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/core/reclaim"
+	"orcas/s3/sigv4"
+)
+
+// ask makes a request of the admin listener, signed with a secret; "" signs nothing.
+func ask(t *testing.T, s *Server, secret, method, path, body string) (int, []byte, http.Header) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.adminListen.Addr().String()+path, strings.NewReader(body))
+	require.NoError(t, err)
+	if secret != "" {
+		signer := sigv4.Signer{AccessKey: s.Credentials().AccessKey, SecretKey: secret, Region: "eu-west-1"}
+		signer.Sign(r, sigv4.EmptySHA256, time.Now())
+	}
+	answer, err := httpClient(t, s).Do(r)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return answer.StatusCode, text, answer.Header
+}
+
+func TestAdminGate(t *testing.T) {
+	config := testConfig(t)
+	config.Admin = "127.0.0.1:0"
+	var log bytes.Buffer
+	config.Log = &log
+	s, stop := running(t, config)
+	root := s.Credentials().SecretKey
+	for _, c := range []struct {
+		secret, method, path, body string
+		status                     int
+	}{
+		{"", "GET", "/-/health/ready", "", 200},
+		{"", "GET", "/-/admin/reclaim", "", 403},
+		{"", "POST", "/-/admin/reclaim", "", 403},
+		{"", "GET", "/-/admin/nothing", "", 403}, // who may not ask is not told what there is
+		{"a wrong secret", "POST", "/-/admin/reclaim", "", 403},
+		{root, "POST", "/-/admin/reclaim", "a body that was not signed", 403},
+		{root, "GET", "/-/admin/nothing", "", 404},
+		{root, "GET", "/", "", 404},
+		{root, "DELETE", "/-/admin/reclaim", "", 405},
+		{root, "POST", "/-/admin/reclaim?wait=perhaps", "", 400},
+		{root, "GET", "/-/admin/reclaim", "", 200},
+		{root, "POST", "/-/admin/reclaim", "", 200},
+	} {
+		status, text, header := ask(t, s, c.secret, c.method, c.path, c.body)
+		require.Equal(t, c.status, status, "%+v: %s", c, text)
+		require.True(t, json.Valid(text), "%s", text)
+		if status == 405 {
+			require.Equal(t, "GET, POST", header.Get("Allow"))
+		}
+	}
+	status, text, _ := ask(t, s, root, "POST", "/-/admin/reclaim?wait=true", "")
+	require.Equal(t, 200, status)
+	var report reclaim.Report
+	require.NoError(t, json.Unmarshal(text, &report))
+	require.True(t, report.Full)
+	require.Empty(t, report.Error)
+	require.NoError(t, stop())
+	require.NotContains(t, log.String(), root)
+}
