@@ -35,9 +35,14 @@ type Profile string
 // The profiles.
 const (
 	Smoke      Profile = "smoke"      // everything in about a minute
-	Baseline   Profile = "baseline"   // what reports are made of: about half an hour
+	Baseline   Profile = "baseline"   // what reports are made of: about 40 minutes
 	Saturation Profile = "saturation" // the full times and counts: some hours
 )
+
+// profiles returns the profiles in the order of the figures of a scenario; saturation is the place of the last.
+func profiles() []Profile { return []Profile{Smoke, Baseline, Saturation} }
+
+const saturation = 2
 
 // Options say what is run, against what.
 type Options struct {
@@ -123,7 +128,7 @@ func Run(ctx context.Context, o Options) (*result.Run, error) {
 
 // choose returns the scenarios that were asked for.
 func choose(o Options) ([]*scenario, error) {
-	if !slices.Contains([]Profile{Smoke, Baseline, Saturation}, o.Profile) {
+	if !slices.Contains(profiles(), o.Profile) {
 		return nil, fmt.Errorf("profile %q is not smoke, baseline or saturation", o.Profile)
 	}
 	var chosen []*scenario

@@ -270,6 +270,7 @@ func (s *session) multipart() error {
 		if err != nil {
 			return err
 		}
+		s.add(res, "all", "", size) // it alone has CPU time
 		for _, op := range []string{"create", "part", "complete"} {
 			if !res.Has(op) {
 				continue // the time was too short

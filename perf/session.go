@@ -35,11 +35,12 @@ type session struct {
 	main   *Process // nil: the target is somebody else's
 	prefix string   // of every key
 	loads  uint64   // that had fresh numbers
+	timed  []timed  // the loads that had a time
 }
 
 // params returns a scenario's figures under the options.
 func (r *run) params(sc *scenario) params {
-	p := sc.profiles[slices.Index([]Profile{Smoke, Baseline, Saturation}, r.o.Profile)]
+	p := sc.profiles[slices.Index(profiles(), r.o.Profile)]
 	if r.o.Duration > 0 {
 		p.duration = r.o.Duration
 	}
@@ -63,9 +64,7 @@ func (r *run) scenario(sc *scenario) (err error) {
 		Scenario: sc.id, Bucket: r.bucket, Mode: sc.mode, StartedAt: time.Now().UTC().Truncate(time.Second), Values: map[string]float64{},
 		Hardware: result.Hardware{OS: runtime.GOOS, Arch: runtime.GOARCH, NumCPU: runtime.NumCPU(), GoVersion: runtime.Version()},
 	}
-	if r.o.Profile == Baseline {
-		s.out.Note = sc.note
-	}
+	s.out.Note = sc.note
 	if r.o.Target == nil && !sc.serverless {
 		if s.main, err = r.server(sc.id); err != nil {
 			return err
@@ -82,6 +81,7 @@ func (r *run) scenario(sc *scenario) (err error) {
 	start := time.Now()
 	err = sc.run(s)
 	s.out.DurationSec = time.Since(start).Seconds()
+	s.out.Note = strings.TrimSpace(s.lengths() + " " + s.out.Note)
 	if len(s.out.Results) > 0 || len(s.out.Goals) > 0 || err == nil {
 		r.doc.Scenarios = append(r.doc.Scenarios, *s.out)
 	}
@@ -130,7 +130,11 @@ func (s *session) tolerate(l *Load) (*LoadResult, error) {
 	}
 	l.Workers = cmp.Or(l.Workers, 1)
 	s.out.Workers = max(s.out.Workers, l.Workers)
-	return l.Run(s.ctx)
+	res, err := l.Run(s.ctx)
+	if err == nil && l.Duration > 0 && l.Count == 0 {
+		s.timed = append(s.timed, timed{l.Duration, res.Window, l.MaxBytes})
+	}
+	return res, err
 }
 
 // add adds a row for an operation of a load ("": everything), and tells of it.
@@ -165,6 +169,8 @@ func rowText(r *result.Row) string {
 
 func sizeText(n int64) string {
 	switch {
+	case n >= gib && n%gib == 0:
+		return fmt.Sprintf("%d GiB", n/gib)
 	case n >= 1<<20 && n%(1<<20) == 0:
 		return fmt.Sprintf("%d MiB", n>>20)
 	case n >= 1<<10 && n%(1<<10) == 0:

@@ -1,0 +1,61 @@
+package perf
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// timed is how long a load was to be, and was; and of how many bytes at most, where not 0.
+type timed struct {
+	asked, took time.Duration
+	maxBytes    int64
+}
+
+// lengths says how long the loads of a scenario were, where they were shorter than with the profile saturation, whose figures are full.
+func (s *session) lengths() string {
+	if len(s.timed) == 0 {
+		return ""
+	}
+	var times []string
+	longest, cut := time.Duration(0), int64(0)
+	for _, l := range s.timed {
+		if text := seconds(l.asked); !slices.Contains(times, text) {
+			times = append(times, text)
+		}
+		longest = max(longest, l.asked)
+		if l.maxBytes > 0 && l.took < l.asked*9/10 {
+			cut = l.maxBytes
+		}
+	}
+	full := s.sc.profiles[saturation]
+	turns, allTurns := s.p.turns, max(full.turns, 1)
+	if s.sc.mode == "ramp" { // turns are its steps
+		turns, allTurns = 1, 1
+	}
+	if longest >= full.duration && turns >= allTurns && cut == 0 {
+		return ""
+	}
+	text := "Loads of " + strings.Join(times, ", ")
+	if turns > 1 || allTurns > 1 {
+		text += fmt.Sprintf(", %d turns each", turns)
+	}
+	if cut > 0 {
+		text += ", or until " + sizeText(cut) + " were sent"
+	}
+	var more []string
+	if longest < full.duration {
+		more = append(more, seconds(full.duration))
+	}
+	if turns < allTurns {
+		more = append(more, fmt.Sprintf("%d turns", allTurns))
+	}
+	if len(more) > 0 {
+		text += "; with the profile saturation " + strings.Join(more, ", ")
+	}
+	return text + "."
+}
+
+// seconds gives a time in seconds.
+func seconds(d time.Duration) string { return fmt.Sprintf("%.3g s", d.Seconds()) }
