@@ -64,3 +64,19 @@ func BenchmarkDo(b *testing.B) {
 		})
 	}
 }
+
+// TestAllocationsOfDo bounds what making one small content durable allocates, gatherer and applier included, over drivers in memory.
+func TestAllocationsOfDo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector empties pools")
+	}
+	s := newStore(t, batch.Options{})
+	content := make([]byte, 4096)
+	got := testing.AllocsPerRun(200, func() {
+		if err := s.put("key", content); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Logf("%.0f", got)
+	require.LessOrEqual(t, got, 26.0)
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -138,4 +139,31 @@ func (f *files) compare(b *testing.B, round, n int, body []byte) {
 			b.Fatalf("file %d of round %d is not what was written", i, round)
 		}
 	}
+}
+
+// TestAllocationsOfSmallReads bounds what reading a small object allocates, from its key to its last byte, over drivers in memory.
+func TestAllocationsOfSmallReads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector empties pools")
+	}
+	w := newWorld(t)
+	w.put("key", random(1, 4096))
+	got := testing.AllocsPerRun(200, func() {
+		o, err := w.fs.Open(ctx, w.b, "key", core.Current)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := o.Range(ctx, 0, o.Info.Size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := s.WriteTo(io.Discard); n != 4096 || err != nil {
+			t.Fatal(n, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Logf("%.0f", got)
+	require.LessOrEqual(t, got, 11.0)
 }
