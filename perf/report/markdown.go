@@ -47,6 +47,9 @@ func (t Table) markdown(b *bytes.Buffer) {
 		line(r)
 	}
 	b.WriteString("\n")
+	if t.Limit != "" {
+		fmt.Fprintf(b, "%s\n\n", t.Limit)
+	}
 }
 
 // String renders a table as Markdown.

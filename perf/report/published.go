@@ -7,6 +7,7 @@ func elsewhere() Section {
 		Text: []string{"Figures that others published, on their machines and under their conditions, to be read beside ours. Where nothing was durable, no socket was in the way or " +
 			"nothing was signed, it is not the same work."},
 		Table: []Table{{
+			Prose:  true,
 			Header: []string{"what", "figures", "conditions"},
 			Rows: [][]string{
 				{"packed writer, PUT/s of 1, 4, 64 KiB", "1 thread 409, 629, 482; 10: 1,226, 1,584, 1,277; 50: 1,545, 1,482, 973; 100: 1,589, 1,297, 953", "laptop with 12 cores; in process: no socket, no signature; not durable"},

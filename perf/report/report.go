@@ -15,6 +15,8 @@ import (
 type Table struct {
 	Header []string
 	Rows   [][]string
+	Prose  bool   // cells are sentences rather than figures
+	Limit  string // what limits its rows; "" where that is no question
 }
 
 // Section is a part of a report.
@@ -27,16 +29,17 @@ type Section struct {
 
 // Sections makes a report of a run, in the order in which it is read.
 func Sections(r *result.Run, plots []Plot) []Section {
-	list := []Section{environment(r), goals(r)}
+	l := limitsOf(r)
+	list := []Section{environment(r), goals(r, l)}
 	if r.Ceilings != nil {
-		list = append(list, ceilings(r.Ceilings))
+		list = append(list, ceilings(r.Ceilings, l))
 	}
 	for i := range r.Scenarios {
 		s := &r.Scenarios[i]
 		if s.Scenario == "ceilings" || s.Scenario == "core" {
 			continue // they have sections of their own
 		}
-		list = append(list, scenario(s, plots))
+		list = append(list, scenario(s, plots, l))
 	}
 	return append(list, failures(r), elsewhere())
 }
@@ -53,26 +56,32 @@ func environment(r *result.Run) Section {
 	for _, name := range slices.Sorted(maps.Keys(e.Settings)) {
 		rows = append(rows, []string{name, e.Settings[name]})
 	}
-	return Section{Title: "Environment", Text: r.Notes, Table: []Table{{[]string{"", ""}, rows}}}
+	return Section{Title: "Environment", Text: r.Notes, Table: []Table{{Header: []string{"", ""}, Rows: rows, Prose: true}}}
 }
 
-// goals collects what was asked for, of every scenario.
-func goals(r *result.Run) Section {
-	t := Table{Header: []string{"goal", "asked", "measured", ""}}
+// goals collects what was asked for, of every scenario. The rows of a goal that is a comparison carry its name.
+func goals(r *result.Run, l *limits) Section {
+	t := Table{Header: []string{"goal", "asked", "measured", "", "limited by"}, Prose: true}
+	var found []limit
 	for _, s := range r.Scenarios {
 		for _, g := range s.Goals {
-			mark := "met"
+			mark, by := "met", ""
 			if !g.Met {
 				mark = "**missed**"
 			}
-			t.Rows = append(t.Rows, []string{g.Name, g.Limit, number(g.Value), mark})
+			if i := slices.IndexFunc(s.Results, func(row result.Row) bool { return row.Variant == g.Name+": orcas" }); i >= 0 {
+				found = append(found, l.of(&s.Results[i], nil))
+				by = found[len(found)-1].String()
+			}
+			t.Rows = append(t.Rows, []string{g.Name, g.Limit, number(g.Value), mark, by})
 		}
 	}
+	t.Limit = l.sentence(found)
 	return Section{Title: "Goals", Text: []string{"Ratios are of two things that were measured in turns, in the same run; the median counts."}, Table: tables(t)}
 }
 
-func ceilings(c *result.Ceilings) Section {
-	disk := Table{Header: []string{"one writer", "p50 us", "p99 us", "MB/s"}}
+func ceilings(c *result.Ceilings, l *limits) Section {
+	disk := Table{Header: []string{"one writer", "p50 us", "p99 us", "MB/s"}, Limit: l.diskSentence()}
 	for _, d := range c.Disk {
 		name := size(d.SizeBytes) + " appended, fdatasync"
 		if d.Sequential {
@@ -80,7 +89,7 @@ func ceilings(c *result.Ceilings) Section {
 		}
 		disk.Rows = append(disk.Rows, []string{name, number(d.P50us), number(d.P99us), mb(d.BytesPerSec)})
 	}
-	memory := Table{Header: []string{"one core", "MB/s"}}
+	memory := Table{Header: []string{"one core", "MB/s"}, Limit: l.memorySentence()}
 	for _, m := range c.Memory {
 		memory.Rows = append(memory.Rows, []string{m.Function, mb(m.BytesPerSec)})
 	}
@@ -88,11 +97,11 @@ func ceilings(c *result.Ceilings) Section {
 		Title: "Ceilings",
 		Text: []string{"The null server is the same HTTP front: signatures are verified and bodies are read and hashed, and nothing is stored. No server on this " +
 			"machine can be faster with such a front. The disk and the hashes bound what is durable and verified."},
-		Table: tables(rows(c.Null), disk, memory),
+		Table: tables(rows(c.Null, l), disk, memory),
 	}
 }
 
-func scenario(s *result.Scenario, plots []Plot) Section {
+func scenario(s *result.Scenario, plots []Plot, l *limits) Section {
 	sec := Section{Title: s.Scenario}
 	var facts []string
 	if s.SeedCount > 0 {
@@ -108,11 +117,11 @@ func scenario(s *result.Scenario, plots []Plot) Section {
 		sec.Text = append(sec.Text, s.Note)
 	}
 	if s.Scenario == "batch-compare" {
-		sec.Table = tables(packing(s))
+		sec.Table = tables(packing(s, l))
 	} else {
-		sec.Table = tables(rows(s.Results))
+		sec.Table = tables(rows(s.Results, l))
 	}
-	values := Table{Header: []string{"", ""}}
+	values := Table{Header: []string{"", ""}, Limit: l.values(s)}
 	for _, name := range slices.Sorted(maps.Keys(s.Values)) {
 		values.Rows = append(values.Rows, []string{words(name), number(s.Values[name])})
 	}
@@ -126,24 +135,27 @@ func scenario(s *result.Scenario, plots []Plot) Section {
 }
 
 // packing puts packing on and off side by side.
-func packing(s *result.Scenario) Table {
-	t := Table{Header: []string{"size", "workers", "off: PUT/s", "on: PUT/s", "gain", "on: MB/s", "on: p50 ms", "p95 ms", "p99 ms", "CPU us off", "CPU us on"}}
+func packing(s *result.Scenario, l *limits) Table {
+	t := Table{Header: []string{"size", "workers", "off: PUT/s", "on: PUT/s", "gain", "on: MB/s", "on: p50 ms", "p95 ms", "p99 ms", "CPU us off", "CPU us on", "on of null",
+		"off limited by", "on limited by"}}
 	for i := range s.Results {
 		on := &s.Results[i]
 		if on.Variant != "packing-on" {
 			continue
 		}
-		off := &result.Row{}
+		off, offBy := &result.Row{}, ""
 		for j := range s.Results {
 			if x := &s.Results[j]; x.Variant == "packing-off" && x.SizeBytes == on.SizeBytes && x.Workers == on.Workers {
-				off = x
+				off, offBy = x, l.of(x, nil).String()
 			}
 		}
 		t.Rows = append(t.Rows, []string{
 			size(on.SizeBytes), fmt.Sprint(on.Workers), number(off.ThroughputRPS), number(on.ThroughputRPS), fmt.Sprintf("%.2f", on.ThroughputRPS/max(off.ThroughputRPS, 1e-9)),
 			mb(on.BytesPerSec), number(on.P50Ms), number(on.P95Ms), number(on.P99Ms), number(off.ServerCPUus), number(on.ServerCPUus),
+			hundredths(l.ofNull(on)), offBy, l.of(on, nil).String(),
 		})
 	}
+	t.Limit = l.sentence(l.all(s.Results))
 	return t
 }
 
@@ -154,7 +166,7 @@ type column struct {
 }
 
 // columns are the columns of the general table.
-func columns(list []result.Row) []column {
+func columns(list []result.Row, l *limits) []column {
 	all := []column{
 		{"operation", func(r *result.Row) string { return r.Operation }},
 		{"variant", func(r *result.Row) string { return r.Variant }},
@@ -201,15 +213,18 @@ func columns(list []result.Row) []column {
 			return number(v)
 		}})
 	}
+	all = append(all,
+		column{"of null", func(r *result.Row) string { return hundredths(l.ofNull(r)) }},
+		column{"limited by", func(r *result.Row) string { return l.of(r, list).String() }})
 	return slices.DeleteFunc(all, func(c column) bool {
 		return !slices.ContainsFunc(list, func(r result.Row) bool { return c.of(&r) != "" })
 	})
 }
 
 // rows makes the general table.
-func rows(list []result.Row) Table {
-	var t Table
-	cols := columns(list)
+func rows(list []result.Row, l *limits) Table {
+	t := Table{Limit: l.sentence(l.all(list))}
+	cols := columns(list, l)
 	for _, c := range cols {
 		t.Header = append(t.Header, c.name)
 	}
@@ -224,7 +239,7 @@ func rows(list []result.Row) Table {
 }
 
 func failures(r *result.Run) Section {
-	t := Table{Header: []string{"scenario", "error"}}
+	t := Table{Header: []string{"scenario", "error"}, Prose: true}
 	for _, f := range r.Failures {
 		t.Rows = append(t.Rows, []string{f.Scenario, f.Error})
 	}
@@ -265,6 +280,14 @@ func thousands(digits string) string {
 		digits = digits[:i] + "," + digits[i:]
 	}
 	return digits
+}
+
+// hundredths gives a ratio; nothing for 0, which stands for what was not measured.
+func hundredths(v float64) string {
+	if v == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.2f", v)
 }
 
 // mb gives bytes a second in MB (10^6).

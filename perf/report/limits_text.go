@@ -1,0 +1,270 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"orcas/perf/result"
+)
+
+// hashes are what a body that is put goes through.
+const hashes = "MD5 and SHA-256"
+
+// String says it in a cell of a table.
+func (x limit) String() string {
+	switch x.by {
+	case byRate:
+		return "rate asked"
+	case byCPU:
+		return "CPU " + percent(x.server+x.client)
+	case byDisk:
+		return "disk " + percent(x.disk)
+	case byWait:
+		return "waits, CPU " + percent(x.server+x.client)
+	case byTurn:
+		var parts []string
+		for _, p := range []struct {
+			name  string
+			share float64
+		}{{"CPU", x.cpu}, {"sync", x.sync}, {"hashes", x.hash}} {
+			if p.share >= 0.05 {
+				parts = append(parts, p.name+" "+percent(p.share))
+			}
+		}
+		return strings.TrimSuffix("one at a time: "+strings.Join(parts, ", "), ": ")
+	}
+	return "not known"
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
+
+// sentence says what limits the rows of a table; "" where there are none.
+func (l *limits) sentence(list []limit) string {
+	if len(list) == 0 {
+		return ""
+	}
+	groups := make([][]limit, bounds)
+	var loaded []limit // not held back by the rate asked for
+	for _, x := range list {
+		groups[x.by] = append(groups[x.by], x)
+		if x.by != byRate {
+			loaded = append(loaded, x)
+		}
+	}
+	var parts []string
+	for by, group := range groups {
+		if len(group) == 0 {
+			continue
+		}
+		text := l.group(bound(by), group)
+		if len(group) < len(list) {
+			text = fmt.Sprintf("%s (%d of %d rows)", text, len(group), len(list))
+		}
+		parts = append(parts, text)
+	}
+	return "What limits it: " + strings.Join(parts, "; ") + "." + l.against(loaded)
+}
+
+// group says what limits rows that are limited alike.
+func (l *limits) group(by bound, list []limit) string {
+	switch by {
+	case byRate:
+		text := "the rate asked for, which was kept"
+		if busy := span(list, percent, func(x limit) float64 {
+			if x.server == 0 {
+				return 0 // the client alone says little
+			}
+			return x.server + x.client
+		}); busy != "" {
+			text += ", with " + busy + " of the CPU where it was counted"
+		}
+		return text
+	case byCPU:
+		text := "the CPU: " + figures(list, named{"server", func(x limit) float64 { return x.server }}, named{"client", func(x limit) float64 { return x.client }}) +
+			fmt.Sprintf(" of %.0f cores", l.cores)
+		if len(l.null) > 0 {
+			text += ", where the null server gets to " + percent(l.busy)
+		}
+		return text
+	case byDisk:
+		return "the disk, at " + span(list, percent, func(x limit) float64 { return x.disk }) + " of what one writer gets who syncs at the end"
+	case byTurn:
+		parts := figures(list, named{"CPU of both sides", func(x limit) float64 { return x.cpu }}, named{"an fdatasync", func(x limit) float64 { return x.sync }},
+			named{hashes, func(x limit) float64 { return x.hash }})
+		if parts == "" {
+			return "one request at a time"
+		}
+		return "one request at a time, in overlapping shares: " + parts
+	case byWait:
+		return "waiting, for the disk or for each other, with " + span(list, percent, func(x limit) float64 { return x.server + x.client }) + " of the CPU in use"
+	}
+	return "not known, since the server's CPU time was too little to be counted"
+}
+
+// against holds rows against the ceilings that they have one of.
+func (l *limits) against(list []limit) string {
+	var parts []string
+	plain := func(v float64) string { return fmt.Sprintf("%.2f", v) }
+	if s := span(list, plain, func(x limit) float64 { return x.null }); s != "" {
+		parts = append(parts, s+" of the null server's rate")
+	}
+	if s := span(list, plain, func(x limit) float64 { return x.synced }); s != "" {
+		parts = append(parts, s+" of the rate of one writer with an fdatasync each")
+	}
+	if s := span(list, percent, func(x limit) float64 {
+		if x.by == byTurn {
+			return 0 // was said of its time
+		}
+		return x.hash
+	}); s != "" {
+		parts = append(parts, hashes+" take "+s+" of all cores")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " Against the ceilings: " + strings.Join(parts, "; ") + "."
+}
+
+// named is a figure of limits.
+type named struct {
+	name string
+	of   func(limit) float64
+}
+
+// figures says those that there are.
+func figures(list []limit, of ...named) string {
+	var parts []string
+	for _, n := range of {
+		if s := span(list, percent, n.of); s != "" {
+			parts = append(parts, n.name+" "+s)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// span says from where to where a figure goes; "" where no limit has it. Figures of 0 were not measured.
+func span(list []limit, text func(float64) string, of func(limit) float64) string {
+	lo, hi := 0.0, 0.0
+	for _, x := range list {
+		v := of(x)
+		if v <= 0 {
+			continue
+		}
+		if lo == 0 {
+			lo = v
+		}
+		lo, hi = min(lo, v), max(hi, v)
+	}
+	switch from, to := text(lo), text(hi); {
+	case hi == 0:
+		return ""
+	case from == to:
+		return to
+	default:
+		return strings.TrimSuffix(from, " %") + " to " + to
+	}
+}
+
+// diskSentence says what the table of the disk means.
+func (l *limits) diskSentence() string {
+	if len(l.syncs) == 0 {
+		return ""
+	}
+	first, last := l.syncs[0], l.syncs[len(l.syncs)-1]
+	text := fmt.Sprintf("What limits it: an fdatasync of %s allows one writer %s a second, one after the other; whoever writes more has to share them.",
+		size(first.SizeBytes), number(1e6/first.P50us))
+	if l.disk > 0 {
+		text += fmt.Sprintf(" Syncs of %s get to %s of what one sync at the end gets.", size(last.SizeBytes), percent(last.BytesPerSec/l.disk))
+	}
+	return text
+}
+
+// memorySentence says what the table of the memory means.
+func (l *limits) memorySentence() string {
+	if l.hash == 0 {
+		return ""
+	}
+	return fmt.Sprintf("What limits it: one core. A body that is put goes through %s: at most %s MB/s a core, %s MB/s of %.0f cores that do nothing else.",
+		hashes, mb(1/l.hash), mb(l.cores/l.hash), l.cores)
+}
+
+// values says what a scenario's own figures mean, where they are about limits.
+func (l *limits) values(s *result.Scenario) string {
+	v := s.Values
+	switch s.Scenario {
+	case "footprint":
+		return l.footprint(s)
+	case "churn":
+		before, after := v["disk_bytes_before_reclaim"], v["disk_bytes_after_reclaim"]
+		if before == 0 {
+			return ""
+		}
+		return "What limits it: reclaim, which gave " + percent(max(1-after/before, 0)) + " of the disk's bytes back."
+	case "mixed-ramp":
+		return l.ramp(s)
+	case "get-cold":
+		return l.cold(s)
+	}
+	return ""
+}
+
+// ramp says what limited the steps that did not keep up.
+func (l *limits) ramp(s *result.Scenario) string {
+	var behind []limit
+	open := false
+	for i := range s.Results {
+		r := &s.Results[i]
+		open = open || r.OpenLoop
+		if r.OpenLoop && !keptUp(r) {
+			behind = append(behind, l.of(r, s.Results))
+		}
+	}
+	switch {
+	case !open: // it was told not to be a ramp
+		return ""
+	case len(behind) == 0:
+		return "What limits it: the ramp, which ended before the server did."
+	}
+	return strings.Replace(l.sentence(behind), "What limits it:", "What limits the steps that fell behind:", 1)
+}
+
+// cold says how much longer than warm ones cold GETs take.
+func (l *limits) cold(s *result.Scenario) string {
+	var parts []string
+	for i := range s.Results {
+		cold := &s.Results[i]
+		for j := range s.Results {
+			warm := &s.Results[j]
+			if cold.Variant == "cold" && warm.Variant == "warm" && warm.SizeBytes == cold.SizeBytes && warm.P50Ms > 0 {
+				parts = append(parts, fmt.Sprintf("%.2f ms for %s", max(cold.P50Ms-warm.P50Ms, 0), size(cold.SizeBytes)))
+			}
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "What limits it: what a cold GET has to fetch from the drive: " + strings.Join(parts, ", ") + " more than a warm one, by the medians."
+}
+
+// footprint holds filling and rebuilding a store against the ceilings.
+func (l *limits) footprint(s *result.Scenario) string {
+	v := s.Values
+	if v["fill_sec"] == 0 || len(s.Results) == 0 {
+		return ""
+	}
+	fill := result.Row{Operation: "put", SizeBytes: s.Results[0].SizeBytes, Workers: 64, ThroughputRPS: v["keys"] / v["fill_sec"]}
+	text := "What limits it: it was filled at " + number(fill.ThroughputRPS) + " objects a second"
+	if n := l.ofNull(&fill); n > 0 {
+		text += fmt.Sprintf(", %.2f of the null server's rate", n)
+	}
+	rebuild := v["start_after_rebuild_sec"]
+	if rebuild == 0 {
+		return text + "."
+	}
+	bytes := v["keys"] * v["disk_bytes_per_object"] / rebuild
+	text += fmt.Sprintf("; a start without the database went through %s MB/s of blocks", mb(bytes))
+	if l.disk > 0 {
+		text += ", " + percent(bytes/l.disk) + " of what the disk takes in a row"
+	}
+	return text + "."
+}
