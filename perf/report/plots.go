@@ -36,8 +36,8 @@ func palette(i int) color.Color {
 	return list[i%len(list)]
 }
 
-// Plots draws what a run has of: latency against load, throughput against concurrency, packing on and off, both with the null server's
-// line, and the time of a listing against the keys there are.
+// Plots draws what a run has of: latency against load, throughput against concurrency, packing on and off, and the time of a listing
+// against the keys there are; each with the lines of the null server, and of the disk where it has to do with it.
 func Plots(r *result.Run) ([]Plot, error) {
 	var list []Plot
 	for i := range r.Scenarios {
@@ -45,13 +45,13 @@ func Plots(r *result.Run) ([]Plot, error) {
 		var p *drawing
 		switch s.Scenario {
 		case "mixed-ramp":
-			p = latencyAgainstLoad(s)
+			p = latencyAgainstLoad(s, r.Ceilings)
 		case "concurrent-1m", "workers-sweep":
 			p = throughputAgainstWorkers(s, r.Ceilings)
 		case "batch-compare":
 			p = packingOnAndOff(s, r.Ceilings)
 		case "list":
-			p = listAgainstKeys(s)
+			p = listAgainstKeys(s, r.Ceilings)
 		}
 		if p == nil || len(p.lines) == 0 {
 			continue
@@ -87,21 +87,48 @@ func (d *drawing) add(name string, x, y float64) {
 
 // ceiling draws a line over all x at y.
 func (d *drawing) ceiling(name string, y float64) {
-	lo, hi := 0.0, 0.0
-	for _, l := range d.lines {
-		for _, p := range l.points {
-			if lo == 0 || p.X < lo {
-				lo = p.X
-			}
-			hi = max(hi, p.X)
-		}
-	}
-	if y > 0 && hi > 0 {
-		d.lines = append(d.lines, line{name, plotter.XYs{{X: lo, Y: y}, {X: hi, Y: y}}, true})
+	lo, hi := d.extent()
+	if y > 0 && hi.X > 0 {
+		d.lines = append(d.lines, line{name, plotter.XYs{{X: lo.X, Y: y}, {X: hi.X, Y: y}}, true})
 	}
 }
 
-func latencyAgainstLoad(s *result.Scenario) *drawing {
+// wall draws a line over all y at x.
+func (d *drawing) wall(name string, x float64) {
+	lo, hi := d.extent()
+	if x > 0 && hi.Y > 0 {
+		d.lines = append(d.lines, line{name, plotter.XYs{{X: x, Y: lo.Y}, {X: x, Y: hi.Y}}, true})
+	}
+}
+
+// extent returns the corners of what was drawn so far; zero where there is nothing.
+func (d *drawing) extent() (lo, hi plotter.XY) {
+	for _, l := range d.lines {
+		for _, p := range l.points {
+			if hi.X == 0 {
+				lo, hi = p, p
+			}
+			lo.X, lo.Y, hi.X, hi.Y = min(lo.X, p.X), min(lo.Y, p.Y), max(hi.X, p.X), max(hi.Y, p.Y)
+		}
+	}
+	return lo, hi
+}
+
+// nullRow returns the null server's row of an operation of 4 KiB, with one connection or with the most; nil where there is none.
+func nullRow(c *result.Ceilings, operation string, alone bool) (found *result.Row) {
+	if c == nil {
+		return nil
+	}
+	for i := range c.Null {
+		n := &c.Null[i]
+		if n.Operation == operation && n.SizeBytes == 4<<10 && (n.Workers <= 1) == alone && (found == nil || n.Workers > found.Workers) {
+			found = n
+		}
+	}
+	return found
+}
+
+func latencyAgainstLoad(s *result.Scenario, c *result.Ceilings) *drawing {
 	d := &drawing{title: "Latency against load, open loop", x: "requests a second asked for", y: "p95, ms", logY: true}
 	for i := range s.Results {
 		r := &s.Results[i]
@@ -112,6 +139,18 @@ func latencyAgainstLoad(s *result.Scenario) *drawing {
 	if len(d.lines) == 0 {
 		for i := range s.Results {
 			d.add(s.Results[i].Operation+" "+s.Results[i].Variant, s.Results[i].RequestedRPS, s.Results[i].P95Ms)
+		}
+	}
+	if c != nil {
+		for _, row := range c.Disk {
+			if row.SizeBytes == 4<<10 && !row.Sequential {
+				d.ceiling("fdatasync of 4 KiB, p50", row.P50us/1000)
+			}
+		}
+	}
+	for _, op := range []string{"get", "put"} {
+		if n := nullRow(c, op, false); n != nil {
+			d.wall("null server, "+op+" of 4 KiB: all that it gets", n.ThroughputRPS)
 		}
 	}
 	return d
@@ -142,22 +181,21 @@ func packingOnAndOff(s *result.Scenario, c *result.Ceilings) *drawing {
 			d.add(words(r.Variant), float64(r.Workers), r.ThroughputRPS)
 		}
 	}
-	if c != nil {
-		for i := range c.Null {
-			if n := &c.Null[i]; n.Operation == "put" && n.SizeBytes == 4096 && n.Workers > 1 {
-				d.ceiling("null server", n.ThroughputRPS)
-			}
-		}
+	if n := nullRow(c, "put", false); n != nil {
+		d.ceiling("null server", n.ThroughputRPS)
 	}
 	return d
 }
 
-func listAgainstKeys(s *result.Scenario) *drawing {
+func listAgainstKeys(s *result.Scenario, c *result.Ceilings) *drawing {
 	d := &drawing{title: "Time of a page of a listing against the keys there are", x: "keys", y: "p50, ms", logX: true, logY: true}
 	for i := range s.Results {
 		if r := &s.Results[i]; r.Variant != "walk" {
 			d.add(r.Variant, r.Values["keys"], r.P50Ms)
 		}
+	}
+	if n := nullRow(c, "get", true); n != nil {
+		d.ceiling("null server, a GET of 4 KiB", n.P50Ms)
 	}
 	return d
 }
