@@ -15,6 +15,7 @@ DATA        ?= data
 PROFILE     ?= baseline
 PERFDIR     ?= .
 PACKAGES    ?= ./...
+BENCHPACKAGES := ./s3/... ./vfs/... ./batch/... ./core/...
 
 # The commit in `orcas version`, where git will tell it (in a container it may not trust the owner of the files).
 BUILDVCS := $(shell git status >/dev/null 2>&1 || echo -buildvcs=false)
@@ -54,11 +55,17 @@ fuzz: cc ## fuzz every parser of outside bytes for FUZZTIME=20s each
 		done; \
 	done
 
-report: build ## measure everything (40 minutes; PROFILE=smoke: one) and write PERFORMANCE_TEST_REPORT.md
-	@echo "measuring: about 40 minutes with PROFILE=baseline, and nothing else should run meanwhile"
+# How long a report takes on two cores.
+TIME_smoke      := about 4 minutes
+TIME_baseline   := about 45 minutes
+TIME_saturation := some hours
+
+report: build ## measure everything (45 minutes; PROFILE=smoke: 4) and write PERFORMANCE_TEST_REPORT.md
+	@echo "measuring: $(or $(TIME_$(PROFILE)),$(error PROFILE=$(PROFILE) is not smoke, baseline or saturation)) with PROFILE=$(PROFILE), and nothing else should run meanwhile"
 	mkdir -p docs/perf
+	go test -run '^$$' -bench . -benchmem -benchtime 200ms -timeout 30m $(BENCHPACKAGES) | sed -e 's|$(CURDIR)/||g' -e "s|$${TMPDIR:-/tmp}/[^ ]*|(a temporary file)|g" | tee docs/perf/bench.txt
 	bin/orcas perf run --profile $(PROFILE) --dir "$(PERFDIR)" --commit "$$(git rev-parse --short HEAD 2>/dev/null || true)" --json docs/perf/baseline.json
-	bin/orcas perf report docs/perf/baseline.json --out docs/perf --head perf/report/head.md --markdown PERFORMANCE_TEST_REPORT.md
+	bin/orcas perf report docs/perf/baseline.json --bench docs/perf/bench.txt --out docs/perf --head perf/report/head.md --markdown PERFORMANCE_TEST_REPORT.md
 
 profile: cc ## where the server's CPU time goes in a PUT and a GET of 4 KiB
 	@bash perf/profile.sh

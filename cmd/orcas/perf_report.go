@@ -13,6 +13,7 @@ import (
 type perfReportCommand struct {
 	File     string `arg:"" name:"run" placeholder:"RUN.json" help:"What a run has written."`
 	Out      string `default:"report" placeholder:"DIR" help:"Where the plots, report.md and report.html go (default ${default})."`
+	Bench    string `placeholder:"FILE" help:"Add tables of the Go benchmarks whose output (go test -bench) is in this file."`
 	Head     string `placeholder:"FILE" help:"Begin the Markdown with the text of this file."`
 	Markdown string `placeholder:"FILE" help:"Where the Markdown goes instead; it names the plots relative to itself."`
 }
@@ -22,6 +23,11 @@ func (c *perfReportCommand) Run(to *console) error {
 	doc, err := readRun(c.File)
 	if err != nil {
 		return err
+	}
+	if c.Bench != "" {
+		if doc.Benchmarks, err = readBenchmarks(c.Bench); err != nil {
+			return err
+		}
 	}
 	plots, err := report.Plots(doc)
 	if err != nil {
@@ -60,6 +66,15 @@ func (c *perfReportCommand) Run(to *console) error {
 	}
 	_, err = fmt.Fprintf(to.stdout, "%s and %d files in %s\n", markdown, len(files)-1, c.Out)
 	return err
+}
+
+func readBenchmarks(path string) ([]result.Benchmark, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return report.ReadBenchmarks(f, path)
 }
 
 type perfCompareCommand struct {

@@ -152,6 +152,7 @@ func TestSentences(t *testing.T) {
 // TestEveryTableSaysItsLimit: each table of figures is followed by a sentence.
 func TestEveryTableSaysItsLimit(t *testing.T) {
 	run := example()
+	run.Benchmarks = []result.Benchmark{{Package: "p", Name: "X", CPU: run.Environment.CPU, Values: map[string]float64{"ns/op": 1000}}}
 	run.Environment.FdatasyncP50us = 100
 	run.Scenarios[3].Results = []result.Row{{Operation: "put", Variant: "PUT: orcas", Workers: 64}}
 	for _, s := range Sections(run, nil) {

@@ -41,7 +41,7 @@ func Sections(r *result.Run, plots []Plot) []Section {
 		}
 		list = append(list, scenario(s, plots, l))
 	}
-	return append(list, failures(r), elsewhere())
+	return append(append(append(list, benchmarks(r)...), failures(r)), elsewhere())
 }
 
 func environment(r *result.Run) Section {

@@ -27,6 +27,7 @@ type Run struct {
 	Scenarios   []Scenario  `json:"scenarios"`
 	Failures    []Failure   `json:"failures,omitempty"` // of scenarios that gave no figures
 	Notes       []string    `json:"notes,omitempty"`
+	Benchmarks  []Benchmark `json:"benchmarks,omitempty"` // Go's, which no run makes: a report is given them
 }
 
 // Failure is a scenario that could not be carried out.
