@@ -41,7 +41,7 @@ func Sections(r *result.Run, plots []Plot) []Section {
 		}
 		list = append(list, scenario(s, plots, l))
 	}
-	return append(append(append(list, benchmarks(r)...), failures(r)), elsewhere())
+	return append(append(append(list, benchmarks(r)...), failures(r)), elsewhere(r))
 }
 
 func environment(r *result.Run) Section {

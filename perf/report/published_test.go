@@ -1,0 +1,42 @@
+package report
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/perf/result"
+)
+
+// TestPublished: what others publish stands beside what the run did, and says where it did not.
+func TestPublished(t *testing.T) {
+	cell := func(run *result.Run, what string) string {
+		for _, row := range elsewhere(run).Table[0].Rows {
+			if row[0] == what {
+				return row[3]
+			}
+		}
+		t.Fatal(what)
+		return ""
+	}
+	run := example()
+	require.Equal(t, "not measured yet", cell(run, "instant upload, 10 KiB"))
+	require.Equal(t, "not measured yet", cell(run, "the same, 256 KiB encrypted"))
+	require.Equal(t, "not in this run", cell(run, "streaming web front"))
+	require.Equal(t, "not in this run", cell(run, "packed writer, PUT/s of 1, 4, 64 KiB"))
+	instant := func(variant string, ms float64) result.Row {
+		return result.Row{Operation: "put", Variant: variant, SizeBytes: 10 << 10, Workers: 1, P50Ms: ms}
+	}
+	packed := func(size int64, rate float64) result.Row {
+		return result.Row{Operation: "put", Variant: "packing-on", SizeBytes: size, Workers: 50, ThroughputRPS: rate}
+	}
+	run.Scenarios = append(run.Scenarios,
+		result.Scenario{Scenario: "instant", Results: []result.Row{instant("unique", 3), instant("duplicate", 2)}},
+		result.Scenario{Scenario: "get-warm", Results: []result.Row{{Operation: "get", Variant: "warm", SizeBytes: 1024, ThroughputRPS: 500, P50Ms: 0.2, P95Ms: 0.5}}},
+		result.Scenario{Scenario: "batch-compare", Results: []result.Row{packed(1024, 9000), packed(4096, 8000), packed(65536, 3000)}})
+	run.Benchmarks = []result.Benchmark{{Package: "orcas/vfs", Name: "Files/encrypted", Values: map[string]float64{"MB/s": 123}}}
+	require.Equal(t, "duplicate 2.00 ms, unique 3.00 ms (1.50 times)", cell(run, "instant upload, 10 KiB"))
+	require.Equal(t, "123 MB/s", cell(run, "the same, 256 KiB encrypted"))
+	require.Equal(t, "500/s, p50 0.200, p95 0.500 ms", cell(run, "streaming web front"))
+	require.Equal(t, "at 50: 9000, 8000, 3000", cell(run, "packed writer, PUT/s of 1, 4, 64 KiB"))
+}
