@@ -39,7 +39,7 @@ func (s *session) lengths() string {
 	}
 	text := "Loads of " + strings.Join(times, ", ")
 	if turns > 1 || allTurns > 1 {
-		text += fmt.Sprintf(", %d turns each", turns)
+		text += ", " + turnsText(turns) + " each"
 	}
 	if cut > 0 {
 		text += ", or until " + sizeText(cut) + " were sent"
@@ -49,12 +49,19 @@ func (s *session) lengths() string {
 		more = append(more, seconds(full.duration))
 	}
 	if turns < allTurns {
-		more = append(more, fmt.Sprintf("%d turns", allTurns))
+		more = append(more, turnsText(allTurns))
 	}
 	if len(more) > 0 {
 		text += "; with the profile saturation " + strings.Join(more, ", ")
 	}
 	return text + "."
+}
+
+func turnsText(n int) string {
+	if n == 1 {
+		return "1 turn"
+	}
+	return fmt.Sprintf("%d turns", n)
 }
 
 // seconds gives a time in seconds.

@@ -32,6 +32,7 @@ func TestLengthsAreThoseUsed(t *testing.T) {
 		{id: "overwrite", o: Options{Profile: Smoke, Duration: s(120)}, loads: []timed{{s(120), s(120), 0}}},
 		{id: "web-sustained", o: Options{Profile: Baseline}, loads: []timed{{s(10), s(10), 0}, {s(40), s(40), 0}}, want: "Loads of 10 s, 40 s; with the profile saturation 600 s."},
 		{id: "batch-compare", o: Options{Profile: Baseline}, loads: []timed{{s(2), s(2), gib}}, want: "Loads of 2 s, 3 turns each; with the profile saturation 10 s, 5 turns."},
+		{id: "batch-compare", o: Options{Profile: Smoke}, loads: []timed{{s(0.3), s(0.3), gib}}, want: "Loads of 0.3 s, 1 turn each; with the profile saturation 10 s, 5 turns."},
 		{id: "multipart", o: Options{Profile: Baseline}, loads: []timed{{s(8), s(5), 5 * gib}}, want: "Loads of 8 s, or until 5 GiB were sent; with the profile saturation 30 s."},
 		{id: "multipart", o: Options{Profile: Saturation}, loads: []timed{{s(30), s(20), 20 * gib}}, want: "Loads of 30 s, or until 20 GiB were sent."},
 		{id: "mixed-ramp", o: Options{Profile: Baseline, Duration: s(0.25)}, loads: []timed{{s(0.25), s(0.25), 0}}, want: "Loads of 0.25 s; with the profile saturation 30 s."},
