@@ -10,8 +10,8 @@ import (
 // What limits a row is found in the run's own figures: nothing here knows a machine. A row is held against
 //
 //   - the rate asked for: an open loop that kept up says nothing about the server's limits;
-//   - the cores: the CPU time of server and client, against what the null server gets to, which waits for nothing else and on a
-//     machine with other work gets to less than all of them;
+//   - the cores: the CPU time of server and client, against what the null server gets to with the like request. It waits for nothing else,
+//     and yet small requests leave cores idle between them, and a machine may have other work;
 //   - the disk: bytes a second against one writer that syncs at the end, and rates against one writer that syncs each time;
 //   - the hashes: MD5 and SHA-256 of what is put, both of which the server always computes;
 //   - the null server's rate for the same operation, size and number of connections.
@@ -39,7 +39,8 @@ const keepsUp = 0.95
 type limit struct {
 	by             bound
 	server, client float64 // CPU time, of all cores
-	cpu            float64 // CPU time of both, of the time that a request takes; byTurn only
+	busy           float64 // what server and client together take of all cores with the null server
+	cpu            float64 // the server's CPU time, of the time that a request takes; byTurn only
 	sync           float64 // fdatasync, of the time that a request takes; byTurn only
 	hash           float64 // of all cores; byTurn: of the time that a request takes
 	disk           float64 // of the bytes that one writer gets who syncs at the end
@@ -50,7 +51,6 @@ type limit struct {
 // limits are the ceilings of a run.
 type limits struct {
 	cores    float64
-	busy     float64 // share of all cores that the null server gets to; 1 where there was none
 	hash     float64 // seconds of a core for a byte that is put
 	disk     float64 // bytes a second, synced at the end
 	syncs    []result.DiskRow
@@ -60,7 +60,7 @@ type limits struct {
 
 func limitsOf(r *result.Run) *limits {
 	e := &r.Environment
-	l := &limits{cores: float64(max(e.NumCPU, 1)), busy: 1, fallback: result.DiskRow{SizeBytes: 4 << 10, P50us: e.FdatasyncP50us}}
+	l := &limits{cores: float64(max(e.NumCPU, 1)), fallback: result.DiskRow{SizeBytes: 4 << 10, P50us: e.FdatasyncP50us}}
 	if r.Ceilings == nil {
 		return l
 	}
@@ -78,21 +78,47 @@ func limitsOf(r *result.Run) *limits {
 	}
 	slices.SortFunc(l.syncs, func(a, b result.DiskRow) int { return int(a.SizeBytes - b.SizeBytes) })
 	l.null = r.Ceilings.Null
-	busiest := 0.0
-	for i := range l.null {
-		server, client := l.shares(&l.null[i], nil)
-		busiest = max(busiest, server+client)
-	}
-	if busiest > 0 {
-		l.busy = min(busiest, 1)
-	}
 	return l
+}
+
+// busy returns the share of all cores that the null server, over several connections, gets to with the same operation of the nearest size;
+// with what it does not know, the most that it gets to; 1 where there was none.
+func (l *limits) busy(r *result.Row) float64 {
+	operation := r.Operation
+	if operation == "part" {
+		operation = "put"
+	}
+	best, distance, most := 0.0, math.Inf(1), 0.0
+	for i := range l.null {
+		n := &l.null[i]
+		if n.Workers <= 1 {
+			continue
+		}
+		server, client := l.shares(n, nil)
+		most = max(most, server+client)
+		if d := apart(n.SizeBytes, r.SizeBytes); n.Operation == operation && d < distance {
+			best, distance = server+client, d
+		}
+	}
+	switch {
+	case best > 0:
+		return min(best, 1)
+	case most > 0:
+		return min(most, 1)
+	}
+	return 1
+}
+
+// apart says how far two numbers are from each other, by their ratio.
+func apart[N int | int64](a, b N) float64 {
+	return math.Abs(math.Log(float64(max(a, 1)) / float64(max(b, 1))))
 }
 
 // of finds the limit of a row. The rows beside it are asked for the CPU time where a load did several things and only the whole of it has one.
 func (l *limits) of(r *result.Row, beside []result.Row) limit {
 	var x limit
 	x.server, x.client = l.shares(r, beside)
+	x.busy = l.busy(r)
 	if r.OpenLoop && keptUp(r) {
 		return x // byRate
 	}
@@ -115,11 +141,9 @@ func (l *limits) of(r *result.Row, beside []result.Row) limit {
 	case !r.OpenLoop && r.Workers <= 1:
 		x.by = byTurn
 		x.sync = share(sync, 1000*r.P50Ms)
-		x.hash *= l.cores // there is one to do it
-		if r.ServerCPUus > 0 {
-			x.cpu = share(r.ServerCPUus+r.ClientCPUus, 1000*r.MeanMs)
-		}
-	case null || x.server+x.client >= nearly*l.busy:
+		x.hash *= l.cores                           // there is one to do it
+		x.cpu = share(r.ServerCPUus, 1000*r.MeanMs) // the client's includes making bodies, which is outside of the time
+	case null || x.server+x.client >= nearly*x.busy:
 		x.by = byCPU // the null server has nothing else to wait for
 	case x.server == 0:
 		x.by = unknown
@@ -200,15 +224,12 @@ func (l *limits) ofNull(r *result.Row) float64 {
 		return 0
 	}
 	var nearest *result.Row
-	distance := func(n *result.Row) float64 {
-		return math.Abs(math.Log(float64(max(n.Workers, 1)) / float64(max(r.Workers, 1))))
-	}
 	for i := range l.null {
 		n := &l.null[i]
 		if n.Operation != r.Operation || n.SizeBytes != r.SizeBytes && n.Operation != "head" || (n.Workers <= 1) != (r.Workers <= 1) {
 			continue
 		}
-		if nearest == nil || distance(n) < distance(nearest) {
+		if nearest == nil || apart(n.Workers, r.Workers) < apart(nearest.Workers, r.Workers) {
 			nearest = n
 		}
 	}

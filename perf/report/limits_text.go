@@ -26,7 +26,7 @@ func (x limit) String() string {
 		for _, p := range []struct {
 			name  string
 			share float64
-		}{{"CPU", x.cpu}, {"sync", x.sync}, {"hashes", x.hash}} {
+		}{{"server CPU", x.cpu}, {"sync", x.sync}, {"hashes", x.hash}} {
 			if p.share >= 0.05 {
 				parts = append(parts, p.name+" "+percent(p.share))
 			}
@@ -83,13 +83,13 @@ func (l *limits) group(by bound, list []limit) string {
 		text := "the CPU: " + figures(list, named{"server", func(x limit) float64 { return x.server }}, named{"client", func(x limit) float64 { return x.client }}) +
 			fmt.Sprintf(" of %.0f cores", l.cores)
 		if len(l.null) > 0 {
-			text += ", where the null server gets to " + percent(l.busy)
+			text += ", where the null server gets to " + span(list, percent, func(x limit) float64 { return x.busy })
 		}
 		return text
 	case byDisk:
 		return "the disk, at " + span(list, percent, func(x limit) float64 { return x.disk }) + " of what one writer gets who syncs at the end"
 	case byTurn:
-		parts := figures(list, named{"CPU of both sides", func(x limit) float64 { return x.cpu }}, named{"an fdatasync", func(x limit) float64 { return x.sync }},
+		parts := figures(list, named{"the server's CPU", func(x limit) float64 { return x.cpu }}, named{"an fdatasync", func(x limit) float64 { return x.sync }},
 			named{hashes, func(x limit) float64 { return x.hash }})
 		if parts == "" {
 			return "one request at a time"

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -208,7 +209,7 @@ func (t ticks) Ticks(from, to float64) []plot.Tick {
 	list := t.Ticker.Ticks(from, to)
 	for i := range list {
 		if list[i].Label != "" {
-			list[i].Label = thousands(fmt.Sprint(list[i].Value))
+			list[i].Label = thousands(strconv.FormatFloat(list[i].Value, 'f', -1, 64))
 		}
 	}
 	return list
@@ -249,14 +250,15 @@ func (d *drawing) draw() ([]byte, error) {
 		p.X.Scale = plot.LogScale{}
 		var marks []plot.Tick
 		for _, x := range slices.Sorted(maps.Keys(xs)) {
-			marks = append(marks, plot.Tick{Value: x, Label: fmt.Sprint(x)})
+			marks = append(marks, plot.Tick{Value: x, Label: thousands(fmt.Sprintf("%.0f", x))})
 		}
 		p.X.Tick.Marker = plot.ConstantTicks(marks)
 	} else {
 		p.X.Min, p.X.Tick.Marker = 0, ticks{plot.DefaultTicks{}}
 	}
 	if d.logY {
-		p.Y.Min, p.Y.Max = math.Pow(10, math.Floor(math.Log10(p.Y.Min))), math.Pow(10, math.Ceil(math.Log10(p.Y.Max)))
+		// One power of ten more has room for the legend.
+		p.Y.Min, p.Y.Max = math.Pow(10, math.Floor(math.Log10(p.Y.Min))), math.Pow(10, math.Ceil(math.Log10(p.Y.Max))+1)
 		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, ticks{plot.LogTicks{}}
 	} else {
 		p.Y.Min, p.Y.Tick.Marker = 0, ticks{plot.DefaultTicks{}}
