@@ -41,7 +41,7 @@ func TestReadBenchmarks(t *testing.T) {
 	require.Equal(t, "Encode/a-b", list[2].Name)
 	require.Equal(t, 1000.0, list[2].Values["ns/op"], "the median of three")
 
-	for _, bad := range []string{"", "PASS\nok orcas/batch 1s\n", "BenchmarkDo-2 12 x ns/op\n"} {
+	for _, bad := range []string{"", "PASS\nok orcas/batch 1s\n", "BenchmarkDo-2 12 x ns/op\n", "BenchmarkDo-2 12 5 ns/op 7\n", "BenchmarkDo-2 12 5\n", "BenchmarkDo-2 often 5 ns/op\n"} {
 		_, err := ReadBenchmarks(strings.NewReader(bad), "bench.txt")
 		require.ErrorContains(t, err, "bench.txt", bad)
 	}

@@ -74,6 +74,9 @@ func TestCeilingsOfARow(t *testing.T) {
 	require.InDelta(t, 0.4, of(put(4096, 50, 16_000, 80, 20)).null, 1e-9)
 	require.InDelta(t, 0.2, of(put(4096, 1, 2000, 80, 20)).null, 1e-9, "one connection beside one")
 	require.Zero(t, of(put(1024, 64, 2000, 80, 20)).null, "no other size")
+	get1 := put(4096, 1, 2000, 80, 20)
+	get1.Operation = "get"
+	require.Zero(t, of(get1).null, "nor one connection beside several")
 	head := result.Row{Operation: "head", SizeBytes: 1024, Workers: 16, ThroughputRPS: 25_000}
 	require.InDelta(t, 0.5, of(head).null, 1e-9, "but a HEAD has no body")
 	head.OpenLoop = true
@@ -85,7 +88,9 @@ func TestCeilingsOfARow(t *testing.T) {
 	require.Zero(t, of(get).synced)
 	require.Zero(t, of(get).hash)
 	null := machine().Ceilings.Null
-	require.Equal(t, byCPU, of(null[3]).by, "it has nothing else to wait for, however busy the cores are")
+	idle := null[3]
+	idle.ServerCPUus, idle.ClientCPUus = 2, 1
+	require.Equal(t, byCPU, of(idle).by, "it has nothing else to wait for, however busy the cores are")
 	require.Zero(t, of(null[1]).synced, "it stores nothing")
 	require.Zero(t, of(null[1]).null)
 	// 100 MB a second at 4 ns a byte, on two cores.
@@ -108,6 +113,7 @@ func TestCPUOfTheWholeLoad(t *testing.T) {
 	whole.Operation = "all"
 	require.Equal(t, unknown, l.of(&part, nil).by)
 	require.Equal(t, "CPU 85 %", l.of(&part, []result.Row{part, whole}).String())
+	require.Zero(t, l.of(&part, []result.Row{part, whole}).synced, "others of its load share the syncs")
 	whole.Variant = "another"
 	require.Equal(t, unknown, l.of(&part, []result.Row{part, whole}).by)
 }
