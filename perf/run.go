@@ -35,7 +35,7 @@ type Profile string
 // The profiles.
 const (
 	Smoke      Profile = "smoke"      // everything in about a minute
-	Baseline   Profile = "baseline"   // what reports are made of: about 40 minutes
+	Baseline   Profile = "baseline"   // what reports are made of: about 20 minutes
 	Saturation Profile = "saturation" // the full times and counts: some hours
 )
 

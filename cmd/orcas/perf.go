@@ -64,7 +64,7 @@ func (perfListCommand) Run(to *console) error {
 
 // perfCommon is what every command that measures can be told.
 type perfCommon struct {
-	Profile  string        `default:"baseline" enum:"smoke,baseline,saturation" help:"How much: smoke (a minute), baseline (40 minutes), saturation (hours)."`
+	Profile  string        `default:"baseline" enum:"smoke,baseline,saturation" help:"How much: smoke (a minute), baseline (20 minutes), saturation (hours)."`
 	Dir      string        `default:"." placeholder:"DIR" help:"Where servers of its own put their data: on the file system to be measured."`
 	JSON     string        `name:"json" placeholder:"FILE" help:"Write the run as JSON."`
 	Duration time.Duration `help:"Of one load, instead of the profile's."`
