@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"image/png"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -108,5 +109,30 @@ func TestNumbers(t *testing.T) {
 	}
 	for n, want := range map[int64]string{0: "", 338: "338 B", 4096: "4 KiB", 10 << 20: "10 MiB"} {
 		require.Equal(t, want, size(n))
+	}
+}
+
+// TestReportIsOfTheRun holds the report in the repository against the run from which it was made.
+func TestReportIsOfTheRun(t *testing.T) {
+	f, err := os.Open("../../docs/perf/baseline.json")
+	require.NoError(t, err)
+	defer f.Close()
+	run, err := result.Read(f)
+	require.NoError(t, err)
+	bench, err := os.Open("../../docs/perf/bench.txt")
+	require.NoError(t, err)
+	defer bench.Close()
+	run.Benchmarks, err = ReadBenchmarks(bench, "bench.txt")
+	require.NoError(t, err)
+	plots, err := Plots(run)
+	require.NoError(t, err)
+	head, err := os.ReadFile("head.md")
+	require.NoError(t, err)
+	want := append(append(head, '\n'), Markdown(run, plots, "docs/perf")...)
+	got, err := os.ReadFile("../../PERFORMANCE_TEST_REPORT.md")
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(got), "orcas perf report makes it anew: see the target report of the Makefile")
+	for _, p := range plots {
+		require.FileExists(t, "../../docs/perf/"+p.Name)
 	}
 }
