@@ -43,6 +43,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"orcas/core"
 	"orcas/core/frame"
@@ -58,6 +59,10 @@ type Options struct {
 	Count   int   // ... or at this many writes; default 2048
 	Logger  *slog.Logger
 	Pending int // writes that may wait; more are Overloaded; default 16384
+
+	// Relaxed answers when a write was handed to the operating system. At most Window (default 10 s) later it is synced.
+	Relaxed bool
+	Window  time.Duration
 }
 
 // Write is a change and, where it brings small content, that content.
@@ -88,11 +93,13 @@ type Writer struct {
 	closed bool
 	wake   chan struct{} // one token: the queue is not empty, or closed
 
-	sealed atomic.Pointer[error] // set when Meta refuses all writes
+	sealed atomic.Pointer[error] // set when Meta refuses all writes, or a sync of relaxed ones failed
+	lag    lag
 
 	// Of the gatherer alone:
 	seq   core.Seq     // the last sequence given away
 	floor core.BlockID // the block of the last record
+	after bool         // of one that was relaxed: the floor moves together with what is durable
 	buf   []byte       // what is laid out and not yet written
 
 	voidMu sync.Mutex // guards voids, which the applier adds to
@@ -133,6 +140,12 @@ func Open(ctx context.Context, o Options) (*Writer, error) {
 	if o.Alone {
 		o.Count = 1
 	}
+	if _, ok := o.Blocks.(core.Flusher); !ok {
+		o.Relaxed = false // every commit is durable
+	}
+	if o.Window <= 0 {
+		o.Window = 10 * time.Second
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -143,13 +156,24 @@ func Open(ctx context.Context, o Options) (*Writer, error) {
 	w := &Writer{
 		meta: o.Meta, blocks: o.Blocks, o: o, log: o.Logger,
 		wake: make(chan struct{}, 1), apply: make(chan *flight), done: make(chan struct{}),
-		seq: r.Seq, floor: r.Floor, voids: r.Voids,
+		seq: r.Seq, floor: r.Floor, voids: r.Voids, after: r.Relaxed,
 	}
 	if r.NextData > 0 {
 		w.data.Store(uint64(r.NextData) - 1)
 	}
+	w.lag.start(w, point{r.Durable, r.Floor})
 	go w.gather()
 	go w.applyAll()
+	if len(r.Voids) > 0 && o.Relaxed {
+		// What was cut off stands in the blocks still: nothing may be said to be durable behind it before it is said to be void.
+		_, err := w.Do(ctx, Write{Change: &core.Void{}})
+		if err == nil {
+			err = w.Flush(ctx)
+		}
+		if err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
+	}
 	return w, nil
 }
 
@@ -249,7 +273,9 @@ func (w *Writer) Close() error {
 	w.mu.Unlock()
 	w.signal()
 	<-w.done
-	return nil
+	w.lag.once.Do(func() { close(w.lag.stop) })
+	w.lag.stopped.Wait()
+	return w.Flush(context.Background())
 }
 
 // take waits for writes and returns the next batch of them, or nil when the Writer is closed and empty.

@@ -46,13 +46,21 @@ func (w *Writer) commit(writes []*pending) (*flight, error) {
 	ctx := context.Background() // a batch belongs to many callers: none of them can cancel it
 	f := &flight{writes: writes}
 	voids := w.takeVoids()
-	bw, err := w.blocks.Create(ctx, core.BlockOptions{Kind: core.Packed, SizeHint: sizeHint(writes, len(voids)), Alone: w.o.Alone})
+	durable := w.lag.wait(w.o.Window)
+	bw, err := w.blocks.Create(ctx, core.BlockOptions{
+		Kind: core.Packed, SizeHint: sizeHint(writes, len(voids)), Alone: w.o.Alone, Relaxed: w.o.Relaxed,
+	})
 	if err != nil {
 		w.putBack(voids)
 		return nil, err
 	}
 	f.changes = make([]core.Change, 0, len(writes)+len(voids)+1)
-	if floor := bw.Block(); floor != w.floor {
+	switch floor := bw.Block(); {
+	case w.o.Relaxed:
+		f.changes = append(f.changes, &core.Synced{UpTo: durable.seq, Floor: durable.floor, Relaxed: true})
+	case floor != w.floor && w.after:
+		f.changes = append(f.changes, &core.Synced{UpTo: w.seq, Floor: floor})
+	case floor != w.floor:
 		f.changes = append(f.changes, &core.SetFloor{Floor: floor})
 	}
 	for _, v := range voids {
@@ -79,6 +87,9 @@ func (w *Writer) commit(writes []*pending) (*flight, error) {
 		return nil, err
 	}
 	w.floor = bw.Block()
+	if w.o.Relaxed {
+		w.lag.committed(point{w.seq, w.floor})
+	}
 	return f, nil
 }
 

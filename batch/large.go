@@ -30,7 +30,7 @@ func (w *Writer) NewLarge(ctx context.Context, size, chunkSize int64) (*Large, e
 		return nil, core.E("batch.NewLarge", core.InvalidArgument, fmt.Errorf("chunk size %d is no multiple of %d", chunkSize, frame.MaxPlain))
 	}
 	stored := frame.BlockHeaderSize + size + (size/frame.MaxPlain+1)*frame.HeaderSize
-	bw, err := w.blocks.Create(ctx, core.BlockOptions{Kind: core.Large, SizeHint: stored})
+	bw, err := w.blocks.Create(ctx, core.BlockOptions{Kind: core.Large, SizeHint: stored, Relaxed: w.o.Relaxed})
 	if err != nil {
 		return nil, err
 	}

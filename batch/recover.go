@@ -44,6 +44,9 @@ type Recovery struct {
 	Applied  int            // changes that were in blocks and not in the metadata
 	Snapshot *snapshot.Info // from which empty metadata was filled first; nil: from none
 	Missing  []Gap          // sequences of which no record was found where there must have been one
+	Relaxed  bool           // the last writer answered before its batches were durable
+	Durable  core.Seq       // up to here everything is durable; above it are only Voids to be
+	Lost     Gap            // what a power cut took of what was answered: nothing but with such a writer
 }
 
 // Gap is a run of sequences.
@@ -54,6 +57,7 @@ type found struct {
 	block       core.BlockID
 	start, end  int64 // the batch: its contents from start on, its record up to end
 	first, last core.Seq
+	relaxed     bool
 }
 
 // Recover brings the metadata up to what the blocks say: it reads the records from State.Floor on, and applies those changes that
@@ -76,6 +80,13 @@ func Recover(ctx context.Context, meta core.Meta, blocks core.Blocks, log *slog.
 		if err := r.scanAll(st); err != nil {
 			return nil, core.E("batch.Recover", core.Internal, err)
 		}
+		end, err := r.cutOff()
+		if err != nil {
+			return nil, core.E("batch.Recover", core.Internal, err)
+		}
+		if r.relaxed && st.Seq > end {
+			return r.again(st.Seq)
+		}
 		for _, g := range r.gaps() {
 			log.Error("acknowledged changes are in no block any more", "from", g.From, "to", g.To)
 		}
@@ -89,18 +100,27 @@ func Recover(ctx context.Context, meta core.Meta, blocks core.Blocks, log *slog.
 // Rebuild fills empty metadata from the blocks: from the newest snapshot that is whole, and the records behind it. Where changes are
 // missing, which only damage or a loss of blocks explains, it is Damaged and nothing is written, unless lossy says that what there is is wanted all the same.
 func Rebuild(ctx context.Context, meta core.Meta, blocks core.Blocks, log *slog.Logger, lossy bool) (*Recovery, error) {
+	return rebuild(&recovery{ctx: ctx, meta: meta, blocks: blocks, log: log}, lossy)
+}
+
+// rebuild is Rebuild with what is known already: up to where everything is durable, and the highest sequence that was ever given away.
+func rebuild(known *recovery, lossy bool) (*Recovery, error) {
 	const op = "batch.Rebuild"
+	ctx, meta, blocks, log := known.ctx, known.meta, known.blocks, known.log
 	snapshots, err := snapshot.List(ctx, blocks)
 	if err != nil {
 		return nil, core.E(op, core.Internal, err)
 	}
 	for i := range len(snapshots) + 1 {
-		r := &recovery{ctx: ctx, meta: meta, blocks: blocks, log: log}
+		r := &recovery{ctx: ctx, meta: meta, blocks: blocks, log: log, synced: known.synced, given: known.given, nextData: known.nextData}
 		st := core.State{}
 		if i < len(snapshots) {
-			st.Seq = snapshots[i].Seq
+			st = snapshots[i].State
 		}
 		if err := r.scanAll(st); err != nil {
+			return nil, core.E(op, core.Internal, err)
+		}
+		if _, err := r.cutOff(); err != nil {
 			return nil, core.E(op, core.Internal, err)
 		}
 		gaps := r.gaps()
@@ -149,11 +169,21 @@ type recovery struct {
 	voids   []*core.Void
 	left    []*core.Void
 	count   int
+
+	given    core.Seq    // the highest sequence that is known from elsewhere
+	nextData core.DataID // no DataID from it on was ever seen, whether or not its change is kept
+	synced   core.Seq    // up to here everything is durable, as far as metadata and records say
+	relaxed  bool        // some record was answered before it was durable
+	lost     Gap
+	end      core.Seq // the last sequence of the history that is left; with relaxed
 }
 
 // scanAll notes what is newer than a state.
 func (r *recovery) scanAll(st core.State) error {
-	r.applied, r.seen = st.Seq, st.Seq
+	r.applied, r.seen = st.Seq, max(st.Seq, r.given)
+	r.nextData = max(r.nextData, st.NextData)
+	r.synced = max(r.synced, st.Synced)
+	r.relaxed = r.synced > 0
 	err := r.blocks.Walk(r.ctx, st.Floor, func(b core.BlockInfo) error {
 		if b.Kind != core.Packed {
 			return nil
@@ -166,21 +196,13 @@ func (r *recovery) scanAll(st core.State) error {
 
 // gaps returns the sequences between the state and the last record that are in none and were not voided.
 func (r *recovery) gaps() []Gap {
-	known := make([]Gap, 0, len(r.records)+len(r.voids))
-	for _, f := range r.records {
-		known = append(known, Gap{f.first, f.last})
-	}
-	for _, v := range r.voids {
-		known = append(known, Gap{v.From, v.To})
-	}
-	slices.SortFunc(known, func(a, b Gap) int { return cmp.Compare(a.From, b.From) })
 	var gaps []Gap
 	at := r.applied
-	for _, k := range known {
-		if k.From > at+1 {
-			gaps = append(gaps, Gap{at + 1, k.From - 1})
+	for _, f := range r.records {
+		if f.first > at+1 && !r.allVoided(at+1, f.first-1) {
+			gaps = append(gaps, Gap{at + 1, f.first - 1})
 		}
-		at = max(at, k.To)
+		at = max(at, f.last)
 	}
 	return gaps
 }
@@ -191,7 +213,19 @@ func (r *recovery) outcome() (*Recovery, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Recovery{Seq: max(st.Seq, r.seen), NextData: st.NextData, Floor: st.Floor, Voids: r.left, Applied: r.count}, nil
+	if f, ok := r.blocks.(core.Flusher); ok && r.relaxed {
+		// A process that was killed has left it to the operating system.
+		if err := f.Sync(r.ctx); err != nil {
+			return nil, err
+		}
+	}
+	durable := max(st.Seq, r.seen)
+	if r.relaxed {
+		durable = r.end
+	}
+	return &Recovery{
+		Durable: durable, Seq: max(st.Seq, r.seen), NextData: max(st.NextData, r.nextData), Floor: st.Floor, Voids: r.left, Applied: r.count, Relaxed: r.relaxed, Lost: r.lost,
+	}, nil
 }
 
 // scan notes the records of a block that are newer than the metadata.
@@ -208,6 +242,7 @@ func (r *recovery) scan(b core.BlockInfo) error {
 	for at := int64(frame.BlockHeaderSize); ; {
 		h, err := s.Header(at)
 		if err == nil && h.Type == frame.Data {
+			r.nextData = max(r.nextData, core.DataID(h.ID)+1)
 			at = h.End()
 			continue
 		}
@@ -245,13 +280,20 @@ func (r *recovery) note(block core.BlockID, payload []byte, end int64) error {
 	}
 	first, last := changes[0].Place().Seq, changes[len(changes)-1].Place().Seq
 	r.seen = max(r.seen, last)
+	relaxed := false
 	for _, c := range changes {
-		if v, ok := c.(*core.Void); ok {
-			r.voids = append(r.voids, v)
+		eachContent(c, func(id core.DataID, _ []core.Extent) { r.nextData = max(r.nextData, id+1) })
+		switch c := c.(type) {
+		case *core.Void:
+			r.voids = append(r.voids, c)
+		case *core.Synced:
+			r.synced = max(r.synced, c.UpTo)
+			relaxed = relaxed || c.Relaxed
 		}
 	}
-	if last > r.applied {
-		r.records = append(r.records, found{block, start, end, first, last})
+	r.relaxed = r.relaxed || relaxed
+	if last > r.applied || r.relaxed {
+		r.records = append(r.records, found{block, start, end, first, last, relaxed})
 	}
 	return nil
 }
@@ -263,6 +305,9 @@ const applyTogether = 2000
 func (r *recovery) replay() error {
 	var together []core.Change
 	for i, f := range r.records {
+		if f.last <= r.applied {
+			continue
+		}
 		changes, broken, err := r.load(f)
 		if err != nil {
 			return fmt.Errorf("block %s at %d: %w", f.block, f.start, err)

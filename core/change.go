@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -43,6 +44,7 @@ const (
 	kindMoveData    changeKind = 13
 	kindFreeGarbage changeKind = 14
 	kindDropParts   changeKind = 15
+	kindSynced      changeKind = 16
 )
 
 // Precondition is what the caller demands of the key's current version, checked in Apply. The zero value demands nothing.
@@ -190,6 +192,15 @@ type SetFloor struct {
 	Floor BlockID
 }
 
+// Synced begins each batch of a writer that answers before its batches are durable (Relaxed), and takes the place of SetFloor in one that comes
+// after such a one: everything up to UpTo is durable, and no record of a change behind it is in a block below Floor. It moves State.Synced and State.Floor, forwards only.
+type Synced struct {
+	Stamp
+	UpTo    Seq
+	Floor   BlockID
+	Relaxed bool
+}
+
 // Void says that the changes From..To, which are recorded in a block, were reported as failed and never applied: replay leaves
 // them out. For Apply it does nothing.
 type Void struct {
@@ -231,10 +242,21 @@ func (*CompleteUpload) kind() changeKind { return kindCompleteUpload }
 func (*AbortUpload) kind() changeKind    { return kindAbortUpload }
 func (*PutRecord) kind() changeKind      { return kindPutRecord }
 func (*SetFloor) kind() changeKind       { return kindSetFloor }
+func (*Synced) kind() changeKind         { return kindSynced }
 func (*Void) kind() changeKind           { return kindVoid }
 func (*MoveData) kind() changeKind       { return kindMoveData }
 func (*FreeGarbage) kind() changeKind    { return kindFreeGarbage }
 func (*DropParts) kind() changeKind      { return kindDropParts }
+
+// Apply moves a state as the change says.
+func (c *Synced) Apply(st *State) {
+	if c.UpTo > st.Synced {
+		st.Synced = c.UpTo
+		if bytes.Compare(c.Floor[:], st.Floor[:]) > 0 {
+			st.Floor = c.Floor
+		}
+	}
+}
 
 // CheckMove holds a MoveData against the extents that its content has now.
 func (c *MoveData) CheckMove(now []Extent) error {

@@ -271,6 +271,7 @@ type State struct {
 	Seq      Seq     // changes stamped at or below it are never applied any more; 0: none
 	NextData DataID  // the 2^40 ids from here on were never used, and are this writer's alone
 	Floor    BlockID // no record of a change stamped above Seq is in a block below this one
+	Synced   Seq     // with a writer that answers before its batches are durable: the changes up to here are, as far as is known
 }
 
 // ListKind says what a listing lists.
@@ -400,6 +401,7 @@ const (
 type BlockOptions struct {
 	Kind     BlockKind
 	SizeHint int64 // bytes: for Packed an upper bound of what will be written; for Large the likely size, 0 if unknown
+	Relaxed  bool  // Commit hands over to the operating system and does not wait for the drive: see Flusher
 	Alone    bool  // with Packed: a block of its own, shared with no other writer
 }
 
@@ -452,6 +454,13 @@ type BlockWriter interface {
 type BlockReader interface {
 	io.ReaderAt
 	io.Closer
+}
+
+// Flusher is implemented by Blocks that take BlockOptions.Relaxed; others make every commit durable.
+type Flusher interface {
+	// Sync makes durable what was committed relaxed before the call, by an earlier process as well. After an error nobody knows what is, and no
+	// later Sync can say: every later one fails.
+	Sync(ctx context.Context) error
 }
 
 // Spacer is implemented by Blocks that know how much room they have.

@@ -93,6 +93,12 @@ func appendChange(b []byte, c Change) []byte {
 		return appendRecord(b, c)
 	case *SetFloor:
 		return append(b, c.Floor[:]...)
+	case *Synced:
+		b = append(binary.AppendUvarint(b, uint64(c.UpTo)), c.Floor[:]...)
+		if c.Relaxed {
+			return append(b, 1)
+		}
+		return append(b, 0)
 	case *Void:
 		return binary.AppendUvarint(binary.AppendUvarint(b, uint64(c.From)), uint64(c.To))
 	case *MoveData:
@@ -177,6 +183,11 @@ func (d *decoder) change(kind changeKind) Change {
 	case kindSetFloor:
 		c := &SetFloor{}
 		copy(c.Floor[:], d.raw(len(c.Floor)))
+		return c
+	case kindSynced:
+		c := &Synced{UpTo: Seq(d.uint())}
+		copy(c.Floor[:], d.raw(len(c.Floor)))
+		c.Relaxed = d.byte() == 1
 		return c
 	case kindVoid:
 		return &Void{From: Seq(d.uint()), To: Seq(d.uint())}

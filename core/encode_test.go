@@ -53,6 +53,8 @@ func sampleChanges() []Change {
 		&PutRecord{Record: Record{"k", "n", []byte("v")}, HasExpect: true, Expect: []byte("w")},
 		&PutRecord{Record: Record{"k", "n", nil}},
 		&SetFloor{Floor: MakeBlockID(1, 2, 3)},
+		&Synced{UpTo: 77, Floor: MakeBlockID(1, 2, 3), Relaxed: true},
+		&Synced{UpTo: 78},
 		&Void{From: 4, To: 9},
 	}
 	for i, c := range changes {

@@ -18,6 +18,9 @@ type Snapshotter interface {
 	// References are counted and indexes are made anew from the rows; content to which none refers is left out. Rows that refer to
 	// content that never comes are NoSuchData. After an error the engine holds nothing that a read could find, and Restore may be tried again.
 	Restore(ctx context.Context, next func() (*Row, error)) error
+
+	// Reset takes everything away: the engine is as if nothing was ever applied. Nobody else uses it meanwhile.
+	Reset(ctx context.Context) error
 }
 
 // Syncer is implemented by a Meta of which a power cut may take what was applied last.
@@ -62,7 +65,7 @@ func AppendRow(b []byte, r *Row) []byte {
 	case r.State != nil:
 		b = binary.AppendUvarint(append(b, rowState), uint64(r.State.Seq))
 		b = binary.AppendUvarint(b, uint64(r.State.NextData))
-		return append(b, r.State.Floor[:]...)
+		return binary.AppendUvarint(append(b, r.State.Floor[:]...), uint64(r.State.Synced))
 	case r.Bucket != nil:
 		return AppendBucket(appendTarget(append(b, rowBucket), r.Bucket.ID, r.Bucket.Name), r.Bucket)
 	case r.Data != nil:
@@ -101,6 +104,7 @@ func DecodeRow(b []byte) (*Row, error) {
 	case rowState:
 		r.State = &State{Seq: Seq(d.uint()), NextData: DataID(d.uint())}
 		copy(r.State.Floor[:], d.raw(len(r.State.Floor)))
+		r.State.Synced = Seq(d.uint())
 	case rowBucket:
 		r.Bucket = &BucketInfo{}
 		r.Bucket.ID, r.Bucket.Name = d.target()

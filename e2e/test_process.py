@@ -47,7 +47,7 @@ def test_bad_command_lines(arguments, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name,value", [
-    ("ORCAS_DURABILITY", "relaxed"), ("ORCAS_DURABILITY", "none"), ("ORCAS_MAX_WRITE_BUFFER_COUNT", "many"), ("ORCAS_MIN_FREE", "1GB"),
+    ("ORCAS_DURABILITY", "lax"), ("ORCAS_DURABILITY", "none"), ("ORCAS_MAX_WRITE_BUFFER_COUNT", "many"), ("ORCAS_MIN_FREE", "1GB"),
     ("ORCAS_BATCH_WRITE_ENABLED", "perhaps"), ("ORCAS_BUCKETS", "Bad_Name"), ("ORCAS_ROOT_ACCESS_KEY", "alone"), ("ORCAS_REGION", "a b"),
 ])
 def test_bad_settings_name_their_variable(name, value, tmp_path):

@@ -189,8 +189,8 @@ func (c *Content) write(ctx context.Context, write batch.Write) (core.Result, er
 	}
 	res, err := c.fs.writer.Do(ctx, write)
 	c.settled()
-	if res.Err != nil && c.block != (core.BlockID{}) {
-		_ = c.fs.blocks.Delete(ctx, c.block) // what stays behind is garbage
+	if res.Err != nil && c.block != (core.BlockID{}) && !c.fs.writer.Relaxed() {
+		_ = c.fs.blocks.Delete(ctx, c.block) // what stays behind is garbage; a relaxed record has to find all that it names
 	}
 	return res, err
 }

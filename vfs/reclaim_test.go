@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"orcas/batch"
@@ -49,13 +50,19 @@ type yard struct {
 }
 
 func newYard(t *testing.T, blocks core.Blocks, meta reclaim.Meta, o reclaim.Options) *yard {
+	return newYardOver(t, batch.Options{Meta: meta, Blocks: blocks}, meta, o)
+}
+
+func newYardOver(t *testing.T, w batch.Options, meta reclaim.Meta, o reclaim.Options) *yard {
+	blocks := w.Blocks
 	y := &yard{world: &world{t: t}, blocks: blocks, meta: meta, rand: rand.New(rand.NewPCG(3, 3)), want: map[string][]byte{}}
 	var err error
-	y.writer, err = batch.Open(ctx, batch.Options{Meta: meta, Blocks: blocks})
+	y.writer, err = batch.Open(ctx, w)
 	require.NoError(t, err)
 	y.fs, err = vfs.New(vfs.Options{Meta: meta, Blocks: blocks, Writer: y.writer})
 	require.NoError(t, err)
 	o.Meta, o.Blocks, o.Writer, o.Quiet = meta, blocks, reclaimWriter{y.writer}, y.fs.Quiet
+	o.Settle = y.writer.Settle
 	o.Hook = func(place string) {
 		if y.hook != nil {
 			y.hook(place)
@@ -405,4 +412,98 @@ func TestErrorsDeleteNothing(t *testing.T) {
 		require.Greater(t, points, 50)
 		t.Logf("%d points", points)
 	}
+}
+
+// syncedMeta notes when it is synced.
+type syncedMeta struct {
+	*mem.Meta
+	onSync func()
+}
+
+func (m *syncedMeta) Sync(ctx context.Context) (core.State, error) {
+	st, err := m.Meta.Sync(ctx)
+	m.onSync()
+	return st, err
+}
+
+// TestReclaimBesideRelaxedWrites cuts the power after writes that were answered before they were durable, and rounds of reclaim between them: the store
+// is in one of the states that it was in, none from before the last sync, and all content is whole.
+func TestReclaimBesideRelaxedWrites(t *testing.T) {
+	type moment struct {
+		want map[string][]byte
+		rows [][]byte
+	}
+	lost, freed := 0, 0
+	for seed := range uint64(80) {
+		blocks := mem.NewBlocks()
+		meta := &syncedMeta{Meta: mem.NewMeta()}
+		var moments []moment
+		synced := 0
+		meta.onSync = func() { synced = len(moments) - 1 }
+		y := newYardOver(t, batch.Options{Meta: meta, Blocks: blocks, Relaxed: true, Window: time.Hour}, meta, reclaim.Options{DeadShare: 0.05})
+		y.rand = rand.New(rand.NewPCG(seed, 9))
+		note := func() {
+			rows, err := coretest.Rows(ctx, meta.Meta)
+			require.NoError(t, err)
+			moments = append(moments, moment{maps.Clone(y.want), rows})
+		}
+		require.NoError(t, y.writer.Flush(ctx))
+		note()
+		safe := 0
+		for range 20 + y.rand.IntN(80) {
+			y.churn(1)
+			note()
+			switch y.rand.IntN(8) {
+			case 0:
+				require.NoError(t, y.writer.Flush(ctx))
+				safe = len(moments) - 1
+			case 1:
+				report, err := y.r.Round(ctx, y.rand.IntN(2) == 0)
+				require.NoError(t, err)
+				if report.BlocksFreed > 0 {
+					safe = len(moments) - 1
+					freed += report.BlocksFreed
+				}
+				note()
+			}
+		}
+		after := blocks.PowerCut(func(_ core.BlockID, doubtful []byte) int {
+			for at := 0; at < len(doubtful); at += 512 {
+				if y.rand.IntN(200) == 0 {
+					clear(doubtful[at:min(at+512, len(doubtful))])
+				}
+			}
+			return y.rand.IntN(len(doubtful) + 1)
+		})
+		again := mem.NewMeta()
+		require.NoError(t, again.Restore(ctx, coretest.NextOf(moments[synced+y.rand.IntN(len(moments)-synced)].rows)))
+		require.NoError(t, y.writer.Close())
+		z := newYard(t, after, again, reclaim.Options{})
+		found := map[string][]byte{}
+		for n := range 60 {
+			key := fmt.Sprint("key-", n)
+			o, err := z.fs.Stat(ctx, z.b, key, core.Current)
+			if core.Is(err, core.NoSuchKey) {
+				continue
+			}
+			require.NoError(t, err)
+			found[key], err = z.read(key, 0, o.Size)
+			require.NoError(t, err, "seed %d key %s", seed, key)
+		}
+		at := len(moments) - 1
+		for at >= 0 && !assert.ObjectsAreEqual(moments[at].want, found) {
+			at--
+		}
+		require.GreaterOrEqual(t, at, safe, "seed %d: moment %d of %d", seed, at, len(moments)-1)
+		if at < len(moments)-1 {
+			lost++
+		}
+		z.want = moments[at].want
+		z.full()
+		z.check()
+		require.NoError(t, z.writer.Close())
+	}
+	require.NotZero(t, lost)
+	require.NotZero(t, freed)
+	t.Logf("writes were lost %d times, %d blocks were freed", lost, freed)
 }

@@ -26,7 +26,7 @@ func TestStatus(t *testing.T) {
 		{args: []string{"server", "--data", data, "--address", "localhost"}, status: exitUsage, says: "HOST:PORT"},
 		{args: []string{"server", "--data", data, "--tls-cert", "c"}, status: exitUsage, says: "--tls-key"},
 		{args: []string{"server", "--data", data, "--tls-cert", "c", "--tls-key", "k", "--tls-self-signed"}, status: exitUsage, says: "--tls-self-signed"},
-		{args: []string{"server", "--data", data}, env: []string{"ORCAS_DURABILITY=relaxed"}, status: exitFailed, says: "ORCAS_DURABILITY"},
+		{args: []string{"server", "--data", data}, env: []string{"ORCAS_DURABILITY=lax"}, status: exitFailed, says: "ORCAS_DURABILITY"},
 		{args: []string{"server", "--data", data, "--address", "127.0.0.1:99999"}, status: exitFailed, says: "99999"},
 	}
 	for _, c := range cases {

@@ -173,6 +173,19 @@ func (m *Meta) Restore(ctx context.Context, next func() (*core.Row, error)) erro
 	return s.Restore(ctx, next)
 }
 
+// Reset implements core.Snapshotter, where the engine does.
+func (m *Meta) Reset(ctx context.Context) error {
+	s, ok := m.Meta.(core.Snapshotter)
+	if !ok {
+		return core.E("cached.Reset", core.Unsupported, errors.New("the engine restores no snapshots"))
+	}
+	m.applying.Lock()
+	defer m.applying.Unlock()
+	defer m.end()
+	m.dropAll()
+	return s.Reset(ctx)
+}
+
 // Sync implements core.Syncer, where the engine does; else everything that was applied is durable.
 func (m *Meta) Sync(ctx context.Context) (core.State, error) {
 	if s, ok := m.Meta.(core.Syncer); ok {
@@ -281,7 +294,7 @@ func (m *Meta) begin(c core.Change) {
 		m.drop(&m.bucketGate, m.buckets, c.Info.Name)
 	case *core.DeleteBucket:
 		m.drop(&m.bucketGate, m.buckets, keys(m.buckets)...)
-	case *core.CreateUpload, *core.PutPart, *core.AbortUpload, *core.PutRecord, *core.SetFloor, *core.Void,
+	case *core.CreateUpload, *core.PutPart, *core.AbortUpload, *core.PutRecord, *core.SetFloor, *core.Synced, *core.Void,
 		*core.FreeGarbage, *core.DropParts:
 		// nothing that is kept here: a key of the bucket, or its newest version
 	case *core.MoveData: // see noteMoves

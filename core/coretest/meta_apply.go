@@ -91,6 +91,16 @@ func applyCases() []metaCase {
 			h.ok(&core.SetFloor{Floor: core.MakeBlockID(2, 2, 3)})
 			require.Equal(h.t, core.MakeBlockID(2, 2, 3), h.state().State.Floor)
 		}},
+		{"apply/synced moves forwards only", func(h *harness) {
+			floor := core.MakeBlockID(1, 2, 3)
+			h.ok(&core.Synced{UpTo: 5, Floor: floor, Relaxed: true})
+			require.Equal(h.t, core.State{Seq: h.seq, Floor: floor, NextData: 1, Synced: 5}, h.state().State)
+			h.ok(&core.Synced{UpTo: 5, Floor: core.MakeBlockID(1, 2, 9)})
+			h.ok(&core.Synced{UpTo: 4, Floor: core.MakeBlockID(1, 2, 9)})
+			require.Equal(h.t, core.State{Seq: h.seq, Floor: floor, NextData: 1, Synced: 5}, h.state().State)
+			h.ok(&core.Synced{UpTo: 6, Floor: core.MakeBlockID(1, 1, 1)})
+			require.Equal(h.t, core.State{Seq: h.seq, Floor: floor, NextData: 1, Synced: 6}, h.state().State)
+		}},
 		{"apply/neither changes its changes nor keeps them", func(h *harness) {
 			b := h.bucket("b", core.VersioningOff)
 			id := h.begin(b, "u")

@@ -90,6 +90,9 @@ func (s *simulation) change() core.Change {
 	case "parts":
 		return s.parts()
 	case "other":
+		if s.one(3) {
+			return &core.Synced{UpTo: s.seq - min(s.seq, 3), Floor: core.MakeBlockID(1, 2, uint32(s.seq)), Relaxed: s.one(2)}
+		}
 		if s.one(2) {
 			return &core.SetFloor{Floor: core.MakeBlockID(1, 2, uint32(s.seq))}
 		}

@@ -70,6 +70,11 @@ func (h *harness) snapshots() {
 	if want.State.Seq > 0 {
 		require.True(h.t, core.Is(restorer.Restore(h.ctx, NextOf(rows)), core.Conflict), "a second time")
 	}
+	require.NoError(h.t, restorer.Reset(h.ctx))
+	require.Equal(h.t, core.State{NextData: 1}, h.read(fresh).State, "after a reset")
+	require.Empty(h.t, h.read(fresh).Buckets)
+	require.NoError(h.t, restorer.Restore(h.ctx, NextOf(rows)))
+	require.Equal(h.t, want, h.read(fresh), "after a reset")
 }
 
 // snapshotCases are about what a snapshot holds.

@@ -64,6 +64,7 @@ type Store struct {
 	lock       *os.File
 	cache      fileCache
 	dirs       directories
+	unsynced   unsynced
 
 	mu      sync.Mutex // guards what follows; no file step is done under it
 	last    uint32     // number of the newest block of this generation
@@ -175,9 +176,10 @@ func (s *Store) Delete(ctx context.Context, id core.BlockID) error {
 		s.doomed = true
 	}
 	s.mu.Unlock()
-	if old.f != nil {
+	if old.f != nil && !s.unsynced.leave(id) {
 		_ = old.f.Close() // nothing in it is wanted
 	}
+	s.unsynced.forget(id)
 	for _, ext := range extensions {
 		err := s.steps.Remove(s.blockPath(id, ext))
 		if err == nil {
@@ -218,6 +220,7 @@ func (s *Store) Close() error {
 	s.open = packedFile{}
 	s.mu.Unlock()
 	s.retire(old)
+	s.unsynced.close()
 	s.cache.close()
 	_ = os.Remove(s.generationDir(s.generation)) // succeeds where it is empty
 	if err := s.lock.Close(); err != nil {

@@ -18,17 +18,18 @@ const startWriteSize = 2 << 20
 
 // writer is core.BlockWriter.
 type writer struct {
-	store  *Store
-	f      *durable.File
-	id     core.BlockID
-	kind   core.BlockKind
-	shared bool
-	epoch  int   // of its directory, where not shared
-	start  int64 // where it began
-	pos    int64 // where the next byte goes
-	begun  int64 // up to where the kernel was asked to write
-	failed error // the first write that failed
-	ended  bool
+	store   *Store
+	f       *durable.File
+	id      core.BlockID
+	kind    core.BlockKind
+	shared  bool
+	relaxed bool
+	epoch   int   // of its directory, where not shared
+	start   int64 // where it began
+	pos     int64 // where the next byte goes
+	begun   int64 // up to where the kernel was asked to write
+	failed  error // the first write that failed
+	ended   bool
 }
 
 // Create implements core.Blocks.
@@ -40,18 +41,22 @@ func (s *Store) Create(ctx context.Context, o core.BlockOptions) (core.BlockWrit
 	if extOf(o.Kind) == "" {
 		return nil, core.E(op, core.InvalidArgument, fmt.Errorf("no kind of block: %d", o.Kind))
 	}
+	var w *writer
+	var err error
 	if o.Kind == core.Packed && !o.Alone {
-		return s.createShared(op, o.SizeHint)
+		w, err = s.createShared(op, o.SizeHint)
+	} else {
+		w, err = s.newBlock(op, o.Kind, false)
 	}
-	w, err := s.newBlock(op, o.Kind, false)
 	if err != nil {
 		return nil, err
 	}
+	w.relaxed = o.Relaxed
 	return w, nil
 }
 
 // createShared appends to the open packed file, or begins the next one.
-func (s *Store) createShared(op string, size int64) (core.BlockWriter, error) {
+func (s *Store) createShared(op string, size int64) (*writer, error) {
 	s.mu.Lock()
 	switch {
 	case s.closed:
@@ -135,7 +140,11 @@ func (s *Store) retire(p packedFile) {
 	if p.f == nil {
 		return
 	}
-	if err := errors.Join(p.f.Truncate(p.pos), p.f.Close()); err != nil {
+	err := p.f.Truncate(p.pos)
+	if !s.unsynced.leave(p.id) {
+		err = errors.Join(err, p.f.Close())
+	}
+	if err != nil {
 		s.log.Warn("a packed block was not closed well", "block", p.id, "err", err)
 	}
 }
@@ -187,6 +196,9 @@ func (w *writer) Commit(context.Context) error {
 		return errors.Join(err, w.Abort())
 	}
 	w.ended = true
+	if w.relaxed {
+		return w.handOver()
+	}
 	if w.shared {
 		var err error
 		if w.pos > w.start {
@@ -208,6 +220,22 @@ func (w *writer) Commit(context.Context) error {
 	}
 	if err := w.f.Close(); err != nil {
 		w.store.log.Warn("a block was not closed well", "block", w.id, "err", err)
+	}
+	return nil
+}
+
+// handOver is a relaxed commit: everything was written, and waits for the next Sync.
+func (w *writer) handOver() error {
+	s := w.store
+	x := waiting{f: w.f, done: !w.shared}
+	if !w.shared {
+		x.dir, x.epoch = s.blockDir(w.id), w.epoch
+	}
+	n := s.unsynced.add(w.id, x)
+	if w.shared {
+		w.release(false)
+	} else if n >= maxUnsynced {
+		return s.Sync(context.Background())
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"sync"
 
@@ -35,6 +36,7 @@ type block struct {
 	data      []byte
 	committed int  // bytes that a crash leaves
 	writing   bool // a writer has not ended yet
+	relaxed   int  // bytes that Sync makes a crash leave
 }
 
 // NewBlocks returns an empty store.
@@ -74,7 +76,7 @@ func (b *Blocks) Create(ctx context.Context, o core.BlockOptions) (core.BlockWri
 	}
 	if shared && b.open != nil && int64(len(b.open.data))+o.SizeHint <= packedSize {
 		b.open.writing = true
-		return &writer{store: b, block: b.open, start: len(b.open.data)}, nil
+		return &writer{store: b, block: b.open, start: len(b.open.data), relaxed: o.Relaxed}, nil
 	}
 	b.number++
 	n := &block{id: core.MakeBlockID(b.store, b.gen, b.number), kind: o.Kind, writing: true}
@@ -84,7 +86,36 @@ func (b *Blocks) Create(ctx context.Context, o core.BlockOptions) (core.BlockWri
 	if shared {
 		b.open = n
 	}
-	return &writer{store: b, block: n, start: len(n.data)}, nil
+	return &writer{store: b, block: n, start: len(n.data), relaxed: o.Relaxed}, nil
+}
+
+// Sync implements core.Flusher.
+func (b *Blocks) Sync(context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, block := range b.blocks {
+		block.committed = max(block.committed, block.relaxed)
+	}
+	return nil
+}
+
+// PowerCut returns what a start after a power cut may find: what was committed or synced, and of everything else what keep decides. It is
+// asked for each block with the bytes behind those that are safe, and changes them in place; it returns how many of them are there.
+func (b *Blocks) PowerCut(keep func(id core.BlockID, doubtful []byte) int) *Blocks {
+	after := b.Crash()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, id := range slices.SortedFunc(maps.Keys(b.blocks), func(x, y core.BlockID) int { return bytes.Compare(x[:], y[:]) }) {
+		old := b.blocks[id]
+		doubtful := bytes.Clone(old.data[old.committed:])
+		n := keep(id, doubtful)
+		if n == 0 {
+			continue
+		}
+		data := append(bytes.Clone(old.data[:old.committed]), doubtful[:n]...)
+		after.blocks[id] = &block{id: id, kind: old.kind, data: data, committed: len(data)}
+	}
+	return after
 }
 
 // Open implements core.Blocks.
@@ -148,10 +179,11 @@ var (
 )
 
 type writer struct {
-	store *Blocks
-	block *block
-	start int // where the writer began
-	ended bool
+	store   *Blocks
+	block   *block
+	start   int // where the writer began
+	relaxed bool
+	ended   bool
 }
 
 func (w *writer) Block() core.BlockID { return w.block.id }
@@ -179,7 +211,10 @@ func (w *writer) Commit(ctx context.Context) error {
 		return err
 	}
 	w.ended, w.block.writing = true, false
-	w.block.committed = len(w.block.data)
+	w.block.relaxed = len(w.block.data)
+	if !w.relaxed {
+		w.block.committed = len(w.block.data)
+	}
 	return nil
 }
 

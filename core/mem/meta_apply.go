@@ -55,6 +55,8 @@ func (m *Meta) apply(c core.Change) core.Result {
 		r.Err = m.putRecord(c)
 	case *core.SetFloor:
 		m.state.Floor = c.Floor
+	case *core.Synced:
+		c.Apply(&m.state)
 	case *core.Void:
 	case *core.MoveData:
 		r.Err = m.moveData(c)

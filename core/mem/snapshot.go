@@ -111,9 +111,22 @@ func (m *Meta) Restore(ctx context.Context, next func() (*core.Row, error)) erro
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.state, m.buckets, m.names, m.data = fresh.state, fresh.buckets, fresh.names, fresh.data
-	m.lists, m.garbage, m.records = fresh.lists, fresh.garbage, fresh.records
+	m.take(fresh)
 	return nil
+}
+
+// Reset implements core.Snapshotter.
+func (m *Meta) Reset(context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.take(NewMeta())
+	return nil
+}
+
+// take makes m what another one is.
+func (m *Meta) take(from *Meta) {
+	m.state, m.buckets, m.names, m.data = from.state, from.buckets, from.names, from.data
+	m.lists, m.garbage, m.records = from.lists, from.garbage, from.records
 }
 
 func (m *Meta) restoreRow(row *core.Row) error {

@@ -199,7 +199,7 @@ func (r *round) snapshot() error {
 	}
 	r.floor = st.Floor
 	t := &tally{r.o.Meta, map[core.BlockID]int64{}}
-	info, err := snapshot.Write(r.ctx, t, r.o.Blocks, nil)
+	info, err := snapshot.Write(r.ctx, t, r.o.Blocks, snapshot.WriteOptions{Before: r.o.Settle})
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,8 @@
 //     (batch.Write.Moved), with one MoveData for each content, which expects it where it was read. What was deleted or overwritten meanwhile fails that and is dead.
 //  3. The block holds records as well. It may go when a snapshot of the metadata, durable and read back, covers the last of them, and
 //     when the database has been synced behind it, so that a start after a power cut does not look for them.
-//  4. Readers that found the old place in the metadata may still be on their way to it: Options.Quiet waits until those have
+//  4. Where writes are answered before they are durable, those that let go of the content are made so first (Options.Settle).
+//     Readers that found the old place in the metadata may still be on their way to it: Options.Quiet waits until those have
 //     ended that had begun before.
 //  5. The block is unlinked, and after that its garbage is forgotten. A crash between any two of these steps leaves garbage that
 //     the next round finds again.
@@ -69,6 +70,10 @@ type Options struct {
 
 	// Quiet returns when every read has ended that had begun before the call; nil: there are no readers.
 	Quiet func(ctx context.Context) error
+
+	// Settle returns when everything that was applied before the call is durable and known to be; nil: it always is. What a write that a
+	// power cut may still take has replaced must not go.
+	Settle func(ctx context.Context) error
 
 	DeadShare float64       // of a packed block from which on it is emptied; default 0.5
 	Every     time.Duration // between two rounds that were not asked for; default 250 ms
@@ -155,6 +160,9 @@ func New(ctx context.Context, o Options) (*Reclaimer, error) {
 	}
 	if o.Quiet == nil {
 		o.Quiet = func(context.Context) error { return nil }
+	}
+	if o.Settle == nil {
+		o.Settle = func(context.Context) error { return nil }
 	}
 	if o.Hook == nil {
 		o.Hook = func(string) {}

@@ -249,6 +249,9 @@ func (r *round) unlink(ids []core.BlockID, sizes map[core.BlockID]int64) error {
 		return nil
 	}
 	r.o.Hook(HookSwitched)
+	if err := r.o.Settle(r.ctx); err != nil {
+		return err
+	}
 	if err := r.o.Quiet(r.ctx); err != nil {
 		return err
 	}

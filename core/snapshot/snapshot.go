@@ -33,16 +33,25 @@ type Info struct {
 // maxRow bounds a row, in bytes, so that a damaged length asks for no memory: a version with 2 KiB of headers takes three, a list of 1,000 extents 30 KiB.
 const maxRow = 64 << 20
 
-// Write writes a snapshot of meta into a block of its own, durable when it returns. Pace, where it is not nil, is called after each frame
-// with the bytes written, and may wait.
-func Write(ctx context.Context, meta core.Snapshotter, blocks core.Blocks, pace func(n int64) error) (*Info, error) {
+// WriteOptions configure Write. All of them may be nil.
+type WriteOptions struct {
+	Pace   func(n int64) error             // called after each frame with the bytes written; may wait
+	Before func(ctx context.Context) error // called before the snapshot is made durable: all that is in it has to be when it returns
+}
+
+// Write writes a snapshot of meta into a block of its own, durable when it returns.
+func Write(ctx context.Context, meta core.Snapshotter, blocks core.Blocks, o WriteOptions) (*Info, error) {
 	const op = "snapshot.Write"
 	bw, err := blocks.Create(ctx, core.BlockOptions{Kind: core.Snapshot})
 	if err != nil {
 		return nil, core.E(op, core.Internal, err)
 	}
-	w := &writer{w: bw, pace: pace, info: Info{Block: bw.Block()}}
-	if err := w.write(ctx, meta); err != nil {
+	w := &writer{w: bw, pace: o.Pace, info: Info{Block: bw.Block()}}
+	err = w.write(ctx, meta)
+	if err == nil && o.Before != nil {
+		err = o.Before(ctx)
+	}
+	if err != nil {
 		_ = bw.Abort() // the first error is the one to report
 		return nil, core.E(op, core.Internal, err)
 	}

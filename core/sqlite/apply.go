@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -42,15 +43,22 @@ func (c *conn) state() (s core.State, err error) {
 	}
 	s = core.State{Seq: core.Seq(integer(row[0])), NextData: core.DataID(integer(row[1]))}
 	floor, err := placeOfState(integer(row[0]), integer(row[1])).open(bytes(row[2]))
-	if err == nil && len(floor) != len(core.BlockID{}) {
+	if n := copy(s.Floor[:], floor); err == nil && n < len(s.Floor) {
 		err = errors.New("a floor is a block")
+	} else if synced := floor[n:]; len(synced) == 8 {
+		s.Synced = core.Seq(binary.BigEndian.Uint64(synced))
+	} else if len(synced) > 0 {
+		err = errors.New("what is behind the floor is no sequence")
 	}
-	copy(s.Floor[:], floor)
 	return s, damaged("state", err)
 }
 
 func (w *writer) writeState(s core.State) error {
-	w.infoBuf = placeOfState(int64(s.Seq), int64(s.NextData)).seal(append(w.infoBuf[:0], s.Floor[:]...))
+	w.infoBuf = append(w.infoBuf[:0], s.Floor[:]...)
+	if s.Synced != 0 {
+		w.infoBuf = binary.BigEndian.AppendUint64(w.infoBuf, uint64(s.Synced))
+	}
+	w.infoBuf = placeOfState(int64(s.Seq), int64(s.NextData)).seal(w.infoBuf)
 	_, err := w.c.exec(updateState, int64(s.Seq), int64(s.NextData), w.infoBuf)
 	return err
 }
@@ -174,6 +182,8 @@ func (w *writer) apply(c core.Change, r *core.Result) (err error) {
 		return w.putRecord(c)
 	case *core.SetFloor:
 		w.state.Floor = c.Floor
+	case *core.Synced:
+		c.Apply(&w.state)
 	case *core.Void:
 	case *core.MoveData:
 		return w.moveData(c)

@@ -170,6 +170,9 @@ func (m *Meta) shorten() {
 func (m *Meta) copyLog() {
 	k := &m.check
 	defer k.behind.Store(false)
+	if m.options.BeforeSync != nil {
+		m.options.BeforeSync()
+	}
 	for range maxRounds {
 		before, err := k.c.checkpoint("PASSIVE")
 		now := before

@@ -53,11 +53,38 @@ func (m *Meta) Restore(ctx context.Context, next func() (*core.Row, error)) erro
 		}
 		return wrap(op, err)
 	}
-	m.w.state = r.state
-	m.stateMu.Lock()
-	m.state = r.state
-	m.stateMu.Unlock()
+	m.setState(r.state)
 	return nil
+}
+
+// Reset implements core.Snapshotter.
+func (m *Meta) Reset(ctx context.Context) error {
+	const op = "sqlite.Reset"
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.sealed != nil {
+		return m.errSealed(op)
+	}
+	clear(m.w.buckets)
+	r := &restorer{writer: m.w, state: core.State{NextData: 1}}
+	err := m.inTransaction(func() error {
+		if err := r.writeState(r.state); err != nil {
+			return err
+		}
+		return r.empty()
+	})
+	if err == nil {
+		m.setState(r.state)
+	}
+	return wrap(op, err)
+}
+
+// setState makes a state the present one. The caller holds m.mu.
+func (m *Meta) setState(s core.State) {
+	m.w.state = s
+	m.stateMu.Lock()
+	defer m.stateMu.Unlock()
+	m.state = s
 }
 
 // inTransaction runs fn in a transaction of the writer's, and copies the log into the database after it. The caller holds m.mu.

@@ -19,7 +19,7 @@
 //
 // Keys and names are BLOBs, so they compare as bytes. An info column is the binary form of its noun (core's encode.go).
 //
-//	state    one row: last sequence applied, the next free DataID, State.Floor
+//	state    one row: last sequence applied, the next free DataID, State.Floor and, where it is not 0, State.Synced
 //	buckets  id, name, info
 //	objects  (bucket, key): seq, nullver, data. Current versions that are no delete markers, and nothing else
 //	history  (bucket, key, seq): nullver, data. Every other version and every delete marker
@@ -61,6 +61,7 @@ import (
 type Options struct {
 	Synchronous     string // NORMAL (default): for use with a replay of records; FULL: each Apply is durable by itself
 	Readers         int    // connections that read at the same time; 0: 4
+	BeforeSync      func() // called before the log is synced and copied into the database: the time to make durable what the log refers to
 	CheckpointBytes int64  // the length of the log from which on it is copied into the database; 0: 24 MiB
 }
 

@@ -15,7 +15,11 @@ func (s *Server) banner(w io.Writer) error {
 		fmt.Fprintf(&b, "  admin        http://%s\n", s.adminListen.Addr())
 	}
 	fmt.Fprintf(&b, "  region       %s\n", s.config.Settings.Region)
-	fmt.Fprintf(&b, "  durability   %s: a write is acknowledged when it is on disk\n", s.config.Settings.Durability)
+	if set := &s.config.Settings; set.Durability == Strict {
+		fmt.Fprintf(&b, "  durability   %s: a write is acknowledged when it is on disk\n", set.Durability)
+	} else {
+		fmt.Fprintf(&b, "  durability   %s: a write is acknowledged when the operating system has it; a power cut may take the last %v\n", set.Durability, set.Window)
+	}
 	fmt.Fprintf(&b, "  data         %s\n", s.config.Data)
 	fmt.Fprintf(&b, "  credentials  from %s\n", s.credentials.from)
 	if s.config.SelfSigned {

@@ -18,7 +18,8 @@ import (
 const databaseFile = "metadata.db"
 
 // openDrivers opens blocks and metadata in dir. The disk driver comes first: it takes the lock of the directory.
-func openDrivers(_ context.Context, dir string, log *slog.Logger) (core.Blocks, reclaim.Meta, error) {
+// BeforeSync is called before metadata is synced.
+func openDrivers(_ context.Context, dir string, log *slog.Logger, beforeSync func()) (core.Blocks, reclaim.Meta, error) {
 	blocks, err := disk.Open(dir, disk.Options{Logger: log})
 	if core.Is(err, core.Busy) {
 		return nil, nil, fmt.Errorf("another server uses %s: %w", dir, err)
@@ -27,7 +28,7 @@ func openDrivers(_ context.Context, dir string, log *slog.Logger) (core.Blocks, 
 		return nil, nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	database := filepath.Join(dir, databaseFile)
-	meta, err := sqlite.Open(database, sqlite.Options{})
+	meta, err := sqlite.Open(database, sqlite.Options{BeforeSync: beforeSync})
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("%s: %w", database, err), blocks.Close())
 	}

@@ -84,6 +84,7 @@ type Server struct {
 	meta      reclaim.Meta
 	blocks    core.Blocks
 	writer    *batch.Writer
+	opened    atomic.Pointer[batch.Writer] // writer, for flush
 	fs        *vfs.FS
 	reclaimer *reclaim.Reclaimer
 
@@ -169,17 +170,19 @@ func (s *Server) openStore(ctx context.Context) error {
 	if err := steps.MkdirAll(dir); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
-	if s.blocks, s.meta, err = openDrivers(ctx, dir, s.log); err != nil {
+	if s.blocks, s.meta, err = openDrivers(ctx, dir, s.log, s.flush); err != nil {
 		return err
 	}
 	set := &s.config.Settings
 	started := time.Now()
 	s.writer, err = batch.Open(ctx, batch.Options{
 		Meta: s.meta, Blocks: s.blocks, Alone: !set.BatchWrite, Bytes: set.MaxBatchBytes, Count: set.MaxBatchCount, Logger: s.log,
+		Relaxed: set.Durability == Relaxed, Window: set.Window,
 	})
 	if err != nil {
 		return fmt.Errorf("recovery of %s: %w", dir, err)
 	}
+	s.opened.Store(s.writer)
 	s.fs, err = vfs.New(vfs.Options{
 		Meta: s.meta, Blocks: s.blocks, Writer: s.writer, MaxPacked: set.MaxPackedSize, Reserve: set.MinFree.of,
 		Now: s.config.Now,
@@ -188,11 +191,19 @@ func (s *Server) openStore(ctx context.Context) error {
 		return err
 	}
 	s.reclaimer, err = reclaim.New(ctx, reclaim.Options{
-		Meta: s.meta, Blocks: s.blocks, Writer: reclaimWriter{s.writer}, Quiet: s.fs.Quiet,
+		Meta: s.meta, Blocks: s.blocks, Writer: reclaimWriter{s.writer}, Quiet: s.fs.Quiet, Settle: s.writer.Settle,
 		UploadAge: set.UploadAge, Logger: s.log, Now: s.config.Now, Hook: mutant.Stop,
 	})
 	s.log.Info("store open", "data", dir, "durability", set.Durability, "seconds", time.Since(started).Seconds())
 	return err
+}
+
+// flush makes durable what was answered before, in relaxed mode: metadata that gets to the drive before what it refers to would have to be made
+// again after a power cut.
+func (s *Server) flush() {
+	if w := s.opened.Load(); w != nil {
+		_ = w.Flush(context.Background()) // an error has sealed the writer
+	}
 }
 
 // reclaimWriter gives reclaim the write buffer.

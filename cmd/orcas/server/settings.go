@@ -15,8 +15,12 @@ import (
 // Durability says when a write is acknowledged.
 type Durability string
 
-// Strict answers after the sync: what was acknowledged survives a power cut.
-const Strict Durability = "strict"
+// The modes: Strict answers after the sync, and what was acknowledged survives a power cut. Relaxed answers when the operating system has the
+// write, and syncs it within Settings.Window.
+const (
+	Strict  Durability = "strict"
+	Relaxed Durability = "relaxed"
+)
 
 // Settings is what the environment says. Each field names its variable; docs/configuration.md tells the whole story.
 type Settings struct {
@@ -35,6 +39,8 @@ type Settings struct {
 	UploadAge     time.Duration // ORCAS_ABANDONED_UPLOAD_DAYS: after so long an upload in progress is aborted; 0: never
 	AccessKey     string        // ORCAS_ROOT_ACCESS_KEY; "" with SecretKey: made at the first start
 	SecretKey     string        // ORCAS_ROOT_SECRET_KEY
+
+	windowSet bool
 
 	// Warnings are settings that are taken and will not do what one may expect of them.
 	Warnings []string
@@ -109,12 +115,17 @@ func ReadSettings(environ []string) (Settings, error) {
 	for name := range values {
 		s.warn(name, "is no setting of this version")
 	}
+	err := s.agree()
 	slices.Sort(s.Warnings)
-	return s, s.agree()
+	return s, err
 }
 
 // agree checks the variables against each other.
 func (s *Settings) agree() error {
+	if s.windowSet && s.Durability == Strict {
+		s.warn("ORCAS_WRITE_BUFFER_WINDOW_SEC", "has no effect with durability strict: every write is synced before it is acknowledged")
+	}
+	s.windowSet = false
 	switch {
 	case s.AccessKey == "" && s.SecretKey != "":
 		return errors.New("ORCAS_ROOT_ACCESS_KEY: must be set where ORCAS_ROOT_SECRET_KEY is")
@@ -134,19 +145,17 @@ func setWindow(s *Settings, v string) error {
 	if err := parseInt(&seconds, v, 1, 3600); err != nil {
 		return err
 	}
-	s.Window = time.Duration(seconds) * time.Second
-	s.warn("ORCAS_WRITE_BUFFER_WINDOW_SEC", "has no effect with durability strict: every write is synced before it is acknowledged")
+	s.Window, s.windowSet = time.Duration(seconds)*time.Second, true
 	return nil
 }
 
 func setDurability(s *Settings, v string) error {
 	switch Durability(v) {
-	case Strict:
+	case Strict, Relaxed:
+		s.Durability = Durability(v)
 		return nil
-	case "relaxed":
-		return errors.New("relaxed is not supported by this version: leave it unset, or set it to strict")
 	}
-	return fmt.Errorf("%q is not strict", v)
+	return fmt.Errorf("%q is neither strict nor relaxed", v)
 }
 
 func setInstantUpload(s *Settings, v string) error {

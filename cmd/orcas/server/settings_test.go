@@ -38,6 +38,14 @@ func TestSettingsAll(t *testing.T) {
 	require.Equal(t, Reserve{Bytes: 4096}, s.MinFree)
 }
 
+func TestSettingsRelaxed(t *testing.T) {
+	s, err := ReadSettings([]string{"ORCAS_DURABILITY=relaxed", "ORCAS_WRITE_BUFFER_WINDOW_SEC=3"})
+	require.NoError(t, err)
+	require.Equal(t, Relaxed, s.Durability)
+	require.Equal(t, 3*time.Second, s.Window)
+	require.Empty(t, s.Warnings)
+}
+
 func TestSettingsWarn(t *testing.T) {
 	for _, entry := range []string{
 		"ORCAS_WRITE_BUFFER_WINDOW_SEC=5", "ORCAS_INSTANT_UPLOAD_ENABLED=true", "ORCAS_MIN_FREEE=1%",
@@ -57,7 +65,7 @@ func TestSettingsRefused(t *testing.T) {
 		"ORCAS_MAX_WRITE_BUFFER_SIZE=-1", "ORCAS_MAX_WRITE_BUFFER_SIZE=1",
 		"ORCAS_MAX_WRITE_BUFFER_COUNT=0", "ORCAS_MAX_WRITE_BUFFER_COUNT=99999999999999999999",
 		"ORCAS_WRITE_BUFFER_WINDOW_SEC=0", "ORCAS_WRITE_BUFFER_WINDOW_SEC=1.5",
-		"ORCAS_DURABILITY=relaxed", "ORCAS_DURABILITY=none",
+		"ORCAS_DURABILITY=lax", "ORCAS_DURABILITY=none",
 		"ORCAS_INSTANT_UPLOAD_ENABLED=on",
 		"ORCAS_RECLAIM_ENABLED=auto", "ORCAS_ABANDONED_UPLOAD_DAYS=-1", "ORCAS_ABANDONED_UPLOAD_DAYS=1d",
 		"ORCAS_REGION=EU", "ORCAS_REGION=-x",
