@@ -23,6 +23,12 @@ type Snapshotter interface {
 	Reset(ctx context.Context) error
 }
 
+// Salvager is implemented by a Snapshotter that can go on behind what it cannot read.
+type Salvager interface {
+	// Salvage is Snapshot, but for rows that cannot be read: lost is told which, and why.
+	Salvage(ctx context.Context, emit func(*Row) error, lost func(what string, err error)) error
+}
+
 // Syncer is implemented by a Meta of which a power cut may take what was applied last.
 type Syncer interface {
 	// Sync makes everything that was applied before survive a power cut, and returns the state that does.

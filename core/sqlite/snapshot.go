@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 
 	"orcas/core"
 )
@@ -12,11 +14,19 @@ import (
 // Snapshot implements core.Snapshotter: one reading transaction. While it lasts the log grows, since nothing behind its beginning can
 // begin anew, and the writer does not wait for that.
 func (m *Meta) Snapshot(ctx context.Context, emit func(*core.Row) error) error {
-	const op = "sqlite.Snapshot"
+	return m.dump(ctx, "sqlite.Snapshot", emit, nil)
+}
+
+// Salvage implements core.Salvager.
+func (m *Meta) Salvage(ctx context.Context, emit func(*core.Row) error, lost func(what string, err error)) error {
+	return m.dump(ctx, "sqlite.Salvage", emit, lost)
+}
+
+func (m *Meta) dump(ctx context.Context, op string, emit func(*core.Row) error, lost func(what string, err error)) error {
 	m.check.snapshots.Add(1)
 	defer m.check.snapshots.Add(-1)
 	return m.read(ctx, op, func(c *conn) error {
-		d := &dump{c: c, emit: func(r *core.Row) error {
+		d := &dump{c: c, lost: lost, emit: func(r *core.Row) error {
 			if err := ctx.Err(); err != nil {
 				return core.E(op, core.Canceled, err)
 			}
@@ -30,6 +40,7 @@ func (m *Meta) Snapshot(ctx context.Context, emit func(*core.Row) error) error {
 type dump struct {
 	c    *conn
 	emit func(*core.Row) error
+	lost func(what string, err error) // nil: what cannot be read ends it
 }
 
 func (d *dump) all() error {
@@ -38,21 +49,26 @@ func (d *dump) all() error {
 		err = d.emit(&core.Row{State: &state})
 	}
 	for _, table := range []struct {
-		sql string
-		row func(cols []driver.Value) (*core.Row, error)
+		sql  string
+		row  func(cols []driver.Value) (*core.Row, error)
+		what string // how a row is named by its first columns
 	}{
-		{"SELECT id, name, info FROM buckets", d.bucket},
-		{"SELECT id, refs, sha256, info FROM data WHERE object IS NULL", d.data},
-		{dumpVersions + "objects" + dumpJoin, d.current},
-		{dumpVersions + "history" + dumpJoin, d.older},
-		{"SELECT bucket, key, id, info FROM uploads", d.upload},
-		{"SELECT list, number, seq, info FROM parts", d.part},
-		{"SELECT id, list, extents FROM garbage", d.garbage},
-		{"SELECT kind, key, value FROM records", d.record},
+		{"SELECT id, name, info FROM buckets", d.bucket, "bucket %d, %q"},
+		{"SELECT id, refs, sha256, info FROM data WHERE object IS NULL", d.data, "content %d"},
+		{dumpVersions + "objects" + dumpJoin, d.current, "a version in bucket number %d of key %q, sequence %d"},
+		{dumpVersions + "history" + dumpJoin, d.older, "a version in bucket number %d of key %q, sequence %d"},
+		{"SELECT bucket, key, id, info FROM uploads", d.upload, "an upload in bucket number %d of key %q, number %d"},
+		{"SELECT list, number, seq, info FROM parts", d.part, "part of list %d, number %d"},
+		{"SELECT id, list, extents FROM garbage", d.garbage, "garbage %d"},
+		{"SELECT kind, key, value FROM records", d.record, "record of kind %q, key %q"},
 	} {
 		if err == nil {
 			err = d.c.scan(table.sql, func(cols []driver.Value) error {
 				row, err := table.row(cols)
+				if err != nil && d.lost != nil && kindOf(err) == core.Damaged {
+					d.lost(nameRow(table.what, cols), err)
+					return nil
+				}
 				if err != nil {
 					return err
 				}
@@ -61,6 +77,15 @@ func (d *dump) all() error {
 		}
 	}
 	return err
+}
+
+// nameRow names a row by as many columns as what asks for.
+func nameRow(what string, cols []driver.Value) string {
+	args := make([]any, strings.Count(what, "%"))
+	for i := range args {
+		args[i] = cols[i]
+	}
+	return fmt.Sprintf(what, args...)
 }
 
 const (

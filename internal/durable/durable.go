@@ -148,10 +148,15 @@ func (s *Steps) Replace(path string, data []byte) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err := s.step(Step{Op: Rename, Path: path}, func() error { return os.Rename(temp, path) }); err != nil {
+	if err := s.Rename(temp, path); err != nil {
 		return err
 	}
 	return s.SyncDir(filepath.Dir(path))
+}
+
+// Rename gives a file another name, in the place of one that has it (one rename); that does not last before a sync of its directory.
+func (s *Steps) Rename(from, to string) error {
+	return s.step(Step{Op: Rename, Path: to}, func() error { return os.Rename(from, to) })
 }
 
 // ErrLocked says that another process, or another owner in this one, holds the lock.
