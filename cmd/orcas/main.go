@@ -32,6 +32,8 @@ func main() {
 type commands struct {
 	Server  serverCommand  `cmd:"" help:"Serve S3 from a data directory."`
 	Admin   adminCommand   `cmd:"" help:"Administrate a running server."`
+	Fsck    fsckCommand    `cmd:"" help:"Check a data directory that no server uses, and mend it."`
+	Rebuild rebuildCommand `cmd:"" help:"Make the metadata again from the blocks."`
 	Perf    perfCommand    `cmd:"" help:"Load a server and measure it."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
