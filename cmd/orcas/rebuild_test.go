@@ -1,0 +1,136 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/batch"
+	"orcas/core"
+)
+
+// used makes a data directory with a history: four starts, each with writes of every kind and a round of reclaim.
+func used(t *testing.T) string {
+	dir := t.TempDir()
+	for i := range 4 {
+		s := openStore(t, dir)
+		s.fill()
+		b := *s.bucket(fmt.Sprint("changing-", i/2), core.VersioningOff)
+		s.put(&b, "before", s.body(3000))
+		b.Versioning = core.VersioningEnabled
+		_, err := s.writer.Do(ctx, batch.Write{Change: &core.PutBucket{Info: b}})
+		require.NoError(t, err)
+		s.put(&b, "before", s.body(2000))
+		s.delete(&b, "before")
+		for _, c := range []core.Change{
+			&core.PutRecord{Record: core.Record{Kind: core.BucketRecordKind(b.ID), Key: "policy", Value: []byte(fmt.Sprint(i))}},
+			&core.PutRecord{Record: core.Record{Kind: "user", Key: fmt.Sprint(i), Value: []byte("secret")}},
+		} {
+			_, err := s.writer.Do(ctx, batch.Write{Change: c})
+			require.NoError(t, err)
+		}
+		gone := s.bucket("gone", core.VersioningOff)
+		_, err = s.writer.Do(ctx, batch.Write{Change: &core.DeleteBucket{Bucket: gone.ID}})
+		require.NoError(t, err)
+		s.reclaims(i%2 == 0, 0.2)
+		s.put(&b, fmt.Sprint("after-", i), s.body(1000))
+		s.close()
+	}
+	return dir
+}
+
+// TestRebuild: whatever happened to the database, it comes back from the blocks with everything in it.
+func TestRebuild(t *testing.T) {
+	for name, lose := range map[string]func(t *testing.T, database string){
+		"whole": func(*testing.T, string) {},
+		"gone":  func(t *testing.T, database string) { require.NoError(t, os.Remove(database)) },
+		"garbage": func(t *testing.T, database string) {
+			require.NoError(t, os.WriteFile(database, []byte("no database"), 0o600))
+		},
+		"a log of another": func(t *testing.T, database string) {
+			require.NoError(t, os.WriteFile(database+"-wal", []byte("no log"), 0o600))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := used(t)
+			database := filepath.Join(dir, "metadata.db")
+			s := openStore(t, dir)
+			want, wantSums := s.contents()
+			s.close()
+			lose(t, database)
+			old, _ := os.ReadFile(database)
+
+			status, stdout, stderr := orcas("rebuild", "--data", dir)
+			require.Equal(t, exitOK, status, stdout+stderr)
+			t.Log(stdout)
+			require.Contains(t, stdout, "snapshot of change")
+			require.Contains(t, stdout, "changes replayed")
+			require.Contains(t, stdout, "no difference")
+			kept, err := filepath.Glob(database + ".before-rebuild-*")
+			require.NoError(t, err)
+			if name == "gone" {
+				require.Empty(t, kept)
+			} else {
+				now, err := os.ReadFile(kept[0])
+				require.NoError(t, err)
+				require.Equal(t, old, now)
+			}
+			require.NoFileExists(t, database+".new")
+			require.NoFileExists(t, database+"-wal")
+
+			s = openStore(t, dir)
+			got, gotSums := s.contents()
+			require.Equal(t, want, got)
+			require.Equal(t, wantSums, gotSums)
+			s.put(s.bucket("plain", 0), "and on", s.body(10))
+			s.close()
+			status, stdout, stderr = orcas("fsck", "--data", dir, "--content")
+			require.Equal(t, exitOK, status, stdout+stderr)
+		})
+	}
+}
+
+// TestRebuildWithGaps: where changes are missing nothing is changed, unless what there is is wanted all the same.
+func TestRebuildWithGaps(t *testing.T) {
+	dir := t.TempDir()
+	for range 3 { // three packed blocks, and no snapshot
+		s := openStore(t, dir)
+		s.fill()
+		s.close()
+	}
+	packed := blockFiles(t, dir, ".packed")
+	require.Len(t, packed, 3)
+	require.NoError(t, os.Remove(packed[1]))
+	database := filepath.Join(dir, "metadata.db")
+	before, err := os.ReadFile(database)
+	require.NoError(t, err)
+	status, _, stderr := orcas("rebuild", "--data", dir)
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "--lossy")
+	after, err := os.ReadFile(database)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+	require.NoFileExists(t, database+".new")
+
+	status, stdout, stderr := orcas("rebuild", "--data", dir, "--lossy")
+	t.Log(stdout)
+	require.Equal(t, exitOK, status, stdout+stderr)
+	require.Regexp(t, `missing: the changes \d+ to \d+`, stdout)
+	s := openStore(t, dir)
+	defer s.close()
+	_, sums := s.contents()
+	require.Greater(t, len(sums), 30)
+}
+
+// TestRebuildOfNothing refuses a store without records.
+func TestRebuildOfNothing(t *testing.T) {
+	dir := t.TempDir()
+	openStore(t, dir).close()
+	status, _, stderr := orcas("rebuild", "--data", dir)
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "nothing to rebuild from")
+	require.FileExists(t, filepath.Join(dir, "metadata.db"))
+}
