@@ -122,3 +122,7 @@ func putBucket(info *core.BucketInfo) batch.Write {
 func (y *yard) deleteKey(key string) {
 	y.fs.Delete(ctx, y.b, "", []vfs.DeleteRequest{{Key: key}})
 }
+
+func copyOf(b *core.BucketInfo, source *core.ObjectInfo, key string) vfs.CopyRequest {
+	return vfs.CopyRequest{SourceBucket: b, Source: source, Bucket: b, Key: key}
+}

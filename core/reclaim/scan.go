@@ -14,7 +14,6 @@ type stretch struct{ from, to int64 }
 
 // scanned is what was found in a block.
 type scanned struct {
-	bytes     int64 // read
 	stretches []stretch
 	records   bool        // one of them is, or may be, a record
 	tail      int64       // where the last whole frame ends; what follows is damaged, or was never written
@@ -71,7 +70,6 @@ func scanBlock(ctx context.Context, blocks core.Blocks, id core.BlockID, size in
 		found.stretches = append(found.stretches, stretch{at, next})
 		at = next
 	}
-	found.bytes = r.read
 	return found, nil
 }
 
@@ -82,7 +80,6 @@ type pieces struct {
 	id     core.BlockID
 	size   int64
 	pace   func(n int) error
-	read   int64
 	err    error // that ends the scan: the block is gone, or the caller wants no more
 }
 
@@ -101,7 +98,6 @@ func (r *pieces) ReadAt(p []byte, off int64) (int, error) {
 	}
 	defer br.Close()
 	n, err := br.ReadAt(p, off)
-	r.read += int64(n)
 	if paceErr := r.pace(n); paceErr != nil {
 		r.err = paceErr
 		return n, paceErr

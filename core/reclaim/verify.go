@@ -112,7 +112,16 @@ func verifyLive(ctx context.Context, meta core.Meta, blocks core.Blocks, d *core
 
 // verify reads every frame of a content. It is Damaged where one is not whole, NoSuchData where a block is not there.
 func verify(ctx context.Context, blocks core.Blocks, d *core.DataInfo, pace func(n int) error) error {
-	v := &verification{d: d, pace: pace, sum: sha256.New(), clear: d.KeyID == 0}
+	return newVerification(d, pace).all(ctx, blocks)
+}
+
+func newVerification(d *core.DataInfo, pace func(n int) error) *verification {
+	return &verification{d: d, pace: pace, sum: sha256.New(), clear: d.KeyID == 0}
+}
+
+// all reads the content from its first frame to its last.
+func (v *verification) all(ctx context.Context, blocks core.Blocks) error {
+	d := v.d
 	for i, e := range d.Extents {
 		if err := v.extent(ctx, blocks, e, i == len(d.Extents)-1); err != nil {
 			return err
@@ -143,9 +152,10 @@ type verification struct {
 	index uint32 // of the next frame
 	plain int64
 	sum   hash.Hash
-	clear bool   // every payload was plain content, and went into sum
-	keep  bool   // frames are gathered in raw
-	raw   []byte // frames
+	clear bool // every payload was plain content, and went into sum
+	keep  bool // frames are gathered in raw, their headers in heads
+	raw   []byte
+	heads []frame.Header
 	buf   []byte
 }
 
@@ -200,6 +210,7 @@ func (v *verification) take(raw []byte, h *frame.Header) {
 	}
 	if v.keep {
 		v.raw = append(v.raw, raw...)
+		v.heads = append(v.heads, *h)
 	}
 }
 
