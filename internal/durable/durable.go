@@ -38,6 +38,8 @@ const (
 	Remove   Op = "unlink"
 	Allocate Op = "fallocate"
 	Truncate Op = "ftruncate"
+	Clone    Op = "ficlone"
+	Link     Op = "link"
 )
 
 // Step is one file step, as a hook sees it.
@@ -154,9 +156,14 @@ func (s *Steps) Replace(path string, data []byte) error {
 	return s.SyncDir(filepath.Dir(path))
 }
 
-// Rename gives a file another name, in the place of one that has it (one rename); that does not last before a sync of its directory.
-func (s *Steps) Rename(from, to string) error {
-	return s.step(Step{Op: Rename, Path: to}, func() error { return os.Rename(from, to) })
+// Rename gives a file the name path, and takes that away from another (one rename); that does not last before a sync of the directories.
+func (s *Steps) Rename(from, path string) error {
+	return s.step(Step{Op: Rename, Path: path}, func() error { return os.Rename(from, path) })
+}
+
+// Link gives a file a second name, which must not exist (one link); that does not last before a sync of its directory.
+func (s *Steps) Link(from, path string) error {
+	return s.step(Step{Op: Link, Path: path}, func() error { return os.Link(from, path) })
 }
 
 // ErrLocked says that another process, or another owner in this one, holds the lock.
@@ -257,6 +264,13 @@ var ErrCannotAllocate = errors.New("durable: the file system cannot allocate")
 // Truncate cuts the file to n bytes (one ftruncate).
 func (f *File) Truncate(n int64) error {
 	return f.steps.step(Step{Op: Truncate, Path: f.path, Offset: n}, func() error { return f.f.Truncate(n) })
+}
+
+// Clone makes the file hold what another one on the same file system holds, without a copy (one ioctl FICLONE). Most file systems cannot.
+func (f *File) Clone(from *os.File) error {
+	return f.steps.step(Step{Op: Clone, Path: f.path}, func() error {
+		return f.wrap("ficlone", again(func() error { return unix.IoctlFileClone(f.fd, int(from.Fd())) }))
+	})
 }
 
 // StartWrite asks the kernel to begin writing n bytes from off on (one sync_file_range), so that a later DataSync has less to

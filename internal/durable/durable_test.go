@@ -104,9 +104,36 @@ func TestFile(t *testing.T) {
 	require.Error(t, f.DataSync(), "a closed file")
 	_, err = f.WriteAt([]byte("x"), 0)
 	require.Error(t, err)
+	second := path + "-2"
+	require.NoError(t, steps.Link(path, second))
+	require.ErrorIs(t, steps.Link(path, second), fs.ErrExist)
+	require.NoError(t, steps.Rename(second, path), "two names of one file: nothing is done")
+	require.NoError(t, steps.Remove(second))
 	require.NoError(t, steps.Remove(path))
 	require.ErrorIs(t, steps.Remove(path), fs.ErrNotExist)
 	require.Error(t, steps.SyncDir(path))
+}
+
+// TestClone is about file systems that can and about those that cannot.
+func TestClone(t *testing.T) {
+	steps := durable.Steps{}
+	dir := t.TempDir()
+	from, err := os.Create(filepath.Join(dir, "from"))
+	require.NoError(t, err)
+	defer from.Close()
+	_, err = from.WriteString("hello")
+	require.NoError(t, err)
+	f, err := steps.Create(filepath.Join(dir, "to"))
+	require.NoError(t, err)
+	defer f.Close()
+	err = f.Clone(from)
+	got, readErr := os.ReadFile(f.Path())
+	require.NoError(t, readErr)
+	if err != nil {
+		require.Empty(t, got, "%v", err)
+		return
+	}
+	require.Equal(t, "hello", string(got))
 }
 
 func TestLock(t *testing.T) {
