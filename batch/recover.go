@@ -230,6 +230,16 @@ func (r *recovery) outcome() (*Recovery, error) {
 
 // scan notes the records of a block that are newer than the metadata.
 func (r *recovery) scan(b core.BlockInfo) error {
+	return r.eachRecord(b, func(payload []byte, end int64) error {
+		return r.note(b.ID, payload, end)
+	}, func(to int64) {
+		r.log.Warn("skipped a damaged stretch of a block", "block", b.ID, "to", to)
+	})
+}
+
+// eachRecord calls fn with each whole record of a block and where it ends, and skipped behind a stretch that is no frame. An error of fn that is about
+// the bytes counts as damage.
+func (r *recovery) eachRecord(b core.BlockInfo, fn func(payload []byte, end int64) error, skipped func(to int64)) error {
 	if b.Size <= frame.BlockHeaderSize {
 		return nil // a crash right after it was created
 	}
@@ -252,7 +262,7 @@ func (r *recovery) scan(b core.BlockInfo) error {
 			payload, end, err = readRecord(s, h)
 		}
 		if err == nil {
-			err = r.note(b.ID, payload, end)
+			err = fn(payload, end)
 		}
 		switch {
 		case err == nil:
@@ -265,7 +275,7 @@ func (r *recovery) scan(b core.BlockInfo) error {
 			if at < 0 {
 				return nil
 			}
-			r.log.Warn("skipped a damaged stretch of a block", "block", b.ID, "to", at)
+			skipped(at)
 		default:
 			return fmt.Errorf("block %s at %d: %w", b.ID, at, err)
 		}

@@ -1,8 +1,10 @@
 package batch
 
 import (
+	"context"
 	"errors"
 
+	"orcas/core"
 	"orcas/core/frame"
 )
 
@@ -31,4 +33,22 @@ func readRecord(s *frame.Scanner, h frame.Header) (all []byte, end int64, err er
 			return nil, 0, errTail
 		}
 	}
+}
+
+// Cut returns the end of the last record in a packed block that holds no change behind seq, 0 where there is none: as far as the block
+// has to be read to replay everything up to seq and nothing behind it. No record may hold changes on both sides of seq, which is so for every State.Seq.
+// The block may be written to meanwhile.
+func Cut(ctx context.Context, blocks core.Blocks, b core.BlockInfo, seq core.Seq) (end int64, err error) {
+	r := &recovery{ctx: ctx, blocks: blocks}
+	err = r.eachRecord(b, func(payload []byte, to int64) error {
+		_, changes, err := decodeRecord(payload)
+		if err == nil && changes[len(changes)-1].Place().Seq <= seq {
+			end = to
+		}
+		return err
+	}, func(int64) {})
+	if err != nil {
+		return 0, core.E("batch.Cut", core.Internal, err)
+	}
+	return end, nil
 }
