@@ -162,6 +162,12 @@ func (s *Store) blockPath(id core.BlockID, ext string) string {
 	return filepath.Join(s.blockDir(id), fmt.Sprintf("%08x", id.Number())+ext)
 }
 
+// BlockFile returns the path of a block's file: for copies of files, which must not be written to.
+func (s *Store) BlockFile(b core.BlockInfo) string { return s.blockPath(b.ID, extOf(b.Kind)) }
+
+// Number returns the number of the store, which is in the ids of its blocks.
+func (s *Store) Number() uint64 { return s.number }
+
 // Delete implements core.Blocks. A crash may bring the block back: it is garbage still.
 func (s *Store) Delete(ctx context.Context, id core.BlockID) error {
 	if id.Store() != s.number {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	mathrand "math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,6 +52,22 @@ func decodeStore(b []byte) (number uint64, generation uint32, err error) {
 		return 0, 0, core.E("disk.Open", core.Damaged, errors.New("STORE is damaged"))
 	}
 	return number, generation, nil
+}
+
+// Fork returns the STORE of a copy of the data directory that text is the STORE of. The copy goes its own way under the same number, so it
+// counts its starts elsewhere: at a random multiple of 4096 beyond, far from the original and, most likely, from other copies, so that
+// the two give no block the same id.
+func Fork(text []byte) ([]byte, error) {
+	const stride, strides = 1 << 12, 1 << 10
+	number, generation, err := decodeStore(text)
+	if err != nil {
+		return nil, err
+	}
+	beyond := (uint64(generation)/stride + 1 + uint64(mathrand.IntN(strides))) * stride
+	if beyond >= math.MaxUint32 {
+		return nil, core.E("disk.Fork", core.Unsupported, errors.New("the counter of starts is used up"))
+	}
+	return encodeStore(number, uint32(beyond)), nil
 }
 
 // take makes the data directory and locks it.

@@ -36,3 +36,22 @@ func TestEveryBitOfStoreIsGuarded(t *testing.T) {
 		b[i/8] ^= 1 << (i % 8)
 	}
 }
+
+// TestFork: a copy of a data directory counts its starts far from the original, and never backwards.
+func TestFork(t *testing.T) {
+	seen := map[uint32]int{}
+	for range 100 {
+		b, err := Fork(encodeStore(7, 5000))
+		require.NoError(t, err)
+		number, generation, err := decodeStore(b)
+		require.NoError(t, err)
+		require.EqualValues(t, 7, number)
+		require.GreaterOrEqual(t, generation, uint32(8192))
+		seen[generation]++
+	}
+	require.Greater(t, len(seen), 50)
+	_, err := Fork([]byte("x"))
+	require.True(t, core.Is(err, core.Damaged))
+	_, err = Fork(encodeStore(7, 1<<32-1))
+	require.True(t, core.Is(err, core.Unsupported))
+}
