@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -506,4 +507,35 @@ func TestReclaimBesideRelaxedWrites(t *testing.T) {
 	require.NotZero(t, lost)
 	require.NotZero(t, freed)
 	t.Logf("writes were lost %d times, %d blocks were freed", lost, freed)
+
+}
+
+// TestHold: while somebody holds it, no round runs.
+func TestHold(t *testing.T) {
+	y := memoryYard(t, reclaim.Options{})
+	y.churn(50)
+	var round sync.WaitGroup
+	done := make(chan struct{})
+	require.NoError(t, y.r.Hold(ctx, func() error {
+		round.Go(func() {
+			y.full()
+			close(done)
+		})
+		before, _ := y.used()
+		for range 100 {
+			runtime.Gosched()
+			select {
+			case <-done:
+				t.Error("a round ran")
+			default:
+			}
+		}
+		after, _ := y.used()
+		require.Equal(t, before, after)
+		return nil
+	}))
+	round.Wait()
+	canceled, cancel := context.WithCancel(ctx)
+	cancel()
+	require.True(t, core.Is(y.r.Hold(canceled, func() error { return nil }), core.Canceled))
 }

@@ -206,7 +206,7 @@ func TestScrubOfRecordsAndSnapshots(t *testing.T) {
 	g, done := newGarden(t, t.TempDir())
 	defer done()
 	g.churn(100)
-	info, err := snapshot.Write(ctx, g.meta, g.blocks, nil)
+	info, err := snapshot.Write(ctx, g.meta, g.blocks, snapshot.WriteOptions{})
 	require.NoError(t, err)
 	require.Empty(t, g.pass().Damaged)
 	require.Zero(t, g.snapshots)

@@ -234,6 +234,16 @@ func (r *Reclaimer) Round(ctx context.Context, full bool) (Report, error) {
 	return *rep, err
 }
 
+// Hold calls fn while no round runs: no block is unlinked, no content is moved, no garbage is forgotten.
+func (r *Reclaimer) Hold(ctx context.Context, fn func() error) error {
+	r.round.Lock()
+	defer r.round.Unlock()
+	if err := ctx.Err(); err != nil { // it may have waited for long
+		return core.E("reclaim.Hold", core.Canceled, err)
+	}
+	return fn()
+}
+
 // Status returns what goes on.
 func (r *Reclaimer) Status() Status {
 	r.mu.Lock()
