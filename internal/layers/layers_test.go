@@ -37,6 +37,7 @@ var floors = map[string]int{
 	"vfs":           4,
 	"batch":         3,
 	"core/reclaim":  3,
+	"core/backup":   4,
 
 	"core/sqlite":   2,
 	"core/cached":   2,

@@ -1,0 +1,61 @@
+package backup
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"orcas/core"
+)
+
+// tidy removes backups until Keep of them are left, and then, where every manifest that is left could be read, the copies that none names. A crash
+// in between leaves copies, which the next one removes.
+func (b *backup) tidy(manifests []*manifest, sure bool) error {
+	steps := b.repo.steps
+	for len(manifests) > b.Keep {
+		name := manifests[0].name()
+		if err := steps.Remove(b.repo.manifestPath(name)); err != nil {
+			return err
+		}
+		b.report.Removed = append(b.report.Removed, name)
+		manifests = manifests[1:]
+	}
+	if len(b.report.Removed) > 0 {
+		if err := steps.SyncDir(filepath.Join(b.Dir, manifestsDir)); err != nil {
+			return err
+		}
+	}
+	if !sure {
+		return nil
+	}
+	named := map[string]bool{}
+	for _, m := range manifests {
+		for i := range m.Blocks {
+			named[b.repo.path(m.Blocks[i].Name)] = true
+		}
+	}
+	var dirs []string
+	err := filepath.WalkDir(filepath.Join(b.Dir, blocksDir), func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return ignore(err, fs.ErrNotExist)
+		case b.ctx.Err() != nil:
+			return core.E("backup.tidy", core.Canceled, b.ctx.Err())
+		case d.IsDir():
+			dirs = append(dirs, path)
+			return nil
+		case named[path]:
+			return nil
+		}
+		if st, err := d.Info(); err == nil {
+			b.report.RemovedBytes += st.Size()
+		}
+		b.report.RemovedBlocks++
+		return ignore(steps.Remove(path), fs.ErrNotExist)
+	})
+	for i := len(dirs) - 1; i > 0; i-- { // those within come later in the walk
+		_ = os.Remove(dirs[i]) // succeeds where it is empty
+	}
+	return errors.Join(err)
+}
