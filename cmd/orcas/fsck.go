@@ -138,7 +138,7 @@ func (c *fsckCommand) repair(ctx context.Context, store *server.Offline, meta *s
 		report.After, err = reclaim.Check(ctx, fresh, store.Blocks, reclaim.CheckOptions{Content: c.Content})
 	}
 	if err == nil {
-		_, err = snapshot.Write(ctx, fresh, store.Blocks, nil)
+		_, err = snapshot.Write(ctx, fresh, store.Blocks, snapshot.WriteOptions{})
 	}
 	if closeErr := fresh.Close(); err == nil {
 		err = closeErr

@@ -34,6 +34,8 @@ type commands struct {
 	Admin   adminCommand   `cmd:"" help:"Administrate a running server."`
 	Fsck    fsckCommand    `cmd:"" help:"Check a data directory that no server uses, and mend it."`
 	Rebuild rebuildCommand `cmd:"" help:"Make the metadata again from the blocks."`
+	Backup  backupCommand  `cmd:"" help:"Back a data directory up, or check a backup."`
+	Restore restoreCommand `cmd:"" help:"Make a data directory of a backup."`
 	Perf    perfCommand    `cmd:"" help:"Load a server and measure it."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }

@@ -27,6 +27,15 @@ func TestStatus(t *testing.T) {
 		{args: []string{"server", "--data", data, "--tls-cert", "c"}, status: exitUsage, says: "--tls-key"},
 		{args: []string{"server", "--data", data, "--tls-cert", "c", "--tls-key", "k", "--tls-self-signed"}, status: exitUsage, says: "--tls-self-signed"},
 		{args: []string{"server", "--data", data}, env: []string{"ORCAS_DURABILITY=lax"}, status: exitFailed, says: "ORCAS_DURABILITY"},
+		{args: []string{"backup"}, status: exitUsage, says: "DIR"},
+		{args: []string{"backup", "b"}, status: exitUsage, says: "--data"},
+		{args: []string{"backup", "b", "x", "--data", data}, status: exitUsage, says: "only --check"},
+		{args: []string{"backup", "b", "--check", "--link"}, status: exitUsage, says: "--check goes without"},
+		{args: []string{"backup", "b", "--data", data, "--keep", "-1"}, status: exitUsage, says: "--keep"},
+		{args: []string{"backup", "b", "--data", data}, status: exitFailed, says: "no data directory"},
+		{args: []string{"backup", "/nowhere", "--check"}, status: exitFailed, says: "not a backup directory"},
+		{args: []string{"restore", "b"}, status: exitUsage, says: "--data"},
+		{args: []string{"restore", "/nowhere", "--data", data}, status: exitFailed, says: "not a backup directory"},
 		{args: []string{"server", "--data", data, "--address", "127.0.0.1:99999"}, status: exitFailed, says: "99999"},
 	}
 	for _, c := range cases {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"orcas/batch"
 	"orcas/core"
 	"orcas/core/disk"
 	"orcas/core/sqlite"
@@ -134,3 +136,30 @@ func (o *Offline) WriteReport(command string, now time.Time, text []byte) (strin
 
 // stampOf is a time as names of files show it.
 func stampOf(t time.Time) string { return t.UTC().Format("20060102T150405Z") }
+
+// Store is a data directory that no server uses, opened by a command.
+type Store struct {
+	Blocks core.Blocks
+	Meta   core.Meta
+}
+
+// OpenStore opens a data directory that exists, and brings its metadata up to what the blocks say, as a start of a server does.
+func OpenStore(ctx context.Context, dir string, log *slog.Logger) (*Store, error) {
+	if _, err := os.Stat(filepath.Join(dir, "STORE")); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s is no data directory: there is no STORE in it", dir)
+	} else if err != nil {
+		return nil, err
+	}
+	blocks, meta, err := openDrivers(ctx, dir, log, nil)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{blocks, meta}
+	if _, err := batch.Recover(ctx, meta, blocks, log); err != nil {
+		return nil, errors.Join(fmt.Errorf("recovery of %s: %w", dir, err), s.Close())
+	}
+	return s, nil
+}
+
+// Close lets go of the directory.
+func (s *Store) Close() error { return errors.Join(s.Meta.Close(), s.Blocks.Close()) }

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"orcas/cmd/orcas/server"
+	"orcas/core/backup"
+	"orcas/core/disk"
+)
+
+type backupCommand struct {
+	Dir   string `arg:"" placeholder:"DIR" help:"The backup directory; made where it is missing."`
+	Name  string `arg:"" optional:"" placeholder:"NAME" help:"With --check: the backup to be checked (default: the newest)."`
+	Data  string `placeholder:"DIR" help:"The data directory to back up. No server may use it."`
+	Keep  int    `placeholder:"N" help:"Remove older backups until N are left (default: none)."`
+	Link  bool   `help:"Give blocks that are closed a second name in place of a copy, where DIR is on the same file system: it saves room and protects from deletion, not from the drive."`
+	Check bool   `help:"Make no backup: read all of one, and compare it with its checksums."`
+	JSON  bool   `name:"json" help:"Print the report as JSON."`
+}
+
+// Validate is called by kong.
+func (c *backupCommand) Validate() error {
+	switch {
+	case c.Dir == "":
+		return errors.New("DIR must not be empty")
+	case c.Check && (c.Data != "" || c.Keep != 0 || c.Link):
+		return errors.New("--check goes without --data, --keep and --link")
+	case !c.Check && c.Name != "":
+		return fmt.Errorf("%q: only --check takes the name of a backup", c.Name)
+	case !c.Check && c.Data == "":
+		return errors.New("--data: which data directory?")
+	case c.Keep < 0:
+		return errors.New("--keep: must not be negative")
+	}
+	return nil
+}
+
+// Run makes a backup of a data directory that no server uses, or checks one.
+func (c *backupCommand) Run(to *console) error {
+	ctx, stop := withSignals(context.Background())
+	defer stop()
+	if c.Check {
+		report, err := backup.Check(ctx, c.Dir, c.Name, progressTo(to.stderr))
+		return tell(to, c.JSON, "checked", report, err)
+	}
+	store, err := server.OpenStore(ctx, c.Data, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	report, err := backup.Backup(ctx, backup.Options{
+		Meta: store.Meta, Blocks: store.Blocks, DataDir: c.Data, Dir: c.Dir, Keep: c.Keep, Link: c.Link, Progress: progressTo(to.stderr),
+	})
+	return errors.Join(tell(to, c.JSON, "made", report, err), store.Close())
+}
+
+type restoreCommand struct {
+	Dir    string `arg:"" placeholder:"DIR" help:"The backup directory."`
+	Data   string `required:"" placeholder:"DIR" help:"The data directory to make: missing, or empty."`
+	Backup string `placeholder:"NAME" help:"Which backup (default: the newest)."`
+	JSON   bool   `name:"json" help:"Print the report as JSON."`
+}
+
+// Validate is called by kong.
+func (c *restoreCommand) Validate() error {
+	if c.Dir == "" || c.Data == "" {
+		return errors.New("DIR and --data must not be empty")
+	}
+	return nil
+}
+
+// Run makes a data directory of a backup.
+func (c *restoreCommand) Run(to *console) error {
+	ctx, stop := withSignals(context.Background())
+	defer stop()
+	report, err := backup.Restore(ctx, backup.RestoreOptions{
+		Dir: c.Dir, Backup: c.Backup, DataDir: c.Data, Fork: disk.Fork, Progress: progressTo(to.stderr),
+	})
+	return tell(to, c.JSON, "restored", report, err)
+}
+
+// tell prints a report. What is wrong with a backup is an error too.
+func tell(to *console, asJSON bool, done string, r *backup.Report, err error) error {
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		text, err := json.MarshalIndent(r, "", "  ")
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(to.stdout, "%s\n", text); err != nil {
+			return err
+		}
+	} else {
+		_, err := fmt.Fprintf(to.stdout, "backup %s of store %s: %s in %.1f s, %d blocks of %d bytes, up to change %d; %d bytes copied, %d shared\n",
+			r.Backup, r.Store, done, r.Seconds, r.Blocks, r.Bytes, r.Seq, r.CopiedBytes, r.SharedBytes)
+		if err != nil {
+			return err
+		}
+		if len(r.Removed) > 0 || r.RemovedBlocks > 0 {
+			if _, err := fmt.Fprintf(to.stdout, "removed: %d backups, %d blocks of %d bytes\n", len(r.Removed), r.RemovedBlocks, r.RemovedBytes); err != nil {
+				return err
+			}
+		}
+	}
+	if n := len(r.Problems); n > 0 {
+		return fmt.Errorf("backup %s was %s, and is not all that it should be: %s", r.Backup, done, strings.Join(r.Problems, "; "))
+	}
+	return nil
+}
+
+// sayEvery is how often a long backup says how far it is.
+const sayEvery = 15 * time.Second
+
+func progressTo(w io.Writer) func(backup.Progress) {
+	last := time.Now()
+	return func(p backup.Progress) {
+		if time.Since(last) < sayEvery {
+			return
+		}
+		last = time.Now()
+		fmt.Fprintf(w, "%d of %d blocks, %d of %d bytes\n", p.Blocks, p.Of, p.Bytes, p.OfAll)
+	}
+}

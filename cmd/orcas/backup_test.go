@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/stretchr/testify/require"
+
+	"orcas/cmd/orcas/server"
+	"orcas/core/backup"
+)
+
+// serve runs a server on data while fn uses it.
+func serve(t *testing.T, data string, fn func(client *s3.Client)) {
+	t.Helper()
+	settings, err := server.ReadSettings([]string{"ORCAS_MIN_FREE=0"})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	s, err := server.Open(ctx, server.Config{Data: data, Address: "127.0.0.1:0", Settings: settings})
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	root := s.Credentials()
+	fn(s3.New(s3.Options{
+		BaseEndpoint: aws.String(s.Endpoint()), Region: "us-east-1", UsePathStyle: true,
+		Credentials: credentials.NewStaticCredentialsProvider(root.AccessKey, root.SecretKey, ""),
+	}))
+	stop()
+	require.NoError(t, <-done)
+	require.NoError(t, s.Close())
+}
+
+// orcas runs a command and returns what it prints.
+func orcasExits(t *testing.T, status int, args ...string) (stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	require.Equal(t, status, run(args, nil, &out, &errs), "%q: %s%s", args, &out, &errs)
+	return out.String(), errs.String()
+}
+
+// TestBackupAndRestore drives server, backup, check and restore from the command line.
+func TestBackupAndRestore(t *testing.T) {
+	base := t.TempDir()
+	data, dir, again := filepath.Join(base, "data"), filepath.Join(base, "backups"), filepath.Join(base, "again")
+	ctx := t.Context()
+	body := func(i int) []byte { return bytes.Repeat(fmt.Appendf(nil, "%d.", i), 10+i*i*40) }
+	put := func(c *s3.Client, from, to int) {
+		for i := from; i < to; i++ {
+			_, err := c.PutObject(ctx, &s3.PutObjectInput{Bucket: aws.String("bucket"), Key: aws.String(fmt.Sprint(i)), Body: bytes.NewReader(body(i))})
+			require.NoError(t, err)
+		}
+	}
+	check := func(c *s3.Client, n int) {
+		list, err := c.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: aws.String("bucket")})
+		require.NoError(t, err)
+		require.Len(t, list.Contents, n)
+		for i := range n {
+			o, err := c.GetObject(ctx, &s3.GetObjectInput{Bucket: aws.String("bucket"), Key: aws.String(fmt.Sprint(i))})
+			require.NoError(t, err)
+			got, err := io.ReadAll(o.Body)
+			require.NoError(t, err)
+			require.NoError(t, o.Body.Close())
+			require.True(t, bytes.Equal(body(i), got))
+		}
+	}
+	serve(t, data, func(c *s3.Client) {
+		_, err := c.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: aws.String("bucket")})
+		require.NoError(t, err)
+		put(c, 0, 20)
+		_, stderr := orcasExits(t, exitFailed, "backup", dir, "--data", data)
+		require.Contains(t, stderr, "uses "+data)
+	})
+	stdout, _ := orcasExits(t, exitOK, "backup", dir, "--data", data)
+	require.Contains(t, stdout, "backup 20")
+	serve(t, data, func(c *s3.Client) { put(c, 20, 60) })
+	require.NoError(t, os.Remove(filepath.Join(data, "metadata.db"))) // the blocks are enough
+	stdout, _ = orcasExits(t, exitOK, "backup", dir, "--data", data, "--json")
+	var report backup.Report
+	require.NoError(t, json.Unmarshal([]byte(stdout), &report))
+	require.Less(t, report.CopiedBytes, report.Bytes, "the first backup has some of it")
+	orcasExits(t, exitOK, "backup", dir, "--check")
+
+	names, err := os.ReadDir(filepath.Join(dir, "backups"))
+	require.NoError(t, err)
+	require.Len(t, names, 2)
+	first := strings.TrimSuffix(names[0].Name(), ".json")
+	orcasExits(t, exitOK, "backup", dir, "--check", first)
+	orcasExits(t, exitOK, "restore", dir, "--data", filepath.Join(base, "old"), "--backup", first)
+	serve(t, filepath.Join(base, "old"), func(c *s3.Client) { check(c, 20) })
+	orcasExits(t, exitOK, "restore", dir, "--data", again)
+	serve(t, again, func(c *s3.Client) { check(c, 60) }) // under the same credentials, else the two differ
+	for _, f := range []string{"root-credentials.json"} {
+		want, err := os.ReadFile(filepath.Join(data, f))
+		require.NoError(t, err)
+		got, err := os.ReadFile(filepath.Join(again, f))
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+
+	_, stderr := orcasExits(t, exitFailed, "restore", dir, "--data", again)
+	require.Contains(t, stderr, "not empty")
+	stdout, _ = orcasExits(t, exitOK, "backup", dir, "--data", data, "--keep", "1", "--link")
+	require.Contains(t, stdout, "removed: 2 backups")
+
+	// A copy that is damaged is named, and what is left is restored.
+	blocks, err := filepath.Glob(filepath.Join(dir, "blocks", "*", "*", "*.large"))
+	require.NoError(t, err)
+	require.NotEmpty(t, blocks)
+	require.NoError(t, os.Truncate(blocks[0], 100))
+	_, stderr = orcasExits(t, exitFailed, "backup", dir, "--check")
+	require.Contains(t, stderr, blocks[0])
+	_, stderr = orcasExits(t, exitFailed, "restore", dir, "--data", filepath.Join(base, "part"))
+	require.Contains(t, stderr, blocks[0])
+	serve(t, filepath.Join(base, "part"), func(c *s3.Client) {
+		list, err := c.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: aws.String("bucket")})
+		require.NoError(t, err)
+		require.Len(t, list.Contents, 60)
+	})
+}
