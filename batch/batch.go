@@ -24,7 +24,8 @@
 //
 // A Commit that fails fails the waiters of its batch and nobody else; the driver seals the block. The record may or may not be on disk, so
 // its sequences are voided by the next record (core.Void), and replay leaves them out. The same holds for an Apply that
-// wrote nothing (a full disk). An Apply of which nobody knows (core.Unavailable) stops all writing until a restart.
+// wrote nothing (a full disk); then the batch that was laid out meanwhile fails with it, since its record cannot void what failed behind its back, and
+// what is applied must never stand behind a record that a replay would apply and that was not. An Apply of which nobody knows (core.Unavailable) stops all writing until a restart.
 // A change that fails its check in Apply stays in its record: Apply is deterministic, so in a replay it fails again.
 //
 // # Order
@@ -102,10 +103,12 @@ type Writer struct {
 	after bool         // of one that was relaxed: the floor moves together with what is durable
 	buf   []byte       // what is laid out and not yet written
 
-	voidMu sync.Mutex // guards voids, which the applier adds to
+	voidMu sync.Mutex // guards voids and failed, which the applier adds to
 	voids  []*core.Void
+	failed int // batches that the applier voided
 
-	apply chan *flight // from the gatherer to the applier
+	apply chan *flight  // from the gatherer to the applier
+	taken chan struct{} // back: the applier has decided whether the flight comes too late
 	done  chan struct{}
 }
 
@@ -124,6 +127,7 @@ type flight struct {
 	writes  []*pending
 	changes []core.Change // what the batch itself adds, then those of writes, in order
 	own     int           // how many of changes are the batch's own
+	failed  int           // Writer.failed when it took the voids
 }
 
 // Open recovers (see Recover) and starts a Writer.
@@ -155,7 +159,7 @@ func Open(ctx context.Context, o Options) (*Writer, error) {
 	}
 	w := &Writer{
 		meta: o.Meta, blocks: o.Blocks, o: o, log: o.Logger,
-		wake: make(chan struct{}, 1), apply: make(chan *flight), done: make(chan struct{}),
+		wake: make(chan struct{}, 1), apply: make(chan *flight), taken: make(chan struct{}, 1), done: make(chan struct{}),
 		seq: r.Seq, floor: r.Floor, voids: r.Voids, after: r.Relaxed,
 	}
 	if r.NextData > 0 {
@@ -307,9 +311,20 @@ func (w *Writer) take() []*pending {
 // applyAll is the applier.
 func (w *Writer) applyAll() {
 	defer close(w.done)
+	var failure error // of the last batch that was voided
 	for f := range w.apply {
-		results, err := w.meta.Apply(context.Background(), f.changes)
-		if err != nil {
+		late := w.isLate(f)
+		if late {
+			w.void(f.changes, 1)
+		}
+		w.taken <- struct{}{}
+		var results []core.Result
+		err := failure
+		if !late {
+			results, err = w.meta.Apply(context.Background(), f.changes)
+		}
+		if err != nil && !late {
+			failure = err
 			w.applyFailed(f, err)
 		}
 		for i, p := range f.writes {
@@ -330,16 +345,24 @@ func (w *Writer) applyFailed(f *flight, err error) {
 		w.log.Error("metadata refuses writes until a restart", "err", err)
 		return
 	}
-	w.void(f.changes)
+	w.void(f.changes, 1)
 }
 
-// void notes that the changes, which may be recorded in a block, were reported as failed.
-func (w *Writer) void(changes []core.Change) {
+// isLate says whether a batch was voided that f's record does not void.
+func (w *Writer) isLate(f *flight) bool {
+	w.voidMu.Lock()
+	defer w.voidMu.Unlock()
+	return w.failed != f.failed
+}
+
+// void notes that the changes, which may be recorded in a block, were reported as failed: by the applier, if failed is 1.
+func (w *Writer) void(changes []core.Change, failed int) {
 	if mutant.Is("no-void") {
 		return
 	}
 	w.voidMu.Lock()
 	defer w.voidMu.Unlock()
+	w.failed += failed
 	w.voids = append(w.voids, &core.Void{From: changes[0].Place().Seq, To: changes[len(changes)-1].Place().Seq})
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -267,6 +268,55 @@ func TestApplyThatWroteNothingIsVoided(t *testing.T) {
 	s.rebuildEquals()
 	_, err := s.meta.Object(ctx, s.bucket, "lost", core.Current)
 	require.Equal(t, core.NoSuchKey, core.KindOf(err))
+}
+
+// TestABatchBehindAFailureFailsWithIt: while a batch fails in Apply, the next one is laid out, and its record cannot void the first. At each moment a
+// replay up to the sequence of the metadata gives the metadata.
+func TestABatchBehindAFailureFailsWithIt(t *testing.T) {
+	s := newStore(t, batch.Options{})
+	require.NoError(t, s.put("k", []byte("0")))
+	replays := func() {
+		st, err := s.meta.State(ctx)
+		require.NoError(t, err)
+		cut := &cutBlocks{s.mem, map[core.BlockID]int64{}}
+		require.NoError(t, s.mem.Walk(ctx, core.BlockID{}, func(b core.BlockInfo) error {
+			cut.ends[b.ID], err = batch.Cut(ctx, s.mem, b, st.Seq)
+			return err
+		}))
+		fresh := mem.NewMeta()
+		_, err = batch.Recover(ctx, fresh, cut, discard())
+		require.NoError(t, err)
+		want, err := coretest.ReadMeta(ctx, s.meta)
+		require.NoError(t, err)
+		got, err := coretest.ReadMeta(ctx, fresh)
+		require.NoError(t, err)
+		require.Equal(t, want.Comparable(), got.Comparable())
+	}
+	for i := range 10 {
+		gate := make(chan struct{})
+		s.meta.gate = gate
+		s.meta.failNext(core.NoSpace)
+		var writes sync.WaitGroup
+		errs := make([]error, 2)
+		for j := range errs {
+			before := s.counts.Counts().Commits
+			writes.Go(func() { errs[j] = s.put("k", fmt.Appendf(nil, "%d %d", i, j)) })
+			for s.counts.Counts().Commits == before {
+				runtime.Gosched()
+			}
+		}
+		close(gate)
+		writes.Wait()
+		s.meta.gate = nil
+		require.Equal(t, core.NoSpace, core.KindOf(errs[0]))
+		require.Equal(t, core.NoSpace, core.KindOf(errs[1]))
+		replays()
+		require.NoError(t, s.put("k", fmt.Append(nil, i)))
+		replays()
+	}
+	require.NoError(t, s.put("after", []byte("3")))
+	s.rebuildEquals()
+	replays()
 }
 
 func TestUnknownApplySealsTheWriter(t *testing.T) {

@@ -31,6 +31,7 @@ func (w *Writer) gather() {
 			continue
 		}
 		w.apply <- f
+		<-w.taken
 	}
 }
 
@@ -45,7 +46,8 @@ func fail(writes []*pending, err error) {
 func (w *Writer) commit(writes []*pending) (*flight, error) {
 	ctx := context.Background() // a batch belongs to many callers: none of them can cancel it
 	f := &flight{writes: writes}
-	voids := w.takeVoids()
+	voids, failed := w.takeVoids()
+	f.failed = failed
 	durable := w.lag.wait(w.o.Window)
 	bw, err := w.blocks.Create(ctx, core.BlockOptions{
 		Kind: core.Packed, SizeHint: sizeHint(writes, len(voids)), Alone: w.o.Alone, Relaxed: w.o.Relaxed,
@@ -83,7 +85,7 @@ func (w *Writer) commit(writes []*pending) (*flight, error) {
 	if err != nil {
 		_ = bw.Abort() // the first error is the one to report
 		w.putBack(voids)
-		w.void(f.changes)
+		w.void(f.changes, 0)
 		return nil, err
 	}
 	w.floor = bw.Block()
@@ -93,13 +95,12 @@ func (w *Writer) commit(writes []*pending) (*flight, error) {
 	return f, nil
 }
 
-// takeVoids returns the voids that no durable record holds yet, as changes of their own.
-func (w *Writer) takeVoids() []*core.Void {
+// takeVoids returns the voids that no durable record holds yet, as changes of their own, and how many batches the applier has voided.
+func (w *Writer) takeVoids() (voids []*core.Void, failed int) {
 	w.voidMu.Lock()
 	defer w.voidMu.Unlock()
-	voids := w.voids
-	w.voids = nil
-	return voids
+	voids, w.voids = w.voids, nil
+	return voids, w.failed
 }
 
 func (w *Writer) putBack(voids []*core.Void) {
