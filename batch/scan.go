@@ -3,6 +3,8 @@ package batch
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"slices"
 
 	"orcas/core"
 	"orcas/core/frame"
@@ -51,4 +53,18 @@ func Cut(ctx context.Context, blocks core.Blocks, b core.BlockInfo, seq core.Seq
 		return 0, core.E("batch.Cut", core.Internal, err)
 	}
 	return end, nil
+}
+
+// Gaps returns the sequences behind a state and up to seq of which the blocks hold neither a record nor a void: a rebuild from a snapshot of that state
+// would miss them.
+func Gaps(ctx context.Context, blocks core.Blocks, st core.State, seq core.Seq) ([]Gap, error) {
+	r := &recovery{ctx: ctx, blocks: blocks, log: slog.New(slog.DiscardHandler)}
+	if err := r.scanAll(st); err != nil {
+		return nil, core.E("batch.Gaps", core.Internal, err)
+	}
+	gaps := r.gaps()
+	if r.seen < seq {
+		gaps = append(gaps, Gap{r.seen + 1, seq})
+	}
+	return slices.DeleteFunc(gaps, func(g Gap) bool { return g.From > seq }), nil
 }

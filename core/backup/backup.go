@@ -128,6 +128,7 @@ type backup struct {
 	made     map[string]bool // directories that this process made, or found
 	dirty    map[string]bool // directories whose names have to be synced
 	noClone  bool            // the file system cannot
+	torn     []*entry        // of packed blocks that end with what is no frame
 }
 
 // Backup makes a backup, named for the time. It is Busy where another one is being made in that directory, Conflict where the directory holds
@@ -180,7 +181,7 @@ func (b *backup) run() error {
 	}
 	for _, m := range manifests {
 		for i := range m.Blocks {
-			if e := &m.Blocks[i]; b.known[e.Name] == nil || b.known[e.Name].Length < e.Length {
+			if e := m.Blocks[i]; b.known[e.Name] == nil || b.known[e.Name].Length < e.Length {
 				b.known[e.Name] = e
 			}
 		}
@@ -239,7 +240,7 @@ func (b *backup) copyAll() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.path, err)
 		}
-		b.manifest.Blocks = append(b.manifest.Blocks, *e)
+		b.manifest.Blocks = append(b.manifest.Blocks, e)
 		p.Blocks++
 		p.Bytes += s.length
 		if b.Progress != nil {
@@ -251,7 +252,7 @@ func (b *backup) copyAll() error {
 			return err
 		}
 	}
-	return nil
+	return b.judge()
 }
 
 func (b *backup) problem(format string, args ...any) {
@@ -264,12 +265,12 @@ func (r *Report) describe(m *manifest) {
 	r.Blocks = len(m.Blocks)
 	whole := false // a snapshot is: then the others are what a crash left
 	for i := range m.Blocks {
-		e := &m.Blocks[i]
+		e := m.Blocks[i]
 		r.Bytes += e.Length
 		whole = whole || e.Kind == kindNames[core.Snapshot] && len(e.Damaged) == 0
 	}
 	for i := range m.Blocks {
-		if e := &m.Blocks[i]; len(e.Damaged) > 0 && !(whole && e.Kind == kindNames[core.Snapshot]) {
+		if e := m.Blocks[i]; len(e.Damaged) > 0 && !(whole && e.Kind == kindNames[core.Snapshot]) {
 			r.Problems = append(r.Problems, fmt.Sprintf("the block %s was damaged in the store already: %s: %s", e.Block, e.Name, list(e.Damaged)))
 		}
 	}

@@ -374,9 +374,9 @@ func TestDamageInTheStore(t *testing.T) {
 	s.set("large", random(1, 1_000_000))
 	s.churn(100)
 	var large, packed string
-	for path := range files(t, filepath.Join(s.dir, "blocks")) {
+	for _, path := range blocksIn(t, s.dir) {
 		switch {
-		case strings.HasSuffix(path, ".large"):
+		case strings.HasSuffix(path, ".large") && large == "": // of the others some may be dead
 			large = path
 		case strings.HasSuffix(path, "00001.packed"):
 			packed = path
@@ -706,4 +706,40 @@ func TestBadInput(t *testing.T) {
 	report := other.backup(empty)
 	require.NotZero(t, report.Blocks) // the bucket
 	requireRestores(t, empty, "", other.state(), nil)
+}
+
+// TestALostRecord: where a closed block ends with what is no frame, a backup finds out whether that was a record that a restore needs.
+func TestALostRecord(t *testing.T) {
+	for _, lost := range []bool{true, false} {
+		s := open(t, t.TempDir())
+		s.churn(150) // several blocks
+		first := blocksIn(t, s.dir)[0]
+		st, err := os.Stat(first)
+		require.NoError(t, err)
+		if lost {
+			flip(t, first, st.Size()-10)
+		} else { // a batch that was cut off
+			f, err := os.OpenFile(first, os.O_WRONLY|os.O_APPEND, 0)
+			require.NoError(t, err)
+			_, err = f.Write(random(1, 5000))
+			require.NoError(t, err)
+			require.NoError(t, f.Close())
+		}
+		dir := t.TempDir()
+		for range 2 {
+			report, err := backup.Backup(ctx, s.options(dir))
+			require.NoError(t, err)
+			if !lost {
+				require.Empty(t, report.Problems)
+				continue
+			}
+			require.Len(t, report.Problems, 1)
+			require.Contains(t, report.Problems[0], filepath.Base(first))
+			require.Contains(t, report.Problems[0], "in no block")
+		}
+		if !lost {
+			requireRestores(t, dir, "", s.state(), s.want)
+		}
+		s.close()
+	}
 }

@@ -13,8 +13,10 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"orcas/batch"
 	"orcas/core"
 	"orcas/core/frame"
+	"orcas/core/snapshot"
 	"orcas/internal/durable"
 )
 
@@ -249,24 +251,55 @@ func (b *backup) fill(s *source, e *entry, f *durable.File, from int64, sum *xxh
 }
 
 // damage notes what was found damaged. What a packed block ends with may be left of a batch that was never acknowledged: it is damage where
-// the metadata names it.
+// the metadata names it, and where a record is missing (see judge).
 func (b *backup) damage(s *source, e *entry, p *pass) error {
 	e.Damaged = append(e.Damaged, p.damaged...)
-	switch {
-	case p.tail < 0:
+	if p.tail < 0 {
 		return nil
-	case s.info.Kind != core.Packed:
+	}
+	if s.info.Kind != core.Packed {
 		e.Damaged = append(e.Damaged, fmt.Sprintf("no whole frame from byte %d on", p.tail))
-	case p.tailID != 0:
-		infos, err := b.Meta.Data(b.ctx, []core.DataID{p.tailID})
-		if err != nil {
+		return nil
+	}
+	b.torn = append(b.torn, e)
+	if p.tailID == 0 {
+		return nil
+	}
+	infos, err := b.Meta.Data(b.ctx, []core.DataID{p.tailID})
+	if err == nil && len(infos) > 0 && isIn(infos[0].Extents, s.info.ID, p.tail) {
+		e.Damaged = append(e.Damaged, fmt.Sprintf("the frame at byte %d", p.tail))
+	}
+	return err
+}
+
+// judge tells, where packed blocks end with what is no frame, whether a record has been there that a restore needs. That is asked once for a block, when
+// it is copied, and all records behind the newest snapshot are read for it.
+func (b *backup) judge() error {
+	if len(b.torn) == 0 {
+		return nil
+	}
+	snapshots, err := snapshot.List(b.ctx, b.Blocks)
+	if err != nil {
+		return err
+	}
+	st := core.State{}
+	for _, s := range snapshots {
+		err := snapshot.Read(b.ctx, b.Blocks, &s, func(*core.Row) error { return nil })
+		if err == nil {
+			st = s.State
+			break
+		}
+		if !core.Is(err, core.Damaged) {
 			return err
 		}
-		if len(infos) > 0 && isIn(infos[0].Extents, s.info.ID, p.tail) {
-			e.Damaged = append(e.Damaged, fmt.Sprintf("the frame at byte %d", p.tail))
+	}
+	gaps, err := batch.Gaps(b.ctx, b.Blocks, st, b.manifest.Seq)
+	for _, g := range gaps {
+		for _, e := range b.torn {
+			e.Damaged = append(e.Damaged, fmt.Sprintf("its end, which may have held the record of the changes %d to %d: that is in no block", g.From, g.To))
 		}
 	}
-	return nil
+	return err
 }
 
 // mkdir makes a directory of copies, once.

@@ -44,7 +44,7 @@ type manifest struct {
 	Seq    core.Seq    `json:"seq"`
 	Time   time.Time   `json:"time"`
 	Files  []smallFile `json:"files"`
-	Blocks []entry     `json:"blocks"`
+	Blocks []*entry    `json:"blocks"`
 }
 
 // smallFile is a file of the data directory that is no block.
@@ -97,7 +97,7 @@ func (m *manifest) encode() ([]byte, error) {
 	fmt.Fprintf(&b, "{\n\"format\": %d,\n\"store\": %q,\n\"seq\": %d,\n\"time\": ", m.Format, m.Store, m.Seq)
 	put(m.Time)
 	array("files", len(m.Files), func(i int) any { return &m.Files[i] })
-	array("blocks", len(m.Blocks), func(i int) any { return &m.Blocks[i] })
+	array("blocks", len(m.Blocks), func(i int) any { return m.Blocks[i] })
 	fmt.Fprintf(&b, lastLine, xxh3.Hash(b.Bytes()))
 	return b.Bytes(), failed
 }
@@ -120,7 +120,10 @@ func decodeManifest(b []byte) (*manifest, error) {
 		}
 	}
 	for i := range m.Blocks {
-		e := &m.Blocks[i]
+		e := m.Blocks[i]
+		if e == nil {
+			return nil, core.E(op, core.Damaged, errors.New("a block that is none"))
+		}
 		if !filepath.IsLocal(filepath.FromSlash(e.Name)) || !strings.HasPrefix(e.Name, blocksDir+"/") || e.Length < 0 {
 			err = errors.Join(err, fmt.Errorf("no block: %q of %d bytes", e.Name, e.Length))
 		}

@@ -53,7 +53,7 @@ func (m *manifest) each(progress func(Progress), fn func(e *entry) error) error 
 		p.OfAll += m.Blocks[i].Length
 	}
 	for i := range m.Blocks {
-		if err := fn(&m.Blocks[i]); err != nil {
+		if err := fn(m.Blocks[i]); err != nil {
 			return err
 		}
 		p.Blocks++
