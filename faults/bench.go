@@ -20,6 +20,8 @@ type Bench struct {
 	LoadMin, LoadMax time.Duration
 	// Stumble, where set, starts the server and kills it a little later, ready or not. It comes before one of three starts.
 	Stumble func(after time.Duration) error
+	// Beside, where set, runs beside the load until ctx ends, which it does when the server has been taken down.
+	Beside func(ctx context.Context) []Violation
 }
 
 // stumbleMax is the longest time until a stumbling start is killed.
@@ -106,6 +108,11 @@ func failure(kind string, err error) []Violation {
 // Run takes the server down n times, and checks after each. It ends early, after a last check, when it has found a violation.
 // The server is down afterwards.
 func (b *Bench) Run(ctx context.Context, n int, down Down) Summary {
+	return b.RunWhile(ctx, func(done int) bool { return done < n }, down)
+}
+
+// RunWhile is Run for as long as more says so, which it is asked with the number of cycles that are done.
+func (b *Bench) RunWhile(ctx context.Context, more func(done int) bool, down Down) Summary {
 	var s Summary
 	for i := 0; ctx.Err() == nil; i++ {
 		random := rand.New(rand.NewPCG(b.Seed, uint64(i)))
@@ -113,23 +120,25 @@ func (b *Bench) Run(ctx context.Context, n int, down Down) Summary {
 		if !ok {
 			break
 		}
-		if i == n || len(s.Violations) > 0 {
+		if !more(i) || len(s.Violations) > 0 {
 			client.Close()
 			break
 		}
 		load := &Load{Mix: b.Mix, Ledger: b.Ledger, Client: client, Seed: random.Uint64()}
 		load.Start(ctx)
+		beside := b.beside(ctx)
 		after := b.LoadMin + time.Duration(random.Int64N(int64(b.LoadMax-b.LoadMin)+1))
 		select {
 		case <-time.After(after):
 		case <-ctx.Done():
 		}
 		s.Violations = append(s.Violations, down(ctx, b, load)...)
+		s.Violations = append(s.Violations, beside()...)
 		client.Close()
 		s.Downs++
 		s.Acked += load.Acked()
 		s.Loaded += load.Took()
-		b.Logf("cycle %d of %d: %v of load, %d acknowledged, %d violations", i+1, n,
+		b.Logf("cycle %d: %v of load, %d acknowledged, %d violations", i+1,
 			after.Round(time.Millisecond), load.Acked(), len(s.Violations))
 		if slices.ContainsFunc(s.Violations, func(v Violation) bool { return v.Kind == "bench" }) {
 			break
@@ -137,6 +146,20 @@ func (b *Bench) Run(ctx context.Context, n int, down Down) Summary {
 	}
 	s.Violations = append(s.Violations, failure("kill", b.Server.Kill())...)
 	return s
+}
+
+// beside starts what runs beside a load; what it returns ends that, and says what it found.
+func (b *Bench) beside(ctx context.Context) func() []Violation {
+	if b.Beside == nil {
+		return func() []Violation { return nil }
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	found := make(chan []Violation, 1)
+	go func() { found <- b.Beside(ctx) }()
+	return func() []Violation {
+		cancel()
+		return <-found
+	}
 }
 
 // start starts the server and checks that it has what it must have. It says whether the server can be used.

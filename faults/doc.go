@@ -28,6 +28,7 @@
 //	ORCAS_FAULTS_TERM      cycles of SIGTERM (default 1)
 //	ORCAS_FAULTS_POWER     power cuts (default 1)
 //	ORCAS_FAULTS_VOLATILE  power cuts of a drive with a write cache (default 1)
+//	ORCAS_FAULTS_SOAK      seconds of load with reclaim, and of kills in it (default 9)
 //	ORCAS_FAULTS_READBACK  objects of the read-back test (default 3000)
 //	ORCAS_FAULTS_START     objects of the test of starts (default 2000)
 //	ORCAS_FAULTS_FULL      1: every kind of full drive (default: one)

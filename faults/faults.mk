@@ -1,6 +1,6 @@
 # The fault bench. The variables are explained in faults/doc.go; each part prints its seed. What a part finds goes to the file that
 # ORCAS_FAULTS_RESULTS names; faults-report makes docs/reliability.md of it.
-FAULTS_PARTS := faults-crash faults-power faults-cache faults-sweep faults-full-disk faults-model faults-start faults-readback faults-mutants
+FAULTS_PARTS := faults-crash faults-reclaim faults-power faults-cache faults-sweep faults-full-disk faults-model faults-start faults-readback faults-mutants
 FAULTS_LOG   ?= bin/faults.log
 # A part goes on printing while it runs, and leaves its output for the list of what could not be tried.
 FAULTS_TEST   = go test -count=1 -v -timeout 8h
@@ -19,7 +19,7 @@ faults-short: faults-tools ## the fault bench in about 15 minutes: every part, a
 faults: faults-tools ## the fault bench for hours: 300 kills, 200 power cuts, every point of every sweep; writes docs/reliability.md
 	@rm -f $(FAULTS_LOG) faults/results.jsonl
 	@$(FAULTS_REQUIRED); export ORCAS_FAULTS_RESULTS=$(CURDIR)/faults/results.jsonl; \
-	export ORCAS_FAULTS_CRASH=$${ORCAS_FAULTS_CRASH:-300} ORCAS_FAULTS_TERM=$${ORCAS_FAULTS_TERM:-50} ORCAS_FAULTS_POWER=$${ORCAS_FAULTS_POWER:-90} ORCAS_FAULTS_VOLATILE=$${ORCAS_FAULTS_VOLATILE:-50}; \
+	export ORCAS_FAULTS_SOAK=$${ORCAS_FAULTS_SOAK:-600} ORCAS_FAULTS_CRASH=$${ORCAS_FAULTS_CRASH:-300} ORCAS_FAULTS_TERM=$${ORCAS_FAULTS_TERM:-50} ORCAS_FAULTS_POWER=$${ORCAS_FAULTS_POWER:-90} ORCAS_FAULTS_VOLATILE=$${ORCAS_FAULTS_VOLATILE:-50}; \
 	status=0; $(MAKE) -k $(FAULTS_PARTS) || status=1; \
 	ORCAS_FAULTS_FS=xfs ORCAS_FAULTS_POWER=10 $(MAKE) faults-power || status=1; \
 	$(MAKE) faults-report || status=1; $(MAKE) -s faults-untried; exit $$status
@@ -27,6 +27,10 @@ faults: faults-tools ## the fault bench for hours: 300 kills, 200 power cuts, ev
 faults-crash: ## 30 cycles of SIGKILL and 5 of SIGTERM under load: nothing acknowledged is lost
 	ORCAS_FAULTS_CRASH=$${ORCAS_FAULTS_CRASH:-30} ORCAS_FAULTS_TERM=$${ORCAS_FAULTS_TERM:-5} ORCAS_FAULTS_READY=$${ORCAS_FAULTS_READY:-5} \
 	ORCAS_FAULTS_RATE=$${ORCAS_FAULTS_RATE:-200} $(FAULTS_TEST) ./faults -run '^(TestKill|TestTerm)$$' | $(FAULTS_TEE)
+
+faults-reclaim: ## a minute of overwriting, deleting and reclaiming, with SIGKILL at random and at each step of a round
+	ORCAS_FAULTS_SOAK=$${ORCAS_FAULTS_SOAK:-60} ORCAS_FAULTS_READY=$${ORCAS_FAULTS_READY:-5} \
+	$(FAULTS_TEST) ./faults -run '^TestReclaimSoak$$' | $(FAULTS_TEE)
 
 faults-power: faults-tools ## 10 power cuts under load, and 10 that forget names too (needs root)
 	ORCAS_FAULTS_POWER=$${ORCAS_FAULTS_POWER:-10} ORCAS_FAULTS_READY=$${ORCAS_FAULTS_READY:-5} \

@@ -106,6 +106,9 @@ func judge(t *testing.T, b *Bench, s Summary, downs int, row *result.Row) {
 		}
 		t.Error(v)
 	}
+	if s, ok := b.Server.(*soaker); ok {
+		b.Server = s.Process
+	}
 	if p, ok := b.Server.(*Process); ok {
 		for _, line := range p.Alarms() {
 			t.Error("the server's log:", line)

@@ -2,8 +2,10 @@ package faults
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -13,6 +15,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"orcas/core/reclaim"
+	"orcas/s3/sigv4"
 )
 
 // hungAfter is how long a start may take before it counts as hung.
@@ -39,7 +44,10 @@ type Process struct {
 	// Settings are environments (NAME=value) that the starts use in turn, so that one set of data sees several; none: the
 	// defaults.
 	Settings [][]string
+	// Env is more environment for the next starts; it comes behind Settings.
+	Env []string
 
+	admin  string // the address of the admin listener
 	starts int
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when it has ended and exit is set
@@ -86,12 +94,16 @@ func (p *Process) launch() (string, error) {
 		return "", err
 	}
 	defer log.Close()
-	p.cmd = exec.Command(p.Binary, "server", "--data", p.Data, "--address", address, "--admin-address", "127.0.0.1:0")
+	if p.admin, err = freeAddress(); err != nil {
+		return "", err
+	}
+	p.cmd = exec.Command(p.Binary, "server", "--data", p.Data, "--address", address, "--admin-address", p.admin)
 	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "ORCAS_") })
 	p.cmd.Env = append(p.cmd.Env, "ORCAS_ROOT_ACCESS_KEY="+accessKey, "ORCAS_ROOT_SECRET_KEY="+secretKey)
 	if len(p.Settings) > 0 {
 		p.cmd.Env = append(p.cmd.Env, p.Settings[p.starts%len(p.Settings)]...)
 	}
+	p.cmd.Env = append(p.cmd.Env, p.Env...)
 	p.starts++
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -133,6 +145,39 @@ func (p *Process) await(ctx context.Context, endpoint string) error {
 	}
 	return nil
 }
+
+// Ended is closed when the process has ended that was started last.
+func (p *Process) Ended() <-chan struct{} { return p.exited }
+
+// Reclaim asks the server over its admin listener for a full round of reclaim, and waits for its end.
+func (p *Process) Reclaim(ctx context.Context) (report reclaim.Report, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.admin+"/-/admin/reclaim?wait=true", nil)
+	if err != nil {
+		return report, err
+	}
+	signer := sigv4.Signer{AccessKey: accessKey, SecretKey: secretKey, Region: "us-east-1"}
+	signer.Sign(r, sigv4.EmptySHA256, time.Now())
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: roundMax}
+	answer, err := client.Do(r)
+	if err != nil {
+		return report, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%w: status %d: %s", errRefused, answer.StatusCode, text)
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &report)
+	}
+	return report, err
+}
+
+// errRefused is the error of a round of reclaim that the server answered with one.
+var errRefused = errors.New("reclaim failed")
+
+// roundMax is how long a round of reclaim may take before it counts as hung.
+const roundMax = 2 * time.Minute
 
 // Kill sends SIGKILL and waits for the end.
 func (p *Process) Kill() error {

@@ -55,6 +55,7 @@ type Group struct {
 var titles = [][2]string{
 	{"sigkill", "SIGKILL"},
 	{"sigterm", "SIGTERM"},
+	{"reclaim", "Reclaim"},
 	{"power-cut", "Power cuts"},
 	{"write-log", "Reordered and torn writes"},
 	{"io-sweep", "A fault at every file operation of a script"},

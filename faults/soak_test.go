@@ -1,0 +1,271 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/core/reclaim"
+	"orcas/faults/result"
+)
+
+// churnMix returns the standard mixture on fewer keys: most of what is written is overwritten soon, and several packed blocks a second die.
+func churnMix() Mix {
+	m := StandardMix()
+	m.SmallKeys, m.LargeKeys, m.LargeRate = 480, 16, 16<<20
+	return m
+}
+
+// hooks are the places at which a full round is killed, each with the most times that it is passed first.
+var hooks = []struct {
+	place string
+	times int
+}{
+	{reclaim.HookMarked, 4},
+	{reclaim.HookCopied, 4},
+	{reclaim.HookSnapshot, 1},
+	{reclaim.HookSwitched, 2},
+	{reclaim.HookUnlinked, 2},
+}
+
+// soaker is a server that reclaims: every other start is one that kills itself in a full round, at one of the hooks in turn. Such a one makes no
+// rounds unasked, so that nothing is dead in it until it is asked.
+type soaker struct {
+	*Process
+	plain, hooked string // binaries
+	rand          *rand.Rand
+	starts        int
+
+	place string         // where this one is to end; "": wherever it is
+	hits  map[string]int // how often one ended there
+
+	mu    sync.Mutex // guards total
+	total reclaim.Report
+	full  int // rounds that were asked for and came to their end
+}
+
+func newSoaker(p *Process, plain, hooked string, seed uint64) *soaker {
+	return &soaker{Process: p, plain: plain, hooked: hooked, rand: rand.New(rand.NewPCG(seed, 77)), hits: map[string]int{}}
+}
+
+// Start implements Server.
+func (s *soaker) Start(ctx context.Context) (string, error) {
+	s.choose(s.starts%2 == 1)
+	s.starts++
+	return s.Process.Start(ctx)
+}
+
+// stumble is Process.Stumble.
+func (s *soaker) stumble(after time.Duration) error {
+	s.choose(false)
+	return s.Process.Stumble(after)
+}
+
+func (s *soaker) choose(hooked bool) {
+	s.Binary, s.Env, s.place = s.plain, nil, ""
+	if hooked {
+		h := hooks[s.starts/2%len(hooks)]
+		s.Binary, s.place = s.hooked, h.place
+		s.Env = []string{fmt.Sprintf("ORCAS_STOP=%s:%d", h.place, 1+s.rand.IntN(h.times)), "ORCAS_RECLAIM_ENABLED=false"}
+	}
+}
+
+// round asks for a full round, and says what is wrong with its outcome. That the server died in it is not.
+func (s *soaker) round(ctx context.Context) []Violation {
+	report, err := s.Reclaim(ctx)
+	if err != nil {
+		if errors.Is(err, errRefused) {
+			return failure("reclaim", err)
+		}
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.full++
+	s.total.BytesFreed += report.BytesFreed
+	s.total.BytesMoved += report.BytesMoved
+	s.total.Snapshots += report.Snapshots
+	if len(report.Damaged) > 0 {
+		return failure("reclaim", fmt.Errorf("damaged blocks: %v", report.Damaged))
+	}
+	return nil
+}
+
+// beside asks for full rounds now and then.
+func (s *soaker) beside(ctx context.Context) (list []Violation) {
+	for s.place == "" && len(list) == 0 {
+		select {
+		case <-ctx.Done():
+			return list
+		case <-s.Ended():
+			return list
+		case <-time.After(time.Duration(s.rand.Int64N(int64(time.Second)))):
+		}
+		list = append(list, s.round(ctx)...)
+	}
+	return list
+}
+
+// down kills the server, or has it kill itself in a round.
+func (s *soaker) down(ctx context.Context, b *Bench, l *Load) (list []Violation) {
+	if s.place != "" {
+		l.ExpectFailures()
+		for range 3 {
+			list = append(list, s.round(ctx)...)
+			select {
+			case <-s.Ended():
+				s.hits[s.place]++
+				return append(list, Kill(ctx, b, l)...)
+			default:
+			}
+		}
+	}
+	return append(list, Kill(ctx, b, l)...)
+}
+
+// TestReclaimSoak kills a server that reclaims while it is loaded, at random moments and at every step of a round. Nothing that it acknowledged
+// may be lost, nothing deleted may come back, and in the end the room of what was deleted is free.
+func TestReclaimSoak(t *testing.T) {
+	row := result.Of(t, result.Row{Fault: "reclaim", Name: "SIGKILL under load, at random and at each step of a full round, with reclaim", Unit: "kills"})
+	soak := time.Duration(count(t, "ORCAS_FAULTS_SOAK", 9)) * time.Second
+	plain, hooked := buildServer(t, ""), buildServer(t, "none")
+	hits, total, full := map[string]int{}, reclaim.Report{}, 0
+	for end := time.Now().Add(soak); !t.Failed() && time.Now().Before(end); {
+		dir := workDir(t)
+		b := newBench(t, plain, dir, filepath.Join(dir, "data"), loadMax)
+		b.Mix = churnMix()
+		s := newSoaker(b.Server.(*Process), plain, hooked, b.Seed)
+		s.hits = hits
+		b.Server, b.Stumble, b.Beside = s, s.stumble, s.beside
+		cycles := 0
+		more := func(done int) bool {
+			cycles = done
+			return done < perDirectory && (time.Now().Before(end) || done < 2)
+		}
+		summary := b.RunWhile(t.Context(), more, s.down)
+		judge(t, b, summary, max(cycles, summary.Downs), row)
+		if !t.Failed() {
+			shrinks(t, b, s)
+		}
+		total.BytesFreed, total.BytesMoved, total.Snapshots = total.BytesFreed+s.total.BytesFreed, total.BytesMoved+s.total.BytesMoved, total.Snapshots+s.total.Snapshots
+		full += s.full
+		if os.Getenv("ORCAS_FAULTS_DIR") == "" {
+			require.NoError(t, os.RemoveAll(filepath.Join(dir, "data")))
+		}
+	}
+	row.Note = fmt.Sprintf("%d full rounds ended, which moved %d MB and wrote %d snapshots; killed at %v", full, total.BytesMoved>>20, total.Snapshots, hits)
+	t.Log(row.Note)
+	if soak >= time.Minute && !t.Failed() {
+		for _, h := range hooks {
+			require.NotZero(t, hits[h.place], "no round was killed at %q", h.place)
+		}
+	}
+}
+
+// shrinks deletes most, reclaims, and holds the room that blocks take against what is left; then all of that must be there.
+func shrinks(t *testing.T, b *Bench, s *soaker) {
+	t.Helper()
+	s.choose(false)
+	endpoint, err := s.Process.Start(t.Context())
+	require.NoError(t, err)
+	client := NewClient(endpoint, bucket, 4)
+	defer client.Close()
+	live := thinOut(t, client, b.Ledger)
+	for range 2 {
+		require.Empty(t, s.round(t.Context()))
+	}
+	used := blockBytes(t, s.Data)
+	t.Logf("%d bytes in blocks for %d bytes of content: %.3f", used, live, float64(used)/float64(live))
+	require.LessOrEqual(t, float64(used), 1.15*float64(live)+float64(1<<20))
+	for range 2 {
+		report, records := Check(t.Context(), client, b.Ledger.State(), 1000)
+		require.Empty(t, report.Violations)
+		for _, r := range records {
+			require.NoError(t, b.Ledger.Write(r))
+		}
+		client.Close()
+		require.NoError(t, s.Kill())
+		endpoint, err = s.Process.Start(t.Context())
+		require.NoError(t, err)
+		client = NewClient(endpoint, bucket, 4)
+	}
+	require.NoError(t, s.Stop())
+}
+
+// thinOut ends all uploads and deletes all objects but one of eight of those that are small. It returns the bytes of content that must stay.
+func thinOut(t *testing.T, client *Client, ledger *Ledger) (live int64) {
+	t.Helper()
+	gone := func(send func() error, names ...Name) {
+		begin := Record{Type: Begin, Request: ledger.Number()}
+		for _, n := range names {
+			begin.Effects = append(begin.Effects, Effect{Name: n})
+		}
+		require.NoError(t, ledger.Write(begin))
+		require.NoError(t, send())
+		require.NoError(t, ledger.Write(Record{Type: Done, Request: begin.Request}))
+	}
+	var uploads []Name
+	require.NoError(t, client.Uploads(t.Context(), 1000, func(n Name) { uploads = append(uploads, n) }))
+	for _, n := range uploads {
+		gone(func() error { return client.AbortUpload(t.Context(), n) }, n)
+	}
+	values := map[string]Value{}
+	require.NoError(t, client.List(t.Context(), 1000, func(key string, v Value) { values[key] = v }))
+	var names []Name
+	var keys []string
+	kept := map[string]bool{} // by ETag: copies share what they hold
+	for i, key := range slices.Sorted(maps.Keys(values)) {
+		if v := values[key]; i%8 != 0 || !strings.HasPrefix(key, "small/") {
+			names, keys = append(names, Name{Key: key}), append(keys, key)
+		} else if !kept[v.ETag] {
+			kept[v.ETag] = true
+			live += v.Size
+		}
+	}
+	gone(func() error {
+		deleted, err := client.DeleteMany(t.Context(), keys)
+		if err == nil && len(deleted) != len(keys) {
+			err = fmt.Errorf("%d of %d keys were deleted", len(deleted), len(keys))
+		}
+		return err
+	}, names...)
+	return live
+}
+
+// blockBytes returns how long the files of all blocks are, in bytes: what is allocated behind their ends does not count, and the database does not.
+func blockBytes(t *testing.T, data string) (n int64) {
+	t.Helper()
+	err := filepath.WalkDir(data, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // reclaim works meanwhile
+			return nil
+		case err != nil:
+			return err
+		}
+		if slices.Contains([]string{".packed", ".large", ".snapshot"}, filepath.Ext(path)) {
+			st, err := d.Info()
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			n += st.Size()
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	return n
+}
