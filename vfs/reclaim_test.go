@@ -27,15 +27,19 @@ import (
 	"orcas/vfs"
 )
 
-// reclaimWriter gives reclaim the write buffer.
-type reclaimWriter struct{ *batch.Writer }
+// reclaimWriter gives reclaim the write buffer of a yard.
+type reclaimWriter struct{ y *yard }
 
 func (w reclaimWriter) DoAll(ctx context.Context, writes []reclaim.Write) ([]core.Result, []error) {
 	list := make([]batch.Write, len(writes))
 	for i, x := range writes {
 		list[i] = batch.Write{Change: x.Change, Moved: x.Moved, Fresh: x.Fresh}
 	}
-	return w.Writer.DoAll(ctx, list)
+	if w.y.refuse != nil && w.y.refuse(writes[0].Change) {
+		_, errs := w.y.writer.DoAll(ctx, list[1:])
+		return make([]core.Result, len(list)), append([]error{core.E("test", core.Conflict, coretest.ErrInjected)}, errs...)
+	}
+	return w.y.writer.DoAll(ctx, list)
 }
 
 // yard is a store with a Reclaimer, and what should be in it.
@@ -48,6 +52,9 @@ type yard struct {
 	rand   *rand.Rand
 	want   map[string][]byte
 	hook   func(place string)
+
+	quiet  func()                       // called before reclaim waits for readers
+	refuse func(first core.Change) bool // whether the first of several writes of reclaim is to be refused as a conflict
 }
 
 func newYard(t *testing.T, blocks core.Blocks, meta reclaim.Meta, o reclaim.Options) *yard {
@@ -62,7 +69,13 @@ func newYardOver(t *testing.T, w batch.Options, meta reclaim.Meta, o reclaim.Opt
 	require.NoError(t, err)
 	y.fs, err = vfs.New(vfs.Options{Meta: meta, Blocks: blocks, Writer: y.writer})
 	require.NoError(t, err)
-	o.Meta, o.Blocks, o.Writer, o.Quiet = meta, blocks, reclaimWriter{y.writer}, y.fs.Quiet
+	o.Meta, o.Blocks, o.Writer = meta, blocks, reclaimWriter{y}
+	o.Quiet = func(ctx context.Context) error {
+		if y.quiet != nil {
+			y.quiet()
+		}
+		return y.fs.Quiet(ctx)
+	}
 	o.Settle = y.writer.Settle
 	o.Hook = func(place string) {
 		if y.hook != nil {

@@ -32,7 +32,7 @@ func newGarden(t *testing.T, dir string) (*garden, func()) {
 	y, done := diskYard(t, dir, reclaim.Options{})
 	g := &garden{yard: y, dir: dir}
 	g.s = reclaim.NewScrubber(reclaim.ScrubOptions{
-		Meta: y.meta, Blocks: y.blocks, Writer: reclaimWriter{y.writer}, Period: time.Nanosecond,
+		Meta: y.meta, Blocks: y.blocks, Writer: reclaimWriter{y}, Period: time.Nanosecond,
 		NewSnapshot: func(ctx context.Context) error {
 			g.snapshots++
 			return nil
@@ -237,7 +237,7 @@ func TestScrubGoesOn(t *testing.T) {
 	}
 	stopped, cancel := context.WithCancel(ctx)
 	counting := &countedBlocks{Blocks: g.blocks, after: 280, then: cancel}
-	o := reclaim.ScrubOptions{Meta: g.meta, Blocks: counting, Writer: reclaimWriter{g.writer}, Period: time.Nanosecond}
+	o := reclaim.ScrubOptions{Meta: g.meta, Blocks: counting, Writer: reclaimWriter{g.yard}, Period: time.Nanosecond}
 	require.Error(t, reclaim.NewScrubber(o).Pass(stopped))
 	done()
 
@@ -248,7 +248,7 @@ func TestScrubGoesOn(t *testing.T) {
 	require.NoError(t, err)
 	require.Less(t, len(records), 10)
 	counting = &countedBlocks{Blocks: g.blocks, after: 1 << 30}
-	o.Meta, o.Blocks, o.Writer = g.meta, counting, reclaimWriter{g.writer}
+	o.Meta, o.Blocks, o.Writer = g.meta, counting, reclaimWriter{g.yard}
 	require.NoError(t, reclaim.NewScrubber(o).Pass(ctx))
 	require.GreaterOrEqual(t, len(counting.opened), 300, "a new pass reads everything")
 	old := counting.opened[:40] // those that the cut pass had not come to were verified last

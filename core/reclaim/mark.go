@@ -6,6 +6,7 @@ import (
 
 	"orcas/core"
 	"orcas/core/snapshot"
+	"orcas/internal/mutant"
 )
 
 // snapshots is what is known of the snapshots of the metadata, and of the blocks as of the last mark.
@@ -142,8 +143,10 @@ func (r *round) release() error {
 	if err != nil || len(r.covered(st.Floor)) == 0 {
 		return err
 	}
-	if st, err = r.o.Meta.Sync(r.ctx); err != nil {
-		return err
+	if !mutant.Is("no-sync-before-unlink") {
+		if st, err = r.o.Meta.Sync(r.ctx); err != nil {
+			return err
+		}
 	}
 	ids := r.covered(st.Floor)
 	if err := r.unlink(ids, r.ledger.empty); err != nil {
@@ -159,7 +162,8 @@ func (r *round) release() error {
 func (r *round) covered(floor core.BlockID) []core.BlockID {
 	var ids []core.BlockID
 	for id := range r.ledger.empty {
-		if compareIDs(id, r.snaps.floor) < 0 && compareIDs(id, floor) < 0 {
+		covered := compareIDs(id, r.snaps.floor) < 0 || mutant.Is("no-snapshot-cover")
+		if covered && compareIDs(id, floor) < 0 {
 			ids = append(ids, id)
 		}
 	}
@@ -197,7 +201,7 @@ func (r *round) snapshot() error {
 	if err != nil {
 		return err
 	}
-	r.floor = st.Floor
+	r.setFloor(st.Floor)
 	t := &tally{r.o.Meta, map[core.BlockID]int64{}}
 	info, err := snapshot.Write(r.ctx, t, r.o.Blocks, snapshot.WriteOptions{Before: r.o.Settle})
 	if err != nil {

@@ -1,6 +1,7 @@
 package reclaim
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"orcas/core"
+	"orcas/internal/mutant"
 )
 
 // errEnough ends a walk.
@@ -42,7 +44,7 @@ func (r *round) run() error {
 	if err != nil {
 		return err
 	}
-	r.floor = st.Floor
+	r.setFloor(st.Floor)
 	r.phase("garbage", 0)
 	if err := r.read(); err != nil {
 		return err
@@ -61,6 +63,13 @@ func (r *round) run() error {
 	}
 	// On a full drive what is dead already still goes.
 	return errors.Join(moveErr, r.release())
+}
+
+func (r *round) setFloor(floor core.BlockID) {
+	r.floor = floor
+	if mutant.Is("no-floor") {
+		r.floor = core.BlockID(bytes.Repeat([]byte{0xff}, len(floor)))
+	}
 }
 
 // read brings the ledger up to date, long lists worked off.
@@ -252,8 +261,15 @@ func (r *round) unlink(ids []core.BlockID, sizes map[core.BlockID]int64) error {
 	if err := r.o.Settle(r.ctx); err != nil {
 		return err
 	}
-	if err := r.o.Quiet(r.ctx); err != nil {
-		return err
+	if !mutant.Is("no-quiet") {
+		if err := r.o.Quiet(r.ctx); err != nil {
+			return err
+		}
+	}
+	if mutant.Is("forget-early") {
+		if err := r.forget(ids); err != nil {
+			return err
+		}
 	}
 	for _, id := range ids {
 		if err := r.ctx.Err(); err != nil {
