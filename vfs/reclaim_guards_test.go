@@ -185,6 +185,43 @@ func TestGarbageOutlivesAFailedUnlink(t *testing.T) {
 	y.check()
 }
 
+// TestManyBlocksAreLookedUpTogether: what a round asks of the directories does not grow with the blocks that it frees.
+func TestManyBlocksAreLookedUpTogether(t *testing.T) {
+	counting := coretest.NewFaultyBlocks(mem.NewBlocks())
+	y := newYard(t, counting, mem.NewMeta(), reclaim.Options{})
+	t.Cleanup(func() { y.writer.Close() })
+	for i := range 200 {
+		y.put("k", random(uint64(i), 100))
+		_, errs := y.writer.DoAll(ctx, []batch.Write{{Change: &core.Void{}, Fresh: true}})
+		require.NoError(t, errs[0])
+	}
+	y.set("k", random(200, 100))
+	counting.Fail(coretest.Fault{Call: "Walk"})
+	report := y.full()
+	require.Greater(t, report.BlocksFreed, 200)
+	require.LessOrEqual(t, counting.Calls(), 8)
+	y.check()
+}
+
+// TestBlocksOfNothingGo: a crash between making a block and its first write leaves an empty file.
+func TestBlocksOfNothingGo(t *testing.T) {
+	dir := t.TempDir()
+	y, done := diskYard(t, dir, reclaim.Options{})
+	y.set("k", random(1, 1000))
+	done()
+	sub := filepath.Join(dir, "blocks", "00000001", "00000")
+	require.NoError(t, os.WriteFile(filepath.Join(sub, "000000ff.packed"), nil, 0o600))
+	want := y.want
+	y, done = diskYard(t, dir, reclaim.Options{})
+	defer done()
+	y.want = want
+	y.churn(20)
+	y.full()
+	y.full()
+	y.check()
+	require.NoFileExists(t, filepath.Join(sub, "000000ff.packed"))
+}
+
 // TestDamageIsNotMoved: content that is damaged would be whole again under a new checksum, with wrong bytes. Its block stays, and what is
 // around it can be read.
 func TestDamageIsNotMoved(t *testing.T) {

@@ -104,19 +104,43 @@ func (l *ledger) measure(ctx context.Context, blocks core.Blocks, floor core.Blo
 			unknown = append(unknown, id)
 		}
 	}
-	slices.SortFunc(unknown, compareIDs)
-	for len(unknown) > 0 {
-		last, n := unknown[len(unknown)-1], 0
-		if len(unknown) <= 16 { // one by one: what lies between them may be much
-			last, n = unknown[0], len(unknown)-1
+	found, err := look(ctx, blocks, unknown)
+	if err != nil {
+		return err
+	}
+	for _, id := range unknown {
+		a := l.blocks[id]
+		b, ok := found[id]
+		if !ok && a.kind == 0 {
+			a.known, a.gone = true, true
 		}
-		err := blocks.Walk(ctx, unknown[0], func(b core.BlockInfo) error {
+		if ok {
+			a.size, a.kind = b.Size, b.Kind
+			a.known = b.Kind != core.Packed || compareIDs(id, floor) < 0
+		}
+	}
+	return nil
+}
+
+// look returns what is known of blocks, without those that are gone. It sorts ids.
+func look(ctx context.Context, blocks core.Blocks, ids []core.BlockID) (map[core.BlockID]core.BlockInfo, error) {
+	slices.SortFunc(ids, compareIDs)
+	found := make(map[core.BlockID]core.BlockInfo, len(ids))
+	for len(ids) > 0 {
+		first, last, n := ids[0], ids[len(ids)-1], len(ids)
+		if n <= 16 { // one by one: what lies between them may be much
+			last, n = first, 1
+		}
+		wanted := ids[:n]
+		err := blocks.Walk(ctx, first, func(b core.BlockInfo) error {
 			if compareIDs(b.ID, last) > 0 {
 				return errEnough
 			}
-			if a := l.blocks[b.ID]; a != nil {
-				a.size, a.kind = b.Size, b.Kind
-				a.known = b.Kind != core.Packed || compareIDs(b.ID, floor) < 0
+			for len(wanted) > 0 && compareIDs(wanted[0], b.ID) < 0 {
+				wanted = wanted[1:]
+			}
+			if len(wanted) > 0 && wanted[0] == b.ID {
+				found[b.ID] = b
 			}
 			if b.ID == last {
 				return errEnough
@@ -124,16 +148,11 @@ func (l *ledger) measure(ctx context.Context, blocks core.Blocks, floor core.Blo
 			return nil
 		})
 		if err != nil && err != errEnough {
-			return err
+			return nil, err
 		}
-		for _, id := range unknown[:len(unknown)-n] {
-			if a := l.blocks[id]; a.kind == 0 {
-				a.known, a.gone = true, true
-			}
-		}
-		unknown = unknown[len(unknown)-n:]
+		ids = ids[n:]
 	}
-	return nil
+	return found, nil
 }
 
 // forget drops the account of a block that is gone and returns the entries that are done with it.

@@ -95,26 +95,8 @@ const (
 // spare is what stays free on the drive beside what is about to be copied, in bytes.
 const spare = 64 << 20
 
-// sizeOf asks for the size of a block, 0 where it is gone: what it was when it was still written to must not decide what is in it.
-func (r *round) sizeOf(id core.BlockID) (size int64, err error) {
-	err = r.o.Blocks.Walk(r.ctx, id, func(b core.BlockInfo) error {
-		if b.ID == id {
-			size = b.Size
-		}
-		return errEnough
-	})
-	if err == errEnough {
-		err = nil
-	}
-	return size, err
-}
-
 // empty moves everything that is alive out of a closed packed block, and notes the block as empty.
-func (r *round) empty(id core.BlockID) error {
-	size, err := r.sizeOf(id)
-	if err != nil || size == 0 {
-		return err
-	}
+func (r *round) empty(id core.BlockID, size int64) error {
 	found, err := r.liveIn(id, size, 0)
 	if err != nil {
 		return err

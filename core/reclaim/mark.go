@@ -15,7 +15,7 @@ type snapshots struct {
 	list   []snapshot.Info // the newest first; those that are whole, as far as is known
 	floor  core.BlockID    // packed blocks below it hold no record that the newest does not cover
 
-	packed  map[core.BlockID]int64 // closed packed blocks in which something is dead, by size
+	packed  map[core.BlockID]int64 // closed packed blocks in which something is dead, or nothing at all is, by size
 	orphans map[core.BlockID]int64 // large blocks that no content is in, by size
 }
 
@@ -96,7 +96,7 @@ func (r *round) markBlocks(t *tally) error {
 	packed, orphans := map[core.BlockID]int64{}, map[core.BlockID]int64{}
 	err := r.o.Blocks.Walk(r.ctx, core.BlockID{}, func(b core.BlockInfo) error {
 		switch {
-		case b.Kind == core.Packed && compareIDs(b.ID, r.floor) < 0 && t.live[b.ID] < b.Size:
+		case b.Kind == core.Packed && compareIDs(b.ID, r.floor) < 0 && (t.live[b.ID] < b.Size || b.Size == 0):
 			packed[b.ID] = b.Size
 		case b.Kind == core.Large && r.isOld(b.ID) && t.live[b.ID] == 0:
 			orphans[b.ID] = b.Size

@@ -219,7 +219,7 @@ func (r *round) packed() error {
 	}
 	seen := maps.Clone(r.bad)
 	consider := func(id core.BlockID, size int64, dead float64) {
-		if _, done := r.ledger.empty[id]; !done && !seen[id] && size > 0 && compareIDs(id, r.floor) < 0 && dead >= share {
+		if _, done := r.ledger.empty[id]; !done && !seen[id] && compareIDs(id, r.floor) < 0 && dead >= share {
 			seen[id] = true
 			list = append(list, candidate{id, dead})
 		}
@@ -241,10 +241,23 @@ func (r *round) packed() error {
 		}
 		return compareIDs(a.id, b.id)
 	})
+	ids := make([]core.BlockID, len(list))
+	for i := range list {
+		ids[i] = list[i].id
+	}
+	// What size a block was when it was still written to must not decide what is in it.
+	blocks, err := look(r.ctx, r.o.Blocks, ids)
+	if err != nil {
+		return err
+	}
 	r.phase("packed blocks", len(list))
 	for _, c := range list {
-		if err := r.empty(c.id); err != nil {
-			return fmt.Errorf("block %s: %w", c.id, err)
+		if b, ok := blocks[c.id]; ok && b.Size == 0 {
+			r.ledger.empty[c.id] = 0
+		} else if ok {
+			if err := r.empty(c.id, b.Size); err != nil {
+				return fmt.Errorf("block %s: %w", c.id, err)
+			}
 		}
 		r.step()
 		delete(r.snaps.packed, c.id)
