@@ -226,7 +226,7 @@ func tail(path string) string {
 }
 
 // alarms are what a server never writes unless something is broken in it.
-var alarms = []string{"DATA RACE", "panic", "fatal error:", "SIGSEGV"}
+var alarms = []string{"DATA RACE", "panic", "fatal error:", "SIGSEGV", "are in no block any more", "damaged"}
 
 // Alarms returns the lines of the log that tell of something broken, a few at most.
 func (p *Process) Alarms() (list []string) {
