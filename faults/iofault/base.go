@@ -34,6 +34,15 @@ const (
 	longLog = "long-log" // then the server was killed when SQLite's log was nearly long enough to be copied
 )
 
+// What reclaim has to do: see leaveHoles. In both, rounds are made only where they are asked for.
+const (
+	holed    = "holed"    // packed blocks in which some content is alive, some dead
+	deadPack = "deadpack" // a packed block in which nothing is alive
+)
+
+// noRounds is the environment in which reclaim waits to be asked.
+var noRounds = []string{"ORCAS_RECLAIM_ENABLED=false"}
+
 // longLogSize is how long the log is in longLog, in bytes: twenty pages, each with its header of 24 bytes, less than a checkpoint waits for.
 const longLogSize = (24<<20/4096 - 20) * (4096 + 24)
 
@@ -70,7 +79,12 @@ func (b *Bench) make(name string) (*base, error) {
 	if err := os.CopyFS(filepath.Join(b.Dir, "back-bases", name), os.DirFS(from.dir)); err != nil {
 		return nil, err
 	}
-	if name == crashed {
+	switch name {
+	case holed:
+		return b.fill(name, r, func(r *run) { leaveHoles(r, 2) }, nil)
+	case deadPack:
+		return b.fill(name, r, func(r *run) { leaveHoles(r, 1) }, nil)
+	case crashed:
 		logWrite := func(op Op) bool { return op.Name == "write" && strings.HasSuffix(op.File, "-wal") }
 		return b.fill(name, r, leaveUnapplied, &Fault{Action: KILL, At: 1, Only: logWrite})
 	}
@@ -87,12 +101,12 @@ func (b *Bench) fill(name string, r *run, steps func(r *run), last *Fault) (*bas
 		return nil, err
 	}
 	defer d.Unmount()
-	p, err := start(b.Binary, filepath.Join(d.Dir(), name), nil, nil)
+	p, err := start(b.Binary, filepath.Join(d.Dir(), name), noRounds, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, p.tail())
 	}
 	defer p.kill()
-	r.c = newClient(p.endpoint)
+	r.c = newClient(p)
 	steps(r)
 	if len(r.wrong) > 0 || len(r.failed) > 0 {
 		return nil, fmt.Errorf("%v, %v", r.wrong, r.failed)
@@ -131,6 +145,21 @@ func leaveUnapplied(r *run) {
 		r.put(fmt.Sprint("before-", i), smallSize)
 	}
 	r.remove("small2")
+}
+
+// leaveHoles moves everything that there is into a block, fills another, and deletes from that: all but every so manieth object, or all.
+func leaveHoles(r *run, keep int) {
+	r.reclaim()
+	r.put("filler", 2*maxPacked/3) // beside it, records are little
+	r.reclaim()
+	for i := range 12 {
+		r.put(fmt.Sprintf("hole-%02d", i), 3*smallSize)
+	}
+	for i := range 12 {
+		if keep == 1 || i%keep > 0 {
+			r.remove(fmt.Sprintf("hole-%02d", i))
+		}
+	}
 }
 
 // lengthenLog overwrites a few keys until the log at path is long.

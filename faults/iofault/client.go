@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -20,15 +21,16 @@ import (
 // client speaks S3, one connection per request, and shows answers as they are.
 type client struct {
 	endpoint string
+	admin    string
 	http     *http.Client
 	signer   *sigv4.Signer
 }
 
-func newClient(endpoint string) *client {
+func newClient(p *process) *client {
 	return &client{
-		endpoint: endpoint,
-		http:     &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: requestMax},
-		signer:   &sigv4.Signer{AccessKey: accessKey, SecretKey: secretKey, Region: "us-east-1"},
+		endpoint: p.endpoint, admin: p.admin,
+		http:   &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: requestMax},
+		signer: &sigv4.Signer{AccessKey: accessKey, SecretKey: secretKey, Region: "us-east-1"},
 	}
 }
 
@@ -37,6 +39,7 @@ type answer struct {
 	status int // 0: no answer, or one that broke off
 	header http.Header
 	body   []byte
+	admin  bool // of the admin listener: its errors are JSON
 	err    error
 }
 
@@ -59,6 +62,11 @@ func (a *answer) failure() (text string, bad bool) {
 	}
 	var e errorXML
 	isError := xml.Unmarshal(a.body, &e) == nil && e.Code != ""
+	if a.admin && a.status >= 300 {
+		var failed struct{ Error string }
+		isError = json.Unmarshal(a.body, &failed) == nil && failed.Error != ""
+		e.Code = "of the admin listener"
+	}
 	switch {
 	case a.status < 300 && !isError:
 		return "", false
@@ -78,6 +86,11 @@ func (c *client) do(method, key, query string, header map[string]string, body []
 	if query != "" {
 		u += "?" + query
 	}
+	return c.send(method, u, header, body)
+}
+
+// send sends a request to a URL and reads the answer.
+func (c *client) send(method, u string, header map[string]string, body []byte) *answer {
 	req, err := http.NewRequest(method, u, bytes.NewReader(body))
 	if err != nil {
 		return &answer{err: err}
@@ -100,6 +113,13 @@ func (c *client) do(method, key, query string, header map[string]string, body []
 }
 
 func etagOf(s string) string { return strings.Trim(s, `"`) }
+
+// reclaim asks for a full round of reclaim and waits for its end, or asks what reclaim does.
+func (c *client) reclaim(method, query string) *answer {
+	a := c.send(method, c.admin+"/-/admin/reclaim"+query, nil, nil)
+	a.admin = true
+	return a
+}
 
 // listed is an object in a listing.
 type listed struct {

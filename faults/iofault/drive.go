@@ -81,6 +81,7 @@ func Mount(back, dir string) (*Drive, error) {
 	options := &fs.Options{EntryTimeout: &zero, AttrTimeout: &zero, NegativeTimeout: &zero}
 	options.MountOptions = fuse.MountOptions{
 		DirectMountStrict: true, FsName: back, Name: "iofault", MaxWrite: 1 << 20, DisableXAttrs: true, DisableReadDirPlus: true,
+		DisableSplice:        true,                 // it complains of each read of 1 MiB
 		DisabledCapabilities: fuse.CAP_PASSTHROUGH, // with it, reads and writes would never come by here
 	}
 	d := &Drive{RawFileSystem: fs.NewNodeFS(root, options), back: back, dir: dir, names: map[uint64]string{}}

@@ -218,11 +218,18 @@ func sweep(t *testing.T, b *Bench, s Script, f Fault) *Row {
 	return row
 }
 
+// script returns the script of that name, behind which a slash and a stride may stand.
 func script(t *testing.T, name string) Script {
 	t.Helper()
+	name, stride, strided := strings.Cut(name, "/")
 	all := Scripts()
 	i := slices.IndexFunc(all, func(s Script) bool { return s.Name == name })
 	require.GreaterOrEqual(t, i, 0, name)
+	if strided {
+		var err error
+		all[i].Stride, err = strconv.Atoi(stride)
+		require.NoError(t, err, name)
+	}
 	return all[i]
 }
 

@@ -60,7 +60,7 @@ func (p *point) withFault() {
 	if !p.begin() {
 		return
 	}
-	p.run.c = newClient(p.server.endpoint)
+	p.run.c = newClient(p.server)
 	p.script.Steps(p.run)
 	p.wrong = append(p.wrong, p.run.wrong...)
 	p.struck = p.drive.Struck()
@@ -153,7 +153,7 @@ func (p *point) check(failing, settle bool) {
 	if !p.run.m.bucket {
 		return
 	}
-	k := checker{c: newClient(p.server.endpoint), m: p.run.m, reads: !failing, settle: settle}
+	k := checker{c: newClient(p.server), m: p.run.m, reads: !failing, settle: settle}
 	for _, what := range k.check() {
 		p.bad("%s", what)
 	}
@@ -204,7 +204,7 @@ func (p *point) afterwards() {
 			return
 		}
 		p.slowestStart = max(p.slowestStart, time.Since(begun))
-		p.run.c = newClient(p.server.endpoint)
+		p.run.c = newClient(p.server)
 		p.run.over, p.run.killed, p.run.hasty = false, false, false
 		p.check(false, true)
 		if i > 0 {
@@ -215,9 +215,26 @@ func (p *point) afterwards() {
 		if then := p.probe(false); then != wentOn {
 			p.bad("a write after a restart: %s", then)
 		}
+		p.finally()
 		p.stop(false)
 		p.end(nil)
 	}
+}
+
+// finally does what the script has for the end.
+func (p *point) finally() {
+	if p.script.Finally == nil {
+		return
+	}
+	failed, wrong := p.run.failed, len(p.run.wrong)
+	p.run.failed = map[string]int{}
+	p.script.Finally(p.run)
+	p.wrong = append(p.wrong, p.run.wrong[wrong:]...)
+	for text := range p.run.failed {
+		p.bad("in the end: %s: %s", text, p.server.tail())
+	}
+	p.run.failed = failed
+	p.check(false, true)
 }
 
 // crashLoop starts the server three times and kills it in its start, each time at another operation.

@@ -33,6 +33,7 @@ const (
 type process struct {
 	cmd      *exec.Cmd
 	endpoint string
+	admin    string // the URL of the admin listener
 	out      output
 	exited   chan struct{} // closed when it has ended and exit is set
 	exit     error
@@ -108,7 +109,7 @@ func (p *process) launch(running chan struct{}) error {
 	return <-started
 }
 
-var banner = regexp.MustCompile(`endpoint +(http://\S+)`)
+var banner = regexp.MustCompile(`endpoint +(http://\S+)\s+admin +(http://\S+)\s`)
 
 // await waits until the server is ready.
 func (p *process) await(begun time.Time) error {
@@ -120,7 +121,7 @@ func (p *process) await(begun time.Time) error {
 		default:
 		}
 		if m := banner.FindStringSubmatch(p.out.String()); m != nil {
-			p.endpoint = m[1]
+			p.endpoint, p.admin = m[1], m[2]
 			res, err := client.Get(p.endpoint + "/-/health/ready")
 			if err == nil {
 				res.Body.Close()

@@ -3,11 +3,14 @@ package iofault
 import (
 	"crypto/md5"
 	"encoding/base64"
+	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
+	"orcas/core/reclaim"
 	"orcas/faults"
 )
 
@@ -19,6 +22,9 @@ type Script struct {
 	FromStart bool // the fault is there from the start of the server on, otherwise from the first request on
 	Steps     func(r *run)
 	Stop      bool // then the server is stopped, the fault still there
+	// Finally is done in the end, after the checks, without a fault; it must succeed, and then everything is checked once more.
+	Finally func(r *run)
+	Stride  int // every so manieth operation is tried; 0: each
 }
 
 // Sizes of contents, in bytes.
@@ -26,6 +32,7 @@ const (
 	smallSize = 4 << 10
 	largeSize = 6 << 20
 	partSize  = 5 << 20
+	maxPacked = 64 << 10 // the largest that is packed
 )
 
 // Scripts are the canonical ones.
@@ -119,7 +126,30 @@ func Scripts() []Script {
 		{Name: "stop-long-log", Base: longLog, Stop: true, Steps: func(r *run) {
 			r.put("last", smallSize)
 		}},
+		{Name: "compaction", Base: holed, Env: noRounds, Finally: tidy, Steps: func(r *run) {
+			if report := r.reclaim(); report != nil && report.BytesMoved == 0 {
+				r.bad("a compaction that moved nothing: %+v", report)
+			}
+			r.get("hole-00")
+		}},
+		{Name: "snapshot", Base: deadPack, Env: noRounds, Finally: tidy, Steps: func(r *run) {
+			if report := r.reclaim(); report != nil && (report.BytesMoved > 0 || report.Snapshots == 0 || report.BlocksFreed == 0) {
+				r.bad("more than a snapshot, and an unlink after it: %+v", report)
+			}
+			r.put("small", smallSize)
+		}},
+		{Name: "reclaim-large", Base: stocked, Finally: tidy, Steps: func(r *run) {
+			r.remove("large")
+			r.remove("parts")
+			r.awaitReclaim(1)
+		}},
 	}
+}
+
+// tidy asks for two full rounds: what an interrupted one left must be found by them.
+func tidy(r *run) {
+	r.reclaim()
+	r.reclaim()
 }
 
 // run carries out the requests of a script, and keeps the model.
@@ -149,13 +179,17 @@ func (r *run) send(method, key, query string, header map[string]string, body []b
 		return &answer{}, false
 	}
 	a := r.c.do(method, key, query, header, body)
+	return a, r.judge(strings.TrimSuffix(fmt.Sprintf("%s %s?%s", method, key, query), "?"), a)
+}
+
+// judge notes how a request ended, and says whether it was acknowledged.
+func (r *run) judge(what string, a *answer) bool {
 	text, bad := a.failure()
 	if text == "" {
 		r.acked++
-		return a, true
+		return true
 	}
 	r.over = r.hasty
-	what := strings.TrimSuffix(fmt.Sprintf("%s %s?%s", method, key, query), "?")
 	if strings.HasPrefix(text, "broken") {
 		r.failed["broken"]++
 		r.over = r.over || r.killed
@@ -166,7 +200,44 @@ func (r *run) send(method, key, query string, header map[string]string, body []b
 	if bad {
 		r.bad("%s: %s", what, text)
 	}
-	return a, false
+	return false
+}
+
+// reclaim asks for a full round of reclaim and returns what it did; nil: it failed.
+func (r *run) reclaim() *reclaim.Report {
+	if r.over {
+		return nil
+	}
+	a := r.c.reclaim(http.MethodPost, "?wait=true")
+	var report reclaim.Report
+	if !r.judge("reclaim", a) {
+		return nil
+	}
+	if err := json.Unmarshal(a.body, &report); err != nil || report.Error != "" || len(report.Damaged) > 0 {
+		r.bad("reclaim: %v: %s", err, a.body)
+	}
+	return &report
+}
+
+// awaitReclaim waits a while until rounds that nobody asked for have freed some blocks.
+func (r *run) awaitReclaim(blocks int) {
+	for range 60 {
+		if r.over {
+			return
+		}
+		a := r.c.reclaim(http.MethodGet, "")
+		var status reclaim.Status
+		if !r.judge("reclaim status", a) {
+			return
+		}
+		if err := json.Unmarshal(a.body, &status); err != nil {
+			r.bad("reclaim status: %v: %s", err, a.body)
+		}
+		if status.Last.BlocksFreed >= blocks || status.Last.Error != "" {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 // value makes content that differs from all others.

@@ -70,7 +70,8 @@ func (b *Bench) Sweep(s Script, fault Fault) (*Row, error) {
 			d, err := b.mount(fmt.Sprint(w))
 			for err == nil && miss.Load() < missesMax {
 				f := fault
-				f.At = int(next.Add(1))
+				stride := max(s.Stride, 1)
+				f.At = 1 + b.Turn%stride + (int(next.Add(1))-1)*stride
 				p := &point{bench: b, drive: d, script: s, fault: f}
 				if err = p.try(); p.struck.Times == 0 || f.At >= pointsMax {
 					miss.Add(1)
