@@ -27,6 +27,7 @@
 //	ORCAS_FAULTS_CRASH     cycles of SIGKILL (default 3)
 //	ORCAS_FAULTS_TERM      cycles of SIGTERM (default 1)
 //	ORCAS_FAULTS_POWER     power cuts (default 1)
+//	ORCAS_FAULTS_POWER_RECLAIM  power cuts while blocks are emptied and unlinked (default 1)
 //	ORCAS_FAULTS_VOLATILE  power cuts of a drive with a write cache (default 1)
 //	ORCAS_FAULTS_SOAK      seconds of load with reclaim, and of kills in it (default 9)
 //	ORCAS_FAULTS_READBACK  objects of the read-back test (default 3000)

@@ -155,6 +155,23 @@ func onDirectories(t *testing.T, n int, down Down, row *result.Row) {
 // TestPowerCut cuts the power under load. Nothing that was acknowledged before may be lost. A strict disk forgets every
 // name whose directory was not synced, a plain one does what its file system does.
 func TestPowerCut(t *testing.T) {
+	onDisks(t, "ORCAS_FAULTS_POWER", "", func(*Bench) {})
+}
+
+// TestPowerCutReclaim does so while blocks are emptied and unlinked all the time.
+func TestPowerCutReclaim(t *testing.T) {
+	onDisks(t, "ORCAS_FAULTS_POWER_RECLAIM", "; with reclaim", func(b *Bench) {
+		p := b.Server.(*Process)
+		s := newSoaker(p, p.Binary, "", b.Seed)
+		b.Mix, b.Server, b.Beside = churnMix(), s, s.beside
+		t.Cleanup(func() {
+			t.Logf("%d full rounds ended, which freed %d MB", s.full, s.total.BytesFreed>>20)
+		})
+	})
+}
+
+// onDisks cuts the power of one disk after the other, as often as the variable says; prepare may change the bench.
+func onDisks(t *testing.T, variable, what string, prepare func(*Bench)) {
 	for _, strict := range []bool{false, true} {
 		t.Run(fmt.Sprintf("strict=%v", strict), func(t *testing.T) {
 			if !private(t) {
@@ -164,12 +181,13 @@ func TestPowerCut(t *testing.T) {
 			if strict {
 				name = innerFS() + ", strict: every name whose directory was not synced is gone too"
 			}
-			row := result.Of(t, result.Row{Fault: "power-cut", Name: name, Unit: "cuts"})
+			row := result.Of(t, result.Row{Fault: "power-cut", Name: name + what, Unit: "cuts"})
 			binary := buildServer(t, "")
-			for n := count(t, "ORCAS_FAULTS_POWER", 1); n > 0 && !t.Failed(); {
+			for n := count(t, variable, 1); n > 0 && !t.Failed(); {
 				part := min(n, perDisk)
 				n -= part
 				b, disk := newPowerBench(t, binary, strict)
+				prepare(b)
 				judge(t, b, b.Run(t.Context(), part, PowerCut(disk)), part, row)
 				require.NoError(t, disk.Close())
 			}

@@ -120,11 +120,18 @@ func (d *Disk) mount(ctx context.Context) error {
 	return err
 }
 
-// mountNames puts Names on top of the inner file system of a strict disk.
+// mountNames puts Names on top of the inner file system of a strict disk. What an earlier one has left in limbo goes: its numbers are given away again.
 func (d *Disk) mountNames() (err error) {
-	if d.strict {
-		d.names, err = MountNames(d.root(), d.limbo(), d.Path())
+	if !d.strict {
+		return nil
 	}
+	if err := os.RemoveAll(d.limbo()); err != nil {
+		return err
+	}
+	if err := os.Mkdir(d.limbo(), 0o755); err != nil {
+		return err
+	}
+	d.names, err = MountNames(d.root(), d.limbo(), d.Path())
 	return err
 }
 

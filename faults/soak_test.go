@@ -44,7 +44,7 @@ var hooks = []struct {
 // rounds unasked, so that nothing is dead in it until it is asked.
 type soaker struct {
 	*Process
-	plain, hooked string // binaries
+	plain, hooked string // binaries; hooked "": every start is a plain one
 	rand          *rand.Rand
 	starts        int
 
@@ -62,7 +62,7 @@ func newSoaker(p *Process, plain, hooked string, seed uint64) *soaker {
 
 // Start implements Server.
 func (s *soaker) Start(ctx context.Context) (string, error) {
-	s.choose(s.starts%2 == 1)
+	s.choose(s.hooked != "" && s.starts%2 == 1)
 	s.starts++
 	return s.Process.Start(ctx)
 }
