@@ -22,6 +22,8 @@ import (
 // adminCommand is what can be asked of a running server.
 type adminCommand struct {
 	Reclaim adminReclaim `cmd:"" help:"Free the room of what was deleted and overwritten, all of it, now."`
+	Scrub   adminScrub   `cmd:"" help:"Read and verify everything that is stored, now."`
+	Fsck    adminFsck    `cmd:"" help:"Recount the metadata of a running server."`
 }
 
 // adminTarget says where the server is and who asks.
@@ -130,6 +132,71 @@ func (a *adminReclaim) Run(c *console) error {
 	fmt.Fprintf(c.stdout, "freed since the start: %s, moved: %s, rounds: %d\n", size(status.Freed), size(status.Moved), status.Rounds)
 	if status.Running {
 		fmt.Fprintf(c.stdout, "running: %s, %d of %d blocks\n", status.Phase, status.Done, status.Todo)
+	}
+	return nil
+}
+
+type adminScrub struct {
+	adminTarget
+	Wait   bool `help:"Wait for the end, and say what was found."`
+	Status bool `help:"Start nothing: say what the scrub does now, and what it found."`
+}
+
+// Run asks for a pass of the scrub.
+func (a *adminScrub) Run(c *console) error {
+	ctx, stop := withSignals(context.Background())
+	defer stop()
+	method, query := http.MethodPost, url.Values{}
+	switch {
+	case a.Status:
+		method = http.MethodGet
+	case a.Wait:
+		query.Set("wait", "true")
+	}
+	var s reclaim.ScrubStatus
+	if err := a.call(ctx, c, method, "/-/admin/scrub", query, &s); err != nil {
+		return err
+	}
+	if !a.JSON {
+		fmt.Fprintf(c.stdout, "read %s of %s in the present pass; passes: %d, mended: %d, damaged: %d\n",
+			size(s.BytesDone), size(s.BytesTotal), s.Passes, s.Mended, s.Found)
+		for _, d := range s.Damaged {
+			fmt.Fprintf(c.stdout, "%s in block %s: %s\n", d.Kind, d.Block, d.Text)
+			for _, o := range d.Objects {
+				fmt.Fprintf(c.stdout, "  %s/%s\n", o.Bucket, o.Key)
+			}
+		}
+	}
+	if s.Found > 0 {
+		return fmt.Errorf("%d damages", s.Found)
+	}
+	return nil
+}
+
+type adminFsck struct {
+	adminTarget
+	Content bool `help:"Read and verify all content too."`
+}
+
+// Run asks for a check.
+func (a *adminFsck) Run(c *console) error {
+	ctx, stop := withSignals(context.Background())
+	defer stop()
+	query := url.Values{}
+	if a.Content {
+		query.Set("content", "true")
+	}
+	var report reclaim.CheckReport
+	if err := a.call(ctx, c, http.MethodPost, "/-/admin/fsck", query, &report); err != nil {
+		return err
+	}
+	if !a.JSON {
+		if err := report.WriteText(c.stdout); err != nil {
+			return err
+		}
+	}
+	if report.Found > 0 {
+		return fmt.Errorf("%d differences", report.Found)
 	}
 	return nil
 }

@@ -7,10 +7,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"orcas/cmd/orcas/server"
+	"orcas/core"
 	"orcas/core/backup"
 	"orcas/core/disk"
 )
@@ -18,11 +23,13 @@ import (
 type backupCommand struct {
 	Dir   string `arg:"" placeholder:"DIR" help:"The backup directory; made where it is missing."`
 	Name  string `arg:"" optional:"" placeholder:"NAME" help:"With --check: the backup to be checked (default: the newest)."`
-	Data  string `placeholder:"DIR" help:"The data directory to back up. No server may use it."`
+	Data  string `placeholder:"DIR" help:"The data directory to back up. Where a server uses it, the server makes the backup."`
 	Keep  int    `placeholder:"N" help:"Remove older backups until N are left (default: none)."`
 	Link  bool   `help:"Give blocks that are closed a second name in place of a copy, where DIR is on the same file system: it saves room and protects from deletion, not from the drive."`
 	Check bool   `help:"Make no backup: read all of one, and compare it with its checksums."`
 	JSON  bool   `name:"json" help:"Print the report as JSON."`
+
+	AdminAddress string `default:"127.0.0.1:9001" placeholder:"HOST:PORT" help:"The --admin-address of the server that uses --data (default ${default})."`
 }
 
 // Validate is called by kong.
@@ -51,6 +58,9 @@ func (c *backupCommand) Run(to *console) error {
 		return tell(to, c.JSON, "checked", report, err)
 	}
 	store, err := server.OpenStore(ctx, c.Data, slog.New(slog.DiscardHandler))
+	if core.Is(err, core.Busy) {
+		return c.ask(ctx, to)
+	}
 	if err != nil {
 		return err
 	}
@@ -58,6 +68,24 @@ func (c *backupCommand) Run(to *console) error {
 		Meta: store.Meta, Blocks: store.Blocks, DataDir: c.Data, Dir: c.Dir, Keep: c.Keep, Link: c.Link, Progress: progressTo(to.stderr),
 	})
 	return errors.Join(tell(to, c.JSON, "made", report, err), store.Close())
+}
+
+// ask has the server make the backup that uses the data directory.
+func (c *backupCommand) ask(ctx context.Context, to *console) error {
+	dir, err := filepath.Abs(c.Dir)
+	if err != nil {
+		return err
+	}
+	target := adminTarget{AdminAddress: c.AdminAddress}
+	if _, _, err := target.credentials(to.environ); err != nil {
+		target.Data = c.Data
+	}
+	query := url.Values{"dir": {dir}, "keep": {strconv.Itoa(c.Keep)}, "link": {strconv.FormatBool(c.Link)}}
+	var report backup.Report
+	if err = target.call(ctx, to, http.MethodPost, "/-/admin/backup", query, &report); err != nil {
+		err = fmt.Errorf("a server uses %s, and has to make the backup: %w", c.Data, err)
+	}
+	return tell(to, c.JSON, "made", &report, err)
 }
 
 type restoreCommand struct {

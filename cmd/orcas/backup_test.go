@@ -21,12 +21,12 @@ import (
 )
 
 // serve runs a server on data while fn uses it.
-func serve(t *testing.T, data string, fn func(client *s3.Client)) {
+func serve(t *testing.T, data string, fn func(client *s3.Client, admin string)) {
 	t.Helper()
 	settings, err := server.ReadSettings([]string{"ORCAS_MIN_FREE=0"})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
-	s, err := server.Open(ctx, server.Config{Data: data, Address: "127.0.0.1:0", Settings: settings})
+	s, err := server.Open(ctx, server.Config{Data: data, Address: "127.0.0.1:0", Admin: "127.0.0.1:0", Settings: settings})
 	require.NoError(t, err)
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
@@ -34,13 +34,13 @@ func serve(t *testing.T, data string, fn func(client *s3.Client)) {
 	fn(s3.New(s3.Options{
 		BaseEndpoint: aws.String(s.Endpoint()), Region: "us-east-1", UsePathStyle: true,
 		Credentials: credentials.NewStaticCredentialsProvider(root.AccessKey, root.SecretKey, ""),
-	}))
+	}), s.AdminAddress())
 	stop()
 	require.NoError(t, <-done)
 	require.NoError(t, s.Close())
 }
 
-// orcas runs a command and returns what it prints.
+// orcasExits runs a command and returns what it prints.
 func orcasExits(t *testing.T, status int, args ...string) (stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -73,18 +73,23 @@ func TestBackupAndRestore(t *testing.T) {
 			require.True(t, bytes.Equal(body(i), got))
 		}
 	}
-	serve(t, data, func(c *s3.Client) {
+	serve(t, data, func(c *s3.Client, admin string) {
 		_, err := c.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: aws.String("bucket")})
 		require.NoError(t, err)
 		put(c, 0, 20)
 		_, stderr := orcasExits(t, exitFailed, "backup", dir, "--data", data)
 		require.Contains(t, stderr, "uses "+data)
+		stdout, _ := orcasExits(t, exitOK, "backup", dir, "--data", data, "--admin-address", admin)
+		require.Contains(t, stdout, "backup 20")
+		for _, what := range []string{"reclaim", "scrub"} {
+			orcasExits(t, exitOK, "admin", what, "--data", data, "--admin-address", admin, "--wait")
+			orcasExits(t, exitOK, "admin", what, "--data", data, "--admin-address", admin, "--status")
+		}
+		orcasExits(t, exitOK, "admin", "fsck", "--data", data, "--admin-address", admin, "--content")
 	})
-	stdout, _ := orcasExits(t, exitOK, "backup", dir, "--data", data)
-	require.Contains(t, stdout, "backup 20")
-	serve(t, data, func(c *s3.Client) { put(c, 20, 60) })
+	serve(t, data, func(c *s3.Client, _ string) { put(c, 20, 60) })
 	require.NoError(t, os.Remove(filepath.Join(data, "metadata.db"))) // the blocks are enough
-	stdout, _ = orcasExits(t, exitOK, "backup", dir, "--data", data, "--json")
+	stdout, _ := orcasExits(t, exitOK, "backup", dir, "--data", data, "--json")
 	var report backup.Report
 	require.NoError(t, json.Unmarshal([]byte(stdout), &report))
 	require.Less(t, report.CopiedBytes, report.Bytes, "the first backup has some of it")
@@ -96,9 +101,9 @@ func TestBackupAndRestore(t *testing.T) {
 	first := strings.TrimSuffix(names[0].Name(), ".json")
 	orcasExits(t, exitOK, "backup", dir, "--check", first)
 	orcasExits(t, exitOK, "restore", dir, "--data", filepath.Join(base, "old"), "--backup", first)
-	serve(t, filepath.Join(base, "old"), func(c *s3.Client) { check(c, 20) })
+	serve(t, filepath.Join(base, "old"), func(c *s3.Client, _ string) { check(c, 20) })
 	orcasExits(t, exitOK, "restore", dir, "--data", again)
-	serve(t, again, func(c *s3.Client) { check(c, 60) }) // under the same credentials, else the two differ
+	serve(t, again, func(c *s3.Client, _ string) { check(c, 60) }) // under the same credentials, else the two differ
 	for _, f := range []string{"root-credentials.json"} {
 		want, err := os.ReadFile(filepath.Join(data, f))
 		require.NoError(t, err)
@@ -121,7 +126,7 @@ func TestBackupAndRestore(t *testing.T) {
 	require.Contains(t, stderr, blocks[0])
 	_, stderr = orcasExits(t, exitFailed, "restore", dir, "--data", filepath.Join(base, "part"))
 	require.Contains(t, stderr, blocks[0])
-	serve(t, filepath.Join(base, "part"), func(c *s3.Client) {
+	serve(t, filepath.Join(base, "part"), func(c *s3.Client, _ string) {
 		list, err := c.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: aws.String("bucket")})
 		require.NoError(t, err)
 		require.Len(t, list.Contents, 60)

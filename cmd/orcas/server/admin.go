@@ -4,13 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"orcas/core"
+	"orcas/core/backup"
+	"orcas/core/reclaim"
 	"orcas/s3/sigv4"
 )
 
@@ -22,6 +26,10 @@ const maxAdminBody = 64 << 10
 //
 //	GET  /-/admin/reclaim             what reclaim does
 //	POST /-/admin/reclaim[?wait=true] frees everything that can be freed; with wait, the answer is what came of it
+//	GET  /-/admin/scrub               what the scrub does, and what it found
+//	POST /-/admin/scrub[?wait=true]   reads and verifies everything now
+//	POST /-/admin/fsck[?content=true] recounts the metadata; the answer is a report
+//	POST /-/admin/backup?dir=DIR[&keep=N][&link=true]  writes a backup into a directory of the server's machine
 type admin struct {
 	health   http.Handler
 	verifier *sigv4.Verifier
@@ -124,36 +132,120 @@ func (a *admin) answer(w http.ResponseWriter, status int, v any) {
 func (s *Server) adminRoutes() map[string]adminRoute {
 	return map[string]adminRoute{
 		"/-/admin/reclaim": {http.MethodGet: s.reclaimStatus, http.MethodPost: s.startReclaim},
+		"/-/admin/scrub":   {http.MethodGet: s.scrubStatus, http.MethodPost: s.startScrub},
+		"/-/admin/fsck":    {http.MethodPost: s.fsck},
+		"/-/admin/backup":  {http.MethodPost: s.backup},
 	}
+}
+
+// flag reads a parameter that is true or false.
+func flag(r *http.Request, name string) (bool, error) {
+	switch v := r.URL.Query().Get(name); v {
+	case "true":
+		return true, nil
+	case "", "false":
+		return false, nil
+	default:
+		return false, core.E("admin", core.InvalidArgument, fmt.Errorf("%s is true or false, not %q", name, v))
+	}
+}
+
+// wait does something in the background and waits for it. Whoever goes away does not end it.
+func (s *Server) wait(r *http.Request, do func(ctx context.Context) (any, error)) (any, error) {
+	done := make(chan struct{})
+	var result any
+	var err error
+	s.background.Go(func() {
+		defer close(done)
+		result, err = do(s.life)
+	})
+	select {
+	case <-done:
+		return result, err
+	case <-r.Context().Done():
+		return nil, core.E("admin", core.Canceled, r.Context().Err())
+	}
+}
+
+// start does something in the background, and answers at once with what status says.
+func (s *Server) start(what string, do func(ctx context.Context) error, status func(*http.Request) (any, error)) (any, error) {
+	s.background.Go(func() {
+		if err := do(s.life); err != nil && s.life.Err() == nil {
+			s.log.Warn(what+" failed", "err", err)
+		}
+	})
+	return status(nil)
 }
 
 func (s *Server) reclaimStatus(*http.Request) (any, error) { return s.reclaimer.Status(), nil }
 
-// startReclaim frees everything that can be freed. Whoever waits and goes away does not end it.
+// startReclaim frees everything that can be freed.
 func (s *Server) startReclaim(r *http.Request) (any, error) {
-	switch wait := r.URL.Query().Get("wait"); wait {
-	case "true":
-		done := make(chan struct{})
-		var result any
-		var err error
-		s.background.Go(func() {
-			defer close(done)
-			result, err = s.reclaimer.Round(s.life, true)
-		})
-		select {
-		case <-done:
-			return result, err
-		case <-r.Context().Done():
-			return nil, core.E("admin.reclaim", core.Canceled, r.Context().Err())
-		}
-	case "", "false":
-		s.background.Go(func() {
-			if _, err := s.reclaimer.Round(s.life, true); err != nil && !errors.Is(err, context.Canceled) {
-				s.log.Warn("reclaim failed", "err", err)
-			}
-		})
-		return s.reclaimer.Status(), nil
-	default:
-		return nil, core.E("admin.reclaim", core.InvalidArgument, errors.New("wait is true or false, not "+wait))
+	wait, err := flag(r, "wait")
+	if err != nil {
+		return nil, err
 	}
+	if wait {
+		return s.wait(r, func(ctx context.Context) (any, error) { return s.reclaimer.Round(ctx, true) })
+	}
+	return s.start("reclaim", func(ctx context.Context) error {
+		_, err := s.reclaimer.Round(ctx, true)
+		return err
+	}, s.reclaimStatus)
+}
+
+func (s *Server) scrubStatus(*http.Request) (any, error) { return s.scrubber.Status(), nil }
+
+// startScrub reads and verifies everything.
+func (s *Server) startScrub(r *http.Request) (any, error) {
+	wait, err := flag(r, "wait")
+	if err != nil {
+		return nil, err
+	}
+	if wait {
+		return s.wait(r, func(ctx context.Context) (any, error) {
+			err := s.scrubber.Pass(ctx)
+			return s.scrubber.Status(), err
+		})
+	}
+	return s.start("scrub", s.scrubber.Pass, s.scrubStatus)
+}
+
+// fsck recounts the metadata, and reads all content too where it is asked to.
+func (s *Server) fsck(r *http.Request) (any, error) {
+	content, err := flag(r, "content")
+	if err != nil {
+		return nil, err
+	}
+	return reclaim.Check(r.Context(), s.meta, s.blocks, reclaim.CheckOptions{Content: content})
+}
+
+// backup writes a backup into a directory of this machine.
+func (s *Server) backup(r *http.Request) (any, error) {
+	q := r.URL.Query()
+	dir := q.Get("dir")
+	if !filepath.IsAbs(dir) {
+		return nil, core.E("admin.backup", core.InvalidArgument, fmt.Errorf("dir has to be an absolute path, not %q", dir))
+	}
+	var keep int
+	if v := q.Get("keep"); v != "" {
+		if err := parseInt(&keep, v, 0, 1_000_000); err != nil {
+			return nil, core.E("admin.backup", core.InvalidArgument, fmt.Errorf("keep: %w", err))
+		}
+	}
+	link, err := flag(r, "link")
+	if err != nil {
+		return nil, err
+	}
+	return backup.Backup(r.Context(), backup.Options{
+		Meta: s.meta, Blocks: s.blocks, DataDir: s.config.Data, Dir: dir, Keep: keep, Link: link, Now: s.config.Now,
+		Hold: func(ctx context.Context, fn func() error) error {
+			return s.reclaimer.Hold(ctx, func() error {
+				if err := s.writer.Settle(ctx); err != nil { // what is backed up must not be ahead of the drive
+					return err
+				}
+				return fn()
+			})
+		},
+	})
 }

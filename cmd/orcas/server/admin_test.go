@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +56,13 @@ func TestAdminGate(t *testing.T) {
 		{root, "POST", "/-/admin/reclaim?wait=perhaps", "", 400},
 		{root, "GET", "/-/admin/reclaim", "", 200},
 		{root, "POST", "/-/admin/reclaim", "", 200},
+		{root, "GET", "/-/admin/scrub", "", 200},
+		{root, "POST", "/-/admin/scrub?wait=true", "", 200},
+		{root, "POST", "/-/admin/fsck?content=true", "", 200},
+		{root, "POST", "/-/admin/fsck?content=1", "", 400},
+		{root, "POST", "/-/admin/backup?dir=backups", "", 400},
+		{root, "POST", "/-/admin/backup?dir=/b&keep=all", "", 400},
+		{root, "POST", "/-/admin/backup?dir=" + filepath.Join(t.TempDir(), "backups"), "", 200},
 	} {
 		status, text, header := ask(t, s, c.secret, c.method, c.path, c.body)
 		require.Equal(t, c.status, status, "%+v: %s", c, text)

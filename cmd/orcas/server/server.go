@@ -87,6 +87,7 @@ type Server struct {
 	opened    atomic.Pointer[batch.Writer] // writer, for flush
 	fs        *vfs.FS
 	reclaimer *reclaim.Reclaimer
+	scrubber  *reclaim.Scrubber
 
 	life       context.Context // of what runs in the background
 	end        context.CancelFunc
@@ -194,8 +195,15 @@ func (s *Server) openStore(ctx context.Context) error {
 		Meta: s.meta, Blocks: s.blocks, Writer: reclaimWriter{s.writer}, Quiet: s.fs.Quiet, Settle: s.writer.Settle,
 		UploadAge: set.UploadAge, Logger: s.log, Now: s.config.Now, Hook: mutant.Stop,
 	})
+	if err != nil {
+		return err
+	}
+	s.scrubber = reclaim.NewScrubber(reclaim.ScrubOptions{
+		Meta: s.meta, Blocks: s.blocks, Writer: reclaimWriter{s.writer}, Period: set.ScrubPeriod,
+		NewSnapshot: s.reclaimer.Snapshot, Logger: s.log, Now: s.config.Now,
+	})
 	s.log.Info("store open", "data", dir, "durability", set.Durability, "seconds", time.Since(started).Seconds())
-	return err
+	return nil
 }
 
 // flush makes durable what was answered before, in relaxed mode: metadata that gets to the drive before what it refers to would have to be made
@@ -341,6 +349,14 @@ func (s *Server) Endpoint() string {
 	return scheme + "://" + net.JoinHostPort(host, fmt.Sprint(addr.Port))
 }
 
+// AdminAddress returns where the admin listener listens, "" where there is none.
+func (s *Server) AdminAddress() string {
+	if s.adminListen == nil {
+		return ""
+	}
+	return s.adminListen.Addr().String()
+}
+
 // Credentials returns the root's.
 func (s *Server) Credentials() Credentials { return s.credentials }
 
@@ -350,6 +366,9 @@ func (s *Server) Run(ctx context.Context) error {
 	failed := make(chan error, 2)
 	if s.config.Settings.Reclaim {
 		s.background.Go(func() { s.reclaimer.Run(s.life) })
+	}
+	if s.config.Settings.ScrubPeriod > 0 {
+		s.background.Go(func() { s.scrubber.Run(s.life) })
 	}
 	if s.admin != nil {
 		go func() { failed <- s.admin.Serve(s.adminListen) }()

@@ -36,6 +36,7 @@ type Settings struct {
 	Buckets       []string      // ORCAS_BUCKETS: made at start
 	MinFree       Reserve       // ORCAS_MIN_FREE: the reserve below which PUT is refused
 	Reclaim       bool          // ORCAS_RECLAIM_ENABLED: free garbage unasked
+	ScrubPeriod   time.Duration // ORCAS_SCRUB_DAYS: in which everything is read and verified once; 0: never unasked
 	UploadAge     time.Duration // ORCAS_ABANDONED_UPLOAD_DAYS: after so long an upload in progress is aborted; 0: never
 	AccessKey     string        // ORCAS_ROOT_ACCESS_KEY; "" with SecretKey: made at the first start
 	SecretKey     string        // ORCAS_ROOT_SECRET_KEY
@@ -77,7 +78,8 @@ var variables = []struct {
 	{"ORCAS_BUCKETS", setBuckets},
 	{"ORCAS_MIN_FREE", setMinFree},
 	{"ORCAS_RECLAIM_ENABLED", func(s *Settings, v string) error { return parseBool(&s.Reclaim, v) }},
-	{"ORCAS_ABANDONED_UPLOAD_DAYS", setUploadAge},
+	{"ORCAS_ABANDONED_UPLOAD_DAYS", func(s *Settings, v string) error { return parseDays(&s.UploadAge, v, 36500) }},
+	{"ORCAS_SCRUB_DAYS", func(s *Settings, v string) error { return parseDays(&s.ScrubPeriod, v, 365) }},
 	{"ORCAS_ROOT_ACCESS_KEY", setAccessKey},
 	{"ORCAS_ROOT_SECRET_KEY", setSecretKey},
 }
@@ -88,6 +90,7 @@ func ReadSettings(environ []string) (Settings, error) {
 	s := Settings{
 		BatchWrite:    true,
 		Reclaim:       true,
+		ScrubPeriod:   7 * 24 * time.Hour,
 		MaxPackedSize: 64 << 10,
 		MaxBatchBytes: 8 << 20,
 		MaxBatchCount: 2048,
@@ -215,12 +218,12 @@ func setMinFree(s *Settings, v string) error {
 	return nil
 }
 
-func setUploadAge(s *Settings, v string) error {
+func parseDays(to *time.Duration, v string, most int64) error {
 	var days int
-	if err := parseInt(&days, v, 0, 36500); err != nil {
+	if err := parseInt(&days, v, 0, most); err != nil {
 		return err
 	}
-	s.UploadAge = time.Duration(days) * 24 * time.Hour
+	*to = time.Duration(days) * 24 * time.Hour
 	return nil
 }
 
