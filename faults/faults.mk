@@ -19,7 +19,7 @@ faults-short: faults-tools ## the fault bench in about 15 minutes: every part, a
 faults: faults-tools ## the fault bench for hours: 300 kills, 200 power cuts, every point of every sweep; writes docs/reliability.md
 	@rm -f $(FAULTS_LOG) faults/results.jsonl
 	@$(FAULTS_REQUIRED); export ORCAS_FAULTS_RESULTS=$(CURDIR)/faults/results.jsonl; \
-	export ORCAS_FAULTS_SOAK=$${ORCAS_FAULTS_SOAK:-600} ORCAS_FAULTS_CRASH=$${ORCAS_FAULTS_CRASH:-300} ORCAS_FAULTS_TERM=$${ORCAS_FAULTS_TERM:-50} ORCAS_FAULTS_POWER=$${ORCAS_FAULTS_POWER:-90} ORCAS_FAULTS_POWER_RECLAIM=$${ORCAS_FAULTS_POWER_RECLAIM:-50} ORCAS_FAULTS_VOLATILE=$${ORCAS_FAULTS_VOLATILE:-50}; \
+	export ORCAS_FAULTS_SOAK=$${ORCAS_FAULTS_SOAK:-600} ORCAS_FAULTS_CRASH=$${ORCAS_FAULTS_CRASH:-300} ORCAS_FAULTS_TERM=$${ORCAS_FAULTS_TERM:-50} ORCAS_FAULTS_POWER=$${ORCAS_FAULTS_POWER:-90} ORCAS_FAULTS_POWER_RECLAIM=$${ORCAS_FAULTS_POWER_RECLAIM:-50} ORCAS_FAULTS_POWER_RELAXED=$${ORCAS_FAULTS_POWER_RELAXED:-50} ORCAS_FAULTS_VOLATILE=$${ORCAS_FAULTS_VOLATILE:-50}; \
 	status=0; $(MAKE) -k $(FAULTS_PARTS) || status=1; \
 	ORCAS_FAULTS_FS=xfs ORCAS_FAULTS_POWER=10 ORCAS_FAULTS_POWER_RECLAIM=10 $(MAKE) faults-power || status=1; \
 	$(MAKE) faults-report || status=1; $(MAKE) -s faults-untried; exit $$status
@@ -32,9 +32,10 @@ faults-reclaim: ## a minute of overwriting, deleting and reclaiming, with SIGKIL
 	ORCAS_FAULTS_SOAK=$${ORCAS_FAULTS_SOAK:-60} ORCAS_FAULTS_READY=$${ORCAS_FAULTS_READY:-5} \
 	$(FAULTS_TEST) ./faults -run '^TestReclaimSoak$$' | $(FAULTS_TEE)
 
-faults-power: faults-tools ## 10 power cuts under load, and 10 that forget names too; 5 of each with reclaim (needs root)
+faults-power: faults-tools ## 10 power cuts under load, and 10 that forget names too; 5 of each with reclaim, and relaxed (needs root)
 	ORCAS_FAULTS_POWER=$${ORCAS_FAULTS_POWER:-10} ORCAS_FAULTS_POWER_RECLAIM=$${ORCAS_FAULTS_POWER_RECLAIM:-5} ORCAS_FAULTS_READY=$${ORCAS_FAULTS_READY:-5} \
-	$(FAULTS_TEST) ./faults -run '^TestPowerCut(Reclaim)?$$' | $(FAULTS_TEE)
+	ORCAS_FAULTS_POWER_RELAXED=$${ORCAS_FAULTS_POWER_RELAXED:-5} \
+	$(FAULTS_TEST) ./faults -run '^TestPowerCut(Reclaim|Relaxed)?$$' | $(FAULTS_TEE)
 
 faults-cache: faults-tools ## 10 power cuts of a drive with a write cache: lost, reordered and torn writes (needs root and /dev/fuse)
 	ORCAS_FAULTS_VOLATILE=$${ORCAS_FAULTS_VOLATILE:-10} ORCAS_FAULTS_READY=$${ORCAS_FAULTS_READY:-5} \

@@ -170,6 +170,22 @@ func TestPowerCutReclaim(t *testing.T) {
 	})
 }
 
+// TestPowerCutRelaxed cuts the power of a server that answers before the sync, with reclaim beside the load: what was acknowledged longer ago than the window
+// is there, and everything else is something that the key once was, no older than that.
+func TestPowerCutRelaxed(t *testing.T) {
+	onDisks(t, "ORCAS_FAULTS_POWER_RELAXED", "; relaxed durability", func(b *Bench) {
+		p := b.Server.(*Process)
+		p.Settings = [][]string{{"ORCAS_DURABILITY=relaxed", "ORCAS_WRITE_BUFFER_WINDOW_SEC=1"}}
+		s := newSoaker(p, p.Binary, "", b.Seed)
+		b.Mix, b.Server, b.Beside = churnMix(), s, s.beside
+		b.LoadMin, b.LoadMax = 3*time.Second, 6*time.Second
+		b.Ledger.Relax(relaxedWindow)
+	})
+}
+
+// relaxedWindow is longer than the server's: a sync that the machine makes wait is no lie.
+const relaxedWindow = 2 * time.Second
+
 // onDisks cuts the power of one disk after the other, as often as the variable says; prepare may change the bench.
 func onDisks(t *testing.T, variable, what string, prepare func(*Bench)) {
 	for _, strict := range []bool{false, true} {

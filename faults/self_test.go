@@ -177,3 +177,41 @@ func TestUploadThatBeganAndEndedInACut(t *testing.T) {
 		require.True(t, lack, name)
 	}
 }
+
+// TestRelaxedCutState: what was acknowledged within the window before a cut may be there or not; what was so before, is.
+func TestRelaxedCutState(t *testing.T) {
+	s := newState()
+	s.relax(10)
+	a, _ := NewValue(Piece{ID: 1, Size: 10})
+	b, _ := NewValue(Piece{ID: 2, Size: 20})
+	c, _ := NewValue(Piece{ID: 3, Size: 30})
+	put := func(at int64, request uint64, key string, v *Value) {
+		require.NoError(t, s.apply(Record{Type: Begin, Request: request, Time: at, Effects: []Effect{{Name{Key: key}, v}}}))
+		require.NoError(t, s.apply(Record{Type: Done, Request: request, Time: at + 1}))
+	}
+	put(1, 1, "old", a)
+	put(3, 2, "old", b)
+	put(3, 3, "gone", a)
+	put(20, 4, "old", c)
+	put(21, 5, "new", a)
+	put(22, 6, "new", b)
+	put(23, 7, "gone", nil)
+	require.NoError(t, s.apply(Record{Type: Cut, Time: 25}))
+	require.NoError(t, s.apply(Record{Type: CutDone, Time: 26}))
+	require.NoError(t, s.apply(Record{Type: Rewind, Time: 27}))
+	may := func(key string) (values []*Value) {
+		for _, x := range s.candidates(Name{Key: key}) {
+			values = append(values, x.value)
+		}
+		return values
+	}
+	require.Equal(t, []*Value{b, c}, may("old"))
+	require.Equal(t, []*Value{nil, a, b}, may("new"))
+	require.Equal(t, []*Value{a, nil}, may("gone"))
+	require.NoError(t, s.apply(Record{Type: Seen, Time: 28, Effects: []Effect{{Name{Key: "new"}, a}}}))
+	require.NoError(t, s.apply(Record{Type: Checked, Time: 29}))
+	require.NoError(t, s.apply(Record{Type: Cut, Time: 30}))
+	require.NoError(t, s.apply(Record{Type: CutDone, Time: 31}))
+	require.NoError(t, s.apply(Record{Type: Rewind, Time: 32}))
+	require.Equal(t, []*Value{a}, may("new"), "a start makes durable what it finds")
+}

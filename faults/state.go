@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // candidate is a value that a thing may have, and the request that would have given it; 0: the beginning.
@@ -31,6 +32,49 @@ type State struct {
 	pending map[uint64]Record // requests that have begun and whose end is not known
 	cut     *State            // between Cut and Rewind: the state that the cut leaves
 	cutting bool              // between Cut and CutDone
+
+	// Of a server that answers before it is durable: what was acknowledged longer ago than the window is certain to survive a cut; of
+	// what came later each thing may be there or not.
+	window time.Duration
+	old    *State   // as it was a window ago
+	recent []Record // since then
+}
+
+// relax makes the state that of a server that syncs within a window. Everything that is known now is durable.
+func (s *State) relax(window time.Duration) {
+	s.window, s.old, s.recent = window, s.clone(), nil
+}
+
+// age lets old catch up to a window before a record.
+func (s *State) age(r Record) error {
+	s.recent = append(s.recent, r)
+	n := 0
+	for ; n < len(s.recent) && s.recent[n].Time <= r.Time-int64(s.window); n++ {
+		if err := s.old.apply(s.recent[n]); err != nil {
+			return err
+		}
+	}
+	s.recent = s.recent[n:]
+	return nil
+}
+
+// doubtful is what a power cut now may leave.
+func (s *State) doubtful() (*State, error) {
+	cut := s.old.clone()
+	for _, r := range s.recent {
+		switch r.Type {
+		case Done:
+			for _, e := range r.Effects { // what only the answer named
+				cut.add(r.Request, e)
+			}
+		case Begin, Refused:
+			r.Atomic = false // a later one may have overwritten half of it
+			if err := cut.apply(r); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return cut, nil
 }
 
 // newState returns the state in which nothing exists.
@@ -53,6 +97,11 @@ func (s *State) candidates(n Name) []candidate {
 
 // apply folds a record in.
 func (s *State) apply(r Record) error {
+	if s.window > 0 && !s.cutting && (r.Type == Begin || r.Type == Done || r.Type == Refused) {
+		if err := s.age(r); err != nil {
+			return err
+		}
+	}
 	if s.cutting && r.Type == Begin {
 		if err := s.cut.apply(r); err != nil {
 			return err
@@ -93,8 +142,20 @@ func (s *State) apply(r Record) error {
 		}
 	case Checked:
 		clear(s.pending)
+		if s.window > 0 {
+			s.relax(s.window) // a start makes durable what it finds
+		}
 	case Cut:
 		s.cut, s.cutting = s.clone(), true
+		if s.window > 0 {
+			var err error
+			if err = s.age(r); err == nil {
+				s.cut, err = s.doubtful()
+			}
+			if err != nil {
+				return err
+			}
+		}
 	case CutDone:
 		s.cutting = false
 	case Rewind:
