@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ func newGarden(t *testing.T, dir string) (*garden, func()) {
 		Meta: y.meta, Blocks: y.blocks, Writer: reclaimWriter{y}, Period: time.Nanosecond,
 		NewSnapshot: func(ctx context.Context) error {
 			g.snapshots++
-			return nil
+			return y.r.Snapshot(ctx)
 		},
 	})
 	return g, done
@@ -213,11 +214,14 @@ func TestScrubOfRecordsAndSnapshots(t *testing.T) {
 	g.flip(info.Block, info.Size-10)
 	require.Empty(t, g.pass().Damaged)
 	require.Equal(t, 1, g.snapshots)
-	g.flip(info.Block, info.Size-10)
-	g.flip(info.Block, frame.BlockHeaderSize+20)
+	require.Empty(t, g.pass().Damaged)
+	require.Equal(t, 1, g.snapshots, "the damaged one is gone")
+	list, err := snapshot.List(ctx, g.blocks)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	g.flip(list[0].Block, frame.BlockHeaderSize+20)
 	require.Empty(t, g.pass().Damaged)
 	require.Equal(t, 2, g.snapshots, "a snapshot without an end")
-	require.NoError(t, g.blocks.Delete(ctx, info.Block))
 	g.set("a", random(1, 100))
 	d := g.data("a")
 	g.set("b", random(1, 100))
@@ -226,6 +230,7 @@ func TestScrubOfRecordsAndSnapshots(t *testing.T) {
 	require.Empty(t, st.Damaged)
 	require.Equal(t, 3, g.snapshots)
 	require.Equal(t, 3, st.Snapshots)
+	g.rebuilds(g.blocks) // without the record
 }
 
 // TestScrubGoesOn: a pass that was cut goes on after a restart where it was, and reads what was verified the longest time ago first.
@@ -374,4 +379,65 @@ func (refusing) DoAll(_ context.Context, writes []reclaim.Write) ([]core.Result,
 		errs[i] = core.E("test", core.NoSpace, errors.New("full"))
 	}
 	return make([]core.Result, len(writes)), errs
+}
+
+// TestScrubOfSickDrive: what the drive does not give is damaged as well, and the rest of its block is read by the contents in it.
+func TestScrubOfSickDrive(t *testing.T) {
+	g, done := newGarden(t, t.TempDir())
+	defer done()
+	for i := range 20 {
+		g.set(fmt.Sprint(i), random(uint64(i), 20_000))
+	}
+	d := g.data("7")
+	sick := sickBlocks{g.blocks, d.Extents[0]}
+	s := reclaim.NewScrubber(reclaim.ScrubOptions{Meta: g.meta, Blocks: sick, Writer: reclaimWriter{g.yard}, Period: time.Nanosecond})
+	require.NoError(t, s.Pass(ctx))
+	st := s.Status()
+	require.Equal(t, []string{"7"}, keysOf(st))
+	require.Equal(t, reclaim.KindRecord, st.Damaged[0].Kind, "nobody makes a snapshot")
+	require.Contains(t, st.Damaged[1].Text, "input/output error")
+	report, err := reclaim.Check(ctx, g.meta, sick, reclaim.CheckOptions{Content: true})
+	require.NoError(t, err)
+	require.Equal(t, map[string]int{reclaim.KindContent: 1}, report.ByKind)
+}
+
+// sickBlocks cannot read the bytes of an extent.
+type sickBlocks struct {
+	core.Blocks
+	bad core.Extent
+}
+
+func (b sickBlocks) Open(ctx context.Context, e core.Extent) (core.BlockReader, error) {
+	r, err := b.Blocks.Open(ctx, e)
+	return sickReader{r, e, b.bad}, err
+}
+
+type sickReader struct {
+	core.BlockReader
+	e, bad core.Extent
+}
+
+func (r sickReader) ReadAt(p []byte, off int64) (int, error) {
+	at := r.e.Offset + off
+	if r.e.Block == r.bad.Block && at < r.bad.Offset+r.bad.Length && r.bad.Offset < at+int64(len(p)) {
+		return 0, core.E("test", core.Internal, syscall.EIO)
+	}
+	return r.BlockReader.ReadAt(p, off)
+}
+
+// TestScrubRuns by itself, and waits for the next period.
+func TestScrubRuns(t *testing.T) {
+	y := memoryYard(t, reclaim.Options{})
+	y.churn(50)
+	s := reclaim.NewScrubber(reclaim.ScrubOptions{Meta: y.meta, Blocks: y.blocks, Writer: reclaimWriter{y}, BytesPerSecond: 1 << 40})
+	stopped, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		s.Run(stopped)
+		close(ended)
+	}()
+	require.Eventually(t, func() bool { return s.Status().Passes == 1 }, 10*time.Second, time.Millisecond)
+	cancel()
+	<-ended
+	require.Equal(t, 1, s.Status().Passes)
 }

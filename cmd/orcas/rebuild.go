@@ -12,6 +12,7 @@ import (
 	"orcas/batch"
 	"orcas/cmd/orcas/server"
 	"orcas/core/reclaim"
+	"orcas/core/snapshot"
 )
 
 type rebuildCommand struct {
@@ -48,6 +49,10 @@ func (c *rebuildCommand) rebuild(ctx context.Context, store *server.Offline, log
 	}
 	if err == nil {
 		check, err = reclaim.Check(ctx, meta, store.Blocks, reclaim.CheckOptions{})
+	}
+	if err == nil && len(found.Missing)+len(found.Voids) > 0 {
+		// The next rebuild begins here, and need not find the gaps, nor what was cut off, again.
+		_, err = snapshot.Write(ctx, meta, store.Blocks, snapshot.WriteOptions{})
 	}
 	if closeErr := meta.Close(); err == nil {
 		err = closeErr

@@ -120,9 +120,16 @@ func TestRebuildWithGaps(t *testing.T) {
 	require.Equal(t, exitOK, status, stdout+stderr)
 	require.Regexp(t, `missing: the changes \d+ to \d+`, stdout)
 	s := openStore(t, dir)
-	defer s.close()
-	_, sums := s.contents()
+	state, sums := s.contents()
 	require.Greater(t, len(sums), 30)
+	s.close()
+	status, stdout, stderr = orcas("rebuild", "--data", dir) // the gaps are behind a snapshot now
+	require.Equal(t, exitOK, status, stdout+stderr)
+	s = openStore(t, dir)
+	defer s.close()
+	again, sumsAgain := s.contents()
+	require.Equal(t, state, again)
+	require.Equal(t, sums, sumsAgain)
 }
 
 // TestRebuildOfNothing refuses a store without records.

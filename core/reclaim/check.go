@@ -29,7 +29,7 @@ func Check(ctx context.Context, meta Source, blocks core.Blocks, o CheckOptions)
 	}
 	c := &check{ctx: ctx, meta: meta, blocks: blocks, o: o, buckets: map[core.BucketID]string{},
 		contents: map[core.DataID]content{}, lists: map[core.UploadID]list{}, index: map[core.BlockID]uint32{}}
-	c.report = CheckReport{Started: time.Now().UTC(), WithContent: o.Content, Waiting: o.Waiting, ByKind: map[string]int{}}
+	c.report = CheckReport{Started: time.Now().UTC(), WithContent: o.Content, Waiting: o.Waiting, ByKind: map[string]int{}, Differences: []Difference{}}
 	err := c.run()
 	c.report.Seconds = time.Since(c.report.Started).Seconds()
 	if err != nil {

@@ -213,15 +213,17 @@ func (r *round) snapshot() error {
 	}
 	r.report.Snapshots++
 	r.o.Hook(HookSnapshot)
-	old, err := snapshot.List(r.ctx, r.o.Blocks)
-	if err != nil {
+	var old []core.BlockInfo // also those that a crash cut off, and damaged ones
+	if err := r.o.Blocks.Walk(r.ctx, core.BlockID{}, func(b core.BlockInfo) error {
+		if b.Kind == core.Snapshot && b.ID != info.Block {
+			old = append(old, b)
+		}
+		return nil
+	}); err != nil {
 		return err
 	}
 	for _, o := range old {
-		if o.Block == info.Block {
-			continue
-		}
-		if err := r.o.Blocks.Delete(r.ctx, o.Block); err != nil {
+		if err := r.o.Blocks.Delete(r.ctx, o.ID); err != nil {
 			return err
 		}
 		r.report.BytesFreed += o.Size

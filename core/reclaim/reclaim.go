@@ -252,6 +252,20 @@ func (r *Reclaimer) Hold(ctx context.Context, fn func() error) error {
 	return fn()
 }
 
+// Snapshot writes a new snapshot of the metadata now, and lets the old ones go: what ScrubOptions.NewSnapshot asks for.
+func (r *Reclaimer) Snapshot(ctx context.Context) error {
+	r.round.Lock()
+	defer r.round.Unlock()
+	rd := &round{Reclaimer: r, ctx: ctx, report: Report{Started: r.o.Now().UTC()}}
+	r.note(func(s *Status) { s.Running, s.Done, s.Todo = true, 0, 0 })
+	err := rd.snapshot()
+	r.note(func(s *Status) { s.Running, s.Phase = false, "" })
+	if err != nil {
+		return core.E("reclaim.Snapshot", core.Internal, err)
+	}
+	return nil
+}
+
 // Status returns what goes on.
 func (r *Reclaimer) Status() Status {
 	r.mu.Lock()
