@@ -253,6 +253,38 @@ func TestTornLastBatch(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestTornLastBatchAndNothingElse: what was left out stays away, too, where a start that left it out wrote nothing and ended, and the next did not see it any more.
+func TestTornLastBatchAndNothingElse(t *testing.T) {
+	s := newStore(t, batch.Options{})
+	require.NoError(t, s.put("torn", random(1, 1000)))
+	_, errs := s.w.DoAll(ctx, []batch.Write{
+		putting(s.w, s.bucket, "torn", random(2, 1000)), putting(s.w, s.bucket, "whole", random(3, 1000)),
+	})
+	require.NoError(t, errs[0])
+	require.NoError(t, s.w.Close())
+	o, err := s.meta.Object(ctx, s.bucket, "torn", core.Current)
+	require.NoError(t, err)
+	e := o.Segments[0].Info.Extents[0]
+	meta := mem.NewMeta()
+	p := &patched{Blocks: s.mem.Crash(), block: e.Block, at: e.Offset + 500, flip: 1}
+	for range 2 {
+		w, err := batch.Open(ctx, batch.Options{Meta: meta, Blocks: p})
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+	}
+	w, err := batch.Open(ctx, batch.Options{Meta: meta, Blocks: p})
+	require.NoError(t, err)
+	_, err = w.Do(ctx, putting(w, s.bucket, "new", []byte("x")))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	fresh := mem.NewMeta()
+	_, err = batch.Recover(ctx, fresh, p, discard())
+	require.NoError(t, err)
+	got, err := read(fresh, p, s.bucket, "torn")
+	require.NoError(t, err)
+	require.Equal(t, random(1, 1000), got)
+}
+
 // TestRecordsInManyBlocks: packing off gives each write a block, and a floor of its own.
 func TestRecordsInManyBlocks(t *testing.T) {
 	s := newStore(t, batch.Options{Alone: true})

@@ -168,9 +168,9 @@ func TestRelaxedPowerCuts(t *testing.T) {
 			if at < len(s.states)-1 {
 				lost++
 			}
-			after, err := s.meta.State(ctx)
+			found, err := core.DecodeRow(s.states[at].rows[0])
 			require.NoError(t, err)
-			if after.Seq < before.Seq {
+			if found.State.Seq < before.Seq {
 				ahead++
 			}
 			s.states = s.states[:at+1]

@@ -22,6 +22,8 @@ type fsckCommand struct {
 	Content bool   `help:"Read and verify all content too."`
 	Repair  bool   `help:"Mend what follows from the metadata itself: references, indexes, which version is the newest."`
 	JSON    bool   `name:"json" help:"Print the report as JSON."`
+
+	progress func(phase string, done, total int64)
 }
 
 // Validate is called by kong.
@@ -53,6 +55,7 @@ func (c *fsckCommand) Run(to *console) error {
 		return err
 	}
 	report := &fsckReport{}
+	c.progress = sayHowFar(to.stderr)
 	err = c.fsck(ctx, store, log, report)
 	err = errors.Join(err, store.Close())
 	if printErr := c.print(to.stdout, report); err == nil {
@@ -69,6 +72,22 @@ func (c *fsckCommand) Run(to *console) error {
 		return fmt.Errorf("%d differences", last.Found)
 	}
 	return nil
+}
+
+// sayHowFar prints how far a check is, where it takes long.
+func sayHowFar(to io.Writer) func(phase string, done, total int64) {
+	last := time.Now()
+	return func(phase string, done, total int64) {
+		if time.Since(last) < sayEvery {
+			return
+		}
+		last = time.Now()
+		if total > 0 {
+			fmt.Fprintf(to, "%s: %d of %d, %d %%\n", phase, done, total, 100*done/total)
+		} else {
+			fmt.Fprintf(to, "%s: %d\n", phase, done)
+		}
+	}
 }
 
 // warnings returns a logger of what a person should see.
@@ -105,22 +124,29 @@ func (c *fsckCommand) fsck(ctx context.Context, store *server.Offline, log *slog
 
 // check makes report.Check, after a replay of what waits where that may be mended.
 func (c *fsckCommand) check(ctx context.Context, store *server.Offline, meta *sqlite.Meta, log *slog.Logger, report *fsckReport) error {
-	o := reclaim.CheckOptions{Content: c.Content}
-	waiting, missing, err := batch.Pending(ctx, meta, store.Blocks, log)
+	o := reclaim.CheckOptions{Content: c.Content, Progress: c.progress}
+	waiting, err := batch.Pending(ctx, meta, store.Blocks, log)
 	if err != nil {
 		return err
 	}
+	if waiting.Ahead && !c.Repair {
+		return errors.New("the database is ahead of what a power cut left in the blocks: the next start, or --repair, makes it again from them; nothing was checked")
+	}
 	if c.Repair {
-		if _, err := batch.Recover(ctx, meta, store.Blocks, log); err != nil {
+		found, err := batch.Recover(ctx, meta, store.Blocks, log)
+		if err == nil && len(found.Voids) > 0 { // nobody else records what was left out
+			_, err = snapshot.Write(ctx, meta, store.Blocks, snapshot.WriteOptions{})
+		}
+		if err != nil {
 			return err
 		}
 	} else {
-		o.Waiting = waiting
+		o.Waiting = waiting.Changes
 	}
 	if report.Check, err = reclaim.Check(ctx, meta, store.Blocks, o); err != nil {
 		return err
 	}
-	for _, g := range missing {
+	for _, g := range waiting.Missing {
 		report.Check.Add(reclaim.Difference{Kind: reclaim.KindGap, Where: fmt.Sprintf("changes %d to %d", g.From, g.To),
 			Text: "they are not in the database, and in no block any more"})
 	}
@@ -135,7 +161,7 @@ func (c *fsckCommand) repair(ctx context.Context, store *server.Offline, meta *s
 	}
 	repaired, err := reclaim.Repair(ctx, meta, fresh)
 	if err == nil {
-		report.After, err = reclaim.Check(ctx, fresh, store.Blocks, reclaim.CheckOptions{Content: c.Content})
+		report.After, err = reclaim.Check(ctx, fresh, store.Blocks, reclaim.CheckOptions{Content: c.Content, Progress: c.progress})
 	}
 	if err == nil {
 		_, err = snapshot.Write(ctx, fresh, store.Blocks, snapshot.WriteOptions{})
