@@ -21,6 +21,7 @@ import (
 	"orcas/core/coretest"
 	"orcas/core/disk"
 	"orcas/core/frame"
+	"orcas/core/snapshot"
 	"orcas/internal/durable"
 )
 
@@ -113,17 +114,23 @@ func TestTheCutIsExact(t *testing.T) {
 				s.churn(60) // more than one packed block
 			}
 		}
+		first := more(0)
+		withSnapshot := func() {
+			first()
+			_, err := snapshot.Write(ctx, s.meta, s.blocks, nil)
+			require.NoError(t, err)
+		}
 		o := s.options(t.TempDir())
-		o.Meta = &interleaved{s.meta, more(0), more(2), more(4)}
+		o.Meta = &interleaved{s.meta, withSnapshot, more(2), more(4)}
 		s.backupWith(o)
 		requireRestores(t, o.Dir, "", state, want)
 
 		// The next one has what followed, and the first is what it was.
-		first, err := backup.Check(ctx, o.Dir, "", nil)
+		check, err := backup.Check(ctx, o.Dir, "", nil)
 		require.NoError(t, err)
 		s.backup(o.Dir)
 		requireRestores(t, o.Dir, "", s.state(), s.want)
-		requireRestores(t, o.Dir, first.Backup, state, want)
+		requireRestores(t, o.Dir, check.Backup, state, want)
 		s.close()
 	}
 }
@@ -358,8 +365,24 @@ func TestLink(t *testing.T) {
 		return n
 	}
 	require.Positive(t, links())
+	st, err := s.meta.State(ctx)
+	require.NoError(t, err)
+	floor := filepath.Base(s.blocks.BlockFile(core.BlockInfo{ID: st.Floor, Kind: core.Packed}))
+	open := filepath.Join(o.Dir, "blocks", "00000001", "00000", floor)
+	another := filepath.Join(base, "snapshot-of-the-backups") // cp -al
+	require.NoError(t, os.Link(open, another))
+	before, err := os.ReadFile(another)
+	require.NoError(t, err)
+	var all unix.Stat_t
+	require.NoError(t, unix.Stat(open, &all))
+	require.EqualValues(t, 2, all.Nlink, "it has no name in the data directory")
+	s.churn(3)
+	s.backupWith(o)
+	after, err := os.ReadFile(another)
+	require.NoError(t, err)
+	require.Equal(t, len(before), len(after), "who linked a copy has what was there")
 	s.churn(200)
-	_, err := s.r.Round(ctx, true)
+	_, err = s.r.Round(ctx, true)
 	require.NoError(t, err)
 	s.backupWith(o)
 	requireRestores(t, o.Dir, report.Backup, state, want)
@@ -483,6 +506,29 @@ func TestTheNextBackupMends(t *testing.T) {
 	flip(t, paths[0], 20)
 	_, err = backup.Backup(ctx, s.options(dir))
 	require.True(t, core.Is(err, core.Conflict), "%v", err)
+}
+
+// TestLeftoversAreNotBelieved: what a backup left that did not end is used where it is whole, and made anew where it is not.
+func TestLeftoversAreNotBelieved(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer s.close()
+	s.churn(150)
+	o := s.options(t.TempDir())
+	o.Hook = func(step durable.Step, do func() error) error {
+		if strings.Contains(step.Path, ".json") {
+			return errors.New("boom")
+		}
+		return do()
+	}
+	_, err := backup.Backup(ctx, o)
+	require.Error(t, err)
+	paths := blocksIn(t, o.Dir)
+	sizes := files(t, filepath.Join(o.Dir, "blocks"))
+	flip(t, paths[1], sizes[paths[1]]/2)
+	require.NoError(t, os.Truncate(paths[2], sizes[paths[2]]-1))
+	report := s.backup(o.Dir)
+	require.Equal(t, 2, report.CopiedBlocks)
+	requireRestores(t, o.Dir, "", s.state(), s.want)
 }
 
 // TestAFullDrive says whose, and leaves the earlier backups whole.
@@ -742,4 +788,26 @@ func TestALostRecord(t *testing.T) {
 		}
 		s.close()
 	}
+}
+
+// TestTornContent: what a closed block ends with is content that the metadata names, and no record is missed, since a snapshot covers it.
+func TestTornContent(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer s.close()
+	s.set("k", random(1, 50_000))
+	_, err := s.r.Round(ctx, true)
+	require.NoError(t, err)
+	_, err = snapshot.Write(ctx, s.meta, s.blocks, nil)
+	require.NoError(t, err)
+	o, err := s.fs.Stat(ctx, s.b, "k", core.Current)
+	require.NoError(t, err)
+	e := o.Segments[0].Info.Extents[0]
+	path := s.blocks.BlockFile(core.BlockInfo{ID: e.Block, Kind: core.Packed})
+	flip(t, path, e.Offset+100)
+	flip(t, path, e.Offset+e.Length+10) // the header of the record
+	report, err := backup.Backup(ctx, s.options(t.TempDir()))
+	require.NoError(t, err)
+	require.Len(t, report.Problems, 1, "%+v", report)
+	require.Contains(t, report.Problems[0], e.Block.String())
+	require.NotContains(t, report.Problems[0], "in no block")
 }
