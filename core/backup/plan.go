@@ -186,5 +186,5 @@ func (b *backup) scan(i core.BlockInfo, size int64, fn func(s *frame.Scanner) er
 		return err
 	}
 	defer f.Close()
-	return fn(&frame.Scanner{R: f, Block: i.ID, Size: size})
+	return fn(&frame.Scanner{R: &patient{r: f}, Block: i.ID, Size: size})
 }

@@ -73,7 +73,7 @@ func (r *repo) copyOut(ctx context.Context, e *entry, to io.Writer) (what string
 		return fmt.Sprintf("%s is missing", path), nil
 	}
 	if err != nil {
-		return "", err
+		return fmt.Sprintf("%s cannot be read: %v", path, err), nil
 	}
 	defer f.Close()
 	if to == nil {
@@ -86,7 +86,7 @@ func (r *repo) copyOut(ctx context.Context, e *entry, to io.Writer) (what string
 		}
 		n, err := f.ReadAt(buf[:min(int64(len(buf)), e.Length-at)], at)
 		if err != nil && err != io.EOF {
-			return "", err
+			return fmt.Sprintf("%s cannot be read: %v", path, err), nil
 		}
 		_, _ = sum.Write(buf[:n])
 		if _, err := to.Write(buf[:n]); err != nil {
