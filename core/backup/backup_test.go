@@ -117,7 +117,7 @@ func TestTheCutIsExact(t *testing.T) {
 		first := more(0)
 		withSnapshot := func() {
 			first()
-			_, err := snapshot.Write(ctx, s.meta, s.blocks, nil)
+			_, err := snapshot.Write(ctx, s.meta, s.blocks, snapshot.WriteOptions{})
 			require.NoError(t, err)
 		}
 		o := s.options(t.TempDir())
@@ -799,7 +799,7 @@ func TestTornContent(t *testing.T) {
 	s.set("k", random(1, 50_000))
 	_, err := s.r.Round(ctx, true)
 	require.NoError(t, err)
-	_, err = snapshot.Write(ctx, s.meta, s.blocks, nil)
+	_, err = snapshot.Write(ctx, s.meta, s.blocks, snapshot.WriteOptions{})
 	require.NoError(t, err)
 	o, err := s.fs.Stat(ctx, s.b, "k", core.Current)
 	require.NoError(t, err)

@@ -234,14 +234,6 @@ func (r *Reclaimer) Round(ctx context.Context, full bool) (Report, error) {
 	return *rep, err
 }
 
-// Snapshot writes a new snapshot of the metadata, whatever there is.
-func (r *Reclaimer) Snapshot(ctx context.Context) error {
-	r.round.Lock()
-	defer r.round.Unlock()
-	rd := &round{Reclaimer: r, ctx: ctx}
-	return rd.snapshot()
-}
-
 // Hold calls fn while no round runs: no block is unlinked, no content is moved, no garbage is forgotten.
 func (r *Reclaimer) Hold(ctx context.Context, fn func() error) error {
 	r.round.Lock()
