@@ -198,7 +198,7 @@ func (r *Reclaimer) Run(ctx context.Context) {
 			failed = ""
 		}
 		if report.BlocksFreed > 0 {
-			r.log.Info("reclaimed", "bytes", report.BytesFreed, "blocks", report.BlocksFreed, "moved", report.BytesMoved, "seconds", report.Seconds)
+			r.log.Debug("reclaimed", "bytes", report.BytesFreed, "blocks", report.BlocksFreed, "moved", report.BytesMoved, "seconds", report.Seconds)
 		}
 	}
 }

@@ -1,7 +1,9 @@
 package iofault
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,6 +40,7 @@ const (
 const (
 	holed    = "holed"    // packed blocks in which some content is alive, some dead
 	deadPack = "deadpack" // a packed block in which nothing is alive
+	lost     = "lost"     // as holed, then a snapshot was made and more was written, and the database is gone
 )
 
 // noRounds is the environment in which reclaim waits to be asked.
@@ -84,6 +87,19 @@ func (b *Bench) make(name string) (*base, error) {
 		return b.fill(name, r, func(r *run) { leaveHoles(r, 2) }, nil)
 	case deadPack:
 		return b.fill(name, r, func(r *run) { leaveHoles(r, 1) }, nil)
+	case lost:
+		made, err := b.fill(name, r, func(r *run) {
+			leaveHoles(r, 2)
+			r.reclaim()
+			r.put("after", smallSize)
+			r.remove("small")
+		}, nil)
+		for _, file := range []string{"metadata.db", "metadata.db-wal", "metadata.db-shm"} {
+			if removed := os.Remove(filepath.Join(b.Dir, "back-bases", name, file)); err == nil && !errors.Is(removed, fs.ErrNotExist) {
+				err = removed
+			}
+		}
+		return made, err
 	case crashed:
 		logWrite := func(op Op) bool { return op.Name == "write" && strings.HasSuffix(op.File, "-wal") }
 		return b.fill(name, r, leaveUnapplied, &Fault{Action: KILL, At: 1, Only: logWrite})

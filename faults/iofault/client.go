@@ -114,9 +114,9 @@ func (c *client) send(method, u string, header map[string]string, body []byte) *
 
 func etagOf(s string) string { return strings.Trim(s, `"`) }
 
-// reclaim asks for a full round of reclaim and waits for its end, or asks what reclaim does.
-func (c *client) reclaim(method, query string) *answer {
-	a := c.send(method, c.admin+"/-/admin/reclaim"+query, nil, nil)
+// ask makes a request of the admin listener.
+func (c *client) ask(method, what string) *answer {
+	a := c.send(method, c.admin+"/-/admin/"+what, nil, nil)
 	a.admin = true
 	return a
 }

@@ -43,12 +43,13 @@ func (p *point) try() error {
 	}
 	p.run = newRun(base.model.clone(), pointIDs)
 	p.run.killed = p.fault.Action == KILL
+	p.run.backupDir = p.data + "-backup"
 	p.withFault()
 	if err := p.drive.Lose(); err != nil {
 		return err
 	}
 	p.afterwards()
-	return os.RemoveAll(back)
+	return errors.Join(os.RemoveAll(back), os.RemoveAll(back+"-backup"))
 }
 
 // withFault runs the script with the fault, until the server has ended. A server that survived the fault ends in one of four ways, in turns

@@ -1,15 +1,18 @@
 package iofault
 
 import (
+	"context"
 	"crypto/md5"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
+	"orcas/core/backup"
 	"orcas/core/reclaim"
 	"orcas/faults"
 )
@@ -138,6 +141,15 @@ func Scripts() []Script {
 			}
 			r.put("small", smallSize)
 		}},
+		{Name: "rebuild", Base: lost, FromStart: true, Steps: func(r *run) {
+			r.get("after")
+			r.put("new", smallSize)
+		}},
+		{Name: "backup", Base: stocked, Env: noRounds, Finally: wholeBackups, Steps: func(r *run) {
+			r.backup()
+			r.put("more", smallSize)
+			r.backup()
+		}},
 		{Name: "reclaim-large", Base: stocked, Finally: tidy, Steps: func(r *run) {
 			r.remove("large")
 			r.remove("parts")
@@ -152,6 +164,19 @@ func tidy(r *run) {
 	r.reclaim()
 }
 
+// wholeBackups makes another backup, and reads all of it and of every one before that was called whole.
+func wholeBackups(r *run) {
+	if !r.backup() {
+		r.bad("a backup without a fault is not whole: %q", r.problems)
+	}
+	for _, name := range r.backups {
+		report, err := backup.Check(context.Background(), r.backupDir, name, nil)
+		if err != nil || len(report.Problems) > 0 {
+			r.bad("backup %s: %v %+v", name, err, report)
+		}
+	}
+}
+
 // run carries out the requests of a script, and keeps the model.
 type run struct {
 	c      *client
@@ -162,7 +187,12 @@ type run struct {
 	acked  int
 	failed map[string]int // by status and code
 	over   bool           // nothing more is sent
-	wrong  []string
+
+	backupDir string
+	backups   []string // that were called whole
+	problems  []string // of the last
+
+	wrong []string
 }
 
 func newRun(m *model, firstID uint64) *run {
@@ -208,7 +238,7 @@ func (r *run) reclaim() *reclaim.Report {
 	if r.over {
 		return nil
 	}
-	a := r.c.reclaim(http.MethodPost, "?wait=true")
+	a := r.c.ask(http.MethodPost, "reclaim?wait=true")
 	var report reclaim.Report
 	if !r.judge("reclaim", a) {
 		return nil
@@ -219,13 +249,34 @@ func (r *run) reclaim() *reclaim.Report {
 	return &report
 }
 
+// backup asks for a backup and says whether it is whole.
+func (r *run) backup() bool {
+	if r.over {
+		return false
+	}
+	a := r.c.ask(http.MethodPost, "backup?dir="+url.QueryEscape(r.backupDir))
+	if !r.judge("backup", a) {
+		return false
+	}
+	var report backup.Report
+	if err := json.Unmarshal(a.body, &report); err != nil {
+		r.bad("backup: %v: %s", err, a.body)
+	}
+	r.problems = report.Problems
+	if len(report.Problems) > 0 {
+		return false // it says so, and the next one mends it
+	}
+	r.backups = append(r.backups, report.Backup)
+	return true
+}
+
 // awaitReclaim waits a while until rounds that nobody asked for have freed some blocks.
 func (r *run) awaitReclaim(blocks int) {
 	for range 60 {
 		if r.over {
 			return
 		}
-		a := r.c.reclaim(http.MethodGet, "")
+		a := r.c.ask(http.MethodGet, "reclaim")
 		var status reclaim.Status
 		if !r.judge("reclaim status", a) {
 			return
