@@ -280,7 +280,7 @@ func TestABatchBehindAFailureFailsWithIt(t *testing.T) {
 		require.NoError(t, err)
 		cut := &cutBlocks{s.mem, map[core.BlockID]int64{}}
 		require.NoError(t, s.mem.Walk(ctx, core.BlockID{}, func(b core.BlockInfo) error {
-			cut.ends[b.ID], err = batch.Cut(ctx, s.mem, b, st.Seq)
+			cut.ends[b.ID], _, err = batch.Cut(ctx, s.mem, b, st)
 			return err
 		}))
 		fresh := mem.NewMeta()

@@ -37,22 +37,42 @@ func readRecord(s *frame.Scanner, h frame.Header) (all []byte, end int64, err er
 	}
 }
 
-// Cut returns the end of the last record in a packed block that holds no change behind seq, 0 where there is none: as far as the block
-// has to be read to replay everything up to seq and nothing behind it. No record may hold changes on both sides of seq, which is so for every State.Seq.
+// Cut returns the end of the last record in a packed block that holds no change behind st.Seq, 0 where there is none: as far as the block
+// has to be read to replay everything up to that and nothing behind it. No record may hold changes on both sides of it, which is so for every State.
 // The block may be written to meanwhile.
-func Cut(ctx context.Context, blocks core.Blocks, b core.BlockInfo, seq core.Seq) (end int64, err error) {
+//
+// Beside are the other blocks that a replay looks into: those with the contents of batches that were answered before they were durable. Where one of them is
+// missing, whatever became of the content since, the history ends in front of that batch (see cutOff).
+func Cut(ctx context.Context, blocks core.Blocks, b core.BlockInfo, st core.State) (end int64, beside []core.BlockID, err error) {
 	r := &recovery{ctx: ctx, blocks: blocks}
 	err = r.eachRecord(b, func(payload []byte, to int64) error {
 		_, changes, err := decodeRecord(payload)
-		if err == nil && changes[len(changes)-1].Place().Seq <= seq {
-			end = to
+		if err != nil {
+			return err
 		}
-		return err
+		last := changes[len(changes)-1].Place().Seq
+		if last > st.Seq {
+			return nil
+		}
+		end = to
+		if s, ok := changes[0].(*core.Synced); !ok || !s.Relaxed || last <= st.Synced {
+			return nil
+		}
+		for _, c := range changes {
+			eachContent(c, func(_ core.DataID, extents []core.Extent) {
+				for _, e := range extents {
+					if e.Block != b.ID && !slices.Contains(beside, e.Block) {
+						beside = append(beside, e.Block)
+					}
+				}
+			})
+		}
+		return nil
 	}, func(int64) {})
 	if err != nil {
-		return 0, core.E("batch.Cut", core.Internal, err)
+		return 0, nil, core.E("batch.Cut", core.Internal, err)
 	}
-	return end, nil
+	return end, beside, nil
 }
 
 // Gaps returns the sequences behind a state and up to seq of which the blocks hold neither a record nor a void: a rebuild from a snapshot of that state

@@ -44,7 +44,7 @@ func TestCut(t *testing.T) {
 	for _, want := range append([]core.State{{NextData: 1}}, states...) {
 		cut := &cutBlocks{blocks, map[core.BlockID]int64{}}
 		require.NoError(t, blocks.Walk(ctx, core.BlockID{}, func(b core.BlockInfo) error {
-			end, err := batch.Cut(ctx, blocks, b, want.Seq)
+			end, _, err := batch.Cut(ctx, blocks, b, want)
 			cut.ends[b.ID] = end
 			return err
 		}))

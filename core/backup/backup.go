@@ -10,7 +10,8 @@
 //   - Packed blocks below the floor of the metadata (core.State.Floor) are closed, and copied whole.
 //   - Packed blocks from the floor on are copied up to the end of the last record that is not behind S (batch.Cut).
 //   - Large blocks are copied where a content that the metadata names is in them, or one that it let go of behind S: that stands in the
-//     garbage still. The others are being written, or left by a crash.
+//     garbage still. The others are being written, or left by a crash. Where writes are answered before they are durable, a replay looks for the
+//     contents of the last of them, whatever became of those since: their blocks are copied too, and everything up to S is made durable first.
 //   - Snapshots are copied where they are not behind S.
 //
 // Meanwhile nothing is unlinked: see Options.Hold. Blocks that are created later are no concern of this backup.

@@ -180,7 +180,14 @@ func (b *backup) copyNew(s *source, e *entry, path string) error {
 // copyTo makes a copy that lasts, but for its name.
 func (b *backup) copyTo(s *source, e *entry, temp string) error {
 	if st, err := os.Lstat(s.path); b.Link && s.closed && err == nil && st.Size() == s.length && b.repo.steps.Link(s.path, temp) == nil {
-		return b.shared(s, e, temp)
+		if err := b.shared(s, e, temp); err != nil {
+			return err
+		}
+		f, err := b.repo.steps.Open(temp)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.DataSync(), f.Close()) // nobody may have done it yet, where writes are answered before
 	}
 	f, err := b.repo.steps.Create(temp)
 	if err != nil {

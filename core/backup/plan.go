@@ -28,6 +28,13 @@ func (b *backup) plan() ([]source, error) {
 		return nil, err
 	}
 	b.manifest.Seq = st.Seq
+	if f, ok := b.Blocks.(core.Flusher); ok && st.Synced > 0 {
+		// Some of it may have been answered before it was durable. A power cut must not take from the store what the backup has: blocks would
+		// be other blocks then.
+		if err := f.Sync(b.ctx); err != nil {
+			return nil, err
+		}
+	}
 	var found []core.BlockInfo
 	err = b.Blocks.Walk(b.ctx, core.BlockID{}, func(i core.BlockInfo) error {
 		if i.Size > frame.BlockHeaderSize { // else a crash was faster
@@ -42,6 +49,19 @@ func (b *backup) plan() ([]source, error) {
 	if err != nil {
 		return nil, err
 	}
+	ends := map[core.BlockID]int64{}
+	for _, i := range found {
+		if i.Kind == core.Packed && compareIDs(i.ID, st.Floor) >= 0 {
+			end, beside, err := batch.Cut(b.ctx, b.Blocks, i, st)
+			if err != nil {
+				return nil, err
+			}
+			ends[i.ID] = end
+			for _, id := range beside {
+				named[id] = true
+			}
+		}
+	}
 	var sources []source
 	for _, i := range found {
 		s := source{info: i, path: b.files.BlockFile(i), length: i.Size, closed: true}
@@ -50,10 +70,7 @@ func (b *backup) plan() ([]source, error) {
 			if compareIDs(i.ID, st.Floor) < 0 {
 				break
 			}
-			if s.length, err = batch.Cut(b.ctx, b.Blocks, i, st.Seq); err != nil {
-				return nil, err
-			}
-			s.closed = false
+			s.length, s.closed = ends[i.ID], false
 			if s.length == 0 {
 				continue
 			}

@@ -60,7 +60,9 @@ type store struct {
 }
 
 // open opens the store in dir; close ends it.
-func open(t *testing.T, dir string) *store {
+func open(t *testing.T, dir string) *store { return openWith(t, dir, batch.Options{}) }
+
+func openWith(t *testing.T, dir string, o batch.Options) *store {
 	s := &store{t: t, dir: dir, rand: rand.New(rand.NewPCG(5, 5)), want: map[string][]byte{}}
 	var err error
 	s.blocks, err = disk.Open(dir, disk.Options{PackedSize: 1 << 20})
@@ -69,11 +71,12 @@ func open(t *testing.T, dir string) *store {
 	require.NoError(t, err)
 	s.meta, err = cached.New(database, cached.Options{})
 	require.NoError(t, err)
-	s.writer, err = batch.Open(ctx, batch.Options{Meta: s.meta, Blocks: s.blocks})
+	o.Meta, o.Blocks = s.meta, s.blocks
+	s.writer, err = batch.Open(ctx, o)
 	require.NoError(t, err)
 	s.fs, err = vfs.New(vfs.Options{Meta: s.meta, Blocks: s.blocks, Writer: s.writer})
 	require.NoError(t, err)
-	s.r, err = reclaim.New(ctx, reclaim.Options{Meta: s.meta, Blocks: s.blocks, Writer: reclaimWriter{s.writer}, Quiet: s.fs.Quiet})
+	s.r, err = reclaim.New(ctx, reclaim.Options{Meta: s.meta, Blocks: s.blocks, Writer: reclaimWriter{s.writer}, Quiet: s.fs.Quiet, Settle: s.writer.Settle})
 	require.NoError(t, err)
 	if s.b, err = s.fs.CreateBucket(ctx, core.BucketInfo{Name: "bucket"}); core.Is(err, core.BucketExists) {
 		s.b, err = s.fs.Bucket(ctx, "bucket")
