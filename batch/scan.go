@@ -37,9 +37,9 @@ func readRecord(s *frame.Scanner, h frame.Header) (all []byte, end int64, err er
 	}
 }
 
-// Cut returns the end of the last record in a packed block that holds no change behind st.Seq, 0 where there is none: as far as the block
-// has to be read to replay everything up to that and nothing behind it. No record may hold changes on both sides of it, which is so for every State.
-// The block may be written to meanwhile.
+// Cut returns the end of the last record in a packed block that does not begin behind st.Seq, 0 where there is none: as far as the block has to be read to replay
+// everything up to that and nothing behind it. A record that ends behind it is the last one before a crash, of which recovery left out what was not whole: and
+// so does a replay of the copy, in which it is the last one too. The block may be written to meanwhile.
 //
 // Beside are the other blocks that a replay looks into: those with the contents of batches that were answered before they were durable. Where one of them is
 // missing, whatever became of the content since, the history ends in front of that batch (see cutOff).
@@ -51,7 +51,7 @@ func Cut(ctx context.Context, blocks core.Blocks, b core.BlockInfo, st core.Stat
 			return err
 		}
 		last := changes[len(changes)-1].Place().Seq
-		if last > st.Seq {
+		if changes[0].Place().Seq > st.Seq {
 			return nil
 		}
 		end = to

@@ -8,6 +8,7 @@ import (
 
 	"orcas/batch"
 	"orcas/core"
+	"orcas/core/coretest"
 	"orcas/core/mem"
 )
 
@@ -55,4 +56,41 @@ func TestCut(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
+}
+
+// TestCutOfATornBatch: of the last batch before a crash those writes were recovered whose content is whole, and a replay of what is cut there
+// has the same.
+func TestCutOfATornBatch(t *testing.T) {
+	s := newStore(t, batch.Options{})
+	require.NoError(t, s.put("before", []byte("1")))
+	var writes []batch.Write
+	for _, key := range []string{"a", "b", "c"} {
+		writes = append(writes, putting(s.w, s.bucket, key, []byte("content of "+key)))
+	}
+	results, errs := s.w.DoAll(ctx, writes)
+	for i, err := range errs {
+		require.NoError(t, err)
+		require.NotZero(t, results[i].Seq)
+	}
+	e := writes[2].Info.Extents[0]
+	torn := &patched{Blocks: s.mem, block: e.Block, at: e.Offset + e.Length - 1, flip: 1}
+	recovered := mem.NewMeta()
+	_, err := batch.Recover(ctx, recovered, torn, discard())
+	require.NoError(t, err)
+	st, err := recovered.State(ctx)
+	require.NoError(t, err)
+	require.Equal(t, results[1].Seq, st.Seq)
+	cut := &cutBlocks{torn, map[core.BlockID]int64{}}
+	require.NoError(t, torn.Walk(ctx, core.BlockID{}, func(b core.BlockInfo) error {
+		cut.ends[b.ID], _, err = batch.Cut(ctx, torn, b, st)
+		return err
+	}))
+	again := mem.NewMeta()
+	_, err = batch.Recover(ctx, again, cut, discard())
+	require.NoError(t, err)
+	want, err := coretest.ReadMeta(ctx, recovered)
+	require.NoError(t, err)
+	got, err := coretest.ReadMeta(ctx, again)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
 }
