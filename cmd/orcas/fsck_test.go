@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	_ "github.com/mattn/go-sqlite3"
 	"github.com/stretchr/testify/require"
@@ -476,4 +477,40 @@ func TestFsckOfOldDatabase(t *testing.T) {
 	status, stdout, _ := orcas("fsck", "--data", dir)
 	require.Equal(t, exitFailed, status)
 	require.Contains(t, stdout, "gap: changes ")
+}
+
+// TestFsckOfRelaxedStore: after a power cut the database of a relaxed writer may be ahead of the blocks. It is made again from them by a repair, and nothing
+// else is said about it before.
+func TestFsckOfRelaxedStore(t *testing.T) {
+	s := openStore(t, t.TempDir())
+	require.NoError(t, s.writer.Close())
+	var err error
+	s.writer, err = batch.Open(ctx, batch.Options{Meta: s.meta, Blocks: s.blocks, Relaxed: true, Window: time.Hour})
+	require.NoError(t, err)
+	s.fs, err = vfs.New(vfs.Options{Meta: s.meta, Blocks: s.blocks, Writer: s.writer})
+	require.NoError(t, err)
+	b := s.bucket("b", core.VersioningOff)
+	s.put(b, "kept", s.body(1000))
+	require.NoError(t, s.writer.Flush(ctx))
+	s.put(b, "lost", s.body(1000))
+	o, err := s.fs.Stat(ctx, b, "lost", core.Current)
+	require.NoError(t, err)
+	at := o.Segments[0].Info.Extents[0].Offset
+	dir := filepath.Join(t.TempDir(), "cut") // what is on the drive when the power goes
+	require.NoError(t, os.CopyFS(dir, os.DirFS(s.dir)))
+	s.close()
+	files := blockFiles(t, dir, ".packed")
+	require.NoError(t, os.Truncate(files[len(files)-1], at))
+
+	status, stdout, stderr := orcas("fsck", "--data", dir)
+	require.Equal(t, exitFailed, status, stdout)
+	require.Contains(t, stderr, "ahead of what a power cut left")
+	status, stdout, stderr = orcas("fsck", "--data", dir, "--content", "--repair")
+	require.Equal(t, exitOK, status, stdout+stderr)
+	s = openStore(t, dir)
+	defer s.close()
+	_, sums := s.contents()
+	require.Len(t, sums, 1)
+	status, _, _ = orcas("fsck", "--data", s.dir)
+	require.Equal(t, exitFailed, status, "in use")
 }
