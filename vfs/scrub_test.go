@@ -33,7 +33,7 @@ func newGarden(t *testing.T, dir string) (*garden, func()) {
 	y, done := diskYard(t, dir, reclaim.Options{})
 	g := &garden{yard: y, dir: dir}
 	g.s = reclaim.NewScrubber(reclaim.ScrubOptions{
-		Meta: y.meta, Blocks: y.blocks, Writer: reclaimWriter{y}, Period: time.Nanosecond,
+		Meta: y.meta, Blocks: y.blocks, Writer: reclaimWriter{y}, Period: time.Nanosecond, Hold: y.r.Hold,
 		NewSnapshot: func(ctx context.Context) error {
 			g.snapshots++
 			return y.r.Snapshot(ctx)

@@ -215,22 +215,15 @@ func (s *Scrubber) mend(ctx context.Context, h *hurt) (done bool, err error) {
 		if err != nil {
 			continue
 		}
-		st, err := s.o.Meta.State(ctx)
-		if err != nil {
-			return false, err
-		}
-		_, errs := s.o.Writer.DoAll(ctx, []Write{{
-			Change: &core.MoveData{Data: h.info.ID, From: h.info.Extents}, Moved: raw,
-			Fresh: compareIDs(h.info.Extents[0].Block, st.Floor) >= 0, // content moves to another block always: caches know it by that
-		}})
-		if core.Is(errs[0], core.NoSuchData) || core.Is(errs[0], core.Conflict) {
+		err = s.o.Hold(ctx, func() error { return s.move(ctx, &h.info, raw) })
+		if core.Is(err, core.NoSuchData) || core.Is(err, core.Conflict) {
 			return true, nil
 		}
-		if errs[0] == nil {
-			_, errs[0] = verifyLive(ctx, s.o.Meta, s.o.Blocks, &h.info, unpaced)
+		if err == nil {
+			_, err = verifyLive(ctx, s.o.Meta, s.o.Blocks, &h.info, unpaced)
 		}
-		if errs[0] != nil { // a full drive, say: the next pass tries again
-			h.err = errors.Join(h.err, errs[0])
+		if err != nil { // a full drive, say: the next pass tries again
+			h.err = errors.Join(h.err, err)
 			return false, nil
 		}
 		s.note(func(st *ScrubStatus) { st.Mended++ })
@@ -238,6 +231,18 @@ func (s *Scrubber) mend(ctx context.Context, h *hurt) (done bool, err error) {
 		return true, nil
 	}
 	return false, nil
+}
+
+// move writes the frames of a content to another block, always: caches know by that that it has moved.
+func (s *Scrubber) move(ctx context.Context, d *core.DataInfo, raw []byte) error {
+	st, err := s.o.Meta.State(ctx)
+	if err != nil {
+		return err
+	}
+	_, errs := s.o.Writer.DoAll(ctx, []Write{{
+		Change: &core.MoveData{Data: d.ID, From: d.Extents}, Moved: raw, Fresh: compareIDs(d.Extents[0].Block, st.Floor) >= 0,
+	}})
+	return errs[0]
 }
 
 // framesOf reads a copy, verifies it, and returns its frames as they should stand where the damaged content stands.

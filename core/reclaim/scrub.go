@@ -22,6 +22,9 @@ type ScrubOptions struct {
 	Period         time.Duration // in which every block is read once; default 7 days
 	BytesPerSecond int64         // at least, so that a small store is read in one go; default 1 MiB
 
+	// Hold calls fn while nobody else moves content or relies on where it is (see Reclaimer.Hold); nil: at once.
+	Hold func(ctx context.Context, fn func() error) error
+
 	// NewSnapshot writes a new snapshot of the metadata, where one that was written, or records, are damaged; nil: that is only reported.
 	NewSnapshot func(ctx context.Context) error
 
@@ -116,6 +119,9 @@ func NewScrubber(o ScrubOptions) *Scrubber {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Hold == nil {
+		o.Hold = func(_ context.Context, fn func() error) error { return fn() }
 	}
 	return &Scrubber{o: o, log: o.Logger, harmless: map[core.BlockID]int64{}, damage: map[string]known{}}
 }
