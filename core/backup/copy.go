@@ -2,6 +2,7 @@ package backup
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -395,13 +396,17 @@ func (p *pass) emit(from, to int64) error {
 
 // run reads from an offset at which a frame begins, or from the start.
 func (p *pass) run(at int64) error {
+	headless := false
 	if at == 0 {
 		at = min(frame.BlockHeaderSize, p.s.Size)
 		head, err := p.s.Bytes(0, int(at))
 		if err != nil {
 			return err
 		}
-		if id, _, err := frame.DecodeBlockHeader(head); err != nil || id != p.s.Block {
+		id, _, err := frame.DecodeBlockHeader(head)
+		// Zeros are what a crash leaves of a block whose first commit never was: no damage, if there is no frame either.
+		headless = errors.Is(err, frame.ErrNotFrame) && len(bytes.Trim(head, "\x00")) == 0
+		if !headless && (err != nil || id != p.s.Block) {
 			p.damaged = append(p.damaged, "its header")
 		}
 		if err := p.emit(0, at); err != nil {
@@ -414,6 +419,10 @@ func (p *pass) run(at int64) error {
 		if err == nil {
 			if _, err = p.s.Payload(h); err == nil {
 				p.last = h.Last
+				if headless {
+					headless = false
+					p.damaged = append(p.damaged, "its header")
+				}
 				if err := p.emit(at, h.End()); err != nil {
 					return err
 				}

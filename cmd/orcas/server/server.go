@@ -200,7 +200,7 @@ func (s *Server) openStore(ctx context.Context) error {
 	}
 	s.scrubber = reclaim.NewScrubber(reclaim.ScrubOptions{
 		Meta: s.meta, Blocks: s.blocks, Writer: reclaimWriter{s.writer}, Period: set.ScrubPeriod,
-		NewSnapshot: s.reclaimer.Snapshot, Logger: s.log, Now: s.config.Now,
+		NewSnapshot: s.reclaimer.Snapshot, Hold: s.reclaimer.Hold, Logger: s.log, Now: s.config.Now,
 	})
 	s.log.Info("store open", "data", dir, "durability", set.Durability, "seconds", time.Since(started).Seconds())
 	return nil
