@@ -45,6 +45,8 @@ type script struct {
 	m    *machine
 	s    *store
 	made uint64 // contents made so far
+
+	lossy bool // its database was made of what there was left
 }
 
 // operations are what a step can be.
