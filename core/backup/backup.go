@@ -62,6 +62,9 @@ type Files interface {
 
 	// Number returns the number of the store.
 	Number() uint64
+
+	// Begun returns the large blocks that are being written, and the newest block that there is.
+	Begun() (begun map[core.BlockID]bool, newest core.BlockID)
 }
 
 // Options say what Backup copies, and where to.

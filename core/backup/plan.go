@@ -35,8 +35,13 @@ func (b *backup) plan() ([]source, error) {
 			return nil, err
 		}
 	}
+	// What is being written now, or begins later, no change up to S names.
+	begun, newest := b.files.Begun()
 	var found []core.BlockInfo
 	err = b.Blocks.Walk(b.ctx, core.BlockID{}, func(i core.BlockInfo) error {
+		if i.Kind == core.Large && (begun[i.ID] || compareIDs(i.ID, newest) > 0) {
+			return nil
+		}
 		if i.Size > frame.BlockHeaderSize { // else a crash was faster
 			found = append(found, i)
 		}

@@ -33,6 +33,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -71,7 +72,8 @@ type Store struct {
 	open    packedFile // the packed file that the next shared writer appends to, where nobody writes to it now
 	writing bool       // a shared writer is in progress
 	current core.BlockID
-	doomed  bool // current was deleted
+	doomed  bool                  // current was deleted
+	begun   map[core.BlockID]bool // blocks of their own that are not committed yet
 	closed  bool
 }
 
@@ -132,6 +134,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.begun = map[core.BlockID]bool{}
 	s.cache.init(o.MaxOpenFiles)
 	s.dirs.init()
 	if err := s.take(); err != nil {
@@ -160,6 +163,20 @@ func (s *Store) blockDir(id core.BlockID) string {
 // blockPath is the file of a block.
 func (s *Store) blockPath(id core.BlockID, ext string) string {
 	return filepath.Join(s.blockDir(id), fmt.Sprintf("%08x", id.Number())+ext)
+}
+
+// Begun returns the blocks of their own whose writers have not ended, and the newest block that there is.
+func (s *Store) Begun() (begun map[core.BlockID]bool, newest core.BlockID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.begun), core.MakeBlockID(s.number, s.generation, s.last)
+}
+
+// ended notes that the writer of a block of its own has ended.
+func (s *Store) ended(id core.BlockID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.begun, id)
 }
 
 // BlockFile returns the path of a block's file: for copies of files, which must not be written to.

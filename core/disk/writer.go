@@ -101,16 +101,20 @@ func (s *Store) newBlock(op string, kind core.BlockKind, shared bool) (*writer, 
 	id := core.MakeBlockID(s.number, s.generation, s.last)
 	if shared {
 		s.current = id
+	} else {
+		s.begun[id] = true
 	}
 	s.mu.Unlock()
 
 	dir := s.blockDir(id)
 	epoch, err := s.dirs.make(&s.steps, s.generationDir(s.generation), dir)
 	if err != nil {
+		s.ended(id)
 		return nil, fail(op, err)
 	}
 	f, err := s.steps.Create(s.blockPath(id, extOf(kind)))
 	if err != nil {
+		s.ended(id)
 		return nil, fail(op, err)
 	}
 	w := &writer{store: s, f: f, id: id, kind: kind, shared: shared, epoch: epoch}
@@ -128,6 +132,7 @@ func (s *Store) newBlock(op string, kind core.BlockKind, shared bool) (*writer, 
 	}
 	if err != nil {
 		w.discard()
+		s.ended(id)
 		return nil, fail(op, err)
 	}
 	w.start, w.pos = frame.BlockHeaderSize, frame.BlockHeaderSize
@@ -196,6 +201,9 @@ func (w *writer) Commit(context.Context) error {
 		return errors.Join(err, w.Abort())
 	}
 	w.ended = true
+	if !w.shared {
+		defer w.store.ended(w.id) // when all of it is durable, or it is discarded
+	}
 	if w.relaxed {
 		return w.handOver()
 	}
@@ -250,6 +258,7 @@ func (w *writer) Abort() error {
 		w.release(w.pos > w.start || w.failed != nil)
 	} else {
 		w.discard()
+		w.store.ended(w.id)
 	}
 	return nil
 }
