@@ -30,6 +30,8 @@
 //	ORCAS_FAULTS_POWER_RECLAIM  power cuts while blocks are emptied and unlinked (default 1)
 //	ORCAS_FAULTS_VOLATILE  power cuts of a drive with a write cache (default 1)
 //	ORCAS_FAULTS_SOAK      seconds of load with reclaim, and of kills in it (default 9)
+//	ORCAS_FAULTS_SPACE     objects of the test of room (default 1500)
+//	ORCAS_FAULTS_SPACE_TURNS  turns in which the speed with and without reclaim is measured (default 0: it is not)
 //	ORCAS_FAULTS_READBACK  objects of the read-back test (default 3000)
 //	ORCAS_FAULTS_START     objects of the test of starts (default 2000)
 //	ORCAS_FAULTS_FULL      1: every kind of full drive (default: one)

@@ -1,6 +1,6 @@
 # The fault bench. The variables are explained in faults/doc.go; each part prints its seed. What a part finds goes to the file that
 # ORCAS_FAULTS_RESULTS names; faults-report makes docs/reliability.md of it.
-FAULTS_PARTS := faults-crash faults-reclaim faults-power faults-cache faults-sweep faults-full-disk faults-model faults-start faults-readback faults-mutants
+FAULTS_PARTS := faults-crash faults-reclaim faults-space faults-power faults-cache faults-sweep faults-full-disk faults-model faults-start faults-readback faults-mutants
 FAULTS_LOG   ?= bin/faults.log
 # A part goes on printing while it runs, and leaves its output for the list of what could not be tried.
 FAULTS_TEST   = go test -count=1 -v -timeout 8h
@@ -31,6 +31,10 @@ faults-crash: ## 30 cycles of SIGKILL and 5 of SIGTERM under load: nothing ackno
 faults-reclaim: ## a minute of overwriting, deleting and reclaiming, with SIGKILL at random and at each step of a round
 	ORCAS_FAULTS_SOAK=$${ORCAS_FAULTS_SOAK:-60} ORCAS_FAULTS_READY=$${ORCAS_FAULTS_READY:-5} \
 	$(FAULTS_TEST) ./faults -run '^TestReclaimSoak$$' | $(FAULTS_TEE)
+
+faults-space: ## 10,000 objects of 4 KiB overwritten 20 times: the room that they take, and what reclaim takes from the load
+	ORCAS_FAULTS_SPACE=$${ORCAS_FAULTS_SPACE:-10000} ORCAS_FAULTS_SPACE_TURNS=$${ORCAS_FAULTS_SPACE_TURNS:-3} \
+	$(FAULTS_TEST) ./faults -run '^(TestSpace|TestSpaceCosts)$$' | $(FAULTS_TEE)
 
 faults-power: faults-tools ## 10 power cuts under load, and 10 that forget names too; 5 of each with reclaim, and relaxed (needs root)
 	ORCAS_FAULTS_POWER=$${ORCAS_FAULTS_POWER:-10} ORCAS_FAULTS_POWER_RECLAIM=$${ORCAS_FAULTS_POWER_RECLAIM:-5} ORCAS_FAULTS_READY=$${ORCAS_FAULTS_READY:-5} \

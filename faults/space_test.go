@@ -1,0 +1,169 @@
+package faults
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/faults/result"
+	"orcas/perf"
+	"orcas/s3/sigv4"
+)
+
+// What is overwritten in the test of room: as the goal has it, but for the number of objects, which a variable gives.
+const (
+	spaceSize    = 4 << 10
+	spaceTimes   = 20
+	spaceWorkers = 64
+)
+
+// packedBlock is the size of a packed block, in bytes: the open one, and the one that is being emptied, come on top of what a few objects take.
+const packedBlock = 16 << 20
+
+// spaceServer is a server with objects to overwrite.
+type spaceServer struct {
+	*Process
+	target   *perf.Target
+	contents *perf.Contents
+	objects  int
+	next     uint64 // the number of the next content
+}
+
+func newSpaceServer(t *testing.T, binary, name string, objects int, env ...string) *spaceServer {
+	t.Helper()
+	dir := workDir(t)
+	s := &spaceServer{objects: objects, contents: perf.NewContents(spaceSize, 0),
+		Process: &Process{Binary: binary, Data: filepath.Join(dir, name), Log: filepath.Join(dir, name+".log"), Env: env}}
+	t.Cleanup(func() { require.NoError(t, s.Kill()) })
+	endpoint, err := s.Start(t.Context())
+	require.NoError(t, err)
+	client := NewClient(endpoint, bucket, 1)
+	require.NoError(t, client.CreateBucket(t.Context()))
+	client.Close()
+	address := strings.TrimPrefix(endpoint, "http://")
+	s.target = &perf.Target{Address: address, Host: address, Signing: perf.Signed,
+		Signer: &sigv4.Signer{AccessKey: accessKey, SecretKey: secretKey, Region: "us-east-1"}}
+	s.put(t, objects)
+	return s
+}
+
+// put writes n objects, round and round.
+func (s *spaceServer) put(t *testing.T, n int) *perf.LoadResult {
+	t.Helper()
+	first := s.next
+	s.next += uint64(n)
+	return s.run(t, n, func(w *perf.Worker, n uint64) (perf.Call, perf.Expect) {
+		body, hash := w.Body(s.contents, first+n)
+		return perf.Call{Op: "put", Method: http.MethodPut, Path: s.path(first + n), Body: body, Hash: hash}, perf.Expect{Status: http.StatusOK}
+	})
+}
+
+func (s *spaceServer) path(n uint64) string {
+	return fmt.Sprintf("/%s/%08d", bucket, n%uint64(s.objects))
+}
+
+func (s *spaceServer) run(t *testing.T, n int, next func(*perf.Worker, uint64) (perf.Call, perf.Expect)) *perf.LoadResult {
+	t.Helper()
+	load := &perf.Load{Target: s.target, Workers: spaceWorkers, Count: uint64(n), Duration: time.Hour, Next: next}
+	r, err := load.Run(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, n, r.All.Successful, "of %d requests", n)
+	return r
+}
+
+// peak calls fn and returns the most that blocks take meanwhile, in bytes.
+func (s *spaceServer) peak(t *testing.T, fn func()) (most int64) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		fn()
+	}()
+	for tick := time.NewTicker(50 * time.Millisecond); ; {
+		select {
+		case <-done:
+			return max(most, blockBytes(t, s.Data))
+		case <-tick.C:
+			most = max(most, blockBytes(t, s.Data))
+		}
+	}
+}
+
+// TestSpace overwrites small objects again and again: what they take on the drive stays within twice what is alive, and is little more than that
+// after a round that was asked for. What is allocated ahead, and the database, do not count.
+func TestSpace(t *testing.T) {
+	objects := count(t, "ORCAS_FAULTS_SPACE", 1500)
+	row := result.Of(t, result.Row{Fault: "reclaim", Unit: "overwrites", Tried: objects * spaceTimes,
+		Name: fmt.Sprintf("room: %d objects of 4 KiB, each overwritten %d times over %d connections", objects, spaceTimes, spaceWorkers)})
+	s := newSpaceServer(t, buildServer(t, ""), "space", objects)
+	live := int64(objects) * spaceSize
+	var r *perf.LoadResult
+	most := s.peak(t, func() { r = s.put(t, objects*spaceTimes) })
+	at := blockBytes(t, s.Data)
+	report, err := s.Reclaim(t.Context())
+	require.NoError(t, err)
+	idle := blockBytes(t, s.Data)
+	row.Acknowledged, row.Rate = int64(r.All.Successful), r.Rate()
+	row.Note = fmt.Sprintf("at most %.2f times the live bytes under load, %.3f times after a full round", float64(most)/float64(live), float64(idle)/float64(live))
+	t.Logf("%s; %d MB alive, %d MB at most, %d MB at the end of the load, %.0f PUT/s; the round freed %d MB and moved %d MB in %.1f s",
+		row.Note, live>>20, most>>20, at>>20, r.Rate(), report.BytesFreed>>20, report.BytesMoved>>20, report.Seconds)
+	allowed := 2 * live
+	if live < 2*packedBlock { // it is not made for that few
+		allowed += 2 * packedBlock
+	}
+	if most > allowed {
+		t.Errorf("blocks took %d bytes, for %d that are alive", most, live)
+	}
+	if float64(idle) > 1.15*float64(live) {
+		t.Errorf("blocks take %d bytes after reclaim, for %d that are alive", idle, live)
+	}
+	s.run(t, objects, func(_ *perf.Worker, n uint64) (perf.Call, perf.Expect) {
+		return perf.Call{Op: "get", Method: http.MethodGet, Path: s.path(n)}, perf.Expect{Status: http.StatusOK, Size: spaceSize}
+	})
+	require.NoError(t, s.Stop())
+	require.Empty(t, s.Alarms())
+}
+
+// TestSpaceCosts measures what reclaim takes from the load, in turns with a server that makes no rounds. It is a measurement, and fails for no time.
+func TestSpaceCosts(t *testing.T) {
+	turns := count(t, "ORCAS_FAULTS_SPACE_TURNS", 0)
+	if turns == 0 {
+		t.Skip("ORCAS_FAULTS_SPACE_TURNS says how often")
+	}
+	objects := count(t, "ORCAS_FAULTS_SPACE", 1500)
+	row := result.Of(t, result.Row{Fault: "reclaim", Unit: "overwrites",
+		Name: fmt.Sprintf("speed: PUT of 4 KiB over %d connections, reclaim on and off in turns", spaceWorkers)})
+	binary := buildServer(t, "")
+	servers := []*spaceServer{newSpaceServer(t, binary, "on", objects), newSpaceServer(t, binary, "off", objects, "ORCAS_RECLAIM_ENABLED=false")}
+	rates, late := make([][]float64, 2), make([][]float64, 2)
+	for range turns {
+		for i, s := range servers {
+			r := s.put(t, objects*spaceTimes/2)
+			rates[i] = append(rates[i], r.Rate())
+			late[i] = append(late[i], float64(r.All.Latency.ValueAtQuantile(99))/1000)
+			row.Tried += objects * spaceTimes / 2
+			row.Acknowledged += int64(r.All.Successful)
+			t.Logf("%s: %.0f PUT/s, p99 %.1f ms, blocks of %d MB", filepath.Base(s.Data), r.Rate(), late[i][len(late[i])-1], blockBytes(t, s.Data)>>20)
+		}
+	}
+	on, off := median(rates[0]), median(rates[1])
+	onLate, offLate := median(late[0]), median(late[1])
+	row.Rate = on
+	row.Note = fmt.Sprintf("medians of %d turns: %.0f PUT/s with reclaim, %.0f without: %.2f (goal: at least 0.70); p99 %.1f ms and %.1f ms: %.2f times (goal: at most 2)",
+		turns, on, off, on/off, onLate, offLate, onLate/offLate)
+	t.Log(row.Note)
+	for _, s := range servers {
+		require.NoError(t, s.Stop())
+		require.Empty(t, s.Alarms())
+	}
+}
+
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	return v[len(v)/2]
+}
