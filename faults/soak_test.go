@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -118,8 +119,17 @@ func (s *soaker) beside(ctx context.Context) (list []Violation) {
 	return list
 }
 
-// down kills the server, or has it kill itself in a round.
-func (s *soaker) down(ctx context.Context, b *Bench, l *Load) (list []Violation) {
+// down takes the server down, and has what that left checked, before any start.
+func (s *soaker) down(ctx context.Context, b *Bench, l *Load) []Violation {
+	list := s.kill(ctx, b, l)
+	if out, err := exec.CommandContext(ctx, s.plain, "fsck", "--data", s.Data).CombinedOutput(); err != nil {
+		list = append(list, failure("fsck", fmt.Errorf("%w: %s", err, out))...)
+	}
+	return list
+}
+
+// kill kills the server, or has it kill itself in a round.
+func (s *soaker) kill(ctx context.Context, b *Bench, l *Load) (list []Violation) {
 	if s.place != "" {
 		l.ExpectFailures()
 		for range 3 {
