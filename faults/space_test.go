@@ -24,7 +24,7 @@ const (
 )
 
 // packedBlock is the size of a packed block, in bytes: the open one, and the one that is being emptied, come on top of what a few objects take.
-const packedBlock = 16 << 20
+const packedBlock = 8 << 20
 
 // spaceServer is a server with objects to overwrite.
 type spaceServer struct {

@@ -115,6 +115,9 @@ func New(engine core.Meta, o Options) (*Meta, error) {
 	}, nil
 }
 
+// SingleWriter implements core.SingleWriter, as the engine does.
+func (m *Meta) SingleWriter() {}
+
 // newCache makes an ecache whose entries stay until they are dropped or pushed out.
 func newCache(entries int) *ecache.Cache {
 	return ecache.NewLRUCache(shards, uint16(max(2, (entries+shards-1)/shards)))

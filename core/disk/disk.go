@@ -46,7 +46,7 @@ import (
 
 // Options of a Store. The zero value is good.
 type Options struct {
-	PackedSize   int64        // bytes of a shared packed block; 0: 16 MiB
+	PackedSize   int64        // bytes of a shared packed block; 0: 8 MiB
 	MaxOpenFiles int          // files kept open for readers; 0: 512. Files that readers hold count beyond it
 	Logger       *slog.Logger // nil: silence
 
@@ -129,7 +129,7 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	s := &Store{dir: dir, steps: durable.Steps{Hook: o.Hook}, log: o.Logger, packedSize: o.PackedSize}
 	if s.packedSize <= 0 {
-		s.packedSize = 16 << 20
+		s.packedSize = 8 << 20
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"time"
 
 	"orcas/core"
 )
@@ -34,6 +35,28 @@ type account struct {
 	kind  core.BlockKind
 	known bool
 	gone  bool // there is no such block
+
+	before   int64     // dead, as of the round before
+	beforeAt time.Time // when that was; zero: there was none
+}
+
+// Content that will be overwritten or deleted soon is not worth a copy, which would be garbage soon itself: a block that loses the
+// rest of it in dyingSoon, if it goes on as it did since the round before, is left to do so, until dyingShare of it is dead.
+const (
+	dyingSoon  = 2 * time.Second
+	dyingShare = 0.9
+)
+
+// isDying says whether a block will be dead soon without help. It is asked once a round.
+func (a *account) isDying(now time.Time) bool {
+	grown, took := a.dead-a.before, now.Sub(a.beforeAt)
+	isFirst := a.beforeAt.IsZero()
+	a.before, a.beforeAt = a.dead, now
+	if isFirst || grown <= 0 || float64(a.dead) >= dyingShare*float64(a.size) {
+		return false
+	}
+	left := float64(a.size-a.dead) / float64(grown) * float64(took)
+	return left < float64(dyingSoon)
 }
 
 func (l *ledger) init() {

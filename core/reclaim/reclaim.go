@@ -76,7 +76,7 @@ type Options struct {
 	Settle func(ctx context.Context) error
 
 	DeadShare float64       // of a packed block from which on it is emptied; default 0.5
-	Every     time.Duration // between two rounds that were not asked for; default 250 ms
+	Every     time.Duration // between two rounds that were not asked for; default 250 ms, and a sixth of it while content goes
 	UploadAge time.Duration // after which an upload in progress is aborted; 0: never
 	Logger    *slog.Logger
 	Now       func() time.Time
@@ -113,6 +113,8 @@ type Report struct {
 	Held         int       `json:"blocks_held"`   // dead, and waiting for a snapshot
 	Damaged      []string  `json:"damaged_blocks,omitempty"`
 	Error        string    `json:"error,omitempty"`
+
+	busy bool // content went since the round before
 }
 
 // Status says what goes on.
@@ -176,9 +178,13 @@ func New(ctx context.Context, o Options) (*Reclaimer, error) {
 	return r, nil
 }
 
+// soon is how many times earlier the next round comes while content goes: under a load that overwrites, what becomes dead between two rounds is
+// room that is taken for nothing.
+const soon = 6
+
 // Run makes rounds until ctx ends.
 func (r *Reclaimer) Run(ctx context.Context) {
-	tick := time.NewTicker(r.o.Every)
+	tick := time.NewTimer(r.o.Every)
 	defer tick.Stop()
 	failed := ""
 	for {
@@ -188,6 +194,11 @@ func (r *Reclaimer) Run(ctx context.Context) {
 		case <-tick.C:
 		}
 		report, err := r.Round(ctx, false)
+		pause := r.o.Every
+		if err == nil && report.busy {
+			pause /= soon
+		}
+		tick.Reset(pause)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -211,9 +222,11 @@ func (r *Reclaimer) Round(ctx context.Context, full bool) (Report, error) {
 	rd := &round{Reclaimer: r, ctx: ctx, report: Report{Full: full, Started: r.o.Now().UTC()}}
 	start := time.Now()
 	r.note(func(s *Status) { s.Running, s.Done, s.Todo = true, 0, 0 })
+	seen := r.ledger.after
 	err := rd.run()
 	rep := &rd.report
 	rep.Seconds = time.Since(start).Seconds()
+	rep.busy = rep.BlocksFreed > 0 || r.ledger.after > seen
 	rep.GarbageBytes, rep.Held, rep.SnapshotSeq = r.ledger.bytes, len(r.ledger.empty), r.snaps.seq()
 	if err != nil {
 		rep.Error = err.Error()

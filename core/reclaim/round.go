@@ -224,8 +224,9 @@ func (r *round) packed() error {
 			list = append(list, candidate{id, dead})
 		}
 	}
+	now := r.o.Now()
 	for id, a := range r.ledger.blocks {
-		if a.kind == core.Packed && !a.gone {
+		if a.kind == core.Packed && !a.gone && (!a.isDying(now) || r.report.Full) {
 			consider(id, a.size, float64(a.dead)/float64(max(a.size, 1)))
 		}
 	}

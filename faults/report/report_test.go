@@ -35,7 +35,7 @@ func TestRender(t *testing.T) {
 	for _, want := range []string{
 		"**3** promises were broken, and 1 of 2 builds",
 		"| a name | 4,000 kills | 1,234,567 | **2 lost, 1 torn** | 250/s | 2.00 s | 1, 2 | 2026-01-02 |",
-		"## new-fault", "| seen | a guard | TestSeen, TestToo |", "| unseen |  | **nothing** |", "**Not in these runs:** SIGTERM, Power cuts",
+		"## new-fault", "| seen | a guard | TestSeen, TestToo |", "| unseen |  | **nothing** |", "**Not in these runs:** SIGTERM, Reclaim, Power cuts",
 		"## Not tried",
 	} {
 		require.Contains(t, string(page), want)
