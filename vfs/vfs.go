@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"orcas/batch"
@@ -40,6 +41,7 @@ type FS struct {
 	space     space
 	now       func() time.Time
 	readers   epoch.Readers // that may be on their way to what they found in the metadata
+	buckets   sync.Mutex    // held by who updates one
 }
 
 // New makes an FS.
@@ -69,41 +71,6 @@ func (f *FS) Quiet(ctx context.Context) error {
 
 // time returns the present as it is stored: milliseconds, UTC.
 func (f *FS) time() time.Time { return f.now().UTC().Truncate(time.Millisecond) }
-
-// CreateBucket makes a bucket of info's Name and properties; BucketExists where there is one.
-func (f *FS) CreateBucket(ctx context.Context, info core.BucketInfo) (*core.BucketInfo, error) {
-	info.ID, info.Created = 0, f.time()
-	res, err := f.writer.Do(ctx, batch.Write{Change: &core.PutBucket{Info: info}})
-	if err != nil {
-		return nil, err
-	}
-	info.ID = core.BucketID(res.Seq)
-	return &info, nil
-}
-
-// Bucket returns the bucket of that name.
-func (f *FS) Bucket(ctx context.Context, name string) (*core.BucketInfo, error) {
-	return f.meta.Bucket(ctx, name)
-}
-
-// Buckets returns up to limit buckets whose names begin with prefix and come after after, and whether more follow.
-func (f *FS) Buckets(ctx context.Context, prefix, after string, limit int) ([]core.BucketInfo, bool, error) {
-	list, err := f.meta.Buckets(ctx, prefix, after, limit+1)
-	if err != nil || len(list) <= limit {
-		return list, false, err
-	}
-	return list[:limit], true, nil
-}
-
-// DeleteBucket removes an empty bucket.
-func (f *FS) DeleteBucket(ctx context.Context, name string) error {
-	b, err := f.meta.Bucket(ctx, name)
-	if err != nil {
-		return err
-	}
-	_, err = f.writer.Do(ctx, batch.Write{Change: &core.DeleteBucket{Bucket: b.ID}})
-	return err
-}
 
 // Stat returns a version of a key. Where that is a delete marker it comes with an error: NoSuchKey for the current version,
 // MethodNotAllowed for one named. The caller must not change what it gets.

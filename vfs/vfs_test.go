@@ -544,3 +544,38 @@ func TestReserve(t *testing.T) {
 	s.free = 49
 	require.NoError(t, fs.Delete(ctx, w.b, "", []vfs.DeleteRequest{{Key: "k"}})[0].Err)
 }
+
+func TestUpdateBucketAndDocuments(t *testing.T) {
+	w := newWorld(t)
+	b := w.b
+	done := make(chan error, 20)
+	for i := range cap(done) { // none undoes another
+		go func() {
+			_, err := w.fs.UpdateBucket(t.Context(), "bucket", func(info *core.BucketInfo) error {
+				info.Attrs = append(info.Attrs, core.Attr{Name: fmt.Sprint(i)})
+				return nil
+			})
+			done <- err
+		}()
+	}
+	for range cap(done) {
+		require.NoError(t, <-done)
+	}
+	info, err := w.fs.Bucket(t.Context(), "bucket")
+	require.NoError(t, err)
+	require.Len(t, info.Attrs, cap(done))
+
+	value, err := w.fs.Document(t.Context(), b, "cors")
+	require.NoError(t, err)
+	require.Nil(t, value)
+	require.NoError(t, w.fs.PutDocument(t.Context(), b, "cors", []byte("one")))
+	require.NoError(t, w.fs.PutDocument(t.Context(), b, "tagging", []byte("two")))
+	value, err = w.fs.Document(t.Context(), b, "cors")
+	require.NoError(t, err)
+	require.Equal(t, "one", string(value))
+	require.NoError(t, w.fs.PutDocument(t.Context(), b, "cors", nil))
+	value, err = w.fs.Document(t.Context(), b, "cors")
+	require.NoError(t, err)
+	require.Nil(t, value)
+	require.Error(t, w.fs.PutDocument(t.Context(), b, "cors", []byte{}))
+}
