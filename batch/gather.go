@@ -261,6 +261,8 @@ func changeHint(c core.Change) int64 {
 		return fixed + objectHint(&c.Object) + ifHint(&c.If) + sourceHint(c.Source)
 	case *core.DeleteObject:
 		return fixed + int64(len(c.Key)+len(c.Owner)) + ifHint(&c.If)
+	case *core.UpdateObject:
+		return fixed + int64(len(c.Key)) + attrsHint(c.Tags)
 	case *core.CreateUpload:
 		return fixed + int64(len(c.Upload.Key)+len(c.Upload.Owner)) + attrsHint(c.Upload.Attrs) + attrsHint(c.Upload.Tags)
 	case *core.PutPart:

@@ -45,6 +45,7 @@ const (
 	kindFreeGarbage changeKind = 14
 	kindDropParts   changeKind = 15
 	kindSynced      changeKind = 16
+	kindUpdate      changeKind = 17
 )
 
 // Precondition is what the caller demands of the key's current version, checked in Apply. The zero value demands nothing.
@@ -123,7 +124,8 @@ type Source struct {
 
 // DeleteObject removes a version for good (Version), or the current one in the way of the bucket's versioning state (Current):
 // off: removed; enabled: a delete marker is written; suspended: the null version is replaced by a null delete marker.
-// Deleting what does not exist succeeds, as S3 has it. Modified is the time of the marker.
+// Deleting what does not exist succeeds, as S3 has it. Modified is the time of the marker, and that at which retention must have ended:
+// a version that a lock keeps is Locked. Bypass passes over retention in governance mode.
 type DeleteObject struct {
 	Stamp
 	Bucket   BucketID
@@ -132,6 +134,24 @@ type DeleteObject struct {
 	If       Precondition
 	Modified time.Time
 	Owner    string
+	Bypass   bool
+}
+
+// UpdateObject sets what may change of a version, each where it says so: its tags, its retention (Lock.Mode and Lock.Until), its legal hold
+// (Lock.Hold). NoSuchKey and NoSuchVersion as in reads; a delete marker is NoSuchKey where it is the current version, else MethodNotAllowed. Retention that
+// holds at Time may be made longer; governance may be replaced by Bypass; anything else is Locked. In a bucket without locks it is BucketState.
+type UpdateObject struct {
+	Stamp
+	Bucket       BucketID
+	Key          string
+	Version      Version
+	SetTags      bool
+	SetRetention bool
+	SetHold      bool
+	Tags         []Attr
+	Lock         Lock
+	Time         time.Time // milliseconds, UTC
+	Bypass       bool
 }
 
 // CreateUpload begins a multipart upload; its ID becomes the change's sequence.
@@ -243,10 +263,40 @@ func (*AbortUpload) kind() changeKind    { return kindAbortUpload }
 func (*PutRecord) kind() changeKind      { return kindPutRecord }
 func (*SetFloor) kind() changeKind       { return kindSetFloor }
 func (*Synced) kind() changeKind         { return kindSynced }
+func (*UpdateObject) kind() changeKind   { return kindUpdate }
 func (*Void) kind() changeKind           { return kindVoid }
 func (*MoveData) kind() changeKind       { return kindMoveData }
 func (*FreeGarbage) kind() changeKind    { return kindFreeGarbage }
 func (*DropParts) kind() changeKind      { return kindDropParts }
+
+// Apply makes the change in a version, which is found (nil: the key has others, or none) in a bucket that has locks or not; its Tags
+// are the change's.
+func (c *UpdateObject) Apply(o *ObjectInfo, locks bool) error {
+	const op = "core.UpdateObject"
+	switch {
+	case o == nil && c.Version == Current, o != nil && o.Marker && c.Version == Current:
+		return E(op, NoSuchKey, nil)
+	case o == nil:
+		return E(op, NoSuchVersion, nil)
+	case o.Marker:
+		return E(op, MethodNotAllowed, errors.New("a delete marker"))
+	case !locks && (c.SetRetention || c.SetHold):
+		return E(op, BucketState, errors.New("the bucket has no object lock"))
+	}
+	if c.SetRetention {
+		if err := o.Lock.checkRetention(&c.Lock, c.Time, c.Bypass); err != nil {
+			return err
+		}
+		o.Lock.Mode, o.Lock.Until = c.Lock.Mode, c.Lock.Until
+	}
+	if c.SetHold {
+		o.Lock.Hold = c.Lock.Hold
+	}
+	if c.SetTags {
+		o.Tags = c.Tags
+	}
+	return nil
+}
 
 // Apply moves a state as the change says.
 func (c *Synced) Apply(st *State) {
@@ -275,7 +325,7 @@ type Result struct {
 	Err     error   // the check that it failed; nil: written
 	Skipped bool    // stamped at or below State.Seq: nothing else is known
 	Seq     Seq     // the change's place in the one order: the ID of a bucket or upload that it created; Skipped: its stamp
-	Version Version // PutObject, CompleteUpload: the version written; DeleteObject: the version or marker removed or written; Current where there was nothing to do
+	Version Version // PutObject, CompleteUpload: the version written; DeleteObject: the version or marker removed or written; Current where there was nothing to do; UpdateObject: the version changed
 	Marker  bool    // DeleteObject: Version is a delete marker
 }
 

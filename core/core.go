@@ -127,10 +127,11 @@ type BucketInfo struct {
 	Region     string
 	Created    time.Time
 	Versioning Versioning
-	ObjectLock bool
-	ChunkSize  int64  // bytes of content per extent of large content; 0: DefaultChunkSize
-	Codec      uint8  // how new content is stored; 0: as it is (see package frame)
-	KeyID      uint32 // which master key wraps the data keys of new content; 0: none
+	ObjectLock bool             // versions may be locked; once set it stays, and Versioning stays enabled
+	Retention  DefaultRetention // with ObjectLock: of versions that are written without one
+	ChunkSize  int64            // bytes of content per extent of large content; 0: DefaultChunkSize
+	Codec      uint8            // how new content is stored; 0: as it is (see package frame)
+	KeyID      uint32           // which master key wraps the data keys of new content; 0: none
 	Attrs      []Attr
 }
 
@@ -210,23 +211,6 @@ func (o *ObjectInfo) Version() Version {
 	}
 	return Version(o.Seq)
 }
-
-// Lock is what keeps a version from being deleted.
-type Lock struct {
-	Mode  LockMode
-	Until time.Time // milliseconds, UTC; with a Mode
-	Hold  bool      // legal hold
-}
-
-// LockMode is the retention mode of a version.
-type LockMode uint8
-
-// The modes.
-const (
-	LockNone LockMode = iota
-	LockGovernance
-	LockCompliance
-)
 
 // UploadInfo is a multipart upload in progress: the object it will be, and who began it when.
 type UploadInfo struct {

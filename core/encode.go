@@ -469,13 +469,9 @@ func (d *decoder) segments(infos bool) []Segment {
 }
 
 func appendLock(b []byte, l Lock) []byte {
-	hold := byte(0)
-	if l.Hold {
-		hold = 1
-	}
-	return appendTime(append(b, byte(l.Mode), hold), l.Until)
+	return appendTime(append(b, byte(l.Mode), byte(l.Hold)), l.Until)
 }
 
 func (d *decoder) lock() Lock {
-	return Lock{Mode: LockMode(d.byte()), Hold: d.byte() == 1, Until: d.time()}
+	return Lock{Mode: LockMode(d.byte()), Hold: LegalHold(d.byte()), Until: d.time()}
 }

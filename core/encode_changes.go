@@ -73,7 +73,9 @@ func appendChange(b []byte, c Change) []byte {
 		return appendSource(appendIf(appendObject(b, &c.Object, true), &c.If), c.Source)
 	case *DeleteObject:
 		b = binary.AppendUvarint(appendTarget(b, c.Bucket, c.Key), uint64(c.Version))
-		return appendString(appendTime(appendIf(b, &c.If), c.Modified), c.Owner)
+		return appendBool(appendString(appendTime(appendIf(b, &c.If), c.Modified), c.Owner), c.Bypass)
+	case *UpdateObject:
+		return appendUpdate(b, c)
 	case *CreateUpload:
 		return AppendUpload(appendTarget(b, c.Upload.Bucket, c.Upload.Key), &c.Upload)
 	case *PutPart:
@@ -94,11 +96,7 @@ func appendChange(b []byte, c Change) []byte {
 	case *SetFloor:
 		return append(b, c.Floor[:]...)
 	case *Synced:
-		b = append(binary.AppendUvarint(b, uint64(c.UpTo)), c.Floor[:]...)
-		if c.Relaxed {
-			return append(b, 1)
-		}
-		return append(b, 0)
+		return appendBool(append(binary.AppendUvarint(b, uint64(c.UpTo)), c.Floor[:]...), c.Relaxed)
 	case *Void:
 		return binary.AppendUvarint(binary.AppendUvarint(b, uint64(c.From)), uint64(c.To))
 	case *MoveData:
@@ -113,6 +111,46 @@ func appendChange(b []byte, c Change) []byte {
 		return binary.AppendUvarint(binary.AppendUvarint(b, c.Garbage), uint64(c.Count))
 	}
 	panic(fmt.Sprintf("core: no encoding for %T", c)) // the set is closed: a defect of this file
+}
+
+func appendBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+func appendUpdate(b []byte, c *UpdateObject) []byte {
+	b, f := beginFields(b)
+	b = binary.AppendUvarint(appendTarget(b, c.Bucket, c.Key), uint64(c.Version))
+	b = appendTime(b, c.Time)
+	f.next(c.SetTags)
+	f.next(c.SetRetention)
+	f.next(c.SetHold)
+	if f.next(len(c.Tags) > 0) {
+		b = appendAttrs(b, c.Tags)
+	}
+	if f.next(c.Lock != Lock{}) {
+		b = appendLock(b, c.Lock)
+	}
+	f.next(c.Bypass)
+	return f.end(b)
+}
+
+func (d *decoder) update() *UpdateObject {
+	f := d.fields(6)
+	c := &UpdateObject{}
+	c.Bucket, c.Key = d.target()
+	c.Version, c.Time = Version(d.uint()), d.time()
+	c.SetTags, c.SetRetention, c.SetHold = f.next(), f.next(), f.next()
+	if f.next() {
+		c.Tags = d.attrs()
+	}
+	if f.next() {
+		c.Lock = d.lock()
+	}
+	c.Bypass = f.next()
+	return c
 }
 
 func appendRecord(b []byte, c *PutRecord) []byte {
@@ -158,7 +196,10 @@ func (d *decoder) change(kind changeKind) Change {
 		c := &DeleteObject{}
 		c.Bucket, c.Key = d.target()
 		c.Version, c.If, c.Modified, c.Owner = Version(d.uint()), d.precondition(), d.time(), d.string()
+		c.Bypass = d.byte() == 1
 		return c
+	case kindUpdate:
+		return d.update()
 	case kindCreateUpload:
 		c := &CreateUpload{}
 		c.Upload.Bucket, c.Upload.Key = d.target()

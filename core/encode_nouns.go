@@ -249,11 +249,15 @@ func AppendBucket(b []byte, i *BucketInfo) []byte {
 	if f.next(len(i.Attrs) > 0) {
 		b = appendAttrs(b, i.Attrs)
 	}
+	if f.next(i.Retention != DefaultRetention{}) {
+		b = append(b, byte(i.Retention.Mode))
+		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(i.Retention.Days)), uint64(i.Retention.Years))
+	}
 	return f.end(b)
 }
 
 func (d *decoder) bucket(i *BucketInfo) {
-	f := d.fields(8)
+	f := d.fields(9)
 	i.Created = d.time()
 	if f.next() {
 		i.Owner = d.string()
@@ -276,6 +280,9 @@ func (d *decoder) bucket(i *BucketInfo) {
 	}
 	if f.next() {
 		i.Attrs = d.attrs()
+	}
+	if f.next() {
+		i.Retention = DefaultRetention{Mode: LockMode(d.byte()), Days: int(d.int()), Years: int(d.int())}
 	}
 }
 

@@ -72,6 +72,7 @@ var (
 	errBadDigest          = newError(400, "BadDigest", "The checksum you specified did not match the calculated checksum.")
 	errBadMD5             = newError(400, "BadDigest", "The Content-MD5 you specified did not match what we received.")
 	errBucketExists       = newError(409, "BucketAlreadyExists", "The requested bucket name is not available. Please select a different name and try again.")
+	errBucketState        = newError(409, "InvalidBucketState", "An Object Lock configuration is present on this bucket, so the versioning state cannot be changed.")
 	errBucketOwned        = newError(409, "BucketAlreadyOwnedByYou", "Your previous request to create the named bucket succeeded and you already own it.")
 	errBucketNotEmpty     = newError(409, "BucketNotEmpty", "The bucket you tried to delete is not empty.")
 	errClientGone         = newError(400, "RequestTimeout", "The client went away before the answer was sent.")
@@ -106,6 +107,7 @@ var (
 	errNoSuchUpload       = newError(404, "NoSuchUpload", "The specified multipart upload does not exist. The upload ID might be invalid, or the multipart upload might have been aborted or completed.")
 	errNoSuchVersion      = newError(404, "NoSuchVersion", "The specified version does not exist.")
 	errNotImplemented     = newError(501, "NotImplemented", "A header or query you provided implies functionality that is not implemented.")
+	errObjectLocked       = newError(403, "AccessDenied", "Access Denied because object protected by object lock.")
 	errPrecondition       = newError(412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold.")
 	errRequestTimeout     = newError(400, "RequestTimeout", "Your socket connection to the server was not read from or written to within the timeout period.")
 	errServiceUnavailable = newError(503, "ServiceUnavailable", "The service is unable to handle writes at the moment.")
@@ -134,6 +136,8 @@ var kindErrors = map[core.Kind]*apiError{
 	core.Unavailable:        errServiceUnavailable,
 	core.Canceled:           errClientGone,
 	core.BadDigest:          errBadDigest,
+	core.Locked:             errObjectLocked,
+	core.BucketState:        errBucketState,
 }
 
 // signatureStatus is the HTTP status of the codes of sigv4 that are not 400.

@@ -291,6 +291,8 @@ func (m *Meta) begin(c core.Change) {
 		m.dropObject(c.Object.Bucket, c.Object.Key)
 	case *core.DeleteObject:
 		m.dropObject(c.Bucket, c.Key)
+	case *core.UpdateObject:
+		m.dropObject(c.Bucket, c.Key)
 	case *core.CompleteUpload:
 		m.dropObject(c.Object.Bucket, c.Object.Key)
 	case *core.PutBucket:

@@ -27,7 +27,7 @@ import (
 func Meta(t *testing.T, open func(t *testing.T) core.Meta) {
 	for _, group := range [][]metaCase{
 		bucketCases(), recordCases(), applyCases(), objectCases(), versionCases(), preconditionCases(), copyCases(),
-		contentCases(), uploadCases(), completeCases(), listCases(), listVersionCases(), listUploadCases(), reclaimCases(), snapshotCases(),
+		contentCases(), uploadCases(), completeCases(), listCases(), listVersionCases(), listUploadCases(), updateCases(), lockCases(), reclaimCases(), snapshotCases(),
 	} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {

@@ -1,8 +1,10 @@
 package coretest
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -33,11 +35,11 @@ func (s *simulation) change() core.Change {
 	switch rapid.SampledFrom([]string{
 		"object", "object", "object", "object", "copy", "copy", "copy", "delete", "delete", "version", "version",
 		"upload", "upload", "part", "part", "part", "part", "complete", "complete", "abort", "bucket", "versioning", "record", "other",
-		"move", "move", "free", "parts",
+		"move", "move", "free", "parts", "update", "update", "update",
 	}).Draw(s.t, "change") {
 	case "object":
 		o := s.object(&core.BucketInfo{ID: s.bucketID()}, s.key(), s.segments()...)
-		o.ETag = s.etag()
+		o.ETag, o.Lock = s.etag(), s.lock()
 		return &core.PutObject{Object: o, If: s.precondition(), Source: s.source()}
 	case "copy":
 		if len(s.objects) > 0 {
@@ -52,7 +54,7 @@ func (s *simulation) change() core.Change {
 	case "delete":
 		return &core.DeleteObject{Bucket: s.bucketID(), Key: s.key(), If: s.precondition(), Modified: s.at(), Owner: "o"}
 	case "version":
-		c := &core.DeleteObject{Bucket: s.bucketID(), Key: s.key(), Version: core.Null, Modified: s.at()}
+		c := &core.DeleteObject{Bucket: s.bucketID(), Key: s.key(), Version: core.Null, Modified: s.at(), Bypass: s.one(2)}
 		if len(s.objects) > 0 {
 			o := rapid.SampledFrom(s.objects).Draw(s.t, "version")
 			c.Bucket, c.Key, c.Version = o.Bucket, o.Key, o.Version()
@@ -61,8 +63,10 @@ func (s *simulation) change() core.Change {
 			}
 		}
 		return c
+	case "update":
+		return s.update()
 	case "upload":
-		return &core.CreateUpload{Upload: core.UploadInfo{Bucket: s.bucketID(), Key: s.key(), Initiated: s.at(), Owner: "o"}}
+		return &core.CreateUpload{Upload: core.UploadInfo{Bucket: s.bucketID(), Key: s.key(), Initiated: s.at(), Owner: "o", Lock: s.lock()}}
 	case "part":
 		u := s.upload()
 		p := s.partOf(&core.BucketInfo{ID: u.Bucket}, u.Key, u.ID, rapid.SampledFrom([]int{1, 1, 2, 3, 10_000, 0}).Draw(s.t, "number"), s.segments()...)
@@ -80,6 +84,7 @@ func (s *simulation) change() core.Change {
 	case "versioning":
 		b := rapid.SampledFrom(s.buckets).Draw(s.t, "bucket")
 		b.Versioning = rapid.SampledFrom([]core.Versioning{core.VersioningEnabled, core.VersioningSuspended, core.VersioningOff}).Draw(s.t, "versioning")
+		b.ObjectLock = s.one(4)
 		return &core.PutBucket{Info: b}
 	case "record":
 		return s.putRecord()
@@ -102,8 +107,41 @@ func (s *simulation) change() core.Change {
 }
 
 func (s *simulation) putBucket() *core.PutBucket {
-	return &core.PutBucket{Info: core.BucketInfo{Name: rapid.SampledFrom([]string{"b", "c", "d"}).Draw(s.t, "name"), Created: s.at(),
+	return &core.PutBucket{Info: core.BucketInfo{Name: rapid.SampledFrom([]string{"b", "c", "d"}).Draw(s.t, "name"), Created: s.at(), ObjectLock: s.one(4),
 		Versioning: rapid.SampledFrom([]core.Versioning{core.VersioningOff, core.VersioningEnabled, core.VersioningSuspended}).Draw(s.t, "versioning")}}
+}
+
+// lock is none, as a rule, or one that ends about now.
+func (s *simulation) lock() core.Lock {
+	if !s.one(4) {
+		return core.Lock{}
+	}
+	l := core.Lock{
+		Mode: rapid.SampledFrom([]core.LockMode{core.LockNone, core.LockGovernance, core.LockCompliance}).Draw(s.t, "mode"),
+		Hold: rapid.SampledFrom([]core.LegalHold{core.HoldNone, core.HoldOff, core.HoldOn}).Draw(s.t, "hold"),
+	}
+	if l.Mode != core.LockNone {
+		l.Until = s.at().Add(time.Duration(rapid.IntRange(-10, 10).Draw(s.t, "until")) * time.Second)
+	}
+	return l
+}
+
+// update changes a version that was written, whether it is still there or not.
+func (s *simulation) update() core.Change {
+	c := &core.UpdateObject{
+		Bucket: s.bucketID(), Key: s.key(), SetTags: s.one(2), SetRetention: s.one(2), SetHold: s.one(3), Lock: s.lock(), Time: s.at(), Bypass: s.one(2),
+	}
+	if len(s.objects) > 0 {
+		o := rapid.SampledFrom(s.objects).Draw(s.t, "updated")
+		c.Bucket, c.Key = o.Bucket, o.Key
+		if !s.one(3) {
+			c.Version = o.Version()
+		}
+	}
+	if s.one(2) {
+		c.Tags = []core.Attr{{Name: "n", Value: fmt.Sprint(s.seq)}}
+	}
+	return c
 }
 
 func (s *simulation) putRecord() *core.PutRecord {

@@ -19,7 +19,6 @@ func objectCases() []metaCase {
 			o := h.object(b, "k", s)
 			o.Tags = append(o.Tags, core.Attr{Name: "", Value: "ü"}, core.Attr{Name: "a", Value: ""})
 			o.Attrs = append(o.Attrs, core.Attr{Name: "x-amz-meta-n", Value: "twice"})
-			o.Lock = core.Lock{Mode: core.LockCompliance, Until: h.at(), Hold: true}
 			o.ETag = "not an MD5"
 			o.Seq, o.Latest, o.Null = 77, false, false // Apply's to say
 			r := h.ok(&core.PutObject{Object: o})

@@ -14,7 +14,7 @@ import (
 func RandomChange(t *rapid.T) core.Change {
 	g := anything{t}
 	var c core.Change
-	switch rapid.IntRange(1, 14).Draw(t, "kind") {
+	switch rapid.IntRange(1, 15).Draw(t, "kind") {
 	case 1:
 		c = &core.PutBucket{Info: g.bucket()}
 	case 2:
@@ -22,7 +22,7 @@ func RandomChange(t *rapid.T) core.Change {
 	case 3:
 		c = &core.PutObject{Object: g.object(), If: g.precondition(), Source: g.source()}
 	case 4:
-		c = &core.DeleteObject{Bucket: core.BucketID(g.uint()), Key: g.text(), Version: core.Version(g.uint()), If: g.precondition(), Modified: g.time(), Owner: g.text()}
+		c = &core.DeleteObject{Bucket: core.BucketID(g.uint()), Key: g.text(), Version: core.Version(g.uint()), If: g.precondition(), Modified: g.time(), Owner: g.text(), Bypass: g.bool()}
 	case 5:
 		c = &core.CreateUpload{Upload: core.UploadInfo{Bucket: core.BucketID(g.uint()), Key: g.text(), Initiated: g.time(), Owner: g.text(),
 			Algorithm: checksum.Algorithm(g.int(10)), Composite: g.bool(), Attrs: g.attrs(), Tags: g.attrs(), Lock: g.lock()}}
@@ -54,6 +54,9 @@ func RandomChange(t *rapid.T) core.Change {
 		c = &core.FreeGarbage{IDs: some(g, 1, 4, g.uint)}
 	case 14:
 		c = &core.DropParts{Garbage: g.uint(), Count: int(g.int(10_000))}
+	case 15:
+		c = &core.UpdateObject{Bucket: core.BucketID(g.uint()), Key: g.text(), Version: core.Version(g.uint()), SetTags: g.bool(),
+			SetRetention: g.bool(), SetHold: g.bool(), Tags: g.attrs(), Lock: g.lock(), Time: g.time(), Bypass: g.bool()}
 	}
 	c.Place().Seq = core.Seq(g.uint())
 	return c
@@ -125,7 +128,7 @@ func (g anything) etag() string {
 }
 
 func (g anything) lock() core.Lock {
-	return core.Lock{Mode: core.LockMode(g.int(2)), Until: g.time(), Hold: g.bool()}
+	return core.Lock{Mode: core.LockMode(g.int(2)), Until: g.time(), Hold: core.LegalHold(g.int(2))}
 }
 
 func (g anything) precondition() core.Precondition {
@@ -176,7 +179,8 @@ func (g anything) segments() []core.Segment {
 func (g anything) bucket() core.BucketInfo {
 	return core.BucketInfo{ID: core.BucketID(g.uint()), Name: g.text(), Owner: g.text(), Region: g.text(), Created: g.time(),
 		Versioning: core.Versioning(g.int(2)), ObjectLock: g.bool(), ChunkSize: g.int(1 << 40), Codec: uint8(g.int(255)),
-		KeyID: uint32(g.int(1<<32 - 1)), Attrs: g.attrs()}
+		KeyID: uint32(g.int(1<<32 - 1)), Attrs: g.attrs(),
+		Retention: core.DefaultRetention{Mode: core.LockMode(g.int(2)), Days: int(g.int(36_500)), Years: int(g.int(100))}}
 }
 
 func (g anything) object() core.ObjectInfo {

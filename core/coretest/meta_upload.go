@@ -21,10 +21,10 @@ func (h *harness) parts(id core.UploadID, after, limit int) []core.PartInfo {
 func uploadCases() []metaCase {
 	return []metaCase{
 		{"upload/every field comes back", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
+			b := h.lockBucket("b")
 			u := core.UploadInfo{ID: 99, Bucket: b.ID, Key: "k", Initiated: h.at(), Owner: "o", Algorithm: checksum.CRC64NVME, Composite: true,
 				Attrs: []core.Attr{{Name: "Content-Type", Value: "x"}}, Tags: []core.Attr{{Name: "a", Value: "b"}},
-				Lock: core.Lock{Mode: core.LockGovernance, Until: h.at(), Hold: true}}
+				Lock: core.Lock{Mode: core.LockGovernance, Until: h.at(), Hold: core.HoldOn}}
 			r := h.ok(&core.CreateUpload{Upload: u})
 			u.ID = core.UploadID(r.Seq)
 			got, err := h.m.Upload(h.ctx, b.ID, "k", u.ID)
@@ -211,13 +211,13 @@ func completeCases() []metaCase {
 			b := h.bucket("b", core.VersioningOff)
 			id := h.begin(b, "k")
 			c := h.complete(b, "k", id, h.part(b, "k", id, 1))
-			c.Object.Owner, c.Object.Attrs, c.Object.Lock.Hold = "completer", []core.Attr{{Name: "no", Value: "no"}}, true
+			c.Object.Owner, c.Object.Attrs, c.Object.Lock.Hold = "completer", []core.Attr{{Name: "no", Value: "no"}}, core.HoldOn
 			c.Object.List = 999
 			h.ok(c)
 			got := h.get(b, "k", core.Current)
 			require.Equal(h.t, "uploader", got.Owner)
 			require.Equal(h.t, "video/x", got.Attrs[0].Value)
-			require.False(h.t, got.Lock.Hold)
+			require.True(h.t, got.Lock.IsZero())
 			require.Equal(h.t, id, got.List)
 		}},
 		{"complete/parts that are not named are let go of", func(h *harness) {

@@ -43,6 +43,8 @@ func (m *Meta) apply(c core.Change) core.Result {
 		r.Version, r.Err = m.putObject(c)
 	case *core.DeleteObject:
 		r.Version, r.Marker, r.Err = m.deleteObject(c)
+	case *core.UpdateObject:
+		r.Version, r.Err = m.updateObject(c)
 	case *core.CreateUpload:
 		r.Err = m.createUpload(c)
 	case *core.PutPart:
@@ -80,6 +82,9 @@ func (m *Meta) putBucket(c *core.PutBucket) error {
 		if exists {
 			return fail(core.BucketExists, c.Info.Name)
 		}
+		if err := c.Info.CheckLocks(false); err != nil {
+			return err
+		}
 		b := &bucket{cloneBucket(c.Info), map[string][]*core.ObjectInfo{}, map[core.UploadID]*core.UploadInfo{}}
 		b.info.ID = core.BucketID(c.Seq)
 		m.buckets[b.info.ID], m.names[b.info.Name] = b, b.info.ID
@@ -90,6 +95,9 @@ func (m *Meta) putBucket(c *core.PutBucket) error {
 	}
 	if c.Info.Versioning == core.VersioningOff && m.buckets[id].info.Versioning != core.VersioningOff {
 		return fail(core.Conflict, "versioning is never off again")
+	}
+	if err := c.Info.CheckLocks(m.buckets[id].info.ObjectLock); err != nil {
+		return err
 	}
 	m.buckets[id].info = cloneBucket(c.Info)
 	return nil
@@ -122,6 +130,9 @@ func (m *Meta) putObject(c *core.PutObject) (core.Version, error) {
 	b := m.buckets[c.Object.Bucket]
 	if b == nil {
 		return 0, fail(core.NoSuchBucket, "by number")
+	}
+	if !b.info.ObjectLock && !c.Object.Lock.IsZero() {
+		return 0, fail(core.BucketState, "the bucket has no object lock")
 	}
 	if err := c.If.Check(b.current(c.Object.Key)); err != nil {
 		return 0, err
@@ -192,14 +203,36 @@ func (m *Meta) deleteObject(c *core.DeleteObject) (core.Version, bool, error) {
 	if o == nil {
 		return core.Current, false, nil
 	}
+	if err := o.Lock.CheckDelete(c.Modified, c.Bypass); err != nil {
+		return 0, false, err
+	}
 	m.dropVersion(b, o)
 	return o.Version(), o.Marker, nil
+}
+
+func (m *Meta) updateObject(c *core.UpdateObject) (core.Version, error) {
+	b := m.buckets[c.Bucket]
+	if b == nil {
+		return 0, fail(core.NoSuchBucket, "by number")
+	}
+	if len(b.versions[c.Key]) == 0 {
+		return 0, fail(core.NoSuchKey, "UpdateObject")
+	}
+	o := b.find(c.Key, c.Version)
+	if err := c.Apply(o, b.info.ObjectLock); err != nil {
+		return 0, err
+	}
+	o.Tags = slices.Clone(o.Tags)
+	return o.Version(), nil
 }
 
 func (m *Meta) createUpload(c *core.CreateUpload) error {
 	b := m.buckets[c.Upload.Bucket]
 	if b == nil {
 		return fail(core.NoSuchBucket, "by number")
+	}
+	if !b.info.ObjectLock && !c.Upload.Lock.IsZero() {
+		return fail(core.BucketState, "the bucket has no object lock")
 	}
 	u := cloneUpload(&c.Upload)
 	u.ID = core.UploadID(c.Seq)

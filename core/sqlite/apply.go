@@ -14,22 +14,28 @@ import (
 // writer is the writing connection and what it knows between two transactions. Meta.mu guards it.
 type writer struct {
 	c          *conn
-	state      core.State                        // after the last change, of a transaction in progress too
-	buckets    map[core.BucketID]core.Versioning // those used lately
-	logged     int64                             // bytes in the log when it was measured
-	longAt     int64                             // the length at which the checkpointer is woken
-	unmeasured int                               // changes since the log was measured
-	object     core.ObjectInfo                   // the version that is being written
-	infoBuf    []byte                            // encoding of an info
-	dataBuf    []byte                            // encoding of a DataInfo
-	freed      []core.Extent                     // by the change in progress
+	state      core.State                    // after the last change, of a transaction in progress too
+	buckets    map[core.BucketID]bucketState // those used lately
+	logged     int64                         // bytes in the log when it was measured
+	longAt     int64                         // the length at which the checkpointer is woken
+	unmeasured int                           // changes since the log was measured
+	object     core.ObjectInfo               // the version that is being written
+	infoBuf    []byte                        // encoding of an info
+	dataBuf    []byte                        // encoding of a DataInfo
+	freed      []core.Extent                 // by the change in progress
+}
+
+// bucketState is what a write has to know of its bucket.
+type bucketState struct {
+	versioning core.Versioning
+	locks      bool // its versions may be locked
 }
 
 // maxBuckets bounds writer.buckets.
 const maxBuckets = 1024
 
 func newWriter(c *conn) *writer {
-	return &writer{c: c, buckets: map[core.BucketID]core.Versioning{}}
+	return &writer{c: c, buckets: map[core.BucketID]bucketState{}}
 }
 
 // state reads the row of state.
@@ -170,6 +176,8 @@ func (w *writer) apply(c core.Change, r *core.Result) (err error) {
 		r.Version, err = w.putObject(c)
 	case *core.DeleteObject:
 		r.Version, r.Marker, err = w.deleteObject(c)
+	case *core.UpdateObject:
+		r.Version, err = w.updateObject(c)
 	case *core.CreateUpload:
 		return w.createUpload(c)
 	case *core.PutPart:
@@ -197,28 +205,29 @@ func (w *writer) apply(c core.Change, r *core.Result) (err error) {
 	return err
 }
 
-// bucket returns the versioning state of a bucket, and whether the bucket exists.
-func (w *writer) bucket(id core.BucketID) (v core.Versioning, exists bool, err error) {
-	if v, ok := w.buckets[id]; ok {
-		return v, true, nil
+// bucket returns the state of a bucket, and whether the bucket exists.
+func (w *writer) bucket(id core.BucketID) (b bucketState, exists bool, err error) {
+	if b, ok := w.buckets[id]; ok {
+		return b, true, nil
 	}
 	row, err := w.c.row(selectBucketByID, int64(id))
 	if err != nil || row == nil {
-		return 0, false, err
+		return b, false, err
 	}
 	var info core.BucketInfo
 	if err := decodeBucket(int64(id), text(row[0]), bytes(row[1]), &info); err != nil {
-		return 0, false, err
+		return b, false, err
 	}
-	w.remember(id, info.Versioning)
-	return info.Versioning, true, nil
+	return w.remember(id, &info), true, nil
 }
 
-func (w *writer) remember(id core.BucketID, v core.Versioning) {
+func (w *writer) remember(id core.BucketID, info *core.BucketInfo) bucketState {
 	if len(w.buckets) >= maxBuckets {
 		clear(w.buckets)
 	}
-	w.buckets[id] = v
+	b := bucketState{info.Versioning, info.ObjectLock}
+	w.buckets[id] = b
+	return b
 }
 
 func (w *writer) putBucket(c *core.PutBucket) error {
@@ -230,6 +239,9 @@ func (w *writer) putBucket(c *core.PutBucket) error {
 		if row != nil {
 			return fail(core.BucketExists, c.Info.Name)
 		}
+		if err := c.Info.CheckLocks(false); err != nil {
+			return err
+		}
 		w.infoBuf = placeOfBucket(int64(c.Seq), c.Info.Name).seal(core.AppendBucket(w.infoBuf[:0], &c.Info))
 		_, err = w.c.exec(insertBucket, int64(c.Seq), blob(c.Info.Name), w.infoBuf)
 		return err
@@ -237,17 +249,18 @@ func (w *writer) putBucket(c *core.PutBucket) error {
 	if row == nil || core.BucketID(integer(row[0])) != c.Info.ID {
 		return fail(core.NoSuchBucket, c.Info.Name)
 	}
-	if c.Info.Versioning == core.VersioningOff {
-		was, _, err := w.bucket(c.Info.ID)
-		if err != nil {
-			return err
-		}
-		if was != core.VersioningOff {
-			return fail(core.Conflict, "versioning is never off again")
-		}
+	was, _, err := w.bucket(c.Info.ID)
+	if err != nil {
+		return err
+	}
+	if c.Info.Versioning == core.VersioningOff && was.versioning != core.VersioningOff {
+		return fail(core.Conflict, "versioning is never off again")
+	}
+	if err := c.Info.CheckLocks(was.locks); err != nil {
+		return err
 	}
 	w.infoBuf = placeOfBucket(int64(c.Info.ID), c.Info.Name).seal(core.AppendBucket(w.infoBuf[:0], &c.Info))
-	w.remember(c.Info.ID, c.Info.Versioning)
+	w.remember(c.Info.ID, &c.Info)
 	_, err = w.c.exec(updateBucket, int64(c.Info.ID), w.infoBuf)
 	return err
 }

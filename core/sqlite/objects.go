@@ -18,17 +18,19 @@ func (w *writer) putObject(c *core.PutObject) (core.Version, error) {
 	case len(segments) > 0 && c.Object.List != 0:
 		return 0, fail(core.InvalidArgument, "both segments and a list")
 	}
-	versioning, exists, err := w.bucket(c.Object.Bucket)
-	if err != nil {
+	b, exists, err := w.bucket(c.Object.Bucket)
+	switch {
+	case err != nil:
 		return 0, err
-	}
-	if !exists {
+	case !exists:
 		return 0, fail(core.NoSuchBucket, "by number")
+	case !b.locks && !c.Object.Lock.IsZero():
+		return 0, fail(core.BucketState, "the bucket has no object lock")
 	}
 	w.object = c.Object
 	o := &w.object
-	o.Seq, o.Latest, o.Null = c.Seq, false, versioning != core.VersioningEnabled
-	if versioning == core.VersioningOff && isBorn(o) && c.Source == nil && len(c.If.Match) == 0 && c.If.Seq == 0 {
+	o.Seq, o.Latest, o.Null = c.Seq, false, b.versioning != core.VersioningEnabled
+	if b.versioning == core.VersioningOff && isBorn(o) && c.Source == nil && len(c.If.Match) == 0 && c.If.Seq == 0 {
 		switch done, err := w.putNew(o); {
 		case err != nil:
 			return 0, err
@@ -57,7 +59,7 @@ func (w *writer) putObject(c *core.PutObject) (core.Version, error) {
 			return 0, err
 		}
 	}
-	return o.Version(), w.putVersion(versioning, o, cur)
+	return o.Version(), w.putVersion(b.versioning, o, cur)
 }
 
 // isBorn says whether o is born with its content: then its info stands beside that.
@@ -211,7 +213,7 @@ func (w *writer) drop(v *version) error {
 }
 
 func (w *writer) deleteObject(c *core.DeleteObject) (core.Version, bool, error) {
-	versioning, exists, err := w.bucket(c.Bucket)
+	b, exists, err := w.bucket(c.Bucket)
 	if err != nil {
 		return 0, false, err
 	}
@@ -225,24 +227,67 @@ func (w *writer) deleteObject(c *core.DeleteObject) (core.Version, bool, error) 
 	if err := c.If.Check(infoOf(cur)); err != nil {
 		return 0, false, err
 	}
-	if c.Version == core.Current && versioning != core.VersioningOff {
+	if c.Version == core.Current && b.versioning != core.VersioningOff {
 		o := &core.ObjectInfo{
-			Bucket: c.Bucket, Key: c.Key, Seq: c.Seq, Marker: true, Null: versioning == core.VersioningSuspended,
+			Bucket: c.Bucket, Key: c.Key, Seq: c.Seq, Marker: true, Null: b.versioning == core.VersioningSuspended,
 			Modified: c.Modified, Owner: c.Owner,
 		}
 		w.encode(o)
-		return o.Version(), true, w.putVersion(versioning, o, cur)
+		return o.Version(), true, w.putVersion(b.versioning, o, cur)
 	}
 	v := cur
 	if c.Version != core.Current {
-		if v, err = w.c.find(c.Bucket, c.Key, c.Version, bare); err != nil {
+		d := bare
+		if b.locks {
+			d = full
+		}
+		if v, err = w.c.find(c.Bucket, c.Key, c.Version, d); err != nil {
 			return 0, false, err
 		}
 	}
 	if v == nil {
 		return core.Current, false, nil
 	}
-	return v.Version(), v.Marker, w.remove(versioning, v, v.Seq == cur.Seq)
+	if b.locks {
+		if err := v.Lock.CheckDelete(c.Modified, c.Bypass); err != nil {
+			return 0, false, err
+		}
+	}
+	return v.Version(), v.Marker, w.remove(b.versioning, v, v.Seq == cur.Seq)
+}
+
+// updateObject writes the info of a version anew, where it stands.
+func (w *writer) updateObject(c *core.UpdateObject) (core.Version, error) {
+	b, exists, err := w.bucket(c.Bucket)
+	if err != nil {
+		return 0, err
+	}
+	if !exists {
+		return 0, fail(core.NoSuchBucket, "by number")
+	}
+	v, err := w.c.find(c.Bucket, c.Key, c.Version, full)
+	if err != nil {
+		return 0, err
+	}
+	if v == nil && c.Version != core.Current {
+		cur, err := w.c.find(c.Bucket, c.Key, core.Current, bare)
+		if err != nil {
+			return 0, err
+		}
+		if cur == nil {
+			return 0, fail(core.NoSuchKey, "UpdateObject")
+		}
+	}
+	if err := c.Apply(infoOf(v), b.locks); err != nil {
+		return 0, err
+	}
+	w.infoBuf = placeOfVersion(int64(v.Bucket), v.Key, int64(v.Seq), int64(v.born)).seal(core.AppendObject(w.infoBuf[:0], &v.ObjectInfo))
+	if v.born != 0 {
+		_, err = w.c.exec(updateBorn, int64(v.born), w.infoBuf)
+	} else {
+		_, err = w.c.exec(updateInfo, int64(v.Seq), w.infoBuf)
+	}
+	return v.Version(), err
 }
 
 // remove takes a version away for good. Where it was the current one, the newest of history takes its place.

@@ -45,6 +45,7 @@ const (
 
 	selectInfo
 	insertInfo
+	updateInfo
 	deleteInfo
 
 	selectData
@@ -54,6 +55,7 @@ const (
 	dropData
 	releaseData
 	updateData
+	updateBorn
 	restoreData
 	addRefs
 
@@ -143,6 +145,7 @@ var statementSQL = [numStatements]string{
 
 	selectInfo: "SELECT info FROM infos WHERE seq = ?",
 	insertInfo: "INSERT INTO infos VALUES (?, ?)",
+	updateInfo: "UPDATE infos SET info = ?2 WHERE seq = ?1",
 	deleteInfo: "DELETE FROM infos WHERE seq = ?",
 
 	selectData:  "SELECT refs, sha256, info FROM data WHERE id = ?",
@@ -151,6 +154,7 @@ var statementSQL = [numStatements]string{
 	holdData:    "UPDATE data SET refs = refs + 1 WHERE id = ?",
 	dropData:    "DELETE FROM data WHERE id = ? AND refs = 1",
 	updateData:  "UPDATE data SET info = ?2 WHERE id = ?1",
+	updateBorn:  "UPDATE data SET object = ?2 WHERE id = ?1",
 	releaseData: "UPDATE data SET refs = refs - 1, object = iif(?2, NULL, object) WHERE id = ?1",
 	restoreData: "INSERT INTO data VALUES (?, 0, ?, ?, NULL)",
 	addRefs:     "UPDATE data SET refs = refs + ?2 WHERE id = ?1",

@@ -11,14 +11,17 @@ import (
 const maxPart = 10_000
 
 func (w *writer) createUpload(c *core.CreateUpload) error {
-	if _, exists, err := w.bucket(c.Upload.Bucket); err != nil || !exists {
-		if err == nil {
-			err = fail(core.NoSuchBucket, "by number")
-		}
+	b, exists, err := w.bucket(c.Upload.Bucket)
+	switch {
+	case err != nil:
 		return err
+	case !exists:
+		return fail(core.NoSuchBucket, "by number")
+	case !b.locks && !c.Upload.Lock.IsZero():
+		return fail(core.BucketState, "the bucket has no object lock")
 	}
 	w.infoBuf = placeOfUpload(int64(c.Upload.Bucket), c.Upload.Key, int64(c.Seq)).seal(core.AppendUpload(w.infoBuf[:0], &c.Upload))
-	_, err := w.c.exec(insertUpload, int64(c.Upload.Bucket), blob(c.Upload.Key), int64(c.Seq), w.infoBuf)
+	_, err = w.c.exec(insertUpload, int64(c.Upload.Bucket), blob(c.Upload.Key), int64(c.Seq), w.infoBuf)
 	return err
 }
 
@@ -83,7 +86,7 @@ func (w *writer) completeUpload(c *core.CompleteUpload) (core.Version, error) {
 	if upload == nil {
 		return 0, fail(core.NoSuchUpload, "CompleteUpload")
 	}
-	versioning, _, err := w.bucket(bucket)
+	b, _, err := w.bucket(bucket)
 	if err != nil {
 		return 0, err
 	}
@@ -111,10 +114,10 @@ func (w *writer) completeUpload(c *core.CompleteUpload) (core.Version, error) {
 	}
 	w.object = c.Object
 	o := &w.object
-	o.Seq, o.Latest, o.Null, o.List = c.Seq, false, versioning != core.VersioningEnabled, c.Upload
+	o.Seq, o.Latest, o.Null, o.List = c.Seq, false, b.versioning != core.VersioningEnabled, c.Upload
 	o.Attrs, o.Tags, o.Lock, o.Owner = upload.Attrs, upload.Tags, upload.Lock, upload.Owner
 	w.encode(o)
-	return o.Version(), w.putVersion(versioning, o, cur)
+	return o.Version(), w.putVersion(b.versioning, o, cur)
 }
 
 // matchParts holds the parts that the change names against those that are there, and returns the numbers of the others. Both
