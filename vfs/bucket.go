@@ -53,8 +53,10 @@ func (f *FS) UpdateBucket(ctx context.Context, name string, change func(*core.Bu
 	return &info, nil
 }
 
-// DeleteBucket removes an empty bucket.
+// DeleteBucket removes an empty bucket, and its documents.
 func (f *FS) DeleteBucket(ctx context.Context, name string) error {
+	f.buckets.Lock()
+	defer f.buckets.Unlock()
 	b, err := f.meta.Bucket(ctx, name)
 	if err != nil {
 		return err
@@ -80,12 +82,22 @@ func (f *FS) Document(ctx context.Context, b *core.BucketInfo, name string) ([]b
 	return nil, nil
 }
 
-// PutDocument writes a document of a bucket; nil removes it.
+// PutDocument writes a document of a bucket; nil removes it. NoSuchBucket: the bucket went meanwhile, also where another has its name; a document
+// written after that would stay for ever.
 func (f *FS) PutDocument(ctx context.Context, b *core.BucketInfo, name string, value []byte) error {
 	if value != nil && len(value) == 0 {
 		return core.E("vfs.PutDocument", core.InvalidArgument, errors.New("an empty document"))
 	}
+	f.buckets.Lock()
+	defer f.buckets.Unlock()
+	now, err := f.meta.Bucket(ctx, b.Name)
+	if err == nil && now.ID != b.ID {
+		err = core.E("vfs.PutDocument", core.NoSuchBucket, nil)
+	}
+	if err != nil {
+		return err
+	}
 	record := core.Record{Kind: core.BucketRecordKind(b.ID), Key: name, Value: value}
-	_, err := f.writer.Do(ctx, batch.Write{Change: &core.PutRecord{Record: record}})
+	_, err = f.writer.Do(ctx, batch.Write{Change: &core.PutRecord{Record: record}})
 	return err
 }

@@ -41,7 +41,7 @@ type FS struct {
 	space     space
 	now       func() time.Time
 	readers   epoch.Readers // that may be on their way to what they found in the metadata
-	buckets   sync.Mutex    // held by who updates one
+	buckets   sync.Mutex    // held by who updates or deletes one, or writes a document of it
 }
 
 // New makes an FS.

@@ -579,3 +579,28 @@ func TestUpdateBucketAndDocuments(t *testing.T) {
 	require.Nil(t, value)
 	require.Error(t, w.fs.PutDocument(t.Context(), b, "cors", []byte{}))
 }
+
+// A document and the end of its bucket, at once: either the document came first and went with the bucket, or it is refused. One that was
+// written afterwards would stay for ever.
+func TestADocumentNeverOutlivesItsBucket(t *testing.T) {
+	w := newWorld(t)
+	for range 200 {
+		b, err := w.fs.CreateBucket(ctx, core.BucketInfo{Name: "short-lived"})
+		require.NoError(t, err)
+		put := make(chan error)
+		go func() { put <- w.fs.PutDocument(ctx, b, "cors", []byte("x")) }()
+		require.NoError(t, w.fs.DeleteBucket(ctx, "short-lived"))
+		if err := <-put; err != nil {
+			require.Equal(t, core.NoSuchBucket, core.KindOf(err))
+		}
+		left, err := w.meta.Records(ctx, core.BucketRecordKind(b.ID), "", 1)
+		require.NoError(t, err)
+		require.Empty(t, left)
+	}
+	old, err := w.fs.CreateBucket(ctx, core.BucketInfo{Name: "again"})
+	require.NoError(t, err)
+	require.NoError(t, w.fs.DeleteBucket(ctx, "again"))
+	_, err = w.fs.CreateBucket(ctx, core.BucketInfo{Name: "again"})
+	require.NoError(t, err)
+	require.Equal(t, core.NoSuchBucket, core.KindOf(w.fs.PutDocument(ctx, old, "cors", []byte("x"))))
+}
