@@ -30,10 +30,9 @@ func (q *request) listBuckets() error {
 	}
 	var buckets []core.BucketInfo
 	more := false
-	if region := q.query.value("bucket-region"); region == "" || region == q.s.region {
-		if buckets, more, err = q.s.fs.Buckets(q.ctx, prefix, after, limit); err != nil {
-			return err
-		}
+	region := q.query.value("bucket-region")
+	if buckets, more, err = q.s.fs.Buckets(q.ctx, prefix, after, limit); err != nil {
+		return err
 	}
 	x := q.s.document()
 	defer q.s.release(x)
@@ -42,7 +41,7 @@ func (q *request) listBuckets() error {
 	x.open("Buckets")
 	for i := range buckets {
 		b := &buckets[i]
-		if q.s.authorise(q.caller, q.route.action, b) != nil {
+		if region != "" && region != b.Region || q.s.authorise(q.caller, q.route.action, b) != nil {
 			continue
 		}
 		x.open("Bucket")
@@ -86,9 +85,7 @@ type createBucketRequest struct {
 	Kind *struct {
 		Type string `xml:"Type"`
 	} `xml:"Bucket"`
-	Tags *struct {
-		Tag []struct{} `xml:"Tag"`
-	} `xml:"Tags"`
+	Tags *tagSet `xml:"Tags"`
 }
 
 func (q *request) createBucket() error {
@@ -96,16 +93,9 @@ func (q *request) createBucket() error {
 	if err != nil {
 		return err
 	}
-	region := q.s.region
+	info := core.BucketInfo{Name: q.bucketName, Owner: q.caller.account, Region: q.s.region}
 	if len(doc) > 0 {
-		var body createBucketRequest
-		if err := parseXML(doc, &body); err != nil {
-			return err
-		}
-		if body.Place != nil || body.Kind != nil || body.Tags != nil && len(body.Tags.Tag) > 0 {
-			return errNotImplemented.say("Directory buckets and tags at the creation of a bucket are not implemented.")
-		}
-		if region, err = q.s.location(body.Location); err != nil {
+		if err := q.configureNew(&info, doc); err != nil {
 			return err
 		}
 	}
@@ -116,7 +106,7 @@ func (q *request) createBucket() error {
 	default:
 		return errInvalidArgument.say("Invalid x-amz-object-ownership header: " + v)
 	}
-	_, err = q.s.fs.CreateBucket(q.ctx, core.BucketInfo{Name: q.bucketName, Owner: q.caller.account, Region: region})
+	_, err = q.s.fs.CreateBucket(q.ctx, info)
 	if core.Is(err, core.BucketExists) {
 		err = q.bucketThere()
 	}
@@ -126,6 +116,29 @@ func (q *request) createBucket() error {
 	q.set("Location", "/"+q.bucketName)
 	q.sendEmpty(http.StatusOK)
 	return nil
+}
+
+// configureNew takes the properties of a new bucket from the document of its creation.
+func (q *request) configureNew(info *core.BucketInfo, doc []byte) error {
+	var body createBucketRequest
+	err := parseXML(doc, &body)
+	if err != nil {
+		return err
+	}
+	if body.Place != nil || body.Kind != nil {
+		return notServed("A directory bucket")
+	}
+	if body.Tags != nil {
+		tags, err := bucketTags(body.Tags)
+		if err != nil {
+			return err
+		}
+		if tags != "" {
+			info.Attrs = append(info.Attrs, core.Attr{Name: "tagging", Value: tags})
+		}
+	}
+	info.Region, err = q.s.location(body.Location)
+	return err
 }
 
 // bucketThere answers the creation of a bucket that is there already. In us-east-1 an owner who creates a bucket again is told
@@ -182,57 +195,4 @@ func (q *request) getLocation() error {
 	x.close("LocationConstraint")
 	q.sendXML(http.StatusOK, x)
 	return nil
-}
-
-func (q *request) getVersioning() error {
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin("VersioningConfiguration")
-	switch q.bucket.Versioning {
-	case core.VersioningEnabled:
-		x.text("Status", "Enabled")
-	case core.VersioningSuspended:
-		x.text("Status", "Suspended")
-	}
-	x.close("VersioningConfiguration")
-	q.sendXML(http.StatusOK, x)
-	return nil
-}
-
-func (q *request) getBucketACL() error {
-	q.sendACL(q.bucket.Owner)
-	return nil
-}
-
-func (q *request) getObjectACL() error {
-	v, err := q.version()
-	if err != nil {
-		return err
-	}
-	o, err := q.s.fs.Stat(q.ctx, q.bucket, q.key, v)
-	if err != nil {
-		return q.missing(err, v)
-	}
-	q.setVersion(o.Version())
-	q.sendACL(q.bucket.Owner)
-	return nil
-}
-
-// sendACL answers with the one ACL that there is: the owner may everything.
-func (q *request) sendACL(owner string) {
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin("AccessControlPolicy")
-	x.owner("Owner", owner)
-	x.open("AccessControlList")
-	x.open("Grant")
-	x.b = append(x.b, `<Grantee xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="CanonicalUser">`...)
-	x.text("ID", owner)
-	x.text("DisplayName", owner)
-	x.close("Grantee")
-	x.text("Permission", "FULL_CONTROL")
-	x.close("Grant")
-	x.close("AccessControlList")
-	x.close("AccessControlPolicy")
-	q.sendXML(http.StatusOK, x)
 }

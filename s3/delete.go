@@ -56,7 +56,8 @@ type deleteRequest struct {
 // deleteOutcome is what becomes of one key of a DeleteObjects.
 type deleteOutcome struct {
 	key     string
-	version core.Version // as it was named
+	version core.Version // that was named
+	named   string       // as it was named
 	err     error
 	index   int // in the requests to vfs, where err is nil
 }
@@ -86,6 +87,7 @@ func (q *request) deleteObjects() error {
 			continue
 		}
 		if o.VersionID != nil && *o.VersionID != "" {
+			out.named = *o.VersionID
 			if out.version, out.err = parseVersion(*o.VersionID, true); out.err != nil {
 				out.err = errNoSuchVersion
 				continue
@@ -132,7 +134,7 @@ func (q *request) sendDeleted(outcomes []deleteOutcome, results []vfs.DeleteResu
 			}
 			x.open("Error")
 			x.text("Key", out.key)
-			x.optional("VersionId", out.version.String())
+			x.optional("VersionId", out.named)
 			x.text("Code", e.code)
 			x.text("Message", e.message)
 			x.close("Error")
@@ -143,7 +145,7 @@ func (q *request) sendDeleted(outcomes []deleteOutcome, results []vfs.DeleteResu
 		}
 		x.open("Deleted")
 		x.text("Key", out.key)
-		x.optional("VersionId", out.version.String())
+		x.optional("VersionId", out.named)
 		if res.Marker {
 			x.bool("DeleteMarker", true)
 			x.text("DeleteMarkerVersionId", res.Version.String())

@@ -75,10 +75,8 @@ func TestWhatIsNotSupportedSaysSo(t *testing.T) {
 	w.bucket("bucket")
 	w.put("/bucket/key", "content")
 	for _, sub := range []string{
-		"tagging", "policy", "policyStatus", "cors", "lifecycle", "website", "encryption", "notification", "logging", "replication", "requestPayment",
-		"accelerate", "ownershipControls", "publicAccessBlock", "object-lock", "versions", "analytics&id=1", "inventory", "metrics",
-		"intelligent-tiering", "session", "legal-hold", "retention", "torrent", "restore", "select&select-type=2", "attributes", "renameObject", "append&position=7",
-		"quota", "metadataTable", "metadataConfiguration", "abac",
+		"lifecycle", "encryption", "object-lock", "session", "legal-hold", "retention", "torrent", "restore", "select&select-type=2", "attributes",
+		"renameObject", "append&position=7", "quota", "metadataTable", "metadataConfiguration", "metadataAnnotationTable", "abac", "annotation",
 	} {
 		for _, p := range []string{"/bucket", "/bucket/key"} {
 			for _, method := range []string{"GET", "PUT", "POST", "DELETE"} {
@@ -87,10 +85,7 @@ func TestWhatIsNotSupportedSaysSo(t *testing.T) {
 			require.Equal(t, 501, w.do("HEAD", p+"?"+sub, nil).status)
 		}
 	}
-	w.do("PUT", "/bucket?acl", nil).is(501, "NotImplemented")
-	w.do("PUT", "/bucket/key?acl", nil).is(501, "NotImplemented")
 	w.do("DELETE", "/bucket/key?acl", nil).is(501, "NotImplemented")
-	w.do("PUT", "/bucket?versioning", nil).is(501, "NotImplemented")
 	w.do("POST", "/bucket", []byte("form")).is(501, "NotImplemented")
 	w.do("POST", "/bucket/key", nil).is(405, "MethodNotAllowed")
 	w.do("PATCH", "/bucket/key", nil).is(405, "MethodNotAllowed")

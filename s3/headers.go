@@ -176,7 +176,7 @@ func (q *request) setObjectHeaders(o *core.ObjectInfo) {
 
 // setVersion names a version in the answer, where the bucket has versions at all.
 func (q *request) setVersion(v core.Version) {
-	if q.bucket.Versioning != core.VersioningOff && v != core.Current {
+	if v != core.Current && (v != core.Null || q.bucket.Versioning != core.VersioningOff) {
 		q.set("X-Amz-Version-Id", v.String())
 	}
 }

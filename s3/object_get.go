@@ -36,8 +36,11 @@ func (q *request) headObject() error {
 	return q.serve(object.Info, nil)
 }
 
-// missing adds to the error of a read what S3 tells of a delete marker.
+// missing adds to the error of a read what S3 tells of a version that is not there, or of a delete marker.
 func (q *request) missing(err error, v core.Version) error {
+	if core.Is(err, core.NoSuchVersion) {
+		return toAPI(err).with("Key", q.key).with("VersionId", v.String())
+	}
 	if !core.Is(err, core.NoSuchKey) && !core.Is(err, core.MethodNotAllowed) {
 		return err
 	}

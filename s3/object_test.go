@@ -45,7 +45,7 @@ func TestCreateBucketBody(t *testing.T) {
 	w.do("PUT", "/one", body("")).is(200, "")
 	w.do("PUT", "/two", body("<LocationConstraint>us-east-1</LocationConstraint>")).is(200, "")
 	w.do("PUT", "/three", body("<LocationConstraint>mars-1</LocationConstraint>")).is(400, "InvalidLocationConstraint")
-	w.do("PUT", "/four", body("<Tags><Tag><Key>a</Key></Tag></Tags>")).is(501, "NotImplemented")
+	w.do("PUT", "/four", body("<Tags><Tag><Key>a</Key></Tag></Tags>")).is(400, "MalformedXML")
 	w.do("PUT", "/five", body("<Bucket><Type>Directory</Type></Bucket>")).is(501, "NotImplemented")
 	w.do("PUT", "/six", []byte("<Other/>")).is(400, "MalformedXML")
 	w.do("PUT", "/seven", nil, "X-Amz-Bucket-Object-Lock-Enabled", "true").is(501, "NotImplemented")

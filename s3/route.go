@@ -61,7 +61,7 @@ func allRoutes() []route {
 		get, head, put, post, del = http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodDelete
 		service, bucket, object   = serviceLevel, bucketLevel, objectLevel
 	)
-	return []route{
+	return append([]route{
 		{name: "ListBuckets", method: get, level: service, action: "s3:ListAllMyBuckets", withoutBucket: true, conditions: cacheConditions, handle: (*request).listBuckets},
 
 		{name: "CreateBucket", method: put, level: bucket, action: "s3:CreateBucket", withoutBucket: true, handle: (*request).createBucket},
@@ -73,6 +73,9 @@ func allRoutes() []route {
 		{name: "ListMultipartUploads", method: get, level: bucket, sub: "uploads", action: "s3:ListBucketMultipartUploads", conditions: cacheConditions, handle: (*request).listUploads},
 		{name: "GetBucketLocation", method: get, level: bucket, sub: "location", action: "s3:GetBucketLocation", conditions: cacheConditions, handle: (*request).getLocation},
 		{name: "GetBucketVersioning", method: get, level: bucket, sub: "versioning", action: "s3:GetBucketVersioning", conditions: cacheConditions, handle: (*request).getVersioning},
+		{name: "PutBucketVersioning", method: put, level: bucket, sub: "versioning", action: "s3:PutBucketVersioning", handle: (*request).putVersioning},
+		{name: "ListObjectVersions", method: get, level: bucket, sub: "versions", action: "s3:ListBucketVersions", conditions: cacheConditions, handle: (*request).listVersions},
+		{name: "PutBucketAcl", method: put, level: bucket, sub: "acl", action: "s3:PutBucketAcl", handle: (*request).putBucketACL},
 		{name: "GetBucketAcl", method: get, level: bucket, sub: "acl", action: "s3:GetBucketAcl", conditions: cacheConditions, handle: (*request).getBucketACL},
 
 		{name: "GetObject", method: get, level: object, action: "s3:GetObject", versioned: true, conditions: readConditions, handle: (*request).getObject},
@@ -80,6 +83,7 @@ func allRoutes() []route {
 		{name: "PutObject", method: put, level: object, action: "s3:PutObject", conditions: writeConditions, handle: (*request).putObject},
 		{name: "CopyObject", method: put, level: object, copies: true, action: "s3:PutObject", conditions: writeConditions, handle: (*request).copyObject},
 		{name: "DeleteObject", method: del, level: object, action: "s3:DeleteObject", versioned: true, conditions: ifMatch, handle: (*request).deleteObject},
+		{name: "PutObjectAcl", method: put, level: object, sub: "acl", action: "s3:PutObjectAcl", versioned: true, handle: (*request).putObjectACL},
 		{name: "GetObjectAcl", method: get, level: object, sub: "acl", action: "s3:GetObjectAcl", versioned: true, conditions: cacheConditions, handle: (*request).getObjectACL},
 
 		{name: "CreateMultipartUpload", method: post, level: object, sub: "uploads", action: "s3:PutObject", handle: (*request).createUpload},
@@ -88,7 +92,7 @@ func allRoutes() []route {
 		{name: "ListParts", method: get, level: object, sub: "uploadId", action: "s3:ListMultipartUploadParts", conditions: cacheConditions, handle: (*request).listParts},
 		{name: "CompleteMultipartUpload", method: post, level: object, sub: "uploadId", action: "s3:PutObject", conditions: writeConditions, handle: (*request).completeUpload},
 		{name: "AbortMultipartUpload", method: del, level: object, sub: "uploadId", action: "s3:AbortMultipartUpload", handle: (*request).abortUpload},
-	}
+	}, documentRoutes()...)
 }
 
 // routeTable indexes routes. A route without an action or a handler, and two for one request, are errors.
@@ -141,7 +145,7 @@ func isSubresource(name string) bool {
 	switch name {
 	case "abac", "accelerate", "acl", "analytics", "annotation", "annotations", "append", "attributes", "cors", "delete", "encryption",
 		"intelligent-tiering", "inventory", "legal-hold", "lifecycle", "list-type", "location", "logging",
-		"metadataConfiguration", "metadataInventoryTable", "metadataJournalTable", "metadataTable", "metrics", "notification",
+		"metadataAnnotationTable", "metadataConfiguration", "metadataInventoryTable", "metadataJournalTable", "metadataTable", "metrics", "notification",
 		"object-lock", "ownershipControls", "policy", "policyStatus", "publicAccessBlock", "quota", "renameObject", "replication",
 		"replication-metrics", "requestPayment", "restore", "retention", "select", "session", "tagging", "torrent",
 		"uploadId", "uploads", "versioning", "versions", "website":

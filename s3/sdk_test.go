@@ -105,7 +105,7 @@ func testSDK(t *testing.T, w *world) {
 	require.NoError(t, err)
 	_, err = c.HeadBucket(ctx, &awss3.HeadBucketInput{Bucket: bucket})
 	require.True(t, errors.As(err, &notFound))
-	_, err = c.GetBucketTagging(ctx, &awss3.GetBucketTaggingInput{Bucket: aws.String("none")})
+	_, err = c.GetBucketAbac(ctx, &awss3.GetBucketAbacInput{Bucket: aws.String("none")})
 	require.ErrorAs(t, err, &api)
 	require.Equal(t, "NotImplemented", api.ErrorCode())
 }

@@ -185,7 +185,7 @@ func TestErrorsBeforeALargeBody(t *testing.T) {
 			for range 3 {
 				w.do("PUT", "/nowhere/key", body).is(404, "NoSuchBucket")
 				w.do("PUT", "/bucket/key", body, "If-None-Match", "*").is(412, "PreconditionFailed")
-				w.do("PUT", "/bucket/key?acl", body).is(501, "NotImplemented")
+				w.do("PUT", "/bucket/key?torrent", body).is(501, "NotImplemented")
 				w.do("POST", "/bucket?delete", body).is(400, "MaxMessageLengthExceeded")
 				w.send(w.request("PUT", "/bucket/key", body)).is(403, "AccessDenied")
 			}

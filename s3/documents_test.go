@@ -1,0 +1,224 @@
+package s3_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// inside returns a document without its declaration and its root element.
+func inside(t *testing.T, a *answer, root string) string {
+	t.Helper()
+	require.Equal(t, "application/xml", a.header.Get("Content-Type"))
+	const head = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
+	begin, end := head+"<"+root+` xmlns="http://s3.amazonaws.com/doc/2006-03-01/">`, "</"+root+">"
+	body := string(a.body)
+	require.True(t, strings.HasPrefix(body, begin) && strings.HasSuffix(body, end), body)
+	return body[len(begin) : len(body)-len(end)]
+}
+
+func TestDocumentsOfANewBucket(t *testing.T) {
+	w := newWorld(t)
+	w.bucket("bucket")
+	for sub, code := range map[string]string{
+		"tagging": "NoSuchTagSet", "website": "NoSuchWebsiteConfiguration", "cors": "NoSuchCORSConfiguration", "policy": "NoSuchBucketPolicy",
+		"policyStatus": "NoSuchBucketPolicy", "replication": "ReplicationConfigurationNotFoundError",
+		"analytics&id=1": "NoSuchConfiguration", "inventory&id=1": "NoSuchConfiguration", "metrics&id=1": "NoSuchConfiguration",
+		"intelligent-tiering&id=1": "NoSuchConfiguration",
+	} {
+		w.do("GET", "/bucket?"+sub, nil).is(404, code)
+		w.do("GET", "/absent?"+sub, nil).is(404, "NoSuchBucket")
+	}
+	for _, c := range [][3]string{
+		{"requestPayment", "RequestPaymentConfiguration", "<Payer>BucketOwner</Payer>"},
+		{"accelerate", "AccelerateConfiguration", ""},
+		{"logging", "BucketLoggingStatus", ""},
+		{"notification", "NotificationConfiguration", ""},
+		{"ownershipControls", "OwnershipControls", "<Rule><ObjectOwnership>BucketOwnerEnforced</ObjectOwnership></Rule>"},
+		{"publicAccessBlock", "PublicAccessBlockConfiguration", "<BlockPublicAcls>true</BlockPublicAcls><IgnorePublicAcls>true</IgnorePublicAcls><BlockPublicPolicy>true</BlockPublicPolicy><RestrictPublicBuckets>true</RestrictPublicBuckets>"},
+		{"analytics", "ListBucketAnalyticsConfigurationsResult", "<IsTruncated>false</IsTruncated>"},
+		{"inventory", "ListInventoryConfigurationsResult", "<IsTruncated>false</IsTruncated>"},
+		{"metrics", "ListMetricsConfigurationsResult", "<IsTruncated>false</IsTruncated>"},
+		{"intelligent-tiering", "ListBucketIntelligentTieringConfigurationsOutput", "<IsTruncated>false</IsTruncated>"},
+	} {
+		require.Equal(t, c[2], inside(t, w.do("GET", "/bucket?"+c[0], nil).is(200, ""), c[1]))
+	}
+}
+
+// What the server cannot do is refused, and leaves no trace.
+func TestDocumentsWithoutEffectAreRefused(t *testing.T) {
+	w := newWorld(t)
+	w.bucket("bucket")
+	for sub, body := range map[string]string{
+		"policy":            `{"Version":"2012-10-17","Statement":[]}`,
+		"cors":              "<CORSConfiguration><CORSRule><AllowedMethod>GET</AllowedMethod><AllowedOrigin>*</AllowedOrigin></CORSRule></CORSConfiguration>",
+		"website":           "<WebsiteConfiguration><IndexDocument><Suffix>index.html</Suffix></IndexDocument></WebsiteConfiguration>",
+		"replication":       "<ReplicationConfiguration/>",
+		"analytics&id=1":    "<AnalyticsConfiguration/>",
+		"inventory&id=1":    "<InventoryConfiguration/>",
+		"metrics&id=1":      "<MetricsConfiguration/>",
+		"accelerate":        "<AccelerateConfiguration><Status>Enabled</Status></AccelerateConfiguration>",
+		"requestPayment":    "<RequestPaymentConfiguration><Payer>Requester</Payer></RequestPaymentConfiguration>",
+		"logging":           "<BucketLoggingStatus><LoggingEnabled><TargetBucket>b</TargetBucket><TargetPrefix/></LoggingEnabled></BucketLoggingStatus>",
+		"notification":      "<NotificationConfiguration><EventBridgeConfiguration/></NotificationConfiguration>",
+		"notification&x=1":  "<NotificationConfiguration><TopicConfiguration><Topic>arn:aws:sns:us-east-1:1:t</Topic><Event>s3:ObjectCreated:*</Event></TopicConfiguration></NotificationConfiguration>",
+		"ownershipControls": "<OwnershipControls><Rule><ObjectOwnership>ObjectWriter</ObjectOwnership></Rule></OwnershipControls>",
+		"acl":               "<AccessControlPolicy><Owner><ID>" + account + "</ID></Owner><AccessControlList><Grant><Grantee><URI>http://acs.amazonaws.com/groups/global/AllUsers</URI></Grantee><Permission>READ</Permission></Grant></AccessControlList></AccessControlPolicy>",
+		"quota":             "<Quota/>",
+	} {
+		before := w.do("GET", "/bucket?"+sub, nil)
+		w.do("PUT", "/bucket?"+sub, []byte(body)).is(501, "NotImplemented")
+		after := w.do("GET", "/bucket?"+sub, nil)
+		require.Equal(t, before.status, after.status, sub)
+		if before.status == 200 {
+			require.Equal(t, string(before.body), string(after.body))
+		}
+	}
+	for _, sub := range []string{"policy", "cors", "website", "replication", "tagging"} {
+		w.do("DELETE", "/bucket?"+sub, nil).is(204, "")
+	}
+	w.do("DELETE", "/bucket?metrics&id=1", nil).is(404, "NoSuchConfiguration")
+	w.do("DELETE", "/bucket?requestPayment", nil).is(501, "NotImplemented")
+	w.do("DELETE", "/absent?cors", nil).is(404, "NoSuchBucket")
+}
+
+func TestDocumentsThatAreKept(t *testing.T) {
+	w := newWorld(t)
+	w.bucket("bucket")
+	const block = "<BlockPublicAcls>%t</BlockPublicAcls><IgnorePublicAcls>%t</IgnorePublicAcls><BlockPublicPolicy>%t</BlockPublicPolicy><RestrictPublicBuckets>%t</RestrictPublicBuckets>"
+	for _, c := range []struct {
+		sub, root, put, get string
+		status              int
+	}{
+		{"tagging", "Tagging", "<TagSet><Tag><Key>b</Key><Value>1 &amp; é</Value></Tag><Tag><Key>a</Key><Value/></Tag></TagSet>", "", 400}, // & is no character for tags
+		{"tagging", "Tagging", "<TagSet><Tag><Value>1=2 é</Value><Key>b</Key></Tag><Tag><Key>a</Key><Value/></Tag></TagSet>",
+			"<TagSet><Tag><Key>b</Key><Value>1=2 é</Value></Tag><Tag><Key>a</Key><Value></Value></Tag></TagSet>", 204},
+		{"accelerate", "AccelerateConfiguration", "<Status>Suspended</Status>", "<Status>Suspended</Status>", 200},
+		{"requestPayment", "RequestPaymentConfiguration", "<Payer>BucketOwner</Payer>", "<Payer>BucketOwner</Payer>", 200},
+		{"logging", "BucketLoggingStatus", "", "", 200},
+		{"notification", "NotificationConfiguration", "", "", 200},
+		{"ownershipControls", "OwnershipControls", "<Rule><ObjectOwnership>BucketOwnerEnforced</ObjectOwnership></Rule>", "<Rule><ObjectOwnership>BucketOwnerEnforced</ObjectOwnership></Rule>", 200},
+		{"publicAccessBlock", "PublicAccessBlockConfiguration", "<BlockPublicPolicy>TRUE</BlockPublicPolicy>", fmt.Sprintf(block, false, false, true, false), 200},
+	} {
+		a := w.do("PUT", "/bucket?"+c.sub, []byte("<"+c.root+` xmlns="http://s3.amazonaws.com/doc/2006-03-01/">`+c.put+"</"+c.root+">"))
+		require.Equal(t, c.status, a.status, "%s", a.body)
+		if a.status < 300 {
+			require.Empty(t, a.body)
+			require.Equal(t, c.get, inside(t, w.do("GET", "/bucket?"+c.sub, nil).is(200, ""), c.root))
+		}
+	}
+	for sub, code := range map[string]string{
+		"tagging": "NoSuchTagSet", "ownershipControls": "OwnershipControlsNotFoundError", "publicAccessBlock": "NoSuchPublicAccessBlockConfiguration",
+	} {
+		for range 2 {
+			w.do("DELETE", "/bucket?"+sub, nil).is(204, "")
+			w.do("GET", "/bucket?"+sub, nil).is(404, code)
+		}
+	}
+	w.do("PUT", "/bucket?ownershipControls", []byte("<OwnershipControls><Rule><ObjectOwnership>BucketOwnerEnforced</ObjectOwnership></Rule></OwnershipControls>")).is(200, "")
+	w.do("GET", "/bucket?ownershipControls", nil).is(200, "")
+
+	// With the bucket they go.
+	w.do("DELETE", "/bucket", nil).is(204, "")
+	w.bucket("bucket")
+	w.do("GET", "/bucket?publicAccessBlock", nil).is(200, "")
+}
+
+func TestMalformedDocuments(t *testing.T) {
+	w := newWorld(t)
+	w.bucket("bucket")
+	many := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "<Tag><Key>k%d</Key><Value>v</Value></Tag>", i)
+		}
+		return "<Tagging><TagSet>" + b.String() + "</TagSet></Tagging>"
+	}
+	tag := func(key, value string) string {
+		return "<Tagging><TagSet><Tag><Key>" + key + "</Key><Value>" + value + "</Value></Tag></TagSet></Tagging>"
+	}
+	for _, c := range [][3]string{
+		{"tagging", "<Tagging/>", "MalformedXML"},
+		{"tagging", "<Tagging><TagSet><Tag><Key>a</Key></Tag></TagSet></Tagging>", "MalformedXML"},
+		{"tagging", "<Tagging><TagSet><Tag><Key>a</Key><Value/><Other/></Tag></TagSet></Tagging>", "MalformedXML"},
+		{"tagging", "<Tags/>", "MalformedXML"},
+		{"tagging", many(51), "BadRequest"},
+		{"tagging", tag("", "v"), "InvalidTag"},
+		{"tagging", tag("aws:k", "v"), "InvalidTag"},
+		{"tagging", tag("k*", "v"), "InvalidTag"},
+		{"tagging", tag("k", "v?"), "InvalidTag"},
+		{"tagging", tag(strings.Repeat("é", 129), "v"), "InvalidTag"},
+		{"tagging", tag("k", strings.Repeat("é", 257)), "InvalidTag"},
+		{"tagging", strings.Replace(tag("k", "1")+tag("k", "2"), "</TagSet></Tagging><Tagging><TagSet>", "", 1), "InvalidTag"},
+		{"ownershipControls", "<OwnershipControls/>", "MalformedXML"},
+		{"ownershipControls", "<OwnershipControls><Rule><ObjectOwnership>Mine</ObjectOwnership></Rule></OwnershipControls>", "MalformedXML"},
+		{"publicAccessBlock", "<PublicAccessBlockConfiguration><BlockPublicAcls>maybe</BlockPublicAcls></PublicAccessBlockConfiguration>", "MalformedXML"},
+		{"publicAccessBlock", "<PublicAccessBlockConfiguration><BlockAll>true</BlockAll></PublicAccessBlockConfiguration>", "MalformedXML"},
+		{"requestPayment", "<RequestPaymentConfiguration><Payer>Me</Payer></RequestPaymentConfiguration>", "MalformedXML"},
+		{"accelerate", "<AccelerateConfiguration/>", "MalformedXML"},
+		{"logging", "<BucketLoggingStatus><Enabled/></BucketLoggingStatus>", "MalformedXML"},
+		{"notification", "<NotificationConfiguration><Other/></NotificationConfiguration>", "MalformedXML"},
+		{"acl", "<AccessControlPolicy/>", "MalformedXML"},
+		{"versioning", "<VersioningConfiguration><Status>On</Status></VersioningConfiguration>", "MalformedXML"},
+		{"versioning", "<VersioningConfiguration><Status>Enabled</Status><MfaDelete>Yes</MfaDelete></VersioningConfiguration>", "MalformedXML"},
+		{"versioning", "<VersioningConfiguration><Status>Enabled</Status><Other/></VersioningConfiguration>", "MalformedXML"},
+		{"versioning", "<VersioningConfiguration>", "MalformedXML"},
+		{"versioning", "<VersioningConfiguration/>", "IllegalVersioningConfigurationException"},
+		{"versioning", "<VersioningConfiguration><MfaDelete>Disabled</MfaDelete></VersioningConfiguration>", "IllegalVersioningConfigurationException"},
+	} {
+		w.do("PUT", "/bucket?"+c[0], []byte(c[1])).is(400, c[2])
+	}
+	for _, sub := range []string{"tagging", "versioning", "ownershipControls", "notification"} {
+		w.do("PUT", "/bucket?"+sub, nil).is(400, "MissingRequestBodyError")
+		w.do("PUT", "/bucket?"+sub, []byte("<x/>"), "Content-Md5", md5Of([]byte("other"))).is(400, "BadDigest")
+	}
+	w.do("GET", "/bucket?tagging", nil).is(404, "NoSuchTagSet")
+	w.do("PUT", "/bucket?tagging", []byte(many(50))).is(204, "")
+	require.Equal(t, 50, strings.Count(string(w.do("GET", "/bucket?tagging", nil).is(200, "").body), "<Tag>"))
+	w.do("PUT", "/bucket?tagging", []byte(many(0))).is(204, "")
+	w.do("GET", "/bucket?tagging", nil).is(404, "NoSuchTagSet")
+}
+
+func TestBucketsAreCreatedWithTags(t *testing.T) {
+	w := newWorld(t)
+	create := func(tags string) *answer {
+		return w.do("PUT", "/bucket", []byte("<CreateBucketConfiguration><Tags>"+tags+"</Tags></CreateBucketConfiguration>"))
+	}
+	create("<Tag><Key>aws:a</Key><Value>b</Value></Tag>").is(400, "InvalidTag")
+	w.do("HEAD", "/bucket", nil).is(404, "")
+	create("<Tag><Key>a</Key><Value>b</Value></Tag>").is(200, "")
+	require.Equal(t, "<TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet>", inside(t, w.do("GET", "/bucket?tagging", nil).is(200, ""), "Tagging"))
+	create("").is(200, "") // there already, and as it was
+	w.do("GET", "/bucket?tagging", nil).is(200, "")
+}
+
+func TestOnlyTheListThatHoldsAnywayIsAccepted(t *testing.T) {
+	w := newWorld(t)
+	w.bucket("bucket")
+	w.put("/bucket/key", "content")
+	grant := func(owner, grantee, permission string) []byte {
+		return []byte(`<AccessControlPolicy><Owner><ID>` + owner + `</ID></Owner><AccessControlList><Grant><Grantee xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="CanonicalUser"><ID>` +
+			grantee + `</ID></Grantee><Permission>` + permission + `</Permission></Grant></AccessControlList></AccessControlPolicy>`)
+	}
+	for _, p := range []string{"/bucket?acl", "/bucket/key?acl"} {
+		mine := w.do("GET", p, nil).is(200, "")
+		w.do("PUT", p, mine.body).is(200, "") // what was read can be written
+		w.do("PUT", p, grant(account, account, "FULL_CONTROL")).is(200, "")
+		w.do("PUT", p, nil, "X-Amz-Acl", "private").is(200, "")
+		w.do("PUT", p, nil, "X-Amz-Acl", "bucket-owner-full-control").is(200, "")
+		w.do("PUT", p, nil, "X-Amz-Acl", "public-read").is(501, "NotImplemented")
+		w.do("PUT", p, nil, "X-Amz-Acl", "odd").is(400, "InvalidArgument")
+		w.do("PUT", p, nil, "X-Amz-Grant-Read", "id=1").is(501, "NotImplemented")
+		w.do("PUT", p, nil).is(400, "MissingSecurityHeader")
+		w.do("PUT", p, grant(account, account, "FULL_CONTROL"), "X-Amz-Acl", "private").is(400, "UnexpectedContent")
+		w.do("PUT", p, grant(account, "other", "READ")).is(501, "NotImplemented")
+		w.do("PUT", p, grant(account, account, "READ")).is(501, "NotImplemented")
+		w.do("PUT", p, grant(account, account, "ALL")).is(400, "MalformedXML")
+		w.do("PUT", p, grant("other", account, "FULL_CONTROL")).is(403, "AccessDenied")
+		require.Equal(t, string(mine.body), string(w.do("GET", p, nil).body))
+	}
+	w.do("PUT", "/bucket/absent?acl", nil, "X-Amz-Acl", "private").is(404, "NoSuchKey")
+	w.do("PUT", "/bucket/key?acl&versionId=0000000000000001", nil, "X-Amz-Acl", "private").is(404, "NoSuchVersion")
+}

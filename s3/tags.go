@@ -1,0 +1,108 @@
+package s3
+
+import (
+	"encoding/xml"
+	"unicode"
+	"unicode/utf8"
+
+	"orcas/core"
+)
+
+// Limits of tags, in characters, and how many tags a bucket can have.
+const (
+	maxTagKey     = 128
+	maxTagValue   = 256
+	maxBucketTags = 50
+)
+
+// taggingRequest is the body of PutBucketTagging.
+type taggingRequest struct {
+	XMLName xml.Name `xml:"Tagging"`
+	Set     *tagSet  `xml:"TagSet"`
+	unknown
+}
+
+// tagSet is a list of tags in XML.
+type tagSet struct {
+	Tags []xmlTag `xml:"Tag"`
+	unknown
+}
+
+type xmlTag struct {
+	Key   *string `xml:"Key"`
+	Value *string `xml:"Value"`
+	unknown
+}
+
+// attrs returns the tags, held against the rules for them. tooMany is the error for more than limit.
+func (s *tagSet) attrs(limit int, tooMany *apiError) ([]core.Attr, error) {
+	if len(s.Tags) > limit {
+		return nil, tooMany
+	}
+	tags := make([]core.Attr, len(s.Tags))
+	for i, t := range s.Tags {
+		if t.Key == nil || t.Value == nil {
+			return nil, errMalformedXML
+		}
+		tags[i] = core.Attr{Name: *t.Key, Value: *t.Value}
+	}
+	return tags, checkTags(tags)
+}
+
+// checkTags holds tags against the rules for their characters, and their keys against each other.
+func checkTags(tags []core.Attr) error {
+	seen := make(map[string]bool, len(tags))
+	for _, t := range tags {
+		switch {
+		case t.Name == "" || utf8.RuneCountInString(t.Name) > maxTagKey || !tagText(t.Name):
+			return errInvalidTag.say("The TagKey you have provided is invalid").with("TagKey", t.Name)
+		case len(t.Name) >= 4 && t.Name[:4] == "aws:":
+			return errInvalidTag.say("System tags cannot be added/updated by requester").with("TagKey", t.Name)
+		case utf8.RuneCountInString(t.Value) > maxTagValue || !tagText(t.Value):
+			return errInvalidTag.say("The TagValue you have provided is invalid").with("TagKey", t.Name).with("TagValue", t.Value)
+		case seen[t.Name]:
+			return errInvalidTag.say("Cannot provide multiple Tags with the same key").with("TagKey", t.Name)
+		}
+		seen[t.Name] = true
+	}
+	return nil
+}
+
+// tagText says whether s consists of characters that tags may have.
+func tagText(s string) bool {
+	for _, r := range s {
+		switch {
+		case unicode.IsLetter(r), unicode.IsNumber(r), unicode.Is(unicode.Z, r):
+		case r == '_', r == '.', r == ':', r == '/', r == '=', r == '+', r == '-', r == '@':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// tags writes the elements of a tag set.
+func (x *xmlWriter) tags(tags []core.Attr) {
+	x.open("TagSet")
+	for _, t := range tags {
+		x.open("Tag")
+		x.text("Key", t.Name)
+		x.text("Value", t.Value)
+		x.close("Tag")
+	}
+	x.close("TagSet")
+}
+
+// bucketTags returns what a bucket keeps of a tag set: the inside of its document, or "" for none.
+func bucketTags(set *tagSet) (string, error) {
+	if set == nil {
+		return "", errMalformedXML
+	}
+	tags, err := set.attrs(maxBucketTags, errTooManyBucketTags)
+	if err != nil || len(tags) == 0 {
+		return "", err
+	}
+	var x xmlWriter
+	x.tags(tags)
+	return string(x.b), nil
+}
