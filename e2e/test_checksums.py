@@ -5,6 +5,7 @@ import hashlib
 import zlib
 
 import pytest
+from botocore import httpchecksum
 from botocore.exceptions import ClientError
 
 from conftest import error_of, pattern
@@ -63,31 +64,146 @@ def test_wrong_checksums_change_nothing(s3, bucket, field, value, code, size):
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"before"
 
 
-@pytest.mark.parametrize("algorithm,kind", [("CRC32", "FULL_OBJECT"), ("CRC64NVME", "FULL_OBJECT"), ("CRC32C", "COMPOSITE"), ("SHA256", "COMPOSITE")])
+COMBINED = ["CRC32", "CRC32C", "CRC64NVME"]
+KINDS = [(a, "FULL_OBJECT") for a in COMBINED] + [(a, "COMPOSITE") for a in ALGORITHMS if a != "CRC64NVME"] + [(a, None) for a in ALGORITHMS]
+
+
+def upload(s3, bucket, bodies, algorithm=None, kind=None, key="k"):
+    """Sends the parts and returns the upload's id and what Complete has to say of them."""
+    begun = {"ChecksumAlgorithm": algorithm} if algorithm else {}
+    answer = s3.create_multipart_upload(Bucket=bucket, Key=key, **begun, **({"ChecksumType": kind} if kind else {}))
+    if algorithm:
+        assert answer["ChecksumAlgorithm"] == algorithm and answer["ChecksumType"] == kind_of(algorithm, kind)
+    parts = []
+    for number, body in enumerate(bodies, 1):
+        part = s3.upload_part(Bucket=bucket, Key=key, UploadId=answer["UploadId"], PartNumber=number, Body=body, **begun)
+        parts.append({"PartNumber": number, "ETag": part["ETag"]})
+        if algorithm:
+            parts[-1]["Checksum" + algorithm] = part["Checksum" + algorithm]
+    return answer["UploadId"], parts
+
+
+def kind_of(algorithm, kind):
+    return kind or ("FULL_OBJECT" if algorithm == "CRC64NVME" else "COMPOSITE")
+
+
+def digest(algorithm, body):
+    """The SDK's own computation."""
+    checksum = httpchecksum._CHECKSUM_CLS[algorithm.lower()]()
+    checksum.update(body)
+    return checksum.b64digest()
+
+
+@pytest.mark.parametrize("algorithm,kind", KINDS)
 def test_multipart_checksums(s3, bucket, algorithm, kind):
     field = "Checksum" + algorithm
     bodies = [pattern(5 << 20, 1), pattern(5 << 20, 2), pattern(99, 3)]
-    uid = s3.create_multipart_upload(Bucket=bucket, Key="k", ChecksumAlgorithm=algorithm, ChecksumType=kind)["UploadId"]
-    parts = []
-    for number, body in enumerate(bodies, 1):
-        answer = s3.upload_part(Bucket=bucket, Key="k", UploadId=uid, PartNumber=number, Body=body, ChecksumAlgorithm=algorithm)
-        parts.append({"PartNumber": number, "ETag": answer["ETag"], field: answer[field]})
-    wrong = [dict(parts[0], **{field: parts[1][field]})] + parts[1:]
-    with pytest.raises(ClientError) as info:
-        s3.complete_multipart_upload(Bucket=bucket, Key="k", UploadId=uid, MultipartUpload={"Parts": wrong}, ChecksumType=kind)
-    assert error_of(info)[1] == 400
-    answer = s3.complete_multipart_upload(Bucket=bucket, Key="k", UploadId=uid, MultipartUpload={"Parts": parts}, ChecksumType=kind)
-    assert answer["ChecksumType"] == kind
+    whole = b"".join(bodies)
+    uid, parts = upload(s3, bucket, bodies, algorithm, kind)
+    kind = kind_of(algorithm, kind)
+    assert [p[field] for p in parts] == [digest(algorithm, b) for b in bodies]
+    listed = s3.list_parts(Bucket=bucket, Key="k", UploadId=uid)
+    assert (listed["ChecksumAlgorithm"], listed["ChecksumType"]) == (algorithm, kind)
+    assert [p[field] for p in listed["Parts"]] == [p[field] for p in parts]
+
+    def complete(parts, **more):
+        return s3.complete_multipart_upload(Bucket=bucket, Key="k", UploadId=uid, MultipartUpload={"Parts": parts}, **more)
+
+    def refused(code, parts=parts, **more):
+        with pytest.raises(ClientError) as info:
+            complete(parts, **more)
+        assert error_of(info) == (code, 400)
+
+    refused("InvalidPart", [dict(parts[0], **{field: parts[1][field]})] + parts[1:])
+    refused("InvalidArgument", [dict(parts[0], **{field: "bm8="})] + parts[1:])
+    refused("InvalidRequest", ChecksumType={"COMPOSITE": "FULL_OBJECT", "FULL_OBJECT": "COMPOSITE"}[kind])
+    refused("InvalidRequest", MpuObjectSize=len(whole) - 1)
+    refused("BadDigest", **{field: parts[0][field]})
     if kind == "COMPOSITE":
-        assert answer[field].endswith("-3")
-        if algorithm == "SHA256":
-            of_parts = b"".join(hashlib.sha256(b).digest() for b in bodies)
-            assert answer[field] == base64.b64encode(hashlib.sha256(of_parts).digest()).decode() + "-3"
-    elif algorithm == "CRC32":
-        assert answer[field] == ZLIB(b"".join(bodies))
+        of_parts = b"".join(base64.b64decode(p[field]) for p in parts)
+        want = digest(algorithm, of_parts) + "-3"
+        refused("InvalidRequest", [{k: v for k, v in p.items() if k != field} for p in parts])
+    else:
+        want = digest(algorithm, whole)
+    answer = complete(parts, ChecksumType=kind, MpuObjectSize=len(whole), **{field: want})
+    assert (answer[field], answer["ChecksumType"]) == (want, kind)
     got = s3.get_object(Bucket=bucket, Key="k", ChecksumMode="ENABLED")
-    assert got[field] == answer[field] and got["ChecksumType"] == kind
-    assert got["Body"].read() == b"".join(bodies)
+    assert (got[field], got["ChecksumType"]) == (want, kind)
+    assert got["Body"].read() == whole
+    listed = s3.list_objects_v2(Bucket=bucket)["Contents"][0]
+    assert (listed["ChecksumAlgorithm"], listed["ChecksumType"]) == ([algorithm], kind)
+    told = s3.get_object_attributes(Bucket=bucket, Key="k", ObjectAttributes=["Checksum", "ObjectParts", "ETag", "ObjectSize", "StorageClass"])
+    assert told["Checksum"] == {field: want.removesuffix("-3"), "ChecksumType": kind}
+    assert told["ETag"] == got["ETag"].strip('"') and told["ObjectSize"] == len(whole) and told["StorageClass"] == "STANDARD"
+    assert told["ObjectParts"]["Parts"] == [{"PartNumber": i, "Size": len(b), field: digest(algorithm, b)} for i, b in enumerate(bodies, 1)]
+    copied = s3.copy_object(Bucket=bucket, Key="copy", CopySource={"Bucket": bucket, "Key": "k"}, ChecksumAlgorithm=algorithm)
+    assert copied["CopyObjectResult"][field] == digest(algorithm, whole)
+    assert copied["CopyObjectResult"]["ChecksumType"] == "FULL_OBJECT"
+
+
+def test_multipart_without_a_checksum(server, bucket):
+    client = server.client(config={"request_checksum_calculation": "when_required"})
+    bodies = [pattern(5 << 20, 1), pattern(99, 3)]
+    uid, parts = upload(client, bucket, bodies)
+    answer = client.complete_multipart_upload(Bucket=bucket, Key="k", UploadId=uid, MultipartUpload={"Parts": parts})
+    assert answer["ChecksumCRC64NVME"] == digest("CRC64NVME", b"".join(bodies)) and answer["ChecksumType"] == "FULL_OBJECT"
+    # The parts of a composite must have theirs; of a combined one the server computes them.
+    uid = client.create_multipart_upload(Bucket=bucket, Key="k", ChecksumAlgorithm="SHA256")["UploadId"]
+    with pytest.raises(ClientError) as info:
+        client.upload_part(Bucket=bucket, Key="k", UploadId=uid, PartNumber=1, Body=b"x")
+    assert error_of(info) == ("InvalidRequest", 400)
+    uid = client.create_multipart_upload(Bucket=bucket, Key="k", ChecksumAlgorithm="CRC32", ChecksumType="FULL_OBJECT")["UploadId"]
+    part = client.upload_part(Bucket=bucket, Key="k", UploadId=uid, PartNumber=1, Body=b"x")
+    assert part["ChecksumCRC32"] == digest("CRC32", b"x")
+
+
+def test_parts_of_an_object(s3, bucket):
+    bodies = [pattern(5 << 20, 1), pattern(6 << 20, 2), pattern(99, 3)]
+    uid, parts = upload(s3, bucket, bodies, "SHA256")
+    s3.complete_multipart_upload(Bucket=bucket, Key="k", UploadId=uid, MultipartUpload={"Parts": parts})
+    at = 0
+    for number, body in enumerate(bodies, 1):
+        got = s3.get_object(Bucket=bucket, Key="k", PartNumber=number, ChecksumMode="ENABLED")
+        assert got["ResponseMetadata"]["HTTPStatusCode"] == 206 and got["PartsCount"] == 3
+        assert got["ContentRange"] == f"bytes {at}-{at + len(body) - 1}/{sum(map(len, bodies))}"
+        assert got["Body"].read() == body
+        head = s3.head_object(Bucket=bucket, Key="k", PartNumber=number)
+        assert head["ContentLength"] == len(body) and head["PartsCount"] == 3
+        at += len(body)
+    with pytest.raises(ClientError) as info:
+        s3.get_object(Bucket=bucket, Key="k", PartNumber=4)
+    assert error_of(info) == ("InvalidPartNumber", 416)
+    with pytest.raises(ClientError) as info:
+        s3.get_object(Bucket=bucket, Key="k", PartNumber=1, Range="bytes=0-1")
+    assert error_of(info) == ("InvalidRequest", 400)
+    pages = []
+    marker = 0
+    while True:
+        page = s3.get_object_attributes(Bucket=bucket, Key="k", ObjectAttributes=["ObjectParts"], MaxParts=2, PartNumberMarker=marker)["ObjectParts"]
+        assert page["TotalPartsCount"] == 3 and page["MaxParts"] == 2
+        pages.append([p["Size"] for p in page["Parts"]])
+        if not page["IsTruncated"]:
+            break
+        marker = page["NextPartNumberMarker"]
+    assert pages == [[len(bodies[0]), len(bodies[1])], [len(bodies[2])]]
+    with pytest.raises(ClientError) as info:
+        s3.get_object_attributes(Bucket=bucket, Key="k", ObjectAttributes=["ETags"])
+    assert error_of(info) == ("InvalidArgument", 400)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_copied_part(s3, bucket, algorithm):
+    body = pattern(6 << 20)
+    s3.put_object(Bucket=bucket, Key="from", Body=body)
+    uid = s3.create_multipart_upload(Bucket=bucket, Key="k", ChecksumAlgorithm=algorithm)["UploadId"]
+    parts = []
+    for number, (first, last) in enumerate([(0, len(body) - 1), (5, 1000)], 1):
+        part = s3.upload_part_copy(Bucket=bucket, Key="k", UploadId=uid, PartNumber=number,
+                                   CopySource={"Bucket": bucket, "Key": "from"}, CopySourceRange=f"bytes={first}-{last}")["CopyPartResult"]
+        assert part["Checksum" + algorithm] == digest(algorithm, body[first:last + 1])
+        parts.append({"PartNumber": number, "ETag": part["ETag"], "Checksum" + algorithm: part["Checksum" + algorithm]})
+    s3.complete_multipart_upload(Bucket=bucket, Key="k", UploadId=uid, MultipartUpload={"Parts": parts})
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == body + body[5:1001]
 
 
 def test_copy_computes_another(s3, bucket):

@@ -33,9 +33,11 @@ type completedPart struct {
 	XXHASH128 string `xml:"ChecksumXXHASH128"`
 }
 
-// claims returns the checksums that the part is said to have.
-func (p *completedPart) claims() ([]core.Checksum, error) {
+// claim returns the checksum that the part is said to have; nil: none. There may be one.
+func (p *completedPart) claim() ([]core.Checksum, error) {
 	var out []core.Checksum
+	texts := "" // for the error
+	valid := true
 	for _, c := range [...]struct {
 		alg  checksum.Algorithm
 		text string
@@ -47,11 +49,14 @@ func (p *completedPart) claims() ([]core.Checksum, error) {
 		if c.text == "" {
 			continue
 		}
+		texts += c.alg.Name() + ":" + c.text + ";"
 		value, err := checksum.Decode(c.alg, c.text)
-		if err != nil {
-			return nil, errInvalidPart.because(err)
-		}
+		valid = valid && err == nil
 		out = append(out, core.Checksum{Algorithm: c.alg, Value: value})
+	}
+	if !valid || len(out) > 1 {
+		return nil, errInvalidArgument.say("Invalid Base64 or multiple checksums present in request").
+			with("ArgumentName", "Checksum").with("ArgumentValue", texts)
 	}
 	return out, nil
 }
@@ -72,6 +77,8 @@ func (q *request) completeUpload() error {
 		if o = q.completedBefore(req); o == nil {
 			return err
 		}
+	case core.Is(err, core.BadDigest) && len(req.Sums) > 0:
+		return badObjectSum(req.Sums[0].Algorithm)
 	case core.Is(err, core.InvalidArgument):
 		return errInvalidRequest.say("The object is not what the request claims.").because(err)
 	case err != nil:
@@ -126,48 +133,90 @@ func (q *request) parseComplete(id core.UploadID) (*vfs.CompleteRequest, error) 
 		if i > 0 && p.Number <= body.Parts[i-1].Number {
 			return nil, errInvalidPartOrder.with("UploadId", uploadIDString(id))
 		}
-		sums, err := p.claims()
+		sums, err := p.claim()
 		if err != nil {
 			return nil, err
 		}
 		etag, _ := nextETag(p.ETag)
 		req.Parts[i] = vfs.CompletedPart{Number: p.Number, ETag: etag, Sums: sums}
 	}
-	return req, q.claimSums(req)
+	return req, q.holdSums(req)
 }
 
-// claimSums reads the checksum that the object is said to have, and the type of checksum that the client believes in.
-func (q *request) claimSums(req *vfs.CompleteRequest) error {
-	kind := first(q.r.Header, "X-Amz-Checksum-Type")
+// holdSums holds the checksums of the request against what the upload was begun with, and reads the one that the object is said to
+// have.
+func (q *request) holdSums(req *vfs.CompleteRequest) error {
 	u, err := q.s.fs.Upload(q.ctx, q.bucket, q.key, req.Upload)
-	if err != nil && !core.Is(err, core.NoSuchUpload) {
+	if core.Is(err, core.NoSuchUpload) {
+		u = &core.UploadInfo{} // completed before, as it seems
+	} else if err != nil {
 		return err
 	}
-	if err == nil && kind != "" && kind != typeOf(u.Composite) {
+	kind := first(q.r.Header, "X-Amz-Checksum-Type")
+	switch {
+	case kind != "" && kind != typeOf(true) && kind != typeOf(false):
+		return errInvalidRequest.say("Value for x-amz-checksum-type header is invalid.")
+	case err == nil && kind != "" && kind != typeOf(u.Composite):
 		return errInvalidRequest.say("The upload was created using the " + typeOf(u.Composite) + " checksum mode. The complete request must use the same checksum mode.")
 	}
-	composite := kind == "COMPOSITE" || kind == "" && err == nil && u.Composite
-	h := q.r.Header
-	if composite {
-		// Some clients send the composite value with its number of parts, some without.
-		h = h.Clone()
-		for _, a := range checksum.All() {
-			if v := first(h, a.HeaderKey()); v != "" {
-				v, _, _ = strings.Cut(v, "-")
-				h[a.HeaderKey()] = []string{v}
-			}
+	if u.Algorithm != checksum.None {
+		if err := holdPartClaims(u, req.Parts); err != nil {
+			return err
 		}
 	}
-	alg, value, sumErr := headerSum(h)
-	if sumErr != nil || alg == checksum.None {
-		return sumErr
+	composite := kind == typeOf(true) || u.Composite
+	alg, value, err := objectClaim(q.r.Header, composite, len(req.Parts))
+	if err != nil || alg == checksum.None {
+		return err
 	}
-	if err == nil && alg != partSum(u) {
-		return errInvalidRequest.say("Checksum Type mismatch occurred, expected checksum Type: " + strings.ToLower(partSum(u).Name()) +
-			", actual checksum Type: " + strings.ToLower(alg.Name()))
+	if u.Algorithm != checksum.None && alg != u.Algorithm {
+		return sumMismatch(u.Algorithm, alg)
 	}
 	req.Sums = []core.Checksum{{Algorithm: alg, Composite: composite, Parts: len(req.Parts), Value: value}}
 	return nil
+}
+
+// holdPartClaims holds the checksums of the parts against the algorithm of their upload. Those of a composite must be there.
+func holdPartClaims(u *core.UploadInfo, parts []vfs.CompletedPart) error {
+	for i := range parts {
+		number, name := itoa(int64(parts[i].Number)), strings.ToLower(u.Algorithm.Name())
+		switch sums := parts[i].Sums; {
+		case len(sums) == 0 && u.Composite:
+			return errInvalidRequest.say("The upload was created using a " + name + " checksum. The complete request must include the checksum for each part. It was missing for part " + number + " in the request.")
+		case len(sums) > 0 && sums[0].Algorithm != u.Algorithm:
+			return errBadDigest.say("The " + strings.ToLower(sums[0].Algorithm.Name()) + " you specified for part " + number + " did not match what we received.")
+		}
+	}
+	return nil
+}
+
+// objectClaim reads the checksum that a multipart object is said to have. A composite comes with its number of parts or without.
+func objectClaim(h http.Header, composite bool, parts int) (checksum.Algorithm, []byte, error) {
+	if !composite {
+		return headerSum(h)
+	}
+	count := ""
+	h = h.Clone()
+	for _, a := range checksum.All() {
+		v, n, counted := strings.Cut(first(h, a.HeaderKey()), "-")
+		if _, valid := parseDigits(n); counted && !valid {
+			return 0, nil, badSumValue(a)
+		}
+		if counted {
+			h[a.HeaderKey()] = append([]string{v}, h[a.HeaderKey()][1:]...)
+			count = n
+		}
+	}
+	alg, value, err := headerSum(h)
+	if err == nil && count != "" && count != itoa(int64(parts)) {
+		err = badObjectSum(alg)
+	}
+	return alg, value, err
+}
+
+// badObjectSum says that a multipart object has another checksum than was claimed.
+func badObjectSum(a checksum.Algorithm) error {
+	return errBadDigest.say("The " + strings.ToLower(a.Name()) + " you specified did not match the calculated checksum.")
 }
 
 // completedBefore returns the object that the upload became, where it is the current version and made of just these parts.

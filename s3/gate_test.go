@@ -75,7 +75,7 @@ func TestWhatIsNotSupportedSaysSo(t *testing.T) {
 	w.bucket("bucket")
 	w.put("/bucket/key", "content")
 	for _, sub := range []string{
-		"lifecycle", "encryption", "object-lock", "session", "legal-hold", "retention", "torrent", "restore", "select&select-type=2", "attributes",
+		"lifecycle", "encryption", "object-lock", "session", "legal-hold", "retention", "torrent", "restore", "select&select-type=2",
 		"renameObject", "append&position=7", "quota", "metadataTable", "metadataConfiguration", "metadataAnnotationTable", "abac", "annotation",
 	} {
 		for _, p := range []string{"/bucket", "/bucket/key"} {

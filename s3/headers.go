@@ -236,6 +236,8 @@ func (q *request) checkHeaders() error {
 		}
 		var err error
 		switch {
+		case name == attributesHeader && q.route.sub != "attributes":
+			err = notImplementedHeader(name)
 		case strings.HasPrefix(name, "X-Amz-"):
 			err = checkAmzHeader(name, values[0])
 		case strings.HasPrefix(name, "If-"):
@@ -266,7 +268,7 @@ func checkAmzHeader(name, value string) error {
 		}
 		return notImplementedHeader(name)
 	case "X-Amz-Tagging", "X-Amz-Bypass-Governance-Retention", "X-Amz-Mfa", "X-Amz-Write-Offset-Bytes", "X-Amz-Create-Session-Mode",
-		"X-Amz-Client-Token", "X-Amz-Bucket-Namespace", "X-Amz-Object-Attributes", "X-Amz-Bucket-Object-Lock-Token":
+		"X-Amz-Client-Token", "X-Amz-Bucket-Namespace", "X-Amz-Bucket-Object-Lock-Token":
 		return notImplementedHeader(name)
 	}
 	for _, p := range unsupported {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -192,79 +191,4 @@ func (f *flipper) Read(p []byte) (int, error) {
 	}
 	f.seen += int64(n)
 	return n, err
-}
-
-func TestMultipartChecksums(t *testing.T) {
-	w := newWorld(t)
-	w.bucket("bucket")
-	parts := [][]byte{random(1, 5<<20), random(2, 5<<20), random(3, 1000)}
-	whole := bytes.Join(parts, nil)
-	for _, c := range []struct {
-		alg       checksum.Algorithm
-		kind      string
-		composite bool
-	}{
-		{checksum.None, "", false}, {checksum.CRC32, "", true}, {checksum.CRC32, "FULL_OBJECT", false}, {checksum.CRC32C, "FULL_OBJECT", false},
-		{checksum.CRC64NVME, "", false}, {checksum.SHA1, "COMPOSITE", true}, {checksum.SHA256, "", true},
-	} {
-		headers := []string{}
-		if c.alg != checksum.None {
-			headers = append(headers, "X-Amz-Checksum-Algorithm", c.alg.Name())
-		}
-		if c.kind != "" {
-			headers = append(headers, "X-Amz-Checksum-Type", c.kind)
-		}
-		alg := c.alg
-		if alg == checksum.None {
-			alg = checksum.CRC64NVME
-		}
-		up := w.begin("/bucket/key", headers...)
-		var all []byte
-		var xml strings.Builder
-		for i, body := range parts {
-			sum := checksum.Sum(alg, body)
-			all = append(all, sum...)
-			var a *answer
-			if i == 1 || c.alg == checksum.None { // the server computes it where the client does not
-				a = up.part(i+1, body)
-			} else {
-				a = up.part(i+1, body, alg.HeaderKey(), checksum.Encode(sum))
-			}
-			require.Equal(t, checksum.Encode(sum), a.header.Get(alg.HeaderKey()))
-			fmt.Fprintf(&xml, "<Part><PartNumber>%d</PartNumber><ETag>%s</ETag><Checksum%s>%s</Checksum%[3]s></Part>", i+1, a.header.Get("ETag"), alg.Name(), checksum.Encode(sum))
-		}
-		want, kind := checksum.Encode(checksum.Sum(alg, whole)), "FULL_OBJECT"
-		claim := want
-		if c.composite {
-			claim = checksum.Encode(checksum.Sum(alg, all))
-			want, kind = claim+"-3", "COMPOSITE"
-		}
-		doc := []byte("<CompleteMultipartUpload>" + xml.String() + "</CompleteMultipartUpload>")
-		if c.alg != checksum.None {
-			up.complete(doc, alg.HeaderKey(), checksum.Encode(checksum.Sum(alg, []byte("other")))).is(400, "BadDigest")
-			other := map[string]string{"FULL_OBJECT": "COMPOSITE", "COMPOSITE": "FULL_OBJECT"}[kind]
-			up.complete(doc, "X-Amz-Checksum-Type", other).is(400, "InvalidRequest")
-		}
-		other := checksum.SHA512 // a checksum that cannot be compared is not passed over
-		up.complete(doc, other.HeaderKey(), checksum.Encode(checksum.Sum(other, whole))).is(400, "InvalidRequest")
-		up.complete(doc, "X-Amz-Mp-Object-Size", fmt.Sprint(len(whole)+1)).is(400, "InvalidRequest")
-		up.complete([]byte(strings.Replace(string(doc), "<Checksum"+alg.Name()+">", "<Checksum"+alg.Name()+">A", 1))).is(400, "InvalidPart")
-		require.Equal(t, "(none)", w.content("/bucket/key"))
-		a := up.complete(doc, alg.HeaderKey(), claim, "X-Amz-Checksum-Type", kind, "X-Amz-Mp-Object-Size", fmt.Sprint(len(whole))).is(200, "")
-		require.Contains(t, string(a.body), "<Checksum"+alg.Name()+">"+want+"</Checksum"+alg.Name()+"><ChecksumType>"+kind+"<")
-		a = w.do("GET", "/bucket/key", nil, "X-Amz-Checksum-Mode", "ENABLED").is(200, "")
-		require.True(t, bytes.Equal(whole, a.body))
-		require.Equal(t, want, a.header.Get(alg.HeaderKey()))
-		require.Equal(t, kind, a.header.Get("X-Amz-Checksum-Type"))
-		a = w.do("GET", "/bucket/key?partNumber=2", nil, "X-Amz-Checksum-Mode", "ENABLED").is(206, "")
-		require.True(t, bytes.Equal(parts[1], a.body))
-		require.Equal(t, "3", a.header.Get("X-Amz-Mp-Parts-Count"))
-		require.Equal(t, checksum.Encode(checksum.Sum(alg, parts[1])), a.header.Get(alg.HeaderKey()))
-		require.Equal(t, fmt.Sprintf("bytes %d-%d/%d", 5<<20, 10<<20-1, len(whole)), a.header.Get("Content-Range"))
-		w.do("DELETE", "/bucket/key", nil).is(204, "")
-	}
-	up := w.begin("/bucket/key", "X-Amz-Checksum-Algorithm", "SHA256")
-	r := w.request("PUT", up.path(1), []byte("x"), "X-Amz-Checksum-Crc32", checksum.Encode(checksum.Sum(checksum.CRC32, []byte("x"))))
-	w.signer.Sign(r, hash([]byte("x")), w.now())
-	w.send(r).is(400, "InvalidRequest")
 }

@@ -125,9 +125,8 @@ func (q *request) uploadPart() error {
 	if err != nil {
 		return err
 	}
-	if u.Algorithm != checksum.None && up.in.alg != checksum.None && up.in.alg != u.Algorithm {
-		return errInvalidRequest.say("Checksum Type mismatch occurred, expected checksum Type: " + strings.ToLower(u.Algorithm.Name()) +
-			", actual checksum Type: " + strings.ToLower(up.in.alg.Name()))
+	if err := holdPartSum(u, up.in.alg); err != nil {
+		return err
 	}
 	content, sums, err := q.receive(&up, partSum(u))
 	if err != nil {
@@ -142,10 +141,31 @@ func (q *request) uploadPart() error {
 	}
 	q.set("ETag", quote(part.ETag))
 	for i := range sums {
-		q.set(sums[i].Algorithm.HeaderKey(), encodeSum(&sums[i]))
+		if a := sums[i].Algorithm; a == u.Algorithm || a == up.in.alg { // and not the one that nobody asked for
+			q.set(a.HeaderKey(), encodeSum(&sums[i]))
+		}
 	}
 	q.sendEmpty(http.StatusOK)
 	return nil
+}
+
+// holdPartSum holds the checksum that comes with a part against what the upload was begun with. A part of a composite must have
+// one; where CRCs are combined, the server may compute it.
+func holdPartSum(u *core.UploadInfo, sent checksum.Algorithm) error {
+	if u.Algorithm == checksum.None || sent == u.Algorithm || sent == checksum.None && !u.Composite {
+		return nil
+	}
+	return sumMismatch(u.Algorithm, sent)
+}
+
+// sumMismatch says that a checksum is of another algorithm than the upload's.
+func sumMismatch(expected, actual checksum.Algorithm) error {
+	name := "null"
+	if actual != checksum.None {
+		name = strings.ToLower(actual.Name())
+	}
+	return errInvalidRequest.say("Checksum Type mismatch occurred, expected checksum Type: " + strings.ToLower(expected.Name()) +
+		", actual checksum Type: " + name)
 }
 
 func (q *request) uploadPartCopy() error {

@@ -170,26 +170,37 @@ func (q *request) selectPart(info *core.ObjectInfo, number string) (span, int, [
 	if n > int64(info.Parts) {
 		return span{}, 0, nil, errInvalidPartNumber.with("PartNumberRequested", number).with("ActualPartCount", itoa(int64(info.Parts)))
 	}
-	// The object's index says where every so many parts begin.
-	var offset int64
-	after, seen := 0, int64(0)
-	if i := int(n-1)/core.IndexStride - 1; i >= 0 && i < len(info.Index) {
-		after, offset, seen = info.Index[i].After, info.Index[i].Offset, int64(i+1)*core.IndexStride
-	}
-	parts, err := q.s.fs.ObjectParts(q.ctx, info, after, int(n-seen))
+	parts, offset, err := q.partsAt(info, int(n), 1)
 	if err != nil {
 		return span{}, 0, nil, err
 	}
-	if int64(len(parts)) != n-seen {
-		return span{}, 0, nil, errInternal.say("The list of parts is shorter than the object says.")
-	}
-	part := &parts[len(parts)-1]
-	for i := range parts[:len(parts)-1] {
-		offset += parts[i].Size
-	}
+	part := &parts[0]
 	q.partsCount = info.Parts
 	if part.Size == 0 {
 		return span{offset, 0}, http.StatusOK, part.Sums, nil
 	}
 	return span{offset, part.Size}, http.StatusPartialContent, part.Sums, nil
+}
+
+// partsAt returns count parts of a multipart object from the place n on, which begins with 1, and where the first of them begins, in
+// bytes. The object must have as many.
+func (q *request) partsAt(info *core.ObjectInfo, n, count int) ([]core.PartInfo, int64, error) {
+	// The object's index says where every so many parts begin.
+	var offset int64
+	after, seen := 0, 0
+	if i := min((n-1)/core.IndexStride, len(info.Index)) - 1; i >= 0 {
+		after, offset, seen = info.Index[i].After, info.Index[i].Offset, (i+1)*core.IndexStride
+	}
+	before := n - 1 - seen
+	parts, err := q.s.fs.ObjectParts(q.ctx, info, after, before+count)
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(parts) != before+count {
+		return nil, 0, errInternal.say("The list of parts is shorter than the object says.")
+	}
+	for i := range parts[:before] {
+		offset += parts[i].Size
+	}
+	return parts[before:], offset, nil
 }

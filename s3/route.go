@@ -84,6 +84,7 @@ func allRoutes() []route {
 		{name: "CopyObject", method: put, level: object, copies: true, action: "s3:PutObject", conditions: writeConditions, handle: (*request).copyObject},
 		{name: "DeleteObject", method: del, level: object, action: "s3:DeleteObject", versioned: true, conditions: ifMatch, handle: (*request).deleteObject},
 		{name: "PutObjectAcl", method: put, level: object, sub: "acl", action: "s3:PutObjectAcl", versioned: true, handle: (*request).putObjectACL},
+		{name: "GetObjectAttributes", method: get, level: object, sub: "attributes", action: "s3:GetObjectAttributes", versioned: true, conditions: cacheConditions, handle: (*request).getObjectAttributes},
 		{name: "GetObjectAcl", method: get, level: object, sub: "acl", action: "s3:GetObjectAcl", versioned: true, conditions: cacheConditions, handle: (*request).getObjectACL},
 
 		{name: "CreateMultipartUpload", method: post, level: object, sub: "uploads", action: "s3:PutObject", handle: (*request).createUpload},

@@ -1,12 +1,14 @@
 package vfs
 
 import (
+	"bytes"
 	"context"
 	"crypto/md5"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"orcas/batch"
@@ -248,7 +250,8 @@ type CompleteRequest struct {
 }
 
 // CompleteUpload makes an object of parts, by reference, at one commit point. InvalidPart: a part is not there or is another one;
-// TooSmall: a part that is not the last is below MinPartSize; BadDigest: a claimed checksum differs; InvalidArgument: the size differs.
+// TooSmall: a part that is not the last is below MinPartSize; BadDigest: a claimed checksum differs; InvalidArgument: the size differs, or a claimed
+// checksum cannot be computed.
 func (f *FS) CompleteUpload(ctx context.Context, r CompleteRequest) (*core.ObjectInfo, error) {
 	for try := 1; ; try++ {
 		change, err := f.complete(ctx, &r)
@@ -304,7 +307,7 @@ func (f *FS) complete(ctx context.Context, r *CompleteRequest) (*core.CompleteUp
 	if o.Sums, err = objectSums(u, parts); err != nil {
 		return nil, err
 	}
-	if err := holdClaims(r.Sums, o.Sums); err != nil {
+	if err := holdClaims(r.Sums, o.Sums, parts); err != nil {
 		return nil, err
 	}
 	change.Object = o
@@ -389,13 +392,24 @@ func objectSum(a checksum.Algorithm, composite bool, parts []core.PartInfo) (cor
 	return core.Checksum{Algorithm: a, Value: all}, nil
 }
 
-// holdClaims compares what the client claims of the object with what it is.
-func holdClaims(claims, sums []core.Checksum) error {
+// holdClaims compares what the client claims of the object with what it is. Where the object keeps no checksum of that kind, it is
+// computed from the parts, and where that cannot be, the claim is an InvalidArgument.
+func holdClaims(claims, sums []core.Checksum, parts []core.PartInfo) error {
 	for _, claim := range claims {
-		for _, s := range sums {
-			if s.Algorithm == claim.Algorithm && s.Composite == claim.Composite && string(s.Value) != string(claim.Value) {
-				return core.E("vfs.Complete", core.BadDigest, fmt.Errorf("the object's %v differs", claim.Algorithm))
+		i := slices.IndexFunc(sums, func(s core.Checksum) bool {
+			return s.Algorithm == claim.Algorithm && s.Composite == claim.Composite
+		})
+		var s core.Checksum
+		if i >= 0 {
+			s = sums[i]
+		} else {
+			var err error
+			if s, err = objectSum(claim.Algorithm, claim.Composite, parts); err != nil {
+				return core.E("vfs.Complete", core.InvalidArgument, err)
 			}
+		}
+		if !bytes.Equal(s.Value, claim.Value) {
+			return core.E("vfs.Complete", core.BadDigest, fmt.Errorf("the object's %v differs", claim.Algorithm))
 		}
 	}
 	return nil
