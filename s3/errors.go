@@ -72,7 +72,6 @@ var (
 	errBadDigest          = newError(400, "BadDigest", "The checksum you specified did not match the calculated checksum.")
 	errBadMD5             = newError(400, "BadDigest", "The Content-MD5 you specified did not match what we received.")
 	errBucketExists       = newError(409, "BucketAlreadyExists", "The requested bucket name is not available. Please select a different name and try again.")
-	errBucketState        = newError(409, "InvalidBucketState", "An Object Lock configuration is present on this bucket, so the versioning state cannot be changed.")
 	errBucketOwned        = newError(409, "BucketAlreadyOwnedByYou", "Your previous request to create the named bucket succeeded and you already own it.")
 	errBucketNotEmpty     = newError(409, "BucketNotEmpty", "The bucket you tried to delete is not empty.")
 	errBucketState        = newError(409, "InvalidBucketState", "The request is not valid with the current state of the bucket.")
