@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orcas/core"
 	"orcas/internal/checksum"
 )
 
@@ -96,7 +95,7 @@ func TestObjectAttributes(t *testing.T) {
 func TestObjectAttributesOfVersions(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
-	w.versioning("bucket", core.VersioningEnabled)
+	w.versioning("bucket", "Enabled")
 	one := w.do("PUT", "/bucket/key", []byte("one")).is(200, "").header.Get("X-Amz-Version-Id")
 	w.put("/bucket/key", "second")
 	a := w.do("GET", "/bucket/key?attributes&versionId="+one, nil, "X-Amz-Object-Attributes", "ObjectSize").is(200, "")
