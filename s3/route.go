@@ -145,7 +145,7 @@ func (s *Server) route(q *request) (*route, error) {
 func isSubresource(name string) bool {
 	switch name {
 	case "abac", "accelerate", "acl", "analytics", "annotation", "annotations", "append", "attributes", "cors", "delete", "encryption",
-		"intelligent-tiering", "inventory", "legal-hold", "lifecycle", "list-type", "location", "logging",
+		"intelligent-tiering", "inventory", "legal-hold", "lifecycle", "list-type", "location", "logging", "max-directory-buckets",
 		"metadataAnnotationTable", "metadataConfiguration", "metadataInventoryTable", "metadataJournalTable", "metadataTable", "metrics", "notification",
 		"object-lock", "ownershipControls", "policy", "policyStatus", "publicAccessBlock", "quota", "renameObject", "replication",
 		"replication-metrics", "requestPayment", "restore", "retention", "select", "session", "tagging", "torrent",

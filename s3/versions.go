@@ -66,12 +66,12 @@ func (q *request) putVersioning() error {
 		return err
 	}
 	err = q.updateBucket(func(b *core.BucketInfo) error {
-		if b.ObjectLock && state != core.VersioningEnabled {
-			return errBucketState.say("An Object Lock configuration is present on this bucket, so the versioning state cannot be changed.")
-		}
 		b.Versioning = state
 		return nil
 	})
+	if core.Is(err, core.BucketState) {
+		err = errBucketState.say("An Object Lock configuration is present on this bucket, so the versioning state cannot be changed.").because(err)
+	}
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,173 @@
+package s3
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Operation is an operation of S3's service model, as testdata/model.py writes it.
+type Operation struct {
+	Name, Method, Level, Path      string
+	Fixed                          []string // parameters that make it this operation, some with a value
+	Needed, Query, Headers, Answer []string // names of parameters and headers
+}
+
+// Model returns the operations of the service model.
+func Model(t *testing.T) []Operation {
+	t.Helper()
+	doc, err := os.ReadFile("testdata/model.json")
+	require.NoError(t, err)
+	var model struct{ Operations []Operation }
+	require.NoError(t, json.Unmarshal(doc, &model))
+	require.Greater(t, len(model.Operations), 100)
+	return model.Operations
+}
+
+// key returns how the router recognises an operation.
+func (o *Operation) key() routeKey {
+	levels := map[string]level{"service": serviceLevel, "bucket": bucketLevel, "object": objectLevel}
+	k := routeKey{method: o.Method, level: levels[o.Level], copies: slices.Contains(o.Needed, "x-amz-copy-source")}
+	for _, p := range append(append([]string{o.Path}, o.Fixed...), o.Needed...) {
+		if name, _, _ := strings.Cut(p, "="); isSubresource(name) {
+			k.sub = name
+		}
+	}
+	if o.Name == "ListDirectoryBuckets" { // which only a parameter that it need not have tells from ListBuckets
+		k.sub = "max-directory-buckets"
+	}
+	return k
+}
+
+// Target returns path and query of a request for an operation on a bucket and a key.
+func (o *Operation) Target(bucket, key string) string {
+	target := "/"
+	if o.Level != "service" {
+		target += bucket
+	}
+	if o.Level == "object" {
+		target += "/" + key
+	}
+	query := slices.Clone(o.Fixed)
+	for _, p := range o.Needed {
+		if slices.Contains(o.Query, p) {
+			query = append(query, p+"=1")
+		}
+	}
+	return target + "?" + strings.Join(query, "&")
+}
+
+// Docs are the tables of docs/s3.md, by their headings: names and what they say of them.
+type Docs map[string]map[string]string
+
+// ReadDocs reads docs/s3.md.
+func ReadDocs(t *testing.T) Docs {
+	t.Helper()
+	text, err := os.ReadFile("../docs/s3.md")
+	require.NoError(t, err)
+	docs := Docs{}
+	section := ""
+	for _, line := range strings.Split(string(text), "\n") {
+		if h, ok := strings.CutPrefix(line, "## "); ok {
+			section = h
+			docs[section] = map[string]string{}
+		}
+		cells := strings.Split(line, "|")
+		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "| ---") {
+			continue
+		}
+		require.Len(t, cells, 5, line)
+		name, served := strings.TrimSpace(cells[1]), strings.TrimSpace(cells[2])
+		if served == "served" || served == "sent" {
+			continue
+		}
+		require.Contains(t, []string{"yes", "partly", "no"}, served, line)
+		require.NotContains(t, docs[section], name, "two rows")
+		docs[section][name] = served
+	}
+	return docs
+}
+
+// Row returns the row that speaks of a name and what it says: the one of that name, or the longest beginning with a star.
+func (d Docs) Row(section, name string) (row, served string) {
+	if s, ok := d[section][name]; ok {
+		return name, s
+	}
+	for r, s := range d[section] {
+		if p, ok := strings.CutSuffix(r, "*"); ok && strings.HasPrefix(name, p) && len(r) > len(row) {
+			row, served = r, s
+		}
+	}
+	return row, served
+}
+
+// The tables name everything that the model names, and nothing else.
+func TestDocsAndModelNameTheSame(t *testing.T) {
+	docs := ReadDocs(t)
+	used := map[string]bool{}
+	look := func(section string, names ...string) {
+		for _, name := range names {
+			row, _ := docs.Row(section, name)
+			require.NotEmpty(t, row, "%s: no row for %s", section, name)
+			used[section+row] = true
+		}
+	}
+	for _, o := range Model(t) {
+		look("Operations", o.Name)
+		look("Request headers", o.Headers...)
+		look("Query parameters", o.Query...)
+		look("Answer headers", o.Answer...)
+	}
+	for section, rows := range docs {
+		for row := range rows {
+			require.True(t, used[section+row], "%s: the model does not know %s", section, row)
+		}
+	}
+}
+
+// What the table says is served has a route, what it says is not has none, and every route is an operation of the table.
+func TestDocsAndRouterAgree(t *testing.T) {
+	docs := ReadDocs(t)
+	routes := allRoutes()
+	table, err := routeTable(routes)
+	require.NoError(t, err)
+	named := map[string]bool{}
+	for _, o := range Model(t) {
+		_, served := docs.Row("Operations", o.Name)
+		key := o.key()
+		rt := table[key]
+		if served == "no" {
+			require.Nil(t, rt, "%s has a route, and the table says no", o.Name)
+			continue
+		}
+		require.NotNil(t, rt, "the table says that %s is served, and there is no route %+v", o.Name, key)
+		named[rt.name] = true
+	}
+	for i := range routes {
+		require.True(t, named[routes[i].name], "docs/s3.md does not name %s", routes[i].name)
+	}
+}
+
+// What the table says is sent is a header that the code knows.
+func TestDocsAndAnswerHeaders(t *testing.T) {
+	var code strings.Builder
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	for _, f := range files {
+		if !strings.HasSuffix(f, "_test.go") {
+			text, err := os.ReadFile(f)
+			require.NoError(t, err)
+			code.WriteString(strings.ToLower(string(text)))
+		}
+	}
+	for name, sent := range ReadDocs(t)["Answer headers"] {
+		if sent != "no" && !strings.HasSuffix(name, "*") {
+			require.True(t, strings.Contains(code.String(), `"`+strings.ToLower(name)+`"`), "no code sends %s", name)
+		}
+	}
+}
