@@ -273,6 +273,8 @@ func changeHint(c core.Change) int64 {
 		return fixed + int64(len(c.Key))
 	case *core.MoveData:
 		return fixed + 48*int64(2*len(c.From))
+	case *core.RewrapData:
+		return fixed + int64(len(c.From)+len(c.DataKey))
 	case *core.FreeGarbage:
 		return fixed + 10*int64(len(c.IDs))
 	case *core.PutRecord:

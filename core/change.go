@@ -46,6 +46,7 @@ const (
 	kindDropParts   changeKind = 15
 	kindSynced      changeKind = 16
 	kindUpdate      changeKind = 17
+	kindRewrapData  changeKind = 19
 )
 
 // Precondition is what the caller demands of the key's current version, checked in Apply. The zero value demands nothing.
@@ -237,6 +238,16 @@ type MoveData struct {
 	From, To []Extent
 }
 
+// RewrapData puts another wrapping of the data key of content in the place of From, which must still be the one, else Conflict (NoSuchData where the
+// content is gone). The content stays as it is: the data key is the same.
+type RewrapData struct {
+	Stamp
+	Data    DataID
+	From    []byte // DataInfo.DataKey as it was
+	KeyID   uint32 // not 0
+	DataKey []byte
+}
+
 // FreeGarbage removes entries of the garbage, by their IDs: their extents are free. It leaves those that are not there, and those that
 // hold a list.
 type FreeGarbage struct {
@@ -266,6 +277,7 @@ func (*Synced) kind() changeKind         { return kindSynced }
 func (*UpdateObject) kind() changeKind   { return kindUpdate }
 func (*Void) kind() changeKind           { return kindVoid }
 func (*MoveData) kind() changeKind       { return kindMoveData }
+func (*RewrapData) kind() changeKind     { return kindRewrapData }
 func (*FreeGarbage) kind() changeKind    { return kindFreeGarbage }
 func (*DropParts) kind() changeKind      { return kindDropParts }
 
@@ -316,6 +328,18 @@ func (c *MoveData) CheckMove(now []Extent) error {
 	}
 	if !slices.EqualFunc(c.From, c.To, func(a, b Extent) bool { return a.Length == b.Length }) {
 		return E(op, InvalidArgument, errors.New("extents keep their lengths"))
+	}
+	return nil
+}
+
+// CheckRewrap holds a RewrapData against its content as it is now.
+func (c *RewrapData) CheckRewrap(now *DataInfo) error {
+	const op = "core.RewrapData"
+	if len(c.From) == 0 || len(c.DataKey) == 0 || c.KeyID == 0 {
+		return E(op, InvalidArgument, errors.New("content that is encrypted stays so, and other content too"))
+	}
+	if !bytes.Equal(now.DataKey, c.From) {
+		return E(op, Conflict, errors.New("the data key is wrapped in another way"))
 	}
 	return nil
 }

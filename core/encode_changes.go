@@ -101,6 +101,9 @@ func appendChange(b []byte, c Change) []byte {
 		return binary.AppendUvarint(binary.AppendUvarint(b, uint64(c.From)), uint64(c.To))
 	case *MoveData:
 		return AppendExtents(AppendExtents(binary.AppendUvarint(b, uint64(c.Data)), c.From), c.To)
+	case *RewrapData:
+		b = appendString(binary.AppendUvarint(b, uint64(c.Data)), c.From)
+		return appendString(binary.AppendUvarint(b, uint64(c.KeyID)), c.DataKey)
 	case *FreeGarbage:
 		b = binary.AppendUvarint(b, uint64(len(c.IDs)))
 		for _, id := range c.IDs {
@@ -234,6 +237,8 @@ func (d *decoder) change(kind changeKind) Change {
 		return &Void{From: Seq(d.uint()), To: Seq(d.uint())}
 	case kindMoveData:
 		return &MoveData{Data: DataID(d.uint()), From: d.extents(), To: d.extents()}
+	case kindRewrapData:
+		return &RewrapData{Data: DataID(d.uint()), From: d.bytes(), KeyID: uint32(d.uint()), DataKey: d.bytes()}
 	case kindFreeGarbage:
 		c := &FreeGarbage{IDs: make([]uint64, d.count(1))}
 		for i := range c.IDs {

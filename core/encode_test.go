@@ -57,6 +57,7 @@ func sampleChanges() []Change {
 		&SetFloor{Floor: MakeBlockID(1, 2, 3)},
 		&Synced{UpTo: 77, Floor: MakeBlockID(1, 2, 3), Relaxed: true},
 		&Synced{UpTo: 78},
+		&RewrapData{Data: 7, From: []byte("old"), KeyID: 9, DataKey: []byte("new")},
 		&Void{From: 4, To: 9},
 		&MoveData{Data: 3, From: o.Segments[0].Info.Extents, To: o.Segments[0].Info.Extents[:1]},
 		&FreeGarbage{IDs: []uint64{1, 9}},

@@ -16,8 +16,8 @@
 // same, under the gate's lock. So while a key is being written no entry of it exists and none can be made: all readers
 // see what the engine shows them, and none can see the new row and then, from here, the old one.
 //
-// Content that moves to another block (core.MoveData) is named by its number, not by its keys. So the numbers of what moved lately are
-// kept with the blocks where it stands now, and an entry that says another block is no entry. When there are too many of them, every entry is dropped.
+// Content that moves to another block (core.MoveData) or whose data key is wrapped anew (core.RewrapData) is named by its number, not by its keys. So the numbers of what
+// moved lately are kept with what an entry has to say now, and an entry that says otherwise is no entry. When there are too many of them, every entry is dropped.
 //
 // # Bounds
 //
@@ -82,12 +82,21 @@ type Meta struct {
 	bucketGate gate            // of all buckets
 
 	movedMu sync.RWMutex // guards moved
-	moved   map[core.DataID]core.BlockID
+	moved   map[core.DataID]note
 	moves   atomic.Int32 // len(moved)
 
 	applying sync.Mutex // held by Apply; guards odd
 	odd      []*gate    // that the Apply in progress has to make even
 }
+
+// note is what an entry has to say of content.
+type note struct {
+	block core.BlockID // where it stands; zero: anywhere
+	key   uint64       // of its wrapped data key (see keyHash); 0: any
+}
+
+// keyHash tells wrapped data keys from each other.
+func keyHash(wrapped []byte) uint64 { return xxh3.Hash(wrapped) | 1 }
 
 // gate counts the beginnings and ends of writes to its keys.
 type gate struct {
@@ -111,7 +120,7 @@ func New(engine core.Meta, o Options) (*Meta, error) {
 		o.Buckets = DefaultBuckets
 	}
 	return &Meta{
-		Meta: engine, objects: newCache(o.Objects), buckets: newCache(o.Buckets), moved: map[core.DataID]core.BlockID{},
+		Meta: engine, objects: newCache(o.Objects), buckets: newCache(o.Buckets), moved: map[core.DataID]note{},
 	}, nil
 }
 
@@ -249,35 +258,54 @@ func (m *Meta) Apply(ctx context.Context, changes []core.Change) ([]core.Result,
 	return results, err
 }
 
-// noteMoves keeps where content stands now. Too many notes are forgotten, with everything that was read before.
+// noteMoves keeps where content stands now, and how its data key is wrapped. Too many notes are forgotten, with everything that was read before.
 func (m *Meta) noteMoves(changes []core.Change, results []core.Result) {
 	for i, c := range changes {
-		move, ok := c.(*core.MoveData)
-		if !ok || results[i].Err != nil || results[i].Skipped || len(move.To) == 0 {
+		if results[i].Err != nil || results[i].Skipped {
 			continue
 		}
-		m.movedMu.Lock()
-		full := len(m.moved) >= maxMoved
-		m.moved[move.Data] = move.To[0].Block
-		m.moves.Store(int32(len(m.moved)))
-		m.movedMu.Unlock()
-		if full {
-			m.dropAll() // what is being read is not stored any more, so the notes are not needed
-			m.movedMu.Lock()
-			clear(m.moved)
-			m.moves.Store(0)
-			m.movedMu.Unlock()
+		switch c := c.(type) {
+		case *core.MoveData:
+			if len(c.To) > 0 {
+				m.note(c.Data, note{block: c.To[0].Block})
+			}
+		case *core.RewrapData:
+			m.note(c.Data, note{key: keyHash(c.DataKey)})
 		}
 	}
 }
 
-// hasMoved says whether some content of o stands elsewhere now.
+// note adds to what is known of content.
+func (m *Meta) note(id core.DataID, n note) {
+	m.movedMu.Lock()
+	full := len(m.moved) >= maxMoved
+	old := m.moved[id]
+	if n.block.IsZero() {
+		n.block = old.block
+	}
+	if n.key == 0 {
+		n.key = old.key
+	}
+	m.moved[id] = n
+	m.moves.Store(int32(len(m.moved)))
+	m.movedMu.Unlock()
+	if full {
+		m.dropAll() // what is being read is not stored any more, so the notes are not needed
+		m.movedMu.Lock()
+		clear(m.moved)
+		m.moves.Store(0)
+		m.movedMu.Unlock()
+	}
+}
+
+// hasMoved says whether some content of o is not any more as o says.
 func (m *Meta) hasMoved(o *core.ObjectInfo) bool {
 	m.movedMu.RLock()
 	defer m.movedMu.RUnlock()
 	for i := range o.Segments {
 		info := o.Segments[i].Info
-		if to, ok := m.moved[info.ID]; ok && info.Extents[0].Block != to {
+		n, ok := m.moved[info.ID]
+		if ok && (!n.block.IsZero() && info.Extents[0].Block != n.block || n.key != 0 && keyHash(info.DataKey) != n.key) {
 			return true
 		}
 	}
@@ -302,7 +330,7 @@ func (m *Meta) begin(c core.Change) {
 	case *core.CreateUpload, *core.PutPart, *core.AbortUpload, *core.PutRecord, *core.SetFloor, *core.Synced, *core.Void,
 		*core.FreeGarbage, *core.DropParts:
 		// nothing that is kept here: a key of the bucket, or its newest version
-	case *core.MoveData: // see noteMoves
+	case *core.MoveData, *core.RewrapData: // see noteMoves
 	default: // one that this package does not know
 		m.dropAll()
 	}

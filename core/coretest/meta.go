@@ -204,6 +204,9 @@ func (h *harness) content(size int64) core.Segment {
 	h.data++
 	d := &core.DataInfo{ID: h.data, Size: size, SHA256: [32]byte{byte(h.data), 1}, ChunkSize: 1000,
 		Sums: []core.Checksum{{Algorithm: checksum.MD5, Value: bytes.Repeat([]byte{byte(h.data)}, 16)}}}
+	if h.data%2 == 0 {
+		d.KeyID, d.DataKey = 1, []byte{byte(h.data), 2}
+	}
 	block := core.MakeBlockID(7, 1, uint32(h.data/3))
 	for left := size; left > 0; left -= 1000 {
 		d.Extents = append(d.Extents, core.Extent{Block: block, Offset: int64(h.data%3)<<20 + size - left, Length: min(left, 1000)})

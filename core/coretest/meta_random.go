@@ -14,7 +14,7 @@ import (
 func RandomChange(t *rapid.T) core.Change {
 	g := anything{t}
 	var c core.Change
-	switch rapid.IntRange(1, 15).Draw(t, "kind") {
+	switch rapid.IntRange(1, 16).Draw(t, "kind") {
 	case 1:
 		c = &core.PutBucket{Info: g.bucket()}
 	case 2:
@@ -57,6 +57,8 @@ func RandomChange(t *rapid.T) core.Change {
 	case 15:
 		c = &core.UpdateObject{Bucket: core.BucketID(g.uint()), Key: g.text(), Version: core.Version(g.uint()), SetTags: g.bool(),
 			SetRetention: g.bool(), SetHold: g.bool(), Tags: g.attrs(), Lock: g.lock(), Time: g.time(), Bypass: g.bool()}
+	case 16:
+		c = &core.RewrapData{Data: core.DataID(g.uint()), From: g.bytes(), KeyID: uint32(g.int(1<<32 - 1)), DataKey: g.bytes()}
 	}
 	c.Place().Seq = core.Seq(g.uint())
 	return c

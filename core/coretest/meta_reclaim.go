@@ -87,6 +87,71 @@ func reclaimCases() []metaCase {
 			h.remove(b, "k")
 			h.fails(core.NoSuchData, &core.MoveData{Data: id, From: to, To: from})
 		}},
+		{"reclaim/a data key that is wrapped anew is so everywhere", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			s := h.content(1500)
+			s.Info.KeyID, s.Info.DataKey = 1, []byte("old")
+			h.ok(&core.PutObject{Object: h.object(b, "k", s)})
+			o := h.get(b, "k", core.Current) // a cache may hold it
+			h.ok(h.copyOf(o, b, "l"))
+			h.get(b, "l", core.Current)
+			for _, c := range []*core.RewrapData{
+				{Data: s.Data, From: []byte("old"), KeyID: 2, DataKey: []byte("new")},
+				{Data: s.Data, From: []byte("new"), KeyID: 2, DataKey: []byte("newer")},
+				{Data: s.Data, From: []byte("newer"), KeyID: 1, DataKey: []byte("old")},
+			} {
+				h.ok(c)
+				d := h.contentOf(s.Data)
+				for _, key := range []string{"k", "l"} {
+					got := h.get(b, key, core.Current).Segments[0].Info
+					require.Equal(h.t, c.KeyID, got.KeyID)
+					require.Equal(h.t, c.DataKey, got.DataKey)
+					require.Equal(h.t, d, *got)
+				}
+				require.EqualValues(h.t, 2, d.Refs)
+				require.Equal(h.t, s.Info.Extents, d.Extents)
+				require.Equal(h.t, s.Info.SHA256, d.SHA256)
+			}
+			extents, _ := h.trash()
+			require.Empty(h.t, extents)
+		}},
+		{"reclaim/content that moves and is wrapped anew is both", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			s := h.content(500)
+			s.Info.KeyID, s.Info.DataKey = 1, []byte("old")
+			h.ok(&core.PutObject{Object: h.object(b, "k", s)})
+			for i := range byte(4) {
+				o := h.get(b, "k", core.Current).Segments[0].Info
+				move := &core.MoveData{Data: s.Data, From: o.Extents, To: h.elsewhere(o.Extents)}
+				rewrap := &core.RewrapData{Data: s.Data, From: o.DataKey, KeyID: 2 + uint32(i), DataKey: []byte{i}}
+				if h.ok(move); i%2 == 0 {
+					h.get(b, "k", core.Current)
+				}
+				h.ok(rewrap)
+				o = h.get(b, "k", core.Current).Segments[0].Info
+				require.Equal(h.t, move.To, o.Extents)
+				require.Equal(h.t, rewrap.DataKey, o.DataKey)
+			}
+		}},
+		{"reclaim/a data key that is gone or another is not wrapped anew", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			s, plain := h.content(1500), h.content(1500)
+			s.Info.KeyID, s.Info.DataKey = 1, []byte("old")
+			plain.Info.KeyID, plain.Info.DataKey = 0, nil
+			h.ok(&core.PutObject{Object: h.object(b, "k", s)})
+			h.ok(&core.PutObject{Object: h.object(b, "plain", plain)})
+			old, to := []byte("old"), []byte("new")
+			h.fails(core.NoSuchData, &core.RewrapData{Data: 999, From: old, KeyID: 2, DataKey: to})
+			h.fails(core.Conflict, &core.RewrapData{Data: s.Data, From: to, KeyID: 2, DataKey: to})
+			h.fails(core.Conflict, &core.RewrapData{Data: plain.Data, From: old, KeyID: 2, DataKey: to})
+			h.fails(core.InvalidArgument, &core.RewrapData{Data: plain.Data, KeyID: 2, DataKey: to})
+			h.fails(core.InvalidArgument, &core.RewrapData{Data: s.Data, From: old, DataKey: to})
+			h.fails(core.InvalidArgument, &core.RewrapData{Data: s.Data, From: old, KeyID: 2})
+			h.ok(&core.RewrapData{Data: s.Data, From: old, KeyID: 2, DataKey: to})
+			h.fails(core.Conflict, &core.RewrapData{Data: s.Data, From: old, KeyID: 2, DataKey: to})
+			h.remove(b, "k")
+			h.fails(core.NoSuchData, &core.RewrapData{Data: s.Data, From: to, KeyID: 2, DataKey: to})
+		}},
 		{"reclaim/garbage has the number of the change that let go of it", func(h *harness) {
 			b := h.bucket("b", core.VersioningOff)
 			h.put(b, "k")
@@ -164,6 +229,19 @@ func (s *simulation) move() core.Change {
 		c.From = found[0].Extents
 	}
 	c.To = s.elsewhere(c.From)
+	return c
+}
+
+// rewrap draws another wrapping of a data key, one time in five of one that is not there.
+func (s *simulation) rewrap() core.Change {
+	c := &core.RewrapData{Data: core.DataID(rapid.Uint64Range(1, uint64(s.data)+1).Draw(s.t, "data")), From: []byte("other")}
+	found, err := s.model.Data(s.ctx, []core.DataID{c.Data})
+	require.NoError(s.t, err)
+	if len(found) > 0 && !s.one(5) {
+		c.From = found[0].DataKey
+	}
+	c.KeyID = rapid.Uint32Range(0, 3).Draw(s.t, "key id")
+	c.DataKey = rapid.SliceOfN(rapid.Byte(), 0, 3).Draw(s.t, "data key")
 	return c
 }
 

@@ -62,6 +62,8 @@ func (m *Meta) apply(c core.Change) core.Result {
 	case *core.Void:
 	case *core.MoveData:
 		r.Err = m.moveData(c)
+	case *core.RewrapData:
+		r.Err = m.rewrapData(c)
 	case *core.FreeGarbage:
 		m.freeGarbage(c)
 	case *core.DropParts:

@@ -104,6 +104,18 @@ func (m *Meta) moveData(c *core.MoveData) error {
 	return nil
 }
 
+func (m *Meta) rewrapData(c *core.RewrapData) error {
+	d := m.data[c.Data]
+	if d == nil {
+		return fail(core.NoSuchData, "RewrapData")
+	}
+	if err := c.CheckRewrap(d); err != nil {
+		return err
+	}
+	d.KeyID, d.DataKey = c.KeyID, slices.Clone(c.DataKey)
+	return nil
+}
+
 func (m *Meta) freeGarbage(c *core.FreeGarbage) {
 	m.garbage = slices.DeleteFunc(m.garbage, func(g core.Garbage) bool { return g.List == 0 && slices.Contains(c.IDs, g.ID) })
 }

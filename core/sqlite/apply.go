@@ -195,6 +195,8 @@ func (w *writer) apply(c core.Change, r *core.Result) (err error) {
 	case *core.Void:
 	case *core.MoveData:
 		return w.moveData(c)
+	case *core.RewrapData:
+		return w.rewrapData(c)
 	case *core.FreeGarbage:
 		return w.freeGarbage(c)
 	case *core.DropParts:

@@ -89,6 +89,24 @@ func (w *writer) moveData(c *core.MoveData) error {
 	return err
 }
 
+// rewrapData gives content another wrapping of its data key.
+func (w *writer) rewrapData(c *core.RewrapData) error {
+	d, err := w.c.content(c.Data)
+	if err != nil {
+		return err
+	}
+	if d == nil {
+		return fail(core.NoSuchData, "RewrapData")
+	}
+	if err := c.CheckRewrap(d); err != nil {
+		return err
+	}
+	d.KeyID, d.DataKey = c.KeyID, c.DataKey
+	w.encodeData(d)
+	_, err = w.c.exec(updateData, int64(c.Data), w.dataBuf)
+	return err
+}
+
 // freeGarbage forgets garbage that is gone.
 func (w *writer) freeGarbage(c *core.FreeGarbage) error {
 	for _, id := range c.IDs {
