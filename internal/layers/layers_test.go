@@ -35,6 +35,7 @@ var floors = map[string]int{
 	"s3":            5,
 	"s3/s3test":     5,
 	"vfs":           4,
+	"lifecycle":     4,
 	"batch":         3,
 	"core/reclaim":  3,
 	"core/backup":   4,

@@ -1,0 +1,334 @@
+package lifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"orcas/batch"
+	"orcas/core"
+)
+
+const (
+	recordKind = "lifecycle"
+	passKey    = "pass"
+	bucketPage = 256
+)
+
+// place is how far a pass is: in a bucket, among its versions or its uploads, behind a key.
+type place struct {
+	Bucket  string        `json:"bucket"`
+	ID      core.BucketID `json:"id"`
+	Uploads bool          `json:"uploads,omitempty"`
+	Key     string        `json:"key,omitempty"` // every version of it is done
+}
+
+// load returns where a pass was interrupted, nil where none was. A record that makes no sense is as good as none.
+func load(ctx context.Context, meta core.Meta) (*place, error) {
+	list, err := meta.Records(ctx, recordKind, "", 1)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	var p place
+	if json.Unmarshal(list[0].Value, &p) != nil || p.Bucket == "" {
+		return nil, nil
+	}
+	return &p, nil
+}
+
+// pass is one walk over all buckets.
+type pass struct {
+	*Worker
+	ctx    context.Context
+	report Report
+	kept   bool // there is a record of this pass
+	since  int  // scanned since then
+}
+
+func (p *pass) run(resume bool) error {
+	from, err := load(p.ctx, p.o.Meta)
+	if err != nil {
+		return err
+	}
+	p.kept = from != nil
+	if !resume {
+		from = nil
+	}
+	after := ""
+	if from != nil {
+		p.report.Resumed = true
+		b, err := p.o.Meta.Bucket(p.ctx, from.Bucket)
+		if err == nil && b.ID == from.ID {
+			err = p.bucket(b, from)
+		}
+		if err != nil && !core.Is(err, core.NoSuchBucket) {
+			return err
+		}
+		after = from.Bucket
+	}
+	for {
+		buckets, err := p.o.Meta.Buckets(p.ctx, "", after, bucketPage)
+		if err != nil {
+			return err
+		}
+		for i := range buckets {
+			if err := p.bucket(&buckets[i], nil); err != nil && !core.Is(err, core.NoSuchBucket) {
+				return err
+			}
+			after = buckets[i].Name
+		}
+		if len(buckets) < bucketPage {
+			break
+		}
+	}
+	if !p.kept {
+		return nil
+	}
+	return p.keep(nil)
+}
+
+// bucket walks over one bucket, from a place in it on (nil: all of it).
+func (p *pass) bucket(b *core.BucketInfo, from *place) error {
+	if text(b) == "" {
+		return nil
+	}
+	p.report.Buckets++
+	p.note(func(s *Status) { s.Bucket = b.Name })
+	walk := &walk{pass: p, place: place{Bucket: b.Name, ID: b.ID}}
+	if from != nil {
+		walk.place = *from
+	}
+	if err := walk.look(); err != nil {
+		return err
+	}
+	if !walk.place.Uploads {
+		if err := walk.versions(); err != nil {
+			return err
+		}
+		walk.place.Uploads, walk.place.Key = true, ""
+	}
+	return walk.uploads()
+}
+
+// keep notes how far the pass is; nil: it is at its end.
+func (p *pass) keep(at *place) error {
+	record := core.Record{Kind: recordKind, Key: passKey}
+	if at != nil {
+		value, err := json.Marshal(at)
+		if err != nil {
+			return err
+		}
+		record.Value = value
+	}
+	p.kept, p.since = at != nil, 0
+	_, errs := p.o.Writer.DoAll(p.ctx, []batch.Write{{Change: &core.PutRecord{Record: record}}})
+	return errs[0]
+}
+
+// walk is a pass in one bucket.
+type walk struct {
+	*pass
+	place  place
+	info   *core.BucketInfo
+	config *Config // its rules at the last look
+	key    keyState
+	due    []batch.Write
+	counts []*int64 // of report, beside due: what each of them counts as
+}
+
+// keyState is what is known of a key whose versions are being read, newest first.
+type keyState struct {
+	key     string
+	current core.Seq         // of the newest version
+	seen    int              // versions
+	newer   time.Time        // when the last of them was written
+	newest  *core.ObjectInfo // where it is to be looked at again when all were read: it is due, or a delete marker
+}
+
+// look reads the bucket's rules. NoSuchBucket: it is gone.
+func (w *walk) look() error {
+	b, err := w.o.Meta.Bucket(w.ctx, w.place.Bucket)
+	if err == nil && b.ID != w.place.ID {
+		err = core.E("lifecycle.look", core.NoSuchBucket, nil)
+	}
+	if err != nil {
+		return err
+	}
+	if w.info != nil && text(w.info) == text(b) {
+		w.info = b
+		return nil
+	}
+	w.info = b
+	if w.config, err = Of(b); err != nil {
+		return err
+	}
+	if w.config == nil {
+		w.config = &Config{}
+	}
+	return nil
+}
+
+// versions walks over the versions of the bucket.
+func (w *walk) versions() error {
+	kind, sort := core.ListVersions, ofVersions
+	if w.info.Versioning == core.VersioningOff { // no key has more than one
+		kind, sort = core.ListObjects, ofCurrent
+	}
+	for _, prefix := range w.config.prefixes(sort) {
+		q := core.ListQuery{Kind: kind, Bucket: w.info.ID, Prefix: prefix, Limit: w.o.Page, After: core.Cursor{Key: w.place.Key}}
+		err := w.pages(q, func(page *core.ListPage) {
+			for i := range page.Objects {
+				w.version(&page.Objects[i])
+			}
+			if !page.Truncated {
+				w.endKey()
+			}
+			w.report.Scanned += int64(len(page.Objects))
+			w.since += len(page.Objects)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// uploads walks over the uploads of the bucket.
+func (w *walk) uploads() error {
+	for _, prefix := range w.config.prefixes(ofUploads) {
+		q := core.ListQuery{Kind: core.ListUploads, Bucket: w.info.ID, Prefix: prefix, Limit: w.o.Page, After: core.Cursor{Key: w.place.Key}}
+		err := w.pages(q, func(page *core.ListPage) {
+			for i := range page.Uploads {
+				u := &page.Uploads[i]
+				if at, _, ok := w.config.Aborts(u.Key, u.Initiated, w.o.Day); ok && !w.o.Now().Before(at) {
+					w.add(&core.AbortUpload{Bucket: u.Bucket, Key: u.Key, Upload: u.ID}, &w.report.Uploads)
+				}
+				if i > 0 && page.Uploads[i-1].Key != u.Key {
+					w.place.Key = page.Uploads[i-1].Key
+				}
+			}
+			w.report.Scanned += int64(len(page.Uploads))
+			w.since += len(page.Uploads)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pages reads a listing page by page and deletes what take finds to be due.
+func (w *walk) pages(q core.ListQuery, take func(*core.ListPage)) error {
+	for {
+		began := time.Now()
+		if err := w.ctx.Err(); err != nil {
+			return core.E("lifecycle.Pass", core.Canceled, err)
+		}
+		if err := w.look(); err != nil {
+			return err
+		}
+		page, err := w.o.Meta.List(w.ctx, q)
+		if err != nil {
+			return err
+		}
+		take(page)
+		if err := w.flush(); err != nil {
+			return err
+		}
+		w.note(func(s *Status) { s.Present = w.report })
+		if w.since >= w.o.Save {
+			if err := w.keep(&w.place); err != nil {
+				return err
+			}
+		}
+		if !page.Truncated {
+			return nil
+		}
+		q.After = page.Next
+		w.rest(w.ctx, began)
+	}
+}
+
+// version looks at the next version of the listing.
+func (w *walk) version(o *core.ObjectInfo) {
+	now := w.o.Now()
+	if o.Key != w.key.key || w.key.seen == 0 {
+		w.endKey()
+		w.key = keyState{key: o.Key, current: o.Seq}
+	}
+	if w.key.seen == 0 {
+		if at, _, ok := w.config.Expires(o, w.o.Day); o.Marker || ok && !now.Before(at) {
+			w.key.newest = o
+		}
+	} else if w.config.noncurrentDue(o, w.key.newer, w.key.seen-1, now, w.o.Day) {
+		w.remove(o, &w.report.Noncurrent)
+	}
+	w.key.seen++
+	w.key.newer = o.Modified
+}
+
+// endKey decides what becomes of the newest version of a key. It comes last, since deleting it makes another one current.
+func (w *walk) endKey() {
+	o := w.key.newest
+	switch {
+	case w.key.seen == 0:
+		return
+	case o == nil:
+	case !o.Marker:
+		w.add(&core.DeleteObject{Bucket: o.Bucket, Key: o.Key, If: core.Precondition{Seq: o.Seq}, Modified: w.now(), Owner: w.info.Owner}, &w.report.Expired)
+	case w.key.seen == 1 && w.config.markerDue(o, w.o.Now(), w.o.Day):
+		w.remove(o, &w.report.Markers)
+	}
+	w.place.Key = w.key.key
+	w.key = keyState{}
+}
+
+// remove deletes a version for good, where the newest version of its key is the one that was read, and no lock keeps it.
+func (w *walk) remove(o *core.ObjectInfo, count *int64) {
+	now := w.now()
+	if o.Lock.CheckDelete(now, false) != nil {
+		w.report.Held++
+		return
+	}
+	w.add(&core.DeleteObject{
+		Bucket: o.Bucket, Key: o.Key, Version: o.Version(), If: core.Precondition{Seq: w.key.current}, Modified: now, Owner: w.info.Owner,
+	}, count)
+}
+
+// now returns the present as it is stored.
+func (w *walk) now() time.Time { return w.o.Now().UTC().Truncate(time.Millisecond) }
+
+func (w *walk) add(c core.Change, count *int64) {
+	w.due = append(w.due, batch.Write{Change: c})
+	w.counts = append(w.counts, count)
+}
+
+// flush deletes what was found.
+func (w *walk) flush() error {
+	if len(w.due) == 0 {
+		return nil
+	}
+	w.o.Hook()
+	results, errs := w.o.Writer.DoAll(w.ctx, w.due)
+	var failed error
+	for i, err := range errs {
+		_, upload := w.due[i].Change.(*core.AbortUpload)
+		switch core.KindOf(err) {
+		case core.Locked:
+			w.report.Held++
+		case core.Conflict, core.NoSuchKey, core.NoSuchVersion, core.NoSuchUpload, core.NoSuchBucket:
+			w.report.Changed++
+		default:
+			switch {
+			case err != nil:
+				failed = err
+			case upload || results[i].Version != core.Current:
+				*w.counts[i]++
+			default:
+				w.report.Changed++ // somebody else was faster
+			}
+		}
+	}
+	w.due, w.counts = w.due[:0], w.counts[:0]
+	return failed
+}

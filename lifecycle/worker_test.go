@@ -1,0 +1,671 @@
+package lifecycle_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/batch"
+	"orcas/core"
+	"orcas/core/mem"
+	"orcas/core/sqlite"
+	"orcas/lifecycle"
+)
+
+// store is a store with a clock of its own.
+type store struct {
+	t      *testing.T
+	meta   core.Meta
+	writer *batch.Writer
+	now    time.Time
+}
+
+// drivers are the engines that every test runs on.
+func drivers(t *testing.T, test func(t *testing.T, s *store)) {
+	open := map[string]func(t *testing.T) core.Meta{
+		"mem": func(*testing.T) core.Meta { return mem.NewMeta() },
+		"sqlite": func(t *testing.T) core.Meta {
+			m, err := sqlite.Open(filepath.Join(t.TempDir(), "metadata.db"), sqlite.Options{})
+			require.NoError(t, err)
+			t.Cleanup(func() { m.Close() })
+			return m
+		},
+	}
+	for name, open := range open {
+		t.Run(name, func(t *testing.T) {
+			s := &store{t: t, meta: open(t), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+			w, err := batch.Open(t.Context(), batch.Options{Meta: s.meta, Blocks: mem.NewBlocks()})
+			require.NoError(t, err)
+			t.Cleanup(func() { w.Close() })
+			s.writer = w
+			test(t, s)
+		})
+	}
+}
+
+func (s *store) do(c core.Change) core.Result {
+	s.t.Helper()
+	res, err := s.writer.Do(context.Background(), batch.Write{Change: c})
+	require.NoError(s.t, err)
+	return res
+}
+
+// bucket makes or changes a bucket.
+func (s *store) bucket(name string, state core.Versioning, rules ...lifecycle.Rule) *core.BucketInfo {
+	s.t.Helper()
+	b, err := s.meta.Bucket(context.Background(), name)
+	if err != nil {
+		id := s.do(&core.PutBucket{Info: core.BucketInfo{Name: name, Owner: "owner"}}).Seq
+		b = &core.BucketInfo{ID: core.BucketID(id), Name: name, Owner: "owner"}
+	}
+	next := *b
+	next.Attrs = slices.Clone(b.Attrs)
+	next.Versioning = state
+	var config *lifecycle.Config
+	if len(rules) > 0 {
+		config = &lifecycle.Config{Rules: rules}
+	}
+	require.NoError(s.t, lifecycle.Set(&next, config))
+	s.do(&core.PutBucket{Info: next})
+	return &next
+}
+
+// put writes a version that is so many days old.
+func (s *store) put(b *core.BucketInfo, key string, days float64, more ...func(*core.ObjectInfo)) core.Seq {
+	s.t.Helper()
+	o := core.ObjectInfo{Bucket: b.ID, Key: key, Modified: s.ago(days), Size: 10, ETag: "e"}
+	for _, m := range more {
+		m(&o)
+	}
+	return s.do(&core.PutObject{Object: o}).Seq
+}
+
+func (s *store) mark(b *core.BucketInfo, key string, days float64) core.Seq {
+	s.t.Helper()
+	return s.do(&core.DeleteObject{Bucket: b.ID, Key: key, Modified: s.ago(days)}).Seq
+}
+
+func (s *store) ago(days float64) time.Time {
+	return s.now.Add(-time.Duration(days * float64(lifecycle.Day))).Truncate(time.Millisecond)
+}
+
+func (s *store) worker(change ...func(*lifecycle.Options)) *lifecycle.Worker {
+	o := lifecycle.Options{Meta: s.meta, Writer: s.writer, Now: func() time.Time { return s.now }, Page: 3}
+	for _, c := range change {
+		c(&o)
+	}
+	return lifecycle.New(o)
+}
+
+func (s *store) pass() lifecycle.Report {
+	s.t.Helper()
+	r, err := s.worker().Pass(s.t.Context())
+	require.NoError(s.t, err)
+	return r
+}
+
+// versions returns all versions of a bucket, newest first of each key.
+func (s *store) versions(b *core.BucketInfo) (all []core.ObjectInfo) {
+	s.t.Helper()
+	page, err := s.meta.List(context.Background(), core.ListQuery{Kind: core.ListVersions, Bucket: b.ID, Limit: 100_000})
+	require.NoError(s.t, err)
+	require.False(s.t, page.Truncated)
+	return page.Objects
+}
+
+// is demands which versions there are: "key:seq", with "+" for a delete marker.
+func (s *store) is(b *core.BucketInfo, want ...string) {
+	s.t.Helper()
+	got := []string{}
+	for _, o := range s.versions(b) {
+		got = append(got, name(&o))
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	require.Equal(s.t, append([]string{}, want...), got)
+}
+
+func name(o *core.ObjectInfo) string {
+	plus := ""
+	if o.Marker {
+		plus = "+"
+	}
+	return fmt.Sprint(o.Key, ":", o.Seq, plus)
+}
+
+func at(key string, seq core.Seq) string { return fmt.Sprint(key, ":", seq) }
+
+func ptr[T any](v T) *T { return &v }
+
+func days(n int) *lifecycle.Expiration { return &lifecycle.Expiration{Days: n} }
+
+func rule(id string, change func(*lifecycle.Rule)) lifecycle.Rule {
+	r := lifecycle.Rule{ID: id, Enabled: true}
+	change(&r)
+	return r
+}
+
+// TestExpiration: days end at midnight, and what was written while they run stays.
+func TestExpiration(t *testing.T) {
+	drivers(t, func(t *testing.T, s *store) {
+		b := s.bucket("bucket", core.VersioningOff, rule("r", func(r *lifecycle.Rule) { r.Expiration = days(2); r.Filter.Prefix = ptr("log/") }))
+		s.put(b, "log/old", 3)
+		s.put(b, "log/due", 2.6)          // written on the 26th at 21:36: its two days end with the 28th
+		two := s.put(b, "log/young", 2.4) // written on the 27th at 02:24: they end with the 1st
+		other := s.put(b, "other", 100)   // the rule is about another prefix
+		empty := s.bucket("empty", core.VersioningOff)
+		untouched := s.put(empty, "log/old", 100)
+		r := s.pass()
+		require.Equal(t, int64(2), r.Expired)
+		require.Equal(t, int64(3), r.Scanned, "only what the rule is about")
+		require.Equal(t, 1, r.Buckets)
+		s.is(b, at("log/young", two), at("other", other))
+		s.is(empty, at("log/old", untouched))
+		s.now = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC).Add(-time.Millisecond)
+		require.Zero(t, s.pass().Expired)
+		s.now = s.now.Add(time.Millisecond)
+		require.Equal(t, int64(1), s.pass().Expired)
+		s.is(b, at("other", other))
+		records, err := s.meta.Records(t.Context(), "lifecycle", "", 9)
+		require.NoError(t, err)
+		require.Empty(t, records, "short passes keep no record")
+	})
+}
+
+// TestFilters: a version must be all that a filter says.
+func TestFilters(t *testing.T) {
+	drivers(t, func(t *testing.T, s *store) {
+		tags := []core.Attr{{Name: "a", Value: "1"}, {Name: "b", Value: "2"}}
+		b := s.bucket("bucket", core.VersioningOff, rule("r", func(r *lifecycle.Rule) {
+			r.Expiration = days(1)
+			r.Filter = lifecycle.Filter{And: true, Prefix: ptr("p"), Tags: tags, Larger: ptr(int64(5)), Smaller: ptr(int64(20))}
+		}), rule("off", func(r *lifecycle.Rule) { r.Expiration = days(1); r.Enabled = false }))
+		with := func(size int64, tags ...core.Attr) func(*core.ObjectInfo) {
+			return func(o *core.ObjectInfo) { o.Size, o.Tags = size, tags }
+		}
+		s.put(b, "p-all", 9, with(6, tags...))
+		s.put(b, "p-more", 9, with(19, append(slices.Clone(tags), core.Attr{Name: "c", Value: "3"})...))
+		var left []string
+		for key, m := range map[string]func(*core.ObjectInfo){
+			"p-small": with(5, tags...), "p-large": with(20, tags...), "p-one-tag": with(10, tags[0]), "p-other-value": with(10, tags[0], core.Attr{Name: "b", Value: "3"}),
+			"p-no-tag": with(10), "q-prefix": with(10, tags...),
+		} {
+			left = append(left, at(key, s.put(b, key, 9, m)))
+		}
+		require.Equal(t, int64(2), s.pass().Expired)
+		s.is(b, left...)
+	})
+}
+
+// TestVersioned: a current version gives way to a delete marker, a noncurrent one goes so long after the next was written.
+func TestVersioned(t *testing.T) {
+	drivers(t, func(t *testing.T, s *store) {
+		b := s.bucket("bucket", core.VersioningEnabled, rule("r", func(r *lifecycle.Rule) {
+			r.Expiration = days(10)
+			r.Noncurrent = &lifecycle.Noncurrent{Days: 5, Newer: 1}
+		}))
+		var seqs []core.Seq
+		for _, age := range []float64{40, 30, 20, 9} {
+			seqs = append(seqs, s.put(b, "key", age))
+		}
+		// 40 and 30 were succeeded long ago; the version of 20 days is the newest noncurrent one and was succeeded 9 days ago.
+		old := s.put(b, "old", 11)
+		r := s.pass()
+		require.Equal(t, int64(2), r.Noncurrent)
+		require.Equal(t, int64(1), r.Expired)
+		all := s.versions(b)
+		require.Equal(t, []string{at("key", seqs[3]), at("key", seqs[2])}, []string{name(&all[0]), name(&all[1])})
+		require.True(t, all[2].Marker && all[2].Latest && all[2].Key == "old" && all[2].Owner == "owner")
+		require.Equal(t, old, all[3].Seq)
+		require.Len(t, all, 4)
+
+		// The marker makes the version noncurrent; days later that goes, if nothing has to be kept, and then the marker.
+		b = s.bucket("bucket", core.VersioningEnabled, rule("r", func(r *lifecycle.Rule) {
+			r.Filter.Prefix = ptr("old")
+			r.Expiration = &lifecycle.Expiration{Marker: ptr(true)}
+			r.Noncurrent = &lifecycle.Noncurrent{Days: 5}
+		}))
+		require.Zero(t, s.pass().Deleted())
+		s.now = s.now.Add(6 * lifecycle.Day)
+		require.Equal(t, int64(1), s.pass().Noncurrent)
+		require.Equal(t, int64(1), s.pass().Markers)
+		s.is(b, at("key", seqs[3]), at("key", seqs[2]))
+	})
+}
+
+// TestSuspended: the null version becomes a null marker, and an older null version is noncurrent like others.
+func TestSuspended(t *testing.T) {
+	drivers(t, func(t *testing.T, s *store) {
+		b := s.bucket("bucket", core.VersioningOff)
+		s.put(b, "key", 30)
+		s.bucket("bucket", core.VersioningEnabled)
+		current := s.put(b, "key", 20)
+		s.bucket("bucket", core.VersioningSuspended, rule("r", func(r *lifecycle.Rule) {
+			r.Expiration = days(50)
+			r.Noncurrent = &lifecycle.Noncurrent{Days: 5}
+		}))
+		other := s.put(b, "null", 60)
+		r := s.pass()
+		require.Equal(t, int64(1), r.Noncurrent, "the null version")
+		require.Equal(t, int64(1), r.Expired)
+		all := s.versions(b)
+		require.Len(t, all, 2)
+		require.Equal(t, current, all[0].Seq)
+		require.True(t, all[1].Marker && all[1].Null)
+		require.NotEqual(t, other, all[1].Seq)
+	})
+}
+
+// TestMarkers: a delete marker goes where no version is left of its key, by age or by itself.
+func TestMarkers(t *testing.T) {
+	drivers(t, func(t *testing.T, s *store) {
+		b := s.bucket("bucket", core.VersioningEnabled, rule("r", func(r *lifecycle.Rule) { r.Expiration = days(10) }))
+		s.mark(b, "gone", 20)
+		young := s.mark(b, "young", 5)
+		version := s.put(b, "kept", 30)
+		marker := s.mark(b, "kept", 20)
+		require.Equal(t, int64(1), s.pass().Markers)
+		s.is(b, at("young", young)+"+", at("kept", version), at("kept", marker)+"+")
+		s.bucket("bucket", core.VersioningEnabled, rule("r", func(r *lifecycle.Rule) { r.Expiration = &lifecycle.Expiration{Marker: ptr(false)} }))
+		require.Zero(t, s.pass().Deleted())
+		s.bucket("bucket", core.VersioningEnabled, rule("r", func(r *lifecycle.Rule) { r.Expiration = &lifecycle.Expiration{Marker: ptr(true)} }))
+		require.Equal(t, int64(1), s.pass().Markers)
+		s.is(b, at("kept", version), at("kept", marker)+"+")
+	})
+}
+
+// TestDates: a date is when everything goes that there is, whenever it was written.
+func TestDates(t *testing.T) {
+	drivers(t, func(t *testing.T, s *store) {
+		date := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+		b := s.bucket("bucket", core.VersioningOff, rule("r", func(r *lifecycle.Rule) { r.Expiration = &lifecycle.Expiration{Date: &date} }))
+		s.put(b, "old", 1000)
+		s.put(b, "new", 0)
+		require.Zero(t, s.pass().Deleted())
+		s.now = date
+		require.Equal(t, int64(2), s.pass().Expired)
+		s.is(b)
+	})
+}
+
+func (s *store) begin(b *core.BucketInfo, key string, days float64) core.UploadID {
+	return core.UploadID(s.do(&core.CreateUpload{Upload: core.UploadInfo{Bucket: b.ID, Key: key, Initiated: s.ago(days)}}).Seq)
+}
+
+// TestUploads: only what the prefix names, and also where a rule says nothing else.
+func TestUploads(t *testing.T) {
+	drivers(t, func(t *testing.T, s *store) {
+		b := s.bucket("bucket", core.VersioningOff, rule("r", func(r *lifecycle.Rule) { r.AbortDays = 3; r.Filter.Prefix = ptr("a") }))
+		for i := range 7 {
+			s.begin(b, fmt.Sprint("a", i/2), 9)
+		}
+		young, other := s.begin(b, "a1", 1), s.begin(b, "b", 99)
+		object := s.put(b, "a", 99)
+		require.Equal(t, int64(7), s.pass().Uploads)
+		page, err := s.meta.List(t.Context(), core.ListQuery{Kind: core.ListUploads, Bucket: b.ID, Limit: 100})
+		require.NoError(t, err)
+		require.Equal(t, []core.UploadID{young, other}, []core.UploadID{page.Uploads[0].ID, page.Uploads[1].ID})
+		require.Len(t, page.Uploads, 2)
+		s.is(b, at("a", object))
+	})
+}
+
+// TestLocked: what retention or a hold keeps stays, and is said to.
+func TestLocked(t *testing.T) {
+	drivers(t, func(t *testing.T, s *store) {
+		id := s.do(&core.PutBucket{Info: core.BucketInfo{Name: "bucket", ObjectLock: true, Versioning: core.VersioningEnabled}}).Seq
+		b := &core.BucketInfo{ID: core.BucketID(id)}
+		info, err := s.meta.Bucket(t.Context(), "bucket")
+		require.NoError(t, err)
+		next := *info
+		require.NoError(t, lifecycle.Set(&next, &lifecycle.Config{Rules: []lifecycle.Rule{rule("r", func(r *lifecycle.Rule) { r.Noncurrent = &lifecycle.Noncurrent{Days: 1} })}}))
+		s.do(&core.PutBucket{Info: next})
+		var left []string
+		for i, lock := range []core.Lock{
+			{Hold: core.HoldOn}, {Mode: core.LockGovernance, Until: s.ago(-2)}, {Mode: core.LockCompliance, Until: s.ago(-2)}, {Mode: core.LockCompliance, Until: s.ago(1)}, {},
+		} {
+			seq := s.put(b, "key", 9, func(o *core.ObjectInfo) { o.Lock = lock })
+			if i < 3 {
+				left = append(left, at("key", seq))
+			}
+		}
+		left = append(left, at("key", s.put(b, "key", 9)))
+		r := s.pass()
+		require.Equal(t, int64(3), r.Held)
+		require.Equal(t, int64(2), r.Noncurrent)
+		s.is(b, left...)
+		s.now = s.now.Add(3 * lifecycle.Day)
+		require.Equal(t, int64(2), s.pass().Noncurrent)
+	})
+}
+
+// TestRaces: what is written, deleted or brought back between the look and the deletion is not what was seen, and stays.
+func TestRaces(t *testing.T) {
+	races := map[string]struct {
+		state core.Versioning
+		race  func(s *store, b *core.BucketInfo, seqs []core.Seq) []string // what is left of key
+	}{
+		"overwritten": {core.VersioningOff, func(s *store, b *core.BucketInfo, _ []core.Seq) []string {
+			return []string{at("key", s.put(b, "key", 0))}
+		}},
+		"deleted and written": {core.VersioningOff, func(s *store, b *core.BucketInfo, _ []core.Seq) []string {
+			s.do(&core.DeleteObject{Bucket: b.ID, Key: "key"})
+			return []string{at("key", s.put(b, "key", 0))}
+		}},
+		"null becomes current": {core.VersioningSuspended, func(s *store, b *core.BucketInfo, seqs []core.Seq) []string {
+			// The noncurrent null version was seen; the one that takes its place is current.
+			return []string{at("key", s.put(b, "key", 0)), at("key", seqs[1])}
+		}},
+		"noncurrent becomes current": {core.VersioningEnabled, func(s *store, b *core.BucketInfo, seqs []core.Seq) []string {
+			s.do(&core.DeleteObject{Bucket: b.ID, Key: "key", Version: core.Version(seqs[1])})
+			return []string{at("key", seqs[0])}
+		}},
+	}
+	for name, c := range races {
+		t.Run(name, func(t *testing.T) {
+			drivers(t, func(t *testing.T, s *store) {
+				b := s.bucket("bucket", core.VersioningOff)
+				seqs := []core.Seq{s.put(b, "key", 50)}
+				if c.state != core.VersioningOff {
+					s.bucket("bucket", core.VersioningEnabled)
+					if c.state == core.VersioningEnabled {
+						seqs[0] = s.put(b, "key", 50)
+						s.do(&core.DeleteObject{Bucket: b.ID, Key: "key", Version: core.Null})
+					}
+					seqs = append(seqs, s.put(b, "key", 40))
+				}
+				s.bucket("bucket", c.state, rule("r", func(r *lifecycle.Rule) { r.Expiration = days(45); r.Noncurrent = &lifecycle.Noncurrent{Days: 1} }))
+				var want []string
+				w := s.worker(func(o *lifecycle.Options) {
+					o.Hook = func() {
+						if want == nil {
+							want = c.race(s, b, seqs)
+						}
+					}
+				})
+				r, err := w.Pass(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, int64(1), r.Changed)
+				require.Zero(t, r.Deleted())
+				s.is(b, want...)
+			})
+		})
+	}
+}
+
+// TestRulesGoAway: a bucket whose rules were taken away in the middle of a pass is left alone from then on.
+func TestRulesGoAway(t *testing.T) {
+	drivers(t, func(t *testing.T, s *store) {
+		b := s.bucket("bucket", core.VersioningOff, rule("r", func(r *lifecycle.Rule) { r.Expiration = days(1) }))
+		for i := range 10 {
+			s.put(b, fmt.Sprint("key", i), 9)
+		}
+		r, err := s.worker(func(o *lifecycle.Options) { o.Hook = func() { s.bucket("bucket", core.VersioningOff) } }).Pass(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, int64(3), r.Expired, "one page")
+		require.Len(t, s.versions(b), 7)
+	})
+}
+
+// dying is a writer that fails from its n-th call on, as one does that is shut down.
+type dying struct {
+	*batch.Writer
+	left  int
+	after bool // what was asked for is done all the same
+}
+
+var errDying = core.E("test", core.Unavailable, errors.New("dying"))
+
+func (d *dying) DoAll(ctx context.Context, writes []batch.Write) ([]core.Result, []error) {
+	d.left--
+	var results []core.Result
+	if d.left >= 0 || d.left == -1 && d.after {
+		var errs []error
+		if results, errs = d.Writer.DoAll(ctx, writes); d.left >= 0 {
+			return results, errs
+		}
+	}
+	errs := make([]error, len(writes))
+	for i := range errs {
+		errs[i] = errDying
+	}
+	return make([]core.Result, len(writes)), errs
+}
+
+// TestInterrupted ends a pass at each of its writes, with the write done and not done, and goes on with another worker: in the end
+// everything that is due is gone, and nothing else; and what was done before is not read again.
+func TestInterrupted(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for n := 0; ; n++ {
+			ended := false
+			drivers(t, func(t *testing.T, s *store) {
+				var left []string
+				for _, name := range []string{"one", "two"} {
+					b := s.bucket(name, core.VersioningEnabled, rule("r", func(r *lifecycle.Rule) {
+						r.Noncurrent = &lifecycle.Noncurrent{Days: 1, Newer: 1}
+						r.AbortDays = 1
+					}))
+					for i := range 5 {
+						for range 4 {
+							s.put(b, fmt.Sprint("key", i), 9)
+						}
+						s.begin(b, fmt.Sprint("key", i), 9)
+					}
+				}
+				w := &dying{Writer: s.writer, left: n, after: after}
+				small := func(o *lifecycle.Options) { o.Save = 4; o.Page = 4; o.Writer = w }
+				r, err := s.worker(small).Pass(t.Context())
+				ended = err == nil
+				if !ended {
+					require.ErrorIs(t, err, errDying)
+					require.NotEmpty(t, r.Error)
+				}
+				records, err := s.meta.Records(t.Context(), "lifecycle", "", 9)
+				require.NoError(t, err)
+				if ended {
+					require.Empty(t, records)
+				}
+
+				w.left = 1 << 30
+				ctx, cancel := context.WithCancel(t.Context())
+				worker := s.worker(small, func(o *lifecycle.Options) { o.Every = time.Hour })
+				if len(records) > 0 {
+					done := make(chan struct{})
+					go func() { worker.Run(ctx); close(done) }()
+					require.Eventually(t, func() bool { return worker.Status().Passes > 0 }, time.Minute, time.Millisecond)
+					cancel()
+					<-done
+					last := worker.Status().Last
+					require.True(t, last.Resumed)
+					require.Less(t, last.Scanned, int64(50))
+				} else {
+					_, err := worker.Pass(ctx)
+					require.NoError(t, err)
+				}
+				cancel()
+				for _, name := range []string{"one", "two"} {
+					b, err := s.meta.Bucket(t.Context(), name)
+					require.NoError(t, err)
+					left = left[:0]
+					for _, o := range s.versions(b) {
+						left = append(left, o.Key)
+					}
+					require.Equal(t, []string{"key0", "key0", "key1", "key1", "key2", "key2", "key3", "key3", "key4", "key4"}, left)
+					page, err := s.meta.List(t.Context(), core.ListQuery{Kind: core.ListUploads, Bucket: b.ID, Limit: 9})
+					require.NoError(t, err)
+					require.Empty(t, page.Uploads)
+				}
+				records, err = s.meta.Records(t.Context(), "lifecycle", "", 9)
+				require.NoError(t, err)
+				require.Empty(t, records)
+			})
+			if ended || t.Failed() {
+				require.Greater(t, n, 10)
+				break
+			}
+		}
+	}
+}
+
+// TestModel holds passes over random buckets against what the rules say of each version, told in another way.
+func TestModel(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	var round atomic.Uint64
+	rounds := 25
+	if testing.Short() {
+		rounds = 5
+	}
+	for range rounds {
+		drivers(t, func(t *testing.T, s *store) {
+			r := rand.New(rand.NewPCG(seed, round.Add(1)))
+			state := core.Versioning(r.IntN(3))
+			var rules []lifecycle.Rule
+			for i := range 1 + r.IntN(4) {
+				rules = append(rules, randomRule(r, i, s.now))
+			}
+			b := s.bucket("bucket", state)
+			if state == core.VersioningSuspended {
+				s.bucket("bucket", core.VersioningEnabled)
+			}
+			fill(s, r, b, state)
+			b = s.bucket("bucket", state, rules...)
+			if state == core.VersioningSuspended {
+				fill(s, r, b, core.VersioningEnabled)
+			}
+			want := expected(s.versions(b), rules, s.now, state)
+			s.pass()
+			got := map[string]bool{}
+			for _, o := range s.versions(b) {
+				if _, was := want[name(&o)]; !was && o.Marker && o.Latest {
+					got["new marker of "+o.Key] = true
+					continue
+				}
+				got[name(&o)] = true
+			}
+			require.Equal(t, slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)), "%+v", rules)
+			before := got
+			s.pass()
+			for _, o := range s.versions(b) {
+				_, was := before[name(&o)]
+				require.True(t, was || before["new marker of "+o.Key], "a second pass makes nothing new")
+			}
+		})
+	}
+}
+
+// fill writes versions and markers of keys, in order of age.
+func fill(s *store, r *rand.Rand, b *core.BucketInfo, state core.Versioning) {
+	for i := range 12 {
+		key := fmt.Sprintf("%c/%d", "ab"[i%2], i)
+		age := 20.0
+		for range r.IntN(6) {
+			age -= r.Float64() * 4
+			if r.IntN(4) == 0 && state != core.VersioningOff {
+				s.mark(b, key, age)
+				continue
+			}
+			s.put(b, key, age, func(o *core.ObjectInfo) {
+				o.Size = int64(r.IntN(4))
+				if r.IntN(2) == 0 {
+					o.Tags = []core.Attr{{Name: "t", Value: "1"}}
+				}
+			})
+		}
+	}
+}
+
+func randomRule(r *rand.Rand, i int, now time.Time) lifecycle.Rule {
+	return rule(fmt.Sprint("r", i), func(x *lifecycle.Rule) {
+		x.Enabled = r.IntN(5) > 0
+		if r.IntN(2) == 0 {
+			x.Filter.Prefix = ptr([]string{"", "a/", "a/1", "b"}[r.IntN(4)])
+		}
+		if r.IntN(4) == 0 {
+			x.Filter.Tags = []core.Attr{{Name: "t", Value: "1"}}
+		}
+		if r.IntN(4) == 0 {
+			x.Filter.Larger = ptr(int64(r.IntN(3)))
+		}
+		if r.IntN(4) == 0 {
+			x.Filter.Smaller = ptr(int64(1 + r.IntN(3)))
+		}
+		switch r.IntN(4) {
+		case 0:
+			x.Expiration = days(1 + r.IntN(20))
+		case 1:
+			date := now.Truncate(lifecycle.Day).Add(time.Duration(r.IntN(3)-1) * lifecycle.Day)
+			x.Expiration = &lifecycle.Expiration{Date: &date}
+		case 2:
+			x.Expiration = &lifecycle.Expiration{Marker: ptr(r.IntN(3) > 0)}
+		}
+		if x.Expiration == nil || r.IntN(2) == 0 {
+			x.Noncurrent = &lifecycle.Noncurrent{Days: 1 + r.IntN(10), Newer: r.IntN(3)}
+		}
+	})
+}
+
+// expected tells which versions a pass leaves, and for which keys it writes markers: rule by rule, and day by day.
+func expected(all []core.ObjectInfo, rules []lifecycle.Rule, now time.Time, state core.Versioning) map[string]bool {
+	left := map[string]bool{}
+	keys := map[string][]core.ObjectInfo{}
+	for _, o := range all {
+		left[name(&o)] = true
+		keys[o.Key] = append(keys[o.Key], o)
+	}
+	// over says whether so many days have ended since t: the day in which they end is counted to its end.
+	over := func(t time.Time, n int) bool {
+		end := t.AddDate(0, 0, n)
+		midnight := time.Date(end.Year(), end.Month(), end.Day(), 0, 0, 0, 0, time.UTC)
+		if !midnight.Equal(end) {
+			midnight = midnight.AddDate(0, 0, 1)
+		}
+		return !midnight.After(now)
+	}
+	for _, r := range rules {
+		for key, list := range keys {
+			for i, o := range list {
+				p := ""
+				if r.Filter.Prefix != nil {
+					p = *r.Filter.Prefix
+				}
+				if !r.Enabled || len(key) < len(p) || key[:len(p)] != p ||
+					r.Filter.Larger != nil && !(o.Size > *r.Filter.Larger) || r.Filter.Smaller != nil && !(o.Size < *r.Filter.Smaller) ||
+					len(r.Filter.Tags) > 0 && len(o.Tags) == 0 {
+					continue
+				}
+				e := r.Expiration
+				aged := e != nil && (e.Days > 0 && over(o.Modified, e.Days) || e.Date != nil && !e.Date.After(now))
+				switch {
+				case i > 0 && r.Noncurrent != nil && i-1 >= r.Noncurrent.Newer && over(list[i-1].Modified, r.Noncurrent.Days):
+					delete(left, name(&o))
+				case i == 0 && !o.Marker && aged && state == core.VersioningOff:
+					delete(left, name(&o))
+				case i == 0 && !o.Marker && aged:
+					left["new marker of "+key] = true
+					if o.Null && state == core.VersioningSuspended {
+						delete(left, name(&o))
+					}
+					// In a suspended bucket the null marker takes the place of an older null version too.
+					for _, older := range list[1:] {
+						if older.Null && state == core.VersioningSuspended {
+							delete(left, name(&older))
+						}
+					}
+				case i == 0 && o.Marker && len(list) == 1 && (aged || e != nil && e.Marker != nil && *e.Marker):
+					delete(left, name(&o))
+				}
+			}
+		}
+	}
+	return left
+}
