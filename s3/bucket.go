@@ -106,6 +106,9 @@ func (q *request) createBucket() error {
 	default:
 		return errInvalidArgument.say("Invalid x-amz-object-ownership header: " + v)
 	}
+	if err := q.lockNew(&info); err != nil {
+		return err
+	}
 	_, err = q.s.fs.CreateBucket(q.ctx, info)
 	if core.Is(err, core.BucketExists) {
 		err = q.bucketThere()

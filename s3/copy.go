@@ -94,7 +94,15 @@ func (q *request) copyObject() error {
 	if err != nil {
 		return err
 	}
-	dropTags, err := directive(q.r.Header, "X-Amz-Tagging-Directive")
+	replaceTags, err := directive(q.r.Header, "X-Amz-Tagging-Directive")
+	if err != nil {
+		return err
+	}
+	tags, err := q.headerTags()
+	if err != nil {
+		return err
+	}
+	lock, err := q.headerLock()
 	if err != nil {
 		return err
 	}
@@ -111,11 +119,11 @@ func (q *request) copyObject() error {
 		if err != nil {
 			return err
 		}
-		req := vfs.CopyRequest{SourceBucket: b, Source: from, Bucket: q.bucket, Key: q.key, Owner: q.caller.account, If: demand}
+		req := vfs.CopyRequest{SourceBucket: b, Source: from, Bucket: q.bucket, Key: q.key, Tags: tags, Lock: lock, Owner: q.caller.account, If: demand}
 		if req.Attrs, err = copyAttrs(q.r.Header, from, replace); err != nil {
 			return err
 		}
-		if !dropTags {
+		if !replaceTags {
 			req.Tags = from.Tags
 		}
 		if b.ID == q.bucket.ID && src.key == q.key && src.version == core.Current && !replace && alg == checksum.None &&

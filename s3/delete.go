@@ -24,7 +24,11 @@ func (q *request) deleteObject() error {
 	if len(demand.Match) > 0 && v != core.Current {
 		return errNotImplemented.say("If-Match with a versionId is not implemented.")
 	}
-	res := q.s.fs.Delete(q.ctx, q.bucket, q.caller.account, []vfs.DeleteRequest{{Key: q.key, Version: v, If: demand}})[0]
+	bypass, err := q.bypass()
+	if err != nil {
+		return err
+	}
+	res := q.s.fs.Delete(q.ctx, q.bucket, q.caller.account, []vfs.DeleteRequest{{Key: q.key, Version: v, If: demand, Bypass: bypass}})[0]
 	if res.Err != nil && !(v != core.Current && core.Is(res.Err, core.NoSuchVersion)) {
 		return res.Err
 	}
@@ -63,6 +67,10 @@ type deleteOutcome struct {
 }
 
 func (q *request) deleteObjects() error {
+	bypass, err := q.bypass()
+	if err != nil {
+		return err
+	}
 	doc, in, err := q.readBody()
 	if err != nil {
 		return err
@@ -96,7 +104,7 @@ func (q *request) deleteObjects() error {
 		if out.err = q.s.authorise(q.caller, q.route.action, q.bucket); out.err != nil {
 			continue
 		}
-		r := vfs.DeleteRequest{Key: o.Key, Version: out.version}
+		r := vfs.DeleteRequest{Key: o.Key, Version: out.version, Bypass: bypass}
 		if o.LastModifiedTime != nil || o.Size != nil || o.ETag != nil && out.version != core.Current {
 			out.err = errNotImplemented.say("This condition is not implemented.")
 			continue

@@ -75,7 +75,7 @@ func TestWhatIsNotSupportedSaysSo(t *testing.T) {
 	w.bucket("bucket")
 	w.put("/bucket/key", "content")
 	for _, sub := range []string{
-		"lifecycle", "encryption", "object-lock", "session", "legal-hold", "retention", "torrent", "restore", "select&select-type=2",
+		"lifecycle", "encryption", "session", "torrent", "restore", "select&select-type=2",
 		"renameObject", "append&position=7", "quota", "metadataTable", "metadataConfiguration", "metadataAnnotationTable", "abac", "annotation",
 	} {
 		for _, p := range []string{"/bucket", "/bucket/key"} {
@@ -84,6 +84,13 @@ func TestWhatIsNotSupportedSaysSo(t *testing.T) {
 			}
 			require.Equal(t, 501, w.do("HEAD", p+"?"+sub, nil).status)
 		}
+	}
+	for _, missing := range []string{
+		"POST /bucket/key?tagging", "DELETE /bucket?object-lock", "GET /bucket/key?object-lock", "PUT /bucket/key?object-lock",
+		"GET /bucket?retention", "DELETE /bucket/key?retention", "GET /bucket?legal-hold", "DELETE /bucket/key?legal-hold",
+	} {
+		method, path, _ := strings.Cut(missing, " ")
+		w.do(method, path, []byte("body")).is(501, "NotImplemented")
 	}
 	w.do("DELETE", "/bucket/key?acl", nil).is(501, "NotImplemented")
 	w.do("POST", "/bucket", []byte("form")).is(501, "NotImplemented")
@@ -97,14 +104,15 @@ func TestWhatIsNotSupportedSaysSo(t *testing.T) {
 		{"PUT", "X-Amz-Server-Side-Encryption", "AES256"},
 		{"PUT", "X-Amz-Server-Side-Encryption", "aws:kms"},
 		{"GET", "X-Amz-Server-Side-Encryption-Customer-Algorithm", "AES256"},
-		{"PUT", "X-Amz-Tagging", "a=b"},
-		{"PUT", "X-Amz-Object-Lock-Mode", "COMPLIANCE"},
-		{"PUT", "X-Amz-Object-Lock-Legal-Hold", "ON"},
+		{"GET", "X-Amz-Tagging", "a=b"},
+		{"DELETE", "X-Amz-Object-Lock-Mode", "COMPLIANCE"},
+		{"GET", "X-Amz-Object-Lock-Legal-Hold", "ON"},
+		{"PUT", "X-Amz-Object-Lock-Event-Hold", "ON"},
 		{"PUT", "X-Amz-Grant-Read", "id=1"},
 		{"PUT", "X-Amz-Acl", "public-read"},
 		{"PUT", "X-Amz-Write-Offset-Bytes", "7"},
 		{"DELETE", "X-Amz-Mfa", "serial 123"},
-		{"DELETE", "X-Amz-Bypass-Governance-Retention", "true"},
+		{"PUT", "X-Amz-Bypass-Governance-Retention", "true"},
 		{"DELETE", "X-Amz-If-Match-Size", "7"},
 		{"DELETE", "If-None-Match", "*"},
 		{"DELETE", "If-Unmodified-Since", time.Now().Format(http.TimeFormat)},

@@ -172,6 +172,7 @@ func (q *request) setObjectHeaders(o *core.ObjectInfo) {
 	if n := len(o.Tags); n > 0 {
 		q.set("X-Amz-Tagging-Count", itoa(int64(n)))
 	}
+	q.setLock(&o.Lock)
 }
 
 // setVersion names a version in the answer, where the bucket has versions at all.
@@ -236,6 +237,7 @@ func (q *request) checkHeaders() error {
 		}
 		var err error
 		switch {
+		case q.route.optional != 0 && q.takes(name):
 		case name == attributesHeader && q.route.sub != "attributes":
 			err = notImplementedHeader(name)
 		case strings.HasPrefix(name, "X-Amz-"):

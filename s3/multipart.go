@@ -45,12 +45,20 @@ func (q *request) createUpload() error {
 	if err != nil {
 		return err
 	}
+	tags, err := q.headerTags()
+	if err != nil {
+		return err
+	}
+	lock, err := q.headerLock()
+	if err != nil {
+		return err
+	}
 	alg, composite, err := uploadSum(q.r.Header)
 	if err != nil {
 		return err
 	}
-	u, err := q.s.fs.CreateUpload(q.ctx, core.UploadInfo{
-		Bucket: q.bucket.ID, Key: q.key, Owner: q.caller.account, Algorithm: alg, Composite: composite, Attrs: attrs,
+	u, err := q.s.fs.CreateUpload(q.ctx, q.bucket, core.UploadInfo{
+		Bucket: q.bucket.ID, Key: q.key, Owner: q.caller.account, Algorithm: alg, Composite: composite, Attrs: attrs, Tags: tags, Lock: lock,
 	})
 	if err != nil {
 		return err
@@ -127,6 +135,9 @@ func (q *request) uploadPart() error {
 	}
 	if err := holdPartSum(u, up.in.alg); err != nil {
 		return err
+	}
+	if up.in.none() && !u.Lock.IsZero() {
+		return errLockWithoutSum
 	}
 	content, sums, err := q.receive(&up, partSum(u))
 	if err != nil {

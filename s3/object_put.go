@@ -75,12 +75,23 @@ func (q *request) putObject() error {
 	if err != nil {
 		return err
 	}
+	tags, err := q.headerTags()
+	if err != nil {
+		return err
+	}
+	lock, err := q.headerLock()
+	if err != nil {
+		return err
+	}
 	demand, err := writeCondition(q.r.Header)
 	if err != nil {
 		return err
 	}
 	u, err := q.announced()
 	if err != nil {
+		return err
+	}
+	if err := demandSum(&u.in, &lock, q.bucket); err != nil {
 		return err
 	}
 	if err := q.precheck(&demand); err != nil {
@@ -92,7 +103,7 @@ func (q *request) putObject() error {
 	}
 	defer content.Discard()
 	o, err := q.s.fs.Put(q.ctx, vfs.PutRequest{
-		Bucket: q.bucket, Key: q.key, Content: content, Attrs: attrs, Sums: sums, Owner: q.caller.account, If: demand,
+		Bucket: q.bucket, Key: q.key, Content: content, Attrs: attrs, Tags: tags, Lock: lock, Sums: sums, Owner: q.caller.account, If: demand,
 	})
 	if err != nil {
 		return err

@@ -48,7 +48,7 @@ func TestCreateBucketBody(t *testing.T) {
 	w.do("PUT", "/four", body("<Tags><Tag><Key>a</Key></Tag></Tags>")).is(400, "MalformedXML")
 	w.do("PUT", "/five", body("<Bucket><Type>Directory</Type></Bucket>")).is(501, "NotImplemented")
 	w.do("PUT", "/six", []byte("<Other/>")).is(400, "MalformedXML")
-	w.do("PUT", "/seven", nil, "X-Amz-Bucket-Object-Lock-Enabled", "true").is(501, "NotImplemented")
+	w.do("PUT", "/seven", nil, "X-Amz-Bucket-Object-Lock-Enabled", "perhaps").is(400, "InvalidArgument")
 	w.do("PUT", "/eight", nil, "X-Amz-Acl", "public-read").is(501, "NotImplemented")
 	w.do("PUT", "/nine", nil, "X-Amz-Object-Ownership", "Nobody").is(400, "InvalidArgument")
 	var list struct {

@@ -41,7 +41,8 @@ type request struct {
 	query      query
 	bucket     *core.BucketInfo
 	body       bodyReader
-	partsCount int // of the object, where a part of it is asked for
+	optional   optional // headers that are there, of those that the route heeds
+	partsCount int      // of the object, where a part of it is asked for
 
 	values [20]string // header values of the answer, so that each costs no slice
 	used   int

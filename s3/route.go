@@ -44,6 +44,7 @@ type route struct {
 	withoutBucket bool      // the bucket need not exist
 	versioned     bool      // it takes a versionId
 	conditions    condition // the conditional headers that it heeds
+	optional      optional  // further headers that it heeds and others refuse
 	handle        func(*request) error
 }
 
@@ -64,30 +65,39 @@ func allRoutes() []route {
 	return append([]route{
 		{name: "ListBuckets", method: get, level: service, action: "s3:ListAllMyBuckets", withoutBucket: true, conditions: cacheConditions, handle: (*request).listBuckets},
 
-		{name: "CreateBucket", method: put, level: bucket, action: "s3:CreateBucket", withoutBucket: true, handle: (*request).createBucket},
+		{name: "CreateBucket", method: put, level: bucket, action: "s3:CreateBucket", withoutBucket: true, optional: headerBucketLock, handle: (*request).createBucket},
 		{name: "HeadBucket", method: head, level: bucket, action: "s3:ListBucket", conditions: cacheConditions, handle: (*request).headBucket},
 		{name: "DeleteBucket", method: del, level: bucket, action: "s3:DeleteBucket", handle: (*request).deleteBucket},
 		{name: "ListObjects", method: get, level: bucket, action: "s3:ListBucket", conditions: cacheConditions, handle: (*request).listObjects},
 		{name: "ListObjectsV2", method: get, level: bucket, sub: "list-type", action: "s3:ListBucket", conditions: cacheConditions, handle: (*request).listObjectsV2},
-		{name: "DeleteObjects", method: post, level: bucket, sub: "delete", action: "s3:DeleteObject", handle: (*request).deleteObjects},
+		{name: "DeleteObjects", method: post, level: bucket, sub: "delete", action: "s3:DeleteObject", optional: headerBypass, handle: (*request).deleteObjects},
 		{name: "ListMultipartUploads", method: get, level: bucket, sub: "uploads", action: "s3:ListBucketMultipartUploads", conditions: cacheConditions, handle: (*request).listUploads},
 		{name: "GetBucketLocation", method: get, level: bucket, sub: "location", action: "s3:GetBucketLocation", conditions: cacheConditions, handle: (*request).getLocation},
 		{name: "GetBucketVersioning", method: get, level: bucket, sub: "versioning", action: "s3:GetBucketVersioning", conditions: cacheConditions, handle: (*request).getVersioning},
 		{name: "PutBucketVersioning", method: put, level: bucket, sub: "versioning", action: "s3:PutBucketVersioning", handle: (*request).putVersioning},
 		{name: "ListObjectVersions", method: get, level: bucket, sub: "versions", action: "s3:ListBucketVersions", conditions: cacheConditions, handle: (*request).listVersions},
 		{name: "PutBucketAcl", method: put, level: bucket, sub: "acl", action: "s3:PutBucketAcl", handle: (*request).putBucketACL},
+		{name: "GetObjectLockConfiguration", method: get, level: bucket, sub: "object-lock", action: "s3:GetBucketObjectLockConfiguration", conditions: cacheConditions, handle: (*request).getLockConfiguration},
+		{name: "PutObjectLockConfiguration", method: put, level: bucket, sub: "object-lock", action: "s3:PutBucketObjectLockConfiguration", handle: (*request).putLockConfiguration},
 		{name: "GetBucketAcl", method: get, level: bucket, sub: "acl", action: "s3:GetBucketAcl", conditions: cacheConditions, handle: (*request).getBucketACL},
 
 		{name: "GetObject", method: get, level: object, action: "s3:GetObject", versioned: true, conditions: readConditions, handle: (*request).getObject},
 		{name: "HeadObject", method: head, level: object, action: "s3:GetObject", versioned: true, conditions: readConditions, handle: (*request).headObject},
-		{name: "PutObject", method: put, level: object, action: "s3:PutObject", conditions: writeConditions, handle: (*request).putObject},
-		{name: "CopyObject", method: put, level: object, copies: true, action: "s3:PutObject", conditions: writeConditions, handle: (*request).copyObject},
-		{name: "DeleteObject", method: del, level: object, action: "s3:DeleteObject", versioned: true, conditions: ifMatch, handle: (*request).deleteObject},
+		{name: "PutObject", method: put, level: object, action: "s3:PutObject", conditions: writeConditions, optional: headerTagging | headerLock, handle: (*request).putObject},
+		{name: "CopyObject", method: put, level: object, copies: true, action: "s3:PutObject", conditions: writeConditions, optional: headerTagging | headerLock, handle: (*request).copyObject},
+		{name: "DeleteObject", method: del, level: object, action: "s3:DeleteObject", versioned: true, conditions: ifMatch, optional: headerBypass, handle: (*request).deleteObject},
 		{name: "PutObjectAcl", method: put, level: object, sub: "acl", action: "s3:PutObjectAcl", versioned: true, handle: (*request).putObjectACL},
 		{name: "GetObjectAttributes", method: get, level: object, sub: "attributes", action: "s3:GetObjectAttributes", versioned: true, conditions: cacheConditions, handle: (*request).getObjectAttributes},
 		{name: "GetObjectAcl", method: get, level: object, sub: "acl", action: "s3:GetObjectAcl", versioned: true, conditions: cacheConditions, handle: (*request).getObjectACL},
+		{name: "GetObjectTagging", method: get, level: object, sub: "tagging", action: "s3:GetObjectTagging", versioned: true, conditions: cacheConditions, handle: (*request).getObjectTagging},
+		{name: "PutObjectTagging", method: put, level: object, sub: "tagging", action: "s3:PutObjectTagging", versioned: true, handle: (*request).putObjectTagging},
+		{name: "DeleteObjectTagging", method: del, level: object, sub: "tagging", action: "s3:DeleteObjectTagging", versioned: true, handle: (*request).deleteObjectTagging},
+		{name: "GetObjectRetention", method: get, level: object, sub: "retention", action: "s3:GetObjectRetention", versioned: true, conditions: cacheConditions, handle: (*request).getRetention},
+		{name: "PutObjectRetention", method: put, level: object, sub: "retention", action: "s3:PutObjectRetention", versioned: true, optional: headerBypass, handle: (*request).putRetention},
+		{name: "GetObjectLegalHold", method: get, level: object, sub: "legal-hold", action: "s3:GetObjectLegalHold", versioned: true, conditions: cacheConditions, handle: (*request).getLegalHold},
+		{name: "PutObjectLegalHold", method: put, level: object, sub: "legal-hold", action: "s3:PutObjectLegalHold", versioned: true, handle: (*request).putLegalHold},
 
-		{name: "CreateMultipartUpload", method: post, level: object, sub: "uploads", action: "s3:PutObject", handle: (*request).createUpload},
+		{name: "CreateMultipartUpload", method: post, level: object, sub: "uploads", action: "s3:PutObject", optional: headerTagging | headerLock, handle: (*request).createUpload},
 		{name: "UploadPart", method: put, level: object, sub: "uploadId", action: "s3:PutObject", handle: (*request).uploadPart},
 		{name: "UploadPartCopy", method: put, level: object, sub: "uploadId", copies: true, action: "s3:PutObject", handle: (*request).uploadPartCopy},
 		{name: "ListParts", method: get, level: object, sub: "uploadId", action: "s3:ListMultipartUploadParts", conditions: cacheConditions, handle: (*request).listParts},

@@ -2,20 +2,21 @@ package s3
 
 import (
 	"encoding/xml"
+	"strings"
 	"unicode"
-	"unicode/utf8"
+	"unicode/utf16"
 
 	"orcas/core"
 )
 
-// Limits of tags, in characters, and how many tags a bucket can have.
+// Limits of tags, in characters of UTF-16, and how many tags a bucket can have.
 const (
 	maxTagKey     = 128
 	maxTagValue   = 256
 	maxBucketTags = 50
 )
 
-// taggingRequest is the body of PutBucketTagging.
+// taggingRequest is the body of PutBucketTagging and PutObjectTagging.
 type taggingRequest struct {
 	XMLName xml.Name `xml:"Tagging"`
 	Set     *tagSet  `xml:"TagSet"`
@@ -54,11 +55,11 @@ func checkTags(tags []core.Attr) error {
 	seen := make(map[string]bool, len(tags))
 	for _, t := range tags {
 		switch {
-		case t.Name == "" || utf8.RuneCountInString(t.Name) > maxTagKey || !tagText(t.Name):
+		case t.Name == "" || !tagText(t.Name, maxTagKey):
 			return errInvalidTag.say("The TagKey you have provided is invalid").with("TagKey", t.Name)
-		case len(t.Name) >= 4 && t.Name[:4] == "aws:":
+		case strings.HasPrefix(t.Name, "aws:"):
 			return errInvalidTag.say("System tags cannot be added/updated by requester").with("TagKey", t.Name)
-		case utf8.RuneCountInString(t.Value) > maxTagValue || !tagText(t.Value):
+		case !tagText(t.Value, maxTagValue):
 			return errInvalidTag.say("The TagValue you have provided is invalid").with("TagKey", t.Name).with("TagValue", t.Value)
 		case seen[t.Name]:
 			return errInvalidTag.say("Cannot provide multiple Tags with the same key").with("TagKey", t.Name)
@@ -68,8 +69,8 @@ func checkTags(tags []core.Attr) error {
 	return nil
 }
 
-// tagText says whether s consists of characters that tags may have.
-func tagText(s string) bool {
+// tagText says whether s is not too long and consists of characters that tags may have.
+func tagText(s string, limit int) bool {
 	for _, r := range s {
 		switch {
 		case unicode.IsLetter(r), unicode.IsNumber(r), unicode.Is(unicode.Z, r):
@@ -77,8 +78,9 @@ func tagText(s string) bool {
 		default:
 			return false
 		}
+		limit -= utf16.RuneLen(r)
 	}
-	return true
+	return limit >= 0
 }
 
 // tags writes the elements of a tag set.

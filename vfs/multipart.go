@@ -22,9 +22,10 @@ const MinPartSize = 5 << 20
 // maxCompleteTries bounds how often Complete is computed again because a part was replaced meanwhile.
 const maxCompleteTries = 8
 
-// CreateUpload begins a multipart upload of u.Bucket and u.Key.
-func (f *FS) CreateUpload(ctx context.Context, u core.UploadInfo) (*core.UploadInfo, error) {
-	u.ID, u.Initiated = 0, f.time()
+// CreateUpload begins a multipart upload of u.Key in b. Retention counts from here on, b's where u.Lock has none.
+func (f *FS) CreateUpload(ctx context.Context, b *core.BucketInfo, u core.UploadInfo) (*core.UploadInfo, error) {
+	u.ID, u.Bucket, u.Initiated = 0, b.ID, f.time()
+	u.Lock = lockOf(b, u.Lock, u.Initiated)
 	res, err := f.writer.Do(ctx, batch.Write{Change: &core.CreateUpload{Upload: u}})
 	if err != nil {
 		return nil, err

@@ -100,6 +100,7 @@ type PutRequest struct {
 	Key         string
 	Content     *Content // taken over by a successful Put
 	Attrs, Tags []core.Attr
+	Lock        core.Lock       // without a Mode: the bucket's retention
 	Sums        []core.Checksum // kept with the version
 	Owner       string
 	If          core.Precondition
@@ -112,9 +113,10 @@ func (f *FS) Put(ctx context.Context, r PutRequest) (*core.ObjectInfo, error) {
 	if err != nil {
 		return nil, err
 	}
+	now := f.time()
 	change := &core.PutObject{
 		Object: core.ObjectInfo{
-			Bucket: r.Bucket.ID, Key: r.Key, Modified: f.time(), Size: r.Content.Size(), ETag: r.Content.etag(),
+			Bucket: r.Bucket.ID, Key: r.Key, Modified: now, Lock: lockOf(r.Bucket, r.Lock, now), Size: r.Content.Size(), ETag: r.Content.etag(),
 			Sums: r.Sums, Attrs: r.Attrs, Tags: r.Tags, Owner: r.Owner, Segments: segment,
 		},
 		If: r.If,
@@ -138,6 +140,7 @@ type DeleteRequest struct {
 	Key     string
 	Version core.Version
 	If      core.Precondition
+	Bypass  bool // passes over retention in governance mode
 }
 
 // DeleteResult is what became of a DeleteRequest: Version is the version removed or the marker written, Current where there was
@@ -153,7 +156,7 @@ func (f *FS) Delete(ctx context.Context, b *core.BucketInfo, owner string, reqs 
 	now := f.time()
 	writes := make([]batch.Write, len(reqs))
 	for i, r := range reqs {
-		writes[i].Change = &core.DeleteObject{Bucket: b.ID, Key: r.Key, Version: r.Version, If: r.If, Modified: now, Owner: owner}
+		writes[i].Change = &core.DeleteObject{Bucket: b.ID, Key: r.Key, Version: r.Version, If: r.If, Modified: now, Owner: owner, Bypass: r.Bypass}
 	}
 	results, errs := f.writer.DoAll(ctx, writes)
 	out := make([]DeleteResult, len(reqs))
@@ -170,6 +173,7 @@ type CopyRequest struct {
 	Bucket       *core.BucketInfo
 	Key          string
 	Attrs, Tags  []core.Attr
+	Lock         core.Lock // without a Mode: the bucket's retention
 	Owner        string
 	If           core.Precondition
 	Sums         []core.Checksum // kept with the copy; nil: those of the source
@@ -181,9 +185,10 @@ func (f *FS) Copy(ctx context.Context, r CopyRequest) (*core.ObjectInfo, error) 
 	if r.Sums == nil {
 		r.Sums = src.Sums
 	}
+	now := f.time()
 	change := &core.PutObject{
 		Object: core.ObjectInfo{
-			Bucket: r.Bucket.ID, Key: r.Key, Modified: f.time(), Size: src.Size, ETag: src.ETag, Sums: r.Sums,
+			Bucket: r.Bucket.ID, Key: r.Key, Modified: now, Lock: lockOf(r.Bucket, r.Lock, now), Size: src.Size, ETag: src.ETag, Sums: r.Sums,
 			Attrs: r.Attrs, Tags: r.Tags, Owner: r.Owner,
 			Segments: references(src.Segments), List: src.List, Parts: src.Parts, Index: src.Index,
 		},

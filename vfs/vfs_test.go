@@ -291,8 +291,8 @@ func TestCopySharesContent(t *testing.T) {
 }
 
 func (w *world) upload(key string, u core.UploadInfo) core.UploadID {
-	u.Bucket, u.Key = w.b.ID, key
-	got, err := w.fs.CreateUpload(ctx, u)
+	u.Key = key
+	got, err := w.fs.CreateUpload(ctx, w.b, u)
 	require.NoError(w.t, err)
 	return got.ID
 }

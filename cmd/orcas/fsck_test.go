@@ -113,7 +113,7 @@ func (s *store) delete(b *core.BucketInfo, key string) {
 
 // multipart writes an object of two parts.
 func (s *store) multipart(b *core.BucketInfo, key string, complete bool) {
-	u, err := s.fs.CreateUpload(ctx, core.UploadInfo{Bucket: b.ID, Key: key})
+	u, err := s.fs.CreateUpload(ctx, b, core.UploadInfo{Key: key})
 	require.NoError(s.t, err)
 	var parts []vfs.CompletedPart
 	for n, size := range []int{5 << 20, 3000} {
