@@ -74,12 +74,19 @@ type Write struct {
 	Info    *core.DataInfo
 	Content []byte // plain bytes; they must not change until Do returns
 
+	// Frames is, in place of Content, the frames of the content as they are to be stored, one after the other: headers included, which say that the first
+	// stands at offset 0 of no block (see Stored). They must not change until Do returns.
+	Frames []byte
+
 	// Moved is, with a core.MoveData, the frames of the content as they are stored, headers included, which the caller has verified: the
 	// batch gives them new headers and sets the change's To.
 	Moved []byte
 
 	Fresh bool // the batch begins a new packed block
 }
+
+// size returns the bytes of content that w brings.
+func (w *Write) size() int64 { return int64(len(w.Content) + len(w.Frames) + len(w.Moved)) }
 
 // Writer is the write buffer. Its methods may be called from many goroutines.
 type Writer struct {
@@ -292,7 +299,7 @@ func (w *Writer) take() []*pending {
 		w.mu.Lock()
 		n, size := 0, int64(0)
 		for n < len(w.queue) && n < w.o.Count && (n == 0 || size < w.o.Bytes) {
-			size += int64(len(w.queue[n].write.Content)+len(w.queue[n].write.Moved)) + frame.HeaderSize
+			size += w.queue[n].write.size() + frame.HeaderSize
 			n++
 		}
 		if n > 0 {

@@ -399,7 +399,7 @@ func TestLargeRoundTrip(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	for _, size := range []int{1, frame.MaxPlain - 1, frame.MaxPlain, frame.MaxPlain + 1, 5<<20 + 7, 8 << 20} {
 		content := random(uint64(size), size)
-		l, err := s.w.NewLarge(ctx, int64(size), 0)
+		l, err := s.w.NewLarge(ctx, int64(size), 0, nil)
 		require.NoError(t, err)
 		b := batch.NewBuffer(frame.MaxPlain)
 		for rest := content; len(rest) > 0; {
@@ -419,7 +419,7 @@ func TestLargeRoundTrip(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(content, got))
 	}
-	l, err := s.w.NewLarge(ctx, 10, 0)
+	l, err := s.w.NewLarge(ctx, 10, 0, nil)
 	require.NoError(t, err)
 	_, err = l.Commit(ctx)
 	require.Equal(t, core.Incomplete, core.KindOf(err))

@@ -14,7 +14,7 @@ type Buffer struct {
 }
 
 // bufferSizes are the sizes of content that buffers are made for, in bytes.
-var bufferSizes = [...]int{4 << 10, 16 << 10, 64 << 10, frame.MaxPlain}
+var bufferSizes = [...]int{4 << 10, 16 << 10, 64 << 10, frame.MaxPlain, frame.MaxStored}
 
 var bufferPools [len(bufferSizes)]sync.Pool
 

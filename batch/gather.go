@@ -116,7 +116,7 @@ func (w *Writer) layOut(bw core.BlockWriter, f *flight) error {
 		var err error
 		switch move, _ := p.write.Change.(*core.MoveData); {
 		case p.write.Info != nil:
-			err = out.content(p.write.Info, p.write.Content)
+			err = out.content(p.write.Info, &p.write)
 		case move != nil:
 			err = out.moved(move, p.write.Moved)
 		}
@@ -141,29 +141,38 @@ type output struct {
 }
 
 // content appends the frames of a small content and sets its extent. Empty content has none.
-func (o *output) content(info *core.DataInfo, content []byte) error {
+func (o *output) content(info *core.DataInfo, w *Write) error {
 	from := o.at
-	err := o.frames(frame.Header{Type: frame.Data, ID: uint64(info.ID)}, content)
+	var err error
+	if len(w.Frames) > 0 {
+		err = o.place(info.ID, core.Extent{Length: int64(len(w.Frames))}, w.Frames)
+	} else {
+		err = o.frames(frame.Header{Type: frame.Data, ID: uint64(info.ID)}, w.Content)
+	}
 	if o.at > from {
 		info.Extents = []core.Extent{{Block: o.block, Offset: from, Length: o.at - from}}
 	}
 	return err
 }
 
-// moved appends frames that stood elsewhere, under new headers, and says in the change where.
+// moved appends frames that stood elsewhere and says in the change where.
 func (o *output) moved(c *core.MoveData, frames []byte) error {
-	const op = "batch.Move"
 	if len(c.From) != 1 || c.From[0].Length != int64(len(frames)) {
-		return core.E(op, core.InvalidArgument, errors.New("only content of one extent can be moved"))
+		return core.E("batch.Move", core.InvalidArgument, errors.New("only content of one extent can be moved"))
 	}
 	c.To = []core.Extent{{Block: o.block, Offset: o.at, Length: c.From[0].Length}}
-	for at := c.From[0].Offset; len(frames) > 0; {
-		h, err := frame.Decode(frames, c.From[0].Block, at)
-		if err == nil && (h.Type != frame.Data || h.ID != uint64(c.Data) || h.End()-at > int64(len(frames))) {
+	return o.place(c.Data, c.From[0], frames)
+}
+
+// place appends frames whose headers say that they stand at e, under new headers.
+func (o *output) place(id core.DataID, e core.Extent, frames []byte) error {
+	for at := e.Offset; len(frames) > 0; {
+		h, err := frame.Decode(frames, e.Block, at)
+		if err == nil && (h.Type != frame.Data || h.ID != uint64(id) || h.End()-at > int64(len(frames))) {
 			err = frame.ErrNotFrame
 		}
 		if err != nil {
-			return core.E(op, core.Internal, err)
+			return core.E("batch.place", core.Internal, err)
 		}
 		payload := frames[frame.HeaderSize : h.End()-at]
 		at, frames = h.End(), frames[h.End()-at:]
@@ -172,8 +181,11 @@ func (o *output) moved(c *core.MoveData, frames []byte) error {
 		o.buf = append(append(o.buf, zeroHeader[:]...), payload...)
 		frame.PutHeader(o.buf[head:], &h)
 		o.at = h.End()
+		if err := o.flushIfFull(); err != nil {
+			return err
+		}
 	}
-	return o.flushIfFull()
+	return nil
 }
 
 // record appends the frames of the record: where the batch begins in the block, as a number of fixed length, and the changes.
@@ -224,6 +236,7 @@ func (w *Writer) acknowledgeEarly(f *flight) {
 	for i, p := range f.writes {
 		late := &pending{write: p.write, ready: make(chan struct{}, 1)}
 		late.write.Content = append([]byte(nil), p.write.Content...)
+		late.write.Frames = append([]byte(nil), p.write.Frames...)
 		f.writes[i] = late
 		p.res.Seq = late.write.Change.Place().Seq
 		p.finish()
@@ -243,7 +256,7 @@ func sizeHint(writes []*pending, voids int) int64 {
 			return fitsNowhere
 		}
 		record += changeHint(p.write.Change)
-		content += int64(len(p.write.Moved))
+		content += int64(len(p.write.Moved) + len(p.write.Frames))
 		if n := int64(len(p.write.Content)); n > 0 {
 			content += n + frame.HeaderSize*(1+n/frame.MaxPlain)
 		}

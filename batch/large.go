@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"orcas/core"
+	"orcas/core/codec"
 	"orcas/core/frame"
 )
 
@@ -18,11 +19,13 @@ type Large struct {
 	size  int64 // announced, in bytes
 	chunk core.Extent
 	fill  int64 // plain bytes in chunk
+	codec *codec.Encoder
+	coded *Buffer // with a codec: where frames are laid out
 }
 
 // NewLarge begins content of size bytes. chunkSize is the bytes of plain content per extent, a multiple of
-// frame.MaxPlain; 0: core.DefaultChunkSize.
-func (w *Writer) NewLarge(ctx context.Context, size, chunkSize int64) (*Large, error) {
+// frame.MaxPlain; 0: core.DefaultChunkSize. Frames are stored as e makes them; nil: as they are.
+func (w *Writer) NewLarge(ctx context.Context, size, chunkSize int64, e *codec.Encoder) (*Large, error) {
 	if chunkSize == 0 {
 		chunkSize = core.DefaultChunkSize
 	}
@@ -34,8 +37,15 @@ func (w *Writer) NewLarge(ctx context.Context, size, chunkSize int64) (*Large, e
 	if err != nil {
 		return nil, err
 	}
-	return &Large{w: bw, size: size, info: &core.DataInfo{ID: w.NewData(), ChunkSize: chunkSize}}, nil
+	l := &Large{w: bw, size: size, info: &core.DataInfo{ID: w.NewData(), ChunkSize: chunkSize}}
+	if e != nil && !e.Plain() {
+		l.codec, l.coded = e, NewBuffer(frame.MaxStored)
+	}
+	return l, nil
 }
+
+// ID returns the number that the content has.
+func (l *Large) ID() core.DataID { return l.info.ID }
 
 // Write stores the next frame.MaxPlain bytes of plain content, or the shorter rest: buf[frame.HeaderSize:], behind room for the frame's header.
 func (l *Large) Write(buf []byte) error {
@@ -47,6 +57,10 @@ func (l *Large) Write(buf []byte) error {
 	h := frame.Header{
 		Type: frame.Data, Block: l.w.Block(), Offset: l.w.Offset(), ID: uint64(l.info.ID), Index: l.index,
 		Plain: uint32(plain), Last: l.info.Size+plain == l.size,
+	}
+	if l.codec != nil {
+		buf = l.codec.Encode(l.coded.B[:frame.HeaderSize], &h, payload)
+		payload = buf[frame.HeaderSize:]
 	}
 	frame.Encode(buf, &h, payload)
 	if _, err := l.w.Write(buf); err != nil {
@@ -74,8 +88,17 @@ func (l *Large) Commit(ctx context.Context) (*core.DataInfo, error) {
 	if err := l.w.Commit(ctx); err != nil {
 		return nil, err
 	}
+	if l.codec != nil && l.codec.Compressed() {
+		l.info.Codec = frame.Zstd
+	}
 	return l.info, nil
 }
 
-// Abort lets go of content that was not committed; after Commit it does nothing.
-func (l *Large) Abort() { _ = l.w.Abort() } // what is left behind is garbage: there is nobody to tell
+// Abort lets go of the memory, and of content that was not committed.
+func (l *Large) Abort() {
+	_ = l.w.Abort() // what is left behind is garbage: there is nobody to tell
+	if l.coded != nil {
+		l.coded.Release()
+		l.coded = nil
+	}
+}

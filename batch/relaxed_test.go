@@ -56,7 +56,7 @@ func (s *relaxedStore) act() {
 		delete(keys, key)
 	case 1:
 		body := random(s.r.Uint64(), 300_000)
-		large, err := s.w.NewLarge(ctx, int64(len(body)), 0)
+		large, err := s.w.NewLarge(ctx, int64(len(body)), 0, nil)
 		require.NoError(s.t, err)
 		for rest := body; len(rest) > 0; {
 			b := batch.NewBuffer(min(len(rest), 256<<10))

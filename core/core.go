@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"time"
 
+	"orcas/core/codec"
 	"orcas/internal/checksum"
 )
 
@@ -121,19 +122,23 @@ type Checksum struct {
 
 // BucketInfo is a bucket. Sub-resources that the engine does not act upon are records (see Meta.Records).
 type BucketInfo struct {
-	ID         BucketID
-	Name       string
-	Owner      string // access key or account of the creator
-	Region     string
-	Created    time.Time
-	Versioning Versioning
-	ObjectLock bool             // versions may be locked; once set it stays, and Versioning stays enabled
-	Retention  DefaultRetention // with ObjectLock: of versions that are written without one
-	ChunkSize  int64            // bytes of content per extent of large content; 0: DefaultChunkSize
-	Codec      uint8            // how new content is stored; 0: as it is (see package frame)
-	KeyID      uint32           // which master key wraps the data keys of new content; 0: none
-	Attrs      []Attr
+	ID          BucketID
+	Name        string
+	Owner       string // access key or account of the creator
+	Region      string
+	Created     time.Time
+	Versioning  Versioning
+	ObjectLock  bool             // versions may be locked; once set it stays, and Versioning stays enabled
+	Retention   DefaultRetention // with ObjectLock: of versions that are written without one
+	ChunkSize   int64            // bytes of content per extent of large content; 0: DefaultChunkSize
+	Compression codec.Level      // of new content
+	KeyID       uint32           // which master key wraps the data keys of new content; 0: none
+	Attrs       []Attr
 }
+
+// DictionaryKind is the kind of the records that hold dictionaries of codecs, under the number in eight hexadecimal digits. A content whose DataInfo
+// names one cannot be read without it.
+const DictionaryKind = "dictionary"
 
 // DefaultChunkSize is the size of a chunk in a bucket that says nothing else, in bytes.
 const DefaultChunkSize = 4 << 20
@@ -148,16 +153,17 @@ type Extent struct {
 // DataInfo is stored content. No extent is ever in two of them. Extents holds one extent per chunk of ChunkSize bytes of
 // plain content, in order (content of at most one chunk has one, empty content none).
 type DataInfo struct {
-	ID        DataID
-	Size      int64      // plain bytes
-	SHA256    [32]byte   // of the plain bytes
-	Sums      []Checksum // every other checksum ever verified for it, MD5 first
-	Codec     uint8      // how its frames are stored
-	KeyID     uint32     // the master key that wraps DataKey; 0: not encrypted
-	DataKey   []byte     // wrapped data key
-	ChunkSize int64
-	Extents   []Extent
-	Refs      int64 // segments that refer to it; set by reads, ignored in changes
+	ID         DataID
+	Size       int64      // plain bytes
+	SHA256     [32]byte   // of the plain bytes
+	Sums       []Checksum // every other checksum ever verified for it, MD5 first
+	Codec      uint8      // how its frames are stored; where it is not frame.Plain, some may be plain all the same
+	KeyID      uint32     // the master key that wraps DataKey; 0: not encrypted
+	DataKey    []byte     // wrapped data key
+	ChunkSize  int64
+	Extents    []Extent
+	Dictionary uint32 // with which its frames may be compressed (see DictionaryKind); 0: none
+	Refs       int64  // segments that refer to it; set by reads, ignored in changes
 }
 
 // Segment is a run of stored content: length bytes of Data from byte From on. In a change, Info brings content that the

@@ -391,11 +391,14 @@ func appendData(b []byte, i *DataInfo) []byte {
 	if f.next(len(i.Extents) > 0) {
 		b = AppendExtents(b, i.Extents)
 	}
+	if f.next(i.Dictionary != 0) {
+		b = binary.AppendUvarint(b, uint64(i.Dictionary))
+	}
 	return f.end(b)
 }
 
 func (d *decoder) data() *DataInfo {
-	f := d.fields(7)
+	f := d.fields(8)
 	i := &DataInfo{ID: DataID(d.uint()), Size: d.int()}
 	if f.next() {
 		copy(i.SHA256[:], d.raw(32))
@@ -417,6 +420,9 @@ func (d *decoder) data() *DataInfo {
 	}
 	if f.next() {
 		i.Extents = d.extents()
+	}
+	if f.next() {
+		i.Dictionary = uint32(d.uint())
 	}
 	return i
 }

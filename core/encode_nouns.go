@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"orcas/core/codec"
 	"orcas/internal/checksum"
 )
 
@@ -240,8 +241,8 @@ func AppendBucket(b []byte, i *BucketInfo) []byte {
 	if f.next(i.ChunkSize != 0) {
 		b = binary.AppendUvarint(b, uint64(i.ChunkSize))
 	}
-	if f.next(i.Codec != 0) {
-		b = append(b, i.Codec)
+	if f.next(i.Compression != codec.Default) {
+		b = append(b, byte(i.Compression))
 	}
 	if f.next(i.KeyID != 0) {
 		b = binary.AppendUvarint(b, uint64(i.KeyID))
@@ -273,7 +274,7 @@ func (d *decoder) bucket(i *BucketInfo) {
 		i.ChunkSize = d.int()
 	}
 	if f.next() {
-		i.Codec = d.byte()
+		i.Compression = codec.Level(d.byte())
 	}
 	if f.next() {
 		i.KeyID = uint32(d.uint())

@@ -139,6 +139,7 @@ func (q *request) uploadPart() error {
 	if up.in.none() && !u.Lock.IsZero() {
 		return errLockWithoutSum
 	}
+	up.kept = u.Attrs
 	content, sums, err := q.receive(&up, partSum(u))
 	if err != nil {
 		return err

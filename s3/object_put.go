@@ -17,6 +17,7 @@ const maxPutBytes = 5 << 30
 type upload struct {
 	body *sigv4.Body
 	in   integrity
+	kept []core.Attr // what the headers say of the object that it becomes, or a part of it
 }
 
 // announced returns what the headers say of the content. Nothing is read yet.
@@ -29,7 +30,7 @@ func (q *request) announced() (upload, error) {
 		return upload{}, errEntityTooLarge.with("ProposedSize", itoa(n)).with("MaxSizeAllowed", itoa(maxPutBytes))
 	}
 	in, err := parseIntegrity(q.r.Header, body.Announced())
-	return upload{body, in}, err
+	return upload{body: body, in: in}, err
 }
 
 // receive reads the content to its end and verifies all that was said of it. It returns the checksums to be kept: the client's, or
@@ -52,6 +53,7 @@ func (q *request) receive(u *upload, must checksum.Algorithm) (*vfs.Content, []c
 	if err != nil {
 		return nil, nil, err
 	}
+	content.Describe(u.kept)
 	u.body.HashElsewhere()
 	if _, err = content.ReadFrom(u.body); err == nil && !mutant.Is("no-payload-hash") {
 		err = u.body.CheckSHA256(content.Sum(checksum.SHA256))
@@ -97,6 +99,7 @@ func (q *request) putObject() error {
 	if err := q.precheck(&demand); err != nil {
 		return err
 	}
+	u.kept = attrs
 	content, sums, err := q.receive(&u, checksum.None)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"orcas/batch"
 	"orcas/core"
+	"orcas/core/codec"
 	"orcas/core/frame"
 	"orcas/internal/checksum"
 	"orcas/internal/mutant"
@@ -27,8 +28,10 @@ type Content struct {
 	sha256 [sha256.Size]byte
 	sums   []core.Checksum // the others that were asked for
 	buffer *batch.Buffer   // small content
+	coded  *batch.Buffer   // its frames as they are stored, where that is another form
 	large  *batch.Large    // large content
 	block  core.BlockID    // its block, once it is durable
+	codec  codec.Encoder
 }
 
 // NewContent begins content of size bytes for a bucket. Its MD5 and SHA-256 are computed always, algs besides. NoSpace: the
@@ -41,13 +44,14 @@ func (f *FS) NewContent(ctx context.Context, b *core.BucketInfo, size int64, alg
 		return nil, err
 	}
 	c := &Content{fs: f, size: size, chunk: b.ChunkSize}
+	f.setCodec(c, b)
 	for _, a := range algs {
 		if a != checksum.None && a != checksum.MD5 && a != checksum.SHA256 {
 			c.sums = append(c.sums, core.Checksum{Algorithm: a})
 		}
 	}
 	if size > f.maxPacked {
-		large, err := f.writer.NewLarge(ctx, size, b.ChunkSize)
+		large, err := f.writer.NewLarge(ctx, size, b.ChunkSize, &c.codec)
 		if err != nil {
 			return nil, err
 		}
@@ -172,7 +176,7 @@ func (c *Content) commit(ctx context.Context) ([]core.Segment, batch.Write, erro
 		c.block = info.Extents[0].Block
 	} else {
 		info = &core.DataInfo{ID: c.fs.writer.NewData(), Size: c.size}
-		write.Info, write.Content = info, c.buffer.Content()[:c.size]
+		c.encode(info, &write)
 	}
 	info.SHA256 = c.sha256
 	info.Sums = make([]core.Checksum, 0, 1+len(c.sums))
@@ -195,11 +199,15 @@ func (c *Content) write(ctx context.Context, write batch.Write) (core.Result, er
 	return res, err
 }
 
-// settled lets go of the buffer when the write buffer has done with it.
+// settled lets go of the buffers when the write buffer has done with it.
 func (c *Content) settled() {
 	if c.buffer != nil {
 		c.buffer.Release()
 		c.buffer = nil
+	}
+	if c.coded != nil {
+		c.coded.Release()
+		c.coded = nil
 	}
 }
 

@@ -94,6 +94,7 @@ type Section struct {
 	buffer   *batch.Buffer
 	reader   core.BlockReader // of extent
 	extent   core.Extent
+	decoding decoding
 }
 
 // WriteTo writes what is left to w. An error before the end means that what was written is only a part.
@@ -137,6 +138,7 @@ func (s *Section) Close() error {
 		s.buffer.Release()
 		s.buffer, s.ready = nil, nil
 	}
+	s.decoding.close()
 	return s.closeReader()
 }
 
@@ -200,41 +202,43 @@ func (s *Section) more() error {
 
 // frame returns the plain content of a DataInfo from an offset on, to the end of the frame that holds the offset.
 func (s *Section) frame(d *core.DataInfo, at int64) ([]byte, error) {
-	if d.Codec != 0 || d.KeyID != 0 {
-		return nil, core.E("vfs.Section", core.Unsupported, fmt.Errorf("codec %d, key %d", d.Codec, d.KeyID))
-	}
-	chunk, perChunk := int64(0), d.ChunkSize
-	if perChunk == 0 {
-		perChunk = d.Size
-	}
-	chunk = at / perChunk
-	if at >= d.Size || chunk >= int64(len(d.Extents)) {
-		return nil, damaged(d, at, errors.New("no extent"))
-	}
-	e := d.Extents[chunk]
-	number := at % perChunk / frame.MaxPlain // in the chunk
-	plain := min(perChunk, d.Size-chunk*perChunk) - number*frame.MaxPlain
-	plain = min(plain, frame.MaxPlain)
-	from := number * (frame.HeaderSize + frame.MaxPlain)
-	if from+frame.HeaderSize+plain > e.Length {
-		return nil, damaged(d, at, errors.New("the extent is too short"))
-	}
-	raw, err := s.read(e, from, frame.HeaderSize+int(plain))
+	f, err := locate(d, at)
 	if err != nil {
 		return nil, damaged(d, at, err)
 	}
-	h, err := frame.Decode(raw, e.Block, e.Offset+from)
+	var content []byte
+	if d.Codec == frame.Plain && d.KeyID == 0 {
+		content, err = s.plain(&f)
+	} else {
+		if err := s.setDecoder(d); err != nil {
+			return nil, err
+		}
+		content, err = s.coded(&f)
+	}
+	if err != nil {
+		return nil, damaged(d, at, err)
+	}
+	return content[at-f.index*frame.MaxPlain:], nil
+}
+
+// plain returns the content of a frame that is stored as it is, so that its place follows from its number.
+func (s *Section) plain(f *frameAt) ([]byte, error) {
+	from := f.number * (frame.HeaderSize + frame.MaxPlain)
+	if from+frame.HeaderSize+f.plain > f.extent.Length {
+		return nil, errors.New("the extent is too short")
+	}
+	raw, err := s.read(f.extent, from, frame.HeaderSize+int(f.plain))
+	if err != nil {
+		return nil, err
+	}
+	h, err := frame.Decode(raw, f.extent.Block, f.extent.Offset+from)
+	if err == nil {
+		err = f.check(&h)
+	}
 	if err == nil {
 		err = h.Verify(raw[frame.HeaderSize:])
 	}
-	index := chunk*(perChunk/frame.MaxPlain) + number
-	if err == nil && (h.Type != frame.Data || h.ID != uint64(d.ID) || int64(h.Index) != index || int64(h.Plain) != plain) {
-		err = errors.New("a frame of other content")
-	}
-	if err != nil {
-		return nil, damaged(d, at, err)
-	}
-	return raw[frame.HeaderSize+at%perChunk%frame.MaxPlain:], nil
+	return raw[frame.HeaderSize:], err
 }
 
 // read returns n bytes of an extent, in the section's buffer.

@@ -285,7 +285,7 @@ func TestOrphansGo(t *testing.T) {
 	dir := t.TempDir()
 	y, done := diskYard(t, dir, reclaim.Options{})
 	y.set("kept", random(1, 300_000))
-	large, err := y.writer.NewLarge(ctx, 300_000, 0)
+	large, err := y.writer.NewLarge(ctx, 300_000, 0, nil)
 	require.NoError(t, err)
 	body := random(2, 300_000)
 	for len(body) > 0 {

@@ -19,6 +19,7 @@ import (
 
 	"orcas/batch"
 	"orcas/core"
+	"orcas/core/codec"
 	"orcas/internal/epoch"
 )
 
@@ -30,6 +31,8 @@ type Options struct {
 	MaxPacked int64                   // largest content that is packed, in bytes; default 65536
 	Reserve   func(total int64) int64 // bytes that content must leave free on a drive of total bytes; nil: none
 	Now       func() time.Time        // default time.Now
+
+	Compression codec.Level // of content in buckets that do not say; default codec.Off
 }
 
 // FS is the namespace. Its methods may be called from many goroutines.
@@ -42,6 +45,8 @@ type FS struct {
 	now       func() time.Time
 	readers   epoch.Readers // that may be on their way to what they found in the metadata
 	buckets   sync.Mutex    // held by who updates or deletes one, or writes a document of it
+
+	compression codec.Level
 }
 
 // New makes an FS.
@@ -57,7 +62,7 @@ func New(o Options) (*FS, error) {
 	}
 	return &FS{
 		meta: o.Meta, blocks: o.Blocks, writer: o.Writer, maxPacked: o.MaxPacked, now: o.Now,
-		space: space{blocks: o.Blocks, reserve: o.Reserve, now: o.Now},
+		space: space{blocks: o.Blocks, reserve: o.Reserve, now: o.Now}, compression: o.Compression,
 	}, nil
 }
 

@@ -39,11 +39,24 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, blocks: mem.NewBlocks(), meta: mem.NewMeta()}
-	writer, err := batch.Open(ctx, batch.Options{Meta: w.meta, Blocks: w.blocks})
+	blocks := mem.NewBlocks()
+	w := worldOver(t, blocks)
+	w.blocks = blocks
+	return w
+}
+
+func worldOver(t *testing.T, blocks core.Blocks) *world {
+	return worldWith(t, blocks, func(*vfs.Options) {})
+}
+
+func worldWith(t *testing.T, blocks core.Blocks, set func(*vfs.Options)) *world {
+	w := &world{t: t, meta: mem.NewMeta()}
+	writer, err := batch.Open(ctx, batch.Options{Meta: w.meta, Blocks: blocks})
 	require.NoError(t, err)
 	t.Cleanup(func() { writer.Close() })
-	w.fs, err = vfs.New(vfs.Options{Meta: w.meta, Blocks: w.blocks, Writer: writer})
+	o := vfs.Options{Meta: w.meta, Blocks: blocks, Writer: writer}
+	set(&o)
+	w.fs, err = vfs.New(o)
 	require.NoError(t, err)
 	w.b, err = w.fs.CreateBucket(ctx, core.BucketInfo{Name: "bucket"})
 	require.NoError(t, err)

@@ -174,7 +174,7 @@ func TestWhatIsBeingWrittenStaysOut(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer s.close()
 	s.set("k", random(1, 100_000))
-	w, err := s.writer.NewLarge(ctx, 4<<20, 0)
+	w, err := s.writer.NewLarge(ctx, 4<<20, 0, nil)
 	require.NoError(t, err)
 	for range 5 {
 		b := batch.NewBuffer(256 << 10)

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/core"
+	"orcas/core/codec"
 )
 
 func bucketCases() []metaCase {
@@ -20,7 +21,7 @@ func bucketCases() []metaCase {
 		}},
 		{"bucket/create and read", func(h *harness) {
 			info := core.BucketInfo{Name: "b", Owner: "o", Region: "eu-1", Created: h.at(), Versioning: core.VersioningEnabled, ObjectLock: true,
-				ChunkSize: 1 << 20, Codec: 3, KeyID: 9, Attrs: []core.Attr{{Name: "x", Value: "y"}, {Name: "", Value: ""}}}
+				ChunkSize: 1 << 20, Compression: codec.Better, KeyID: 9, Attrs: []core.Attr{{Name: "x", Value: "y"}, {Name: "", Value: ""}}}
 			r := h.ok(&core.PutBucket{Info: info})
 			got, err := h.m.Bucket(h.ctx, "b")
 			require.NoError(h.t, err)
@@ -41,7 +42,7 @@ func bucketCases() []metaCase {
 			b := h.bucket("b", core.VersioningOff)
 			h.put(b, "k")
 			changed := *b
-			changed.Versioning, changed.Owner, changed.Attrs, changed.Codec = core.VersioningEnabled, "new", []core.Attr{{Name: "a", Value: "b"}}, 2
+			changed.Versioning, changed.Owner, changed.Attrs, changed.Compression = core.VersioningEnabled, "new", []core.Attr{{Name: "a", Value: "b"}}, codec.Fast
 			h.ok(&core.PutBucket{Info: changed})
 			got, err := h.m.Bucket(h.ctx, "b")
 			require.NoError(h.t, err)

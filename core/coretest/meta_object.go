@@ -14,7 +14,7 @@ func objectCases() []metaCase {
 		{"object/every field comes back", func(h *harness) {
 			b := h.bucket("b", core.VersioningOff)
 			s := h.content(2500)
-			s.Info.Codec, s.Info.KeyID, s.Info.DataKey = 2, 3, []byte("wrapped")
+			s.Info.Codec, s.Info.Dictionary, s.Info.KeyID, s.Info.DataKey = 2, 1<<31, 3, []byte("wrapped")
 			s.Info.Sums = append(s.Info.Sums, core.Checksum{Algorithm: checksum.CRC32, Value: []byte{0, 1, 2, 3}})
 			o := h.object(b, "k", s)
 			o.Tags = append(o.Tags, core.Attr{Name: "", Value: "ü"}, core.Attr{Name: "a", Value: ""})

@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"orcas/core"
+	"orcas/core/codec"
 	"orcas/internal/checksum"
 )
 
@@ -168,7 +169,7 @@ func (g anything) segments() []core.Segment {
 	return some(g, 0, 3, func() core.Segment {
 		s := core.Segment{Data: core.DataID(g.uint()), From: g.int(1 << 62), Length: g.int(1 << 62)}
 		if g.bool() {
-			s.Info = &core.DataInfo{ID: s.Data, Size: g.int(1 << 62), Sums: g.sums(), Codec: uint8(g.int(255)), KeyID: uint32(g.int(1<<32 - 1)),
+			s.Info = &core.DataInfo{ID: s.Data, Size: g.int(1 << 62), Sums: g.sums(), Codec: uint8(g.int(255)), Dictionary: uint32(g.int(1<<32 - 1)), KeyID: uint32(g.int(1<<32 - 1)),
 				DataKey: g.bytes(), ChunkSize: g.int(1 << 40), Extents: g.extents()}
 			if g.bool() {
 				s.Info.SHA256 = [32]byte{1, 2, byte(g.int(255))}
@@ -180,7 +181,7 @@ func (g anything) segments() []core.Segment {
 
 func (g anything) bucket() core.BucketInfo {
 	return core.BucketInfo{ID: core.BucketID(g.uint()), Name: g.text(), Owner: g.text(), Region: g.text(), Created: g.time(),
-		Versioning: core.Versioning(g.int(2)), ObjectLock: g.bool(), ChunkSize: g.int(1 << 40), Codec: uint8(g.int(255)),
+		Versioning: core.Versioning(g.int(2)), ObjectLock: g.bool(), ChunkSize: g.int(1 << 40), Compression: codec.Level(g.int(255)),
 		KeyID: uint32(g.int(1<<32 - 1)), Attrs: g.attrs(),
 		Retention: core.DefaultRetention{Mode: core.LockMode(g.int(2)), Days: int(g.int(36_500)), Years: int(g.int(100))}}
 }

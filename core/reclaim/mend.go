@@ -134,10 +134,11 @@ type likeness struct {
 	size   int64
 	length int64 // of the extents
 	codec  uint8
+	dict   uint32
 }
 
 func likenessOf(d *core.DataInfo) likeness {
-	l := likeness{sha256: d.SHA256, size: d.Size, codec: d.Codec}
+	l := likeness{sha256: d.SHA256, size: d.Size, codec: d.Codec, dict: d.Dictionary}
 	for _, e := range d.Extents {
 		l.length += e.Length
 	}

@@ -1,0 +1,50 @@
+package codec
+
+import (
+	"fmt"
+
+	"github.com/klauspost/compress/dict"
+	"github.com/klauspost/compress/zstd"
+)
+
+const (
+	dictionaryHash = 6 // how many bytes a repetition has at least
+	minSamples     = 16
+)
+
+// Train makes a dictionary of that number (MinDictionaryID to MaxDictionaryID) and of at most size bytes from samples: small contents that are to be
+// compressed with it at a level. An error says that they have too little in common, or are too few.
+func Train(id uint32, level Level, size int, samples [][]byte) (d *Dictionary, err error) {
+	if len(samples) < minSamples {
+		return nil, fmt.Errorf("codec: %d samples are too few for a dictionary", len(samples))
+	}
+	defer func() {
+		if r := recover(); r != nil { // the builder is not made for every input, and nothing depends on it
+			d, err = nil, fmt.Errorf("codec: no dictionary can be made of these samples: %v", r)
+		}
+	}()
+	speed := zstd.SpeedFastest
+	if level == Better {
+		speed = zstd.SpeedBetterCompression
+	}
+	raw, err := dict.BuildZstdDict(samples, dict.Options{MaxDictSize: min(size, MaxDictionary), HashBytes: dictionaryHash, ZstdDictID: id, ZstdLevel: speed})
+	if err != nil {
+		return nil, fmt.Errorf("codec: no dictionary can be made of these samples: %w", err)
+	}
+	return NewDictionary(raw)
+}
+
+// Gain returns how many bytes samples take at a level with a dictionary, or without one (nil), each by itself.
+func Gain(d *Dictionary, level Level, samples [][]byte) (stored int) {
+	var buf []byte
+	for _, s := range samples {
+		e := Encoder{Level: level, Dictionary: d}
+		if len(s) < minSize {
+			stored += len(s)
+			continue
+		}
+		buf = e.compress(buf[:0], s)
+		stored += min(len(buf), len(s))
+	}
+	return stored
+}
