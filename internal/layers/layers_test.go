@@ -186,9 +186,10 @@ func checkImport(f file, from int, imp string) string {
 	return ""
 }
 
-// mayImportBeside says which imports within one floor are in order: those of the ground, which internal packages are.
+// mayImportBeside says which imports within one floor are in order: those of the ground, which internal packages are, and that of frames by
+// what is put into them.
 func mayImportBeside(pkg, target string) bool {
-	return root(target) == "internal" || (root(pkg) == "cmd" && root(target) == "cmd")
+	return root(target) == "internal" || pkg == "core/codec" && target == "core/frame" || (root(pkg) == "cmd" && root(target) == "cmd")
 }
 
 func isHTTP(imp string) bool {
