@@ -192,8 +192,8 @@ def empty(s3, bucket):
     for page in s3.get_paginator("list_multipart_uploads").paginate(Bucket=bucket):
         for upload in page.get("Uploads", []):
             s3.abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
-    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
-        keys = [{"Key": o["Key"]} for o in page.get("Contents", [])]
+    for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket):
+        keys = [{"Key": o["Key"], "VersionId": o["VersionId"]} for o in page.get("Versions", []) + page.get("DeleteMarkers", [])]
         if keys:
             answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": keys, "Quiet": True})
             assert not answer.get("Errors"), answer

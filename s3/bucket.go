@@ -86,6 +86,7 @@ type createBucketRequest struct {
 		Type string `xml:"Type"`
 	} `xml:"Bucket"`
 	Tags *tagSet `xml:"Tags"`
+	unknown
 }
 
 func (q *request) createBucket() error {

@@ -84,7 +84,7 @@ func (q *request) completeUpload() error {
 	case err != nil:
 		return err
 	}
-	q.setVersion(o.Version())
+	q.setNewVersion(o.Version())
 	x := q.s.document()
 	defer q.s.release(x)
 	x.begin("CompleteMultipartUploadResult")

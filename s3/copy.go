@@ -141,7 +141,7 @@ func (q *request) copyObject() error {
 			return err
 		}
 	}
-	q.setVersion(o.Version())
+	q.setNewVersion(o.Version())
 	x := q.s.document()
 	defer q.s.release(x)
 	x.begin("CopyObjectResult")

@@ -54,7 +54,9 @@ type deleteRequest struct {
 		ETag             *string `xml:"ETag"`
 		LastModifiedTime *string `xml:"LastModifiedTime"`
 		Size             *string `xml:"Size"`
+		unknown
 	} `xml:"Object"`
+	unknown
 }
 
 // deleteOutcome is what becomes of one key of a DeleteObjects.

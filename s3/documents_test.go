@@ -170,6 +170,11 @@ func TestMalformedDocuments(t *testing.T) {
 	} {
 		w.do("PUT", "/bucket?"+c[0], []byte(c[1])).is(400, c[2])
 	}
+	// Tags are looked at before they are counted.
+	w.do("PUT", "/bucket?tagging", []byte(strings.Replace(many(51), "k50<", "k49<", 1))).is(400, "InvalidTag")
+	w.do("PUT", "/new", []byte("<CreateBucketConfiguration><Other/></CreateBucketConfiguration>")).is(400, "MalformedXML")
+	body := []byte("<Delete><Object><Key>a</Key><Version>1</Version></Object></Delete>")
+	w.do("POST", "/bucket?delete", body, "Content-Md5", md5Of(body)).is(400, "MalformedXML")
 	for _, sub := range []string{"tagging", "versioning", "ownershipControls", "notification"} {
 		w.do("PUT", "/bucket?"+sub, nil).is(400, "MissingRequestBodyError")
 		w.do("PUT", "/bucket?"+sub, []byte("<x/>"), "Content-Md5", md5Of([]byte("other"))).is(400, "BadDigest")

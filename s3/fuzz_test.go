@@ -35,6 +35,36 @@ func FuzzParseXML(f *testing.F) {
 	})
 }
 
+// FuzzDocuments: what is kept of a document of a bucket is accepted again, and is the same then.
+func FuzzDocuments(f *testing.F) {
+	all := documents()
+	for i, d := range all {
+		f.Add(i, []byte("<"+d.root+">"+d.initial+"</"+d.root+">"))
+	}
+	f.Add(0, []byte("<Tagging><TagSet><Tag><Key>a</Key><Value>b=c</Value></Tag></TagSet></Tagging>"))
+	f.Add(2, []byte("<PublicAccessBlockConfiguration><BlockPublicAcls> 1 </BlockPublicAcls></PublicAccessBlockConfiguration>"))
+	f.Fuzz(func(t *testing.T, which int, doc []byte) {
+		d := all[uint(which)%uint(len(all))]
+		if d.accept == nil {
+			return
+		}
+		inside, err := d.accept(doc)
+		if err != nil {
+			if s := toAPI(err).status; s != 400 && s != 501 {
+				t.Fatal(err)
+			}
+			return
+		}
+		if inside == "" {
+			return
+		}
+		again, err := d.accept([]byte("<" + d.root + ">" + inside + "</" + d.root + ">"))
+		if err != nil || again != inside {
+			t.Fatalf("%s became %s, and that %s, %v", doc, inside, again, err)
+		}
+	})
+}
+
 // FuzzXMLText: what is written can be read again, whatever the key.
 func FuzzXMLText(f *testing.F) {
 	f.Add("a&b<c>\"'\n\r\t\x01\ufffe")

@@ -182,6 +182,13 @@ func (q *request) setVersion(v core.Version) {
 	}
 }
 
+// setNewVersion names a version that was just written. The null version goes without saying there, also where versioning is suspended.
+func (q *request) setNewVersion(v core.Version) {
+	if v != core.Null {
+		q.setVersion(v)
+	}
+}
+
 // overrides are the query parameters of GET and HEAD that replace headers of the answer.
 var overrides = [...]struct{ param, header string }{
 	{"response-cache-control", "Cache-Control"},

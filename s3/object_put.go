@@ -112,7 +112,7 @@ func (q *request) putObject() error {
 		return err
 	}
 	q.set("ETag", quote(o.ETag))
-	q.setVersion(o.Version())
+	q.setNewVersion(o.Version())
 	q.setSums(sums)
 	q.sendEmpty(http.StatusOK)
 	return nil

@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"encoding/xml"
 	"net/http"
 	"strings"
 	"testing"
@@ -132,7 +133,11 @@ func TestXMLLimits(t *testing.T) {
 	deep := func(n int) string {
 		return "<Delete>" + strings.Repeat("<a>", n-1) + strings.Repeat("</a>", n-1) + "</Delete>"
 	}
-	var into deleteRequest
+	var into struct { // takes any element
+		XMLName xml.Name `xml:"Delete"`
+		Quiet   bool
+		Objects []struct{ Key string } `xml:"Object"`
+	}
 	for _, good := range []string{
 		"<Delete/>", `<?xml version="1.0"?><Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Object><Key>a&amp;b</Key></Object></Delete>`,
 		deep(32), "<Delete></Delete>\n<!-- comment -->\n",

@@ -37,9 +37,6 @@ type xmlTag struct {
 
 // attrs returns the tags, held against the rules for them. tooMany is the error for more than limit.
 func (s *tagSet) attrs(limit int, tooMany *apiError) ([]core.Attr, error) {
-	if len(s.Tags) > limit {
-		return nil, tooMany
-	}
 	tags := make([]core.Attr, len(s.Tags))
 	for i, t := range s.Tags {
 		if t.Key == nil || t.Value == nil {
@@ -47,7 +44,13 @@ func (s *tagSet) attrs(limit int, tooMany *apiError) ([]core.Attr, error) {
 		}
 		tags[i] = core.Attr{Name: *t.Key, Value: *t.Value}
 	}
-	return tags, checkTags(tags)
+	if err := checkTags(tags); err != nil {
+		return nil, err
+	}
+	if len(tags) > limit {
+		return nil, tooMany
+	}
+	return tags, nil
 }
 
 // checkTags holds tags against the rules for their characters, and their keys against each other.

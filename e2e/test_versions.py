@@ -1,0 +1,145 @@
+"""Versions and bucket documents, with boto3 and aws-cli."""
+
+import json
+
+import pytest
+from botocore.exceptions import ClientError
+
+from conftest import error_of, pattern
+
+
+def listed(s3, bucket, **more):
+    """All versions and markers, page by page: (key, version id, is it a marker, is it the newest)."""
+    out = []
+    for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket, **more):
+        for kind in ("Versions", "DeleteMarkers"):
+            out += [(v["Key"], v["VersionId"], kind == "DeleteMarkers", v["IsLatest"]) for v in page.get(kind, [])]
+    return out
+
+
+def enable(s3, bucket, status="Enabled"):
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": status})
+    assert s3.get_bucket_versioning(Bucket=bucket)["Status"] == status
+
+
+def test_history_of_a_key(s3, bucket):
+    assert "Status" not in s3.get_bucket_versioning(Bucket=bucket)
+    assert "VersionId" not in s3.put_object(Bucket=bucket, Key="k", Body=b"before")
+    enable(s3, bucket)
+    ids = [s3.put_object(Bucket=bucket, Key="k", Body=pattern(100_000, i))["VersionId"] for i in range(3)]
+    marker = s3.delete_object(Bucket=bucket, Key="k")
+    assert marker["DeleteMarker"] is True
+    with pytest.raises(ClientError) as e:
+        s3.get_object(Bucket=bucket, Key="k")
+    assert error_of(e) == ("NoSuchKey", 404) and e.value.response["ResponseMetadata"]["HTTPHeaders"]["x-amz-delete-marker"] == "true"
+    with pytest.raises(ClientError) as e:
+        s3.head_object(Bucket=bucket, Key="k", VersionId=marker["VersionId"])
+    assert error_of(e) == ("405", 405)
+    assert s3.list_objects_v2(Bucket=bucket)["KeyCount"] == 0
+    # Every version is there, whatever the page size.
+    want = {("k", marker["VersionId"], True, True), ("k", "null", False, False)} | {("k", i, False, False) for i in ids}
+    for size in (1, 2, 1000):
+        got = listed(s3, bucket, PaginationConfig={"PageSize": size})
+        assert len(got) == 5 and set(got) == want
+    assert s3.get_object(Bucket=bucket, Key="k", VersionId="null")["Body"].read() == b"before"
+    for n, i in enumerate(ids):
+        assert s3.get_object(Bucket=bucket, Key="k", VersionId=i, Range="bytes=99990-")["Body"].read() == pattern(100_000, n)[99_990:]
+    # An old version comes back by a copy onto the key, and by taking the marker away.
+    back = s3.copy_object(Bucket=bucket, Key="k", CopySource={"Bucket": bucket, "Key": "k", "VersionId": ids[0]})
+    assert back["CopySourceVersionId"] == ids[0] and s3.get_object(Bucket=bucket, Key="k")["Body"].read() == pattern(100_000, 0)
+    s3.delete_object(Bucket=bucket, Key="k", VersionId=back["VersionId"])
+    gone = s3.delete_object(Bucket=bucket, Key="k", VersionId=marker["VersionId"])
+    assert gone["DeleteMarker"] is True and gone["VersionId"] == marker["VersionId"]
+    assert s3.head_object(Bucket=bucket, Key="k")["VersionId"] == ids[2]
+    enable(s3, bucket, "Suspended")
+    assert "VersionId" not in s3.put_object(Bucket=bucket, Key="k", Body=b"after")
+    assert s3.get_object(Bucket=bucket, Key="k", VersionId="null")["Body"].read() == b"after"
+    deleted = s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": k, "VersionId": v} for k, v, _, _ in listed(s3, bucket)]})
+    assert len(deleted["Deleted"]) == 4 and not deleted.get("Errors")
+    assert listed(s3, bucket) == []
+
+
+def test_multipart_of_versions(s3, bucket):
+    enable(s3, bucket)
+    old = s3.put_object(Bucket=bucket, Key="source", Body=pattern(5 << 20, 1))["VersionId"]
+    s3.put_object(Bucket=bucket, Key="source", Body=b"new")
+    uid = s3.create_multipart_upload(Bucket=bucket, Key="k")["UploadId"]
+    copied = s3.upload_part_copy(Bucket=bucket, Key="k", UploadId=uid, PartNumber=1, CopySource={"Bucket": bucket, "Key": "source", "VersionId": old})
+    assert copied["CopySourceVersionId"] == old
+    last = s3.upload_part(Bucket=bucket, Key="k", UploadId=uid, PartNumber=2, Body=b"tail")
+    parts = [{"PartNumber": 1, "ETag": copied["CopyPartResult"]["ETag"]}, {"PartNumber": 2, "ETag": last["ETag"]}]
+    made = s3.complete_multipart_upload(Bucket=bucket, Key="k", UploadId=uid, MultipartUpload={"Parts": parts})
+    assert s3.get_object(Bucket=bucket, Key="k", VersionId=made["VersionId"])["Body"].read() == pattern(5 << 20, 1) + b"tail"
+
+
+def test_command_line(server, s3, bucket, tmp_path):
+    def api(*words):
+        return json.loads(server.aws("s3api", *words, "--bucket", bucket).stdout or "{}")
+
+    api("put-bucket-versioning", "--versioning-configuration", "Status=Enabled")
+    assert api("get-bucket-versioning") == {"Status": "Enabled"}
+    for body in ("one", "two"):
+        (tmp_path / "f").write_text(body)
+        server.aws("s3", "cp", tmp_path / "f", f"s3://{bucket}/f")
+    server.aws("s3", "rm", f"s3://{bucket}/f")
+    versions = api("list-object-versions")
+    assert len(versions["Versions"]) == 2 and len(versions["DeleteMarkers"]) == 1
+    first = versions["Versions"][1]["VersionId"]
+    api("get-object", "--key", "f", "--version-id", first, tmp_path / "got")
+    assert (tmp_path / "got").read_text() == "one"
+    api("put-bucket-tagging", "--tagging", "TagSet=[{Key=team,Value=a b}]")
+    assert api("get-bucket-tagging") == {"TagSet": [{"Key": "team", "Value": "a b"}]}
+
+
+# What a bucket that nobody configured answers: the members of the answer, or the code.
+NEW = {
+    "get_bucket_tagging": "NoSuchTagSet",
+    "get_bucket_cors": "NoSuchCORSConfiguration",
+    "get_bucket_policy": "NoSuchBucketPolicy",
+    "get_bucket_policy_status": "NoSuchBucketPolicy",
+    "get_bucket_website": "NoSuchWebsiteConfiguration",
+    "get_bucket_replication": "ReplicationConfigurationNotFoundError",
+    "get_bucket_accelerate_configuration": {},
+    "get_bucket_logging": {},
+    "get_bucket_notification_configuration": {},
+    "get_bucket_request_payment": {"Payer": "BucketOwner"},
+    "get_bucket_ownership_controls": {"OwnershipControls": {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}},
+    "get_public_access_block": {"PublicAccessBlockConfiguration": {
+        "BlockPublicAcls": True, "IgnorePublicAcls": True, "BlockPublicPolicy": True, "RestrictPublicBuckets": True}},
+    "list_bucket_analytics_configurations": {"IsTruncated": False},
+    "list_bucket_inventory_configurations": {"IsTruncated": False},
+    "list_bucket_metrics_configurations": {"IsTruncated": False},
+    "list_bucket_intelligent_tiering_configurations": {"IsTruncated": False},
+}
+
+
+@pytest.mark.parametrize("operation", NEW)
+def test_documents_of_a_new_bucket(s3, bucket, operation):
+    if isinstance(NEW[operation], str):
+        with pytest.raises(ClientError) as e:
+            getattr(s3, operation)(Bucket=bucket)
+        assert error_of(e) == (NEW[operation], 404)
+        return
+    answer = getattr(s3, operation)(Bucket=bucket)
+    del answer["ResponseMetadata"]
+    assert answer == NEW[operation]
+
+
+def test_documents_come_back(server, s3, bucket, tmp_path):
+    name = bucket + "-tagged"
+    s3.create_bucket(Bucket=name, CreateBucketConfiguration={"Tags": [{"Key": "made", "Value": "with"}]})
+    assert s3.get_bucket_tagging(Bucket=name)["TagSet"] == [{"Key": "made", "Value": "with"}]
+    block = {"BlockPublicAcls": True, "IgnorePublicAcls": False, "BlockPublicPolicy": True, "RestrictPublicBuckets": False}
+    s3.put_public_access_block(Bucket=name, PublicAccessBlockConfiguration=block)
+    s3.put_bucket_ownership_controls(Bucket=name, OwnershipControls={"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]})
+    s3.put_bucket_accelerate_configuration(Bucket=name, AccelerateConfiguration={"Status": "Suspended"})
+    s3.put_bucket_request_payment(Bucket=name, RequestPaymentConfiguration={"Payer": "BucketOwner"})
+    s3.put_bucket_notification_configuration(Bucket=name, NotificationConfiguration={})
+    s3.put_bucket_logging(Bucket=name, BucketLoggingStatus={})
+    s3.put_bucket_acl(Bucket=name, ACL="private")
+    assert s3.get_public_access_block(Bucket=name)["PublicAccessBlockConfiguration"] == block
+    assert s3.get_bucket_accelerate_configuration(Bucket=name)["Status"] == "Suspended"
+    with pytest.raises(ClientError) as e:
+        s3.put_bucket_cors(Bucket=name, CORSConfiguration={"CORSRules": [{"AllowedMethods": ["GET"], "AllowedOrigins": ["*"]}]})
+    assert error_of(e) == ("NotImplemented", 501)
+    s3.delete_bucket(Bucket=name)
