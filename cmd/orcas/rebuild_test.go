@@ -20,10 +20,18 @@ func used(t *testing.T) string {
 		s.fill()
 		b := *s.bucket(fmt.Sprint("changing-", i/2), core.VersioningOff)
 		s.put(&b, "before", s.body(3000))
-		b.Versioning = core.VersioningEnabled
+		b.Versioning, b.ObjectLock, b.Retention = core.VersioningEnabled, true, core.DefaultRetention{Mode: core.LockGovernance, Days: i + 1}
 		_, err := s.writer.Do(ctx, batch.Write{Change: &core.PutBucket{Info: b}})
 		require.NoError(t, err)
 		s.put(&b, "before", s.body(2000))
+		for _, c := range []core.UpdateObject{
+			{Key: "before", SetTags: true, Tags: []core.Attr{{Name: "start", Value: fmt.Sprint(i)}}},
+			{Key: "before", Version: core.Null, SetHold: true, Lock: core.Lock{Hold: core.HoldOn}},
+			{Key: "before", SetRetention: true, Lock: core.Lock{Mode: core.LockCompliance, Until: s.fs.Now().AddDate(1, 0, 0)}, Bypass: true},
+		} {
+			_, err := s.fs.Update(ctx, &b, c)
+			require.NoError(t, err)
+		}
 		s.delete(&b, "before")
 		for _, c := range []core.Change{
 			&core.PutRecord{Record: core.Record{Kind: core.BucketRecordKind(b.ID), Key: "policy", Value: []byte(fmt.Sprint(i))}},

@@ -870,3 +870,55 @@ func TestABlockThatNeverWas(t *testing.T) {
 	defer s.close()
 	require.Empty(t, s.backup(dir).Problems)
 }
+
+// TestTagsAndLocks: what a backup gives back is as locked and tagged as the store was, whether the changes that made it so are in
+// a snapshot or behind it.
+func TestTagsAndLocks(t *testing.T) {
+	s := open(t, t.TempDir())
+	b, err := s.fs.CreateBucket(ctx, core.BucketInfo{Name: "locked", Versioning: core.VersioningEnabled, ObjectLock: true,
+		Retention: core.DefaultRetention{Mode: core.LockGovernance, Days: 1}})
+	require.NoError(t, err)
+	s.b = b
+	update := func(key string, c core.UpdateObject) {
+		c.Key = key
+		_, err := s.fs.Update(ctx, b, c)
+		require.NoError(t, err)
+	}
+	change := func(prefix string) {
+		for _, key := range []string{"governed", "held", "tagged"} {
+			s.put(prefix+key, random(1, 1000))
+		}
+		update(prefix+"governed", core.UpdateObject{SetRetention: true, Lock: core.Lock{Mode: core.LockCompliance, Until: s.fs.Now().Add(time.Hour)}, Bypass: true})
+		update(prefix+"held", core.UpdateObject{SetHold: true, Lock: core.Lock{Hold: core.HoldOn}})
+		update(prefix+"tagged", core.UpdateObject{SetTags: true, Tags: []core.Attr{{Name: "a", Value: "1"}}, SetRetention: true, Bypass: true})
+	}
+	change("first-")
+	require.NoError(t, s.r.Snapshot(ctx))
+	change("second-")
+	update("first-tagged", core.UpdateObject{SetTags: true, Tags: []core.Attr{{Name: "b", Value: "2"}}})
+	update("first-held", core.UpdateObject{SetHold: true, Lock: core.Lock{Hold: core.HoldOff}, SetRetention: true, Bypass: true})
+	want := s.state()
+	dir := t.TempDir()
+	s.backup(dir)
+	s.close()
+
+	data, _ := restored(t, dir, "")
+	requireSame(t, want, rebuilt(t, data))
+	again := open(t, data)
+	defer again.close()
+	remove := func(key string, bypass bool) error {
+		o, err := again.fs.Stat(ctx, b, key, core.Current)
+		require.NoError(t, err)
+		return again.fs.Delete(ctx, b, "", []vfs.DeleteRequest{{Key: key, Version: o.Version(), Bypass: bypass}})[0].Err
+	}
+	for _, key := range []string{"first-governed", "second-governed", "second-held"} {
+		require.True(t, core.Is(remove(key, true), core.Locked), key)
+	}
+	for key, tag := range map[string]string{"first-tagged": "b", "second-tagged": "a"} {
+		o, err := again.fs.Stat(ctx, b, key, core.Current)
+		require.NoError(t, err)
+		require.Equal(t, tag, o.Tags[0].Name)
+		require.NoError(t, remove(key, false))
+	}
+	require.NoError(t, remove("first-held", false))
+}

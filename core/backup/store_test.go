@@ -155,6 +155,12 @@ func (s *store) churn(n int) {
 			_, err = s.fs.Copy(ctx, vfs.CopyRequest{SourceBucket: s.b, Source: o, Bucket: s.b, Key: key})
 			require.NoError(s.t, err)
 			s.want[key] = s.want[from]
+		case 4:
+			tags := []core.Attr{{Name: "n", Value: fmt.Sprint(s.rand.IntN(1000))}}
+			_, err := s.fs.Update(ctx, s.b, core.UpdateObject{Key: key, SetTags: true, Tags: tags})
+			if _, there := s.want[key]; there || err == nil {
+				require.NoError(s.t, err)
+			}
 		}
 	}
 }
