@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"bytes"
 	"context"
 	"crypto/md5"
 	"encoding/hex"
@@ -15,7 +14,7 @@ import (
 
 // Violation is a broken promise.
 type Violation struct {
-	Kind   string // lost, torn, stale, returned, phantom, listing, etag, upload, half, condition, failed, start, ...
+	Kind   string // lost, torn, stale, returned, phantom, listing, etag, tag, upload, half, condition, failed, start, ...
 	Where  string // the thing
 	Detail string
 }
@@ -174,7 +173,11 @@ func (c *checker) objects(ctx context.Context, listed map[string]Value) {
 // object reads one object and compares it with the listing and with what the state allows.
 func (c *checker) object(ctx context.Context, key string, listed Value, isListed bool) {
 	n := Name{Key: key}
-	body, tag, err := c.client.Get(ctx, key)
+	body, tag, tags, err := c.client.Get(ctx, key)
+	label := ""
+	if err == nil && tags > 0 {
+		label, err = c.client.LabelOf(ctx, key)
+	}
 	code, _ := status(err)
 	if err != nil && code != http.StatusNotFound {
 		c.violate("unreadable", n, "%v; right would be %s", err, c.allowed(n))
@@ -196,7 +199,7 @@ func (c *checker) object(ctx context.Context, key string, listed Value, isListed
 	} else if listed.ETag != tag || listed.Size != int64(len(body)) {
 		c.violate("listing", n, "listed with %d bytes and ETag %s, a read gives %d and %s", listed.Size, listed.ETag, len(body), tag)
 	}
-	c.content(n, body, tag)
+	c.content(n, body, tag, label)
 }
 
 // absent judges that an object is not there.
@@ -212,10 +215,10 @@ func (c *checker) absent(n Name) {
 }
 
 // content judges what an object holds.
-func (c *checker) content(n Name, body []byte, tag string) {
+func (c *checker) content(n Name, body []byte, tag, label string) {
 	candidates := c.state.candidates(n)
 	for _, x := range candidates {
-		if x.value == nil || x.value.Size != int64(len(body)) || !bytes.Equal(x.value.Bytes(), body) {
+		if !x.value.is(body, label) {
 			continue
 		}
 		if x.value.ETag != tag {
@@ -224,9 +227,9 @@ func (c *checker) content(n Name, body []byte, tag string) {
 		c.found(n, x.value)
 		return
 	}
-	c.found(n, &Value{Size: int64(len(body)), ETag: tag})
+	c.found(n, &Value{Size: int64(len(body)), ETag: tag, Label: label})
 	for _, x := range slices.Backward(c.state.slots[n].past) {
-		if x.value.Size != int64(len(body)) || !bytes.Equal(x.value.Bytes(), body) {
+		if !x.value.is(body, label) {
 			continue
 		}
 		kind := "stale"
@@ -235,6 +238,12 @@ func (c *checker) content(n Name, body []byte, tag string) {
 		}
 		c.violate(kind, n, "holds what request %d wrote (%v); right would be %s", x.request, x.value, c.allowed(n))
 		return
+	}
+	for _, x := range candidates {
+		if x.value != nil && x.value.is(body, x.value.Label) {
+			c.violate("tag", n, "the right content, but tagged %q; right would be %s", label, c.allowed(n))
+			return
+		}
 	}
 	c.wrong(n, body, tag)
 }

@@ -94,17 +94,43 @@ func (c *Client) Put(ctx context.Context, key string, body []byte, ifMatch, ifNo
 	return etag(out.ETag), nil
 }
 
-// Get reads an object whole.
-func (c *Client) Get(ctx context.Context, key string) (body []byte, tag string, err error) {
+// Get reads an object whole, with its ETag and how many tags it has.
+func (c *Client) Get(ctx context.Context, key string) (body []byte, tag string, tags int, err error) {
 	out, err := c.s3.GetObject(ctx, &s3.GetObjectInput{Bucket: &c.bucket, Key: &key})
 	if err != nil {
-		return nil, "", err
+		return nil, "", 0, err
 	}
 	defer out.Body.Close()
 	body = make([]byte, 0, aws.ToInt64(out.ContentLength)+bytes.MinRead)
 	buf := bytes.NewBuffer(body)
 	_, err = buf.ReadFrom(out.Body)
-	return buf.Bytes(), etag(out.ETag), err
+	return buf.Bytes(), etag(out.ETag), int(aws.ToInt32(out.TagCount)), err
+}
+
+// labelKey is the key of the one tag that objects have.
+const labelKey = "label"
+
+// Label gives an object one tag in place of those that it has; "": none.
+func (c *Client) Label(ctx context.Context, key, label string) error {
+	if label == "" {
+		_, err := c.s3.DeleteObjectTagging(ctx, &s3.DeleteObjectTaggingInput{Bucket: &c.bucket, Key: &key})
+		return err
+	}
+	_, err := c.s3.PutObjectTagging(ctx, &s3.PutObjectTaggingInput{Bucket: &c.bucket, Key: &key,
+		Tagging: &types.Tagging{TagSet: []types.Tag{{Key: aws.String(labelKey), Value: &label}}}})
+	return err
+}
+
+// LabelOf returns the one tag of an object; several, or another, are an error.
+func (c *Client) LabelOf(ctx context.Context, key string) (string, error) {
+	out, err := c.s3.GetObjectTagging(ctx, &s3.GetObjectTaggingInput{Bucket: &c.bucket, Key: &key})
+	if err != nil {
+		return "", err
+	}
+	if len(out.TagSet) != 1 || aws.ToString(out.TagSet[0].Key) != labelKey {
+		return "", fmt.Errorf("%d tags", len(out.TagSet))
+	}
+	return aws.ToString(out.TagSet[0].Value), nil
 }
 
 // Delete deletes an object.

@@ -341,7 +341,7 @@ func TestUncleanStart(t *testing.T) {
 		require.Equal(t, n, listed)
 		for i := uint64(0); i < uint64(n); i += uint64(max(n/500, 1)) {
 			v, _ := NewValue(Piece{ID: i + 1, Size: size})
-			body, tag, err := client.Get(t.Context(), key(i))
+			body, tag, _, err := client.Get(t.Context(), key(i))
 			require.NoError(t, err)
 			require.Equal(t, v.ETag, tag)
 			require.Empty(t, v.differ(body))
@@ -403,7 +403,7 @@ func TestReadBack(t *testing.T) {
 	})
 	each(func(ctx context.Context, i uint64) error {
 		key, v, _ := value(i)
-		body, tag, err := client.Get(ctx, key)
+		body, tag, _, err := client.Get(ctx, key)
 		if diff := v.differ(body); err == nil && (diff != "" || tag != v.ETag) {
 			err = fmt.Errorf("ETag %s, right would be %s; %s", tag, v.ETag, diff)
 		}

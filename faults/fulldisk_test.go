@@ -146,7 +146,7 @@ func (d *smallDrive) check(t *testing.T) {
 	}
 	require.Len(t, listed, len(d.has))
 	for key, v := range d.has {
-		body, tag, err := d.client.Get(t.Context(), key)
+		body, tag, _, err := d.client.Get(t.Context(), key)
 		require.NoError(t, err, key)
 		require.Equal(t, v.ETag, tag, key)
 		require.Empty(t, v.differ(body), key)

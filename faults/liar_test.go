@@ -43,6 +43,7 @@ type memoryObject struct {
 	key  string
 	body []byte
 	etag string
+	tags string // as XML
 }
 
 type memoryUpload struct {
@@ -114,6 +115,11 @@ func (l *liar) crash() {
 		if r := l.last["replace"]; l.now.objects[r.key].key != "" {
 			l.now.objects[r.key] = r
 		}
+	case "tag":
+		for key, o := range l.now.objects {
+			o.tags = ""
+			l.now.objects[key] = o
+		}
 	case "lost-part":
 		for _, u := range l.now.uploads {
 			delete(u.parts, 1)
@@ -177,6 +183,8 @@ func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, "InitiateMultipartUploadResult", "<UploadId>"+id+"</UploadId>")
 	case q.Has("uploadId"):
 		l.upload(w, r, key, q.Get("uploadId"), q.Get("partNumber"), body)
+	case q.Has("tagging"):
+		l.tagging(w, r.Method, key, body)
 	case q.Has("delete"):
 		l.deleteMany(w, body)
 	case key == "" && r.Method == http.MethodGet:
@@ -213,6 +221,9 @@ func (l *liar) object(w http.ResponseWriter, r *http.Request, key string, body [
 			return
 		}
 		w.Header().Set("ETag", `"`+old.etag+`"`)
+		if old.tags != "" {
+			w.Header().Set("x-amz-tagging-count", "1")
+		}
 		w.Write(old.body)
 	case http.MethodDelete:
 		l.remove(key)
@@ -236,6 +247,33 @@ func (l *liar) object(w http.ResponseWriter, r *http.Request, key string, body [
 		}
 		l.put(o)
 	}
+}
+
+// tagging keeps the inside of what it is sent.
+func (l *liar) tagging(w http.ResponseWriter, method, key string, body []byte) {
+	o, exists := l.now.objects[key]
+	if !exists {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	switch method {
+	case http.MethodGet:
+		answer(w, "Tagging", o.tags)
+		return
+	case http.MethodDelete:
+		o.tags = ""
+		w.WriteHeader(http.StatusNoContent)
+	case http.MethodPut:
+		var in struct {
+			Inside string `xml:",innerxml"`
+		}
+		if err := xml.Unmarshal(body, &in); err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		o.tags = in.Inside
+	}
+	l.now.objects[key] = o
 }
 
 func (l *liar) upload(w http.ResponseWriter, r *http.Request, key, id, number string, body []byte) {
@@ -351,7 +389,7 @@ func (l *liar) listUploads(w http.ResponseWriter) {
 // plain makes an object of a body.
 func plain(key string, body []byte) memoryObject {
 	sum := md5.Sum(body)
-	return memoryObject{key, body, hex.EncodeToString(sum[:])}
+	return memoryObject{key: key, body: body, etag: hex.EncodeToString(sum[:])}
 }
 
 // answer writes an XML document.

@@ -30,6 +30,7 @@ func Operations() []Op {
 		{"copy", 80, false, copySmall},
 		{"copy-large", 10, false, copyLarge},
 		{"copy-itself", 20, false, copyItself},
+		{"label", 40, false, label},
 		{"delete-large", 6, false, deleteLarge},
 		{"multipart", 15, true, multipart},
 		{"multipart-left-open", 10, true, multipartLeftOpen},
@@ -168,7 +169,7 @@ func (w *worker) copy(ctx context.Context, op, from, to string) {
 		return
 	}
 	n := Name{Key: to}
-	w.do(change{op: op, effects: []Effect{{n, v}}, send: func() error {
+	w.do(change{op: op, effects: []Effect{{n, v}}, send: func() error { // with its tag
 		got, err := w.load.Client.Copy(ctx, from, to)
 		return w.check(n, v, got, err)
 	}})
@@ -184,6 +185,25 @@ func copyItself(ctx context.Context, w *worker) {
 		key = w.largeKey()
 	}
 	w.copy(ctx, "copy-itself", key, key)
+}
+
+// label gives an object whose value is certain another tag, or takes it away one time in four.
+func label(ctx context.Context, w *worker) {
+	n := Name{Key: w.smallKey()}
+	if w.rand.IntN(4) == 0 {
+		n.Key = w.largeKey()
+	}
+	v, certain := w.load.Ledger.Value(n)
+	if !certain || v == nil {
+		return
+	}
+	text := ""
+	if w.rand.IntN(4) > 0 {
+		text = fmt.Sprint(w.load.Ledger.Number())
+	}
+	w.do(change{op: "label", effects: []Effect{{n, v.Labelled(text)}}, send: func() error {
+		return w.load.Client.Label(ctx, n.Key, text)
+	}})
 }
 
 // createUpload begins an upload, and says whether that was acknowledged.

@@ -25,6 +25,7 @@ func TestBenchFindsLies(t *testing.T) {
 		{"undelete", []string{"returned", "stale"}, []string{"put-small", "delete"}},
 		{"stale", []string{"stale"}, []string{"overwrite"}},
 		{"etag", []string{"etag"}, []string{"put-small"}},
+		{"tag", []string{"tag", "stale"}, []string{"put-small", "label"}},
 		{"condition", []string{"condition"}, []string{"put-if-absent"}},
 		{"multi-delete", []string{"returned", "phantom", "stale"}, []string{"put-small", "delete-many"}},
 		{"hidden", []string{"listing"}, []string{"put-small"}},

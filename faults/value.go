@@ -16,12 +16,13 @@ type Piece struct {
 	Size int64  `json:"size"`
 }
 
-// Value is what an object or a part holds: the pieces one after the other, and the ETag that S3 gives it. An upload in
+// Value is what an object or a part holds: the pieces one after the other, the ETag that S3 gives it, and the value of its one tag. An upload in
 // progress has a Value without pieces. No Value (nil) means that the thing does not exist.
 type Value struct {
 	Pieces []Piece `json:"pieces,omitempty"`
 	Size   int64   `json:"size"`
-	ETag   string  `json:"etag,omitempty"` // without quotes
+	ETag   string  `json:"etag,omitempty"`  // without quotes
+	Label  string  `json:"label,omitempty"` // the value of the tag; "": it has none
 }
 
 // NewValue returns the value that one request with these pieces as its body writes, and the body.
@@ -48,6 +49,13 @@ func Join(parts ...*Value) *Value {
 	}
 	v.ETag = fmt.Sprintf("%x-%d", hash.Sum(nil), len(parts))
 	return v
+}
+
+// Labelled returns v with another tag.
+func (v *Value) Labelled(label string) *Value {
+	c := *v
+	c.Label = label
+	return &c
 }
 
 // Range returns the value of a part that has length bytes of v, from byte first on. v has as many.
@@ -89,15 +97,23 @@ func (v *Value) String() string {
 			s += fmt.Sprintf("+%d", p.From)
 		}
 	}
+	if v.Label != "" {
+		s += ", tagged " + v.Label
+	}
 	return s
 }
 
-// same says whether two values (nil: nothing) are the same content under the same ETag.
+// same says whether two values (nil: nothing) are the same content under the same ETag, with the same tag.
 func same(a, b *Value) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.Size == b.Size && a.ETag == b.ETag
+	return a.Size == b.Size && a.ETag == b.ETag && a.Label == b.Label
+}
+
+// is says whether v is this content with this tag.
+func (v *Value) is(body []byte, label string) bool {
+	return v != nil && v.Label == label && v.Size == int64(len(body)) && bytes.Equal(v.Bytes(), body)
 }
 
 // appendTo appends the bytes of p to b.

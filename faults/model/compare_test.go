@@ -102,6 +102,9 @@ func (o *object) equal(a *answer, method string, body []byte) error {
 	if a.etag() != o.etag || h.Get("X-Amz-Meta-V") != o.meta {
 		return fmt.Errorf("%w: ETag %s, metadata %q instead of %s, %q", errDiffers, a.etag(), h.Get("X-Amz-Meta-V"), o.etag, o.meta)
 	}
+	if count := h.Get("X-Amz-Tagging-Count"); count != map[bool]string{true: "1"}[o.tag != ""] {
+		return fmt.Errorf("%w: %q tags, the one should be %q", errDiffers, count, o.tag)
+	}
 	if o.modified == "" {
 		o.modified = h.Get("Last-Modified")
 	}
@@ -258,6 +261,9 @@ func (r *script) compareBucket(name string) error {
 		if err = expect(a, err, ok); err == nil {
 			err = o.equal(a, method, o.body)
 		}
+		if err == nil && o.tag != "" {
+			err = r.compareTag(name, key, o.tag)
+		}
 		if err != nil {
 			return fmt.Errorf("%q: %w", key, err)
 		}
@@ -285,6 +291,17 @@ func (r *script) compareBucket(name string) error {
 	slices.Sort(want)
 	if !slices.Equal(ids, want) {
 		return fmt.Errorf("%w: uploads %q instead of %q", errDiffers, ids, want)
+	}
+	return nil
+}
+
+func (r *script) compareTag(name, key, tag string) error {
+	a, err := r.m.do("GET", name, key, "tagging=", nil)
+	if err := expect(a, err, ok); err != nil {
+		return err
+	}
+	if want := "<TagSet><Tag><Key>n</Key><Value>" + tag + "</Value></Tag></TagSet>"; !bytes.Contains(a.body, []byte(want)) {
+		return fmt.Errorf("%w: tags %s instead of %q", errDiffers, a.body, tag)
 	}
 	return nil
 }

@@ -51,7 +51,8 @@ type script struct {
 
 // operations are what a step can be.
 var operations = map[string]func(r *script, s step) error{
-	"put":        (*script).put,       // size; cond; arg: metadata
+	"put":        (*script).put,       // size; cond; arg: metadata and tag
+	"tag":        (*script).tag,       // n: 1 gives another tag, 0 takes tags away
 	"get":        (*script).get,       // arg: range; n: part number; cond
 	"head":       (*script).get,       // likewise
 	"delete":     (*script).remove,    // cond
@@ -151,10 +152,10 @@ func (r *script) put(s step) error {
 	c, h := r.condition(s)
 	body := r.content(s.size)
 	if s.arg != "" {
-		h = append(h, "X-Amz-Meta-V", s.arg)
+		h = append(h, "X-Amz-Meta-V", s.arg, "X-Amz-Tagging", "n="+s.arg)
 	}
 	a, err := r.m.do("PUT", s.b, s.key, "", body, h...)
-	want := r.s.put(s.b, s.key, c, body, s.arg)
+	want := r.s.put(s.b, s.key, c, body, s.arg, s.arg)
 	if err := expect(a, err, want); err != nil {
 		return err
 	}
@@ -162,6 +163,18 @@ func (r *script) put(s step) error {
 		return fmt.Errorf("ETag %s", a.etag())
 	}
 	return nil
+}
+
+// tag is PutObjectTagging and DeleteObjectTagging.
+func (r *script) tag(s step) error {
+	method, tag, body := "DELETE", "", ""
+	if s.n == 1 {
+		r.made++
+		method, tag = "PUT", fmt.Sprint("tag ", r.made)
+		body = "<Tagging><TagSet><Tag><Key>n</Key><Value>" + tag + "</Value></Tag></TagSet></Tagging>"
+	}
+	a, err := r.m.do(method, s.b, s.key, "tagging=", []byte(body))
+	return expect(a, err, r.s.tag(s.b, s.key, tag))
 }
 
 func (r *script) remove(s step) error {
@@ -273,8 +286,8 @@ func (r *script) dropBucket(s step) error {
 func (r *script) createUpload(s step) error {
 	meta := fmt.Sprint("upload ", r.made)
 	r.made++
-	a, err := r.m.do("POST", s.b, s.key, "uploads=", nil, "X-Amz-Meta-V", meta)
-	want := r.s.createUpload(s.b, s.key, meta)
+	a, err := r.m.do("POST", s.b, s.key, "uploads=", nil, "X-Amz-Meta-V", meta, "X-Amz-Tagging", "n="+escape(meta))
+	want := r.s.createUpload(s.b, s.key, meta, meta)
 	if err := expect(a, err, want); err != nil || want != ok {
 		return err
 	}

@@ -24,6 +24,7 @@ type object struct {
 	body     []byte
 	etag     string
 	meta     string // x-amz-meta-v
+	tag      string // the value of its one tag; "": it has none
 	parts    []int  // sizes of the parts of a multipart object
 	from     *upload
 	modified string // as the server said it first
@@ -33,7 +34,7 @@ type object struct {
 type upload struct {
 	id          string
 	bucket, key string
-	meta        string
+	meta, tag   string
 	parts       map[int]part
 	ended       bool
 }
@@ -116,8 +117,20 @@ func (s *store) object(name, key string) (*object, verdict) {
 	return nil, noKey
 }
 
-func (s *store) put(name, key string, c condition, body []byte, meta string) verdict {
-	return s.write(name, key, c, &object{body: body, etag: hexMD5(body), meta: meta})
+func (s *store) put(name, key string, c condition, body []byte, meta, tag string) verdict {
+	return s.write(name, key, c, &object{body: body, etag: hexMD5(body), meta: meta, tag: tag})
+}
+
+// tag gives an object a tag in place of those that it has; "" takes them away.
+func (s *store) tag(name, key, tag string) verdict {
+	o, v := s.object(name, key)
+	if v != ok {
+		return v
+	}
+	if o.tag = tag; tag == "" {
+		return noContent
+	}
+	return ok
 }
 
 func (s *store) write(name, key string, c condition, o *object) verdict {
@@ -169,11 +182,11 @@ func (s *store) copy(fromBucket, fromKey, name, key string, c condition, meta *s
 	return ok
 }
 
-func (s *store) createUpload(name, key, meta string) verdict {
+func (s *store) createUpload(name, key, meta, tag string) verdict {
 	if s.buckets[name] == nil {
 		return noBucket
 	}
-	s.uploads = append(s.uploads, &upload{bucket: name, key: key, meta: meta, parts: map[int]part{}})
+	s.uploads = append(s.uploads, &upload{bucket: name, key: key, meta: meta, tag: tag, parts: map[int]part{}})
 	return ok
 }
 
@@ -225,7 +238,7 @@ func (s *store) complete(u *upload, c condition, claims []claim) (*object, verdi
 		}
 		return nil, noUpload
 	}
-	o := &object{meta: u.meta, from: u, etag: etagOf(claims)}
+	o := &object{meta: u.meta, tag: u.tag, from: u, etag: etagOf(claims)}
 	small := false
 	for i, c := range claims {
 		p, there := u.parts[c.number]
