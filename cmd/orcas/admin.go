@@ -24,6 +24,7 @@ type adminCommand struct {
 	Reclaim adminReclaim `cmd:"" help:"Free the room of what was deleted and overwritten, all of it, now."`
 	Scrub   adminScrub   `cmd:"" help:"Read and verify everything that is stored, now."`
 	Fsck    adminFsck    `cmd:"" help:"Recount the metadata of a running server."`
+	Bucket  adminBucket  `cmd:"" help:"Show or change what is set for a bucket."`
 }
 
 // adminTarget says where the server is and who asks.

@@ -29,6 +29,8 @@ const maxAdminBody = 64 << 10
 //	GET  /-/admin/scrub               what the scrub does, and what it found
 //	POST /-/admin/scrub[?wait=true]   reads and verifies everything now
 //	POST /-/admin/fsck[?content=true] recounts the metadata; the answer is a report
+//	GET  /-/admin/bucket?name=BUCKET  what is set for a bucket
+//	POST /-/admin/bucket?name=BUCKET&compression=LEVEL  sets it
 //	POST /-/admin/backup?dir=DIR[&keep=N][&link=true]  writes a backup into a directory of the server's machine
 type admin struct {
 	health   http.Handler
@@ -111,6 +113,8 @@ func adminStatus(err error) int {
 	switch core.KindOf(err) {
 	case core.InvalidArgument:
 		return http.StatusBadRequest
+	case core.NoSuchBucket:
+		return http.StatusNotFound
 	case core.NoSpace:
 		return http.StatusInsufficientStorage
 	case core.Canceled, core.Unavailable, core.Overloaded, core.Busy:
@@ -134,6 +138,7 @@ func (s *Server) adminRoutes() map[string]adminRoute {
 		"/-/admin/reclaim": {http.MethodGet: s.reclaimStatus, http.MethodPost: s.startReclaim},
 		"/-/admin/scrub":   {http.MethodGet: s.scrubStatus, http.MethodPost: s.startScrub},
 		"/-/admin/fsck":    {http.MethodPost: s.fsck},
+		"/-/admin/bucket":  {http.MethodGet: s.bucket, http.MethodPost: s.setBucket},
 		"/-/admin/backup":  {http.MethodPost: s.backup},
 	}
 }

@@ -60,6 +60,10 @@ func TestAdminGate(t *testing.T) {
 		{root, "POST", "/-/admin/scrub?wait=true", "", 200},
 		{root, "POST", "/-/admin/fsck?content=true", "", 200},
 		{root, "POST", "/-/admin/fsck?content=1", "", 400},
+		{root, "GET", "/-/admin/bucket?name=none", "", 404},
+		{root, "POST", "/-/admin/bucket?name=none&compression=fast", "", 404},
+		{root, "POST", "/-/admin/bucket?name=none", "", 400},
+		{root, "POST", "/-/admin/bucket?name=none&compression=best", "", 400},
 		{root, "POST", "/-/admin/backup?dir=backups", "", 400},
 		{root, "POST", "/-/admin/backup?dir=/b&keep=all", "", 400},
 		{root, "POST", "/-/admin/backup?dir=" + filepath.Join(t.TempDir(), "backups"), "", 200},
@@ -79,4 +83,25 @@ func TestAdminGate(t *testing.T) {
 	require.Empty(t, report.Error)
 	require.NoError(t, stop())
 	require.NotContains(t, log.String(), root)
+}
+
+func TestBucketSettings(t *testing.T) {
+	config := testConfig(t)
+	config.Admin = "127.0.0.1:0"
+	config.Settings.Buckets = []string{"some-bucket"}
+	s, stop := running(t, config)
+	root := s.Credentials().SecretKey
+	for _, level := range []string{"", "better", "off", "default"} {
+		method, query := "GET", "?name=some-bucket"
+		want := "default"
+		if level != "" {
+			method, query, want = "POST", query+"&compression="+level, level
+		}
+		status, text, _ := ask(t, s, root, method, "/-/admin/bucket"+query, "")
+		require.Equal(t, 200, status, "%s", text)
+		var b BucketSettings
+		require.NoError(t, json.Unmarshal(text, &b))
+		require.Equal(t, BucketSettings{Name: "some-bucket", Compression: want}, b)
+	}
+	require.NoError(t, stop())
 }

@@ -186,7 +186,7 @@ func (s *Server) openStore(ctx context.Context) error {
 	s.opened.Store(s.writer)
 	s.fs, err = vfs.New(vfs.Options{
 		Meta: s.meta, Blocks: s.blocks, Writer: s.writer, MaxPacked: set.MaxPackedSize, Reserve: set.MinFree.of,
-		Now: s.config.Now,
+		Now: s.config.Now, Compression: set.Compression,
 	})
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"orcas/core/codec"
 	"orcas/s3"
 )
 
@@ -31,6 +32,7 @@ type Settings struct {
 	Window        time.Duration // ORCAS_WRITE_BUFFER_WINDOW_SEC: the longest time until a relaxed write is synced
 	Durability    Durability    // ORCAS_DURABILITY
 	InstantUpload bool          // ORCAS_INSTANT_UPLOAD_ENABLED
+	Compression   codec.Level   // ORCAS_COMPRESSION: of content in buckets that do not say
 	Region        string        // ORCAS_REGION
 	Domains       []string      // ORCAS_DOMAINS: base domains of virtual-host style
 	Buckets       []string      // ORCAS_BUCKETS: made at start
@@ -73,6 +75,7 @@ var variables = []struct {
 	{"ORCAS_WRITE_BUFFER_WINDOW_SEC", setWindow},
 	{"ORCAS_DURABILITY", setDurability},
 	{"ORCAS_INSTANT_UPLOAD_ENABLED", setInstantUpload},
+	{"ORCAS_COMPRESSION", setCompression},
 	{"ORCAS_REGION", setRegion},
 	{"ORCAS_DOMAINS", setDomains},
 	{"ORCAS_BUCKETS", setBuckets},
@@ -96,6 +99,7 @@ func ReadSettings(environ []string) (Settings, error) {
 		MaxBatchCount: 2048,
 		Window:        10 * time.Second,
 		Durability:    Strict,
+		Compression:   codec.Off,
 		Region:        "us-east-1",
 		MinFree:       Reserve{Percent: 1, Bytes: minReserve},
 	}
@@ -170,6 +174,13 @@ func setInstantUpload(s *Settings, v string) error {
 		s.warn("ORCAS_INSTANT_UPLOAD_ENABLED", "has no effect in this version: equal content is stored as often as it is sent")
 	}
 	return nil
+}
+
+func setCompression(s *Settings, v string) (err error) {
+	if s.Compression, err = codec.ParseLevel(v); err == nil && s.Compression == codec.Default {
+		err = fmt.Errorf("%q is none of off, fast and better", v)
+	}
+	return err
 }
 
 func setRegion(s *Settings, v string) error {

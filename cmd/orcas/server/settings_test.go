@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"orcas/core/codec"
 )
 
 func TestSettingsDefaults(t *testing.T) {
@@ -14,6 +16,7 @@ func TestSettingsDefaults(t *testing.T) {
 	require.Equal(t, Settings{
 		BatchWrite: true, MaxPackedSize: 65536, MaxBatchBytes: 8388608, MaxBatchCount: 2048, Window: 10 * time.Second,
 		Durability: Strict, Region: "us-east-1", MinFree: Reserve{Percent: 1, Bytes: 256 << 20}, Reclaim: true, ScrubPeriod: 168 * time.Hour,
+		Compression: codec.Off,
 	}, s)
 }
 
@@ -23,14 +26,14 @@ func TestSettingsAll(t *testing.T) {
 		"ORCAS_MAX_WRITE_BUFFER_COUNT=7", "ORCAS_DURABILITY=strict", "ORCAS_INSTANT_UPLOAD_ENABLED=false",
 		"ORCAS_REGION=eu-central-1", "ORCAS_DOMAINS=s3.Example.org, localhost ", "ORCAS_BUCKETS=one,two.three",
 		"ORCAS_MIN_FREE=2.5%", "ORCAS_ROOT_ACCESS_KEY=root", "ORCAS_ROOT_SECRET_KEY=long=enough,/",
-		"ORCAS_RECLAIM_ENABLED=false", "ORCAS_ABANDONED_UPLOAD_DAYS=7", "ORCAS_SCRUB_DAYS=0",
+		"ORCAS_RECLAIM_ENABLED=false", "ORCAS_ABANDONED_UPLOAD_DAYS=7", "ORCAS_SCRUB_DAYS=0", "ORCAS_COMPRESSION=better",
 	})
 	require.NoError(t, err)
 	require.Equal(t, Settings{
 		MaxPackedSize: 1000, MaxBatchBytes: 100000, MaxBatchCount: 7, Window: 10 * time.Second, Durability: Strict,
 		Region: "eu-central-1", Domains: []string{"s3.example.org", "localhost"}, Buckets: []string{"one", "two.three"},
 		MinFree: Reserve{Percent: 2.5, Bytes: 256 << 20}, AccessKey: "root", SecretKey: "long=enough,/",
-		UploadAge: 7 * 24 * time.Hour,
+		UploadAge: 7 * 24 * time.Hour, Compression: codec.Better,
 	}, s)
 
 	s, err = ReadSettings([]string{"ORCAS_MIN_FREE=4096"})
@@ -68,6 +71,7 @@ func TestSettingsRefused(t *testing.T) {
 		"ORCAS_DURABILITY=lax", "ORCAS_DURABILITY=none",
 		"ORCAS_INSTANT_UPLOAD_ENABLED=on",
 		"ORCAS_RECLAIM_ENABLED=auto", "ORCAS_ABANDONED_UPLOAD_DAYS=-1", "ORCAS_ABANDONED_UPLOAD_DAYS=1d", "ORCAS_SCRUB_DAYS=400",
+		"ORCAS_COMPRESSION=best", "ORCAS_COMPRESSION=default",
 		"ORCAS_REGION=EU", "ORCAS_REGION=-x",
 		"ORCAS_DOMAINS=http://s3.example.org", "ORCAS_DOMAINS=s3.example.org:9000", "ORCAS_DOMAINS=a..b",
 		"ORCAS_BUCKETS=ok-one,X", "ORCAS_BUCKETS=no",
