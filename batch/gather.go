@@ -73,7 +73,7 @@ func (w *Writer) commit(writes []*pending) (*flight, error) {
 		f.changes = append(f.changes, p.write.Change)
 	}
 	for _, c := range f.changes {
-		w.seq++
+		w.seq += core.Places(c)
 		c.Place().Seq = w.seq
 	}
 	if mutant.Is("ack-before-commit") {
@@ -276,6 +276,8 @@ func changeHint(c core.Change) int64 {
 		return fixed + int64(len(c.Key)+len(c.Owner)) + ifHint(&c.If)
 	case *core.UpdateObject:
 		return fixed + int64(len(c.Key)) + attrsHint(c.Tags)
+	case *core.MoveObject:
+		return fixed + int64(len(c.From.Key)+len(c.Key)+len(c.Token)+len(c.Owner)) + ifHint(&c.If)
 	case *core.CreateUpload:
 		return fixed + int64(len(c.Upload.Key)+len(c.Upload.Owner)) + attrsHint(c.Upload.Attrs) + attrsHint(c.Upload.Tags)
 	case *core.PutPart:

@@ -16,7 +16,7 @@ type Change interface {
 	kind() changeKind
 }
 
-// Stamp numbers the changes of one writer, ascending; replay skips by it. With a SingleWriter it is also the change's place in
+// Stamp numbers the changes of one writer, ascending, and leaves the places free that a change takes besides its own (see Places); replay skips by it. With a SingleWriter it is also the change's place in
 // the order of all; other engines find the place in Apply, when every lock is held, and say it in Result.Seq.
 type Stamp struct {
 	Seq Seq
@@ -46,6 +46,7 @@ const (
 	kindDropParts   changeKind = 15
 	kindSynced      changeKind = 16
 	kindUpdate      changeKind = 17
+	kindMoveObject  changeKind = 18
 	kindRewrapData  changeKind = 19
 )
 
@@ -349,7 +350,7 @@ type Result struct {
 	Err     error   // the check that it failed; nil: written
 	Skipped bool    // stamped at or below State.Seq: nothing else is known
 	Seq     Seq     // the change's place in the one order: the ID of a bucket or upload that it created; Skipped: its stamp
-	Version Version // PutObject, CompleteUpload: the version written; DeleteObject: the version or marker removed or written; Current where there was nothing to do; UpdateObject: the version changed
+	Version Version // PutObject, CompleteUpload, MoveObject: the version written; DeleteObject: the version or marker removed or written; Current where there was nothing to do; UpdateObject: the version changed
 	Marker  bool    // DeleteObject: Version is a delete marker
 }
 

@@ -191,7 +191,7 @@ type ObjectInfo struct {
 	Tags     []Attr
 	Owner    string
 	Lock     Lock
-	// The content: a few segments here, or a longer list under the number of the upload it came from (see Meta.Parts).
+	// The content: a longer list under the number of the upload it came from (see Meta.Parts), where there is one, then a few segments here.
 	Segments []Segment
 	List     UploadID
 	Parts    int         // parts of a multipart object, else 0

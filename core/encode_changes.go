@@ -76,6 +76,8 @@ func appendChange(b []byte, c Change) []byte {
 		return appendBool(appendString(appendTime(appendIf(b, &c.If), c.Modified), c.Owner), c.Bypass)
 	case *UpdateObject:
 		return appendUpdate(b, c)
+	case *MoveObject:
+		return appendMove(b, c)
 	case *CreateUpload:
 		return AppendUpload(appendTarget(b, c.Upload.Bucket, c.Upload.Key), &c.Upload)
 	case *PutPart:
@@ -203,6 +205,8 @@ func (d *decoder) change(kind changeKind) Change {
 		return c
 	case kindUpdate:
 		return d.update()
+	case kindMoveObject:
+		return d.move()
 	case kindCreateUpload:
 		c := &CreateUpload{}
 		c.Upload.Bucket, c.Upload.Key = d.target()

@@ -62,6 +62,8 @@ func sampleChanges() []Change {
 		&MoveData{Data: 3, From: o.Segments[0].Info.Extents, To: o.Segments[0].Info.Extents[:1]},
 		&FreeGarbage{IDs: []uint64{1, 9}},
 		&DropParts{Garbage: 4, Count: 5},
+		&MoveObject{From: *source, Bucket: 2, Key: "l", If: cond, Lock: o.Lock, Token: "t", Time: at, Owner: "o"},
+		&MoveObject{From: *source, Bucket: 2, Key: "l", Time: at},
 	}
 	for i, c := range changes {
 		c.Place().Seq = Seq(100 + i*3)

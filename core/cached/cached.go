@@ -321,6 +321,9 @@ func (m *Meta) begin(c core.Change) {
 		m.dropObject(c.Bucket, c.Key)
 	case *core.UpdateObject:
 		m.dropObject(c.Bucket, c.Key)
+	case *core.MoveObject:
+		m.dropObject(c.From.Bucket, c.From.Key)
+		m.dropObject(c.Bucket, c.Key)
 	case *core.CompleteUpload:
 		m.dropObject(c.Object.Bucket, c.Object.Key)
 	case *core.PutBucket:

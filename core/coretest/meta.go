@@ -26,7 +26,7 @@ import (
 // applied once more, which has to change nothing. The engine is a core.SingleWriter, or stands before one: stamps are sequences.
 func Meta(t *testing.T, open func(t *testing.T) core.Meta) {
 	for _, group := range [][]metaCase{
-		bucketCases(), recordCases(), applyCases(), objectCases(), versionCases(), preconditionCases(), copyCases(),
+		bucketCases(), recordCases(), applyCases(), objectCases(), versionCases(), preconditionCases(), copyCases(), moveCases(), tailCases(),
 		contentCases(), uploadCases(), completeCases(), listCases(), listVersionCases(), listUploadCases(), updateCases(), lockCases(), reclaimCases(), snapshotCases(),
 	} {
 		for _, c := range group {
@@ -112,7 +112,7 @@ func (h *harness) read(m core.Meta) *MetaState {
 // apply stamps changes, applies them in one batch and keeps the books.
 func (h *harness) apply(changes ...core.Change) []core.Result {
 	for _, c := range changes {
-		h.seq++
+		h.seq += core.Places(c)
 		c.Place().Seq = h.seq
 	}
 	results, err := h.m.Apply(h.ctx, changes)

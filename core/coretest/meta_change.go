@@ -35,7 +35,7 @@ func (s *simulation) change() core.Change {
 	switch rapid.SampledFrom([]string{
 		"object", "object", "object", "object", "copy", "copy", "copy", "delete", "delete", "version", "version",
 		"upload", "upload", "part", "part", "part", "part", "complete", "complete", "abort", "bucket", "versioning", "record", "other",
-		"move", "move", "rewrap", "free", "parts", "update", "update", "update",
+		"move", "move", "rewrap", "free", "parts", "update", "update", "update", "rename", "rename", "append",
 	}).Draw(s.t, "change") {
 	case "object":
 		o := s.object(&core.BucketInfo{ID: s.bucketID()}, s.key(), s.segments()...)
@@ -92,6 +92,10 @@ func (s *simulation) change() core.Change {
 		return s.move()
 	case "rewrap":
 		return s.rewrap()
+	case "rename":
+		return s.renaming()
+	case "append":
+		return s.appending()
 	case "free":
 		return s.free()
 	case "parts":

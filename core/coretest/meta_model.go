@@ -51,7 +51,7 @@ func (s *simulation) batch(rt *rapid.T) {
 	replayed := len(changes)
 	for range rapid.IntRange(1, 12).Draw(rt, "changes") {
 		c := s.change()
-		s.seq += core.Seq(rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(rt, "gap"))
+		s.seq += core.Seq(rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(rt, "gap")) + core.Places(c) - 1
 		c.Place().Seq = s.seq
 		results, err := s.model.Apply(s.ctx, []core.Change{c})
 		require.NoError(rt, err)
@@ -127,6 +127,8 @@ func (s *simulation) learn(c core.Change, r core.Result) {
 		s.learnObject(c.Object.Bucket, c.Object.Key, r.Version)
 	case *core.CompleteUpload:
 		s.learnObject(c.Object.Bucket, c.Object.Key, r.Version)
+	case *core.MoveObject:
+		s.learnObject(c.Bucket, c.Key, r.Version)
 	case *core.DeleteObject:
 		if r.Marker && c.Version == core.Current {
 			s.learnObject(c.Bucket, c.Key, r.Version)

@@ -139,13 +139,6 @@ func objectCases() []metaCase {
 			b := h.bucket("b", core.VersioningEnabled)
 			h.fails(core.InvalidArgument, &core.PutObject{Object: core.ObjectInfo{Bucket: b.ID, Key: "k", Marker: true}})
 		}},
-		{"object/segments or a list, not both", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			list := h.multipart(b, "m", 2).List
-			o := h.object(b, "k", h.content(10))
-			o.List = list
-			h.fails(core.InvalidArgument, &core.PutObject{Object: o})
-		}},
 		{"object/large content with many extents", func(h *harness) {
 			b := h.bucket("b", core.VersioningOff)
 			s := h.content(1_280_000)

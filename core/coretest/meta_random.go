@@ -15,7 +15,7 @@ import (
 func RandomChange(t *rapid.T) core.Change {
 	g := anything{t}
 	var c core.Change
-	switch rapid.IntRange(1, 16).Draw(t, "kind") {
+	switch rapid.IntRange(1, 17).Draw(t, "kind") {
 	case 1:
 		c = &core.PutBucket{Info: g.bucket()}
 	case 2:
@@ -60,6 +60,9 @@ func RandomChange(t *rapid.T) core.Change {
 			SetRetention: g.bool(), SetHold: g.bool(), Tags: g.attrs(), Lock: g.lock(), Time: g.time(), Bypass: g.bool()}
 	case 16:
 		c = &core.RewrapData{Data: core.DataID(g.uint()), From: g.bytes(), KeyID: uint32(g.int(1<<32 - 1)), DataKey: g.bytes()}
+	case 17:
+		c = &core.MoveObject{From: core.Source{Bucket: core.BucketID(g.uint()), Key: g.text(), Seq: core.Seq(g.uint())}, Bucket: core.BucketID(g.uint()),
+			Key: g.text(), If: g.precondition(), Lock: g.lock(), Token: g.text(), Time: g.time(), Owner: g.text()}
 	}
 	c.Place().Seq = core.Seq(g.uint())
 	return c

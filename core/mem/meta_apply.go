@@ -33,7 +33,12 @@ func (m *Meta) apply(c core.Change) core.Result {
 		r.Skipped = true
 		return r
 	}
+	free := r.Seq - m.state.Seq
 	m.state.Seq = r.Seq // whether or not it passes its checks: a replay of it would fail them again
+	if free < core.Places(c) {
+		r.Err = fail(core.InvalidArgument, "the change's places are taken")
+		return r
+	}
 	switch c := c.(type) {
 	case *core.PutBucket:
 		r.Err = m.putBucket(c)
@@ -45,6 +50,8 @@ func (m *Meta) apply(c core.Change) core.Result {
 		r.Version, r.Marker, r.Err = m.deleteObject(c)
 	case *core.UpdateObject:
 		r.Version, r.Err = m.updateObject(c)
+	case *core.MoveObject:
+		r.Version, r.Err = m.moveObject(c)
 	case *core.CreateUpload:
 		r.Err = m.createUpload(c)
 	case *core.PutPart:
@@ -126,8 +133,6 @@ func (m *Meta) putObject(c *core.PutObject) (core.Version, error) {
 		return 0, fail(core.InvalidArgument, "a delete marker is written by DeleteObject")
 	case n > core.MaxInlineSegments:
 		return 0, fail(core.InvalidArgument, "too many segments")
-	case n > 0 && c.Object.List != 0:
-		return 0, fail(core.InvalidArgument, "both segments and a list")
 	}
 	b := m.buckets[c.Object.Bucket]
 	if b == nil {

@@ -158,12 +158,18 @@ func (c *check) version(o *core.ObjectInfo) {
 		c.covers(o.Segments, o.Size, where)
 		return
 	}
+	tail := int64(0)
+	for _, s := range o.Segments {
+		tail += s.Length
+	}
+	listed := o.Size - tail
+	c.covers(o.Segments, tail, where)
 	l := c.lists[o.List]
-	if l.versions > 0 && l.size != o.Size {
-		c.differ(Difference{Kind: KindSize, Where: where, Text: fmt.Sprintf("another version with the same parts has %d bytes", l.size), Bytes: o.Size})
+	if l.versions > 0 && l.size != listed {
+		c.differ(Difference{Kind: KindSize, Where: where, Text: fmt.Sprintf("another version with the same parts has %d bytes of them, not %d", l.size, listed), Bytes: o.Size})
 	}
 	l.versions++
-	l.size = o.Size
+	l.size = listed
 	c.lists[o.List] = l
 }
 

@@ -145,7 +145,12 @@ func (w *writer) applyAll(changes []core.Change, results []core.Result) error {
 			results[i].Skipped = true
 			continue
 		}
+		free := seq - w.state.Seq
 		w.state.Seq = seq // whether or not it passes its checks: a replay of it would fail them again
+		if free < core.Places(c) {
+			results[i].Err = fail(core.InvalidArgument, "the change's places are taken")
+			continue
+		}
 		w.freed = w.freed[:0]
 		err := w.apply(c, &results[i])
 		if check, ok := err.(*core.Error); ok {
@@ -178,6 +183,8 @@ func (w *writer) apply(c core.Change, r *core.Result) (err error) {
 		r.Version, r.Marker, err = w.deleteObject(c)
 	case *core.UpdateObject:
 		r.Version, err = w.updateObject(c)
+	case *core.MoveObject:
+		r.Version, err = w.moveObject(c)
 	case *core.CreateUpload:
 		return w.createUpload(c)
 	case *core.PutPart:

@@ -15,8 +15,6 @@ func (w *writer) putObject(c *core.PutObject) (core.Version, error) {
 		return 0, fail(core.InvalidArgument, "a delete marker is written by DeleteObject")
 	case len(segments) > core.MaxInlineSegments:
 		return 0, fail(core.InvalidArgument, "too many segments")
-	case len(segments) > 0 && c.Object.List != 0:
-		return 0, fail(core.InvalidArgument, "both segments and a list")
 	}
 	b, exists, err := w.bucket(c.Object.Bucket)
 	switch {
@@ -62,9 +60,9 @@ func (w *writer) putObject(c *core.PutObject) (core.Version, error) {
 	return o.Version(), w.putVersion(b.versioning, o, cur)
 }
 
-// isBorn says whether o is born with its content: then its info stands beside that.
+// isBorn says whether o is born with its content, and has no other: then its info stands beside that.
 func isBorn(o *core.ObjectInfo) bool {
-	return len(o.Segments) == 1 && o.Segments[0].Info != nil && o.Segments[0].Info.ID == o.Segments[0].Data && o.Segments[0].Data != 0
+	return o.List == 0 && len(o.Segments) == 1 && o.Segments[0].Info != nil && o.Segments[0].Info.ID == o.Segments[0].Data && o.Segments[0].Data != 0
 }
 
 // encode makes infoBuf the info of o, with its seal.

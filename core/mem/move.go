@@ -1,0 +1,35 @@
+package mem
+
+import "orcas/core"
+
+// moveObject holds the content for the target before it takes the source away, so that it stays.
+func (m *Meta) moveObject(c *core.MoveObject) (core.Version, error) {
+	from, to := m.buckets[c.From.Bucket], m.buckets[c.Bucket]
+	if from == nil || to == nil {
+		return 0, fail(core.NoSuchBucket, "by number")
+	}
+	if !to.info.ObjectLock && !c.Lock.IsZero() {
+		return 0, fail(core.BucketState, "the bucket has no object lock")
+	}
+	source := from.current(c.From.Key)
+	if err := c.CheckSource(source); err != nil {
+		return 0, err
+	}
+	if err := c.If.Check(to.current(c.Key)); err != nil {
+		return 0, err
+	}
+	moved := c.Moved(source)
+	o := cloneObject(&moved)
+	m.hold(o.Segments)
+	if o.List != 0 {
+		m.lists[o.List].objects++
+	}
+	m.state.Seq = c.Seq - 1
+	_, _, err := m.deleteObject(c.Removal())
+	m.addGarbage()
+	m.state.Seq = c.Seq
+	if err != nil {
+		return 0, err
+	}
+	return m.putVersion(to, &o, c.Seq), nil
+}
