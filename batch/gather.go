@@ -328,7 +328,7 @@ func segmentsHint(segments []core.Segment) (n int64) {
 }
 
 func ifHint(p *core.Precondition) int64 {
-	n := int64(16)
+	n := int64(64)
 	for _, list := range [][]string{p.Match, p.NoneMatch} {
 		for _, s := range list {
 			n += 8 + int64(len(s))

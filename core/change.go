@@ -56,6 +56,11 @@ type Precondition struct {
 	Match     []string // one of them must be the current version's; none there: NoSuchKey
 	NoneMatch []string // none of them may be the current version's
 	Seq       Seq      // the current version must be this one, else Conflict; 0: any
+
+	// Where there is a current version, it must have this second and this size; where there is none, they demand nothing.
+	Modified time.Time // in whole seconds; zero: any
+	HasSize  bool
+	Size     int64 // with HasSize, in bytes
 }
 
 // Check holds p against the current version; cur is nil, or a delete marker, where the key has none.
@@ -75,11 +80,19 @@ func (p *Precondition) Check(cur *ObjectInfo) error {
 	if len(p.NoneMatch) > 0 && exists && matchETag(p.NoneMatch, cur.ETag) {
 		return E("core.Precondition", PreconditionFailed, errors.New("If-None-Match"))
 	}
+	if exists && !p.Modified.IsZero() && !cur.Modified.Truncate(time.Second).Equal(p.Modified) {
+		return E("core.Precondition", PreconditionFailed, errors.New("time of modification"))
+	}
+	if exists && p.HasSize && p.Size != cur.Size {
+		return E("core.Precondition", PreconditionFailed, errors.New("size"))
+	}
 	return nil
 }
 
 // IsZero says whether p demands nothing.
-func (p *Precondition) IsZero() bool { return len(p.Match) == 0 && len(p.NoneMatch) == 0 && p.Seq == 0 }
+func (p *Precondition) IsZero() bool {
+	return len(p.Match) == 0 && len(p.NoneMatch) == 0 && p.Seq == 0 && p.Modified.IsZero() && !p.HasSize
+}
 
 func matchETag(list []string, etag string) bool {
 	for _, m := range list {

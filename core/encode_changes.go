@@ -29,13 +29,28 @@ func appendIf(b []byte, p *Precondition) []byte {
 	if p.IsZero() {
 		return append(b, 0)
 	}
-	b = appendStrings(appendStrings(append(b, 1), p.Match), p.NoneMatch)
-	return binary.AppendUvarint(b, uint64(p.Seq))
+	b, f := beginFields(append(b, 1))
+	b = appendStrings(appendStrings(b, p.Match), p.NoneMatch)
+	b = binary.AppendUvarint(b, uint64(p.Seq))
+	if f.next(!p.Modified.IsZero()) {
+		b = appendTime(b, p.Modified)
+	}
+	if f.next(p.HasSize) {
+		b = binary.AppendUvarint(b, uint64(p.Size))
+	}
+	return f.end(b)
 }
 
 func (d *decoder) precondition() (p Precondition) {
 	if d.byte() == 1 {
+		f := d.fields(2)
 		p.Match, p.NoneMatch, p.Seq = d.strings(), d.strings(), Seq(d.uint())
+		if f.next() {
+			p.Modified = d.time()
+		}
+		if p.HasSize = f.next(); p.HasSize {
+			p.Size = d.int()
+		}
 	}
 	return p
 }

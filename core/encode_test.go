@@ -33,7 +33,7 @@ func sampleObject() ObjectInfo {
 func sampleChanges() []Change {
 	o := sampleObject()
 	at := o.Modified
-	cond := Precondition{Match: []string{"*", "x"}, NoneMatch: []string{"y"}, Seq: 3}
+	cond := Precondition{Match: []string{"*", "x"}, NoneMatch: []string{"y"}, Seq: 3, Modified: at, HasSize: true, Size: 9}
 	source := &Source{1, "src", 99}
 	upload := UploadInfo{Bucket: 1, Key: "k", Initiated: at, Owner: "o", Algorithm: checksum.CRC32, Composite: true, Attrs: o.Attrs, Tags: o.Tags, Lock: o.Lock}
 	part := PartInfo{Number: 7, Modified: at, Size: 11, ETag: "odd", Sums: o.Sums, Segments: o.Segments}

@@ -26,7 +26,7 @@ import (
 // applied once more, which has to change nothing. The engine is a core.SingleWriter, or stands before one: stamps are sequences.
 func Meta(t *testing.T, open func(t *testing.T) core.Meta) {
 	for _, group := range [][]metaCase{
-		bucketCases(), recordCases(), applyCases(), objectCases(), versionCases(), preconditionCases(), copyCases(), moveCases(), tailCases(),
+		bucketCases(), recordCases(), applyCases(), objectCases(), versionCases(), preconditionCases(), copyCases(), moveCases(), tailCases(), sameCases(),
 		contentCases(), uploadCases(), completeCases(), listCases(), listVersionCases(), listUploadCases(), updateCases(), lockCases(), reclaimCases(), snapshotCases(),
 	} {
 		for _, c := range group {

@@ -167,11 +167,18 @@ func (s *simulation) etag() string {
 }
 
 func (s *simulation) precondition() (p core.Precondition) {
-	switch rapid.SampledFrom([]string{"", "", "", "", "", "match", "none", "seq"}).Draw(s.t, "if") {
+	switch rapid.SampledFrom([]string{"", "", "", "", "", "match", "none", "seq", "time", "size"}).Draw(s.t, "if") {
 	case "match":
 		p.Match = []string{rapid.SampledFrom([]string{"*", "x", "y"}).Draw(s.t, "match")}
 	case "none":
 		p.NoneMatch = []string{rapid.SampledFrom([]string{"*", "x", "y"}).Draw(s.t, "none-match")}
+	case "time":
+		p.Modified = s.at().Truncate(time.Second)
+		if len(s.objects) > 0 {
+			p.Modified = rapid.SampledFrom(s.objects).Draw(s.t, "time").Modified.Truncate(time.Second)
+		}
+	case "size":
+		p.HasSize, p.Size = true, rapid.SampledFrom([]int64{0, 1, 2, 2500, 2501}).Draw(s.t, "size")
 	case "seq":
 		p.Seq = 1
 		if len(s.objects) > 0 {

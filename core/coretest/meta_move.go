@@ -197,6 +197,32 @@ func moveCases() []metaCase {
 	}
 }
 
+// sameCases are about preconditions that only a current version can fail: its time and its size.
+func sameCases() []metaCase {
+	return []metaCase{
+		{"precondition/time and size", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			o := h.put(b, "k")
+			second := o.Modified.Truncate(time.Second)
+			try := func(p core.Precondition) *core.DeleteObject {
+				return &core.DeleteObject{Bucket: b.ID, Key: "k", If: p, Modified: h.at()}
+			}
+			h.fails(core.PreconditionFailed, try(core.Precondition{Modified: second.Add(time.Second)}))
+			h.fails(core.PreconditionFailed, try(core.Precondition{HasSize: true}))
+			h.fails(core.PreconditionFailed, try(core.Precondition{Modified: second, HasSize: true, Size: o.Size + 1}))
+			h.ok(try(core.Precondition{Modified: second, HasSize: true, Size: o.Size, Match: []string{o.ETag}}))
+			r := h.ok(try(core.Precondition{Modified: second, HasSize: true, Size: 1}))
+			require.Equal(h.t, core.Current, r.Version, "there is nothing to delete any more")
+		}},
+		{"precondition/a marker has no time and no size", func(h *harness) {
+			b := h.bucket("b", core.VersioningEnabled)
+			h.remove(b, "k")
+			r := h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", If: core.Precondition{HasSize: true, Size: 5}, Modified: h.at()})
+			require.True(h.t, r.Marker)
+		}},
+	}
+}
+
 // tailCases are about content that is a list with segments behind it: what was appended to a multipart object.
 func tailCases() []metaCase {
 	tailed := func(h *harness, b *core.BucketInfo, key string) *core.ObjectInfo {

@@ -141,7 +141,11 @@ func (g anything) precondition() core.Precondition {
 	if !g.bool() {
 		return core.Precondition{}
 	}
-	return core.Precondition{Match: some(g, 0, 2, g.etag), NoneMatch: some(g, 0, 2, g.etag), Seq: core.Seq(g.uint())}
+	p := core.Precondition{Match: some(g, 0, 2, g.etag), NoneMatch: some(g, 0, 2, g.etag), Seq: core.Seq(g.uint()), Modified: g.time(), HasSize: g.bool()}
+	if p.HasSize {
+		p.Size = g.int(1 << 62)
+	}
+	return p
 }
 
 func (g anything) source() *core.Source {
