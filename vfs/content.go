@@ -192,11 +192,16 @@ func (c *Content) write(ctx context.Context, write batch.Write) (core.Result, er
 		c.settled()
 	}
 	res, err := c.fs.writer.Do(ctx, write)
+	c.written(ctx, res)
+	return res, err
+}
+
+// written lets go of what the write buffer has done with.
+func (c *Content) written(ctx context.Context, res core.Result) {
 	c.settled()
 	if res.Err != nil && c.block != (core.BlockID{}) && !c.fs.writer.Relaxed() {
 		_ = c.fs.blocks.Delete(ctx, c.block) // what stays behind is garbage; a relaxed record has to find all that it names
 	}
-	return res, err
 }
 
 // settled lets go of the buffers when the write buffer has done with it.

@@ -203,7 +203,9 @@ func (f *FS) slice(ctx context.Context, o *core.ObjectInfo, from, n int64) ([]co
 	if from < 0 || n < 0 || from > o.Size || n > o.Size-from {
 		return nil, badRange("vfs.CopyPart", from, n, o.Size)
 	}
-	s := &Section{ctx: ctx, fs: f, segments: o.Segments, list: o.List}
+	s := &Section{ctx: ctx, fs: f}
+	s.seek(o, from)
+	from = s.skip
 	var out []core.Segment
 	for n > 0 {
 		if len(s.segments) == 0 {

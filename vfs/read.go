@@ -62,23 +62,32 @@ func (o *Object) Range(ctx context.Context, off, n int64) (*Section, error) {
 	if n == 0 {
 		return s, nil
 	}
-	if o.Info.List == 0 {
-		s.segments = o.Info.Segments
-	} else {
-		s.list = o.Info.List
-		for _, x := range o.Info.Index {
-			if x.Offset > off {
-				break
-			}
-			s.after, s.skip = x.After, x.Offset
-		}
-	}
-	s.skip = off - s.skip
+	s.seek(o.Info, off)
 	if err := s.next(); err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
+}
+
+// seek makes off the place in an object's content where s goes on.
+func (s *Section) seek(o *core.ObjectInfo, off int64) {
+	behind := o.Size // where the list ends and the segments begin
+	for i := range o.Segments {
+		behind -= o.Segments[i].Length
+	}
+	if o.List == 0 || off >= behind {
+		s.segments, s.skip = o.Segments, off-behind
+		return
+	}
+	s.list, s.tail = o.List, o.Segments
+	for _, x := range o.Index {
+		if x.Offset > off {
+			break
+		}
+		s.after, s.skip = x.After, x.Offset
+	}
+	s.skip = off - s.skip
 }
 
 // Section is a run of content being read, one verified frame at a time. One goroutine uses it.
@@ -89,6 +98,7 @@ type Section struct {
 	segments []core.Segment // the next ones
 	list     core.UploadID  // where more segments come from; 0: nowhere
 	after    int            // the last part read of it
+	tail     []core.Segment // what follows the list
 	skip     int64          // bytes to skip in segments
 	ready    []byte         // verified, not yet handed out: a part of buffer
 	buffer   *batch.Buffer
@@ -181,8 +191,12 @@ func (s *Section) next() error {
 	return nil
 }
 
-// more reads the next page of a long segment list.
+// more reads the next page of a long segment list, or goes on behind it.
 func (s *Section) more() error {
+	if s.list == 0 && len(s.tail) > 0 {
+		s.segments, s.tail = s.tail, nil
+		return nil
+	}
 	if s.list == 0 {
 		return core.E("vfs.Section", core.Damaged, errors.New("the segments end before the object does"))
 	}

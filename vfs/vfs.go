@@ -85,6 +85,7 @@ func (f *FS) Stat(ctx context.Context, b *core.BucketInfo, key string, v core.Ve
 		return nil, err
 	}
 	if !o.Marker {
+		o.Attrs = core.WithoutToken(o.Attrs)
 		return o, nil
 	}
 	kind := core.NoSuchKey
