@@ -50,12 +50,11 @@ func readConditionsOf(h http.Header) readConditionSet {
 	}
 }
 
-func copyConditionsOf(h http.Header) readConditionSet {
+// conditionsOf returns the four conditions on a source, whose headers begin with a name.
+func conditionsOf(h http.Header, name string) readConditionSet {
 	return readConditionSet{
-		match:           joined(h, "X-Amz-Copy-Source-If-Match"),
-		noneMatch:       joined(h, "X-Amz-Copy-Source-If-None-Match"),
-		modifiedSince:   first(h, "X-Amz-Copy-Source-If-Modified-Since"),
-		unmodifiedSince: first(h, "X-Amz-Copy-Source-If-Unmodified-Since"),
+		match: joined(h, name+"-If-Match"), noneMatch: joined(h, name+"-If-None-Match"),
+		modifiedSince: first(h, name+"-If-Modified-Since"), unmodifiedSince: first(h, name+"-If-Unmodified-Since"),
 	}
 }
 

@@ -14,16 +14,18 @@ import (
 // maxCopyTries bounds how often a copy starts again because its source was overwritten meanwhile.
 const maxCopyTries = 16
 
+const copySourceName = "X-Amz-Copy-Source"
+
 // source is what x-amz-copy-source names.
 type source struct {
 	bucket, key string
 	version     core.Version
 }
 
-// parseSource reads x-amz-copy-source: [/]bucket/key[?versionId=id], percent-encoded.
-func parseSource(v string) (source, error) {
+// parseSource reads a header such as x-amz-copy-source: [/]bucket/key[?versionId=id], percent-encoded.
+func parseSource(v, header string) (source, error) {
 	bad := errInvalidArgument.say("Copy Source must mention the source bucket and key: sourcebucket/sourcekey").
-		with("ArgumentName", "x-amz-copy-source").with("ArgumentValue", v)
+		with("ArgumentName", strings.ToLower(header)).with("ArgumentValue", v)
 	path, version, versioned := v, "", false
 	if i := strings.LastIndex(v, "?versionId="); i >= 0 {
 		path, version, versioned = v[:i], v[i+len("?versionId="):], true
@@ -57,7 +59,7 @@ func parseSource(v string) (source, error) {
 
 // copySource finds what is to be copied, and holds the x-amz-copy-source-if-* conditions against it.
 func (q *request) copySource() (*core.BucketInfo, *core.ObjectInfo, source, error) {
-	src, err := parseSource(first(q.r.Header, "X-Amz-Copy-Source"))
+	src, err := parseSource(first(q.r.Header, copySourceName), copySourceName)
 	if err != nil {
 		return nil, nil, src, err
 	}
@@ -78,7 +80,7 @@ func (q *request) copySource() (*core.BucketInfo, *core.ObjectInfo, source, erro
 	if err != nil {
 		return nil, nil, src, err
 	}
-	conditions := copyConditionsOf(q.r.Header)
+	conditions := conditionsOf(q.r.Header, copySourceName)
 	if conditions.judge(info.ETag, info.Modified) != proceed {
 		return nil, nil, src, errPrecondition
 	}
@@ -142,6 +144,12 @@ func (q *request) copyObject() error {
 		}
 	}
 	q.setNewVersion(o.Version())
+	q.sendCopied(o)
+	return nil
+}
+
+// sendCopied answers with what a copy has become.
+func (q *request) sendCopied(o *core.ObjectInfo) {
 	x := q.s.document()
 	defer q.s.release(x)
 	x.begin("CopyObjectResult")
@@ -150,7 +158,6 @@ func (q *request) copyObject() error {
 	x.sums(o.Sums, true)
 	x.close("CopyObjectResult")
 	q.sendXML(http.StatusOK, x)
-	return nil
 }
 
 // setSourceVersion names the version that was copied.

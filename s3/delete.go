@@ -3,6 +3,8 @@ package s3
 import (
 	"encoding/xml"
 	"net/http"
+	"strings"
+	"time"
 
 	"orcas/core"
 	"orcas/internal/checksum"
@@ -21,8 +23,10 @@ func (q *request) deleteObject() error {
 	if err != nil {
 		return err
 	}
-	if len(demand.Match) > 0 && v != core.Current {
-		return errNotImplemented.say("If-Match with a versionId is not implemented.")
+	if q.optional&headerSame != 0 {
+		if err := sameAs(&demand, first(q.r.Header, sameTimeName), first(q.r.Header, sameSizeName)); err != nil {
+			return err
+		}
 	}
 	bypass, err := q.bypass()
 	if err != nil {
@@ -30,7 +34,7 @@ func (q *request) deleteObject() error {
 	}
 	res := q.s.fs.Delete(q.ctx, q.bucket, q.caller.account, []vfs.DeleteRequest{{Key: q.key, Version: v, If: demand, Bypass: bypass}})[0]
 	if res.Err != nil && !(v != core.Current && core.Is(res.Err, core.NoSuchVersion)) {
-		return res.Err
+		return conditionError(res.Err)
 	}
 	version := res.Version
 	if version == core.Current {
@@ -42,6 +46,42 @@ func (q *request) deleteObject() error {
 	}
 	q.sendEmpty(http.StatusNoContent)
 	return nil
+}
+
+const (
+	sameTimeName = "X-Amz-If-Match-Last-Modified-Time"
+	sameSizeName = "X-Amz-If-Match-Size"
+)
+
+// sameAs adds to p what a request to delete says of the object's time and size; "" is not said.
+func sameAs(p *core.Precondition, modified, size string) error {
+	if modified != "" {
+		t, ok := parseTime(modified)
+		if !ok {
+			var err error
+			if t, err = time.Parse(time.RFC3339, modified); err != nil {
+				return errInvalidArgument.say("The time of modification cannot be read.").
+					with("ArgumentName", "LastModifiedTime").with("ArgumentValue", modified)
+			}
+		}
+		p.Modified = t.UTC().Truncate(time.Second)
+	}
+	if size != "" {
+		n, ok := parseDigits(size)
+		if !ok {
+			return errInvalidArgument.say("The size is no number.").with("ArgumentName", "Size").with("ArgumentValue", size)
+		}
+		p.HasSize, p.Size = true, n
+	}
+	return nil
+}
+
+// optionalText returns the text of an element, "" where it is not there.
+func optionalText(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return strings.TrimSpace(*s)
 }
 
 // deleteRequest is the body of DeleteObjects.
@@ -107,8 +147,7 @@ func (q *request) deleteObjects() error {
 			continue
 		}
 		r := vfs.DeleteRequest{Key: o.Key, Version: out.version, Bypass: bypass}
-		if o.LastModifiedTime != nil || o.Size != nil || o.ETag != nil && out.version != core.Current {
-			out.err = errNotImplemented.say("This condition is not implemented.")
+		if out.err = sameAs(&r.If, optionalText(o.LastModifiedTime), optionalText(o.Size)); out.err != nil {
 			continue
 		}
 		if o.ETag != nil {

@@ -100,7 +100,7 @@ func FuzzHeaders(f *testing.F) {
 			_, _ = q.subresource()
 			_, _ = q.int("a", 1)
 		}
-		if src, err := parseSource(copySource); err == nil && (!ValidBucketName(src.bucket) || checkKey(src.key) != nil) {
+		if src, err := parseSource(copySource, copySourceName); err == nil && (!ValidBucketName(src.bucket) || checkKey(src.key) != nil) {
 			t.Fatal(src)
 		}
 		_, _ = parseToken(raw)

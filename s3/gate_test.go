@@ -76,7 +76,7 @@ func TestWhatIsNotSupportedSaysSo(t *testing.T) {
 	w.put("/bucket/key", "content")
 	for _, sub := range []string{
 		"lifecycle", "encryption", "session", "torrent", "restore", "select&select-type=2",
-		"renameObject", "append&position=7", "quota", "metadataTable", "metadataConfiguration", "metadataAnnotationTable", "abac", "annotation",
+		"append&position=7", "quota", "metadataTable", "metadataConfiguration", "metadataAnnotationTable", "abac", "annotation",
 	} {
 		for _, p := range []string{"/bucket", "/bucket/key"} {
 			for _, method := range []string{"GET", "PUT", "POST", "DELETE"} {
@@ -87,7 +87,7 @@ func TestWhatIsNotSupportedSaysSo(t *testing.T) {
 	}
 	for _, missing := range []string{
 		"POST /bucket/key?tagging", "DELETE /bucket?object-lock", "GET /bucket/key?object-lock", "PUT /bucket/key?object-lock",
-		"GET /bucket?retention", "DELETE /bucket/key?retention", "GET /bucket?legal-hold", "DELETE /bucket/key?legal-hold",
+		"GET /bucket?retention", "PUT /bucket?renameObject", "GET /bucket/key?renameObject", "DELETE /bucket/key?retention", "GET /bucket?legal-hold", "DELETE /bucket/key?legal-hold",
 	} {
 		method, path, _ := strings.Cut(missing, " ")
 		w.do(method, path, []byte("body")).is(501, "NotImplemented")
@@ -110,10 +110,10 @@ func TestWhatIsNotSupportedSaysSo(t *testing.T) {
 		{"PUT", "X-Amz-Object-Lock-Event-Hold", "ON"},
 		{"PUT", "X-Amz-Grant-Read", "id=1"},
 		{"PUT", "X-Amz-Acl", "public-read"},
-		{"PUT", "X-Amz-Write-Offset-Bytes", "7"},
+		{"GET", "X-Amz-Write-Offset-Bytes", "7"},
 		{"DELETE", "X-Amz-Mfa", "serial 123"},
 		{"PUT", "X-Amz-Bypass-Governance-Retention", "true"},
-		{"DELETE", "X-Amz-If-Match-Size", "7"},
+		{"PUT", "X-Amz-If-Match-Size", "7"},
 		{"DELETE", "If-None-Match", "*"},
 		{"DELETE", "If-Unmodified-Since", time.Now().Format(http.TimeFormat)},
 		{"PUT", "If-Modified-Since", time.Now().Format(http.TimeFormat)},

@@ -262,7 +262,7 @@ func (q *request) checkHeaders() error {
 // unsupported are the headers of S3, by their beginnings, that are not implemented.
 var unsupported = [...]string{
 	"X-Amz-Server-Side-Encryption", "X-Amz-Copy-Source-Server-Side-Encryption", "X-Amz-Object-Lock-", "X-Amz-Grant-", "X-Amz-Rename-",
-	"X-Amz-If-", "X-Amz-Fwd-",
+	"X-Amz-Move-", "X-Amz-If-", "X-Amz-Fwd-",
 }
 
 func checkAmzHeader(name, value string) error {

@@ -17,6 +17,10 @@ const (
 	headerLock             // mode, date and legal hold of a new version
 	headerBypass
 	headerBucketLock
+	headerAppend // x-amz-write-offset-bytes
+	headerRename // the source of a rename, conditions on it, and the client token
+	headerMove   // the same of a move
+	headerSame   // time and size that what is deleted must have
 )
 
 // optionalHeader returns the set that a header belongs to.
@@ -30,6 +34,18 @@ func optionalHeader(name string) optional {
 		return headerBypass
 	case bucketLockName:
 		return headerBucketLock
+	case writeOffsetName:
+		return headerAppend
+	case tokenName:
+		return headerRename | headerMove
+	case sameTimeName, sameSizeName:
+		return headerSame
+	}
+	switch {
+	case strings.HasPrefix(name, renameSourceName):
+		return headerRename
+	case strings.HasPrefix(name, moveSourceName):
+		return headerMove
 	}
 	return 0
 }

@@ -100,12 +100,16 @@ func (q *request) putObject() error {
 		return err
 	}
 	u.kept = attrs
-	content, sums, err := q.receive(&u, checksum.None)
+	behind, err := q.appendTo(&u, attrs)
+	if err != nil {
+		return err
+	}
+	content, sums, err := q.receive(&u, behind.algorithm())
 	if err != nil {
 		return err
 	}
 	defer content.Discard()
-	o, err := q.s.fs.Put(q.ctx, vfs.PutRequest{
+	o, err := q.put(behind, vfs.PutRequest{
 		Bucket: q.bucket, Key: q.key, Content: content, Attrs: attrs, Tags: tags, Lock: lock, Sums: sums, Owner: q.caller.account, If: demand,
 	})
 	if err != nil {
@@ -113,7 +117,7 @@ func (q *request) putObject() error {
 	}
 	q.set("ETag", quote(o.ETag))
 	q.setNewVersion(o.Version())
-	q.setSums(sums)
+	q.setSums(o.Sums)
 	q.sendEmpty(http.StatusOK)
 	return nil
 }

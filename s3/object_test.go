@@ -378,14 +378,14 @@ func TestDeleteObjects(t *testing.T) {
 	var got result
 	send(`<Delete><Object><Key>one</Key><ETag>"`+one+`"</ETag></Object><Object><Key>two</Key><ETag>other</ETag></Object><Object><Key>none</Key></Object>`+
 		`<Object><Key>a&amp;b c</Key></Object><Object><Key>missing</Key><ETag>*</ETag></Object><Object><Key>`+strings.Repeat("k", 1025)+`</Key></Object>`+
-		`<Object><Key>four</Key><VersionId>null</VersionId></Object><Object><Key>five</Key><Size>1</Size></Object></Delete>`).is(200, "").parse(&got)
+		`<Object><Key>four</Key><VersionId>null</VersionId></Object><Object><Key>five</Key><Size>2</Size></Object></Delete>`).is(200, "").parse(&got)
 	require.Len(t, got.Deleted, 4)
 	require.Equal(t, "one", got.Deleted[0].Key)
 	require.Equal(t, "none", got.Deleted[1].Key)
 	require.Equal(t, "a&b c", got.Deleted[2].Key)
 	require.Equal(t, "null", got.Deleted[3].VersionId)
 	require.Len(t, got.Error, 4)
-	for i, code := range []string{"PreconditionFailed", "NoSuchKey", "KeyTooLongError", "NotImplemented"} {
+	for i, code := range []string{"PreconditionFailed", "NoSuchKey", "KeyTooLongError", "PreconditionFailed"} {
 		require.Equal(t, code, got.Error[i].Code)
 	}
 	require.Equal(t, []string{"five", "two"}, listAll(w, "bucket", ""))

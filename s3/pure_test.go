@@ -216,12 +216,12 @@ func TestCopySource(t *testing.T) {
 		"bucket/key?versionId=00000000000000ff":    {"bucket", "key", 255},
 		"bucket/what%3FversionId=x?versionId=null": {"bucket", "what?versionId=x", core.Null},
 	} {
-		got, err := parseSource(v)
+		got, err := parseSource(v, copySourceName)
 		require.NoError(t, err, v)
 		require.Equal(t, want, got, v)
 	}
 	for _, bad := range []string{"", "bucket", "bucket/", "/", "Bad_Name/key", "bucket/%zz", "bucket/key?versionId=x", "bucket/key?versionId=", "arn:aws:s3:::a/b"} {
-		_, err := parseSource(bad)
+		_, err := parseSource(bad, copySourceName)
 		require.Error(t, err, bad)
 	}
 }

@@ -39,6 +39,7 @@ type route struct {
 	level  level
 	sub    string // the query parameter that selects it; "": none
 	copies bool   // it has the header x-amz-copy-source
+	moves  bool   // it has the header x-amz-move-source
 
 	action        action
 	withoutBucket bool      // the bucket need not exist
@@ -54,6 +55,7 @@ type routeKey struct {
 	level  level
 	sub    string
 	copies bool
+	moves  bool
 }
 
 // allRoutes returns every operation that there is.
@@ -83,9 +85,11 @@ func allRoutes() []route {
 
 		{name: "GetObject", method: get, level: object, action: "s3:GetObject", versioned: true, conditions: readConditions, handle: (*request).getObject},
 		{name: "HeadObject", method: head, level: object, action: "s3:GetObject", versioned: true, conditions: readConditions, handle: (*request).headObject},
-		{name: "PutObject", method: put, level: object, action: "s3:PutObject", conditions: writeConditions, optional: headerTagging | headerLock, handle: (*request).putObject},
+		{name: "PutObject", method: put, level: object, action: "s3:PutObject", conditions: writeConditions, optional: headerTagging | headerLock | headerAppend, handle: (*request).putObject},
 		{name: "CopyObject", method: put, level: object, copies: true, action: "s3:PutObject", conditions: writeConditions, optional: headerTagging | headerLock, handle: (*request).copyObject},
-		{name: "DeleteObject", method: del, level: object, action: "s3:DeleteObject", versioned: true, conditions: ifMatch, optional: headerBypass, handle: (*request).deleteObject},
+		{name: "DeleteObject", method: del, level: object, action: "s3:DeleteObject", versioned: true, conditions: ifMatch, optional: headerBypass | headerSame, handle: (*request).deleteObject},
+		{name: "RenameObject", method: put, level: object, sub: "renameObject", action: "s3:PutObject", conditions: readConditions, optional: headerRename, handle: (*request).renameObject},
+		{name: "MoveObject", method: put, level: object, moves: true, action: "s3:PutObject", conditions: writeConditions, optional: headerMove, handle: (*request).moveObject},
 		{name: "PutObjectAcl", method: put, level: object, sub: "acl", action: "s3:PutObjectAcl", versioned: true, handle: (*request).putObjectACL},
 		{name: "GetObjectAttributes", method: get, level: object, sub: "attributes", action: "s3:GetObjectAttributes", versioned: true, conditions: cacheConditions, handle: (*request).getObjectAttributes},
 		{name: "GetObjectAcl", method: get, level: object, sub: "acl", action: "s3:GetObjectAcl", versioned: true, conditions: cacheConditions, handle: (*request).getObjectACL},
@@ -111,7 +115,7 @@ func routeTable(all []route) (map[routeKey]*route, error) {
 	table := make(map[routeKey]*route, len(all))
 	for i := range all {
 		r := &all[i]
-		key := routeKey{r.method, r.level, r.sub, r.copies}
+		key := routeKey{r.method, r.level, r.sub, r.copies, r.moves}
 		if r.name == "" || r.action == "" || r.handle == nil || table[key] != nil || r.sub != "" && !isSubresource(r.sub) {
 			return nil, fmt.Errorf("s3: bad route %q (%+v)", r.name, key)
 		}
@@ -129,10 +133,13 @@ func (s *Server) route(q *request) (*route, error) {
 	key := routeKey{method: q.r.Method, level: q.level(), sub: sub}
 	if key.level == objectLevel && key.method == http.MethodPut {
 		key.copies = len(q.r.Header["X-Amz-Copy-Source"]) > 0
+		key.moves = len(q.r.Header[moveSourceName]) > 0
 	}
 	rt := s.routes[key]
 	switch {
 	case rt != nil:
+	case key.moves:
+		return nil, errInvalidRequest.say("x-amz-move-source cannot be combined with this operation.")
 	case sub != "":
 		return nil, errNotImplemented.say("The sub-resource \"" + sub + "\" is not implemented for this method.")
 	case key.level == bucketLevel && key.method == http.MethodPost:

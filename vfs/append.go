@@ -52,9 +52,10 @@ func (f *FS) Append(ctx context.Context, r AppendRequest) (*core.ObjectInfo, err
 			write = w
 		}
 	}
+	now := f.time()
 	change := &core.PutObject{
 		Object: core.ObjectInfo{
-			Bucket: r.Bucket.ID, Key: r.Key, Modified: f.time(), Size: base.Size + r.Content.Size(), ETag: etag, Sums: r.Sums,
+			Bucket: r.Bucket.ID, Key: r.Key, Modified: now, Lock: lockOf(r.Bucket, r.Lock, now), Size: base.Size + r.Content.Size(), ETag: etag, Sums: r.Sums,
 			Attrs: base.Attrs, Tags: base.Tags, Owner: r.Owner, Segments: segments, List: base.List, Index: base.Index,
 		},
 		If: r.If,

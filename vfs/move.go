@@ -20,10 +20,10 @@ type MoveRequest struct {
 // Move moves a version, content and metadata, at one commit point, and returns it as it is now. No content is read or written. Conflict:
 // the source, or the target that If names, was changed; look again.
 func (f *FS) Move(ctx context.Context, r MoveRequest) (*core.ObjectInfo, error) {
-	src := r.Source
+	src, now := r.Source, f.time()
 	change := &core.MoveObject{
 		From: core.Source{Bucket: src.Bucket, Key: src.Key, Seq: src.Seq}, Bucket: r.Bucket.ID, Key: r.Key,
-		If: r.If, Token: r.Token, Time: f.time(), Owner: r.Owner,
+		If: r.If, Lock: lockOf(r.Bucket, core.Lock{}, now), Token: r.Token, Time: now, Owner: r.Owner,
 	}
 	res, err := f.writer.Do(ctx, batch.Write{Change: change})
 	if err != nil {
