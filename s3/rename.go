@@ -46,7 +46,7 @@ func (q *request) renameObject() error {
 	if err != nil {
 		return err
 	}
-	q.setVersion(o.Version())
+	q.setNewVersion(o.Version())
 	q.sendEmpty(http.StatusOK)
 	return nil
 }
@@ -75,7 +75,7 @@ func (q *request) moveObject() error {
 	if from != nil {
 		q.setSourceVersion(m.bucket, from)
 	}
-	q.setVersion(o.Version())
+	q.setNewVersion(o.Version())
 	q.sendCopied(o)
 	return nil
 }
