@@ -1,0 +1,225 @@
+package codec
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"orcas/core/frame"
+)
+
+// # Encryption
+//
+// Each content has a data key of its own, 256 random bits, with which AES-256-GCM encrypts its frames. A frame's nonce is its number within the
+// content, so no nonce comes twice under a key: a content is written once, and who tries a write again takes a new DataID and with
+// it a new data key. What is authenticated besides are DataID, number, the mark of the last frame, codec and plain size: a frame that is moved, left
+// out or put in another's place does not open. The place in the block is not among it, so frames move as they are.
+//
+// The data key is stored wrapped, beside the content's metadata:
+//
+//	 0   1  version (1)
+//	 1  16  salt, random
+//	17  32  the data key, encrypted with AES-256-GCM, nonce 0
+//	49  16  its tag
+//
+// The key that does it is HMAC-SHA256(wrapping key, label, key id, DataID, salt), and is used once. So a wrapped key opens for
+// its own content and key id only, and random nonces of 96 bits, which may collide after some billion contents, are not needed.
+
+// The errors of keys.
+var (
+	ErrWrongKey = errors.New("codec: the key does not fit") // or what was wrapped is damaged
+	errFrame    = errors.New("codec: the frame does not open: it is damaged, belongs elsewhere, or is encrypted with another key")
+)
+
+const (
+	keySize  = 32
+	saltSize = 16
+	tagSize  = 16
+
+	wrappedVersion = 1
+	wrappedSize    = 1 + saltSize + keySize + tagSize
+
+	checkVersion = 1
+	checkSize    = 1 + saltSize + sha256.Size
+
+	wrapLabel  = "ORCAS wrap 1"
+	checkLabel = "ORCAS check 1"
+)
+
+// KeySize is the size of every key, in bytes.
+const KeySize = keySize
+
+// SealedMore is what a frame grows when it is encrypted, in bytes.
+const SealedMore = tagSize
+
+// CustomerKeyID is the key id of content whose data key is wrapped by a key that its owner brings with each request.
+const CustomerKeyID = 1<<32 - 1
+
+// Key wraps data keys: a master key of the store, or a customer's. It never shows itself.
+type Key struct{ secret [keySize]byte }
+
+// NewKey makes a Key of KeySize bytes. Other lengths, and a key of zeros, are errors, which do not quote it.
+func NewKey(secret []byte) (*Key, error) {
+	if len(secret) != keySize {
+		return nil, fmt.Errorf("a key has %d bytes, not %d", keySize, len(secret))
+	}
+	k := &Key{}
+	if subtle.ConstantTimeCompare(secret, k.secret[:]) == 1 {
+		return nil, errors.New("a key of zeros is none")
+	}
+	copy(k.secret[:], secret)
+	return k, nil
+}
+
+// String returns no part of the key.
+func (k *Key) String() string { return "(a key)" }
+
+// GoString returns no part of the key.
+func (k *Key) GoString() string { return "(a key)" }
+
+// Check returns a value by which Is knows the key again, salted, so that it differs each time. It tells nothing about the key.
+func (k *Key) Check() []byte {
+	b := make([]byte, 1+saltSize, checkSize)
+	b[0] = checkVersion
+	_, _ = rand.Read(b[1:]) // never fails
+	return k.appendCheck(b)
+}
+
+func (k *Key) appendCheck(b []byte) []byte {
+	m := hmac.New(sha256.New, k.secret[:])
+	m.Write([]byte(checkLabel))
+	m.Write(b[1 : 1+saltSize])
+	return m.Sum(b)
+}
+
+// Is says whether check was made by Check of the same key.
+func (k *Key) Is(check []byte) bool {
+	if len(check) != checkSize || check[0] != checkVersion {
+		return false
+	}
+	var room [checkSize]byte
+	return subtle.ConstantTimeCompare(k.appendCheck(append(room[:0], check[:1+saltSize]...)), check) == 1
+}
+
+// wrapper returns what wraps the data key of a content.
+func (k *Key) wrapper(keyID uint32, id uint64, salt []byte) cipher.AEAD {
+	var b [len(wrapLabel) + 12]byte
+	at := copy(b[:], wrapLabel)
+	binary.BigEndian.PutUint32(b[at:], keyID)
+	binary.BigEndian.PutUint64(b[at+4:], id)
+	m := hmac.New(sha256.New, k.secret[:])
+	m.Write(b[:])
+	m.Write(salt)
+	var derived [sha256.Size]byte
+	return newAEAD(m.Sum(derived[:0]))
+}
+
+// newAEAD returns AES-256-GCM with a key of the right length.
+func newAEAD(key []byte) cipher.AEAD {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		panic(err) // only the length can be wrong
+	}
+	return must(cipher.NewGCM(block))
+}
+
+// zeroNonce is for keys that are used once. Nobody writes to it.
+var zeroNonce [12]byte
+
+// wrap wraps a data key.
+func (k *Key) wrap(keyID uint32, id uint64, secret []byte) []byte {
+	b := make([]byte, 1+saltSize, wrappedSize)
+	b[0] = wrappedVersion
+	_, _ = rand.Read(b[1:]) // never fails
+	return k.wrapper(keyID, id, b[1:]).Seal(b, zeroNonce[:], secret, nil)
+}
+
+// unwrap appends the data key to dst.
+func (k *Key) unwrap(dst []byte, keyID uint32, id uint64, wrapped []byte) ([]byte, error) {
+	if len(wrapped) != wrappedSize {
+		return nil, fmt.Errorf("%w: a wrapped key of %d bytes", ErrDamaged, len(wrapped))
+	}
+	if wrapped[0] != wrappedVersion {
+		return nil, fmt.Errorf("%w: wrapped key, version %d", ErrCodec, wrapped[0])
+	}
+	salt, sealed := wrapped[1:1+saltSize], wrapped[1+saltSize:]
+	secret, err := k.wrapper(keyID, id, salt).Open(dst, zeroNonce[:], sealed, nil)
+	if err != nil {
+		return nil, ErrWrongKey
+	}
+	return secret, nil
+}
+
+// NewDataKey makes the data key of a content, and returns it wrapped by k, which is the key of that id.
+func (k *Key) NewDataKey(keyID uint32, id uint64) (*DataKey, []byte) {
+	var secret [keySize]byte
+	_, _ = rand.Read(secret[:]) // never fails
+	return &DataKey{newAEAD(secret[:])}, k.wrap(keyID, id, secret[:])
+}
+
+// DataKey unwraps the data key of a content. ErrWrongKey: it was wrapped by another key, for another content, or is damaged.
+func (k *Key) DataKey(keyID uint32, id uint64, wrapped []byte) (*DataKey, error) {
+	var room [keySize]byte
+	secret, err := k.unwrap(room[:0], keyID, id, wrapped)
+	if err != nil {
+		return nil, err
+	}
+	return &DataKey{newAEAD(secret)}, nil
+}
+
+// Rewrap returns a data key that k wraps, wrapped by another key.
+func (k *Key) Rewrap(keyID uint32, id uint64, wrapped []byte, to *Key, toID uint32) ([]byte, error) {
+	var room [keySize]byte
+	secret, err := k.unwrap(room[:0], keyID, id, wrapped)
+	if err != nil {
+		return nil, err
+	}
+	return to.wrap(toID, id, secret), nil
+}
+
+// DataKey encrypts the frames of one content. It is a Sealer.
+type DataKey struct{ aead cipher.AEAD }
+
+// bound is what binds a frame to its place in its content: the nonce, and what is authenticated besides.
+//
+//	0  8  zero              12  8  DataID
+//	8  4  number            20  4  number
+//	                        24  4  plain bytes
+//	                        28  1  codec
+//	                        29  1  1: the last frame
+type bound [30]byte
+
+func bind(h *frame.Header) *bound {
+	b := &bound{}
+	binary.BigEndian.PutUint32(b[8:], h.Index)
+	binary.BigEndian.PutUint64(b[12:], h.ID)
+	binary.BigEndian.PutUint32(b[20:], h.Index)
+	binary.BigEndian.PutUint32(b[24:], h.Plain)
+	b[28] = h.Codec
+	if h.Last {
+		b[29] = 1
+	}
+	return b
+}
+
+// Seal implements Sealer.
+func (k *DataKey) Seal(dst, plain []byte, h *frame.Header) []byte {
+	b := bind(h)
+	return k.aead.Seal(dst, b[:12], plain, b[12:])
+}
+
+// Open implements Sealer. Where it fails, nothing of the content comes out.
+func (k *DataKey) Open(dst, stored []byte, h *frame.Header) ([]byte, error) {
+	b := bind(h)
+	plain, err := k.aead.Open(dst, b[:12], stored, b[12:])
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, errFrame)
+	}
+	return plain, nil
+}

@@ -1,0 +1,112 @@
+package codec
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Keys are the master keys of a store, the newest first. They do not change. The nil Keys holds none.
+type Keys struct {
+	ids  []uint32
+	keys map[uint32]*Key
+}
+
+// ParseKeys reads master keys: one per line, or with commas between them, the newest first, each as id:key, the id a number from 1 to
+// 4294967294, the key 32 bytes in hexadecimal or Base64. A key that stands alone needs no id: its id is 1. Blank lines and lines that begin
+// with # count for nothing. Errors name lines, and never quote a key.
+func ParseKeys(text string) (*Keys, error) {
+	k := &Keys{keys: map[uint32]*Key{}}
+	bare := false
+	for i, line := range strings.FieldsFunc(withoutComments(text), func(r rune) bool { return r == '\n' || r == ',' }) {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		number, secret, named := strings.Cut(line, ":")
+		if !named {
+			number, secret, bare = "1", number, true
+		}
+		id, err := strconv.ParseUint(strings.TrimSpace(number), 10, 32)
+		if err != nil || id == 0 || id == CustomerKeyID {
+			return nil, fmt.Errorf("key %d: an id is a number from 1 to %d", i+1, uint32(CustomerKeyID-1))
+		}
+		key, err := parseKey(strings.TrimSpace(secret))
+		if err != nil {
+			return nil, fmt.Errorf("key %d: %w", i+1, err)
+		}
+		if err := k.add(uint32(id), key); err != nil {
+			return nil, fmt.Errorf("key %d: %w", i+1, err)
+		}
+	}
+	switch {
+	case len(k.ids) == 0:
+		return nil, errors.New("there is no key")
+	case bare && len(k.ids) > 1:
+		return nil, errors.New("of several keys each needs its id: id:key")
+	}
+	return k, nil
+}
+
+func withoutComments(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(strings.TrimSpace(line), "#") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+func parseKey(s string) (*Key, error) {
+	secret, err := hex.DecodeString(s)
+	if err != nil || len(secret) != keySize {
+		// Of 32 bytes Base64 makes 43 digits, and one sign that fills up.
+		secret, err = base64.RawStdEncoding.DecodeString(strings.TrimRight(s, "="))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("a key is %d bytes in hexadecimal (%d digits) or Base64", keySize, 2*keySize)
+	}
+	return NewKey(secret)
+}
+
+func (k *Keys) add(id uint32, key *Key) error {
+	for have, other := range k.keys {
+		if have == id {
+			return fmt.Errorf("id %d comes twice", id)
+		}
+		if other.secret == key.secret {
+			return fmt.Errorf("it is the same as the key of id %d", have)
+		}
+	}
+	k.ids = append(k.ids, id)
+	k.keys[id] = key
+	return nil
+}
+
+// IDs returns the ids, the newest key's first. It must not be changed.
+func (k *Keys) IDs() []uint32 {
+	if k == nil {
+		return nil
+	}
+	return k.ids
+}
+
+// Newest returns the key that wraps the data keys of new content; 0, nil where there is none.
+func (k *Keys) Newest() (uint32, *Key) {
+	if k == nil {
+		return 0, nil
+	}
+	return k.ids[0], k.keys[k.ids[0]]
+}
+
+// Get returns the key of an id, or nil.
+func (k *Keys) Get(id uint32) *Key {
+	if k == nil {
+		return nil
+	}
+	return k.keys[id]
+}
