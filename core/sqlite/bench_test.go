@@ -90,7 +90,7 @@ func (f *feeder) fill(from, to int) {
 
 func BenchmarkApply(b *testing.B) {
 	for _, batch := range []int{1, 30, 300} {
-		for _, kind := range []string{"new", "overwrite", "delete", "ordered"} {
+		for _, kind := range []string{"new", "versioned", "overwrite", "delete", "ordered"} {
 			b.Run(fmt.Sprintf("%s/%d", kind, batch), func(b *testing.B) { benchmarkApply(b, kind, batch) })
 		}
 	}
@@ -99,7 +99,11 @@ func BenchmarkApply(b *testing.B) {
 // benchmarkApply measures one change of a batch. New keys come in random order between those that are there.
 func benchmarkApply(b *testing.B, kind string, batch int) {
 	const space = 1 << 20
-	f := feed(b, openAt(b, b.TempDir(), Options{}), core.VersioningOff)
+	versioning := core.VersioningOff
+	if kind == "versioned" { // as new, in a bucket with versions
+		kind, versioning = "new", core.VersioningEnabled
+	}
+	f := feed(b, openAt(b, b.TempDir(), Options{}), versioning)
 	there := scale(b, 100_000)
 	if kind == "delete" {
 		there += b.N

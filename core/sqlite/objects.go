@@ -28,7 +28,7 @@ func (w *writer) putObject(c *core.PutObject) (core.Version, error) {
 	w.object = c.Object
 	o := &w.object
 	o.Seq, o.Latest, o.Null = c.Seq, false, b.versioning != core.VersioningEnabled
-	if b.versioning == core.VersioningOff && isBorn(o) && c.Source == nil && len(c.If.Match) == 0 && c.If.Seq == 0 {
+	if b.versioning != core.VersioningSuspended && isBorn(o) && c.Source == nil && len(c.If.Match) == 0 && c.If.Seq == 0 {
 		switch done, err := w.putNew(o); {
 		case err != nil:
 			return 0, err
@@ -74,12 +74,13 @@ func (w *writer) encode(o *core.ObjectInfo) {
 	w.infoBuf = placeOfVersion(int64(o.Bucket), o.Key, int64(o.Seq), data).seal(core.AppendObject(w.infoBuf[:0], o))
 }
 
-// putNew writes the current version of a key that has none, in a bucket without versions, and says whether it had none.
-// This is the way of nearly all writes: two statements, no look-up.
+// putNew writes the current version of a key that has none, and says whether it had none. That a delete marker may be its newest
+// version so far, in history, makes no difference, but where versioning is suspended: a null one would have to go. This is the way of
+// nearly all writes: two statements, no look-up.
 func (w *writer) putNew(o *core.ObjectInfo) (done bool, err error) {
 	info := o.Segments[0].Info
 	bucket, key := int64(o.Bucket), blob(o.Key)
-	n, err := w.c.exec(insertNew, bucket, key, int64(o.Seq), int64(info.ID))
+	n, err := w.c.exec(insertObject, bucket, key, int64(o.Seq), boolean(o.Null), int64(info.ID))
 	if err != nil || n == 0 {
 		return false, err
 	}

@@ -25,7 +25,6 @@ const (
 	deleteRecords
 
 	selectObject
-	insertNew
 	insertObject
 	upsertObject
 	deleteObject
@@ -124,7 +123,6 @@ var statementSQL = [numStatements]string{
 	deleteRecords:    "DELETE FROM records WHERE kind = ?",
 
 	selectObject: "SELECT " + versionColumns + ofObjects + "v.key = ?2",
-	insertNew:    "INSERT INTO objects VALUES (?, ?, ?, 1, ?) ON CONFLICT DO NOTHING",
 	insertObject: "INSERT INTO objects VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
 	upsertObject: "INSERT INTO objects VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET " +
 		"seq = excluded.seq, nullver = excluded.nullver, data = excluded.data",
