@@ -70,11 +70,11 @@ report: build ## measure everything (25 minutes; PROFILE=smoke: 3) and write PER
 profile: cc ## where the server's CPU time goes in a PUT and a GET of 4 KiB
 	@bash perf/profile.sh
 
-e2e: build .venv/ready strace ## drive the built server with aws-cli and boto3
+e2e: build .venv/ready .programs/ready strace ## drive the built server with aws-cli, boto3, rclone, restic and a dozen other programs
 	.venv/bin/python -m pytest -q -ra --durations=10 e2e
 
 clean: ## remove what the other targets made, but not ./data
-	rm -rf bin .venv
+	rm -rf bin .venv .programs
 
 # SQLite is C.
 cc:
@@ -89,6 +89,10 @@ cc:
 # The suite counts the server's syncing system calls.
 strace:
 	@command -v strace >/dev/null || { apt-get update -qq && apt-get install -y -qq strace; }
+
+# The programs that the suite drives, where they can be had.
+.programs/ready: e2e/programs/install.sh e2e/programs/requirements.txt e2e/programs/package.json .venv/ready
+	@bash e2e/programs/install.sh
 
 .venv/ready: e2e/requirements.txt
 	@if ! python3 -c 'import ensurepip' 2>/dev/null; then \
