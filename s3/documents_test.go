@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"orcas/s3"
 )
 
 // inside returns a document without its declaration and its root element.
@@ -226,4 +228,35 @@ func TestOnlyTheListThatHoldsAnywayIsAccepted(t *testing.T) {
 	}
 	w.do("PUT", "/bucket/absent?acl", nil, "X-Amz-Acl", "private").is(404, "NoSuchKey")
 	w.do("PUT", "/bucket/key?acl&versionId=0000000000000001", nil, "X-Amz-Acl", "private").is(404, "NoSuchVersion")
+}
+
+func TestListBucketsByRegion(t *testing.T) {
+	w := newWorld(t, setup{options: func(o *s3.Options) { o.AnyRegion = true }})
+	for name, region := range map[string]string{"one": "eu-north-1", "two": "", "three": "eu-north-1"} {
+		body := ""
+		if region != "" {
+			body = "<CreateBucketConfiguration><LocationConstraint>" + region + "</LocationConstraint></CreateBucketConfiguration>"
+		}
+		w.do("PUT", "/"+name, []byte(body)).is(200, "")
+	}
+	list := func(region string) (names []string) {
+		token := ""
+		for pages := 0; pages == 0 || token != ""; pages++ {
+			require.Less(t, pages, 4)
+			var p struct {
+				Buckets []struct{ Name, BucketRegion string } `xml:"Buckets>Bucket"`
+				Token   string                                `xml:"ContinuationToken"`
+			}
+			w.do("GET", "/?max-buckets=1&bucket-region="+region+"&continuation-token="+token, nil).is(200, "").parse(&p)
+			for _, b := range p.Buckets {
+				require.Equal(t, region, b.BucketRegion)
+				names = append(names, b.Name)
+			}
+			token = p.Token
+		}
+		return names
+	}
+	require.Equal(t, []string{"one", "three"}, list("eu-north-1"))
+	require.Equal(t, []string{"two"}, list("us-east-1"))
+	require.Empty(t, list("eu-south-1"))
 }

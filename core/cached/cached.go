@@ -54,10 +54,11 @@ const (
 	MaxEntries     = 1_000_000
 )
 
-// What an entry may hold, of an object as it is encoded.
+// What an entry may hold, of an object as it is encoded. Every request looks its bucket up, so the limit for buckets leaves room for the
+// longest tags and for many rules; few buckets come near it.
 const (
 	maxEntryBytes  = 1 << 10
-	maxBucketBytes = 4 << 10
+	maxBucketBytes = 32 << 10
 )
 
 // maxMoved is how many notes of moved content are kept, of about 50 bytes each.

@@ -199,15 +199,19 @@ func TestLargeEntriesAreNotKept(t *testing.T) {
 		d.Extents = append(d.Extents, core.Extent{Offset: 2 * i, Length: 1})
 	}
 	extents.Object.Segments = []core.Segment{{Data: 1, Length: 1, Info: d}}
-	s.apply(large, extents, &core.PutBucket{Info: core.BucketInfo{Name: "c", Attrs: large.Object.Attrs}})
+	tags := []core.Attr{{Name: "tagging", Value: strings.Repeat("x", 30_000)}}
+	rules := []core.Attr{{Name: "rules", Value: strings.Repeat("x", 40_000)}}
+	s.apply(large, extents, &core.PutBucket{Info: core.BucketInfo{Name: "c", Attrs: rules}}, &core.PutBucket{Info: core.BucketInfo{Name: "d", Attrs: tags}})
 	engine.Reset()
 	for range 3 {
 		s.get("large")
 		s.get("extents")
 		_, err := s.m.Bucket(ctx, "c")
 		require.NoError(t, err)
+		_, err = s.m.Bucket(ctx, "d")
+		require.NoError(t, err)
 	}
-	require.Equal(t, coretest.MetaCounts{Object: 6, Bucket: 3}, engine.Counts())
+	require.Equal(t, coretest.MetaCounts{Object: 6, Bucket: 3 + 1}, engine.Counts(), "the bucket d is kept")
 }
 
 func TestRefusals(t *testing.T) {
