@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -21,36 +22,39 @@ import (
 	"orcas/faults/result"
 )
 
-// A register is a key. It holds the number of a content, 0 for none.
+// held is what a register, which is a key, holds: the number of a content, 0 for none, and how many tags there are on it.
+type held struct{ value, tags int }
 
 // call is what a client asks of a register.
 type call struct {
-	kind  string // get, put, create (If-None-Match: *), swap (If-Match), delete, drop (delete with If-Match)
+	kind  string // get, put, create (If-None-Match: *), swap (If-Match), delete, drop (delete with If-Match), tag
 	value int    // that it writes
 	match int    // whose ETag it demands
+	tags  int    // that it sets
 }
 
 // outcome is how a call ended.
 type outcome struct {
 	status int // 0: nobody knows
 	value  int // that a get found
+	tags   int // likewise
 }
 
 // register is the model of a key for porcupine where all outcomes are known.
 var register = porcupine.Model{
-	Init: func() any { return 0 },
+	Init: func() any { return held{} },
 	Step: func(state, input, output any) (bool, any) {
-		was, in, out := state.(int), input.(call), output.(outcome)
+		was, in, out := state.(held), input.(call), output.(outcome)
 		status, now := in.apply(was)
-		return out.status == status && (in.kind != "get" || out.value == was), now
+		return out.status == status && (in.kind != "get" || held{out.value, out.tags} == was), now
 	},
 }
 
 // doubtful is the model of a key where some outcomes are unknown. It costs several times as much.
 var doubtful = porcupine.NondeterministicModel{
-	Init: func() []any { return []any{0} },
+	Init: func() []any { return []any{held{}} },
 	Step: func(state, input, output any) []any {
-		was, in, out := state.(int), input.(call), output.(outcome)
+		was, in, out := state.(held), input.(call), output.(outcome)
 		if out.status == 0 {
 			if _, now := in.apply(was); now != was {
 				return []any{was, now}
@@ -62,33 +66,36 @@ var doubtful = porcupine.NondeterministicModel{
 		}
 		return nil
 	},
-	Equal: func(a, b any) bool { return a.(int) == b.(int) },
+	Equal: func(a, b any) bool { return a.(held) == b.(held) },
 }
 
 // apply returns the status that the call has to have on a register, and what the register then holds.
-func (c call) apply(was int) (status, now int) {
+func (c call) apply(was held) (status int, now held) {
 	switch c.kind {
-	case "get":
-		if was == 0 {
+	case "get", "tag":
+		if was.value == 0 {
 			return 404, was
+		}
+		if c.kind == "tag" {
+			was.tags = c.tags
 		}
 		return 200, was
 	case "create":
-		if was != 0 {
+		if was.value != 0 {
 			return 412, was
 		}
 	case "swap", "drop":
-		if was == 0 {
+		if was.value == 0 {
 			return 404, was
 		}
-		if was != c.match {
+		if was.value != c.match {
 			return 412, was
 		}
 	}
 	if c.kind == "delete" || c.kind == "drop" {
-		return 204, 0
+		return 204, held{}
 	}
-	return 200, c.value
+	return 200, held{value: c.value}
 }
 
 // valueSize returns the size of a content: mostly small, sometimes large enough for a block of its own.
@@ -109,8 +116,10 @@ func (c call) send(e *endpoint, bucket, key string) (outcome, error) {
 	if c.match != 0 {
 		h = []string{"If-Match", `"` + hexMD5(valueBytes(c.match)) + `"`}
 	}
-	method, body := "PUT", []byte(nil)
+	method, query, body := "PUT", "", []byte(nil)
 	switch c.kind {
+	case "tag":
+		query, body = "tagging=", tagSet(c.tags)
 	case "get":
 		method = "GET"
 	case "delete", "drop":
@@ -118,10 +127,10 @@ func (c call) send(e *endpoint, bucket, key string) (outcome, error) {
 	case "create":
 		h = append(h, "If-None-Match", "*")
 	}
-	if method == "PUT" {
+	if method == "PUT" && c.kind != "tag" {
 		body = valueBytes(c.value)
 	}
-	a, err := e.do(method, bucket, key, "", body, h...)
+	a, err := e.do(method, bucket, key, query, body, h...)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -131,11 +140,21 @@ func (c call) send(e *endpoint, bucket, key string) (outcome, error) {
 			!bytes.Equal(a.body, valueBytes(out.value)) || a.etag() != hexMD5(a.body) {
 			return out, wrongAnswer(fmt.Sprintf("a body that nobody wrote: %d bytes, ETag %s", len(a.body), a.etag()))
 		}
+		out.tags, _ = strconv.Atoi(a.header.Get("X-Amz-Tagging-Count"))
 	}
-	if method == "PUT" && a.status == 200 && a.etag() != hexMD5(body) {
+	if method == "PUT" && c.kind != "tag" && a.status == 200 && a.etag() != hexMD5(body) {
 		return out, wrongAnswer("ETag " + a.etag())
 	}
 	return out, nil
+}
+
+// tagSet is the body that gives an object n tags.
+func tagSet(n int) []byte {
+	b := []byte("<Tagging><TagSet>")
+	for i := range n {
+		b = fmt.Appendf(b, "<Tag><Key>%d</Key><Value>v</Value></Tag>", i)
+	}
+	return append(b, "</TagSet></Tagging>"...)
 }
 
 type wrongAnswer string
@@ -296,11 +315,13 @@ func (a *arena) play(bucket string, keys []string, calls, crashes int, r *rand.R
 
 // draw chooses a call.
 func (h *history) draw(r *rand.Rand, key string, value int) call {
-	kinds := []string{"get", "get", "get", "put", "put", "create", "create", "swap", "swap", "delete", "drop"}
+	kinds := []string{"get", "get", "get", "put", "put", "create", "create", "swap", "swap", "delete", "drop", "tag"}
 	c := call{kind: kinds[r.IntN(len(kinds))]}
 	switch c.kind {
 	case "put", "create", "swap":
 		c.value = value
+	case "tag":
+		c.tags = 1 + value%10
 	}
 	if c.kind == "swap" || c.kind == "drop" {
 		h.mu.Lock()
@@ -328,8 +349,8 @@ func (a *arena) oneCall(h *history, client int, bucket, key string, c call) {
 		h.errs = append(h.errs, fmt.Errorf("%s %+v: status %d", key, c, out.status))
 	case stands:
 		h.keys[key] = append(h.keys[key], op)
-		if out.status == 200 {
-			h.last[key] = max(c.value, out.value)
+		if v := max(c.value, out.value); out.status == 200 && v > 0 {
+			h.last[key] = v
 		}
 	case c.kind != "get": // what it found may have been lost with the life
 		op.Output = outcome{}
@@ -363,6 +384,8 @@ func judge(ops []porcupine.Operation, late bool) porcupine.CheckResult {
 		c, out := op.Input.(call), op.Output.(outcome)
 		if c.kind == "get" {
 			seen[out.value] = true
+		} else if c.kind == "tag" {
+			continue
 		} else if out.status == 200 || out.status == 204 {
 			seen[c.match] = true
 		}
@@ -485,7 +508,7 @@ func TestRegister(t *testing.T) {
 	put := op(0, 10, call{kind: "put", value: 1}, outcome{status: 200})
 	lost := op(20, 30, call{kind: "put", value: 2}, outcome{})
 	get := func(at int64, value, status int) porcupine.Operation {
-		return op(at, at+1, call{kind: "get"}, outcome{status, value})
+		return op(at, at+1, call{kind: "get"}, outcome{status: status, value: value})
 	}
 	for name, c := range map[string]struct {
 		ops  []porcupine.Operation
@@ -500,6 +523,10 @@ func TestRegister(t *testing.T) {
 		"two winners":                   {[]porcupine.Operation{op(0, 9, call{kind: "create", value: 1}, outcome{status: 200}), op(0, 9, call{kind: "create", value: 2}, outcome{status: 200})}, false},
 		"a refusal without a reason":    {[]porcupine.Operation{op(0, 9, call{kind: "create", value: 1}, outcome{status: 412})}, false},
 		"a swap of something else":      {[]porcupine.Operation{put, op(11, 12, call{kind: "swap", value: 3, match: 2}, outcome{status: 200})}, false},
+		"tags":                          {[]porcupine.Operation{put, op(11, 12, call{kind: "tag", tags: 2}, outcome{status: 200}), op(13, 14, call{kind: "get"}, outcome{200, 1, 2})}, true},
+		"tags that do not last":         {[]porcupine.Operation{put, op(11, 12, call{kind: "tag", tags: 2}, outcome{status: 200}), get(13, 1, 200)}, false},
+		"tags of what is gone":          {[]porcupine.Operation{op(11, 12, call{kind: "tag", tags: 2}, outcome{status: 200})}, false},
+		"a crash may tag":               {[]porcupine.Operation{put, op(11, 12, call{kind: "tag", tags: 2}, outcome{}), op(13, 14, call{kind: "get"}, outcome{200, 1, 2})}, true},
 		"a deletion that does not last": {[]porcupine.Operation{put, op(11, 12, call{kind: "delete"}, outcome{status: 204}), get(13, 1, 200)}, false},
 	} {
 		require.Equal(t, c.want, porcupine.CheckOperations(doubtful.ToModel(), c.ops), name)
