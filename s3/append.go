@@ -47,6 +47,7 @@ func (q *request) appendTo(u *upload, attrs []core.Attr) (*appending, error) {
 	if a.base == nil {
 		return a, nil
 	}
+	u.kept = a.base.Attrs
 	return a, q.checkAppend(a, u, attrs)
 }
 

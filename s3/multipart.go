@@ -3,6 +3,7 @@ package s3
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	"orcas/core"
 	"orcas/internal/checksum"
@@ -256,11 +257,35 @@ func (q *request) abortUpload() error {
 	if err != nil {
 		return err
 	}
-	if err := q.s.fs.AbortUpload(q.ctx, q.bucket, q.key, id); err != nil {
+	conditional := q.optional&headerInitiated != 0
+	if conditional {
+		if err := q.checkInitiated(id); err != nil {
+			return err
+		}
+	}
+	if err := q.s.fs.AbortUpload(q.ctx, q.bucket, q.key, id); err != nil && !(conditional && core.Is(err, core.NoSuchUpload)) {
 		return err
 	}
 	q.sendEmpty(http.StatusNoContent)
 	return nil
+}
+
+const initiatedName = "X-Amz-If-Match-Initiated-Time"
+
+// checkInitiated holds the time at which an upload is said to have begun against the upload, where that is there.
+func (q *request) checkInitiated(id core.UploadID) error {
+	var p core.Precondition
+	if err := sameAs(&p, first(q.r.Header, initiatedName), ""); err != nil {
+		return err
+	}
+	u, err := q.s.fs.Upload(q.ctx, q.bucket, q.key, id)
+	switch {
+	case core.Is(err, core.NoSuchUpload):
+		return nil
+	case err == nil && !u.Initiated.Truncate(time.Second).Equal(p.Modified):
+		return errPrecondition
+	}
+	return err
 }
 
 func (q *request) listParts() error {

@@ -106,7 +106,7 @@ func allRoutes() []route {
 		{name: "UploadPartCopy", method: put, level: object, sub: "uploadId", copies: true, action: "s3:PutObject", handle: (*request).uploadPartCopy},
 		{name: "ListParts", method: get, level: object, sub: "uploadId", action: "s3:ListMultipartUploadParts", conditions: cacheConditions, handle: (*request).listParts},
 		{name: "CompleteMultipartUpload", method: post, level: object, sub: "uploadId", action: "s3:PutObject", conditions: writeConditions, handle: (*request).completeUpload},
-		{name: "AbortMultipartUpload", method: del, level: object, sub: "uploadId", action: "s3:AbortMultipartUpload", handle: (*request).abortUpload},
+		{name: "AbortMultipartUpload", method: del, level: object, sub: "uploadId", action: "s3:AbortMultipartUpload", optional: headerInitiated, handle: (*request).abortUpload},
 	}, documentRoutes()...)
 }
 

@@ -193,3 +193,22 @@ func TestConditionalDeletes(t *testing.T) {
 	w.do("DELETE", "/bucket/v", nil, "If-Match", now.etag()).is(404, "NoSuchKey")
 	require.Equal(t, "(none)", w.content("/bucket/v"))
 }
+
+func TestConditionalAbort(t *testing.T) {
+	w := newWorld(t)
+	w.bucket("bucket")
+	const initiated = "X-Amz-If-Match-Initiated-Time"
+	up := w.begin("/bucket/key")
+	info, err := w.fs.Bucket(t.Context(), "bucket")
+	require.NoError(t, err)
+	page, err := w.fs.List(t.Context(), core.ListQuery{Kind: core.ListUploads, Bucket: info.ID, Limit: 1})
+	require.NoError(t, err)
+	at := page.Uploads[0].Initiated
+	path := "/bucket/key?uploadId=" + up.id
+	w.do("DELETE", path, nil, initiated, at.Add(time.Minute).Format(http.TimeFormat)).is(412, "PreconditionFailed")
+	w.do("DELETE", path, nil, initiated, "x").is(400, "InvalidArgument")
+	for range 2 {
+		w.do("DELETE", path, nil, initiated, at.Format(http.TimeFormat)).is(204, "")
+	}
+	w.do("DELETE", path, nil).is(404, "NoSuchUpload")
+}

@@ -84,6 +84,7 @@ func (f *FS) behind(ctx context.Context, r *AppendRequest) ([]core.Segment, []*C
 	if err != nil {
 		return nil, nil, err
 	}
+	merged.Describe(r.Base.Attrs)
 	if err := f.merge(ctx, merged, r.Base, size-int64(len(body)), body); err != nil {
 		merged.Discard()
 		return nil, nil, err
