@@ -53,7 +53,7 @@ func (f *FS) UpdateBucket(ctx context.Context, name string, change func(*core.Bu
 	return &info, nil
 }
 
-// DeleteBucket removes an empty bucket, and its documents.
+// DeleteBucket removes a bucket without objects, its documents, and its uploads in progress.
 func (f *FS) DeleteBucket(ctx context.Context, name string) error {
 	f.buckets.Lock()
 	defer f.buckets.Unlock()
@@ -61,8 +61,42 @@ func (f *FS) DeleteBucket(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.writer.Do(ctx, batch.Write{Change: &core.DeleteBucket{Bucket: b.ID}})
+	gone := batch.Write{Change: &core.DeleteBucket{Bucket: b.ID}}
+	if _, err = f.writer.Do(ctx, gone); !core.Is(err, core.BucketNotEmpty) {
+		return err
+	}
+	if ended, failed := f.endUploads(ctx, b); failed != nil {
+		return failed
+	} else if !ended {
+		return err
+	}
+	_, err = f.writer.Do(ctx, gone)
 	return err
+}
+
+// endUploads aborts every upload of a bucket that has nothing else: in S3 only objects keep a bucket. It says whether there were any.
+func (f *FS) endUploads(ctx context.Context, b *core.BucketInfo) (ended bool, err error) {
+	objects, err := f.List(ctx, core.ListQuery{Kind: core.ListVersions, Bucket: b.ID, Limit: 1})
+	if err != nil || len(objects.Objects) > 0 {
+		return false, err
+	}
+	for q := (core.ListQuery{Kind: core.ListUploads, Bucket: b.ID, Limit: 1000}); ; {
+		page, err := f.List(ctx, q)
+		if err != nil {
+			return ended, err
+		}
+		for i := range page.Uploads {
+			u := &page.Uploads[i]
+			if err := f.AbortUpload(ctx, b, u.Key, u.ID); err != nil && !core.Is(err, core.NoSuchUpload) {
+				return ended, err
+			}
+			ended = true
+		}
+		if !page.Truncated {
+			return ended, nil
+		}
+		q.After = page.Next
+	}
 }
 
 // maxDocuments is how many documents a bucket can have.

@@ -260,6 +260,24 @@ func TestDelete(t *testing.T) {
 	require.NoError(t, w.fs.DeleteBucket(ctx, "bucket"))
 }
 
+// TestDeleteBucketWithUploads: uploads keep no bucket, and a bucket that stays keeps its uploads.
+func TestDeleteBucketWithUploads(t *testing.T) {
+	w := newWorld(t)
+	w.put("a", []byte("1"))
+	for range 3 {
+		_, err := w.fs.CreateUpload(ctx, w.b, core.UploadInfo{Bucket: w.b.ID, Key: "u"})
+		require.NoError(t, err)
+	}
+	require.Equal(t, core.BucketNotEmpty, core.KindOf(w.fs.DeleteBucket(ctx, "bucket")))
+	page, err := w.fs.List(ctx, core.ListQuery{Kind: core.ListUploads, Bucket: w.b.ID, Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, page.Uploads, 3)
+	require.NoError(t, w.fs.Delete(ctx, w.b, "", []vfs.DeleteRequest{{Key: "a"}})[0].Err)
+	require.NoError(t, w.fs.DeleteBucket(ctx, "bucket"))
+	_, err = w.fs.Bucket(ctx, "bucket")
+	require.Equal(t, core.NoSuchBucket, core.KindOf(err))
+}
+
 func TestVersions(t *testing.T) {
 	w := newWorld(t)
 	versioned, err := w.fs.CreateBucket(ctx, core.BucketInfo{Name: "versioned", Versioning: core.VersioningEnabled})
