@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run build test check race bench fuzz report profile e2e clean cc strace
+.PHONY: help run build test check race bench fuzz report profile e2e s3test s3test-list clean cc strace
 
 export CGO_ENABLED := 1
 
@@ -72,6 +72,12 @@ profile: cc ## where the server's CPU time goes in a PUT and a GET of 4 KiB
 
 e2e: build .venv/ready .programs/ready strace ## drive the built server with aws-cli, boto3, rclone, restic and a dozen other programs
 	.venv/bin/python -m pytest -q -ra --durations=10 e2e
+
+s3test: cc ## hold a server against the rules of S3 one by one (ORCAS_S3TEST_ENDPOINT: another one than ours)
+	go test -count=1 -timeout 10m ./s3/s3test
+
+s3test-list: cc ## print every rule of S3 that s3test knows
+	@cd s3/s3test && go test -count=1 -args -rules
 
 clean: ## remove what the other targets made, but not ./data
 	rm -rf bin .venv .programs

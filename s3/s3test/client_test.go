@@ -1,0 +1,316 @@
+package s3test
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"orcas/s3/sigv4"
+)
+
+// T is a case at work.
+type T struct {
+	*testing.T
+	*target
+	rule string
+	own  string // the bucket of the case; "": not made yet
+}
+
+// must ends the case unless ok.
+func (t *T) must(ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Fatalf("%s\nrule: %s", fmt.Sprintf(format, args...), t.rule)
+	}
+}
+
+// newName returns the name of a bucket that nobody else has.
+func (t *T) newName() string { return fmt.Sprintf("s3test-%s-%05d", run, made.Add(1)) }
+
+// newBucket makes a bucket, which goes with the case.
+func (t *T) newBucket(headers ...string) string {
+	t.Helper()
+	name := t.newName()
+	t.removeLater(name)
+	t.do("PUT", "/"+name, t.locationBody(), headers...).ok(200)
+	return name
+}
+
+// locationBody returns the body of CreateBucket that every region takes.
+func (t *T) locationBody() any {
+	if t.region == "us-east-1" {
+		return nil
+	}
+	return "<CreateBucketConfiguration><LocationConstraint>" + t.region + "</LocationConstraint></CreateBucketConfiguration>"
+}
+
+// bucket returns the bucket of the case, made when it is first asked for.
+func (t *T) bucket() string {
+	t.Helper()
+	if t.own == "" {
+		t.own = t.newBucket()
+	}
+	return t.own
+}
+
+// removeLater removes a bucket of this case with all that is in it when the case ends. A server of ours goes as a whole.
+func (t *T) removeLater(bucket string) {
+	if !t.foreign {
+		return
+	}
+	t.Cleanup(func() {
+		for a := t.do("GET", "/"+bucket+"?versions", nil); a.status == 200; a = t.do("GET", "/"+bucket+"?versions", nil) {
+			n := 0
+			for _, kind := range []string{"Version", "DeleteMarker"} {
+				ids := a.all(kind + "/VersionId")
+				for i, key := range a.all(kind + "/Key") {
+					t.do("DELETE", "/"+bucket+"/"+escape(key)+"?versionId="+ids[i], nil, "x-amz-bypass-governance-retention: true")
+					n++
+				}
+			}
+			if n == 0 || a.text("IsTruncated") != "true" {
+				break
+			}
+		}
+		for _, key := range t.do("GET", "/"+bucket, nil).all("Contents/Key") {
+			t.do("DELETE", "/"+bucket+"/"+escape(key), nil)
+		}
+		if a := t.do("GET", "/"+bucket+"?uploads", nil); a.status == 200 {
+			ids := a.all("Upload/UploadId")
+			for i, key := range a.all("Upload/Key") {
+				t.do("DELETE", "/"+bucket+"/"+escape(key)+"?uploadId="+ids[i], nil)
+			}
+		}
+		t.do("DELETE", "/"+bucket, nil)
+	})
+}
+
+// escape returns a key as it stands in a path.
+func escape(key string) string {
+	var b strings.Builder
+	for i := 0; i < len(key); i++ {
+		c := key[i]
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-_.~/", c) >= 0 {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// path returns the path and query of ref: what begins with "/" stands for itself, all else is a key, a sub-resource, or both, in the
+// bucket of the case.
+func (t *T) path(ref string) string {
+	t.Helper()
+	switch {
+	case strings.HasPrefix(ref, "/"):
+		return ref
+	case ref == "" || strings.HasPrefix(ref, "?"):
+		return "/" + t.bucket() + ref
+	}
+	return "/" + t.bucket() + "/" + ref
+}
+
+// bytesOf returns a body: nil, a string or bytes.
+func bytesOf(body any) []byte {
+	switch b := body.(type) {
+	case string:
+		return []byte(b)
+	case []byte:
+		return b
+	}
+	return nil
+}
+
+// request makes a request that is not signed. headers are of the form "Name: value"; the same name may come again.
+func (t *T) request(method, ref string, body any, headers ...string) *http.Request {
+	t.Helper()
+	var reader io.Reader
+	if body != nil {
+		reader = bytes.NewReader(bytesOf(body))
+	}
+	r, err := http.NewRequest(method, t.endpoint.Scheme+"://"+t.endpoint.Host+t.path(ref), reader)
+	t.must(err == nil, "%s %s: %v", method, ref, err)
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		if strings.EqualFold(name, "Host") {
+			r.Host = value
+			continue
+		}
+		name = textproto.CanonicalMIMEHeaderKey(name)
+		r.Header[name] = append(r.Header[name], value)
+	}
+	return r
+}
+
+func sha256Hex(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// sign signs r as it was made from body. What r says of its payload already is what is signed.
+func (t *T) sign(r *http.Request, body any) *http.Request {
+	payload := r.Header.Get("X-Amz-Content-Sha256")
+	if payload == "" {
+		payload = sha256Hex(bytesOf(body))
+	}
+	t.signer.Sign(r, payload, time.Now())
+	return r
+}
+
+// send sends a request as it is, and holds the answer against what is true of every answer.
+func (t *T) send(r *http.Request) *answer {
+	t.Helper()
+	res, err := t.client.Do(r)
+	t.must(err == nil, "%s %s: %v", r.Method, r.URL, err)
+	return t.read(r.Method, r.URL.RequestURI(), res)
+}
+
+func (t *T) read(method, what string, res *http.Response) *answer {
+	t.Helper()
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	a := &answer{t: t, what: method + " " + what, method: method, status: res.StatusCode, header: res.Header, body: string(body), err: err}
+	a.expect(a.header.Get("X-Amz-Request-Id") != "", "an answer without x-amz-request-id")
+	if a.status >= 300 && a.status != 304 && method != "HEAD" {
+		a.expect(a.header.Get("Content-Type") == "application/xml", "an error of the type %q", a.header.Get("Content-Type"))
+		a.expect(a.root().name == "Error" && a.text("Code") != "" && a.text("Message") != "" && a.text("Resource") != "", "an error without its elements")
+		a.expect(a.text("RequestId") == a.header.Get("X-Amz-Request-Id"), "RequestId is not that of the header")
+	}
+	if method == "HEAD" || a.status == 304 || a.status == 204 {
+		a.expect(a.body == "", "a body where there is none")
+	}
+	return a
+}
+
+// do signs and sends a request.
+func (t *T) do(method, ref string, body any, headers ...string) *answer {
+	t.Helper()
+	return t.send(t.sign(t.request(method, ref, body, headers...), body))
+}
+
+func (t *T) get(ref string, headers ...string) *answer {
+	t.Helper()
+	return t.do("GET", ref, nil, headers...)
+}
+func (t *T) head(ref string, headers ...string) *answer {
+	t.Helper()
+	return t.do("HEAD", ref, nil, headers...)
+}
+func (t *T) del(ref string, headers ...string) *answer {
+	t.Helper()
+	return t.do("DELETE", ref, nil, headers...)
+}
+
+func (t *T) post(ref string, body any, headers ...string) *answer {
+	t.Helper()
+	return t.do("POST", ref, body, headers...)
+}
+
+// try sends a PUT that may fail.
+func (t *T) try(ref string, body any, headers ...string) *answer {
+	t.Helper()
+	return t.do("PUT", ref, body, headers...)
+}
+
+// put sends a PUT that must not fail.
+func (t *T) put(ref string, body any, headers ...string) *answer {
+	t.Helper()
+	return t.try(ref, body, headers...).ok(200)
+}
+
+// holds demands that an object has just this content.
+func (t *T) holds(ref, content string) {
+	t.Helper()
+	a := t.get(ref).ok(200)
+	a.expect(a.body == content, "not the content that it should have (%d bytes)", len(content))
+}
+
+// gone demands that there is no such object.
+func (t *T) gone(ref string) {
+	t.Helper()
+	t.get(ref).fail(404, "NoSuchKey")
+}
+
+// dial opens a connection of its own, for what net/http would not send.
+func (t *T) dial() net.Conn {
+	t.Helper()
+	var conn net.Conn
+	var err error
+	host := t.endpoint.Host
+	if t.endpoint.Port() == "" {
+		host = net.JoinHostPort(host, map[string]string{"http": "80", "https": "443"}[t.endpoint.Scheme])
+	}
+	if t.endpoint.Scheme == "https" {
+		conn, err = tls.Dial("tcp", host, t.client.Transport.(*http.Transport).TLSClientConfig)
+	} else {
+		conn, err = net.Dial("tcp", host)
+	}
+	t.must(err == nil, "dial: %v", err)
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// open sends the head of a request that announces length bytes (-1: does not say how many), signed for the payload, and none of them.
+func (t *T) open(method, ref string, length int, payload string, headers ...string) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	r := t.request(method, ref, nil, headers...)
+	t.signer.Sign(r, payload, time.Now())
+	conn := t.dial()
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", method, r.URL.RequestURI(), r.Host)
+	if length >= 0 {
+		fmt.Fprintf(&b, "Content-Length: %d\r\n", length)
+	}
+	_ = r.Header.Write(&b)
+	b.WriteString("\r\n")
+	_, err := conn.Write(b.Bytes())
+	t.must(err == nil, "write: %v", err)
+	return conn, bufio.NewReader(conn)
+}
+
+// reply reads the next answer from a connection.
+func (t *T) reply(method string, from *bufio.Reader) *answer {
+	t.Helper()
+	res, err := http.ReadResponse(from, &http.Request{Method: method})
+	t.must(err == nil, "no answer: %v", err)
+	if res.StatusCode == http.StatusContinue {
+		return &answer{t: t, what: "100", status: res.StatusCode, header: res.Header}
+	}
+	return t.read(method, "(raw)", res)
+}
+
+// chunked makes a signed PUT in one of the chunked payload modes, and returns it with its body as it will be sent.
+func (t *T) chunked(ref, content string, c sigv4.Chunked, headers ...string) (*http.Request, []byte) {
+	t.Helper()
+	r := t.request("PUT", ref, nil, headers...)
+	c.Length = int64(len(content))
+	t.signer.SignChunked(r, strings.NewReader(content), c, time.Now())
+	wire, err := io.ReadAll(r.Body)
+	t.must(err == nil, "the body: %v", err)
+	return rebody(r, wire), wire
+}
+
+// rebody gives a request another body; what was signed stays.
+func rebody(r *http.Request, wire []byte) *http.Request {
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(wire)), int64(len(wire))
+	r.GetBody = nil
+	return r
+}
+
+// sorted says whether keys are in the order of their bytes.
+func sorted(keys []string) bool { return slices.IsSorted(keys) }
+
+func newReader(c net.Conn) *bufio.Reader { return bufio.NewReader(c) }

@@ -1,0 +1,364 @@
+package s3test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// digits is what ranges are taken of.
+const digits = "0123456789"
+
+// rangeRule is the rule of what a range of ten digits answers.
+func rangeRule(named, says, ask, content, contentRange string) rule {
+	return rule{named, says, func(t *T) {
+		t.put("key", digits)
+		a := t.get("key", "Range: "+ask).ok(206).has("Content-Range", contentRange).has("Content-Length", fmt.Sprint(len(content)))
+		a.expect(a.body == content, "%q and not %q", a.body, content)
+	}}
+}
+
+// rangeIgnored is the rule that a Range header is not heeded.
+func rangeIgnored(named, says, ask string) rule {
+	return rule{named, says, func(t *T) {
+		t.put("key", digits)
+		a := t.get("key", "Range: "+ask).ok(200).lacks("Content-Range")
+		a.expect(a.body == digits, "%q", a.body)
+	}}
+}
+
+// rangeOutside is the rule that a range cannot be satisfied.
+func rangeOutside(named, says, content, ask string) rule {
+	return rule{named, says, func(t *T) {
+		t.put("key", content)
+		t.get("key", "Range: "+ask).fail(416, "InvalidRange").eq("ActualObjectSize", fmt.Sprint(len(content)))
+	}}
+}
+
+var ranges = area{"ranges", []rule{
+	rangeRule("middle", "a range has its first and its last byte", "bytes=2-5", "2345", "bytes 2-5/10"),
+	rangeRule("first-byte", "a range may be one byte", "bytes=0-0", "0", "bytes 0-0/10"),
+	rangeRule("open", "a range without an end goes to the end", "bytes=7-", "789", "bytes 7-9/10"),
+	rangeRule("suffix", "a suffix range is the last bytes", "bytes=-3", "789", "bytes 7-9/10"),
+	rangeRule("suffix-longer", "a suffix range that is longer than the content is all of it, and 206", "bytes=-100", digits, "bytes 0-9/10"),
+	rangeRule("end-beyond", "a range that ends behind the content is cut", "bytes=8-100", "89", "bytes 8-9/10"),
+	rangeRule("whole", "a range of all bytes is 206", "bytes=0-9", digits, "bytes 0-9/10"),
+	rangeRule("huge-end", "the end of a range may be a number of any size", "bytes=9-99999999999999999999999", "9", "bytes 9-9/10"),
+	rangeOutside("start-at-end", "a range that begins at the end is 416 InvalidRange, with the size", digits, "bytes=10-"),
+	rangeOutside("start-beyond", "a range that begins behind the end is 416 InvalidRange", digits, "bytes=11-20"),
+	rangeOutside("suffix-zero", "a suffix range of no bytes is 416 InvalidRange", digits, "bytes=-0"),
+	rangeOutside("of-empty", "a range of an empty object is 416 InvalidRange", "", "bytes=0-0"),
+	rangeIgnored("other-unit", "a range in another unit than bytes is not heeded", "lines=0-1"),
+	rangeIgnored("backwards", "a range that ends before it begins is not heeded", "bytes=5-2"),
+	rangeIgnored("nonsense", "a range that is none is not heeded", "bytes=a-b"),
+	rangeIgnored("several", "several ranges in one request are not heeded", "bytes=0-1,3-4"),
+	{"head", "HEAD heeds a range", func(t *T) {
+		t.put("key", digits)
+		t.head("key", "Range: bytes=2-5").ok(206).has("Content-Range", "bytes 2-5/10").has("Content-Length", "4")
+	}},
+	{"head-outside", "HEAD with a range outside is 416", func(t *T) {
+		t.put("key", digits)
+		t.head("key", "Range: bytes=20-").fail(416, "")
+	}},
+	{"etag-is-of-the-whole", "the ETag of a range is that of the whole object", func(t *T) {
+		t.put("key", digits)
+		t.get("key", "Range: bytes=2-5").ok(206).has("ETag", `"`+md5Hex(digits)+`"`)
+	}},
+	{"if-range-etag", "If-Range with the ETag: the range", func(t *T) {
+		etag := t.put("key", digits).etag()
+		t.get("key", "Range: bytes=2-5", `If-Range: "`+etag+`"`).ok(206)
+	}},
+	{"if-range-other-etag", "If-Range with another ETag: all of it", func(t *T) {
+		t.put("key", digits)
+		a := t.get("key", "Range: bytes=2-5", `If-Range: "0123456789abcdef0123456789abcdef"`).ok(200)
+		a.expect(a.body == digits, "not all of it")
+	}},
+	{"if-range-date", "If-Range with the Last-Modified: the range", func(t *T) {
+		t.put("key", digits)
+		t.get("key", "Range: bytes=2-5", "If-Range: "+t.head("key").header.Get("Last-Modified")).ok(206)
+	}},
+	{"if-range-older-date", "If-Range with an older date: all of it", func(t *T) {
+		t.put("key", digits)
+		t.get("key", "Range: bytes=2-5", "If-Range: Thu, 01 Jan 2015 00:00:00 GMT").ok(200)
+	}},
+	{"large-object", "a range anywhere in a large object is just those bytes", func(t *T) {
+		content := random(5, 3<<20)
+		t.put("key", content)
+		for _, at := range [][2]int{{0, 1}, {262143, 262145}, {1<<20 - 1, 2<<20 + 1}, {3<<20 - 5, 3 << 20}} {
+			a := t.get("key", fmt.Sprintf("Range: bytes=%d-%d", at[0], at[1]-1)).ok(206)
+			a.expect(a.body == content[at[0]:at[1]], "other bytes at %d", at[0])
+		}
+	}},
+	{"with-condition", "a condition is judged before a range is", func(t *T) {
+		etag := t.put("key", digits).etag()
+		t.get("key", "Range: bytes=100-", `If-None-Match: "`+etag+`"`).ok(304)
+	}},
+}}
+
+// past and future are dates of HTTP on either side of every object of the suite.
+const (
+	past   = "Thu, 01 Jan 2015 00:00:00 GMT"
+	future = "Thu, 01 Jan 2032 00:00:00 GMT"
+	other  = `"0123456789abcdef0123456789abcdef"` // an ETag of nothing
+)
+
+// condRule is the rule of what conditions make of a read; ETAG stands for the object's ETag.
+func condRule(named, says string, status int, headers ...string) rule {
+	return rule{named, says, func(t *T) {
+		etag := t.put("key", "content", "Cache-Control: private").etag()
+		var given []string
+		for _, h := range headers {
+			given = append(given, strings.ReplaceAll(h, "ETAG", etag))
+		}
+		a := t.get("key", given...)
+		switch status {
+		case 412:
+			a.fail(412, "PreconditionFailed")
+		case 304:
+			a.ok(304).has("ETag", `"`+etag+`"`)
+		default:
+			a.ok(status)
+			a.expect(a.body == "content", "%q", a.body)
+		}
+		t.head("key", given...).ok(status)
+	}}
+}
+
+var conditions = area{"conditions", []rule{
+	condRule("if-match", "GET If-Match with the ETag is 200", 200, `If-Match: "ETAG"`),
+	condRule("if-match-differs", "GET If-Match with another ETag is 412", 412, "If-Match: "+other),
+	condRule("if-match-unquoted", "an ETag in If-Match may come without quotes", 200, "If-Match: ETAG"),
+	condRule("if-match-star", "GET If-Match: * of a key that is there is 200", 200, "If-Match: *"),
+	condRule("if-match-list", "If-Match may be a list", 200, "If-Match: "+other+`, "ETAG"`),
+	condRule("if-none-match", "GET If-None-Match with the ETag is 304", 304, `If-None-Match: "ETAG"`),
+	condRule("if-none-match-differs", "GET If-None-Match with another ETag is 200", 200, "If-None-Match: "+other),
+	condRule("if-none-match-unquoted", "an ETag in If-None-Match may come without quotes", 304, "If-None-Match: ETAG"),
+	condRule("if-none-match-star", "GET If-None-Match: * of a key that is there is 304", 304, "If-None-Match: *"),
+	condRule("if-none-match-list", "If-None-Match may be a list", 304, "If-None-Match: "+other+`, "ETAG"`),
+	condRule("if-none-match-weak", "a weak ETag in If-None-Match counts", 304, `If-None-Match: W/"ETAG"`),
+	condRule("if-modified-since-past", "GET If-Modified-Since an older date is 200", 200, "If-Modified-Since: "+past),
+	condRule("if-modified-since-future", "GET If-Modified-Since a later date is 304", 304, "If-Modified-Since: "+future),
+	condRule("if-unmodified-since-past", "GET If-Unmodified-Since an older date is 412", 412, "If-Unmodified-Since: "+past),
+	condRule("if-unmodified-since-future", "GET If-Unmodified-Since a later date is 200", 200, "If-Unmodified-Since: "+future),
+	condRule("match-beats-unmodified", "If-Match that holds beats If-Unmodified-Since that does not", 200, `If-Match: "ETAG"`, "If-Unmodified-Since: "+past),
+	condRule("match-fails-unmodified-holds", "If-Match that fails beats If-Unmodified-Since that holds", 412, "If-Match: "+other, "If-Unmodified-Since: "+future),
+	condRule("none-match-beats-modified", "If-None-Match that fails beats If-Modified-Since that holds", 304, `If-None-Match: "ETAG"`, "If-Modified-Since: "+past),
+	condRule("none-match-holds-modified-fails", "If-None-Match that holds beats If-Modified-Since that fails", 200, "If-None-Match: "+other, "If-Modified-Since: "+future),
+	condRule("match-before-none-match", "If-Match that fails is 412 whatever If-None-Match says", 412, "If-Match: "+other, `If-None-Match: "ETAG"`),
+	condRule("bad-date", "a date that is none is not heeded", 200, "If-Modified-Since: yesterday", "If-Unmodified-Since: yesterday"),
+	{"modified-since-itself", "If-Modified-Since with the Last-Modified is 304", func(t *T) {
+		t.put("key", "content")
+		t.get("key", "If-Modified-Since: "+t.head("key").header.Get("Last-Modified")).ok(304)
+	}},
+	{"unmodified-since-itself", "If-Unmodified-Since with the Last-Modified is 200", func(t *T) {
+		t.put("key", "content")
+		t.get("key", "If-Unmodified-Since: "+t.head("key").header.Get("Last-Modified")).ok(200)
+	}},
+	{"missing-key", "a condition on a key that is not there is NoSuchKey", func(t *T) {
+		t.get("key", "If-Match: *").fail(404, "NoSuchKey")
+		t.get("key", "If-None-Match: *").fail(404, "NoSuchKey")
+	}},
+	{"304-headers", "304 repeats ETag, Last-Modified and Cache-Control, and has no body", func(t *T) {
+		etag := t.put("key", "content", "Cache-Control: private").etag()
+		a := t.get("key", `If-None-Match: "`+etag+`"`).ok(304).has("Cache-Control", "private")
+		a.set("Last-Modified")
+	}},
+	{"after-authorisation", "a condition tells nothing to who may not read", func(t *T) {
+		etag := t.put("key", "content").etag()
+		t.send(t.request("GET", "key", nil, `If-None-Match: "`+etag+`"`)).fail(403, "AccessDenied")
+	}},
+}}
+
+// writers lets n writers at one key, and demands that just one wins and the others get 412.
+func (t *T) writers(n int, write func(i int) *answer) {
+	t.Helper()
+	var won atomic.Int32
+	var all sync.WaitGroup
+	answers := make([]*answer, n)
+	for i := range n {
+		all.Go(func() {
+			if answers[i] = write(i); answers[i].status == 200 {
+				won.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	for _, a := range answers {
+		t.must(a != nil, "no answer")
+		if a.status != 200 {
+			a.fail(412, "PreconditionFailed")
+		}
+	}
+	t.must(won.Load() == 1, "%d winners", won.Load())
+}
+
+var writeConditions = area{"write-conditions", []rule{
+	{"none-match-new", "PUT If-None-Match: * of a new key is stored", func(t *T) {
+		t.put("key", "content", "If-None-Match: *")
+		t.holds("key", "content")
+	}},
+	{"none-match-there", "PUT If-None-Match: * of a key that is there is 412, and the key is as it was", func(t *T) {
+		t.put("key", "old")
+		t.try("key", "new", "If-None-Match: *").fail(412, "PreconditionFailed")
+		t.holds("key", "old")
+	}},
+	{"none-match-etag", "PUT If-None-Match with an ETag is NotImplemented, never ignored", func(t *T) {
+		t.put("key", "old")
+		t.try("key", "new", "If-None-Match: "+other).fail(501, "NotImplemented")
+		t.holds("key", "old")
+	}},
+	{"none-match-after-delete", "PUT If-None-Match: * of a key that was deleted is stored", func(t *T) {
+		t.put("key", "old")
+		t.del("key").ok(204)
+		t.put("key", "new", "If-None-Match: *")
+	}},
+	{"match", "PUT If-Match with the ETag is stored", func(t *T) {
+		etag := t.put("key", "old").etag()
+		t.put("key", "new", `If-Match: "`+etag+`"`)
+		t.holds("key", "new")
+	}},
+	{"match-unquoted", "an ETag in If-Match of a PUT may come without quotes", func(t *T) {
+		etag := t.put("key", "old").etag()
+		t.put("key", "new", "If-Match: "+etag)
+	}},
+	{"match-differs", "PUT If-Match with another ETag is 412, and the key is as it was", func(t *T) {
+		t.put("key", "old")
+		t.try("key", "new", "If-Match: "+other).fail(412, "PreconditionFailed")
+		t.holds("key", "old")
+	}},
+	{"match-missing", "PUT If-Match of a key that is not there is 404 NoSuchKey", func(t *T) {
+		t.try("key", "new", "If-Match: "+other).fail(404, "NoSuchKey")
+		t.gone("key")
+	}},
+	{"match-and-none-match", "PUT with both conditions fails where one does", func(t *T) {
+		etag := t.put("key", "old").etag()
+		a := t.try("key", "new", `If-Match: "`+etag+`"`, "If-None-Match: *")
+		a.expect(a.status >= 400, "status %d", a.status)
+		t.holds("key", "old")
+	}},
+	{"modified-since", "PUT If-Modified-Since is not ignored", func(t *T) {
+		t.put("key", "old")
+		a := t.try("key", "new", "If-Modified-Since: "+future)
+		a.expect(a.status == 501 || a.status == 412, "status %d", a.status)
+		t.holds("key", "old")
+	}},
+	{"unmodified-since", "PUT If-Unmodified-Since is not ignored", func(t *T) {
+		t.put("key", "old")
+		a := t.try("key", "new", "If-Unmodified-Since: "+past)
+		a.expect(a.status == 501 || a.status == 412, "status %d", a.status)
+		t.holds("key", "old")
+	}},
+	{"race-to-create", "of writers with If-None-Match: * at once one wins, and the others get 412", func(t *T) {
+		for round := range 5 {
+			key := fmt.Sprint("key", round)
+			t.bucket()
+			t.writers(12, func(i int) *answer { return t.try(key, fmt.Sprint("writer ", i), "If-None-Match: *") })
+		}
+	}},
+	{"race-to-replace", "of writers with If-Match at once one wins, and the others get 412", func(t *T) {
+		etag := t.put("key", "old").etag()
+		for range 5 {
+			t.writers(12, func(i int) *answer {
+				return t.try("key", fmt.Sprint("writer ", i, " of ", etag), `If-Match: "`+etag+`"`)
+			})
+			etag = t.head("key").ok(200).etag()
+		}
+	}},
+	{"delete-match", "DELETE If-Match with the ETag deletes", func(t *T) {
+		etag := t.put("key", "content").etag()
+		t.del("key", `If-Match: "`+etag+`"`).ok(204)
+		t.gone("key")
+	}},
+	{"delete-match-star", "DELETE If-Match: * of a key that is there deletes", func(t *T) {
+		t.put("key", "content")
+		t.del("key", "If-Match: *").ok(204)
+		t.gone("key")
+	}},
+	{"delete-match-differs", "DELETE If-Match with another ETag is 412, and the key is as it was", func(t *T) {
+		t.put("key", "content")
+		t.del("key", "If-Match: "+other).fail(412, "PreconditionFailed")
+		t.holds("key", "content")
+	}},
+	{"delete-match-missing", "DELETE If-Match of a key that is not there is 404 NoSuchKey", func(t *T) {
+		t.del("key", "If-Match: "+other).fail(404, "NoSuchKey")
+	}},
+	{"delete-none-match", "DELETE If-None-Match is not ignored", func(t *T) {
+		t.put("key", "content")
+		a := t.del("key", "If-None-Match: *")
+		a.expect(a.status == 501 || a.status == 412, "status %d", a.status)
+		t.holds("key", "content")
+	}},
+	{"copy-none-match-there", "CopyObject If-None-Match: * onto a key that is there is 412", func(t *T) {
+		t.put("from", "new")
+		t.put("to", "old")
+		t.try("to", nil, "x-amz-copy-source: "+t.bucket()+"/from", "If-None-Match: *").fail(412, "PreconditionFailed")
+		t.holds("to", "old")
+	}},
+	{"copy-none-match-new", "CopyObject If-None-Match: * to a new key is done", func(t *T) {
+		t.put("from", "new")
+		t.put("to", nil, "x-amz-copy-source: "+t.bucket()+"/from", "If-None-Match: *")
+		t.holds("to", "new")
+	}},
+	{"copy-match", "CopyObject If-Match is about the target: with its ETag it is done", func(t *T) {
+		t.put("from", "new")
+		etag := t.put("to", "old").etag()
+		t.put("to", nil, "x-amz-copy-source: "+t.bucket()+"/from", `If-Match: "`+etag+`"`)
+		t.holds("to", "new")
+	}},
+	{"copy-match-differs", "CopyObject If-Match with another ETag than the target's is 412", func(t *T) {
+		etag := t.put("from", "new").etag()
+		t.put("to", "old")
+		t.try("to", nil, "x-amz-copy-source: "+t.bucket()+"/from", `If-Match: "`+etag+`"`).fail(412, "PreconditionFailed")
+		t.holds("to", "old")
+	}},
+	{"copy-match-missing", "CopyObject If-Match to a key that is not there is 404 NoSuchKey", func(t *T) {
+		etag := t.put("from", "new").etag()
+		t.try("to", nil, "x-amz-copy-source: "+t.bucket()+"/from", `If-Match: "`+etag+`"`).fail(404, "NoSuchKey")
+	}},
+	{"complete-none-match-there", "CompleteMultipartUpload If-None-Match: * onto a key that is there is 412, and the upload stays", func(t *T) {
+		u := t.begin("key")
+		u.part(1, "new")
+		t.put("key", "old")
+		u.complete("If-None-Match: *").fail(412, "PreconditionFailed")
+		t.holds("key", "old")
+		u.complete().ok(200)
+		t.holds("key", "new")
+	}},
+	{"complete-none-match-new", "CompleteMultipartUpload If-None-Match: * of a new key is done", func(t *T) {
+		u := t.begin("key")
+		u.part(1, "new")
+		u.complete("If-None-Match: *").ok(200)
+		t.holds("key", "new")
+	}},
+	{"complete-match", "CompleteMultipartUpload If-Match with the ETag is done", func(t *T) {
+		etag := t.put("key", "old").etag()
+		u := t.begin("key")
+		u.part(1, "new")
+		u.complete(`If-Match: "` + etag + `"`).ok(200)
+		t.holds("key", "new")
+	}},
+	{"complete-match-differs", "CompleteMultipartUpload If-Match with another ETag is 412", func(t *T) {
+		t.put("key", "old")
+		u := t.begin("key")
+		u.part(1, "new")
+		u.complete("If-Match: "+other).fail(412, "PreconditionFailed")
+		t.holds("key", "old")
+	}},
+	{"complete-match-missing", "CompleteMultipartUpload If-Match of a key that is not there is 404 NoSuchKey", func(t *T) {
+		u := t.begin("key")
+		u.part(1, "new")
+		u.complete("If-Match: "+other).fail(404, "NoSuchKey")
+		t.gone("key")
+	}},
+	{"put-while-none-match", "a condition counts when the content is there, not when the request came", func(t *T) {
+		t.bucket()
+		conn, in := t.open("PUT", "key", 3, "UNSIGNED-PAYLOAD", "If-None-Match: *", "Expect: 100-continue")
+		t.reply("PUT", in).ok(100)
+		t.put("key", "first")
+		_, err := conn.Write([]byte("new"))
+		t.must(err == nil, "write: %v", err)
+		t.reply("PUT", in).fail(412, "PreconditionFailed")
+		t.holds("key", "first")
+	}},
+}}

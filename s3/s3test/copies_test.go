@@ -1,0 +1,195 @@
+package s3test
+
+import (
+	"strings"
+	"time"
+)
+
+// from returns the header that names a key of the bucket of the case as the source of a copy.
+func (t *T) from(ref string) string {
+	t.Helper()
+	return "x-amz-copy-source: /" + t.bucket() + "/" + ref
+}
+
+// copyCond is the rule of what a condition on the source makes of a copy; ETAG stands for the source's ETag.
+func copyCond(named, says string, status int, conditions ...string) rule {
+	return rule{named, says, func(t *T) {
+		etag := t.put("from", "content").etag()
+		headers := []string{t.from("from")}
+		for _, c := range conditions {
+			headers = append(headers, "x-amz-copy-source-"+strings.ReplaceAll(c, "ETAG", etag))
+		}
+		a := t.try("to", nil, headers...)
+		if status == 200 {
+			a.ok(200)
+			t.holds("to", "content")
+			return
+		}
+		a.fail(status, "PreconditionFailed")
+		t.gone("to")
+	}}
+}
+
+var copies = area{"copy", []rule{
+	{"content", "CopyObject copies the content", func(t *T) {
+		t.put("from", random(6, 100_000))
+		t.put("to", nil, t.from("from"))
+		t.holds("to", random(6, 100_000))
+	}},
+	{"answer", "CopyObject answers a document with ETag and LastModified", func(t *T) {
+		t.put("from", "content")
+		a := t.put("to", nil, t.from("from")).doc("CopyObjectResult").eq("ETag", `"`+md5Hex("content")+`"`)
+		_, err := time.Parse(iso8601, a.text("LastModified"))
+		a.expect(err == nil, "LastModified %q", a.text("LastModified"))
+	}},
+	{"source-stays", "the source of a copy stays as it is", func(t *T) {
+		t.put("from", "content", "x-amz-meta-a: 1")
+		t.put("to", nil, t.from("from"))
+		t.holds("from", "content")
+		t.head("from").has("x-amz-meta-a", "1")
+	}},
+	{"is-independent", "a copy stays when the source is overwritten and deleted", func(t *T) {
+		t.put("from", "content")
+		t.put("to", nil, t.from("from"))
+		t.put("from", "other")
+		t.holds("to", "content")
+		t.del("from").ok(204)
+		t.holds("to", "content")
+	}},
+	{"other-bucket", "a copy may go to another bucket", func(t *T) {
+		t.put("from", "content")
+		to := t.newBucket()
+		t.put("/"+to+"/to", nil, t.from("from"))
+		t.holds("/"+to+"/to", "content")
+	}},
+	{"source-without-slash", "the source may come without a slash in front", func(t *T) {
+		t.put("from", "content")
+		t.put("to", nil, "x-amz-copy-source: "+t.bucket()+"/from")
+		t.holds("to", "content")
+	}},
+	{"source-escaped", "the source is percent-encoded", func(t *T) {
+		t.put(escape("a b/ü?+%"), "content")
+		t.put("to", nil, t.from(escape("a b/ü?+%")))
+		t.holds("to", "content")
+	}},
+	{"source-plus", "a plus in the source is a plus", func(t *T) {
+		t.put("a+b", "content")
+		t.put("to", nil, t.from("a+b"))
+		t.holds("to", "content")
+	}},
+	{"source-slash-escaped", "the slash between bucket and key may be escaped", func(t *T) {
+		t.put("from", "content")
+		t.put("to", nil, "x-amz-copy-source: "+t.bucket()+"%2Ffrom")
+		t.holds("to", "content")
+	}},
+	{"source-missing", "a copy of a key that is not there is NoSuchKey", func(t *T) {
+		t.try("to", nil, t.from("none")).fail(404, "NoSuchKey")
+		t.gone("to")
+	}},
+	{"source-bucket-missing", "a copy from a bucket that is not there is NoSuchBucket", func(t *T) {
+		t.try("to", nil, "x-amz-copy-source: "+t.newName()+"/from").fail(404, "NoSuchBucket")
+	}},
+	{"source-nonsense", "a source that names no key is InvalidArgument", func(t *T) {
+		t.try("to", nil, "x-amz-copy-source: "+t.bucket()).fail(400, "InvalidArgument")
+	}},
+	{"target-bucket-missing", "a copy to a bucket that is not there is NoSuchBucket", func(t *T) {
+		t.put("from", "content")
+		t.try("/"+t.newName()+"/to", nil, t.from("from")).fail(404, "NoSuchBucket")
+	}},
+	{"metadata-kept", "without a directive a copy has the metadata of the source", func(t *T) {
+		t.put("from", "content", "x-amz-meta-a: 1", "Content-Type: text/plain", "Cache-Control: private")
+		t.put("to", nil, t.from("from"))
+		t.head("to").ok(200).has("x-amz-meta-a", "1").has("Content-Type", "text/plain").has("Cache-Control", "private")
+	}},
+	{"metadata-copy-ignores-request", "with COPY the metadata of the request does not count", func(t *T) {
+		t.put("from", "content", "x-amz-meta-a: 1", "Content-Type: text/plain")
+		t.put("to", nil, t.from("from"), "x-amz-metadata-directive: COPY", "x-amz-meta-a: 2", "Content-Type: a/b")
+		t.head("to").ok(200).has("x-amz-meta-a", "1").has("Content-Type", "text/plain")
+	}},
+	{"metadata-replace", "with REPLACE the metadata of the request counts, and only it", func(t *T) {
+		t.put("from", "content", "x-amz-meta-a: 1", "Content-Type: text/plain", "Cache-Control: private")
+		t.put("to", nil, t.from("from"), "x-amz-metadata-directive: REPLACE", "x-amz-meta-b: 2")
+		t.head("to").ok(200).has("x-amz-meta-b", "2").lacks("x-amz-meta-a", "Cache-Control").has("Content-Type", "binary/octet-stream")
+	}},
+	{"metadata-directive-nonsense", "a metadata directive other than COPY and REPLACE is InvalidArgument", func(t *T) {
+		t.put("from", "content")
+		t.try("to", nil, t.from("from"), "x-amz-metadata-directive: MERGE").fail(400, "InvalidArgument")
+		t.gone("to")
+	}},
+	{"onto-itself", "a copy onto itself that changes nothing is InvalidRequest", func(t *T) {
+		t.put("key", "content")
+		t.try("key", nil, t.from("key")).fail(400, "InvalidRequest")
+		t.holds("key", "content")
+	}},
+	{"onto-itself-class", "a copy onto itself may change the storage class", func(t *T) {
+		t.put("key", "content", "x-amz-meta-a: 1")
+		t.put("key", nil, t.from("key"), "x-amz-storage-class: STANDARD_IA")
+		t.head("key").ok(200).has("x-amz-storage-class", "STANDARD_IA").has("x-amz-meta-a", "1")
+	}},
+	{"class-not-taken-over", "a copy is STANDARD unless it says otherwise, whatever the source is", func(t *T) {
+		t.put("from", "content", "x-amz-storage-class: STANDARD_IA")
+		t.put("to", nil, t.from("from"))
+		t.head("to").ok(200).lacks("x-amz-storage-class")
+	}},
+	{"redirect-not-taken-over", "a redirect is not taken over by a copy", func(t *T) {
+		t.put("from", "content", "x-amz-website-redirect-location: /x")
+		t.put("to", nil, t.from("from"))
+		t.head("to").ok(200).lacks("x-amz-website-redirect-location")
+	}},
+	{"overwrites", "a copy replaces what was there", func(t *T) {
+		t.put("from", "content")
+		t.put("to", "old", "x-amz-meta-old: 1")
+		t.put("to", nil, t.from("from"))
+		t.holds("to", "content")
+		t.head("to").lacks("x-amz-meta-old")
+	}},
+	{"empty-source", "an empty object can be copied", func(t *T) {
+		t.put("from", "")
+		t.put("to", nil, t.from("from"))
+		t.holds("to", "")
+	}},
+	{"multipart-becomes-one", "a copy of a multipart object has the content, and is one object", func(t *T) {
+		u := t.begin("from")
+		u.part(1, random(7, 5<<20))
+		u.part(2, "end")
+		u.complete().ok(200)
+		t.put("to", nil, t.from("from"))
+		t.holds("to", random(7, 5<<20)+"end")
+	}},
+	{"checksum-kept", "a copy keeps the checksum of the source", func(t *T) {
+		t.put("from", "content", sumHeader("SHA256", "content"))
+		t.put("to", nil, t.from("from")).eq("ChecksumSHA256", sum("SHA256", "content"))
+		t.head("to", "x-amz-checksum-mode: ENABLED").has("x-amz-checksum-sha256", sum("SHA256", "content"))
+	}},
+	{"checksum-other", "x-amz-checksum-algorithm on a copy computes that checksum", func(t *T) {
+		t.put("from", "content", sumHeader("SHA256", "content"))
+		t.put("to", nil, t.from("from"), "x-amz-checksum-algorithm: CRC32C").eq("ChecksumCRC32C", sum("CRC32C", "content"))
+		t.head("to", "x-amz-checksum-mode: ENABLED").has("x-amz-checksum-crc32c", sum("CRC32C", "content"))
+	}},
+	{"checksum-unknown", "a copy with a checksum algorithm that does not exist is InvalidRequest", func(t *T) {
+		t.put("from", "content")
+		t.try("to", nil, t.from("from"), "x-amz-checksum-algorithm: CRC9").fail(400, "InvalidRequest")
+	}},
+	{"source-owner", "x-amz-source-expected-bucket-owner that is not the owner is AccessDenied", func(t *T) {
+		t.put("from", "content")
+		t.try("to", nil, t.from("from"), "x-amz-source-expected-bucket-owner: 000000000000").fail(403, "AccessDenied")
+		t.gone("to")
+	}},
+	{"last-modified-is-new", "the Last-Modified of a copy is the time of the copy", func(t *T) {
+		t.put("from", "content")
+		before := time.Now().Add(-15 * time.Minute)
+		t.put("to", nil, t.from("from"))
+		when, err := time.Parse(time.RFC1123, t.head("to").header.Get("Last-Modified"))
+		t.must(err == nil && when.After(before), "%v", when)
+	}},
+	copyCond("if-match", "a copy whose source has the ETag is done", 200, `if-match: "ETAG"`),
+	copyCond("if-match-differs", "a copy whose source has another ETag is 412", 412, "if-match: "+other),
+	copyCond("if-none-match", "a copy If-None-Match with the ETag of the source is 412", 412, `if-none-match: "ETAG"`),
+	copyCond("if-none-match-differs", "a copy If-None-Match with another ETag is done", 200, "if-none-match: "+other),
+	copyCond("if-modified-since", "a copy of a source modified since is done", 200, "if-modified-since: "+past),
+	copyCond("if-modified-since-future", "a copy of a source not modified since is 412", 412, "if-modified-since: "+future),
+	copyCond("if-unmodified-since", "a copy of a source not modified since, as asked, is done", 200, "if-unmodified-since: "+future),
+	copyCond("if-unmodified-since-past", "a copy of a source modified since, against what was asked, is 412", 412, "if-unmodified-since: "+past),
+	copyCond("match-beats-unmodified", "on a source If-Match that holds beats If-Unmodified-Since that does not", 200, `if-match: "ETAG"`, "if-unmodified-since: "+past),
+	copyCond("none-match-beats-modified", "on a source If-None-Match that fails beats If-Modified-Since that holds", 412, `if-none-match: "ETAG"`, "if-modified-since: "+past),
+}}

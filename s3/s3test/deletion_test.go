@@ -1,0 +1,160 @@
+package s3test
+
+import (
+	"crypto/md5"
+	"encoding/base64"
+	"fmt"
+	"strings"
+)
+
+func contentMD5(body string) string {
+	s := md5.Sum([]byte(body))
+	return "Content-MD5: " + base64.StdEncoding.EncodeToString(s[:])
+}
+
+// deleteDoc returns a DeleteObjects document; entries are keys, or elements where they begin with "<".
+func deleteDoc(entries ...string) string {
+	var b strings.Builder
+	b.WriteString(`<Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/">`)
+	for _, e := range entries {
+		if strings.HasPrefix(e, "<Quiet>") {
+			b.WriteString(e)
+			continue
+		}
+		if !strings.HasPrefix(e, "<") {
+			e = "<Key>" + e + "</Key>"
+		}
+		b.WriteString("<Object>" + e + "</Object>")
+	}
+	b.WriteString("</Delete>")
+	return b.String()
+}
+
+// deleteAll sends a DeleteObjects.
+func (t *T) deleteAll(entries ...string) *answer {
+	t.Helper()
+	doc := deleteDoc(entries...)
+	return t.post("?delete", doc, contentMD5(doc))
+}
+
+var deletion = area{"delete-objects", []rule{
+	{"some", "DeleteObjects deletes the keys that it names, and no others", func(t *T) {
+		t.fill("a", "b", "c")
+		t.deleteAll("a", "c").ok(200).doc("DeleteResult").eq("Deleted/Key", "a", "c").no("Error")
+		t.get("").ok(200).eq("Contents/Key", "b")
+	}},
+	{"missing-key", "a key that is not there counts as deleted", func(t *T) {
+		t.deleteAll("none").ok(200).eq("Deleted/Key", "none").no("Error")
+	}},
+	{"quiet", "Quiet leaves out what was deleted", func(t *T) {
+		t.fill("a")
+		t.deleteAll("<Quiet>true</Quiet>", "a").ok(200).doc("DeleteResult").no("Deleted", "Error")
+		t.gone("a")
+	}},
+	{"quiet-tells-errors", "Quiet does not leave out what failed", func(t *T) {
+		t.fill("a")
+		t.deleteAll("<Quiet>true</Quiet>", "<Key>a</Key><ETag>"+strings.Trim(other, `"`)+"</ETag>").ok(200).eq("Error/Key", "a")
+	}},
+	{"needs-integrity", "DeleteObjects without Content-MD5 and without a checksum is refused", func(t *T) {
+		t.fill("a")
+		t.post("?delete", deleteDoc("a")).fail(400, "InvalidRequest")
+		t.holds("a", "a")
+	}},
+	{"takes-checksum", "DeleteObjects takes any x-amz-checksum-* for its integrity", func(t *T) {
+		t.fill("a", "b", "c", "d", "e")
+		for i, alg := range []string{"CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"} {
+			doc := deleteDoc(string(rune('a' + i)))
+			t.post("?delete", doc, "x-amz-sdk-checksum-algorithm: "+alg, sumHeader(alg, doc)).ok(200)
+		}
+		t.get("").ok(200).no("Contents")
+	}},
+	{"wrong-md5", "DeleteObjects with a wrong Content-MD5 is BadDigest and deletes nothing", func(t *T) {
+		t.fill("a")
+		t.post("?delete", deleteDoc("a"), contentMD5("else")).fail(400, "BadDigest")
+		t.holds("a", "a")
+	}},
+	{"wrong-checksum", "DeleteObjects with a wrong checksum is BadDigest and deletes nothing", func(t *T) {
+		t.fill("a")
+		t.post("?delete", deleteDoc("a"), sumHeader("CRC32", "else")).fail(400, "BadDigest")
+		t.holds("a", "a")
+	}},
+	{"malformed", "DeleteObjects with a body that is no XML is MalformedXML", func(t *T) {
+		doc := "<Delete><Object><Key>a</Key></Delete>"
+		t.post("?delete", doc, contentMD5(doc)).fail(400, "MalformedXML")
+	}},
+	{"no-keys", "DeleteObjects without a key is MalformedXML", func(t *T) {
+		t.deleteAll().fail(400, "MalformedXML")
+	}},
+	{"thousand", "DeleteObjects takes 1000 keys", func(t *T) {
+		var keys []string
+		for i := range 1000 {
+			keys = append(keys, fmt.Sprint("k", i))
+		}
+		a := t.deleteAll(keys...).ok(200)
+		a.expect(len(a.all("Deleted/Key")) == 1000, "%d", len(a.all("Deleted/Key")))
+	}},
+	{"thousand-and-one", "DeleteObjects of 1001 keys is MalformedXML and deletes nothing", func(t *T) {
+		keys := []string{"a"}
+		t.fill("a")
+		for i := range 1000 {
+			keys = append(keys, fmt.Sprint("k", i))
+		}
+		t.deleteAll(keys...).fail(400, "MalformedXML")
+		t.holds("a", "a")
+	}},
+	{"twice", "a key named twice is deleted, and told twice", func(t *T) {
+		t.fill("a")
+		t.deleteAll("a", "a").ok(200).eq("Deleted/Key", "a", "a")
+	}},
+	{"escaped", "keys with marks of XML are deleted and told", func(t *T) {
+		t.fill("<&>")
+		t.deleteAll("<Key>&lt;&amp;&gt;</Key>").ok(200).eq("Deleted/Key", "<&>")
+		t.get("").ok(200).no("Contents")
+	}},
+	{"white-space", "white space around elements changes nothing", func(t *T) {
+		t.fill("a")
+		doc := "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Delete>\n  <Object>\n    <Key>a</Key>\n  </Object>\n</Delete>\n"
+		t.post("?delete", doc, contentMD5(doc)).ok(200).eq("Deleted/Key", "a")
+	}},
+	{"no-namespace", "the name space of the document may be missing", func(t *T) {
+		t.fill("a")
+		doc := "<Delete><Object><Key>a</Key></Object></Delete>"
+		t.post("?delete", doc, contentMD5(doc)).ok(200).eq("Deleted/Key", "a")
+	}},
+	{"etag-matches", "an entry with the ETag of the object is deleted", func(t *T) {
+		etag := t.put("a", "content").etag()
+		t.deleteAll("<Key>a</Key><ETag>&quot;"+etag+"&quot;</ETag>").ok(200).eq("Deleted/Key", "a")
+		t.gone("a")
+	}},
+	{"etag-differs", "an entry with another ETag is an Error PreconditionFailed within a 200, and the others go", func(t *T) {
+		t.fill("a", "b")
+		a := t.deleteAll("<Key>a</Key><ETag>"+strings.Trim(other, `"`)+"</ETag>", "b").ok(200)
+		a.eq("Error/Key", "a").eq("Error/Code", "PreconditionFailed").eq("Deleted/Key", "b")
+		t.holds("a", "a")
+		t.gone("b")
+	}},
+	{"key-too-long", "a key that is too long is an Error within a 200", func(t *T) {
+		t.fill("a")
+		t.deleteAll(strings.Repeat("k", 1025), "a").ok(200).eq("Error/Code", "KeyTooLongError").eq("Deleted/Key", "a")
+	}},
+	{"missing-bucket", "DeleteObjects in a bucket that is not there is NoSuchBucket", func(t *T) {
+		doc := deleteDoc("a")
+		t.post("/"+t.newName()+"?delete", doc, contentMD5(doc)).fail(404, "NoSuchBucket")
+	}},
+	{"version-null", "an entry may name the version null of a bucket without versioning", func(t *T) {
+		t.fill("a")
+		t.deleteAll("<Key>a</Key><VersionId>null</VersionId>").ok(200).eq("Deleted/Key", "a").eq("Deleted/VersionId", "null")
+		t.gone("a")
+	}},
+	{"unversioned-no-marker", "without versioning no entry tells of delete markers", func(t *T) {
+		t.fill("a")
+		t.deleteAll("a").ok(200).no("Deleted/DeleteMarker", "Deleted/DeleteMarkerVersionId", "Deleted/VersionId")
+	}},
+	{"put-is-no-post", "PUT of ?delete is no deletion", func(t *T) {
+		t.fill("a")
+		doc := deleteDoc("a")
+		a := t.try("?delete", doc, contentMD5(doc))
+		a.expect(a.status >= 400, "status %d", a.status)
+		t.holds("a", "a")
+	}},
+}}

@@ -1,0 +1,149 @@
+package s3test
+
+import (
+	"net/url"
+	"strings"
+)
+
+// keyIsData is the rule that a key comes back as it was, from a GET and from a listing.
+func keyIsData(named, says, key string) rule {
+	return rule{named, says, func(t *T) {
+		ref := "/" + t.bucket() + "/" + escape(key)
+		t.put(ref, "content of "+named)
+		t.holds(ref, "content of "+named)
+		t.get("?encoding-type=url").ok(200).expectKeys(key)
+		t.del(ref).ok(204)
+		t.gone(ref)
+	}}
+}
+
+// expectKeys demands the keys of a listing that is URL-encoded.
+func (a *answer) expectKeys(keys ...string) {
+	a.t.Helper()
+	got := a.all("Contents/Key")
+	a.expect(len(got) == len(keys), "%q", got)
+	for i := range got {
+		a.expect(unescape(got[i]) == keys[i], "%q and not %q", got[i], keys[i])
+	}
+}
+
+var names = area{"names", []rule{
+	badName("bucket-two-letters", "a bucket name has at least 3 characters", "ab"),
+	badName("bucket-64-letters", "a bucket name has at most 63 characters", strings.Repeat("a", 64)),
+	badName("bucket-upper-case", "a bucket name has no upper-case letters", "Upper-Case-Bucket"),
+	badName("bucket-underscore", "a bucket name has no underscore", "under_score"),
+	badName("bucket-space", "a bucket name has no space", "with%20space"),
+	badName("bucket-not-ascii", "a bucket name is ASCII", "b%C3%BCcket"),
+	badName("bucket-hyphen-first", "a bucket name does not begin with a hyphen", "-bucket"),
+	badName("bucket-hyphen-last", "a bucket name does not end with a hyphen", "bucket-"),
+	badName("bucket-dot-first", "a bucket name does not begin with a dot", ".bucket"),
+	badName("bucket-dot-last", "a bucket name does not end with a dot", "bucket."),
+	badName("bucket-two-dots", "a bucket name has no two dots in a row", "two..dots"),
+	badName("bucket-ipv4", "a bucket name is no IPv4 address", "192.168.5.4"),
+	badName("bucket-punycode", "a bucket name does not begin with xn--", "xn--bucket"),
+	badName("bucket-sthree", "a bucket name does not begin with sthree-", "sthree-bucket"),
+	badName("bucket-demo", "a bucket name does not begin with amzn-s3-demo-", "amzn-s3-demo-bucket"),
+	badName("bucket-alias", "a bucket name does not end with -s3alias", "bucket-s3alias"),
+	badName("bucket-lambda", "a bucket name does not end with --ol-s3", "bucket--ol-s3"),
+	badName("bucket-mrap", "a bucket name does not end with .mrap", "bucket.mrap"),
+	badName("bucket-directory", "a bucket name does not end with --x-s3", "bucket--x-s3"),
+	badName("bucket-table", "a bucket name does not end with --table-s3", "bucket--table-s3"),
+	goodName("bucket-dots", "a bucket name may have dots", ".with.dots"),
+	goodName("bucket-hyphens", "a bucket name may have hyphens in a row", "--hyphens"),
+	{"bucket-63-letters", "a bucket name may have 63 characters", func(t *T) {
+		name := t.newName()
+		name += strings.Repeat("z", 63-len(name))
+		t.removeLater(name)
+		t.put("/"+name, t.locationBody())
+		t.head("/" + name).ok(200)
+	}},
+	{"bucket-name-when-reading", "a name that no bucket can have is no success when it is read", func(t *T) {
+		a := t.get("/No_Such_Bucket/key")
+		a.expect(a.status == 400 && a.text("Code") == "InvalidBucketName" || a.status == 404 && a.text("Code") == "NoSuchBucket", "status %d", a.status)
+	}},
+
+	keyIsData("key-slashes", "slashes in a row in a key are data", "a//b///c"),
+	keyIsData("key-leading-slash", "a key may begin with a slash", "/a"),
+	keyIsData("key-trailing-slash", "a key may end with a slash, and has content all the same", "dir/"),
+	keyIsData("key-dot", "a segment . in a key is data", "a/./b"),
+	keyIsData("key-dot-dot", "a segment .. in a key is data", "a/../b"),
+	keyIsData("key-only-dots", "a key may be ..", ".."),
+	keyIsData("key-space", "a key may have spaces", " a b "),
+	keyIsData("key-plus", "a plus in a key is a plus", "a+b"),
+	keyIsData("key-percent", "a percent sign in a key is data, and decoded once", "a%2Fb%25"),
+	keyIsData("key-query", "a question mark in a key is data", "a?versionId=b&acl"),
+	keyIsData("key-hash", "a hash in a key is data", "a#b"),
+	keyIsData("key-xml", "characters that XML knows are data in a key", `<a>&"b"'</a>`),
+	keyIsData("key-backslash", "a backslash in a key is data", `a\b`),
+	keyIsData("key-utf8", "a key may be any UTF-8", "grün/日本語/🙂"),
+	keyIsData("key-not-normalised", "a key is not normalised: composed and decomposed letters differ", "e\u0301"),
+	keyIsData("key-control", "a key may have control characters", "a\x01b\x1fc\x7f"),
+	keyIsData("key-newline", "a key may have line ends", "a\nb\rc\td"),
+	keyIsData("key-noncharacter", "a key may have U+FFFE and U+FFFF", "a\ufffeb\uffff"),
+	keyIsData("key-asterisk", "an asterisk, parentheses and other marks in a key are data", "a*b(c)!'~$,;:@="),
+	{"key-case", "keys that differ in case only are two", func(t *T) {
+		t.put("key", "lower")
+		t.put("KEY", "upper")
+		t.holds("key", "lower")
+		t.holds("KEY", "upper")
+	}},
+	{"key-and-directory", "a key and a key below it are two objects", func(t *T) {
+		t.put("a", "file")
+		t.put("a/", "directory")
+		t.put("a/b", "below")
+		t.holds("a", "file")
+		t.holds("a/", "directory")
+		t.holds("a/b", "below")
+		t.get("").ok(200).eq("Contents/Key", "a", "a/", "a/b")
+	}},
+	{"key-1024", "a key may have 1024 bytes", func(t *T) {
+		key := strings.Repeat("k", 1024)
+		t.put(key, "content")
+		t.holds(key, "content")
+		t.get("").ok(200).eq("Contents/Key", key)
+	}},
+	{"key-1025", "a key of 1025 bytes is KeyTooLongError", func(t *T) {
+		t.try(strings.Repeat("k", 1025), "content").fail(400, "KeyTooLongError")
+	}},
+	{"key-1025-bytes-of-utf8", "the length of a key counts bytes, not characters", func(t *T) {
+		t.try(escape(strings.Repeat("é", 513)), "content").fail(400, "KeyTooLongError")
+	}},
+	{"key-not-utf8", "a key that is not UTF-8 is refused", func(t *T) {
+		a := t.try("a%FFb", "content")
+		a.expect(a.status == 400, "status %d", a.status)
+	}},
+	{"key-nul", "a key with a NUL is refused", func(t *T) {
+		a := t.try("a%00b", "content")
+		a.expect(a.status == 400, "status %d", a.status)
+	}},
+	{"key-escape-is-one", "a key is the same however its path is escaped", func(t *T) {
+		t.put("a%7Eb-%63", "content")
+		t.holds("a~b-c", "content")
+	}},
+	{"key-slash-escaped", "an escaped slash in a path is a slash of the key", func(t *T) {
+		t.put("a%2Fb", "content")
+		t.holds("a/b", "content")
+		t.get("").ok(200).eq("Contents/Key", "a/b")
+	}},
+	{"key-acl-is-no-key", "a sub-resource does not fall through to the object", func(t *T) {
+		t.put("key", "content")
+		a := t.get("key?torrent")
+		a.expect(a.status != 200, "the object was the answer")
+		a = t.try("key?torrent", "other")
+		a.expect(a.status >= 400, "status %d", a.status)
+		t.holds("key", "content")
+	}},
+	{"two-sub-resources", "two sub-resources in one request contradict each other", func(t *T) {
+		a := t.get("?location&versioning")
+		a.expect(a.status == 400 || a.status == 501, "status %d", a.status)
+	}},
+}}
+
+// unescape is the inverse of how keys stand in a listing that is URL-encoded.
+func unescape(s string) string {
+	u, err := url.QueryUnescape(s)
+	if err != nil {
+		return err.Error()
+	}
+	return u
+}
