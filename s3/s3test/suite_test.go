@@ -28,7 +28,7 @@ type area struct {
 func suite() []area {
 	return []area{
 		service, buckets, names, objects, metadata, ranges, conditions, writeConditions, listV1, listV2, deletion, copies,
-		multipart, uploadLists, checksums, payloads, presigned, authentication, limits, documents, errorAnswers, answers, sdk,
+		multipart, uploadLists, checksums, payloads, presigned, authentication, limits, documents, errorAnswers, answers, sdk, versioning, versionList, tagging,
 	}
 }
 
