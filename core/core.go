@@ -184,6 +184,7 @@ type ObjectInfo struct {
 	Marker   bool      // it is a delete marker: below Modified, only Owner is set
 	Latest   bool      // no version of the key is newer; set by reads
 	Modified time.Time // milliseconds, UTC
+	Placed   time.Time // with a version that was moved, when it was: later than Modified; else zero
 	Size     int64
 	ETag     string // without quotes
 	Sums     []Checksum
@@ -209,6 +210,14 @@ const IndexStride = 256
 
 // MaxInlineSegments is the largest number of segments that an ObjectInfo holds itself.
 const MaxInlineSegments = 8
+
+// Since returns when o took its place: the version below it is noncurrent since then.
+func (o *ObjectInfo) Since() time.Time {
+	if !o.Placed.IsZero() {
+		return o.Placed
+	}
+	return o.Modified
+}
 
 // Version returns the version that o is.
 func (o *ObjectInfo) Version() Version {

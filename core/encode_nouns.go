@@ -50,11 +50,14 @@ func appendObject(b []byte, o *ObjectInfo, infos bool) []byte {
 			b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(x.After)), uint64(x.Offset))
 		}
 	}
+	if f.next(!o.Placed.IsZero()) {
+		b = appendTime(b, o.Placed)
+	}
 	return f.end(b)
 }
 
 func (d *decoder) object(o *ObjectInfo, infos bool) {
-	f := d.fields(13)
+	f := d.fields(14)
 	o.Modified = d.time()
 	o.Null = f.next()
 	o.Marker = f.next()
@@ -93,6 +96,9 @@ func (d *decoder) object(o *ObjectInfo, infos bool) {
 		for i := range o.Index {
 			o.Index[i] = PartIndex{int(d.int()), d.int()}
 		}
+	}
+	if f.next() {
+		o.Placed = d.time()
 	}
 }
 

@@ -26,7 +26,7 @@ func sampleObject() ObjectInfo {
 		Owner:    "me",
 		Lock:     Lock{Mode: LockGovernance, Until: at, Hold: HoldOn},
 		Segments: []Segment{{42, 0, 9 << 20, info}, {43, 5, 6, nil}},
-		Parts:    3, Index: []PartIndex{{256, 0}, {600, 5}},
+		Parts:    3, Placed: at.Add(5e6), Index: []PartIndex{{256, 0}, {600, 5}},
 	}
 }
 

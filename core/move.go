@@ -72,6 +72,9 @@ func (c *MoveObject) CheckSource(cur *ObjectInfo) error {
 func (c *MoveObject) Moved(source *ObjectInfo) ObjectInfo {
 	o := *source
 	o.Bucket, o.Key, o.Lock, o.Latest = c.Bucket, c.Key, c.Lock, false
+	if o.Placed = c.Time; !c.Time.After(o.Modified) {
+		o.Placed = time.Time{}
+	}
 	o.Attrs = WithoutToken(o.Attrs)
 	if c.Token != "" {
 		o.Attrs = append(o.Attrs[:len(o.Attrs):len(o.Attrs)], Attr{TokenAttr, c.Token})

@@ -264,7 +264,7 @@ func (w *walk) version(o *core.ObjectInfo) {
 		w.remove(o, &w.report.Noncurrent)
 	}
 	w.key.seen++
-	w.key.newer = o.Modified
+	w.key.newer = o.Since()
 }
 
 // endKey decides what becomes of the newest version of a key. It comes last, since deleting it makes another one current.

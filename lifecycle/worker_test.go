@@ -242,6 +242,25 @@ func TestVersioned(t *testing.T) {
 	})
 }
 
+// TestMoved: an old object that was moved onto a key makes the version there noncurrent when it was moved, not when it was written.
+func TestMoved(t *testing.T) {
+	drivers(t, func(t *testing.T, s *store) {
+		b := s.bucket("bucket", core.VersioningEnabled, rule("r", func(r *lifecycle.Rule) {
+			r.Filter.Prefix, r.Noncurrent = ptr("key"), &lifecycle.Noncurrent{Days: 5}
+		}))
+		below, source := s.put(b, "key", 40), s.put(b, "source", 30)
+		moved := s.do(&core.MoveObject{From: core.Source{Bucket: b.ID, Key: "source", Seq: source}, Bucket: b.ID, Key: "key", Time: s.ago(1)}).Seq
+		require.Zero(t, s.pass().Deleted())
+		s.now = s.now.Add(6 * lifecycle.Day)
+		require.Equal(t, int64(1), s.pass().Noncurrent)
+		all := s.versions(b)
+		require.Equal(t, at("key", moved), name(&all[0]))
+		for _, o := range all {
+			require.NotEqual(t, below, o.Seq)
+		}
+	})
+}
+
 // TestSuspended: the null version becomes a null marker, and an older null version is noncurrent like others.
 func TestSuspended(t *testing.T) {
 	drivers(t, func(t *testing.T, s *store) {

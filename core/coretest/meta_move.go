@@ -21,7 +21,7 @@ func (h *harness) isMoved(from *core.ObjectInfo, b *core.BucketInfo, key string,
 	got := h.get(b, key, core.Current)
 	want := normalObject(from)
 	want.Bucket, want.Key, want.Seq, want.Null = b.ID, key, r.Seq, b.Versioning != core.VersioningEnabled
-	want.Latest = true
+	want.Latest, want.Placed = true, got.Placed
 	require.Equal(h.t, want, normalObject(got))
 	require.Equal(h.t, got.Version(), r.Version)
 }
@@ -180,6 +180,20 @@ func moveCases() []metaCase {
 			got = h.get(b, "m", core.Current)
 			require.Empty(h.t, core.MoveToken(got))
 			require.Equal(h.t, o.Attrs, got.Attrs)
+		}},
+		{"move/the version below is noncurrent since the move", func(h *harness) {
+			b := h.bucket("b", core.VersioningEnabled)
+			o := h.put(b, "k")
+			c := h.moveOf(o, b, "l")
+			c.Time = o.Modified.Add(time.Hour)
+			h.ok(c)
+			got := h.get(b, "l", core.Current)
+			require.Equal(h.t, o.Modified, got.Modified)
+			require.Equal(h.t, c.Time, got.Since())
+			early := h.moveOf(got, b, "m")
+			early.Time = o.Modified.Add(-time.Hour)
+			h.ok(early)
+			require.Equal(h.t, o.Modified, h.get(b, "m", core.Current).Since(), "clocks go backwards")
 		}},
 		{"move/two places", func(h *harness) {
 			b := h.bucket("b", core.VersioningOff)

@@ -194,7 +194,7 @@ func (g anything) bucket() core.BucketInfo {
 }
 
 func (g anything) object() core.ObjectInfo {
-	return core.ObjectInfo{Bucket: core.BucketID(g.uint()), Key: g.text(), Null: g.bool(), Marker: g.bool(), Modified: g.time(), Size: g.int(1 << 62),
+	return core.ObjectInfo{Bucket: core.BucketID(g.uint()), Key: g.text(), Null: g.bool(), Marker: g.bool(), Modified: g.time(), Placed: g.time(), Size: g.int(1 << 62),
 		ETag: g.etag(), Sums: g.sums(), Attrs: g.attrs(), Tags: g.attrs(), Owner: g.text(), Lock: g.lock(), Segments: g.segments(),
 		List: core.UploadID(g.uint()), Parts: int(g.int(10_000)),
 		Index: some(g, 0, 3, func() core.PartIndex {
