@@ -136,10 +136,6 @@ type BucketInfo struct {
 	Attrs       []Attr
 }
 
-// DictionaryKind is the kind of the records that hold dictionaries of codecs, under the number in eight hexadecimal digits. A content whose DataInfo
-// names one cannot be read without it.
-const DictionaryKind = "dictionary"
-
 // DefaultChunkSize is the size of a chunk in a bucket that says nothing else, in bytes.
 const DefaultChunkSize = 4 << 20
 

@@ -36,7 +36,7 @@ func BenchmarkFiles(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			f := newFiles(b)
-			body := random(uint64(c.size), c.size)
+			body := filler(uint64(c.size), c.size)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			var took time.Duration
@@ -147,7 +147,7 @@ func TestAllocationsOfSmallReads(t *testing.T) {
 		t.Skip("the race detector empties pools")
 	}
 	w := newWorld(t)
-	w.put("key", random(1, 4096))
+	w.put("key", filler(1, 4096))
 	got := testing.AllocsPerRun(200, func() {
 		o, err := w.fs.Open(ctx, w.b, "key", core.Current)
 		if err != nil {

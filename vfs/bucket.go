@@ -61,16 +61,21 @@ func (f *FS) DeleteBucket(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	gone := batch.Write{Change: &core.DeleteBucket{Bucket: b.ID}}
-	if _, err = f.writer.Do(ctx, gone); !core.Is(err, core.BucketNotEmpty) {
-		return err
+	if err = f.deleteBucket(ctx, b); core.Is(err, core.BucketNotEmpty) {
+		if ended, failed := f.endUploads(ctx, b); failed != nil {
+			return failed
+		} else if ended {
+			err = f.deleteBucket(ctx, b)
+		}
 	}
-	if ended, failed := f.endUploads(ctx, b); failed != nil {
-		return failed
-	} else if !ended {
-		return err
+	if err == nil {
+		f.dictionaries.drop(b.ID)
 	}
-	_, err = f.writer.Do(ctx, gone)
+	return err
+}
+
+func (f *FS) deleteBucket(ctx context.Context, b *core.BucketInfo) error {
+	_, err := f.writer.Do(ctx, batch.Write{Change: &core.DeleteBucket{Bucket: b.ID}})
 	return err
 }
 

@@ -40,13 +40,13 @@ func (y *yard) versioned(name string) {
 			require.NoError(y.t, err)
 		}
 		for k := range 8 {
-			y.put(fmt.Sprint("k", k), random(y.rand.Uint64(), 1+y.rand.IntN(5000)))
+			y.put(fmt.Sprint("k", k), filler(y.rand.Uint64(), 1+y.rand.IntN(5000)))
 		}
 		y.put("empty", nil)
 		y.deleteKey("k1")
 		if i == 3 {
 			y.deleteKey("k2")
-			y.put("k3", random(1, 100_000))
+			y.put("k3", filler(1, 100_000))
 		}
 	}
 }
@@ -58,7 +58,7 @@ func TestCheckFindsNothing(t *testing.T) {
 	y.churn(200)
 	y.multipart("multipart")
 	id := y.upload("unfinished", core.UploadInfo{})
-	y.part("unfinished", id, 1, random(5, 6<<20))
+	y.part("unfinished", id, 1, filler(5, 6<<20))
 	y.requireSound()
 	y.full()
 	y.requireSound()
@@ -72,7 +72,7 @@ func TestCheckFindsNothing(t *testing.T) {
 		y.churn(150)
 		y.multipart("multipart")
 		id := y.upload("unfinished", core.UploadInfo{})
-		y.part("unfinished", id, 1, random(5, 6<<20))
+		y.part("unfinished", id, 1, filler(5, 6<<20))
 		report := y.requireSound()
 		require.NotZero(t, report.BytesRead)
 		require.NotZero(t, report.GarbageBytes)

@@ -13,6 +13,7 @@ import (
 
 // setCodec says how the content of a bucket is to be stored.
 func (f *FS) setCodec(c *Content, b *core.BucketInfo) {
+	c.bucket = b
 	c.codec.Level = b.Compression
 	if c.codec.Level == codec.Default {
 		c.codec.Level = f.compression
@@ -42,10 +43,11 @@ func (c *Content) Describe(attrs []core.Attr) {
 const sealedMore = 64
 
 // encode brings small content into the form in which it is stored.
-func (c *Content) encode(info *core.DataInfo, write *batch.Write) {
+func (c *Content) encode(ctx context.Context, info *core.DataInfo, write *batch.Write) {
 	write.Info = info
 	content := c.buffer.Content()[:c.size]
 	if !c.codec.Plain() {
+		c.fs.chooseDictionary(ctx, c, content)
 		frames := c.frames(info, content)
 		if c.codec.Sealer != nil || c.codec.Compressed() {
 			write.Frames = frames
@@ -71,6 +73,9 @@ func (c *Content) frames(info *core.DataInfo, content []byte) []byte {
 	}
 	if c.codec.Compressed() {
 		info.Codec = frame.Zstd
+		if c.codec.Dictionary != nil {
+			info.Dictionary = c.codec.Dictionary.ID()
+		}
 	}
 	return b
 }
@@ -244,5 +249,10 @@ func (d *decoding) next() {
 
 // decoder returns what it takes to read a content.
 func (f *FS) decoder(ctx context.Context, d *core.DataInfo) (codec.Decoder, error) {
-	return codec.Decoder{}, nil
+	var decoder codec.Decoder
+	var err error
+	if d.Dictionary != 0 {
+		decoder.Dictionary, err = f.dictionary(ctx, d.Dictionary)
+	}
+	return decoder, err
 }

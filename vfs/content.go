@@ -32,6 +32,7 @@ type Content struct {
 	large  *batch.Large    // large content
 	block  core.BlockID    // its block, once it is durable
 	codec  codec.Encoder
+	bucket *core.BucketInfo // for which it was announced
 }
 
 // NewContent begins content of size bytes for a bucket. Its MD5 and SHA-256 are computed always, algs besides. NoSpace: the
@@ -176,7 +177,7 @@ func (c *Content) commit(ctx context.Context) ([]core.Segment, batch.Write, erro
 		c.block = info.Extents[0].Block
 	} else {
 		info = &core.DataInfo{ID: c.fs.writer.NewData(), Size: c.size}
-		c.encode(info, &write)
+		c.encode(ctx, info, &write)
 	}
 	info.SHA256 = c.sha256
 	info.Sums = make([]core.Checksum, 0, 1+len(c.sums))

@@ -15,6 +15,7 @@ import (
 
 	"orcas/batch"
 	"orcas/core"
+	"orcas/core/codec"
 	"orcas/core/coretest"
 	"orcas/core/mem"
 	"orcas/core/reclaim"
@@ -25,7 +26,7 @@ import (
 // TestUnlinkWaitsForReaders: a reader that has opened an object reads it to its end, whatever happened to it meanwhile.
 func TestUnlinkWaitsForReaders(t *testing.T) {
 	y := memoryYard(t, reclaim.Options{})
-	body := map[string][]byte{"packed": random(1, 20_000), "large": random(2, 300_000)}
+	body := map[string][]byte{"packed": filler(1, 20_000), "large": filler(2, 300_000)}
 	for key := range body {
 		y.put(key, body[key])
 	}
@@ -44,7 +45,7 @@ func TestUnlinkWaitsForReaders(t *testing.T) {
 		closed.Store(false)
 		o, err := y.fs.Open(ctx, y.b, key, core.Current)
 		require.NoError(t, err)
-		y.set(key, random(3, 100))
+		y.set(key, filler(3, 100))
 		go func() {
 			_, err := y.r.Round(ctx, true)
 			done <- err
@@ -161,8 +162,9 @@ func TestWhatDidNotMoveStays(t *testing.T) {
 	y.full()
 	y.full()
 	y.check()
-	all, live := y.used()
-	require.Less(t, float64(all), 1.15*float64(live)+128<<10)
+	if all, live := y.used(); compression() == codec.Off { // else there is less content, and as many records
+		require.Less(t, float64(all), 1.15*float64(live)+128<<10)
+	}
 }
 
 // TestGarbageOutlivesAFailedUnlink: what could not be unlinked is found again by the next round, which needs no mark for it.
@@ -170,8 +172,8 @@ func TestGarbageOutlivesAFailedUnlink(t *testing.T) {
 	faulty := coretest.NewFaultyBlocks(mem.NewBlocks())
 	y := newYard(t, faulty, mem.NewMeta(), reclaim.Options{})
 	t.Cleanup(func() { y.writer.Close() })
-	y.put("large", random(1, 300_000))
-	y.set("large", random(2, 300_000))
+	y.put("large", filler(1, 300_000))
+	y.set("large", filler(2, 300_000))
 	faulty.Fail(coretest.Fault{Call: "Delete", Nth: 1, On: true})
 	_, err := y.r.Round(ctx, false)
 	require.ErrorIs(t, err, coretest.ErrInjected)
@@ -191,11 +193,11 @@ func TestManyBlocksAreLookedUpTogether(t *testing.T) {
 	y := newYard(t, counting, mem.NewMeta(), reclaim.Options{})
 	t.Cleanup(func() { y.writer.Close() })
 	for i := range 200 {
-		y.put("k", random(uint64(i), 100))
+		y.put("k", filler(uint64(i), 100))
 		_, errs := y.writer.DoAll(ctx, []batch.Write{{Change: &core.Void{}, Fresh: true}})
 		require.NoError(t, errs[0])
 	}
-	y.set("k", random(200, 100))
+	y.set("k", filler(200, 100))
 	counting.Fail(coretest.Fault{Call: "Walk"})
 	report := y.full()
 	require.Greater(t, report.BlocksFreed, 200)
@@ -207,7 +209,7 @@ func TestManyBlocksAreLookedUpTogether(t *testing.T) {
 func TestBlocksOfNothingGo(t *testing.T) {
 	dir := t.TempDir()
 	y, done := diskYard(t, dir, reclaim.Options{})
-	y.set("k", random(1, 1000))
+	y.set("k", filler(1, 1000))
 	done()
 	sub := filepath.Join(dir, "blocks", "00000001", "00000")
 	require.NoError(t, os.WriteFile(filepath.Join(sub, "000000ff.packed"), nil, 0o600))
@@ -230,8 +232,8 @@ func TestDamageIsNotMoved(t *testing.T) {
 	defer done()
 	hurt := random(1, 30_000)
 	y.put("hurt", hurt)
-	y.set("whole", random(2, 30_000))
-	y.put("dead", random(3, 60_000))
+	y.set("whole", filler(2, 30_000))
+	y.put("dead", filler(3, 60_000))
 	y.set("dead", nil)
 	flipped := 0
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

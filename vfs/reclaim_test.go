@@ -67,7 +67,7 @@ func newYardOver(t *testing.T, w batch.Options, meta reclaim.Meta, o reclaim.Opt
 	var err error
 	y.writer, err = batch.Open(ctx, w)
 	require.NoError(t, err)
-	y.fs, err = vfs.New(vfs.Options{Meta: meta, Blocks: blocks, Writer: y.writer})
+	y.fs, err = vfs.New(vfs.Options{Meta: meta, Blocks: blocks, Writer: y.writer, Compression: compression()})
 	require.NoError(t, err)
 	o.Meta, o.Blocks, o.Writer = meta, blocks, reclaimWriter{y}
 	o.Quiet = func(ctx context.Context) error {
@@ -119,9 +119,9 @@ func (y *yard) churn(n int) {
 		key := fmt.Sprint("key-", y.rand.IntN(60))
 		switch y.rand.IntN(12) {
 		default:
-			y.set(key, random(y.rand.Uint64(), 1+y.rand.IntN(40_000)))
+			y.set(key, filler(y.rand.Uint64(), 1+y.rand.IntN(40_000)))
 		case 0:
-			y.set(key, random(y.rand.Uint64(), 70_000+y.rand.IntN(600_000)))
+			y.set(key, filler(y.rand.Uint64(), 70_000+y.rand.IntN(600_000)))
 		case 1, 2:
 			y.fs.Delete(ctx, y.b, "", []vfs.DeleteRequest{{Key: key}})
 			delete(y.want, key)
@@ -148,7 +148,7 @@ func (y *yard) set(key string, body []byte) {
 // multipart writes an object of two parts, the first of them large.
 func (y *yard) multipart(key string) {
 	id := y.upload(key, core.UploadInfo{})
-	first, second := random(y.rand.Uint64(), 5<<20), random(y.rand.Uint64(), 3000)
+	first, second := filler(y.rand.Uint64(), 5<<20), filler(y.rand.Uint64(), 3000)
 	parts := []vfs.CompletedPart{y.part(key, id, 1, first), y.part(key, id, 2, second)}
 	_, err := y.fs.CompleteUpload(ctx, vfs.CompleteRequest{Bucket: y.b, Key: key, Upload: id, Parts: parts, Size: -1})
 	require.NoError(y.t, err)
@@ -284,10 +284,10 @@ func TestReclaimOnDisk(t *testing.T) {
 func TestOrphansGo(t *testing.T) {
 	dir := t.TempDir()
 	y, done := diskYard(t, dir, reclaim.Options{})
-	y.set("kept", random(1, 300_000))
+	y.set("kept", filler(1, 300_000))
 	large, err := y.writer.NewLarge(ctx, 300_000, 0, nil)
 	require.NoError(t, err)
-	body := random(2, 300_000)
+	body := filler(2, 300_000)
 	for len(body) > 0 {
 		b := batch.NewBuffer(min(len(body), 256<<10))
 		n := copy(b.Content(), body)
@@ -301,7 +301,7 @@ func TestOrphansGo(t *testing.T) {
 	done()
 	y, done = diskYard(t, dir, reclaim.Options{})
 	defer done()
-	y.want["kept"] = random(1, 300_000)
+	y.want["kept"] = filler(1, 300_000)
 	report := y.full()
 	require.GreaterOrEqual(t, report.BlocksFreed, 1)
 	require.GreaterOrEqual(t, report.BytesFreed, int64(300_000))
@@ -312,7 +312,7 @@ func TestOrphansGo(t *testing.T) {
 func TestReadersKeepTheirBlocks(t *testing.T) {
 	y, done := diskYard(t, t.TempDir(), reclaim.Options{DeadShare: 0.01})
 	defer done()
-	body := func(key, version int) []byte { return random(uint64(1000*key+version), 20_000) }
+	body := func(key, version int) []byte { return filler(uint64(1000*key+version), 20_000) }
 	for k := range 20 {
 		y.put(fmt.Sprint(k), body(k, 0))
 	}
@@ -388,7 +388,7 @@ func TestAbandonedUploads(t *testing.T) {
 	now := time.Now()
 	y := memoryYard(t, reclaim.Options{UploadAge: 24 * time.Hour, Now: func() time.Time { return now }})
 	id := y.upload("k", core.UploadInfo{})
-	y.part("k", id, 1, random(1, 6<<20))
+	y.part("k", id, 1, filler(1, 6<<20))
 	require.Zero(t, y.full().Uploads)
 	now = now.Add(25 * time.Hour)
 	require.Equal(t, 1, y.full().Uploads)
@@ -416,7 +416,7 @@ func TestErrorsDeleteNothing(t *testing.T) {
 				require.NoError(t, err)
 			}
 			faulty.Fail(coretest.Fault{})
-			y.set("after", random(1, 100)) // its record says which changes were reported as failed
+			y.set("after", filler(1, 100)) // its record says which changes were reported as failed
 			y.check()
 			y.rebuilds(base.Crash())
 			y.full()

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/core"
+	"orcas/core/codec"
 	"orcas/core/mem"
 	"orcas/core/reclaim"
 )
@@ -99,12 +100,16 @@ func TestCheckOfAlteredRows(t *testing.T) {
 		"all in one place":    {change: twoInOnePlace, kinds: []string{"extent", "overlap"}, left: []string{"content", "extent", "overlap"}},
 		"two null versions":   {change: one(func(r *core.Row) bool { return r.Object != nil && r.Object.Key == "k4" && !r.Object.Null }, edit(func(r *core.Row) { r.Object.Null = true })), kinds: []string{"null"}, out: 1},
 	}
+	if compression() > codec.Off { // how long extents have to be is known of plain content
+		delete(cases, "an extent too long")
+		delete(cases, "all in one place")
+	}
 	y := memoryYard(t, reclaim.Options{})
 	y.versioned("versioned")
 	y.churn(50)
 	y.multipart("multipart")
 	id := y.upload("unfinished", core.UploadInfo{})
-	y.part("unfinished", id, 1, random(5, 6<<20))
+	y.part("unfinished", id, 1, filler(5, 6<<20))
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			from := altered{y.meta, c.change()}

@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -33,6 +34,7 @@ type Options struct {
 	Now       func() time.Time        // default time.Now
 
 	Compression codec.Level // of content in buckets that do not say; default codec.Off
+	Logger      *slog.Logger
 }
 
 // FS is the namespace. Its methods may be called from many goroutines.
@@ -46,7 +48,9 @@ type FS struct {
 	readers   epoch.Readers // that may be on their way to what they found in the metadata
 	buckets   sync.Mutex    // held by who updates or deletes one, or writes a document of it
 
-	compression codec.Level
+	compression  codec.Level
+	dictionaries dictionaries
+	log          *slog.Logger
 }
 
 // New makes an FS.
@@ -60,10 +64,15 @@ func New(o Options) (*FS, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &FS{
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	f := &FS{
 		meta: o.Meta, blocks: o.Blocks, writer: o.Writer, maxPacked: o.MaxPacked, now: o.Now,
-		space: space{blocks: o.Blocks, reserve: o.Reserve, now: o.Now}, compression: o.Compression,
-	}, nil
+		space: space{blocks: o.Blocks, reserve: o.Reserve, now: o.Now}, compression: o.Compression, log: o.Logger,
+	}
+	f.dictionaries.init()
+	return f, nil
 }
 
 // Quiet returns when every Object has been closed that was open when it was called, or when ctx ends.

@@ -2,6 +2,7 @@ package vfs_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/md5"
 	"encoding/hex"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +20,7 @@ import (
 
 	"orcas/batch"
 	"orcas/core"
+	"orcas/core/codec"
 	"orcas/core/frame"
 	"orcas/core/mem"
 	"orcas/internal/checksum"
@@ -54,7 +57,7 @@ func worldWith(t *testing.T, blocks core.Blocks, set func(*vfs.Options)) *world 
 	writer, err := batch.Open(ctx, batch.Options{Meta: w.meta, Blocks: blocks})
 	require.NoError(t, err)
 	t.Cleanup(func() { writer.Close() })
-	o := vfs.Options{Meta: w.meta, Blocks: blocks, Writer: writer}
+	o := vfs.Options{Meta: w.meta, Blocks: blocks, Writer: writer, Compression: compression()}
 	set(&o)
 	w.fs, err = vfs.New(o)
 	require.NoError(t, err)
@@ -63,10 +66,31 @@ func worldWith(t *testing.T, blocks core.Blocks, set func(*vfs.Options)) *world 
 	return w
 }
 
+// compression is what all stores of this package's tests do: ORCAS_TEST_COMPRESSION runs them with it.
+func compression() codec.Level {
+	l, err := codec.ParseLevel(cmp.Or(os.Getenv("ORCAS_TEST_COMPRESSION"), "off"))
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+// random makes n bytes that do not repeat, and do not shrink.
 func random(seed uint64, n int) []byte {
 	b := make([]byte, n)
 	r := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
 	_, _ = r.Read(b)
+	return b
+}
+
+// filler makes n bytes that do not repeat, and do shrink where the tests run with compression.
+func filler(seed uint64, n int) []byte {
+	b := random(seed, n)
+	if compression() > codec.Off {
+		for i := range b {
+			b[i] = 'a' + b[i]%5
+		}
+	}
 	return b
 }
 
@@ -119,7 +143,7 @@ var sizes = []int{0, 1, 4096, 65535, 65536, 65537, frame.MaxPlain, frame.MaxPlai
 func TestPutAndReadBack(t *testing.T) {
 	w := newWorld(t)
 	for _, size := range sizes {
-		body := random(uint64(size), size)
+		body := filler(uint64(size), size)
 		o := w.put("k", body)
 		sum := md5.Sum(body)
 		require.Equal(t, hex.EncodeToString(sum[:]), o.ETag)
@@ -135,7 +159,7 @@ func TestPutAndReadBack(t *testing.T) {
 func TestSums(t *testing.T) {
 	w := newWorld(t)
 	for _, size := range []int{0, 100, 300_000} {
-		body := random(1, size)
+		body := filler(1, size)
 		c := w.content(body, checksum.CRC32, checksum.CRC64NVME, checksum.SHA256)
 		for _, a := range []checksum.Algorithm{checksum.MD5, checksum.SHA256, checksum.CRC32, checksum.CRC64NVME} {
 			require.Equal(t, checksum.Sum(a, body), c.Sum(a), a)
@@ -148,7 +172,7 @@ func TestRanges(t *testing.T) {
 	w := newWorld(t)
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, size := range sizes {
-		body := random(uint64(size), size)
+		body := filler(uint64(size), size)
 		w.put("k", body)
 		for range 30 {
 			off := r.Int64N(int64(size) + 1)
@@ -172,7 +196,7 @@ func TestBodiesOfTheWrongLength(t *testing.T) {
 	w := newWorld(t)
 	w.put("k", []byte("before"))
 	for _, size := range []int{10, 100_000, 600_000} {
-		body := random(1, size)
+		body := filler(1, size)
 		for _, n := range []int{0, 1, size / 2, size - 1} {
 			c, err := w.fs.NewContent(ctx, w.b, int64(size))
 			require.NoError(t, err)
@@ -208,16 +232,16 @@ func (w *world) blockCount() (n int) {
 
 func TestConditionsAndTheLosersBlock(t *testing.T) {
 	w := newWorld(t)
-	first := w.put("k", random(1, 100_000))
+	first := w.put("k", filler(1, 100_000))
 	blocks := w.blockCount()
 	for _, cond := range []core.Precondition{{NoneMatch: []string{"*"}}, {Match: []string{"x"}}, {NoneMatch: []string{first.ETag}}} {
-		_, err := w.fs.Put(ctx, vfs.PutRequest{Bucket: w.b, Key: "k", Content: w.content(random(2, 100_000)), If: cond})
+		_, err := w.fs.Put(ctx, vfs.PutRequest{Bucket: w.b, Key: "k", Content: w.content(filler(2, 100_000)), If: cond})
 		require.Equal(t, core.PreconditionFailed, core.KindOf(err))
 	}
-	_, err := w.fs.Put(ctx, vfs.PutRequest{Bucket: w.b, Key: "none", Content: w.content(random(2, 100_000)), If: core.Precondition{Match: []string{"*"}}})
+	_, err := w.fs.Put(ctx, vfs.PutRequest{Bucket: w.b, Key: "none", Content: w.content(filler(2, 100_000)), If: core.Precondition{Match: []string{"*"}}})
 	require.Equal(t, core.NoSuchKey, core.KindOf(err))
 	require.Equal(t, blocks, w.blockCount(), "the losers' content is gone")
-	w.requireContent("k", random(1, 100_000))
+	w.requireContent("k", filler(1, 100_000))
 }
 
 func TestOneWinner(t *testing.T) {
@@ -305,7 +329,7 @@ func TestVersions(t *testing.T) {
 func TestCopySharesContent(t *testing.T) {
 	w := newWorld(t)
 	for _, size := range []int{0, 100, 700_000} {
-		body := random(uint64(size), size)
+		body := filler(uint64(size), size)
 		w.put("src", body)
 		before := w.blockCount()
 		src, err := w.fs.Stat(ctx, w.b, "src", core.Current)
@@ -343,11 +367,11 @@ func (w *world) part(key string, id core.UploadID, n int, body []byte, algs ...c
 func TestMultipart(t *testing.T) {
 	w := newWorld(t)
 	id := w.upload("k", core.UploadInfo{Attrs: []core.Attr{{Name: "Content-Type", Value: "x/y"}}})
-	bodies := [][]byte{random(1, 5<<20), random(2, 6<<20+1), random(3, 10)}
+	bodies := [][]byte{filler(1, 5<<20), filler(2, 6<<20+1), filler(3, 10)}
 	whole := bytes.Join(bodies, nil)
 	var parts []vfs.CompletedPart
 	for i, body := range bodies {
-		w.part("k", id, i*3+1, random(9, 100), checksum.CRC64NVME) // is replaced
+		w.part("k", id, i*3+1, filler(9, 100), checksum.CRC64NVME) // is replaced
 		parts = append(parts, w.part("k", id, i*3+1, body, checksum.CRC64NVME))
 	}
 	w.part("k", id, 9, []byte("not named"), checksum.CRC64NVME)
@@ -394,8 +418,8 @@ func TestMultipart(t *testing.T) {
 func TestCompleteRefuses(t *testing.T) {
 	w := newWorld(t)
 	id := w.upload("k", core.UploadInfo{Algorithm: checksum.SHA256, Composite: true})
-	small := w.part("k", id, 1, random(1, 100), checksum.SHA256)
-	tail := w.part("k", id, 2, random(2, 100), checksum.SHA256)
+	small := w.part("k", id, 1, filler(1, 100), checksum.SHA256)
+	tail := w.part("k", id, 2, filler(2, 100), checksum.SHA256)
 	complete := func(r vfs.CompleteRequest) core.Kind {
 		r.Bucket, r.Key, r.Upload = w.b, "k", id
 		_, err := w.fs.CompleteUpload(ctx, r)
@@ -420,7 +444,7 @@ func TestCompleteRefuses(t *testing.T) {
 // TestLongPartLists reads ranges of an object with more parts than a page and an index entry hold.
 func TestLongPartLists(t *testing.T) {
 	w := newWorld(t)
-	w.put("src", random(1, 5<<20))
+	w.put("src", filler(1, 5<<20))
 	src, err := w.fs.Stat(ctx, w.b, "src", core.Current)
 	require.NoError(t, err)
 	id := w.upload("k", core.UploadInfo{})
@@ -434,7 +458,7 @@ func TestLongPartLists(t *testing.T) {
 	o, err := w.fs.CompleteUpload(ctx, vfs.CompleteRequest{Bucket: w.b, Key: "k", Upload: id, Parts: parts, Size: -1})
 	require.NoError(t, err)
 	require.Len(t, o.Index, (n-1)/core.IndexStride)
-	body := random(1, 5<<20)
+	body := filler(1, 5<<20)
 	for _, i := range []int64{0, 1, 255, 256, 257, 999, 1000, 1001, 2559, 2560, n - 2} {
 		got, err := w.read("k", i*5<<20+(5<<20-3), 6)
 		require.NoError(t, err)
@@ -455,7 +479,7 @@ func TestEveryBitOfAPackedBlock(t *testing.T) {
 	writer, err := batch.Open(ctx, batch.Options{Meta: w.meta, Blocks: flipped})
 	require.NoError(t, err)
 	defer writer.Close()
-	w.fs, err = vfs.New(vfs.Options{Meta: w.meta, Blocks: flipped, Writer: writer})
+	w.fs, err = vfs.New(vfs.Options{Meta: w.meta, Blocks: flipped, Writer: writer, Compression: compression()})
 	require.NoError(t, err)
 	o, err := w.meta.Object(ctx, w.b.ID, "0", core.Current)
 	require.NoError(t, err)
@@ -528,7 +552,7 @@ func TestManyWriters(t *testing.T) {
 			defer wg.Done()
 			r := rand.New(rand.NewPCG(uint64(g), 1))
 			for i := range each {
-				body := random(uint64(g*each+i), r.IntN(70_000))
+				body := filler(uint64(g*each+i), r.IntN(70_000))
 				c, err := w.fs.NewContent(ctx, w.b, int64(len(body)))
 				if err == nil {
 					_, err = c.ReadFrom(bytes.NewReader(body))
@@ -547,7 +571,7 @@ func TestManyWriters(t *testing.T) {
 	for g := range writers {
 		r := rand.New(rand.NewPCG(uint64(g), 1))
 		for i := range each {
-			w.requireContent(fmt.Sprintf("%d/%d", g, i), random(uint64(g*each+i), r.IntN(70_000)))
+			w.requireContent(fmt.Sprintf("%d/%d", g, i), filler(uint64(g*each+i), r.IntN(70_000)))
 		}
 	}
 }

@@ -9,12 +9,12 @@ import (
 )
 
 // Dictionary is what small contents of a bucket have in common, in the format of RFC 8878. It may be used from many goroutines. What was compressed with it
-// cannot be read without it.
+// cannot be read without it. Both levels code alike with one: the better one takes four times as long (the tables of a dictionary have to be copied each time) for
+// content that is 3 % smaller.
 type Dictionary struct {
 	id      uint32
 	raw     []byte
-	fast    func() *zstd.Encoder
-	better  func() *zstd.Encoder
+	encoder func() *zstd.Encoder
 	decoder func() *zstd.Decoder
 }
 
@@ -24,12 +24,12 @@ const (
 	MaxDictionaryID = 1<<31 - 1
 )
 
-// MaxDictionary is the size of the largest dictionary, in bytes.
-const MaxDictionary = 64 << 10
+// maxDictionary is the size of the largest dictionary, in bytes.
+const maxDictionary = 128 << 10
 
 // NewDictionary reads a dictionary. ErrDamaged says that it is none, or one that this package does not make. raw must not change any more.
 func NewDictionary(raw []byte) (*Dictionary, error) {
-	if len(raw) > 2*MaxDictionary {
+	if len(raw) > maxDictionary {
 		return nil, fmt.Errorf("%w: a dictionary of %d bytes", ErrDamaged, len(raw))
 	}
 	info, err := zstd.InspectDictionary(raw)
@@ -41,8 +41,7 @@ func NewDictionary(raw []byte) (*Dictionary, error) {
 	}
 	return &Dictionary{
 		id: info.ID(), raw: raw,
-		fast:    sync.OnceValue(func() *zstd.Encoder { return must(coder(Fast, raw)) }),
-		better:  sync.OnceValue(func() *zstd.Encoder { return must(coder(Better, raw)) }),
+		encoder: sync.OnceValue(func() *zstd.Encoder { return must(coder(Fast, raw)) }),
 		decoder: sync.OnceValue(func() *zstd.Decoder { return must(decoder(raw)) }),
 	}, nil
 }
@@ -52,10 +51,3 @@ func (d *Dictionary) ID() uint32 { return d.id }
 
 // Raw returns the dictionary as it is stored. It must not be changed.
 func (d *Dictionary) Raw() []byte { return d.raw }
-
-func (d *Dictionary) encoder(l Level) *zstd.Encoder {
-	if l == Better {
-		return d.better()
-	}
-	return d.fast()
-}

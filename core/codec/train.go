@@ -10,11 +10,12 @@ import (
 const (
 	dictionaryHash = 6 // how many bytes a repetition has at least
 	minSamples     = 16
+	trainedSize    = 32 << 10 // of dictionaries, in bytes: twice as much, or half, changes what they save by 1 %
 )
 
-// Train makes a dictionary of that number (MinDictionaryID to MaxDictionaryID) and of at most size bytes from samples: small contents that are to be
-// compressed with it at a level. An error says that they have too little in common, or are too few.
-func Train(id uint32, level Level, size int, samples [][]byte) (d *Dictionary, err error) {
+// Train makes a dictionary of that number (MinDictionaryID to MaxDictionaryID) from samples of small contents. An error says that they have too little in
+// common, or are too few.
+func Train(id uint32, samples [][]byte) (d *Dictionary, err error) {
 	if len(samples) < minSamples {
 		return nil, fmt.Errorf("codec: %d samples are too few for a dictionary", len(samples))
 	}
@@ -23,19 +24,15 @@ func Train(id uint32, level Level, size int, samples [][]byte) (d *Dictionary, e
 			d, err = nil, fmt.Errorf("codec: no dictionary can be made of these samples: %v", r)
 		}
 	}()
-	speed := zstd.SpeedFastest
-	if level == Better {
-		speed = zstd.SpeedBetterCompression
-	}
-	raw, err := dict.BuildZstdDict(samples, dict.Options{MaxDictSize: min(size, MaxDictionary), HashBytes: dictionaryHash, ZstdDictID: id, ZstdLevel: speed})
+	raw, err := dict.BuildZstdDict(samples, dict.Options{MaxDictSize: trainedSize, HashBytes: dictionaryHash, ZstdDictID: id, ZstdLevel: zstd.SpeedFastest})
 	if err != nil {
 		return nil, fmt.Errorf("codec: no dictionary can be made of these samples: %w", err)
 	}
 	return NewDictionary(raw)
 }
 
-// Gain returns how many bytes samples take at a level with a dictionary, or without one (nil), each by itself.
-func Gain(d *Dictionary, level Level, samples [][]byte) (stored int) {
+// Stored returns how many bytes samples take at a level with a dictionary, or without one (nil), each by itself.
+func Stored(d *Dictionary, level Level, samples [][]byte) (stored int) {
 	var buf []byte
 	for _, s := range samples {
 		e := Encoder{Level: level, Dictionary: d}

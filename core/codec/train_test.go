@@ -30,7 +30,7 @@ func trained(t require.TestingT, id uint32) *codec.Dictionary {
 	for i := range 64 {
 		samples = append(samples, record(uint64(i), 2000))
 	}
-	d, err := codec.Train(id, codec.Better, 32<<10, samples)
+	d, err := codec.Train(id, samples)
 	require.NoError(t, err)
 	require.Equal(t, id, d.ID())
 	return d
@@ -74,7 +74,7 @@ func TestNoDictionary(t *testing.T) {
 	_, err = codec.NewDictionary(raw)
 	require.ErrorIs(t, err, codec.ErrDamaged, "numbers below 32768 are not ours")
 
-	_, err = codec.Train(40_000, codec.Fast, 32<<10, [][]byte{record(1, 1000)})
+	_, err = codec.Train(40_000, [][]byte{record(1, 1000)})
 	require.Error(t, err)
 	for name, sample := range map[string]func(i int) []byte{
 		"random": func(i int) []byte { return random(uint64(i), 1000) },
@@ -87,7 +87,7 @@ func TestNoDictionary(t *testing.T) {
 		for i := range 64 {
 			samples = append(samples, sample(i))
 		}
-		d, err := codec.Train(40_000, codec.Better, 32<<10, samples)
+		d, err := codec.Train(40_000, samples)
 		t.Log(name, d != nil, err)
 		if err == nil { // then it has to be good
 			e := codec.Encoder{Level: codec.Better, Dictionary: d}

@@ -36,7 +36,7 @@ func (s *sampler) worthwhile(plain []byte) bool {
 		s.skip--
 		return false
 	}
-	if looksCompressible(plain) {
+	if Compressible(plain) {
 		return true
 	}
 	s.learn(false)
@@ -52,8 +52,8 @@ func (s *sampler) learn(shrunk bool) {
 	s.skip = s.next
 }
 
-// looksCompressible looks at a piece from the middle of a frame: headers stand at its beginning, and are no sample.
-func looksCompressible(plain []byte) bool {
+// Compressible says whether content may shrink, from a piece of its middle: headers stand at its beginning, and are no sample.
+func Compressible(plain []byte) bool {
 	if len(plain) > sampleSize {
 		from := (len(plain) - sampleSize) / 2
 		plain = plain[from : from+sampleSize]
@@ -61,14 +61,24 @@ func looksCompressible(plain []byte) bool {
 	return compress.Estimate(plain) > minEstimate
 }
 
-// coder returns an encoder for frames. Its tables are made when they are first used, at most one set for each processor.
+// Coders are made of tables: so many of them work at the same time, and others wait. Those without a dictionary take up to 5 MiB each, those
+// with one 1.
+const (
+	maxCoders           = 8
+	maxDictionaryCoders = 2
+)
+
+// coder returns an encoder for frames. Its tables are made when it is first used.
 func coder(level Level, dictionary []byte) (*zstd.Encoder, error) {
-	speed := zstd.SpeedFastest
+	speed, together := zstd.SpeedFastest, maxCoders
 	if level == Better {
 		speed = zstd.SpeedBetterCompression
 	}
+	if dictionary != nil {
+		together = maxDictionaryCoders
+	}
 	options := []zstd.EOption{
-		zstd.WithEncoderLevel(speed), zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)), zstd.WithWindowSize(frame.MaxPlain),
+		zstd.WithEncoderLevel(speed), zstd.WithEncoderConcurrency(min(together, runtime.GOMAXPROCS(0))), zstd.WithWindowSize(frame.MaxPlain),
 		zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true), zstd.WithLowerEncoderMem(true),
 	}
 	if dictionary != nil {
@@ -77,10 +87,13 @@ func coder(level Level, dictionary []byte) (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, options...)
 }
 
+// maxDecoders is how many frames are decoded at the same time; others wait.
+const maxDecoders = 16
+
 // decoder returns a decoder that never makes more than fits where it decodes to.
 func decoder(dictionary []byte) (*zstd.Decoder, error) {
 	options := []zstd.DOption{
-		zstd.WithDecoderConcurrency(runtime.GOMAXPROCS(0)), zstd.WithDecoderMaxMemory(frame.MaxPlain), zstd.WithDecodeAllCapLimit(true),
+		zstd.WithDecoderConcurrency(min(maxDecoders, runtime.GOMAXPROCS(0))), zstd.WithDecoderMaxMemory(frame.MaxPlain), zstd.WithDecodeAllCapLimit(true),
 		zstd.WithDecoderLowmem(true),
 	}
 	if dictionary != nil {
@@ -106,7 +119,7 @@ func must[T any](v T, err error) T {
 func (e *Encoder) compress(dst, plain []byte) []byte {
 	switch {
 	case e.Dictionary != nil:
-		return e.Dictionary.encoder(e.Level).EncodeAll(plain, dst)
+		return e.Dictionary.encoder().EncodeAll(plain, dst)
 	case e.Level == Better:
 		return betterCoder().EncodeAll(plain, dst)
 	}

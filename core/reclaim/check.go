@@ -28,7 +28,8 @@ func Check(ctx context.Context, meta Source, blocks core.Blocks, o CheckOptions)
 		o.Progress = func(string, int64, int64) {}
 	}
 	c := &check{ctx: ctx, meta: meta, blocks: blocks, o: o, buckets: map[core.BucketID]string{},
-		contents: map[core.DataID]content{}, lists: map[core.UploadID]list{}, index: map[core.BlockID]uint32{}}
+		contents: map[core.DataID]content{}, lists: map[core.UploadID]list{}, index: map[core.BlockID]uint32{},
+		dictionaries: map[uint32]error{}, coded: map[uint32]map[core.DataID]int64{}}
 	c.report = CheckReport{Started: time.Now().UTC(), WithContent: o.Content, Waiting: o.Waiting, ByKind: map[string]int{}, Differences: []Difference{}}
 	err := c.run()
 	c.report.Seconds = time.Since(c.report.Started).Seconds()
@@ -93,6 +94,7 @@ const (
 	KindContent    = "content"    // a frame of live content is not whole
 	KindGap        = "gap"        // changes that should wait in the blocks are not there
 	KindSnapshot   = "snapshot"   // a snapshot of the metadata is not whole
+	KindDictionary = "dictionary" // content is compressed with a dictionary that is not there, or is none
 )
 
 // CheckReport is what Check found.
@@ -187,6 +189,9 @@ type check struct {
 	versions, current, uploads hashes // of what listings should show
 	latest, nulls              hashes // of keys
 
+	dictionaries map[uint32]error                 // those that there are; with an error: and why they are none
+	coded        map[uint32]map[core.DataID]int64 // content, and its plain bytes, by the dictionaries that it names
+
 	about []about // differences that wait for names
 }
 
@@ -241,7 +246,7 @@ type about struct {
 
 func (c *check) run() error {
 	for _, step := range []func() error{
-		c.readMetadata, c.walkBlocks, c.judgeContents, c.judgePlaces, c.judgeLists, c.compareListings, c.askEngine, c.readContents, c.nameContents,
+		c.readMetadata, c.walkBlocks, c.judgeContents, c.judgeDictionaries, c.judgePlaces, c.judgeLists, c.compareListings, c.askEngine, c.readContents, c.nameContents,
 	} {
 		if err := c.ctx.Err(); err != nil {
 			return core.E("reclaim.Check", core.Canceled, err)

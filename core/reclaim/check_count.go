@@ -68,6 +68,8 @@ func (c *check) row(r *core.Row) {
 		c.lists[p.List] = l
 	case r.Garbage != nil:
 		c.garbage(r.Garbage)
+	case r.Record != nil && r.Record.Kind == core.DictionaryKind:
+		c.dictionary(r.Record)
 	}
 }
 
@@ -79,6 +81,7 @@ func (c *check) content(d *core.DataInfo) {
 		c.differAbout(d.ID, KindReferences, d.Size, "it has two rows")
 	}
 	n.size, n.refs = d.Size, int32(d.Refs)
+	c.codedWith(d)
 	c.contents[d.ID] = n
 	if d.ID >= c.state.NextData {
 		c.differAbout(d.ID, KindNumber, d.Size, "numbers from %d on were not given away yet", c.state.NextData)

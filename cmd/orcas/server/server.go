@@ -186,7 +186,7 @@ func (s *Server) openStore(ctx context.Context) error {
 	s.opened.Store(s.writer)
 	s.fs, err = vfs.New(vfs.Options{
 		Meta: s.meta, Blocks: s.blocks, Writer: s.writer, MaxPacked: set.MaxPackedSize, Reserve: set.MinFree.of,
-		Now: s.config.Now, Compression: set.Compression,
+		Now: s.config.Now, Compression: set.Compression, Logger: s.log,
 	})
 	if err != nil {
 		return err
@@ -364,6 +364,7 @@ func (s *Server) Credentials() Credentials { return s.credentials }
 // for.
 func (s *Server) Run(ctx context.Context) error {
 	failed := make(chan error, 2)
+	s.background.Go(func() { s.fs.Train(s.life) })
 	if s.config.Settings.Reclaim {
 		s.background.Go(func() { s.reclaimer.Run(s.life) })
 	}
