@@ -20,11 +20,12 @@ type Large struct {
 	chunk core.Extent
 	fill  int64 // plain bytes in chunk
 	codec *codec.Encoder
-	coded *Buffer // with a codec: where frames are laid out
+	coded *Buffer // where frames are laid out that are not stored as they are
 }
 
 // NewLarge begins content of size bytes. chunkSize is the bytes of plain content per extent, a multiple of
-// frame.MaxPlain; 0: core.DefaultChunkSize. Frames are stored as e makes them; nil: as they are.
+// frame.MaxPlain; 0: core.DefaultChunkSize. Frames are stored as e makes them, which may still change until the first
+// Write; nil: as they are.
 func (w *Writer) NewLarge(ctx context.Context, size, chunkSize int64, e *codec.Encoder) (*Large, error) {
 	if chunkSize == 0 {
 		chunkSize = core.DefaultChunkSize
@@ -37,11 +38,7 @@ func (w *Writer) NewLarge(ctx context.Context, size, chunkSize int64, e *codec.E
 	if err != nil {
 		return nil, err
 	}
-	l := &Large{w: bw, size: size, info: &core.DataInfo{ID: w.NewData(), ChunkSize: chunkSize}}
-	if e != nil && !e.Plain() {
-		l.codec, l.coded = e, NewBuffer(frame.MaxStored)
-	}
-	return l, nil
+	return &Large{w: bw, size: size, info: &core.DataInfo{ID: w.NewData(), ChunkSize: chunkSize}, codec: e}, nil
 }
 
 // ID returns the number that the content has.
@@ -58,7 +55,10 @@ func (l *Large) Write(buf []byte) error {
 		Type: frame.Data, Block: l.w.Block(), Offset: l.w.Offset(), ID: uint64(l.info.ID), Index: l.index,
 		Plain: uint32(plain), Last: l.info.Size+plain == l.size,
 	}
-	if l.codec != nil {
+	if l.codec != nil && !l.codec.Plain() {
+		if l.coded == nil {
+			l.coded = NewBuffer(frame.MaxStored)
+		}
 		buf = l.codec.Encode(l.coded.B[:frame.HeaderSize], &h, payload)
 		payload = buf[frame.HeaderSize:]
 	}

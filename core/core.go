@@ -132,7 +132,7 @@ type BucketInfo struct {
 	Retention   DefaultRetention // with ObjectLock: of versions that are written without one
 	ChunkSize   int64            // bytes of content per extent of large content; 0: DefaultChunkSize
 	Compression codec.Level      // of new content
-	KeyID       uint32           // which master key wraps the data keys of new content; 0: none
+	Encrypted   bool             // new content is encrypted, under the newest master key
 	Attrs       []Attr
 }
 
@@ -154,7 +154,7 @@ type DataInfo struct {
 	SHA256     [32]byte   // of the plain bytes
 	Sums       []Checksum // every other checksum ever verified for it, MD5 first
 	Codec      uint8      // how its frames are stored; where it is not frame.Plain, some may be plain all the same
-	KeyID      uint32     // the master key that wraps DataKey; 0: not encrypted
+	KeyID      uint32     // the master key that wraps DataKey, or codec.CustomerKeyID; 0: not encrypted
 	DataKey    []byte     // wrapped data key
 	ChunkSize  int64
 	Extents    []Extent

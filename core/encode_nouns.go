@@ -250,9 +250,7 @@ func AppendBucket(b []byte, i *BucketInfo) []byte {
 	if f.next(i.Compression != codec.Default) {
 		b = append(b, byte(i.Compression))
 	}
-	if f.next(i.KeyID != 0) {
-		b = binary.AppendUvarint(b, uint64(i.KeyID))
-	}
+	f.next(i.Encrypted)
 	if f.next(len(i.Attrs) > 0) {
 		b = appendAttrs(b, i.Attrs)
 	}
@@ -282,9 +280,7 @@ func (d *decoder) bucket(i *BucketInfo) {
 	if f.next() {
 		i.Compression = codec.Level(d.byte())
 	}
-	if f.next() {
-		i.KeyID = uint32(d.uint())
-	}
+	i.Encrypted = f.next()
 	if f.next() {
 		i.Attrs = d.attrs()
 	}

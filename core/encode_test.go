@@ -40,7 +40,7 @@ func sampleChanges() []Change {
 	listed := o
 	listed.Segments, listed.List = nil, 17
 	changes := []Change{
-		&PutBucket{Info: BucketInfo{ID: 1, Name: "b", Owner: "o", Region: "r", Created: at, Versioning: VersioningSuspended, ObjectLock: true, Retention: DefaultRetention{LockCompliance, 3, 4}, ChunkSize: 1, Compression: 1, KeyID: 2, Attrs: o.Attrs}},
+		&PutBucket{Info: BucketInfo{ID: 1, Name: "b", Owner: "o", Region: "r", Created: at, Versioning: VersioningSuspended, ObjectLock: true, Retention: DefaultRetention{LockCompliance, 3, 4}, ChunkSize: 1, Compression: 1, Encrypted: true, Attrs: o.Attrs}},
 		&PutBucket{Info: BucketInfo{Name: "b"}},
 		&DeleteBucket{Bucket: 3},
 		&PutObject{Object: o, If: cond, Source: source},

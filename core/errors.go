@@ -37,13 +37,14 @@ const (
 	BadDigest                      // content is not what its checksum says
 	Locked                         // retention or a legal hold keeps the version as it is
 	BucketState                    // the bucket is not in a state that allows it
+	NoKey                          // content is encrypted, and the key that it takes is not at hand
 )
 
 var kindNames = [...]string{
 	"internal error", "no such bucket", "no such key", "no such version", "no such upload", "no such data",
 	"invalid part", "bucket exists", "bucket not empty", "precondition failed", "conflict", "method not allowed",
 	"invalid argument", "too large", "incomplete", "damaged", "no space", "overloaded", "unavailable", "canceled",
-	"unsupported", "busy", "too small", "bad digest", "locked", "wrong state of the bucket",
+	"unsupported", "busy", "too small", "bad digest", "locked", "wrong state of the bucket", "no key",
 }
 
 // String returns the kind in words.

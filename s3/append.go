@@ -15,6 +15,8 @@ type appending struct {
 	offset int64
 	base   *core.ObjectInfo // the current version; nil: there is none yet
 	sum    core.Checksum    // of base, in full
+
+	encryption encryption // of base
 }
 
 // appendTo reads x-amz-write-offset-bytes, and finds what the content belongs behind. Nil: the PUT is none that appends.
@@ -70,7 +72,10 @@ func (q *request) checkAppend(a *appending, u *upload, attrs []core.Attr) (err e
 		return errInvalidRequest.say("Checksum Type mismatch occurred, expected checksum Type: " + strings.ToLower(sums[0].Algorithm.Name()) +
 			", actual checksum Type: " + strings.ToLower(u.in.alg.Name()))
 	}
-	if a.sum, err = q.s.fs.FullSum(q.ctx, a.base); core.Is(err, core.Conflict) {
+	if a.encryption, err = q.appendEncryption(a.base); err != nil {
+		return err
+	}
+	if a.sum, err = q.s.fs.FullSum(q.ctx, a.base, a.encryption.Customer); core.Is(err, core.Conflict) {
 		return errWriteConflict.because(err)
 	}
 	return err
@@ -101,7 +106,7 @@ func (q *request) put(a *appending, req vfs.PutRequest) (*core.ObjectInfo, error
 			return nil, err
 		}
 		req.Sums = []core.Checksum{{Algorithm: a.sum.Algorithm, Value: value}}
-		o, err = q.s.fs.Append(q.ctx, vfs.AppendRequest{PutRequest: req, Base: a.base})
+		o, err = q.s.fs.Append(q.ctx, vfs.AppendRequest{PutRequest: req, Base: a.base, Encryption: q.encryption.Encryption})
 	}
 	switch {
 	case err == nil:

@@ -59,6 +59,9 @@ func (q *request) getObjectAttributes() error {
 	}
 	defer object.Close()
 	o := object.Info
+	if err := q.unlock(o, object); err != nil {
+		return err
+	}
 	x := q.s.document()
 	defer q.s.release(x)
 	x.begin("GetObjectAttributesResponse")

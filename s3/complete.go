@@ -85,6 +85,9 @@ func (q *request) completeUpload() error {
 		return err
 	}
 	q.setNewVersion(o.Version())
+	if v := attr(o.Attrs, storeAttr); v != "" {
+		q.set(storeAttr, v)
+	}
 	x := q.s.document()
 	defer q.s.release(x)
 	x.begin("CompleteMultipartUploadResult")
@@ -151,6 +154,11 @@ func (q *request) holdSums(req *vfs.CompleteRequest) error {
 		u = &core.UploadInfo{} // completed before, as it seems
 	} else if err != nil {
 		return err
+	}
+	if err == nil && q.encryptionSent {
+		if err := q.uploadEncryption(u); err != nil {
+			return err
+		}
 	}
 	kind := first(q.r.Header, "X-Amz-Checksum-Type")
 	switch {

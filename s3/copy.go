@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"orcas/core"
+	"orcas/core/codec"
 	"orcas/internal/checksum"
 	"orcas/s3/sigv4"
 	"orcas/vfs"
@@ -87,56 +88,47 @@ func (q *request) copySource() (*core.BucketInfo, *core.ObjectInfo, source, erro
 	return b, info, src, nil
 }
 
+// copyOrder is what the headers of CopyObject say; the source says the rest.
+type copyOrder struct {
+	request              vfs.CopyRequest
+	replace, replaceTags bool
+	alg                  checksum.Algorithm
+}
+
+func (q *request) copyOrder() (c copyOrder, err error) {
+	c.request = vfs.CopyRequest{Bucket: q.bucket, Key: q.key, Owner: q.caller.account}
+	if c.request.If, err = writeCondition(q.r.Header); err != nil {
+		return c, err
+	}
+	if c.replace, err = directive(q.r.Header, "X-Amz-Metadata-Directive"); err != nil {
+		return c, err
+	}
+	if c.replaceTags, err = directive(q.r.Header, "X-Amz-Tagging-Directive"); err != nil {
+		return c, err
+	}
+	if c.request.Tags, err = q.headerTags(); err != nil {
+		return c, err
+	}
+	if c.request.Lock, err = q.headerLock(); err != nil {
+		return c, err
+	}
+	if c.alg, err = namedAlgorithm(q.r.Header); err != nil {
+		return c, err
+	}
+	if q.encryption, err = q.askedEncryption(); err != nil {
+		return c, err
+	}
+	return c, q.precheck(&c.request.If)
+}
+
 func (q *request) copyObject() error {
-	demand, err := writeCondition(q.r.Header)
+	order, err := q.copyOrder()
 	if err != nil {
-		return err
-	}
-	replace, err := directive(q.r.Header, "X-Amz-Metadata-Directive")
-	if err != nil {
-		return err
-	}
-	replaceTags, err := directive(q.r.Header, "X-Amz-Tagging-Directive")
-	if err != nil {
-		return err
-	}
-	tags, err := q.headerTags()
-	if err != nil {
-		return err
-	}
-	lock, err := q.headerLock()
-	if err != nil {
-		return err
-	}
-	alg, err := namedAlgorithm(q.r.Header)
-	if err != nil {
-		return err
-	}
-	if err := q.precheck(&demand); err != nil {
 		return err
 	}
 	var o *core.ObjectInfo
 	for try := 1; ; try++ {
-		b, from, src, err := q.copySource()
-		if err != nil {
-			return err
-		}
-		req := vfs.CopyRequest{SourceBucket: b, Source: from, Bucket: q.bucket, Key: q.key, Tags: tags, Lock: lock, Owner: q.caller.account, If: demand}
-		if req.Attrs, err = copyAttrs(q.r.Header, from, replace); err != nil {
-			return err
-		}
-		if !replaceTags {
-			req.Tags = from.Tags
-		}
-		if b.ID == q.bucket.ID && src.key == q.key && src.version == core.Current && !replace && alg == checksum.None &&
-			classOf(req.Attrs) == classOf(from.Attrs) && first(q.r.Header, redirectName) == "" {
-			return errInvalidRequest.say("This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes.")
-		}
-		if req.Sums, err = q.copySums(from, alg); err == nil {
-			o, err = q.s.fs.Copy(q.ctx, req)
-		}
-		if err == nil {
-			q.setSourceVersion(b, from)
+		if o, err = q.tryCopy(&order); err == nil {
 			break
 		}
 		if !core.Is(err, core.Conflict) || try == maxCopyTries {
@@ -160,6 +152,42 @@ func (q *request) sendCopied(o *core.ObjectInfo) {
 	q.sendXML(http.StatusOK, x)
 }
 
+// tryCopy copies the source as it is now; Conflict: it is not any more.
+func (q *request) tryCopy(order *copyOrder) (*core.ObjectInfo, error) {
+	b, from, src, err := q.copySource()
+	if err != nil {
+		return nil, err
+	}
+	old, err := q.sourceEncryption(from)
+	if err != nil {
+		return nil, err
+	}
+	req := order.request
+	req.SourceBucket, req.Source = b, from
+	if req.Attrs, err = copyAttrs(q.r.Header, from, order.replace); err != nil {
+		return nil, err
+	}
+	to := q.encryption
+	req.Recode = recoding(from, old, &to)
+	req.Attrs = to.attrs(req.Attrs)
+	if !order.replaceTags {
+		req.Tags = from.Tags
+	}
+	if b.ID == q.bucket.ID && src.key == q.key && src.version == core.Current && !order.replace && order.alg == checksum.None &&
+		classOf(req.Attrs) == classOf(from.Attrs) && first(q.r.Header, redirectName) == "" && !q.changesEncryption() {
+		return nil, errInvalidRequest.say("This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes.")
+	}
+	if req.Sums, err = q.copySums(from, old.Customer, order.alg); err != nil {
+		return nil, err
+	}
+	o, err := q.s.fs.Copy(q.ctx, req)
+	if err == nil {
+		q.setSourceVersion(b, from)
+		q.setEncryption(&to)
+	}
+	return o, err
+}
+
 // setSourceVersion names the version that was copied.
 func (q *request) setSourceVersion(b *core.BucketInfo, o *core.ObjectInfo) {
 	if b.Versioning != core.VersioningOff {
@@ -168,7 +196,7 @@ func (q *request) setSourceVersion(b *core.BucketInfo, o *core.ObjectInfo) {
 }
 
 // copySums returns the checksums that a copy keeps: those of the source (nil), or one of the algorithm that is asked for.
-func (q *request) copySums(from *core.ObjectInfo, alg checksum.Algorithm) ([]core.Checksum, error) {
+func (q *request) copySums(from *core.ObjectInfo, customer *codec.Key, alg checksum.Algorithm) ([]core.Checksum, error) {
 	if alg == checksum.None {
 		return nil, nil
 	}
@@ -177,7 +205,7 @@ func (q *request) copySums(from *core.ObjectInfo, alg checksum.Algorithm) ([]cor
 			return []core.Checksum{s}, nil
 		}
 	}
-	return q.s.fs.Sums(q.ctx, from, 0, from.Size, alg)
+	return q.s.fs.Sums(q.ctx, from, customer, 0, from.Size, alg)
 }
 
 // copyAttrs returns the attributes of a copy: the request's, or the source's with the request's storage class and redirect, which
@@ -189,7 +217,9 @@ func copyAttrs(h http.Header, from *core.ObjectInfo, replace bool) ([]core.Attr,
 	}
 	attrs := make([]core.Attr, 0, len(from.Attrs)+2)
 	for _, a := range from.Attrs {
-		if a.Name != storageClassName && a.Name != redirectName {
+		switch a.Name {
+		case storageClassName, redirectName, storeAttr, customerAttr:
+		default:
 			attrs = append(attrs, a)
 		}
 	}

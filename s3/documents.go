@@ -150,12 +150,18 @@ func (q *request) keepDocument(sub, inside string) error {
 		return nil
 	}
 	return q.updateBucket(func(b *core.BucketInfo) error {
-		b.Attrs = slices.DeleteFunc(b.Attrs, func(a core.Attr) bool { return a.Name == sub })
-		if inside != "" {
-			b.Attrs = append(b.Attrs, core.Attr{Name: sub, Value: inside})
-		}
+		b.Attrs = setAttr(b.Attrs, sub, inside)
 		return nil
 	})
+}
+
+// setAttr gives an attribute another value, and takes it away where that is "". It changes the list that it gets.
+func setAttr(attrs []core.Attr, name, value string) []core.Attr {
+	attrs = slices.DeleteFunc(attrs, func(a core.Attr) bool { return a.Name == name })
+	if value != "" {
+		attrs = append(attrs, core.Attr{Name: name, Value: value})
+	}
+	return attrs
 }
 
 // listConfigurations answers for a bucket that has no configurations of a kind.

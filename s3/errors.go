@@ -85,6 +85,7 @@ var (
 	errIncompleteBody     = newError(400, "IncompleteBody", "You did not provide the number of bytes specified by the Content-Length HTTP header.")
 	errInsufficientSpace  = newError(507, "InsufficientStorage", "There is not enough free space to store the content.")
 	errInternal           = newError(500, "InternalError", "We encountered an internal error. Please try again.")
+	errInvalidAlgorithm   = newError(400, "InvalidEncryptionAlgorithmError", "The encryption request that you specified is not valid. The valid value is AES256.")
 	errInvalidArgument    = newError(400, "InvalidArgument", "Invalid Argument")
 	errInvalidBucketName  = newError(400, "InvalidBucketName", "The specified bucket is not valid.")
 	errInvalidDigest      = newError(400, "InvalidDigest", "The Content-MD5 you specified was invalid.")
@@ -97,6 +98,8 @@ var (
 	errInvalidStorage     = newError(400, "InvalidStorageClass", "The storage class you specified is not valid.")
 	errInvalidTag         = newError(400, "InvalidTag", "The tag provided was not a valid tag.")
 	errInvalidURI         = newError(400, "InvalidURI", "Couldn't parse the specified URI.")
+	errKeyForPart         = newError(400, "InvalidRequest", "The multipart upload initiate requested encryption. Subsequent part requests must include the appropriate encryption parameters.")
+	errKeyNeeded          = newError(400, "InvalidRequest", "The object was stored using a form of Server Side Encryption. The correct parameters must be provided to retrieve the object.")
 	errKeyTooLong         = newError(400, "KeyTooLongError", "Your key is too long.")
 	errLockWithoutSum     = newError(400, "InvalidRequest", "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock parameters")
 	errLocation           = newError(400, "InvalidLocationConstraint", "The specified location-constraint is not valid.")
@@ -116,6 +119,9 @@ var (
 	errNoBucketLock       = newError(400, "InvalidRequest", "Bucket is missing Object Lock Configuration")
 	errNoLock             = newError(404, "NoSuchObjectLockConfiguration", "The specified object does not have a ObjectLock configuration")
 	errNoLockConfig       = newError(404, "ObjectLockConfigurationNotFoundError", "Object Lock configuration does not exist for this bucket")
+	errNoEncryption       = newError(404, "ServerSideEncryptionConfigurationNotFoundError", "The server side encryption configuration was not found")
+	errNoKMS              = newError(501, "NotImplemented", "Encryption with keys of a key management service (SSE-KMS) is not implemented. AES256 and customer-provided keys are.")
+	errNoMasterKey        = newError(501, "NotImplemented", "This server has no master key to encrypt with: its ORCAS_MASTER_KEY_FILE or ORCAS_MASTER_KEY has to be set.")
 	errNoSuchBucket       = newError(404, "NoSuchBucket", "The specified bucket does not exist.")
 	errNoSuchKey          = newError(404, "NoSuchKey", "The specified key does not exist.")
 	errNoSuchTagSet       = newError(404, "NoSuchTagSet", "The TagSet does not exist")
@@ -124,6 +130,7 @@ var (
 	errNoWebsite          = newError(404, "NoSuchWebsiteConfiguration", "The specified bucket does not have a website configuration")
 	errNotImplemented     = newError(501, "NotImplemented", "A header or query you provided implies functionality that is not implemented.")
 	errObjectLocked       = newError(403, "AccessDenied", "Access Denied because object protected by object lock.")
+	errOtherKey           = newError(400, "InvalidRequest", "The provided encryption parameters did not match the ones used originally.")
 	errPrecondition       = newError(412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold.")
 	errRequestTimeout     = newError(400, "RequestTimeout", "Your socket connection to the server was not read from or written to within the timeout period.")
 	errServiceUnavailable = newError(503, "ServiceUnavailable", "The service is unable to handle writes at the moment.")
@@ -161,6 +168,7 @@ var kindErrors = map[core.Kind]*apiError{
 	core.BadDigest:          errBadDigest,
 	core.Locked:             errObjectLocked,
 	core.BucketState:        errBucketState,
+	core.NoKey:              errAccessDenied,
 }
 
 // signatureStatus is the HTTP status of the codes of sigv4 that are not 400.

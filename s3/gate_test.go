@@ -75,7 +75,7 @@ func TestWhatIsNotSupportedSaysSo(t *testing.T) {
 	w.bucket("bucket")
 	w.put("/bucket/key", "content")
 	for _, sub := range []string{
-		"lifecycle", "encryption", "session", "torrent", "restore", "select&select-type=2",
+		"lifecycle", "session", "torrent", "restore", "select&select-type=2",
 		"append&position=7", "quota", "metadataTable", "metadataConfiguration", "metadataAnnotationTable", "abac", "annotation",
 	} {
 		for _, p := range []string{"/bucket", "/bucket/key"} {
@@ -103,7 +103,6 @@ func TestWhatIsNotSupportedSaysSo(t *testing.T) {
 	for _, c := range [][3]string{
 		{"PUT", "X-Amz-Server-Side-Encryption", "AES256"},
 		{"PUT", "X-Amz-Server-Side-Encryption", "aws:kms"},
-		{"GET", "X-Amz-Server-Side-Encryption-Customer-Algorithm", "AES256"},
 		{"GET", "X-Amz-Tagging", "a=b"},
 		{"DELETE", "X-Amz-Object-Lock-Mode", "COMPLIANCE"},
 		{"GET", "X-Amz-Object-Lock-Legal-Hold", "ON"},

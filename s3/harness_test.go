@@ -49,6 +49,7 @@ type world struct {
 	url    string
 	client *http.Client
 	fs     *vfs.FS
+	meta   *mem.Meta
 	blocks *roomyBlocks
 	writer *batch.Writer
 	signer *sigv4.Signer
@@ -102,6 +103,7 @@ func (b *roomyBlocks) Space(context.Context) (free, total int64, err error) {
 }
 
 type setup struct {
+	store   func(*vfs.Options)
 	options func(*s3.Options)
 	start   func(*httptest.Server)
 }
@@ -115,10 +117,17 @@ func newWorld(t *testing.T, setups ...setup) *world {
 	require.NoError(t, err)
 	t.Cleanup(func() { writer.Close() })
 	w.writer = writer
-	w.fs, err = vfs.New(vfs.Options{
+	store := vfs.Options{
 		Meta: meta, Blocks: w.blocks, Writer: writer, Reserve: func(int64) int64 { return 1 << 20 },
 		Now: func() time.Time { return time.Now().Add(time.Duration(w.late.Load())) },
-	})
+	}
+	for _, s := range setups {
+		if s.store != nil {
+			s.store(&store)
+		}
+	}
+	w.meta = meta
+	w.fs, err = vfs.New(store)
 	require.NoError(t, err)
 	o := s3.Options{
 		FS: w.fs, Region: "us-east-1", Domains: []string{"s3.example.org"}, Logger: slog.New(slog.DiscardHandler),

@@ -163,8 +163,14 @@ func (q *request) setObjectHeaders(o *core.ObjectInfo) {
 	typed := false
 	for i := range o.Attrs {
 		a := &o.Attrs[i]
+		if a.Name == customerAttr {
+			continue
+		}
 		typed = typed || a.Name == "Content-Type"
 		q.set(a.Name, a.Value)
+	}
+	if q.encryption.Customer != nil {
+		q.setEncryption(&q.encryption)
 	}
 	if !typed {
 		q.set("Content-Type", defaultType)
@@ -247,6 +253,8 @@ func (q *request) checkHeaders() error {
 		case q.route.optional != 0 && q.takes(name):
 		case name == attributesHeader && q.route.sub != "attributes":
 			err = notImplementedHeader(name)
+		case isEncryptionHeader(name):
+			err = q.checkEncryptionHeader(name, values[0])
 		case strings.HasPrefix(name, "X-Amz-"):
 			err = checkAmzHeader(name, values[0])
 		case strings.HasPrefix(name, "If-"):
@@ -261,7 +269,7 @@ func (q *request) checkHeaders() error {
 
 // unsupported are the headers of S3, by their beginnings, that are not implemented.
 var unsupported = [...]string{
-	"X-Amz-Server-Side-Encryption", "X-Amz-Copy-Source-Server-Side-Encryption", "X-Amz-Object-Lock-", "X-Amz-Grant-", "X-Amz-Rename-",
+	"X-Amz-Object-Lock-", "X-Amz-Grant-", "X-Amz-Rename-",
 	"X-Amz-Move-", "X-Amz-If-", "X-Amz-Fwd-",
 }
 

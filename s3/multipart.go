@@ -58,6 +58,10 @@ func (q *request) createUpload() error {
 	if err != nil {
 		return err
 	}
+	if q.encryption, err = q.askedEncryption(); err != nil {
+		return err
+	}
+	attrs = q.encryption.attrs(attrs)
 	u, err := q.s.fs.CreateUpload(q.ctx, q.bucket, core.UploadInfo{
 		Bucket: q.bucket.ID, Key: q.key, Owner: q.caller.account, Algorithm: alg, Composite: composite, Attrs: attrs, Tags: tags, Lock: lock,
 	})
@@ -68,6 +72,7 @@ func (q *request) createUpload() error {
 		q.set("X-Amz-Checksum-Algorithm", alg.Name())
 		q.set("X-Amz-Checksum-Type", typeOf(composite))
 	}
+	q.setEncryption(&q.encryption)
 	x := q.s.document()
 	defer q.s.release(x)
 	x.begin("InitiateMultipartUploadResult")
@@ -141,6 +146,9 @@ func (q *request) uploadPart() error {
 		return errLockWithoutSum
 	}
 	up.kept = u.Attrs
+	if err := q.uploadEncryption(u); err != nil {
+		return err
+	}
 	content, sums, err := q.receive(&up, partSum(u))
 	if err != nil {
 		return err
@@ -153,6 +161,7 @@ func (q *request) uploadPart() error {
 		return err
 	}
 	q.set("ETag", quote(part.ETag))
+	q.setEncryption(&q.encryption)
 	for i := range sums {
 		if a := sums[i].Algorithm; a == u.Algorithm || a == up.in.alg { // and not the one that nobody asked for
 			q.set(a.HeaderKey(), encodeSum(&sums[i]))
@@ -194,6 +203,9 @@ func (q *request) uploadPartCopy() error {
 	if err != nil {
 		return err
 	}
+	if err := q.uploadEncryption(u); err != nil {
+		return err
+	}
 	var part *core.PartInfo
 	for try := 1; ; try++ {
 		b, from, _, err := q.copySource()
@@ -204,9 +216,14 @@ func (q *request) uploadPartCopy() error {
 		if err != nil {
 			return err
 		}
+		old, err := q.sourceEncryption(from)
+		if err != nil {
+			return err
+		}
+		to := q.encryption
 		part, err = q.s.fs.CopyPart(q.ctx, vfs.CopyPartRequest{
 			Source: from, From: s.offset, Length: s.length, Bucket: q.bucket, Key: q.key, Upload: id, Number: number,
-			Algorithms: []checksum.Algorithm{partSum(u)},
+			Algorithms: []checksum.Algorithm{partSum(u)}, Customer: old.Customer, Recode: recoding(from, old, &to),
 		})
 		if err == nil {
 			q.setSourceVersion(b, from)
@@ -216,6 +233,7 @@ func (q *request) uploadPartCopy() error {
 			return err
 		}
 	}
+	q.setEncryption(&q.encryption)
 	x := q.s.document()
 	defer q.s.release(x)
 	x.begin("CopyPartResult")
@@ -305,6 +323,11 @@ func (q *request) listParts() error {
 	u, err := q.s.fs.Upload(q.ctx, q.bucket, q.key, id)
 	if err != nil {
 		return err
+	}
+	if q.encryptionSent {
+		if err := q.uploadEncryption(u); err != nil {
+			return err
+		}
 	}
 	var parts []core.PartInfo
 	more := false

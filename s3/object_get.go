@@ -58,6 +58,9 @@ func (q *request) missing(err error, v core.Version) error {
 
 // serve answers a GET, or with a nil object a HEAD.
 func (q *request) serve(info *core.ObjectInfo, object *vfs.Object) error {
+	if err := q.unlock(info, object); err != nil {
+		return err
+	}
 	h := q.r.Header
 	conditions := readConditionsOf(h)
 	switch conditions.judge(info.ETag, info.Modified) {

@@ -54,6 +54,10 @@ func (q *request) receive(u *upload, must checksum.Algorithm) (*vfs.Content, []c
 		return nil, nil, err
 	}
 	content.Describe(u.kept)
+	if err := content.Encrypt(q.ctx, q.encryption.Encryption); err != nil {
+		content.Discard()
+		return nil, nil, err
+	}
 	u.body.HashElsewhere()
 	if _, err = content.ReadFrom(u.body); err == nil && !mutant.Is("no-payload-hash") {
 		err = u.body.CheckSHA256(content.Sum(checksum.SHA256))
@@ -89,6 +93,10 @@ func (q *request) putObject() error {
 	if err != nil {
 		return err
 	}
+	if q.encryption, err = q.askedEncryption(); err != nil {
+		return err
+	}
+	attrs = q.encryption.attrs(attrs)
 	u, err := q.announced()
 	if err != nil {
 		return err
@@ -104,6 +112,10 @@ func (q *request) putObject() error {
 	if err != nil {
 		return err
 	}
+	told := q.encryption
+	if behind != nil && behind.base != nil {
+		told = behind.encryption
+	}
 	content, sums, err := q.receive(&u, behind.algorithm())
 	if err != nil {
 		return err
@@ -118,6 +130,7 @@ func (q *request) putObject() error {
 	q.set("ETag", quote(o.ETag))
 	q.setNewVersion(o.Version())
 	q.setSums(o.Sums)
+	q.setEncryption(&told)
 	q.sendEmpty(http.StatusOK)
 	return nil
 }

@@ -199,6 +199,9 @@ func (m *move) try() (o, from *core.ObjectInfo, err error) {
 	if m.from.judge(from.ETag, from.Modified) != proceed {
 		return nil, nil, errPrecondition
 	}
+	if m.bucket.ID != q.bucket.ID && q.s.fs.EncryptsBucket(q.bucket) && !isEncrypted(from) {
+		return nil, nil, errNotImplemented.say("What is not encrypted is not moved to a bucket that encrypts: copy it.")
+	}
 	demand, pinned, err := m.pin()
 	if err != nil {
 		return nil, nil, err

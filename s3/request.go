@@ -44,6 +44,9 @@ type request struct {
 	optional   optional // headers that are there, of those that the route heeds
 	partsCount int      // of the object, where a part of it is asked for
 
+	encryptionSent bool       // there are headers of encryption
+	encryption     encryption // of the content that is written or read
+
 	values [20]string // header values of the answer, so that each costs no slice
 	used   int
 

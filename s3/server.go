@@ -53,6 +53,8 @@ type Options struct {
 	BodyTimeout time.Duration    // how long a client may send or take nothing in the middle of a body; 0: 30 s, below 0: for ever
 	Now         func() time.Time // the clock; nil: time.Now
 	RequestID   func() string    // nil: random numbers
+
+	CustomerKeysOverHTTP bool // take the keys of customers (SSE-C) without TLS: where a proxy has it
 }
 
 // Server is an http.Handler that serves S3.
@@ -73,7 +75,9 @@ type Server struct {
 	routes      map[routeKey]*route
 	hostID      string // X-Amz-Id-2: names this server for as long as it runs
 	inFlight    atomic.Int64
-	documents   sync.Pool // of *xmlWriter
+
+	customerKeysOverHTTP bool
+	documents            sync.Pool // of *xmlWriter
 }
 
 // Defaults of Options.
@@ -94,7 +98,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		fs: o.FS, lookup: o.Lookup, region: o.Region, anyRegion: o.AnyRegion, system: o.System, log: o.Logger, accessLog: o.AccessLog,
 		maxInFlight: int64(o.MaxInFlight), bodyTimeout: o.BodyTimeout, now: o.Now, requestID: o.RequestID, routes: routes, hostID: randomID() + randomID(),
-		documents: sync.Pool{New: func() any { return new(xmlWriter) }},
+		documents: sync.Pool{New: func() any { return new(xmlWriter) }}, customerKeysOverHTTP: o.CustomerKeysOverHTTP,
 	}
 	if s.log == nil {
 		s.log = slog.Default()

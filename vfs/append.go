@@ -13,6 +13,7 @@ import (
 
 	"orcas/batch"
 	"orcas/core"
+	"orcas/core/codec"
 	"orcas/internal/checksum"
 )
 
@@ -22,7 +23,8 @@ const MaxAppends = 10_000
 // AppendRequest puts content behind that of a version. Attrs and Tags are those of the version; Sums are of all of the content.
 type AppendRequest struct {
 	PutRequest
-	Base *core.ObjectInfo // the current version of the key, which Stat returned
+	Base       *core.ObjectInfo // the current version of the key, which Stat returned
+	Encryption Encryption       // of the content; with a customer's key that of Base too
 }
 
 // Append writes a version that is another one and new content behind it: it refers to the content that is there. Errors as for Put;
@@ -85,7 +87,10 @@ func (f *FS) behind(ctx context.Context, r *AppendRequest) ([]core.Segment, []*C
 		return nil, nil, err
 	}
 	merged.Describe(r.Base.Attrs)
-	if err := f.merge(ctx, merged, r.Base, size-int64(len(body)), body); err != nil {
+	if err = merged.Encrypt(ctx, r.Encryption); err == nil {
+		err = f.merge(ctx, merged, r, size-int64(len(body)), body)
+	}
+	if err != nil {
 		merged.Discard()
 		return nil, nil, err
 	}
@@ -107,13 +112,14 @@ func firstMerged(segments []core.Segment, extra int64) (from int, size int64) {
 }
 
 // merge reads the last n bytes of a version, and then body, into content.
-func (f *FS) merge(ctx context.Context, into *Content, o *core.ObjectInfo, n int64, body []byte) error {
-	open, err := f.reopen(ctx, o)
+func (f *FS) merge(ctx context.Context, into *Content, r *AppendRequest, n int64, body []byte) error {
+	open, err := f.reopen(ctx, r.Base)
 	if err != nil {
 		return err
 	}
 	defer open.Close()
-	section, err := open.Range(ctx, o.Size-n, n)
+	open.Unlock(r.Encryption.Customer)
+	section, err := open.Range(ctx, r.Base.Size-n, n)
 	if err != nil {
 		return err
 	}
@@ -151,8 +157,8 @@ func appendedETag(old string, sum []byte) (string, error) {
 }
 
 // FullSum returns a checksum of all content of a version that Stat returned, of an algorithm whose checksums can be combined: one that
-// is known of it or of all of its parts; else the content is read for its CRC64NVME. Conflict: the version is not there any more.
-func (f *FS) FullSum(ctx context.Context, o *core.ObjectInfo) (core.Checksum, error) {
+// is known of it or of all of its parts; else the content is read, with the customer's key where it takes one, for its CRC64NVME. Conflict: the version is not there any more.
+func (f *FS) FullSum(ctx context.Context, o *core.ObjectInfo, customer *codec.Key) (core.Checksum, error) {
 	for _, s := range o.Sums {
 		if s.Algorithm.CanCombine() && !s.Composite {
 			return s, nil
@@ -163,7 +169,7 @@ func (f *FS) FullSum(ctx context.Context, o *core.ObjectInfo) (core.Checksum, er
 			return s, err
 		}
 	}
-	sums, err := f.Sums(ctx, o, 0, o.Size, checksum.CRC64NVME)
+	sums, err := f.Sums(ctx, o, customer, 0, o.Size, checksum.CRC64NVME)
 	if err != nil {
 		return core.Checksum{}, err
 	}

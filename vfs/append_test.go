@@ -198,7 +198,7 @@ func TestFullSum(t *testing.T) {
 		o, err := w.fs.CompleteUpload(ctx, vfs.CompleteRequest{Bucket: w.b, Key: "k", Upload: id, Parts: parts, Size: -1})
 		require.NoError(t, err)
 		require.True(t, o.Sums[0].Composite)
-		got, err := w.fs.FullSum(ctx, o)
+		got, err := w.fs.FullSum(ctx, o, nil)
 		require.NoError(t, err)
 		want := checksum.CRC32
 		if alg == checksum.SHA256 {

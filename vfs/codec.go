@@ -39,12 +39,11 @@ func (c *Content) Describe(attrs []core.Attr) {
 	}
 }
 
-// sealedMore is more than a frame grows when it is encrypted, in bytes.
-const sealedMore = 64
-
 // encode brings small content into the form in which it is stored.
 func (c *Content) encode(ctx context.Context, info *core.DataInfo, write *batch.Write) {
 	write.Info = info
+	info.DataKey = c.seal(info.ID)
+	info.KeyID = c.codec.KeyID
 	content := c.buffer.Content()[:c.size]
 	if !c.codec.Plain() {
 		c.fs.chooseDictionary(ctx, c, content)
@@ -60,7 +59,7 @@ func (c *Content) encode(ctx context.Context, info *core.DataInfo, write *batch.
 // frames returns the frames of small content as the write buffer takes them.
 func (c *Content) frames(info *core.DataInfo, content []byte) []byte {
 	count := (len(content) + frame.MaxPlain - 1) / frame.MaxPlain
-	c.coded = batch.NewBuffer(len(content) + count*(frame.HeaderSize+sealedMore))
+	c.coded = batch.NewBuffer(len(content) + count*(frame.HeaderSize+codec.SealedMore))
 	b := c.coded.B[:0]
 	h := frame.Header{Type: frame.Data, ID: uint64(info.ID)}
 	for ; len(content) > 0; h.Index++ {
@@ -142,7 +141,7 @@ func (f *frameAt) check(h *frame.Header) error {
 // setDecoder makes ready for decoding a content.
 func (s *Section) setDecoder(d *core.DataInfo) (err error) {
 	if s.decoding.data != d.ID {
-		s.decoding.decoder, err = s.fs.decoder(s.ctx, d)
+		s.decoding.decoder, err = s.fs.decoder(s.ctx, d, s.customer)
 		s.decoding.data = d.ID
 		if err != nil {
 			s.decoding.data = 0
@@ -158,7 +157,7 @@ func (s *Section) coded(f *frameAt) ([]byte, error) {
 	if err == nil {
 		err = f.check(&h)
 	}
-	if err == nil {
+	if err == nil && h.KeyID == 0 { // what is encrypted says by itself whether it is whole
 		err = h.Verify(raw[frame.HeaderSize:])
 	}
 	if err != nil {
@@ -247,11 +246,9 @@ func (d *decoding) next() {
 	d.known = false
 }
 
-// decoder returns what it takes to read a content.
-func (f *FS) decoder(ctx context.Context, d *core.DataInfo) (codec.Decoder, error) {
-	var decoder codec.Decoder
-	var err error
-	if d.Dictionary != 0 {
+// decoder returns what it takes to read a content. Customer is the key that its owner brought; nil: none.
+func (f *FS) decoder(ctx context.Context, d *core.DataInfo, customer *codec.Key) (decoder codec.Decoder, err error) {
+	if decoder.Sealer, err = f.opener(d, customer); err == nil && d.Dictionary != 0 {
 		decoder.Dictionary, err = f.dictionary(ctx, d.Dictionary)
 	}
 	return decoder, err

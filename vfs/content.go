@@ -33,6 +33,9 @@ type Content struct {
 	block  core.BlockID    // its block, once it is durable
 	codec  codec.Encoder
 	bucket *core.BucketInfo // for which it was announced
+
+	wrapper *codec.Key // wraps the data key; nil: the content is not encrypted
+	dataKey []byte     // the wrapped data key of large content
 }
 
 // NewContent begins content of size bytes for a bucket. Its MD5 and SHA-256 are computed always, algs besides. NoSpace: the
@@ -175,6 +178,7 @@ func (c *Content) commit(ctx context.Context) ([]core.Segment, batch.Write, erro
 			return nil, write, err
 		}
 		c.block = info.Extents[0].Block
+		info.KeyID, info.DataKey = c.codec.KeyID, c.dataKey
 	} else {
 		info = &core.DataInfo{ID: c.fs.writer.NewData(), Size: c.size}
 		c.encode(ctx, info, &write)

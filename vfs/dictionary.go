@@ -149,7 +149,7 @@ func (d *dictionaries) forget(h *habit) [][]byte {
 // chooseDictionary sets the dictionary with which small content of a bucket is compressed, if there is one, and takes the content as a sample, if one is
 // wanted. Without it, content is merely larger, so what goes wrong here fails nothing.
 func (f *FS) chooseDictionary(ctx context.Context, c *Content, content []byte) {
-	if len(content) > maxSmall || c.codec.Level <= codec.Off {
+	if len(content) > maxSmall || c.codec.Level <= codec.Off || c.codec.Sealer != nil {
 		return
 	}
 	h, err := f.habitOf(ctx, c.bucket)

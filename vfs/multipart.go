@@ -13,6 +13,7 @@ import (
 
 	"orcas/batch"
 	"orcas/core"
+	"orcas/core/codec"
 	"orcas/internal/checksum"
 )
 
@@ -99,6 +100,8 @@ type CopyPartRequest struct {
 	Upload       core.UploadID
 	Number       int
 	Algorithms   []checksum.Algorithm // checksums to be kept with the part
+	Customer     *codec.Key           // the customer's key, to read the source; nil: it takes none
+	Recode       *Recode              // the content is encrypted anew; nil: the part refers to that of the source
 }
 
 // CopyPart writes a part by reference. Its content is read once, for its ETag and checksums, unless it is a whole plain object of which
@@ -110,6 +113,9 @@ func (f *FS) CopyPart(ctx context.Context, r CopyPartRequest) (*core.PartInfo, e
 	}
 	defer source.Close()
 	r.Source = source.Info
+	if r.Recode != nil {
+		return f.copyPart(ctx, &r, source)
+	}
 	etag, sums, err := f.sumsOf(ctx, r)
 	if err != nil {
 		return nil, err
@@ -138,20 +144,22 @@ func (f *FS) sumsOf(ctx context.Context, r CopyPartRequest) (string, []core.Chec
 			return r.Source.ETag, sums, nil
 		}
 	}
-	sums, err := f.Sums(ctx, r.Source, r.From, r.Length, append([]checksum.Algorithm{checksum.MD5}, r.Algorithms...)...)
+	sums, err := f.Sums(ctx, r.Source, r.Customer, r.From, r.Length, append([]checksum.Algorithm{checksum.MD5}, r.Algorithms...)...)
 	if err != nil {
 		return "", nil, err
 	}
 	return hex.EncodeToString(sums[0].Value), sums[1:], nil
 }
 
-// Sums reads a run of a version that Stat returned and returns its checksums, in the order of algs. Conflict: it is not there any more.
-func (f *FS) Sums(ctx context.Context, o *core.ObjectInfo, from, n int64, algs ...checksum.Algorithm) ([]core.Checksum, error) {
+// Sums reads a run of a version that Stat returned and returns its checksums, in the order of algs. It is read with the customer's key; nil: it takes
+// none. Conflict: it is not there any more.
+func (f *FS) Sums(ctx context.Context, o *core.ObjectInfo, customer *codec.Key, from, n int64, algs ...checksum.Algorithm) ([]core.Checksum, error) {
 	object, err := f.reopen(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	defer object.Close()
+	object.Unlock(customer)
 	section, err := object.Range(ctx, from, n)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 
 	"orcas/batch"
 	"orcas/core"
+	"orcas/core/codec"
 	"orcas/core/frame"
 	"orcas/internal/epoch"
 )
@@ -20,6 +21,8 @@ type Object struct {
 	Info *core.ObjectInfo
 	fs   *FS
 	pin  epoch.Reader
+
+	customer *codec.Key // see Unlock
 }
 
 // Open finds a version; errors as for Stat, with the marker in the Object's Info. After an error the Object is closed.
@@ -58,7 +61,7 @@ func (o *Object) Range(ctx context.Context, off, n int64) (*Section, error) {
 	if off < 0 || n < 0 || off > o.Info.Size || n > o.Info.Size-off {
 		return nil, badRange("vfs.Range", off, n, o.Info.Size)
 	}
-	s := &Section{ctx: ctx, fs: o.fs, left: n}
+	s := &Section{ctx: ctx, fs: o.fs, left: n, customer: o.customer}
 	if n == 0 {
 		return s, nil
 	}
@@ -105,6 +108,7 @@ type Section struct {
 	reader   core.BlockReader // of extent
 	extent   core.Extent
 	decoding decoding
+	customer *codec.Key // see Object.Unlock
 }
 
 // WriteTo writes what is left to w. An error before the end means that what was written is only a part.

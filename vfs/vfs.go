@@ -35,6 +35,8 @@ type Options struct {
 
 	Compression codec.Level // of content in buckets that do not say; default codec.Off
 	Logger      *slog.Logger
+	Keys        *codec.Keys // master keys; nil: none, so that nothing is encrypted but with customers' keys. See FS.CheckKeys
+	EncryptAll  bool        // new content is encrypted in every bucket
 }
 
 // FS is the namespace. Its methods may be called from many goroutines.
@@ -50,6 +52,8 @@ type FS struct {
 
 	compression  codec.Level
 	dictionaries dictionaries
+	master       masterKeys
+	encryptAll   bool
 	log          *slog.Logger
 }
 
@@ -69,7 +73,8 @@ func New(o Options) (*FS, error) {
 	}
 	f := &FS{
 		meta: o.Meta, blocks: o.Blocks, writer: o.Writer, maxPacked: o.MaxPacked, now: o.Now,
-		space: space{blocks: o.Blocks, reserve: o.Reserve, now: o.Now}, compression: o.Compression, log: o.Logger,
+		space: space{blocks: o.Blocks, reserve: o.Reserve, now: o.Now}, compression: o.Compression,
+		master: masterKeys{keys: o.Keys}, encryptAll: o.EncryptAll, log: o.Logger,
 	}
 	f.dictionaries.init()
 	return f, nil
@@ -192,10 +197,14 @@ type CopyRequest struct {
 	Owner        string
 	If           core.Precondition
 	Sums         []core.Checksum // kept with the copy; nil: those of the source
+	Recode       *Recode         // the content is encrypted anew; nil: the copy refers to that of the source
 }
 
-// Copy writes a version whose content is that of another, by reference. Conflict: the source is not there any more; look again.
+// Copy writes a version whose content is that of another, by reference as a rule. Conflict: the source is not there any more; look again.
 func (f *FS) Copy(ctx context.Context, r CopyRequest) (*core.ObjectInfo, error) {
+	if r.Recode != nil {
+		return f.copyContent(ctx, &r)
+	}
 	src := r.Source
 	if r.Sums == nil {
 		r.Sums = src.Sums

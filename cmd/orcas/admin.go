@@ -25,6 +25,7 @@ type adminCommand struct {
 	Scrub   adminScrub   `cmd:"" help:"Read and verify everything that is stored, now."`
 	Fsck    adminFsck    `cmd:"" help:"Recount the metadata of a running server."`
 	Bucket  adminBucket  `cmd:"" help:"Show or change what is set for a bucket."`
+	Keys    adminKeys    `cmd:"" help:"Say where the master keys stand, or put the newest in the place of the others."`
 }
 
 // adminTarget says where the server is and who asks.

@@ -21,7 +21,7 @@ func bucketCases() []metaCase {
 		}},
 		{"bucket/create and read", func(h *harness) {
 			info := core.BucketInfo{Name: "b", Owner: "o", Region: "eu-1", Created: h.at(), Versioning: core.VersioningEnabled, ObjectLock: true,
-				ChunkSize: 1 << 20, Compression: codec.Better, KeyID: 9, Attrs: []core.Attr{{Name: "x", Value: "y"}, {Name: "", Value: ""}}}
+				ChunkSize: 1 << 20, Compression: codec.Better, Encrypted: true, Attrs: []core.Attr{{Name: "x", Value: "y"}, {Name: "", Value: ""}}}
 			r := h.ok(&core.PutBucket{Info: info})
 			got, err := h.m.Bucket(h.ctx, "b")
 			require.NoError(h.t, err)

@@ -31,6 +31,8 @@ const maxAdminBody = 64 << 10
 //	POST /-/admin/fsck[?content=true] recounts the metadata; the answer is a report
 //	GET  /-/admin/bucket?name=BUCKET  what is set for a bucket
 //	POST /-/admin/bucket?name=BUCKET&compression=LEVEL  sets it
+//	GET  /-/admin/keys                where the master keys stand
+//	POST /-/admin/keys[?wait=true]    wraps every data key by the newest master key
 //	POST /-/admin/backup?dir=DIR[&keep=N][&link=true]  writes a backup into a directory of the server's machine
 type admin struct {
 	health   http.Handler
@@ -140,6 +142,7 @@ func (s *Server) adminRoutes() map[string]adminRoute {
 		"/-/admin/fsck":    {http.MethodPost: s.fsck},
 		"/-/admin/bucket":  {http.MethodGet: s.bucket, http.MethodPost: s.setBucket},
 		"/-/admin/backup":  {http.MethodPost: s.backup},
+		"/-/admin/keys":    {http.MethodGet: s.keysStatus, http.MethodPost: s.rotateKeys},
 	}
 }
 

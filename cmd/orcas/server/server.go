@@ -186,9 +186,12 @@ func (s *Server) openStore(ctx context.Context) error {
 	s.opened.Store(s.writer)
 	s.fs, err = vfs.New(vfs.Options{
 		Meta: s.meta, Blocks: s.blocks, Writer: s.writer, MaxPacked: set.MaxPackedSize, Reserve: set.MinFree.of,
-		Now: s.config.Now, Compression: set.Compression, Logger: s.log,
+		Now: s.config.Now, Compression: set.Compression, Keys: set.MasterKeys, EncryptAll: set.Encrypt, Logger: s.log,
 	})
 	if err != nil {
+		return err
+	}
+	if err := s.checkKeys(ctx); err != nil {
 		return err
 	}
 	s.reclaimer, err = reclaim.New(ctx, reclaim.Options{
@@ -262,6 +265,8 @@ func (s *Server) serveHTTP() error {
 		MaxInFlight: maxInFlight,
 		BodyTimeout: bodyTimeout,
 		Now:         s.config.Now,
+
+		CustomerKeysOverHTTP: set.SSECOverHTTP,
 	})
 	if err != nil {
 		return err

@@ -40,10 +40,14 @@ type Settings struct {
 	Reclaim       bool          // ORCAS_RECLAIM_ENABLED: free garbage unasked
 	ScrubPeriod   time.Duration // ORCAS_SCRUB_DAYS: in which everything is read and verified once; 0: never unasked
 	UploadAge     time.Duration // ORCAS_ABANDONED_UPLOAD_DAYS: after so long an upload in progress is aborted; 0: never
+	MasterKeys    *codec.Keys   // ORCAS_MASTER_KEY_FILE or ORCAS_MASTER_KEY; nil: none
+	Encrypt       bool          // ORCAS_ENCRYPTION: all content, whatever its bucket says
+	SSECOverHTTP  bool          // ORCAS_SSEC_OVER_HTTP: take customers' keys without TLS
 	AccessKey     string        // ORCAS_ROOT_ACCESS_KEY; "" with SecretKey: made at the first start
 	SecretKey     string        // ORCAS_ROOT_SECRET_KEY
 
 	windowSet bool
+	keysFrom  string // the variable that brought MasterKeys
 
 	// Warnings are settings that are taken and will not do what one may expect of them.
 	Warnings []string
@@ -83,6 +87,10 @@ var variables = []struct {
 	{"ORCAS_RECLAIM_ENABLED", func(s *Settings, v string) error { return parseBool(&s.Reclaim, v) }},
 	{"ORCAS_ABANDONED_UPLOAD_DAYS", func(s *Settings, v string) error { return parseDays(&s.UploadAge, v, 36500) }},
 	{"ORCAS_SCRUB_DAYS", func(s *Settings, v string) error { return parseDays(&s.ScrubPeriod, v, 365) }},
+	{keyFileVariable, setKeyFile},
+	{keyVariable, setKey},
+	{"ORCAS_ENCRYPTION", setEncryption},
+	{"ORCAS_SSEC_OVER_HTTP", func(s *Settings, v string) error { return parseBool(&s.SSECOverHTTP, v) }},
 	{"ORCAS_ROOT_ACCESS_KEY", setAccessKey},
 	{"ORCAS_ROOT_SECRET_KEY", setSecretKey},
 }
@@ -134,6 +142,8 @@ func (s *Settings) agree() error {
 	}
 	s.windowSet = false
 	switch {
+	case s.Encrypt && s.MasterKeys == nil:
+		return errors.New("ORCAS_ENCRYPTION: all needs a master key: " + keyFileVariable + " or " + keyVariable)
 	case s.AccessKey == "" && s.SecretKey != "":
 		return errors.New("ORCAS_ROOT_ACCESS_KEY: must be set where ORCAS_ROOT_SECRET_KEY is")
 	case s.AccessKey != "" && s.SecretKey == "":
