@@ -182,7 +182,11 @@ func (q *request) headBucket() error {
 }
 
 func (q *request) deleteBucket() error {
-	if err := q.s.fs.DeleteBucket(q.ctx, q.bucketName); err != nil {
+	err := q.s.fs.DeleteBucket(q.ctx, q.bucketName)
+	if core.Is(err, core.BucketNotEmpty) && q.bucket.Versioning != core.VersioningOff {
+		err = errBucketNotEmpty.say("The bucket you tried to delete is not empty. You must delete all versions in the bucket.")
+	}
+	if err != nil {
 		return err
 	}
 	q.sendEmpty(http.StatusNoContent)
