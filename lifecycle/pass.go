@@ -61,7 +61,7 @@ func (p *pass) run(resume bool) error {
 		if err == nil && b.ID == from.ID {
 			err = p.bucket(b, from)
 		}
-		if err != nil && !core.Is(err, core.NoSuchBucket) {
+		if err := p.tolerate(from.Bucket, err); err != nil {
 			return err
 		}
 		after = from.Bucket
@@ -72,7 +72,7 @@ func (p *pass) run(resume bool) error {
 			return err
 		}
 		for i := range buckets {
-			if err := p.bucket(&buckets[i], nil); err != nil && !core.Is(err, core.NoSuchBucket) {
+			if err := p.tolerate(buckets[i].Name, p.bucket(&buckets[i], nil)); err != nil {
 				return err
 			}
 			after = buckets[i].Name
@@ -108,6 +108,19 @@ func (p *pass) bucket(b *core.BucketInfo, from *place) error {
 		walk.place.Uploads, walk.place.Key = true, ""
 	}
 	return walk.uploads()
+}
+
+// tolerate passes over a bucket that is gone, and says of one that its rules cannot be read: nothing of it is deleted.
+func (p *pass) tolerate(bucket string, err error) error {
+	switch core.KindOf(err) {
+	case core.NoSuchBucket:
+		return nil
+	case core.Unsupported:
+		p.log.Warn("the lifecycle of a bucket cannot be read", "bucket", bucket, "err", err)
+		p.report.Unreadable++
+		return nil
+	}
+	return err
 }
 
 // keep notes how far the pass is; nil: it is at its end.

@@ -87,15 +87,17 @@ func text(b *core.BucketInfo) string {
 	return ""
 }
 
-// Of returns the lifecycle of a bucket, nil where it has none.
+// Of returns the lifecycle of a bucket, nil where it has none. Unsupported: it cannot be read, as where a newer version has written it.
 func Of(b *core.BucketInfo) (*Config, error) {
 	stored := text(b)
 	if stored == "" {
 		return nil, nil
 	}
 	c := &Config{}
-	if err := json.Unmarshal([]byte(stored), c); err != nil {
-		return nil, core.E("lifecycle.Of", core.Damaged, err)
+	d := json.NewDecoder(strings.NewReader(stored))
+	d.DisallowUnknownFields() // a condition that is not understood must not be passed over
+	if err := d.Decode(c); err != nil {
+		return nil, core.E("lifecycle.Of", core.Unsupported, err)
 	}
 	return c, nil
 }
@@ -114,7 +116,7 @@ type cached struct {
 	config *Config
 }
 
-// Of returns the lifecycle of a bucket, nil where it has none. It is shared and must not be changed.
+// Of returns the lifecycle of a bucket, as the function Of does. It is shared and must not be changed.
 func (c *Cache) Of(b *core.BucketInfo) (*Config, error) {
 	stored := text(b)
 	if stored == "" {

@@ -37,10 +37,11 @@ type Options struct {
 type Report struct {
 	Started    time.Time `json:"started"`
 	Seconds    float64   `json:"seconds"`
-	Resumed    bool      `json:"resumed"` // it went on where an earlier one was interrupted
-	Buckets    int       `json:"buckets"` // that have rules
-	Scanned    int64     `json:"scanned"` // versions, delete markers and uploads
-	Expired    int64     `json:"expired"` // current versions
+	Resumed    bool      `json:"resumed"`    // it went on where an earlier one was interrupted
+	Buckets    int       `json:"buckets"`    // that have rules
+	Unreadable int       `json:"unreadable"` // of them: left alone, since their rules cannot be read
+	Scanned    int64     `json:"scanned"`    // versions, delete markers and uploads
+	Expired    int64     `json:"expired"`    // current versions
 	Noncurrent int64     `json:"noncurrent"`
 	Markers    int64     `json:"markers"`
 	Uploads    int64     `json:"uploads"`

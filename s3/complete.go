@@ -88,6 +88,7 @@ func (q *request) completeUpload() error {
 	if v := attr(o.Attrs, storeAttr); v != "" {
 		q.set(storeAttr, v)
 	}
+	q.setExpiration(o)
 	x := q.s.document()
 	defer q.s.release(x)
 	x.begin("CompleteMultipartUploadResult")

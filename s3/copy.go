@@ -136,6 +136,7 @@ func (q *request) copyObject() error {
 		}
 	}
 	q.setNewVersion(o.Version())
+	q.setExpiration(o)
 	q.sendCopied(o)
 	return nil
 }

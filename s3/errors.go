@@ -111,6 +111,7 @@ var (
 	errMissingHeader      = newError(400, "MissingSecurityHeader", "Your request was missing a required header")
 	errMissingMD5         = newError(400, "InvalidRequest", "Missing required header for this request: Content-MD5 OR x-amz-checksum-*")
 	errNoCORS             = newError(404, "NoSuchCORSConfiguration", "The CORS configuration does not exist")
+	errNoLifecycle        = newError(404, "NoSuchLifecycleConfiguration", "The lifecycle configuration does not exist")
 	errNoConfiguration    = newError(404, "NoSuchConfiguration", "The specified configuration does not exist.")
 	errNoOwnership        = newError(404, "OwnershipControlsNotFoundError", "The bucket ownership controls were not found")
 	errNoPolicy           = newError(404, "NoSuchBucketPolicy", "The bucket policy does not exist")

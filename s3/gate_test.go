@@ -75,7 +75,7 @@ func TestWhatIsNotSupportedSaysSo(t *testing.T) {
 	w.bucket("bucket")
 	w.put("/bucket/key", "content")
 	for _, sub := range []string{
-		"lifecycle", "session", "torrent", "restore", "select&select-type=2",
+		"session", "torrent", "restore", "select&select-type=2",
 		"append&position=7", "quota", "metadataTable", "metadataConfiguration", "metadataAnnotationTable", "abac", "annotation",
 	} {
 		for _, p := range []string{"/bucket", "/bucket/key"} {

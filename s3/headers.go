@@ -160,6 +160,7 @@ func (q *request) setObjectHeaders(o *core.ObjectInfo) {
 	q.set("Last-Modified", o.Modified.UTC().Format(http.TimeFormat))
 	q.set("ETag", quote(o.ETag))
 	q.setVersion(o.Version())
+	q.setExpiration(o)
 	typed := false
 	for i := range o.Attrs {
 		a := &o.Attrs[i]

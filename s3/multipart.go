@@ -73,6 +73,7 @@ func (q *request) createUpload() error {
 		q.set("X-Amz-Checksum-Type", typeOf(composite))
 	}
 	q.setEncryption(&q.encryption)
+	q.setAbort(u.Initiated)
 	x := q.s.document()
 	defer q.s.release(x)
 	x.begin("InitiateMultipartUploadResult")
@@ -336,6 +337,7 @@ func (q *request) listParts() error {
 			return err
 		}
 	}
+	q.setAbort(u.Initiated)
 	x := q.s.document()
 	defer q.s.release(x)
 	x.begin("ListPartsResult")

@@ -129,6 +129,7 @@ func (q *request) putObject() error {
 	}
 	q.set("ETag", quote(o.ETag))
 	q.setNewVersion(o.Version())
+	q.setExpiration(o)
 	q.setSums(o.Sums)
 	q.setEncryption(&told)
 	q.sendEmpty(http.StatusOK)

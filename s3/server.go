@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"orcas/core"
+	"orcas/lifecycle"
 	"orcas/s3/sigv4"
 	"orcas/vfs"
 )
@@ -52,6 +53,7 @@ type Options struct {
 	MaxInFlight int              // requests at the same time; more are answered 503 SlowDown; 0: 4096
 	BodyTimeout time.Duration    // how long a client may send or take nothing in the middle of a body; 0: 30 s, below 0: for ever
 	Now         func() time.Time // the clock; nil: time.Now
+	Day         time.Duration    // how long a day of a lifecycle is; 0: 24 h
 	RequestID   func() string    // nil: random numbers
 
 	CustomerKeysOverHTTP bool // take the keys of customers (SSE-C) without TLS: where a proxy has it
@@ -75,9 +77,11 @@ type Server struct {
 	routes      map[routeKey]*route
 	hostID      string // X-Amz-Id-2: names this server for as long as it runs
 	inFlight    atomic.Int64
+	documents   sync.Pool // of *xmlWriter
+	lifecycles  lifecycle.Cache
+	day         time.Duration // of a lifecycle
 
 	customerKeysOverHTTP bool
-	documents            sync.Pool // of *xmlWriter
 }
 
 // Defaults of Options.
@@ -108,6 +112,9 @@ func New(o Options) (*Server, error) {
 	}
 	if s.bodyTimeout == 0 {
 		s.bodyTimeout = defaultBodyTimeout
+	}
+	if s.day = o.Day; s.day <= 0 {
+		s.day = lifecycle.Day
 	}
 	if s.now == nil {
 		s.now = time.Now

@@ -16,16 +16,21 @@ import (
 
 	"orcas/cmd/orcas/server"
 	"orcas/core/reclaim"
+	"orcas/lifecycle"
 	"orcas/s3/sigv4"
 )
 
 // adminCommand is what can be asked of a running server.
 type adminCommand struct {
-	Reclaim adminReclaim `cmd:"" help:"Free the room of what was deleted and overwritten, all of it, now."`
-	Scrub   adminScrub   `cmd:"" help:"Read and verify everything that is stored, now."`
-	Fsck    adminFsck    `cmd:"" help:"Recount the metadata of a running server."`
-	Bucket  adminBucket  `cmd:"" help:"Show or change what is set for a bucket."`
-	Keys    adminKeys    `cmd:"" help:"Say where the master keys stand, or put the newest in the place of the others."`
+	Reclaim   adminReclaim `cmd:"" help:"Free the room of what was deleted and overwritten, all of it, now."`
+	Scrub     adminScrub   `cmd:"" help:"Read and verify everything that is stored, now."`
+	Lifecycle struct {
+		Run    adminLifecycleRun    `cmd:"" help:"Delete what the lifecycles of buckets say is due, now."`
+		Status adminLifecycleStatus `cmd:"" help:"Say what the last look for it did, and whether one goes on."`
+	} `cmd:"" help:"The lifecycles of buckets."`
+	Fsck   adminFsck   `cmd:"" help:"Recount the metadata of a running server."`
+	Bucket adminBucket `cmd:"" help:"Show or change what is set for a bucket."`
+	Keys   adminKeys   `cmd:"" help:"Say where the master keys stand, or put the newest in the place of the others."`
 }
 
 // adminTarget says where the server is and who asks.
@@ -173,6 +178,65 @@ func (a *adminScrub) Run(c *console) error {
 		return fmt.Errorf("%d damages", s.Found)
 	}
 	return nil
+}
+
+const lifecyclePath = "/-/admin/lifecycle"
+
+type adminLifecycleRun struct {
+	adminTarget
+	Wait bool `help:"Wait for the end, and say what was deleted."`
+}
+
+// Run asks for a look at everything.
+func (a *adminLifecycleRun) Run(c *console) error {
+	ctx, stop := withSignals(context.Background())
+	defer stop()
+	if !a.Wait {
+		return a.call(ctx, c, http.MethodPost, lifecyclePath, nil, &lifecycle.Status{})
+	}
+	var r lifecycle.Report
+	if err := a.call(ctx, c, http.MethodPost, lifecyclePath, url.Values{"wait": {"true"}}, &r); err != nil || a.JSON {
+		return err
+	}
+	writeLifecycle(c.stdout, r)
+	return nil
+}
+
+type adminLifecycleStatus struct{ adminTarget }
+
+// Run asks what goes on.
+func (a *adminLifecycleStatus) Run(c *console) error {
+	ctx, stop := withSignals(context.Background())
+	defer stop()
+	var s lifecycle.Status
+	if err := a.call(ctx, c, http.MethodGet, lifecyclePath, nil, &s); err != nil || a.JSON {
+		return err
+	}
+	fmt.Fprintf(c.stdout, "looked %d times since the start", s.Passes)
+	if s.Passes > 0 {
+		fmt.Fprint(c.stdout, "; the last time: ")
+		writeLifecycle(c.stdout, s.Last)
+	} else {
+		fmt.Fprintln(c.stdout)
+	}
+	if s.Running {
+		fmt.Fprintf(c.stdout, "running: %d scanned, in bucket %s\n", s.Present.Scanned, s.Bucket)
+	}
+	return nil
+}
+
+func writeLifecycle(w io.Writer, r lifecycle.Report) {
+	fmt.Fprintf(w, "expired %d, noncurrent %d, delete markers %d, uploads %d, of %d scanned, in %.1f s\n",
+		r.Expired, r.Noncurrent, r.Markers, r.Uploads, r.Scanned, r.Seconds)
+	if r.Held+r.Changed > 0 {
+		fmt.Fprintf(w, "left alone: %d locked, %d changed meanwhile\n", r.Held, r.Changed)
+	}
+	if r.Unreadable > 0 {
+		fmt.Fprintf(w, "left alone: %d buckets whose lifecycle cannot be read\n", r.Unreadable)
+	}
+	if r.Error != "" {
+		fmt.Fprintln(w, "failed:", r.Error)
+	}
 }
 
 type adminFsck struct {

@@ -28,6 +28,8 @@ const maxAdminBody = 64 << 10
 //	POST /-/admin/reclaim[?wait=true] frees everything that can be freed; with wait, the answer is what came of it
 //	GET  /-/admin/scrub               what the scrub does, and what it found
 //	POST /-/admin/scrub[?wait=true]   reads and verifies everything now
+//	GET  /-/admin/lifecycle             what the lifecycles of buckets do
+//	POST /-/admin/lifecycle[?wait=true] deletes what is due now; with wait, the answer is what came of it
 //	POST /-/admin/fsck[?content=true] recounts the metadata; the answer is a report
 //	GET  /-/admin/bucket?name=BUCKET  what is set for a bucket
 //	POST /-/admin/bucket?name=BUCKET&compression=LEVEL  sets it
@@ -137,12 +139,13 @@ func (a *admin) answer(w http.ResponseWriter, status int, v any) {
 // adminRoutes are the things to administrate.
 func (s *Server) adminRoutes() map[string]adminRoute {
 	return map[string]adminRoute{
-		"/-/admin/reclaim": {http.MethodGet: s.reclaimStatus, http.MethodPost: s.startReclaim},
-		"/-/admin/scrub":   {http.MethodGet: s.scrubStatus, http.MethodPost: s.startScrub},
-		"/-/admin/fsck":    {http.MethodPost: s.fsck},
-		"/-/admin/bucket":  {http.MethodGet: s.bucket, http.MethodPost: s.setBucket},
-		"/-/admin/backup":  {http.MethodPost: s.backup},
-		"/-/admin/keys":    {http.MethodGet: s.keysStatus, http.MethodPost: s.rotateKeys},
+		"/-/admin/reclaim":   {http.MethodGet: s.reclaimStatus, http.MethodPost: s.startReclaim},
+		"/-/admin/lifecycle": {http.MethodGet: s.lifecycleStatus, http.MethodPost: s.startLifecycle},
+		"/-/admin/scrub":     {http.MethodGet: s.scrubStatus, http.MethodPost: s.startScrub},
+		"/-/admin/fsck":      {http.MethodPost: s.fsck},
+		"/-/admin/bucket":    {http.MethodGet: s.bucket, http.MethodPost: s.setBucket},
+		"/-/admin/backup":    {http.MethodPost: s.backup},
+		"/-/admin/keys":      {http.MethodGet: s.keysStatus, http.MethodPost: s.rotateKeys},
 	}
 }
 
@@ -217,6 +220,23 @@ func (s *Server) startScrub(r *http.Request) (any, error) {
 		})
 	}
 	return s.start("scrub", s.scrubber.Pass, s.scrubStatus)
+}
+
+func (s *Server) lifecycleStatus(*http.Request) (any, error) { return s.lifecycle.Status(), nil }
+
+// startLifecycle deletes what is due now.
+func (s *Server) startLifecycle(r *http.Request) (any, error) {
+	wait, err := flag(r, "wait")
+	if err != nil {
+		return nil, err
+	}
+	if wait {
+		return s.wait(r, func(ctx context.Context) (any, error) { return s.lifecycle.Pass(ctx) })
+	}
+	return s.start("lifecycle", func(ctx context.Context) error {
+		_, err := s.lifecycle.Pass(ctx)
+		return err
+	}, s.lifecycleStatus)
 }
 
 // fsck recounts the metadata, and reads all content too where it is asked to.

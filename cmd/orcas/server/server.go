@@ -31,6 +31,7 @@ import (
 	"orcas/core/reclaim"
 	"orcas/internal/durable"
 	"orcas/internal/mutant"
+	"orcas/lifecycle"
 	"orcas/s3"
 	"orcas/s3/sigv4"
 	"orcas/vfs"
@@ -88,6 +89,7 @@ type Server struct {
 	fs        *vfs.FS
 	reclaimer *reclaim.Reclaimer
 	scrubber  *reclaim.Scrubber
+	lifecycle *lifecycle.Worker
 
 	life       context.Context // of what runs in the background
 	end        context.CancelFunc
@@ -205,6 +207,9 @@ func (s *Server) openStore(ctx context.Context) error {
 		Meta: s.meta, Blocks: s.blocks, Writer: reclaimWriter{s.writer}, Period: set.ScrubPeriod,
 		NewSnapshot: s.reclaimer.Snapshot, Hold: s.reclaimer.Hold, Logger: s.log, Now: s.config.Now,
 	})
+	s.lifecycle = lifecycle.New(lifecycle.Options{
+		Meta: s.meta, Writer: s.writer, Day: set.LifecycleDay, Every: set.Lifecycle, Logger: s.log, Now: s.config.Now,
+	})
 	s.log.Info("store open", "data", dir, "durability", set.Durability, "seconds", time.Since(started).Seconds())
 	return nil
 }
@@ -265,6 +270,7 @@ func (s *Server) serveHTTP() error {
 		MaxInFlight: maxInFlight,
 		BodyTimeout: bodyTimeout,
 		Now:         s.config.Now,
+		Day:         set.LifecycleDay,
 
 		CustomerKeysOverHTTP: set.SSECOverHTTP,
 	})
@@ -375,6 +381,9 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	if s.config.Settings.ScrubPeriod > 0 {
 		s.background.Go(func() { s.scrubber.Run(s.life) })
+	}
+	if s.config.Settings.Lifecycle > 0 {
+		s.background.Go(func() { s.lifecycle.Run(s.life) })
 	}
 	if s.admin != nil {
 		go func() { failed <- s.admin.Serve(s.adminListen) }()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"orcas/core/codec"
+	"orcas/lifecycle"
 	"orcas/s3"
 )
 
@@ -39,6 +40,8 @@ type Settings struct {
 	MinFree       Reserve       // ORCAS_MIN_FREE: the reserve below which PUT is refused
 	Reclaim       bool          // ORCAS_RECLAIM_ENABLED: free garbage unasked
 	ScrubPeriod   time.Duration // ORCAS_SCRUB_DAYS: in which everything is read and verified once; 0: never unasked
+	Lifecycle     time.Duration // ORCAS_LIFECYCLE_INTERVAL_SEC: between two looks for what the lifecycles of buckets say is due; 0: never unasked
+	LifecycleDay  time.Duration // ORCAS_LIFECYCLE_DAY_SEC: how long a day of a lifecycle is
 	UploadAge     time.Duration // ORCAS_ABANDONED_UPLOAD_DAYS: after so long an upload in progress is aborted; 0: never
 	MasterKeys    *codec.Keys   // ORCAS_MASTER_KEY_FILE or ORCAS_MASTER_KEY; nil: none
 	Encrypt       bool          // ORCAS_ENCRYPTION: all content, whatever its bucket says
@@ -46,8 +49,8 @@ type Settings struct {
 	AccessKey     string        // ORCAS_ROOT_ACCESS_KEY; "" with SecretKey: made at the first start
 	SecretKey     string        // ORCAS_ROOT_SECRET_KEY
 
-	windowSet bool
-	keysFrom  string // the variable that brought MasterKeys
+	windowSet, lifecycleSet bool
+	keysFrom                string // the variable that brought MasterKeys
 
 	// Warnings are settings that are taken and will not do what one may expect of them.
 	Warnings []string
@@ -86,6 +89,8 @@ var variables = []struct {
 	{"ORCAS_MIN_FREE", setMinFree},
 	{"ORCAS_RECLAIM_ENABLED", func(s *Settings, v string) error { return parseBool(&s.Reclaim, v) }},
 	{"ORCAS_ABANDONED_UPLOAD_DAYS", func(s *Settings, v string) error { return parseDays(&s.UploadAge, v, 36500) }},
+	{"ORCAS_LIFECYCLE_INTERVAL_SEC", setLifecycle},
+	{"ORCAS_LIFECYCLE_DAY_SEC", func(s *Settings, v string) error { return parseSeconds(&s.LifecycleDay, v, 1, 86_400) }},
 	{"ORCAS_SCRUB_DAYS", func(s *Settings, v string) error { return parseDays(&s.ScrubPeriod, v, 365) }},
 	{keyFileVariable, setKeyFile},
 	{keyVariable, setKey},
@@ -102,6 +107,8 @@ func ReadSettings(environ []string) (Settings, error) {
 		BatchWrite:    true,
 		Reclaim:       true,
 		ScrubPeriod:   7 * 24 * time.Hour,
+		Lifecycle:     time.Hour,
+		LifecycleDay:  lifecycle.Day,
 		MaxPackedSize: 64 << 10,
 		MaxBatchBytes: 8 << 20,
 		MaxBatchCount: 2048,
@@ -140,7 +147,13 @@ func (s *Settings) agree() error {
 	if s.windowSet && s.Durability == Strict {
 		s.warn("ORCAS_WRITE_BUFFER_WINDOW_SEC", "has no effect with durability strict: every write is synced before it is acknowledged")
 	}
-	s.windowSet = false
+	if s.LifecycleDay < lifecycle.Day {
+		s.warn("ORCAS_LIFECYCLE_DAY_SEC", "makes the days of lifecycles shorter than days are: objects expire early")
+	}
+	if !s.lifecycleSet {
+		s.Lifecycle = min(s.Lifecycle, s.LifecycleDay)
+	}
+	s.windowSet, s.lifecycleSet = false, false
 	switch {
 	case s.Encrypt && s.MasterKeys == nil:
 		return errors.New("ORCAS_ENCRYPTION: all needs a master key: " + keyFileVariable + " or " + keyVariable)
@@ -158,12 +171,13 @@ func (s *Settings) agree() error {
 func (s *Settings) warn(name, what string) { s.Warnings = append(s.Warnings, name+" "+what) }
 
 func setWindow(s *Settings, v string) error {
-	var seconds int
-	if err := parseInt(&seconds, v, 1, 3600); err != nil {
-		return err
-	}
-	s.Window, s.windowSet = time.Duration(seconds)*time.Second, true
-	return nil
+	s.windowSet = true
+	return parseSeconds(&s.Window, v, 1, 3600)
+}
+
+func setLifecycle(s *Settings, v string) error {
+	s.lifecycleSet = true
+	return parseSeconds(&s.Lifecycle, v, 0, 7*86_400)
 }
 
 func setDurability(s *Settings, v string) error {
@@ -236,6 +250,15 @@ func setMinFree(s *Settings, v string) error {
 		return fmt.Errorf("%q is neither a number of bytes nor a percentage such as 1%%", v)
 	}
 	s.MinFree = Reserve{Bytes: bytes}
+	return nil
+}
+
+func parseSeconds(to *time.Duration, v string, from, upTo int64) error {
+	var seconds int
+	if err := parseInt(&seconds, v, from, upTo); err != nil {
+		return err
+	}
+	*to = time.Duration(seconds) * time.Second
 	return nil
 }
 

@@ -17,6 +17,7 @@ func TestSettingsDefaults(t *testing.T) {
 		BatchWrite: true, MaxPackedSize: 65536, MaxBatchBytes: 8388608, MaxBatchCount: 2048, Window: 10 * time.Second,
 		Durability: Strict, Region: "us-east-1", MinFree: Reserve{Percent: 1, Bytes: 256 << 20}, Reclaim: true, ScrubPeriod: 168 * time.Hour,
 		Compression: codec.Off,
+		Lifecycle:   time.Hour, LifecycleDay: 24 * time.Hour,
 	}, s)
 }
 
@@ -27,13 +28,14 @@ func TestSettingsAll(t *testing.T) {
 		"ORCAS_REGION=eu-central-1", "ORCAS_DOMAINS=s3.Example.org, localhost ", "ORCAS_BUCKETS=one,two.three",
 		"ORCAS_MIN_FREE=2.5%", "ORCAS_ROOT_ACCESS_KEY=root", "ORCAS_ROOT_SECRET_KEY=long=enough,/",
 		"ORCAS_RECLAIM_ENABLED=false", "ORCAS_ABANDONED_UPLOAD_DAYS=7", "ORCAS_SCRUB_DAYS=0", "ORCAS_COMPRESSION=better",
+		"ORCAS_LIFECYCLE_INTERVAL_SEC=0", "ORCAS_LIFECYCLE_DAY_SEC=86400",
 	})
 	require.NoError(t, err)
 	require.Equal(t, Settings{
 		MaxPackedSize: 1000, MaxBatchBytes: 100000, MaxBatchCount: 7, Window: 10 * time.Second, Durability: Strict,
 		Region: "eu-central-1", Domains: []string{"s3.example.org", "localhost"}, Buckets: []string{"one", "two.three"},
 		MinFree: Reserve{Percent: 2.5, Bytes: 256 << 20}, AccessKey: "root", SecretKey: "long=enough,/",
-		UploadAge: 7 * 24 * time.Hour, Compression: codec.Better,
+		UploadAge: 7 * 24 * time.Hour, Compression: codec.Better, LifecycleDay: 24 * time.Hour,
 	}, s)
 
 	s, err = ReadSettings([]string{"ORCAS_MIN_FREE=4096"})
@@ -49,9 +51,20 @@ func TestSettingsRelaxed(t *testing.T) {
 	require.Empty(t, s.Warnings)
 }
 
+// TestSettingsLifecycle: where days are short, looks come as often, unless it is said how often.
+func TestSettingsLifecycle(t *testing.T) {
+	s, err := ReadSettings([]string{"ORCAS_LIFECYCLE_DAY_SEC=5"})
+	require.NoError(t, err)
+	require.Equal(t, 5*time.Second, s.LifecycleDay)
+	require.Equal(t, 5*time.Second, s.Lifecycle)
+	s, err = ReadSettings([]string{"ORCAS_LIFECYCLE_DAY_SEC=5", "ORCAS_LIFECYCLE_INTERVAL_SEC=600"})
+	require.NoError(t, err)
+	require.Equal(t, 10*time.Minute, s.Lifecycle)
+}
+
 func TestSettingsWarn(t *testing.T) {
 	for _, entry := range []string{
-		"ORCAS_WRITE_BUFFER_WINDOW_SEC=5", "ORCAS_INSTANT_UPLOAD_ENABLED=true", "ORCAS_MIN_FREEE=1%",
+		"ORCAS_WRITE_BUFFER_WINDOW_SEC=5", "ORCAS_LIFECYCLE_DAY_SEC=60", "ORCAS_INSTANT_UPLOAD_ENABLED=true", "ORCAS_MIN_FREEE=1%",
 	} {
 		s, err := ReadSettings([]string{entry})
 		require.NoError(t, err)

@@ -1,0 +1,36 @@
+package s3
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+)
+
+// FuzzLifecycle: what is accepted comes back as something that is accepted and means the same.
+func FuzzLifecycle(f *testing.F) {
+	const rule = "<LifecycleConfiguration><Rule><ID>i</ID>%s<Status>Enabled</Status>%s</Rule></LifecycleConfiguration>"
+	for _, seed := range [][2]string{
+		{"<Filter/>", "<Expiration><Days>1</Days></Expiration>"},
+		{"<Prefix>p</Prefix>", "<Expiration><Date>2030-01-31</Date></Expiration>"},
+		{"<Filter><And><Prefix>p</Prefix><Tag><Key>k</Key><Value>v</Value></Tag><ObjectSizeLessThan>9</ObjectSizeLessThan></And></Filter>", "<NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays><NewerNoncurrentVersions>2</NewerNoncurrentVersions></NoncurrentVersionExpiration>"},
+		{"<Filter/>", "<AbortIncompleteMultipartUpload><DaysAfterInitiation>1</DaysAfterInitiation></AbortIncompleteMultipartUpload><Expiration><ExpiredObjectDeleteMarker>true</ExpiredObjectDeleteMarker></Expiration>"},
+	} {
+		f.Add(fmt.Appendf(nil, rule, seed[0], seed[1]))
+	}
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		c, err := parseLifecycle(doc)
+		if err != nil {
+			return
+		}
+		var x xmlWriter
+		x.begin("LifecycleConfiguration")
+		for i := range c.Rules {
+			x.rule(&c.Rules[i])
+		}
+		x.close("LifecycleConfiguration")
+		again, err := parseLifecycle(x.b)
+		if err != nil || !reflect.DeepEqual(c, again) {
+			t.Fatalf("%s: %+v, %+v, %v", x.b, c, again, err)
+		}
+	})
+}
