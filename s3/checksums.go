@@ -123,7 +123,7 @@ func (in *integrity) verify(sum func(checksum.Algorithm) []byte, body *sigv4.Bod
 	if in.trailer {
 		value, err := checksum.Decode(in.alg, body.Trailer(in.alg.Header()))
 		if err != nil {
-			return badSumValue(in.alg)
+			return errInvalidRequest.say("Value for " + in.alg.Header() + " trailing header is invalid.")
 		}
 		in.value = value
 	}

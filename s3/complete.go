@@ -4,6 +4,7 @@ import (
 	"crypto/md5"
 	"encoding/hex"
 	"encoding/xml"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -71,18 +72,14 @@ func (q *request) completeUpload() error {
 		return err
 	}
 	o, err := q.s.fs.CompleteUpload(q.ctx, *req)
-	switch {
-	case core.Is(err, core.NoSuchUpload):
+	if core.Is(err, core.NoSuchUpload) {
 		// A client that did not see the answer asks again: it gets the answer that it missed.
-		if o = q.completedBefore(req); o == nil {
-			return err
+		if o = q.completedBefore(req); o != nil {
+			err = nil
 		}
-	case core.Is(err, core.BadDigest) && len(req.Sums) > 0:
-		return badObjectSum(req.Sums[0].Algorithm)
-	case core.Is(err, core.InvalidArgument):
-		return errInvalidRequest.say("The object is not what the request claims.").because(err)
-	case err != nil:
-		return err
+	}
+	if err != nil {
+		return completeError(req, err)
 	}
 	q.setNewVersion(o.Version())
 	if v := attr(o.Attrs, storeAttr); v != "" {
@@ -100,6 +97,24 @@ func (q *request) completeUpload() error {
 	x.close("CompleteMultipartUploadResult")
 	q.sendXML(http.StatusOK, x)
 	return nil
+}
+
+// completeError says what is wrong with a Complete as S3 does.
+func completeError(req *vfs.CompleteRequest, err error) error {
+	var part *vfs.PartError
+	var size *vfs.SizeError
+	switch {
+	case errors.As(err, &part):
+		return errInvalidPart.because(err).with("UploadId", uploadIDString(req.Upload)).
+			with("PartNumber", itoa(int64(part.Number))).with("ETag", part.ETag)
+	case errors.As(err, &size):
+		return errInvalidRequest.say("The provided 'x-amz-mp-object-size' header value " + itoa(size.Claimed) + " does not match what was computed: " + itoa(size.Actual))
+	case core.Is(err, core.BadDigest) && len(req.Sums) > 0:
+		return badObjectSum(req.Sums[0].Algorithm)
+	case core.Is(err, core.InvalidArgument):
+		return errInvalidRequest.say("The object is not what the request claims.").because(err)
+	}
+	return err
 }
 
 // parseComplete reads what the object is to be made of, and what is claimed of it.

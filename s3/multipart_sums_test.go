@@ -107,18 +107,20 @@ func testComposition(t *testing.T, w *world, c composition, parts [][]byte) {
 		different = checksum.MD5
 	}
 	complete(doc, different.HeaderKey(), sumOf(different, whole)).is(400, "InvalidRequest")
-	complete(doc, "X-Amz-Mp-Object-Size", fmt.Sprint(len(whole)+1)).is(400, "InvalidRequest")
+	complete(doc, "X-Amz-Mp-Object-Size", fmt.Sprint(len(whole)+1)).is(400, "InvalidRequest").
+		says(fmt.Sprintf("The provided 'x-amz-mp-object-size' header value %d does not match what was computed: %d", len(whole)+1, len(whole)))
 	complete(doc, "X-Amz-Mp-Object-Size", "-1").is(400, "InvalidRequest")
 	complete(strings.Replace(doc, "<Checksum"+alg.Name()+">", "<Checksum"+alg.Name()+">A", 1)).is(400, "InvalidArgument")
 	complete(strings.Replace(doc, "</Part>", "<Checksum"+different.Name()+">"+sumOf(different, parts[0])+"</Checksum"+different.Name()+"></Part>", 1)).is(400, "InvalidArgument")
-	complete(strings.ReplaceAll(doc, sumOf(alg, parts[0]), sumOf(alg, []byte("other")))).is(400, "InvalidPart")
+	a := complete(strings.ReplaceAll(doc, sumOf(alg, parts[0]), sumOf(alg, []byte("other")))).is(400, "InvalidPart")
+	require.Contains(t, string(a.body), "<UploadId>"+up.id+"</UploadId><PartNumber>1</PartNumber><ETag>"+hexMD5(parts[0])+"</ETag>")
 	if c.alg != checksum.None {
 		complete(strings.ReplaceAll(strings.ReplaceAll(doc, sumOf(alg, parts[0]), sumOf(different, parts[0])), "Checksum"+alg.Name(), "Checksum"+different.Name())).is(400, "")
 	}
 	require.Equal(t, "(none)", w.content("/bucket/key"))
 
 	claim := claims[len(doc)%len(claims)]
-	a := complete(doc, alg.HeaderKey(), claim, "X-Amz-Checksum-Type", c.is, "X-Amz-Mp-Object-Size", fmt.Sprint(len(whole))).is(200, "")
+	a = complete(doc, alg.HeaderKey(), claim, "X-Amz-Checksum-Type", c.is, "X-Amz-Mp-Object-Size", fmt.Sprint(len(whole))).is(200, "")
 	require.Contains(t, string(a.body), "<Checksum"+alg.Name()+">"+want+"</Checksum"+alg.Name()+"><ChecksumType>"+c.is+"<")
 	a = w.do("GET", "/bucket/key", nil, "X-Amz-Checksum-Mode", "ENABLED").is(200, "")
 	require.True(t, bytes.Equal(whole, a.body))

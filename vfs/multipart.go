@@ -313,7 +313,7 @@ func (f *FS) complete(ctx context.Context, r *CompleteRequest) (*core.CompleteUp
 	}
 	o.ETag = fmt.Sprintf("%x-%d", hash.Sum(nil), len(parts))
 	if r.Size >= 0 && r.Size != o.Size {
-		return nil, core.E("vfs.Complete", core.InvalidArgument, fmt.Errorf("the object has %d bytes, not %d", o.Size, r.Size))
+		return nil, core.E("vfs.Complete", core.InvalidArgument, &SizeError{r.Size, o.Size})
 	}
 	if o.Sums, err = objectSums(u, parts); err != nil {
 		return nil, err
@@ -323,6 +323,27 @@ func (f *FS) complete(ctx context.Context, r *CompleteRequest) (*core.CompleteUp
 	}
 	change.Object = o
 	return change, nil
+}
+
+// PartError is the cause of InvalidPart: the part as it was named, and what is wrong with it.
+type PartError struct {
+	CompletedPart
+	Why string
+}
+
+// Error tells the number of the part.
+func (e *PartError) Error() string { return fmt.Sprintf("part %d %s", e.Number, e.Why) }
+
+func invalidPart(p CompletedPart, why string) error {
+	return core.E("vfs.Complete", core.InvalidPart, &PartError{p, why})
+}
+
+// SizeError is the cause of InvalidArgument where an object has another size than was claimed, both in bytes.
+type SizeError struct{ Claimed, Actual int64 }
+
+// Error tells both sizes.
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("the object has %d bytes, not %d", e.Actual, e.Claimed)
 }
 
 // chosen returns the parts that the request names, as they are now.
@@ -341,17 +362,17 @@ func (f *FS) chosen(ctx context.Context, r *CompleteRequest) ([]core.PartInfo, e
 				return nil, err
 			}
 			if len(page) == 0 {
-				return nil, core.E("vfs.Complete", core.InvalidPart, fmt.Errorf("part %d is not there", want.Number))
+				return nil, invalidPart(want, "is not there")
 			}
 			after = page[len(page)-1].Number
 		}
 		p := page[0]
 		if p.Number != want.Number || !strings.EqualFold(p.ETag, want.ETag) {
-			return nil, core.E("vfs.Complete", core.InvalidPart, fmt.Errorf("part %d is not there, or another one", want.Number))
+			return nil, invalidPart(want, "is not there, or another one")
 		}
 		for _, claim := range want.Sums {
 			if s, ok := find(p.Sums, claim.Algorithm); !ok || string(s.Value) != string(claim.Value) {
-				return nil, core.E("vfs.Complete", core.InvalidPart, fmt.Errorf("part %d has another %v", want.Number, claim.Algorithm))
+				return nil, invalidPart(want, "has another "+claim.Algorithm.Name())
 			}
 		}
 		p.Segments = nil // they are not needed, and there may be thousands
