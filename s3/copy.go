@@ -136,13 +136,13 @@ func (q *request) copyObject() error {
 		}
 	}
 	q.setNewVersion(o.Version())
-	q.setExpiration(o)
 	q.sendCopied(o)
 	return nil
 }
 
 // sendCopied answers with what a copy has become.
 func (q *request) sendCopied(o *core.ObjectInfo) {
+	q.setExpiration(o)
 	x := q.s.document()
 	defer q.s.release(x)
 	x.begin("CopyObjectResult")
