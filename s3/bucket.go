@@ -182,7 +182,7 @@ func (q *request) headBucket() error {
 }
 
 func (q *request) deleteBucket() error {
-	err := q.s.fs.DeleteBucket(q.ctx, q.bucketName)
+	err := q.s.fs.DeleteBucket(q.ctx, q.bucket)
 	if core.Is(err, core.BucketNotEmpty) && q.bucket.Versioning != core.VersioningOff {
 		err = errBucketNotEmpty.say("The bucket you tried to delete is not empty. You must delete all versions in the bucket.")
 	}

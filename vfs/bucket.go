@@ -53,15 +53,12 @@ func (f *FS) UpdateBucket(ctx context.Context, name string, change func(*core.Bu
 	return &info, nil
 }
 
-// DeleteBucket removes a bucket without objects, its documents, and its uploads in progress.
-func (f *FS) DeleteBucket(ctx context.Context, name string) error {
+// DeleteBucket removes a bucket without objects, its documents, and its uploads in progress: that one, and no other that has taken its name.
+func (f *FS) DeleteBucket(ctx context.Context, b *core.BucketInfo) error {
 	f.buckets.Lock()
 	defer f.buckets.Unlock()
-	b, err := f.meta.Bucket(ctx, name)
-	if err != nil {
-		return err
-	}
-	if err = f.deleteBucket(ctx, b); core.Is(err, core.BucketNotEmpty) {
+	err := f.deleteBucket(ctx, b)
+	if core.Is(err, core.BucketNotEmpty) {
 		if ended, failed := f.endUploads(ctx, b); failed != nil {
 			return failed
 		} else if ended {

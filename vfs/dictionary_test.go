@@ -130,7 +130,7 @@ func TestDictionaryOutlivesItsBucket(t *testing.T) {
 	for _, o := range all.Objects {
 		require.NoError(t, w.fs.Delete(ctx, w.b, "", []vfs.DeleteRequest{{Key: o.Key}})[0].Err)
 	}
-	require.NoError(t, w.fs.DeleteBucket(ctx, w.b.Name))
+	require.NoError(t, w.fs.DeleteBucket(ctx, w.b))
 	require.NoError(t, w.fs.SweepDictionaries(ctx))
 	require.Equal(t, 1, records(), "the copy names it")
 	w.b = other

@@ -279,9 +279,9 @@ func TestDelete(t *testing.T) {
 	require.Equal(t, core.PreconditionFailed, core.KindOf(res[2].Err))
 	_, err := w.fs.Stat(ctx, w.b, "a", core.Current)
 	require.Equal(t, core.NoSuchKey, core.KindOf(err))
-	require.Equal(t, core.BucketNotEmpty, core.KindOf(w.fs.DeleteBucket(ctx, "bucket")))
+	require.Equal(t, core.BucketNotEmpty, core.KindOf(w.fs.DeleteBucket(ctx, w.b)))
 	require.NoError(t, w.fs.Delete(ctx, w.b, "", []vfs.DeleteRequest{{Key: "b"}})[0].Err)
-	require.NoError(t, w.fs.DeleteBucket(ctx, "bucket"))
+	require.NoError(t, w.fs.DeleteBucket(ctx, w.b))
 }
 
 // TestDeleteBucketWithUploads: uploads keep no bucket, and a bucket that stays keeps its uploads.
@@ -292,12 +292,12 @@ func TestDeleteBucketWithUploads(t *testing.T) {
 		_, err := w.fs.CreateUpload(ctx, w.b, core.UploadInfo{Bucket: w.b.ID, Key: "u"})
 		require.NoError(t, err)
 	}
-	require.Equal(t, core.BucketNotEmpty, core.KindOf(w.fs.DeleteBucket(ctx, "bucket")))
+	require.Equal(t, core.BucketNotEmpty, core.KindOf(w.fs.DeleteBucket(ctx, w.b)))
 	page, err := w.fs.List(ctx, core.ListQuery{Kind: core.ListUploads, Bucket: w.b.ID, Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, page.Uploads, 3)
 	require.NoError(t, w.fs.Delete(ctx, w.b, "", []vfs.DeleteRequest{{Key: "a"}})[0].Err)
-	require.NoError(t, w.fs.DeleteBucket(ctx, "bucket"))
+	require.NoError(t, w.fs.DeleteBucket(ctx, w.b))
 	_, err = w.fs.Bucket(ctx, "bucket")
 	require.Equal(t, core.NoSuchBucket, core.KindOf(err))
 }
@@ -644,7 +644,7 @@ func TestADocumentNeverOutlivesItsBucket(t *testing.T) {
 		require.NoError(t, err)
 		put := make(chan error)
 		go func() { put <- w.fs.PutDocument(ctx, b, "cors", []byte("x")) }()
-		require.NoError(t, w.fs.DeleteBucket(ctx, "short-lived"))
+		require.NoError(t, w.fs.DeleteBucket(ctx, b))
 		if err := <-put; err != nil {
 			require.Equal(t, core.NoSuchBucket, core.KindOf(err))
 		}
@@ -654,8 +654,11 @@ func TestADocumentNeverOutlivesItsBucket(t *testing.T) {
 	}
 	old, err := w.fs.CreateBucket(ctx, core.BucketInfo{Name: "again"})
 	require.NoError(t, err)
-	require.NoError(t, w.fs.DeleteBucket(ctx, "again"))
+	require.NoError(t, w.fs.DeleteBucket(ctx, old))
 	_, err = w.fs.CreateBucket(ctx, core.BucketInfo{Name: "again"})
 	require.NoError(t, err)
 	require.Equal(t, core.NoSuchBucket, core.KindOf(w.fs.PutDocument(ctx, old, "cors", []byte("x"))))
+	require.Equal(t, core.NoSuchBucket, core.KindOf(w.fs.DeleteBucket(ctx, old)))
+	_, err = w.fs.Bucket(ctx, "again")
+	require.NoError(t, err)
 }
