@@ -395,6 +395,52 @@ func TestCloseFinishesWhatWaits(t *testing.T) {
 	require.Equal(t, core.Unavailable, core.KindOf(s.put("late", nil)))
 }
 
+// TestFramesAreTakenAsTheyAre brings small content in the form in which it is to be stored, one or several frames.
+func TestFramesAreTakenAsTheyAre(t *testing.T) {
+	s := newStore(t, batch.Options{})
+	for name, lengths := range map[string][]int{"one": {100}, "some": {frame.MaxPlain, frame.MaxPlain, 5}} {
+		info := &core.DataInfo{ID: s.w.NewData(), Codec: frame.Zstd}
+		var frames []byte
+		var payloads [][]byte
+		for i, n := range lengths {
+			payload := random(uint64(i), n/2)
+			h := frame.Header{Type: frame.Data, Codec: frame.Zstd, Offset: int64(len(frames)), ID: uint64(info.ID), Index: uint32(i), Plain: uint32(n), Last: i == len(lengths)-1}
+			at := len(frames)
+			frames = append(append(frames, make([]byte, frame.HeaderSize)...), payload...)
+			frame.Encode(frames[at:], &h, payload)
+			info.Size += int64(n)
+			payloads = append(payloads, payload)
+		}
+		write := batch.Write{Info: info, Frames: frames, Change: &core.PutObject{Object: core.ObjectInfo{Bucket: s.bucket, Key: name, Size: info.Size, ETag: "x",
+			Modified: time.UnixMilli(1), Segments: []core.Segment{{Data: info.ID, Length: info.Size, Info: info}}}}}
+		_, err := s.w.Do(ctx, write)
+		require.NoError(t, err)
+		require.Len(t, info.Extents, 1)
+		e := info.Extents[0]
+		require.EqualValues(t, len(frames), e.Length)
+		r, err := s.mem.Open(ctx, e)
+		require.NoError(t, err)
+		raw := make([]byte, e.Length)
+		_, err = r.ReadAt(raw, 0)
+		require.NoError(t, err)
+		require.NoError(t, r.Close())
+		at := int64(0)
+		for i, payload := range payloads {
+			h, err := frame.Decode(raw[at:], e.Block, e.Offset+at)
+			require.NoError(t, err)
+			require.Equal(t, frame.Header{Type: frame.Data, Codec: frame.Zstd, Block: e.Block, Offset: e.Offset + at, ID: uint64(info.ID), Index: uint32(i),
+				Plain: uint32(lengths[i]), Stored: uint32(len(payload)), Last: i == len(payloads)-1, Sum: h.Sum}, h)
+			require.NoError(t, h.Verify(payload))
+			require.Equal(t, payload, raw[at+frame.HeaderSize:h.End()-e.Offset])
+			at = h.End() - e.Offset
+		}
+		require.Equal(t, e.Length, at)
+	}
+	info := &core.DataInfo{ID: s.w.NewData(), Size: 5}
+	_, err := s.w.Do(ctx, batch.Write{Info: info, Frames: []byte("no frames"), Change: &core.PutObject{Object: core.ObjectInfo{Bucket: s.bucket, Key: "none"}}})
+	require.Equal(t, core.Internal, core.KindOf(err))
+}
+
 func TestLargeRoundTrip(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	for _, size := range []int{1, frame.MaxPlain - 1, frame.MaxPlain, frame.MaxPlain + 1, 5<<20 + 7, 8 << 20} {

@@ -81,6 +81,9 @@ func newBench(t *testing.T, binary, dir, data string, load time.Duration) *Bench
 	t.Cleanup(func() { require.NoError(t, ledger.Close()) })
 	p := &Process{Binary: binary, Data: data, Log: filepath.Join(dir, "server.log"), Settings: settings,
 		ReadyMax: time.Duration(count(t, "ORCAS_FAULTS_READY", 0)) * time.Second}
+	if level := os.Getenv("ORCAS_FAULTS_COMPRESSION"); level != "" {
+		p.Env = append(p.Env, "ORCAS_COMPRESSION="+level)
+	}
 	t.Cleanup(func() { require.NoError(t, p.Kill()) })
 	return &Bench{Server: p, Ledger: ledger, Mix: StandardMix(), Seed: seed(t), Logf: t.Logf, LoadMin: load / 4, LoadMax: load,
 		Stumble: p.Stumble}

@@ -2,6 +2,7 @@ package s3_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/md5"
 	"crypto/sha256"
@@ -14,6 +15,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,6 +27,7 @@ import (
 
 	"orcas/batch"
 	"orcas/core"
+	"orcas/core/codec"
 	"orcas/core/mem"
 	"orcas/s3"
 	"orcas/s3/sigv4"
@@ -108,6 +111,13 @@ type setup struct {
 	start   func(*httptest.Server)
 }
 
+// compression is what all stores of this package's tests do: ORCAS_TEST_COMPRESSION runs them with it.
+func compression(t *testing.T) codec.Level {
+	l, err := codec.ParseLevel(cmp.Or(os.Getenv("ORCAS_TEST_COMPRESSION"), "off"))
+	require.NoError(t, err)
+	return l
+}
+
 func newWorld(t *testing.T, setups ...setup) *world {
 	t.Helper()
 	w := &world{t: t, now: time.Now, late: new(atomic.Int64), blocks: &roomyBlocks{Blocks: mem.NewBlocks()}}
@@ -119,7 +129,7 @@ func newWorld(t *testing.T, setups ...setup) *world {
 	w.writer = writer
 	store := vfs.Options{
 		Meta: meta, Blocks: w.blocks, Writer: writer, Reserve: func(int64) int64 { return 1 << 20 },
-		Now: func() time.Time { return time.Now().Add(time.Duration(w.late.Load())) },
+		Now: func() time.Time { return time.Now().Add(time.Duration(w.late.Load())) }, Compression: compression(t),
 	}
 	for _, s := range setups {
 		if s.store != nil {
