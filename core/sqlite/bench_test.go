@@ -192,6 +192,11 @@ func BenchmarkList(b *testing.B) {
 	for i := range 1000 {
 		marked.apply(marked.put(fmt.Sprintf("live/%d", i)))
 	}
+	many := feed(b, m, core.VersioningEnabled) // ten versions of each key
+	many.data = marked.data
+	for range 10 {
+		many.fill(0, n/10)
+	}
 	random := rand.New(rand.NewPCG(3, 4))
 	run := func(name string, bucket core.BucketID, delimiter string, after func() string, want int) {
 		b.Run(name, func(b *testing.B) {
@@ -209,5 +214,6 @@ func BenchmarkList(b *testing.B) {
 	}
 	run("1000", plain.bucket, "", func() string { return benchKey(random.IntN(n - 1000)) }, 1000)
 	run("delimiter", plain.bucket, "/", func() string { return "" }, 2)
+	run("noncurrent", many.bucket, "", func() string { return benchKey(random.IntN(n/10 - 1000)) }, 1000)
 	run("markers", marked.bucket, "", func() string { return "" }, 1000)
 }
