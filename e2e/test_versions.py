@@ -143,3 +143,41 @@ def test_documents_come_back(server, s3, bucket, tmp_path):
         s3.put_bucket_cors(Bucket=name, CORSConfiguration={"CORSRules": [{"AllowedMethods": ["GET"], "AllowedOrigins": ["*"]}]})
     assert error_of(e) == ("NotImplemented", 501)
     s3.delete_bucket(Bucket=name)
+
+
+def test_everything_comes_back_from_the_blocks(start, tmp_path):
+    """Versions, markers, null versions, tags and documents, after a kill, and after a kill with the database gone."""
+    def state(s3):
+        versions = listed(s3, "kept", PaginationConfig={"PageSize": 7})
+        bodies = {(k, v): s3.get_object(Bucket="kept", Key=k, VersionId=v)["Body"].read() for k, v, marker, _ in versions if not marker}
+        return (versions, bodies, s3.get_bucket_versioning(Bucket="kept")["Status"], s3.get_bucket_tagging(Bucket="kept")["TagSet"],
+                s3.get_public_access_block(Bucket="kept")["PublicAccessBlockConfiguration"])
+
+    s = start(data=tmp_path / "d")
+    s3 = s.client()
+    s3.create_bucket(Bucket="kept", CreateBucketConfiguration={"Tags": [{"Key": "a", "Value": "b"}]})
+    for number, status in enumerate((None, "Enabled", "Suspended", "Enabled")):
+        if status:
+            enable(s3, "kept", status)
+        for k in range(12):
+            s3.put_object(Bucket="kept", Key=f"k{k}", Body=pattern(3000 * k, number))
+        for k in range(0, 12, 3):
+            s3.delete_object(Bucket="kept", Key=f"k{k}")
+    s3.put_public_access_block(Bucket="kept", PublicAccessBlockConfiguration={"BlockPublicAcls": True})
+    s3.delete_bucket_ownership_controls(Bucket="kept")
+    want = state(s3)
+    assert len(want[0]) == 44  # twice 12 versions and 4 markers, and one null of each key
+    s3.close()
+    for lost in (False, True):
+        s.kill()
+        if lost:
+            for f in s.data.glob("metadata.db*"):
+                f.unlink()
+        s = start(data=s.data)
+        s3 = s.client()
+        assert state(s3) == want
+        with pytest.raises(ClientError) as e:
+            s3.get_bucket_ownership_controls(Bucket="kept")
+        assert error_of(e) == ("OwnershipControlsNotFoundError", 404)
+        s3.close()
+    assert s.stop() == 0
