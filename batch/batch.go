@@ -374,7 +374,7 @@ func (w *Writer) void(changes []core.Change, failed int) {
 	w.voidMu.Lock()
 	defer w.voidMu.Unlock()
 	w.failed += failed
-	w.voids = append(w.voids, &core.Void{From: changes[0].Place().Seq, To: changes[len(changes)-1].Place().Seq})
+	w.voids = append(w.voids, &core.Void{From: core.FirstPlace(changes[0]), To: changes[len(changes)-1].Place().Seq})
 }
 
 // finish tells the waiter. p must not be touched afterwards.

@@ -288,7 +288,7 @@ func (r *recovery) note(block core.BlockID, payload []byte, end int64) error {
 	if err != nil {
 		return err
 	}
-	first, last := changes[0].Place().Seq, changes[len(changes)-1].Place().Seq
+	first, last := core.FirstPlace(changes[0]), changes[len(changes)-1].Place().Seq
 	r.seen = max(r.seen, last)
 	relaxed := false
 	for _, c := range changes {

@@ -70,7 +70,14 @@ func history(t *testing.T, s *store, n int) []*coretest.MetaState {
 	}
 	note()
 	for i := range n {
-		switch i % 4 {
+		switch i % 5 {
+		case 4:
+			from, err := s.meta.Object(ctx, s.bucket, fmt.Sprint(i-4), core.Current)
+			require.NoError(t, err)
+			_, err = s.w.Do(ctx, batch.Write{Change: &core.MoveObject{
+				From: core.Source{Bucket: s.bucket, Key: from.Key, Seq: from.Seq}, Bucket: s.bucket, Key: fmt.Sprint(i),
+			}})
+			require.NoError(t, err)
 		case 3:
 			_, err := s.w.Do(ctx, batch.Write{Change: &core.DeleteObject{Bucket: s.bucket, Key: fmt.Sprint(i - 2)}})
 			require.NoError(t, err)

@@ -56,6 +56,9 @@ func Places(c Change) Seq {
 	return 1
 }
 
+// FirstPlace returns the first of the sequences that a change takes.
+func FirstPlace(c Change) Seq { return c.Place().Seq + 1 - Places(c) }
+
 // CheckSource holds c against the current version of the source's key, nil where there is none; one that a lock keeps is Locked.
 func (c *MoveObject) CheckSource(cur *ObjectInfo) error {
 	const op = "core.MoveObject"

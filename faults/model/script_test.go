@@ -58,6 +58,8 @@ var operations = map[string]func(r *script, s step) error{
 	"delete":     (*script).remove,    // cond
 	"deletes":    (*script).removeAll, // arg: keys with commas between; cond for all of them
 	"copy":       (*script).copy,      // from; cond; arg: "replace" or ""
+	"move":       (*script).move,      // from; cond; arg: "rename" or ""
+	"append":     (*script).append,    // size; cond; n: how far the offset is off
 	"list":       (*script).list,      // from: prefix; arg: delimiter; n: page length; key: the place to begin behind; cond: "v1" or ""
 	"create":     (*script).createBucket,
 	"drop":       (*script).dropBucket,
@@ -269,6 +271,37 @@ func (r *script) copy(s step) error {
 	}
 	if o, _ := r.s.object(s.b, s.key); strings.Trim(got.ETag, `"`) != o.etag {
 		return fmt.Errorf("ETag %s instead of %s", got.ETag, o.etag)
+	}
+	return nil
+}
+
+// move is RenameObject, or a move between buckets.
+func (r *script) move(s step) error {
+	c, h := r.condition(s)
+	fromBucket, fromKey, _ := strings.Cut(s.from, "/")
+	query, source := "", "X-Amz-Move-Source"
+	if s.arg == "rename" {
+		fromBucket, query, source = s.b, "renameObject=", "X-Amz-Rename-Source"
+	}
+	h = append(h, source, escape("/"+fromBucket+"/"+fromKey))
+	a, err := r.m.do("PUT", s.b, s.key, query, nil, h...)
+	return expect(a, err, r.s.move(fromBucket, fromKey, s.b, s.key, c))
+}
+
+// append is PutObject with an offset.
+func (r *script) append(s step) error {
+	c, h := r.condition(s)
+	body, offset := r.content(s.size), s.n
+	if o, v := r.s.object(s.b, s.key); v == ok {
+		offset += len(o.body)
+	}
+	a, err := r.m.do("PUT", s.b, s.key, "", body, append(h, "X-Amz-Write-Offset-Bytes", strconv.Itoa(offset))...)
+	want := r.s.append(s.b, s.key, c, offset, body)
+	if err := expect(a, err, want); err != nil || want != ok {
+		return err
+	}
+	if o, _ := r.s.object(s.b, s.key); a.etag() != o.etag || a.header.Get("X-Amz-Object-Size") != strconv.Itoa(len(o.body)) {
+		return fmt.Errorf("ETag %s, size %s", a.etag(), a.header.Get("X-Amz-Object-Size"))
 	}
 	return nil
 }

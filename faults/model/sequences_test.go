@@ -22,7 +22,7 @@ var (
 	sizes   = []int{0, 1, 100, 4096, 4096, 65535, 65536, 65537, 70000, 300_000}
 	conds   = []string{"", "", "", "", "", "none", "match", "match", "other", "any"}
 	mixture = strings.Fields(`put put put put put put put put put put put put put put get get get get head delete deletes
-		copy copy copy copy tag tag tag tag list list create drop upload part part part part part part part part partcopy partcopy
+		copy copy copy copy move move move append append append append append append tag tag tag tag list list create drop upload part part part part part part part part partcopy partcopy
 		complete complete complete complete abort restart crash crash gone older remember`)
 )
 
@@ -73,6 +73,12 @@ func oneStep(t *rapid.T) step {
 	case "copy":
 		object()
 		s.from, s.arg = source(), pick(t, "", "replace")
+	case "move":
+		object()
+		s.from, s.arg = source(), pick(t, "", "rename")
+	case "append":
+		object()
+		s.size, s.n = pick(t, sizes...), pick(t, 0, 0, 0, 0, 0, 1)
 	case "list":
 		s.b, s.from, s.arg = pick(t, buckets...), pick(t, "", "", "a", "dir/", "nothing"), pick(t, "", "/", "/", "x/")
 		s.n, s.cond, s.key = pick(t, 0, 1, 2, 3), pick(t, "", "v1"), pick(t, "", "", "a/", "a/b", "dir/x/")

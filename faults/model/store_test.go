@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -63,6 +64,8 @@ var (
 	malformed       = verdict{400, "MalformedXML"}
 	notImplemented  = verdict{501, "NotImplemented"}
 	toItself        = verdict{400, "InvalidRequest"}
+	emptyBody       = verdict{400, "InvalidRequest"}
+	wrongOffset     = verdict{400, "InvalidWriteOffset"}
 )
 
 // minPart is the least size of a part that is not the last.
@@ -179,6 +182,57 @@ func (s *store) copy(fromBucket, fromKey, name, key string, c condition, meta *s
 		o.meta = *meta
 	}
 	b.objects[key] = &o
+	return ok
+}
+
+// move gives an object another name, perhaps in another bucket. All that is known of it stays as it is.
+func (s *store) move(fromBucket, fromKey, name, key string, c condition) verdict {
+	b := s.buckets[name]
+	if b == nil || s.buckets[fromBucket] == nil {
+		return noBucket
+	}
+	if fromBucket == name && fromKey == key {
+		return toItself
+	}
+	from, v := s.object(fromBucket, fromKey)
+	if v != ok {
+		return v
+	}
+	if c.holds(b.objects[key]) != ok { // 404 would speak of the source
+		return failedCondition
+	}
+	b.objects[key] = from
+	delete(s.buckets[fromBucket].objects, fromKey)
+	return ok
+}
+
+// append puts content behind that of an object, or makes one.
+func (s *store) append(name, key string, c condition, offset int, body []byte) verdict {
+	b := s.buckets[name]
+	if b == nil {
+		return noBucket
+	}
+	o := b.objects[key]
+	if v := c.holds(o); v != ok {
+		return v
+	}
+	switch {
+	case o == nil && offset != 0, o != nil && offset != len(o.body):
+		return wrongOffset
+	case len(body) == 0:
+		return emptyBody
+	case o == nil:
+		return s.put(name, key, c, body, "", "")
+	}
+	before, n := o.etag, 1
+	if etag, count, several := strings.Cut(o.etag, "-"); several {
+		before = etag
+		n, _ = strconv.Atoi(count) // the model made it
+	}
+	raw, _ := hex.DecodeString(before + hexMD5(body)) // likewise
+	b.objects[key] = &object{
+		body: append(slices.Clip(o.body), body...), etag: fmt.Sprintf("%s-%d", hexMD5(raw), n+1), meta: o.meta, tag: o.tag, from: o.from,
+	}
 	return ok
 }
 
