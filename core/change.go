@@ -48,6 +48,7 @@ const (
 	kindUpdate      changeKind = 17
 	kindMoveObject  changeKind = 18
 	kindRewrapData  changeKind = 19
+	kindUnshare     changeKind = 20
 )
 
 // Precondition is what the caller demands of the key's current version, checked in Apply. The zero value demands nothing.
@@ -122,7 +123,7 @@ type DeleteBucket struct {
 // version and takes the place of an older null version. Object.Seq and Null are set by Apply.
 //
 // Segments whose Info is nil, or a List, refer to content that is there: a copy. Then Source names the version that
-// they were read from; Conflict where it is not there any more.
+// they were read from; Conflict where it is not there any more. Or it names the content, by its hash.
 type PutObject struct {
 	Stamp
 	Object ObjectInfo
@@ -130,11 +131,25 @@ type PutObject struct {
 	Source *Source
 }
 
-// Source is the version that a copy was computed from. Version is that version's sequence.
+// Source is the version that a copy was computed from; Seq is that version's sequence. Or it is, where Content is set, what was found to
+// be equal to content that a client has: then the one segment is the whole of a content that fits it, else NoSuchData.
 type Source struct {
-	Bucket BucketID
-	Key    string
-	Seq    Seq
+	Bucket  BucketID
+	Key     string
+	Seq     Seq
+	Content *ContentKey
+}
+
+// CheckContent holds the segments of a change, and the content that the first of them refers to (nil: none), against s.Content.
+func (s *Source) CheckContent(segments []Segment, found *DataInfo) error {
+	const op = "core.Source"
+	if len(segments) != 1 || segments[0].Info != nil || segments[0].From != 0 || segments[0].Length != s.Content.Size {
+		return E(op, InvalidArgument, errors.New("equal content is shared as a whole"))
+	}
+	if found == nil || !s.Content.Fits(found) {
+		return E(op, NoSuchData, errors.New("the equal content is gone"))
+	}
+	return nil
 }
 
 // DeleteObject removes a version for good (Version), or the current one in the way of the bucket's versioning state (Current):
@@ -277,6 +292,13 @@ type DropParts struct {
 	Count   int
 }
 
+// Unshare says that content is shared with no new content any more (DataInfo.Scope): since it was found damaged, what is equal to it is
+// to be stored afresh. NoSuchData where it is gone.
+type Unshare struct {
+	Stamp
+	Data DataID
+}
+
 func (*PutBucket) kind() changeKind      { return kindPutBucket }
 func (*DeleteBucket) kind() changeKind   { return kindDeleteBucket }
 func (*PutObject) kind() changeKind      { return kindPutObject }
@@ -294,6 +316,7 @@ func (*MoveData) kind() changeKind       { return kindMoveData }
 func (*RewrapData) kind() changeKind     { return kindRewrapData }
 func (*FreeGarbage) kind() changeKind    { return kindFreeGarbage }
 func (*DropParts) kind() changeKind      { return kindDropParts }
+func (*Unshare) kind() changeKind        { return kindUnshare }
 
 // Apply makes the change in a version, which is found (nil: the key has others, or none) in a bucket that has locks or not; its Tags
 // are the change's.

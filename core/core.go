@@ -158,8 +158,9 @@ type DataInfo struct {
 	DataKey    []byte     // wrapped data key
 	ChunkSize  int64
 	Extents    []Extent
-	Dictionary uint32 // with which its frames may be compressed (see DictionaryKind); 0: none
-	Refs       int64  // segments that refer to it; set by reads, ignored in changes
+	Dictionary uint32   // with which its frames may be compressed (see DictionaryKind); 0: none
+	Scope      BucketID // whose new content may share it, where it is equal (see ContentKey); 0: nobody's
+	Refs       int64    // segments that refer to it; set by reads, ignored in changes
 }
 
 // Segment is a run of stored content: length bytes of Data from byte From on. In a change, Info brings content that the
@@ -346,6 +347,10 @@ type Meta interface {
 	// Data returns those of the ids that exist, in the order asked for: how reclaim and checks prove which frames of a
 	// block are live, since each frame carries the DataID that it belongs to.
 	Data(ctx context.Context, ids []DataID) ([]DataInfo, error)
+
+	// FindData returns a content that fits k, any of them, or NoSuchData. It may be gone when the caller uses it: a change that refers to it
+	// says what it must be, by Source.Content.
+	FindData(ctx context.Context, k ContentKey) (*DataInfo, error)
 
 	// Garbage returns up to limit entries with IDs above after, in order.
 	Garbage(ctx context.Context, after uint64, limit int) ([]Garbage, error)

@@ -394,11 +394,14 @@ func appendData(b []byte, i *DataInfo) []byte {
 	if f.next(i.Dictionary != 0) {
 		b = binary.AppendUvarint(b, uint64(i.Dictionary))
 	}
+	if f.next(i.Scope != 0) {
+		b = binary.AppendUvarint(b, uint64(i.Scope))
+	}
 	return f.end(b)
 }
 
 func (d *decoder) data() *DataInfo {
-	f := d.fields(8)
+	f := d.fields(9)
 	i := &DataInfo{ID: DataID(d.uint()), Size: d.int()}
 	if f.next() {
 		copy(i.SHA256[:], d.raw(32))
@@ -423,6 +426,9 @@ func (d *decoder) data() *DataInfo {
 	}
 	if f.next() {
 		i.Dictionary = uint32(d.uint())
+	}
+	if f.next() {
+		i.Scope = BucketID(d.uint())
 	}
 	return i
 }

@@ -59,15 +59,29 @@ func appendSource(b []byte, s *Source) []byte {
 	if s == nil {
 		return append(b, 0)
 	}
+	if c := s.Content; c != nil {
+		b = append(binary.AppendUvarint(append(b, 2), uint64(c.Scope)), c.Codec)
+		b = append(binary.AppendUvarint(b, uint64(c.KeyID)), c.SHA256[:]...)
+		return binary.AppendUvarint(b, uint64(c.Size))
+	}
 	b = appendString(binary.AppendUvarint(append(b, 1), uint64(s.Bucket)), s.Key)
 	return binary.AppendUvarint(b, uint64(s.Seq))
 }
 
 func (d *decoder) source() *Source {
-	if d.byte() == 0 {
+	switch d.byte() {
+	case 0:
 		return nil
+	case 1:
+		return &Source{Bucket: BucketID(d.uint()), Key: d.string(), Seq: Seq(d.uint())}
+	case 2:
+		c := &ContentKey{Scope: BucketID(d.uint()), Codec: d.byte(), KeyID: uint32(d.uint())}
+		copy(c.SHA256[:], d.raw(len(c.SHA256)))
+		c.Size = d.int()
+		return &Source{Content: c}
 	}
-	return &Source{BucketID(d.uint()), d.string(), Seq(d.uint())}
+	d.fail()
+	return nil
 }
 
 // appendTarget appends what most changes begin with: bucket and key.
@@ -129,6 +143,8 @@ func appendChange(b []byte, c Change) []byte {
 		return b
 	case *DropParts:
 		return binary.AppendUvarint(binary.AppendUvarint(b, c.Garbage), uint64(c.Count))
+	case *Unshare:
+		return binary.AppendUvarint(b, uint64(c.Data))
 	}
 	panic(fmt.Sprintf("core: no encoding for %T", c)) // the set is closed: a defect of this file
 }
@@ -266,6 +282,8 @@ func (d *decoder) change(kind changeKind) Change {
 		return c
 	case kindDropParts:
 		return &DropParts{Garbage: d.uint(), Count: int(d.int())}
+	case kindUnshare:
+		return &Unshare{Data: DataID(d.uint())}
 	}
 	if d.err == nil {
 		d.err = E("core.DecodeChanges", Unsupported, fmt.Errorf("%w: kind %d", errNewerKind, kind))

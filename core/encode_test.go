@@ -14,7 +14,7 @@ func sampleObject() ObjectInfo {
 	at := time.UnixMilli(1_790_000_000_123).UTC()
 	block := MakeBlockID(7, 2, 9)
 	info := &DataInfo{
-		ID: 42, Size: 9 << 20, SHA256: [32]byte{1, 2, 3}, Codec: 1, KeyID: 3, DataKey: []byte("wrapped"), ChunkSize: 4 << 20,
+		ID: 42, Size: 9 << 20, SHA256: [32]byte{1, 2, 3}, Codec: 1, KeyID: 3, DataKey: []byte("wrapped"), ChunkSize: 4 << 20, Scope: 5,
 		Sums:    []Checksum{{Algorithm: checksum.MD5, Value: make([]byte, 16)}, {Algorithm: checksum.CRC64NVME, Value: []byte("12345678")}},
 		Extents: []Extent{{block, 64, 4 << 20}, {block, 64 + 4<<20, 4 << 20}, {block, 64 + 8<<20, 1 << 20}},
 	}
@@ -34,7 +34,8 @@ func sampleChanges() []Change {
 	o := sampleObject()
 	at := o.Modified
 	cond := Precondition{Match: []string{"*", "x"}, NoneMatch: []string{"y"}, Seq: 3, Modified: at, HasSize: true, Size: 9}
-	source := &Source{1, "src", 99}
+	source := &Source{Bucket: 1, Key: "src", Seq: 99}
+	equal := &Source{Content: &ContentKey{Scope: 5, Codec: 1, KeyID: 7, SHA256: [32]byte{9, 8}, Size: 77}}
 	upload := UploadInfo{Bucket: 1, Key: "k", Initiated: at, Owner: "o", Algorithm: checksum.CRC32, Composite: true, Attrs: o.Attrs, Tags: o.Tags, Lock: o.Lock}
 	part := PartInfo{Number: 7, Modified: at, Size: 11, ETag: "odd", Sums: o.Sums, Segments: o.Segments}
 	listed := o
@@ -48,6 +49,7 @@ func sampleChanges() []Change {
 		&DeleteObject{Bucket: 1, Key: "k", Version: Null, If: cond, Modified: at, Owner: "o", Bypass: true},
 		&UpdateObject{Bucket: 1, Key: "k", Version: 7, SetTags: true, Tags: o.Tags, Time: at},
 		&UpdateObject{Bucket: 1, Key: "k", SetRetention: true, SetHold: true, Lock: o.Lock, Time: at, Bypass: true},
+		&PutObject{Object: ObjectInfo{Key: "k", Modified: at, Segments: []Segment{{42, 0, 77, nil}}}, Source: equal},
 		&CreateUpload{Upload: upload},
 		&PutPart{Bucket: 1, Key: "k", Upload: 2, Part: part, Source: source},
 		&CompleteUpload{Upload: 2, Parts: []PartRef{{1, 2}, {3, 4}}, Object: listed, If: cond},
@@ -64,6 +66,7 @@ func sampleChanges() []Change {
 		&DropParts{Garbage: 4, Count: 5},
 		&MoveObject{From: *source, Bucket: 2, Key: "l", If: cond, Lock: o.Lock, Token: "t", Time: at, Owner: "o"},
 		&MoveObject{From: *source, Bucket: 2, Key: "l", Time: at},
+		&Unshare{Data: 12},
 	}
 	for i, c := range changes {
 		c.Place().Seq = Seq(100 + i*3)

@@ -27,7 +27,7 @@ import (
 func Meta(t *testing.T, open func(t *testing.T) core.Meta) {
 	for _, group := range [][]metaCase{
 		bucketCases(), recordCases(), applyCases(), objectCases(), versionCases(), preconditionCases(), copyCases(), moveCases(), tailCases(), sameCases(),
-		contentCases(), uploadCases(), completeCases(), listCases(), listVersionCases(), listUploadCases(), updateCases(), lockCases(), reclaimCases(), snapshotCases(),
+		contentCases(), uploadCases(), completeCases(), listCases(), listVersionCases(), listUploadCases(), updateCases(), lockCases(), findCases(), reclaimCases(), snapshotCases(),
 	} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
@@ -95,6 +95,7 @@ func (h *harness) check() *MetaState {
 	want := slices.Clone(h.brought)
 	slices.SortFunc(want, compareExtents)
 	require.Equal(h.t, want, have, "every extent ever brought is live, garbage, or freed as garbage")
+	h.checkFound(h.m, s)
 	return s
 }
 

@@ -35,7 +35,7 @@ func (s *simulation) change() core.Change {
 	switch rapid.SampledFrom([]string{
 		"object", "object", "object", "object", "copy", "copy", "copy", "delete", "delete", "version", "version",
 		"upload", "upload", "part", "part", "part", "part", "complete", "complete", "abort", "bucket", "versioning", "record", "other",
-		"move", "move", "rewrap", "free", "parts", "update", "update", "update", "rename", "rename", "append",
+		"move", "move", "rewrap", "free", "parts", "update", "update", "update", "rename", "rename", "append", "equal", "equal", "equal", "unshare",
 	}).Draw(s.t, "change") {
 	case "object":
 		o := s.object(&core.BucketInfo{ID: s.bucketID()}, s.key(), s.segments()...)
@@ -98,6 +98,17 @@ func (s *simulation) change() core.Change {
 		return s.appending()
 	case "free":
 		return s.free()
+	case "equal":
+		source, segments := s.equal()
+		if s.one(4) {
+			u := s.upload()
+			p := s.partOf(&core.BucketInfo{ID: u.Bucket}, u.Key, u.ID, 1, segments...)
+			p.Source = source
+			return p
+		}
+		return &core.PutObject{Object: s.object(&core.BucketInfo{ID: s.bucketID()}, s.key(), segments...), Source: source, If: s.precondition()}
+	case "unshare":
+		return &core.Unshare{Data: core.DataID(rapid.Uint64Range(1, uint64(s.data)+1).Draw(s.t, "unshare"))}
 	case "parts":
 		return s.parts()
 	case "other":
@@ -201,6 +212,8 @@ func (s *simulation) segments() []core.Segment {
 	var segments []core.Segment
 	for range rapid.IntRange(0, 3).Draw(s.t, "segments") {
 		switch {
+		case s.one(2):
+			segments = append(segments, s.sharableContent())
 		case s.data == 0 || s.one(2):
 			segments = append(segments, s.content(rapid.SampledFrom([]int64{1, 0, 2500}).Draw(s.t, "size")))
 		default:

@@ -9,17 +9,17 @@ import (
 
 // MetaCounts are numbers of calls.
 type MetaCounts struct {
-	State, Bucket, Buckets, Object, List, Upload, Parts, Data, Garbage, Records int64
-	Apply                                                                       int64
-	Changes                                                                     int64 // over all Apply
-	Largest                                                                     int64 // changes in one Apply
+	State, Bucket, Buckets, Object, List, Upload, Parts, Data, Find, Garbage, Records int64
+	Apply                                                                             int64
+	Changes                                                                           int64 // over all Apply
+	Largest                                                                           int64 // changes in one Apply
 }
 
 // CountingMeta is a Meta that counts its calls.
 type CountingMeta struct {
 	core.Meta
-	state, bucket, buckets, object, list, upload, parts, data, garbage, records atomic.Int64
-	apply, changes, largest                                                     atomic.Int64
+	state, bucket, buckets, object, list, upload, parts, data, find, garbage, records atomic.Int64
+	apply, changes, largest                                                           atomic.Int64
 }
 
 // NewCountingMeta wraps m.
@@ -32,14 +32,14 @@ func (c *CountingMeta) SingleWriter() {}
 func (c *CountingMeta) Counts() MetaCounts {
 	return MetaCounts{
 		State: c.state.Load(), Bucket: c.bucket.Load(), Buckets: c.buckets.Load(), Object: c.object.Load(), List: c.list.Load(),
-		Upload: c.upload.Load(), Parts: c.parts.Load(), Data: c.data.Load(), Garbage: c.garbage.Load(), Records: c.records.Load(),
+		Upload: c.upload.Load(), Parts: c.parts.Load(), Data: c.data.Load(), Find: c.find.Load(), Garbage: c.garbage.Load(), Records: c.records.Load(),
 		Apply: c.apply.Load(), Changes: c.changes.Load(), Largest: c.largest.Load(),
 	}
 }
 
 // Reset begins to count from zero.
 func (c *CountingMeta) Reset() {
-	for _, n := range []*atomic.Int64{&c.state, &c.bucket, &c.buckets, &c.object, &c.list, &c.upload, &c.parts, &c.data, &c.garbage,
+	for _, n := range []*atomic.Int64{&c.state, &c.bucket, &c.buckets, &c.object, &c.list, &c.upload, &c.parts, &c.data, &c.find, &c.garbage,
 		&c.records, &c.apply, &c.changes, &c.largest} {
 		n.Store(0)
 	}
@@ -91,6 +91,12 @@ func (c *CountingMeta) Parts(ctx context.Context, id core.UploadID, after, limit
 func (c *CountingMeta) Data(ctx context.Context, ids []core.DataID) ([]core.DataInfo, error) {
 	c.data.Add(1)
 	return c.Meta.Data(ctx, ids)
+}
+
+// FindData counts and passes on.
+func (c *CountingMeta) FindData(ctx context.Context, k core.ContentKey) (*core.DataInfo, error) {
+	c.find.Add(1)
+	return c.Meta.FindData(ctx, k)
 }
 
 // Garbage counts and passes on.

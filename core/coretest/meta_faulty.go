@@ -141,6 +141,14 @@ func (f *FaultyMeta) Data(ctx context.Context, ids []core.DataID) ([]core.DataIn
 	return f.Meta.Data(ctx, ids)
 }
 
+// FindData fails as the fault says.
+func (f *FaultyMeta) FindData(ctx context.Context, k core.ContentKey) (*core.DataInfo, error) {
+	if err, _ := f.hit("FindData"); err != nil {
+		return nil, err
+	}
+	return f.Meta.FindData(ctx, k)
+}
+
 // Garbage fails as the fault says.
 func (f *FaultyMeta) Garbage(ctx context.Context, after uint64, limit int) ([]core.Garbage, error) {
 	if err, _ := f.hit("Garbage"); err != nil {

@@ -15,7 +15,7 @@ import (
 func RandomChange(t *rapid.T) core.Change {
 	g := anything{t}
 	var c core.Change
-	switch rapid.IntRange(1, 17).Draw(t, "kind") {
+	switch rapid.IntRange(1, 18).Draw(t, "kind") {
 	case 1:
 		c = &core.PutBucket{Info: g.bucket()}
 	case 2:
@@ -63,6 +63,8 @@ func RandomChange(t *rapid.T) core.Change {
 	case 17:
 		c = &core.MoveObject{From: core.Source{Bucket: core.BucketID(g.uint()), Key: g.text(), Seq: core.Seq(g.uint())}, Bucket: core.BucketID(g.uint()),
 			Key: g.text(), If: g.precondition(), Lock: g.lock(), Token: g.text(), Time: g.time(), Owner: g.text()}
+	case 18:
+		c = &core.Unshare{Data: core.DataID(g.uint())}
 	}
 	c.Place().Seq = core.Seq(g.uint())
 	return c
@@ -152,6 +154,10 @@ func (g anything) source() *core.Source {
 	if !g.bool() {
 		return nil
 	}
+	if g.bool() {
+		return &core.Source{Content: &core.ContentKey{Scope: core.BucketID(g.uint()), Codec: uint8(g.int(255)), KeyID: uint32(g.int(1<<32 - 1)),
+			SHA256: [32]byte{byte(g.int(255)), 2}, Size: g.int(1 << 62)}}
+	}
 	return &core.Source{Bucket: core.BucketID(g.uint()), Key: g.text(), Seq: core.Seq(g.uint())}
 }
 
@@ -177,7 +183,7 @@ func (g anything) segments() []core.Segment {
 		s := core.Segment{Data: core.DataID(g.uint()), From: g.int(1 << 62), Length: g.int(1 << 62)}
 		if g.bool() {
 			s.Info = &core.DataInfo{ID: s.Data, Size: g.int(1 << 62), Sums: g.sums(), Codec: uint8(g.int(255)), Dictionary: uint32(g.int(1<<32 - 1)), KeyID: uint32(g.int(1<<32 - 1)),
-				DataKey: g.bytes(), ChunkSize: g.int(1 << 40), Extents: g.extents()}
+				DataKey: g.bytes(), ChunkSize: g.int(1 << 40), Extents: g.extents(), Scope: core.BucketID(g.uint())}
 			if g.bool() {
 				s.Info.SHA256 = [32]byte{1, 2, byte(g.int(255))}
 			}

@@ -65,6 +65,9 @@ func MetaReopen(t *testing.T, open func(t *testing.T, dir string) core.Meta) {
 func (h *harness) everything() {
 	b, v := h.bucket("b", core.VersioningOff), h.bucket("v", core.VersioningEnabled)
 	o := h.put(b, "k")
+	g := h.sharable(b.ID, 2500, 7)
+	h.ok(&core.PutObject{Object: h.object(b, "shared", g)})
+	h.ok(h.equalTo(b, "equal", g.Info))
 	h.put(b, "gone")
 	h.remove(b, "gone")
 	h.ok(h.copyOf(o, v, "copy"))

@@ -67,6 +67,7 @@ func (h *harness) snapshots() {
 	require.Empty(h.t, h.read(fresh).Buckets)
 	require.NoError(h.t, restorer.Restore(h.ctx, NextOf(rows)))
 	require.Equal(h.t, want, h.read(fresh), "the engine (expected) and a fresh one (actual)")
+	h.checkFound(fresh, want)
 	if want.State.Seq > 0 {
 		require.True(h.t, core.Is(restorer.Restore(h.ctx, NextOf(rows)), core.Conflict), "a second time")
 	}
@@ -75,6 +76,7 @@ func (h *harness) snapshots() {
 	require.Empty(h.t, h.read(fresh).Buckets)
 	require.NoError(h.t, restorer.Restore(h.ctx, NextOf(rows)))
 	require.Equal(h.t, want, h.read(fresh), "after a reset")
+	h.checkFound(fresh, want)
 }
 
 // snapshotCases are about what a snapshot holds.

@@ -228,6 +228,22 @@ func (m *Meta) Data(ctx context.Context, ids []core.DataID) ([]core.DataInfo, er
 	return found, nil
 }
 
+// FindData implements core.Meta.
+func (m *Meta) FindData(ctx context.Context, k core.ContentKey) (*core.DataInfo, error) {
+	end, err := m.begin(ctx, "mem.FindData")
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	for _, d := range m.data {
+		if k.Fits(d) {
+			found := cloneData(d)
+			return &found, nil
+		}
+	}
+	return nil, core.E("mem.FindData", core.NoSuchData, nil)
+}
+
 // Garbage implements core.Meta.
 func (m *Meta) Garbage(ctx context.Context, after uint64, limit int) ([]core.Garbage, error) {
 	end, err := m.begin(ctx, "mem.Garbage")

@@ -75,6 +75,8 @@ func (m *Meta) apply(c core.Change) core.Result {
 		m.freeGarbage(c)
 	case *core.DropParts:
 		r.Err = m.dropParts(c)
+	case *core.Unshare:
+		r.Err = m.unshare(c)
 	default:
 		r.Err = fail(core.Unsupported, fmt.Sprintf("change %T", c))
 	}
@@ -144,7 +146,7 @@ func (m *Meta) putObject(c *core.PutObject) (core.Version, error) {
 	if err := c.If.Check(b.current(c.Object.Key)); err != nil {
 		return 0, err
 	}
-	if err := m.checkSource(c.Source); err != nil {
+	if err := m.checkSource(c.Source, c.Object.Segments); err != nil {
 		return 0, err
 	}
 	if err := m.checkSegments(c.Object.Segments); err != nil {
@@ -256,7 +258,7 @@ func (m *Meta) putPart(c *core.PutPart) error {
 	if m.upload(c.Bucket, c.Key, c.Upload) == nil {
 		return fail(core.NoSuchUpload, "PutPart")
 	}
-	if err := m.checkSource(c.Source); err != nil {
+	if err := m.checkSource(c.Source, c.Part.Segments); err != nil {
 		return err
 	}
 	if err := m.checkSegments(c.Part.Segments); err != nil {

@@ -18,10 +18,17 @@ func (m *Meta) sawData(segments []core.Segment) {
 	}
 }
 
-// checkSource says Conflict where the version that a copy was computed from is gone.
-func (m *Meta) checkSource(s *core.Source) error {
+// checkSource says Conflict where the version that a copy was computed from is gone, and NoSuchData where equal content is.
+func (m *Meta) checkSource(s *core.Source, segments []core.Segment) error {
 	if s == nil {
 		return nil
+	}
+	if s.Content != nil {
+		var found *core.DataInfo
+		if len(segments) > 0 {
+			found = m.data[segments[0].Data]
+		}
+		return s.CheckContent(segments, found)
 	}
 	if b := m.buckets[s.Bucket]; b != nil {
 		for _, o := range b.versions[s.Key] {
@@ -113,6 +120,15 @@ func (m *Meta) rewrapData(c *core.RewrapData) error {
 		return err
 	}
 	d.KeyID, d.DataKey = c.KeyID, slices.Clone(c.DataKey)
+	return nil
+}
+
+func (m *Meta) unshare(c *core.Unshare) error {
+	d := m.data[c.Data]
+	if d == nil {
+		return fail(core.NoSuchData, "Unshare")
+	}
+	d.Scope = 0
 	return nil
 }
 

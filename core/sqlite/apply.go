@@ -23,6 +23,7 @@ type writer struct {
 	infoBuf    []byte                        // encoding of an info
 	dataBuf    []byte                        // encoding of a DataInfo
 	freed      []core.Extent                 // by the change in progress
+	find       finder
 }
 
 // bucketState is what a write has to know of its bucket.
@@ -121,8 +122,10 @@ func (m *Meta) transact(changes []core.Change, results []core.Result) error {
 		_, err = w.c.exec(commit)
 	}
 	if err == nil {
+		w.find.committed(w.state.NextData)
 		return nil
 	}
+	w.find.rolledBack()
 	w.state = before
 	clear(w.buckets)
 	// A failed commit is known not to have happened only where the drive was full: the record that ends it is not there.
@@ -163,6 +166,9 @@ func (w *writer) applyAll(changes []core.Change, results []core.Result) error {
 		if err != nil {
 			return fmt.Errorf("change %d (%T): %w", seq, c, err)
 		}
+	}
+	if err := w.merge(); err != nil {
+		return err
 	}
 	return w.writeState(w.state)
 }
@@ -208,6 +214,8 @@ func (w *writer) apply(c core.Change, r *core.Result) (err error) {
 		return w.freeGarbage(c)
 	case *core.DropParts:
 		return w.dropParts(c)
+	case *core.Unshare:
+		return w.unshare(c)
 	default:
 		return fail(core.Unsupported, fmt.Sprintf("change %T", c))
 	}
@@ -334,10 +342,20 @@ func (w *writer) sawData(segments []core.Segment) {
 	}
 }
 
-// checkSource says Conflict where the version that a copy was computed from is gone.
-func (w *writer) checkSource(s *core.Source) error {
+// checkSource says Conflict where the version that a copy was computed from is gone, and NoSuchData where equal content is.
+func (w *writer) checkSource(s *core.Source, segments []core.Segment) error {
 	if s == nil {
 		return nil
+	}
+	if s.Content != nil {
+		var found *core.DataInfo
+		if len(segments) > 0 {
+			var err error
+			if found, err = w.c.content(segments[0].Data); err != nil {
+				return err
+			}
+		}
+		return s.CheckContent(segments, found)
 	}
 	for _, st := range []statement{sourceInObjects, sourceInHistory} {
 		if row, err := w.c.row(st, int64(s.Bucket), blob(s.Key), int64(s.Seq)); err != nil || row != nil {
@@ -394,7 +412,10 @@ func (w *writer) hold(segments []core.Segment, object []byte) error {
 func (w *writer) insertData(info *core.DataInfo, object []byte) (bool, error) {
 	w.encodeData(info)
 	n, err := w.c.exec(insertData, int64(info.ID), info.SHA256[:], w.dataBuf, object)
-	return n == 1, err
+	if err != nil || n != 1 {
+		return false, err
+	}
+	return true, w.findable(info)
 }
 
 // encodeData makes dataBuf the column info of content, with its seal.

@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -32,6 +34,7 @@ type feeder struct {
 	bucket core.BucketID
 	seq    core.Seq
 	data   core.DataID
+	shared bool // content may be shared: it has a scope, and a hash of its own
 }
 
 func feed(t testing.TB, m *Meta, v core.Versioning) *feeder {
@@ -67,6 +70,9 @@ func (f *feeder) put(key string) *core.PutObject {
 		Extents: []core.Extent{{Block: core.MakeBlockID(1<<62, 3, 17), Offset: int64(f.data) * 4176, Length: 4176}},
 	}
 	info.SHA256[0] = 1
+	if f.shared {
+		info.Scope, info.SHA256 = f.bucket, sha256.Sum256(binary.BigEndian.AppendUint64(nil, uint64(f.data)))
+	}
 	return &core.PutObject{Object: core.ObjectInfo{
 		Bucket: f.bucket, Key: key, Modified: time.UnixMilli(1_800_000_000_000), Size: 4096, ETag: "0123456789abcdef0123456789abcdef",
 		Owner: "AKIAIOSFODNN7EXAMPLE", Attrs: []core.Attr{{Name: "Content-Type", Value: "application/octet-stream"}},
@@ -91,19 +97,29 @@ func (f *feeder) fill(from, to int) {
 func BenchmarkApply(b *testing.B) {
 	for _, batch := range []int{1, 30, 300} {
 		for _, kind := range []string{"new", "versioned", "overwrite", "delete", "ordered"} {
-			b.Run(fmt.Sprintf("%s/%d", kind, batch), func(b *testing.B) { benchmarkApply(b, kind, batch) })
+			b.Run(fmt.Sprintf("%s/%d", kind, batch), func(b *testing.B) { benchmarkApply(b, kind, batch, false, 0) })
 		}
 	}
 }
 
+// BenchmarkApplyShared measures what it costs that content may be found by its hash: not at all, in runs, and with a row at a random place for each.
+func BenchmarkApplyShared(b *testing.B) {
+	for _, kind := range []string{"new", "overwrite"} {
+		b.Run(kind+"/off", func(b *testing.B) { benchmarkApply(b, kind, 30, false, 0) })
+		b.Run(kind+"/runs", func(b *testing.B) { benchmarkApply(b, kind, 30, true, 0) })
+		b.Run(kind+"/rows", func(b *testing.B) { benchmarkApply(b, kind, 30, true, 1) })
+	}
+}
+
 // benchmarkApply measures one change of a batch. New keys come in random order between those that are there.
-func benchmarkApply(b *testing.B, kind string, batch int) {
+func benchmarkApply(b *testing.B, kind string, batch int, shared bool, runLength int) {
 	const space = 1 << 20
 	versioning := core.VersioningOff
 	if kind == "versioned" { // as new, in a bucket with versions
 		kind, versioning = "new", core.VersioningEnabled
 	}
-	f := feed(b, openAt(b, b.TempDir(), Options{}), versioning)
+	f := feed(b, openAt(b, b.TempDir(), Options{runLength: runLength}), versioning)
+	f.shared = shared
 	there := scale(b, 100_000)
 	if kind == "delete" {
 		there += b.N

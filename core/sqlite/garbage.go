@@ -35,6 +35,9 @@ func (w *writer) letGo(segments []core.Segment, v *version) error {
 			continue
 		}
 		w.freed = append(w.freed, info.Extents...)
+		if err := w.unfindable(info); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -102,6 +105,24 @@ func (w *writer) rewrapData(c *core.RewrapData) error {
 		return err
 	}
 	d.KeyID, d.DataKey = c.KeyID, c.DataKey
+	w.encodeData(d)
+	_, err = w.c.exec(updateData, int64(c.Data), w.dataBuf)
+	return err
+}
+
+// unshare makes content that which nothing new is equal to.
+func (w *writer) unshare(c *core.Unshare) error {
+	d, err := w.c.content(c.Data)
+	if err != nil {
+		return err
+	}
+	if d == nil {
+		return fail(core.NoSuchData, "Unshare")
+	}
+	if err := w.unfindable(d); err != nil {
+		return err
+	}
+	d.Scope = 0
 	w.encodeData(d)
 	_, err = w.c.exec(updateData, int64(c.Data), w.dataBuf)
 	return err

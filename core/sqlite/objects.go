@@ -99,7 +99,7 @@ func (w *writer) checkPut(c *core.PutObject, cur *version) error {
 	if err := c.If.Check(infoOf(cur)); err != nil && !mutant.Is("no-condition") {
 		return err
 	}
-	if err := w.checkSource(c.Source); err != nil {
+	if err := w.checkSource(c.Source, c.Object.Segments); err != nil {
 		return err
 	}
 	if err := w.checkSegments(c.Object.Segments); err != nil {

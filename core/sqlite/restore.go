@@ -32,6 +32,8 @@ func (m *Meta) Restore(ctx context.Context, next func() (*core.Row, error)) erro
 		return core.E(op, core.Conflict, errors.New("the database is not empty"))
 	}
 	clear(m.w.buckets)
+	m.w.find.direct = true
+	defer func() { m.w.find.direct = false }()
 	r := &restorer{writer: m.w, next: next, refs: map[core.DataID]int64{}, state: core.State{NextData: 1}}
 	err := m.inTransaction(r.empty)
 	for more := true; more && err == nil; {
@@ -116,12 +118,14 @@ func (m *Meta) inTransaction(fn func() error) error {
 
 // empty takes everything away.
 func (r *restorer) empty() error {
-	for _, table := range []string{"buckets", "objects", "history", "data", "infos", "uploads", "parts", "lists", "garbage", "records"} {
+	for _, table := range []string{"buckets", "objects", "history", "data", "finds", "infos", "uploads", "parts", "lists", "garbage", "records"} {
 		if err := r.c.run("DELETE FROM " + table); err != nil {
 			return err
 		}
 	}
-	return nil
+	r.find.empty()
+	_, err := r.c.exec(updateUpto, int64(1))
+	return err
 }
 
 // some writes the next rows and says whether there may be more.
@@ -150,8 +154,10 @@ func (r *restorer) row(row *core.Row) error {
 		return err
 	case row.Data != nil:
 		r.encodeData(row.Data)
-		_, err := r.c.exec(restoreData, int64(row.Data.ID), row.Data.SHA256[:], r.dataBuf)
-		return err
+		if _, err := r.c.exec(restoreData, int64(row.Data.ID), row.Data.SHA256[:], r.dataBuf); err != nil {
+			return err
+		}
+		return r.findable(row.Data)
 	case row.Object != nil:
 		return r.version(row.Object)
 	case row.Upload != nil:
@@ -230,6 +236,10 @@ func (r *restorer) finish() error {
 		}
 	}
 	if err := r.c.run("DELETE FROM data WHERE refs = 0"); err != nil {
+		return err
+	}
+	r.find.upto = r.state.NextData
+	if _, err := r.c.exec(updateUpto, int64(r.find.upto)); err != nil {
 		return err
 	}
 	return r.writeState(r.state)

@@ -24,6 +24,7 @@
 //	objects  (bucket, key): seq, nullver, data. Current versions that are no delete markers, and nothing else
 //	history  (bucket, key, seq): nullver, data. Every other version and every delete marker
 //	data     id: refs, sha256, info (DataInfo without its SHA-256), object
+//	finds    (hash, data): content by core.DataInfo.Hash, but for what waits in memory (see finder)
 //	infos    seq: info. ObjectInfo of versions that have no data column
 //	uploads  (bucket, key, id): info. Uploads in progress
 //	parts    (list, number): seq, info. Parts of uploads, and of the objects that they became
@@ -63,6 +64,8 @@ type Options struct {
 	Readers         int    // connections that read at the same time; 0: 4
 	BeforeSync      func() // called before the log is synced and copied into the database: the time to make durable what the log refers to
 	CheckpointBytes int64  // the length of the log from which on it is copied into the database; 0: 24 MiB
+
+	runLength int // see finder; 0: 32,768. For tests
 }
 
 // What connections may use for pages, and how long they wait.
@@ -100,7 +103,8 @@ type Meta struct {
 	state   core.State
 	closed  bool
 
-	check checkpointer
+	check   checkpointer
+	filling sync.WaitGroup // of the filter
 }
 
 var (
@@ -135,6 +139,7 @@ func Open(path string, o Options) (*Meta, error) {
 		return nil, wrap(op, err)
 	}
 	m.check.start(m)
+	m.filling.Go(m.fillFilter)
 	return m, nil
 }
 
@@ -154,6 +159,9 @@ func (m *Meta) open() error {
 	if err = migrate(c, steps()); err == nil {
 		m.w = newWriter(c)
 		m.w.state, err = c.state()
+	}
+	if err == nil {
+		err = m.w.find.load(c, m.options.runLength)
 	}
 	if err == nil {
 		m.state = m.w.state
@@ -240,6 +248,7 @@ func (m *Meta) Close() error {
 		return nil
 	}
 	close(m.done)
+	m.filling.Wait()
 	m.check.stop()
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -28,3 +28,17 @@ func TestMetaReopen(t *testing.T) {
 func TestMetaModel(t *testing.T) {
 	coretest.MetaModel(t, func(t *testing.T) core.Meta { return openAt(t, t.TempDir(), Options{}) })
 }
+
+// TestMetaFinds is for content by its hash: pairs wait no longer than a few changes, so that they are met everywhere on their way.
+func TestMetaFinds(t *testing.T) {
+	t.Run("suite", func(t *testing.T) {
+		coretest.Meta(t, func(t *testing.T) core.Meta { return openAt(t, t.TempDir(), Options{runLength: 1}) })
+	})
+	few := Options{runLength: 7}
+	t.Run("reopen", func(t *testing.T) {
+		coretest.MetaReopen(t, func(t *testing.T, dir string) core.Meta { return openAt(t, dir, few) })
+	})
+	t.Run("model", func(t *testing.T) {
+		coretest.MetaModel(t, func(t *testing.T) core.Meta { return openAt(t, t.TempDir(), few) })
+	})
+}

@@ -57,6 +57,14 @@ const (
 	updateBorn
 	restoreData
 	addRefs
+	selectDataFrom
+
+	insertFind
+	deleteFind
+	selectFinds
+	selectHashes
+	selectUpto
+	updateUpto
 
 	selectUpload
 	insertUpload
@@ -156,6 +164,15 @@ var statementSQL = [numStatements]string{
 	releaseData: "UPDATE data SET refs = refs - 1, object = iif(?2, NULL, object) WHERE id = ?1",
 	restoreData: "INSERT INTO data VALUES (?, 0, ?, ?, NULL)",
 	addRefs:     "UPDATE data SET refs = refs + ?2 WHERE id = ?1",
+
+	selectDataFrom: "SELECT id, refs, sha256, info FROM data WHERE id >= ? ORDER BY id",
+
+	insertFind:   "INSERT INTO finds VALUES (?, ?) ON CONFLICT DO NOTHING",
+	deleteFind:   "DELETE FROM finds WHERE hash = ? AND data = ?",
+	selectFinds:  "SELECT data FROM finds WHERE hash = ? ORDER BY data",
+	selectHashes: "SELECT hash FROM finds WHERE hash >= ? ORDER BY hash LIMIT ?",
+	selectUpto:   "SELECT data FROM finds_upto WHERE id = 1",
+	updateUpto:   "UPDATE finds_upto SET data = ? WHERE id = 1",
 
 	selectUpload:     "SELECT info FROM uploads WHERE bucket = ? AND key = ? AND id = ?",
 	insertUpload:     "INSERT INTO uploads VALUES (?, ?, ?, ?)",

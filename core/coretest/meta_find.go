@@ -1,0 +1,262 @@
+package coretest
+
+import (
+	"fmt"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"orcas/core"
+)
+
+// sharable makes a segment with new content of size bytes that new content of the bucket may share; hash says which content it is.
+func (h *harness) sharable(b core.BucketID, size int64, hash byte) core.Segment {
+	s := h.content(size)
+	s.Info.Scope, s.Info.SHA256 = b, [32]byte{hash, 2, 31: hash}
+	return s
+}
+
+// equalTo makes a version whose content is that of d, found by its hash.
+func (h *harness) equalTo(b *core.BucketInfo, key string, d *core.DataInfo) *core.PutObject {
+	k := d.ContentKey()
+	return &core.PutObject{
+		Object: h.object(b, key, core.Segment{Data: d.ID, Length: d.Size}), Source: &core.Source{Content: &k},
+	}
+}
+
+// found returns the number of content that fits k, 0 where there is none.
+func (h *harness) found(k core.ContentKey) core.DataID { return h.foundIn(h.m, k) }
+
+func (h *harness) foundIn(m core.Meta, k core.ContentKey) core.DataID {
+	d, err := m.FindData(h.ctx, k)
+	if core.Is(err, core.NoSuchData) {
+		return 0
+	}
+	require.NoError(h.t, err)
+	require.True(h.t, k.Fits(d), "%+v does not fit %+v", d, k)
+	return d.ID
+}
+
+// checkFound says that each content which may be shared is found, and nothing that is gone.
+func (h *harness) checkFound(m core.Meta, s *MetaState) {
+	there := map[core.ContentKey]bool{}
+	for i := range s.Data {
+		if d := &s.Data[i]; d.Scope != 0 {
+			there[d.ContentKey()] = true
+		}
+	}
+	for k := range there {
+		require.NotZero(h.t, h.foundIn(m, k), "content %+v is not found", k)
+	}
+	for _, c := range h.history {
+		for _, g := range segmentsOf(c) {
+			if g.Info != nil && g.Info.Scope != 0 && !there[g.Info.ContentKey()] {
+				require.Zero(h.t, h.foundIn(m, g.Info.ContentKey()), "content that is gone")
+			}
+		}
+	}
+}
+
+// findCases are about content that is found by its hash, and shared.
+func findCases() []metaCase {
+	return []metaCase{
+		{"find/equal content is found in its scope only", func(h *harness) {
+			b, other := h.bucket("b", core.VersioningOff), h.bucket("c", core.VersioningOff)
+			g := h.sharable(b.ID, 100, 1)
+			g.Info.Codec, g.Info.KeyID = 3, 7
+			h.ok(&core.PutObject{Object: h.object(b, "k", g)})
+			k := g.Info.ContentKey()
+			require.Equal(h.t, g.Data, h.found(k))
+			for i, change := range []func(*core.ContentKey){
+				func(k *core.ContentKey) { k.Scope = other.ID },
+				func(k *core.ContentKey) { k.Scope = 0 },
+				func(k *core.ContentKey) { k.Codec = 0 },
+				func(k *core.ContentKey) { k.KeyID = 8 },
+				func(k *core.ContentKey) { k.Size++ },
+				func(k *core.ContentKey) { k.SHA256[31]++ },
+				func(k *core.ContentKey) { k.SHA256[0]++ },
+			} {
+				changed := k
+				change(&changed)
+				require.Zero(h.t, h.found(changed), "change %d", i)
+			}
+		}},
+		{"find/content without a scope is nobody's", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			o := h.put(b, "k")
+			d := o.Segments[0].Info
+			require.Zero(h.t, h.found(d.ContentKey()))
+			h.fails(core.NoSuchData, h.equalTo(b, "l", d))
+		}},
+		{"find/equal content is shared, and goes with the last reference", func(h *harness) {
+			b := h.bucket("b", core.VersioningEnabled)
+			g := h.sharable(b.ID, 2500, 1)
+			first := h.ok(&core.PutObject{Object: h.object(b, "k", g)})
+			second := h.ok(h.equalTo(b, "k", g.Info))
+			third := h.ok(h.equalTo(b, "l", g.Info))
+			require.EqualValues(h.t, 3, h.refs(g.Data))
+			require.Equal(h.t, g.Data, h.get(b, "l", core.Current).Segments[0].Data)
+			for i, v := range []core.Version{first.Version, second.Version} {
+				h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: v})
+				require.EqualValues(h.t, 2-i, h.refs(g.Data))
+				require.Equal(h.t, g.Data, h.found(g.Info.ContentKey()), "what was born with it may be gone")
+			}
+			extents, _ := h.trash()
+			require.Empty(h.t, extents)
+			h.ok(&core.DeleteObject{Bucket: b.ID, Key: "l", Version: third.Version})
+			extents, _ = h.trash()
+			require.Equal(h.t, g.Info.Extents, extents)
+			require.Zero(h.t, h.found(g.Info.ContentKey()))
+		}},
+		{"find/in place of itself", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			g := h.sharable(b.ID, 100, 1)
+			h.ok(&core.PutObject{Object: h.object(b, "k", g)})
+			for range 3 {
+				h.ok(h.equalTo(b, "k", g.Info))
+				require.EqualValues(h.t, 1, h.refs(g.Data))
+			}
+			require.Empty(h.t, h.entries())
+		}},
+		{"find/content that is gone is not shared", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			g := h.sharable(b.ID, 100, 1)
+			h.ok(&core.PutObject{Object: h.object(b, "k", g)})
+			rs := h.apply(&core.DeleteObject{Bucket: b.ID, Key: "k"}, h.equalTo(b, "l", g.Info), h.equalTo(b, "k", g.Info))
+			for _, r := range rs[1:] {
+				require.True(h.t, core.Is(r.Err, core.NoSuchData), "%v", r.Err)
+			}
+			again := h.sharable(b.ID, 100, 1)
+			rs = h.apply(&core.PutObject{Object: h.object(b, "l", again)}, h.equalTo(b, "m", again.Info), &core.DeleteObject{Bucket: b.ID, Key: "l"})
+			require.NoError(h.t, rs[1].Err)
+			require.EqualValues(h.t, 1, h.refs(again.Data))
+			require.Equal(h.t, again.Data, h.found(g.Info.ContentKey()))
+		}},
+		{"find/the precondition comes before the content", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			g := h.sharable(b.ID, 100, 1)
+			h.ok(&core.PutObject{Object: h.object(b, "k", g)})
+			c := h.equalTo(b, "k", g.Info)
+			c.If.NoneMatch = []string{"*"}
+			h.fails(core.PreconditionFailed, c)
+			c = h.equalTo(&core.BucketInfo{ID: 999}, "k", g.Info)
+			h.fails(core.NoSuchBucket, c)
+		}},
+		{"find/what is shared must be what was found, and whole", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			g, other := h.sharable(b.ID, 100, 1), h.sharable(b.ID, 100, 2)
+			h.ok(&core.PutObject{Object: h.object(b, "k", g)})
+			h.ok(&core.PutObject{Object: h.object(b, "o", other)})
+			c := h.equalTo(b, "l", g.Info)
+			c.Object.Segments[0].Data = other.Data
+			h.fails(core.NoSuchData, c)
+			for _, change := range []func(*core.Segment){
+				func(s *core.Segment) { s.From, s.Length = 1, 99 },
+				func(s *core.Segment) { s.From = 1 },
+				func(s *core.Segment) { s.Length = 99 },
+			} {
+				c := h.equalTo(b, "l", g.Info)
+				change(&c.Object.Segments[0])
+				h.fails(core.InvalidArgument, c)
+			}
+			c = h.equalTo(b, "l", g.Info)
+			c.Object.Segments = append(c.Object.Segments, c.Object.Segments[0])
+			h.fails(core.InvalidArgument, c)
+			c.Object.Segments = nil
+			h.fails(core.InvalidArgument, c)
+			c = h.equalTo(b, "l", g.Info)
+			c.Object.Segments = []core.Segment{h.sharable(b.ID, 100, 1)}
+			h.fails(core.InvalidArgument, c)
+		}},
+		{"find/parts share", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			id := h.begin(b, "m")
+			g := h.sharable(b.ID, 50, 1)
+			h.ok(h.partOf(b, "m", id, 1, g))
+			k := g.Info.ContentKey()
+			p := h.partOf(b, "m", id, 2, core.Segment{Data: g.Data, Length: 50})
+			p.Source = &core.Source{Content: &k}
+			h.ok(p)
+			require.EqualValues(h.t, 2, h.refs(g.Data))
+			again := h.partOf(b, "m", id, 1, core.Segment{Data: g.Data, Length: 50})
+			again.Source = p.Source
+			h.ok(again)
+			require.EqualValues(h.t, 2, h.refs(g.Data))
+			longer := k
+			longer.Size++
+			wrong := h.partOf(b, "m", id, 3, core.Segment{Data: g.Data, Length: 51})
+			wrong.Source = &core.Source{Content: &longer}
+			h.fails(core.NoSuchData, wrong)
+		}},
+		{"find/equal contents that were stored twice", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			var all []core.Segment
+			for _, key := range []string{"a", "b", "c"} {
+				all = append(all, h.sharable(b.ID, 100, 1))
+				h.ok(&core.PutObject{Object: h.object(b, key, all[len(all)-1])})
+			}
+			k := all[0].Info.ContentKey()
+			for _, key := range []string{"b", "a"} {
+				require.NotZero(h.t, h.found(k))
+				h.remove(b, key)
+			}
+			require.Equal(h.t, all[2].Data, h.found(k))
+			h.remove(b, "c")
+			require.Zero(h.t, h.found(k))
+		}},
+		{"find/content that was found damaged is shared no more", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			g := h.sharable(b.ID, 100, 1)
+			h.ok(&core.PutObject{Object: h.object(b, "k", g)})
+			h.get(b, "k", core.Current) // a cache may hold it
+			h.ok(&core.Unshare{Data: g.Data})
+			require.Zero(h.t, h.found(g.Info.ContentKey()))
+			require.Zero(h.t, h.get(b, "k", core.Current).Segments[0].Info.Scope)
+			h.fails(core.NoSuchData, h.equalTo(b, "l", g.Info))
+			h.ok(&core.Unshare{Data: g.Data})
+			h.fails(core.NoSuchData, &core.Unshare{Data: 999})
+			again := h.sharable(b.ID, 100, 1)
+			h.ok(&core.PutObject{Object: h.object(b, "l", again)})
+			require.Equal(h.t, again.Data, h.found(g.Info.ContentKey()))
+		}},
+		{"find/content that moves is found", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			g := h.sharable(b.ID, 100, 1)
+			h.ok(&core.PutObject{Object: h.object(b, "k", g)})
+			h.ok(&core.MoveData{Data: g.Data, From: g.Info.Extents, To: h.elsewhere(g.Info.Extents)})
+			h.ok(h.equalTo(b, "l", g.Info))
+			require.EqualValues(h.t, 2, h.refs(g.Data))
+		}},
+		{"find/many contents, half of them overwritten", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			for round := range 2 {
+				for n := range 200 {
+					g := h.sharable(b.ID, int64(1000*round+n+1), byte(n))
+					h.ok(&core.PutObject{Object: h.object(b, fmt.Sprint("k", n>>round), g)})
+				}
+			}
+		}},
+	}
+}
+
+// sharableContent draws content for a bucket that is often equal to other content.
+func (s *simulation) sharableContent() core.Segment {
+	g := s.sharable(s.bucketID(), rapid.SampledFrom([]int64{1, 1, 2500}).Draw(s.t, "size"), byte(rapid.IntRange(1, 3).Draw(s.t, "hash")))
+	g.Info.Codec = uint8(rapid.IntRange(0, 1).Draw(s.t, "codec"))
+	return g
+}
+
+// equal draws a key of content that may be there, and a segment that may refer to it.
+func (s *simulation) equal() (*core.Source, []core.Segment) {
+	id := core.DataID(rapid.Uint64Range(1, uint64(s.data)+1).Draw(s.t, "equal"))
+	infos, err := s.model.Data(s.ctx, []core.DataID{id})
+	require.NoError(s.t, err)
+	k := core.ContentKey{Scope: s.bucketID(), Size: 1, SHA256: [32]byte{1, 2, 31: 1}}
+	if len(infos) > 0 {
+		k = infos[0].ContentKey()
+	}
+	if s.one(10) {
+		k.Codec++
+	}
+	return &core.Source{Content: &k}, []core.Segment{{Data: id, Length: k.Size}}
+}

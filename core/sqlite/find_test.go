@@ -1,0 +1,141 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/core"
+)
+
+// sharedPut makes a PutObject of content that may be shared.
+func (f *feeder) sharedPut(key string, content uint64) (*core.PutObject, core.ContentKey) {
+	c := f.put(key)
+	info := c.Object.Segments[0].Info
+	info.Scope = f.bucket
+	binary.BigEndian.PutUint64(info.SHA256[:], content*0x9e3779b97f4a7c15)
+	return c, info.ContentKey()
+}
+
+func finds(t *testing.T, m *Meta, k core.ContentKey) bool {
+	_, err := m.FindData(context.Background(), k)
+	if core.Is(err, core.NoSuchData) {
+		return false
+	}
+	require.NoError(t, err)
+	return true
+}
+
+func countFinds(t *testing.T, m *Meta) (n int64) {
+	require.NoError(t, m.w.c.scan("SELECT count(*) FROM finds", func(cols []driver.Value) error {
+		n = integer(cols[0])
+		return nil
+	}))
+	return n
+}
+
+// What is found by its hash is the same before and after each restart, wherever pairs are on their way; and the table forgets.
+func TestFindsAcrossRestarts(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{runLength: 50}
+	f := feed(t, openAt(t, dir, o), core.VersioningOff)
+	random := rand.New(rand.NewPCG(1, 2))
+	there := map[string]core.ContentKey{}
+	var all []core.ContentKey
+	for round := range 8 {
+		for range 60 {
+			key := fmt.Sprint(random.IntN(150))
+			c, k := f.sharedPut(key, random.Uint64())
+			f.apply(c)
+			there[key], all = k, append(all, k)
+		}
+		check := func() {
+			live := map[core.ContentKey]bool{}
+			for _, k := range there {
+				live[k] = true
+			}
+			for _, k := range all {
+				require.Equal(t, live[k], finds(t, f.m, k), "round %d", round)
+			}
+		}
+		check()
+		require.NoError(t, f.m.Close())
+		f.m = openAt(t, dir, o)
+		check()
+		f.m.filling.Wait()
+		require.True(t, f.m.w.find.filter.full.Load())
+		check()
+	}
+	require.Positive(t, countFinds(t, f.m))
+	require.Less(t, countFinds(t, f.m), int64(300), "what was overwritten goes from the table, but for what a restart forgot")
+}
+
+// A transaction that is rolled back leaves no pair behind, and loses none.
+func TestFindsRolledBack(t *testing.T) {
+	m := openAt(t, t.TempDir(), Options{runLength: 10})
+	f := feed(t, m, core.VersioningOff)
+	var keys []core.ContentKey
+	for n := range 35 {
+		c, k := f.sharedPut(fmt.Sprint(n), uint64(n+1))
+		f.apply(c)
+		keys = append(keys, k)
+	}
+	before := fmt.Sprint(m.w.find.recent, m.w.find.run, m.w.find.merged, countFinds(t, m))
+	c, k := f.sharedPut("new", 1000)
+	c.Seq = f.seq + 1
+	over, _ := f.sharedPut("34", 1001)
+	over.Seq = f.seq + 2
+	m.mu.Lock()
+	_, err := m.w.c.exec(beginWrite)
+	require.NoError(t, err)
+	results := make([]core.Result, 2)
+	require.NoError(t, m.w.applyAll([]core.Change{c, over}, results))
+	_, err = m.w.c.exec(rollback)
+	require.NoError(t, err)
+	m.w.find.rolledBack()
+	m.w.state.Seq = f.seq
+	m.mu.Unlock()
+	require.NoError(t, results[0].Err)
+	require.Equal(t, before, fmt.Sprint(m.w.find.recent, m.w.find.run, m.w.find.merged, countFinds(t, m)))
+	require.False(t, finds(t, m, k))
+	for _, k := range keys {
+		require.True(t, finds(t, m, k))
+	}
+	for n := range 40 {
+		c, k := f.sharedPut(fmt.Sprint("later", n), uint64(n+2000))
+		f.apply(c)
+		keys = append(keys, k)
+	}
+	for _, k := range keys {
+		require.True(t, finds(t, m, k))
+	}
+}
+
+// A filter has what was put in, and little else, however much it is.
+func TestFilter(t *testing.T) {
+	var f filter
+	f.full.Store(true)
+	require.False(t, f.mayHave(1))
+	random := rand.New(rand.NewPCG(1, 2))
+	hashes := make([]uint64, 300_000)
+	for i := range hashes {
+		hashes[i] = random.Uint64()
+		f.add(hashes[i])
+	}
+	for _, h := range hashes {
+		require.True(t, f.mayHave(h))
+	}
+	wrong := 0
+	for range 100_000 {
+		if f.mayHave(random.Uint64()) {
+			wrong++
+		}
+	}
+	require.Less(t, wrong, 3000, "of 100,000")
+	require.Len(t, *f.blooms.Load(), 2)
+}
