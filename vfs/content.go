@@ -24,6 +24,7 @@ type Content struct {
 	fs     *FS
 	size   int64 // announced, in bytes
 	chunk  int64
+	scope  core.BucketID // whose content it may share; 0: nobody's
 	md5    [md5.Size]byte
 	sha256 [sha256.Size]byte
 	sums   []core.Checksum // the others that were asked for
@@ -32,6 +33,7 @@ type Content struct {
 	large  *batch.Large    // large content
 	block  core.BlockID    // its block, once it is durable
 	codec  codec.Encoder
+	known  *core.DataInfo   // instead of both: what was found to be equal to it (see KnownContent)
 	bucket *core.BucketInfo // for which it was announced
 
 	wrapper *codec.Key // wraps the data key; nil: the content is not encrypted
@@ -47,7 +49,7 @@ func (f *FS) NewContent(ctx context.Context, b *core.BucketInfo, size int64, alg
 	if err := f.space.check(ctx, size); err != nil {
 		return nil, err
 	}
-	c := &Content{fs: f, size: size, chunk: b.ChunkSize}
+	c := &Content{fs: f, size: size, chunk: b.ChunkSize, scope: f.scope(b)}
 	f.setCodec(c, b)
 	for _, a := range algs {
 		if a != checksum.None && a != checksum.MD5 && a != checksum.SHA256 {
@@ -183,7 +185,7 @@ func (c *Content) commit(ctx context.Context) ([]core.Segment, batch.Write, erro
 		info = &core.DataInfo{ID: c.fs.writer.NewData(), Size: c.size}
 		c.encode(ctx, info, &write)
 	}
-	info.SHA256 = c.sha256
+	info.SHA256, info.Scope = c.sha256, c.scope
 	info.Sums = make([]core.Checksum, 0, 1+len(c.sums))
 	info.Sums = append(info.Sums, core.Checksum{Algorithm: checksum.MD5, Value: c.md5[:]})
 	info.Sums = append(info.Sums, c.sums...)
@@ -226,5 +228,6 @@ func (c *Content) Discard() {
 	c.settled()
 	if c.large != nil {
 		c.large.Abort()
+		c.large = nil
 	}
 }

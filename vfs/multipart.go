@@ -72,18 +72,13 @@ type PartRequest struct {
 
 // PutPart writes a part of an upload, in place of an older one of that number. Errors as for Put.
 func (f *FS) PutPart(ctx context.Context, r PartRequest) (*core.PartInfo, error) {
-	segments, write, err := r.Content.commit(ctx)
-	if err != nil {
-		return nil, err
-	}
 	change := &core.PutPart{
 		Bucket: r.Bucket.ID, Key: r.Key, Upload: r.Upload,
 		Part: core.PartInfo{
-			Number: r.Number, Modified: f.time(), Size: r.Content.Size(), ETag: r.Content.etag(), Sums: r.Sums, Segments: segments,
+			Number: r.Number, Modified: f.time(), Size: r.Content.Size(), ETag: r.Content.etag(), Sums: r.Sums,
 		},
 	}
-	write.Change = change
-	res, err := r.Content.write(ctx, write)
+	res, err := r.Content.put(ctx, place{change, &change.Part.Segments, &change.Source})
 	if err != nil {
 		return nil, err
 	}

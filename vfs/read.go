@@ -186,6 +186,9 @@ func (s *Section) next() error {
 	}
 	content, err := s.frame(seg.Info, seg.From+s.skip)
 	if err != nil {
+		if core.Is(err, core.Damaged) {
+			s.fs.unshare(s.ctx, seg.Info)
+		}
 		return err
 	}
 	n := min(int64(len(content)), seg.Length-s.skip, s.left)

@@ -67,7 +67,7 @@ func newYardOver(t *testing.T, w batch.Options, meta reclaim.Meta, o reclaim.Opt
 	var err error
 	y.writer, err = batch.Open(ctx, w)
 	require.NoError(t, err)
-	y.fs, err = vfs.New(vfs.Options{Meta: meta, Blocks: blocks, Writer: y.writer, Compression: compression()})
+	y.fs, err = vfs.New(vfs.Options{Meta: meta, Blocks: blocks, Writer: y.writer, Compression: compression(), Instant: true})
 	require.NoError(t, err)
 	o.Meta, o.Blocks, o.Writer = meta, blocks, reclaimWriter{y}
 	o.Quiet = func(ctx context.Context) error {
@@ -89,6 +89,13 @@ func newYardOver(t *testing.T, w batch.Options, meta reclaim.Meta, o reclaim.Opt
 	}
 	require.NoError(t, err)
 	return y
+}
+
+// unshared makes the yard one that stores equal content as often as it comes.
+func (y *yard) unshared() {
+	var err error
+	y.fs, err = vfs.New(vfs.Options{Meta: y.meta, Blocks: y.blocks, Writer: y.writer})
+	require.NoError(y.t, err)
 }
 
 func memoryYard(t *testing.T, o reclaim.Options) *yard {

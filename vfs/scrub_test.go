@@ -92,6 +92,7 @@ func keysOf(st reclaim.ScrubStatus) []string {
 func TestScrubFindsAndMends(t *testing.T) {
 	g, done := newGarden(t, t.TempDir())
 	defer done()
+	g.unshared()
 	for i := range 40 {
 		g.set(fmt.Sprint("single-", i), filler(uint64(1000+i), 1+g.rand.IntN(30_000)))
 	}

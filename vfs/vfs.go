@@ -32,6 +32,7 @@ type Options struct {
 	MaxPacked int64                   // largest content that is packed, in bytes; default 65536
 	Reserve   func(total int64) int64 // bytes that content must leave free on a drive of total bytes; nil: none
 	Now       func() time.Time        // default time.Now
+	Instant   bool                    // new content of a bucket shares what is equal to it
 
 	Compression codec.Level // of content in buckets that do not say; default codec.Off
 	Logger      *slog.Logger
@@ -45,6 +46,7 @@ type FS struct {
 	blocks    core.Blocks
 	writer    *batch.Writer
 	maxPacked int64
+	instant   bool
 	space     space
 	now       func() time.Time
 	readers   epoch.Readers // that may be on their way to what they found in the metadata
@@ -72,7 +74,7 @@ func New(o Options) (*FS, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	f := &FS{
-		meta: o.Meta, blocks: o.Blocks, writer: o.Writer, maxPacked: o.MaxPacked, now: o.Now,
+		meta: o.Meta, blocks: o.Blocks, writer: o.Writer, maxPacked: o.MaxPacked, instant: o.Instant, now: o.Now,
 		space: space{blocks: o.Blocks, reserve: o.Reserve, now: o.Now}, compression: o.Compression,
 		master: masterKeys{keys: o.Keys}, encryptAll: o.EncryptAll, log: o.Logger,
 	}
@@ -129,20 +131,15 @@ type PutRequest struct {
 // Put writes a version and returns it. When it returns without error the version is durable and everybody sees it; with an error of
 // the kind Unavailable nobody knows; with any other error the key is as it was.
 func (f *FS) Put(ctx context.Context, r PutRequest) (*core.ObjectInfo, error) {
-	segment, write, err := r.Content.commit(ctx)
-	if err != nil {
-		return nil, err
-	}
 	now := f.time()
 	change := &core.PutObject{
 		Object: core.ObjectInfo{
 			Bucket: r.Bucket.ID, Key: r.Key, Modified: now, Lock: lockOf(r.Bucket, r.Lock, now), Size: r.Content.Size(), ETag: r.Content.etag(),
-			Sums: r.Sums, Attrs: r.Attrs, Tags: r.Tags, Owner: r.Owner, Segments: segment,
+			Sums: r.Sums, Attrs: r.Attrs, Tags: r.Tags, Owner: r.Owner,
 		},
 		If: r.If,
 	}
-	write.Change = change
-	res, err := r.Content.write(ctx, write)
+	res, err := r.Content.put(ctx, place{change, &change.Object.Segments, &change.Source})
 	if err != nil {
 		return nil, err
 	}

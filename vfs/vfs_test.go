@@ -57,7 +57,7 @@ func worldWith(t *testing.T, blocks core.Blocks, set func(*vfs.Options)) *world 
 	writer, err := batch.Open(ctx, batch.Options{Meta: w.meta, Blocks: blocks})
 	require.NoError(t, err)
 	t.Cleanup(func() { writer.Close() })
-	o := vfs.Options{Meta: w.meta, Blocks: blocks, Writer: writer, Compression: compression()}
+	o := vfs.Options{Meta: w.meta, Blocks: blocks, Writer: writer, Compression: compression(), Instant: true}
 	set(&o)
 	w.fs, err = vfs.New(o)
 	require.NoError(t, err)

@@ -124,8 +124,23 @@ func (s *Scrubber) lookAtContents(ctx context.Context, contents []core.DataInfo)
 			d.Block = h.info.Extents[0].Block.String()
 		}
 		s.damaged(d)
+		if err := s.unshare(ctx, &h.info); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// unshare has damaged content shared no more: whoever sends it again brings a copy that is whole.
+func (s *Scrubber) unshare(ctx context.Context, d *core.DataInfo) error {
+	if d.Scope == 0 {
+		return nil
+	}
+	_, errs := s.o.Writer.DoAll(ctx, []Write{{Change: &core.Unshare{Data: d.ID}}})
+	if core.Is(errs[0], core.NoSuchData) {
+		return nil
+	}
+	return errs[0]
 }
 
 // likeness is what two contents of the same stored bytes have in common.

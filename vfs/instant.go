@@ -1,0 +1,118 @@
+package vfs
+
+import (
+	"context"
+
+	"orcas/batch"
+	"orcas/core"
+	"orcas/internal/checksum"
+)
+
+// # Instant upload
+//
+// Content that the bucket holds already is not stored again: the new version, or part, refers to what is there. Content in memory is looked
+// up before it is handed to the write buffer; large content, whose hash is known at its end, is let go of; and where the hash is known
+// before the body (KnownContent), nothing of that need come at all.
+//
+// A look-up promises nothing. That the content is there, and is the one that was meant, is decided where the references change, in
+// core.Meta.Apply: a change whose content went in between fails with NoSuchData, and the content is stored like any other.
+
+// place is where content goes: a change, and in it the segments and the source that content sets.
+type place struct {
+	change   core.Change
+	segments *[]core.Segment
+	source   **core.Source
+}
+
+// put gives content its place, and makes both durable. NoSuchData: it was known and is not there any more, so it has to be sent.
+func (c *Content) put(ctx context.Context, p place) (core.Result, error) {
+	if res, done, err := c.share(ctx, p); done {
+		return res, err
+	}
+	if c.known != nil {
+		return core.Result{}, core.E("vfs.Put", core.NoSuchData, nil)
+	}
+	segments, write, err := c.commit(ctx)
+	if err != nil {
+		return core.Result{}, err
+	}
+	*p.segments, write.Change = segments, p.change
+	return c.write(ctx, write)
+}
+
+// share refers to equal content where there is some. Done is false where there is none.
+func (c *Content) share(ctx context.Context, p place) (res core.Result, done bool, err error) {
+	if c.scope == 0 || c.size == 0 {
+		return res, false, nil
+	}
+	key, found := c.key(), c.known
+	if found == nil {
+		if found, err = c.fs.meta.FindData(ctx, key); err != nil {
+			return res, false, nil // content that cannot be found is stored once more
+		}
+	}
+	*p.segments, *p.source = []core.Segment{{Data: found.ID, Length: c.size}}, &core.Source{Content: &key}
+	res, err = c.fs.writer.Do(ctx, batch.Write{Change: p.change})
+	if core.Is(err, core.NoSuchData) {
+		*p.segments, *p.source = nil, nil
+		return core.Result{}, false, nil
+	}
+	if err == nil {
+		c.Discard()
+	}
+	return res, true, err
+}
+
+// key returns what names content that c is equal to.
+func (c *Content) key() core.ContentKey {
+	return core.ContentKey{Scope: c.scope, SHA256: c.sha256, Size: c.size}
+}
+
+// KnownContent returns content of a SHA-256 and a size, as if it had been read, where the bucket has it and knows its MD5 and its checksums of
+// algs; else nil. Put or PutPart then says NoSuchData where it went in between. Whoever calls this must make sure that the caller may read all that
+// the bucket has: the answer tells whether it has this.
+func (f *FS) KnownContent(ctx context.Context, b *core.BucketInfo, sha256 [32]byte, size int64, algs ...checksum.Algorithm) (*Content, error) {
+	c := &Content{fs: f, size: size, scope: f.scope(b), sha256: sha256}
+	if c.scope == 0 || size <= 0 {
+		return nil, nil
+	}
+	known, err := f.meta.FindData(ctx, c.key())
+	if err != nil {
+		return nil, nil // it has to be sent
+	}
+	md5, ok := find(known.Sums, checksum.MD5)
+	if !ok || len(md5.Value) != len(c.md5) {
+		return nil, nil
+	}
+	copy(c.md5[:], md5.Value)
+	for _, a := range algs {
+		if a == checksum.None || a == checksum.MD5 || a == checksum.SHA256 {
+			continue
+		}
+		sum, ok := find(known.Sums, a)
+		if !ok {
+			return nil, nil
+		}
+		c.sums = append(c.sums, sum)
+	}
+	if err := f.space.check(ctx, 0); err != nil {
+		return nil, err
+	}
+	c.known = known
+	return c, nil
+}
+
+// scope returns whose content new content of a bucket may share; 0: nobody's.
+func (f *FS) scope(b *core.BucketInfo) core.BucketID {
+	if !f.instant {
+		return 0
+	}
+	return b.ID
+}
+
+// unshare has content that was found damaged shared no more: what is equal to it is then stored, and is whole.
+func (f *FS) unshare(ctx context.Context, d *core.DataInfo) {
+	if d.Scope != 0 {
+		_, _ = f.writer.Do(ctx, batch.Write{Change: &core.Unshare{Data: d.ID}}) // whoever reads it next tries again
+	}
+}

@@ -1,0 +1,348 @@
+package vfs_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/core"
+	"orcas/core/coretest"
+	"orcas/core/mem"
+	"orcas/core/reclaim"
+	"orcas/internal/checksum"
+	"orcas/vfs"
+)
+
+// finding is metadata in which something happens between finding equal content and what is done with it.
+type finding struct {
+	*mem.Meta
+	found func()
+	err   error // nothing is found, for this reason
+}
+
+// FindData implements core.Meta.
+func (f *finding) FindData(ctx context.Context, k core.ContentKey) (*core.DataInfo, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	d, err := f.Meta.FindData(ctx, k)
+	if err == nil && f.found != nil {
+		then := f.found
+		f.found = nil
+		then()
+	}
+	return d, err
+}
+
+// desk is a yard that counts what is written.
+type desk struct {
+	*yard
+	counts *coretest.CountingBlocks
+	meta   *finding
+}
+
+func newDesk(t *testing.T) *desk {
+	d := &desk{counts: coretest.NewCountingBlocks(mem.NewBlocks()), meta: &finding{Meta: mem.NewMeta()}}
+	d.yard = newYard(t, d.counts, d.meta, reclaim.Options{})
+	t.Cleanup(func() { d.writer.Close() })
+	return d
+}
+
+// written returns the bytes that fn had written into blocks.
+func (d *desk) written(fn func()) int64 {
+	d.counts.Reset()
+	fn()
+	return d.counts.Counts().Written
+}
+
+func (d *desk) dataOf(key string) *core.DataInfo {
+	o, err := d.fs.Stat(ctx, d.b, key, core.Current)
+	require.NoError(d.t, err)
+	require.Len(d.t, o.Segments, 1)
+	found, err := d.meta.Data(ctx, []core.DataID{o.Segments[0].Data})
+	require.NoError(d.t, err)
+	require.Len(d.t, found, 1)
+	return &found[0]
+}
+
+var instantSizes = []int{1, 4096, 65_536, 65_537, 5<<20 + 1}
+
+// Content that is there is not written again: a record is, of some hundred bytes.
+func TestEqualContentIsStoredOnce(t *testing.T) {
+	const record = 1024
+	d := newDesk(t)
+	for _, size := range instantSizes {
+		body := random(uint64(size), size)
+		first := d.written(func() { d.put(fmt.Sprint("first", size), body) })
+		require.Greater(t, first, int64(size))
+		large, before := size > 64<<10, d.blockBytes()
+		second := d.written(func() { d.put(fmt.Sprint("second", size), body) })
+		if !large {
+			require.Less(t, second, int64(record), "bytes written for a duplicate of %d", size)
+		} else {
+			require.Equal(t, before, d.blockBytes(), "what was spilled is gone")
+		}
+		require.Equal(t, d.dataOf(fmt.Sprint("first", size)).ID, d.dataOf(fmt.Sprint("second", size)).ID)
+		require.EqualValues(t, 2, d.dataOf(fmt.Sprint("first", size)).Refs)
+		for _, key := range []string{"first", "second"} {
+			d.requireContent(fmt.Sprint(key, size), body)
+		}
+		d.put(fmt.Sprint("first", size), random(99, 10))
+		d.requireContent(fmt.Sprint("second", size), body)
+		require.EqualValues(t, 1, d.dataOf(fmt.Sprint("second", size)).Refs)
+	}
+	d.checkMeta()
+}
+
+// blockBytes returns how large all blocks of large content are together.
+func (d *desk) blockBytes() (n int64) {
+	require.NoError(d.t, d.blocks.Walk(ctx, core.BlockID{}, func(b core.BlockInfo) error {
+		if b.Kind == core.Large {
+			n += b.Size
+		}
+		return nil
+	}))
+	return n
+}
+
+func (d *desk) checkMeta() {
+	s, err := coretest.ReadMeta(ctx, d.meta)
+	require.NoError(d.t, err)
+	s.Check(d.t)
+}
+
+func TestPartsShare(t *testing.T) {
+	d := newDesk(t)
+	body := random(1, 5<<20)
+	d.put("object", body)
+	u, err := d.fs.CreateUpload(ctx, core.UploadInfo{Bucket: d.b.ID, Key: "m"})
+	require.NoError(t, err)
+	var parts []vfs.CompletedPart
+	for n := 1; n <= 3; n++ {
+		p, err := d.fs.PutPart(ctx, vfs.PartRequest{Bucket: d.b, Key: "m", Upload: u.ID, Number: n, Content: d.content(body)})
+		require.NoError(t, err)
+		parts = append(parts, vfs.CompletedPart{Number: n, ETag: p.ETag})
+	}
+	_, err = d.fs.CompleteUpload(ctx, vfs.CompleteRequest{Bucket: d.b, Key: "m", Upload: u.ID, Parts: parts, Size: -1})
+	require.NoError(t, err)
+	require.EqualValues(t, 4, d.dataOf("object").Refs)
+	d.requireContent("m", bytes.Repeat(body, 3))
+	d.checkMeta()
+}
+
+// What is not to be shared is stored: other buckets' content, and all of it where instant upload is off.
+func TestContentThatIsNotShared(t *testing.T) {
+	d := newDesk(t)
+	body := random(1, 4096)
+	d.put("k", body)
+	own := d.b
+	other, err := d.fs.CreateBucket(ctx, core.BucketInfo{Name: "other"})
+	require.NoError(t, err)
+	d.b = other
+	require.Greater(t, d.written(func() { d.put("k", body) }), int64(4096))
+	known, err := d.fs.KnownContent(ctx, own, sha256.Sum256(body), 4097)
+	require.NoError(t, err)
+	require.Nil(t, known, "another size")
+	d.b = own
+	d.unshared()
+	require.Greater(t, d.written(func() { d.put("l", body) }), int64(4096))
+	known, err = d.fs.KnownContent(ctx, own, sha256.Sum256(body), 4096)
+	require.NoError(t, err)
+	require.Nil(t, known)
+	d.checkMeta()
+}
+
+// Content that goes between being found and being referred to is stored, whether or not reclaim has freed it meanwhile.
+func TestContentGoesMeanwhile(t *testing.T) {
+	for _, size := range instantSizes {
+		for _, reclaimed := range []bool{false, true} {
+			d := newDesk(t)
+			body := random(uint64(size), size)
+			d.put("k", body)
+			d.put("stays", random(7, 1000))
+			d.meta.found = func() {
+				d.set("k", random(8, 10))
+				if reclaimed {
+					_, err := d.r.Round(ctx, true)
+					require.NoError(t, err)
+				}
+			}
+			d.put("l", body)
+			require.Nil(t, d.meta.found, "it was found")
+			d.requireContent("l", body)
+			require.EqualValues(t, 1, d.dataOf("l").Refs)
+			_, err := d.r.Round(ctx, true)
+			require.NoError(t, err)
+			d.requireContent("l", body)
+			d.checkMeta()
+		}
+	}
+}
+
+// A reference that is made while reclaim works keeps the content, wherever reclaim is.
+func TestContentIsSharedWhileItMoves(t *testing.T) {
+	for _, place := range []string{reclaim.HookMarked, reclaim.HookCopied, reclaim.HookSwitched, reclaim.HookUnlinked} {
+		d := newDesk(t)
+		body, other := random(1, 20_000), random(2, 30_000)
+		d.put("k", body)
+		for n := range 20 {
+			d.put(fmt.Sprint("other", n), random(uint64(10+n), 30_000))
+		}
+		d.put("other", other)
+		for n := range 20 {
+			d.set(fmt.Sprint("other", n), []byte("x"))
+		}
+		calls := 0
+		d.hook = func(at string) {
+			if at == place {
+				calls++
+				d.put(fmt.Sprint("equal", calls), body)
+				d.set("k", []byte("y")) // from now on only the equal ones have it
+			}
+		}
+		for range 3 {
+			_, err := d.r.Round(ctx, true)
+			require.NoError(t, err)
+		}
+		require.Positive(t, calls, place)
+		for n := range calls {
+			d.requireContent(fmt.Sprint("equal", n+1), body)
+		}
+		d.requireContent("other", other)
+		d.checkMeta()
+	}
+}
+
+func TestKnownContent(t *testing.T) {
+	d := newDesk(t)
+	body := random(1, 100_000)
+	sum := sha256.Sum256(body)
+	known := func(algs ...checksum.Algorithm) *vfs.Content {
+		c, err := d.fs.KnownContent(ctx, d.b, sum, int64(len(body)), algs...)
+		require.NoError(t, err)
+		return c
+	}
+	require.Nil(t, known())
+	first, err := d.fs.Put(ctx, vfs.PutRequest{Bucket: d.b, Key: "k", Content: d.content(body, checksum.CRC32)})
+	require.NoError(t, err)
+	require.Nil(t, known(checksum.SHA1), "a checksum that was never computed")
+	c := known(checksum.CRC32, checksum.SHA256)
+	require.Equal(t, checksum.Sum(checksum.CRC32, body), c.Sum(checksum.CRC32))
+	require.Equal(t, checksum.Sum(checksum.MD5, body), c.Sum(checksum.MD5))
+	require.Equal(t, sum[:], c.Sum(checksum.SHA256))
+	require.Less(t, d.written(func() {
+		o, err := d.fs.Put(ctx, vfs.PutRequest{Bucket: d.b, Key: "l", Content: c})
+		require.NoError(t, err)
+		require.Equal(t, first.ETag, o.ETag)
+	}), int64(1024))
+	d.requireContent("l", body)
+
+	_, err = d.fs.Put(ctx, vfs.PutRequest{Bucket: d.b, Key: "l", Content: known(), If: core.Precondition{NoneMatch: []string{"*"}}})
+	require.True(t, core.Is(err, core.PreconditionFailed), "%v", err)
+	c = known()
+	d.set("k", nil)
+	d.set("l", nil)
+	_, err = d.fs.Put(ctx, vfs.PutRequest{Bucket: d.b, Key: "l", Content: c})
+	require.True(t, core.Is(err, core.NoSuchData), "%v", err)
+	require.Nil(t, known())
+}
+
+// Content that cannot be looked up is stored.
+func TestFindDataFails(t *testing.T) {
+	d := newDesk(t)
+	body := random(1, 5000)
+	d.put("k", body)
+	d.meta.err = core.E("test", core.Damaged, coretest.ErrInjected)
+	require.Greater(t, d.written(func() { d.put("l", body) }), int64(5000))
+	d.requireContent("l", body)
+	known, err := d.fs.KnownContent(ctx, d.b, sha256.Sum256(body), 5000)
+	require.NoError(t, err)
+	require.Nil(t, known)
+}
+
+// After damage was seen, by a reader or by the scrubber, whoever sends the content again has it stored.
+func TestDamagedContentIsNotShared(t *testing.T) {
+	for _, scrubbed := range []bool{false, true} {
+		g, done := newGarden(t, t.TempDir())
+		body := random(1, 20_000)
+		g.put("k", body)
+		d := g.data("k")
+		require.Equal(t, g.b.ID, d.Scope)
+		g.flip(d.Extents[0].Block, d.Extents[0].Offset+1000)
+		if scrubbed {
+			require.Equal(t, 1, g.pass().Found)
+		} else {
+			_, err := g.read("k", 0, -1)
+			require.True(t, core.Is(err, core.Damaged), "%v", err)
+		}
+		g.put("again", body)
+		g.requireContent("again", body)
+		if scrubbed {
+			require.Equal(t, 1, g.pass().Mended, "from the new copy")
+			g.requireContent("k", body)
+		}
+		done()
+	}
+}
+
+// Many writers of few contents, with deletes and reclaim among them: what is there is right, and references are exact.
+func TestEqualContentUnderLoad(t *testing.T) {
+	d := newDesk(t)
+	bodies := make([][]byte, 6)
+	for i := range bodies {
+		bodies[i] = random(uint64(i), []int{100, 5000, 70_000}[i%3])
+	}
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	wg.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if _, err := d.r.Round(ctx, true); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	var writers sync.WaitGroup
+	for n := range 6 {
+		writers.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(n), 1))
+			key := fmt.Sprint("key", n)
+			for range 150 {
+				i := r.IntN(len(bodies))
+				c, err := d.fs.NewContent(ctx, d.b, int64(len(bodies[i])))
+				if err == nil {
+					if _, err = c.ReadFrom(bytes.NewReader(bodies[i])); err == nil {
+						_, err = d.fs.Put(ctx, vfs.PutRequest{Bucket: d.b, Key: key, Content: c})
+					}
+					c.Discard()
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				got, err := d.read(key, 0, -1)
+				if err != nil || !bytes.Equal(got, bodies[i]) {
+					t.Errorf("content of %s: %v", key, err)
+				}
+				if r.IntN(3) == 0 {
+					d.fs.Delete(ctx, d.b, "", []vfs.DeleteRequest{{Key: key}})
+				}
+			}
+		})
+	}
+	writers.Wait()
+	close(stop)
+	wg.Wait()
+	d.checkMeta()
+}
