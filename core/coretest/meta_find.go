@@ -12,7 +12,7 @@ import (
 // sharable makes a segment with new content of size bytes that new content of the bucket may share; hash says which content it is.
 func (h *harness) sharable(b core.BucketID, size int64, hash byte) core.Segment {
 	s := h.content(size)
-	s.Info.Scope, s.Info.SHA256 = b, [32]byte{hash, 2, 31: hash}
+	s.Info.Scope, s.Info.KeyID, s.Info.SHA256 = b, 5, [32]byte{hash, 2, 31: hash}
 	return s
 }
 
