@@ -60,7 +60,7 @@ func appendSource(b []byte, s *Source) []byte {
 		return append(b, 0)
 	}
 	if c := s.Content; c != nil {
-		b = append(binary.AppendUvarint(append(b, 2), uint64(c.Scope)), c.Codec)
+		b = binary.AppendUvarint(append(b, 2), uint64(c.Scope))
 		b = append(binary.AppendUvarint(b, uint64(c.KeyID)), c.SHA256[:]...)
 		return binary.AppendUvarint(b, uint64(c.Size))
 	}
@@ -75,7 +75,7 @@ func (d *decoder) source() *Source {
 	case 1:
 		return &Source{Bucket: BucketID(d.uint()), Key: d.string(), Seq: Seq(d.uint())}
 	case 2:
-		c := &ContentKey{Scope: BucketID(d.uint()), Codec: d.byte(), KeyID: uint32(d.uint())}
+		c := &ContentKey{Scope: BucketID(d.uint()), KeyID: uint32(d.uint())}
 		copy(c.SHA256[:], d.raw(len(c.SHA256)))
 		c.Size = d.int()
 		return &Source{Content: c}

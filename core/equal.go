@@ -6,10 +6,9 @@ import (
 )
 
 // ContentKey says what equal contents have in common: the bytes, by their hash and number, and the scope within which content is
-// shared. What lies outside of a scope is never looked at for it, so that nobody learns what other buckets hold.
+// shared: a bucket, and the master key (how frames are compressed is nobody's concern but theirs). What lies outside of a scope is never looked at for it, so that nobody learns what other buckets hold.
 type ContentKey struct {
 	Scope  BucketID
-	Codec  uint8
 	KeyID  uint32
 	SHA256 [32]byte
 	Size   int64 // bytes
@@ -17,16 +16,16 @@ type ContentKey struct {
 
 // Fits says whether d is the content that k names.
 func (k *ContentKey) Fits(d *DataInfo) bool {
-	return k.Scope != 0 && k.Scope == d.Scope && k.Codec == d.Codec && k.KeyID == d.KeyID && k.Size == d.Size && k.SHA256 == d.SHA256
+	return k.Scope != 0 && k.Scope == d.Scope && k.KeyID == d.KeyID && k.Size == d.Size && k.SHA256 == d.SHA256
 }
 
-// Hash returns where an engine may file what k names: equal contents of a scope have the same hash. Codec and KeyID have no part in
-// it, since they may change.
+// Hash returns where an engine may file what k names: equal contents of a scope have the same hash. KeyID has no part in it, since
+// it may change.
 func (k *ContentKey) Hash() uint64 { return hashContent(k.Scope, &k.SHA256) }
 
 // ContentKey returns the key that d fits.
 func (d *DataInfo) ContentKey() ContentKey {
-	return ContentKey{Scope: d.Scope, Codec: d.Codec, KeyID: d.KeyID, SHA256: d.SHA256, Size: d.Size}
+	return ContentKey{Scope: d.Scope, KeyID: d.KeyID, SHA256: d.SHA256, Size: d.Size}
 }
 
 // Hash returns that of every ContentKey that d fits.

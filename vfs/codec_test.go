@@ -186,8 +186,7 @@ func (r *countedReader) ReadAt(p []byte, off int64) (int, error) {
 func TestWhatTheHeadersSay(t *testing.T) {
 	w := newWorld(t)
 	w.compressed(codec.Fast)
-	body := text(1, 100_000)
-	for _, c := range []struct {
+	for i, c := range []struct {
 		attrs []core.Attr
 		codec uint8
 	}{
@@ -196,6 +195,7 @@ func TestWhatTheHeadersSay(t *testing.T) {
 		{[]core.Attr{{Name: "Content-Type", Value: "image/png"}}, frame.Plain},
 		{[]core.Attr{{Name: "Cache-Control", Value: "gzip"}, {Name: "Content-Encoding", Value: "gzip"}}, frame.Plain},
 	} {
+		body := text(uint64(i), 100_000)
 		content, err := w.fs.NewContent(ctx, w.b, int64(len(body)))
 		require.NoError(t, err)
 		content.Describe(c.attrs)
@@ -212,13 +212,12 @@ func TestWhatTheHeadersSay(t *testing.T) {
 // TestDefaultCompression shows that a bucket's own setting wins over that of the server.
 func TestDefaultCompression(t *testing.T) {
 	w := worldWith(t, mem.NewBlocks(), func(o *vfs.Options) { o.Compression = codec.Better })
-	body := text(1, 5000)
-	for _, c := range []struct {
+	for i, c := range []struct {
 		level codec.Level
 		codec uint8
 	}{{codec.Default, frame.Zstd}, {codec.Off, frame.Plain}, {codec.Fast, frame.Zstd}} {
 		w.compressed(c.level)
-		w.put("k", body)
+		w.put("k", text(uint64(i), 5000))
 		require.Equal(t, c.codec, w.dataOf("k").Codec, "%v", c.level)
 	}
 }

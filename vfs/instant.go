@@ -65,7 +65,7 @@ func (c *Content) share(ctx context.Context, p place) (res core.Result, done boo
 
 // key returns what names content that c is equal to.
 func (c *Content) key() core.ContentKey {
-	return core.ContentKey{Scope: c.scope, SHA256: c.sha256, Size: c.size}
+	return core.ContentKey{Scope: c.scope, KeyID: c.codec.KeyID, SHA256: c.sha256, Size: c.size}
 }
 
 // KnownContent returns content of a SHA-256 and a size, as if it had been read, where the bucket has it and knows its MD5 and its checksums of

@@ -121,7 +121,7 @@ func TestPartsShare(t *testing.T) {
 	d := newDesk(t)
 	body := random(1, 5<<20)
 	d.put("object", body)
-	u, err := d.fs.CreateUpload(ctx, core.UploadInfo{Bucket: d.b.ID, Key: "m"})
+	u, err := d.fs.CreateUpload(ctx, d.b, core.UploadInfo{Bucket: d.b.ID, Key: "m"})
 	require.NoError(t, err)
 	var parts []vfs.CompletedPart
 	for n := 1; n <= 3; n++ {

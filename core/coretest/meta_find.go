@@ -70,7 +70,6 @@ func findCases() []metaCase {
 			for i, change := range []func(*core.ContentKey){
 				func(k *core.ContentKey) { k.Scope = other.ID },
 				func(k *core.ContentKey) { k.Scope = 0 },
-				func(k *core.ContentKey) { k.Codec = 0 },
 				func(k *core.ContentKey) { k.KeyID = 8 },
 				func(k *core.ContentKey) { k.Size++ },
 				func(k *core.ContentKey) { k.SHA256[31]++ },
@@ -256,7 +255,7 @@ func (s *simulation) equal() (*core.Source, []core.Segment) {
 		k = infos[0].ContentKey()
 	}
 	if s.one(10) {
-		k.Codec++
+		k.KeyID++
 	}
 	return &core.Source{Content: &k}, []core.Segment{{Data: id, Length: k.Size}}
 }

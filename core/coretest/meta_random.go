@@ -155,7 +155,7 @@ func (g anything) source() *core.Source {
 		return nil
 	}
 	if g.bool() {
-		return &core.Source{Content: &core.ContentKey{Scope: core.BucketID(g.uint()), Codec: uint8(g.int(255)), KeyID: uint32(g.int(1<<32 - 1)),
+		return &core.Source{Content: &core.ContentKey{Scope: core.BucketID(g.uint()), KeyID: uint32(g.int(1<<32 - 1)),
 			SHA256: [32]byte{byte(g.int(255)), 2}, Size: g.int(1 << 62)}}
 	}
 	return &core.Source{Bucket: core.BucketID(g.uint()), Key: g.text(), Seq: core.Seq(g.uint())}

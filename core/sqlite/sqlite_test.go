@@ -17,8 +17,9 @@ func openAt(t testing.TB, dir string, o Options) *Meta {
 	return m
 }
 
+// In the suites pairs of finds wait no longer than a few changes, so that they are met everywhere on their way.
 func TestMeta(t *testing.T) {
-	coretest.Meta(t, func(t *testing.T) core.Meta { return openAt(t, t.TempDir(), Options{}) })
+	coretest.Meta(t, func(t *testing.T) core.Meta { return openAt(t, t.TempDir(), Options{runLength: 1}) })
 }
 
 func TestMetaReopen(t *testing.T) {
@@ -26,19 +27,5 @@ func TestMetaReopen(t *testing.T) {
 }
 
 func TestMetaModel(t *testing.T) {
-	coretest.MetaModel(t, func(t *testing.T) core.Meta { return openAt(t, t.TempDir(), Options{}) })
-}
-
-// TestMetaFinds is for content by its hash: pairs wait no longer than a few changes, so that they are met everywhere on their way.
-func TestMetaFinds(t *testing.T) {
-	t.Run("suite", func(t *testing.T) {
-		coretest.Meta(t, func(t *testing.T) core.Meta { return openAt(t, t.TempDir(), Options{runLength: 1}) })
-	})
-	few := Options{runLength: 7}
-	t.Run("reopen", func(t *testing.T) {
-		coretest.MetaReopen(t, func(t *testing.T, dir string) core.Meta { return openAt(t, dir, few) })
-	})
-	t.Run("model", func(t *testing.T) {
-		coretest.MetaModel(t, func(t *testing.T) core.Meta { return openAt(t, t.TempDir(), few) })
-	})
+	coretest.MetaModel(t, func(t *testing.T) core.Meta { return openAt(t, t.TempDir(), Options{runLength: 7}) })
 }

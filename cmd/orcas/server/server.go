@@ -187,7 +187,7 @@ func (s *Server) openStore(ctx context.Context) error {
 	}
 	s.opened.Store(s.writer)
 	s.fs, err = vfs.New(vfs.Options{
-		Meta: s.meta, Blocks: s.blocks, Writer: s.writer, MaxPacked: set.MaxPackedSize, Reserve: set.MinFree.of,
+		Meta: s.meta, Blocks: s.blocks, Writer: s.writer, MaxPacked: set.MaxPackedSize, Reserve: set.MinFree.of, Instant: set.InstantUpload,
 		Now: s.config.Now, Compression: set.Compression, Keys: set.MasterKeys, EncryptAll: set.Encrypt, Logger: s.log,
 	})
 	if err != nil {

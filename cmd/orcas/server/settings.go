@@ -32,7 +32,7 @@ type Settings struct {
 	MaxBatchCount int           // ORCAS_MAX_WRITE_BUFFER_COUNT: ... or at this many objects
 	Window        time.Duration // ORCAS_WRITE_BUFFER_WINDOW_SEC: the longest time until a relaxed write is synced
 	Durability    Durability    // ORCAS_DURABILITY
-	InstantUpload bool          // ORCAS_INSTANT_UPLOAD_ENABLED
+	InstantUpload bool          // ORCAS_INSTANT_UPLOAD_ENABLED: share equal content
 	Compression   codec.Level   // ORCAS_COMPRESSION: of content in buckets that do not say
 	Region        string        // ORCAS_REGION
 	Domains       []string      // ORCAS_DOMAINS: base domains of virtual-host style
@@ -81,7 +81,7 @@ var variables = []struct {
 	{"ORCAS_MAX_WRITE_BUFFER_COUNT", func(s *Settings, v string) error { return parseInt(&s.MaxBatchCount, v, 1, 100_000) }},
 	{"ORCAS_WRITE_BUFFER_WINDOW_SEC", setWindow},
 	{"ORCAS_DURABILITY", setDurability},
-	{"ORCAS_INSTANT_UPLOAD_ENABLED", setInstantUpload},
+	{"ORCAS_INSTANT_UPLOAD_ENABLED", func(s *Settings, v string) error { return parseBool(&s.InstantUpload, v) }},
 	{"ORCAS_COMPRESSION", setCompression},
 	{"ORCAS_REGION", setRegion},
 	{"ORCAS_DOMAINS", setDomains},
@@ -105,6 +105,7 @@ var variables = []struct {
 func ReadSettings(environ []string) (Settings, error) {
 	s := Settings{
 		BatchWrite:    true,
+		InstantUpload: true,
 		Reclaim:       true,
 		ScrubPeriod:   7 * 24 * time.Hour,
 		Lifecycle:     time.Hour,
@@ -187,17 +188,6 @@ func setDurability(s *Settings, v string) error {
 		return nil
 	}
 	return fmt.Errorf("%q is neither strict nor relaxed", v)
-}
-
-func setInstantUpload(s *Settings, v string) error {
-	if err := parseBool(&s.InstantUpload, v); err != nil {
-		return err
-	}
-	if s.InstantUpload {
-		s.InstantUpload = false
-		s.warn("ORCAS_INSTANT_UPLOAD_ENABLED", "has no effect in this version: equal content is stored as often as it is sent")
-	}
-	return nil
 }
 
 func setCompression(s *Settings, v string) (err error) {

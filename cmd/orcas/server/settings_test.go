@@ -14,7 +14,7 @@ func TestSettingsDefaults(t *testing.T) {
 	s, err := ReadSettings([]string{"PATH=/bin", "ORCAS_REGION=", "EMPTY"})
 	require.NoError(t, err)
 	require.Equal(t, Settings{
-		BatchWrite: true, MaxPackedSize: 65536, MaxBatchBytes: 8388608, MaxBatchCount: 2048, Window: 10 * time.Second,
+		BatchWrite: true, InstantUpload: true, MaxPackedSize: 65536, MaxBatchBytes: 8388608, MaxBatchCount: 2048, Window: 10 * time.Second,
 		Durability: Strict, Region: "us-east-1", MinFree: Reserve{Percent: 1, Bytes: 256 << 20}, Reclaim: true, ScrubPeriod: 168 * time.Hour,
 		Compression: codec.Off,
 		Lifecycle:   time.Hour, LifecycleDay: 24 * time.Hour,
@@ -64,7 +64,7 @@ func TestSettingsLifecycle(t *testing.T) {
 
 func TestSettingsWarn(t *testing.T) {
 	for _, entry := range []string{
-		"ORCAS_WRITE_BUFFER_WINDOW_SEC=5", "ORCAS_LIFECYCLE_DAY_SEC=60", "ORCAS_INSTANT_UPLOAD_ENABLED=true", "ORCAS_MIN_FREEE=1%",
+		"ORCAS_WRITE_BUFFER_WINDOW_SEC=5", "ORCAS_LIFECYCLE_DAY_SEC=60", "ORCAS_MIN_FREEE=1%",
 	} {
 		s, err := ReadSettings([]string{entry})
 		require.NoError(t, err)
