@@ -52,9 +52,9 @@ type world struct {
 	url    string
 	client *http.Client
 	fs     *vfs.FS
-	meta   *mem.Meta
 	blocks *roomyBlocks
 	writer *batch.Writer
+	meta   *finding
 	signer *sigv4.Signer
 	now    func() time.Time
 	late   *atomic.Int64 // how far the store's clock is ahead
@@ -122,13 +122,14 @@ func newWorld(t *testing.T, setups ...setup) *world {
 	t.Helper()
 	w := &world{t: t, now: time.Now, late: new(atomic.Int64), blocks: &roomyBlocks{Blocks: mem.NewBlocks()}}
 	w.blocks.free.Store(1 << 39)
-	meta := mem.NewMeta()
+	meta := &finding{Meta: mem.NewMeta()}
+	w.meta = meta
 	writer, err := batch.Open(t.Context(), batch.Options{Meta: meta, Blocks: w.blocks})
 	require.NoError(t, err)
 	t.Cleanup(func() { writer.Close() })
 	w.writer = writer
 	store := vfs.Options{
-		Meta: meta, Blocks: w.blocks, Writer: writer, Reserve: func(int64) int64 { return 1 << 20 },
+		Meta: meta, Blocks: w.blocks, Writer: writer, Instant: true, Reserve: func(int64) int64 { return 1 << 20 },
 		Now: func() time.Time { return time.Now().Add(time.Duration(w.late.Load())) }, Compression: compression(t),
 	}
 	for _, s := range setups {
@@ -136,7 +137,6 @@ func newWorld(t *testing.T, setups ...setup) *world {
 			s.store(&store)
 		}
 	}
-	w.meta = meta
 	w.fs, err = vfs.New(store)
 	require.NoError(t, err)
 	o := s3.Options{

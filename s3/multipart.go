@@ -150,26 +150,22 @@ func (q *request) uploadPart() error {
 	if err := q.uploadEncryption(u); err != nil {
 		return err
 	}
-	content, sums, err := q.receive(&up, partSum(u))
-	if err != nil {
-		return err
-	}
-	defer content.Discard()
-	part, err := q.s.fs.PutPart(q.ctx, vfs.PartRequest{
-		Bucket: q.bucket, Key: q.key, Upload: id, Number: number, Content: content, Sums: sums,
-	})
-	if err != nil {
-		return err
-	}
-	q.set("ETag", quote(part.ETag))
-	q.setEncryption(&q.encryption)
-	for i := range sums {
-		if a := sums[i].Algorithm; a == u.Algorithm || a == up.in.alg { // and not the one that nobody asked for
-			q.set(a.HeaderKey(), encodeSum(&sums[i]))
+	return q.store(&up, partSum(u), func(content *vfs.Content, sums []core.Checksum) error {
+		part, err := q.s.fs.PutPart(q.ctx, vfs.PartRequest{
+			Bucket: q.bucket, Key: q.key, Upload: id, Number: number, Content: content, Sums: sums,
+		})
+		if err != nil {
+			return err
 		}
-	}
-	q.sendEmpty(http.StatusOK)
-	return nil
+		q.set("ETag", quote(part.ETag))
+		q.setEncryption(&q.encryption)
+		for i := range sums {
+			if a := sums[i].Algorithm; a == u.Algorithm || a == up.in.alg { // and not the one that nobody asked for
+				q.set(a.HeaderKey(), encodeSum(&sums[i]))
+			}
+		}
+		return nil
+	})
 }
 
 // holdPartSum holds the checksum that comes with a part against what the upload was begun with. A part of a composite must have

@@ -1,8 +1,6 @@
 package s3
 
 import (
-	"net/http"
-
 	"orcas/core"
 	"orcas/internal/checksum"
 	"orcas/internal/mutant"
@@ -15,9 +13,10 @@ const maxPutBytes = 5 << 30
 
 // upload is content that is announced and not yet read.
 type upload struct {
-	body *sigv4.Body
-	in   integrity
-	kept []core.Attr // what the headers say of the object that it becomes, or a part of it
+	body  *sigv4.Body
+	in    integrity
+	joins bool        // it goes behind other content, so that it has to come
+	kept  []core.Attr // what the headers say of the object that it becomes, or a part of it
 }
 
 // announced returns what the headers say of the content. Nothing is read yet.
@@ -33,30 +32,17 @@ func (q *request) announced() (upload, error) {
 	return upload{body: body, in: in}, err
 }
 
-// receive reads the content to its end and verifies all that was said of it. It returns the checksums to be kept: the client's, or
-// the default one where it sent none, and that of must, where that is not None. The caller discards the content.
-func (q *request) receive(u *upload, must checksum.Algorithm) (*vfs.Content, []core.Checksum, error) {
-	var algs [2]checksum.Algorithm
-	n := 0
-	if must != checksum.None {
-		algs[n] = must
-		n++
-	}
-	if u.in.alg != checksum.None && u.in.alg != must {
-		algs[n] = u.in.alg
-		n++
-	}
-	if n == 0 {
-		algs[0], n = defaultSum, 1
-	}
-	content, err := q.s.fs.NewContent(q.ctx, q.bucket, u.body.DecodedLength(), algs[:n]...)
+// receive reads the content to its end, computes its checksums of algs, and verifies all that was said of it. The caller discards the
+// content.
+func (q *request) receive(u *upload, algs []checksum.Algorithm) (*vfs.Content, error) {
+	content, err := q.s.fs.NewContent(q.ctx, q.bucket, u.body.DecodedLength(), algs...)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	content.Describe(u.kept)
 	if err := content.Encrypt(q.ctx, q.encryption.Encryption); err != nil {
 		content.Discard()
-		return nil, nil, err
+		return nil, err
 	}
 	u.body.HashElsewhere()
 	if _, err = content.ReadFrom(u.body); err == nil && !mutant.Is("no-payload-hash") {
@@ -67,13 +53,9 @@ func (q *request) receive(u *upload, must checksum.Algorithm) (*vfs.Content, []c
 	}
 	if err != nil {
 		content.Discard()
-		return nil, nil, err
+		return nil, err
 	}
-	sums := make([]core.Checksum, n)
-	for i := range sums {
-		sums[i] = core.Checksum{Algorithm: algs[i], Value: content.Sum(algs[i])}
-	}
-	return content, sums, nil
+	return content, nil
 }
 
 func (q *request) putObject() error {
@@ -116,22 +98,19 @@ func (q *request) putObject() error {
 	if behind != nil && behind.base != nil {
 		told = behind.encryption
 	}
-	content, sums, err := q.receive(&u, behind.algorithm())
-	if err != nil {
-		return err
-	}
-	defer content.Discard()
-	o, err := q.put(behind, vfs.PutRequest{
-		Bucket: q.bucket, Key: q.key, Content: content, Attrs: attrs, Tags: tags, Lock: lock, Sums: sums, Owner: q.caller.account, If: demand,
+	u.joins = behind != nil
+	return q.store(&u, behind.algorithm(), func(content *vfs.Content, sums []core.Checksum) error {
+		o, err := q.put(behind, vfs.PutRequest{
+			Bucket: q.bucket, Key: q.key, Content: content, Attrs: attrs, Tags: tags, Lock: lock, Sums: sums, Owner: q.caller.account, If: demand,
+		})
+		if err != nil {
+			return err
+		}
+		q.set("ETag", quote(o.ETag))
+		q.setNewVersion(o.Version())
+		q.setExpiration(o)
+		q.setSums(o.Sums)
+		q.setEncryption(&told)
+		return nil
 	})
-	if err != nil {
-		return err
-	}
-	q.set("ETag", quote(o.ETag))
-	q.setNewVersion(o.Version())
-	q.setExpiration(o)
-	q.setSums(o.Sums)
-	q.setEncryption(&told)
-	q.sendEmpty(http.StatusOK)
-	return nil
 }

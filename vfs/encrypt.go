@@ -23,6 +23,7 @@ func (c *Content) Encrypt(ctx context.Context, e Encryption) (err error) {
 	switch {
 	case e.Customer != nil:
 		c.codec.KeyID, c.wrapper = codec.CustomerKeyID, e.Customer
+		c.scope = 0 // shared with nobody
 	case e.Store:
 		c.codec.KeyID, c.wrapper, err = c.fs.masterKey(ctx)
 	}

@@ -146,13 +146,13 @@ func TestContentThatIsNotShared(t *testing.T) {
 	require.NoError(t, err)
 	d.b = other
 	require.Greater(t, d.written(func() { d.put("k", body) }), int64(4096))
-	known, err := d.fs.KnownContent(ctx, own, sha256.Sum256(body), 4097)
+	known, err := d.fs.KnownContent(ctx, own, sha256.Sum256(body), 4097, vfs.Encryption{})
 	require.NoError(t, err)
 	require.Nil(t, known, "another size")
 	d.b = own
 	d.unshared()
 	require.Greater(t, d.written(func() { d.put("l", body) }), int64(4096))
-	known, err = d.fs.KnownContent(ctx, own, sha256.Sum256(body), 4096)
+	known, err = d.fs.KnownContent(ctx, own, sha256.Sum256(body), 4096, vfs.Encryption{})
 	require.NoError(t, err)
 	require.Nil(t, known)
 	d.checkMeta()
@@ -224,7 +224,7 @@ func TestKnownContent(t *testing.T) {
 	body := random(1, 100_000)
 	sum := sha256.Sum256(body)
 	known := func(algs ...checksum.Algorithm) *vfs.Content {
-		c, err := d.fs.KnownContent(ctx, d.b, sum, int64(len(body)), algs...)
+		c, err := d.fs.KnownContent(ctx, d.b, sum, int64(len(body)), vfs.Encryption{}, algs...)
 		require.NoError(t, err)
 		return c
 	}
@@ -261,7 +261,7 @@ func TestFindDataFails(t *testing.T) {
 	d.meta.err = core.E("test", core.Damaged, coretest.ErrInjected)
 	require.Greater(t, d.written(func() { d.put("l", body) }), int64(5000))
 	d.requireContent("l", body)
-	known, err := d.fs.KnownContent(ctx, d.b, sha256.Sum256(body), 5000)
+	known, err := d.fs.KnownContent(ctx, d.b, sha256.Sum256(body), 5000, vfs.Encryption{})
 	require.NoError(t, err)
 	require.Nil(t, known)
 }
