@@ -183,62 +183,6 @@ func removeDatabase(data string) error {
 	return nil
 }
 
-// instant compares content that is there already with content that is not, on a server that shares equal content.
-func (s *session) instant() error {
-	if s.main == nil {
-		return unsupported("whether equal content is shared cannot be seen from outside: " + needsOwn.Error())
-	}
-	s.main.Stop()
-	s.main.program.Env = append(s.main.program.Env, "ORCAS_INSTANT_UPLOAD_ENABLED=true")
-	if err := s.again(); err != nil {
-		return err
-	}
-	shared, err := s.sharesContent()
-	if err != nil {
-		return err
-	}
-	if !shared {
-		return unsupported(ErrUnsupported.Error() + ": equal content took its room twice")
-	}
-	for _, size := range s.p.sizes {
-		c := s.contents(size)
-		for _, variant := range []string{"unique", "duplicate"} {
-			base := s.fresh()
-			res, err := s.load(&Load{Workers: 1, Count: uint64(s.p.keys[0]), Script: true, Next: func(w *Worker, n uint64) (Call, Expect) {
-				number := base + n
-				if variant == "duplicate" {
-					number = base // the first one of them is unique
-				}
-				return s.put(w, c, variant+"/"+key(base+n), number)
-			}})
-			if err != nil {
-				return err
-			}
-			s.add(res, "put", variant, size)
-		}
-	}
-	return nil
-}
-
-// sharesContent finds out whether objects of equal content take the room of one.
-func (s *session) sharesContent() (bool, error) {
-	const copies, size = 8, mib
-	_, before, err := usage(s.data())
-	if err != nil {
-		return false, err
-	}
-	c := s.contents(size)
-	body, sha := c.Body(0, nil)
-	for i := range copies {
-		call := Call{Method: http.MethodPut, Path: s.path("same-" + strconv.Itoa(i)), Body: body, Hash: sha}
-		if _, err := s.once(call, http.StatusOK); err != nil {
-			return false, err
-		}
-	}
-	_, after, err := usage(s.data())
-	return after-before < copies*size/2, err
-}
-
 // encrypted compares PUT and GET with and without encryption by the server.
 func (s *session) encrypted() error {
 	header := []Header{{"X-Amz-Server-Side-Encryption", "AES256"}}

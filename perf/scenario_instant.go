@@ -1,0 +1,130 @@
+package perf
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"orcas/perf/result"
+)
+
+// instant compares content that is there already with content that is not, on a server that shares equal content, and what new content costs
+// it with a server that does not, in turns.
+func (s *session) instant() error {
+	if s.main == nil {
+		return unsupported("whether equal content is shared cannot be seen from outside: " + needsOwn.Error())
+	}
+	shared, err := s.sharesContent()
+	if err != nil {
+		return err
+	}
+	if !shared {
+		return unsupported(ErrUnsupported.Error() + ": equal content took its room twice")
+	}
+	s.out.Goals = append(s.out.Goals, result.Goal{Name: "equal content is shared", Value: 1, Limit: "1", Met: true})
+	off, err := s.server("instant-off", "ORCAS_INSTANT_UPLOAD_ENABLED=false")
+	if err != nil {
+		return err
+	}
+	defer s.remove(off)
+	c := &core{session: s, orcas: s.main}
+	for _, size := range s.p.sizes {
+		if err := c.duplicates(size, off); err != nil {
+			return err
+		}
+	}
+	for _, size := range []int{kib, 4 * kib, 256 * kib, mib} {
+		if err := c.newContent(size, off); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// duplicates puts content one by one: new to both servers, and content that is there.
+func (c *core) duplicates(size int, off *Process) error {
+	contents := c.contents(size)
+	puts := func(p *Process, variant string) (*LoadResult, error) {
+		base := c.fresh()
+		put := func(same bool) func(w *Worker, n uint64) (Call, Expect) {
+			return func(w *Worker, n uint64) (Call, Expect) {
+				number := base + n
+				if same {
+					number = base
+				}
+				return c.session.put(w, contents, variant+"/"+key(base+n), number)
+			}
+		}
+		if variant == "duplicate" { // let the content be there
+			if _, err := c.load(&Load{Target: p.Target, PID: p.PID, Workers: 1, Count: 1, Script: true, Next: put(true)}); err != nil {
+				return nil, err
+			}
+		}
+		return c.load(&Load{Target: p.Target, PID: p.PID, Workers: 1, Count: uint64(c.p.keys[0]), Script: true, Next: put(variant == "duplicate")})
+	}
+	rows := map[string][]result.Row{}
+	for range max(c.p.turns, 1) {
+		for _, side := range []struct {
+			variant string
+			p       *Process
+		}{{"unique, off", off}, {"unique", c.orcas}, {"duplicate", c.orcas}} {
+			res, err := puts(side.p, side.variant)
+			if err != nil {
+				return err
+			}
+			row := res.Row("put")
+			row.Variant, row.SizeBytes = side.variant, int64(size)
+			rows[side.variant] = append(rows[side.variant], row)
+		}
+	}
+	for _, variant := range []string{"unique, off", "unique", "duplicate"} {
+		row := medianRow(rows[variant])
+		c.out.Results = append(c.out.Results, row)
+		c.o.Progress.Row(rowText(&row))
+	}
+	unique, off1, duplicate := medianRow(rows["unique"]), medianRow(rows["unique, off"]), medianRow(rows["duplicate"])
+	c.out.Values[fmt.Sprintf("overhead_percent_%d", size)] = 100 * (off1.ThroughputRPS/unique.ThroughputRPS - 1)
+	value := unique.ThroughputRPS / duplicate.ThroughputRPS
+	c.goal(goal{name: fmt.Sprintf("duplicate PUT %s, time of a unique one", sizeText(int64(size))), size: size, limit: "at most 1", value: value, met: value <= 1})
+	return nil
+}
+
+// newContent measures the server's CPU time for content that is new.
+func (c *core) newContent(size int, off *Process) error {
+	workers, most := 64, 1.08
+	if size >= 256*kib {
+		workers, most = 8, 1.03
+	}
+	offs, ons, err := c.turns(off, c.orcas, c.put(size, workers))
+	if err != nil {
+		return err
+	}
+	value := median(ons, serverCPU) / max(median(offs, serverCPU), 1e-9)
+	c.goal(goal{name: fmt.Sprintf("new content, PUT %s, server CPU of that with instant upload off", sizeText(int64(size))), size: size,
+		limit: fmt.Sprintf("at most %.2f", most), value: value, met: value <= most}, ons, offs)
+	return nil
+}
+
+// serverCPU is the server's CPU time for a request, in seconds.
+func serverCPU(r *LoadResult) float64 {
+	return r.ServerCPU.Seconds() / float64(max(r.All.Successful, 1))
+}
+
+// sharesContent finds out whether objects of equal content take the room of one.
+func (s *session) sharesContent() (bool, error) {
+	const copies, size = 8, mib
+	_, before, err := usage(s.data())
+	if err != nil {
+		return false, err
+	}
+	c := s.contents(size)
+	body, sha := c.Body(0, nil)
+	for i := range copies {
+		call := Call{Method: http.MethodPut, Path: s.path("same-" + strconv.Itoa(i)), Body: body, Hash: sha}
+		if _, err := s.once(call, http.StatusOK); err != nil {
+			return false, err
+		}
+	}
+	_, after, err := usage(s.data())
+	return after-before < copies*size/2, err
+}
