@@ -101,10 +101,13 @@ func (s *store) deleteBucket(name string) verdict {
 	switch {
 	case b == nil:
 		return noBucket
-	case len(b.objects) > 0 || slices.ContainsFunc(s.uploads, func(u *upload) bool { return u.bucket == name && !u.ended }):
+	case len(b.objects) > 0:
 		return notEmpty
 	}
 	delete(s.buckets, name)
+	for _, u := range s.uploads { // they go with their bucket
+		u.ended = u.ended || u.bucket == name
+	}
 	return noContent
 }
 
