@@ -147,6 +147,41 @@ func (y *yard) churn(n int) {
 	}
 }
 
+// shift appends to keys and moves keys, n times.
+func (y *yard) shift(n int) {
+	for range n {
+		key, other := fmt.Sprint("key-", y.rand.IntN(60)), fmt.Sprint("key-", y.rand.IntN(60))
+		if y.rand.IntN(3) > 0 {
+			y.append(key, random(y.rand.Uint64(), 1+y.rand.IntN(80_000)))
+		} else {
+			y.move(key, other)
+		}
+	}
+}
+
+// append puts content behind a key, where there is one.
+func (y *yard) append(key string, body []byte) {
+	if _, ok := y.want[key]; !ok {
+		return
+	}
+	_, err := y.world.append(key, body)
+	require.NoError(y.t, err)
+	y.want[key] = append(slices.Clip(y.want[key]), body...)
+}
+
+// move gives a key, where there is one, another name.
+func (y *yard) move(from, to string) {
+	if _, ok := y.want[from]; !ok || from == to {
+		return
+	}
+	o, err := y.fs.Stat(ctx, y.b, from, core.Current)
+	require.NoError(y.t, err)
+	_, err = y.fs.Move(ctx, vfs.MoveRequest{Source: o, Bucket: y.b, Key: to})
+	require.NoError(y.t, err)
+	y.want[to] = y.want[from]
+	delete(y.want, from)
+}
+
 func (y *yard) set(key string, body []byte) {
 	y.put(key, body)
 	y.want[key] = body
@@ -230,6 +265,8 @@ func TestReclaimRounds(t *testing.T) {
 		if i%5 == 0 {
 			y.multipart(fmt.Sprint("multipart-", i%2))
 		}
+		y.shift(20)
+		y.append("multipart-0", random(uint64(i), 5000))
 		_, err := y.r.Round(ctx, i%4 == 3)
 		require.NoError(t, err)
 		y.check()
