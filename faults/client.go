@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -169,6 +170,21 @@ func (c *Client) Copy(ctx context.Context, from, to string) (string, error) {
 		return "", errors.New("a copy without a result")
 	}
 	return etag(out.CopyObjectResult.ETag), nil
+}
+
+// Rename gives an object another key.
+func (c *Client) Rename(ctx context.Context, from, to string) error {
+	_, err := c.s3.RenameObject(ctx, &s3.RenameObjectInput{Bucket: &c.bucket, Key: &to, RenameSource: aws.String("/" + c.bucket + "/" + url.PathEscape(from))})
+	return err
+}
+
+// Append puts content behind that of an object of size bytes and returns the ETag of the object.
+func (c *Client) Append(ctx context.Context, key string, size int64, body []byte) (string, error) {
+	out, err := c.s3.PutObject(ctx, &s3.PutObjectInput{Bucket: &c.bucket, Key: &key, Body: bytes.NewReader(body), WriteOffsetBytes: &size})
+	if err != nil {
+		return "", err
+	}
+	return etag(out.ETag), nil
 }
 
 // CreateUpload begins an upload and returns its id.

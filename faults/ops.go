@@ -30,6 +30,10 @@ func Operations() []Op {
 		{"copy", 80, false, copySmall},
 		{"copy-large", 10, false, copyLarge},
 		{"copy-itself", 20, false, copyItself},
+		{"rename", 40, false, renameSmall},
+		{"rename-large", 8, false, renameLarge},
+		{"append", 80, false, appendSmall},
+		{"append-large", 15, true, appendLarge},
 		{"label", 40, false, label},
 		{"delete-large", 6, false, deleteLarge},
 		{"multipart", 15, true, multipart},
@@ -185,6 +189,47 @@ func copyItself(ctx context.Context, w *worker) {
 		key = w.largeKey()
 	}
 	w.copy(ctx, "copy-itself", key, key)
+}
+
+// rename gives an object whose value is certain another key.
+func (w *worker) rename(ctx context.Context, op, from, to string) {
+	v, certain := w.load.Ledger.Value(Name{Key: from})
+	if !certain || v == nil || from == to {
+		return
+	}
+	w.do(change{op: op, effects: []Effect{{Name{Key: to}, v}, {Name{Key: from}, nil}}, atomic: true, send: func() error {
+		return w.load.Client.Rename(ctx, from, to)
+	}})
+}
+
+func renameSmall(ctx context.Context, w *worker) { w.rename(ctx, "rename", w.smallKey(), w.smallKey()) }
+func renameLarge(ctx context.Context, w *worker) {
+	w.rename(ctx, "rename-large", w.largeKey(), w.largeKey())
+}
+
+// append puts content behind that of an object whose value is certain.
+func (w *worker) append(ctx context.Context, op, key string, more *Value, body []byte) {
+	n := Name{Key: key}
+	old, certain := w.load.Ledger.Value(n)
+	if !certain || old == nil || len(body) == 0 {
+		return
+	}
+	v := old.Append(more)
+	w.do(change{op: op, effects: []Effect{{n, v}}, send: func() error {
+		got, err := w.load.Client.Append(ctx, key, old.Size, body)
+		return w.check(n, v, got, err)
+	}})
+}
+
+func appendSmall(ctx context.Context, w *worker) {
+	more, body := w.small()
+	w.append(ctx, "append", w.smallKey(), more, body)
+}
+
+// appendLarge appends to a large object, also one of parts.
+func appendLarge(ctx context.Context, w *worker) {
+	more, body := w.large(1, largeMin)
+	w.append(ctx, "append-large", w.largeKey(), more, body)
 }
 
 // label gives an object whose value is certain another tag, or takes it away one time in four.

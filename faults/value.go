@@ -6,6 +6,9 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 )
 
 // Piece is a run of the stream of bytes that ID determines: Size bytes from byte From on. ID is below 1<<32, From and Size
@@ -49,6 +52,17 @@ func Join(parts ...*Value) *Value {
 	}
 	v.ETag = fmt.Sprintf("%x-%d", hash.Sum(nil), len(parts))
 	return v
+}
+
+// Append returns the value of the object that v becomes when the content of more is put behind it.
+func (v *Value) Append(more *Value) *Value {
+	before, count, _ := strings.Cut(v.ETag, "-")
+	n, _ := strconv.Atoi(count) // without one it is of one piece
+	sums, _ := hex.DecodeString(before + more.ETag)
+	return &Value{
+		Pieces: append(slices.Clip(v.Pieces), more.Pieces...), Size: v.Size + more.Size, Label: v.Label,
+		ETag: fmt.Sprintf("%x-%d", md5.Sum(sums), max(n, 1)+1),
+	}
 }
 
 // Labelled returns v with another tag.
