@@ -78,7 +78,8 @@ func newTarget() (*target, error) {
 // settings are the environment of a server of ours.
 var settings = []string{
 	"ORCAS_ROOT_ACCESS_KEY=s3test-access-key", "ORCAS_ROOT_SECRET_KEY=s3test-secret-key-0123456789", "ORCAS_MIN_FREE=0",
-	"ORCAS_DOMAINS=s3test.example",
+	"ORCAS_DOMAINS=s3test.example", "ORCAS_SSEC_OVER_HTTP=true",
+	"ORCAS_MASTER_KEY=1:6a09e667f3bcc908bb67ae8584caa73b3c6ef372fe94f82ba54ff53a5f1d36f1",
 }
 
 // start starts a server on a fresh directory and returns its endpoint.
