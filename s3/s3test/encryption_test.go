@@ -1,0 +1,183 @@
+package s3test
+
+import (
+	"crypto/md5"
+	"encoding/base64"
+	"strings"
+)
+
+// customerKey returns the headers of SSE-C for a key; between stands "copy-source-" where the source of a copy is meant.
+func customerKey(seed byte, between string) []string {
+	key := random(seed, 32)
+	sum := md5.Sum([]byte(key))
+	p := "x-amz-" + between + "server-side-encryption-customer-"
+	return []string{p + "algorithm: AES256", p + "key: " + base64.StdEncoding.EncodeToString([]byte(key)), p + "key-MD5: " + base64.StdEncoding.EncodeToString(sum[:])}
+}
+
+const sseS3 = "x-amz-server-side-encryption: AES256"
+
+// encrypts skips the case where the server has no keys; it must say so clearly.
+func (t *T) encrypts() {
+	t.Helper()
+	if a := t.try("probe", "x", sseS3); a.status != 200 {
+		a.expect(a.status == 501 || a.status == 400, "status %d", a.status)
+		t.gone("probe")
+		t.Skip("the server has no keys: " + a.text("Message"))
+	}
+	t.del("probe").ok(204)
+}
+
+// encryptsForCustomers skips the case where the connection is none for keys of customers.
+func (t *T) encryptsForCustomers() {
+	t.Helper()
+	if a := t.try("probe", "x", customerKey(1, "")...); a.status != 200 {
+		a.fail(400, "InvalidRequest")
+		t.gone("probe")
+		t.Skip("no keys of customers: " + a.text("Message"))
+	}
+	t.del("probe").ok(204)
+}
+
+// badCustomerKey is the rule that SSE-C headers are refused.
+func badCustomerKey(named, says string, change func(h []string) []string) rule {
+	return rule{named, says, func(t *T) {
+		t.encryptsForCustomers()
+		a := t.try("key", "content", change(customerKey(1, ""))...)
+		a.expect(a.status == 400 && strings.HasPrefix(a.text("Code"), "Invalid"), "status %d", a.status)
+		t.gone("key")
+	}}
+}
+
+var encryption = area{"encryption", []rule{
+	{"sse-s3", "AES256 of a PUT comes back from PUT, GET and HEAD", func(t *T) {
+		t.encrypts()
+		t.put("key", "content", sseS3).has("x-amz-server-side-encryption", "AES256")
+		t.get("key").ok(200).has("x-amz-server-side-encryption", "AES256")
+		t.head("key").ok(200).has("x-amz-server-side-encryption", "AES256")
+		t.holds("key", "content")
+	}},
+	{"sse-s3-etag", "the ETag of an object under SSE-S3 is the MD5 of its content", func(t *T) {
+		t.encrypts()
+		t.put("key", "content", sseS3).has("ETag", `"`+md5Hex("content")+`"`)
+	}},
+	{"sse-s3-range", "a range of an encrypted object is just those bytes", func(t *T) {
+		t.encrypts()
+		content := random(13, 700_000)
+		t.put("key", content, sseS3)
+		a := t.get("key", "Range: bytes=262100-600000").ok(206)
+		a.expect(a.body == content[262100:600001], "other bytes")
+	}},
+	{"sse-s3-copy", "AES256 of a copy comes back from it", func(t *T) {
+		t.encrypts()
+		t.put("from", "content")
+		t.put("to", nil, t.from("from"), sseS3).has("x-amz-server-side-encryption", "AES256")
+		t.head("to").ok(200).has("x-amz-server-side-encryption", "AES256")
+		t.holds("to", "content")
+	}},
+	{"sse-s3-multipart", "AES256 of an upload comes back from each of its requests", func(t *T) {
+		t.encrypts()
+		a := t.post("key?uploads", nil, sseS3).ok(200).has("x-amz-server-side-encryption", "AES256")
+		u := &upload{t: t, key: "key", id: a.text("UploadId")}
+		u.part(1, "content").has("x-amz-server-side-encryption", "AES256")
+		u.complete().ok(200).has("x-amz-server-side-encryption", "AES256")
+		t.head("key").ok(200).has("x-amz-server-side-encryption", "AES256")
+		t.holds("key", "content")
+	}},
+	{"algorithm-nonsense", "an encryption that does not exist is refused and stores nothing", func(t *T) {
+		a := t.try("key", "content", "x-amz-server-side-encryption: ROT13")
+		a.expect(a.status == 400 && (a.text("Code") == "InvalidArgument" || a.text("Code") == "InvalidEncryptionAlgorithmError"), "status %d", a.status)
+		t.gone("key")
+	}},
+	{"on-get", "x-amz-server-side-encryption is no header of a GET", func(t *T) {
+		t.put("key", "content")
+		a := t.get("key", sseS3)
+		a.expect(a.status == 400, "status %d", a.status)
+	}},
+	{"kms", "SSE-KMS is not passed over", func(t *T) {
+		t.try("key", "content", "x-amz-server-side-encryption: aws:kms").fail(501, "NotImplemented")
+		t.gone("key")
+	}},
+	{"kms-dsse", "DSSE-KMS is not passed over", func(t *T) {
+		t.try("key", "content", "x-amz-server-side-encryption: aws:kms:dsse").fail(501, "NotImplemented")
+		t.gone("key")
+	}},
+	{"kms-key", "a KMS key is not passed over", func(t *T) {
+		a := t.try("key", "content", "x-amz-server-side-encryption-aws-kms-key-id: k")
+		a.expect(a.status == 501 || a.status == 400, "status %d", a.status)
+		t.gone("key")
+	}},
+	{"sse-c", "an object under a customer's key needs the key to be read", func(t *T) {
+		t.encryptsForCustomers()
+		a := t.put("key", "content", customerKey(1, "")...).has("x-amz-server-side-encryption-customer-algorithm", "AES256")
+		a.set("x-amz-server-side-encryption-customer-key-MD5")
+		b := t.get("key", customerKey(1, "")...).ok(200).has("x-amz-server-side-encryption-customer-algorithm", "AES256")
+		b.expect(b.body == "content", "other content")
+		t.head("key", customerKey(1, "")...).ok(200)
+	}},
+	{"sse-c-without-key", "reading an object under a customer's key without it is InvalidRequest", func(t *T) {
+		t.encryptsForCustomers()
+		t.put("key", "content", customerKey(1, "")...)
+		t.get("key").fail(400, "InvalidRequest")
+		t.head("key").fail(400, "")
+	}},
+	{"sse-c-wrong-key", "reading an object under a customer's key with another is AccessDenied", func(t *T) {
+		t.encryptsForCustomers()
+		t.put("key", "content", customerKey(1, "")...)
+		t.get("key", customerKey(2, "")...).fail(403, "AccessDenied")
+	}},
+	{"sse-c-of-plain", "reading a plain object with a customer's key is InvalidRequest", func(t *T) {
+		t.encryptsForCustomers()
+		t.put("key", "content")
+		t.get("key", customerKey(1, "")...).fail(400, "InvalidRequest")
+	}},
+	badCustomerKey("sse-c-wrong-md5", "a customer's key with the MD5 of another is refused", func(h []string) []string { return []string{h[0], h[1], customerKey(2, "")[2]} }),
+	badCustomerKey("sse-c-no-md5", "a customer's key without its MD5 is refused", func(h []string) []string { return h[:2] }),
+	badCustomerKey("sse-c-no-key", "a customer's algorithm without a key is refused", func(h []string) []string { return h[:1] }),
+	badCustomerKey("sse-c-no-algorithm", "a customer's key without an algorithm is refused", func(h []string) []string { return h[1:] }),
+	badCustomerKey("sse-c-algorithm-nonsense", "a customer's algorithm other than AES256 is refused", func(h []string) []string {
+		return []string{strings.Replace(h[0], "AES256", "AES128", 1), h[1], h[2]}
+	}),
+	badCustomerKey("sse-c-and-sse-s3", "a customer's key together with SSE-S3 is refused", func(h []string) []string { return append(h, sseS3) }),
+	{"sse-c-copy", "a copy reads with the key of its source and writes with its own", func(t *T) {
+		t.encryptsForCustomers()
+		t.put("from", "content", customerKey(1, "")...)
+		t.try("to", nil, t.from("from")).fail(400, "InvalidRequest")
+		t.put("to", nil, append(append(customerKey(1, "copy-source-"), customerKey(2, "")...), t.from("from"))...)
+		a := t.get("to", customerKey(2, "")...).ok(200)
+		a.expect(a.body == "content", "other content")
+		t.get("to", customerKey(1, "")...).fail(403, "AccessDenied")
+		t.put("plain", nil, append(customerKey(1, "copy-source-"), t.from("from"))...)
+		t.holds("plain", "content")
+	}},
+	{"sse-c-multipart", "an upload under a customer's key needs the key with each part", func(t *T) {
+		t.encryptsForCustomers()
+		u := t.begin("key", customerKey(1, "")...)
+		t.try(u.ref(1), "content").fail(400, "InvalidRequest")
+		a := t.try(u.ref(1), "content", customerKey(2, "")...)
+		a.expect(a.status == 400 || a.status == 403, "status %d", a.status)
+		u.part(1, "content", customerKey(1, "")...)
+		u.complete().ok(200)
+		b := t.get("key", customerKey(1, "")...).ok(200)
+		b.expect(b.body == "content", "other content")
+		t.get("key").fail(400, "InvalidRequest")
+	}},
+	{"bucket", "the encryption of a bucket is that of objects put without a header", func(t *T) {
+		t.encrypts()
+		doc := "<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>AES256</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>"
+		t.try("?encryption", doc, contentMD5(doc)).ok(200)
+		t.get("?encryption").ok(200).doc("ServerSideEncryptionConfiguration").eq("Rule/ApplyServerSideEncryptionByDefault/SSEAlgorithm", "AES256")
+		t.put("key", "content").has("x-amz-server-side-encryption", "AES256")
+		t.holds("key", "content")
+		t.del("?encryption").ok(204)
+	}},
+	{"bucket-kms", "the encryption of a bucket with KMS is not kept without effect", func(t *T) {
+		doc := "<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>aws:kms</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>"
+		t.try("?encryption", doc, contentMD5(doc)).fail(501, "NotImplemented")
+	}},
+	{"bucket-malformed", "the encryption of a bucket that is no XML is MalformedXML", func(t *T) {
+		t.try("?encryption", "<x", contentMD5("<x")).fail(400, "MalformedXML")
+	}},
+	{"bucket-missing", "the encryption of a bucket that is not there is NoSuchBucket", func(t *T) {
+		t.get("/"+t.newName()+"?encryption").fail(404, "NoSuchBucket")
+	}},
+}}
