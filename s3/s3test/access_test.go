@@ -1,6 +1,8 @@
 package s3test
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"strings"
@@ -184,6 +186,36 @@ func (t *T) signedBy(s *sigv4.Signer, late time.Duration) *answer {
 	return t.send(r)
 }
 
+// signOnly signs a request without a query and without a body over these headers, in their order, whether or not that is enough.
+func (t *T) signOnly(r *http.Request, headers ...string) {
+	now := time.Now().UTC().Format("20060102T150405Z")
+	r.Header.Set("X-Amz-Date", now)
+	r.Header.Set("X-Amz-Content-Sha256", sigv4.EmptySHA256)
+	canonical := r.Method + "\n" + escape(r.URL.Path) + "\n\n"
+	for _, h := range headers {
+		v := r.Header.Get(h)
+		if h == "host" {
+			v = r.Host
+		}
+		canonical += h + ":" + v + "\n"
+	}
+	canonical += "\n" + strings.Join(headers, ";") + "\n" + sigv4.EmptySHA256
+	key := []byte("AWS4" + t.secretKey)
+	scope := []string{now[:8], t.region, "s3", "aws4_request"}
+	mac := func(text string) []byte {
+		h := hmac.New(sha256.New, key)
+		h.Write([]byte(text))
+		return h.Sum(nil)
+	}
+	for _, s := range scope {
+		key = mac(s)
+	}
+	where := strings.Join(scope, "/")
+	signature := mac("AWS4-HMAC-SHA256\n" + now + "\n" + where + "\n" + sha256Hex([]byte(canonical)))
+	r.Header.Set("Authorization", fmt.Sprintf("AWS4-HMAC-SHA256 Credential=%s/%s, SignedHeaders=%s, Signature=%x",
+		t.accessKey, where, strings.Join(headers, ";"), signature))
+}
+
 var authentication = area{"authentication", []rule{
 	{"anonymous-get", "a GET without a signature is AccessDenied", func(t *T) {
 		t.put("key", "content")
@@ -298,9 +330,13 @@ var authentication = area{"authentication", []rule{
 		t.send(r).fail(403, "AccessDenied")
 		t.gone("key")
 	}},
-	{"host-not-signed", "a signature that leaves out host is refused", func(t *T) {
-		a := t.authorised(swap("SignedHeaders=host;", "SignedHeaders="))
-		a.expect(a.status == 403 || a.status == 400, "status %d", a.status)
+	{"host-not-signed", "a signature that leaves out host is AccessDenied, however right it is", func(t *T) {
+		t.put("key", "content")
+		r := t.request("GET", "key", nil)
+		t.signOnly(r, "x-amz-content-sha256", "x-amz-date")
+		t.send(r).fail(403, "AccessDenied")
+		t.signOnly(r, "host", "x-amz-content-sha256", "x-amz-date")
+		t.send(r).ok(200)
 	}},
 	{"two-headers", "two Authorization headers are refused", func(t *T) {
 		a := t.authorised(func(r *http.Request) { r.Header["Authorization"] = append(r.Header["Authorization"], "x") })
@@ -394,7 +430,6 @@ var documents = area{"xml", []rule{
 	badDocument("doctype-alone", "a document type declaration is refused even where it declares nothing", `<!DOCTYPE Delete><Delete><Object><Key>a</Key></Object></Delete>`),
 	badDocument("unknown-entity", "an entity that is not one of XML's own is refused", `<Delete><Object><Key>&e;</Key></Object></Delete>`),
 	badDocument("external-entity", "an external entity is refused", `<!DOCTYPE d [<!ENTITY e SYSTEM "file:///etc/passwd">]><Delete><Object><Key>&e;</Key></Object></Delete>`),
-	badDocument("deep", "a document of more than 32 levels is refused", "<Delete>"+strings.Repeat("<x>", 40)+strings.Repeat("</x>", 40)+"<Object><Key>a</Key></Object></Delete>"),
 	badDocument("not-utf8", "a document that is not UTF-8 is refused", "<Delete><Object><Key>a</Key><X>\xff</X></Object></Delete>"),
 	badDocument("two-roots", "a document of two roots is refused", "<Delete><Object><Key>a</Key></Object></Delete><Delete/>"),
 	badDocument("text-behind", "text behind the root is refused", "<Delete><Object><Key>a</Key></Object></Delete>text"),
@@ -402,6 +437,13 @@ var documents = area{"xml", []rule{
 	badDocument("not-closed", "a document that is not closed is refused", "<Delete><Object><Key>a</Key></Object>"),
 	badDocument("empty", "an empty document is refused", ""),
 	badDocument("json", "JSON is no XML", `{"Delete": {"Object": {"Key": "a"}}}`),
+	{"deep", "a document of more than 32 levels is refused", func(t *T) {
+		u := t.begin("key")
+		u.part(1, "content")
+		deep := strings.Repeat("<x>", 40) + strings.Repeat("</x>", 40)
+		t.post(u.ref(0), completeDoc(u.done[0], deep)).fail(400, "MalformedXML")
+		u.complete().ok(200)
+	}},
 	{"comment", "comments in a document change nothing", func(t *T) {
 		t.fill("a")
 		doc := "<!-- one --><Delete><!-- two --><Object><Key>a</Key></Object></Delete><!-- three -->"
@@ -512,6 +554,19 @@ var answers = area{"answers", []rule{
 	{"unknown-method", "a method that S3 does not know is refused", func(t *T) {
 		a := t.do("PATCH", "key", nil)
 		a.expect(a.status == 405 || a.status == 501, "status %d", a.status)
+	}},
+	{"request-payer", "x-amz-request-payer, which SDKs send, changes nothing", func(t *T) {
+		t.put("key", "content", "x-amz-request-payer: requester")
+		a := t.get("key", "x-amz-request-payer: requester").ok(200)
+		a.expect(a.body == "content", "%q", a.body)
+	}},
+	{"optional-attributes", "x-amz-optional-object-attributes of a listing changes nothing", func(t *T) {
+		t.fill("a")
+		t.get("?list-type=2", "x-amz-optional-object-attributes: RestoreStatus").ok(200).eq("Contents/Key", "a")
+	}},
+	{"user-agent-headers", "headers that SDKs add for themselves change nothing", func(t *T) {
+		t.put("key", "content", "amz-sdk-invocation-id: 00000000-0000-4000-8000-000000000000", "amz-sdk-request: attempt=1; max=3", "x-amz-user-agent: test")
+		t.holds("key", "content")
 	}},
 	{"unknown-sub-resource", "a parameter that S3 does not know changes nothing", func(t *T) {
 		t.put("key", "content")

@@ -70,30 +70,43 @@ func (t *T) removeLater(bucket string) {
 		return
 	}
 	t.Cleanup(func() {
-		for a := t.do("GET", "/"+bucket+"?versions", nil); a.status == 200; a = t.do("GET", "/"+bucket+"?versions", nil) {
-			n := 0
-			for _, kind := range []string{"Version", "DeleteMarker"} {
-				ids := a.all(kind + "/VersionId")
-				for i, key := range a.all(kind + "/Key") {
-					t.do("DELETE", "/"+bucket+"/"+escape(key)+"?versionId="+ids[i], nil, "x-amz-bypass-governance-retention: true")
-					n++
-				}
-			}
-			if n == 0 || a.text("IsTruncated") != "true" {
+		locks := t.do("GET", "/"+bucket+"?object-lock", nil).status == 200
+		for {
+			a := t.do("GET", "/"+bucket+"?versions&encoding-type=url", nil)
+			if a.status != 200 || !t.remove(bucket, a, locks) || a.text("IsTruncated") != "true" {
 				break
-			}
-		}
-		for _, key := range t.do("GET", "/"+bucket, nil).all("Contents/Key") {
-			t.do("DELETE", "/"+bucket+"/"+escape(key), nil)
-		}
-		if a := t.do("GET", "/"+bucket+"?uploads", nil); a.status == 200 {
-			ids := a.all("Upload/UploadId")
-			for i, key := range a.all("Upload/Key") {
-				t.do("DELETE", "/"+bucket+"/"+escape(key)+"?uploadId="+ids[i], nil)
 			}
 		}
 		t.do("DELETE", "/"+bucket, nil)
 	})
+}
+
+// remove deletes the versions of a page of a listing, and says whether to go on: not all that locks keep can go.
+func (t *T) remove(bucket string, page *answer, locks bool) bool {
+	var doc strings.Builder
+	doc.WriteString("<Delete><Quiet>true</Quiet>")
+	for _, kind := range []string{"Version", "DeleteMarker"} {
+		ids, keys := page.all(kind+"/VersionId"), page.all(kind+"/Key")
+		for i, key := range keys {
+			ref := "/" + bucket + "/" + escape(unescape(key)) + "?versionId=" + ids[i]
+			switch {
+			case locks:
+				off := hold("OFF")
+				t.do("PUT", strings.Replace(ref, "?", "?legal-hold&", 1), off, contentMD5(off))
+				t.do("DELETE", ref, nil, bypass)
+			case len(keys) < 100:
+				t.do("DELETE", ref, nil)
+			default:
+				doc.WriteString("<Object><Key>" + unescape(key) + "</Key><VersionId>" + ids[i] + "</VersionId></Object>")
+			}
+		}
+	}
+	if !strings.Contains(doc.String(), "<Object>") {
+		return !locks
+	}
+	doc.WriteString("</Delete>")
+	a := t.do("POST", "/"+bucket+"?delete", doc.String(), contentMD5(doc.String()))
+	return a.status == 200 && len(a.all("Error")) == 0
 }
 
 // escape returns a key as it stands in a path.

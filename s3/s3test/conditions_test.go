@@ -289,6 +289,44 @@ var writeConditions = area{"write-conditions", []rule{
 		a.expect(a.status == 501 || a.status == 412, "status %d", a.status)
 		t.holds("key", "content")
 	}},
+	{"delete-size", "DELETE x-amz-if-match-size with the size deletes", func(t *T) {
+		t.put("key", "content")
+		t.del("key", "x-amz-if-match-size: 7").ok(204)
+		t.gone("key")
+	}},
+	{"delete-size-differs", "DELETE x-amz-if-match-size with another size is 412", func(t *T) {
+		t.put("key", "content")
+		t.del("key", "x-amz-if-match-size: 8").fail(412, "PreconditionFailed")
+		t.holds("key", "content")
+	}},
+	{"delete-time", "DELETE x-amz-if-match-last-modified-time with the Last-Modified deletes", func(t *T) {
+		t.put("key", "content")
+		t.del("key", "x-amz-if-match-last-modified-time: "+t.head("key").header.Get("Last-Modified")).ok(204)
+		t.gone("key")
+	}},
+	{"delete-time-differs", "DELETE x-amz-if-match-last-modified-time with another date is 412", func(t *T) {
+		t.put("key", "content")
+		t.del("key", "x-amz-if-match-last-modified-time: "+past).fail(412, "PreconditionFailed")
+		t.holds("key", "content")
+	}},
+	{"delete-size-nonsense", "DELETE x-amz-if-match-size that is no number is refused", func(t *T) {
+		t.put("key", "content")
+		a := t.del("key", "x-amz-if-match-size: x")
+		a.expect(a.status == 400, "status %d", a.status)
+		t.holds("key", "content")
+	}},
+	{"match-of-part-of-etag", "an ETag in If-Match counts as a whole", func(t *T) {
+		etag := t.put("key", "old").etag()
+		t.try("key", "new", `If-Match: "`+etag[:31]+`"`).fail(412, "PreconditionFailed")
+		t.holds("key", "old")
+	}},
+	{"match-after-aba", "If-Match is about the content, so an ETag that is there again holds", func(t *T) {
+		etag := t.put("key", "a").etag()
+		t.put("key", "b")
+		t.put("key", "a")
+		t.put("key", "c", `If-Match: "`+etag+`"`)
+		t.holds("key", "c")
+	}},
 	{"copy-none-match-there", "CopyObject If-None-Match: * onto a key that is there is 412", func(t *T) {
 		t.put("from", "new")
 		t.put("to", "old")

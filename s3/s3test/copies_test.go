@@ -72,6 +72,11 @@ var copies = area{"copy", []rule{
 		t.put("to", nil, t.from(escape("a b/ü?+%")))
 		t.holds("to", "content")
 	}},
+	{"source-version-null", "a copy may name the version null of a source without versioning", func(t *T) {
+		t.put("from", "content")
+		t.put("to", nil, t.from("from?versionId=null"))
+		t.holds("to", "content")
+	}},
 	{"source-plus", "a plus in the source is a plus", func(t *T) {
 		t.put("a+b", "content")
 		t.put("to", nil, t.from("a+b"))

@@ -133,6 +133,21 @@ var deletion = area{"delete-objects", []rule{
 		t.holds("a", "a")
 		t.gone("b")
 	}},
+	{"size-differs", "an entry with another Size is an Error PreconditionFailed within a 200", func(t *T) {
+		t.fill("a", "b")
+		t.deleteAll("<Key>a</Key><Size>99</Size>", "<Key>b</Key><Size>1</Size>").ok(200).eq("Error/Key", "a").eq("Error/Code", "PreconditionFailed").eq("Deleted/Key", "b")
+		t.holds("a", "a")
+	}},
+	{"time-differs", "an entry with another LastModifiedTime is an Error PreconditionFailed within a 200", func(t *T) {
+		t.fill("a", "b")
+		when := t.head("b").header.Get("Last-Modified")
+		t.deleteAll("<Key>a</Key><LastModifiedTime>"+past+"</LastModifiedTime>", "<Key>b</Key><LastModifiedTime>"+when+"</LastModifiedTime>").ok(200).
+			eq("Error/Key", "a").eq("Error/Code", "PreconditionFailed").eq("Deleted/Key", "b")
+		t.holds("a", "a")
+	}},
+	{"etag-of-missing", "an entry with an ETag for a key that is not there is an Error within a 200", func(t *T) {
+		t.deleteAll("<Key>none</Key><ETag>"+strings.Trim(other, `"`)+"</ETag>").ok(200).eq("Error/Key", "none").no("Deleted")
+	}},
 	{"key-too-long", "a key that is too long is an Error within a 200", func(t *T) {
 		t.fill("a")
 		t.deleteAll(strings.Repeat("k", 1025), "a").ok(200).eq("Error/Code", "KeyTooLongError").eq("Deleted/Key", "a")

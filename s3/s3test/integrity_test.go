@@ -77,26 +77,27 @@ func fullRule(alg string) rule {
 }
 
 var checksums = area{"checksums", concat(
-	sumRules("CRC32"), sumRules("CRC32C"), sumRules("CRC64NVME"), sumRules("SHA1"), sumRules("SHA256"),
+	sumRules("CRC32"), sumRules("CRC32C"), sumRules("CRC64NVME"), sumRules("SHA1"), sumRules("SHA256"), sumRules("SHA512"), sumRules("MD5"),
+	sumRules("XXHASH64"), sumRules("XXHASH3"), sumRules("XXHASH128"),
 	[]rule{fullRule("CRC32"), fullRule("CRC32C"), fullRule("CRC64NVME")},
 	[]rule{
-		{"md5", "a PUT with the right Content-MD5 is stored", func(t *T) {
+		{"content-md5", "a PUT with the right Content-MD5 is stored", func(t *T) {
 			t.put("key", "content", contentMD5("content"))
 			t.holds("key", "content")
 		}},
-		{"md5-wrong", "a PUT with a wrong Content-MD5 is BadDigest, and the key is as it was", func(t *T) {
+		{"content-md5-wrong", "a PUT with a wrong Content-MD5 is BadDigest, and the key is as it was", func(t *T) {
 			t.put("key", "old")
 			t.try("key", "content", contentMD5("else")).fail(400, "BadDigest")
 			t.holds("key", "old")
 		}},
-		{"md5-malformed", "a Content-MD5 that is none is InvalidDigest", func(t *T) {
+		{"content-md5-malformed", "a Content-MD5 that is none is InvalidDigest", func(t *T) {
 			t.try("key", "content", "Content-MD5: not base64!").fail(400, "InvalidDigest")
 			t.gone("key")
 		}},
-		{"md5-short", "a Content-MD5 of the wrong length is InvalidDigest", func(t *T) {
+		{"content-md5-short", "a Content-MD5 of the wrong length is InvalidDigest", func(t *T) {
 			t.try("key", "content", "Content-MD5: "+base64.StdEncoding.EncodeToString([]byte("short"))).fail(400, "InvalidDigest")
 		}},
-		{"md5-empty", "an empty Content-MD5 is InvalidDigest", func(t *T) {
+		{"content-md5-empty", "an empty Content-MD5 is InvalidDigest", func(t *T) {
 			t.try("key", "content", "Content-MD5: ").fail(400, "InvalidDigest")
 		}},
 		{"default", "an object put without a checksum has a CRC64NVME", func(t *T) {
@@ -125,7 +126,7 @@ var checksums = area{"checksums", concat(
 		{"named-nonsense", "x-amz-sdk-checksum-algorithm that does not exist is InvalidRequest", func(t *T) {
 			t.try("key", "content", "x-amz-sdk-checksum-algorithm: CRC9", sumHeader("CRC32", "content")).fail(400, "InvalidRequest")
 		}},
-		{"md5-and-checksum", "Content-MD5 and a checksum are both verified", func(t *T) {
+		{"content-md5-and-checksum", "Content-MD5 and a checksum are both verified", func(t *T) {
 			t.put("key", "old")
 			t.try("key", "content", contentMD5("content"), sumHeader("SHA256", "else")).fail(400, "BadDigest")
 			t.try("key", "content", contentMD5("else"), sumHeader("SHA256", "content")).fail(400, "BadDigest")

@@ -6,16 +6,27 @@ import (
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/base64"
+	"encoding/binary"
 	"hash"
 	"hash/crc32"
 	"hash/crc64"
 	"strings"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/zeebo/xxh3"
 )
 
 // sumOf computes a checksum of S3 by its name.
 func sumOf(alg, content string) []byte {
 	var h hash.Hash
 	switch alg {
+	case "XXHASH64":
+		return binary.BigEndian.AppendUint64(nil, xxhash.Sum64String(content))
+	case "XXHASH3":
+		return binary.BigEndian.AppendUint64(nil, xxh3.HashString(content))
+	case "XXHASH128":
+		sum := xxh3.HashString128(content).Bytes()
+		return sum[:]
 	case "CRC32":
 		h = crc32.NewIEEE()
 	case "CRC32C":

@@ -1,0 +1,176 @@
+package s3test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// mutant breaks one rule in the source of the server: in a file, from the root of the module, one text takes the place of another,
+// which has to be there once.
+type mutant struct {
+	rule      string // the case that has to notice: area/rule
+	does      string // what the mutant does
+	file      string
+	old, with string
+}
+
+var mutants = []mutant{
+	{"service/list-buckets-max-large", "ListBuckets takes any max-buckets", "s3/bucket.go", "limit < 1 || limit > maxBuckets", "limit < 1"},
+	{"buckets/delete-with-upload", "uploads in progress keep a bucket", "vfs/bucket.go", "} else if ended {", "} else if ended && name == \"\" {"},
+	{"buckets/other-owner-writes", "x-amz-expected-bucket-owner is passed over", "s3/request.go", "v[0] != q.bucket.Owner", "v[0] == \"\""},
+	{"names/bucket-ipv4", "a bucket may be named like an IPv4 address", "s3/names.go", "name[0] <= '9' && net.ParseIP(name) != nil", "net.ParseIP(name) != nil && name == \"\""},
+	{"names/key-1025-bytes-of-utf8", "the length of a key counts characters", "s3/names.go", "if len(key) > MaxKeyBytes {", "if utf8.RuneCountInString(key) > MaxKeyBytes {"},
+	{"objects/acl-nonsense", "a canned ACL that does not exist is taken for private", "s3/headers.go", "case \"private\", \"bucket-owner-full-control\", \"\":", "default:"},
+	{"objects/response-headers", "response-* parameters are passed over", "s3/headers.go", "if v := q.query.value(o.param); v != \"\" {", "if v := q.query.value(o.param); v == \"-\" {"},
+	{"objects/storage-class-nonsense", "any storage class is taken", "s3/headers.go", "return \"\", errInvalidStorage.with(\"StorageClassRequested\", v)", "return v, nil"},
+	{"metadata/user-2049", "user metadata may be of any size", "s3/headers.go", "if size > maxMetadataBytes {", "if size < 0 {"},
+	{"metadata/aws-chunked-among-others", "aws-chunked is stored as Content-Encoding", "s3/headers.go", "v = sigv4.StripAWSChunked(v)", "_ = sigv4.StripAWSChunked(v)"},
+	{"ranges/suffix", "a suffix range is the first bytes", "s3/conditions.go", "return span{size - n, n}, true, nil", "return span{0, n}, true, nil"},
+	{"ranges/start-at-end", "a range that begins at the end is empty", "s3/conditions.go", "if first >= size {", "if first > size {"},
+	{"ranges/if-range-other-etag", "If-Range is passed over", "s3/object_get.go", "return matchesETag(v, info.ETag)", "return matchesETag(v, info.ETag) || true"},
+	{"conditions/match-beats-unmodified", "If-Unmodified-Since counts beside If-Match", "s3/conditions.go", "} else if t, ok := parseTime(c.unmodifiedSince); ok", "}\n\tif t, ok := parseTime(c.unmodifiedSince); ok"},
+	{"conditions/none-match-holds-modified-fails", "If-Modified-Since counts beside If-None-Match", "s3/conditions.go", "} else if t, ok := parseTime(c.modifiedSince); ok", "}\n\tif t, ok := parseTime(c.modifiedSince); ok"},
+	{"write-conditions/none-match-there", "If-None-Match: * is passed over", "s3/conditions.go", "p.NoneMatch = []string{\"*\"}", ""},
+	{"write-conditions/put-while-none-match", "conditions of a PUT count when the request comes, and not when it is written", "s3/object_put.go", "Owner: q.caller.account, If: demand,", "Owner: q.caller.account,"},
+	{"write-conditions/delete-match-differs", "a DELETE passes over If-Match", "s3/delete.go", "{{Key: q.key, Version: v, If: demand, Bypass: bypass}}", "{{Key: q.key, Version: v, Bypass: bypass}}"},
+	{"list-v1/next-marker", "NextMarker comes without a delimiter", "s3/list.go", "if l.page.Truncated && l.delimiter != \"\" {", "if l.page.Truncated {"},
+	{"list-v1/max-keys-large", "max-keys is told as it was asked", "s3/list.go", "l.limit = min(l.limit, maxPage)\n", "\n"},
+	{"list-v2/key-count", "KeyCount leaves out common prefixes", "s3/list.go", "int64(len(l.page.Objects)+len(l.page.Prefixes))", "int64(len(l.page.Objects))"},
+	{"list-v2/token-beats-start-after", "start-after beats the token", "s3/list.go", "if after, err = parseToken(token); err != nil {", "if _, err = parseToken(token); err != nil {"},
+	{"list-v2/owner-not-asked", "V2 always tells the owner", "s3/list.go", "q.query.value(\"fetch-owner\") == \"true\"", "q.query.value(\"fetch-owner\") != \"false\""},
+	{"delete-objects/needs-integrity", "DeleteObjects needs no integrity header", "s3/delete.go", "if in.none() {", "if in.none() && in.trailer {"},
+	{"delete-objects/thousand-and-one", "DeleteObjects takes 1001 keys", "s3/delete.go", "const maxDeleteKeys = 1000", "const maxDeleteKeys = 1001"},
+	{"delete-objects/quiet", "Quiet is passed over", "s3/delete.go", "if quiet {", "if quiet && res.Marker {"},
+	{"copy/onto-itself", "a copy onto itself that changes nothing is done", "s3/copy.go", "src.key == q.key && src.version == core.Current", "src.key == q.key+\"-\" && src.version == core.Current"},
+	{"copy/class-not-taken-over", "a copy takes over the storage class", "s3/copy.go", "case storageClassName, redirectName, storeAttr, customerAttr:", "case redirectName, storeAttr, customerAttr:"},
+	{"copy/if-none-match", "x-amz-copy-source-if-none-match is passed over", "s3/copy.go", "conditions.judge(info.ETag, info.Modified) != proceed", "conditions.judge(info.ETag, info.Modified) == failed"},
+	{"multipart/small-by-one-byte", "a part may be a byte smaller than 5 MiB", "vfs/multipart.go", "p.Size < MinPartSize", "p.Size < MinPartSize-1"},
+	{"multipart/part-named-twice", "a part may be named twice", "s3/complete.go", "p.Number <= body.Parts[i-1].Number", "p.Number < body.Parts[i-1].Number"},
+	{"multipart/complete-twice", "completing again is NoSuchUpload", "s3/complete.go", "if err != nil || o.List != req.Upload {", "if err != nil || o.List == req.Upload {"},
+	{"multipart/part-number-and-range", "partNumber beats Range", "s3/object_get.go", "if number, ok := q.query.get(\"partNumber\"); ok {\n\t\tif ranges != \"\" {", "if number, ok := q.query.get(\"partNumber\"); ok {\n\t\tif ranges == \"-\" {"},
+	{"upload-lists/parts-pages", "ListParts tells no marker to go on with", "s3/multipart.go", "if more {", "if more && limit == 0 {"},
+	{"checksums/crc32-wrong", "a wrong checksum is stored", "s3/checksums.go", "if !bytes.Equal(in.value, sum(in.alg)) {", "if !bytes.Equal(in.value, sum(in.alg)) && in.trailer {"},
+	{"checksums/content-md5-wrong", "a wrong Content-MD5 is stored", "s3/checksums.go", "if got := sum(checksum.MD5); !bytes.Equal(in.md5, got) {", "if got := sum(checksum.MD5); len(in.md5) != len(got) {"},
+	{"checksums/mode-not-asked", "checksums are told unasked", "s3/object_get.go", "if sums != nil && strings.EqualFold(first(h, \"X-Amz-Checksum-Mode\"), \"ENABLED\") {", "if sums != nil && !strings.EqualFold(first(h, \"X-Amz-Checksum-Mode\"), \"-\") {"},
+	{"payloads/hash-differs", "the signed SHA-256 of the body is not compared", "s3/sigv4/body.go", "if b.auth.Mode == PayloadSHA256 && subtle", "if b.auth.Mode == PayloadUnsigned && subtle"},
+	{"payloads/signed-content-changed", "signatures of chunks are not compared", "s3/sigv4/chunk.go", "if subtle.ConstantTimeCompare(d.given[:], d.last[:]) != 1 {", "if subtle.ConstantTimeCompare(d.given[:], d.last[:]) > 1 {"},
+	{"payloads/signed-trailer-signature-changed", "the signature of the trailer is not compared", "s3/sigv4/chunk.go", "if subtle.ConstantTimeCompare([]byte(given), d.last[:]) != 1 {", "if subtle.ConstantTimeCompare([]byte(given), d.last[:]) > 1 {"},
+	{"payloads/trailer-missing", "a trailer that was announced may be missing", "s3/sigv4/body.go", "if len(b.trailers) != len(b.announced) {", "if len(b.trailers) > len(b.announced) {"},
+	{"presigned/expired", "a presigned URL never expires", "s3/sigv4/verify.go", "case now.After(a.Expires):", "case now.Before(a.Time) && now.After(a.Expires):"},
+	{"presigned/header-added", "x-amz-* headers need not be signed", "s3/sigv4/verify.go", "case amz != countAmz(r.Header):", "case amz > countAmz(r.Header):"},
+	{"authentication/late", "an old request is taken", "s3/sigv4/verify.go", "d > skew || d < -skew", "d < -skew"},
+	{"authentication/host-not-signed", "host need not be signed", "s3/sigv4/verify.go", "if !hasHost {", "if !hasHost && last == \"\" {"},
+	{"limits/put-5-gib", "a PUT may announce more than 5 GiB", "s3/object_put.go", "n > maxPutBytes", "n > 2*maxPutBytes"},
+	{"limits/headers-8-kib", "headers may be of any size", "s3/headers.go", "if n > maxHeaderBytes {", "if n > 64*maxHeaderBytes {"},
+	{"xml/doctype-alone", "document type declarations are taken", "s3/xml.go", "case xml.Directive:", "case xml.ProcInst:"},
+	{"xml/deep", "documents may be of any depth", "s3/xml.go", "g.depth > maxXMLDepth", "g.depth > 64*maxXMLDepth"},
+	{"errors/escaped", "errors repeat the request as it is", "s3/request.go", "x.text(f.Name, plainText(f.Value))", "x.open(f.Name)\n\t\tx.b = append(x.b, f.Value...)\n\t\tx.close(f.Name)"},
+	{"answers/list-region", "listings do not name the region", "s3/list.go", "q.set(\"X-Amz-Bucket-Region\", q.bucket.Region)", ""},
+	{"versioning/get-of-marker", "a delete marker does not say so", "s3/object_get.go", "if marker == nil || !marker.Marker {", "if marker == nil || marker.Marker {"},
+	{"versioning/delete-objects-marks", "DeleteObjects does not tell the markers that it put", "s3/delete.go", "if res.Marker {\n\t\t\tx.bool", "if res.Marker && quiet {\n\t\t\tx.bool"},
+	{"versions-list/version-marker-alone", "version-id-marker is taken without key-marker", "s3/versions.go", "case keyMarker == \"\":", "case keyMarker == \"\\x00\":"},
+	{"tagging/eleven", "an object may have 11 tags", "s3/tags.go", "if len(tags) > limit {", "if len(tags) > limit+1 {"},
+	{"tagging/copy-replace", "the tagging directive is passed over", "s3/copy.go", "if !order.replaceTags {", "if from != nil {"},
+	{"object-lock/compliance-keeps", "compliance can be bypassed", "core/lock.go", "(l.Mode == LockCompliance || !bypass)", "!bypass"},
+	{"object-lock/governance-shortened", "governance can be shortened", "core/lock.go", "l.Mode == LockGovernance && bypass {", "l.Mode == LockGovernance {"},
+	{"bucket-documents/policy-status-never", "a bucket without a policy has an empty status", "s3/documents.go", "name: \"BucketPolicyStatus\", absent: errNoPolicy", "name: \"BucketPolicyStatus\", root: \"PolicyStatus\""},
+	{"attributes/unknown", "attributes that do not exist are passed over", "s3/attributes.go", "return set, errInvalidArgument.say(\"Invalid attribute name specified.\").\n\t\t\t\twith(\"ArgumentName\", strings.ToLower(attributesHeader)).with(\"ArgumentValue\", name)", "continue"},
+	{"rename/token", "client tokens are passed over", "s3/rename.go", "if m.token == \"\" {", "if m.token != \"\" {"},
+	{"append/wrong-offset", "content may be appended anywhere", "s3/append.go", "case base.Size != offset:", "case base.Size < 0:"},
+	{"encryption/sse-c-wrong-md5", "the MD5 of a customer's key is not compared", "s3/encryption.go", "if err != nil || subtle.ConstantTimeCompare(got, want[:]) != 1 {", "if err != nil || subtle.ConstantTimeCompare(got, want[:]) > 1 {"},
+}
+
+// TestMutants breaks one rule after the other, and demands that the case fails that claims it. It is for make s3test-mutants: it
+// builds the server as often, and writes its results into README.md.
+func TestMutants(t *testing.T) {
+	if os.Getenv("ORCAS_S3TEST_MUTANTS") == "" {
+		t.Skip("ORCAS_S3TEST_MUTANTS is not set")
+	}
+	t.Setenv(envEndpoint, "")
+	only := regexp.MustCompile(os.Getenv("ORCAS_S3TEST_MUTANTS_ONLY"))
+	dir := t.TempDir()
+	whole := filepath.Join(dir, "whole")
+	if err := buildServer(whole); err != nil {
+		t.Fatal(err)
+	}
+	var table strings.Builder
+	table.WriteString("| case | without the rule | the case |\n| --- | --- | --- |\n")
+	for _, m := range mutants {
+		if !only.MatchString(m.rule) {
+			continue
+		}
+		t.Run(m.rule, func(t *testing.T) {
+			if failed, out := fails(whole, m.rule); failed {
+				t.Fatalf("it fails without a mutant:\n%s", out)
+			}
+			broken := filepath.Join(dir, "broken")
+			if err := m.build(dir, broken); err != nil {
+				t.Fatal(err)
+			}
+			if failed, out := fails(broken, m.rule); !failed {
+				t.Fatalf("the case does not notice:\n%s", out)
+			}
+			fmt.Fprintf(&table, "| %s | %s | fails |\n", m.rule, m.does)
+		})
+	}
+	if t.Failed() || only.String() != "" {
+		return
+	}
+	const begin, end = "<!-- mutants -->\n", "<!-- end of mutants -->"
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok1 := strings.Cut(string(readme), begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok1 || !ok2 {
+		t.Fatal("README.md has no place for the table")
+	}
+	if err := os.WriteFile("README.md", []byte(before+begin+table.String()+end+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// build builds the server with the mutant; the source stays as it is.
+func (m *mutant) build(dir, output string) error {
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(root, filepath.FromSlash(m.file))
+	source, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if n := strings.Count(string(source), m.old); n != 1 {
+		return fmt.Errorf("%s is %d times in %s: %q", m.rule, n, m.file, m.old)
+	}
+	patched, overlay := filepath.Join(dir, "patched.go"), filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(patched, []byte(strings.Replace(string(source), m.old, m.with, 1)), 0o644); err != nil {
+		return err
+	}
+	doc, err := json.Marshal(map[string]map[string]string{"Replace": {file: patched}})
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(overlay, doc, 0o644); err != nil {
+		return err
+	}
+	return buildServer(output, "-overlay", overlay)
+}
+
+// fails says whether a case fails with a server, by what it says itself.
+func fails(server, rule string) (bool, string) {
+	area, name, _ := strings.Cut(rule, "/")
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestS3$/^"+area+"$/^"+name+"$", "-test.v")
+	cmd.Env = append(os.Environ(), envBinary+"="+server, "ORCAS_S3TEST_MUTANTS=")
+	out, _ := cmd.CombinedOutput()
+	text := string(out)
+	return !strings.Contains(text, "--- PASS: TestS3/"+rule+" ") && strings.Contains(text, "--- FAIL: TestS3/"+rule+" "), text
+}
