@@ -138,6 +138,44 @@ func (f *frameAt) check(h *frame.Header) error {
 	return nil
 }
 
+// place returns where in its extent a frame stands whose content is not compressed, and its length, header included. All frames before it are
+// full.
+func (f *frameAt) place() (from int64, n int, err error) {
+	around := int64(frame.HeaderSize)
+	if f.data.KeyID != 0 {
+		around += codec.SealedMore
+	}
+	from = f.number * (around + frame.MaxPlain)
+	if from+around+f.plain > f.extent.Length {
+		return 0, 0, errors.New("the extent is too short")
+	}
+	return from, int(around + f.plain), nil
+}
+
+// open returns the content of a frame of which raw is all that is stored, header included. Content that is encrypted is decrypted in place, which
+// verifies it: where it is not, the frame is another one.
+func (f *frameAt) open(raw []byte, sealer codec.Sealer) ([]byte, error) {
+	from, _, err := f.place()
+	if err != nil {
+		return nil, err
+	}
+	h, err := frame.Decode(raw, f.extent.Block, f.extent.Offset+from)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.check(&h); err != nil {
+		return nil, err
+	}
+	payload := raw[frame.HeaderSize:]
+	if h.Codec != frame.Plain || (h.KeyID != 0) != (sealer != nil) {
+		return nil, errors.New("a frame of other content")
+	}
+	if sealer == nil {
+		return payload, h.Verify(payload)
+	}
+	return sealer.Open(payload[:0], payload, &h)
+}
+
 // setDecoder makes ready for decoding a content.
 func (s *Section) setDecoder(d *core.DataInfo) (err error) {
 	if s.decoding.data != d.ID {

@@ -125,6 +125,13 @@ func (s *Section) WriteTo(w io.Writer) (n int64, err error) {
 		if s.left == 0 {
 			return n, nil
 		}
+		if m, err := s.writeAhead(w); m > 0 || err != nil {
+			n += m
+			if err != nil {
+				return n, err
+			}
+			continue
+		}
 		if err := s.next(); err != nil {
 			return n, err
 		}
@@ -227,13 +234,15 @@ func (s *Section) frame(d *core.DataInfo, at int64) ([]byte, error) {
 	if err != nil {
 		return nil, damaged(d, at, err)
 	}
-	var content []byte
-	if d.Codec == frame.Plain && d.KeyID == 0 {
-		content, err = s.plain(&f)
-	} else {
+	if d.KeyID != 0 || d.Codec != frame.Plain {
 		if err := s.setDecoder(d); err != nil {
 			return nil, err
 		}
+	}
+	var content []byte
+	if d.Codec == frame.Plain {
+		content, err = s.uncompressed(&f)
+	} else {
 		content, err = s.coded(&f)
 	}
 	if err != nil {
@@ -242,24 +251,25 @@ func (s *Section) frame(d *core.DataInfo, at int64) ([]byte, error) {
 	return content[at-f.index*frame.MaxPlain:], nil
 }
 
-// plain returns the content of a frame that is stored as it is, so that its place follows from its number.
-func (s *Section) plain(f *frameAt) ([]byte, error) {
-	from := f.number * (frame.HeaderSize + frame.MaxPlain)
-	if from+frame.HeaderSize+f.plain > f.extent.Length {
-		return nil, errors.New("the extent is too short")
-	}
-	raw, err := s.read(f.extent, from, frame.HeaderSize+int(f.plain))
+// uncompressed returns the content of a frame that is not compressed, so that its place follows from its number.
+func (s *Section) uncompressed(f *frameAt) ([]byte, error) {
+	from, n, err := f.place()
 	if err != nil {
 		return nil, err
 	}
-	h, err := frame.Decode(raw, f.extent.Block, f.extent.Offset+from)
-	if err == nil {
-		err = f.check(&h)
+	raw, err := s.read(f.extent, from, n)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = h.Verify(raw[frame.HeaderSize:])
+	return f.open(raw, s.sealer(f.data))
+}
+
+// sealer returns what decrypts a content for which setDecoder made ready; nil: it is not encrypted.
+func (s *Section) sealer(d *core.DataInfo) codec.Sealer {
+	if d.KeyID == 0 {
+		return nil
 	}
-	return raw[frame.HeaderSize:], err
+	return s.decoding.decoder.Sealer
 }
 
 // read returns n bytes of an extent, in the section's buffer.

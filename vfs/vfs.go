@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"orcas/batch"
@@ -56,6 +57,7 @@ type FS struct {
 	dictionaries dictionaries
 	master       masterKeys
 	encryptAll   bool
+	ahead        atomic.Int32 // readers that decrypt frames ahead
 	log          *slog.Logger
 }
 

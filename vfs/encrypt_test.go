@@ -1,0 +1,286 @@
+package vfs_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/batch"
+	"orcas/core"
+	"orcas/core/codec"
+	"orcas/core/frame"
+	"orcas/core/mem"
+	"orcas/vfs"
+)
+
+func parseKeys(t *testing.T, text string) *codec.Keys {
+	keys, err := codec.ParseKeys(text)
+	require.NoError(t, err)
+	return keys
+}
+
+var (
+	firstKey  = "1:" + strings.Repeat("a1", 32)
+	secondKey = "2:" + strings.Repeat("b2", 32)
+)
+
+func withKeys(t *testing.T, text string) func(*vfs.Options) {
+	return func(o *vfs.Options) { o.Keys = parseKeys(t, text) }
+}
+
+// encrypt writes an object that is encrypted.
+func (w *world) encrypt(key string, body []byte, e vfs.Encryption) *core.DataInfo {
+	w.t.Helper()
+	c, err := w.fs.NewContent(ctx, w.b, int64(len(body)))
+	require.NoError(w.t, err)
+	defer c.Discard()
+	require.NoError(w.t, c.Encrypt(ctx, e))
+	_, err = c.ReadFrom(bytes.NewReader(body))
+	require.NoError(w.t, err)
+	_, err = w.fs.Put(ctx, vfs.PutRequest{Bucket: w.b, Key: key, Content: c})
+	require.NoError(w.t, err)
+	return w.dataOf(key)
+}
+
+// tampered are blocks whose bytes an attacker has in hand.
+type tampered struct {
+	*mem.Blocks
+	mu   sync.Mutex
+	with map[int64][]byte // by the place in the one block that matters
+	id   core.BlockID
+}
+
+func (b *tampered) Open(ctx context.Context, e core.Extent) (core.BlockReader, error) {
+	r, err := b.Blocks.Open(ctx, e)
+	return &tamperedReader{r, b, e}, err
+}
+
+type tamperedReader struct {
+	core.BlockReader
+	b *tampered
+	e core.Extent
+}
+
+func (r *tamperedReader) ReadAt(p []byte, off int64) (int, error) {
+	n, err := r.BlockReader.ReadAt(p, off)
+	r.b.mu.Lock()
+	defer r.b.mu.Unlock()
+	if r.e.Block == r.b.id {
+		for at, with := range r.b.with {
+			for i, c := range with {
+				if j := at + int64(i) - r.e.Offset - off; j >= 0 && j < int64(n) {
+					p[j] = c
+				}
+			}
+		}
+	}
+	return n, err
+}
+
+// raw returns the frames of a content as they are stored.
+func raw(t *testing.T, b core.Blocks, d *core.DataInfo) (frames [][]byte, headers []frame.Header) {
+	for _, e := range d.Extents {
+		r, err := b.Open(ctx, e)
+		require.NoError(t, err)
+		all := make([]byte, e.Length)
+		_, err = r.ReadAt(all, 0)
+		require.True(t, err == nil || errors.Is(err, io.EOF))
+		require.NoError(t, r.Close())
+		for at := int64(0); at < e.Length; {
+			h, err := frame.Decode(all[at:], e.Block, e.Offset+at)
+			require.NoError(t, err)
+			next := h.End() - e.Offset
+			frames, headers = append(frames, all[at:next]), append(headers, h)
+			at = next
+		}
+	}
+	return frames, headers
+}
+
+// TestFramesOfEncryptedContentKeepTheirPlaces: frames that stand in each other's place, are left out, come from other content or are plain, under
+// headers that are whole, are errors; what came before is all that comes out.
+func TestFramesOfEncryptedContentKeepTheirPlaces(t *testing.T) {
+	blocks := &tampered{Blocks: mem.NewBlocks()}
+	w := worldWith(t, blocks, withKeys(t, firstKey))
+	body := random(1, 5*frame.MaxPlain)
+	d := w.encrypt("key", body, vfs.Encryption{Store: true})
+	other := w.encrypt("other", random(2, len(body)), vfs.Encryption{Store: true})
+	require.EqualValues(t, 1, d.KeyID)
+	require.NotEqual(t, d.DataKey, other.DataKey)
+	w.requireContent("key", body)
+	frames, headers := raw(t, blocks, d)
+	others, _ := raw(t, blocks, other)
+	require.Len(t, frames, 5)
+	blocks.id = d.Extents[0].Block
+	put := func(at int, payload []byte, change func(*frame.Header)) {
+		h := headers[at]
+		change(&h)
+		b := make([]byte, frame.HeaderSize+len(payload))
+		frame.Encode(b, &h, payload)
+		copy(b[frame.HeaderSize:], payload)
+		blocks.with = map[int64][]byte{headers[at].Offset: b}
+	}
+	same := func(*frame.Header) {}
+	payload := func(b []byte) []byte { return b[frame.HeaderSize:] }
+	for name, tamper := range map[string]func(){
+		"another frame of it":    func() { put(2, payload(frames[1]), same) },
+		"of other content":       func() { put(2, payload(others[2]), same) },
+		"plain":                  func() { put(2, make([]byte, len(payload(frames[2]))), func(h *frame.Header) { h.KeyID = 0 }) },
+		"plain, as if encrypted": func() { put(2, make([]byte, len(payload(frames[2]))), same) },
+		"said to be compressed":  func() { put(2, payload(frames[2]), func(h *frame.Header) { h.Codec = frame.Zstd }) },
+		"said to be the last":    func() { put(2, payload(frames[2]), func(h *frame.Header) { h.Last = true }) },
+		"one bit": func() {
+			b := bytes.Clone(payload(frames[2]))
+			b[1000] ^= 4
+			put(2, b, same)
+		},
+	} {
+		tamper()
+		for _, off := range []int64{0, 2*frame.MaxPlain + 5} {
+			got, err := w.read("key", off, int64(len(body))-off)
+			require.Equal(t, core.Damaged, core.KindOf(err), "%s: %v", name, err)
+			require.True(t, bytes.Equal(body[off:off+int64(len(got))], got), name)
+			require.LessOrEqual(t, int64(len(got)), 2*int64(frame.MaxPlain))
+		}
+	}
+	blocks.with = nil
+	w.requireContent("key", body)
+}
+
+func TestRangesOfEncryptedContent(t *testing.T) {
+	for _, level := range []codec.Level{codec.Off, codec.Fast} {
+		w := worldWith(t, mem.NewBlocks(), withKeys(t, firstKey))
+		w.compressed(level)
+		body := mixed(1, 9<<20+123) // three chunks
+		w.encrypt("key", body, vfs.Encryption{Store: true})
+		for _, r := range [][2]int64{
+			{0, int64(len(body))}, {1, 3 * frame.MaxPlain}, {frame.MaxPlain - 1, 2}, {frame.MaxPlain, frame.MaxPlain}, {4<<20 - 5, 3 << 20},
+			{4<<20 + 7, 1}, {8<<20 - 1, 1<<20 + 124}, {int64(len(body)) - 1, 1},
+		} {
+			got, err := w.read("key", r[0], r[1])
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(body[r[0]:r[0]+r[1]], got), "%v", r)
+		}
+		o, err := w.fs.Open(ctx, w.b, "key", core.Current)
+		require.NoError(t, err)
+		s, err := o.Range(ctx, 3, int64(len(body))-3)
+		require.NoError(t, err)
+		n, err := s.WriteTo(&closing{left: 3*frame.MaxPlain + 9}) // a client that goes away
+		require.ErrorIs(t, err, io.ErrClosedPipe)
+		require.EqualValues(t, 3*frame.MaxPlain+9, n)
+		require.NoError(t, s.Close())
+		o.Close()
+	}
+}
+
+// closing takes so many bytes and no more.
+type closing struct{ left int }
+
+func (f *closing) Write(p []byte) (int, error) {
+	if len(p) > f.left {
+		return f.left, io.ErrClosedPipe
+	}
+	f.left -= len(p)
+	return len(p), nil
+}
+
+func TestEncryptionWithoutAKey(t *testing.T) {
+	w := newWorld(t)
+	c, err := w.fs.NewContent(ctx, w.b, 1)
+	require.NoError(t, err)
+	defer c.Discard()
+	require.Equal(t, core.NoKey, core.KindOf(c.Encrypt(ctx, vfs.Encryption{Store: true})))
+	mine, err := codec.NewKey(bytes.Repeat([]byte{7}, 32))
+	require.NoError(t, err)
+	other, err := codec.NewKey(bytes.Repeat([]byte{8}, 32))
+	require.NoError(t, err)
+	w.encrypt("mine", []byte("content"), vfs.Encryption{Customer: mine})
+	read := func(key *codec.Key) error {
+		o, err := w.fs.Open(ctx, w.b, "mine", core.Current)
+		require.NoError(t, err)
+		defer o.Close()
+		o.Unlock(key)
+		s, err := o.Range(ctx, 0, 7)
+		if err == nil {
+			_ = s.Close()
+		}
+		return err
+	}
+	require.NoError(t, read(mine))
+	require.Equal(t, core.NoKey, core.KindOf(read(other)))
+	require.Equal(t, core.NoKey, core.KindOf(read(nil)))
+}
+
+// stopping is a context that ends after it was asked so many times.
+type stopping struct {
+	context.Context
+	left int
+}
+
+func (c *stopping) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestRotationGoesOn: a rotation that is cut off anywhere leaves everything readable under both keys, and the next one ends it.
+func TestRotationGoesOn(t *testing.T) {
+	blocks := mem.NewBlocks()
+	w := worldWith(t, blocks, withKeys(t, firstKey))
+	require.NoError(t, w.fs.CheckKeys(ctx))
+	const n = 700 // several batches
+	for i := range n {
+		w.encrypt(fmt.Sprint(i), fmt.Appendf(nil, "content %d", i), vfs.Encryption{Store: true})
+	}
+	w.put("plain", []byte("plain"))
+	both := w.reopened(blocks, secondKey+","+firstKey)
+	require.NoError(t, both.fs.CheckKeys(ctx))
+	var before int64
+	for left := 1; ; left++ {
+		s, err := both.fs.Rotate(&stopping{Context: ctx, left: left})
+		for i := range n {
+			both.requireContent(fmt.Sprint(i), fmt.Appendf(nil, "content %d", i))
+			if left > 8 {
+				break // each costs
+			}
+		}
+		if err != nil {
+			require.Equal(t, core.Canceled, core.KindOf(err), "%v", err)
+			require.Equal(t, core.NoKey, core.KindOf(w.reopened(blocks, secondKey).fs.CheckKeys(ctx)), "the old key may not go yet")
+			now, err := both.fs.Rotation(ctx)
+			require.NoError(t, err)
+			require.False(t, now.Running)
+			before += now.Rewrapped
+			continue
+		}
+		require.EqualValues(t, n, before+s.Rewrapped)
+		require.Equal(t, []uint32{1}, s.Retired)
+		break
+	}
+	only := w.reopened(blocks, secondKey)
+	require.NoError(t, only.fs.CheckKeys(ctx))
+	for i := range n {
+		only.requireContent(fmt.Sprint(i), fmt.Appendf(nil, "content %d", i))
+	}
+	require.Equal(t, core.NoKey, core.KindOf(w.reopened(blocks, firstKey).fs.CheckKeys(ctx)))
+	require.Equal(t, core.NoKey, core.KindOf(w.reopened(blocks, "2:"+strings.Repeat("c3", 32)).fs.CheckKeys(ctx)))
+}
+
+// reopened is the same store with other keys.
+func (w *world) reopened(blocks core.Blocks, keys string) *world {
+	w.t.Helper()
+	writer, err := batch.Open(ctx, batch.Options{Meta: w.meta, Blocks: blocks})
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { writer.Close() })
+	fs, err := vfs.New(vfs.Options{Meta: w.meta, Blocks: blocks, Writer: writer, Keys: parseKeys(w.t, keys)})
+	require.NoError(w.t, err)
+	return &world{t: w.t, meta: w.meta, fs: fs, b: w.b}
+}
