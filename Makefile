@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run build test check race bench fuzz report profile e2e s3test s3test-list s3test-mutants clean cc strace
+.PHONY: help run build test check race bench fuzz report corpus compressed profile e2e s3test s3test-list s3test-mutants clean cc strace
 
 export CGO_ENABLED := 1
 
@@ -66,6 +66,13 @@ report: build ## measure everything (25 minutes; PROFILE=smoke: 3) and write PER
 	go test -run '^$$' -bench . -benchmem -benchtime 200ms -timeout 30m $(BENCHPACKAGES) | sed -e 's|$(CURDIR)/||g' -e "s|$${TMPDIR:-/tmp}/[^ ]*|(a temporary file)|g" | tee docs/perf/bench.txt
 	bin/orcas perf run --profile $(PROFILE) --dir "$(PERFDIR)" --commit "$$(git rev-parse --short HEAD 2>/dev/null || true)" --json docs/perf/baseline.json
 	bin/orcas perf report docs/perf/baseline.json --bench docs/perf/bench.txt --out docs/perf --head perf/report/head.md --markdown PERFORMANCE_TEST_REPORT.md
+
+corpus: cc ## how much smaller compression makes a public text (gets it with npm)
+	@mkdir -p .tools && { [ -s .tools/corpus.txt ] || bash perf/corpus.sh .tools/corpus.txt; }
+	ORCAS_CORPUS=$(CURDIR)/.tools/corpus.txt go test -count 1 -v -run 'TestRecordsShrink|TestTextShrinks' ./perf
+
+compressed: cc ## run the tests that store content with compression on
+	ORCAS_TEST_COMPRESSION=better go test -timeout 15m ./vfs ./s3
 
 profile: cc ## where the server's CPU time goes in a PUT and a GET of 4 KiB
 	@bash perf/profile.sh

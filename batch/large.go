@@ -59,8 +59,9 @@ func (l *Large) Write(buf []byte) error {
 		if l.coded == nil {
 			l.coded = NewBuffer(frame.MaxStored)
 		}
-		buf = l.codec.Encode(l.coded.B[:frame.HeaderSize], &h, payload)
-		payload = buf[frame.HeaderSize:]
+		if coded := l.codec.Encode(l.coded.B[:frame.HeaderSize], &h, payload); coded != nil {
+			buf, payload = coded, coded[frame.HeaderSize:]
+		}
 	}
 	frame.Encode(buf, &h, payload)
 	if _, err := l.w.Write(buf); err != nil {

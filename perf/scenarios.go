@@ -214,6 +214,12 @@ func storeScenarios() []scenario {
 				{duration: 5 * sec, sizes: []int{4 * kib, 256 * kib, mib}, workers: []int{16}},
 				{duration: 30 * sec, sizes: []int{4 * kib, 256 * kib, mib}, workers: []int{16}},
 			}, run: (*session).encrypted},
+		{id: "compression", help: "JSON records and random content, with compression and without it, in turns", mode: "table", serverless: true,
+			profiles: [3]params{
+				{duration: 300 * time.Millisecond, sizes: []int{4 * kib}, keys: []int{500}, turns: 1, maxBytes: gib / 4},
+				{duration: 2 * sec, sizes: []int{4 * kib}, keys: []int{10_000}, turns: 5, maxBytes: gib},
+				{duration: 10 * sec, sizes: []int{4 * kib}, keys: []int{100_000}, turns: 9, maxBytes: 2 * gib},
+			}, run: (*session).compression},
 		{id: "core", help: "the goals of the core, beside the null server and the disk, in turns", mode: "table", serverless: true,
 			profiles: [3]params{
 				{duration: 300 * time.Millisecond, keys: []int{2000}, turns: 1}, {duration: 4 * sec, keys: []int{100_000}, turns: 3}, {duration: 10 * sec, keys: []int{1_000_000}, turns: 5},

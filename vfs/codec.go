@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"orcas/batch"
 	"orcas/core"
@@ -45,8 +46,11 @@ func (c *Content) encode(ctx context.Context, info *core.DataInfo, write *batch.
 	info.DataKey = c.seal(info.ID)
 	info.KeyID = c.codec.KeyID
 	content := c.buffer.Content()[:c.size]
-	if !c.codec.Plain() {
+	worthwhile := c.codec.Worthwhile(content[:min(len(content), frame.MaxPlain)])
+	if worthwhile && c.codec.Sealer == nil { // a dictionary is made of contents, and is not encrypted
 		c.fs.chooseDictionary(ctx, c, content)
+	}
+	if worthwhile || !c.codec.Plain() && (c.codec.Sealer != nil || len(content) > frame.MaxPlain) {
 		frames := c.frames(info, content)
 		if c.codec.Sealer != nil || c.codec.Compressed() {
 			write.Frames = frames
@@ -66,7 +70,10 @@ func (c *Content) frames(info *core.DataInfo, content []byte) []byte {
 		n := min(len(content), frame.MaxPlain)
 		h.Offset, h.Last = int64(len(b)), n == len(content)
 		at := len(b)
-		b = c.codec.Encode(b[:at+frame.HeaderSize], &h, content[:n])
+		head := slices.Grow(b, frame.HeaderSize)[:at+frame.HeaderSize]
+		if b = c.codec.Encode(head, &h, content[:n]); b == nil {
+			b = append(head, content[:n]...)
+		}
 		frame.Encode(b[at:], &h, b[at+frame.HeaderSize:])
 		content = content[n:]
 	}

@@ -146,7 +146,7 @@ func (d *dictionaries) forget(h *habit) [][]byte {
 	return samples
 }
 
-// chooseDictionary sets the dictionary with which small content of a bucket is compressed, if there is one, and takes the content as a sample, if one is
+// chooseDictionary sets the dictionary with which small content of a bucket that may shrink is compressed, if there is one, and takes the content as a sample, if one is
 // wanted. Without it, content is merely larger, so what goes wrong here fails nothing.
 func (f *FS) chooseDictionary(ctx context.Context, c *Content, content []byte) {
 	if len(content) > maxSmall || c.codec.Level <= codec.Off || c.codec.Sealer != nil {
@@ -165,7 +165,7 @@ func (f *FS) chooseDictionary(ctx context.Context, c *Content, content []byte) {
 	case h.busy || len(content) > maxSampled || len(h.ids) >= maxDictionaries:
 	case h.skip > 0:
 		h.skip--
-	case d.sampled+len(content) <= allSampleBytes && codec.Compressible(content):
+	case d.sampled+len(content) <= allSampleBytes:
 		h.samples = append(h.samples, append([]byte(nil), content...))
 		h.bytes += len(content)
 		d.sampled += len(content)

@@ -70,6 +70,7 @@ type Encoder struct {
 	KeyID      uint32      // goes into the headers of what is encrypted; not 0 with a Sealer
 
 	sampler    sampler
+	looked     bool // the next frame is worthwhile
 	compressed bool
 }
 
@@ -79,26 +80,35 @@ func (e *Encoder) Plain() bool { return e.Sealer == nil && e.Level <= Off }
 // Compressed says whether a frame so far was compressed.
 func (e *Encoder) Compressed() bool { return e.compressed }
 
-// Encode appends what is stored of a frame's plain content to dst and returns the extended slice. h.ID, Index and Last have to be set; Encode sets
-// Codec, KeyID and Plain.
+// Worthwhile says whether the next frame may shrink, from a look at a part of it. Encode then does not look again.
+func (e *Encoder) Worthwhile(plain []byte) bool {
+	e.looked = e.Level > Off && e.sampler.worthwhile(plain)
+	return e.looked
+}
+
+// Encode appends what is stored of a frame's plain content to dst and returns the extended slice; nil says that the content is stored as it is. h.ID, Index
+// and Last have to be set; Encode sets Codec, KeyID and Plain.
 func (e *Encoder) Encode(dst []byte, h *frame.Header, plain []byte) []byte {
 	h.Plain, h.Codec, h.KeyID = uint32(len(plain)), frame.Plain, 0
 	at := len(dst)
 	payload := plain
-	if e.Level > Off && e.sampler.worthwhile(plain) {
-		small := e.compress(dst, plain)
-		shrunk := len(small)-at <= len(plain)-len(plain)/minGain
+	if e.looked || e.Worthwhile(plain) {
+		dst = e.compress(dst, plain)
+		shrunk := len(dst)-at <= len(plain)-len(plain)/minGain
 		e.sampler.learn(shrunk)
 		if shrunk {
-			h.Codec, e.compressed, payload = frame.Zstd, true, small[at:]
+			h.Codec, e.compressed, payload = frame.Zstd, true, dst[at:]
 		}
-		dst = small[:at] // it may have grown
 	}
-	if e.Sealer != nil {
+	e.looked = false
+	switch {
+	case e.Sealer != nil:
 		h.KeyID = e.KeyID
-		return e.Sealer.Seal(dst, payload, h)
+		return e.Sealer.Seal(dst[:at], payload, h)
+	case h.Codec == frame.Plain:
+		return nil
 	}
-	return append(dst, payload...) // onto itself, where it was compressed
+	return dst
 }
 
 // Decoder decodes the frames of one content. The zero value knows no key and no dictionary. It may be used from many goroutines.

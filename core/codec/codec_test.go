@@ -73,6 +73,9 @@ func (g gcm) Open(dst, stored []byte, h *frame.Header) ([]byte, error) {
 func encode(e *codec.Encoder, index uint32, plain []byte) (frame.Header, []byte) {
 	h := frame.Header{Type: frame.Data, ID: 7, Index: index}
 	b := e.Encode(make([]byte, frame.HeaderSize, 100), &h, plain)
+	if b == nil {
+		b = append(make([]byte, frame.HeaderSize), plain...)
+	}
 	frame.Encode(b, &h, b[frame.HeaderSize:])
 	return h, b
 }

@@ -3,19 +3,21 @@ package codec
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
 )
 
-// Dictionary is what small contents of a bucket have in common, in the format of RFC 8878. It may be used from many goroutines. What was compressed with it
-// cannot be read without it. Both levels code alike with one: the better one takes four times as long (the tables of a dictionary have to be copied each time) for
-// content that is 3 % smaller.
+// Dictionary is what small contents of a bucket have in common. It may be used from many goroutines. What was compressed with it cannot be read without it.
+//
+// It is raw content in the sense of RFC 8878: bytes that stand before those of the frame, and no tables. So a frame is decoded as if the
+// dictionary were its first block, which takes half of the time that the decoder takes with a dictionary, for content that is 4 % larger than with
+// tables. Both levels code alike: the better one takes four times as long (its own tables have to be copied each time) for 3 % less.
 type Dictionary struct {
 	id      uint32
 	raw     []byte
 	encoder func() *zstd.Encoder
-	decoder func() *zstd.Decoder
 }
 
 // The numbers that dictionaries of a store have: those that RFC 8878 leaves to private use.
@@ -24,26 +26,17 @@ const (
 	MaxDictionaryID = 1<<31 - 1
 )
 
-// maxDictionary is the size of the largest dictionary, in bytes.
-const maxDictionary = 128 << 10
+// maxDictionary is the size of the largest dictionary, in bytes: it has to fit in one block.
+const maxDictionary = 128<<10 - 1
 
-// NewDictionary reads a dictionary. ErrDamaged says that it is none, or one that this package does not make. raw must not change any more.
-func NewDictionary(raw []byte) (*Dictionary, error) {
-	if len(raw) > maxDictionary {
-		return nil, fmt.Errorf("%w: a dictionary of %d bytes", ErrDamaged, len(raw))
+// NewDictionary returns a dictionary of that number. ErrDamaged says that number or size cannot be. raw must not change any more.
+func NewDictionary(id uint32, raw []byte) (*Dictionary, error) {
+	if id < MinDictionaryID || id > MaxDictionaryID || len(raw) < minSize || len(raw) > maxDictionary {
+		return nil, fmt.Errorf("%w: a dictionary of number %d, %d bytes", ErrDamaged, id, len(raw))
 	}
-	info, err := zstd.InspectDictionary(raw)
-	if err == nil && (info.ID() < MinDictionaryID || info.ID() > MaxDictionaryID) {
-		err = errors.New("a number that is none of ours")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: dictionary: %w", ErrDamaged, err)
-	}
-	return &Dictionary{
-		id: info.ID(), raw: raw,
-		encoder: sync.OnceValue(func() *zstd.Encoder { return must(coder(Fast, raw)) }),
-		decoder: sync.OnceValue(func() *zstd.Decoder { return must(decoder(raw)) }),
-	}, nil
+	d := &Dictionary{id: id, raw: raw}
+	d.encoder = sync.OnceValue(func() *zstd.Encoder { return must(coder(Fast, d)) })
+	return d, nil
 }
 
 // ID returns the dictionary's number, which every frame compressed with it carries.
@@ -51,3 +44,42 @@ func (d *Dictionary) ID() uint32 { return d.id }
 
 // Raw returns the dictionary as it is stored. It must not be changed.
 func (d *Dictionary) Raw() []byte { return d.raw }
+
+// dictionaryDecoder decodes frames that begin with a dictionary.
+var dictionaryDecoder = sync.OnceValue(func() *zstd.Decoder {
+	return must(decoder(maxDictionary+maxDictionaryContent, min(maxDecoders, runtime.GOMAXPROCS(0))))
+})
+
+// maxDictionaryContent is the most content that a frame with a dictionary holds, in bytes.
+const maxDictionaryContent = 256 << 10
+
+// room is memory for a frame that begins with a dictionary, and for what comes out of it.
+type room struct{ frame, plain []byte }
+
+var rooms = sync.Pool{New: func() any { return new(room) }}
+
+var errNotOurs = errors.New("a frame that was not made here")
+
+// decompress makes size bytes of content in dst from a frame of which h is the header.
+func (d *Dictionary) decompress(dst, stored []byte, h *zstd.Header, size int) ([]byte, error) {
+	if h.DictionaryID != d.id {
+		return nil, ErrNoDictionary
+	}
+	if h.HasCheckSum || !h.HasFCS || h.FrameContentSize != uint64(size) || size > maxDictionaryContent {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, errNotOurs)
+	}
+	r := rooms.Get().(*room)
+	defer rooms.Put(r)
+	all := len(d.raw) + size
+	r.frame = append(r.frame[:0], 0x28, 0xb5, 0x2f, 0xfd, 0xa0, byte(all), byte(all>>8), byte(all>>16), byte(all>>24)) // one segment of so many bytes
+	r.frame = append(r.frame, byte(len(d.raw)<<3), byte(len(d.raw)>>5), byte(len(d.raw)>>13))                          // a raw block
+	r.frame = append(append(r.frame, d.raw...), stored[h.HeaderSize:]...)
+	if cap(r.plain) < all+slack {
+		r.plain = make([]byte, 0, all+slack)
+	}
+	plain, err := dictionaryDecoder().DecodeAll(r.frame, r.plain[:0:all+slack])
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return append(dst[:0], plain[len(d.raw):]...), nil
+}

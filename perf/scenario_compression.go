@@ -1,0 +1,127 @@
+package perf
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/zeebo/xxh3"
+)
+
+// trainingRecords are enough for a dictionary, and trainingTime more than it takes to make one.
+const (
+	trainingRecords = 400
+	trainingTime    = 2 * time.Second
+)
+
+// compression compares a server that compresses with one that does not: JSON records, which shrink, and random content, which does not.
+func (s *session) compression() error {
+	if s.o.Target != nil {
+		return needsOwn
+	}
+	s.prefix = ""
+	c := &core{session: s}
+	defer c.stop()
+	var err error
+	if c.unpacked, err = c.server("compression-off", "ORCAS_COMPRESSION=off"); err != nil {
+		return err
+	}
+	if c.orcas, err = c.server("compression-better", "ORCAS_COMPRESSION=better"); err != nil {
+		return err
+	}
+	if err := c.records(); err != nil {
+		return fmt.Errorf("records: %w", err)
+	}
+	for _, size := range []int{4 * kib, 256 * kib, 10 * mib} {
+		if err := c.incompressible(size); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// records puts and gets JSON records.
+func (c *core) records() error {
+	r := Records{Seed: 1, Size: c.p.sizes[0]}
+	put := func(from, n uint64) func(*Process) *Load {
+		return func(*Process) *Load {
+			return &Load{Workers: 16, Count: n, Next: func(_ *Worker, i uint64) (Call, Expect) {
+				body := r.Record(from + i)
+				sum := sha256.Sum256(body)
+				return Call{Op: "put", Method: http.MethodPut, Path: c.path("record/" + key(from+i)), Body: body, Hash: hex.EncodeToString(sum[:])}, Expect{Status: http.StatusOK}
+			}}
+		}
+	}
+	if err := c.each(put(1<<32, trainingRecords)); err != nil {
+		return err
+	}
+	sleep(c.ctx, trainingTime)
+	keys := uint64(c.p.keys[0])
+	if err := c.each(put(0, keys)); err != nil {
+		return err
+	}
+	sums := make([]Expect, keys)
+	for n := range sums {
+		body := r.Record(uint64(n))
+		sums[n] = Expect{Status: http.StatusOK, Body: true, Size: int64(len(body)), XXH3: xxh3.Hash(body)}
+	}
+	off, on, err := c.turns(c.unpacked, c.orcas, func(*Process) *Load {
+		return &Load{Workers: 16, Duration: c.p.duration, Next: func(_ *Worker, i uint64) (Call, Expect) {
+			n := scatter(i, len(sums))
+			return Call{Op: "get", Method: http.MethodGet, Path: c.path("record/" + key(n))}, sums[n]
+		}}
+	})
+	if err != nil {
+		return err
+	}
+	value := pairs(on, off, rate)
+	c.goal(goal{name: "GET of JSON records, compressed, of not compressed", size: r.Size, limit: "at least 0.70", value: value, met: value >= 0.70}, on, off)
+	return nil
+}
+
+// each runs a load against both servers, once.
+func (c *core) each(load func(*Process) *Load) error {
+	for _, p := range []*Process{c.unpacked, c.orcas} {
+		l := load(p)
+		l.Target, l.PID, l.Script = p.Target, p.PID, true
+		if _, err := c.load(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// incompressible puts random content.
+func (c *core) incompressible(size int) error {
+	contents := NewContents(size, 0)
+	workers := 16
+	if size > mib {
+		workers = 4
+	}
+	off, on, err := c.turns(c.unpacked, c.orcas, func(*Process) *Load {
+		l := c.putLoad(contents, workers)
+		l.MaxBytes = c.p.maxBytes
+		return l
+	})
+	if err != nil {
+		return err
+	}
+	value := pairs(on, off, rate)
+	c.goal(goal{name: fmt.Sprintf("PUT of random %s, compression on, of off", sizeText(int64(size))), size: size, limit: "at least 0.97", value: value, met: value >= 0.97}, on, off)
+	cpu := pairs(on, off, func(r *LoadResult) float64 { return r.Row("").ServerCPUus })
+	c.goal(goal{name: fmt.Sprintf("server CPU for a PUT of random %s, compression on, of off", sizeText(int64(size))), size: size, limit: "at most 1.03", value: cpu, met: cpu <= 1.03})
+	return nil
+}
+
+// pairs is the median of what a is of b in each turn.
+func pairs(a, b []*LoadResult, of func(*LoadResult) float64) float64 {
+	v := make([]float64, len(a))
+	for i := range a {
+		v[i] = of(a[i]) / of(b[i])
+	}
+	slices.Sort(v)
+	return v[len(v)/2]
+}
