@@ -193,7 +193,7 @@ func TestBadOptions(t *testing.T) {
 		"program":     {func(o *Options) { o.Program = "/nonexistent" }, "no such file"},
 		"directory":   {func(o *Options) { o.Dir = "/nonexistent" }, "no such file"},
 		"own needed":  {func(o *Options) { o.Target, o.Scenarios = target, []string{"batch-compare"} }, "needs servers of the run's own"},
-		"not served":  {func(o *Options) { o.Target, o.Scenarios = target, []string{"tagging"} }, "this server does not serve it"},
+		"not served":  {func(o *Options) { o.Target, o.Scenarios = target, []string{"encrypted"} }, "this server does not serve it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := tiny(t, "put-sweep")
