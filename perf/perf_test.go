@@ -92,7 +92,7 @@ func start(t *testing.T) (*Target, string) {
 }
 
 // unsupportedYet are the scenarios that the server does not serve, as it says itself.
-var unsupportedYet = []string{"encrypted"}
+var unsupportedYet []string
 
 // TestEveryScenario runs all of them against servers of the run's own and looks at each figure.
 func TestEveryScenario(t *testing.T) {

@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -183,8 +184,16 @@ func removeDatabase(data string) error {
 	return nil
 }
 
-// encrypted compares PUT and GET with and without encryption by the server.
+// encrypted compares PUT and GET of content that the server encrypts with that of content that it does not, in turns on one server. A server of
+// the run's own gets a master key; another one must have one.
 func (s *session) encrypted() error {
+	if s.main != nil {
+		s.main.Stop()
+		s.main.program.Env = append(s.main.program.Env, "ORCAS_MASTER_KEY="+rand.Text()+rand.Text()[:17]+"=") // Base64 of 32 bytes
+		if err := s.again(); err != nil {
+			return err
+		}
+	}
 	header := []Header{{"X-Amz-Server-Side-Encryption", "AES256"}}
 	c := s.contents(kib)
 	body, sha := c.Body(0, nil)
@@ -192,21 +201,65 @@ func (s *session) encrypted() error {
 		return err
 	}
 	for _, size := range s.p.sizes {
-		for _, variant := range []string{"plain", "encrypted"} {
-			l := s.putLoad(s.contents(size), s.p.workers[0])
-			plain := l.Next
-			l.Next = func(w *Worker, n uint64) (Call, Expect) {
-				call, want := plain(w, n)
-				if variant == "encrypted" {
-					call.Header = header
+		if err := s.encryptedSize(size, [2][]Header{nil, header}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// encryptedSize compares objects of a size, put with one of two sets of headers. The second row of each pair says how fast it is beside the first.
+func (s *session) encryptedSize(size int, headers [2][]Header) error {
+	variants := [2]string{"plain", "encrypted"}
+	c, keys := s.contents(size), s.p.keys[0]
+	name := func(variant int, n uint64) string {
+		return variants[variant] + "-" + strconv.Itoa(size) + "/" + key(n%uint64(keys))
+	}
+	put := func(w *Worker, variant int, key string, n uint64) (Call, Expect) {
+		call, want := s.put(w, c, key, n)
+		call.Header = headers[variant]
+		return call, want
+	}
+	loads := [...]struct {
+		op   string
+		next func(variant int) func(w *Worker, n uint64) (Call, Expect)
+	}{
+		{"put", func(variant int) func(w *Worker, n uint64) (Call, Expect) {
+			return func(w *Worker, n uint64) (Call, Expect) { return put(w, variant, "put-"+name(variant, n), n) }
+		}},
+		{"get", func(variant int) func(w *Worker, n uint64) (Call, Expect) {
+			return func(_ *Worker, n uint64) (Call, Expect) {
+				number := scatter(n, keys)
+				return s.get(c, name(variant, number), number)
+			}
+		}},
+	}
+	s.o.Progress.Step(sizeText(int64(size)))
+	s.out.SeedCount += 2 * keys
+	for variant := range variants {
+		_, err := s.load(&Load{Workers: min(4, keys), Count: uint64(keys), Script: true, Next: func(w *Worker, n uint64) (Call, Expect) { return put(w, variant, name(variant, n), n) }})
+		if err != nil {
+			return err
+		}
+	}
+	for _, l := range loads {
+		var rows [2][]result.Row
+		for turn := range max(s.p.turns, 1) {
+			for i := range variants {
+				variant := (turn + i) % 2
+				res, err := s.load(&Load{Workers: s.p.workers[0], Duration: s.p.duration, Next: l.next(variant)})
+				if err != nil {
+					return err
 				}
-				return call, want
+				rows[variant] = append(rows[variant], res.Row(l.op))
 			}
-			res, err := s.load(l)
-			if err != nil {
-				return err
-			}
-			s.add(res, "put", variant, size)
+		}
+		plain, encrypted := medianRow(rows[0]), medianRow(rows[1])
+		encrypted.Values = map[string]float64{"of_plain": encrypted.ThroughputRPS / plain.ThroughputRPS}
+		for i, row := range []*result.Row{&plain, &encrypted} {
+			row.Variant, row.SizeBytes = variants[i], int64(size)
+			s.out.Results = append(s.out.Results, *row)
+			s.o.Progress.Row(rowText(row))
 		}
 	}
 	return nil

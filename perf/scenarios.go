@@ -210,9 +210,9 @@ func storeScenarios() []scenario {
 			}, run: (*session).instant},
 		{id: "encrypted", help: "PUT and GET with encryption by the server", mode: "size-sweep",
 			profiles: [3]params{
-				{duration: sec / 2, sizes: []int{4 * kib}, workers: []int{16}},
-				{duration: 5 * sec, sizes: []int{4 * kib, 256 * kib, mib}, workers: []int{16}},
-				{duration: 30 * sec, sizes: []int{4 * kib, 256 * kib, mib}, workers: []int{16}},
+				{duration: sec / 2, sizes: []int{4 * kib}, workers: []int{4}, keys: []int{20}, turns: 1},
+				{duration: 2 * sec, sizes: []int{4 * kib, 256 * kib, 10 * mib}, workers: []int{4}, keys: []int{20}, turns: 5},
+				{duration: 10 * sec, sizes: []int{4 * kib, 256 * kib, mib, 10 * mib}, workers: []int{16}, keys: []int{50}, turns: 5},
 			}, run: (*session).encrypted},
 		{id: "compression", help: "JSON records and random content, with compression and without it, in turns", mode: "table", serverless: true,
 			profiles: [3]params{
