@@ -201,7 +201,9 @@ func TestEncryptionWithoutAKey(t *testing.T) {
 	require.NoError(t, err)
 	other, err := codec.NewKey(bytes.Repeat([]byte{8}, 32))
 	require.NoError(t, err)
-	w.encrypt("mine", []byte("content"), vfs.Encryption{Customer: mine})
+	d := w.encrypt("mine", []byte("content"), vfs.Encryption{Customer: mine})
+	require.Zero(t, d.SHA256, "by which a guess could be confirmed")
+	require.Empty(t, d.Sums)
 	read := func(key *codec.Key) error {
 		o, err := w.fs.Open(ctx, w.b, "mine", core.Current)
 		require.NoError(t, err)
