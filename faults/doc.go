@@ -41,6 +41,7 @@
 //	ORCAS_FAULTS_READY     seconds that a start may take until the server is ready (default: no limit, for busy machines)
 //	ORCAS_FAULTS_FS        the inner file system of the power cuts, ext4 or xfs (default ext4)
 //	ORCAS_FAULTS_COMPRESSION  fast or better: how the server compresses (default: not at all)
+//	ORCAS_FAULTS_ENCRYPTION  1: the server encrypts everything
 //	ORCAS_FAULTS_BINARY    the server (default: built from ./cmd/orcas)
 //	ORCAS_FAULTS_DIR       where ledgers, logs and data are left for inspection (default: a directory that is removed)
 //	ORCAS_FAULTS_REQUIRED  1: what cannot run here fails instead of being skipped

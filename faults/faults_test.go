@@ -84,6 +84,12 @@ func newBench(t *testing.T, binary, dir, data string, load time.Duration) *Bench
 	if level := os.Getenv("ORCAS_FAULTS_COMPRESSION"); level != "" {
 		p.Env = append(p.Env, "ORCAS_COMPRESSION="+level)
 	}
+	if os.Getenv("ORCAS_FAULTS_ENCRYPTION") == "1" { // in each of the settings: starts without a key are refused
+		p.Settings = nil
+		for _, set := range settings {
+			p.Settings = append(p.Settings, append([]string{"ORCAS_MASTER_KEY=" + strings.Repeat("e5", 32), "ORCAS_ENCRYPTION=all"}, set...))
+		}
+	}
 	t.Cleanup(func() { require.NoError(t, p.Kill()) })
 	return &Bench{Server: p, Ledger: ledger, Mix: StandardMix(), Seed: seed(t), Logf: t.Logf, LoadMin: load / 4, LoadMax: load,
 		Stumble: p.Stumble}

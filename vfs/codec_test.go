@@ -283,6 +283,7 @@ func TestEveryBitOfCompressedContent(t *testing.T) {
 
 // TestLyingFrames replaces stored frames by ones whose checksums are right and whose payload is not what it should be.
 func TestLyingFrames(t *testing.T) {
+	needsPlain(t)
 	for name, lie := range map[string]func(h *frame.Header, payload []byte) []byte{
 		"another size": func(h *frame.Header, payload []byte) []byte {
 			h.Plain--

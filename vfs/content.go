@@ -41,7 +41,7 @@ type Content struct {
 }
 
 // NewContent begins content of size bytes for a bucket. Its MD5 and SHA-256 are computed always, algs besides. NoSpace: the
-// drive's reserve is reached. Call Discard when done with it; after a successful Put it does nothing.
+// drive's reserve is reached. NoKey: the bucket encrypts, and there is no master key. Call Discard when done with it; after a successful Put it does nothing.
 func (f *FS) NewContent(ctx context.Context, b *core.BucketInfo, size int64, algs ...checksum.Algorithm) (*Content, error) {
 	if size < 0 {
 		return nil, core.E("vfs.NewContent", core.InvalidArgument, fmt.Errorf("size %d", size))
@@ -62,6 +62,12 @@ func (f *FS) NewContent(ctx context.Context, b *core.BucketInfo, size int64, alg
 			return nil, err
 		}
 		c.large = large
+	}
+	if f.EncryptsBucket(b) {
+		if err := c.Encrypt(ctx, Encryption{Store: true}); err != nil {
+			c.Discard()
+			return nil, err
+		}
 	}
 	return c, nil
 }

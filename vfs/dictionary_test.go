@@ -40,6 +40,7 @@ func (w *world) learn(key string) {
 }
 
 func TestDictionaryOfABucket(t *testing.T) {
+	needsPlain(t)
 	w := newWorld(t)
 	w.compressed(codec.Better)
 	w.put("before", form(1000))
@@ -65,6 +66,7 @@ func TestDictionaryOfABucket(t *testing.T) {
 
 // TestDictionaryAfterAStart reads with an FS that knows nothing yet, and goes on with the bucket's dictionary.
 func TestDictionaryAfterAStart(t *testing.T) {
+	needsPlain(t)
 	w := newWorld(t)
 	w.compressed(codec.Fast)
 	w.learn("k")
@@ -108,6 +110,7 @@ func TestDictionariesThatDoNotPay(t *testing.T) {
 
 // TestDictionaryOutlivesItsBucket copies content by reference into another bucket and deletes its own.
 func TestDictionaryOutlivesItsBucket(t *testing.T) {
+	needsPlain(t)
 	w := newWorld(t)
 	w.compressed(codec.Better)
 	w.learn("k")
@@ -143,6 +146,7 @@ func TestDictionaryOutlivesItsBucket(t *testing.T) {
 
 // TestDictionaryIsRebuilt makes the metadata again from the blocks, from records alone and from a snapshot.
 func TestDictionaryIsRebuilt(t *testing.T) {
+	needsPlain(t)
 	w := newWorld(t)
 	w.compressed(codec.Better)
 	w.learn("k")
@@ -167,6 +171,7 @@ func TestDictionaryIsRebuilt(t *testing.T) {
 
 // TestLostDictionary takes the record away behind the back of everybody: an error that says so, and fsck names what is lost.
 func TestLostDictionary(t *testing.T) {
+	needsPlain(t)
 	w := newWorld(t)
 	w.compressed(codec.Better)
 	w.learn("k")

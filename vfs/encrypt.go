@@ -9,7 +9,7 @@ import (
 	"orcas/core/codec"
 )
 
-// Encryption says how content is encrypted where it is stored. The zero value: not at all, or as the source of a copy is.
+// Encryption says how content is encrypted where it is stored. The zero value: as its bucket says.
 type Encryption struct {
 	Store    bool       // with data keys that the newest master key wraps
 	Customer *codec.Key // with data keys that this key wraps, which its owner brings with each request and nobody keeps
@@ -18,14 +18,16 @@ type Encryption struct {
 // EncryptsBucket says whether new content of a bucket is encrypted where nobody says anything else.
 func (f *FS) EncryptsBucket(b *core.BucketInfo) bool { return f.encryptAll || b.Encrypted }
 
-// Encrypt says how the content is to be encrypted, before ReadFrom. NoKey: there is no master key.
+// Encrypt says how the content is to be encrypted, before ReadFrom. Unasked, it is as its bucket says. NoKey: there is no master key.
 func (c *Content) Encrypt(ctx context.Context, e Encryption) (err error) {
 	switch {
 	case e.Customer != nil:
 		c.codec.KeyID, c.wrapper = codec.CustomerKeyID, e.Customer
-		c.scope = 0 // shared with nobody
-	case e.Store:
+		c.scope = 0 // shared with nobody: who has no key, or another one, has no use for it
+	case e.Store && c.wrapper == nil:
 		c.codec.KeyID, c.wrapper, err = c.fs.masterKey(ctx)
+	default:
+		return nil
 	}
 	if c.large != nil && err == nil {
 		c.dataKey = c.seal(c.large.ID())

@@ -192,6 +192,7 @@ func (f *closing) Write(p []byte) (int, error) {
 }
 
 func TestEncryptionWithoutAKey(t *testing.T) {
+	needsPlain(t)
 	w := newWorld(t)
 	c, err := w.fs.NewContent(ctx, w.b, 1)
 	require.NoError(t, err)
@@ -235,6 +236,7 @@ func (c *stopping) Err() error {
 
 // TestRotationGoesOn: a rotation that is cut off anywhere leaves everything readable under both keys, and the next one ends it.
 func TestRotationGoesOn(t *testing.T) {
+	needsPlain(t)
 	blocks := mem.NewBlocks()
 	w := worldWith(t, blocks, withKeys(t, firstKey))
 	require.NoError(t, w.fs.CheckKeys(ctx))

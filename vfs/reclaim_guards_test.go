@@ -227,6 +227,7 @@ func TestBlocksOfNothingGo(t *testing.T) {
 // TestDamageIsNotMoved: content that is damaged would be whole again under a new checksum, with wrong bytes. Its block stays, and what is
 // around it can be read.
 func TestDamageIsNotMoved(t *testing.T) {
+	needsPlain(t)
 	dir := t.TempDir()
 	y, done := diskYard(t, dir, reclaim.Options{})
 	defer done()

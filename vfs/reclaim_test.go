@@ -67,7 +67,9 @@ func newYardOver(t *testing.T, w batch.Options, meta reclaim.Meta, o reclaim.Opt
 	var err error
 	y.writer, err = batch.Open(ctx, w)
 	require.NoError(t, err)
-	y.fs, err = vfs.New(vfs.Options{Meta: meta, Blocks: blocks, Writer: y.writer, Compression: compression(), Instant: true})
+	options := vfs.Options{Meta: meta, Blocks: blocks, Writer: y.writer, Compression: compression(), Instant: true}
+	encrypted(&options)
+	y.fs, err = vfs.New(options)
 	require.NoError(t, err)
 	o.Meta, o.Blocks, o.Writer = meta, blocks, reclaimWriter{y}
 	o.Quiet = func(ctx context.Context) error {

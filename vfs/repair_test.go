@@ -34,6 +34,7 @@ func (a altered) Snapshot(ctx context.Context, emit func(*core.Row) error) error
 
 // TestCheckOfAlteredRows changes what an engine says, one way at a time, and holds the check to it, and the repair to what follows from the rest.
 func TestCheckOfAlteredRows(t *testing.T) {
+	needsPlain(t)
 	one := func(is func(r *core.Row) bool, fn func(r *core.Row) []*core.Row) func() func(*core.Row) []*core.Row {
 		return func() func(*core.Row) []*core.Row { // the same row in every pass
 			chosen := []byte(nil)

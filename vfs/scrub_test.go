@@ -90,6 +90,7 @@ func keysOf(st reclaim.ScrubStatus) []string {
 
 // TestScrubFindsAndMends flips bits of frames of every kind: all are found and named, and those of which there is a good copy are mended.
 func TestScrubFindsAndMends(t *testing.T) {
+	needsPlain(t)
 	g, done := newGarden(t, t.TempDir())
 	defer done()
 	g.unshared()

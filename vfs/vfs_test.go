@@ -58,6 +58,7 @@ func worldWith(t *testing.T, blocks core.Blocks, set func(*vfs.Options)) *world 
 	require.NoError(t, err)
 	t.Cleanup(func() { writer.Close() })
 	o := vfs.Options{Meta: w.meta, Blocks: blocks, Writer: writer, Compression: compression(), Instant: true}
+	encrypted(&o)
 	set(&o)
 	w.fs, err = vfs.New(o)
 	require.NoError(t, err)
@@ -73,6 +74,25 @@ func compression() codec.Level {
 		panic(err)
 	}
 	return l
+}
+
+// encrypted makes all stores of this package's tests encrypt everything, where ORCAS_TEST_ENCRYPTION is set.
+func encrypted(o *vfs.Options) {
+	if os.Getenv("ORCAS_TEST_ENCRYPTION") == "" {
+		return
+	}
+	var err error
+	if o.Keys, err = codec.ParseKeys(strings.Repeat("e5", 32)); err != nil {
+		panic(err)
+	}
+	o.EncryptAll = true
+}
+
+// needsPlain skips a test that knows how content is stored which nobody encrypts.
+func needsPlain(t *testing.T) {
+	if os.Getenv("ORCAS_TEST_ENCRYPTION") != "" {
+		t.Skip("everything is encrypted")
+	}
 }
 
 // random makes n bytes that do not repeat, and do not shrink.
@@ -468,6 +488,7 @@ func TestLongPartLists(t *testing.T) {
 
 // TestEveryBitOfAPackedBlock flips each bit of a block in turn: the object it belongs to says so or reads right, the others are served.
 func TestEveryBitOfAPackedBlock(t *testing.T) {
+	needsPlain(t)
 	w := newWorld(t)
 	contents := map[string][]byte{}
 	for i := range 6 {
@@ -479,7 +500,9 @@ func TestEveryBitOfAPackedBlock(t *testing.T) {
 	writer, err := batch.Open(ctx, batch.Options{Meta: w.meta, Blocks: flipped})
 	require.NoError(t, err)
 	defer writer.Close()
-	w.fs, err = vfs.New(vfs.Options{Meta: w.meta, Blocks: flipped, Writer: writer, Compression: compression()})
+	options := vfs.Options{Meta: w.meta, Blocks: flipped, Writer: writer, Compression: compression()}
+	encrypted(&options)
+	w.fs, err = vfs.New(options)
 	require.NoError(t, err)
 	o, err := w.meta.Object(ctx, w.b.ID, "0", core.Current)
 	require.NoError(t, err)
