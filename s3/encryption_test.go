@@ -497,27 +497,3 @@ func TestEncryptionOfMoves(t *testing.T) {
 	w.do("GET", "/encrypts/mine", nil).is(400, "InvalidRequest")
 	require.Equal(t, "mine", string(w.do("GET", "/encrypts/mine", nil, mine...).is(200, "").body))
 }
-
-// TestEncryptedContentIsNotSharedInTheClear: content is shared with what is stored as it is to be, and what a customer's key encrypts with nothing.
-func TestEncryptedContentIsNotSharedInTheClear(t *testing.T) {
-	w := newWorld(t, withKeys(t), setup{options: func(o *s3.Options) { o.CustomerKeysOverHTTP = true }})
-	w.bucket("bucket")
-	b, err := w.fs.Bucket(t.Context(), "bucket")
-	require.NoError(t, err)
-	body := random(7, 5000)
-	put := func(key string, headers ...string) core.DataID {
-		w.do("PUT", "/bucket/"+key, body, append(headers, "Expect", "100-continue")...).is(200, "")
-		o, err := w.fs.Stat(t.Context(), b, key, core.Current)
-		require.NoError(t, err)
-		return o.Segments[0].Data
-	}
-	seen := map[core.DataID]bool{}
-	plain := put("plain")
-	stored := put("stored", sse, "AES256")
-	for _, id := range []core.DataID{plain, stored, put("own", customerKey(sse, 1)...), put("own again", customerKey(sse, 1)...)} {
-		require.False(t, seen[id])
-		seen[id] = true
-	}
-	require.Equal(t, plain, put("plain again"))
-	require.Equal(t, stored, put("stored again", sse, "AES256"))
-}

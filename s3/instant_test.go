@@ -15,6 +15,7 @@ import (
 
 	"orcas/core"
 	"orcas/core/mem"
+	"orcas/s3"
 	"orcas/s3/sigv4"
 	"orcas/vfs"
 )
@@ -204,4 +205,24 @@ func TestTheBodyIsAskedForInTheEnd(t *testing.T) {
 	require.Nil(t, w.meta.found)
 	require.Equal(t, string(body), w.content("/bucket/new"))
 	require.Equal(t, "(none)", w.content("/bucket/key"))
+}
+
+// Content is shared under one key only: what is encrypted and what is not, and what customers' keys encrypt, is stored apart.
+func TestContentUnderAnotherKeyIsNotShared(t *testing.T) {
+	w := newWorld(t, withKeys(t), setup{options: func(o *s3.Options) { o.CustomerKeysOverHTTP = true }})
+	w.bucket("bucket")
+	body := random(1, 5000)
+	w.put("/bucket/plain", string(body))
+	w.wanted(body, "/bucket/encrypted", hash(body), sse, "AES256").is(200, "")
+	a := w.unread(len(body), "/bucket/again", hash(body), sse, "AES256").is(200, "")
+	require.Equal(t, "AES256", a.header.Get(sse))
+	require.Equal(t, "AES256", w.do("GET", "/bucket/again", nil).is(200, "").header.Get(sse))
+	w.unread(len(body), "/bucket/plain2", hash(body)).is(200, "")
+	require.Empty(t, w.do("GET", "/bucket/plain2", nil).is(200, "").header.Get(sse))
+	for range 2 {
+		key := customerKey(sse, 7)
+		w.wanted(body, "/bucket/customer", hash(body), key...).is(200, "")
+		require.Equal(t, body, w.do("GET", "/bucket/customer", nil, key...).is(200, "").body)
+		w.do("GET", "/bucket/customer", nil).is(400, "InvalidRequest")
+	}
 }

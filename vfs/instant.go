@@ -68,11 +68,12 @@ func (c *Content) key() core.ContentKey {
 	return core.ContentKey{Scope: c.scope, KeyID: c.codec.KeyID, SHA256: c.sha256, Size: c.size}
 }
 
-// KnownContent returns content of a SHA-256 and a size, as if it had been read, where the bucket has it and knows its MD5 and its checksums of
-// algs; else nil. Put or PutPart then says NoSuchData where it went in between. Whoever calls this must make sure that the caller may read all that
+// KnownContent returns content of a SHA-256 and a size, as if it had been read, where the bucket has it, encrypted as e says, and knows its MD5
+// and its checksums of algs; else nil. Put or PutPart then says NoSuchData where it went in between. Whoever calls this must make sure that the caller may read all that
 // the bucket has: the answer tells whether it has this.
 func (f *FS) KnownContent(ctx context.Context, b *core.BucketInfo, sha256 [32]byte, size int64, e Encryption, algs ...checksum.Algorithm) (*Content, error) {
 	c := &Content{fs: f, size: size, scope: f.scope(b), sha256: sha256}
+	e.Store = e.Store || f.EncryptsBucket(b)
 	if err := c.Encrypt(ctx, e); err != nil {
 		return nil, err
 	}
