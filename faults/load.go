@@ -25,13 +25,14 @@ type Mix struct {
 	SmallKeys int   // in all
 	LargeKeys int   // in all
 	LargeRate int64 // bytes of large content a second at most; 0: as many as come
+	Equal     int   // one content of so many is equal to one that some worker has written; 0: none
 	Ops       []Op
 }
 
 // StandardMix returns the mixture of all operations that the bench uses. The large contents are held back, so that they do
 // not fill the disk, nor keep the small ones from coming in their hundreds.
 func StandardMix() Mix {
-	return Mix{Workers: 16, SmallKeys: 1600, LargeKeys: 48, LargeRate: 24 << 20, Ops: Operations()}
+	return Mix{Workers: 16, SmallKeys: 1600, LargeKeys: 48, LargeRate: 24 << 20, Equal: 4, Ops: Operations()}
 }
 
 // Load is a mixed load of writing operations. Each worker has keys of its own, for small objects and for large ones.
@@ -49,8 +50,9 @@ type Load struct {
 	ended          time.Time
 
 	wg         sync.WaitGroup
-	mu         sync.Mutex // guards violations
+	mu         sync.Mutex // guards what follows
 	violations []Violation
+	written    [2][64]Piece // contents that were sent, small and large ones, for others to be equal to
 }
 
 // Start starts the workers.
@@ -150,8 +152,25 @@ func (w *worker) large(lo, hi int64) (*Value, []byte) {
 }
 
 // content returns new content of size bytes.
-func (w *worker) content(size int64) (*Value, []byte) {
-	return NewValue(Piece{ID: w.load.Ledger.Number(), Size: size})
+func (w *worker) content(size int64) (*Value, []byte) { return NewValue(w.load.piece(w.rand, size)) }
+
+// piece returns new content of size bytes or, now and then, content that was sent before and is about as large.
+func (l *Load) piece(r *rand.Rand, size int64) Piece {
+	if l.Equal == 0 {
+		return Piece{ID: l.Ledger.Number(), Size: size}
+	}
+	class := &l.written[0]
+	if size > smallMax {
+		class = &l.written[1]
+	}
+	equal, i := r.IntN(l.Equal) == 0, r.IntN(len(class))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old := class[i]; equal && old.Size > 0 && (size < partMin) == (old.Size < partMin) {
+		return old
+	}
+	class[i] = Piece{ID: l.Ledger.Number(), Size: size}
+	return class[i]
 }
 
 // change is one request: what it does to which things, and whether it may be refused.
