@@ -341,5 +341,5 @@ func sourceHint(s *core.Source) int64 {
 	if s == nil {
 		return 0
 	}
-	return 80 + int64(len(s.Key))
+	return 80 + int64(len(s.Key)) + sumsHint(s.Sums)
 }

@@ -132,12 +132,25 @@ type PutObject struct {
 }
 
 // Source is the version that a copy was computed from; Seq is that version's sequence. Or it is, where Content is set, what was found to
-// be equal to content that a client has: then the one segment is the whole of a content that fits it, else NoSuchData.
+// be equal to content that a client has: then the one segment is the whole of a content that fits it, else NoSuchData; Sums are checksums
+// that were verified of the client's, and those of algorithms that the content does not have are kept with it.
 type Source struct {
 	Bucket  BucketID
 	Key     string
 	Seq     Seq
 	Content *ContentKey
+	Sums    []Checksum // with Content; none of them composite
+}
+
+// AddSums adds those of s.Sums to a content that it does not have, and says whether there were any.
+func (s *Source) AddSums(d *DataInfo) (added bool) {
+	for i := range s.Sums {
+		if !slices.ContainsFunc(d.Sums, func(c Checksum) bool { return c.Algorithm == s.Sums[i].Algorithm }) {
+			d.Sums = append(slices.Clip(d.Sums), s.Sums[i])
+			added = true
+		}
+	}
+	return added
 }
 
 // CheckContent holds the segments of a change, and the content that the first of them refers to (nil: none), against s.Content.

@@ -62,7 +62,7 @@ func appendSource(b []byte, s *Source) []byte {
 	if c := s.Content; c != nil {
 		b = binary.AppendUvarint(append(b, 2), uint64(c.Scope))
 		b = append(binary.AppendUvarint(b, uint64(c.KeyID)), c.SHA256[:]...)
-		return binary.AppendUvarint(b, uint64(c.Size))
+		return AppendSums(binary.AppendUvarint(b, uint64(c.Size)), s.Sums)
 	}
 	b = appendString(binary.AppendUvarint(append(b, 1), uint64(s.Bucket)), s.Key)
 	return binary.AppendUvarint(b, uint64(s.Seq))
@@ -78,7 +78,7 @@ func (d *decoder) source() *Source {
 		c := &ContentKey{Scope: BucketID(d.uint()), KeyID: uint32(d.uint())}
 		copy(c.SHA256[:], d.raw(len(c.SHA256)))
 		c.Size = d.int()
-		return &Source{Content: c}
+		return &Source{Content: c, Sums: d.sums()}
 	}
 	d.fail()
 	return nil

@@ -35,7 +35,7 @@ func sampleChanges() []Change {
 	at := o.Modified
 	cond := Precondition{Match: []string{"*", "x"}, NoneMatch: []string{"y"}, Seq: 3, Modified: at, HasSize: true, Size: 9}
 	source := &Source{Bucket: 1, Key: "src", Seq: 99}
-	equal := &Source{Content: &ContentKey{Scope: 5, KeyID: 7, SHA256: [32]byte{9, 8}, Size: 77}}
+	equal := &Source{Content: &ContentKey{Scope: 5, KeyID: 7, SHA256: [32]byte{9, 8}, Size: 77}, Sums: []Checksum{{Algorithm: checksum.SHA1, Value: make([]byte, 20)}}}
 	upload := UploadInfo{Bucket: 1, Key: "k", Initiated: at, Owner: "o", Algorithm: checksum.CRC32, Composite: true, Attrs: o.Attrs, Tags: o.Tags, Lock: o.Lock}
 	part := PartInfo{Number: 7, Modified: at, Size: 11, ETag: "odd", Sums: o.Sums, Segments: o.Segments}
 	listed := o

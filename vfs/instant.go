@@ -51,7 +51,7 @@ func (c *Content) share(ctx context.Context, p place) (res core.Result, done boo
 			return res, false, nil // content that cannot be found is stored once more
 		}
 	}
-	*p.segments, *p.source = []core.Segment{{Data: found.ID, Length: c.size}}, &core.Source{Content: &key}
+	*p.segments, *p.source = []core.Segment{{Data: found.ID, Length: c.size}}, &core.Source{Content: &key, Sums: c.beyond(found)}
 	res, err = c.fs.writer.Do(ctx, batch.Write{Change: p.change})
 	if core.Is(err, core.NoSuchData) {
 		*p.segments, *p.source = nil, nil
@@ -61,6 +61,16 @@ func (c *Content) share(ctx context.Context, p place) (res core.Result, done boo
 		c.Discard()
 	}
 	return res, true, err
+}
+
+// beyond returns the checksums of c that equal content does not have yet.
+func (c *Content) beyond(found *core.DataInfo) (sums []core.Checksum) {
+	for _, s := range c.sums {
+		if _, ok := find(found.Sums, s.Algorithm); !ok {
+			sums = append(sums, s)
+		}
+	}
+	return sums
 }
 
 // key returns what names content that c is equal to.

@@ -4,7 +4,7 @@
 // # What may be seen
 //
 // A *core.BucketInfo is shared: callers must not change it. Objects are kept encoded, a third of their size and without pointers for
-// the collector to follow, and each look-up decodes one of its own. DataInfo.Refs in it is as old as the entry.
+// the collector to follow, and each look-up decodes one of its own. DataInfo.Refs and Sums in it are as old as the entry.
 //
 // # Never stale
 //

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"orcas/core"
+	"orcas/internal/checksum"
 )
 
 // sharable makes a segment with new content of size bytes that new content of the bucket may share; hash says which content it is.
@@ -106,6 +107,24 @@ func findCases() []metaCase {
 			extents, _ = h.trash()
 			require.Equal(h.t, g.Info.Extents, extents)
 			require.Zero(h.t, h.found(g.Info.ContentKey()))
+		}},
+		{"find/what is verified of equal content is kept with it", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			g := h.sharable(b.ID, 100, 1)
+			h.ok(&core.PutObject{Object: h.object(b, "k", g)})
+			h.get(b, "k", core.Current) // a cache may hold it
+			md5 := g.Info.Sums[0]
+			crc, sha := core.Checksum{Algorithm: checksum.CRC32, Value: []byte("four")}, core.Checksum{Algorithm: checksum.SHA1, Value: []byte("twenty")}
+			for _, sums := range [][]core.Checksum{{crc}, {{Algorithm: checksum.MD5, Value: []byte("another")}, crc}, {sha, crc}} {
+				c := h.equalTo(b, "k", g.Info)
+				c.Source.Sums = sums
+				h.ok(c)
+			}
+			require.Equal(h.t, []core.Checksum{md5, crc, sha}, h.contentOf(g.Data).Sums)
+			c := h.equalTo(b, "k", g.Info)
+			c.If.NoneMatch, c.Source.Sums = []string{"*"}, []core.Checksum{{Algorithm: checksum.CRC64NVME, Value: []byte("8")}}
+			h.fails(core.PreconditionFailed, c)
+			require.Len(h.t, h.contentOf(g.Data).Sums, 3)
 		}},
 		{"find/in place of itself", func(h *harness) {
 			b := h.bucket("b", core.VersioningOff)
@@ -257,5 +276,11 @@ func (s *simulation) equal() (*core.Source, []core.Segment) {
 	if s.one(10) {
 		k.KeyID++
 	}
-	return &core.Source{Content: &k}, []core.Segment{{Data: id, Length: k.Size}}
+	source := &core.Source{Content: &k}
+	for _, a := range []checksum.Algorithm{checksum.MD5, checksum.SHA1, checksum.CRC32} {
+		if s.one(3) {
+			source.Sums = append(source.Sums, core.Checksum{Algorithm: a, Value: []byte{byte(a), byte(s.seq)}})
+		}
+	}
+	return source, []core.Segment{{Data: id, Length: k.Size}}
 }

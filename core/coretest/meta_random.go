@@ -156,7 +156,7 @@ func (g anything) source() *core.Source {
 	}
 	if g.bool() {
 		return &core.Source{Content: &core.ContentKey{Scope: core.BucketID(g.uint()), KeyID: uint32(g.int(1<<32 - 1)),
-			SHA256: [32]byte{byte(g.int(255)), 2}, Size: g.int(1 << 62)}}
+			SHA256: [32]byte{byte(g.int(255)), 2}, Size: g.int(1 << 62)}, Sums: g.sums()}
 	}
 	return &core.Source{Bucket: core.BucketID(g.uint()), Key: g.text(), Seq: core.Seq(g.uint())}
 }

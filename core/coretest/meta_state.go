@@ -14,7 +14,7 @@ import (
 )
 
 // MetaState is everything that a Meta says through its reads, in a normal form that can be compared: times in UTC, empty
-// lists nil, reference counts in Data alone (a cached ObjectInfo need not know them).
+// lists nil, reference counts and checksums of content in Data alone (a cached ObjectInfo need not know them).
 type MetaState struct {
 	State   core.State
 	Buckets []BucketState
@@ -389,6 +389,9 @@ func normalSegments(segments []core.Segment) []core.Segment {
 	segments = list(segments)
 	for i := range segments {
 		segments[i].Info = normalData(segments[i].Info)
+		if segments[i].Info != nil {
+			segments[i].Info.Sums = nil
+		}
 	}
 	return segments
 }

@@ -157,6 +157,7 @@ func (m *Meta) putObject(c *core.PutObject) (core.Version, error) {
 	}
 	// The new references come first: where a version takes the place of its own source, the content stays.
 	m.hold(c.Object.Segments)
+	m.learn(c.Source, c.Object.Segments)
 	if c.Object.List != 0 {
 		m.lists[c.Object.List].objects++
 	}
@@ -265,6 +266,7 @@ func (m *Meta) putPart(c *core.PutPart) error {
 		return err
 	}
 	m.hold(c.Part.Segments)
+	m.learn(c.Source, c.Part.Segments)
 	parts := m.lists[c.Upload].parts
 	if old := parts[c.Part.Number]; old != nil {
 		m.release(old.Segments)

@@ -67,6 +67,14 @@ func (m *Meta) hold(segments []core.Segment) {
 	}
 }
 
+// learn keeps with equal content what a change knows of it, after hold.
+func (m *Meta) learn(s *core.Source, segments []core.Segment) {
+	if s != nil && s.Content != nil {
+		added := core.Source{Sums: cloneSums(s.Sums)}
+		added.AddSums(m.data[segments[0].Data])
+	}
+}
+
 // release takes a reference for each segment; content without one becomes garbage.
 func (m *Meta) release(segments []core.Segment) {
 	for _, s := range segments {

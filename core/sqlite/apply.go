@@ -408,6 +408,20 @@ func (w *writer) hold(segments []core.Segment, object []byte) error {
 	return nil
 }
 
+// learn keeps with equal content what a change knows of it, after hold.
+func (w *writer) learn(s *core.Source, segments []core.Segment) error {
+	if s == nil || s.Content == nil || len(s.Sums) == 0 {
+		return nil
+	}
+	d, err := w.c.content(segments[0].Data)
+	if err != nil || d == nil || !s.AddSums(d) {
+		return err
+	}
+	w.encodeData(d)
+	_, err = w.c.exec(updateData, int64(d.ID), w.dataBuf)
+	return err
+}
+
 // insertData writes a row of data with one reference and says whether the number was free.
 func (w *writer) insertData(info *core.DataInfo, object []byte) (bool, error) {
 	w.encodeData(info)

@@ -52,6 +52,9 @@ func (w *writer) putObject(c *core.PutObject) (core.Version, error) {
 	if err := w.hold(segments, born); err != nil {
 		return 0, err
 	}
+	if err := w.learn(c.Source, segments); err != nil {
+		return 0, err
+	}
 	if o.List != 0 {
 		if _, err := w.c.exec(holdList, int64(o.List)); err != nil {
 			return 0, err

@@ -50,6 +50,9 @@ func (w *writer) putPart(c *core.PutPart) error {
 	if err := w.hold(c.Part.Segments, nil); err != nil {
 		return err
 	}
+	if err := w.learn(c.Source, c.Part.Segments); err != nil {
+		return err
+	}
 	w.infoBuf = placeOfPart(int64(c.Upload), int64(c.Part.Number), int64(c.Seq)).seal(core.AppendPart(w.infoBuf[:0], &c.Part))
 	if _, err := w.c.exec(upsertPart, int64(c.Upload), int64(c.Part.Number), int64(c.Seq), w.infoBuf); err != nil {
 		return err
