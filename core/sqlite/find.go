@@ -31,9 +31,12 @@ type finder struct {
 	run    []findable          // by hash: pairs on their way into the table
 
 	// Of the writer alone:
-	merged int // how many of run are in the table
-	began  int // merged when the transaction began
-	credit int // how many of run may go into the table
+	merged int  // how many of run are in the table
+	began  int  // merged when the transaction began
+	credit int  // how many of run may go into the table
+	seen   int  // contents that came and went since the last run, also those that nobody may share: a start has to read them
+	behind bool // finds_upto has to move to upto, when run is in the table
+	moved  bool // that has been written in this transaction
 	upto   core.DataID
 	undo   []undo // what the transaction did to recent
 	direct bool   // nothing waits: a restore
@@ -97,6 +100,7 @@ func (f *finder) loadAll(c *conn, length int) error {
 		if err != nil || !ok {
 			return err
 		}
+		f.seen++
 		d, err := decodeData(integer(r.cols[0]), r.cols[1:])
 		if err != nil {
 			continue
@@ -111,6 +115,7 @@ func (f *finder) loadAll(c *conn, length int) error {
 // findable notes content that was written.
 func (w *writer) findable(d *core.DataInfo) error {
 	f := &w.find
+	f.count()
 	if d.Scope == 0 {
 		return nil
 	}
@@ -127,6 +132,7 @@ func (w *writer) unfindable(d *core.DataInfo) error {
 	if d.Scope == 0 {
 		return nil
 	}
+	w.find.count()
 	p := findable{hash: d.Hash(), data: d.ID, gone: true}
 	if was, ok := w.find.recent[p.hash]; ok && was.data == p.data {
 		w.find.change(p.hash, findable{})
@@ -143,8 +149,13 @@ func (w *writer) wait(p findable) error {
 		}
 	}
 	w.find.change(p.hash, p)
-	w.find.credit += 2
 	return nil
+}
+
+// count notes a content that came or went. For each, two pairs may go into the table, so that a run is there before the next one comes.
+func (f *finder) count() {
+	f.seen++
+	f.credit += 2
 }
 
 // change sets what waits of a hash; the zero value: nothing.
@@ -175,7 +186,7 @@ func (w *writer) toTable(p findable) error {
 // merge puts some of the run into the table; with the last of them, finds_upto moves.
 func (w *writer) merge() error {
 	f := &w.find
-	if f.merged == len(f.run) || f.credit < f.slice {
+	if !f.behind || f.credit < f.slice {
 		return nil
 	}
 	slice := f.run[f.merged:min(f.merged+f.credit, len(f.run))]
@@ -189,6 +200,7 @@ func (w *writer) merge() error {
 	if f.merged < len(f.run) {
 		return nil
 	}
+	f.moved = true
 	_, err := w.c.exec(updateUpto, int64(f.upto))
 	return err
 }
@@ -197,13 +209,13 @@ func (w *writer) merge() error {
 func (f *finder) committed(next core.DataID) {
 	f.undo = f.undo[:0]
 	f.began = f.merged
-	if f.merged < len(f.run) || len(f.run) == 0 && len(f.recent) < f.length {
+	if f.behind && !f.moved || !f.behind && f.seen < f.length {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.run, f.merged, f.began = nil, 0, 0
-	if len(f.recent) < f.length {
+	f.run, f.merged, f.began, f.behind, f.moved = nil, 0, 0, false, false
+	if f.seen < f.length {
 		return
 	}
 	f.run = make([]findable, 0, len(f.recent))
@@ -217,7 +229,7 @@ func (f *finder) committed(next core.DataID) {
 		return 1
 	})
 	f.recent = make(map[uint64]findable, f.length)
-	f.credit, f.upto = 0, next
+	f.credit, f.seen, f.behind, f.upto = 0, 0, true, next
 }
 
 // rolledBack takes back what the transaction did.
@@ -226,7 +238,7 @@ func (f *finder) rolledBack() {
 		f.set(u.hash, u.was)
 	}
 	f.undo = f.undo[:0]
-	f.merged = f.began
+	f.merged, f.moved = f.began, false
 }
 
 // empty forgets everything; the filter has too much then, which it may.
@@ -234,7 +246,7 @@ func (f *finder) empty() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.recent, f.run = map[uint64]findable{}, nil
-	f.merged, f.began, f.credit, f.upto, f.undo = 0, 0, 0, 1, f.undo[:0]
+	f.merged, f.began, f.credit, f.seen, f.behind, f.moved, f.upto, f.undo = 0, 0, 0, 0, false, false, 1, f.undo[:0]
 }
 
 // waiting returns the numbers of contents that wait and may have a hash.

@@ -85,7 +85,7 @@ func TestFindsRolledBack(t *testing.T) {
 		f.apply(c)
 		keys = append(keys, k)
 	}
-	before := fmt.Sprint(m.w.find.recent, m.w.find.run, m.w.find.merged, countFinds(t, m))
+	before := fmt.Sprint(m.w.find.recent, m.w.find.run, m.w.find.merged, m.w.find.moved, countFinds(t, m))
 	c, k := f.sharedPut("new", 1000)
 	c.Seq = f.seq + 1
 	over, _ := f.sharedPut("34", 1001)
@@ -101,7 +101,7 @@ func TestFindsRolledBack(t *testing.T) {
 	m.w.state.Seq = f.seq
 	m.mu.Unlock()
 	require.NoError(t, results[0].Err)
-	require.Equal(t, before, fmt.Sprint(m.w.find.recent, m.w.find.run, m.w.find.merged, countFinds(t, m)))
+	require.Equal(t, before, fmt.Sprint(m.w.find.recent, m.w.find.run, m.w.find.merged, m.w.find.moved, countFinds(t, m)))
 	require.False(t, finds(t, m, k))
 	for _, k := range keys {
 		require.True(t, finds(t, m, k))
@@ -138,4 +138,20 @@ func TestFilter(t *testing.T) {
 	}
 	require.Less(t, wrong, 3000, "of 100,000")
 	require.Len(t, *f.blooms.Load(), 2)
+}
+
+// A start reads no more than what came since the last runs, also where nothing of it may be shared.
+func TestFindsStart(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{runLength: 20}
+	f := feed(t, openAt(t, dir, o), core.VersioningOff)
+	for n := range 500 {
+		f.apply(f.put(fmt.Sprint(n)))
+	}
+	c, k := f.sharedPut("shared", 1)
+	f.apply(c)
+	require.NoError(t, f.m.Close())
+	f.m = openAt(t, dir, o)
+	require.LessOrEqual(t, f.m.w.find.seen, 3*o.runLength, "contents read at the start")
+	require.True(t, finds(t, f.m, k))
 }
