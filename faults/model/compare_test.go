@@ -268,6 +268,9 @@ func (r *script) compareBucket(name string) error {
 			return fmt.Errorf("%q: %w", key, err)
 		}
 	}
+	if err := r.compareRule(name); err != nil {
+		return err
+	}
 	a, err := r.m.do("GET", name, "", "uploads=", nil)
 	if err := expect(a, err, ok); err != nil {
 		return err
@@ -291,6 +294,22 @@ func (r *script) compareBucket(name string) error {
 	slices.Sort(want)
 	if !slices.Equal(ids, want) {
 		return fmt.Errorf("%w: uploads %q instead of %q", errDiffers, ids, want)
+	}
+	return nil
+}
+
+// compareRule holds the lifecycle of a bucket against the model's.
+func (r *script) compareRule(name string) error {
+	a, err := r.m.do("GET", name, "", "lifecycle=", nil)
+	rule := r.s.buckets[name].rule
+	if rule == nil {
+		return expect(a, err, verdict{404, "NoSuchLifecycleConfiguration"})
+	}
+	if err := expect(a, err, ok); err != nil {
+		return err
+	}
+	if !bytes.Contains(a.body, []byte("<Prefix>"+rule.prefix+"</Prefix>")) || bytes.Contains(a.body, []byte("ObjectSize")) != rule.large {
+		return fmt.Errorf("%w: lifecycle %s instead of %+v", errDiffers, a.body, *rule)
 	}
 	return nil
 }

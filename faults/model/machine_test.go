@@ -209,7 +209,8 @@ func contentMD5(b []byte) string {
 
 // machine is a server in this process, on data that outlives its starts.
 type machine struct {
-	*endpoint // of the present start
+	*endpoint           // of the present start
+	admin     *endpoint // likewise, for administration
 
 	root  string // where its data directories are made
 	dir   string // the present one
@@ -263,7 +264,7 @@ func (m *machine) start() error {
 		return err
 	}
 	s, err := server.Open(context.Background(), server.Config{
-		Data: m.dir, Address: "127.0.0.1:0", Settings: set, Now: m.clock, Log: &m.alarm,
+		Data: m.dir, Address: "127.0.0.1:0", Admin: "127.0.0.1:0", Settings: set, Now: m.clock, Log: &m.alarm,
 	})
 	if err != nil {
 		return err
@@ -272,6 +273,7 @@ func (m *machine) start() error {
 	m.server, m.stop, m.ran = s, stop, make(chan error, 1)
 	go func(ran chan error) { ran <- s.Run(ctx) }(m.ran)
 	m.endpoint = newEndpoint(s.Endpoint(), m.clock)
+	m.admin = newEndpoint("http://"+s.AdminAddress(), m.clock)
 	return nil
 }
 
@@ -281,6 +283,7 @@ func (m *machine) end() error {
 		return nil
 	}
 	m.http.CloseIdleConnections()
+	m.admin.http.CloseIdleConnections()
 	m.stop()
 	err := errors.Join(<-m.ran, m.server.Close())
 	m.server = nil
@@ -337,6 +340,7 @@ func (m *machine) die(d database) error {
 // cut ends the server and all of its connections at once.
 func (m *machine) cut() error {
 	m.http.CloseIdleConnections()
+	m.admin.http.CloseIdleConnections()
 	err := m.server.Close()
 	m.stop()
 	<-m.ran // its error, if any, is that Close came first

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"orcas/lifecycle"
 )
 
 // step is one operation of a script. What the fields mean is the operation's to say; see the table operations.
@@ -73,6 +76,8 @@ var operations = map[string]func(r *script, s step) error{
 	"gone":       func(r *script, _ step) error { return r.back(func(m *machine) error { return m.crash(gone) }) },
 	"older":      func(r *script, _ step) error { return r.back(func(m *machine) error { return m.crash(older) }) },
 	"remember":   func(r *script, _ step) error { return r.m.remember() },
+	"rule":       (*script).setRule, // from: the prefix of what expires; n: 1 only what is large, 2 nothing any more
+	"pass":       (*script).pass,
 	"everything": func(r *script, _ step) error { return r.compare() },
 }
 
@@ -177,6 +182,50 @@ func (r *script) tag(s step) error {
 	}
 	a, err := r.m.do(method, s.b, s.key, "tagging=", []byte(body))
 	return expect(a, err, r.s.tag(s.b, s.key, tag))
+}
+
+// setRule gives a bucket a lifecycle by which a part of it expired long ago, or takes it away.
+func (r *script) setRule(s step) error {
+	if s.n == 2 {
+		a, err := r.m.do("DELETE", s.b, "", "lifecycle=", nil)
+		want := noContent
+		if b := r.s.buckets[s.b]; b == nil {
+			want = noBucket
+		} else {
+			b.rule = nil
+		}
+		return expect(a, err, want)
+	}
+	filter := "<Prefix>" + s.from + "</Prefix>"
+	if s.n == 1 {
+		filter = "<And>" + filter + fmt.Sprintf("<ObjectSizeGreaterThan>%d</ObjectSizeGreaterThan></And>", largeExpired)
+	}
+	a, err := r.m.do("PUT", s.b, "", "lifecycle=", []byte("<LifecycleConfiguration><Rule><Filter>"+filter+
+		"</Filter><Status>Enabled</Status><Expiration><Date>2020-01-01T00:00:00Z</Date></Expiration></Rule></LifecycleConfiguration>"))
+	want := ok
+	if b := r.s.buckets[s.b]; b == nil {
+		want = noBucket
+	} else {
+		b.rule = &expiry{s.from, s.n == 1}
+	}
+	return expect(a, err, want)
+}
+
+// pass deletes what expired.
+func (r *script) pass(step) error {
+	want := r.s.expire()
+	var got lifecycle.Report
+	a, err := r.m.admin.do("POST", "-", "admin/lifecycle", "wait=true", nil)
+	if err := expect(a, err, ok); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(a.body, &got); err != nil {
+		return err
+	}
+	if got.Expired != int64(want) || got.Deleted() != got.Expired || got.Changed+got.Held != 0 {
+		return fmt.Errorf("%+v instead of %d expired", got, want)
+	}
+	return nil
 }
 
 func (r *script) remove(s step) error {

@@ -19,7 +19,16 @@ type store struct {
 
 type bucket struct {
 	objects map[string]*object
+	rule    *expiry // nil: it has no lifecycle
 }
+
+// expiry says what of a bucket expired long ago.
+type expiry struct {
+	prefix string
+	large  bool // only what is larger than largeExpired
+}
+
+const largeExpired = 4096
 
 type object struct {
 	body     []byte
@@ -94,6 +103,19 @@ func (s *store) createBucket(name string) verdict {
 		s.buckets[name] = &bucket{objects: map[string]*object{}}
 	}
 	return ok // its owner may create it again, in us-east-1
+}
+
+// expire deletes what expired, and returns how many objects that were.
+func (s *store) expire() (n int) {
+	for _, b := range s.buckets {
+		for key, o := range b.objects {
+			if r := b.rule; r != nil && strings.HasPrefix(key, r.prefix) && (!r.large || len(o.body) > largeExpired) {
+				delete(b.objects, key)
+				n++
+			}
+		}
+	}
+	return n
 }
 
 func (s *store) deleteBucket(name string) verdict {
