@@ -59,6 +59,9 @@ func (q *request) getObjectAttributes() error {
 	}
 	defer object.Close()
 	o := object.Info
+	if err := q.unlock(o, nil); err != nil {
+		return err
+	}
 	if err := q.unlock(o, object); err != nil {
 		return err
 	}

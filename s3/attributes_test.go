@@ -92,6 +92,22 @@ func TestObjectAttributes(t *testing.T) {
 	w.do("PUT", "/bucket/key?attributes", nil).is(501, "NotImplemented")
 }
 
+// TestObjectAttributesUnderCustomerKey: who does not have the key learns nothing of the content.
+func TestObjectAttributesUnderCustomerKey(t *testing.T) {
+	w := newWorld(t, setup{start: overTLS})
+	w.bucket("bucket")
+	w.put("/bucket/key", "content", customerKey(sse, 'K')...)
+	w.put("/bucket/plain", "content")
+	ask := func(key string, headers ...string) *answer {
+		return w.do("GET", key+"?attributes", nil, append(headers, "X-Amz-Object-Attributes", "ObjectSize")...)
+	}
+	ask("/bucket/key").is(400, "InvalidRequest")
+	ask("/bucket/key", customerKey(sse, 'O')...).is(403, "AccessDenied")
+	ask("/bucket/key", customerKey(sse, 'K')...).is(200, "")
+	ask("/bucket/plain").is(200, "")
+	ask("/bucket/plain", customerKey(sse, 'K')...).is(400, "InvalidRequest")
+}
+
 func TestObjectAttributesOfVersions(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
