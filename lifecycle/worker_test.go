@@ -7,9 +7,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"orcas/batch"
@@ -417,6 +419,60 @@ func TestRaces(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestUnderLoad: while passes follow each other, what is due and then overwritten, deleted or brought back is never lost.
+func TestUnderLoad(t *testing.T) {
+	drivers(t, func(t *testing.T, s *store) {
+		b := s.bucket("bucket", core.VersioningSuspended, rule("r", func(r *lifecycle.Rule) {
+			r.Expiration = days(1)
+			r.Noncurrent = &lifecycle.Noncurrent{Days: 1}
+		}))
+		plain := s.bucket("plain", core.VersioningOff, rule("r", func(r *lifecycle.Rule) { r.Expiration = days(1) }))
+		ctx, cancel := context.WithCancel(t.Context())
+		var passes, deleted int64
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			w := s.worker()
+			for ctx.Err() == nil {
+				r, err := w.Pass(t.Context())
+				assert.NoError(t, err)
+				passes, deleted = passes+1, deleted+r.Deleted()
+			}
+		})
+		var writers sync.WaitGroup
+		for i := range 4 {
+			writers.Go(func() {
+				for n := range 150 {
+					for _, bucket := range []*core.BucketInfo{b, plain} {
+						key := fmt.Sprint("key", i, "-", n%3)
+						s.put(bucket, key, 9)
+						young := s.put(bucket, key, 0)
+						o, err := s.meta.Object(t.Context(), bucket.ID, key, core.Current)
+						if assert.NoError(t, err) {
+							assert.Equal(t, young, o.Seq)
+							assert.False(t, o.Marker)
+						}
+					}
+				}
+			})
+		}
+		writers.Wait()
+		cancel()
+		wg.Wait()
+		require.Positive(t, passes)
+		s.pass()
+		for _, bucket := range []*core.BucketInfo{b, plain} {
+			live := 0
+			for _, o := range s.versions(bucket) {
+				if o.Latest && !o.Marker {
+					live++
+				}
+			}
+			require.Equal(t, 12, live)
+		}
+		t.Log(passes, "passes deleted", deleted)
+	})
 }
 
 // TestRulesGoAway: a bucket whose rules were taken away in the middle of a pass is left alone from then on.

@@ -207,6 +207,20 @@ func TestExpirationHeader(t *testing.T) {
 	require.Equal(t, seven, up.finish(1, etag).is(200, "").header.Get(name))
 	require.Empty(t, w.do("POST", "/bucket/key?uploads", nil).is(200, "").header.Get("X-Amz-Abort-Date"))
 
+	// Tags count as they are when it is asked, and all of a conjunction.
+	tags := func(set string) {
+		t.Helper()
+		w.do("PUT", "/bucket/before?tagging", []byte("<Tagging><TagSet>"+set+"</TagSet></Tagging>")).is(200, "")
+	}
+	const one, other = "<Tag><Key>a</Key><Value>1</Value></Tag>", "<Tag><Key>b</Key><Value>2</Value></Tag>"
+	put("<ID>tags</ID><Filter><And>" + one + other + "</And></Filter>" + on + "<Expiration><Days>7</Days></Expiration>")
+	tagged := strings.Replace(seven, "seven", "tags", 1)
+	for set, want := range map[string]string{one + other: tagged, one: "", other + one: tagged, strings.Replace(one, "1", "3", 1) + other: ""} {
+		tags(set)
+		require.Equal(t, want, w.do("HEAD", "/bucket/before", nil).is(200, "").header.Get(name), set)
+	}
+	require.Equal(t, tagged, w.do("PUT", "/bucket/tagged", []byte("x"), "X-Amz-Tagging", "a=1&b=2&c=3").is(200, "").header.Get(name))
+
 	put("<ID>a date</ID><Filter/>"+on+"<Expiration><Date>2020-02-29</Date></Expiration>",
 		"<ID>marker</ID><Filter/>"+on+"<Expiration><ExpiredObjectDeleteMarker>true</ExpiredObjectDeleteMarker></Expiration>",
 		"<ID>three</ID><Filter><Prefix>up/</Prefix></Filter>"+on+"<AbortIncompleteMultipartUpload><DaysAfterInitiation>3</DaysAfterInitiation></AbortIncompleteMultipartUpload>",
