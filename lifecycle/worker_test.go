@@ -489,6 +489,34 @@ func TestRulesGoAway(t *testing.T) {
 	})
 }
 
+// TestResumed: a pass that goes on does not read again what it had done.
+func TestResumed(t *testing.T) {
+	drivers(t, func(t *testing.T, s *store) {
+		b := s.bucket("bucket", core.VersioningOff, rule("r", func(r *lifecycle.Rule) { r.Expiration = days(1); r.AbortDays = 1 }))
+		for i := range 20 {
+			s.put(b, fmt.Sprintf("key%02d", i), 0)
+			s.begin(b, fmt.Sprintf("key%02d", i), 0)
+		}
+		small := func(o *lifecycle.Options) { o.Save = 4; o.Page = 4; o.Every = time.Hour }
+		for n, left := range map[int]int64{
+			3: 20 - 11 + 20, // three pages of versions; whether the last key of a page has more is not known
+			8: 20 - 11,      // all versions, and three pages of uploads
+		} {
+			_, err := s.worker(small, func(o *lifecycle.Options) { o.Writer = &dying{Writer: s.writer, left: n} }).Pass(t.Context())
+			require.ErrorIs(t, err, errDying)
+			ctx, cancel := context.WithCancel(t.Context())
+			w := s.worker(small)
+			done := make(chan struct{})
+			go func() { w.Run(ctx); close(done) }()
+			require.Eventually(t, func() bool { return w.Status().Passes > 0 }, time.Minute, time.Millisecond)
+			cancel()
+			<-done
+			require.True(t, w.Status().Last.Resumed)
+			require.Equal(t, left, w.Status().Last.Scanned)
+		}
+	})
+}
+
 // TestUnreadableRules: where the rules of a bucket are not understood, nothing of it is deleted, and other buckets get theirs.
 func TestUnreadableRules(t *testing.T) {
 	drivers(t, func(t *testing.T, s *store) {
