@@ -89,7 +89,7 @@ func (p *pass) run(resume bool) error {
 
 // bucket walks over one bucket, from a place in it on (nil: all of it).
 func (p *pass) bucket(b *core.BucketInfo, from *place) error {
-	if text(b) == "" {
+	if text(b) == "" && p.o.UploadAge <= 0 {
 		return nil
 	}
 	p.report.Buckets++
@@ -208,12 +208,16 @@ func (w *walk) versions() error {
 
 // uploads walks over the uploads of the bucket.
 func (w *walk) uploads() error {
-	for _, prefix := range w.config.prefixes(ofUploads) {
+	prefixes := w.config.prefixes(ofUploads)
+	if w.o.UploadAge > 0 {
+		prefixes = []string{""}
+	}
+	for _, prefix := range prefixes {
 		q := core.ListQuery{Kind: core.ListUploads, Bucket: w.info.ID, Prefix: prefix, Limit: w.o.Page, After: core.Cursor{Key: w.place.Key}}
 		err := w.pages(q, func(page *core.ListPage) {
 			for i := range page.Uploads {
 				u := &page.Uploads[i]
-				if at, _, ok := w.config.Aborts(u.Key, u.Initiated, w.o.Day); ok && !w.o.Now().Before(at) {
+				if w.uploadDue(u) {
 					w.add(&core.AbortUpload{Bucket: u.Bucket, Key: u.Key, Upload: u.ID}, &w.report.Uploads)
 				}
 				if i > 0 && page.Uploads[i-1].Key != u.Key {
@@ -228,6 +232,16 @@ func (w *walk) uploads() error {
 		}
 	}
 	return nil
+}
+
+// uploadDue says whether an upload is due: by a rule, or by its age.
+func (w *walk) uploadDue(u *core.UploadInfo) bool {
+	now := w.o.Now()
+	if w.o.UploadAge > 0 && u.Initiated.Before(now.Add(-w.o.UploadAge)) {
+		return true
+	}
+	at, _, ok := w.config.Aborts(u.Key, u.Initiated, w.o.Day)
+	return ok && !now.Before(at)
 }
 
 // pages reads a listing page by page and deletes what take finds to be due.

@@ -19,15 +19,16 @@ type Writer interface {
 
 // Options configure a Worker. Meta and Writer are required; zero values stand for the defaults.
 type Options struct {
-	Meta   core.Meta
-	Writer Writer
-	Day    time.Duration // how long a day is; default 24 h
-	Every  time.Duration // between the end of a pass and the next one that nobody asked for; default 1 h
-	Share  float64       // of the time that such a pass works; it rests for the others; default 0.2
-	Page   int           // versions that are read at once; default 1000
-	Save   int           // versions after which a pass notes how far it is; default 20,000
-	Logger *slog.Logger
-	Now    func() time.Time
+	Meta      core.Meta
+	Writer    Writer
+	Day       time.Duration // how long a day is; default 24 h
+	Every     time.Duration // between the end of a pass and the next one that nobody asked for; default 1 h
+	UploadAge time.Duration // after which an upload in progress is aborted, whatever its bucket says; 0: never
+	Share     float64       // of the time that such a pass works; it rests for the others; default 0.2
+	Page      int           // versions that are read at once; default 1000
+	Save      int           // versions after which a pass notes how far it is; default 20,000
+	Logger    *slog.Logger
+	Now       func() time.Time
 
 	// Hook is called between finding what is due and deleting it; for tests.
 	Hook func()
@@ -38,7 +39,7 @@ type Report struct {
 	Started    time.Time `json:"started"`
 	Seconds    float64   `json:"seconds"`
 	Resumed    bool      `json:"resumed"`    // it went on where an earlier one was interrupted
-	Buckets    int       `json:"buckets"`    // that have rules
+	Buckets    int       `json:"buckets"`    // that were walked over: those with rules, and all where UploadAge is set
 	Unreadable int       `json:"unreadable"` // of them: left alone, since their rules cannot be read
 	Scanned    int64     `json:"scanned"`    // versions, delete markers and uploads
 	Expired    int64     `json:"expired"`    // current versions

@@ -338,6 +338,31 @@ func TestUploads(t *testing.T) {
 	})
 }
 
+// TestAbandonedUploads: where the server has an age for them, uploads go in every bucket, and no object does.
+func TestAbandonedUploads(t *testing.T) {
+	drivers(t, func(t *testing.T, s *store) {
+		plain := s.bucket("plain", core.VersioningOff)
+		ruled := s.bucket("ruled", core.VersioningOff, rule("r", func(r *lifecycle.Rule) { r.AbortDays = 1; r.Filter.Prefix = ptr("a") }))
+		var left []core.UploadID
+		for _, b := range []*core.BucketInfo{plain, ruled} {
+			s.put(b, "object", 99)
+			s.begin(b, "old", 8)
+			left = append(left, s.begin(b, "young", 6.9))
+		}
+		s.begin(ruled, "a", 3)
+		r, err := s.worker(func(o *lifecycle.Options) { o.UploadAge = 7 * lifecycle.Day }).Pass(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, int64(3), r.Uploads)
+		require.Equal(t, int64(3), r.Deleted())
+		for i, b := range []*core.BucketInfo{plain, ruled} {
+			page, err := s.meta.List(t.Context(), core.ListQuery{Kind: core.ListUploads, Bucket: b.ID, Limit: 9})
+			require.NoError(t, err)
+			require.Len(t, page.Uploads, 1)
+			require.Equal(t, left[i], page.Uploads[0].ID)
+		}
+	})
+}
+
 // TestLocked: what retention or a hold keeps stays, and is said to.
 func TestLocked(t *testing.T) {
 	drivers(t, func(t *testing.T, s *store) {

@@ -77,7 +77,6 @@ type Options struct {
 
 	DeadShare float64       // of a packed block from which on it is emptied; default 0.5
 	Every     time.Duration // between two rounds that were not asked for; default 250 ms, and a sixth of it while content goes
-	UploadAge time.Duration // after which an upload in progress is aborted; 0: never
 	Logger    *slog.Logger
 	Now       func() time.Time
 
@@ -106,7 +105,6 @@ type Report struct {
 	BlocksFreed  int       `json:"blocks_freed"`
 	BytesMoved   int64     `json:"bytes_moved"`
 	BlocksMoved  int       `json:"blocks_moved"`
-	Uploads      int       `json:"uploads_aborted"`
 	Snapshots    int       `json:"snapshots"`
 	SnapshotSeq  core.Seq  `json:"snapshot_seq"`
 	GarbageBytes int64     `json:"garbage_bytes"` // known at the end and not freed
@@ -139,7 +137,6 @@ type Reclaimer struct {
 	snaps  snapshots
 	marked map[core.BlockID]int64 // live bytes of blocks, as of the last mark; nil: none was made
 	first  core.BlockID           // State.Floor when this process began
-	swept  time.Time              // uploads were looked at
 	bad    map[core.BlockID]bool  // damaged: not looked at again
 
 	mu     sync.Mutex // guards status
@@ -237,7 +234,7 @@ func (r *Reclaimer) Round(ctx context.Context, full bool) (Report, error) {
 		s.Rounds++
 		s.Freed += rep.BytesFreed
 		s.Moved += rep.BytesMoved
-		if full || err != nil || rep.BlocksFreed+rep.BlocksMoved+rep.Snapshots+rep.Uploads > 0 {
+		if full || err != nil || rep.BlocksFreed+rep.BlocksMoved+rep.Snapshots > 0 {
 			s.Last = *rep
 		}
 	})

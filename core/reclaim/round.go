@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"orcas/core"
 	"orcas/internal/mutant"
@@ -36,9 +35,6 @@ func (r *round) run() error {
 		if _, errs := r.o.Writer.DoAll(r.ctx, []Write{{Change: &core.Void{}, Fresh: true}}); errs[0] != nil {
 			return errs[0]
 		}
-	}
-	if err := r.uploads(); err != nil {
-		return err
 	}
 	st, err := r.o.Meta.State(r.ctx)
 	if err != nil {
@@ -108,58 +104,6 @@ func (r *round) dropList(g core.Garbage) error {
 		if err != nil || len(parts) == 0 {
 			return err
 		}
-	}
-}
-
-// sweepEvery is how often uploads are looked at.
-const sweepEvery = time.Hour
-
-// uploads aborts those that are too old.
-func (r *round) uploads() error {
-	now := r.o.Now()
-	if r.o.UploadAge <= 0 || !r.report.Full && now.Sub(r.swept) < sweepEvery {
-		return nil
-	}
-	r.phase("uploads", 0)
-	for after := ""; ; {
-		buckets, err := r.o.Meta.Buckets(r.ctx, "", after, page)
-		if err != nil {
-			return err
-		}
-		for i := range buckets {
-			if err := r.uploadsOf(&buckets[i], now.Add(-r.o.UploadAge)); err != nil {
-				return err
-			}
-			after = buckets[i].Name
-		}
-		if len(buckets) < page {
-			r.swept = now
-			return nil
-		}
-	}
-}
-
-func (r *round) uploadsOf(b *core.BucketInfo, before time.Time) error {
-	q := core.ListQuery{Kind: core.ListUploads, Bucket: b.ID, Limit: page}
-	for {
-		list, err := r.o.Meta.List(r.ctx, q)
-		if err != nil {
-			return err
-		}
-		for _, u := range list.Uploads {
-			if !u.Initiated.Before(before) {
-				continue
-			}
-			err := r.apply(r.ctx, &core.AbortUpload{Bucket: b.ID, Key: u.Key, Upload: u.ID})
-			if err != nil && !core.Is(err, core.NoSuchUpload) {
-				return err
-			}
-			r.report.Uploads++
-		}
-		if !list.Truncated {
-			return nil
-		}
-		q.After = list.Next
 	}
 }
 

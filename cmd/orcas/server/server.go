@@ -198,7 +198,7 @@ func (s *Server) openStore(ctx context.Context) error {
 	}
 	s.reclaimer, err = reclaim.New(ctx, reclaim.Options{
 		Meta: s.meta, Blocks: s.blocks, Writer: reclaimWriter{s.writer}, Quiet: s.fs.Quiet, Settle: s.writer.Settle,
-		UploadAge: set.UploadAge, Logger: s.log, Now: s.config.Now, Hook: mutant.Stop,
+		Logger: s.log, Now: s.config.Now, Hook: mutant.Stop,
 	})
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ func (s *Server) openStore(ctx context.Context) error {
 		NewSnapshot: s.reclaimer.Snapshot, Hold: s.reclaimer.Hold, Logger: s.log, Now: s.config.Now,
 	})
 	s.lifecycle = lifecycle.New(lifecycle.Options{
-		Meta: s.meta, Writer: s.writer, Day: set.LifecycleDay, Every: set.Lifecycle, Logger: s.log, Now: s.config.Now,
+		Meta: s.meta, Writer: s.writer, Day: set.LifecycleDay, Every: set.Lifecycle, UploadAge: set.UploadAge, Logger: s.log, Now: s.config.Now,
 	})
 	s.log.Info("store open", "data", dir, "durability", set.Durability, "seconds", time.Since(started).Seconds())
 	return nil

@@ -40,7 +40,7 @@ type Settings struct {
 	MinFree       Reserve       // ORCAS_MIN_FREE: the reserve below which PUT is refused
 	Reclaim       bool          // ORCAS_RECLAIM_ENABLED: free garbage unasked
 	ScrubPeriod   time.Duration // ORCAS_SCRUB_DAYS: in which everything is read and verified once; 0: never unasked
-	Lifecycle     time.Duration // ORCAS_LIFECYCLE_INTERVAL_SEC: between two looks for what the lifecycles of buckets say is due; 0: never unasked
+	Lifecycle     time.Duration // ORCAS_LIFECYCLE_INTERVAL_SEC: between two looks for what the lifecycles of buckets, and UploadAge, say is due; 0: never unasked
 	LifecycleDay  time.Duration // ORCAS_LIFECYCLE_DAY_SEC: how long a day of a lifecycle is
 	UploadAge     time.Duration // ORCAS_ABANDONED_UPLOAD_DAYS: after so long an upload in progress is aborted; 0: never
 	MasterKeys    *codec.Keys   // ORCAS_MASTER_KEY_FILE or ORCAS_MASTER_KEY; nil: none
