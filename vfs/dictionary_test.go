@@ -43,14 +43,14 @@ func TestDictionaryOfABucket(t *testing.T) {
 	needsPlain(t)
 	w := newWorld(t)
 	w.compressed(codec.Better)
-	w.put("before", form(1000))
+	w.put("before", form(2000))
 	require.Zero(t, w.dataOf("before").Dictionary)
 	w.learn("after")
 	id := w.dataOf("after").Dictionary
 	require.NotZero(t, id)
 	require.Less(t, storedBytes(w.dataOf("after"))-frame.HeaderSize, (storedBytes(w.dataOf("before"))-frame.HeaderSize)*2/3)
 	w.requireContent("after", form(1000))
-	w.requireContent("before", form(1000))
+	w.requireContent("before", form(2000))
 	for i := range 256 {
 		w.requireContent(fmt.Sprint("form/", i), form(i))
 	}
@@ -202,9 +202,11 @@ func TestLostDictionary(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, report.ByKind[reclaim.KindDictionary], "the record, and the content that needs it")
 
-	fresh, err := vfs.New(vfs.Options{Meta: w.meta, Blocks: w.blocks, Writer: &batch.Writer{}})
+	writer, err := batch.Open(ctx, batch.Options{Meta: w.meta, Blocks: mem.NewBlocks()})
 	require.NoError(t, err)
-	w.fs = fresh
+	defer writer.Close()
+	w.fs, err = vfs.New(vfs.Options{Meta: w.meta, Blocks: w.blocks, Writer: writer})
+	require.NoError(t, err)
 	_, err = w.read("k", 0, -1)
 	require.True(t, core.Is(err, core.Damaged), "%v", err)
 }
