@@ -62,6 +62,7 @@ func (s *simulation) change() core.Change {
 				c.Version = core.Version(o.Seq)
 			}
 		}
+		c.If = s.precondition()
 		return c
 	case "update":
 		return s.update()

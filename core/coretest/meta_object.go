@@ -211,6 +211,28 @@ func preconditionCases() []metaCase {
 			h.fails(core.PreconditionFailed, &core.DeleteObject{Bucket: b.ID, Key: "k", Version: old.Version(), If: match(old.ETag)})
 			h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: old.Version(), If: match(o.ETag)})
 		}},
+		{"if/a noncurrent version is deleted where the current one is as expected", func(h *harness) {
+			b := h.bucket("b", core.VersioningEnabled)
+			old, o := h.put(b, "k"), h.put(b, "k")
+			del := func(seq core.Seq) core.Change {
+				return &core.DeleteObject{Bucket: b.ID, Key: "k", Version: old.Version(), If: core.Precondition{Seq: seq}, Modified: h.at()}
+			}
+			h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: o.Version(), Modified: h.at()})
+			h.fails(core.Conflict, del(o.Seq)) // it is the current one now
+			marker := h.remove(b, "k")
+			h.fails(core.Conflict, del(old.Seq))
+			h.ok(del(marker.Seq))
+			// Nor may a null version that was written anew be taken for the one that was noncurrent.
+			h.set(b, core.VersioningSuspended)
+			old = h.put(b, "k")
+			h.set(b, core.VersioningEnabled)
+			o = h.put(b, "k")
+			h.set(b, core.VersioningSuspended)
+			again := h.put(b, "k")
+			require.Equal(h.t, core.Null, old.Version())
+			h.fails(core.Conflict, del(o.Seq))
+			require.Equal(h.t, again.Seq, h.get(b, "k", core.Null).Seq)
+		}},
 		{"if/order of checks: shape, existence, If, Source, content", func(h *harness) {
 			b := h.bucket("b", core.VersioningOff)
 			h.put(b, "k")
