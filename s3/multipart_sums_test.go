@@ -131,6 +131,7 @@ func testComposition(t *testing.T, w *world, c composition, parts [][]byte) {
 		require.True(t, bytes.Equal(body, a.body))
 		require.Equal(t, fmt.Sprint(len(parts)), a.header.Get("X-Amz-Mp-Parts-Count"))
 		require.Equal(t, sumOf(alg, body), a.header.Get(alg.HeaderKey()))
+		require.Equal(t, c.is, a.header.Get("X-Amz-Checksum-Type"))
 	}
 	listed := string(w.do("GET", "/bucket?list-type=2", nil).is(200, "").body)
 	require.Contains(t, listed, "<ChecksumAlgorithm>"+alg.Name()+"</ChecksumAlgorithm><ChecksumType>"+c.is+"</ChecksumType>")

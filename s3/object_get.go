@@ -91,6 +91,9 @@ func (q *request) serve(info *core.ObjectInfo, object *vfs.Object) error {
 	}
 	if sums != nil && strings.EqualFold(first(h, "X-Amz-Checksum-Mode"), "ENABLED") {
 		q.setSums(sums)
+		if q.partsCount > 0 && len(info.Sums) > 0 { // the type is the object's, also where the checksum is a part's
+			q.set("X-Amz-Checksum-Type", typeOf(info.Sums[0].Composite))
+		}
 	}
 	q.set("Content-Length", itoa(s.length))
 	if status == http.StatusPartialContent {
