@@ -41,6 +41,8 @@ const (
 // readConditionSet is the four conditions under which content is read or copied; "" means absent.
 type readConditionSet struct {
 	match, noneMatch, modifiedSince, unmodifiedSince string
+
+	prefix string // of the names of their headers
 }
 
 func readConditionsOf(h http.Header) readConditionSet {
@@ -55,6 +57,7 @@ func conditionsOf(h http.Header, name string) readConditionSet {
 	return readConditionSet{
 		match: joined(h, name+"-If-Match"), noneMatch: joined(h, name+"-If-None-Match"),
 		modifiedSince: first(h, name+"-If-Modified-Since"), unmodifiedSince: first(h, name+"-If-Unmodified-Since"),
+		prefix: strings.ToLower(name) + "-",
 	}
 }
 
@@ -77,6 +80,20 @@ func (c *readConditionSet) judge(etag string, modified time.Time) verdict {
 		return notModified
 	}
 	return proceed
+}
+
+// refused returns the error for a verdict other than proceed; it names the condition that is to blame.
+func (c *readConditionSet) refused(v verdict) error {
+	name := "If-Modified-Since"
+	switch {
+	case v == failed && c.match != "":
+		name = "If-Match"
+	case v == failed:
+		name = "If-Unmodified-Since"
+	case c.noneMatch != "":
+		name = "If-None-Match"
+	}
+	return errPrecondition.with("Condition", c.prefix+name)
 }
 
 // matchesETag says whether a list of ETags, as in If-Match, names etag.

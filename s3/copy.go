@@ -58,21 +58,32 @@ func parseSource(v, header string) (source, error) {
 	return src, err
 }
 
+// sourceBucket returns the bucket of the source of a copy or a move, which must be of the owner that the request expects, if any.
+func (q *request) sourceBucket(name string) (*core.BucketInfo, error) {
+	b, err := q.s.fs.Bucket(q.ctx, name)
+	switch v := q.r.Header["X-Amz-Source-Expected-Bucket-Owner"]; {
+	case core.Is(err, core.NoSuchBucket):
+		return nil, toAPI(err).with("BucketName", name)
+	case err != nil:
+		return nil, err
+	case len(v) > 0 && v[0] != b.Owner:
+		return nil, errAccessDenied
+	}
+	return b, nil
+}
+
 // copySource finds what is to be copied, and holds the x-amz-copy-source-if-* conditions against it.
 func (q *request) copySource() (*core.BucketInfo, *core.ObjectInfo, source, error) {
 	src, err := parseSource(first(q.r.Header, copySourceName), copySourceName)
 	if err != nil {
 		return nil, nil, src, err
 	}
-	b, err := q.s.fs.Bucket(q.ctx, src.bucket)
+	b, err := q.sourceBucket(src.bucket)
 	if err != nil {
 		return nil, nil, src, err
 	}
 	if err := q.s.authorise(q.caller, "s3:GetObject", b); err != nil {
 		return nil, nil, src, err
-	}
-	if v := q.r.Header["X-Amz-Source-Expected-Bucket-Owner"]; len(v) > 0 && v[0] != b.Owner {
-		return nil, nil, src, errAccessDenied
 	}
 	info, err := q.s.fs.Stat(q.ctx, b, src.key, src.version)
 	if core.Is(err, core.MethodNotAllowed) {
@@ -82,8 +93,8 @@ func (q *request) copySource() (*core.BucketInfo, *core.ObjectInfo, source, erro
 		return nil, nil, src, err
 	}
 	conditions := conditionsOf(q.r.Header, copySourceName)
-	if conditions.judge(info.ETag, info.Modified) != proceed {
-		return nil, nil, src, errPrecondition
+	if v := conditions.judge(info.ETag, info.Modified); v != proceed {
+		return nil, nil, src, conditions.refused(v)
 	}
 	return b, info, src, nil
 }

@@ -65,7 +65,7 @@ func (q *request) serve(info *core.ObjectInfo, object *vfs.Object) error {
 	conditions := readConditionsOf(h)
 	switch conditions.judge(info.ETag, info.Modified) {
 	case failed:
-		return errPrecondition
+		return conditions.refused(failed)
 	case notModified:
 		q.setObjectHeaders(info)
 		delete(q.header, "Content-Type")

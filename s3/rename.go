@@ -62,11 +62,8 @@ func (q *request) moveObject() error {
 		return errInvalidRequest.say("Only the current version of an object can be moved.")
 	}
 	m.src = src
-	if m.bucket, err = q.s.fs.Bucket(q.ctx, src.bucket); err != nil {
+	if m.bucket, err = q.sourceBucket(src.bucket); err != nil {
 		return err
-	}
-	if v := q.r.Header["X-Amz-Source-Expected-Bucket-Owner"]; len(v) > 0 && v[0] != m.bucket.Owner {
-		return errAccessDenied
 	}
 	o, from, err := m.run()
 	if err != nil {
@@ -196,8 +193,8 @@ func (m *move) try() (o, from *core.ObjectInfo, err error) {
 	if from, err = q.s.fs.Stat(q.ctx, m.bucket, m.src.key, core.Current); err != nil {
 		return nil, nil, err
 	}
-	if m.from.judge(from.ETag, from.Modified) != proceed {
-		return nil, nil, errPrecondition
+	if v := m.from.judge(from.ETag, from.Modified); v != proceed {
+		return nil, nil, m.from.refused(v)
 	}
 	if m.bucket.ID != q.bucket.ID && q.s.fs.EncryptsBucket(q.bucket) && !isEncrypted(from) {
 		return nil, nil, errNotImplemented.say("What is not encrypted is not moved to a bucket that encrypts: copy it.")

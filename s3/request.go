@@ -184,7 +184,7 @@ func (q *request) sendXML(status int, x *xmlWriter) {
 // fail answers with an error. Where the answer has begun, the connection is aborted: an error never looks like an answer that is
 // complete.
 func (q *request) fail(err error) {
-	e := toAPI(err)
+	e := q.detail(toAPI(err))
 	q.code, q.cause, q.faulty = e.code, e.cause, e.status >= 500 && e.cause != nil
 	if q.status != 0 {
 		panic(http.ErrAbortHandler)
@@ -209,6 +209,22 @@ func (q *request) fail(err error) {
 	if drain != nil {
 		drain()
 	}
+}
+
+// detail adds to an error what S3 tells of the request that failed, where nobody has said more of it.
+func (q *request) detail(e *apiError) *apiError {
+	switch {
+	case len(e.fields) > 0:
+	case e.code == errNoSuchBucket.code, e.code == errBucketNotEmpty.code:
+		return e.with("BucketName", q.bucketName)
+	case e.code == errPrecondition.code:
+		for _, name := range [...]string{"If-None-Match", "If-Match", "If-Modified-Since", "If-Unmodified-Since", sameSizeName, sameTimeName} {
+			if len(q.r.Header[name]) > 0 {
+				return e.with("Condition", name)
+			}
+		}
+	}
+	return e
 }
 
 // plainText replaces what XML has no way to say, since an error quotes what the client sent, and must be readable.
