@@ -480,6 +480,39 @@ var errorAnswers = area{"errors", []rule{
 	{"control-characters", "an error is XML that can be read even where the key could not stand in it", func(t *T) {
 		t.get(escape("a\x01b")).fail(404, "NoSuchKey")
 	}},
+	{"missing-bucket-name", "NoSuchBucket names the bucket", func(t *T) {
+		name := t.newName()
+		t.get("/"+name+"/key").fail(404, "NoSuchBucket").eq("BucketName", name)
+		t.try("key", nil, "x-amz-copy-source: "+name+"/from").fail(404, "NoSuchBucket").eq("BucketName", name)
+	}},
+	{"not-empty-bucket-name", "BucketNotEmpty names the bucket", func(t *T) {
+		t.put("key", "content")
+		t.del("").fail(409, "BucketNotEmpty").eq("BucketName", t.bucket())
+	}},
+	{"condition", "PreconditionFailed names the condition", func(t *T) {
+		etag := t.put("key", "content").etag()
+		t.get("key", "If-Match: "+other).fail(412, "PreconditionFailed").eq("Condition", "If-Match")
+		t.get("key", "If-Unmodified-Since: "+past).fail(412, "PreconditionFailed").eq("Condition", "If-Unmodified-Since")
+		t.try("key", "new", "If-None-Match: *").fail(412, "PreconditionFailed").eq("Condition", "If-None-Match")
+		t.try("key", "new", "If-Match: "+other).fail(412, "PreconditionFailed").eq("Condition", "If-Match")
+		a := t.try("to", nil, t.from("key"), `x-amz-copy-source-if-none-match: "`+etag+`"`).fail(412, "PreconditionFailed")
+		a.expect(strings.EqualFold(a.text("Condition"), "x-amz-copy-source-If-None-Match"), "%q", a.text("Condition"))
+	}},
+	{"range-size", "InvalidRange tells what was asked for and how large the object is", func(t *T) {
+		t.put("key", digits)
+		t.get("key", "Range: bytes=20-30").fail(416, "InvalidRange").eq("RangeRequested", "bytes=20-30").eq("ActualObjectSize", "10").has("Content-Range", "bytes */10")
+	}},
+	{"method", "MethodNotAllowed names the method", func(t *T) {
+		t.post("key", nil).fail(405, "MethodNotAllowed").eq("Method", "POST").eq("ResourceType", "OBJECT")
+	}},
+	{"upload-id", "NoSuchUpload names the upload", func(t *T) {
+		t.get("key?uploadId=nonsense").fail(404, "NoSuchUpload").eq("UploadId", "nonsense")
+	}},
+	{"messages", "the messages of the most frequent errors are those of S3", func(t *T) {
+		t.get("none").fail(404, "NoSuchKey").eq("Message", "The specified key does not exist.")
+		t.get("/"+t.newName()).fail(404, "NoSuchBucket").eq("Message", "The specified bucket does not exist")
+		t.send(t.request("GET", "key", nil)).fail(403, "AccessDenied").eq("Message", "Access Denied")
+	}},
 	{"bucket-name", "InvalidBucketName names the bucket", func(t *T) {
 		t.try("/No_Such", nil).fail(400, "InvalidBucketName").eq("BucketName", "No_Such")
 	}},

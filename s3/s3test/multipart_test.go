@@ -487,6 +487,12 @@ var uploadLists = area{"upload-lists", []rule{
 	{"parts-unknown-upload", "ListParts of an upload that is not there is NoSuchUpload", func(t *T) {
 		t.get("key?uploadId=nonsense").fail(404, "NoSuchUpload")
 	}},
+	{"parts-of-completed", "ListParts of an upload that was completed is NoSuchUpload", func(t *T) {
+		u := t.begin("key")
+		u.part(1, "content")
+		u.complete().ok(200)
+		t.get(u.ref(0)).fail(404, "NoSuchUpload")
+	}},
 	{"parts-bad-max", "ListParts with a max-parts that is no number is InvalidArgument", func(t *T) {
 		t.get(t.begin("key").ref(0)+"&max-parts=x").fail(400, "InvalidArgument")
 	}},
