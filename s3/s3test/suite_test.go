@@ -29,7 +29,7 @@ func suite() []area {
 	return []area{
 		service, buckets, names, objects, metadata, ranges, conditions, writeConditions, listV1, listV2, deletion, copies,
 		multipart, uploadLists, checksums, payloads, presigned, authentication, limits, documents, errorAnswers, answers, sdk, versioning, versionList, tagging,
-		objectLock, subResources, attributes, renaming, moving, appending, lifecycle, encryption,
+		objectLock, subResources, attributes, renaming, moving, appending, lifecycle, encryption, instant,
 	}
 }
 
