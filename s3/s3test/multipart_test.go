@@ -281,6 +281,12 @@ var multipart = area{"multipart", []rule{
 		t.del(u.ref(0)).ok(204)
 		t.holds("key", "content")
 	}},
+	{"abort-condition", "AbortMultipartUpload with another x-amz-if-match-initiated-time is 412, and the upload stays", func(t *T) {
+		u := t.begin("key")
+		t.del(u.ref(0), "x-amz-if-match-initiated-time: "+past).fail(412, "PreconditionFailed")
+		u.part(1, "content")
+		u.complete().ok(200)
+	}},
 	{"complete-ends-upload", "an upload that was completed takes no more parts", func(t *T) {
 		u := t.begin("key")
 		u.part(1, "content")

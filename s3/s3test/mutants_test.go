@@ -83,6 +83,11 @@ var mutants = []mutant{
 	{"attributes/unknown", "attributes that do not exist are passed over", "s3/attributes.go", "return set, errInvalidArgument.say(\"Invalid attribute name specified.\").\n\t\t\t\twith(\"ArgumentName\", strings.ToLower(attributesHeader)).with(\"ArgumentValue\", name)", "continue"},
 	{"rename/token", "client tokens are passed over", "s3/rename.go", "if m.token == \"\" {", "if m.token != \"\" {"},
 	{"append/wrong-offset", "content may be appended anywhere", "s3/append.go", "case base.Size != offset:", "case base.Size < 0:"},
+	{"errors/condition", "errors do not name the condition that failed", "s3/conditions.go", "return errPrecondition.with(\"Condition\", c.prefix+name)", "_ = name\n\treturn errPrecondition"},
+	{"lifecycle/no-action", "a rule of a lifecycle may be without an action", "s3/lifecycle_xml.go", "if len(x.Expiration)+len(x.Noncurrent)+len(x.Abort) == 0 {", "if len(x.Expiration)+len(x.Noncurrent)+len(x.Abort) < 0 {"},
+	{"lifecycle/date-not-midnight", "objects may expire at any time of a day", "s3/lifecycle_xml.go", "date.Truncate(24 * time.Hour)", "date.Truncate(time.Hour)"},
+	{"lifecycle/abort-with-tag", "uploads may be aborted by tags", "s3/lifecycle_xml.go", "case len(f.Tags) > 0:\n\t\treturn errInvalidRequest.say(action + \" cannot", "case len(f.Tags) < 0:\n\t\treturn errInvalidRequest.say(action + \" cannot"},
+	{"instant/other-bucket", "content of all buckets is shared", "vfs/instant.go", "return b.ID\n}", "return b.ID - b.ID + 1\n}"},
 	{"encryption/sse-c-wrong-md5", "the MD5 of a customer's key is not compared", "s3/encryption.go", "if err != nil || subtle.ConstantTimeCompare(got, want[:]) != 1 {", "if err != nil || subtle.ConstantTimeCompare(got, want[:]) > 1 {"},
 }
 
