@@ -126,7 +126,7 @@ var lifecycle = area{"lifecycle", []rule{
 			_, date, _ := strings.Cut(v, `expiry-date="`)
 			date, _, _ = strings.Cut(date, `"`)
 			when, err := time.Parse(time.RFC1123, date)
-			a.expect(err == nil && when.Hour() == 0 && when.Minute() == 0 && time.Until(when) > 3*24*time.Hour && time.Until(when) <= 4*24*time.Hour, "%s", v)
+			a.expect(err == nil && when.Hour() == 0 && when.Minute() == 0 && time.Until(when) > 71*time.Hour && time.Until(when) <= 96*time.Hour, "%s", v)
 		}
 	}},
 	{"expiration-of-others", "an object that no rule is for has no x-amz-expiration", func(t *T) {
