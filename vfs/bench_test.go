@@ -63,7 +63,42 @@ type files struct {
 	b  *core.BucketInfo
 }
 
-func newFiles(b *testing.B) *files {
+// BenchmarkInstant puts content that is new, without and with instant upload, and content that is there, one after the other, durable each.
+func BenchmarkInstant(b *testing.B) {
+	for _, size := range []int{1 << 10, 10 << 10, 100 << 10, 1 << 20, 10 << 20} {
+		for _, c := range []struct {
+			name               string
+			instant, duplicate bool
+		}{{"off", false, false}, {"unique", true, false}, {"duplicate", true, true}} {
+			b.Run(fmt.Sprintf("%d/%s", size, c.name), func(b *testing.B) {
+				f := newFilesWith(b, c.instant)
+				body := filler(1, size)
+				put := func(n int) {
+					if !c.duplicate {
+						binary.LittleEndian.PutUint64(body, uint64(n))
+					}
+					content, err := f.fs.NewContent(b.Context(), f.b, int64(size))
+					require.NoError(b, err)
+					_, err = content.ReadFrom(bytes.NewReader(body))
+					require.NoError(b, err)
+					_, err = f.fs.Put(b.Context(), vfs.PutRequest{Bucket: f.b, Key: fmt.Sprint(n), Content: content})
+					require.NoError(b, err)
+					content.Discard()
+				}
+				put(0)
+				b.SetBytes(int64(size))
+				b.ReportAllocs()
+				for n := 1; b.Loop(); n++ {
+					put(n)
+				}
+			})
+		}
+	}
+}
+
+func newFiles(b *testing.B) *files { return newFilesWith(b, false) }
+
+func newFilesWith(b *testing.B, instant bool) *files {
 	dir := b.TempDir()
 	blocks, err := disk.Open(dir, disk.Options{})
 	require.NoError(b, err)
@@ -76,7 +111,7 @@ func newFiles(b *testing.B) *files {
 		require.NoError(b, meta.Close())
 		require.NoError(b, blocks.Close())
 	})
-	fs, err := vfs.New(vfs.Options{Meta: meta, Blocks: blocks, Writer: writer})
+	fs, err := vfs.New(vfs.Options{Meta: meta, Blocks: blocks, Writer: writer, Instant: instant})
 	require.NoError(b, err)
 	bucket, err := fs.CreateBucket(b.Context(), core.BucketInfo{Name: "bucket"})
 	require.NoError(b, err)
