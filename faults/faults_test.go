@@ -82,13 +82,10 @@ func newBench(t *testing.T, binary, dir, data string, load time.Duration) *Bench
 	p := &Process{Binary: binary, Data: data, Log: filepath.Join(dir, "server.log"), Settings: settings,
 		ReadyMax: time.Duration(count(t, "ORCAS_FAULTS_READY", 0)) * time.Second}
 	if level := os.Getenv("ORCAS_FAULTS_COMPRESSION"); level != "" {
-		p.Env = append(p.Env, "ORCAS_COMPRESSION="+level)
+		p.Always = append(p.Always, "ORCAS_COMPRESSION="+level)
 	}
-	if os.Getenv("ORCAS_FAULTS_ENCRYPTION") == "1" { // in each of the settings: starts without a key are refused
-		p.Settings = nil
-		for _, set := range settings {
-			p.Settings = append(p.Settings, append([]string{"ORCAS_MASTER_KEY=" + strings.Repeat("e5", 32), "ORCAS_ENCRYPTION=all"}, set...))
-		}
+	if os.Getenv("ORCAS_FAULTS_ENCRYPTION") == "1" {
+		p.Always = append(p.Always, "ORCAS_MASTER_KEY="+strings.Repeat("e5", 32), "ORCAS_ENCRYPTION=all")
 	}
 	t.Cleanup(func() { require.NoError(t, p.Kill()) })
 	return &Bench{Server: p, Ledger: ledger, Mix: StandardMix(), Seed: seed(t), Logf: t.Logf, LoadMin: load / 4, LoadMax: load,

@@ -44,6 +44,8 @@ type Process struct {
 	// Settings are environments (NAME=value) that the starts use in turn, so that one set of data sees several; none: the
 	// defaults.
 	Settings [][]string
+	// Always is environment (NAME=value) of every start, before Settings.
+	Always []string
 	// Env is more environment for the next starts; it comes behind Settings.
 	Env []string
 
@@ -100,6 +102,7 @@ func (p *Process) launch() (string, error) {
 	p.cmd = exec.Command(p.Binary, "server", "--data", p.Data, "--address", address, "--admin-address", p.admin)
 	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "ORCAS_") })
 	p.cmd.Env = append(p.cmd.Env, "ORCAS_ROOT_ACCESS_KEY="+accessKey, "ORCAS_ROOT_SECRET_KEY="+secretKey)
+	p.cmd.Env = append(p.cmd.Env, p.Always...)
 	if len(p.Settings) > 0 {
 		p.cmd.Env = append(p.cmd.Env, p.Settings[p.starts%len(p.Settings)]...)
 	}
