@@ -189,7 +189,8 @@ func removeDatabase(data string) error {
 func (s *session) encrypted() error {
 	if s.main != nil {
 		s.main.Stop()
-		s.main.program.Env = append(s.main.program.Env, "ORCAS_MASTER_KEY="+rand.Text()+rand.Text()[:17]+"=") // Base64 of 32 bytes
+		key := rand.Text() + rand.Text()[:17] + "=" // Base64 of 32 bytes
+		s.main.program.Env = append(s.main.program.Env, "ORCAS_MASTER_KEY="+key, "ORCAS_INSTANT_UPLOAD_ENABLED=false")
 		if err := s.again(); err != nil {
 			return err
 		}
