@@ -86,7 +86,7 @@ s3test: cc ## hold a server against the rules of S3 one by one (ORCAS_S3TEST_END
 s3test-list: cc ## print every rule of S3 that s3test knows
 	@cd s3/s3test && go test -count=1 -args -rules
 
-s3test-mutants: cc ## break the rules that s3test claims, one by one: it has to notice each (10 minutes)
+s3test-mutants: cc ## break the rules that s3test claims, one by one: it has to notice each (5 minutes)
 	ORCAS_S3TEST_MUTANTS=1 go test -count=1 -v -timeout 60m -run '^TestMutants$$' ./s3/s3test
 
 clean: ## remove what the other targets made, but not ./data

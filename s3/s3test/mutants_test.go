@@ -22,7 +22,7 @@ type mutant struct {
 
 var mutants = []mutant{
 	{"service/list-buckets-max-large", "ListBuckets takes any max-buckets", "s3/bucket.go", "limit < 1 || limit > maxBuckets", "limit < 1"},
-	{"buckets/delete-with-upload", "uploads in progress keep a bucket", "vfs/bucket.go", "} else if ended {", "} else if ended && name == \"\" {"},
+	{"buckets/delete-with-upload", "uploads in progress keep a bucket", "vfs/bucket.go", "} else if ended {", "} else if ended && err == nil {"},
 	{"buckets/other-owner-writes", "x-amz-expected-bucket-owner is passed over", "s3/request.go", "v[0] != q.bucket.Owner", "v[0] == \"\""},
 	{"names/bucket-ipv4", "a bucket may be named like an IPv4 address", "s3/names.go", "name[0] <= '9' && net.ParseIP(name) != nil", "net.ParseIP(name) != nil && name == \"\""},
 	{"names/key-1025-bytes-of-utf8", "the length of a key counts characters", "s3/names.go", "if len(key) > MaxKeyBytes {", "if utf8.RuneCountInString(key) > MaxKeyBytes {"},
