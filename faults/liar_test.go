@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,6 +111,10 @@ func (l *liar) crash() {
 	case "undelete":
 		if d := l.last["delete"]; d.key != "" {
 			l.now.objects[d.key] = d
+		}
+	case "half-rename":
+		if r := l.last["rename"]; r.key != "" {
+			l.now.objects[r.key] = r
 		}
 	case "stale":
 		if r := l.last["replace"]; l.now.objects[r.key].key != "" {
@@ -236,7 +241,12 @@ func (l *liar) object(w http.ResponseWriter, r *http.Request, key string, body [
 			return
 		}
 		o := plain(key, body)
-		if from := r.Header.Get("x-amz-copy-source"); from != "" {
+		if r.URL.Query().Has("renameObject") {
+			o = l.rename(r.Header.Get("x-amz-rename-source"), key)
+		} else if r.Header.Get("x-amz-write-offset-bytes") != "" {
+			o = l.appended(old, o)
+			w.Header().Set("ETag", `"`+o.etag+`"`)
+		} else if from := r.Header.Get("x-amz-copy-source"); from != "" {
 			o = l.now.objects[strings.TrimPrefix(from, bucket+"/")]
 			o.key = key
 			answer(w, "CopyObjectResult", "<ETag>"+o.etag+"</ETag>")
@@ -247,6 +257,28 @@ func (l *liar) object(w http.ResponseWriter, r *http.Request, key string, body [
 		}
 		l.put(o)
 	}
+}
+
+// rename takes an object away from its key, for good, and returns it under the other.
+func (l *liar) rename(from, to string) memoryObject {
+	from, _ = url.PathUnescape(from)
+	o := l.now.objects[strings.TrimPrefix(from, "/"+bucket+"/")]
+	l.remove(o.key)
+	l.last["rename"] = o
+	o.key = to
+	return o
+}
+
+// appended returns what old becomes when the content of more is put behind its own.
+func (l *liar) appended(old, more memoryObject) memoryObject {
+	before, count, _ := strings.Cut(old.etag, "-")
+	n, _ := strconv.Atoi(count)
+	sums, _ := hex.DecodeString(before + more.etag)
+	if l.lie != "append" {
+		more.body = slices.Concat(old.body, more.body)
+	}
+	more.etag, more.tags = fmt.Sprintf("%x-%d", md5.Sum(sums), max(n, 1)+1), old.tags
+	return more
 }
 
 // tagging keeps the inside of what it is sent.

@@ -26,6 +26,8 @@ func TestBenchFindsLies(t *testing.T) {
 		{"stale", []string{"stale"}, []string{"overwrite"}},
 		{"etag", []string{"etag"}, []string{"put-small"}},
 		{"tag", []string{"tag", "stale"}, []string{"put-small", "label"}},
+		{"append", []string{"torn"}, []string{"put-small", "append"}},
+		{"half-rename", []string{"returned", "stale"}, []string{"put-small", "rename"}},
 		{"condition", []string{"condition"}, []string{"put-if-absent"}},
 		{"multi-delete", []string{"returned", "phantom", "stale"}, []string{"put-small", "delete-many"}},
 		{"hidden", []string{"listing"}, []string{"put-small"}},

@@ -146,6 +146,12 @@ type Test interface {
 // what was broken counts as one violation.
 func Of(t Test, r Row) *Row {
 	r.Started = time.Now()
+	if level := os.Getenv("ORCAS_FAULTS_COMPRESSION"); level != "" {
+		r.Name += "; compressed"
+	}
+	if os.Getenv("ORCAS_FAULTS_ENCRYPTION") == "1" {
+		r.Name += "; encrypted"
+	}
 	t.Cleanup(func() {
 		if t.Skipped() {
 			return
