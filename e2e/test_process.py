@@ -58,10 +58,10 @@ def test_bad_settings_name_their_variable(name, value, tmp_path):
 
 
 def test_settings_that_do_nothing_are_warned_of(start):
-    s = start(env={"ORCAS_WRITE_BUFFER_WINDOW_SEC": "3", "ORCAS_INSTANT_UPLOAD_ENABLED": "true"})
+    s = start(env={"ORCAS_WRITE_BUFFER_WINDOW_SEC": "3"})
     assert s.stop() == 0
     warnings = [json.loads(line)["msg"] for line in s.log.splitlines() if json.loads(line)["level"] == "WARN"]
-    assert any("ORCAS_WRITE_BUFFER_WINDOW_SEC" in w for w in warnings) and any("ORCAS_INSTANT_UPLOAD_ENABLED" in w for w in warnings)
+    assert any("ORCAS_WRITE_BUFFER_WINDOW_SEC" in w for w in warnings)
 
 
 def test_starts_that_cannot_be(start, tmp_path):

@@ -41,7 +41,7 @@ def test_every_setting_is_documented():
     source = (ROOT / "cmd/orcas/server/settings.go").read_text()
     table = source[source.index("var variables"):source.index("// ReadSettings")]
     names = set(re.findall(r'"(ORCAS_\w+)"', table))
-    assert len(names) == 13
+    assert len(names) >= 13
     readme = (ROOT / "README.md").read_text()
     manual = (ROOT / "docs/configuration.md").read_text()
     for name in names:
