@@ -18,7 +18,7 @@ func TestOneWinner(t *testing.T) {
 	must(t, 200)(m.do("PUT", "bucket", "", "", nil))
 	source := random(1<<40, 5000)
 	must(t, 200)(m.do("PUT", "bucket", "source", "", source))
-	rounds := count(t, "ORCAS_FAULTS_ROUNDS", 10, 200)
+	rounds := count(t, "ORCAS_FAULTS_ROUNDS", 40, 200)
 	result.Of(t, result.Row{Fault: "one-winner", Name: "If-None-Match: * by 64 writers at once", Unit: "rounds", Tried: rounds})
 	winners := map[string][]byte{}
 	for round := range rounds {
