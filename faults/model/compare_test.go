@@ -268,6 +268,9 @@ func (r *script) compareBucket(name string) error {
 			return fmt.Errorf("%q: %w", key, err)
 		}
 	}
+	if err := r.compareVersions(name); err != nil {
+		return err
+	}
 	if err := r.compareRule(name); err != nil {
 		return err
 	}

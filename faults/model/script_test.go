@@ -76,7 +76,9 @@ var operations = map[string]func(r *script, s step) error{
 	"gone":       func(r *script, _ step) error { return r.back(func(m *machine) error { return m.crash(gone) }) },
 	"older":      func(r *script, _ step) error { return r.back(func(m *machine) error { return m.crash(older) }) },
 	"remember":   func(r *script, _ step) error { return r.m.remember() },
-	"rule":       (*script).setRule, // from: the prefix of what expires; n: 1 only what is large, 2 nothing any more
+	"versioning": (*script).setVersioning, // n: 0 enables, 1 suspends
+	"version":    (*script).oldVersion,    // n: which version, counted from the newest; arg: "delete" or ""
+	"rule":       (*script).setRule,       // from: the prefix of what expires; n: 1 only what is large, 2 nothing any more
 	"pass":       (*script).pass,
 	"everything": func(r *script, _ step) error { return r.compare() },
 }
@@ -169,7 +171,7 @@ func (r *script) put(s step) error {
 	if want == ok && a.etag() != hexMD5(body) {
 		return fmt.Errorf("ETag %s", a.etag())
 	}
-	return nil
+	return r.told(s, a, want)
 }
 
 // tag is PutObjectTagging and DeleteObjectTagging.
@@ -213,7 +215,7 @@ func (r *script) setRule(s step) error {
 
 // pass deletes what expired.
 func (r *script) pass(step) error {
-	want := r.s.expire()
+	objects, markers := r.s.expire()
 	var got lifecycle.Report
 	a, err := r.m.admin.do("POST", "-", "admin/lifecycle", "wait=true", nil)
 	if err := expect(a, err, ok); err != nil {
@@ -222,8 +224,8 @@ func (r *script) pass(step) error {
 	if err := json.Unmarshal(a.body, &got); err != nil {
 		return err
 	}
-	if got.Expired != int64(want) || got.Deleted() != got.Expired || got.Changed+got.Held != 0 {
-		return fmt.Errorf("%+v instead of %d expired", got, want)
+	if got.Expired != int64(objects) || got.Markers != int64(markers) || got.Deleted() != got.Expired+got.Markers || got.Changed+got.Held != 0 {
+		return fmt.Errorf("%+v instead of %d expired, %d delete markers", got, objects, markers)
 	}
 	return nil
 }
@@ -234,7 +236,11 @@ func (r *script) remove(s step) error {
 	if c.noneMatch && r.s.buckets[s.b] != nil {
 		return expect(a, err, notImplemented)
 	}
-	return expect(a, err, r.s.remove(s.b, s.key, c))
+	want := r.s.remove(s.b, s.key, c)
+	if err := expect(a, err, want); err != nil {
+		return err
+	}
+	return r.told(s, a, want)
 }
 
 // removeAll is DeleteObjects.
@@ -321,7 +327,7 @@ func (r *script) copy(s step) error {
 	if o, _ := r.s.object(s.b, s.key); strings.Trim(got.ETag, `"`) != o.etag {
 		return fmt.Errorf("ETag %s instead of %s", got.ETag, o.etag)
 	}
-	return nil
+	return r.told(s, a, want)
 }
 
 // move is RenameObject, or a move between buckets.
@@ -334,7 +340,11 @@ func (r *script) move(s step) error {
 	}
 	h = append(h, source, escape("/"+fromBucket+"/"+fromKey))
 	a, err := r.m.do("PUT", s.b, s.key, query, nil, h...)
-	return expect(a, err, r.s.move(fromBucket, fromKey, s.b, s.key, c))
+	want := r.s.move(fromBucket, fromKey, s.b, s.key, c)
+	if err := expect(a, err, want); err != nil {
+		return err
+	}
+	return r.told(s, a, want)
 }
 
 // append is PutObject with an offset.
@@ -352,7 +362,7 @@ func (r *script) append(s step) error {
 	if o, _ := r.s.object(s.b, s.key); a.etag() != o.etag || a.header.Get("X-Amz-Object-Size") != strconv.Itoa(len(o.body)) {
 		return fmt.Errorf("ETag %s, size %s", a.etag(), a.header.Get("X-Amz-Object-Size"))
 	}
-	return nil
+	return r.told(s, a, want)
 }
 
 func (r *script) createBucket(s step) error {
@@ -499,7 +509,7 @@ func (r *script) complete(s step) error {
 	if strings.Trim(got.ETag, `"`) != o.etag {
 		return fmt.Errorf("ETag %s instead of %s", got.ETag, o.etag)
 	}
-	return nil
+	return r.told(s, a, want)
 }
 
 func (r *script) abort(s step) error {

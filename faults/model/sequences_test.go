@@ -22,7 +22,7 @@ var (
 	sizes   = []int{0, 1, 100, 4096, 4096, 65535, 65536, 65537, 70000, 300_000}
 	conds   = []string{"", "", "", "", "", "none", "match", "match", "other", "any"}
 	mixture = strings.Fields(`put put put put put put put put put put put put put put get get get get head delete deletes
-		copy copy copy copy move move move append append append append append append tag tag tag tag rule pass pass list list create drop upload part part part part part part part part partcopy partcopy
+		copy copy copy copy move move move append append append append append append tag tag tag tag versioning versioning versioning version version version version version version rule pass pass list list create drop upload part part part part part part part part partcopy partcopy
 		complete complete complete complete abort restart crash crash gone older remember`)
 )
 
@@ -64,6 +64,11 @@ func oneStep(t *rapid.T) step {
 	case "tag":
 		object()
 		s.cond, s.n = "", pick(t, 0, 1, 1)
+	case "versioning":
+		s.b, s.n = pick(t, buckets...), pick(t, 0, 0, 1)
+	case "version":
+		object()
+		s.cond, s.n, s.arg = "", pick(t, 0, 0, 1, 1, 2, 3), pick(t, "", "delete")
 	case "rule":
 		s.b, s.from, s.n = pick(t, buckets...), pick(t, "", "a/", "a/", "dir/", "b"), pick(t, 0, 0, 1, 2)
 	case "deletes":

@@ -18,8 +18,10 @@ type store struct {
 }
 
 type bucket struct {
-	objects map[string]*object
-	rule    *expiry // nil: it has no lifecycle
+	objects    map[string]*object    // the current versions that are no delete markers
+	versions   map[string][]*version // all of each key, the newest first
+	versioning string                // Enabled, Suspended or ""
+	rule       *expiry               // nil: it has no lifecycle
 }
 
 // expiry says what of a bucket expired long ago.
@@ -100,22 +102,29 @@ func (c condition) holds(o *object) verdict {
 
 func (s *store) createBucket(name string) verdict {
 	if s.buckets[name] == nil {
-		s.buckets[name] = &bucket{objects: map[string]*object{}}
+		s.buckets[name] = &bucket{objects: map[string]*object{}, versions: map[string][]*version{}}
 	}
 	return ok // its owner may create it again, in us-east-1
 }
 
-// expire deletes what expired, and returns how many objects that were.
-func (s *store) expire() (n int) {
+// expire deletes what expired, and delete markers below which there is nothing, and returns how many that were.
+func (s *store) expire() (objects, markers int) {
 	for _, b := range s.buckets {
-		for key, o := range b.objects {
-			if r := b.rule; r != nil && strings.HasPrefix(key, r.prefix) && (!r.large || len(o.body) > largeExpired) {
-				delete(b.objects, key)
-				n++
+		for key, list := range b.versions {
+			r, o := b.rule, list[0].o
+			switch {
+			case r == nil || !strings.HasPrefix(key, r.prefix):
+			case o != nil && (!r.large || len(o.body) > largeExpired):
+				b.write(key, nil)
+				objects++
+			case o == nil && len(list) == 1 && !r.large: // a delete marker is not large
+				b.versions[key] = nil
+				b.settle(key)
+				markers++
 			}
 		}
 	}
-	return n
+	return objects, markers
 }
 
 func (s *store) deleteBucket(name string) verdict {
@@ -123,7 +132,7 @@ func (s *store) deleteBucket(name string) verdict {
 	switch {
 	case b == nil:
 		return noBucket
-	case len(b.objects) > 0:
+	case len(b.versions) > 0:
 		return notEmpty
 	}
 	delete(s.buckets, name)
@@ -168,7 +177,7 @@ func (s *store) write(name, key string, c condition, o *object) verdict {
 	}
 	v := c.holds(b.objects[key])
 	if v == ok {
-		b.objects[key] = o
+		b.write(key, o)
 	}
 	return v
 }
@@ -181,7 +190,7 @@ func (s *store) remove(name, key string, c condition) verdict {
 	if v := c.holds(b.objects[key]); v != ok {
 		return v
 	}
-	delete(b.objects, key)
+	b.write(key, nil)
 	return noContent
 }
 
@@ -206,7 +215,7 @@ func (s *store) copy(fromBucket, fromKey, name, key string, c condition, meta *s
 	if meta != nil {
 		o.meta = *meta
 	}
-	b.objects[key] = &o
+	b.write(key, &o)
 	return ok
 }
 
@@ -226,8 +235,9 @@ func (s *store) move(fromBucket, fromKey, name, key string, c condition) verdict
 	if c.holds(b.objects[key]) != ok { // 404 would speak of the source
 		return failedCondition
 	}
-	b.objects[key] = from
-	delete(s.buckets[fromBucket].objects, fromKey)
+	o := *from // a version of it may stay
+	b.write(key, &o)
+	s.buckets[fromBucket].write(fromKey, nil)
 	return ok
 }
 
@@ -255,9 +265,9 @@ func (s *store) append(name, key string, c condition, offset int, body []byte) v
 		n, _ = strconv.Atoi(count) // the model made it
 	}
 	raw, _ := hex.DecodeString(before + hexMD5(body)) // likewise
-	b.objects[key] = &object{
+	b.write(key, &object{
 		body: append(slices.Clip(o.body), body...), etag: fmt.Sprintf("%s-%d", hexMD5(raw), n+1), meta: o.meta, tag: o.tag, from: o.from,
-	}
+	})
 	return ok
 }
 
