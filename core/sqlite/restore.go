@@ -51,12 +51,21 @@ func (m *Meta) Restore(ctx context.Context, next func() (*core.Row, error)) erro
 	}
 	if err != nil {
 		if m.sealed == nil {
-			err = errors.Join(err, m.inTransaction(r.empty))
+			err = errors.Join(err, m.inTransaction(r.forget))
 		}
 		return wrap(op, err)
 	}
 	m.setState(r.state)
 	return nil
+}
+
+// forget takes everything away, and the state, which may have been committed before the step that failed: a state without what it speaks of would
+// pass for a store in which nothing is.
+func (r *restorer) forget() error {
+	if err := r.writeState(core.State{NextData: 1}); err != nil {
+		return err
+	}
+	return r.empty()
 }
 
 // Reset implements core.Snapshotter.
@@ -69,12 +78,7 @@ func (m *Meta) Reset(ctx context.Context) error {
 	}
 	clear(m.w.buckets)
 	r := &restorer{writer: m.w, state: core.State{NextData: 1}}
-	err := m.inTransaction(func() error {
-		if err := r.writeState(r.state); err != nil {
-			return err
-		}
-		return r.empty()
-	})
+	err := m.inTransaction(r.forget)
 	if err == nil {
 		m.setState(r.state)
 	}
