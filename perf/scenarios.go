@@ -220,6 +220,12 @@ func storeScenarios() []scenario {
 				{duration: 2 * sec, sizes: []int{4 * kib}, keys: []int{10_000}, turns: 5, maxBytes: gib},
 				{duration: 10 * sec, sizes: []int{4 * kib}, keys: []int{100_000}, turns: 9, maxBytes: 2 * gib},
 			}, run: (*session).compression},
+		{id: "versions", help: "PUT into a bucket that keeps versions and into one that does not, in turns", mode: "table", serverless: true,
+			profiles: [3]params{
+				{duration: 300 * time.Millisecond, sizes: []int{4 * kib}, workers: []int{16}, keys: []int{50}, turns: 1, maxBytes: gib / 4},
+				{duration: 3 * sec, sizes: []int{4 * kib}, workers: []int{64}, keys: []int{1000}, turns: 5, maxBytes: 2 * gib},
+				{duration: 10 * sec, sizes: []int{4 * kib}, workers: []int{64}, keys: []int{1000}, turns: 9, maxBytes: 2 * gib},
+			}, run: (*session).versions},
 		{id: "core", help: "the goals of the core, beside the null server and the disk, in turns", mode: "table", serverless: true,
 			profiles: [3]params{
 				{duration: 300 * time.Millisecond, keys: []int{2000}, turns: 1}, {duration: 4 * sec, keys: []int{100_000}, turns: 3}, {duration: 10 * sec, keys: []int{1_000_000}, turns: 5},
