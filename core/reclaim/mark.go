@@ -3,6 +3,7 @@ package reclaim
 import (
 	"context"
 	"errors"
+	"time"
 
 	"orcas/core"
 	"orcas/core/snapshot"
@@ -15,6 +16,9 @@ type snapshots struct {
 	list   []snapshot.Info // the newest first; those that are whole, as far as is known
 	floor  core.BlockID    // packed blocks below it hold no record that the newest does not cover
 
+	ended time.Time     // when this process wrote the last one; zero: it wrote none
+	took  time.Duration // to write that and to read it back
+	live  int64         // bytes of content as of the last mark
 	packed  map[core.BlockID]int64 // closed packed blocks in which something is dead, or nothing at all is, by size
 	orphans map[core.BlockID]int64 // large blocks that no content is in, by size
 }
@@ -94,6 +98,10 @@ func (r *round) mark() error {
 // markBlocks notes the blocks in which something is dead, after a tally that began when r.floor was read or later.
 func (r *round) markBlocks(t *tally) error {
 	packed, orphans := map[core.BlockID]int64{}, map[core.BlockID]int64{}
+	r.snaps.live = 0
+	for _, n := range t.live {
+		r.snaps.live += n
+	}
 	err := r.o.Blocks.Walk(r.ctx, core.BlockID{}, func(b core.BlockInfo) error {
 		switch {
 		case b.Kind == core.Packed && compareIDs(b.ID, r.floor) < 0 && (t.live[b.ID] < b.Size || b.Size == 0):
@@ -116,11 +124,15 @@ func (r *round) isOld(id core.BlockID) bool {
 	return r.floor.Generation() > r.first.Generation() && id.Generation() < r.floor.Generation()
 }
 
-// When a round that was not asked for makes a snapshot: when the dead blocks that wait for one are so large, and so much larger than the last one was;
-// or when so many changes came since, and more than twice the rows of the last.
+// When a round that was not asked for makes a snapshot: when the dead blocks that wait for one are so large, and so much larger than the last one was,
+// and the last one is so many times as long ago as it took, or the blocks are that share of the content, or the drive has no room for as much;
+// or when so many changes came since, and more than twice the rows of the last. A snapshot of a large store takes seconds of a core, and a few keys
+// that are overwritten all the time would ask for one after the other.
 const (
 	heldBytes   = 8 << 20
 	heldTimes   = 4
+	heldShare   = 0.25
+	restTimes   = 10
 	dueChanges  = 1_000_000
 	fullChanges = 10_000 // in a round that was asked for
 )
@@ -188,12 +200,23 @@ func (r *round) due() (bool, error) {
 	if r.report.Full {
 		return held > 0 || changes >= fullChanges, nil
 	}
-	return held >= max(heldBytes, heldTimes*last.Size) || changes >= max(dueChanges, 2*last.Rows), nil
+	return held >= max(heldBytes, heldTimes*last.Size) && r.isTime(held) || changes >= max(dueChanges, 2*last.Rows), nil
+}
+
+// isTime says whether dead blocks of so many bytes need not wait any longer for the next snapshot.
+func (r *round) isTime(held int64) bool {
+	most := int64(heldShare * float64(r.snaps.live))
+	if held >= most || r.snaps.ended.IsZero() || r.reserve(most) != nil {
+		return true
+	}
+	since := r.o.Now().Sub(r.snaps.ended)
+	return since < 0 || since >= restTimes*r.snaps.took // a clock may be set back
 }
 
 // snapshot writes a new snapshot, reads it back, and lets the old ones go. It is a mark as well.
 func (r *round) snapshot() error {
 	r.phase("snapshot", 0)
+	began := r.o.Now()
 	if err := r.reserve(0); err != nil {
 		return err
 	}
@@ -213,6 +236,8 @@ func (r *round) snapshot() error {
 	}
 	r.report.Snapshots++
 	r.o.Hook(HookSnapshot)
+	r.snaps.ended = r.o.Now()
+	r.snaps.took = r.snaps.ended.Sub(began)
 	var old []core.BlockInfo // also those that a crash cut off, and damaged ones
 	if err := r.o.Blocks.Walk(r.ctx, core.BlockID{}, func(b core.BlockInfo) error {
 		if b.Kind == core.Snapshot && b.ID != info.Block {
