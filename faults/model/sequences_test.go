@@ -134,15 +134,30 @@ func source(list []step) string {
 	return b.String()
 }
 
-// shorten leaves out every step without which a script still fails.
-func shorten(root string, list []step) []step {
-	for i := len(list) - 1; i >= 0; i-- {
-		without := slices.Delete(slices.Clone(list), i, i+1)
-		if _, err := runScript(root, without); err != nil {
-			list = without
+// failure is a script that failed, and how.
+type failure struct {
+	list []step
+	log  string // the server's
+	err  error
+}
+
+// shorten leaves out every step without which a script still fails. It returns nil where the script as it is does not fail again.
+func shorten(root string, f *failure) *failure {
+	try := func(list []step) *failure {
+		if log, err := runScript(root, list); err != nil {
+			return &failure{list, log, err}
+		}
+		return nil
+	}
+	if f = try(f.list); f == nil {
+		return nil
+	}
+	for i := len(f.list) - 1; i >= 0; i-- {
+		if less := try(slices.Delete(slices.Clone(f.list), i, i+1)); less != nil {
+			f = less
 		}
 	}
-	return list
+	return f
 }
 
 // TestSequences holds the whole server against the model.
@@ -157,24 +172,35 @@ func TestSequences(t *testing.T) {
 		require.NoError(t, flag.Set(name, value))
 	}
 	root := workDir(t)
-	var failed []step // the shortest so far
+	var first, failed *failure // failed is the shortest so far
 	defer func() {
-		if failed != nil {
-			failed = shorten(root, failed)
-			log, err := runScript(root, failed)
-			t.Errorf("%v\nas a named case:\n%sthe server's log:\n%s", err, source(failed), log)
+		if failed == nil {
+			return
 		}
+		if again := shorten(root, failed); again != nil {
+			failed = again
+		} else {
+			failed = first
+			t.Error("it went well when it ran again: what failed depends on time; this is how it was")
+		}
+		t.Errorf("the server's log ends:\n%s\nas a named case:\n%s%v", lastLines(failed.log, 40), source(failed.list), failed.err)
 	}()
 	rapid.Check(t, func(r *rapid.T) {
 		list := steps.Draw(r, "steps")
-		if _, err := runScript(root, list); err != nil {
-			if failed == nil {
-				t.Logf("the first failure: %v\n%s", err, source(list))
+		if log, err := runScript(root, list); err != nil {
+			failed = &failure{list, log, err}
+			if first == nil {
+				first = failed
 			}
-			failed = list
 			r.Fatalf("the server and the model differ") // always in the same words, or rapid takes it for another failure
 		}
 	})
+}
+
+// lastLines returns the end of a text.
+func lastLines(text string, n int) string {
+	lines := strings.SplitAfter(text, "\n")
+	return strings.Join(lines[max(len(lines)-n, 0):], "")
 }
 
 // TestCases runs sequences that failed once, and some that were thought of.
