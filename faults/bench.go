@@ -180,7 +180,7 @@ func (b *Bench) start(ctx context.Context, s *Summary, random *rand.Rand) (*Clie
 	}
 	took := time.Since(begun)
 	s.Start = max(s.Start, took)
-	client := NewClient(endpoint, bucket, b.Mix.Workers)
+	client := NewClient(endpoint, b.Server.Credentials(), bucket, b.Mix.Workers)
 	if err := client.CreateBucket(ctx); err != nil {
 		s.Violations = append(s.Violations, failure("failed", fmt.Errorf("create bucket: %w", err))...)
 		return nil, false

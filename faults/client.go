@@ -3,6 +3,7 @@ package faults
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -19,11 +20,12 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// The credentials that the bench gives to the servers it starts.
-const (
-	accessKey = "faultbench"
-	secretKey = "faultbench-secret-key"
-)
+// Credentials are those of the root user of a server.
+type Credentials struct{ AccessKey, SecretKey string }
+
+// NewCredentials returns random ones. Each run has its own: ports are used again, so a request of one run may come to the server of another, which must
+// refuse it.
+func NewCredentials() Credentials { return Credentials{"FAULTS" + rand.Text()[:14], rand.Text()} }
 
 // requestTimeout is how long a request may take before it counts as hung.
 const requestTimeout = 30 * time.Second
@@ -36,12 +38,12 @@ type Client struct {
 }
 
 // NewClient returns a client of a bucket at endpoint (http://host:port), for up to conns requests at a time.
-func NewClient(endpoint, bucket string, conns int) *Client {
+func NewClient(endpoint string, root Credentials, bucket string, conns int) *Client {
 	t := &http.Transport{MaxIdleConns: conns, MaxIdleConnsPerHost: conns, DisableCompression: true}
 	return &Client{bucket: bucket, transport: t, s3: s3.New(s3.Options{
 		BaseEndpoint: aws.String(endpoint),
 		Region:       "us-east-1",
-		Credentials:  credentials.NewStaticCredentialsProvider(accessKey, secretKey, ""),
+		Credentials:  credentials.NewStaticCredentialsProvider(root.AccessKey, root.SecretKey, ""),
 		UsePathStyle: true,
 		HTTPClient:   &http.Client{Transport: t, Timeout: requestTimeout},
 		Retryer:      aws.NopRetryer{},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -132,6 +133,18 @@ func judge(t *testing.T, b *Bench, s Summary, downs int, row *result.Row) {
 func TestKill(t *testing.T) {
 	row := result.Of(t, result.Row{Fault: "sigkill", Name: "SIGKILL at a random moment under load", Unit: "kills"})
 	onDirectories(t, count(t, "ORCAS_FAULTS_CRASH", 3), Kill, row)
+}
+
+// TestRunsAreStrangers: a request of one run that comes to the server of another is refused.
+func TestRunsAreStrangers(t *testing.T) {
+	dir := workDir(t)
+	p := &Process{Binary: buildServer(t, ""), Data: filepath.Join(dir, "data"), Log: filepath.Join(dir, "server.log")}
+	t.Cleanup(func() { require.NoError(t, p.Kill()) })
+	endpoint, err := p.Start(t.Context())
+	require.NoError(t, err)
+	code, _ := status(NewClient(endpoint, (&Process{}).Credentials(), bucket, 1).MakeBucket(t.Context(), bucket))
+	require.Equal(t, http.StatusForbidden, code)
+	require.NoError(t, NewClient(endpoint, p.Credentials(), bucket, 1).MakeBucket(t.Context(), bucket))
 }
 
 // TestTerm ends the server with SIGTERM under load: it must exit with status 0, and nothing that it acknowledged may be lost.
@@ -309,7 +322,7 @@ func TestUncleanStart(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, p.Kill()) })
 	endpoint, err := p.Start(t.Context())
 	require.NoError(t, err)
-	client := NewClient(endpoint, bucket, writers)
+	client := NewClient(endpoint, p.Credentials(), bucket, writers)
 	require.NoError(t, client.CreateBucket(t.Context()))
 	key := func(i uint64) string { return fmt.Sprintf("object/%08d", i) }
 	var next atomic.Uint64
@@ -341,7 +354,7 @@ func TestUncleanStart(t *testing.T) {
 		endpoint, err := p.Start(t.Context())
 		require.NoError(t, err)
 		took = append(took, time.Since(begun))
-		client := NewClient(endpoint, bucket, writers)
+		client := NewClient(endpoint, p.Credentials(), bucket, writers)
 		listed := 0
 		require.NoError(t, client.List(t.Context(), 1000, func(string, Value) { listed++ }))
 		require.Equal(t, n, listed)
@@ -376,7 +389,7 @@ func TestReadBack(t *testing.T) {
 	endpoint, err := p.Start(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Kill()) })
-	client := NewClient(endpoint, bucket, writers)
+	client := NewClient(endpoint, p.Credentials(), bucket, writers)
 	defer client.Close()
 	require.NoError(t, client.CreateBucket(t.Context()))
 

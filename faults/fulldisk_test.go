@@ -96,7 +96,7 @@ func (d *smallDrive) start(t *testing.T) {
 	endpoint, err := d.p.Start(t.Context())
 	require.NoError(t, err)
 	d.row.Ready = max(d.row.Ready, time.Since(begun).Seconds())
-	d.client = NewClient(endpoint, bucket, 4)
+	d.client = NewClient(endpoint, d.p.Credentials(), bucket, 4)
 	t.Cleanup(d.client.Close)
 }
 

@@ -32,6 +32,8 @@ type Server interface {
 	Kill() error
 	// Stop asks it to end and waits until it has; it must end without an error.
 	Stop() error
+	// Credentials returns those of its root user, the same at every start.
+	Credentials() Credentials
 }
 
 // Process is the real server.
@@ -49,7 +51,8 @@ type Process struct {
 	// Env is more environment for the next starts; it comes behind Settings.
 	Env []string
 
-	admin  string // the address of the admin listener
+	root   Credentials // see Credentials
+	admin  string      // the address of the admin listener
 	starts int
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when it has ended and exit is set
@@ -101,7 +104,7 @@ func (p *Process) launch() (string, error) {
 	}
 	p.cmd = exec.Command(p.Binary, "server", "--data", p.Data, "--address", address, "--admin-address", p.admin)
 	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "ORCAS_") })
-	p.cmd.Env = append(p.cmd.Env, "ORCAS_ROOT_ACCESS_KEY="+accessKey, "ORCAS_ROOT_SECRET_KEY="+secretKey)
+	p.cmd.Env = append(p.cmd.Env, "ORCAS_ROOT_ACCESS_KEY="+p.Credentials().AccessKey, "ORCAS_ROOT_SECRET_KEY="+p.Credentials().SecretKey)
 	p.cmd.Env = append(p.cmd.Env, p.Always...)
 	if len(p.Settings) > 0 {
 		p.cmd.Env = append(p.cmd.Env, p.Settings[p.starts%len(p.Settings)]...)
@@ -111,6 +114,19 @@ func (p *Process) launch() (string, error) {
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return "http://" + address, p.run()
+}
+
+// Credentials implements Server: random ones of this process.
+func (p *Process) Credentials() Credentials {
+	if p.root.AccessKey == "" {
+		p.root = NewCredentials()
+	}
+	return p.root
+}
+
+// signer signs requests to this process.
+func (p *Process) signer() *sigv4.Signer {
+	return &sigv4.Signer{AccessKey: p.Credentials().AccessKey, SecretKey: p.Credentials().SecretKey, Region: "us-east-1"}
 }
 
 // run starts the command from a thread that lives as long as it: its death would be the signal of Pdeathsig.
@@ -158,7 +174,7 @@ func (p *Process) Reclaim(ctx context.Context) (report reclaim.Report, err error
 	if err != nil {
 		return report, err
 	}
-	signer := sigv4.Signer{AccessKey: accessKey, SecretKey: secretKey, Region: "us-east-1"}
+	signer := p.signer()
 	signer.Sign(r, sigv4.EmptySHA256, time.Now())
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: roundMax}
 	answer, err := client.Do(r)

@@ -190,7 +190,7 @@ func shrinks(t *testing.T, b *Bench, s *soaker) {
 	s.choose(false)
 	endpoint, err := s.Process.Start(t.Context())
 	require.NoError(t, err)
-	client := NewClient(endpoint, bucket, 4)
+	client := NewClient(endpoint, s.Credentials(), bucket, 4)
 	defer client.Close()
 	live := thinOut(t, client, b.Ledger)
 	for range 2 {
@@ -209,7 +209,7 @@ func shrinks(t *testing.T, b *Bench, s *soaker) {
 		require.NoError(t, s.Kill())
 		endpoint, err = s.Process.Start(t.Context())
 		require.NoError(t, err)
-		client = NewClient(endpoint, bucket, 4)
+		client = NewClient(endpoint, s.Credentials(), bucket, 4)
 	}
 	require.NoError(t, s.Stop())
 }

@@ -13,7 +13,6 @@ import (
 
 	"orcas/faults/result"
 	"orcas/perf"
-	"orcas/s3/sigv4"
 )
 
 // What is overwritten in the test of room: as the goal has it, but for the number of objects, which a variable gives.
@@ -43,12 +42,12 @@ func newSpaceServer(t *testing.T, binary, name string, objects int, env ...strin
 	t.Cleanup(func() { require.NoError(t, s.Kill()) })
 	endpoint, err := s.Start(t.Context())
 	require.NoError(t, err)
-	client := NewClient(endpoint, bucket, 1)
+	client := NewClient(endpoint, s.Credentials(), bucket, 1)
 	require.NoError(t, client.CreateBucket(t.Context()))
 	client.Close()
 	address := strings.TrimPrefix(endpoint, "http://")
 	s.target = &perf.Target{Address: address, Host: address, Signing: perf.Signed,
-		Signer: &sigv4.Signer{AccessKey: accessKey, SecretKey: secretKey, Region: "us-east-1"}}
+		Signer: s.signer()}
 	s.put(t, objects)
 	return s
 }
