@@ -144,11 +144,11 @@ func (p Piece) appendTo(b []byte) []byte {
 	return b
 }
 
-// number returns the number of a word of the stream. In every third stream two words out of four are those before them again, so that a server that compresses has
-// something to compress.
+// number returns the number of a word of the stream. In every third stream six words out of eight are those before them again, so that a server that compresses has
+// something to compress: with two of four, its look at a part of the content would take it for random.
 func (p Piece) number(word int64) uint64 {
 	if p.ID%3 == 0 {
-		word = word&^3 | word&1
+		word = word&^7 | word&1
 	}
 	return uint64(word)
 }
