@@ -1,6 +1,6 @@
 # The fault bench. The variables are explained in faults/doc.go; each part prints its seed. What a part finds goes to the file that
 # ORCAS_FAULTS_RESULTS names; faults-report makes docs/reliability.md of it.
-FAULTS_PARTS := faults-crash faults-reclaim faults-space faults-power faults-cache faults-sweep faults-full-disk faults-model faults-start faults-readback faults-mutants
+FAULTS_PARTS := faults-crash faults-reclaim faults-space faults-power faults-cache faults-sweep faults-sweep-sealed faults-full-disk faults-model faults-start faults-readback faults-mutants
 FAULTS_LOG   ?= bin/faults.log
 # A part goes on printing while it runs, and leaves its output for the list of what could not be tried.
 FAULTS_TEST   = go test -count=1 -v -timeout 8h
@@ -13,7 +13,8 @@ FAULTS_REQUIRED = if bash faults/probe.sh >/dev/null 2>&1; then export ORCAS_FAU
 
 faults-short: faults-tools ## the fault bench in about 15 minutes: every part, at the counts that each change has to pass
 	@rm -f $(FAULTS_LOG)
-	@$(FAULTS_REQUIRED); status=0; ORCAS_FAULTS_SCRIPTS=put,start-after-crash,compaction/11,snapshot/11,reclaim-large/11,rebuild/27,backup/23 $(MAKE) -k $(FAULTS_PARTS) || status=1; \
+	@$(FAULTS_REQUIRED); status=0; ORCAS_FAULTS_SCRIPTS=put,start-after-crash,equal/11,compaction/11,snapshot/11,reclaim-large/11,rebuild/27,backup/23 \
+	ORCAS_FAULTS_SEALED=rotate/11,compaction/43 $(MAKE) -k $(FAULTS_PARTS) || status=1; \
 	$(MAKE) -s faults-untried; exit $$status
 
 faults: faults-tools ## the fault bench for hours: 300 kills, 200 power cuts, every point of every sweep; writes docs/reliability.md
@@ -47,6 +48,10 @@ faults-cache: faults-tools ## 10 power cuts of a drive with a write cache: lost,
 
 faults-sweep: ## a fault at every file operation of the scripts ORCAS_FAULTS_SCRIPTS=all (needs /dev/fuse)
 	ORCAS_FAULTS_FULL=1 $(FAULTS_TEST) ./faults/iofault | $(FAULTS_TEE)
+
+faults-sweep-sealed: ## the same with everything compressed and encrypted, and with a rotation of keys: the scripts ORCAS_FAULTS_SEALED=all (needs /dev/fuse)
+	ORCAS_FAULTS_FULL=1 ORCAS_FAULTS_SCRIPTS=$(ORCAS_FAULTS_SEALED) ORCAS_FAULTS_COMPRESSION=better ORCAS_FAULTS_ENCRYPTION=1 \
+	$(FAULTS_TEST) ./faults/iofault -run '^TestSweep$$' | $(FAULTS_TEE)
 
 faults-full-disk: faults-tools ## a small drive without a byte, or an inode, left (needs root)
 	ORCAS_FAULTS_FULL=1 $(FAULTS_TEST) ./faults -run '^TestFullDisk$$' | $(FAULTS_TEE)

@@ -16,6 +16,7 @@ type Bench struct {
 	Dir     string // for everything; empty at first
 	Workers int    // points that are tried at the same time
 	Turn    int    // which of four endings comes first, see point.withFault
+	Features
 
 	bases map[string]*base
 	base  *base // of the sweep that runs
@@ -34,6 +35,7 @@ const (
 	stocked = "stocked"  // a server filled it, see stock, and was stopped
 	crashed = "crashed"  // then the server was killed when it had made a batch durable and was about to apply it
 	longLog = "long-log" // then the server was killed when SQLite's log was nearly long enough to be copied
+	wrapped = "wrapped"  // as stocked, by a server that encrypts everything under the old key
 )
 
 // What reclaim has to do: see leaveHoles. In both, rounds are made only where they are asked for.
@@ -72,13 +74,15 @@ func (b *Bench) make(name string) (*base, error) {
 	case empty:
 		return &base{model: newModel()}, nil
 	case stocked:
-		return b.fill(name, newRun(newModel(), 0), stock, nil)
+		return b.fill(name, b.run(newModel(), 0), stock, nil)
+	case wrapped:
+		return b.fill(name, b.run(newModel(), 0), stock, nil, encrypting(oldKey)...)
 	}
 	from, err := b.prepare(stocked)
 	if err != nil {
 		return nil, err
 	}
-	r := newRun(from.model.clone(), from.lastID)
+	r := b.run(from.model.clone(), from.lastID)
 	if err := os.CopyFS(filepath.Join(b.Dir, "back-bases", name), os.DirFS(from.dir)); err != nil {
 		return nil, err
 	}
@@ -94,12 +98,7 @@ func (b *Bench) make(name string) (*base, error) {
 			r.put("after", smallSize)
 			r.remove("small")
 		}, nil)
-		for _, file := range []string{"metadata.db", "metadata.db-wal", "metadata.db-shm"} {
-			if removed := os.Remove(filepath.Join(b.Dir, "back-bases", name, file)); err == nil && !errors.Is(removed, fs.ErrNotExist) {
-				err = removed
-			}
-		}
-		return made, err
+		return made, errors.Join(err, loseDatabase(filepath.Join(b.Dir, "back-bases", name)))
 	case crashed:
 		logWrite := func(op Op) bool { return op.Name == "write" && strings.HasSuffix(op.File, "-wal") }
 		return b.fill(name, r, leaveUnapplied, &Fault{Action: KILL, At: 1, Only: logWrite})
@@ -109,15 +108,15 @@ func (b *Bench) make(name string) (*base, error) {
 	return b.fill(name, r, func(r *run) { lengthenLog(r, log) }, &Fault{Action: KILL, Only: none})
 }
 
-// fill runs a server on a drive, and steps, and then stops it or, where there is a fault, which is set for the last
-// request, kills it.
-func (b *Bench) fill(name string, r *run, steps func(r *run), last *Fault) (*base, error) {
+// fill runs a server on a drive, with more environment, and steps, and then stops it or, where there is a fault, which is set for the
+// last request, kills it.
+func (b *Bench) fill(name string, r *run, steps func(r *run), last *Fault, env ...string) (*base, error) {
 	d, err := b.mount("bases")
 	if err != nil {
 		return nil, err
 	}
 	defer d.Unmount()
-	p, err := start(b.Binary, filepath.Join(d.Dir(), name), noRounds, nil)
+	p, err := start(b.Binary, filepath.Join(d.Dir(), name), b.env(append(env, noRounds...)), nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, p.tail())
 	}
@@ -142,6 +141,17 @@ func (b *Bench) fill(name string, r *run, steps func(r *run), last *Fault) (*bas
 	return made, nil
 }
 
+// loseDatabase removes the database of a data directory, so that the next start has the blocks alone.
+func loseDatabase(dir string) error {
+	var errs []error
+	for _, file := range []string{"metadata.db", "metadata.db-wal", "metadata.db-shm"} {
+		if err := os.Remove(filepath.Join(dir, file)); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // stock fills an empty server.
 func stock(r *run) {
 	r.createBucket()
@@ -153,6 +163,8 @@ func stock(r *run) {
 	r.remove("gone")
 	r.multipart("parts", partSize, 1000)
 	r.part(r.begin("begun"), 1, 2000)
+	r.again("equal-stocked", "small", false)
+	r.put(customers+"stocked", smallSize)
 }
 
 // leaveUnapplied writes something that is in the log when the server is killed.
@@ -163,13 +175,19 @@ func leaveUnapplied(r *run) {
 	r.remove("small2")
 }
 
-// leaveHoles moves everything that there is into a block, fills another, and deletes from that: all but every so manieth object, or all.
+// leaveHoles moves everything that there is into a block, fills another, and deletes from that: all but every so manieth object, or all. Some of what
+// is left there is shared with what was deleted.
 func leaveHoles(r *run, keep int) {
 	r.reclaim()
 	r.put("filler", 2*maxPacked/3) // beside it, records are little
 	r.reclaim()
 	for i := range 12 {
 		r.put(fmt.Sprintf("hole-%02d", i), 3*smallSize)
+	}
+	if keep > 1 {
+		r.again("twin-01", "hole-01", false)
+		r.again("twin-02", "hole-02", true)
+		r.put(customers+"hole", 3*smallSize)
 	}
 	for i := range 12 {
 		if keep == 1 || i%keep > 0 {

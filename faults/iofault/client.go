@@ -29,7 +29,7 @@ type client struct {
 func newClient(p *process) *client {
 	return &client{
 		endpoint: p.endpoint, admin: p.admin,
-		http:   &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: requestMax},
+		http:   &http.Client{Transport: &http.Transport{DisableKeepAlives: true, ExpectContinueTimeout: requestMax}, Timeout: requestMax},
 		signer: &sigv4.Signer{AccessKey: accessKey, SecretKey: secretKey, Region: "us-east-1"},
 	}
 }
@@ -86,11 +86,11 @@ func (c *client) do(method, key, query string, header map[string]string, body []
 	if query != "" {
 		u += "?" + query
 	}
-	return c.send(method, u, header, body)
+	return c.send(method, u, key, header, body)
 }
 
-// send sends a request to a URL and reads the answer.
-func (c *client) send(method, u string, header map[string]string, body []byte) *answer {
+// send sends a request to a URL, which is that of a key, and reads the answer.
+func (c *client) send(method, u, key string, header map[string]string, body []byte) *answer {
 	req, err := http.NewRequest(method, u, bytes.NewReader(body))
 	if err != nil {
 		return &answer{err: err}
@@ -98,6 +98,7 @@ func (c *client) send(method, u string, header map[string]string, body []byte) *
 	for k, v := range header {
 		req.Header.Set(k, v)
 	}
+	customerHeader(req, key)
 	sum := sha256.Sum256(body)
 	c.signer.Sign(req, hex.EncodeToString(sum[:]), time.Now())
 	res, err := c.http.Do(req)
@@ -116,7 +117,7 @@ func etagOf(s string) string { return strings.Trim(s, `"`) }
 
 // ask makes a request of the admin listener.
 func (c *client) ask(method, what string) *answer {
-	a := c.send(method, c.admin+"/-/admin/"+what, nil, nil)
+	a := c.send(method, c.admin+"/-/admin/"+what, "", nil, nil)
 	a.admin = true
 	return a
 }

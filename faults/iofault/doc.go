@@ -21,7 +21,11 @@
 //   - after the fault the server takes writes, or refuses them with 503; reads work;
 //   - a stop ends, and the next start is ready within 5 s without repair by hand;
 //   - then, and after one more stop and start, everything that was acknowledged is there, whole; what was deleted is not; the listings
-//     say the same.
+//     say the same; and a recount of all references (fsck), which reads every content, finds no difference.
+//
+// Some content is in every data directory twice, and some is encrypted with a customer's key. With the variables below, everything is also compressed
+// and encrypted. A Script with a rotation of the master key starts without the old key once the rotation was acknowledged, and in the end also without
+// the database.
 //
 // A request that failed may have been carried out or not: both are right, until a later one on the same key is acknowledged.
 //
@@ -31,6 +35,8 @@
 //	ORCAS_FAULTS_REQUIRED  1: without /dev/fuse the tests fail instead of being skipped
 //	ORCAS_FAULTS_BINARY    the server to try; otherwise it is built
 //	ORCAS_FAULTS_SCRIPTS   with FULL: the names of the scripts, separated by commas; otherwise all. NAME/9: every ninth operation of it
+//	ORCAS_FAULTS_COMPRESSION  fast or better: how the server compresses (default: not at all)
+//	ORCAS_FAULTS_ENCRYPTION  1: the server encrypts everything
 //	ORCAS_FAULTS_TURN      0 to 3: which ending the first point has (default 0); with all four, each point has had each
 //	ORCAS_FAULTS_WORKERS   points that are tried at the same time (default 2)
 package iofault

@@ -2,6 +2,7 @@ package iofault
 
 import (
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +17,7 @@ import (
 	_ "github.com/mattn/go-sqlite3"
 	"github.com/stretchr/testify/require"
 
+	"orcas/core/reclaim"
 	"orcas/faults"
 	"orcas/faults/result"
 )
@@ -196,7 +198,7 @@ func TestSQLiteOnTheDrive(t *testing.T) {
 func bench(t *testing.T) *Bench {
 	t.Helper()
 	needFuse(t)
-	b := &Bench{Binary: os.Getenv("ORCAS_FAULTS_BINARY"), Dir: t.TempDir(), Workers: 2}
+	b := &Bench{Binary: os.Getenv("ORCAS_FAULTS_BINARY"), Dir: t.TempDir(), Workers: 2, Features: FeaturesAsked()}
 	if b.Binary == "" {
 		b.Binary = filepath.Join(b.Dir, "orcas")
 		require.NoError(t, faults.Build(t.Context(), b.Binary, "", false))
@@ -206,6 +208,57 @@ func bench(t *testing.T) *Bench {
 	}
 	b.Turn, _ = strconv.Atoi(os.Getenv("ORCAS_FAULTS_TURN"))
 	return b
+}
+
+// TestFeatures holds the features against what a server does: content that is equal is stored once, and takes less room where it is
+// compressed; the answers say that it is encrypted; a customer's key is another matter.
+func TestFeatures(t *testing.T) {
+	b := bench(t)
+	live := map[Features]int64{}
+	for _, f := range []Features{{}, {Compression: "better"}, {Compression: "better", Encrypted: true}} {
+		b.Features, b.bases = f, nil
+		p, err := start(b.Binary, filepath.Join(t.TempDir(), "data"), b.env(noRounds), nil)
+		require.NoError(t, err)
+		defer p.kill()
+		r := b.run(newModel(), 2) // the next content can be compressed
+		r.c = newClient(p)
+		r.createBucket()
+		r.put("small", smallSize)
+		r.put("large", largeSize)
+		r.put("large", largeSize)
+		recounted := func() (report reclaim.CheckReport) {
+			r.recount()
+			require.NoError(t, json.Unmarshal(r.c.ask("POST", "fsck").body, &report))
+			return report
+		}
+		before := recounted()
+		r.again("equal", "small", false)
+		r.again("equal-unsent", "small", true)
+		r.again("equal-large", "large", false)
+		r.again("equal-large-unsent", "large", true)
+		after := recounted()
+		require.Equal(t, before.Contents, after.Contents)
+		require.Equal(t, before.Versions+4, after.Versions)
+		live[f] = after.LiveBytes
+		r.put(customers+"one", smallSize)
+		r.again(customers+"two", customers+"one", true)
+		require.Equal(t, before.Contents+2, recounted().Contents)
+		for key, v := range r.m.objects {
+			a := r.c.do("GET", key, "", nil, nil)
+			require.Equal(t, v[0].Bytes(), a.body, key)
+			if !strings.HasPrefix(key, customers) {
+				require.Equal(t, f.Encrypted, a.header.Get("X-Amz-Server-Side-Encryption") == "AES256", key)
+				continue
+			}
+			require.Equal(t, "AES256", a.header.Get("X-Amz-Server-Side-Encryption-Customer-Algorithm"))
+			require.Equal(t, 400, r.c.send("GET", p.endpoint+"/"+bucket+"/"+key, "", nil, nil).status, "without its key")
+		}
+		require.Empty(t, r.wrong)
+		require.Empty(t, r.failed)
+	}
+	t.Log(live)
+	require.Less(t, live[Features{Compression: "better"}], live[Features{}]*3/4)
+	require.Less(t, live[Features{"better", true}], live[Features{}]*3/4)
 }
 
 // sweep runs one script with one fault and prints what came of it.

@@ -41,15 +41,14 @@ func (p *point) try() error {
 			return err
 		}
 	}
-	p.run = newRun(base.model.clone(), pointIDs)
+	p.run = p.bench.run(base.model.clone(), pointIDs)
 	p.run.killed = p.fault.Action == KILL
 	p.run.backupDir = p.data + "-backup"
 	p.withFault()
 	if err := p.drive.Lose(); err != nil {
 		return err
 	}
-	p.afterwards()
-	return errors.Join(os.RemoveAll(back), os.RemoveAll(back+"-backup"))
+	return errors.Join(p.afterwards(), os.RemoveAll(back), os.RemoveAll(back+"-backup"))
 }
 
 // withFault runs the script with the fault, until the server has ended. A server that survived the fault ends in one of four ways, in turns
@@ -110,14 +109,14 @@ func (p *point) begin() bool {
 	var err error
 	arm := func(kill func()) { p.drive.Set(p.fault, kill) }
 	if !p.script.FromStart {
-		if p.server, err = start(p.bench.Binary, p.data, p.script.Env, nil); err != nil {
+		if p.server, err = p.start(nil); err != nil {
 			p.end(err)
 			return false
 		}
 		arm(func() { p.server.signal(syscall.SIGKILL) })
 		return true
 	}
-	if p.server, err = start(p.bench.Binary, p.data, p.script.Env, arm); err == nil {
+	if p.server, err = p.start(arm); err == nil {
 		return true
 	}
 	p.struck = p.drive.Lift()
@@ -130,6 +129,15 @@ func (p *point) begin() bool {
 	}
 	p.end(err)
 	return false
+}
+
+// start starts the server as start does, with the environment that it has to have by now.
+func (p *point) start(armed func(kill func())) (*process, error) {
+	env := p.script.Env
+	if p.run.rotated {
+		env = p.script.Rotated
+	}
+	return start(p.bench.Binary, p.data, p.bench.env(env), armed)
 }
 
 // end notes what is wrong with the server that has ended: err, or that it panicked.
@@ -192,50 +200,61 @@ func (p *point) probe(failing bool) string {
 	return fails
 }
 
-// afterwards starts the server again, twice, without a fault, and checks all of it.
-func (p *point) afterwards() {
+// afterwards starts the server again, twice, without a fault, and checks all of it; after a rotation once more, without the database.
+func (p *point) afterwards() error {
 	if p.fault.Action == KILL && p.fault.ForEver && p.struck.Times > 0 {
 		p.crashLoop()
 	}
-	for i := range 2 {
+	starts := 2
+	if p.script.Rotated != nil {
+		starts = 3
+	}
+	for i := range starts {
+		if i == 2 {
+			if err := loseDatabase(p.data); err != nil {
+				return err
+			}
+		}
 		begun := time.Now()
 		var err error
-		if p.server, err = start(p.bench.Binary, p.data, p.script.Env, nil); err != nil {
+		if p.server, err = p.start(nil); err != nil {
 			p.end(err)
-			return
+			return nil
 		}
 		p.slowestStart = max(p.slowestStart, time.Since(begun))
 		p.run.c = newClient(p.server)
 		p.run.over, p.run.killed, p.run.hasty = false, false, false
 		p.check(false, true)
-		if i > 0 {
+		if i == 0 {
+			if then := p.probe(false); then != wentOn {
+				p.bad("a write after a restart: %s", then)
+			}
+			p.finally()
+			p.stop(false)
+		} else {
 			p.server.kill()
-			p.end(nil)
-			return
 		}
-		if then := p.probe(false); then != wentOn {
-			p.bad("a write after a restart: %s", then)
-		}
-		p.finally()
-		p.stop(false)
 		p.end(nil)
 	}
+	return nil
 }
 
-// finally does what the script has for the end.
+// finally recounts, and does what the script has for the end.
 func (p *point) finally() {
-	if p.script.Finally == nil {
-		return
-	}
 	failed, wrong := p.run.failed, len(p.run.wrong)
 	p.run.failed = map[string]int{}
-	p.script.Finally(p.run)
+	p.run.recount()
+	if p.script.Finally != nil {
+		p.script.Finally(p.run)
+	}
 	p.wrong = append(p.wrong, p.run.wrong[wrong:]...)
 	for text := range p.run.failed {
 		p.bad("in the end: %s: %s", text, p.server.tail())
 	}
 	p.run.failed = failed
-	p.check(false, true)
+	if p.script.Finally != nil {
+		p.check(false, true)
+	}
 }
 
 // crashLoop starts the server three times and kills it in its start, each time at another operation.
@@ -243,7 +262,7 @@ func (p *point) crashLoop() {
 	for i := range 3 {
 		f := Fault{Action: KILL, At: 1 + (p.fault.At*7+i*5)%30}
 		var err error
-		if p.server, err = start(p.bench.Binary, p.data, p.script.Env, func(kill func()) { p.drive.Set(f, kill) }); err == nil {
+		if p.server, err = p.start(func(kill func()) { p.drive.Set(f, kill) }); err == nil {
 			p.server.kill()
 		}
 		s := p.drive.Lift()

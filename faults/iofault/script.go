@@ -25,6 +25,8 @@ type Script struct {
 	FromStart bool // the fault is there from the start of the server on, otherwise from the first request on
 	Steps     func(r *run)
 	Stop      bool // then the server is stopped, the fault still there
+	// Rotated is the environment in place of Env after a rotation that was acknowledged, and for the last starts.
+	Rotated []string
 	// Finally is done in the end, after the checks, without a fault; it must succeed, and then everything is checked once more.
 	Finally func(r *run)
 	Stride  int // every so manieth operation is tried; 0: each
@@ -150,6 +152,9 @@ func Scripts() []Script {
 			r.put("more", smallSize)
 			r.backup()
 		}},
+		{Name: "equal", Base: stocked, Env: noRounds, Finally: tidy, Steps: shared},
+		{Name: "customer-key", Base: stocked, Steps: customersOwn},
+		{Name: "rotate", Base: wrapped, Env: encrypting(newKey, oldKey), Rotated: encrypting(newKey), Finally: (*run).rotate, Steps: rotation},
 		{Name: "reclaim-large", Base: stocked, Finally: tidy, Steps: func(r *run) {
 			r.remove("large")
 			r.remove("parts")
@@ -184,9 +189,12 @@ type run struct {
 	killed bool // broken connections are all right
 	hasty  bool // the first failure is the end
 	id     uint64
+	mixed  bool // some contents can be compressed, some cannot
 	acked  int
 	failed map[string]int // by status and code
 	over   bool           // nothing more is sent
+
+	rotated bool // the server must do without the old master key
 
 	backupDir string
 	backups   []string // that were called whole
@@ -195,8 +203,9 @@ type run struct {
 	wrong []string
 }
 
-func newRun(m *model, firstID uint64) *run {
-	return &run{m: m, id: firstID, failed: map[string]int{}}
+// run returns a run that begins with a model and the ids of contents behind lastID.
+func (b *Bench) run(m *model, lastID uint64) *run {
+	return &run{m: m, id: lastID, mixed: b.Compression != "", failed: map[string]int{}}
 }
 
 func (r *run) bad(format string, args ...any) {
@@ -291,9 +300,13 @@ func (r *run) awaitReclaim(blocks int) {
 	}
 }
 
-// value makes content that differs from all others.
+// value makes content that differs from all others. Content of every third id can be compressed: where that matters, one of two
+// contents is such.
 func (r *run) value(size int64) (*faults.Value, []byte) {
 	r.id++
+	if r.mixed && r.id%3 == 2 {
+		r.id++
+	}
 	return faults.NewValue(faults.Piece{ID: r.id, Size: size})
 }
 

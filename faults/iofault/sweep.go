@@ -16,6 +16,7 @@ type Row struct {
 	Fault   Action
 	ForEver bool
 	Reads   bool
+	Features
 	// Points is how many operations were tried, one after the other.
 	Points int
 	// Acked and Failed count requests; those that failed by status and code.
@@ -56,7 +57,7 @@ func (b *Bench) Sweep(s Script, fault Fault) (*Row, error) {
 		return nil, fmt.Errorf("the data directory %q: %w", s.Base, err)
 	}
 	begun := time.Now()
-	row := &Row{Script: s.Name, Fault: fault.Action, ForEver: fault.ForEver, Reads: fault.Reads,
+	row := &Row{Script: s.Name, Fault: fault.Action, ForEver: fault.ForEver, Reads: fault.Reads, Features: b.Features,
 		Met: map[string]map[string]int{}, Failed: map[string]int{}, Then: map[string]int{}}
 	var (
 		next atomic.Int64
@@ -141,7 +142,7 @@ func (r *Row) title() string {
 	if r.Reads {
 		class = "reads"
 	}
-	return fmt.Sprintf("%-18s %-6s %-8s %-7s", r.Script, r.Fault, mode, class)
+	return fmt.Sprintf("%-18s %-6s %-8s %s%v", r.Script, r.Fault, mode, class, r.Features)
 }
 
 // String is a line of a table.
