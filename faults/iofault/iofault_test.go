@@ -271,17 +271,21 @@ func sweep(t *testing.T, b *Bench, s Script, f Fault) *Row {
 	return row
 }
 
-// script returns the script of that name, behind which a slash and a stride may stand.
+// script returns the script of that name, behind which a slash and a stride may stand, and another one for reads.
 func script(t *testing.T, name string) Script {
 	t.Helper()
-	name, stride, strided := strings.Cut(name, "/")
+	words := strings.Split(name, "/")
+	name = words[0]
 	all := Scripts()
 	i := slices.IndexFunc(all, func(s Script) bool { return s.Name == name })
 	require.GreaterOrEqual(t, i, 0, name)
-	if strided {
-		var err error
-		all[i].Stride, err = strconv.Atoi(stride)
+	for n, word := range words[1:] {
+		stride, err := strconv.Atoi(word)
 		require.NoError(t, err, name)
+		if n == 0 {
+			all[i].Stride = stride
+		}
+		all[i].ReadStride = stride
 	}
 	return all[i]
 }
@@ -326,6 +330,9 @@ func keep(t *testing.T, row *Row, begun time.Time) {
 	t.Helper()
 	r := result.Row{Fault: "io-sweep", Name: row.title(), Unit: "points", Tried: row.Points, Acknowledged: int64(row.Acked), Started: begun,
 		Ready: float64(row.SlowestStart) / 1000, Note: fmt.Sprintf("then the server %v", row.Then)}
+	if row.Stride > 1 {
+		r.Note += fmt.Sprintf("; one of %d operations was tried", row.Stride)
+	}
 	if len(row.Violations) > 0 {
 		r.Violations = map[string]int{"violations": len(row.Violations)}
 	}

@@ -29,7 +29,8 @@ type Script struct {
 	Rotated []string
 	// Finally is done in the end, after the checks, without a fault; it must succeed, and then everything is checked once more.
 	Finally func(r *run)
-	Stride  int // every so manieth operation is tried; 0: each
+	// Every so manieth operation is tried, and every so manieth of those that read; 0: each.
+	Stride, ReadStride int
 }
 
 // Sizes of contents, in bytes.

@@ -16,6 +16,7 @@ type Row struct {
 	Fault   Action
 	ForEver bool
 	Reads   bool
+	Stride  int // every so manieth operation was tried
 	Features
 	// Points is how many operations were tried, one after the other.
 	Points int
@@ -57,7 +58,11 @@ func (b *Bench) Sweep(s Script, fault Fault) (*Row, error) {
 		return nil, fmt.Errorf("the data directory %q: %w", s.Base, err)
 	}
 	begun := time.Now()
-	row := &Row{Script: s.Name, Fault: fault.Action, ForEver: fault.ForEver, Reads: fault.Reads, Features: b.Features,
+	stride := max(s.Stride, 1)
+	if fault.Reads {
+		stride = max(s.ReadStride, 1)
+	}
+	row := &Row{Script: s.Name, Fault: fault.Action, ForEver: fault.ForEver, Reads: fault.Reads, Features: b.Features, Stride: stride,
 		Met: map[string]map[string]int{}, Failed: map[string]int{}, Then: map[string]int{}}
 	var (
 		next atomic.Int64
@@ -71,7 +76,6 @@ func (b *Bench) Sweep(s Script, fault Fault) (*Row, error) {
 			d, err := b.mount(fmt.Sprint(w))
 			for err == nil && miss.Load() < missesMax {
 				f := fault
-				stride := max(s.Stride, 1)
 				f.At = 1 + b.Turn%stride + (int(next.Add(1))-1)*stride
 				p := &point{bench: b, drive: d, script: s, fault: f}
 				if err = p.try(); p.struck.Times == 0 || f.At >= pointsMax {
