@@ -21,7 +21,7 @@ import (
 
 // finding is metadata in which something happens between finding equal content and what is done with it.
 type finding struct {
-	*mem.Meta
+	reclaim.Meta
 	found func()
 	err   error // nothing is found, for this reason
 }

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -18,12 +17,9 @@ import (
 
 	"orcas/batch"
 	"orcas/core"
-	"orcas/core/cached"
 	"orcas/core/coretest"
-	"orcas/core/disk"
 	"orcas/core/mem"
 	"orcas/core/reclaim"
-	"orcas/core/sqlite"
 	"orcas/vfs"
 )
 
@@ -108,17 +104,11 @@ func memoryYard(t *testing.T, o reclaim.Options) *yard {
 
 // diskYard opens the store in dir; what it returns closes it.
 func diskYard(t *testing.T, dir string, o reclaim.Options) (*yard, func()) {
-	blocks, err := disk.Open(dir, disk.Options{PackedSize: 1 << 20})
-	require.NoError(t, err)
-	database, err := sqlite.Open(filepath.Join(dir, "metadata.db"), sqlite.Options{})
-	require.NoError(t, err)
-	meta, err := cached.New(database, cached.Options{})
-	require.NoError(t, err)
+	blocks, meta, done := openDisk(t, dir)
 	y := newYard(t, blocks, meta, o)
 	return y, func() {
 		require.NoError(t, y.writer.Close())
-		require.NoError(t, meta.Close())
-		require.NoError(t, blocks.Close())
+		done()
 	}
 }
 
