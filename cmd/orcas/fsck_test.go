@@ -265,6 +265,26 @@ func TestFsckOfSoundStore(t *testing.T) {
 	require.True(t, bytes.Equal(before, after), "the database is as it was")
 }
 
+// TestFsckOfBlockThatWasBegun: a block whose creation was cut off, in its header or before, is no damage.
+func TestFsckOfBlockThatWasBegun(t *testing.T) {
+	dir := filled(t)
+	for k, ext := range []string{".packed", ".large"} {
+		path := blockFiles(t, dir, ext)[0]
+		header, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for i, n := range []int{0, 1, 32, 63} {
+			require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(path), fmt.Sprintf("%08x%s", 0xf0+4*k+i, ext)), header[:n], 0o600))
+		}
+	}
+	status, stdout, stderr := orcas("fsck", "--data", dir, "--content")
+	require.Equal(t, exitOK, status, stdout+stderr)
+	require.Contains(t, stdout, "no difference")
+	require.NoError(t, os.Truncate(blockFiles(t, dir, ".large")[0], 32))
+	status, stdout, _ = orcas("fsck", "--data", dir)
+	require.Equal(t, exitFailed, status, "that one was in use")
+	require.Contains(t, stdout, "header")
+}
+
 func TestFsckRefuses(t *testing.T) {
 	status, _, stderr := orcas("fsck")
 	require.Equal(t, exitUsage, status, stderr)

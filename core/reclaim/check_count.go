@@ -269,6 +269,8 @@ func (c *check) header(b core.BlockInfo, named bool) (gone bool, err error) {
 	n, _ := br.ReadAt(head[:], 0) // what cannot be read is not whole
 	id, kind, err := frame.DecodeBlockHeader(head[:n])
 	switch {
+	case err != nil && !named && b.Size < frame.BlockHeaderSize:
+		return false, nil // a crash, or an error, right in its creation: nothing was ever in it
 	case errors.Is(err, frame.ErrNotFrame) && !named && head == [frame.BlockHeaderSize]byte{}:
 		return false, nil // a crash right after it was created, or a writer just before
 	case err == nil && (core.BlockID(id) != b.ID || core.BlockKind(kind) != b.Kind):
