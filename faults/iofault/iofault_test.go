@@ -271,7 +271,7 @@ func sweep(t *testing.T, b *Bench, s Script, f Fault) *Row {
 	return row
 }
 
-// script returns the script of that name, behind which a slash and a stride may stand, and another one for reads.
+// script returns the script of that name, behind which a slash and a stride may stand, and another one for faults that stay and for reads.
 func script(t *testing.T, name string) Script {
 	t.Helper()
 	words := strings.Split(name, "/")
@@ -285,7 +285,7 @@ func script(t *testing.T, name string) Script {
 		if n == 0 {
 			all[i].Stride = stride
 		}
-		all[i].ReadStride = stride
+		all[i].RestStride = stride
 	}
 	return all[i]
 }

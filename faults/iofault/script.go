@@ -29,8 +29,8 @@ type Script struct {
 	Rotated []string
 	// Finally is done in the end, after the checks, without a fault; it must succeed, and then everything is checked once more.
 	Finally func(r *run)
-	// Every so manieth operation is tried, and every so manieth of those that read; 0: each.
-	Stride, ReadStride int
+	// Every so manieth operation is tried, and every so manieth with a fault that stays, or among those that read; 0: each.
+	Stride, RestStride int
 }
 
 // Sizes of contents, in bytes.

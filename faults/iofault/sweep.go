@@ -59,8 +59,8 @@ func (b *Bench) Sweep(s Script, fault Fault) (*Row, error) {
 	}
 	begun := time.Now()
 	stride := max(s.Stride, 1)
-	if fault.Reads {
-		stride = max(s.ReadStride, 1)
+	if fault.Reads || fault.ForEver {
+		stride = max(s.RestStride, 1)
 	}
 	row := &Row{Script: s.Name, Fault: fault.Action, ForEver: fault.ForEver, Reads: fault.Reads, Features: b.Features, Stride: stride,
 		Met: map[string]map[string]int{}, Failed: map[string]int{}, Then: map[string]int{}}
