@@ -34,8 +34,8 @@
 //	ORCAS_FAULTS_FULL      1: every script with every fault; otherwise one script
 //	ORCAS_FAULTS_REQUIRED  1: without /dev/fuse the tests fail instead of being skipped
 //	ORCAS_FAULTS_BINARY    the server to try; otherwise it is built
-//	ORCAS_FAULTS_SCRIPTS   with FULL: the names of the scripts, separated by commas; otherwise all. NAME/9: every ninth operation of it; NAME/1/9: every one, and every ninth with a fault that stays or
-//	                       among those that read
+//	ORCAS_FAULTS_SCRIPTS   with FULL: the names of the scripts, separated by commas; otherwise all. NAME/9: every ninth operation of it;
+//	                       NAME/1/9: every one, and every ninth with a fault that stays or among those that read
 //	ORCAS_FAULTS_COMPRESSION  fast or better: how the server compresses (default: not at all)
 //	ORCAS_FAULTS_ENCRYPTION  1: the server encrypts everything
 //	ORCAS_FAULTS_TURN      0 to 3: which ending the first point has (default 0); with all four, each point has had each
