@@ -16,9 +16,9 @@ type snapshots struct {
 	list   []snapshot.Info // the newest first; those that are whole, as far as is known
 	floor  core.BlockID    // packed blocks below it hold no record that the newest does not cover
 
-	ended time.Time     // when this process wrote the last one; zero: it wrote none
-	took  time.Duration // to write that and to read it back
-	live  int64         // bytes of content as of the last mark
+	ended   time.Time              // when this process wrote the last one; zero: it wrote none
+	took    time.Duration          // to write that and to read it back
+	live    int64                  // bytes of content as of the last mark
 	packed  map[core.BlockID]int64 // closed packed blocks in which something is dead, or nothing at all is, by size
 	orphans map[core.BlockID]int64 // large blocks that no content is in, by size
 }
