@@ -155,7 +155,7 @@ func Scripts() []Script {
 		}},
 		{Name: "equal", Base: stocked, Env: noRounds, Finally: tidy, Steps: shared},
 		{Name: "customer-key", Base: stocked, Steps: customersOwn},
-		{Name: "rotate", Base: wrapped, Env: encrypting(newKey, oldKey), Rotated: encrypting(newKey), Finally: (*run).rotate, Steps: rotation},
+		{Name: "rotate", Base: wrapped, Env: encrypting(newKey, oldKey), Rotated: encrypting(newKey), Finally: (*run).finishRotation, Steps: rotation},
 		{Name: "reclaim-large", Base: stocked, Finally: tidy, Steps: func(r *run) {
 			r.remove("large")
 			r.remove("parts")
