@@ -4,7 +4,6 @@ import (
 	"crypto/md5"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"os"
 	"slices"
@@ -162,7 +161,7 @@ func rotation(r *run) {
 // String names the features behind a script.
 func (f Features) String() (s string) {
 	if f.Compression != "" {
-		s += fmt.Sprint("; compressed")
+		s += "; compressed"
 	}
 	if f.Encrypted {
 		s += "; encrypted"
