@@ -112,7 +112,7 @@ func (b *Body) HashElsewhere() { b.whole = nil }
 // XAmzContentSHA256Mismatch.
 func (b *Body) CheckSHA256(sum []byte) error {
 	if b.auth.Mode == PayloadSHA256 && subtle.ConstantTimeCompare(sum, b.auth.SHA256[:]) != 1 {
-		return errSHA256()
+		return errSHA256(b.auth.SHA256[:], sum)
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func (b *Body) readChunk(p []byte) (n int, err error) {
 			return 0, err
 		}
 		if d.left == 0 || d.left > b.left {
-			return 0, errIncomplete(nil)
+			return 0, errOtherLength(b.length, b.length-b.left+d.left)
 		}
 	}
 	n, err = d.in.Read(p[:min(int64(len(p)), d.left)])
@@ -229,7 +229,7 @@ func (b *Body) readEnd() error {
 		return err
 	}
 	if d.left != 0 {
-		return errIncomplete(nil)
+		return errOtherLength(b.length, b.length+d.left)
 	}
 	if err := d.verifyChunk(); err != nil {
 		return err

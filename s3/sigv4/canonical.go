@@ -263,20 +263,29 @@ func host(r *http.Request) string {
 // signature computes the signature of r in hexadecimal. The query is in s.pairs, sorted; without names the parameter that
 // is not signed. It also says how many x-amz-* headers are signed, and whether all signed headers are there.
 func (s *scratch) signature(dst *[64]byte, r *http.Request, path, without, signed, payload, date, scope string, key *[32]byte) (amz int, ok bool) {
+	amz, ok = s.canonical(r, path, without, signed, payload)
+	s.stringToSign(date, scope)
+	s.hexMAC(dst, key, s.buf)
+	return amz, ok
+}
+
+// canonical puts r into canonical form, in s.buf.
+func (s *scratch) canonical(r *http.Request, path, without, signed, payload string) (amz int, ok bool) {
 	b := append(append(s.buf[:0], r.Method...), '\n')
 	b = append(appendPath(b, path), '\n')
 	b = append(s.appendQuery(b, without), '\n')
 	b, amz, ok = s.appendHeaders(b, r, signed)
 	b = append(append(append(b, '\n'), signed...), '\n')
-	b = append(b, payload...)
-	sum := sha256.Sum256(b)
-
-	b = append(append(b[:0], algorithm+"\n"...), date...)
-	b = append(append(append(b, '\n'), scope...), '\n')
-	b = hex.AppendEncode(b, sum[:])
-	s.buf = b
-	s.hexMAC(dst, key, b)
+	s.buf = append(b, payload...)
 	return amz, ok
+}
+
+// stringToSign makes of the canonical request in s.buf what is signed, in the same place.
+func (s *scratch) stringToSign(date, scope string) {
+	sum := sha256.Sum256(s.buf)
+	b := append(append(s.buf[:0], algorithm+"\n"...), date...)
+	b = append(append(append(b, '\n'), scope...), '\n')
+	s.buf = hex.AppendEncode(b, sum[:])
 }
 
 // hexMAC computes an HMAC-SHA256 in hexadecimal.

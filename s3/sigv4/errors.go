@@ -1,5 +1,10 @@
 package sigv4
 
+import (
+	"encoding/hex"
+	"strconv"
+)
+
 // Code is the code of an S3 error, as clients see it.
 type Code string
 
@@ -21,12 +26,22 @@ const (
 	XAmzContentSHA256Mismatch         Code = "XAmzContentSHA256Mismatch"         // 400
 )
 
-// Error is the error of this package: what is to be answered. Its message never holds a signature or a secret.
+// Error is the error of this package: what is to be answered. Neither message nor details ever hold a signature that would be right,
+// or a secret.
 type Error struct {
 	Code    Code
-	Message string // for the client
-	Region  string // the region that was expected, where the request named another
-	Err     error  // the cause, if any: an error of the connection
+	Message string   // for the client
+	Details []Detail // what S3 tells besides, each as an element of the document
+	Err     error    // the cause, if any: an error of the connection
+}
+
+// Detail is an element of an error's document.
+type Detail struct{ Name, Value string }
+
+// with adds a detail to an error that was just made, and returns it.
+func (e *Error) with(name, value string) *Error {
+	e.Details = append(e.Details, Detail{name, value})
+	return e
 }
 
 // Error gives code and message.
@@ -45,8 +60,19 @@ func errMismatch() *Error {
 	return newError(SignatureDoesNotMatch, "The request signature we calculated does not match the signature you provided. Check your key and signing method.")
 }
 
+// errUnknown says that nobody has the access key.
+func errUnknown(accessKey string) *Error {
+	return newError(InvalidAccessKeyID, "The AWS Access Key Id you provided does not exist in our records.").with("AWSAccessKeyId", accessKey)
+}
+
 func errIncomplete(cause error) *Error {
-	return &Error{Code: IncompleteBody, Message: "The request body is not as long as it was announced to be.", Err: cause}
+	return &Error{Code: IncompleteBody, Message: "The request body terminated unexpectedly", Err: cause}
+}
+
+// errOtherLength says that content is shorter or longer than was announced, in bytes.
+func errOtherLength(announced, came int64) *Error {
+	return newError(IncompleteBody, "You did not provide the number of bytes specified by the Content-Length HTTP header").
+		with("NumberBytesExpected", strconv.FormatInt(announced, 10)).with("NumberBytesProvided", strconv.FormatInt(came, 10))
 }
 
 func errMalformed(what string) *Error {
@@ -57,6 +83,7 @@ func errTrailer() *Error {
 	return newError(MalformedTrailerError, "The request contained trailing data that was not well-formed or did not conform to our published schema.")
 }
 
-func errSHA256() *Error {
-	return newError(XAmzContentSHA256Mismatch, "The provided 'x-amz-content-sha256' header does not match what was computed.")
+func errSHA256(claimed, computed []byte) *Error {
+	return newError(XAmzContentSHA256Mismatch, "The provided 'x-amz-content-sha256' header does not match what was computed.").
+		with("ClientComputedContentSHA256", hex.EncodeToString(claimed)).with("S3ComputedContentSHA256", hex.EncodeToString(computed))
 }

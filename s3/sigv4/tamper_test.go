@@ -179,7 +179,7 @@ func TestRegion(t *testing.T) {
 	_, err := v.Verify(signedRequest())
 	var e *Error
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, "eu-west-1", e.Region)
+	require.Equal(t, []Detail{{"Region", "eu-west-1"}}, e.Details)
 	v.AnyRegion = true
 	a, err := v.Verify(signedRequest())
 	require.NoError(t, err)

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,7 +66,7 @@ func (v *Verifier) Verify(r *http.Request) (*Auth, error) {
 	switch {
 	case len(header) > 1 || len(header) == 1 && (c.presigned || c.v2):
 		return nil, newError(InvalidArgument, "Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, "+
-			"Signature query string parameter or the Authorization header should be specified")
+			"Signature query string parameter or the Authorization header should be specified").with("ArgumentName", "Authorization")
 	case c.v2:
 		return nil, errVersion2()
 	case len(header) == 0 && !c.presigned:
@@ -104,9 +105,7 @@ func (v *Verifier) verify(r *http.Request, path string, s *scratch, c *claim) (*
 		return nil, err
 	}
 	if c.region != v.Region && !v.AnyRegion {
-		e := c.malformed("the region '" + c.region + "' is wrong; expecting '" + v.Region + "'")
-		e.Region = v.Region
-		return nil, e
+		return nil, c.malformed("the region '"+c.region+"' is wrong; expecting '"+v.Region+"'").with("Region", v.Region)
 	}
 	if err := a.checkPayload(r.Header, c); err != nil {
 		return nil, err
@@ -153,11 +152,12 @@ func (v *Verifier) checkSignature(a *Auth, r *http.Request, path string, s *scra
 	}
 	switch {
 	case !known:
-		return newError(InvalidAccessKeyID, "The AWS Access Key Id you provided does not exist in our records.")
+		return errUnknown(c.accessKey)
 	case !right:
-		return errMismatch()
+		return s.mismatch(r, path, without, a.date, c)
 	case amz != countAmz(r.Header):
-		return newError(AccessDenied, "There were headers present in the request which were not signed")
+		return newError(AccessDenied, "There were headers present in the request which were not signed").
+			with("HeadersNotSigned", notSigned(r.Header, c.signedHeaders))
 	}
 	return nil
 }
@@ -210,7 +210,7 @@ func (c *claim) parseHeader(h http.Header, text string) error {
 	case strings.HasPrefix(kind, "AWS4-"):
 		return newError(NotImplemented, "The only signing algorithm supported is AWS4-HMAC-SHA256.")
 	default:
-		return newError(InvalidArgument, "Unsupported Authorization Type")
+		return newError(InvalidArgument, "Unsupported Authorization Type").with("ArgumentName", "Authorization") // its value may be a password
 	}
 	for rest != "" {
 		var field string
@@ -329,7 +329,9 @@ func (v *Verifier) checkTime(a *Auth, h http.Header, c *claim) error {
 		return a.checkExpiry(c.expires, now, skew)
 	}
 	if d := now.Sub(a.Time); d > skew || d < -skew {
-		return newError(RequestTimeTooSkewed, "The difference between the request time and the current time is too large.")
+		return newError(RequestTimeTooSkewed, "The difference between the request time and the current time is too large.").
+			with("RequestTime", c.date).with("ServerTime", serverTime(now)).
+			with("MaxAllowedSkewMilliseconds", strconv.FormatInt(skew.Milliseconds(), 10))
 	}
 	return nil
 }
@@ -349,12 +351,17 @@ func (a *Auth) checkExpiry(expires string, now time.Time, skew time.Duration) er
 	a.Expires = a.Time.Add(time.Duration(seconds) * time.Second)
 	switch {
 	case now.After(a.Expires):
-		return newError(AccessDenied, "Request has expired")
+		return newError(AccessDenied, "Request has expired").with("X-Amz-Expires", expires).
+			with("Expires", serverTime(a.Expires)).with("ServerTime", serverTime(now))
 	case a.Time.Sub(now) > skew:
-		return newError(AccessDenied, "Request is not valid yet")
+		return newError(AccessDenied, "Request is not valid yet").with("X-Amz-Expires", expires).
+			with("Expires", serverTime(a.Expires)).with("ServerTime", serverTime(now))
 	}
 	return nil
 }
+
+// serverTime returns a time as the details of errors have it.
+func serverTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
 // checkPayload finds what the payload was signed as. In a presigned URL it may stand in the query, and need not be there.
 func (a *Auth) checkPayload(h http.Header, c *claim) error {
@@ -404,7 +411,8 @@ func (a *Auth) setPayload(value, missing string) error {
 		return newError(NotImplemented, "Chunks signed with ECDSA are not supported.")
 	}
 	return newError(InvalidArgument, "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, STREAMING-UNSIGNED-PAYLOAD-TRAILER, "+
-		"STREAMING-AWS4-HMAC-SHA256-PAYLOAD, STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER or a valid sha256 value.")
+		"STREAMING-AWS4-HMAC-SHA256-PAYLOAD, STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER or a valid sha256 value.").
+		with("ArgumentName", "x-amz-content-sha256").with("ArgumentValue", value)
 }
 
 // checkSignedHeaders says whether the list of signed headers is one: names in lower case, in order, each once, with host.
@@ -432,6 +440,18 @@ func isLower(name string) bool {
 	return true
 }
 
+// notSigned returns the names of the x-amz-* headers that are not among the signed ones.
+func notSigned(h http.Header, signed string) string {
+	var names []string
+	for key := range h {
+		if name := strings.ToLower(key); isAmz(key) && !slices.Contains(strings.Split(signed, ";"), name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
 // countAmz counts the x-amz-* headers.
 func countAmz(h http.Header) (n int) {
 	for key := range h {
@@ -450,5 +470,5 @@ func single(h http.Header, key string) (string, error) {
 	case 1:
 		return values[0], nil
 	}
-	return "", newError(InvalidArgument, "The header "+key+" must not be repeated.")
+	return "", newError(InvalidArgument, "The header "+key+" must not be repeated.").with("ArgumentName", strings.ToLower(key))
 }
