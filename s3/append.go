@@ -64,7 +64,7 @@ func (q *request) checkAppend(a *appending, u *upload, attrs []core.Attr) (err e
 		return errInvalidRequest.say("Cannot specify both a write offset value and tags for existing objects.")
 	}
 	if a.base.Size > maxObjectBytes-u.body.DecodedLength() {
-		return errEntityTooLarge.with("MaxSizeAllowed", itoa(maxObjectBytes))
+		return errEntityTooLarge.with("ProposedSize", itoa(a.base.Size+u.body.DecodedLength())).with("MaxSizeAllowed", itoa(maxObjectBytes))
 	}
 	if sums := a.base.Sums; len(sums) > 0 && u.in.alg != checksum.None && u.in.alg != sums[0].Algorithm &&
 		(sums[0].Algorithm != defaultSum || u.in.alg.CanCombine()) {

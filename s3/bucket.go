@@ -21,7 +21,7 @@ func (q *request) listBuckets() error {
 		return err
 	}
 	if limit < 1 || limit > maxBuckets {
-		return errInvalidArgument.say("Argument max-buckets must be an integer between 1 and 10000").with("ArgumentName", "max-buckets")
+		return argument("max-buckets", q.query.value("max-buckets"), "Argument max-buckets must be an integer between 1 and 10000")
 	}
 	prefix := q.query.value("prefix")
 	after, err := parseToken(q.query.value("continuation-token"))
@@ -105,7 +105,7 @@ func (q *request) createBucket() error {
 	case "BucketOwnerPreferred", "ObjectWriter":
 		return notImplementedHeader("X-Amz-Object-Ownership")
 	default:
-		return errInvalidArgument.say("Invalid x-amz-object-ownership header: " + v)
+		return argument("x-amz-object-ownership", v, "Invalid x-amz-object-ownership header: "+v)
 	}
 	if err := q.lockNew(&info); err != nil {
 		return err
@@ -155,11 +155,11 @@ func (q *request) bucketThere() error {
 	case err != nil:
 		return err
 	case b.Owner != q.caller.account:
-		return errBucketExists.with("BucketName", q.bucketName)
+		return errBucketExists
 	case q.s.region == defaultRegion:
 		return nil
 	}
-	return errBucketOwned.with("BucketName", q.bucketName)
+	return errBucketOwned
 }
 
 // location returns the region of a new bucket for a LocationConstraint.

@@ -65,7 +65,7 @@ func acceptEncryption(doc []byte) (encrypted bool, inside string, err error) {
 			return false, "", errMalformedXML
 		}
 		if d.KeyID != nil {
-			return false, "", errInvalidArgument.say("a KMSMasterKeyID is not applicable if the default sse algorithm is not aws:kms or aws:kms:dsse")
+			return false, "", argument("KMSMasterKeyID", *d.KeyID, "a KMSMasterKeyID is not applicable if the default sse algorithm is not aws:kms or aws:kms:dsse")
 		}
 		x.open("ApplyServerSideEncryptionByDefault")
 		x.text("SSEAlgorithm", aes256)
@@ -110,7 +110,7 @@ func (q *request) getBucketEncryption() error {
 		inside = defaultRule
 	}
 	if inside == "" {
-		return errNoEncryption.with("BucketName", q.bucket.Name)
+		return errNoEncryption
 	}
 	x := q.s.document()
 	defer q.s.release(x)

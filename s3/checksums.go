@@ -3,6 +3,7 @@ package s3
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/hex"
 	"net/http"
 	"strings"
 
@@ -113,7 +114,7 @@ func (in *integrity) none() bool { return in.md5 == nil && in.alg == checksum.No
 func (in *integrity) verify(sum func(checksum.Algorithm) []byte, body *sigv4.Body) error {
 	if in.md5 != nil {
 		if got := sum(checksum.MD5); !bytes.Equal(in.md5, got) {
-			return errBadMD5.with("ExpectedDigest", base64.StdEncoding.EncodeToString(in.md5)).
+			return errBadMD5.with("ExpectedDigest", hex.EncodeToString(in.md5)).
 				with("CalculatedDigest", base64.StdEncoding.EncodeToString(got))
 		}
 	}

@@ -103,7 +103,11 @@ func (q *request) completeUpload() error {
 func completeError(req *vfs.CompleteRequest, err error) error {
 	var part *vfs.PartError
 	var size *vfs.SizeError
+	var small *vfs.SmallPartError
 	switch {
+	case errors.As(err, &small):
+		return errEntityTooSmall.because(err).with("ProposedSize", itoa(small.Size)).with("MinSizeAllowed", itoa(vfs.MinPartSize)).
+			with("PartNumber", itoa(int64(small.Number))).with("ETag", small.ETag)
 	case errors.As(err, &part):
 		return errInvalidPart.because(err).with("UploadId", uploadIDString(req.Upload)).
 			with("PartNumber", itoa(int64(part.Number))).with("ETag", part.ETag)

@@ -134,7 +134,7 @@ func writeCondition(h http.Header) (core.Precondition, error) {
 			}
 		}
 		if len(p.Match) == 0 {
-			return p, errInvalidArgument.say("The If-Match header names no ETag.")
+			return p, argument("If-Match", joined(h, "If-Match"), "The If-Match header names no ETag.")
 		}
 	}
 	if len(h["If-None-Match"]) > 0 {

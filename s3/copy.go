@@ -58,6 +58,17 @@ func parseSource(v, header string) (source, error) {
 	return src, err
 }
 
+// missing adds to the error of a read which key, or version of it, is not there.
+func (src *source) missing(err error) error {
+	switch {
+	case !core.Is(err, core.NoSuchKey) && !core.Is(err, core.NoSuchVersion):
+		return err
+	case src.version == core.Current:
+		return errNoSuchKey.because(err).with("Key", src.key)
+	}
+	return errNoSuchVersion.because(err).with("Key", src.key).with("VersionId", src.version.String())
+}
+
 // sourceBucket returns the bucket of the source of a copy or a move, which must be of the owner that the request expects, if any.
 func (q *request) sourceBucket(name string) (*core.BucketInfo, error) {
 	b, err := q.s.fs.Bucket(q.ctx, name)
@@ -90,7 +101,7 @@ func (q *request) copySource() (*core.BucketInfo, *core.ObjectInfo, source, erro
 		err = errInvalidRequest.say("The source of a copy request may not specifically refer to a delete marker by version id.")
 	}
 	if err != nil {
-		return nil, nil, src, err
+		return nil, nil, src, src.missing(err)
 	}
 	conditions := conditionsOf(q.r.Header, copySourceName)
 	if v := conditions.judge(info.ETag, info.Modified); v != proceed {

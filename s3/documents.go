@@ -101,7 +101,7 @@ func (q *request) getDocument(d *document) error {
 		inside = d.initial
 	}
 	if d.absent != nil && (inside == "" || inside == removed) {
-		return d.absent.with("BucketName", q.bucket.Name)
+		return d.absent
 	}
 	x := q.s.document()
 	defer q.s.release(x)

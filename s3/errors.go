@@ -54,6 +54,15 @@ func (e *apiError) header(name, value string) *apiError {
 	return &c
 }
 
+// argument returns an InvalidArgument that names a header, a parameter or an element.
+func argument(name, value, message string) *apiError {
+	e := errInvalidArgument.say(message).with("ArgumentName", name)
+	if value != "" {
+		e = e.with("ArgumentValue", value)
+	}
+	return e
+}
+
 // because returns e with a cause.
 func (e *apiError) because(err error) *apiError {
 	c := *e
@@ -97,6 +106,7 @@ var (
 	errInvalidRequest     = newError(400, "InvalidRequest", "Invalid Request")
 	errInvalidStorage     = newError(400, "InvalidStorageClass", "The storage class you specified is not valid.")
 	errInvalidTag         = newError(400, "InvalidTag", "The tag provided was not a valid tag.")
+	errInvalidToken       = newError(400, "InvalidToken", "The provided token is malformed or otherwise invalid.")
 	errInvalidURI         = newError(400, "InvalidURI", "Couldn't parse the specified URI.")
 	errKeyForPart         = newError(400, "InvalidRequest", "The multipart upload initiate requested encryption. Subsequent part requests must include the appropriate encryption parameters.")
 	errKeyNeeded          = newError(400, "InvalidRequest", "The object was stored using a form of Server Side Encryption. The correct parameters must be provided to retrieve the object.")
@@ -172,6 +182,71 @@ var kindErrors = map[core.Kind]*apiError{
 	core.NoKey:              errAccessDenied,
 }
 
+// errorDetails are the elements that S3 adds to errors of a code, as far as they follow from the request alone (see
+// request.element). What failed may say them first: of a copy, say, that it is the source that is not there.
+var errorDetails = map[string][]string{
+	errBucketExists.code:      {"BucketName"},
+	errBucketNotEmpty.code:    {"BucketName"},
+	errBucketOwned.code:       {"BucketName"},
+	errInvalidBucketName.code: {"BucketName"},
+	errInvalidURI.code:        {"URI"},
+	errMethodNotAllowed.code:  {"Method", "ResourceType"},
+	errNoCORS.code:            {"BucketName"},
+	errNoEncryption.code:      {"BucketName"},
+	errNoLifecycle.code:       {"BucketName"},
+	errNoLockConfig.code:      {"BucketName"},
+	errNoOwnership.code:       {"BucketName"},
+	errNoPolicy.code:          {"BucketName"},
+	errNoPublicBlock.code:     {"BucketName"},
+	errNoReplication.code:     {"BucketName"},
+	errNoSuchBucket.code:      {"BucketName"},
+	errNoSuchKey.code:         {"Key"},
+	errNoSuchTagSet.code:      {"BucketName"},
+	errNoSuchUpload.code:      {"UploadId"},
+	errNoSuchVersion.code:     {"Key", "VersionId"},
+	errNoWebsite.code:         {"BucketName"},
+	errPrecondition.code:      {"Condition"},
+}
+
+// element returns what an element of an error says of the request, or "".
+func (q *request) element(name string) string {
+	switch name {
+	case "BucketName":
+		return q.bucketName
+	case "Key":
+		return q.key
+	case "VersionId":
+		return q.query.value("versionId")
+	case "UploadId":
+		return q.query.value("uploadId")
+	case "URI":
+		return q.r.URL.EscapedPath()
+	case "Method":
+		return q.r.Method
+	case "ResourceType":
+		return [...]string{"SERVICE", "BUCKET", "OBJECT"}[q.level()]
+	case "Condition":
+		for _, name := range [...]string{"If-None-Match", "If-Match", "If-Modified-Since", "If-Unmodified-Since", sameSizeName, sameTimeName} {
+			if len(q.r.Header[name]) > 0 {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// detail adds to an error what S3 tells of the request that failed.
+func (q *request) detail(e *apiError) *apiError {
+	for _, name := range errorDetails[e.code] {
+		if attr(e.fields, name) == "" {
+			if v := q.element(name); v != "" {
+				e = e.with(name, v)
+			}
+		}
+	}
+	return e
+}
+
 // signatureStatus is the HTTP status of the codes of sigv4 that are not 400.
 var signatureStatus = map[sigv4.Code]int{
 	sigv4.AccessDenied:          http.StatusForbidden,
@@ -218,8 +293,8 @@ func fromSignature(e *sigv4.Error) *apiError {
 		status = s
 	}
 	out := &apiError{code: string(e.Code), status: status, message: e.Message, cause: e.Err}
-	if e.Region != "" {
-		out = out.with("Region", e.Region)
+	for _, d := range e.Details {
+		out.fields = append(out.fields, core.Attr(d))
 	}
 	return out
 }

@@ -78,7 +78,7 @@ func objectAttrs(h http.Header) ([]core.Attr, error) {
 			v = sigv4.StripAWSChunked(v)
 		}
 		if len(v) > maxContentHeader {
-			return nil, errMetadataTooLarge
+			return nil, errMetadataTooLarge.with("Size", itoa(int64(len(v)))).with("MaxSizeAllowed", itoa(maxContentHeader))
 		}
 		if v != "" {
 			attrs = append(attrs, core.Attr{Name: name, Value: v})

@@ -23,7 +23,7 @@ func (q *request) getLifecycle() error {
 		return err
 	}
 	if c == nil {
-		return errNoLifecycle.with("BucketName", q.bucket.Name)
+		return errNoLifecycle
 	}
 	q.setMinimumSize(c)
 	x := q.s.document()

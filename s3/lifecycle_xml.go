@@ -92,7 +92,7 @@ func parseLifecycle(doc []byte) (*lifecycle.Config, error) {
 		}
 		switch {
 		case seen[r.ID]:
-			return nil, errInvalidArgument.say("Rule ID must be unique. Found same ID for more than one rule")
+			return nil, argument("ID", r.ID, "Rule ID must be unique. Found same ID for more than one rule")
 		case r.Legacy && !c.Rules[0].Legacy && i > 0:
 			return nil, errInvalidRequest.say("Base level prefix cannot be used in Lifecycle V2, prefixes are only supported in the Filter.")
 		case !r.Legacy && c.Rules[0].Legacy:
@@ -115,7 +115,7 @@ func (x *xmlRule) rule() (*lifecycle.Rule, error) {
 		r.ID = *x.ID
 	}
 	if utf8.RuneCountInString(r.ID) > maxRuleID {
-		return nil, errInvalidArgument.say("ID length should not exceed allowed limit of 255")
+		return nil, argument("ID", r.ID, "ID length should not exceed allowed limit of 255")
 	}
 	if r.ID == "" {
 		r.ID = newRuleID()
@@ -160,7 +160,7 @@ func (x *xmlRule) actions(r *lifecycle.Rule) error {
 	case days == nil:
 		return errMalformedXML
 	case *days <= 0:
-		return errInvalidArgument.say("'DaysAfterInitiation' for AbortIncompleteMultipartUpload action must be a positive integer")
+		return argument("DaysAfterInitiation", itoa(int64(*days)), "'DaysAfterInitiation' for AbortIncompleteMultipartUpload action must be a positive integer")
 	}
 	r.AbortDays = int(*days)
 	return onlyPrefix(&r.Filter, "AbortIncompleteMultipartUpload")
@@ -233,7 +233,7 @@ func (x *xmlExpiration) read(r *lifecycle.Rule) error {
 	switch {
 	case x.Days != nil && x.Date == nil && x.Marker == nil:
 		if *x.Days <= 0 {
-			return errInvalidArgument.say("'Days' for Expiration action must be a positive integer")
+			return argument("Days", itoa(int64(*x.Days)), "'Days' for Expiration action must be a positive integer")
 		}
 		e.Days = int(*x.Days)
 	case x.Date != nil && x.Days == nil && x.Marker == nil:
@@ -242,7 +242,7 @@ func (x *xmlExpiration) read(r *lifecycle.Rule) error {
 			return errMalformedXML
 		}
 		if !date.Equal(date.Truncate(24 * time.Hour)) {
-			return errInvalidArgument.say("'Date' must be at midnight GMT")
+			return argument("Date", *x.Date, "'Date' must be at midnight GMT")
 		}
 		e.Date = &date
 	case x.Marker != nil && x.Days == nil && x.Date == nil:
@@ -260,7 +260,7 @@ func (x *xmlNoncurrent) read(r *lifecycle.Rule) error {
 	case x.Days == nil:
 		return errMalformedXML
 	case *x.Days <= 0:
-		return errInvalidArgument.say("'NoncurrentDays' for NoncurrentVersionExpiration action must be a positive integer")
+		return argument("NoncurrentDays", itoa(int64(*x.Days)), "'NoncurrentDays' for NoncurrentVersionExpiration action must be a positive integer")
 	}
 	r.Noncurrent = &lifecycle.Noncurrent{Days: int(*x.Days)}
 	if x.Newer == nil {
@@ -270,7 +270,7 @@ func (x *xmlNoncurrent) read(r *lifecycle.Rule) error {
 	case r.Legacy:
 		return errInvalidRequest.say("NewerNoncurrentVersions element can only be used in Lifecycle V2.")
 	case *x.Newer <= 0 || *x.Newer > maxNewer:
-		return errInvalidArgument.say("'NewerNoncurrentVersions' for NoncurrentVersionExpiration action must be an integer from 1 to 100")
+		return argument("NewerNoncurrentVersions", itoa(int64(*x.Newer)), "'NewerNoncurrentVersions' for NoncurrentVersionExpiration action must be an integer from 1 to 100")
 	}
 	r.Noncurrent.Newer = int(*x.Newer)
 	return nil

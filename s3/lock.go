@@ -53,15 +53,6 @@ func holdName(h core.LegalHold) string {
 	return [...]string{core.HoldNone: "", core.HoldOff: "OFF", core.HoldOn: "ON"}[h]
 }
 
-// argument returns an InvalidArgument that names a header or an element.
-func argument(name, value, message string) *apiError {
-	e := errInvalidArgument.say(message).with("ArgumentName", name)
-	if value != "" {
-		e = e.with("ArgumentValue", value)
-	}
-	return e
-}
-
 // retainUntil returns the end of retention, which must be in the future.
 func (q *request) retainUntil(name string, until time.Time) (time.Time, error) {
 	until = until.UTC().Truncate(time.Millisecond)
@@ -253,7 +244,7 @@ func (q *request) putLockConfiguration() error {
 func (q *request) getLockConfiguration() error {
 	b := q.bucket
 	if !b.ObjectLock {
-		return errNoLockConfig.with("BucketName", b.Name)
+		return errNoLockConfig
 	}
 	x := q.s.document()
 	defer q.s.release(x)

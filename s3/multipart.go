@@ -23,7 +23,7 @@ func uploadIDString(id core.UploadID) string { return core.Version(id).String() 
 func parseUploadID(s string) (core.UploadID, error) {
 	v, err := core.ParseVersion(s)
 	if err != nil || v == core.Current || v == core.Null {
-		return 0, errNoSuchUpload.with("UploadId", s)
+		return 0, errNoSuchUpload
 	}
 	return core.UploadID(v), nil
 }
@@ -262,7 +262,7 @@ func copyRange(header string, size int64) (span, error) {
 		return span{}, bad.say("Range specified is not valid for source object of size: " + itoa(size))
 	}
 	if last-first+1 > maxPutBytes {
-		return span{}, errEntityTooLarge
+		return span{}, tooLarge(last - first + 1)
 	}
 	return span{first, last - first + 1}, nil
 }

@@ -52,13 +52,13 @@ func checkKey(key string) error {
 		return errKeyTooLong.with("Size", itoa(int64(len(key)))).with("MaxSizeAllowed", itoa(MaxKeyBytes))
 	}
 	if key == "" {
-		return errInvalidArgument.say("A key must be specified.")
+		return argument("Key", key, "A key must be specified.")
 	}
 	if !utf8.ValidString(key) {
 		return errInvalidURI
 	}
 	if strings.IndexByte(key, 0) >= 0 {
-		return errInvalidArgument.say("A key cannot contain the NUL character.")
+		return argument("Key", key, "A key cannot contain the NUL character.")
 	}
 	return nil
 }

@@ -38,20 +38,20 @@ func (q *request) headObject() error {
 
 // missing adds to the error of a read what S3 tells of a version that is not there, or of a delete marker.
 func (q *request) missing(err error, v core.Version) error {
-	if core.Is(err, core.NoSuchVersion) {
-		return toAPI(err).with("Key", q.key).with("VersionId", v.String())
+	if core.Is(err, core.NoSuchKey) && v != core.Current {
+		return errNoSuchVersion.because(err)
 	}
 	if !core.Is(err, core.NoSuchKey) && !core.Is(err, core.MethodNotAllowed) {
 		return err
 	}
-	e := toAPI(err).with("Key", q.key)
+	e := toAPI(err)
 	marker, _ := q.s.fs.Stat(q.ctx, q.bucket, q.key, v)
 	if marker == nil || !marker.Marker {
 		return e
 	}
 	e = e.header("X-Amz-Delete-Marker", "true").header("X-Amz-Version-Id", marker.Version().String())
 	if e.code == errMethodNotAllowed.code {
-		e = e.header("Allow", http.MethodDelete).header("Last-Modified", marker.Modified.UTC().Format(http.TimeFormat))
+		e = e.with("ResourceType", "DeleteMarker").header("Allow", http.MethodDelete).header("Last-Modified", marker.Modified.UTC().Format(http.TimeFormat))
 	}
 	return e
 }
@@ -166,7 +166,7 @@ func (q *request) selectPart(info *core.ObjectInfo, number string) (span, int, [
 	}
 	if info.Parts == 0 {
 		if n > 1 {
-			return span{}, 0, nil, errInvalidPartNumber
+			return span{}, 0, nil, errInvalidPartNumber.with("PartNumberRequested", number).with("ActualPartCount", "1")
 		}
 		if info.Size == 0 {
 			return span{}, http.StatusOK, info.Sums, nil

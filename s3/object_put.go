@@ -19,6 +19,11 @@ type upload struct {
 	kept  []core.Attr // what the headers say of the object that it becomes, or a part of it
 }
 
+// tooLarge refuses content of n bytes.
+func tooLarge(n int64) error {
+	return errEntityTooLarge.with("ProposedSize", itoa(n)).with("MaxSizeAllowed", itoa(maxPutBytes))
+}
+
 // announced returns what the headers say of the content. Nothing is read yet.
 func (q *request) announced() (upload, error) {
 	body, err := q.open()
@@ -26,7 +31,7 @@ func (q *request) announced() (upload, error) {
 		return upload{}, err
 	}
 	if n := body.DecodedLength(); n > maxPutBytes {
-		return upload{}, errEntityTooLarge.with("ProposedSize", itoa(n)).with("MaxSizeAllowed", itoa(maxPutBytes))
+		return upload{}, tooLarge(n)
 	}
 	in, err := parseIntegrity(q.r.Header, body.Announced())
 	return upload{body: body, in: in}, err

@@ -191,7 +191,7 @@ func (m *move) before() (*core.ObjectInfo, error) {
 func (m *move) try() (o, from *core.ObjectInfo, err error) {
 	q := m.q
 	if from, err = q.s.fs.Stat(q.ctx, m.bucket, m.src.key, core.Current); err != nil {
-		return nil, nil, err
+		return nil, nil, m.src.missing(err)
 	}
 	if v := m.from.judge(from.ETag, from.Modified); v != proceed {
 		return nil, nil, m.from.refused(v)

@@ -115,7 +115,7 @@ func (q *request) checkNames() error {
 		return nil
 	}
 	if !ValidBucketName(q.bucketName) {
-		return errInvalidBucketName.with("BucketName", q.bucketName)
+		return errInvalidBucketName
 	}
 	if q.key != "" {
 		return checkKey(q.key)
@@ -142,7 +142,7 @@ func parseVersion(s string, present bool) (core.Version, error) {
 	}
 	v, err := core.ParseVersion(s)
 	if err != nil || s == "" {
-		return 0, errInvalidArgument.say("Invalid version id specified").with("ArgumentName", "versionId").with("ArgumentValue", s)
+		return 0, argument("versionId", s, "Invalid version id specified")
 	}
 	return v, nil
 }
@@ -209,22 +209,6 @@ func (q *request) fail(err error) {
 	if drain != nil {
 		drain()
 	}
-}
-
-// detail adds to an error what S3 tells of the request that failed, where nobody has said more of it.
-func (q *request) detail(e *apiError) *apiError {
-	switch {
-	case len(e.fields) > 0:
-	case e.code == errNoSuchBucket.code, e.code == errBucketNotEmpty.code:
-		return e.with("BucketName", q.bucketName)
-	case e.code == errPrecondition.code:
-		for _, name := range [...]string{"If-None-Match", "If-Match", "If-Modified-Since", "If-Unmodified-Since", sameSizeName, sameTimeName} {
-			if len(q.r.Header[name]) > 0 {
-				return e.with("Condition", name)
-			}
-		}
-	}
-	return e
 }
 
 // plainText replaces what XML has no way to say, since an error quotes what the client sent, and must be readable.

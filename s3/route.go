@@ -153,11 +153,11 @@ func (s *Server) route(q *request) (*route, error) {
 	case key.level == serviceLevel && key.method == http.MethodPost:
 		return nil, errNotImplemented
 	default:
-		return nil, errMethodNotAllowed.with("Method", key.method).with("ResourceType", [...]string{"SERVICE", "BUCKET", "OBJECT"}[key.level])
+		return nil, errMethodNotAllowed
 	}
 	if !rt.versioned {
-		if _, ok := q.query.get("versionId"); ok && key.level == objectLevel {
-			return nil, errInvalidArgument.say("This operation does not accept a version-id.")
+		if v, ok := q.query.get("versionId"); ok && key.level == objectLevel {
+			return nil, argument("versionId", v, "This operation does not accept a version-id.")
 		}
 	}
 	return rt, nil

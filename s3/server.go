@@ -241,6 +241,9 @@ func (s *Server) authenticate(q *request) error {
 	if !ok {
 		return errAccessDenied
 	}
+	if auth.SecurityToken != "" {
+		return errInvalidToken // there are no temporary credentials that it could belong to
+	}
 	q.auth = auth
 	q.caller = caller{accessKey: auth.AccessKey, account: cred.Account}
 	if auth.Presigned {

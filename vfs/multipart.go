@@ -296,7 +296,7 @@ func (f *FS) complete(ctx context.Context, r *CompleteRequest) (*core.CompleteUp
 			o.Index = append(o.Index, core.PartIndex{After: parts[i-1].Number, Offset: o.Size})
 		}
 		if i < len(parts)-1 && p.Size < MinPartSize {
-			return nil, core.E("vfs.Complete", core.TooSmall, fmt.Errorf("part %d has %d bytes", p.Number, p.Size))
+			return nil, core.E("vfs.Complete", core.TooSmall, &SmallPartError{p.Number, p.Size, p.ETag})
 		}
 		raw, err := hex.DecodeString(p.ETag)
 		if err != nil {
@@ -328,6 +328,16 @@ type PartError struct {
 
 // Error tells the number of the part.
 func (e *PartError) Error() string { return fmt.Sprintf("part %d %s", e.Number, e.Why) }
+
+// SmallPartError is the cause of TooSmall: a part that is not the last and has fewer than MinPartSize bytes.
+type SmallPartError struct {
+	Number int
+	Size   int64 // in bytes
+	ETag   string
+}
+
+// Error tells number and size.
+func (e *SmallPartError) Error() string { return fmt.Sprintf("part %d has %d bytes", e.Number, e.Size) }
 
 func invalidPart(p CompletedPart, why string) error {
 	return core.E("vfs.Complete", core.InvalidPart, &PartError{p, why})

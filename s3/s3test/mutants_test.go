@@ -142,22 +142,40 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// build builds the server with the mutant; the source stays as it is.
-func (m *mutant) build(dir, output string) error {
+// TestMutantsFit: what a mutant changes is in the source, once.
+func TestMutantsFit(t *testing.T) {
+	for _, m := range mutants {
+		if _, _, err := m.source(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// source returns the file that the mutant changes, and what stands in it.
+func (m *mutant) source() (file, text string, err error) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
-		return err
+		return "", "", err
 	}
-	file := filepath.Join(root, filepath.FromSlash(m.file))
+	file = filepath.Join(root, filepath.FromSlash(m.file))
 	source, err := os.ReadFile(file)
+	if err != nil {
+		return "", "", err
+	}
+	if n := strings.Count(string(source), m.old); n != 1 {
+		return "", "", fmt.Errorf("%s is %d times in %s: %q", m.rule, n, m.file, m.old)
+	}
+	return file, string(source), nil
+}
+
+// build builds the server with the mutant; the source stays as it is.
+func (m *mutant) build(dir, output string) error {
+	file, source, err := m.source()
 	if err != nil {
 		return err
 	}
-	if n := strings.Count(string(source), m.old); n != 1 {
-		return fmt.Errorf("%s is %d times in %s: %q", m.rule, n, m.file, m.old)
-	}
 	patched, overlay := filepath.Join(dir, "patched.go"), filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(patched, []byte(strings.Replace(string(source), m.old, m.with, 1)), 0o644); err != nil {
+	if err := os.WriteFile(patched, []byte(strings.Replace(source, m.old, m.with, 1)), 0o644); err != nil {
 		return err
 	}
 	doc, err := json.Marshal(map[string]map[string]string{"Replace": {file: patched}})
