@@ -49,12 +49,14 @@ func (q *request) sendACL(owner string) {
 type aclRequest struct {
 	XMLName xml.Name `xml:"AccessControlPolicy"`
 	Owner   *struct {
-		ID string `xml:"ID"`
+		ID   string `xml:"ID"`
+		Name string `xml:"DisplayName"`
 	} `xml:"Owner"`
 	List *struct {
 		Grants []struct {
 			Grantee struct {
 				ID    string `xml:"ID"`
+				Name  string `xml:"DisplayName"`
 				URI   string `xml:"URI"`
 				Email string `xml:"EmailAddress"`
 			} `xml:"Grantee"`

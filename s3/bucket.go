@@ -77,16 +77,11 @@ func parseToken(token string) (string, error) {
 
 // createBucketRequest is the body of CreateBucket, where there is one.
 type createBucketRequest struct {
-	XMLName  xml.Name `xml:"CreateBucketConfiguration"`
-	Location string   `xml:"LocationConstraint"`
-	Place    *struct {
-		Name string `xml:"Name"`
-	} `xml:"Location"`
-	Kind *struct {
-		Type string `xml:"Type"`
-	} `xml:"Bucket"`
-	Tags *tagSet `xml:"Tags"`
-	unknown
+	XMLName  xml.Name  `xml:"CreateBucketConfiguration"`
+	Location string    `xml:"LocationConstraint"`
+	Place    *struct{} `xml:"Location"`
+	Kind     *struct{} `xml:"Bucket"`
+	Tags     *tagSet   `xml:"Tags"`
 }
 
 func (q *request) createBucket() error {

@@ -31,16 +31,12 @@ type encryptionDocument struct {
 		Default *struct {
 			Algorithm string  `xml:"SSEAlgorithm"`
 			KeyID     *string `xml:"KMSMasterKeyID"`
-			unknown
 		} `xml:"ApplyServerSideEncryptionByDefault"`
 		BucketKey *xmlBool `xml:"BucketKeyEnabled"`
 		Blocked   *struct {
 			Types []string `xml:"EncryptionType"`
-			unknown
 		} `xml:"BlockedEncryptionTypes"`
-		unknown
 	} `xml:"Rule"`
-	unknown
 }
 
 // acceptEncryption reads the document: whether new content is encrypted, and the inside to be kept. That a bucket key is wanted changes nothing

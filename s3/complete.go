@@ -20,18 +20,18 @@ type completeRequest struct {
 }
 
 type completedPart struct {
-	Number    int    `xml:"PartNumber"`
-	ETag      string `xml:"ETag"`
-	CRC32     string `xml:"ChecksumCRC32"`
-	CRC32C    string `xml:"ChecksumCRC32C"`
-	CRC64NVME string `xml:"ChecksumCRC64NVME"`
-	SHA1      string `xml:"ChecksumSHA1"`
-	SHA256    string `xml:"ChecksumSHA256"`
-	SHA512    string `xml:"ChecksumSHA512"`
-	MD5       string `xml:"ChecksumMD5"`
-	XXHASH64  string `xml:"ChecksumXXHASH64"`
-	XXHASH3   string `xml:"ChecksumXXHASH3"`
-	XXHASH128 string `xml:"ChecksumXXHASH128"`
+	Number    *int    `xml:"PartNumber"`
+	ETag      *string `xml:"ETag"`
+	CRC32     string  `xml:"ChecksumCRC32"`
+	CRC32C    string  `xml:"ChecksumCRC32C"`
+	CRC64NVME string  `xml:"ChecksumCRC64NVME"`
+	SHA1      string  `xml:"ChecksumSHA1"`
+	SHA256    string  `xml:"ChecksumSHA256"`
+	SHA512    string  `xml:"ChecksumSHA512"`
+	MD5       string  `xml:"ChecksumMD5"`
+	XXHASH64  string  `xml:"ChecksumXXHASH64"`
+	XXHASH3   string  `xml:"ChecksumXXHASH3"`
+	XXHASH128 string  `xml:"ChecksumXXHASH128"`
 }
 
 // claim returns the checksum that the part is said to have; nil: none. There may be one.
@@ -149,19 +149,21 @@ func (q *request) parseComplete(id core.UploadID) (*vfs.CompleteRequest, error) 
 	req.Parts = make([]vfs.CompletedPart, len(body.Parts))
 	for i := range body.Parts {
 		p := &body.Parts[i]
-		if p.Number < 1 || p.Number > maxParts {
-			return nil, errInvalidArgument.say("PartNumber must be >= 1 and <= 10000").with("ArgumentName", "PartNumber").
-				with("ArgumentValue", itoa(int64(p.Number)))
+		if p.Number == nil || p.ETag == nil {
+			return nil, errMalformedXML
 		}
-		if i > 0 && p.Number <= body.Parts[i-1].Number {
+		if n := *p.Number; n < 1 || n > maxParts {
+			return nil, argument("PartNumber", itoa(int64(n)), "PartNumber must be >= 1 and <= 10000")
+		}
+		if i > 0 && *p.Number <= *body.Parts[i-1].Number {
 			return nil, errInvalidPartOrder.with("UploadId", uploadIDString(id))
 		}
 		sums, err := p.claim()
 		if err != nil {
 			return nil, err
 		}
-		etag, _ := nextETag(p.ETag)
-		req.Parts[i] = vfs.CompletedPart{Number: p.Number, ETag: etag, Sums: sums}
+		etag, _ := nextETag(*p.ETag)
+		req.Parts[i] = vfs.CompletedPart{Number: *p.Number, ETag: etag, Sums: sums}
 	}
 	return req, q.holdSums(req)
 }

@@ -87,16 +87,14 @@ func optionalText(s *string) string {
 // deleteRequest is the body of DeleteObjects.
 type deleteRequest struct {
 	XMLName xml.Name `xml:"Delete"`
-	Quiet   bool     `xml:"Quiet"`
+	Quiet   *xmlBool `xml:"Quiet"`
 	Objects []struct {
-		Key              string  `xml:"Key"`
+		Key              *string `xml:"Key"`
 		VersionID        *string `xml:"VersionId"`
 		ETag             *string `xml:"ETag"`
 		LastModifiedTime *string `xml:"LastModifiedTime"`
 		Size             *string `xml:"Size"`
-		unknown
 	} `xml:"Object"`
-	unknown
 }
 
 // deleteOutcome is what becomes of one key of a DeleteObjects.
@@ -132,8 +130,11 @@ func (q *request) deleteObjects() error {
 	for i := range body.Objects {
 		o := &body.Objects[i]
 		out := &outcomes[i]
-		out.key = o.Key
-		if out.err = checkKey(o.Key); out.err != nil {
+		if o.Key == nil {
+			return errMalformedXML
+		}
+		out.key = *o.Key
+		if out.err = checkKey(out.key); out.err != nil {
 			continue
 		}
 		if o.VersionID != nil && *o.VersionID != "" {
@@ -146,7 +147,7 @@ func (q *request) deleteObjects() error {
 		if out.err = q.s.authorise(q.caller, q.route.action, q.bucket); out.err != nil {
 			continue
 		}
-		r := vfs.DeleteRequest{Key: o.Key, Version: out.version, Bypass: bypass}
+		r := vfs.DeleteRequest{Key: out.key, Version: out.version, Bypass: bypass}
 		if out.err = sameAs(&r.If, optionalText(o.LastModifiedTime), optionalText(o.Size)); out.err != nil {
 			continue
 		}
@@ -158,7 +159,7 @@ func (q *request) deleteObjects() error {
 		requests = append(requests, r)
 	}
 	results := q.s.fs.Delete(q.ctx, q.bucket, q.caller.account, requests)
-	q.sendDeleted(outcomes, results, body.Quiet)
+	q.sendDeleted(outcomes, results, body.Quiet.is())
 	return nil
 }
 

@@ -196,16 +196,6 @@ func (q *request) readDocument(into any) error {
 	return parseXML(doc, into)
 }
 
-// unknown, embedded in a struct, makes elements that it does not name an error: nothing that a client writes is passed over.
-type unknown struct {
-	Other refused `xml:",any"`
-}
-
-type refused struct{}
-
-// UnmarshalXML implements xml.Unmarshaler.
-func (*refused) UnmarshalXML(*xml.Decoder, xml.StartElement) error { return errMalformedXML }
-
 func acceptTagging(doc []byte) (string, error) {
 	var body taggingRequest
 	if err := parseXML(doc, &body); err != nil {
@@ -219,9 +209,7 @@ func acceptOwnership(doc []byte) (string, error) {
 		XMLName xml.Name `xml:"OwnershipControls"`
 		Rules   []struct {
 			Ownership string `xml:"ObjectOwnership"`
-			unknown
 		} `xml:"Rule"`
-		unknown
 	}
 	if err := parseXML(doc, &body); err != nil {
 		return "", err
@@ -246,7 +234,6 @@ func acceptPublicBlock(doc []byte) (string, error) {
 		IgnorePublicAcls      *xmlBool `xml:"IgnorePublicAcls"`
 		BlockPublicPolicy     *xmlBool `xml:"BlockPublicPolicy"`
 		RestrictPublicBuckets *xmlBool `xml:"RestrictPublicBuckets"`
-		unknown
 	}
 	if err := parseXML(doc, &body); err != nil {
 		return "", err
@@ -263,7 +250,6 @@ func acceptPayer(doc []byte) (string, error) {
 	var body struct {
 		XMLName xml.Name `xml:"RequestPaymentConfiguration"`
 		Payer   string   `xml:"Payer"`
-		unknown
 	}
 	if err := parseXML(doc, &body); err != nil {
 		return "", err
@@ -281,7 +267,6 @@ func acceptAccelerate(doc []byte) (string, error) {
 	var body struct {
 		XMLName xml.Name `xml:"AccelerateConfiguration"`
 		Status  string   `xml:"Status"`
-		unknown
 	}
 	if err := parseXML(doc, &body); err != nil {
 		return "", err
@@ -299,7 +284,6 @@ func acceptLogging(doc []byte) (string, error) {
 	var body struct {
 		XMLName xml.Name  `xml:"BucketLoggingStatus"`
 		Enabled *struct{} `xml:"LoggingEnabled"`
-		unknown
 	}
 	err := parseXML(doc, &body)
 	if err == nil && body.Enabled != nil {
@@ -315,7 +299,6 @@ func acceptNotification(doc []byte) (string, error) {
 		Queues  []struct{} `xml:"QueueConfiguration"`
 		Lambdas []struct{} `xml:"CloudFunctionConfiguration"`
 		Bridge  []struct{} `xml:"EventBridgeConfiguration"`
-		unknown
 	}
 	err := parseXML(doc, &body)
 	if err == nil && len(body.Topics)+len(body.Queues)+len(body.Lambdas)+len(body.Bridge) > 0 {

@@ -21,12 +21,11 @@ const (
 	maxFilterBytes = 1 << 40 * 1000 // of a size in a filter: 1000 TiB
 )
 
-// The document of a lifecycle. What may be absent is a pointer; what is not named here is refused.
+// The document of a lifecycle. What may be absent is a pointer.
 type (
 	xmlLifecycle struct {
 		XMLName xml.Name  `xml:"LifecycleConfiguration"`
 		Rules   []xmlRule `xml:"Rule"`
-		unknown
 	}
 	xmlRule struct {
 		ID          *string         `xml:"ID"`
@@ -38,15 +37,12 @@ type (
 		Abort       []xmlAbort      `xml:"AbortIncompleteMultipartUpload"`
 		Transitions []xmlTransition `xml:"Transition"`
 		Later       []xmlTransition `xml:"NoncurrentVersionTransition"`
-		unknown
 	}
 	xmlFilter struct {
 		xmlPredicates
 		And []struct {
 			xmlPredicates
-			unknown
 		} `xml:"And"`
-		unknown
 	}
 	xmlPredicates struct {
 		Prefix  *string  `xml:"Prefix"`
@@ -58,19 +54,20 @@ type (
 		Days   *int32   `xml:"Days"`
 		Date   *string  `xml:"Date"`
 		Marker *xmlBool `xml:"ExpiredObjectDeleteMarker"`
-		unknown
 	}
 	xmlNoncurrent struct {
 		Days  *int32 `xml:"NoncurrentDays"`
 		Newer *int32 `xml:"NewerNoncurrentVersions"`
-		unknown
 	}
 	xmlAbort struct {
 		Days *int32 `xml:"DaysAfterInitiation"`
-		unknown
 	}
 	xmlTransition struct {
-		Class string `xml:"StorageClass"`
+		Class     string    `xml:"StorageClass"`
+		Date      *struct{} `xml:"Date"`
+		Days      *struct{} `xml:"Days"`
+		LaterDays *struct{} `xml:"NoncurrentDays"`
+		Newer     *struct{} `xml:"NewerNoncurrentVersions"`
 	}
 )
 

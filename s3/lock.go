@@ -178,11 +178,8 @@ type lockConfiguration struct {
 			Days      *int64    `xml:"Days"`
 			Years     *int64    `xml:"Years"`
 			EventHold *struct{} `xml:"DefaultEventHold"`
-			unknown
 		} `xml:"DefaultRetention"`
-		unknown
 	} `xml:"Rule"`
-	unknown
 }
 
 // retention returns the default retention that the document says.
@@ -274,7 +271,6 @@ type retentionRequest struct {
 	Until        string    `xml:"RetainUntilDate"`
 	EventHold    *struct{} `xml:"EventHold"`
 	HoldDuration *struct{} `xml:"EventHoldDuration"`
-	unknown
 }
 
 func (q *request) putRetention() error {
@@ -335,7 +331,6 @@ func (q *request) getRetention() error {
 type legalHoldRequest struct {
 	XMLName xml.Name `xml:"LegalHold"`
 	Status  string   `xml:"Status"`
-	unknown
 }
 
 func (q *request) putLegalHold() error {

@@ -133,14 +133,18 @@ func TestXMLLimits(t *testing.T) {
 	deep := func(n int) string {
 		return "<Delete>" + strings.Repeat("<a>", n-1) + strings.Repeat("</a>", n-1) + "</Delete>"
 	}
-	var into struct { // takes any element
+	var into struct {
 		XMLName xml.Name `xml:"Delete"`
-		Quiet   bool
-		Objects []struct{ Key string } `xml:"Object"`
+		Quiet   *xmlBool `xml:"Quiet"`
+		Objects []struct {
+			Key string `xml:"Key"`
+		} `xml:"Object"`
+		Deep struct{} `xml:"a"` // anything
 	}
 	for _, good := range []string{
 		"<Delete/>", `<?xml version="1.0"?><Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Object><Key>a&amp;b</Key></Object></Delete>`,
-		deep(32), "<Delete></Delete>\n<!-- comment -->\n",
+		deep(32), "<Delete></Delete>\n<!-- comment -->\n", "\ufeff<Delete/>", "<!-- --> <Delete> <Quiet> true </Quiet> </Delete>", `<a:Delete xmlns:a="http://s3.amazonaws.com/doc/2006-03-01/"><a:Quiet>1</a:Quiet></a:Delete>`,
+		`<Delete xml:lang="en" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="x"/>`, "<Delete><Object/><Quiet>false</Quiet><Object/></Delete>",
 	} {
 		require.NoError(t, parseXML([]byte(good), &into), good)
 	}
@@ -148,7 +152,10 @@ func TestXMLLimits(t *testing.T) {
 	for _, bad := range []string{
 		"", "x", "<Delete>", "<Delete></delete>", "<Other/>", "<Delete/><Delete/>", "<Delete/>x", deep(33), "<Delete>\xff</Delete>",
 		`<!DOCTYPE Delete><Delete/>`, `<!DOCTYPE x [<!ENTITY e "v">]><Delete>&e;</Delete>`, "<Delete>&e;</Delete>", "<Delete><Quiet>maybe</Quiet></Delete>",
-		`<?xml version="1.0" encoding="UTF-7"?><Delete/>`,
+		`<?xml version="1.0" encoding="UTF-7"?><Delete/>`, "x<Delete/>", "<Delete>x</Delete>", "<Delete><Object>x</Object></Delete>", "<Delete><Quiet>true</Quiet><Quiet>true</Quiet></Delete>",
+		"<Delete><Object><Key>a</Key><Key>a</Key></Object></Delete>", "<Delete><Object><Key>a<b/></Key></Object></Delete>", "<Delete><Other/></Delete>", "<Delete><object/></Delete>",
+		`<Delete a="b"/>`, `<Delete><Object a="b"/></Delete>`, `<Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01"/>`, `<Delete xmlns="urn:x"/>`, `<Delete><Object xmlns="urn:x"/></Delete>`,
+		"<x:Delete/>", `<Delete xmlns:x="urn:x"><x:Object/></Delete>`, `<Delete x:a="b"/>`,
 	} {
 		require.Equal(t, "MalformedXML", toAPI(parseXML([]byte(bad), &into)).code, bad)
 	}

@@ -20,19 +20,16 @@ const (
 type taggingRequest struct {
 	XMLName xml.Name `xml:"Tagging"`
 	Set     *tagSet  `xml:"TagSet"`
-	unknown
 }
 
 // tagSet is a list of tags in XML.
 type tagSet struct {
 	Tags []xmlTag `xml:"Tag"`
-	unknown
 }
 
 type xmlTag struct {
 	Key   *string `xml:"Key"`
 	Value *string `xml:"Value"`
-	unknown
 }
 
 // attrs returns the tags, held against the rules for them. tooMany is the error for more than limit.

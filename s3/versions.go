@@ -30,7 +30,6 @@ type versioningRequest struct {
 	XMLName   xml.Name `xml:"VersioningConfiguration"`
 	Status    *string  `xml:"Status"`
 	MFADelete *string  `xml:"MfaDelete"`
-	unknown
 }
 
 // state returns the versioning state that is asked for.

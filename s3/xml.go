@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"reflect"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -168,56 +169,27 @@ func readAll(r io.Reader, limit int64) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// parseXML decodes a document into a struct whose XMLName gives the name of the root. Every error is errMalformedXML.
+// parseXML decodes a document into a struct, which says what may be in it (see element), and whose XMLName gives the name of the root.
+// Every error is errMalformedXML.
 func parseXML(doc []byte, into any) error {
 	if !utf8.Valid(doc) {
 		return errMalformedXML
 	}
-	raw := xml.NewDecoder(bytes.NewReader(doc))
+	raw := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(doc, []byte("\ufeff"))))
 	raw.Strict = true
-	tokens := &xmlGuard{raw: raw}
-	d := xml.NewTokenDecoder(tokens)
+	guard := &xmlGuard{raw: raw}
+	guard.root, guard.schema = schemaOf(reflect.TypeOf(into))
+	d := xml.NewTokenDecoder(guard)
 	if err := d.Decode(into); err != nil {
 		return errMalformedXML.because(err)
 	}
 	// Nothing but white space and comments may follow the root.
 	for {
-		t, err := d.Token()
-		if errors.Is(err, io.EOF) {
+		switch _, err := d.Token(); {
+		case errors.Is(err, io.EOF):
 			return nil
-		}
-		if err != nil {
+		case err != nil:
 			return errMalformedXML.because(err)
 		}
-		switch t := t.(type) {
-		case xml.StartElement, xml.EndElement:
-			return errMalformedXML
-		case xml.CharData:
-			if len(bytes.TrimSpace(t)) > 0 {
-				return errMalformedXML
-			}
-		}
 	}
-}
-
-// xmlGuard passes tokens on and refuses documents that are deep or declare types: neither is ever meant well.
-type xmlGuard struct {
-	raw   *xml.Decoder
-	depth int
-}
-
-// Token implements xml.TokenReader.
-func (g *xmlGuard) Token() (xml.Token, error) {
-	t, err := g.raw.Token()
-	switch t.(type) {
-	case xml.StartElement:
-		if g.depth++; g.depth > maxXMLDepth {
-			return nil, errors.New("too deep")
-		}
-	case xml.EndElement:
-		g.depth--
-	case xml.Directive:
-		return nil, errors.New("document type declarations are refused")
-	}
-	return t, err
 }

@@ -28,7 +28,7 @@ type area struct {
 func suite() []area {
 	return []area{
 		service, buckets, names, objects, metadata, ranges, conditions, writeConditions, listV1, listV2, deletion, copies,
-		multipart, uploadLists, checksums, payloads, presigned, authentication, limits, documents, errorAnswers, errorDetails, answers, sdk, versioning, versionList, tagging,
+		multipart, uploadLists, checksums, payloads, presigned, authentication, limits, documents, schemas, errorAnswers, errorDetails, answers, sdk, versioning, versionList, tagging,
 		objectLock, subResources, attributes, renaming, moving, appending, lifecycle, encryption, instant,
 	}
 }
