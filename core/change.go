@@ -156,7 +156,7 @@ func (s *Source) AddSums(d *DataInfo) (added bool) {
 // CheckContent holds the segments of a change, and the content that the first of them refers to (nil: none), against s.Content.
 func (s *Source) CheckContent(segments []Segment, found *DataInfo) error {
 	const op = "core.Source"
-	if len(segments) != 1 || segments[0].Info != nil || segments[0].From != 0 || segments[0].Length != s.Content.Size {
+	if s.Content.Head || len(segments) != 1 || segments[0].Info != nil || segments[0].From != 0 || segments[0].Length != s.Content.Size {
 		return E(op, InvalidArgument, errors.New("equal content is shared as a whole"))
 	}
 	if found == nil || !s.Content.Fits(found) {

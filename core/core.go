@@ -159,6 +159,7 @@ type DataInfo struct {
 	ChunkSize  int64
 	Extents    []Extent
 	Dictionary uint32   // with which its frames may be compressed (see DictionaryKind); 0: none
+	Head       [32]byte // SHA-256 of the first HeadSize bytes of content that is larger; zero: not known, or not needed
 	Scope      BucketID // whose new content may share it, where it is equal (see ContentKey); 0: nobody's
 	Refs       int64    // segments that refer to it; set by reads, ignored in changes
 }

@@ -397,11 +397,14 @@ func appendData(b []byte, i *DataInfo) []byte {
 	if f.next(i.Scope != 0) {
 		b = binary.AppendUvarint(b, uint64(i.Scope))
 	}
+	if f.next(i.HasHead()) {
+		b = append(b, i.Head[:]...)
+	}
 	return f.end(b)
 }
 
 func (d *decoder) data() *DataInfo {
-	f := d.fields(9)
+	f := d.fields(10)
 	i := &DataInfo{ID: DataID(d.uint()), Size: d.int()}
 	if f.next() {
 		copy(i.SHA256[:], d.raw(32))
@@ -429,6 +432,9 @@ func (d *decoder) data() *DataInfo {
 	}
 	if f.next() {
 		i.Scope = BucketID(d.uint())
+	}
+	if f.next() {
+		copy(i.Head[:], d.raw(32))
 	}
 	return i
 }

@@ -14,7 +14,7 @@ func sampleObject() ObjectInfo {
 	at := time.UnixMilli(1_790_000_000_123).UTC()
 	block := MakeBlockID(7, 2, 9)
 	info := &DataInfo{
-		ID: 42, Size: 9 << 20, SHA256: [32]byte{1, 2, 3}, Codec: 1, KeyID: 3, DataKey: []byte("wrapped"), ChunkSize: 4 << 20, Scope: 5,
+		ID: 42, Size: 9 << 20, SHA256: [32]byte{1, 2, 3}, Codec: 1, KeyID: 3, DataKey: []byte("wrapped"), ChunkSize: 4 << 20, Scope: 5, Head: [32]byte{4, 5, 6},
 		Sums:    []Checksum{{Algorithm: checksum.MD5, Value: make([]byte, 16)}, {Algorithm: checksum.CRC64NVME, Value: []byte("12345678")}},
 		Extents: []Extent{{block, 64, 4 << 20}, {block, 64 + 4<<20, 4 << 20}, {block, 64 + 8<<20, 1 << 20}},
 	}
@@ -50,6 +50,7 @@ func sampleChanges() []Change {
 		&UpdateObject{Bucket: 1, Key: "k", Version: 7, SetTags: true, Tags: o.Tags, Time: at},
 		&UpdateObject{Bucket: 1, Key: "k", SetRetention: true, SetHold: true, Lock: o.Lock, Time: at, Bypass: true},
 		&PutObject{Object: ObjectInfo{Key: "k", Modified: at, Segments: []Segment{{42, 0, 77, nil}}}, Source: equal},
+		&PutObject{Object: ObjectInfo{Key: "k", Modified: at, Segments: []Segment{{42, 0, 77, nil}}}, Source: &Source{Content: &ContentKey{Scope: 5, Size: 77, Head: true}}},
 		&CreateUpload{Upload: upload},
 		&PutPart{Bucket: 1, Key: "k", Upload: 2, Part: part, Source: source},
 		&CompleteUpload{Upload: 2, Parts: []PartRef{{1, 2}, {3, 4}}, Object: listed, If: cond},

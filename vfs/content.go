@@ -27,11 +27,12 @@ type Content struct {
 	scope  core.BucketID // whose content it may share; 0: nobody's
 	md5    [md5.Size]byte
 	sha256 [sha256.Size]byte
-	sums   []core.Checksum // the others that were asked for
-	buffer *batch.Buffer   // small content
-	coded  *batch.Buffer   // its frames as they are stored, where that is another form
-	large  *batch.Large    // large content
-	block  core.BlockID    // its block, once it is durable
+	head   [sha256.Size]byte // SHA-256 of the first core.HeadSize bytes, where there are more
+	sums   []core.Checksum   // the others that were asked for
+	buffer *batch.Buffer     // small content
+	coded  *batch.Buffer     // its frames as they are stored, where that is another form
+	large  *batch.Large      // large content
+	block  core.BlockID      // its block, once it is durable
 	codec  codec.Encoder
 	known  *core.DataInfo   // instead of both: what was found to be equal to it (see KnownContent)
 	bucket *core.BucketInfo // for which it was announced
@@ -94,6 +95,9 @@ func (c *Content) readSmall(r io.Reader) (int64, error) {
 		return int64(n), c.short(int64(n), err)
 	}
 	c.md5, c.sha256 = md5.Sum(body), sha256.Sum256(body)
+	if c.size > core.HeadSize {
+		c.head = sha256.Sum256(body[:core.HeadSize])
+	}
 	for i := range c.sums {
 		c.sums[i].Value = checksum.Sum(c.sums[i].Algorithm, body)
 	}
@@ -103,7 +107,7 @@ func (c *Content) readSmall(r io.Reader) (int64, error) {
 func (c *Content) readLarge(r io.Reader) (n int64, err error) {
 	buffer := batch.NewBuffer(frame.MaxPlain)
 	defer buffer.Release()
-	hashes := []hash.Hash{md5.New(), sha256.New()}
+	whole, hashes := sha256.New(), []hash.Hash{md5.New()}
 	for _, s := range c.sums {
 		hashes = append(hashes, checksum.New(s.Algorithm))
 	}
@@ -113,18 +117,24 @@ func (c *Content) readLarge(r io.Reader) (n int64, err error) {
 		if err != nil {
 			return n + int64(got), c.short(n+int64(got), err)
 		}
+		plain, hashed := b[frame.HeaderSize:], 0
+		if n == 0 && c.size > core.HeadSize { // which is less than a frame
+			hashed, _ = whole.Write(plain[:core.HeadSize])
+			whole.Sum(c.head[:0])
+		}
+		_, _ = whole.Write(plain[hashed:]) // hash.Hash never fails
 		for _, h := range hashes {
-			_, _ = h.Write(b[frame.HeaderSize:]) // hash.Hash never fails
+			_, _ = h.Write(plain)
 		}
 		if err := c.large.Write(b); err != nil {
 			return n, err
 		}
 		n += int64(got)
 	}
+	whole.Sum(c.sha256[:0])
 	hashes[0].Sum(c.md5[:0])
-	hashes[1].Sum(c.sha256[:0])
 	for i := range c.sums {
-		c.sums[i].Value = hashes[i+2].Sum(nil)
+		c.sums[i].Value = hashes[i+1].Sum(nil)
 	}
 	return n, nil
 }
@@ -194,7 +204,7 @@ func (c *Content) commit(ctx context.Context) ([]core.Segment, batch.Write, erro
 	if info.KeyID == codec.CustomerKeyID { // who holds the drive shall not confirm a guess
 		return []core.Segment{{Data: info.ID, Length: c.size, Info: info}}, write, nil
 	}
-	info.SHA256, info.Scope = c.sha256, c.scope
+	info.SHA256, info.Head, info.Scope = c.sha256, c.head, c.scope
 	info.Sums = make([]core.Checksum, 0, 1+len(c.sums))
 	info.Sums = append(info.Sums, core.Checksum{Algorithm: checksum.MD5, Value: c.md5[:]})
 	info.Sums = append(info.Sums, c.sums...)

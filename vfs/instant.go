@@ -82,11 +82,11 @@ func (c *Content) key() core.ContentKey {
 // and its checksums of algs; else nil. Put or PutPart then says NoSuchData where it went in between. Whoever calls this must make sure that the caller may read all that
 // the bucket has: the answer tells whether it has this.
 func (f *FS) KnownContent(ctx context.Context, b *core.BucketInfo, sha256 [32]byte, size int64, e Encryption, algs ...checksum.Algorithm) (*Content, error) {
-	c := &Content{fs: f, size: size, scope: f.scope(b), sha256: sha256}
-	e.Store = e.Store || f.EncryptsBucket(b)
-	if err := c.Encrypt(ctx, e); err != nil {
+	c, err := f.announce(ctx, b, e)
+	if err != nil {
 		return nil, err
 	}
+	c.size, c.sha256 = size, sha256
 	if c.scope == 0 || size <= 0 {
 		return nil, nil
 	}
@@ -114,6 +114,40 @@ func (f *FS) KnownContent(ctx context.Context, b *core.BucketInfo, sha256 [32]by
 	}
 	c.known = known
 	return c, nil
+}
+
+// InstantUpload says whether new content shares what is equal to it.
+func (f *FS) InstantUpload() bool { return f.instant }
+
+// Known says of contents whether the bucket has them, encrypted as e says; with ContentKey.Head, whether it has one that begins so. Of the keys, SHA256, Size and
+// Head are the caller's, who must make sure of the same as with KnownContent. The answers promise nothing.
+func (f *FS) Known(ctx context.Context, b *core.BucketInfo, e Encryption, keys []core.ContentKey) ([]bool, error) {
+	c, err := f.announce(ctx, b, e)
+	if err != nil {
+		return nil, err
+	}
+	there := make([]bool, len(keys))
+	for i := range keys {
+		k := keys[i]
+		k.Scope, k.KeyID = c.scope, c.codec.KeyID
+		if k.Scope == 0 || k.Size <= 0 {
+			continue
+		}
+		switch _, err := f.meta.FindData(ctx, k); {
+		case err == nil:
+			there[i] = true
+		case core.Is(err, core.Canceled):
+			return nil, err
+		}
+	}
+	return there, nil
+}
+
+// announce returns content of which nothing is known but where it would go.
+func (f *FS) announce(ctx context.Context, b *core.BucketInfo, e Encryption) (*Content, error) {
+	c := &Content{fs: f, scope: f.scope(b)}
+	e.Store = e.Store || f.EncryptsBucket(b)
+	return c, c.Encrypt(ctx, e)
 }
 
 // scope returns whose content new content of a bucket may share; 0: nobody's.

@@ -17,6 +17,13 @@ func (h *harness) sharable(b core.BucketID, size int64, hash byte) core.Segment 
 	return s
 }
 
+// headed is sharable, larger, and found by its beginning as well: head says which that is.
+func (h *harness) headed(b core.BucketID, size int64, hash, head byte) core.Segment {
+	s := h.sharable(b, size, hash)
+	s.Info.Head = [32]byte{head, 3, 31: head}
+	return s
+}
+
 // equalTo makes a version whose content is that of d, found by its hash.
 func (h *harness) equalTo(b *core.BucketInfo, key string, d *core.DataInfo) *core.PutObject {
 	k := d.ContentKey()
@@ -44,6 +51,9 @@ func (h *harness) checkFound(m core.Meta, s *MetaState) {
 	for i := range s.Data {
 		if d := &s.Data[i]; d.Scope != 0 {
 			there[d.ContentKey()] = true
+			if d.HasHead() {
+				there[d.HeadKey()] = true
+			}
 		}
 	}
 	for k := range there {
@@ -51,8 +61,12 @@ func (h *harness) checkFound(m core.Meta, s *MetaState) {
 	}
 	for _, c := range h.history {
 		for _, g := range segmentsOf(c) {
-			if g.Info != nil && g.Info.Scope != 0 && !there[g.Info.ContentKey()] {
-				require.Zero(h.t, h.foundIn(m, g.Info.ContentKey()), "content that is gone")
+			if g.Info != nil && g.Info.Scope != 0 {
+				for _, k := range []core.ContentKey{g.Info.ContentKey(), g.Info.HeadKey()} {
+					if !there[k] && (!k.Head || g.Info.HasHead()) {
+						require.Zero(h.t, h.foundIn(m, k), "content that is gone")
+					}
+				}
 			}
 		}
 	}
@@ -222,6 +236,79 @@ func findCases() []metaCase {
 			h.remove(b, "c")
 			require.Zero(h.t, h.found(k))
 		}},
+		{"find/content is found by its beginning, in its scope only", func(h *harness) {
+			b, other := h.bucket("b", core.VersioningOff), h.bucket("c", core.VersioningOff)
+			g := h.headed(b.ID, core.HeadSize+1, 1, 9)
+			h.ok(&core.PutObject{Object: h.object(b, "k", g)})
+			k := g.Info.HeadKey()
+			require.Equal(h.t, g.Data, h.found(k))
+			require.Equal(h.t, g.Info.Head, h.contentOf(g.Data).Head)
+			require.Equal(h.t, g.Info.Head, h.get(b, "k", core.Current).Segments[0].Info.Head)
+			for i, change := range []func(*core.ContentKey){
+				func(k *core.ContentKey) { k.Scope = other.ID },
+				func(k *core.ContentKey) { k.Scope = 0 },
+				func(k *core.ContentKey) { k.KeyID = 8 },
+				func(k *core.ContentKey) { k.Size++ },
+				func(k *core.ContentKey) { k.Size = core.HeadSize },
+				func(k *core.ContentKey) { k.SHA256[31]++ },
+				func(k *core.ContentKey) { k.SHA256 = g.Info.SHA256 },
+				func(k *core.ContentKey) { k.Head = false },
+			} {
+				changed := k
+				change(&changed)
+				require.Zero(h.t, h.found(changed), "change %d", i)
+			}
+			h.remove(b, "k")
+			require.Zero(h.t, h.found(k))
+		}},
+		{"find/the beginning of small content is all of it", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			g := h.sharable(b.ID, core.HeadSize, 1)
+			h.ok(&core.PutObject{Object: h.object(b, "k", g)})
+			k := g.Info.ContentKey()
+			k.Head = true
+			require.Equal(h.t, g.Data, h.found(k))
+			large := h.sharable(b.ID, core.HeadSize+1, 2) // whose beginning is not known
+			h.ok(&core.PutObject{Object: h.object(b, "l", large)})
+			for _, sum := range [][32]byte{large.Info.SHA256, {}} {
+				k = large.Info.ContentKey()
+				k.Head, k.SHA256 = true, sum
+				require.Zero(h.t, h.found(k))
+			}
+		}},
+		{"find/contents that begin alike", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			one, two := h.headed(b.ID, 70_000, 1, 9), h.headed(b.ID, 70_000, 2, 9)
+			one.Info.DataKey = []byte("wrapped")
+			h.ok(&core.PutObject{Object: h.object(b, "1", one)})
+			h.ok(&core.PutObject{Object: h.object(b, "2", two)})
+			k := one.Info.HeadKey()
+			require.NotZero(h.t, h.found(k))
+			h.remove(b, "2")
+			require.Equal(h.t, one.Data, h.found(k))
+			h.ok(&core.MoveData{Data: one.Data, From: one.Info.Extents, To: h.elsewhere(one.Info.Extents)})
+			require.Equal(h.t, one.Data, h.found(k))
+			h.ok(&core.RewrapData{Data: one.Data, From: one.Info.DataKey, KeyID: 6, DataKey: []byte("another")})
+			require.Zero(h.t, h.found(k))
+			k.KeyID = 6
+			require.Equal(h.t, one.Data, h.found(k))
+			h.ok(&core.Unshare{Data: one.Data})
+			require.Zero(h.t, h.found(k))
+		}},
+		{"find/a beginning is not what a change can refer to", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			g, small := h.headed(b.ID, 70_000, 1, 9), h.sharable(b.ID, 100, 2)
+			h.ok(&core.PutObject{Object: h.object(b, "k", g)})
+			h.ok(&core.PutObject{Object: h.object(b, "l", small)})
+			for _, d := range []*core.DataInfo{g.Info, small.Info} {
+				c := h.equalTo(b, "m", d)
+				c.Source.Content.Head = true
+				if d.HasHead() {
+					*c.Source.Content = d.HeadKey()
+				}
+				h.fails(core.InvalidArgument, c)
+			}
+		}},
 		{"find/content that was found damaged is shared no more", func(h *harness) {
 			b := h.bucket("b", core.VersioningOff)
 			g := h.sharable(b.ID, 100, 1)
@@ -260,6 +347,9 @@ func findCases() []metaCase {
 // sharableContent draws content for a bucket that is often equal to other content.
 func (s *simulation) sharableContent() core.Segment {
 	g := s.sharable(s.bucketID(), rapid.SampledFrom([]int64{1, 1, 2500}).Draw(s.t, "size"), byte(rapid.IntRange(1, 3).Draw(s.t, "hash")))
+	if s.one(4) { // larger, and often beginning like other content
+		g = s.headed(s.bucketID(), core.HeadSize+1, g.Info.SHA256[0], byte(rapid.IntRange(1, 2).Draw(s.t, "head")))
+	}
 	g.Info.Codec = uint8(rapid.IntRange(0, 1).Draw(s.t, "codec"))
 	return g
 }

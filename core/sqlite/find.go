@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -10,7 +11,8 @@ import (
 	"orcas/core"
 )
 
-// finder leads from the hash of content (core.ContentKey.Hash) to its number, for FindData.
+// finder leads from the hash of content (core.ContentKey.Hash) to its number, for FindData; with larger content, from the hash of its
+// beginning as well.
 //
 // The table finds has the pairs in the order of hashes, so each new one would change a page at a random place: as much work as all else
 // that a PUT of 4 KiB costs the database. So pairs wait in memory (recent) until there are many. Then they are sorted (run), and go into the
@@ -40,8 +42,8 @@ type finder struct {
 	upto   core.DataID
 	undo   []undo // what the transaction did to recent
 	direct bool   // nothing waits: a restore
-	length int    // how many pairs make a run
-	slice  int    // how many of it go into the table at once
+	length int    // how many contents, of one or two pairs, make a run
+	slice  int    // how many pairs of it go into the table at once
 
 	filter filter
 }
@@ -59,7 +61,7 @@ type undo struct {
 	was  findable
 }
 
-// How many pairs make a run, and how many parts it goes into the table in, at most.
+// How many contents make a run, and how many parts it goes into the table in, at most.
 const (
 	runLength = 32 << 10
 	runSlices = 256
@@ -98,6 +100,7 @@ func (f *finder) loadAll(c *conn, length int) error {
 	for {
 		ok, err := r.next()
 		if err != nil || !ok {
+			f.begin()
 			return err
 		}
 		f.seen++
@@ -106,10 +109,27 @@ func (f *finder) loadAll(c *conn, length int) error {
 			continue
 		}
 		if d.Scope != 0 {
-			f.recent[d.Hash()] = findable{hash: d.Hash(), data: d.ID}
-			f.filter.add(d.Hash())
+			f.waits(findable{hash: d.Hash(), data: d.ID})
+			if d.HasHead() {
+				f.waits(findable{hash: d.HeadHash(), data: d.ID})
+			}
 		}
 	}
+}
+
+// waits notes a pair that waited. One of the same hash goes into the table first, with all such.
+func (f *finder) waits(p findable) {
+	if was, ok := f.recent[p.hash]; ok {
+		f.run = append(f.run, was)
+	}
+	f.recent[p.hash] = p
+	f.filter.add(p.hash)
+}
+
+// begin makes run, if there is something in it, what goes into the table from now on.
+func (f *finder) begin() {
+	slices.SortFunc(f.run, func(a, b findable) int { return cmp.Compare(column(a.hash), column(b.hash)) })
+	f.merged, f.behind = 0, len(f.run) > 0
 }
 
 // findable notes content that was written.
@@ -119,9 +139,19 @@ func (w *writer) findable(d *core.DataInfo) error {
 	if d.Scope == 0 {
 		return nil
 	}
-	p := findable{hash: d.Hash(), data: d.ID}
+	err := w.enter(findable{hash: d.Hash(), data: d.ID})
+	if err == nil && d.HasHead() {
+		f.credit += 2
+		err = w.enter(findable{hash: d.HeadHash(), data: d.ID})
+	}
+	return err
+}
+
+// enter gives a pair its place.
+func (w *writer) enter(p findable) error {
+	f := &w.find
 	f.filter.add(p.hash)
-	if f.direct || d.ID < f.upto {
+	if f.direct || p.data < f.upto {
 		return w.toTable(p)
 	}
 	return w.wait(p)
@@ -133,7 +163,16 @@ func (w *writer) unfindable(d *core.DataInfo) error {
 		return nil
 	}
 	w.find.count()
-	p := findable{hash: d.Hash(), data: d.ID, gone: true}
+	err := w.leave(findable{hash: d.Hash(), data: d.ID, gone: true})
+	if err == nil && d.HasHead() {
+		w.find.credit += 2
+		err = w.leave(findable{hash: d.HeadHash(), data: d.ID, gone: true})
+	}
+	return err
+}
+
+// leave takes a pair away.
+func (w *writer) leave(p findable) error {
 	if was, ok := w.find.recent[p.hash]; ok && was.data == p.data {
 		w.find.change(p.hash, findable{})
 		return nil
@@ -152,7 +191,7 @@ func (w *writer) wait(p findable) error {
 	return nil
 }
 
-// count notes a content that came or went. For each, two pairs may go into the table, so that a run is there before the next one comes.
+// count notes a content that came or went. For each pair of it, two pairs may go into the table, so that a run is there before the next one comes.
 func (f *finder) count() {
 	f.seen++
 	f.credit += 2
@@ -222,12 +261,7 @@ func (f *finder) committed(next core.DataID) {
 	for _, p := range f.recent {
 		f.run = append(f.run, p)
 	}
-	slices.SortFunc(f.run, func(a, b findable) int {
-		if column(a.hash) < column(b.hash) {
-			return -1
-		}
-		return 1
-	})
+	f.begin()
 	f.recent = make(map[uint64]findable, f.length)
 	f.credit, f.seen, f.behind, f.upto = 0, 0, true, next
 }
@@ -256,15 +290,7 @@ func (f *finder) waiting(hash uint64) (ids [2]core.DataID) {
 	if p, ok := f.recent[hash]; ok && !p.gone {
 		ids[0] = p.data
 	}
-	i, ok := slices.BinarySearchFunc(f.run, hash, func(p findable, hash uint64) int {
-		switch {
-		case p.hash == hash:
-			return 0
-		case column(p.hash) < column(hash):
-			return -1
-		}
-		return 1
-	})
+	i, ok := slices.BinarySearchFunc(f.run, column(hash), func(p findable, at int64) int { return cmp.Compare(column(p.hash), at) })
 	if ok && !f.run[i].gone {
 		ids[1] = f.run[i].data
 	}

@@ -75,6 +75,34 @@ func TestFindsAcrossRestarts(t *testing.T) {
 	require.Less(t, countFinds(t, f.m), int64(300), "what was overwritten goes from the table, but for what a restart forgot")
 }
 
+// Of contents that begin alike each is found by that after a restart, when the others are gone.
+func TestFindsOfOneHashAcrossRestarts(t *testing.T) {
+	for _, reads := range []int{0, 60} { // the pairs wait, or are in the table when the others go
+		dir := t.TempDir()
+		o := Options{runLength: 50}
+		f := feed(t, openAt(t, dir, o), core.VersioningOff)
+		var k core.ContentKey
+		for n := range 4 {
+			c, _ := f.sharedPut(fmt.Sprint(n), uint64(n+1))
+			info := c.Object.Segments[0].Info
+			info.Size, info.Head = core.HeadSize+1, [32]byte{1}
+			c.Object.Segments[0].Length, k = info.Size, info.HeadKey()
+			f.apply(c)
+		}
+		require.NoError(t, f.m.Close())
+		f.m = openAt(t, dir, o)
+		for n := range reads {
+			c, _ := f.sharedPut(fmt.Sprint("other", n), uint64(n+100))
+			f.apply(c)
+		}
+		for n := range 4 {
+			require.True(t, finds(t, f.m, k), "%d are gone, %d reads", n, reads)
+			f.apply(&core.DeleteObject{Bucket: f.bucket, Key: fmt.Sprint(3 - n)})
+		}
+		require.False(t, finds(t, f.m, k))
+	}
+}
+
 // A transaction that is rolled back leaves no pair behind, and loses none.
 func TestFindsRolledBack(t *testing.T) {
 	m := openAt(t, t.TempDir(), Options{runLength: 10})
