@@ -47,6 +47,8 @@ func encryptionOf(operation string) encryptionHeaders {
 		return takesStore | takesCustomer | takesSource
 	case "UploadPartCopy":
 		return takesCustomer | takesSource
+	case "FindContent":
+		return takesStore
 	case "GetObject", "HeadObject", "GetObjectAttributes", "UploadPart", "CompleteMultipartUpload", "ListParts":
 		return takesCustomer
 	}

@@ -134,6 +134,7 @@ var (
 	errNoKMS              = newError(501, "NotImplemented", "Encryption with keys of a key management service (SSE-KMS) is not implemented. AES256 and customer-provided keys are.")
 	errNoMasterKey        = newError(501, "NotImplemented", "This server has no master key to encrypt with: its ORCAS_MASTER_KEY_FILE or ORCAS_MASTER_KEY has to be set.")
 	errNoSuchBucket       = newError(404, "NoSuchBucket", "The specified bucket does not exist")
+	errNoSuchContent      = newError(404, "NoSuchContent", "The bucket does not hold this content, or not with all of these checksums. Send it.")
 	errNoSuchKey          = newError(404, "NoSuchKey", "The specified key does not exist.")
 	errNoSuchTagSet       = newError(404, "NoSuchTagSet", "The TagSet does not exist")
 	errNoSuchUpload       = newError(404, "NoSuchUpload", "The specified multipart upload does not exist. The upload ID might be invalid, or the multipart upload might have been aborted or completed.")

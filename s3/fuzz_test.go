@@ -13,6 +13,7 @@ func FuzzParseXML(f *testing.F) {
 	for _, seed := range []string{
 		"<Delete><Quiet>true</Quiet><Object><Key>a</Key><ETag>\"e\"</ETag></Object></Delete>", "<!DOCTYPE x><Delete/>",
 		"<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>x</ETag></Part></CompleteMultipartUpload>", strings.Repeat("<a>", 40),
+		"<FindContent><Content><Size>1</Size><SHA256>" + strings.Repeat("0a", 32) + "</SHA256></Content></FindContent>",
 	} {
 		f.Add([]byte(seed))
 	}
@@ -32,6 +33,17 @@ func FuzzParseXML(f *testing.F) {
 		}
 		var c completeRequest
 		_ = parseXML(doc, &c)
+		var find findRequest
+		if parseXML(doc, &find) == nil {
+			keys, err := find.keys()
+			if err != nil {
+				if code := toAPI(err).code; code != "MalformedXML" && code != "InvalidArgument" {
+					t.Fatal(err)
+				}
+			} else if n := len(keys); n == 0 || n > maxFindContents {
+				t.Fatal(n)
+			}
+		}
 	})
 }
 

@@ -271,7 +271,7 @@ func (q *request) checkHeaders() error {
 // unsupported are the headers of S3, by their beginnings, that are not implemented.
 var unsupported = [...]string{
 	"X-Amz-Object-Lock-", "X-Amz-Grant-", "X-Amz-Rename-",
-	"X-Amz-Move-", "X-Amz-If-", "X-Amz-Fwd-",
+	"X-Amz-Move-", "X-Amz-If-", "X-Amz-Fwd-", "X-Amz-Instant-",
 }
 
 func checkAmzHeader(name, value string) error {

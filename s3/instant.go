@@ -15,7 +15,8 @@ import (
 //
 // Where the request tells the hash of its content and waits before it sends it (Expect: 100-continue), and the bucket has that content, put
 // gets it at once, and the final answer takes the place of 100 Continue: nothing of the body is sent. That replaces the body and nothing else.
-// When the content went in between, the body is asked for and read like any other.
+// When the content went in between, the body is asked for and read like any other. A request that refers to the content (refer) has no body: then
+// the answer is errNoSuchContent.
 func (q *request) store(u *upload, must checksum.Algorithm, put func(*vfs.Content, []core.Checksum) error) error {
 	var room [2]checksum.Algorithm
 	algs := u.algorithms(room[:0], must)
@@ -32,6 +33,9 @@ func (q *request) store(u *upload, must checksum.Algorithm, put func(*vfs.Conten
 			}
 			return err
 		}
+	}
+	if u.refers {
+		return errNoSuchContent
 	}
 	content, err := q.receive(u, algs)
 	if err != nil {
@@ -78,20 +82,23 @@ func sumsOf(content *vfs.Content, algs []checksum.Algorithm) []core.Checksum {
 
 // known returns the content that the request announces, where the bucket has it and all that is claimed of it is true; else nil.
 func (q *request) known(u *upload, algs []checksum.Algorithm) (*vfs.Content, error) {
-	if u.joins || !q.waits() || !q.readsBucket() {
+	if !u.refers && (u.joins || !q.waits() || !q.readsBucket()) {
 		return nil, nil
 	}
 	sha256, ok := q.announcedSHA256(u)
 	if !ok {
 		return nil, nil
 	}
-	content, err := q.s.fs.KnownContent(q.ctx, q.bucket, sha256, u.body.DecodedLength(), q.encryption.Encryption, algs...)
+	content, err := q.s.fs.KnownContent(q.ctx, q.bucket, sha256, u.length, q.encryption.Encryption, algs...)
 	if err != nil || content == nil {
 		return nil, err
 	}
-	if u.in.verify(content.Sum, u.body) != nil { // the ordinary way says what is wrong
+	if err := u.in.verify(content.Sum, u.body); err != nil {
 		content.Discard()
-		return nil, nil
+		if u.refers {
+			return nil, err
+		}
+		return nil, nil // the ordinary way says what is wrong
 	}
 	return content, nil
 }

@@ -13,10 +13,12 @@ const maxPutBytes = 5 << 30
 
 // upload is content that is announced and not yet read.
 type upload struct {
-	body  *sigv4.Body
-	in    integrity
-	joins bool        // it goes behind other content, so that it has to come
-	kept  []core.Attr // what the headers say of the object that it becomes, or a part of it
+	body   *sigv4.Body
+	in     integrity
+	length int64       // of the content, in bytes
+	refers bool        // to content that the bucket has: there is no body
+	joins  bool        // it goes behind other content, so that it has to come
+	kept   []core.Attr // what the headers say of the object that it becomes, or a part of it
 }
 
 // tooLarge refuses content of n bytes.
@@ -30,17 +32,25 @@ func (q *request) announced() (upload, error) {
 	if err != nil {
 		return upload{}, err
 	}
-	if n := body.DecodedLength(); n > maxPutBytes {
-		return upload{}, tooLarge(n)
+	u := upload{body: body, length: body.DecodedLength()}
+	if u.in, err = parseIntegrity(q.r.Header, body.Announced()); err != nil {
+		return u, err
 	}
-	in, err := parseIntegrity(q.r.Header, body.Announced())
-	return upload{body: body, in: in}, err
+	if q.optional&headerInstant != 0 {
+		if err := q.refer(&u); err != nil {
+			return u, err
+		}
+	}
+	if u.length > maxPutBytes {
+		return u, tooLarge(u.length)
+	}
+	return u, nil
 }
 
 // receive reads the content to its end, computes its checksums of algs, and verifies all that was said of it. The caller discards the
 // content.
 func (q *request) receive(u *upload, algs []checksum.Algorithm) (*vfs.Content, error) {
-	content, err := q.s.fs.NewContent(q.ctx, q.bucket, u.body.DecodedLength(), algs...)
+	content, err := q.s.fs.NewContent(q.ctx, q.bucket, u.length, algs...)
 	if err != nil {
 		return nil, err
 	}

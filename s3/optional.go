@@ -14,6 +14,7 @@ const (
 	headerRename    // the source of a rename, conditions on it, and the client token
 	headerMove      // the same of a move
 	headerSame      // time and size that what is deleted must have
+	headerInstant   // the length of content that is referred to
 	headerInitiated // when an upload that is aborted was begun
 )
 
@@ -30,6 +31,8 @@ func optionalHeader(name string) optional {
 		return headerBucketLock
 	case writeOffsetName:
 		return headerAppend
+	case instantLengthName:
+		return headerInstant
 	case initiatedName:
 		return headerInitiated
 	case tokenName:

@@ -73,6 +73,7 @@ func allRoutes() []route {
 		{name: "ListObjects", method: get, level: bucket, action: "s3:ListBucket", conditions: cacheConditions, handle: (*request).listObjects},
 		{name: "ListObjectsV2", method: get, level: bucket, sub: "list-type", action: "s3:ListBucket", conditions: cacheConditions, handle: (*request).listObjectsV2},
 		{name: "DeleteObjects", method: post, level: bucket, sub: "delete", action: "s3:DeleteObject", optional: headerBypass, handle: (*request).deleteObjects},
+		{name: "FindContent", method: post, level: bucket, sub: instantSub, action: "s3:PutObject", handle: (*request).findContent},
 		{name: "ListMultipartUploads", method: get, level: bucket, sub: "uploads", action: "s3:ListBucketMultipartUploads", conditions: cacheConditions, handle: (*request).listUploads},
 		{name: "GetBucketLocation", method: get, level: bucket, sub: "location", action: "s3:GetBucketLocation", conditions: cacheConditions, handle: (*request).getLocation},
 		{name: "GetBucketLifecycleConfiguration", method: get, level: bucket, sub: "lifecycle", action: "s3:GetLifecycleConfiguration", conditions: cacheConditions, handle: (*request).getLifecycle},
@@ -91,7 +92,7 @@ func allRoutes() []route {
 
 		{name: "GetObject", method: get, level: object, action: "s3:GetObject", versioned: true, conditions: readConditions, handle: (*request).getObject},
 		{name: "HeadObject", method: head, level: object, action: "s3:GetObject", versioned: true, conditions: readConditions, handle: (*request).headObject},
-		{name: "PutObject", method: put, level: object, action: "s3:PutObject", conditions: writeConditions, optional: headerTagging | headerLock | headerAppend, handle: (*request).putObject},
+		{name: "PutObject", method: put, level: object, action: "s3:PutObject", conditions: writeConditions, optional: headerTagging | headerLock | headerAppend | headerInstant, handle: (*request).putObject},
 		{name: "CopyObject", method: put, level: object, copies: true, action: "s3:PutObject", conditions: writeConditions, optional: headerTagging | headerLock, handle: (*request).copyObject},
 		{name: "DeleteObject", method: del, level: object, action: "s3:DeleteObject", versioned: true, conditions: ifMatch, optional: headerBypass | headerSame, handle: (*request).deleteObject},
 		{name: "RenameObject", method: put, level: object, sub: "renameObject", action: "s3:PutObject", conditions: readConditions, optional: headerRename, handle: (*request).renameObject},
@@ -108,7 +109,7 @@ func allRoutes() []route {
 		{name: "PutObjectLegalHold", method: put, level: object, sub: "legal-hold", action: "s3:PutObjectLegalHold", versioned: true, handle: (*request).putLegalHold},
 
 		{name: "CreateMultipartUpload", method: post, level: object, sub: "uploads", action: "s3:PutObject", optional: headerTagging | headerLock, handle: (*request).createUpload},
-		{name: "UploadPart", method: put, level: object, sub: "uploadId", action: "s3:PutObject", handle: (*request).uploadPart},
+		{name: "UploadPart", method: put, level: object, sub: "uploadId", action: "s3:PutObject", optional: headerInstant, handle: (*request).uploadPart},
 		{name: "UploadPartCopy", method: put, level: object, sub: "uploadId", copies: true, action: "s3:PutObject", handle: (*request).uploadPartCopy},
 		{name: "ListParts", method: get, level: object, sub: "uploadId", action: "s3:ListMultipartUploadParts", conditions: cacheConditions, handle: (*request).listParts},
 		{name: "CompleteMultipartUpload", method: post, level: object, sub: "uploadId", action: "s3:PutObject", conditions: writeConditions, handle: (*request).completeUpload},
@@ -168,7 +169,7 @@ func (s *Server) route(q *request) (*route, error) {
 func isSubresource(name string) bool {
 	switch name {
 	case "abac", "accelerate", "acl", "analytics", "annotation", "annotations", "append", "attributes", "cors", "delete", "encryption",
-		"intelligent-tiering", "inventory", "legal-hold", "lifecycle", "list-type", "location", "logging", "max-directory-buckets",
+		instantSub, "intelligent-tiering", "inventory", "legal-hold", "lifecycle", "list-type", "location", "logging", "max-directory-buckets",
 		"metadataAnnotationTable", "metadataConfiguration", "metadataInventoryTable", "metadataJournalTable", "metadataTable", "metrics", "notification",
 		"object-lock", "ownershipControls", "policy", "policyStatus", "publicAccessBlock", "quota", "renameObject", "replication",
 		"replication-metrics", "requestPayment", "restore", "retention", "select", "session", "tagging", "torrent",
