@@ -39,13 +39,15 @@ type Summary struct {
 	Start      time.Duration // the longest time until ready
 	Uncertain  int           // things that requests without an answer left open
 	Read       int64         // bytes compared
+	Versions   int           // versions compared, beside the objects of the main bucket
+	Kept       int           // deletions of locked versions refused
 	Violations []Violation
 }
 
 // String is one line for a report.
 func (s Summary) String() string {
-	return fmt.Sprintf("%d times down, %d of the starts killed, %d operations acknowledged (%.0f/s), %d things left open, %d MB compared, ready within %v: %d violations",
-		s.Downs, s.Stumbles, s.Acked, s.Rate(), s.Uncertain, s.Read>>20, s.Start.Round(time.Millisecond), len(s.Violations))
+	return fmt.Sprintf("%d times down, %d of the starts killed, %d operations acknowledged (%.0f/s), %d things left open, %d MB compared, %d versions among it, %d deletions of locked ones refused, ready within %v: %d violations",
+		s.Downs, s.Stumbles, s.Acked, s.Rate(), s.Uncertain, s.Read>>20, s.Versions, s.Kept, s.Start.Round(time.Millisecond), len(s.Violations))
 }
 
 // Rate returns the acknowledged operations a second.
@@ -194,8 +196,65 @@ func (b *Bench) start(ctx context.Context, s *Summary, random *rand.Rand) (*Clie
 	s.Uncertain += report.Uncertain
 	s.Read += report.Bytes
 	s.Violations = append(s.Violations, report.Violations...)
-	b.Logf("ready after %v; %d objects of %d MB in all, %d keys without one, %d uploads, %d of these were open; %d violations",
-		took.Round(time.Millisecond), report.Objects, report.Bytes>>20, report.Absent, report.Uploads,
+	s.Versions += report.Versions
+	s.Kept += report.Kept
+	b.Logf("ready after %v; %d objects and %d versions (%d kept by locks) of %d MB in all, %d keys without one, %d uploads, %d of these were open; %d violations",
+		took.Round(time.Millisecond), report.Objects, report.Versions, report.Kept, report.Bytes>>20, report.Absent, report.Uploads,
 		report.Uncertain, len(report.Violations))
+	if err := b.buckets(ctx, client); err != nil {
+		s.Violations = append(s.Violations, failure("failed", fmt.Errorf("the buckets with versions: %w", err))...)
+		return nil, false
+	}
 	return client, true
+}
+
+// buckets creates the buckets with versions, locks and lifecycles that are not there yet, and sets them up.
+func (b *Bench) buckets(ctx context.Context, client *Client) error {
+	if !b.Mix.Versions {
+		return nil
+	}
+	for _, name := range append(ownBuckets(b.Mix.Workers), lockBucket, lifeBucket, goneBucket) {
+		n, in := Name{Bucket: name}, client.In(name)
+		want := enabled
+		if name == goneBucket {
+			want = ""
+		}
+		step := func(v *Value, send func() error) error {
+			begin := Record{Type: Begin, Request: b.Ledger.Number(), Op: "set-up", Effects: []Effect{{n, v}}}
+			if err := b.Ledger.Write(begin); err != nil {
+				return err
+			}
+			if err := send(); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return b.Ledger.Write(Record{Type: Done, Request: begin.Request})
+		}
+		now, _ := b.Ledger.Value(n)
+		var err error
+		if now == nil && name == lockBucket {
+			err = step(&Value{Label: enabled}, func() error { return in.MakeLockedBucket(ctx) })
+		} else if now == nil {
+			err = step(&Value{}, func() error {
+				if err := in.MakeBucket(ctx, name); err != nil || rules(name) == nil {
+					return err
+				}
+				return in.SetRules(ctx, lifecycle(rules(name)))
+			})
+		}
+		if now, _ = b.Ledger.Value(n); err == nil && now.Label == "" && want != "" {
+			err = step(&Value{Label: want}, func() error { return in.SetVersioning(ctx, want) })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownBuckets are the buckets of so many workers.
+func ownBuckets(workers int) (list []string) {
+	for i := range workers {
+		list = append(list, ownBucket(i))
+	}
+	return list
 }

@@ -25,6 +25,7 @@ func (v Violation) String() string { return fmt.Sprintf("%-9s %s: %s", v.Kind, v
 // Report is what a check found.
 type Report struct {
 	Objects, Absent, Uploads int   // things compared
+	Versions, Kept           int   // versions compared, and those of them that refused to be deleted
 	Bytes                    int64 // of content compared
 	Uncertain                int   // things for which more than one value was right
 	Violations               []Violation
@@ -41,19 +42,28 @@ type checker struct {
 	mu     sync.Mutex // guards the rest
 	report Report
 	seen   []Effect
+	steps  []Step
+	// courses are those that lead to what is there, by key with versions
+	courses map[Name][]branch
+
+	existing map[string]bool // buckets; set before others are compared
 }
 
 // Check compares everything that the server holds with the state, and returns what it found, together with records that
 // make certain what was not. pageSize is that of the listings, in entries.
 func Check(ctx context.Context, client *Client, state *State, pageSize int32) (Report, []Record) {
-	c := &checker{client: client, state: state}
+	c := &checker{client: client, state: state, courses: map[Name][]branch{}, existing: map[string]bool{}}
 	c.buckets(ctx)
 	listed := c.list(ctx, pageSize)
 	c.directories(ctx, listed)
 	c.objects(ctx, listed)
-	c.uploads(ctx, pageSize)
+	c.uploads(ctx, "", pageSize)
+	for name := range c.existing {
+		c.uploads(ctx, name, pageSize)
+	}
+	c.versions(ctx, pageSize)
 	c.atomicity()
-	return c.report, []Record{{Type: Seen, Effects: c.seen}, {Type: Checked}}
+	return c.report, []Record{{Type: Seen, Effects: c.seen, Steps: c.steps}, {Type: Checked}}
 }
 
 // violate adds a violation.
@@ -124,16 +134,20 @@ func (c *checker) buckets(ctx context.Context) {
 		return
 	}
 	for n := range c.state.slots {
-		if n.Bucket == "" {
+		if n.Bucket == "" || n.Key != "" {
 			continue
 		}
 		var now *Value
 		if listed[n.Bucket] {
-			now = &Value{}
+			status, err := c.client.In(n.Bucket).Versioning(ctx)
+			if err != nil {
+				c.violate("bucket", n, "%v", err)
+			}
+			now, c.existing[n.Bucket] = &Value{Label: status}, true
 		}
 		delete(listed, n.Bucket)
 		if !slices.ContainsFunc(c.state.candidates(n), func(x candidate) bool { return same(x.value, now) }) {
-			c.violate("bucket", n, "there: %v, and that is wrong", now != nil)
+			c.violate("bucket", n, "there: %v, with %q as the status of versions; right would be %s", now != nil, now.status(), c.allowed(n))
 		}
 		c.found(n, now)
 	}
@@ -275,21 +289,24 @@ func (c *checker) allowed(n Name) string {
 	return strings.Join(list, " or ")
 }
 
-// uploads compares the uploads in progress and their parts.
-func (c *checker) uploads(ctx context.Context, pageSize int32) {
+// uploads compares the uploads in progress in a bucket ("": the main one) and their parts.
+func (c *checker) uploads(ctx context.Context, bucket string, pageSize int32) {
 	listed := map[Name]bool{}
-	if err := c.client.Uploads(ctx, pageSize, func(n Name) { listed[n] = true }); err != nil {
-		c.violate("upload", "bucket", "%v", err)
+	if err := c.client.of(Name{Bucket: bucket}).Uploads(ctx, pageSize, func(n Name) {
+		n.Bucket = bucket
+		listed[n] = true
+	}); err != nil {
+		c.violate("upload", "bucket "+bucket, "%v", err)
 		return
 	}
 	unnamed := map[string]int{} // key: uploads that may have begun without the client's learning of it
 	for n := range c.state.slots {
-		if strings.HasPrefix(n.Upload, "?") {
+		if n.Bucket == bucket && strings.HasPrefix(n.Upload, "?") {
 			unnamed[n.Key]++
 		}
 	}
 	for n := range c.state.slots {
-		if n.Upload == "" || n.Part > 0 || strings.HasPrefix(n.Upload, "?") {
+		if n.Bucket != bucket || n.Upload == "" || n.Part > 0 || strings.HasPrefix(n.Upload, "?") {
 			continue
 		}
 		c.upload(ctx, n, listed[n])
@@ -311,7 +328,7 @@ func (c *checker) upload(ctx context.Context, n Name, isListed bool) {
 		lack = lack || x.value == nil
 	}
 	if !isListed {
-		if !lack {
+		if due := c.state.candidates(n)[0].value; !lack && (due == nil || due.Due == 0 || now() < due.Due) {
 			c.violate("upload", n, "lost: it is in progress, and not listed")
 		}
 		c.found(n, nil)
@@ -320,14 +337,23 @@ func (c *checker) upload(ctx context.Context, n Name, isListed bool) {
 	if !exist {
 		c.violate("upload", n, "listed as in progress, but it has ended")
 	}
-	c.found(n, &Value{})
-	parts, err := c.client.Parts(ctx, n)
+	v := &Value{}
+	for _, x := range c.state.candidates(n) {
+		if x.value != nil {
+			v = x.value
+		}
+	}
+	c.found(n, v)
+	parts, err := c.client.of(n).Parts(ctx, n)
+	if err != nil && missing(err) && v.Due > 0 && now() >= v.Due {
+		return // the next check finds it gone
+	}
 	if err != nil {
 		c.violate("upload", n, "in progress, but its parts cannot be listed: %v", err)
 		return
 	}
 	for number := 1; number <= partsMax; number++ {
-		c.part(Name{Key: n.Key, Upload: n.Upload, Part: number}, parts)
+		c.part(Name{Bucket: n.Bucket, Key: n.Key, Upload: n.Upload, Part: number}, parts)
 	}
 }
 

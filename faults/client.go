@@ -33,22 +33,34 @@ const requestTimeout = 30 * time.Second
 // Client speaks S3 with one bucket of a server, without retries: a second attempt would hide how the first one ended.
 type Client struct {
 	s3        *s3.Client
+	endpoint  string
+	root      Credentials
 	bucket    string
 	transport *http.Transport
+	http      *http.Client
 }
 
 // NewClient returns a client of a bucket at endpoint (http://host:port), for up to conns requests at a time.
 func NewClient(endpoint string, root Credentials, bucket string, conns int) *Client {
 	t := &http.Transport{MaxIdleConns: conns, MaxIdleConnsPerHost: conns, DisableCompression: true}
-	return &Client{bucket: bucket, transport: t, s3: s3.New(s3.Options{
+	h := &http.Client{Transport: t, Timeout: requestTimeout}
+	return &Client{endpoint: endpoint, root: root, bucket: bucket, transport: t, http: h, s3: s3.New(s3.Options{
 		BaseEndpoint: aws.String(endpoint),
 		Region:       "us-east-1",
 		Credentials:  credentials.NewStaticCredentialsProvider(root.AccessKey, root.SecretKey, ""),
 		UsePathStyle: true,
-		HTTPClient:   &http.Client{Transport: t, Timeout: requestTimeout},
+		HTTPClient:   h,
 		Retryer:      aws.NopRetryer{},
 		DisableLogOutputChecksumValidationSkipped: true,
 	})}
+}
+
+// of returns a client of the bucket that a thing is in.
+func (c *Client) of(n Name) *Client {
+	if n.Bucket == "" {
+		return c
+	}
+	return c.In(n.Bucket)
 }
 
 // Close closes the idle connections.
@@ -222,14 +234,19 @@ func (c *Client) CopyPart(ctx context.Context, n Name, from string, first, lengt
 	return etag(out.CopyPartResult.ETag), nil
 }
 
-// CompleteUpload makes the object of its parts 1..len(etags) and returns its ETag.
-func (c *Client) CompleteUpload(ctx context.Context, n Name, parts []*Value) (string, error) {
+// completed lists the parts 1..len(parts) for a completion.
+func completed(parts []*Value) []types.CompletedPart {
 	list := make([]types.CompletedPart, len(parts))
 	for i, p := range parts {
 		list[i] = types.CompletedPart{PartNumber: aws.Int32(int32(i + 1)), ETag: aws.String(`"` + p.ETag + `"`)}
 	}
+	return list
+}
+
+// CompleteUpload makes the object of its parts 1..len(etags) and returns its ETag.
+func (c *Client) CompleteUpload(ctx context.Context, n Name, parts []*Value) (string, error) {
 	out, err := c.s3.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{Bucket: &c.bucket, Key: &n.Key,
-		UploadId: &n.Upload, MultipartUpload: &types.CompletedMultipartUpload{Parts: list}})
+		UploadId: &n.Upload, MultipartUpload: &types.CompletedMultipartUpload{Parts: completed(parts)}})
 	if err != nil {
 		return "", err
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -81,7 +82,7 @@ func newBench(t *testing.T, binary, dir, data string, load time.Duration) *Bench
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, ledger.Close()) })
 	p := &Process{Binary: binary, Data: data, Log: filepath.Join(dir, "server.log"), Settings: settings,
-		ReadyMax: time.Duration(count(t, "ORCAS_FAULTS_READY", 0)) * time.Second}
+		Always: slices.Clone(lifeSettings), ReadyMax: time.Duration(count(t, "ORCAS_FAULTS_READY", 0)) * time.Second}
 	if level := os.Getenv("ORCAS_FAULTS_COMPRESSION"); level != "" {
 		p.Always = append(p.Always, "ORCAS_COMPRESSION="+level)
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Name names a thing that requests change: an object (Key alone), an upload in progress (Key and Upload) or a part of one, or a
-// bucket beside the one that all of these are in (Bucket alone).
+// Name names a thing that requests change: an object (Key alone), an upload in progress (Key and Upload) or a part of one, a
+// bucket beside the main one (Bucket alone), or something in that (Bucket, too).
 // An upload whose id the client never learnt is named "?" and a number.
 type Name struct {
 	Key    string `json:"key"`
@@ -23,8 +23,12 @@ type Name struct {
 // String writes the name for reports.
 func (n Name) String() string {
 	switch {
-	case n.Bucket != "":
+	case n.Bucket != "" && n.Key == "":
 		return "bucket " + n.Bucket
+	case n.Bucket != "":
+		bucket := n.Bucket
+		n.Bucket = ""
+		return bucket + "/" + n.String()
 	case n.Part > 0:
 		return fmt.Sprintf("part %d of upload %s of %q", n.Part, n.Upload, n.Key)
 	case n.Upload != "":
@@ -61,6 +65,8 @@ type Record struct {
 	Op      string   `json:"op,omitempty"`
 	Atomic  bool     `json:"atomic,omitempty"` // all of Effects happen, or none
 	Effects []Effect `json:"effects,omitempty"`
+	Steps   []Step   `json:"steps,omitempty"` // the same of keys with versions; with Done: what it saw
+	IDs     []string `json:"ids,omitempty"`   // with Done: the ids that versions were given, beside the Steps of Begin
 	Text    string   `json:"text,omitempty"`
 }
 
@@ -89,6 +95,13 @@ func OpenLedger(path string) (*Ledger, error) {
 			}
 			for _, p := range e.Value.Pieces {
 				l.next = max(l.next, p.ID+1)
+			}
+		}
+		for _, s := range r.Steps {
+			if s.Version != nil && s.Version.Value != nil {
+				for _, p := range s.Version.Value.Pieces {
+					l.next = max(l.next, p.ID+1)
+				}
 			}
 		}
 		return l.state.apply(r)
@@ -181,12 +194,25 @@ func (l *Ledger) May(n Name) (exist, lack bool) {
 	return exist, lack
 }
 
-// OpenUploads returns the uploads that are certainly in progress on keys that own accepts, with their parts that are certain;
-// uploads with uncertain parts are left out.
-func (l *Ledger) OpenUploads(own func(key string) bool) map[Name]map[int]*Value {
+// History returns what is known of the versions of a key.
+func (l *Ledger) History(n Name) history {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.state.openUploads(own)
+	return l.state.history(n)
+}
+
+// Versions returns the versions of a key, newest first, and whether they are certain.
+func (l *Ledger) Versions(n Name) ([]Version, bool) {
+	live := l.History(n).live
+	return live[len(live)-1].versions, len(live) == 1
+}
+
+// OpenUploads returns the uploads in a bucket ("": the main one) that are certainly in progress on keys that own accepts, with their parts that are certain;
+// uploads with uncertain parts are left out.
+func (l *Ledger) OpenUploads(bucket string, own func(key string) bool) map[Name]map[int]*Value {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state.openUploads(bucket, own)
 }
 
 // State returns a copy of the state.

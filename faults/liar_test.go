@@ -31,6 +31,10 @@ type liar struct {
 	writes  int
 	last    map[string]memoryObject // by event ("put", "delete", "replace"): the last object put, deleted, or replaced
 	uploads int
+
+	versions int           // ids of them given
+	dropped  memoryVersion // the last version deleted for good, with its bucket for tags
+	renamed  Name          // the last key with versions that was renamed
 }
 
 // memory is what a liar holds.
@@ -38,6 +42,9 @@ type memory struct {
 	objects map[string]memoryObject
 	uploads map[string]memoryUpload
 	buckets map[string]bool // beside the one with the objects
+	shelves map[Name][]memoryVersion
+	status  map[string]string // of versions, by bucket
+	rules   map[string]string // of lifecycles, by bucket, as XML
 }
 
 type memoryObject struct {
@@ -48,20 +55,26 @@ type memoryObject struct {
 }
 
 type memoryUpload struct {
-	key   string
-	parts map[int]memoryObject
+	key    string
+	parts  map[int]memoryObject
+	bucket string // "": the main one
 }
 
 // newLiar returns a server that lies so; "" is honest.
 func newLiar(lie string) *liar {
-	empty := memory{map[string]memoryObject{}, map[string]memoryUpload{}, map[string]bool{}}
+	empty := memory{}.clone()
 	return &liar{lie: lie, now: empty, durable: empty.clone(), last: map[string]memoryObject{}}
 }
 
 func (m memory) clone() memory {
-	c := memory{maps.Clone(m.objects), map[string]memoryUpload{}, maps.Clone(m.buckets)}
+	c := memory{map[string]memoryObject{}, map[string]memoryUpload{}, map[string]bool{}, map[Name][]memoryVersion{}, map[string]string{}, map[string]string{}}
+	maps.Copy(c.objects, m.objects)
+	maps.Copy(c.buckets, m.buckets)
+	maps.Copy(c.shelves, m.shelves)
+	maps.Copy(c.status, m.status)
+	maps.Copy(c.rules, m.rules)
 	for id, u := range m.uploads {
-		c.uploads[id] = memoryUpload{u.key, maps.Clone(u.parts)}
+		c.uploads[id] = memoryUpload{u.key, maps.Clone(u.parts), u.bucket}
 	}
 	return c
 }
@@ -137,8 +150,9 @@ func (l *liar) crash() {
 	case "lost-bucket":
 		clear(l.now.buckets)
 	case "undead-upload":
-		l.now.uploads["undead"] = memoryUpload{"large/00000", map[int]memoryObject{}}
+		l.now.uploads["undead"] = memoryUpload{"large/00000", map[int]memoryObject{}, ""}
 	}
+	l.crashVersions()
 }
 
 // wrote counts a write.
@@ -179,16 +193,19 @@ func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
 		defer l.wrote()
 	}
+	name, inside, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	named := slices.ContainsFunc([]string{"versioning", "lifecycle", "versions", "uploads", "delete"}, q.Has)
 	switch {
-	case r.URL.Path == "/" || strings.HasPrefix(key, "-"):
-		l.bucket(w, r.Method, bucket+key)
+	case r.URL.Path == "/" || name != bucket && inside == "" && !named:
+		if l.bucket(w, r.Method, name); r.Header.Get("x-amz-bucket-object-lock-enabled") != "" {
+			l.now.status[name] = enabled
+		}
+	case name != bucket:
+		l.serveVersions(w, r, Name{Bucket: name, Key: inside}, body)
 	case q.Has("uploads") && r.Method == http.MethodGet:
-		l.listUploads(w)
+		l.listUploads(w, "")
 	case q.Has("uploads"):
-		l.uploads++
-		id := fmt.Sprintf("u%d", l.uploads)
-		l.now.uploads[id] = memoryUpload{key, map[int]memoryObject{}}
-		answer(w, "InitiateMultipartUploadResult", "<UploadId>"+id+"</UploadId>")
+		l.beginUpload(w, Name{Key: key})
 	case q.Has("uploadId"):
 		l.upload(w, r, key, q.Get("uploadId"), q.Get("partNumber"), body)
 	case q.Has("tagging"):
@@ -413,9 +430,19 @@ func (l *liar) listDirectories(w http.ResponseWriter, delimiter string) {
 	answer(w, "ListBucketResult", s)
 }
 
-func (l *liar) listUploads(w http.ResponseWriter) {
+func (l *liar) beginUpload(w http.ResponseWriter, n Name) {
+	l.uploads++
+	id := fmt.Sprintf("u%d", l.uploads)
+	l.now.uploads[id] = memoryUpload{n.Key, map[int]memoryObject{}, n.Bucket}
+	answer(w, "InitiateMultipartUploadResult", "<UploadId>"+id+"</UploadId>")
+}
+
+func (l *liar) listUploads(w http.ResponseWriter, bucket string) {
 	s := ""
 	for id, u := range l.now.uploads {
+		if u.bucket != bucket {
+			continue
+		}
 		s += "<Upload><Key>" + u.key + "</Key><UploadId>" + id + "</UploadId></Upload>"
 	}
 	answer(w, "ListMultipartUploadsResult", s)

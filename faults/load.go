@@ -27,12 +27,13 @@ type Mix struct {
 	LargeRate int64 // bytes of large content a second at most; 0: as many as come
 	Equal     int   // one content of so many is equal to one that some worker has written; 0: none
 	Ops       []Op
+	Versions  bool // there are buckets with versions, locks and lifecycles, too
 }
 
 // StandardMix returns the mixture of all operations that the bench uses. The large contents are held back, so that they do
 // not fill the disk, nor keep the small ones from coming in their hundreds.
 func StandardMix() Mix {
-	return Mix{Workers: 16, SmallKeys: 1600, LargeKeys: 48, LargeRate: 24 << 20, Equal: 4, Ops: Operations()}
+	return Mix{Workers: 16, SmallKeys: 1600, LargeKeys: 48, LargeRate: 24 << 20, Equal: 4, Ops: Operations(), Versions: true}
 }
 
 // Load is a mixed load of writing operations. Each worker has keys of its own, for small objects and for large ones.
@@ -176,18 +177,22 @@ func (l *Load) piece(r *rand.Rand, size int64) Piece {
 // change is one request: what it does to which things, and whether it may be refused.
 type change struct {
 	op      string
+	name    Name // what it is about, where neither effects nor steps say so
 	effects []Effect
 	atomic  bool            // all of effects happen, or none
 	refusal int             // the HTTP status of a refusal that may be; 0: none
 	send    func() error    // sends it; an ETag that came back is compared by send itself (see check)
 	result  func() []Effect // what happened, where that shows only in the answer; nil: effects
+	steps   []Step          // what it does to keys with versions
+	ids     func() []string // of the versions that steps make, as the answer tells them
+	seen    func() []Step   // what the answer shows
 }
 
 // do notes a change in the ledger, sends it, and notes and returns how it ended: Done, Refused or Unknown.
 func (w *worker) do(c change) string {
 	l := w.load
 	number := l.Ledger.Number()
-	if err := l.Ledger.Write(Record{Type: Begin, Request: number, Op: c.op, Effects: c.effects, Atomic: c.atomic}); err != nil {
+	if err := l.Ledger.Write(Record{Type: Begin, Request: number, Op: c.op, Effects: c.effects, Steps: c.steps, Atomic: c.atomic}); err != nil {
 		return w.broken(err)
 	}
 	err := c.send()
@@ -199,6 +204,12 @@ func (w *worker) do(c change) string {
 		if c.result != nil {
 			end.Effects = c.result()
 		}
+		if c.ids != nil {
+			end.IDs = c.ids()
+		}
+		if c.seen != nil {
+			end.Steps = c.seen()
+		}
 	case c.refusal != 0 && code == c.refusal:
 		end.Type, end.Text = Refused, name
 	default:
@@ -206,7 +217,7 @@ func (w *worker) do(c change) string {
 		if l.expectFailures.Load() {
 			w.failed = code == 0
 		} else if code != http.StatusServiceUnavailable {
-			l.violate("failed", c.op, "request %d on %v: %v", number, c.effects[0].Name, err)
+			l.violate("failed", c.op, "request %d on %v: %v", number, c.about(), err)
 			w.failed = code == 0
 		}
 	}
@@ -214,6 +225,17 @@ func (w *worker) do(c change) string {
 		return w.broken(e)
 	}
 	return end.Type
+}
+
+// about names a thing that the change is about.
+func (c *change) about() Name {
+	switch {
+	case len(c.steps) > 0:
+		return c.steps[0].Name
+	case len(c.effects) > 0:
+		return c.effects[0].Name
+	}
+	return c.name
 }
 
 // broken ends the load: the ledger cannot be written.

@@ -19,7 +19,7 @@ type Op struct {
 // Operations returns every writing operation. To add one: write a function that picks keys and contents and calls
 // worker.do with what the request will have done, and name it here.
 func Operations() []Op {
-	return []Op{
+	return append([]Op{
 		{"put-small", 400, false, putSmall},
 		{"put-large", 30, true, putLarge},
 		{"overwrite", 100, false, overwrite},
@@ -42,7 +42,7 @@ func Operations() []Op {
 		{"multipart-copy", 8, true, multipartCopy},
 		{"large-if-absent", 10, true, largeIfAbsent},
 		{"bucket", 10, false, createOrDeleteBucket},
-	}
+	}, versionOperations()...)
 }
 
 // put writes content under a key, whatever is there.
@@ -251,14 +251,14 @@ func label(ctx context.Context, w *worker) {
 	}})
 }
 
-// createUpload begins an upload, and says whether that was acknowledged.
-func (w *worker) createUpload(ctx context.Context) (n Name, done bool) {
-	n = Name{Key: w.largeKey()}
-	unnamed := Name{Key: n.Key, Upload: fmt.Sprintf("?%d", w.load.Ledger.Number())}
-	end := w.do(change{op: "create-upload", effects: []Effect{{unnamed, &Value{}}},
-		result: func() []Effect { return []Effect{{n, &Value{}}, {unnamed, nil}} },
+// createUpload begins an upload of a key, with a Value that says when it is due, and says whether that was acknowledged.
+func (w *worker) createUpload(ctx context.Context, n Name, v *Value) (up Name, done bool) {
+	unnamed := n
+	unnamed.Upload = fmt.Sprintf("?%d", w.load.Ledger.Number())
+	end := w.do(change{op: "create-upload", effects: []Effect{{unnamed, v}},
+		result: func() []Effect { return []Effect{{n, v}, {unnamed, nil}} },
 		send: func() (err error) {
-			n.Upload, err = w.load.Client.CreateUpload(ctx, n.Key)
+			n.Upload, err = w.client(n).CreateUpload(ctx, n.Key)
 			return err
 		}})
 	return n, end == Done
@@ -267,7 +267,7 @@ func (w *worker) createUpload(ctx context.Context) (n Name, done bool) {
 // beginUpload begins an upload and puts parts: all but the last of at least partMin. It returns the upload and its
 // parts, none after a failure.
 func (w *worker) beginUpload(ctx context.Context, parts int) (Name, []*Value) {
-	n, done := w.createUpload(ctx)
+	n, done := w.createUpload(ctx, Name{Key: w.largeKey()}, &Value{})
 	if !done {
 		return n, nil
 	}
@@ -320,7 +320,7 @@ func multipartCopy(ctx context.Context, w *worker) {
 	if !certain || source == nil || source.Size == 0 {
 		return
 	}
-	n, done := w.createUpload(ctx)
+	n, done := w.createUpload(ctx, Name{Key: w.largeKey()}, &Value{})
 	if !done {
 		return
 	}
@@ -387,14 +387,14 @@ func multipart(ctx context.Context, w *worker) {
 
 // multipartLeftOpen leaves an upload for multipartGoOn, which may come after a restart.
 func multipartLeftOpen(ctx context.Context, w *worker) {
-	if len(w.load.Ledger.OpenUploads(w.owns)) < 3 {
+	if len(w.load.Ledger.OpenUploads("", w.owns)) < 3 {
 		w.beginUpload(ctx, 1+w.rand.IntN(2))
 	}
 }
 
 // multipartGoOn goes on with an upload that was left open: replaces its last part, completes it or aborts it.
 func multipartGoOn(ctx context.Context, w *worker) {
-	for n, parts := range w.load.Ledger.OpenUploads(w.owns) {
+	for n, parts := range w.load.Ledger.OpenUploads("", w.owns) {
 		var list []*Value
 		for i := 1; parts[i] != nil; i++ {
 			list = append(list, parts[i])

@@ -38,13 +38,29 @@ func TestBenchFindsLies(t *testing.T) {
 		{"lost-part", []string{"upload"}, []string{"put-small", "multipart-left-open"}},
 		{"lost-upload", []string{"upload"}, []string{"put-small", "multipart-left-open"}},
 		{"undead-upload", []string{"upload"}, []string{"put-small"}},
+		{"lost-version", []string{"lost"}, []string{"v-put"}},
+		{"mixed-version", []string{"torn"}, []string{"v-put", "v-delete"}},
+		{"lost-marker", []string{"marker"}, []string{"v-put", "v-delete"}},
+		{"phantom-marker", []string{"marker"}, []string{"v-put", "v-delete"}},
+		{"undeleted-version", []string{"phantom", "marker"}, []string{"v-put", "v-delete-version"}},
+		{"shuffled", []string{"order"}, []string{"v-put", "v-delete"}},
+		{"merged", []string{"lost", "torn", "lock"}, []string{"v-put"}},
+		{"no-latest", []string{"listing"}, []string{"v-put"}},
+		{"half-versions", []string{"marker", "half", "order"}, []string{"v-put", "v-rename"}},
+		{"unlocked", []string{"lock"}, []string{"v-put"}},
+		{"lost-lock", []string{"lock"}, []string{"v-put"}},
+		{"no-lock", []string{"lock"}, []string{"v-put", "v-hold"}},
+		{"early", []string{"lost", "lock", "marker"}, []string{"v-put", "v-delete"}},
+		{"early-upload", []string{"upload"}, []string{"life-upload"}},
+		{"lost-status", []string{"bucket"}, []string{"v-put"}},
+		{"lost-rules", []string{"bucket"}, []string{"v-put"}},
 		{"dead", []string{"start"}, []string{"put-small"}},
 	}
 	for _, test := range tests {
 		t.Run("lie="+test.lie, func(t *testing.T) {
 			ledger, err := OpenLedger(filepath.Join(t.TempDir(), "ledger"))
 			require.NoError(t, err)
-			mix := Mix{Workers: 4, SmallKeys: 80, LargeKeys: 8, LargeRate: 32 << 20}
+			mix := Mix{Workers: 4, SmallKeys: 80, LargeKeys: 8, LargeRate: 32 << 20, Versions: true}
 			for _, op := range Operations() {
 				if test.ops == nil || slices.Contains(test.ops, op.Name) {
 					mix.Ops = append(mix.Ops, op)

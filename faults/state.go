@@ -29,6 +29,7 @@ var nothing = slot{candidates: []candidate{{}}}
 // State is what a ledger says about every thing: the values that it may have.
 type State struct {
 	slots   map[Name]slot
+	keys    map[Name]history  // of the keys that have versions
 	pending map[uint64]Record // requests that have begun and whose end is not known
 	cut     *State            // between Cut and Rewind: the state that the cut leaves
 	cutting bool              // between Cut and CutDone
@@ -67,8 +68,9 @@ func (s *State) doubtful() (*State, error) {
 			for _, e := range r.Effects { // what only the answer named
 				cut.add(r.Request, e)
 			}
+			cut.happened(cut.pending[r.Request], r, false)
 		case Begin, Refused:
-			r.Atomic = false // a later one may have overwritten half of it
+			r.Atomic = r.Atomic && len(r.Steps) > 0 // a later one may have overwritten half of it, where there are no versions
 			if err := cut.apply(r); err != nil {
 				return nil, err
 			}
@@ -79,12 +81,12 @@ func (s *State) doubtful() (*State, error) {
 
 // newState returns the state in which nothing exists.
 func newState() *State {
-	return &State{slots: map[Name]slot{}, pending: map[uint64]Record{}}
+	return &State{slots: map[Name]slot{}, keys: map[Name]history{}, pending: map[uint64]Record{}}
 }
 
 // clone returns a copy, without the cut.
 func (s *State) clone() *State {
-	return &State{slots: maps.Clone(s.slots), pending: maps.Clone(s.pending)}
+	return &State{slots: maps.Clone(s.slots), keys: maps.Clone(s.keys), pending: maps.Clone(s.pending)}
 }
 
 // candidates returns what n may be.
@@ -111,6 +113,7 @@ func (s *State) apply(r Record) error {
 		for _, e := range r.Effects {
 			s.cut.add(r.Request, e)
 		}
+		s.cut.happened(s.cut.pending[r.Request], r, false)
 	}
 	switch r.Type {
 	case Begin:
@@ -118,6 +121,7 @@ func (s *State) apply(r Record) error {
 		for _, e := range r.Effects {
 			s.add(r.Request, e)
 		}
+		s.may(r)
 	case Done:
 		begun, ok := s.pending[r.Request]
 		if !ok {
@@ -130,18 +134,24 @@ func (s *State) apply(r Record) error {
 		for _, e := range effects {
 			s.set(r.Request, e)
 		}
+		s.happened(begun, r, true)
 		delete(s.pending, r.Request)
 	case Refused:
 		for _, e := range s.pending[r.Request].Effects {
 			s.remove(r.Request, e)
 		}
+		s.cannot(s.pending[r.Request])
 		delete(s.pending, r.Request)
 	case Seen:
 		for _, e := range r.Effects {
 			s.set(0, e)
 		}
+		for _, step := range r.Steps {
+			s.seen(step)
+		}
 	case Checked:
 		clear(s.pending)
+		s.settled()
 		if s.window > 0 {
 			s.relax(s.window) // a start makes durable what it finds
 		}
@@ -162,7 +172,7 @@ func (s *State) apply(r Record) error {
 		if s.cut == nil {
 			return fmt.Errorf("a rewind without a cut")
 		}
-		s.slots, s.pending, s.cut = s.cut.slots, s.cut.pending, nil
+		s.slots, s.keys, s.pending, s.cut = s.cut.slots, s.cut.keys, s.cut.pending, nil
 	}
 	return nil
 }
@@ -184,7 +194,7 @@ func (s *State) remove(request uint64, e Effect) {
 func (s *State) set(request uint64, e Effect) {
 	if e.Name.Upload != "" && e.Name.Part == 0 && e.Value == nil {
 		for n := 0; n <= partsMax; n++ {
-			delete(s.slots, Name{Key: e.Name.Key, Upload: e.Name.Upload, Part: n})
+			delete(s.slots, Name{Bucket: e.Name.Bucket, Key: e.Name.Key, Upload: e.Name.Upload, Part: n})
 		}
 		return
 	}
@@ -200,16 +210,16 @@ func (s *State) set(request uint64, e Effect) {
 }
 
 // openUploads is Ledger.OpenUploads.
-func (s *State) openUploads(own func(key string) bool) map[Name]map[int]*Value {
+func (s *State) openUploads(bucket string, own func(key string) bool) map[Name]map[int]*Value {
 	list := map[Name]map[int]*Value{}
 	for n, sl := range s.slots {
-		known := n.Upload != "" && !strings.HasPrefix(n.Upload, "?")
+		known := n.Bucket == bucket && n.Upload != "" && !strings.HasPrefix(n.Upload, "?")
 		if known && n.Part == 0 && own(n.Key) && len(sl.candidates) == 1 && sl.candidates[0].value != nil {
 			list[n] = map[int]*Value{}
 		}
 	}
 	for n, sl := range s.slots {
-		up := Name{Key: n.Key, Upload: n.Upload}
+		up := Name{Bucket: n.Bucket, Key: n.Key, Upload: n.Upload}
 		if n.Part == 0 || list[up] == nil {
 			continue
 		}

@@ -25,7 +25,8 @@ type Value struct {
 	Pieces []Piece `json:"pieces,omitempty"`
 	Size   int64   `json:"size"`
 	ETag   string  `json:"etag,omitempty"`  // without quotes
-	Label  string  `json:"label,omitempty"` // the value of the tag; "": it has none
+	Label  string  `json:"label,omitempty"` // the value of the tag; "": it has none. Of a bucket: the status of its versions
+	Due    int64   `json:"due,omitempty"`   // of an upload: the lifecycle aborts it then, not before (nanoseconds since 1970); 0: never
 }
 
 // NewValue returns the value that one request with these pieces as its body writes, and the body.
@@ -65,6 +66,14 @@ func (v *Value) Append(more *Value) *Value {
 	}
 }
 
+// status is the label of a bucket, "" of one that is not there.
+func (v *Value) status() string {
+	if v == nil {
+		return ""
+	}
+	return v.Label
+}
+
 // Labelled returns v with another tag.
 func (v *Value) Labelled(label string) *Value {
 	c := *v
@@ -102,7 +111,10 @@ func (v *Value) String() string {
 		return "nothing"
 	}
 	if len(v.Pieces) == 0 && v.ETag == "" {
-		return "an open upload"
+		if v.Label != "" {
+			return "a bucket whose versions are " + v.Label
+		}
+		return "an open upload, or a bucket"
 	}
 	s := fmt.Sprintf("%d bytes, ETag %s, of", v.Size, v.ETag)
 	for _, p := range v.Pieces {

@@ -1,0 +1,197 @@
+package faults
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// told is a course of requests on keys with versions, for tests of what a State makes of it.
+type told struct {
+	*State
+	t     *testing.T
+	at    int64
+	begun map[uint64]Record
+}
+
+func newTold(t *testing.T) *told { return &told{State: newState(), t: t, begun: map[uint64]Record{}} }
+
+func (s *told) write(r Record) {
+	s.t.Helper()
+	s.at++
+	r.Time = s.at
+	require.NoError(s.t, s.apply(r))
+}
+
+// begin begins to put a version that has the number of the request as its content; done acknowledges it as version id.
+func (s *told) begin(request uint64, n Name) {
+	v, _ := NewValue(Piece{ID: request, Size: 10})
+	s.write(Record{Type: Begin, Request: request, Steps: []Step{{Name: n, Do: Push, Version: &Version{ID: "?" + string(rune('0'+request)), Value: v}}}})
+}
+
+func (s *told) done(request uint64, ids ...string) {
+	s.write(Record{Type: Done, Request: request, IDs: ids})
+}
+
+// ids returns what n may have, as the ids of the versions, newest first.
+func (s *told) ids(n Name) (list []string) {
+	for _, b := range s.history(n).all {
+		line := ""
+		for _, v := range b.versions {
+			line += v.ID + " "
+		}
+		list = append(list, line)
+	}
+	return list
+}
+
+// TestHistoryOfACut: of what was acknowledged while the power was cut any beginning may be there, and never the end without what went before.
+func TestHistoryOfACut(t *testing.T) {
+	n := Name{Bucket: "b", Key: "k"}
+	s := newTold(t)
+	s.begin(1, n)
+	s.done(1, "a")
+	s.begin(2, n)
+	require.Equal(t, []string{"a ", "?2 a "}, s.ids(n))
+	s.write(Record{Type: Cut})
+	s.done(2, "b")
+	require.Equal(t, []string{"b a "}, s.ids(n))
+	s.begin(3, n)
+	s.done(3, "c")
+	s.begin(4, n)
+	s.write(Record{Type: Unknown, Request: 4})
+	s.begin(5, n)
+	s.write(Record{Type: CutDone})
+	s.begin(6, n)
+	s.done(6, "f")
+	s.write(Record{Type: Rewind})
+	require.Equal(t, []string{"a ", "b a ", "c b a ", "?4 c b a ", "?5 c b a ", "?5 ?4 c b a "}, s.ids(n))
+	s.write(Record{Type: Seen, Steps: []Step{{Name: n, Do: Become, Versions: s.history(n).all[1].versions}}})
+	s.write(Record{Type: Checked})
+	require.Equal(t, []string{"b a "}, s.ids(n))
+}
+
+// TestHistoryRelaxed: what was acknowledged longer ago than the window is there, and of the rest a beginning.
+func TestHistoryRelaxed(t *testing.T) {
+	n := Name{Bucket: "b", Key: "k"}
+	s := newTold(t)
+	s.relax(10)
+	s.begin(1, n)
+	s.done(1, "a")
+	s.at = 20
+	s.begin(2, n)
+	s.done(2, "b")
+	s.write(Record{Type: Begin, Request: 3, Steps: []Step{{Name: n, Do: Drop, ID: "a"}}})
+	s.done(3)
+	s.begin(4, n)
+	s.write(Record{Type: Refused, Request: 4})
+	s.write(Record{Type: Cut})
+	s.write(Record{Type: CutDone})
+	s.write(Record{Type: Rewind})
+	require.Equal(t, []string{"a ", "b a ", "b "}, s.ids(n), "and never nothing, or a marker")
+}
+
+// TestHalfARename: a rename that was not acknowledged has happened to both keys, or to none.
+func TestHalfARename(t *testing.T) {
+	from, to := Name{Bucket: "b", Key: "from"}, Name{Bucket: "b", Key: "to"}
+	for name, test := range map[string]struct {
+		from, to []held
+		half     bool
+	}{
+		"before": {[]held{{id: "a", size: 10}}, nil, false},
+		"after":  {[]held{{id: "m", marker: true}, {id: "a", size: 10}}, []held{{id: "b", size: 10}}, false},
+		"copied": {[]held{{id: "a", size: 10}}, []held{{id: "b", size: 10}}, true},
+		"lost":   {[]held{{id: "m", marker: true}, {id: "a", size: 10}}, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newTold(t)
+			s.begin(1, from)
+			s.done(1, "a")
+			v := s.history(from).all[0].versions[0].Value
+			s.write(Record{Type: Begin, Request: 2, Op: "v-rename", Atomic: true, Steps: []Step{
+				{Name: to, Do: Push, Version: &Version{ID: "?2", Value: v}}, {Name: from, Do: Push, Version: &Version{ID: "?3"}}}})
+			c := &checker{state: s.State, courses: map[Name][]branch{}}
+			for n, got := range map[Name][]held{from: test.from, to: test.to} {
+				for i := range got {
+					if !got[i].marker {
+						got[i].etag = v.ETag
+					}
+				}
+				versions, courses := s.history(n).explain(n, got, time.Now())
+				require.NotNil(t, courses)
+				c.explained(n, s.history(n), versions, courses)
+			}
+			c.wholeSteps()
+			require.Equal(t, test.half, len(c.report.Violations) > 0, c.report.Violations)
+		})
+	}
+}
+
+// TestWhatLifecyclesMayTake: nothing goes before it is due, and nothing else than the rules say comes or goes.
+func TestWhatLifecyclesMayTake(t *testing.T) {
+	const day = int64(lifeDay)
+	value, _ := NewValue(Piece{ID: 1, Size: 10})
+	content := func(id string, written, under int64) Version {
+		return Version{ID: id, Value: value, Written: written, Placed: written, Under: under}
+	}
+	marker := func(id string, placed, under int64) Version {
+		return Version{ID: id, Written: placed, Placed: placed, Under: under}
+	}
+	sees := func(ids ...string) (list []held) { // markers begin with m
+		for _, id := range ids {
+			if id[0] == 'm' {
+				list = append(list, held{id: id, marker: true})
+			} else {
+				list = append(list, held{id: id, size: value.Size, etag: value.ETag})
+			}
+		}
+		return list
+	}
+	tests := []struct {
+		name   string
+		bucket string
+		key    string
+		now    int64 // in days
+		want   []Version
+		got    []held
+		ok     bool
+	}{
+		{"fresh", lifeBucket, "e/1", 2, []Version{content("a", 0, 0)}, sees("a"), true},
+		{"expired early", lifeBucket, "e/1", 2, []Version{content("a", 0, 0)}, sees("m", "a"), false},
+		{"expired", lifeBucket, "e/1", 3, []Version{content("a", 0, 0)}, sees("m", "a"), true},
+		{"expired, without a marker", lifeBucket, "e/1", 3, []Version{content("a", 0, 0)}, nil, false},
+		{"noncurrent by its expiry", lifeBucket, "e/1", 5, []Version{content("a", 0, 0)}, sees("m"), true},
+		{"all gone", lifeBucket, "e/1", 6, []Version{content("a", 0, 0)}, nil, true},
+		{"two markers", lifeBucket, "e/1", 9, []Version{content("a", 0, 0)}, sees("m1", "m2", "a"), false},
+		{"no rule", lifeBucket, "k/1", 90, []Version{content("a", 0, 0)}, nil, false},
+		{"no rule, a marker", lifeBucket, "k/1", 90, []Version{content("a", 0, 0)}, sees("m", "a"), false},
+		{"noncurrent early", lifeBucket, "m/1", 3, []Version{content("b", 2*day, 0), content("a", 0, 2*day)}, sees("b"), false},
+		{"noncurrent", lifeBucket, "m/1", 4, []Version{content("b", 2*day, 0), content("a", 0, 2*day)}, sees("b"), true},
+		{"the newest", lifeBucket, "m/1", 90, []Version{content("b", 2*day, 0), content("a", 0, 2*day)}, sees("a"), false},
+		{"a marker with something below", lifeBucket, "m/1", 1, []Version{marker("m", day, 0), content("a", 0, day)}, sees("a"), false},
+		{"a marker alone", lifeBucket, "m/1", 1, []Version{marker("m", day, 0)}, nil, true},
+		{"a marker and all below", lifeBucket, "m/1", 3, []Version{marker("m", day, 0), content("a", 0, day)}, nil, true},
+		{"a marker in between", lifeBucket, "e/1", 5, []Version{content("b", 4*day, 0), content("a", 0, 4*day)}, sees("b", "m", "a"), true},
+		{"a marker in between early", lifeBucket, "e/1", 2, []Version{content("b", 2*day, 0), content("a", 0, 2*day)}, sees("b", "m", "a"), false},
+		{"without versions", goneBucket, "e/1", 3, []Version{content("null", 0, 0)}, nil, true},
+		{"without versions early", goneBucket, "e/1", 2, []Version{content("null", 0, 0)}, nil, false},
+		{"without versions, a marker", goneBucket, "e/1", 3, []Version{content("null", 0, 0)}, sees("m", "null"), false},
+		{"no lifecycle", "b", "e/1", 90, []Version{content("a", 0, 0)}, nil, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			// Times begin at a day, for 0 stands for none.
+			for i := range test.want {
+				v := &test.want[i]
+				v.Written, v.Placed = v.Written+day, v.Placed+day
+				if v.Under > 0 {
+					v.Under += day
+				}
+			}
+			h := history{all: []branch{{versions: test.want}}}
+			_, courses := h.explain(Name{Bucket: test.bucket, Key: test.key}, test.got, time.Unix(0, (test.now+1)*day))
+			require.Equal(t, test.ok, courses != nil)
+		})
+	}
+}

@@ -1,0 +1,183 @@
+package faults
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+)
+
+// The buckets beside the main one whose keys have versions; each worker has one more of its own, see ownBucket.
+const (
+	lockBucket = bucket + "-lock" // with object lock
+	lifeBucket = bucket + "-life" // with versions and a lifecycle
+	goneBucket = bucket + "-gone" // without versions, with a lifecycle
+)
+
+// The status of versioning; "": never enabled.
+const (
+	enabled   = "Enabled"
+	suspended = "Suspended"
+)
+
+// lifeDay is how long a day of a lifecycle is.
+const lifeDay = time.Second
+
+// lifeSettings are environment (NAME=value) of the servers that the bench starts.
+var lifeSettings = []string{"ORCAS_LIFECYCLE_DAY_SEC=1"}
+
+// rule says what the lifecycle does to the keys with a prefix: after so many days, 0: never.
+type rule struct {
+	prefix     string
+	expire     int
+	noncurrent int
+	marker     bool // a marker that is left alone goes
+	abort      int
+}
+
+// rules returns the lifecycle of a bucket.
+func rules(bucket string) []rule {
+	switch bucket {
+	case lifeBucket:
+		return []rule{{prefix: "e/", expire: 3, noncurrent: 2}, {prefix: "m/", noncurrent: 2, marker: true}, {prefix: "u/", abort: 3}}
+	case goneBucket:
+		return []rule{{prefix: "e/", expire: 3}}
+	}
+	return nil
+}
+
+// ruleOf returns the rule that a key is subject to.
+func ruleOf(n Name) rule {
+	for _, r := range rules(n.Bucket) {
+		if strings.HasPrefix(n.Key, r.prefix) {
+			return r
+		}
+	}
+	return rule{}
+}
+
+// lifecycle writes rules as S3 has them.
+func lifecycle(list []rule) (out []types.LifecycleRule) {
+	for _, r := range list {
+		x := types.LifecycleRule{ID: aws.String(r.prefix), Status: types.ExpirationStatusEnabled, Filter: &types.LifecycleRuleFilter{Prefix: aws.String(r.prefix)}}
+		if r.expire > 0 {
+			x.Expiration = &types.LifecycleExpiration{Days: aws.Int32(int32(r.expire))}
+		}
+		if r.marker {
+			x.Expiration = &types.LifecycleExpiration{ExpiredObjectDeleteMarker: aws.Bool(true)}
+		}
+		if r.noncurrent > 0 {
+			x.NoncurrentVersionExpiration = &types.NoncurrentVersionExpiration{NoncurrentDays: aws.Int32(int32(r.noncurrent))}
+		}
+		if r.abort > 0 {
+			x.AbortIncompleteMultipartUpload = &types.AbortIncompleteMultipartUpload{DaysAfterInitiation: aws.Int32(int32(r.abort))}
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// after returns so many days of a lifecycle after a time, in nanoseconds since 1970.
+func after(t int64, days int) int64 { return t + int64(days)*int64(lifeDay) }
+
+// reader holds the versions that a server shows of a key against one course of events, and lets the lifecycle have done what was due.
+type reader struct {
+	rule
+	off  bool // the bucket has no versions
+	now  int64
+	want []Version
+	got  []held
+}
+
+// read returns the versions that got are, newest first, with what was known of them; false where the course does not lead there.
+func (r *reader) read() ([]Version, bool) {
+	return r.from(0, 0, false)
+}
+
+// from does so for got from i on and want from j on; covered: a marker of the lifecycle lies upon want[j].
+func (r *reader) from(i, j int, covered bool) ([]Version, bool) {
+	if j == len(r.want) {
+		return nil, i == len(r.got)
+	}
+	w := r.want[j]
+	if i < len(r.got) && r.fits(w, r.got[i]) {
+		if rest, ok := r.from(i+1, j+1, false); ok {
+			w.ID = r.got[i].id
+			if covered {
+				w.Under = r.since(w)
+			}
+			return append([]Version{w}, rest...), true
+		}
+	}
+	if i < len(r.got) && !covered && !r.off && r.expired(w) && r.got[i].marker && r.unknown(r.got[i].id) {
+		if rest, ok := r.from(i+1, j, true); ok {
+			at := after(w.Written, r.expire)
+			m := Version{ID: r.got[i].id, Written: at, Placed: at}
+			if j > 0 {
+				m.Under = w.Under
+			}
+			return append([]Version{m}, rest...), true
+		}
+	}
+	if r.mayLack(i, j, covered) {
+		return r.from(i, j+1, false)
+	}
+	return nil, false
+}
+
+// unknown says whether no version of the course has an id.
+func (r *reader) unknown(id string) bool {
+	return !slices.ContainsFunc(r.want, func(v Version) bool { return v.ID == id })
+}
+
+// fits says whether a version is the one that the server shows.
+func (r *reader) fits(w Version, g held) bool {
+	if w.ID != g.id && !(w.unnamed() && r.unknown(g.id)) || (w.Value == nil) != g.marker {
+		return false
+	}
+	return g.marker || w.Value.Size == g.size && w.Value.ETag == g.etag && (!g.read || w.Lock == g.lock && w.Value.is(g.body, g.label))
+}
+
+// expired says whether a version was due while it was the newest.
+func (r *reader) expired(w Version) bool {
+	return w.Value != nil && r.expire > 0 && r.now >= after(w.Written, r.expire)
+}
+
+// since returns the earliest time at which a version stopped being the newest, 0 where it is the newest still.
+func (r *reader) since(w Version) int64 {
+	at := w.Under
+	if expired := after(w.Written, r.expire); r.expired(w) && (at == 0 || expired < at) {
+		at = expired
+	}
+	return at
+}
+
+// mayLack says whether the lifecycle may have taken want[j] away, of which everything from got[i] on is older.
+func (r *reader) mayLack(i, j int, covered bool) bool {
+	w, left := r.want[j], len(r.got)-i
+	if r.off {
+		return r.expired(w)
+	}
+	since := r.since(w)
+	noncurrent := r.noncurrent > 0 && since > 0 && r.now >= after(since, r.noncurrent)
+	if w.Value == nil { // also as the last of its key
+		return noncurrent || left == 0 && (r.marker || r.expire > 0 && r.now >= after(w.Placed, r.expire))
+	}
+	if j == 0 && !covered && w.Under == 0 { // the marker upon it must have gone, too
+		return noncurrent && len(r.got) == 0 && r.now >= after(since, r.expire)
+	}
+	return noncurrent
+}
+
+// explain looks for the courses of events that lead to what the server shows of a key, and returns what is there then.
+func (h history) explain(n Name, got []held, now time.Time) (versions []Version, courses []branch) {
+	for _, b := range h.all {
+		r := reader{rule: ruleOf(n), off: n.Bucket == goneBucket, now: now.UnixNano(), want: b.versions, got: got}
+		if list, ok := r.read(); ok {
+			versions, courses = list, append(courses, b)
+		}
+	}
+	return versions, courses
+}

@@ -1,0 +1,316 @@
+package faults
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"orcas/s3/sigv4"
+)
+
+// In returns a client of another bucket that shares the connections of c.
+func (c *Client) In(bucket string) *Client {
+	d := *c
+	d.bucket = bucket
+	return &d
+}
+
+// What keeps a version: names of locks, with "+" between where there are two.
+const (
+	lockGovernance = "governance"
+	lockCompliance = "compliance"
+	lockHold       = "hold"
+)
+
+// lockUntil is until when every retention here lasts.
+var lockUntil = time.Date(2099, time.December, 31, 0, 0, 0, 0, time.UTC)
+
+// lockOf names what keeps a version.
+func lockOf(mode types.ObjectLockMode, until *time.Time, hold types.ObjectLockLegalHoldStatus) string {
+	var list []string
+	if mode != "" {
+		name := strings.ToLower(string(mode))
+		if until == nil || !until.Equal(lockUntil) {
+			name += " until another time"
+		}
+		list = append(list, name)
+	}
+	if hold == types.ObjectLockLegalHoldStatusOn {
+		list = append(list, lockHold)
+	}
+	return strings.Join(list, "+")
+}
+
+// MakeLockedBucket creates a bucket with object lock.
+func (c *Client) MakeLockedBucket(ctx context.Context) error {
+	_, err := c.s3.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: &c.bucket, ObjectLockEnabledForBucket: aws.Bool(true)})
+	return err
+}
+
+// SetVersioning sets it to "Enabled" or "Suspended".
+func (c *Client) SetVersioning(ctx context.Context, status string) error {
+	_, err := c.s3.PutBucketVersioning(ctx, &s3.PutBucketVersioningInput{Bucket: &c.bucket,
+		VersioningConfiguration: &types.VersioningConfiguration{Status: types.BucketVersioningStatus(status)}})
+	return err
+}
+
+// Versioning returns it; "": never enabled.
+func (c *Client) Versioning(ctx context.Context) (string, error) {
+	out, err := c.s3.GetBucketVersioning(ctx, &s3.GetBucketVersioningInput{Bucket: &c.bucket})
+	if err != nil {
+		return "", err
+	}
+	return string(out.Status), nil
+}
+
+// SetRules gives the bucket a lifecycle, and Rules returns the prefixes of the rules that it has.
+func (c *Client) SetRules(ctx context.Context, rules []types.LifecycleRule) error {
+	_, err := c.s3.PutBucketLifecycleConfiguration(ctx, &s3.PutBucketLifecycleConfigurationInput{Bucket: &c.bucket,
+		LifecycleConfiguration: &types.BucketLifecycleConfiguration{Rules: rules}})
+	return err
+}
+
+// Rules returns the rules of the bucket's lifecycle.
+func (c *Client) Rules(ctx context.Context) ([]types.LifecycleRule, error) {
+	out, err := c.s3.GetBucketLifecycleConfiguration(ctx, &s3.GetBucketLifecycleConfigurationInput{Bucket: &c.bucket})
+	if err != nil {
+		return nil, err
+	}
+	return out.Rules, nil
+}
+
+// PutVersion writes an object that lock keeps ("": nothing), and returns its ETag and the version's id, "" where the answer names none.
+func (c *Client) PutVersion(ctx context.Context, key string, body []byte, lock string) (tag, id string, err error) {
+	in := &s3.PutObjectInput{Bucket: &c.bucket, Key: &key, Body: bytes.NewReader(body)}
+	if lock != "" { // S3 demands one then
+		in.ChecksumAlgorithm = types.ChecksumAlgorithmCrc32
+	}
+	switch lock {
+	case "":
+	case lockHold:
+		in.ObjectLockLegalHoldStatus = types.ObjectLockLegalHoldStatusOn
+	default:
+		in.ObjectLockMode, in.ObjectLockRetainUntilDate = types.ObjectLockMode(strings.ToUpper(lock)), &lockUntil
+	}
+	out, err := c.s3.PutObject(ctx, in)
+	if err != nil {
+		return "", "", err
+	}
+	return etag(out.ETag), aws.ToString(out.VersionId), nil
+}
+
+// AppendVersion puts content behind that of an object of size bytes, and returns what PutVersion does.
+func (c *Client) AppendVersion(ctx context.Context, key string, size int64, body []byte) (tag, id string, err error) {
+	out, err := c.s3.PutObject(ctx, &s3.PutObjectInput{Bucket: &c.bucket, Key: &key, Body: bytes.NewReader(body), WriteOffsetBytes: &size})
+	if err != nil {
+		return "", "", err
+	}
+	return etag(out.ETag), aws.ToString(out.VersionId), nil
+}
+
+// CopyVersion copies a version within the bucket, and returns what PutVersion does.
+func (c *Client) CopyVersion(ctx context.Context, from, id, to string) (tag, made string, err error) {
+	out, err := c.s3.CopyObject(ctx, &s3.CopyObjectInput{Bucket: &c.bucket, Key: &to,
+		CopySource: aws.String(c.bucket + "/" + from + "?versionId=" + id)})
+	if err != nil {
+		return "", "", err
+	}
+	if out.CopyObjectResult == nil {
+		return "", "", errors.New("a copy without a result")
+	}
+	return etag(out.CopyObjectResult.ETag), aws.ToString(out.VersionId), nil
+}
+
+// RenameVersion gives the newest version another key, and returns the id of the one there.
+func (c *Client) RenameVersion(ctx context.Context, from, to string) (id string, err error) {
+	out, err := c.s3.RenameObject(ctx, &s3.RenameObjectInput{Bucket: &c.bucket, Key: &to,
+		RenameSource: aws.String("/" + c.bucket + "/" + url.PathEscape(from))})
+	if err != nil {
+		return "", err
+	}
+	if raw, ok := awsmiddleware.GetRawResponse(out.ResultMetadata).(*smithyhttp.Response); ok {
+		id = raw.Header.Get("x-amz-version-id")
+	}
+	return id, nil
+}
+
+// CompleteVersion makes a version of the one part of an upload, and returns what PutVersion does.
+func (c *Client) CompleteVersion(ctx context.Context, n Name, parts []*Value) (tag, id string, err error) {
+	out, err := c.s3.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{Bucket: &c.bucket, Key: &n.Key,
+		UploadId: &n.Upload, MultipartUpload: &types.CompletedMultipartUpload{Parts: completed(parts)}})
+	if err != nil {
+		return "", "", err
+	}
+	return etag(out.ETag), aws.ToString(out.VersionId), nil
+}
+
+// DeleteVersion deletes a version for good or, with "", as the bucket does: it returns the id of the marker that was put on top, if any. bypass: in spite of
+// governance.
+func (c *Client) DeleteVersion(ctx context.Context, key, id string, bypass bool) (made string, err error) {
+	in := &s3.DeleteObjectInput{Bucket: &c.bucket, Key: &key}
+	if id != "" {
+		in.VersionId = &id
+	}
+	if bypass {
+		in.BypassGovernanceRetention = &bypass
+	}
+	out, err := c.s3.DeleteObject(ctx, in)
+	if err != nil {
+		return "", err
+	}
+	return aws.ToString(out.VersionId), nil
+}
+
+// DeleteVersions deletes versions for good in one request, by key and id in turn; it is an error that one of them was not deleted. bypass: in spite of governance.
+func (c *Client) DeleteVersions(ctx context.Context, bypass bool, keysAndIDs ...string) error {
+	var ids []types.ObjectIdentifier
+	for i := 0; i < len(keysAndIDs); i += 2 {
+		ids = append(ids, types.ObjectIdentifier{Key: &keysAndIDs[i], VersionId: &keysAndIDs[i+1]})
+	}
+	in := &s3.DeleteObjectsInput{Bucket: &c.bucket, Delete: &types.Delete{Objects: ids}}
+	if bypass {
+		in.BypassGovernanceRetention = &bypass
+	}
+	out, err := c.s3.DeleteObjects(ctx, in)
+	if err == nil && len(out.Deleted) < len(ids) {
+		err = errors.New("not all were deleted")
+	}
+	return err
+}
+
+// HoldVersion sets or ends the legal hold of a version.
+func (c *Client) HoldVersion(ctx context.Context, key, id string, on bool) error {
+	status := types.ObjectLockLegalHoldStatusOff
+	if on {
+		status = types.ObjectLockLegalHoldStatusOn
+	}
+	_, err := c.s3.PutObjectLegalHold(ctx, &s3.PutObjectLegalHoldInput{Bucket: &c.bucket, Key: &key, VersionId: &id,
+		LegalHold: &types.ObjectLockLegalHold{Status: status}})
+	return err
+}
+
+// LabelVersion gives a version one tag in place of those that it has.
+func (c *Client) LabelVersion(ctx context.Context, key, id, label string) error {
+	_, err := c.s3.PutObjectTagging(ctx, &s3.PutObjectTaggingInput{Bucket: &c.bucket, Key: &key, VersionId: &id,
+		Tagging: &types.Tagging{TagSet: []types.Tag{{Key: aws.String(labelKey), Value: &label}}}})
+	return err
+}
+
+// held is a version as the server shows it.
+type held struct {
+	id     string
+	marker bool
+	latest bool
+	size   int64
+	etag   string
+
+	read  bool // what follows was read
+	body  []byte
+	label string
+	lock  string
+}
+
+// GetVersion reads a version whole; "": the newest.
+func (c *Client) GetVersion(ctx context.Context, key, id string) (v held, err error) {
+	in := &s3.GetObjectInput{Bucket: &c.bucket, Key: &key}
+	if id != "" {
+		in.VersionId = &id
+	}
+	out, err := c.s3.GetObject(ctx, in)
+	if err != nil {
+		return v, err
+	}
+	defer out.Body.Close()
+	v = held{id: aws.ToString(out.VersionId), size: aws.ToInt64(out.ContentLength), etag: etag(out.ETag), read: true,
+		lock: lockOf(out.ObjectLockMode, out.ObjectLockRetainUntilDate, out.ObjectLockLegalHoldStatus)}
+	if v.body, err = io.ReadAll(out.Body); err != nil || aws.ToInt32(out.TagCount) == 0 {
+		return v, err
+	}
+	in2 := &s3.GetObjectTaggingInput{Bucket: &c.bucket, Key: &key, VersionId: in.VersionId}
+	tags, err := c.s3.GetObjectTagging(ctx, in2)
+	if err == nil && len(tags.TagSet) > 0 {
+		v.label = aws.ToString(tags.TagSet[0].Value)
+	}
+	return v, err
+}
+
+// versionsPage is a page of ListObjectVersions. It is parsed here since the SDK keeps versions and markers apart, and so loses their order.
+type versionsPage struct {
+	IsTruncated         bool
+	NextKeyMarker       string
+	NextVersionIDMarker string `xml:"NextVersionIdMarker"`
+	Entries             []struct {
+		XMLName   xml.Name
+		Key       string
+		VersionID string `xml:"VersionId"`
+		IsLatest  bool
+		ETag      string
+		Size      int64
+	} `xml:",any"`
+}
+
+// ListVersions calls fn for each version and delete marker of the keys with a prefix, as the listing shows them, page by page.
+func (c *Client) ListVersions(ctx context.Context, prefix string, pageSize int32, fn func(key string, v held)) error {
+	query := url.Values{"versions": {""}, "prefix": {prefix}, "max-keys": {strconv.Itoa(int(pageSize))}}
+	for {
+		page, err := c.versionsPage(ctx, query)
+		if err != nil {
+			return err
+		}
+		for _, e := range page.Entries {
+			if e.XMLName.Local == "Version" || e.XMLName.Local == "DeleteMarker" {
+				fn(e.Key, held{id: e.VersionID, marker: e.XMLName.Local == "DeleteMarker", latest: e.IsLatest, size: e.Size, etag: strings.Trim(e.ETag, `"`)})
+			}
+		}
+		if !page.IsTruncated {
+			return nil
+		}
+		if page.NextKeyMarker == "" {
+			return errors.New("a truncated page of versions without a marker")
+		}
+		query.Set("key-marker", page.NextKeyMarker)
+		query.Set("version-id-marker", page.NextVersionIDMarker)
+	}
+}
+
+func (c *Client) versionsPage(ctx context.Context, query url.Values) (page versionsPage, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.endpoint+"/"+c.bucket+"?"+query.Encode(), nil)
+	if err != nil {
+		return page, err
+	}
+	signer := sigv4.Signer{AccessKey: c.root.AccessKey, SecretKey: c.root.SecretKey, Region: "us-east-1"}
+	signer.Sign(r, sigv4.EmptySHA256, time.Now())
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return page, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("status %d: %s", answer.StatusCode, text)
+	}
+	if err == nil {
+		err = xml.Unmarshal(text, &page)
+	}
+	return page, err
+}
+
+// missing says whether an error says that a thing is not there, or is a delete marker.
+func missing(err error) bool {
+	code, _ := status(err)
+	return code == http.StatusNotFound || code == http.StatusMethodNotAllowed
+}
