@@ -54,6 +54,7 @@ type checker struct {
 func Check(ctx context.Context, client *Client, state *State, pageSize int32) (Report, []Record) {
 	c := &checker{client: client, state: state, courses: map[Name][]branch{}, existing: map[string]bool{}}
 	c.buckets(ctx)
+	c.versions(ctx, pageSize) // first, since with time more and more of it is due
 	listed := c.list(ctx, pageSize)
 	c.directories(ctx, listed)
 	c.objects(ctx, listed)
@@ -61,7 +62,6 @@ func Check(ctx context.Context, client *Client, state *State, pageSize int32) (R
 	for name := range c.existing {
 		c.uploads(ctx, name, pageSize)
 	}
-	c.versions(ctx, pageSize)
 	c.atomicity()
 	return c.report, []Record{{Type: Seen, Effects: c.seen, Steps: c.steps}, {Type: Checked}}
 }

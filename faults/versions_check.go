@@ -35,8 +35,12 @@ func (c *checker) versions(ctx context.Context, pageSize int32) {
 			}
 		})
 	}
-	for n := range keys {
-		work <- n
+	for _, hasRules := range []bool{true, false} { // the sooner they are looked at, the less is due
+		for n := range keys {
+			if (rules(n.Bucket) != nil) == hasRules {
+				work <- n
+			}
+		}
 	}
 	close(work)
 	wg.Wait()

@@ -360,6 +360,11 @@ func readVersion(ctx context.Context, w *worker) {
 // lookAtVersions lists the versions of a key: what it sees is so from then on.
 func lookAtVersions(ctx context.Context, w *worker) {
 	s, ok := w.shelf()
+	for range 2 { // rather at one with a lifecycle
+		if rules(s.Bucket) == nil {
+			s, ok = w.shelf()
+		}
+	}
 	if !ok {
 		return
 	}

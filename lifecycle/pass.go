@@ -7,6 +7,7 @@ import (
 
 	"orcas/batch"
 	"orcas/core"
+	"orcas/internal/mutant"
 )
 
 const (
@@ -291,7 +292,9 @@ func (w *walk) version(o *core.ObjectInfo) {
 		w.remove(o, &w.report.Noncurrent)
 	}
 	w.key.seen++
-	w.key.newer = o.Since()
+	if w.key.newer = o.Since(); mutant.Is("noncurrent-at-once") {
+		w.key.newer = time.Time{}
+	}
 }
 
 // endKey decides what becomes of the newest version of a key. It comes last, since deleting it makes another one current.
@@ -302,7 +305,7 @@ func (w *walk) endKey() {
 		return
 	case o == nil:
 	case !o.Marker:
-		w.add(&core.DeleteObject{Bucket: o.Bucket, Key: o.Key, If: core.Precondition{Seq: o.Seq}, Modified: w.now(), Owner: w.info.Owner}, &w.report.Expired)
+		w.add(&core.DeleteObject{Bucket: o.Bucket, Key: o.Key, If: w.expected(o.Seq), Modified: w.now(), Owner: w.info.Owner}, &w.report.Expired)
 	case w.key.seen == 1 && w.config.markerDue(o, w.o.Now(), w.o.Day):
 		w.remove(o, &w.report.Markers)
 	}
@@ -318,8 +321,16 @@ func (w *walk) remove(o *core.ObjectInfo, count *int64) {
 		return
 	}
 	w.add(&core.DeleteObject{
-		Bucket: o.Bucket, Key: o.Key, Version: o.Version(), If: core.Precondition{Seq: w.key.current}, Modified: now, Owner: w.info.Owner,
+		Bucket: o.Bucket, Key: o.Key, Version: o.Version(), If: w.expected(w.key.current), Modified: now, Owner: w.info.Owner,
 	}, count)
+}
+
+// expected demands that the newest version of a key is the one that was read.
+func (w *walk) expected(current core.Seq) core.Precondition {
+	if mutant.Is("no-expected-version") {
+		return core.Precondition{}
+	}
+	return core.Precondition{Seq: current}
 }
 
 // now returns the present as it is stored.
