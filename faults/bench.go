@@ -41,13 +41,14 @@ type Summary struct {
 	Read       int64         // bytes compared
 	Versions   int           // versions compared, beside the objects of the main bucket
 	Kept       int           // deletions of locked versions refused
+	Taken      int           // what lifecycles took, and was due
 	Violations []Violation
 }
 
 // String is one line for a report.
 func (s Summary) String() string {
-	return fmt.Sprintf("%d times down, %d of the starts killed, %d operations acknowledged (%.0f/s), %d things left open, %d MB compared, %d versions among it, %d deletions of locked ones refused, ready within %v: %d violations",
-		s.Downs, s.Stumbles, s.Acked, s.Rate(), s.Uncertain, s.Read>>20, s.Versions, s.Kept, s.Start.Round(time.Millisecond), len(s.Violations))
+	return fmt.Sprintf("%d times down, %d of the starts killed, %d operations acknowledged (%.0f/s), %d things left open, %d MB compared, %d versions among it, %d deletions of locked ones refused, %d taken by lifecycles, ready within %v: %d violations",
+		s.Downs, s.Stumbles, s.Acked, s.Rate(), s.Uncertain, s.Read>>20, s.Versions, s.Kept, s.Taken, s.Start.Round(time.Millisecond), len(s.Violations))
 }
 
 // Rate returns the acknowledged operations a second.
@@ -198,6 +199,7 @@ func (b *Bench) start(ctx context.Context, s *Summary, random *rand.Rand) (*Clie
 	s.Violations = append(s.Violations, report.Violations...)
 	s.Versions += report.Versions
 	s.Kept += report.Kept
+	s.Taken += report.Taken
 	b.Logf("ready after %v; %d objects and %d versions (%d kept by locks) of %d MB in all, %d keys without one, %d uploads, %d of these were open; %d violations",
 		took.Round(time.Millisecond), report.Objects, report.Versions, report.Kept, report.Bytes>>20, report.Absent, report.Uploads,
 		report.Uncertain, len(report.Violations))

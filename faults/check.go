@@ -26,6 +26,7 @@ func (v Violation) String() string { return fmt.Sprintf("%-9s %s: %s", v.Kind, v
 type Report struct {
 	Objects, Absent, Uploads int   // things compared
 	Versions, Kept           int   // versions compared, and those of them that refused to be deleted
+	Taken                    int   // versions, markers and uploads that lifecycles took since the last check
 	Bytes                    int64 // of content compared
 	Uncertain                int   // things for which more than one value was right
 	Violations               []Violation
@@ -54,7 +55,7 @@ type checker struct {
 func Check(ctx context.Context, client *Client, state *State, pageSize int32) (Report, []Record) {
 	c := &checker{client: client, state: state, courses: map[Name][]branch{}, existing: map[string]bool{}}
 	c.buckets(ctx)
-	c.versions(ctx, pageSize) // first, since with time more and more of it is due
+	c.versions(ctx, 5+pageSize%50) // first, since with time more and more of it is due; in small pages, so that there are several
 	listed := c.list(ctx, pageSize)
 	c.directories(ctx, listed)
 	c.objects(ctx, listed)
@@ -330,6 +331,8 @@ func (c *checker) upload(ctx context.Context, n Name, isListed bool) {
 	if !isListed {
 		if due := c.state.candidates(n)[0].value; !lack && (due == nil || due.Due == 0 || now() < due.Due) {
 			c.violate("upload", n, "lost: it is in progress, and not listed")
+		} else if !lack {
+			c.report.Taken++
 		}
 		c.found(n, nil)
 		return

@@ -7,10 +7,17 @@
 //   - A Ledger is a file to which the load client appends, before each request, what the request is about to do, and after
 //     it, how it ended. State is the fold of its records: for each object, upload and part the values that it may have. One
 //     value: certain. Several: requests began and were never acknowledged, so either is right.
+//   - Of a key with versions the State keeps a history: the courses of events that are possible, each with the versions that it leads to, newest
+//     first (see Step). A request that nobody answered doubles them. After a power cut, and in relaxed mode, any beginning of what happened may be
+//     left, and never an end without what went before it; of a rename both halves, or none.
+//   - The load has buckets beside the main one: one for each worker, whose versions it suspends and enables again; one with object lock; one with versions and a
+//     lifecycle whose days are seconds; and one with a lifecycle alone. After each start all versions are listed and read by their ids, what a lock
+//     keeps must refuse to be deleted, and what is not there any more must have been due (see lifecycle.go).
 //   - A Load drives a mixture of the operations of the table in ops.go with many workers. A key belongs to one worker, so
 //     that the order of its changes is known. A new writing operation is one more function and one more line in that table.
 //   - Check reads everything back and compares it with the State; each difference is a Violation. What it finds of the
 //     uncertain becomes certain, and the next cycle goes on from there with the same data.
+//   - Credentials are random for each server: a request of another run is refused by it.
 //   - A Server is what is tried: Process is the real binary; the tests have a small one in memory that lies in known
 //     ways, which the bench must notice.
 //   - Disk is a data directory on a file system whose power can be cut: an inner file system in an image file on an outer

@@ -127,8 +127,15 @@ func judge(t *testing.T, b *Bench, s Summary, downs int, row *result.Row) {
 		}
 	}
 	require.Equal(t, downs, s.Downs)
+	if downs >= lifeDowns && b.Mix.Versions {
+		require.NotZero(t, s.Kept, "no version was locked")
+		require.NotZero(t, s.Taken, "the lifecycle took nothing")
+	}
 	require.GreaterOrEqual(t, s.Rate(), float64(count(t, "ORCAS_FAULTS_RATE", 0)), "acknowledged operations a second")
 }
+
+// lifeDowns is how many times a server is taken down until something must have been due, and something must have been locked.
+const lifeDowns = 10
 
 // TestKill kills the server with SIGKILL at random moments under load. Nothing that it acknowledged may be lost.
 func TestKill(t *testing.T) {

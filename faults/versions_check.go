@@ -162,6 +162,12 @@ func (c *checker) explained(n Name, h history, versions []Version, courses []bra
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.courses[n] = courses
+	for _, v := range courses[0].versions {
+		gone := !slices.ContainsFunc(versions, func(x Version) bool { return x.ID == v.ID })
+		if gone && !v.unnamed() {
+			c.report.Taken++
+		}
+	}
 	if len(h.all) > 1 {
 		c.report.Uncertain++
 	}
