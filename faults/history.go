@@ -9,12 +9,13 @@ import (
 // Version is one version of a key in a bucket beside the main one. Times are in nanoseconds since 1970, and lower bounds: what the lifecycle does, it does
 // not do before them.
 type Version struct {
-	ID      string `json:"id"`              // as the server names it; "?" and a number: nobody has told it yet
-	Value   *Value `json:"value,omitempty"` // nil: a delete marker
-	Lock    string `json:"lock,omitempty"`  // what keeps it, see lockOf; "": nothing
-	Written int64  `json:"written"`         // when its content was written; a rename keeps that
-	Placed  int64  `json:"placed"`          // when it became the newest
-	Under   int64  `json:"under,omitempty"` // when something newer came first; 0: not yet
+	ID      string `json:"id"`                // as the server names it; "?" and a number: nobody has told it yet
+	Value   *Value `json:"value,omitempty"`   // nil: a delete marker
+	Lock    string `json:"lock,omitempty"`    // what keeps it, see lockOf; "": nothing
+	Written int64  `json:"written"`           // when its content was written; a rename keeps that
+	Placed  int64  `json:"placed"`            // when it became the newest
+	Under   int64  `json:"under,omitempty"`   // when something newer came first; 0: not yet
+	Dropped bool   `json:"dropped,omitempty"` // it is gone, and stands here until the next look: before that, the lifecycle may have put a marker upon it
 }
 
 // nullID is the id of the version that is written where a bucket has no versions, or they are suspended.
@@ -58,15 +59,12 @@ func (s *Step) on(versions []Version) []Version {
 	case Become:
 		return append([]Version(nil), s.Versions...)
 	case Drop:
+		if ruleOf(s.Name).expire > 0 && s.Name.Bucket == lifeBucket {
+			return amended(versions, s.ID, func(v *Version) { v.Dropped = true })
+		}
 		return append([]Version(nil), slices.DeleteFunc(slices.Clone(versions), func(v Version) bool { return v.ID == s.ID })...)
 	case Amend:
-		changed := append([]Version(nil), versions...)
-		for i := range changed {
-			if changed[i].ID == s.ID {
-				changed[i].Value, changed[i].Lock = s.Version.Value, s.Version.Lock
-			}
-		}
-		return changed
+		return amended(versions, s.ID, func(v *Version) { v.Value, v.Lock = s.Version.Value, s.Version.Lock })
 	}
 	after := []Version{*s.Version}
 	for i, v := range versions {
@@ -78,6 +76,17 @@ func (s *Step) on(versions []Version) []Version {
 		}
 	}
 	return after
+}
+
+// amended returns versions with one of them changed.
+func amended(versions []Version, id string, change func(v *Version)) []Version {
+	changed := append([]Version(nil), versions...)
+	for i := range changed {
+		if changed[i].ID == id {
+			change(&changed[i])
+		}
+	}
+	return changed
 }
 
 // branch is one possible course of events: the versions that a key has after it, newest first, and the requests in doubt that it takes to have happened.

@@ -138,6 +138,10 @@ func TestWhatLifecyclesMayTake(t *testing.T) {
 	marker := func(id string, placed, under int64) Version {
 		return Version{ID: id, Written: placed, Placed: placed, Under: under}
 	}
+	dropped := func(v Version) Version {
+		v.Dropped = true
+		return v
+	}
 	sees := func(ids ...string) (list []held) { // markers begin with m
 		for _, id := range ids {
 			if id[0] == 'm' {
@@ -178,6 +182,10 @@ func TestWhatLifecyclesMayTake(t *testing.T) {
 		{"without versions early", goneBucket, "e/1", 2, []Version{content("null", 0, 0)}, nil, false},
 		{"without versions, a marker", goneBucket, "e/1", 3, []Version{content("null", 0, 0)}, sees("m", "null"), false},
 		{"no lifecycle", "b", "e/1", 90, []Version{content("a", 0, 0)}, nil, false},
+		{"deleted below a marker", lifeBucket, "e/1", 3, []Version{dropped(content("a", 0, 0))}, sees("m"), true},
+		{"deleted below a marker early", lifeBucket, "e/1", 2, []Version{dropped(content("a", 0, 0))}, sees("m"), false},
+		{"deleted", lifeBucket, "e/1", 1, []Version{dropped(content("b", 1, 0)), content("a", 0, 1)}, sees("a"), true},
+		{"deleted, and back", lifeBucket, "e/1", 1, []Version{dropped(content("a", 0, 0))}, sees("a"), false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

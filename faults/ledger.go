@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -204,7 +205,8 @@ func (l *Ledger) History(n Name) history {
 // Versions returns the versions of a key, newest first, and whether they are certain.
 func (l *Ledger) Versions(n Name) ([]Version, bool) {
 	live := l.History(n).live
-	return live[len(live)-1].versions, len(live) == 1
+	list := slices.DeleteFunc(slices.Clone(live[len(live)-1].versions), func(v Version) bool { return v.Dropped })
+	return list, len(live) == 1
 }
 
 // OpenUploads returns the uploads in a bucket ("": the main one) that are certainly in progress on keys that own accepts, with their parts that are certain;

@@ -121,7 +121,7 @@ func (r *reader) from(i, j int, covered bool) ([]Version, bool) {
 			return append([]Version{m}, rest...), true
 		}
 	}
-	if r.mayLack(i, j, covered) {
+	if w.Dropped || r.mayLack(i, j, covered) {
 		return r.from(i, j+1, false)
 	}
 	return nil, false
@@ -134,7 +134,7 @@ func (r *reader) unknown(id string) bool {
 
 // fits says whether a version is the one that the server shows.
 func (r *reader) fits(w Version, g held) bool {
-	if w.ID != g.id && !(w.unnamed() && r.unknown(g.id)) || (w.Value == nil) != g.marker {
+	if w.Dropped || w.ID != g.id && !(w.unnamed() && r.unknown(g.id)) || (w.Value == nil) != g.marker {
 		return false
 	}
 	return g.marker || w.Value.Size == g.size && w.Value.ETag == g.etag && (!g.read || w.Lock == g.lock && w.Value.is(g.body, g.label))

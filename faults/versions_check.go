@@ -164,7 +164,7 @@ func (c *checker) explained(n Name, h history, versions []Version, courses []bra
 	c.courses[n] = courses
 	for _, v := range courses[0].versions {
 		gone := !slices.ContainsFunc(versions, func(x Version) bool { return x.ID == v.ID })
-		if gone && !v.unnamed() {
+		if gone && !v.unnamed() && !v.Dropped {
 			c.report.Taken++
 		}
 	}
@@ -238,7 +238,7 @@ func (h history) judge(got []held) (kind, detail string) {
 		g, there := shows[w.ID]
 		delete(shows, w.ID)
 		switch {
-		case w.unnamed() || there && w.Value == nil && g.marker:
+		case w.unnamed() || w.Dropped && !there || there && w.Value == nil && g.marker:
 		case !there && w.Lock != "":
 			return "lock", fmt.Sprintf("version %v is gone: %s", w, detail)
 		case !there && w.Value == nil:
