@@ -122,7 +122,7 @@ func TestHalfARename(t *testing.T) {
 				require.NotNil(t, courses)
 				c.explained(n, s.history(n), versions, courses)
 			}
-			c.wholeSteps()
+			c.atomicity()
 			require.Equal(t, test.half, len(c.report.Violations) > 0, c.report.Violations)
 		})
 	}

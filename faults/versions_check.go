@@ -44,7 +44,6 @@ func (c *checker) versions(ctx context.Context, pageSize int32) {
 	}
 	close(work)
 	wg.Wait()
-	c.wholeSteps()
 }
 
 // listVersions lists a bucket into keys, and checks the order of keys and what is the newest.
@@ -176,31 +175,23 @@ func (c *checker) explained(n Name, h history, versions []Version, courses []bra
 	}
 }
 
-// wholeSteps looks at the requests that were never acknowledged and whose steps come together or not at all.
-func (c *checker) wholeSteps() {
-	for _, r := range c.state.pending {
-		if !r.Atomic || len(r.Steps) < 2 {
-			continue
-		}
-		happened, not := 0, 0
-		for _, step := range r.Steps {
-			with := 0
-			for _, b := range c.courses[step.Name] {
-				if slices.Contains(b.requests, r.Request) {
-					with++
-				}
-			}
-			switch { // where both are possible, nobody can tell
-			case with == 0 && c.courses[step.Name] != nil:
-				not++
-			case with > 0 && with == len(c.courses[step.Name]):
-				happened++
+// stepsThat returns how many steps of a request have happened, and how many have not; of others nobody can tell.
+func (c *checker) stepsThat(r Record) (happened, not int) {
+	for _, step := range r.Steps {
+		with := 0
+		for _, b := range c.courses[step.Name] {
+			if slices.Contains(b.requests, r.Request) {
+				with++
 			}
 		}
-		if happened > 0 && not > 0 {
-			c.violate("half", fmt.Sprintf("%s, request %d", r.Op, r.Request), "%d of its %d steps have happened: %v", happened, len(r.Steps), r.Steps)
+		switch {
+		case with == 0 && c.courses[step.Name] != nil:
+			not++
+		case with > 0 && with == len(c.courses[step.Name]):
+			happened++
 		}
 	}
+	return happened, not
 }
 
 // shown returns the versions that the server shows, for the ledger to go on from, after a violation.

@@ -299,7 +299,7 @@ func multipartVersion(ctx context.Context, w *worker) {
 	}
 	n.Part = 0
 	object := Join(v)
-	w.push("v-multipart", s, w.fresh(s, object), change{effects: []Effect{{n, nil}}}, func() (string, error) {
+	w.push("v-multipart", s, w.fresh(s, object), change{effects: []Effect{{n, nil}}, atomic: true}, func() (string, error) {
 		tag, id, err := w.client(n).CompleteVersion(ctx, n, []*Value{v})
 		return id, w.check(s.Name, object, tag, err)
 	})
