@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,23 @@ import (
 	"orcas/faults"
 	"orcas/faults/result"
 )
+
+// TestMain runs the tests in a mount namespace of their own: one that somebody makes of this one has the mounts in it, too, and keeps them
+// alive behind their Unmount, which waits then; and a bench that is killed leaves none behind.
+func TestMain(m *testing.M) {
+	const inside = "ORCAS_FAULTS_INSIDE"
+	if os.Getenv(inside) == "" && os.Geteuid() == 0 {
+		runtime.LockOSThread() // its end would be the signal for the child's
+		cmd := faults.Private(os.Args[0], os.Args[1:]...)
+		cmd.Env = append(os.Environ(), inside+"=1")
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		if cmd.Start() == nil { // otherwise nobody may make one here
+			_ = cmd.Wait() // the status says it
+			os.Exit(cmd.ProcessState.ExitCode())
+		}
+	}
+	os.Exit(m.Run())
+}
 
 // needFuse skips the test where there is no FUSE, loudly.
 func needFuse(t *testing.T) {
