@@ -204,7 +204,10 @@ func (c *Content) commit(ctx context.Context) ([]core.Segment, batch.Write, erro
 	if info.KeyID == codec.CustomerKeyID { // who holds the drive shall not confirm a guess
 		return []core.Segment{{Data: info.ID, Length: c.size, Info: info}}, write, nil
 	}
-	info.SHA256, info.Head, info.Scope = c.sha256, c.head, c.scope
+	info.SHA256, info.Scope = c.sha256, c.scope
+	if c.scope != 0 {
+		info.Head = c.head
+	}
 	info.Sums = make([]core.Checksum, 0, 1+len(c.sums))
 	info.Sums = append(info.Sums, core.Checksum{Algorithm: checksum.MD5, Value: c.md5[:]})
 	info.Sums = append(info.Sums, c.sums...)

@@ -257,6 +257,41 @@ func TestKnownContent(t *testing.T) {
 	require.Nil(t, known())
 }
 
+// Larger content is found by its beginning, in a block of its own or packed.
+func TestKnownByTheBeginning(t *testing.T) {
+	for _, packed := range []int64{4096, 64 << 10, 1 << 20} {
+		d := newDesk(t)
+		o := vfs.Options{Meta: d.meta, Blocks: d.blocks, Writer: d.writer, MaxPacked: packed, Compression: compression(), Instant: true}
+		encrypted(&o)
+		var err error
+		d.fs, err = vfs.New(o)
+		require.NoError(t, err)
+		for _, size := range []int{1, 5000, core.HeadSize, core.HeadSize + 1, 256 << 10, 300_000, 1<<20 + 1} {
+			body := random(uint64(size), size)
+			d.put(fmt.Sprint(size), body)
+			head := sha256.Sum256(body[:min(size, core.HeadSize)])
+			info := d.dataOf(fmt.Sprint(size))
+			require.Equal(t, size > core.HeadSize, info.HasHead())
+			if info.HasHead() {
+				require.Equal(t, head, info.Head)
+			}
+			require.Equal(t, sha256.Sum256(body), info.SHA256)
+			there, err := d.fs.Known(ctx, d.b, vfs.Encryption{}, []core.ContentKey{
+				{SHA256: head, Size: int64(size), Head: true}, {SHA256: head, Size: int64(size) + 1, Head: true}, {SHA256: info.SHA256, Size: int64(size)},
+				{SHA256: head, Size: int64(size)}, {SHA256: head, Head: true}, {},
+			})
+			require.NoError(t, err)
+			require.Equal(t, []bool{true, false, true, size <= core.HeadSize, false, false}, there, "%d of %d", size, packed)
+		}
+		d.unshared()
+		d.put("unshared", random(1, 100_000))
+		require.False(t, d.dataOf("unshared").HasHead())
+		there, err := d.fs.Known(ctx, d.b, vfs.Encryption{}, []core.ContentKey{{SHA256: sha256.Sum256(random(1, 1)), Size: 1}})
+		require.NoError(t, err)
+		require.Equal(t, []bool{false}, there)
+	}
+}
+
 // Content that cannot be looked up is stored.
 func TestFindDataFails(t *testing.T) {
 	d := newDesk(t)
