@@ -85,9 +85,17 @@ func Recover(ctx context.Context, meta core.Meta, blocks core.Blocks, log *slog.
 			return nil, core.E("batch.Recover", core.Internal, err)
 		}
 		if r.relaxed && st.Seq > end {
-			return r.again(st.Seq)
+			return r.again("the metadata is ahead of what the power cut left", st.Seq)
 		}
-		for _, g := range r.gaps() {
+		gaps := r.gaps()
+		overtaken, err := r.overtaken(gaps)
+		if err != nil {
+			return nil, core.E("batch.Recover", core.Internal, err)
+		}
+		if overtaken {
+			return r.again("the metadata is older than the newest snapshot, and records between the two are gone", st.Seq)
+		}
+		for _, g := range gaps {
 			log.Error("acknowledged changes are in no block any more", "from", g.From, "to", g.To)
 		}
 		if err := r.replay(); err != nil {
@@ -205,6 +213,30 @@ func (r *recovery) gaps() []Gap {
 		at = max(at, f.last)
 	}
 	return gaps
+}
+
+// overtaken says whether a snapshot that is whole holds what the records between the metadata and it no longer say. So it is where somebody
+// has put an old copy of the database in its place: blocks go once a snapshot covers their records and the database is durable behind it.
+func (r *recovery) overtaken(gaps []Gap) (bool, error) {
+	if len(gaps) == 0 {
+		return false, nil
+	}
+	list, err := snapshot.List(r.ctx, r.blocks)
+	if err != nil {
+		return false, err
+	}
+	for i := range list {
+		if list[i].Seq < gaps[len(gaps)-1].To {
+			continue
+		}
+		switch err := snapshot.Read(r.ctx, r.blocks, &list[i], func(*core.Row) error { return nil }); {
+		case err == nil:
+			return true, nil
+		case !core.Is(err, core.Damaged):
+			return false, err
+		}
+	}
+	return false, nil
 }
 
 // outcome says where the metadata stands.

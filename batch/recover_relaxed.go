@@ -117,13 +117,13 @@ func (r *recovery) wholeExtent(id core.DataID, e core.Extent) (bool, error) {
 	return true, nil
 }
 
-// again makes the metadata anew that is ahead of what the blocks hold.
-func (r *recovery) again(was core.Seq) (*Recovery, error) {
+// again makes the metadata anew that the blocks know better than.
+func (r *recovery) again(why string, was core.Seq) (*Recovery, error) {
 	restorer, ok := r.meta.(core.Snapshotter)
 	if !ok {
-		return nil, core.E("batch.Recover", core.Unsupported, errors.New("the metadata is ahead of the blocks, and this engine cannot be made anew"))
+		return nil, core.E("batch.Recover", core.Unsupported, errors.New(why+", and this engine cannot be made anew"))
 	}
-	r.log.Warn("the metadata is ahead of what the power cut left: it is made again from the blocks", "seq", was)
+	r.log.Warn(why+": it is made again from the blocks", "seq", was)
 	if err := restorer.Reset(r.ctx); err != nil {
 		return nil, core.E("batch.Recover", core.Internal, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -15,6 +16,7 @@ import (
 	"orcas/core/coretest"
 	"orcas/core/frame"
 	"orcas/core/mem"
+	"orcas/core/snapshot"
 )
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -194,6 +196,55 @@ func TestOnlyNewerRecordsAreApplied(t *testing.T) {
 		require.NoError(t, err)
 		got.State = core.State{}
 		require.Equal(t, states[len(states)-1], got.Comparable())
+	}
+}
+
+// TestOldMetadataBehindASnapshot: where somebody puts old metadata back, and blocks are gone whose records a snapshot covers, the start goes by the
+// snapshot. A snapshot that is damaged is none: then the metadata stays, and the log tells what is missing.
+func TestOldMetadataBehindASnapshot(t *testing.T) {
+	s := newStore(t, batch.Options{Alone: true}) // a block for each change
+	history(t, s, 9)
+	var blocks []core.BlockID
+	require.NoError(t, s.mem.Walk(ctx, core.BlockID{}, func(b core.BlockInfo) error {
+		blocks = append(blocks, b.ID)
+		return nil
+	}))
+	early := coretest.NewFaultyBlocks(s.mem.Crash())
+	for _, id := range blocks[4:] {
+		require.NoError(t, early.Delete(ctx, id))
+	}
+	info, err := snapshot.Write(ctx, s.meta.Meta.(core.Snapshotter), s.mem, snapshot.WriteOptions{})
+	require.NoError(t, err)
+	for i := range 3 {
+		require.NoError(t, s.put(fmt.Sprint("behind ", i), random(uint64(i), 100)))
+	}
+	for _, id := range blocks[3:6] { // as far as recovery knows; their contents are not looked at
+		require.NoError(t, s.mem.Delete(ctx, id))
+	}
+	now, err := coretest.ReadMeta(ctx, s.meta)
+	require.NoError(t, err)
+	now.State = core.State{}
+	for name, c := range map[string]struct {
+		blocks core.Blocks
+		whole  bool
+	}{
+		"whole":   {s.mem, true},
+		"damaged": {&patched{Blocks: s.mem, block: info.Block, at: info.Size - 1, flip: 1}, false},
+	} {
+		var log strings.Builder
+		meta := mem.NewMeta()
+		_, err = batch.Recover(ctx, meta, early, discard())
+		require.NoError(t, err, name)
+		was, err := meta.State(ctx)
+		require.NoError(t, err, name)
+		require.Less(t, was.Seq, info.Seq, name)
+		_, err = batch.Recover(ctx, meta, c.blocks, slog.New(slog.NewTextHandler(&log, nil)))
+		require.NoError(t, err, name)
+		got, err := coretest.ReadMeta(ctx, meta)
+		require.NoError(t, err, name)
+		got.State = core.State{}
+		require.Equal(t, c.whole, assert.ObjectsAreEqual(now.Comparable(), got.Comparable()), name)
+		require.Equal(t, !c.whole, strings.Contains(log.String(), "in no block any more"), name)
 	}
 }
 
