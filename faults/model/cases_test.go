@@ -34,6 +34,18 @@ var cases = map[string][]step{
 		{op: "gone"},
 		{op: "get", b: "one", key: "b", n: 3},
 	},
+	"a database of before blocks went": {
+		{op: "create", b: "one"},
+		{op: "put", b: "one", key: "a", size: 100},
+		{op: "remember"},
+		{op: "put", b: "one", key: "b", size: 100},
+		{op: "put", b: "one", key: "a", size: 200},
+		{op: "delete", b: "one", key: "b"},
+		{op: "reclaim"},
+		{op: "put", b: "one", key: "c", size: 100},
+		{op: "older"},
+		{op: "gone"},
+	},
 	"a bucket under an old name is another one": {
 		{op: "create", b: "one"},
 		{op: "put", b: "one", key: "a", size: 10},

@@ -194,7 +194,7 @@ type killed struct{ p faults.Process }
 
 func (k *killed) up() (*endpoint, error) {
 	url, err := k.p.Start(context.Background())
-	return newEndpoint(url, time.Now), err
+	return newEndpoint(url, k.p.Credentials(), time.Now), err
 }
 
 func (k *killed) down() error { return k.p.Kill() }

@@ -12,7 +12,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -27,13 +26,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/cmd/orcas/server"
+	"orcas/faults"
 	"orcas/s3/sigv4"
-)
-
-// The root credentials of the servers, the same as those that package faults gives to its processes.
-const (
-	accessKey = "faultbench"
-	secretKey = "faultbench-secret-key"
 )
 
 // full says whether the counts of each change are asked for.
@@ -97,11 +91,11 @@ type endpoint struct {
 	now    func() time.Time
 }
 
-func newEndpoint(url string, now func() time.Time) *endpoint {
+func newEndpoint(url string, root faults.Credentials, now func() time.Time) *endpoint {
 	return &endpoint{
 		url:    url,
 		http:   &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}},
-		signer: &sigv4.Signer{AccessKey: accessKey, SecretKey: secretKey, Region: "us-east-1"},
+		signer: &sigv4.Signer{AccessKey: root.AccessKey, SecretKey: root.SecretKey, Region: "us-east-1"},
 		now:    now,
 	}
 }
@@ -212,8 +206,10 @@ type machine struct {
 	*endpoint           // of the present start
 	admin     *endpoint // likewise, for administration
 
-	root  string // where its data directories are made
-	dir   string // the present one
+	who   faults.Credentials // made at the first start
+	env   []string           // settings (NAME=value) beside those of all
+	root  string             // where its data directories are made
+	dir   string             // the present one
 	lives int
 	clock func() time.Time
 	alarm alarm
@@ -250,16 +246,14 @@ func (m *machine) nextDir() string {
 	return filepath.Join(m.root, fmt.Sprintf("data-%d", m.lives))
 }
 
-// settings are those of all servers here.
-func settings() (server.Settings, error) {
-	return server.ReadSettings([]string{
-		"ORCAS_ROOT_ACCESS_KEY=" + accessKey, "ORCAS_ROOT_SECRET_KEY=" + secretKey, "ORCAS_MIN_FREE=0",
-	})
-}
-
 // start opens the server on the present data directory and runs it.
 func (m *machine) start() error {
-	set, err := settings()
+	if m.who == (faults.Credentials{}) {
+		m.who = faults.NewCredentials()
+	}
+	set, err := server.ReadSettings(append([]string{
+		"ORCAS_ROOT_ACCESS_KEY=" + m.who.AccessKey, "ORCAS_ROOT_SECRET_KEY=" + m.who.SecretKey, "ORCAS_MIN_FREE=0",
+	}, m.env...))
 	if err != nil {
 		return err
 	}
@@ -272,8 +266,8 @@ func (m *machine) start() error {
 	ctx, stop := context.WithCancel(context.Background())
 	m.server, m.stop, m.ran = s, stop, make(chan error, 1)
 	go func(ran chan error) { ran <- s.Run(ctx) }(m.ran)
-	m.endpoint = newEndpoint(s.Endpoint(), m.clock)
-	m.admin = newEndpoint("http://"+s.AdminAddress(), m.clock)
+	m.endpoint = newEndpoint(s.Endpoint(), m.who, m.clock)
+	m.admin = newEndpoint("http://"+s.AdminAddress(), m.who, m.clock)
 	return nil
 }
 
@@ -296,130 +290,14 @@ func (m *machine) close() error { return errors.Join(m.end(), m.alarm.err()) }
 // restart stops the server in order and starts it again.
 func (m *machine) restart() error { return errors.Join(m.end(), m.start()) }
 
-// database says what becomes of the database in a crash.
-type database int
-
-const (
-	kept  database = iota // as the running server had it
-	older                 // as it was when it was remembered
-	gone                  // not there at all
-)
-
-// remember keeps the database of now for crashes to come.
-func (m *machine) remember() error {
-	if err := os.RemoveAll(m.memory()); err != nil {
-		return err
-	}
-	return copyDatabase(m.dir, m.memory())
-}
-
-func (m *machine) memory() string { return filepath.Join(m.root, "remembered") }
-
-// crash leaves the server as a SIGKILL would: the next one starts on a copy of what there is now.
-func (m *machine) crash(d database) error {
-	return errors.Join(m.die(d), m.start())
-}
-
-// die takes the copy and makes it the present data directory. Nothing is running then.
-func (m *machine) die(d database) error {
-	old, next := m.dir, m.nextDir()
-	var err error
-	switch d {
-	case kept:
-		err = copyDatabase(old, next)
-	case older:
-		err = copyDatabase(m.memory(), next)
-	}
-	if err == nil {
-		err = copyBlocks(old, next)
-	}
-	m.dir = next
-	return errors.Join(err, m.cut(), os.RemoveAll(old))
-}
-
-// cut ends the server and all of its connections at once.
-func (m *machine) cut() error {
-	m.http.CloseIdleConnections()
-	m.admin.http.CloseIdleConnections()
-	err := m.server.Close()
-	m.stop()
-	<-m.ran // its error, if any, is that Close came first
-	m.server = nil
-	return err
-}
-
-const databaseFile = "metadata.db"
-
-// copyDatabase copies the files of a database, where there are any. A log that is being written is copied up to somewhere.
-func copyDatabase(from, to string) error {
-	if err := os.MkdirAll(to, 0o755); err != nil {
-		return err
-	}
-	for _, ext := range []string{"", "-wal"} {
-		err := copyFile(filepath.Join(from, databaseFile+ext), filepath.Join(to, databaseFile+ext))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
-}
-
-// copyBlocks copies all but the database: packed blocks first, since what their records name is in large ones that are whole
-// already. Large blocks are never written again, so they are linked.
-func copyBlocks(from, to string) error {
-	for _, large := range []bool{false, true} {
-		err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
-			rel, _ := filepath.Rel(from, path) // path is beneath from
-			target := filepath.Join(to, rel)
-			isLarge := filepath.Ext(rel) == ".large"
-			switch {
-			case errors.Is(err, fs.ErrNotExist): // deleted meanwhile
-				return nil
-			case err != nil:
-				return err
-			case d.IsDir():
-				return os.MkdirAll(target, 0o755)
-			case strings.HasPrefix(rel, databaseFile) || rel == "LOCK" || isLarge != large:
-				return nil
-			case isLarge:
-				err = os.Link(path, target)
-			default:
-				err = copyFile(path, target)
-			}
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// copyFile copies a file that may be growing.
-func copyFile(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.Create(to)
-	if err != nil {
-		return err
-	}
-	// Not ReadFrom, which would clone or copy in the kernel what is not written yet on some file systems.
-	_, err = io.Copy(struct{ io.Writer }{out}, struct{ io.Reader }{in})
-	return errors.Join(err, out.Close())
-}
-
 // alarm is the log of servers. It keeps the lines that a sound server never writes.
 type alarm struct {
 	mu    sync.Mutex // guards lines and all
 	lines []string
-	all   bytes.Buffer // everything, up to some size
+	all   bytes.Buffer // everything, or the last logMax bytes of it and perhaps more
 }
+
+const logMax = 256 << 10
 
 // Write implements io.Writer.
 func (a *alarm) Write(p []byte) (int, error) {
@@ -430,8 +308,9 @@ func (a *alarm) Write(p []byte) (int, error) {
 			a.lines = append(a.lines, line)
 		}
 	}
-	if a.all.Len() < 1<<20 {
-		a.all.Write(p)
+	a.all.Write(p)
+	if a.all.Len() > 2*logMax {
+		a.all.Next(a.all.Len() - logMax)
 	}
 	return len(p), nil
 }

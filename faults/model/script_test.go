@@ -80,6 +80,7 @@ var operations = map[string]func(r *script, s step) error{
 	"version":    (*script).oldVersion,    // n: which version, counted from the newest; arg: "delete" or ""
 	"rule":       (*script).setRule,       // from: the prefix of what expires; n: 1 only what is large, 2 nothing any more
 	"pass":       (*script).pass,
+	"reclaim":    (*script).reclaim,
 	"everything": func(r *script, _ step) error { return r.compare() },
 }
 
@@ -228,6 +229,12 @@ func (r *script) pass(step) error {
 		return fmt.Errorf("%+v instead of %d expired, %d delete markers", got, objects, markers)
 	}
 	return nil
+}
+
+// reclaim frees and moves everything that can be, with a snapshot where one is due.
+func (r *script) reclaim(step) error {
+	a, err := r.m.admin.do("POST", "-", "admin/reclaim", "wait=true", nil)
+	return expect(a, err, ok)
 }
 
 func (r *script) remove(s step) error {
