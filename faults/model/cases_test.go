@@ -2,6 +2,26 @@ package model
 
 // cases are sequences by what they show. Those that failed come from rapid, as short as it could make them.
 var cases = map[string][]step{
+	"what expires in a suspended bucket leaves a delete marker for the next pass": { // and the model sees each key once in a pass
+		{op: "create", b: "one"},
+		{op: "put", b: "one", key: "x"},
+		{op: "put", b: "one", key: "y"},
+		{op: "put", b: "one", key: "a"},
+		{op: "put", b: "one", key: "b"},
+		{op: "put", b: "one", key: "c"},
+		{op: "put", b: "one", key: "d"},
+		{op: "put", b: "one", key: "e"},
+		{op: "put", b: "one", key: "f"},
+		{op: "put", b: "one", key: "g"},
+		{op: "put", b: "one", key: "h"},
+		{op: "put", b: "one", key: "i"},
+		{op: "delete", b: "one", key: "x"},
+		{op: "delete", b: "one", key: "y"},
+		{op: "versioning", b: "one", n: 1},
+		{op: "rule", b: "one"},
+		{op: "pass"},
+		{op: "pass"},
+	},
 	"a copy onto itself, without the database": {
 		{op: "create", b: "one"},
 		{op: "put", b: "one", key: "a", size: 70000, arg: "v"},

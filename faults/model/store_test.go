@@ -110,7 +110,8 @@ func (s *store) createBucket(name string) verdict {
 // expire deletes what expired, and delete markers below which there is nothing, and returns how many that were.
 func (s *store) expire() (objects, markers int) {
 	for _, b := range s.buckets {
-		for key, list := range b.versions {
+		for _, key := range slices.Collect(maps.Keys(b.versions)) { // what is written anew could come up again
+			list := b.versions[key]
 			r, o := b.rule, list[0].o
 			switch {
 			case r == nil || !strings.HasPrefix(key, r.prefix):
