@@ -239,7 +239,7 @@ func (h history) judge(got []held) (kind, detail string) {
 		case w.Value == nil || g.marker:
 			return "marker", detail
 		case !g.read && w.Value.ETag == g.etag:
-		case w.Value.ETag != g.etag || !bytesAre(w.Value, g.body):
+		case w.Value.ETag != g.etag || !w.Value.is(g.body, w.Value.Label):
 			return "torn", fmt.Sprintf("version %v is another: %s: %s", w, w.Value.differ(g.body), detail)
 		case w.Value.Label != g.label:
 			return "tag", detail
@@ -247,7 +247,8 @@ func (h history) judge(got []held) (kind, detail string) {
 			return "lock", detail
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(shows)) {
+	if len(shows) > 0 {
+		id := slices.Sorted(maps.Keys(shows))[0]
 		if shows[id].marker {
 			return "marker", "a marker that nobody set: " + detail
 		}
@@ -255,6 +256,3 @@ func (h history) judge(got []held) (kind, detail string) {
 	}
 	return "order", detail
 }
-
-// bytesAre says whether a value has this content.
-func bytesAre(v *Value, body []byte) bool { return v.is(body, v.Label) }
