@@ -2,9 +2,11 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -215,42 +217,50 @@ func (b *Bench) buckets(ctx context.Context, client *Client) error {
 	if !b.Mix.Versions {
 		return nil
 	}
-	for _, name := range append(ownBuckets(b.Mix.Workers), lockBucket, lifeBucket, goneBucket) {
-		n, in := Name{Bucket: name}, client.In(name)
-		want := enabled
-		if name == goneBucket {
-			want = ""
-		}
-		step := func(v *Value, send func() error) error {
-			begin := Record{Type: Begin, Request: b.Ledger.Number(), Op: "set-up", Effects: []Effect{{n, v}}}
-			if err := b.Ledger.Write(begin); err != nil {
-				return err
-			}
-			if err := send(); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			return b.Ledger.Write(Record{Type: Done, Request: begin.Request})
-		}
-		now, _ := b.Ledger.Value(n)
-		var err error
-		if now == nil && name == lockBucket {
-			err = step(&Value{Label: enabled}, func() error { return in.MakeLockedBucket(ctx) })
-		} else if now == nil {
-			err = step(&Value{}, func() error {
-				if err := in.MakeBucket(ctx, name); err != nil || rules(name) == nil {
-					return err
-				}
-				return in.SetRules(ctx, lifecycle(rules(name)))
-			})
-		}
-		if now, _ = b.Ledger.Value(n); err == nil && now.Label == "" && want != "" {
-			err = step(&Value{Label: want}, func() error { return in.SetVersioning(ctx, want) })
-		}
-		if err != nil {
+	names := append(ownBuckets(b.Mix.Workers), lockBucket, lifeBucket, goneBucket)
+	errs := make([]error, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		wg.Go(func() { errs[i] = b.bucket(ctx, client.In(name), name) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// bucket does so with one of them.
+func (b *Bench) bucket(ctx context.Context, client *Client, name string) error {
+	n, want := Name{Bucket: name}, enabled
+	if name == goneBucket {
+		want = ""
+	}
+	step := func(v *Value, send func() error) error {
+		begin := Record{Type: Begin, Request: b.Ledger.Number(), Op: "set-up", Effects: []Effect{{n, v}}}
+		if err := b.Ledger.Write(begin); err != nil {
 			return err
 		}
+		if err := send(); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return b.Ledger.Write(Record{Type: Done, Request: begin.Request})
 	}
-	return nil
+	now, _ := b.Ledger.Value(n)
+	var err error
+	switch {
+	case now != nil:
+	case name == lockBucket:
+		err = step(&Value{Label: enabled}, func() error { return client.MakeLockedBucket(ctx) })
+	default:
+		err = step(&Value{}, func() error {
+			if err := client.CreateBucket(ctx); err != nil || rules(name) == nil {
+				return err
+			}
+			return client.SetRules(ctx, lifecycle(rules(name)))
+		})
+	}
+	if now, _ = b.Ledger.Value(n); err == nil && now.status() == "" && want != "" {
+		err = step(&Value{Label: want}, func() error { return client.SetVersioning(ctx, want) })
+	}
+	return err
 }
 
 // ownBuckets are the buckets of so many workers.

@@ -55,10 +55,13 @@ func lockOf(mode types.ObjectLockMode, until *time.Time, hold types.ObjectLockLe
 	return strings.Join(list, "+")
 }
 
-// MakeLockedBucket creates a bucket with object lock.
+// MakeLockedBucket creates a bucket with object lock and waits until it is there.
 func (c *Client) MakeLockedBucket(ctx context.Context) error {
 	_, err := c.s3.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: &c.bucket, ObjectLockEnabledForBucket: aws.Bool(true)})
-	return err
+	if err != nil {
+		return err
+	}
+	return c.CreateBucket(ctx)
 }
 
 // SetVersioning sets it to "Enabled" or "Suspended".
