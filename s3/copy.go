@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"orcas/core"
-	"orcas/core/codec"
 	"orcas/internal/checksum"
 	"orcas/s3/sigv4"
 	"orcas/vfs"
@@ -181,6 +180,9 @@ func (q *request) tryCopy(order *copyOrder) (*core.ObjectInfo, error) {
 	if err != nil {
 		return nil, err
 	}
+	if from.Size > maxPutBytes {
+		return nil, errLargeSource
+	}
 	old, err := q.sourceEncryption(from)
 	if err != nil {
 		return nil, err
@@ -200,15 +202,14 @@ func (q *request) tryCopy(order *copyOrder) (*core.ObjectInfo, error) {
 		classOf(req.Attrs) == classOf(from.Attrs) && first(q.r.Header, redirectName) == "" && !q.changesEncryption() {
 		return nil, errInvalidRequest.say("This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes.")
 	}
-	if req.Sums, err = q.copySums(from, old.Customer, order.alg); err != nil {
-		return nil, err
+	req.Algorithm, req.Customer = order.alg, old.Customer
+	q.renew()
+	q.setSourceVersion(b, from)
+	q.setEncryption(&to)
+	if req.NeedsReading() {
+		defer q.keepAlive()()
 	}
-	o, err := q.s.fs.Copy(q.ctx, req)
-	if err == nil {
-		q.setSourceVersion(b, from)
-		q.setEncryption(&to)
-	}
-	return o, err
+	return q.s.fs.Copy(q.ctx, req)
 }
 
 // setSourceVersion names the version that was copied.
@@ -216,19 +217,6 @@ func (q *request) setSourceVersion(b *core.BucketInfo, o *core.ObjectInfo) {
 	if b.Versioning != core.VersioningOff {
 		q.set("X-Amz-Copy-Source-Version-Id", o.Version().String())
 	}
-}
-
-// copySums returns the checksums that a copy keeps: those of the source (nil), or one of the algorithm that is asked for.
-func (q *request) copySums(from *core.ObjectInfo, customer *codec.Key, alg checksum.Algorithm) ([]core.Checksum, error) {
-	if alg == checksum.None {
-		return nil, nil
-	}
-	for _, s := range from.Sums {
-		if s.Algorithm == alg && !s.Composite {
-			return []core.Checksum{s}, nil
-		}
-	}
-	return q.s.fs.Sums(q.ctx, from, customer, 0, from.Size, alg)
 }
 
 // copyAttrs returns the attributes of a copy: the request's, or the source's with the request's storage class and redirect, which

@@ -111,6 +111,7 @@ var (
 	errKeyForPart         = newError(400, "InvalidRequest", "The multipart upload initiate requested encryption. Subsequent part requests must include the appropriate encryption parameters.")
 	errKeyNeeded          = newError(400, "InvalidRequest", "The object was stored using a form of Server Side Encryption. The correct parameters must be provided to retrieve the object.")
 	errKeyTooLong         = newError(400, "KeyTooLongError", "Your key is too long.")
+	errLargeSource        = newError(400, "InvalidRequest", "The specified copy source is larger than the maximum allowable size for a copy source: 5368709120")
 	errLockWithoutSum     = newError(400, "InvalidRequest", "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock parameters")
 	errLocation           = newError(400, "InvalidLocationConstraint", "The specified location-constraint is not valid.")
 	errMalformedXML       = newError(400, "MalformedXML", "The XML you provided was not well-formed or did not validate against our published schema.")

@@ -70,7 +70,8 @@ func (w *world) setFree(n int64) {
 type roomyBlocks struct {
 	*mem.Blocks
 	free atomic.Int64
-	bad  sync.Map // of places, whose bytes read wrong
+	bad  sync.Map                      // of places, whose bytes read wrong
+	gate atomic.Pointer[chan struct{}] // where it is set, reading waits until it is closed
 }
 
 type place struct {
@@ -91,6 +92,9 @@ type spoiler struct {
 }
 
 func (r *spoiler) ReadAt(p []byte, off int64) (int, error) {
+	if gate := r.blocks.gate.Load(); gate != nil {
+		<-*gate
+	}
 	n, err := r.BlockReader.ReadAt(p, off)
 	r.blocks.bad.Range(func(k, _ any) bool {
 		if i := k.(place).at - r.extent.Offset - off; k.(place).block == r.extent.Block && i >= 0 && i < int64(n) {

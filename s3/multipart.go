@@ -218,19 +218,20 @@ func (q *request) uploadPartCopy() error {
 			return err
 		}
 		to := q.encryption
-		part, err = q.s.fs.CopyPart(q.ctx, vfs.CopyPartRequest{
+		q.renew()
+		q.setSourceVersion(b, from)
+		q.setEncryption(&q.encryption)
+		part, err = q.copyPart(vfs.CopyPartRequest{
 			Source: from, From: s.offset, Length: s.length, Bucket: q.bucket, Key: q.key, Upload: id, Number: number,
 			Algorithms: []checksum.Algorithm{partSum(u)}, Customer: old.Customer, Recode: recoding(from, old, &to),
 		})
 		if err == nil {
-			q.setSourceVersion(b, from)
 			break
 		}
 		if !core.Is(err, core.Conflict) || try == maxCopyTries {
 			return err
 		}
 	}
-	q.setEncryption(&q.encryption)
 	x := q.s.document()
 	defer q.s.release(x)
 	x.begin("CopyPartResult")
@@ -242,11 +243,17 @@ func (q *request) uploadPartCopy() error {
 	return nil
 }
 
+// copyPart copies while the client is kept waiting.
+func (q *request) copyPart(r vfs.CopyPartRequest) (*core.PartInfo, error) {
+	defer q.keepAlive()()
+	return q.s.fs.CopyPart(q.ctx, r)
+}
+
 // copyRange reads x-amz-copy-source-range, which must have both ends and lie within the source.
 func copyRange(header string, size int64) (span, error) {
 	if header == "" {
 		if size > maxPutBytes {
-			return span{}, errInvalidRequest.say("The specified copy source is larger than the maximum allowable size for a copy source: 5368709120")
+			return span{}, errLargeSource
 		}
 		return span{0, size}, nil
 	}

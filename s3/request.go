@@ -50,6 +50,8 @@ type request struct {
 	values [20]string // header values of the answer, so that each costs no slice
 	used   int
 
+	late bool // the head of the answer was sent while the work went on (see keepAlive)
+
 	// For the log.
 	status int // 0: the answer has not begun
 	out    int64
@@ -66,6 +68,13 @@ func (q *request) begin() {
 		q.body = bodyReader{rc: q.r.Body, patience: q.s.bodyTimeout}
 		q.body.deadline, _ = q.w.(readDeadliner)
 	}
+}
+
+// renew begins the answer anew: nothing is left of what was prepared.
+func (q *request) renew() {
+	clear(q.header)
+	q.used = 0
+	q.begin()
 }
 
 // open returns the content of the request, not yet read. net/http looks at the type of r.Body when the request ends (to know
@@ -167,8 +176,13 @@ func (q *request) sendEmpty(status int) {
 	q.w.WriteHeader(status)
 }
 
-// sendXML answers with a document.
+// sendXML answers with a document. Of a late answer the head is gone already: an error, too, is the document of one that says 200.
 func (q *request) sendXML(status int, x *xmlWriter) {
+	if q.late {
+		n, _ := q.w.Write(x.b[len(xmlHeader):])
+		q.out += int64(n)
+		return
+	}
 	q.set("Content-Type", "application/xml")
 	q.set("Content-Length", itoa(int64(len(x.b))))
 	q.status = status
@@ -186,12 +200,16 @@ func (q *request) sendXML(status int, x *xmlWriter) {
 func (q *request) fail(err error) {
 	e := q.detail(toAPI(err))
 	q.code, q.cause, q.faulty = e.code, e.cause, e.status >= 500 && e.cause != nil
-	if q.status != 0 {
+	if q.status != 0 && !q.late {
 		panic(http.ErrAbortHandler)
 	}
-	clear(q.header)
-	q.used = 0
-	q.begin()
+	if q.late {
+		x := q.s.document()
+		defer q.s.release(x)
+		q.sendXML(e.status, errorDocument(x, e, q))
+		return
+	}
+	q.renew()
 	for _, h := range e.headers {
 		q.set(h.Name, h.Value)
 	}

@@ -56,6 +56,8 @@ type Options struct {
 	Day         time.Duration    // how long a day of a lifecycle is; 0: 24 h
 	RequestID   func() string    // nil: random numbers
 
+	KeepAlive time.Duration // after how long a copy that is at work begins its answer, and how often it sends something then; 0: 10 s
+
 	CustomerKeysOverHTTP bool // take the keys of customers (SSE-C) without TLS: where a proxy has it
 }
 
@@ -72,6 +74,7 @@ type Server struct {
 	accessLog   io.Writer
 	maxInFlight int64
 	bodyTimeout time.Duration
+	alive       time.Duration // Options.KeepAlive
 	now         func() time.Time
 	requestID   func() string
 	routes      map[routeKey]*route
@@ -88,6 +91,7 @@ type Server struct {
 const (
 	defaultMaxInFlight = 4096
 	defaultBodyTimeout = 30 * time.Second
+	defaultKeepAlive   = 10 * time.Second
 )
 
 // New returns a server. The error says what is missing in o.
@@ -112,6 +116,9 @@ func New(o Options) (*Server, error) {
 	}
 	if s.bodyTimeout == 0 {
 		s.bodyTimeout = defaultBodyTimeout
+	}
+	if s.alive = o.KeepAlive; s.alive <= 0 {
+		s.alive = defaultKeepAlive
 	}
 	if s.day = o.Day; s.day <= 0 {
 		s.day = lifecycle.Day

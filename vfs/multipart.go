@@ -111,7 +111,7 @@ func (f *FS) CopyPart(ctx context.Context, r CopyPartRequest) (*core.PartInfo, e
 	if r.Recode != nil {
 		return f.copyPart(ctx, &r, source)
 	}
-	etag, sums, err := f.sumsOf(ctx, r)
+	etag, sums, err := f.sumsOf(ctx, r.Source, r.Customer, r.From, r.Length, r.Algorithms)
 	if err != nil {
 		return nil, err
 	}
@@ -132,14 +132,15 @@ func (f *FS) CopyPart(ctx context.Context, r CopyPartRequest) (*core.PartInfo, e
 	return &change.Part, nil
 }
 
-// sumsOf returns ETag and checksums of the run of a source that becomes a part.
-func (f *FS) sumsOf(ctx context.Context, r CopyPartRequest) (string, []core.Checksum, error) {
-	if r.From == 0 && r.Length == r.Source.Size && r.Source.Parts == 0 && isMD5(r.Source.ETag) {
-		if sums, ok := pick(r.Source.Sums, r.Algorithms); ok {
-			return r.Source.ETag, sums, nil
+// sumsOf returns the MD5, as an ETag, and the checksums of a run of a version that becomes an object or a part of its own. It reads only what is
+// not known.
+func (f *FS) sumsOf(ctx context.Context, o *core.ObjectInfo, customer *codec.Key, from, n int64, algs []checksum.Algorithm) (string, []core.Checksum, error) {
+	if from == 0 && n == o.Size && isMD5(o.ETag) {
+		if sums, ok := pick(o.Sums, algs); ok {
+			return o.ETag, sums, nil
 		}
 	}
-	sums, err := f.Sums(ctx, r.Source, r.Customer, r.From, r.Length, append([]checksum.Algorithm{checksum.MD5}, r.Algorithms...)...)
+	sums, err := f.Sums(ctx, o, customer, from, n, append([]checksum.Algorithm{checksum.MD5}, algs...)...)
 	if err != nil {
 		return "", nil, err
 	}

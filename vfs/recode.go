@@ -46,21 +46,14 @@ func (c *Content) kept(algs []checksum.Algorithm) []core.Checksum {
 	return sums
 }
 
-// copyContent is Copy by value. A copy of a multipart object has no parts any more, and so the ETag and the checksum of the whole.
+// copyContent is Copy by value.
 func (f *FS) copyContent(ctx context.Context, r *CopyRequest) (*core.ObjectInfo, error) {
 	source, err := f.reopen(ctx, r.Source)
 	if err != nil {
 		return nil, err
 	}
 	defer source.Close()
-	sums := r.Sums
-	if sums == nil {
-		sums = source.Info.Sums
-	}
-	algs := make([]checksum.Algorithm, 0, 1)
-	for _, s := range sums {
-		algs = append(algs, s.Algorithm)
-	}
+	algs := r.algorithms()
 	content, err := r.Recode.read(ctx, source, r.Bucket, 0, source.Info.Size, algs)
 	if err != nil {
 		return nil, err

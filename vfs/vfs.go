@@ -22,6 +22,7 @@ import (
 	"orcas/batch"
 	"orcas/core"
 	"orcas/core/codec"
+	"orcas/internal/checksum"
 	"orcas/internal/epoch"
 )
 
@@ -195,25 +196,48 @@ type CopyRequest struct {
 	Lock         core.Lock // without a Mode: the bucket's retention
 	Owner        string
 	If           core.Precondition
-	Sums         []core.Checksum // kept with the copy; nil: those of the source
-	Recode       *Recode         // the content is encrypted anew; nil: the copy refers to that of the source
+	Algorithm    checksum.Algorithm // of the checksum that is kept with the copy; None: those of the source
+	Customer     *codec.Key         // the customer's key, to read the source; nil: it takes none
+	Recode       *Recode            // the content is encrypted anew; nil: the copy refers to that of the source
 }
 
-// Copy writes a version whose content is that of another, by reference as a rule. Conflict: the source is not there any more; look again.
+// algorithms returns which checksums the copy has.
+func (r *CopyRequest) algorithms() []checksum.Algorithm {
+	if r.Algorithm != checksum.None {
+		return []checksum.Algorithm{r.Algorithm}
+	}
+	algs := make([]checksum.Algorithm, len(r.Source.Sums))
+	for i := range algs {
+		algs[i] = r.Source.Sums[i].Algorithm
+	}
+	return algs
+}
+
+// NeedsReading says whether Copy has to read all of the content: where it is encrypted anew, or where a checksum of the whole, which an ETag is
+// one of, is not known.
+func (r *CopyRequest) NeedsReading() bool {
+	_, known := pick(r.Source.Sums, r.algorithms())
+	return r.Recode != nil || !known || !isMD5(r.Source.ETag)
+}
+
+// Copy writes a version whose content is that of another, by reference as a rule. The copy is one object, whatever its source was made of: its ETag is
+// the MD5 of all content, its checksum is of all content, and it has no parts. The content is read once where these are not known. Conflict: the
+// source is not there any more; look again.
 func (f *FS) Copy(ctx context.Context, r CopyRequest) (*core.ObjectInfo, error) {
 	if r.Recode != nil {
 		return f.copyContent(ctx, &r)
 	}
 	src := r.Source
-	if r.Sums == nil {
-		r.Sums = src.Sums
+	etag, sums, err := f.sumsOf(ctx, src, r.Customer, 0, src.Size, r.algorithms())
+	if err != nil {
+		return nil, err
 	}
 	now := f.time()
 	change := &core.PutObject{
 		Object: core.ObjectInfo{
-			Bucket: r.Bucket.ID, Key: r.Key, Modified: now, Lock: lockOf(r.Bucket, r.Lock, now), Size: src.Size, ETag: src.ETag, Sums: r.Sums,
+			Bucket: r.Bucket.ID, Key: r.Key, Modified: now, Lock: lockOf(r.Bucket, r.Lock, now), Size: src.Size, ETag: etag, Sums: sums,
 			Attrs: r.Attrs, Tags: r.Tags, Owner: r.Owner,
-			Segments: references(src.Segments), List: src.List, Parts: src.Parts, Index: src.Index,
+			Segments: references(src.Segments), List: src.List, Index: src.Index,
 		},
 		If:     r.If,
 		Source: &core.Source{Bucket: src.Bucket, Key: src.Key, Seq: src.Seq},

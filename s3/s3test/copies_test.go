@@ -1,6 +1,7 @@
 package s3test
 
 import (
+	"fmt"
 	"strings"
 	"time"
 )
@@ -158,8 +159,31 @@ var copies = area{"copy", []rule{
 		u.part(1, random(7, 5<<20))
 		u.part(2, "end")
 		u.complete().ok(200)
-		t.put("to", nil, t.from("from"))
-		t.holds("to", random(7, 5<<20)+"end")
+		whole := random(7, 5<<20) + "end"
+		t.put("to", nil, t.from("from")).eq("ETag", `"`+md5Hex(whole)+`"`).eq("ChecksumType", "FULL_OBJECT")
+		t.holds("to", whole)
+		t.head("to?partNumber=1").ok(206).lacks("x-amz-mp-parts-count").has("ETag", `"`+md5Hex(whole)+`"`).has("Content-Length", fmt.Sprint(len(whole)))
+		t.get("to?partNumber=2").fail(416, "InvalidPartNumber")
+		t.get("to?attributes", "x-amz-object-attributes: ObjectParts,ETag").ok(200).no("ObjectParts")
+	}},
+	{"composite-becomes-full", "a copy of an object with a composite checksum has one of all content, of the same algorithm", func(t *T) {
+		u := t.begin("from", "x-amz-checksum-algorithm: SHA256")
+		for i, c := range []string{random(8, 5<<20), "end"} {
+			u.part(i+1, c, sumHeader("SHA256", c), unsigned)
+			u.done[i] = strings.Replace(u.done[i], "</Part>", "<ChecksumSHA256>"+sum("SHA256", c)+"</ChecksumSHA256></Part>", 1)
+		}
+		u.complete().ok(200).eq("ChecksumType", "COMPOSITE")
+		want := sum("SHA256", random(8, 5<<20)+"end")
+		t.put("to", nil, t.from("from")).eq("ChecksumSHA256", want).eq("ChecksumType", "FULL_OBJECT")
+		t.head("to", "x-amz-checksum-mode: ENABLED").ok(200).has("x-amz-checksum-sha256", want).has("x-amz-checksum-type", "FULL_OBJECT")
+		t.put("from", nil, t.from("from"), "x-amz-metadata-directive: REPLACE").eq("ChecksumSHA256", want)
+	}},
+	{"appended-becomes-one", "a copy of what was appended to has the MD5 of all content", func(t *T) {
+		t.put("from", "one")
+		t.put("from", "two", "x-amz-write-offset-bytes: 3")
+		t.put("to", nil, t.from("from")).eq("ETag", `"`+md5Hex("onetwo")+`"`)
+		t.put("to", "three", "x-amz-write-offset-bytes: 6")
+		t.holds("to", "onetwothree")
 	}},
 	{"checksum-kept", "a copy keeps the checksum of the source", func(t *T) {
 		t.put("from", "content", sumHeader("SHA256", "content"))
