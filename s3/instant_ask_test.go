@@ -3,6 +3,8 @@ package s3_test
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -463,3 +465,28 @@ func TestReferToParts(t *testing.T) {
 }
 
 func crc32Of(body []byte) string { return checksum.Encode(checksum.Sum(checksum.CRC32, body)) }
+
+// The exchange that docs/instant.md shows is one.
+func TestTheExampleOfTheDocs(t *testing.T) {
+	text, err := os.ReadFile("../docs/instant.md")
+	require.NoError(t, err)
+	var documents []string
+	for i, part := range strings.Split(string(text), "```") {
+		if doc, ok := strings.CutPrefix(part, "xml\n"); ok && i%2 == 1 {
+			documents = append(documents, doc)
+		}
+	}
+	require.Len(t, documents, 2)
+	tight := func(doc string) string {
+		return regexp.MustCompile(`>\s+<`).ReplaceAllString(strings.TrimSpace(doc), "><")
+	}
+	w := newWorld(t)
+	w.bucket("bucket")
+	zeros := make([]byte, 10<<20)
+	etag := w.put("/bucket/disk", string(zeros))
+	a := w.do("POST", "/bucket?instant", []byte(documents[0])).is(200, "")
+	require.Equal(t, tight(documents[1]), tight(string(a.body)))
+	require.Contains(t, string(text), "\nx-amz-content-sha256: "+hash(zeros)+"\n")
+	require.Equal(t, etag, w.refer("/bucket/copy", zeros, "If-None-Match", "*").is(200, "").etag())
+	require.Contains(t, string(text), "\nETag: \""+etag+"\"\n")
+}

@@ -24,7 +24,7 @@
 //	objects  (bucket, key): seq, nullver, data. Current versions that are no delete markers, and nothing else
 //	history  (bucket, key, seq): nullver, data. Every other version and every delete marker
 //	data     id: refs, sha256, info (DataInfo without its SHA-256), object
-//	finds    (hash, data): content by core.DataInfo.Hash, but for what waits in memory (see finder)
+//	finds    (hash, data): content by core.DataInfo.Hash, and HeadHash where it has a head, but for what waits in memory (see finder)
 //	infos    seq: info. ObjectInfo of versions that have no data column
 //	uploads  (bucket, key, id): info. Uploads in progress
 //	parts    (list, number): seq, info. Parts of uploads, and of the objects that they became
