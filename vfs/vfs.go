@@ -15,8 +15,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"orcas/batch"
@@ -58,7 +58,7 @@ type FS struct {
 	dictionaries dictionaries
 	master       masterKeys
 	encryptAll   bool
-	ahead        atomic.Int32 // readers that decrypt frames ahead
+	ahead        ahead
 	log          *slog.Logger
 }
 
@@ -82,6 +82,7 @@ func New(o Options) (*FS, error) {
 		master: masterKeys{keys: o.Keys}, encryptAll: o.EncryptAll, log: o.Logger,
 	}
 	f.dictionaries.init()
+	f.ahead.together = int32(max(1, runtime.GOMAXPROCS(0)/2))
 	return f, nil
 }
 
