@@ -266,6 +266,15 @@ type versionsPage struct {
 	} `xml:",any"`
 }
 
+// Newest returns the ETag and the id of the newest version.
+func (c *Client) Newest(ctx context.Context, key string) (tag, id string, err error) {
+	out, err := c.s3.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &c.bucket, Key: &key})
+	if err != nil {
+		return "", "", err
+	}
+	return etag(out.ETag), aws.ToString(out.VersionId), nil
+}
+
 // ListVersions calls fn for each version and delete marker of the keys with a prefix, as the listing shows them, page by page.
 func (c *Client) ListVersions(ctx context.Context, prefix string, pageSize int32, fn func(key string, v held)) error {
 	query := url.Values{"versions": {""}, "prefix": {prefix}, "max-keys": {strconv.Itoa(int(pageSize))}}

@@ -10,7 +10,7 @@ import (
 )
 
 // versionsMax is how many versions of a key the load lets be, about.
-const versionsMax = 6
+const versionsMax = 5
 
 // versionOperations returns the operations on buckets with versions, locks and lifecycles.
 func versionOperations() []Op {
@@ -50,18 +50,18 @@ func (w *worker) shelf() (shelf, bool) {
 		return w.lockShelf()
 	case n < 9:
 		prefix := []string{"e", "m", "k"}[w.rand.IntN(3)]
-		return w.shelfAt(lifeBucket, fmt.Sprintf("%s/%02d-%d", prefix, w.number, w.rand.IntN(3)))
+		return w.shelfAt(lifeBucket, fmt.Sprintf("%s/%02d-%d", prefix, w.number, w.rand.IntN(2)))
 	}
 	prefix := []string{"e", "k"}[w.rand.IntN(2)]
-	return w.shelfAt(goneBucket, fmt.Sprintf("%s/%02d-%d", prefix, w.number, w.rand.IntN(3)))
+	return w.shelfAt(goneBucket, fmt.Sprintf("%s/%02d", prefix, w.number))
 }
 
 func (w *worker) ownShelf() (shelf, bool) {
-	return w.shelfAt(ownBucket(w.number), fmt.Sprintf("k/%02d", w.rand.IntN(10)))
+	return w.shelfAt(ownBucket(w.number), fmt.Sprintf("k/%02d", w.rand.IntN(6)))
 }
 
 func (w *worker) lockShelf() (shelf, bool) {
-	return w.shelfAt(lockBucket, fmt.Sprintf("l/%02d-%d", w.number, w.rand.IntN(4)))
+	return w.shelfAt(lockBucket, fmt.Sprintf("l/%02d-%d", w.number, w.rand.IntN(2)))
 }
 
 func (w *worker) shelfAt(bucket, key string) (shelf, bool) {
