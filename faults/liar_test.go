@@ -268,7 +268,7 @@ func (l *liar) object(w http.ResponseWriter, r *http.Request, key string, body [
 			w.Header().Set("ETag", `"`+o.etag+`"`)
 		} else if from := r.Header.Get("x-amz-copy-source"); from != "" {
 			o = l.now.objects[strings.TrimPrefix(from, bucket+"/")]
-			o.key = key
+			o.key, o.etag = key, plain(key, o.body).etag
 			answer(w, "CopyObjectResult", "<ETag>"+o.etag+"</ETag>")
 		} else if l.lie == "etag" && len(body)%50 == 0 {
 			w.Header().Set("ETag", `"0"`)

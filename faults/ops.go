@@ -166,13 +166,14 @@ func deleteMany(ctx context.Context, w *worker) {
 	}})
 }
 
-// copy copies an object whose value is certain. The copy of a multipart object shares its parts, and has its ETag.
+// copy copies an object whose value is certain.
 func (w *worker) copy(ctx context.Context, op, from, to string) {
 	v, certain := w.load.Ledger.Value(Name{Key: from})
 	if !certain || v == nil {
 		return
 	}
 	n := Name{Key: to}
+	v = v.Copied()
 	w.do(change{op: op, effects: []Effect{{n, v}}, send: func() error { // with its tag
 		got, err := w.load.Client.Copy(ctx, from, to)
 		return w.check(n, v, got, err)

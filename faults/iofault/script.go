@@ -395,8 +395,7 @@ func (r *run) copy(from, to string) {
 	if r.over || v == nil {
 		return
 	}
-	// A copy has the ETag of its content, but for one of a multipart object, which keeps that of the parts it shares or gets
-	// that of its content.
+	v = v.Copied()
 	r.m.may(to, v)
 	a, ok := r.send(http.MethodPut, to, "", map[string]string{"X-Amz-Copy-Source": "/" + bucket + "/" + from}, nil)
 	if !ok {

@@ -195,7 +195,7 @@ func (s *store) remove(name, key string, c condition) verdict {
 	return noContent
 }
 
-// copy copies by reference: the copy has the ETag and the parts of its source. meta is what replaces the source's; nil: nothing.
+// copy copies an object. The copy is one of no parts, with the ETag of its content. meta is what replaces the source's; nil: nothing.
 func (s *store) copy(fromBucket, fromKey, name, key string, c condition, meta *string) verdict {
 	b := s.buckets[name]
 	if b == nil {
@@ -212,7 +212,7 @@ func (s *store) copy(fromBucket, fromKey, name, key string, c condition, meta *s
 		return toItself
 	}
 	o := *from
-	o.modified, o.crc = "", ""
+	o.modified, o.crc, o.etag, o.parts = "", "", hexMD5(o.body), nil
 	if meta != nil {
 		o.meta = *meta
 	}
