@@ -125,10 +125,20 @@ func (q *request) writeParts(x *xmlWriter, o *core.ObjectInfo) error {
 		x.open("Part")
 		x.int("PartNumber", int64(after+i+1))
 		x.int("Size", parts[i].Size)
-		x.sums(parts[i].Sums, false)
+		x.sums(sumsAs(o, parts[i].Sums), false)
 		x.close("Part")
 	}
 	x.close("ObjectParts")
+	return nil
+}
+
+// sumsAs returns those checksums of a part that are of the algorithm of the object: the part may have come with another one, too.
+func sumsAs(o *core.ObjectInfo, sums []core.Checksum) []core.Checksum {
+	for i := range sums {
+		if len(o.Sums) > 0 && sums[i].Algorithm == o.Sums[0].Algorithm {
+			return sums[i : i+1]
+		}
+	}
 	return nil
 }
 

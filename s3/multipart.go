@@ -351,9 +351,11 @@ func (q *request) listParts() error {
 	x.owner("Owner", q.bucket.Owner)
 	x.text("StorageClass", classOf(u.Attrs))
 	x.int("PartNumberMarker", int64(after))
-	if more {
-		x.int("NextPartNumberMarker", int64(parts[len(parts)-1].Number))
+	next := 0 // also where nothing is left, as in S3
+	if len(parts) > 0 {
+		next = parts[len(parts)-1].Number
 	}
+	x.int("NextPartNumberMarker", int64(next))
 	x.int("MaxParts", int64(limit))
 	x.bool("IsTruncated", more)
 	if u.Algorithm != checksum.None {

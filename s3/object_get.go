@@ -183,9 +183,9 @@ func (q *request) selectPart(info *core.ObjectInfo, number string) (span, int, [
 	part := &parts[0]
 	q.partsCount = info.Parts
 	if part.Size == 0 {
-		return span{offset, 0}, http.StatusOK, part.Sums, nil
+		return span{offset, 0}, http.StatusOK, sumsAs(info, part.Sums), nil
 	}
-	return span{offset, part.Size}, http.StatusPartialContent, part.Sums, nil
+	return span{offset, part.Size}, http.StatusPartialContent, sumsAs(info, part.Sums), nil
 }
 
 // partsAt returns count parts of a multipart object from the place n on, which begins with 1, and where the first of them begins, in

@@ -487,6 +487,21 @@ var uploadLists = area{"upload-lists", []rule{
 		a = t.get(u.ref(0)+"&max-parts=2&part-number-marker="+a.text("NextPartNumberMarker")).ok(200).eq("Part/PartNumber", "10", "20").eq("PartNumberMarker", "5")
 		t.get(u.ref(0)+"&max-parts=2&part-number-marker="+a.text("NextPartNumberMarker")).ok(200).eq("Part/PartNumber", "10000").eq("IsTruncated", "false")
 	}},
+	{"parts-end", "NextPartNumberMarker of ListParts is the last part that is listed, also at the end, and 0 where none is", func(t *T) {
+		u := t.begin("key")
+		t.get(u.ref(0)).ok(200).eq("NextPartNumberMarker", "0").eq("IsTruncated", "false")
+		u.part(3, "content")
+		t.get(u.ref(0)).ok(200).eq("NextPartNumberMarker", "3").eq("IsTruncated", "false")
+		t.get(u.ref(0)+"&part-number-marker=3").ok(200).eq("PartNumberMarker", "3").eq("NextPartNumberMarker", "0").no("Part")
+	}},
+	{"parts-one-checksum", "a part of an object tells the checksum of the object's algorithm alone, whatever it came with", func(t *T) {
+		u := t.begin("key")
+		u.part(1, "content", sumHeader("CRC32", "content"))
+		u.complete().ok(200)
+		a := t.get("key?partNumber=1", "x-amz-checksum-mode: ENABLED").ok(206).has("x-amz-checksum-crc64nvme", sum("CRC64NVME", "content"))
+		a.lacks("x-amz-checksum-crc32").has("x-amz-mp-parts-count", "1")
+		t.get("key?attributes", "x-amz-object-attributes: ObjectParts").ok(200).eq("ObjectParts/Part/ChecksumCRC64NVME", sum("CRC64NVME", "content")).no("ObjectParts/Part/ChecksumCRC32")
+	}},
 	{"parts-of-none", "ListParts of an upload without parts is empty", func(t *T) {
 		t.get(t.begin("key").ref(0)).ok(200).no("Part").eq("IsTruncated", "false")
 	}},

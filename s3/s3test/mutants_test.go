@@ -54,7 +54,7 @@ var mutants = []mutant{
 	{"multipart/part-named-twice", "a part may be named twice", "s3/complete.go", "*p.Number <= *body.Parts[i-1].Number", "*p.Number < *body.Parts[i-1].Number"},
 	{"multipart/complete-twice", "completing again is NoSuchUpload", "s3/complete.go", "if err != nil || o.List != req.Upload {", "if err != nil || o.List == req.Upload {"},
 	{"multipart/part-number-and-range", "partNumber beats Range", "s3/object_get.go", "if number, ok := q.query.get(\"partNumber\"); ok {\n\t\tif ranges != \"\" {", "if number, ok := q.query.get(\"partNumber\"); ok {\n\t\tif ranges == \"-\" {"},
-	{"upload-lists/parts-pages", "ListParts tells no marker to go on with", "s3/multipart.go", "if more {", "if more && limit == 0 {"},
+	{"upload-lists/parts-pages", "ListParts tells no marker to go on with", "s3/multipart.go", "next = parts[len(parts)-1].Number", "next = after"},
 	{"checksums/crc32-wrong", "a wrong checksum is stored", "s3/checksums.go", "if !bytes.Equal(in.value, sum(in.alg)) {", "if !bytes.Equal(in.value, sum(in.alg)) && in.trailer {"},
 	{"checksums/content-md5-wrong", "a wrong Content-MD5 is stored", "s3/checksums.go", "if got := sum(checksum.MD5); !bytes.Equal(in.md5, got) {", "if got := sum(checksum.MD5); len(in.md5) != len(got) {"},
 	{"checksums/mode-not-asked", "checksums are told unasked", "s3/object_get.go", "if sums != nil && strings.EqualFold(first(h, \"X-Amz-Checksum-Mode\"), \"ENABLED\") {", "if sums != nil && !strings.EqualFold(first(h, \"X-Amz-Checksum-Mode\"), \"-\") {"},
