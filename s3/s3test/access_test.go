@@ -438,11 +438,9 @@ var documents = area{"xml", []rule{
 	badDocument("empty", "an empty document is refused", ""),
 	badDocument("json", "JSON is no XML", `{"Delete": {"Object": {"Key": "a"}}}`),
 	{"deep", "a document of more than 32 levels is refused", func(t *T) {
-		u := t.begin("key")
-		u.part(1, "content")
 		deep := strings.Repeat("<x>", 40) + strings.Repeat("</x>", 40)
-		t.post(u.ref(0), completeDoc(u.done[0], deep)).fail(400, "MalformedXML")
-		u.complete().ok(200)
+		doc := "<NotificationConfiguration><EventBridgeConfiguration>" + deep + "</EventBridgeConfiguration></NotificationConfiguration>"
+		t.try("?notification", doc, contentMD5(doc)).fail(400, "MalformedXML")
 	}},
 	{"comment", "comments in a document change nothing", func(t *T) {
 		t.fill("a")

@@ -49,6 +49,7 @@ var mutants = []mutant{
 	{"delete-objects/quiet", "Quiet is passed over", "s3/delete.go", "if quiet {", "if quiet && res.Marker {"},
 	{"copy/onto-itself", "a copy onto itself that changes nothing is done", "s3/copy.go", "src.key == q.key && src.version == core.Current", "src.key == q.key+\"-\" && src.version == core.Current"},
 	{"copy/class-not-taken-over", "a copy takes over the storage class", "s3/copy.go", "case storageClassName, redirectName, storeAttr, customerAttr:", "case redirectName, storeAttr, customerAttr:"},
+	{"copy/multipart-becomes-one", "the copy of a multipart object has its parts", "vfs/vfs.go", "List: src.List, Index: src.Index,", "List: src.List, Parts: src.Parts, Index: src.Index,"},
 	{"copy/if-none-match", "x-amz-copy-source-if-none-match is passed over", "s3/copy.go", "conditions.judge(info.ETag, info.Modified); v != proceed", "conditions.judge(info.ETag, info.Modified); v == failed"},
 	{"multipart/small-by-one-byte", "a part may be a byte smaller than 5 MiB", "vfs/multipart.go", "p.Size < MinPartSize", "p.Size < MinPartSize-1"},
 	{"multipart/part-named-twice", "a part may be named twice", "s3/complete.go", "*p.Number <= *body.Parts[i-1].Number", "*p.Number < *body.Parts[i-1].Number"},
