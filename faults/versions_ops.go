@@ -242,9 +242,10 @@ func copyVersion(ctx context.Context, w *worker) {
 	if source == nil || from == to && source.ID == nullID {
 		return
 	}
-	w.push("v-copy", to, w.fresh(to, source.Value), change{}, func() (string, error) {
+	v := source.Value.Copied()
+	w.push("v-copy", to, w.fresh(to, v), change{}, func() (string, error) {
 		tag, id, err := w.client(to.Name).CopyVersion(ctx, from.Key, source.ID, to.Key)
-		return id, w.check(to.Name, source.Value, tag, err)
+		return id, w.check(to.Name, v, tag, err)
 	})
 }
 
