@@ -100,7 +100,6 @@ func (f *finder) loadAll(c *conn, length int) error {
 	for {
 		ok, err := r.next()
 		if err != nil || !ok {
-			f.begin()
 			return err
 		}
 		f.seen++
@@ -117,19 +116,10 @@ func (f *finder) loadAll(c *conn, length int) error {
 	}
 }
 
-// waits notes a pair that waited. One of the same hash goes into the table first, with all such.
+// waits notes a pair that waited. One of the same hash that came before it is in the table.
 func (f *finder) waits(p findable) {
-	if was, ok := f.recent[p.hash]; ok {
-		f.run = append(f.run, was)
-	}
 	f.recent[p.hash] = p
 	f.filter.add(p.hash)
-}
-
-// begin makes run, if there is something in it, what goes into the table from now on.
-func (f *finder) begin() {
-	slices.SortFunc(f.run, func(a, b findable) int { return cmp.Compare(column(a.hash), column(b.hash)) })
-	f.merged, f.behind = 0, len(f.run) > 0
 }
 
 // findable notes content that was written.
@@ -261,7 +251,7 @@ func (f *finder) committed(next core.DataID) {
 	for _, p := range f.recent {
 		f.run = append(f.run, p)
 	}
-	f.begin()
+	slices.SortFunc(f.run, func(a, b findable) int { return cmp.Compare(column(a.hash), column(b.hash)) })
 	f.recent = make(map[uint64]findable, f.length)
 	f.credit, f.seen, f.behind, f.upto = 0, 0, true, next
 }

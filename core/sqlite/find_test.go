@@ -75,6 +75,66 @@ func TestFindsAcrossRestarts(t *testing.T) {
 	require.Less(t, countFinds(t, f.m), int64(300), "what was overwritten goes from the table, but for what a restart forgot")
 }
 
+// headed makes the content of a PutObject larger, and its beginning known.
+func headed(c *core.PutObject, head uint64) core.ContentKey {
+	s := &c.Object.Segments[0]
+	s.Length = core.HeadSize + 1
+	s.Info.Size = s.Length
+	binary.BigEndian.PutUint64(s.Info.Head[8:], head*0x9e3779b97f4a7c15)
+	return s.Info.HeadKey()
+}
+
+// With two pairs for each content, a run is in the table long before the next one is due.
+func TestFindsOfLargeContent(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{runLength: 512} // two pairs are a slice
+	f := feed(t, openAt(t, dir, o), core.VersioningOff)
+	random := rand.New(rand.NewPCG(1, 2))
+	there, longest, runs := map[string][2]core.ContentKey{}, 0, 0
+	var gone []core.ContentKey
+	for n := range 12_000 {
+		name := fmt.Sprint(n) // all of it new
+		if n >= 4000 {
+			name = fmt.Sprint(random.IntN(4000))
+		}
+		number := random.Uint64() | 1
+		c, _ := f.sharedPut(name, number)
+		head := headed(c, number)
+		upto := f.m.w.find.upto
+		f.apply(c)
+		for _, k := range there[name] {
+			if k.Scope != 0 {
+				gone = append(gone, k)
+			}
+		}
+		there[name] = [2]core.ContentKey{c.Object.Segments[0].Info.ContentKey(), head}
+		if f.m.w.find.behind {
+			longest = max(longest, f.m.w.find.seen)
+		}
+		if f.m.w.find.upto != upto {
+			runs++
+		}
+	}
+	require.Greater(t, runs, 30, "of 20,000 contents that came and went")
+	require.LessOrEqual(t, longest, o.runLength/2+2, "contents that came or went while a run went into the table")
+	check := func() {
+		for _, keys := range there {
+			require.True(t, finds(t, f.m, keys[0]))
+			require.True(t, finds(t, f.m, keys[1]))
+		}
+		for _, k := range gone[len(gone)-2000:] {
+			require.False(t, finds(t, f.m, k))
+		}
+	}
+	check()
+	require.NoError(t, f.m.Close())
+	f.m = openAt(t, dir, o)
+	check()
+	f.m.filling.Wait()
+	check()
+	require.Less(t, countFinds(t, f.m), int64(12_000), "what is gone goes from the table")
+}
+
 // Of contents that begin alike each is found by that after a restart, when the others are gone.
 func TestFindsOfOneHashAcrossRestarts(t *testing.T) {
 	for _, reads := range []int{0, 60} { // the pairs wait, or are in the table when the others go
@@ -84,9 +144,7 @@ func TestFindsOfOneHashAcrossRestarts(t *testing.T) {
 		var k core.ContentKey
 		for n := range 4 {
 			c, _ := f.sharedPut(fmt.Sprint(n), uint64(n+1))
-			info := c.Object.Segments[0].Info
-			info.Size, info.Head = core.HeadSize+1, [32]byte{1}
-			c.Object.Segments[0].Length, k = info.Size, info.HeadKey()
+			k = headed(c, 1)
 			f.apply(c)
 		}
 		require.NoError(t, f.m.Close())
