@@ -25,4 +25,7 @@
 //	ORCAS_FAULTS_ROUNDS     rounds of 64 writers
 //	ORCAS_FAULTS_FLIPS      flipped bits per kind of file, with a start each
 //	ORCAS_FAULTS_BITS       flipped bits of a block under a running server
+//
+// And these, of the servers: ORCAS_FAULTS_COMPRESSION (fast or better) and ORCAS_FAULTS_ENCRYPTION (1: everything), as package faults does. A
+// quarter of the sequences has both on from the beginning, and so have half of the flips; in all of them some content is equal to other.
 package model

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -21,145 +19,6 @@ import (
 	"orcas/faults"
 	"orcas/faults/result"
 )
-
-// held is what a register, which is a key, holds: the number of a content, 0 for none, and how many tags there are on it.
-type held struct{ value, tags int }
-
-// call is what a client asks of a register.
-type call struct {
-	kind  string // get, put, create (If-None-Match: *), swap (If-Match), delete, drop (delete with If-Match), tag
-	value int    // that it writes
-	match int    // whose ETag it demands
-	tags  int    // that it sets
-}
-
-// outcome is how a call ended.
-type outcome struct {
-	status int // 0: nobody knows
-	value  int // that a get found
-	tags   int // likewise
-}
-
-// register is the model of a key for porcupine where all outcomes are known.
-var register = porcupine.Model{
-	Init: func() any { return held{} },
-	Step: func(state, input, output any) (bool, any) {
-		was, in, out := state.(held), input.(call), output.(outcome)
-		status, now := in.apply(was)
-		return out.status == status && (in.kind != "get" || held{out.value, out.tags} == was), now
-	},
-}
-
-// doubtful is the model of a key where some outcomes are unknown. It costs several times as much.
-var doubtful = porcupine.NondeterministicModel{
-	Init: func() []any { return []any{held{}} },
-	Step: func(state, input, output any) []any {
-		was, in, out := state.(held), input.(call), output.(outcome)
-		if out.status == 0 {
-			if _, now := in.apply(was); now != was {
-				return []any{was, now}
-			}
-			return []any{was}
-		}
-		if fits, now := register.Step(state, input, output); fits {
-			return []any{now}
-		}
-		return nil
-	},
-	Equal: func(a, b any) bool { return a.(held) == b.(held) },
-}
-
-// apply returns the status that the call has to have on a register, and what the register then holds.
-func (c call) apply(was held) (status int, now held) {
-	switch c.kind {
-	case "get", "tag":
-		if was.value == 0 {
-			return 404, was
-		}
-		if c.kind == "tag" {
-			was.tags = c.tags
-		}
-		return 200, was
-	case "create":
-		if was.value != 0 {
-			return 412, was
-		}
-	case "swap", "drop":
-		if was.value == 0 {
-			return 404, was
-		}
-		if was.value != c.match {
-			return 412, was
-		}
-	}
-	if c.kind == "delete" || c.kind == "drop" {
-		return 204, held{}
-	}
-	return 200, held{value: c.value}
-}
-
-// valueSize returns the size of a content: mostly small, sometimes large enough for a block of its own.
-func valueSize(value int) int {
-	if value%24 == 0 {
-		return 70_000
-	}
-	return 20 + value*37%3000
-}
-
-func valueBytes(value int) []byte {
-	return fmt.Appendf(random(uint64(value), valueSize(value)), "=%08d", value)
-}
-
-// send makes the call. An answer that a sound server never gives is an error of the kind wrongAnswer.
-func (c call) send(e *endpoint, bucket, key string) (outcome, error) {
-	var h []string
-	if c.match != 0 {
-		h = []string{"If-Match", `"` + hexMD5(valueBytes(c.match)) + `"`}
-	}
-	method, query, body := "PUT", "", []byte(nil)
-	switch c.kind {
-	case "tag":
-		query, body = "tagging=", tagSet(c.tags)
-	case "get":
-		method = "GET"
-	case "delete", "drop":
-		method = "DELETE"
-	case "create":
-		h = append(h, "If-None-Match", "*")
-	}
-	if method == "PUT" && c.kind != "tag" {
-		body = valueBytes(c.value)
-	}
-	a, err := e.do(method, bucket, key, query, body, h...)
-	if err != nil {
-		return outcome{}, err
-	}
-	out := outcome{status: a.status}
-	if method == "GET" && a.status == 200 {
-		if _, err := fmt.Sscanf(string(a.body[max(0, len(a.body)-9):]), "=%08d", &out.value); err != nil ||
-			!bytes.Equal(a.body, valueBytes(out.value)) || a.etag() != hexMD5(a.body) {
-			return out, wrongAnswer(fmt.Sprintf("a body that nobody wrote: %d bytes, ETag %s", len(a.body), a.etag()))
-		}
-		out.tags, _ = strconv.Atoi(a.header.Get("X-Amz-Tagging-Count"))
-	}
-	if method == "PUT" && c.kind != "tag" && a.status == 200 && a.etag() != hexMD5(body) {
-		return out, wrongAnswer("ETag " + a.etag())
-	}
-	return out, nil
-}
-
-// tagSet is the body that gives an object n tags.
-func tagSet(n int) []byte {
-	b := []byte("<Tagging><TagSet>")
-	for i := range n {
-		b = fmt.Appendf(b, "<Tag><Key>%d</Key><Value>v</Value></Tag>", i)
-	}
-	return append(b, "</TagSet></Tagging>"...)
-}
-
-type wrongAnswer string
-
-func (w wrongAnswer) Error() string { return string(w) }
 
 // subject is a server that can be taken down under load.
 type subject interface {
@@ -261,10 +120,12 @@ type history struct {
 	mu   sync.Mutex // guards what follows
 	keys map[string][]porcupine.Operation
 	late map[string][]lateCall
-	last map[string]int // a value that was seen lately, to demand it
+	last map[string][2]string // what was seen lately, to demand it
+	ids  map[string][]call    // versions that were written: their numbers and ids
 	errs []error
 
-	crashes bool // there are some
+	crashes  bool // there are some
+	versions bool // the bucket has versions
 }
 
 // lateCall is a call whose outcome is unknown, with the life in which it was made.
@@ -277,7 +138,10 @@ const linearClients = 16
 
 // play lets the clients make calls, with crashes spread among them.
 func (a *arena) play(bucket string, keys []string, calls, crashes int, r *rand.Rand, firstValue int) (*history, error) {
-	h := &history{keys: map[string][]porcupine.Operation{}, late: map[string][]lateCall{}, last: map[string]int{}, crashes: crashes > 0}
+	h := &history{
+		keys: map[string][]porcupine.Operation{}, late: map[string][]lateCall{}, last: map[string][2]string{}, ids: map[string][]call{},
+		crashes: crashes > 0, versions: bucket == withVersions,
+	}
 	total := linearClients * calls
 	milestones := make(chan struct{}, crashes)
 	var count, value int
@@ -316,22 +180,34 @@ func (a *arena) play(bucket string, keys []string, calls, crashes int, r *rand.R
 }
 
 // draw chooses a call.
-func (h *history) draw(r *rand.Rand, key string, value int) call {
-	kinds := []string{"get", "get", "get", "put", "put", "create", "create", "swap", "swap", "delete", "drop", "tag"}
-	if h.crashes { // tags of unknown outcome multiply what a key may hold, and the search has no end
-		kinds = kinds[:len(kinds)-1]
+func (h *history) draw(r *rand.Rand, key string, number int) call {
+	kinds := []string{"get", "get", "get", "put", "put", "create", "create", "swap", "swap", "delete", "drop", "append", "append", "rename"}
+	if h.versions {
+		kinds = append(kinds, "version", "version", "version", "erase")
 	}
-	c := call{kind: kinds[r.IntN(len(kinds))]}
+	if !h.crashes { // tags of unknown outcome multiply what a key may hold, and the search has no end
+		kinds = append(kinds, "tag")
+	}
+	c := call{kind: kinds[r.IntN(len(kinds))], at: r.IntN(3) / 2, versions: h.versions, number: number}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	switch c.kind {
-	case "put", "create", "swap":
-		c.value = value
 	case "tag":
-		c.tags = 1 + value%10
-	}
-	if c.kind == "swap" || c.kind == "drop" {
-		h.mu.Lock()
-		c.match = max(1, h.last[key])
-		h.mu.Unlock()
+		c.tags = 1 + number%10
+	case "swap", "drop":
+		if c.match = h.last[key][c.at]; c.match == "" {
+			c.match = name(1)
+		}
+	case "append":
+		c.offset = sizeOf(h.last[key][c.at])
+	case "version", "erase":
+		known := h.ids[keyOf(key, c.at)]
+		if len(known) == 0 {
+			c.kind = "get"
+			break
+		}
+		v := known[r.IntN(len(known))]
+		c.target, c.id = v.number, v.id
 	}
 	return c
 }
@@ -354,17 +230,63 @@ func (a *arena) oneCall(h *history, client int, bucket, key string, c call) {
 		h.errs = append(h.errs, fmt.Errorf("%s %+v: status %d", key, c, out.status))
 	case stands:
 		h.keys[key] = append(h.keys[key], op)
-		if v := max(c.value, out.value); out.status == 200 && v > 0 {
-			h.last[key] = v
-		}
-	case c.kind != "get": // what it found may have been lost with the life
+		h.see(key, c, out)
+		h.learn(key, c, out)
+	case !c.reads(): // what it found may have been lost with the life
 		op.Output = outcome{}
 		h.late[key] = append(h.late[key], lateCall{op, life})
 	}
 }
 
-// settle gives the calls of unknown outcome their end.
+// see notes what a key held lately.
+func (h *history) see(key string, c call, out outcome) {
+	last := h.last[key]
+	switch {
+	case c.kind == "get":
+		last[c.at] = out.content
+	case out.status == 200 && c.kind == "append":
+		if sizeOf(last[c.at]) != c.offset {
+			return
+		}
+		last[c.at] += name(c.number)
+	case out.status == 200 && c.writes():
+		last[c.at] = name(c.number)
+	case out.status == 200 && c.kind == "rename":
+		last[c.at], last[1-c.at] = "", last[c.at]
+	case out.status == 204 && c.kind != "erase":
+		last[c.at] = ""
+	}
+	h.last[key] = last
+}
+
+// learn notes the id of a version that was written.
+func (h *history) learn(key string, c call, out outcome) {
+	at, makes := c.makes()
+	if out.id == "" || out.status >= 300 || !makes {
+		return
+	}
+	c.id = out.id
+	h.ids[keyOf(key, at)] = append(h.ids[keyOf(key, at)], c)
+}
+
+// settle gives the calls of unknown outcome their end, and those that found a version its number.
 func (h *history) settle(births []int64) {
+	numbers := map[string]int{}
+	for _, list := range h.ids {
+		for _, c := range list {
+			if other, twice := numbers[c.id]; twice {
+				h.errs = append(h.errs, fmt.Errorf("the version id %s was given to calls %d and %d", c.id, other, c.number))
+			}
+			numbers[c.id] = c.number
+		}
+	}
+	for _, list := range h.keys {
+		for i := range list {
+			out := list[i].Output.(outcome)
+			out.version = numbers[out.id]
+			list[i].Output = out
+		}
+	}
 	for key, list := range h.late {
 		for _, l := range list {
 			l.op.Return = births[l.life]
@@ -382,26 +304,24 @@ const searchMax = 60 * time.Second
 // too, then of all.
 func judge(ops []porcupine.Operation, late bool) porcupine.CheckResult {
 	if !late {
-		return porcupine.CheckOperationsTimeout(register, ops, searchMax)
+		return porcupine.CheckOperationsTimeout(registers, ops, searchMax)
 	}
 	seen := map[int]bool{}
 	for _, op := range ops {
 		c, out := op.Input.(call), op.Output.(outcome)
-		if c.kind == "get" {
-			seen[out.value] = true
-		} else if c.kind == "tag" {
-			continue
-		} else if out.status == 200 || out.status == 204 {
-			seen[c.match] = true
+		if out.status == 200 || out.status == 204 {
+			for _, value := range pieces(out.content + c.match) {
+				seen[value] = true
+			}
 		}
 	}
 	var certain, likely []porcupine.Operation
 	for _, op := range ops {
 		c := op.Input.(call)
 		switch unknown := op.Output.(outcome).status == 0; {
-		case unknown && c.value != 0 && seen[c.value]:
+		case unknown && c.writes() && seen[c.number]:
 			op.Output = outcome{status: 200}
-		case unknown && c.value == 0:
+		case unknown && !c.writes():
 			likely = append(likely, op)
 			continue
 		case unknown:
@@ -409,7 +329,7 @@ func judge(ops []porcupine.Operation, late bool) porcupine.CheckResult {
 		}
 		certain, likely = append(certain, op), append(likely, op)
 	}
-	if porcupine.CheckOperationsTimeout(register, certain, searchMax) == porcupine.Ok {
+	if porcupine.CheckOperationsTimeout(registers, certain, searchMax) == porcupine.Ok {
 		return porcupine.Ok
 	}
 	if porcupine.CheckOperationsTimeout(doubtful.ToModel(), likely, searchMax) == porcupine.Ok {
@@ -434,12 +354,20 @@ func (h *history) requireLinearizable(t *testing.T) {
 	}
 }
 
+// The buckets that histories are played in.
+const (
+	withoutVersions = "bucket"
+	withVersions    = "versioned"
+)
+
 // linear plays histories on a subject and checks them. In every third of them it crashes. It adds what came of it to the row.
 func linear(t *testing.T, s subject, row *result.Row, histories, calls int) {
 	r := newRand(t)
 	e, err := s.up()
 	require.NoError(t, err)
-	must(t, 200)(e.do("PUT", "bucket", "", "", nil))
+	must(t, 200)(e.do("PUT", withoutVersions, "", "", nil))
+	must(t, 200)(e.do("PUT", withVersions, "", "", nil))
+	must(t, 200)(e.do("PUT", withVersions, "", "versioning=", []byte("<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>")))
 	a := &arena{s: s, e: e, begun: time.Now()}
 	values, made, crashes, unknown := 0, 0, 0, 0
 	for i := range histories {
@@ -454,7 +382,7 @@ func linear(t *testing.T, s subject, row *result.Row, histories, calls int) {
 		for k := range keys {
 			keys[k] = fmt.Sprintf("history-%d/%d", i, k)
 		}
-		h, err := a.play("bucket", keys, each, n, r, values)
+		h, err := a.play([]string{withoutVersions, withVersions}[i/3%2], keys, each, n, r, values)
 		require.NoError(t, err)
 		h.requireLinearizable(t)
 		values += linearClients * calls
@@ -466,15 +394,15 @@ func linear(t *testing.T, s subject, row *result.Row, histories, calls int) {
 	}
 	t.Logf("%d histories, %d calls, %d of them of unknown outcome, %d crashes", histories, made, unknown, crashes)
 	row.Tried, row.Acknowledged = row.Tried+histories, row.Acknowledged+int64(made-unknown)
-	row.Note = fmt.Sprintf("%d clients, %d calls a client and history on 4 to 8 keys; in every third history one or two crashes", linearClients, calls)
+	row.Note = fmt.Sprintf("%d clients, %d calls a client and history on 4 to 8 pairs of keys, in a bucket with versions or in one without; in every third history one or two crashes", linearClients, calls)
 }
 
 // perMachine is how many histories are played on one store: each crash copies it, and it only grows.
 const perMachine = 60
 
-// TestLinearizable holds each key against a register while the server crashes, with and without its database.
+// TestLinearizable holds each pair of keys against two registers while the server crashes, with and without its database.
 func TestLinearizable(t *testing.T) {
-	row := result.Of(t, result.Row{Fault: "linearizability", Name: "each key is a register, crashes and lost databases included", Unit: "histories"})
+	row := result.Of(t, result.Row{Fault: "linearizability", Name: "pairs of keys are registers, with versions, tags, appends and renames; crashes and lost databases included", Unit: "histories"})
 	root := workDir(t)
 	for left := count(t, "ORCAS_FAULTS_HISTORIES", 30, 1200); left > 0; left -= perMachine {
 		m := &machine{root: filepath.Join(root, fmt.Sprint(left)), clock: time.Now}
@@ -501,40 +429,6 @@ func TestLinearizableKilled(t *testing.T) {
 		require.NoError(t, k.p.Kill())
 		require.Empty(t, k.p.Alarms())
 	}()
-	row := result.Of(t, result.Row{Fault: "linearizability", Name: "each key is a register, SIGKILL included", Unit: "histories"})
+	row := result.Of(t, result.Row{Fault: "linearizability", Name: "pairs of keys are registers, with versions, tags, appends and renames; SIGKILL included", Unit: "histories"})
 	linear(t, k, row, count(t, "ORCAS_FAULTS_HISTORIES", 30, 200), count(t, "ORCAS_FAULTS_OPS", 20, 20))
-}
-
-// TestRegister holds the model of a register against histories of known verdicts.
-func TestRegister(t *testing.T) {
-	op := func(from, to int64, c call, out outcome) porcupine.Operation {
-		return porcupine.Operation{Input: c, Output: out, Call: from, Return: to}
-	}
-	put := op(0, 10, call{kind: "put", value: 1}, outcome{status: 200})
-	lost := op(20, 30, call{kind: "put", value: 2}, outcome{})
-	get := func(at int64, value, status int) porcupine.Operation {
-		return op(at, at+1, call{kind: "get"}, outcome{status: status, value: value})
-	}
-	for name, c := range map[string]struct {
-		ops  []porcupine.Operation
-		want bool
-	}{
-		"read back":                     {[]porcupine.Operation{put, get(11, 1, 200)}, true},
-		"lost":                          {[]porcupine.Operation{put, get(11, 0, 404)}, false},
-		"a crash may apply":             {[]porcupine.Operation{put, lost, get(31, 2, 200)}, true},
-		"a crash may not apply":         {[]porcupine.Operation{put, lost, get(31, 1, 200)}, true},
-		"a crash may not apply later":   {[]porcupine.Operation{put, lost, get(31, 1, 200), get(33, 2, 200)}, false},
-		"a crash loses nothing else":    {[]porcupine.Operation{put, lost, get(31, 0, 404)}, false},
-		"two winners":                   {[]porcupine.Operation{op(0, 9, call{kind: "create", value: 1}, outcome{status: 200}), op(0, 9, call{kind: "create", value: 2}, outcome{status: 200})}, false},
-		"a refusal without a reason":    {[]porcupine.Operation{op(0, 9, call{kind: "create", value: 1}, outcome{status: 412})}, false},
-		"a swap of something else":      {[]porcupine.Operation{put, op(11, 12, call{kind: "swap", value: 3, match: 2}, outcome{status: 200})}, false},
-		"tags":                          {[]porcupine.Operation{put, op(11, 12, call{kind: "tag", tags: 2}, outcome{status: 200}), op(13, 14, call{kind: "get"}, outcome{200, 1, 2})}, true},
-		"tags that do not last":         {[]porcupine.Operation{put, op(11, 12, call{kind: "tag", tags: 2}, outcome{status: 200}), get(13, 1, 200)}, false},
-		"tags of what is gone":          {[]porcupine.Operation{op(11, 12, call{kind: "tag", tags: 2}, outcome{status: 200})}, false},
-		"a crash may tag":               {[]porcupine.Operation{put, op(11, 12, call{kind: "tag", tags: 2}, outcome{}), op(13, 14, call{kind: "get"}, outcome{200, 1, 2})}, true},
-		"a deletion that does not last": {[]porcupine.Operation{put, op(11, 12, call{kind: "delete"}, outcome{status: 204}), get(13, 1, 200)}, false},
-	} {
-		require.Equal(t, c.want, porcupine.CheckOperations(doubtful.ToModel(), c.ops), name)
-		require.Equal(t, c.want, judge(c.ops, true) == porcupine.Ok, name)
-	}
 }

@@ -71,6 +71,9 @@ func random(number uint64, n int) []byte {
 	return b
 }
 
+// text returns n bytes that the number determines, and that can be compressed.
+func text(number uint64, n int) []byte { return hex.AppendEncode(nil, random(number, (n+1)/2))[:n] }
+
 // workDir returns an empty directory: in memory where there is one, since nothing here cuts the power, and thousands of starts
 // and syncs wait for a drive otherwise.
 func workDir(t testing.TB) string {
@@ -246,6 +249,23 @@ func (m *machine) nextDir() string {
 	return filepath.Join(m.root, fmt.Sprintf("data-%d", m.lives))
 }
 
+// masterKey lets a server encrypt where something says so.
+var masterKey = "ORCAS_MASTER_KEY=" + strings.Repeat("e5", 32)
+
+// sealed are settings that let a server compress and encrypt everything; equal content it shares anyway.
+var sealed = []string{"ORCAS_COMPRESSION=better", "ORCAS_ENCRYPTION=all", masterKey}
+
+// features are the settings that the environment gives to all servers here, the same as package faults does.
+func features() (env []string) {
+	if level := os.Getenv("ORCAS_FAULTS_COMPRESSION"); level != "" {
+		env = append(env, "ORCAS_COMPRESSION="+level)
+	}
+	if os.Getenv("ORCAS_FAULTS_ENCRYPTION") == "1" {
+		env = append(env, "ORCAS_ENCRYPTION=all", masterKey)
+	}
+	return env
+}
+
 // start opens the server on the present data directory and runs it.
 func (m *machine) start() error {
 	if m.who == (faults.Credentials{}) {
@@ -253,7 +273,7 @@ func (m *machine) start() error {
 	}
 	set, err := server.ReadSettings(append([]string{
 		"ORCAS_ROOT_ACCESS_KEY=" + m.who.AccessKey, "ORCAS_ROOT_SECRET_KEY=" + m.who.SecretKey, "ORCAS_MIN_FREE=0",
-	}, m.env...))
+	}, append(m.env, features()...)...))
 	if err != nil {
 		return err
 	}

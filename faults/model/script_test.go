@@ -47,7 +47,8 @@ func (s step) GoString() string {
 type script struct {
 	m    *machine
 	s    *store
-	made uint64 // contents made so far
+	made uint64         // contents made so far
+	last map[int]uint64 // of them by size, those that were new
 
 	lossy bool // its database was made of what there was left
 }
@@ -81,12 +82,13 @@ var operations = map[string]func(r *script, s step) error{
 	"rule":       (*script).setRule,       // from: the prefix of what expires; n: 1 only what is large, 2 nothing any more
 	"pass":       (*script).pass,
 	"reclaim":    (*script).reclaim,
+	"settings":   (*script).settings, // n: 1 lets the server compress and encrypt all content that comes
 	"everything": func(r *script, _ step) error { return r.compare() },
 }
 
 // newScript runs on a machine that holds nothing yet.
 func newScript(m *machine) (*script, error) {
-	return &script{m: m, s: newStore()}, m.remember()
+	return &script{m: m, s: newStore(), last: map[int]uint64{}}, m.remember()
 }
 
 // run runs all steps and compares everything at the end. The error says which step it was.
@@ -114,10 +116,31 @@ func (r *script) back(how func(*machine) error) error {
 	return r.compare()
 }
 
-// content returns new content. It differs from all other content of the script.
+// content returns content that differs from all other of the script; but each fifth is the same as one that there was before, if there was one of that
+// size. Half of all can be compressed.
 func (r *script) content(size int) []byte {
 	r.made++
-	return random(r.made, size)
+	number := r.made
+	if before, ok := r.last[size]; ok && number%5 == 0 {
+		number = before
+	} else if r.last != nil {
+		r.last[size] = number
+	}
+	if number%2 == 0 {
+		return text(number, size)
+	}
+	return random(number, size)
+}
+
+// settings starts the server again with other ones, before there is any content: a copy of what is stored in another way would be a new content, with
+// an ETag of its own.
+func (r *script) settings(s step) error {
+	return r.back(func(m *machine) error {
+		if m.env = nil; s.n == 1 {
+			m.env = sealed
+		}
+		return m.restart()
+	})
 }
 
 // statusError is an answer with another verdict than the model's.

@@ -30,6 +30,9 @@ var (
 // steps draws a sequence. It begins with buckets, so that few operations are in vain.
 var steps = rapid.Custom(func(t *rapid.T) []step {
 	begin := []step{{op: "create", b: "one"}, {op: "create", b: "two"}, {op: "upload", b: "one", key: "a"}}
+	if pick(t, 0, 0, 0, 1) == 1 {
+		begin = append([]step{{op: "settings", n: 1}}, begin...)
+	}
 	return append(begin, rapid.SliceOfN(rapid.Custom(oneStep), 30, 80).Draw(t, "rest")...)
 })
 

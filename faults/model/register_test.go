@@ -1,0 +1,457 @@
+package model
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/require"
+)
+
+// held is a version of a key: the numbers of the contents that it is made of, of eight digits each, and how many tags there are on it.
+type held struct {
+	content string // "": a delete marker
+	tags    int
+	id      int // the number of the call that wrote it; negative: of a delete marker that a rename left
+}
+
+// register is what a key holds, the newest version first: more than one, and delete markers, in a bucket with versions only.
+type register []held
+
+// pair is two keys, since a rename is about both.
+type pair struct {
+	keys  [2]register
+	wrote [2]string // the id of the version that was written last, as far as it was told
+}
+
+func (p pair) equal(o pair) bool {
+	return slices.Equal(p.keys[0], o.keys[0]) && slices.Equal(p.keys[1], o.keys[1]) && p.wrote == o.wrote
+}
+
+// call is what a client asks of one of a pair.
+type call struct {
+	kind     string // get, put, create (If-None-Match: *), swap (If-Match), delete, drop (delete with If-Match), tag, append, rename (to the other one), version (a get of it), erase (a delete of it)
+	at       int    // which of the pair
+	versions bool   // the bucket has versions
+	number   int    // of the call, and of the content that it writes
+	match    string // the content whose ETag it demands
+	tags     int    // that it sets
+	offset   int    // at which it appends
+	target   int    // the version that it names, by the number of the call that wrote it
+	id       string // likewise, by its id
+}
+
+// outcome is how a call ended.
+type outcome struct {
+	status  int    // 0: nobody knows
+	content string // that a get found
+	tags    int    // likewise
+	id      string // of the version that it found or wrote; "": none, or it was not said
+	version int    // the number of the call that wrote that version; 0: nobody knows
+}
+
+// writes says whether a call brings content that a get may find.
+func (c call) writes() bool {
+	return slices.Contains([]string{"put", "create", "swap", "append"}, c.kind)
+}
+
+// reads says whether a call changes nothing.
+func (c call) reads() bool { return c.kind == "get" || c.kind == "version" }
+
+// makes says of which of the pair the id is that the answer to a call that writes a version tells.
+func (c call) makes() (at int, ok bool) {
+	switch c.kind {
+	case "rename":
+		return 1 - c.at, true
+	case "delete", "drop":
+		return c.at, true
+	}
+	return c.at, c.writes()
+}
+
+// registers is the model of a pair for porcupine where all outcomes are known.
+var registers = porcupine.Model{
+	Init: func() any { return pair{} },
+	Step: func(state, input, output any) (bool, any) {
+		was, in, out := state.(pair), input.(call), output.(outcome)
+		if out.status == http.StatusConflict && (in.kind == "append" || in.kind == "rename") { // it was overtaken, and did nothing
+			return true, was
+		}
+		status, found, now := in.apply(was)
+		fits := out.status == status
+		if fits && status == http.StatusOK && in.reads() {
+			fits = out.content == found.content && out.tags == found.tags && (out.version == 0 || out.version == found.id)
+		}
+		if at, makes := in.makes(); fits && makes && out.id != "" {
+			// Ids of versions follow the order of commits. Without that, each order of writes that nobody looks at would have to be tried.
+			fits = out.id > was.wrote[at]
+			now.wrote[at] = out.id
+		}
+		return fits, now
+	},
+	Equal: func(a, b any) bool { return a.(pair).equal(b.(pair)) },
+}
+
+// doubtful is the model of a pair where some outcomes are unknown. It costs several times as much.
+var doubtful = porcupine.NondeterministicModel{
+	Init: func() []any { return []any{pair{}} },
+	Step: func(state, input, output any) []any {
+		was, in, out := state.(pair), input.(call), output.(outcome)
+		if out.status == 0 {
+			if _, _, now := in.apply(was); !now.equal(was) {
+				return []any{was, now}
+			}
+			return []any{was}
+		}
+		if fits, now := registers.Step(state, input, output); fits {
+			return []any{now}
+		}
+		return nil
+	},
+	Equal: func(a, b any) bool { return a.(pair).equal(b.(pair)) },
+}
+
+// current returns the version that a get finds.
+func (r register) current() (held, bool) {
+	if len(r) == 0 || r[0].content == "" {
+		return held{}, false
+	}
+	return r[0], true
+}
+
+// with returns the register with one more version, or that in place of what there was.
+func (r register) with(v held, versions bool) register {
+	switch {
+	case versions:
+		return append(register{v}, r...)
+	case v.content == "":
+		return nil
+	}
+	return register{v}
+}
+
+// apply returns the status that the call has to have on a pair, the version that it finds, and what the pair then holds.
+func (c call) apply(was pair) (status int, found held, now pair) {
+	now = was
+	r := was.keys[c.at]
+	cur, there := r.current()
+	write := func(v held) pair {
+		now.keys[c.at] = r.with(v, c.versions)
+		return now
+	}
+	switch c.kind {
+	case "version", "erase":
+		i := slices.IndexFunc(r, func(v held) bool { return v.id == c.target })
+		switch {
+		case c.kind == "erase":
+			if i >= 0 {
+				now.keys[c.at] = slices.Delete(slices.Clone(r), i, i+1)
+			}
+			return 204, held{}, now
+		case i < 0:
+			return 404, held{}, was
+		case r[i].content == "":
+			return 405, held{}, was
+		}
+		return 200, r[i], was
+	case "create":
+		if there {
+			return 412, held{}, was
+		}
+	case "get", "tag", "rename", "swap", "drop":
+		if !there {
+			return 404, held{}, was
+		}
+		if (c.kind == "swap" || c.kind == "drop") && cur.content != c.match {
+			return 412, held{}, was
+		}
+	case "append":
+		if sizeOf(cur.content) != c.offset {
+			return 400, held{}, was
+		}
+	}
+	switch c.kind {
+	case "get":
+		return 200, cur, was
+	case "tag":
+		now.keys[c.at] = slices.Clone(r)
+		now.keys[c.at][0].tags = c.tags
+		return 200, held{}, now
+	case "rename":
+		now.keys[1-c.at] = was.keys[1-c.at].with(held{cur.content, cur.tags, c.number}, c.versions)
+		return 200, held{}, write(held{id: -c.number})
+	case "delete", "drop":
+		return 204, held{}, write(held{id: c.number})
+	case "append":
+		return 200, held{}, write(held{cur.content + name(c.number), cur.tags, c.number})
+	}
+	return 200, held{}, write(held{content: name(c.number), id: c.number})
+}
+
+// name is a content as held says it.
+func name(number int) string { return fmt.Sprintf("%08d", number) }
+
+// pieces returns the numbers of the contents that a version is made of.
+func pieces(content string) (list []int) {
+	for ; content != ""; content = content[8:] {
+		n, _ := strconv.Atoi(content[:8]) // name made it
+		list = append(list, n)
+	}
+	return list
+}
+
+// valueSize returns the size of a content but for what ends it: mostly small, sometimes large enough for a block of its own.
+func valueSize(value int) int {
+	if value%24 == 0 {
+		return 70_000
+	}
+	return 20 + value*37%3000
+}
+
+func valueBytes(value int) []byte {
+	return fmt.Appendf(random(uint64(value), valueSize(value)), "=%08d", value)
+}
+
+func sizeOf(content string) (n int) {
+	for _, value := range pieces(content) {
+		n += valueSize(value) + len("=00000000")
+	}
+	return n
+}
+
+// contentETag returns the ETag of a version.
+func contentETag(content string) (etag string) {
+	for i, value := range pieces(content) {
+		sum := hexMD5(valueBytes(value))
+		if i == 0 {
+			etag = sum
+			continue
+		}
+		before, _, _ := strings.Cut(etag, "-")
+		raw, _ := hex.DecodeString(before + sum) // hexMD5 made them
+		etag = fmt.Sprintf("%s-%d", hexMD5(raw), i+1)
+	}
+	return etag
+}
+
+// contentOf returns what a body is made of.
+func contentOf(body []byte) (content string, ok bool) {
+	for len(body) > 0 {
+		var value int
+		if _, err := fmt.Sscanf(string(body[max(0, len(body)-9):]), "=%08d", &value); err != nil {
+			return "", false
+		}
+		if body, ok = bytes.CutSuffix(body, valueBytes(value)); !ok {
+			return "", false
+		}
+		content = name(value) + content
+	}
+	return content, content != ""
+}
+
+// request returns the parts of a request for one of a pair.
+func (c call) request(bucket, key string) (method, query string, body []byte, h []string) {
+	method = "PUT"
+	if c.match != "" {
+		h = []string{"If-Match", `"` + contentETag(c.match) + `"`}
+	}
+	switch c.kind {
+	case "tag":
+		return method, "tagging=", tagSet(c.tags), h
+	case "rename":
+		return method, "renameObject=", nil, append(h, "X-Amz-Rename-Source", "/"+bucket+"/"+key)
+	case "get":
+		return "GET", "", nil, h
+	case "version":
+		return "GET", "versionId=" + c.id, nil, h
+	case "delete", "drop":
+		return "DELETE", "", nil, h
+	case "erase":
+		return "DELETE", "versionId=" + c.id, nil, h
+	case "create":
+		h = append(h, "If-None-Match", "*")
+	case "append":
+		h = append(h, "X-Amz-Write-Offset-Bytes", strconv.Itoa(c.offset))
+	}
+	return method, "", valueBytes(c.number), h
+}
+
+// send makes the call to the pair of that name. An answer that a sound server never gives is an error of the kind wrongAnswer.
+func (c call) send(e *endpoint, bucket, both string) (outcome, error) {
+	source := keyOf(both, c.at)
+	method, query, body, h := c.request(bucket, source)
+	key := source
+	if c.kind == "rename" {
+		key = keyOf(both, 1-c.at)
+	}
+	a, err := e.do(method, bucket, key, query, body, h...)
+	if err != nil {
+		return outcome{}, err
+	}
+	out := outcome{status: a.status, id: a.header.Get("X-Amz-Version-Id")}
+	if a.status != http.StatusOK {
+		return out, nil
+	}
+	switch {
+	case c.reads():
+		content, ok := contentOf(a.body)
+		if !ok || a.etag() != contentETag(content) {
+			return out, wrongAnswer(fmt.Sprintf("a body that nobody wrote: %d bytes, ETag %s", len(a.body), a.etag()))
+		}
+		out.content = content
+		out.tags, _ = strconv.Atoi(a.header.Get("X-Amz-Tagging-Count"))
+	case c.kind == "append":
+		if size := a.header.Get("X-Amz-Object-Size"); size != strconv.Itoa(c.offset+len(body)) && c.offset > 0 {
+			return out, wrongAnswer("size " + size)
+		}
+	case c.writes() && a.etag() != hexMD5(body):
+		return out, wrongAnswer("ETag " + a.etag())
+	}
+	return out, nil
+}
+
+// keyOf returns one of a pair.
+func keyOf(both string, at int) string { return both + "/" + string(rune('a'+at)) }
+
+// tagSet is the body that gives an object n tags.
+func tagSet(n int) []byte {
+	b := []byte("<Tagging><TagSet>")
+	for i := range n {
+		b = fmt.Appendf(b, "<Tag><Key>%d</Key><Value>v</Value></Tag>", i)
+	}
+	return append(b, "</TagSet></Tagging>"...)
+}
+
+type wrongAnswer string
+
+func (w wrongAnswer) Error() string { return string(w) }
+
+// TestRegister holds the model of a pair against histories of known verdicts.
+func TestRegister(t *testing.T) {
+	at := int64(0)
+	op := func(c call, out outcome) porcupine.Operation { // after all that came before
+		at += 10
+		return porcupine.Operation{Input: c, Output: out, Call: at, Return: at + 5}
+	}
+	besides := func(first, second porcupine.Operation) []porcupine.Operation {
+		second.Call = first.Call
+		return []porcupine.Operation{first, second}
+	}
+	ok, unknown := outcome{status: 200}, outcome{}
+	size := func(numbers ...int) (n int) {
+		for _, v := range numbers {
+			n += sizeOf(name(v))
+		}
+		return n
+	}
+	get := func(status int, numbers ...int) porcupine.Operation {
+		content := ""
+		for _, n := range numbers {
+			content += name(n)
+		}
+		return op(call{kind: "get"}, outcome{status: status, content: content})
+	}
+	other := func(o porcupine.Operation) porcupine.Operation {
+		c := o.Input.(call)
+		c.at = 1
+		o.Input = c
+		return o
+	}
+	versioned := func(ops ...porcupine.Operation) []porcupine.Operation {
+		for i := range ops {
+			c := ops[i].Input.(call)
+			c.versions = true
+			ops[i].Input = c
+		}
+		return ops
+	}
+	list := func(ops ...porcupine.Operation) []porcupine.Operation { return ops }
+	put := func(n int) porcupine.Operation { return op(call{kind: "put", number: n}, ok) }
+	lost := func(n int) porcupine.Operation { return op(call{kind: "put", number: n}, unknown) }
+	tag := func(out outcome) porcupine.Operation { return op(call{kind: "tag", tags: 2}, out) }
+	tagged := func() porcupine.Operation {
+		return op(call{kind: "get"}, outcome{status: 200, content: name(1), tags: 2})
+	}
+	add := func(n, offset int, out outcome) porcupine.Operation {
+		return op(call{kind: "append", number: n, offset: offset}, out)
+	}
+	rename := func(n int, out outcome) porcupine.Operation { return op(call{kind: "rename", number: n}, out) }
+	remove := func(n int) porcupine.Operation { return op(call{kind: "delete", number: n}, outcome{status: 204}) }
+	version := func(target, status int, content string) porcupine.Operation {
+		return op(call{kind: "version", target: target}, outcome{status: status, content: content, version: target})
+	}
+	erase := func(target int) porcupine.Operation {
+		return op(call{kind: "erase", target: target}, outcome{status: 204})
+	}
+	created := func(n int) porcupine.Operation { return op(call{kind: "create", number: n}, ok) }
+	for name, c := range map[string]struct {
+		ops  []porcupine.Operation
+		want bool
+	}{
+		"read back":                     {list(put(1), get(200, 1)), true},
+		"lost":                          {list(put(1), get(404)), false},
+		"a crash may apply":             {list(put(1), lost(2), get(200, 2)), true},
+		"a crash may not apply":         {list(put(1), lost(2), get(200, 1)), true},
+		"a crash may not apply later":   {list(put(1), lost(2), get(200, 1), get(200, 2)), false},
+		"a crash loses nothing else":    {list(put(1), lost(2), get(404)), false},
+		"two winners":                   {besides(created(1), created(2)), false},
+		"a refusal without a reason":    {list(op(call{kind: "create", number: 1}, outcome{status: 412})), false},
+		"a swap of something else":      {list(put(1), op(call{kind: "swap", number: 3, match: name(2)}, ok)), false},
+		"tags":                          {list(put(1), tag(ok), tagged()), true},
+		"tags that do not last":         {list(put(1), tag(ok), get(200, 1)), false},
+		"tags of what is gone":          {list(tag(ok)), false},
+		"a crash may tag":               {list(put(1), tag(unknown), tagged()), true},
+		"a deletion that does not last": {list(put(1), remove(2), get(200, 1)), false},
+
+		"appended":                        {list(put(1), add(2, size(1), ok), get(200, 1, 2)), true},
+		"an append that does not last":    {list(put(1), add(2, size(1), ok), get(200, 1)), false},
+		"an append in place of the rest":  {list(put(1), add(2, size(1), ok), get(200, 2)), false},
+		"an append to nothing":            {list(add(2, 0, ok), get(200, 2)), true},
+		"two appends at one place":        {append(list(put(1)), besides(add(2, size(1), ok), add(3, size(1), ok))...), false},
+		"an append at no place":           {list(put(1), add(2, 7, ok)), false},
+		"an append that is refused":       {list(put(1), add(2, 7, outcome{status: 400}), get(200, 1)), true},
+		"an append refused for nothing":   {list(put(1), add(2, size(1), outcome{status: 400})), false},
+		"an append that was overtaken":    {list(put(1), add(2, size(1), outcome{status: 409}), get(200, 1)), true},
+		"an overtaken append that did":    {list(put(1), add(2, size(1), outcome{status: 409}), get(200, 1, 2)), false},
+		"a crash may append":              {list(put(1), add(2, size(1), unknown), get(200, 1, 2)), true},
+		"a crash may not append half":     {list(put(1), add(2, size(1), unknown), get(200, 2)), false},
+		"renamed":                         {list(put(1), rename(2, ok), get(404), other(get(200, 1))), true},
+		"a rename that leaves the source": {list(put(1), rename(2, ok), get(200, 1)), false},
+		"a rename that loses it":          {list(put(1), rename(2, ok), other(get(404))), false},
+		"a rename of nothing":             {list(rename(2, ok)), false},
+		"two renames of one":              {append(list(put(1)), besides(rename(2, ok), rename(3, ok))...), false},
+		"a rename replaces":               {list(other(put(3)), put(1), rename(2, ok), other(get(200, 3))), false},
+		"a rename takes the tags along":   {list(put(1), tag(ok), rename(2, ok), other(tagged())), true},
+		"a crash may rename":              {list(put(1), rename(2, unknown), get(404), other(get(200, 1))), true},
+		"a crash may not rename half":     {list(put(1), rename(2, unknown), get(404), other(get(404))), false},
+		"a crash may not copy":            {list(put(1), rename(2, unknown), other(get(200, 1)), get(200, 1)), false},
+
+		"an old version":                    {versioned(put(1), put(2), version(1, 200, name(1)), get(200, 2)), true},
+		"an old version that is lost":       {versioned(put(1), put(2), version(1, 404, "")), false},
+		"an old version of other content":   {versioned(put(1), put(2), version(1, 200, name(2))), false},
+		"a marker hides":                    {versioned(put(1), remove(2), get(404), version(1, 200, name(1)), version(2, 405, "")), true},
+		"a marker that hides nothing":       {versioned(put(1), remove(2), get(200, 1)), false},
+		"a marker goes":                     {versioned(put(1), remove(2), erase(2), get(200, 1)), true},
+		"a marker that stays":               {versioned(put(1), remove(2), erase(2), get(404)), false},
+		"a version goes":                    {versioned(put(1), put(2), erase(2), get(200, 1)), true},
+		"a version that comes back":         {versioned(put(1), put(2), erase(1), version(1, 200, name(1))), false},
+		"an old version goes unseen":        {versioned(put(1), put(2), erase(1), get(200, 2)), true},
+		"a rename leaves the older version": {versioned(put(1), rename(2, ok), version(1, 200, name(1)), get(404), other(version(2, 200, name(1)))), true},
+		"a rename takes the history":        {versioned(put(1), rename(2, ok), version(1, 404, "")), false},
+		"an append is a version":            {versioned(put(1), add(2, size(1), ok), version(1, 200, name(1)), version(2, 200, name(1)+name(2))), true},
+		"an append into a version":          {versioned(put(1), add(2, size(1), ok), version(1, 200, name(1)+name(2))), false},
+		"versions in the order of commits":  {versioned(op(call{kind: "put", number: 1}, outcome{status: 200, id: "a"}), op(call{kind: "put", number: 2}, outcome{status: 200, id: "b"})), true},
+		"versions in another order":         {versioned(op(call{kind: "put", number: 1}, outcome{status: 200, id: "b"}), op(call{kind: "put", number: 2}, outcome{status: 200, id: "a"})), false},
+		"a get of another version":          {versioned(put(1), op(call{kind: "get"}, outcome{status: 200, content: name(1), version: 2})), false},
+		"without versions nothing is left":  {list(put(1), put(2), version(1, 200, name(1))), false},
+	} {
+		require.Equal(t, c.want, porcupine.CheckOperations(doubtful.ToModel(), c.ops), name)
+		require.Equal(t, c.want, judge(c.ops, true) == porcupine.Ok, name)
+	}
+}
