@@ -96,12 +96,10 @@ func badSumValue(a checksum.Algorithm) error {
 func (in *integrity) checkNamed(name string) error {
 	a, ok := checksum.Parse(name)
 	switch {
-	case !ok:
-		return errInvalidRequest.say("Value for x-amz-sdk-checksum-algorithm header is invalid.")
-	case in.alg == checksum.None:
+	case ok && in.alg == checksum.None:
 		return errInvalidRequest.say("x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or x-amz-trailer headers were found.")
-	case in.alg != a:
-		return errBadDigest.say("The checksum is not of the algorithm that x-amz-sdk-checksum-algorithm names.")
+	case !ok, in.alg != a:
+		return errInvalidRequest.say("Value for x-amz-sdk-checksum-algorithm header is invalid.")
 	}
 	return nil
 }

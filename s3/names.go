@@ -16,7 +16,7 @@ var (
 )
 
 // ValidBucketName says whether name can be the name of a bucket: 3 to 63 lower-case letters, digits, dots and hyphens, a letter
-// or digit at both ends, no two dots in a row, no IPv4 address, nothing that S3 reserves.
+// or digit at both ends and on both sides of a dot, no IPv4 address, nothing that S3 reserves.
 func ValidBucketName(name string) bool {
 	if len(name) < 3 || len(name) > 63 {
 		return false
@@ -26,7 +26,10 @@ func ValidBucketName(name string) bool {
 		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
 			continue
 		}
-		if c != '-' && c != '.' || i == 0 || i == len(name)-1 || c == '.' && name[i-1] == '.' {
+		if c != '-' && c != '.' || i == 0 || i == len(name)-1 {
+			return false
+		}
+		if before := name[i-1]; before == '.' || c == '.' && before == '-' {
 			return false
 		}
 	}

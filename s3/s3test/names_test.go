@@ -39,6 +39,8 @@ var names = area{"names", []rule{
 	badName("bucket-dot-first", "a bucket name does not begin with a dot", ".bucket"),
 	badName("bucket-dot-last", "a bucket name does not end with a dot", "bucket."),
 	badName("bucket-two-dots", "a bucket name has no two dots in a row", "two..dots"),
+	badName("bucket-hyphen-before-dot", "a bucket name has no hyphen in front of a dot", "hyphen-.dot"),
+	badName("bucket-hyphen-behind-dot", "a bucket name has no hyphen behind a dot", "dot.-hyphen"),
 	badName("bucket-ipv4", "a bucket name is no IPv4 address", "192.168.5.4"),
 	badName("bucket-punycode", "a bucket name does not begin with xn--", "xn--bucket"),
 	badName("bucket-sthree", "a bucket name does not begin with sthree-", "sthree-bucket"),
