@@ -21,7 +21,7 @@ func TestAnonymousAndForgedRequestsAreDenied(t *testing.T) {
 	w.bucket("bucket")
 	w.put("/bucket/key", "content")
 	paths := []string{
-		"/", "/bucket", "/bucket/key", "/bucket?list-type=2", "/bucket?acl", "/bucket?policy", "/bucket/key?uploads", "/nobody/knows", "/Bad_Name",
+		"/", "/bucket", "/bucket/key", "/bucket?list-type=2", "/bucket?acl", "/bucket?policy", "/bucket/key?uploads", "/Bad_Name",
 		"//", "/bucket/../bucket/key",
 	}
 	for _, method := range []string{"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "PATCH"} {
@@ -31,6 +31,8 @@ func TestAnonymousAndForgedRequestsAreDenied(t *testing.T) {
 		}
 	}
 	w.send(w.request("GET", "/bucket/key", nil)).is(403, "AccessDenied")
+	w.send(w.request("GET", "/nobody/knows", nil)).is(404, "NoSuchBucket")
+	w.send(w.request("PUT", "/nobody", nil)).is(403, "AccessDenied")
 
 	sign := func(s *sigv4.Signer, at time.Time) *answer {
 		r := w.request("PUT", "/bucket/key", []byte("forged"))

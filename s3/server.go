@@ -208,7 +208,7 @@ func (s *Server) gate(q *request) error {
 		return err
 	}
 	if err := s.authenticate(q); err != nil {
-		return err
+		return s.denied(q, err)
 	}
 	if err := q.checkNames(); err != nil {
 		return err
@@ -257,6 +257,19 @@ func (s *Server) authenticate(q *request) error {
 		q.hoistQuery()
 	}
 	return nil
+}
+
+// denied returns the error of a request whose sender is not known. That a bucket does not exist is no secret: an anonymous request
+// about one is told so, unless it would make it.
+func (s *Server) denied(q *request, err error) error {
+	makes := q.r.Method == http.MethodPut && q.level() == bucketLevel
+	if !errors.Is(err, sigv4.ErrAnonymous) || makes || !ValidBucketName(q.bucketName) {
+		return err
+	}
+	if _, missing := s.fs.Bucket(q.ctx, q.bucketName); core.Is(missing, core.NoSuchBucket) {
+		return missing
+	}
+	return err
 }
 
 // caller is who a request comes from.

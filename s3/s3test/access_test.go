@@ -237,6 +237,20 @@ var authentication = area{"authentication", []rule{
 		t.send(t.request("DELETE", "key", nil)).fail(403, "AccessDenied")
 		t.holds("key", "content")
 	}},
+	{"anonymous-no-bucket", "a request without a signature about a bucket that is not there is NoSuchBucket", func(t *T) {
+		for _, ref := range []string{"", "?versions", "/key", "/key?tagging"} {
+			t.send(t.request("GET", "/"+t.newName()+ref, nil)).fail(404, "NoSuchBucket")
+		}
+	}},
+	{"anonymous-create", "CreateBucket without a signature is AccessDenied and makes nothing", func(t *T) {
+		name := t.newName()
+		t.send(t.request("PUT", "/"+name, t.locationBody())).fail(403, "AccessDenied")
+		t.head("/"+name).fail(404, "")
+	}},
+	{"authorization-empty", "a request with an empty Authorization header has no signature: AccessDenied", func(t *T) {
+		t.put("key", "content")
+		t.send(t.request("GET", "key", nil, "Authorization: ")).fail(403, "AccessDenied")
+	}},
 	{"unknown-key", "an unknown access key is InvalidAccessKeyId", func(t *T) {
 		t.signedBy(&sigv4.Signer{AccessKey: "AKIAUNKNOWNUNKNOWN", SecretKey: t.secretKey, Region: t.region}, 0).fail(403, "InvalidAccessKeyId")
 	}},

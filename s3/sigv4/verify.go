@@ -63,6 +63,9 @@ func (v *Verifier) Verify(r *http.Request) (*Auth, error) {
 		return nil, newError(InvalidURI, "Couldn't parse the specified URI.")
 	}
 	header := r.Header["Authorization"]
+	if len(header) == 1 && header[0] == "" {
+		header = nil // as S3 takes it
+	}
 	switch {
 	case len(header) > 1 || len(header) == 1 && (c.presigned || c.v2):
 		return nil, newError(InvalidArgument, "Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, "+
