@@ -45,13 +45,22 @@ func (q *request) read(l *listing, kind core.ListKind, after core.Cursor) error 
 	return nil
 }
 
+// behind returns the place behind a marker. A marker beneath a common prefix says that the prefix was listed: S3 does not list it
+// again.
+func (l *listing) behind(marker string) core.Cursor {
+	if prefix, rolled := core.CommonPrefix(marker, l.prefix, l.delimiter); rolled {
+		marker = prefix
+	}
+	return core.Cursor{Key: marker}
+}
+
 func (q *request) listObjects() error {
 	l, err := q.parseListing("max-keys")
 	if err != nil {
 		return err
 	}
 	marker := q.query.value("marker")
-	if err := q.read(&l, core.ListObjects, core.Cursor{Key: marker}); err != nil {
+	if err := q.read(&l, core.ListObjects, l.behind(marker)); err != nil {
 		return err
 	}
 	x := q.s.document()
@@ -155,8 +164,11 @@ func (q *request) listUploads() error {
 		return err
 	}
 	keyMarker, idMarker := q.query.value("key-marker"), q.query.value("upload-id-marker")
-	after := core.Cursor{Key: keyMarker}
-	if keyMarker != "" && idMarker != "" {
+	after := l.behind(keyMarker)
+	if keyMarker == "" {
+		idMarker = "" // S3 passes over one that comes alone
+	}
+	if after.Key == keyMarker && idMarker != "" {
 		if after.Upload, err = parseUploadID(idMarker); err != nil {
 			return errInvalidArgument.say("Invalid uploadId marker").with("ArgumentName", "upload-id-marker").with("ArgumentValue", idMarker)
 		}

@@ -130,6 +130,9 @@ func (q *request) listVersions() error {
 	if err != nil {
 		return err
 	}
+	if place := l.behind(after.Key); place.Key != after.Key {
+		after = place
+	}
 	if err := q.read(&l, core.ListVersions, after); err != nil {
 		return err
 	}

@@ -80,6 +80,7 @@ var listV1 = area{"list-v1", []rule{
 	listRule("marker-behind-all", "marker behind the last key is an empty listing", "marker=z", nil, nil),
 	listRule("marker-before-prefix", "a marker before the prefix begins with the prefix", "marker=a&prefix=e", l("e/4"), nil),
 	listRule("marker-is-common-prefix", "a marker that is a common prefix leaves it out", "marker=b/&delimiter=/", l("d", "f"), l("e/")),
+	listRule("marker-beneath-common-prefix", "a marker beneath a common prefix leaves that prefix out", "marker=b/1&delimiter=/", l("d", "f"), l("e/")),
 	{"answer", "V1 repeats name, prefix, marker, delimiter and max-keys", func(t *T) {
 		t.fill(tree...)
 		t.get("?prefix=b&marker=b&delimiter=/&max-keys=7").ok(200).eq("Name", t.bucket()).eq("Prefix", "b").eq("Marker", "b").

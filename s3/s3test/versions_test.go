@@ -450,6 +450,13 @@ var versionList = area{"versions-list", []rule{
 		t.version("b", "1")
 		t.get("?versions&key-marker=a").ok(200).eq("Version/Key", "b").eq("KeyMarker", "a")
 	}},
+	{"key-marker-beneath-common-prefix", "ListObjectVersions leaves out a common prefix that key-marker lies beneath", func(t *T) {
+		t.versioned()
+		for _, key := range []string{"a/1", "a/2", "b"} {
+			t.version(key, "content")
+		}
+		t.get("?versions&delimiter=/&key-marker=a/1").ok(200).eq("Version/Key", "b").no("CommonPrefixes")
+	}},
 	{"version-marker-alone", "version-id-marker without key-marker is InvalidArgument", func(t *T) {
 		t.versioned()
 		id := t.version("a", "1")
