@@ -182,7 +182,7 @@ func (q *request) holdSums(req *vfs.CompleteRequest) error {
 			return err
 		}
 	}
-	kind := first(q.r.Header, "X-Amz-Checksum-Type")
+	kind := strings.ToUpper(first(q.r.Header, "X-Amz-Checksum-Type"))
 	switch {
 	case kind != "" && kind != typeOf(true) && kind != typeOf(false):
 		return errInvalidRequest.say("Value for x-amz-checksum-type header is invalid.")

@@ -32,7 +32,10 @@ func (q *request) uploadID() (core.UploadID, error) { return parseUploadID(q.que
 
 // partNumber returns the number of the part that is to be written.
 func (q *request) partNumber() (int, error) {
-	v := q.query.value("partNumber")
+	v, there := q.query.get("partNumber")
+	if !there {
+		return 0, errMethodNotAllowed.with("Method", q.r.Method).with("ResourceType", "UPLOAD")
+	}
 	n, ok := parseDigits(v)
 	if !ok || n < 1 || n > maxParts {
 		return 0, errInvalidArgument.say("Part number must be an integer between 1 and 10000, inclusive").
@@ -90,7 +93,7 @@ func uploadSum(h http.Header) (alg checksum.Algorithm, composite bool, err error
 	if alg, err = namedAlgorithm(h); err != nil {
 		return alg, false, err
 	}
-	kind := first(h, "X-Amz-Checksum-Type")
+	kind := strings.ToUpper(first(h, "X-Amz-Checksum-Type"))
 	if alg == checksum.None {
 		if kind != "" {
 			return alg, false, errInvalidRequest.say("The x-amz-checksum-type header can only be used with the x-amz-checksum-algorithm header.")

@@ -161,9 +161,12 @@ func TestMultipartErrors(t *testing.T) {
 	for _, number := range []string{"0", "10001", "x", "-1", ""} {
 		w.do("PUT", "/bucket/key?partNumber="+number+"&uploadId="+up.id, []byte("x")).is(400, "InvalidArgument")
 	}
-	w.do("PUT", "/bucket/key?uploadId="+up.id, []byte("x")).is(400, "InvalidArgument")
+	w.do("PUT", "/bucket/key?uploadId="+up.id, []byte("x")).is(405, "MethodNotAllowed")
+	w.do("PUT", "/bucket/key?partNumber=1&uploadId=", []byte("x")).is(400, "InvalidArgument")
 	for _, id := range []string{"nonsense", "0000000000ffffff", "null", ""} {
-		w.do("PUT", "/bucket/key?partNumber=1&uploadId="+id, []byte("x")).is(404, "NoSuchUpload")
+		if id != "" {
+			w.do("PUT", "/bucket/key?partNumber=1&uploadId="+id, []byte("x")).is(404, "NoSuchUpload")
+		}
 		w.do("POST", "/bucket/key?uploadId="+id, up.doc(1, "x")).is(404, "NoSuchUpload")
 		w.do("DELETE", "/bucket/key?uploadId="+id, nil).is(404, "NoSuchUpload")
 		w.do("GET", "/bucket/key?uploadId="+id, nil).is(404, "NoSuchUpload")

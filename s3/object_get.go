@@ -49,6 +49,9 @@ func (q *request) missing(err error, v core.Version) error {
 	if marker == nil || !marker.Marker {
 		return e
 	}
+	if e.code == errMethodNotAllowed.code || q.route.sub == "tagging" { // tags are said to be those of the marker, also where nobody names it
+		e = errMethodNotAllowed.with("Method", q.r.Method).with("ResourceType", "DeleteMarker").because(err)
+	}
 	e = e.header("X-Amz-Delete-Marker", "true").header("X-Amz-Version-Id", marker.Version().String())
 	if e.code == errMethodNotAllowed.code {
 		e = e.with("ResourceType", "DeleteMarker").header("Allow", http.MethodDelete).header("Last-Modified", marker.Modified.UTC().Format(http.TimeFormat))
@@ -141,6 +144,9 @@ func (q *request) selectSpan(info *core.ObjectInfo) (span, int, []core.Checksum,
 	s, ok, err := parseRange(ranges, info.Size)
 	if err != nil || !ok {
 		return whole, http.StatusOK, info.Sums, err
+	}
+	if s == whole {
+		return s, http.StatusPartialContent, info.Sums, nil
 	}
 	return s, http.StatusPartialContent, nil, nil
 }

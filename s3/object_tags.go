@@ -112,7 +112,7 @@ func (q *request) headerTags() ([]core.Attr, error) {
 		name, nameErr := url.QueryUnescape(name)
 		text, valueErr := url.QueryUnescape(value)
 		known := slices.ContainsFunc(tags, func(t core.Attr) bool { return t.Name == name })
-		if nameErr != nil || valueErr != nil || strings.Contains(value, "=") || known || !utf8.ValidString(name) || !utf8.ValidString(text) {
+		if nameErr != nil || valueErr != nil || strings.Contains(value, "=") || known || name == "" || !utf8.ValidString(name) || !utf8.ValidString(text) {
 			return nil, bad
 		}
 		tags = append(tags, core.Attr{Name: name, Value: text})

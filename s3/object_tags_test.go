@@ -94,7 +94,7 @@ func TestObjectTaggingOfVersions(t *testing.T) {
 
 	marker := w.do("DELETE", "/bucket/key", nil).is(204, "").header.Get("X-Amz-Version-Id")
 	for _, method := range []string{"GET", "PUT", "DELETE"} {
-		w.do(method, "/bucket/key?tagging", tagging("a", "b")).is(404, "NoSuchKey")
+		w.do(method, "/bucket/key?tagging", tagging("a", "b")).is(405, "MethodNotAllowed")
 		a := w.do(method, "/bucket/key?tagging&versionId="+marker, tagging("a", "b")).is(405, "MethodNotAllowed")
 		require.Equal(t, "true", a.header.Get("X-Amz-Delete-Marker"))
 	}
@@ -166,7 +166,7 @@ func TestTaggingHeader(t *testing.T) {
 		"a=%zz":                         "InvalidArgument",
 		"a=%ff":                         "InvalidArgument",
 		"%ff=a":                         "InvalidArgument",
-		"=1":                            "InvalidTag",
+		"=1":                            "InvalidArgument",
 		"TagSet%3D%5B%7BKey%3Da%7D%5D":  "InvalidTag",
 		"a=%26":                         "InvalidTag",
 		"aws:a=1":                       "InvalidTag",

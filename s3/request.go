@@ -149,8 +149,11 @@ func parseVersion(s string, present bool) (core.Version, error) {
 	if !present {
 		return core.Current, nil
 	}
+	if s == "" {
+		return 0, argument("versionId", s, "Version id cannot be the empty string")
+	}
 	v, err := core.ParseVersion(s)
-	if err != nil || s == "" {
+	if err != nil {
 		return 0, argument("versionId", s, "Invalid version id specified")
 	}
 	return v, nil

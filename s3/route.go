@@ -138,6 +138,10 @@ func (s *Server) route(q *request) (*route, error) {
 		return nil, err
 	}
 	key := routeKey{method: q.r.Method, level: q.level(), sub: sub}
+	if v := q.r.Header["X-Amz-Copy-Source"]; len(v) > 0 && key.method != http.MethodPut {
+		return nil, errInvalidArgument.say("You can only specify a copy source header for copy requests.").
+			with("ArgumentName", "x-amz-copy-source").with("ArgumentValue", v[0])
+	}
 	if key.level == objectLevel && key.method == http.MethodPut {
 		key.copies = len(q.r.Header["X-Amz-Copy-Source"]) > 0
 		key.moves = len(q.r.Header[moveSourceName]) > 0
@@ -155,6 +159,12 @@ func (s *Server) route(q *request) (*route, error) {
 		return nil, errNotImplemented
 	default:
 		return nil, errMethodNotAllowed
+	}
+	if key.level == objectLevel && key.method == http.MethodPut && q.query.value("uploadId") == "" {
+		if _, ok := q.query.get("partNumber"); ok {
+			return nil, errInvalidArgument.say("This operation does not accept partNumber without uploadId").
+				with("ArgumentName", "partNumber").with("ArgumentValue", "partNumber")
+		}
 	}
 	if !rt.versioned {
 		if v, ok := q.query.get("versionId"); ok && key.level == objectLevel {

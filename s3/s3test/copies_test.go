@@ -32,6 +32,13 @@ func copyCond(named, says string, status int, conditions ...string) rule {
 }
 
 var copies = area{"copy", []rule{
+	{"source-of-no-copy", "x-amz-copy-source in a request that is no PUT is InvalidArgument", func(t *T) {
+		t.put("from", "content")
+		t.get("from", t.from("from")).fail(400, "InvalidArgument").eq("ArgumentName", "x-amz-copy-source")
+		t.del("from", t.from("from")).fail(400, "InvalidArgument")
+		t.post("to?uploads", nil, t.from("from")).fail(400, "InvalidArgument")
+		t.holds("from", "content")
+	}},
 	{"content", "CopyObject copies the content", func(t *T) {
 		t.put("from", random(6, 100_000))
 		t.put("to", nil, t.from("from"))

@@ -109,6 +109,14 @@ var checksums = area{"checksums", concat(
 			t.get("key").ok(200).lacks("x-amz-checksum-sha256", "x-amz-checksum-type")
 			t.head("key").ok(200).lacks("x-amz-checksum-sha256", "x-amz-checksum-type")
 		}},
+		{"range-of-all", "a range that takes in the whole object comes with its checksum", func(t *T) {
+			t.put("key", "content", sumHeader("SHA256", "content"))
+			t.get("key", "Range: bytes=0-99", "x-amz-checksum-mode: ENABLED").ok(206).has("x-amz-checksum-sha256", sum("SHA256", "content"))
+		}},
+		{"upload-any-case", "checksum algorithm and type of CreateMultipartUpload may be in any case", func(t *T) {
+			t.post("key?uploads", nil, "x-amz-checksum-algorithm: crc32", "x-amz-checksum-type: full_object").ok(200).
+				has("x-amz-checksum-algorithm", "CRC32").has("x-amz-checksum-type", "FULL_OBJECT")
+		}},
 		{"not-of-a-range", "the answer to a range tells no checksum of the whole", func(t *T) {
 			t.put("key", digits, sumHeader("SHA256", digits))
 			t.get("key", "Range: bytes=2-5", "x-amz-checksum-mode: ENABLED").ok(206).lacks("x-amz-checksum-sha256")
@@ -122,6 +130,9 @@ var checksums = area{"checksums", concat(
 		}},
 		{"named-but-missing", "x-amz-sdk-checksum-algorithm without a checksum is InvalidRequest", func(t *T) {
 			t.try("key", "content", "x-amz-sdk-checksum-algorithm: CRC32").fail(400, "InvalidRequest")
+		}},
+		{"named-other", "x-amz-sdk-checksum-algorithm that is not that of the checksum is InvalidRequest", func(t *T) {
+			t.try("key", "content", "x-amz-sdk-checksum-algorithm: CRC32C", sumHeader("CRC32", "content")).fail(400, "InvalidRequest")
 		}},
 		{"named-nonsense", "x-amz-sdk-checksum-algorithm that does not exist is InvalidRequest", func(t *T) {
 			t.try("key", "content", "x-amz-sdk-checksum-algorithm: CRC9", sumHeader("CRC32", "content")).fail(400, "InvalidRequest")

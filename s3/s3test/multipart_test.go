@@ -248,6 +248,18 @@ var multipart = area{"multipart", []rule{
 		a.expect(a.status == 400 || a.status == 405, "status %d", a.status)
 		t.gone("key")
 	}},
+	{"part-number-absent", "UploadPart without partNumber is MethodNotAllowed: an upload is not written itself", func(t *T) {
+		u := t.begin("key")
+		t.try(u.ref(0), "content").fail(405, "MethodNotAllowed").eq("ResourceType", "UPLOAD")
+	}},
+	{"upload-id-missing", "UploadPart without an upload is InvalidArgument and writes no object", func(t *T) {
+		for _, query := range []string{"partNumber=1", "partNumber=1&uploadId="} {
+			t.try("key?"+query, "content").fail(400, "InvalidArgument").eq("ArgumentName", "partNumber")
+		}
+		t.put("source", "content")
+		t.try("key?partNumber=1", nil, t.from("source")).fail(400, "InvalidArgument")
+		t.gone("key")
+	}},
 	{"part-of-unknown-upload", "UploadPart of an upload that is not there is NoSuchUpload", func(t *T) {
 		t.try("key?partNumber=1&uploadId=nonsense", "content").fail(404, "NoSuchUpload")
 	}},
@@ -562,6 +574,16 @@ var uploadLists = area{"upload-lists", []rule{
 		t.begin("a")
 		t.begin("b")
 		t.get("?uploads&key-marker=a").ok(200).eq("Upload/Key", "b").eq("KeyMarker", "a")
+	}},
+	{"uploads-marker-beneath-common-prefix", "a key-marker beneath a common prefix leaves that prefix out", func(t *T) {
+		for _, key := range []string{"a/1", "a/2", "b"} {
+			t.begin(key)
+		}
+		t.get("?uploads&delimiter=/&key-marker=a/1").ok(200).eq("Upload/Key", "b").no("CommonPrefixes")
+	}},
+	{"uploads-id-marker-alone", "upload-id-marker without key-marker means nothing", func(t *T) {
+		t.begin("key")
+		t.get("?uploads&upload-id-marker=nonsense").ok(200).eq("Upload/Key", "key").eq("UploadIdMarker", "")
 	}},
 	{"uploads-encoding", "ListMultipartUploads heeds encoding-type=url", func(t *T) {
 		t.begin("a%20b")

@@ -203,12 +203,18 @@ var tagging = area{"tagging", []rule{
 		marker := t.mark("key")
 		t.get("key?tagging&versionId="+marker).fail(405, "MethodNotAllowed")
 	}},
-	{"of-deleted", "tags of a key whose current version is a delete marker are NoSuchKey", func(t *T) {
+	{"of-deleted", "tags of a key whose current version is a delete marker are MethodNotAllowed", func(t *T) {
 		t.versioned()
 		t.version("key", "one")
 		t.mark("key")
-		a := t.get("key?tagging")
-		a.expect(a.status == 404 && a.text("Code") == "NoSuchKey" || a.status == 405, "status %d", a.status)
+		t.get("key?tagging").fail(405, "MethodNotAllowed").eq("ResourceType", "DeleteMarker")
+		doc := tagDoc("a=1")
+		t.try("key?tagging", doc, contentMD5(doc)).fail(405, "MethodNotAllowed")
+		t.del("key?tagging").fail(405, "MethodNotAllowed")
+	}},
+	{"header-empty-key", "x-amz-tagging with a tag that has no key is InvalidArgument", func(t *T) {
+		t.try("key", "content", "x-amz-tagging: a=1&=2").fail(400, "InvalidArgument").eq("ArgumentName", "x-amz-tagging")
+		t.gone("key")
 	}},
 	{"missing-version", "tags of a version that is not there are NoSuchVersion", func(t *T) {
 		t.versioned()
