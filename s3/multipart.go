@@ -268,6 +268,9 @@ func copyRange(header string, size int64) (span, error) {
 	if !found || !both || !valid || !valid2 || last < first {
 		return span{}, bad.say("The x-amz-copy-source-range value must be of the form bytes=first-last where first and last are the zero-based offsets of the first and last bytes to copy")
 	}
+	if first >= size {
+		return span{}, errInvalidRequest.say("The specified copy range is invalid for the source object size")
+	}
 	if last >= size {
 		return span{}, bad.say("Range specified is not valid for source object of size: " + itoa(size))
 	}

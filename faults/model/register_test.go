@@ -165,6 +165,9 @@ func (c call) apply(was pair) (status int, found held, now pair) {
 			return 412, held{}, was
 		}
 	case "get", "tag", "rename", "swap", "drop":
+		if !there && c.kind == "tag" && len(r) > 0 { // of a delete marker
+			return 405, held{}, was
+		}
 		if !there {
 			return 404, held{}, was
 		}

@@ -67,6 +67,7 @@ var (
 	noContent       = verdict{204, ""}
 	noBucket        = verdict{404, "NoSuchBucket"}
 	noKey           = verdict{404, "NoSuchKey"}
+	ofMarker        = verdict{405, "MethodNotAllowed"}
 	noUpload        = verdict{404, "NoSuchUpload"}
 	failedCondition = verdict{412, "PreconditionFailed"}
 	notEmpty        = verdict{409, "BucketNotEmpty"}
@@ -162,7 +163,10 @@ func (s *store) put(name, key string, c condition, body []byte, meta, tag string
 // tag gives an object a tag in place of those that it has; "" takes them away.
 func (s *store) tag(name, key, tag string) verdict {
 	o, v := s.object(name, key)
-	if v != ok {
+	switch {
+	case v == noKey && len(s.buckets[name].versions[key]) > 0:
+		return ofMarker
+	case v != ok:
 		return v
 	}
 	if o.tag = tag; tag == "" {

@@ -424,6 +424,11 @@ var multipart = area{"multipart", []rule{
 		a.expect(a.status == 400 && a.text("Code") == "InvalidArgument" || a.status == 416 && a.text("Code") == "InvalidRange", "status %d", a.status)
 		t.get(u.ref(0)).ok(200).no("Part")
 	}},
+	{"copy-part-range-behind", "UploadPartCopy with a range that begins behind the source is InvalidRequest", func(t *T) {
+		t.put("from", digits)
+		u := t.begin("key")
+		t.try(u.ref(1), nil, t.from("from"), "x-amz-copy-source-range: bytes=10-12").fail(400, "InvalidRequest")
+	}},
 	{"copy-part-range-open", "the range of UploadPartCopy must have both ends", func(t *T) {
 		t.put("from", digits)
 		u := t.begin("key")
