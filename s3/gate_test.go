@@ -100,7 +100,9 @@ func TestWhatIsNotSupportedSaysSo(t *testing.T) {
 	w.do("PATCH", "/bucket/key", nil).is(405, "MethodNotAllowed")
 	w.do("GET", "/bucket?acl&policy", nil).is(400, "InvalidArgument")
 	w.do("PUT", "/bucket/key?versionId=null", nil).is(400, "InvalidArgument")
-	w.do("PUT", "/bucket/key?partNumber=1&uploadId=", []byte("x")).is(404, "NoSuchUpload")
+	w.do("PUT", "/bucket/key?partNumber=1&uploadId=", []byte("x")).is(400, "InvalidArgument")
+	w.do("GET", "/bucket/key?uploads", nil).is(400, "InvalidRequest")
+	w.do("GET", "/bucket/key?versions", nil).is(400, "InvalidRequest")
 
 	for _, c := range [][3]string{
 		{"PUT", "X-Amz-Server-Side-Encryption", "AES256"},

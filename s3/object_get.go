@@ -49,8 +49,8 @@ func (q *request) missing(err error, v core.Version) error {
 	if marker == nil || !marker.Marker {
 		return e
 	}
-	if e.code == errMethodNotAllowed.code || q.route.sub == "tagging" { // tags are said to be those of the marker, also where nobody names it
-		e = errMethodNotAllowed.with("Method", q.r.Method).with("ResourceType", "DeleteMarker").because(err)
+	if q.route.sub == "tagging" { // tags are asked of the marker, also where nobody names it
+		e = errMethodNotAllowed.because(err)
 	}
 	e = e.header("X-Amz-Delete-Marker", "true").header("X-Amz-Version-Id", marker.Version().String())
 	if e.code == errMethodNotAllowed.code {

@@ -139,8 +139,7 @@ func (s *Server) route(q *request) (*route, error) {
 	}
 	key := routeKey{method: q.r.Method, level: q.level(), sub: sub}
 	if v := q.r.Header["X-Amz-Copy-Source"]; len(v) > 0 && key.method != http.MethodPut {
-		return nil, errInvalidArgument.say("You can only specify a copy source header for copy requests.").
-			with("ArgumentName", "x-amz-copy-source").with("ArgumentValue", v[0])
+		return nil, argument("x-amz-copy-source", v[0], "You can only specify a copy source header for copy requests.")
 	}
 	if key.level == objectLevel && key.method == http.MethodPut {
 		key.copies = len(q.r.Header["X-Amz-Copy-Source"]) > 0
@@ -151,6 +150,8 @@ func (s *Server) route(q *request) (*route, error) {
 	case rt != nil:
 	case key.moves:
 		return nil, errInvalidRequest.say("x-amz-move-source cannot be combined with this operation.")
+	case key.level == objectLevel && key.method == http.MethodGet && (sub == "uploads" || sub == "versions"):
+		return nil, errInvalidRequest.say("The sub-resource \"" + sub + "\" is one of buckets, and not of keys.")
 	case sub != "":
 		return nil, errNotImplemented.say("The sub-resource \"" + sub + "\" is not implemented for this method.")
 	case key.level == bucketLevel && key.method == http.MethodPost:
@@ -162,8 +163,7 @@ func (s *Server) route(q *request) (*route, error) {
 	}
 	if key.level == objectLevel && key.method == http.MethodPut && q.query.value("uploadId") == "" {
 		if _, ok := q.query.get("partNumber"); ok {
-			return nil, errInvalidArgument.say("This operation does not accept partNumber without uploadId").
-				with("ArgumentName", "partNumber").with("ArgumentValue", "partNumber")
+			return nil, argument("partNumber", "partNumber", "This operation does not accept partNumber without uploadId")
 		}
 	}
 	if !rt.versioned {

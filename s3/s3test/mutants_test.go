@@ -67,7 +67,7 @@ var mutants = []mutant{
 	{"presigned/header-added", "x-amz-* headers need not be signed", "s3/sigv4/verify.go", "case amz != countAmz(r.Header):", "case amz > countAmz(r.Header):"},
 	{"authentication/late", "an old request is taken", "s3/sigv4/verify.go", "d > skew || d < -skew", "d < -skew"},
 	{"authentication/host-not-signed", "host need not be signed", "s3/sigv4/verify.go", "if !hasHost {", "if !hasHost && last == \"\" {"},
-	{"limits/put-5-gib", "a PUT may announce more than 5 GiB", "s3/object_put.go", "n > maxPutBytes", "n > 2*maxPutBytes"},
+	{"limits/put-5-gib", "a PUT may announce more than 5 GiB", "s3/object_put.go", "u.length > maxPutBytes", "u.length > 2*maxPutBytes"},
 	{"limits/headers-8-kib", "headers may be of any size", "s3/headers.go", "if n > maxHeaderBytes {", "if n > 64*maxHeaderBytes {"},
 	{"xml/doctype-alone", "document type declarations are taken", "s3/schema.go", "case xml.Directive:", "case xml.ProcInst:"},
 	{"xml/deep", "documents may be of any depth", "s3/schema.go", "len(g.open) == maxXMLDepth", "len(g.open) == 64*maxXMLDepth"},

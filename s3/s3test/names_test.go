@@ -127,6 +127,11 @@ var names = area{"names", []rule{
 		t.holds("a/b", "content")
 		t.get("").ok(200).eq("Contents/Key", "a/b")
 	}},
+	{"bucket-lists-of-key", "the lists of a bucket's versions and uploads asked of a key are InvalidRequest", func(t *T) {
+		t.put("key", "content")
+		t.get("key?versions").fail(400, "InvalidRequest")
+		t.get("key?uploads").fail(400, "InvalidRequest")
+	}},
 	{"key-acl-is-no-key", "a sub-resource does not fall through to the object", func(t *T) {
 		t.put("key", "content")
 		a := t.get("key?torrent")
