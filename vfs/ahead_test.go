@@ -19,7 +19,7 @@ import (
 
 // stepped are blocks of which the reads of frames can be watched, and held up.
 type stepped struct {
-	*mem.Blocks
+	core.Blocks
 	mu   sync.Mutex
 	turn func(off int64) // called before each read; nil: nothing is watched
 }
@@ -56,10 +56,10 @@ type writerFunc func(p []byte) (int, error)
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // aheadWorld has an encrypted object of six frames.
-func aheadWorld(t *testing.T) (*world, *stepped, []byte) {
+func aheadWorld(t *testing.T, under core.Blocks) (*world, *stepped, []byte) {
 	before := runtime.GOMAXPROCS(2) // one frame at a time may be decrypted ahead
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
-	blocks := &stepped{Blocks: mem.NewBlocks()}
+	blocks := &stepped{Blocks: under}
 	w := worldWith(t, blocks, func(o *vfs.Options) { o.Keys, o.Compression = parseKeys(t, firstKey), codec.Off })
 	body := filler(1, 5*frame.MaxPlain+100)
 	w.encrypt("key", body, vfs.Encryption{Store: true})
@@ -83,7 +83,7 @@ func (w *world) section(key string) *vfs.Section {
 // TestFramesAreReadWhileOthersAreSent: a reader that is alone sends each frame while the next one is read: the client does not take the one before the
 // other is being read.
 func TestFramesAreReadWhileOthersAreSent(t *testing.T) {
-	w, blocks, body := aheadWorld(t)
+	w, blocks, body := aheadWorld(t, mem.NewBlocks())
 	s := w.section("key")
 	reads := make(chan int64, 10)
 	blocks.watch(func(off int64) { reads <- off })
@@ -103,7 +103,7 @@ func TestFramesAreReadWhileOthersAreSent(t *testing.T) {
 
 // TestNoFramesAreReadAheadForACrowd: while the processors are busy with frames of one reader, another one reads a frame when it has sent the one before.
 func TestNoFramesAreReadAheadForACrowd(t *testing.T) {
-	w, blocks, body := aheadWorld(t)
+	w, blocks, body := aheadWorld(t, mem.NewBlocks())
 	first, second := w.section("key"), w.section("key")
 	stands, goOn := make(chan bool), make(chan bool)
 	var once sync.Once
@@ -130,4 +130,35 @@ func TestNoFramesAreReadAheadForACrowd(t *testing.T) {
 	blocks.watch(nil)
 	close(goOn)
 	require.NoError(t, <-ended)
+}
+
+// TestDamageIsFoundInACrowd: a frame that is read while other readers are busy, and so by the one who sends it, is verified as any other.
+func TestDamageIsFoundInACrowd(t *testing.T) {
+	under := &tampered{Blocks: mem.NewBlocks()}
+	w, blocks, body := aheadWorld(t, under)
+	d := w.dataOf("key")
+	frames, headers := raw(t, under, d)
+	under.id = d.Extents[0].Block
+	first, second := w.section("key"), w.section("key")
+	stands, goOn := make(chan bool), make(chan bool)
+	var once sync.Once
+	blocks.watch(func(int64) { once.Do(func() { close(stands); <-goOn }) })
+	ended := make(chan error, 1)
+	go func() {
+		_, err := first.WriteTo(io.Discard)
+		ended <- err
+	}()
+	<-stands
+	blocks.watch(nil)
+
+	const at = frame.HeaderSize + 4711
+	under.mu.Lock()
+	under.with = map[int64][]byte{headers[3].Offset + at: {frames[3][at] ^ 16}}
+	under.mu.Unlock()
+	var got bytes.Buffer
+	_, err := second.WriteTo(&got)
+	require.Equal(t, core.Damaged, core.KindOf(err), "%v", err)
+	require.True(t, bytes.Equal(body[:3*frame.MaxPlain], got.Bytes()), "%d bytes", got.Len())
+	close(goOn)
+	require.Equal(t, core.Damaged, core.KindOf(<-ended))
 }
