@@ -62,6 +62,10 @@ type Precondition struct {
 	Modified time.Time // in whole seconds; zero: any
 	HasSize  bool
 	Size     int64 // with HasSize, in bytes
+
+	// What is computed from a version, with its tags, names both: tags change in place.
+	HasTags bool
+	Tags    []Attr // with HasTags: those of the current version, else Conflict
 }
 
 // Check holds p against the current version; cur is nil, or a delete marker, where the key has none.
@@ -69,6 +73,9 @@ func (p *Precondition) Check(cur *ObjectInfo) error {
 	exists := cur != nil && !cur.Marker
 	if p.Seq != 0 && (cur == nil || cur.Seq != p.Seq) {
 		return E("core.Precondition", Conflict, nil)
+	}
+	if p.HasTags && (cur == nil || !slices.Equal(cur.Tags, p.Tags)) {
+		return E("core.Precondition", Conflict, errors.New("tags"))
 	}
 	if len(p.Match) > 0 {
 		if !exists {
@@ -92,7 +99,7 @@ func (p *Precondition) Check(cur *ObjectInfo) error {
 
 // IsZero says whether p demands nothing.
 func (p *Precondition) IsZero() bool {
-	return len(p.Match) == 0 && len(p.NoneMatch) == 0 && p.Seq == 0 && p.Modified.IsZero() && !p.HasSize
+	return len(p.Match) == 0 && len(p.NoneMatch) == 0 && p.Seq == 0 && p.Modified.IsZero() && !p.HasSize && !p.HasTags
 }
 
 func matchETag(list []string, etag string) bool {

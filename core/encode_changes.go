@@ -38,18 +38,24 @@ func appendIf(b []byte, p *Precondition) []byte {
 	if f.next(p.HasSize) {
 		b = binary.AppendUvarint(b, uint64(p.Size))
 	}
+	if f.next(p.HasTags) {
+		b = appendAttrs(b, p.Tags)
+	}
 	return f.end(b)
 }
 
 func (d *decoder) precondition() (p Precondition) {
 	if d.byte() == 1 {
-		f := d.fields(2)
+		f := d.fields(3)
 		p.Match, p.NoneMatch, p.Seq = d.strings(), d.strings(), Seq(d.uint())
 		if f.next() {
 			p.Modified = d.time()
 		}
 		if p.HasSize = f.next(); p.HasSize {
 			p.Size = d.int()
+		}
+		if p.HasTags = f.next(); p.HasTags {
+			p.Tags = d.attrs()
 		}
 	}
 	return p

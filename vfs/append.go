@@ -28,7 +28,7 @@ type AppendRequest struct {
 }
 
 // Append writes a version that is another one and new content behind it: it refers to the content that is there. Errors as for Put;
-// Conflict: Base is not the current version any more; TooLarge: the object is made of MaxAppends pieces already.
+// Conflict: Base is not the current version any more, or has other tags; TooLarge: the object is made of MaxAppends pieces already.
 //
 // A version holds few segments. When they are full, the smallest at the end are written again as one, with the new content where
 // that is small. What stays is at least twice as large as what follows it, so n appends of equal size write less than log2(n) times their bytes.
@@ -62,7 +62,7 @@ func (f *FS) Append(ctx context.Context, r AppendRequest) (*core.ObjectInfo, err
 		},
 		If: r.If,
 	}
-	change.If.Seq = base.Seq
+	change.If.Seq, change.If.HasTags, change.If.Tags = base.Seq, true, base.Tags
 	write.Change = change
 	res, err := f.writer.Do(ctx, write)
 	for _, c := range contents {

@@ -234,3 +234,18 @@ func TestMove(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, token)
 }
+
+// TestAppendKeepsTheTagsOfNow: tags change in place, so a version may be the same and its tags others. They must not be lost to an append that read
+// those of before.
+func TestAppendKeepsTheTagsOfNow(t *testing.T) {
+	w := newWorld(t)
+	base := w.put("k", random(1, 100))
+	tags := []core.Attr{{Name: "n", Value: "v"}}
+	_, err := w.fs.Update(ctx, w.b, core.UpdateObject{Key: "k", SetTags: true, Tags: tags})
+	require.NoError(t, err)
+	_, err = w.fs.Append(ctx, vfs.AppendRequest{PutRequest: vfs.PutRequest{Bucket: w.b, Key: "k", Content: w.content(random(2, 10))}, Base: base})
+	require.Equal(t, core.Conflict, core.KindOf(err))
+	o, err := w.append("k", random(2, 10))
+	require.NoError(t, err)
+	require.Equal(t, tags, o.Tags)
+}

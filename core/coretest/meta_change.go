@@ -179,7 +179,7 @@ func (s *simulation) etag() string {
 }
 
 func (s *simulation) precondition() (p core.Precondition) {
-	switch rapid.SampledFrom([]string{"", "", "", "", "", "match", "none", "seq", "time", "size"}).Draw(s.t, "if") {
+	switch rapid.SampledFrom([]string{"", "", "", "", "", "match", "none", "seq", "time", "size", "tags"}).Draw(s.t, "if") {
 	case "match":
 		p.Match = []string{rapid.SampledFrom([]string{"*", "x", "y"}).Draw(s.t, "match")}
 	case "none":
@@ -191,6 +191,11 @@ func (s *simulation) precondition() (p core.Precondition) {
 		}
 	case "size":
 		p.HasSize, p.Size = true, rapid.SampledFrom([]int64{0, 1, 2, 2500, 2501}).Draw(s.t, "size")
+	case "tags":
+		p.HasTags = true
+		if len(s.objects) > 0 {
+			p.Tags = rapid.SampledFrom(s.objects).Draw(s.t, "tagged").Tags
+		}
 	case "seq":
 		p.Seq = 1
 		if len(s.objects) > 0 {

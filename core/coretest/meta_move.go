@@ -228,6 +228,20 @@ func sameCases() []metaCase {
 			r := h.ok(try(core.Precondition{Modified: second, HasSize: true, Size: 1}))
 			require.Equal(h.t, core.Current, r.Version, "there is nothing to delete any more")
 		}},
+		{"precondition/tags", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			o := h.put(b, "k")
+			try := func(tags ...core.Attr) *core.DeleteObject {
+				return &core.DeleteObject{Bucket: b.ID, Key: "k", If: core.Precondition{Seq: o.Seq, HasTags: true, Tags: tags}, Modified: h.at()}
+			}
+			tag := core.Attr{Name: "n", Value: "v"}
+			h.fails(core.Conflict, try(tag))
+			h.ok(&core.UpdateObject{Bucket: b.ID, Key: "k", SetTags: true, Tags: []core.Attr{tag}})
+			h.fails(core.Conflict, try())
+			h.fails(core.Conflict, try(core.Attr{Name: "n", Value: "w"}))
+			h.ok(try(tag))
+			h.fails(core.Conflict, try(tag))
+		}},
 		{"precondition/a marker has no time and no size", func(h *harness) {
 			b := h.bucket("b", core.VersioningEnabled)
 			h.remove(b, "k")

@@ -147,6 +147,9 @@ func (g anything) precondition() core.Precondition {
 	if p.HasSize {
 		p.Size = g.int(1 << 62)
 	}
+	if p.HasTags = g.bool(); p.HasTags && g.bool() {
+		p.Tags = []core.Attr{{Name: "a", Value: "b"}}
+	}
 	return p
 }
 

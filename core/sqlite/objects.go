@@ -28,7 +28,7 @@ func (w *writer) putObject(c *core.PutObject) (core.Version, error) {
 	w.object = c.Object
 	o := &w.object
 	o.Seq, o.Latest, o.Null = c.Seq, false, b.versioning != core.VersioningEnabled
-	if b.versioning != core.VersioningSuspended && isBorn(o) && c.Source == nil && len(c.If.Match) == 0 && c.If.Seq == 0 {
+	if b.versioning != core.VersioningSuspended && isBorn(o) && c.Source == nil && len(c.If.Match) == 0 && c.If.Seq == 0 && !c.If.HasTags {
 		switch done, err := w.putNew(o); {
 		case err != nil:
 			return 0, err
