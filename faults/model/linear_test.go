@@ -126,6 +126,7 @@ type history struct {
 
 	crashes  bool // there are some
 	versions bool // the bucket has versions
+	crowded  bool // all clients are at the same one or two pairs
 }
 
 // lateCall is a call whose outcome is unknown, with the life in which it was made.
@@ -140,7 +141,7 @@ const linearClients = 16
 func (a *arena) play(bucket string, keys []string, calls, crashes int, r *rand.Rand, firstValue int) (*history, error) {
 	h := &history{
 		keys: map[string][]porcupine.Operation{}, late: map[string][]lateCall{}, last: map[string][2]string{}, ids: map[string][]call{},
-		crashes: crashes > 0, versions: bucket == withVersions,
+		crashes: crashes > 0, versions: bucket == withVersions, crowded: len(keys) <= 2,
 	}
 	total := linearClients * calls
 	milestones := make(chan struct{}, crashes)
@@ -181,14 +182,25 @@ func (a *arena) play(bucket string, keys []string, calls, crashes int, r *rand.R
 
 // draw chooses a call.
 func (h *history) draw(r *rand.Rand, key string, number int) call {
-	kinds := []string{"get", "get", "get", "put", "put", "create", "create", "swap", "swap", "delete", "drop", "append", "append", "rename"}
+	kinds := []string{"get", "get", "get", "put", "put", "create", "create", "swap", "swap", "delete", "drop", "append"}
 	if h.versions {
-		kinds = append(kinds, "version", "version", "version", "erase")
+		kinds = append(kinds, "version", "version", "version")
 	}
-	if !h.crashes { // tags of unknown outcome multiply what a key may hold, and the search has no end
+	// What nobody has to see soon, and calls of unknown outcome, multiply what a pair may hold; where all clients are at one, or tags are
+	// unknown, the search has no end.
+	if !h.crowded {
+		kinds = append(kinds, "append", "rename")
+	}
+	if !h.crowded && h.versions {
+		kinds = append(kinds, "erase")
+	}
+	if !h.crowded && !h.crashes {
 		kinds = append(kinds, "tag")
 	}
 	c := call{kind: kinds[r.IntN(len(kinds))], at: r.IntN(3) / 2, versions: h.versions, number: number}
+	if h.crowded {
+		c.at = 0
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch c.kind {

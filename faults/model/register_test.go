@@ -88,6 +88,9 @@ var registers = porcupine.Model{
 		if fits && status == http.StatusOK && in.reads() {
 			fits = out.content == found.content && out.tags == found.tags && (out.version == 0 || out.version == found.id)
 		}
+		if fits && in.kind == "tag" && status == http.StatusOK && out.version != 0 {
+			fits = now.keys[in.at][0].id == out.version
+		}
 		if at, makes := in.makes(); fits && makes && out.id != "" {
 			// Ids of versions follow the order of commits. Without that, each order of writes that nobody looks at would have to be tried.
 			fits = out.id > was.wrote[at]
