@@ -27,5 +27,5 @@
 //	ORCAS_FAULTS_BITS       flipped bits of a block under a running server
 //
 // And these, of the servers: ORCAS_FAULTS_COMPRESSION (fast or better) and ORCAS_FAULTS_ENCRYPTION (1: everything), as package faults does. A
-// quarter of the sequences has both on from the beginning, and so have half of the flips; in all of them some content is equal to other.
+// quarter of the sequences has both on from the beginning, and so has half of the flips in stores that stand still; in all of them some content is equal to other.
 package model

@@ -31,6 +31,7 @@ import (
 type fixture struct {
 	root string
 	dir  string
+	env  []string // of its servers
 	s    *store
 	was  *object // that two/over was before it was overwritten
 	made int
@@ -58,11 +59,12 @@ func fixtureSteps() []step {
 	}...)
 }
 
-func newFixture(t *testing.T) *fixture {
+func newFixture(t *testing.T, env ...string) *fixture {
 	t.Helper()
 	root := workDir(t)
-	m, err := newMachine(root, nil)
-	require.NoError(t, err)
+	m := &machine{root: root, clock: time.Now, env: env}
+	m.dir = m.nextDir()
+	require.NoError(t, m.start())
 	r, err := newScript(m)
 	require.NoError(t, err)
 	over := step{op: "put", b: "two", key: "over", size: 1000}
@@ -71,7 +73,7 @@ func newFixture(t *testing.T) *fixture {
 	over.size = 2000
 	require.NoError(t, r.run(append([]step{over}, fixtureSteps()...)))
 	require.NoError(t, m.close())
-	return &fixture{root: root, dir: m.dir, s: r.s, was: was}
+	return &fixture{root: root, dir: m.dir, env: env, s: r.s, was: was}
 }
 
 // flip is a bit of a file, counted from the beginning of the file.
@@ -97,7 +99,7 @@ func (f flip) apply(dir string) error {
 // error the caller closes the machine.
 func (f *fixture) start(fl flip, lost bool) (*script, error) {
 	f.made++
-	m := &machine{root: filepath.Join(f.root, fmt.Sprintf("flip-%d", f.made)), clock: time.Now}
+	m := &machine{root: filepath.Join(f.root, fmt.Sprintf("flip-%d", f.made)), clock: time.Now, env: f.env}
 	m.dir = m.nextDir()
 	err := copyBlocks(f.dir, m.dir)
 	if err == nil && !lost {
@@ -114,6 +116,12 @@ func (f *fixture) start(fl flip, lost bool) (*script, error) {
 		return r, errors.Join(errRefused, err)
 	}
 	return r, nil
+}
+
+// plainAndSealed lets each half of the flips hit another kind of store. How names it in the results.
+func plainAndSealed(t *testing.T, flips func(t *testing.T, how string, env ...string)) {
+	t.Run("plain", func(t *testing.T) { flips(t, "") })
+	t.Run("sealed", func(t *testing.T) { flips(t, ", compressed and encrypted", sealed...) })
 }
 
 var errRefused = errors.New("refused to start")
@@ -294,14 +302,16 @@ func draw(r *rand.Rand, names []string, sizes []int64) flip {
 
 // TestFlipsInBlocks flips bits in the blocks of a stopped server: it starts, at most one content cannot be read, and says so, and
 // everything else is as it was.
-func TestFlipsInBlocks(t *testing.T) {
-	f := newFixture(t)
+func TestFlipsInBlocks(t *testing.T) { plainAndSealed(t, flipsInBlocks) }
+
+func flipsInBlocks(t *testing.T, how string, env ...string) {
+	f := newFixture(t, env...)
 	r := newRand(t)
 	packed, packedSizes := f.files(t, ".packed")
 	large, largeSizes := f.files(t, ".large")
 	damaged := 0
-	flips := count(t, "ORCAS_FAULTS_FLIPS", 30, 200)
-	row := result.Of(t, result.Row{Fault: "bit-flips", Name: "blocks of a stopped server", Unit: "bits", Tried: flips})
+	flips := count(t, "ORCAS_FAULTS_FLIPS", 30, 200) / 2
+	row := result.Of(t, result.Row{Fault: "bit-flips", Name: "blocks of a stopped server" + how, Unit: "bits", Tried: flips})
 	for i := range flips {
 		fl := draw(r, packed, packedSizes)
 		if i%4 == 0 {
@@ -331,14 +341,16 @@ func TestFlipsInBlocks(t *testing.T) {
 // records. That is two faults at once, and what the damaged record said is lost: the key is missing, or holds what it held before. But what
 // is served is something that the key held, whole. The start refuses, and asks for a lossy rebuild, or the log tells of the damage, unless that is in the last record of all, which
 // then looks like one that a crash cut off.
-func TestFlipsInRecords(t *testing.T) {
-	f := newFixture(t)
+func TestFlipsInRecords(t *testing.T) { plainAndSealed(t, flipsInRecords) }
+
+func flipsInRecords(t *testing.T, how string, env ...string) {
+	f := newFixture(t, env...)
 	r := newRand(t)
 	names, sizes := f.files(t, ".packed")
 	require.Len(t, names, 1)
 	var whole, unread, lost, stale, silent, refused int
-	flips := count(t, "ORCAS_FAULTS_FLIPS", 30, 200)
-	row := result.Of(t, result.Row{Fault: "bit-flips", Name: "blocks and records of a stopped server that lost its database too", Unit: "bits", Tried: flips})
+	flips := count(t, "ORCAS_FAULTS_FLIPS", 30, 200) / 2
+	row := result.Of(t, result.Row{Fault: "bit-flips", Name: "blocks and records of a stopped server that lost its database too" + how, Unit: "bits", Tried: flips})
 	for range flips {
 		fl := draw(r, names, sizes)
 		s, err := f.start(fl, true)
@@ -399,14 +411,16 @@ func (r *script) lossyRebuild() error {
 // TestFlipsInTheDatabase flips bits in the database of a stopped server: it does not start, or says which things it cannot
 // read. Rows carry checksums, so nobody is told anything else than what was stored. The pages of the tree above them carry none: SQLite
 // may be led past a key, which is then missing.
-func TestFlipsInTheDatabase(t *testing.T) {
-	f := newFixture(t)
+func TestFlipsInTheDatabase(t *testing.T) { plainAndSealed(t, flipsInTheDatabase) }
+
+func flipsInTheDatabase(t *testing.T, how string, env ...string) {
+	f := newFixture(t, env...)
 	r := newRand(t)
 	names, sizes := f.files(t, databaseFile)
 	var refused, noticed, harmless int
 	wrong := map[string]int{}
-	flips := count(t, "ORCAS_FAULTS_FLIPS", 30, 200)
-	row := result.Of(t, result.Row{Fault: "bit-flips", Name: "the database of a stopped server", Unit: "bits", Tried: flips})
+	flips := count(t, "ORCAS_FAULTS_FLIPS", 30, 200) / 2
+	row := result.Of(t, result.Row{Fault: "bit-flips", Name: "the database of a stopped server" + how, Unit: "bits", Tried: flips})
 	for range flips {
 		fl := draw(r, names, sizes)
 		s, err := f.start(fl, false)
