@@ -225,6 +225,7 @@ func (l *liar) putVersion(w http.ResponseWriter, r *http.Request, n Name, body [
 	case r.Header.Get("x-amz-copy-source") != "":
 		from, id := sourceOf("x-amz-copy-source")
 		o.memoryObject = l.now.shelves[from][l.find(from, id)].memoryObject
+		o.etag = plain(n.Key, o.body).etag
 		l.add(w, n, o)
 		answer(w, "CopyObjectResult", "<ETag>"+o.etag+"</ETag>")
 		return

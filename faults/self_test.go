@@ -119,6 +119,18 @@ func TestRange(t *testing.T) {
 	}
 }
 
+// TestCopied: a copy has the ETag of its content as a whole.
+func TestCopied(t *testing.T) {
+	whole, body := NewValue(Piece{ID: 1, Size: 10}, Piece{ID: 2, Size: 20})
+	one, _ := NewValue(Piece{ID: 1, Size: 10})
+	two, _ := NewValue(Piece{ID: 2, Size: 20})
+	for _, v := range []*Value{whole, Join(one, two), one.Append(two), Join(one, two).Labelled("tag")} {
+		copied := v.Copied()
+		require.Equal(t, whole.ETag, copied.ETag)
+		require.True(t, copied.is(body, v.Label))
+	}
+}
+
 // TestCutState takes requests before, during and after a cut.
 func TestCutState(t *testing.T) {
 	l, err := OpenLedger(filepath.Join(t.TempDir(), "ledger"))

@@ -66,6 +66,15 @@ func (v *Value) Append(more *Value) *Value {
 	}
 }
 
+// Copied returns the value of a copy: one object, whatever v was made of.
+func (v *Value) Copied() *Value {
+	if !strings.Contains(v.ETag, "-") {
+		return v
+	}
+	c, _ := NewValue(v.Pieces...)
+	return c.Labelled(v.Label)
+}
+
 // status is the label of a bucket, "" of one that is not there.
 func (v *Value) status() string {
 	if v == nil {
