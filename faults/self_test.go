@@ -129,6 +129,16 @@ func TestCopied(t *testing.T) {
 		require.Equal(t, whole.ETag, copied.ETag)
 		require.True(t, copied.is(body, v.Label))
 	}
+	// A copy onto itself that may have happened or not: either ETag is right, and no third one.
+	s, n := newState(), Name{Key: "k"}
+	for i, v := range []*Value{Join(one, two), whole} {
+		require.NoError(t, s.apply(Record{Type: Begin, Request: uint64(i + 1), Effects: []Effect{{n, v}}}))
+	}
+	for tag, wrong := range map[string]int{whole.ETag: 0, Join(one, two).ETag: 0, one.ETag: 1} {
+		c := &checker{state: s}
+		c.content(n, body, tag, "")
+		require.Len(t, c.report.Violations, wrong, tag)
+	}
 }
 
 // TestCutState takes requests before, during and after a cut.
