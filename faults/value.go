@@ -83,16 +83,6 @@ func (v *Value) status() string {
 	return v.Label
 }
 
-// Copied returns the value of a copy of v: one object, whatever v was made of.
-func (v *Value) Copied() *Value {
-	if !strings.Contains(v.ETag, "-") {
-		return v
-	}
-	c, _ := NewValue(v.Pieces...)
-	c.Label = v.Label
-	return c
-}
-
 // Labelled returns v with another tag.
 func (v *Value) Labelled(label string) *Value {
 	c := *v
