@@ -188,7 +188,7 @@ type DeleteObject struct {
 }
 
 // UpdateObject sets what may change of a version, each where it says so: its tags, its retention (Lock.Mode and Lock.Until), its legal hold
-// (Lock.Hold). NoSuchKey and NoSuchVersion as in reads; a delete marker is NoSuchKey where it is the current version, else MethodNotAllowed. Retention that
+// (Lock.Hold). NoSuchKey and NoSuchVersion as in reads; a delete marker is MethodNotAllowed, also where it is the current version. Retention that
 // holds at Time may be made longer; governance may be replaced by Bypass; anything else is Locked. In a bucket without locks it is BucketState.
 type UpdateObject struct {
 	Stamp
@@ -343,7 +343,7 @@ func (*Unshare) kind() changeKind        { return kindUnshare }
 func (c *UpdateObject) Apply(o *ObjectInfo, locks bool) error {
 	const op = "core.UpdateObject"
 	switch {
-	case o == nil && c.Version == Current, o != nil && o.Marker && c.Version == Current:
+	case o == nil && c.Version == Current:
 		return E(op, NoSuchKey, nil)
 	case o == nil:
 		return E(op, NoSuchVersion, nil)

@@ -45,11 +45,14 @@ func (q *request) missing(err error, v core.Version) error {
 		return err
 	}
 	e := toAPI(err)
+	if core.Is(err, core.MethodNotAllowed) && v == core.Current && q.route.sub != "tagging" { // tags are asked of the marker, also where nobody names it
+		e = toAPI(core.E("s3.missing", core.NoSuchKey, err))
+	}
 	marker, _ := q.s.fs.Stat(q.ctx, q.bucket, q.key, v)
 	if marker == nil || !marker.Marker {
 		return e
 	}
-	if q.route.sub == "tagging" { // tags are asked of the marker, also where nobody names it
+	if q.route.sub == "tagging" {
 		e = errMethodNotAllowed.because(err)
 	}
 	e = e.header("X-Amz-Delete-Marker", "true").header("X-Amz-Version-Id", marker.Version().String())

@@ -98,7 +98,7 @@ func updateCases() []metaCase {
 			h.fails(core.NoSuchVersion, &core.UpdateObject{Bucket: b.ID, Key: "k", Version: core.Null, SetTags: true})
 			h.fails(core.NoSuchVersion, &core.UpdateObject{Bucket: b.ID, Key: "k", Version: core.Version(o.Seq + 9), SetTags: true})
 			h.remove(b, "k")
-			h.fails(core.NoSuchKey, &core.UpdateObject{Bucket: b.ID, Key: "k", SetTags: true})
+			h.fails(core.MethodNotAllowed, &core.UpdateObject{Bucket: b.ID, Key: "k", SetTags: true})
 			h.fails(core.NoSuchBucket, &core.UpdateObject{Bucket: 999, Key: "k", SetTags: true})
 		}},
 		{"update/within a batch", func(h *harness) {
