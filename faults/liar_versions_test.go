@@ -202,6 +202,7 @@ func (l *liar) version(w http.ResponseWriter, r *http.Request, n Name, q url.Val
 		if v.tags != "" {
 			w.Header().Set("x-amz-tagging-count", "1")
 		}
+		w.Header().Set("Content-Length", strconv.Itoa(len(v.body))) // net/http tells it of short bodies only
 		_, _ = w.Write(v.body)
 	}
 }

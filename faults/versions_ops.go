@@ -353,8 +353,8 @@ func readVersion(ctx context.Context, w *worker) {
 		return err
 	}})
 	if end == Done && !(&reader{want: []Version{*v}}).fits(*v, got) {
-		w.load.violate("torn", s.String(), "version %v reads as %d bytes of version %s with ETag %s, tagged %q, kept by %q: %s",
-			v, len(got.body), got.id, got.etag, got.label, got.lock, v.Value.differ(got.body))
+		w.load.violate("torn", s.String(), "version %v, tagged %q, reads as %d bytes of version %s with ETag %s, tagged %q, kept by %q: %s",
+			v, v.Value.Label, len(got.body), got.id, got.etag, got.label, got.lock, v.Value.differ(got.body))
 	}
 }
 
