@@ -36,10 +36,12 @@ def test_wrong_credentials(server, s3, bucket):
 def test_nobody_is_denied(server, s3, bucket):
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
     for method, path in (("GET", "/"), ("GET", f"/{bucket}"), ("GET", f"/{bucket}/k"), ("PUT", f"/{bucket}/k"), ("DELETE", f"/{bucket}/k"),
-                         ("PUT", "/e2e-nobodys"), ("GET", "/e2e-there-is-none/k")):
+                         ("PUT", "/e2e-nobodys")):
         answer = server.http(method, path, body=b"y" if method == "PUT" else None)
         assert answer.status == 403 and b"<Code>AccessDenied</Code>" in answer.data, (method, path, answer.data)
         assert answer.headers["x-amz-request-id"] and b"<RequestId>" in answer.data
+    answer = server.http("GET", "/e2e-there-is-none/k")  # S3 tells that to everybody
+    assert answer.status == 404 and b"<Code>NoSuchBucket</Code>" in answer.data
     head = server.http("HEAD", f"/{bucket}/k")
     assert head.status == 403 and head.data == b""
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"x"
