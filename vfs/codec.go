@@ -159,13 +159,9 @@ func (f *frameAt) place() (from int64, n int, err error) {
 	return from, int(around + f.plain), nil
 }
 
-// open returns the content of a frame of which raw is all that is stored, header included. Content that is encrypted is decrypted in place, which
+// open returns the content of a frame of which raw is all that is stored from a place in its extent on, header included. Content that is encrypted is decrypted in place, which
 // verifies it: where it is not, the frame is another one.
-func (f *frameAt) open(raw []byte, sealer codec.Sealer) ([]byte, error) {
-	from, _, err := f.place()
-	if err != nil {
-		return nil, err
-	}
+func (f *frameAt) open(raw []byte, from int64, sealer codec.Sealer) ([]byte, error) {
 	h, err := frame.Decode(raw, f.extent.Block, f.extent.Offset+from)
 	if err != nil {
 		return nil, err

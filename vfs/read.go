@@ -125,13 +125,6 @@ func (s *Section) WriteTo(w io.Writer) (n int64, err error) {
 		if s.left == 0 {
 			return n, nil
 		}
-		if m, err := s.writeAhead(w); m > 0 || err != nil {
-			n += m
-			if err != nil {
-				return n, err
-			}
-			continue
-		}
 		if err := s.next(); err != nil {
 			return n, err
 		}
@@ -261,15 +254,10 @@ func (s *Section) uncompressed(f *frameAt) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.open(raw, s.sealer(f.data))
-}
-
-// sealer returns what decrypts a content for which setDecoder made ready; nil: it is not encrypted.
-func (s *Section) sealer(d *core.DataInfo) codec.Sealer {
-	if d.KeyID == 0 {
-		return nil
+	if f.data.KeyID == 0 {
+		return f.open(raw, from, nil)
 	}
-	return s.decoding.decoder.Sealer
+	return f.open(raw, from, s.decoding.decoder.Sealer)
 }
 
 // read returns n bytes of an extent, in the section's buffer.

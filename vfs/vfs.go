@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"sync"
 	"time"
 
@@ -58,7 +57,6 @@ type FS struct {
 	dictionaries dictionaries
 	master       masterKeys
 	encryptAll   bool
-	ahead        ahead
 	log          *slog.Logger
 }
 
@@ -82,7 +80,6 @@ func New(o Options) (*FS, error) {
 		master: masterKeys{keys: o.Keys}, encryptAll: o.EncryptAll, log: o.Logger,
 	}
 	f.dictionaries.init()
-	f.ahead.together = int32(max(1, runtime.GOMAXPROCS(0)/2))
 	return f, nil
 }
 
