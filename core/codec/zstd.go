@@ -15,10 +15,10 @@ const (
 	minGain    = 16  // what does not shrink by at least a sixteenth is stored as it is: reading it again then costs nothing
 	minSize    = 64  // shorter content is not tried, in bytes
 	samples    = 4   // so many pieces of a frame are looked at before all of it is compressed,
-	sampleSize = 256 // ... of so many bytes each
+	sampleSize = 128 // ... of so many bytes each
 	maxSkip    = 32  // the most frames that are stored unlooked at, in a row
 
-	// Random bytes are equal in 1 of 256 pairs, and 1,024 of them come within 10 % of that. Base64 has 4 times as many equal pairs, text 15 times.
+	// Random bytes are equal in 1 of 256 pairs, and 512 of them come within 20 % of that. Base64 has 4 times as many equal pairs, text 15 times.
 	evenness = 130 // %, beyond which compression is tried
 )
 
@@ -56,7 +56,7 @@ func (s *sampler) learn(shrunk bool) {
 // Compressible says whether content may shrink: whether bytes taken from all over it are spread less evenly than random ones. What is even and repeats itself all
 // the same, such as a random piece sent twice, is not seen.
 func Compressible(plain []byte) bool {
-	var count [256]uint16
+	var count [256]int32
 	n := min(len(plain), samples*sampleSize)
 	if len(plain) <= n {
 		for _, c := range plain {
@@ -71,8 +71,8 @@ func Compressible(plain []byte) bool {
 		}
 	}
 	pairs := -n // of equal bytes
-	for _, c := range count {
-		pairs += int(c) * int(c)
+	for i := range count {
+		pairs += int(count[i]) * int(count[i])
 	}
 	return 256*pairs > evenness*n*(n-1)/100
 }
