@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -43,25 +44,27 @@ func Plots(r *result.Run) ([]Plot, error) {
 	var list []Plot
 	for i := range r.Scenarios {
 		s := &r.Scenarios[i]
-		var p *drawing
+		var drawings []*drawing
 		switch s.Scenario {
 		case "mixed-ramp":
-			p = latencyAgainstLoad(s, r.Ceilings)
+			drawings = []*drawing{latencyAgainstLoad(s, r.Ceilings)}
 		case "concurrent-1m", "workers-sweep":
-			p = throughputAgainstWorkers(s, r.Ceilings)
+			drawings = []*drawing{throughputAgainstWorkers(s, "put", r.Ceilings), throughputAgainstWorkers(s, "get", r.Ceilings)}
 		case "batch-compare":
-			p = packingOnAndOff(s, r.Ceilings)
+			drawings = []*drawing{packingOnAndOff(s, r.Ceilings)}
 		case "list":
-			p = listAgainstKeys(s, r.Ceilings)
+			drawings = []*drawing{listAgainstKeys(s, r.Ceilings)}
 		}
-		if p == nil || len(p.lines) == 0 {
-			continue
+		for _, d := range drawings {
+			if len(d.lines) == 0 {
+				continue
+			}
+			png, err := d.draw()
+			if err != nil {
+				return nil, fmt.Errorf("plot of %s: %w", s.Scenario, err)
+			}
+			list = append(list, Plot{s.Scenario, s.Scenario + d.suffix + ".png", d.title, png})
 		}
-		png, err := p.draw()
-		if err != nil {
-			return nil, fmt.Errorf("plot of %s: %w", s.Scenario, err)
-		}
-		list = append(list, Plot{s.Scenario, s.Scenario + ".png", p.title, png})
 	}
 	return list, nil
 }
@@ -69,6 +72,7 @@ func Plots(r *result.Run) ([]Plot, error) {
 // drawing is what a plot shows.
 type drawing struct {
 	title, x, y string
+	suffix      string // of the name of its file, where a scenario has several
 	logX, logY  bool
 	lines       []line
 }
@@ -157,18 +161,19 @@ func latencyAgainstLoad(s *result.Scenario, c *result.Ceilings) *drawing {
 	return d
 }
 
-func throughputAgainstWorkers(s *result.Scenario, c *result.Ceilings) *drawing {
-	d := &drawing{title: "Throughput against concurrency: " + s.Scenario, x: "workers", y: "MB/s", logX: true}
+func throughputAgainstWorkers(s *result.Scenario, operation string, c *result.Ceilings) *drawing {
+	d := &drawing{title: strings.ToUpper(operation) + " throughput against concurrency: " + s.Scenario, suffix: "-" + operation, x: "workers", y: "MB/s", logX: true, logY: true}
 	sizes := map[int64]bool{}
 	for i := range s.Results {
-		r := &s.Results[i]
-		sizes[r.SizeBytes] = true
-		d.add(r.Operation+" "+size(r.SizeBytes), float64(r.Workers), r.BytesPerSec/1e6)
+		if r := &s.Results[i]; r.Operation == operation {
+			sizes[r.SizeBytes] = true
+			d.add(size(r.SizeBytes), float64(r.Workers), r.BytesPerSec/1e6)
+		}
 	}
 	if c != nil {
 		for i := range c.Null {
-			if n := &c.Null[i]; sizes[n.SizeBytes] && n.Workers > 1 && len(sizes) == 1 {
-				d.ceiling("null server, "+n.Operation, n.BytesPerSec/1e6)
+			if n := &c.Null[i]; n.Operation == operation && sizes[n.SizeBytes] && n.Workers > 1 {
+				d.ceiling("null server, "+size(n.SizeBytes), n.BytesPerSec/1e6)
 			}
 		}
 	}

@@ -34,6 +34,15 @@ func TestCeilingsAreDrawn(t *testing.T) {
 	require.Equal(t, []string{"null server, a GET of 4 KiB"}, ceilingsOf(list))
 	require.Equal(t, 0.05, list.lines[1].points[0].Y)
 	require.Equal(t, []string{"null server"}, ceilingsOf(packingOnAndOff(&s[0], run.Ceilings)))
+	sweep := result.Scenario{Scenario: "workers-sweep", Results: []result.Row{
+		{Operation: "put", SizeBytes: 4096, Workers: 1, BytesPerSec: 4e6}, {Operation: "put", SizeBytes: 4096, Workers: 8, BytesPerSec: 8e6},
+		{Operation: "get", SizeBytes: 4096, Workers: 1, BytesPerSec: 5e6}, {Operation: "get", SizeBytes: 1 << 20, Workers: 8, BytesPerSec: 9e6},
+	}}
+	run.Ceilings.Null[len(run.Ceilings.Null)-2].BytesPerSec = 70e6
+	gets := throughputAgainstWorkers(&sweep, "get", run.Ceilings)
+	require.Equal(t, []string{"null server, 4 KiB"}, ceilingsOf(gets), "each operation and size has its own, where there is one")
+	require.Equal(t, 70.0, gets.lines[2].points[0].Y)
+	require.Len(t, throughputAgainstWorkers(&sweep, "put", run.Ceilings).lines[0].points, 2)
 	require.Empty(t, ceilingsOf(latencyAgainstLoad(&s[2], nil)))
 	require.Empty(t, ceilingsOf(listAgainstKeys(&s[1], nil)))
 }
