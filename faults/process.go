@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"orcas/core/reclaim"
+	"orcas/internal/environ"
 	"orcas/s3/sigv4"
 )
 
@@ -103,7 +104,7 @@ func (p *Process) launch() (string, error) {
 		return "", err
 	}
 	p.cmd = exec.Command(p.Binary, "server", "--data", p.Data, "--address", address, "--admin-address", p.admin)
-	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "ORCAS_") })
+	p.cmd.Env = environ.Without("ORCAS_")
 	p.cmd.Env = append(p.cmd.Env, "ORCAS_ROOT_ACCESS_KEY="+p.Credentials().AccessKey, "ORCAS_ROOT_SECRET_KEY="+p.Credentials().SecretKey)
 	p.cmd.Env = append(p.cmd.Env, p.Always...)
 	if len(p.Settings) > 0 {

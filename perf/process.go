@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"orcas/internal/environ"
 	"orcas/s3/sigv4"
 )
 
@@ -69,12 +70,7 @@ func (p Program) Start(ctx context.Context) (*Process, error) {
 	}
 	defer log.Close()
 	cmd := exec.Command(p.Path, append(slices.Clone(p.Args), "--address", address)...)
-	for _, v := range os.Environ() { // only what is set here counts
-		if !strings.HasPrefix(v, "ORCAS_") {
-			cmd.Env = append(cmd.Env, v)
-		}
-	}
-	cmd.Env = append(cmd.Env, "ORCAS_ROOT_ACCESS_KEY="+p.Keys.Access, "ORCAS_ROOT_SECRET_KEY="+p.Keys.Secret)
+	cmd.Env = append(environ.Without("ORCAS_"), "ORCAS_ROOT_ACCESS_KEY="+p.Keys.Access, "ORCAS_ROOT_SECRET_KEY="+p.Keys.Secret)
 	cmd.Env = append(cmd.Env, p.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	// A group of its own: an interrupt from the terminal is for the run, which stops its servers itself.

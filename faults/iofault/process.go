@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"orcas/internal/environ"
 	"os"
 	"os/exec"
 	"regexp"
@@ -65,7 +66,7 @@ var errEnded = errors.New("ended before it was ready")
 // right before, with what kills it. With an error the process has ended; it is returned all the same, for what it said.
 func start(binary, data string, env []string, armed func(kill func())) (*process, error) {
 	p := &process{cmd: exec.Command(binary, "server", "--data", data, "--address", "127.0.0.1:0", "--admin-address", "127.0.0.1:0"), exited: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), "ORCAS_ROOT_ACCESS_KEY="+accessKey, "ORCAS_ROOT_SECRET_KEY="+secretKey)
+	p.cmd.Env = append(environ.Without("ORCAS_"), "ORCAS_ROOT_ACCESS_KEY="+accessKey, "ORCAS_ROOT_SECRET_KEY="+secretKey)
 	p.cmd.Env = append(p.cmd.Env, env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

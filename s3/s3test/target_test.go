@@ -14,11 +14,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"orcas/internal/environ"
 	"orcas/s3/sigv4"
 )
 
@@ -98,10 +98,7 @@ func (t *target) start() (string, error) {
 		}
 	}
 	cmd := exec.Command(binary, "server", "--data", filepath.Join(dir, "data"), "--address", "127.0.0.1:0", "--admin-address", "none")
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(s string) bool {
-		return strings.HasPrefix(s, "ORCAS_") || strings.HasPrefix(s, "AWS_")
-	})
-	cmd.Env = append(cmd.Env, settings...)
+	cmd.Env = append(environ.Without("ORCAS_", "AWS_"), settings...)
 	log := new(bytes.Buffer)
 	cmd.Stderr = log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
