@@ -19,7 +19,7 @@ func (q *request) getObjectACL() error {
 	}
 	o, err := q.s.fs.Stat(q.ctx, q.bucket, q.key, v)
 	if err != nil {
-		return q.missing(err, v)
+		return q.missing(err, v, o)
 	}
 	q.setVersion(o.Version())
 	q.sendACL(q.bucket.Owner)
@@ -131,7 +131,7 @@ func (q *request) putObjectACL() error {
 	}
 	var o *core.ObjectInfo
 	if o, err = q.s.fs.Stat(q.ctx, q.bucket, q.key, v); err != nil {
-		return q.missing(err, v)
+		return q.missing(err, v, o)
 	}
 	q.setVersion(o.Version())
 	q.sendEmpty(http.StatusOK)

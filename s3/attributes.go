@@ -55,7 +55,7 @@ func (q *request) getObjectAttributes() error {
 	}
 	object, err := q.s.fs.Open(q.ctx, q.bucket, q.key, v) // and not Stat: parts may be read
 	if err != nil {
-		return q.missing(err, v)
+		return q.missing(err, v, nil)
 	}
 	defer object.Close()
 	o := object.Info

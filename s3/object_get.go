@@ -17,7 +17,7 @@ func (q *request) getObject() error {
 	}
 	object, err := q.s.fs.Open(q.ctx, q.bucket, q.key, v)
 	if err != nil {
-		return q.missing(err, v)
+		return q.missing(err, v, nil)
 	}
 	defer object.Close()
 	return q.serve(object.Info, object)
@@ -30,14 +30,15 @@ func (q *request) headObject() error {
 	}
 	object, err := q.s.fs.Open(q.ctx, q.bucket, q.key, v) // and not Stat: parts may be read
 	if err != nil {
-		return q.missing(err, v)
+		return q.missing(err, v, nil)
 	}
 	defer object.Close()
 	return q.serve(object.Info, nil)
 }
 
-// missing adds to the error of a read what S3 tells of a version that is not there, or of a delete marker.
-func (q *request) missing(err error, v core.Version) error {
+// missing adds to the error of a read what S3 tells of a version that is not there, or of a delete marker: found, where the read gave one; with
+// nil it looks for one itself, which may have come or gone meanwhile.
+func (q *request) missing(err error, v core.Version, found *core.ObjectInfo) error {
 	if core.Is(err, core.NoSuchKey) && v != core.Current {
 		return errNoSuchVersion.because(err)
 	}
@@ -48,7 +49,10 @@ func (q *request) missing(err error, v core.Version) error {
 	if core.Is(err, core.MethodNotAllowed) && v == core.Current && q.route.sub != "tagging" { // tags are asked of the marker, also where nobody names it
 		e = toAPI(core.E("s3.missing", core.NoSuchKey, err))
 	}
-	marker, _ := q.s.fs.Stat(q.ctx, q.bucket, q.key, v)
+	marker := found
+	if marker == nil {
+		marker, _ = q.s.fs.Stat(q.ctx, q.bucket, q.key, v)
+	}
 	if marker == nil || !marker.Marker {
 		return e
 	}

@@ -71,7 +71,7 @@ func (q *request) stat() (*core.ObjectInfo, error) {
 	}
 	o, err := q.s.fs.Stat(q.ctx, q.bucket, q.key, v)
 	if err != nil {
-		return nil, q.missing(err, v)
+		return nil, q.missing(err, v, o)
 	}
 	return o, nil
 }
@@ -85,7 +85,7 @@ func (q *request) update(change core.UpdateObject) (core.Version, error) {
 	change.Key, change.Version = q.key, v
 	got, err := q.s.fs.Update(q.ctx, q.bucket, change)
 	if err != nil {
-		return 0, q.missing(err, v)
+		return 0, q.missing(err, v, nil)
 	}
 	return got, nil
 }
