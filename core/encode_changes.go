@@ -3,6 +3,7 @@ package core
 import (
 	"encoding/binary"
 	"fmt"
+	"orcas/internal/mutant"
 )
 
 func appendStrings(b []byte, list []string) []byte {
@@ -173,7 +174,7 @@ func appendUpdate(b []byte, c *UpdateObject) []byte {
 	f.next(c.SetTags)
 	f.next(c.SetRetention)
 	f.next(c.SetHold)
-	if f.next(len(c.Tags) > 0) {
+	if f.next(len(c.Tags) > 0 && !mutant.Is("no-tags-recorded")) {
 		b = appendAttrs(b, c.Tags)
 	}
 	if f.next(c.Lock != Lock{}) {

@@ -47,6 +47,8 @@ var mutants = []mutant{
 	{name: "no-cache-gate", guard: "what was read before a write is not cached after it", pkg: "./core/cached", run: "TestOldRowIsNotStored"},
 	{name: "early-release", guard: "a pooled buffer is given back by its last holder", pkg: "./faults/model", run: "TestClockSteps", tags: ",poison"},
 	{name: "no-condition", guard: "conditions are decided in the transaction", pkg: "./faults/model", run: "TestOneWinner"},
+	{name: "no-tags-recorded", guard: "tags that a request sets are in its record, and come back with a replay", pkg: "./faults/model", run: "TestLinearizable"},
+	{name: "no-tags-condition", guard: "an append keeps tags that were set while it was under way", pkg: "./faults/model", run: "TestLinearizable"},
 	{name: "no-object-lock", guard: "a deletion asks the version's lock in the transaction", pkg: "./s3", run: "TestDeleteLocked"},
 	{name: "hint-is-proof", guard: "reclaim asks the metadata what is alive, whatever the garbage says", pkg: "./vfs", run: "TestReclaimRounds"},
 	{name: "no-second-look", guard: "a block that was emptied is looked through once more", pkg: "./vfs", run: "TestWhatDidNotMoveStays"},

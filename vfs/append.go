@@ -15,6 +15,7 @@ import (
 	"orcas/core"
 	"orcas/core/codec"
 	"orcas/internal/checksum"
+	"orcas/internal/mutant"
 )
 
 // MaxAppends is the most pieces, appended one by one or uploaded as parts, that an object may be made of, as S3 has it.
@@ -62,7 +63,7 @@ func (f *FS) Append(ctx context.Context, r AppendRequest) (*core.ObjectInfo, err
 		},
 		If: r.If,
 	}
-	change.If.Seq, change.If.HasTags, change.If.Tags = base.Seq, true, base.Tags
+	change.If.Seq, change.If.HasTags, change.If.Tags = base.Seq, !mutant.Is("no-tags-condition"), base.Tags
 	write.Change = change
 	res, err := f.writer.Do(ctx, write)
 	for _, c := range contents {

@@ -124,7 +124,6 @@ type history struct {
 	ids  map[string][]call    // versions that were written: their numbers and ids
 	errs []error
 
-	crashes  bool // there are some
 	versions bool // the bucket has versions
 	crowded  bool // all clients are at the same one or two pairs
 }
@@ -141,7 +140,7 @@ const linearClients = 16
 func (a *arena) play(bucket string, keys []string, calls, crashes int, r *rand.Rand, firstValue int) (*history, error) {
 	h := &history{
 		keys: map[string][]porcupine.Operation{}, late: map[string][]lateCall{}, last: map[string][2]string{}, ids: map[string][]call{},
-		crashes: crashes > 0, versions: bucket == withVersions, crowded: len(keys) <= 2,
+		versions: bucket == withVersions, crowded: len(keys) <= 2,
 	}
 	total := linearClients * calls
 	milestones := make(chan struct{}, crashes)
@@ -182,30 +181,30 @@ func (a *arena) play(bucket string, keys []string, calls, crashes int, r *rand.R
 
 // draw chooses a call.
 func (h *history) draw(r *rand.Rand, key string, number int) call {
-	kinds := []string{"get", "get", "get", "put", "put", "create", "create", "swap", "swap", "delete", "drop", "append"}
+	kinds := []string{"get", "get", "get", "tags", "put", "put", "create", "create", "swap", "swap", "delete", "drop", "append"}
 	if h.versions {
 		kinds = append(kinds, "version", "version", "version")
 	}
-	// What nobody has to see soon, and calls of unknown outcome, multiply what a pair may hold; where all clients are at one, or tags are
-	// unknown, the search has no end.
+	// What nobody has to see soon, and calls of unknown outcome, multiply what a pair may hold; where all clients are at one, the search
+	// has no end.
 	if !h.crowded {
-		kinds = append(kinds, "append", "rename")
+		kinds = append(kinds, "append", "rename", "tag", "tags")
 	}
 	if !h.crowded && h.versions {
 		kinds = append(kinds, "erase")
-	}
-	if !h.crowded && !h.crashes {
-		kinds = append(kinds, "tag")
 	}
 	c := call{kind: kinds[r.IntN(len(kinds))], at: r.IntN(3) / 2, versions: h.versions, number: number}
 	if h.crowded {
 		c.at = 0
 	}
+	if r.IntN(3) == 0 && slices.Contains([]string{"put", "create", "swap"}, c.kind) {
+		c.tags = number
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch c.kind {
 	case "tag":
-		c.tags = 1 + number%10
+		c.tags = number
 	case "swap", "drop":
 		if c.match = h.last[key][c.at]; c.match == "" {
 			c.match = name(1)
@@ -325,13 +324,16 @@ func judge(ops []porcupine.Operation, late bool) porcupine.CheckResult {
 			for _, value := range pieces(out.content + c.match) {
 				seen[value] = true
 			}
+			if c.kind == "tags" {
+				seen[out.tags] = true
+			}
 		}
 	}
 	var certain, likely []porcupine.Operation
 	for _, op := range ops {
 		c := op.Input.(call)
 		switch unknown := op.Output.(outcome).status == 0; {
-		case unknown && c.writes() && seen[c.number]:
+		case unknown && (c.writes() || c.kind == "tag") && seen[c.number]:
 			op.Output = outcome{status: 200}
 		case unknown && !c.writes():
 			likely = append(likely, op)

@@ -3,8 +3,10 @@ package model
 import (
 	"bytes"
 	"encoding/hex"
+	"encoding/xml"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,11 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// held is a version of a key: the numbers of the contents that it is made of, of eight digits each, and how many tags there are on it.
+// held is a version of a key: the numbers of the contents that it is made of, of eight digits each, and the call that set its tags.
 type held struct {
 	content string // "": a delete marker
-	tags    int
-	id      int // the number of the call that wrote it; negative: of a delete marker that a rename left
+	tags    int    // the number of that call; 0: it has none
+	id      int    // the number of the call that wrote it; negative: of a delete marker that a rename left
 }
 
 // register is what a key holds, the newest version first: more than one, and delete markers, in a bucket with versions only.
@@ -36,12 +38,12 @@ func (p pair) equal(o pair) bool {
 
 // call is what a client asks of one of a pair.
 type call struct {
-	kind     string // get, put, create (If-None-Match: *), swap (If-Match), delete, drop (delete with If-Match), tag, append, rename (to the other one), version (a get of it), erase (a delete of it)
+	kind     string // get, tags (a get of them), put, create (If-None-Match: *), swap (If-Match), delete, drop (delete with If-Match), tag, append, rename (to the other one), version (a get of it), erase (a delete of it)
 	at       int    // which of the pair
 	versions bool   // the bucket has versions
 	number   int    // of the call, and of the content that it writes
 	match    string // the content whose ETag it demands
-	tags     int    // that it sets
+	tags     int    // that it sets: its number, or 0 for none
 	offset   int    // at which it appends
 	target   int    // the version that it names, by the number of the call that wrote it
 	id       string // likewise, by its id
@@ -51,7 +53,7 @@ type call struct {
 type outcome struct {
 	status  int    // 0: nobody knows
 	content string // that a get found
-	tags    int    // likewise
+	tags    int    // likewise: how many; for tags: the number of the call that set them
 	id      string // of the version that it found or wrote; "": none, or it was not said
 	version int    // the number of the call that wrote that version; 0: nobody knows
 }
@@ -62,7 +64,7 @@ func (c call) writes() bool {
 }
 
 // reads says whether a call changes nothing.
-func (c call) reads() bool { return c.kind == "get" || c.kind == "version" }
+func (c call) reads() bool { return slices.Contains([]string{"get", "tags", "version"}, c.kind) }
 
 // makes says of which of the pair the id is that the answer to a call that writes a version tells.
 func (c call) makes() (at int, ok bool) {
@@ -86,7 +88,12 @@ var registers = porcupine.Model{
 		status, found, now := in.apply(was)
 		fits := out.status == status
 		if fits && status == http.StatusOK && in.reads() {
-			fits = out.content == found.content && out.tags == found.tags && (out.version == 0 || out.version == found.id)
+			fits = out.version == 0 || out.version == found.id
+			if in.kind == "tags" {
+				fits = fits && out.tags == found.tags
+			} else {
+				fits = fits && out.content == found.content && out.tags == countOf(found.tags)
+			}
 		}
 		if fits && in.kind == "tag" && status == http.StatusOK && out.version != 0 {
 			fits = now.keys[in.at][0].id == out.version
@@ -167,8 +174,8 @@ func (c call) apply(was pair) (status int, found held, now pair) {
 		if there {
 			return 412, held{}, was
 		}
-	case "get", "tag", "rename", "swap", "drop":
-		if !there && c.kind == "tag" && len(r) > 0 { // of a delete marker
+	case "get", "tag", "tags", "rename", "swap", "drop":
+		if !there && (c.kind == "tag" || c.kind == "tags") && len(r) > 0 { // of a delete marker
 			return 405, held{}, was
 		}
 		if !there {
@@ -183,7 +190,7 @@ func (c call) apply(was pair) (status int, found held, now pair) {
 		}
 	}
 	switch c.kind {
-	case "get":
+	case "get", "tags":
 		return 200, cur, was
 	case "tag":
 		now.keys[c.at] = slices.Clone(r)
@@ -197,7 +204,7 @@ func (c call) apply(was pair) (status int, found held, now pair) {
 	case "append":
 		return 200, held{}, write(held{cur.content + name(c.number), cur.tags, c.number})
 	}
-	return 200, held{}, write(held{content: name(c.number), id: c.number})
+	return 200, held{}, write(held{name(c.number), c.tags, c.number})
 }
 
 // name is a content as held says it.
@@ -274,6 +281,8 @@ func (c call) request(bucket, key string) (method, query string, body []byte, h 
 		return method, "renameObject=", nil, append(h, "X-Amz-Rename-Source", "/"+bucket+"/"+key)
 	case "get":
 		return "GET", "", nil, h
+	case "tags":
+		return "GET", "tagging=", nil, h
 	case "version":
 		return "GET", "versionId=" + c.id, nil, h
 	case "delete", "drop":
@@ -284,6 +293,9 @@ func (c call) request(bucket, key string) (method, query string, body []byte, h 
 		h = append(h, "If-None-Match", "*")
 	case "append":
 		h = append(h, "X-Amz-Write-Offset-Bytes", strconv.Itoa(c.offset))
+	}
+	if c.tags > 0 {
+		h = append(h, "X-Amz-Tagging", tagHeader(c.tags))
 	}
 	return method, "", valueBytes(c.number), h
 }
@@ -305,6 +317,11 @@ func (c call) send(e *endpoint, bucket, both string) (outcome, error) {
 		return out, nil
 	}
 	switch {
+	case c.kind == "tags":
+		var ok bool
+		if out.tags, ok = tagsOf(a.body); !ok {
+			return out, wrongAnswer(fmt.Sprintf("tags that nobody set: %s", a.body))
+		}
 	case c.reads():
 		content, ok := contentOf(a.body)
 		if !ok || a.etag() != contentETag(content) {
@@ -325,13 +342,49 @@ func (c call) send(e *endpoint, bucket, both string) (outcome, error) {
 // keyOf returns one of a pair.
 func keyOf(both string, at int) string { return both + "/" + string(rune('a'+at)) }
 
-// tagSet is the body that gives an object n tags.
-func tagSet(n int) []byte {
+// countOf returns how many tags the call with a number sets, 0 for none.
+func countOf(number int) int {
+	if number == 0 {
+		return 0
+	}
+	return 1 + number%10
+}
+
+// tagSet is the document of the tags that the call with a number sets: each has the number as its value.
+func tagSet(number int) []byte {
 	b := []byte("<Tagging><TagSet>")
-	for i := range n {
-		b = fmt.Appendf(b, "<Tag><Key>%d</Key><Value>v</Value></Tag>", i)
+	for i := range countOf(number) {
+		b = fmt.Appendf(b, "<Tag><Key>%d</Key><Value>%d</Value></Tag>", i, number)
 	}
 	return append(b, "</TagSet></Tagging>"...)
+}
+
+// tagHeader is the same as a header of a PUT.
+func tagHeader(number int) string {
+	values := url.Values{}
+	for i := range countOf(number) {
+		values.Set(strconv.Itoa(i), strconv.Itoa(number))
+	}
+	return values.Encode()
+}
+
+// tagsOf returns the number of the call that set the tags of a document, all of them; 0: there are none.
+func tagsOf(doc []byte) (number int, ok bool) {
+	var in struct {
+		Tags []struct{ Key, Value string } `xml:"TagSet>Tag"`
+	}
+	if err := xml.Unmarshal(doc, &in); err != nil {
+		return 0, false
+	}
+	if len(in.Tags) > 0 {
+		number, _ = strconv.Atoi(in.Tags[0].Value)
+	}
+	for i, tag := range in.Tags {
+		if tag.Key != strconv.Itoa(i) || tag.Value != strconv.Itoa(number) {
+			return 0, false
+		}
+	}
+	return number, len(in.Tags) == countOf(number)
 }
 
 type wrongAnswer string
@@ -382,7 +435,13 @@ func TestRegister(t *testing.T) {
 	lost := func(n int) porcupine.Operation { return op(call{kind: "put", number: n}, unknown) }
 	tag := func(out outcome) porcupine.Operation { return op(call{kind: "tag", tags: 2}, out) }
 	tagged := func() porcupine.Operation {
-		return op(call{kind: "get"}, outcome{status: 200, content: name(1), tags: 2})
+		return op(call{kind: "get"}, outcome{status: 200, content: name(1), tags: countOf(2)})
+	}
+	tags := func(status, number int) porcupine.Operation {
+		return op(call{kind: "tags"}, outcome{status: status, tags: number})
+	}
+	putTagged := func(n int, out outcome) porcupine.Operation {
+		return op(call{kind: "put", number: n, tags: n}, out)
 	}
 	add := func(n, offset int, out outcome) porcupine.Operation {
 		return op(call{kind: "append", number: n, offset: offset}, out)
@@ -413,6 +472,21 @@ func TestRegister(t *testing.T) {
 		"tags that do not last":         {list(put(1), tag(ok), get(200, 1)), false},
 		"tags of what is gone":          {list(tag(ok)), false},
 		"a crash may tag":               {list(put(1), tag(unknown), tagged()), true},
+		"tags that are another's":       {list(put(1), tag(ok), tags(200, 3)), false},
+		"tags by their names":           {list(put(1), tag(ok), tags(200, 2)), true},
+		"no tags":                       {list(put(1), tags(200, 0)), true},
+		"tags of nothing":               {list(tags(404, 0)), true},
+		"a crash may tag, by name":      {list(put(1), tag(unknown), tags(200, 2)), true},
+		"a crash may not tag later":     {list(put(1), tag(unknown), tags(200, 0), tags(200, 2)), false},
+		"a crash loses no tags":         {list(put(1), tag(ok), lost(3), tags(200, 0), get(200, 1)), false},
+		"put with tags":                 {list(putTagged(1, ok), tags(200, 1)), true},
+		"put with tags that are lost":   {list(putTagged(1, ok), tags(200, 0)), false},
+		"a put takes the tags away":     {list(putTagged(1, ok), put(2), tags(200, 0)), true},
+		"tags that outlive a put":       {list(putTagged(1, ok), put(2), tags(200, 1)), false},
+		"a crash may not put half":      {list(putTagged(1, unknown), tags(200, 0)), false},
+		"an append keeps the tags":      {list(putTagged(1, ok), add(2, size(1), ok), tags(200, 1)), true},
+		"an append that drops them":     {list(putTagged(1, ok), add(2, size(1), ok), tags(200, 0)), false},
+		"a rename that drops them":      {list(putTagged(1, ok), rename(2, ok), other(tags(200, 0))), false},
 		"a deletion that does not last": {list(put(1), remove(2), get(200, 1)), false},
 
 		"appended":                        {list(put(1), add(2, size(1), ok), get(200, 1, 2)), true},
@@ -442,6 +516,8 @@ func TestRegister(t *testing.T) {
 		"an old version that is lost":       {versioned(put(1), put(2), version(1, 404, "")), false},
 		"an old version of other content":   {versioned(put(1), put(2), version(1, 200, name(2))), false},
 		"a marker hides":                    {versioned(put(1), remove(2), get(404), version(1, 200, name(1)), version(2, 405, "")), true},
+		"a marker has no tags":              {versioned(putTagged(1, ok), remove(2), tags(405, 0)), true},
+		"a marker that has them":            {versioned(putTagged(1, ok), remove(2), tags(200, 1)), false},
 		"a marker that hides nothing":       {versioned(put(1), remove(2), get(200, 1)), false},
 		"a marker goes":                     {versioned(put(1), remove(2), erase(2), get(200, 1)), true},
 		"a marker that stays":               {versioned(put(1), remove(2), erase(2), get(404)), false},
