@@ -24,6 +24,8 @@ type Bench struct {
 	Stumble func(after time.Duration) error
 	// Beside, where set, runs beside the load until ctx ends, which it does when the server has been taken down.
 	Beside func(ctx context.Context) []Violation
+	// Leftovers has a run demand in the end that everything goes that a lifecycle takes.
+	Leftovers bool
 }
 
 // stumbleMax is the longest time until a stumbling start is killed.
@@ -126,6 +128,9 @@ func (b *Bench) RunWhile(ctx context.Context, more func(done int) bool, down Dow
 			break
 		}
 		if !more(i) || len(s.Violations) > 0 {
+			if b.Leftovers && len(s.Violations) == 0 {
+				s.Violations = b.leftovers(ctx, client, &s)
+			}
 			client.Close()
 			break
 		}
@@ -254,7 +259,7 @@ func (b *Bench) bucket(ctx context.Context, client *Client, name string) error {
 			if err := client.CreateBucket(ctx); err != nil || rules(name) == nil {
 				return err
 			}
-			return client.SetRules(ctx, lifecycle(rules(name)))
+			return client.SetRules(ctx, lifecycleOf(rules(name)))
 		})
 	}
 	if now, _ = b.Ledger.Value(n); err == nil && now.status() == "" && want != "" {

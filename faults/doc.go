@@ -12,7 +12,8 @@
 //     left, and never an end without what went before it; of a rename both halves, or none.
 //   - The load has buckets beside the main one: one for each worker, whose versions it suspends and enables again; one with object lock; one with versions and a
 //     lifecycle whose days are seconds; and one with a lifecycle alone. After each start all versions are listed and read by their ids, what a lock
-//     keeps must refuse to be deleted, and what is not there any more must have been due (see lifecycle.go).
+//     keeps must refuse to be deleted, and what is not there any more must have been due (see lifecycle.go). After the last of several kills or stops, the lifecycles are asked for passes until
+//     all that they take must be gone: nothing may be left of it (see leftovers.go).
 //   - A Load drives a mixture of the operations of the table in ops.go with many workers. A key belongs to one worker, so
 //     that the order of its changes is known. A new writing operation is one more function and one more line in that table.
 //   - Check reads everything back and compares it with the State; each difference is a Violation. What it finds of the

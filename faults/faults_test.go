@@ -172,6 +172,7 @@ func onDirectories(t *testing.T, n int, down Down, row *result.Row) {
 		n -= part
 		dir := workDir(t)
 		b := newBench(t, binary, dir, filepath.Join(dir, "data"), loadMax)
+		b.Leftovers = true
 		judge(t, b, b.Run(t.Context(), part, down), part, row)
 		if os.Getenv("ORCAS_FAULTS_DIR") == "" {
 			require.NoError(t, os.RemoveAll(filepath.Join(dir, "data")))

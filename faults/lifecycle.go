@@ -58,8 +58,8 @@ func ruleOf(n Name) rule {
 	return rule{}
 }
 
-// lifecycle writes rules as S3 has them.
-func lifecycle(list []rule) (out []types.LifecycleRule) {
+// lifecycleOf writes rules as S3 has them.
+func lifecycleOf(list []rule) (out []types.LifecycleRule) {
 	for _, r := range list {
 		x := types.LifecycleRule{ID: aws.String(r.prefix), Status: types.ExpirationStatusEnabled, Filter: &types.LifecycleRuleFilter{Prefix: aws.String(r.prefix)}}
 		if r.expire > 0 {

@@ -35,6 +35,7 @@ var mutants = []mutant{
 	{name: "ack-before-commit", guard: "the answer comes after the commit", downs: 6},
 	{name: "no-history", guard: "a version that is no longer the newest one is kept", downs: 3},
 	{name: "noncurrent-at-once", guard: "a version is noncurrent since the next one was written", downs: 6},
+	{name: "last-key-stays", guard: "a pass of a lifecycle decides on the last key, too", downs: 2},
 	{name: "no-expected-version", guard: "a lifecycle deletes what it has read, and nothing that came since", pkg: "./lifecycle", run: "TestRaces"},
 	{name: "no-frame-check", guard: "the checksums of frames", pkg: "./faults/model", run: "TestFlipsInABlockOfARunningServer"},
 	{name: "no-row-check", guard: "the checksums of rows in the database", pkg: "./faults/model", run: "TestFlipsInTheDatabase", env: []string{"ORCAS_FAULTS_FLIPS=1000"}},
@@ -102,6 +103,7 @@ func (m mutant) find(t *testing.T) string {
 	} else {
 		dir := workDir(t)
 		b = newBench(t, buildServer(t, m.name), dir, filepath.Join(dir, "data"), 4*time.Second)
+		b.Leftovers = true
 	}
 	s := b.Run(t.Context(), m.downs, down)
 	t.Log(s)

@@ -18,6 +18,7 @@ import (
 
 	"orcas/core/reclaim"
 	"orcas/internal/environ"
+	"orcas/lifecycle"
 	"orcas/s3/sigv4"
 )
 
@@ -171,16 +172,26 @@ func (p *Process) Ended() <-chan struct{} { return p.exited }
 
 // Reclaim asks the server over its admin listener for a full round of reclaim, and waits for its end.
 func (p *Process) Reclaim(ctx context.Context) (report reclaim.Report, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.admin+"/-/admin/reclaim?wait=true", nil)
+	return report, p.post(ctx, "/-/admin/reclaim?wait=true", &report)
+}
+
+// Lifecycle asks for a pass of the lifecycles, and waits for its end.
+func (p *Process) Lifecycle(ctx context.Context) (report lifecycle.Report, err error) {
+	return report, p.post(ctx, "/-/admin/lifecycle?wait=true", &report)
+}
+
+// post sends a request to the admin listener and reads the answer into report.
+func (p *Process) post(ctx context.Context, path string, report any) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.admin+path, nil)
 	if err != nil {
-		return report, err
+		return err
 	}
 	signer := p.signer()
 	signer.Sign(r, sigv4.EmptySHA256, time.Now())
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: roundMax}
 	answer, err := client.Do(r)
 	if err != nil {
-		return report, err
+		return err
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
@@ -188,15 +199,15 @@ func (p *Process) Reclaim(ctx context.Context) (report reclaim.Report, err error
 		err = fmt.Errorf("%w: status %d: %s", errRefused, answer.StatusCode, text)
 	}
 	if err == nil {
-		err = json.Unmarshal(text, &report)
+		err = json.Unmarshal(text, report)
 	}
-	return report, err
+	return err
 }
 
-// errRefused is the error of a round of reclaim that the server answered with one.
-var errRefused = errors.New("reclaim failed")
+// errRefused is the error of a round that the server answered with one.
+var errRefused = errors.New("refused")
 
-// roundMax is how long a round of reclaim may take before it counts as hung.
+// roundMax is how long a round may take before it counts as hung.
 const roundMax = 2 * time.Minute
 
 // Kill sends SIGKILL and waits for the end.
