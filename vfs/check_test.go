@@ -2,6 +2,7 @@ package vfs_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -116,6 +117,60 @@ func TestCheckWhileInUse(t *testing.T) {
 			return
 		default:
 		}
+	}
+}
+
+// spoiler is metadata that hands on another Head than it was given, of content of one size.
+type spoiler struct {
+	reclaim.Meta
+	size int64
+}
+
+func (s *spoiler) Apply(ctx context.Context, changes []core.Change) ([]core.Result, error) {
+	for i, c := range changes {
+		p, ok := c.(*core.PutObject)
+		if !ok || p.Object.Size != s.size {
+			continue
+		}
+		other, info := *p, *p.Object.Segments[0].Info
+		info.Head[7] ^= 1
+		other.Object.Segments = []core.Segment{p.Object.Segments[0]}
+		other.Object.Segments[0].Info = &info
+		changes[i] = &other
+	}
+	return s.Meta.Apply(ctx, changes)
+}
+
+// TestCheckOfHeads: a row that is whole, but says of content that it begins otherwise than it does, is found where the content is read.
+func TestCheckOfHeads(t *testing.T) {
+	const frame = 256 << 10
+	for _, spoilt := range []int64{0, core.HeadSize + 1, frame, frame + 1, 5 << 20} {
+		t.Run(fmt.Sprint(spoilt), func(t *testing.T) {
+			blocks, meta, done := openDisk(t, t.TempDir())
+			defer done()
+			y := newYardOver(t, batch.Options{Meta: &spoiler{meta, spoilt}, Blocks: blocks}, meta, reclaim.Options{})
+			defer y.writer.Close()
+			var err error
+			y.fs, err = vfs.New(vfs.Options{Meta: meta, Blocks: blocks, Writer: y.writer, Instant: true}) // neither compressed nor encrypted
+			require.NoError(t, err)
+			for i, size := range []int{1, core.HeadSize - 1, core.HeadSize, core.HeadSize + 1, frame, frame + 1, 5 << 20} {
+				y.put(fmt.Sprint("key-", size), random(uint64(i), size))
+			}
+			if spoilt == 0 {
+				y.requireSound()
+				return
+			}
+			report, err := reclaim.Check(ctx, meta, blocks, reclaim.CheckOptions{})
+			require.NoError(t, err)
+			require.Zero(t, report.Found, "without the content nobody can tell")
+			report, err = reclaim.Check(ctx, meta, blocks, reclaim.CheckOptions{Content: true})
+			require.NoError(t, err)
+			require.Len(t, report.Differences, 1)
+			d := report.Differences[0]
+			require.Equal(t, reclaim.KindContent, d.Kind)
+			require.Contains(t, d.Where, fmt.Sprint("key-", spoilt))
+			require.Contains(t, d.Text, "the SHA-256 of its first 65536 bytes is another")
+		})
 	}
 }
 

@@ -91,7 +91,7 @@ const (
 	KindNumber     = "number"     // a number that was not given away yet
 	KindListing    = "listing"    // listings do not show what is there
 	KindHeader     = "header"     // the header of a block is not whole
-	KindContent    = "content"    // a frame of live content is not whole
+	KindContent    = "content"    // a frame of live content is not whole, or a hash of it is another
 	KindGap        = "gap"        // changes that should wait in the blocks are not there
 	KindSnapshot   = "snapshot"   // a snapshot of the metadata is not whole
 	KindDictionary = "dictionary" // content is compressed with a dictionary that is not there, or is none

@@ -133,6 +133,9 @@ func (v *verification) all(ctx context.Context, blocks core.Blocks) error {
 	if v.clear && d.SHA256 != [32]byte{} && !bytes.Equal(v.sum.Sum(nil), d.SHA256[:]) {
 		return damage(d, core.Extent{}, errors.New("its SHA-256 is another"))
 	}
+	if v.clear && d.HasHead() && v.head != d.Head {
+		return damage(d, core.Extent{}, fmt.Errorf("the SHA-256 of its first %d bytes is another", core.HeadSize))
+	}
 	return nil
 }
 
@@ -152,8 +155,9 @@ type verification struct {
 	index uint32 // of the next frame
 	plain int64
 	sum   hash.Hash
-	clear bool // every payload was plain content, and went into sum
-	keep  bool // frames are gathered in raw, their headers in heads
+	head  [32]byte // what sum was behind the first core.HeadSize bytes
+	clear bool     // every payload was plain content, and went into sum
+	keep  bool     // frames are gathered in raw, their headers in heads
 	raw   []byte
 	heads []frame.Header
 	buf   []byte
@@ -203,11 +207,17 @@ func (v *verification) extent(ctx context.Context, blocks core.Blocks, e core.Ex
 }
 
 func (v *verification) take(raw []byte, h *frame.Header) {
+	if v.clear = v.clear && h.Codec == frame.Plain; v.clear {
+		payload := raw[frame.HeaderSize:]
+		if left := core.HeadSize - v.plain; left > 0 && left <= int64(len(payload)) {
+			_, _ = v.sum.Write(payload[:left]) // hash.Hash never fails
+			v.sum.Sum(v.head[:0])
+			payload = payload[left:]
+		}
+		_, _ = v.sum.Write(payload)
+	}
 	v.index++
 	v.plain += int64(h.Plain)
-	if v.clear = v.clear && h.Codec == frame.Plain; v.clear {
-		_, _ = v.sum.Write(raw[frame.HeaderSize:]) // hash.Hash never fails
-	}
 	if v.keep {
 		v.raw = append(v.raw, raw...)
 		v.heads = append(v.heads, *h)
