@@ -187,6 +187,24 @@ func (r *cursor) close() {
 	}
 }
 
+// each runs a statement and calls fn with each row, until that gives an error. The row is good during the call.
+func (c *conn) each(fn func(cols []driver.Value) error, st statement, args ...driver.Value) error {
+	r, err := c.query(st, args...)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	for {
+		ok, err := r.next()
+		if err != nil || !ok {
+			return err
+		}
+		if err := fn(r.cols); err != nil {
+			return err
+		}
+	}
+}
+
 // row runs a statement and returns its first row, nil where it has none. The row is good until the statement is used again.
 func (c *conn) row(st statement, args ...driver.Value) ([]driver.Value, error) {
 	r, err := c.query(st, args...)

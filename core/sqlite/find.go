@@ -3,6 +3,7 @@ package sqlite
 import (
 	"cmp"
 	"context"
+	"database/sql/driver"
 	"errors"
 	"math"
 	"slices"
@@ -92,28 +93,18 @@ func (f *finder) loadAll(c *conn, length int) error {
 		return damaged("finds_upto", errors.New("it is not there"))
 	}
 	f.upto = core.DataID(integer(row[0]))
-	r, err := c.query(selectDataFrom, int64(f.upto))
-	if err != nil {
-		return err
-	}
-	defer r.close()
-	for {
-		ok, err := r.next()
-		if err != nil || !ok {
-			return err
-		}
+	return c.each(func(cols []driver.Value) error {
 		f.seen++
-		d, err := decodeData(integer(r.cols[0]), r.cols[1:])
-		if err != nil {
-			continue
+		d, err := decodeData(integer(cols[0]), cols[1:])
+		if err != nil || d.Scope == 0 {
+			return nil // a damaged row is found by who reads the content
 		}
-		if d.Scope != 0 {
-			f.waits(findable{hash: d.Hash(), data: d.ID})
-			if d.HasHead() {
-				f.waits(findable{hash: d.HeadHash(), data: d.ID})
-			}
+		f.waits(findable{hash: d.Hash(), data: d.ID})
+		if d.HasHead() {
+			f.waits(findable{hash: d.HeadHash(), data: d.ID})
 		}
-	}
+		return nil
+	}, selectDataFrom, int64(f.upto))
 }
 
 // waits notes a pair that waited. One of the same hash that came before it is in the table.
@@ -346,23 +337,16 @@ func (c *conn) fitting(id core.DataID, k *core.ContentKey, found **core.DataInfo
 func (m *Meta) fillFilter() {
 	const page = 10_000
 	for from, more := int64(math.MinInt64), true; more; {
-		more = false
+		n := 0
 		err := m.read(background, "sqlite.fillFilter", func(c *conn) error {
-			r, err := c.query(selectHashes, from, int64(page))
-			if err != nil {
-				return err
-			}
-			defer r.close()
-			for n := 0; ; n++ {
-				ok, err := r.next()
-				if err != nil || !ok {
-					more = n == page
-					return err
-				}
-				from = integer(r.cols[0])
+			return c.each(func(cols []driver.Value) error {
+				n++
+				from = integer(cols[0])
 				m.w.find.filter.add(uint64(from))
-			}
+				return nil
+			}, selectHashes, from, int64(page))
 		})
+		more = n == page
 		if err != nil {
 			return // closed, or damaged: the table is asked
 		}

@@ -343,25 +343,20 @@ func (m *Meta) Parts(ctx context.Context, id core.UploadID, after, limit int) ([
 
 // parts reads the parts of a list with numbers above after, up to limit.
 func (c *conn) parts(id core.UploadID, after, limit int) (list []core.PartInfo, err error) {
-	r, err := c.query(selectParts, int64(id), int64(after), int64(limit))
-	if err != nil {
-		return nil, err
-	}
-	defer r.close()
-	for {
-		ok, err := r.next()
-		if err != nil || !ok {
-			return list, err
-		}
-		p, err := decodePart(id, integer(r.cols[0]), r.cols[1:])
+	err = c.each(func(cols []driver.Value) error {
+		p, err := decodePart(id, integer(cols[0]), cols[1:])
 		if err == nil {
 			err = c.resolve(p.Segments, nil)
 		}
-		if err != nil {
-			return nil, err
+		if err == nil {
+			list = append(list, *p)
 		}
-		list = append(list, *p)
+		return err
+	}, selectParts, int64(id), int64(after), int64(limit))
+	if err != nil {
+		return nil, err
 	}
+	return list, nil
 }
 
 // Data implements core.Meta.
@@ -388,22 +383,13 @@ func (m *Meta) Data(ctx context.Context, ids []core.DataID) ([]core.DataInfo, er
 func (m *Meta) Garbage(ctx context.Context, after uint64, limit int) ([]core.Garbage, error) {
 	var list []core.Garbage
 	err := m.read(ctx, "sqlite.Garbage", func(c *conn) error {
-		r, err := c.query(selectGarbage, int64(min(after, math.MaxInt64)), int64(limit))
-		if err != nil {
+		return c.each(func(cols []driver.Value) error {
+			g, err := decodeGarbage(cols)
+			if err == nil {
+				list = append(list, *g)
+			}
 			return err
-		}
-		defer r.close()
-		for {
-			ok, err := r.next()
-			if err != nil || !ok {
-				return err
-			}
-			g, err := decodeGarbage(r.cols)
-			if err != nil {
-				return err
-			}
-			list = append(list, *g)
-		}
+		}, selectGarbage, int64(min(after, math.MaxInt64)), int64(limit))
 	})
 	return list, err
 }
@@ -422,22 +408,14 @@ func decodeGarbage(cols []driver.Value) (*core.Garbage, error) {
 func (m *Meta) Records(ctx context.Context, kind, after string, limit int) ([]core.Record, error) {
 	var list []core.Record
 	err := m.read(ctx, "sqlite.Records", func(c *conn) error {
-		r, err := c.query(selectRecords, blob(kind), blob(after), int64(limit))
-		if err != nil {
-			return err
-		}
-		defer r.close()
-		for {
-			ok, err := r.next()
-			if err != nil || !ok {
-				return err
-			}
-			value, err := placeOfRecord(kind, text(r.cols[0])).open(bytes(r.cols[1]))
+		return c.each(func(cols []driver.Value) error {
+			value, err := placeOfRecord(kind, text(cols[0])).open(bytes(cols[1]))
 			if err != nil {
 				return damaged("record", err)
 			}
-			list = append(list, core.Record{Kind: kind, Key: text(r.cols[0]), Value: value})
-		}
+			list = append(list, core.Record{Kind: kind, Key: text(cols[0]), Value: value})
+			return nil
+		}, selectRecords, blob(kind), blob(after), int64(limit))
 	})
 	return list, err
 }
