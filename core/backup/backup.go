@@ -131,8 +131,8 @@ type backup struct {
 	report   *Report
 	made     map[string]bool // directories that this process made, or found
 	dirty    map[string]bool // directories whose names have to be synced
-	noClone  bool            // the file system cannot
-	torn     []*entry        // of packed blocks that end with what is no frame
+	cloner   cloner
+	torn     []*entry // of packed blocks that end with what is no frame
 }
 
 // Backup makes a backup, named for the time. It is Busy where another one is being made in that directory, Conflict where the directory holds

@@ -195,7 +195,7 @@ func (b *backup) copyTo(s *source, e *entry, temp string) error {
 		return err
 	}
 	defer f.Close()
-	if b.clone(s, f) {
+	if b.cloner.clone(s.path, s.length, f) {
 		if err := b.shared(s, e, temp); err != nil {
 			return err
 		}
@@ -218,21 +218,26 @@ func (b *backup) shared(s *source, e *entry, path string) error {
 	return b.damage(s, e, p)
 }
 
-// clone lets f share the bytes of the block, where the file system can.
-func (b *backup) clone(s *source, f *durable.File) bool {
-	if b.noClone {
+// cloner lets files share bytes, as long as the file system can.
+type cloner struct {
+	cannot bool
+}
+
+// clone lets f share the first length bytes of the file at path, and says whether it does.
+func (c *cloner) clone(path string, length int64, f *durable.File) bool {
+	if c.cannot {
 		return false
 	}
-	from, err := os.Open(s.path)
+	from, err := os.Open(path)
 	if err != nil {
 		return false
 	}
 	defer from.Close()
 	if err := f.Clone(from); err != nil {
-		b.noClone = true
+		c.cannot = true
 		return false
 	}
-	return f.Truncate(s.length) == nil
+	return f.Truncate(length) == nil
 }
 
 // fill writes a block to f, from an offset at which a frame begins, and syncs it.

@@ -157,7 +157,7 @@ type restore struct {
 	steps  *durable.Steps
 	report *Report
 	dirs   map[string]bool // that have to be synced
-	copies bool            // the file system cannot share
+	cloner cloner
 }
 
 func (r *restore) run(m *manifest) error {
@@ -220,7 +220,7 @@ func (r *restore) block(e *entry) error {
 }
 
 func (r *restore) fill(e *entry, f *durable.File) error {
-	shared := r.clone(e, f)
+	shared := r.cloner.clone(r.repo.path(e.Name), e.Length, f)
 	var out *bufio.Writer
 	var to io.Writer
 	if !shared {
@@ -244,21 +244,4 @@ func (r *restore) fill(e *entry, f *durable.File) error {
 	}
 	r.report.CopiedBlocks++
 	return f.DataSync()
-}
-
-// clone lets f share the bytes of the copy, where the file system can.
-func (r *restore) clone(e *entry, f *durable.File) bool {
-	if r.copies {
-		return false
-	}
-	from, err := os.Open(r.repo.path(e.Name))
-	if err != nil {
-		return false
-	}
-	defer from.Close()
-	if err := f.Clone(from); err != nil {
-		r.copies = true
-		return false
-	}
-	return f.Truncate(e.Length) == nil
 }
