@@ -50,6 +50,24 @@ func (c *core) start() (err error) {
 	return err
 }
 
+// compare starts two servers, with these settings, and compares them: the one without what is measured is unpacked, the other one orcas.
+func (s *session) compare(what string, without, with []string, run func(c *core) error) error {
+	if s.o.Target != nil {
+		return needsOwn
+	}
+	s.prefix = ""
+	c := &core{session: s}
+	defer c.stop()
+	var err error
+	if c.unpacked, err = c.server(what+"-off", without...); err != nil {
+		return err
+	}
+	if c.orcas, err = c.server(what+"-on", with...); err != nil {
+		return err
+	}
+	return run(c)
+}
+
 func (c *core) stop() {
 	for _, p := range []*Process{c.null, c.orcas, c.unpacked} {
 		if p != nil {

@@ -16,14 +16,11 @@ import (
 
 // MeasureDisk appends size bytes n times to a file in dir, with an fdatasync after each: what one writer can make durable.
 func MeasureDisk(ctx context.Context, dir string, size, n int) (row result.DiskRow, err error) {
-	f, err := os.CreateTemp(dir, "perf-disk-*")
+	f, b, done, err := measured(dir, size)
 	if err != nil {
 		return row, err
 	}
-	defer os.Remove(f.Name())
-	defer f.Close()
-	b := make([]byte, size)
-	_, _ = rand.Read(b) // never fails
+	defer done()
 	took := make([]time.Duration, n)
 	for i := range took {
 		start := time.Now()
@@ -47,16 +44,26 @@ func MeasureDisk(ctx context.Context, dir string, size, n int) (row result.DiskR
 	return row, nil
 }
 
+// measured returns a file in dir that goes with done, and size random bytes for it.
+func measured(dir string, size int) (f *os.File, b []byte, done func(), err error) {
+	if f, err = os.CreateTemp(dir, "perf-disk-*"); err != nil {
+		return nil, nil, nil, err
+	}
+	b = make([]byte, size)
+	_, _ = rand.Read(b) // never fails
+	return f, b, func() {
+		f.Close()
+		os.Remove(f.Name())
+	}, nil
+}
+
 // MeasureSequential writes total bytes to a file in dir in pieces of size bytes, with one fdatasync at the end.
 func MeasureSequential(dir string, size int, total int64) (row result.DiskRow, err error) {
-	f, err := os.CreateTemp(dir, "perf-disk-*")
+	f, b, done, err := measured(dir, size)
 	if err != nil {
 		return row, err
 	}
-	defer os.Remove(f.Name())
-	defer f.Close()
-	b := make([]byte, size)
-	_, _ = rand.Read(b) // never fails
+	defer done()
 	start := time.Now()
 	for done := int64(0); done < total; done += int64(size) {
 		if _, err := f.Write(b); err != nil {

@@ -19,28 +19,17 @@ const (
 
 // compression compares a server that compresses with one that does not: JSON records, which shrink, and random content, which does not.
 func (s *session) compression() error {
-	if s.o.Target != nil {
-		return needsOwn
-	}
-	s.prefix = ""
-	c := &core{session: s}
-	defer c.stop()
-	var err error
-	if c.unpacked, err = c.server("compression-off", "ORCAS_COMPRESSION=off"); err != nil {
-		return err
-	}
-	if c.orcas, err = c.server("compression-better", "ORCAS_COMPRESSION=better"); err != nil {
-		return err
-	}
-	if err := c.records(); err != nil {
-		return fmt.Errorf("records: %w", err)
-	}
-	for _, size := range []int{4 * kib, 256 * kib, 10 * mib} {
-		if err := c.incompressible(size); err != nil {
-			return err
+	return s.compare("compression", []string{"ORCAS_COMPRESSION=off"}, []string{"ORCAS_COMPRESSION=better"}, func(c *core) error {
+		if err := c.records(); err != nil {
+			return fmt.Errorf("records: %w", err)
 		}
-	}
-	return nil
+		for _, size := range []int{4 * kib, 256 * kib, 10 * mib} {
+			if err := c.incompressible(size); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // records puts and gets JSON records.

@@ -8,19 +8,11 @@ import (
 // versions compares PUT into a bucket that keeps versions with PUT into one that does not, in turns: fresh keys, and a few keys again and
 // again, where one bucket replaces what the other keeps.
 func (s *session) versions() error {
-	if s.o.Target != nil {
-		return needsOwn
-	}
-	s.prefix = ""
-	c := &core{session: s}
-	defer c.stop()
-	var err error
-	if c.unpacked, err = c.server("versions-off"); err != nil {
-		return err
-	}
-	if c.orcas, err = c.server("versions-on"); err != nil {
-		return err
-	}
+	return s.compare("versions", nil, nil, (*core).versions)
+}
+
+func (c *core) versions() error {
+	s := c.session
 	s.target = c.orcas.Target
 	call := Call{Method: http.MethodPut, Path: "/" + s.bucket, Query: "versioning="}
 	body := "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
