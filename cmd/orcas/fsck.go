@@ -166,11 +166,7 @@ func (c *fsckCommand) repair(ctx context.Context, store *server.Offline, meta *s
 	if err == nil {
 		_, err = snapshot.Write(ctx, fresh, store.Blocks, snapshot.WriteOptions{})
 	}
-	if closeErr := fresh.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		store.DropNewDatabase()
+	if err := store.EndDatabase(fresh, err); err != nil {
 		return err
 	}
 	report.Repair = repaired

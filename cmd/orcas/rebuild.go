@@ -54,11 +54,7 @@ func (c *rebuildCommand) rebuild(ctx context.Context, store *server.Offline, log
 		// The next rebuild begins here, and need not find the gaps, nor what was cut off, again.
 		_, err = snapshot.Write(ctx, meta, store.Blocks, snapshot.WriteOptions{})
 	}
-	if closeErr := meta.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		store.DropNewDatabase()
+	if err := store.EndDatabase(meta, err); err != nil {
 		return err
 	}
 	kept, err := store.SwapDatabase("rebuild", time.Now())

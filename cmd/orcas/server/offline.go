@@ -71,7 +71,7 @@ const (
 
 // NewDatabase begins an empty database beside the one that is there.
 func (o *Offline) NewDatabase() (*sqlite.Meta, error) {
-	o.DropNewDatabase()
+	o.dropNewDatabase()
 	path := filepath.Join(o.Dir, newDatabase)
 	meta, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
@@ -80,8 +80,19 @@ func (o *Offline) NewDatabase() (*sqlite.Meta, error) {
 	return meta, nil
 }
 
-// DropNewDatabase takes away what NewDatabase made, if it is there.
-func (o *Offline) DropNewDatabase() {
+// EndDatabase closes what NewDatabase made and, where err is one or the close fails, takes it away and returns that error.
+func (o *Offline) EndDatabase(meta *sqlite.Meta, err error) error {
+	if closeErr := meta.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		o.dropNewDatabase()
+	}
+	return err
+}
+
+// dropNewDatabase takes away what NewDatabase made, if it is there.
+func (o *Offline) dropNewDatabase() {
 	for _, suffix := range []string{"", logSuffix, indexSuffix} {
 		_ = os.Remove(filepath.Join(o.Dir, newDatabase+suffix)) // what stays is overwritten by the next
 	}
