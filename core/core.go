@@ -13,6 +13,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"log/slog"
 	"strconv"
 	"time"
 
@@ -62,6 +63,9 @@ func (b BlockID) IsZero() bool { return b == BlockID{} }
 
 // String returns the id in hexadecimal.
 func (b BlockID) String() string { return hex.EncodeToString(b[:]) }
+
+// LogValue implements slog.LogValuer: a log has it as String does. Its last 16 digits are those of the name of the file.
+func (b BlockID) LogValue() slog.Value { return slog.StringValue(b.String()) }
 
 // Version names a version of a key: Current, Null, or the sequence of the change that wrote it.
 type Version uint64

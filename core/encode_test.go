@@ -1,6 +1,8 @@
 package core
 
 import (
+	"bytes"
+	"log/slog"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -200,4 +202,12 @@ func TestSuccessorAndCommonPrefix(t *testing.T) {
 		require.Equal(t, c.want, got)
 		require.Equal(t, c.rolled, rolled)
 	}
+}
+
+// TestBlocksInLogs: who reads that a block is damaged has to find its file.
+func TestBlocksInLogs(t *testing.T) {
+	var text bytes.Buffer
+	id := BlockID{0: 0xab, 11: 3, 15: 0x1c}
+	slog.New(slog.NewJSONHandler(&text, nil)).Error("damaged", "block", id)
+	require.Contains(t, text.String(), `"block":"ab00000000000000000000030000001c"`)
 }

@@ -192,7 +192,7 @@ func (a *adminLifecycleRun) Run(c *console) error {
 	ctx, stop := withSignals(context.Background())
 	defer stop()
 	if !a.Wait {
-		return a.call(ctx, c, http.MethodPost, lifecyclePath, nil, &lifecycle.Status{})
+		return a.tellLifecycle(ctx, c, http.MethodPost)
 	}
 	var r lifecycle.Report
 	if err := a.call(ctx, c, http.MethodPost, lifecyclePath, url.Values{"wait": {"true"}}, &r); err != nil || a.JSON {
@@ -208,8 +208,13 @@ type adminLifecycleStatus struct{ adminTarget }
 func (a *adminLifecycleStatus) Run(c *console) error {
 	ctx, stop := withSignals(context.Background())
 	defer stop()
+	return a.tellLifecycle(ctx, c, http.MethodGet)
+}
+
+// tellLifecycle asks what goes on, by a POST after a look at everything has begun, and prints it.
+func (t *adminTarget) tellLifecycle(ctx context.Context, c *console, method string) error {
 	var s lifecycle.Status
-	if err := a.call(ctx, c, http.MethodGet, lifecyclePath, nil, &s); err != nil || a.JSON {
+	if err := t.call(ctx, c, method, lifecyclePath, nil, &s); err != nil || t.JSON {
 		return err
 	}
 	fmt.Fprintf(c.stdout, "looked %d times since the start", s.Passes)
