@@ -45,8 +45,8 @@ func (q *request) read(l *listing, kind core.ListKind, after core.Cursor) error 
 	return nil
 }
 
-// behind returns the place behind a marker. A marker beneath a common prefix says that the prefix was listed: S3 does not list it
-// again.
+// behind returns the place behind a marker, or behind start-after. S3 lists no common prefix that is not greater than it, so one beneath a
+// common prefix leaves all of that prefix out.
 func (l *listing) behind(marker string) core.Cursor {
 	if prefix, rolled := core.CommonPrefix(marker, l.prefix, l.delimiter); rolled {
 		marker = prefix
@@ -86,16 +86,16 @@ func (q *request) listObjectsV2() error {
 	}
 	startAfter := q.query.value("start-after")
 	token, resumed := q.query.get("continuation-token")
-	after := startAfter
+	after := l.behind(startAfter)
 	if resumed {
 		if token == "" {
 			return errInvalidArgument.say("The continuation token provided is incorrect").with("ArgumentName", "continuation-token")
 		}
-		if after, err = parseToken(token); err != nil {
+		if after.Key, err = parseToken(token); err != nil {
 			return err
 		}
 	}
-	if err := q.read(&l, core.ListObjects, core.Cursor{Key: after}); err != nil {
+	if err := q.read(&l, core.ListObjects, after); err != nil {
 		return err
 	}
 	x := q.s.document()

@@ -109,7 +109,9 @@ func TestListings(t *testing.T) {
 				continue
 			}
 			if i := strings.Index(k[len(prefix):], delimiter); delimiter != "" && i >= 0 {
-				k = k[:len(prefix)+i+len(delimiter)]
+				if k = k[:len(prefix)+i+len(delimiter)]; strings.HasPrefix(after, k) {
+					continue
+				}
 			}
 			if len(out) == 0 || out[len(out)-1] != k {
 				out = append(out, k)

@@ -143,7 +143,7 @@ func (r *script) list(s step) error {
 		a, err := r.m.do("GET", s.b, "", "list-type=2", nil)
 		return expect(a, err, noBucket)
 	}
-	keys, prefixes := b.list(s.from, s.arg, s.key, s.cond == "v1")
+	keys, prefixes := b.list(s.from, s.arg, s.key)
 	marker, token := s.key, ""
 	for page := 0; ; page++ {
 		q := query("prefix", s.from, "delimiter", s.arg, "max-keys", number(s.n))

@@ -204,7 +204,7 @@ func listAll(t *testing.T, m *machine, v2 bool, delimiter string, page int, stab
 	for _, key := range stable {
 		b.objects[key] = &object{}
 	}
-	want, prefixes := b.list("", delimiter, "", false)
+	want, prefixes := b.list("", delimiter, "")
 	want = append(want, prefixes...) // never both
 	must := must(t, 200)
 	known := map[string]bool{}

@@ -361,9 +361,9 @@ func etagOf(claims []claim) string {
 	return fmt.Sprintf("%x-%d", h.Sum(nil), len(claims))
 }
 
-// list returns the keys and the common prefixes of a listing that begins behind a place, each in order. For V1 a place beneath a
-// common prefix is behind all of the prefix.
-func (b *bucket) list(prefix, delimiter, after string, v1 bool) (keys, prefixes []string) {
+// list returns the keys and the common prefixes of a listing that begins behind a place, each in order. A place that is a common prefix, or
+// beneath one, is behind all of that prefix.
+func (b *bucket) list(prefix, delimiter, after string) (keys, prefixes []string) {
 	for _, k := range slices.Sorted(maps.Keys(b.objects)) {
 		if !strings.HasPrefix(k, prefix) || k <= after {
 			continue
@@ -377,7 +377,7 @@ func (b *bucket) list(prefix, delimiter, after string, v1 bool) (keys, prefixes 
 			continue
 		}
 		rolled := k[:len(prefix)+i+len(delimiter)]
-		if !(rolled == after || v1 && strings.HasPrefix(after, rolled)) && !slices.Contains(prefixes, rolled) { // the place may be a common prefix: all of that lies before it
+		if !strings.HasPrefix(after, rolled) && !slices.Contains(prefixes, rolled) {
 			prefixes = append(prefixes, rolled)
 		}
 	}

@@ -196,7 +196,10 @@ var listV2 = area{"list-v2", []rule{
 	listRule("all", "V2 has all keys, in order", "list-type=2", tree, nil),
 	listRule("start-after", "start-after begins behind a key", "list-type=2&start-after=b/2", l("b/c/3", "d", "e/4", "f"), nil),
 	listRule("start-after-not-there", "start-after need not be a key", "list-type=2&start-after=b/2x", l("b/c/3", "d", "e/4", "f"), nil),
-	listRule("start-after-in-common-prefix", "a common prefix is listed if keys below it lie behind start-after", "list-type=2&delimiter=/&start-after=b/1", l("d", "f"), l("b/", "e/")),
+	listRule("start-after-in-common-prefix", "start-after beneath a common prefix leaves that prefix out", "list-type=2&delimiter=/&start-after=b/1", l("d", "f"), l("e/")),
+	listRule("start-after-common-prefix", "start-after that is a common prefix leaves it out", "list-type=2&delimiter=/&start-after=b/", l("d", "f"), l("e/")),
+	listRule("start-after-before-delimiter", "start-after that ends where the delimiter would follow does not leave the common prefix out", "list-type=2&delimiter=/&start-after=b", l("d", "f"), l("b/", "e/")),
+	listRule("start-after-beneath-prefix", "start-after beneath a common prefix behind the prefix leaves that one out", "list-type=2&prefix=b/&delimiter=/&start-after=b/c/1", nil, nil),
 	listRule("start-after-and-prefix", "start-after before the prefix begins with the prefix", "list-type=2&start-after=a&prefix=e/", l("e/4"), nil),
 	listRule("delimiter", "V2 rolls up common prefixes", "list-type=2&delimiter=/", l("a", "d", "f"), l("b/", "e/")),
 	{"answer", "V2 repeats name, prefix, start-after, delimiter and max-keys, and has no Marker", func(t *T) {
