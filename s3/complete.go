@@ -121,72 +121,102 @@ func completeError(req *vfs.CompleteRequest, err error) error {
 	return err
 }
 
-// parseComplete reads what the object is to be made of, and what is claimed of it.
+// parseComplete reads what the object is to be made of, and what is claimed of it. That the document is none is said first, then that there is
+// no such upload, then all else; one that was completed before is done with by the caller.
 func (q *request) parseComplete(id core.UploadID) (*vfs.CompleteRequest, error) {
-	req := &vfs.CompleteRequest{Bucket: q.bucket, Key: q.key, Upload: id, Size: -1}
-	var err error
-	if req.If, err = writeCondition(q.r.Header); err != nil {
-		return nil, err
-	}
-	if v := first(q.r.Header, "X-Amz-Mp-Object-Size"); v != "" {
-		n, ok := parseDigits(v)
-		if !ok || n > maxObjectBytes {
-			return nil, errInvalidRequest.say("Value for x-amz-mp-object-size header is invalid.")
-		}
-		req.Size = n
-	}
 	doc, err := q.readPlainBody()
 	if err != nil {
 		return nil, err
+	}
+	if len(doc) == 0 {
+		return nil, errInvalidRequest.say("You must specify at least one part")
 	}
 	var body completeRequest
 	if err := parseXML(doc, &body); err != nil {
 		return nil, err
 	}
-	if n := len(body.Parts); n == 0 || n > maxParts {
+	if !body.whole() {
 		return nil, errMalformedXML
+	}
+	u, missing := q.s.fs.Upload(q.ctx, q.bucket, q.key, id)
+	if missing != nil && !core.Is(missing, core.NoSuchUpload) {
+		return nil, missing
+	}
+	req := &vfs.CompleteRequest{Bucket: q.bucket, Key: q.key, Upload: id, Size: -1}
+	if err := q.fillComplete(req, &body, u); err != nil {
+		if missing != nil {
+			err = missing
+		}
+		return nil, err
+	}
+	return req, nil
+}
+
+// whole says whether nothing is missing that has to be there.
+func (r *completeRequest) whole() bool {
+	for i := range r.Parts {
+		if r.Parts[i].Number == nil || r.Parts[i].ETag == nil {
+			return false
+		}
+	}
+	return len(r.Parts) > 0 && len(r.Parts) <= maxParts
+}
+
+// fillComplete adds what the headers and the document say to a request to complete u; that is nil where the upload was completed before, as it
+// seems. Conditions come before the parts.
+func (q *request) fillComplete(req *vfs.CompleteRequest, body *completeRequest, u *core.UploadInfo) error {
+	var err error
+	if req.If, err = writeCondition(q.r.Header); err != nil {
+		return err
+	}
+	if u != nil {
+		if err := q.precheck(&req.If); err != nil {
+			return err
+		}
+	}
+	if v := first(q.r.Header, "X-Amz-Mp-Object-Size"); v != "" {
+		n, ok := parseDigits(v)
+		if !ok || n > maxObjectBytes {
+			return errInvalidRequest.say("Value for x-amz-mp-object-size header is invalid.")
+		}
+		req.Size = n
 	}
 	req.Parts = make([]vfs.CompletedPart, len(body.Parts))
 	for i := range body.Parts {
 		p := &body.Parts[i]
-		if p.Number == nil || p.ETag == nil {
-			return nil, errMalformedXML
-		}
 		if n := *p.Number; n < 1 || n > maxParts {
-			return nil, argument("PartNumber", itoa(int64(n)), "PartNumber must be >= 1 and <= 10000")
+			return argument("PartNumber", itoa(int64(n)), "PartNumber must be >= 1 and <= 10000")
 		}
 		if i > 0 && *p.Number <= *body.Parts[i-1].Number {
-			return nil, errInvalidPartOrder.with("UploadId", uploadIDString(id))
+			return errInvalidPartOrder.with("UploadId", uploadIDString(req.Upload))
 		}
 		sums, err := p.claim()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		etag, _ := nextETag(*p.ETag)
 		req.Parts[i] = vfs.CompletedPart{Number: *p.Number, ETag: etag, Sums: sums}
 	}
-	return req, q.holdSums(req)
+	if u != nil && q.encryptionSent {
+		if err := q.uploadEncryption(u); err != nil {
+			return err
+		}
+	}
+	return q.holdSums(req, u)
 }
 
 // holdSums holds the checksums of the request against what the upload was begun with, and reads the one that the object is said to
 // have.
-func (q *request) holdSums(req *vfs.CompleteRequest) error {
-	u, err := q.s.fs.Upload(q.ctx, q.bucket, q.key, req.Upload)
-	if core.Is(err, core.NoSuchUpload) {
-		u = &core.UploadInfo{} // completed before, as it seems
-	} else if err != nil {
-		return err
-	}
-	if err == nil && q.encryptionSent {
-		if err := q.uploadEncryption(u); err != nil {
-			return err
-		}
+func (q *request) holdSums(req *vfs.CompleteRequest, u *core.UploadInfo) error {
+	begun := u != nil
+	if !begun {
+		u = &core.UploadInfo{}
 	}
 	kind := strings.ToUpper(first(q.r.Header, "X-Amz-Checksum-Type"))
 	switch {
 	case kind != "" && kind != typeOf(true) && kind != typeOf(false):
 		return errInvalidRequest.say("Value for x-amz-checksum-type header is invalid.")
-	case err == nil && kind != "" && kind != typeOf(u.Composite):
+	case begun && kind != "" && kind != typeOf(u.Composite):
 		return errInvalidRequest.say("The upload was created using the " + typeOf(u.Composite) + " checksum mode. The complete request must use the same checksum mode.")
 	}
 	if u.Algorithm != checksum.None {

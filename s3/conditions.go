@@ -62,8 +62,8 @@ func conditionsOf(h http.Header, name string) readConditionSet {
 }
 
 // judge decides. If-Match beats If-Unmodified-Since, If-None-Match beats If-Modified-Since. Times count in whole seconds, as in
-// Last-Modified.
-func (c *readConditionSet) judge(etag string, modified time.Time) verdict {
+// Last-Modified. S3 passes over an If-Modified-Since that is later than now: nobody can have such a date from an answer.
+func (c *readConditionSet) judge(etag string, modified, now time.Time) verdict {
 	modified = modified.Truncate(time.Second)
 	if c.match != "" {
 		if !matchesETag(c.match, etag) {
@@ -76,7 +76,7 @@ func (c *readConditionSet) judge(etag string, modified time.Time) verdict {
 		if matchesETag(c.noneMatch, etag) {
 			return notModified
 		}
-	} else if t, ok := parseTime(c.modifiedSince); ok && !modified.After(t) {
+	} else if t, ok := parseTime(c.modifiedSince); ok && !modified.After(t) && !t.After(now) {
 		return notModified
 	}
 	return proceed
@@ -123,9 +123,12 @@ func nextETag(list string) (tag, rest string) {
 	return strings.Trim(tag, " \t\""), rest
 }
 
-// writeCondition returns what a request that writes demands of the current version. If-None-Match knows only "*".
+// writeCondition returns what a request that writes demands of the current version. If-None-Match knows only "*", and S3 takes one of the two.
 func writeCondition(h http.Header) (core.Precondition, error) {
 	var p core.Precondition
+	if len(h["If-Match"]) > 0 && len(h["If-None-Match"]) > 0 {
+		return p, notImplementedHeader("If-Match,If-None-Match")
+	}
 	if len(h["If-Match"]) > 0 {
 		for rest := joined(h, "If-Match"); rest != ""; {
 			var tag string

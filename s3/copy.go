@@ -103,7 +103,7 @@ func (q *request) copySource() (*core.BucketInfo, *core.ObjectInfo, source, erro
 		return nil, nil, src, src.missing(err)
 	}
 	conditions := conditionsOf(q.r.Header, copySourceName)
-	if v := conditions.judge(info.ETag, info.Modified); v != proceed {
+	if v := conditions.judge(info.ETag, info.Modified, q.s.now()); v != proceed {
 		return nil, nil, src, conditions.refused(v)
 	}
 	return b, info, src, nil

@@ -116,7 +116,7 @@ func TestMultipart(t *testing.T) {
 	up.finish(0, e2).is(400, "InvalidArgument")
 	up.finish().is(400, "MalformedXML")
 	up.complete([]byte("<CompleteMultipartUpload><Part>")).is(400, "MalformedXML")
-	up.complete(nil).is(400, "MalformedXML")
+	up.complete(nil).is(400, "InvalidRequest")
 	up.complete(bytes.Repeat([]byte(" "), 2<<20+1)).is(400, "MaxMessageLengthExceeded")
 	up.complete(up.doc(2, e2), "If-None-Match", "*").is(412, "PreconditionFailed")
 	up.complete(up.doc(2, e2), "If-Match", `"other"`).is(412, "PreconditionFailed")

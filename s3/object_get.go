@@ -73,7 +73,7 @@ func (q *request) serve(info *core.ObjectInfo, object *vfs.Object) error {
 	}
 	h := q.r.Header
 	conditions := readConditionsOf(h)
-	switch conditions.judge(info.ETag, info.Modified) {
+	switch conditions.judge(info.ETag, info.Modified, q.s.now()) {
 	case failed:
 		return conditions.refused(failed)
 	case notModified:

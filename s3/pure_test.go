@@ -99,6 +99,7 @@ func TestReadConditions(t *testing.T) {
 		{"modified since before", readConditionSet{modifiedSince: before}, proceed},
 		{"modified since the same second", readConditionSet{modifiedSince: same}, notModified},
 		{"modified since after", readConditionSet{modifiedSince: after}, notModified},
+		{"modified since later than now", readConditionSet{modifiedSince: at.Add(3 * time.Hour).Format(http.TimeFormat)}, proceed},
 		{"modified since nonsense", readConditionSet{modifiedSince: "yesterday"}, proceed},
 		{"unmodified since before", readConditionSet{unmodifiedSince: before}, failed},
 		{"unmodified since the same second", readConditionSet{unmodifiedSince: same}, proceed},
@@ -110,7 +111,7 @@ func TestReadConditions(t *testing.T) {
 		{"match and none match", readConditionSet{match: `"e"`, noneMatch: `"e"`}, notModified},
 		{"unmodified since and none match", readConditionSet{unmodifiedSince: before, noneMatch: `"e"`}, failed},
 	} {
-		require.Equal(t, c.want, c.set.judge("e", at), c.name)
+		require.Equal(t, c.want, c.set.judge("e", at, at.Add(2*time.Hour)), c.name)
 	}
 }
 

@@ -193,7 +193,7 @@ func (m *move) try() (o, from *core.ObjectInfo, err error) {
 	if from, err = q.s.fs.Stat(q.ctx, m.bucket, m.src.key, core.Current); err != nil {
 		return nil, nil, m.src.missing(err)
 	}
-	if v := m.from.judge(from.ETag, from.Modified); v != proceed {
+	if v := m.from.judge(from.ETag, from.Modified, q.s.now()); v != proceed {
 		return nil, nil, m.from.refused(v)
 	}
 	if m.bucket.ID != q.bucket.ID && q.s.fs.EncryptsBucket(q.bucket) && !isEncrypted(from) {

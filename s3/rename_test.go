@@ -66,11 +66,11 @@ func TestRenameConditions(t *testing.T) {
 	source, target := w.put("/bucket/source", "source"), w.put("/bucket/target", "target")
 	modified, err := http.ParseTime(w.do("HEAD", "/bucket/target", nil).header.Get("Last-Modified"))
 	require.NoError(t, err)
-	before, after := modified.Add(-time.Hour).Format(http.TimeFormat), modified.Add(time.Hour).Format(http.TimeFormat)
+	before, same, after := modified.Add(-time.Hour).Format(http.TimeFormat), modified.Format(http.TimeFormat), modified.Add(time.Hour).Format(http.TimeFormat)
 	for _, c := range [][2]string{
 		{"If-None-Match", "*"}, {"If-Match", source}, {"If-Modified-Since", after}, {"If-Unmodified-Since", before},
 		{"X-Amz-Rename-Source-If-Match", target}, {"X-Amz-Rename-Source-If-None-Match", source}, {"X-Amz-Rename-Source-If-None-Match", "*"},
-		{"X-Amz-Rename-Source-If-Modified-Since", after}, {"X-Amz-Rename-Source-If-Unmodified-Since", before},
+		{"X-Amz-Rename-Source-If-Modified-Since", same}, {"X-Amz-Rename-Source-If-Unmodified-Since", before},
 	} {
 		w.rename("/bucket/target", "source", c[0], c[1]).is(412, "PreconditionFailed")
 	}

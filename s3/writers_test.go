@@ -117,13 +117,14 @@ func TestConditionTable(t *testing.T) {
 	}
 	// The four conditions on the source of a copy, alone and together.
 	etag, other := w.do("HEAD", "/bucket/source", nil).etag(), "00000000000000000000000000000000"
+	modified := w.do("HEAD", "/bucket/source", nil).header.Get("Last-Modified")
 	past, future := time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat), time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
 	for _, c := range []struct {
 		status  int
 		headers []string
 	}{
 		{200, []string{"If-Match", etag}}, {412, []string{"If-Match", other}}, {200, []string{"If-None-Match", other}}, {412, []string{"If-None-Match", etag}},
-		{200, []string{"If-Modified-Since", past}}, {412, []string{"If-Modified-Since", future}},
+		{200, []string{"If-Modified-Since", past}}, {412, []string{"If-Modified-Since", modified}}, {200, []string{"If-Modified-Since", future}},
 		{200, []string{"If-Unmodified-Since", future}}, {412, []string{"If-Unmodified-Since", past}},
 		{200, []string{"If-Match", etag, "If-Unmodified-Since", past}}, {412, []string{"If-None-Match", etag, "If-Modified-Since", past}},
 		{200, []string{"If-Match", "*"}}, {412, []string{"If-None-Match", "*"}},

@@ -12,15 +12,11 @@ func (t *T) from(ref string) string {
 	return "x-amz-copy-source: /" + t.bucket() + "/" + ref
 }
 
-// copyCond is the rule of what a condition on the source makes of a copy; ETAG stands for the source's ETag.
+// copyCond is the rule of what a condition on the source makes of a copy; see about.
 func copyCond(named, says string, status int, conditions ...string) rule {
 	return rule{named, says, func(t *T) {
-		etag := t.put("from", "content").etag()
-		headers := []string{t.from("from")}
-		for _, c := range conditions {
-			headers = append(headers, "x-amz-copy-source-"+strings.ReplaceAll(c, "ETAG", etag))
-		}
-		a := t.try("to", nil, headers...)
+		t.put("from", "content")
+		a := t.try("to", nil, append(t.about("from", "x-amz-copy-source-", conditions), t.from("from"))...)
 		if status == 200 {
 			a.ok(200)
 			t.holds("to", "content")
@@ -223,7 +219,8 @@ var copies = area{"copy", []rule{
 	copyCond("if-none-match", "a copy If-None-Match with the ETag of the source is 412", 412, `if-none-match: "ETAG"`),
 	copyCond("if-none-match-differs", "a copy If-None-Match with another ETag is done", 200, "if-none-match: "+other),
 	copyCond("if-modified-since", "a copy of a source modified since is done", 200, "if-modified-since: "+past),
-	copyCond("if-modified-since-future", "a copy of a source not modified since is 412", 412, "if-modified-since: "+future),
+	copyCond("if-modified-since-itself", "a copy of a source not modified since is 412", 412, "if-modified-since: MODIFIED"),
+	copyCond("if-modified-since-future", "a date that is yet to come is not heeded for a source either", 200, "if-modified-since: "+future),
 	copyCond("if-unmodified-since", "a copy of a source not modified since, as asked, is done", 200, "if-unmodified-since: "+future),
 	copyCond("if-unmodified-since-past", "a copy of a source modified since, against what was asked, is 412", 412, "if-unmodified-since: "+past),
 	copyCond("match-beats-unmodified", "on a source If-Match that holds beats If-Unmodified-Since that does not", 200, `if-match: "ETAG"`, "if-unmodified-since: "+past),

@@ -12,15 +12,11 @@ func (t *T) rename(from, to string, headers ...string) *answer {
 	return t.try(to+"?renameObject", nil, append(headers, "x-amz-rename-source: /"+t.bucket()+"/"+from)...)
 }
 
-// renameCond is the rule of what a condition on the source makes of a rename; ETAG stands for the source's ETag.
+// renameCond is the rule of what a condition on the source makes of a rename; see about.
 func renameCond(named, says string, status int, conditions ...string) rule {
 	return rule{named, says, func(t *T) {
-		etag := t.put("from", "content").etag()
-		var headers []string
-		for _, c := range conditions {
-			headers = append(headers, "x-amz-rename-source-"+strings.ReplaceAll(c, "ETAG", etag))
-		}
-		a := t.rename("from", "to", headers...)
+		t.put("from", "content")
+		a := t.rename("from", "to", t.about("from", "x-amz-rename-source-", conditions)...)
 		if status == 200 {
 			a.ok(200)
 			t.holds("to", "content")
@@ -108,7 +104,7 @@ var renaming = area{"rename", []rule{
 	renameCond("source-if-match", "a rename whose source has the ETag is done", 200, `if-match: "ETAG"`),
 	renameCond("source-if-match-differs", "a rename whose source has another ETag is 412", 412, "if-match: "+other),
 	renameCond("source-if-none-match", "a rename If-None-Match with the ETag of the source is 412", 412, `if-none-match: "ETAG"`),
-	renameCond("source-if-modified-since", "a rename of a source not modified since is 412", 412, "if-modified-since: "+future),
+	renameCond("source-if-modified-since", "a rename of a source not modified since is 412", 412, "if-modified-since: MODIFIED"),
 	renameCond("source-if-unmodified-since", "a rename of a source modified since, against what was asked, is 412", 412, "if-unmodified-since: "+past),
 	{"token", "RenameObject with a client token can be repeated", func(t *T) {
 		t.put("from", "content")
