@@ -163,15 +163,19 @@ func (r *completeRequest) whole() bool {
 }
 
 // fillComplete adds what the headers and the document say to a request to complete u; that is nil where the upload was completed before, as it
-// seems. Conditions come before the parts.
+// seems. Conditions come before the parts; an object that was written since the upload began is not the one that If-Match was asked about, whatever its
+// content.
 func (q *request) fillComplete(req *vfs.CompleteRequest, body *completeRequest, u *core.UploadInfo) error {
 	var err error
 	if req.If, err = writeCondition(q.r.Header); err != nil {
 		return err
 	}
 	if u != nil {
-		if err := q.precheck(&req.If); err != nil {
+		switch current, err := q.demanded(&req.If); {
+		case err != nil:
 			return err
+		case len(req.If.Match) > 0 && current.Seq > core.Seq(u.ID): // both come of the one order of changes
+			return errWrittenSince.with("Condition", "If-Match").with("Key", q.key)
 		}
 	}
 	if v := first(q.r.Header, "X-Amz-Mp-Object-Size"); v != "" {

@@ -152,14 +152,20 @@ func writeCondition(h http.Header) (core.Precondition, error) {
 // precheck holds p against the current version before the content is sent. It saves work; what counts is decided when the
 // version is written.
 func (q *request) precheck(p *core.Precondition) error {
+	_, err := q.demanded(p)
+	return err
+}
+
+// demanded returns the current version, of which p is true; nil: none, or nothing is demanded.
+func (q *request) demanded(p *core.Precondition) (*core.ObjectInfo, error) {
 	if p.IsZero() {
-		return nil
+		return nil, nil
 	}
 	current, err := q.s.fs.Stat(q.ctx, q.bucket, q.key, core.Current)
 	if err != nil && !core.Is(err, core.NoSuchKey) {
-		return err
+		return nil, err
 	}
-	return conditionError(p.Check(current))
+	return current, conditionError(p.Check(current))
 }
 
 // conditionError names the condition that failed, as S3 does.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 
 	"orcas/core"
 	"orcas/s3/sigv4"
@@ -144,6 +145,7 @@ var (
 	errNotImplemented     = newError(501, "NotImplemented", "A header or query you provided implies functionality that is not implemented.")
 	errObjectLocked       = newError(403, "AccessDenied", "Access Denied because object protected by object lock.")
 	errOtherKey           = newError(400, "InvalidRequest", "The provided encryption parameters did not match the ones used originally.")
+	errWrittenSince       = newError(409, "ConditionalRequestConflict", "The conditional request cannot succeed due to a conflicting operation against this resource.")
 	errPrecondition       = newError(412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
 	errRequestTimeout     = newError(400, "RequestTimeout", "Your socket connection to the server was not read from or written to within the timeout period.")
 	errServiceUnavailable = newError(503, "ServiceUnavailable", "The service is unable to handle writes at the moment.")
@@ -226,6 +228,9 @@ func (q *request) element(name string) string {
 	case "Method":
 		return q.r.Method
 	case "ResourceType":
+		if sub, _ := q.query.subresource(); sub != "" {
+			return strings.ToUpper(sub)
+		}
 		return [...]string{"SERVICE", "BUCKET", "OBJECT"}[q.level()]
 	case "Condition":
 		for _, name := range [...]string{"If-None-Match", "If-Match", "If-Modified-Since", "If-Unmodified-Since", sameSizeName, sameTimeName} {

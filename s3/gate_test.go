@@ -88,13 +88,18 @@ func TestWhatIsNotSupportedSaysSo(t *testing.T) {
 		}
 	}
 	for _, missing := range []string{
-		"POST /bucket/key?tagging", "DELETE /bucket?object-lock", "GET /bucket/key?object-lock", "PUT /bucket/key?object-lock",
-		"GET /bucket?retention", "PUT /bucket?renameObject", "GET /bucket/key?renameObject", "DELETE /bucket/key?retention", "GET /bucket?legal-hold", "DELETE /bucket/key?legal-hold",
+		"GET /bucket/key?object-lock", "PUT /bucket/key?object-lock", "GET /bucket?retention", "PUT /bucket?renameObject", "GET /bucket?legal-hold", "PUT /bucket?versions",
 	} {
 		method, path, _ := strings.Cut(missing, " ")
 		w.do(method, path, []byte("body")).is(501, "NotImplemented")
 	}
-	w.do("DELETE", "/bucket/key?acl", nil).is(501, "NotImplemented")
+	for _, other := range []string{
+		"POST /", "POST /bucket/key?tagging", "DELETE /bucket?object-lock", "GET /bucket/key?renameObject", "DELETE /bucket/key?retention", "DELETE /bucket/key?legal-hold",
+		"DELETE /bucket/key?acl", "DELETE /bucket/key?uploads", "GET /bucket?delete", "DELETE /bucket?location", "POST /bucket?versioning", "PATCH /bucket?cors",
+	} {
+		method, path, _ := strings.Cut(other, " ")
+		w.do(method, path, []byte("body")).is(405, "MethodNotAllowed")
+	}
 	w.do("POST", "/bucket", []byte("form")).is(501, "NotImplemented")
 	w.do("POST", "/bucket/key", nil).is(405, "MethodNotAllowed")
 	w.do("PATCH", "/bucket/key", nil).is(405, "MethodNotAllowed")

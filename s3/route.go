@@ -152,12 +152,12 @@ func (s *Server) route(q *request) (*route, error) {
 		return nil, errInvalidRequest.say("x-amz-move-source cannot be combined with this operation.")
 	case key.level == objectLevel && key.method == http.MethodGet && (sub == "uploads" || sub == "versions"):
 		return nil, errInvalidRequest.say("The sub-resource \"" + sub + "\" is one of buckets, and not of keys.")
+	case sub != "" && s.serves(key):
+		return nil, errMethodNotAllowed
 	case sub != "":
 		return nil, errNotImplemented.say("The sub-resource \"" + sub + "\" is not implemented for this method.")
 	case key.level == bucketLevel && key.method == http.MethodPost:
 		return nil, errNotImplemented.say("Uploads by HTML form are not implemented.")
-	case key.level == serviceLevel && key.method == http.MethodPost:
-		return nil, errNotImplemented
 	default:
 		return nil, errMethodNotAllowed
 	}
@@ -172,6 +172,20 @@ func (s *Server) route(q *request) (*route, error) {
 		}
 	}
 	return rt, nil
+}
+
+// serves says whether there is a sub-resource, for which S3 has no operation with the method of key either. It has many with PUT that are not
+// served, and what it makes of HEAD is not known.
+func (s *Server) serves(key routeKey) bool {
+	if key.method == http.MethodPut || key.method == http.MethodHead {
+		return false
+	}
+	for k := range s.routes {
+		if k.level == key.level && k.sub == key.sub {
+			return true
+		}
+	}
+	return false
 }
 
 // isSubresource says whether a query parameter selects an operation of S3 (or of a dialect of it), so that a request which

@@ -49,6 +49,7 @@ type upload struct {
 	meta, tag   string
 	parts       map[int]part
 	ended       bool
+	older       []*version // of its key, when it began
 }
 
 type part struct {
@@ -70,6 +71,7 @@ var (
 	ofMarker        = verdict{405, "MethodNotAllowed"}
 	noUpload        = verdict{404, "NoSuchUpload"}
 	failedCondition = verdict{412, "PreconditionFailed"}
+	writtenSince    = verdict{409, "ConditionalRequestConflict"}
 	notEmpty        = verdict{409, "BucketNotEmpty"}
 	invalidPart     = verdict{400, "InvalidPart"}
 	tooSmall        = verdict{400, "EntityTooSmall"}
@@ -280,7 +282,8 @@ func (s *store) createUpload(name, key, meta, tag string) verdict {
 	if s.buckets[name] == nil {
 		return noBucket
 	}
-	s.uploads = append(s.uploads, &upload{bucket: name, key: key, meta: meta, tag: tag, parts: map[int]part{}})
+	older := slices.Clone(s.buckets[name].versions[key])
+	s.uploads = append(s.uploads, &upload{bucket: name, key: key, meta: meta, tag: tag, parts: map[int]part{}, older: older})
 	return ok
 }
 
@@ -331,6 +334,12 @@ func (s *store) complete(u *upload, c condition, claims []claim) (*object, verdi
 			return o, ok
 		}
 		return nil, noUpload
+	}
+	if v := c.holds(b.objects[u.key]); v != ok {
+		return nil, v
+	}
+	if c.match != "" && !slices.Contains(u.older, b.versions[u.key][0]) {
+		return nil, writtenSince
 	}
 	o := &object{meta: u.meta, tag: u.tag, from: u, etag: etagOf(claims)}
 	small := false

@@ -76,6 +76,9 @@ var service = area{"service", []rule{
 	{"delete-root", "DELETE of the service is MethodNotAllowed", func(t *T) {
 		t.del("/").fail(405, "MethodNotAllowed")
 	}},
+	{"post-root", "POST to the service is MethodNotAllowed", func(t *T) {
+		t.post("/", nil).fail(405, "MethodNotAllowed").eq("Method", "POST").eq("ResourceType", "SERVICE")
+	}},
 	{"put-root", "PUT on the service is MethodNotAllowed", func(t *T) {
 		t.try("/", nil).fail(405, "MethodNotAllowed")
 	}},

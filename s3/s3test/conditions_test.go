@@ -406,17 +406,25 @@ var writeConditions = area{"write-conditions", []rule{
 		u.complete(`If-Match: "`+md5Hex("old")+`"`).fail(400, "InvalidPart")
 		t.holds("key", "old")
 	}},
-	{"complete-match-written-meanwhile", "CompleteMultipartUpload If-Match is about the key as it is then: written meanwhile it is 412, deleted meanwhile 404 or 409", func(t *T) {
+	{"complete-match-written-since", "CompleteMultipartUpload If-Match of an object that was written since the upload began is 409 ConditionalRequestConflict", func(t *T) {
 		etag := t.put("key", "old").etag()
 		u := t.begin("key")
 		u.part(1, "new")
-		t.put("key", "else")
-		a := u.complete(`If-Match: "` + etag + `"`)
-		a.expect(a.status == 412 || a.status == 409, "status %d", a.status)
-		t.holds("key", "else")
+		now := t.put("key", "else").etag()
+		u.complete(`If-Match: "`+etag+`"`).fail(412, "PreconditionFailed")
+		u.complete(`If-Match: "`+now+`"`).fail(409, "ConditionalRequestConflict").eq("Condition", "If-Match").eq("Key", "key")
+		t.put("key", "old")
+		u.complete(`If-Match: "`+etag+`"`).fail(409, "ConditionalRequestConflict")
+		t.holds("key", "old")
+		u.complete().ok(200)
+		t.holds("key", "new")
+	}},
+	{"complete-match-deleted-since", "CompleteMultipartUpload If-Match of a key that was deleted since the upload began is 404 NoSuchKey", func(t *T) {
+		etag := t.put("key", "old").etag()
+		u := t.begin("key")
+		u.part(1, "new")
 		t.del("key").ok(204)
-		a = u.complete(`If-Match: "` + etag + `"`)
-		a.expect(a.status == 404 || a.status == 409, "status %d", a.status)
+		u.complete(`If-Match: "`+etag+`"`).fail(404, "NoSuchKey")
 		t.gone("key")
 	}},
 	{"put-while-none-match", "a condition counts when the content is there, not when the request came", func(t *T) {

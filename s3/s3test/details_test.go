@@ -138,6 +138,13 @@ var errorDetails = area{"error-details", []rule{
 	tells("method-bucket", "MethodNotAllowed says what the method is not allowed on", func(t *T) *answer {
 		return t.do("PATCH", "", nil)
 	}, 405, "MethodNotAllowed", "Method: PATCH", "ResourceType: BUCKET"),
+	tells("method-sub-resource", "a method that a sub-resource does not know is MethodNotAllowed, which names the sub-resource", func(t *T) *answer {
+		t.put("key", "content")
+		t.post("key?tagging", "x").fail(405, "MethodNotAllowed").eq("ResourceType", "TAGGING")
+		t.del("key?retention").fail(405, "MethodNotAllowed").eq("Method", "DELETE")
+		t.holds("key", "content")
+		return t.del("?acl")
+	}, 405, "MethodNotAllowed", "Method: DELETE", "ResourceType: ACL"),
 	tells("no-configuration", "the error for a bucket without a configuration names the bucket", func(t *T) *answer {
 		return t.get("?lifecycle")
 	}, 404, "NoSuchLifecycleConfiguration", "BucketName: {bucket}"),
