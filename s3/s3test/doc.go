@@ -12,6 +12,7 @@
 //	ORCAS_S3TEST_ACCESS_KEY  ... and ORCAS_S3TEST_SECRET_KEY: credentials that may make and remove buckets
 //	ORCAS_S3TEST_REGION      the region that requests are signed for; us-east-1 where it is unset
 //	ORCAS_S3TEST_DOMAIN      a base domain of virtual-host style; unset: what needs one is skipped
+//	ORCAS_S3TEST_OURS        any value: it is an ORCAS too, and serves what only ORCAS does
 //	ORCAS_S3TEST_INSECURE    any value: do not verify the certificate of the endpoint
 //
 // The suite is tried itself: `make s3test-mutants` breaks one rule after the other in the source of the server, and the case

@@ -28,7 +28,8 @@ type target struct {
 	accessKey, secretKey string
 	region               string
 	domain               string // of virtual-host style; "": none
-	foreign              bool   // it is not ours, so that it has to be left as it was
+	foreign              bool   // the suite did not start it, so that it has to be left as it was
+	other                bool   // it is no ORCAS
 	client               *http.Client
 	signer               *sigv4.Signer
 	stop                 func() error
@@ -48,6 +49,7 @@ func newTarget() (*target, error) {
 	}
 	text := os.Getenv(envEndpoint)
 	t.foreign = text != ""
+	t.other = t.foreign && os.Getenv("ORCAS_S3TEST_OURS") == ""
 	if t.foreign {
 		t.accessKey, t.secretKey = os.Getenv("ORCAS_S3TEST_ACCESS_KEY"), os.Getenv("ORCAS_S3TEST_SECRET_KEY")
 		t.domain = os.Getenv("ORCAS_S3TEST_DOMAIN")

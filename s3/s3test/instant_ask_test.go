@@ -1,0 +1,224 @@
+package s3test
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// What a FindContent asks for, as an element Content.
+func whole(content string) string { return asked(len(content), "SHA256", sha256Hex([]byte(content))) }
+func beginning(content string) string {
+	return asked(len(content), "HeadSHA256", sha256Hex([]byte(content[:min(len(content), 65536)])))
+}
+
+func asked(size any, name, hash string) string {
+	return fmt.Sprintf("<Content><Size>%v</Size><%s>%s</%[2]s></Content>", size, name, hash)
+}
+
+// find asks a bucket ("": that of the case) which contents it holds.
+func (t *T) find(bucket string, contents ...string) *answer {
+	t.Helper()
+	return t.post(bucket+"?instant", "<FindContent>"+strings.Join(contents, "")+"</FindContent>")
+}
+
+// states demands what FindContent says of each content.
+func (t *T) states(contents []string, want ...string) {
+	t.Helper()
+	t.find("", contents...).ok(200).doc("FindContentResult").eq("Content/State", want...)
+}
+
+// refer puts content without sending it.
+func (t *T) refer(ref, content string, headers ...string) *answer {
+	t.Helper()
+	return t.try(ref, nil, append(headers, "x-amz-content-sha256: "+sha256Hex([]byte(content)), instantLength(len(content)))...)
+}
+
+func instantLength(n int) string { return fmt.Sprint("x-amz-instant-length: ", n) }
+
+// instantAsk is the protocol of clients that ask before they send.
+var instantAsk = area{"instant-ask", []rule{
+	{"present", "FindContent of content that the bucket has is present, and of another absent", func(t *T) {
+		content := random(30, 300_000)
+		t.put("key", content)
+		t.states(l(whole(content), whole(content+"x")), "present", "absent")
+	}},
+	{"perhaps", "FindContent by the first 64 KiB is perhaps, and present where there is no more than that", func(t *T) {
+		large, small := random(31, 300_000), random(32, 1000)
+		t.put("large", large)
+		t.put("small", small)
+		t.states(l(beginning(large), beginning(small), beginning(random(33, 300_000)), whole(small)), "perhaps", "present", "absent", "present")
+	}},
+	{"perhaps-only", "content that only begins like one that is there is perhaps by its beginning and absent by all of it", func(t *T) {
+		content := random(34, 300_000)
+		t.put("key", content)
+		t.states(l(beginning(content[:299_999]+"x"), whole(content[:299_999]+"x")), "perhaps", "absent")
+	}},
+	{"size-counts", "a hash of another size is absent", func(t *T) {
+		content := random(35, 300_000)
+		t.put("key", content)
+		t.states(l(asked(len(content)+1, "SHA256", sha256Hex([]byte(content))), asked(299_999, "HeadSHA256", sha256Hex([]byte(content[:65536])))), "absent", "absent")
+	}},
+	{"part-is-content", "the content of a part is found as that of an object is", func(t *T) {
+		content := random(36, 300_000)
+		t.begin("key").part(1, content)
+		t.states(l(whole(content)), "present")
+	}},
+	{"deleted-is-absent", "content that no object has any more is absent, and one that another still has is present", func(t *T) {
+		content := random(37, 300_000)
+		t.put("a", content)
+		t.put("b", content)
+		t.del("a").ok(204)
+		t.states(l(whole(content)), "present")
+		t.del("b").ok(204)
+		t.states(l(whole(content)), "absent")
+	}},
+	{"find-other-bucket", "what another bucket holds is absent", func(t *T) {
+		content := random(38, 300_000)
+		t.put("/"+t.newBucket()+"/key", content)
+		t.states(l(whole(content), beginning(content)), "absent", "absent")
+	}},
+	{"find-thousand", "FindContent takes 1000 contents and no more, and answers them in their order", func(t *T) {
+		content := random(39, 1000)
+		t.put("key", content)
+		var contents, want []string
+		for i := range 1000 {
+			contents, want = append(contents, whole(fmt.Sprint("absent ", i))), append(want, "absent")
+		}
+		contents[500], want[500] = whole(content), "present"
+		t.states(contents, want...)
+		t.find("", append(contents, whole(content))...).fail(400, "MalformedXML")
+	}},
+	{"find-malformed", "a FindContent without a content, or of one without a size or just one hash, is MalformedXML", func(t *T) {
+		hash := sha256Hex(nil)
+		for _, content := range []string{
+			"", "<Content><Size>1</Size></Content>", "<Content><SHA256>" + hash + "</SHA256></Content>", "<Content/>", "<Other/>",
+			"<Content><Size>1</Size><SHA256>" + hash + "</SHA256><HeadSHA256>" + hash + "</HeadSHA256></Content>",
+			"<Content><Size>1</Size><Size>1</Size><SHA256>" + hash + "</SHA256></Content>",
+			"<Content><Size>1</Size><SHA256>" + hash + "</SHA256><MD5>" + hash + "</MD5></Content>",
+		} {
+			t.find("", content).fail(400, "MalformedXML")
+		}
+	}},
+	{"find-bad-value", "a size or a hash that is none is InvalidArgument, which names the element", func(t *T) {
+		hash := sha256Hex(nil)
+		t.find("", asked(-1, "SHA256", hash)).fail(400, "InvalidArgument").eq("ArgumentName", "Size")
+		t.find("", asked("many", "SHA256", hash)).fail(400, "InvalidArgument").eq("ArgumentName", "Size")
+		t.find("", asked(1, "SHA256", hash[1:])).fail(400, "InvalidArgument").eq("ArgumentName", "SHA256")
+		t.find("", asked(1, "HeadSHA256", "x"+hash[1:])).fail(400, "InvalidArgument").eq("ArgumentName", "HeadSHA256")
+	}},
+	{"find-missing-bucket", "FindContent of a bucket that is not there is NoSuchBucket, and of a key it is nothing", func(t *T) {
+		t.find("/"+t.newName(), whole("x")).fail(404, "NoSuchBucket")
+		t.put("key", "content")
+		t.post("key?instant", "<FindContent>"+whole("content")+"</FindContent>").fail(501, "NotImplemented")
+		t.get("?instant").fail(405, "MethodNotAllowed")
+	}},
+	{"find-presigned", "a presigned URL can neither ask nor refer", func(t *T) {
+		content := random(40, 1000)
+		t.put("key", content)
+		t.send(t.presign("POST", "?instant", "<FindContent>"+whole(content)+"</FindContent>", time.Minute, 0)).fail(403, "AccessDenied")
+		t.send(t.presign("PUT", "copy", nil, time.Minute, 0, instantLength(len(content)), sumHeader("SHA256", content))).fail(403, "AccessDenied")
+		t.gone("copy")
+	}},
+	{"refer", "a PUT that refers to content which the bucket has makes an object of it, with what else the PUT says", func(t *T) {
+		for i, size := range []int{6, 65_536, 300_000} {
+			content, key := random(41+byte(i), size), fmt.Sprint("copy", i)
+			t.put("key", content)
+			t.refer(key, content, "Content-Type: text/plain", "x-amz-meta-a: 1", "x-amz-tagging: b=2").ok(200).has("ETag", `"`+md5Hex(content)+`"`)
+			t.put("key", "else")
+			t.holds(key, content)
+			t.head(key).ok(200).has("Content-Type", "text/plain").has("x-amz-meta-a", "1").has("ETag", `"`+md5Hex(content)+`"`)
+			t.tagged(key+"?tagging", "b=2")
+		}
+	}},
+	{"refer-unsigned", "with an unsigned payload the hash is x-amz-checksum-sha256, and kept", func(t *T) {
+		content := random(44, 1000)
+		t.put("key", content)
+		t.try("copy", nil, unsigned, instantLength(len(content)), sumHeader("SHA256", content)).ok(200)
+		t.holds("copy", content)
+		t.head("copy", "x-amz-checksum-mode: ENABLED").ok(200).has("x-amz-checksum-sha256", sum("SHA256", content))
+	}},
+	{"refer-absent", "a reference to content that the bucket has not, or not of this length, is NoSuchContent, and the key is as it was", func(t *T) {
+		content := random(45, 1000)
+		t.put("key", "old")
+		t.put("/"+t.newBucket()+"/key", content)
+		t.refer("key", content).fail(404, "NoSuchContent")
+		t.try("key", nil, "x-amz-content-sha256: "+sha256Hex([]byte("old")), instantLength(4)).fail(404, "NoSuchContent")
+		t.holds("key", "old")
+		t.refer("new", content).fail(404, "NoSuchContent")
+		t.gone("new")
+	}},
+	{"refer-empty", "empty content is not found and cannot be referred to", func(t *T) {
+		t.put("key", "")
+		t.states(l(whole("")), "absent")
+		t.refer("copy", "").fail(404, "NoSuchContent")
+		t.gone("copy")
+	}},
+	{"refer-condition", "conditions hold for a reference", func(t *T) {
+		content := random(46, 1000)
+		t.put("key", content)
+		t.put("copy", "old")
+		t.refer("copy", content, "If-None-Match: *").fail(412, "PreconditionFailed")
+		t.refer("copy", content, "If-Match: "+other).fail(412, "PreconditionFailed")
+		t.holds("copy", "old")
+		t.refer("copy", content, `If-Match: "`+md5Hex("old")+`"`).ok(200)
+		t.holds("copy", content)
+	}},
+	{"refer-wrong-sum", "a checksum or a Content-MD5 that is not that of the content is BadDigest", func(t *T) {
+		content := random(47, 1000)
+		t.put("key", content, sumHeader("CRC32", content))
+		t.refer("copy", content, contentMD5("else"), sumHeader("CRC32", content)).fail(400, "BadDigest")
+		t.refer("copy", content, sumHeader("CRC32", "else")).fail(400, "BadDigest")
+		t.gone("copy")
+		t.refer("copy", content, contentMD5(content), sumHeader("CRC32", content)).ok(200)
+	}},
+	{"refer-other-sum", "a reference with a checksum of an algorithm that the content was not sent with is NoSuchContent", func(t *T) {
+		content := random(53, 1000)
+		t.put("key", content, sumHeader("CRC32", content))
+		t.refer("copy", content, sumHeader("SHA1", content)).fail(404, "NoSuchContent")
+		t.gone("copy")
+	}},
+	{"refer-with-body", "a reference with a body is InvalidRequest", func(t *T) {
+		content := random(48, 1000)
+		t.put("key", content)
+		t.try("copy", content, instantLength(len(content))).fail(400, "InvalidRequest")
+		t.gone("copy")
+	}},
+	{"refer-without-hash", "a reference that tells no hash is InvalidRequest, and one whose length is no number InvalidArgument", func(t *T) {
+		content := random(49, 1000)
+		t.put("key", content)
+		t.try("copy", nil, unsigned, instantLength(len(content))).fail(400, "InvalidRequest")
+		for _, n := range []string{"-1", "x", ""} {
+			t.try("copy", nil, "x-amz-content-sha256: "+sha256Hex([]byte(content)), "x-amz-instant-length: "+n).fail(400, "InvalidArgument").
+				eq("ArgumentName", "x-amz-instant-length")
+		}
+		t.gone("copy")
+	}},
+	{"refer-large", "a reference to more than 5 GiB is EntityTooLarge", func(t *T) {
+		t.try("copy", nil, "x-amz-content-sha256: "+sha256Hex([]byte("x")), instantLength(5<<30+1)).fail(400, "EntityTooLarge")
+	}},
+	{"refer-of-part", "a part can refer to content, also to that of an object", func(t *T) {
+		content := random(50, mebibytes5)
+		t.put("key", content)
+		u := t.begin("copy")
+		u.take(1, t.refer(u.ref(1), content).ok(200).etag())
+		u.part(2, "end")
+		u.complete().ok(200)
+		t.holds("copy", content+"end")
+	}},
+	{"refer-elsewhere", "an operation that knows no reference refuses one", func(t *T) {
+		content := random(51, 1000)
+		t.put("key", content)
+		t.try("copy", nil, t.from("key"), instantLength(len(content))).fail(501, "NotImplemented")
+		t.refer("key", content, "x-amz-write-offset-bytes: 1000").fail(400, "InvalidRequest")
+		t.gone("copy")
+		t.holds("key", content)
+	}},
+	{"refer-versions", "in a bucket with versions a reference makes a version", func(t *T) {
+		t.versioned()
+		content := random(52, 1000)
+		id := t.version("key", content)
+		t.must(t.refer("key", content).ok(200).set("x-amz-version-id") != id, "one version")
+		t.holds("key?versionId="+id, content)
+	}},
+}}
