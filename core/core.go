@@ -137,6 +137,7 @@ type BucketInfo struct {
 	ChunkSize   int64            // bytes of content per extent of large content; 0: DefaultChunkSize
 	Compression codec.Level      // of new content
 	Encrypted   bool             // new content is encrypted, under the newest master key
+	Quota       Quota            // what it may hold
 	Attrs       []Attr
 }
 
@@ -362,6 +363,10 @@ type Meta interface {
 
 	// Records returns up to limit records of a kind with keys above after, in order.
 	Records(ctx context.Context, kind, after string, limit int) ([]Record, error)
+
+	// Usage returns what a bucket with a quota holds: its tally, which each change keeps, so it costs one look-up. BucketState where it has no quota,
+	// since then nobody counts; NoSuchBucket.
+	Usage(ctx context.Context, bucket BucketID) (Usage, error)
 
 	// Apply writes changes in order, in one transaction: each is checked against the state that those before it left, then
 	// written; one that fails its check writes nothing and fails alone (Result.Err). Stamps must be ascending; changes stamped at

@@ -258,11 +258,14 @@ func AppendBucket(b []byte, i *BucketInfo) []byte {
 		b = append(b, byte(i.Retention.Mode))
 		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(i.Retention.Days)), uint64(i.Retention.Years))
 	}
+	if f.next(!i.Quota.IsZero()) {
+		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(i.Quota.Bytes)), uint64(i.Quota.Objects))
+	}
 	return f.end(b)
 }
 
 func (d *decoder) bucket(i *BucketInfo) {
-	f := d.fields(9)
+	f := d.fields(10)
 	i.Created = d.time()
 	if f.next() {
 		i.Owner = d.string()
@@ -286,6 +289,9 @@ func (d *decoder) bucket(i *BucketInfo) {
 	}
 	if f.next() {
 		i.Retention = DefaultRetention{Mode: LockMode(d.byte()), Days: int(d.int()), Years: int(d.int())}
+	}
+	if f.next() {
+		i.Quota = Quota{Bytes: d.int(), Objects: d.int()}
 	}
 }
 

@@ -38,6 +38,7 @@ const (
 	Locked                         // retention or a legal hold keeps the version as it is
 	BucketState                    // the bucket is not in a state that allows it
 	NoKey                          // content is encrypted, and the key that it takes is not at hand
+	QuotaExceeded                  // the bucket would hold more than its quota (see OverQuota)
 )
 
 var kindNames = [...]string{
@@ -45,6 +46,7 @@ var kindNames = [...]string{
 	"invalid part", "bucket exists", "bucket not empty", "precondition failed", "conflict", "method not allowed",
 	"invalid argument", "too large", "incomplete", "damaged", "no space", "overloaded", "unavailable", "canceled",
 	"unsupported", "busy", "too small", "bad digest", "locked", "wrong state of the bucket", "no key",
+	"quota exceeded",
 }
 
 // String returns the kind in words.

@@ -86,6 +86,7 @@ func (s *simulation) change() core.Change {
 		b := rapid.SampledFrom(s.buckets).Draw(s.t, "bucket")
 		b.Versioning = rapid.SampledFrom([]core.Versioning{core.VersioningEnabled, core.VersioningSuspended, core.VersioningOff}).Draw(s.t, "versioning")
 		b.ObjectLock = s.one(4)
+		b.Quota = s.quota()
 		return &core.PutBucket{Info: b}
 	case "record":
 		return s.putRecord()
@@ -125,7 +126,7 @@ func (s *simulation) change() core.Change {
 }
 
 func (s *simulation) putBucket() *core.PutBucket {
-	return &core.PutBucket{Info: core.BucketInfo{Name: rapid.SampledFrom([]string{"b", "c", "d"}).Draw(s.t, "name"), Created: s.at(), ObjectLock: s.one(4),
+	return &core.PutBucket{Info: core.BucketInfo{Name: rapid.SampledFrom([]string{"b", "c", "d"}).Draw(s.t, "name"), Created: s.at(), ObjectLock: s.one(4), Quota: s.quota(),
 		Versioning: rapid.SampledFrom([]core.Versioning{core.VersioningOff, core.VersioningEnabled, core.VersioningSuspended}).Draw(s.t, "versioning")}}
 }
 

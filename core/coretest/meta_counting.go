@@ -9,17 +9,17 @@ import (
 
 // MetaCounts are numbers of calls.
 type MetaCounts struct {
-	State, Bucket, Buckets, Object, List, Upload, Parts, Data, Find, Garbage, Records int64
-	Apply                                                                             int64
-	Changes                                                                           int64 // over all Apply
-	Largest                                                                           int64 // changes in one Apply
+	State, Bucket, Buckets, Object, List, Upload, Parts, Data, Find, Garbage, Records, Usage int64
+	Apply                                                                                    int64
+	Changes                                                                                  int64 // over all Apply
+	Largest                                                                                  int64 // changes in one Apply
 }
 
 // CountingMeta is a Meta that counts its calls.
 type CountingMeta struct {
 	core.Meta
-	state, bucket, buckets, object, list, upload, parts, data, find, garbage, records atomic.Int64
-	apply, changes, largest                                                           atomic.Int64
+	state, bucket, buckets, object, list, upload, parts, data, find, garbage, records, usage atomic.Int64
+	apply, changes, largest                                                                  atomic.Int64
 }
 
 // NewCountingMeta wraps m.
@@ -32,7 +32,7 @@ func (c *CountingMeta) SingleWriter() {}
 func (c *CountingMeta) Counts() MetaCounts {
 	return MetaCounts{
 		State: c.state.Load(), Bucket: c.bucket.Load(), Buckets: c.buckets.Load(), Object: c.object.Load(), List: c.list.Load(),
-		Upload: c.upload.Load(), Parts: c.parts.Load(), Data: c.data.Load(), Find: c.find.Load(), Garbage: c.garbage.Load(), Records: c.records.Load(),
+		Upload: c.upload.Load(), Parts: c.parts.Load(), Data: c.data.Load(), Find: c.find.Load(), Garbage: c.garbage.Load(), Records: c.records.Load(), Usage: c.usage.Load(),
 		Apply: c.apply.Load(), Changes: c.changes.Load(), Largest: c.largest.Load(),
 	}
 }
@@ -40,7 +40,7 @@ func (c *CountingMeta) Counts() MetaCounts {
 // Reset begins to count from zero.
 func (c *CountingMeta) Reset() {
 	for _, n := range []*atomic.Int64{&c.state, &c.bucket, &c.buckets, &c.object, &c.list, &c.upload, &c.parts, &c.data, &c.find, &c.garbage,
-		&c.records, &c.apply, &c.changes, &c.largest} {
+		&c.records, &c.usage, &c.apply, &c.changes, &c.largest} {
 		n.Store(0)
 	}
 }
@@ -109,6 +109,12 @@ func (c *CountingMeta) Garbage(ctx context.Context, after uint64, limit int) ([]
 func (c *CountingMeta) Records(ctx context.Context, kind, after string, limit int) ([]core.Record, error) {
 	c.records.Add(1)
 	return c.Meta.Records(ctx, kind, after, limit)
+}
+
+// Usage counts and passes on.
+func (c *CountingMeta) Usage(ctx context.Context, bucket core.BucketID) (core.Usage, error) {
+	c.usage.Add(1)
+	return c.Meta.Usage(ctx, bucket)
 }
 
 // Apply counts, also how many changes it was given, and passes on.

@@ -164,3 +164,11 @@ func (f *FaultyMeta) Records(ctx context.Context, kind, after string, limit int)
 	}
 	return f.Meta.Records(ctx, kind, after, limit)
 }
+
+// Usage fails as the fault says.
+func (f *FaultyMeta) Usage(ctx context.Context, bucket core.BucketID) (core.Usage, error) {
+	if err, _ := f.hit("Usage"); err != nil {
+		return core.Usage{}, err
+	}
+	return f.Meta.Usage(ctx, bucket)
+}

@@ -53,8 +53,12 @@ func (s *simulation) batch(rt *rapid.T) {
 		c := s.change()
 		s.seq += core.Seq(rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(rt, "gap")) + core.Places(c) - 1
 		c.Place().Seq = s.seq
+		before := s.copyOfModel()
 		results, err := s.model.Apply(s.ctx, []core.Change{c})
 		require.NoError(rt, err)
+		if before != nil {
+			s.judge(before, c, results[0])
+		}
 		s.learn(c, results[0])
 		changes, want = append(changes, c), append(want, results[0])
 	}

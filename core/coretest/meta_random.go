@@ -198,7 +198,7 @@ func (g anything) segments() []core.Segment {
 func (g anything) bucket() core.BucketInfo {
 	return core.BucketInfo{ID: core.BucketID(g.uint()), Name: g.text(), Owner: g.text(), Region: g.text(), Created: g.time(),
 		Versioning: core.Versioning(g.int(2)), ObjectLock: g.bool(), ChunkSize: g.int(1 << 40), Compression: codec.Level(g.int(255)),
-		Encrypted: g.bool(), Attrs: g.attrs(),
+		Encrypted: g.bool(), Attrs: g.attrs(), Quota: core.Quota{Bytes: g.int(1 << 62), Objects: g.int(1 << 62)},
 		Retention: core.DefaultRetention{Mode: core.LockMode(g.int(2)), Days: int(g.int(36_500)), Years: int(g.int(100))}}
 }
 

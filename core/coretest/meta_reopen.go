@@ -61,7 +61,7 @@ func MetaReopen(t *testing.T, open func(t *testing.T, dir string) core.Meta) {
 }
 
 // everything leaves something of each kind behind: buckets in each state, versions, markers, copies, uploads, lists, garbage of
-// both kinds, records, a floor, and changes that failed.
+// both kinds, records, a floor, a quota, and changes that failed.
 func (h *harness) everything() {
 	b, v := h.bucket("b", core.VersioningOff), h.bucket("v", core.VersioningEnabled)
 	o := h.put(b, "k")
@@ -84,6 +84,10 @@ func (h *harness) everything() {
 	h.part(b, "u", id, 2)
 	h.part(b, "u", id, 2)
 	h.ok(&core.AbortUpload{Bucket: b.ID, Key: "x", Upload: h.begin(b, "x")})
+	q := h.limited("q", core.VersioningEnabled, 200, 0)
+	h.put(q, "k")
+	h.part(q, "u", h.begin(q, "u"), 1)
+	h.fails(core.QuotaExceeded, h.sized(q, "l", 51))
 	h.ok(&core.PutRecord{Record: core.Record{Kind: kindUser, Key: "a", Value: []byte("1")}})
 	h.ok(&core.PutRecord{Record: core.Record{Kind: kindCursor, Key: "empty", Value: []byte{}}})
 	h.ok(&core.PutRecord{Record: core.Record{Kind: core.BucketRecordKind(b.ID), Key: "cors", Value: []byte("\x00\xff")}})

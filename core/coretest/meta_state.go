@@ -30,6 +30,7 @@ type BucketState struct {
 	Versions []core.ObjectInfo // as Object returns them, in the order of ListVersions
 	Current  []string          // keys, as ListObjects lists them
 	Uploads  []core.UploadInfo // as Upload returns them, in the order of ListUploads
+	Usage    core.Usage        // where it has a quota
 }
 
 const statePage = 1000 // entries per read
@@ -56,6 +57,9 @@ func ReadMeta(ctx context.Context, m core.Meta, kinds ...string) (*MetaState, er
 				return nil, fmt.Errorf("Buckets says %+v, Bucket says %+v", want, got)
 			}
 			b, err := readBucket(ctx, m, info)
+			if err == nil {
+				b.Usage, err = readUsage(ctx, m, &info)
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -133,6 +137,18 @@ func readBucket(ctx context.Context, m core.Meta, info core.BucketInfo) (*Bucket
 		}
 		return nil
 	})
+}
+
+// readUsage returns what a bucket with a quota holds; one without has to say that nobody counts.
+func readUsage(ctx context.Context, m core.Meta, b *core.BucketInfo) (core.Usage, error) {
+	u, err := m.Usage(ctx, b.ID)
+	if b.Quota.IsZero() && core.Is(err, core.BucketState) {
+		return core.Usage{}, nil
+	}
+	if err == nil && b.Quota.IsZero() {
+		err = fmt.Errorf("the usage of a bucket without a quota is %+v", u)
+	}
+	return u, err
 }
 
 func eachPage(ctx context.Context, m core.Meta, q core.ListQuery, fn func(*core.ListPage) error) error {
@@ -255,7 +271,7 @@ func compareExtents(x, y core.Extent) int {
 }
 
 // Check fails t where s breaks an invariant: references recounted from all segments; each extent in one content, or in the
-// garbage, once; one newest version per key, at most one null version; the listings of one another.
+// garbage, once; one newest version per key, at most one null version; the tallies of buckets with a quota; the listings of one another.
 func (s *MetaState) Check(t require.TestingT) {
 	refs := map[core.DataID]int64{}
 	count := func(segments []core.Segment) {
@@ -270,6 +286,9 @@ func (s *MetaState) Check(t require.TestingT) {
 		for _, o := range b.Versions {
 			count(o.Segments)
 			require.LessOrEqual(t, o.Seq, s.State.Seq)
+		}
+		if !b.Info.Quota.IsZero() {
+			require.Equal(t, b.counted(s.Lists), b.Usage, "what bucket %q holds, counted (expected), and its tally (actual)", b.Info.Name)
 		}
 	}
 	for _, parts := range s.Lists {
@@ -308,6 +327,19 @@ func (s *MetaState) Check(t require.TestingT) {
 			require.False(t, lists[o.List], "list %d of %q is garbage", o.List, o.Key)
 		}
 	}
+}
+
+// counted counts what is in a bucket; lists are those of its uploads, too.
+func (b *BucketState) counted(lists map[core.UploadID][]core.PartInfo) (held core.Usage) {
+	for i := range b.Versions {
+		held = held.Plus(core.UsageOf(&b.Versions[i]))
+	}
+	for _, u := range b.Uploads {
+		for _, p := range lists[u.ID] {
+			held.Bytes += p.Size
+		}
+	}
+	return held
 }
 
 func (b *BucketState) check(t require.TestingT) {

@@ -96,6 +96,9 @@ func (m *Meta) putBucket(c *core.PutBucket) error {
 		if err := c.Info.CheckLocks(false); err != nil {
 			return err
 		}
+		if err := c.Info.Quota.Check(); err != nil {
+			return err
+		}
 		b := &bucket{cloneBucket(c.Info), map[string][]*core.ObjectInfo{}, map[core.UploadID]*core.UploadInfo{}}
 		b.info.ID = core.BucketID(c.Seq)
 		m.buckets[b.info.ID], m.names[b.info.Name] = b, b.info.ID
@@ -108,6 +111,9 @@ func (m *Meta) putBucket(c *core.PutBucket) error {
 		return fail(core.Conflict, "versioning is never off again")
 	}
 	if err := c.Info.CheckLocks(m.buckets[id].info.ObjectLock); err != nil {
+		return err
+	}
+	if err := c.Info.Quota.Check(); err != nil {
 		return err
 	}
 	m.buckets[id].info = cloneBucket(c.Info)
@@ -154,6 +160,9 @@ func (m *Meta) putObject(c *core.PutObject) (core.Version, error) {
 	}
 	if l := m.lists[c.Object.List]; c.Object.List != 0 && (l == nil || l.objects == 0) {
 		return 0, fail(core.NoSuchData, "the list is no object's")
+	}
+	if err := m.admit(b, core.UsageOf(&c.Object).Minus(b.replaced(c.Object.Key))); err != nil {
+		return 0, err
 	}
 	// The new references come first: where a version takes the place of its own source, the content stays.
 	m.hold(c.Object.Segments)
@@ -265,9 +274,16 @@ func (m *Meta) putPart(c *core.PutPart) error {
 	if err := m.checkSegments(c.Part.Segments); err != nil {
 		return err
 	}
+	parts := m.lists[c.Upload].parts
+	more := core.Usage{Bytes: c.Part.Size}
+	if old := parts[c.Part.Number]; old != nil {
+		more.Bytes -= old.Size
+	}
+	if err := m.admit(m.buckets[c.Bucket], more); err != nil {
+		return err
+	}
 	m.hold(c.Part.Segments)
 	m.learn(c.Source, c.Part.Segments)
-	parts := m.lists[c.Upload].parts
 	if old := parts[c.Part.Number]; old != nil {
 		m.release(old.Segments)
 	}
@@ -306,6 +322,9 @@ func (m *Meta) completeUpload(c *core.CompleteUpload) (core.Version, error) {
 			return 0, fail(core.Conflict, fmt.Sprint("part ", ref.Number, " was replaced"))
 		}
 		named[ref.Number] = true
+	}
+	if err := m.admit(b, core.UsageOf(&c.Object).Minus(b.replaced(c.Object.Key)).Minus(l.held())); err != nil {
+		return 0, err
 	}
 	for _, number := range slices.Sorted(maps.Keys(l.parts)) {
 		if p := l.parts[number]; !named[number] {

@@ -19,6 +19,13 @@ func (m *Meta) moveObject(c *core.MoveObject) (core.Version, error) {
 		return 0, err
 	}
 	moved := c.Moved(source)
+	more := core.UsageOf(&moved).Minus(to.replaced(c.Key))
+	if from == to {
+		more = more.Minus(from.replaced(c.From.Key))
+	}
+	if err := m.admit(to, more); err != nil {
+		return 0, err
+	}
 	o := cloneObject(&moved)
 	m.hold(o.Segments)
 	if o.List != 0 {

@@ -16,6 +16,7 @@ type writer struct {
 	c          *conn
 	state      core.State                    // after the last change, of a transaction in progress too
 	buckets    map[core.BucketID]bucketState // those used lately
+	tallies    map[core.BucketID]*tally      // those that the transaction in progress changed
 	logged     int64                         // bytes in the log when it was measured
 	longAt     int64                         // the length at which the checkpointer is woken
 	unmeasured int                           // changes since the log was measured
@@ -29,14 +30,15 @@ type writer struct {
 // bucketState is what a write has to know of its bucket.
 type bucketState struct {
 	versioning core.Versioning
-	locks      bool // its versions may be locked
+	locks      bool   // its versions may be locked
+	tally      *tally // nil: it has no quota
 }
 
 // maxBuckets bounds writer.buckets.
 const maxBuckets = 1024
 
 func newWriter(c *conn) *writer {
-	return &writer{c: c, buckets: map[core.BucketID]bucketState{}}
+	return &writer{c: c, buckets: map[core.BucketID]bucketState{}, tallies: map[core.BucketID]*tally{}}
 }
 
 // state reads the row of state.
@@ -128,6 +130,7 @@ func (m *Meta) transact(changes []core.Change, results []core.Result) error {
 	w.find.rolledBack()
 	w.state = before
 	clear(w.buckets)
+	clear(w.tallies)
 	// A failed commit is known not to have happened only where the drive was full: the record that ends it is not there.
 	if (isWriteFault(err) || committing && kindOf(err) != core.NoSpace) && !mutant.Is("no-metadata-seal") {
 		m.sealed = err
@@ -168,6 +171,9 @@ func (w *writer) applyAll(changes []core.Change, results []core.Result) error {
 		}
 	}
 	if err := w.merge(); err != nil {
+		return err
+	}
+	if err := w.writeTallies(); err != nil {
 		return err
 	}
 	return w.writeState(w.state)
@@ -235,16 +241,21 @@ func (w *writer) bucket(id core.BucketID) (b bucketState, exists bool, err error
 	if err := decodeBucket(int64(id), text(row[0]), bytes(row[1]), &info); err != nil {
 		return b, false, err
 	}
-	return w.remember(id, &info), true, nil
+	b = bucketState{versioning: info.Versioning, locks: info.ObjectLock}
+	if !info.Quota.IsZero() {
+		if b.tally, err = w.tallyOf(id, info.Quota); err != nil {
+			return b, false, err
+		}
+	}
+	w.remember(id, b)
+	return b, true, nil
 }
 
-func (w *writer) remember(id core.BucketID, info *core.BucketInfo) bucketState {
+func (w *writer) remember(id core.BucketID, b bucketState) {
 	if len(w.buckets) >= maxBuckets {
 		clear(w.buckets)
 	}
-	b := bucketState{info.Versioning, info.ObjectLock}
 	w.buckets[id] = b
-	return b
 }
 
 func (w *writer) putBucket(c *core.PutBucket) error {
@@ -256,12 +267,7 @@ func (w *writer) putBucket(c *core.PutBucket) error {
 		if row != nil {
 			return fail(core.BucketExists, c.Info.Name)
 		}
-		if err := c.Info.CheckLocks(false); err != nil {
-			return err
-		}
-		w.infoBuf = placeOfBucket(int64(c.Seq), c.Info.Name).seal(core.AppendBucket(w.infoBuf[:0], &c.Info))
-		_, err = w.c.exec(insertBucket, int64(c.Seq), blob(c.Info.Name), w.infoBuf)
-		return err
+		return w.newBucket(c)
 	}
 	if row == nil || core.BucketID(integer(row[0])) != c.Info.ID {
 		return fail(core.NoSuchBucket, c.Info.Name)
@@ -276,14 +282,37 @@ func (w *writer) putBucket(c *core.PutBucket) error {
 	if err := c.Info.CheckLocks(was.locks); err != nil {
 		return err
 	}
+	if err := c.Info.Quota.Check(); err != nil {
+		return err
+	}
+	next := bucketState{versioning: c.Info.Versioning, locks: c.Info.ObjectLock}
+	if next.tally, err = w.setQuota(c.Info.ID, was.tally, c.Info.Quota); err != nil {
+		return err
+	}
+	w.remember(c.Info.ID, next)
 	w.infoBuf = placeOfBucket(int64(c.Info.ID), c.Info.Name).seal(core.AppendBucket(w.infoBuf[:0], &c.Info))
-	w.remember(c.Info.ID, &c.Info)
 	_, err = w.c.exec(updateBucket, int64(c.Info.ID), w.infoBuf)
 	return err
 }
 
+func (w *writer) newBucket(c *core.PutBucket) error {
+	if err := c.Info.CheckLocks(false); err != nil {
+		return err
+	}
+	if err := c.Info.Quota.Check(); err != nil {
+		return err
+	}
+	if _, err := w.setQuota(core.BucketID(c.Seq), nil, c.Info.Quota); err != nil {
+		return err
+	}
+	w.infoBuf = placeOfBucket(int64(c.Seq), c.Info.Name).seal(core.AppendBucket(w.infoBuf[:0], &c.Info))
+	_, err := w.c.exec(insertBucket, int64(c.Seq), blob(c.Info.Name), w.infoBuf)
+	return err
+}
+
 func (w *writer) deleteBucket(c *core.DeleteBucket) error {
-	if _, exists, err := w.bucket(c.Bucket); err != nil || !exists {
+	b, exists, err := w.bucket(c.Bucket)
+	if err != nil || !exists {
 		if err == nil {
 			err = fail(core.NoSuchBucket, "by number")
 		}
@@ -298,10 +327,13 @@ func (w *writer) deleteBucket(c *core.DeleteBucket) error {
 		}
 	}
 	delete(w.buckets, c.Bucket)
+	if _, err := w.setQuota(c.Bucket, b.tally, core.Quota{}); err != nil {
+		return err
+	}
 	if _, err := w.c.exec(deleteRecords, blob(core.BucketRecordKind(c.Bucket))); err != nil {
 		return err
 	}
-	_, err := w.c.exec(deleteBucket, int64(c.Bucket))
+	_, err = w.c.exec(deleteBucket, int64(c.Bucket))
 	return err
 }
 

@@ -19,6 +19,7 @@ type conn struct {
 	c          *sqlite3.SQLiteConn
 	statements [numStatements]*prepared
 	args       []driver.NamedValue
+	ran        int // statements so far: what a write costs is told by how many it takes
 }
 
 // prepared is a statement with room for a row. It has one cursor: a statement is not used again while its rows are read.
@@ -123,8 +124,9 @@ func (c *conn) prepare(st statement) (*prepared, error) {
 	return p, nil
 }
 
-// bind lends the arguments to the driver, which copies them.
+// bind lends the arguments of a statement that is about to run to the driver, which copies them.
 func (c *conn) bind(args []driver.Value) []driver.NamedValue {
+	c.ran++
 	c.args = c.args[:0]
 	for i, v := range args {
 		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: v})

@@ -13,6 +13,10 @@ func (w *writer) moveObject(c *core.MoveObject) (core.Version, error) {
 	if err != nil {
 		return 0, err
 	}
+	more, err := w.admitMove(c, from, to, target)
+	if err != nil {
+		return 0, err
+	}
 	versioning := target.versioning
 	moved := c.Moved(&from.ObjectInfo)
 	moved.Seq, moved.Null = c.Seq, versioning != core.VersioningEnabled
@@ -32,8 +36,29 @@ func (w *writer) moveObject(c *core.MoveObject) (core.Version, error) {
 	if err != nil {
 		return 0, fmt.Errorf("the source goes: %w", err) // not as a check that failed: the content is held
 	}
+	w.add(c.Bucket, target, more)
 	w.encode(&moved)
 	return moved.Version(), w.putVersion(versioning, &moved, to)
+}
+
+// admitMove returns what the target's bucket holds more with the version, after the check that it may. Within one bucket what goes at the source
+// makes room for it.
+func (w *writer) admitMove(c *core.MoveObject, from, to *version, target bucketState) (more core.Usage, err error) {
+	if target.tally == nil {
+		return more, nil
+	}
+	replaced, err := w.replaced(target, c.Bucket, c.Key, to)
+	if err != nil {
+		return more, err
+	}
+	more = core.UsageOf(&from.ObjectInfo).Minus(replaced)
+	var goes core.Usage
+	if c.From.Bucket == c.Bucket {
+		if goes, err = w.replaced(target, c.Bucket, c.From.Key, from); err != nil {
+			return more, err
+		}
+	}
+	return more, target.tally.quota.Admit(target.tally.held, more.Minus(goes))
 }
 
 // moveEnds returns the version that is to be moved, the current one of the target's key (nil where it has none) and the target's bucket, and
@@ -57,7 +82,7 @@ func (w *writer) moveEnds(c *core.MoveObject) (from, to *version, target bucketS
 	if err := c.CheckSource(infoOf(from)); err != nil {
 		return nil, nil, target, err
 	}
-	if to, err = w.c.find(c.Bucket, c.Key, core.Current, depthFor(&c.If)); err != nil {
+	if to, err = w.c.find(c.Bucket, c.Key, core.Current, target.depthFor(&c.If)); err != nil {
 		return nil, nil, target, err
 	}
 	return from, to, target, c.If.Check(infoOf(to))

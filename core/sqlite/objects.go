@@ -28,19 +28,28 @@ func (w *writer) putObject(c *core.PutObject) (core.Version, error) {
 	w.object = c.Object
 	o := &w.object
 	o.Seq, o.Latest, o.Null = c.Seq, false, b.versioning != core.VersioningEnabled
-	if b.versioning != core.VersioningSuspended && isBorn(o) && c.Source == nil && len(c.If.Match) == 0 && c.If.Seq == 0 && !c.If.HasTags {
+	if b.versioning != core.VersioningSuspended && isBorn(o) && c.Source == nil && len(c.If.Match) == 0 && c.If.Seq == 0 && !c.If.HasTags &&
+		b.tally.admits(core.UsageOf(o)) {
 		switch done, err := w.putNew(o); {
 		case err != nil:
 			return 0, err
 		case done:
+			w.add(o.Bucket, b, core.UsageOf(o))
 			return o.Version(), nil
 		}
 	}
-	cur, err := w.c.find(o.Bucket, o.Key, core.Current, depthFor(&c.If))
+	cur, err := w.c.find(o.Bucket, o.Key, core.Current, b.depthFor(&c.If))
 	if err != nil {
 		return 0, err
 	}
 	if err := w.checkPut(c, cur); err != nil {
+		return 0, err
+	}
+	replaced, err := w.replaced(b, o.Bucket, o.Key, cur)
+	if err != nil {
+		return 0, err
+	}
+	if err := w.charge(o.Bucket, b, core.UsageOf(o).Minus(replaced)); err != nil {
 		return 0, err
 	}
 	// The new references come first: where a version takes the place of its own source, the content stays.
@@ -120,9 +129,9 @@ func (w *writer) checkPut(c *core.PutObject, cur *version) error {
 	return nil
 }
 
-// depthFor says how much of the current version a precondition looks at.
-func depthFor(p *core.Precondition) depth {
-	if p.IsZero() {
+// depthFor says how much of the current version a precondition looks at, and what counts its size.
+func (b *bucketState) depthFor(p *core.Precondition) depth {
+	if p.IsZero() && b.tally == nil {
 		return bare
 	}
 	return full
@@ -222,7 +231,7 @@ func (w *writer) deleteObject(c *core.DeleteObject) (core.Version, bool, error) 
 	if !exists {
 		return 0, false, fail(core.NoSuchBucket, "by number")
 	}
-	cur, err := w.c.find(c.Bucket, c.Key, core.Current, depthFor(&c.If))
+	cur, err := w.c.find(c.Bucket, c.Key, core.Current, b.depthFor(&c.If))
 	if err != nil {
 		return 0, false, err
 	}
@@ -230,6 +239,11 @@ func (w *writer) deleteObject(c *core.DeleteObject) (core.Version, bool, error) 
 		return 0, false, err
 	}
 	if c.Version == core.Current && b.versioning != core.VersioningOff {
+		replaced, err := w.replaced(b, c.Bucket, c.Key, cur)
+		if err != nil {
+			return 0, false, err
+		}
+		w.add(c.Bucket, b, core.Usage{}.Minus(replaced))
 		o := &core.ObjectInfo{
 			Bucket: c.Bucket, Key: c.Key, Seq: c.Seq, Marker: true, Null: b.versioning == core.VersioningSuspended,
 			Modified: c.Modified, Owner: c.Owner,
@@ -240,7 +254,7 @@ func (w *writer) deleteObject(c *core.DeleteObject) (core.Version, bool, error) 
 	v := cur
 	if c.Version != core.Current {
 		d := bare
-		if b.locks {
+		if b.locks || b.tally != nil {
 			d = full
 		}
 		if v, err = w.c.find(c.Bucket, c.Key, c.Version, d); err != nil {
@@ -255,6 +269,7 @@ func (w *writer) deleteObject(c *core.DeleteObject) (core.Version, bool, error) 
 			return 0, false, err
 		}
 	}
+	w.add(c.Bucket, b, core.Usage{}.Minus(core.UsageOf(&v.ObjectInfo)))
 	return v.Version(), v.Marker, w.remove(b.versioning, v, v.Seq == cur.Seq)
 }
 

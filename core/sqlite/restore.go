@@ -17,6 +17,8 @@ type restorer struct {
 	next  func() (*core.Row, error)
 	refs  map[core.DataID]int64 // segments that refer to content which is no row of their own version
 	state core.State
+
+	counted []core.BucketID // those with a quota
 }
 
 // Restore implements core.Snapshotter. The state is written last: while its sequence is 0, whatever else is there is left of a restore
@@ -122,7 +124,7 @@ func (m *Meta) inTransaction(fn func() error) error {
 
 // empty takes everything away.
 func (r *restorer) empty() error {
-	for _, table := range []string{"buckets", "objects", "history", "data", "finds", "infos", "uploads", "parts", "lists", "garbage", "records"} {
+	for _, table := range []string{"buckets", "objects", "history", "data", "finds", "infos", "uploads", "parts", "lists", "garbage", "records", "tallies"} {
 		if err := r.c.run("DELETE FROM " + table); err != nil {
 			return err
 		}
@@ -154,6 +156,9 @@ func (r *restorer) row(row *core.Row) error {
 	case row.Bucket != nil:
 		b := row.Bucket
 		r.infoBuf = placeOfBucket(int64(b.ID), b.Name).seal(core.AppendBucket(r.infoBuf[:0], b))
+		if !b.Quota.IsZero() {
+			r.counted = append(r.counted, b.ID)
+		}
 		_, err := r.c.exec(insertBucket, int64(b.ID), blob(b.Name), r.infoBuf)
 		return err
 	case row.Data != nil:
@@ -228,7 +233,7 @@ func (r *restorer) version(o *core.ObjectInfo) error {
 	return err
 }
 
-// finish adds up the references and writes the state.
+// finish adds up the references, counts what buckets with a quota hold, and writes the state.
 func (r *restorer) finish() error {
 	for id, n := range r.refs {
 		found, err := r.c.exec(addRefs, int64(id), n)
@@ -241,6 +246,15 @@ func (r *restorer) finish() error {
 	}
 	if err := r.c.run("DELETE FROM data WHERE refs = 0"); err != nil {
 		return err
+	}
+	for _, id := range r.counted {
+		held, err := r.c.count(id)
+		if err == nil {
+			err = r.writeTally(id, held)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	r.find.upto = r.state.NextData
 	if _, err := r.c.exec(updateUpto, int64(r.find.upto)); err != nil {

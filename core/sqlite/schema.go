@@ -55,6 +55,9 @@ CREATE TABLE records (
 	kind BLOB NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL,
 	PRIMARY KEY (kind, key)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE tallies (
+	bucket INTEGER PRIMARY KEY, bytes INTEGER NOT NULL, objects INTEGER NOT NULL, seal BLOB NOT NULL
+) STRICT;
 PRAGMA application_id = ` + fmt.Sprint(applicationID))
 }
 

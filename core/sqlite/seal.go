@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"orcas/core"
 	"orcas/internal/mutant"
 )
 
@@ -29,6 +30,9 @@ func placeOfUpload(bucket int64, key string, id int64) place {
 func placeOfGarbage(id, list int64) place { return placeOf(7, nil, id, list, 0) }
 func placeOfRecord(kind, key string) place {
 	return placeOf(8, blob(key), int64(xxh3.HashString(kind)), 0, 0)
+}
+func placeOfTally(bucket int64, u core.Usage) place {
+	return placeOf(9, nil, bucket, u.Bytes, u.Objects)
 }
 
 // placeOfVersion is that of the info of a version, beside the content that it was born with or (data 0) in infos.

@@ -31,6 +31,7 @@
 //	lists    id: refs. Uploads that became objects, and how many objects have their parts
 //	garbage  id: list, extents
 //	records  (kind, key): value
+//	tallies  bucket: bytes, objects, seal. What buckets with a quota hold, written once per transaction that changes it
 //
 // A plain PUT writes one small row at a random place (objects: key, seq, data) and one at the end of data, which holds the
 // content and, in its column object, the info of the version that it was born with. Anything at a random place costs a page

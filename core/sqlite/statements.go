@@ -97,6 +97,10 @@ const (
 	upsertRecord
 	deleteRecord
 
+	selectTally
+	upsertTally
+	deleteTally
+
 	numStatements
 )
 
@@ -205,4 +209,9 @@ var statementSQL = [numStatements]string{
 	selectRecords: "SELECT key, value FROM records WHERE kind = ? AND key > ? ORDER BY key LIMIT ?",
 	upsertRecord:  "INSERT INTO records VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
 	deleteRecord:  "DELETE FROM records WHERE kind = ? AND key = ?",
+
+	selectTally: "SELECT bytes, objects, seal FROM tallies WHERE bucket = ?",
+	upsertTally: "INSERT INTO tallies VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET " +
+		"bytes = excluded.bytes, objects = excluded.objects, seal = excluded.seal",
+	deleteTally: "DELETE FROM tallies WHERE bucket = ?",
 }

@@ -47,6 +47,9 @@ func (w *writer) putPart(c *core.PutPart) error {
 	if err != nil {
 		return err
 	}
+	if err := w.chargePart(c, old); err != nil {
+		return err
+	}
 	if err := w.hold(c.Part.Segments, nil); err != nil {
 		return err
 	}
@@ -61,6 +64,19 @@ func (w *writer) putPart(c *core.PutPart) error {
 		return nil
 	}
 	return w.letGo(old.Segments, nil)
+}
+
+// chargePart adds what a part makes a bucket hold more than the one in whose place it comes.
+func (w *writer) chargePart(c *core.PutPart, old *core.PartInfo) error {
+	b, _, err := w.bucket(c.Bucket)
+	if err != nil {
+		return err
+	}
+	more := core.Usage{Bytes: c.Part.Size}
+	if old != nil {
+		more.Bytes -= old.Size
+	}
+	return w.charge(c.Bucket, b, more)
 }
 
 // part reads a part, nil where there is none of that number.
@@ -93,7 +109,7 @@ func (w *writer) completeUpload(c *core.CompleteUpload) (core.Version, error) {
 	if err != nil {
 		return 0, err
 	}
-	cur, err := w.c.find(bucket, key, core.Current, depthFor(&c.If))
+	cur, err := w.c.find(bucket, key, core.Current, b.depthFor(&c.If))
 	if err != nil {
 		return 0, err
 	}
@@ -102,6 +118,9 @@ func (w *writer) completeUpload(c *core.CompleteUpload) (core.Version, error) {
 	}
 	unnamed, err := w.matchParts(c)
 	if err != nil {
+		return 0, err
+	}
+	if err := w.chargeComplete(c, b, cur); err != nil {
 		return 0, err
 	}
 	for _, number := range unnamed {
@@ -121,6 +140,19 @@ func (w *writer) completeUpload(c *core.CompleteUpload) (core.Version, error) {
 	o.Attrs, o.Tags, o.Lock, o.Owner = upload.Attrs, upload.Tags, upload.Lock, upload.Owner
 	w.encode(o)
 	return o.Version(), w.putVersion(b.versioning, o, cur)
+}
+
+// chargeComplete adds what an object makes a bucket hold more than its parts, and what it takes the place of.
+func (w *writer) chargeComplete(c *core.CompleteUpload, b bucketState, cur *version) error {
+	replaced, err := w.replaced(b, c.Object.Bucket, c.Object.Key, cur)
+	if err != nil {
+		return err
+	}
+	parts, err := w.partsHeld(b, c.Upload)
+	if err != nil {
+		return err
+	}
+	return w.charge(c.Object.Bucket, b, core.UsageOf(&c.Object).Minus(replaced).Minus(parts))
 }
 
 // matchParts holds the parts that the change names against those that are there, and returns the numbers of the others. Both
@@ -177,6 +209,15 @@ func (w *writer) abortUpload(c *core.AbortUpload) error {
 	if upload == nil {
 		return fail(core.NoSuchUpload, "AbortUpload")
 	}
+	b, _, err := w.bucket(c.Bucket)
+	if err != nil {
+		return err
+	}
+	parts, err := w.partsHeld(b, c.Upload)
+	if err != nil {
+		return err
+	}
+	w.add(c.Bucket, b, core.Usage{}.Minus(parts))
 	if _, err := w.c.exec(deleteUpload, int64(c.Bucket), blob(c.Key), int64(c.Upload)); err != nil {
 		return err
 	}

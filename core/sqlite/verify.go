@@ -10,7 +10,7 @@ import (
 const verifyMax = 100
 
 // Verify looks for what the rows of a snapshot do not show, in one reading transaction: SQLite's own check of the file with its indexes; rows that
-// nothing leads to; keys with two newest versions. It returns a line for each thing that is wrong. It reads the whole file.
+// nothing leads to; keys with two newest versions; tallies that are not what their buckets hold. It returns a line for each thing that is wrong. It reads the whole file.
 func (m *Meta) Verify(ctx context.Context) ([]string, error) {
 	var lines []string
 	m.check.snapshots.Add(1)
@@ -43,7 +43,7 @@ func (m *Meta) Verify(ctx context.Context) ([]string, error) {
 					return err
 				}
 			}
-			return nil
+			return c.verifyTallies(func(line string) { lines = append(lines, line) })
 		})
 	})
 	return lines, err

@@ -1,0 +1,62 @@
+package mem
+
+import (
+	"context"
+
+	"orcas/core"
+)
+
+// Usage implements core.Meta. It counts whenever it is asked: nothing that it says can be wrong by what was said before.
+func (m *Meta) Usage(ctx context.Context, bucket core.BucketID) (core.Usage, error) {
+	const op = "mem.Usage"
+	end, err := m.begin(ctx, op)
+	if err != nil {
+		return core.Usage{}, err
+	}
+	defer end()
+	b := m.buckets[bucket]
+	switch {
+	case b == nil:
+		return core.Usage{}, core.E(op, core.NoSuchBucket, nil)
+	case b.info.Quota.IsZero():
+		return core.Usage{}, core.E(op, core.BucketState, nil)
+	}
+	return m.held(b), nil
+}
+
+// held counts what a bucket holds.
+func (m *Meta) held(b *bucket) (u core.Usage) {
+	for _, all := range b.versions {
+		for _, o := range all {
+			u = u.Plus(core.UsageOf(o))
+		}
+	}
+	for id := range b.uploads {
+		u = u.Plus(m.lists[id].held())
+	}
+	return u
+}
+
+// held counts the parts of an upload in progress.
+func (l *list) held() (u core.Usage) {
+	for _, p := range l.parts {
+		u.Bytes += p.Size
+	}
+	return u
+}
+
+// replaced is what goes when a version of a key is written, or a delete marker.
+func (b *bucket) replaced(key string) core.Usage {
+	if b.info.Versioning == core.VersioningEnabled {
+		return core.Usage{}
+	}
+	return core.UsageOf(b.find(key, core.Null))
+}
+
+// admit says whether a change may add more to what a bucket holds.
+func (m *Meta) admit(b *bucket, more core.Usage) error {
+	if b.info.Quota.IsZero() {
+		return nil
+	}
+	return b.info.Quota.Admit(m.held(b), more)
+}

@@ -1,0 +1,173 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/core"
+)
+
+// limit gives the feeder's bucket a quota.
+func (f *feeder) limit(q core.Quota) {
+	f.apply(&core.PutBucket{Info: core.BucketInfo{ID: f.bucket, Name: fmt.Sprint("bucket-", f.bucket), Quota: q}})
+}
+
+// try applies changes of which some may fail, and returns how many passed. Those that fail are over the quota.
+func (f *feeder) try(changes ...core.Change) (passed int) {
+	for _, c := range changes {
+		f.seq++
+		c.Place().Seq = f.seq
+	}
+	results, err := f.m.Apply(context.Background(), changes)
+	require.NoError(f.t, err)
+	for _, r := range results {
+		if r.Err == nil {
+			passed++
+		} else {
+			require.True(f.t, core.Is(r.Err, core.QuotaExceeded), r.Err)
+		}
+	}
+	return passed
+}
+
+func (f *feeder) usage() core.Usage {
+	u, err := f.m.Usage(context.Background(), f.bucket)
+	require.NoError(f.t, err)
+	lines, err := f.m.Verify(context.Background())
+	require.NoError(f.t, err)
+	require.Empty(f.t, lines)
+	return u
+}
+
+func (f *feeder) puts(prefix string, n int) (changes []core.Change) {
+	for i := range n {
+		changes = append(changes, f.put(fmt.Sprint(prefix, i)))
+	}
+	return changes
+}
+
+// A put of a new key takes two statements, and a transaction three. A quota costs one more for each transaction, whatever is in it, and nothing is
+// read for it.
+func TestStatementsOfAPut(t *testing.T) {
+	f := feed(t, openAt(t, t.TempDir(), Options{}), core.VersioningOff)
+	for i, c := range []struct {
+		quota core.Quota
+		each  int
+	}{{core.Quota{}, 3}, {core.Quota{Bytes: 1 << 40}, 4}, {core.Quota{}, 3}, {core.Quota{Objects: 1 << 40}, 4}} {
+		f.limit(c.quota)
+		for n := range 3 {
+			n = 50*n + 1
+			changes := f.puts(fmt.Sprint(i, "/", n, "/"), n)
+			before := f.m.w.c.ran
+			f.apply(changes...)
+			require.Equal(t, c.each+2*n, f.m.w.c.ran-before, "%d puts with quota %+v", n, c.quota)
+		}
+	}
+	b, _, err := f.m.w.bucket(f.bucket)
+	require.NoError(t, err)
+	for _, b := range []bucketState{{}, b} {
+		require.Zero(t, testing.AllocsPerRun(100, func() {
+			if more := (core.Usage{Bytes: 1, Objects: 1}); b.tally.admits(more) {
+				f.m.w.add(f.bucket, b, more)
+			}
+		}))
+	}
+}
+
+// What a transaction counted is forgotten with it: when it is rolled back the tally is what it was, on the drive and in memory.
+func TestTallyRollsBack(t *testing.T) {
+	dir := t.TempDir()
+	f := feed(t, openAt(t, dir, Options{}), core.VersioningOff)
+	f.limit(core.Quota{Objects: 10})
+	f.apply(f.puts("a", 4)...)
+	require.NoError(t, f.m.w.c.run("UPDATE data SET info = x'00010203' WHERE id = "+fmt.Sprint(f.data)))
+	spoilt := f.puts("b", 3)
+	spoilt = append(spoilt, &core.DeleteObject{Bucket: f.bucket, Key: "a0"}, f.put("a3")) // the content of a3 cannot be read
+	for i, c := range spoilt {
+		c.Place().Seq = f.seq + core.Seq(i) + 1
+	}
+	for range 3 {
+		_, err := f.m.Apply(context.Background(), spoilt)
+		require.True(t, core.Is(err, core.Damaged), err)
+	}
+	u, err := f.m.Usage(context.Background(), f.bucket)
+	require.NoError(t, err)
+	require.Equal(t, core.Usage{Bytes: 4 * 4096, Objects: 4}, u)
+	require.Equal(t, 6, f.try(f.puts("c", 20)...))
+	require.NoError(t, f.m.Close())
+	f.m = openAt(t, dir, Options{})
+	require.Zero(t, f.try(f.puts("d", 2)...))
+	u, err = f.m.Usage(context.Background(), f.bucket)
+	require.NoError(t, err)
+	require.Equal(t, core.Usage{Bytes: 10 * 4096, Objects: 10}, u)
+}
+
+// A transaction may touch more buckets than the writer remembers.
+func TestTalliesOfManyBuckets(t *testing.T) {
+	f := feed(t, openAt(t, t.TempDir(), Options{}), core.VersioningOff)
+	var buckets []core.BucketID
+	var changes []core.Change
+	for i := range maxBuckets + 100 {
+		buckets = append(buckets, core.BucketID(f.seq)+core.BucketID(i)+1)
+		changes = append(changes, &core.PutBucket{Info: core.BucketInfo{Name: fmt.Sprint("many-", i), Quota: core.Quota{Objects: 2}}})
+	}
+	f.apply(changes...)
+	changes = changes[:0]
+	for round := range 3 {
+		for _, id := range buckets {
+			f.bucket = id
+			changes = append(changes, f.put(fmt.Sprint(round)))
+		}
+	}
+	require.Equal(t, 2*len(buckets), f.try(changes...))
+	for _, id := range buckets[:5] {
+		f.bucket = id
+		require.Equal(t, core.Usage{Bytes: 2 * 4096, Objects: 2}, f.usage())
+	}
+}
+
+// Verify says where a tally is not what is there, and a snapshot that is restored makes it right.
+func TestVerifyTallies(t *testing.T) {
+	ctx := context.Background()
+	f := feed(t, openAt(t, t.TempDir(), Options{}), core.VersioningOff)
+	f.limit(core.Quota{Objects: 10})
+	f.apply(f.puts("a", 3)...)
+	want := f.usage()
+	name := fmt.Sprintf("%q", fmt.Sprint("bucket-", f.bucket))
+	for _, c := range []struct{ sql, line string }{
+		{"UPDATE tallies SET objects = 2", "the tally of bucket " + name + " cannot be verified: tally: the checksum of the row does not fit"},
+		{"DELETE FROM tallies", "bucket " + name + " has a quota and no tally"},
+		{"", "the tally of bucket " + name + " says 7 bytes in 1 objects, there are 12288 bytes in 3 objects"},
+		{"INSERT INTO tallies VALUES (4711, 0, 0, x'')", "bucket number 4711 has a tally and no quota"},
+	} {
+		if c.sql == "" {
+			require.NoError(t, f.m.w.writeTally(f.bucket, core.Usage{Bytes: 7, Objects: 1}))
+		} else {
+			require.NoError(t, f.m.w.c.run(c.sql))
+		}
+		lines, err := f.m.Verify(ctx)
+		require.NoError(t, err)
+		require.Equal(t, []string{c.line}, lines)
+		var rows []*core.Row
+		require.NoError(t, f.m.Snapshot(ctx, func(r *core.Row) error {
+			row, err := core.DecodeRow(core.AppendRow(nil, r))
+			rows = append(rows, row)
+			return err
+		}))
+		fresh := openAt(t, t.TempDir(), Options{})
+		require.NoError(t, fresh.Restore(ctx, func() (*core.Row, error) {
+			if len(rows) == 0 {
+				return nil, nil
+			}
+			row := rows[0]
+			rows = rows[1:]
+			return row, nil
+		}))
+		f.m = fresh
+		require.Equal(t, want, f.usage())
+	}
+	require.Equal(t, 7, f.try(f.puts("b", 20)...))
+}
