@@ -81,6 +81,14 @@ func (q *request) checkAppend(a *appending, u *upload, attrs []core.Attr) (err e
 	return err
 }
 
+// size returns how many bytes there are already.
+func (a *appending) size() int64 {
+	if a == nil {
+		return 0
+	}
+	return a.offset
+}
+
 // algorithm returns the checksum that the content needs; None: no particular one.
 func (a *appending) algorithm() checksum.Algorithm {
 	if a == nil || a.base == nil {

@@ -68,7 +68,6 @@ func TestDocumentsWithoutEffectAreRefused(t *testing.T) {
 		"notification&x=1":  "<NotificationConfiguration><TopicConfiguration><Topic>arn:aws:sns:us-east-1:1:t</Topic><Event>s3:ObjectCreated:*</Event></TopicConfiguration></NotificationConfiguration>",
 		"ownershipControls": "<OwnershipControls><Rule><ObjectOwnership>ObjectWriter</ObjectOwnership></Rule></OwnershipControls>",
 		"acl":               "<AccessControlPolicy><Owner><ID>" + account + "</ID></Owner><AccessControlList><Grant><Grantee><URI>http://acs.amazonaws.com/groups/global/AllUsers</URI></Grantee><Permission>READ</Permission></Grant></AccessControlList></AccessControlPolicy>",
-		"quota":             "<Quota/>",
 	} {
 		before := w.do("GET", "/bucket?"+sub, nil)
 		w.do("PUT", "/bucket?"+sub, []byte(body)).is(501, "NotImplemented")

@@ -128,6 +128,7 @@ var (
 	errNoOwnership        = newError(404, "OwnershipControlsNotFoundError", "The bucket ownership controls were not found")
 	errNoPolicy           = newError(404, "NoSuchBucketPolicy", "The bucket policy does not exist")
 	errNoPublicBlock      = newError(404, "NoSuchPublicAccessBlockConfiguration", "The public access block configuration was not found")
+	errNoQuota            = newError(404, "NoSuchQuotaConfiguration", "The bucket has no quota")
 	errNoReplication      = newError(404, "ReplicationConfigurationNotFoundError", "The replication configuration was not found")
 	errNoBucketLock       = newError(400, "InvalidRequest", "Bucket is missing Object Lock Configuration")
 	errNoLock             = newError(404, "NoSuchObjectLockConfiguration", "The specified object does not have a ObjectLock configuration")
@@ -147,6 +148,7 @@ var (
 	errOtherKey           = newError(400, "InvalidRequest", "The provided encryption parameters did not match the ones used originally.")
 	errWrittenSince       = newError(409, "ConditionalRequestConflict", "The conditional request cannot succeed due to a conflicting operation against this resource.")
 	errPrecondition       = newError(412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
+	errQuotaExceeded      = newError(403, "QuotaExceeded", "The quota of the bucket is exceeded.")
 	errRequestTimeout     = newError(400, "RequestTimeout", "Your socket connection to the server was not read from or written to within the timeout period.")
 	errServiceUnavailable = newError(503, "ServiceUnavailable", "The service is unable to handle writes at the moment.")
 	errSlowDown           = newError(503, "SlowDown", "Please reduce your request rate.")
@@ -184,6 +186,7 @@ var kindErrors = map[core.Kind]*apiError{
 	core.Locked:             errObjectLocked,
 	core.BucketState:        errBucketState,
 	core.NoKey:              errAccessDenied,
+	core.QuotaExceeded:      errQuotaExceeded,
 }
 
 // errorDetails are the elements that S3 adds to errors of a code, as far as they follow from the request alone (see
@@ -202,6 +205,7 @@ var errorDetails = map[string][]string{
 	errNoOwnership.code:       {"BucketName"},
 	errNoPolicy.code:          {"BucketName"},
 	errNoPublicBlock.code:     {"BucketName"},
+	errNoQuota.code:           {"BucketName"},
 	errNoReplication.code:     {"BucketName"},
 	errNoSuchBucket.code:      {"BucketName"},
 	errNoSuchKey.code:         {"Key"},
@@ -209,6 +213,7 @@ var errorDetails = map[string][]string{
 	errNoSuchUpload.code:      {"UploadId"},
 	errNoSuchVersion.code:     {"Key", "VersionId"},
 	errNoWebsite.code:         {"BucketName"},
+	errQuotaExceeded.code:     {"BucketName"},
 	errPrecondition.code:      {"Condition"},
 }
 
@@ -277,6 +282,9 @@ func toAPI(err error) *apiError {
 	var inner *core.Error
 	if errors.As(err, &inner) {
 		if e, ok := kindErrors[inner.Kind]; ok {
+			if e == errQuotaExceeded {
+				e = overQuota(err)
+			}
 			return e.because(err)
 		}
 	}

@@ -78,7 +78,7 @@ func TestWhatIsNotSupportedSaysSo(t *testing.T) {
 	w.put("/bucket/key", "content")
 	for _, sub := range []string{
 		"session", "torrent", "restore", "select&select-type=2",
-		"append&position=7", "quota", "metadataTable", "metadataConfiguration", "metadataAnnotationTable", "abac", "annotation",
+		"append&position=7", "metadataTable", "metadataConfiguration", "metadataAnnotationTable", "abac", "annotation",
 	} {
 		for _, p := range []string{"/bucket", "/bucket/key"} {
 			for _, method := range []string{"GET", "PUT", "POST", "DELETE"} {
@@ -88,13 +88,14 @@ func TestWhatIsNotSupportedSaysSo(t *testing.T) {
 		}
 	}
 	for _, missing := range []string{
-		"GET /bucket/key?object-lock", "PUT /bucket/key?object-lock", "GET /bucket?retention", "PUT /bucket?renameObject", "GET /bucket?legal-hold", "PUT /bucket?versions",
+		"GET /bucket/key?quota", "PUT /bucket/key?quota", "GET /bucket/key?object-lock", "PUT /bucket/key?object-lock", "GET /bucket?retention", "PUT /bucket?renameObject",
+		"GET /bucket?legal-hold", "PUT /bucket?versions",
 	} {
 		method, path, _ := strings.Cut(missing, " ")
 		w.do(method, path, []byte("body")).is(501, "NotImplemented")
 	}
 	for _, other := range []string{
-		"POST /", "POST /bucket/key?tagging", "DELETE /bucket?object-lock", "GET /bucket/key?renameObject", "DELETE /bucket/key?retention", "DELETE /bucket/key?legal-hold",
+		"POST /", "POST /bucket?quota", "POST /bucket/key?tagging", "DELETE /bucket?object-lock", "GET /bucket/key?renameObject", "DELETE /bucket/key?retention", "DELETE /bucket/key?legal-hold",
 		"DELETE /bucket/key?acl", "DELETE /bucket/key?uploads", "GET /bucket?delete", "DELETE /bucket?location", "POST /bucket?versioning", "PATCH /bucket?cors",
 	} {
 		method, path, _ := strings.Cut(other, " ")

@@ -153,6 +153,9 @@ func (q *request) uploadPart() error {
 	if err := q.uploadEncryption(u); err != nil {
 		return err
 	}
+	if err := q.s.fs.RoomForPart(q.ctx, q.bucket, id, number, up.length); err != nil {
+		return err
+	}
 	return q.store(&up, partSum(u), func(content *vfs.Content, sums []core.Checksum) error {
 		part, err := q.s.fs.PutPart(q.ctx, vfs.PartRequest{
 			Bucket: q.bucket, Key: q.key, Upload: id, Number: number, Content: content, Sums: sums,

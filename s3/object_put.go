@@ -114,6 +114,9 @@ func (q *request) putObject() error {
 		told = behind.encryption
 	}
 	u.joins = behind != nil
+	if err := q.s.fs.Room(q.ctx, q.bucket, q.key, behind.size()+u.length); err != nil {
+		return err
+	}
 	return q.store(&u, behind.algorithm(), func(content *vfs.Content, sums []core.Checksum) error {
 		o, err := q.put(behind, vfs.PutRequest{
 			Bucket: q.bucket, Key: q.key, Content: content, Attrs: attrs, Tags: tags, Lock: lock, Sums: sums, Owner: q.caller.account, If: demand,

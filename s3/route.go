@@ -85,6 +85,9 @@ func allRoutes() []route {
 		{name: "PutBucketEncryption", method: put, level: bucket, sub: encryptionSub, action: "s3:PutEncryptionConfiguration", handle: (*request).putBucketEncryption},
 		{name: "GetBucketEncryption", method: get, level: bucket, sub: encryptionSub, action: "s3:GetEncryptionConfiguration", conditions: cacheConditions, handle: (*request).getBucketEncryption},
 		{name: "DeleteBucketEncryption", method: del, level: bucket, sub: encryptionSub, action: "s3:PutEncryptionConfiguration", handle: (*request).deleteBucketEncryption},
+		{name: "PutBucketQuota", method: put, level: bucket, sub: quotaSub, action: "s3:PutBucketQuota", handle: (*request).putQuota},
+		{name: "GetBucketQuota", method: get, level: bucket, sub: quotaSub, action: "s3:GetBucketQuota", conditions: cacheConditions, handle: (*request).getQuota},
+		{name: "DeleteBucketQuota", method: del, level: bucket, sub: quotaSub, action: "s3:PutBucketQuota", handle: (*request).deleteQuota},
 		{name: "PutBucketAcl", method: put, level: bucket, sub: "acl", action: "s3:PutBucketAcl", handle: (*request).putBucketACL},
 		{name: "GetObjectLockConfiguration", method: get, level: bucket, sub: "object-lock", action: "s3:GetBucketObjectLockConfiguration", conditions: cacheConditions, handle: (*request).getLockConfiguration},
 		{name: "PutObjectLockConfiguration", method: put, level: bucket, sub: "object-lock", action: "s3:PutBucketObjectLockConfiguration", handle: (*request).putLockConfiguration},
@@ -195,7 +198,7 @@ func isSubresource(name string) bool {
 	case "abac", "accelerate", "acl", "analytics", "annotation", "annotations", "append", "attributes", "cors", "delete", "encryption",
 		instantSub, "intelligent-tiering", "inventory", "legal-hold", "lifecycle", "list-type", "location", "logging", "max-directory-buckets",
 		"metadataAnnotationTable", "metadataConfiguration", "metadataInventoryTable", "metadataJournalTable", "metadataTable", "metrics", "notification",
-		"object-lock", "ownershipControls", "policy", "policyStatus", "publicAccessBlock", "quota", "renameObject", "replication",
+		"object-lock", "ownershipControls", "policy", "policyStatus", "publicAccessBlock", quotaSub, "renameObject", "replication",
 		"replication-metrics", "requestPayment", "restore", "retention", "select", "session", "tagging", "torrent",
 		"uploadId", "uploads", "versioning", "versions", "website":
 		return true

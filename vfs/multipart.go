@@ -102,6 +102,9 @@ type CopyPartRequest struct {
 // CopyPart writes a part by reference. Its content is read once, for its ETag and checksums, unless it is a whole plain object of which
 // they are known; it is not written. Conflict: the source is not there any more.
 func (f *FS) CopyPart(ctx context.Context, r CopyPartRequest) (*core.PartInfo, error) {
+	if err := f.RoomForPart(ctx, r.Bucket, r.Upload, r.Number, r.Length); err != nil {
+		return nil, err
+	}
 	source, err := f.reopen(ctx, r.Source)
 	if err != nil {
 		return nil, err

@@ -222,6 +222,9 @@ func (r *CopyRequest) NeedsReading() bool {
 // the MD5 of all content, its checksum is of all content, and it has no parts. The content is read once where these are not known. Conflict: the
 // source is not there any more; look again.
 func (f *FS) Copy(ctx context.Context, r CopyRequest) (*core.ObjectInfo, error) {
+	if err := f.Room(ctx, r.Bucket, r.Key, r.Source.Size); err != nil {
+		return nil, err
+	}
 	if r.Recode != nil {
 		return f.copyContent(ctx, &r)
 	}
