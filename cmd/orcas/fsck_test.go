@@ -135,6 +135,7 @@ func (s *store) multipart(b *core.BucketInfo, key string, complete bool) {
 
 // fill writes some of everything.
 func (s *store) fill() {
+	s.fillQuota()
 	plain, versioned := s.bucket("plain", core.VersioningOff), s.bucket("versioned", core.VersioningEnabled)
 	for i := range 30 {
 		s.put(plain, fmt.Sprint("small-", i), s.body(1+s.rand.IntN(5000)))
@@ -151,6 +152,26 @@ func (s *store) fill() {
 	s.multipart(plain, "multipart", true)
 	s.copy(plain, "multipart", "multipart-copy")
 	s.multipart(plain, "unfinished", false)
+}
+
+// fillQuota fills a bucket up to its quota.
+func (s *store) fillQuota() {
+	b := s.bucket("bounded", core.VersioningEnabled)
+	if b.Quota.IsZero() {
+		s.put(b, "before", s.body(1000))
+	}
+	b, err := s.fs.UpdateBucket(ctx, b.Name, func(b *core.BucketInfo) error {
+		b.Quota = core.Quota{Bytes: 5000, Objects: 4}
+		return nil
+	})
+	require.NoError(s.t, err)
+	for s.fs.Room(ctx, b, "key", 1000) == nil {
+		s.put(b, "key", s.body(1000))
+	}
+	s.delete(b, "key")
+	held, err := s.fs.Usage(ctx, b)
+	require.NoError(s.t, err)
+	require.Equal(s.t, core.Usage{Bytes: 4000, Objects: 4}, held)
 }
 
 // reclaims makes a round.
@@ -365,6 +386,14 @@ func TestFsckFindsAndRepairs(t *testing.T) {
 		"a list that nobody has": {
 			damage: func(t *testing.T, dir string) { change(t, dir, "DELETE FROM uploads") },
 			kinds:  []string{reclaim.KindList},
+		},
+		"a tally": {
+			damage: func(t *testing.T, dir string) { change(t, dir, "UPDATE tallies SET objects = 3") },
+			kinds:  []string{reclaim.KindEngine},
+		},
+		"no tally": {
+			damage: func(t *testing.T, dir string) { change(t, dir, "DELETE FROM tallies") },
+			kinds:  []string{reclaim.KindEngine},
 		},
 		"born with nothing": {
 			damage: func(t *testing.T, dir string) {

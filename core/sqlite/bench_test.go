@@ -233,3 +233,17 @@ func BenchmarkList(b *testing.B) {
 	run("noncurrent", many.bucket, "", func() string { return benchKey(random.IntN(n/10 - 1000)) }, 1000)
 	run("markers", marked.bucket, "", func() string { return "" }, 1000)
 }
+
+// BenchmarkCount measures what a bucket costs that is given a quota, for each object that is in it.
+func BenchmarkCount(b *testing.B) {
+	f := feed(b, openAt(b, b.TempDir(), Options{}), core.VersioningOff)
+	n := scale(b, 100_000)
+	f.fill(0, n)
+	for b.Loop() {
+		u, err := f.m.w.c.count(f.bucket)
+		if err != nil || u.Objects != int64(n) {
+			b.Fatal(u, err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed())/float64(b.N*n), "ns/object")
+}

@@ -30,12 +30,12 @@ func suite() []area {
 	return []area{
 		service, buckets, names, objects, metadata, ranges, conditions, writeConditions, listV1, listV2, deletion, copies,
 		multipart, uploadLists, checksums, payloads, presigned, authentication, limits, documents, schemas, errorAnswers, errorDetails, answers, sdk, versioning, versionList, tagging,
-		objectLock, subResources, attributes, renaming, moving, appending, lifecycle, encryption, instant, instantAsk,
+		objectLock, subResources, attributes, renaming, moving, appending, lifecycle, encryption, instant, instantAsk, quota,
 	}
 }
 
 // ours are the areas that no other server than ORCAS serves.
-var ours = []string{moving.name, instant.name, instantAsk.name}
+var ours = []string{moving.name, instant.name, instantAsk.name, quota.name}
 
 var (
 	list = flag.Bool("rules", false, "print name and rule of every case, and stop")

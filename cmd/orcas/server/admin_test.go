@@ -2,6 +2,8 @@ package server
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -14,6 +16,7 @@ import (
 
 	"orcas/core/reclaim"
 	"orcas/s3/sigv4"
+	"orcas/vfs"
 )
 
 // ask makes a request of the admin listener, signed with a secret; "" signs nothing.
@@ -68,6 +71,11 @@ func TestAdminGate(t *testing.T) {
 		{root, "POST", "/-/admin/bucket?name=none&compression=fast", "", 404},
 		{root, "POST", "/-/admin/bucket?name=none", "", 400},
 		{root, "POST", "/-/admin/bucket?name=none&compression=best", "", 400},
+		{root, "POST", "/-/admin/bucket?name=none&max-bytes=1&max-objects=none", "", 404},
+		{root, "POST", "/-/admin/bucket?name=none&max-bytes=0", "", 400},
+		{root, "POST", "/-/admin/bucket?name=none&max-bytes=-1", "", 400},
+		{root, "POST", "/-/admin/bucket?name=none&max-objects=", "", 400},
+		{root, "POST", "/-/admin/bucket?name=none&max-objects=9223372036854775808", "", 400},
 		{root, "POST", "/-/admin/backup?dir=backups", "", 400},
 		{root, "POST", "/-/admin/backup?dir=/b&keep=all", "", 400},
 		{root, "POST", "/-/admin/backup?dir=" + filepath.Join(t.TempDir(), "backups"), "", 200},
@@ -106,6 +114,31 @@ func TestBucketSettings(t *testing.T) {
 		var b BucketSettings
 		require.NoError(t, json.Unmarshal(text, &b))
 		require.Equal(t, BucketSettings{Name: "some-bucket", Compression: want}, b)
+	}
+	ctx := context.Background()
+	info, err := s.fs.Bucket(ctx, "some-bucket")
+	require.NoError(t, err)
+	content, err := s.fs.NewContent(ctx, info, 7)
+	require.NoError(t, err)
+	_, err = content.ReadFrom(strings.NewReader("content"))
+	require.NoError(t, err)
+	_, err = s.fs.Put(ctx, vfs.PutRequest{Bucket: info, Key: "key", Content: content})
+	require.NoError(t, err)
+	for _, c := range []struct {
+		query string
+		want  BucketSettings
+	}{
+		{"&max-bytes=100", BucketSettings{MaxBytes: 100, Bytes: 7, Objects: 1}},
+		{"&max-objects=3&compression=fast", BucketSettings{Compression: "fast", MaxBytes: 100, MaxObjects: 3, Bytes: 7, Objects: 1}},
+		{"&max-bytes=none", BucketSettings{Compression: "fast", MaxObjects: 3, Bytes: 7, Objects: 1}},
+		{"&max-objects=none&compression=default", BucketSettings{}},
+	} {
+		status, text, _ := ask(t, s, root, "POST", "/-/admin/bucket?name=some-bucket"+c.query, "")
+		require.Equal(t, 200, status, "%s", text)
+		var b BucketSettings
+		require.NoError(t, json.Unmarshal(text, &b))
+		c.want.Name, c.want.Compression = "some-bucket", cmp.Or(c.want.Compression, "default")
+		require.Equal(t, c.want, b)
 	}
 	require.NoError(t, stop())
 }
