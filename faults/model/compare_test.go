@@ -274,6 +274,9 @@ func (r *script) compareBucket(name string) error {
 	if err := r.compareRule(name); err != nil {
 		return err
 	}
+	if err := r.compareQuota(name); err != nil {
+		return err
+	}
 	a, err := r.m.do("GET", name, "", "uploads=", nil)
 	if err := expect(a, err, ok); err != nil {
 		return err

@@ -80,6 +80,7 @@ var operations = map[string]func(r *script, s step) error{
 	"versioning": (*script).setVersioning, // n: 0 enables, 1 suspends
 	"version":    (*script).oldVersion,    // n: which version, counted from the newest; arg: "delete" or ""
 	"rule":       (*script).setRule,       // from: the prefix of what expires; n: 1 only what is large, 2 nothing any more
+	"quota":      (*script).setQuota,      // size: how many bytes a bucket may hold; n: how many objects; neither: it has no quota
 	"pass":       (*script).pass,
 	"reclaim":    (*script).reclaim,
 	"settings":   (*script).settings, // n: 1 lets the server compress and encrypt all content that comes
@@ -476,10 +477,12 @@ func (r *script) copyPart(s step) error {
 		h = append(h, "X-Amz-Copy-Source-Range", fmt.Sprintf("bytes=%d-%d", first, last))
 	}
 	a, err := r.m.do("PUT", u.bucket, u.key, query("partNumber", fmt.Sprint(s.n), "uploadId", u.id), nil, h...)
+	if want == ok {
+		want = r.s.putPart(u, s.n, body)
+	}
 	if err := expect(a, err, want); err != nil || want != ok {
 		return err
 	}
-	r.s.putPart(u, s.n, body)
 	var got struct{ ETag string }
 	if err := xml.Unmarshal(a.body, &got); err != nil {
 		return err

@@ -23,7 +23,7 @@ var (
 	sizes   = []int{0, 1, 100, 4096, 4096, 65535, 65536, 65537, 70000, 300_000}
 	conds   = []string{"", "", "", "", "", "none", "match", "match", "other", "any"}
 	mixture = strings.Fields(`put put put put put put put put put put put put put put get get get get head delete deletes
-		copy copy copy copy move move move append append append append append append tag tag tag tag versioning versioning versioning version version version version version version rule pass pass list list create drop upload part part part part part part part part partcopy partcopy
+		copy copy copy copy move move move append append append append append append tag tag tag tag versioning versioning versioning version version version version version version quota quota quota rule pass pass list list create drop upload part part part part part part part part partcopy partcopy
 		complete complete complete complete abort restart crash crash gone older remember reclaim`)
 )
 
@@ -75,6 +75,8 @@ func oneStep(t *rapid.T) step {
 		s.cond, s.n, s.arg = "", pick(t, 0, 0, 1, 1, 2, 3), pick(t, "", "delete")
 	case "rule":
 		s.b, s.from, s.n = pick(t, buckets...), pick(t, "", "a/", "a/", "dir/", "b"), pick(t, 0, 0, 1, 2)
+	case "quota":
+		s.b, s.size, s.n = pick(t, buckets...), pick(t, 0, 4096, 100_000, 200_000, 1_000_000, 6<<20), pick(t, 0, 0, 1, 3, 8)
 	case "deletes":
 		object()
 		s.key, s.arg = "", pick(t, keys...)

@@ -22,6 +22,7 @@ type bucket struct {
 	versions   map[string][]*version // all of each key, the newest first
 	versioning string                // Enabled, Suspended or ""
 	rule       *expiry               // nil: it has no lifecycle
+	quota      amount
 }
 
 // expiry says what of a bucket expired long ago.
@@ -183,10 +184,13 @@ func (s *store) write(name, key string, c condition, o *object) verdict {
 		return noBucket
 	}
 	v := c.holds(b.objects[key])
-	if v == ok {
-		b.write(key, o)
+	if v != ok {
+		return v
 	}
-	return v
+	return s.bounded(name, func() verdict {
+		b.write(key, o)
+		return ok
+	})
 }
 
 func (s *store) remove(name, key string, c condition) verdict {
@@ -222,8 +226,7 @@ func (s *store) copy(fromBucket, fromKey, name, key string, c condition, meta *s
 	if meta != nil {
 		o.meta = *meta
 	}
-	b.write(key, &o)
-	return ok
+	return s.write(name, key, c, &o)
 }
 
 // move gives an object another name, perhaps in another bucket. All that is known of it stays as it is.
@@ -243,9 +246,11 @@ func (s *store) move(fromBucket, fromKey, name, key string, c condition) verdict
 		return failedCondition
 	}
 	o := *from // a version of it may stay
-	b.write(key, &o)
-	s.buckets[fromBucket].write(fromKey, nil)
-	return ok
+	return s.bounded(name, func() verdict {
+		b.write(key, &o)
+		s.buckets[fromBucket].write(fromKey, nil)
+		return ok
+	})
 }
 
 // append puts content behind that of an object, or makes one.
@@ -272,10 +277,9 @@ func (s *store) append(name, key string, c condition, offset int, body []byte) v
 		n, _ = strconv.Atoi(count) // the model made it
 	}
 	raw, _ := hex.DecodeString(before + hexMD5(body)) // likewise
-	b.write(key, &object{
+	return s.write(name, key, condition{}, &object{
 		body: append(slices.Clip(o.body), body...), etag: fmt.Sprintf("%s-%d", hexMD5(raw), n+1), meta: o.meta, tag: o.tag, from: o.from,
 	})
-	return ok
 }
 
 func (s *store) createUpload(name, key, meta, tag string) verdict {
@@ -300,10 +304,13 @@ func (s *store) live(u *upload) verdict {
 
 func (s *store) putPart(u *upload, number int, body []byte) verdict {
 	v := s.live(u)
-	if v == ok {
-		u.parts[number] = part{body, hexMD5(body)}
+	if v != ok {
+		return v
 	}
-	return v
+	return s.bounded(u.bucket, func() verdict {
+		u.parts[number] = part{body, hexMD5(body)}
+		return ok
+	})
 }
 
 func (s *store) abort(u *upload) verdict {
@@ -355,9 +362,15 @@ func (s *store) complete(u *upload, c condition, claims []claim) (*object, verdi
 	if small {
 		return nil, tooSmall
 	}
-	v := s.write(u.bucket, u.key, c, o)
-	u.ended = v == ok
-	return o, v
+	v := c.holds(b.objects[u.key])
+	if v != ok {
+		return o, v
+	}
+	return o, s.bounded(u.bucket, func() verdict {
+		b.write(u.key, o)
+		u.ended = true
+		return ok
+	})
 }
 
 // etagOf returns the ETag of the object that parts make.
