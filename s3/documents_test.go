@@ -81,7 +81,7 @@ func TestDocumentsWithoutEffectAreRefused(t *testing.T) {
 		w.do("DELETE", "/bucket?"+sub, nil).is(204, "")
 	}
 	w.do("DELETE", "/bucket?metrics&id=1", nil).is(404, "NoSuchConfiguration")
-	w.do("DELETE", "/bucket?requestPayment", nil).is(501, "NotImplemented")
+	w.do("DELETE", "/bucket?requestPayment", nil).is(405, "MethodNotAllowed")
 	w.do("DELETE", "/absent?cors", nil).is(404, "NoSuchBucket")
 }
 

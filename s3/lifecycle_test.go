@@ -87,7 +87,7 @@ func TestLifecycleDocument(t *testing.T) {
 		w.do("DELETE", "/bucket?lifecycle", nil).is(204, "")
 		w.do("GET", "/bucket?lifecycle", nil).is(404, "NoSuchLifecycleConfiguration")
 	}
-	w.do("POST", "/bucket?lifecycle", nil).is(501, "NotImplemented")
+	w.do("POST", "/bucket?lifecycle", nil).is(405, "MethodNotAllowed")
 	w.do("GET", "/bucket/key?lifecycle", nil).is(501, "NotImplemented")
 }
 

@@ -102,7 +102,7 @@ func TestPutBucketVersioning(t *testing.T) {
 	require.Equal(t, "<Status>Suspended</Status>", state())
 	w.do("PUT", "/absent?versioning", []byte("<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>")).is(404, "NoSuchBucket")
 	require.Equal(t, "<Status>Suspended</Status>", state())
-	w.do("DELETE", "/bucket?versioning", nil).is(501, "NotImplemented")
+	w.do("DELETE", "/bucket?versioning", nil).is(405, "MethodNotAllowed")
 
 	// A bucket with object lock keeps its versions.
 	_, err := w.fs.CreateBucket(t.Context(), core.BucketInfo{Name: "locked", Owner: account, Versioning: core.VersioningEnabled, ObjectLock: true})
