@@ -31,7 +31,7 @@ type Body struct {
 }
 
 // Body returns the content of r as a says it was sent. It reads nothing yet. The errors are *Error: MissingContentLength,
-// InvalidRequest, InvalidArgument.
+// InvalidRequest.
 func (a *Auth) Body(r *http.Request) (*Body, error) {
 	b := &Body{auth: a, source: r.Body, length: r.ContentLength}
 	if b.source == nil {
@@ -46,7 +46,7 @@ func (a *Auth) Body(r *http.Request) (*Body, error) {
 		if text != "" {
 			n, err := strconv.ParseUint(text, 10, 63)
 			if err != nil {
-				return nil, newError(InvalidArgument, "x-amz-decoded-content-length is not a number of bytes.")
+				return nil, newError(MissingContentLength, "x-amz-decoded-content-length is not a number of bytes.")
 			}
 			b.length = int64(n)
 		}

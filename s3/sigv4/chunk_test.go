@@ -170,7 +170,7 @@ func TestChunksOutOfPlace(t *testing.T) {
 		"left out":  {join(one, end), IncompleteBody},
 		"one more":  {join(one, two, two, end), IncompleteBody},
 		"no end":    {join(one, two), IncompleteBody},
-		"two ends":  {join(one, two, end, end), InvalidRequest},
+		"two ends":  {join(one, two, end, end), IncompleteBody},
 		"foreign":   {join(one, foreign[size:2*size], end), SignatureDoesNotMatch},
 	} {
 		_, _, err := read(a, r, c.body)
@@ -209,10 +209,10 @@ func TestTrailers(t *testing.T) {
 		"signature announced":    {[]string{trailerSignature}, "0\r\nx-amz-trailer-signature:1\r\n\r\n", InvalidRequest},
 		"empty name":             {[]string{"x-a,"}, "0\r\nx-a:1\r\n\r\n", InvalidRequest},
 		"no empty line":          {[]string{"x-a"}, "0\r\nx-a:1\r\n", IncompleteBody},
-		"too long":               {[]string{"x-a"}, "0\r\nx-a:" + strings.Repeat("1", maxLine) + "\r\n\r\n", InvalidRequest},
-		"something after it":     {[]string{"x-a"}, "0\r\nx-a:1\r\n\r\nx", InvalidRequest},
-		"much after it":          {[]string{"x-a"}, "0\r\nx-a:1\r\n\r\n\r\n\r\n", InvalidRequest},
-		"a chunk after it":       {[]string{"x-a"}, "0\r\nx-a:1\r\n\r\n1\r\nx\r\n", InvalidRequest},
+		"too long":               {[]string{"x-a"}, "0\r\nx-a:" + strings.Repeat("1", maxLine) + "\r\n\r\n", IncompleteBody},
+		"something after it":     {[]string{"x-a"}, "0\r\nx-a:1\r\n\r\nx", IncompleteBody},
+		"much after it":          {[]string{"x-a"}, "0\r\nx-a:1\r\n\r\n\r\n\r\n", IncompleteBody},
+		"a chunk after it":       {[]string{"x-a"}, "0\r\nx-a:1\r\n\r\n1\r\nx\r\n", IncompleteBody},
 		"another chunk":          {[]string{"x-a"}, "1\r\nx\r\n0\r\nx-a:1\r\n\r\n", IncompleteBody},
 	} {
 		a, r, _ := chunkedBody(t, PayloadUnsignedTrailer, "content", 0)
@@ -267,19 +267,19 @@ func TestMalformedChunks(t *testing.T) {
 		body string
 		want Code
 	}{
-		"no size":             {"\r\ncontent\r\n0\r\n\r\n", InvalidRequest},
-		"no number":           {"seven\r\ncontent\r\n0\r\n\r\n", InvalidRequest},
-		"negative":            {"-7\r\ncontent\r\n0\r\n\r\n", InvalidRequest},
-		"prefix":              {"0x7\r\ncontent\r\n0\r\n\r\n", InvalidRequest},
-		"overflow":            {"10000000000000007\r\ncontent\r\n0\r\n\r\n", InvalidRequest},
+		"no size":             {"\r\ncontent\r\n0\r\n\r\n", IncompleteBody},
+		"no number":           {"seven\r\ncontent\r\n0\r\n\r\n", IncompleteBody},
+		"negative":            {"-7\r\ncontent\r\n0\r\n\r\n", IncompleteBody},
+		"prefix":              {"0x7\r\ncontent\r\n0\r\n\r\n", IncompleteBody},
+		"overflow":            {"10000000000000007\r\ncontent\r\n0\r\n\r\n", IncompleteBody},
 		"more than announced": {"8\r\ncontent!\r\n0\r\n\r\n", IncompleteBody},
 		"huge":                {"fffffffffffffff\r\ncontent\r\n0\r\n\r\n", IncompleteBody},
 		"less than announced": {"6\r\nconten\r\n0\r\n\r\n", IncompleteBody},
-		"longer than it says": {"6\r\ncontent\r\n0\r\n\r\n", InvalidRequest},
-		"no line after it":    {"7\r\ncontent0\r\n\r\n", InvalidRequest},
+		"longer than it says": {"6\r\ncontent\r\n0\r\n\r\n", IncompleteBody},
+		"no line after it":    {"7\r\ncontent0\r\n\r\n", IncompleteBody},
 		"plain content":       {"content", IncompleteBody},
 		"nothing":             {"", IncompleteBody},
-		"line too long":       {strings.Repeat("7", 2*maxLine), InvalidRequest},
+		"line too long":       {strings.Repeat("7", 2*maxLine), IncompleteBody},
 		"good":                {"7\r\ncontent\r\n0\r\n\r\n", ""},
 		"good, leading zeros": {"0007\r\ncontent\r\n0\r\n\r\n", ""},
 	} {
@@ -293,13 +293,13 @@ func TestMalformedChunks(t *testing.T) {
 	a, r, _ := chunkedBody(t, PayloadSigned, "content", 0)
 	for _, header := range []string{"7", "7;", "7;chunk-signature=", "7;chunk-signature=" + strings.Repeat("0", 63), "7;signature=" + strings.Repeat("0", 64)} {
 		_, _, err := read(a, r, strings.NewReader(header+"\r\ncontent\r\n0\r\n\r\n"))
-		require.Equal(t, InvalidRequest, codeOf(err), header)
+		require.Equal(t, IncompleteBody, codeOf(err), header)
 	}
 }
 
 func TestLengths(t *testing.T) {
 	a, r, _ := chunkedBody(t, PayloadSigned, "content", 0)
-	for value, want := range map[string]Code{"": MissingContentLength, "-1": InvalidArgument, "x": InvalidArgument, "7.5": InvalidArgument, "9223372036854775808": InvalidArgument} {
+	for value, want := range map[string]Code{"": MissingContentLength, "-1": MissingContentLength, "x": MissingContentLength, "7.5": MissingContentLength, "9223372036854775808": MissingContentLength} {
 		r.Header.Set("X-Amz-Decoded-Content-Length", value)
 		_, err := a.Body(r)
 		require.Equal(t, want, codeOf(err), value)

@@ -75,8 +75,9 @@ func errOtherLength(announced, came int64) *Error {
 		with("NumberBytesExpected", strconv.FormatInt(announced, 10)).with("NumberBytesProvided", strconv.FormatInt(came, 10))
 }
 
+// errMalformed says what is wrong with the frame of chunks: S3 has no other code for it than that the body is not whole.
 func errMalformed(what string) *Error {
-	return newError(InvalidRequest, "The aws-chunked body is malformed: "+what+".")
+	return newError(IncompleteBody, "The aws-chunked body is malformed: "+what+".")
 }
 
 func errTrailer() *Error {
