@@ -95,12 +95,12 @@ func (q *request) createBucket() error {
 			return err
 		}
 	}
-	switch v := first(q.r.Header, "X-Amz-Object-Ownership"); v {
-	case "", "BucketOwnerEnforced":
-	case "BucketOwnerPreferred", "ObjectWriter":
+	switch v := q.r.Header["X-Amz-Object-Ownership"]; {
+	case len(v) == 0, v[0] == "BucketOwnerEnforced":
+	case v[0] == "BucketOwnerPreferred", v[0] == "ObjectWriter":
 		return notImplementedHeader("X-Amz-Object-Ownership")
 	default:
-		return argument("x-amz-object-ownership", v, "Invalid x-amz-object-ownership header: "+v)
+		return argument("x-amz-object-ownership", v[0], "Invalid x-amz-object-ownership header: "+v[0])
 	}
 	if err := q.lockNew(&info); err != nil {
 		return err

@@ -201,6 +201,9 @@ func (q *request) fillComplete(req *vfs.CompleteRequest, body *completeRequest, 
 		etag, _ := nextETag(*p.ETag)
 		req.Parts[i] = vfs.CompletedPart{Number: *p.Number, ETag: etag, Sums: sums}
 	}
+	if u != nil && u.Composite && req.Parts[len(req.Parts)-1].Number != len(req.Parts) {
+		return errInvalidPartOrder.with("UploadId", uploadIDString(req.Upload)) // with a checksum of each part S3 wants 1, 2, 3 and so on
+	}
 	if u != nil && q.encryptionSent {
 		if err := q.uploadEncryption(u); err != nil {
 			return err

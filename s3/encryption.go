@@ -18,6 +18,9 @@ const (
 	sseAlgorithm  = "-Customer-Algorithm"
 	sseKey        = "-Customer-Key"
 	sseKeyMD5     = "-Customer-Key-Md5"
+
+	// sseArgument is what S3 names in errors about any of these headers.
+	sseArgument = "x-amz-server-side-encryption"
 )
 
 // What is stored of encryption with a version. Where it is the store that encrypts, the attribute is the header of its answers. Where it is the customer's key,
@@ -99,7 +102,7 @@ func checkStoreEncryption(value string) error {
 		return errNoKMS
 	}
 	return errInvalidArgument.say("The encryption method specified is not supported").
-		with("ArgumentName", strings.ToLower(sseHeader)).with("ArgumentValue", value)
+		with("ArgumentName", sseArgument).with("ArgumentValue", value)
 }
 
 // encryption is how the content of a version is encrypted, or is to be.
@@ -116,35 +119,34 @@ func (q *request) customerKey(prefix string) (key *codec.Key, sum string, err er
 	if len(alg) == 0 && len(text) == 0 && sum == "" {
 		return nil, "", nil
 	}
-	bad := func(suffix, message string) error {
+	bad := func(message string) error {
 		return errInvalidArgument.say("Requests specifying Server Side Encryption with Customer provided keys must provide "+message).
-			with("ArgumentName", strings.ToLower(prefix+suffix))
+			with("ArgumentName", sseArgument)
 	}
 	switch {
 	case q.r.TLS == nil && !q.s.customerKeysOverHTTP:
 		return nil, "", errInvalidRequest.say("Requests specifying Server Side Encryption with Customer provided keys must be made over a secure connection.")
 	case len(alg) == 0:
-		return nil, "", bad(sseAlgorithm, "a valid encryption algorithm.")
+		return nil, "", bad("a valid encryption algorithm.")
 	case alg[0] != aes256:
-		return nil, "", errInvalidAlgorithm.with("ArgumentName", strings.ToLower(prefix+sseAlgorithm)).with("ArgumentValue", alg[0])
+		return nil, "", errInvalidAlgorithm.with("ArgumentValue", alg[0])
 	case len(text) == 0:
-		return nil, "", bad(sseKey, "an appropriate secret key.")
+		return nil, "", bad("an appropriate secret key.")
 	case sum == "":
-		return nil, "", bad(sseKeyMD5, "the client calculated MD5 of the secret key.")
+		return nil, "", bad("the client calculated MD5 of the secret key.")
 	}
 	secret, err := base64.StdEncoding.DecodeString(text[0])
-	if err == nil {
-		key, err = codec.NewKey(secret)
-	}
 	if err != nil {
-		return nil, "", errInvalidArgument.say("The secret key was invalid for the specified algorithm.").
-			with("ArgumentName", strings.ToLower(prefix+sseKey))
+		return nil, "", errKeyLength
 	}
 	want := md5.Sum(secret)
 	got, err := base64.StdEncoding.DecodeString(sum)
 	if err != nil || subtle.ConstantTimeCompare(got, want[:]) != 1 {
 		return nil, "", errInvalidArgument.say("The calculated MD5 hash of the key did not match the hash that was provided.").
-			with("ArgumentName", strings.ToLower(prefix+sseKeyMD5))
+			with("ArgumentName", sseArgument)
+	}
+	if key, err = codec.NewKey(secret); err != nil {
+		return nil, "", errKeyLength
 	}
 	return key, sum, nil
 }
@@ -172,16 +174,15 @@ func (q *request) askedEncryption() (encryption, error) {
 
 // sentEncryption reads the headers of encryption of the content to be.
 func (q *request) sentEncryption(e *encryption) (err error) {
-	if e.Customer, e.md5, err = q.customerKey(sseHeader); err != nil {
-		return err
-	}
-	method := first(q.r.Header, sseHeader)
-	if method != "" && e.Customer != nil {
+	h := q.r.Header
+	method := first(h, sseHeader)
+	if method != "" && len(h[sseHeader+sseAlgorithm])+len(h[sseHeader+sseKey])+len(h[sseHeader+sseKeyMD5]) > 0 {
 		return errInvalidArgument.say("Server Side Encryption with Customer provided key is incompatible with the encryption method specified").
-			with("ArgumentName", strings.ToLower(sseHeader)).with("ArgumentValue", method)
+			with("ArgumentName", sseArgument).with("ArgumentValue", method)
 	}
 	e.Store = method != ""
-	return nil
+	e.Customer, e.md5, err = q.customerKey(sseHeader)
+	return err
 }
 
 // attrs appends what is stored of e with a version.
@@ -209,13 +210,15 @@ func (q *request) setEncryption(e *encryption) {
 // storedEncryption finds out how a version or an upload with these attributes is encrypted, and reads the customer's key that it takes from the
 // headers with a prefix. missing and wrong are the answers to no key and to another one.
 func (q *request) storedEncryption(attrs []core.Attr, prefix string, missing, wrong *apiError) (e encryption, err error) {
-	if q.encryptionSent {
-		if e.Customer, e.md5, err = q.customerKey(prefix); err != nil {
-			return encryption{}, err
-		}
-	}
 	check := attr(attrs, customerAttr)
+	if q.encryptionSent {
+		e.Customer, e.md5, err = q.customerKey(prefix)
+	}
 	switch {
+	case err == errKeyLength && check != "": // what is no key is not the key
+		return encryption{}, wrong
+	case err != nil:
+		return encryption{}, err
 	case check == "" && e.Customer != nil:
 		return encryption{}, errInvalidRequest.say("The encryption parameters are not applicable to this object.")
 	case check == "":
@@ -242,7 +245,7 @@ func isEncrypted(o *core.ObjectInfo) bool {
 
 // unlock demands the customer's key where a version takes one, and answers how it is encrypted. With an object, that can be read then.
 func (q *request) unlock(info *core.ObjectInfo, object *vfs.Object) error {
-	e, err := q.storedEncryption(info.Attrs, sseHeader, errKeyNeeded, errAccessDenied)
+	e, err := q.storedEncryption(info.Attrs, sseHeader, errKeyNeeded, errWrongKey)
 	if err == nil && object != nil {
 		object.Unlock(e.Customer)
 	}
@@ -262,7 +265,7 @@ func (q *request) uploadEncryption(u *core.UploadInfo) error {
 
 // sourceEncryption says how the source of a copy is encrypted.
 func (q *request) sourceEncryption(from *core.ObjectInfo) (encryption, error) {
-	return q.storedEncryption(from.Attrs, copySourceSSE, errKeyNeeded, errAccessDenied)
+	return q.storedEncryption(from.Attrs, copySourceSSE, errKeyNeeded, errWrongKey)
 }
 
 // recoding says how a copy has to be encrypted anew; nil: it refers to the content of its source, which is encrypted as it should be. What the store has
@@ -287,7 +290,7 @@ func (q *request) changesEncryption() bool {
 // appendEncryption returns how a version is encrypted that content is to be appended to. With a customer's key the content comes under the same
 // key. That of the store, and of a bucket that encrypts, is encrypted by the store.
 func (q *request) appendEncryption(base *core.ObjectInfo) (encryption, error) {
-	e, err := q.storedEncryption(base.Attrs, sseHeader, errKeyNeeded, errAccessDenied)
+	e, err := q.storedEncryption(base.Attrs, sseHeader, errKeyNeeded, errWrongKey)
 	if err == nil && !e.Store && len(q.r.Header[sseHeader]) > 0 {
 		err = errOtherKey
 	}

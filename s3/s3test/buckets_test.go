@@ -131,6 +131,7 @@ var buckets = area{"buckets", []rule{
 	}},
 	{"create-ownership-nonsense", "CreateBucket with an ownership that does not exist is InvalidArgument", func(t *T) {
 		t.try("/"+t.newName(), t.locationBody(), "x-amz-object-ownership: Nobody").fail(400, "InvalidArgument")
+		t.try("/"+t.newName(), t.locationBody(), "x-amz-object-ownership: ").fail(400, "InvalidArgument")
 	}},
 	{"head", "HeadBucket answers 200 with x-amz-bucket-region and no body", func(t *T) {
 		t.head("").ok(200).has("x-amz-bucket-region", t.region)

@@ -38,14 +38,24 @@ func (t *T) encryptsForCustomers() {
 	t.del("probe").ok(204)
 }
 
-// badCustomerKey is the rule that SSE-C headers are refused.
-func badCustomerKey(named, says string, change func(h []string) []string) rule {
+// badCustomerKey is the rule that SSE-C headers are refused; the error names the header of encryption, whichever of them is wrong.
+func badCustomerKey(named, says, code string, change func(h []string) []string) rule {
 	return rule{named, says, func(t *T) {
 		t.encryptsForCustomers()
-		a := t.try("key", "content", change(customerKey(1, ""))...)
-		a.expect(a.status == 400 && strings.HasPrefix(a.text("Code"), "Invalid"), "status %d", a.status)
+		t.try("key", "content", change(customerKey(1, ""))...).fail(400, code).eq("ArgumentName", "x-amz-server-side-encryption")
 		t.gone("key")
 	}}
+}
+
+// shortKey replaces the key in the headers of customerKey by one of 10 bytes.
+func shortKey(h []string) []string {
+	key := []byte("0123456789")
+	sum := md5.Sum(key)
+	with := func(header string, value []byte) string {
+		name, _, _ := strings.Cut(header, ": ")
+		return name + ": " + base64.StdEncoding.EncodeToString(value)
+	}
+	return []string{h[0], with(h[1], key), with(h[2], sum[:])}
 }
 
 var encryption = area{"encryption", []rule{
@@ -125,19 +135,30 @@ var encryption = area{"encryption", []rule{
 		t.put("key", "content", customerKey(1, "")...)
 		t.get("key", customerKey(2, "")...).fail(403, "AccessDenied")
 	}},
+	{"sse-c-short-key-of-get", "reading with what is no key of 256 bits is AccessDenied too", func(t *T) {
+		t.encryptsForCustomers()
+		t.put("key", "content", customerKey(1, "")...)
+		t.get("key", shortKey(customerKey(1, ""))...).fail(403, "AccessDenied")
+	}},
+	{"sse-c-and-sse-s3", "a PUT with a customer's key and with AES256 is InvalidArgument, whatever the key is", func(t *T) {
+		t.encryptsForCustomers()
+		t.try("key", "content", append(customerKey(1, ""), sseS3)...).fail(400, "InvalidArgument").eq("ArgumentValue", "AES256")
+		t.try("key", "content", append(shortKey(customerKey(1, "")), sseS3)...).fail(400, "InvalidArgument").eq("ArgumentValue", "AES256")
+		t.gone("key")
+	}},
+	badCustomerKey("sse-c-short-key", "a customer's key of another length than 256 bits is InvalidArgument", "InvalidArgument", shortKey),
 	{"sse-c-of-plain", "reading a plain object with a customer's key is InvalidRequest", func(t *T) {
 		t.encryptsForCustomers()
 		t.put("key", "content")
 		t.get("key", customerKey(1, "")...).fail(400, "InvalidRequest")
 	}},
-	badCustomerKey("sse-c-wrong-md5", "a customer's key with the MD5 of another is refused", func(h []string) []string { return []string{h[0], h[1], customerKey(2, "")[2]} }),
-	badCustomerKey("sse-c-no-md5", "a customer's key without its MD5 is refused", func(h []string) []string { return h[:2] }),
-	badCustomerKey("sse-c-no-key", "a customer's algorithm without a key is refused", func(h []string) []string { return h[:1] }),
-	badCustomerKey("sse-c-no-algorithm", "a customer's key without an algorithm is refused", func(h []string) []string { return h[1:] }),
-	badCustomerKey("sse-c-algorithm-nonsense", "a customer's algorithm other than AES256 is refused", func(h []string) []string {
+	badCustomerKey("sse-c-wrong-md5", "a customer's key with the MD5 of another is refused", "InvalidArgument", func(h []string) []string { return []string{h[0], h[1], customerKey(2, "")[2]} }),
+	badCustomerKey("sse-c-no-md5", "a customer's key without its MD5 is refused", "InvalidArgument", func(h []string) []string { return h[:2] }),
+	badCustomerKey("sse-c-no-key", "a customer's algorithm without a key is refused", "InvalidArgument", func(h []string) []string { return h[:1] }),
+	badCustomerKey("sse-c-no-algorithm", "a customer's key without an algorithm is refused", "InvalidArgument", func(h []string) []string { return h[1:] }),
+	badCustomerKey("sse-c-algorithm-nonsense", "a customer's algorithm other than AES256 is refused", "InvalidEncryptionAlgorithmError", func(h []string) []string {
 		return []string{strings.Replace(h[0], "AES256", "AES128", 1), h[1], h[2]}
 	}),
-	badCustomerKey("sse-c-and-sse-s3", "a customer's key together with SSE-S3 is refused", func(h []string) []string { return append(h, sseS3) }),
 	{"sse-c-copy", "a copy reads with the key of its source and writes with its own", func(t *T) {
 		t.encryptsForCustomers()
 		t.put("from", "content", customerKey(1, "")...)
