@@ -374,6 +374,14 @@ func (w *writer) sawData(segments []core.Segment) {
 	}
 }
 
+// checkContent says whether the content of a change may be referred to: whether its source is still there, and all that segments say is.
+func (w *writer) checkContent(s *core.Source, segments []core.Segment) error {
+	if err := w.checkSource(s, segments); err != nil || s != nil && s.Content != nil { // equal content has one segment, which was looked at
+		return err
+	}
+	return w.checkSegments(segments)
+}
+
 // checkSource says Conflict where the version that a copy was computed from is gone, and NoSuchData where equal content is.
 func (w *writer) checkSource(s *core.Source, segments []core.Segment) error {
 	if s == nil {

@@ -81,6 +81,15 @@ func (f *feeder) put(key string) *core.PutObject {
 	}}
 }
 
+// share makes a PutObject of content that another one brought.
+func (f *feeder) share(key string, of *core.PutObject) *core.PutObject {
+	c := f.put(key)
+	d := of.Object.Segments[0].Info
+	c.Object.Segments[0] = core.Segment{Data: d.ID, Length: d.Size}
+	c.Source = &core.Source{Content: &core.ContentKey{Scope: d.Scope, SHA256: d.SHA256, Size: d.Size}}
+	return c
+}
+
 // fill puts the keys of numbers from..to, in an order that is not theirs.
 func (f *feeder) fill(from, to int) {
 	order := rand.New(rand.NewPCG(1, 2)).Perm(to - from)
@@ -102,13 +111,15 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// BenchmarkApplyShared measures what it costs that content may be found by its hash: not at all, in runs, and with a row at a random place for each.
+// BenchmarkApplyShared measures what it costs that content may be found by its hash: not at all, in runs, and with a row at a random place for each; and a new
+// key of content that was found.
 func BenchmarkApplyShared(b *testing.B) {
 	for _, kind := range []string{"new", "overwrite"} {
 		b.Run(kind+"/off", func(b *testing.B) { benchmarkApply(b, kind, 30, false, 0) })
 		b.Run(kind+"/runs", func(b *testing.B) { benchmarkApply(b, kind, 30, true, 0) })
 		b.Run(kind+"/rows", func(b *testing.B) { benchmarkApply(b, kind, 30, true, 1) })
 	}
+	b.Run("hit", func(b *testing.B) { benchmarkApply(b, "hit", 30, true, 0) })
 }
 
 // benchmarkApply measures one change of a batch. New keys come in random order between those that are there.
@@ -125,10 +136,15 @@ func benchmarkApply(b *testing.B, kind string, batch int, shared bool, runLength
 		there += b.N
 	}
 	random := rand.New(rand.NewPCG(3, 4))
-	if kind == "new" || kind == "ordered" {
+	var found []*core.PutObject
+	if kind == "new" || kind == "ordered" || kind == "hit" {
 		var changes []core.Change
 		for n := range there {
-			changes = append(changes, f.put(benchKey(n*(space/there))))
+			put := f.put(benchKey(n * (space / there)))
+			changes = append(changes, put)
+			if n%100 == 0 {
+				found = append(found, put)
+			}
 			if len(changes) == 5000 {
 				f.apply(changes...)
 				changes = changes[:0]
@@ -142,6 +158,8 @@ func benchmarkApply(b *testing.B, kind string, batch int, shared bool, runLength
 		switch kind {
 		case "new":
 			return f.put(benchKey(random.IntN(space)) + "-" + strconv.Itoa(i))
+		case "hit":
+			return f.share(benchKey(random.IntN(space))+"-"+strconv.Itoa(i), found[random.IntN(len(found))])
 		case "ordered":
 			return f.put(fmt.Sprintf("run/%012d", i))
 		case "overwrite":

@@ -28,9 +28,8 @@ func (w *writer) putObject(c *core.PutObject) (core.Version, error) {
 	w.object = c.Object
 	o := &w.object
 	o.Seq, o.Latest, o.Null = c.Seq, false, b.versioning != core.VersioningEnabled
-	if b.versioning != core.VersioningSuspended && isBorn(o) && c.Source == nil && len(c.If.Match) == 0 && c.If.Seq == 0 && !c.If.HasTags &&
-		b.tally.admits(core.UsageOf(o)) {
-		switch done, err := w.putNew(o); {
+	if b.versioning != core.VersioningSuspended && len(c.If.Match) == 0 && c.If.Seq == 0 && !c.If.HasTags && b.tally.admits(core.UsageOf(o)) {
+		switch done, err := w.putNew(c, o); {
 		case err != nil:
 			return 0, err
 		case done:
@@ -88,22 +87,49 @@ func (w *writer) encode(o *core.ObjectInfo) {
 
 // putNew writes the current version of a key that has none, and says whether it had none. That a delete marker may be its newest
 // version so far, in history, makes no difference, but where versioning is suspended: a null one would have to go. This is the way of
-// nearly all writes: two statements, no look-up.
-func (w *writer) putNew(o *core.ObjectInfo) (done bool, err error) {
-	info := o.Segments[0].Info
+// nearly all writes: new content takes two statements and no look-up, content that is shared four.
+func (w *writer) putNew(c *core.PutObject, o *core.ObjectInfo) (done bool, err error) {
+	shared := c.Source != nil && c.Source.Content != nil && o.List == 0
+	if !shared && (c.Source != nil || !isBorn(o)) {
+		return false, nil
+	}
+	var born core.DataID
+	if !shared {
+		born = o.Segments[0].Data
+	}
 	bucket, key := int64(o.Bucket), blob(o.Key)
-	n, err := w.c.exec(insertObject, bucket, key, int64(o.Seq), boolean(o.Null), int64(info.ID))
+	n, err := w.c.exec(insertObject, bucket, key, int64(o.Seq), boolean(o.Null), bornWith(born))
 	if err != nil || n == 0 {
 		return false, err
 	}
 	w.encode(o)
-	free, err := w.insertData(info, w.infoBuf)
-	if err == nil && !free {
-		if _, err = w.c.exec(deleteObject, bucket, key); err == nil {
-			err = fail(core.InvalidArgument, "content is brought twice")
+	if shared {
+		err = w.shareNew(c, o)
+	} else if free, insertErr := w.insertData(o.Segments[0].Info, w.infoBuf); insertErr != nil {
+		err = insertErr
+	} else if !free {
+		err = fail(core.InvalidArgument, "content is brought twice")
+	}
+	if err != nil {
+		if _, undoErr := w.c.exec(deleteObject, bucket, key); undoErr != nil {
+			err = undoErr
 		}
 	}
 	return true, err
+}
+
+// shareNew holds o's content, which is there already, and writes its info, which is in infoBuf.
+func (w *writer) shareNew(c *core.PutObject, o *core.ObjectInfo) error {
+	if err := w.checkContent(c.Source, o.Segments); err != nil {
+		return err
+	}
+	if err := w.hold(o.Segments, nil); err != nil {
+		return err
+	}
+	if _, err := w.c.exec(insertInfo, int64(o.Seq), w.infoBuf); err != nil {
+		return err
+	}
+	return w.learn(c.Source, o.Segments)
 }
 
 // checkPut makes the checks of a PutObject that need the database.
@@ -111,10 +137,7 @@ func (w *writer) checkPut(c *core.PutObject, cur *version) error {
 	if err := c.If.Check(infoOf(cur)); err != nil && !mutant.Is("no-condition") {
 		return err
 	}
-	if err := w.checkSource(c.Source, c.Object.Segments); err != nil {
-		return err
-	}
-	if err := w.checkSegments(c.Object.Segments); err != nil {
+	if err := w.checkContent(c.Source, c.Object.Segments); err != nil {
 		return err
 	}
 	if c.Object.List != 0 {

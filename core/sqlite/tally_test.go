@@ -77,6 +77,44 @@ func TestStatementsOfAPut(t *testing.T) {
 	}
 }
 
+// A put of content that is there takes four statements: the key, the content, its reference, the info. One that finds it gone leaves nothing of itself.
+func TestStatementsOfASharedPut(t *testing.T) {
+	f := feed(t, openAt(t, t.TempDir(), Options{}), core.VersioningOff)
+	f.shared = true
+	first := f.put("first")
+	f.apply(first)
+	for n := range 3 {
+		n = 20*n + 1
+		var changes []core.Change
+		for i := range n {
+			changes = append(changes, f.share(fmt.Sprint(n, "/", i), first))
+		}
+		before := f.m.w.c.ran
+		f.apply(changes...)
+		require.Equal(t, 3+4*n, f.m.w.c.ran-before, "%d puts", n)
+	}
+	require.Equal(t, core.Usage{Bytes: 64 * 4096, Objects: 64}, f.count())
+
+	gone := f.share("gone", first)
+	gone.Object.Segments[0].Data++
+	f.seq++
+	gone.Place().Seq = f.seq
+	results, err := f.m.Apply(context.Background(), []core.Change{gone})
+	require.NoError(t, err)
+	require.True(t, core.Is(results[0].Err, core.NoSuchData), results[0].Err)
+	_, err = f.m.Object(context.Background(), f.bucket, "gone", core.Current)
+	require.True(t, core.Is(err, core.NoSuchKey), err)
+	require.Equal(t, core.Usage{Bytes: 64 * 4096, Objects: 64}, f.count())
+}
+
+// count sets a quota, for which all is counted.
+func (f *feeder) count() core.Usage {
+	f.limit(core.Quota{})
+	f.limit(core.Quota{Bytes: 1 << 40})
+	defer f.limit(core.Quota{})
+	return f.usage()
+}
+
 // What a transaction counted is forgotten with it: when it is rolled back the tally is what it was, on the drive and in memory.
 func TestTallyRollsBack(t *testing.T) {
 	dir := t.TempDir()

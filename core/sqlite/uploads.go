@@ -37,10 +37,7 @@ func (w *writer) putPart(c *core.PutPart) error {
 	if upload == nil {
 		return fail(core.NoSuchUpload, "PutPart")
 	}
-	if err := w.checkSource(c.Source, c.Part.Segments); err != nil {
-		return err
-	}
-	if err := w.checkSegments(c.Part.Segments); err != nil {
+	if err := w.checkContent(c.Source, c.Part.Segments); err != nil {
 		return err
 	}
 	old, err := w.part(c.Upload, c.Part.Number)
