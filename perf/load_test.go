@@ -215,3 +215,20 @@ func TestBadOptions(t *testing.T) {
 	require.ErrorContains(t, err, "HTTP/2 needs an https")
 	require.True(t, errors.Is(needsOwn, ErrUnsupported))
 }
+
+// TestPairs: a turn in which nothing was measured of one side says nothing, and no ratio is infinite: JSON has no such number.
+func TestPairs(t *testing.T) {
+	turns := func(cpu ...time.Duration) (list []*LoadResult) {
+		for _, c := range cpu {
+			list = append(list, &LoadResult{ServerCPU: c})
+		}
+		return list
+	}
+	of := func(r *LoadResult) float64 { return float64(r.ServerCPU) }
+	v, ok := pairs(turns(10, 30, 20), turns(0, 10, 20), of)
+	require.True(t, ok)
+	require.Equal(t, 3.0, v)
+	v, ok = pairs(turns(10, 30), turns(0, 0), of)
+	require.False(t, ok)
+	require.Zero(t, v)
+}

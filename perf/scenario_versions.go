@@ -38,7 +38,7 @@ func (c *core) versions() error {
 		if err != nil {
 			return err
 		}
-		value := pairs(on, off, rate)
+		value, _ := pairs(on, off, rate)
 		c.goal(goal{name: fmt.Sprintf("PUT %s, %s, with versions, of without", sizeText(int64(size)), part.name), size: size,
 			limit: "at least 0.85", value: value, met: value >= 0.85}, on, off)
 	}
