@@ -1,0 +1,46 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"github.com/stretchr/testify/require"
+)
+
+// shown finds command lines in documents: at the beginning of a line, or in backticks.
+var shown = regexp.MustCompile("(?m)(?:^|`|&& )(?:bin/)?orcas ([a-z][^`#&\n]*)")
+
+// lacks finds errors that say what a command line lacks.
+var lacks = regexp.MustCompile("^missing flags|^expected |must not be empty|: which data directory")
+
+// TestDocumentsShowWhatIsThere parses each command line that a document shows: there is such a command, and it takes those flags.
+func TestDocumentsShowWhatIsThere(t *testing.T) {
+	documents, err := filepath.Glob("../../docs/*.md")
+	require.NoError(t, err)
+	parse := func(words string) error {
+		parser, err := kong.New(&commands{}, kong.Exit(func(int) {}))
+		require.NoError(t, err)
+		_, err = parser.Parse(strings.Fields(strings.NewReplacer("[", "", "]", "", "HOST:PORT", "127.0.0.1:0").Replace(words)))
+		if err != nil && lacks.MatchString(err.Error()) {
+			return nil // the name of a command, without what it demands
+		}
+		return err
+	}
+	found := 0
+	for _, path := range append(documents, "../../README.md") {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, m := range shown.FindAllStringSubmatch(string(text), -1) {
+			found++
+			require.NoError(t, parse(m[1]), "%s: orcas %s", filepath.Base(path), m[1])
+		}
+	}
+	require.Greater(t, found, 40)
+	for _, wrong := range []string{"adminn", "admin backup", "fsck --data DIR --contents"} {
+		require.Error(t, parse(wrong), wrong)
+	}
+}
