@@ -43,7 +43,7 @@ func parseSource(v, header string) (source, error) {
 		return source{}, bad
 	}
 	if !ValidBucketName(src.bucket) {
-		return source{}, errInvalidBucketName.with("BucketName", src.bucket)
+		return source{}, argument(strings.ToLower(header), v, "Invalid copy source bucket name")
 	}
 	if err := checkKey(src.key); err != nil {
 		return source{}, err

@@ -52,7 +52,7 @@ func TestCopy(t *testing.T) {
 	require.Equal(t, "content", w.content("/bucket/copy"))
 
 	for source, code := range map[string]string{
-		"/bucket/none": "NoSuchKey", "/nowhere/key": "NoSuchBucket", "bucket": "InvalidArgument", "/bucket/": "InvalidArgument", "/Bad/key": "InvalidBucketName",
+		"/bucket/none": "NoSuchKey", "/nowhere/key": "NoSuchBucket", "bucket": "InvalidArgument", "/bucket/": "InvalidArgument", "/Bad/key": "InvalidArgument",
 		"/bucket/copy?versionId=0000000000ffffff": "NoSuchVersion", "/bucket/copy?versionId=x": "InvalidArgument",
 	} {
 		require.Equal(t, code, w.do("PUT", "/bucket/key", nil, "X-Amz-Copy-Source", source).code(), source)

@@ -127,11 +127,11 @@ func partSum(u *core.UploadInfo) checksum.Algorithm {
 }
 
 func (q *request) uploadPart() error {
-	id, err := q.uploadID()
+	number, err := q.partNumber()
 	if err != nil {
 		return err
 	}
-	number, err := q.partNumber()
+	id, err := q.uploadID()
 	if err != nil {
 		return err
 	}
@@ -194,11 +194,11 @@ func sumMismatch(expected, actual checksum.Algorithm) error {
 }
 
 func (q *request) uploadPartCopy() error {
-	id, err := q.uploadID()
+	number, err := q.partNumber()
 	if err != nil {
 		return err
 	}
-	number, err := q.partNumber()
+	id, err := q.uploadID()
 	if err != nil {
 		return err
 	}

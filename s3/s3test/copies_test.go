@@ -214,6 +214,11 @@ var copies = area{"copy", []rule{
 		when, err := time.Parse(time.RFC1123, t.head("to").header.Get("Last-Modified"))
 		t.must(err == nil && when.After(before), "%v", when)
 	}},
+	{"source-bucket-name", "a copy whose source names what can be no bucket is InvalidArgument, of a part too", func(t *T) {
+		t.try("to", nil, "x-amz-copy-source: 192.168.1.1/key").fail(400, "InvalidArgument").eq("ArgumentName", "x-amz-copy-source")
+		t.try(t.begin("to").ref(1), nil, "x-amz-copy-source: B/key").fail(400, "InvalidArgument").eq("ArgumentName", "x-amz-copy-source")
+		t.gone("to")
+	}},
 	copyCond("if-match", "a copy whose source has the ETag is done", 200, `if-match: "ETAG"`),
 	copyCond("if-match-differs", "a copy whose source has another ETag is 412", 412, "if-match: "+other),
 	copyCond("if-none-match", "a copy If-None-Match with the ETag of the source is 412", 412, `if-none-match: "ETAG"`),

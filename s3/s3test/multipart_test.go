@@ -240,6 +240,7 @@ var multipart = area{"multipart", []rule{
 	{"part-number-zero", "a part number below 1 is InvalidArgument", func(t *T) {
 		u := t.begin("key")
 		t.try(u.key+"?partNumber=0&uploadId="+u.id, "content").fail(400, "InvalidArgument")
+		t.try(u.key+"?partNumber=0&uploadId=nonsense", "content").fail(400, "InvalidArgument")
 	}},
 	{"part-number-large", "a part number above 10000 is InvalidArgument", func(t *T) {
 		u := t.begin("key")
