@@ -8,9 +8,12 @@ import (
 	"orcas/core"
 )
 
-// CreateBucket makes a bucket of info's Name and properties; BucketExists where there is one.
+// CreateBucket makes a bucket of info's Name and properties; BucketExists where there is one, InvalidArgument where its quota is below nothing.
 func (f *FS) CreateBucket(ctx context.Context, info core.BucketInfo) (*core.BucketInfo, error) {
 	info.ID, info.Created = 0, f.time()
+	if err := info.Quota.Check(); err != nil {
+		return nil, err
+	}
 	res, err := f.writer.Do(ctx, batch.Write{Change: &core.PutBucket{Info: info}})
 	if err != nil {
 		return nil, err
@@ -33,7 +36,7 @@ func (f *FS) Buckets(ctx context.Context, prefix, after string, limit int) ([]co
 	return list[:limit], true, nil
 }
 
-// UpdateBucket replaces the properties of a bucket by what change makes of them; an error of change leaves it as it was. Updates of buckets
+// UpdateBucket replaces the properties of a bucket by what change makes of them; an error of change leaves it as it was, and so does a quota below nothing (InvalidArgument). Updates of buckets
 // follow each other, so that none undoes another.
 func (f *FS) UpdateBucket(ctx context.Context, name string, change func(*core.BucketInfo) error) (*core.BucketInfo, error) {
 	f.buckets.Lock()
@@ -44,7 +47,10 @@ func (f *FS) UpdateBucket(ctx context.Context, name string, change func(*core.Bu
 	}
 	info := *old
 	info.Attrs = append([]core.Attr(nil), old.Attrs...)
-	if err := change(&info); err != nil {
+	if err = change(&info); err == nil {
+		err = info.Quota.Check() // a record could not hold it
+	}
+	if err != nil {
 		return nil, err
 	}
 	if _, err := f.writer.Do(ctx, batch.Write{Change: &core.PutBucket{Info: info}}); err != nil {

@@ -60,6 +60,7 @@ func copyFile(t *testing.T, from, to string) {
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	f := feed(t, openAt(t, dir, Options{CheckpointBytes: 1 << 20}), core.VersioningOff)
+	f.limit(core.Quota{Bytes: 1 << 40}) // so that what is compared says what is counted, too
 	for round := range 6 {
 		f.fill(round*300, round*300+500) // new keys and overwritten ones
 		f.apply(&core.DeleteObject{Bucket: f.bucket, Key: benchKey(round * 300)})
@@ -196,6 +197,7 @@ func TestFullDrive(t *testing.T) {
 	require.NoError(t, os.WriteFile(ballast, make([]byte, 2<<20), 0o600))
 	m := openAt(t, dir, Options{CheckpointBytes: 1 << 20})
 	f := feed(t, m, core.VersioningOff)
+	f.limit(core.Quota{Objects: 1 << 40})
 	written := 0
 	var failed error
 	for round := 0; failed == nil; round++ {
@@ -216,6 +218,9 @@ func TestFullDrive(t *testing.T) {
 	}
 	require.True(t, core.Is(failed, core.NoSpace), failed)
 	require.Equal(t, written, count(t, m, f.bucket), "nothing of what failed is there")
+	u, err := m.Usage(context.Background(), f.bucket)
+	require.NoError(t, err)
+	require.EqualValues(t, written, u.Objects, "nor was it counted")
 	s, err := m.State(context.Background())
 	require.NoError(t, err)
 	require.Equal(t, core.State{Seq: f.seq, NextData: f.data + 1}, s)
@@ -227,6 +232,7 @@ func TestFullDrive(t *testing.T) {
 	require.Equal(t, written, count(t, m, f.bucket))
 	f.apply(f.put("after"))
 	require.Equal(t, written+1, count(t, m, f.bucket))
+	require.EqualValues(t, written+1, f.usage().Objects)
 	require.NoError(t, m.Close())
 	m = openAt(t, dir, Options{})
 	require.Equal(t, written+1, count(t, m, f.bucket))
@@ -289,6 +295,7 @@ func TestSealed(t *testing.T) {
 func TestFailedCommitSeals(t *testing.T) {
 	dir := t.TempDir()
 	f := feed(t, openAt(t, dir, Options{}), core.VersioningOff)
+	f.limit(core.Quota{Objects: 1 << 40})
 	f.fill(0, 100)
 	info, err := os.Stat(filepath.Join(dir, "meta.db-wal"))
 	require.NoError(t, err)
@@ -323,6 +330,8 @@ func TestFailedCommitSeals(t *testing.T) {
 	_, err = m.Apply(context.Background(), changes)
 	require.NoError(t, err)
 	require.Equal(t, 200, count(t, m, f.bucket))
+	f.m = m
+	require.EqualValues(t, 200, f.usage().Objects)
 }
 
 func TestKinds(t *testing.T) {
