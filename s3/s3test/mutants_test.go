@@ -57,8 +57,10 @@ var mutants = []mutant{
 	{"copy/class-not-taken-over", "a copy takes over the storage class", "s3/copy.go", "case storageClassName, redirectName, storeAttr, customerAttr:", "case redirectName, storeAttr, customerAttr:"},
 	{"copy/multipart-becomes-one", "the copy of a multipart object has its parts", "vfs/vfs.go", "List: src.List, Index: src.Index,", "List: src.List, Parts: src.Parts, Index: src.Index,"},
 	{"copy/if-none-match", "x-amz-copy-source-if-none-match is passed over", "s3/copy.go", "conditions.judge(info.ETag, info.Modified, q.s.now()); v != proceed", "conditions.judge(info.ETag, info.Modified, q.s.now()); v == failed"},
+	{"copy/source-bucket-name", "the bucket of a source may have any name", "s3/copy.go", "if !ValidBucketName(src.bucket) {", "if src.bucket == \"\" {"},
 	{"multipart/small-by-one-byte", "a part may be a byte smaller than 5 MiB", "vfs/multipart.go", "p.Size < MinPartSize", "p.Size < MinPartSize-1"},
 	{"multipart/part-named-twice", "a part may be named twice", "s3/complete.go", "*p.Number <= *body.Parts[i-1].Number", "*p.Number < *body.Parts[i-1].Number"},
+	{"multipart/gap-with-part-checksums", "parts with a checksum of each may have gaps", "s3/complete.go", "if u != nil && u.Composite && req", "if u != nil && !u.Composite && len(req.Parts) == 0 && req"},
 	{"multipart/complete-twice", "completing again is NoSuchUpload", "s3/complete.go", "if err != nil || o.List != req.Upload {", "if err != nil || o.List == req.Upload {"},
 	{"multipart/complete-unknown-upload-first", "what is wrong with the parts is said before that there is no such upload", "s3/complete.go", "if missing != nil {\n\t\t\terr", "if missing == nil {\n\t\t\terr"},
 	{"multipart/empty-body", "a request without a document has one that is malformed", "s3/complete.go", "if len(doc) == 0 {", "if len(doc) < 0 {"},
@@ -71,6 +73,7 @@ var mutants = []mutant{
 	{"payloads/signed-content-changed", "signatures of chunks are not compared", "s3/sigv4/chunk.go", "if subtle.ConstantTimeCompare(d.given[:], d.last[:]) != 1 {", "if subtle.ConstantTimeCompare(d.given[:], d.last[:]) > 1 {"},
 	{"payloads/signed-trailer-signature-changed", "the signature of the trailer is not compared", "s3/sigv4/chunk.go", "if subtle.ConstantTimeCompare([]byte(given), d.last[:]) != 1 {", "if subtle.ConstantTimeCompare([]byte(given), d.last[:]) > 1 {"},
 	{"payloads/trailer-missing", "a trailer that was announced may be missing", "s3/sigv4/body.go", "if len(b.trailers) != len(b.announced) {", "if len(b.trailers) > len(b.announced) {"},
+	{"payloads/size-nonsense", "a chunk without a size is InvalidRequest", "s3/sigv4/errors.go", "newError(IncompleteBody, \"The aws-chunked", "newError(InvalidRequest, \"The aws-chunked"},
 	{"presigned/expired", "a presigned URL never expires", "s3/sigv4/verify.go", "case now.After(a.Expires):", "case now.Before(a.Time) && now.After(a.Expires):"},
 	{"presigned/header-added", "x-amz-* headers need not be signed", "s3/sigv4/verify.go", "case amz != countAmz(r.Header):", "case amz > countAmz(r.Header):"},
 	{"authentication/late", "an old request is taken", "s3/sigv4/verify.go", "d > skew || d < -skew", "d < -skew"},
@@ -113,6 +116,7 @@ var mutants = []mutant{
 	{"instant-ask/refer-wrong-sum", "a wrong checksum of a reference is NoSuchContent", "s3/instant.go", "if u.refers {\n\t\t\treturn nil, err", "if !u.refers {\n\t\t\treturn nil, err"},
 	{"instant-ask/refer-with-body", "the body of a reference is passed over", "s3/instant_ask.go", "case u.length != 0:", "case u.length < 0:"},
 	{"encryption/sse-c-wrong-md5", "the MD5 of a customer's key is not compared", "s3/encryption.go", "if err != nil || subtle.ConstantTimeCompare(got, want[:]) != 1 {", "if err != nil || subtle.ConstantTimeCompare(got, want[:]) > 1 {"},
+	{"encryption/sse-c-short-key-of-get", "what is no key is InvalidArgument for an object under a key", "s3/encryption.go", "case err == errKeyLength && check != \"\":", "case err == errKeyLength && check == \"\":"},
 }
 
 // TestMutants breaks one rule after the other, and demands that the case fails that claims it. It is for make s3test-mutants: it
