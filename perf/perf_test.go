@@ -188,7 +188,7 @@ func environmentIsFull(t *testing.T, doc *result.Run) {
 	require.Positive(t, e.MemoryBytes)
 	require.Positive(t, e.FdatasyncP50us)
 	require.GreaterOrEqual(t, e.FdatasyncP99us, e.FdatasyncP50us)
-	require.Len(t, doc.Ceilings.Null, 12)
+	require.Len(t, doc.Ceilings.Null, 15)
 	require.Len(t, doc.Ceilings.Disk, 5)
 	require.Len(t, doc.Ceilings.Memory, 5)
 }
