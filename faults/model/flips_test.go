@@ -457,7 +457,7 @@ const missing = "something missing"
 func kindOf(wrong []string) string {
 	all := strings.Join(wrong, "\n")
 	for _, kind := range []struct{ text, name string }{
-		{"the body", "another body"}, {"404", missing}, {"Content-Length", "another size"}, {"ETag", "another ETag or metadata"},
+		{"the body", "another body"}, {"404", missing}, {": 0 parts instead of", missing}, {"Content-Length", "another size"}, {"ETag", "another ETag or metadata"},
 		{"checksum", "another checksum"}, {"Last-Modified", "another date"},
 	} {
 		if strings.Contains(all, kind.text) {
