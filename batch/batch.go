@@ -104,6 +104,9 @@ type Writer struct {
 	sealed atomic.Pointer[error] // set when Meta refuses all writes, or a sync of relaxed ones failed
 	lag    lag
 
+	drops    sync.WaitGroup // contents that are being dropped
+	dropping atomic.Int32   // so many
+
 	// Of the gatherer alone:
 	seq   core.Seq     // the last sequence given away
 	floor core.BlockID // the block of the last record
@@ -288,6 +291,7 @@ func (w *Writer) Close() error {
 	w.mu.Unlock()
 	w.signal()
 	<-w.done
+	w.drops.Wait()
 	w.lag.once.Do(func() { close(w.lag.stop) })
 	w.lag.stopped.Wait()
 	return w.Flush(context.Background())

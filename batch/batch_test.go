@@ -441,6 +441,33 @@ func TestFramesAreTakenAsTheyAre(t *testing.T) {
 	require.Equal(t, core.Internal, core.KindOf(err))
 }
 
+// Content that is dropped goes while the caller goes on; all of it has gone when the writer is closed.
+func TestDrop(t *testing.T) {
+	s := newStore(t, batch.Options{})
+	larges := func() (n int) {
+		require.NoError(t, s.mem.Walk(ctx, core.BlockID{}, func(b core.BlockInfo) error {
+			if b.Kind == core.Large {
+				n++
+			}
+			return nil
+		}))
+		return n
+	}
+	var all []*batch.Large
+	for range 40 {
+		l, err := s.w.NewLarge(ctx, 10, 0, nil)
+		require.NoError(t, err)
+		require.NoError(t, l.Write(make([]byte, frame.HeaderSize+10)))
+		all = append(all, l)
+	}
+	require.Equal(t, 40, larges())
+	for _, l := range all {
+		l.Drop()
+	}
+	require.NoError(t, s.w.Close())
+	require.Zero(t, larges())
+}
+
 func TestLargeRoundTrip(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	for _, size := range []int{1, frame.MaxPlain - 1, frame.MaxPlain, frame.MaxPlain + 1, 5<<20 + 7, 8 << 20} {

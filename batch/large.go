@@ -13,6 +13,7 @@ import (
 // Large stores content that is too large to be packed, in a block of its own, frame by frame in constant memory. One goroutine
 // uses it. Its content is durable after Commit, and belongs to somebody when Writer.Do has applied a change with its Info.
 type Large struct {
+	owner *Writer
 	w     core.BlockWriter
 	info  *core.DataInfo
 	index uint32
@@ -38,7 +39,7 @@ func (w *Writer) NewLarge(ctx context.Context, size, chunkSize int64, e *codec.E
 	if err != nil {
 		return nil, err
 	}
-	return &Large{w: bw, size: size, info: &core.DataInfo{ID: w.NewData(), ChunkSize: chunkSize}, codec: e}, nil
+	return &Large{owner: w, w: bw, size: size, info: &core.DataInfo{ID: w.NewData(), ChunkSize: chunkSize}, codec: e}, nil
 }
 
 // ID returns the number that the content has.
@@ -102,4 +103,22 @@ func (l *Large) Abort() {
 		l.coded.Release()
 		l.coded = nil
 	}
+}
+
+// maxDrops is how many contents of a Writer are let go of behind their callers' backs at once.
+const maxDrops = 16
+
+// Drop is Abort, for content that came whole and is not needed after all. The caller need not wait for it: a file goes only when the writes of it that
+// were begun have ended.
+func (l *Large) Drop() {
+	w := l.owner
+	if w.dropping.Add(1) > maxDrops {
+		w.dropping.Add(-1)
+		l.Abort()
+		return
+	}
+	w.drops.Go(func() {
+		l.Abort()
+		w.dropping.Add(-1)
+	})
 }

