@@ -454,7 +454,8 @@ func TestNeverOlder(t *testing.T) {
 // fixed is an engine that always finds the same object.
 type fixed struct {
 	core.Meta
-	o *core.ObjectInfo
+	o       *core.ObjectInfo
+	results []core.Result
 }
 
 func (fixed) SingleWriter() {}
@@ -463,7 +464,7 @@ func (f fixed) Object(context.Context, core.BucketID, string, core.Version) (*co
 	return f.o, nil
 }
 
-func (f fixed) Apply(context.Context, []core.Change) ([]core.Result, error) { return nil, nil }
+func (f fixed) Apply(context.Context, []core.Change) ([]core.Result, error) { return f.results, nil }
 
 func benchmark(b *testing.B, keys int) {
 	content := &core.DataInfo{ID: 1 << 20, Size: 4096, SHA256: [32]byte{1}, Refs: 1, Extents: []core.Extent{{Offset: 1 << 20, Length: 4176}}}
@@ -492,13 +493,15 @@ func BenchmarkMiss(b *testing.B) { benchmark(b, 1_000_000) }
 
 // BenchmarkApply is what the cache adds to an Apply of 100 puts.
 func BenchmarkApply(b *testing.B) {
-	m := open(b, fixed{o: &core.ObjectInfo{}})
+	m := open(b, fixed{results: make([]core.Result, 100)})
 	var changes []core.Change
 	for i := range 100 {
 		changes = append(changes, &core.PutObject{Object: core.ObjectInfo{Bucket: 1234, Key: fmt.Sprintf("photos/2026/%08d.jpg", i)}})
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		_, _ = m.Apply(ctx, changes)
+		if _, err := m.Apply(ctx, changes); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
