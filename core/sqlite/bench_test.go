@@ -258,7 +258,9 @@ func BenchmarkCount(b *testing.B) {
 	n := scale(b, 100_000)
 	f.fill(0, n)
 	for b.Loop() {
+		f.m.mu.Lock() // as in Apply: the writer's connection is the checkpointer's between two transactions
 		u, err := f.m.w.c.count(f.bucket)
+		f.m.mu.Unlock()
 		if err != nil || u.Objects != int64(n) {
 			b.Fatal(u, err)
 		}
