@@ -57,10 +57,10 @@ fuzz: cc ## fuzz every parser of outside bytes for FUZZTIME=20s each
 
 # How long a report takes on two cores.
 TIME_smoke      := about 3 minutes
-TIME_baseline   := about 25 minutes
+TIME_baseline   := about 30 minutes
 TIME_saturation := some hours
 
-report: build ## measure everything (25 minutes; PROFILE=smoke: 3) and write PERFORMANCE_TEST_REPORT.md
+report: build ## measure everything (30 minutes; PROFILE=smoke: 3) and write PERFORMANCE_TEST_REPORT.md
 	@echo "measuring: $(or $(TIME_$(PROFILE)),$(error PROFILE=$(PROFILE) is not smoke, baseline or saturation)) with PROFILE=$(PROFILE), and nothing else should run meanwhile"
 	mkdir -p docs/perf
 	go test -run '^$$' -bench . -benchmem -benchtime 200ms -timeout 30m $(BENCHPACKAGES) | sed -e 's|$(CURDIR)/||g' -e "s|$${TMPDIR:-/tmp}/[^ ]*|(a temporary file)|g" | tee docs/perf/bench.txt
