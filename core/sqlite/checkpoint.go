@@ -169,39 +169,54 @@ func (m *Meta) shorten() {
 // writer's connection, since it would drop its cache if another one began the log anew. The caller holds m.check.running.
 func (m *Meta) copyLog() {
 	k := &m.check
-	defer k.behind.Store(false)
 	if m.options.BeforeSync != nil {
 		m.options.BeforeSync()
 	}
+	var err error
 	for range maxRounds {
-		before, err := k.c.checkpoint("PASSIVE")
-		now := before
-		if err == nil {
+		var before, now log
+		if before, err = k.c.checkpoint("PASSIVE"); err == nil {
 			now, err = k.c.checkpoint("NOOP")
 		}
-		if err != nil {
-			m.mu.Lock()
-			m.checkFailed(err)
-			m.mu.Unlock()
-			return
-		}
-		if now.frames-before.copied <= writerFrames || k.behind.Load() {
+		if err != nil || now.frames-before.copied <= writerFrames || k.behind.Load() {
 			break
 		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.sealed != nil {
-		return
+	defer k.behind.Store(false) // before the lock goes to a writer, whose measurement may say otherwise
+	switch {
+	case err != nil || m.sealed != nil:
+	case k.behind.Load() && k.snapshots.Load() == 0:
+		err = m.w.c.restartLog()
+	default:
+		_, err = m.w.c.checkpoint("PASSIVE")
 	}
-	mode := "PASSIVE"
-	if k.behind.Load() && k.snapshots.Load() == 0 {
-		mode = "RESTART"
-	}
-	if _, err := m.w.c.checkpoint(mode); err != nil {
+	if err != nil {
 		m.checkFailed(err)
 	}
 }
+
+// restartLog copies all of the log, so that the next transaction begins it anew, and waits for readers that need the old one,
+// writerBusyMs at most. It does so in short turns: SQLite looks once in a turn which places in the log readers hold, and
+// waits until such a place is free; meanwhile readers may have moved it to the end of the log, where it is in nobody's way but is
+// never free, one coming before the other goes.
+func (c *conn) restartLog() (err error) {
+	const turnMs = 20
+	if err := c.waitBusy(turnMs); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.waitBusy(writerBusyMs)) }()
+	for range writerBusyMs / turnMs {
+		if l, err := c.checkpoint("RESTART"); err != nil || !l.busy {
+			return err
+		}
+	}
+	return nil
+}
+
+// waitBusy sets how long statements wait for locks.
+func (c *conn) waitBusy(ms int) error { return c.run(fmt.Sprintf("PRAGMA busy_timeout=%d", ms)) }
 
 // checkFailed seals the engine after a failed checkpoint, unless the reason is a full drive or somebody in the way: then
 // the log only stays long. The caller holds m.mu.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
 	"github.com/stretchr/testify/require"
@@ -115,7 +116,9 @@ func TestLogStaysBounded(t *testing.T) {
 			changes = append(changes, f.put(benchKey((round*7919+i*104729)%100_000)))
 		}
 		f.apply(changes...)
+		f.m.mu.Lock()
 		l, err := f.m.w.c.checkpoint("NOOP")
+		f.m.mu.Unlock()
 		require.NoError(t, err)
 		length := l.frames * pageSize
 		grown := max(length-before, 0)
@@ -131,6 +134,64 @@ func TestLogStaysBounded(t *testing.T) {
 	require.NoError(t, err)
 	require.Less(t, info.Size(), bound+bound/100) // a frame is a page and its header
 	require.Greater(t, longest, int64(0))
+}
+
+// holdLog starts a reader, which needs the log as it is until end is called.
+func holdLog(t *testing.T, f *feeder) (end func()) {
+	begun, ending := make(chan struct{}), make(chan struct{})
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		if err := f.m.read(context.Background(), "test", func(c *conn) error {
+			return c.snapshot(func() error {
+				_, err := c.row(listObjects, int64(f.bucket), blob(""))
+				close(begun)
+				<-ending
+				return err
+			})
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+	<-begun
+	return func() {
+		close(ending)
+		reader.Wait()
+	}
+}
+
+// The log begins anew while there is always a reader, in the very place where one was that needed the old log.
+func TestRestartLogBesideReaders(t *testing.T) {
+	f := feed(t, openAt(t, t.TempDir(), Options{}), core.VersioningOff)
+	f.fill(0, 100)
+	end := holdLog(t, f)
+	f.fill(100, 200)
+	done := make(chan struct{})
+	var err error
+	go func() {
+		defer close(done)
+		f.m.mu.Lock()
+		defer f.m.mu.Unlock()
+		err = f.m.w.c.restartLog()
+	}()
+	time.Sleep(50 * time.Millisecond) // until it waits for that reader, in longer and longer naps
+	end()
+	end = holdLog(t, f)
+	for restarted := false; !restarted; {
+		select {
+		case <-done:
+			restarted = true
+		default:
+			next := holdLog(t, f)
+			end()
+			end = next
+		}
+	}
+	defer end()
+	require.NoError(t, err)
+	l, err := f.m.w.c.checkpoint("NOOP")
+	require.NoError(t, err)
+	require.Positive(t, l.frames)
+	require.Equal(t, l.frames, l.copied, "all of the log is in the database")
 }
 
 // damage flips bytes in every page of the database but the first n.
