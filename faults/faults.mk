@@ -77,7 +77,7 @@ faults-untried:
 	fi
 
 # What makes the images of the power cuts and of the small disks.
-faults-tools:
+faults-tools: cc
 	@for tool in mkfs.ext4 mkfs.btrfs mkfs.xfs; do \
 		if ! command -v $$tool >/dev/null; then \
 			if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

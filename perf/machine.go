@@ -19,6 +19,7 @@ import (
 	"github.com/zeebo/xxh3"
 	"golang.org/x/sys/unix"
 
+	"orcas/internal/aesgcm"
 	"orcas/internal/checksum"
 	"orcas/perf/result"
 )
@@ -101,7 +102,7 @@ func freeBytes(dir string) (int64, error) {
 
 // environment describes this machine. Only what belongs to a data directory is left for others to fill in.
 func environment(version string) result.Environment {
-	e := result.Environment{OS: runtime.GOOS, Arch: runtime.GOARCH, NumCPU: runtime.NumCPU(), GoVersion: runtime.Version(), Version: version}
+	e := result.Environment{OS: runtime.GOOS, Arch: runtime.GOARCH, NumCPU: runtime.NumCPU(), GoVersion: runtime.Version(), Version: version, Encryption: aesgcm.Means()}
 	e.CPU = procField("/proc/cpuinfo", "model name")
 	kb, _ := strconv.ParseInt(strings.TrimSuffix(procField("/proc/meminfo", "MemTotal"), " kB"), 10, 64)
 	e.MemoryBytes = kb << 10

@@ -10,12 +10,14 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"syscall"
 
 	"github.com/alecthomas/kong"
 
 	"orcas/cmd/orcas/server"
+	"orcas/internal/aesgcm"
 )
 
 const (
@@ -129,9 +131,9 @@ func withSignals(parent context.Context) (context.Context, func()) {
 
 type versionCommand struct{}
 
-// Run prints the version.
+// Run prints the version, and what differs from one build of it to another.
 func (versionCommand) Run(to *console) error {
-	_, err := fmt.Fprintln(to.stdout, "orcas", server.Version())
+	_, err := fmt.Fprintf(to.stdout, "orcas %s\nencryption by %s, %s, %s/%s\n", server.Version(), aesgcm.Means(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
 }
 

@@ -1,7 +1,6 @@
 package codec
 
 import (
-	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hmac"
 	"crypto/rand"
@@ -12,6 +11,7 @@ import (
 	"fmt"
 
 	"orcas/core/frame"
+	"orcas/internal/aesgcm"
 )
 
 // # Encryption
@@ -117,16 +117,7 @@ func (k *Key) wrapper(keyID uint32, id uint64, salt []byte) cipher.AEAD {
 	m.Write(b[:])
 	m.Write(salt)
 	var derived [sha256.Size]byte
-	return newAEAD(m.Sum(derived[:0]))
-}
-
-// newAEAD returns AES-256-GCM with a key of the right length.
-func newAEAD(key []byte) cipher.AEAD {
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		panic(err) // only the length can be wrong
-	}
-	return must(cipher.NewGCM(block))
+	return aesgcm.New(m.Sum(derived[:0]))
 }
 
 // zeroNonce is for keys that are used once. Nobody writes to it.
@@ -160,7 +151,7 @@ func (k *Key) unwrap(dst []byte, keyID uint32, id uint64, wrapped []byte) ([]byt
 func (k *Key) NewDataKey(keyID uint32, id uint64) (*DataKey, []byte) {
 	var secret [keySize]byte
 	_, _ = rand.Read(secret[:]) // never fails
-	return &DataKey{newAEAD(secret[:])}, k.wrap(keyID, id, secret[:])
+	return &DataKey{aesgcm.New(secret[:])}, k.wrap(keyID, id, secret[:])
 }
 
 // DataKey unwraps the data key of a content. ErrWrongKey: it was wrapped by another key, for another content, or is damaged.
@@ -170,7 +161,7 @@ func (k *Key) DataKey(keyID uint32, id uint64, wrapped []byte) (*DataKey, error)
 	if err != nil {
 		return nil, err
 	}
-	return &DataKey{newAEAD(secret)}, nil
+	return &DataKey{aesgcm.New(secret)}, nil
 }
 
 // Rewrap returns a data key that k wraps, wrapped by another key.

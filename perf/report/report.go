@@ -53,6 +53,9 @@ func environment(r *result.Run) Section {
 		{"server", strings.TrimSpace(fmt.Sprintf("%s %s, %s; durability %s", e.Server, e.Commit, e.GoVersion, e.Durability))},
 		{"client", fmt.Sprintf("%s, bodies %s; on the same machine: %v", e.Protocol, e.SigningMode, e.SameMachine)},
 	}
+	if e.Encryption != "" {
+		rows = append(rows, []string{"encryption by", e.Encryption})
+	}
 	for _, name := range slices.Sorted(maps.Keys(e.Settings)) {
 		rows = append(rows, []string{name, e.Settings[name]})
 	}
@@ -77,7 +80,7 @@ func goals(r *result.Run, l *limits) Section {
 		}
 	}
 	t.Limit = l.sentence(found)
-	return Section{Title: "Goals", Text: []string{"Ratios are of two things that were measured in turns, in the same run; the median counts."}, Table: tables(t)}
+	return Section{Title: "Goals", Text: []string{"Ratios are of two things that were measured in turns, in the same run, or at the same time (where a difference of a hundredth counts: then each had about half of the machine, and the client's processor time is not told apart); the median counts."}, Table: tables(t)}
 }
 
 func ceilings(c *result.Ceilings, l *limits) Section {

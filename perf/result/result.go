@@ -41,6 +41,7 @@ type Environment struct {
 	OS             string            `json:"os"`
 	Arch           string            `json:"arch"`
 	CPU            string            `json:"cpu"`
+	Encryption     string            `json:"encryption,omitempty"` // with what this program encrypts: see internal/aesgcm
 	NumCPU         int               `json:"num_cpu"`
 	MemoryBytes    int64             `json:"memory_bytes"`
 	Kernel         string            `json:"kernel"`
