@@ -5,11 +5,13 @@ import base64
 import os
 import secrets
 import subprocess
+import time
 
 import botocore.exceptions
 import pytest
 
 from conftest import BINARY, HANG_SECONDS, error_of, pattern
+from test_compression import record
 from test_operations import Objects, admin, orcas
 
 SECRET = b"what nobody else may read "
@@ -28,6 +30,19 @@ def on_the_drive(data, *needles):
             content = f.read_bytes()
             found |= {n for n in needles if n in content}
     return found
+
+
+def learn(server, objects):
+    """Puts records until the server compresses them with a dictionary, and some more with it."""
+    s3 = server.client()
+    for n in range(300):
+        objects.put(s3, f"record/{n}", record(n))
+    deadline = time.monotonic() + HANG_SECONDS
+    while "compressed with a new dictionary" not in server.log:
+        assert time.monotonic() < deadline, server.log
+        time.sleep(0.02)
+    for n in range(300, 330):
+        objects.put(s3, f"record/{n}", record(n))
 
 
 def refused(data, **env):
@@ -132,12 +147,13 @@ def test_keys_and_rotation(start, tmp_path):
     def keys(*lines):
         file.write_text("".join(line + "\n" for line in lines))
         file.chmod(0o600)
-        return {"ORCAS_MASTER_KEY_FILE": str(file), "ORCAS_ENCRYPTION": "all"}
+        return {"ORCAS_MASTER_KEY_FILE": str(file), "ORCAS_ENCRYPTION": "all", "ORCAS_COMPRESSION": "better"}
 
     s = start("--admin-address", "127.0.0.1:0", data=data, env=keys(f"1:{old}"))
     objects = Objects(s)
     objects.churn(s, 0)
     objects.put(s.client(), "secret", SECRET * 10)
+    learn(s, objects)
     assert s.stop() == 0
 
     said = refused(data)
@@ -160,7 +176,7 @@ def test_keys_and_rotation(start, tmp_path):
     assert "needs: 2" in said
     objects.check(s)
     assert s.stop() == 0
-    assert not on_the_drive(data, SECRET, old.encode(), new.encode(), bytes.fromhex(old), bytes.fromhex(new))
+    assert not on_the_drive(data, SECRET, b"insulated", old.encode(), new.encode(), bytes.fromhex(old), bytes.fromhex(new))
 
 
 @pytest.mark.parametrize("compression", ["off", "better"])
@@ -172,6 +188,8 @@ def test_what_needs_no_keys(start, tmp_path, compression):
     objects = Objects(s)
     for turn in range(3):
         objects.churn(s, turn)
+    if compression != "off":
+        learn(s, objects)
     orcas(s, "admin", "reclaim", "--wait", "--admin-address", admin(s))
     objects.check(s)
     assert "damaged: 0" in orcas(s, "admin", "scrub", "--wait", "--admin-address", admin(s)).stdout

@@ -47,7 +47,7 @@ func (c *Content) encode(ctx context.Context, info *core.DataInfo, write *batch.
 	info.KeyID = c.codec.KeyID
 	content := c.buffer.Content()[:c.size]
 	worthwhile := c.codec.Worthwhile(content[:min(len(content), frame.MaxPlain)])
-	if worthwhile && c.codec.Sealer == nil { // a dictionary is made of contents, and is not encrypted
+	if worthwhile {
 		c.fs.chooseDictionary(ctx, c, content)
 	}
 	if worthwhile || !c.codec.Plain() && (c.codec.Sealer != nil || len(content) > frame.MaxPlain) {

@@ -21,6 +21,9 @@ import (
 // A dictionary is content: whatever names it cannot be read without it. It is a record of the metadata (core.DictionaryKind), so it is in the blocks
 // before anything can name it, in snapshots and in backups, and a rebuild brings it back. It stays as long as its bucket, and then
 // as long as any content names it: copies by reference live on in other buckets. Its number is drawn at random, and Apply refuses one that is taken.
+//
+// Being made of contents, it is encrypted where they are: a bucket has other dictionaries for what the master keys encrypt than for what is not encrypted, and samples
+// of one kind go into no dictionary of the other. What a customer's key encrypts is compressed without any: nothing of it may be readable without that key.
 const (
 	maxSampled      = 16 << 10 // larger content is no sample, in bytes
 	maxSmall        = 64 << 10 // larger content is compressed without a dictionary, in bytes
@@ -37,21 +40,31 @@ const (
 	sweepEvery      = 24 * time.Hour
 )
 
-// dictionariesDocument is the document of a bucket that lists the numbers of its dictionaries, 4 bytes each, the one in use last.
-const dictionariesDocument = "orcas-dictionaries"
+// The documents of a bucket that list the numbers of its dictionaries, 4 bytes each, the one in use last: for content that is not encrypted, and for content that is.
+const (
+	dictionariesDocument       = "orcas-dictionaries"
+	sealedDictionariesDocument = "orcas-sealed-dictionaries"
+)
 
 // dictionaries is what an FS knows of dictionaries.
 type dictionaries struct {
 	mu      sync.Mutex
 	loaded  map[uint32]*codec.Dictionary
-	habits  map[core.BucketID]*habit
+	habits  map[habitKey]*habit
 	sampled int           // bytes of samples, in all
 	wake    chan struct{} // one token: a bucket has samples enough
+}
+
+// habitKey names small contents that may have a dictionary in common.
+type habitKey struct {
+	bucket core.BucketID
+	sealed bool // encrypted under a master key
 }
 
 // habit is what is known of the small contents of a bucket that compresses.
 type habit struct {
 	bucket  core.BucketInfo
+	sealed  bool
 	active  *codec.Dictionary // nil: none
 	ids     []uint32          // of all its dictionaries
 	samples [][]byte
@@ -62,7 +75,7 @@ type habit struct {
 }
 
 func (d *dictionaries) init() {
-	d.loaded, d.habits = map[uint32]*codec.Dictionary{}, map[core.BucketID]*habit{}
+	d.loaded, d.habits = map[uint32]*codec.Dictionary{}, map[habitKey]*habit{}
 	d.wake = make(chan struct{}, 1)
 }
 
@@ -82,8 +95,7 @@ func (f *FS) dictionary(ctx context.Context, id uint32) (*codec.Dictionary, erro
 	if len(list) == 0 || list[0].Key != core.DictionaryKey(id) {
 		return nil, core.E("vfs.dictionary", core.Damaged, fmt.Errorf("the dictionary %08x is not there", id))
 	}
-	_, found, err = core.DecodeDictionary(list[0])
-	if err != nil {
+	if found, err = f.openDictionary(list[0]); err != nil {
 		return nil, err
 	}
 	d.mu.Lock()
@@ -98,17 +110,39 @@ func (f *FS) dictionary(ctx context.Context, id uint32) (*codec.Dictionary, erro
 	return found, nil
 }
 
-// habitOf returns what is known of a bucket, its dictionary included.
-func (f *FS) habitOf(ctx context.Context, b *core.BucketInfo) (*habit, error) {
+// openDictionary makes a dictionary of its record.
+func (f *FS) openDictionary(record core.Record) (*codec.Dictionary, error) {
+	r, err := core.DecodeDictionary(record)
+	if err != nil {
+		return nil, err
+	}
+	key := f.master.keys.Get(r.KeyID)
+	if r.KeyID != 0 && key == nil {
+		return nil, core.E("vfs.dictionary", core.Internal, fmt.Errorf("the dictionary %s is encrypted under master key %d, and that key is missing", record.Key, r.KeyID))
+	}
+	return r.Open(key)
+}
+
+// document returns the name of the document that lists the dictionaries.
+func (h *habit) document() string {
+	if h.sealed {
+		return sealedDictionariesDocument
+	}
+	return dictionariesDocument
+}
+
+// habitOf returns what is known of the content of a bucket that is encrypted, or is not; its dictionary included.
+func (f *FS) habitOf(ctx context.Context, b *core.BucketInfo, sealed bool) (*habit, error) {
 	d := &f.dictionaries
+	key := habitKey{b.ID, sealed}
 	d.mu.Lock()
-	h := d.habits[b.ID]
+	h := d.habits[key]
 	d.mu.Unlock()
 	if h != nil {
 		return h, nil
 	}
-	h = &habit{bucket: *b, retry: retryFirst}
-	document, err := f.Document(ctx, b, dictionariesDocument)
+	h = &habit{bucket: *b, sealed: sealed, retry: retryFirst}
+	document, err := f.Document(ctx, b, h.document())
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +156,7 @@ func (f *FS) habitOf(ctx context.Context, b *core.BucketInfo) (*habit, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if other := d.habits[b.ID]; other != nil {
+	if other := d.habits[key]; other != nil {
 		return other, nil
 	}
 	if len(d.habits) >= maxHabits {
@@ -134,7 +168,7 @@ func (f *FS) habitOf(ctx context.Context, b *core.BucketInfo) (*habit, error) {
 			}
 		}
 	}
-	d.habits[b.ID] = h
+	d.habits[key] = h
 	return h, nil
 }
 
@@ -149,10 +183,10 @@ func (d *dictionaries) forget(h *habit) [][]byte {
 // chooseDictionary sets the dictionary with which small content of a bucket that may shrink is compressed, if there is one, and takes the content as a sample, if one is
 // wanted. Without it, content is merely larger, so what goes wrong here fails nothing.
 func (f *FS) chooseDictionary(ctx context.Context, c *Content, content []byte) {
-	if len(content) > maxSmall || c.codec.Level <= codec.Off || c.codec.Sealer != nil {
+	if len(content) > maxSmall || c.codec.Level <= codec.Off || c.codec.KeyID == codec.CustomerKeyID {
 		return
 	}
-	h, err := f.habitOf(ctx, c.bucket)
+	h, err := f.habitOf(ctx, c.bucket, c.codec.KeyID != 0)
 	if err != nil {
 		f.log.Warn("content is compressed without a dictionary", "bucket", c.bucket.Name, "err", err)
 		return
@@ -249,9 +283,11 @@ func (d *dictionaries) due() (*habit, [][]byte) {
 func (d *dictionaries) drop(id core.BucketID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if h := d.habits[id]; h != nil {
-		d.forget(h)
-		delete(d.habits, id)
+	for _, key := range []habitKey{{id, false}, {id, true}} {
+		if h := d.habits[key]; h != nil {
+			d.forget(h)
+			delete(d.habits, key)
+		}
 	}
 }
 
@@ -279,7 +315,15 @@ func (f *FS) train(ctx context.Context, h *habit, samples [][]byte) (bool, error
 
 // keepDictionary writes a dictionary down, so that nothing can name it before it is durable, and takes it into use.
 func (f *FS) keepDictionary(ctx context.Context, h *habit, made *codec.Dictionary) error {
-	record := core.DictionaryRecord(h.bucket.ID, made)
+	var keyID uint32
+	var key *codec.Key
+	if h.sealed {
+		var err error
+		if keyID, key, err = f.masterKey(ctx); err != nil {
+			return err
+		}
+	}
+	record := core.KeepDictionary(h.bucket.ID, made, keyID, key).Record()
 	if _, err := f.writer.Do(ctx, batch.Write{Change: &core.PutRecord{Record: record, HasExpect: true}}); err != nil {
 		return err
 	}
@@ -288,7 +332,7 @@ func (f *FS) keepDictionary(ctx context.Context, h *habit, made *codec.Dictionar
 	for _, id := range ids {
 		document = binary.BigEndian.AppendUint32(document, id)
 	}
-	if err := f.PutDocument(ctx, &h.bucket, dictionariesDocument, document); err != nil {
+	if err := f.PutDocument(ctx, &h.bucket, h.document(), document); err != nil {
 		return err
 	}
 	d := &f.dictionaries
@@ -333,7 +377,9 @@ func (f *FS) SweepDictionaries(ctx context.Context) error {
 	}
 	for _, r := range orphans {
 		change := &core.PutRecord{Record: core.Record{Kind: r.Kind, Key: r.Key}, HasExpect: true, Expect: r.Value}
-		if _, err := f.writer.Do(ctx, batch.Write{Change: change}); err != nil {
+		if _, err := f.writer.Do(ctx, batch.Write{Change: change}); core.Is(err, core.Conflict) {
+			continue // its key was wrapped anew: the next sweep has it
+		} else if err != nil {
 			return err
 		}
 		f.log.Info("a dictionary that nobody needs any more is removed", "dictionary", r.Key)
@@ -344,28 +390,38 @@ func (f *FS) SweepDictionaries(ctx context.Context) error {
 // dictionaryPage is how many dictionaries are read at once.
 const dictionaryPage = 32
 
-// orphanDictionaries returns the dictionaries whose buckets are gone.
-func (f *FS) orphanDictionaries(ctx context.Context) (map[uint32]core.Record, error) {
-	found, owners := map[uint32]core.Record{}, map[uint32]core.BucketID{}
+// eachDictionary calls fn with the record of each dictionary, and with what it says.
+func (f *FS) eachDictionary(ctx context.Context, fn func(core.Record, *core.DictionaryRecord) error) error {
 	for after := ""; ; {
 		list, err := f.meta.Records(ctx, core.DictionaryKind, after, dictionaryPage)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		for _, r := range list {
-			bucket, d, err := core.DecodeDictionary(r)
-			if err != nil {
-				return nil, err
+		for _, record := range list {
+			r, err := core.DecodeDictionary(record)
+			if err == nil {
+				err = fn(record, r)
 			}
-			found[d.ID()], owners[d.ID()] = r, bucket
-			after = r.Key
+			if err != nil {
+				return err
+			}
+			after = record.Key
 		}
 		if len(list) < dictionaryPage {
-			break
+			return nil
 		}
 	}
-	if len(found) == 0 {
-		return nil, nil
+}
+
+// orphanDictionaries returns the dictionaries whose buckets are gone.
+func (f *FS) orphanDictionaries(ctx context.Context) (map[uint32]core.Record, error) {
+	found, owners := map[uint32]core.Record{}, map[uint32]core.BucketID{}
+	err := f.eachDictionary(ctx, func(record core.Record, r *core.DictionaryRecord) error {
+		found[r.ID], owners[r.ID] = record, r.Bucket
+		return nil
+	})
+	if err != nil || len(found) == 0 {
+		return nil, err
 	}
 	// Buckets are read after the dictionaries: one that was made for a bucket of which nothing is known yet cannot be among them.
 	alive := map[core.BucketID]bool{}

@@ -27,6 +27,19 @@ func form(i int) []byte {
 		b[:3], b[3:6], i%100, 1+i%28, i*7919%100_000, b[6:])
 }
 
+// ofBothKinds runs a test with content that is not encrypted, and with content that is.
+func ofBothKinds(t *testing.T, test func(t *testing.T, kind func(*vfs.Options))) {
+	t.Run("plain", func(t *testing.T) {
+		needsPlain(t)
+		test(t, func(*vfs.Options) {})
+	})
+	t.Run("sealed", func(t *testing.T) {
+		test(t, func(o *vfs.Options) {
+			o.Keys, o.EncryptAll = parseKeys(t, firstKey), true
+		})
+	})
+}
+
 // learn puts forms until a dictionary is made, and one more under key.
 func (w *world) learn(key string) {
 	w.t.Helper()
@@ -39,9 +52,10 @@ func (w *world) learn(key string) {
 	w.put(key, form(1000))
 }
 
-func TestDictionaryOfABucket(t *testing.T) {
-	needsPlain(t)
-	w := newWorld(t)
+func TestDictionaryOfABucket(t *testing.T) { ofBothKinds(t, testDictionaryOfABucket) }
+
+func testDictionaryOfABucket(t *testing.T, kind func(*vfs.Options)) {
+	w := worldWith(t, mem.NewBlocks(), kind)
 	w.compressed(codec.Better)
 	w.put("before", form(2000))
 	require.Zero(t, w.dataOf("before").Dictionary)
@@ -65,16 +79,20 @@ func TestDictionaryOfABucket(t *testing.T) {
 }
 
 // TestDictionaryAfterAStart reads with an FS that knows nothing yet, and goes on with the bucket's dictionary.
-func TestDictionaryAfterAStart(t *testing.T) {
-	needsPlain(t)
-	w := newWorld(t)
+func TestDictionaryAfterAStart(t *testing.T) { ofBothKinds(t, testDictionaryAfterAStart) }
+
+func testDictionaryAfterAStart(t *testing.T, kind func(*vfs.Options)) {
+	blocks := mem.NewBlocks()
+	w := worldWith(t, blocks, kind)
 	w.compressed(codec.Fast)
 	w.learn("k")
 	id := w.dataOf("k").Dictionary
-	writer, err := batch.Open(ctx, batch.Options{Meta: w.meta, Blocks: w.blocks})
+	writer, err := batch.Open(ctx, batch.Options{Meta: w.meta, Blocks: blocks})
 	require.NoError(t, err)
 	defer writer.Close()
-	w.fs, err = vfs.New(vfs.Options{Meta: w.meta, Blocks: w.blocks, Writer: writer})
+	o := vfs.Options{Meta: w.meta, Blocks: blocks, Writer: writer}
+	kind(&o)
+	w.fs, err = vfs.New(o)
 	require.NoError(t, err)
 	w.requireContent("k", form(1000))
 	w.put("k2", form(1001))
@@ -109,9 +127,10 @@ func TestDictionariesThatDoNotPay(t *testing.T) {
 }
 
 // TestDictionaryOutlivesItsBucket copies content by reference into another bucket and deletes its own.
-func TestDictionaryOutlivesItsBucket(t *testing.T) {
-	needsPlain(t)
-	w := newWorld(t)
+func TestDictionaryOutlivesItsBucket(t *testing.T) { ofBothKinds(t, testDictionaryOutlivesItsBucket) }
+
+func testDictionaryOutlivesItsBucket(t *testing.T, kind func(*vfs.Options)) {
+	w := worldWith(t, mem.NewBlocks(), kind)
 	w.compressed(codec.Better)
 	w.learn("k")
 	source, err := w.fs.Stat(ctx, w.b, "k", core.Current)
@@ -145,23 +164,27 @@ func TestDictionaryOutlivesItsBucket(t *testing.T) {
 }
 
 // TestDictionaryIsRebuilt makes the metadata again from the blocks, from records alone and from a snapshot.
-func TestDictionaryIsRebuilt(t *testing.T) {
-	needsPlain(t)
-	w := newWorld(t)
+func TestDictionaryIsRebuilt(t *testing.T) { ofBothKinds(t, testDictionaryIsRebuilt) }
+
+func testDictionaryIsRebuilt(t *testing.T, kind func(*vfs.Options)) {
+	blocks := mem.NewBlocks()
+	w := worldWith(t, blocks, kind)
 	w.compressed(codec.Better)
 	w.learn("k")
 	for _, withSnapshot := range []bool{false, true} {
 		if withSnapshot {
-			_, err := snapshot.Write(ctx, w.meta, w.blocks, snapshot.WriteOptions{})
+			_, err := snapshot.Write(ctx, w.meta, blocks, snapshot.WriteOptions{})
 			require.NoError(t, err)
 		}
-		blocks, meta := w.blocks.Crash(), mem.NewMeta()
-		found, err := batch.Rebuild(ctx, meta, blocks, slog.New(slog.DiscardHandler), false)
+		after, meta := blocks.Crash(), mem.NewMeta()
+		found, err := batch.Rebuild(ctx, meta, after, slog.New(slog.DiscardHandler), false)
 		require.NoError(t, err)
 		require.Equal(t, withSnapshot, found.Snapshot != nil)
-		writer, err := batch.Open(ctx, batch.Options{Meta: meta, Blocks: blocks})
+		writer, err := batch.Open(ctx, batch.Options{Meta: meta, Blocks: after})
 		require.NoError(t, err)
-		fs, err := vfs.New(vfs.Options{Meta: meta, Blocks: blocks, Writer: writer})
+		o := vfs.Options{Meta: meta, Blocks: after, Writer: writer}
+		kind(&o)
+		fs, err := vfs.New(o)
 		require.NoError(t, err)
 		again := &world{t: t, fs: fs, b: w.b}
 		again.requireContent("k", form(1000))
@@ -170,15 +193,17 @@ func TestDictionaryIsRebuilt(t *testing.T) {
 }
 
 // TestLostDictionary takes the record away behind the back of everybody: an error that says so, and fsck names what is lost.
-func TestLostDictionary(t *testing.T) {
-	needsPlain(t)
-	w := newWorld(t)
+func TestLostDictionary(t *testing.T) { ofBothKinds(t, testLostDictionary) }
+
+func testLostDictionary(t *testing.T, kind func(*vfs.Options)) {
+	blocks := mem.NewBlocks()
+	w := worldWith(t, blocks, kind)
 	w.compressed(codec.Better)
 	w.learn("k")
 	list, err := w.meta.Records(ctx, core.DictionaryKind, "", 10)
 	require.NoError(t, err)
 	require.Len(t, list, 1)
-	report, err := reclaim.Check(ctx, w.meta, w.blocks, reclaim.CheckOptions{Content: true})
+	report, err := reclaim.Check(ctx, w.meta, blocks, reclaim.CheckOptions{Content: true})
 	require.NoError(t, err)
 	require.Zero(t, report.Found, "%v", report.Differences)
 
@@ -188,7 +213,7 @@ func TestLostDictionary(t *testing.T) {
 	change.Seq = state.Seq + 1
 	_, err = w.meta.Apply(ctx, []core.Change{change})
 	require.NoError(t, err)
-	report, err = reclaim.Check(ctx, w.meta, w.blocks, reclaim.CheckOptions{})
+	report, err = reclaim.Check(ctx, w.meta, blocks, reclaim.CheckOptions{})
 	require.NoError(t, err)
 	require.Equal(t, map[string]int{reclaim.KindDictionary: 1}, report.ByKind)
 	require.Contains(t, report.Differences[0].Where, `"k"`)
@@ -198,14 +223,16 @@ func TestLostDictionary(t *testing.T) {
 	change.Seq = state.Seq + 2
 	_, err = w.meta.Apply(ctx, []core.Change{change})
 	require.NoError(t, err)
-	report, err = reclaim.Check(ctx, w.meta, w.blocks, reclaim.CheckOptions{})
+	report, err = reclaim.Check(ctx, w.meta, blocks, reclaim.CheckOptions{})
 	require.NoError(t, err)
 	require.Equal(t, 2, report.ByKind[reclaim.KindDictionary], "the record, and the content that needs it")
 
 	writer, err := batch.Open(ctx, batch.Options{Meta: w.meta, Blocks: mem.NewBlocks()})
 	require.NoError(t, err)
 	defer writer.Close()
-	w.fs, err = vfs.New(vfs.Options{Meta: w.meta, Blocks: w.blocks, Writer: writer})
+	o := vfs.Options{Meta: w.meta, Blocks: blocks, Writer: writer}
+	kind(&o)
+	w.fs, err = vfs.New(o)
 	require.NoError(t, err)
 	_, err = w.read("k", 0, -1)
 	require.True(t, core.Is(err, core.Damaged), "%v", err)
@@ -233,4 +260,103 @@ func TestDictionariesWhileInUse(t *testing.T) {
 	end()
 	background.Wait()
 	require.NoError(t, w.fs.SweepDictionaries(ctx))
+}
+
+// TestDictionariesOfTwoKinds: what is not encrypted has another dictionary than what is, nothing of which can be read on the drive; and what a customer's key encrypts
+// has none.
+func TestDictionariesOfTwoKinds(t *testing.T) {
+	needsPlain(t)
+	blocks := mem.NewBlocks()
+	w := worldWith(t, blocks, withKeys(t, firstKey))
+	w.compressed(codec.Better)
+	mine, err := codec.NewKey(bytes.Repeat([]byte{7}, 32))
+	require.NoError(t, err)
+	for i := range 600 {
+		w.encrypt(fmt.Sprint("mine/", i), form(i), vfs.Encryption{Customer: mine})
+	}
+	train := func(want int) {
+		made, err := w.fs.TrainNow(ctx)
+		require.NoError(t, err)
+		require.Equal(t, want, made)
+	}
+	train(0)
+	before := w.encrypt("before", form(2000), vfs.Encryption{Store: true})
+	for i := range 256 {
+		w.encrypt(fmt.Sprint("sealed/", i), form(i), vfs.Encryption{Store: true})
+	}
+	train(1)
+	sealed := w.encrypt("k", form(1000), vfs.Encryption{Store: true})
+	require.NotZero(t, sealed.Dictionary)
+	require.Less(t, storedBytes(sealed)-frame.HeaderSize, (storedBytes(before)-frame.HeaderSize)*2/3)
+	w.requireContent("k", form(1000))
+	w.requireContent("sealed/7", form(7))
+
+	word := []byte("supporting_documents")
+	list, err := w.meta.Records(ctx, core.DictionaryKind, "", 10)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.False(t, bytes.Contains(list[0].Value, word))
+	dump := func() (all []byte) {
+		require.NoError(t, blocks.Walk(ctx, core.BlockID{}, func(b core.BlockInfo) error {
+			r, err := blocks.Open(ctx, core.Extent{Block: b.ID, Length: b.Size})
+			require.NoError(t, err)
+			part := make([]byte, b.Size)
+			_, err = r.ReadAt(part, 0)
+			require.NoError(t, err)
+			all = append(all, part...)
+			return r.Close()
+		}))
+		return all
+	}
+	require.False(t, bytes.Contains(dump(), word))
+
+	require.Zero(t, w.encrypt("mine", form(1000), vfs.Encryption{Customer: mine}).Dictionary)
+	w.put("plain", form(1000))
+	require.Zero(t, w.dataOf("plain").Dictionary, "the sealed one is not for it")
+	w.learn("plain")
+	w.put("other", form(1002))
+	require.NotZero(t, w.dataOf("other").Dictionary)
+	require.NotEqual(t, sealed.Dictionary, w.dataOf("other").Dictionary)
+	require.Equal(t, sealed.Dictionary, w.encrypt("k2", form(1001), vfs.Encryption{Store: true}).Dictionary)
+	require.True(t, bytes.Contains(dump(), word), "the plain one is there to be read")
+	w.requireContent("other", form(1002))
+}
+
+// TestDictionaryUnderANewKey rotates the master keys, cut off anywhere: the dictionary is there under both until it needs the new one only.
+func TestDictionaryUnderANewKey(t *testing.T) {
+	needsPlain(t)
+	blocks := mem.NewBlocks()
+	w := worldWith(t, blocks, func(o *vfs.Options) {
+		o.Keys, o.EncryptAll = parseKeys(t, firstKey), true
+	})
+	w.compressed(codec.Better)
+	w.learn("k")
+	require.NotZero(t, w.dataOf("k").Dictionary)
+	record := func() *core.DictionaryRecord {
+		list, err := w.meta.Records(ctx, core.DictionaryKind, "", 10)
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		r, err := core.DecodeDictionary(list[0])
+		require.NoError(t, err)
+		return r
+	}
+	require.EqualValues(t, 1, record().KeyID)
+	ends := map[uint32]int{}
+	for left := 1; ; left++ {
+		both := w.reopened(blocks, secondKey+","+firstKey)
+		_, err := both.fs.Rotate(&stopping{Context: ctx, left: left})
+		w.reopened(blocks, secondKey+","+firstKey).requireContent("k", form(1000))
+		if err == nil {
+			break
+		}
+		require.Equal(t, core.Canceled, core.KindOf(err), "%v", err)
+		ends[record().KeyID]++
+	}
+	require.Positive(t, ends[1])
+	require.Positive(t, ends[2], "a rotation that is cut off behind the dictionary")
+	only := w.reopened(blocks, secondKey)
+	require.NoError(t, only.fs.CheckKeys(ctx))
+	only.requireContent("k", form(1000))
+	_, err := w.reopened(blocks, firstKey).read("k", 0, -1)
+	require.Error(t, err)
 }

@@ -20,7 +20,7 @@ import (
 	"orcas/vfs"
 )
 
-func parseKeys(t *testing.T, text string) *codec.Keys {
+func parseKeys(t testing.TB, text string) *codec.Keys {
 	keys, err := codec.ParseKeys(text)
 	require.NoError(t, err)
 	return keys
@@ -232,6 +232,20 @@ func (c *stopping) Err() error {
 		return context.Canceled
 	}
 	return nil
+}
+
+// TestRotationOfNothing: where nothing is encrypted, a rotation makes no key a needed one.
+func TestRotationOfNothing(t *testing.T) {
+	needsPlain(t)
+	blocks := mem.NewBlocks()
+	w := worldWith(t, blocks, withKeys(t, firstKey))
+	w.put("plain", []byte("plain"))
+	s, err := w.fs.Rotate(ctx)
+	require.NoError(t, err)
+	require.Equal(t, vfs.RotateStatus{Newest: 1, Needed: []uint32{}}, s)
+	require.NoError(t, w.reopened(blocks, secondKey).fs.CheckKeys(ctx), "it starts with any other key")
+	_, err = worldWith(t, mem.NewBlocks(), func(*vfs.Options) {}).fs.Rotate(ctx)
+	require.Equal(t, core.NoKey, core.KindOf(err))
 }
 
 // TestRotationGoesOn: a rotation that is cut off anywhere leaves everything readable under both keys, and the next one ends it.

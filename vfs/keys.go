@@ -157,6 +157,12 @@ func (f *FS) Rotate(ctx context.Context) (RotateStatus, error) {
 		return RotateStatus{}, core.E("vfs.Rotate", core.Busy, errors.New("a rotation is running"))
 	}
 	defer m.rotating.Unlock()
+	if records, err := f.keyRecords(ctx); err != nil {
+		return RotateStatus{}, err
+	} else if len(records) == 0 && f.HasKey() { // nothing is encrypted, so no start shall need a key
+		m.report(func(s *RotateStatus) { *s = RotateStatus{} })
+		return f.Rotation(ctx)
+	}
 	newest, _, err := f.masterKey(ctx)
 	if err != nil {
 		return RotateStatus{}, err
@@ -178,6 +184,9 @@ func (f *FS) Rotate(ctx context.Context) (RotateStatus, error) {
 			}
 			ids = ids[n:]
 		}
+	}
+	if err := f.rewrapDictionaries(ctx); err != nil {
+		return RotateStatus{}, err
 	}
 	if err := f.writer.Settle(ctx); err != nil { // a power cut must not bring a wrapping back whose key is gone by then
 		return RotateStatus{}, err
@@ -256,6 +265,30 @@ func (f *FS) rewrap(ctx context.Context, ids []core.DataID) error {
 	}
 	f.master.report(func(s *RotateStatus) { s.Rewrapped += done })
 	return err
+}
+
+// rewrapDictionaries wraps the data keys of dictionaries by the newest master key. One that goes meanwhile needs none.
+func (f *FS) rewrapDictionaries(ctx context.Context) error {
+	newest, to := f.master.keys.Newest()
+	return f.eachDictionary(ctx, func(record core.Record, r *core.DictionaryRecord) error {
+		if r.KeyID == 0 || r.KeyID == newest {
+			return nil
+		}
+		from := f.master.keys.Get(r.KeyID)
+		if from == nil {
+			return core.E("vfs.Rotate", core.NoKey, fmt.Errorf("the dictionary %s is encrypted under master key %d, and that key is missing", record.Key, r.KeyID))
+		}
+		again, err := r.Rewrap(from, to, newest)
+		if err != nil {
+			return err
+		}
+		change := &core.PutRecord{Record: again.Record(), HasExpect: true, Expect: record.Value}
+		if _, err := f.writer.Do(ctx, batch.Write{Change: change}); err != nil && !core.Is(err, core.Conflict) {
+			return err
+		}
+		f.master.report(func(s *RotateStatus) { s.Rewrapped++ })
+		return nil
+	})
 }
 
 // retire forgets the keys that no content needs any more.

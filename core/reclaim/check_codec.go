@@ -17,7 +17,7 @@ var errNoDictionary = errors.New("there is no dictionary of this number")
 func (c *check) dictionary(r *core.Record) {
 	id, err := strconv.ParseUint(r.Key, 16, 32)
 	if err == nil {
-		_, _, err = core.DecodeDictionary(*r)
+		_, err = core.DecodeDictionary(*r)
 	}
 	c.dictionaries[uint32(id)] = err
 	if err != nil {
