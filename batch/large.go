@@ -82,6 +82,13 @@ func (l *Large) Write(buf []byte) error {
 	return nil
 }
 
+// Defer says that the content is likely to be dropped: what can wait for Commit then does, and never happens.
+func (l *Large) Defer() {
+	if d, ok := l.w.(core.Deferrer); ok {
+		d.Defer()
+	}
+}
+
 // Commit makes the content durable and returns its Info, to which the caller adds the checksums.
 func (l *Large) Commit(ctx context.Context) (*core.DataInfo, error) {
 	if l.info.Size != l.size {

@@ -358,6 +358,10 @@ type Meta interface {
 	// says what it must be, by Source.Content.
 	FindData(ctx context.Context, k ContentKey) (*DataInfo, error)
 
+	// GuessData returns the number of a content that probably fits k, where that is in memory; 0: nothing is known without a look (FindData). It promises less
+	// than FindData does: the content may never have fitted.
+	GuessData(k ContentKey) DataID
+
 	// Garbage returns up to limit entries with IDs above after, in order.
 	Garbage(ctx context.Context, after uint64, limit int) ([]Garbage, error)
 
@@ -457,6 +461,12 @@ type BlockWriter interface {
 
 	// Abort ends the writer; what it wrote is garbage. After Commit it does nothing, so it may be deferred.
 	Abort() error
+}
+
+// Deferrer is implemented by BlockWriters that begin to write to the drive before Commit, so that this has less to wait for.
+type Deferrer interface {
+	// Defer says that Abort is likely to come: what can wait for Commit should.
+	Defer()
 }
 
 // BlockReader reads an extent. Offsets count from the extent's start. io.ReaderAt's rules hold: fewer bytes than asked for

@@ -21,21 +21,22 @@ import (
 // Content is a body on its way in: small in a pooled buffer, large already in a block of its own, but not durable yet. One
 // goroutine uses it.
 type Content struct {
-	fs     *FS
-	size   int64 // announced, in bytes
-	chunk  int64
-	scope  core.BucketID // whose content it may share; 0: nobody's
-	md5    [md5.Size]byte
-	sha256 [sha256.Size]byte
-	head   [sha256.Size]byte // SHA-256 of the first core.HeadSize bytes, where there are more
-	sums   []core.Checksum   // the others that were asked for
-	buffer *batch.Buffer     // small content
-	coded  *batch.Buffer     // its frames as they are stored, where that is another form
-	large  *batch.Large      // large content
-	block  core.BlockID      // its block, once it is durable
-	codec  codec.Encoder
-	known  *core.DataInfo   // instead of both: what was found to be equal to it (see KnownContent)
-	bucket *core.BucketInfo // for which it was announced
+	fs      *FS
+	size    int64 // announced, in bytes
+	chunk   int64
+	scope   core.BucketID // whose content it may share; 0: nobody's
+	md5     [md5.Size]byte
+	sha256  [sha256.Size]byte
+	head    [sha256.Size]byte // SHA-256 of the first core.HeadSize bytes, where there are more
+	sums    []core.Checksum   // the others that were asked for
+	buffer  *batch.Buffer     // small content
+	coded   *batch.Buffer     // its frames as they are stored, where that is another form
+	large   *batch.Large      // large content
+	block   core.BlockID      // its block, once it is durable
+	codec   codec.Encoder
+	similar bool             // there is content of its size that begins like it
+	known   *core.DataInfo   // instead of both: what was found to be equal to it (see KnownContent)
+	bucket  *core.BucketInfo // for which it was announced
 
 	wrapper *codec.Key // wraps the data key; nil: the content is not encrypted
 	dataKey []byte     // the wrapped data key of large content
@@ -121,6 +122,7 @@ func (c *Content) readLarge(r io.Reader) (n int64, err error) {
 		if n == 0 && c.size > core.HeadSize { // which is less than a frame
 			hashed, _ = whole.Write(plain[:core.HeadSize])
 			whole.Sum(c.head[:0])
+			c.look()
 		}
 		_, _ = whole.Write(plain[hashed:]) // hash.Hash never fails
 		for _, h := range hashes {

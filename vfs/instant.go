@@ -26,7 +26,11 @@ type place struct {
 
 // put gives content its place, and makes both durable. NoSuchData: it was known and is not there any more, so it has to be sent.
 func (c *Content) put(ctx context.Context, p place) (core.Result, error) {
-	if res, done, err := c.share(ctx, p); done {
+	res, done, err := c.share(ctx, p)
+	if c.similar {
+		c.fs.misled.Store(!done)
+	}
+	if done {
 		return res, err
 	}
 	if c.known != nil {
@@ -40,18 +44,32 @@ func (c *Content) put(ctx context.Context, p place) (core.Result, error) {
 	return c.write(ctx, write)
 }
 
-// share refers to equal content where there is some. Done is false where there is none.
+// share refers to equal content where there is some. Done is false where there is none. What came lately is known in memory, so it is referred to without a
+// look-up; where that was wrong, there is one.
 func (c *Content) share(ctx context.Context, p place) (res core.Result, done bool, err error) {
 	if c.scope == 0 || c.size == 0 {
 		return res, false, nil
 	}
-	key, found := c.key(), c.known
-	if found == nil {
-		if found, err = c.fs.meta.FindData(ctx, key); err != nil {
-			return res, false, nil // content that cannot be found is stored once more
+	key := c.key()
+	if c.known != nil {
+		return c.refer(ctx, p, &key, c.known.ID)
+	}
+	guess := c.fs.meta.GuessData(key)
+	if guess != 0 {
+		if res, done, err = c.refer(ctx, p, &key, guess); done {
+			return res, done, err
 		}
 	}
-	*p.segments, *p.source = []core.Segment{{Data: found.ID, Length: c.size}}, &core.Source{Content: &key, Sums: c.beyond(found)}
+	found, err := c.fs.meta.FindData(ctx, key)
+	if err != nil || found.ID == guess {
+		return res, false, nil // content that cannot be found is stored once more
+	}
+	return c.refer(ctx, p, &key, found.ID)
+}
+
+// refer gives content that is there its place instead of c. Done is false where it is not there any more, or is not equal.
+func (c *Content) refer(ctx context.Context, p place, key *core.ContentKey, id core.DataID) (res core.Result, done bool, err error) {
+	*p.segments, *p.source = []core.Segment{{Data: id, Length: c.size}}, &core.Source{Content: key, Sums: c.sums}
 	res, err = c.fs.writer.Do(ctx, batch.Write{Change: p.change})
 	if core.Is(err, core.NoSuchData) {
 		*p.segments, *p.source = nil, nil
@@ -63,14 +81,20 @@ func (c *Content) share(ctx context.Context, p place) (res core.Result, done boo
 	return res, true, err
 }
 
-// beyond returns the checksums of c that equal content does not have yet.
-func (c *Content) beyond(found *core.DataInfo) (sums []core.Checksum) {
-	for _, s := range c.sums {
-		if _, ok := find(found.Sums, s.Algorithm); !ok {
-			sums = append(sums, s)
-		}
+// deferMin is the least size, in bytes, of content that the drive would begin to write before its end.
+const deferMin = 4 << 20
+
+// look compares the beginning of large content with what is there: if that is of the same size and begins so, the content is likely to be dropped in the end, and its
+// writing to the drive is deferred. Where it is not dropped (images of disks begin alike and have one size), that takes a tenth longer; so the last one that was
+// likely to be dropped decides about the next.
+func (c *Content) look() {
+	if c.scope == 0 || c.size < deferMin {
+		return
 	}
-	return sums
+	_, err := c.fs.meta.FindData(context.Background(), core.ContentKey{Scope: c.scope, KeyID: c.codec.KeyID, SHA256: c.head, Size: c.size, Head: true})
+	if c.similar = err == nil; c.similar && !c.fs.misled.Load() {
+		c.large.Defer()
+	}
 }
 
 // key returns what names content that c is equal to.

@@ -25,20 +25,40 @@ type finding struct {
 	reclaim.Meta
 	found func()
 	err   error // nothing is found, for this reason
+	blind bool  // nothing is guessed
+	looks int   // calls of FindData
 }
 
 // FindData implements core.Meta.
 func (f *finding) FindData(ctx context.Context, k core.ContentKey) (*core.DataInfo, error) {
+	f.looks++
 	if f.err != nil {
 		return nil, f.err
 	}
 	d, err := f.Meta.FindData(ctx, k)
-	if err == nil && f.found != nil {
-		then := f.found
+	if err == nil {
+		f.happen()
+	}
+	return d, err
+}
+
+// GuessData implements core.Meta.
+func (f *finding) GuessData(k core.ContentKey) core.DataID {
+	if f.err != nil || f.blind {
+		return 0
+	}
+	guess := f.Meta.GuessData(k)
+	if guess != 0 {
+		f.happen()
+	}
+	return guess
+}
+
+func (f *finding) happen() {
+	if then := f.found; then != nil {
 		f.found = nil
 		then()
 	}
-	return d, err
 }
 
 // desk is a yard that counts what is written.
@@ -164,8 +184,10 @@ func TestContentThatIsNotShared(t *testing.T) {
 // Content that goes between being found and being referred to is stored, whether or not reclaim has freed it meanwhile.
 func TestContentGoesMeanwhile(t *testing.T) {
 	for _, size := range instantSizes {
-		for _, reclaimed := range []bool{false, true} {
+		for i := range 4 {
+			reclaimed := i&1 != 0
 			d := newDesk(t)
+			d.meta.blind = i&2 != 0
 			body := random(uint64(size), size)
 			d.put("k", body)
 			d.put("stays", random(7, 1000))
@@ -293,6 +315,104 @@ func TestKnownByTheBeginning(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []bool{false}, there)
 	}
+}
+
+// What is guessed right is not looked up, but for the beginning of what is large. A guess that is wrong costs a look, and nothing else.
+func TestGuess(t *testing.T) {
+	d := newDesk(t)
+	for _, size := range instantSizes {
+		body := random(uint64(size), size)
+		first, second := fmt.Sprint("first", size), fmt.Sprint("second", size)
+		d.put(first, body)
+		d.meta.looks = 0
+		d.put(second, body)
+		begins := 0
+		if size > 4<<20 {
+			begins = 1
+		}
+		require.Equal(t, begins, d.meta.looks, size)
+		require.Equal(t, d.dataOf(first).ID, d.dataOf(second).ID)
+	}
+
+	body := random(1, 5000)
+	d.put("plain", body)
+	seal := vfs.Encryption{Store: true}
+	o := vfs.Options{Meta: d.meta, Blocks: d.blocks, Writer: d.writer, Instant: true}
+	o.Keys = parseKeys(t, firstKey)
+	var err error
+	d.fs, err = vfs.New(o)
+	require.NoError(t, err)
+	put := func(key string, e vfs.Encryption) {
+		c, err := d.fs.NewContent(ctx, d.b, int64(len(body)))
+		require.NoError(t, err)
+		require.NoError(t, c.Encrypt(ctx, e))
+		_, err = c.ReadFrom(bytes.NewReader(body))
+		require.NoError(t, err)
+		_, err = d.fs.Put(ctx, vfs.PutRequest{Bucket: d.b, Key: key, Content: c})
+		require.NoError(t, err)
+	}
+	d.meta.looks = 0
+	require.Greater(t, d.written(func() { put("sealed", seal) }), int64(5000), "the guess is of another key's content")
+	require.Equal(t, 1, d.meta.looks)
+	for i := range 10 { // the guess is of either
+		put(fmt.Sprint("plain", i), vfs.Encryption{})
+		put(fmt.Sprint("sealed", i), seal)
+	}
+	require.EqualValues(t, 11, d.dataOf("plain").Refs)
+	require.EqualValues(t, 11, d.dataOf("sealed").Refs)
+	d.requireContent("sealed9", body)
+	d.checkMeta()
+}
+
+// deferring counts who says that its content is likely to be dropped.
+type deferring struct {
+	core.Blocks
+	deferred int
+}
+
+// Create implements core.Blocks.
+func (d *deferring) Create(ctx context.Context, o core.BlockOptions) (core.BlockWriter, error) {
+	w, err := d.Blocks.Create(ctx, o)
+	return &deferredWriter{w, d}, err
+}
+
+type deferredWriter struct {
+	core.BlockWriter
+	in *deferring
+}
+
+// Defer implements core.Deferrer.
+func (w *deferredWriter) Defer() { w.in.deferred++ }
+
+// Large content that begins like what is there waits for its end before it is written to the drive.
+func TestLikelyDuplicatesAreDeferred(t *testing.T) {
+	blocks := &deferring{Blocks: mem.NewBlocks()}
+	d := &desk{meta: &finding{Meta: mem.NewMeta()}}
+	d.yard = newYard(t, blocks, d.meta, reclaim.Options{})
+	defer d.writer.Close()
+	put := func(body []byte) int {
+		before := blocks.deferred
+		d.put("k", body)
+		d.requireContent("k", body)
+		return blocks.deferred - before
+	}
+	body := random(1, 4<<20)
+	d.put("first", body)
+	require.Equal(t, 1, put(body))
+	require.Zero(t, put(append(body, 1)), "another size")
+	similar := bytes.Clone(body)
+	for i, want := range []int{1, 0, 0} { // once bitten
+		similar[len(similar)-1] = body[len(body)-1] + byte(i) + 1
+		require.Equal(t, want, put(similar), "similar content %d", i)
+	}
+	require.Zero(t, put(body), "this would have been dropped")
+	require.Equal(t, 1, put(body), "so the next one is deferred")
+	similar[0]++
+	require.Zero(t, put(similar), "it begins otherwise")
+	d.put("small", random(2, 4<<20-1))
+	require.Zero(t, put(random(2, 4<<20-1)))
+	d.unshared()
+	require.Zero(t, put(body))
 }
 
 // Content that cannot be looked up is stored.

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"orcas/batch"
@@ -51,6 +52,7 @@ type FS struct {
 	space     space
 	now       func() time.Time
 	readers   epoch.Readers // that may be on their way to what they found in the metadata
+	misled    atomic.Bool   // the last large content that was likely to be dropped (see Content.look) was not
 	buckets   sync.Mutex    // held by who updates or deletes one, or writes a document of it
 
 	compression  codec.Level

@@ -332,6 +332,42 @@ func findCases() []metaCase {
 			h.ok(h.equalTo(b, "l", g.Info))
 			require.EqualValues(h.t, 2, h.refs(g.Data))
 		}},
+		{"find/content that changes between those who share it", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			g := h.sharable(b.ID, 100, 1)
+			g.Info.KeyID, g.Info.DataKey = 5, []byte("wrapped")
+			h.ok(&core.PutObject{Object: h.object(b, "1", g)})
+			h.ok(h.equalTo(b, "2", g.Info))
+
+			to := h.elsewhere(g.Info.Extents)
+			h.ok(&core.MoveData{Data: g.Data, From: g.Info.Extents, To: to})
+			c := h.equalTo(b, "3", g.Info)
+			sum := core.Checksum{Algorithm: checksum.CRC32, Value: []byte{1, 2, 3, 4}}
+			c.Source.Sums = []core.Checksum{sum}
+			h.ok(c)
+			now := h.get(b, "3", core.Current).Segments[0].Info
+			require.Equal(h.t, to, now.Extents, "what was learned brought the old place back")
+			require.Contains(h.t, now.Sums, sum)
+			c = h.equalTo(b, "4", g.Info)
+			c.Source.Sums = []core.Checksum{{Algorithm: checksum.SHA1, Value: make([]byte, 20)}}
+			h.ok(c)
+			require.Contains(h.t, h.get(b, "4", core.Current).Segments[0].Info.Sums, sum)
+
+			h.ok(&core.RewrapData{Data: g.Data, From: g.Info.DataKey, KeyID: 6, DataKey: []byte("another")})
+			h.fails(core.NoSuchData, h.equalTo(b, "5", g.Info))
+			info := *g.Info
+			info.KeyID = 6
+			h.ok(h.equalTo(b, "5", &info))
+			h.ok(&core.Unshare{Data: g.Data})
+			h.fails(core.NoSuchData, h.equalTo(b, "6", &info))
+
+			g = h.sharable(b.ID, 100, 2)
+			h.ok(&core.PutObject{Object: h.object(b, "1", g)})
+			h.ok(h.equalTo(b, "2", g.Info))
+			h.remove(b, "1")
+			h.remove(b, "2")
+			h.fails(core.NoSuchData, h.equalTo(b, "3", g.Info))
+		}},
 		{"find/many contents, half of them overwritten", func(h *harness) {
 			b := h.bucket("b", core.VersioningOff)
 			for round := range 2 {

@@ -25,6 +25,31 @@ type writer struct {
 	dataBuf    []byte                        // encoding of a DataInfo
 	freed      []core.Extent                 // by the change in progress
 	find       finder
+	shared     sharedLately
+}
+
+// rolledBack forgets what the transaction did; before is the state that it began with.
+func (w *writer) rolledBack(before core.State) {
+	w.find.rolledBack()
+	w.state = before
+	clear(w.shared[:])
+	clear(w.buckets)
+	clear(w.tallies)
+}
+
+// sharedLately keeps contents that were shared lately, at their number modulo its length: who looks at one of them again spares a statement. An entry goes with any
+// change to its row but of the count of references, which it has an old one of; and all go where a transaction is rolled back.
+type sharedLately [256]*core.DataInfo
+
+// maxSharedExtents is how many extents content may have to be kept so.
+const maxSharedExtents = 16
+
+func (s *sharedLately) at(id core.DataID) **core.DataInfo { return &s[uint64(id)%uint64(len(s))] }
+
+func (s *sharedLately) forget(id core.DataID) {
+	if d := s.at(id); *d != nil && (*d).ID == id {
+		*d = nil
+	}
 }
 
 // bucketState is what a write has to know of its bucket.
@@ -127,10 +152,7 @@ func (m *Meta) transact(changes []core.Change, results []core.Result) error {
 		w.find.committed(w.state.NextData)
 		return nil
 	}
-	w.find.rolledBack()
-	w.state = before
-	clear(w.buckets)
-	clear(w.tallies)
+	w.rolledBack(before)
 	// A failed commit is known not to have happened only where the drive was full: the record that ends it is not there.
 	if (isWriteFault(err) || committing && kindOf(err) != core.NoSpace) && !mutant.Is("no-metadata-seal") {
 		m.sealed = err
@@ -374,28 +396,40 @@ func (w *writer) sawData(segments []core.Segment) {
 	}
 }
 
-// checkContent says whether the content of a change may be referred to: whether its source is still there, and all that segments say is.
-func (w *writer) checkContent(s *core.Source, segments []core.Segment) error {
-	if err := w.checkSource(s, segments); err != nil || s != nil && s.Content != nil { // equal content has one segment, which was looked at
-		return err
-	}
-	return w.checkSegments(segments)
-}
-
-// checkSource says Conflict where the version that a copy was computed from is gone, and NoSuchData where equal content is.
-func (w *writer) checkSource(s *core.Source, segments []core.Segment) error {
-	if s == nil {
-		return nil
-	}
-	if s.Content != nil {
-		var found *core.DataInfo
+// checkContent says whether the content of a change may be referred to: whether its source is still there, and all that segments say is. Found is
+// the equal content that they share, if they do.
+func (w *writer) checkContent(s *core.Source, segments []core.Segment) (found *core.DataInfo, err error) {
+	if s != nil && s.Content != nil { // equal content is one segment
 		if len(segments) > 0 {
-			var err error
-			if found, err = w.c.content(segments[0].Data); err != nil {
-				return err
+			if found, err = w.sharedContent(segments[0].Data); err != nil {
+				return nil, err
 			}
 		}
-		return s.CheckContent(segments, found)
+		return found, s.CheckContent(segments, found)
+	}
+	if err := w.checkSource(s); err != nil {
+		return nil, err
+	}
+	return nil, w.checkSegments(segments)
+}
+
+// sharedContent returns content that is to be shared; nil: there is none of that number.
+func (w *writer) sharedContent(id core.DataID) (*core.DataInfo, error) {
+	kept := w.shared.at(id)
+	if d := *kept; d != nil && d.ID == id {
+		return d, nil
+	}
+	d, err := w.c.content(id)
+	if d != nil && len(d.Extents) <= maxSharedExtents {
+		*kept = d
+	}
+	return d, err
+}
+
+// checkSource says Conflict where the version that a copy was computed from is gone.
+func (w *writer) checkSource(s *core.Source) error {
+	if s == nil {
+		return nil
 	}
 	for _, st := range []statement{sourceInObjects, sourceInHistory} {
 		if row, err := w.c.row(st, int64(s.Bucket), blob(s.Key), int64(s.Seq)); err != nil || row != nil {
@@ -448,17 +482,19 @@ func (w *writer) hold(segments []core.Segment, object []byte) error {
 	return nil
 }
 
-// learn keeps with equal content what a change knows of it, after hold.
-func (w *writer) learn(s *core.Source, segments []core.Segment) error {
-	if s == nil || s.Content == nil || len(s.Sums) == 0 {
+// learn keeps with equal content (nil: none) what a change knows of it, after hold.
+func (w *writer) learn(s *core.Source, found *core.DataInfo) error {
+	if found == nil || !s.AddSums(found) {
 		return nil
 	}
-	d, err := w.c.content(segments[0].Data)
-	if err != nil || d == nil || !s.AddSums(d) {
-		return err
-	}
+	return w.updateData(found)
+}
+
+// updateData writes a row of data anew, but for its references.
+func (w *writer) updateData(d *core.DataInfo) error {
+	w.shared.forget(d.ID)
 	w.encodeData(d)
-	_, err = w.c.exec(updateData, int64(d.ID), w.dataBuf)
+	_, err := w.c.exec(updateData, int64(d.ID), w.dataBuf)
 	return err
 }
 

@@ -46,14 +46,19 @@ func feed(t testing.TB, m *Meta, v core.Versioning) *feeder {
 	return f
 }
 
-func (f *feeder) apply(changes ...core.Change) {
+// results stamps changes, applies them and returns what became of each.
+func (f *feeder) results(changes []core.Change) []core.Result {
 	for _, c := range changes {
 		f.seq++
 		c.Place().Seq = f.seq
 	}
 	results, err := f.m.Apply(context.Background(), changes)
 	require.NoError(f.t, err)
-	for _, r := range results {
+	return results
+}
+
+func (f *feeder) apply(changes ...core.Change) {
+	for _, r := range f.results(changes) {
 		require.NoError(f.t, r.Err)
 	}
 }

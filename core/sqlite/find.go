@@ -51,9 +51,10 @@ type finder struct {
 
 // findable is a pair of the table finds, to be put there or (gone) taken away.
 type findable struct {
-	hash uint64
-	data core.DataID
-	gone bool
+	hash  uint64
+	data  core.DataID
+	keyID uint32 // that the content had when it came, for who guesses
+	gone  bool
 }
 
 // undo is what recent had of a hash before the transaction; the zero value: nothing.
@@ -99,9 +100,9 @@ func (f *finder) loadAll(c *conn, length int) error {
 		if err != nil || d.Scope == 0 {
 			return nil // a damaged row is found by who reads the content
 		}
-		f.waits(findable{hash: d.Hash(), data: d.ID})
+		f.waits(findable{hash: d.Hash(), data: d.ID, keyID: d.KeyID})
 		if d.HasHead() {
-			f.waits(findable{hash: d.HeadHash(), data: d.ID})
+			f.waits(findable{hash: d.HeadHash(), data: d.ID, keyID: d.KeyID})
 		}
 		return nil
 	}, selectDataFrom, int64(f.upto))
@@ -120,10 +121,10 @@ func (w *writer) findable(d *core.DataInfo) error {
 	if d.Scope == 0 {
 		return nil
 	}
-	err := w.enter(findable{hash: d.Hash(), data: d.ID})
+	err := w.enter(findable{hash: d.Hash(), data: d.ID, keyID: d.KeyID})
 	if err == nil && d.HasHead() {
 		f.credit += 2
-		err = w.enter(findable{hash: d.HeadHash(), data: d.ID})
+		err = w.enter(findable{hash: d.HeadHash(), data: d.ID, keyID: d.KeyID})
 	}
 	return err
 }
@@ -264,6 +265,15 @@ func (f *finder) empty() {
 	f.merged, f.began, f.credit, f.seen, f.behind, f.moved, f.upto, f.undo = 0, 0, 0, 0, false, false, 1, f.undo[:0]
 }
 
+// inRun returns the pair of a hash that is on its way into the table.
+func (f *finder) inRun(hash uint64) (findable, bool) {
+	i, ok := slices.BinarySearchFunc(f.run, column(hash), func(p findable, at int64) int { return cmp.Compare(column(p.hash), at) })
+	if !ok {
+		return findable{}, false
+	}
+	return f.run[i], true
+}
+
 // waiting returns the numbers of contents that wait and may have a hash.
 func (f *finder) waiting(hash uint64) (ids [2]core.DataID) {
 	f.mu.RLock()
@@ -271,11 +281,29 @@ func (f *finder) waiting(hash uint64) (ids [2]core.DataID) {
 	if p, ok := f.recent[hash]; ok && !p.gone {
 		ids[0] = p.data
 	}
-	i, ok := slices.BinarySearchFunc(f.run, column(hash), func(p findable, at int64) int { return cmp.Compare(column(p.hash), at) })
-	if ok && !f.run[i].gone {
-		ids[1] = f.run[i].data
+	if p, ok := f.inRun(hash); ok && !p.gone {
+		ids[1] = p.data
 	}
 	return ids
+}
+
+// GuessData implements core.Meta, of what waits. The newest pair of a hash counts, and content whose key has another number since is not guessed.
+func (m *Meta) GuessData(k core.ContentKey) core.DataID {
+	hash := k.Hash()
+	f := &m.w.find
+	if k.Scope == 0 || !f.filter.mayHave(hash) {
+		return 0
+	}
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	p, ok := f.recent[hash]
+	if !ok {
+		p, ok = f.inRun(hash)
+	}
+	if !ok || p.gone || p.keyID != k.KeyID {
+		return 0
+	}
+	return p.data
 }
 
 // FindData implements core.Meta.

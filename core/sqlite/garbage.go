@@ -34,6 +34,7 @@ func (w *writer) letGo(segments []core.Segment, v *version) error {
 		if n == 0 {
 			continue
 		}
+		w.shared.forget(id)
 		w.freed = append(w.freed, info.Extents...)
 		if err := w.unfindable(info); err != nil {
 			return err
@@ -87,9 +88,7 @@ func (w *writer) moveData(c *core.MoveData) error {
 	}
 	w.freed = append(w.freed, d.Extents...)
 	d.Extents = c.To
-	w.encodeData(d)
-	_, err = w.c.exec(updateData, int64(c.Data), w.dataBuf)
-	return err
+	return w.updateData(d)
 }
 
 // rewrapData gives content another wrapping of its data key.
@@ -105,9 +104,7 @@ func (w *writer) rewrapData(c *core.RewrapData) error {
 		return err
 	}
 	d.KeyID, d.DataKey = c.KeyID, c.DataKey
-	w.encodeData(d)
-	_, err = w.c.exec(updateData, int64(c.Data), w.dataBuf)
-	return err
+	return w.updateData(d)
 }
 
 // unshare makes content that which nothing new is equal to.
@@ -123,9 +120,7 @@ func (w *writer) unshare(c *core.Unshare) error {
 		return err
 	}
 	d.Scope = 0
-	w.encodeData(d)
-	_, err = w.c.exec(updateData, int64(c.Data), w.dataBuf)
-	return err
+	return w.updateData(d)
 }
 
 // freeGarbage forgets garbage that is gone.

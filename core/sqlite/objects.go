@@ -41,7 +41,8 @@ func (w *writer) putObject(c *core.PutObject) (core.Version, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := w.checkPut(c, cur); err != nil {
+	found, err := w.checkPut(c, cur)
+	if err != nil {
 		return 0, err
 	}
 	replaced, err := w.replaced(b, o.Bucket, o.Key, cur)
@@ -60,7 +61,7 @@ func (w *writer) putObject(c *core.PutObject) (core.Version, error) {
 	if err := w.hold(segments, born); err != nil {
 		return 0, err
 	}
-	if err := w.learn(c.Source, segments); err != nil {
+	if err := w.learn(c.Source, found); err != nil {
 		return 0, err
 	}
 	if o.List != 0 {
@@ -87,7 +88,7 @@ func (w *writer) encode(o *core.ObjectInfo) {
 
 // putNew writes the current version of a key that has none, and says whether it had none. That a delete marker may be its newest
 // version so far, in history, makes no difference, but where versioning is suspended: a null one would have to go. This is the way of
-// nearly all writes: new content takes two statements and no look-up, content that is shared four.
+// nearly all writes: new content takes two statements and no look-up, content that is shared three, and a look at it unless that was shared lately.
 func (w *writer) putNew(c *core.PutObject, o *core.ObjectInfo) (done bool, err error) {
 	shared := c.Source != nil && c.Source.Content != nil && o.List == 0
 	if !shared && (c.Source != nil || !isBorn(o)) {
@@ -120,7 +121,8 @@ func (w *writer) putNew(c *core.PutObject, o *core.ObjectInfo) (done bool, err e
 
 // shareNew holds o's content, which is there already, and writes its info, which is in infoBuf.
 func (w *writer) shareNew(c *core.PutObject, o *core.ObjectInfo) error {
-	if err := w.checkContent(c.Source, o.Segments); err != nil {
+	found, err := w.checkContent(c.Source, o.Segments)
+	if err != nil {
 		return err
 	}
 	if err := w.hold(o.Segments, nil); err != nil {
@@ -129,27 +131,27 @@ func (w *writer) shareNew(c *core.PutObject, o *core.ObjectInfo) error {
 	if _, err := w.c.exec(insertInfo, int64(o.Seq), w.infoBuf); err != nil {
 		return err
 	}
-	return w.learn(c.Source, o.Segments)
+	return w.learn(c.Source, found)
 }
 
-// checkPut makes the checks of a PutObject that need the database.
-func (w *writer) checkPut(c *core.PutObject, cur *version) error {
+// checkPut makes the checks of a PutObject that need the database. Found is as of checkContent.
+func (w *writer) checkPut(c *core.PutObject, cur *version) (found *core.DataInfo, err error) {
 	if err := c.If.Check(infoOf(cur)); err != nil && !mutant.Is("no-condition") {
-		return err
+		return nil, err
 	}
-	if err := w.checkContent(c.Source, c.Object.Segments); err != nil {
-		return err
+	if found, err = w.checkContent(c.Source, c.Object.Segments); err != nil {
+		return nil, err
 	}
 	if c.Object.List != 0 {
 		row, err := w.c.row(hasList, int64(c.Object.List))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if row == nil {
-			return fail(core.NoSuchData, "the list is no object's")
+			return nil, fail(core.NoSuchData, "the list is no object's")
 		}
 	}
-	return nil
+	return found, nil
 }
 
 // depthFor says how much of the current version a precondition looks at, and what counts its size.

@@ -130,6 +130,7 @@ func (r *restorer) empty() error {
 		}
 	}
 	r.find.empty()
+	clear(r.shared[:])
 	_, err := r.c.exec(updateUpto, int64(1))
 	return err
 }

@@ -115,22 +115,14 @@ func (w *writer) partsHeld(b bucketState, id core.UploadID) (u core.Usage, err e
 	if b.tally == nil {
 		return u, nil
 	}
-	r, err := w.c.query(selectParts, int64(id), int64(0), int64(maxPart))
-	if err != nil {
-		return u, err
-	}
-	defer r.close()
-	for {
-		ok, err := r.next()
-		if err != nil || !ok {
-			return u, err
+	err = w.c.each(func(cols []driver.Value) error {
+		p, err := decodePart(id, integer(cols[0]), cols[1:])
+		if err == nil {
+			u.Bytes += p.Size
 		}
-		p, err := decodePart(id, integer(r.cols[0]), r.cols[1:])
-		if err != nil {
-			return u, err
-		}
-		u.Bytes += p.Size
-	}
+		return err
+	}, selectParts, int64(id), int64(0), int64(maxPart))
+	return u, err
 }
 
 // count counts what a bucket holds. It reads all of the bucket.

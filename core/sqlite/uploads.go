@@ -37,7 +37,8 @@ func (w *writer) putPart(c *core.PutPart) error {
 	if upload == nil {
 		return fail(core.NoSuchUpload, "PutPart")
 	}
-	if err := w.checkContent(c.Source, c.Part.Segments); err != nil {
+	found, err := w.checkContent(c.Source, c.Part.Segments)
+	if err != nil {
 		return err
 	}
 	old, err := w.part(c.Upload, c.Part.Number)
@@ -50,7 +51,7 @@ func (w *writer) putPart(c *core.PutPart) error {
 	if err := w.hold(c.Part.Segments, nil); err != nil {
 		return err
 	}
-	if err := w.learn(c.Source, c.Part.Segments); err != nil {
+	if err := w.learn(c.Source, found); err != nil {
 		return err
 	}
 	w.infoBuf = placeOfPart(int64(c.Upload), int64(c.Part.Number), int64(c.Seq)).seal(core.AppendPart(w.infoBuf[:0], &c.Part))

@@ -1,0 +1,36 @@
+package disk
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/core"
+)
+
+// What is likely to be dropped is not written to the drive ahead of its commit, unless it is large.
+func TestDefer(t *testing.T) {
+	s, err := Open(t.TempDir(), Options{})
+	require.NoError(t, err)
+	defer s.Close()
+	for _, deferred := range []bool{false, true} {
+		bw, err := s.Create(context.Background(), core.BlockOptions{Kind: core.Large})
+		require.NoError(t, err)
+		w := bw.(*writer)
+		if deferred {
+			bw.(core.Deferrer).Defer()
+		}
+		chunk := make([]byte, 1<<20)
+		for n := int64(1); n <= 36; n++ {
+			_, err := bw.Write(chunk)
+			require.NoError(t, err)
+			if deferred && w.pos <= maxDeferred {
+				require.Zero(t, w.begun)
+			} else if n >= 3 {
+				require.GreaterOrEqual(t, w.begun, w.pos-startWriteSize)
+			}
+		}
+		require.NoError(t, bw.Commit(context.Background()))
+	}
+}
