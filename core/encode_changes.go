@@ -3,6 +3,7 @@ package core
 import (
 	"encoding/binary"
 	"fmt"
+
 	"orcas/internal/mutant"
 )
 

@@ -172,12 +172,14 @@ func (p *Process) Ended() <-chan struct{} { return p.exited }
 
 // Reclaim asks the server over its admin listener for a full round of reclaim, and waits for its end.
 func (p *Process) Reclaim(ctx context.Context) (report reclaim.Report, err error) {
-	return report, p.post(ctx, "/-/admin/reclaim?wait=true", &report)
+	err = p.post(ctx, "/-/admin/reclaim?wait=true", &report)
+	return report, err
 }
 
 // Lifecycle asks for a pass of the lifecycles, and waits for its end.
 func (p *Process) Lifecycle(ctx context.Context) (report lifecycle.Report, err error) {
-	return report, p.post(ctx, "/-/admin/lifecycle?wait=true", &report)
+	err = p.post(ctx, "/-/admin/lifecycle?wait=true", &report)
+	return report, err
 }
 
 // post sends a request to the admin listener and reads the answer into report.

@@ -69,7 +69,8 @@ func (r *run) nullCeilings(turn time.Duration) (rows []result.Row, err error) {
 	}{
 		{http.MethodPut, 1 << 10, 64}, {http.MethodPut, 4 << 10, 1}, {http.MethodPut, 4 << 10, 64}, {http.MethodPut, 64 << 10, 64},
 		{http.MethodPut, 256 << 10, 16}, {http.MethodPut, 1 << 20, 10}, {http.MethodPut, 10 << 20, 10}, {http.MethodGet, 4 << 10, 1},
-		{http.MethodGet, 4 << 10, 16}, {http.MethodGet, 4 << 10, 64}, {http.MethodGet, 64 << 10, 64}, {http.MethodGet, 256 << 10, 16}, {http.MethodGet, 1 << 20, 10}, {http.MethodGet, 10 << 20, 10}, {http.MethodHead, 4 << 10, 16},
+		{http.MethodGet, 4 << 10, 16}, {http.MethodGet, 4 << 10, 64}, {http.MethodGet, 64 << 10, 64},
+		{http.MethodGet, 256 << 10, 16}, {http.MethodGet, 1 << 20, 10}, {http.MethodGet, 10 << 20, 10}, {http.MethodHead, 4 << 10, 16},
 	} {
 		load := r.nullLoad(l.method, l.size, l.workers, turn)
 		load.Target, load.PID = null.Target, null.PID

@@ -1,10 +1,12 @@
 package perf
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"orcas/perf/result"
 )
@@ -106,21 +108,54 @@ func (c *core) goal(g goal, sides ...[]*LoadResult) {
 	c.o.Progress.Row(fmt.Sprintf("%s: %.2f, %s: %s", g.name, g.value, g.limit, mark))
 }
 
+// under makes a load for a server.
+func (s *Process) under(load func(p *Process) *Load) *Load {
+	l := load(s)
+	l.Target, l.PID, l.Script = s.Target, s.PID, true
+	return l
+}
+
 // turns runs a load against two servers in turns and returns the results of both.
 func (c *core) turns(a, b *Process, load func(p *Process) *Load) (as, bs []*LoadResult, err error) {
+	type side struct {
+		p   *Process
+		out *[]*LoadResult
+	}
+	sides := []side{{b, &bs}, {a, &as}}
 	for range c.p.turns {
-		for _, side := range []struct {
-			p   *Process
-			out *[]*LoadResult
-		}{{a, &as}, {b, &bs}} {
-			l := load(side.p)
-			l.Target, l.PID, l.Script = side.p.Target, side.p.PID, true
-			r, err := c.load(l)
+		slices.Reverse(sides) // what the one leaves to be done (the drive's work, above all) falls to the other in every second turn only
+		for _, side := range sides {
+			r, err := c.load(side.p.under(load))
 			if err != nil {
 				return nil, nil, err
 			}
 			*side.out = append(*side.out, r)
 		}
+	}
+	return as, bs, nil
+}
+
+// together runs a load against two servers at the same time, as often as they would have turns, and returns the results of both. What else the
+// machine does falls to both of them alike, so that a difference of a hundredth is seen; each does about half of what it could do alone. The client's
+// processor time would be that of both loads, and is left out.
+func (c *core) together(a, b *Process, load func(p *Process) *Load) (as, bs []*LoadResult, err error) {
+	servers := []*Process{a, b}
+	results := make([]*LoadResult, len(servers))
+	errs := make([]error, len(servers))
+	for range c.p.turns {
+		var loads sync.WaitGroup
+		for i, p := range servers {
+			l := p.under(load)
+			loads.Go(func() { results[i], errs[i] = c.load(l) })
+		}
+		loads.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return nil, nil, err
+		}
+		for _, r := range results {
+			r.ClientCPU = 0
+		}
+		as, bs = append(as, results[0]), append(bs, results[1])
 	}
 	return as, bs, nil
 }

@@ -65,7 +65,7 @@ func MeasureSequential(dir string, size int, total int64) (row result.DiskRow, e
 	}
 	defer done()
 	start := time.Now()
-	for done := int64(0); done < total; done += int64(size) {
+	for written := int64(0); written < total; written += int64(size) {
 		if _, err := f.Write(b); err != nil {
 			return row, err
 		}

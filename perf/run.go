@@ -4,9 +4,9 @@
 //
 // Its rules: real SigV4, connections kept alive, bodies that differ from each other, every answer's status expected and every
 // body that comes back compared by XXH3-64. An open loop counts latency from the time at which a request was meant to be sent; a
-// closed loop says that it is one. What is compared runs in turns (A B A B) in one run, and the median counts. A load in which
-// more went wrong than was allowed, or nothing was completed, fails. Keys carry the run's id, and what a run made is gone when it ends.
-// Where client and server share the machine, figures are ratios first.
+// closed loop says that it is one. What is compared runs in turns (A B B A) or at the same time, in one run, and the median counts. A
+// load in which more went wrong than was allowed, or nothing was completed, fails. Keys carry the run's id, and what a run made is gone
+// when it ends. Where client and server share the machine, figures are ratios first.
 package perf
 
 import (

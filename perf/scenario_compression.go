@@ -74,9 +74,7 @@ func (c *core) records() error {
 // each runs a load against both servers, once.
 func (c *core) each(load func(*Process) *Load) error {
 	for _, p := range []*Process{c.unpacked, c.orcas} {
-		l := load(p)
-		l.Target, l.PID, l.Script = p.Target, p.PID, true
-		if _, err := c.load(l); err != nil {
+		if _, err := c.load(p.under(load)); err != nil {
 			return err
 		}
 	}
@@ -90,7 +88,7 @@ func (c *core) incompressible(size int) error {
 	if size > mib {
 		workers = 4
 	}
-	off, on, err := c.turns(c.unpacked, c.orcas, func(*Process) *Load {
+	off, on, err := c.together(c.unpacked, c.orcas, func(*Process) *Load {
 		l := c.putLoad(contents, workers)
 		l.MaxBytes = c.p.maxBytes
 		return l

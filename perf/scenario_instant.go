@@ -3,6 +3,7 @@ package perf
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"orcas/perf/result"
@@ -44,6 +45,7 @@ func (s *session) instant() error {
 // duplicates puts content one by one: new to both servers, and content that is there.
 func (c *core) duplicates(size int, off *Process) error {
 	contents := c.contents(size)
+	count := uint64(c.p.keys[0] * max(1, 20*kib/size)) // a turn of the smallest would be over in no time
 	puts := func(p *Process, variant string) (*LoadResult, error) {
 		base := c.fresh()
 		put := func(same bool) func(w *Worker, n uint64) (Call, Expect) {
@@ -60,31 +62,37 @@ func (c *core) duplicates(size int, off *Process) error {
 				return nil, err
 			}
 		}
-		return c.load(&Load{Target: p.Target, PID: p.PID, Workers: 1, Count: uint64(c.p.keys[0]), Script: true, Next: put(variant == "duplicate")})
+		return c.load(&Load{Target: p.Target, PID: p.PID, Workers: 1, Count: count, Script: true, Next: put(variant == "duplicate")})
 	}
-	rows := map[string][]result.Row{}
+	results := map[string][]*LoadResult{}
+	type side struct {
+		variant string
+		p       *Process
+	}
+	sides := []side{{"unique, off", off}, {"unique", c.orcas}, {"duplicate", c.orcas}}
 	for range max(c.p.turns, 1) {
-		for _, side := range []struct {
-			variant string
-			p       *Process
-		}{{"unique, off", off}, {"unique", c.orcas}, {"duplicate", c.orcas}} {
+		slices.Reverse(sides) // what a server does later, for one of them, falls to each of them
+		for _, side := range sides {
 			res, err := puts(side.p, side.variant)
 			if err != nil {
 				return err
 			}
-			row := res.Row("put")
-			row.Variant, row.SizeBytes = side.variant, int64(size)
-			rows[side.variant] = append(rows[side.variant], row)
+			results[side.variant] = append(results[side.variant], res)
 		}
 	}
 	for _, variant := range []string{"unique, off", "unique", "duplicate"} {
-		row := medianRow(rows[variant])
+		var rows []result.Row
+		for _, r := range results[variant] {
+			rows = append(rows, r.Row("put"))
+		}
+		row := medianRow(rows)
+		row.Variant, row.SizeBytes = variant, int64(size)
 		c.out.Results = append(c.out.Results, row)
 		c.o.Progress.Row(rowText(&row))
 	}
-	unique, off1, duplicate := medianRow(rows["unique"]), medianRow(rows["unique, off"]), medianRow(rows["duplicate"])
-	c.out.Values[fmt.Sprintf("overhead_percent_%d", size)] = 100 * (off1.ThroughputRPS/unique.ThroughputRPS - 1)
-	value := unique.ThroughputRPS / duplicate.ThroughputRPS
+	overhead, _ := pairs(results["unique, off"], results["unique"], rate)
+	c.out.Values[fmt.Sprintf("overhead_percent_%d", size)] = 100 * (overhead - 1)
+	value, _ := pairs(results["unique"], results["duplicate"], rate)
 	c.goal(goal{name: fmt.Sprintf("duplicate PUT %s, time of a unique one", sizeText(int64(size))), size: size, limit: "at most 1", value: value, met: value <= 1})
 	return nil
 }
@@ -95,11 +103,14 @@ func (c *core) newContent(size int, off *Process) error {
 	if size >= 256*kib {
 		workers, most = 8, 1.03
 	}
-	offs, ons, err := c.turns(off, c.orcas, c.put(size, workers))
+	offs, ons, err := c.together(off, c.orcas, c.put(size, workers))
 	if err != nil {
 		return err
 	}
-	value := median(ons, serverCPU) / max(median(offs, serverCPU), 1e-9)
+	value, ok := pairs(ons, offs, serverCPU)
+	if !ok { // the system counts in steps of 10 ms, and the loads were shorter
+		return nil
+	}
 	c.goal(goal{name: fmt.Sprintf("new content, PUT %s, server CPU of that with instant upload off", sizeText(int64(size))), size: size,
 		limit: fmt.Sprintf("at most %.2f", most), value: value, met: value <= most}, ons, offs)
 	return nil

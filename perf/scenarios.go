@@ -205,19 +205,19 @@ func storeScenarios() []scenario {
 		{id: "instant", help: "PUT of content that the store has against content that it has not", mode: "table",
 			profiles: [3]params{
 				{duration: 200 * time.Millisecond, sizes: []int{10 * kib}, keys: []int{20}, turns: 1, maxBytes: gib / 2},
-				{duration: 2 * sec, sizes: []int{kib, 10 * kib, 100 * kib, mib, 10 * mib}, keys: []int{50}, turns: 3, maxBytes: gib},
+				{duration: sec / 2, sizes: []int{kib, 10 * kib, 100 * kib, mib, 10 * mib}, keys: []int{20}, turns: 31, maxBytes: gib},
 				{duration: 5 * sec, sizes: []int{kib, 10 * kib, 100 * kib, mib, 10 * mib}, keys: []int{200}, turns: 5, maxBytes: 4 * gib},
 			}, run: (*session).instant},
 		{id: "encrypted", help: "PUT and GET with encryption by the server", mode: "size-sweep",
 			profiles: [3]params{
 				{duration: sec / 2, sizes: []int{4 * kib}, workers: []int{4}, keys: []int{20}, turns: 1},
-				{duration: 2 * sec, sizes: []int{4 * kib, 256 * kib, 10 * mib}, workers: []int{4}, keys: []int{20}, turns: 5},
+				{duration: sec, sizes: []int{4 * kib, 256 * kib, 10 * mib}, workers: []int{4}, keys: []int{20}, turns: 11},
 				{duration: 10 * sec, sizes: []int{4 * kib, 256 * kib, mib, 10 * mib}, workers: []int{16}, keys: []int{50}, turns: 5},
 			}, run: (*session).encrypted},
-		{id: "compression", help: "JSON records and random content, with compression and without it, in turns", mode: "table", serverless: true,
+		{id: "compression", help: "JSON records and random content, with compression and without it", mode: "table", serverless: true,
 			profiles: [3]params{
 				{duration: 300 * time.Millisecond, sizes: []int{4 * kib}, keys: []int{500}, turns: 1, maxBytes: gib / 4},
-				{duration: 2 * sec, sizes: []int{4 * kib}, keys: []int{10_000}, turns: 5, maxBytes: gib},
+				{duration: sec, sizes: []int{4 * kib}, keys: []int{10_000}, turns: 25, maxBytes: gib},
 				{duration: 10 * sec, sizes: []int{4 * kib}, keys: []int{100_000}, turns: 9, maxBytes: 2 * gib},
 			}, run: (*session).compression},
 		{id: "versions", help: "PUT into a bucket that keeps versions and into one that does not, in turns", mode: "table", serverless: true,

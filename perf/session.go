@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"orcas/perf/result"
@@ -35,7 +36,9 @@ type session struct {
 	main   *Process // nil: the target is somebody else's
 	prefix string   // of every key
 	loads  uint64   // that had fresh numbers
-	timed  []timed  // the loads that had a time
+
+	mu    sync.Mutex // guards timed, and out while loads run at the same time
+	timed []timed    // the loads that had a time
 }
 
 // params returns a scenario's figures under the options.
@@ -129,8 +132,10 @@ func (s *session) tolerate(l *Load) (*LoadResult, error) {
 		l.Workers = openConnections
 	}
 	l.Workers = cmp.Or(l.Workers, 1)
-	s.out.Workers = max(s.out.Workers, l.Workers)
 	res, err := l.Run(s.ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.out.Workers = max(s.out.Workers, l.Workers)
 	if err == nil && l.Duration > 0 && l.Count == 0 {
 		s.timed = append(s.timed, timed{l.Duration, res.Window, l.MaxBytes})
 	}
@@ -162,7 +167,10 @@ func rowText(r *result.Row) string {
 		fmt.Fprintf(&b, "  errors %.2f %%", 100*r.ErrorRate)
 	}
 	if r.ServerCPUus > 0 {
-		fmt.Fprintf(&b, "  CPU us/op server %.0f client %.0f", r.ServerCPUus, r.ClientCPUus)
+		fmt.Fprintf(&b, "  CPU us/op server %.0f", r.ServerCPUus)
+	}
+	if r.ClientCPUus > 0 {
+		fmt.Fprintf(&b, " client %.0f", r.ClientCPUus)
 	}
 	return b.String()
 }

@@ -16,27 +16,43 @@ import (
 
 	"orcas/batch"
 	"orcas/core"
+	"orcas/core/codec"
 	"orcas/core/disk"
+	"orcas/core/frame"
 	"orcas/core/sqlite"
 	"orcas/vfs"
 )
 
 // BenchmarkFiles writes objects as programs write files, in process, over a real disk and a real database: what it costs from the first byte
-// to the answer that it is durable. Everything is read back and compared, outside the clock. An iteration is the whole scenario.
+// to the answer that it is durable. Everything is read back and compared, outside the clock. An iteration is the whole scenario. What is compressed
+// is text, with the level better.
 func BenchmarkFiles(b *testing.B) {
 	for _, c := range []struct {
-		name               string
-		size, ops, writers int
+		name                 string
+		size, ops, writers   int
+		compressed, encrypts bool
 	}{
-		{"small", 4 << 10, 200, 1},
-		{"medium", 256 << 10, 100, 1},
-		{"small-concurrent", 4 << 10, 60, 3},
-		{"large", 100 << 20, 1, 1},
-		{"sequential", 1 << 20, 10, 1},
+		{"small", 4 << 10, 200, 1, false, false},
+		{"medium", 256 << 10, 100, 1, false, false},
+		{"small-concurrent", 4 << 10, 60, 3, false, false},
+		{"large", 100 << 20, 1, 1, false, false},
+		{"sequential", 1 << 20, 10, 1, false, false},
+		{"encrypted", 256 << 10, 20, 1, false, true},
+		{"compressed", 256 << 10, 20, 1, true, false},
+		{"compressed-encrypted", 256 << 10, 20, 1, true, true},
+		{"large-compressed-encrypted", 100 << 20, 1, 1, true, true},
+		{"sequential-compressed-encrypted", 1 << 20, 10, 1, true, true},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			f := newFiles(b)
-			body := filler(uint64(c.size), c.size)
+			var o vfs.Options
+			body := random(uint64(c.size), c.size)
+			if c.compressed {
+				o.Compression, body = codec.Better, text(uint64(c.size), c.size)
+			}
+			if c.encrypts {
+				o.Keys, o.EncryptAll = parseKeys(b, firstKey), true
+			}
+			f := newFiles(b, o)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			var took time.Duration
@@ -48,6 +64,9 @@ func BenchmarkFiles(b *testing.B) {
 				took += time.Since(begun)
 				b.StopTimer()
 				f.compare(b, round, c.ops, body)
+				d := f.data(b, fileName(round, 0))
+				require.Equal(b, c.compressed, d.Codec == frame.Zstd)
+				require.Equal(b, c.encrypts, d.KeyID != 0)
 				b.StartTimer()
 			}
 			runtime.ReadMemStats(&after)
@@ -71,7 +90,7 @@ func BenchmarkInstant(b *testing.B) {
 			instant, duplicate bool
 		}{{"off", false, false}, {"unique", true, false}, {"duplicate", true, true}} {
 			b.Run(fmt.Sprintf("%d/%s", size, c.name), func(b *testing.B) {
-				f := newFilesWith(b, c.instant)
+				f := newFiles(b, vfs.Options{Instant: c.instant})
 				body := filler(1, size)
 				put := func(n int) {
 					if !c.duplicate {
@@ -96,9 +115,8 @@ func BenchmarkInstant(b *testing.B) {
 	}
 }
 
-func newFiles(b *testing.B) *files { return newFilesWith(b, false) }
-
-func newFilesWith(b *testing.B, instant bool) *files {
+// newFiles makes a store with these options, but for the drivers.
+func newFiles(b *testing.B, o vfs.Options) *files {
 	dir := b.TempDir()
 	blocks, err := disk.Open(dir, disk.Options{})
 	require.NoError(b, err)
@@ -111,7 +129,8 @@ func newFilesWith(b *testing.B, instant bool) *files {
 		require.NoError(b, meta.Close())
 		require.NoError(b, blocks.Close())
 	})
-	fs, err := vfs.New(vfs.Options{Meta: meta, Blocks: blocks, Writer: writer, Instant: instant})
+	o.Meta, o.Blocks, o.Writer = meta, blocks, writer
+	fs, err := vfs.New(o)
 	require.NoError(b, err)
 	bucket, err := fs.CreateBucket(b.Context(), core.BucketInfo{Name: "bucket"})
 	require.NoError(b, err)
@@ -154,6 +173,13 @@ func (f *files) put(key string, body []byte) error {
 	}
 	_, err = f.fs.Put(context.Background(), vfs.PutRequest{Bucket: f.b, Key: key, Content: c})
 	return err
+}
+
+// data returns what is known of the content of a file.
+func (f *files) data(b *testing.B, key string) *core.DataInfo {
+	o, err := f.fs.Stat(b.Context(), f.b, key, core.Current)
+	require.NoError(b, err)
+	return o.Segments[0].Info
 }
 
 // compare reads n files back.

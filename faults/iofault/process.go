@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"orcas/internal/environ"
 	"os"
 	"os/exec"
 	"regexp"
@@ -14,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"orcas/internal/environ"
 )
 
 // Bounds of what a server may take. None is reached unless something hangs, but for readyMax, which is promised.
