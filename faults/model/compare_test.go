@@ -191,6 +191,9 @@ func (l *listed) equal(b *bucket, keys, prefixes []string, limit int, v1 bool) (
 	if limit == 0 {
 		limit = 1000
 	}
+	if entries < min(limit, left) && !l.IsTruncated {
+		return nil, nil, fmt.Errorf("%w: the listing lacks %d of %d entries (KeyCount %d): %v", errDiffers, min(limit, left)-entries, left, l.KeyCount, *l)
+	}
 	if entries != min(limit, left) || l.IsTruncated != (left > limit) || !v1 && l.KeyCount != entries {
 		return nil, nil, fmt.Errorf("%w: %d entries (KeyCount %d), truncated %v, of %d left and %d asked for: %v", errDiffers, entries, l.KeyCount, l.IsTruncated, left, limit, *l)
 	}

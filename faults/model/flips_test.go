@@ -455,14 +455,29 @@ const missing = "something missing"
 
 // kindOf names the worst of wrong answers.
 func kindOf(wrong []string) string {
-	all := strings.Join(wrong, "\n")
-	for _, kind := range []struct{ text, name string }{
-		{"the body", "another body"}, {"404", missing}, {": 0 parts instead of", missing}, {"Content-Length", "another size"}, {"ETag", "another ETag or metadata"},
-		{"checksum", "another checksum"}, {"Last-Modified", "another date"},
-	} {
-		if strings.Contains(all, kind.text) {
-			return kind.name
+	worst := len(kindsOfWrong)
+	for _, answer := range wrong {
+		kind := slices.IndexFunc(kindsOfWrong, func(k kindOfWrong) bool { return strings.Contains(answer, k.text) })
+		if kind < 0 {
+			return "another"
 		}
+		worst = min(worst, kind)
 	}
-	return "another"
+	return kindsOfWrong[worst].name
+}
+
+type kindOfWrong struct{ text, name string }
+
+// kindsOfWrong has the worst ones first.
+var kindsOfWrong = []kindOfWrong{
+	{"the body", "another body"}, {"Content-Length", "another size"}, {"ETag", "another ETag or metadata"}, {"checksum", "another checksum"},
+	{"Last-Modified", "another date"}, {": 404", missing}, {": 0 parts instead of", missing}, {"the listing lacks", missing},
+}
+
+// Whatever is worse than something missing is not called so.
+func TestKindOf(t *testing.T) {
+	gone, short := "get one/a: 404 NoSuchKey", "listing of one: the listing lacks 6 of 17 entries (KeyCount 11): {}"
+	require.Equal(t, missing, kindOf([]string{gone, short}))
+	require.Equal(t, "another ETag or metadata", kindOf([]string{gone, "head one/b: ETag x instead of y"}))
+	require.Equal(t, "another", kindOf([]string{gone, "get one/b: 400 BadDigest"}))
 }
