@@ -127,6 +127,48 @@ func BenchmarkApplyShared(b *testing.B) {
 	b.Run("hit", func(b *testing.B) { benchmarkApply(b, "hit", 30, true, 0) })
 }
 
+// BenchmarkShareOld measures a new key of content that came long ago, the look-up that finds it included, beside one of new content. Nobody else writes meanwhile.
+func BenchmarkShareOld(b *testing.B) {
+	for _, kind := range []string{"new", "old", "same"} {
+		b.Run(kind, func(b *testing.B) {
+			f := feed(b, openAt(b, b.TempDir(), Options{}), core.VersioningOff)
+			f.shared = true
+			n := scale(b, 150_000)
+			var old []*core.PutObject
+			for range n / 5000 {
+				var changes []core.Change
+				for range 5000 {
+					put := f.put(strconv.FormatUint(uint64(len(old))*0x9e3779b97f4a7c15, 16))
+					old, changes = append(old, put), append(changes, put)
+				}
+				f.apply(changes...)
+			}
+			old = old[:n/3]
+			random := rand.New(rand.NewPCG(3, 4))
+			b.ReportAllocs()
+			start := cpuTime()
+			for i := 0; b.Loop(); i++ {
+				c := f.put(strconv.FormatUint(uint64(n+i)*0x9e3779b97f4a7c15, 16))
+				if kind != "new" {
+					of := old[7]
+					if kind == "old" {
+						of = old[random.IntN(len(old))]
+					}
+					c = f.share(c.Object.Key, of)
+					if f.m.GuessData(*c.Source.Content) == 0 {
+						d, err := f.m.FindData(context.Background(), *c.Source.Content)
+						if err != nil || d.ID != of.Object.Segments[0].Data {
+							b.Fatal(d, err)
+						}
+					}
+				}
+				f.apply(c)
+			}
+			b.ReportMetric(float64(cpuTime()-start)/float64(b.N), "cpu-ns/op")
+		})
+	}
+}
+
 // benchmarkApply measures one change of a batch. New keys come in random order between those that are there.
 func benchmarkApply(b *testing.B, kind string, batch int, shared bool, runLength int) {
 	const space = 1 << 20

@@ -46,15 +46,15 @@ type finder struct {
 	length int    // how many contents, of one or two pairs, make a run
 	slice  int    // how many pairs of it go into the table at once
 
-	filter filter
+	filter  filter
+	guesses guesses
 }
 
 // findable is a pair of the table finds, to be put there or (gone) taken away.
 type findable struct {
-	hash  uint64
-	data  core.DataID
-	keyID uint32 // that the content had when it came, for who guesses
-	gone  bool
+	hash uint64
+	data core.DataID
+	gone bool
 }
 
 // undo is what recent had of a hash before the transaction; the zero value: nothing.
@@ -85,7 +85,7 @@ func (f *finder) loadAll(c *conn, length int) error {
 		length = runLength
 	}
 	f.length, f.slice = length, max(1, length/runSlices)
-	f.recent = map[uint64]findable{}
+	f.recent, f.guesses = map[uint64]findable{}, newGuesses()
 	row, err := c.row(selectUpto)
 	if err != nil {
 		return err
@@ -100,9 +100,10 @@ func (f *finder) loadAll(c *conn, length int) error {
 		if err != nil || d.Scope == 0 {
 			return nil // a damaged row is found by who reads the content
 		}
-		f.waits(findable{hash: d.Hash(), data: d.ID, keyID: d.KeyID})
+		f.waits(findable{hash: d.Hash(), data: d.ID})
+		f.guesses.set(d.Hash(), d.ID, d.KeyID)
 		if d.HasHead() {
-			f.waits(findable{hash: d.HeadHash(), data: d.ID, keyID: d.KeyID})
+			f.waits(findable{hash: d.HeadHash(), data: d.ID})
 		}
 		return nil
 	}, selectDataFrom, int64(f.upto))
@@ -121,10 +122,11 @@ func (w *writer) findable(d *core.DataInfo) error {
 	if d.Scope == 0 {
 		return nil
 	}
-	err := w.enter(findable{hash: d.Hash(), data: d.ID, keyID: d.KeyID})
+	f.guesses.set(d.Hash(), d.ID, d.KeyID)
+	err := w.enter(findable{hash: d.Hash(), data: d.ID})
 	if err == nil && d.HasHead() {
 		f.credit += 2
-		err = w.enter(findable{hash: d.HeadHash(), data: d.ID, keyID: d.KeyID})
+		err = w.enter(findable{hash: d.HeadHash(), data: d.ID})
 	}
 	return err
 }
@@ -145,6 +147,7 @@ func (w *writer) unfindable(d *core.DataInfo) error {
 		return nil
 	}
 	w.find.count()
+	w.find.guesses.forget(d.Hash(), d.ID)
 	err := w.leave(findable{hash: d.Hash(), data: d.ID, gone: true})
 	if err == nil && d.HasHead() {
 		w.find.credit += 2
@@ -265,15 +268,6 @@ func (f *finder) empty() {
 	f.merged, f.began, f.credit, f.seen, f.behind, f.moved, f.upto, f.undo = 0, 0, 0, 0, false, false, 1, f.undo[:0]
 }
 
-// inRun returns the pair of a hash that is on its way into the table.
-func (f *finder) inRun(hash uint64) (findable, bool) {
-	i, ok := slices.BinarySearchFunc(f.run, column(hash), func(p findable, at int64) int { return cmp.Compare(column(p.hash), at) })
-	if !ok {
-		return findable{}, false
-	}
-	return f.run[i], true
-}
-
 // waiting returns the numbers of contents that wait and may have a hash.
 func (f *finder) waiting(hash uint64) (ids [2]core.DataID) {
 	f.mu.RLock()
@@ -281,29 +275,11 @@ func (f *finder) waiting(hash uint64) (ids [2]core.DataID) {
 	if p, ok := f.recent[hash]; ok && !p.gone {
 		ids[0] = p.data
 	}
-	if p, ok := f.inRun(hash); ok && !p.gone {
-		ids[1] = p.data
+	i, ok := slices.BinarySearchFunc(f.run, column(hash), func(p findable, at int64) int { return cmp.Compare(column(p.hash), at) })
+	if ok && !f.run[i].gone {
+		ids[1] = f.run[i].data
 	}
 	return ids
-}
-
-// GuessData implements core.Meta, of what waits. The newest pair of a hash counts, and content whose key has another number since is not guessed.
-func (m *Meta) GuessData(k core.ContentKey) core.DataID {
-	hash := k.Hash()
-	f := &m.w.find
-	if k.Scope == 0 || !f.filter.mayHave(hash) {
-		return 0
-	}
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	p, ok := f.recent[hash]
-	if !ok {
-		p, ok = f.inRun(hash)
-	}
-	if !ok || p.gone || p.keyID != k.KeyID {
-		return 0
-	}
-	return p.data
 }
 
 // FindData implements core.Meta.
@@ -343,8 +319,11 @@ func (m *Meta) FindData(ctx context.Context, k core.ContentKey) (*core.DataInfo,
 		}
 		return nil
 	})
-	if err == nil && found == nil {
+	switch {
+	case err == nil && found == nil:
 		err = errNoData
+	case err == nil && !k.Head:
+		f.guesses.set(hash, found.ID, found.KeyID)
 	}
 	return found, err
 }
@@ -361,7 +340,7 @@ func (c *conn) fitting(id core.DataID, k *core.ContentKey, found **core.DataInfo
 	return err
 }
 
-// fillFilter reads the table finds into the filter, in slices, so that no long transaction keeps the log from beginning anew.
+// fillFilter reads the table finds into the filter, and into the guesses, in slices, so that no long transaction keeps the log from beginning anew.
 func (m *Meta) fillFilter() {
 	const page = 10_000
 	for from, more := int64(math.MinInt64), true; more; {
@@ -371,6 +350,7 @@ func (m *Meta) fillFilter() {
 				n++
 				from = integer(cols[0])
 				m.w.find.filter.add(uint64(from))
+				m.w.find.guesses.fill(uint64(from), core.DataID(integer(cols[1])))
 				return nil
 			}, selectHashes, from, int64(page))
 		})

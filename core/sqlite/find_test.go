@@ -31,64 +31,6 @@ func finds(t *testing.T, m *Meta, k core.ContentKey) bool {
 	return true
 }
 
-// TestGuessData: a guess is of content that fits, wherever its pair waits; of what is in the table alone there is none.
-func TestGuessData(t *testing.T) {
-	dir := t.TempDir()
-	f := feed(t, openAt(t, dir, Options{runLength: 50}), core.VersioningOff)
-	first, k := f.sharedPut("first", 1)
-	f.apply(first)
-	id := first.Object.Segments[0].Data
-	require.Equal(t, id, f.m.GuessData(k))
-	for _, change := range []func(*core.ContentKey){
-		func(k *core.ContentKey) { k.Scope = 0 }, func(k *core.ContentKey) { k.Scope++ },
-		func(k *core.ContentKey) { k.KeyID++ }, func(k *core.ContentKey) { k.SHA256[0]++ }, func(k *core.ContentKey) { k.Head, k.Size = true, core.HeadSize+1 },
-	} {
-		other := k
-		change(&other)
-		require.Zero(t, f.m.GuessData(other))
-	}
-	require.NoError(t, f.m.Close())
-	f.m = openAt(t, dir, Options{runLength: 50})
-	require.Equal(t, id, f.m.GuessData(k), "after a start")
-
-	guessed := 0
-	for n := range uint64(500) {
-		c, _ := f.sharedPut(fmt.Sprint("other", n), 100+n)
-		f.apply(c)
-		if guess := f.m.GuessData(k); guess != 0 {
-			require.Equal(t, id, guess)
-			guessed++
-		}
-		require.True(t, finds(t, f.m, k))
-	}
-	require.Greater(t, guessed, 45, "while its run was on its way, too")
-	require.Less(t, guessed, 200, "nothing is kept in memory for ever")
-
-	last, k := f.sharedPut("last", 2)
-	f.apply(last)
-	f.apply(&core.DeleteObject{Bucket: f.bucket, Key: "last"})
-	require.Zero(t, f.m.GuessData(k), "it is gone")
-	again, _ := f.sharedPut("again", 2)
-	f.apply(again)
-	require.Equal(t, again.Object.Segments[0].Data, f.m.GuessData(k))
-}
-
-// TestGuessOfWhatIsInARun: what goes while its run is on its way is not guessed.
-func TestGuessOfWhatIsInARun(t *testing.T) {
-	f := feed(t, openAt(t, t.TempDir(), Options{runLength: 1000}), core.VersioningOff)
-	var keys []core.ContentKey
-	for n := range uint64(1000) {
-		c, k := f.sharedPut(fmt.Sprint(n), n)
-		f.apply(c)
-		keys = append(keys, k)
-	}
-	require.Len(t, f.m.w.find.run, 1000)
-	require.NotZero(t, f.m.GuessData(keys[900]))
-	f.apply(&core.DeleteObject{Bucket: f.bucket, Key: "900"})
-	require.Zero(t, f.m.GuessData(keys[900]))
-	require.NotZero(t, f.m.GuessData(keys[901]))
-}
-
 func countFinds(t *testing.T, m *Meta) (n int64) {
 	require.NoError(t, m.w.c.scan("SELECT count(*) FROM finds", func(cols []driver.Value) error {
 		n = integer(cols[0])

@@ -174,7 +174,7 @@ var statementSQL = [numStatements]string{
 	insertFind:   "INSERT INTO finds VALUES (?, ?) ON CONFLICT DO NOTHING",
 	deleteFind:   "DELETE FROM finds WHERE hash = ? AND data = ?",
 	selectFinds:  "SELECT data FROM finds WHERE hash = ? ORDER BY data",
-	selectHashes: "SELECT hash FROM finds WHERE hash >= ? ORDER BY hash LIMIT ?",
+	selectHashes: "SELECT hash, data FROM finds WHERE hash >= ? ORDER BY hash LIMIT ?",
 	selectUpto:   "SELECT data FROM finds_upto WHERE id = 1",
 	updateUpto:   "UPDATE finds_upto SET data = ? WHERE id = 1",
 
