@@ -39,7 +39,7 @@ func (s *session) instant() error {
 			return err
 		}
 	}
-	return nil
+	return c.older()
 }
 
 // duplicates puts content one by one: new to both servers, and content that is there.
@@ -94,6 +94,62 @@ func (c *core) duplicates(size int, off *Process) error {
 	c.out.Values[fmt.Sprintf("overhead_percent_%d", size)] = 100 * (overhead - 1)
 	value, _ := pairs(results["unique"], results["duplicate"], rate)
 	c.goal(goal{name: fmt.Sprintf("duplicate PUT %s, time of a unique one", sizeText(int64(size))), size: size, limit: "at most 1", value: value, met: value <= 1})
+	return nil
+}
+
+// older puts content that came long before much other content, so that its rows stand anywhere in the database: each time another one, one again and again,
+// and new content, in turns. It needs a store of its own, since how much is in it counts.
+func (c *core) older() error {
+	p, err := c.server("instant-older")
+	if err != nil {
+		return err
+	}
+	defer c.remove(p)
+	contents, there, first := c.contents(kib), uint64(c.p.keys[len(c.p.keys)-1]), c.fresh()
+	c.o.Progress.Step(fmt.Sprintf("seeding %d contents", there))
+	seed := func(w *Worker, n uint64) (Call, Expect) {
+		return c.session.put(w, contents, "seed/"+key(first+n), first+n)
+	}
+	if _, err := c.load(&Load{Target: p.Target, PID: p.PID, Workers: 64, Count: there, Script: true, Next: seed}); err != nil {
+		return err
+	}
+	c.out.SeedCount += int(there)
+	old := max(there*2/3, 1)
+	next, apart := uint64(0), uint64(1_000_003) // a prime, so that no content comes twice before all have come
+	variants := []string{"new", "each another", "one again and again"}
+	for _, workers := range []int{1, 16} {
+		results := map[string][]*LoadResult{}
+		for range max(c.p.turns, 1) {
+			slices.Reverse(variants)
+			for _, variant := range variants {
+				base, begin := c.fresh(), next
+				put := func(w *Worker, n uint64) (Call, Expect) {
+					number := base + n
+					switch variant {
+					case "each another":
+						number = first + (begin+n)*apart%old
+					case "one again and again":
+						number = first + begin*apart%old
+					}
+					return c.session.put(w, contents, "older/"+key(base+n), number)
+				}
+				count := min(uint64(40*c.p.keys[0]*(1+workers/8)), old)
+				if variant != "new" {
+					next += count
+				}
+				r, err := c.load(&Load{Target: p.Target, PID: p.PID, Workers: workers, Count: count, Script: true, Next: put})
+				if err != nil {
+					return err
+				}
+				results[variant] = append(results[variant], r)
+			}
+		}
+		for _, variant := range []string{"each another", "one again and again"} {
+			value, _ := pairs(results["new"], results[variant], rate)
+			c.goal(goal{name: fmt.Sprintf("PUT of 1 KiB that came long ago (%s), connections: %d, time of a new one", variant, workers), size: kib,
+				limit: "at most 1", value: value, met: value <= 1}, results[variant], results["new"])
+		}
+	}
 	return nil
 }
 

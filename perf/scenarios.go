@@ -204,9 +204,9 @@ func storeScenarios() []scenario {
 			}, bytes: seeded, run: (*session).footprint},
 		{id: "instant", help: "PUT of content that the store has against content that it has not", mode: "table",
 			profiles: [3]params{
-				{duration: 200 * time.Millisecond, sizes: []int{10 * kib}, keys: []int{20}, turns: 1, maxBytes: gib / 2},
-				{duration: sec / 2, sizes: []int{kib, 10 * kib, 100 * kib, mib, 10 * mib}, keys: []int{20}, turns: 31, maxBytes: gib},
-				{duration: 5 * sec, sizes: []int{kib, 10 * kib, 100 * kib, mib, 10 * mib}, keys: []int{200}, turns: 5, maxBytes: 4 * gib},
+				{duration: 200 * time.Millisecond, sizes: []int{10 * kib}, keys: []int{20, 3000}, turns: 1, maxBytes: gib / 2},
+				{duration: sec / 2, sizes: []int{kib, 10 * kib, 100 * kib, mib, 10 * mib}, keys: []int{20, 150_000}, turns: 31, maxBytes: gib},
+				{duration: 5 * sec, sizes: []int{kib, 10 * kib, 100 * kib, mib, 10 * mib}, keys: []int{200, 1_000_000}, turns: 5, maxBytes: 4 * gib},
 			}, run: (*session).instant},
 		{id: "encrypted", help: "PUT and GET with encryption by the server", mode: "size-sweep",
 			profiles: [3]params{
