@@ -310,9 +310,15 @@ func (h *history) settle(births []int64) {
 // that there is none takes time that grows fast with the calls of unknown outcome.
 const searchMax = 60 * time.Second
 
+// Before it searches all calls, judge tries some of those of unknown outcome, so often and for so long.
+const (
+	fewTries = 40
+	fewMax   = 2 * time.Second
+)
+
 // judge says whether the calls of a key have an order that a register allows. Those of unknown outcome may have happened or not, so an
 // order of some of them is enough: first of those whose value somebody has seen, which must have happened, then of the deletions
-// too, then of all.
+// too, then of a few of all the others, drawn at random (what a refusal tells of is seen by nobody), then of all.
 func judge(ops []porcupine.Operation, late bool) porcupine.CheckResult {
 	if !late {
 		return porcupine.CheckOperationsTimeout(registers, ops, searchMax)
@@ -348,6 +354,18 @@ func judge(ops []porcupine.Operation, late bool) porcupine.CheckResult {
 	}
 	if porcupine.CheckOperationsTimeout(doubtful.ToModel(), likely, searchMax) == porcupine.Ok {
 		return porcupine.Ok
+	}
+	r := rand.New(rand.NewPCG(uint64(len(ops)), 1))
+	for range fewTries {
+		few := slices.Clone(certain)
+		for _, op := range ops {
+			if op.Output.(outcome).status == 0 && !seen[op.Input.(call).number] && r.IntN(4) == 0 {
+				few = append(few, op)
+			}
+		}
+		if porcupine.CheckOperationsTimeout(doubtful.ToModel(), few, fewMax) == porcupine.Ok {
+			return porcupine.Ok
+		}
 	}
 	return porcupine.CheckOperationsTimeout(doubtful.ToModel(), ops, searchMax)
 }

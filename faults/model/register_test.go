@@ -537,3 +537,60 @@ func TestRegister(t *testing.T) {
 		require.Equal(t, c.want, judge(c.ops, true) == porcupine.Ok, name)
 	}
 }
+
+// manyUnknown is what happened to a key in a bucket with versions: client, from, to (in us), kind, number, match, tags; status, content. Three crashes each overtook up to a dozen
+// calls. The put 18890 was seen; that one of the deletions before the second crash happened, and the put or the append before the third, only refusals tell.
+const manyUnknown = `
+8 0 28986 append 18882 - 0 0 -
+10 66 779 get 18885 - 0 404 -
+2 72 28986 append 18886 - 0 0 -
+11 84 884 get 18887 - 0 404 -
+12 101 695 swap 18888 00000001 18888 404 -
+3 102 28986 append 18889 - 0 0 -
+4 128 28986 put 18890 - 0 0 -
+5 154 628 get 18891 - 0 404 -
+6 173 28986 create 18892 - 0 0 -
+7 192 673 swap 18893 00000001 0 404 -
+14 223 28986 drop 18894 00000001 0 0 -
+15 265 28986 put 18896 - 18896 0 -
+5 630 28986 create 18897 - 0 0 -
+7 673 28986 create 18899 - 0 0 -
+12 695 28986 create 18900 - 18900 0 -
+2 29193 54498 delete 18910 - 0 0 -
+10 29232 31117 get 18917 - 0 200 00018890
+14 29233 31069 append 18909 - 0 400 -
+6 29272 31000 swap 18908 00000001 18908 412 -
+3 29368 30924 swap 18906 00000001 0 412 -
+8 29517 54498 drop 18913 00000001 0 0 -
+5 29550 54498 delete 18912 - 0 0 -
+4 30951 54498 delete 18922 - 0 0 -
+0 30975 54498 drop 18923 00000001 0 0 -
+6 31000 54498 put 18924 - 0 0 -
+9 31046 54498 append 18925 - 0 0 -
+14 31069 54498 create 18926 - 18926 0 -
+7 31137 54498 create 18928 - 0 0 -
+11 31167 54498 put 18929 - 0 0 -
+14 55272 57210 get 18941 - 0 404 -
+1 55855 57241 get 18938 - 0 404 -
+6 55913 162220 drop 18936 00018890 0 0 -
+0 55968 162220 drop 18935 00018890 0 0 -
+15 56009 57517 swap 18934 00018890 0 404 -
+5 56076 162220 put 18932 - 0 0 -
+15 57519 162220 append 18943 - 0 0 -
+8 162255 163101 append 18944 - 0 400 -
+`
+
+// A search of all orders of that would not end.
+func TestJudgeOfManyUnknown(t *testing.T) {
+	var ops []porcupine.Operation
+	for line := range strings.Lines(strings.TrimSpace(manyUnknown)) {
+		in, out := call{versions: true}, outcome{}
+		var op porcupine.Operation
+		_, err := fmt.Sscan(line, &op.ClientId, &op.Call, &op.Return, &in.kind, &in.number, &in.match, &in.tags, &out.status, &out.content)
+		require.NoError(t, err, line)
+		in.match, out.content = strings.Trim(in.match, "-"), strings.Trim(out.content, "-")
+		op.Input, op.Output = in, out
+		ops = append(ops, op)
+	}
+	require.Equal(t, porcupine.Ok, judge(ops, true))
+}
