@@ -6,15 +6,15 @@ import (
 	"orcas/core"
 )
 
-// guesses leads from the hash of content (core.ContentKey.Hash) to its number, for GuessData. It is a table of 8 MiB in memory, a cell for each
-// content that came or was found last, one at each place; so of a million contents it knows two thirds, of a hundred thousand nine tenths and more. A cell may be out
+// guesses leads from the hash of content (core.ContentKey.Hash) to its number, for GuessData. It is a table of 4 MiB in memory, a cell for each
+// content that came or was found last, one at each place; so of half a million contents it knows two thirds, of a hundred thousand nine tenths. A cell may be out
 // of date, since a transaction may be rolled back, a key be replaced, and hashes look alike in it. What it says is a guess.
 type guesses []atomic.Uint64
 
 // A cell is, from its high bits to its low ones: some bits of the hash, beside those that say where the cell is; the KeyID of the content, where that was known;
 // its number. 0: nothing.
 const (
-	guessPlaceBits = 20
+	guessPlaceBits = 19
 	guessTagBits   = 16
 	guessKeyBits   = 8
 	guessDataBits  = 64 - guessTagBits - guessKeyBits
