@@ -94,7 +94,7 @@ func (d *smallDrive) start(t *testing.T) {
 	t.Helper()
 	begun := time.Now()
 	endpoint, err := d.p.Start(t.Context())
-	require.NoError(t, err)
+	require.NoError(t, err, "%s", tail(d.p.Log))
 	d.row.Ready = max(d.row.Ready, time.Since(begun).Seconds())
 	d.client = NewClient(endpoint, d.p.Credentials(), bucket, 4)
 	t.Cleanup(d.client.Close)

@@ -4,6 +4,7 @@
 //
 //	LOCK                               locked by the process that owns the directory; holds its process id
 //	STORE                              format version, number of the store, counter of starts; see store.go
+//	spare/0 to 7                       room for the next start; see spare.go
 //	blocks/GGGGGGGG/SSSSS/NNNNNNNN.packed
 //	blocks/GGGGGGGG/SSSSS/NNNNNNNN.large
 //	blocks/GGGGGGGG/SSSSS/NNNNNNNN.snapshot
@@ -141,6 +142,7 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, fail(op, err)
 	}
 	if err := s.start(); err != nil {
+		s.KeepSpare()
 		return nil, fail(op, errors.Join(err, s.lock.Close()))
 	}
 	s.log.Info("data directory opened", "dir", dir, "store", fmt.Sprintf("%016x", s.number), "generation", s.generation)
@@ -246,6 +248,7 @@ func (s *Store) Close() error {
 	s.unsynced.close()
 	s.cache.close()
 	_ = os.Remove(s.generationDir(s.generation)) // succeeds where it is empty
+	s.KeepSpare()
 	if err := s.lock.Close(); err != nil {
 		return fail("disk.Close", err)
 	}

@@ -362,6 +362,41 @@ func TestFullDrive(t *testing.T) {
 	requireRead(t, s, mustWrite(t, s, packed, "there is room again"), "there is room again")
 }
 
+// TestStartOnAFullDrive starts again and again while others take each byte and each inode that is let go of.
+func TestStartOnAFullDrive(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("orcas", dir, "tmpfs", 0, "size=4m,nr_inodes=64"); err != nil {
+		t.Skip("mounting needs rights: ", err)
+	}
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, 0)) })
+	data, files := filepath.Join(dir, "data"), 0
+	fill := func() {
+		var err error
+		for range 100 { // those that find no byte are empty
+			files++
+			err = os.WriteFile(filepath.Join(dir, fmt.Sprintf("other-%d", files)), bytes.Repeat([]byte("x"), 100_000), 0o600)
+		}
+		require.ErrorIs(t, err, unix.ENOSPC)
+	}
+	s := open(t, data, disk.Options{PackedSize: 64 << 10})
+	first := mustWrite(t, s, packed, "first")
+	s.KeepSpare()
+	for range 5 {
+		fill()
+		requireRead(t, s, first, "first")
+		require.NoError(t, s.Close())
+		fill()
+		s = open(t, data, disk.Options{PackedSize: 64 << 10})
+		for _, name := range []string{"metadata.db-wal", "metadata.db-shm"} { // what a server needs besides
+			name = filepath.Join(data, name)
+			require.NoError(t, os.WriteFile(name, bytes.Repeat([]byte("x"), 100_000), 0o600))
+			require.NoError(t, os.Remove(name))
+		}
+		s.KeepSpare()
+	}
+	require.NoError(t, s.Close())
+}
+
 func TestOnlyOneOwner(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, disk.Options{})

@@ -119,6 +119,7 @@ func (s *Store) start() error {
 		return errors.New("the counter of starts is used up")
 	}
 	s.tidy(generations)
+	s.useSpare()
 	s.generation++
 	if err := s.steps.Replace(path, encodeStore(s.number, s.generation)); err != nil {
 		return err

@@ -19,7 +19,7 @@ const databaseFile = "metadata.db"
 
 // openDrivers opens blocks and metadata in dir. The disk driver comes first: it takes the lock of the directory.
 // BeforeSync is called before metadata is synced.
-func openDrivers(_ context.Context, dir string, log *slog.Logger, beforeSync func()) (core.Blocks, reclaim.Meta, error) {
+func openDrivers(_ context.Context, dir string, log *slog.Logger, beforeSync func()) (*disk.Store, reclaim.Meta, error) {
 	blocks, err := disk.Open(dir, disk.Options{Logger: log})
 	if core.Is(err, core.Busy) {
 		return nil, nil, fmt.Errorf("another server uses %s: %w", dir, err)

@@ -28,6 +28,7 @@ import (
 
 	"orcas/batch"
 	"orcas/core"
+	"orcas/core/disk"
 	"orcas/core/reclaim"
 	"orcas/internal/durable"
 	"orcas/internal/mutant"
@@ -83,7 +84,7 @@ type Server struct {
 	log         *slog.Logger
 
 	meta      reclaim.Meta
-	blocks    core.Blocks
+	blocks    *disk.Store
 	writer    *batch.Writer
 	opened    atomic.Pointer[batch.Writer] // writer, for flush
 	fs        *vfs.FS
@@ -210,6 +211,7 @@ func (s *Server) openStore(ctx context.Context) error {
 	s.lifecycle = lifecycle.New(lifecycle.Options{
 		Meta: s.meta, Writer: s.writer, Day: set.LifecycleDay, Every: set.Lifecycle, UploadAge: set.UploadAge, Logger: s.log, Now: s.config.Now,
 	})
+	s.blocks.KeepSpare()
 	s.log.Info("store open", "data", dir, "durability", set.Durability, "seconds", time.Since(started).Seconds())
 	return nil
 }
