@@ -1,11 +1,11 @@
 package disk
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
 )
 
 // A start makes a few files and directories (STORE anew, the directory of its blocks, the log of the database), and a drive that is full to its last byte or inode
@@ -19,14 +19,16 @@ const (
 // KeepSpare takes the room that the next start will need, as far as there is any. Open has given it back, so a server calls this when it has made all that
 // it needs; Close does. Nothing in it has to last, and a drive that has no room now may have some the next time: so it has no error.
 func (s *Store) KeepSpare() {
-	dir := filepath.Join(s.dir, spareDir)
-	_ = os.Mkdir(dir, 0o700)
+	_ = s.steps.Mkdir(filepath.Join(s.dir, spareDir))
 	for i := range spareFiles {
-		f, err := os.OpenFile(filepath.Join(dir, fmt.Sprint(i)), os.O_CREATE|os.O_WRONLY, 0o600)
+		f, err := s.steps.Create(s.sparePath(i))
+		if errors.Is(err, fs.ErrExist) {
+			f, err = s.steps.Open(s.sparePath(i))
+		}
 		if err != nil {
 			return
 		}
-		_ = unix.Fallocate(int(f.Fd()), 0, 0, spareBytes)
+		_ = f.Allocate(0, spareBytes, false)
 		_ = f.Close()
 	}
 }
@@ -34,6 +36,8 @@ func (s *Store) KeepSpare() {
 // useSpare gives the room back. The directory stays: a start would need another.
 func (s *Store) useSpare() {
 	for i := range spareFiles {
-		_ = os.Remove(filepath.Join(s.dir, spareDir, fmt.Sprint(i)))
+		_ = os.Remove(s.sparePath(i))
 	}
 }
+
+func (s *Store) sparePath(i int) string { return filepath.Join(s.dir, spareDir, fmt.Sprint(i)) }

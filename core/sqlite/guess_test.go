@@ -109,5 +109,5 @@ func TestGuessesOfMany(t *testing.T) {
 			t.Fatalf("%d is taken for another", n)
 		}
 	}
-	require.Greater(t, right, many*85/100)
+	require.Greater(t, right, many*9/10)
 }

@@ -108,6 +108,18 @@ func TestObjectsLastAndNothingLeaks(t *testing.T) {
 	}
 }
 
+// TestRoomForTheNextStart is about what the start after a kill needs on a full drive.
+func TestRoomForTheNextStart(t *testing.T) {
+	config := testConfig(t)
+	for range 2 {
+		_, stop := running(t, config)
+		files, err := os.ReadDir(filepath.Join(config.Data, "spare"))
+		require.NoError(t, err)
+		require.Len(t, files, 8)
+		require.NoError(t, stop())
+	}
+}
+
 func TestHealth(t *testing.T) {
 	s, _ := running(t, testConfig(t))
 	hc := httpClient(t, s)
