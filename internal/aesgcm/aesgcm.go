@@ -1,8 +1,8 @@
-// Package aesgcm is AES-256-GCM (NIST SP 800-38D) by the fastest means at hand.
+// Package aesgcm implements AES-256-GCM (NIST SP 800-38D) with the fastest implementation available.
 //
-// That is the standard library's, which does 16 bytes at a time, unless the program was built with the tag ipsecmb, for which Intel's
-// library of that name has to be there (Debian: libipsec-mb-dev), and runs on a processor with vector AES. Then it is that library's, which does
-// 64 bytes at a time: three times as fast on contents of 4 KiB and more. Both write and read the same bytes.
+// The standard library encrypts 16 bytes at a time. A program that was built with the tag ipsecmb (make VECTOR_AES=1;
+// it needs Debian's libipsec-mb-dev) uses Intel's library of that name on a processor with vector AES. It encrypts 64
+// bytes at a time and is two to three times as fast at 4 KiB and more. Both write and read the same bytes.
 package aesgcm
 
 import (
@@ -17,7 +17,7 @@ const (
 	TagSize   = 16
 )
 
-// New returns AES-256-GCM with a key of KeySize bytes; another length is the caller's mistake and panics.
+// New returns an AEAD for AES-256-GCM with a key of KeySize bytes. It panics if the key has another length.
 func New(key []byte) cipher.AEAD {
 	if len(key) != KeySize {
 		panic("aesgcm: a key of the wrong length")
@@ -28,7 +28,7 @@ func New(key []byte) cipher.AEAD {
 	return newPortable(key)
 }
 
-// Means names the means that New uses: "vector AES" or "AES".
+// Means returns the implementation that New uses: "vector AES" or "AES".
 func Means() string {
 	if native() {
 		return "vector AES"

@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Test case 16 of "The Galois/Counter Mode of Operation (GCM)", McGrew and Viega, 2005, appendix B, and case 14 (a block of zeros).
+// Test case 16 of "The Galois/Counter Mode of Operation (GCM)", McGrew and Viega, 2005, appendix B, and case 14 (a
+// block of zeros).
 var published = []struct{ key, nonce, plain, more, sealed string }{
 	{
 		"feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308", "cafebabefacedbaddecaf888",
@@ -53,7 +54,8 @@ func filled(n int) []byte {
 	return b
 }
 
-// TestVectorIsPortable holds vector AES to the standard library's, at sizes around each number of blocks that may be handled apart.
+// TestVectorIsPortable holds vector AES to the standard library's, at sizes around each number of blocks that may be
+// handled apart.
 func TestVectorIsPortable(t *testing.T) {
 	if !native() {
 		t.Skip("no vector AES here")
@@ -85,7 +87,8 @@ func TestVectorIsPortable(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses flips a bit of everything that is authenticated: an error, and no byte of content where it would have stood.
+// TestOpenRefuses flips a bit of everything that is authenticated: an error, and no byte of content where it would have
+// stood.
 func TestOpenRefuses(t *testing.T) {
 	for _, n := range []int{0, 1, 16, 4096} {
 		key, nonce, more, plain := filled(KeySize), filled(NonceSize), filled(18), filled(n)

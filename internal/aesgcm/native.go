@@ -57,7 +57,7 @@ import (
 
 var native = sync.OnceValue(func() bool { return C.aesgcm_start() != 0 })
 
-// expandedSize is the room of a key as the library uses it. It wants it at a multiple of expandedAlign bytes.
+// expandedSize is the size of an expanded key of the library, which must be aligned to expandedAlign bytes.
 const (
 	expandedSize  = C.sizeof_struct_gcm_key_data
 	expandedAlign = 64
@@ -113,5 +113,5 @@ func check(nonce []byte) {
 	}
 }
 
-// pointer points to the first byte of b; an empty slice may point nowhere.
+// pointer returns a pointer to the first byte of b. If b is empty, it may be nil.
 func pointer(b []byte) *C.uint8_t { return (*C.uint8_t)(unsafe.SliceData(b)) }

@@ -1,6 +1,6 @@
-// Package checksum knows the checksum algorithms of S3: their names, how to compute them, and how to combine them.
+// Package checksum implements the checksum algorithms of S3: their names, and how to compute and combine checksums.
 //
-// A checksum is kept raw, as many bytes as the algorithm makes, the most significant first; clients see it in base64.
+// A checksum is stored as raw bytes, the most significant first; clients see it in Base64.
 package checksum
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Algorithm is a checksum algorithm of S3. Numbers are part of the stored formats and never change.
+// Algorithm is a checksum algorithm of S3. The numbers are part of the stored formats and never change.
 type Algorithm uint8
 
 // The algorithms.
@@ -33,15 +33,15 @@ const (
 	SHA256    Algorithm = 6
 	SHA512    Algorithm = 7
 	XXHASH64  Algorithm = 8
-	XXHASH3   Algorithm = 9 // its 64-bit form
+	XXHASH3   Algorithm = 9 // the 64-bit variant
 	XXHASH128 Algorithm = 10
 )
 
 // MaxSize is the size of the longest checksum, in bytes.
 const MaxSize = sha512.Size
 
-// algorithms tells of each algorithm its name, its header as clients and trailers write it, the same as a key of an
-// http.Header, and its size in bytes.
+// algorithms contains for each algorithm its name, its header as clients and trailers write it, the same as a key of
+// an http.Header, and the size of a checksum in bytes.
 var algorithms = [...]struct {
 	name, header, key string
 	size              int
@@ -68,10 +68,10 @@ func All() []Algorithm {
 	return all
 }
 
-// Valid says whether a is one of the algorithms; None is not.
+// Valid reports whether a is one of the algorithms; None is not.
 func (a Algorithm) Valid() bool { return a != None && int(a) < len(algorithms) }
 
-// Name returns the name that S3 gives a, such as "CRC64NVME"; "" for None and unknown numbers.
+// Name returns the name of a in S3, such as "CRC64NVME", or "" for None and unknown numbers.
 func (a Algorithm) Name() string {
 	if !a.Valid() {
 		return ""
@@ -87,7 +87,7 @@ func (a Algorithm) String() string {
 	return algorithms[a].name
 }
 
-// Header returns the name of the header, or trailer, that carries a checksum of a, in lower case.
+// Header returns the name of the header, or trailer, for a checksum of a, in lower case.
 func (a Algorithm) Header() string {
 	if !a.Valid() {
 		return ""
@@ -95,7 +95,7 @@ func (a Algorithm) Header() string {
 	return algorithms[a].header
 }
 
-// HeaderKey returns Header as the key of an http.Header, so that it can be looked up without being put in that form again.
+// HeaderKey returns Header as the key of an http.Header, so that lookups need no conversion.
 func (a Algorithm) HeaderKey() string {
 	if !a.Valid() {
 		return ""
@@ -103,7 +103,7 @@ func (a Algorithm) HeaderKey() string {
 	return algorithms[a].key
 }
 
-// Size returns the size of a checksum in bytes; 0 for None and unknown numbers.
+// Size returns the size of a checksum in bytes, or 0 for None and unknown numbers.
 func (a Algorithm) Size() int {
 	if !a.Valid() {
 		return 0
@@ -111,7 +111,7 @@ func (a Algorithm) Size() int {
 	return algorithms[a].size
 }
 
-// Parse returns the algorithm of that name, in any case.
+// Parse returns the algorithm with the given name, in any case.
 func Parse(name string) (Algorithm, bool) {
 	for i := range algorithms[1:] {
 		if strings.EqualFold(algorithms[i+1].name, name) {
@@ -121,7 +121,7 @@ func Parse(name string) (Algorithm, bool) {
 	return None, false
 }
 
-// FromHeader returns the algorithm whose checksum the header, or trailer, of that name carries, in any case.
+// FromHeader returns the algorithm of the header or trailer with the given name, in any case.
 func FromHeader(name string) (Algorithm, bool) {
 	const prefix = "x-amz-checksum-"
 	if len(name) <= len(prefix) || !strings.EqualFold(name[:len(prefix)], prefix) {
@@ -130,7 +130,7 @@ func FromHeader(name string) (Algorithm, bool) {
 	return Parse(name[len(prefix):])
 }
 
-// New returns a hash of a, which must be Valid. It can be used again after its Reset.
+// New returns a hash for a, which must be Valid.
 func New(a Algorithm) hash.Hash {
 	switch a {
 	case MD5:
@@ -164,19 +164,20 @@ func Sum(a Algorithm, b []byte) []byte {
 	return h.Sum(nil)
 }
 
-// ErrMalformed says that a text is no checksum of its algorithm.
+// ErrMalformed reports that a text is not a checksum of its algorithm.
 var ErrMalformed = errors.New("checksum: malformed value")
 
-// Encode returns a checksum as clients see it.
+// Encode returns a checksum in the form that clients see.
 func Encode(sum []byte) string { return base64.StdEncoding.EncodeToString(sum) }
 
-// Decode is the inverse of Encode. The error is ErrMalformed: not base64, or not as long as a checksum of a is.
+// Decode is the inverse of Encode. It returns ErrMalformed if the text is not Base64, or does not have the length of a
+// checksum of a.
 func Decode(a Algorithm, text string) ([]byte, error) {
 	size := a.Size()
 	if size == 0 || len(text) != base64.StdEncoding.EncodedLen(size) {
 		return nil, ErrMalformed
 	}
-	// A line break is skipped by the decoder, so the length of the result is checked too.
+	// The decoder skips line breaks, so the length of the result is checked as well.
 	sum, err := base64.StdEncoding.Strict().DecodeString(text)
 	if err != nil || len(sum) != size {
 		return nil, ErrMalformed

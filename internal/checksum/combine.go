@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// A CRC of width w is the remainder of a polynomial over GF(2). Both widths are computed on in 64 bits, reflected: bit 63 is
-// the coefficient of x^0, and a CRC of 32 bits stands in the upper half. low is the bit of the highest coefficient.
+// A CRC of width w is the remainder of a polynomial over GF(2). Both widths are computed in 64 bits, reflected: bit 63
+// is the coefficient of x^0, and a CRC of 32 bits is in the upper half. low is the bit of the highest coefficient.
 type field struct {
 	poly uint64
 	low  uint64
@@ -49,7 +49,7 @@ func (f *field) multiply(a, b uint64) uint64 {
 	return product
 }
 
-// shift returns crc*x^(8*n): what crc becomes when n bytes of zero follow.
+// shift returns crc*x^(8*n): the CRC after n more zero bytes.
 func (f *field) shift(crc uint64, n int64) uint64 {
 	powers := f.powers()
 	for i := 3; n != 0; i, n = i+1, n>>1 {
@@ -60,13 +60,14 @@ func (f *field) shift(crc uint64, n int64) uint64 {
 	return crc
 }
 
-// CanCombine says whether the checksum of a whole can be computed from the checksums of its parts.
+// CanCombine reports whether the checksum of a whole can be computed from the checksums of its parts.
 func (a Algorithm) CanCombine() bool { return a == CRC32 || a == CRC32C || a == CRC64NVME }
 
-// Combine returns the checksum of content of two parts, from the checksum of each and the size of the second in bytes. It
-// reads no content. The error is ErrMalformed: a cannot be combined, a sum has not its size, or size2 is negative.
+// Combine returns the checksum of content that consists of two parts, from the checksum of each and the size of the
+// second in bytes. It returns ErrMalformed if checksums of a cannot be combined, a checksum has the wrong size, or
+// size2 is negative.
 //
-// The initial and final inversions of a CRC cancel out: crc(AB) = crc(A)*x^(8*|B|) + crc(B), as zlib does it.
+// The initial and final inversions of a CRC cancel out: crc(AB) = crc(A)*x^(8*|B|) + crc(B), as in zlib.
 func Combine(a Algorithm, sum1, sum2 []byte, size2 int64) ([]byte, error) {
 	if !a.CanCombine() || len(sum1) != a.Size() || len(sum2) != a.Size() || size2 < 0 {
 		return nil, ErrMalformed

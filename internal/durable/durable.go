@@ -1,13 +1,13 @@
-// Package durable carries out file steps so that they last: each method says which system calls it makes, in which
-// order, and what is on the drive when it returns nil.
+// Package durable performs file operations that survive a power cut. The comment of each method documents its system
+// calls in order, and what is on the drive when it returns nil.
 //
-// A file that was written is on the drive after its data sync; a file that was created, renamed or removed has, or has
-// lost, its name on the drive after a sync of the directory. After a failed sync the kernel forgets that there was
-// something to write, and the next sync says nil: so nothing here is ever tried twice, and whoever sees an error must
-// take the file as lost from there on.
+// Written bytes are on the drive after a data sync of the file. The creation, renaming or removal of a file is on the
+// drive after a sync of its directory. After a failed sync the kernel no longer knows that there was something to
+// write, and the next sync succeeds. So this package never retries a sync, and after an error the caller must treat
+// the file as lost.
 //
-// Every step goes through Steps.Hook where one is set, so tests count the steps of a flow and let each of them fail,
-// both "failed, not done" and "failed, yet done".
+// Every step goes through Steps.Hook if one is set, so tests can count the steps of a flow and make each of them fail,
+// both "failed, not done" and "failed, but done".
 package durable
 
 import (
@@ -23,15 +23,15 @@ import (
 	"orcas/internal/mutant"
 )
 
-// Op names a step.
+// Op is the kind of a step.
 type Op string
 
-// The steps, by the system call that does the work.
+// The steps, named after the system call that does the work.
 const (
 	Create   Op = "create"    // openat O_CREAT|O_EXCL
-	Write    Op = "write"     // pwrite, until all is written
-	DataSync Op = "fdatasync" // the bytes of a file, and what is needed to find them
-	Sync     Op = "fsync"     // the same, and its other attributes
+	Write    Op = "write"     // pwrite, until everything is written
+	DataSync Op = "fdatasync" // the bytes of a file, and the metadata needed to read them
+	Sync     Op = "fsync"     // the same, and the other attributes of the file
 	DirSync  Op = "dirsync"   // fsync of a directory: the names in it
 	Mkdir    Op = "mkdir"
 	Rename   Op = "rename"
@@ -42,21 +42,21 @@ const (
 	Link     Op = "link"
 )
 
-// Step is one file step, as a hook sees it.
+// Step is one file operation, as passed to a hook.
 type Step struct {
 	Op     Op
 	Path   string
-	Offset int64  // with Write, Allocate and Truncate, in bytes
-	Data   []byte // with Write
+	Offset int64  // for Write, Allocate and Truncate, in bytes
+	Data   []byte // for Write
 }
 
-// Steps makes and removes files. The zero value is ready. All methods may be called from several goroutines.
+// Steps creates and deletes files. The zero value is ready to use. All methods are safe for concurrent use.
 type Steps struct {
-	// Hook, where set, stands in for each step: it may call do, which carries the step out, and says how it went.
+	// Hook, if set, replaces each step. It may call do, which performs the step, and returns the result.
 	Hook func(s Step, do func() error) error
 }
 
-// File is a file to be written. Its offset is nobody's: every write says where.
+// File is a file for writing. It has no current offset: every write has its own.
 type File struct {
 	f     *os.File
 	fd    int
@@ -64,7 +64,7 @@ type File struct {
 	steps *Steps
 }
 
-// Create makes a file that must not exist, for writing (one openat). Neither bytes nor name last yet.
+// Create creates a file that must not exist, for writing (one openat). Neither its bytes nor its name is durable yet.
 func (s *Steps) Create(path string) (*File, error) {
 	f := &File{path: path, steps: s}
 	err := s.step(Step{Op: Create, Path: path}, func() (err error) {
@@ -90,7 +90,7 @@ func (s *Steps) Open(path string) (*File, error) {
 	return &File{f: f, fd: int(f.Fd()), path: path, steps: s}, nil
 }
 
-// SyncDir makes the names in a directory last (open, fsync, close).
+// SyncDir makes the names in a directory durable (open, fsync, close).
 func (s *Steps) SyncDir(path string) error {
 	if mutant.Is("no-dir-sync") {
 		return nil
@@ -104,13 +104,13 @@ func (s *Steps) SyncDir(path string) error {
 	})
 }
 
-// Mkdir makes a directory that must not exist (one mkdir); its name does not last before a sync of the directory above.
+// Mkdir creates a directory that must not exist (one mkdir). Its name is durable after a sync of its parent.
 func (s *Steps) Mkdir(path string) error {
 	return s.step(Step{Op: Mkdir, Path: path}, func() error { return os.Mkdir(path, 0o700) })
 }
 
-// MkdirAll makes a directory and those above it, as far as they are missing, and makes the names last: per directory one mkdir,
-// then one sync of the directory that it is in; that also for the first one that is there already.
+// MkdirAll creates a directory and its missing parents, and makes their names durable: one mkdir per directory, then
+// one sync of its parent. It also syncs the parent of the first one that already exists.
 func (s *Steps) MkdirAll(path string) error {
 	parent := filepath.Dir(path)
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
@@ -127,13 +127,14 @@ func (s *Steps) MkdirAll(path string) error {
 	return s.SyncDir(parent)
 }
 
-// Remove takes a name away (one unlink); that does not last before a sync of its directory.
+// Remove removes a name (one unlink). This is durable after a sync of its directory.
 func (s *Steps) Remove(path string) error {
 	return s.step(Step{Op: Remove, Path: path}, func() error { return os.Remove(path) })
 }
 
-// Replace puts data in the place of a file's content, or makes the file: after it, and after a crash at any point of it, the
-// file holds the old content or the new. It writes a file beside it (create, pwrite, fsync), renames, and syncs the directory.
+// Replace replaces the content of a file, or creates the file, atomically: after a crash at any point the file has the
+// old content or the new. It writes a temporary file next to it (create, pwrite, fsync), renames that, and syncs the
+// directory.
 func (s *Steps) Replace(path string, data []byte) error {
 	temp := path + ".new"
 	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -156,21 +157,23 @@ func (s *Steps) Replace(path string, data []byte) error {
 	return s.SyncDir(filepath.Dir(path))
 }
 
-// Rename gives a file the name path, and takes that away from another (one rename); that does not last before a sync of the directories.
+// Rename renames a file to path, and replaces an existing file (one rename). This is durable after a sync of the
+// directories.
 func (s *Steps) Rename(from, path string) error {
 	return s.step(Step{Op: Rename, Path: path}, func() error { return os.Rename(from, path) })
 }
 
-// Link gives a file a second name, which must not exist (one link); that does not last before a sync of its directory.
+// Link gives a file a second name, which must not exist (one link). This is durable after a sync of its directory.
 func (s *Steps) Link(from, path string) error {
 	return s.step(Step{Op: Link, Path: path}, func() error { return os.Link(from, path) })
 }
 
-// ErrLocked says that another process, or another owner in this one, holds the lock.
+// ErrLocked reports that another process, or another owner in this one, holds the lock.
 var ErrLocked = errors.New("durable: locked")
 
-// Lock takes the exclusive lock on the file at path, which it makes where it is missing (openat, flock). It does not wait:
-// where somebody else holds the lock it says ErrLocked. The lock goes with the file returned, or with the process.
+// Lock acquires the exclusive lock on the file at path, which it creates if it does not exist (openat, flock). It does
+// not wait: if the lock is already held, it returns ErrLocked. Closing the returned file, or the end of the process,
+// releases the lock.
 func (s *Steps) Lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -194,7 +197,7 @@ func (s *Steps) Lock(path string) (*os.File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// step runs do through the hook.
+// step performs a step, through the hook if there is one.
 func (s *Steps) step(what Step, do func() error) error {
 	if s.Hook == nil {
 		return do()
@@ -202,10 +205,21 @@ func (s *Steps) step(what Step, do func() error) error {
 	return s.Hook(what, do)
 }
 
-// Path returns where the file was when it was opened.
+// Path returns the path with which the file was opened.
 func (f *File) Path() string { return f.path }
 
-// WriteAt writes all of p at off (one pwrite, more where the kernel takes less). With an error, some of p may be written.
+// AtPath reports whether the file still exists at Path. It returns false if the file, or a directory above it, was
+// removed or replaced (one fstat, one stat).
+func (f *File) AtPath() bool {
+	var own, found unix.Stat_t
+	if unix.Fstat(f.fd, &own) != nil || unix.Stat(f.path, &found) != nil {
+		return false
+	}
+	return own.Dev == found.Dev && own.Ino == found.Ino
+}
+
+// WriteAt writes all of p at off (one pwrite, or more if the kernel writes less). After an error, a part of p may be
+// written.
 func (f *File) WriteAt(p []byte, off int64) (n int, err error) {
 	if f.steps.Hook == nil {
 		return f.f.WriteAt(p, off)
@@ -213,7 +227,7 @@ func (f *File) WriteAt(p []byte, off int64) (n int, err error) {
 	return f.hookedWriteAt(p, off)
 }
 
-// hookedWriteAt is apart from WriteAt, which must not allocate what the closure captures.
+// hookedWriteAt is separate from WriteAt, which must not allocate the variables that the closure captures.
 func (f *File) hookedWriteAt(p []byte, off int64) (n int, err error) {
 	err = f.steps.Hook(Step{Write, f.path, off, p}, func() (err error) {
 		n, err = f.f.WriteAt(p, off)
@@ -222,7 +236,8 @@ func (f *File) hookedWriteAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// DataSync makes the bytes last, with the size where it changed (one fdatasync). After an error nobody knows what lasts.
+// DataSync makes the bytes durable, and the size if it changed (one fdatasync). After an error it is unknown what is
+// durable.
 func (f *File) DataSync() error {
 	if mutant.Is("no-data-sync") {
 		return nil
@@ -237,13 +252,14 @@ func (f *File) datasync() error {
 	return f.wrap("fdatasync", again(func() error { return unix.Fdatasync(f.fd) }))
 }
 
-// Sync makes bytes and attributes last (one fsync). After an error nobody knows what lasts.
+// Sync makes bytes and attributes durable (one fsync). After an error it is unknown what is durable.
 func (f *File) Sync() error {
 	return f.steps.step(Step{Op: Sync, Path: f.path}, f.f.Sync)
 }
 
-// Allocate reserves room for n bytes from off on, which read as zeros (one fallocate). The file gets as long, so that writing there
-// later changes no size; with keepSize it does not. File systems that cannot do it say ErrCannotAllocate.
+// Allocate reserves space for n bytes at off, which read as zeros (one fallocate). It extends the file to that size,
+// so that later writes do not change it, unless keepSize is set. It returns ErrCannotAllocate if the file system does
+// not support this.
 func (f *File) Allocate(off, n int64, keepSize bool) error {
 	var mode uint32
 	if keepSize {
@@ -258,34 +274,35 @@ func (f *File) Allocate(off, n int64, keepSize bool) error {
 	})
 }
 
-// ErrCannotAllocate says that the file system has no fallocate.
+// ErrCannotAllocate reports that the file system does not support fallocate.
 var ErrCannotAllocate = errors.New("durable: the file system cannot allocate")
 
-// Truncate cuts the file to n bytes (one ftruncate).
+// Truncate truncates the file to n bytes (one ftruncate).
 func (f *File) Truncate(n int64) error {
 	return f.steps.step(Step{Op: Truncate, Path: f.path, Offset: n}, func() error { return f.f.Truncate(n) })
 }
 
-// Clone makes the file hold what another one on the same file system holds, without a copy (one ioctl FICLONE). Most file systems cannot.
+// Clone makes the file share the content of another file on the same file system (one ioctl FICLONE). Most file
+// systems do not support it.
 func (f *File) Clone(from *os.File) error {
 	return f.steps.step(Step{Op: Clone, Path: f.path}, func() error {
 		return f.wrap("ficlone", again(func() error { return unix.IoctlFileClone(f.fd, int(from.Fd())) }))
 	})
 }
 
-// StartWrite asks the kernel to begin writing n bytes from off on (one sync_file_range), so that a later DataSync has less to
-// wait for. It promises nothing and can fail without harm.
+// StartWrite asks the kernel to begin writing n bytes at off (one sync_file_range), so that a later DataSync waits
+// less. It guarantees nothing, and can fail without harm.
 func (f *File) StartWrite(off, n int64) {
 	_ = unix.SyncFileRange(f.fd, off, n, unix.SYNC_FILE_RANGE_WRITE)
 }
 
-// Close lets go of the file and makes nothing last.
+// Close closes the file. It makes nothing durable.
 func (f *File) Close() error {
-	f.fd = -1 // the number may soon be another file's
+	f.fd = -1 // the descriptor may soon belong to another file
 	return f.f.Close()
 }
 
-// wrap gives a bare error of a system call the shape that package os gives its own.
+// wrap converts an error of a system call to an *os.PathError, as package os does.
 func (f *File) wrap(call string, err error) error {
 	if err == nil {
 		return nil
@@ -293,7 +310,7 @@ func (f *File) wrap(call string, err error) error {
 	return &fs.PathError{Op: call, Path: f.path, Err: err}
 }
 
-// again repeats a call that a signal interrupted before it did anything.
+// again repeats a call that a signal interrupted before it had an effect.
 func again(call func() error) error {
 	for {
 		if err := call(); err != unix.EINTR {

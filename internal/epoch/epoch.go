@@ -1,5 +1,7 @@
-// Package epoch lets one wait for readers that had begun before, without a lock between them: as sleepable read-copy-update does in the Linux kernel
-// (Documentation/RCU/whatisRCU.rst), with two counters that take turns.
+// Package epoch waits until every reader that entered before the call has left, without a lock between readers and the
+// waiter. It works like sleepable read-copy-update in the Linux kernel (Documentation/RCU/whatisRCU.rst), with two
+// alternating counters. Epochs must be short, because every deletion waits for them; package pins covers reads that
+// may take long.
 package epoch
 
 import (
@@ -9,17 +11,17 @@ import (
 	"time"
 )
 
-// Readers are those who may hold on to what was taken away meanwhile. The zero value is good.
+// Readers counts readers that may still use something that was deleted in the meantime. The zero value is ready to use.
 type Readers struct {
 	turn   atomic.Uint32 // its lowest bit is the counter that new readers use
 	counts [2]atomic.Int64
 	wait   sync.Mutex // held by Wait
 }
 
-// Reader is one of them; its Leave has to be called once.
+// Reader is a reader that has entered. Its Leave must be called once.
 type Reader struct{ count *atomic.Int64 }
 
-// Enter is called before something is looked up that may be taken away.
+// Enter must be called before looking up anything that may be deleted.
 func (r *Readers) Enter() Reader {
 	for {
 		turn := r.turn.Load()
@@ -28,19 +30,19 @@ func (r *Readers) Enter() Reader {
 		if r.turn.Load() == turn {
 			return Reader{count}
 		}
-		count.Add(-1) // a Wait has begun in between, and may not have seen this one
+		count.Add(-1) // a Wait has begun in between, and may not have counted this reader
 	}
 }
 
-// Leave says that nothing is held on to any more.
+// Leave reports that the reader no longer uses anything.
 func (r Reader) Leave() { r.count.Add(-1) }
 
-// Wait returns when every Reader has left that had entered before the call, or when ctx ends.
+// Wait returns when every Reader that entered before the call has left, or when ctx is canceled.
 func (r *Readers) Wait(ctx context.Context) error {
 	r.wait.Lock()
 	defer r.wait.Unlock()
 	turn := r.turn.Load()
-	// The other counter holds nobody, unless the last wait was given up.
+	// The other counter is zero, unless the last wait was canceled.
 	if err := r.drain(ctx, turn+1); err != nil {
 		return err
 	}
@@ -48,7 +50,7 @@ func (r *Readers) Wait(ctx context.Context) error {
 	return r.drain(ctx, turn)
 }
 
-// drain waits until nobody is counted in a turn any more.
+// drain waits until the counter of a turn is zero.
 func (r *Readers) drain(ctx context.Context, turn uint32) error {
 	for pause := 50 * time.Microsecond; r.counts[turn%2].Load() != 0; pause = min(2*pause, 20*time.Millisecond) {
 		select {

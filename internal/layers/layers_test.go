@@ -1,8 +1,8 @@
-// Package layers holds the test that keeps the floors of ORCAS apart. It has no code of its own.
+// Package layers holds the test that keeps the layers of ORCAS apart. It has no code of its own.
 //
-// A package imports lower floors only; floor 0 may also import internal packages. Only commands and tests import drivers,
-// and a driver never imports another one. Nothing below package s3 knows HTTP, XML or the types of AWS, but for the two
-// clients of HTTP that the table names. A package without a floor is an error: whoever adds one says here where it stands.
+// A package imports lower layers only; layer 0 may also import internal packages. Only commands, package server and
+// tests import drivers, and a driver never imports another one. Nothing below package s3 knows HTTP, XML or the types
+// of AWS, except the packages in speakHTTP. A package without a layer is an error: add new packages to the table.
 package layers
 
 import (
@@ -11,6 +11,8 @@ import (
 	"go/token"
 	"io/fs"
 	"maps"
+	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -23,56 +25,82 @@ import (
 
 const module = "orcas"
 
-// floors says on which floor each package stands. A name that ends with "/..." covers what is beneath it.
-var floors = map[string]int{
-	"cmd/...":       7,
-	"perf":          6,
-	"perf/result":   0,
-	"perf/report":   1,
-	"faults":        6,
-	"faults/...":    7, // single tools of the bench, over what they share
-	"faults/result": 0,
-	"s3":            5,
-	"s3/s3test":     5,
-	"vfs":           4,
-	"lifecycle":     4,
-	"batch":         3,
-	"core/reclaim":  3,
-	"core/backup":   4,
+// layers is the layer of each package. A name that ends with "/..." covers the packages below it.
+var layers = map[string]int{
+	"cmd/...":          8,
+	"server":           7,
+	"perf":             7,
+	"perf/result":      0,
+	"perf/report":      1,
+	"perf/report/draw": 2,
+	"faults":           7,
+	"faults/...":       8, // single tools of the bench, over what they share
+	"faults/result":    0,
+	"s3":               6,
+	"admin":            6,
+	"s3/s3test":        6,
+	"vfs":              5,
+	"lifecycle":        5,
+	"backup":           5,
+	"reclaim":          5,
+	"scrub":            5,
+	"storetest":        5,
+	"content":          4, // stored content, without the names that vfs gives it
+	"batch":            3,
+	"fsck":             3,
 
+	"core/observed": 2, // a wrapper is on the layer of the drivers that it wraps
 	"core/sqlite":   2,
 	"core/cached":   2,
 	"core/disk":     2,
 	"core/mem":      2,
 	"core/coretest": 2,
 	"core/snapshot": 2,
+	"core/verify":   2,
 
-	"core": 1,
-	"sdk":  1,
+	"feed":  2, // what the write buffer tells it of: changes, and no way to make any
+	"lease": 2, // asked for by workers above, implemented by metadata engines that several servers share
+
+	"core":            1,
+	"core/codec":      1, // for the compression setting of buckets
+	"core/dictionary": 1,
+	"core/encoding":   1,
+	"sdk":             1,
+
+	"s3/lifecycledoc": 6,
+	"gate":            2, // over auth and s3/sigv4; knows no bucket and no store
+	"s3/conditions":   2,
+	"s3/tagging":      2,
+	"s3/xmldoc":       1,
 
 	"core/frame":   0,
-	"core/codec":   0,
+	"auth":         0, // who may do what: pure, imports nothing
+	"s3/apierr":    0,
 	"s3/sigv4":     0,
+	"s3/heads":     0,
 	"internal/...": 0,
+
+	"internal/s3client": 1, // signs with s3/sigv4
 }
 
-// drivers implement the contracts of core. Which of them runs is for commands and tests to say.
-var drivers = []string{"core/sqlite", "core/cached", "core/disk", "core/mem"}
+// drivers implement the contracts of core. Commands, package server and tests choose which of them runs.
+var drivers = []string{"core/sqlite", "core/cached", "core/observed", "core/disk", "core/mem"}
 
 // testPackages are part of tests, wherever their files are, and only tests import them.
-var testPackages = []string{"core/coretest", "s3/s3test"}
+var testPackages = []string{"core/coretest", "s3/s3test", "storetest"}
 
-// httpFloor is the lowest floor that speaks HTTP; speakHTTP are the packages below it that do, since they are its clients or
-// its grammar.
-const httpFloor = 5
+// httpLayer is the lowest layer that speaks HTTP; speakHTTP are the packages below it that do, since they are its
+// clients or its grammar.
+const httpLayer = 6
 
-var speakHTTP = []string{"sdk", "s3/sigv4"}
+var speakHTTP = []string{"gate", "sdk", "s3/sigv4", "s3/heads", "s3/xmldoc", "s3/conditions", "s3/tagging", "internal/s3client"}
 
-// wholeServer may be booted, and loaded by what loads servers, by the tests of everything that speaks HTTP.
-var wholeServer = []string{"cmd/orcas/server", "perf"}
+// wholeServer are the packages that tests of package s3 import although they are above it: one test starts a server and
+// loads it.
+var wholeServer = []string{"server", "perf"}
 
 // serverSide are the roots that the SDK must not pull into a client's program.
-var serverSide = []string{"core", "batch", "vfs", "s3", "cmd", "perf"}
+var serverSide = []string{"auth", "gate", "admin", "core", "batch", "content", "vfs", "s3", "server", "cmd", "perf"}
 
 // file is one Go file's imports. Pkg and imports of this module are relative to its root.
 type file struct {
@@ -90,7 +118,74 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
-// TestCheckNotices holds the check itself against one breach of each rule.
+// TestOneProcessIsListed compares the marks of what assumes a single process with the table in the architecture page.
+func TestOneProcessIsListed(t *testing.T) {
+	root := filepath.Join("..", "..")
+	page, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(page), "## One process\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n## ")
+	var listed, marked []string
+	for line := range strings.Lines(section) {
+		if name, ok := strings.CutPrefix(line, "| `"); ok {
+			name, _, _ = strings.Cut(name, "`")
+			listed = append(listed, name)
+		}
+	}
+	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		if err != nil || !strings.Contains(string(text), "One process:") {
+			return err
+		}
+		rel, err := filepath.Rel(root, name)
+		marked = append(marked, filepath.ToSlash(rel))
+		return err
+	}))
+	slices.Sort(marked)
+	require.Equal(t, marked, listed, "the marks (expected) and the table in docs/architecture.md (actual)")
+}
+
+// TestServerLinksNoPlots: the server's program is built without the modules that only a report needs.
+func TestServerLinksNoPlots(t *testing.T) {
+	deps := func(pkg string) []string {
+		out, err := exec.Command("go", "list", "-deps", pkg).Output()
+		require.NoError(t, err)
+		return strings.Fields(string(out))
+	}
+	unwanted := func(pkg string) bool {
+		return strings.Contains(pkg, "gonum") || strings.Contains(pkg, "plot") || strings.Contains(pkg, "font") || strings.Contains(pkg, "pdf") ||
+			strings.Contains(pkg, "latex") || strings.Contains(pkg, "freetype") || strings.Contains(pkg, "svg") || strings.HasPrefix(pkg, "golang.org/x/image")
+	}
+	for _, pkg := range deps("orcas/cmd/orcas") {
+		require.False(t, unwanted(pkg), "%s is linked into bin/orcas", pkg)
+	}
+	require.True(t, slices.ContainsFunc(deps("orcas/cmd/orcas-report"), unwanted), "the check finds them where they are")
+}
+
+// TestCoreIsAContract: whoever imports core links no compression, no encryption and no C.
+func TestCoreIsAContract(t *testing.T) {
+	unwanted := func(pkg string) []string {
+		out, err := exec.Command("go", "list", "-deps", "-f", "{{.ImportPath}} {{len .CgoFiles}}", pkg).Output()
+		require.NoError(t, err)
+		var found []string
+		for line := range strings.Lines(string(out)) {
+			name, files, _ := strings.Cut(strings.TrimSpace(line), " ")
+			_, beside := besideCore[strings.TrimPrefix(name, module+"/")]
+			if files != "0" || name == "runtime/cgo" || beside || strings.Contains(name, "zstd") || strings.HasSuffix(name, "/aesgcm") {
+				found = append(found, name)
+			}
+		}
+		return found
+	}
+	require.Empty(t, unwanted("orcas/core"))
+	require.Contains(t, unwanted("orcas/core/codec"), "github.com/klauspost/compress/zstd", "the check finds them where they are")
+}
+
+// TestCheckNotices tests the check itself with one breach of each rule.
 func TestCheckNotices(t *testing.T) {
 	cases := map[string]struct {
 		file file
@@ -98,24 +193,34 @@ func TestCheckNotices(t *testing.T) {
 	}{
 		"down":                  {file{"vfs", false, []string{"orcas/core", "io"}}, ""},
 		"up":                    {file{"core", false, []string{"orcas/batch"}}, "upwards"},
-		"sideways":              {file{"batch", false, []string{"orcas/core/reclaim"}}, "upwards"},
+		"sideways":              {file{"batch", false, []string{"orcas/fsck"}}, "upwards"},
+		"names from content":    {file{"content", false, []string{"orcas/vfs"}}, "upwards"},
 		"up from a test":        {file{"core", true, []string{"orcas/vfs"}}, "upwards"},
-		"sideways from a test":  {file{"batch", true, []string{"orcas/core/reclaim"}}, ""},
-		"internal from floor 0": {file{"core/frame", false, []string{"orcas/internal/mutant"}}, ""},
+		"sideways from a test":  {file{"batch", true, []string{"orcas/fsck"}}, ""},
+		"internal from layer 0": {file{"core/frame", false, []string{"orcas/internal/mutant"}}, ""},
 		"frame from internal":   {file{"internal/x", false, []string{"orcas/core/frame"}}, "upwards"},
 		"driver to driver":      {file{"core/cached", false, []string{"orcas/core/sqlite"}}, "driver"},
 		"driver above":          {file{"vfs", false, []string{"orcas/core/disk"}}, "driver"},
 		"driver above, test":    {file{"vfs", true, []string{"orcas/core/disk"}}, ""},
-		"server in a test":      {file{"perf", true, []string{"orcas/cmd/orcas/server"}}, ""},
+		"server in a test":      {file{"perf", true, []string{"orcas/server"}}, ""},
+		"server in s3's test":   {file{"s3", true, []string{"orcas/server"}}, ""},
+		"store in a test":       {file{"fsck", true, []string{"orcas/storetest"}}, ""},
+		"names in a test":       {file{"content", true, []string{"orcas/vfs"}}, ""},
+		"store below batch":     {file{"core/mem", true, []string{"orcas/storetest"}}, "upwards"},
+		"store in a product":    {file{"vfs", false, []string{"orcas/storetest"}}, "only tests"},
+		"server below s3":       {file{"vfs", true, []string{"orcas/server"}}, "upwards"},
 		"load in a test":        {file{"s3", true, []string{"orcas/perf"}}, ""},
+		"a part of a package":   {file{"s3", false, []string{"orcas/s3/lifecycledoc"}}, ""},
+		"the whole from a part": {file{"s3/lifecycledoc", false, []string{"orcas/s3"}}, "upwards"},
 		"load above":            {file{"s3", false, []string{"orcas/perf"}}, "upwards"},
-		"server above":          {file{"perf", false, []string{"orcas/cmd/orcas/server"}}, "upwards"},
+		"server above":          {file{"perf", false, []string{"orcas/server"}}, "upwards"},
 		"driver in a suite":     {file{"core/coretest", false, []string{"orcas/core/mem"}}, ""},
 		"suite in a driver":     {file{"core/mem", false, []string{"orcas/core/coretest"}}, "only tests"},
 		"suite in its test":     {file{"core/mem", true, []string{"orcas/core/coretest"}}, ""},
 		"driver from cmd":       {file{"cmd/orcas", false, []string{"orcas/core/disk"}}, ""},
-		"no floor":              {file{"util", false, nil}, "no floor"},
-		"import of no floor":    {file{"vfs", false, []string{"orcas/util"}}, "no floor"},
+		"driver from server":    {file{"server", false, []string{"orcas/core/disk"}}, ""},
+		"no layer":              {file{"util", false, nil}, "no layer"},
+		"import of no layer":    {file{"vfs", false, []string{"orcas/util"}}, "no layer"},
 		"HTTP below":            {file{"vfs", false, []string{"net/http"}}, "HTTP"},
 		"XML below":             {file{"core/sqlite", false, []string{"encoding/xml"}}, "HTTP"},
 		"AWS below":             {file{"batch", false, []string{"github.com/aws/aws-sdk-go-v2/aws"}}, "HTTP"},
@@ -143,7 +248,7 @@ func check(files []file) []string {
 		f.test = f.test || slices.Contains(testPackages, f.pkg)
 		from, ok := floorOf(f.pkg)
 		if !ok {
-			problems[fmt.Sprintf("%s has no floor: add it to the table", f.pkg)] = true
+			problems[fmt.Sprintf("%s has no layer: add it to the table", f.pkg)] = true
 			continue
 		}
 		for _, imp := range f.imports {
@@ -158,8 +263,8 @@ func check(files []file) []string {
 func checkImport(f file, from int, imp string) string {
 	target, ours := strings.CutPrefix(imp, module+"/")
 	if !ours {
-		if from < httpFloor && !f.test && !slices.Contains(speakHTTP, f.pkg) && isHTTP(imp) {
-			return fmt.Sprintf("%s imports %s: nothing below floor %d knows HTTP, XML or AWS types", f.pkg, imp, httpFloor)
+		if from < httpLayer && !f.test && !slices.Contains(speakHTTP, f.pkg) && isHTTP(imp) {
+			return fmt.Sprintf("%s imports %s: nothing below layer %d knows HTTP, XML or AWS types", f.pkg, imp, httpLayer)
 		}
 		return ""
 	}
@@ -168,29 +273,42 @@ func checkImport(f file, from int, imp string) string {
 	switch {
 	case target == f.pkg: // an external test of the package itself
 		return ""
-	case slices.Contains(wholeServer, target) && f.test && from >= httpFloor: // a test that boots one
+	case ok && f.test && from >= layers["batch"] && to <= layers["storetest"]: // a test that opens a whole store
+		return ""
+	case slices.Contains(wholeServer, target) && f.test && f.pkg == "s3":
 		return ""
 	case !ok:
-		return fmt.Sprintf("%s imports %s, which has no floor: add it to the table", f.pkg, target)
+		return fmt.Sprintf("%s imports %s, which has no layer: add it to the table", f.pkg, target)
 	case slices.Contains(testPackages, target) && !f.test:
 		return fmt.Sprintf("%s imports %s: only tests do", f.pkg, target)
 	case f.pkg == "sdk" && slices.Contains(serverSide, root(target)):
 		return fmt.Sprintf("%s imports %s: the SDK imports no package of the server", f.pkg, target)
-	case isDriver && !f.test && root(f.pkg) != "cmd":
-		return fmt.Sprintf("%s imports the driver %s: only commands and tests do", f.pkg, target)
+	case isDriver && !f.test && root(f.pkg) != "cmd" && f.pkg != "server":
+		return fmt.Sprintf("%s imports the driver %s: only commands, package server and tests do", f.pkg, target)
 	case to > from, to == from && !f.test && !mayImportBeside(f.pkg, target):
-		return fmt.Sprintf("%s (floor %d) imports upwards: %s (floor %d)", f.pkg, from, target, to)
+		return fmt.Sprintf("%s (layer %d) imports upwards: %s (layer %d)", f.pkg, from, target, to)
 	case to == from && root(f.pkg) == "internal" && root(target) != "internal":
-		return fmt.Sprintf("%s (floor %d) imports upwards: %s (floor %d)", f.pkg, from, target, to)
+		return fmt.Sprintf("%s (layer %d) imports upwards: %s (layer %d)", f.pkg, from, target, to)
 	}
 	return ""
 }
 
-// mayImportBeside says which imports within one floor are in order: those of the ground, which internal packages are, and that of frames by
-// what is put into them.
-func mayImportBeside(pkg, target string) bool {
-	return root(target) == "internal" || pkg == "core/codec" && target == "core/frame" || (root(pkg) == "cmd" && root(target) == "cmd")
+// besideCore are the packages on the layer of core, with what they may import there. Core imports none of them, so
+// their dependencies are not its own.
+var besideCore = map[string][]string{
+	"core/codec":      {"core"},
+	"core/dictionary": {"core", "core/codec"},
+	"core/encoding":   {"core"},
 }
+
+// mayImportBeside reports whether pkg may import target, a package of its own layer.
+func mayImportBeside(pkg, target string) bool {
+	return root(target) == "internal" || slices.Contains(besideCore[pkg], target) || isPart(pkg, target) || (root(pkg) == "cmd" && root(target) == "cmd")
+}
+
+// isPart reports whether target is a part of pkg that must stand on its layer: lifecycle documents are over package
+// lifecycle, as s3 is.
+func isPart(pkg, target string) bool { return pkg == "s3" && target == "s3/lifecycledoc" }
 
 func isHTTP(imp string) bool {
 	return imp == "net/http" || strings.HasPrefix(imp, "net/http/") || imp == "encoding/xml" ||
@@ -203,11 +321,11 @@ func root(pkg string) string {
 }
 
 func floorOf(pkg string) (int, bool) {
-	if n, ok := floors[pkg]; ok {
+	if n, ok := layers[pkg]; ok {
 		return n, true
 	}
 	for dir := pkg; dir != "."; dir = path.Dir(dir) {
-		if n, ok := floors[dir+"/..."]; ok {
+		if n, ok := layers[dir+"/..."]; ok {
 			return n, true
 		}
 	}

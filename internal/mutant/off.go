@@ -1,15 +1,16 @@
 //go:build !mutant
 
-// Package mutant takes single guards out of a build, so that the fault bench can show that it notices. In the product
-// Is is constant: the compiler removes every trace. A mutant is built with
+// Package mutant removes single guards from a build, so that the tests can show that they detect it. In normal builds
+// Is is constant, so the compiler removes every trace. A mutant is built with
 //
 //	go build -tags mutant -ldflags "-X orcas/internal/mutant.active=NAME" ./cmd/orcas
 //
-// where NAME is one of the names that the calls of Is give.
+// where NAME is an argument of a call of Is.
 package mutant
 
-// Is says whether this build is the mutant of that name.
+// Is reports whether this build is the mutant with the given name.
 func Is(string) bool { return false }
 
-// Stop ends a build with the tag at a place, as a kill does, where the environment asks for it; in the product it does nothing.
+// Stop kills the process at a place that the environment names, in builds with the tag; in normal builds it does
+// nothing.
 func Stop(string) {}

@@ -13,13 +13,13 @@ import (
 // active is set by the linker.
 var active string
 
-// Is says whether this build is the mutant of that name.
+// Is reports whether this build is the mutant with the given name.
 func Is(name string) bool { return name == active }
 
-// passed counts how often the place was passed at which the process is to end.
+// passed is the number of times that the place at which the process must end was reached.
 var passed atomic.Int64
 
-// Stop kills the process where ORCAS_STOP is "PLACE:N" and it comes to PLACE for the Nth time.
+// Stop kills the process if ORCAS_STOP is "PLACE:N" and PLACE is reached for the Nth time.
 func Stop(place string) {
 	at, n, _ := strings.Cut(os.Getenv("ORCAS_STOP"), ":")
 	if at != place {

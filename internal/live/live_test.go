@@ -1,0 +1,39 @@
+package live_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/internal/live"
+)
+
+// TestUpdate: updates do not undo each other, and a reader sees settings of one moment.
+func TestUpdate(t *testing.T) {
+	v := live.New(live.Settings{})
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 1000 {
+				v.Update(func(s *live.Settings) { s.MaxInFlight++; s.MinRate++ })
+				if s := v.Load(); s.MaxInFlight != s.MinRate {
+					t.Errorf("%d and %d are of two moments", s.MaxInFlight, s.MinRate)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.EqualValues(t, 8000, v.Load().MaxInFlight)
+}
+
+// TestLevel: a logger follows the level.
+func TestLevel(t *testing.T) {
+	v := live.New(live.Settings{LogLevel: slog.LevelWarn})
+	h := slog.NewJSONHandler(t.Output(), &slog.HandlerOptions{Level: v})
+	require.False(t, h.Enabled(context.Background(), slog.LevelInfo))
+	v.Update(func(s *live.Settings) { s.LogLevel = slog.LevelDebug })
+	require.True(t, h.Enabled(context.Background(), slog.LevelInfo))
+}

@@ -1,0 +1,58 @@
+// Package s3client sends signed requests to a server, to its S3 API or its admin API, and returns the answers
+// unchanged. It is for the tools that load, break and administer servers, and deliberately not an SDK: it never
+// retries, it interprets nothing, and its caller may change a request after it is signed.
+//
+// A Request is sent in one of two ways. A Client uses net/http and returns whole answers with their headers. A Conn is
+// one connection of a load generator. It writes and reads HTTP/1.1 itself and reuses its memory, because its CPU time
+// is part of every measurement on the machine of the server.
+package s3client
+
+import (
+	"context"
+	"time"
+)
+
+// Request is a request before it is signed.
+type Request struct {
+	Op          string // the name under which the caller counts the request; it is not sent
+	Method      string
+	Path, Query string // Path is decoded, Query is encoded
+	Header      []Header
+	Body        []byte
+	Hash        string // payload hash: hexadecimal SHA-256 of Body. If it is "", a Client computes it; a Conn needs it to sign the body
+	Keep        bool   // keep the body, ETag and type of the Reply of a Conn
+	Anonymous   bool   // do not sign it
+}
+
+// Header is one header of a Request, with its name in canonical form.
+type Header struct{ Name, Value string }
+
+// Reply is the answer that a Conn returns.
+type Reply struct {
+	Status int
+	Size   int64
+	XXH3   uint64 // the hash of the body
+	// The fields below are set if Request.Keep is set. Body is valid until the next request.
+	Body       []byte
+	ETag, Type string
+	Server     string // the Server header
+}
+
+// Conn sends requests over one connection, one at a time, for one goroutine.
+type Conn interface {
+	Connect() error // connects before the first request, which does it otherwise
+	Do(q *Request) (Reply, error)
+	Close() error
+}
+
+// requestTimeout is the maximum duration of a request over a Conn; after it, the connection is closed. The actual
+// limit is between half of it and all of it, since a deadline that is still far away is not extended.
+const requestTimeout = 60 * time.Second
+
+// NewConn returns a Conn to t. Its connection is broken when ctx ends.
+func NewConn(ctx context.Context, t *Target) Conn {
+	if t.H2 {
+		return newHTTP2(ctx, t)
+	}
+	return newHTTP1(ctx, t)
+}
