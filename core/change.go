@@ -3,101 +3,116 @@ package core
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// Change is one write to the metadata: data, never a closure, so that it can be recorded in a block and replayed. The set is
-// closed (see the types below). Times and DataIDs are in it before Apply sees it; the batch writer stamps it.
+// Change is one write to the metadata. It is data, never a closure, so that it can be recorded in a block and replayed.
+// The set of changes is closed: it consists of the types below. The caller sets times and DataIDs, and the batch writer
+// sets the stamp.
 type Change interface {
-	// Place returns the part that all changes share: their place in the order.
-	Place() *Stamp
-	kind() changeKind
+	// Stamp returns the number that the writer assigned to the change.
+	Stamp() Seq
+	SetStamp(Seq)
+
+	Kind() ChangeKind
 }
 
-// Stamp numbers the changes of one writer, ascending, and leaves the places free that a change takes besides its own (see Places); replay skips by it. With a SingleWriter it is also the change's place in
-// the order of all; other engines find the place in Apply, when every lock is held, and say it in Result.Seq.
-type Stamp struct {
+// Stamped is the part that all changes share: the stamp. Stamps number the changes of one writer in ascending order,
+// and replay uses them to skip changes. A change that takes several sequences is stamped with the last of them (see
+// SeqCount). With a SingleWriter the stamp is also the change's sequence. Other engines assign the sequence in Apply,
+// while they hold every lock, and return it in Result.Seq.
+type Stamped struct {
 	Seq Seq
 }
 
-// Place returns s itself, for the changes that embed it.
-func (s *Stamp) Place() *Stamp { return s }
+// Stamp implements Change.
+func (s *Stamped) Stamp() Seq { return s.Seq }
 
-// changeKind is a change's number in its binary form. Numbers are never reused.
-type changeKind uint8
+// SetStamp implements Change.
+func (s *Stamped) SetStamp(seq Seq) { s.Seq = seq }
+
+// ChangeKind identifies a kind of change in its binary form. Numbers are never reused.
+type ChangeKind uint8
 
 const (
-	kindPutBucket      changeKind = 1
-	kindDeleteBucket   changeKind = 2
-	kindPutObject      changeKind = 3
-	kindDeleteObject   changeKind = 4
-	kindCreateUpload   changeKind = 5
-	kindPutPart        changeKind = 6
-	kindCompleteUpload changeKind = 7
-	kindAbortUpload    changeKind = 8
-	kindPutRecord      changeKind = 9
-	kindSetFloor       changeKind = 10
-	kindVoid           changeKind = 11
-	// 12 is kept for the note where a batch came to stand, which a rebuild from the records of several writers will need.
-	kindMoveData    changeKind = 13
-	kindFreeGarbage changeKind = 14
-	kindDropParts   changeKind = 15
-	kindSynced      changeKind = 16
-	kindUpdate      changeKind = 17
-	kindMoveObject  changeKind = 18
-	kindRewrapData  changeKind = 19
-	kindUnshare     changeKind = 20
+	ChangePutBucket      ChangeKind = 1
+	ChangeDeleteBucket   ChangeKind = 2
+	ChangePutObject      ChangeKind = 3
+	ChangeDeleteObject   ChangeKind = 4
+	ChangeCreateUpload   ChangeKind = 5
+	ChangePutPart        ChangeKind = 6
+	ChangeCompleteUpload ChangeKind = 7
+	ChangeAbortUpload    ChangeKind = 8
+	ChangePutRecord      ChangeKind = 9
+	ChangeSetReplayFrom  ChangeKind = 10
+	ChangeVoid           ChangeKind = 11
+	// 12 is reserved for the sequences of a batch, which a rebuild from the records of several writers will need.
+	ChangeMoveData     ChangeKind = 13
+	ChangeFreeGarbage  ChangeKind = 14
+	ChangeDropParts    ChangeKind = 15
+	ChangeSynced       ChangeKind = 16
+	ChangeUpdateObject ChangeKind = 17
+	ChangeMoveObject   ChangeKind = 18
+	ChangeRewrapData   ChangeKind = 19
+	ChangeUnshare      ChangeKind = 20
+	ChangeRepairData   ChangeKind = 21
+	// 22 is reserved for a change that replaces a range of a version's segments, which writes in the middle of a file
+	// will need.
 )
 
-// Precondition is what the caller demands of the key's current version, checked in Apply. The zero value demands nothing.
-// ETags are without quotes; "*" stands for any version.
+// Precondition is a condition on the current version of a key; Apply checks it. The zero value is always met. ETags
+// have no quotes; "*" matches any version.
 type Precondition struct {
-	Match     []string // one of them must be the current version's; none there: NoSuchKey
-	NoneMatch []string // none of them may be the current version's
-	Seq       Seq      // the current version must be this one, else Conflict; 0: any
+	Match     []string // the current version must have one of these ETags; NoSuchKey if there is no version
+	NoneMatch []string // the current version must have none of these ETags
+	Seq       Seq      // sequence of the current version, else Conflict; 0: any
 
-	// Where there is a current version, it must have this second and this size; where there is none, they demand nothing.
+	// The time and the size of the current version. These conditions are met if there is no current version.
 	Modified time.Time // in whole seconds; zero: any
 	HasSize  bool
 	Size     int64 // with HasSize, in bytes
 
-	// What is computed from a version, with its tags, names both: tags change in place.
+	// A change that was computed from a version and its tags requires both to be unchanged, since tags change in place.
 	HasTags bool
-	Tags    []Attr // with HasTags: those of the current version, else Conflict
+	Tags    []Attr // with HasTags: the tags of the current version, else Conflict
 }
 
-// Check holds p against the current version; cur is nil, or a delete marker, where the key has none.
+// Check returns an error unless the current version meets p. cur is nil or a delete marker if the key has no current
+// version.
 func (p *Precondition) Check(cur *ObjectInfo) error {
 	exists := cur != nil && !cur.Marker
 	if p.Seq != 0 && (cur == nil || cur.Seq != p.Seq) {
-		return E("core.Precondition", Conflict, nil)
+		return E("core.Precondition", Conflict, fmt.Errorf("the current version is not that of sequence %d any more", p.Seq))
 	}
 	if p.HasTags && (cur == nil || !slices.Equal(cur.Tags, p.Tags)) {
-		return E("core.Precondition", Conflict, errors.New("tags"))
+		return E("core.Precondition", Conflict, errors.New("the tags of the current version have changed"))
 	}
 	if len(p.Match) > 0 {
 		if !exists {
-			return E("core.Precondition", NoSuchKey, errors.New("If-Match on a key that does not exist"))
+			return E("core.Precondition", NoSuchKey, errors.New("If-Match: the key does not exist"))
 		}
 		if !matchETag(p.Match, cur.ETag) {
-			return E("core.Precondition", PreconditionFailed, errors.New("If-Match"))
+			return E("core.Precondition", PreconditionFailed, fmt.Errorf("If-Match: the ETag is %q", cur.ETag))
 		}
 	}
 	if len(p.NoneMatch) > 0 && exists && matchETag(p.NoneMatch, cur.ETag) {
-		return E("core.Precondition", PreconditionFailed, errors.New("If-None-Match"))
+		return E("core.Precondition", PreconditionFailed, fmt.Errorf("If-None-Match: the ETag is %q", cur.ETag))
 	}
 	if exists && !p.Modified.IsZero() && !cur.Modified.Truncate(time.Second).Equal(p.Modified) {
-		return E("core.Precondition", PreconditionFailed, errors.New("time of modification"))
+		return E("core.Precondition", PreconditionFailed, fmt.Errorf("the time of modification is %v, expected %v", cur.Modified, p.Modified))
 	}
 	if exists && p.HasSize && p.Size != cur.Size {
-		return E("core.Precondition", PreconditionFailed, errors.New("size"))
+		return E("core.Precondition", PreconditionFailed, fmt.Errorf("the size is %d bytes, expected %d", cur.Size, p.Size))
 	}
 	return nil
 }
 
-// IsZero says whether p demands nothing.
+// IsZero reports whether p has no conditions, so it is always met.
 func (p *Precondition) IsZero() bool {
 	return len(p.Match) == 0 && len(p.NoneMatch) == 0 && p.Seq == 0 && p.Modified.IsZero() && !p.HasSize && !p.HasTags
 }
@@ -111,36 +126,59 @@ func matchETag(list []string, etag string) bool {
 	return false
 }
 
-// PutBucket creates a bucket (Info.ID 0: its ID becomes the change's sequence; a bucket of that name: BucketExists), or
-// replaces the bucket of Info.ID, which must exist under Info.Name.
+// PutBucket creates a bucket if Info.ID is 0, with the change's sequence as its ID. It fails with BucketExists if a
+// bucket of that name exists. Otherwise it replaces the bucket with that ID, which must exist under Info.Name.
+//
+// If Expect is set, the bucket must still equal it, else PutBucket fails with Conflict. So several servers do not undo
+// each other's updates. The only server of a SingleWriter need not set it.
 type PutBucket struct {
-	Stamp
-	Info BucketInfo
+	Stamped
+	Info   BucketInfo
+	Expect *BucketInfo // the bucket that Info was computed from, without ID and Name, which are Info's
 }
 
-// DeleteBucket removes an empty bucket; one with versions, delete markers or uploads is BucketNotEmpty. Its records
-// (see BucketRecordKind) go with it.
+// CheckExpect returns Conflict unless the bucket equals c.Expect, if that is set.
+func (c *PutBucket) CheckExpect(now *BucketInfo) error {
+	if c.Expect == nil {
+		return nil
+	}
+	expect, is := *c.Expect, *now
+	// reflect.DeepEqual would distinguish equal times in different locations, and nil from empty slices.
+	same := expect.Created.Equal(is.Created) && slices.Equal(expect.Attrs, is.Attrs)
+	for _, b := range []*BucketInfo{&expect, &is} {
+		b.ID, b.Name, b.Created, b.Attrs = 0, "", time.Time{}, nil
+	}
+	if !same || !reflect.DeepEqual(expect, is) {
+		return E("core.PutBucket", Conflict, fmt.Errorf("bucket %q was updated meanwhile", now.Name))
+	}
+	return nil
+}
+
+// DeleteBucket deletes an empty bucket and its records (see BucketRecordKind). It fails with BucketNotEmpty if the
+// bucket has versions, delete markers or uploads.
 type DeleteBucket struct {
-	Stamp
+	Stamped
 	Bucket BucketID
 }
 
-// PutObject writes a version. What it does to older versions is the bucket's versioning state's to say: off: the new version
-// is the null version and takes the place of the old one; enabled: it is a version of its own; suspended: it is the null
-// version and takes the place of an older null version. Object.Seq and Null are set by Apply.
+// PutObject writes a version. The versioning state of the bucket decides what happens to older ones. If versioning is
+// off or suspended, the new version is the null version, and replaces an older null version. If it is enabled, the
+// older versions are kept. Apply sets Object.Seq and Null.
 //
-// Segments whose Info is nil, or a List, refer to content that is there: a copy. Then Source names the version that
-// they were read from; Conflict where it is not there any more. Or it names the content, by its hash.
+// Segments without Info, and a List, refer to stored content, so the version is a copy. Then Source identifies the
+// version that they were read from, or the content by its hash. PutObject fails with Conflict if that version no longer
+// exists.
 type PutObject struct {
-	Stamp
+	Stamped
 	Object ObjectInfo
 	If     Precondition
 	Source *Source
 }
 
-// Source is the version that a copy was computed from; Seq is that version's sequence. Or it is, where Content is set, what was found to
-// be equal to content that a client has: then the one segment is the whole of a content that fits it, else NoSuchData; Sums are checksums
-// that were verified of the client's, and those of algorithms that the content does not have are kept with it.
+// Source is the version that a copy was computed from; Seq is its sequence. If Content is set, it is instead the key of
+// stored content that is equal to the client's content. Then the change must have exactly one segment, which is a whole
+// content, else it fails with InvalidArgument. It fails with NoSuchData unless that content fits the key and is not
+// damaged. Sums are verified checksums of the client's content; Apply adds to the stored content those that it lacks.
 type Source struct {
 	Bucket  BucketID
 	Key     string
@@ -149,7 +187,7 @@ type Source struct {
 	Sums    []Checksum // with Content; none of them composite
 }
 
-// AddSums adds those of s.Sums to a content that it does not have, and says whether there were any.
+// AddSums adds to a content the checksums that it lacks, and reports whether there were any.
 func (s *Source) AddSums(d *DataInfo) (added bool) {
 	for i := range s.Sums {
 		if !slices.ContainsFunc(d.Sums, func(c Checksum) bool { return c.Algorithm == s.Sums[i].Algorithm }) {
@@ -160,24 +198,29 @@ func (s *Source) AddSums(d *DataInfo) (added bool) {
 	return added
 }
 
-// CheckContent holds the segments of a change, and the content that the first of them refers to (nil: none), against s.Content.
+// CheckContent returns an error unless the change's segments and found, the content that the first of them refers to,
+// meet the conditions of s.Content. found is nil if there is no such content.
 func (s *Source) CheckContent(segments []Segment, found *DataInfo) error {
 	const op = "core.Source"
 	if s.Content.Head || len(segments) != 1 || segments[0].Info != nil || segments[0].From != 0 || segments[0].Length != s.Content.Size {
-		return E(op, InvalidArgument, errors.New("equal content is shared as a whole"))
+		return E(op, InvalidArgument, errors.New("a change that shares equal content has one segment, which is all of that content"))
 	}
 	if found == nil || !s.Content.Fits(found) {
-		return E(op, NoSuchData, errors.New("the equal content is gone"))
+		return E(op, NoSuchData, fmt.Errorf("the equal content of %d bytes is gone", s.Content.Size))
+	}
+	if found.Damaged {
+		return E(op, NoSuchData, fmt.Errorf("the equal content %d is damaged", found.ID))
 	}
 	return nil
 }
 
-// DeleteObject removes a version for good (Version), or the current one in the way of the bucket's versioning state (Current):
-// off: removed; enabled: a delete marker is written; suspended: the null version is replaced by a null delete marker.
-// Deleting what does not exist succeeds, as S3 has it. Modified is the time of the marker, and that at which retention must have ended:
-// a version that a lock keeps is Locked. Bypass passes over retention in governance mode.
+// DeleteObject deletes a version permanently. If Version is Current, the effect depends on the versioning state of the
+// bucket. If versioning is off, the current version is deleted. If it is enabled, a delete marker is written. If it is
+// suspended, a null delete marker replaces the null version. Deleting a version that does not exist succeeds, as in S3.
+// Modified is the time of the marker, and the time by which retention must have ended. The change fails with Locked if
+// a lock protects the version; Bypass overrides retention in governance mode.
 type DeleteObject struct {
-	Stamp
+	Stamped
 	Bucket   BucketID
 	Key      string
 	Version  Version
@@ -187,11 +230,13 @@ type DeleteObject struct {
 	Bypass   bool
 }
 
-// UpdateObject sets what may change of a version, each where it says so: its tags, its retention (Lock.Mode and Lock.Until), its legal hold
-// (Lock.Hold). NoSuchKey and NoSuchVersion as in reads; a delete marker is MethodNotAllowed, also where it is the current version. Retention that
-// holds at Time may be made longer; governance may be replaced by Bypass; anything else is Locked. In a bucket without locks it is BucketState.
+// UpdateObject sets the tags, the retention (Lock.Mode and Lock.Until) and the legal hold (Lock.Hold) of a version,
+// each only if its Set field is true. It fails with NoSuchKey and NoSuchVersion as reads do, and with MethodNotAllowed
+// for a delete marker, even if it is the current version. Retention that is in force at Time can be extended, and
+// Bypass can replace governance mode; any other change to it fails with Locked. Setting retention or a legal hold fails
+// with BucketState if the bucket has no object lock.
 type UpdateObject struct {
-	Stamp
+	Stamped
 	Bucket       BucketID
 	Key          string
 	Version      Version
@@ -206,14 +251,14 @@ type UpdateObject struct {
 
 // CreateUpload begins a multipart upload; its ID becomes the change's sequence.
 type CreateUpload struct {
-	Stamp
+	Stamped
 	Upload UploadInfo
 }
 
-// PutPart writes a part of an upload (NoSuchUpload where it ended) and takes the place of an older one of that number. Source as
-// in PutObject, for a part that is a copy. Part.Seq is set by Apply.
+// PutPart writes a part of an upload and replaces an older part with the same number. It fails with NoSuchUpload if the
+// upload has ended. Source is set for a part that is a copy, as in PutObject. Apply sets Part.Seq.
 type PutPart struct {
-	Stamp
+	Stamped
 	Bucket BucketID
 	Key    string
 	Upload UploadID
@@ -221,125 +266,143 @@ type PutPart struct {
 	Source *Source
 }
 
-// PartRef is a part that a Complete was computed from.
+// PartRef is a part that a CompleteUpload was computed from.
 type PartRef struct {
 	Number int
 	Seq    Seq
 }
 
-// CompleteUpload makes an object of an upload's parts. Parts are those it consists of, by ascending number; each must still be
-// the one of that Seq, else Conflict (InvalidPart where it is not there). Parts of the upload that are not named are
-// let go of. Object carries what was computed from the parts (Size, ETag, Sums, Parts, Index); its content becomes the list of
-// the upload's number.
+// CompleteUpload creates an object from parts of an upload. Parts are the parts that the object consists of, in
+// ascending order of their numbers. Each must still have that Seq; otherwise the change fails with Conflict, or with
+// InvalidPart if the part does not exist. The other parts of the upload become garbage. Object contains the values
+// computed from the parts (Size, ETag, Sums, Parts, Index); its content becomes the list with the upload's ID.
 type CompleteUpload struct {
-	Stamp
+	Stamped
 	Upload UploadID
 	Parts  []PartRef
 	Object ObjectInfo
 	If     Precondition
 }
 
-// AbortUpload lets go of an upload and its parts; NoSuchUpload where it ended.
+// AbortUpload deletes an upload; its parts become garbage. It fails with NoSuchUpload if the upload has ended.
 type AbortUpload struct {
-	Stamp
+	Stamped
 	Bucket BucketID
 	Key    string
 	Upload UploadID
 }
 
-// PutRecord writes a record, or removes it where Record.Value is nil. Expect, where set, is the value that must be there
-// (empty: none), else Conflict.
+// PutRecord writes a record, or deletes it if Record.Value is nil. With HasExpect, the record must have the value
+// Expect, or must not exist if Expect is empty, else the change fails with Conflict. In, if set, is the bucket that the
+// record belongs to; the change fails with NoSuchBucket if it does not exist.
 type PutRecord struct {
-	Stamp
+	Stamped
 	Record    Record
 	HasExpect bool
 	Expect    []byte
+	In        BucketID
 }
 
-// SetFloor moves State.Floor: the batch writer's note that it writes records to a later block from now on.
-type SetFloor struct {
-	Stamp
-	Floor BlockID
+// SetReplayFrom sets State.ReplayFrom. The batch writer records this change when it begins to write records to a later
+// block.
+type SetReplayFrom struct {
+	Stamped
+	ReplayFrom BlockID
 }
 
-// Synced begins each batch of a writer that answers before its batches are durable (Relaxed), and takes the place of SetFloor in one that comes
-// after such a one: everything up to UpTo is durable, and no record of a change behind it is in a block below Floor. It moves State.Synced and State.Floor, forwards only.
+// Synced is the first change in each batch of a writer that answers before its batches are durable (Relaxed). In the
+// writer that follows such a writer, it replaces SetReplayFrom. Everything up to UpTo is durable, and no block below
+// ReplayFrom contains a record of a later change. Synced only ever advances State.Synced and State.ReplayFrom.
 type Synced struct {
-	Stamp
-	UpTo    Seq
-	Floor   BlockID
-	Relaxed bool
+	Stamped
+	UpTo       Seq
+	ReplayFrom BlockID
+	Relaxed    bool
 }
 
-// Void says that the changes From..To, which are recorded in a block, were reported as failed and never applied: replay leaves
-// them out. For Apply it does nothing.
+// Void marks the changes From..To, which are recorded in a block, as reported to have failed and never applied, so
+// replay must skip them. Apply does nothing for it.
 type Void struct {
-	Stamp
+	Stamped
 	From, To Seq
 }
 
-// MoveData says that the content Data was copied to other places, frame by frame, as reclaim does to empty a block: To takes the place of
-// From, which must still be its extents, else Conflict (NoSuchData where the content is gone). Extents keep their lengths. What was
-// From becomes garbage.
+// MoveData sets the extents of the content Data after reclaim has copied it to other blocks, frame by frame, to empty a
+// block. To replaces From, which must still be the extents of the content, else the change fails with Conflict, or with
+// NoSuchData if the content no longer exists. Extents keep their lengths. The old ones become garbage. Only verified
+// frames are moved, so the content is no longer Damaged.
 type MoveData struct {
-	Stamp
+	Stamped
 	Data     DataID
 	From, To []Extent
 }
 
-// RewrapData puts another wrapping of the data key of content in the place of From, which must still be the one, else Conflict (NoSuchData where the
-// content is gone). The content stays as it is: the data key is the same.
+// RewrapData replaces the wrapped data key of a content, which must still be From, else the change fails with Conflict,
+// or with NoSuchData if the content no longer exists. The data key itself, and so the content, does not change.
 type RewrapData struct {
-	Stamp
+	Stamped
 	Data    DataID
 	From    []byte // DataInfo.DataKey as it was
 	KeyID   uint32 // not 0
 	DataKey []byte
 }
 
-// FreeGarbage removes entries of the garbage, by their IDs: their extents are free. It leaves those that are not there, and those that
-// hold a list.
+// FreeGarbage deletes garbage entries whose extents were freed. It ignores IDs that do not exist, and entries with a
+// list.
 type FreeGarbage struct {
-	Stamp
+	Stamped
 	IDs []uint64
 }
 
-// DropParts lets go of the first Count parts of a list in the garbage (NoSuchData where Garbage is no such entry), whose content becomes
-// garbage of its own; with the last of them the entry goes.
+// DropParts deletes the first Count parts of a list in the garbage; their content becomes separate garbage. The entry
+// is deleted with its last part. It fails with NoSuchData if Garbage is not an entry with a list.
 type DropParts struct {
-	Stamp
+	Stamped
 	Garbage uint64
 	Count   int
 }
 
-// Unshare says that content is shared with no new content any more (DataInfo.Scope): since it was found damaged, what is equal to it is
-// to be stored afresh. NoSuchData where it is gone.
+// Unshare marks content as damaged (DataInfo.Damaged): no new content shares it until it is repaired. It fails with
+// NoSuchData if the content no longer exists. Versions of ORCAS before RepairData existed cleared the Scope instead, so
+// content that they marked cannot be found for repair.
 type Unshare struct {
-	Stamp
+	Stamped
 	Data DataID
 }
 
-func (*PutBucket) kind() changeKind      { return kindPutBucket }
-func (*DeleteBucket) kind() changeKind   { return kindDeleteBucket }
-func (*PutObject) kind() changeKind      { return kindPutObject }
-func (*DeleteObject) kind() changeKind   { return kindDeleteObject }
-func (*CreateUpload) kind() changeKind   { return kindCreateUpload }
-func (*PutPart) kind() changeKind        { return kindPutPart }
-func (*CompleteUpload) kind() changeKind { return kindCompleteUpload }
-func (*AbortUpload) kind() changeKind    { return kindAbortUpload }
-func (*PutRecord) kind() changeKind      { return kindPutRecord }
-func (*SetFloor) kind() changeKind       { return kindSetFloor }
-func (*Synced) kind() changeKind         { return kindSynced }
-func (*UpdateObject) kind() changeKind   { return kindUpdate }
-func (*Void) kind() changeKind           { return kindVoid }
-func (*MoveData) kind() changeKind       { return kindMoveData }
-func (*RewrapData) kind() changeKind     { return kindRewrapData }
-func (*FreeGarbage) kind() changeKind    { return kindFreeGarbage }
-func (*DropParts) kind() changeKind      { return kindDropParts }
-func (*Unshare) kind() changeKind        { return kindUnshare }
+// RepairData replaces the copy of a content at From, which was damaged or missing, with a new copy of equal bytes. Info
+// must have the ID, Size and SHA256 of the content, else the change fails with InvalidArgument. Its Extents, Codec,
+// KeyID, DataKey, ChunkSize, Dictionary and Written replace those of the content, which is no longer Damaged. From must
+// still be the extents of the content, else the change fails with Conflict, or with NoSuchData if the content no longer
+// exists. The old extents become garbage.
+type RepairData struct {
+	Stamped
+	From []Extent
+	Info *DataInfo
+}
 
-// Apply makes the change in a version, which is found (nil: the key has others, or none) in a bucket that has locks or not; its Tags
-// are the change's.
+func (*PutBucket) Kind() ChangeKind      { return ChangePutBucket }
+func (*DeleteBucket) Kind() ChangeKind   { return ChangeDeleteBucket }
+func (*PutObject) Kind() ChangeKind      { return ChangePutObject }
+func (*DeleteObject) Kind() ChangeKind   { return ChangeDeleteObject }
+func (*CreateUpload) Kind() ChangeKind   { return ChangeCreateUpload }
+func (*PutPart) Kind() ChangeKind        { return ChangePutPart }
+func (*CompleteUpload) Kind() ChangeKind { return ChangeCompleteUpload }
+func (*AbortUpload) Kind() ChangeKind    { return ChangeAbortUpload }
+func (*PutRecord) Kind() ChangeKind      { return ChangePutRecord }
+func (*SetReplayFrom) Kind() ChangeKind  { return ChangeSetReplayFrom }
+func (*Synced) Kind() ChangeKind         { return ChangeSynced }
+func (*UpdateObject) Kind() ChangeKind   { return ChangeUpdateObject }
+func (*Void) Kind() ChangeKind           { return ChangeVoid }
+func (*MoveData) Kind() ChangeKind       { return ChangeMoveData }
+func (*RewrapData) Kind() ChangeKind     { return ChangeRewrapData }
+func (*FreeGarbage) Kind() ChangeKind    { return ChangeFreeGarbage }
+func (*DropParts) Kind() ChangeKind      { return ChangeDropParts }
+func (*Unshare) Kind() ChangeKind        { return ChangeUnshare }
+func (*RepairData) Kind() ChangeKind     { return ChangeRepairData }
+
+// Apply applies the change to a version, or to nil if the key does not have it. locks reports whether the bucket has
+// object lock. The version then shares the Tags of the change.
 func (c *UpdateObject) Apply(o *ObjectInfo, locks bool) error {
 	const op = "core.UpdateObject"
 	switch {
@@ -348,7 +411,7 @@ func (c *UpdateObject) Apply(o *ObjectInfo, locks bool) error {
 	case o == nil:
 		return E(op, NoSuchVersion, nil)
 	case o.Marker:
-		return E(op, MethodNotAllowed, errors.New("a delete marker"))
+		return E(op, MethodNotAllowed, fmt.Errorf("the version %v of %q is a delete marker", o.Version(), c.Key))
 	case !locks && (c.SetRetention || c.SetHold):
 		return E(op, BucketState, errors.New("the bucket has no object lock"))
 	}
@@ -367,51 +430,70 @@ func (c *UpdateObject) Apply(o *ObjectInfo, locks bool) error {
 	return nil
 }
 
-// Apply moves a state as the change says.
+// Apply applies the change to a state.
 func (c *Synced) Apply(st *State) {
 	if c.UpTo > st.Synced {
 		st.Synced = c.UpTo
-		if bytes.Compare(c.Floor[:], st.Floor[:]) > 0 {
-			st.Floor = c.Floor
+		if c.ReplayFrom.Compare(st.ReplayFrom) > 0 {
+			st.ReplayFrom = c.ReplayFrom
 		}
 	}
 }
 
-// CheckMove holds a MoveData against the extents that its content has now.
+// CheckMove returns an error unless c can move a content with these extents.
 func (c *MoveData) CheckMove(now []Extent) error {
 	const op = "core.MoveData"
 	if !slices.Equal(now, c.From) {
-		return E(op, Conflict, errors.New("the content stands elsewhere"))
+		return E(op, Conflict, fmt.Errorf("content %d is not in the expected extents any more", c.Data))
 	}
 	if !slices.EqualFunc(c.From, c.To, func(a, b Extent) bool { return a.Length == b.Length }) {
-		return E(op, InvalidArgument, errors.New("extents keep their lengths"))
+		return E(op, InvalidArgument, fmt.Errorf("content %d: the new extents have other lengths than the old ones", c.Data))
 	}
 	return nil
 }
 
-// CheckRewrap holds a RewrapData against its content as it is now.
+// CheckRewrap returns an error unless c can replace the wrapped data key of a content.
 func (c *RewrapData) CheckRewrap(now *DataInfo) error {
 	const op = "core.RewrapData"
 	if len(c.From) == 0 || len(c.DataKey) == 0 || c.KeyID == 0 {
-		return E(op, InvalidArgument, errors.New("content that is encrypted stays so, and other content too"))
+		return E(op, InvalidArgument, fmt.Errorf("content %d: RewrapData requires content that is encrypted, before and after", c.Data))
 	}
 	if !bytes.Equal(now.DataKey, c.From) {
-		return E(op, Conflict, errors.New("the data key is wrapped in another way"))
+		return E(op, Conflict, fmt.Errorf("the wrapped data key of content %d is not the expected one any more", c.Data))
 	}
+	return nil
+}
+
+// Repair applies the change to its content, or returns an error if the content fails the checks.
+func (c *RepairData) Repair(now *DataInfo) error {
+	const op = "core.RepairData"
+	switch {
+	case c.Info.ID != now.ID || c.Info.Size != now.Size || c.Info.SHA256 != now.SHA256 || now.SHA256 == [32]byte{}:
+		return E(op, InvalidArgument, fmt.Errorf("the new copy is of other content than %d, or that has no SHA-256", now.ID))
+	case len(c.Info.Extents) == 0 || len(now.Extents) == 0:
+		return E(op, InvalidArgument, fmt.Errorf("content %d: the old or the new copy has no extents", now.ID))
+	case (c.Info.KeyID == 0) != (now.KeyID == 0) || (c.Info.KeyID == 0) != (len(c.Info.DataKey) == 0):
+		return E(op, InvalidArgument, fmt.Errorf("content %d: a repair cannot encrypt or decrypt it", now.ID))
+	}
+	if !slices.Equal(now.Extents, c.From) {
+		return E(op, Conflict, fmt.Errorf("content %d is not in the expected extents any more", now.ID))
+	}
+	now.Extents, now.Codec, now.KeyID, now.DataKey = c.Info.Extents, c.Info.Codec, c.Info.KeyID, c.Info.DataKey
+	now.ChunkSize, now.Dictionary, now.Written, now.Damaged = c.Info.ChunkSize, c.Info.Dictionary, c.Info.Written, false
 	return nil
 }
 
 // Result is the outcome of one change.
 type Result struct {
-	Err     error   // the check that it failed; nil: written
-	Skipped bool    // stamped at or below State.Seq: nothing else is known
-	Seq     Seq     // the change's place in the one order: the ID of a bucket or upload that it created; Skipped: its stamp
-	Version Version // PutObject, CompleteUpload, MoveObject: the version written; DeleteObject: the version or marker removed or written; Current where there was nothing to do; UpdateObject: the version changed
+	Err     error   // why the change failed its check; nil if it was written
+	Skipped bool    // the change was not applied because its stamp is not above State.Seq; the outcome is unknown
+	Seq     Seq     // sequence of the change, and the ID of a bucket or upload that it created; its stamp if Skipped
+	Version Version // the object version written, changed or deleted; Current if there was none to delete
 	Marker  bool    // DeleteObject: Version is a delete marker
 }
 
-// CommonPrefix returns the prefix that key is rolled up to in a listing of prefix and delimiter, and whether it is rolled up
-// at all.
+// CommonPrefix returns the common prefix under which a listing with prefix and delimiter groups a key, and reports
+// whether it does.
 func CommonPrefix(key, prefix, delimiter string) (string, bool) {
 	if delimiter == "" || !strings.HasPrefix(key, prefix) {
 		return "", false
@@ -423,7 +505,7 @@ func CommonPrefix(key, prefix, delimiter string) (string, bool) {
 	return key[:len(prefix)+i+len(delimiter)], true
 }
 
-// Successor returns the smallest key above every key that begins with prefix, or "" where there is none.
+// Successor returns the smallest key above every key that begins with prefix, or "" if there is none.
 func Successor(prefix string) string {
 	b := []byte(prefix)
 	for i := len(b) - 1; i >= 0; i-- {
@@ -435,5 +517,13 @@ func Successor(prefix string) string {
 	return ""
 }
 
-// BucketRecordKind returns the kind under which the documents of a bucket are kept; DeleteBucket removes them.
+// BucketRecordKind returns the kind of the records that belong to a bucket; DeleteBucket deletes them.
 func BucketRecordKind(id BucketID) string { return "bucket/" + Version(id).String() }
+
+// RecordBucket is the inverse of BucketRecordKind: it returns the bucket that records of that kind belong to, and
+// reports whether there is one.
+func RecordBucket(kind string) (BucketID, bool) {
+	digits, ok := strings.CutPrefix(kind, "bucket/")
+	id, err := strconv.ParseUint(digits, 16, 64)
+	return BucketID(id), ok && err == nil && len(digits) == 16
+}

@@ -5,40 +5,41 @@ import (
 	"fmt"
 )
 
-// Kind says what went wrong in terms that every floor understands. Drivers turn their own errors into kinds at their
-// edge; s3 turns kinds into S3 codes in one table. Tests and callers compare kinds, never texts.
+// Kind classifies errors for all layers. Drivers convert their errors to kinds; one table converts kinds to S3 error
+// codes. Tests and callers compare kinds, never texts.
 type Kind uint8
 
 // The kinds of errors.
 const (
-	Internal           Kind = iota // a defect, or an error of the system that has no kind of its own
+	Internal           Kind = iota // a bug, or a system error that has no other kind
 	NoSuchBucket                   // the bucket does not exist
 	NoSuchKey                      // the key has no current version
 	NoSuchVersion                  // the key has no such version
 	NoSuchUpload                   // the upload does not exist, or was completed or aborted
-	NoSuchData                     // content that a change refers to does not exist (any more)
-	InvalidPart                    // a part that a Complete names does not exist, or is not the one it expects
+	NoSuchData                     // the content that a change refers to does not exist, or no longer exists
+	InvalidPart                    // a part that a CompleteUpload refers to does not exist, or is not the expected one
 	BucketExists                   // a bucket of this name exists
-	BucketNotEmpty                 // the bucket holds versions, delete markers or uploads
-	PreconditionFailed             // the current version is not what the caller demanded
-	Conflict                       // what the change was computed from has changed: read again, and try again
-	MethodNotAllowed               // the version named is a delete marker
-	InvalidArgument                // the request makes no sense
-	TooLarge                       // the content is larger than what was announced or allowed
+	BucketNotEmpty                 // the bucket has versions, delete markers or uploads
+	PreconditionFailed             // the current version does not meet the caller's condition
+	Conflict                       // the data that the change is based on has changed; read it again, and retry
+	MethodNotAllowed               // the requested version is a delete marker
+	InvalidArgument                // the request is invalid
+	TooLarge                       // the content is larger than announced or allowed
 	Incomplete                     // the content ended before the announced length
 	Damaged                        // stored bytes failed their checksum
-	NoSpace                        // the drive is full, or its reserve is reached
-	Overloaded                     // a bound was reached: try again later
-	Unavailable                    // the engine refuses writes until a restart has checked it
-	Canceled                       // the caller went away
-	Unsupported                    // the data was written by a newer version
-	Busy                           // another process owns the data directory
-	TooSmall                       // a part that is not the last is below the minimum
-	BadDigest                      // content is not what its checksum says
-	Locked                         // retention or a legal hold keeps the version as it is
-	BucketState                    // the bucket is not in a state that allows it
-	NoKey                          // content is encrypted, and the key that it takes is not at hand
-	QuotaExceeded                  // the bucket would hold more than its quota (see OverQuota)
+	NoSpace                        // the drive is full, or only its reserve is left
+	Overloaded                     // a limit was reached; retry later
+	Unavailable                    // the engine refuses writes until it is restarted and recovered
+	Canceled                       // the caller gave up
+	Unsupported                    // a newer version wrote the data, or the driver lacks the ability
+	Busy                           // the resource is in use, for example the data directory by another process
+	TooSmall                       // a part other than the last is smaller than the minimum
+	BadDigest                      // the content does not match its checksum
+	Locked                         // retention or a legal hold protects the version
+	BucketState                    // the state of the bucket does not allow the request
+	NoKey                          // the content is encrypted, and its key is not available
+	QuotaExceeded                  // the change would exceed the quota of the bucket (see OverQuota)
+	ReadOnly                       // the store refuses writes until an operator has dealt with missing blocks
 )
 
 var kindNames = [...]string{
@@ -46,7 +47,7 @@ var kindNames = [...]string{
 	"invalid part", "bucket exists", "bucket not empty", "precondition failed", "conflict", "method not allowed",
 	"invalid argument", "too large", "incomplete", "damaged", "no space", "overloaded", "unavailable", "canceled",
 	"unsupported", "busy", "too small", "bad digest", "locked", "wrong state of the bucket", "no key",
-	"quota exceeded",
+	"quota exceeded", "read-only",
 }
 
 // String returns the kind in words.
@@ -57,14 +58,15 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", k)
 }
 
-// Error is the error of every contract in this module: the operation that failed, its kind, and the cause, if any.
+// Error is the error type of every contract in this module. It has the failed operation, the kind of the error, and its
+// cause, if any.
 type Error struct {
 	Op   string // for example "sqlite.Apply"
 	Kind Kind
 	Err  error
 }
 
-// Error gives operation, kind and cause on one line.
+// Error returns the operation, the kind and the cause on one line.
 func (e *Error) Error() string {
 	if e.Err == nil {
 		return e.Op + ": " + e.Kind.String()
@@ -75,7 +77,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// E makes an *Error. A cause that is an *Error keeps its kind when kind is Internal, so wrapping never hides a kind.
+// E returns an *Error. If kind is Internal, the error takes the kind of its cause, if that has one, so wrapping never
+// hides a kind.
 func E(op string, kind Kind, err error) error {
 	var inner *Error
 	if kind == Internal && errors.As(err, &inner) {
@@ -84,7 +87,7 @@ func E(op string, kind Kind, err error) error {
 	return &Error{Op: op, Kind: kind, Err: err}
 }
 
-// KindOf returns the kind of err: that of the outermost *Error in its chain, or Internal.
+// KindOf returns the kind of the outermost *Error in the chain of err, or Internal if there is none.
 func KindOf(err error) Kind {
 	var e *Error
 	if errors.As(err, &e) {
@@ -93,5 +96,5 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// Is says whether err is of kind k.
+// Is reports whether err is of kind k.
 func Is(err error, k Kind) bool { return err != nil && KindOf(err) == k }

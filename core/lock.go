@@ -2,13 +2,14 @@ package core
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"orcas/internal/mutant"
 )
 
-// Lock is what keeps a version from being deleted: retention (Mode and Until), and besides it a legal hold. Only versions in buckets with
-// BucketInfo.ObjectLock have one.
+// Lock protects a version from deletion: by retention (Mode and Until), by a legal hold, or by both. Only versions in
+// buckets with BucketInfo.ObjectLock have one.
 type Lock struct {
 	Mode  LockMode
 	Until time.Time // milliseconds, UTC; with a Mode
@@ -18,30 +19,30 @@ type Lock struct {
 // LockMode is the retention mode of a version.
 type LockMode uint8
 
-// The modes. Governance yields to who bypasses it, compliance to nobody before it ends.
+// The retention modes. A caller with the permission can bypass governance mode; nobody can bypass compliance mode.
 const (
 	LockNone LockMode = iota
 	LockGovernance
 	LockCompliance
 )
 
-// LegalHold says whether a version is held until somebody ends it.
+// LegalHold is the state of the legal hold of a version. A hold protects the version until it is removed.
 type LegalHold uint8
 
-// The states of a legal hold. Off differs from None in that a client sees that it was set.
+// The states of a legal hold. Clients see HoldOff as a hold that was removed, and HoldNone as no hold at all.
 const (
 	HoldNone LegalHold = iota
 	HoldOff
 	HoldOn
 )
 
-// DefaultRetention is what a version gets that is written without retention of its own: for so many days, or else years, from then on.
+// DefaultRetention is the retention of versions that are written without an explicit one: a number of days or years.
 type DefaultRetention struct {
 	Mode        LockMode
 	Days, Years int
 }
 
-// From returns the retention of a version that is written at a time; none where r is none.
+// From returns the retention of a version written at the given time, or no lock if r is not set.
 func (r DefaultRetention) From(at time.Time) Lock {
 	if r.Mode == LockNone {
 		return Lock{}
@@ -49,44 +50,47 @@ func (r DefaultRetention) From(at time.Time) Lock {
 	return Lock{Mode: r.Mode, Until: at.AddDate(r.Years, 0, r.Days)}
 }
 
-// IsZero says whether l is no lock, and never was one.
+// IsZero reports whether there is no lock, and never was one.
 func (l *Lock) IsZero() bool { return l.Mode == LockNone && l.Hold == HoldNone }
 
-// Retained says whether retention holds at a time.
+// Retained reports whether retention is in force at the given time.
+//
+// One process: the server that makes the change supplies the time. With several servers, the fastest clock would decide
+// when retention ends, so the time would have to come from the database.
 func (l *Lock) Retained(at time.Time) bool { return l.Mode != LockNone && l.Until.After(at) }
 
-// CheckDelete says Locked where the version may not be deleted at a time.
+// CheckDelete returns Locked if the version must not be deleted at the given time.
 func (l *Lock) CheckDelete(at time.Time, bypass bool) error {
 	switch {
 	case mutant.Is("no-object-lock"):
 		return nil
 	case l.Hold == HoldOn:
-		return E("core.Lock", Locked, errors.New("a legal hold"))
+		return E("core.Lock", Locked, errors.New("the version has a legal hold"))
 	case l.Retained(at) && (l.Mode == LockCompliance || !bypass):
-		return E("core.Lock", Locked, errors.New("retention"))
+		return E("core.Lock", Locked, fmt.Errorf("the version is retained until %v", l.Until))
 	}
 	return nil
 }
 
-// checkRetention says Locked where the retention of l, as it is at a time, may not become that of to: it may be made longer; governance
-// may be anything else by bypass.
+// checkRetention returns Locked if the retention of l cannot be replaced with the retention of to at the given time.
+// Retention can be extended, and a bypass can replace governance mode with any retention, or with none.
 func (l *Lock) checkRetention(to *Lock, at time.Time, bypass bool) error {
 	longer := to.Mode == l.Mode && !to.Until.Before(l.Until)
 	if !l.Retained(at) || longer || l.Mode == LockGovernance && bypass {
 		return nil
 	}
-	return E("core.Lock", Locked, errors.New("retention may only be made longer"))
+	return E("core.Lock", Locked, fmt.Errorf("the retention until %v can only be extended", l.Until))
 }
 
-// CheckLocks says BucketState where b has locks and not versioning, and Conflict where its locks would end; was is what it is so far, nil
-// where it is new.
+// CheckLocks returns BucketState if b has object lock without versioning, and Conflict if the change would disable
+// object lock. was reports whether the bucket already has object lock.
 func (b *BucketInfo) CheckLocks(was bool) error {
 	const op = "core.PutBucket"
 	if was && !b.ObjectLock {
-		return E(op, Conflict, errors.New("object lock is never off again"))
+		return E(op, Conflict, fmt.Errorf("object lock of the bucket %q cannot be disabled", b.Name))
 	}
 	if b.ObjectLock && b.Versioning != VersioningEnabled {
-		return E(op, BucketState, errors.New("object lock demands versions"))
+		return E(op, BucketState, fmt.Errorf("the bucket %q needs versioning enabled for object lock", b.Name))
 	}
 	return nil
 }

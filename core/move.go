@@ -1,34 +1,36 @@
 package core
 
 import (
-	"encoding/binary"
-	"errors"
+	"fmt"
 	"time"
 )
 
-// MoveObject gives the current version of a key, which must be the one of From.Seq (else Conflict), another name: it becomes the current
-// version of Key in Bucket, as PutObject would write it, and is taken away where it was, as DeleteObject would: a bucket without versions
-// forgets it, another gets a delete marker. Metadata, tags, checksums and Modified go with it; content is referred to, never copied.
+// MoveObject renames the current version of a key. It fails with Conflict unless the sequence of that version is
+// From.Seq. The version becomes the current version of Key in Bucket, as if written by PutObject, and is deleted from
+// the source, as if by DeleteObject: with versioning, a delete marker remains. Metadata, tags, checksums and Modified
+// are kept; content is referenced, never copied.
 //
-// It takes two places in the order of all changes (see Places): the source goes at the one before Seq, the version is written at Seq.
+// It takes two sequences (see SeqCount): the source is deleted at the one before Seq, and the version is written at
+// Seq.
 type MoveObject struct {
-	Stamp
+	Stamped
 	From   Source
 	Bucket BucketID
-	Key    string // in the same bucket another one than From.Key, else InvalidArgument
+	Key    string // within one bucket, it must differ from From.Key, else InvalidArgument
 	If     Precondition
-	Lock   Lock      // of the version written; that of the source stays behind
-	Token  string    // kept with the version (see MoveToken); "": none
-	Time   time.Time // of the delete marker; milliseconds, UTC
-	Owner  string    // of the delete marker
+	Lock   Lock      // lock of the version written, which does not inherit the lock of the source
+	Token  string    // stored with the version (see MoveToken); "": none
+	Time   time.Time // time of the delete marker; milliseconds, UTC
+	Owner  string    // owner of the delete marker
 }
 
-func (*MoveObject) kind() changeKind { return kindMoveObject }
+func (*MoveObject) Kind() ChangeKind { return ChangeMoveObject }
 
-// TokenAttr is the attribute that keeps MoveObject.Token. It is for whoever asks again because an answer was lost, and is never shown.
+// TokenAttr is the name of the attribute that stores MoveObject.Token. The token allows a client to retry a move when
+// the answer was lost. It is never returned to clients.
 const TokenAttr = "orcas-move-token"
 
-// MoveToken returns the token of the move that wrote a version, "" where there is none.
+// MoveToken returns the token of the move that wrote a version, or "" if there is none.
 func MoveToken(o *ObjectInfo) string {
 	for i := range o.Attrs {
 		if o.Attrs[i].Name == TokenAttr {
@@ -38,7 +40,7 @@ func MoveToken(o *ObjectInfo) string {
 	return ""
 }
 
-// WithoutToken returns attributes without that of a move.
+// WithoutToken returns attrs without TokenAttr.
 func WithoutToken(attrs []Attr) []Attr {
 	for i := range attrs {
 		if attrs[i].Name == TokenAttr {
@@ -48,30 +50,31 @@ func WithoutToken(attrs []Attr) []Attr {
 	return attrs
 }
 
-// Places returns how many sequences a change takes: its own, and those right before it.
-func Places(c Change) Seq {
+// SeqCount returns the number of sequences that a change takes. Its stamp is the last of them.
+func SeqCount(c Change) Seq {
 	if _, two := c.(*MoveObject); two {
 		return 2
 	}
 	return 1
 }
 
-// FirstPlace returns the first of the sequences that a change takes.
-func FirstPlace(c Change) Seq { return c.Place().Seq + 1 - Places(c) }
+// FirstSeq returns the first of the sequences that a change takes.
+func FirstSeq(c Change) Seq { return c.Stamp() + 1 - SeqCount(c) }
 
-// CheckSource holds c against the current version of the source's key, nil where there is none; one that a lock keeps is Locked.
+// CheckSource returns an error unless the current version of the source's key, nil if there is none, can be moved. It
+// returns Locked if a lock protects the version.
 func (c *MoveObject) CheckSource(cur *ObjectInfo) error {
 	const op = "core.MoveObject"
 	if c.From.Bucket == c.Bucket && c.From.Key == c.Key {
-		return E(op, InvalidArgument, errors.New("source and target are one"))
+		return E(op, InvalidArgument, fmt.Errorf("%q is source and target of the move", c.Key))
 	}
 	if cur == nil || cur.Marker || cur.Seq != c.From.Seq {
-		return E(op, Conflict, errors.New("the source was changed"))
+		return E(op, Conflict, fmt.Errorf("%q has changed since it was read at sequence %d", c.From.Key, c.From.Seq))
 	}
 	return cur.Lock.CheckDelete(c.Time, false)
 }
 
-// Moved returns the version that takes the name of the target, its Seq and Null not set; it shares what it can with the source.
+// Moved returns the version to write, without Seq and Null. It shares memory with the source.
 func (c *MoveObject) Moved(source *ObjectInfo) ObjectInfo {
 	o := *source
 	o.Bucket, o.Key, o.Lock, o.Latest = c.Bucket, c.Key, c.Lock, false
@@ -89,39 +92,9 @@ func (c *MoveObject) Moved(source *ObjectInfo) ObjectInfo {
 	return o
 }
 
-// Removal returns the change that takes the source away, at the place before c's.
+// Removal returns the change that deletes the source, at the sequence before c.Seq.
 func (c *MoveObject) Removal() *DeleteObject {
 	return &DeleteObject{
-		Stamp: Stamp{c.Seq - 1}, Bucket: c.From.Bucket, Key: c.From.Key, Version: Current, Modified: c.Time, Owner: c.Owner,
+		Stamped: Stamped{c.Seq - 1}, Bucket: c.From.Bucket, Key: c.From.Key, Version: Current, Modified: c.Time, Owner: c.Owner,
 	}
-}
-
-func appendMove(b []byte, c *MoveObject) []byte {
-	b, f := beginFields(b)
-	b = binary.AppendUvarint(appendTarget(b, c.From.Bucket, c.From.Key), uint64(c.From.Seq))
-	b = appendIf(appendTarget(b, c.Bucket, c.Key), &c.If)
-	b = appendString(appendTime(b, c.Time), c.Owner)
-	if f.next(c.Lock != Lock{}) {
-		b = appendLock(b, c.Lock)
-	}
-	if f.next(c.Token != "") {
-		b = appendString(b, c.Token)
-	}
-	return f.end(b)
-}
-
-func (d *decoder) move() *MoveObject {
-	f := d.fields(2)
-	c := &MoveObject{}
-	c.From.Bucket, c.From.Key = d.target()
-	c.From.Seq = Seq(d.uint())
-	c.Bucket, c.Key = d.target()
-	c.If, c.Time, c.Owner = d.precondition(), d.time(), d.string()
-	if f.next() {
-		c.Lock = d.lock()
-	}
-	if f.next() {
-		c.Token = d.string()
-	}
-	return c
 }

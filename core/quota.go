@@ -1,27 +1,25 @@
 package core
 
-import (
-	"errors"
-	"fmt"
-)
+import "fmt"
 
-// Quota bounds what a bucket may hold (see Usage), each bound for itself; 0 is none. Apply decides: a change after which a bucket would hold more
-// than before, and more than its bound, is QuotaExceeded, with OverQuota as the cause. What makes a bucket smaller, or no larger, always passes, also
-// in one that holds more than its quota, which may be set below what is there.
+// Quota limits the usage of a bucket, in bytes and in objects; 0 means no limit. Apply enforces it: a change that
+// increases the usage above a limit fails with QuotaExceeded, with OverQuota as the cause. A change that does not
+// increase the usage always passes, even in a bucket above its quota, because a quota can be set below the current
+// usage.
 type Quota struct {
 	Bytes   int64
 	Objects int64
 }
 
-// Usage is what a bucket with a quota holds. Bytes are the sizes of all versions, noncurrent ones too, and of the parts of uploads in
-// progress: plain bytes, as clients count them. Content that is shared counts in full wherever it is referred to; what waits to be freed does not count.
-// Objects are all versions. Delete markers count as nothing.
+// Usage is the amount stored in a bucket with a quota. Bytes are the sizes of all versions, including noncurrent ones,
+// and of the parts of uploads in progress, before compression. Deduplicated content counts in full for every reference;
+// garbage does not count. Objects is the number of versions, without delete markers.
 type Usage struct {
 	Bytes   int64
 	Objects int64
 }
 
-// UsageOf returns what a version counts as; nil is no version.
+// UsageOf returns the usage of a version; nil means no version.
 func UsageOf(o *ObjectInfo) Usage {
 	if o == nil || o.Marker {
 		return Usage{}
@@ -29,24 +27,27 @@ func UsageOf(o *ObjectInfo) Usage {
 	return Usage{Bytes: o.Size, Objects: 1}
 }
 
-// Plus returns the sum of both.
+// Plus returns the sum of u and v.
 func (u Usage) Plus(v Usage) Usage { return Usage{u.Bytes + v.Bytes, u.Objects + v.Objects} }
 
-// Minus returns u without v.
+// Minus returns the difference of u and v.
 func (u Usage) Minus(v Usage) Usage { return Usage{u.Bytes - v.Bytes, u.Objects - v.Objects} }
 
-// IsZero says whether q bounds nothing.
+// IsZero reports whether q has no limit.
 func (q Quota) IsZero() bool { return q == Quota{} }
 
-// Check says InvalidArgument where q is no quota.
+// Check returns InvalidArgument if a limit is negative.
 func (q Quota) Check() error {
 	if q.Bytes < 0 || q.Objects < 0 {
-		return E("core.Quota", InvalidArgument, errors.New("a quota below nothing"))
+		return E("core.Quota", InvalidArgument, fmt.Errorf("a quota must not be negative: %d bytes, %d objects", q.Bytes, q.Objects))
 	}
 	return nil
 }
 
-// Admit says whether a bucket that holds held may come to hold more, which is negative where it comes to hold less: nil or QuotaExceeded.
+// Admit returns QuotaExceeded if more, which can be negative, must not be added to the current usage.
+//
+// One process: Apply decides exactly, using one tally per bucket. With several servers, the row of that tally would be
+// a bottleneck, so each server would need a share of the quota.
 func (q Quota) Admit(held, more Usage) error {
 	if over(q.Bytes, held.Bytes, more.Bytes) || over(q.Objects, held.Objects, more.Objects) {
 		return E("core.Quota", QuotaExceeded, &OverQuota{Quota: q, Held: held, More: more})
@@ -56,24 +57,25 @@ func (q Quota) Admit(held, more Usage) error {
 
 func over(bound, held, more int64) bool { return bound > 0 && more > 0 && more > bound-held }
 
-// OverQuota is the cause of QuotaExceeded: the quota, what the bucket holds, and what the change would have added.
+// OverQuota is the cause of QuotaExceeded: the quota, the current usage, and the usage that the change would have
+// added.
 type OverQuota struct {
 	Quota Quota
 	Held  Usage
 	More  Usage
 }
 
-// Error names the bounds that are exceeded, with what is there and what was to come.
+// Error names the exceeded limits, with the current usage and the addition.
 func (e *OverQuota) Error() string {
 	text := ""
 	if over(e.Quota.Bytes, e.Held.Bytes, e.More.Bytes) {
-		text = fmt.Sprintf("of %d bytes, %d are in use and %d more were to be written", e.Quota.Bytes, e.Held.Bytes, e.More.Bytes)
+		text = fmt.Sprintf("%d of %d bytes are in use, and the request adds %d", e.Held.Bytes, e.Quota.Bytes, e.More.Bytes)
 	}
 	if over(e.Quota.Objects, e.Held.Objects, e.More.Objects) {
 		if text != "" {
 			text += "; "
 		}
-		text += fmt.Sprintf("of %d objects, %d are there and %d more were to be written", e.Quota.Objects, e.Held.Objects, e.More.Objects)
+		text += fmt.Sprintf("%d of %d objects are in use, and the request adds %d", e.Held.Objects, e.Quota.Objects, e.More.Objects)
 	}
 	return text
 }

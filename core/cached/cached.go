@@ -1,34 +1,39 @@
-// Package cached keeps the hot reads of a metadata engine in memory: buckets by name, and the newest version of a key. It
-// stands before an engine that sees every write to its store (core.SingleWriter), and everything else goes through to it.
+// Package cached caches the most frequent reads of a metadata engine in memory: buckets by name, and the newest
+// versions of keys. It wraps an engine that sees every write to its store (core.SingleWriter), and passes all other
+// calls through.
 //
-// # What may be seen
+// # What callers see
 //
-// A *core.BucketInfo is shared: callers must not change it. Objects are kept encoded, a third of their size and without pointers for
-// the collector to follow, and each look-up decodes one of its own. DataInfo.Refs and Sums in it are as old as the entry.
+// A *core.BucketInfo is shared: callers must not change it. Objects are cached in encoded form, which takes a third of
+// the memory and has no pointers for the garbage collector to follow. Each look-up decodes a new copy, whose
+// DataInfo.Refs and Sums are as old as the entry.
 //
 // # Never stale
 //
-// Time plays no part: package ecache's time to live slides with every hit, so it could not bound staleness. An entry is
-// dropped by key, by the Apply that touches it. What must not happen is that a reader reads the old row, the writer writes and
-// drops, and the reader then stores the old row. So every key belongs to a gate, which counts: Apply makes the count of each
-// gate that it touches odd and drops the keys before it writes, and makes it even again when the write has returned, however it
-// returned. A reader notes the count before it reads, and stores what it read only where the count is even and still the
-// same, under the gate's lock. So while a key is being written no entry of it exists and none can be made: all readers
-// see what the engine shows them, and none can see the new row and then, from here, the old one.
+// Entries do not expire: every hit extends the TTL of package ecache, so it could not bound staleness. The Apply that
+// changes a key invalidates its entry. One race must be excluded: a reader reads the old row, the writer writes and
+// invalidates, and the reader then stores the old row. So every key belongs to a seqlock, a lock with a sequence
+// number. Before it writes, Apply makes the sequence of each seqlock that it needs odd and deletes the entries of its
+// keys. When the write has returned, with or without an error, Apply makes the sequence even again. A reader notes the
+// sequence before it reads, and stores the result only if the sequence is even and unchanged, under the lock. So while
+// a key is being written it has no entry and cannot get one: all readers read from the engine, and none can see the new
+// row first and then the old one from the cache.
 //
-// Content that moves to another block (core.MoveData) or whose data key is wrapped anew (core.RewrapData) is named by its number, not by its keys. So the numbers of what
-// moved lately are kept with what an entry has to say now, and an entry that says otherwise is no entry. When there are too many of them, every entry is dropped.
+// A change of content (it is moved, repaired, or marked as damaged, or its data key is wrapped again) has the DataID of
+// the content, not the keys that refer to it. So the cache keeps notes of recent changes by DataID, and treats an entry
+// that contradicts a note as a miss. When there are too many notes, it deletes every entry.
 //
 // # Bounds
 //
-// ecache counts entries, not bytes. So an entry larger than maxEntryBytes is not kept; the largest cache is
-// Options.Objects times that. An object of one content takes about 350 bytes. That a key does not exist is not kept: it would be as safe, but a scan over names
-// that nobody has would push out what is used.
+// ecache counts entries, not bytes. So an entry larger than maxEntryBytes is not cached, and the maximum size of the
+// cache is Options.Objects times maxEntryBytes. An object with one content takes about 350 bytes. Missing keys are not
+// cached: that would be as safe, but a scan over names that do not exist would evict useful entries.
 package cached
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -38,81 +43,101 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"orcas/core"
+	"orcas/core/encoding"
 	"orcas/internal/mutant"
 )
 
-// Options bounds the cache.
+// Options limits the size of the cache.
 type Options struct {
-	Objects int // entries for objects, at least; 0: DefaultObjects
-	Buckets int // entries for buckets, at least; 0: DefaultBuckets
+	Objects int // the minimum capacity for objects, in entries; 0: DefaultObjects
+	Buckets int // the minimum capacity for buckets, in entries; 0: DefaultBuckets
 }
 
-// The defaults of Options, and the most that either may be.
+// The defaults of Options, and the maximum of either.
 const (
 	DefaultObjects = 65_536
 	DefaultBuckets = 1_000
 	MaxEntries     = 1_000_000
 )
 
-// What an entry may hold, of an object as it is encoded. Every request looks its bucket up, so the limit for buckets leaves room for the
-// longest tags and for many rules; few buckets come near it.
+// The maximum sizes of entries: of an encoded object, and of a bucket. Every request looks up its bucket, so the limit
+// for buckets allows for the longest tags and for many lifecycle rules. Most buckets are much smaller.
 const (
 	maxEntryBytes  = 1 << 10
 	maxBucketBytes = 32 << 10
 )
 
-// maxMoved is how many notes of moved content are kept, of about 50 bytes each.
+// maxMoved is the maximum number of notes about changed content, with about 70 bytes each.
 const maxMoved = 50_000
 
-// maxSegments is how many segments an object may have to be encoded for an entry at all.
+// maxSegments is the maximum number of segments of an object that is encoded for an entry. With more segments the entry
+// would be too large anyway.
 const maxSegments = 16
 
 const (
-	gateCount = 4096 // a power of two, well above the changes of a batch: few readers meet a gate that another key made odd
-	shards    = 64   // of an ecache, each with a lock; a power of two
+	lockCount = 4096 // a power of two; well above the size of a batch, so that keys rarely share a busy lock
+	shards    = 64   // the shards of an ecache, each with a lock; a power of two
 )
 
-// Meta is a core.Meta before another.
+// Meta is a core.Meta that caches reads of another one.
 type Meta struct {
 	core.Meta // the engine
 
-	objects *ecache.Cache // bucket/key (see objectKey): encoded core.ObjectInfo
-	buckets *ecache.Cache // name: *core.BucketInfo
+	objects *ecache.Cache // encoded core.ObjectInfo by bucket and key (see objectKey)
+	buckets *ecache.Cache // *core.BucketInfo by name
 
-	gates      [gateCount]gate // of objects, by the hash of their key in objects
-	bucketGate gate            // of all buckets
+	locks      [lockCount]seqlock // the locks of objects, by the hash of the key in objects
+	bucketLock seqlock            // the lock of all buckets
 
 	movedMu sync.RWMutex // guards moved
 	moved   map[core.DataID]note
 	moves   atomic.Int32 // len(moved)
 
 	applying sync.Mutex // held by Apply; guards odd
-	odd      []*gate    // that the Apply in progress has to make even
+	odd      []*seqlock // the locks whose sequence the Apply in progress has made odd
 }
 
-// note is what an entry has to say of content.
+// note is the current state of content that changed; zero fields are unknown. A valid entry agrees with it.
 type note struct {
-	block core.BlockID // where it stands; zero: anywhere
-	key   uint64       // of its wrapped data key (see keyHash); 0: any
+	block  core.BlockID // the block of the first extent; zero: unknown
+	offset int64        // the offset of the first extent, if block is set
+	key    uint64       // the hash of the wrapped data key (see keyHash); 0: unknown
+	damage damage
 }
 
-// keyHash tells wrapped data keys from each other.
+// damage is the mark of damaged content in a note.
+type damage uint8
+
+const (
+	notNoted damage = iota
+	whole
+	damaged
+)
+
+func damageOf(info *core.DataInfo) damage {
+	if info.Damaged {
+		return damaged
+	}
+	return whole
+}
+
+// keyHash returns a hash of a wrapped data key that is never 0.
 func keyHash(wrapped []byte) uint64 { return xxh3.Hash(wrapped) | 1 }
 
-// gate counts the beginnings and ends of writes to its keys.
-type gate struct {
-	mu    sync.Mutex // guards count, and that an entry is stored only while it is what the reader noted
-	count uint64     // odd: a write is in progress
+// seqlock is a lock whose sequence counts the beginnings and ends of writes to its keys.
+type seqlock struct {
+	mu  sync.Mutex // guards seq; also held while an entry is stored, so that seq does not change
+	seq uint64     // odd while a write is in progress
 }
 
-// New returns a cache before engine. It is InvalidArgument where the engine is not a core.SingleWriter, or where an option is
+// New returns a cache of engine. It fails with InvalidArgument if the engine is not a core.SingleWriter or an option is
 // out of range.
 func New(engine core.Meta, o Options) (*Meta, error) {
-	if _, ok := engine.(core.SingleWriter); !ok {
-		return nil, core.E("cached.New", core.InvalidArgument, errors.New("others may write to this store"))
+	if _, ok := core.As[core.SingleWriter](engine); !ok {
+		return nil, core.E("cached.New", core.InvalidArgument, errors.New("the engine is not the only writer of its store"))
 	}
 	if o.Objects < 0 || o.Objects > MaxEntries || o.Buckets < 0 || o.Buckets > MaxEntries {
-		return nil, core.E("cached.New", core.InvalidArgument, errors.New("number of entries out of range"))
+		return nil, core.E("cached.New", core.InvalidArgument, fmt.Errorf("%d objects and %d buckets: each number of entries must be between 0 and %d", o.Objects, o.Buckets, MaxEntries))
 	}
 	if o.Objects == 0 {
 		o.Objects = DefaultObjects
@@ -125,59 +150,56 @@ func New(engine core.Meta, o Options) (*Meta, error) {
 	}, nil
 }
 
-// SingleWriter implements core.SingleWriter, as the engine does.
-func (m *Meta) SingleWriter() {}
+// Unwrap returns the engine, for core.As. Meta also implements every optional interface that changes the engine, so
+// that such changes invalidate entries.
+func (m *Meta) Unwrap() core.Meta { return m.Meta }
 
-// newCache makes an ecache whose entries stay until they are dropped or pushed out.
+// newCache returns an ecache whose entries are kept until they are deleted or evicted.
 func newCache(entries int) *ecache.Cache {
 	return ecache.NewLRUCache(shards, uint16(max(2, (entries+shards-1)/shards)))
 }
 
-// objectKey is what objects calls a key; it costs one allocation.
+// objectKey returns the name of a key in the cache of objects. It costs one allocation.
 func objectKey(bucket core.BucketID, key string) string {
 	var number [13]byte
 	return string(strconv.AppendUint(number[:0], uint64(bucket), 36)) + "/" + key
 }
 
-func (m *Meta) gate(objectKey string) *gate { return &m.gates[xxh3.HashString(objectKey)%gateCount] }
-
-// note returns the count before a read.
-func (g *gate) note() uint64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.count
+func (m *Meta) lockOf(objectKey string) *seqlock {
+	return &m.locks[xxh3.HashString(objectKey)%lockCount]
 }
 
-// store keeps what was read after note returned count, where no write has begun since or was in progress.
-func (g *gate) store(count uint64, put func()) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.count == count && count%2 == 0 || mutant.Is("no-cache-gate") {
+// begin returns the sequence. Readers call it before they read.
+func (l *seqlock) begin() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.seq
+}
+
+// store calls put to cache a row that was read after begin returned seq, unless a write was in progress then or has
+// begun since.
+func (l *seqlock) store(seq uint64, put func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.seq == seq && seq%2 == 0 || mutant.Is("no-cache-gate") {
 		put()
 	}
 }
 
-// Checkpoint implements core.Checkpointer, where the engine does; else it does nothing.
-func (m *Meta) Checkpoint(ctx context.Context) error {
-	if c, ok := m.Meta.(core.Checkpointer); ok {
-		return c.Checkpoint(ctx)
-	}
-	return nil
-}
-
-// Snapshot implements core.Snapshotter, where the engine does.
+// Snapshot implements core.Snapshotter if the engine does.
 func (m *Meta) Snapshot(ctx context.Context, emit func(*core.Row) error) error {
-	if s, ok := m.Meta.(core.Snapshotter); ok {
+	if s, ok := core.As[core.Snapshotter](m.Meta); ok {
 		return s.Snapshot(ctx, emit)
 	}
-	return core.E("cached.Snapshot", core.Unsupported, errors.New("the engine makes no snapshots"))
+	return core.E("cached.Snapshot", core.Unsupported, errors.New("the metadata engine does not support snapshots"))
 }
 
-// Restore implements core.Snapshotter, where the engine does. Nothing is cached of an empty engine but what a failed try showed.
+// Restore implements core.Snapshotter if the engine does. The engine is empty, so any entries are from a failed
+// restore.
 func (m *Meta) Restore(ctx context.Context, next func() (*core.Row, error)) error {
-	s, ok := m.Meta.(core.Snapshotter)
+	s, ok := core.As[core.Snapshotter](m.Meta)
 	if !ok {
-		return core.E("cached.Restore", core.Unsupported, errors.New("the engine restores no snapshots"))
+		return core.E("cached.Restore", core.Unsupported, errors.New("the metadata engine does not support snapshots"))
 	}
 	m.applying.Lock()
 	defer m.applying.Unlock()
@@ -186,11 +208,11 @@ func (m *Meta) Restore(ctx context.Context, next func() (*core.Row, error)) erro
 	return s.Restore(ctx, next)
 }
 
-// Reset implements core.Snapshotter, where the engine does.
+// Reset implements core.Snapshotter if the engine does.
 func (m *Meta) Reset(ctx context.Context) error {
-	s, ok := m.Meta.(core.Snapshotter)
+	s, ok := core.As[core.Snapshotter](m.Meta)
 	if !ok {
-		return core.E("cached.Reset", core.Unsupported, errors.New("the engine restores no snapshots"))
+		return core.E("cached.Reset", core.Unsupported, errors.New("the metadata engine does not support snapshots"))
 	}
 	m.applying.Lock()
 	defer m.applying.Unlock()
@@ -199,9 +221,9 @@ func (m *Meta) Reset(ctx context.Context) error {
 	return s.Reset(ctx)
 }
 
-// Sync implements core.Syncer, where the engine does; else everything that was applied is durable.
+// Sync implements core.Syncer. If the engine does not implement it, all applied changes are durable.
 func (m *Meta) Sync(ctx context.Context) (core.State, error) {
-	if s, ok := m.Meta.(core.Syncer); ok {
+	if s, ok := core.As[core.Syncer](m.Meta); ok {
 		return s.Sync(ctx)
 	}
 	return m.State(ctx)
@@ -212,10 +234,10 @@ func (m *Meta) Bucket(ctx context.Context, name string) (*core.BucketInfo, error
 	if v, ok := m.buckets.Get(name); ok {
 		return v.(*core.BucketInfo), nil
 	}
-	count := m.bucketGate.note()
+	seq := m.bucketLock.begin()
 	b, err := m.Meta.Bucket(ctx, name)
 	if err == nil && bucketBytes(b) <= maxBucketBytes {
-		m.bucketGate.store(count, func() { m.buckets.Put(name, b) })
+		m.bucketLock.store(seq, func() { m.buckets.Put(name, b) })
 	}
 	return b, err
 }
@@ -228,17 +250,17 @@ func (m *Meta) Object(ctx context.Context, bucket core.BucketID, key string, v c
 	k := objectKey(bucket, key)
 	if encoded, ok := m.objects.GetBytes(k); ok {
 		o := &core.ObjectInfo{Bucket: bucket, Key: key, Latest: true}
-		if err := core.DecodeResolvedObject(encoded, o); err != nil || m.moves.Load() == 0 || !m.hasMoved(o) {
+		if err := encoding.DecodeResolvedObject(encoded, o); err != nil || m.moves.Load() == 0 || !m.hasMoved(o) {
 			return o, err
 		}
 	}
-	g := m.gate(k)
-	count := g.note()
+	l := m.lockOf(k)
+	seq := l.begin()
 	o, err := m.Meta.Object(ctx, bucket, key, v)
 	if err == nil && len(o.Segments) <= maxSegments {
-		var room [maxEntryBytes]byte
-		if encoded := core.AppendResolvedObject(room[:0], o); len(encoded) <= maxEntryBytes {
-			g.store(count, func() { m.objects.PutBytes(k, slices.Clone(encoded)) })
+		var buf [maxEntryBytes]byte
+		if encoded := encoding.AppendResolvedObject(buf[:0], o); len(encoded) <= maxEntryBytes {
+			l.store(seq, func() { m.objects.PutBytes(k, slices.Clone(encoded)) })
 		}
 	}
 	return o, err
@@ -259,7 +281,7 @@ func (m *Meta) Apply(ctx context.Context, changes []core.Change) ([]core.Result,
 	return results, err
 }
 
-// noteMoves keeps where content stands now, and how its data key is wrapped. Too many notes are forgotten, with everything that was read before.
+// noteMoves updates the notes about content after changes were applied.
 func (m *Meta) noteMoves(changes []core.Change, results []core.Result) {
 	for i, c := range changes {
 		if results[i].Err != nil || results[i].Skipped {
@@ -268,30 +290,41 @@ func (m *Meta) noteMoves(changes []core.Change, results []core.Result) {
 		switch c := c.(type) {
 		case *core.MoveData:
 			if len(c.To) > 0 {
-				m.note(c.Data, note{block: c.To[0].Block})
+				m.note(c.Data, note{block: c.To[0].Block, offset: c.To[0].Offset, damage: whole})
 			}
+		case *core.RepairData:
+			n := note{block: c.Info.Extents[0].Block, offset: c.Info.Extents[0].Offset, damage: whole}
+			if len(c.Info.DataKey) > 0 {
+				n.key = keyHash(c.Info.DataKey)
+			}
+			m.note(c.Info.ID, n)
 		case *core.RewrapData:
 			m.note(c.Data, note{key: keyHash(c.DataKey)})
+		case *core.Unshare:
+			m.note(c.Data, note{damage: damaged})
 		}
 	}
 }
 
-// note adds to what is known of content.
+// note adds n to the note about content. If there are too many notes, it deletes all of them, and every entry.
 func (m *Meta) note(id core.DataID, n note) {
 	m.movedMu.Lock()
 	full := len(m.moved) >= maxMoved
 	old := m.moved[id]
 	if n.block.IsZero() {
-		n.block = old.block
+		n.block, n.offset = old.block, old.offset
 	}
 	if n.key == 0 {
 		n.key = old.key
+	}
+	if n.damage == notNoted {
+		n.damage = old.damage
 	}
 	m.moved[id] = n
 	m.moves.Store(int32(len(m.moved)))
 	m.movedMu.Unlock()
 	if full {
-		m.dropAll() // what is being read is not stored any more, so the notes are not needed
+		m.dropAll() // reads in progress will not store anything, so the notes are no longer needed
 		m.movedMu.Lock()
 		clear(m.moved)
 		m.moves.Store(0)
@@ -299,21 +332,25 @@ func (m *Meta) note(id core.DataID, n note) {
 	}
 }
 
-// hasMoved says whether some content of o is not any more as o says.
+// hasMoved reports whether a note contradicts the content of o.
 func (m *Meta) hasMoved(o *core.ObjectInfo) bool {
 	m.movedMu.RLock()
 	defer m.movedMu.RUnlock()
 	for i := range o.Segments {
 		info := o.Segments[i].Info
 		n, ok := m.moved[info.ID]
-		if ok && (!n.block.IsZero() && info.Extents[0].Block != n.block || n.key != 0 && keyHash(info.DataKey) != n.key) {
+		if !ok {
+			continue
+		}
+		if !n.block.IsZero() && (info.Extents[0].Block != n.block || info.Extents[0].Offset != n.offset) ||
+			n.key != 0 && keyHash(info.DataKey) != n.key || n.damage != notNoted && damageOf(info) != n.damage {
 			return true
 		}
 	}
 	return false
 }
 
-// begin drops what c touches and closes its gates.
+// begin makes the sequences of the keys that c changes odd, and deletes their entries.
 func (m *Meta) begin(c core.Change) {
 	switch c := c.(type) {
 	case *core.PutObject:
@@ -328,53 +365,53 @@ func (m *Meta) begin(c core.Change) {
 	case *core.CompleteUpload:
 		m.dropObject(c.Object.Bucket, c.Object.Key)
 	case *core.PutBucket:
-		m.drop(&m.bucketGate, m.buckets, c.Info.Name)
+		m.drop(&m.bucketLock, m.buckets, c.Info.Name)
 	case *core.DeleteBucket:
-		m.drop(&m.bucketGate, m.buckets, keys(m.buckets)...)
-	case *core.CreateUpload, *core.PutPart, *core.AbortUpload, *core.PutRecord, *core.SetFloor, *core.Synced, *core.Void,
+		m.drop(&m.bucketLock, m.buckets, keys(m.buckets)...)
+	case *core.CreateUpload, *core.PutPart, *core.AbortUpload, *core.PutRecord, *core.SetReplayFrom, *core.Synced, *core.Void,
 		*core.FreeGarbage, *core.DropParts:
-		// nothing that is kept here: a key of the bucket, or its newest version
-	case *core.MoveData, *core.RewrapData: // see noteMoves
-	default: // one that this package does not know
+		// these change nothing that is cached: no bucket, and no newest version of a key
+	case *core.MoveData, *core.RepairData, *core.RewrapData, *core.Unshare: // see noteMoves
+	default: // a change that is unknown to this package
 		m.dropAll()
 	}
 }
 
-// dropAll closes every gate and drops everything.
+// dropAll makes every sequence odd and deletes every entry.
 func (m *Meta) dropAll() {
-	for i := range m.gates {
-		m.drop(&m.gates[i], m.objects)
+	for i := range m.locks {
+		m.drop(&m.locks[i], m.objects)
 	}
 	for _, k := range keys(m.objects) {
 		m.objects.Del(k)
 	}
-	m.drop(&m.bucketGate, m.buckets, keys(m.buckets)...)
+	m.drop(&m.bucketLock, m.buckets, keys(m.buckets)...)
 }
 
 func (m *Meta) dropObject(bucket core.BucketID, key string) {
 	k := objectKey(bucket, key)
-	m.drop(m.gate(k), m.objects, k)
+	m.drop(m.lockOf(k), m.objects, k)
 }
 
-// drop closes a gate, so that nothing is stored behind it until end, and then drops keys of it.
-func (m *Meta) drop(g *gate, c *ecache.Cache, keys ...string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.count%2 == 0 {
-		g.count++
-		m.odd = append(m.odd, g)
+// drop makes the sequence of l odd, so that none of its keys is cached until end, and then deletes the entries of keys.
+func (m *Meta) drop(l *seqlock, c *ecache.Cache, keys ...string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.seq%2 == 0 {
+		l.seq++
+		m.odd = append(m.odd, l)
 	}
 	for _, k := range keys {
 		c.Del(k)
 	}
 }
 
-// end opens the gates that begin closed.
+// end makes the sequences that begin and drop have made odd even again.
 func (m *Meta) end() {
-	for _, g := range m.odd {
-		g.mu.Lock()
-		g.count++
-		g.mu.Unlock()
+	for _, l := range m.odd {
+		l.mu.Lock()
+		l.seq++
+		l.mu.Unlock()
 	}
 	clear(m.odd)
 	m.odd = m.odd[:0]

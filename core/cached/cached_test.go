@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"orcas/core"
 	"orcas/core/cached"
 	"orcas/core/coretest"
+	"orcas/core/encoding"
 	"orcas/core/mem"
 	"orcas/internal/checksum"
 )
@@ -64,7 +66,7 @@ func newStore(t testing.TB, m core.Meta) *store {
 func (s *store) stamp(changes ...core.Change) []core.Change {
 	for _, c := range changes {
 		s.seq++
-		c.Place().Seq = s.seq
+		c.SetStamp(s.seq)
 	}
 	return changes
 }
@@ -243,13 +245,14 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// gated is an engine whose reads stop when they have read, and whose Apply stops before it writes and when it has written.
+// gated is an engine whose reads stop when they have read, and whose Apply stops before it writes and when it has
+// written.
 type gated struct {
 	core.Meta
 	read, applying, applied func()
 }
 
-func (g *gated) SingleWriter() {}
+func (g *gated) Unwrap() core.Meta { return g.Meta }
 
 func (g *gated) Object(ctx context.Context, b core.BucketID, key string, v core.Version) (*core.ObjectInfo, error) {
 	o, err := g.Meta.Object(ctx, b, key, v)
@@ -303,7 +306,7 @@ func TestOldRowIsNotStored(t *testing.T) {
 				<-hasRead
 			}
 			if during {
-				engine.applying = read // gates are closed, the old row is still there
+				engine.applying = read // sequences are odd, the old row is still there
 			} else {
 				read()
 			}
@@ -315,8 +318,8 @@ func TestOldRowIsNotStored(t *testing.T) {
 	}
 }
 
-// TestNothingIsStoredDuringApply lets a reader store what it read while Apply runs, before and after the write; then another
-// must not find the old row when the new one is there.
+// TestNothingIsStoredDuringApply lets a reader store what it read while Apply runs, before and after the write; then
+// another must not find the old row when the new one is there.
 func TestNothingIsStoredDuringApply(t *testing.T) {
 	engine := &gated{Meta: mem.NewMeta()}
 	s := newStore(t, open(t, engine))
@@ -350,8 +353,8 @@ func TestOldBucketIsNotStored(t *testing.T) {
 	require.True(t, core.Is(err, core.NoSuchBucket), "the bucket that is gone was stored")
 }
 
-// TestAfterFailure: nobody knows what a failed Apply left, so nothing that it touched is answered from memory; and the keys can be
-// kept again. A panic counts as a failure.
+// TestAfterFailure: nobody knows what a failed Apply left, so nothing that it touched is answered from memory; and the
+// keys can be kept again. A panic counts as a failure.
 func TestAfterFailure(t *testing.T) {
 	for name, fault := range map[string]func(s *store, faulty *coretest.FaultyMeta, engine *gated){
 		"not done": func(s *store, faulty *coretest.FaultyMeta, _ *gated) {
@@ -387,8 +390,8 @@ func TestAfterFailure(t *testing.T) {
 	}
 }
 
-// TestNeverOlder lets readers hammer few keys while one writer writes them: a read that begins after an Apply returned never sees
-// what was there before it, and no reader sees a key go back.
+// TestNeverOlder lets readers hammer few keys while one writer writes them: a read that begins after an Apply returned
+// never sees what was there before it, and no reader sees a key go back.
 func TestNeverOlder(t *testing.T) {
 	const keys, batches = 5, 3000
 	m, err := cached.New(mem.NewMeta(), cached.Options{Objects: 3})
@@ -458,6 +461,8 @@ type fixed struct {
 	results []core.Result
 }
 
+func (f fixed) Unwrap() core.Meta { return f.Meta }
+
 func (fixed) SingleWriter() {}
 
 func (f fixed) Object(context.Context, core.BucketID, string, core.Version) (*core.ObjectInfo, error) {
@@ -502,6 +507,55 @@ func BenchmarkApply(b *testing.B) {
 	for b.Loop() {
 		if _, err := m.Apply(ctx, changes); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// TestEveryChange walks every kind of change through a cache that holds every entry that there can be. Afterwards it
+// says what the engine says, and it reads nothing again but what the change touched.
+func TestEveryChange(t *testing.T) {
+	engine := coretest.NewCountingMeta(mem.NewMeta())
+	m, w := open(t, engine), &coretest.Walk{}
+	buckets := []string{coretest.WalkBucket, "gone"}
+	object := func(m core.Meta, key string) string {
+		o, err := m.Object(ctx, w.Bucket, key, core.Current)
+		if err != nil {
+			return core.KindOf(err).String()
+		}
+		return string(encoding.AppendResolvedObject(nil, o))
+	}
+	bucket := func(m core.Meta, name string) string {
+		b, err := m.Bucket(ctx, name)
+		if err != nil {
+			return core.KindOf(err).String()
+		}
+		return string(encoding.AppendBucket(nil, b))
+	}
+	for _, row := range coretest.EveryChange() {
+		held := map[string]bool{}
+		for _, key := range coretest.WalkKeys {
+			held[key] = object(m, key) != core.NoSuchKey.String()
+		}
+		for _, name := range buckets {
+			held[name] = bucket(m, name) != core.NoSuchBucket.String()
+		}
+		c := row.Change(w)
+		w.Stamp(c)
+		results, err := m.Apply(ctx, []core.Change{c})
+		require.NoError(t, err)
+		require.NoError(t, results[0].Err, "%T", c)
+		w.Done(c, results[0])
+		for _, key := range coretest.WalkKeys {
+			engine.Reset()
+			got := object(m, key)
+			require.False(t, held[key] && !slices.Contains(row.Keys, key) && engine.Counts().Object > 0, "%T drops the key %q", c, key)
+			require.Equal(t, object(engine.Meta, key), got, "the key %q after %T", key, c)
+		}
+		for _, name := range buckets {
+			engine.Reset()
+			got := bucket(m, name)
+			require.False(t, held[name] && !slices.Contains(row.Buckets, name) && engine.Counts().Bucket > 0, "%T drops the bucket %q", c, name)
+			require.Equal(t, bucket(engine.Meta, name), got, "the bucket %q after %T", name, c)
 		}
 	}
 }

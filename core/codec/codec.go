@@ -1,93 +1,68 @@
-// Package codec turns the plain content of a frame into the bytes that are stored, and back: compressed where that makes it smaller, then
-// encrypted where there is a key. Each frame is coded by itself, so that a range read touches the frames that it needs. What was done is
-// in the frame's header (Codec, KeyID): frames of one content may differ.
+// Package codec converts the plain content of a frame to its stored form and back. A frame is compressed if that makes
+// it smaller, and then encrypted if there is a key. Each frame is encoded independently, so that a range read decodes
+// only the frames that it needs. The header of a frame contains its codec and key (Codec, KeyID), which may differ
+// between frames of one content.
 //
-// The compressed form is one Zstandard frame (RFC 8878) without a checksum of its own, with the plain size in its header and, where a dictionary was used, the
-// dictionary's number.
+// The compressed form is one Zstandard frame (RFC 8878) without a checksum. Its header has the plain size and, if a
+// dictionary was used, the number of the dictionary.
 package codec
 
 import (
 	"errors"
 	"fmt"
 
+	"orcas/core"
 	"orcas/core/frame"
 )
 
-// The errors of this package. They say nothing about where: the caller knows content and offset.
+// The errors of this package. They do not contain the content or the offset, which the caller knows.
 var (
-	ErrDamaged      = errors.New("codec: damaged")                            // the payload is not what its header promises
-	ErrNoKey        = errors.New("codec: encrypted, and there is no key")     // or it is not encrypted where it has to be
-	ErrNoDictionary = errors.New("codec: compressed with another dictionary") // than the one at hand, if any
-	ErrCodec        = errors.New("codec: written by a newer version")         // a number of which this program knows nothing
+	ErrDamaged      = errors.New("codec: damaged")                            // the payload does not match its header
+	ErrNoKey        = errors.New("codec: encrypted, and there is no key")     // or not encrypted, and there is one
+	ErrNoDictionary = errors.New("codec: compressed with another dictionary") // or there is no dictionary
+	ErrCodec        = errors.New("codec: written by a newer version")         // the codec is unknown
 )
 
-// Level says how hard new content is compressed. The numbers are stored with buckets, and never reused.
-type Level uint8
-
-// The levels.
-const (
-	Default Level = iota // what the server does unasked
-	Off                  // not at all
-	Fast                 // at least effort
-	Better               // at three to four times the effort, for a tenth less room
-)
-
-var levelNames = [...]string{"default", "off", "fast", "better"}
-
-// String returns the level's name.
-func (l Level) String() string {
-	if int(l) < len(levelNames) {
-		return levelNames[l]
-	}
-	return fmt.Sprintf("level %d", uint8(l))
-}
-
-// ParseLevel is the inverse of String.
-func ParseLevel(s string) (Level, error) {
-	for l, name := range levelNames {
-		if s == name {
-			return Level(l), nil
-		}
-	}
-	return 0, fmt.Errorf("%q is none of off, fast and better", s)
-}
-
-// Sealer encrypts and decrypts the frames of one content. Its methods may be called from many goroutines.
+// Sealer encrypts and decrypts the frames of one content. Its methods are safe for concurrent use.
 type Sealer interface {
-	// Seal encrypts plain, appends the outcome to dst and returns the extended slice. The header has everything but Stored, Sum and the
-	// place: ID, Index, Last, Plain, Codec, KeyID may be bound to what is stored. As with crypto/cipher.AEAD, plain may stand exactly where the outcome goes.
+	// Seal encrypts plain, appends the result to dst and returns the extended slice. All fields of the header are set
+	// except Stored, Sum and the position, so ID, Index, Last, Plain, Codec and KeyID may be authenticated. As with
+	// crypto/cipher.AEAD, plain may overlap the result exactly.
 	Seal(dst, plain []byte, h *frame.Header) []byte
 
-	// Open is the inverse of Seal, on the same conditions. An error says that key, frame or header are other ones.
+	// Open is the inverse of Seal, under the same conditions. It fails if the key, the frame or the header differs from
+	// that of Seal.
 	Open(dst, stored []byte, h *frame.Header) ([]byte, error)
 }
 
-// Encoder codes the frames of one content, in order. The zero value stores everything as it is. One goroutine uses it.
+// Encoder encodes the frames of one content, in order. The zero value stores them unchanged. It is not safe for
+// concurrent use.
 type Encoder struct {
-	Level      Level       // Default means Off here
-	Dictionary *Dictionary // of small content; nil: none
-	Sealer     Sealer      // nil: not encrypted
-	KeyID      uint32      // goes into the headers of what is encrypted; not 0 with a Sealer
+	Level      core.Compression // CompressionDefault means off here
+	Dictionary *Dictionary      // for small content; nil: none
+	Sealer     Sealer           // nil: not encrypted
+	KeyID      uint32           // key ID for the headers of encrypted frames; not 0 with a Sealer
 
 	sampler    sampler
-	looked     bool // the next frame is worthwhile
+	looked     bool // Worthwhile returned true for the next frame
 	compressed bool
 }
 
-// Plain says that nothing is done to content: its frames may be written without Encode.
-func (e *Encoder) Plain() bool { return e.Sealer == nil && e.Level <= Off }
+// Plain reports whether content is stored unchanged, so its frames may be written without Encode.
+func (e *Encoder) Plain() bool { return e.Sealer == nil && e.Level <= core.CompressionOff }
 
-// Compressed says whether a frame so far was compressed.
+// Compressed reports whether any frame so far was compressed.
 func (e *Encoder) Compressed() bool { return e.compressed }
 
-// Worthwhile says whether the next frame may shrink, from a look at a part of it. Encode then does not look again.
+// Worthwhile reports whether compression may shrink the next frame, based on a sample. If so, Encode does not sample
+// the frame again.
 func (e *Encoder) Worthwhile(plain []byte) bool {
-	e.looked = e.Level > Off && e.sampler.worthwhile(plain)
+	e.looked = e.Level > core.CompressionOff && e.sampler.worthwhile(plain)
 	return e.looked
 }
 
-// Encode appends what is stored of a frame's plain content to dst and returns the extended slice; nil says that the content is stored as it is. h.ID, Index
-// and Last have to be set; Encode sets Codec, KeyID and Plain.
+// Encode appends the stored form of a frame's plain content to dst and returns the extended slice, or nil if the
+// content is stored unchanged. The caller must set h.ID, Index and Last; Encode sets Codec, KeyID and Plain.
 func (e *Encoder) Encode(dst []byte, h *frame.Header, plain []byte) []byte {
 	h.Plain, h.Codec, h.KeyID = uint32(len(plain)), frame.Plain, 0
 	at := len(dst)
@@ -111,14 +86,15 @@ func (e *Encoder) Encode(dst []byte, h *frame.Header, plain []byte) []byte {
 	return dst
 }
 
-// Decoder decodes the frames of one content. The zero value knows no key and no dictionary. It may be used from many goroutines.
+// Decoder decodes the frames of one content. The zero value has no key and no dictionary. It is safe for concurrent
+// use.
 type Decoder struct {
 	Dictionary *Dictionary // nil: none
 	Sealer     Sealer      // nil: the content is not encrypted
 }
 
-// Decode returns the plain content of a frame whose payload is stored, which was verified and which it may overwrite. What it returns
-// is a part of stored, or stands in dst[:0], grown if it is too short; never more than h.Plain bytes are made.
+// Decode returns the plain content of a frame. stored is its verified payload, which Decode may overwrite. The result
+// is either a part of stored, or is appended to dst[:0]. It never has more than h.Plain bytes.
 func (d *Decoder) Decode(dst, stored []byte, h *frame.Header) ([]byte, error) {
 	if h.Plain > frame.MaxPlain {
 		return nil, ErrDamaged

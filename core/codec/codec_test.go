@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"orcas/core"
 	"orcas/core/codec"
 	"orcas/core/frame"
 )
@@ -96,7 +97,7 @@ func TestRoundTrips(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		var e codec.Encoder
 		var d codec.Decoder
-		e.Level = rapid.SampledFrom([]codec.Level{codec.Default, codec.Off, codec.Fast, codec.Better}).Draw(r, "level")
+		e.Level = rapid.SampledFrom([]core.Compression{core.CompressionDefault, core.CompressionOff, core.CompressionFast, core.CompressionBetter}).Draw(r, "level")
 		if rapid.Bool().Draw(r, "sealed") {
 			e.Sealer, e.KeyID = newGCM(r, 1), 9
 			d.Sealer = e.Sealer
@@ -115,7 +116,7 @@ func TestRoundTrips(t *testing.T) {
 			require.LessOrEqual(r, len(b), frame.HeaderSize+n+64)
 			require.Equal(r, e.Sealer != nil, h.KeyID == 9)
 			if h.Codec == frame.Zstd {
-				require.True(r, e.Compressed() && e.Level > codec.Off)
+				require.True(r, e.Compressed() && e.Level > core.CompressionOff)
 			}
 			got, err := decode(&d, b)
 			require.NoError(r, err)
@@ -125,7 +126,7 @@ func TestRoundTrips(t *testing.T) {
 }
 
 func TestWhatIsCompressed(t *testing.T) {
-	for _, level := range []codec.Level{codec.Fast, codec.Better} {
+	for _, level := range []core.Compression{core.CompressionFast, core.CompressionBetter} {
 		e := codec.Encoder{Level: level}
 		h, b := encode(&e, 0, text(1, frame.MaxPlain))
 		require.EqualValues(t, frame.Zstd, h.Codec)
@@ -136,16 +137,17 @@ func TestWhatIsCompressed(t *testing.T) {
 		h, _ = encode(&codec.Encoder{Level: level}, 0, text(1, 40))
 		require.EqualValues(t, frame.Plain, h.Codec, "too short")
 	}
-	e := codec.Encoder{Level: codec.Off}
+	e := codec.Encoder{Level: core.CompressionOff}
 	h, _ := encode(&e, 0, text(1, 4096))
 	require.EqualValues(t, frame.Plain, h.Codec)
 	require.True(t, e.Plain())
 	require.False(t, e.Compressed())
 }
 
-// TestSampling shows that content that does not shrink is looked at less and less often, and that a part that does is found all the same.
+// TestSampling shows that content that does not shrink is looked at less and less often, and that a part that does is
+// found all the same.
 func TestSampling(t *testing.T) {
-	e := codec.Encoder{Level: codec.Fast}
+	e := codec.Encoder{Level: core.CompressionFast}
 	for i := range 100 {
 		h, _ := encode(&e, uint32(i), random(uint64(i), 20_000))
 		require.EqualValues(t, frame.Plain, h.Codec)
@@ -160,10 +162,10 @@ func TestSampling(t *testing.T) {
 	require.Less(t, compressed, 100, "some were stored unlooked at")
 }
 
-// TestEveryBit flips every bit of a compressed payload behind the back of the frame's checksum: never more than the frame's plain size comes out, and what
-// is not an error is of that size.
+// TestEveryBit flips every bit of a compressed payload behind the back of the frame's checksum: never more than the
+// frame's plain size comes out, and what is not an error is of that size.
 func TestEveryBit(t *testing.T) {
-	h, b := encode(&codec.Encoder{Level: codec.Better}, 0, text(1, 3000))
+	h, b := encode(&codec.Encoder{Level: core.CompressionBetter}, 0, text(1, 3000))
 	require.EqualValues(t, frame.Zstd, h.Codec)
 	failed := 0
 	var d codec.Decoder
@@ -211,7 +213,7 @@ func TestBombs(t *testing.T) {
 
 func TestWrongHeaders(t *testing.T) {
 	var d codec.Decoder
-	h, b := encode(&codec.Encoder{Level: codec.Fast}, 0, text(1, 3000))
+	h, b := encode(&codec.Encoder{Level: core.CompressionFast}, 0, text(1, 3000))
 	payload := b[frame.HeaderSize:]
 	for _, plain := range []uint32{0, 2999, 3001, frame.MaxPlain, frame.MaxPlain + 1, 1<<32 - 1} {
 		h := h
@@ -233,7 +235,7 @@ func TestWrongHeaders(t *testing.T) {
 }
 
 func TestSealedAnotherWay(t *testing.T) {
-	e := codec.Encoder{Level: codec.Fast, Sealer: newGCM(t, 1), KeyID: 3}
+	e := codec.Encoder{Level: core.CompressionFast, Sealer: newGCM(t, 1), KeyID: 3}
 	h, b := encode(&e, 5, text(1, 3000))
 	require.EqualValues(t, frame.Zstd, h.Codec)
 	_, err := decode(&codec.Decoder{Sealer: newGCM(t, 2)}, b)
@@ -259,20 +261,9 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-func TestLevels(t *testing.T) {
-	for _, l := range []codec.Level{codec.Default, codec.Off, codec.Fast, codec.Better} {
-		got, err := codec.ParseLevel(l.String())
-		require.NoError(t, err)
-		require.Equal(t, l, got)
-	}
-	_, err := codec.ParseLevel("best")
-	require.Error(t, err)
-	require.Equal(t, "level 9", codec.Level(9).String())
-}
-
 // FuzzDecode feeds payloads that nobody made.
 func FuzzDecode(f *testing.F) {
-	for _, level := range []codec.Level{codec.Off, codec.Fast, codec.Better} {
+	for _, level := range []core.Compression{core.CompressionOff, core.CompressionFast, core.CompressionBetter} {
 		h, b := encode(&codec.Encoder{Level: level}, 0, text(1, 3000))
 		f.Add(b[frame.HeaderSize:], h.Codec, h.Plain)
 	}

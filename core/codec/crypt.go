@@ -16,24 +16,26 @@ import (
 
 // # Encryption
 //
-// Each content has a data key of its own, 256 random bits, with which AES-256-GCM encrypts its frames. A frame's nonce is its number within the
-// content, so no nonce comes twice under a key: a content is written once, and who tries a write again takes a new DataID and with
-// it a new data key. What is authenticated besides are DataID, number, the mark of the last frame, codec and plain size: a frame that is moved, left
-// out or put in another's place does not open. The place in the block is not among it, so frames move as they are.
+// Each content has its own data key of 256 random bits. Its frames are encrypted with AES-256-GCM. The nonce of a frame
+// is its number within the content. No nonce is used twice with a key, because content is written once, and a retried
+// write gets a new DataID and with it a new data key. DataID, frame number, last-frame flag, codec and plain size are
+// authenticated, so swapped frames, missing frames and frames of other content are detected. The position in the block
+// is not authenticated, so frames can be moved unchanged.
 //
-// The data key is stored wrapped, beside the content's metadata:
+// The wrapped data key is stored with the content's metadata:
 //
 //	 0   1  version (1)
 //	 1  16  salt, random
 //	17  32  the data key, encrypted with AES-256-GCM, nonce 0
 //	49  16  its tag
 //
-// The key that does it is HMAC-SHA256(wrapping key, label, key id, DataID, salt), and is used once. So a wrapped key opens for
-// its own content and key id only, and random nonces of 96 bits, which may collide after some billion contents, are not needed.
+// It is encrypted with the key HMAC-SHA256(wrapping key, label, key id, DataID, salt), which is used once. So a wrapped
+// key can be unwrapped only for its own content and key id. Random nonces of 96 bits, which could collide after some
+// billion contents, are not needed.
 
 // The errors of keys.
 var (
-	ErrWrongKey = errors.New("codec: the key does not fit") // or what was wrapped is damaged
+	ErrWrongKey = errors.New("codec: the key does not fit") // or the wrapped data key is damaged
 	errFrame    = errors.New("codec: the frame does not open: it is damaged, belongs elsewhere, or is encrypted with another key")
 )
 
@@ -55,16 +57,17 @@ const (
 // KeySize is the size of every key, in bytes.
 const KeySize = keySize
 
-// SealedMore is what a frame grows when it is encrypted, in bytes.
+// SealedMore is the number of bytes that encryption adds to a frame.
 const SealedMore = tagSize
 
-// CustomerKeyID is the key id of content whose data key is wrapped by a key that its owner brings with each request.
+// CustomerKeyID is the key id of content whose data key is wrapped with a key that the client sends with each request.
 const CustomerKeyID = 1<<32 - 1
 
-// Key wraps data keys: a master key of the store, or a customer's. It never shows itself.
+// Key wraps data keys. It is a master key of the store or a customer key. It is never printed.
 type Key struct{ secret [keySize]byte }
 
-// NewKey makes a Key of KeySize bytes. Other lengths, and a key of zeros, are errors, which do not quote it.
+// NewKey returns the Key with these KeySize bytes. It returns an error, which does not quote the key, if the length is
+// wrong or all bytes are zero.
 func NewKey(secret []byte) (*Key, error) {
 	if len(secret) != keySize {
 		return nil, fmt.Errorf("a key has %d bytes, not %d", keySize, len(secret))
@@ -83,7 +86,7 @@ func (k *Key) String() string { return "(a key)" }
 // GoString returns no part of the key.
 func (k *Key) GoString() string { return "(a key)" }
 
-// Check returns a value by which Is knows the key again, salted, so that it differs each time. It tells nothing about the key.
+// Check returns a salted value that Is recognizes. It differs on each call and reveals nothing about the key.
 func (k *Key) Check() []byte {
 	b := make([]byte, 1+saltSize, checkSize)
 	b[0] = checkVersion
@@ -98,7 +101,7 @@ func (k *Key) appendCheck(b []byte) []byte {
 	return m.Sum(b)
 }
 
-// Is says whether check was made by Check of the same key.
+// Is reports whether check was returned by Check of the same key.
 func (k *Key) Is(check []byte) bool {
 	if len(check) != checkSize || check[0] != checkVersion {
 		return false
@@ -107,7 +110,7 @@ func (k *Key) Is(check []byte) bool {
 	return subtle.ConstantTimeCompare(k.appendCheck(append(room[:0], check[:1+saltSize]...)), check) == 1
 }
 
-// wrapper returns what wraps the data key of a content.
+// wrapper returns the cipher that wraps the data key of a content.
 func (k *Key) wrapper(keyID uint32, id uint64, salt []byte) cipher.AEAD {
 	var b [len(wrapLabel) + 12]byte
 	at := copy(b[:], wrapLabel)
@@ -120,7 +123,7 @@ func (k *Key) wrapper(keyID uint32, id uint64, salt []byte) cipher.AEAD {
 	return aesgcm.New(m.Sum(derived[:0]))
 }
 
-// zeroNonce is for keys that are used once. Nobody writes to it.
+// zeroNonce is the nonce for keys that are used once. It must not be modified.
 var zeroNonce [12]byte
 
 // wrap wraps a data key.
@@ -147,14 +150,16 @@ func (k *Key) unwrap(dst []byte, keyID uint32, id uint64, wrapped []byte) ([]byt
 	return secret, nil
 }
 
-// NewDataKey makes the data key of a content, and returns it wrapped by k, which is the key of that id.
+// NewDataKey generates the data key of the content with the DataID id. It returns the data key, and its wrapped form.
+// keyID is the key id of k.
 func (k *Key) NewDataKey(keyID uint32, id uint64) (*DataKey, []byte) {
 	var secret [keySize]byte
 	_, _ = rand.Read(secret[:]) // never fails
 	return &DataKey{aesgcm.New(secret[:])}, k.wrap(keyID, id, secret[:])
 }
 
-// DataKey unwraps the data key of a content. ErrWrongKey: it was wrapped by another key, for another content, or is damaged.
+// DataKey unwraps the data key of a content. It returns ErrWrongKey if the data key was wrapped with another key or for
+// another content, or is damaged.
 func (k *Key) DataKey(keyID uint32, id uint64, wrapped []byte) (*DataKey, error) {
 	var room [keySize]byte
 	secret, err := k.unwrap(room[:0], keyID, id, wrapped)
@@ -164,7 +169,7 @@ func (k *Key) DataKey(keyID uint32, id uint64, wrapped []byte) (*DataKey, error)
 	return &DataKey{aesgcm.New(secret)}, nil
 }
 
-// Rewrap returns a data key that k wraps, wrapped by another key.
+// Rewrap unwraps a data key with k and returns it wrapped with the key to, whose key id is toID.
 func (k *Key) Rewrap(keyID uint32, id uint64, wrapped []byte, to *Key, toID uint32) ([]byte, error) {
 	var room [keySize]byte
 	secret, err := k.unwrap(room[:0], keyID, id, wrapped)
@@ -177,7 +182,8 @@ func (k *Key) Rewrap(keyID uint32, id uint64, wrapped []byte, to *Key, toID uint
 // DataKey encrypts the frames of one content. It is a Sealer.
 type DataKey struct{ aead cipher.AEAD }
 
-// bound is what binds a frame to its place in its content: the nonce, and what is authenticated besides.
+// bound consists of the nonce and the additional authenticated data of a frame, which bind it to its position in its
+// content.
 //
 //	0  8  zero              12  8  DataID
 //	8  4  number            20  4  number
@@ -205,7 +211,7 @@ func (k *DataKey) Seal(dst, plain []byte, h *frame.Header) []byte {
 	return k.aead.Seal(dst, b[:12], plain, b[12:])
 }
 
-// Open implements Sealer. Where it fails, nothing of the content comes out.
+// Open implements Sealer. If it fails, it returns no part of the content.
 func (k *DataKey) Open(dst, stored []byte, h *frame.Header) ([]byte, error) {
 	b := bind(h)
 	plain, err := k.aead.Open(dst, b[:12], stored, b[12:])

@@ -7,60 +7,66 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
+
+	"orcas/core"
 )
 
-// Dictionary is what small contents of a bucket have in common. It may be used from many goroutines. What was compressed with it cannot be read without it.
+// Dictionary is a compression dictionary: data that small objects of a bucket have in common. Frames compressed with it
+// cannot be read without it. It is safe for concurrent use.
 //
-// It is raw content in the sense of RFC 8878: bytes that stand before those of the frame, and no tables. So a frame is decoded as if the
-// dictionary were its first block, which takes half of the time that the decoder takes with a dictionary, for content that is 4 % larger than with
-// tables. Both levels code alike: the better one takes four times as long (its own tables have to be copied each time) for 3 % less.
+// It is a raw content dictionary as defined in RFC 8878: data that precedes the frame, without tables. So a frame is
+// decoded as if the dictionary were its first block. Compared with a dictionary with tables, decoding takes half the
+// time, and the compressed content is 4 % larger. Both compression levels use the same encoder, because the better one
+// would take four times as long (its tables must be copied for each frame) to save 3 %.
 type Dictionary struct {
 	id      uint32
 	raw     []byte
 	encoder func() *zstd.Encoder
 }
 
-// The numbers that dictionaries of a store have: those that RFC 8878 leaves to private use.
+// The range of dictionary numbers, which RFC 8878 reserves for private use.
 const (
 	MinDictionaryID = 1 << 15
 	MaxDictionaryID = 1<<31 - 1
 )
 
-// maxDictionary is the size of the largest dictionary, in bytes: it has to fit in one block.
+// maxDictionary is the maximum size of a dictionary, in bytes: it must fit in one Zstandard block.
 const maxDictionary = 128<<10 - 1
 
-// NewDictionary returns a dictionary of that number. ErrDamaged says that number or size cannot be. raw must not change any more.
+// NewDictionary returns a dictionary with the given number. It returns ErrDamaged if the number or the size is out of
+// range. raw must not be modified afterwards.
 func NewDictionary(id uint32, raw []byte) (*Dictionary, error) {
 	if id < MinDictionaryID || id > MaxDictionaryID || len(raw) < minSize || len(raw) > maxDictionary {
-		return nil, fmt.Errorf("%w: a dictionary of number %d, %d bytes", ErrDamaged, id, len(raw))
+		return nil, fmt.Errorf("%w: dictionary number %d or its size of %d bytes is out of range", ErrDamaged, id, len(raw))
 	}
 	d := &Dictionary{id: id, raw: raw}
-	d.encoder = sync.OnceValue(func() *zstd.Encoder { return must(coder(Fast, d)) })
+	d.encoder = sync.OnceValue(func() *zstd.Encoder { return must(coder(core.CompressionFast, d)) })
 	return d, nil
 }
 
-// ID returns the dictionary's number, which every frame compressed with it carries.
+// ID returns the number of the dictionary, which is in the header of every frame compressed with it.
 func (d *Dictionary) ID() uint32 { return d.id }
 
-// Raw returns the dictionary as it is stored. It must not be changed.
+// Raw returns the content of the dictionary, which must not be modified.
 func (d *Dictionary) Raw() []byte { return d.raw }
 
-// dictionaryDecoder decodes frames that begin with a dictionary.
+// dictionaryDecoder decodes frames whose first block is a dictionary.
 var dictionaryDecoder = sync.OnceValue(func() *zstd.Decoder {
 	return must(decoder(maxDictionary+maxDictionaryContent, min(maxDecoders, runtime.GOMAXPROCS(0))))
 })
 
-// maxDictionaryContent is the most content that a frame with a dictionary holds, in bytes.
+// maxDictionaryContent is the maximum content of a frame with a dictionary, in bytes.
 const maxDictionaryContent = 256 << 10
 
-// room is memory for a frame that begins with a dictionary, and for what comes out of it.
+// room contains a buffer for a frame whose first block is a dictionary, and one for its decoded content.
 type room struct{ frame, plain []byte }
 
 var rooms = sync.Pool{New: func() any { return new(room) }}
 
-var errNotOurs = errors.New("a frame that was not made here")
+var errNotOurs = errors.New("the frame was not written by this encoder")
 
-// decompress makes size bytes of content in dst from a frame of which h is the header.
+// decompress decodes a frame with header h to size bytes of content in dst. It writes a frame header for all of the
+// bytes and the dictionary as a raw block, and appends the blocks of the frame.
 func (d *Dictionary) decompress(dst, stored []byte, h *zstd.Header, size int) ([]byte, error) {
 	if h.DictionaryID != d.id {
 		return nil, ErrNoDictionary
@@ -71,7 +77,7 @@ func (d *Dictionary) decompress(dst, stored []byte, h *zstd.Header, size int) ([
 	r := rooms.Get().(*room)
 	defer rooms.Put(r)
 	all := len(d.raw) + size
-	r.frame = append(r.frame[:0], 0x28, 0xb5, 0x2f, 0xfd, 0xa0, byte(all), byte(all>>8), byte(all>>16), byte(all>>24)) // one segment of so many bytes
+	r.frame = append(r.frame[:0], 0x28, 0xb5, 0x2f, 0xfd, 0xa0, byte(all), byte(all>>8), byte(all>>16), byte(all>>24)) // one segment of all bytes
 	r.frame = append(r.frame, byte(len(d.raw)<<3), byte(len(d.raw)>>5), byte(len(d.raw)>>13))                          // a raw block
 	r.frame = append(append(r.frame, d.raw...), stored[h.HeaderSize:]...)
 	if cap(r.plain) < all+slack {

@@ -9,15 +9,16 @@ import (
 	"strings"
 )
 
-// Keys are the master keys of a store, the newest first. They do not change. The nil Keys holds none.
+// Keys are the master keys of a store, newest first. They are immutable. A nil *Keys has no keys.
 type Keys struct {
 	ids  []uint32
 	keys map[uint32]*Key
 }
 
-// ParseKeys reads master keys: one per line, or with commas between them, the newest first, each as id:key, the id a number from 1 to
-// 4294967294, the key 32 bytes in hexadecimal or Base64. A key that stands alone needs no id: its id is 1. Blank lines and lines that begin
-// with # count for nothing. Errors name lines, and never quote a key.
+// ParseKeys parses master keys, newest first, one per line or separated by commas. Each has the form id:key, with an id
+// from 1 to 4294967294 and a key of 32 bytes in hexadecimal or Base64. The id of a single key may be omitted and is 1
+// then. Blank lines and lines that begin with # are ignored. Errors contain the number of the key, and never quote a
+// key.
 func ParseKeys(text string) (*Keys, error) {
 	k := &Keys{keys: map[uint32]*Key{}}
 	bare := false
@@ -64,7 +65,7 @@ func withoutComments(text string) string {
 func parseKey(s string) (*Key, error) {
 	secret, err := hex.DecodeString(s)
 	if err != nil || len(secret) != keySize {
-		// Of 32 bytes Base64 makes 43 digits, and one sign that fills up.
+		// 32 bytes in Base64 are 43 digits and one padding character.
 		secret, err = base64.RawStdEncoding.DecodeString(strings.TrimRight(s, "="))
 	}
 	if err != nil {
@@ -87,7 +88,7 @@ func (k *Keys) add(id uint32, key *Key) error {
 	return nil
 }
 
-// IDs returns the ids, the newest key's first. It must not be changed.
+// IDs returns the key ids, newest first. The result must not be modified.
 func (k *Keys) IDs() []uint32 {
 	if k == nil {
 		return nil
@@ -95,7 +96,7 @@ func (k *Keys) IDs() []uint32 {
 	return k.ids
 }
 
-// Newest returns the key that wraps the data keys of new content; 0, nil where there is none.
+// Newest returns the key that wraps the data keys of new content, or 0 and nil if there is none.
 func (k *Keys) Newest() (uint32, *Key) {
 	if k == nil {
 		return 0, nil
@@ -103,7 +104,7 @@ func (k *Keys) Newest() (uint32, *Key) {
 	return k.ids[0], k.keys[k.ids[0]]
 }
 
-// Get returns the key of an id, or nil.
+// Get returns the key with the given id, or nil.
 func (k *Keys) Get(id uint32) *Key {
 	if k == nil {
 		return nil

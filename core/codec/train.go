@@ -4,22 +4,24 @@ import (
 	"fmt"
 
 	"github.com/klauspost/compress/dict"
+
+	"orcas/core"
 )
 
 const (
-	dictionaryHash = 6 // how many bytes a repetition has at least
+	dictionaryHash = 6 // minimum length of a repetition, in bytes
 	minSamples     = 16
-	trainedSize    = 16 << 10 // of dictionaries, in bytes: twice as much saves 1 % more, and takes longer to read with
+	trainedSize    = 16 << 10 // size of a dictionary, in bytes; twice as much saves 1 % more, but slows down reads
 )
 
-// Train makes a dictionary of that number (MinDictionaryID to MaxDictionaryID) from samples of small contents. An error says that they have too little in
-// common, or are too few.
+// Train builds a dictionary with the given number (MinDictionaryID to MaxDictionaryID) from samples of small contents.
+// It fails if there are too few samples, or they have too little in common.
 func Train(id uint32, samples [][]byte) (d *Dictionary, err error) {
 	if len(samples) < minSamples {
 		return nil, fmt.Errorf("codec: %d samples are too few for a dictionary", len(samples))
 	}
 	defer func() {
-		if r := recover(); r != nil { // the builder is not made for every input, and nothing depends on it
+		if r := recover(); r != nil { // the builder panics on some input; the dictionary is optional
 			d, err = nil, fmt.Errorf("codec: no dictionary can be made of these samples: %v", r)
 		}
 	}()
@@ -30,8 +32,9 @@ func Train(id uint32, samples [][]byte) (d *Dictionary, err error) {
 	return NewDictionary(id, raw)
 }
 
-// Stored returns how many bytes samples take at a level with a dictionary, or without one (nil), each by itself.
-func Stored(d *Dictionary, level Level, samples [][]byte) (stored int) {
+// Stored returns the total stored size of samples in bytes, each of them compressed separately with the given level and
+// dictionary (nil: none).
+func Stored(d *Dictionary, level core.Compression, samples [][]byte) (stored int) {
 	var buf []byte
 	for _, s := range samples {
 		e := Encoder{Level: level, Dictionary: d}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orcas/core"
 	"orcas/core/codec"
 	"orcas/core/frame"
 )
@@ -37,7 +38,7 @@ func trained(t require.TestingT, id uint32) *codec.Dictionary {
 
 func TestDictionary(t *testing.T) {
 	d := trained(t, 40_000)
-	for _, level := range []codec.Level{codec.Fast, codec.Better} {
+	for _, level := range []core.Compression{core.CompressionFast, core.CompressionBetter} {
 		plain := record(1000, 1000)
 		without := codec.Encoder{Level: level}
 		_, long := encode(&without, 0, plain)
@@ -86,8 +87,8 @@ func TestNoDictionary(t *testing.T) {
 		}
 		d, err := codec.Train(40_000, samples)
 		t.Log(name, d != nil, err)
-		if err == nil { // then it has to be good
-			e := codec.Encoder{Level: codec.Better, Dictionary: d}
+		if err == nil { // then it must be good
+			e := codec.Encoder{Level: core.CompressionBetter, Dictionary: d}
 			_, b := encode(&e, 0, record(5, 700))
 			got, err := decode(&codec.Decoder{Dictionary: d}, b)
 			require.NoError(t, err)

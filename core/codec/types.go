@@ -2,7 +2,7 @@ package codec
 
 import "strings"
 
-// compressedTypes are media types whose content is compressed already; one that ends with a slash stands for all that begin so.
+// compressedTypes are prefixes of media types whose content is usually compressed already.
 var compressedTypes = [...]string{
 	"audio/", "font/woff", "image/", "video/",
 	"application/epub+zip", "application/gzip", "application/java-archive", "application/pdf", "application/vnd.android.package-archive",
@@ -11,15 +11,15 @@ var compressedTypes = [...]string{
 	"application/x-rar", "application/x-xz", "application/x-zip", "application/zip", "application/zstd",
 }
 
-// rawTypes are those of them that are not.
+// rawTypes are prefixes of the exceptions: media types in compressedTypes whose content is not compressed.
 var rawTypes = [...]string{"audio/wav", "audio/x-wav", "image/bmp", "image/svg+xml", "image/tiff", "image/x-ms-bmp", "image/x-portable"}
 
-// IsCompressedType says whether content of a media type (a Content-Type header) is compressed as a rule.
+// IsCompressedType reports whether content of a media type (a Content-Type header) is usually compressed.
 func IsCompressedType(contentType string) bool {
 	return hasPrefix(contentType, compressedTypes[:]) && !hasPrefix(contentType, rawTypes[:])
 }
 
-// hasPrefix says whether s begins with one of list, in any case of letters.
+// hasPrefix reports whether s begins with one of list, ignoring case.
 func hasPrefix(s string, list []string) bool {
 	for _, prefix := range list {
 		if len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix) {
@@ -29,7 +29,7 @@ func hasPrefix(s string, list []string) bool {
 	return false
 }
 
-// IsCompressedEncoding says whether a Content-Encoding header names a compression.
+// IsCompressedEncoding reports whether a Content-Encoding header names a compression.
 func IsCompressedEncoding(contentEncoding string) bool {
 	for e := range strings.SplitSeq(contentEncoding, ",") {
 		switch strings.ToLower(strings.TrimSpace(e)) {

@@ -8,27 +8,29 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"orcas/core"
 	"orcas/core/frame"
 )
 
 const (
-	minGain    = 16  // what does not shrink by at least a sixteenth is stored as it is: reading it again then costs nothing
-	minSize    = 64  // shorter content is not tried, in bytes
-	samples    = 4   // so many pieces of a frame are looked at before all of it is compressed,
-	sampleSize = 128 // ... of so many bytes each
-	maxSkip    = 32  // the most frames that are stored unlooked at, in a row
+	minGain    = 16  // frames that shrink by less than 1/16 are stored unchanged, so that reads are cheap
+	minSize    = 64  // shorter content is not compressed, in bytes
+	samples    = 4   // number of pieces of a frame to sample before compressing it
+	sampleSize = 128 // size of each piece, in bytes
+	maxSkip    = 32  // maximum number of consecutive frames to store without sampling
 
-	// Random bytes are equal in 1 of 256 pairs, and 512 of them come within 20 % of that. Base64 has 4 times as many equal pairs, text 15 times.
-	evenness = 130 // %, beyond which compression is tried
+	// In random data, 1 of 256 pairs of bytes is equal; samples of 512 bytes are within 20 % of that. Base64 has 4
+	// times as many equal pairs, and text 15 times as many.
+	evenness = 130 // % of the equal pairs in random data; compression is tried above it
 )
 
-// sampler decides which frames are worth trying: a look at a part of the frame comes first, and after frames that did not shrink so many are left alone, twice
-// as many each time.
+// sampler selects the frames that are worth compressing. It samples a part of each frame. After a frame that does not
+// shrink, it skips some frames, twice as many each time.
 type sampler struct {
-	skip, next int // frames to be left alone now, and the next time
+	skip, next int // number of frames to skip now, and after the next frame that does not shrink
 }
 
-// worthwhile says whether a frame may shrink.
+// worthwhile reports whether compression may shrink a frame.
 func (s *sampler) worthwhile(plain []byte) bool {
 	if len(plain) < minSize {
 		return false
@@ -53,8 +55,9 @@ func (s *sampler) learn(shrunk bool) {
 	s.skip = s.next
 }
 
-// Compressible says whether content may shrink: whether bytes taken from all over it are spread less evenly than random ones. What is even and repeats itself all
-// the same, such as a random piece sent twice, is not seen.
+// Compressible reports whether compression may shrink content: whether a sample of its bytes is distributed less evenly
+// than random data. It does not detect content that is evenly distributed but repetitive, such as the same random data
+// twice.
 func Compressible(plain []byte) bool {
 	var count [256]int32
 	n := min(len(plain), samples*sampleSize)
@@ -70,24 +73,24 @@ func Compressible(plain []byte) bool {
 			}
 		}
 	}
-	pairs := -n // of equal bytes
+	pairs := -n // number of ordered pairs of equal bytes
 	for i := range count {
 		pairs += int(count[i]) * int(count[i])
 	}
 	return 256*pairs > evenness*n*(n-1)/100
 }
 
-// Coders are made of tables: so many of them work at the same time, and others wait. Those without a dictionary take up to 5 MiB each, those
-// with one 1.
+// Encoders have large tables, so this is the maximum number that run concurrently; further calls wait. An encoder takes
+// up to 5 MiB without a dictionary, and 1 MiB with one.
 const (
 	maxCoders           = 8
 	maxDictionaryCoders = 2
 )
 
-// coder returns an encoder for frames. Its tables are made when it is first used.
-func coder(level Level, dictionary *Dictionary) (*zstd.Encoder, error) {
+// coder returns an encoder for frames. Its tables are allocated when it is first used.
+func coder(level core.Compression, dictionary *Dictionary) (*zstd.Encoder, error) {
 	speed, together := zstd.SpeedFastest, maxCoders
-	if level == Better {
+	if level == core.CompressionBetter {
 		speed = zstd.SpeedBetterCompression
 	}
 	if dictionary != nil {
@@ -103,18 +106,19 @@ func coder(level Level, dictionary *Dictionary) (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, options...)
 }
 
-// maxDecoders is how many frames are decoded at the same time; others wait.
+// maxDecoders is the maximum number of frames that are decoded concurrently; further calls wait.
 const maxDecoders = 16
 
-// decoder returns a decoder that never makes more than fits where it decodes to, nor more than size bytes.
+// decoder returns a decoder that never writes more than fits in its destination, nor more than size bytes.
 func decoder(size uint64, together int) (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(together), zstd.WithDecoderMaxMemory(size), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderLowmem(true))
 }
 
-// The coders of content without a dictionary, made once. The options are constants, so nothing can fail.
+// The encoders and the decoder of content without a dictionary, created on first use. The options are constants, so
+// creating them cannot fail.
 var (
-	fastCoder    = sync.OnceValue(func() *zstd.Encoder { return must(coder(Fast, nil)) })
-	betterCoder  = sync.OnceValue(func() *zstd.Encoder { return must(coder(Better, nil)) })
+	fastCoder    = sync.OnceValue(func() *zstd.Encoder { return must(coder(core.CompressionFast, nil)) })
+	betterCoder  = sync.OnceValue(func() *zstd.Encoder { return must(coder(core.CompressionBetter, nil)) })
 	plainDecoder = sync.OnceValue(func() *zstd.Decoder { return must(decoder(frame.MaxPlain, min(maxDecoders, runtime.GOMAXPROCS(0)))) })
 )
 
@@ -129,16 +133,17 @@ func (e *Encoder) compress(dst, plain []byte) []byte {
 	switch {
 	case e.Dictionary != nil:
 		return e.Dictionary.encoder().EncodeAll(plain, dst)
-	case e.Level == Better:
+	case e.Level == core.CompressionBetter:
 		return betterCoder().EncodeAll(plain, dst)
 	}
 	return fastCoder().EncodeAll(plain, dst)
 }
 
-// slack is how much longer than its content the room for it is, in bytes: then the decoder copies without looking at each step how much is left.
+// slack is the number of bytes by which a buffer is larger than its content, so that the decoder can copy without
+// checking the available space at each step.
 const slack = 16
 
-// decompress makes size bytes of plain content in dst.
+// decompress decodes stored to size bytes of plain content in dst.
 func decompress(dictionary *Dictionary, dst, stored []byte, size int) ([]byte, error) {
 	if cap(dst) < size+slack {
 		dst = make([]byte, 0, size+slack)

@@ -2,12 +2,14 @@ package coretest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,21 +17,27 @@ import (
 	"orcas/core/frame"
 )
 
-// Blocks is the suite that every driver of core.Blocks passes. Open returns an empty store; the test that asked for it closes it.
+// Blocks runs the suite that every driver of core.Blocks must pass. Open returns an empty store, which the suite
+// closes.
 func Blocks(t *testing.T, open func(t *testing.T) core.Blocks) {
 	for _, c := range []struct {
 		name string
 		test func(t *testing.T, b core.Blocks)
 	}{
 		{"CommittedBytesComeBack", committedBytesComeBack},
-		{"PackedWritersShareABlock", packedWritersShareABlock},
-		{"OnePackedWriterAtATime", onePackedWriterAtATime},
+		{"PackedWritersFollowEachOther", packedWritersFollowEachOther},
+		{"SeveralPackedWriters", severalPackedWriters},
+		{"PlacementIsAHint", placementIsAHint},
+		{"IdentityIsInTheIDs", identityIsInTheIDs},
+		{"BegunBlocksAreTold", begunBlocksAreTold},
 		{"SizeHintThatDoesNotFitBeginsABlock", sizeHintBeginsABlock},
 		{"AloneAndLargeHaveTheirOwn", aloneAndLargeHaveTheirOwn},
 		{"AbortLeavesTheOthers", abortLeavesTheOthers},
 		{"EndedWritersRefuse", endedWritersRefuse},
 		{"ReadsKeepToTheExtent", readsKeepToTheExtent},
+		{"SpansAreRuns", spansAreRuns},
 		{"MissingBlocks", missingBlocks},
+		{"StatSeesWhatIsThere", statSeesWhatIsThere},
 		{"DeletedBytesStayForTheirReaders", deletedBytesStayForTheirReaders},
 		{"DeleteOfTheOpenBlock", deleteOfTheOpenBlock},
 		{"WalkIsInOrder", walkIsInOrder},
@@ -45,8 +53,8 @@ func Blocks(t *testing.T, open func(t *testing.T) core.Blocks) {
 	}
 }
 
-// BlocksReopen is the suite of drivers whose stores outlive the process. Place returns what opens one store, empty at first; it
-// is called again only after the store was closed.
+// BlocksReopen runs the suite for drivers whose stores outlive the process. Place returns a function that opens a
+// store, which is empty at first. The function is called again only after the store has been closed.
 func BlocksReopen(t *testing.T, place func(t *testing.T) func() core.Blocks) {
 	for _, c := range []struct {
 		name string
@@ -56,19 +64,20 @@ func BlocksReopen(t *testing.T, place func(t *testing.T) func() core.Blocks) {
 		{"EarlierBlocksAreNeverAppendedTo", earlierBlocksAreNeverAppendedTo},
 		{"DeletedBlocksStayAway", deletedBlocksStayAway},
 		{"WritersInProgressLeaveTheOthers", writersInProgressLeaveTheOthers},
+		{"IdentityOutlivesTheProcess", identityOutlivesTheProcess},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, place(t)) })
 	}
 }
 
-// The options that the suites write with.
+// The block options used by the suites.
 var (
 	packed = core.BlockOptions{Kind: core.Packed, SizeHint: 4 << 10}
 	alone  = core.BlockOptions{Kind: core.Packed, SizeHint: 4 << 10, Alone: true}
 	large  = core.BlockOptions{Kind: core.Large}
 )
 
-// put is a commit that a test remembers.
+// put is committed data and its extent.
 type put struct {
 	extent core.Extent
 	data   []byte
@@ -90,7 +99,7 @@ func create(t *testing.T, b core.Blocks, o core.BlockOptions) core.BlockWriter {
 	return w
 }
 
-// commit writes data in pieces, commits it and returns where it is.
+// commit writes data in pieces, commits it, and returns it with its extent.
 func commit(t *testing.T, b core.Blocks, o core.BlockOptions, data []byte) put {
 	t.Helper()
 	p, err := tryCommit(t, b, o, data)
@@ -117,10 +126,10 @@ func tryCommit(t *testing.T, b core.Blocks, o core.BlockOptions, data []byte) (p
 	if err := w.Commit(t.Context()); err != nil {
 		return put{}, err
 	}
-	return put{e, data}, w.Abort() // which does nothing
+	return put{e, data}, w.Abort() // Abort does nothing after Commit
 }
 
-// check says how what was put comes back.
+// check reads the extent and returns an error if the data differs.
 func (p put) check(t *testing.T, b core.Blocks) error {
 	r, err := b.Open(t.Context(), p.extent)
 	if err != nil {
@@ -142,7 +151,7 @@ func (p put) require(t *testing.T, b core.Blocks) {
 	require.NoError(t, p.check(t, b))
 }
 
-// walk returns every block from id on.
+// walk returns all blocks from the given ID on.
 func walk(t *testing.T, b core.Blocks, from core.BlockID) (list []core.BlockInfo) {
 	t.Helper()
 	require.NoError(t, b.Walk(t.Context(), from, func(i core.BlockInfo) error {
@@ -164,28 +173,6 @@ func committedBytesComeBack(t *testing.T, b core.Blocks) {
 	for _, p := range puts {
 		p.require(t, b)
 	}
-}
-
-func packedWritersShareABlock(t *testing.T, b core.Blocks) {
-	first := commit(t, b, packed, random(1, 100))
-	require.EqualValues(t, frame.BlockHeaderSize, first.extent.Offset)
-	last := first
-	for i := range 20 {
-		next := commit(t, b, packed, random(uint64(i), 50+i))
-		require.Equal(t, first.extent.Block, next.extent.Block)
-		require.Equal(t, last.extent.Offset+last.extent.Length, next.extent.Offset)
-		last.require(t, b)
-		last = next
-	}
-	require.Len(t, walk(t, b, core.BlockID{}), 1)
-}
-
-func onePackedWriterAtATime(t *testing.T, b core.Blocks) {
-	w := create(t, b, packed)
-	_, err := b.Create(t.Context(), packed)
-	require.Error(t, err)
-	require.NoError(t, w.Abort())
-	commit(t, b, packed, random(1, 10)).require(t, b)
 }
 
 func sizeHintBeginsABlock(t *testing.T, b core.Blocks) {
@@ -210,9 +197,12 @@ func aloneAndLargeHaveTheirOwn(t *testing.T, b core.Blocks) {
 		require.False(t, seen[p.extent.Block])
 		seen[p.extent.Block] = true
 		again := commit(t, b, packed, random(3, 100))
-		require.Equal(t, shared.extent.Block, again.extent.Block)
+		requireBehind(t, shared, again)
+		require.False(t, seen[again.extent.Block] && again.extent.Block != shared.extent.Block)
+		seen[again.extent.Block] = true
+		shared = again
 	}
-	// They do not wait for each other.
+	// Writers do not wait for each other.
 	a, l, s := create(t, b, alone), create(t, b, large), create(t, b, packed)
 	for _, w := range []core.BlockWriter{s, l, a} {
 		_, err := w.Write([]byte("x"))
@@ -296,7 +286,7 @@ func readsKeepToTheExtent(t *testing.T, b core.Blocks) {
 	require.Zero(t, n)
 	require.Error(t, err)
 
-	// An extent that reaches behind the block (nobody wrote it) is short, not padded.
+	// An extent beyond the end of the block, which was never written, is short, not padded.
 	wide := core.Extent{Block: before.extent.Block, Offset: 1 << 40, Length: 10}
 	w, err := b.Open(t.Context(), wide)
 	require.NoError(t, err)
@@ -311,6 +301,47 @@ func readsKeepToTheExtent(t *testing.T, b core.Blocks) {
 	}
 }
 
+func spansAreRuns(t *testing.T, b core.Blocks) {
+	p := commit(t, b, large, random(1, 300_000))
+	r, err := b.Open(t.Context(), p.extent)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Close()) }()
+	for _, c := range []struct{ off, n int64 }{{0, 300_000}, {0, 0}, {100_000, 150_000}, {299_999, 1}, {300_000, 0}} {
+		s, err := core.ReadSpan(t.Context(), r, c.off, c.n)
+		require.NoError(t, err)
+		var got []byte
+		for piece := make([]byte, 70_000); ; { // the span need not be a multiple of this size
+			n, err := s.Read(piece)
+			got = append(got, piece[:n]...)
+			if err == io.EOF {
+				break
+			}
+			require.NoError(t, err)
+			at := make([]byte, 10) // ReadAt still works while a span is read
+			_, err = r.ReadAt(at, 5)
+			require.NoError(t, err)
+			require.Equal(t, p.data[5:15], at)
+		}
+		require.True(t, bytes.Equal(p.data[c.off:c.off+c.n], got), "%+v", c)
+		require.NoError(t, s.Close())
+	}
+	s, err := core.ReadSpan(t.Context(), r, 299_000, 2000)
+	require.NoError(t, err)
+	_, err = io.ReadAll(s)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.NoError(t, s.Close())
+
+	ctx, cancel := context.WithCancel(t.Context())
+	s, err = core.ReadSpan(ctx, r, 0, 300_000)
+	require.NoError(t, err)
+	_, err = io.ReadFull(s, make([]byte, 1000))
+	require.NoError(t, err)
+	cancel()
+	_, err = io.ReadAll(s)
+	require.True(t, core.Is(err, core.Canceled), "%v", err)
+	require.NoError(t, s.Close())
+}
+
 func missingBlocks(t *testing.T, b core.Blocks) {
 	p := commit(t, b, packed, random(1, 100))
 	id := p.extent.Block
@@ -323,6 +354,44 @@ func missingBlocks(t *testing.T, b core.Blocks) {
 		require.NoError(t, b.Delete(t.Context(), no))
 	}
 	p.require(t, b)
+}
+
+// statSeesWhatIsThere tests drivers that implement core.Stater.
+func statSeesWhatIsThere(t *testing.T, b core.Blocks) {
+	s, ok := core.As[core.Stater](b)
+	if !ok {
+		return
+	}
+	stat := func(p put, o core.BlockOptions) core.BlockStat {
+		got, err := s.Stat(t.Context(), p.extent.Block)
+		require.NoError(t, err)
+		require.Equal(t, p.extent.Block, got.ID)
+		require.Equal(t, o.Kind, got.Kind)
+		require.GreaterOrEqual(t, got.Size, p.extent.Offset+p.extent.Length)
+		return got
+	}
+	begun := time.Now().Add(-time.Second) // a file system may round times
+	for _, o := range []core.BlockOptions{packed, alone, large} {
+		p := commit(t, b, o, random(1, 5000))
+		p.require(t, b) // a driver may keep the file open
+		first := stat(p, o)
+		require.False(t, first.Modified.Before(begun), "%v is before %v", first.Modified, begun)
+		require.False(t, first.Modified.After(time.Now().Add(time.Second)))
+		if o == packed {
+			q := commit(t, b, o, random(2, 5000))
+			require.False(t, stat(q, o).Modified.Before(first.Modified))
+		} else {
+			require.Equal(t, first, stat(p, o), "nobody has written since")
+		}
+		r, err := b.Open(t.Context(), p.extent)
+		require.NoError(t, err)
+		require.NoError(t, b.Delete(t.Context(), p.extent.Block))
+		_, err = s.Stat(t.Context(), p.extent.Block)
+		require.True(t, core.Is(err, core.NoSuchData), "%v", err)
+		require.NoError(t, r.Close())
+	}
+	_, err := s.Stat(t.Context(), core.MakeBlockID(1, 2, 3))
+	require.True(t, core.Is(err, core.NoSuchData), "%v", err)
 }
 
 func deletedBytesStayForTheirReaders(t *testing.T, b core.Blocks) {
@@ -382,7 +451,7 @@ func walkIsInOrder(t *testing.T, b core.Blocks) {
 		return nil
 	}))
 	require.Equal(t, 2, calls)
-	// fn may delete what it is shown.
+	// fn may delete the block that it is called with.
 	require.NoError(t, b.Walk(t.Context(), core.BlockID{}, func(i core.BlockInfo) error { return b.Delete(t.Context(), i.ID) }))
 	require.Empty(t, walk(t, b, core.BlockID{}))
 }
@@ -422,7 +491,7 @@ func closeEndsWriters(t *testing.T, b core.Blocks) {
 	}
 }
 
-// manyAtOnce has 64 goroutines write and read back, and one of them at a time use the shared block.
+// manyAtOnce writes and reads in 64 goroutines. Only one of them at a time uses the shared block.
 func manyAtOnce(t *testing.T, b core.Blocks) {
 	var all sync.WaitGroup
 	var shared sync.Mutex

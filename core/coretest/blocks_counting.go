@@ -2,19 +2,21 @@ package coretest
 
 import (
 	"context"
+	"io"
 	"sync"
 
 	"orcas/core"
 )
 
-// BlockCounts says what was asked of a Blocks.
+// BlockCounts are the numbers of calls of a Blocks.
 type BlockCounts struct {
-	Creates, Writes, Commits, Aborts int // an Abort after a Commit or another Abort counts as none
-	Opens, Reads, Deletes            int
+	Creates, Writes, Commits, Aborts int // an Abort after a Commit or another Abort is not counted
+	Opens, Reads, Deletes, Stats     int // Reads includes reads of spans
+	Spans                            int
 	Written, Read                    int64 // bytes
 }
 
-// CountingBlocks is Blocks that counts, so that tests fix what a flow costs.
+// CountingBlocks is a core.Blocks that counts its calls, so that tests can assert the cost of an operation.
 type CountingBlocks struct {
 	core.Blocks
 	mu     sync.Mutex // guards counts
@@ -60,22 +62,28 @@ func (c *CountingBlocks) Open(ctx context.Context, e core.Extent) (core.BlockRea
 	return &countingReader{r, c}, nil
 }
 
+// Stat implements core.Stater if the wrapped Blocks does.
+func (c *CountingBlocks) Stat(ctx context.Context, id core.BlockID) (core.BlockStat, error) {
+	c.add(func(n *BlockCounts) { n.Stats++ })
+	return stat(ctx, c.Blocks, id)
+}
+
 // Delete implements core.Blocks.
 func (c *CountingBlocks) Delete(ctx context.Context, id core.BlockID) error {
 	c.add(func(n *BlockCounts) { n.Deletes++ })
 	return c.Blocks.Delete(ctx, id)
 }
 
-// Space implements core.Spacer where the Blocks beneath do, and says Unsupported where they do not.
-func (c *CountingBlocks) Space(ctx context.Context) (free, total int64, err error) {
-	return space(ctx, c.Blocks)
-}
+// Unwrap returns the wrapped Blocks, for core.As.
+func (c *CountingBlocks) Unwrap() core.Blocks { return c.Blocks }
 
 type countingWriter struct {
 	core.BlockWriter
 	counting *CountingBlocks
 	ended    bool
 }
+
+func (w *countingWriter) Unwrap() core.BlockWriter { return w.BlockWriter }
 
 func (w *countingWriter) Write(p []byte) (int, error) {
 	n, err := w.BlockWriter.Write(p)
@@ -105,5 +113,25 @@ type countingReader struct {
 func (r *countingReader) ReadAt(p []byte, off int64) (int, error) {
 	n, err := r.BlockReader.ReadAt(p, off)
 	r.counting.add(func(c *BlockCounts) { c.Reads++; c.Read += int64(n) })
+	return n, err
+}
+
+func (r *countingReader) Unwrap() core.BlockReader { return r.BlockReader }
+
+// ReadSpan implements core.SpanReader.
+func (r *countingReader) ReadSpan(ctx context.Context, off, n int64) (io.ReadCloser, error) {
+	r.counting.add(func(c *BlockCounts) { c.Spans++ })
+	s, err := core.ReadSpan(ctx, r.BlockReader, off, n)
+	return &countingSpan{s, r.counting}, err
+}
+
+type countingSpan struct {
+	io.ReadCloser
+	counting *CountingBlocks
+}
+
+func (s *countingSpan) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	s.counting.add(func(c *BlockCounts) { c.Reads++; c.Read += int64(n) })
 	return n, err
 }

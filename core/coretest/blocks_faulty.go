@@ -3,50 +3,53 @@ package coretest
 import (
 	"context"
 	"errors"
+	"io"
 	"sync"
 
 	"orcas/core"
 )
 
-// ErrInjected is the cause of every failure that a wrapper of this package makes up.
+// ErrInjected is the cause of every failure that a wrapper of this package injects.
 var ErrInjected = errors.New("coretest: injected failure")
 
-// Fault says which call fails, and how.
+// Fault specifies which calls fail, and how.
 type Fault struct {
-	Call string    // the method: "Create", "Write", "Commit", "Abort", "Open", "ReadAt", "Delete" or "Walk"; "" counts them all
-	Nth  int       // the nth of those calls from now on, from 1
-	Done bool      // the call is carried out, and reported failed nonetheless; else it is not carried out
-	On   bool      // every later one fails as well
-	Kind core.Kind // of the error
+	Call string    // the method: Create, Write, Commit, Abort, Open, ReadAt, Delete, Stat, Walk, or Sync; "" matches all
+	Nth  int       // the call to fail, counted from 1 among the matching calls; 0: none
+	Done bool      // the call takes effect but returns the error; otherwise it has no effect
+	On   bool      // all later matching calls fail, too
+	Kind core.Kind // the kind of the error
 }
 
-// FaultyBlocks is Blocks in which calls fail as a Fault says. A Commit that fails "not done" aborts the writer beneath, a
-// Write that does writes half.
+// FaultyBlocks is a core.Blocks whose calls fail as a Fault specifies. If Done is not set, a failed Commit aborts the
+// wrapped writer, and a failed Write writes half of its bytes.
 type FaultyBlocks struct {
 	core.Blocks
 	mu    sync.Mutex // guards fault and calls
 	fault Fault
-	calls int // that match the fault, since it was set
+	calls int // the number of calls that match the fault, since it was set
 }
 
 // NewFaultyBlocks wraps b. Nothing fails until Fail is called.
 func NewFaultyBlocks(b core.Blocks) *FaultyBlocks { return &FaultyBlocks{Blocks: b} }
 
-// Fail sets what fails from now on, in place of what was set before. The zero Fault ends all failing, and counts every call.
+// Fail replaces the fault. The zero Fault ends all failures, and matches every call.
 func (f *FaultyBlocks) Fail(fault Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fault, f.calls = fault, 0
 }
 
-// Calls returns how many calls matched since Fail was called: after a run without failure, how many points there are to fail at.
+// Calls returns the number of calls that match the fault since it was set. After a run without failures this is the
+// number of calls that can fail.
 func (f *FaultyBlocks) Calls() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.calls
 }
 
-// do carries a call out, or fails it. Instead, where not nil, is what a call does that fails "not done".
+// do runs carryOut, or returns the injected failure. If the call fails and Done is not set, it runs instead, if that is
+// not nil.
 func (f *FaultyBlocks) do(call string, carryOut func() error, instead func()) error {
 	f.mu.Lock()
 	fault, fails := f.fault, false
@@ -74,7 +77,7 @@ func (f *FaultyBlocks) Create(ctx context.Context, o core.BlockOptions) (core.Bl
 	err := f.do("Create", func() (err error) { w, err = f.Blocks.Create(ctx, o); return err }, nil)
 	if err != nil {
 		if w != nil {
-			_ = w.Abort() // nobody else can
+			_ = w.Abort() // the caller cannot abort it
 		}
 		return nil, err
 	}
@@ -94,6 +97,19 @@ func (f *FaultyBlocks) Open(ctx context.Context, e core.Extent) (core.BlockReade
 	return &faultyReader{BlockReader: r, faulty: f}, nil
 }
 
+// Stat implements core.Stater if the wrapped Blocks does.
+func (f *FaultyBlocks) Stat(ctx context.Context, id core.BlockID) (found core.BlockStat, err error) {
+	err = f.do("Stat", func() (err error) { found, err = stat(ctx, f.Blocks, id); return err }, nil)
+	return found, err
+}
+
+func stat(ctx context.Context, b core.Blocks, id core.BlockID) (core.BlockStat, error) {
+	if s, ok := core.As[core.Stater](b); ok {
+		return s.Stat(ctx, id)
+	}
+	return core.BlockStat{}, core.E("coretest.Stat", core.Unsupported, nil)
+}
+
 // Delete implements core.Blocks.
 func (f *FaultyBlocks) Delete(ctx context.Context, id core.BlockID) error {
 	return f.do("Delete", func() error { return f.Blocks.Delete(ctx, id) }, nil)
@@ -104,22 +120,24 @@ func (f *FaultyBlocks) Walk(ctx context.Context, from core.BlockID, fn func(core
 	return f.do("Walk", func() error { return f.Blocks.Walk(ctx, from, fn) }, nil)
 }
 
-// Space implements core.Spacer where the Blocks beneath do, and says Unsupported where they do not.
-func (f *FaultyBlocks) Space(ctx context.Context) (free, total int64, err error) {
-	return space(ctx, f.Blocks)
-}
+// Unwrap returns the wrapped Blocks, for core.As.
+func (f *FaultyBlocks) Unwrap() core.Blocks { return f.Blocks }
 
-func space(ctx context.Context, b core.Blocks) (free, total int64, err error) {
-	if s, ok := b.(core.Spacer); ok {
-		return s.Space(ctx)
+// Sync implements core.Flusher. If the wrapped Blocks does not, every commit is durable already.
+func (f *FaultyBlocks) Sync(ctx context.Context) error {
+	flusher, ok := core.As[core.Flusher](f.Blocks)
+	if !ok {
+		return nil
 	}
-	return 0, 0, core.E("coretest.Space", core.Unsupported, nil)
+	return f.do("Sync", func() error { return flusher.Sync(ctx) }, nil)
 }
 
 type faultyWriter struct {
 	core.BlockWriter
 	faulty *FaultyBlocks
 }
+
+func (w *faultyWriter) Unwrap() core.BlockWriter { return w.BlockWriter }
 
 func (w *faultyWriter) Write(p []byte) (n int, err error) {
 	err = w.faulty.do("Write",
@@ -145,5 +163,23 @@ type faultyReader struct {
 
 func (r *faultyReader) ReadAt(p []byte, off int64) (n int, err error) {
 	err = r.faulty.do("ReadAt", func() (err error) { n, err = r.BlockReader.ReadAt(p, off); return err }, nil)
+	return n, err
+}
+
+func (r *faultyReader) Unwrap() core.BlockReader { return r.BlockReader }
+
+// ReadSpan implements core.SpanReader. A read of the span matches faults of ReadAt.
+func (r *faultyReader) ReadSpan(ctx context.Context, off, n int64) (io.ReadCloser, error) {
+	s, err := core.ReadSpan(ctx, r.BlockReader, off, n)
+	return &faultySpan{s, r.faulty}, err
+}
+
+type faultySpan struct {
+	io.ReadCloser
+	faulty *FaultyBlocks
+}
+
+func (s *faultySpan) Read(p []byte) (n int, err error) {
+	err = s.faulty.do("ReadAt", func() (err error) { n, err = s.ReadCloser.Read(p); return err }, nil)
 	return n, err
 }

@@ -18,6 +18,16 @@ func TestWrappedBlocks(t *testing.T) {
 	t.Run("Counting", func(t *testing.T) {
 		coretest.Blocks(t, func(*testing.T) core.Blocks { return coretest.NewCountingBlocks(mem.NewBlocks()) })
 	})
+	t.Run("Unshared", func(t *testing.T) {
+		coretest.Blocks(t, func(*testing.T) core.Blocks { return coretest.UnsharedBlocks{Blocks: mem.NewBlocks()} })
+	})
+	t.Run("Mirror", func(t *testing.T) {
+		coretest.Blocks(t, func(*testing.T) core.Blocks { return coretest.NewMirror() })
+		coretest.BlocksHeal(t, func(*testing.T) (core.Blocks, coretest.Injure) {
+			m := coretest.NewMirror()
+			return m, m.Injure
+		})
+	})
 }
 
 // script puts and reads back, and returns the first error and the extent that was committed.

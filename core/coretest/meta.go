@@ -1,8 +1,9 @@
-// Package coretest holds what every driver of core's contracts has to pass: Meta, MetaReopen and MetaModel for metadata
-// engines, their counterparts for block stores, and wrappers that fail and count, for tests of the floors above. A defect that
-// is found in one driver becomes a case here.
+// Package coretest has the test suites that every driver of the contracts in core must pass: Meta, MetaReopen, and
+// MetaModel for metadata engines, and their counterparts for block stores. It also has wrappers that inject failures
+// and count calls, for tests of the layers above. A bug found in one driver becomes a case here.
 //
-// Where core leaves something open, the case that settles it says so in its name or its comment; the answer is what S3 does.
+// If core leaves something unspecified, a case defines it and says so in its name or its comment. The behavior is that
+// of S3.
 package coretest
 
 import (
@@ -21,13 +22,14 @@ import (
 	"orcas/internal/checksum"
 )
 
-// Meta runs the conformance suite. open returns an empty engine; the suite closes it. After each case everything that the engine
-// says is checked against the invariants and against the model (package mem) after the same changes, and all changes are
-// applied once more, which has to change nothing. The engine is a core.SingleWriter, or stands before one: stamps are sequences.
+// Meta runs the suite that every core.Meta must pass. Open returns an empty engine, which the suite closes. After each
+// case the suite reads the whole engine, checks the invariants, and compares it with the model (package mem) after the
+// same changes. Then it applies all changes again, which must change nothing. The engine must be a core.SingleWriter or
+// wrap one, so that stamps are sequences.
 func Meta(t *testing.T, open func(t *testing.T) core.Meta) {
 	for _, group := range [][]metaCase{
 		bucketCases(), recordCases(), applyCases(), objectCases(), versionCases(), preconditionCases(), copyCases(), moveCases(), tailCases(), sameCases(),
-		contentCases(), uploadCases(), completeCases(), listCases(), listVersionCases(), listUploadCases(), updateCases(), lockCases(), quotaCases(), findCases(), reclaimCases(), snapshotCases(),
+		contentCases(), uploadCases(), completeCases(), listCases(), listVersionCases(), listUploadCases(), updateCases(), lockCases(), quotaCases(), findCases(), reclaimCases(), snapshotCases(), changeCases(),
 	} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
@@ -45,22 +47,33 @@ type metaCase struct {
 	run  func(h *harness)
 }
 
-// harness is an engine under test, with what has been done to it.
+// harness is an engine under test with the history of its changes. It makes changes, applies them, and reads the
+// engine.
 type harness struct {
-	t       require.TestingT
-	ctx     context.Context
-	m       core.Meta
-	open    func() core.Meta // an empty engine of the kind of m; nil: not known
-	seq     core.Seq         // the last one stamped
-	data    core.DataID      // the last one given to content
-	moved   uint32           // the last block to which content was moved
+	reader
+	maker
+	open    func() core.Meta // returns an empty engine of the same kind as m; may be nil
 	history []core.Change
-	brought []core.Extent // by changes that were written
-	freed   []core.Extent // of garbage that was taken away
+	brought []core.Extent // the extents in changes that succeeded
+	freed   []core.Extent // the extents of freed garbage
+}
+
+// reader reads an engine. An error that the case does not expect fails the test.
+type reader struct {
+	t   require.TestingT
+	ctx context.Context
+	m   core.Meta
+}
+
+// maker makes changes and unique content for them. It does not apply them.
+type maker struct {
+	seq   core.Seq    // the last stamp
+	data  core.DataID // the last DataID given to content
+	moved uint32      // the last block to which content was moved
 }
 
 func newHarness(t require.TestingT, m core.Meta) *harness {
-	return &harness{t: t, ctx: context.Background(), m: m}
+	return &harness{reader: reader{t: t, ctx: context.Background(), m: m}}
 }
 
 // finish checks everything at the end of a case and closes the engine.
@@ -79,7 +92,7 @@ func (h *harness) finish() {
 	require.NoError(h.t, h.m.Close())
 }
 
-// check reads everything, checks the invariants, and that no extent is lost.
+// check reads everything, and checks the invariants and that no extent is lost.
 func (h *harness) check() *MetaState {
 	s := h.state()
 	s.Check(h.t)
@@ -99,22 +112,22 @@ func (h *harness) check() *MetaState {
 	return s
 }
 
-// The kinds of records that cases use; those of buckets are known anyway.
+// The kinds of records that cases use, except the kinds of buckets, which can be derived.
 const kindUser, kindCursor = "user", "cursor"
 
-func (h *harness) state() *MetaState { return h.read(h.m) }
+func (r *reader) state() *MetaState { return r.read(r.m) }
 
-func (h *harness) read(m core.Meta) *MetaState {
-	s, err := ReadMeta(h.ctx, m, kindUser, kindCursor)
-	require.NoError(h.t, err)
+func (r *reader) read(m core.Meta) *MetaState {
+	s, err := ReadMeta(r.ctx, m, kindUser, kindCursor)
+	require.NoError(r.t, err)
 	return s
 }
 
-// apply stamps changes, applies them in one batch and keeps the books.
+// apply stamps changes, applies them in one batch, and records them.
 func (h *harness) apply(changes ...core.Change) []core.Result {
 	for _, c := range changes {
-		h.seq += core.Places(c)
-		c.Place().Seq = h.seq
+		h.seq += core.SeqCount(c)
+		c.SetStamp(h.seq)
 	}
 	results, err := h.m.Apply(h.ctx, changes)
 	require.NoError(h.t, err)
@@ -122,7 +135,7 @@ func (h *harness) apply(changes ...core.Change) []core.Result {
 	return results
 }
 
-// applyAgain applies changes that have their sequences already, and keeps no books.
+// applyAgain applies changes that already have their stamps, and does not record them.
 func (h *harness) applyAgain(changes ...core.Change) []core.Result {
 	results, err := h.m.Apply(h.ctx, changes)
 	require.NoError(h.t, err)
@@ -130,11 +143,11 @@ func (h *harness) applyAgain(changes ...core.Change) []core.Result {
 	return results
 }
 
-// record keeps the books: the history, and the extents that changes brought.
+// record adds changes to the history, and their extents to brought.
 func (h *harness) record(changes []core.Change, results []core.Result) {
 	require.Len(h.t, results, len(changes))
 	for i, c := range changes {
-		require.Equal(h.t, c.Place().Seq, results[i].Seq, "Result.Seq")
+		require.Equal(h.t, c.Stamp(), results[i].Seq, "Result.Seq")
 		require.False(h.t, results[i].Skipped)
 		if results[i].Err == nil {
 			for _, s := range segmentsOf(c) {
@@ -142,8 +155,11 @@ func (h *harness) record(changes []core.Change, results []core.Result) {
 					h.brought = append(h.brought, s.Info.Extents...)
 				}
 			}
-			if move, ok := c.(*core.MoveData); ok {
-				h.brought = append(h.brought, move.To...)
+			switch c := c.(type) {
+			case *core.MoveData:
+				h.brought = append(h.brought, c.To...)
+			case *core.RepairData:
+				h.brought = append(h.brought, c.Info.Extents...)
 			}
 		}
 	}
@@ -160,14 +176,14 @@ func segmentsOf(c core.Change) []core.Segment {
 	return nil
 }
 
-// ok applies one change, which has to pass.
+// ok applies one change, which must succeed.
 func (h *harness) ok(c core.Change) core.Result {
 	r := h.apply(c)[0]
 	require.NoError(h.t, r.Err)
 	return r
 }
 
-// fails applies one change, which has to fail with kind and to write nothing but its sequence (and NextData).
+// fails applies one change, which must fail with kind and write nothing but its sequence (and NextData).
 func (h *harness) fails(kind core.Kind, c core.Change) {
 	before := h.state()
 	r := h.apply(c)[0]
@@ -180,9 +196,9 @@ func (h *harness) fails(kind core.Kind, c core.Change) {
 	require.Equal(h.t, before, after, "a change that fails writes nothing")
 }
 
-// at is a time that goes with the present sequence, and runs backwards: nothing may be ordered by it.
-func (h *harness) at() time.Time {
-	return time.UnixMilli(1_700_000_000_123 - int64(h.seq%1_000_000)*1001).UTC()
+// at returns a time that decreases as the sequence increases, because nothing may be ordered by time.
+func (m *maker) at() time.Time {
+	return time.UnixMilli(1_700_000_000_123 - int64(m.seq%1_000_000)*1001).UTC()
 }
 
 func (h *harness) bucket(name string, v core.Versioning) *core.BucketInfo {
@@ -200,28 +216,28 @@ func (h *harness) set(b *core.BucketInfo, v core.Versioning) {
 	h.ok(&core.PutBucket{Info: changed})
 }
 
-// content makes a segment with new content of size bytes, in extents of at most 1000.
-func (h *harness) content(size int64) core.Segment {
-	h.data++
-	d := &core.DataInfo{ID: h.data, Size: size, SHA256: [32]byte{byte(h.data), 1}, ChunkSize: 1000,
-		Sums: []core.Checksum{{Algorithm: checksum.MD5, Value: bytes.Repeat([]byte{byte(h.data)}, 16)}}}
-	if h.data%2 == 0 {
-		d.KeyID, d.DataKey = 1, []byte{byte(h.data), 2}
+// content makes a segment with new content of size bytes, in extents of at most 1000 bytes.
+func (m *maker) content(size int64) core.Segment {
+	m.data++
+	d := &core.DataInfo{ID: m.data, Size: size, SHA256: [32]byte{byte(m.data), 1}, ChunkSize: 1000,
+		Sums: []core.Checksum{{Algorithm: checksum.MD5, Value: bytes.Repeat([]byte{byte(m.data)}, 16)}}}
+	if m.data%2 == 0 {
+		d.KeyID, d.DataKey = 1, []byte{byte(m.data), 2}
 	}
-	block := core.MakeBlockID(7, 1, uint32(h.data/3))
+	block := core.MakeBlockID(7, 1, uint32(m.data/3))
 	for left := size; left > 0; left -= 1000 {
-		d.Extents = append(d.Extents, core.Extent{Block: block, Offset: int64(h.data%3)<<20 + size - left, Length: min(left, 1000)})
+		d.Extents = append(d.Extents, core.Extent{Block: block, Offset: int64(m.data%3)<<20 + size - left, Length: min(left, 1000)})
 	}
 	return core.Segment{Data: d.ID, Length: size, Info: d}
 }
 
-// object makes an object of segments.
-func (h *harness) object(b *core.BucketInfo, key string, segments ...core.Segment) core.ObjectInfo {
+// object makes an object with the given segments.
+func (m *maker) object(b *core.BucketInfo, key string, segments ...core.Segment) core.ObjectInfo {
 	o := core.ObjectInfo{
-		Bucket: b.ID, Key: key, Modified: h.at(), Owner: "owner",
-		ETag:     hex.EncodeToString(fmt.Appendf(make([]byte, 0, 16), "%016d", h.seq)),
+		Bucket: b.ID, Key: key, Modified: m.at(), Owner: "owner",
+		ETag:     hex.EncodeToString(fmt.Appendf(make([]byte, 0, 16), "%016d", m.seq)),
 		Sums:     []core.Checksum{{Algorithm: checksum.CRC64NVME, Value: []byte("8 bytes.")}},
-		Attrs:    []core.Attr{{Name: "Content-Type", Value: "text/plain"}, {Name: "x-amz-meta-n", Value: fmt.Sprint(h.seq)}},
+		Attrs:    []core.Attr{{Name: "Content-Type", Value: "text/plain"}, {Name: "x-amz-meta-n", Value: fmt.Sprint(m.seq)}},
 		Tags:     []core.Attr{{Name: "tag", Value: key}},
 		Segments: segments,
 	}
@@ -231,34 +247,34 @@ func (h *harness) object(b *core.BucketInfo, key string, segments ...core.Segmen
 	return o
 }
 
-// put writes a version with new content of 100 bytes and returns it as it is read.
+// put writes a version with new content of 100 bytes, reads it, and returns it.
 func (h *harness) put(b *core.BucketInfo, key string) *core.ObjectInfo {
 	r := h.ok(&core.PutObject{Object: h.object(b, key, h.content(100))})
 	return h.get(b, key, r.Version)
 }
 
-// remove deletes what a plain DELETE deletes.
+// remove applies a DELETE of a key without a version.
 func (h *harness) remove(b *core.BucketInfo, key string) core.Result {
 	return h.ok(&core.DeleteObject{Bucket: b.ID, Key: key, Modified: h.at(), Owner: "owner"})
 }
 
-func (h *harness) get(b *core.BucketInfo, key string, v core.Version) *core.ObjectInfo {
-	o, err := h.m.Object(h.ctx, b.ID, key, v)
-	require.NoError(h.t, err)
+func (r *reader) get(b *core.BucketInfo, key string, v core.Version) *core.ObjectInfo {
+	o, err := r.m.Object(r.ctx, b.ID, key, v)
+	require.NoError(r.t, err)
 	return o
 }
 
-// none says that a version is not there, for the reason kind.
-func (h *harness) none(kind core.Kind, b *core.BucketInfo, key string, v core.Version) {
-	_, err := h.m.Object(h.ctx, b.ID, key, v)
-	require.Error(h.t, err)
-	require.Equal(h.t, kind.String(), core.KindOf(err).String(), err)
+// none checks that a version cannot be read, with an error of the given kind.
+func (r *reader) none(kind core.Kind, b *core.BucketInfo, key string, v core.Version) {
+	_, err := r.m.Object(r.ctx, b.ID, key, v)
+	require.Error(r.t, err)
+	require.Equal(r.t, kind.String(), core.KindOf(err).String(), err)
 }
 
-// refs returns the references of content, 0 where it is not there.
-func (h *harness) refs(id core.DataID) int64 {
-	found, err := h.m.Data(h.ctx, []core.DataID{id})
-	require.NoError(h.t, err)
+// refs returns the reference count of content, or 0 if it does not exist.
+func (r *reader) refs(id core.DataID) int64 {
+	found, err := r.m.Data(r.ctx, []core.DataID{id})
+	require.NoError(r.t, err)
 	if len(found) == 0 {
 		return 0
 	}
@@ -266,9 +282,9 @@ func (h *harness) refs(id core.DataID) int64 {
 }
 
 // trash returns the extents and lists in the garbage.
-func (h *harness) trash() (extents []core.Extent, lists []core.UploadID) {
-	found, err := h.m.Garbage(h.ctx, 0, 1<<20)
-	require.NoError(h.t, err)
+func (r *reader) trash() (extents []core.Extent, lists []core.UploadID) {
+	found, err := r.m.Garbage(r.ctx, 0, 1<<20)
+	require.NoError(r.t, err)
 	for _, g := range found {
 		extents = append(extents, g.Extents...)
 		if g.List != 0 {
@@ -287,14 +303,14 @@ func (h *harness) begin(b *core.BucketInfo, key string) core.UploadID {
 	return core.UploadID(r.Seq)
 }
 
-// part writes a part with new content and returns what a Complete calls it by.
+// part writes a part with new content and returns the reference to it for CompleteUpload.
 func (h *harness) part(b *core.BucketInfo, key string, id core.UploadID, number int) core.PartRef {
 	r := h.ok(h.partOf(b, key, id, number, h.content(50)))
 	return core.PartRef{Number: number, Seq: r.Seq}
 }
 
-func (h *harness) partOf(b *core.BucketInfo, key string, id core.UploadID, number int, segments ...core.Segment) *core.PutPart {
-	p := core.PartInfo{Number: number, Modified: h.at(), ETag: fmt.Sprintf("%032x", h.seq), Segments: segments}
+func (m *maker) partOf(b *core.BucketInfo, key string, id core.UploadID, number int, segments ...core.Segment) *core.PutPart {
+	p := core.PartInfo{Number: number, Modified: m.at(), ETag: fmt.Sprintf("%032x", m.seq), Segments: segments}
 	for _, s := range segments {
 		p.Size += s.Length
 	}
@@ -302,13 +318,13 @@ func (h *harness) partOf(b *core.BucketInfo, key string, id core.UploadID, numbe
 }
 
 // complete makes the change that completes an upload.
-func (h *harness) complete(b *core.BucketInfo, key string, id core.UploadID, refs ...core.PartRef) *core.CompleteUpload {
-	o := core.ObjectInfo{Bucket: b.ID, Key: key, Modified: h.at(), Size: 50 * int64(len(refs)), Parts: len(refs), ETag: fmt.Sprintf("%032x-%d", h.seq, len(refs)),
+func (m *maker) complete(b *core.BucketInfo, key string, id core.UploadID, refs ...core.PartRef) *core.CompleteUpload {
+	o := core.ObjectInfo{Bucket: b.ID, Key: key, Modified: m.at(), Size: 50 * int64(len(refs)), Parts: len(refs), ETag: fmt.Sprintf("%032x-%d", m.seq, len(refs)),
 		Sums: []core.Checksum{{Algorithm: checksum.CRC32, Composite: true, Parts: len(refs), Value: []byte("4444")}}}
 	return &core.CompleteUpload{Upload: id, Parts: refs, Object: o}
 }
 
-// multipart uploads an object of n parts.
+// multipart uploads an object with n parts.
 func (h *harness) multipart(b *core.BucketInfo, key string, n int) *core.ObjectInfo {
 	id := h.begin(b, key)
 	var refs []core.PartRef

@@ -13,147 +13,170 @@ import (
 
 func applyCases() []metaCase {
 	return []metaCase{
-		{"apply/nothing", func(h *harness) {
-			require.Empty(h.t, h.applyAgain())
-			require.Zero(h.t, h.state().State.Seq)
-		}},
-		{"apply/sequences may have gaps, and end up in State", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			h.seq = 40
-			h.put(b, "k")
-			require.EqualValues(h.t, 41, h.state().State.Seq)
-			h.seq = 1 << 40
-			h.put(b, "k")
-			require.EqualValues(h.t, 1<<40+1, h.state().State.Seq)
-			require.EqualValues(h.t, 1<<40+1, h.get(b, "k", core.Current).Seq)
-		}},
-		{"apply/replay is skipped", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			c := &core.PutObject{Object: h.object(b, "k", h.content(1))}
-			h.ok(c)
-			before := h.state()
-			r := h.applyAgain(c)[0]
-			require.Equal(h.t, core.Result{Skipped: true, Seq: c.Seq}, r)
-			require.Equal(h.t, before, h.state())
-		}},
-		{"apply/replay of a batch that was half there", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			x := &core.PutObject{Object: h.object(b, "x", h.content(1))}
-			y := &core.PutObject{Object: h.object(b, "y", h.content(1))}
-			h.ok(x)
-			h.seq++
-			y.Seq = h.seq
-			rs := h.applyAgain(x, y)
-			require.True(h.t, rs[0].Skipped)
-			require.False(h.t, rs[1].Skipped)
-			require.NoError(h.t, rs[1].Err)
-			h.record([]core.Change{y}, rs[1:])
-		}},
-		{"apply/replay of a change that failed is skipped, too", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			c := &core.PutObject{Object: h.object(b, "k", h.content(1)), If: core.Precondition{Match: []string{"*"}}}
-			h.fails(core.NoSuchKey, c)
-			h.put(b, "k") // now it would pass
-			require.True(h.t, h.applyAgain(c)[0].Skipped)
-		}},
-		{"apply/out of order within a batch is skipped", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			x := &core.PutObject{Object: h.object(b, "x", h.content(1))}
-			y := &core.PutObject{Object: h.object(b, "y")}
-			z := &core.PutObject{Object: h.object(b, "z")}
-			x.Seq, y.Seq, z.Seq = h.seq+5, h.seq+4, h.seq+5
-			rs := h.applyAgain(x, y, z)
-			require.False(h.t, rs[0].Skipped)
-			require.True(h.t, rs[1].Skipped)
-			require.True(h.t, rs[2].Skipped)
-			h.seq += 5
-			h.record([]core.Change{x}, rs[:1])
-		}},
-		{"apply/a change that fails fails alone", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			rs := h.apply(
-				&core.PutObject{Object: h.object(b, "a", h.content(1))},
-				&core.PutObject{Object: h.object(b, "b", h.content(1)), If: core.Precondition{Match: []string{"*"}}},
-				&core.PutObject{Object: h.object(b, "c", h.content(1))},
-			)
-			require.NoError(h.t, rs[0].Err)
-			require.True(h.t, core.Is(rs[1].Err, core.NoSuchKey))
-			require.NoError(h.t, rs[2].Err)
-			require.Equal(h.t, "a c", h.pages(core.ListQuery{Bucket: b.ID, Limit: 9}, 0))
-		}},
-		{"apply/floor and void", func(h *harness) {
-			floor := core.MakeBlockID(1<<63|5, 1<<31|2, 3)
-			h.ok(&core.SetFloor{Floor: floor})
-			require.Equal(h.t, floor, h.state().State.Floor)
-			h.ok(&core.Void{From: 1, To: 100})
-			s := h.state().State
-			require.Equal(h.t, core.State{Seq: h.seq, Floor: floor, NextData: 1}, s)
-			h.ok(&core.SetFloor{Floor: core.MakeBlockID(2, 2, 3)})
-			require.Equal(h.t, core.MakeBlockID(2, 2, 3), h.state().State.Floor)
-		}},
-		{"apply/synced moves forwards only", func(h *harness) {
-			floor := core.MakeBlockID(1, 2, 3)
-			h.ok(&core.Synced{UpTo: 5, Floor: floor, Relaxed: true})
-			require.Equal(h.t, core.State{Seq: h.seq, Floor: floor, NextData: 1, Synced: 5}, h.state().State)
-			h.ok(&core.Synced{UpTo: 5, Floor: core.MakeBlockID(1, 2, 9)})
-			h.ok(&core.Synced{UpTo: 4, Floor: core.MakeBlockID(1, 2, 9)})
-			require.Equal(h.t, core.State{Seq: h.seq, Floor: floor, NextData: 1, Synced: 5}, h.state().State)
-			h.ok(&core.Synced{UpTo: 6, Floor: core.MakeBlockID(1, 1, 1)})
-			require.Equal(h.t, core.State{Seq: h.seq, Floor: floor, NextData: 1, Synced: 6}, h.state().State)
-		}},
-		{"apply/neither changes its changes nor keeps them", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			id := h.begin(b, "u")
-			o := h.object(b, "k", h.content(2000))
-			part := h.partOf(b, "u", id, 1, h.content(10))
-			record := &core.PutRecord{Record: core.Record{Kind: kindUser, Key: "a", Value: []byte("value")}}
-			put := &core.PutObject{Object: o}
-			before := []string{fmt.Sprintf("%+v", put.Object), fmt.Sprintf("%+v", part.Part), fmt.Sprintf("%+v", record.Record)}
-			h.apply(put, part, record)
-			after := []string{fmt.Sprintf("%+v", put.Object), fmt.Sprintf("%+v", part.Part), fmt.Sprintf("%+v", record.Record)}
-			require.Equal(h.t, before, after)
-			state := h.state()
-			scribble := func(s *core.Segment) func() {
-				info := *s.Info
-				info.Sums, info.Extents = normalSums(info.Sums), slices.Clone(info.Extents)
-				kept := *s.Info
-				s.Info.Sums[0].Value[0] ^= 0xff
-				s.Info.Extents[0].Offset++
-				return func() { kept.Sums, kept.Extents = info.Sums, info.Extents; *s.Info = kept }
-			}
-			undo := []func(){scribble(&put.Object.Segments[0]), scribble(&part.Part.Segments[0])}
-			put.Object.Attrs[0].Value = "scribbled"
-			record.Record.Value[0] = 'X'
-			require.Equal(h.t, state, h.state())
-			for _, fn := range undo {
-				fn()
-			}
-			put.Object.Attrs[0].Value = "text/plain"
-			record.Record.Value[0] = 'v'
-		}},
-		{"apply/a canceled context", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			ctx, cancel := context.WithCancel(h.ctx)
-			cancel()
-			for _, read := range []func() error{
-				func() error { _, err := h.m.Bucket(ctx, "b"); return err },
-				func() error { _, err := h.m.Object(ctx, b.ID, "k", core.Current); return err },
-				func() error { _, err := h.m.List(ctx, core.ListQuery{Bucket: b.ID, Limit: 1}); return err },
-			} {
-				// An engine may answer nevertheless; it may not make a canceled read look like an answer.
-				if err := read(); err != nil && !core.Is(err, core.NoSuchKey) {
-					require.True(h.t, core.Is(err, core.Canceled), err)
-				}
-			}
-			h.put(b, "k") // and it goes on
-		}},
-		{"apply/readers see batches whole", readersCase},
+		{"apply/nothing", applyNothing},
+		{"apply/sequences may have gaps, and end up in State", applySequenceGaps},
+		{"apply/replay is skipped", applyReplaySkipped},
+		{"apply/replay of a batch that was half there", applyReplayOfPartialBatch},
+		{"apply/replay of a change that failed is skipped, too", applyReplayOfFailedChange},
+		{"apply/out of order within a batch is skipped", applyOutOfOrderInBatch},
+		{"apply/a change that fails fails alone", applyFailureIsAlone},
+		{"apply/floor and void", applyFloorAndVoid},
+		{"apply/synced moves forwards only", applySyncedMovesForward},
+		{"apply/neither changes its changes nor keeps them", applyKeepsNoChange},
+		{"apply/a canceled context", applyCanceled},
+		{"apply/readers see batches whole", applyReadersSeeWholeBatches},
 	}
 }
 
-// readersCase lets readers run against a writer: both keys of a batch carry its number, a listing shows equal numbers, an object
-// comes with its own content, and what a reader sees never goes back.
-func readersCase(h *harness) {
+func applyNothing(h *harness) {
+	require.Empty(h.t, h.applyAgain())
+	require.Zero(h.t, h.state().State.Seq)
+}
+
+func applySequenceGaps(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	h.seq = 40
+	h.put(b, "k")
+	require.EqualValues(h.t, 41, h.state().State.Seq)
+	h.seq = 1 << 40
+	h.put(b, "k")
+	require.EqualValues(h.t, 1<<40+1, h.state().State.Seq)
+	require.EqualValues(h.t, 1<<40+1, h.get(b, "k", core.Current).Seq)
+}
+
+func applyReplaySkipped(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	c := &core.PutObject{Object: h.object(b, "k", h.content(1))}
+	h.ok(c)
+	before := h.state()
+	r := h.applyAgain(c)[0]
+	require.Equal(h.t, core.Result{Skipped: true, Seq: c.Seq}, r)
+	require.Equal(h.t, before, h.state())
+}
+
+func applyReplayOfPartialBatch(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	x := &core.PutObject{Object: h.object(b, "x", h.content(1))}
+	y := &core.PutObject{Object: h.object(b, "y", h.content(1))}
+	h.ok(x)
+	h.seq++
+	y.Seq = h.seq
+	rs := h.applyAgain(x, y)
+	require.True(h.t, rs[0].Skipped)
+	require.False(h.t, rs[1].Skipped)
+	require.NoError(h.t, rs[1].Err)
+	h.record([]core.Change{y}, rs[1:])
+}
+
+func applyReplayOfFailedChange(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	c := &core.PutObject{Object: h.object(b, "k", h.content(1)), If: core.Precondition{Match: []string{"*"}}}
+	h.fails(core.NoSuchKey, c)
+	h.put(b, "k") // now it would pass
+	require.True(h.t, h.applyAgain(c)[0].Skipped)
+}
+
+func applyOutOfOrderInBatch(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	x := &core.PutObject{Object: h.object(b, "x", h.content(1))}
+	y := &core.PutObject{Object: h.object(b, "y")}
+	z := &core.PutObject{Object: h.object(b, "z")}
+	x.Seq, y.Seq, z.Seq = h.seq+5, h.seq+4, h.seq+5
+	rs := h.applyAgain(x, y, z)
+	require.False(h.t, rs[0].Skipped)
+	require.True(h.t, rs[1].Skipped)
+	require.True(h.t, rs[2].Skipped)
+	h.seq += 5
+	h.record([]core.Change{x}, rs[:1])
+}
+
+func applyFailureIsAlone(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	rs := h.apply(
+		&core.PutObject{Object: h.object(b, "a", h.content(1))},
+		&core.PutObject{Object: h.object(b, "b", h.content(1)), If: core.Precondition{Match: []string{"*"}}},
+		&core.PutObject{Object: h.object(b, "c", h.content(1))},
+	)
+	require.NoError(h.t, rs[0].Err)
+	require.True(h.t, core.Is(rs[1].Err, core.NoSuchKey))
+	require.NoError(h.t, rs[2].Err)
+	require.Equal(h.t, "a c", h.pages(core.ListQuery{Bucket: b.ID, Limit: 9}, 0))
+}
+
+func applyFloorAndVoid(h *harness) {
+	floor := core.MakeBlockID(1<<63|5, 1<<31|2, 3)
+	h.ok(&core.SetReplayFrom{ReplayFrom: floor})
+	require.Equal(h.t, floor, h.state().State.ReplayFrom)
+	h.ok(&core.Void{From: 1, To: 100})
+	s := h.state().State
+	require.Equal(h.t, core.State{Seq: h.seq, ReplayFrom: floor, NextData: 1}, s)
+	h.ok(&core.SetReplayFrom{ReplayFrom: core.MakeBlockID(2, 2, 3)})
+	require.Equal(h.t, core.MakeBlockID(2, 2, 3), h.state().State.ReplayFrom)
+}
+
+func applySyncedMovesForward(h *harness) {
+	floor := core.MakeBlockID(1, 2, 3)
+	h.ok(&core.Synced{UpTo: 5, ReplayFrom: floor, Relaxed: true})
+	require.Equal(h.t, core.State{Seq: h.seq, ReplayFrom: floor, NextData: 1, Synced: 5}, h.state().State)
+	h.ok(&core.Synced{UpTo: 5, ReplayFrom: core.MakeBlockID(1, 2, 9)})
+	h.ok(&core.Synced{UpTo: 4, ReplayFrom: core.MakeBlockID(1, 2, 9)})
+	require.Equal(h.t, core.State{Seq: h.seq, ReplayFrom: floor, NextData: 1, Synced: 5}, h.state().State)
+	h.ok(&core.Synced{UpTo: 6, ReplayFrom: core.MakeBlockID(1, 1, 1)})
+	require.Equal(h.t, core.State{Seq: h.seq, ReplayFrom: floor, NextData: 1, Synced: 6}, h.state().State)
+}
+
+func applyKeepsNoChange(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	id := h.begin(b, "u")
+	o := h.object(b, "k", h.content(2000))
+	part := h.partOf(b, "u", id, 1, h.content(10))
+	record := &core.PutRecord{Record: core.Record{Kind: kindUser, Key: "a", Value: []byte("value")}}
+	put := &core.PutObject{Object: o}
+	before := []string{fmt.Sprintf("%+v", put.Object), fmt.Sprintf("%+v", part.Part), fmt.Sprintf("%+v", record.Record)}
+	h.apply(put, part, record)
+	after := []string{fmt.Sprintf("%+v", put.Object), fmt.Sprintf("%+v", part.Part), fmt.Sprintf("%+v", record.Record)}
+	require.Equal(h.t, before, after)
+	state := h.state()
+	scribble := func(s *core.Segment) func() {
+		info := *s.Info
+		info.Sums, info.Extents = normalSums(info.Sums), slices.Clone(info.Extents)
+		kept := *s.Info
+		s.Info.Sums[0].Value[0] ^= 0xff
+		s.Info.Extents[0].Offset++
+		return func() { kept.Sums, kept.Extents = info.Sums, info.Extents; *s.Info = kept }
+	}
+	undo := []func(){scribble(&put.Object.Segments[0]), scribble(&part.Part.Segments[0])}
+	put.Object.Attrs[0].Value = "scribbled"
+	record.Record.Value[0] = 'X'
+	require.Equal(h.t, state, h.state())
+	for _, fn := range undo {
+		fn()
+	}
+	put.Object.Attrs[0].Value = "text/plain"
+	record.Record.Value[0] = 'v'
+}
+
+func applyCanceled(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	ctx, cancel := context.WithCancel(h.ctx)
+	cancel()
+	for _, read := range []func() error{
+		func() error { _, err := h.m.Bucket(ctx, "b"); return err },
+		func() error { _, err := h.m.Object(ctx, b.ID, "k", core.Current); return err },
+		func() error { _, err := h.m.List(ctx, core.ListQuery{Bucket: b.ID, Limit: 1}); return err },
+	} {
+		// An engine may return a result anyway, but a canceled read must not look like a result.
+		if err := read(); err != nil && !core.Is(err, core.NoSuchKey) {
+			require.True(h.t, core.Is(err, core.Canceled), err)
+		}
+	}
+	h.put(b, "k") // the engine still works
+}
+
+// applyReadersSeeWholeBatches runs readers concurrently with a writer. Both keys of a batch have the number of the
+// batch. So a listing must show equal numbers, an object must have the content with its number, and no reader may see a
+// number decrease.
+func applyReadersSeeWholeBatches(h *harness) {
 	b := h.bucket("b", core.VersioningOff)
 	batch := func(n int) {
 		x, y := h.object(b, "x", h.content(int64(n+1))), h.object(b, "y", h.content(int64(n+1)))

@@ -6,166 +6,231 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/core"
-	"orcas/core/codec"
 )
 
 func bucketCases() []metaCase {
 	return []metaCase{
-		{"bucket/empty store", func(h *harness) {
-			s, err := h.m.State(h.ctx)
-			require.NoError(h.t, err)
-			require.Equal(h.t, core.State{NextData: 1}, s)
-			_, err = h.m.Bucket(h.ctx, "b")
-			require.True(h.t, core.Is(err, core.NoSuchBucket), err)
-			require.Empty(h.t, h.buckets("", "", 10))
-		}},
-		{"bucket/create and read", func(h *harness) {
-			info := core.BucketInfo{Name: "b", Owner: "o", Region: "eu-1", Created: h.at(), Versioning: core.VersioningEnabled, ObjectLock: true,
-				ChunkSize: 1 << 20, Compression: codec.Better, Encrypted: true, Attrs: []core.Attr{{Name: "x", Value: "y"}, {Name: "", Value: ""}}}
-			r := h.ok(&core.PutBucket{Info: info})
-			got, err := h.m.Bucket(h.ctx, "b")
-			require.NoError(h.t, err)
-			info.ID = core.BucketID(r.Seq)
-			require.Equal(h.t, info, normalBucket(*got))
-		}},
-		{"bucket/exists", func(h *harness) {
-			h.bucket("b", core.VersioningOff)
-			h.fails(core.BucketExists, &core.PutBucket{Info: core.BucketInfo{Name: "b", Owner: "other"}})
-		}},
-		{"bucket/two of a name in one batch", func(h *harness) {
-			rs := h.apply(&core.PutBucket{Info: core.BucketInfo{Name: "b", Owner: "1"}}, &core.PutBucket{Info: core.BucketInfo{Name: "b", Owner: "2"}})
-			require.NoError(h.t, rs[0].Err)
-			require.True(h.t, core.Is(rs[1].Err, core.BucketExists), rs[1].Err)
-			require.Equal(h.t, "1", h.buckets("", "", 9)[0].Owner)
-		}},
-		{"bucket/replace", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			h.put(b, "k")
-			changed := *b
-			changed.Versioning, changed.Owner, changed.Attrs, changed.Compression = core.VersioningEnabled, "new", []core.Attr{{Name: "a", Value: "b"}}, codec.Fast
-			h.ok(&core.PutBucket{Info: changed})
-			got, err := h.m.Bucket(h.ctx, "b")
-			require.NoError(h.t, err)
-			require.Equal(h.t, normalBucket(changed), normalBucket(*got))
-		}},
-		{"bucket/replace needs the same bucket", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			h.bucket("c", core.VersioningOff)
-			renamed, other := *b, *b
-			renamed.Name = "d"
-			other.ID = 999
-			h.fails(core.NoSuchBucket, &core.PutBucket{Info: renamed})
-			h.fails(core.NoSuchBucket, &core.PutBucket{Info: other})
-			renamed.Name = "c"
-			h.fails(core.NoSuchBucket, &core.PutBucket{Info: renamed})
-		}},
-		{"bucket/versioning is never off again: Conflict", func(h *harness) {
-			for _, v := range []core.Versioning{core.VersioningEnabled, core.VersioningSuspended} {
-				b := *h.bucket([]string{"", "e", "s"}[v], v)
-				b.Versioning = core.VersioningOff
-				h.fails(core.Conflict, &core.PutBucket{Info: b})
-			}
-		}},
-		{"bucket/delete and make again", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			h.ok(&core.DeleteBucket{Bucket: b.ID})
-			_, err := h.m.Bucket(h.ctx, "b")
-			require.True(h.t, core.Is(err, core.NoSuchBucket), err)
-			h.fails(core.NoSuchBucket, &core.DeleteBucket{Bucket: b.ID})
-			again := h.bucket("b", core.VersioningOff)
-			require.NotEqual(h.t, b.ID, again.ID)
-			h.fails(core.NoSuchBucket, &core.DeleteBucket{Bucket: b.ID})
-		}},
-		{"bucket/not empty", func(h *harness) {
-			b := h.bucket("b", core.VersioningEnabled)
-			h.bucket("other", core.VersioningOff)
-			o := h.put(b, "k")
-			h.fails(core.BucketNotEmpty, &core.DeleteBucket{Bucket: b.ID})
-			marker := h.remove(b, "k")
-			h.fails(core.BucketNotEmpty, &core.DeleteBucket{Bucket: b.ID})
-			h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: o.Version()})
-			h.fails(core.BucketNotEmpty, &core.DeleteBucket{Bucket: b.ID}) // the marker is left
-			h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: marker.Version})
-			id := h.begin(b, "u")
-			h.fails(core.BucketNotEmpty, &core.DeleteBucket{Bucket: b.ID})
-			h.ok(&core.AbortUpload{Bucket: b.ID, Key: "u", Upload: id})
-			h.ok(&core.DeleteBucket{Bucket: b.ID})
-		}},
-		{"bucket/a list in the garbage does not keep it", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			h.multipart(b, "k", 2)
-			h.remove(b, "k")
-			h.ok(&core.DeleteBucket{Bucket: b.ID})
-		}},
-		{"bucket/its records go with it", func(h *harness) {
-			b, c := h.bucket("b", core.VersioningOff), h.bucket("c", core.VersioningOff)
-			for _, id := range []core.BucketID{b.ID, c.ID} {
-				h.ok(&core.PutRecord{Record: core.Record{Kind: core.BucketRecordKind(id), Key: "cors", Value: []byte("x")}})
-				h.ok(&core.PutRecord{Record: core.Record{Kind: core.BucketRecordKind(id), Key: "policy", Value: []byte("y")}})
-			}
-			h.ok(&core.DeleteBucket{Bucket: b.ID})
-			require.Empty(h.t, h.records(core.BucketRecordKind(b.ID), "", 9))
-			require.Len(h.t, h.records(core.BucketRecordKind(c.ID), "", 9), 2)
-		}},
-		{"bucket/list", func(h *harness) {
-			for _, name := range []string{"b", "a", "ab", "aa", "b.a", "b-a"} {
-				h.bucket(name, core.VersioningOff)
-			}
-			names := func(prefix, after string, limit int) []string {
-				var names []string
-				for _, b := range h.buckets(prefix, after, limit) {
-					names = append(names, b.Name)
-				}
-				return names
-			}
-			require.Equal(h.t, []string{"a", "aa", "ab", "b", "b-a", "b.a"}, names("", "", 10))
-			require.Equal(h.t, []string{"a", "aa"}, names("", "", 2))
-			require.Equal(h.t, []string{"ab", "b"}, names("", "aa", 2))
-			require.Equal(h.t, []string{"ab", "b"}, names("", "aaa", 2))
-			require.Equal(h.t, []string{"b", "b-a", "b.a"}, names("b", "", 10))
-			require.Equal(h.t, []string{"b-a", "b.a"}, names("b", "b", 10))
-			require.Empty(h.t, names("b", "c", 10))
-			require.Equal(h.t, []string{"b"}, names("b", "a", 1))
-			require.Empty(h.t, names("c", "", 10))
-			require.Empty(h.t, names("", "", 0))
-		}},
-		{"bucket/changes of a bucket that is gone", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			h.ok(&core.DeleteBucket{Bucket: b.ID})
-			h.fails(core.NoSuchBucket, &core.PutBucket{Info: *b})
-			h.fails(core.NoSuchBucket, &core.PutObject{Object: h.object(b, "k", h.content(1))})
-			h.fails(core.NoSuchBucket, &core.DeleteObject{Bucket: b.ID, Key: "k"})
-			h.fails(core.NoSuchBucket, &core.CreateUpload{Upload: core.UploadInfo{Bucket: b.ID, Key: "k"}})
-			h.fails(core.NoSuchUpload, h.partOf(b, "k", 1, 1, h.content(1)))
-			h.fails(core.NoSuchUpload, h.complete(b, "k", 1, core.PartRef{Number: 1, Seq: 1}))
-			h.fails(core.NoSuchUpload, &core.AbortUpload{Bucket: b.ID, Key: "k", Upload: 1})
-		}},
-		{"bucket/reads of a bucket that is not there: nothing, NoSuchKey, NoSuchUpload", func(h *harness) {
-			b := &core.BucketInfo{ID: 5}
-			for _, kind := range []core.ListKind{core.ListObjects, core.ListVersions, core.ListUploads} {
-				page, err := h.m.List(h.ctx, core.ListQuery{Kind: kind, Bucket: b.ID, Limit: 1})
-				require.NoError(h.t, err)
-				require.Empty(h.t, page.Objects)
-				require.False(h.t, page.Truncated)
-			}
-			h.none(core.NoSuchKey, b, "k", core.Current)
-			h.none(core.NoSuchKey, b, "k", core.Null)
-			_, err := h.m.Upload(h.ctx, b.ID, "k", 1)
-			require.True(h.t, core.Is(err, core.NoSuchUpload), err)
-		}},
+		{"bucket/empty store", bucketEmptyStore},
+		{"bucket/create and read", bucketCreateAndRead},
+		{"bucket/exists", bucketNameTaken},
+		{"bucket/two of a name in one batch", bucketSameNameInBatch},
+		{"bucket/replace", bucketUpdate},
+		{"bucket/replace needs the same bucket", bucketReplaceAnother},
+		{"bucket/versioning is never off again: Conflict", bucketVersioningOffAgain},
+		{"bucket/as expected", bucketAsExpected},
+		{"bucket/two expect the same in one batch", bucketExpectedTwice},
+		{"bucket/delete and make again", bucketDeleteAndCreate},
+		{"bucket/not empty", bucketNotEmpty},
+		{"bucket/a list in the garbage does not keep it", bucketWithListInGarbage},
+		{"bucket/its records go with it", bucketRecordsAreDeleted},
+		{"bucket/list", bucketList},
+		{"bucket/changes of a bucket that is gone", bucketChangesAfterDelete},
+		{"bucket/reads of a bucket that is not there: nothing, NoSuchKey, NoSuchUpload", bucketReadsOfMissing},
 	}
 }
 
-func (h *harness) buckets(prefix, after string, limit int) []core.BucketInfo {
-	found, err := h.m.Buckets(h.ctx, prefix, after, limit)
+func bucketEmptyStore(h *harness) {
+	s, err := h.m.State(h.ctx)
 	require.NoError(h.t, err)
+	require.Equal(h.t, core.State{NextData: 1}, s)
+	_, err = h.m.Bucket(h.ctx, "b")
+	require.True(h.t, core.Is(err, core.NoSuchBucket), err)
+	require.Empty(h.t, h.buckets("", "", 10))
+}
+
+func bucketCreateAndRead(h *harness) {
+	info := core.BucketInfo{Name: "b", Owner: "o", Region: "eu-1", Created: h.at(), Versioning: core.VersioningEnabled, ObjectLock: true,
+		ChunkSize: 1 << 20, Compression: core.CompressionBetter, Encrypted: true, Attrs: []core.Attr{{Name: "x", Value: "y"}, {Name: "", Value: ""}}}
+	r := h.ok(&core.PutBucket{Info: info})
+	got, err := h.m.Bucket(h.ctx, "b")
+	require.NoError(h.t, err)
+	info.ID = core.BucketID(r.Seq)
+	require.Equal(h.t, info, normalBucket(*got))
+}
+
+func bucketNameTaken(h *harness) {
+	h.bucket("b", core.VersioningOff)
+	h.fails(core.BucketExists, &core.PutBucket{Info: core.BucketInfo{Name: "b", Owner: "other"}})
+}
+
+func bucketSameNameInBatch(h *harness) {
+	rs := h.apply(&core.PutBucket{Info: core.BucketInfo{Name: "b", Owner: "1"}}, &core.PutBucket{Info: core.BucketInfo{Name: "b", Owner: "2"}})
+	require.NoError(h.t, rs[0].Err)
+	require.True(h.t, core.Is(rs[1].Err, core.BucketExists), rs[1].Err)
+	require.Equal(h.t, "1", h.buckets("", "", 9)[0].Owner)
+}
+
+func bucketUpdate(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	h.put(b, "k")
+	changed := *b
+	changed.Versioning, changed.Owner, changed.Attrs, changed.Compression = core.VersioningEnabled, "new", []core.Attr{{Name: "a", Value: "b"}}, core.CompressionFast
+	h.ok(&core.PutBucket{Info: changed})
+	got, err := h.m.Bucket(h.ctx, "b")
+	require.NoError(h.t, err)
+	require.Equal(h.t, normalBucket(changed), normalBucket(*got))
+}
+
+func bucketReplaceAnother(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	h.bucket("c", core.VersioningOff)
+	renamed, other := *b, *b
+	renamed.Name = "d"
+	other.ID = 999
+	h.fails(core.NoSuchBucket, &core.PutBucket{Info: renamed})
+	h.fails(core.NoSuchBucket, &core.PutBucket{Info: other})
+	renamed.Name = "c"
+	h.fails(core.NoSuchBucket, &core.PutBucket{Info: renamed})
+}
+
+func bucketVersioningOffAgain(h *harness) {
+	for _, v := range []core.Versioning{core.VersioningEnabled, core.VersioningSuspended} {
+		b := *h.bucket([]string{"", "e", "s"}[v], v)
+		b.Versioning = core.VersioningOff
+		h.fails(core.Conflict, &core.PutBucket{Info: b})
+	}
+}
+
+func bucketDeleteAndCreate(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	h.ok(&core.DeleteBucket{Bucket: b.ID})
+	_, err := h.m.Bucket(h.ctx, "b")
+	require.True(h.t, core.Is(err, core.NoSuchBucket), err)
+	h.fails(core.NoSuchBucket, &core.DeleteBucket{Bucket: b.ID})
+	again := h.bucket("b", core.VersioningOff)
+	require.NotEqual(h.t, b.ID, again.ID)
+	h.fails(core.NoSuchBucket, &core.DeleteBucket{Bucket: b.ID})
+}
+
+func bucketNotEmpty(h *harness) {
+	b := h.bucket("b", core.VersioningEnabled)
+	h.bucket("other", core.VersioningOff)
+	o := h.put(b, "k")
+	h.fails(core.BucketNotEmpty, &core.DeleteBucket{Bucket: b.ID})
+	marker := h.remove(b, "k")
+	h.fails(core.BucketNotEmpty, &core.DeleteBucket{Bucket: b.ID})
+	h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: o.Version()})
+	h.fails(core.BucketNotEmpty, &core.DeleteBucket{Bucket: b.ID}) // the marker still exists
+	h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: marker.Version})
+	id := h.begin(b, "u")
+	h.fails(core.BucketNotEmpty, &core.DeleteBucket{Bucket: b.ID})
+	h.ok(&core.AbortUpload{Bucket: b.ID, Key: "u", Upload: id})
+	h.ok(&core.DeleteBucket{Bucket: b.ID})
+}
+
+func bucketWithListInGarbage(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	h.multipart(b, "k", 2)
+	h.remove(b, "k")
+	h.ok(&core.DeleteBucket{Bucket: b.ID})
+}
+
+func bucketRecordsAreDeleted(h *harness) {
+	b, c := h.bucket("b", core.VersioningOff), h.bucket("c", core.VersioningOff)
+	for _, id := range []core.BucketID{b.ID, c.ID} {
+		h.ok(&core.PutRecord{Record: core.Record{Kind: core.BucketRecordKind(id), Key: "cors", Value: []byte("x")}})
+		h.ok(&core.PutRecord{Record: core.Record{Kind: core.BucketRecordKind(id), Key: "policy", Value: []byte("y")}})
+	}
+	h.ok(&core.DeleteBucket{Bucket: b.ID})
+	require.Empty(h.t, h.records(core.BucketRecordKind(b.ID), "", 9))
+	require.Len(h.t, h.records(core.BucketRecordKind(c.ID), "", 9), 2)
+}
+
+func bucketList(h *harness) {
+	for _, name := range []string{"b", "a", "ab", "aa", "b.a", "b-a"} {
+		h.bucket(name, core.VersioningOff)
+	}
+	names := func(prefix, after string, limit int) []string {
+		var names []string
+		for _, b := range h.buckets(prefix, after, limit) {
+			names = append(names, b.Name)
+		}
+		return names
+	}
+	require.Equal(h.t, []string{"a", "aa", "ab", "b", "b-a", "b.a"}, names("", "", 10))
+	require.Equal(h.t, []string{"a", "aa"}, names("", "", 2))
+	require.Equal(h.t, []string{"ab", "b"}, names("", "aa", 2))
+	require.Equal(h.t, []string{"ab", "b"}, names("", "aaa", 2))
+	require.Equal(h.t, []string{"b", "b-a", "b.a"}, names("b", "", 10))
+	require.Equal(h.t, []string{"b-a", "b.a"}, names("b", "b", 10))
+	require.Empty(h.t, names("b", "c", 10))
+	require.Equal(h.t, []string{"b"}, names("b", "a", 1))
+	require.Empty(h.t, names("c", "", 10))
+	require.Empty(h.t, names("", "", 0))
+}
+
+func bucketChangesAfterDelete(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	h.ok(&core.DeleteBucket{Bucket: b.ID})
+	h.fails(core.NoSuchBucket, &core.PutBucket{Info: *b})
+	h.fails(core.NoSuchBucket, &core.PutObject{Object: h.object(b, "k", h.content(1))})
+	h.fails(core.NoSuchBucket, &core.DeleteObject{Bucket: b.ID, Key: "k"})
+	h.fails(core.NoSuchBucket, &core.CreateUpload{Upload: core.UploadInfo{Bucket: b.ID, Key: "k"}})
+	h.fails(core.NoSuchUpload, h.partOf(b, "k", 1, 1, h.content(1)))
+	h.fails(core.NoSuchUpload, h.complete(b, "k", 1, core.PartRef{Number: 1, Seq: 1}))
+	h.fails(core.NoSuchUpload, &core.AbortUpload{Bucket: b.ID, Key: "k", Upload: 1})
+}
+
+func bucketReadsOfMissing(h *harness) {
+	b := &core.BucketInfo{ID: 5}
+	for _, kind := range []core.ListKind{core.ListObjects, core.ListVersions, core.ListUploads} {
+		page, err := h.m.List(h.ctx, core.ListQuery{Kind: kind, Bucket: b.ID, Limit: 1})
+		require.NoError(h.t, err)
+		require.Empty(h.t, page.Objects)
+		require.False(h.t, page.Truncated)
+	}
+	h.none(core.NoSuchKey, b, "k", core.Current)
+	h.none(core.NoSuchKey, b, "k", core.Null)
+	_, err := h.m.Upload(h.ctx, b.ID, "k", 1)
+	require.True(h.t, core.Is(err, core.NoSuchUpload), err)
+}
+
+func (r *reader) buckets(prefix, after string, limit int) []core.BucketInfo {
+	found, err := r.m.Buckets(r.ctx, prefix, after, limit)
+	require.NoError(r.t, err)
 	return found
 }
 
-func (h *harness) records(kind, after string, limit int) []core.Record {
-	found, err := h.m.Records(h.ctx, kind, after, limit)
-	require.NoError(h.t, err)
+func (r *reader) records(kind, after string, limit int) []core.Record {
+	found, err := r.m.Records(r.ctx, kind, after, limit)
+	require.NoError(r.t, err)
 	return found
+}
+
+func bucketAsExpected(h *harness) {
+	h.bucket("other", core.VersioningOff)
+	info := core.BucketInfo{Name: "b", Owner: "o", Region: "eu-1", Created: h.at(), Versioning: core.VersioningEnabled, ObjectLock: true,
+		Retention: core.DefaultRetention{Mode: core.LockGovernance, Days: 1}, ChunkSize: 1 << 20, Compression: core.CompressionBetter,
+		Quota: core.Quota{Objects: 9}, Attrs: []core.Attr{{Name: "x", Value: "y"}}}
+	h.ok(&core.PutBucket{Info: info})
+	before, err := h.m.Bucket(h.ctx, "b")
+	require.NoError(h.t, err)
+	for _, change := range []func(b *core.BucketInfo){
+		func(b *core.BucketInfo) { b.Owner = "p" },
+		func(b *core.BucketInfo) { b.Created = b.Created.Add(1e6) },
+		func(b *core.BucketInfo) { b.Retention.Days = 2 },
+		func(b *core.BucketInfo) { b.Quota.Objects = 10 },
+		func(b *core.BucketInfo) { b.Attrs = nil },
+		func(b *core.BucketInfo) { b.Attrs = []core.Attr{{Name: "x", Value: "z"}} },
+	} {
+		other, next := *before, *before
+		change(&other)
+		next.Region = "new"
+		h.fails(core.Conflict, &core.PutBucket{Info: next, Expect: &other})
+	}
+	next := *before
+	next.Region = "new"
+	h.ok(&core.PutBucket{Info: next, Expect: before})
+	h.fails(core.Conflict, &core.PutBucket{Info: next, Expect: before})
+}
+
+func bucketExpectedTwice(h *harness) {
+	before := h.bucket("b", core.VersioningOff)
+	one, two := *before, *before
+	one.Owner, two.Owner = "1", "2"
+	rs := h.apply(&core.PutBucket{Info: one, Expect: before}, &core.PutBucket{Info: two, Expect: before})
+	require.NoError(h.t, rs[0].Err)
+	require.True(h.t, core.Is(rs[1].Err, core.Conflict), rs[1].Err)
 }
 
 func recordCases() []metaCase {
@@ -186,7 +251,7 @@ func recordCases() []metaCase {
 			require.Equal(h.t, []core.Record{{Kind: kindUser, Key: "a", Value: []byte("2")}}, h.records(kindUser, "", 9))
 			h.ok(remove("a"))
 			require.Empty(h.t, h.records(kindUser, "", 9))
-			h.ok(remove("a")) // what is not there is removed, too
+			h.ok(remove("a")) // deleting a missing record succeeds
 		}},
 		{"record/an empty value is a record", func(h *harness) {
 			h.ok(put("a", ""))
@@ -204,6 +269,18 @@ func recordCases() []metaCase {
 			h.fails(core.Conflict, expect(remove("a"), "1"))
 			h.ok(expect(remove("a"), "2"))
 			h.ok(expect(remove("a"), ""))
+		}},
+		{"record/of a bucket that has to be there", func(h *harness) {
+			b := h.bucket("b", core.VersioningOff)
+			in := func(key string) *core.PutRecord {
+				c := &core.PutRecord{Record: core.Record{Kind: core.BucketRecordKind(b.ID), Key: key, Value: []byte("x")}, In: b.ID}
+				return c
+			}
+			h.ok(in("a"))
+			h.ok(&core.DeleteBucket{Bucket: b.ID})
+			h.fails(core.NoSuchBucket, in("a"))
+			h.bucket("b", core.VersioningOff)
+			h.fails(core.NoSuchBucket, in("a")) // a different bucket with that name
 		}},
 		{"record/two expect the same in one batch", func(h *harness) {
 			rs := h.apply(expect(put("a", "1"), ""), expect(put("a", "2"), ""))

@@ -11,15 +11,15 @@ import (
 	"orcas/core"
 )
 
-// modelKeys are few, so that changes meet, and awkward for listings.
+// modelKeys are few, so that changes affect the same keys, and are difficult to list.
 var modelKeys = []string{"a", "a/", "a/b", "a/b/c", "ab", "b", "\x01", "\xff", "\xff\xff/b", "a\x00"}
 
-// one is true one time in n, and false in what a failure shrinks to.
+// one returns true one time in n. Failures shrink towards false.
 func (s *simulation) one(n int) bool { return rapid.IntRange(0, n-1).Draw(s.t, "one") == n-1 }
 
 func (s *simulation) key() string { return rapid.SampledFrom(modelKeys).Draw(s.t, "key") }
 
-// bucketID is that of a bucket, one time in twenty of none.
+// bucketID draws the ID of a bucket, or one time in twenty an ID that no bucket has.
 func (s *simulation) bucketID() core.BucketID {
 	if len(s.buckets) == 0 || s.one(20) {
 		return 999_999
@@ -27,7 +27,7 @@ func (s *simulation) bucketID() core.BucketID {
 	return rapid.SampledFrom(s.buckets).Draw(s.t, "bucket").ID
 }
 
-// change draws what to try next.
+// change draws the next change.
 func (s *simulation) change() core.Change {
 	if len(s.buckets) == 0 {
 		return s.putBucket()
@@ -36,6 +36,7 @@ func (s *simulation) change() core.Change {
 		"object", "object", "object", "object", "copy", "copy", "copy", "delete", "delete", "version", "version",
 		"upload", "upload", "part", "part", "part", "part", "complete", "complete", "abort", "bucket", "versioning", "record", "other",
 		"move", "move", "rewrap", "free", "parts", "update", "update", "update", "rename", "rename", "append", "equal", "equal", "equal", "unshare",
+		"repair",
 	}).Draw(s.t, "change") {
 	case "object":
 		o := s.object(&core.BucketInfo{ID: s.bucketID()}, s.key(), s.segments()...)
@@ -87,7 +88,12 @@ func (s *simulation) change() core.Change {
 		b.Versioning = rapid.SampledFrom([]core.Versioning{core.VersioningEnabled, core.VersioningSuspended, core.VersioningOff}).Draw(s.t, "versioning")
 		b.ObjectLock = s.one(4)
 		b.Quota = s.quota()
-		return &core.PutBucket{Info: b}
+		c := &core.PutBucket{Info: b}
+		if s.one(3) {
+			expect := rapid.SampledFrom(s.buckets).Draw(s.t, "expect")
+			c.Expect = &expect
+		}
+		return c
 	case "record":
 		return s.putRecord()
 	case "move":
@@ -111,14 +117,16 @@ func (s *simulation) change() core.Change {
 		return &core.PutObject{Object: s.object(&core.BucketInfo{ID: s.bucketID()}, s.key(), segments...), Source: source, If: s.precondition()}
 	case "unshare":
 		return &core.Unshare{Data: core.DataID(rapid.Uint64Range(1, uint64(s.data)+1).Draw(s.t, "unshare"))}
+	case "repair":
+		return s.repair()
 	case "parts":
 		return s.parts()
 	case "other":
 		if s.one(3) {
-			return &core.Synced{UpTo: s.seq - min(s.seq, 3), Floor: core.MakeBlockID(1, 2, uint32(s.seq)), Relaxed: s.one(2)}
+			return &core.Synced{UpTo: s.seq - min(s.seq, 3), ReplayFrom: core.MakeBlockID(1, 2, uint32(s.seq)), Relaxed: s.one(2)}
 		}
 		if s.one(2) {
-			return &core.SetFloor{Floor: core.MakeBlockID(1, 2, uint32(s.seq))}
+			return &core.SetReplayFrom{ReplayFrom: core.MakeBlockID(1, 2, uint32(s.seq))}
 		}
 		return &core.Void{From: 1, To: s.seq}
 	}
@@ -130,7 +138,7 @@ func (s *simulation) putBucket() *core.PutBucket {
 		Versioning: rapid.SampledFrom([]core.Versioning{core.VersioningOff, core.VersioningEnabled, core.VersioningSuspended}).Draw(s.t, "versioning")}}
 }
 
-// lock is none, as a rule, or one that ends about now.
+// lock usually returns no lock, and otherwise a lock that ends at about the present time.
 func (s *simulation) lock() core.Lock {
 	if !s.one(4) {
 		return core.Lock{}
@@ -145,7 +153,7 @@ func (s *simulation) lock() core.Lock {
 	return l
 }
 
-// update changes a version that was written, whether it is still there or not.
+// update draws an update of a version that was written, whether it still exists or not.
 func (s *simulation) update() core.Change {
 	c := &core.UpdateObject{
 		Bucket: s.bucketID(), Key: s.key(), SetTags: s.one(2), SetRetention: s.one(2), SetHold: s.one(3), Lock: s.lock(), Time: s.at(), Bypass: s.one(2),
@@ -171,6 +179,9 @@ func (s *simulation) putRecord() *core.PutRecord {
 	}
 	if c.HasExpect = s.one(3); c.HasExpect {
 		c.Expect = []byte(rapid.SampledFrom(values).Draw(s.t, "expect"))
+	}
+	if s.one(3) {
+		c.In = s.bucketID()
 	}
 	return c
 }
@@ -214,7 +225,7 @@ func (s *simulation) source() *core.Source {
 	return &core.Source{Bucket: o.Bucket, Key: o.Key, Seq: o.Seq}
 }
 
-// segments draws up to three, of new content and of content that is, or was, there.
+// segments draws up to three segments, with new content and with content that exists or existed.
 func (s *simulation) segments() []core.Segment {
 	var segments []core.Segment
 	for range rapid.IntRange(0, 3).Draw(s.t, "segments") {
@@ -230,7 +241,7 @@ func (s *simulation) segments() []core.Segment {
 	return segments
 }
 
-// upload is one that was begun, one time in twenty under another key.
+// upload draws an upload that was begun, one time in twenty with another key.
 func (s *simulation) upload() core.UploadInfo {
 	if len(s.uploads) == 0 {
 		return core.UploadInfo{ID: 1, Bucket: s.bucketID(), Key: s.key()}
@@ -242,7 +253,7 @@ func (s *simulation) upload() core.UploadInfo {
 	return u
 }
 
-// completion names some of the parts that an upload has, sometimes wrongly.
+// completion draws a CompleteUpload with some of the parts of an upload, sometimes with wrong ones.
 func (s *simulation) completion() *core.CompleteUpload {
 	u := s.upload()
 	var refs []core.PartRef

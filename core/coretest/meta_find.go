@@ -10,54 +10,66 @@ import (
 	"orcas/internal/checksum"
 )
 
-// sharable makes a segment with new content of size bytes that new content of the bucket may share; hash says which content it is.
-func (h *harness) sharable(b core.BucketID, size int64, hash byte) core.Segment {
-	s := h.content(size)
+// sharable makes a segment with new content of size bytes that new content of the bucket may share. Content with the
+// same hash is equal.
+func (m *maker) sharable(b core.BucketID, size int64, hash byte) core.Segment {
+	s := m.content(size)
 	s.Info.Scope, s.Info.KeyID, s.Info.SHA256 = b, 5, [32]byte{hash, 2, 31: hash}
 	return s
 }
 
-// headed is sharable, larger, and found by its beginning as well: head says which that is.
-func (h *harness) headed(b core.BucketID, size int64, hash, head byte) core.Segment {
-	s := h.sharable(b, size, hash)
+// headed is like sharable, for larger content that is also found by its beginning. Content with the same head has the
+// same beginning.
+func (m *maker) headed(b core.BucketID, size int64, hash, head byte) core.Segment {
+	s := m.sharable(b, size, hash)
 	s.Info.Head = [32]byte{head, 3, 31: head}
 	return s
 }
 
-// equalTo makes a version whose content is that of d, found by its hash.
-func (h *harness) equalTo(b *core.BucketInfo, key string, d *core.DataInfo) *core.PutObject {
+// equalTo makes a version that shares the content d, which was found by its hash.
+func (m *maker) equalTo(b *core.BucketInfo, key string, d *core.DataInfo) *core.PutObject {
 	k := d.ContentKey()
 	return &core.PutObject{
-		Object: h.object(b, key, core.Segment{Data: d.ID, Length: d.Size}), Source: &core.Source{Content: &k},
+		Object: m.object(b, key, core.Segment{Data: d.ID, Length: d.Size}), Source: &core.Source{Content: &k},
 	}
 }
 
-// found returns the number of content that fits k, 0 where there is none.
-func (h *harness) found(k core.ContentKey) core.DataID { return h.foundIn(h.m, k) }
+// found returns the ID of content that matches k, or 0 if there is none.
+func (r *reader) found(k core.ContentKey) core.DataID { return r.foundIn(r.m, k) }
 
-func (h *harness) foundIn(m core.Meta, k core.ContentKey) core.DataID {
-	d, err := m.FindData(h.ctx, k)
+func (r *reader) foundIn(m core.Meta, k core.ContentKey) core.DataID {
+	d, err := m.FindData(r.ctx, k)
 	if core.Is(err, core.NoSuchData) {
 		return 0
 	}
-	require.NoError(h.t, err)
-	require.True(h.t, k.Fits(d), "%+v does not fit %+v", d, k)
+	require.NoError(r.t, err)
+	require.True(r.t, k.Fits(d), "%+v does not fit %+v", d, k)
 	return d.ID
 }
 
-// checkFound says that each content which may be shared is found, and nothing that is gone.
+// checkFound checks that all content that may be shared is found, that intact content is preferred to damaged content,
+// and that content which no longer exists is not found.
 func (h *harness) checkFound(m core.Meta, s *MetaState) {
-	there := map[core.ContentKey]bool{}
+	there, whole, damaged := map[core.ContentKey]bool{}, map[core.ContentKey]bool{}, map[core.DataID]bool{}
 	for i := range s.Data {
-		if d := &s.Data[i]; d.Scope != 0 {
-			there[d.ContentKey()] = true
-			if d.HasHead() {
-				there[d.HeadKey()] = true
-			}
+		d := &s.Data[i]
+		if d.Scope == 0 {
+			continue
+		}
+		damaged[d.ID] = d.Damaged
+		keys := []core.ContentKey{d.ContentKey()}
+		if d.HasHead() {
+			keys = append(keys, d.HeadKey())
+		}
+		for _, k := range keys {
+			there[k] = true
+			whole[k] = whole[k] || !d.Damaged
 		}
 	}
 	for k := range there {
-		require.NotZero(h.t, h.foundIn(m, k), "content %+v is not found", k)
+		id := h.foundIn(m, k)
+		require.NotZero(h.t, id, "content %+v is not found", k)
+		require.Equal(h.t, !whole[k], damaged[id], "content %d was found for %+v", id, k)
 	}
 	for _, c := range h.history {
 		for _, g := range segmentsOf(c) {
@@ -72,325 +84,382 @@ func (h *harness) checkFound(m core.Meta, s *MetaState) {
 	}
 }
 
-// findCases are about content that is found by its hash, and shared.
+// findCases returns the cases about content that is found by its hash, and shared.
 func findCases() []metaCase {
 	return []metaCase{
-		{"find/equal content is found in its scope only", func(h *harness) {
-			b, other := h.bucket("b", core.VersioningOff), h.bucket("c", core.VersioningOff)
-			g := h.sharable(b.ID, 100, 1)
-			g.Info.Codec, g.Info.KeyID = 3, 7
-			h.ok(&core.PutObject{Object: h.object(b, "k", g)})
-			k := g.Info.ContentKey()
-			require.Equal(h.t, g.Data, h.found(k))
-			for i, change := range []func(*core.ContentKey){
-				func(k *core.ContentKey) { k.Scope = other.ID },
-				func(k *core.ContentKey) { k.Scope = 0 },
-				func(k *core.ContentKey) { k.KeyID = 8 },
-				func(k *core.ContentKey) { k.Size++ },
-				func(k *core.ContentKey) { k.SHA256[31]++ },
-				func(k *core.ContentKey) { k.SHA256[0]++ },
-			} {
-				changed := k
-				change(&changed)
-				require.Zero(h.t, h.found(changed), "change %d", i)
-			}
-		}},
-		{"find/content without a scope is nobody's", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			o := h.put(b, "k")
-			d := o.Segments[0].Info
-			require.Zero(h.t, h.found(d.ContentKey()))
-			h.fails(core.NoSuchData, h.equalTo(b, "l", d))
-		}},
-		{"find/equal content is shared, and goes with the last reference", func(h *harness) {
-			b := h.bucket("b", core.VersioningEnabled)
-			g := h.sharable(b.ID, 2500, 1)
-			first := h.ok(&core.PutObject{Object: h.object(b, "k", g)})
-			second := h.ok(h.equalTo(b, "k", g.Info))
-			third := h.ok(h.equalTo(b, "l", g.Info))
-			require.EqualValues(h.t, 3, h.refs(g.Data))
-			require.Equal(h.t, g.Data, h.get(b, "l", core.Current).Segments[0].Data)
-			for i, v := range []core.Version{first.Version, second.Version} {
-				h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: v})
-				require.EqualValues(h.t, 2-i, h.refs(g.Data))
-				require.Equal(h.t, g.Data, h.found(g.Info.ContentKey()), "what was born with it may be gone")
-			}
-			extents, _ := h.trash()
-			require.Empty(h.t, extents)
-			h.ok(&core.DeleteObject{Bucket: b.ID, Key: "l", Version: third.Version})
-			extents, _ = h.trash()
-			require.Equal(h.t, g.Info.Extents, extents)
-			require.Zero(h.t, h.found(g.Info.ContentKey()))
-		}},
-		{"find/what is verified of equal content is kept with it", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			g := h.sharable(b.ID, 100, 1)
-			h.ok(&core.PutObject{Object: h.object(b, "k", g)})
-			h.get(b, "k", core.Current) // a cache may hold it
-			md5 := g.Info.Sums[0]
-			crc, sha := core.Checksum{Algorithm: checksum.CRC32, Value: []byte("four")}, core.Checksum{Algorithm: checksum.SHA1, Value: []byte("twenty")}
-			for _, sums := range [][]core.Checksum{{crc}, {{Algorithm: checksum.MD5, Value: []byte("another")}, crc}, {sha, crc}} {
-				c := h.equalTo(b, "k", g.Info)
-				c.Source.Sums = sums
-				h.ok(c)
-			}
-			require.Equal(h.t, []core.Checksum{md5, crc, sha}, h.contentOf(g.Data).Sums)
-			c := h.equalTo(b, "k", g.Info)
-			c.If.NoneMatch, c.Source.Sums = []string{"*"}, []core.Checksum{{Algorithm: checksum.CRC64NVME, Value: []byte("8")}}
-			h.fails(core.PreconditionFailed, c)
-			require.Len(h.t, h.contentOf(g.Data).Sums, 3)
-		}},
-		{"find/in place of itself", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			g := h.sharable(b.ID, 100, 1)
-			h.ok(&core.PutObject{Object: h.object(b, "k", g)})
-			for range 3 {
-				h.ok(h.equalTo(b, "k", g.Info))
-				require.EqualValues(h.t, 1, h.refs(g.Data))
-			}
-			require.Empty(h.t, h.entries())
-		}},
-		{"find/content that is gone is not shared", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			g := h.sharable(b.ID, 100, 1)
-			h.ok(&core.PutObject{Object: h.object(b, "k", g)})
-			rs := h.apply(&core.DeleteObject{Bucket: b.ID, Key: "k"}, h.equalTo(b, "l", g.Info), h.equalTo(b, "k", g.Info))
-			for _, r := range rs[1:] {
-				require.True(h.t, core.Is(r.Err, core.NoSuchData), "%v", r.Err)
-			}
-			again := h.sharable(b.ID, 100, 1)
-			rs = h.apply(&core.PutObject{Object: h.object(b, "l", again)}, h.equalTo(b, "m", again.Info), &core.DeleteObject{Bucket: b.ID, Key: "l"})
-			require.NoError(h.t, rs[1].Err)
-			require.EqualValues(h.t, 1, h.refs(again.Data))
-			require.Equal(h.t, again.Data, h.found(g.Info.ContentKey()))
-		}},
-		{"find/the precondition comes before the content", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			g := h.sharable(b.ID, 100, 1)
-			h.ok(&core.PutObject{Object: h.object(b, "k", g)})
-			c := h.equalTo(b, "k", g.Info)
-			c.If.NoneMatch = []string{"*"}
-			h.fails(core.PreconditionFailed, c)
-			c = h.equalTo(&core.BucketInfo{ID: 999}, "k", g.Info)
-			h.fails(core.NoSuchBucket, c)
-		}},
-		{"find/what is shared must be what was found, and whole", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			g, other := h.sharable(b.ID, 100, 1), h.sharable(b.ID, 100, 2)
-			h.ok(&core.PutObject{Object: h.object(b, "k", g)})
-			h.ok(&core.PutObject{Object: h.object(b, "o", other)})
-			c := h.equalTo(b, "l", g.Info)
-			c.Object.Segments[0].Data = other.Data
-			h.fails(core.NoSuchData, c)
-			for _, change := range []func(*core.Segment){
-				func(s *core.Segment) { s.From, s.Length = 1, 99 },
-				func(s *core.Segment) { s.From = 1 },
-				func(s *core.Segment) { s.Length = 99 },
-			} {
-				c := h.equalTo(b, "l", g.Info)
-				change(&c.Object.Segments[0])
-				h.fails(core.InvalidArgument, c)
-			}
-			c = h.equalTo(b, "l", g.Info)
-			c.Object.Segments = append(c.Object.Segments, c.Object.Segments[0])
-			h.fails(core.InvalidArgument, c)
-			c.Object.Segments = nil
-			h.fails(core.InvalidArgument, c)
-			c = h.equalTo(b, "l", g.Info)
-			c.Object.Segments = []core.Segment{h.sharable(b.ID, 100, 1)}
-			h.fails(core.InvalidArgument, c)
-		}},
-		{"find/parts share", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			id := h.begin(b, "m")
-			g := h.sharable(b.ID, 50, 1)
-			h.ok(h.partOf(b, "m", id, 1, g))
-			k := g.Info.ContentKey()
-			p := h.partOf(b, "m", id, 2, core.Segment{Data: g.Data, Length: 50})
-			p.Source = &core.Source{Content: &k}
-			h.ok(p)
-			require.EqualValues(h.t, 2, h.refs(g.Data))
-			again := h.partOf(b, "m", id, 1, core.Segment{Data: g.Data, Length: 50})
-			again.Source = p.Source
-			h.ok(again)
-			require.EqualValues(h.t, 2, h.refs(g.Data))
-			longer := k
-			longer.Size++
-			wrong := h.partOf(b, "m", id, 3, core.Segment{Data: g.Data, Length: 51})
-			wrong.Source = &core.Source{Content: &longer}
-			h.fails(core.NoSuchData, wrong)
-		}},
-		{"find/equal contents that were stored twice", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			var all []core.Segment
-			for _, key := range []string{"a", "b", "c"} {
-				all = append(all, h.sharable(b.ID, 100, 1))
-				h.ok(&core.PutObject{Object: h.object(b, key, all[len(all)-1])})
-			}
-			k := all[0].Info.ContentKey()
-			for _, key := range []string{"b", "a"} {
-				require.NotZero(h.t, h.found(k))
-				h.remove(b, key)
-			}
-			require.Equal(h.t, all[2].Data, h.found(k))
-			h.remove(b, "c")
-			require.Zero(h.t, h.found(k))
-		}},
-		{"find/content is found by its beginning, in its scope only", func(h *harness) {
-			b, other := h.bucket("b", core.VersioningOff), h.bucket("c", core.VersioningOff)
-			g := h.headed(b.ID, core.HeadSize+1, 1, 9)
-			h.ok(&core.PutObject{Object: h.object(b, "k", g)})
-			k := g.Info.HeadKey()
-			require.Equal(h.t, g.Data, h.found(k))
-			require.Equal(h.t, g.Info.Head, h.contentOf(g.Data).Head)
-			require.Equal(h.t, g.Info.Head, h.get(b, "k", core.Current).Segments[0].Info.Head)
-			for i, change := range []func(*core.ContentKey){
-				func(k *core.ContentKey) { k.Scope = other.ID },
-				func(k *core.ContentKey) { k.Scope = 0 },
-				func(k *core.ContentKey) { k.KeyID = 8 },
-				func(k *core.ContentKey) { k.Size++ },
-				func(k *core.ContentKey) { k.Size = core.HeadSize },
-				func(k *core.ContentKey) { k.SHA256[31]++ },
-				func(k *core.ContentKey) { k.SHA256 = g.Info.SHA256 },
-				func(k *core.ContentKey) { k.Head = false },
-			} {
-				changed := k
-				change(&changed)
-				require.Zero(h.t, h.found(changed), "change %d", i)
-			}
-			h.remove(b, "k")
-			require.Zero(h.t, h.found(k))
-		}},
-		{"find/the beginning of small content is all of it", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			g := h.sharable(b.ID, core.HeadSize, 1)
-			h.ok(&core.PutObject{Object: h.object(b, "k", g)})
-			k := g.Info.ContentKey()
-			k.Head = true
-			require.Equal(h.t, g.Data, h.found(k))
-			large := h.sharable(b.ID, core.HeadSize+1, 2) // whose beginning is not known
-			h.ok(&core.PutObject{Object: h.object(b, "l", large)})
-			for _, sum := range [][32]byte{large.Info.SHA256, {}} {
-				k = large.Info.ContentKey()
-				k.Head, k.SHA256 = true, sum
-				require.Zero(h.t, h.found(k))
-			}
-		}},
-		{"find/contents that begin alike", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			one, two := h.headed(b.ID, 70_000, 1, 9), h.headed(b.ID, 70_000, 2, 9)
-			one.Info.DataKey = []byte("wrapped")
-			h.ok(&core.PutObject{Object: h.object(b, "1", one)})
-			h.ok(&core.PutObject{Object: h.object(b, "2", two)})
-			k := one.Info.HeadKey()
-			require.NotZero(h.t, h.found(k))
-			h.remove(b, "2")
-			require.Equal(h.t, one.Data, h.found(k))
-			h.ok(&core.MoveData{Data: one.Data, From: one.Info.Extents, To: h.elsewhere(one.Info.Extents)})
-			require.Equal(h.t, one.Data, h.found(k))
-			h.ok(&core.RewrapData{Data: one.Data, From: one.Info.DataKey, KeyID: 6, DataKey: []byte("another")})
-			require.Zero(h.t, h.found(k))
-			k.KeyID = 6
-			require.Equal(h.t, one.Data, h.found(k))
-			h.ok(&core.Unshare{Data: one.Data})
-			require.Zero(h.t, h.found(k))
-		}},
-		{"find/a beginning is not what a change can refer to", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			g, small := h.headed(b.ID, 70_000, 1, 9), h.sharable(b.ID, 100, 2)
-			h.ok(&core.PutObject{Object: h.object(b, "k", g)})
-			h.ok(&core.PutObject{Object: h.object(b, "l", small)})
-			for _, d := range []*core.DataInfo{g.Info, small.Info} {
-				c := h.equalTo(b, "m", d)
-				c.Source.Content.Head = true
-				if d.HasHead() {
-					*c.Source.Content = d.HeadKey()
-				}
-				h.fails(core.InvalidArgument, c)
-			}
-		}},
-		{"find/content that was found damaged is shared no more", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			g := h.sharable(b.ID, 100, 1)
-			h.ok(&core.PutObject{Object: h.object(b, "k", g)})
-			h.get(b, "k", core.Current) // a cache may hold it
-			h.ok(&core.Unshare{Data: g.Data})
-			require.Zero(h.t, h.found(g.Info.ContentKey()))
-			require.Zero(h.t, h.get(b, "k", core.Current).Segments[0].Info.Scope)
-			h.fails(core.NoSuchData, h.equalTo(b, "l", g.Info))
-			h.ok(&core.Unshare{Data: g.Data})
-			h.fails(core.NoSuchData, &core.Unshare{Data: 999})
-			again := h.sharable(b.ID, 100, 1)
-			h.ok(&core.PutObject{Object: h.object(b, "l", again)})
-			require.Equal(h.t, again.Data, h.found(g.Info.ContentKey()))
-		}},
-		{"find/content that moves is found", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			g := h.sharable(b.ID, 100, 1)
-			h.ok(&core.PutObject{Object: h.object(b, "k", g)})
-			h.ok(&core.MoveData{Data: g.Data, From: g.Info.Extents, To: h.elsewhere(g.Info.Extents)})
-			h.ok(h.equalTo(b, "l", g.Info))
-			require.EqualValues(h.t, 2, h.refs(g.Data))
-		}},
-		{"find/content that changes between those who share it", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			g := h.sharable(b.ID, 100, 1)
-			g.Info.KeyID, g.Info.DataKey = 5, []byte("wrapped")
-			h.ok(&core.PutObject{Object: h.object(b, "1", g)})
-			h.ok(h.equalTo(b, "2", g.Info))
+		{"find/equal content is found in its scope only", findInScopeOnly},
+		{"find/content without a scope is nobody's", findWithoutScope},
+		{"find/equal content is shared, and goes with the last reference", findSharedUntilLastRef},
+		{"find/what is verified of equal content is kept with it", findKeepsVerifiedSums},
+		{"find/in place of itself", findReplacesItself},
+		{"find/content that is gone is not shared", findContentGone},
+		{"find/the precondition comes before the content", findPreconditionFirst},
+		{"find/what is shared must be what was found, and whole", findSharedMustMatch},
+		{"find/parts share", findInParts},
+		{"find/equal contents that were stored twice", findStoredTwice},
+		{"find/content is found by its beginning, in its scope only", findByHead},
+		{"find/the beginning of small content is all of it", findHeadOfSmallContent},
+		{"find/contents that begin alike", findSameHead},
+		{"find/a beginning is not what a change can refer to", findHeadIsNoReference},
+		{"find/content that was found damaged is shared no more until it is repaired", findNotDamaged},
+		{"find/of equal contents one that is not damaged", findUndamagedOfEqual},
+		{"find/content that moves is found", findAfterMove},
+		{"find/content that changes between those who share it", findWhileContentChanges},
+		{"find/many contents, half of them overwritten", findManyHalfOverwritten},
+	}
+}
 
-			to := h.elsewhere(g.Info.Extents)
-			h.ok(&core.MoveData{Data: g.Data, From: g.Info.Extents, To: to})
-			c := h.equalTo(b, "3", g.Info)
-			sum := core.Checksum{Algorithm: checksum.CRC32, Value: []byte{1, 2, 3, 4}}
-			c.Source.Sums = []core.Checksum{sum}
-			h.ok(c)
-			now := h.get(b, "3", core.Current).Segments[0].Info
-			require.Equal(h.t, to, now.Extents, "what was learned brought the old place back")
-			require.Contains(h.t, now.Sums, sum)
-			c = h.equalTo(b, "4", g.Info)
-			c.Source.Sums = []core.Checksum{{Algorithm: checksum.SHA1, Value: make([]byte, 20)}}
-			h.ok(c)
-			require.Contains(h.t, h.get(b, "4", core.Current).Segments[0].Info.Sums, sum)
+func findInScopeOnly(h *harness) {
+	b, other := h.bucket("b", core.VersioningOff), h.bucket("c", core.VersioningOff)
+	g := h.sharable(b.ID, 100, 1)
+	g.Info.Codec, g.Info.KeyID = 3, 7
+	h.ok(&core.PutObject{Object: h.object(b, "k", g)})
+	k := g.Info.ContentKey()
+	require.Equal(h.t, g.Data, h.found(k))
+	for i, change := range []func(*core.ContentKey){
+		func(k *core.ContentKey) { k.Scope = other.ID },
+		func(k *core.ContentKey) { k.Scope = 0 },
+		func(k *core.ContentKey) { k.KeyID = 8 },
+		func(k *core.ContentKey) { k.Size++ },
+		func(k *core.ContentKey) { k.SHA256[31]++ },
+		func(k *core.ContentKey) { k.SHA256[0]++ },
+	} {
+		changed := k
+		change(&changed)
+		require.Zero(h.t, h.found(changed), "change %d", i)
+	}
+}
 
-			h.ok(&core.RewrapData{Data: g.Data, From: g.Info.DataKey, KeyID: 6, DataKey: []byte("another")})
-			h.fails(core.NoSuchData, h.equalTo(b, "5", g.Info))
-			info := *g.Info
-			info.KeyID = 6
-			h.ok(h.equalTo(b, "5", &info))
-			h.ok(&core.Unshare{Data: g.Data})
-			h.fails(core.NoSuchData, h.equalTo(b, "6", &info))
+func findWithoutScope(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	o := h.put(b, "k")
+	d := o.Segments[0].Info
+	require.Zero(h.t, h.found(d.ContentKey()))
+	h.fails(core.NoSuchData, h.equalTo(b, "l", d))
+}
 
-			g = h.sharable(b.ID, 100, 2)
-			h.ok(&core.PutObject{Object: h.object(b, "1", g)})
-			h.ok(h.equalTo(b, "2", g.Info))
-			h.remove(b, "1")
-			h.remove(b, "2")
-			h.fails(core.NoSuchData, h.equalTo(b, "3", g.Info))
-		}},
-		{"find/many contents, half of them overwritten", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			for round := range 2 {
-				for n := range 200 {
-					g := h.sharable(b.ID, int64(1000*round+n+1), byte(n))
-					h.ok(&core.PutObject{Object: h.object(b, fmt.Sprint("k", n>>round), g)})
-				}
-			}
-		}},
+func findSharedUntilLastRef(h *harness) {
+	b := h.bucket("b", core.VersioningEnabled)
+	g := h.sharable(b.ID, 2500, 1)
+	first := h.ok(&core.PutObject{Object: h.object(b, "k", g)})
+	second := h.ok(h.equalTo(b, "k", g.Info))
+	third := h.ok(h.equalTo(b, "l", g.Info))
+	require.EqualValues(h.t, 3, h.refs(g.Data))
+	require.Equal(h.t, g.Data, h.get(b, "l", core.Current).Segments[0].Data)
+	for i, v := range []core.Version{first.Version, second.Version} {
+		h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: v})
+		require.EqualValues(h.t, 2-i, h.refs(g.Data))
+		require.Equal(h.t, g.Data, h.found(g.Info.ContentKey()), "what was born with it may be gone")
+	}
+	extents, _ := h.trash()
+	require.Empty(h.t, extents)
+	h.ok(&core.DeleteObject{Bucket: b.ID, Key: "l", Version: third.Version})
+	extents, _ = h.trash()
+	require.Equal(h.t, g.Info.Extents, extents)
+	require.Zero(h.t, h.found(g.Info.ContentKey()))
+}
+
+func findKeepsVerifiedSums(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	g := h.sharable(b.ID, 100, 1)
+	h.ok(&core.PutObject{Object: h.object(b, "k", g)})
+	h.get(b, "k", core.Current) // a cache may hold it
+	md5 := g.Info.Sums[0]
+	crc, sha := core.Checksum{Algorithm: checksum.CRC32, Value: []byte("four")}, core.Checksum{Algorithm: checksum.SHA1, Value: []byte("twenty")}
+	for _, sums := range [][]core.Checksum{{crc}, {{Algorithm: checksum.MD5, Value: []byte("another")}, crc}, {sha, crc}} {
+		c := h.equalTo(b, "k", g.Info)
+		c.Source.Sums = sums
+		h.ok(c)
+	}
+	require.Equal(h.t, []core.Checksum{md5, crc, sha}, h.contentOf(g.Data).Sums)
+	c := h.equalTo(b, "k", g.Info)
+	c.If.NoneMatch, c.Source.Sums = []string{"*"}, []core.Checksum{{Algorithm: checksum.CRC64NVME, Value: []byte("8")}}
+	h.fails(core.PreconditionFailed, c)
+	require.Len(h.t, h.contentOf(g.Data).Sums, 3)
+}
+
+func findReplacesItself(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	g := h.sharable(b.ID, 100, 1)
+	h.ok(&core.PutObject{Object: h.object(b, "k", g)})
+	for range 3 {
+		h.ok(h.equalTo(b, "k", g.Info))
+		require.EqualValues(h.t, 1, h.refs(g.Data))
+	}
+	require.Empty(h.t, h.entries())
+}
+
+func findContentGone(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	g := h.sharable(b.ID, 100, 1)
+	h.ok(&core.PutObject{Object: h.object(b, "k", g)})
+	rs := h.apply(&core.DeleteObject{Bucket: b.ID, Key: "k"}, h.equalTo(b, "l", g.Info), h.equalTo(b, "k", g.Info))
+	for _, r := range rs[1:] {
+		require.True(h.t, core.Is(r.Err, core.NoSuchData), "%v", r.Err)
+	}
+	again := h.sharable(b.ID, 100, 1)
+	rs = h.apply(&core.PutObject{Object: h.object(b, "l", again)}, h.equalTo(b, "m", again.Info), &core.DeleteObject{Bucket: b.ID, Key: "l"})
+	require.NoError(h.t, rs[1].Err)
+	require.EqualValues(h.t, 1, h.refs(again.Data))
+	require.Equal(h.t, again.Data, h.found(g.Info.ContentKey()))
+}
+
+func findPreconditionFirst(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	g := h.sharable(b.ID, 100, 1)
+	h.ok(&core.PutObject{Object: h.object(b, "k", g)})
+	c := h.equalTo(b, "k", g.Info)
+	c.If.NoneMatch = []string{"*"}
+	h.fails(core.PreconditionFailed, c)
+	c = h.equalTo(&core.BucketInfo{ID: 999}, "k", g.Info)
+	h.fails(core.NoSuchBucket, c)
+}
+
+func findSharedMustMatch(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	g, other := h.sharable(b.ID, 100, 1), h.sharable(b.ID, 100, 2)
+	h.ok(&core.PutObject{Object: h.object(b, "k", g)})
+	h.ok(&core.PutObject{Object: h.object(b, "o", other)})
+	c := h.equalTo(b, "l", g.Info)
+	c.Object.Segments[0].Data = other.Data
+	h.fails(core.NoSuchData, c)
+	for _, change := range []func(*core.Segment){
+		func(s *core.Segment) { s.From, s.Length = 1, 99 },
+		func(s *core.Segment) { s.From = 1 },
+		func(s *core.Segment) { s.Length = 99 },
+	} {
+		c := h.equalTo(b, "l", g.Info)
+		change(&c.Object.Segments[0])
+		h.fails(core.InvalidArgument, c)
+	}
+	c = h.equalTo(b, "l", g.Info)
+	c.Object.Segments = append(c.Object.Segments, c.Object.Segments[0])
+	h.fails(core.InvalidArgument, c)
+	c.Object.Segments = nil
+	h.fails(core.InvalidArgument, c)
+	c = h.equalTo(b, "l", g.Info)
+	c.Object.Segments = []core.Segment{h.sharable(b.ID, 100, 1)}
+	h.fails(core.InvalidArgument, c)
+}
+
+func findInParts(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	id := h.begin(b, "m")
+	g := h.sharable(b.ID, 50, 1)
+	h.ok(h.partOf(b, "m", id, 1, g))
+	k := g.Info.ContentKey()
+	p := h.partOf(b, "m", id, 2, core.Segment{Data: g.Data, Length: 50})
+	p.Source = &core.Source{Content: &k}
+	h.ok(p)
+	require.EqualValues(h.t, 2, h.refs(g.Data))
+	again := h.partOf(b, "m", id, 1, core.Segment{Data: g.Data, Length: 50})
+	again.Source = p.Source
+	h.ok(again)
+	require.EqualValues(h.t, 2, h.refs(g.Data))
+	longer := k
+	longer.Size++
+	wrong := h.partOf(b, "m", id, 3, core.Segment{Data: g.Data, Length: 51})
+	wrong.Source = &core.Source{Content: &longer}
+	h.fails(core.NoSuchData, wrong)
+}
+
+func findStoredTwice(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	var all []core.Segment
+	for _, key := range []string{"a", "b", "c"} {
+		all = append(all, h.sharable(b.ID, 100, 1))
+		h.ok(&core.PutObject{Object: h.object(b, key, all[len(all)-1])})
+	}
+	k := all[0].Info.ContentKey()
+	for _, key := range []string{"b", "a"} {
+		require.NotZero(h.t, h.found(k))
+		h.remove(b, key)
+	}
+	require.Equal(h.t, all[2].Data, h.found(k))
+	h.remove(b, "c")
+	require.Zero(h.t, h.found(k))
+}
+
+func findByHead(h *harness) {
+	b, other := h.bucket("b", core.VersioningOff), h.bucket("c", core.VersioningOff)
+	g := h.headed(b.ID, core.HeadSize+1, 1, 9)
+	h.ok(&core.PutObject{Object: h.object(b, "k", g)})
+	k := g.Info.HeadKey()
+	require.Equal(h.t, g.Data, h.found(k))
+	require.Equal(h.t, g.Info.Head, h.contentOf(g.Data).Head)
+	require.Equal(h.t, g.Info.Head, h.get(b, "k", core.Current).Segments[0].Info.Head)
+	for i, change := range []func(*core.ContentKey){
+		func(k *core.ContentKey) { k.Scope = other.ID },
+		func(k *core.ContentKey) { k.Scope = 0 },
+		func(k *core.ContentKey) { k.KeyID = 8 },
+		func(k *core.ContentKey) { k.Size++ },
+		func(k *core.ContentKey) { k.Size = core.HeadSize },
+		func(k *core.ContentKey) { k.SHA256[31]++ },
+		func(k *core.ContentKey) { k.SHA256 = g.Info.SHA256 },
+		func(k *core.ContentKey) { k.Head = false },
+	} {
+		changed := k
+		change(&changed)
+		require.Zero(h.t, h.found(changed), "change %d", i)
+	}
+	h.remove(b, "k")
+	require.Zero(h.t, h.found(k))
+}
+
+func findHeadOfSmallContent(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	g := h.sharable(b.ID, core.HeadSize, 1)
+	h.ok(&core.PutObject{Object: h.object(b, "k", g)})
+	k := g.Info.ContentKey()
+	k.Head = true
+	require.Equal(h.t, g.Data, h.found(k))
+	large := h.sharable(b.ID, core.HeadSize+1, 2) // its beginning is not known
+	h.ok(&core.PutObject{Object: h.object(b, "l", large)})
+	for _, sum := range [][32]byte{large.Info.SHA256, {}} {
+		k = large.Info.ContentKey()
+		k.Head, k.SHA256 = true, sum
+		require.Zero(h.t, h.found(k))
+	}
+}
+
+func findSameHead(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	one, two := h.headed(b.ID, 70_000, 1, 9), h.headed(b.ID, 70_000, 2, 9)
+	one.Info.DataKey = []byte("wrapped")
+	h.ok(&core.PutObject{Object: h.object(b, "1", one)})
+	h.ok(&core.PutObject{Object: h.object(b, "2", two)})
+	k := one.Info.HeadKey()
+	require.NotZero(h.t, h.found(k))
+	h.remove(b, "2")
+	require.Equal(h.t, one.Data, h.found(k))
+	h.ok(&core.MoveData{Data: one.Data, From: one.Info.Extents, To: h.elsewhere(one.Info.Extents)})
+	require.Equal(h.t, one.Data, h.found(k))
+	h.ok(&core.RewrapData{Data: one.Data, From: one.Info.DataKey, KeyID: 6, DataKey: []byte("another")})
+	require.Zero(h.t, h.found(k))
+	k.KeyID = 6
+	require.Equal(h.t, one.Data, h.found(k))
+	h.ok(&core.Unshare{Data: one.Data})
+	require.Equal(h.t, one.Data, h.found(k), "damaged content is found, for its repair")
+	require.True(h.t, h.contentOf(one.Data).Damaged)
+}
+
+func findHeadIsNoReference(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	g, small := h.headed(b.ID, 70_000, 1, 9), h.sharable(b.ID, 100, 2)
+	h.ok(&core.PutObject{Object: h.object(b, "k", g)})
+	h.ok(&core.PutObject{Object: h.object(b, "l", small)})
+	for _, d := range []*core.DataInfo{g.Info, small.Info} {
+		c := h.equalTo(b, "m", d)
+		c.Source.Content.Head = true
+		if d.HasHead() {
+			*c.Source.Content = d.HeadKey()
+		}
+		h.fails(core.InvalidArgument, c)
+	}
+}
+
+func findNotDamaged(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	g := h.sharable(b.ID, 100, 1)
+	h.ok(&core.PutObject{Object: h.object(b, "k", g)})
+	h.get(b, "k", core.Current) // a cache may hold it
+	h.ok(&core.Unshare{Data: g.Data})
+	require.Equal(h.t, g.Data, h.found(g.Info.ContentKey()), "it is found, for its repair")
+	require.True(h.t, h.contentOf(g.Data).Damaged)
+	require.True(h.t, h.get(b, "k", core.Current).Segments[0].Info.Damaged)
+	h.fails(core.NoSuchData, h.equalTo(b, "l", g.Info))
+	h.ok(&core.Unshare{Data: g.Data})
+	h.fails(core.NoSuchData, &core.Unshare{Data: 999})
+	h.ok(&core.MoveData{Data: g.Data, From: g.Info.Extents, To: h.elsewhere(g.Info.Extents)})
+	require.False(h.t, h.contentOf(g.Data).Damaged, "what moves was verified")
+	h.ok(h.equalTo(b, "l", g.Info))
+}
+
+func findUndamagedOfEqual(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	one, two := h.headed(b.ID, core.HeadSize+1, 1, 9), h.headed(b.ID, core.HeadSize+1, 1, 9)
+	h.ok(&core.PutObject{Object: h.object(b, "1", one)})
+	h.ok(&core.PutObject{Object: h.object(b, "2", two)})
+	for _, k := range []core.ContentKey{one.Info.ContentKey(), one.Info.HeadKey()} {
+		h.ok(&core.Unshare{Data: one.Data})
+		require.Equal(h.t, two.Data, h.found(k))
+		h.ok(&core.Unshare{Data: two.Data})
+		require.NotZero(h.t, h.found(k))
+		d := h.contentOf(one.Data)
+		h.ok(&core.RepairData{From: d.Extents, Info: h.repaired(&d)})
+		require.Equal(h.t, one.Data, h.found(k))
+		d = h.contentOf(two.Data)
+		h.ok(&core.RepairData{From: d.Extents, Info: h.repaired(&d)})
+	}
+}
+
+func findAfterMove(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	g := h.sharable(b.ID, 100, 1)
+	h.ok(&core.PutObject{Object: h.object(b, "k", g)})
+	h.ok(&core.MoveData{Data: g.Data, From: g.Info.Extents, To: h.elsewhere(g.Info.Extents)})
+	h.ok(h.equalTo(b, "l", g.Info))
+	require.EqualValues(h.t, 2, h.refs(g.Data))
+}
+
+func findWhileContentChanges(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	g := h.sharable(b.ID, 100, 1)
+	g.Info.KeyID, g.Info.DataKey = 5, []byte("wrapped")
+	h.ok(&core.PutObject{Object: h.object(b, "1", g)})
+	h.ok(h.equalTo(b, "2", g.Info))
+
+	to := h.elsewhere(g.Info.Extents)
+	h.ok(&core.MoveData{Data: g.Data, From: g.Info.Extents, To: to})
+	c := h.equalTo(b, "3", g.Info)
+	sum := core.Checksum{Algorithm: checksum.CRC32, Value: []byte{1, 2, 3, 4}}
+	c.Source.Sums = []core.Checksum{sum}
+	h.ok(c)
+	now := h.get(b, "3", core.Current).Segments[0].Info
+	require.Equal(h.t, to, now.Extents, "what was learned brought the old place back")
+	require.Contains(h.t, now.Sums, sum)
+	c = h.equalTo(b, "4", g.Info)
+	c.Source.Sums = []core.Checksum{{Algorithm: checksum.SHA1, Value: make([]byte, 20)}}
+	h.ok(c)
+	require.Contains(h.t, h.get(b, "4", core.Current).Segments[0].Info.Sums, sum)
+
+	h.ok(&core.RewrapData{Data: g.Data, From: g.Info.DataKey, KeyID: 6, DataKey: []byte("another")})
+	h.fails(core.NoSuchData, h.equalTo(b, "5", g.Info))
+	info := *g.Info
+	info.KeyID = 6
+	h.ok(h.equalTo(b, "5", &info))
+	h.ok(&core.Unshare{Data: g.Data})
+	h.fails(core.NoSuchData, h.equalTo(b, "6", &info))
+
+	g = h.sharable(b.ID, 100, 2)
+	h.ok(&core.PutObject{Object: h.object(b, "1", g)})
+	h.ok(h.equalTo(b, "2", g.Info))
+	h.remove(b, "1")
+	h.remove(b, "2")
+	h.fails(core.NoSuchData, h.equalTo(b, "3", g.Info))
+}
+
+func findManyHalfOverwritten(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	for round := range 2 {
+		for n := range 200 {
+			g := h.sharable(b.ID, int64(1000*round+n+1), byte(n))
+			h.ok(&core.PutObject{Object: h.object(b, fmt.Sprint("k", n>>round), g)})
+		}
 	}
 }
 
 // sharableContent draws content for a bucket that is often equal to other content.
 func (s *simulation) sharableContent() core.Segment {
 	g := s.sharable(s.bucketID(), rapid.SampledFrom([]int64{1, 1, 2500}).Draw(s.t, "size"), byte(rapid.IntRange(1, 3).Draw(s.t, "hash")))
-	if s.one(4) { // larger, and often beginning like other content
+	if s.one(4) { // larger, and often with the same beginning as other content
 		g = s.headed(s.bucketID(), core.HeadSize+1, g.Info.SHA256[0], byte(rapid.IntRange(1, 2).Draw(s.t, "head")))
 	}
 	g.Info.Codec = uint8(rapid.IntRange(0, 1).Draw(s.t, "codec"))
 	return g
 }
 
-// equal draws a key of content that may be there, and a segment that may refer to it.
+// equal draws a key of content that may exist, and a segment that may refer to it.
 func (s *simulation) equal() (*core.Source, []core.Segment) {
 	id := core.DataID(rapid.Uint64Range(1, uint64(s.data)+1).Draw(s.t, "equal"))
 	infos, err := s.model.Data(s.ctx, []core.DataID{id})

@@ -12,8 +12,9 @@ import (
 	"orcas/core/mem"
 )
 
-// render writes a page on one line: objects by key (with :sequence for ListVersions, and d for a delete marker, * for the
-// newest), uploads by key#number, common prefixes in brackets, ... where more follows. Sequences are relative to base.
+// render formats a page as one line: objects by key (for ListVersions with :sequence, d for a delete marker, and * for
+// the newest version), uploads by key#number, common prefixes in brackets, and ... if more pages follow. Sequences are
+// relative to base.
 func render(page *core.ListPage, kind core.ListKind, base core.Seq) string {
 	type entry struct {
 		key  string
@@ -51,39 +52,39 @@ func render(page *core.ListPage, kind core.ListKind, base core.Seq) string {
 	return strings.Join(out, " ")
 }
 
-// list asks for one page.
-func (h *harness) list(q core.ListQuery) *core.ListPage {
-	page, err := h.m.List(h.ctx, q)
-	require.NoError(h.t, err)
+// list requests one page.
+func (r *reader) list(q core.ListQuery) *core.ListPage {
+	page, err := r.m.List(r.ctx, q)
+	require.NoError(r.t, err)
 	n := len(page.Objects) + len(page.Uploads) + len(page.Prefixes)
-	require.LessOrEqual(h.t, n, q.Limit, "%+v", q)
+	require.LessOrEqual(r.t, n, q.Limit, "%+v", q)
 	if page.Truncated {
-		require.Equal(h.t, q.Limit, n, "a page that is not the last is full: %+v", q)
+		require.Equal(r.t, q.Limit, n, "every page except the last must be full: %+v", q)
 	}
 	for _, o := range page.Objects {
-		require.Equal(h.t, q.Bucket, o.Bucket)
+		require.Equal(r.t, q.Bucket, o.Bucket)
 		for _, s := range o.Segments {
-			require.Nil(h.t, s.Info, "a listing does not resolve segments")
+			require.Nil(r.t, s.Info, "a listing does not resolve segments")
 		}
 	}
 	return page
 }
 
-// pages walks a listing and joins its pages with |.
-func (h *harness) pages(q core.ListQuery, base core.Seq) string {
+// pages reads a whole listing and joins its pages with |.
+func (r *reader) pages(q core.ListQuery, base core.Seq) string {
 	var pages []string
 	for {
-		page := h.list(q)
+		page := r.list(q)
 		pages = append(pages, strings.TrimSuffix(strings.TrimSuffix(render(page, q.Kind, base), "..."), " "))
 		if !page.Truncated {
 			return strings.Join(pages, "|")
 		}
-		require.NotEqual(h.t, q.After, page.Next, "no progress: %+v", q)
+		require.NotEqual(r.t, q.After, page.Next, "no progress: %+v", q)
 		q.After = page.Next
 	}
 }
 
-// fill puts keys in the order given, in one batch.
+// fill puts keys in the given order, in one batch.
 func (h *harness) fill(b *core.BucketInfo, keys ...string) {
 	var changes []core.Change
 	for _, key := range keys {
@@ -92,7 +93,7 @@ func (h *harness) fill(b *core.BucketInfo, keys ...string) {
 	h.apply(changes...)
 }
 
-// listCase is a query of the bucket with the keys of the case, and the pages that it has to give.
+// listCase is a query of the bucket with the keys of the case, and the pages that it must return.
 type listCase struct {
 	prefix, delimiter string
 	after             string
@@ -116,7 +117,7 @@ func listed(keys []string, cases []listCase) func(h *harness) {
 	}
 }
 
-// sameListings compares listings of every shape with those of the model after the same changes.
+// sameListings compares listings with all kinds of queries with those of the model after the same changes.
 func (h *harness) sameListings(b *core.BucketInfo) {
 	model := mem.NewMeta()
 	_, err := model.Apply(h.ctx, h.history)
@@ -146,8 +147,9 @@ func (h *harness) sameListings(b *core.BucketInfo) {
 	}
 }
 
-// landmarks returns places in a bucket: every version, every upload, every key with what is just before and behind it.
-func (h *harness) landmarks(model core.Meta, b *core.BucketInfo) (versions, uploads []core.Cursor, keys []string) {
+// landmarks returns cursors for a bucket: every version, every upload, every key, and the positions just before and
+// after them.
+func (r *reader) landmarks(model core.Meta, b *core.BucketInfo) (versions, uploads []core.Cursor, keys []string) {
 	seen := map[string]bool{}
 	mark := func(key string) {
 		for _, k := range []string{key, key + "\x00", key + "/", strings.TrimRight(key, "/"), key[:1]} {
@@ -158,8 +160,8 @@ func (h *harness) landmarks(model core.Meta, b *core.BucketInfo) (versions, uplo
 		}
 	}
 	all := core.ListQuery{Kind: core.ListVersions, Bucket: b.ID, Limit: 100}
-	page, err := model.List(h.ctx, all)
-	require.NoError(h.t, err)
+	page, err := model.List(r.ctx, all)
+	require.NoError(r.t, err)
 	for _, o := range page.Objects {
 		mark(o.Key)
 		for d := range core.Version(3) {
@@ -167,8 +169,8 @@ func (h *harness) landmarks(model core.Meta, b *core.BucketInfo) (versions, uplo
 		}
 	}
 	all.Kind = core.ListUploads
-	page, err = model.List(h.ctx, all)
-	require.NoError(h.t, err)
+	page, err = model.List(r.ctx, all)
+	require.NoError(r.t, err)
 	for _, u := range page.Uploads {
 		mark(u.Key)
 		for d := range core.UploadID(3) {
@@ -209,11 +211,11 @@ func listCases() []metaCase {
 			{"", "", "zzz", 100, ""},
 			{"", "/", "a", 100, "[a/] ab b [b/] [c/]"},
 			{"", "/", "a/", 100, "ab b [b/] [c/]"},
-			{"", "/", "a/b", 100, "[a/] ab b [b/] [c/]"}, // within a prefix: what follows beneath it still shows
+			{"", "/", "a/b", 100, "[a/] ab b [b/] [c/]"}, // within a prefix: later keys below it are still listed
 			{"", "/", "a/c", 100, "ab b [b/] [c/]"},
 			{"", "/", "b/x/y", 100, "[c/]"},
 			{"", "/", "b/", 100, "[c/]"},
-			{"", "/", "bb/", 100, "[c/]"}, // a prefix that nobody has
+			{"", "/", "bb/", 100, "[c/]"}, // a prefix that no key has
 			{"", "/", "a0/", 100, "ab b [b/] [c/]"},
 			{"a/", "/", "a/", 100, "a/b [a/b/] a/c"}, // a key, not a common prefix of this query
 			{"a/", "/", "a/b/", 100, "a/c"},
@@ -253,72 +255,82 @@ func listCases() []metaCase {
 			{"a", "/", "", 1, "[a/]"},
 			{"", "", "", 4, "a/1 a/2 b/1 b/2"},
 		})},
-		{"list/every byte, in order", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			var keys []string
-			for c := 255; c > 0; c-- {
-				keys = append(keys, string([]byte{byte(c)}), string([]byte{'k', byte(c)}))
-			}
-			h.fill(b, keys...)
-			slices.Sort(keys)
-			for _, limit := range []int{7, 255, 1000} {
-				var got []string
-				require.NoError(h.t, eachPageOf(h, core.ListQuery{Bucket: b.ID, Limit: limit}, func(page *core.ListPage) {
-					for _, o := range page.Objects {
-						got = append(got, o.Key)
-					}
-				}))
-				require.Equal(h.t, keys, got)
-			}
-		}},
+		{"list/every byte, in order", listEveryByteInOrder},
 		{"list/keys with NUL", listed([]string{"a", "a\x00", "a\x00/b", "a\x00\x00", "b"}, []listCase{
 			{"", "", "", 1, "a|a\x00|a\x00\x00|a\x00/b|b"},
 			{"a\x00", "/", "", 1, "a\x00|a\x00\x00|[a\x00/]"},
 			{"", "\x00", "", 1, "a|[a\x00]|b"},
 			{"", "", "a", 100, "a\x00 a\x00\x00 a\x00/b b"},
 		})},
-		{"list/no limit below 1", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			for _, limit := range []int{0, -1} {
-				_, err := h.m.List(h.ctx, core.ListQuery{Bucket: b.ID, Limit: limit})
-				require.True(h.t, core.Is(err, core.InvalidArgument), err)
-			}
-		}},
-		{"list/delete markers and old versions do not show", func(h *harness) {
-			b := h.bucket("b", core.VersioningEnabled)
-			h.fill(b, "a", "a", "b", "c/1", "c/2", "d/1", "e")
-			for _, key := range []string{"b", "c/1", "c/2", "e", "new", "z/1"} {
-				h.remove(b, key)
-			}
-			require.Equal(h.t, "a|d/1", h.pages(core.ListQuery{Bucket: b.ID, Limit: 1}, 0))
-			require.Equal(h.t, "a|[d/]", h.pages(core.ListQuery{Bucket: b.ID, Delimiter: "/", Limit: 1}, 0))
-			require.Equal(h.t, "a [d/]", h.pages(core.ListQuery{Bucket: b.ID, Delimiter: "/", Limit: 2}, 0))
-			require.Equal(h.t, "", h.pages(core.ListQuery{Bucket: b.ID, Prefix: "c", Delimiter: "/", Limit: 2}, 0))
-			r := h.get(b, "b", core.Current)
-			h.ok(&core.DeleteObject{Bucket: b.ID, Key: "b", Version: r.Version()})
-			require.Equal(h.t, "a b [d/]", h.pages(core.ListQuery{Bucket: b.ID, Delimiter: "/", Limit: 9}, 0), "the version below the marker shows again")
-			h.sameListings(b)
-		}},
-		{"list/one entry per key, the newest", func(h *harness) {
-			b := h.bucket("b", core.VersioningEnabled)
-			h.put(b, "k")
-			o := h.put(b, "k")
-			page := h.list(core.ListQuery{Bucket: b.ID, Limit: 10})
-			require.Len(h.t, page.Objects, 1)
-			want := normalObject(o)
-			stripInfo(want.Segments)
-			require.Equal(h.t, want, normalObject(&page.Objects[0]))
-		}},
-		{"list/after its own page has changed", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			h.fill(b, "a", "b", "c", "d", "e")
-			page := h.list(core.ListQuery{Bucket: b.ID, Limit: 2})
-			h.remove(b, "b")
-			h.put(b, "bb")
-			h.put(b, "aa")
-			require.Equal(h.t, "bb c|d e", h.pages(core.ListQuery{Bucket: b.ID, Limit: 2, After: page.Next}, 0))
-		}},
+		{"list/no limit below 1", listLimitBelowOne},
+		{"list/delete markers and old versions do not show", listHidesMarkersAndOldVersions},
+		{"list/one entry per key, the newest", listOneEntryPerKey},
+		{"list/after its own page has changed", listAfterPageChanged},
 	}
+}
+
+func listEveryByteInOrder(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	var keys []string
+	for c := 255; c > 0; c-- {
+		keys = append(keys, string([]byte{byte(c)}), string([]byte{'k', byte(c)}))
+	}
+	h.fill(b, keys...)
+	slices.Sort(keys)
+	for _, limit := range []int{7, 255, 1000} {
+		var got []string
+		require.NoError(h.t, eachPageOf(h, core.ListQuery{Bucket: b.ID, Limit: limit}, func(page *core.ListPage) {
+			for _, o := range page.Objects {
+				got = append(got, o.Key)
+			}
+		}))
+		require.Equal(h.t, keys, got)
+	}
+}
+
+func listLimitBelowOne(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	for _, limit := range []int{0, -1} {
+		_, err := h.m.List(h.ctx, core.ListQuery{Bucket: b.ID, Limit: limit})
+		require.True(h.t, core.Is(err, core.InvalidArgument), err)
+	}
+}
+
+func listHidesMarkersAndOldVersions(h *harness) {
+	b := h.bucket("b", core.VersioningEnabled)
+	h.fill(b, "a", "a", "b", "c/1", "c/2", "d/1", "e")
+	for _, key := range []string{"b", "c/1", "c/2", "e", "new", "z/1"} {
+		h.remove(b, key)
+	}
+	require.Equal(h.t, "a|d/1", h.pages(core.ListQuery{Bucket: b.ID, Limit: 1}, 0))
+	require.Equal(h.t, "a|[d/]", h.pages(core.ListQuery{Bucket: b.ID, Delimiter: "/", Limit: 1}, 0))
+	require.Equal(h.t, "a [d/]", h.pages(core.ListQuery{Bucket: b.ID, Delimiter: "/", Limit: 2}, 0))
+	require.Equal(h.t, "", h.pages(core.ListQuery{Bucket: b.ID, Prefix: "c", Delimiter: "/", Limit: 2}, 0))
+	r := h.get(b, "b", core.Current)
+	h.ok(&core.DeleteObject{Bucket: b.ID, Key: "b", Version: r.Version()})
+	require.Equal(h.t, "a b [d/]", h.pages(core.ListQuery{Bucket: b.ID, Delimiter: "/", Limit: 9}, 0), "the version below the marker shows again")
+	h.sameListings(b)
+}
+
+func listOneEntryPerKey(h *harness) {
+	b := h.bucket("b", core.VersioningEnabled)
+	h.put(b, "k")
+	o := h.put(b, "k")
+	page := h.list(core.ListQuery{Bucket: b.ID, Limit: 10})
+	require.Len(h.t, page.Objects, 1)
+	want := normalObject(o)
+	stripInfo(want.Segments)
+	require.Equal(h.t, want, normalObject(&page.Objects[0]))
+}
+
+func listAfterPageChanged(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	h.fill(b, "a", "b", "c", "d", "e")
+	page := h.list(core.ListQuery{Bucket: b.ID, Limit: 2})
+	h.remove(b, "b")
+	h.put(b, "bb")
+	h.put(b, "aa")
+	require.Equal(h.t, "bb c|d e", h.pages(core.ListQuery{Bucket: b.ID, Limit: 2, After: page.Next}, 0))
 }
 
 func eachPageOf(h *harness, q core.ListQuery, fn func(*core.ListPage)) error {
@@ -332,8 +344,8 @@ func eachPageOf(h *harness, q core.ListQuery, fn func(*core.ListPage)) error {
 	}
 }
 
-// versionBucket makes a bucket with versions, delete markers and null versions, whose sequences begin after the one it
-// returns:
+// versionBucket makes a bucket with versions, delete markers, and null versions. Their sequences, relative to the
+// returned sequence, are:
 //
 //	a: 2 9 (newest)    b/1: 3, deleted at 4    b/2: 5    c: null 6, deleted at 7    d: 8
 func (h *harness) versionBucket() (*core.BucketInfo, core.Seq) {
@@ -381,11 +393,11 @@ func listVersionCases() []metaCase {
 			}{
 				{"a", 0, "b/1:4d* b/1:3 b/2:5* c:7d* c:6 d:8*"},
 				{"a", 9, "a:2 b/1:4d* b/1:3 b/2:5* c:7d* c:6 d:8*"},
-				{"a", 5, "a:2 b/1:4d* b/1:3 b/2:5* c:7d* c:6 d:8*"}, // a version that is not there
+				{"a", 5, "a:2 b/1:4d* b/1:3 b/2:5* c:7d* c:6 d:8*"}, // a version that does not exist
 				{"a", 2, "b/1:4d* b/1:3 b/2:5* c:7d* c:6 d:8*"},
 				{"a", 1, "b/1:4d* b/1:3 b/2:5* c:7d* c:6 d:8*"},
 				{"a", 50, "a:9* a:2 b/1:4d* b/1:3 b/2:5* c:7d* c:6 d:8*"},
-				{"bb", 4, "c:7d* c:6 d:8*"}, // a key that is not there
+				{"bb", 4, "c:7d* c:6 d:8*"}, // a key that does not exist
 				{"d", 8, ""},
 				{"c", 7, "c:6 d:8*"},
 			} {
@@ -461,7 +473,7 @@ func listUploadCases() []metaCase {
 			require.Equal(h.t, "a#2 a#5|a#6 [b/]|c#1", h.pages(q, base))
 			q.Limit, q.After = 100, core.Cursor{Key: "a", Upload: core.UploadID(base + 5)}
 			require.Equal(h.t, "a#6 [b/] c#1", h.pages(q, base))
-			q.After.Upload = core.UploadID(base + 3) // one that is not there
+			q.After.Upload = core.UploadID(base + 3) // an upload that does not exist
 			require.Equal(h.t, "a#5 a#6 [b/] c#1", h.pages(q, base))
 			q.After = core.Cursor{Key: "a"}
 			require.Equal(h.t, "[b/] c#1", h.pages(q, base))

@@ -9,7 +9,7 @@ import (
 	"orcas/core"
 )
 
-// lockBucket makes a bucket whose versions may be locked.
+// lockBucket makes a bucket with object lock.
 func (h *harness) lockBucket(name string) *core.BucketInfo {
 	h.ok(&core.PutBucket{Info: core.BucketInfo{Name: name, Created: h.at(), Versioning: core.VersioningEnabled, ObjectLock: true}})
 	b, err := h.m.Bucket(h.ctx, name)
@@ -17,7 +17,8 @@ func (h *harness) lockBucket(name string) *core.BucketInfo {
 	return b
 }
 
-// updated applies an update that has to pass, to change just what it says, and to leave the version its place.
+// updated applies an update that must succeed, change only the fields that it sets, and keep the position of the
+// version.
 func (h *harness) updated(c *core.UpdateObject) *core.ObjectInfo {
 	b := &core.BucketInfo{ID: c.Bucket}
 	want := normalObject(h.get(b, c.Key, c.Version))
@@ -55,7 +56,7 @@ func updateCases() []metaCase {
 				h.updated(&core.UpdateObject{Bucket: b.ID, Key: "k", Version: core.Null, SetTags: true, Tags: tags(n + 1)})
 			}
 			require.Equal(h.t, normalObject(other), normalObject(h.get(b, "l", core.Current)))
-			h.updated(&core.UpdateObject{Bucket: b.ID, Key: "k"}) // nothing at all
+			h.updated(&core.UpdateObject{Bucket: b.ID, Key: "k"}) // changes nothing
 		}},
 		{"update/every kind of content", func(h *harness) {
 			b := h.bucket("b", core.VersioningOff)
@@ -68,7 +69,7 @@ func updateCases() []metaCase {
 			for _, key := range []string{"born", "list", "empty", "two", "copy"} {
 				h.updated(&core.UpdateObject{Bucket: b.ID, Key: key, SetTags: true, Tags: tags(2)})
 			}
-			// What was updated is deleted and overwritten like all else, and a source of copies.
+			// Updated versions can be copied, overwritten, and deleted like any others.
 			h.ok(h.copyOf(h.get(b, "born", core.Current), b, "another"))
 			for _, key := range []string{"born", "list", "empty", "two", "copy"} {
 				h.put(b, key)
@@ -166,21 +167,21 @@ func lockCases() []metaCase {
 			id := core.UploadID(r.Seq)
 			h.ok(h.complete(b, "m", id, h.part(b, "m", id, 1)))
 			require.Equal(h.t, want, normalLock(h.get(b, "m", core.Current).Lock))
-			// A copy has the one that its change says.
+			// A copy has the lock in its change.
 			bare := h.copyOf(h.get(b, "k", core.Current), b, "copy")
 			bare.Object.Lock = core.Lock{}
 			h.ok(bare)
 			require.True(h.t, h.get(b, "copy", core.Current).Lock.IsZero())
 		}},
 		{"lock/of a null version", func(h *harness) {
-			// A null version from before the bucket had versions can be locked as any other.
+			// A null version from before versioning was enabled can be locked like any other.
 			b := h.bucket("b", core.VersioningOff)
 			h.put(b, "k")
 			changed := *b
 			changed.Versioning, changed.ObjectLock = core.VersioningEnabled, true
 			h.ok(&core.PutBucket{Info: changed})
 			h.updated(&core.UpdateObject{Bucket: b.ID, Key: "k", Version: core.Null, SetHold: true, Lock: core.Lock{Hold: core.HoldOn}})
-			h.put(b, "k") // another version: the null version stays
+			h.put(b, "k") // another version; the null version is kept
 			h.fails(core.Locked, &core.DeleteObject{Bucket: b.ID, Key: "k", Version: core.Null, Modified: h.at(), Bypass: true})
 			require.True(h.t, h.remove(b, "k").Marker, "a delete marker is no deletion")
 			h.updated(&core.UpdateObject{Bucket: b.ID, Key: "k", Version: core.Null, SetHold: true, Lock: core.Lock{Hold: core.HoldOff}})
@@ -189,7 +190,7 @@ func lockCases() []metaCase {
 	}, append(deleteLockCases(), retentionCases()...)...)
 }
 
-// deleteLockCases delete versions with each lock there is, at times around its end.
+// deleteLockCases returns cases that delete versions with each kind of lock, at times around its end.
 func deleteLockCases() []metaCase {
 	const passes = "passes"
 	until := time.UnixMilli(1_800_000_000_000).UTC()
@@ -199,7 +200,7 @@ func deleteLockCases() []metaCase {
 		name       string
 		lock       core.Lock
 		at         time.Time
-		plain, all string // without bypass, and with it
+		plain, all string // the outcomes without and with bypass
 	}{
 		{"governance", core.Lock{Mode: core.LockGovernance, Until: until}, before, "", passes},
 		{"governance, at its end", core.Lock{Mode: core.LockGovernance, Until: until}, until, passes, passes},
@@ -214,7 +215,7 @@ func deleteLockCases() []metaCase {
 	} {
 		cases = append(cases, metaCase{"lock/delete, " + c.name, func(h *harness) {
 			b := h.lockBucket("b")
-			h.put(b, "k") // the key has versions always
+			h.put(b, "k") // the key always has another version
 			for i, outcome := range []string{c.plain, c.all} {
 				for _, below := range []bool{false, true} {
 					o := h.object(b, "k", h.content(9))
@@ -232,7 +233,7 @@ func deleteLockCases() []metaCase {
 					}
 				}
 			}
-			// A marker has no lock.
+			// A delete marker has no lock.
 			m := h.remove(b, "k")
 			h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: m.Version, Modified: c.at})
 		}})
@@ -240,7 +241,7 @@ func deleteLockCases() []metaCase {
 	return cases
 }
 
-// retentionCases change each retention into each other.
+// retentionCases returns cases that change each kind of retention into each other kind.
 func retentionCases() []metaCase {
 	at := time.UnixMilli(1_800_000_000_000).UTC()
 	none := core.Lock{}
@@ -251,7 +252,7 @@ func retentionCases() []metaCase {
 	var cases []metaCase
 	for i, x := range []struct {
 		from, to   core.Lock
-		plain, all bool // passes without bypass, and with it
+		plain, all bool // whether the change succeeds without and with bypass
 	}{
 		{none, retention(g, 9), true, true},
 		{none, retention(c, 9), true, true},
@@ -267,7 +268,7 @@ func retentionCases() []metaCase {
 		{retention(c, 9), retention(g, 9), false, false},
 		{retention(c, 9), retention(g, 10), false, false},
 		{retention(c, 9), none, false, false},
-		{retention(c, 0), none, true, true}, // it has ended
+		{retention(c, 0), none, true, true}, // the retention has ended
 		{retention(c, 0), retention(g, 1), true, true},
 		{retention(g, -1), none, true, true},
 	} {
@@ -276,7 +277,7 @@ func retentionCases() []metaCase {
 			for _, bypass := range []bool{false, true} {
 				o := h.object(b, "k", h.content(9))
 				o.Lock = x.from
-				o.Lock.Hold = core.HoldOn // a hold keeps nobody from changing retention
+				o.Lock.Hold = core.HoldOn // a hold does not prevent changes of the retention
 				r := h.ok(&core.PutObject{Object: o})
 				u := &core.UpdateObject{Bucket: b.ID, Key: "k", Version: r.Version, SetRetention: true, Lock: x.to, Time: at, Bypass: bypass}
 				if bypass && x.all || !bypass && x.plain {

@@ -12,11 +12,12 @@ import (
 	"orcas/core/mem"
 )
 
-// MetaModel applies random changes to an engine, in batches, and to the model (package mem), one at a time; it compares the
-// outcome of each change, and after each batch everything that both say, and checks the invariants. Now and then a batch begins
-// with changes that were applied before, as a replay does. open returns an empty engine; MetaModel closes it.
+// MetaModel applies random changes to an engine, in batches, and to the model (package mem), one at a time. It compares
+// the outcome of each change, and after each batch it compares all of their state and checks the invariants. Some
+// batches begin with changes that were applied before, as in a replay. Open returns an empty engine, which MetaModel
+// closes.
 //
-// A failure prints the seed; -rapid.checks says how many sequences are tried.
+// A failure prints the seed. The flag -rapid.checks sets the number of sequences to try.
 func MetaModel(t *testing.T, open func(t *testing.T) core.Meta) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := open(t)
@@ -30,13 +31,13 @@ func MetaModel(t *testing.T, open func(t *testing.T) core.Meta) {
 	})
 }
 
-// simulation is a harness that knows what to try next.
+// simulation is a harness that draws random changes.
 type simulation struct {
 	*harness
 	t     *rapid.T
 	model *mem.Meta
 
-	buckets []core.BucketInfo // as they were written, those that are gone included
+	buckets []core.BucketInfo // all buckets that were created, as they were written, including deleted ones
 	objects []core.ObjectInfo
 	uploads []core.UploadInfo
 	partsOf map[core.UploadID]map[int]core.PartRef
@@ -46,13 +47,13 @@ func (s *simulation) batch(rt *rapid.T) {
 	var changes []core.Change
 	var want []core.Result
 	if n := len(s.history); n > 0 && s.one(5) {
-		changes = append(changes, s.history[n-min(n, 3):]...) // were applied before
+		changes = append(changes, s.history[n-min(n, 3):]...) // these were applied before
 	}
 	replayed := len(changes)
 	for range rapid.IntRange(1, 12).Draw(rt, "changes") {
 		c := s.change()
-		s.seq += core.Seq(rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(rt, "gap")) + core.Places(c) - 1
-		c.Place().Seq = s.seq
+		s.seq += core.Seq(rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(rt, "gap")) + core.SeqCount(c) - 1
+		c.SetStamp(s.seq)
 		before := s.copyOfModel()
 		results, err := s.model.Apply(s.ctx, []core.Change{c})
 		require.NoError(rt, err)
@@ -66,7 +67,7 @@ func (s *simulation) batch(rt *rapid.T) {
 	require.NoError(rt, err)
 	require.Len(rt, got, len(changes))
 	for i, r := range got[:replayed] {
-		require.Equal(rt, core.Result{Skipped: true, Seq: changes[i].Place().Seq}, r, "replayed")
+		require.Equal(rt, core.Result{Skipped: true, Seq: changes[i].Stamp()}, r, "replayed")
 	}
 	for i, r := range got[replayed:] {
 		require.Equal(rt, outcome(want[i]), outcome(r), "%T %+v", changes[replayed+i], changes[replayed+i])
@@ -79,7 +80,7 @@ func (s *simulation) batch(rt *rapid.T) {
 	}
 }
 
-// outcome renders a result so that two can be compared: errors by their kind.
+// outcome formats a result for a comparison. Errors are represented by their kind.
 func outcome(r core.Result) string {
 	kind := "written"
 	if r.Err != nil {
@@ -88,7 +89,7 @@ func outcome(r core.Result) string {
 	return fmt.Sprintf("%s, skipped %t, seq %d, version %q, marker %t", kind, r.Skipped, r.Seq, r.Version, r.Marker)
 }
 
-// compareList asks both for a page of a random listing.
+// compareList compares a page of a random listing of the engine with that of the model.
 func (s *simulation) compareList() {
 	keys := append([]string{""}, modelKeys...)
 	q := core.ListQuery{
@@ -117,7 +118,7 @@ func (s *simulation) compareList() {
 	}
 }
 
-// learn remembers what a change wrote, for others to come.
+// learn records the result of a change, for later changes.
 func (s *simulation) learn(c core.Change, r core.Result) {
 	if r.Err != nil {
 		return
@@ -158,7 +159,7 @@ func (s *simulation) learnObject(bucket core.BucketID, key string, v core.Versio
 	s.objects = append(s.objects, *o)
 }
 
-// samePage asks the model and the driver for one page and compares.
+// samePage requests one page from the model and from the driver and compares them.
 func samePage(t require.TestingT, ctx context.Context, model, driver core.Meta, q core.ListQuery) {
 	want, err := model.List(ctx, q)
 	require.NoError(t, err)

@@ -10,13 +10,13 @@ import (
 )
 
 // moveOf makes the change that moves a version to another key.
-func (h *harness) moveOf(from *core.ObjectInfo, b *core.BucketInfo, key string) *core.MoveObject {
+func (m *maker) moveOf(from *core.ObjectInfo, b *core.BucketInfo, key string) *core.MoveObject {
 	return &core.MoveObject{
-		From: core.Source{Bucket: from.Bucket, Key: from.Key, Seq: from.Seq}, Bucket: b.ID, Key: key, Time: h.at(), Owner: "mover",
+		From: core.Source{Bucket: from.Bucket, Key: from.Key, Seq: from.Seq}, Bucket: b.ID, Key: key, Time: m.at(), Owner: "mover",
 	}
 }
 
-// isMoved says that the current version of a key is from, under another name.
+// isMoved checks that the current version of a key is the version from, moved to that key.
 func (h *harness) isMoved(from *core.ObjectInfo, b *core.BucketInfo, key string, r core.Result) {
 	got := h.get(b, key, core.Current)
 	want := normalObject(from)
@@ -28,190 +28,218 @@ func (h *harness) isMoved(from *core.ObjectInfo, b *core.BucketInfo, key string,
 
 func moveCases() []metaCase {
 	return []metaCase{
-		{"move/within a bucket without versions", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			o := h.put(b, "k")
-			h.isMoved(o, b, "l", h.ok(h.moveOf(o, b, "l")))
-			h.none(core.NoSuchKey, b, "k", core.Current)
-			require.EqualValues(h.t, 1, h.refs(o.Segments[0].Data))
-			extents, _ := h.trash()
-			require.Empty(h.t, extents)
-			require.Equal(h.t, "l", h.pages(core.ListQuery{Bucket: b.ID, Limit: 9}, 0))
-		}},
-		{"move/onto a key lets go of what was there", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			old, o := h.put(b, "l"), h.put(b, "k")
-			h.isMoved(o, b, "l", h.ok(h.moveOf(o, b, "l")))
-			extents, _ := h.trash()
-			require.Equal(h.t, old.Segments[0].Info.Extents, extents)
-		}},
-		{"move/with versions: a version there, a delete marker here", func(h *harness) {
-			b := h.bucket("b", core.VersioningEnabled)
-			o, below := h.put(b, "k"), h.put(b, "l")
-			c := h.moveOf(o, b, "l")
-			r := h.ok(c)
-			h.isMoved(o, b, "l", r)
-			require.Equal(h.t, below.Seq, h.get(b, "l", below.Version()).Seq)
-			marker := h.get(b, "k", core.Current)
-			require.True(h.t, marker.Marker)
-			require.Equal(h.t, "mover", marker.Owner)
-			require.Equal(h.t, c.Time, marker.Modified)
-			require.Equal(h.t, r.Seq-1, marker.Seq)
-			require.EqualValues(h.t, 2, h.refs(o.Segments[0].Data))
-			h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: marker.Version()})
-			require.Equal(h.t, o.Seq, h.get(b, "k", core.Current).Seq, "the version is still there")
-		}},
-		{"move/with suspended versions both ends let go of their null version", func(h *harness) {
-			b, c := h.bucket("b", core.VersioningOff), h.bucket("c", core.VersioningSuspended)
-			null := h.multipart(b, "k", 2)
-			h.set(b, core.VersioningEnabled)
-			o := h.put(b, "k")
-			h.set(b, core.VersioningSuspended)
-			there := h.multipart(c, "k", 3)
-			h.isMoved(o, c, "k", h.ok(h.moveOf(o, c, "k")))
-			_, lists := h.trash()
-			require.ElementsMatch(h.t, []core.UploadID{null.List, there.List}, lists)
-			marker := h.get(b, "k", core.Null)
-			require.True(h.t, marker.Marker && marker.Latest)
-			require.Equal(h.t, o.Seq, h.get(b, "k", o.Version()).Seq)
-		}},
-		{"move/between buckets of every state", func(h *harness) {
-			states := []core.Versioning{core.VersioningOff, core.VersioningEnabled, core.VersioningSuspended}
-			for _, x := range states {
-				for _, y := range states {
-					from, to := h.bucket(string([]byte{'f', '0' + byte(x), '0' + byte(y)}), x), h.bucket(string([]byte{'t', '0' + byte(x), '0' + byte(y)}), y)
-					o := h.put(from, "k")
-					h.isMoved(o, to, "k", h.ok(h.moveOf(o, to, "k")))
-					if x == core.VersioningOff {
-						h.none(core.NoSuchKey, from, "k", core.Current)
-					} else {
-						require.True(h.t, h.get(from, "k", core.Current).Marker)
-					}
-				}
-			}
-		}},
-		{"move/of a multipart object keeps its list", func(h *harness) {
-			b, c := h.bucket("b", core.VersioningOff), h.bucket("c", core.VersioningOff)
-			o := h.multipart(b, "k", 3)
-			h.isMoved(o, c, "l", h.ok(h.moveOf(o, c, "l")))
-			_, lists := h.trash()
-			require.Empty(h.t, lists)
-			h.remove(c, "l")
-			_, lists = h.trash()
-			require.Equal(h.t, []core.UploadID{o.List}, lists)
-		}},
-		{"move/what it was computed from has changed: Conflict", func(h *harness) {
-			b := h.bucket("b", core.VersioningEnabled)
-			h.fails(core.Conflict, h.moveOf(&core.ObjectInfo{Bucket: b.ID, Key: "k", Seq: 1}, b, "l"))
-			o := h.put(b, "k")
-			newer := h.put(b, "k")
-			h.fails(core.Conflict, h.moveOf(o, b, "l"))
-			h.remove(b, "k")
-			h.fails(core.Conflict, h.moveOf(newer, b, "l"))
-			h.fails(core.Conflict, h.moveOf(h.get(b, "k", core.Current), b, "l"))
-			gone := h.moveOf(o, b, "l")
-			gone.From.Bucket = 999
-			h.fails(core.NoSuchBucket, gone)
-			h.fails(core.NoSuchBucket, h.moveOf(o, &core.BucketInfo{ID: 999}, "l"))
-		}},
-		{"move/of a locked version: Locked", func(h *harness) {
-			b, c := h.lockBucket("b"), h.bucket("c", core.VersioningOff)
-			o := h.put(b, "k")
-			until := h.at().Add(time.Hour)
-			lock := func(l core.Lock, bypass bool) {
-				h.ok(&core.UpdateObject{Bucket: b.ID, Key: "k", SetRetention: true, SetHold: true, Lock: l, Time: h.at(), Bypass: bypass})
-			}
-			lock(core.Lock{Hold: core.HoldOn}, false)
-			h.fails(core.Locked, h.moveOf(o, c, "k"))
-			lock(core.Lock{Mode: core.LockGovernance, Until: until}, false)
-			h.fails(core.Locked, h.moveOf(o, c, "k"))
-			over := h.moveOf(o, c, "k")
-			over.Time, over.Lock.Hold = until, core.HoldOn
-			h.fails(core.BucketState, over)
-			over.Bucket, over.Key = b.ID, "l"
-			h.ok(over)
-			require.Equal(h.t, over.Lock, h.get(b, "l", core.Current).Lock, "the lock is the new version's own")
-		}},
-		{"move/onto itself: InvalidArgument", func(h *harness) {
-			b, c := h.bucket("b", core.VersioningOff), h.bucket("c", core.VersioningOff)
-			o := h.put(b, "k")
-			h.fails(core.InvalidArgument, h.moveOf(o, b, "k"))
-			h.ok(h.moveOf(o, c, "k"))
-		}},
-		{"move/conditions are the target's", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			o, there := h.put(b, "k"), h.put(b, "l")
-			try := func(p core.Precondition) *core.MoveObject {
-				c := h.moveOf(o, b, "l")
-				c.If = p
-				return c
-			}
-			h.fails(core.PreconditionFailed, try(core.Precondition{NoneMatch: []string{"*"}}))
-			h.fails(core.PreconditionFailed, try(core.Precondition{Match: []string{o.ETag}}))
-			h.fails(core.Conflict, try(core.Precondition{Seq: o.Seq}))
-			h.ok(try(core.Precondition{Match: []string{there.ETag}, Seq: there.Seq}))
-			last := h.moveOf(h.get(b, "l", core.Current), b, "m")
-			last.If.Match = []string{"*"}
-			h.fails(core.NoSuchKey, last)
-		}},
-		{"move/one of two in a batch", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			o := h.put(b, "k")
-			rs := h.apply(h.moveOf(o, b, "l"), h.moveOf(o, b, "m"))
-			require.NoError(h.t, rs[0].Err)
-			require.True(h.t, core.Is(rs[1].Err, core.Conflict), rs[1].Err)
-			again := h.get(b, "l", core.Current)
-			rs = h.apply(h.moveOf(again, b, "k"), &core.DeleteObject{Bucket: b.ID, Key: "k"}, &core.PutObject{Object: h.object(b, "k", h.content(1))})
-			for _, r := range rs {
-				require.NoError(h.t, r.Err)
-			}
-			require.Zero(h.t, h.refs(o.Segments[0].Data))
-		}},
-		{"move/the token stays with the version until the next move", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			o := h.put(b, "k")
-			c := h.moveOf(o, b, "l")
-			c.Token, c.Lock = "token", core.Lock{}
-			h.ok(c)
-			got := h.get(b, "l", core.Current)
-			require.Equal(h.t, "token", core.MoveToken(got))
-			require.Equal(h.t, o.Attrs, core.WithoutToken(got.Attrs))
-			h.ok(h.moveOf(got, b, "m"))
-			got = h.get(b, "m", core.Current)
-			require.Empty(h.t, core.MoveToken(got))
-			require.Equal(h.t, o.Attrs, got.Attrs)
-		}},
-		{"move/the version below is noncurrent since the move", func(h *harness) {
-			b := h.bucket("b", core.VersioningEnabled)
-			o := h.put(b, "k")
-			c := h.moveOf(o, b, "l")
-			c.Time = o.Modified.Add(time.Hour)
-			h.ok(c)
-			got := h.get(b, "l", core.Current)
-			require.Equal(h.t, o.Modified, got.Modified)
-			require.Equal(h.t, c.Time, got.Since())
-			early := h.moveOf(got, b, "m")
-			early.Time = o.Modified.Add(-time.Hour)
-			h.ok(early)
-			require.Equal(h.t, o.Modified, h.get(b, "m", core.Current).Since(), "clocks go backwards")
-		}},
-		{"move/two places", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			o := h.put(b, "k")
-			c := h.moveOf(o, b, "l")
-			c.Seq = h.seq + 1
-			before := h.state()
-			r := h.applyAgain(c)[0]
-			require.True(h.t, core.Is(r.Err, core.InvalidArgument), r.Err)
-			h.seq++
-			h.record([]core.Change{c}, []core.Result{r})
-			before.State.Seq = h.seq
-			require.Equal(h.t, before, h.state())
-		}},
+		{"move/within a bucket without versions", moveWithinBucket},
+		{"move/onto a key frees what was there", moveOntoExistingKey},
+		{"move/with versions: a version there, a delete marker here", moveWithVersions},
+		{"move/with suspended versions both ends lose their null version", moveWithSuspendedVersions},
+		{"move/between buckets of every state", moveBetweenBuckets},
+		{"move/of a multipart object keeps its list", moveMultipartObject},
+		{"move/what it was computed from has changed: Conflict", moveSourceChanged},
+		{"move/of a locked version: Locked", moveLockedVersion},
+		{"move/onto itself: InvalidArgument", moveOntoItself},
+		{"move/conditions are the target's", movePreconditionOfTarget},
+		{"move/one of two in a batch", moveTwiceInBatch},
+		{"move/the token stays with the version until the next move", moveTokenStays},
+		{"move/the version below is noncurrent since the move", moveMakesVersionNoncurrent},
+		{"move/two places", moveTakesTwoSequences},
 	}
 }
 
-// sameCases are about preconditions that only a current version can fail: its time and its size.
+func moveWithinBucket(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	o := h.put(b, "k")
+	h.isMoved(o, b, "l", h.ok(h.moveOf(o, b, "l")))
+	h.none(core.NoSuchKey, b, "k", core.Current)
+	require.EqualValues(h.t, 1, h.refs(o.Segments[0].Data))
+	extents, _ := h.trash()
+	require.Empty(h.t, extents)
+	require.Equal(h.t, "l", h.pages(core.ListQuery{Bucket: b.ID, Limit: 9}, 0))
+}
+
+func moveOntoExistingKey(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	old, o := h.put(b, "l"), h.put(b, "k")
+	h.isMoved(o, b, "l", h.ok(h.moveOf(o, b, "l")))
+	extents, _ := h.trash()
+	require.Equal(h.t, old.Segments[0].Info.Extents, extents)
+}
+
+func moveWithVersions(h *harness) {
+	b := h.bucket("b", core.VersioningEnabled)
+	o, below := h.put(b, "k"), h.put(b, "l")
+	c := h.moveOf(o, b, "l")
+	r := h.ok(c)
+	h.isMoved(o, b, "l", r)
+	require.Equal(h.t, below.Seq, h.get(b, "l", below.Version()).Seq)
+	marker := h.get(b, "k", core.Current)
+	require.True(h.t, marker.Marker)
+	require.Equal(h.t, "mover", marker.Owner)
+	require.Equal(h.t, c.Time, marker.Modified)
+	require.Equal(h.t, r.Seq-1, marker.Seq)
+	require.EqualValues(h.t, 2, h.refs(o.Segments[0].Data))
+	h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: marker.Version()})
+	require.Equal(h.t, o.Seq, h.get(b, "k", core.Current).Seq, "the version is still there")
+}
+
+func moveWithSuspendedVersions(h *harness) {
+	b, c := h.bucket("b", core.VersioningOff), h.bucket("c", core.VersioningSuspended)
+	null := h.multipart(b, "k", 2)
+	h.set(b, core.VersioningEnabled)
+	o := h.put(b, "k")
+	h.set(b, core.VersioningSuspended)
+	there := h.multipart(c, "k", 3)
+	h.isMoved(o, c, "k", h.ok(h.moveOf(o, c, "k")))
+	_, lists := h.trash()
+	require.ElementsMatch(h.t, []core.UploadID{null.List, there.List}, lists)
+	marker := h.get(b, "k", core.Null)
+	require.True(h.t, marker.Marker && marker.Latest)
+	require.Equal(h.t, o.Seq, h.get(b, "k", o.Version()).Seq)
+}
+
+func moveBetweenBuckets(h *harness) {
+	states := []core.Versioning{core.VersioningOff, core.VersioningEnabled, core.VersioningSuspended}
+	for _, x := range states {
+		for _, y := range states {
+			from, to := h.bucket(string([]byte{'f', '0' + byte(x), '0' + byte(y)}), x), h.bucket(string([]byte{'t', '0' + byte(x), '0' + byte(y)}), y)
+			o := h.put(from, "k")
+			h.isMoved(o, to, "k", h.ok(h.moveOf(o, to, "k")))
+			if x == core.VersioningOff {
+				h.none(core.NoSuchKey, from, "k", core.Current)
+			} else {
+				require.True(h.t, h.get(from, "k", core.Current).Marker)
+			}
+		}
+	}
+}
+
+func moveMultipartObject(h *harness) {
+	b, c := h.bucket("b", core.VersioningOff), h.bucket("c", core.VersioningOff)
+	o := h.multipart(b, "k", 3)
+	h.isMoved(o, c, "l", h.ok(h.moveOf(o, c, "l")))
+	_, lists := h.trash()
+	require.Empty(h.t, lists)
+	h.remove(c, "l")
+	_, lists = h.trash()
+	require.Equal(h.t, []core.UploadID{o.List}, lists)
+}
+
+func moveSourceChanged(h *harness) {
+	b := h.bucket("b", core.VersioningEnabled)
+	h.fails(core.Conflict, h.moveOf(&core.ObjectInfo{Bucket: b.ID, Key: "k", Seq: 1}, b, "l"))
+	o := h.put(b, "k")
+	newer := h.put(b, "k")
+	h.fails(core.Conflict, h.moveOf(o, b, "l"))
+	h.remove(b, "k")
+	h.fails(core.Conflict, h.moveOf(newer, b, "l"))
+	h.fails(core.Conflict, h.moveOf(h.get(b, "k", core.Current), b, "l"))
+	gone := h.moveOf(o, b, "l")
+	gone.From.Bucket = 999
+	h.fails(core.NoSuchBucket, gone)
+	h.fails(core.NoSuchBucket, h.moveOf(o, &core.BucketInfo{ID: 999}, "l"))
+}
+
+func moveLockedVersion(h *harness) {
+	b, c := h.lockBucket("b"), h.bucket("c", core.VersioningOff)
+	o := h.put(b, "k")
+	until := h.at().Add(time.Hour)
+	lock := func(l core.Lock, bypass bool) {
+		h.ok(&core.UpdateObject{Bucket: b.ID, Key: "k", SetRetention: true, SetHold: true, Lock: l, Time: h.at(), Bypass: bypass})
+	}
+	lock(core.Lock{Hold: core.HoldOn}, false)
+	h.fails(core.Locked, h.moveOf(o, c, "k"))
+	lock(core.Lock{Mode: core.LockGovernance, Until: until}, false)
+	h.fails(core.Locked, h.moveOf(o, c, "k"))
+	over := h.moveOf(o, c, "k")
+	over.Time, over.Lock.Hold = until, core.HoldOn
+	h.fails(core.BucketState, over)
+	over.Bucket, over.Key = b.ID, "l"
+	h.ok(over)
+	require.Equal(h.t, over.Lock, h.get(b, "l", core.Current).Lock, "the lock is the new version's own")
+}
+
+func moveOntoItself(h *harness) {
+	b, c := h.bucket("b", core.VersioningOff), h.bucket("c", core.VersioningOff)
+	o := h.put(b, "k")
+	h.fails(core.InvalidArgument, h.moveOf(o, b, "k"))
+	h.ok(h.moveOf(o, c, "k"))
+}
+
+func movePreconditionOfTarget(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	o, there := h.put(b, "k"), h.put(b, "l")
+	try := func(p core.Precondition) *core.MoveObject {
+		c := h.moveOf(o, b, "l")
+		c.If = p
+		return c
+	}
+	h.fails(core.PreconditionFailed, try(core.Precondition{NoneMatch: []string{"*"}}))
+	h.fails(core.PreconditionFailed, try(core.Precondition{Match: []string{o.ETag}}))
+	h.fails(core.Conflict, try(core.Precondition{Seq: o.Seq}))
+	h.ok(try(core.Precondition{Match: []string{there.ETag}, Seq: there.Seq}))
+	last := h.moveOf(h.get(b, "l", core.Current), b, "m")
+	last.If.Match = []string{"*"}
+	h.fails(core.NoSuchKey, last)
+}
+
+func moveTwiceInBatch(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	o := h.put(b, "k")
+	rs := h.apply(h.moveOf(o, b, "l"), h.moveOf(o, b, "m"))
+	require.NoError(h.t, rs[0].Err)
+	require.True(h.t, core.Is(rs[1].Err, core.Conflict), rs[1].Err)
+	again := h.get(b, "l", core.Current)
+	rs = h.apply(h.moveOf(again, b, "k"), &core.DeleteObject{Bucket: b.ID, Key: "k"}, &core.PutObject{Object: h.object(b, "k", h.content(1))})
+	for _, r := range rs {
+		require.NoError(h.t, r.Err)
+	}
+	require.Zero(h.t, h.refs(o.Segments[0].Data))
+}
+
+func moveTokenStays(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	o := h.put(b, "k")
+	c := h.moveOf(o, b, "l")
+	c.Token, c.Lock = "token", core.Lock{}
+	h.ok(c)
+	got := h.get(b, "l", core.Current)
+	require.Equal(h.t, "token", core.MoveToken(got))
+	require.Equal(h.t, o.Attrs, core.WithoutToken(got.Attrs))
+	h.ok(h.moveOf(got, b, "m"))
+	got = h.get(b, "m", core.Current)
+	require.Empty(h.t, core.MoveToken(got))
+	require.Equal(h.t, o.Attrs, got.Attrs)
+}
+
+func moveMakesVersionNoncurrent(h *harness) {
+	b := h.bucket("b", core.VersioningEnabled)
+	o := h.put(b, "k")
+	c := h.moveOf(o, b, "l")
+	c.Time = o.Modified.Add(time.Hour)
+	h.ok(c)
+	got := h.get(b, "l", core.Current)
+	require.Equal(h.t, o.Modified, got.Modified)
+	require.Equal(h.t, c.Time, got.Since())
+	early := h.moveOf(got, b, "m")
+	early.Time = o.Modified.Add(-time.Hour)
+	h.ok(early)
+	require.Equal(h.t, o.Modified, h.get(b, "m", core.Current).Since(), "clocks go backwards")
+}
+
+func moveTakesTwoSequences(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	o := h.put(b, "k")
+	c := h.moveOf(o, b, "l")
+	c.Seq = h.seq + 1
+	before := h.state()
+	r := h.applyAgain(c)[0]
+	require.True(h.t, core.Is(r.Err, core.InvalidArgument), r.Err)
+	h.seq++
+	h.record([]core.Change{c}, []core.Result{r})
+	before.State.Seq = h.seq
+	require.Equal(h.t, before, h.state())
+}
+
+// sameCases returns the cases about preconditions on the time, the size, and the tags of the current version.
 func sameCases() []metaCase {
 	return []metaCase{
 		{"precondition/time and size", func(h *harness) {
@@ -251,7 +279,8 @@ func sameCases() []metaCase {
 	}
 }
 
-// tailCases are about content that is a list with segments behind it: what was appended to a multipart object.
+// tailCases returns the cases about versions that have a list followed by segments: multipart objects with appended
+// content.
 func tailCases() []metaCase {
 	tailed := func(h *harness, b *core.BucketInfo, key string) *core.ObjectInfo {
 		list := h.multipart(b, "m", 2).List
@@ -261,7 +290,7 @@ func tailCases() []metaCase {
 		return h.get(b, key, r.Version)
 	}
 	return []metaCase{
-		{"tail/both are held and let go of", func(h *harness) {
+		{"tail/both are referenced and released", func(h *harness) {
 			b := h.bucket("b", core.VersioningOff)
 			o := tailed(h, b, "k")
 			require.NotZero(h.t, o.List)
@@ -276,7 +305,7 @@ func tailCases() []metaCase {
 		}},
 		{"tail/copied, moved and appended to", func(h *harness) {
 			b := h.bucket("b", core.VersioningOff)
-			o := tailed(h, b, "m") // in place of the object without
+			o := tailed(h, b, "m") // replaces the object without a tail
 			h.ok(h.copyOf(o, b, "copy"))
 			h.isMoved(o, b, "moved", h.ok(h.moveOf(o, b, "moved")))
 			from := h.get(b, "moved", core.Current)
@@ -302,13 +331,13 @@ func tailCases() []metaCase {
 	}
 }
 
-// renaming draws a move of a version that is, or was, there.
+// renaming draws a move of a version that exists or existed.
 func (s *simulation) renaming() core.Change {
 	if len(s.objects) == 0 {
 		return s.putBucket()
 	}
 	from := rapid.SampledFrom(s.objects).Draw(s.t, "renamed")
-	if s.one(2) { // more often one that can be moved
+	if s.one(2) { // often a version that can be moved
 		if cur, err := s.model.Object(s.ctx, from.Bucket, from.Key, core.Current); err == nil {
 			from = *cur
 		}
@@ -321,7 +350,7 @@ func (s *simulation) renaming() core.Change {
 	return c
 }
 
-// appending draws an object with more segments behind those of a version that is, or was, there.
+// appending draws an object with the segments of a version that exists or existed, followed by more segments.
 func (s *simulation) appending() core.Change {
 	if len(s.objects) == 0 {
 		return s.putBucket()

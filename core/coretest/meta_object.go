@@ -11,144 +11,170 @@ import (
 
 func objectCases() []metaCase {
 	return []metaCase{
-		{"object/every field comes back", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			s := h.content(2500)
-			s.Info.Codec, s.Info.Dictionary, s.Info.KeyID, s.Info.DataKey = 2, 1<<31, 3, []byte("wrapped")
-			s.Info.Sums = append(s.Info.Sums, core.Checksum{Algorithm: checksum.CRC32, Value: []byte{0, 1, 2, 3}})
-			o := h.object(b, "k", s)
-			o.Tags = append(o.Tags, core.Attr{Name: "", Value: "ü"}, core.Attr{Name: "a", Value: ""})
-			o.Attrs = append(o.Attrs, core.Attr{Name: "x-amz-meta-n", Value: "twice"})
-			o.ETag = "not an MD5"
-			o.Seq, o.Latest, o.Null = 77, false, false // Apply's to say
-			r := h.ok(&core.PutObject{Object: o})
-			require.Equal(h.t, core.Null, r.Version)
-			require.False(h.t, r.Marker)
-			o.Seq, o.Latest, o.Null = r.Seq, true, true
-			require.Equal(h.t, normalObject(&o), normalObject(h.get(b, "k", core.Current)))
-			require.Equal(h.t, normalObject(&o), normalObject(h.get(b, "k", core.Null)))
-		}},
-		{"object/nothing set but a key", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			r := h.ok(&core.PutObject{Object: core.ObjectInfo{Bucket: b.ID, Key: "k", Modified: h.at()}})
-			want := core.ObjectInfo{Bucket: b.ID, Key: "k", Modified: h.at(), Seq: r.Seq, Null: true, Latest: true}
-			want.Modified = h.get(b, "k", core.Current).Modified.UTC()
-			require.Equal(h.t, want, normalObject(h.get(b, "k", core.Current)))
-		}},
-		{"object/not there", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			h.none(core.NoSuchKey, b, "k", core.Current)
-			h.none(core.NoSuchKey, b, "k", core.Null)
-			h.none(core.NoSuchKey, b, "k", 1)
-			o := h.put(b, "k")
-			h.none(core.NoSuchKey, b, "K", core.Current)
-			h.none(core.NoSuchKey, b, "", core.Current)
-			h.none(core.NoSuchVersion, b, "k", core.Version(o.Seq+1))
-			h.none(core.NoSuchKey, h.bucket("c", core.VersioningOff), "k", core.Current)
-		}},
-		{"object/overwrite", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			old := h.put(b, "k")
-			o := h.put(b, "k")
-			require.Greater(h.t, o.Seq, old.Seq)
-			require.Zero(h.t, h.refs(old.Segments[0].Data))
-			extents, lists := h.trash()
-			require.Equal(h.t, old.Segments[0].Info.Extents, extents)
-			require.Empty(h.t, lists)
-		}},
-		{"object/overwrite twice in one batch", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			h.apply(&core.PutObject{Object: h.object(b, "k", h.content(1))}, &core.PutObject{Object: h.object(b, "k", h.content(2))},
-				&core.PutObject{Object: h.object(b, "k", h.content(3))})
-			require.EqualValues(h.t, 3, h.get(b, "k", core.Current).Size)
-			extents, _ := h.trash()
-			require.Len(h.t, extents, 2)
-		}},
-		{"object/delete", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			o := h.put(b, "k")
-			r := h.remove(b, "k")
-			require.Equal(h.t, core.Null, r.Version)
-			require.False(h.t, r.Marker)
-			h.none(core.NoSuchKey, b, "k", core.Current)
-			extents, _ := h.trash()
-			require.Equal(h.t, o.Segments[0].Info.Extents, extents)
-		}},
-		{"object/delete what is not there", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			for _, v := range []core.Version{core.Current, core.Null, 7} {
-				r := h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: v, Modified: h.at()})
-				require.Equal(h.t, core.Current, r.Version)
-				require.False(h.t, r.Marker)
-			}
-			h.none(core.NoSuchKey, b, "k", core.Current)
-		}},
-		{"object/put, delete and put in one batch", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			rs := h.apply(&core.PutObject{Object: h.object(b, "k", h.content(1))}, &core.DeleteObject{Bucket: b.ID, Key: "k"},
-				&core.PutObject{Object: h.object(b, "k", h.content(2))}, &core.DeleteObject{Bucket: b.ID, Key: "l"})
-			require.Equal(h.t, core.Null, rs[1].Version)
-			require.Equal(h.t, core.Current, rs[3].Version)
-			require.EqualValues(h.t, 2, h.get(b, "k", core.Current).Size)
-		}},
-		{"object/bucket, object, upload and part in one batch", func(h *harness) {
-			id := h.seq + 1
-			b := &core.BucketInfo{ID: core.BucketID(id), Name: "b"}
-			rs := h.apply(&core.PutBucket{Info: core.BucketInfo{Name: "b"}}, &core.PutObject{Object: h.object(b, "k", h.content(1))},
-				&core.CreateUpload{Upload: core.UploadInfo{Bucket: b.ID, Key: "u", Initiated: h.at()}},
-				h.partOf(b, "u", core.UploadID(id+2), 1, h.content(9)),
-				h.complete(b, "u", core.UploadID(id+2), core.PartRef{Number: 1, Seq: id + 3}))
-			for _, r := range rs {
-				require.NoError(h.t, r.Err)
-			}
-			require.Equal(h.t, core.UploadID(id+2), h.get(b, "u", core.Current).List)
-		}},
-		{"object/keys are bytes", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			var keys []string
-			for c := 1; c < 256; c++ {
-				keys = append(keys, string([]byte{byte(c)}), string([]byte{'a', byte(c), byte(c)}))
-			}
-			keys = append(keys, strings.Repeat("k", 1024), strings.Repeat("\xff", 1024), "a b", "../..", "//", "é", "e\u0301", "'\"%_*?[", "\xff\xfe\x00x", "a\x00", "a\x00b")
-			changes := make([]core.Change, len(keys))
-			for i, key := range keys {
-				changes[i] = &core.PutObject{Object: h.object(b, key, h.content(int64(i)))}
-			}
-			h.apply(changes...)
-			for i, key := range keys {
-				o := h.get(b, key, core.Current)
-				require.Equal(h.t, key, o.Key)
-				require.EqualValues(h.t, i, o.Size)
-			}
-		}},
-		{"object/eight segments, not nine", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			var segments []core.Segment
-			for range core.MaxInlineSegments {
-				segments = append(segments, h.content(10))
-			}
-			h.ok(&core.PutObject{Object: h.object(b, "k", segments...)})
-			got := h.get(b, "k", core.Current)
-			require.Equal(h.t, normalSegments(segments), normalSegments(got.Segments))
-			for range core.MaxInlineSegments + 1 {
-				segments = append(segments[1:], h.content(10))
-			}
-			h.fails(core.InvalidArgument, &core.PutObject{Object: h.object(b, "k", append(segments, h.content(10))...)})
-		}},
-		{"object/a marker is not put", func(h *harness) {
-			b := h.bucket("b", core.VersioningEnabled)
-			h.fails(core.InvalidArgument, &core.PutObject{Object: core.ObjectInfo{Bucket: b.ID, Key: "k", Marker: true}})
-		}},
-		{"object/large content with many extents", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			s := h.content(1_280_000)
-			h.ok(&core.PutObject{Object: h.object(b, "k", s)})
-			require.Len(h.t, h.get(b, "k", core.Current).Segments[0].Info.Extents, 1280)
-			h.remove(b, "k")
-			extents, _ := h.trash()
-			require.Len(h.t, extents, 1280)
-		}},
+		{"object/every field comes back", objectEveryFieldComesBack},
+		{"object/nothing set but a key", objectWithKeyOnly},
+		{"object/not there", objectMissing},
+		{"object/overwrite", objectOverwrite},
+		{"object/overwrite twice in one batch", objectOverwriteTwiceInBatch},
+		{"object/delete", objectDelete},
+		{"object/delete what is not there", objectDeleteMissing},
+		{"object/put, delete and put in one batch", objectPutDeletePutInBatch},
+		{"object/bucket, object, upload and part in one batch", objectAllKindsInBatch},
+		{"object/keys are bytes", objectKeysAreBytes},
+		{"object/eight segments, not nine", objectSegmentLimit},
+		{"object/a marker is not put", objectMarkerIsRefused},
+		{"object/large content with many extents", objectManyExtents},
 	}
+}
+
+func objectEveryFieldComesBack(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	s := h.content(2500)
+	s.Info.Codec, s.Info.Dictionary, s.Info.KeyID, s.Info.DataKey = 2, 1<<31, 3, []byte("wrapped")
+	s.Info.Sums = append(s.Info.Sums, core.Checksum{Algorithm: checksum.CRC32, Value: []byte{0, 1, 2, 3}})
+	o := h.object(b, "k", s)
+	o.Tags = append(o.Tags, core.Attr{Name: "", Value: "ü"}, core.Attr{Name: "a", Value: ""})
+	o.Attrs = append(o.Attrs, core.Attr{Name: "x-amz-meta-n", Value: "twice"})
+	o.ETag = "not an MD5"
+	o.Seq, o.Latest, o.Null = 77, false, false // Apply must set these
+	r := h.ok(&core.PutObject{Object: o})
+	require.Equal(h.t, core.Null, r.Version)
+	require.False(h.t, r.Marker)
+	o.Seq, o.Latest, o.Null = r.Seq, true, true
+	require.Equal(h.t, normalObject(&o), normalObject(h.get(b, "k", core.Current)))
+	require.Equal(h.t, normalObject(&o), normalObject(h.get(b, "k", core.Null)))
+}
+
+func objectWithKeyOnly(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	r := h.ok(&core.PutObject{Object: core.ObjectInfo{Bucket: b.ID, Key: "k", Modified: h.at()}})
+	want := core.ObjectInfo{Bucket: b.ID, Key: "k", Modified: h.at(), Seq: r.Seq, Null: true, Latest: true}
+	want.Modified = h.get(b, "k", core.Current).Modified.UTC()
+	require.Equal(h.t, want, normalObject(h.get(b, "k", core.Current)))
+}
+
+func objectMissing(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	h.none(core.NoSuchKey, b, "k", core.Current)
+	h.none(core.NoSuchKey, b, "k", core.Null)
+	h.none(core.NoSuchKey, b, "k", 1)
+	o := h.put(b, "k")
+	h.none(core.NoSuchKey, b, "K", core.Current)
+	h.none(core.NoSuchKey, b, "", core.Current)
+	h.none(core.NoSuchVersion, b, "k", core.Version(o.Seq+1))
+	h.none(core.NoSuchKey, h.bucket("c", core.VersioningOff), "k", core.Current)
+}
+
+func objectOverwrite(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	old := h.put(b, "k")
+	o := h.put(b, "k")
+	require.Greater(h.t, o.Seq, old.Seq)
+	require.Zero(h.t, h.refs(old.Segments[0].Data))
+	extents, lists := h.trash()
+	require.Equal(h.t, old.Segments[0].Info.Extents, extents)
+	require.Empty(h.t, lists)
+}
+
+func objectOverwriteTwiceInBatch(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	h.apply(&core.PutObject{Object: h.object(b, "k", h.content(1))}, &core.PutObject{Object: h.object(b, "k", h.content(2))},
+		&core.PutObject{Object: h.object(b, "k", h.content(3))})
+	require.EqualValues(h.t, 3, h.get(b, "k", core.Current).Size)
+	extents, _ := h.trash()
+	require.Len(h.t, extents, 2)
+}
+
+func objectDelete(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	o := h.put(b, "k")
+	r := h.remove(b, "k")
+	require.Equal(h.t, core.Null, r.Version)
+	require.False(h.t, r.Marker)
+	h.none(core.NoSuchKey, b, "k", core.Current)
+	extents, _ := h.trash()
+	require.Equal(h.t, o.Segments[0].Info.Extents, extents)
+}
+
+func objectDeleteMissing(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	for _, v := range []core.Version{core.Current, core.Null, 7} {
+		r := h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: v, Modified: h.at()})
+		require.Equal(h.t, core.Current, r.Version)
+		require.False(h.t, r.Marker)
+	}
+	h.none(core.NoSuchKey, b, "k", core.Current)
+}
+
+func objectPutDeletePutInBatch(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	rs := h.apply(&core.PutObject{Object: h.object(b, "k", h.content(1))}, &core.DeleteObject{Bucket: b.ID, Key: "k"},
+		&core.PutObject{Object: h.object(b, "k", h.content(2))}, &core.DeleteObject{Bucket: b.ID, Key: "l"})
+	require.Equal(h.t, core.Null, rs[1].Version)
+	require.Equal(h.t, core.Current, rs[3].Version)
+	require.EqualValues(h.t, 2, h.get(b, "k", core.Current).Size)
+}
+
+func objectAllKindsInBatch(h *harness) {
+	id := h.seq + 1
+	b := &core.BucketInfo{ID: core.BucketID(id), Name: "b"}
+	rs := h.apply(&core.PutBucket{Info: core.BucketInfo{Name: "b"}}, &core.PutObject{Object: h.object(b, "k", h.content(1))},
+		&core.CreateUpload{Upload: core.UploadInfo{Bucket: b.ID, Key: "u", Initiated: h.at()}},
+		h.partOf(b, "u", core.UploadID(id+2), 1, h.content(9)),
+		h.complete(b, "u", core.UploadID(id+2), core.PartRef{Number: 1, Seq: id + 3}))
+	for _, r := range rs {
+		require.NoError(h.t, r.Err)
+	}
+	require.Equal(h.t, core.UploadID(id+2), h.get(b, "u", core.Current).List)
+}
+
+func objectKeysAreBytes(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	var keys []string
+	for c := 1; c < 256; c++ {
+		keys = append(keys, string([]byte{byte(c)}), string([]byte{'a', byte(c), byte(c)}))
+	}
+	keys = append(keys, strings.Repeat("k", 1024), strings.Repeat("\xff", 1024), "a b", "../..", "//", "é", "e\u0301", "'\"%_*?[", "\xff\xfe\x00x", "a\x00", "a\x00b")
+	changes := make([]core.Change, len(keys))
+	for i, key := range keys {
+		changes[i] = &core.PutObject{Object: h.object(b, key, h.content(int64(i)))}
+	}
+	h.apply(changes...)
+	for i, key := range keys {
+		o := h.get(b, key, core.Current)
+		require.Equal(h.t, key, o.Key)
+		require.EqualValues(h.t, i, o.Size)
+	}
+}
+
+func objectSegmentLimit(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	var segments []core.Segment
+	for range core.MaxInlineSegments {
+		segments = append(segments, h.content(10))
+	}
+	h.ok(&core.PutObject{Object: h.object(b, "k", segments...)})
+	got := h.get(b, "k", core.Current)
+	require.Equal(h.t, normalSegments(segments), normalSegments(got.Segments))
+	for range core.MaxInlineSegments + 1 {
+		segments = append(segments[1:], h.content(10))
+	}
+	h.fails(core.InvalidArgument, &core.PutObject{Object: h.object(b, "k", append(segments, h.content(10))...)})
+}
+
+func objectMarkerIsRefused(h *harness) {
+	b := h.bucket("b", core.VersioningEnabled)
+	h.fails(core.InvalidArgument, &core.PutObject{Object: core.ObjectInfo{Bucket: b.ID, Key: "k", Marker: true}})
+}
+
+func objectManyExtents(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	s := h.content(1_280_000)
+	h.ok(&core.PutObject{Object: h.object(b, "k", s)})
+	require.Len(h.t, h.get(b, "k", core.Current).Segments[0].Info.Extents, 1280)
+	h.remove(b, "k")
+	extents, _ := h.trash()
+	require.Len(h.t, extents, 1280)
 }
 
 func preconditionCases() []metaCase {
@@ -218,11 +244,11 @@ func preconditionCases() []metaCase {
 				return &core.DeleteObject{Bucket: b.ID, Key: "k", Version: old.Version(), If: core.Precondition{Seq: seq}, Modified: h.at()}
 			}
 			h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: o.Version(), Modified: h.at()})
-			h.fails(core.Conflict, del(o.Seq)) // it is the current one now
+			h.fails(core.Conflict, del(o.Seq)) // it is the current version now
 			marker := h.remove(b, "k")
 			h.fails(core.Conflict, del(old.Seq))
 			h.ok(del(marker.Seq))
-			// Nor may a null version that was written anew be taken for the one that was noncurrent.
+			// A new null version must not be mistaken for an earlier, noncurrent null version.
 			h.set(b, core.VersioningSuspended)
 			old = h.put(b, "k")
 			h.set(b, core.VersioningEnabled)

@@ -11,7 +11,7 @@ import (
 	"orcas/core/mem"
 )
 
-// limit gives a bucket a quota, and says so in b.
+// limit sets the quota of a bucket, also in b.
 func (h *harness) limit(b *core.BucketInfo, bytes, objects int64) *core.BucketInfo {
 	b.Quota = core.Quota{Bytes: bytes, Objects: objects}
 	h.ok(&core.PutBucket{Info: *b})
@@ -23,7 +23,7 @@ func (h *harness) limited(name string, v core.Versioning, bytes, objects int64) 
 	return h.limit(h.bucket(name, v), bytes, objects)
 }
 
-// holds says what a bucket with a quota has to hold. That it is what is in it is looked at, too.
+// holds checks the usage of a bucket with a quota, and that it is the usage of its contents.
 func (h *harness) holds(b *core.BucketInfo, bytes, objects int64) {
 	u, err := h.m.Usage(h.ctx, b.ID)
 	require.NoError(h.t, err)
@@ -32,16 +32,16 @@ func (h *harness) holds(b *core.BucketInfo, bytes, objects int64) {
 }
 
 // sized puts a version with new content of size bytes.
-func (h *harness) sized(b *core.BucketInfo, key string, size int64) *core.PutObject {
-	return &core.PutObject{Object: h.object(b, key, h.content(size))}
+func (m *maker) sized(b *core.BucketInfo, key string, size int64) *core.PutObject {
+	return &core.PutObject{Object: m.object(b, key, m.content(size))}
 }
 
 func (h *harness) erase(b *core.BucketInfo, key string, v core.Version) {
 	h.ok(&core.DeleteObject{Bucket: b.ID, Key: key, Version: v, Modified: h.at()})
 }
 
-func (h *harness) move(from *core.ObjectInfo, to *core.BucketInfo, key string) *core.MoveObject {
-	return &core.MoveObject{From: core.Source{Bucket: from.Bucket, Key: from.Key, Seq: from.Seq}, Bucket: to.ID, Key: key, Time: h.at()}
+func (m *maker) move(from *core.ObjectInfo, to *core.BucketInfo, key string) *core.MoveObject {
+	return &core.MoveObject{From: core.Source{Bucket: from.Bucket, Key: from.Key, Seq: from.Seq}, Bucket: to.ID, Key: key, Time: m.at()}
 }
 
 func quotaCases() []metaCase {
@@ -50,227 +50,263 @@ func quotaCases() []metaCase {
 
 func quotaBucketCases() []metaCase {
 	return []metaCase{
-		{"quota/a bucket without one is not counted", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			h.put(b, "k")
-			_, err := h.m.Usage(h.ctx, b.ID)
-			require.True(h.t, core.Is(err, core.BucketState), err)
-			_, err = h.m.Usage(h.ctx, 999)
-			require.True(h.t, core.Is(err, core.NoSuchBucket), err)
-		}},
-		{"quota/set, read, change, take away, set again", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			h.put(b, "before")
-			h.limit(b, 1000, 10)
-			got, err := h.m.Bucket(h.ctx, "b")
-			require.NoError(h.t, err)
-			require.Equal(h.t, core.Quota{Bytes: 1000, Objects: 10}, got.Quota)
-			h.holds(b, 100, 1)
-			h.put(b, "k")
-			h.limit(b, 2000, 0)
-			h.holds(b, 200, 2)
-			h.limit(b, 0, 0)
-			_, err = h.m.Usage(h.ctx, b.ID)
-			require.True(h.t, core.Is(err, core.BucketState), err)
-			h.put(b, "uncounted")
-			h.limit(b, 0, 5)
-			h.holds(b, 300, 3)
-		}},
-		{"quota/of a new bucket", func(h *harness) {
-			h.ok(&core.PutBucket{Info: core.BucketInfo{Name: "b", Quota: core.Quota{Objects: 1}}})
-			b, err := h.m.Bucket(h.ctx, "b")
-			require.NoError(h.t, err)
-			h.holds(b, 0, 0)
-			h.put(b, "k")
-			h.holds(b, 100, 1)
-			h.fails(core.QuotaExceeded, h.sized(b, "l", 1))
-		}},
-		{"quota/below nothing is no quota", func(h *harness) {
-			h.fails(core.InvalidArgument, &core.PutBucket{Info: core.BucketInfo{Name: "b", Quota: core.Quota{Bytes: -1}}})
-			b := *h.bucket("b", core.VersioningOff)
-			b.Quota.Objects = -1
-			h.fails(core.InvalidArgument, &core.PutBucket{Info: b})
-		}},
-		{"quota/counts what is there when it is set: versions, markers, copies, lists, uploads, and no garbage", func(h *harness) {
-			h.everything()
-			b, err := h.m.Bucket(h.ctx, "b")
-			require.NoError(h.t, err)
-			v, err := h.m.Bucket(h.ctx, "v")
-			require.NoError(h.t, err)
-			h.limit(b, 1, 1)
-			h.limit(v, 1, 1)
-			h.holds(b, 100+2500+2500+150+100+50, 5) // k, shared, equal, m, lost, and a part of u
-			h.holds(v, 100+200+100+150, 5)          // copy, k and k, k as null version, m
-		}},
-		{"quota/set in the batch that fills the bucket, and in one with many changes", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			set := *b
-			set.Quota = core.Quota{Bytes: 250}
-			rs := h.apply(h.sized(b, "a", 100), &core.PutBucket{Info: set}, h.sized(b, "b", 100), h.sized(b, "c", 100), h.sized(b, "d", 50), h.sized(b, "e", 1))
-			for i, want := range []bool{true, true, true, false, true, false} {
-				require.Equal(h.t, want, rs[i].Err == nil, "change %d: %v", i, rs[i].Err)
-			}
-			h.holds(b, 250, 3)
-		}},
-		{"quota/of a bucket that goes and comes again", func(h *harness) {
-			b := h.limited("b", core.VersioningOff, 100, 0)
-			h.put(b, "k")
-			h.remove(b, "k")
-			h.ok(&core.DeleteBucket{Bucket: b.ID})
-			_, err := h.m.Usage(h.ctx, b.ID)
-			require.True(h.t, core.Is(err, core.NoSuchBucket), err)
-			again := h.limited("b", core.VersioningOff, 100, 0)
-			h.put(again, "k")
-			h.holds(again, 100, 1)
-		}},
-		{"quota/many buckets in one batch", func(h *harness) {
-			var changes []core.Change
-			var buckets []*core.BucketInfo
-			for i := range 40 {
-				b := h.limited(fmt.Sprintf("b%02d", i), core.VersioningOff, 150, 0)
-				buckets = append(buckets, b)
-			}
-			for range 2 {
-				for _, b := range buckets {
-					changes = append(changes, h.sized(b, fmt.Sprint(len(changes)), 100))
-				}
-			}
-			for i, r := range h.apply(changes...) {
-				require.Equal(h.t, i < 40, r.Err == nil, "change %d: %v", i, r.Err)
-			}
-			for _, b := range buckets {
-				h.holds(b, 100, 1)
-			}
-		}},
-		{"quota/what its error tells", func(h *harness) {
-			b := h.limited("b", core.VersioningOff, 250, 2)
-			h.put(b, "k")
-			r := h.apply(h.sized(b, "l", 151))[0]
-			var over *core.OverQuota
-			require.ErrorAs(h.t, r.Err, &over)
-			require.Equal(h.t, core.OverQuota{Quota: b.Quota, Held: core.Usage{Bytes: 100, Objects: 1}, More: core.Usage{Bytes: 151, Objects: 1}}, *over)
-			require.Equal(h.t, "of 250 bytes, 100 are in use and 151 more were to be written", over.Error())
-		}},
+		{"quota/a bucket without one is not counted", quotaNone},
+		{"quota/set, read, change, take away, set again", quotaSetAndRemove},
+		{"quota/of a new bucket", quotaNewBucket},
+		{"quota/below nothing is no quota", quotaNegative},
+		{"quota/counts what is there when it is set: versions, markers, copies, lists, uploads, and no garbage", quotaCountsWhatExists},
+		{"quota/set in the batch that fills the bucket, and in one with many changes", quotaSetInBatch},
+		{"quota/of a bucket that goes and comes again", quotaBucketRecreated},
+		{"quota/many buckets in one batch", quotaManyBucketsInBatch},
+		{"quota/what its error tells", quotaErrorDetails},
 	}
+}
+
+func quotaNone(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	h.put(b, "k")
+	_, err := h.m.Usage(h.ctx, b.ID)
+	require.True(h.t, core.Is(err, core.BucketState), err)
+	_, err = h.m.Usage(h.ctx, 999)
+	require.True(h.t, core.Is(err, core.NoSuchBucket), err)
+}
+
+func quotaSetAndRemove(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	h.put(b, "before")
+	h.limit(b, 1000, 10)
+	got, err := h.m.Bucket(h.ctx, "b")
+	require.NoError(h.t, err)
+	require.Equal(h.t, core.Quota{Bytes: 1000, Objects: 10}, got.Quota)
+	h.holds(b, 100, 1)
+	h.put(b, "k")
+	h.limit(b, 2000, 0)
+	h.holds(b, 200, 2)
+	h.limit(b, 0, 0)
+	_, err = h.m.Usage(h.ctx, b.ID)
+	require.True(h.t, core.Is(err, core.BucketState), err)
+	h.put(b, "uncounted")
+	h.limit(b, 0, 5)
+	h.holds(b, 300, 3)
+}
+
+func quotaNewBucket(h *harness) {
+	h.ok(&core.PutBucket{Info: core.BucketInfo{Name: "b", Quota: core.Quota{Objects: 1}}})
+	b, err := h.m.Bucket(h.ctx, "b")
+	require.NoError(h.t, err)
+	h.holds(b, 0, 0)
+	h.put(b, "k")
+	h.holds(b, 100, 1)
+	h.fails(core.QuotaExceeded, h.sized(b, "l", 1))
+}
+
+func quotaNegative(h *harness) {
+	h.fails(core.InvalidArgument, &core.PutBucket{Info: core.BucketInfo{Name: "b", Quota: core.Quota{Bytes: -1}}})
+	b := *h.bucket("b", core.VersioningOff)
+	b.Quota.Objects = -1
+	h.fails(core.InvalidArgument, &core.PutBucket{Info: b})
+}
+
+func quotaCountsWhatExists(h *harness) {
+	h.everything()
+	b, err := h.m.Bucket(h.ctx, "b")
+	require.NoError(h.t, err)
+	v, err := h.m.Bucket(h.ctx, "v")
+	require.NoError(h.t, err)
+	h.limit(b, 1, 1)
+	h.limit(v, 1, 1)
+	h.holds(b, 100+2500+2500+150+100+50, 5) // k, shared, equal, m, lost, and a part of u
+	h.holds(v, 100+200+100+150, 5)          // copy, two versions of k, the null version of k, and m
+}
+
+func quotaSetInBatch(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	set := *b
+	set.Quota = core.Quota{Bytes: 250}
+	rs := h.apply(h.sized(b, "a", 100), &core.PutBucket{Info: set}, h.sized(b, "b", 100), h.sized(b, "c", 100), h.sized(b, "d", 50), h.sized(b, "e", 1))
+	for i, want := range []bool{true, true, true, false, true, false} {
+		require.Equal(h.t, want, rs[i].Err == nil, "change %d: %v", i, rs[i].Err)
+	}
+	h.holds(b, 250, 3)
+}
+
+func quotaBucketRecreated(h *harness) {
+	b := h.limited("b", core.VersioningOff, 100, 0)
+	h.put(b, "k")
+	h.remove(b, "k")
+	h.ok(&core.DeleteBucket{Bucket: b.ID})
+	_, err := h.m.Usage(h.ctx, b.ID)
+	require.True(h.t, core.Is(err, core.NoSuchBucket), err)
+	again := h.limited("b", core.VersioningOff, 100, 0)
+	h.put(again, "k")
+	h.holds(again, 100, 1)
+}
+
+func quotaManyBucketsInBatch(h *harness) {
+	var changes []core.Change
+	var buckets []*core.BucketInfo
+	for i := range 40 {
+		b := h.limited(fmt.Sprintf("b%02d", i), core.VersioningOff, 150, 0)
+		buckets = append(buckets, b)
+	}
+	for range 2 {
+		for _, b := range buckets {
+			changes = append(changes, h.sized(b, fmt.Sprint(len(changes)), 100))
+		}
+	}
+	for i, r := range h.apply(changes...) {
+		require.Equal(h.t, i < 40, r.Err == nil, "change %d: %v", i, r.Err)
+	}
+	for _, b := range buckets {
+		h.holds(b, 100, 1)
+	}
+}
+
+func quotaErrorDetails(h *harness) {
+	b := h.limited("b", core.VersioningOff, 250, 2)
+	h.put(b, "k")
+	r := h.apply(h.sized(b, "l", 151))[0]
+	var over *core.OverQuota
+	require.ErrorAs(h.t, r.Err, &over)
+	require.Equal(h.t, core.OverQuota{Quota: b.Quota, Held: core.Usage{Bytes: 100, Objects: 1}, More: core.Usage{Bytes: 151, Objects: 1}}, *over)
+	require.Equal(h.t, "100 of 250 bytes are in use, and the request adds 151", over.Error())
 }
 
 func quotaObjectCases() []metaCase {
 	return []metaCase{
-		{"quota/up to the last byte and object", func(h *harness) {
-			b := h.limited("b", core.VersioningOff, 200, 3)
-			h.put(b, "a")
-			h.fails(core.QuotaExceeded, h.sized(b, "b", 101))
-			h.ok(h.sized(b, "b", 100))
-			h.fails(core.QuotaExceeded, h.sized(b, "c", 1))
-			h.ok(h.sized(b, "c", 0))
-			h.fails(core.QuotaExceeded, h.sized(b, "d", 0))
-			h.holds(b, 200, 3)
-		}},
-		{"quota/an overwrite counts what it adds", func(h *harness) {
-			b := h.limited("b", core.VersioningOff, 200, 1)
-			h.put(b, "k")
-			h.ok(h.sized(b, "k", 200))
-			h.fails(core.QuotaExceeded, h.sized(b, "k", 201))
-			h.ok(h.sized(b, "k", 10))
-			h.holds(b, 10, 1)
-		}},
-		{"quota/below what is there: what makes it smaller passes", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			h.put(b, "a")
-			h.put(b, "b")
-			h.limit(b, 10, 1)
-			h.fails(core.QuotaExceeded, h.sized(b, "c", 0))
-			h.fails(core.QuotaExceeded, h.sized(b, "a", 101))
-			h.ok(h.sized(b, "a", 100))
-			h.ok(h.sized(b, "a", 99))
-			h.holds(b, 199, 2)
-			h.remove(b, "a")
-			h.ok(&core.UpdateObject{Bucket: b.ID, Key: "b", SetTags: true, Tags: []core.Attr{{Name: "t", Value: "v"}}})
-			h.holds(b, 100, 1)
-			h.remove(b, "b")
-			h.ok(h.sized(b, "c", 10))
-			h.holds(b, 10, 1)
-		}},
-		{"quota/with versions a delete frees nothing, and a marker counts as nothing", func(h *harness) {
-			b := h.limited("b", core.VersioningEnabled, 200, 0)
-			o := h.put(b, "k")
-			h.put(b, "k")
-			h.remove(b, "k")
-			h.holds(b, 200, 2)
-			h.fails(core.QuotaExceeded, h.sized(b, "k", 1))
-			h.erase(b, "k", o.Version())
-			h.holds(b, 100, 1)
-			h.ok(h.sized(b, "k", 100))
-			h.remove(b, "other")
-			h.holds(b, 200, 2)
-		}},
-		{"quota/suspended: the null version is replaced, by a marker too", func(h *harness) {
-			b := h.limited("b", core.VersioningOff, 300, 0)
-			h.put(b, "k")
-			h.set(b, core.VersioningEnabled)
-			h.put(b, "k")
-			h.set(b, core.VersioningSuspended)
-			h.holds(b, 200, 2)
-			h.fails(core.QuotaExceeded, h.sized(b, "k", 201))
-			h.ok(h.sized(b, "k", 200)) // in the place of the null version of 100, which is not the newest
-			h.holds(b, 300, 2)
-			h.ok(h.sized(b, "k", 150)) // in the place of the newest
-			h.holds(b, 250, 2)
-			h.remove(b, "k")
-			h.holds(b, 100, 1)
-			h.remove(b, "k") // a marker in the place of a marker
-			h.ok(h.sized(b, "k", 200))
-			h.holds(b, 300, 2)
-			h.erase(b, "k", core.Null)
-			h.holds(b, 100, 1)
-		}},
-		{"quota/what fails for another reason says so, and does not count", func(h *harness) {
-			b := h.limited("b", core.VersioningOff, 100, 0)
-			h.put(b, "k")
-			c := h.sized(b, "k", 200)
-			c.If.NoneMatch = []string{"*"}
-			h.fails(core.PreconditionFailed, c)
-			c = h.sized(b, "new", 200)
-			c.If.Match = []string{"*"}
-			h.fails(core.NoSuchKey, c)
-			c = &core.PutObject{Object: h.object(b, "new", core.Segment{Data: 999, Length: 200})}
-			h.fails(core.NoSuchData, c)
-			h.holds(b, 100, 1)
-		}},
-		{"quota/content that comes twice does not count", func(h *harness) {
-			b := h.limited("b", core.VersioningOff, 1000, 0)
-			o := h.put(b, "k")
-			segment := o.Segments[0]
-			h.fails(core.InvalidArgument, &core.PutObject{Object: h.object(b, "new", segment)})
-			h.holds(b, 100, 1)
-		}},
-		{"quota/copies and equal content count in full", func(h *harness) {
-			b, other := h.limited("b", core.VersioningOff, 250, 0), h.bucket("o", core.VersioningOff)
-			g := h.sharable(b.ID, 100, 7)
-			h.ok(&core.PutObject{Object: h.object(b, "shared", g)})
-			h.ok(h.equalTo(b, "equal", g.Info))
-			h.holds(b, 200, 2)
-			h.fails(core.QuotaExceeded, h.equalTo(b, "third", g.Info))
-			o := h.put(other, "k")
-			h.fails(core.QuotaExceeded, h.copyOf(o, b, "copy"))
-			h.ok(h.copyOf(o, b, "equal"))
-			h.ok(h.copyOf(h.get(b, "shared", core.Current), b, "shared"))
-			h.holds(b, 200, 2)
-			h.remove(b, "shared") // its content stays with nobody, and what is counted goes
-			h.holds(b, 100, 1)
-		}},
-		{"quota/appends count what they add", func(h *harness) {
-			b := h.limited("b", core.VersioningOff, 150, 0)
-			o := h.put(b, "k")
-			longer := func(n int64) *core.PutObject {
-				kept := core.Segment{Data: o.Segments[0].Data, Length: 100}
-				return &core.PutObject{Object: h.object(b, "k", kept, h.content(n)), If: core.Precondition{Seq: o.Seq}}
-			}
-			h.fails(core.QuotaExceeded, longer(51))
-			h.ok(longer(50))
-			h.holds(b, 150, 1)
-		}},
+		{"quota/up to the last byte and object", quotaExact},
+		{"quota/an overwrite counts what it adds", quotaOverwrite},
+		{"quota/below what is there: what makes it smaller passes", quotaBelowUsage},
+		{"quota/with versions a delete frees nothing, and a marker counts as nothing", quotaDeleteWithVersions},
+		{"quota/suspended: the null version is replaced, by a marker too", quotaSuspendedVersions},
+		{"quota/what fails for another reason says so, and does not count", quotaOtherFailures},
+		{"quota/content that comes twice does not count", quotaContentBroughtTwice},
+		{"quota/copies and equal content count in full", quotaCopies},
+		{"quota/appends count what they add", quotaAppends},
 	}
+}
+
+func quotaExact(h *harness) {
+	b := h.limited("b", core.VersioningOff, 200, 3)
+	h.put(b, "a")
+	h.fails(core.QuotaExceeded, h.sized(b, "b", 101))
+	h.ok(h.sized(b, "b", 100))
+	h.fails(core.QuotaExceeded, h.sized(b, "c", 1))
+	h.ok(h.sized(b, "c", 0))
+	h.fails(core.QuotaExceeded, h.sized(b, "d", 0))
+	h.holds(b, 200, 3)
+}
+
+func quotaOverwrite(h *harness) {
+	b := h.limited("b", core.VersioningOff, 200, 1)
+	h.put(b, "k")
+	h.ok(h.sized(b, "k", 200))
+	h.fails(core.QuotaExceeded, h.sized(b, "k", 201))
+	h.ok(h.sized(b, "k", 10))
+	h.holds(b, 10, 1)
+}
+
+func quotaBelowUsage(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	h.put(b, "a")
+	h.put(b, "b")
+	h.limit(b, 10, 1)
+	h.fails(core.QuotaExceeded, h.sized(b, "c", 0))
+	h.fails(core.QuotaExceeded, h.sized(b, "a", 101))
+	h.ok(h.sized(b, "a", 100))
+	h.ok(h.sized(b, "a", 99))
+	h.holds(b, 199, 2)
+	h.remove(b, "a")
+	h.ok(&core.UpdateObject{Bucket: b.ID, Key: "b", SetTags: true, Tags: []core.Attr{{Name: "t", Value: "v"}}})
+	h.holds(b, 100, 1)
+	h.remove(b, "b")
+	h.ok(h.sized(b, "c", 10))
+	h.holds(b, 10, 1)
+}
+
+func quotaDeleteWithVersions(h *harness) {
+	b := h.limited("b", core.VersioningEnabled, 200, 0)
+	o := h.put(b, "k")
+	h.put(b, "k")
+	h.remove(b, "k")
+	h.holds(b, 200, 2)
+	h.fails(core.QuotaExceeded, h.sized(b, "k", 1))
+	h.erase(b, "k", o.Version())
+	h.holds(b, 100, 1)
+	h.ok(h.sized(b, "k", 100))
+	h.remove(b, "other")
+	h.holds(b, 200, 2)
+}
+
+func quotaSuspendedVersions(h *harness) {
+	b := h.limited("b", core.VersioningOff, 300, 0)
+	h.put(b, "k")
+	h.set(b, core.VersioningEnabled)
+	h.put(b, "k")
+	h.set(b, core.VersioningSuspended)
+	h.holds(b, 200, 2)
+	h.fails(core.QuotaExceeded, h.sized(b, "k", 201))
+	h.ok(h.sized(b, "k", 200)) // replaces the null version of 100 bytes, which is not the newest
+	h.holds(b, 300, 2)
+	h.ok(h.sized(b, "k", 150)) // replaces the newest version
+	h.holds(b, 250, 2)
+	h.remove(b, "k")
+	h.holds(b, 100, 1)
+	h.remove(b, "k") // a marker replaces a marker
+	h.ok(h.sized(b, "k", 200))
+	h.holds(b, 300, 2)
+	h.erase(b, "k", core.Null)
+	h.holds(b, 100, 1)
+}
+
+func quotaOtherFailures(h *harness) {
+	b := h.limited("b", core.VersioningOff, 100, 0)
+	h.put(b, "k")
+	c := h.sized(b, "k", 200)
+	c.If.NoneMatch = []string{"*"}
+	h.fails(core.PreconditionFailed, c)
+	c = h.sized(b, "new", 200)
+	c.If.Match = []string{"*"}
+	h.fails(core.NoSuchKey, c)
+	c = &core.PutObject{Object: h.object(b, "new", core.Segment{Data: 999, Length: 200})}
+	h.fails(core.NoSuchData, c)
+	h.holds(b, 100, 1)
+}
+
+func quotaContentBroughtTwice(h *harness) {
+	b := h.limited("b", core.VersioningOff, 1000, 0)
+	o := h.put(b, "k")
+	segment := o.Segments[0]
+	h.fails(core.InvalidArgument, &core.PutObject{Object: h.object(b, "new", segment)})
+	h.holds(b, 100, 1)
+}
+
+func quotaCopies(h *harness) {
+	b, other := h.limited("b", core.VersioningOff, 250, 0), h.bucket("o", core.VersioningOff)
+	g := h.sharable(b.ID, 100, 7)
+	h.ok(&core.PutObject{Object: h.object(b, "shared", g)})
+	h.ok(h.equalTo(b, "equal", g.Info))
+	h.holds(b, 200, 2)
+	h.fails(core.QuotaExceeded, h.equalTo(b, "third", g.Info))
+	o := h.put(other, "k")
+	h.fails(core.QuotaExceeded, h.copyOf(o, b, "copy"))
+	h.ok(h.copyOf(o, b, "equal"))
+	h.ok(h.copyOf(h.get(b, "shared", core.Current), b, "shared"))
+	h.holds(b, 200, 2)
+	h.remove(b, "shared") // no version refers to its content any more, and the usage decreases
+	h.holds(b, 100, 1)
+}
+
+func quotaAppends(h *harness) {
+	b := h.limited("b", core.VersioningOff, 150, 0)
+	o := h.put(b, "k")
+	longer := func(n int64) *core.PutObject {
+		kept := core.Segment{Data: o.Segments[0].Data, Length: 100}
+		return &core.PutObject{Object: h.object(b, "k", kept, h.content(n)), If: core.Precondition{Seq: o.Seq}}
+	}
+	h.fails(core.QuotaExceeded, longer(51))
+	h.ok(longer(50))
+	h.holds(b, 150, 1)
 }
 
 func quotaUploadCases() []metaCase {
@@ -283,7 +319,7 @@ func quotaUploadCases() []metaCase {
 			h.ok(h.partOf(b, "u", id, 2, h.content(40)))
 			h.fails(core.QuotaExceeded, h.partOf(b, "u", id, 3, h.content(11)))
 			h.fails(core.QuotaExceeded, h.partOf(b, "u", id, 2, h.content(51)))
-			h.ok(h.partOf(b, "u", id, 2, h.content(50))) // in the place of the one before
+			h.ok(h.partOf(b, "u", id, 2, h.content(50))) // replaces the part before
 			h.holds(b, 100, 0)
 			h.fails(core.QuotaExceeded, h.sized(b, "k", 1))
 			h.ok(h.partOf(b, "u", id, 2, h.content(5)))
@@ -315,7 +351,7 @@ func quotaUploadCases() []metaCase {
 			h.put(b, "k")
 			h.multipart(b, "k", 2)
 			h.holds(b, 100, 1)
-			h.multipart(b, "k", 1) // its parts beside those of the object
+			h.multipart(b, "k", 1) // its parts count in addition to those of the object
 			h.holds(b, 50, 1)
 			h.remove(b, "k")
 			h.holds(b, 0, 0)
@@ -351,11 +387,11 @@ func quotaMoveCases() []metaCase {
 			h.ok(h.move(o, b, "l"))
 			h.holds(b, 100, 1)
 		}},
-		{"quota/a move onto another key lets go of what was there", func(h *harness) {
+		{"quota/a move onto another key frees what was there", func(h *harness) {
 			b := h.bucket("b", core.VersioningOff)
 			o := h.put(b, "k")
 			h.put(b, "l")
-			h.limit(b, 50, 1) // less than there is, and it gets smaller
+			h.limit(b, 50, 1) // less than the usage, which the move decreases
 			h.ok(h.move(o, b, "l"))
 			h.holds(b, 100, 1)
 		}},
@@ -371,13 +407,13 @@ func quotaMoveCases() []metaCase {
 		{"quota/a move where versioning is suspended", func(h *harness) {
 			b := h.limited("b", core.VersioningSuspended, 100, 1)
 			o := h.put(b, "k")
-			h.ok(h.move(o, b, "l")) // the null version goes with the null marker that comes
+			h.ok(h.move(o, b, "l")) // the null marker replaces the null version
 			h.holds(b, 100, 1)
 			b.Versioning = core.VersioningEnabled
 			h.limit(b, 200, 2)
 			o = h.put(b, "m")
 			h.set(b, core.VersioningSuspended)
-			h.fails(core.QuotaExceeded, h.move(o, b, "n")) // that version is none of null, and stays
+			h.fails(core.QuotaExceeded, h.move(o, b, "n")) // that version is not a null version, and is kept
 			h.holds(b, 200, 2)
 		}},
 		{"quota/a move into another bucket", func(h *harness) {
@@ -411,7 +447,7 @@ func quotaMoveCases() []metaCase {
 	}
 }
 
-// quota draws one that is soon reached, or none.
+// quota draws a quota that is soon reached, or none.
 func (s *simulation) quota() (q core.Quota) {
 	if s.one(2) {
 		q.Bytes = rapid.SampledFrom([]int64{1, 100, 2500, 2501, 5001, 10_000}).Draw(s.t, "bytes")
@@ -422,8 +458,9 @@ func (s *simulation) quota() (q core.Quota) {
 	return q
 }
 
-// judge holds the model's word on quotas against what there is before and after a change, and not against its arithmetic: what passes left no
-// bucket larger than it was and than its quota, and what was refused would have. Before is the model before the change.
+// judge checks the decisions of the model on quotas against the usage before and after a change, independently of the
+// arithmetic of the model. A change that succeeded must not leave a bucket both larger than before and larger than its
+// quota, and a change that was refused would have done so. Before is the model before the change.
 func (s *simulation) judge(before *mem.Meta, c core.Change, r core.Result) {
 	after := s.model
 	refused := core.Is(r.Err, core.QuotaExceeded)
@@ -444,7 +481,7 @@ func (s *simulation) judge(before *mem.Meta, c core.Change, r core.Result) {
 	require.Equal(s.t, refused, exceeded, "%T %+v: %v, then %v", c, c, was, is)
 }
 
-// copyOfModel returns a copy of the model, nil where no bucket has a quota.
+// copyOfModel returns a copy of the model, or nil if no bucket has a quota.
 func (s *simulation) copyOfModel() *mem.Meta {
 	if len(s.quotas(s.model)) == 0 {
 		return nil
@@ -452,7 +489,7 @@ func (s *simulation) copyOfModel() *mem.Meta {
 	return s.copyOfMeta(s.model, func(*core.BucketInfo) {})
 }
 
-// without returns a copy of a model, with buckets that have no quota.
+// without returns a copy of a model whose buckets have no quota.
 func (s *simulation) without(m *mem.Meta) *mem.Meta {
 	return s.copyOfMeta(m, func(b *core.BucketInfo) { b.Quota = core.Quota{} })
 }
@@ -484,7 +521,7 @@ func (s *simulation) quotas(m *mem.Meta) map[core.BucketID]core.Quota {
 	return found
 }
 
-// counted counts what each bucket holds.
+// counted computes the usage of each bucket.
 func (s *simulation) counted(m *mem.Meta) map[core.BucketID]core.Usage {
 	found := map[core.BucketID]core.Usage{}
 	state := s.read(m)

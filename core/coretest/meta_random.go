@@ -1,42 +1,61 @@
 package coretest
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"orcas/core"
-	"orcas/core/codec"
 	"orcas/internal/checksum"
 )
 
-// RandomChange draws a change of any kind with any contents that its binary form can carry: for tests of encodings, not for
-// Apply. Lists are nil where they are empty, times are in UTC.
+// RandomChange draws a change of any kind with any contents that can be encoded. It is for tests of encodings, not for
+// Apply. Empty lists are nil, and times are in UTC.
 func RandomChange(t *rapid.T) core.Change {
-	g := anything{t}
-	var c core.Change
-	switch rapid.IntRange(1, 18).Draw(t, "kind") {
-	case 1:
-		c = &core.PutBucket{Info: g.bucket()}
-	case 2:
-		c = &core.DeleteBucket{Bucket: core.BucketID(g.uint())}
-	case 3:
-		c = &core.PutObject{Object: g.object(), If: g.precondition(), Source: g.source()}
-	case 4:
-		c = &core.DeleteObject{Bucket: core.BucketID(g.uint()), Key: g.text(), Version: core.Version(g.uint()), If: g.precondition(), Modified: g.time(), Owner: g.text(), Bypass: g.bool()}
-	case 5:
-		c = &core.CreateUpload{Upload: core.UploadInfo{Bucket: core.BucketID(g.uint()), Key: g.text(), Initiated: g.time(), Owner: g.text(),
+	c := randomChanges[rapid.SampledFrom(RandomKinds()).Draw(t, "kind")](anything{t})
+	c.SetStamp(core.Seq(anything{t}.uint()))
+	return c
+}
+
+// RandomKinds returns the kinds that RandomChange draws.
+func RandomKinds() []core.ChangeKind { return slices.Sorted(maps.Keys(randomChanges)) }
+
+var randomChanges = map[core.ChangeKind]func(g anything) core.Change{
+	core.ChangePutBucket: func(g anything) core.Change {
+		c := &core.PutBucket{Info: g.bucket()}
+		if g.bool() {
+			expect := g.bucket()
+			expect.ID, expect.Name = 0, ""
+			c.Expect = &expect
+		}
+		return c
+	},
+	core.ChangeDeleteBucket: func(g anything) core.Change { return &core.DeleteBucket{Bucket: core.BucketID(g.uint())} },
+	core.ChangePutObject: func(g anything) core.Change {
+		return &core.PutObject{Object: g.object(), If: g.precondition(), Source: g.source()}
+	},
+	core.ChangeDeleteObject: func(g anything) core.Change {
+		return &core.DeleteObject{Bucket: core.BucketID(g.uint()), Key: g.text(), Version: core.Version(g.uint()), If: g.precondition(), Modified: g.time(), Owner: g.text(), Bypass: g.bool()}
+	},
+	core.ChangeCreateUpload: func(g anything) core.Change {
+		return &core.CreateUpload{Upload: core.UploadInfo{Bucket: core.BucketID(g.uint()), Key: g.text(), Initiated: g.time(), Owner: g.text(),
 			Algorithm: checksum.Algorithm(g.int(10)), Composite: g.bool(), Attrs: g.attrs(), Tags: g.attrs(), Lock: g.lock()}}
-	case 6:
-		c = &core.PutPart{Bucket: core.BucketID(g.uint()), Key: g.text(), Upload: core.UploadID(g.uint()), Source: g.source(),
+	},
+	core.ChangePutPart: func(g anything) core.Change {
+		return &core.PutPart{Bucket: core.BucketID(g.uint()), Key: g.text(), Upload: core.UploadID(g.uint()), Source: g.source(),
 			Part: core.PartInfo{Number: int(g.int(1 << 40)), Modified: g.time(), Size: g.int(1 << 62), ETag: g.etag(), Sums: g.sums(), Segments: g.segments()}}
-	case 7:
+	},
+	core.ChangeCompleteUpload: func(g anything) core.Change {
 		o := g.object()
-		c = &core.CompleteUpload{Upload: core.UploadID(g.uint()), Object: o, If: g.precondition(),
+		return &core.CompleteUpload{Upload: core.UploadID(g.uint()), Object: o, If: g.precondition(),
 			Parts: some(g, 1, 4, func() core.PartRef { return core.PartRef{Number: int(g.int(1 << 40)), Seq: core.Seq(g.uint())} })}
-	case 8:
-		c = &core.AbortUpload{Bucket: core.BucketID(g.uint()), Key: g.text(), Upload: core.UploadID(g.uint())}
-	case 9:
+	},
+	core.ChangeAbortUpload: func(g anything) core.Change {
+		return &core.AbortUpload{Bucket: core.BucketID(g.uint()), Key: g.text(), Upload: core.UploadID(g.uint())}
+	},
+	core.ChangePutRecord: func(g anything) core.Change {
 		r := &core.PutRecord{Record: core.Record{Kind: g.text(), Key: g.text()}, HasExpect: g.bool()}
 		if g.bool() {
 			r.Record.Value = append([]byte{}, g.bytes()...)
@@ -44,33 +63,37 @@ func RandomChange(t *rapid.T) core.Change {
 		if r.HasExpect {
 			r.Expect = g.bytes()
 		}
-		c = r
-	case 10:
-		c = &core.SetFloor{Floor: g.block()}
-	case 11:
-		c = &core.Void{From: core.Seq(g.uint()), To: core.Seq(g.uint())}
-	case 12:
-		c = &core.MoveData{Data: core.DataID(g.uint()), From: g.extents(), To: g.extents()}
-	case 13:
-		c = &core.FreeGarbage{IDs: some(g, 1, 4, g.uint)}
-	case 14:
-		c = &core.DropParts{Garbage: g.uint(), Count: int(g.int(10_000))}
-	case 15:
-		c = &core.UpdateObject{Bucket: core.BucketID(g.uint()), Key: g.text(), Version: core.Version(g.uint()), SetTags: g.bool(),
+		if g.bool() {
+			r.In = core.BucketID(g.uint())
+		}
+		return r
+	},
+	core.ChangeSetReplayFrom: func(g anything) core.Change { return &core.SetReplayFrom{ReplayFrom: g.block()} },
+	core.ChangeSynced: func(g anything) core.Change {
+		return &core.Synced{UpTo: core.Seq(g.uint()), ReplayFrom: g.block(), Relaxed: g.bool()}
+	},
+	core.ChangeVoid: func(g anything) core.Change { return &core.Void{From: core.Seq(g.uint()), To: core.Seq(g.uint())} },
+	core.ChangeMoveData: func(g anything) core.Change {
+		return &core.MoveData{Data: core.DataID(g.uint()), From: g.extents(), To: g.extents()}
+	},
+	core.ChangeFreeGarbage: func(g anything) core.Change { return &core.FreeGarbage{IDs: some(g, 1, 4, g.uint)} },
+	core.ChangeDropParts:   func(g anything) core.Change { return &core.DropParts{Garbage: g.uint(), Count: int(g.int(10_000))} },
+	core.ChangeUpdateObject: func(g anything) core.Change {
+		return &core.UpdateObject{Bucket: core.BucketID(g.uint()), Key: g.text(), Version: core.Version(g.uint()), SetTags: g.bool(),
 			SetRetention: g.bool(), SetHold: g.bool(), Tags: g.attrs(), Lock: g.lock(), Time: g.time(), Bypass: g.bool()}
-	case 16:
-		c = &core.RewrapData{Data: core.DataID(g.uint()), From: g.bytes(), KeyID: uint32(g.int(1<<32 - 1)), DataKey: g.bytes()}
-	case 17:
-		c = &core.MoveObject{From: core.Source{Bucket: core.BucketID(g.uint()), Key: g.text(), Seq: core.Seq(g.uint())}, Bucket: core.BucketID(g.uint()),
+	},
+	core.ChangeRewrapData: func(g anything) core.Change {
+		return &core.RewrapData{Data: core.DataID(g.uint()), From: g.bytes(), KeyID: uint32(g.int(1<<32 - 1)), DataKey: g.bytes()}
+	},
+	core.ChangeMoveObject: func(g anything) core.Change {
+		return &core.MoveObject{From: core.Source{Bucket: core.BucketID(g.uint()), Key: g.text(), Seq: core.Seq(g.uint())}, Bucket: core.BucketID(g.uint()),
 			Key: g.text(), If: g.precondition(), Lock: g.lock(), Token: g.text(), Time: g.time(), Owner: g.text()}
-	case 18:
-		c = &core.Unshare{Data: core.DataID(g.uint())}
-	}
-	c.Place().Seq = core.Seq(g.uint())
-	return c
+	},
+	core.ChangeUnshare:    func(g anything) core.Change { return &core.Unshare{Data: core.DataID(g.uint())} },
+	core.ChangeRepairData: func(g anything) core.Change { return &core.RepairData{From: g.extents(), Info: g.data()} },
 }
 
-// anything draws the fields of nouns, the zero value often.
+// anything draws values of fields, often the zero value.
 type anything struct{ t *rapid.T }
 
 func (g anything) bool() bool { return rapid.Bool().Draw(g.t, "bool") }
@@ -79,7 +102,7 @@ func (g anything) uint() uint64 {
 	return rapid.OneOf(rapid.Uint64Range(0, 300), rapid.Uint64()).Draw(g.t, "uint")
 }
 
-// int draws from 0 up to most.
+// int draws a number from 0 to most.
 func (g anything) int(most int64) int64 {
 	return rapid.OneOf(rapid.Int64Range(0, min(most, 300)), rapid.Int64Range(0, most)).Draw(g.t, "int")
 }
@@ -105,7 +128,7 @@ func (g anything) block() core.BlockID {
 	return core.MakeBlockID(g.uint(), uint32(g.int(1<<32-1)), uint32(g.int(1<<32-1)))
 }
 
-// some draws a list of least to most elements, nil where there are none.
+// some draws a list with at least least and at most most elements, or nil if there are none.
 func some[T any](g anything, least, most int, one func() T) []T {
 	var found []T
 	for range rapid.IntRange(least, most).Draw(g.t, "length") {
@@ -148,7 +171,7 @@ func (g anything) precondition() core.Precondition {
 		p.Size = g.int(1 << 62)
 	}
 	if p.HasTags = g.bool(); p.HasTags && g.bool() {
-		p.Tags = []core.Attr{{Name: "a", Value: "b"}}
+		p.Tags = g.attrs()
 	}
 	return p
 }
@@ -164,7 +187,7 @@ func (g anything) source() *core.Source {
 	return &core.Source{Bucket: core.BucketID(g.uint()), Key: g.text(), Seq: core.Seq(g.uint())}
 }
 
-// extents draws extents some of which follow each other in a block, as those of a large content do.
+// extents draws extents, some of which are adjacent in a block, as in large content.
 func (g anything) extents() []core.Extent {
 	var found []core.Extent
 	some(g, 0, 3, func() bool {
@@ -185,19 +208,26 @@ func (g anything) segments() []core.Segment {
 	return some(g, 0, 3, func() core.Segment {
 		s := core.Segment{Data: core.DataID(g.uint()), From: g.int(1 << 62), Length: g.int(1 << 62)}
 		if g.bool() {
-			s.Info = &core.DataInfo{ID: s.Data, Size: g.int(1 << 62), Sums: g.sums(), Codec: uint8(g.int(255)), Dictionary: uint32(g.int(1<<32 - 1)), KeyID: uint32(g.int(1<<32 - 1)),
-				DataKey: g.bytes(), ChunkSize: g.int(1 << 40), Extents: g.extents(), Scope: core.BucketID(g.uint())}
-			if g.bool() {
-				s.Info.SHA256 = [32]byte{1, 2, byte(g.int(255))}
-			}
+			s.Info = g.data()
+			s.Info.ID = s.Data
 		}
 		return s
 	})
 }
 
+func (g anything) data() *core.DataInfo {
+	d := &core.DataInfo{ID: core.DataID(g.uint()), Size: g.int(1 << 62), Sums: g.sums(), Codec: uint8(g.int(255)), Dictionary: uint32(g.int(1<<32 - 1)),
+		KeyID: uint32(g.int(1<<32 - 1)), DataKey: g.bytes(), ChunkSize: g.int(1 << 40), Extents: g.extents(), Scope: core.BucketID(g.uint()),
+		Damaged: g.bool(), Written: g.time()}
+	if g.bool() {
+		d.SHA256 = [32]byte{1, 2, byte(g.int(255))}
+	}
+	return d
+}
+
 func (g anything) bucket() core.BucketInfo {
 	return core.BucketInfo{ID: core.BucketID(g.uint()), Name: g.text(), Owner: g.text(), Region: g.text(), Created: g.time(),
-		Versioning: core.Versioning(g.int(2)), ObjectLock: g.bool(), ChunkSize: g.int(1 << 40), Compression: codec.Level(g.int(255)),
+		Versioning: core.Versioning(g.int(2)), ObjectLock: g.bool(), ChunkSize: g.int(1 << 40), Compression: core.Compression(g.int(255)),
 		Encrypted: g.bool(), Attrs: g.attrs(), Quota: core.Quota{Bytes: g.int(1 << 62), Objects: g.int(1 << 62)},
 		Retention: core.DefaultRetention{Mode: core.LockMode(g.int(2)), Days: int(g.int(36_500)), Years: int(g.int(100))}}
 }

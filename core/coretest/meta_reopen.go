@@ -8,8 +8,8 @@ import (
 	"orcas/core"
 )
 
-// MetaReopen runs what only an engine that keeps its state can pass: after Close and open of the same directory everything is as
-// it was. open may be called again after the engine that it returned was closed.
+// MetaReopen runs the suite for engines that keep their state: after Close, an open of the same directory returns an
+// engine with the same state. Open is called again only after the engine that it returned has been closed.
 func MetaReopen(t *testing.T, open func(t *testing.T, dir string) core.Meta) {
 	t.Run("an empty store", func(t *testing.T) {
 		dir := t.TempDir()
@@ -26,7 +26,7 @@ func MetaReopen(t *testing.T, open func(t *testing.T, dir string) core.Meta) {
 		require.NoError(t, h.m.Close())
 		h.m = open(t, dir)
 		require.Equal(t, before, h.state())
-		// What was garbage stays, under its number.
+		// Garbage is kept, with the same IDs.
 		b := &before.Buckets[0].Info
 		h.put(b, "after")
 		h.put(b, "after")
@@ -60,8 +60,8 @@ func MetaReopen(t *testing.T, open func(t *testing.T, dir string) core.Meta) {
 	})
 }
 
-// everything leaves something of each kind behind: buckets in each state, versions, markers, copies, uploads, lists, garbage of
-// both kinds, records, a floor, a quota, and changes that failed.
+// everything writes something of each kind: buckets in each state, versions, markers, copies, uploads, lists, garbage
+// of both kinds, records, a replay start, a quota, and changes that fail.
 func (h *harness) everything() {
 	b, v := h.bucket("b", core.VersioningOff), h.bucket("v", core.VersioningEnabled)
 	o := h.put(b, "k")
@@ -91,6 +91,6 @@ func (h *harness) everything() {
 	h.ok(&core.PutRecord{Record: core.Record{Kind: kindUser, Key: "a", Value: []byte("1")}})
 	h.ok(&core.PutRecord{Record: core.Record{Kind: kindCursor, Key: "empty", Value: []byte{}}})
 	h.ok(&core.PutRecord{Record: core.Record{Kind: core.BucketRecordKind(b.ID), Key: "cors", Value: []byte("\x00\xff")}})
-	h.ok(&core.SetFloor{Floor: core.MakeBlockID(3, 4, 5)})
+	h.ok(&core.SetReplayFrom{ReplayFrom: core.MakeBlockID(3, 4, 5)})
 	h.fails(core.BucketNotEmpty, &core.DeleteBucket{Bucket: b.ID})
 }

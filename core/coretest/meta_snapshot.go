@@ -8,20 +8,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/core"
+	"orcas/core/encoding"
 	"orcas/core/mem"
 )
 
-// Rows returns everything that an engine says of itself, each row in its binary form.
+// Rows returns the snapshot of an engine, with each row encoded.
 func Rows(ctx context.Context, m core.Snapshotter) ([][]byte, error) {
 	var rows [][]byte
 	err := m.Snapshot(ctx, func(r *core.Row) error {
-		rows = append(rows, core.AppendRow(nil, r))
+		rows = append(rows, encoding.AppendRow(nil, r))
 		return nil
 	})
 	return rows, err
 }
 
-// NextOf returns what Restore asks for rows.
+// NextOf returns a function that returns the rows, for Restore.
 func NextOf(rows [][]byte) func() (*core.Row, error) {
 	return func() (*core.Row, error) {
 		if len(rows) == 0 {
@@ -29,20 +30,21 @@ func NextOf(rows [][]byte) func() (*core.Row, error) {
 		}
 		row := slices.Clone(rows[0])
 		rows = rows[1:]
-		return core.DecodeRow(row)
+		return encoding.DecodeRow(row)
 	}
 }
 
-// snapshots holds what the engine says of itself against what it says in answer to reads: another engine that is filled with it answers
-// the same, and so does a fresh one of this kind that is filled with what the model says.
+// snapshots compares the snapshot of the engine with its reads: another engine restored from the snapshot must return
+// the same, and so must a new engine of this kind that is restored from a snapshot of the model.
 func (h *harness) snapshots() {
-	own, ok := h.m.(core.Snapshotter)
+	own, ok := core.As[core.Snapshotter](h.m)
 	if !ok {
 		return
 	}
 	want := h.state()
 	rows, err := Rows(h.ctx, own)
 	require.NoError(h.t, err)
+	h.places(rows)
 	other := mem.NewMeta()
 	require.NoError(h.t, other.Restore(h.ctx, NextOf(rows)))
 	require.Equal(h.t, want, h.read(other), "the engine (expected) and what was made of its snapshot (actual)")
@@ -54,7 +56,8 @@ func (h *harness) snapshots() {
 	}
 	fresh := h.open()
 	defer fresh.Close()
-	restorer := fresh.(core.Snapshotter)
+	restorer, ok := core.As[core.Snapshotter](fresh)
+	require.True(h.t, ok)
 	failed := errors.New("no more")
 	half := NextOf(rows[:len(rows)/2])
 	require.ErrorIs(h.t, restorer.Restore(h.ctx, func() (*core.Row, error) {
@@ -79,7 +82,46 @@ func (h *harness) snapshots() {
 	h.checkFound(fresh, want)
 }
 
-// snapshotCases are about what a snapshot holds.
+// places compares the results of Places with the extents in the snapshot.
+func (h *harness) places(rows [][]byte) {
+	placer, ok := core.As[core.Placer](h.m)
+	if !ok {
+		return
+	}
+	type place struct {
+		id    core.DataID
+		block core.BlockID
+	}
+	want, got := map[place]int64{}, map[place]int64{}
+	add := func(d *core.DataInfo) {
+		if d != nil {
+			for _, e := range d.Extents {
+				want[place{d.ID, e.Block}] += e.Length
+			}
+		}
+	}
+	for _, row := range rows {
+		r, err := encoding.DecodeRow(slices.Clone(row))
+		require.NoError(h.t, err)
+		add(r.Data)
+		if r.Object != nil {
+			for _, s := range r.Object.Segments {
+				add(s.Info)
+			}
+		}
+	}
+	require.NoError(h.t, placer.Places(h.ctx, func(id core.DataID, block core.BlockID, length int64) error {
+		got[place{id, block}] += length
+		return nil
+	}))
+	require.Equal(h.t, want, got)
+	if len(want) > 0 {
+		failed := errors.New("enough")
+		require.ErrorIs(h.t, placer.Places(h.ctx, func(core.DataID, core.BlockID, int64) error { return failed }), failed)
+	}
+}
+
+// snapshotCases returns the cases about the contents of a snapshot.
 func snapshotCases() []metaCase {
 	return []metaCase{
 		{"snapshot/of an empty engine", func(*harness) {}},
@@ -98,20 +140,23 @@ func snapshotCases() []metaCase {
 			h.ok(&core.DropParts{Garbage: h.entries()[0].ID, Count: 2})
 		}},
 		{"snapshot/a row that refers to content that never comes", func(h *harness) {
-			if _, ok := h.m.(core.Snapshotter); !ok || h.open == nil {
+			own, ok := core.As[core.Snapshotter](h.m)
+			if !ok || h.open == nil {
 				return
 			}
 			b := h.bucket("b", core.VersioningOff)
 			h.multipart(b, "m", 2)
-			rows, err := Rows(h.ctx, h.m.(core.Snapshotter))
+			rows, err := Rows(h.ctx, own)
 			require.NoError(h.t, err)
 			missing := slices.DeleteFunc(rows, func(b []byte) bool {
-				row, err := core.DecodeRow(slices.Clone(b))
+				row, err := encoding.DecodeRow(slices.Clone(b))
 				return err == nil && row.Data != nil
 			})
 			fresh := h.open()
 			defer fresh.Close()
-			err = fresh.(core.Snapshotter).Restore(h.ctx, NextOf(missing))
+			restorer, ok := core.As[core.Snapshotter](fresh)
+			require.True(h.t, ok)
+			err = restorer.Restore(h.ctx, NextOf(missing))
 			require.True(h.t, core.Is(err, core.NoSuchData), "%v", err)
 			require.Empty(h.t, h.read(fresh).Buckets)
 		}},

@@ -13,30 +13,30 @@ import (
 	"orcas/core"
 )
 
-// MetaState is everything that a Meta says through its reads, in a normal form that can be compared: times in UTC, empty
-// lists nil, reference counts and checksums of content in Data alone (a cached ObjectInfo need not know them).
+// MetaState is the result of all reads of a Meta, normalized for comparison: times are in UTC, empty lists are nil, and
+// reference counts and checksums of content are only in Data (a cached ObjectInfo need not have them).
 type MetaState struct {
 	State   core.State
 	Buckets []BucketState
-	Lists   map[core.UploadID][]core.PartInfo // of uploads, objects and garbage
+	Lists   map[core.UploadID][]core.PartInfo // the parts of uploads, objects, and garbage
 	Data    []core.DataInfo
 	Garbage []core.Garbage
 	Records map[string][]core.Record
 }
 
-// BucketState is a bucket with everything in it.
+// BucketState is a bucket with all of its contents.
 type BucketState struct {
 	Info     core.BucketInfo
 	Versions []core.ObjectInfo // as Object returns them, in the order of ListVersions
-	Current  []string          // keys, as ListObjects lists them
+	Current  []string          // the keys in ListObjects
 	Uploads  []core.UploadInfo // as Upload returns them, in the order of ListUploads
-	Usage    core.Usage        // where it has a quota
+	Usage    core.Usage        // zero if the bucket has no quota
 }
 
 const statePage = 1000 // entries per read
 
-// ReadMeta reads all of m: buckets with their versions, uploads and documents, all content, all garbage, and the records of the
-// kinds given. An error also says where two reads contradict each other.
+// ReadMeta reads all of m: buckets with their versions, uploads and documents, all content, all garbage, and the
+// records of the given kinds. It also returns an error if two reads contradict each other.
 func ReadMeta(ctx context.Context, m core.Meta, kinds ...string) (*MetaState, error) {
 	s := &MetaState{Lists: map[core.UploadID][]core.PartInfo{}, Records: map[string][]core.Record{}}
 	var err error
@@ -139,7 +139,7 @@ func readBucket(ctx context.Context, m core.Meta, info core.BucketInfo) (*Bucket
 	})
 }
 
-// readUsage returns what a bucket with a quota holds; one without has to say that nobody counts.
+// readUsage returns the usage of a bucket with a quota. For a bucket without one, it checks that Usage fails.
 func readUsage(ctx context.Context, m core.Meta, b *core.BucketInfo) (core.Usage, error) {
 	u, err := m.Usage(ctx, b.ID)
 	if b.Quota.IsZero() && core.Is(err, core.BucketState) {
@@ -216,7 +216,7 @@ func (s *MetaState) readLists(ctx context.Context, m core.Meta) error {
 	delete(s.Lists, 0)
 	for id := range s.Lists {
 		for after := 0; ; {
-			page, err := m.Parts(ctx, id, after, statePage)
+			page, err := m.Parts(ctx, id, after, statePage, core.WithContent)
 			if err != nil {
 				return err
 			}
@@ -249,7 +249,8 @@ func (s *MetaState) readRecords(ctx context.Context, m core.Meta, kind string) e
 	}
 }
 
-// Comparable returns s with what drivers are free in taken out: how garbage is spread over entries.
+// Comparable returns s without the aspects in which drivers may differ: the distribution of extents over the entries of
+// garbage.
 func (s *MetaState) Comparable() *MetaState {
 	c := *s
 	c.Garbage = nil
@@ -270,8 +271,9 @@ func compareExtents(x, y core.Extent) int {
 	return cmp.Or(slices.Compare(x.Block[:], y.Block[:]), cmp.Compare(x.Offset, y.Offset), cmp.Compare(x.Length, y.Length))
 }
 
-// Check fails t where s breaks an invariant: references recounted from all segments; each extent in one content, or in the
-// garbage, once; one newest version per key, at most one null version; the tallies of buckets with a quota; the listings of one another.
+// Check fails t if s breaks an invariant: reference counts equal the number of segments that refer to the content; each
+// extent is once in one content or in the garbage; a key has one newest version and at most one null version; tallies
+// equal the contents of their buckets; and listings agree with each other.
 func (s *MetaState) Check(t require.TestingT) {
 	refs := map[core.DataID]int64{}
 	count := func(segments []core.Segment) {
@@ -329,7 +331,7 @@ func (s *MetaState) Check(t require.TestingT) {
 	}
 }
 
-// counted counts what is in a bucket; lists are those of its uploads, too.
+// counted computes the usage of a bucket. Lists includes the lists of its uploads.
 func (b *BucketState) counted(lists map[core.UploadID][]core.PartInfo) (held core.Usage) {
 	for i := range b.Versions {
 		held = held.Plus(core.UsageOf(&b.Versions[i]))
@@ -428,7 +430,7 @@ func normalSegments(segments []core.Segment) []core.Segment {
 	return segments
 }
 
-// stripInfo takes the Info out of segments that belong to the caller.
+// stripInfo sets the Info of segments to nil in place. The caller owns the segments.
 func stripInfo(segments []core.Segment) {
 	for i := range segments {
 		segments[i].Info = nil

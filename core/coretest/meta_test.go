@@ -9,17 +9,18 @@ import (
 
 	"orcas/core"
 	"orcas/core/coretest"
+	"orcas/core/encoding"
 	"orcas/core/mem"
 )
 
-// TestChangesRoundTrip holds the binary form of changes against anything that a change can say.
+// TestChangesRoundTrip checks that the binary form of changes keeps everything that a change can have.
 func TestChangesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var changes []core.Change
 		for range rapid.IntRange(1, 4).Draw(t, "changes") {
 			changes = append(changes, coretest.RandomChange(t))
 		}
-		got, err := core.DecodeChanges(core.AppendChanges(nil, changes))
+		got, err := encoding.DecodeChanges(encoding.AppendChanges(nil, changes))
 		require.NoError(t, err)
 		require.Equal(t, changes, got)
 	})
@@ -28,7 +29,7 @@ func TestChangesRoundTrip(t *testing.T) {
 func voids(from, to core.Seq) []core.Change {
 	var changes []core.Change
 	for seq := from; seq <= to; seq++ {
-		changes = append(changes, &core.Void{Stamp: core.Stamp{Seq: seq}})
+		changes = append(changes, &core.Void{Stamped: core.Stamped{Seq: seq}})
 	}
 	return changes
 }

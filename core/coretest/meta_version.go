@@ -9,10 +9,11 @@ import (
 	"orcas/core"
 )
 
-// versions renders the versions of a key, the newest first: its sequence relative to base, n for null, d for a delete marker.
-func (h *harness) versions(b *core.BucketInfo, key string, base core.Seq) string {
-	page, err := h.m.List(h.ctx, core.ListQuery{Kind: core.ListVersions, Bucket: b.ID, Prefix: key, Limit: 1000})
-	require.NoError(h.t, err)
+// versions formats the versions of a key, the newest first: the sequence relative to base, n for null, d for a delete
+// marker.
+func (r *reader) versions(b *core.BucketInfo, key string, base core.Seq) string {
+	page, err := r.m.List(r.ctx, core.ListQuery{Kind: core.ListVersions, Bucket: b.ID, Prefix: key, Limit: 1000})
+	require.NoError(r.t, err)
 	var out []string
 	for _, o := range page.Objects {
 		s := fmt.Sprint(o.Seq - base)
@@ -27,8 +28,8 @@ func (h *harness) versions(b *core.BucketInfo, key string, base core.Seq) string
 	return strings.Join(out, " ")
 }
 
-// script runs a line of steps on key "k" of a new bucket: p put, d delete, N delete the null version, 1..9 delete the version of
-// that step, E enable, S suspend. It returns what versions the key has, with the numbers of their steps.
+// script runs a line of steps on key "k" of a new bucket: p put, d delete, N delete the null version, 1..9 delete the
+// version of that step, E enable, S suspend. It returns the versions of the key, with the numbers of their steps.
 func (h *harness) script(name, steps string) string {
 	b := h.bucket(name, core.VersioningOff)
 	base := h.seq
@@ -74,100 +75,116 @@ func versionCases() []metaCase {
 			[2]string{"EpSpN", "2"}, [2]string{"EpS2", ""}, [2]string{"EpSp2", "4n"}, [2]string{"pEpSp", "5n 3"}, [2]string{"pEpSd", "5nd 3"})},
 		{"version/null in the middle", scripts([2]string{"EpSpEp", "6 4n 2"}, [2]string{"EpSpEpN", "6 2"}, [2]string{"EpSpEpSp", "8n 6 2"},
 			[2]string{"EpSdEp", "6 4nd 2"}, [2]string{"EpSdEpSd", "8nd 6 2"}, [2]string{"EpSdEpN", "6 2"})},
-		{"version/the null version has no other name", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			o := h.put(b, "k")
-			h.none(core.NoSuchVersion, b, "k", core.Version(o.Seq))
-			r := h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: core.Version(o.Seq)})
-			require.Equal(h.t, core.Current, r.Version)
-			require.Equal(h.t, o.Seq, h.get(b, "k", core.Current).Seq)
-		}},
-		{"version/reads", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			null := h.put(b, "k")
-			h.set(b, core.VersioningEnabled)
-			v := h.put(b, "k")
-			require.False(h.t, v.Null)
-			require.Equal(h.t, core.Version(v.Seq), v.Version())
-			marker := h.remove(b, "k")
-			require.True(h.t, marker.Marker)
-			require.Equal(h.t, core.Version(marker.Seq), marker.Version)
-			got := h.get(b, "k", core.Current)
-			require.True(h.t, got.Marker && got.Latest && !got.Null)
-			require.Equal(h.t, got, h.get(b, "k", marker.Version))
-			require.False(h.t, h.get(b, "k", v.Version()).Latest)
-			require.Equal(h.t, null.Seq, h.get(b, "k", core.Null).Seq)
-			require.False(h.t, h.get(b, "k", core.Null).Latest)
-			h.none(core.NoSuchVersion, b, "k", core.Version(marker.Seq+1))
-			h.none(core.NoSuchKey, b, "l", v.Version())
-		}},
-		{"version/a marker has time and owner", func(h *harness) {
-			for i, v := range []core.Versioning{core.VersioningEnabled, core.VersioningSuspended} {
-				b := h.bucket(fmt.Sprint("b", i), v)
-				at := h.at()
-				r := h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Modified: at, Owner: "me"})
-				want := core.ObjectInfo{Bucket: b.ID, Key: "k", Seq: r.Seq, Null: i == 1, Marker: true, Latest: true, Modified: at, Owner: "me"}
-				require.Equal(h.t, want, normalObject(h.get(b, "k", core.Current)))
-				require.Equal(h.t, want.Version(), r.Version)
-			}
-		}},
-		{"version/results of deletes", func(h *harness) {
-			b := h.bucket("b", core.VersioningEnabled)
-			o, marker := h.put(b, "k"), h.remove(b, "k")
-			r := h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: marker.Version})
-			require.Equal(h.t, marker.Version, r.Version)
-			require.True(h.t, r.Marker)
-			require.True(h.t, h.get(b, "k", core.Current).Latest, "the version below the marker is the newest again")
-			r = h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: o.Version()})
-			require.Equal(h.t, o.Version(), r.Version)
-			require.False(h.t, r.Marker)
-			r = h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: o.Version()})
-			require.Equal(h.t, core.Current, r.Version)
-			h.none(core.NoSuchKey, b, "k", core.Current)
-		}},
-		{"version/results of suspended deletes", func(h *harness) {
-			b := h.bucket("b", core.VersioningSuspended)
-			r := h.remove(b, "k")
-			require.Equal(h.t, core.Null, r.Version)
-			require.True(h.t, r.Marker)
-			r = h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: core.Null})
-			require.Equal(h.t, core.Null, r.Version)
-			require.True(h.t, r.Marker)
-			h.none(core.NoSuchKey, b, "k", core.Current)
-		}},
-		{"version/each holds its content", func(h *harness) {
-			b := h.bucket("b", core.VersioningEnabled)
-			old, o := h.put(b, "k"), h.put(b, "k")
-			h.remove(b, "k")
-			extents, _ := h.trash()
-			require.Empty(h.t, extents)
-			h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: old.Version()})
-			extents, _ = h.trash()
-			require.Equal(h.t, old.Segments[0].Info.Extents, extents)
-			require.EqualValues(h.t, 1, h.refs(o.Segments[0].Data))
-		}},
-		{"version/the null version that is replaced is let go of", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			null := h.put(b, "k")
-			h.set(b, core.VersioningEnabled)
-			h.put(b, "k")
-			h.set(b, core.VersioningSuspended)
-			h.put(b, "k")
-			extents, _ := h.trash()
-			require.Equal(h.t, null.Segments[0].Info.Extents, extents)
-			last := h.get(b, "k", core.Null)
-			h.remove(b, "k")
-			require.Zero(h.t, h.refs(last.Segments[0].Data))
-		}},
-		{"version/changed versioning holds within a batch", func(h *harness) {
-			b := h.bucket("b", core.VersioningOff)
-			enabled := *b
-			enabled.Versioning = core.VersioningEnabled
-			rs := h.apply(&core.PutObject{Object: h.object(b, "k", h.content(1))}, &core.PutBucket{Info: enabled},
-				&core.PutObject{Object: h.object(b, "k", h.content(2))}, &core.DeleteObject{Bucket: b.ID, Key: "k", Modified: h.at()})
-			require.Equal(h.t, core.Null, rs[0].Version)
-			require.Equal(h.t, core.Version(rs[2].Seq), rs[2].Version)
-			require.True(h.t, rs[3].Marker)
-		}},
+		{"version/the null version has no other name", versionNullByNameOnly},
+		{"version/reads", versionReads},
+		{"version/a marker has time and owner", versionMarkerFields},
+		{"version/results of deletes", versionDeleteResults},
+		{"version/results of suspended deletes", versionSuspendedDeleteResults},
+		{"version/each holds its content", versionEachHasContent},
+		{"version/the null version that is replaced is freed", versionNullIsReplaced},
+		{"version/changed versioning holds within a batch", versionChangeInBatch},
 	}
+}
+
+func versionNullByNameOnly(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	o := h.put(b, "k")
+	h.none(core.NoSuchVersion, b, "k", core.Version(o.Seq))
+	r := h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: core.Version(o.Seq)})
+	require.Equal(h.t, core.Current, r.Version)
+	require.Equal(h.t, o.Seq, h.get(b, "k", core.Current).Seq)
+}
+
+func versionReads(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	null := h.put(b, "k")
+	h.set(b, core.VersioningEnabled)
+	v := h.put(b, "k")
+	require.False(h.t, v.Null)
+	require.Equal(h.t, core.Version(v.Seq), v.Version())
+	marker := h.remove(b, "k")
+	require.True(h.t, marker.Marker)
+	require.Equal(h.t, core.Version(marker.Seq), marker.Version)
+	got := h.get(b, "k", core.Current)
+	require.True(h.t, got.Marker && got.Latest && !got.Null)
+	require.Equal(h.t, got, h.get(b, "k", marker.Version))
+	require.False(h.t, h.get(b, "k", v.Version()).Latest)
+	require.Equal(h.t, null.Seq, h.get(b, "k", core.Null).Seq)
+	require.False(h.t, h.get(b, "k", core.Null).Latest)
+	h.none(core.NoSuchVersion, b, "k", core.Version(marker.Seq+1))
+	h.none(core.NoSuchKey, b, "l", v.Version())
+}
+
+func versionMarkerFields(h *harness) {
+	for i, v := range []core.Versioning{core.VersioningEnabled, core.VersioningSuspended} {
+		b := h.bucket(fmt.Sprint("b", i), v)
+		at := h.at()
+		r := h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Modified: at, Owner: "me"})
+		want := core.ObjectInfo{Bucket: b.ID, Key: "k", Seq: r.Seq, Null: i == 1, Marker: true, Latest: true, Modified: at, Owner: "me"}
+		require.Equal(h.t, want, normalObject(h.get(b, "k", core.Current)))
+		require.Equal(h.t, want.Version(), r.Version)
+	}
+}
+
+func versionDeleteResults(h *harness) {
+	b := h.bucket("b", core.VersioningEnabled)
+	o, marker := h.put(b, "k"), h.remove(b, "k")
+	r := h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: marker.Version})
+	require.Equal(h.t, marker.Version, r.Version)
+	require.True(h.t, r.Marker)
+	require.True(h.t, h.get(b, "k", core.Current).Latest, "the version below the marker is the newest again")
+	r = h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: o.Version()})
+	require.Equal(h.t, o.Version(), r.Version)
+	require.False(h.t, r.Marker)
+	r = h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: o.Version()})
+	require.Equal(h.t, core.Current, r.Version)
+	h.none(core.NoSuchKey, b, "k", core.Current)
+}
+
+func versionSuspendedDeleteResults(h *harness) {
+	b := h.bucket("b", core.VersioningSuspended)
+	r := h.remove(b, "k")
+	require.Equal(h.t, core.Null, r.Version)
+	require.True(h.t, r.Marker)
+	r = h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: core.Null})
+	require.Equal(h.t, core.Null, r.Version)
+	require.True(h.t, r.Marker)
+	h.none(core.NoSuchKey, b, "k", core.Current)
+}
+
+func versionEachHasContent(h *harness) {
+	b := h.bucket("b", core.VersioningEnabled)
+	old, o := h.put(b, "k"), h.put(b, "k")
+	h.remove(b, "k")
+	extents, _ := h.trash()
+	require.Empty(h.t, extents)
+	h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: old.Version()})
+	extents, _ = h.trash()
+	require.Equal(h.t, old.Segments[0].Info.Extents, extents)
+	require.EqualValues(h.t, 1, h.refs(o.Segments[0].Data))
+}
+
+func versionNullIsReplaced(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	null := h.put(b, "k")
+	h.set(b, core.VersioningEnabled)
+	h.put(b, "k")
+	h.set(b, core.VersioningSuspended)
+	h.put(b, "k")
+	extents, _ := h.trash()
+	require.Equal(h.t, null.Segments[0].Info.Extents, extents)
+	last := h.get(b, "k", core.Null)
+	h.remove(b, "k")
+	require.Zero(h.t, h.refs(last.Segments[0].Data))
+}
+
+func versionChangeInBatch(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	enabled := *b
+	enabled.Versioning = core.VersioningEnabled
+	rs := h.apply(&core.PutObject{Object: h.object(b, "k", h.content(1))}, &core.PutBucket{Info: enabled},
+		&core.PutObject{Object: h.object(b, "k", h.content(2))}, &core.DeleteObject{Bucket: b.ID, Key: "k", Modified: h.at()})
+	require.Equal(h.t, core.Null, rs[0].Version)
+	require.Equal(h.t, core.Version(rs[2].Seq), rs[2].Version)
+	require.True(h.t, rs[3].Marker)
 }

@@ -14,7 +14,8 @@ import (
 	"orcas/internal/durable"
 )
 
-// benchStore opens a store for a benchmark. Its directory is where the package's temporary files are: set TMPDIR to measure a drive.
+// benchStore opens a store for a benchmark. Its directory is where the package's temporary files are: set TMPDIR to
+// measure a drive.
 func benchStore(b *testing.B) *disk.Store {
 	s, err := disk.Open(b.TempDir(), disk.Options{})
 	require.NoError(b, err)

@@ -9,20 +9,21 @@ import (
 	"orcas/internal/durable"
 )
 
-// directories makes the names of files last. Whoever waits for a sync of the same directory shares the next one.
+// directories makes the names of files durable. Writers that wait for a sync of the same directory share the next sync.
 //
-// A failed sync leaves all names in doubt that were made in its directory until then, whatever later syncs say: so each writer
-// notes how many syncs had failed before it made its name (epoch), and its sync fails where there are more by now.
+// After a failed sync it is unknown which of the names created before it are durable, no matter what later syncs
+// return. So each writer notes the number of failed syncs before it creates its name (epoch), and its sync fails if
+// more syncs have failed by then.
 type directories struct {
-	mu    sync.Mutex            // guards the rest
-	ended sync.Cond             // a sync has ended
-	made  map[string]*directory // the directories that this process made
+	mu    sync.Mutex            // guards the fields below
+	ended sync.Cond             // signaled when a sync has ended
+	made  map[string]*directory // the directories that this process created
 }
 
 type directory struct {
-	begun, ended uint64 // syncs; at most one is in progress
-	fails        int    // failed syncs
-	err          error  // of the last that failed
+	begun, ended uint64 // the numbers of syncs begun and ended; at most one is in progress
+	fails        int    // the number of failed syncs
+	err          error  // the error of the last failed sync
 }
 
 func (d *directories) init() {
@@ -30,16 +31,16 @@ func (d *directories) init() {
 	d.made = map[string]*directory{}
 }
 
-// make makes dir and its name in parent last, once, and returns its epoch.
+// make creates dir and makes its name in parent durable, if it has not done so before, and returns the epoch of dir.
 func (d *directories) make(steps *durable.Steps, parent, dir string) (epoch int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if known := d.made[dir]; known != nil {
 		return known.fails, nil
 	}
-	// Not Steps.MkdirAll, to which a directory whose name is in doubt would be as good as any.
+	// Not Steps.MkdirAll, which would accept a directory whose name may not be durable.
 	if err = steps.Mkdir(dir); errors.Is(err, fs.ErrExist) {
-		// It is left from a try that failed, and empty.
+		// It is left over from a failed attempt, so it is empty.
 		if err = steps.Remove(dir); err == nil {
 			err = steps.Mkdir(dir)
 		}
@@ -48,19 +49,32 @@ func (d *directories) make(steps *durable.Steps, parent, dir string) (epoch int,
 		return 0, err
 	}
 	if err = steps.SyncDir(parent); err != nil {
-		_ = steps.Remove(dir) // else the next try does it
+		_ = steps.Remove(dir) // if this fails, the next attempt removes it
 		return 0, err
 	}
 	d.made[dir] = &directory{}
 	return 0, nil
 }
 
-// sync makes the names last that were made in dir since make returned epoch: a sync of dir has begun and ended when it
-// returns nil.
+// forget deletes the state of a directory that was removed by someone else. Writers of files in it will notice that
+// their files no longer exist.
+func (d *directories) forget(dir string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if known := d.made[dir]; known != nil && known.begun == known.ended {
+		delete(d.made, dir)
+	}
+}
+
+// sync makes the names durable that were created in dir after make returned epoch. It returns nil only if a sync of dir
+// began and ended during the call and no sync has failed since make.
 func (d *directories) sync(steps *durable.Steps, dir string, epoch int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	known := d.made[dir]
+	if known == nil {
+		return fmt.Errorf("the directory %s was removed", dir)
+	}
 	for mine := known.begun + 1; known.ended < mine; {
 		if known.begun > known.ended {
 			d.ended.Wait()

@@ -13,8 +13,9 @@ import (
 	"orcas/internal/durable"
 )
 
-// TestSharedDirSyncs has many writers share the syncs of their directory, some of which fail, and holds each commit that
-// returned nil against the order of events: a good sync began after the name was made, and none that failed came between.
+// TestSharedDirSyncs has many writers share the syncs of their directory, some of which fail, and compares each commit
+// that returned nil against the order of events: a good sync began after the name was made, and none that failed came
+// between.
 func TestSharedDirSyncs(t *testing.T) {
 	type event struct {
 		what string // "made", "begun", "good", "bad", "committed"
@@ -95,7 +96,8 @@ func TestSharedDirSyncs(t *testing.T) {
 	t.Logf("%d commits with %d syncs of the directory, %d of them failed", committed, good+bad, bad)
 }
 
-// TestDirectoryLeftBehind has the sync of a new directory's name fail, and its removal too: the next block makes it anew.
+// TestDirectoryLeftBehind has the sync of a new directory's name fail, and its removal too: the next block makes it
+// again.
 func TestDirectoryLeftBehind(t *testing.T) {
 	failing := false
 	s := open(t, t.TempDir(), disk.Options{Hook: func(step durable.Step, do func() error) error {

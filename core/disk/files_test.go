@@ -118,5 +118,5 @@ func TestReadsAndCommitsAllocateLittle(t *testing.T) {
 		if err := w.Commit(ctx); err != nil {
 			t.Error(err)
 		}
-	}), 1.0, "the writer")
+	}), 2.0, "the writer, and its path for a stat")
 }

@@ -8,27 +8,35 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"orcas/core"
 )
 
-// fileCache keeps files open for readers, the most recently used ones. A file that is dropped while readers hold it is
-// closed by the last of them.
+// fileCache keeps the most recently used files open for readers. If a file is removed from the cache while readers use
+// it, the last reader closes it.
 type fileCache struct {
-	mu     sync.Mutex // guards all below, and the files' fields
+	mu     sync.Mutex // guards the fields below, and the fields of the files
 	max    int
 	files  map[core.BlockID]*file
-	newest *file // ends of the list, by last use
+	newest *file // newest and oldest are the ends of the list of files, in the order of their last use
 	oldest *file
-	drops  uint64 // calls of drop
+	drops  uint64 // the number of drops of deleted or replaced files, cached or not
 	closed bool
 }
+
+// inode identifies a file independently of its name.
+type inode struct{ dev, ino uint64 }
 
 type file struct {
 	*os.File
 	id           core.BlockID
+	inode        inode
 	pins         int
-	kept         bool // in the cache
+	kept         bool // the file is in the cache
 	newer, older *file
 }
 
@@ -39,7 +47,7 @@ func (c *fileCache) init(maxFiles int) {
 	c.max, c.files = maxFiles, map[core.BlockID]*file{}
 }
 
-// get returns the file of a block, pinned, if it is in the cache. Else it returns what put wants to know.
+// get returns the file of a block, pinned, if it is in the cache. Otherwise it returns the argument drops of put.
 func (c *fileCache) get(id core.BlockID) (f *file, drops uint64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,10 +65,10 @@ func (c *fileCache) get(id core.BlockID) (f *file, drops uint64, err error) {
 	return nil, c.drops, nil
 }
 
-// put takes a file that was opened since get said drops, and returns it pinned. Where anything was dropped in between it is not kept
-// for others, since it may be that block.
-func (c *fileCache) put(id core.BlockID, opened *os.File, drops uint64) *file {
-	f := &file{File: opened, id: id, pins: 1}
+// put adds a file that was opened after get returned drops, and returns it pinned. If any file has been dropped since
+// then, put does not cache the file, because it may be the file of the dropped block.
+func (c *fileCache) put(id core.BlockID, opened *os.File, ino inode, drops uint64) *file {
+	f := &file{File: opened, id: id, inode: ino, pins: 1}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || c.drops != drops || c.files[id] != nil {
@@ -75,7 +83,7 @@ func (c *fileCache) put(id core.BlockID, opened *os.File, drops uint64) *file {
 	return f
 }
 
-// unpin lets go of a file that get or put returned.
+// unpin releases a file that get or put returned.
 func (c *fileCache) unpin(f *file) error {
 	c.mu.Lock()
 	f.pins--
@@ -87,7 +95,7 @@ func (c *fileCache) unpin(f *file) error {
 	return nil
 }
 
-// drop forgets a block that is gone.
+// drop removes the file of a deleted block from the cache.
 func (c *fileCache) drop(id core.BlockID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,7 +105,17 @@ func (c *fileCache) drop(id core.BlockID) {
 	}
 }
 
-// close forgets every file, and refuses from now on.
+// dropOther removes the cached file of a block, unless it is the given file.
+func (c *fileCache) dropOther(id core.BlockID, ino inode) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f := c.files[id]; f != nil && f.inode != ino {
+		c.drops++
+		c.forget(f)
+	}
+}
+
+// close empties the cache. Nothing is cached after that.
 func (c *fileCache) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,17 +125,17 @@ func (c *fileCache) close() {
 	}
 }
 
-// forget takes f out of the cache, and closes it where nobody holds it. The caller holds mu.
+// forget removes f from the cache, and closes it if no reader uses it. The caller holds mu.
 func (c *fileCache) forget(f *file) {
 	delete(c.files, f.id)
 	c.unlink(f)
 	f.kept = false
 	if f.pins == 0 {
-		_ = f.File.Close() // it was read only
+		_ = f.File.Close() // it was opened only for reading
 	}
 }
 
-// link makes f the newest. The caller holds mu.
+// link makes f the most recently used file. The caller holds mu.
 func (c *fileCache) link(f *file) {
 	f.older, f.newer = c.newest, nil
 	if c.newest != nil {
@@ -128,7 +146,7 @@ func (c *fileCache) link(f *file) {
 	c.newest = f
 }
 
-// unlink takes f out of the list. The caller holds mu.
+// unlink removes f from the list. The caller holds mu.
 func (c *fileCache) unlink(f *file) {
 	if f.newer != nil {
 		f.newer.older = f.older
@@ -142,53 +160,88 @@ func (c *fileCache) unlink(f *file) {
 	}
 }
 
-// reader is core.BlockReader.
+// reader implements core.BlockReader.
 type reader struct {
 	store  *Store
 	file   *file // nil after Close
 	extent core.Extent
 }
 
-// Open implements core.Blocks. It makes no system call where the file is open already.
+// Open implements core.Blocks. It makes no system call if the file is already open.
 func (s *Store) Open(ctx context.Context, e core.Extent) (core.BlockReader, error) {
 	const op = "disk.Open"
 	if e.Offset < 0 || e.Length < 0 || e.Offset+e.Length < 0 {
-		return nil, core.E(op, core.InvalidArgument, fmt.Errorf("no extent: %d bytes at %d", e.Length, e.Offset))
+		return nil, core.E(op, core.InvalidArgument, fmt.Errorf("invalid extent: %d bytes at offset %d", e.Length, e.Offset))
 	}
 	f, drops, err := s.cache.get(e.Block)
 	if err != nil {
 		return nil, core.E(op, core.Unavailable, err)
 	}
 	if f == nil {
-		opened, err := s.openFile(e.Block)
+		opened, ino, err := s.openFile(e.Block)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, core.E(op, core.NoSuchData, err)
 		}
 		if err != nil {
 			return nil, fail(op, err)
 		}
-		f = s.cache.put(e.Block, opened, drops)
+		f = s.cache.put(e.Block, opened, ino, drops)
 	}
 	return &reader{s, f, e}, nil
 }
 
-// openFile opens the file of a block, whatever its kind.
-func (s *Store) openFile(id core.BlockID) (*os.File, error) {
+// openFile opens the file of a block of any kind.
+func (s *Store) openFile(id core.BlockID) (f *os.File, ino inode, err error) {
 	if id.Store() != s.number {
-		return nil, fmt.Errorf("block %v of another store: %w", id, fs.ErrNotExist)
+		return nil, ino, fmt.Errorf("block %v belongs to another store: %w", id, fs.ErrNotExist)
 	}
-	var err error
 	for _, ext := range extensions {
-		f, openErr := os.Open(s.blockPath(id, ext))
-		if !errors.Is(openErr, fs.ErrNotExist) {
-			return f, openErr
+		if f, err = os.Open(s.blockPath(id, ext)); !errors.Is(err, fs.ErrNotExist) {
+			break
 		}
-		err = openErr
 	}
-	return nil, err
+	if err != nil {
+		return nil, ino, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, ino, errors.Join(err, f.Close())
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		ino = inode{st.Dev, st.Ino}
+	}
+	return f, ino, nil
 }
 
-// ReadAt implements core.BlockReader, with one pread. Damaged says that the block ends inside the extent.
+// Stat implements core.Stater, with a stat of the block's path. If the cached file is no longer the file at that path,
+// it is removed from the cache, so that later reads see what a restart would find.
+func (s *Store) Stat(_ context.Context, id core.BlockID) (core.BlockStat, error) {
+	const op = "disk.Stat"
+	for _, ext := range extensions {
+		if id.Store() != s.number {
+			break
+		}
+		path := s.blockPath(id, ext)
+		var st unix.Stat_t
+		err := unix.Stat(path, &st)
+		for err == unix.EINTR {
+			err = unix.Stat(path, &st)
+		}
+		if err == unix.ENOENT || err == unix.ENOTDIR {
+			continue
+		}
+		if err != nil {
+			return core.BlockStat{}, fail(op, &fs.PathError{Op: "stat", Path: path, Err: err})
+		}
+		s.cache.dropOther(id, inode{st.Dev, st.Ino})
+		return core.BlockStat{
+			BlockInfo: core.BlockInfo{ID: id, Kind: kindOf(ext), Size: st.Size}, Modified: time.Unix(st.Mtim.Unix()),
+		}, nil
+	}
+	return core.BlockStat{}, core.E(op, core.NoSuchData, fmt.Errorf("block %v: its file %s is missing", id, s.blockPath(id, ".*")))
+}
+
+// ReadAt implements core.BlockReader, with one pread. It returns Damaged if the block ends inside the extent.
 func (r *reader) ReadAt(p []byte, off int64) (int, error) {
 	const op = "disk.ReadAt"
 	if r.file == nil {

@@ -13,30 +13,30 @@ import (
 	"orcas/internal/durable"
 )
 
-// maxUnsynced is how many files wait for a Sync; whoever adds one more waits for one.
+// maxUnsynced is the number of files waiting for a Sync at which a relaxed commit of an unshared block calls Sync.
 const maxUnsynced = 256
 
-// unsynced is what was committed relaxed and waits for a Sync.
+// unsynced is the set of files with relaxed commits that wait for a Sync.
 type unsynced struct {
 	mu      sync.Mutex // held by Sync; guards failed and earlier
-	failed  error      // of the first Sync that failed
-	earlier bool       // what earlier processes left was synced
+	failed  error      // the error of the first Sync that failed
+	earlier bool       // the data of earlier processes has been synced
 
-	listMu sync.Mutex // guards files, and what is in it
+	listMu sync.Mutex // guards files, and the fields of each file
 	files  map[core.BlockID]*waiting
 }
 
-// waiting is a file that waits.
+// waiting is a file that waits for a Sync.
 type waiting struct {
 	f       *durable.File
-	dir     string // where its name waits too; "": it lasts already
-	epoch   int    // of dir
-	done    bool   // nobody writes to it any more: Sync closes it
-	syncing bool   // a Sync is at it
-	again   bool   // there was a commit since that Sync began
+	dir     string // the directory whose sync makes the name durable; "": the name is durable
+	epoch   int    // the epoch of dir (see directories)
+	done    bool   // the file is no longer written to; Sync closes it
+	syncing bool   // a Sync is syncing it
+	again   bool   // a commit was made after that Sync began
 }
 
-// add notes that a file waits. It returns how many do.
+// add adds a file and returns the number of files that wait.
 func (u *unsynced) add(id core.BlockID, x waiting) int {
 	u.listMu.Lock()
 	defer u.listMu.Unlock()
@@ -51,7 +51,8 @@ func (u *unsynced) add(id core.BlockID, x waiting) int {
 	return len(u.files)
 }
 
-// leave hands a file over that nobody writes to any more, if it waits.
+// leave takes over a file that is no longer written to, and reports whether the file waits. If it does not, the caller
+// closes it.
 func (u *unsynced) leave(id core.BlockID) bool {
 	u.listMu.Lock()
 	defer u.listMu.Unlock()
@@ -62,17 +63,18 @@ func (u *unsynced) leave(id core.BlockID) bool {
 	return w != nil
 }
 
-// forget drops a file whose block is deleted.
+// forget closes the file of a deleted block and removes it from the list, unless it is still written to or being
+// synced.
 func (u *unsynced) forget(id core.BlockID) {
 	u.listMu.Lock()
 	defer u.listMu.Unlock()
 	if w := u.files[id]; w != nil && w.done && !w.syncing {
-		_ = w.f.Close() // nothing in it is wanted
+		_ = w.f.Close() // the content is no longer needed
 		delete(u.files, id)
 	}
 }
 
-// begin returns what waits.
+// begin marks all files as being synced and returns them.
 func (u *unsynced) begin() []*waiting {
 	u.listMu.Lock()
 	defer u.listMu.Unlock()
@@ -84,7 +86,8 @@ func (u *unsynced) begin() []*waiting {
 	return list
 }
 
-// end lets go of what begin returned, but for what waits again.
+// end removes the files that begin returned from the list, except those with a new commit, and closes them if they are
+// no longer written to. It returns the errors of closing.
 func (u *unsynced) end() (errs []error) {
 	u.listMu.Lock()
 	defer u.listMu.Unlock()
@@ -100,12 +103,12 @@ func (u *unsynced) end() (errs []error) {
 	return errs
 }
 
-// close lets go of everything.
+// close closes all files.
 func (u *unsynced) close() {
 	u.listMu.Lock()
 	defer u.listMu.Unlock()
 	for _, w := range u.files {
-		_ = w.f.Close() // who wanted it to last has called Sync
+		_ = w.f.Close() // a caller that needs durability has called Sync
 	}
 	u.files = nil
 }
@@ -138,7 +141,7 @@ func (s *Store) Sync(context.Context) error {
 	}
 	for _, err := range u.end() {
 		if err != nil {
-			s.log.Warn("a block was not closed well", "err", err)
+			s.log.Warn("closing a block failed", "err", err)
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -148,7 +151,8 @@ func (s *Store) Sync(context.Context) error {
 	return nil
 }
 
-// syncEarlier makes last whatever earlier processes handed over to the operating system: a killed one may have left it there.
+// syncEarlier makes the data of earlier processes durable, because a killed process may have left unsynced data in the
+// operating system.
 func (s *Store) syncEarlier() error {
 	d, err := os.Open(s.dir)
 	if err != nil {

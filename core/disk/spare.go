@@ -8,16 +8,18 @@ import (
 	"path/filepath"
 )
 
-// A start makes a few files and directories (STORE anew, the directory of its blocks, the log of the database), and a drive that is full to its last byte or inode
-// has no room for them, so that nobody could even delete. Therefore the data directory keeps some room for the next start: files in the directory spare.
+// A start creates a few files and directories (a new STORE, the directory of its blocks, the log of the database). On a
+// drive without a free byte or inode that would fail, and then nobody could even delete objects. So the data directory
+// reserves space for the next start, with files in the directory spare.
 const (
 	spareDir   = "spare"
 	spareFiles = 8
-	spareBytes = 64 << 10 // that each takes
+	spareBytes = 64 << 10 // the size of each file
 )
 
-// KeepSpare takes the room that the next start will need, as far as there is any. Open has given it back, so a server calls this when it has made all that
-// it needs; Close does. Nothing in it has to last, and a drive that has no room now may have some the next time: so it has no error.
+// KeepSpare reserves the space that the next start will need, as far as it is available. Open has released it, so a
+// server calls KeepSpare after it has created all files that it needs; Close calls it too. It returns no error, because
+// the contents of these files do not matter, and if the drive is full now, it may have space the next time.
 func (s *Store) KeepSpare() {
 	_ = s.steps.Mkdir(filepath.Join(s.dir, spareDir))
 	for i := range spareFiles {
@@ -33,7 +35,7 @@ func (s *Store) KeepSpare() {
 	}
 }
 
-// useSpare gives the room back. The directory stays: a start would need another.
+// useSpare releases the reserved space. The directory is kept, so that the next start does not have to create it.
 func (s *Store) useSpare() {
 	for i := range spareFiles {
 		_ = os.Remove(s.sparePath(i))

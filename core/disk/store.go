@@ -17,13 +17,14 @@ import (
 
 	"orcas/core"
 	"orcas/internal/durable"
+	"orcas/internal/mutant"
 )
 
-// format is the version of the layout of a data directory and of what is in its blocks.
+// format is the version of the layout of a data directory and of the contents of its blocks.
 const format = 1
 
-// The file STORE, which each start replaces before it makes a block, so that no block id is ever used twice. The sum is
-// XXH3-64 of the lines before it.
+// The lines of the file STORE. Each start replaces it before it creates a block, so that no block ID is ever used
+// twice. The sum is the XXH3-64 of the lines before it.
 //
 //	orcas-store 1
 //	store 0123456789abcdef
@@ -43,7 +44,8 @@ func encodeStore(number uint64, generation uint32) []byte {
 func decodeStore(b []byte) (number uint64, generation uint32, err error) {
 	var version int
 	if _, err := fmt.Sscanf(string(b), storeHead, &version); err == nil && version > format {
-		return 0, 0, core.E("disk.Open", core.Unsupported, fmt.Errorf("format %d is newer than %d", version, format))
+		return 0, 0, core.E("disk.Open", core.Unsupported, fmt.Errorf(
+			"a newer version of ORCAS made it: it has data format %d, this version knows formats up to %d", version, format))
 	}
 	if _, rest, ok := strings.Cut(string(b), "\n"); ok {
 		_, _ = fmt.Sscanf(rest, storeBody, &number, &generation)
@@ -54,9 +56,9 @@ func decodeStore(b []byte) (number uint64, generation uint32, err error) {
 	return number, generation, nil
 }
 
-// Fork returns the STORE of a copy of the data directory that text is the STORE of. The copy goes its own way under the same number, so it
-// counts its starts elsewhere: at a random multiple of 4096 beyond, far from the original and, most likely, from other copies, so that
-// the two give no block the same id.
+// Fork returns the contents of STORE for a copy of the data directory whose STORE is text. Both have the same number,
+// so the copy counts its starts from a different value: a random multiple of 4096 above that of the original. So it is
+// far from the original and, most likely, from other copies, and no two blocks get the same ID.
 func Fork(text []byte) ([]byte, error) {
 	const stride, strides = 1 << 12, 1 << 10
 	number, generation, err := decodeStore(text)
@@ -65,12 +67,12 @@ func Fork(text []byte) ([]byte, error) {
 	}
 	beyond := (uint64(generation)/stride + 1 + uint64(mathrand.IntN(strides))) * stride
 	if beyond >= math.MaxUint32 {
-		return nil, core.E("disk.Fork", core.Unsupported, errors.New("the counter of starts is used up"))
+		return nil, core.E("disk.Fork", core.Unsupported, errors.New("the counter of starts in STORE is exhausted"))
 	}
 	return encodeStore(number, uint32(beyond)), nil
 }
 
-// take makes the data directory and locks it.
+// take creates the data directory and locks it.
 func (s *Store) take() error {
 	if err := s.steps.MkdirAll(s.dir); err != nil {
 		return err
@@ -79,20 +81,21 @@ func (s *Store) take() error {
 	lock, err := s.steps.Lock(path)
 	if errors.Is(err, durable.ErrLocked) {
 		owner, _ := os.ReadFile(path)
-		return fmt.Errorf("process %s owns the data directory %s: %w", strings.TrimSpace(string(owner)), s.dir, err)
+		process := strings.TrimSpace("process " + string(owner))
+		return core.E("disk.Open", core.Busy, fmt.Errorf("%s already uses the data directory %s", process, s.dir))
 	}
 	if err != nil {
 		return err
 	}
 	s.lock = lock
-	// Who owns it is only for the message above.
+	// The process ID is used only for the message above.
 	_ = lock.Truncate(0)
 	_, _ = fmt.Fprintf(lock, "%d\n", os.Getpid())
 	return nil
 }
 
-// start counts this start in STORE and makes the directory of its blocks.
-func (s *Store) start() error {
+// start increments the counter of starts in STORE and creates the directory of the blocks of this start.
+func (s *Store) start(noBlocks func(starts int) error) error {
 	path := filepath.Join(s.dir, "STORE")
 	text, err := os.ReadFile(path)
 	switch {
@@ -100,6 +103,13 @@ func (s *Store) start() error {
 		err = s.found()
 	case err == nil:
 		s.number, s.generation, err = decodeStore(text)
+	}
+	if err != nil {
+		return err
+	}
+	unmarked, err := s.generation == 0, error(nil)
+	if !unmarked && !mutant.Is("no-marker") {
+		unmarked, err = s.checkMarker(noBlocks)
 	}
 	if err != nil {
 		return err
@@ -112,11 +122,11 @@ func (s *Store) start() error {
 		return err
 	}
 	if n := len(generations); n > 0 {
-		// STORE may be an older one that somebody put back.
+		// STORE may have been restored from an older copy.
 		s.generation = max(s.generation, generations[n-1].number)
 	}
 	if s.generation == math.MaxUint32 {
-		return errors.New("the counter of starts is used up")
+		return errors.New("the counter of starts in STORE is exhausted")
 	}
 	s.tidy(generations)
 	s.useSpare()
@@ -124,20 +134,26 @@ func (s *Store) start() error {
 	if err := s.steps.Replace(path, encodeStore(s.number, s.generation)); err != nil {
 		return err
 	}
-	// An earlier start may have been killed between making the data directory and syncing its name.
+	if unmarked {
+		if err := s.steps.Replace(s.markerPath(), encodeMarker(s.number)); err != nil {
+			return err
+		}
+	}
+	// An earlier start may have been killed between creating the data directory and syncing its name.
 	if err := s.steps.SyncDir(filepath.Dir(s.dir)); err != nil && !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
 	return s.steps.MkdirAll(s.generationDir(s.generation))
 }
 
-// found begins a new store, unless there are blocks already, whose STORE must have been lost.
+// found creates the number of a new store. It returns Damaged if there are blocks, because then STORE must have been
+// lost.
 func (s *Store) found() error {
 	list, err := os.ReadDir(s.blocksDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if len(list) > 0 {
+	if len(list) > 0 && !(len(list) == 1 && list[0].Name() == lostFound) {
 		return core.E("disk.Open", core.Damaged, errors.New("there are blocks, but STORE is missing"))
 	}
 	var b [8]byte
@@ -148,9 +164,10 @@ func (s *Store) found() error {
 	return nil
 }
 
-// tidy removes empty directories that earlier generations left, and gives back what the newest of those that have files had
-// preallocated when its process was killed. Only the last directory is looked at: in front of it lie at least 4096 large blocks, to which
-// the tail of one packed file is little. Nothing here matters but to space, so errors end it silently.
+// tidy removes empty directories of earlier generations. It also frees the space that was preallocated in the last
+// remaining directory when its process was killed. It examines only that directory, because each earlier one of a
+// generation was filled with 4096 blocks, compared with which the tail of one packed file is small. All of this only
+// saves space, so errors are ignored.
 func (s *Store) tidy(generations []entry) {
 	last := ""
 	for _, g := range generations {
@@ -170,7 +187,7 @@ func (s *Store) tidy(generations []entry) {
 			continue
 		}
 		if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Blocks*512 > st.Size+1<<20 {
-			_ = os.Truncate(filepath.Join(last, f.Name()), st.Size) // cuts off nothing but what is allocated behind the end
+			_ = os.Truncate(filepath.Join(last, f.Name()), st.Size) // frees only the space allocated beyond the end
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package disk
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,15 +12,15 @@ import (
 	"orcas/core"
 )
 
-// Walk implements core.Blocks. Directories that hold only blocks before from are not read.
+// Walk implements core.Blocks. It does not read directories that contain only blocks before from.
 func (s *Store) Walk(ctx context.Context, from core.BlockID, fn func(core.BlockInfo) error) error {
 	const op = "disk.Walk"
 	first := core.MakeBlockID(s.number, 0, 0)
-	if bytes.Compare(from[:], first[:]) < 0 {
+	if from.Compare(first) < 0 {
 		from = first
 	}
 	if from.Store() != s.number {
-		return nil // it is behind all of ours
+		return nil // from is after all blocks of this store
 	}
 	generations, err := s.list(s.blocksDir(), 8, true)
 	if err != nil {
@@ -56,7 +55,7 @@ func (s *Store) walkDir(ctx context.Context, g, d entry, from core.BlockID, fn f
 	}
 	for _, f := range files {
 		info := core.BlockInfo{ID: core.MakeBlockID(s.number, g.number, f.number), Kind: kindOf(filepath.Ext(f.name))}
-		if bytes.Compare(info.ID[:], from[:]) < 0 {
+		if info.ID.Compare(from) < 0 {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
@@ -64,7 +63,7 @@ func (s *Store) walkDir(ctx context.Context, g, d entry, from core.BlockID, fn f
 		}
 		st, err := os.Lstat(filepath.Join(s.blocksDir(), g.name, d.name, f.name))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // deleted meanwhile
+			continue // deleted in the meantime
 		}
 		if err != nil {
 			return fail(op, err)
@@ -77,14 +76,14 @@ func (s *Store) walkDir(ctx context.Context, g, d entry, from core.BlockID, fn f
 	return nil
 }
 
-// entry is a name in the tree of blocks, and the number that it stands for.
+// entry is a name in the tree of blocks and the number in that name.
 type entry struct {
 	name   string
 	number uint32
 }
 
-// list returns the directories, or the files of blocks, in dir, whose names begin with so many hexadecimal digits, in order.
-// What else is there is left alone, and a line in the log says so. A directory that is gone is empty, but for the topmost.
+// list returns, in order, the directories or block files in dir whose names begin with the given number of hexadecimal
+// digits. It logs and ignores other names. A missing directory counts as empty, except the directory of all blocks.
 func (s *Store) list(dir string, digits int, dirs bool) ([]entry, error) {
 	found, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) && dir != s.blocksDir() {
@@ -96,13 +95,16 @@ func (s *Store) list(dir string, digits int, dirs bool) ([]entry, error) {
 	list := make([]entry, 0, len(found))
 	for _, f := range found {
 		name, ext := f.Name(), ""
+		if dir == s.blocksDir() && (name == markerFile || name == markerFile+".new" || name == lostFound) {
+			continue
+		}
 		if !dirs {
 			ext = filepath.Ext(name)
 		}
 		n, err := strconv.ParseUint(name[:len(name)-len(ext)], 16, 32)
 		known := f.IsDir() == dirs && (dirs || kindOf(ext) != 0)
 		if !known || err != nil || name != fmt.Sprintf("%0*x", digits, n)+ext {
-			s.log.Warn("a file that is no block lies among the blocks", "path", filepath.Join(dir, name))
+			s.log.Warn("a file among the blocks is not a block: it is ignored", "path", filepath.Join(dir, name))
 			continue
 		}
 		list = append(list, entry{name, uint32(n)})

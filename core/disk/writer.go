@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 
 	"orcas/core"
@@ -12,11 +13,12 @@ import (
 	"orcas/internal/mutant"
 )
 
-// startWriteSize is how many bytes a block of its own gathers before the kernel is asked to begin writing them, so that the
-// commit of a large block has little to wait for: 0.8 ms instead of 5.8 for 10 MiB.
+// startWriteSize is the number of bytes of an unshared block after which the kernel is asked to begin writing them.
+// This makes the commit of a large block faster: 0.8 ms instead of 5.8 ms for 10 MiB.
 const startWriteSize = 2 << 20
 
-// maxDeferred is how many bytes of a block of its own may wait for its commit in the kernel's memory.
+// maxDeferred is the maximum number of bytes of an unshared block that wait for its commit in the page cache, after
+// Defer.
 const maxDeferred = 32 << 20
 
 // writer is core.BlockWriter.
@@ -27,11 +29,11 @@ type writer struct {
 	kind    core.BlockKind
 	shared  bool
 	relaxed bool
-	epoch   int   // of its directory, where not shared
-	start   int64 // where it began
-	pos     int64 // where the next byte goes
-	begun   int64 // up to where the kernel was asked to write
-	waits   int64 // and up to where it is not to be asked: see Defer
+	epoch   int   // the epoch of the directory (see directories); used only if not shared
+	start   int64 // the position of the first byte of this writer
+	pos     int64 // the position of the next byte
+	begun   int64 // the end of the bytes that the kernel has been asked to write
+	waits   int64 // the position up to which the kernel is not asked to write (see Defer)
 	failed  error // the first write that failed
 	ended   bool
 }
@@ -43,7 +45,7 @@ func (s *Store) Create(ctx context.Context, o core.BlockOptions) (core.BlockWrit
 		return nil, core.E(op, core.Canceled, err)
 	}
 	if extOf(o.Kind) == "" {
-		return nil, core.E(op, core.InvalidArgument, fmt.Errorf("no kind of block: %d", o.Kind))
+		return nil, core.E(op, core.InvalidArgument, fmt.Errorf("unknown kind of block: %d", o.Kind))
 	}
 	var w *writer
 	var err error
@@ -59,38 +61,34 @@ func (s *Store) Create(ctx context.Context, o core.BlockOptions) (core.BlockWrit
 	return w, nil
 }
 
-// createShared appends to the open packed file, or begins the next one.
+// createShared returns a writer that appends to the open packed file, or to a new one.
 func (s *Store) createShared(op string, size int64) (*writer, error) {
 	s.mu.Lock()
-	switch {
-	case s.closed:
+	if s.closed {
 		s.mu.Unlock()
 		return nil, core.E(op, core.Unavailable, errClosed)
-	case s.writing:
-		s.mu.Unlock()
-		return nil, core.E(op, core.Internal, errors.New("a packed writer is in progress"))
 	}
-	s.writing, s.doomed = true, false
 	old := s.open
 	s.open = packedFile{}
-	s.current = old.id
+	fits := old.f != nil && size <= s.packedSize-old.pos
+	if fits {
+		s.writing[old.id] = false
+	}
 	s.mu.Unlock()
 
-	if old.f != nil && size <= s.packedSize-old.pos {
-		return &writer{store: s, f: old.f, id: old.id, kind: core.Packed, shared: true, start: old.pos, pos: old.pos}, nil
+	if fits {
+		if old.f.AtPath() || mutant.Is("no-path-check") {
+			return &writer{store: s, f: old.f, id: old.id, kind: core.Packed, shared: true, start: old.pos, pos: old.pos}, nil
+		}
+		s.log.Error("the file of the open packed block was removed or replaced: its content is lost", "block", old.id, "path", old.f.Path())
+		s.ended(old.id)
 	}
 	s.retire(old)
-	w, err := s.newBlock(op, core.Packed, true)
-	if err != nil {
-		s.mu.Lock()
-		s.writing = false
-		s.mu.Unlock()
-		return nil, err
-	}
-	return w, nil
+	return s.newBlock(op, core.Packed, true)
 }
 
-// newBlock makes the file of a block and writes its header. The name of a shared one is durable when it returns.
+// newBlock creates the file of a block and writes its header. If the block is shared, its name is durable when newBlock
+// returns.
 func (s *Store) newBlock(op string, kind core.BlockKind, shared bool) (*writer, error) {
 	s.mu.Lock()
 	if s.closed {
@@ -99,33 +97,28 @@ func (s *Store) newBlock(op string, kind core.BlockKind, shared bool) (*writer, 
 	}
 	if s.last == math.MaxUint32 {
 		s.mu.Unlock()
-		return nil, core.E(op, core.Overloaded, errors.New("the block numbers of this start are used up"))
+		return nil, core.E(op, core.Overloaded, errors.New("the block numbers of this start are exhausted: restart the server"))
 	}
 	s.last++
 	id := core.MakeBlockID(s.number, s.generation, s.last)
 	if shared {
-		s.current = id
+		s.newest, s.writing[id] = id, false
 	} else {
 		s.begun[id] = true
 	}
 	s.mu.Unlock()
 
 	dir := s.blockDir(id)
-	epoch, err := s.dirs.make(&s.steps, s.generationDir(s.generation), dir)
-	if err != nil {
-		s.ended(id)
-		return nil, fail(op, err)
-	}
-	f, err := s.steps.Create(s.blockPath(id, extOf(kind)))
+	f, epoch, err := s.createFile(dir, s.blockPath(id, extOf(kind)))
 	if err != nil {
 		s.ended(id)
 		return nil, fail(op, err)
 	}
 	w := &writer{store: s, f: f, id: id, kind: kind, shared: shared, epoch: epoch}
 	if shared {
-		// Only speed depends on it; a drive that is full says so when it is written to.
+		// This only makes commits faster. If the drive is full, a later write fails.
 		if err := f.Allocate(0, s.packedSize, true); err != nil {
-			s.log.Debug("a block is not preallocated", "block", id, "err", err)
+			s.log.Debug("preallocating a block failed", "block", id, "err", err)
 		}
 	}
 	header := make([]byte, frame.BlockHeaderSize)
@@ -143,8 +136,29 @@ func (s *Store) newBlock(op string, kind core.BlockKind, shared bool) (*writer, 
 	return w, nil
 }
 
-// retire closes a packed file that nobody appends to any more, and gives back what is allocated behind its end. All that was
-// committed in it is durable, so an error costs space only.
+// createFile creates a file in a directory of blocks. It creates the directory again if someone removed it.
+func (s *Store) createFile(dir, path string) (f *durable.File, epoch int, err error) {
+	parent := s.generationDir(s.generation)
+	if epoch, err = s.dirs.make(&s.steps, parent, dir); err == nil {
+		f, err = s.steps.Create(path)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return f, epoch, err
+	}
+	s.log.Error("a directory of blocks was removed with all its blocks: recreating it", "dir", dir)
+	if err = s.steps.MkdirAll(parent); err != nil {
+		return nil, 0, err
+	}
+	s.dirs.forget(dir)
+	if epoch, err = s.dirs.make(&s.steps, parent, dir); err != nil {
+		return nil, 0, err
+	}
+	f, err = s.steps.Create(path)
+	return f, epoch, err
+}
+
+// retire closes a packed file that is no longer appended to, and frees the space allocated beyond its end. All of its
+// commits are durable or wait for a Sync, so an error only wastes space.
 func (s *Store) retire(p packedFile) {
 	if p.f == nil {
 		return
@@ -154,7 +168,7 @@ func (s *Store) retire(p packedFile) {
 		err = errors.Join(err, p.f.Close())
 	}
 	if err != nil {
-		s.log.Warn("a packed block was not closed well", "block", p.id, "err", err)
+		s.log.Warn("closing a packed block failed", "block", p.id, "err", err)
 	}
 }
 
@@ -166,7 +180,7 @@ func (w *writer) Offset() int64 { return w.pos }
 
 var errEnded = errors.New("the writer has ended")
 
-// usable says why nothing more can be done with w.
+// usable returns nil, or the error of further calls if w can no longer be used.
 func (w *writer) usable(op string) error {
 	switch {
 	case w.ended:
@@ -179,7 +193,7 @@ func (w *writer) usable(op string) error {
 	return nil
 }
 
-// Write implements core.BlockWriter. After an error the writer is good for Abort only.
+// Write implements core.BlockWriter. After an error only Abort may be called.
 func (w *writer) Write(p []byte) (int, error) {
 	if err := w.usable("disk.Write"); err != nil {
 		return 0, err
@@ -200,8 +214,8 @@ func (w *writer) Write(p []byte) (int, error) {
 // Defer implements core.Deferrer.
 func (w *writer) Defer() { w.waits = maxDeferred }
 
-// Commit implements core.BlockWriter. It does not listen to the context: a commit given up half-way would only be another
-// one that nobody knows about.
+// Commit implements core.BlockWriter. It ignores the cancellation of the context, because the result of a commit that
+// is canceled halfway would be unknown.
 func (w *writer) Commit(context.Context) error {
 	const op = "disk.Commit"
 	if err := w.usable(op); err != nil {
@@ -209,7 +223,7 @@ func (w *writer) Commit(context.Context) error {
 	}
 	w.ended = true
 	if !w.shared {
-		defer w.store.ended(w.id) // when all of it is durable, or it is discarded
+		defer w.store.ended(w.id) // after the block is durable or discarded
 	}
 	if w.relaxed {
 		return w.handOver()
@@ -229,17 +243,20 @@ func (w *writer) Commit(context.Context) error {
 	if err == nil {
 		err = w.store.dirs.sync(&w.store.steps, w.store.blockDir(w.id), w.epoch)
 	}
+	if err == nil && !w.f.AtPath() {
+		err = fmt.Errorf("the file %s was removed or replaced while it was written", w.f.Path())
+	}
 	if err != nil {
 		w.discard()
 		return fail(op, err)
 	}
 	if err := w.f.Close(); err != nil {
-		w.store.log.Warn("a block was not closed well", "block", w.id, "err", err)
+		w.store.log.Warn("closing a block failed", "block", w.id, "err", err)
 	}
 	return nil
 }
 
-// handOver is a relaxed commit: everything was written, and waits for the next Sync.
+// handOver makes a relaxed commit: the written bytes wait for the next Sync.
 func (w *writer) handOver() error {
 	s := w.store
 	x := waiting{f: w.f, done: !w.shared}
@@ -270,22 +287,24 @@ func (w *writer) Abort() error {
 	return nil
 }
 
-// release ends a shared writer: the next one appends behind it, unless the block is sealed.
+// release ends a shared writer. The next one appends to the same block, unless seal is set, the store is closed, the
+// block was deleted, or a newer block was begun.
 func (w *writer) release(seal bool) {
 	s := w.store
 	p := packedFile{w.f, w.id, w.pos}
 	s.mu.Lock()
-	s.writing = false
-	if !seal && !s.closed && !s.doomed {
+	deleted := s.writing[w.id]
+	delete(s.writing, w.id)
+	if !seal && !s.closed && !deleted && w.id == s.newest {
 		s.open, p = p, packedFile{}
 	}
 	s.mu.Unlock()
 	s.retire(p)
 }
 
-// discard takes away a file that holds nothing that anybody was promised. What stays of it after a crash is garbage.
+// discard closes and deletes a file without acknowledged content. If it exists again after a crash, it is garbage.
 func (w *writer) discard() {
 	if err := errors.Join(w.f.Close(), w.store.steps.Remove(w.f.Path())); err != nil {
-		w.store.log.Warn("an aborted block stays as garbage", "block", w.id, "err", err)
+		w.store.log.Warn("an aborted block could not be removed: it stays as garbage", "block", w.id, "err", err)
 	}
 }

@@ -19,7 +19,9 @@ func TestDefer(t *testing.T) {
 		require.NoError(t, err)
 		w := bw.(*writer)
 		if deferred {
-			bw.(core.Deferrer).Defer()
+			deferrer, ok := core.As[core.Deferrer](bw)
+			require.True(t, ok)
+			deferrer.Defer()
 		}
 		chunk := make([]byte, 1<<20)
 		for n := int64(1); n <= 36; n++ {

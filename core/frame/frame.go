@@ -1,8 +1,9 @@
-// Package frame puts content and records into blocks so that every byte that comes out again can be verified.
+// Package frame defines the format in which content and records are stored in blocks, so that every byte can be
+// verified when it is read.
 //
-// A block begins with a block header of 64 bytes, and after it holds frames back to back. A frame is a header of 80 bytes
-// and its payload: at most 256 KiB of plain content, or a piece of a record, perhaps compressed or encrypted. Numbers
-// are big endian.
+// A block begins with a block header of 64 bytes, followed by frames without gaps. A frame is a header of 80 bytes and
+// its payload: at most 256 KiB of plain content, or a piece of a record, possibly compressed or encrypted. Numbers are
+// big endian.
 //
 //	block header                            frame header
 //	 0  8  magic "ORCASBLK"                   0  4  magic "ORCf"
@@ -20,9 +21,9 @@
 //	                                         56 16  XXH3-128 of the stored payload
 //	                                         72  8  XXH3-64 of bytes 0 to 71
 //
-// A header says where it stands, so stale bytes of a block's earlier life, or of a frame moved elsewhere, never pass for a
-// frame. The checksum of the payload does not cover the place: who moves a frame writes a new header (PutHeader) around
-// the payload as it is.
+// A header contains its own position, so stale bytes of an earlier file, or of a frame that was moved elsewhere, are
+// never mistaken for a frame. The checksum of the payload does not cover the position: to move a frame, write a new
+// header (PutHeader) before the unchanged payload.
 package frame
 
 import (
@@ -39,16 +40,16 @@ import (
 const (
 	HeaderSize      = 80
 	BlockHeaderSize = 64
-	MaxPlain        = 256 << 10       // the most plain content that a frame holds
-	MaxStored       = MaxPlain + 4096 // the most payload: what a codec adds to content that it cannot shrink must fit
+	MaxPlain        = 256 << 10       // the most plain content in a frame
+	MaxStored       = MaxPlain + 4096 // the largest payload, with what a codec adds to incompressible content
 )
 
-// Magic is how every frame begins: what a scan behind a damaged stretch looks for.
+// Magic is the beginning of every frame. A scan searches for it after damaged bytes.
 const Magic = "ORCf"
 
-// The errors of this package. They say nothing about where or why: the caller knows block and offset.
+// The errors of this package. They do not contain the block and the offset, which the caller knows.
 var (
-	ErrNotFrame = errors.New("frame: no frame here") // other bytes, or a whole header that belongs elsewhere
+	ErrNotFrame = errors.New("frame: no frame here") // other bytes, or an intact header that belongs elsewhere
 	ErrDamaged  = errors.New("frame: damaged")       // a checksum or a length does not match
 	ErrVersion  = errors.New("frame: written by a newer version")
 )
@@ -61,7 +62,7 @@ const (
 	blockVersion = 1
 )
 
-// Type says what a frame holds.
+// Type is the kind of content of a frame.
 type Type uint8
 
 // The types of frames.
@@ -71,29 +72,29 @@ const (
 	Snapshot Type = 3 // a piece of a snapshot of the metadata
 )
 
-// The codecs: how a payload is stored.
+// The codecs, which define the stored form of a payload.
 const (
-	Plain = 0 // as it is
+	Plain = 0 // stored unchanged
 	Zstd  = 1 // one Zstandard frame (RFC 8878)
 )
 
 // Header describes a frame and its payload.
 type Header struct {
 	Type   Type
-	Codec  uint8    // how the payload is stored: Plain or Zstd
-	Last   bool     // the final frame of its content or record
-	Block  [16]byte // the block
-	Offset int64    // where the header stands in it, in bytes
+	Codec  uint8    // the stored form of the payload: Plain or Zstd
+	Last   bool     // whether this is the last frame of its content, record or snapshot
+	Block  [16]byte // the block that contains the frame
+	Offset int64    // position of the header in the block, in bytes
 	ID     uint64   // Data: the DataID; Record: the first sequence in the record; Snapshot: the last sequence in it
-	Index  uint32   // number of the frame in its content or record, from 0
+	Index  uint32   // number of the frame in its content, record or snapshot, from 0
 	KeyID  uint32   // the master key; 0: not encrypted
-	Stored uint32   // bytes of payload as stored
-	Plain  uint32   // bytes of payload as plain content
+	Stored uint32   // size of the payload in its stored form, in bytes
+	Plain  uint32   // size of the payload as plain content, in bytes
 	Sum    [16]byte // XXH3-128 of the stored payload
 }
 
-// Encode sets h.Stored and h.Sum from payload and writes the header to dst[:HeaderSize]. It panics when payload or h.Plain
-// is larger than a frame may hold, since nobody could read that frame.
+// Encode sets h.Stored and h.Sum from payload and writes h to dst[:HeaderSize]. It panics if payload or h.Plain exceeds
+// the limits of a frame, because such a frame could not be read.
 func Encode(dst []byte, h *Header, payload []byte) {
 	if len(payload) > MaxStored {
 		panic(fmt.Sprintf("frame: payload of %d bytes", len(payload)))
@@ -103,7 +104,8 @@ func Encode(dst []byte, h *Header, payload []byte) {
 	PutHeader(dst, h)
 }
 
-// PutHeader writes h to dst[:HeaderSize] as it is: for a frame whose payload moves unchanged to a new h.Block and h.Offset.
+// PutHeader writes h to dst[:HeaderSize] unchanged. Use it to move a frame to a new h.Block and h.Offset without
+// changing its payload.
 func PutHeader(dst []byte, h *Header) {
 	if h.Plain > MaxPlain || h.Stored > MaxStored {
 		panic(fmt.Sprintf("frame: %d plain bytes in %d", h.Plain, h.Stored))
@@ -125,9 +127,9 @@ func PutHeader(dst []byte, h *Header) {
 	binary.BigEndian.PutUint64(b[72:], xxh3.Hash(b[:72]))
 }
 
-// Decode reads the header at the start of b, which was read from block at offset. It says ErrNotFrame where no frame of this
-// place begins (this is how the written part of a block ends), ErrDamaged where one does and its header is not whole, and
-// ErrVersion where it is whole and of a later format.
+// Decode reads the header at the start of b, which was read from block at offset. It returns ErrNotFrame if no frame
+// that was written at this position begins there (as at the end of the written part of a block), ErrDamaged if the
+// header of a frame is damaged, and ErrVersion if the header is intact but has a newer format.
 func Decode(b []byte, block [16]byte, offset int64) (Header, error) {
 	if len(b) < HeaderSize || string(b[:4]) != magic {
 		return Header{}, ErrNotFrame
@@ -159,10 +161,10 @@ func Decode(b []byte, block [16]byte, offset int64) (Header, error) {
 	return h, nil
 }
 
-// End returns the offset of the first byte behind the frame.
+// End returns the offset of the first byte after the frame.
 func (h *Header) End() int64 { return h.Offset + HeaderSize + int64(h.Stored) }
 
-// Verify says ErrDamaged unless payload is, in length and checksum, what the header promises.
+// Verify returns ErrDamaged unless the length and the checksum of payload match the header.
 func (h *Header) Verify(payload []byte) error {
 	if mutant.Is("no-frame-check") {
 		return nil
@@ -183,8 +185,9 @@ func EncodeBlockHeader(dst []byte, block [16]byte, kind uint8) {
 	binary.BigEndian.PutUint64(b[56:], xxh3.Hash(b[:56]))
 }
 
-// DecodeBlockHeader reads the header at the start of a block: its id and kind. It says ErrNotFrame where there is none
-// (a crash right after the file was created leaves such a block), ErrDamaged or ErrVersion.
+// DecodeBlockHeader decodes the header at the start of a block, and returns the id and the kind of the block. It
+// returns ErrNotFrame if there is no header (as after a crash right after the file was created), ErrDamaged if it is
+// damaged, and ErrVersion if it has a newer format.
 func DecodeBlockHeader(b []byte) (block [16]byte, kind uint8, err error) {
 	if len(b) < BlockHeaderSize || string(b[:8]) != blockMagic {
 		return block, 0, ErrNotFrame

@@ -26,7 +26,7 @@ func sample(n int) (frame.Header, []byte) {
 	return h, b
 }
 
-// accepts says whether b passes as the frame at its place.
+// accepts reports whether b passes as the frame at its place.
 func accepts(b []byte) bool {
 	h, err := frame.Decode(b, block, 64)
 	return err == nil && h.End() == 64+int64(len(b)) && h.Verify(b[frame.HeaderSize:]) == nil

@@ -6,20 +6,21 @@ import (
 	"io"
 )
 
-// windowSize is how much a Scanner reads at once, in bytes.
+// windowSize is the number of bytes that a Scanner reads at once.
 const windowSize = 1 << 20
 
-// Scanner reads the frames of a block, mostly forwards, through a window. One goroutine uses it.
+// Scanner reads the frames of a block, mostly forward, through a window. It is not safe for concurrent use.
 type Scanner struct {
-	R     io.ReaderAt // of the block, from its start
+	R     io.ReaderAt // reads the block, from its start
 	Block [16]byte
-	Size  int64 // bytes that may hold frames
+	Size  int64 // size of the part of the block that may contain frames, in bytes
 
 	window []byte
-	from   int64 // where window begins
+	from   int64 // offset of window in the block
 }
 
-// Bytes returns n bytes at an offset, or ErrNotFrame behind the end. They are valid until the next call.
+// Bytes returns the n bytes at an offset, which are valid until the next call. It returns ErrNotFrame if they extend
+// beyond the end.
 func (s *Scanner) Bytes(at int64, n int) ([]byte, error) {
 	if at+int64(n) > s.Size {
 		return nil, ErrNotFrame
@@ -39,7 +40,7 @@ func (s *Scanner) Bytes(at int64, n int) ([]byte, error) {
 	return s.window[i : i+n], nil
 }
 
-// Header reads the header at an offset; errors as Decode has them.
+// Header reads the header at an offset. It returns the errors of Decode, and read errors.
 func (s *Scanner) Header(at int64) (Header, error) {
 	b, err := s.Bytes(at, HeaderSize)
 	if err != nil {
@@ -48,7 +49,7 @@ func (s *Scanner) Header(at int64) (Header, error) {
 	return Decode(b, s.Block, at)
 }
 
-// Payload returns the verified payload of a frame, valid until the next call.
+// Payload returns the verified payload of a frame, which is valid until the next call.
 func (s *Scanner) Payload(h Header) ([]byte, error) {
 	b, err := s.Bytes(h.Offset+HeaderSize, int(h.Stored))
 	if err != nil {
@@ -57,7 +58,7 @@ func (s *Scanner) Payload(h Header) ([]byte, error) {
 	return b, h.Verify(b)
 }
 
-// Next returns the offset of the first whole frame header at or behind an offset, or -1 where there is none.
+// Next returns the offset of the first intact frame header at or after an offset, or -1 if there is none.
 func (s *Scanner) Next(at int64) (int64, error) {
 	for at+HeaderSize <= s.Size {
 		n := int(min(windowSize, s.Size-at))
@@ -67,7 +68,7 @@ func (s *Scanner) Next(at int64) (int64, error) {
 		}
 		i := bytes.Index(b, []byte(Magic))
 		if i < 0 {
-			at += int64(n - len(Magic) + 1)
+			at += int64(n - len(Magic) + 1) // the last bytes may be the beginning of a magic
 			continue
 		}
 		at += int64(i)
@@ -79,5 +80,5 @@ func (s *Scanner) Next(at int64) (int64, error) {
 	return -1, nil
 }
 
-// Broken says whether err is about the bytes of a frame, and not about reading them.
+// Broken reports whether err means that the bytes of a frame are invalid, as opposed to a failed read.
 func Broken(err error) bool { return errors.Is(err, ErrNotFrame) || errors.Is(err, ErrDamaged) }

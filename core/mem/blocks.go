@@ -11,22 +11,24 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"orcas/core"
 	"orcas/core/frame"
 )
 
-// packedSize is how many bytes a shared packed block takes before the next one begins.
+// packedSize is the size in bytes at which a shared packed block is closed.
 const packedSize = 1 << 20
 
-// Blocks is core.Blocks in memory. A crash of the store it stands for is Crash.
+// Blocks is a core.Blocks in memory. Crash and PowerCut simulate crashes.
 type Blocks struct {
-	mu     sync.Mutex // guards all below, and the bytes of the blocks
+	mu     sync.Mutex // guards the fields below, and the bytes of the blocks
 	store  uint64
 	gen    uint32
 	number uint32
 	blocks map[core.BlockID]*block
-	open   *block // the shared packed block that the next small writer appends to
+	open   *block                // the newest shared packed block; the next shared writer appends to it, unless one is active
+	begun  map[core.BlockID]bool // unshared blocks that are not committed yet
 	closed bool
 }
 
@@ -34,26 +36,27 @@ type block struct {
 	id        core.BlockID
 	kind      core.BlockKind
 	data      []byte
-	committed int  // bytes that a crash leaves
-	writing   bool // a writer has not ended yet
-	relaxed   int  // bytes that Sync makes a crash leave
+	committed int  // the number of bytes that survive a crash
+	writing   bool // a writer is active
+	relaxed   int  // the number of bytes that survive a crash after Sync
+	modified  time.Time
 }
 
 // NewBlocks returns an empty store.
 func NewBlocks() *Blocks {
 	var store [8]byte
 	_, _ = rand.Read(store[:]) // never fails
-	return &Blocks{store: binary.BigEndian.Uint64(store[:]), gen: 1, blocks: map[core.BlockID]*block{}}
+	return &Blocks{store: binary.BigEndian.Uint64(store[:]), gen: 1, blocks: map[core.BlockID]*block{}, begun: map[core.BlockID]bool{}}
 }
 
-// Crash returns what a start after a power cut finds at this moment: what was committed, and nothing else.
+// Crash returns the store as it is after a power failure at this moment, with only the committed bytes.
 func (b *Blocks) Crash() *Blocks {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	after := &Blocks{store: b.store, gen: b.gen + 1, blocks: map[core.BlockID]*block{}}
+	after := &Blocks{store: b.store, gen: b.gen + 1, blocks: map[core.BlockID]*block{}, begun: map[core.BlockID]bool{}}
 	for id, old := range b.blocks {
 		if old.committed > 0 {
-			after.blocks[id] = &block{id: id, kind: old.kind, data: bytes.Clone(old.data[:old.committed]), committed: old.committed}
+			after.blocks[id] = &block{id: id, kind: old.kind, data: bytes.Clone(old.data[:old.committed]), committed: old.committed, modified: old.modified}
 		}
 	}
 	return after
@@ -71,22 +74,21 @@ func (b *Blocks) Create(ctx context.Context, o core.BlockOptions) (core.BlockWri
 		return nil, core.E(op, core.Unavailable, errClosed)
 	}
 	shared := o.Kind == core.Packed && !o.Alone
-	if shared && b.open != nil && b.open.writing {
-		return nil, core.E(op, core.Internal, errors.New("a packed writer is in progress"))
-	}
-	if shared && b.open != nil && int64(len(b.open.data))+o.SizeHint <= packedSize {
+	if shared && b.open != nil && !b.open.writing && int64(len(b.open.data))+o.SizeHint <= packedSize {
 		b.open.writing = true
-		return &writer{store: b, block: b.open, start: len(b.open.data), relaxed: o.Relaxed}, nil
+		return &writer{store: b, block: b.open, shared: true, start: len(b.open.data), relaxed: o.Relaxed}, nil
 	}
 	b.number++
-	n := &block{id: core.MakeBlockID(b.store, b.gen, b.number), kind: o.Kind, writing: true}
+	n := &block{id: core.MakeBlockID(b.store, b.gen, b.number), kind: o.Kind, writing: true, modified: time.Now()}
 	n.data = make([]byte, frame.BlockHeaderSize)
 	frame.EncodeBlockHeader(n.data, n.id, uint8(n.kind))
 	b.blocks[n.id] = n
 	if shared {
 		b.open = n
+	} else {
+		b.begun[n.id] = true
 	}
-	return &writer{store: b, block: n, start: len(n.data), relaxed: o.Relaxed}, nil
+	return &writer{store: b, block: n, shared: shared, start: len(n.data), relaxed: o.Relaxed}, nil
 }
 
 // Sync implements core.Flusher.
@@ -99,13 +101,14 @@ func (b *Blocks) Sync(context.Context) error {
 	return nil
 }
 
-// PowerCut returns what a start after a power cut may find: what was committed or synced, and of everything else what keep decides. It is
-// asked for each block with the bytes behind those that are safe, and changes them in place; it returns how many of them are there.
+// PowerCut returns the store as it may be after a power failure, with the committed and synced bytes and those that
+// keep chooses. Keep is called for each block with the bytes after the durable ones. It may change them, and returns
+// the number of bytes that survive.
 func (b *Blocks) PowerCut(keep func(id core.BlockID, doubtful []byte) int) *Blocks {
 	after := b.Crash()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, id := range slices.SortedFunc(maps.Keys(b.blocks), func(x, y core.BlockID) int { return bytes.Compare(x[:], y[:]) }) {
+	for _, id := range slices.SortedFunc(maps.Keys(b.blocks), core.BlockID.Compare) {
 		old := b.blocks[id]
 		doubtful := bytes.Clone(old.data[old.committed:])
 		n := keep(id, doubtful)
@@ -113,7 +116,7 @@ func (b *Blocks) PowerCut(keep func(id core.BlockID, doubtful []byte) int) *Bloc
 			continue
 		}
 		data := append(bytes.Clone(old.data[:old.committed]), doubtful[:n]...)
-		after.blocks[id] = &block{id: id, kind: old.kind, data: data, committed: len(data)}
+		after.blocks[id] = &block{id: id, kind: old.kind, data: data, committed: len(data), modified: old.modified}
 	}
 	return after
 }
@@ -132,6 +135,28 @@ func (b *Blocks) Open(ctx context.Context, e core.Extent) (core.BlockReader, err
 	return &reader{store: b, block: found, extent: e}, nil
 }
 
+// Stat implements core.Stater.
+func (b *Blocks) Stat(_ context.Context, id core.BlockID) (core.BlockStat, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	found := b.blocks[id]
+	if found == nil {
+		return core.BlockStat{}, core.E("mem.Stat", core.NoSuchData, errors.New("no block "+id.String()))
+	}
+	info := core.BlockInfo{ID: id, Kind: found.kind, Size: int64(len(found.data))}
+	return core.BlockStat{BlockInfo: info, Modified: found.modified}, nil
+}
+
+// Identity implements core.Identifier.
+func (b *Blocks) Identity() (store uint64, generation uint32) { return b.store, b.gen }
+
+// Begun implements core.WriterLister.
+func (b *Blocks) Begun() (begun map[core.BlockID]bool, newest core.BlockID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.begun), core.MakeBlockID(b.store, b.gen, b.number)
+}
+
 // Delete implements core.Blocks.
 func (b *Blocks) Delete(ctx context.Context, id core.BlockID) error {
 	b.mu.Lock()
@@ -148,12 +173,12 @@ func (b *Blocks) Walk(ctx context.Context, from core.BlockID, fn func(core.Block
 	b.mu.Lock()
 	var found []core.BlockInfo
 	for id, block := range b.blocks {
-		if bytes.Compare(id[:], from[:]) >= 0 {
+		if id.Compare(from) >= 0 {
 			found = append(found, core.BlockInfo{ID: id, Kind: block.kind, Size: int64(len(block.data))})
 		}
 	}
 	b.mu.Unlock()
-	slices.SortFunc(found, func(x, y core.BlockInfo) int { return bytes.Compare(x.ID[:], y.ID[:]) })
+	slices.SortFunc(found, func(x, y core.BlockInfo) int { return x.ID.Compare(y.ID) })
 	for _, info := range found {
 		if err := ctx.Err(); err != nil {
 			return core.E("mem.Walk", core.Canceled, err)
@@ -181,7 +206,8 @@ var (
 type writer struct {
 	store   *Blocks
 	block   *block
-	start   int // where the writer began
+	shared  bool
+	start   int // the offset at which the writer began
 	relaxed bool
 	ended   bool
 }
@@ -201,6 +227,7 @@ func (w *writer) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	w.block.data = append(w.block.data, p...)
+	w.block.modified = time.Now()
 	return len(p), nil
 }
 
@@ -210,7 +237,7 @@ func (w *writer) Commit(ctx context.Context) error {
 	if err := w.usable("mem.Commit"); err != nil {
 		return err
 	}
-	w.ended, w.block.writing = true, false
+	w.end()
 	w.block.relaxed = len(w.block.data)
 	if !w.relaxed {
 		w.block.committed = len(w.block.data)
@@ -224,15 +251,20 @@ func (w *writer) Abort() error {
 	if w.ended {
 		return nil
 	}
-	w.ended, w.block.writing = true, false
-	shared := w.block == w.store.open
+	w.end()
 	switch {
-	case !shared:
+	case !w.shared:
 		delete(w.store.blocks, w.block.id)
-	case len(w.block.data) > w.start:
-		w.store.open = nil // sealed
+	case len(w.block.data) > w.start && w.block == w.store.open:
+		w.store.open = nil // the block is closed, and the next writer begins a new one
 	}
 	return nil
+}
+
+// end records that the writer has ended. The caller holds store.mu.
+func (w *writer) end() {
+	w.ended, w.block.writing = true, false
+	delete(w.store.begun, w.block.id)
 }
 
 func (w *writer) usable(op string) error {

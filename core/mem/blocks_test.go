@@ -11,7 +11,9 @@ import (
 )
 
 func TestBlocks(t *testing.T) {
-	coretest.Blocks(t, func(*testing.T) core.Blocks { return mem.NewBlocks() })
+	open := func(*testing.T) core.Blocks { return mem.NewBlocks() }
+	coretest.Blocks(t, open)
+	coretest.BlocksShared(t, open)
 }
 
 func TestCrashLeavesWhatWasCommitted(t *testing.T) {

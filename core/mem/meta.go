@@ -1,11 +1,12 @@
-// Package mem keeps metadata and blocks in memory. It is for tests and for trying things out, and it is the model that
-// every other driver is compared with, so it is written to be seen to be right: maps, a sort for each listing, and copies
-// of everything that goes in or comes out. Nothing survives the process.
+// Package mem keeps metadata and blocks in memory, for tests and experiments. It is the model for every other driver,
+// so it is written to be obviously correct: it uses maps, sorts for each listing, and copies all input and output.
+// Nothing survives the process.
 package mem
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -16,47 +17,45 @@ import (
 
 // Meta is a core.Meta in memory.
 type Meta struct {
-	mu      sync.RWMutex // guards everything below
-	closed  bool
-	state   core.State
-	buckets map[core.BucketID]*bucket
-	names   map[string]core.BucketID
-	data    map[core.DataID]*core.DataInfo // what at least one segment refers to
-	lists   map[core.UploadID]*list
-	garbage []core.Garbage               // by ID
-	freed   []core.Extent                // by the change in progress
-	records map[string]map[string][]byte // kind, key, value
+	mu       sync.RWMutex // guards everything below
+	closed   bool
+	state    core.State
+	buckets  map[core.BucketID]*bucket
+	names    map[string]core.BucketID
+	contents contents
+	lists    map[core.UploadID]*list
+	records  map[string]map[string][]byte // value by kind and key
 }
 
-// bucket is a bucket with what it holds.
+// bucket is a bucket and its contents.
 type bucket struct {
 	info     core.BucketInfo
-	versions map[string][]*core.ObjectInfo // by key, the oldest first; no key without versions
+	versions map[string][]*core.ObjectInfo // versions by key, the oldest first; at least one per key
 	uploads  map[core.UploadID]*core.UploadInfo
 }
 
-// list is the parts of an upload in progress, of the objects that it became, or of a list in the garbage.
+// list has the parts of an upload in progress, of the objects made from it, or of a list in the garbage.
 type list struct {
 	parts   map[int]*core.PartInfo
-	objects int // that have it as their content; 0: in progress, or garbage
+	objects int // the number of objects that refer to it; 0: an upload in progress, or garbage
 }
 
 // NewMeta returns an empty Meta.
 func NewMeta() *Meta {
 	return &Meta{
-		state:   core.State{NextData: 1},
-		buckets: map[core.BucketID]*bucket{},
-		names:   map[string]core.BucketID{},
-		data:    map[core.DataID]*core.DataInfo{},
-		lists:   map[core.UploadID]*list{},
-		records: map[string]map[string][]byte{},
+		state:    core.State{NextData: 1},
+		buckets:  map[core.BucketID]*bucket{},
+		names:    map[string]core.BucketID{},
+		contents: contents{byID: map[core.DataID]*core.DataInfo{}},
+		lists:    map[core.UploadID]*list{},
+		records:  map[string]map[string][]byte{},
 	}
 }
 
-// SingleWriter says that nobody else writes to this store.
+// SingleWriter implements core.SingleWriter.
 func (m *Meta) SingleWriter() {}
 
-// begin locks m for reading, for as long as the caller has not called the function that it returns.
+// begin locks m for reading. The caller must call the returned function to unlock it.
 func (m *Meta) begin(ctx context.Context, op string) (func(), error) {
 	if err := ctx.Err(); err != nil {
 		return nil, core.E(op, core.Canceled, err)
@@ -88,7 +87,7 @@ func (m *Meta) Bucket(ctx context.Context, name string) (*core.BucketInfo, error
 	defer end()
 	id, ok := m.names[name]
 	if !ok {
-		return nil, core.E("mem.Bucket", core.NoSuchBucket, nil)
+		return nil, core.E("mem.Bucket", core.NoSuchBucket, fmt.Errorf("bucket %q does not exist", name))
 	}
 	info := cloneBucket(m.buckets[id].info)
 	return &info, nil
@@ -126,11 +125,12 @@ func (m *Meta) Object(ctx context.Context, id core.BucketID, key string, v core.
 		return nil, core.E("mem.Object", core.NoSuchVersion, nil)
 	}
 	found := b.read(o)
-	m.resolve(found.Segments)
+	m.contents.resolve(found.Segments)
 	return &found, nil
 }
 
-// find returns a version of a key, nil where there is none. The null version is found as Null only, not by its sequence.
+// find returns a version of a key, or nil if there is none. The null version is found only as Null, not by its
+// sequence.
 func (b *bucket) find(key string, v core.Version) *core.ObjectInfo {
 	if v == core.Current {
 		return b.current(key)
@@ -143,7 +143,7 @@ func (b *bucket) find(key string, v core.Version) *core.ObjectInfo {
 	return nil
 }
 
-// current returns the newest version of a key, nil where it has none.
+// current returns the newest version of a key, or nil if there is none.
 func (b *bucket) current(key string) *core.ObjectInfo {
 	if all := b.versions[key]; len(all) > 0 {
 		return all[len(all)-1]
@@ -151,19 +151,11 @@ func (b *bucket) current(key string) *core.ObjectInfo {
 	return nil
 }
 
-// read copies a version for a caller, its segments not resolved.
+// read returns a copy of a version, without resolving its segments.
 func (b *bucket) read(o *core.ObjectInfo) core.ObjectInfo {
 	found := cloneObject(o)
 	found.Latest = o == b.current(o.Key)
 	return found
-}
-
-// resolve gives segments their Info.
-func (m *Meta) resolve(segments []core.Segment) {
-	for i := range segments {
-		info := cloneData(m.data[segments[i].Data])
-		segments[i].Info = &info
-	}
 }
 
 // Upload implements core.Meta.
@@ -181,7 +173,7 @@ func (m *Meta) Upload(ctx context.Context, bucket core.BucketID, key string, id 
 	return &found, nil
 }
 
-// upload returns the upload in progress of that number, nil where there is none of that bucket and key.
+// upload returns an upload in progress, or nil if there is none with that ID for the bucket and key.
 func (m *Meta) upload(bucket core.BucketID, key string, id core.UploadID) *core.UploadInfo {
 	b := m.buckets[bucket]
 	if b == nil || b.uploads[id] == nil || b.uploads[id].Key != key {
@@ -191,7 +183,7 @@ func (m *Meta) upload(bucket core.BucketID, key string, id core.UploadID) *core.
 }
 
 // Parts implements core.Meta.
-func (m *Meta) Parts(ctx context.Context, id core.UploadID, after, limit int) ([]core.PartInfo, error) {
+func (m *Meta) Parts(ctx context.Context, id core.UploadID, after, limit int, content core.PartContent) ([]core.PartInfo, error) {
 	end, err := m.begin(ctx, "mem.Parts")
 	if err != nil {
 		return nil, err
@@ -205,7 +197,9 @@ func (m *Meta) Parts(ctx context.Context, id core.UploadID, after, limit int) ([
 	for _, number := range slices.Sorted(maps.Keys(l.parts)) {
 		if len(found) < limit && number > after {
 			p := clonePart(l.parts[number])
-			m.resolve(p.Segments)
+			if content == core.WithContent {
+				m.contents.resolve(p.Segments)
+			}
 			found = append(found, p)
 		}
 	}
@@ -221,7 +215,7 @@ func (m *Meta) Data(ctx context.Context, ids []core.DataID) ([]core.DataInfo, er
 	defer end()
 	var found []core.DataInfo
 	for _, id := range ids {
-		if d := m.data[id]; d != nil {
+		if d := m.contents.byID[id]; d != nil {
 			found = append(found, cloneData(d))
 		}
 	}
@@ -235,24 +229,32 @@ func (m *Meta) FindData(ctx context.Context, k core.ContentKey) (*core.DataInfo,
 		return nil, err
 	}
 	defer end()
-	for _, d := range m.data {
-		if k.Fits(d) {
-			found := cloneData(d)
-			return &found, nil
+	var best *core.DataInfo
+	for _, d := range m.contents.byID {
+		if !k.Fits(d) {
+			continue
+		}
+		if best == nil || best.Damaged && !d.Damaged || best.Damaged == d.Damaged && d.ID > best.ID {
+			best = d
 		}
 	}
-	return nil, core.E("mem.FindData", core.NoSuchData, nil)
+	if best == nil {
+		return nil, core.E("mem.FindData", core.NoSuchData, nil)
+	}
+	found := cloneData(best)
+	return &found, nil
 }
 
-// GuessData implements core.Meta. It guesses wrong where contents differ by their key alone, as it may.
+// GuessData implements core.Guesser. It ignores the KeyID, so it may return content with another key, as the contract
+// permits.
 func (m *Meta) GuessData(k core.ContentKey) core.DataID {
 	end, err := m.begin(context.Background(), "mem.GuessData")
 	if err != nil {
 		return 0
 	}
 	defer end()
-	for id, d := range m.data {
-		if k.Scope != 0 && k.Hash() == d.Hash() {
+	for id, d := range m.contents.byID {
+		if k.Scope != 0 && k.Hash() == d.Hash() && !d.Damaged {
 			return id
 		}
 	}
@@ -267,7 +269,7 @@ func (m *Meta) Garbage(ctx context.Context, after uint64, limit int) ([]core.Gar
 	}
 	defer end()
 	var found []core.Garbage
-	for _, g := range m.garbage {
+	for _, g := range m.contents.garbage {
 		if len(found) < limit && g.ID > after {
 			g.Extents = slices.Clone(g.Extents)
 			found = append(found, g)
@@ -292,7 +294,7 @@ func (m *Meta) Records(ctx context.Context, kind, after string, limit int) ([]co
 	return found, nil
 }
 
-// Close implements core.Meta. Later calls are Unavailable.
+// Close implements core.Meta. Later calls return Unavailable.
 func (m *Meta) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"orcas/core"
 )
 
-// Apply implements core.Meta. Each change makes all of its checks before its first write.
+// Apply implements core.Meta. Each change is checked completely before its first write.
 func (m *Meta) Apply(ctx context.Context, changes []core.Change) ([]core.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, core.E("mem.Apply", core.Canceled, err)
@@ -28,14 +28,14 @@ func (m *Meta) Apply(ctx context.Context, changes []core.Change) ([]core.Result,
 }
 
 func (m *Meta) apply(c core.Change) core.Result {
-	r := core.Result{Seq: c.Place().Seq}
+	r := core.Result{Seq: c.Stamp()}
 	if r.Seq <= m.state.Seq {
 		r.Skipped = true
 		return r
 	}
 	free := r.Seq - m.state.Seq
-	m.state.Seq = r.Seq // whether or not it passes its checks: a replay of it would fail them again
-	if free < core.Places(c) {
+	m.state.Seq = r.Seq // even if the change fails its checks, because a replay would fail them again
+	if free < core.SeqCount(c) {
 		r.Err = fail(core.InvalidArgument, "the change's places are taken")
 		return r
 	}
@@ -62,30 +62,43 @@ func (m *Meta) apply(c core.Change) core.Result {
 		r.Err = m.abortUpload(c)
 	case *core.PutRecord:
 		r.Err = m.putRecord(c)
-	case *core.SetFloor:
-		m.state.Floor = c.Floor
+	case *core.SetReplayFrom:
+		m.state.ReplayFrom = c.ReplayFrom
 	case *core.Synced:
 		c.Apply(&m.state)
 	case *core.Void:
 	case *core.MoveData:
-		r.Err = m.moveData(c)
+		r.Err = m.contents.moveData(c)
 	case *core.RewrapData:
-		r.Err = m.rewrapData(c)
+		r.Err = m.contents.rewrapData(c)
 	case *core.FreeGarbage:
-		m.freeGarbage(c)
+		m.contents.freeGarbage(c)
 	case *core.DropParts:
 		r.Err = m.dropParts(c)
 	case *core.Unshare:
-		r.Err = m.unshare(c)
+		r.Err = m.contents.unshare(c)
+	case *core.RepairData:
+		r.Err = m.contents.repairData(c)
 	default:
 		r.Err = fail(core.Unsupported, fmt.Sprintf("change %T", c))
 	}
-	m.addGarbage()
+	m.contents.addGarbage(m.state.Seq)
 	return r
 }
 
-// fail is the error of a check.
+// fail returns the error of a failed check.
 func fail(kind core.Kind, why string) error { return core.E("mem.Apply", kind, errors.New(why)) }
+
+// The functions below return the errors of changes that refer to something missing.
+func noBucket(id core.BucketID) error {
+	return fail(core.NoSuchBucket, fmt.Sprintf("bucket number %d does not exist", id))
+}
+
+func noUpload(id core.UploadID, key string) error {
+	return fail(core.NoSuchUpload, fmt.Sprintf("upload %d of key %q", id, key))
+}
+
+func noContent(id core.DataID) error { return fail(core.NoSuchData, fmt.Sprint("content ", id)) }
 
 func (m *Meta) putBucket(c *core.PutBucket) error {
 	id, exists := m.names[c.Info.Name]
@@ -105,10 +118,13 @@ func (m *Meta) putBucket(c *core.PutBucket) error {
 		return nil
 	}
 	if !exists || id != c.Info.ID {
-		return fail(core.NoSuchBucket, c.Info.Name)
+		return fail(core.NoSuchBucket, fmt.Sprintf("bucket %q does not exist", c.Info.Name))
+	}
+	if err := c.CheckExpect(&m.buckets[id].info); err != nil {
+		return err
 	}
 	if c.Info.Versioning == core.VersioningOff && m.buckets[id].info.Versioning != core.VersioningOff {
-		return fail(core.Conflict, "versioning is never off again")
+		return fail(core.Conflict, "versioning cannot be turned off again, only suspended")
 	}
 	if err := c.Info.CheckLocks(m.buckets[id].info.ObjectLock); err != nil {
 		return err
@@ -123,7 +139,7 @@ func (m *Meta) putBucket(c *core.PutBucket) error {
 func (m *Meta) deleteBucket(c *core.DeleteBucket) error {
 	b := m.buckets[c.Bucket]
 	if b == nil {
-		return fail(core.NoSuchBucket, "by number")
+		return noBucket(c.Bucket)
 	}
 	if len(b.versions) > 0 || len(b.uploads) > 0 {
 		return fail(core.BucketNotEmpty, b.info.Name)
@@ -140,11 +156,11 @@ func (m *Meta) putObject(c *core.PutObject) (core.Version, error) {
 	case c.Object.Marker:
 		return 0, fail(core.InvalidArgument, "a delete marker is written by DeleteObject")
 	case n > core.MaxInlineSegments:
-		return 0, fail(core.InvalidArgument, "too many segments")
+		return 0, fail(core.InvalidArgument, fmt.Sprintf("an object with %d segments: at most %d are allowed", n, core.MaxInlineSegments))
 	}
 	b := m.buckets[c.Object.Bucket]
 	if b == nil {
-		return 0, fail(core.NoSuchBucket, "by number")
+		return 0, noBucket(c.Object.Bucket)
 	}
 	if !b.info.ObjectLock && !c.Object.Lock.IsZero() {
 		return 0, fail(core.BucketState, "the bucket has no object lock")
@@ -155,18 +171,19 @@ func (m *Meta) putObject(c *core.PutObject) (core.Version, error) {
 	if err := m.checkSource(c.Source, c.Object.Segments); err != nil {
 		return 0, err
 	}
-	if err := m.checkSegments(c.Object.Segments); err != nil {
+	if err := m.contents.checkSegments(c.Object.Segments); err != nil {
 		return 0, err
 	}
 	if l := m.lists[c.Object.List]; c.Object.List != 0 && (l == nil || l.objects == 0) {
-		return 0, fail(core.NoSuchData, "the list is no object's")
+		return 0, fail(core.NoSuchData, fmt.Sprintf("part list %d belongs to no object", c.Object.List))
 	}
 	if err := m.admit(b, core.UsageOf(&c.Object).Minus(b.replaced(c.Object.Key))); err != nil {
 		return 0, err
 	}
-	// The new references come first: where a version takes the place of its own source, the content stays.
-	m.hold(c.Object.Segments)
-	m.learn(c.Source, c.Object.Segments)
+	// New references are added before old ones are removed, so that the content is kept if a version replaces its own
+	// source.
+	m.contents.incRef(c.Object.Segments)
+	m.contents.mergeSums(c.Source, c.Object.Segments)
 	if c.Object.List != 0 {
 		m.lists[c.Object.List].objects++
 	}
@@ -174,7 +191,7 @@ func (m *Meta) putObject(c *core.PutObject) (core.Version, error) {
 	return m.putVersion(b, &o, c.Seq), nil
 }
 
-// putVersion makes o, whose content is held already, the newest version of its key.
+// putVersion makes o the newest version of its key. The references of o have been added.
 func (m *Meta) putVersion(b *bucket, o *core.ObjectInfo, seq core.Seq) core.Version {
 	o.Seq, o.Latest = seq, false
 	o.Null = b.info.Versioning != core.VersioningEnabled
@@ -185,7 +202,7 @@ func (m *Meta) putVersion(b *bucket, o *core.ObjectInfo, seq core.Seq) core.Vers
 	return o.Version()
 }
 
-// dropVersion takes a version away and lets go of its content; nil is no version.
+// dropVersion deletes a version and its references. It does nothing if o is nil.
 func (m *Meta) dropVersion(b *bucket, o *core.ObjectInfo) {
 	if o == nil {
 		return
@@ -196,12 +213,12 @@ func (m *Meta) dropVersion(b *bucket, o *core.ObjectInfo) {
 	} else {
 		b.versions[o.Key] = rest
 	}
-	m.release(o.Segments)
+	m.contents.decRef(o.Segments)
 	if o.List != 0 {
 		l := m.lists[o.List]
 		l.objects--
-		if l.objects == 0 { // its parts and their content stay until reclaim works the entry off
-			m.addList(o.List)
+		if l.objects == 0 { // its parts and their content are kept until reclaim processes the garbage
+			m.contents.addList(m.state.Seq, o.List)
 		}
 	}
 }
@@ -209,7 +226,7 @@ func (m *Meta) dropVersion(b *bucket, o *core.ObjectInfo) {
 func (m *Meta) deleteObject(c *core.DeleteObject) (core.Version, bool, error) {
 	b := m.buckets[c.Bucket]
 	if b == nil {
-		return 0, false, fail(core.NoSuchBucket, "by number")
+		return 0, false, noBucket(c.Bucket)
 	}
 	if err := c.If.Check(b.current(c.Key)); err != nil {
 		return 0, false, err
@@ -232,10 +249,10 @@ func (m *Meta) deleteObject(c *core.DeleteObject) (core.Version, bool, error) {
 func (m *Meta) updateObject(c *core.UpdateObject) (core.Version, error) {
 	b := m.buckets[c.Bucket]
 	if b == nil {
-		return 0, fail(core.NoSuchBucket, "by number")
+		return 0, noBucket(c.Bucket)
 	}
 	if len(b.versions[c.Key]) == 0 {
-		return 0, fail(core.NoSuchKey, "UpdateObject")
+		return 0, fail(core.NoSuchKey, fmt.Sprintf("key %q", c.Key))
 	}
 	o := b.find(c.Key, c.Version)
 	if err := c.Apply(o, b.info.ObjectLock); err != nil {
@@ -248,7 +265,7 @@ func (m *Meta) updateObject(c *core.UpdateObject) (core.Version, error) {
 func (m *Meta) createUpload(c *core.CreateUpload) error {
 	b := m.buckets[c.Upload.Bucket]
 	if b == nil {
-		return fail(core.NoSuchBucket, "by number")
+		return noBucket(c.Upload.Bucket)
 	}
 	if !b.info.ObjectLock && !c.Upload.Lock.IsZero() {
 		return fail(core.BucketState, "the bucket has no object lock")
@@ -263,15 +280,15 @@ func (m *Meta) createUpload(c *core.CreateUpload) error {
 func (m *Meta) putPart(c *core.PutPart) error {
 	m.sawData(c.Part.Segments)
 	if c.Part.Number < 1 || c.Part.Number > maxPart {
-		return fail(core.InvalidArgument, "part number")
+		return fail(core.InvalidArgument, fmt.Sprintf("part number %d is not between 1 and %d", c.Part.Number, maxPart))
 	}
 	if m.upload(c.Bucket, c.Key, c.Upload) == nil {
-		return fail(core.NoSuchUpload, "PutPart")
+		return noUpload(c.Upload, c.Key)
 	}
 	if err := m.checkSource(c.Source, c.Part.Segments); err != nil {
 		return err
 	}
-	if err := m.checkSegments(c.Part.Segments); err != nil {
+	if err := m.contents.checkSegments(c.Part.Segments); err != nil {
 		return err
 	}
 	parts := m.lists[c.Upload].parts
@@ -282,10 +299,10 @@ func (m *Meta) putPart(c *core.PutPart) error {
 	if err := m.admit(m.buckets[c.Bucket], more); err != nil {
 		return err
 	}
-	m.hold(c.Part.Segments)
-	m.learn(c.Source, c.Part.Segments)
+	m.contents.incRef(c.Part.Segments)
+	m.contents.mergeSums(c.Source, c.Part.Segments)
 	if old := parts[c.Part.Number]; old != nil {
-		m.release(old.Segments)
+		m.contents.decRef(old.Segments)
 	}
 	p := clonePart(&c.Part)
 	p.Seq = c.Seq
@@ -298,7 +315,7 @@ const maxPart = 10_000
 
 func (m *Meta) completeUpload(c *core.CompleteUpload) (core.Version, error) {
 	if len(c.Parts) == 0 || len(c.Object.Segments) > 0 || c.Object.Marker {
-		return 0, fail(core.InvalidArgument, "no parts, or an object with content of its own")
+		return 0, fail(core.InvalidArgument, "CompleteUpload needs parts, and an object without content of its own")
 	}
 	for i := 1; i < len(c.Parts); i++ {
 		if c.Parts[i].Number <= c.Parts[i-1].Number {
@@ -307,7 +324,7 @@ func (m *Meta) completeUpload(c *core.CompleteUpload) (core.Version, error) {
 	}
 	u := m.upload(c.Object.Bucket, c.Object.Key, c.Upload)
 	if u == nil {
-		return 0, fail(core.NoSuchUpload, "CompleteUpload")
+		return 0, noUpload(c.Upload, c.Object.Key)
 	}
 	b, l := m.buckets[c.Object.Bucket], m.lists[c.Upload]
 	if err := c.If.Check(b.current(c.Object.Key)); err != nil {
@@ -329,7 +346,7 @@ func (m *Meta) completeUpload(c *core.CompleteUpload) (core.Version, error) {
 	for _, number := range slices.Sorted(maps.Keys(l.parts)) {
 		if p := l.parts[number]; !named[number] {
 			delete(l.parts, number)
-			m.release(p.Segments)
+			m.contents.decRef(p.Segments)
 		}
 	}
 	delete(b.uploads, c.Upload)
@@ -342,11 +359,11 @@ func (m *Meta) completeUpload(c *core.CompleteUpload) (core.Version, error) {
 
 func (m *Meta) abortUpload(c *core.AbortUpload) error {
 	if m.upload(c.Bucket, c.Key, c.Upload) == nil {
-		return fail(core.NoSuchUpload, "AbortUpload")
+		return noUpload(c.Upload, c.Key)
 	}
 	delete(m.buckets[c.Bucket].uploads, c.Upload)
 	if len(m.lists[c.Upload].parts) > 0 {
-		m.addList(c.Upload)
+		m.contents.addList(m.state.Seq, c.Upload)
 	} else {
 		delete(m.lists, c.Upload)
 	}
@@ -355,9 +372,12 @@ func (m *Meta) abortUpload(c *core.AbortUpload) error {
 
 func (m *Meta) putRecord(c *core.PutRecord) error {
 	kind, key := c.Record.Kind, c.Record.Key
+	if c.In != 0 && m.buckets[c.In] == nil {
+		return fail(core.NoSuchBucket, "by number")
+	}
 	value, exists := m.records[kind][key]
 	if c.HasExpect && (exists != (len(c.Expect) > 0) || string(value) != string(c.Expect)) {
-		return fail(core.Conflict, "the record is not what was expected")
+		return fail(core.Conflict, fmt.Sprintf("record %q of kind %q has changed", key, kind))
 	}
 	if c.Record.Value == nil {
 		delete(m.records[kind], key)
@@ -367,5 +387,57 @@ func (m *Meta) putRecord(c *core.PutRecord) error {
 		m.records[kind] = map[string][]byte{}
 	}
 	m.records[kind][key] = slices.Clone(c.Record.Value)
+	return nil
+}
+
+// sawData raises NextData above the DataIDs of the new content of a change, even if the change then fails, because a
+// block already has frames with those DataIDs.
+func (m *Meta) sawData(segments []core.Segment) {
+	for _, s := range segments {
+		if s.Info != nil {
+			m.state.NextData = max(m.state.NextData, s.Info.ID+1)
+		}
+	}
+}
+
+// checkSource returns Conflict if the source version of a copy no longer exists. For equal content it returns the error
+// of core.Source.CheckContent.
+func (m *Meta) checkSource(s *core.Source, segments []core.Segment) error {
+	if s == nil {
+		return nil
+	}
+	if s.Content != nil {
+		var found *core.DataInfo
+		if len(segments) > 0 {
+			found = m.contents.byID[segments[0].Data]
+		}
+		return s.CheckContent(segments, found)
+	}
+	if b := m.buckets[s.Bucket]; b != nil {
+		for _, o := range b.versions[s.Key] {
+			if o.Seq == s.Seq {
+				return nil
+			}
+		}
+	}
+	return fail(core.Conflict, "the source of the copy is gone")
+}
+
+// dropParts deletes up to Count parts of a list in the garbage. With the last part it deletes the garbage.
+func (m *Meta) dropParts(c *core.DropParts) error {
+	i := slices.IndexFunc(m.contents.garbage, func(g core.Garbage) bool { return g.ID == c.Garbage && g.List != 0 })
+	if i < 0 {
+		return fail(core.NoSuchData, fmt.Sprintf("garbage %d is no list of parts", c.Garbage))
+	}
+	id := m.contents.garbage[i].List
+	parts := m.lists[id].parts
+	for _, number := range slices.Sorted(maps.Keys(parts))[:max(0, min(c.Count, len(parts)))] {
+		m.contents.decRef(parts[number].Segments)
+		delete(parts, number)
+	}
+	if len(parts) == 0 {
+		m.contents.garbage = slices.Delete(m.contents.garbage, i, i+1)
+		delete(m.lists, id)
+	}
 	return nil
 }

@@ -11,14 +11,15 @@ import (
 	"orcas/core"
 )
 
-// item is what a listing lists: a version of a key, or an upload.
+// item is an entry of a listing: a version of a key, or an upload.
 type item struct {
 	key    string
 	object *core.ObjectInfo
 	upload *core.UploadInfo
 }
 
-// List implements core.Meta, by definition: all items in order, those after the cursor, rolled up, cut at the limit.
+// List implements core.Meta in the simplest way: it sorts all items, skips those up to the cursor, rolls up the rest,
+// and cuts the result at the limit.
 func (m *Meta) List(ctx context.Context, q core.ListQuery) (*core.ListPage, error) {
 	end, err := m.begin(ctx, "mem.List")
 	if err != nil {
@@ -63,7 +64,7 @@ func (m *Meta) List(ctx context.Context, q core.ListQuery) (*core.ListPage, erro
 	return page, nil
 }
 
-// items returns everything under the query's prefix that its kind lists, in order.
+// items returns all entries with the kind and prefix of the query, in order.
 func (b *bucket) items(q core.ListQuery) []item {
 	var items []item
 	if q.Kind == core.ListUploads {
@@ -91,7 +92,7 @@ func (b *bucket) items(q core.ListQuery) []item {
 	return items
 }
 
-// isAfter says whether it comes after the query's cursor.
+// isAfter reports whether an item is after the cursor of the query.
 func isAfter(it item, q core.ListQuery) bool {
 	prefix, rolled := core.CommonPrefix(q.After.Key, q.Prefix, q.Delimiter)
 	if rolled && prefix == q.After.Key && strings.HasPrefix(it.key, prefix) {

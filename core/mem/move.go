@@ -2,11 +2,14 @@ package mem
 
 import "orcas/core"
 
-// moveObject holds the content for the target before it takes the source away, so that it stays.
+// moveObject adds the references of the target before it deletes the source, so that the content is kept.
 func (m *Meta) moveObject(c *core.MoveObject) (core.Version, error) {
 	from, to := m.buckets[c.From.Bucket], m.buckets[c.Bucket]
-	if from == nil || to == nil {
-		return 0, fail(core.NoSuchBucket, "by number")
+	if from == nil {
+		return 0, noBucket(c.From.Bucket)
+	}
+	if to == nil {
+		return 0, noBucket(c.Bucket)
 	}
 	if !to.info.ObjectLock && !c.Lock.IsZero() {
 		return 0, fail(core.BucketState, "the bucket has no object lock")
@@ -27,13 +30,13 @@ func (m *Meta) moveObject(c *core.MoveObject) (core.Version, error) {
 		return 0, err
 	}
 	o := cloneObject(&moved)
-	m.hold(o.Segments)
+	m.contents.incRef(o.Segments)
 	if o.List != 0 {
 		m.lists[o.List].objects++
 	}
 	m.state.Seq = c.Seq - 1
 	_, _, err := m.deleteObject(c.Removal())
-	m.addGarbage()
+	m.contents.addGarbage(m.state.Seq)
 	m.state.Seq = c.Seq
 	if err != nil {
 		return 0, err

@@ -6,7 +6,7 @@ import (
 	"orcas/core"
 )
 
-// Usage implements core.Meta. It counts whenever it is asked: nothing that it says can be wrong by what was said before.
+// Usage implements core.Meta. It counts on every call, so no counter can be wrong.
 func (m *Meta) Usage(ctx context.Context, bucket core.BucketID) (core.Usage, error) {
 	const op = "mem.Usage"
 	end, err := m.begin(ctx, op)
@@ -24,7 +24,7 @@ func (m *Meta) Usage(ctx context.Context, bucket core.BucketID) (core.Usage, err
 	return m.held(b), nil
 }
 
-// held counts what a bucket holds.
+// held computes the usage of a bucket.
 func (m *Meta) held(b *bucket) (u core.Usage) {
 	for _, all := range b.versions {
 		for _, o := range all {
@@ -37,7 +37,7 @@ func (m *Meta) held(b *bucket) (u core.Usage) {
 	return u
 }
 
-// held counts the parts of an upload in progress.
+// held computes the usage of the parts of an upload in progress.
 func (l *list) held() (u core.Usage) {
 	for _, p := range l.parts {
 		u.Bytes += p.Size
@@ -45,7 +45,7 @@ func (l *list) held() (u core.Usage) {
 	return u
 }
 
-// replaced is what goes when a version of a key is written, or a delete marker.
+// replaced returns the usage that a new version or delete marker of a key replaces.
 func (b *bucket) replaced(key string) core.Usage {
 	if b.info.Versioning == core.VersioningEnabled {
 		return core.Usage{}
@@ -53,7 +53,7 @@ func (b *bucket) replaced(key string) core.Usage {
 	return core.UsageOf(b.find(key, core.Null))
 }
 
-// admit says whether a change may add more to what a bucket holds.
+// admit returns an error if the quota of a bucket does not allow more.
 func (m *Meta) admit(b *bucket, more core.Usage) error {
 	if b.info.Quota.IsZero() {
 		return nil

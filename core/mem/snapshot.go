@@ -26,7 +26,7 @@ func (m *Meta) Snapshot(ctx context.Context, emit func(*core.Row) error) error {
 	return nil
 }
 
-// rows returns everything, in an order that is always the same.
+// rows returns all rows, in a fixed order.
 func (m *Meta) rows(ctx context.Context) ([]core.Row, error) {
 	end, err := m.begin(ctx, "mem.Snapshot")
 	if err != nil {
@@ -39,8 +39,8 @@ func (m *Meta) rows(ctx context.Context) ([]core.Row, error) {
 		info := cloneBucket(m.buckets[id].info)
 		rows = append(rows, core.Row{Bucket: &info})
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.data)) {
-		data := cloneData(m.data[id])
+	for _, id := range slices.Sorted(maps.Keys(m.contents.byID)) {
+		data := cloneData(m.contents.byID[id])
 		rows = append(rows, core.Row{Data: &data})
 	}
 	for _, id := range slices.Sorted(maps.Keys(m.buckets)) {
@@ -51,7 +51,7 @@ func (m *Meta) rows(ctx context.Context) ([]core.Row, error) {
 			rows = append(rows, core.Row{Part: &core.ListPart{List: id, PartInfo: clonePart(m.lists[id].parts[number])}})
 		}
 	}
-	for _, g := range m.garbage {
+	for _, g := range m.contents.garbage {
 		g.Extents = slices.Clone(g.Extents)
 		rows = append(rows, core.Row{Garbage: &g})
 	}
@@ -123,10 +123,10 @@ func (m *Meta) Reset(context.Context) error {
 	return nil
 }
 
-// take makes m what another one is.
+// take replaces the contents of m with those of another Meta.
 func (m *Meta) take(from *Meta) {
-	m.state, m.buckets, m.names, m.data = from.state, from.buckets, from.names, from.data
-	m.lists, m.garbage, m.records = from.lists, from.garbage, from.records
+	m.state, m.buckets, m.names, m.contents = from.state, from.buckets, from.names, from.contents
+	m.lists, m.records = from.lists, from.records
 }
 
 func (m *Meta) restoreRow(row *core.Row) error {
@@ -143,7 +143,7 @@ func (m *Meta) restoreRow(row *core.Row) error {
 	case row.Object != nil:
 		b := m.buckets[row.Object.Bucket]
 		if b == nil {
-			return fail(core.NoSuchBucket, "a version of no bucket")
+			return fail(core.NoSuchBucket, "a version belongs to a bucket that does not exist")
 		}
 		for _, s := range row.Object.Segments {
 			if s.Info != nil {
@@ -158,7 +158,7 @@ func (m *Meta) restoreRow(row *core.Row) error {
 	case row.Upload != nil:
 		b := m.buckets[row.Upload.Bucket]
 		if b == nil {
-			return fail(core.NoSuchBucket, "an upload of no bucket")
+			return fail(core.NoSuchBucket, "an upload belongs to a bucket that does not exist")
 		}
 		u := cloneUpload(row.Upload)
 		b.uploads[u.ID] = &u
@@ -166,7 +166,7 @@ func (m *Meta) restoreRow(row *core.Row) error {
 		p := clonePart(&row.Part.PartInfo)
 		m.listOf(row.Part.List).parts[p.Number] = &p
 	case row.Garbage != nil:
-		m.insertGarbage(core.Garbage{ID: row.Garbage.ID, List: row.Garbage.List, Extents: slices.Clone(row.Garbage.Extents)})
+		m.contents.insertGarbage(core.Garbage{ID: row.Garbage.ID, List: row.Garbage.List, Extents: slices.Clone(row.Garbage.Extents)})
 	case row.Record != nil:
 		if m.records[row.Record.Kind] == nil {
 			m.records[row.Record.Kind] = map[string][]byte{}
@@ -179,7 +179,7 @@ func (m *Meta) restoreRow(row *core.Row) error {
 func (m *Meta) restoreData(d *core.DataInfo) {
 	data := cloneData(d)
 	data.Refs = 0
-	m.data[d.ID] = &data
+	m.contents.byID[d.ID] = &data
 }
 
 func (m *Meta) listOf(id core.UploadID) *list {
@@ -189,14 +189,14 @@ func (m *Meta) listOf(id core.UploadID) *list {
 	return m.lists[id]
 }
 
-// count makes the numbers of references.
+// count computes the reference counts.
 func (m *Meta) count() error {
 	hold := func(segments []core.Segment) error {
 		for _, s := range segments {
-			if m.data[s.Data] == nil {
+			if m.contents.byID[s.Data] == nil {
 				return fail(core.NoSuchData, "a segment of content that is not there")
 			}
-			m.data[s.Data].Refs++
+			m.contents.byID[s.Data].Refs++
 		}
 		return nil
 	}
@@ -222,9 +222,10 @@ func (m *Meta) count() error {
 			}
 		}
 	}
-	maps.DeleteFunc(m.data, func(_ core.DataID, d *core.DataInfo) bool { return d.Refs == 0 })
+	maps.DeleteFunc(m.contents.byID, func(_ core.DataID, d *core.DataInfo) bool { return d.Refs == 0 })
 	return nil
 }
 
-// Sync implements core.Syncer: nothing survives the process, and nothing is lost before its end.
+// Sync implements core.Syncer. It does nothing, because nothing survives the process and nothing is lost before it
+// ends.
 func (m *Meta) Sync(ctx context.Context) (core.State, error) { return m.State(ctx) }

@@ -1,10 +1,14 @@
-// Package snapshot keeps the metadata in blocks: everything that an engine says of itself (core.Snapshotter), as it was after one sequence.
+// Package snapshot stores snapshots of the metadata in blocks: the entire contents of an engine (core.Snapshotter) as
+// of one sequence.
 //
-// A snapshot is a block of its own kind. Its frames (type Snapshot, numbered by the snapshot's sequence) hold one stream, 256 KiB of
-// it each, compressed by themselves with Zstandard where that makes them smaller. The stream is a list of rows in the binary form of core.AppendRow, each after its length as an
-// unsigned LEB128 number. The last frame is marked as such, so a snapshot that a crash cut off is known for what it is.
+// A snapshot is a block of the kind core.Snapshot. Its frames have the type Snapshot, and the ID of each is the
+// sequence of the snapshot. They contain one stream, in pieces of 256 KiB. Each piece is compressed separately with
+// Zstandard if that makes it smaller. The stream is a list of rows in the binary form of encoding.AppendRow, each
+// preceded by its length as an unsigned LEB128 number. The last frame is marked, so a snapshot that was truncated by a
+// crash is detected.
 //
-// With a snapshot of sequence S, records of changes up to S are not needed any more: a rebuild restores it and replays those behind it.
+// With a snapshot of sequence S, records of changes up to S are no longer needed: a rebuild restores the snapshot and
+// replays the records after it.
 package snapshot
 
 import (
@@ -19,27 +23,29 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"orcas/core"
+	"orcas/core/encoding"
 	"orcas/core/frame"
 )
 
 // Info describes a snapshot.
 type Info struct {
 	Block      core.BlockID
-	core.State       // everything up to State.Seq is in the snapshot, and nothing behind it
-	Size       int64 // bytes of the block
+	core.State       // the snapshot contains all changes up to State.Seq, and no later ones
+	Size       int64 // size of the block, in bytes
 	Rows       int64
 }
 
-// maxRow bounds a row, in bytes, so that a damaged length asks for no memory: a version with 2 KiB of headers takes three, a list of 1,000 extents 30 KiB.
+// maxRow is the maximum size of a row, in bytes. It prevents large allocations for a damaged length. For comparison, a
+// version with 2 KiB of headers takes 3 KiB, and a list of 1,000 extents 30 KiB.
 const maxRow = 64 << 20
 
-// WriteOptions configure Write. All of them may be nil.
+// WriteOptions configure Write. Each of them may be nil.
 type WriteOptions struct {
-	Pace   func(n int64) error             // called after each frame with the bytes written; may wait
-	Before func(ctx context.Context) error // called before the snapshot is made durable: all that is in it has to be when it returns
+	Pace   func(n int64) error             // called after each frame with the number of bytes written; may wait
+	Before func(ctx context.Context) error // called before the snapshot is made durable; must make its contents durable
 }
 
-// Write writes a snapshot of meta into a block of its own, durable when it returns.
+// Write writes a snapshot of meta to a new block, which is durable when Write returns.
 func Write(ctx context.Context, meta core.Snapshotter, blocks core.Blocks, o WriteOptions) (*Info, error) {
 	const op = "snapshot.Write"
 	bw, err := blocks.Create(ctx, core.BlockOptions{Kind: core.Snapshot})
@@ -52,7 +58,7 @@ func Write(ctx context.Context, meta core.Snapshotter, blocks core.Blocks, o Wri
 		err = o.Before(ctx)
 	}
 	if err != nil {
-		_ = bw.Abort() // the first error is the one to report
+		_ = bw.Abort() // report the first error
 		return nil, core.E(op, core.Internal, err)
 	}
 	if err := bw.Commit(ctx); err != nil {
@@ -67,9 +73,9 @@ type writer struct {
 	zip   *zstd.Encoder
 	pace  func(n int64) error
 	info  Info
-	plain []byte // of the stream, not yet in a frame
+	plain []byte // part of the stream that is not in a frame yet
 	row   []byte
-	raw   []byte // a frame
+	raw   []byte // buffer for a frame
 	index uint32
 }
 
@@ -83,10 +89,10 @@ func (w *writer) write(ctx context.Context, meta core.Snapshotter) (err error) {
 			w.info.State = *r.State
 		}
 		w.info.Rows++
-		w.row = core.AppendRow(w.row[:0], r)
+		w.row = encoding.AppendRow(w.row[:0], r)
 		w.plain = binary.AppendUvarint(w.plain, uint64(len(w.row)))
 		w.plain = append(w.plain, w.row...)
-		for len(w.plain) > frame.MaxPlain { // never all of it: something is left for the last frame
+		for len(w.plain) > frame.MaxPlain { // never all of it, because the last frame must not be empty
 			if err := w.frame(w.plain[:frame.MaxPlain], false); err != nil {
 				return err
 			}
@@ -122,8 +128,8 @@ func (w *writer) frame(plain []byte, last bool) error {
 	return w.pace(int64(len(w.raw)))
 }
 
-// List returns the snapshots in blocks, the newest first, as far as their first frames say: whether one is whole, Read finds out. Rows is
-// not known.
+// List returns the snapshots in blocks, newest first. It reads only their first frames; Read checks whether a snapshot
+// is intact. Rows is not set.
 func List(ctx context.Context, blocks core.Blocks) ([]Info, error) {
 	var found []Info
 	err := blocks.Walk(ctx, core.BlockID{}, func(b core.BlockInfo) error {
@@ -153,13 +159,13 @@ func List(ctx context.Context, blocks core.Blocks) ([]Info, error) {
 	return found, nil
 }
 
-// isBroken says whether err is about the bytes of a block and not about reading them.
+// isBroken reports whether err means that a block is damaged or missing, as opposed to a failed read.
 func isBroken(err error) bool {
 	return core.Is(err, core.Damaged) || core.Is(err, core.NoSuchData)
 }
 
-// Read calls fn with each row of a snapshot, in order, all of them verified, and sets info's State and Rows. It is Damaged where the
-// snapshot is not whole; then fn has seen a part of it.
+// Read calls fn with each row of a snapshot, verified and in order, and sets info.State and info.Rows. It returns
+// Damaged if the snapshot is not intact; fn may have been called with some of the rows by then.
 func Read(ctx context.Context, blocks core.Blocks, info *Info, fn func(*core.Row) error) error {
 	r, err := newReader(ctx, blocks, *info)
 	if err != nil {
@@ -185,7 +191,8 @@ func Read(ctx context.Context, blocks core.Blocks, info *Info, fn func(*core.Row
 	}
 }
 
-// Restore fills an empty engine with a snapshot. Damaged says that the snapshot is not whole, and the engine is empty still.
+// Restore fills an empty engine with a snapshot. It returns Damaged if the snapshot is not intact; the engine is then
+// still empty.
 func Restore(ctx context.Context, blocks core.Blocks, info *Info, meta core.Snapshotter) error {
 	r, err := newReader(ctx, blocks, *info)
 	if err != nil {
@@ -208,9 +215,9 @@ type reader struct {
 	block  core.BlockID
 	size   int64
 	zip    *zstd.Decoder
-	h      frame.Header // of the frame in plain
+	h      frame.Header // header of the current frame, whose content is in plain
 	raw    []byte
-	plain  []byte // not yet read
+	plain  []byte // content of the current frame that has not been read yet
 	stream *bufio.Reader
 }
 
@@ -240,11 +247,11 @@ func (r *reader) close() error {
 
 func broken(err error) error { return core.E("snapshot.Read", core.Damaged, err) }
 
-// frame reads the frame of that number at an offset.
+// frame reads the frame with the given number at an offset.
 func (r *reader) frame(at int64, index uint32) error {
 	var head [frame.HeaderSize]byte
 	if at+frame.HeaderSize > r.size {
-		return broken(errors.New("the snapshot is cut off"))
+		return broken(errors.New("the snapshot is truncated: its last frame is missing"))
 	}
 	if n, err := r.blocks.ReadAt(head[:], at); n < len(head) {
 		return err
@@ -257,7 +264,7 @@ func (r *reader) frame(at int64, index uint32) error {
 		return broken(err)
 	}
 	if h.Type != frame.Snapshot || h.Index != index || index > 0 && h.ID != r.h.ID || h.End() > r.size {
-		return broken(fmt.Errorf("frame %d is not where it should be", index))
+		return broken(fmt.Errorf("frame %d is not at its offset", index))
 	}
 	raw := append(r.raw[:0], make([]byte, h.Stored)...)
 	r.raw = raw
@@ -299,19 +306,19 @@ func (r *reader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// state reads the row with which every snapshot begins.
+// state reads the first row of a snapshot.
 func (r *reader) state() (core.State, error) {
 	row, err := r.next()
 	if err != nil {
 		return core.State{}, err
 	}
 	if row == nil || row.State == nil || uint64(row.State.Seq) != r.h.ID {
-		return core.State{}, broken(errors.New("the state is not its first row"))
+		return core.State{}, broken(errors.New("the first row is not the state"))
 	}
 	return *row.State, nil
 }
 
-// next returns the next row, nil behind the last.
+// next returns the next row, or nil after the last.
 func (r *reader) next() (*core.Row, error) {
 	length, err := binary.ReadUvarint(r.stream)
 	if err == io.EOF {
@@ -327,10 +334,10 @@ func (r *reader) next() (*core.Row, error) {
 	if _, err := io.CopyN(row, r.stream, int64(length)); err != nil {
 		return nil, cutOff(err)
 	}
-	return core.DecodeRow(row.Bytes())
+	return encoding.DecodeRow(row.Bytes())
 }
 
-// cutOff turns the end of the stream within a row into Damaged.
+// cutOff converts the error for a stream that ends within a row to Damaged.
 func cutOff(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return broken(io.ErrUnexpectedEOF)

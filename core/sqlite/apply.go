@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -8,91 +9,80 @@ import (
 	"math"
 
 	"orcas/core"
+	"orcas/core/encoding"
 	"orcas/internal/mutant"
 )
 
-// writer is the writing connection and what it knows between two transactions. Meta.mu guards it.
+// writer is the writing connection and the state that it keeps between transactions. Meta.mu guards it.
 type writer struct {
 	c          *conn
-	state      core.State                    // after the last change, of a transaction in progress too
-	buckets    map[core.BucketID]bucketState // those used lately
-	tallies    map[core.BucketID]*tally      // those that the transaction in progress changed
-	logged     int64                         // bytes in the log when it was measured
-	longAt     int64                         // the length at which the checkpointer is woken
-	unmeasured int                           // changes since the log was measured
-	object     core.ObjectInfo               // the version that is being written
-	infoBuf    []byte                        // encoding of an info
-	dataBuf    []byte                        // encoding of a DataInfo
-	freed      []core.Extent                 // by the change in progress
-	find       finder
-	shared     sharedLately
+	state      core.State                    // the state after the last change, even if uncommitted
+	buckets    map[core.BucketID]bucketState // recently used buckets
+	logged     int64                         // the log length at its last measurement, in bytes
+	longAt     int64                         // the log length, in bytes, at which to wake the checkpointer
+	unmeasured int                           // the number of changes since the last measurement
+	object     core.ObjectInfo               // the version being written
+	infoBuf    []byte                        // a buffer for the encoding of an info
+	contents   contents
+	index      hashIndex
+	tallies    tallies
 }
 
-// rolledBack forgets what the transaction did; before is the state that it began with.
+// rolledBack discards the in-memory effects of a transaction that was rolled back; before is the state at its
+// beginning.
 func (w *writer) rolledBack(before core.State) {
-	w.find.rolledBack()
+	w.index.rolledBack()
 	w.state = before
-	clear(w.shared[:])
+	clear(w.contents.shared[:])
 	clear(w.buckets)
-	clear(w.tallies)
+	clear(w.tallies.changed)
 }
 
-// sharedLately keeps contents that were shared lately, at their number modulo its length: who looks at one of them again spares a statement. An entry goes with any
-// change to its row but of the count of references, which it has an old one of; and all go where a transaction is rolled back.
-type sharedLately [256]*core.DataInfo
-
-// maxSharedExtents is how many extents content may have to be kept so.
-const maxSharedExtents = 16
-
-func (s *sharedLately) at(id core.DataID) **core.DataInfo { return &s[uint64(id)%uint64(len(s))] }
-
-func (s *sharedLately) forget(id core.DataID) {
-	if d := s.at(id); *d != nil && (*d).ID == id {
-		*d = nil
-	}
-}
-
-// bucketState is what a write has to know of its bucket.
+// bucketState is the part of a bucket's metadata that writes need.
 type bucketState struct {
 	versioning core.Versioning
-	locks      bool   // its versions may be locked
-	tally      *tally // nil: it has no quota
+	locks      bool   // object lock is enabled
+	tally      *tally // nil if the bucket has no quota
 }
 
 // maxBuckets bounds writer.buckets.
 const maxBuckets = 1024
 
 func newWriter(c *conn) *writer {
-	return &writer{c: c, buckets: map[core.BucketID]bucketState{}, tallies: map[core.BucketID]*tally{}}
+	w := &writer{c: c, buckets: map[core.BucketID]bucketState{}}
+	w.index.c = c
+	w.contents = contents{c: c, index: &w.index}
+	w.tallies = tallies{c: c, changed: map[core.BucketID]*tally{}}
+	return w
 }
 
-// state reads the row of state.
+// state reads the row of the table state.
 func (c *conn) state() (s core.State, err error) {
 	row, err := c.row(selectState)
 	if err != nil {
 		return s, err
 	}
 	if row == nil {
-		return s, damaged("state", errors.New("it is not there"))
+		return s, damaged("state", errors.New("the row is missing"))
 	}
 	s = core.State{Seq: core.Seq(integer(row[0])), NextData: core.DataID(integer(row[1]))}
-	floor, err := placeOfState(integer(row[0]), integer(row[1])).open(bytes(row[2]))
-	if n := copy(s.Floor[:], floor); err == nil && n < len(s.Floor) {
-		err = errors.New("a floor is a block")
+	floor, err := stateKey(integer(row[0]), integer(row[1])).checkSum(bytes(row[2]))
+	if n := copy(s.ReplayFrom[:], floor); err == nil && n < len(s.ReplayFrom) {
+		err = errors.New("the replay start is too short for a block number")
 	} else if synced := floor[n:]; len(synced) == 8 {
 		s.Synced = core.Seq(binary.BigEndian.Uint64(synced))
 	} else if len(synced) > 0 {
-		err = errors.New("what is behind the floor is no sequence")
+		err = errors.New("the bytes after the replay start are not a sequence")
 	}
 	return s, damaged("state", err)
 }
 
 func (w *writer) writeState(s core.State) error {
-	w.infoBuf = append(w.infoBuf[:0], s.Floor[:]...)
+	w.infoBuf = append(w.infoBuf[:0], s.ReplayFrom[:]...)
 	if s.Synced != 0 {
 		w.infoBuf = binary.BigEndian.AppendUint64(w.infoBuf, uint64(s.Synced))
 	}
-	w.infoBuf = placeOfState(int64(s.Seq), int64(s.NextData)).seal(w.infoBuf)
+	w.infoBuf = stateKey(int64(s.Seq), int64(s.NextData)).appendSum(w.infoBuf)
 	_, err := w.c.exec(updateState, int64(s.Seq), int64(s.NextData), w.infoBuf)
 	return err
 }
@@ -103,6 +93,7 @@ func (m *Meta) Apply(ctx context.Context, changes []core.Change) ([]core.Result,
 	if err := ctx.Err(); err != nil {
 		return nil, core.E(op, core.Canceled, err)
 	}
+	m.brake()
 	m.catchUp()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,8 +102,8 @@ func (m *Meta) Apply(ctx context.Context, changes []core.Change) ([]core.Result,
 	}
 	results := make([]core.Result, len(changes))
 	first := 0
-	for first < len(changes) && changes[first].Place().Seq <= m.w.state.Seq {
-		results[first] = core.Result{Seq: changes[first].Place().Seq, Skipped: true}
+	for first < len(changes) && changes[first].Stamp() <= m.w.state.Seq {
+		results[first] = core.Result{Seq: changes[first].Stamp(), Skipped: true}
 		first++
 	}
 	if first == len(changes) {
@@ -128,12 +119,12 @@ func (m *Meta) Apply(ctx context.Context, changes []core.Change) ([]core.Result,
 	m.state = m.w.state
 	m.stateMu.Unlock()
 	if err := m.measure(len(changes) - first); err != nil {
-		m.checkFailed(err) // what this call wrote is written
+		m.checkFailed(err) // the changes of this call are committed
 	}
 	return results, nil
 }
 
-// transact writes changes in one transaction. After an error nothing is written, or the engine is sealed.
+// transact writes changes in one transaction. After an error, either nothing was written or m.sealed is set.
 func (m *Meta) transact(changes []core.Change, results []core.Result) error {
 	w := m.w
 	before := w.state
@@ -149,11 +140,11 @@ func (m *Meta) transact(changes []core.Change, results []core.Result) error {
 		_, err = w.c.exec(commit)
 	}
 	if err == nil {
-		w.find.committed(w.state.NextData)
+		w.index.committed(w.state.NextData)
 		return nil
 	}
 	w.rolledBack(before)
-	// A failed commit is known not to have happened only where the drive was full: the record that ends it is not there.
+	// A failed commit certainly had no effect only if the drive was full, because then its commit frame is missing.
 	if (isWriteFault(err) || committing && kindOf(err) != core.NoSpace) && !mutant.Is("no-metadata-seal") {
 		m.sealed = err
 	}
@@ -167,43 +158,48 @@ func (m *Meta) transact(changes []core.Change, results []core.Result) error {
 
 func (w *writer) applyAll(changes []core.Change, results []core.Result) error {
 	for i, c := range changes {
-		seq := c.Place().Seq
+		seq := c.Stamp()
 		results[i] = core.Result{Seq: seq}
 		if seq <= w.state.Seq {
 			results[i].Skipped = true
 			continue
 		}
 		free := seq - w.state.Seq
-		w.state.Seq = seq // whether or not it passes its checks: a replay of it would fail them again
-		if free < core.Places(c) {
-			results[i].Err = fail(core.InvalidArgument, "the change's places are taken")
+		w.state.Seq = seq // even if the change fails its checks, because a replay would fail them again
+		if free < core.SeqCount(c) {
+			results[i].Err = fail(core.InvalidArgument, "the sequence numbers of the change are already in use")
 			continue
 		}
-		w.freed = w.freed[:0]
+		w.contents.freed = w.contents.freed[:0]
 		err := w.apply(c, &results[i])
 		if check, ok := err.(*core.Error); ok {
 			results[i].Err = check
 			continue
 		}
 		if err == nil {
-			err = w.writeFreed()
+			err = w.contents.writeFreed(w.state.Seq)
 		}
 		if err != nil {
 			return fmt.Errorf("change %d (%T): %w", seq, c, err)
 		}
 	}
-	if err := w.merge(); err != nil {
+	if err := w.index.flushRun(); err != nil {
 		return err
 	}
-	if err := w.writeTallies(); err != nil {
+	if err := w.tallies.write(); err != nil {
 		return err
 	}
 	return w.writeState(w.state)
 }
 
-// fail is the error of a check. Nothing else in this package is a *core.Error while a change is applied: any other error
-// ends the transaction.
+// fail returns the error of a failed check. While a change is applied, no other error of this package is a *core.Error.
+// Any error of another type ends the transaction.
 func fail(kind core.Kind, why string) error { return core.E("sqlite.Apply", kind, errors.New(why)) }
+
+// noBucket returns the error of a change that refers to a missing bucket.
+func noBucket(id core.BucketID) error {
+	return fail(core.NoSuchBucket, fmt.Sprintf("bucket number %d does not exist", id))
+}
 
 func (w *writer) apply(c core.Change, r *core.Result) (err error) {
 	switch c := c.(type) {
@@ -229,21 +225,23 @@ func (w *writer) apply(c core.Change, r *core.Result) (err error) {
 		return w.abortUpload(c)
 	case *core.PutRecord:
 		return w.putRecord(c)
-	case *core.SetFloor:
-		w.state.Floor = c.Floor
+	case *core.SetReplayFrom:
+		w.state.ReplayFrom = c.ReplayFrom
 	case *core.Synced:
 		c.Apply(&w.state)
 	case *core.Void:
 	case *core.MoveData:
-		return w.moveData(c)
+		return w.contents.moveData(c)
 	case *core.RewrapData:
-		return w.rewrapData(c)
+		return w.contents.rewrapData(c)
 	case *core.FreeGarbage:
-		return w.freeGarbage(c)
+		return w.contents.freeGarbage(c)
 	case *core.DropParts:
-		return w.dropParts(c)
+		return w.contents.dropParts(c)
 	case *core.Unshare:
-		return w.unshare(c)
+		return w.contents.unshare(c)
+	case *core.RepairData:
+		return w.contents.repairData(c)
 	default:
 		return fail(core.Unsupported, fmt.Sprintf("change %T", c))
 	}
@@ -265,7 +263,7 @@ func (w *writer) bucket(id core.BucketID) (b bucketState, exists bool, err error
 	}
 	b = bucketState{versioning: info.Versioning, locks: info.ObjectLock}
 	if !info.Quota.IsZero() {
-		if b.tally, err = w.tallyOf(id, info.Quota); err != nil {
+		if b.tally, err = w.tallies.of(id, info.Quota); err != nil {
 			return b, false, err
 		}
 	}
@@ -292,14 +290,23 @@ func (w *writer) putBucket(c *core.PutBucket) error {
 		return w.newBucket(c)
 	}
 	if row == nil || core.BucketID(integer(row[0])) != c.Info.ID {
-		return fail(core.NoSuchBucket, c.Info.Name)
+		return fail(core.NoSuchBucket, fmt.Sprintf("bucket %q does not exist", c.Info.Name))
+	}
+	if c.Expect != nil {
+		var now core.BucketInfo
+		if err := decodeBucket(integer(row[0]), c.Info.Name, bytes(row[1]), &now); err != nil {
+			return err
+		}
+		if err := c.CheckExpect(&now); err != nil {
+			return err
+		}
 	}
 	was, _, err := w.bucket(c.Info.ID)
 	if err != nil {
 		return err
 	}
 	if c.Info.Versioning == core.VersioningOff && was.versioning != core.VersioningOff {
-		return fail(core.Conflict, "versioning is never off again")
+		return fail(core.Conflict, "versioning cannot be turned off again, only suspended")
 	}
 	if err := c.Info.CheckLocks(was.locks); err != nil {
 		return err
@@ -308,11 +315,11 @@ func (w *writer) putBucket(c *core.PutBucket) error {
 		return err
 	}
 	next := bucketState{versioning: c.Info.Versioning, locks: c.Info.ObjectLock}
-	if next.tally, err = w.setQuota(c.Info.ID, was.tally, c.Info.Quota); err != nil {
+	if next.tally, err = w.tallies.setQuota(c.Info.ID, was.tally, c.Info.Quota); err != nil {
 		return err
 	}
 	w.remember(c.Info.ID, next)
-	w.infoBuf = placeOfBucket(int64(c.Info.ID), c.Info.Name).seal(core.AppendBucket(w.infoBuf[:0], &c.Info))
+	w.infoBuf = bucketKey(int64(c.Info.ID), c.Info.Name).appendSum(encoding.AppendBucket(w.infoBuf[:0], &c.Info))
 	_, err = w.c.exec(updateBucket, int64(c.Info.ID), w.infoBuf)
 	return err
 }
@@ -324,10 +331,10 @@ func (w *writer) newBucket(c *core.PutBucket) error {
 	if err := c.Info.Quota.Check(); err != nil {
 		return err
 	}
-	if _, err := w.setQuota(core.BucketID(c.Seq), nil, c.Info.Quota); err != nil {
+	if _, err := w.tallies.setQuota(core.BucketID(c.Seq), nil, c.Info.Quota); err != nil {
 		return err
 	}
-	w.infoBuf = placeOfBucket(int64(c.Seq), c.Info.Name).seal(core.AppendBucket(w.infoBuf[:0], &c.Info))
+	w.infoBuf = bucketKey(int64(c.Seq), c.Info.Name).appendSum(encoding.AppendBucket(w.infoBuf[:0], &c.Info))
 	_, err := w.c.exec(insertBucket, int64(c.Seq), blob(c.Info.Name), w.infoBuf)
 	return err
 }
@@ -336,20 +343,20 @@ func (w *writer) deleteBucket(c *core.DeleteBucket) error {
 	b, exists, err := w.bucket(c.Bucket)
 	if err != nil || !exists {
 		if err == nil {
-			err = fail(core.NoSuchBucket, "by number")
+			err = noBucket(c.Bucket)
 		}
 		return err
 	}
 	for _, st := range []statement{anyObject, anyHistory, anyUpload} {
 		if row, err := w.c.row(st, int64(c.Bucket)); err != nil || row != nil {
 			if err == nil {
-				err = fail(core.BucketNotEmpty, "by number")
+				err = fail(core.BucketNotEmpty, fmt.Sprint("bucket number ", c.Bucket))
 			}
 			return err
 		}
 	}
 	delete(w.buckets, c.Bucket)
-	if _, err := w.setQuota(c.Bucket, b.tally, core.Quota{}); err != nil {
+	if _, err := w.tallies.setQuota(c.Bucket, b.tally, core.Quota{}); err != nil {
 		return err
 	}
 	if _, err := w.c.exec(deleteRecords, blob(core.BucketRecordKind(c.Bucket))); err != nil {
@@ -361,6 +368,11 @@ func (w *writer) deleteBucket(c *core.DeleteBucket) error {
 
 func (w *writer) putRecord(c *core.PutRecord) error {
 	kind, key := blob(c.Record.Kind), blob(c.Record.Key)
+	if c.In != 0 {
+		if _, exists, err := w.bucket(c.In); err != nil || !exists {
+			return cmp.Or(err, noBucket(c.In))
+		}
+	}
 	if c.HasExpect {
 		row, err := w.c.row(selectRecord, kind, key)
 		if err != nil {
@@ -368,149 +380,30 @@ func (w *writer) putRecord(c *core.PutRecord) error {
 		}
 		var value []byte
 		if row != nil {
-			if value, err = placeOfRecord(c.Record.Kind, c.Record.Key).open(bytes(row[0])); err != nil {
+			if value, err = recordKey(c.Record.Kind, c.Record.Key).checkSum(bytes(row[0])); err != nil {
 				return damaged("record", err)
 			}
 		}
 		if (row != nil) != (len(c.Expect) > 0) || string(value) != string(c.Expect) {
-			return fail(core.Conflict, "the record is not what was expected")
+			return fail(core.Conflict, fmt.Sprintf("record %q of kind %q has changed", c.Record.Key, c.Record.Kind))
 		}
 	}
 	var err error
 	if c.Record.Value == nil {
 		_, err = w.c.exec(deleteRecord, kind, key)
 	} else {
-		w.infoBuf = placeOfRecord(c.Record.Kind, c.Record.Key).seal(append(w.infoBuf[:0], c.Record.Value...))
+		w.infoBuf = recordKey(c.Record.Kind, c.Record.Key).appendSum(append(w.infoBuf[:0], c.Record.Value...))
 		_, err = w.c.exec(upsertRecord, kind, key, w.infoBuf)
 	}
 	return err
 }
 
-// sawData moves NextData above the content that a change brings, also where the change then fails: frames with that number
-// are in a block.
+// sawData raises NextData above the DataIDs of the new content of a change, even if the change then fails, because a
+// block already has frames with those DataIDs.
 func (w *writer) sawData(segments []core.Segment) {
 	for i := range segments {
 		if info := segments[i].Info; info != nil && info.ID < math.MaxInt64 {
 			w.state.NextData = max(w.state.NextData, info.ID+1)
 		}
 	}
-}
-
-// checkContent says whether the content of a change may be referred to: whether its source is still there, and all that segments say is. Found is
-// the equal content that they share, if they do.
-func (w *writer) checkContent(s *core.Source, segments []core.Segment) (found *core.DataInfo, err error) {
-	if s != nil && s.Content != nil { // equal content is one segment
-		if len(segments) > 0 {
-			if found, err = w.sharedContent(segments[0].Data); err != nil {
-				return nil, err
-			}
-		}
-		return found, s.CheckContent(segments, found)
-	}
-	if err := w.checkSource(s); err != nil {
-		return nil, err
-	}
-	return nil, w.checkSegments(segments)
-}
-
-// sharedContent returns content that is to be shared; nil: there is none of that number.
-func (w *writer) sharedContent(id core.DataID) (*core.DataInfo, error) {
-	kept := w.shared.at(id)
-	if d := *kept; d != nil && d.ID == id {
-		return d, nil
-	}
-	d, err := w.c.content(id)
-	if d != nil && len(d.Extents) <= maxSharedExtents {
-		*kept = d
-	}
-	return d, err
-}
-
-// checkSource says Conflict where the version that a copy was computed from is gone.
-func (w *writer) checkSource(s *core.Source) error {
-	if s == nil {
-		return nil
-	}
-	for _, st := range []statement{sourceInObjects, sourceInHistory} {
-		if row, err := w.c.row(st, int64(s.Bucket), blob(s.Key), int64(s.Seq)); err != nil || row != nil {
-			return err
-		}
-	}
-	return fail(core.Conflict, "the source is gone")
-}
-
-// checkSegments says whether all content that segments refer to is there, or is brought by one of them.
-func (w *writer) checkSegments(segments []core.Segment) error {
-	for i := range segments {
-		s := &segments[i]
-		known := false
-		for j := range i {
-			known = known || segments[j].Data == s.Data
-		}
-		if !known {
-			row, err := w.c.row(hasData, int64(s.Data))
-			if err != nil {
-				return err
-			}
-			known = row != nil
-		}
-		switch {
-		case s.Info == nil && !known:
-			return fail(core.NoSuchData, "content is gone")
-		case s.Info != nil && (known || s.Info.ID != s.Data):
-			return fail(core.InvalidArgument, "content is brought twice, or under another number")
-		}
-	}
-	return nil
-}
-
-// hold adds a reference for each segment, after checkSegments. Object is the info of the version that is born with its one
-// segment's content; nil: none is.
-func (w *writer) hold(segments []core.Segment, object []byte) error {
-	for i := range segments {
-		s := &segments[i]
-		var err error
-		if s.Info == nil {
-			_, err = w.c.exec(holdData, int64(s.Data))
-		} else {
-			_, err = w.insertData(s.Info, object)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// learn keeps with equal content (nil: none) what a change knows of it, after hold.
-func (w *writer) learn(s *core.Source, found *core.DataInfo) error {
-	if found == nil || !s.AddSums(found) {
-		return nil
-	}
-	return w.updateData(found)
-}
-
-// updateData writes a row of data anew, but for its references.
-func (w *writer) updateData(d *core.DataInfo) error {
-	w.shared.forget(d.ID)
-	w.encodeData(d)
-	_, err := w.c.exec(updateData, int64(d.ID), w.dataBuf)
-	return err
-}
-
-// insertData writes a row of data with one reference and says whether the number was free.
-func (w *writer) insertData(info *core.DataInfo, object []byte) (bool, error) {
-	w.encodeData(info)
-	n, err := w.c.exec(insertData, int64(info.ID), info.SHA256[:], w.dataBuf, object)
-	if err != nil || n != 1 {
-		return false, err
-	}
-	return true, w.findable(info)
-}
-
-// encodeData makes dataBuf the column info of content, with its seal.
-func (w *writer) encodeData(info *core.DataInfo) {
-	lean := *info
-	lean.SHA256 = [32]byte{} // it has a column of its own
-	w.dataBuf = placeOfData(int64(info.ID), info.SHA256[:]).seal(core.AppendData(w.dataBuf[:0], &lean))
 }

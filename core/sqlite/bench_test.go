@@ -50,7 +50,7 @@ func feed(t testing.TB, m *Meta, v core.Versioning) *feeder {
 func (f *feeder) results(changes []core.Change) []core.Result {
 	for _, c := range changes {
 		f.seq++
-		c.Place().Seq = f.seq
+		c.SetStamp(f.seq)
 	}
 	results, err := f.m.Apply(context.Background(), changes)
 	require.NoError(f.t, err)
@@ -116,8 +116,8 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// BenchmarkApplyShared measures what it costs that content may be found by its hash: not at all, in runs, and with a row at a random place for each; and a new
-// key of content that was found.
+// BenchmarkApplyShared measures what it costs that content may be found by its hash: not at all, in runs, and with a
+// row at a random place for each; and a new key of content that was found.
 func BenchmarkApplyShared(b *testing.B) {
 	for _, kind := range []string{"new", "overwrite"} {
 		b.Run(kind+"/off", func(b *testing.B) { benchmarkApply(b, kind, 30, false, 0) })
@@ -127,7 +127,8 @@ func BenchmarkApplyShared(b *testing.B) {
 	b.Run("hit", func(b *testing.B) { benchmarkApply(b, "hit", 30, true, 0) })
 }
 
-// BenchmarkShareOld measures a new key of content that came long ago, the look-up that finds it included, beside one of new content. Nobody else writes meanwhile.
+// BenchmarkShareOld measures a new key of content that came long ago, the look-up that finds it included, beside one of
+// new content. Nobody else writes meanwhile.
 func BenchmarkShareOld(b *testing.B) {
 	for _, kind := range []string{"new", "old", "same"} {
 		b.Run(kind, func(b *testing.B) {
@@ -252,8 +253,8 @@ func BenchmarkObject(b *testing.B) {
 	b.ReportMetric(float64(cpuTime()-start)/float64(b.N), "cpu-ns/op")
 }
 
-// BenchmarkList lists a page of 1000 out of many keys, one common prefix that hides nearly all of them, and a page behind as many
-// delete markers.
+// BenchmarkList lists a page of 1000 out of many keys, one common prefix that hides nearly all of them, and a page
+// behind as many delete markers.
 func BenchmarkList(b *testing.B) {
 	n := scale(b, 100_000)
 	m := openAt(b, b.TempDir(), Options{})

@@ -7,28 +7,36 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
 
 	"orcas/core"
 )
 
-// checkpointer copies the log into the database, beside the writer.
+// checkpointer copies the log into the database, concurrently with the writer.
 type checkpointer struct {
 	c    *conn
 	wake chan struct{}
 	wg   sync.WaitGroup
 
 	running sync.Mutex  // held while the log is copied
-	behind  atomic.Bool // the log is twice as long as it should be: the next Apply waits for running first
+	behind  atomic.Bool // the log is at least twice as long as CheckpointBytes: the next Apply waits for running
 
-	snapshots atomic.Int32 // in progress: the log cannot begin anew, so nobody waits for that
+	// See brake.go.
+	readsMu  sync.Mutex         // guards reads
+	reads    map[*longRead]bool // long reads in progress; the log cannot restart while there are any
+	long     atomic.Int32       // the number of long reads in progress
+	leftOver atomic.Bool        // a long read has ended and left much of the log to copy; the writer is slowed down
+	pause    atomic.Int64       // the pause before the next Apply, in nanoseconds
+	full     atomic.Bool        // the log has reached its bound
 }
 
-// The log is measured once for so many changes.
+// measureEvery is the number of changes after which the log is measured.
 const measureEvery = 256
 
-// At most so many frames are left for the writer to copy; more are copied beside it first, in so many rounds at most.
+// At most writerFrames frames are left for the writer to copy; the rest is copied concurrently first, in at most
+// maxRounds rounds.
 const (
 	writerFrames = 256
 	maxRounds    = 4
@@ -36,14 +44,14 @@ const (
 
 const pageSize = 4096
 
-// log says how long the log is and how much of it is in the database, in frames of a page each.
+// log is the length of the log and of the part that is copied into the database, in frames of one page each.
 type log struct {
 	frames, copied int64
-	busy           bool // somebody was in the way
+	busy           bool // a reader or the writer blocked the checkpoint
 }
 
-// checkpoint runs a checkpoint of that mode; NOOP only measures. One that meets readers or the writer ends early, without
-// an error.
+// checkpoint runs a checkpoint of the given mode; NOOP only measures the log. A checkpoint that is blocked by readers
+// or the writer ends early, without an error.
 func (c *conn) checkpoint(mode string) (log, error) {
 	row, err := c.pragma("wal_checkpoint(" + mode + ")")
 	if err != nil {
@@ -55,13 +63,15 @@ func (c *conn) checkpoint(mode string) (log, error) {
 	return log{max(integer(row[1]), 0), max(integer(row[2]), 0), integer(row[0]) != 0}, nil
 }
 
-// keepLog makes the closing of the connection leave the log where it is: after a failed sync what looks copied may not be.
+// keepLog makes SQLite keep the log when the connection is closed, because after a failed sync, frames that were copied
+// may not be in the database.
 func (c *conn) keepLog() error {
 	return c.c.SetFileControlInt("main", sqlite3.SQLITE_FCNTL_PERSIST_WAL, 1)
 }
 
-// Checkpoint implements core.Checkpointer: it copies the log into the database and syncs that. Nobody else uses the database
-// meanwhile, as at a start; a reader in the way leaves the rest to the next checkpoint.
+// Checkpoint implements core.Checkpointer: it copies the log into the database and syncs the database. It is meant for
+// times when the database is not in use, such as a start; if a reader blocks it, the rest is left to the next
+// checkpoint.
 func (m *Meta) Checkpoint(ctx context.Context) error {
 	const op = "sqlite.Checkpoint"
 	if err := ctx.Err(); err != nil {
@@ -79,15 +89,16 @@ func (m *Meta) Checkpoint(ctx context.Context) error {
 	return wrap(op, err)
 }
 
-// Sync implements core.Syncer: it syncs the log. What is not in it any more, a checkpoint has synced in the database before the log began
-// anew.
+// Sync implements core.Syncer: it syncs the log. Transactions that are no longer in the log were synced in the database
+// by a checkpoint before the log restarted.
 func (m *Meta) Sync(ctx context.Context) (core.State, error) {
 	const op = "sqlite.Sync"
 	state, err := m.State(ctx)
 	if err != nil {
 		return core.State{}, err
 	}
-	// A descriptor of its own: SQLite's is not ours to use, and closing one of the log gives up no lock, since those are on other files.
+	// SQLite's file descriptor is private, so Sync opens the log itself. Closing it releases no POSIX lock of SQLite,
+	// since the locks are on other files.
 	f, err := os.OpenFile(m.path+"-wal", os.O_RDWR, 0)
 	if err != nil {
 		return core.State{}, core.E(op, core.Internal, err)
@@ -99,26 +110,45 @@ func (m *Meta) Sync(ctx context.Context) (core.State, error) {
 }
 
 func (k *checkpointer) start(m *Meta) {
-	k.wake = make(chan struct{}, 1)
+	k.wake, k.reads = make(chan struct{}, 1), map[*longRead]bool{}
 	k.wg.Go(func() {
+		idle := time.NewTicker(m.options.Idle)
+		defer idle.Stop()
+		var seen core.Seq
 		for {
 			select {
 			case <-m.done:
 				return
 			case <-k.wake:
 				m.shorten()
+			case <-idle.C:
+				st, err := m.State(background)
+				if err == nil && st.Seq == seen {
+					m.truncateLog()
+				}
+				seen = st.Seq
 			}
 		}
 	})
 }
 
+// wakeUp makes the checkpointer shorten the log.
+func (k *checkpointer) wakeUp() {
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
 func (k *checkpointer) stop() { k.wg.Wait() }
 
-// measure is called by the writer after its transactions, and wakes the checkpointer when the log is long, and again whenever it
-// has grown by a quarter of that: each checkpoint copies a page once, however often it stands in the log.
+// measure is called by the writer after its transactions. It wakes the checkpointer when the log is long, and again
+// whenever the log has grown by another quarter of CheckpointBytes. It does so no more often, since a checkpoint copies
+// each page once, no matter how many times the log has it.
 func (m *Meta) measure(changes int) error {
+	limit := m.options.CheckpointBytes
 	m.w.unmeasured += changes
-	if m.w.unmeasured < measureEvery {
+	if m.w.unmeasured < measureEvery && m.check.long.Load() == 0 && m.w.logged < 2*limit {
 		return nil
 	}
 	m.w.unmeasured = 0
@@ -126,24 +156,26 @@ func (m *Meta) measure(changes int) error {
 	if err != nil {
 		return err
 	}
-	limit, length := m.options.CheckpointBytes, l.frames*pageSize
-	if length < m.w.logged || m.w.longAt == 0 { // it began anew
+	length, grown := l.frames*pageSize, l.frames*pageSize-m.w.logged
+	if grown < 0 || m.w.longAt == 0 { // the log was restarted
 		m.w.longAt = limit
+		grown = length
 	}
 	m.w.logged = length
+	if left := (l.frames - l.copied) * pageSize; left < 2*limit {
+		m.check.leftOver.Store(false)
+	}
+	m.slowDown(grown, length)
 	if length >= m.w.longAt {
 		m.w.longAt = length + limit/4
-		m.check.behind.Store(length >= 2*limit && m.check.snapshots.Load() == 0)
-		select {
-		case m.check.wake <- struct{}{}:
-		default:
-		}
+		m.check.behind.Store(length >= 2*limit && m.check.long.Load() == 0 && !m.check.leftOver.Load())
+		m.check.wakeUp()
 	}
 	return nil
 }
 
-// catchUp shortens the log, or lets the checkpoint end that does so, while it is far too long: it is called before m.mu is taken, which
-// that needs.
+// catchUp copies the log if it is far too long, or waits until that is done. The caller does not hold m.mu, which
+// copyLog locks.
 func (m *Meta) catchUp() {
 	k := &m.check
 	if !k.behind.Load() {
@@ -156,17 +188,18 @@ func (m *Meta) catchUp() {
 	}
 }
 
-// shorten is what the checkpointer does when it is woken.
+// shorten copies the log into the database. The checkpointer calls it when it is woken.
 func (m *Meta) shorten() {
 	m.check.running.Lock()
 	defer m.check.running.Unlock()
 	m.copyLog()
 }
 
-// copyLog copies the log into the database while the writer goes on, again and again until little is left, and lets the
-// writer's connection do the rest between two transactions: then the next one begins the log anew, unless a reader still
-// needs the old one. Only when the log is twice as long as it should be, writes wait until that is so. It has to be the
-// writer's connection, since it would drop its cache if another one began the log anew. The caller holds m.check.running.
+// copyLog copies the log into the database while the writer continues, in rounds until little is left. Then the
+// writer's connection copies the rest between two transactions, so that the next transaction restarts the log, unless a
+// reader still needs the old one. Writes wait for such readers only if the log is at least twice as long as
+// CheckpointBytes. It must be the writer's connection, because SQLite drops the page cache of the writer if another
+// connection restarts the log. The caller holds m.check.running.
 func (m *Meta) copyLog() {
 	k := &m.check
 	if m.options.BeforeSync != nil {
@@ -184,10 +217,10 @@ func (m *Meta) copyLog() {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	defer k.behind.Store(false) // before the lock goes to a writer, whose measurement may say otherwise
+	defer k.behind.Store(false) // before m.mu is unlocked, because the next writer may set it again
 	switch {
 	case err != nil || m.sealed != nil:
-	case k.behind.Load() && k.snapshots.Load() == 0:
+	case k.behind.Load() && k.long.Load() == 0:
 		err = m.w.c.restartLog()
 	default:
 		_, err = m.w.c.checkpoint("PASSIVE")
@@ -197,10 +230,10 @@ func (m *Meta) copyLog() {
 	}
 }
 
-// restartLog copies all of the log, so that the next transaction begins it anew, and waits for readers that need the old one,
-// writerBusyMs at most. It does so in short turns: SQLite looks once in a turn which places in the log readers hold, and
-// waits until such a place is free; meanwhile readers may have moved it to the end of the log, where it is in nobody's way but is
-// never free, one coming before the other goes.
+// restartLog copies the whole log, so that the next transaction restarts it, and waits at most writerBusyMs for readers
+// that need the old one. It makes many short attempts. In each one SQLite checks once which read marks (positions in
+// the log) are in use, and waits until they are free. In the meantime readers may have moved a mark to the end of the
+// log. There it blocks nothing, but SQLite would still wait for it, and it is never free if readers overlap.
 func (c *conn) restartLog() (err error) {
 	const turnMs = 20
 	if err := c.waitBusy(turnMs); err != nil {
@@ -215,18 +248,18 @@ func (c *conn) restartLog() (err error) {
 	return nil
 }
 
-// waitBusy sets how long statements wait for locks.
+// waitBusy sets the time that statements wait for locks.
 func (c *conn) waitBusy(ms int) error { return c.run(fmt.Sprintf("PRAGMA busy_timeout=%d", ms)) }
 
-// checkFailed seals the engine after a failed checkpoint, unless the reason is a full drive or somebody in the way: then
-// the log only stays long. The caller holds m.mu.
+// checkFailed stops all further writes after a failed checkpoint, unless the cause is a full drive or a lock: then the
+// log merely remains long. The caller holds m.mu.
 func (m *Meta) checkFailed(err error) {
 	if kind := kindOf(err); kind != core.NoSpace && kind != core.Busy && m.sealed == nil {
 		m.sealed = fmt.Errorf("checkpoint: %w", err)
 	}
 }
 
-// errSealed is the error of every write after the one that failed.
+// errSealed returns the error of every write after the engine has stopped accepting writes.
 func (m *Meta) errSealed(op string) error {
-	return core.E(op, core.Unavailable, errors.Join(errors.New("no writes until a restart"), m.sealed))
+	return core.E(op, core.Unavailable, errors.Join(errors.New("the database takes no more writes until the server is restarted"), m.sealed))
 }

@@ -18,7 +18,7 @@ func TestCheckpointLastsWithoutTheLog(t *testing.T) {
 	m, err := sqlite.Open(filepath.Join(dir, "a.db"), sqlite.Options{})
 	require.NoError(t, err)
 	defer m.Close()
-	_, err = m.Apply(context.Background(), []core.Change{&core.PutBucket{Stamp: core.Stamp{Seq: 7}, Info: core.BucketInfo{Name: "b"}}})
+	_, err = m.Apply(context.Background(), []core.Change{&core.PutBucket{Stamped: core.Stamped{Seq: 7}, Info: core.BucketInfo{Name: "b"}}})
 	require.NoError(t, err)
 	require.NoError(t, m.Checkpoint(context.Background()))
 	b, err := os.ReadFile(filepath.Join(dir, "a.db"))

@@ -11,8 +11,9 @@ import (
 	"orcas/core"
 )
 
-// While keys are overwritten, deleted and put anew, a reader finds a version whole, with the content it was written with, or no
-// key; and a listing shows each key once, and the two keys that a batch always writes together in the same state.
+// While keys are overwritten, deleted and put again, a reader finds a version whole, with the content it was written
+// with, or no key; and a listing shows each key once, and the two keys that a batch always writes together in the same
+// state.
 func TestReadersSeeWholeChanges(t *testing.T) {
 	for _, versioning := range []core.Versioning{core.VersioningOff, core.VersioningEnabled, core.VersioningSuspended} {
 		f := feed(t, openAt(t, t.TempDir(), Options{Readers: 3, CheckpointBytes: 1 << 18}), versioning)

@@ -13,22 +13,22 @@ import (
 	"orcas/core"
 )
 
-// conn is a connection of the driver's own, with the statements that were used on it. One goroutine uses it at a time.
-// database/sql would cost more than many of the statements do.
+// conn is a connection of the SQLite driver with its prepared statements, for one goroutine at a time. database/sql
+// would cost more than many of the statements themselves.
 type conn struct {
 	c          *sqlite3.SQLiteConn
 	statements [numStatements]*prepared
 	args       []driver.NamedValue
-	ran        int // statements so far: what a write costs is told by how many it takes
+	ran        int // the number of statements so far; tests check the number per write
 }
 
-// prepared is a statement with room for a row. It has one cursor: a statement is not used again while its rows are read.
+// prepared is a statement with memory for a row. It has one cursor: it must not be used again while its rows are read.
 type prepared struct {
 	s    *sqlite3.SQLiteStmt
 	cols []driver.Value
 }
 
-// role is what a connection is for.
+// role is the purpose of a connection.
 type role struct {
 	synchronous string // NORMAL or FULL
 	cacheKiB    int
@@ -36,8 +36,8 @@ type role struct {
 	busyMillis  int
 }
 
-// connect opens a connection and makes sure that it is as asked for. The driver sets synchronous by itself and
-// journal_mode may be refused, so both are read back.
+// connect opens a connection and verifies its settings. They are read back because the driver has its own default of
+// synchronous, and SQLite may refuse a journal_mode.
 func connect(path string, r role) (*conn, error) {
 	escape := strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23")
 	dsn := fmt.Sprintf("file:%s?_mutex=no&_busy_timeout=%d&_synchronous=%s&_cache_size=-%d", escape.Replace(path), r.busyMillis,
@@ -62,7 +62,7 @@ func connect(path string, r role) (*conn, error) {
 	return c, nil
 }
 
-// verify reads the settings back that durability depends on.
+// verify reads back the settings that durability depends on.
 func (c *conn) verify(synchronous string) error {
 	level := map[string]int64{"NORMAL": 1, "FULL": 2}[synchronous]
 	for _, want := range []struct {
@@ -91,13 +91,13 @@ func (c *conn) close() error {
 	return errors.Join(append(errs, c.c.Close())...)
 }
 
-// run executes SQL that has no parameters and is not used often.
+// run executes SQL without parameters and without preparing it, for rare statements.
 func (c *conn) run(sql string) error {
 	_, err := c.c.Exec(sql, nil)
 	return err
 }
 
-// pragma returns the first row that a pragma answers with, nil where it answers with none.
+// pragma returns the first row of a pragma, or nil if there is none.
 func (c *conn) pragma(name string) ([]driver.Value, error) {
 	rows, err := c.c.Query("PRAGMA "+name, nil)
 	if err != nil {
@@ -124,7 +124,7 @@ func (c *conn) prepare(st statement) (*prepared, error) {
 	return p, nil
 }
 
-// bind lends the arguments of a statement that is about to run to the driver, which copies them.
+// bind converts the arguments of a statement for the driver, which copies them.
 func (c *conn) bind(args []driver.Value) []driver.NamedValue {
 	c.ran++
 	c.args = c.args[:0]
@@ -134,7 +134,7 @@ func (c *conn) bind(args []driver.Value) []driver.NamedValue {
 	return c.args
 }
 
-// exec runs a statement and returns how many rows it changed.
+// exec runs a statement and returns the number of rows that it changed.
 func (c *conn) exec(st statement, args ...driver.Value) (int64, error) {
 	p, err := c.prepare(st)
 	if err != nil {
@@ -147,10 +147,10 @@ func (c *conn) exec(st statement, args ...driver.Value) (int64, error) {
 	return r.RowsAffected()
 }
 
-// cursor is the rows of a query. Not closed, it keeps the connection's snapshot.
+// cursor iterates over the rows of a query. Until it is closed, the connection keeps its snapshot.
 type cursor struct {
 	rows driver.Rows
-	cols []driver.Value // of the row that next moved to
+	cols []driver.Value // the current row
 }
 
 // query runs a statement; the caller closes the cursor.
@@ -169,7 +169,7 @@ func (c *conn) query(st statement, args ...driver.Value) (cursor, error) {
 	return cursor{rows, p.cols}, nil
 }
 
-// next moves to the next row and says whether there is one.
+// next moves to the next row and reports whether there is one.
 func (r *cursor) next() (bool, error) {
 	switch err := r.rows.Next(r.cols); err {
 	case nil:
@@ -184,12 +184,12 @@ func (r *cursor) next() (bool, error) {
 // close ends the query. It may be called twice.
 func (r *cursor) close() {
 	if r.rows != nil {
-		r.rows.Close() // gives the error of the last step again, which next returned
+		r.rows.Close() // returns the error of the last step again, which next has returned
 		r.rows = nil
 	}
 }
 
-// each runs a statement and calls fn with each row, until that gives an error. The row is good during the call.
+// each runs a statement and calls fn with each row, until fn returns an error. The row is valid only during the call.
 func (c *conn) each(fn func(cols []driver.Value) error, st statement, args ...driver.Value) error {
 	r, err := c.query(st, args...)
 	if err != nil {
@@ -207,7 +207,8 @@ func (c *conn) each(fn func(cols []driver.Value) error, st statement, args ...dr
 	}
 }
 
-// row runs a statement and returns its first row, nil where it has none. The row is good until the statement is used again.
+// row runs a statement and returns its first row, or nil if there is none. The row is valid until the statement runs
+// again.
 func (c *conn) row(st statement, args ...driver.Value) ([]driver.Value, error) {
 	r, err := c.query(st, args...)
 	if err != nil {
@@ -220,7 +221,7 @@ func (c *conn) row(st statement, args ...driver.Value) ([]driver.Value, error) {
 	return r.cols, nil
 }
 
-// blob gives the bytes of a string to bind, without a copy; never nil, which would be NULL.
+// blob returns the bytes of a string as an argument, without copying them. It never returns nil, which would be NULL.
 func blob(s string) []byte {
 	if s == "" {
 		return []byte{}
@@ -235,7 +236,8 @@ func boolean(b bool) int64 {
 	return 0
 }
 
-// bornWith is the column data of objects and history.
+// bornWith returns the value of the column data in objects and history: NULL if the version was not written with its
+// content.
 func bornWith(id core.DataID) driver.Value {
 	if id == 0 {
 		return nil
@@ -243,8 +245,8 @@ func bornWith(id core.DataID) driver.Value {
 	return int64(id)
 }
 
-// integer and bytes read a column; NULL is 0 and nil. The schema is STRICT, so a column has the type that it should have
-// unless the file is damaged.
+// integer and bytes return the value of a column; NULL becomes 0 and nil. The schema is STRICT, so a column has the
+// expected type unless the file is damaged.
 func integer(v driver.Value) int64 {
 	n, _ := v.(int64)
 	return n
@@ -255,15 +257,17 @@ func bytes(v driver.Value) []byte {
 	return b
 }
 
-// text reads a column as a string without a copy: the driver made the bytes for this row and keeps no hold of them.
+// text returns a column as a string without copying it. The driver allocates the bytes for each row and keeps no
+// reference to them.
 func text(v driver.Value) string {
 	b := bytes(v)
 	return unsafe.String(unsafe.SliceData(b), len(b))
 }
 
-// damagedError is an error in what the database holds. It hides what it wraps, so that it is never taken for a failed check.
+// damagedError reports damage in the database. It does not unwrap to its cause, which could be mistaken for a failed
+// check.
 type damagedError struct {
-	kind core.Kind // Damaged, or Unsupported where a newer program wrote it
+	kind core.Kind // Damaged, or Unsupported if a newer version of the program wrote it
 	text string
 }
 
@@ -277,10 +281,10 @@ func damaged(what string, err error) error {
 	if core.Is(err, core.Unsupported) {
 		kind = core.Unsupported
 	}
-	return damagedError{kind, what + ": " + err.Error()}
+	return damagedError{kind, what + ": " + core.Text(err)}
 }
 
-// kindOf says what an error of the database means to a caller of Meta.
+// kindOf returns the kind of a database error for callers of Meta.
 func kindOf(err error) core.Kind {
 	var known *core.Error
 	var hurt damagedError
@@ -303,17 +307,21 @@ func kindOf(err error) core.Kind {
 	return core.Internal
 }
 
-// isWriteFault says whether err leaves it open what is on disk: an I/O error other than a failed read.
+// isWriteFault reports whether err leaves the state of the files on disk unknown: whether it is an I/O error other than
+// a failed read.
 func isWriteFault(err error) bool {
 	var e sqlite3.Error
 	return errors.As(err, &e) && e.Code == sqlite3.ErrIoErr && e.ExtendedCode != sqlite3.ErrIoErrRead &&
 		e.ExtendedCode != sqlite3.ErrIoErrShortRead
 }
 
-// wrap gives an error of the database its operation and kind.
+// wrap adds the operation and the kind to an error of the database.
 func wrap(op string, err error) error {
 	if err == nil {
 		return nil
+	}
+	if known, ok := err.(*core.Error); ok && known.Op == op {
+		return err // the operation has been added already
 	}
 	return core.E(op, kindOf(err), err)
 }

@@ -6,32 +6,33 @@ import (
 	"sync/atomic"
 )
 
-// filter is a set of hashes that may say of one that it is in although it is not (one in fifty), and never the other way round. It is
-// a row of Bloom filters, each four times as large as the one before it, so it grows with what is in it, up to about 43 MB for 34 million
-// hashes; from there on it errs more and more often, which costs looks and nothing else. Nothing is taken out.
+// filter is a set of hashes with false positives (one in fifty) and no false negatives. It is a list of Bloom filters,
+// each four times as large as the one before. So it grows with its contents, up to about 43 MB for 34 million hashes.
+// With more hashes the rate of false positives rises, which only costs look-ups. Hashes are never deleted.
 type filter struct {
-	full   atomic.Bool // everything is in: what it does not have is not there
+	full   atomic.Bool // every hash of the table has been added: a hash that is not in the filter does not exist
 	blooms atomic.Pointer[[]*bloom]
 	mu     sync.Mutex // held by add
 }
 
-// bloom is a Bloom filter of blocks as long as a line of the processor's cache.
+// bloom is a Bloom filter made of blocks of the size of a CPU cache line.
 type bloom struct {
 	blocks [][8]atomic.Uint64
-	room   int // how many more hashes it is good for
+	room   int // the number of hashes that may still be added
 }
 
 const (
-	bloomBlocks     = 2 << 10 // of the first bloom: 128 KiB
+	bloomBlocks     = 2 << 10 // the number of blocks of the first bloom: 128 KiB
 	bloomGrowth     = 4
 	maxBlooms       = 5
-	hashesPerBlock  = 48 // of 512 bits
+	hashesPerBlock  = 48 // a block has 512 bits
 	bitsPerHash     = 6
-	bitsInBlockBits = 9 // a place in a block takes so many bits of a hash
+	bitsInBlockBits = 9 // the number of hash bits that select a bit of a block
 )
 
-// places returns the block of a hash in b, and a number whose bits say which bits of it.
-func (b *bloom) places(hash uint64) (*[8]atomic.Uint64, uint64) {
+// bits returns the block of a hash in b, and a number whose lowest bits select bits of that block: bitsInBlockBits for
+// each of bitsPerHash bits.
+func (b *bloom) bits(hash uint64) (*[8]atomic.Uint64, uint64) {
 	hash *= 0x9e3779b97f4a7c15
 	hash ^= hash >> 29
 	i, _ := bits.Mul64(hash, uint64(len(b.blocks)))
@@ -39,7 +40,7 @@ func (b *bloom) places(hash uint64) (*[8]atomic.Uint64, uint64) {
 }
 
 func (b *bloom) has(hash uint64) bool {
-	block, p := b.places(hash)
+	block, p := b.bits(hash)
 	for range bitsPerHash {
 		if block[p>>6&7].Load()>>(p&63)&1 == 0 {
 			return false
@@ -50,7 +51,7 @@ func (b *bloom) has(hash uint64) bool {
 }
 
 func (b *bloom) add(hash uint64) {
-	block, p := b.places(hash)
+	block, p := b.bits(hash)
 	for range bitsPerHash {
 		block[p>>6&7].Or(1 << (p & 63))
 		p >>= bitsInBlockBits
@@ -58,7 +59,6 @@ func (b *bloom) add(hash uint64) {
 	b.room--
 }
 
-// add puts a hash in.
 func (f *filter) add(hash uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,7 +84,7 @@ func (f *filter) add(hash uint64) {
 	blooms[len(blooms)-1].add(hash)
 }
 
-// mayHave says whether a hash may be in.
+// mayHave reports whether a hash may have been added.
 func (f *filter) mayHave(hash uint64) bool {
 	if !f.full.Load() {
 		return true

@@ -32,14 +32,15 @@ func finds(t *testing.T, m *Meta, k core.ContentKey) bool {
 }
 
 func countFinds(t *testing.T, m *Meta) (n int64) {
-	require.NoError(t, m.w.c.scan("SELECT count(*) FROM finds", func(cols []driver.Value) error {
+	require.NoError(t, m.w.c.scan(background, "SELECT count(*) FROM finds", func(cols []driver.Value) error {
 		n = integer(cols[0])
 		return nil
 	}))
 	return n
 }
 
-// What is found by its hash is the same before and after each restart, wherever pairs are on their way; and the table forgets.
+// What is found by its hash is the same before and after each restart, wherever pairs are on their way; and the table
+// forgets.
 func TestFindsAcrossRestarts(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{runLength: 50}
@@ -68,7 +69,7 @@ func TestFindsAcrossRestarts(t *testing.T) {
 		f.m = openAt(t, dir, o)
 		check()
 		f.m.filling.Wait()
-		require.True(t, f.m.w.find.filter.full.Load())
+		require.True(t, f.m.w.index.filter.full.Load())
 		check()
 	}
 	require.Positive(t, countFinds(t, f.m))
@@ -100,7 +101,7 @@ func TestFindsOfLargeContent(t *testing.T) {
 		number := random.Uint64() | 1
 		c, _ := f.sharedPut(name, number)
 		head := headed(c, number)
-		upto := f.m.w.find.upto
+		upto := f.m.w.index.upto
 		f.apply(c)
 		for _, k := range there[name] {
 			if k.Scope != 0 {
@@ -108,10 +109,10 @@ func TestFindsOfLargeContent(t *testing.T) {
 			}
 		}
 		there[name] = [2]core.ContentKey{c.Object.Segments[0].Info.ContentKey(), head}
-		if f.m.w.find.behind {
-			longest = max(longest, f.m.w.find.seen)
+		if f.m.w.index.flushing {
+			longest = max(longest, f.m.w.index.seen)
 		}
-		if f.m.w.find.upto != upto {
+		if f.m.w.index.upto != upto {
 			runs++
 		}
 	}
@@ -171,7 +172,7 @@ func TestFindsRolledBack(t *testing.T) {
 		f.apply(c)
 		keys = append(keys, k)
 	}
-	before := fmt.Sprint(m.w.find.recent, m.w.find.run, m.w.find.merged, m.w.find.moved, countFinds(t, m))
+	before := fmt.Sprint(m.w.index.recent, m.w.index.run, m.w.index.flushed, m.w.index.moved, countFinds(t, m))
 	c, k := f.sharedPut("new", 1000)
 	c.Seq = f.seq + 1
 	over, _ := f.sharedPut("34", 1001)
@@ -191,7 +192,7 @@ func TestFindsRolledBack(t *testing.T) {
 	require.NoError(t, results[0].Err)
 	require.NoError(t, results[2].Err)
 	require.True(t, core.Is(f.results([]core.Change{f.share("gone", c)})[0].Err, core.NoSuchData), "it was shared in what was rolled back only")
-	require.Equal(t, before, fmt.Sprint(m.w.find.recent, m.w.find.run, m.w.find.merged, m.w.find.moved, countFinds(t, m)))
+	require.Equal(t, before, fmt.Sprint(m.w.index.recent, m.w.index.run, m.w.index.flushed, m.w.index.moved, countFinds(t, m)))
 	require.False(t, finds(t, m, k))
 	for _, k := range keys {
 		require.True(t, finds(t, m, k))
@@ -242,6 +243,6 @@ func TestFindsStart(t *testing.T) {
 	f.apply(c)
 	require.NoError(t, f.m.Close())
 	f.m = openAt(t, dir, o)
-	require.LessOrEqual(t, f.m.w.find.seen, 3*o.runLength, "contents read at the start")
+	require.LessOrEqual(t, f.m.w.index.seen, 3*o.runLength, "contents read at the start")
 	require.True(t, finds(t, f.m, k))
 }

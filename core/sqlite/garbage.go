@@ -1,163 +1,140 @@
 package sqlite
 
 import (
-	"errors"
+	"fmt"
 
 	"orcas/core"
+	"orcas/core/encoding"
 )
 
-// letGo takes a reference for each segment away; what has none any more is freed. V is the version that goes, or nil where
-// the segments are a part's.
-func (w *writer) letGo(segments []core.Segment, v *version) error {
-	for i := range segments {
-		id := segments[i].Data
-		isBorn := v != nil && v.born == id
-		var info *core.DataInfo
-		if isBorn {
-			info = v.content
-		} else {
-			var err error
-			if info, err = w.c.content(id); err != nil {
-				return err
-			}
-			if info == nil {
-				return damaged("segment", errors.New("its content is not there"))
-			}
-		}
-		n, err := w.c.exec(dropData, int64(id))
-		if err == nil && n == 0 {
-			_, err = w.c.exec(releaseData, int64(id), boolean(isBorn))
-		}
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			continue
-		}
-		w.shared.forget(id)
-		w.freed = append(w.freed, info.Extents...)
-		if err := w.unfindable(info); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// letGoOfList takes a reference to a list away; one without any is garbage. Its parts and their content stay until reclaim
-// works the entry off.
-func (w *writer) letGoOfList(id core.UploadID) error {
-	n, err := w.c.exec(dropList, int64(id))
-	if err == nil && n == 0 {
-		_, err = w.c.exec(releaseList, int64(id))
-	} else if err == nil {
-		err = w.writeFreedList(id)
-	}
-	return err
-}
-
-// writeFreed writes the extents that the change let go of.
-func (w *writer) writeFreed() error {
-	if len(w.freed) == 0 {
+// writeFreed records the extents that the change at seq freed.
+func (t *contents) writeFreed(seq core.Seq) error {
+	if len(t.freed) == 0 {
 		return nil
 	}
-	return w.insertGarbage(int64(w.state.Seq)*2, 0, w.freed)
+	return t.insertGarbage(int64(seq)*2, 0, t.freed)
 }
 
-// writeFreedList writes the list that the change let go of; a change lets go of one at most.
-func (w *writer) writeFreedList(id core.UploadID) error {
-	return w.insertGarbage(int64(w.state.Seq)*2+1, int64(id), nil)
+// writeFreedList records the list that the change at seq freed. A change frees at most one list.
+func (t *contents) writeFreedList(seq core.Seq, id core.UploadID) error {
+	return t.insertGarbage(int64(seq)*2+1, int64(id), nil)
 }
 
-func (w *writer) insertGarbage(id, list int64, extents []core.Extent) error {
-	w.dataBuf = placeOfGarbage(id, list).seal(core.AppendExtents(w.dataBuf[:0], extents))
-	_, err := w.c.exec(insertGarbage, id, list, w.dataBuf)
+func (t *contents) insertGarbage(id, list int64, extents []core.Extent) error {
+	t.buf = garbageKey(id, list).appendSum(encoding.AppendExtents(t.buf[:0], extents))
+	_, err := t.c.exec(insertGarbage, id, list, t.buf)
 	return err
 }
 
-// moveData makes content stand elsewhere.
-func (w *writer) moveData(c *core.MoveData) error {
-	d, err := w.c.content(c.Data)
+// noContent returns the error of a change that refers to missing content.
+func noContent(id core.DataID) error { return fail(core.NoSuchData, fmt.Sprint("content ", id)) }
+
+// moveData replaces the extents of content and clears its mark of damage.
+func (t *contents) moveData(c *core.MoveData) error {
+	d, err := t.c.content(c.Data)
 	if err != nil {
 		return err
 	}
 	if d == nil {
-		return fail(core.NoSuchData, "MoveData")
+		return noContent(c.Data)
 	}
 	if err := c.CheckMove(d.Extents); err != nil {
 		return err
 	}
-	w.freed = append(w.freed, d.Extents...)
-	d.Extents = c.To
-	return w.updateData(d)
+	t.freed = append(t.freed, d.Extents...)
+	d.Extents, d.Damaged = c.To, false
+	return t.update(d)
 }
 
-// rewrapData gives content another wrapping of its data key.
-func (w *writer) rewrapData(c *core.RewrapData) error {
-	d, err := w.c.content(c.Data)
+// rewrapData replaces the wrapped data key of content.
+func (t *contents) rewrapData(c *core.RewrapData) error {
+	d, err := t.c.content(c.Data)
 	if err != nil {
 		return err
 	}
 	if d == nil {
-		return fail(core.NoSuchData, "RewrapData")
+		return noContent(c.Data)
 	}
 	if err := c.CheckRewrap(d); err != nil {
 		return err
 	}
 	d.KeyID, d.DataKey = c.KeyID, c.DataKey
-	return w.updateData(d)
+	return t.update(d)
 }
 
-// unshare makes content that which nothing new is equal to.
-func (w *writer) unshare(c *core.Unshare) error {
-	d, err := w.c.content(c.Data)
+// unshare marks content as damaged. FindData still finds it, so that it can be repaired, but GuessData no longer
+// returns it.
+func (t *contents) unshare(c *core.Unshare) error {
+	d, err := t.c.content(c.Data)
 	if err != nil {
 		return err
 	}
 	if d == nil {
-		return fail(core.NoSuchData, "Unshare")
+		return noContent(c.Data)
 	}
-	if err := w.unfindable(d); err != nil {
-		return err
+	if d.Damaged {
+		return nil
 	}
-	d.Scope = 0
-	return w.updateData(d)
+	t.index.guesses.forget(d.Hash(), d.ID)
+	d.Damaged = true
+	return t.update(d)
 }
 
-// freeGarbage forgets garbage that is gone.
-func (w *writer) freeGarbage(c *core.FreeGarbage) error {
+// repairData replaces damaged content with an intact copy that was stored again.
+func (t *contents) repairData(c *core.RepairData) error {
+	d, err := t.c.content(c.Info.ID)
+	if err != nil {
+		return err
+	}
+	if d == nil {
+		return noContent(c.Info.ID)
+	}
+	was := d.Extents
+	if err := c.Repair(d); err != nil {
+		return err
+	}
+	t.freed = append(t.freed, was...)
+	if d.Scope != 0 {
+		t.index.guesses.set(d.Hash(), d.ID, d.KeyID)
+	}
+	return t.update(d)
+}
+
+// freeGarbage deletes the rows of garbage whose space has been reclaimed.
+func (t *contents) freeGarbage(c *core.FreeGarbage) error {
 	for _, id := range c.IDs {
-		if _, err := w.c.exec(deleteGarbage, int64(id)); err != nil {
+		if _, err := t.c.exec(deleteGarbage, int64(id)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// dropParts lets go of some of the parts of a list in the garbage.
-func (w *writer) dropParts(c *core.DropParts) error {
-	row, err := w.c.row(selectGarbageList, int64(c.Garbage))
+// dropParts deletes up to Count parts of a list in the garbage. With the last part it deletes the row of garbage.
+func (t *contents) dropParts(c *core.DropParts) error {
+	row, err := t.c.row(selectGarbageList, int64(c.Garbage))
 	if err != nil {
 		return err
 	}
 	if row == nil {
-		return fail(core.NoSuchData, "DropParts")
+		return fail(core.NoSuchData, fmt.Sprintf("garbage %d is no list of parts", c.Garbage))
 	}
 	id := integer(row[0])
-	parts, err := w.c.parts(core.UploadID(id), 0, max(c.Count, 0))
+	parts, err := t.c.parts(core.UploadID(id), 0, max(c.Count, 0), core.WithoutContent)
 	if err != nil {
 		return err
 	}
 	for i := range parts {
-		if _, err := w.c.exec(deletePart, id, int64(parts[i].Number)); err != nil {
+		if _, err := t.c.exec(deletePart, id, int64(parts[i].Number)); err != nil {
 			return err
 		}
-		if err := w.letGo(parts[i].Segments, nil); err != nil {
+		if err := t.decRef(parts[i].Segments, nil); err != nil {
 			return err
 		}
 	}
-	if row, err = w.c.row(anyPart, id); err != nil || row != nil {
+	if row, err = t.c.row(anyPart, id); err != nil || row != nil {
 		return err
 	}
-	_, err = w.c.exec(deleteGarbageList, int64(c.Garbage))
+	_, err = t.c.exec(deleteGarbageList, int64(c.Garbage))
 	return err
 }

@@ -11,8 +11,8 @@ import (
 	"orcas/core"
 )
 
-// listing makes one page. It steps through keys in order, and where a key is rolled up it seeks behind its common prefix,
-// so it reads what it returns and no more.
+// listing builds one page. It reads keys in order and, if a key is rolled up into a common prefix, seeks past that
+// prefix. So it reads no rows that it does not return.
 type listing struct {
 	c    *conn
 	q    core.ListQuery
@@ -36,7 +36,7 @@ func (m *Meta) List(ctx context.Context, q core.ListQuery) (*core.ListPage, erro
 	return l.page, nil
 }
 
-// fill takes the page from its start to its end: a run of rows from a key on, and the next run behind a common prefix.
+// fill fills the page. It reads a run of rows, and another run after each common prefix.
 func (l *listing) fill() error {
 	from := max(l.q.Prefix, following(l.q.After.Key))
 	if prefix, rolled := core.CommonPrefix(l.q.After.Key, l.q.Prefix, l.q.Delimiter); rolled && prefix == l.q.After.Key {
@@ -57,8 +57,8 @@ func (l *listing) fill() error {
 	}
 }
 
-// run reads rows from a key on until the page is full, the listing at its end, or a key rolled up: its common prefix is
-// returned.
+// run reads rows, beginning at a key, until the page is full, the listing ends, or a key is rolled up. If a key is
+// rolled up, it returns the common prefix.
 func (l *listing) run(from string) (rolled string, err error) {
 	switch l.q.Kind {
 	case core.ListVersions:
@@ -69,7 +69,8 @@ func (l *listing) run(from string) (rolled string, err error) {
 	return l.objects(from)
 }
 
-// take says whether an entry of that key goes on the page; stop says that the page is done with, or with this run.
+// take decides whether an entry with this key belongs on the page. It returns stop if the page or this run is complete,
+// and the common prefix if the key is rolled up, which it adds to the page.
 func (l *listing) take(key string) (rolled string, stop bool) {
 	p := l.page
 	if !strings.HasPrefix(key, l.q.Prefix) {
@@ -110,10 +111,11 @@ func (l *listing) objects(from string) (string, error) {
 	}
 }
 
-// A page that has manyObjects gets room for as many as it may have, up to maxGrown, at once.
+// When a page has manyObjects objects, memory for the rest of it is allocated at once, for at most maxGrown objects in
+// total.
 const manyObjects, maxGrown = 64, 1000
 
-// add puts the version that r stands on onto the page.
+// add adds the version in the current row of r to the page.
 func (l *listing) add(r *cursor, key string, latest bool) error {
 	if n := len(l.page.Objects); n == manyObjects {
 		l.page.Objects = slices.Grow(l.page.Objects, max(0, min(l.q.Limit, maxGrown)-n))
@@ -125,10 +127,10 @@ func (l *listing) add(r *cursor, key string, latest bool) error {
 	return l.c.decodeObject(o, integer(r.cols[2]), bytes(r.cols[3]))
 }
 
-// stream is a query by key of which one row is looked at.
+// stream is a query in the order of keys, with its current row.
 type stream struct {
 	cursor
-	has bool // there is a row
+	has bool // there is a current row
 	key string
 }
 
@@ -191,7 +193,7 @@ func (l *listing) addVersion(r *cursor, key string, latest bool) (rolled string,
 	return "", false, l.add(r, key, latest)
 }
 
-// older lists the versions of one key that are older than a sequence.
+// older lists the versions of a key that are older than a sequence.
 func (l *listing) older(key string, seq int64) (rolled string, stop bool, err error) {
 	newest, err := l.c.newest(l.q.Bucket, key)
 	if err != nil {
@@ -219,7 +221,7 @@ func (l *listing) older(key string, seq int64) (rolled string, stop bool, err er
 	return "", false, nil
 }
 
-// newest returns the sequence of the newest version of a key, 0 where it has none.
+// newest returns the sequence of the newest version of a key, or 0 if there is none.
 func (c *conn) newest(bucket core.BucketID, key string) (int64, error) {
 	for _, st := range []statement{selectObject, selectNewest} {
 		if row, err := c.row(st, int64(bucket), blob(key)); err != nil || row != nil {

@@ -6,8 +6,8 @@ import (
 	"orcas/core"
 )
 
-// moveObject holds the content for the target before it takes the source away, so that it stays. Each of the two is written at a place of
-// its own, as a change by itself would be.
+// moveObject adds the references of the target before it deletes the source, so that the content is kept. The deletion
+// and the new version have different sequences, as if they were two changes.
 func (w *writer) moveObject(c *core.MoveObject) (core.Version, error) {
 	from, to, target, err := w.moveEnds(c)
 	if err != nil {
@@ -20,29 +20,29 @@ func (w *writer) moveObject(c *core.MoveObject) (core.Version, error) {
 	versioning := target.versioning
 	moved := c.Moved(&from.ObjectInfo)
 	moved.Seq, moved.Null = c.Seq, versioning != core.VersioningEnabled
-	if err := w.hold(moved.Segments, nil); err != nil {
+	if err := w.contents.incRef(moved.Segments, nil); err != nil {
 		return 0, err
 	}
 	if moved.List != 0 {
-		if _, err := w.c.exec(holdList, int64(moved.List)); err != nil {
+		if _, err := w.c.exec(incListRef, int64(moved.List)); err != nil {
 			return 0, err
 		}
 	}
 	w.state.Seq = c.Seq - 1
 	if _, _, err = w.deleteObject(c.Removal()); err == nil {
-		err = w.writeFreed()
+		err = w.contents.writeFreed(w.state.Seq)
 	}
-	w.state.Seq, w.freed = c.Seq, w.freed[:0]
+	w.state.Seq, w.contents.freed = c.Seq, w.contents.freed[:0]
 	if err != nil {
-		return 0, fmt.Errorf("the source goes: %w", err) // not as a check that failed: the content is held
+		return 0, fmt.Errorf("delete the source of a move: %w", err) // not a failed check: references were added already
 	}
-	w.add(c.Bucket, target, more)
+	w.tallies.add(c.Bucket, target.tally, more)
 	w.encode(&moved)
 	return moved.Version(), w.putVersion(versioning, &moved, to)
 }
 
-// admitMove returns what the target's bucket holds more with the version, after the check that it may. Within one bucket what goes at the source
-// makes room for it.
+// admitMove checks the quota of the target's bucket and returns the usage that the new version adds to it. For a move
+// within a bucket, the check also subtracts the usage of the deleted source.
 func (w *writer) admitMove(c *core.MoveObject, from, to *version, target bucketState) (more core.Usage, err error) {
 	if target.tally == nil {
 		return more, nil
@@ -61,14 +61,14 @@ func (w *writer) admitMove(c *core.MoveObject, from, to *version, target bucketS
 	return more, target.tally.quota.Admit(target.tally.held, more.Minus(goes))
 }
 
-// moveEnds returns the version that is to be moved, the current one of the target's key (nil where it has none) and the target's bucket, and
-// makes every check.
+// moveEnds makes the checks of a move. It returns the version to move, the current version of the target's key (nil if
+// it has none), and the bucket of the target.
 func (w *writer) moveEnds(c *core.MoveObject) (from, to *version, target bucketState, err error) {
 	for _, id := range []core.BucketID{c.From.Bucket, c.Bucket} {
 		var exists bool
 		if target, exists, err = w.bucket(id); err != nil || !exists {
 			if err == nil {
-				err = fail(core.NoSuchBucket, "by number")
+				err = noBucket(id)
 			}
 			return nil, nil, target, err
 		}

@@ -2,8 +2,10 @@ package sqlite
 
 import (
 	"errors"
+	"fmt"
 
 	"orcas/core"
+	"orcas/core/encoding"
 	"orcas/internal/mutant"
 )
 
@@ -14,14 +16,14 @@ func (w *writer) putObject(c *core.PutObject) (core.Version, error) {
 	case c.Object.Marker:
 		return 0, fail(core.InvalidArgument, "a delete marker is written by DeleteObject")
 	case len(segments) > core.MaxInlineSegments:
-		return 0, fail(core.InvalidArgument, "too many segments")
+		return 0, fail(core.InvalidArgument, fmt.Sprintf("an object with %d segments: at most %d are allowed", len(segments), core.MaxInlineSegments))
 	}
 	b, exists, err := w.bucket(c.Object.Bucket)
 	switch {
 	case err != nil:
 		return 0, err
 	case !exists:
-		return 0, fail(core.NoSuchBucket, "by number")
+		return 0, noBucket(c.Object.Bucket)
 	case !b.locks && !c.Object.Lock.IsZero():
 		return 0, fail(core.BucketState, "the bucket has no object lock")
 	}
@@ -33,7 +35,7 @@ func (w *writer) putObject(c *core.PutObject) (core.Version, error) {
 		case err != nil:
 			return 0, err
 		case done:
-			w.add(o.Bucket, b, core.UsageOf(o))
+			w.tallies.add(o.Bucket, b.tally, core.UsageOf(o))
 			return o.Version(), nil
 		}
 	}
@@ -49,46 +51,49 @@ func (w *writer) putObject(c *core.PutObject) (core.Version, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := w.charge(o.Bucket, b, core.UsageOf(o).Minus(replaced)); err != nil {
+	if err := w.tallies.charge(o.Bucket, b.tally, core.UsageOf(o).Minus(replaced)); err != nil {
 		return 0, err
 	}
-	// The new references come first: where a version takes the place of its own source, the content stays.
+	// New references are added before old ones are deleted, so that the content is kept if a version replaces its own
+	// source.
 	w.encode(o)
 	var born []byte
 	if isBorn(o) {
 		born = w.infoBuf
 	}
-	if err := w.hold(segments, born); err != nil {
+	if err := w.contents.incRef(segments, born); err != nil {
 		return 0, err
 	}
-	if err := w.learn(c.Source, found); err != nil {
+	if err := w.contents.mergeSums(c.Source, found); err != nil {
 		return 0, err
 	}
 	if o.List != 0 {
-		if _, err := w.c.exec(holdList, int64(o.List)); err != nil {
+		if _, err := w.c.exec(incListRef, int64(o.List)); err != nil {
 			return 0, err
 		}
 	}
 	return o.Version(), w.putVersion(b.versioning, o, cur)
 }
 
-// isBorn says whether o is born with its content, and has no other: then its info stands beside that.
+// isBorn reports whether o has exactly one segment, with new content. Then its info is stored in the row of that
+// content.
 func isBorn(o *core.ObjectInfo) bool {
 	return o.List == 0 && len(o.Segments) == 1 && o.Segments[0].Info != nil && o.Segments[0].Info.ID == o.Segments[0].Data && o.Segments[0].Data != 0
 }
 
-// encode makes infoBuf the info of o, with its seal.
+// encode sets infoBuf to the info of o, with its checksum.
 func (w *writer) encode(o *core.ObjectInfo) {
 	data := int64(0)
 	if isBorn(o) {
 		data = int64(o.Segments[0].Data)
 	}
-	w.infoBuf = placeOfVersion(int64(o.Bucket), o.Key, int64(o.Seq), data).seal(core.AppendObject(w.infoBuf[:0], o))
+	w.infoBuf = versionKey(int64(o.Bucket), o.Key, int64(o.Seq), data).appendSum(encoding.AppendObject(w.infoBuf[:0], o))
 }
 
-// putNew writes the current version of a key that has none, and says whether it had none. That a delete marker may be its newest
-// version so far, in history, makes no difference, but where versioning is suspended: a null one would have to go. This is the way of
-// nearly all writes: new content takes two statements and no look-up, content that is shared three, and a look at it unless that was shared lately.
+// putNew writes the current version of a key that has none, and reports whether it did so. A delete marker, which is in
+// history, makes no difference. But the caller does not use putNew if versioning is suspended, because a null marker
+// would have to be replaced. Nearly all writes take this path. New content needs two statements and no look-up; shared
+// content needs three, and a look-up unless it was shared recently.
 func (w *writer) putNew(c *core.PutObject, o *core.ObjectInfo) (done bool, err error) {
 	shared := c.Source != nil && c.Source.Content != nil && o.List == 0
 	if !shared && (c.Source != nil || !isBorn(o)) {
@@ -106,10 +111,10 @@ func (w *writer) putNew(c *core.PutObject, o *core.ObjectInfo) (done bool, err e
 	w.encode(o)
 	if shared {
 		err = w.shareNew(c, o)
-	} else if free, insertErr := w.insertData(o.Segments[0].Info, w.infoBuf); insertErr != nil {
+	} else if free, insertErr := w.contents.insert(o.Segments[0].Info, w.infoBuf); insertErr != nil {
 		err = insertErr
 	} else if !free {
-		err = fail(core.InvalidArgument, "content is brought twice")
+		err = fail(core.InvalidArgument, fmt.Sprintf("content %d comes twice", born))
 	}
 	if err != nil {
 		if _, undoErr := w.c.exec(deleteObject, bucket, key); undoErr != nil {
@@ -119,27 +124,27 @@ func (w *writer) putNew(c *core.PutObject, o *core.ObjectInfo) (done bool, err e
 	return true, err
 }
 
-// shareNew holds o's content, which is there already, and writes its info, which is in infoBuf.
+// shareNew adds a reference to the existing content of o, and writes the info of o, which is in infoBuf.
 func (w *writer) shareNew(c *core.PutObject, o *core.ObjectInfo) error {
-	found, err := w.checkContent(c.Source, o.Segments)
+	found, err := w.contents.check(c.Source, o.Segments)
 	if err != nil {
 		return err
 	}
-	if err := w.hold(o.Segments, nil); err != nil {
+	if err := w.contents.incRef(o.Segments, nil); err != nil {
 		return err
 	}
 	if _, err := w.c.exec(insertInfo, int64(o.Seq), w.infoBuf); err != nil {
 		return err
 	}
-	return w.learn(c.Source, found)
+	return w.contents.mergeSums(c.Source, found)
 }
 
-// checkPut makes the checks of a PutObject that need the database. Found is as of checkContent.
+// checkPut makes those checks of a PutObject that need the database. It returns the result of contents.check.
 func (w *writer) checkPut(c *core.PutObject, cur *version) (found *core.DataInfo, err error) {
 	if err := c.If.Check(infoOf(cur)); err != nil && !mutant.Is("no-condition") {
 		return nil, err
 	}
-	if found, err = w.checkContent(c.Source, c.Object.Segments); err != nil {
+	if found, err = w.contents.check(c.Source, c.Object.Segments); err != nil {
 		return nil, err
 	}
 	if c.Object.List != 0 {
@@ -148,13 +153,13 @@ func (w *writer) checkPut(c *core.PutObject, cur *version) (found *core.DataInfo
 			return nil, err
 		}
 		if row == nil {
-			return nil, fail(core.NoSuchData, "the list is no object's")
+			return nil, fail(core.NoSuchData, fmt.Sprintf("part list %d belongs to no object", c.Object.List))
 		}
 	}
 	return found, nil
 }
 
-// depthFor says how much of the current version a precondition looks at, and what counts its size.
+// depthFor returns the depth at which the current version must be read for a precondition and for the quota.
 func (b *bucketState) depthFor(p *core.Precondition) depth {
 	if p.IsZero() && b.tally == nil {
 		return bare
@@ -169,8 +174,8 @@ func infoOf(v *version) *core.ObjectInfo {
 	return &v.ObjectInfo
 }
 
-// putVersion makes o, whose content is held already, the newest version of its key, which is cur so far. The encoding of o
-// is in infoBuf.
+// putVersion makes o the newest version of its key, in place of cur. The references of o have been added, and its
+// encoding is in infoBuf.
 func (w *writer) putVersion(versioning core.Versioning, o *core.ObjectInfo, cur *version) error {
 	var born core.DataID
 	if isBorn(o) {
@@ -195,8 +200,8 @@ func (w *writer) putVersion(versioning core.Versioning, o *core.ObjectInfo, cur 
 	return err
 }
 
-// makeRoom prepares for o, which takes the row of cur in objects: the null version, if o is the next one, goes, and cur, if
-// it stays, moves to history.
+// makeRoom prepares the tables for o, which replaces the row of cur in objects. If o is a null version, the old null
+// version is deleted. If cur is kept, its row is copied to history.
 func (w *writer) makeRoom(versioning core.Versioning, o *core.ObjectInfo, cur *version) error {
 	if cur == nil {
 		return nil
@@ -220,24 +225,24 @@ func (w *writer) makeRoom(versioning core.Versioning, o *core.ObjectInfo, cur *v
 	return w.toHistory(cur)
 }
 
-// toHistory writes the row of a version that is in objects to history.
+// toHistory copies the row of a version from objects to history.
 func (w *writer) toHistory(v *version) error {
 	_, err := w.c.exec(insertHistory, int64(v.Bucket), blob(v.Key), int64(v.Seq), boolean(v.Null), bornWith(v.born))
 	return err
 }
 
-// drop lets go of a version's content and of its row in history. A row in objects is the caller's.
+// drop deletes the references of a version and its row in history. The caller deletes or replaces a row in objects.
 func (w *writer) drop(v *version) error {
 	if v.born == 0 {
 		if _, err := w.c.exec(deleteInfo, int64(v.Seq)); err != nil {
 			return err
 		}
 	}
-	if err := w.letGo(v.Segments, v); err != nil {
+	if err := w.contents.decRef(v.Segments, v); err != nil {
 		return err
 	}
 	if v.List != 0 {
-		if err := w.letGoOfList(v.List); err != nil {
+		if err := w.contents.decListRef(w.state.Seq, v.List); err != nil {
 			return err
 		}
 	}
@@ -254,7 +259,7 @@ func (w *writer) deleteObject(c *core.DeleteObject) (core.Version, bool, error) 
 		return 0, false, err
 	}
 	if !exists {
-		return 0, false, fail(core.NoSuchBucket, "by number")
+		return 0, false, noBucket(c.Bucket)
 	}
 	cur, err := w.c.find(c.Bucket, c.Key, core.Current, b.depthFor(&c.If))
 	if err != nil {
@@ -268,7 +273,7 @@ func (w *writer) deleteObject(c *core.DeleteObject) (core.Version, bool, error) 
 		if err != nil {
 			return 0, false, err
 		}
-		w.add(c.Bucket, b, core.Usage{}.Minus(replaced))
+		w.tallies.add(c.Bucket, b.tally, core.Usage{}.Minus(replaced))
 		o := &core.ObjectInfo{
 			Bucket: c.Bucket, Key: c.Key, Seq: c.Seq, Marker: true, Null: b.versioning == core.VersioningSuspended,
 			Modified: c.Modified, Owner: c.Owner,
@@ -294,18 +299,18 @@ func (w *writer) deleteObject(c *core.DeleteObject) (core.Version, bool, error) 
 			return 0, false, err
 		}
 	}
-	w.add(c.Bucket, b, core.Usage{}.Minus(core.UsageOf(&v.ObjectInfo)))
+	w.tallies.add(c.Bucket, b.tally, core.Usage{}.Minus(core.UsageOf(&v.ObjectInfo)))
 	return v.Version(), v.Marker, w.remove(b.versioning, v, v.Seq == cur.Seq)
 }
 
-// updateObject writes the info of a version anew, where it stands.
+// updateObject rewrites the info of a version in place.
 func (w *writer) updateObject(c *core.UpdateObject) (core.Version, error) {
 	b, exists, err := w.bucket(c.Bucket)
 	if err != nil {
 		return 0, err
 	}
 	if !exists {
-		return 0, fail(core.NoSuchBucket, "by number")
+		return 0, noBucket(c.Bucket)
 	}
 	v, err := w.c.find(c.Bucket, c.Key, c.Version, full)
 	if err != nil {
@@ -317,13 +322,13 @@ func (w *writer) updateObject(c *core.UpdateObject) (core.Version, error) {
 			return 0, err
 		}
 		if cur == nil {
-			return 0, fail(core.NoSuchKey, "UpdateObject")
+			return 0, fail(core.NoSuchKey, fmt.Sprintf("key %q", c.Key))
 		}
 	}
 	if err := c.Apply(infoOf(v), b.locks); err != nil {
 		return 0, err
 	}
-	w.infoBuf = placeOfVersion(int64(v.Bucket), v.Key, int64(v.Seq), int64(v.born)).seal(core.AppendObject(w.infoBuf[:0], &v.ObjectInfo))
+	w.infoBuf = versionKey(int64(v.Bucket), v.Key, int64(v.Seq), int64(v.born)).appendSum(encoding.AppendObject(w.infoBuf[:0], &v.ObjectInfo))
 	if v.born != 0 {
 		_, err = w.c.exec(updateBorn, int64(v.born), w.infoBuf)
 	} else {
@@ -332,7 +337,7 @@ func (w *writer) updateObject(c *core.UpdateObject) (core.Version, error) {
 	return v.Version(), err
 }
 
-// remove takes a version away for good. Where it was the current one, the newest of history takes its place.
+// remove deletes a version permanently. If it was the current one, the newest version in history replaces it.
 func (w *writer) remove(versioning core.Versioning, v *version, wasCurrent bool) error {
 	if err := w.drop(v); err != nil {
 		return err

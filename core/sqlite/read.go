@@ -4,30 +4,33 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 
 	"orcas/core"
+	"orcas/core/encoding"
+	"orcas/internal/mutant"
 )
 
-// version is a version of a key as it is stored.
+// version is a stored version of a key.
 type version struct {
 	core.ObjectInfo
-	born    core.DataID    // the content it was born with, in whose row its info stands; 0: that stands in infos
-	content *core.DataInfo // with born: that content
-	old     bool           // its row is in history, not in objects
+	born    core.DataID    // the content that was written with it and has its info; 0: the info is in infos
+	content *core.DataInfo // the content born, or nil if born is 0
+	old     bool           // the row is in history, not in objects
 }
 
-// depth says how much of a version is read.
+// depth is the extent to which a version is read.
 type depth int
 
 const (
-	bare     depth = iota // Seq, Null, Marker, List and Segments
-	full                  // everything but its segments' Info
-	resolved              // that, too
+	bare     depth = iota // Seq, Null, Marker, List, and Segments
+	full                  // everything but the Info of segments
+	resolved              // everything
 )
 
-// load reads the version that st selects, nil where there is none.
+// load reads the version that st selects, or returns nil if there is none.
 func (c *conn) load(st statement, d depth, bucket core.BucketID, key string, seq core.Version) (*version, error) {
 	var r cursor
 	var err error
@@ -39,7 +42,7 @@ func (c *conn) load(st statement, d depth, bucket core.BucketID, key string, seq
 	if err != nil {
 		return nil, err
 	}
-	defer r.close() // last, so that what is read below is of the same snapshot
+	defer r.close() // after decodeVersion, so that everything is read from the same snapshot
 	if ok, err := r.next(); !ok {
 		return nil, err
 	}
@@ -50,7 +53,7 @@ func (c *conn) load(st statement, d depth, bucket core.BucketID, key string, seq
 	return v, err
 }
 
-// decodeVersion reads a version from versionColumns.
+// decodeVersion decodes the versionColumns of a version.
 func (c *conn) decodeVersion(bucket core.BucketID, key string, cols []driver.Value, d depth) (*version, error) {
 	v := &version{
 		ObjectInfo: core.ObjectInfo{Bucket: bucket, Key: key, Seq: core.Seq(integer(cols[0]))},
@@ -72,7 +75,7 @@ func (c *conn) decodeVersion(bucket core.BucketID, key string, cols []driver.Val
 		return nil, err
 	}
 	if v.Null != null {
-		return nil, damaged("version", errSeal)
+		return nil, damaged("version", errRowSum)
 	}
 	if d < resolved {
 		return v, nil
@@ -80,7 +83,8 @@ func (c *conn) decodeVersion(bucket core.BucketID, key string, cols []driver.Val
 	return v, c.resolve(v.Segments, v.content)
 }
 
-// decodeObject reads what stands in the info of a version: beside the content that it was born with, or (data 0) in infos.
+// decodeObject decodes the info of a version. If data is 0, it reads the info from infos; otherwise info is the column
+// of the row of the content data.
 func (c *conn) decodeObject(o *core.ObjectInfo, data int64, info []byte) error {
 	if data == 0 {
 		row, err := c.row(selectInfo, int64(o.Seq))
@@ -88,52 +92,52 @@ func (c *conn) decodeObject(o *core.ObjectInfo, data int64, info []byte) error {
 			return err
 		}
 		if row == nil {
-			return damaged("version", errors.New("it has no info"))
+			return damaged("version", errors.New("the row with its info is missing"))
 		}
 		info = bytes(row[0])
 	}
-	info, err := placeOfVersion(int64(o.Bucket), o.Key, int64(o.Seq), data).open(info)
+	info, err := versionKey(int64(o.Bucket), o.Key, int64(o.Seq), data).checkSum(info)
 	if err == nil {
-		err = core.DecodeObject(info, o)
+		err = encoding.DecodeObject(info, o)
 	}
 	return damaged("version", err)
 }
 
-// decodeBucket reads the column info of a bucket.
+// decodeBucket decodes the column info of a bucket.
 func decodeBucket(id int64, name string, info []byte, b *core.BucketInfo) error {
-	info, err := placeOfBucket(id, name).open(info)
+	info, err := bucketKey(id, name).checkSum(info)
 	if err == nil {
-		err = core.DecodeBucket(info, b)
+		err = encoding.DecodeBucket(info, b)
 	}
 	return damaged("bucket", err)
 }
 
-// decodeUpload reads the column info of an upload, whose other columns are in u.
+// decodeUpload decodes the column info of an upload, whose other columns are in u.
 func decodeUpload(info []byte, u *core.UploadInfo) error {
-	info, err := placeOfUpload(int64(u.Bucket), u.Key, int64(u.ID)).open(info)
+	info, err := uploadKey(int64(u.Bucket), u.Key, int64(u.ID)).checkSum(info)
 	if err == nil {
-		err = core.DecodeUpload(info, u)
+		err = encoding.DecodeUpload(info, u)
 	}
 	return damaged("upload", err)
 }
 
-// decodePart reads the columns seq and info of a part.
+// decodePart decodes the columns seq and info of a part.
 func decodePart(list core.UploadID, number int64, cols []driver.Value) (*core.PartInfo, error) {
 	p := &core.PartInfo{Number: int(number), Seq: core.Seq(integer(cols[0]))}
-	info, err := placeOfPart(int64(list), number, integer(cols[0])).open(bytes(cols[1]))
+	info, err := partKey(int64(list), number, integer(cols[0])).checkSum(bytes(cols[1]))
 	if err == nil {
-		err = core.DecodePart(info, p)
+		err = encoding.DecodePart(info, p)
 	}
 	return p, damaged("part", err)
 }
 
-// decodeData reads the columns refs, sha256 and info.
+// decodeData decodes the columns refs, sha256, and info.
 func decodeData(id int64, cols []driver.Value) (*core.DataInfo, error) {
-	info, err := placeOfData(id, bytes(cols[1])).open(bytes(cols[2]))
+	info, err := dataKey(id, bytes(cols[1])).checkSum(bytes(cols[2]))
 	if err != nil {
 		return nil, damaged("content", err)
 	}
-	d, err := core.DecodeData(info)
+	d, err := encoding.DecodeData(info)
 	if err != nil {
 		return nil, damaged("content", err)
 	}
@@ -142,7 +146,7 @@ func decodeData(id int64, cols []driver.Value) (*core.DataInfo, error) {
 	return d, nil
 }
 
-// content reads a DataInfo, nil where there is none of that number.
+// content reads a DataInfo, or returns nil if there is none with that ID.
 func (c *conn) content(id core.DataID) (*core.DataInfo, error) {
 	row, err := c.row(selectData, int64(id))
 	if row == nil {
@@ -151,7 +155,7 @@ func (c *conn) content(id core.DataID) (*core.DataInfo, error) {
 	return decodeData(int64(id), row)
 }
 
-// resolve gives segments their Info. Known is one that was read already, or nil.
+// resolve sets the Info of segments. Known is an Info that has been read already, or nil.
 func (c *conn) resolve(segments []core.Segment, known *core.DataInfo) error {
 	for i := range segments {
 		s := &segments[i]
@@ -164,15 +168,15 @@ func (c *conn) resolve(segments []core.Segment, known *core.DataInfo) error {
 			return err
 		}
 		if info == nil {
-			return damaged("segment", errors.New("its content is not there"))
+			return damaged("segment", fmt.Errorf("content %d is missing", s.Data))
 		}
 		s.Info = info
 	}
 	return nil
 }
 
-// find reads a version of a key, nil where there is none. The connection is in a transaction. The null version is found as
-// Null only, not by its sequence.
+// find reads a version of a key, or returns nil if there is none. The connection must be in a transaction. The null
+// version is found only as Null, not by its sequence.
 func (c *conn) find(bucket core.BucketID, key string, v core.Version, d depth) (*version, error) {
 	found, err := c.load(selectObject, d, bucket, key, 0)
 	if err != nil || found != nil && isVersion(found, v) {
@@ -191,7 +195,7 @@ func (c *conn) find(bucket core.BucketID, key string, v core.Version, d depth) (
 	return found, err
 }
 
-// isVersion says whether the version in objects is the one asked for.
+// isVersion reports whether found, the version in objects, is the requested version v.
 func isVersion(found *version, v core.Version) bool {
 	return v == core.Current || found.Version() == v
 }
@@ -221,7 +225,8 @@ func (m *Meta) Object(ctx context.Context, bucket core.BucketID, key string, v c
 	return &found.ObjectInfo, nil
 }
 
-// readVersion finds a version and says whether it is the latest, or what is missing.
+// readVersion finds a version and sets Latest. It returns NoSuchKey if the key has no versions, and NoSuchVersion if
+// only this version is missing.
 func (c *conn) readVersion(bucket core.BucketID, key string, v core.Version) (*version, error) {
 	d := bare
 	if v == core.Current {
@@ -266,7 +271,7 @@ func (m *Meta) Bucket(ctx context.Context, name string) (*core.BucketInfo, error
 			return err
 		}
 		if row == nil {
-			return core.E("sqlite.Bucket", core.NoSuchBucket, nil)
+			return core.E("sqlite.Bucket", core.NoSuchBucket, fmt.Errorf("bucket %q does not exist", name))
 		}
 		info = &core.BucketInfo{ID: core.BucketID(integer(row[0])), Name: name}
 		return decodeBucket(integer(row[0]), name, bytes(row[1]), info)
@@ -300,7 +305,7 @@ func (m *Meta) Buckets(ctx context.Context, prefix, after string, limit int) ([]
 	return list, err
 }
 
-// following returns the smallest key above key; "" for "", since no key is empty.
+// following returns the smallest key that is greater than key. It returns "" for "", since no key is empty.
 func following(key string) string {
 	if key == "" {
 		return ""
@@ -321,7 +326,7 @@ func (m *Meta) Upload(ctx context.Context, bucket core.BucketID, key string, id 
 	return info, err
 }
 
-// upload reads an upload in progress, nil where there is none.
+// upload reads an upload in progress, or returns nil if there is none.
 func (c *conn) upload(bucket core.BucketID, key string, id core.UploadID) (*core.UploadInfo, error) {
 	row, err := c.row(selectUpload, int64(bucket), blob(key), int64(id))
 	if row == nil {
@@ -332,20 +337,20 @@ func (c *conn) upload(bucket core.BucketID, key string, id core.UploadID) (*core
 }
 
 // Parts implements core.Meta.
-func (m *Meta) Parts(ctx context.Context, id core.UploadID, after, limit int) ([]core.PartInfo, error) {
+func (m *Meta) Parts(ctx context.Context, id core.UploadID, after, limit int, content core.PartContent) ([]core.PartInfo, error) {
 	var list []core.PartInfo
 	err := m.read(ctx, "sqlite.Parts", func(c *conn) (err error) {
-		list, err = c.parts(id, after, limit)
+		list, err = c.parts(id, after, limit, content)
 		return err
 	})
 	return list, err
 }
 
-// parts reads the parts of a list with numbers above after, up to limit.
-func (c *conn) parts(id core.UploadID, after, limit int) (list []core.PartInfo, err error) {
+// parts implements Parts.
+func (c *conn) parts(id core.UploadID, after, limit int, content core.PartContent) (list []core.PartInfo, err error) {
 	err = c.each(func(cols []driver.Value) error {
 		p, err := decodePart(id, integer(cols[0]), cols[1:])
-		if err == nil {
+		if err == nil && (content == core.WithContent || mutant.Is("parts-resolved")) {
 			err = c.resolve(p.Segments, nil)
 		}
 		if err == nil {
@@ -363,7 +368,7 @@ func (c *conn) parts(id core.UploadID, after, limit int) (list []core.PartInfo, 
 func (m *Meta) Data(ctx context.Context, ids []core.DataID) ([]core.DataInfo, error) {
 	var list []core.DataInfo
 	err := m.read(ctx, "sqlite.Data", func(c *conn) error {
-		return c.snapshot(func() error {
+		readAll := func() error {
 			for _, id := range ids {
 				d, err := c.content(id)
 				if err != nil {
@@ -374,7 +379,11 @@ func (m *Meta) Data(ctx context.Context, ids []core.DataID) ([]core.DataInfo, er
 				}
 			}
 			return nil
-		})
+		}
+		if len(ids) == 1 { // a single statement needs no transaction
+			return readAll()
+		}
+		return c.snapshot(readAll)
 	})
 	return list, err
 }
@@ -394,12 +403,12 @@ func (m *Meta) Garbage(ctx context.Context, after uint64, limit int) ([]core.Gar
 	return list, err
 }
 
-// decodeGarbage reads the columns id, list and extents.
+// decodeGarbage decodes the columns id, list, and extents.
 func decodeGarbage(cols []driver.Value) (*core.Garbage, error) {
 	g := &core.Garbage{ID: uint64(integer(cols[0])), List: core.UploadID(integer(cols[1]))}
-	extents, err := placeOfGarbage(integer(cols[0]), integer(cols[1])).open(bytes(cols[2]))
+	extents, err := garbageKey(integer(cols[0]), integer(cols[1])).checkSum(bytes(cols[2]))
 	if err == nil {
-		g.Extents, err = core.DecodeExtents(extents)
+		g.Extents, err = encoding.DecodeExtents(extents)
 	}
 	return g, damaged("garbage", err)
 }
@@ -409,7 +418,7 @@ func (m *Meta) Records(ctx context.Context, kind, after string, limit int) ([]co
 	var list []core.Record
 	err := m.read(ctx, "sqlite.Records", func(c *conn) error {
 		return c.each(func(cols []driver.Value) error {
-			value, err := placeOfRecord(kind, text(cols[0])).open(bytes(cols[1]))
+			value, err := recordKey(kind, text(cols[0])).checkSum(bytes(cols[1]))
 			if err != nil {
 				return damaged("record", err)
 			}

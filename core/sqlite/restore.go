@@ -6,23 +6,25 @@ import (
 	"fmt"
 
 	"orcas/core"
+	"orcas/core/encoding"
 )
 
-// restoreTogether is how many rows a transaction of a restore writes. After each the log goes into the database, so that it stays short.
+// restoreTogether is the number of rows per transaction of a restore. After each transaction the log is copied into the
+// database, so that the log remains short.
 const restoreTogether = 20_000
 
 // restorer fills an empty database.
 type restorer struct {
 	*writer
 	next  func() (*core.Row, error)
-	refs  map[core.DataID]int64 // segments that refer to content which is no row of their own version
+	refs  map[core.DataID]int64 // references to content, except those of a version to the content it was written with
 	state core.State
 
-	counted []core.BucketID // those with a quota
+	counted []core.BucketID // the buckets with a quota
 }
 
-// Restore implements core.Snapshotter. The state is written last: while its sequence is 0, whatever else is there is left of a restore
-// that failed, and is taken away by the next.
+// Restore implements core.Snapshotter. The state is written last. As long as its sequence is 0, all rows are left over
+// from a failed restore, and the next restore deletes them.
 func (m *Meta) Restore(ctx context.Context, next func() (*core.Row, error)) error {
 	const op = "sqlite.Restore"
 	m.mu.Lock()
@@ -34,8 +36,8 @@ func (m *Meta) Restore(ctx context.Context, next func() (*core.Row, error)) erro
 		return core.E(op, core.Conflict, errors.New("the database is not empty"))
 	}
 	clear(m.w.buckets)
-	m.w.find.direct = true
-	defer func() { m.w.find.direct = false }()
+	m.w.index.direct = true
+	defer func() { m.w.index.direct = false }()
 	r := &restorer{writer: m.w, next: next, refs: map[core.DataID]int64{}, state: core.State{NextData: 1}}
 	err := m.inTransaction(r.empty)
 	for more := true; more && err == nil; {
@@ -61,8 +63,8 @@ func (m *Meta) Restore(ctx context.Context, next func() (*core.Row, error)) erro
 	return nil
 }
 
-// forget takes everything away, and the state, which may have been committed before the step that failed: a state without what it speaks of would
-// pass for a store in which nothing is.
+// forget deletes all rows and resets the state, which may have been committed before the step that failed. A database
+// with a state but without rows would be mistaken for an empty store.
 func (r *restorer) forget() error {
 	if err := r.writeState(core.State{NextData: 1}); err != nil {
 		return err
@@ -87,7 +89,7 @@ func (m *Meta) Reset(ctx context.Context) error {
 	return wrap(op, err)
 }
 
-// setState makes a state the present one. The caller holds m.mu.
+// setState makes s the current state. The caller holds m.mu.
 func (m *Meta) setState(s core.State) {
 	m.w.state = s
 	m.stateMu.Lock()
@@ -95,7 +97,7 @@ func (m *Meta) setState(s core.State) {
 	m.state = s
 }
 
-// inTransaction runs fn in a transaction of the writer's, and copies the log into the database after it. The caller holds m.mu.
+// inTransaction runs fn in a write transaction, then copies the log into the database. The caller holds m.mu.
 func (m *Meta) inTransaction(fn func() error) error {
 	c := m.w.c
 	_, err := c.exec(beginWrite)
@@ -122,20 +124,20 @@ func (m *Meta) inTransaction(fn func() error) error {
 	return err
 }
 
-// empty takes everything away.
+// empty deletes all rows.
 func (r *restorer) empty() error {
 	for _, table := range []string{"buckets", "objects", "history", "data", "finds", "infos", "uploads", "parts", "lists", "garbage", "records", "tallies"} {
 		if err := r.c.run("DELETE FROM " + table); err != nil {
 			return err
 		}
 	}
-	r.find.empty()
-	clear(r.shared[:])
+	r.index.empty()
+	clear(r.contents.shared[:])
 	_, err := r.c.exec(updateUpto, int64(1))
 	return err
 }
 
-// some writes the next rows and says whether there may be more.
+// some writes the next rows and reports whether there may be more.
 func (r *restorer) some() (more bool, err error) {
 	for range restoreTogether {
 		row, err := r.next()
@@ -156,37 +158,37 @@ func (r *restorer) row(row *core.Row) error {
 		return nil
 	case row.Bucket != nil:
 		b := row.Bucket
-		r.infoBuf = placeOfBucket(int64(b.ID), b.Name).seal(core.AppendBucket(r.infoBuf[:0], b))
+		r.infoBuf = bucketKey(int64(b.ID), b.Name).appendSum(encoding.AppendBucket(r.infoBuf[:0], b))
 		if !b.Quota.IsZero() {
 			r.counted = append(r.counted, b.ID)
 		}
 		_, err := r.c.exec(insertBucket, int64(b.ID), blob(b.Name), r.infoBuf)
 		return err
 	case row.Data != nil:
-		r.encodeData(row.Data)
-		if _, err := r.c.exec(restoreData, int64(row.Data.ID), row.Data.SHA256[:], r.dataBuf); err != nil {
+		r.contents.encode(row.Data)
+		if _, err := r.c.exec(restoreData, int64(row.Data.ID), row.Data.SHA256[:], r.contents.buf); err != nil {
 			return err
 		}
-		return r.findable(row.Data)
+		return r.index.add(row.Data)
 	case row.Object != nil:
 		return r.version(row.Object)
 	case row.Upload != nil:
 		u := row.Upload
-		r.infoBuf = placeOfUpload(int64(u.Bucket), u.Key, int64(u.ID)).seal(core.AppendUpload(r.infoBuf[:0], u))
+		r.infoBuf = uploadKey(int64(u.Bucket), u.Key, int64(u.ID)).appendSum(encoding.AppendUpload(r.infoBuf[:0], u))
 		_, err := r.c.exec(insertUpload, int64(u.Bucket), blob(u.Key), int64(u.ID), r.infoBuf)
 		return err
 	case row.Part != nil:
 		p := row.Part
 		r.count(p.Segments)
 		list, number, seq := int64(p.List), int64(p.Number), int64(p.Seq)
-		r.infoBuf = placeOfPart(list, number, seq).seal(core.AppendPart(r.infoBuf[:0], &p.PartInfo))
+		r.infoBuf = partKey(list, number, seq).appendSum(encoding.AppendPart(r.infoBuf[:0], &p.PartInfo))
 		_, err := r.c.exec(upsertPart, list, number, seq, r.infoBuf)
 		return err
 	case row.Garbage != nil:
-		return r.insertGarbage(int64(row.Garbage.ID), int64(row.Garbage.List), row.Garbage.Extents)
+		return r.contents.insertGarbage(int64(row.Garbage.ID), int64(row.Garbage.List), row.Garbage.Extents)
 	case row.Record != nil:
 		kind, key := row.Record.Kind, row.Record.Key
-		r.infoBuf = placeOfRecord(kind, key).seal(append(r.infoBuf[:0], row.Record.Value...))
+		r.infoBuf = recordKey(kind, key).appendSum(append(r.infoBuf[:0], row.Record.Value...))
 		_, err := r.c.exec(upsertRecord, blob(kind), blob(key), r.infoBuf)
 		return err
 	}
@@ -199,15 +201,15 @@ func (r *restorer) count(segments []core.Segment) {
 	}
 }
 
-// version writes a version: to objects, where it is the one that is listed.
+// version writes a version: to objects if it is the current version and not a delete marker, otherwise to history.
 func (r *restorer) version(o *core.ObjectInfo) error {
 	var born core.DataID
 	r.encode(o)
 	if isBorn(o) {
 		born = o.Segments[0].Data
-		free, err := r.insertData(o.Segments[0].Info, r.infoBuf)
+		free, err := r.contents.insert(o.Segments[0].Info, r.infoBuf)
 		if err == nil && !free {
-			err = fail(core.InvalidArgument, "content comes twice")
+			err = fail(core.InvalidArgument, fmt.Sprintf("content %d comes twice", born))
 		}
 		if err != nil {
 			return err
@@ -229,12 +231,12 @@ func (r *restorer) version(o *core.ObjectInfo) error {
 	}
 	n, err := r.c.exec(table, int64(o.Bucket), blob(o.Key), int64(o.Seq), boolean(o.Null), bornWith(born))
 	if err == nil && n == 0 {
-		err = fail(core.InvalidArgument, "a key has two current versions")
+		err = fail(core.InvalidArgument, fmt.Sprintf("key %q has two current versions", o.Key))
 	}
 	return err
 }
 
-// finish adds up the references, counts what buckets with a quota hold, and writes the state.
+// finish writes the reference counts, the tallies of buckets with a quota, and the state.
 func (r *restorer) finish() error {
 	for id, n := range r.refs {
 		found, err := r.c.exec(addRefs, int64(id), n)
@@ -242,7 +244,7 @@ func (r *restorer) finish() error {
 			return err
 		}
 		if found == 0 {
-			return fail(core.NoSuchData, fmt.Sprint("content ", id, " is referred to and not there"))
+			return fail(core.NoSuchData, fmt.Sprint("content ", id, " has references but no row"))
 		}
 	}
 	if err := r.c.run("DELETE FROM data WHERE refs = 0"); err != nil {
@@ -251,14 +253,14 @@ func (r *restorer) finish() error {
 	for _, id := range r.counted {
 		held, err := r.c.count(id)
 		if err == nil {
-			err = r.writeTally(id, held)
+			err = r.tallies.writeOne(id, held)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	r.find.upto = r.state.NextData
-	if _, err := r.c.exec(updateUpto, int64(r.find.upto)); err != nil {
+	r.index.upto = r.state.NextData
+	if _, err := r.c.exec(updateUpto, int64(r.index.upto)); err != nil {
 		return err
 	}
 	return r.writeState(r.state)

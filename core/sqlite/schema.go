@@ -8,22 +8,22 @@ import (
 	"orcas/core"
 )
 
-// applicationID marks the file as ours: "ORCA".
+// applicationID is the application ID of an ORCAS database: "ORCA".
 const applicationID = 0x4f524341
 
-// step takes a database from one schema version to the next, within a transaction.
+// step migrates a database from one schema version to the next, in a transaction.
 type step func(c *conn) error
 
-// steps returns the migrations: number i takes version i to version i+1. A step is never changed once it is released.
+// steps returns the migrations: step i migrates version i to version i+1. A step never changes after its release.
 func steps() []step { return []step{createTables} }
 
-// createTables makes schema version 1 (see the package comment for what the tables hold).
+// createTables creates schema version 1; the package comment describes the tables.
 func createTables(c *conn) error {
 	return c.run(`
 CREATE TABLE state (
 	id INTEGER PRIMARY KEY CHECK (id = 1), seq INTEGER NOT NULL, next_data INTEGER NOT NULL, floor BLOB NOT NULL
 ) STRICT;
-INSERT INTO state VALUES (1, 0, 1, x'` + hex.EncodeToString(placeOfState(0, 1).seal(make([]byte, 16))) + `');
+INSERT INTO state VALUES (1, 0, 1, x'` + hex.EncodeToString(stateKey(0, 1).appendSum(make([]byte, 16))) + `');
 CREATE TABLE buckets (id INTEGER PRIMARY KEY, name BLOB NOT NULL UNIQUE, info BLOB NOT NULL) STRICT;
 CREATE TABLE objects (
 	bucket INTEGER NOT NULL, key BLOB NOT NULL, seq INTEGER NOT NULL, nullver INTEGER NOT NULL, data INTEGER,
@@ -61,7 +61,7 @@ CREATE TABLE tallies (
 PRAGMA application_id = ` + fmt.Sprint(applicationID))
 }
 
-// migrate brings the database to the version that the steps lead to, each step in a transaction of its own.
+// migrate migrates the database to the newest schema version, with one transaction per step.
 func migrate(c *conn, steps []step) error {
 	row, err := c.pragma("user_version")
 	if err != nil {
@@ -76,7 +76,7 @@ func migrate(c *conn, steps []step) error {
 	}
 	if version > len(steps) {
 		return core.E("sqlite.Open", core.Unsupported,
-			fmt.Errorf("the database has schema version %d, this program knows up to version %d", version, len(steps)))
+			fmt.Errorf("a newer version of ORCAS made the database: it has schema version %d, this version knows schemas up to %d", version, len(steps)))
 	}
 	for ; version < len(steps); version++ {
 		err := c.run("BEGIN IMMEDIATE")

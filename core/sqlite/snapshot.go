@@ -11,8 +11,8 @@ import (
 	"orcas/core"
 )
 
-// Snapshot implements core.Snapshotter: one reading transaction. While it lasts the log grows, since nothing behind its beginning can
-// begin anew, and the writer does not wait for that.
+// Snapshot implements core.Snapshotter with one read transaction. The log grows until the snapshot ends. The comment in
+// brake.go explains how that slows down writes, and when the snapshot yields to writes and returns Busy.
 func (m *Meta) Snapshot(ctx context.Context, emit func(*core.Row) error) error {
 	return m.dump(ctx, "sqlite.Snapshot", emit, nil)
 }
@@ -23,35 +23,47 @@ func (m *Meta) Salvage(ctx context.Context, emit func(*core.Row) error, lost fun
 }
 
 func (m *Meta) dump(ctx context.Context, op string, emit func(*core.Row) error, lost func(what string, err error)) error {
-	m.check.snapshots.Add(1)
-	defer m.check.snapshots.Add(-1)
-	return m.read(ctx, op, func(c *conn) error {
-		d := &dump{c: c, lost: lost, emit: func(r *core.Row) error {
+	return m.readLong(ctx, op, func(ctx context.Context, c *conn, r *longRead) error {
+		d := &dump{ctx: ctx, c: c, read: r, lost: lost, emit: func(r *core.Row) error {
 			if err := ctx.Err(); err != nil {
 				return core.E(op, core.Canceled, err)
 			}
 			return emit(r)
 		}}
-		return c.snapshot(d.all)
+		return c.snapshot(d.run)
 	})
 }
 
-// dump says everything that the database holds, in a transaction.
+// dump emits all rows of the database, in one transaction.
 type dump struct {
+	ctx  context.Context
 	c    *conn
+	read *longRead
+	all  int64 // the number of rows of the large tables
+	done int64 // the number of rows read, of all tables
 	emit func(*core.Row) error
-	lost func(what string, err error) // nil: what cannot be read ends it
+	lost func(what string, err error) // called for each damaged row; if it is nil, a damaged row ends the dump
 }
 
-func (d *dump) all() error {
+// progressEvery is the number of rows between two records of the progress.
+const progressEvery = 1 << 10
+
+func (d *dump) run() error {
 	state, err := d.c.state()
+	if err == nil {
+		err = d.c.scan(d.ctx, "SELECT (SELECT count(*) FROM objects) + (SELECT count(*) FROM history) + (SELECT count(*) FROM parts)",
+			func(cols []driver.Value) error {
+				d.all = integer(cols[0])
+				return nil
+			})
+	}
 	if err == nil {
 		err = d.emit(&core.Row{State: &state})
 	}
 	for _, table := range []struct {
 		sql  string
 		row  func(cols []driver.Value) (*core.Row, error)
-		what string // how a row is named by its first columns
+		what string // the format of the description of a row; its arguments are the first columns
 	}{
 		{"SELECT id, name, info FROM buckets", d.bucket, "bucket %d, %q"},
 		{"SELECT id, refs, sha256, info FROM data WHERE object IS NULL", d.data, "content %d"},
@@ -63,7 +75,10 @@ func (d *dump) all() error {
 		{"SELECT kind, key, value FROM records", d.record, "record of kind %q, key %q"},
 	} {
 		if err == nil {
-			err = d.c.scan(table.sql, func(cols []driver.Value) error {
+			err = d.c.scan(d.ctx, table.sql, func(cols []driver.Value) error {
+				if d.done++; d.done%progressEvery == 0 {
+					d.read.did(d.done, d.all)
+				}
 				row, err := table.row(cols)
 				if err != nil && d.lost != nil && kindOf(err) == core.Damaged {
 					d.lost(nameRow(table.what, cols), err)
@@ -79,7 +94,7 @@ func (d *dump) all() error {
 	return err
 }
 
-// nameRow names a row by as many columns as what asks for.
+// nameRow describes a row. What is a format, and its arguments are the first columns of the row.
 func nameRow(what string, cols []driver.Value) string {
 	args := make([]any, strings.Count(what, "%"))
 	for i := range args {
@@ -93,13 +108,13 @@ const (
 	dumpJoin     = " v LEFT JOIN data d ON d.id = v.data"
 )
 
-// scan calls fn with each row of a query that is not kept prepared.
-func (c *conn) scan(sql string, fn func(cols []driver.Value) error) error {
-	rows, err := c.c.Query(sql, nil)
+// scan calls fn with each row of a query that is not prepared, until ctx ends.
+func (c *conn) scan(ctx context.Context, sql string, fn func(cols []driver.Value) error) error {
+	rows, err := c.c.QueryContext(ctx, sql, nil)
 	if err != nil {
 		return err
 	}
-	defer rows.Close() // gives the error of the last step again
+	defer rows.Close() // returns the error of the last step again
 	cols := make([]driver.Value, len(rows.Columns()))
 	for {
 		if err := rows.Next(cols); err == io.EOF {
@@ -138,7 +153,7 @@ func (d *dump) older(cols []driver.Value) (*core.Row, error) {
 	}
 	if v.born != 0 {
 		if len(v.Segments) != 1 || v.Segments[0].Data != v.born {
-			return nil, damaged("version", errors.New("it was not born with its content"))
+			return nil, damaged("version", errors.New("its row names content that it does not refer to"))
 		}
 		v.Segments[0].Info = v.content
 	}
@@ -166,7 +181,7 @@ func (d *dump) garbage(cols []driver.Value) (*core.Row, error) {
 
 func (d *dump) record(cols []driver.Value) (*core.Row, error) {
 	r := &core.Record{Kind: text(cols[0]), Key: text(cols[1])}
-	value, err := placeOfRecord(r.Kind, r.Key).open(bytes(cols[2]))
+	value, err := recordKey(r.Kind, r.Key).checkSum(bytes(cols[2]))
 	r.Value = value
 	return &core.Row{Record: r}, damaged("record", err)
 }

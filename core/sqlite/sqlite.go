@@ -1,50 +1,52 @@
-// Package sqlite keeps metadata in a SQLite database: one connection writes, a few read, all of them the driver's own
-// (database/sql would double the price of a statement).
+// Package sqlite keeps metadata in a SQLite database. One connection writes, and a few connections read. They use the
+// SQLite driver directly, because database/sql would double the cost of a statement.
 //
 // # Durability
 //
-// The database is in WAL mode. With synchronous=NORMAL, the default, Apply hands its transaction to the operating system and
-// does not wait for the drive: a killed process loses nothing, a power cut loses the newest transactions, and a start finds
-// them in the records of the blocks (see core.Meta.Apply). With FULL each Apply waits for the drive. Both settings are read
-// back on every connection, since the driver sets its own.
+// The database is in WAL mode. With synchronous=NORMAL, the default, Apply passes its transaction to the operating
+// system and does not wait for the drive. A killed process loses nothing. A power failure loses the newest
+// transactions, which the next start recovers from the records in the blocks (see core.Meta.Apply). With FULL each
+// Apply waits for the drive. Every connection verifies these settings, since the driver has its own defaults.
 //
-// The log (WAL) is copied into the database by a goroutine when it is longer than Options.CheckpointBytes; then the writer,
-// between two transactions, copies the rest and begins the log anew. So the log stays bounded whatever the load. Close
-// empties it.
+// When the log (WAL) is longer than Options.CheckpointBytes, a goroutine copies it into the database. Then the writer
+// copies the rest between two transactions and restarts the log. So the length of the log is bounded under any load,
+// even while a snapshot is read (see brake.go). Its file is truncated to zero bytes when there are no writes, and by
+// Close.
 //
-// After a failed sync or write nobody knows what is on disk: the engine is sealed and every later Apply is Unavailable, until
-// it is opened again. A full drive is no such case: the transaction is rolled back and the next one may succeed.
+// After a failed sync or write, the state of the files on disk is unknown. The engine then accepts no more writes:
+// every later Apply returns Unavailable until the database is opened again. If the drive is full, the transaction is
+// rolled back, and the next one may succeed.
 //
 // # Schema, version 1 (PRAGMA user_version)
 //
-// Keys and names are BLOBs, so they compare as bytes. An info column is the binary form of its noun (core's encode.go).
+// Keys and names are BLOBs, so they compare as bytes. An info column has the encoding of package core/encoding.
 //
-//	state    one row: last sequence applied, the next free DataID, State.Floor and, where it is not 0, State.Synced
+//	state    one row: the last sequence applied, the next free DataID, State.ReplayFrom and, if it is not 0, State.Synced
 //	buckets  id, name, info
-//	objects  (bucket, key): seq, nullver, data. Current versions that are no delete markers, and nothing else
+//	objects  (bucket, key): seq, nullver, data. Only current versions that are not delete markers
 //	history  (bucket, key, seq): nullver, data. Every other version and every delete marker
 //	data     id: refs, sha256, info (DataInfo without its SHA-256), object
-//	finds    (hash, data): content by core.DataInfo.Hash, and HeadHash where it has a head, but for what waits in memory (see finder)
-//	infos    seq: info. ObjectInfo of versions that have no data column
+//	finds    (hash, data): content by core.DataInfo.Hash, and by HeadHash if it has a head, except pairs that are buffered in memory (see hashIndex)
+//	infos    seq: info. ObjectInfo of versions whose data column is NULL
 //	uploads  (bucket, key, id): info. Uploads in progress
 //	parts    (list, number): seq, info. Parts of uploads, and of the objects that they became
-//	lists    id: refs. Uploads that became objects, and how many objects have their parts
+//	lists    id: refs. Completed uploads, and the number of objects that refer to their parts
 //	garbage  id: list, extents
 //	records  (kind, key): value
-//	tallies  bucket: bytes, objects, seal. What buckets with a quota hold, written once per transaction that changes it
+//	tallies  bucket: bytes, objects, seal (a row checksum). Usage of buckets with a quota, written once per transaction that changes it
 //
-// A plain PUT writes one small row at a random place (objects: key, seq, data) and one at the end of data, which holds the
-// content and, in its column object, the info of the version that it was born with. Anything at a random place costs a page
-// of the log, so rows there are lean: with the infos in objects, a PUT cost half as much again. The price is that a
-// listing looks each info up by DataID. All other versions (copies, multipart objects, delete markers, empty objects) have
-// their info in infos.
+// A plain PUT writes one small row at a random position (objects: key, seq, data) and one at the end of data, which
+// describes the content and has, in its column object, the info of the version that was written with the content. Every
+// write at a random position costs a page of the log, so those rows are small: with the infos in objects, a PUT cost
+// 50% more. In return, a listing has to look up each info by DataID. All other versions (copies, multipart objects,
+// delete markers, empty objects) have their info in infos.
 //
-// A key has its current version in objects, unless that is a delete marker: then in history, as the newest there. When the
-// current version is deleted, the newest of history moves to objects. So a listing of current keys never meets anything
-// else.
+// The current version of a key is in objects, or, if it is a delete marker, the newest row in history. When the current
+// version is deleted, the newest version of history moves to objects. So a listing of current keys reads no other rows.
 //
-// The ids of garbage come from the sequence of the change that let go of it, twice the sequence for extents and one more for
-// a list, so they do not depend on how changes were put together into batches: a replay gives the same ones.
+// The ID of garbage is computed from the sequence of the change that freed it: twice the sequence for extents, and one
+// more than that for a list. So it does not depend on the grouping of changes into batches, and a replay produces the
+// same IDs.
 package sqlite
 
 import (
@@ -53,29 +55,33 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
 
 	"orcas/core"
 )
 
-// Options are the settings of a database. The zero value is good.
+// Options are the settings of a database. The zero value has the defaults.
 type Options struct {
-	Synchronous     string // NORMAL (default): for use with a replay of records; FULL: each Apply is durable by itself
-	Readers         int    // connections that read at the same time; 0: 4
-	BeforeSync      func() // called before the log is synced and copied into the database: the time to make durable what the log refers to
-	CheckpointBytes int64  // the length of the log from which on it is copied into the database; 0: 24 MiB
+	Synchronous     string // NORMAL (default): a power failure requires a replay; FULL: each Apply is durable
+	Readers         int    // the maximum number of concurrent reading connections; 0: 4
+	BeforeSync      func() // called before the log is synced and copied, to make the blocks it refers to durable
+	CheckpointBytes int64  // the log length, in bytes, above which it is copied into the database; 0: 24 MiB
 
-	runLength int // see finder; 0: 32,768. For tests
+	LogBytes int64         // the maximum log length, in bytes; 0: a quarter of the database, at least 256 MiB
+	Idle     time.Duration // the time without a write after which the log file is truncated to zero bytes; 0: 5 s
+
+	runLength int // see hashIndex; 0: 32,768. For tests
 }
 
-// What connections may use for pages, and how long they wait.
+// Page caches and lock timeouts of the connections.
 const (
 	writerCacheKiB  = 8 << 10
 	readerCacheKiB  = 8 << 10
 	checkCacheKiB   = 256
-	readerBusyMs    = 5000 // a reader waits for the recovery of the log only
-	writerBusyMs    = 2000 // the writer waits for readers of the old log when it begins the log anew
+	readerBusyMs    = 5000 // a reader waits only for the recovery of the log
+	writerBusyMs    = 2000 // the writer waits for readers of the old log when it restarts the log
 	minSQLite       = 3_051_003
 	defaultReaders  = 4
 	defaultLogBytes = 24 << 20
@@ -83,7 +89,7 @@ const (
 
 var errClosed = errors.New("closed")
 
-// background is the context of all statements: one that can be cancelled costs a goroutine for each.
+// background is the context of all statements, because one that can be canceled would cost a goroutine per statement.
 var background = context.Background()
 
 // Meta is a core.Meta in a SQLite database.
@@ -91,21 +97,21 @@ type Meta struct {
 	path    string
 	options Options
 
-	tokens chan struct{} // one for each reading connection that may be in use
+	tokens chan struct{} // one token per reading connection in use; its capacity is the maximum
 	done   chan struct{} // closed by Close
 	idleMu sync.Mutex    // guards idle
-	idle   []*conn       // reading connections, the one used last at the end: its cache is the warmest
+	idle   []*conn       // unused reading connections; the last one is reused first, since its cache is the warmest
 
-	mu     sync.Mutex // held by Apply and by whoever else uses w
+	mu     sync.Mutex // guards w and sealed
 	w      *writer
-	sealed error // why there are no writes any more
+	sealed error // the reason why no more writes are accepted, or nil
 
 	stateMu sync.Mutex // guards state and closed
 	state   core.State
 	closed  bool
 
 	check   checkpointer
-	filling sync.WaitGroup // of the filter
+	filling sync.WaitGroup // waits for fillFilter
 }
 
 var (
@@ -115,8 +121,9 @@ var (
 	_ core.Syncer       = (*Meta)(nil)
 )
 
-// Open opens the database at path, makes it where there is none, and brings it to the present schema. It says Unsupported
-// where a newer program wrote it, Damaged where the file is no database, Busy where another process writes to it.
+// Open opens the database at path, creates it if there is none, and migrates it to the current schema. It fails with
+// Unsupported if a newer version of the program wrote it, Damaged if the file is not a database, and Busy if another
+// process is writing to it.
 func Open(path string, o Options) (*Meta, error) {
 	const op = "sqlite.Open"
 	switch o.Synchronous {
@@ -124,7 +131,7 @@ func Open(path string, o Options) (*Meta, error) {
 		o.Synchronous = "NORMAL"
 	case "NORMAL", "FULL":
 	default:
-		return nil, core.E(op, core.InvalidArgument, fmt.Errorf("synchronous %q", o.Synchronous))
+		return nil, core.E(op, core.InvalidArgument, fmt.Errorf("synchronous must be NORMAL or FULL, not %q", o.Synchronous))
 	}
 	if o.Readers <= 0 {
 		o.Readers = defaultReaders
@@ -132,8 +139,11 @@ func Open(path string, o Options) (*Meta, error) {
 	if o.CheckpointBytes <= 0 {
 		o.CheckpointBytes = defaultLogBytes
 	}
+	if o.Idle <= 0 {
+		o.Idle = defaultIdle
+	}
 	if text, number, _ := sqlite3.Version(); number < minSQLite {
-		return nil, core.E(op, core.Unsupported, fmt.Errorf("SQLite %s is older than 3.51.3, which may damage a WAL", text))
+		return nil, core.E(op, core.Unsupported, fmt.Errorf("this program is linked with SQLite %s; versions before 3.51.3 can damage a WAL", text))
 	}
 	m := &Meta{path: path, options: o, tokens: make(chan struct{}, o.Readers), done: make(chan struct{})}
 	if err := m.open(); err != nil {
@@ -145,7 +155,7 @@ func Open(path string, o Options) (*Meta, error) {
 }
 
 func (m *Meta) open() error {
-	// SQLite would make it readable for all; the log takes the mode of the database.
+	// SQLite would create a file that everybody can read. The log file gets the mode of the database file.
 	f, err := os.OpenFile(m.path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -157,12 +167,15 @@ func (m *Meta) open() error {
 	if err != nil {
 		return err
 	}
-	if err = migrate(c, steps()); err == nil {
+	if err = c.limitFile(2 * m.options.CheckpointBytes); err == nil {
+		err = migrate(c, steps())
+	}
+	if err == nil {
 		m.w = newWriter(c)
 		m.w.state, err = c.state()
 	}
 	if err == nil {
-		err = m.w.find.load(c, m.options.runLength)
+		err = m.w.index.load(m.options.runLength)
 	}
 	if err == nil {
 		m.state = m.w.state
@@ -174,10 +187,10 @@ func (m *Meta) open() error {
 	return nil
 }
 
-// SingleWriter implements core.SingleWriter: the data directory's lock file keeps other processes away.
+// SingleWriter implements core.SingleWriter: the lock file of the data directory keeps other processes out.
 func (m *Meta) SingleWriter() {}
 
-// acquire takes a reading connection, and waits for one while all are in use.
+// acquire returns a reading connection. It waits while all of them are in use.
 func (m *Meta) acquire(ctx context.Context, op string) (*conn, error) {
 	var c *conn
 	select {
@@ -227,7 +240,7 @@ func (m *Meta) read(ctx context.Context, op string, fn func(c *conn) error) erro
 	return wrap(op, fn(c))
 }
 
-// snapshot runs fn in a reading transaction: all of its statements see the same state.
+// snapshot runs fn in a read transaction, so that all its statements see the same state.
 func (c *conn) snapshot(fn func() error) error {
 	if _, err := c.exec(begin); err != nil {
 		return err
@@ -239,7 +252,8 @@ func (c *conn) snapshot(fn func() error) error {
 	return err
 }
 
-// Close waits for the reads in progress, empties the log into the database and closes it. Later calls are Unavailable.
+// Close waits for reads in progress, copies the log into the database, and closes the database. Later calls fail with
+// Unavailable.
 func (m *Meta) Close() error {
 	m.stateMu.Lock()
 	again := m.closed
@@ -266,7 +280,7 @@ func (m *Meta) Close() error {
 		if err != nil {
 			m.sealed = err
 		}
-		if kindOf(err) != core.NoSpace { // on a full drive the log stays, and nothing of it is lost
+		if kindOf(err) != core.NoSpace { // on a full drive the log file is kept, so nothing is lost
 			errs = append(errs, err)
 		}
 	}

@@ -1,6 +1,6 @@
 package sqlite
 
-// statement numbers a statement that is kept prepared.
+// statement is the number of a statement that each connection keeps prepared.
 type statement int
 
 // The statements.
@@ -50,9 +50,9 @@ const (
 	selectData
 	hasData
 	insertData
-	holdData
-	dropData
-	releaseData
+	incDataRef
+	deleteLastRef
+	decDataRef
 	updateData
 	updateBorn
 	restoreData
@@ -81,9 +81,9 @@ const (
 
 	hasList
 	insertList
-	holdList
-	dropList
-	releaseList
+	incListRef
+	deleteLastListRef
+	decListRef
 	restoreList
 
 	insertGarbage
@@ -104,7 +104,8 @@ const (
 	numStatements
 )
 
-// What the statements that read a version have in common: seq, nullver, data, then the content that was born with it.
+// The common clauses of statements that read a version. versionColumns are seq, nullver, and data, then the columns of
+// the content that was written with the version.
 const (
 	versionColumns = "v.seq, v.nullver, v.data, d.refs, d.sha256, d.info, d.object"
 	ofObjects      = " FROM objects v LEFT JOIN data d ON d.id = v.data WHERE v.bucket = ?1 AND "
@@ -112,8 +113,8 @@ const (
 	listColumns    = "v.key, v.seq, v.data, d.object"
 )
 
-// statementSQL is the text of each statement. None of them sorts, and none reads rows that it does not return: a test looks
-// at their plans.
+// statementSQL is the text of each statement. None of them sorts, and none reads rows that it does not return; a test
+// checks their query plans.
 var statementSQL = [numStatements]string{
 	begin:      "BEGIN",
 	beginWrite: "BEGIN IMMEDIATE",
@@ -158,22 +159,22 @@ var statementSQL = [numStatements]string{
 	updateInfo: "UPDATE infos SET info = ?2 WHERE seq = ?1",
 	deleteInfo: "DELETE FROM infos WHERE seq = ?",
 
-	selectData:  "SELECT refs, sha256, info FROM data WHERE id = ?",
-	hasData:     "SELECT 1 FROM data WHERE id = ?",
-	insertData:  "INSERT INTO data VALUES (?, 1, ?, ?, ?) ON CONFLICT DO NOTHING",
-	holdData:    "UPDATE data SET refs = refs + 1 WHERE id = ?",
-	dropData:    "DELETE FROM data WHERE id = ? AND refs = 1",
-	updateData:  "UPDATE data SET info = ?2 WHERE id = ?1",
-	updateBorn:  "UPDATE data SET object = ?2 WHERE id = ?1",
-	releaseData: "UPDATE data SET refs = refs - 1, object = iif(?2, NULL, object) WHERE id = ?1",
-	restoreData: "INSERT INTO data VALUES (?, 0, ?, ?, NULL)",
-	addRefs:     "UPDATE data SET refs = refs + ?2 WHERE id = ?1",
+	selectData:    "SELECT refs, sha256, info FROM data WHERE id = ?",
+	hasData:       "SELECT 1 FROM data WHERE id = ?",
+	insertData:    "INSERT INTO data VALUES (?, 1, ?, ?, ?) ON CONFLICT DO NOTHING",
+	incDataRef:    "UPDATE data SET refs = refs + 1 WHERE id = ?",
+	deleteLastRef: "DELETE FROM data WHERE id = ? AND refs = 1",
+	updateData:    "UPDATE data SET info = ?2 WHERE id = ?1",
+	updateBorn:    "UPDATE data SET object = ?2 WHERE id = ?1",
+	decDataRef:    "UPDATE data SET refs = refs - 1, object = iif(?2, NULL, object) WHERE id = ?1",
+	restoreData:   "INSERT INTO data VALUES (?, 0, ?, ?, NULL)",
+	addRefs:       "UPDATE data SET refs = refs + ?2 WHERE id = ?1",
 
 	selectDataFrom: "SELECT id, refs, sha256, info FROM data WHERE id >= ? ORDER BY id",
 
 	insertFind:   "INSERT INTO finds VALUES (?, ?) ON CONFLICT DO NOTHING",
 	deleteFind:   "DELETE FROM finds WHERE hash = ? AND data = ?",
-	selectFinds:  "SELECT data FROM finds WHERE hash = ? ORDER BY data",
+	selectFinds:  "SELECT data FROM finds WHERE hash = ? ORDER BY data DESC",
 	selectHashes: "SELECT hash, data FROM finds WHERE hash >= ? ORDER BY hash LIMIT ?",
 	selectUpto:   "SELECT data FROM finds_upto WHERE id = 1",
 	updateUpto:   "UPDATE finds_upto SET data = ? WHERE id = 1",
@@ -192,12 +193,12 @@ var statementSQL = [numStatements]string{
 		"seq = excluded.seq, info = excluded.info",
 	deletePart: "DELETE FROM parts WHERE list = ? AND number = ?",
 
-	hasList:     "SELECT 1 FROM lists WHERE id = ?",
-	insertList:  "INSERT INTO lists VALUES (?, 1)",
-	holdList:    "UPDATE lists SET refs = refs + 1 WHERE id = ?",
-	dropList:    "DELETE FROM lists WHERE id = ? AND refs = 1",
-	releaseList: "UPDATE lists SET refs = refs - 1 WHERE id = ?",
-	restoreList: "INSERT INTO lists VALUES (?, 1) ON CONFLICT DO UPDATE SET refs = refs + 1",
+	hasList:           "SELECT 1 FROM lists WHERE id = ?",
+	insertList:        "INSERT INTO lists VALUES (?, 1)",
+	incListRef:        "UPDATE lists SET refs = refs + 1 WHERE id = ?",
+	deleteLastListRef: "DELETE FROM lists WHERE id = ? AND refs = 1",
+	decListRef:        "UPDATE lists SET refs = refs - 1 WHERE id = ?",
+	restoreList:       "INSERT INTO lists VALUES (?, 1) ON CONFLICT DO UPDATE SET refs = refs + 1",
 
 	insertGarbage:     "INSERT INTO garbage VALUES (?, ?, ?)",
 	selectGarbageList: "SELECT list FROM garbage WHERE id = ? AND list <> 0",

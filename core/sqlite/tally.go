@@ -9,96 +9,107 @@ import (
 	"orcas/core"
 )
 
-// tally is what a bucket with a quota holds, as the writer knows it: read once, kept up by each change, and written once at the end of a
-// transaction that touched it. A transaction that is rolled back takes the writer's buckets with it, and so what it knew of their tallies.
+// tally is the usage of a bucket with a quota. The writer reads it once, updates it with each change, and writes it
+// once at the end of a transaction that changed it. A rollback clears the writer's cached buckets, and with them their
+// tallies.
 type tally struct {
 	quota core.Quota
 	held  core.Usage
 }
 
-// admits says whether a bucket may come to hold more; nil is the tally of one without a quota.
+// admits reports whether the quota allows more; a nil tally has no quota.
 func (t *tally) admits(more core.Usage) bool { return t == nil || t.quota.Admit(t.held, more) == nil }
 
-// tallyOf returns the tally of a bucket that has a quota.
-func (w *writer) tallyOf(id core.BucketID, quota core.Quota) (*tally, error) {
-	if t := w.tallies[id]; t != nil {
-		return t, nil
+// tallies reads and writes the tallies of buckets with a quota, and keeps the uncommitted changes of the writer.
+type tallies struct {
+	c       *conn
+	changed map[core.BucketID]*tally // tallies changed by the transaction in progress
+	buf     []byte                   // a buffer for a row checksum
+}
+
+// of returns the tally of a bucket that has a quota.
+func (t *tallies) of(id core.BucketID, quota core.Quota) (*tally, error) {
+	if changed := t.changed[id]; changed != nil {
+		return changed, nil
 	}
-	held, exists, err := w.c.usage(id)
+	held, exists, err := t.c.usage(id)
 	if err == nil && !exists {
-		err = damaged("tally", errors.New("it is not there"))
+		err = damaged("tally", errors.New("the row is missing"))
 	}
 	return &tally{quota, held}, err
 }
 
-// usage reads the row of a tally, and says whether there is one.
+// setQuota sets or deletes the quota of a bucket and returns its tally, or nil if it has no quota. If the bucket had no
+// quota before, its contents are counted.
+func (t *tallies) setQuota(id core.BucketID, was *tally, quota core.Quota) (*tally, error) {
+	switch {
+	case quota.IsZero() && was == nil:
+		return nil, nil
+	case quota.IsZero():
+		delete(t.changed, id)
+		_, err := t.c.exec(deleteTally, int64(id))
+		return nil, err
+	case was != nil:
+		was.quota = quota
+		return was, nil
+	}
+	held, err := t.c.count(id)
+	counted := &tally{quota, held}
+	t.changed[id] = counted
+	return counted, err
+}
+
+// charge adds to the usage of a bucket, or returns QuotaExceeded. It is the last check of a change. Of is nil if the
+// bucket has no quota.
+func (t *tallies) charge(id core.BucketID, of *tally, more core.Usage) error {
+	if of == nil {
+		return nil
+	}
+	if err := of.quota.Admit(of.held, more); err != nil {
+		return err
+	}
+	t.add(id, of, more)
+	return nil
+}
+
+// add is like charge, but does not check the quota.
+func (t *tallies) add(id core.BucketID, of *tally, more core.Usage) {
+	if of != nil {
+		of.held = of.held.Plus(more)
+		t.changed[id] = of
+	}
+}
+
+// write writes the tallies that the transaction changed.
+func (t *tallies) write() error {
+	for id, changed := range t.changed {
+		if err := t.writeOne(id, changed.held); err != nil {
+			return err
+		}
+	}
+	clear(t.changed)
+	return nil
+}
+
+func (t *tallies) writeOne(id core.BucketID, u core.Usage) error {
+	t.buf = tallyKey(int64(id), u).appendSum(t.buf[:0])
+	_, err := t.c.exec(upsertTally, int64(id), u.Bytes, u.Objects, t.buf)
+	return err
+}
+
+// usage reads the row of a tally, and reports whether there is one.
 func (c *conn) usage(id core.BucketID) (u core.Usage, exists bool, err error) {
 	row, err := c.row(selectTally, int64(id))
 	if err != nil || row == nil {
 		return u, false, err
 	}
 	u = core.Usage{Bytes: integer(row[0]), Objects: integer(row[1])}
-	_, err = placeOfTally(int64(id), u).open(bytes(row[2]))
+	_, err = tallyKey(int64(id), u).checkSum(bytes(row[2]))
 	return u, true, damaged("tally", err)
 }
 
-// setQuota returns the tally of a bucket that is given a quota, or none: where there was none, what is in the bucket is counted.
-func (w *writer) setQuota(id core.BucketID, was *tally, quota core.Quota) (*tally, error) {
-	switch {
-	case quota.IsZero() && was == nil:
-		return nil, nil
-	case quota.IsZero():
-		delete(w.tallies, id)
-		_, err := w.c.exec(deleteTally, int64(id))
-		return nil, err
-	case was != nil:
-		was.quota = quota
-		return was, nil
-	}
-	held, err := w.c.count(id)
-	t := &tally{quota, held}
-	w.tallies[id] = t
-	return t, err
-}
-
-// charge adds to what a bucket holds. It is the last check of a change: QuotaExceeded.
-func (w *writer) charge(id core.BucketID, b bucketState, more core.Usage) error {
-	if b.tally == nil {
-		return nil
-	}
-	if err := b.tally.quota.Admit(b.tally.held, more); err != nil {
-		return err
-	}
-	w.add(id, b, more)
-	return nil
-}
-
-// add is charge for what was admitted.
-func (w *writer) add(id core.BucketID, b bucketState, more core.Usage) {
-	if b.tally != nil {
-		b.tally.held = b.tally.held.Plus(more)
-		w.tallies[id] = b.tally
-	}
-}
-
-// writeTallies writes those that the transaction changed.
-func (w *writer) writeTallies() error {
-	for id, t := range w.tallies {
-		if err := w.writeTally(id, t.held); err != nil {
-			return err
-		}
-	}
-	clear(w.tallies)
-	return nil
-}
-
-func (w *writer) writeTally(id core.BucketID, u core.Usage) error {
-	w.dataBuf = placeOfTally(int64(id), u).seal(w.dataBuf[:0])
-	_, err := w.c.exec(upsertTally, int64(id), u.Bytes, u.Objects, w.dataBuf)
-	return err
-}
-
-// replaced is what goes when a version of a key is written, or a delete marker, in a bucket that is counted. Cur is the key's current version, in full.
+// replaced returns the usage that a new version or delete marker of a key replaces, in a bucket with a quota. Cur is
+// the current version of the key, read in full.
 func (w *writer) replaced(b bucketState, bucket core.BucketID, key string, cur *version) (core.Usage, error) {
 	if b.tally == nil || cur == nil || b.versioning == core.VersioningEnabled {
 		return core.Usage{}, nil
@@ -110,7 +121,7 @@ func (w *writer) replaced(b bucketState, bucket core.BucketID, key string, cur *
 	return core.UsageOf(infoOf(null)), err
 }
 
-// partsHeld is what the parts of an upload in progress count as, in a bucket that is counted.
+// partsHeld returns the usage of the parts of an upload in progress, in a bucket with a quota.
 func (w *writer) partsHeld(b bucketState, id core.UploadID) (u core.Usage, err error) {
 	if b.tally == nil {
 		return u, nil
@@ -125,7 +136,7 @@ func (w *writer) partsHeld(b bucketState, id core.UploadID) (u core.Usage, err e
 	return u, err
 }
 
-// count counts what a bucket holds. It reads all of the bucket.
+// count computes the usage of a bucket by reading all of its metadata.
 func (c *conn) count(id core.BucketID) (u core.Usage, err error) {
 	version := func(cols []driver.Value) error {
 		o := core.ObjectInfo{Bucket: id, Key: text(cols[0]), Seq: core.Seq(integer(cols[1]))}
@@ -147,7 +158,7 @@ func (c *conn) count(id core.BucketID) (u core.Usage, err error) {
 		{"SELECT p.list, p.number, p.seq, p.info FROM uploads u JOIN parts p ON p.list = u.id WHERE u.bucket = %d", part},
 	} {
 		if err == nil {
-			err = c.scan(fmt.Sprintf(q.sql, id), q.row)
+			err = c.scan(background, fmt.Sprintf(q.sql, id), q.row)
 		}
 	}
 	return u, err
@@ -168,28 +179,28 @@ func (m *Meta) Usage(ctx context.Context, bucket core.BucketID) (u core.Usage, e
 		case row == nil:
 			return core.E(op, core.NoSuchBucket, nil)
 		}
-		return core.E(op, core.BucketState, errors.New("the bucket has no quota, so nobody counts"))
+		return core.E(op, core.BucketState, errors.New("the bucket has no quota, so its usage is not counted"))
 	})
 	return u, err
 }
 
-// verifyTallies holds the tallies of all buckets against what is in them.
-func (c *conn) verifyTallies(say func(line string)) error {
-	return c.scan("SELECT b.id, b.name, b.info, t.bucket FROM buckets b LEFT JOIN tallies t ON t.bucket = b.id UNION ALL "+
+// verifyTallies compares the tallies of all buckets with their contents.
+func (c *conn) verifyTallies(ctx context.Context, say func(line string)) error {
+	return c.scan(ctx, "SELECT b.id, b.name, b.info, t.bucket FROM buckets b LEFT JOIN tallies t ON t.bucket = b.id UNION ALL "+
 		"SELECT t.bucket, NULL, NULL, t.bucket FROM tallies t WHERE t.bucket NOT IN (SELECT id FROM buckets)", func(cols []driver.Value) error {
 		id := core.BucketID(integer(cols[0]))
 		var info core.BucketInfo
 		if cols[1] != nil {
 			if err := decodeBucket(int64(id), text(cols[1]), bytes(cols[2]), &info); err != nil {
-				return nil // whoever reads the rows says so
+				return nil // the check of the rows reports the damage
 			}
 		}
 		switch tallied := cols[3] != nil; {
 		case info.Quota.IsZero() && tallied:
-			say(fmt.Sprintf("bucket number %d has a tally and no quota", id))
+			say(fmt.Sprintf("bucket number %d has a tally but no quota", id))
 		case info.Quota.IsZero():
 		case !tallied:
-			say(fmt.Sprintf("bucket %q has a quota and no tally", text(cols[1])))
+			say(fmt.Sprintf("bucket %q has a quota but no tally", text(cols[1])))
 		default:
 			return c.verifyTally(id, text(cols[1]), say)
 		}
@@ -202,7 +213,7 @@ func (c *conn) verifyTally(id core.BucketID, name string, say func(line string))
 	if err == nil {
 		var counted core.Usage
 		if counted, err = c.count(id); err == nil && counted != held {
-			say(fmt.Sprintf("the tally of bucket %q says %d bytes in %d objects, there are %d bytes in %d objects",
+			say(fmt.Sprintf("the tally of bucket %q is %d bytes in %d objects, but the bucket has %d bytes in %d objects",
 				name, held.Bytes, held.Objects, counted.Bytes, counted.Objects))
 		}
 	}

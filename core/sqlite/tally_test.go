@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/core"
+	"orcas/core/encoding"
 	"orcas/internal/checksum"
 )
 
@@ -44,8 +45,8 @@ func (f *feeder) puts(prefix string, n int) (changes []core.Change) {
 	return changes
 }
 
-// A put of a new key takes two statements, and a transaction three. A quota costs one more for each transaction, whatever is in it, and nothing is
-// read for it.
+// A put of a new key takes two statements, and a transaction three. A quota costs one more for each transaction,
+// whatever is in it, and nothing is read for it.
 func TestStatementsOfAPut(t *testing.T) {
 	f := feed(t, openAt(t, t.TempDir(), Options{}), core.VersioningOff)
 	for i, c := range []struct {
@@ -66,13 +67,14 @@ func TestStatementsOfAPut(t *testing.T) {
 	for _, b := range []bucketState{{}, b} {
 		require.Zero(t, testing.AllocsPerRun(100, func() {
 			if more := (core.Usage{Bytes: 1, Objects: 1}); b.tally.admits(more) {
-				f.m.w.add(f.bucket, b, more)
+				f.m.w.tallies.add(f.bucket, b.tally, more)
 			}
 		}))
 	}
 }
 
-// A put of content that is there takes three statements: the key, the reference of the content, the info; and a look at the content, if it was not shared lately. One that finds it gone leaves nothing of itself.
+// A put of content that is there takes three statements: the key, the reference of the content, the info; and a look at
+// the content, if it was not shared lately. One that finds it gone leaves nothing of itself.
 func TestStatementsOfASharedPut(t *testing.T) {
 	f := feed(t, openAt(t, t.TempDir(), Options{}), core.VersioningOff)
 	f.shared = true
@@ -119,7 +121,8 @@ func (f *feeder) count() core.Usage {
 	return f.usage()
 }
 
-// What a transaction counted is forgotten with it: when it is rolled back the tally is what it was, on the drive and in memory.
+// What a transaction counted is forgotten with it: when it is rolled back the tally is what it was, on the drive and in
+// memory.
 func TestTallyRollsBack(t *testing.T) {
 	dir := t.TempDir()
 	f := feed(t, openAt(t, dir, Options{}), core.VersioningOff)
@@ -129,7 +132,7 @@ func TestTallyRollsBack(t *testing.T) {
 	spoilt := f.puts("b", 3)
 	spoilt = append(spoilt, &core.DeleteObject{Bucket: f.bucket, Key: "a0"}, f.put("a3")) // the content of a3 cannot be read
 	for i, c := range spoilt {
-		c.Place().Seq = f.seq + core.Seq(i) + 1
+		c.SetStamp(f.seq + core.Seq(i) + 1)
 	}
 	for range 3 {
 		_, err := f.m.Apply(context.Background(), spoilt)
@@ -180,13 +183,13 @@ func TestVerifyTallies(t *testing.T) {
 	want := f.usage()
 	name := fmt.Sprintf("%q", fmt.Sprint("bucket-", f.bucket))
 	for _, c := range []struct{ sql, line string }{
-		{"UPDATE tallies SET objects = 2", "the tally of bucket " + name + " cannot be verified: tally: the checksum of the row does not fit"},
-		{"DELETE FROM tallies", "bucket " + name + " has a quota and no tally"},
-		{"", "the tally of bucket " + name + " says 7 bytes in 1 objects, there are 12288 bytes in 3 objects"},
-		{"INSERT INTO tallies VALUES (4711, 0, 0, x'')", "bucket number 4711 has a tally and no quota"},
+		{"UPDATE tallies SET objects = 2", "the tally of bucket " + name + " cannot be verified: tally: row checksum mismatch"},
+		{"DELETE FROM tallies", "bucket " + name + " has a quota but no tally"},
+		{"", "the tally of bucket " + name + " is 7 bytes in 1 objects, but the bucket has 12288 bytes in 3 objects"},
+		{"INSERT INTO tallies VALUES (4711, 0, 0, x'')", "bucket number 4711 has a tally but no quota"},
 	} {
 		if c.sql == "" {
-			require.NoError(t, f.m.w.writeTally(f.bucket, core.Usage{Bytes: 7, Objects: 1}))
+			require.NoError(t, f.m.w.tallies.writeOne(f.bucket, core.Usage{Bytes: 7, Objects: 1}))
 		} else {
 			require.NoError(t, f.m.w.c.run(c.sql))
 		}
@@ -195,7 +198,7 @@ func TestVerifyTallies(t *testing.T) {
 		require.Equal(t, []string{c.line}, lines)
 		var rows []*core.Row
 		require.NoError(t, f.m.Snapshot(ctx, func(r *core.Row) error {
-			row, err := core.DecodeRow(core.AppendRow(nil, r))
+			row, err := encoding.DecodeRow(encoding.AppendRow(nil, r))
 			rows = append(rows, row)
 			return err
 		}))
@@ -212,4 +215,29 @@ func TestVerifyTallies(t *testing.T) {
 		require.Equal(t, want, f.usage())
 	}
 	require.Equal(t, 7, f.try(f.puts("b", 20)...))
+}
+
+// Parts without their content are one statement, whatever their number; with it, each content takes one more.
+func TestStatementsOfParts(t *testing.T) {
+	f := feed(t, openAt(t, t.TempDir(), Options{}), core.VersioningOff)
+	begin := &core.CreateUpload{Upload: core.UploadInfo{Bucket: f.bucket, Key: "k"}}
+	f.apply(begin)
+	const parts = 20
+	for n := range parts {
+		put := f.put("k")
+		f.apply(&core.PutPart{Bucket: f.bucket, Key: "k", Upload: core.UploadID(begin.Seq), Part: core.PartInfo{
+			Number: n + 1, Size: put.Object.Size, ETag: put.Object.ETag, Segments: put.Object.Segments,
+		}})
+	}
+	for content, want := range map[core.PartContent]int{core.WithoutContent: 1, core.WithContent: 1 + parts} {
+		c, err := f.m.acquire(t.Context(), "test")
+		require.NoError(t, err)
+		before := c.ran
+		list, err := c.parts(core.UploadID(begin.Seq), 0, 2*parts, content)
+		ran := c.ran - before
+		f.m.release(c)
+		require.NoError(t, err)
+		require.Len(t, list, parts)
+		require.Equal(t, want, ran)
+	}
 }

@@ -5,10 +5,16 @@ import (
 	"math"
 
 	"orcas/core"
+	"orcas/core/encoding"
 )
 
 // maxPart is the highest part number.
 const maxPart = 10_000
+
+// noUpload returns the error of a change that refers to a missing upload.
+func noUpload(id core.UploadID, key string) error {
+	return fail(core.NoSuchUpload, fmt.Sprintf("upload %d of key %q", id, key))
+}
 
 func (w *writer) createUpload(c *core.CreateUpload) error {
 	b, exists, err := w.bucket(c.Upload.Bucket)
@@ -16,11 +22,11 @@ func (w *writer) createUpload(c *core.CreateUpload) error {
 	case err != nil:
 		return err
 	case !exists:
-		return fail(core.NoSuchBucket, "by number")
+		return noBucket(c.Upload.Bucket)
 	case !b.locks && !c.Upload.Lock.IsZero():
 		return fail(core.BucketState, "the bucket has no object lock")
 	}
-	w.infoBuf = placeOfUpload(int64(c.Upload.Bucket), c.Upload.Key, int64(c.Seq)).seal(core.AppendUpload(w.infoBuf[:0], &c.Upload))
+	w.infoBuf = uploadKey(int64(c.Upload.Bucket), c.Upload.Key, int64(c.Seq)).appendSum(encoding.AppendUpload(w.infoBuf[:0], &c.Upload))
 	_, err = w.c.exec(insertUpload, int64(c.Upload.Bucket), blob(c.Upload.Key), int64(c.Seq), w.infoBuf)
 	return err
 }
@@ -28,16 +34,16 @@ func (w *writer) createUpload(c *core.CreateUpload) error {
 func (w *writer) putPart(c *core.PutPart) error {
 	w.sawData(c.Part.Segments)
 	if c.Part.Number < 1 || c.Part.Number > maxPart {
-		return fail(core.InvalidArgument, "part number")
+		return fail(core.InvalidArgument, fmt.Sprintf("part number %d is not between 1 and %d", c.Part.Number, maxPart))
 	}
 	upload, err := w.c.row(selectUpload, int64(c.Bucket), blob(c.Key), int64(c.Upload))
 	if err != nil {
 		return err
 	}
 	if upload == nil {
-		return fail(core.NoSuchUpload, "PutPart")
+		return noUpload(c.Upload, c.Key)
 	}
-	found, err := w.checkContent(c.Source, c.Part.Segments)
+	found, err := w.contents.check(c.Source, c.Part.Segments)
 	if err != nil {
 		return err
 	}
@@ -48,23 +54,23 @@ func (w *writer) putPart(c *core.PutPart) error {
 	if err := w.chargePart(c, old); err != nil {
 		return err
 	}
-	if err := w.hold(c.Part.Segments, nil); err != nil {
+	if err := w.contents.incRef(c.Part.Segments, nil); err != nil {
 		return err
 	}
-	if err := w.learn(c.Source, found); err != nil {
+	if err := w.contents.mergeSums(c.Source, found); err != nil {
 		return err
 	}
-	w.infoBuf = placeOfPart(int64(c.Upload), int64(c.Part.Number), int64(c.Seq)).seal(core.AppendPart(w.infoBuf[:0], &c.Part))
+	w.infoBuf = partKey(int64(c.Upload), int64(c.Part.Number), int64(c.Seq)).appendSum(encoding.AppendPart(w.infoBuf[:0], &c.Part))
 	if _, err := w.c.exec(upsertPart, int64(c.Upload), int64(c.Part.Number), int64(c.Seq), w.infoBuf); err != nil {
 		return err
 	}
 	if old == nil {
 		return nil
 	}
-	return w.letGo(old.Segments, nil)
+	return w.contents.decRef(old.Segments, nil)
 }
 
-// chargePart adds what a part makes a bucket hold more than the one in whose place it comes.
+// chargePart adds the size of a part to the usage of a bucket, less the part that it replaces.
 func (w *writer) chargePart(c *core.PutPart, old *core.PartInfo) error {
 	b, _, err := w.bucket(c.Bucket)
 	if err != nil {
@@ -74,10 +80,10 @@ func (w *writer) chargePart(c *core.PutPart, old *core.PartInfo) error {
 	if old != nil {
 		more.Bytes -= old.Size
 	}
-	return w.charge(c.Bucket, b, more)
+	return w.tallies.charge(c.Bucket, b.tally, more)
 }
 
-// part reads a part, nil where there is none of that number.
+// part reads a part, or returns nil if there is none with that number.
 func (w *writer) part(list core.UploadID, number int) (*core.PartInfo, error) {
 	row, err := w.c.row(selectPart, int64(list), int64(number))
 	if row == nil {
@@ -88,7 +94,7 @@ func (w *writer) part(list core.UploadID, number int) (*core.PartInfo, error) {
 
 func (w *writer) completeUpload(c *core.CompleteUpload) (core.Version, error) {
 	if len(c.Parts) == 0 || len(c.Object.Segments) > 0 || c.Object.Marker {
-		return 0, fail(core.InvalidArgument, "no parts, or an object with content of its own")
+		return 0, fail(core.InvalidArgument, "CompleteUpload needs parts, and an object without content of its own")
 	}
 	for i := 1; i < len(c.Parts); i++ {
 		if c.Parts[i].Number <= c.Parts[i-1].Number {
@@ -101,7 +107,7 @@ func (w *writer) completeUpload(c *core.CompleteUpload) (core.Version, error) {
 		return 0, err
 	}
 	if upload == nil {
-		return 0, fail(core.NoSuchUpload, "CompleteUpload")
+		return 0, noUpload(c.Upload, key)
 	}
 	b, _, err := w.bucket(bucket)
 	if err != nil {
@@ -140,7 +146,7 @@ func (w *writer) completeUpload(c *core.CompleteUpload) (core.Version, error) {
 	return o.Version(), w.putVersion(b.versioning, o, cur)
 }
 
-// chargeComplete adds what an object makes a bucket hold more than its parts, and what it takes the place of.
+// chargeComplete adds the size of an object to the usage of a bucket, less its parts and the version that it replaces.
 func (w *writer) chargeComplete(c *core.CompleteUpload, b bucketState, cur *version) error {
 	replaced, err := w.replaced(b, c.Object.Bucket, c.Object.Key, cur)
 	if err != nil {
@@ -150,11 +156,11 @@ func (w *writer) chargeComplete(c *core.CompleteUpload, b bucketState, cur *vers
 	if err != nil {
 		return err
 	}
-	return w.charge(c.Object.Bucket, b, core.UsageOf(&c.Object).Minus(replaced).Minus(parts))
+	return w.tallies.charge(c.Object.Bucket, b.tally, core.UsageOf(&c.Object).Minus(replaced).Minus(parts))
 }
 
-// matchParts holds the parts that the change names against those that are there, and returns the numbers of the others. Both
-// are in order, so this is one walk.
+// matchParts compares the parts in the change with the stored parts, and returns the numbers of the stored parts that
+// are not in the change. Both lists are in order, so one pass is enough.
 func (w *writer) matchParts(c *core.CompleteUpload) (unnamed []int, err error) {
 	r, err := w.c.query(selectPartSeqs, int64(c.Upload))
 	if err != nil {
@@ -187,7 +193,7 @@ func (w *writer) matchParts(c *core.CompleteUpload) (unnamed []int, err error) {
 	}
 }
 
-// dropPart removes a part and lets go of its content.
+// dropPart deletes a part and its references.
 func (w *writer) dropPart(list core.UploadID, number int) error {
 	p, err := w.part(list, number)
 	if err != nil || p == nil {
@@ -196,7 +202,7 @@ func (w *writer) dropPart(list core.UploadID, number int) error {
 	if _, err := w.c.exec(deletePart, int64(list), int64(number)); err != nil {
 		return err
 	}
-	return w.letGo(p.Segments, nil)
+	return w.contents.decRef(p.Segments, nil)
 }
 
 func (w *writer) abortUpload(c *core.AbortUpload) error {
@@ -205,7 +211,7 @@ func (w *writer) abortUpload(c *core.AbortUpload) error {
 		return err
 	}
 	if upload == nil {
-		return fail(core.NoSuchUpload, "AbortUpload")
+		return noUpload(c.Upload, c.Key)
 	}
 	b, _, err := w.bucket(c.Bucket)
 	if err != nil {
@@ -215,12 +221,12 @@ func (w *writer) abortUpload(c *core.AbortUpload) error {
 	if err != nil {
 		return err
 	}
-	w.add(c.Bucket, b, core.Usage{}.Minus(parts))
+	w.tallies.add(c.Bucket, b.tally, core.Usage{}.Minus(parts))
 	if _, err := w.c.exec(deleteUpload, int64(c.Bucket), blob(c.Key), int64(c.Upload)); err != nil {
 		return err
 	}
 	if row, err := w.c.row(anyPart, int64(c.Upload)); err != nil || row == nil {
 		return err
 	}
-	return w.writeFreedList(c.Upload)
+	return w.contents.writeFreedList(w.state.Seq, c.Upload)
 }

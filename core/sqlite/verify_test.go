@@ -10,7 +10,8 @@ import (
 	"orcas/core"
 )
 
-// TestSalvage: rows that cannot be read are named and left out, where a snapshot ends; and Verify finds what no row of either shows.
+// TestSalvage: rows that cannot be read are named and left out, where a snapshot ends; and Verify finds what no row of
+// either shows.
 func TestSalvage(t *testing.T) {
 	ctx := context.Background()
 	m := openAt(t, t.TempDir(), Options{})
@@ -23,7 +24,7 @@ func TestSalvage(t *testing.T) {
 		}})
 	}
 	for i, c := range changes {
-		c.Place().Seq = core.Seq(i + 1)
+		c.SetStamp(core.Seq(i + 1))
 	}
 	_, err := m.Apply(ctx, changes)
 	require.NoError(t, err)
@@ -55,5 +56,5 @@ func TestSalvage(t *testing.T) {
 	require.Contains(t, lost[1], `key "b"`)
 	lines, err = m.Verify(ctx)
 	require.NoError(t, err)
-	require.Equal(t, "content 3 was born with a version that is not there", strings.Join(lines, "\n"))
+	require.Equal(t, "content 3 belongs to a version that does not exist", strings.Join(lines, "\n"))
 }

@@ -1,0 +1,89 @@
+package disk_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/core"
+	"orcas/core/disk"
+)
+
+// remove takes away what matches below the directory of blocks, as somebody else might.
+func remove(t *testing.T, dir, pattern string) {
+	found, err := filepath.Glob(filepath.Join(dir, "blocks", pattern))
+	require.NoError(t, err)
+	require.NotEmpty(t, found)
+	for _, path := range found {
+		require.NoError(t, os.RemoveAll(path))
+	}
+}
+
+// requireNamed checks that a start would find a block.
+func requireNamed(t *testing.T, s *disk.Store, e core.Extent) {
+	t.Helper()
+	_, err := s.Stat(t.Context(), e.Block)
+	require.NoError(t, err)
+}
+
+// TestNothingIsAppendedToARemovedFile: the open packed block, and the directories of blocks, are made again if somebody
+// took them away. Bytes that were appended to a file without a name would be acknowledged, and gone with the process.
+func TestNothingIsAppendedToARemovedFile(t *testing.T) {
+	for name, c := range map[string]struct {
+		pattern string
+		o       core.BlockOptions
+	}{
+		"the file, packed":             {"*/*/*.packed", packed},
+		"its directory, packed":        {"*/*", packed},
+		"its directory, large":         {"*/*", large},
+		"the generation, packed":       {"*", packed},
+		"the generation, large":        {"*", large},
+		"the directory of all, packed": {"../blocks", packed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir, disk.Options{})
+			first := mustWrite(t, s, packed, "first")
+			requireRead(t, s, first, "first") // it is kept open
+			remove(t, dir, c.pattern)
+			_, err := s.Stat(t.Context(), first.Block)
+			require.Equal(t, core.NoSuchData, core.KindOf(err), "%v", err)
+			for range 3 {
+				e := mustWrite(t, s, c.o, "after")
+				requireNamed(t, s, e)
+				requireRead(t, s, e, "after")
+			}
+		})
+	}
+}
+
+// TestReplacedFileIsRead: after Stat, readers see the file that is at the path, and not one that was there before it.
+func TestReplacedFileIsRead(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, disk.Options{})
+	e := mustWrite(t, s, large, "content")
+	requireRead(t, s, e, "content")
+	path := s.BlockFile(core.BlockInfo{ID: e.Block, Kind: core.Large})
+	bytes, err := os.ReadFile(path)
+	require.NoError(t, err)
+	bytes[len(bytes)-1] = 'T'
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, os.WriteFile(path, bytes, 0o600))
+	requireNamed(t, s, e)
+	requireRead(t, s, e, "contenT")
+}
+
+// TestLargeFileRemovedWhileWritten: what has no name when it is committed is not durable.
+func TestLargeFileRemovedWhileWritten(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, disk.Options{})
+	w, err := s.Create(t.Context(), large)
+	require.NoError(t, err)
+	_, err = w.Write([]byte("content"))
+	require.NoError(t, err)
+	remove(t, dir, "*/*/*.large")
+	require.ErrorContains(t, w.Commit(t.Context()), "removed")
+	requireNamed(t, s, mustWrite(t, s, large, "next"))
+}

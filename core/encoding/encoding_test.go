@@ -1,0 +1,209 @@
+package encoding
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/core"
+	"orcas/internal/checksum"
+)
+
+func sampleObject() core.ObjectInfo {
+	at := time.UnixMilli(1_790_000_000_123).UTC()
+	block := core.MakeBlockID(7, 2, 9)
+	info := &core.DataInfo{
+		ID: 42, Size: 9 << 20, SHA256: [32]byte{1, 2, 3}, Codec: 1, KeyID: 3, DataKey: []byte("wrapped"), ChunkSize: 4 << 20, Scope: 5, Head: [32]byte{4, 5, 6},
+		Damaged: true, Written: at.Add(-time.Hour),
+		Sums: []core.Checksum{{Algorithm: checksum.MD5, Value: make([]byte, 16)}, {Algorithm: checksum.CRC64NVME, Value: []byte("12345678")}},
+		Extents: []core.Extent{
+			{Block: block, Offset: 64, Length: 4 << 20}, {Block: block, Offset: 64 + 4<<20, Length: 4 << 20},
+			{Block: block, Offset: 64 + 8<<20, Length: 1 << 20},
+		},
+	}
+	return core.ObjectInfo{
+		Bucket: 5, Key: "a/b\x00\xff", Null: true, Modified: at, Size: 9 << 20, ETag: "0123456789abcdef0123456789abcdef-3",
+		Sums:     []core.Checksum{{Algorithm: checksum.SHA1, Composite: true, Parts: 3, Value: make([]byte, 20)}},
+		Attrs:    []core.Attr{{Name: "Content-Type", Value: "text/plain"}, {Name: "x-amz-meta-a", Value: "b"}},
+		Tags:     []core.Attr{{Name: "k"}},
+		Owner:    "me",
+		Lock:     core.Lock{Mode: core.LockGovernance, Until: at, Hold: core.HoldOn},
+		Segments: []core.Segment{{Data: 42, Length: 9 << 20, Info: info}, {Data: 43, From: 5, Length: 6}},
+		Parts:    3, Placed: at.Add(5e6), Index: []core.PartIndex{{After: 256}, {After: 600, Offset: 5}},
+	}
+}
+
+func sampleChanges() []core.Change {
+	o := sampleObject()
+	at := o.Modified
+	cond := core.Precondition{Match: []string{"*", "x"}, NoneMatch: []string{"y"}, Seq: 3, Modified: at, HasSize: true, Size: 9}
+	source := &core.Source{Bucket: 1, Key: "src", Seq: 99}
+	equal := &core.Source{Content: &core.ContentKey{Scope: 5, KeyID: 7, SHA256: [32]byte{9, 8}, Size: 77}, Sums: []core.Checksum{{Algorithm: checksum.SHA1, Value: make([]byte, 20)}}}
+	upload := core.UploadInfo{Bucket: 1, Key: "k", Initiated: at, Owner: "o", Algorithm: checksum.CRC32, Composite: true, Attrs: o.Attrs, Tags: o.Tags, Lock: o.Lock}
+	part := core.PartInfo{Number: 7, Modified: at, Size: 11, ETag: "odd", Sums: o.Sums, Segments: o.Segments}
+	listed := o
+	listed.Segments, listed.List = nil, 17
+	changes := []core.Change{
+		&core.PutBucket{Info: core.BucketInfo{ID: 1, Name: "b", Owner: "o", Region: "r", Created: at, Versioning: core.VersioningSuspended, ObjectLock: true, Retention: core.DefaultRetention{Mode: core.LockCompliance, Days: 3, Years: 4}, ChunkSize: 1, Compression: 1, Encrypted: true, Attrs: o.Attrs}},
+		&core.PutBucket{Info: core.BucketInfo{Name: "b"}},
+		&core.PutBucket{Info: core.BucketInfo{ID: 1, Name: "b"}, Expect: &core.BucketInfo{Owner: "o", Created: at, Attrs: o.Attrs}},
+		&core.PutRecord{Record: core.Record{Kind: "k", Key: "n"}, In: 7},
+		&core.DeleteBucket{Bucket: 3},
+		&core.PutObject{Object: o, If: cond, Source: source},
+		&core.PutObject{Object: core.ObjectInfo{Key: "k", Modified: at}},
+		&core.DeleteObject{Bucket: 1, Key: "k", Version: core.Null, If: cond, Modified: at, Owner: "o", Bypass: true},
+		&core.UpdateObject{Bucket: 1, Key: "k", Version: 7, SetTags: true, Tags: o.Tags, Time: at},
+		&core.UpdateObject{Bucket: 1, Key: "k", SetRetention: true, SetHold: true, Lock: o.Lock, Time: at, Bypass: true},
+		&core.PutObject{Object: core.ObjectInfo{Key: "k", Modified: at, Segments: []core.Segment{{Data: 42, Length: 77}}}, Source: equal},
+		&core.PutObject{Object: core.ObjectInfo{Key: "k", Modified: at, Segments: []core.Segment{{Data: 42, Length: 77}}}, Source: &core.Source{Content: &core.ContentKey{Scope: 5, Size: 77, Head: true}}},
+		&core.CreateUpload{Upload: upload},
+		&core.PutPart{Bucket: 1, Key: "k", Upload: 2, Part: part, Source: source},
+		&core.CompleteUpload{Upload: 2, Parts: []core.PartRef{{Number: 1, Seq: 2}, {Number: 3, Seq: 4}}, Object: listed, If: cond},
+		&core.AbortUpload{Bucket: 1, Key: "k", Upload: 4},
+		&core.PutRecord{Record: core.Record{Kind: "k", Key: "n", Value: []byte("v")}, HasExpect: true, Expect: []byte("w")},
+		&core.PutRecord{Record: core.Record{Kind: "k", Key: "n"}},
+		&core.SetReplayFrom{ReplayFrom: core.MakeBlockID(1, 2, 3)},
+		&core.Synced{UpTo: 77, ReplayFrom: core.MakeBlockID(1, 2, 3), Relaxed: true},
+		&core.Synced{UpTo: 78},
+		&core.RewrapData{Data: 7, From: []byte("old"), KeyID: 9, DataKey: []byte("new")},
+		&core.Void{From: 4, To: 9},
+		&core.MoveData{Data: 3, From: o.Segments[0].Info.Extents, To: o.Segments[0].Info.Extents[:1]},
+		&core.FreeGarbage{IDs: []uint64{1, 9}},
+		&core.DropParts{Garbage: 4, Count: 5},
+		&core.MoveObject{From: *source, Bucket: 2, Key: "l", If: cond, Lock: o.Lock, Token: "t", Time: at, Owner: "o"},
+		&core.MoveObject{From: *source, Bucket: 2, Key: "l", Time: at},
+		&core.Unshare{Data: 12},
+		&core.RepairData{From: o.Segments[0].Info.Extents[:1], Info: o.Segments[0].Info},
+	}
+	for i, c := range changes {
+		c.SetStamp(core.Seq(100 + i*3))
+	}
+	return changes
+}
+
+func TestChangesRoundTrip(t *testing.T) {
+	changes := sampleChanges()
+	b := AppendChanges([]byte("before"), changes)
+	got, err := DecodeChanges(b[len("before"):])
+	require.NoError(t, err)
+	require.Equal(t, changes, got)
+}
+
+// TestEveryKindIsEncoded fails when a change is added without a line in sampleChanges.
+func TestEveryKindIsEncoded(t *testing.T) {
+	seen := map[core.ChangeKind]bool{}
+	for _, c := range sampleChanges() {
+		seen[c.Kind()] = true
+	}
+	for k := core.ChangePutBucket; k <= core.ChangeRepairData; k++ {
+		require.True(t, seen[k] || k == 12, "kind %d", k)
+	}
+}
+
+func TestDecodeCutAndFlipped(t *testing.T) {
+	b := AppendChanges(nil, sampleChanges())
+	for n := range b {
+		_, err := DecodeChanges(b[:n])
+		require.Error(t, err, "cut at %d", n)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 { // no flip may panic or take memory without bound
+		c := append([]byte(nil), b...)
+		c[r.IntN(len(c))] ^= 1 << r.IntN(8)
+		_, _ = DecodeChanges(c)
+	}
+}
+
+// TestReservedKinds: the numbers that are kept for changes to come are refused, like any that this program does not
+// know.
+func TestReservedKinds(t *testing.T) {
+	for _, kind := range []byte{12, 22} {
+		record := []byte{encodingVersion, 1, kind, 1, 0, 0, 0, 0} // one change, of the sequence 1, without a body
+		_, err := DecodeChanges(record)
+		require.Equal(t, core.Unsupported, core.KindOf(err), "kind %d: %v", kind, err)
+	}
+}
+
+func TestNewerIsUnsupported(t *testing.T) {
+	b := AppendChanges(nil, []core.Change{&core.Void{From: 1, To: 2}})
+	newer := append([]byte{}, b...)
+	newer[0]++
+	_, err := DecodeChanges(newer)
+	require.Equal(t, core.Unsupported, core.KindOf(err))
+	newer = append([]byte{}, b...)
+	newer[2] = 200 // the kind
+	_, err = DecodeChanges(newer)
+	require.Equal(t, core.Unsupported, core.KindOf(err))
+
+	o := AppendObject(nil, &core.ObjectInfo{ETag: "x"})
+	o[1] |= 0x80 // a field that does not exist yet
+	require.Equal(t, core.Unsupported, core.KindOf(DecodeObject(o, &core.ObjectInfo{})))
+}
+
+func TestETagForms(t *testing.T) {
+	for _, etag := range []string{"", "x", "0123456789abcdef0123456789abcdef", "0123456789ABCDEF0123456789abcdef",
+		"0123456789abcdef0123456789abcdef-1", "0123456789abcdef0123456789abcdef-10000", "0123456789abcdef0123456789abcdef-01",
+		"0123456789abcdef0123456789abcdef-0", "0123456789abcdef0123456789abcdef-", "0123456789abcdef0123456789abcdef--1", "a-b"} {
+		d := decoder{b: appendETag(nil, etag)}
+		require.Equal(t, etag, d.etag())
+		require.NoError(t, d.done())
+	}
+}
+
+func TestTimes(t *testing.T) {
+	for _, at := range []time.Time{{}, time.UnixMilli(0).UTC(), time.UnixMilli(-1).UTC(), time.UnixMilli(1).UTC(),
+		time.Date(1, 2, 3, 4, 5, 6, 7e6, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC)} {
+		d := decoder{b: appendTime(nil, at)}
+		require.Equal(t, at, d.time())
+		require.NoError(t, d.done())
+	}
+}
+
+func TestLongExtentsAreShort(t *testing.T) {
+	block := core.MakeBlockID(1, 2, 3)
+	var extents []core.Extent
+	for i := range int64(1280) { // 5 GiB in chunks of 4 MiB
+		extents = append(extents, core.Extent{Block: block, Offset: 64 + i<<22, Length: 1 << 22})
+	}
+	b := AppendExtents(nil, extents)
+	require.Less(t, len(b), 40)
+	got, err := DecodeExtents(b)
+	require.NoError(t, err)
+	require.Equal(t, extents, got)
+}
+
+func FuzzDecodeChanges(f *testing.F) {
+	f.Add(AppendChanges(nil, sampleChanges()))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		changes, err := DecodeChanges(b)
+		if err != nil {
+			return
+		}
+		again, err := DecodeChanges(AppendChanges(nil, changes))
+		require.NoError(t, err)
+		require.Equal(t, changes, again)
+	})
+}
+
+// TestEachBlock: what is read of content without decoding it is what decoding it gives.
+func TestEachBlock(t *testing.T) {
+	full := *sampleObject().Segments[0].Info
+	other := core.MakeBlockID(7, 2, 10)
+	full.Extents = append(full.Extents, core.Extent{Block: other, Offset: 64, Length: 100}, core.Extent{Block: other, Offset: 500, Length: 200})
+	bare := core.DataInfo{ID: 1, Size: 5, Extents: full.Extents[:1]}
+	for _, d := range []core.DataInfo{full, bare, {ID: 2}} {
+		want, got := map[core.BlockID]int64{}, map[core.BlockID]int64{}
+		for _, e := range d.Extents {
+			want[e.Block] += e.Length
+		}
+		encoded := AppendData(nil, &d)
+		require.NoError(t, EachBlock(encoded, func(block core.BlockID, length int64) { got[block] += length }))
+		require.Equal(t, want, got)
+		require.Zero(t, testing.AllocsPerRun(10, func() { _ = EachBlock(encoded, func(core.BlockID, int64) {}) }))
+		for n := range encoded {
+			_ = EachBlock(encoded[:n], func(core.BlockID, int64) {}) // an error or not, and no panic
+		}
+	}
+}

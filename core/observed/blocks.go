@@ -1,0 +1,166 @@
+package observed
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"orcas/core"
+)
+
+// blocks wraps a core.Blocks and reports its calls.
+type blocks struct {
+	store   core.Blocks
+	observe Observer
+}
+
+// Blocks returns a wrapper of b that reports its calls, and those of its writers and readers, to o.
+func Blocks(b core.Blocks, o Observer) core.Blocks {
+	observed := &blocks{b, o}
+	if f, ok := core.As[core.Flusher](b); ok {
+		return &flusher{observed, f}
+	}
+	return observed // not a Flusher: callers must be able to see that every commit is durable
+}
+
+// Unwrap returns the block store, for core.As.
+func (b *blocks) Unwrap() core.Blocks { return b.store }
+
+// Create implements core.Blocks.
+func (b *blocks) Create(ctx context.Context, o core.BlockOptions) (core.BlockWriter, error) {
+	start := time.Now()
+	w, err := b.store.Create(ctx, o)
+	b.observe.observe(BlockCreate, start, 0, err)
+	if err != nil {
+		return nil, err
+	}
+	return &writer{w, b.observe}, nil
+}
+
+// Open implements core.Blocks.
+func (b *blocks) Open(ctx context.Context, e core.Extent) (core.BlockReader, error) {
+	start := time.Now()
+	r, err := b.store.Open(ctx, e)
+	b.observe.observe(BlockOpen, start, 0, err)
+	if err != nil {
+		return nil, err
+	}
+	return &reader{r, b.observe}, nil
+}
+
+// Delete implements core.Blocks.
+func (b *blocks) Delete(ctx context.Context, id core.BlockID) error {
+	start := time.Now()
+	err := b.store.Delete(ctx, id)
+	b.observe.observe(BlockDelete, start, 0, err)
+	return err
+}
+
+// Walk implements core.Blocks. The reported duration includes the calls of fn, and the error may be an error of fn.
+func (b *blocks) Walk(ctx context.Context, from core.BlockID, fn func(core.BlockInfo) error) error {
+	start := time.Now()
+	err := b.store.Walk(ctx, from, fn)
+	b.observe.observe(BlockWalk, start, 0, err)
+	return err
+}
+
+// Close implements core.Blocks.
+func (b *blocks) Close() error {
+	start := time.Now()
+	err := b.store.Close()
+	b.observe.observe(BlockClose, start, 0, err)
+	return err
+}
+
+// flusher is a blocks whose block store supports relaxed commits.
+type flusher struct {
+	*blocks
+	below core.Flusher
+}
+
+// Sync implements core.Flusher.
+func (f *flusher) Sync(ctx context.Context) error {
+	start := time.Now()
+	err := f.below.Sync(ctx)
+	f.observe.observe(BlockSync, start, 0, err)
+	return err
+}
+
+type writer struct {
+	core.BlockWriter
+	observe Observer
+}
+
+// Unwrap returns the writer of the block store, for core.As.
+func (w *writer) Unwrap() core.BlockWriter { return w.BlockWriter }
+
+// Write implements core.BlockWriter.
+func (w *writer) Write(p []byte) (int, error) {
+	start := time.Now()
+	n, err := w.BlockWriter.Write(p)
+	w.observe.observe(BlockWrite, start, n, err)
+	return n, err
+}
+
+// Commit implements core.BlockWriter.
+func (w *writer) Commit(ctx context.Context) error {
+	start := time.Now()
+	err := w.BlockWriter.Commit(ctx)
+	w.observe.observe(BlockCommit, start, 0, err)
+	return err
+}
+
+// Abort implements core.BlockWriter. A call after Commit, which does nothing, is also reported.
+func (w *writer) Abort() error {
+	start := time.Now()
+	err := w.BlockWriter.Abort()
+	w.observe.observe(BlockAbort, start, 0, err)
+	return err
+}
+
+type reader struct {
+	core.BlockReader
+	observe Observer
+}
+
+// ReadAt implements core.BlockReader. The end of the extent is not reported as an error.
+func (r *reader) ReadAt(p []byte, off int64) (int, error) {
+	start := time.Now()
+	n, err := r.BlockReader.ReadAt(p, off)
+	if errors.Is(err, io.EOF) {
+		r.observe.observe(BlockReadAt, start, n, nil)
+	} else {
+		r.observe.observe(BlockReadAt, start, n, err)
+	}
+	return n, err
+}
+
+// Unwrap returns the reader of the block store, for core.As.
+func (r *reader) Unwrap() core.BlockReader { return r.BlockReader }
+
+// ReadSpan implements core.SpanReader. Each read of the span is reported like a ReadAt.
+func (r *reader) ReadSpan(ctx context.Context, off, n int64) (io.ReadCloser, error) {
+	s, err := core.ReadSpan(ctx, r.BlockReader, off, n)
+	if err != nil {
+		return nil, err
+	}
+	return &span{s, r.observe}, nil
+}
+
+type span struct {
+	io.ReadCloser
+	observe Observer
+}
+
+// Read implements io.Reader. The end of the span is not reported as an error.
+func (s *span) Read(p []byte) (int, error) {
+	start := time.Now()
+	n, err := s.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		s.observe.observe(BlockReadAt, start, n, nil)
+	} else {
+		s.observe.observe(BlockReadAt, start, n, err)
+	}
+	return n, err
+}
