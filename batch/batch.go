@@ -1,40 +1,43 @@
-// Package batch is the write buffer: it makes many writes durable in one step. Every write to the metadata of a process goes
-// through it, and so does all small content.
+// Package batch is the write buffer: it makes many writes durable in one step. Every metadata write of a process and
+// all small content go through it.
 //
-// # The way of a batch
+// # How a batch is written
 //
 // Two goroutines form a pipeline.
 //
-// The gatherer waits for a write, takes what else has queued up meanwhile (no timer: a lone write goes at once, and while one
-// batch is being synced the next one gathers by itself), gives each change its sequence, and lays out, in one packed block:
-// the frames of the small contents, one after the other, and behind them one record, the changes of the batch in binary
-// form. Then one Commit makes content and record durable together.
+// The gatherer waits for a write and takes everything else in the queue. There is no timer: a lone write starts
+// immediately, and the next batch accumulates while the current one is being synced. The gatherer assigns each change a
+// sequence, and lays out the batch in one packed block: the frames of the small contents, followed by one record, which
+// contains the changes of the batch in binary form. Then one Commit makes both the contents and the record durable.
 //
-// The applier hands the changes to Meta.Apply, one transaction for all, and gives each waiter the outcome of its own change.
-// While it does so, the gatherer lays out and syncs the next batch.
+// The applier passes the changes to Meta.Apply, in one transaction, and gives each waiter the result of its own change.
+// Meanwhile the gatherer lays out and syncs the next batch.
 //
-// # Why an answer may be given
+// # Why a write may be acknowledged
 //
-// When Commit has returned, the write survives everything: Apply may still be lost by a power cut (the metadata need not be synced), but the
-// record is not, and recovery applies it again. When Apply has returned, every reader sees it. Only then is the waiter told. A crash
-// before Commit leaves frames that no record names; a crash between Commit and Apply leaves a write that was not acknowledged,
-// which recovery applies: whole.
+// When Commit has returned, the write survives a crash: a power cut may undo Apply (the metadata need not be synced),
+// but not the record, and recovery applies it again. When Apply has returned, every reader sees the write. Only then
+// is it acknowledged. A crash before Commit leaves frames to which no record refers. A crash between Commit and Apply
+// leaves a write that was not acknowledged, and recovery applies all of it.
 //
-// # When something fails
+// # Failures
 //
-// A Commit that fails fails the waiters of its batch and nobody else; the driver seals the block. The record may or may not be on disk, so
-// its sequences are voided by the next record (core.Void), and replay leaves them out. The same holds for an Apply that
-// wrote nothing (a full disk); then the batch that was laid out meanwhile fails with it, since its record cannot void what failed behind its back, and
-// what is applied must never stand behind a record that a replay would apply and that was not. An Apply of which nobody knows (core.Unavailable) stops all writing until a restart.
-// A change that fails its check in Apply stays in its record: Apply is deterministic, so in a replay it fails again.
+// If Commit fails, only the writes of its batch fail; the driver closes the block. The record may or may not be on
+// disk, so the next record voids its sequences (core.Void), and replay skips them. The same is true if Apply wrote
+// nothing (a full disk). In that case the next batch, which was laid out in the meantime, fails too: its record was
+// written too early to void the failed batch. If it were applied, a replay would apply the failed batch before it,
+// although Apply did not. If the result of Apply is unknown (core.Unavailable), the Writer refuses all writes until a
+// restart. A change that fails its check in Apply stays in its record: Apply is deterministic, so the change fails
+// again in a replay.
 //
 // # Order
 //
-// There is one gatherer, so sequences, records in blocks and calls of Apply have the same order. State.Floor tells where
-// recovery has to begin: it moves, by a change of its own, whenever records go to another block.
+// There is one gatherer, so sequences, records in blocks and calls of Apply have the same order. Recovery begins at
+// State.ReplayFrom. Whenever the gatherer begins to write records to another block, it adds a change that advances
+// ReplayFrom.
 //
-// Tried and dropped: a gathering window (a timer adds its length to each lone write, and under load the sync of the batch before
-// is window enough); records in a log of their own (a second sync per batch).
+// Tried and dropped: a gathering window (the timer delays each lone write by the full window, and under load the next
+// batch fills up during the sync of the previous one anyway); records in a separate log (a second sync per batch).
 package batch
 
 import (
@@ -48,81 +51,99 @@ import (
 
 	"orcas/core"
 	"orcas/core/frame"
+	"orcas/feed"
 	"orcas/internal/mutant"
 )
 
-// Options configure a Writer. Zero values stand for the defaults.
+// Options configure a Writer. Zero values mean the defaults.
 type Options struct {
 	Meta    core.Meta
 	Blocks  core.Blocks
-	Alone   bool  // packing off: each write is a batch of its own, in a block of its own
-	Bytes   int64 // a batch is closed at this many bytes of content; default 8 MiB
-	Count   int   // ... or at this many writes; default 2048
+	Alone   bool  // packing is off: each write is a separate batch, in a separate block
+	Bytes   int64 // a batch with this many bytes of content accepts no more writes; default 8 MiB
+	Count   int   // the maximum number of writes in a batch; default 2048
 	Logger  *slog.Logger
-	Pending int // writes that may wait; more are Overloaded; default 16384
+	Pending int // the maximum number of waiting writes; further writes return Overloaded; default 16384
 
-	// Relaxed answers when a write was handed to the operating system. At most Window (default 10 s) later it is synced.
+	// Relaxed acknowledges a write as soon as it has been passed to the operating system. The write becomes durable
+	// within Window (default 10 s) plus the time of two syncs: see relaxed.go.
 	Relaxed bool
 	Window  time.Duration
+
+	Observer   Observer
+	FeedBuffer int // number of events that can wait for the subscribers of Writer.Feed; default feed.DefaultBuffer
 }
 
-// Write is a change and, where it brings small content, that content.
+// Write is a change, together with its content if that is small.
 type Write struct {
 	Change core.Change
-	// Info is the DataInfo in one of Change's segments whose content is Content; the batch sets its Extents. Both are nil
-	// where the change brings no content, or content that a Large has stored.
+	// Info is the DataInfo of Content, in one of Change's segments; the batch sets its Extents. Both are nil if the
+	// change has no content, or if a Large has stored the content.
 	Info    *core.DataInfo
-	Content []byte // plain bytes; they must not change until Do returns
+	Content []byte // plain bytes; must not be modified until Do returns
 
-	// Frames is, in place of Content, the frames of the content as they are to be stored, one after the other: headers included, which say that the first
-	// stands at offset 0 of no block (see Stored). They must not change until Do returns.
+	// Frames, if set, is used instead of Content: its encoded frames, back to back. The offsets in their headers begin
+	// at 0, and the block IDs are unset. Frames must not be modified until Do returns.
 	Frames []byte
 
-	// Moved is, with a core.MoveData, the frames of the content as they are stored, headers included, which the caller has verified: the
-	// batch gives them new headers and sets the change's To.
+	// Moved contains the stored frames, including headers, of the content that a core.MoveData moves. The caller has
+	// verified them. The batch gives them new headers and sets the change's To.
 	Moved []byte
 
-	Fresh bool // the batch begins a new packed block
+	Fresh bool // begin a new packed block
+	note  bool // a note: it exists only for the Synced at the beginning of its batch (see relaxed.go)
 }
 
-// size returns the bytes of content that w brings.
+// size returns the size in bytes of the content of w.
 func (w *Write) size() int64 { return int64(len(w.Content) + len(w.Frames) + len(w.Moved)) }
 
-// Writer is the write buffer. Its methods may be called from many goroutines.
+// Writer is the write buffer. Its methods are safe for concurrent use.
 type Writer struct {
-	meta   core.Meta
-	blocks core.Blocks
-	o      Options
-	log    *slog.Logger
-	data   atomic.Uint64 // the last DataID given away
+	meta    core.Meta
+	blocks  core.Blocks
+	flusher core.Flusher // blocks, if it is a Flusher; else nil
+	o       Options
+	log     *slog.Logger
+	data    atomic.Uint64 // the last assigned DataID
+
+	changeFeed *feed.Feed
 
 	mu     sync.Mutex // guards queue and closed
 	queue  []*pending
 	closed bool
-	wake   chan struct{} // one token: the queue is not empty, or closed
+	wake   chan struct{} // contains a token after queue has grown or closed was set
 
-	sealed atomic.Pointer[error] // set when Meta refuses all writes, or a sync of relaxed ones failed
-	lag    lag
+	pendings sync.Pool // of *pending
 
-	drops    sync.WaitGroup // contents that are being dropped
-	dropping atomic.Int32   // so many
+	sealed   atomic.Pointer[error] // set when Meta, or a sync in relaxed mode, has failed; all writes return it
+	refused  atomic.Pointer[error] // see Refuse
+	unsynced unsynced
+	closing  sync.Mutex // serializes the final steps of concurrent calls of Close
 
-	// Of the gatherer alone:
-	seq   core.Seq     // the last sequence given away
-	floor core.BlockID // the block of the last record
-	after bool         // of one that was relaxed: the floor moves together with what is durable
-	buf   []byte       // what is laid out and not yet written
+	drops    sync.WaitGroup // background drops of contents
+	dropping atomic.Int32   // the number of contents that are being dropped
 
-	voidMu sync.Mutex // guards voids and failed, which the applier adds to
+	gatherState // used only by the gatherer
+
+	voidMu sync.Mutex // guards voids and failed, which both goroutines modify
 	voids  []*core.Void
-	failed int // batches that the applier voided
+	failed int // number of batches that the applier voided
 
-	apply chan *flight  // from the gatherer to the applier
-	taken chan struct{} // back: the applier has decided whether the flight comes too late
+	apply chan *flight  // gatherer to applier
+	taken chan struct{} // applier to gatherer: isLate has returned, so the next batch may take the voids
 	done  chan struct{}
 }
 
-// pending is a write that waits for its outcome.
+// gatherState is the state of the gatherer: its position, and the batch that it is laying out.
+type gatherState struct {
+	seq     core.Seq     // the last assigned sequence
+	floor   core.BlockID // the block of the last record
+	after   bool         // the previous writer was relaxed, so a Synced advances ReplayFrom instead of a SetReplayFrom
+	buf     []byte       // bytes that are laid out but not yet written
+	waiting int          // number of writes that were waiting when take returned, including those it took
+}
+
+// pending is a write that waits for its result.
 type pending struct {
 	write Write
 	res   core.Result
@@ -130,14 +151,14 @@ type pending struct {
 	ready chan struct{} // capacity 1
 }
 
-var pendings = sync.Pool{New: func() any { return &pending{ready: make(chan struct{}, 1)} }}
-
-// flight is a batch between the gatherer and the applier.
+// flight is a batch that the gatherer passes to the applier.
 type flight struct {
 	writes  []*pending
-	changes []core.Change // what the batch itself adds, then those of writes, in order
-	own     int           // how many of changes are the batch's own
-	failed  int           // Writer.failed when it took the voids
+	changes []core.Change // the changes that the batch adds, followed by those of writes, in order
+	own     int           // number of changes that the batch has added
+	failed  int           // Writer.failed when the batch took the voids
+	block   core.BlockID  // the block of the record
+	stats   BatchStats    // set if there is an observer
 }
 
 // Open recovers (see Recover) and starts a Writer.
@@ -154,7 +175,8 @@ func Open(ctx context.Context, o Options) (*Writer, error) {
 	if o.Alone {
 		o.Count = 1
 	}
-	if _, ok := o.Blocks.(core.Flusher); !ok {
+	flusher, ok := core.As[core.Flusher](o.Blocks)
+	if !ok {
 		o.Relaxed = false // every commit is durable
 	}
 	if o.Window <= 0 {
@@ -168,19 +190,26 @@ func Open(ctx context.Context, o Options) (*Writer, error) {
 		return nil, err
 	}
 	w := &Writer{
-		meta: o.Meta, blocks: o.Blocks, o: o, log: o.Logger,
+		meta: o.Meta, blocks: o.Blocks, flusher: flusher, o: o, log: o.Logger,
 		wake: make(chan struct{}, 1), apply: make(chan *flight), taken: make(chan struct{}, 1), done: make(chan struct{}),
-		seq: r.Seq, floor: r.Floor, voids: r.Voids, after: r.Relaxed,
+		gatherState: gatherState{seq: r.Seq, floor: r.ReplayFrom, after: r.Relaxed}, voids: r.Voids,
 	}
+	w.pendings.New = func() any { return &pending{ready: make(chan struct{}, 1)} }
 	if r.NextData > 0 {
 		w.data.Store(uint64(r.NextData) - 1)
 	}
-	w.lag.start(w, point{r.Durable, r.Floor})
+	w.changeFeed = feed.New(feed.Options{
+		Records: records{o.Blocks}, Buffer: o.FeedBuffer, Start: feed.Position{Seq: r.Seq, Block: r.block}, Relaxed: o.Relaxed,
+	})
+	o.Observer.recovered(r)
+	w.unsynced.start(w, position{r.Durable, r.ReplayFrom}, r.unnoted)
 	go w.gather()
 	go w.applyAll()
 	if len(r.Voids) > 0 {
-		// They have to be in a record before this start ends: the next one finds the batch applied and asks no more, and a rebuild, for which that batch
-		// is not the last, would bring the changes back. In relaxed mode nothing may be said to be durable behind what was cut off before that is said to be void.
+		// Record the voids now. The next start finds the batch already applied and does not check its contents again.
+		// A rebuild would then apply the voided changes, because it checks only the contents of the last batch. In
+		// relaxed mode, the truncated changes must be recorded as void before anything after them is recorded as
+		// durable.
 		_, err := w.Do(ctx, Write{Change: &core.Void{}})
 		if err == nil {
 			err = w.Flush(ctx)
@@ -189,36 +218,44 @@ func Open(ctx context.Context, o Options) (*Writer, error) {
 			return nil, errors.Join(err, w.Close())
 		}
 		if err != nil {
-			w.log.Warn("what was left out is not recorded yet: the next write does it", "err", err)
+			w.log.Warn("voided sequences not yet recorded; the next batch will record them", "err", err)
+		}
+	}
+	if r.unnoted && len(r.Voids) == 0 {
+		if _, err := w.Do(ctx, w.noting()); err != nil {
+			w.log.Warn("changes recovered at this start are not yet recorded as durable; a later batch will record them", "err", err)
 		}
 	}
 	return w, nil
 }
 
-// NewData returns a DataID that was never used.
+// NewData returns a new DataID.
 func (w *Writer) NewData() core.DataID { return core.DataID(w.data.Add(1)) }
 
-// Do makes a write durable and returns the outcome of its change. It returns when the outcome is known, also when ctx has
-// ended meanwhile: a write that is under way cannot be taken back, and its content is read until then.
+// Feed returns the feed of the changes that the Writer applies. Close closes it.
+func (w *Writer) Feed() *feed.Feed { return w.changeFeed }
+
+// Do makes a write durable and returns the result of its change. It returns when the result is known, even if ctx is
+// canceled in the meantime: a write in progress cannot be canceled, and its content is in use until then.
 func (w *Writer) Do(ctx context.Context, write Write) (core.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return core.Result{}, core.E("batch.Do", core.Canceled, err)
 	}
-	p := pendings.Get().(*pending)
+	p := w.pendings.Get().(*pending)
 	p.write = write
 	if err := w.enqueue(p); err != nil {
 		return core.Result{}, err
 	}
 	<-p.ready
-	return p.release()
+	return w.release(p)
 }
 
-// DoAll is Do for several writes: they go into one batch where they fit. Results and errors are in the order of writes.
+// DoAll is Do for several writes: they go into one batch if they fit. Results and errors are in the order of writes.
 func (w *Writer) DoAll(ctx context.Context, writes []Write) ([]core.Result, []error) {
 	results, errs := make([]core.Result, len(writes)), make([]error, len(writes))
 	ps := make([]*pending, len(writes))
 	for i := range writes {
-		ps[i] = pendings.Get().(*pending)
+		ps[i] = w.pendings.Get().(*pending)
 		ps[i].write = writes[i]
 	}
 	err := ctx.Err()
@@ -233,35 +270,35 @@ func (w *Writer) DoAll(ctx context.Context, writes []Write) ([]core.Result, []er
 			continue
 		}
 		<-p.ready
-		results[i], errs[i] = p.release()
+		results[i], errs[i] = w.release(p)
 	}
 	return results, errs
 }
 
-// release gives p back to its pool and returns its outcome; a change that failed its check is an error here.
-func (p *pending) release() (core.Result, error) {
+// release returns p to its pool and returns its result; if the change failed its check, it returns that as the error.
+func (w *Writer) release(p *pending) (core.Result, error) {
 	res, err := p.res, p.err
 	if err == nil {
 		err = res.Err
 	}
 	p.write, p.res, p.err = Write{}, core.Result{}, nil
-	pendings.Put(p)
+	w.pendings.Put(p)
 	return res, err
 }
 
-// enqueue takes all of ps or, with an error, none.
+// enqueue accepts all of ps or, if it returns an error, none.
 func (w *Writer) enqueue(ps ...*pending) error {
-	if err := w.sealed.Load(); err != nil {
-		return *err
+	if err := w.Err(); err != nil {
+		return err
 	}
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
-		return core.E("batch.Do", core.Unavailable, errors.New("stopping"))
+		return core.E("batch.Do", core.Unavailable, errors.New("the write buffer is closing"))
 	}
 	if n := len(w.queue); n > 0 && n+len(ps) > w.o.Pending {
 		w.mu.Unlock()
-		return core.E("batch.Do", core.Overloaded, fmt.Errorf("%d writes are waiting", n))
+		return core.E("batch.Do", core.Overloaded, fmt.Errorf("%d writes are already waiting", n))
 	}
 	w.queue = append(w.queue, ps...)
 	w.mu.Unlock()
@@ -276,15 +313,30 @@ func (w *Writer) signal() {
 	}
 }
 
-// Err says why every write is refused, of the kind Unavailable; nil while writes are taken.
+// Err returns nil if writes are accepted, and otherwise the reason why they are refused: an Unavailable error, which
+// lasts until a restart, or the error that was passed to Refuse.
 func (w *Writer) Err() error {
 	if err := w.sealed.Load(); err != nil {
+		return *err
+	}
+	if err := w.refused.Load(); err != nil {
 		return *err
 	}
 	return nil
 }
 
-// Close finishes the writes that wait, refuses new ones, and stops. It does not close Meta or Blocks.
+// Refuse makes later writes fail with err, or accepts writes again if err is nil. Writes that were already accepted
+// continue.
+func (w *Writer) Refuse(err error) {
+	if err == nil {
+		w.refused.Store(nil)
+		return
+	}
+	w.refused.Store(&err)
+}
+
+// Close finishes the waiting writes, refuses new ones, and stops. In relaxed mode it makes everything durable, and
+// writes a note that says so (see relaxed.go). It does not close Meta or Blocks.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	w.closed = true
@@ -292,12 +344,18 @@ func (w *Writer) Close() error {
 	w.signal()
 	<-w.done
 	w.drops.Wait()
-	w.lag.once.Do(func() { close(w.lag.stop) })
-	w.lag.stopped.Wait()
-	return w.Flush(context.Background())
+	w.unsynced.once.Do(func() { close(w.unsynced.stop) })
+	w.unsynced.stopped.Wait()
+	w.closing.Lock()
+	defer w.closing.Unlock()
+	defer w.changeFeed.Close()
+	if err := w.Flush(context.Background()); err != nil {
+		return err
+	}
+	return w.noteLast(context.Background())
 }
 
-// take waits for writes and returns the next batch of them, or nil when the Writer is closed and empty.
+// take waits for writes and returns the next batch of them, or nil if the Writer is closed and empty.
 func (w *Writer) take() []*pending {
 	for {
 		w.mu.Lock()
@@ -307,6 +365,7 @@ func (w *Writer) take() []*pending {
 			n++
 		}
 		if n > 0 {
+			w.waiting = len(w.queue)
 			batch := append(make([]*pending, 0, n), w.queue[:n]...)
 			rest := copy(w.queue, w.queue[n:])
 			clear(w.queue[rest:])
@@ -326,7 +385,7 @@ func (w *Writer) take() []*pending {
 // applyAll is the applier.
 func (w *Writer) applyAll() {
 	defer close(w.done)
-	var failure error // of the last batch that was voided
+	var failure error // the error of the last batch that was voided
 	for f := range w.apply {
 		late := w.isLate(f)
 		if late {
@@ -336,11 +395,16 @@ func (w *Writer) applyAll() {
 		var results []core.Result
 		err := failure
 		if !late {
+			start := w.o.Observer.now()
 			results, err = w.meta.Apply(context.Background(), f.changes)
+			f.stats.applied(start)
 		}
 		if err != nil && !late {
 			failure = err
 			w.applyFailed(f, err)
+		}
+		if err == nil { // before the waiters may modify the changes again
+			w.changeFeed.Applied(f.changes, results, feed.Position{Seq: results[len(results)-1].Seq, Block: f.block})
 		}
 		for i, p := range f.writes {
 			if err != nil {
@@ -350,27 +414,30 @@ func (w *Writer) applyAll() {
 			}
 			p.finish()
 		}
+		w.o.Observer.ended(&f.stats, err)
 	}
 }
 
-// applyFailed seals the Writer where the outcome is unknown, and else voids the batch's record.
+// applyFailed stops the Writer if the result of Apply is unknown, and otherwise voids the batch's record.
 func (w *Writer) applyFailed(f *flight, err error) {
 	if core.Is(err, core.Unavailable) {
 		w.sealed.Store(&err)
-		w.log.Error("metadata refuses writes until a restart", "err", err)
+		w.log.Error("the metadata engine failed: all writes are refused until a restart", "err", err)
 		return
 	}
 	w.void(f.changes, 1)
 }
 
-// isLate says whether a batch was voided that f's record does not void.
+// isLate reports whether the applier has voided a batch since the gatherer took the voids for f. The record of f does
+// not void that batch, so f must fail too.
 func (w *Writer) isLate(f *flight) bool {
 	w.voidMu.Lock()
 	defer w.voidMu.Unlock()
 	return w.failed != f.failed
 }
 
-// void notes that the changes, which may be recorded in a block, were reported as failed: by the applier, if failed is 1.
+// void queues a core.Void for changes that were reported as failed although a block may contain their record. The
+// applier passes 1 for failed, and the gatherer 0.
 func (w *Writer) void(changes []core.Change, failed int) {
 	if mutant.Is("no-void") {
 		return
@@ -378,8 +445,8 @@ func (w *Writer) void(changes []core.Change, failed int) {
 	w.voidMu.Lock()
 	defer w.voidMu.Unlock()
 	w.failed += failed
-	w.voids = append(w.voids, &core.Void{From: core.FirstPlace(changes[0]), To: changes[len(changes)-1].Place().Seq})
+	w.voids = append(w.voids, &core.Void{From: core.FirstSeq(changes[0]), To: changes[len(changes)-1].Stamp()})
 }
 
-// finish tells the waiter. p must not be touched afterwards.
+// finish wakes the waiter. p must not be used afterwards.
 func (p *pending) finish() { p.ready <- struct{}{} }

@@ -35,6 +35,8 @@ type brokenMeta struct {
 	changes int
 }
 
+func (m *brokenMeta) Unwrap() core.Meta { return m.Meta }
+
 func (m *brokenMeta) Apply(ctx context.Context, changes []core.Change) ([]core.Result, error) {
 	if m.gate != nil {
 		<-m.gate
@@ -243,8 +245,9 @@ func TestEachWaiterGetsItsOwnOutcome(t *testing.T) {
 	require.Equal(t, "x", string(got))
 }
 
-// TestFailuresFailTheirBatchOnly fails each driver call of a batch in both ways: the waiter is told, the next write works, and a recovery
-// onto empty metadata ends in the state that was acknowledged (what failed stays away, since a later record voids it).
+// TestFailuresFailTheirBatchOnly fails each driver call of a batch in both ways: the waiter is told, the next write
+// works, and a recovery onto empty metadata ends in the state that was acknowledged (what failed stays away, since a
+// later record voids it).
 func TestFailuresFailTheirBatchOnly(t *testing.T) {
 	for _, call := range []string{"Create", "Write", "Commit"} {
 		for _, done := range []bool{false, true} {
@@ -270,8 +273,8 @@ func TestApplyThatWroteNothingIsVoided(t *testing.T) {
 	require.Equal(t, core.NoSuchKey, core.KindOf(err))
 }
 
-// TestABatchBehindAFailureFailsWithIt: while a batch fails in Apply, the next one is laid out, and its record cannot void the first. At each moment a
-// replay up to the sequence of the metadata gives the metadata.
+// TestABatchBehindAFailureFailsWithIt: while a batch fails in Apply, the next one is laid out, and its record cannot
+// void the first. At each moment a replay up to the sequence of the metadata gives the metadata.
 func TestABatchBehindAFailureFailsWithIt(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	require.NoError(t, s.put("k", []byte("0")))
@@ -470,6 +473,10 @@ func TestDrop(t *testing.T) {
 
 func TestLargeRoundTrip(t *testing.T) {
 	s := newStore(t, batch.Options{})
+	for _, size := range []int64{-frame.MaxPlain, frame.MaxPlain - 1, frame.MaxPlain * 3 / 2, core.MaxChunkSize + frame.MaxPlain} {
+		_, err := s.w.NewLarge(ctx, 10, size, nil)
+		require.True(t, core.Is(err, core.InvalidArgument), "chunks of %d bytes: %v", size, err)
+	}
 	for _, size := range []int{1, frame.MaxPlain - 1, frame.MaxPlain, frame.MaxPlain + 1, 5<<20 + 7, 8 << 20} {
 		content := random(uint64(size), size)
 		l, err := s.w.NewLarge(ctx, int64(size), 0, nil)

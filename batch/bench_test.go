@@ -16,8 +16,8 @@ import (
 	"orcas/core/sqlite"
 )
 
-// BenchmarkDo makes contents of 4 KiB durable from so many goroutines, over a real disk and a real database, and says how many of them
-// share a sync.
+// BenchmarkDo makes contents of 4 KiB durable from so many goroutines, over a real disk and a real database, and says
+// how many of them share a sync.
 func BenchmarkDo(b *testing.B) {
 	for _, writers := range []int{1, 16, 64, 256} {
 		b.Run(fmt.Sprint(writers), func(b *testing.B) {
@@ -65,7 +65,8 @@ func BenchmarkDo(b *testing.B) {
 	}
 }
 
-// TestAllocationsOfDo bounds what making one small content durable allocates, gatherer and applier included, over drivers in memory.
+// TestAllocationsOfDo bounds what making one small content durable allocates, gatherer and applier included, over
+// drivers in memory.
 func TestAllocationsOfDo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the race detector empties pools")

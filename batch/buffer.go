@@ -6,19 +6,19 @@ import (
 	"orcas/core/frame"
 )
 
-// Buffer is memory for content on its way in or out: room for a frame's header, and behind it room for content. Get one with NewBuffer
-// and give it back with Release, exactly once, when nobody holds a part of it any more.
+// Buffer is memory for content on its way in or out: space for a frame's header, followed by space for content. Get one
+// with NewBuffer and return it with Release, exactly once, when no part of it is in use.
 type Buffer struct {
-	B    []byte // B[:frame.HeaderSize] is room for a header
+	B    []byte // B[:frame.HeaderSize] is for a header
 	pool *sync.Pool
 }
 
-// bufferSizes are the sizes of content that buffers are made for, in bytes.
+// bufferSizes are the sizes, in bytes, of the pooled buffers.
 var bufferSizes = [...]int{4 << 10, 16 << 10, 64 << 10, frame.MaxPlain, frame.MaxStored}
 
 var bufferPools [len(bufferSizes)]sync.Pool
 
-// NewBuffer returns a buffer with room for size bytes of content. Its content is arbitrary.
+// NewBuffer returns a buffer for size bytes of content, with arbitrary content.
 func NewBuffer(size int) *Buffer {
 	for i, n := range bufferSizes {
 		if size <= n {
@@ -32,11 +32,11 @@ func NewBuffer(size int) *Buffer {
 	return &Buffer{B: make([]byte, frame.HeaderSize+size)}
 }
 
-// Content returns the room behind the header.
+// Content returns the space after the header.
 func (b *Buffer) Content() []byte { return b.B[frame.HeaderSize:] }
 
-// Release gives the buffer back. In builds with the race detector it is filled with a pattern first, so that whoever still
-// holds it is found by wrong bytes as well.
+// Release returns the buffer to its pool. In builds with the race detector it is first filled with a pattern, so that
+// code that still uses it gets wrong bytes.
 func (b *Buffer) Release() {
 	if poison {
 		for i := range b.B {

@@ -6,14 +6,15 @@ import (
 	"time"
 
 	"orcas/core"
+	"orcas/core/encoding"
 	"orcas/core/frame"
 	"orcas/internal/mutant"
 )
 
-// writeSize is how much is laid out before it is handed to the driver, in bytes.
+// writeSize is the number of bytes that are laid out before they are passed to the driver.
 const writeSize = 1 << 20
 
-// gather is the gatherer: one batch after the other until the Writer is closed.
+// gather is the gatherer: it commits one batch after another until the Writer is closed.
 func (w *Writer) gather() {
 	defer close(w.apply)
 	for {
@@ -25,11 +26,15 @@ func (w *Writer) gather() {
 			fail(writes, *err)
 			continue
 		}
+		start := w.o.Observer.now()
 		f, err := w.commit(writes)
 		if err != nil {
+			stats := w.measure(writes, start, 0)
 			fail(writes, err)
+			w.o.Observer.ended(&stats, err)
 			continue
 		}
+		f.stats = w.measure(writes, start, f.stats.Stored)
 		w.apply <- f
 		<-w.taken
 	}
@@ -44,11 +49,11 @@ func fail(writes []*pending, err error) {
 
 // commit lays out a batch in a packed block and makes it durable.
 func (w *Writer) commit(writes []*pending) (*flight, error) {
-	ctx := context.Background() // a batch belongs to many callers: none of them can cancel it
+	ctx := context.Background() // a batch has many callers: none of them may cancel it
 	f := &flight{writes: writes}
 	voids, failed := w.takeVoids()
 	f.failed = failed
-	durable := w.lag.wait(w.o.Window)
+	durable := w.unsynced.wait(w.o.Window)
 	bw, err := w.blocks.Create(ctx, core.BlockOptions{
 		Kind: core.Packed, SizeHint: sizeHint(writes, len(voids)), Alone: w.o.Alone, Relaxed: w.o.Relaxed,
 	})
@@ -59,11 +64,11 @@ func (w *Writer) commit(writes []*pending) (*flight, error) {
 	f.changes = make([]core.Change, 0, len(writes)+len(voids)+1)
 	switch floor := bw.Block(); {
 	case w.o.Relaxed:
-		f.changes = append(f.changes, &core.Synced{UpTo: durable.seq, Floor: durable.floor, Relaxed: true})
+		f.changes = append(f.changes, &core.Synced{UpTo: durable.seq, ReplayFrom: durable.floor, Relaxed: true})
 	case floor != w.floor && w.after:
-		f.changes = append(f.changes, &core.Synced{UpTo: w.seq, Floor: floor})
+		f.changes = append(f.changes, &core.Synced{UpTo: w.seq, ReplayFrom: floor})
 	case floor != w.floor:
-		f.changes = append(f.changes, &core.SetFloor{Floor: floor})
+		f.changes = append(f.changes, &core.SetReplayFrom{ReplayFrom: floor})
 	}
 	for _, v := range voids {
 		f.changes = append(f.changes, v)
@@ -73,8 +78,8 @@ func (w *Writer) commit(writes []*pending) (*flight, error) {
 		f.changes = append(f.changes, p.write.Change)
 	}
 	for _, c := range f.changes {
-		w.seq += core.Places(c)
-		c.Place().Seq = w.seq
+		w.seq += core.SeqCount(c)
+		c.SetStamp(w.seq)
 	}
 	if mutant.Is("ack-before-commit") {
 		w.acknowledgeEarly(f)
@@ -83,19 +88,20 @@ func (w *Writer) commit(writes []*pending) (*flight, error) {
 		err = bw.Commit(ctx)
 	}
 	if err != nil {
-		_ = bw.Abort() // the first error is the one to report
+		_ = bw.Abort() // report the first error
 		w.putBack(voids)
 		w.void(f.changes, 0)
 		return nil, err
 	}
-	w.floor = bw.Block()
+	w.floor, f.block = bw.Block(), bw.Block()
 	if w.o.Relaxed {
-		w.lag.committed(point{w.seq, w.floor})
+		w.unsynced.committed(position{w.seq, w.floor}, durable.seq, len(voids) == 0 && onlyNotes(writes))
 	}
 	return f, nil
 }
 
-// takeVoids returns the voids that no durable record holds yet, as changes of their own, and how many batches the applier has voided.
+// takeVoids returns the voids that are not yet in a durable record, and the number of batches that the applier has
+// voided.
 func (w *Writer) takeVoids() (voids []*core.Void, failed int) {
 	w.voidMu.Lock()
 	defer w.voidMu.Unlock()
@@ -109,7 +115,7 @@ func (w *Writer) putBack(voids []*core.Void) {
 	w.voids = append(voids, w.voids...)
 }
 
-// layOut writes the frames of a batch: contents, then the record.
+// layOut writes the frames of a batch: first the contents, then the record.
 func (w *Writer) layOut(bw core.BlockWriter, f *flight) error {
 	out := output{w: bw, buf: w.buf[:0], start: bw.Offset(), at: bw.Offset(), block: bw.Block()}
 	for _, p := range f.writes {
@@ -128,19 +134,19 @@ func (w *Writer) layOut(bw core.BlockWriter, f *flight) error {
 	if err == nil {
 		err = out.flush()
 	}
-	w.buf = out.buf[:0]
+	w.buf, f.stats.Stored = out.buf[:0], out.at-out.start
 	return err
 }
 
-// output lays out frames at known places of a block.
+// output lays out frames at known offsets of a block.
 type output struct {
 	w         core.BlockWriter
-	buf       []byte // laid out, not yet written
+	buf       []byte // laid out, but not yet written
 	block     core.BlockID
-	start, at int64 // where the batch begins, and where the next frame goes
+	start, at int64 // offset of the batch, and of the next frame
 }
 
-// content appends the frames of a small content and sets its extent. Empty content has none.
+// content appends the frames of a small content and sets its extent. Empty content has no extent.
 func (o *output) content(info *core.DataInfo, w *Write) error {
 	from := o.at
 	var err error
@@ -155,16 +161,16 @@ func (o *output) content(info *core.DataInfo, w *Write) error {
 	return err
 }
 
-// moved appends frames that stood elsewhere and says in the change where.
+// moved appends frames that were stored elsewhere and sets the new extent in the change.
 func (o *output) moved(c *core.MoveData, frames []byte) error {
 	if len(c.From) != 1 || c.From[0].Length != int64(len(frames)) {
-		return core.E("batch.Move", core.InvalidArgument, errors.New("only content of one extent can be moved"))
+		return core.E("batch.Move", core.InvalidArgument, errors.New("MoveData needs content of exactly one extent"))
 	}
 	c.To = []core.Extent{{Block: o.block, Offset: o.at, Length: c.From[0].Length}}
 	return o.place(c.Data, c.From[0], frames)
 }
 
-// place appends frames whose headers say that they stand at e, under new headers.
+// place appends frames with new headers. The old headers have the position e.
 func (o *output) place(id core.DataID, e core.Extent, frames []byte) error {
 	for at := e.Offset; len(frames) > 0; {
 		h, err := frame.Decode(frames, e.Block, at)
@@ -188,9 +194,10 @@ func (o *output) place(id core.DataID, e core.Extent, frames []byte) error {
 	return nil
 }
 
-// record appends the frames of the record: where the batch begins in the block, as a number of fixed length, and the changes.
+// record appends the frames of the record. It consists of the offset of the batch in the block, as a number of fixed
+// length, and the changes.
 func (o *output) record(changes []core.Change) error {
-	return o.frames(frame.Header{Type: frame.Record, ID: uint64(changes[0].Place().Seq)}, appendRecord(nil, o.start, changes))
+	return o.frames(frame.Header{Type: frame.Record, ID: uint64(changes[0].Stamp())}, appendRecord(nil, o.start, changes))
 }
 
 func (o *output) frames(h frame.Header, payload []byte) error {
@@ -230,24 +237,24 @@ func (o *output) flush() error {
 	return err
 }
 
-// acknowledgeEarly is the defect that the fault bench must find: it answers before anything is written, and lets the answer reach the
-// client first.
+// acknowledgeEarly is a defect that the fault tests must detect: it acknowledges writes before anything is written,
+// and waits until the answer has reached the client.
 func (w *Writer) acknowledgeEarly(f *flight) {
 	for i, p := range f.writes {
 		late := &pending{write: p.write, ready: make(chan struct{}, 1)}
 		late.write.Content = append([]byte(nil), p.write.Content...)
 		late.write.Frames = append([]byte(nil), p.write.Frames...)
 		f.writes[i] = late
-		p.res.Seq = late.write.Change.Place().Seq
+		p.res.Seq = late.write.Change.Stamp()
 		p.finish()
 	}
 	time.Sleep(50 * time.Millisecond)
 }
 
-// fitsNowhere is a size for which no block that is open has room.
+// fitsNowhere is a size that does not fit in any open block.
 const fitsNowhere = 1 << 40
 
-// sizeHint returns an upper bound of what a batch takes in its block, in bytes.
+// sizeHint returns an upper bound on the stored size of a batch, in bytes.
 func sizeHint(writes []*pending, voids int) int64 {
 	record := int64(64 + 32*voids)
 	content := int64(0)
@@ -255,91 +262,11 @@ func sizeHint(writes []*pending, voids int) int64 {
 		if p.write.Fresh {
 			return fitsNowhere
 		}
-		record += changeHint(p.write.Change)
+		record += encoding.SizeBound(p.write.Change)
 		content += int64(len(p.write.Moved) + len(p.write.Frames))
 		if n := int64(len(p.write.Content)); n > 0 {
 			content += n + frame.HeaderSize*(1+n/frame.MaxPlain)
 		}
 	}
 	return content + record + frame.HeaderSize*(1+record/frame.MaxPlain)
-}
-
-// changeHint returns an upper bound of a change's binary form, in bytes.
-func changeHint(c core.Change) int64 {
-	const fixed = 256
-	switch c := c.(type) {
-	case *core.PutBucket:
-		return fixed + int64(len(c.Info.Name)+len(c.Info.Owner)+len(c.Info.Region)) + attrsHint(c.Info.Attrs)
-	case *core.PutObject:
-		return fixed + objectHint(&c.Object) + ifHint(&c.If) + sourceHint(c.Source)
-	case *core.DeleteObject:
-		return fixed + int64(len(c.Key)+len(c.Owner)) + ifHint(&c.If)
-	case *core.UpdateObject:
-		return fixed + int64(len(c.Key)) + attrsHint(c.Tags)
-	case *core.MoveObject:
-		return fixed + int64(len(c.From.Key)+len(c.Key)+len(c.Token)+len(c.Owner)) + ifHint(&c.If)
-	case *core.CreateUpload:
-		return fixed + int64(len(c.Upload.Key)+len(c.Upload.Owner)) + attrsHint(c.Upload.Attrs) + attrsHint(c.Upload.Tags)
-	case *core.PutPart:
-		return fixed + int64(len(c.Key)+len(c.Part.ETag)) + sumsHint(c.Part.Sums) + segmentsHint(c.Part.Segments) + sourceHint(c.Source)
-	case *core.CompleteUpload:
-		return fixed + 20*int64(len(c.Parts)) + objectHint(&c.Object) + ifHint(&c.If)
-	case *core.AbortUpload:
-		return fixed + int64(len(c.Key))
-	case *core.MoveData:
-		return fixed + 48*int64(2*len(c.From))
-	case *core.RewrapData:
-		return fixed + int64(len(c.From)+len(c.DataKey))
-	case *core.FreeGarbage:
-		return fixed + 10*int64(len(c.IDs))
-	case *core.PutRecord:
-		return fixed + int64(len(c.Record.Kind)+len(c.Record.Key)+len(c.Record.Value)+len(c.Expect))
-	}
-	return fixed
-}
-
-func objectHint(o *core.ObjectInfo) int64 {
-	return int64(len(o.Key)+len(o.ETag)+len(o.Owner)+20*len(o.Index)) +
-		attrsHint(o.Attrs) + attrsHint(o.Tags) + sumsHint(o.Sums) + segmentsHint(o.Segments)
-}
-
-func attrsHint(attrs []core.Attr) (n int64) {
-	for _, a := range attrs {
-		n += 8 + int64(len(a.Name)+len(a.Value))
-	}
-	return n
-}
-
-func sumsHint(sums []core.Checksum) (n int64) {
-	for _, s := range sums {
-		n += 16 + int64(len(s.Value))
-	}
-	return n
-}
-
-func segmentsHint(segments []core.Segment) (n int64) {
-	for _, s := range segments {
-		n += 32
-		if s.Info != nil { // an extent that the batch sets is the one beyond those there are
-			n += 128 + sumsHint(s.Info.Sums) + int64(len(s.Info.DataKey)) + 48*int64(1+len(s.Info.Extents))
-		}
-	}
-	return n
-}
-
-func ifHint(p *core.Precondition) int64 {
-	n := int64(64)
-	for _, list := range [][]string{p.Match, p.NoneMatch} {
-		for _, s := range list {
-			n += 8 + int64(len(s))
-		}
-	}
-	return n
-}
-
-func sourceHint(s *core.Source) int64 {
-	if s == nil {
-		return 0
-	}
-	return 80 + int64(len(s.Key)) + sumsHint(s.Sums)
 }

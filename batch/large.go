@@ -2,7 +2,6 @@ package batch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"orcas/core"
@@ -10,8 +9,9 @@ import (
 	"orcas/core/frame"
 )
 
-// Large stores content that is too large to be packed, in a block of its own, frame by frame in constant memory. One goroutine
-// uses it. Its content is durable after Commit, and belongs to somebody when Writer.Do has applied a change with its Info.
+// Large stores content that is too large to be packed in a block of its own, frame by frame, in constant memory. It is
+// used by one goroutine. The content is durable after Commit, and referenced after Writer.Do has applied a change with
+// its Info.
 type Large struct {
 	owner *Writer
 	w     core.BlockWriter
@@ -21,36 +21,45 @@ type Large struct {
 	chunk core.Extent
 	fill  int64 // plain bytes in chunk
 	codec *codec.Encoder
-	coded *Buffer // where frames are laid out that are not stored as they are
+	coded *Buffer // for frames that are compressed or encrypted
 }
 
-// NewLarge begins content of size bytes. chunkSize is the bytes of plain content per extent, a multiple of
-// frame.MaxPlain; 0: core.DefaultChunkSize. Frames are stored as e makes them, which may still change until the first
-// Write; nil: as they are.
+// NewLarge begins content of size bytes. ChunkSize is the number of bytes of plain content per extent (see
+// core.CheckChunkSize); 0 means core.DefaultChunkSize. E encodes the frames, and may be modified until the first
+// Write; if it is nil, they are stored unchanged.
 func (w *Writer) NewLarge(ctx context.Context, size, chunkSize int64, e *codec.Encoder) (*Large, error) {
+	return w.Rewrite(ctx, w.NewData(), size, chunkSize, e)
+}
+
+// Rewrite is NewLarge for content that already has a number, and is written to a new block.
+func (w *Writer) Rewrite(ctx context.Context, id core.DataID, size, chunkSize int64, e *codec.Encoder) (*Large, error) {
 	if chunkSize == 0 {
 		chunkSize = core.DefaultChunkSize
 	}
-	if chunkSize%frame.MaxPlain != 0 {
-		return nil, core.E("batch.NewLarge", core.InvalidArgument, fmt.Errorf("chunk size %d is no multiple of %d", chunkSize, frame.MaxPlain))
+	if err := core.CheckChunkSize(chunkSize); err != nil {
+		return nil, core.E("batch.NewLarge", core.InvalidArgument, err)
+	}
+	if err := w.Err(); err != nil {
+		return nil, err
 	}
 	stored := frame.BlockHeaderSize + size + (size/frame.MaxPlain+1)*frame.HeaderSize
 	bw, err := w.blocks.Create(ctx, core.BlockOptions{Kind: core.Large, SizeHint: stored, Relaxed: w.o.Relaxed})
 	if err != nil {
 		return nil, err
 	}
-	return &Large{owner: w, w: bw, size: size, info: &core.DataInfo{ID: w.NewData(), ChunkSize: chunkSize}, codec: e}, nil
+	return &Large{owner: w, w: bw, size: size, info: &core.DataInfo{ID: id, ChunkSize: chunkSize}, codec: e}, nil
 }
 
-// ID returns the number that the content has.
+// ID returns the number of the content.
 func (l *Large) ID() core.DataID { return l.info.ID }
 
-// Write stores the next frame.MaxPlain bytes of plain content, or the shorter rest: buf[frame.HeaderSize:], behind room for the frame's header.
+// Write stores the next frame.MaxPlain bytes of plain content, or the shorter rest. They are in
+// buf[frame.HeaderSize:]; the space before them is for the header of the frame.
 func (l *Large) Write(buf []byte) error {
 	payload := buf[frame.HeaderSize:]
 	plain := int64(len(payload))
 	if l.info.Size+plain > l.size || plain != frame.MaxPlain && l.info.Size+plain != l.size {
-		return core.E("batch.Large", core.InvalidArgument, errors.New("a frame of the wrong length"))
+		return core.E("batch.Large", core.InvalidArgument, fmt.Errorf("a frame of %d bytes: only the last one may be shorter than %d", len(buf)-frame.HeaderSize, frame.MaxPlain))
 	}
 	h := frame.Header{
 		Type: frame.Data, Block: l.w.Block(), Offset: l.w.Offset(), ID: uint64(l.info.ID), Index: l.index,
@@ -82,9 +91,10 @@ func (l *Large) Write(buf []byte) error {
 	return nil
 }
 
-// Defer says that the content is likely to be dropped: what can wait for Commit then does, and never happens.
+// Defer announces that the content will probably be dropped: work that can wait for Commit is deferred, and saved if
+// the content is dropped.
 func (l *Large) Defer() {
-	if d, ok := l.w.(core.Deferrer); ok {
+	if d, ok := core.As[core.Deferrer](l.w); ok {
 		d.Defer()
 	}
 }
@@ -92,7 +102,7 @@ func (l *Large) Defer() {
 // Commit makes the content durable and returns its Info, to which the caller adds the checksums.
 func (l *Large) Commit(ctx context.Context) (*core.DataInfo, error) {
 	if l.info.Size != l.size {
-		return nil, core.E("batch.Large", core.Incomplete, fmt.Errorf("%d of %d bytes", l.info.Size, l.size))
+		return nil, core.E("batch.Large", core.Incomplete, fmt.Errorf("the content has %d bytes, %d were announced", l.info.Size, l.size))
 	}
 	if err := l.w.Commit(ctx); err != nil {
 		return nil, err
@@ -103,20 +113,20 @@ func (l *Large) Commit(ctx context.Context) (*core.DataInfo, error) {
 	return l.info, nil
 }
 
-// Abort lets go of the memory, and of content that was not committed.
+// Abort releases the memory, and discards content that was not committed.
 func (l *Large) Abort() {
-	_ = l.w.Abort() // what is left behind is garbage: there is nobody to tell
+	_ = l.w.Abort() // what is left is garbage: nobody needs the error
 	if l.coded != nil {
 		l.coded.Release()
 		l.coded = nil
 	}
 }
 
-// maxDrops is how many contents of a Writer are let go of behind their callers' backs at once.
+// maxDrops is the number of contents that a Writer drops in the background at the same time.
 const maxDrops = 16
 
-// Drop is Abort, for content that came whole and is not needed after all. The caller need not wait for it: a file goes only when the writes of it that
-// were begun have ended.
+// Drop is Abort for complete content that turned out to be unnecessary. The caller does not wait, because a file is
+// deleted only after its pending writes have ended.
 func (l *Large) Drop() {
 	w := l.owner
 	if w.dropping.Add(1) > maxDrops {

@@ -7,14 +7,14 @@ import (
 	"orcas/core"
 )
 
-// Waiting is what a start would do first.
+// Waiting describes the recovery that the next start would do.
 type Waiting struct {
-	Changes int   // in the blocks, newer than the metadata, and to be applied
-	Missing []Gap // sequences of which no record was found where there must be one
-	Ahead   bool  // the metadata is ahead of what a power cut left, and would be made again from the blocks
+	Changes int   // number of changes in the blocks that are newer than the metadata and would be applied
+	Missing []Gap // sequences without a record, although there must be one
+	Ahead   bool  // the metadata is ahead of what a power cut left, and would be rebuilt from the blocks
 }
 
-// Pending says what a start would do first, and does nothing of it.
+// Pending returns what the recovery of the next start would do, and changes nothing.
 func Pending(ctx context.Context, meta core.Meta, blocks core.Blocks, log *slog.Logger) (*Waiting, error) {
 	const op = "batch.Pending"
 	st, err := meta.State(ctx)
@@ -25,6 +25,7 @@ func Pending(ctx context.Context, meta core.Meta, blocks core.Blocks, log *slog.
 	if err := r.scanAll(st); err != nil {
 		return nil, core.E(op, core.Internal, err)
 	}
+	r.keepBeheaded(st)
 	end, err := r.cutOff()
 	if err != nil {
 		return nil, core.E(op, core.Internal, err)

@@ -10,17 +10,18 @@ import (
 	"slices"
 
 	"orcas/core"
+	"orcas/core/encoding"
 	"orcas/core/frame"
 	"orcas/core/snapshot"
 	"orcas/internal/mutant"
 )
 
-// The payload of a record, over all its frames: 8 bytes, big endian, with the offset at which the batch begins in its block,
-// then the changes (core.AppendChanges).
+// The payload of a record, over all its frames: 8 bytes, big endian, with the offset of the batch in its block, then
+// the changes (encoding.AppendChanges).
 const recordStart = 8
 
 func appendRecord(b []byte, start int64, changes []core.Change) []byte {
-	return core.AppendChanges(binary.BigEndian.AppendUint64(b, uint64(start)), changes)
+	return encoding.AppendChanges(binary.BigEndian.AppendUint64(b, uint64(start)), changes)
 }
 
 // decodeRecord is the inverse of appendRecord.
@@ -28,45 +29,49 @@ func decodeRecord(b []byte) (start int64, changes []core.Change, err error) {
 	if len(b) < recordStart {
 		return 0, nil, errors.New("record too short")
 	}
-	changes, err = core.DecodeChanges(b[recordStart:])
+	changes, err = encoding.DecodeChanges(b[recordStart:])
 	if err == nil && len(changes) == 0 {
 		err = errors.New("record without changes")
 	}
 	return int64(binary.BigEndian.Uint64(b)), changes, err
 }
 
-// Recovery is what Recover found and what a Writer has to go on with.
+// Recovery is the result of Recover, and the state from which a Writer continues.
 type Recovery struct {
-	Seq      core.Seq       // no sequence up to it may be given away again
-	NextData core.DataID    // nor any DataID below it
-	Floor    core.BlockID   // State.Floor
-	Voids    []*core.Void   // recorded, but left out: to be voided by the next record
-	Applied  int            // changes that were in blocks and not in the metadata
-	Snapshot *snapshot.Info // from which empty metadata was filled first; nil: from none
-	Missing  []Gap          // sequences of which no record was found where there must have been one
-	Relaxed  bool           // the last writer answered before its batches were durable
-	Durable  core.Seq       // up to here everything is durable; above it are only Voids to be
-	Lost     Gap            // what a power cut took of what was answered: nothing but with such a writer
+	Seq        core.Seq       // the highest sequence that may have been assigned
+	NextData   core.DataID    // the next DataID: no lower one may be assigned again
+	ReplayFrom core.BlockID   // State.ReplayFrom
+	Voids      []*core.Void   // recorded changes that were left out: the next record must void them
+	Applied    int            // number of changes in blocks that the metadata did not have
+	Snapshot   *snapshot.Info // the snapshot from which empty metadata was restored; nil if none
+	Missing    []Gap          // sequences without a record, although there must have been one
+	Relaxed    bool           // the last writer used relaxed durability
+	Durable    core.Seq       // everything up to this sequence is durable; later sequences must be voided
+	Lost       Gap            // acknowledged changes that a power cut has undone; only with Relaxed
+
+	unnoted bool         // some durable changes are not recorded as durable
+	block   core.BlockID // the block of the record with Seq; zero if there is none
 }
 
-// Gap is a run of sequences.
+// Gap is a range of sequences, including both ends.
 type Gap struct{ From, To core.Seq }
 
 // found is a record newer than the metadata, found in a block.
 type found struct {
 	block       core.BlockID
-	start, end  int64 // the batch: its contents from start on, its record up to end
+	start, end  int64 // the batch: its contents begin at start, its record ends at end
 	first, last core.Seq
 	relaxed     bool
+	note        bool // it only records what was durable
 }
 
-// Recover brings the metadata up to what the blocks say: it reads the records from State.Floor on, and applies those changes that
-// are newer than State.Seq, in order, but for the voided ones. It needs no repair by hand and is harmless to repeat. Empty metadata
-// is rebuilt (see Rebuild).
+// Recover updates the metadata from the blocks: it reads the records from State.ReplayFrom on, and applies the changes
+// that are newer than State.Seq, in order, except the voided ones. It never needs manual repair, and can be repeated.
+// Empty metadata is rebuilt (see Rebuild).
 //
-// A batch whose contents are not whole can only be one that was never acknowledged: the last. Of it, those changes are applied
-// whose own content is whole. Damage in an earlier batch is no reason to forget what it wrote: everything is applied, and a read of the
-// damaged content says so.
+// A batch with incomplete contents can only be the last one, which was never acknowledged. Of that batch, the changes
+// with complete content are applied. Damage in an earlier batch does not undo it: all its changes are applied, and
+// reads of the damaged content fail.
 func Recover(ctx context.Context, meta core.Meta, blocks core.Blocks, log *slog.Logger) (*Recovery, error) {
 	st, err := meta.State(ctx)
 	if err != nil {
@@ -80,6 +85,7 @@ func Recover(ctx context.Context, meta core.Meta, blocks core.Blocks, log *slog.
 		if err := r.scanAll(st); err != nil {
 			return nil, core.E("batch.Recover", core.Internal, err)
 		}
+		r.keepBeheaded(st)
 		end, err := r.cutOff()
 		if err != nil {
 			return nil, core.E("batch.Recover", core.Internal, err)
@@ -105,13 +111,14 @@ func Recover(ctx context.Context, meta core.Meta, blocks core.Blocks, log *slog.
 	return r.outcome()
 }
 
-// Rebuild fills empty metadata from the blocks: from the newest snapshot that is whole, and the records behind it. Where changes are
-// missing, which only damage or a loss of blocks explains, it is Damaged and nothing is written, unless lossy says that what there is is wanted all the same.
+// Rebuild fills empty metadata from the blocks: from the newest intact snapshot, and the later records. If changes are
+// missing, which only damage or a loss of blocks explains, it returns Damaged and writes nothing, unless lossy is set.
 func Rebuild(ctx context.Context, meta core.Meta, blocks core.Blocks, log *slog.Logger, lossy bool) (*Recovery, error) {
 	return rebuild(&recovery{ctx: ctx, meta: meta, blocks: blocks, log: log}, lossy)
 }
 
-// rebuild is Rebuild with what is known already: up to where everything is durable, and the highest sequence that was ever given away.
+// rebuild is Rebuild with facts that are already known: the sequence up to which everything is durable, and the
+// highest sequence that was ever assigned.
 func rebuild(known *recovery, lossy bool) (*Recovery, error) {
 	const op = "batch.Rebuild"
 	ctx, meta, blocks, log := known.ctx, known.meta, known.blocks, known.log
@@ -137,9 +144,9 @@ func rebuild(known *recovery, lossy bool) (*Recovery, error) {
 				"the changes %d to %d are in no block and no snapshot: orcas rebuild --lossy makes of the rest what it can", gaps[0].From, gaps[0].To))
 		}
 		if i < len(snapshots) {
-			restorer, ok := meta.(core.Snapshotter)
+			restorer, ok := core.As[core.Snapshotter](meta)
 			if !ok {
-				return nil, core.E(op, core.Unsupported, errors.New("this engine restores no snapshots"))
+				return nil, core.E(op, core.Unsupported, errors.New("this metadata engine cannot restore snapshots"))
 			}
 			err := snapshot.Restore(ctx, blocks, &snapshots[i], restorer)
 			if core.Is(err, core.Damaged) {
@@ -166,33 +173,43 @@ func rebuild(known *recovery, lossy bool) (*Recovery, error) {
 	panic("unreachable: the last try is without a snapshot")
 }
 
+// recovery reads the records of a store and replays them.
+//
+// One process: the records are those of one writer, whose stamps have no gaps but voided ones. Records of several
+// writers need a note where each batch came to stand (the reserved change 12).
 type recovery struct {
 	ctx     context.Context
 	meta    core.Meta
 	blocks  core.Blocks
 	log     *slog.Logger
-	applied core.Seq // State.Seq before
+	applied core.Seq // State.Seq before the recovery
 	seen    core.Seq // the highest sequence in any record
 	records []found
 	voids   []*core.Void
 	left    []*core.Void
 	count   int
 
-	given    core.Seq    // the highest sequence that is known from elsewhere
-	nextData core.DataID // no DataID from it on was ever seen, whether or not its change is kept
-	synced   core.Seq    // up to here everything is durable, as far as metadata and records say
-	relaxed  bool        // some record was answered before it was durable
+	newest core.BlockID // the block of the record with seen, if there is one
+
+	given    core.Seq    // the highest sequence known from other sources
+	nextData core.DataID // higher than every DataID that was seen, even in changes that were left out
+	synced   core.Seq    // everything up to this sequence is durable, according to metadata and records
+	relaxed  bool        // there is a record with relaxed durability
+	beheaded bool        // the block at State.ReplayFrom, with the newest records that the metadata knows, is missing
 	lost     Gap
-	end      core.Seq // the last sequence of the history that is left; with relaxed
+	end      core.Seq // the last sequence of the remaining history, if relaxed is set
+	unnoted  bool     // a batch in the history is more than a note, and not recorded as durable
 }
 
-// scanAll notes what is newer than a state.
+// scanAll collects the records that are newer than a state.
 func (r *recovery) scanAll(st core.State) error {
 	r.applied, r.seen = st.Seq, max(st.Seq, r.given)
 	r.nextData = max(r.nextData, st.NextData)
 	r.synced = max(r.synced, st.Synced)
 	r.relaxed = r.synced > 0
-	err := r.blocks.Walk(r.ctx, st.Floor, func(b core.BlockInfo) error {
+	r.beheaded = !st.ReplayFrom.IsZero()
+	err := r.blocks.Walk(r.ctx, st.ReplayFrom, func(b core.BlockInfo) error {
+		r.beheaded = r.beheaded && b.ID != st.ReplayFrom
 		if b.Kind != core.Packed {
 			return nil
 		}
@@ -202,7 +219,7 @@ func (r *recovery) scanAll(st core.State) error {
 	return err
 }
 
-// gaps returns the sequences between the state and the last record that are in none and were not voided.
+// gaps returns the sequences between the state and the last record that are neither in a record nor voided.
 func (r *recovery) gaps() []Gap {
 	var gaps []Gap
 	at := r.applied
@@ -215,8 +232,9 @@ func (r *recovery) gaps() []Gap {
 	return gaps
 }
 
-// overtaken says whether a snapshot that is whole holds what the records between the metadata and it no longer say. So it is where somebody
-// has put an old copy of the database in its place: blocks go once a snapshot covers their records and the database is durable behind it.
+// overtaken reports whether an intact snapshot contains changes that are missing from the records between the metadata
+// and the snapshot. This happens if somebody restored an old copy of the database: blocks are deleted once a snapshot
+// covers their records and the database was synced after it.
 func (r *recovery) overtaken(gaps []Gap) (bool, error) {
 	if len(gaps) == 0 {
 		return false, nil
@@ -239,14 +257,14 @@ func (r *recovery) overtaken(gaps []Gap) (bool, error) {
 	return false, nil
 }
 
-// outcome says where the metadata stands.
+// outcome returns the result of the recovery.
 func (r *recovery) outcome() (*Recovery, error) {
 	st, err := r.meta.State(r.ctx)
 	if err != nil {
 		return nil, err
 	}
-	if f, ok := r.blocks.(core.Flusher); ok && r.relaxed {
-		// A process that was killed has left it to the operating system.
+	if f, ok := core.As[core.Flusher](r.blocks); ok && r.relaxed {
+		// A killed process has left its last writes to the operating system.
 		if err := f.Sync(r.ctx); err != nil {
 			return nil, err
 		}
@@ -256,24 +274,25 @@ func (r *recovery) outcome() (*Recovery, error) {
 		durable = r.end
 	}
 	return &Recovery{
-		Durable: durable, Seq: max(st.Seq, r.seen), NextData: max(st.NextData, r.nextData), Floor: st.Floor, Voids: r.left, Applied: r.count, Relaxed: r.relaxed, Lost: r.lost,
+		Durable: durable, Seq: max(st.Seq, r.seen), NextData: max(st.NextData, r.nextData), ReplayFrom: st.ReplayFrom, Voids: r.left, Applied: r.count, Relaxed: r.relaxed, Lost: r.lost,
+		unnoted: r.relaxed && r.unnoted, block: r.newest,
 	}, nil
 }
 
-// scan notes the records of a block that are newer than the metadata.
+// scan collects the records of a block that are newer than the metadata.
 func (r *recovery) scan(b core.BlockInfo) error {
-	return r.eachRecord(b, func(payload []byte, end int64) error {
+	return r.eachRecord(b, func(payload []byte, _, end int64) error {
 		return r.note(b.ID, payload, end)
 	}, func(to int64) {
-		r.log.Warn("skipped a damaged stretch of a block", "block", b.ID, "to", to)
+		r.log.Warn("skipped damaged bytes in a block", "block", b.ID, "to", to)
 	})
 }
 
-// eachRecord calls fn with each whole record of a block and where it ends, and skipped behind a stretch that is no frame. An error of fn that is about
-// the bytes counts as damage.
-func (r *recovery) eachRecord(b core.BlockInfo, fn func(payload []byte, end int64) error, skipped func(to int64)) error {
+// eachRecord calls fn with each intact record of a block, its beginning and its end. It calls skipped after bytes that
+// are not a frame. If fn returns an error about the bytes, the record counts as damaged.
+func (r *recovery) eachRecord(b core.BlockInfo, fn func(payload []byte, at, end int64) error, skipped func(to int64)) error {
 	if b.Size <= frame.BlockHeaderSize {
-		return nil // a crash right after it was created
+		return nil // a crash immediately after its creation
 	}
 	rd, err := r.blocks.Open(r.ctx, core.Extent{Block: b.ID, Length: b.Size})
 	if err != nil {
@@ -294,13 +313,13 @@ func (r *recovery) eachRecord(b core.BlockInfo, fn func(payload []byte, end int6
 			payload, end, err = readRecord(s, h)
 		}
 		if err == nil {
-			err = fn(payload, end)
+			err = fn(payload, at, end)
 		}
 		switch {
 		case err == nil:
 			at = end
 		case errors.Is(err, frame.ErrNotFrame), errors.Is(err, frame.ErrDamaged), errors.Is(err, errTail):
-			// The written part ends here, or something is damaged: go on at the next frame, if there is one.
+			// The written part ends here, or something is damaged: continue at the next frame, if there is one.
 			if at, err = s.Next(at + 1); err != nil {
 				return err
 			}
@@ -314,36 +333,41 @@ func (r *recovery) eachRecord(b core.BlockInfo, fn func(payload []byte, end int6
 	}
 }
 
-// note keeps where a record stands, if it is newer than the metadata.
+// note stores the position of a record that is newer than the metadata.
 func (r *recovery) note(block core.BlockID, payload []byte, end int64) error {
 	start, changes, err := decodeRecord(payload)
 	if err != nil {
 		return err
 	}
-	first, last := core.FirstPlace(changes[0]), changes[len(changes)-1].Place().Seq
-	r.seen = max(r.seen, last)
-	relaxed := false
+	first, last := core.FirstSeq(changes[0]), changes[len(changes)-1].Stamp()
+	if last >= r.seen {
+		r.seen, r.newest = last, block
+	}
+	relaxed, note := false, true
 	for _, c := range changes {
 		eachContent(c, func(id core.DataID, _ []core.Extent) { r.nextData = max(r.nextData, id+1) })
 		switch c := c.(type) {
 		case *core.Void:
 			r.voids = append(r.voids, c)
+			note = note && c.To == 0
 		case *core.Synced:
 			r.synced = max(r.synced, c.UpTo)
 			relaxed = relaxed || c.Relaxed
+		default:
+			note = false
 		}
 	}
 	r.relaxed = r.relaxed || relaxed
 	if last > r.applied || r.relaxed {
-		r.records = append(r.records, found{block, start, end, first, last, relaxed})
+		r.records = append(r.records, found{block, start, end, first, last, relaxed, note})
 	}
 	return nil
 }
 
-// applyTogether is how many changes recovery gathers for one Apply.
+// applyTogether is the number of changes that recovery passes to one Apply.
 const applyTogether = 2000
 
-// replay applies what scan found, in the order of sequences.
+// replay applies the records that scan found, in the order of their sequences.
 func (r *recovery) replay() error {
 	var together []core.Change
 	for i, f := range r.records {
@@ -355,12 +379,12 @@ func (r *recovery) replay() error {
 			return fmt.Errorf("block %s at %d: %w", f.block, f.start, err)
 		}
 		changes = slices.DeleteFunc(changes, func(c core.Change) bool {
-			seq := c.Place().Seq
+			seq := c.Stamp()
 			if r.voided(seq) {
 				return true
 			}
 			if i == len(r.records)-1 && bringsAny(c, broken) && !mutant.Is("no-tail-cut") {
-				r.log.Warn("left out a write that was cut off", "seq", seq)
+				r.log.Warn("left out an incomplete write: its content is cut off", "seq", seq)
 				r.left = append(r.left, &core.Void{From: seq, To: seq})
 				return true
 			}
@@ -380,9 +404,9 @@ func (r *recovery) replay() error {
 		together = together[:0]
 	}
 	if r.count > 0 {
-		if c, ok := r.meta.(core.Checkpointer); ok {
-			if err := c.Checkpoint(r.ctx); err != nil { // a full drive, say: the next crash has to replay as much
-				r.log.Warn("the recovered writes could not be made to last: another start may apply them again", "err", err)
+		if c, ok := core.As[core.Checkpointer](r.meta); ok {
+			if err := c.Checkpoint(r.ctx); err != nil { // such as a full drive; the next start replays the same changes
+				r.log.Warn("the recovered writes could not be synced: another start may apply them again", "err", err)
 			}
 		}
 		r.log.Info("recovered writes from the blocks", "changes", r.count, "batches", len(r.records))
@@ -399,7 +423,7 @@ func (r *recovery) voided(seq core.Seq) bool {
 	return false
 }
 
-// load reads a batch again, whole: its changes, and the contents in it that fail their checksums.
+// load reads a batch again. It returns its changes, and the contents in it that fail their checksums.
 func (r *recovery) load(f found) (changes []core.Change, broken map[core.DataID]bool, err error) {
 	rd, err := r.blocks.Open(r.ctx, core.Extent{Block: f.block, Length: f.end})
 	if err != nil {
@@ -429,7 +453,7 @@ func (r *recovery) load(f found) (changes []core.Change, broken map[core.DataID]
 		}
 		switch {
 		case err == nil:
-		case errors.Is(err, frame.ErrDamaged) && h.Stored > 0: // this payload only
+		case errors.Is(err, frame.ErrDamaged) && h.Stored > 0: // only this payload is damaged
 		case errors.Is(err, frame.ErrNotFrame), errors.Is(err, frame.ErrDamaged):
 			if at, err = s.Next(at + 1); err != nil {
 				return nil, nil, err
@@ -444,7 +468,7 @@ func (r *recovery) load(f found) (changes []core.Change, broken map[core.DataID]
 	return changes, missing(changes, f, whole), nil
 }
 
-// missing returns the contents that the changes bring from this very batch and that are not whole in it.
+// missing returns the contents in this batch that belong to its changes and are incomplete.
 func missing(changes []core.Change, f found, whole map[core.DataID]bool) map[core.DataID]bool {
 	broken := map[core.DataID]bool{}
 	for _, c := range changes {
@@ -461,7 +485,7 @@ func missing(changes []core.Change, f found, whole map[core.DataID]bool) map[cor
 	return broken
 }
 
-// eachContent calls fn with each content that a change says to stand somewhere.
+// eachContent calls fn with each content whose extents are in a change.
 func eachContent(c core.Change, fn func(id core.DataID, extents []core.Extent)) {
 	var segments []core.Segment
 	switch c := c.(type) {
@@ -471,6 +495,8 @@ func eachContent(c core.Change, fn func(id core.DataID, extents []core.Extent)) 
 		segments = c.Part.Segments
 	case *core.MoveData:
 		fn(c.Data, c.To)
+	case *core.RepairData:
+		fn(c.Info.ID, c.Info.Extents)
 	}
 	for i := range segments {
 		if segments[i].Info != nil {

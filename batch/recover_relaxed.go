@@ -9,9 +9,9 @@ import (
 	"orcas/internal/mutant"
 )
 
-// cutOff ends the history where a power cut has ended it: at the first batch behind what is known to be durable that is missing or not whole. It returns the
-// last sequence of what is left. Batches of a writer that waited for the drive are never cut off: what is not whole of them was damaged, or is the
-// last (see replay).
+// cutOff ends the history where a power cut has ended it: at the first batch that is not known to be durable and is
+// missing or incomplete. It returns the last remaining sequence. Batches of strict durability are never cut off: an
+// incomplete one was damaged, or is the last (see replay).
 func (r *recovery) cutOff() (end core.Seq, err error) {
 	end = r.synced
 	if !r.relaxed || mutant.Is("no-relaxed-cut") {
@@ -35,6 +35,7 @@ func (r *recovery) cutOff() (end core.Seq, err error) {
 			continue
 		}
 		end = max(end, f.last)
+		r.unnoted = r.unnoted || f.relaxed && !f.note && f.last > r.synced
 		keep = append(keep, f)
 	}
 	r.records = keep
@@ -42,12 +43,12 @@ func (r *recovery) cutOff() (end core.Seq, err error) {
 	if end < r.seen {
 		r.lost = Gap{end + 1, r.seen}
 		r.left = append(r.left, &core.Void{From: end + 1, To: r.seen})
-		r.log.Warn("a power cut took writes that were answered before they were durable", "from", end+1, "to", r.seen)
+		r.log.Warn("a power cut took writes that were acknowledged with relaxed durability", "from", end+1, "to", r.seen)
 	}
 	return end, nil
 }
 
-// allVoided says whether every one of these was reported as failed.
+// allVoided reports whether all sequences of a range were reported as failed.
 func (r *recovery) allVoided(from, to core.Seq) bool {
 	for at := from; at <= to; {
 		next := at
@@ -64,7 +65,7 @@ func (r *recovery) allVoided(from, to core.Seq) bool {
 	return true
 }
 
-// whole says whether a batch is there with every content that it names.
+// whole reports whether a batch and every content that it refers to are complete.
 func (r *recovery) whole(f found) (bool, error) {
 	changes, broken, err := r.load(f)
 	if errors.Is(err, errTail) || frame.Broken(err) {
@@ -90,7 +91,7 @@ func (r *recovery) whole(f found) (bool, error) {
 	return true, nil
 }
 
-// wholeExtent reads frames of a content in a block of its own.
+// wholeExtent reports whether all frames of an extent are intact and belong to a content.
 func (r *recovery) wholeExtent(id core.DataID, e core.Extent) (bool, error) {
 	rd, err := r.blocks.Open(r.ctx, core.Extent{Block: e.Block, Length: e.Offset + e.Length})
 	if core.Is(err, core.NoSuchData) {
@@ -117,13 +118,22 @@ func (r *recovery) wholeExtent(id core.DataID, e core.Extent) (bool, error) {
 	return true, nil
 }
 
-// again makes the metadata anew that the blocks know better than.
-func (r *recovery) again(why string, was core.Seq) (*Recovery, error) {
-	restorer, ok := r.meta.(core.Snapshotter)
-	if !ok {
-		return nil, core.E("batch.Recover", core.Unsupported, errors.New(why+", and this engine cannot be made anew"))
+// keepBeheaded keeps the metadata unchanged if its newest records are in a missing block. Neither a power cut nor
+// reclaim deletes that block, so the remaining records do not show where the history ends.
+func (r *recovery) keepBeheaded(st core.State) {
+	if r.relaxed && r.beheaded && !mutant.Is("no-head") {
+		r.log.Error("a block with records is missing: the metadata is not changed", "block", st.ReplayFrom)
+		r.relaxed = false
 	}
-	r.log.Warn(why+": it is made again from the blocks", "seq", was)
+}
+
+// again rebuilds metadata that does not agree with the blocks; why is the reason.
+func (r *recovery) again(why string, was core.Seq) (*Recovery, error) {
+	restorer, ok := core.As[core.Snapshotter](r.meta)
+	if !ok {
+		return nil, core.E("batch.Recover", core.Unsupported, errors.New(why+", and this metadata engine cannot be rebuilt"))
+	}
+	r.log.Warn(why+": it is rebuilt from the blocks", "seq", was)
 	if err := restorer.Reset(r.ctx); err != nil {
 		return nil, core.E("batch.Recover", core.Internal, err)
 	}

@@ -30,6 +30,8 @@ type patched struct {
 	size  int64 // what Walk says of block; 0: the truth
 }
 
+func (p *patched) Unwrap() core.Blocks { return p.Blocks }
+
 func (p *patched) Open(ctx context.Context, e core.Extent) (core.BlockReader, error) {
 	r, err := p.Blocks.Open(ctx, e)
 	if err != nil || e.Block != p.block {
@@ -106,8 +108,8 @@ func onlyBlock(t *testing.T, s *store) core.BlockInfo {
 	return only
 }
 
-// TestEveryCutIsAPrefix cuts the block after every byte: what is recovered is always the state after some write, and never less than the
-// whole batches before the cut.
+// TestEveryCutIsAPrefix cuts the block after every byte: what is recovered is always the state after some write, and
+// never less than the whole batches before the cut.
 func TestEveryCutIsAPrefix(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	states := history(t, s, 8)
@@ -137,8 +139,8 @@ func TestEveryCutIsAPrefix(t *testing.T) {
 	require.Equal(t, len(states)-1, least)
 }
 
-// TestFlipsNeverBringWrongContent flips bytes all over the block: recovery works, and every object that it brings either reads as one
-// of the contents that its key had, or says that it is damaged.
+// TestFlipsNeverBringWrongContent flips bytes all over the block: recovery works, and every object that it brings
+// either reads as one of the contents that its key had, or says that it is damaged.
 func TestFlipsNeverBringWrongContent(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	contents := map[string][][]byte{}
@@ -155,7 +157,7 @@ func TestFlipsNeverBringWrongContent(t *testing.T) {
 		p := &patched{Blocks: s.mem, block: b.ID, at: at, flip: 1 << r.IntN(8)}
 		meta := mem.NewMeta()
 		_, err := batch.Recover(ctx, meta, p, discard())
-		if err != nil { // a record is hit: what it said is missing, and nothing is made of the others unasked
+		if err != nil { // a record is hit: what it said is missing, and the other changes are not affected
 			require.True(t, core.Is(err, core.Damaged), "%v", err)
 			st, stateErr := meta.State(ctx)
 			require.NoError(t, stateErr)
@@ -199,8 +201,9 @@ func TestOnlyNewerRecordsAreApplied(t *testing.T) {
 	}
 }
 
-// TestOldMetadataBehindASnapshot: where somebody puts old metadata back, and blocks are gone whose records a snapshot covers, the start goes by the
-// snapshot. A snapshot that is damaged is none: then the metadata stays, and the log tells what is missing.
+// TestOldMetadataBehindASnapshot: where somebody puts old metadata back, and blocks are gone whose records a snapshot
+// covers, the start goes by the snapshot. A snapshot that is damaged is none: then the metadata stays, and the log
+// tells what is missing.
 func TestOldMetadataBehindASnapshot(t *testing.T) {
 	s := newStore(t, batch.Options{Alone: true}) // a block for each change
 	history(t, s, 9)
@@ -213,7 +216,9 @@ func TestOldMetadataBehindASnapshot(t *testing.T) {
 	for _, id := range blocks[4:] {
 		require.NoError(t, early.Delete(ctx, id))
 	}
-	info, err := snapshot.Write(ctx, s.meta.Meta.(core.Snapshotter), s.mem, snapshot.WriteOptions{})
+	own, ok := core.As[core.Snapshotter](s.meta)
+	require.True(t, ok)
+	info, err := snapshot.Write(ctx, own, s.mem, snapshot.WriteOptions{})
 	require.NoError(t, err)
 	for i := range 3 {
 		require.NoError(t, s.put(fmt.Sprint("behind ", i), random(uint64(i), 100)))
@@ -254,6 +259,8 @@ type checkpointing struct {
 	n int
 }
 
+func (c *checkpointing) Unwrap() core.Meta { return c.Meta }
+
 func (c *checkpointing) Checkpoint(context.Context) error { c.n++; return nil }
 
 // TestRecoveryIsMadeToLast: what was applied again is not applied yet another time by the next start.
@@ -268,8 +275,8 @@ func TestRecoveryIsMadeToLast(t *testing.T) {
 	}
 }
 
-// TestTornLastBatch: the record is whole, a content before it is not. The whole writes of the batch come back, the torn one does not, and no
-// number is used twice afterwards.
+// TestTornLastBatch: the record is whole, a content before it is not. The whole writes of the batch come back, the torn
+// one does not, and no number is used twice afterwards.
 func TestTornLastBatch(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	writes := make([]batch.Write, 5)
@@ -311,7 +318,8 @@ func TestTornLastBatch(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestTornLastBatchAndNothingElse: what was left out stays away, too, where a start that left it out wrote nothing and ended, and the next did not see it any more.
+// TestTornLastBatchAndNothingElse: what was left out stays away, too, where a start that left it out wrote nothing and
+// ended, and the next did not see it any more.
 func TestTornLastBatchAndNothingElse(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	require.NoError(t, s.put("torn", random(1, 1000)))
@@ -351,7 +359,7 @@ func TestRecordsInManyBlocks(t *testing.T) {
 	}
 	st, err := s.meta.State(ctx)
 	require.NoError(t, err)
-	require.False(t, st.Floor.IsZero())
+	require.False(t, st.ReplayFrom.IsZero())
 	s.rebuildEquals()
 }
 

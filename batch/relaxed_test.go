@@ -13,10 +13,12 @@ import (
 	"orcas/batch"
 	"orcas/core"
 	"orcas/core/coretest"
+	"orcas/core/encoding"
 	"orcas/core/mem"
 )
 
-// relaxedStore is a store whose drive forgets what was not synced, in any order, and whose metadata may be ahead of it or behind.
+// relaxedStore is a store whose drive forgets what was not synced, in any order, and whose metadata may be ahead of it
+// or behind.
 type relaxedStore struct {
 	t      *testing.T
 	r      *rand.Rand
@@ -39,6 +41,39 @@ func (s *relaxedStore) open(relaxed bool) {
 	var err error
 	s.w, err = batch.Open(ctx, batch.Options{Meta: s.meta, Blocks: s.blocks, Relaxed: relaxed, Window: time.Hour})
 	require.NoError(s.t, err)
+}
+
+// TestRelaxedWithoutBlocks: a start without the blocks, because their file system is not mounted, say, forgets nothing.
+func TestRelaxedWithoutBlocks(t *testing.T) {
+	s := &relaxedStore{t: t, blocks: mem.NewBlocks(), meta: mem.NewMeta()}
+	s.open(true)
+	res, err := s.w.Do(ctx, batch.Write{Change: &core.PutBucket{Info: core.BucketInfo{Name: "b", Created: time.UnixMilli(1)}}})
+	require.NoError(t, err)
+	s.bucket = core.BucketID(res.Seq)
+	for i := range 5 {
+		_, err = s.w.Do(ctx, putting(s.w, s.bucket, fmt.Sprint(i), random(1, 1000)))
+		require.NoError(t, err)
+		require.NoError(t, s.w.Flush(ctx))
+	}
+	_, err = s.w.Do(ctx, putting(s.w, s.bucket, "not synced", random(1, 1000)))
+	require.NoError(t, err)
+	require.NoError(t, s.w.Close())
+	before, err := coretest.Rows(ctx, s.meta)
+	require.NoError(t, err)
+
+	waiting, err := batch.Pending(ctx, s.meta, mem.NewBlocks(), discard())
+	require.NoError(t, err)
+	require.False(t, waiting.Ahead)
+	_, err = batch.Recover(ctx, s.meta, mem.NewBlocks(), discard())
+	require.NoError(t, err)
+	after, err := coretest.Rows(ctx, s.meta)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+	s.open(true)
+	require.NoError(t, s.w.Close())
+	content, err := read(s.meta, s.blocks, s.bucket, "4")
+	require.NoError(t, err)
+	require.Equal(t, random(1, 1000), content)
 }
 
 // act makes a random write.
@@ -105,7 +140,8 @@ func (s *relaxedStore) keep(_ core.BlockID, doubtful []byte) int {
 	return s.r.IntN(len(doubtful) + 1)
 }
 
-// cut cuts the power: what was synced is there, the rest as it comes; of the metadata any state since the store was opened.
+// cut cuts the power: what was synced is there, the rest as it comes; of the metadata any state since the store was
+// opened.
 func (s *relaxedStore) cut(from int) {
 	s.blocks = s.blocks.PowerCut(s.keep)
 	meta := mem.NewMeta()
@@ -133,8 +169,8 @@ func (s *relaxedStore) find() int {
 	return -1
 }
 
-// TestRelaxedPowerCuts: whatever a power cut leaves, the store is in one of the states that it was in, none from before the last sync, and all content is
-// whole. Then it goes on, relaxed or strict, and is cut again.
+// TestRelaxedPowerCuts: whatever a power cut leaves, the store is in one of the states that it was in, none from before
+// the last sync, and all content is whole. Then it goes on, relaxed or strict, and is cut again.
 func TestRelaxedPowerCuts(t *testing.T) {
 	lost, ahead := 0, 0
 	for seed := range uint64(300) {
@@ -168,7 +204,7 @@ func TestRelaxedPowerCuts(t *testing.T) {
 			if at < len(s.states)-1 {
 				lost++
 			}
-			found, err := core.DecodeRow(s.states[at].rows[0])
+			found, err := encoding.DecodeRow(s.states[at].rows[0])
 			require.NoError(t, err)
 			if found.State.Seq < before.Seq {
 				ahead++
@@ -222,7 +258,7 @@ func TestRelaxedWindow(t *testing.T) {
 	last := w.Synced()
 	require.Less(t, last, core.Seq(40))
 	<-blocks.synced
-	require.Eventually(t, func() bool { return w.Synced() == 40 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.Synced() >= 40 }, 5*time.Second, time.Millisecond)
 	require.NoError(t, w.Close())
 }
 

@@ -10,10 +10,10 @@ import (
 	"orcas/core/frame"
 )
 
-// errTail: a record whose later frames are missing.
-var errTail = errors.New("the record is cut off")
+// errTail reports a record whose later frames are missing.
+var errTail = errors.New("the record is cut off: its later frames are missing")
 
-// readRecord returns the payload of the record that begins with h, over all its frames, and where it ends.
+// readRecord returns the payload of the record that begins with h, from all its frames, and the offset of its end.
 func readRecord(s *frame.Scanner, h frame.Header) (all []byte, end int64, err error) {
 	for index := uint32(0); ; index++ {
 		if h.Index != index || h.Type != frame.Record {
@@ -37,21 +37,23 @@ func readRecord(s *frame.Scanner, h frame.Header) (all []byte, end int64, err er
 	}
 }
 
-// Cut returns the end of the last record in a packed block that does not begin behind st.Seq, 0 where there is none: as far as the block has to be read to replay
-// everything up to that and nothing behind it. A record that ends behind it is the last one before a crash, of which recovery left out what was not whole: and
-// so does a replay of the copy, in which it is the last one too. The block may be written to meanwhile.
+// Cut returns the end of the last record in a packed block that begins at or before st.Seq, or 0 if there is none. The
+// part of the block before that end contains what a replay up to st.Seq needs, and nothing later. If that record ends
+// after st.Seq, it was the last one before a crash, and recovery dropped its incomplete changes. A replay of the copy
+// drops them too, because the record is also the last one in the copy. The block may be written to in the meantime.
 //
-// Beside are the other blocks that a replay looks into: those with the contents of batches that were answered before they were durable. Where one of them is
-// missing, whatever became of the content since, the history ends in front of that batch (see cutOff).
+// Cut also returns the other blocks that a replay examines: those with the contents of batches that were answered
+// before they were durable. If one of them is missing, even if its content was deleted since, the history ends before
+// that batch (see cutOff).
 func Cut(ctx context.Context, blocks core.Blocks, b core.BlockInfo, st core.State) (end int64, beside []core.BlockID, err error) {
 	r := &recovery{ctx: ctx, blocks: blocks}
-	err = r.eachRecord(b, func(payload []byte, to int64) error {
+	err = r.eachRecord(b, func(payload []byte, _, to int64) error {
 		_, changes, err := decodeRecord(payload)
 		if err != nil {
 			return err
 		}
-		last := changes[len(changes)-1].Place().Seq
-		if changes[0].Place().Seq > st.Seq {
+		last := changes[len(changes)-1].Stamp()
+		if changes[0].Stamp() > st.Seq {
 			return nil
 		}
 		end = to
@@ -75,8 +77,8 @@ func Cut(ctx context.Context, blocks core.Blocks, b core.BlockInfo, st core.Stat
 	return end, beside, nil
 }
 
-// Gaps returns the sequences behind a state and up to seq of which the blocks hold neither a record nor a void: a rebuild from a snapshot of that state
-// would miss them.
+// Gaps returns the sequences after a state and up to seq for which the blocks have neither a record nor a void: a
+// rebuild from a snapshot of that state would miss them.
 func Gaps(ctx context.Context, blocks core.Blocks, st core.State, seq core.Seq) ([]Gap, error) {
 	r := &recovery{ctx: ctx, blocks: blocks, log: slog.New(slog.DiscardHandler)}
 	if err := r.scanAll(st); err != nil {

@@ -18,6 +18,8 @@ type cutBlocks struct {
 	ends map[core.BlockID]int64
 }
 
+func (c *cutBlocks) Unwrap() core.Blocks { return c.Blocks }
+
 func (c *cutBlocks) Walk(ctx context.Context, from core.BlockID, fn func(core.BlockInfo) error) error {
 	return c.Blocks.Walk(ctx, from, func(b core.BlockInfo) error {
 		if b.Size = c.ends[b.ID]; b.Size == 0 {
@@ -58,8 +60,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestCutOfATornBatch: of the last batch before a crash those writes were recovered whose content is whole, and a replay of what is cut there
-// has the same.
+// TestCutOfATornBatch: of the last batch before a crash those writes were recovered whose content is whole, and a
+// replay of what is cut there has the same.
 func TestCutOfATornBatch(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	require.NoError(t, s.put("before", []byte("1")))
