@@ -12,27 +12,31 @@ import (
 	"strings"
 
 	"orcas/batch"
+	"orcas/content"
 	"orcas/core"
 	"orcas/core/codec"
 	"orcas/internal/checksum"
 	"orcas/internal/mutant"
 )
 
-// MaxAppends is the most pieces, appended one by one or uploaded as parts, that an object may be made of, as S3 has it.
+// MaxAppends is the maximum number of pieces of an object, appended or uploaded as parts. S3 has the same limit.
 const MaxAppends = 10_000
 
-// AppendRequest puts content behind that of a version. Attrs and Tags are those of the version; Sums are of all of the content.
+// AppendRequest appends content to a version, which keeps its Attrs and Tags. Sums are checksums of the whole new
+// content.
 type AppendRequest struct {
 	PutRequest
-	Base       *core.ObjectInfo // the current version of the key, which Stat returned
-	Encryption Encryption       // of the content; with a customer's key that of Base too
+	Base       *core.ObjectInfo   // the current version of the key, from Stat
+	Encryption content.Encryption // how to encrypt the content; a customer's key also decrypts Base
 }
 
-// Append writes a version that is another one and new content behind it: it refers to the content that is there. Errors as for Put;
-// Conflict: Base is not the current version any more, or has other tags; TooLarge: the object is made of MaxAppends pieces already.
+// Append writes a version that has the content of Base, by reference, followed by new content. It returns the errors of
+// Put, Conflict if Base is no longer the current version or its tags have changed, and TooLarge if the object already
+// has MaxAppends pieces.
 //
-// A version holds few segments. When they are full, the smallest at the end are written again as one, with the new content where
-// that is small. What stays is at least twice as large as what follows it, so n appends of equal size write less than log2(n) times their bytes.
+// A version has few segments. When the limit is reached, the smallest segments at the end are merged into one, together
+// with new content if it is small. Each remaining segment is at least twice as large as everything after it, so n
+// appends of equal size write less than log2(n) times their bytes.
 func (f *FS) Append(ctx context.Context, r AppendRequest) (*core.ObjectInfo, error) {
 	base := r.Base
 	etag, err := appendedETag(base.ETag, r.Content.Sum(checksum.MD5))
@@ -46,19 +50,20 @@ func (f *FS) Append(ctx context.Context, r AppendRequest) (*core.ObjectInfo, err
 	defer contents[0].Discard()
 	var write batch.Write
 	for _, c := range contents {
-		segment, w, err := c.commit(ctx)
+		segment, w, err := c.Commit(ctx)
 		if err != nil {
 			return nil, err
 		}
 		segments = append(segments, segment...)
-		if w.Info != nil { // of two, one is large
+		if w.Info != nil { // at most one content is small, and comes with the write
 			write = w
 		}
 	}
 	now := f.time()
 	change := &core.PutObject{
 		Object: core.ObjectInfo{
-			Bucket: r.Bucket.ID, Key: r.Key, Modified: now, Lock: lockOf(r.Bucket, r.Lock, now), Size: base.Size + r.Content.Size(), ETag: etag, Sums: r.Sums,
+			Bucket: r.Bucket.ID, Key: r.Key, Modified: now, Lock: lockOf(r.Bucket, r.Lock, now),
+			Size: base.Size + r.Content.Size(), ETag: etag, Sums: r.Sums,
 			Attrs: base.Attrs, Tags: base.Tags, Owner: r.Owner, Segments: segments, List: base.List, Index: base.Index,
 		},
 		If: r.If,
@@ -67,7 +72,7 @@ func (f *FS) Append(ctx context.Context, r AppendRequest) (*core.ObjectInfo, err
 	write.Change = change
 	res, err := f.writer.Do(ctx, write)
 	for _, c := range contents {
-		c.written(ctx, res)
+		c.Finish(ctx, res)
 	}
 	if err != nil {
 		return nil, err
@@ -75,13 +80,13 @@ func (f *FS) Append(ctx context.Context, r AppendRequest) (*core.ObjectInfo, err
 	return written(&change.Object, res), nil
 }
 
-// behind returns the segments of the base that stay, and the contents that follow them.
-func (f *FS) behind(ctx context.Context, r *AppendRequest) ([]core.Segment, []*Content, error) {
+// behind returns the segments of Base to keep, and the contents to append to them.
+func (f *FS) behind(ctx context.Context, r *AppendRequest) ([]core.Segment, []*content.Content, error) {
 	old := r.Base.Segments
 	if len(old) < core.MaxInlineSegments {
-		return references(old), []*Content{r.Content}, nil
+		return references(old), []*content.Content{r.Content}, nil
 	}
-	body, small := r.Content.small()
+	body, small := r.Content.Bytes()
 	from, size := firstMerged(old, int64(len(body)))
 	merged, err := f.NewContent(ctx, r.Bucket, size)
 	if err != nil {
@@ -95,25 +100,27 @@ func (f *FS) behind(ctx context.Context, r *AppendRequest) ([]core.Segment, []*C
 		merged.Discard()
 		return nil, nil, err
 	}
-	contents := []*Content{merged}
+	contents := []*content.Content{merged}
 	if !small {
 		contents = append(contents, r.Content)
 	}
 	return references(old[:from]), contents, nil
 }
 
-// firstMerged returns which segment is the first of those that become one, and the size of that, with extra bytes at its end.
+// firstMerged returns the first of the segments that are merged into one, and the size of that one with extra bytes
+// at its end.
 func firstMerged(segments []core.Segment, extra int64) (from int, size int64) {
 	from, size = len(segments), extra
-	for from > 0 && (from == len(segments) || len(segments)-from < 2 && extra == 0 || segments[from-1].Length < 2*size) {
+	for from > 0 && (from == len(segments) || len(segments)-from < 2 && extra == 0 ||
+		segments[from-1].Length < 2*size) {
 		from--
 		size += segments[from].Length
 	}
 	return from, size
 }
 
-// merge reads the last n bytes of a version, and then body, into content.
-func (f *FS) merge(ctx context.Context, into *Content, r *AppendRequest, n int64, body []byte) error {
+// merge reads the last n bytes of Base, and then body, into content.
+func (f *FS) merge(ctx context.Context, into *content.Content, r *AppendRequest, n int64, body []byte) error {
 	open, err := f.reopen(ctx, r.Base)
 	if err != nil {
 		return err
@@ -129,16 +136,8 @@ func (f *FS) merge(ctx context.Context, into *Content, r *AppendRequest, n int64
 	return err
 }
 
-// small returns content that is in memory, and whether it is.
-func (c *Content) small() ([]byte, bool) {
-	if c.large != nil {
-		return nil, false
-	}
-	return c.buffer.Content()[:c.size], true
-}
-
-// appendedETag returns the ETag of an object to which content of an MD5 is appended: as that of a multipart upload, of what was there
-// and what came, with the number of pieces.
+// appendedETag returns the new ETag of an object to which content was appended, from its old ETag and the MD5 of the
+// content. Like that of a multipart upload, it is a hash of the hashes of both, with the number of pieces.
 func appendedETag(old string, sum []byte) (string, error) {
 	const op = "vfs.Append"
 	before, count, several := strings.Cut(old, "-")
@@ -148,17 +147,18 @@ func appendedETag(old string, sum []byte) (string, error) {
 		n, err = strconv.Atoi(count)
 	}
 	if err != nil {
-		return "", core.E(op, core.Internal, fmt.Errorf("ETag %q", old))
+		return "", core.E(op, core.Internal, fmt.Errorf("the object has the ETag %q, which is not an MD5", old))
 	}
 	if n++; n > MaxAppends {
-		return "", core.E(op, core.TooLarge, errors.New("too many pieces"))
+		return "", core.E(op, core.TooLarge, fmt.Errorf("the object already has %d pieces", MaxAppends))
 	}
 	all := md5.Sum(append(raw, sum...))
 	return hex.EncodeToString(all[:]) + "-" + strconv.Itoa(n), nil
 }
 
-// FullSum returns a checksum of all content of a version that Stat returned, of an algorithm whose checksums can be combined: one that
-// is known of it or of all of its parts; else the content is read, with the customer's key where it takes one, for its CRC64NVME. Conflict: the version is not there any more.
+// FullSum returns a checksum of the whole content of a version that Stat returned, with an algorithm whose checksums
+// can be combined. If neither the version nor all of its parts have such a checksum, FullSum reads the content, with
+// the customer's key if it needs one, and returns its CRC64NVME. It returns Conflict if the version no longer exists.
 func (f *FS) FullSum(ctx context.Context, o *core.ObjectInfo, customer *codec.Key) (core.Checksum, error) {
 	for _, s := range o.Sums {
 		if s.Algorithm.CanCombine() && !s.Composite {
@@ -177,21 +177,23 @@ func (f *FS) FullSum(ctx context.Context, o *core.ObjectInfo, customer *codec.Ke
 	return sums[0], nil
 }
 
-// combineParts computes the checksum of a multipart object from those of its parts; InvalidPart where one has none.
+// combineParts computes the checksum of a multipart object from the checksums of its parts. It returns InvalidPart if a
+// part has none.
 func (f *FS) combineParts(ctx context.Context, o *core.ObjectInfo, a checksum.Algorithm) (core.Checksum, error) {
 	all, size := checksum.Sum(a, nil), int64(0)
 	for after := 0; size < o.Size; {
-		parts, err := f.meta.Parts(ctx, o.List, after, partsPage)
+		parts, err := f.meta.Parts(ctx, o.List, after, partsPage, core.WithoutContent)
 		if err != nil {
 			return core.Checksum{}, err
 		}
 		if len(parts) == 0 {
-			return core.Checksum{}, core.E("vfs.FullSum", core.Conflict, errors.New("the parts are gone"))
+			return core.Checksum{}, core.E("vfs.FullSum", core.Conflict, errors.New("the parts no longer exist"))
 		}
 		for i := range parts {
-			s, ok := find(parts[i].Sums, a)
+			s, ok := content.FindSum(parts[i].Sums, a)
 			if !ok {
-				return core.Checksum{}, core.E("vfs.FullSum", core.InvalidPart, fmt.Errorf("part %d has no %v", parts[i].Number, a))
+				err := fmt.Errorf("part %d has no %v", parts[i].Number, a)
+				return core.Checksum{}, core.E("vfs.FullSum", core.InvalidPart, err)
 			}
 			if all, err = checksum.Combine(a, all, s.Value, parts[i].Size); err != nil {
 				return core.Checksum{}, core.E("vfs.FullSum", core.Internal, err)

@@ -10,42 +10,29 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orcas/batch"
+	"orcas/content"
 	"orcas/core"
 	"orcas/core/coretest"
 	"orcas/core/mem"
 	"orcas/internal/checksum"
+	"orcas/storetest"
 	"orcas/vfs"
 )
-
-// append puts body behind the current version of a key.
-func (w *world) append(key string, body []byte) (*core.ObjectInfo, error) {
-	base, err := w.fs.Stat(ctx, w.b, key, core.Current)
-	require.NoError(w.t, err)
-	return w.fs.Append(ctx, vfs.AppendRequest{PutRequest: vfs.PutRequest{Bucket: w.b, Key: key, Content: w.content(body)}, Base: base})
-}
 
 // TestManyAppends appends 1,000 times 1 KiB: what is written in all is bounded, and nothing of it leaks.
 func TestManyAppends(t *testing.T) {
 	counting := coretest.NewCountingBlocks(mem.NewBlocks())
 	meta := mem.NewMeta()
-	writer, err := batch.Open(ctx, batch.Options{Meta: meta, Blocks: counting})
-	require.NoError(t, err)
-	t.Cleanup(func() { writer.Close() })
-	w := &world{t: t, meta: meta}
-	w.fs, err = vfs.New(vfs.Options{Meta: meta, Blocks: counting, Writer: writer})
-	require.NoError(t, err)
-	w.b, err = w.fs.CreateBucket(ctx, core.BucketInfo{Name: "bucket"})
-	require.NoError(t, err)
+	w := storetest.Open(t, storetest.Options{Blocks: counting, Meta: meta, FS: &content.Options{}})
 
 	const n, size = 1000, 1 << 10
-	body := random(5, n*size)
+	body := storetest.Random(5, n*size)
 	etag := md5.Sum(body[:size])
-	w.put("log", body[:size])
+	w.Put("log", body[:size])
 	counting.Reset()
 	for i := 1; i < n; i++ {
 		piece := body[i*size : (i+1)*size]
-		o, err := w.append("log", piece)
+		o, err := w.Append("log", piece)
 		require.NoError(t, err)
 		sum := md5.Sum(piece)
 		etag = md5.Sum(append(etag[:], sum[:]...))
@@ -53,7 +40,7 @@ func TestManyAppends(t *testing.T) {
 		require.LessOrEqual(t, len(o.Segments), core.MaxInlineSegments)
 		require.EqualValues(t, (i+1)*size, o.Size)
 	}
-	w.requireContent("log", body)
+	w.RequireContent("log", body)
 	// Content is written 5.2 times on the whole; the rest is headers and records, about 1 KiB for each append.
 	require.Less(t, counting.Counts().Written, int64(7*n*size))
 	data, err := coretest.ReadMeta(ctx, meta)
@@ -66,41 +53,41 @@ func TestAppends(t *testing.T) {
 	for _, versioning := range []core.Versioning{core.VersioningOff, core.VersioningEnabled, core.VersioningSuspended} {
 		w := newWorld(t)
 		var err error
-		w.b, err = w.fs.UpdateBucket(ctx, "bucket", func(b *core.BucketInfo) error { b.Versioning = versioning; return nil })
+		w.Bucket, err = w.FS.UpdateBucket(ctx, "bucket", func(b *core.BucketInfo) error { b.Versioning = versioning; return nil })
 		require.NoError(t, err)
-		bases := map[string][]byte{"empty": nil, "small": random(1, 10), "large": random(2, 700_000), "multipart": nil}
+		bases := map[string][]byte{"empty": nil, "small": storetest.Random(1, 10), "large": storetest.Random(2, 700_000), "multipart": nil}
 		for key, body := range bases {
 			if key != "multipart" {
-				w.put(key, body)
+				w.Put(key, body)
 			}
 		}
-		id := w.upload("multipart", core.UploadInfo{Attrs: []core.Attr{{Name: "Content-Type", Value: "x/y"}}})
-		parts := []vfs.CompletedPart{w.part("multipart", id, 2, random(3, 5<<20)), w.part("multipart", id, 5, random(4, 100))}
-		_, err = w.fs.CompleteUpload(ctx, vfs.CompleteRequest{Bucket: w.b, Key: "multipart", Upload: id, Parts: parts, Size: -1})
+		id := w.Upload("multipart", core.UploadInfo{Attrs: []core.Attr{{Name: "Content-Type", Value: "x/y"}}})
+		parts := []vfs.CompletedPart{w.Part("multipart", id, 2, storetest.Random(3, 5<<20)), w.Part("multipart", id, 5, storetest.Random(4, 100))}
+		_, err = w.FS.CompleteUpload(ctx, vfs.CompleteRequest{Bucket: w.Bucket, Key: "multipart", Upload: id, Parts: parts, Size: -1})
 		require.NoError(t, err)
-		bases["multipart"] = append(random(3, 5<<20), random(4, 100)...)
+		bases["multipart"] = append(storetest.Random(3, 5<<20), storetest.Random(4, 100)...)
 		for key, body := range bases {
-			first, err := w.fs.Stat(ctx, w.b, key, core.Current)
+			first, err := w.FS.Stat(ctx, w.Bucket, key, core.Current)
 			require.NoError(t, err)
 			want := bytes.Clone(body)
 			for i, size := range []int{1, 100, 70_000, 300_000, 5, 5, 5, 66_000, 66_000, 5, 200_000, 1, 90_000, 400_000, 3, 3} {
-				piece := random(uint64(i), size)
-				o, err := w.append(key, piece)
+				piece := storetest.Random(uint64(i), size)
+				o, err := w.Append(key, piece)
 				require.NoError(t, err, "%s %d", key, i)
 				want = append(want, piece...)
 				require.EqualValues(t, len(want), o.Size)
 				require.LessOrEqual(t, len(o.Segments), core.MaxInlineSegments)
 				require.Equal(t, first.Attrs, o.Attrs)
 			}
-			w.requireContent(key, want)
+			w.RequireContent(key, want)
 			for off := int64(0); off < int64(len(want)); off += int64(len(want))/40 + 1 {
 				n := min(3000, int64(len(want))-off)
-				got, err := w.read(key, off, n)
+				got, err := w.Read(key, off, n)
 				require.NoError(t, err)
 				require.True(t, bytes.Equal(want[off:off+n], got), "%s at %d", key, off)
 			}
 			if versioning == core.VersioningEnabled {
-				old, err := w.fs.Open(ctx, w.b, key, first.Version())
+				old, err := w.FS.Open(ctx, w.Bucket, key, first.Version())
 				require.NoError(t, err)
 				section, err := old.Range(ctx, 0, old.Info.Size)
 				require.NoError(t, err)
@@ -112,19 +99,19 @@ func TestAppends(t *testing.T) {
 				old.Close()
 			}
 			// A part that is a run of it, over the end of the list.
-			src, err := w.fs.Stat(ctx, w.b, key, core.Current)
+			src, err := w.FS.Stat(ctx, w.Bucket, key, core.Current)
 			require.NoError(t, err)
-			id := w.upload("run", core.UploadInfo{})
+			id := w.Upload("run", core.UploadInfo{})
 			from := int64(len(body)) * 3 / 4
-			p, err := w.fs.CopyPart(ctx, vfs.CopyPartRequest{Source: src, From: from, Length: src.Size - from, Bucket: w.b, Key: "run", Upload: id, Number: 1})
+			p, err := w.FS.CopyPart(ctx, vfs.CopyPartRequest{Source: src, From: from, Length: src.Size - from, Bucket: w.Bucket, Key: "run", Upload: id, Number: 1})
 			require.NoError(t, err)
 			sum := md5.Sum(want[from:])
 			require.Equal(t, hex.EncodeToString(sum[:]), p.ETag)
-			_, err = w.fs.CompleteUpload(ctx, vfs.CompleteRequest{Bucket: w.b, Key: "run", Upload: id, Parts: []vfs.CompletedPart{{Number: 1, ETag: p.ETag}}, Size: -1})
+			_, err = w.FS.CompleteUpload(ctx, vfs.CompleteRequest{Bucket: w.Bucket, Key: "run", Upload: id, Parts: []vfs.CompletedPart{{Number: 1, ETag: p.ETag}}, Size: -1})
 			require.NoError(t, err)
-			w.requireContent("run", want[from:])
+			w.RequireContent("run", want[from:])
 		}
-		state, err := coretest.ReadMeta(ctx, w.meta)
+		state, err := coretest.ReadMeta(ctx, w.Meta)
 		require.NoError(t, err)
 		state.Check(t)
 	}
@@ -132,30 +119,30 @@ func TestAppends(t *testing.T) {
 
 func TestAppendRefuses(t *testing.T) {
 	w := newWorld(t)
-	base := w.put("k", []byte("one"))
-	_, err := w.append("k", []byte("two"))
+	base := w.Put("k", []byte("one"))
+	_, err := w.Append("k", []byte("two"))
 	require.NoError(t, err)
-	request := vfs.AppendRequest{PutRequest: vfs.PutRequest{Bucket: w.b, Key: "k", Content: w.content([]byte("three"))}, Base: base}
-	_, err = w.fs.Append(ctx, request)
+	request := vfs.AppendRequest{PutRequest: vfs.PutRequest{Bucket: w.Bucket, Key: "k", Content: w.Content([]byte("three"))}, Base: base}
+	_, err = w.FS.Append(ctx, request)
 	require.Equal(t, core.Conflict, core.KindOf(err), "another one was faster")
-	w.requireContent("k", []byte("onetwo"))
+	w.RequireContent("k", []byte("onetwo"))
 
-	full, err := w.fs.Stat(ctx, w.b, "k", core.Current)
+	full, err := w.FS.Stat(ctx, w.Bucket, "k", core.Current)
 	require.NoError(t, err)
 	full.ETag = full.ETag[:32] + "-10000"
-	_, err = w.fs.Append(ctx, vfs.AppendRequest{PutRequest: vfs.PutRequest{Bucket: w.b, Key: "k", Content: w.content([]byte("three"))}, Base: full})
+	_, err = w.FS.Append(ctx, vfs.AppendRequest{PutRequest: vfs.PutRequest{Bucket: w.Bucket, Key: "k", Content: w.Content([]byte("three"))}, Base: full})
 	require.Equal(t, core.TooLarge, core.KindOf(err))
 
 	// Where the segments are full, a loser leaves nothing behind of what it has written.
 	for range core.MaxInlineSegments {
-		_, err := w.append("k", random(1, 70_000))
+		_, err := w.Append("k", storetest.Random(1, 70_000))
 		require.NoError(t, err)
 	}
-	base, err = w.fs.Stat(ctx, w.b, "k", core.Current)
+	base, err = w.FS.Stat(ctx, w.Bucket, "k", core.Current)
 	require.NoError(t, err)
-	w.put("k", []byte("another"))
+	w.Put("k", []byte("another"))
 	blocks := w.blockCount()
-	_, err = w.fs.Append(ctx, vfs.AppendRequest{PutRequest: vfs.PutRequest{Bucket: w.b, Key: "k", Content: w.content(random(2, 70_000))}, Base: base})
+	_, err = w.FS.Append(ctx, vfs.AppendRequest{PutRequest: vfs.PutRequest{Bucket: w.Bucket, Key: "k", Content: w.Content(storetest.Random(2, 70_000))}, Base: base})
 	require.Equal(t, core.Conflict, core.KindOf(err))
 	require.Equal(t, blocks, w.blockCount())
 }
@@ -163,17 +150,17 @@ func TestAppendRefuses(t *testing.T) {
 // TestOneAppender lets many append at the same place: one of them does, each time.
 func TestOneAppender(t *testing.T) {
 	w := newWorld(t)
-	w.put("k", []byte("0"))
+	w.Put("k", []byte("0"))
 	want := "0"
 	for round := range 20 {
-		base, err := w.fs.Stat(ctx, w.b, "k", core.Current)
+		base, err := w.FS.Stat(ctx, w.Bucket, "k", core.Current)
 		require.NoError(t, err)
 		var wins sync.Map
 		var wg sync.WaitGroup
 		for i := range 8 {
-			c := w.content([]byte{byte('a' + i)})
+			c := w.Content([]byte{byte('a' + i)})
 			wg.Go(func() {
-				_, err := w.fs.Append(ctx, vfs.AppendRequest{PutRequest: vfs.PutRequest{Bucket: w.b, Key: "k", Content: c}, Base: base})
+				_, err := w.FS.Append(ctx, vfs.AppendRequest{PutRequest: vfs.PutRequest{Bucket: w.Bucket, Key: "k", Content: c}, Base: base})
 				if err == nil {
 					wins.Store(i, true)
 				} else if !core.Is(err, core.Conflict) {
@@ -185,20 +172,20 @@ func TestOneAppender(t *testing.T) {
 		winners := 0
 		wins.Range(func(i, _ any) bool { winners++; want += string(rune('a' + i.(int))); return true })
 		require.Equal(t, 1, winners)
-		w.requireContent("k", []byte(want))
+		w.RequireContent("k", []byte(want))
 	}
 }
 
 func TestFullSum(t *testing.T) {
 	w := newWorld(t)
-	body := append(random(3, 5<<20), random(4, 100)...)
+	body := append(storetest.Random(3, 5<<20), storetest.Random(4, 100)...)
 	for _, alg := range []checksum.Algorithm{checksum.CRC32, checksum.SHA256} {
-		id := w.upload("k", core.UploadInfo{Algorithm: alg, Composite: true})
-		parts := []vfs.CompletedPart{w.part("k", id, 2, body[:5<<20], alg), w.part("k", id, 5, body[5<<20:], alg)}
-		o, err := w.fs.CompleteUpload(ctx, vfs.CompleteRequest{Bucket: w.b, Key: "k", Upload: id, Parts: parts, Size: -1})
+		id := w.Upload("k", core.UploadInfo{Algorithm: alg, Composite: true})
+		parts := []vfs.CompletedPart{w.Part("k", id, 2, body[:5<<20], alg), w.Part("k", id, 5, body[5<<20:], alg)}
+		o, err := w.FS.CompleteUpload(ctx, vfs.CompleteRequest{Bucket: w.Bucket, Key: "k", Upload: id, Parts: parts, Size: -1})
 		require.NoError(t, err)
 		require.True(t, o.Sums[0].Composite)
-		got, err := w.fs.FullSum(ctx, o, nil)
+		got, err := w.FS.FullSum(ctx, o, nil)
 		require.NoError(t, err)
 		want := checksum.CRC32
 		if alg == checksum.SHA256 {
@@ -210,42 +197,42 @@ func TestFullSum(t *testing.T) {
 
 func TestMove(t *testing.T) {
 	w := newWorld(t)
-	other, err := w.fs.CreateBucket(ctx, core.BucketInfo{Name: "other", Versioning: core.VersioningEnabled})
+	other, err := w.FS.CreateBucket(ctx, core.BucketInfo{Name: "other", Versioning: core.VersioningEnabled})
 	require.NoError(t, err)
-	body := random(1, 100_000)
-	w.put("k", body)
-	src, err := w.fs.Stat(ctx, w.b, "k", core.Current)
+	body := storetest.Random(1, 100_000)
+	w.Put("k", body)
+	src, err := w.FS.Stat(ctx, w.Bucket, "k", core.Current)
 	require.NoError(t, err)
 	blocks := w.blockCount()
-	moved, err := w.fs.Move(ctx, vfs.MoveRequest{Source: src, Bucket: other, Key: "l", Token: "token"})
+	moved, err := w.FS.Move(ctx, vfs.MoveRequest{Source: src, Bucket: other, Key: "l", Token: "token"})
 	require.NoError(t, err)
 	require.Equal(t, blocks, w.blockCount())
-	got, err := w.fs.Stat(ctx, other, "l", core.Current)
+	got, err := w.FS.Stat(ctx, other, "l", core.Current)
 	require.NoError(t, err)
 	require.Equal(t, got.Seq, moved.Seq)
 	require.Equal(t, src.Modified, got.Modified)
 	require.Empty(t, got.Attrs, "the token is not shown")
-	_, token, err := w.fs.MovedBy(ctx, other, "l")
+	_, token, err := w.FS.MovedBy(ctx, other, "l")
 	require.NoError(t, err)
 	require.Equal(t, "token", token)
-	_, err = w.fs.Move(ctx, vfs.MoveRequest{Source: src, Bucket: other, Key: "m"})
+	_, err = w.FS.Move(ctx, vfs.MoveRequest{Source: src, Bucket: other, Key: "m"})
 	require.Equal(t, core.Conflict, core.KindOf(err))
-	_, token, err = w.fs.MovedBy(ctx, other, "none")
+	_, token, err = w.FS.MovedBy(ctx, other, "none")
 	require.NoError(t, err)
 	require.Empty(t, token)
 }
 
-// TestAppendKeepsTheTagsOfNow: tags change in place, so a version may be the same and its tags others. They must not be lost to an append that read
-// those of before.
+// TestAppendKeepsTheTagsOfNow: tags change in place, so a version may be the same and its tags others. They must not be
+// lost to an append that read those of before.
 func TestAppendKeepsTheTagsOfNow(t *testing.T) {
 	w := newWorld(t)
-	base := w.put("k", random(1, 100))
+	base := w.Put("k", storetest.Random(1, 100))
 	tags := []core.Attr{{Name: "n", Value: "v"}}
-	_, err := w.fs.Update(ctx, w.b, core.UpdateObject{Key: "k", SetTags: true, Tags: tags})
+	_, err := w.FS.Update(ctx, w.Bucket, core.UpdateObject{Key: "k", SetTags: true, Tags: tags})
 	require.NoError(t, err)
-	_, err = w.fs.Append(ctx, vfs.AppendRequest{PutRequest: vfs.PutRequest{Bucket: w.b, Key: "k", Content: w.content(random(2, 10))}, Base: base})
+	_, err = w.FS.Append(ctx, vfs.AppendRequest{PutRequest: vfs.PutRequest{Bucket: w.Bucket, Key: "k", Content: w.Content(storetest.Random(2, 10))}, Base: base})
 	require.Equal(t, core.Conflict, core.KindOf(err))
-	o, err := w.append("k", random(2, 10))
+	o, err := w.Append("k", storetest.Random(2, 10))
 	require.NoError(t, err)
 	require.Equal(t, tags, o.Tags)
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,17 +16,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/batch"
+	"orcas/content"
 	"orcas/core"
-	"orcas/core/codec"
 	"orcas/core/disk"
 	"orcas/core/frame"
 	"orcas/core/sqlite"
+	"orcas/storetest"
 	"orcas/vfs"
 )
 
-// BenchmarkFiles writes objects as programs write files, in process, over a real disk and a real database: what it costs from the first byte
-// to the answer that it is durable. Everything is read back and compared, outside the clock. An iteration is the whole scenario. What is compressed
-// is text, with the level better.
+// BenchmarkFiles writes objects as programs write files, in process, over a real disk and a real database: what it
+// costs from the first byte to the answer that it is durable. Everything is read back and compared, outside the clock.
+// An iteration is the whole scenario. What is compressed is text, with the level better.
 func BenchmarkFiles(b *testing.B) {
 	for _, c := range []struct {
 		name                 string
@@ -44,13 +46,13 @@ func BenchmarkFiles(b *testing.B) {
 		{"sequential-compressed-encrypted", 1 << 20, 10, 1, true, true},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			var o vfs.Options
-			body := random(uint64(c.size), c.size)
+			var o content.Options
+			body := storetest.Random(uint64(c.size), c.size)
 			if c.compressed {
-				o.Compression, body = codec.Better, text(uint64(c.size), c.size)
+				o.Compression, body = core.CompressionBetter, storetest.Text(uint64(c.size), c.size)
 			}
 			if c.encrypts {
-				o.Keys, o.EncryptAll = parseKeys(b, firstKey), true
+				o.Keys, o.EncryptAll = storetest.Keys("1:"+strings.Repeat("a1", 32)), true
 			}
 			f := newFiles(b, o)
 			var before, after runtime.MemStats
@@ -78,11 +80,13 @@ func BenchmarkFiles(b *testing.B) {
 
 // files is a store on a disk.
 type files struct {
-	fs *vfs.FS
-	b  *core.BucketInfo
+	fs     *vfs.FS
+	b      *core.BucketInfo
+	writer *batch.Writer
 }
 
-// BenchmarkInstant puts content that is new, without and with instant upload, and content that is there, one after the other, durable each.
+// BenchmarkInstant puts content that is new, without and with instant upload, and content that is there, one after the
+// other, durable each.
 func BenchmarkInstant(b *testing.B) {
 	for _, size := range []int{1 << 10, 10 << 10, 100 << 10, 1 << 20, 10 << 20} {
 		for _, c := range []struct {
@@ -90,8 +94,8 @@ func BenchmarkInstant(b *testing.B) {
 			instant, duplicate bool
 		}{{"off", false, false}, {"unique", true, false}, {"duplicate", true, true}} {
 			b.Run(fmt.Sprintf("%d/%s", size, c.name), func(b *testing.B) {
-				f := newFiles(b, vfs.Options{Instant: c.instant})
-				body := filler(1, size)
+				f := newFiles(b, content.Options{Instant: c.instant})
+				body := storetest.Filler(1, size)
 				put := func(n int) {
 					if !c.duplicate {
 						binary.LittleEndian.PutUint64(body, uint64(n))
@@ -115,8 +119,53 @@ func BenchmarkInstant(b *testing.B) {
 	}
 }
 
+// BenchmarkGet reads an object from a real disk and a real database, by one reader and by 64 readers at once.
+func BenchmarkGet(b *testing.B) {
+	for _, size := range []int{4 << 10, 1 << 20, 10 << 20} {
+		f := newFiles(b, content.Options{})
+		require.NoError(b, f.put("key", storetest.Filler(1, size)))
+		get := func() error {
+			o, err := f.fs.Open(b.Context(), f.b, "key", core.Current)
+			if err != nil {
+				return err
+			}
+			defer o.Close()
+			s, err := o.Range(b.Context(), 0, o.Info.Size)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			n, err := s.WriteTo(io.Discard)
+			if err == nil && n != int64(size) {
+				err = io.ErrShortWrite
+			}
+			return err
+		}
+		b.Run(fmt.Sprintf("%d/one", size), func(b *testing.B) {
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			for b.Loop() {
+				require.NoError(b, get())
+			}
+		})
+		b.Run(fmt.Sprintf("%d/64", size), func(b *testing.B) {
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			b.SetParallelism(max(1, 64/runtime.GOMAXPROCS(0)))
+			b.RunParallel(func(p *testing.PB) {
+				for p.Next() {
+					if err := get(); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		})
+	}
+}
+
 // newFiles makes a store with these options, but for the drivers.
-func newFiles(b *testing.B, o vfs.Options) *files {
+func newFiles(b *testing.B, o content.Options) *files {
 	dir := b.TempDir()
 	blocks, err := disk.Open(dir, disk.Options{})
 	require.NoError(b, err)
@@ -130,11 +179,11 @@ func newFiles(b *testing.B, o vfs.Options) *files {
 		require.NoError(b, blocks.Close())
 	})
 	o.Meta, o.Blocks, o.Writer = meta, blocks, writer
-	fs, err := vfs.New(o)
+	fs, err := storetest.NewFS(o)
 	require.NoError(b, err)
 	bucket, err := fs.CreateBucket(b.Context(), core.BucketInfo{Name: "bucket"})
 	require.NoError(b, err)
-	return &files{fs, bucket}
+	return &files{fs, bucket, writer}
 }
 
 // mark makes the content of a file differ from all others.
@@ -202,15 +251,16 @@ func (f *files) compare(b *testing.B, round, n int, body []byte) {
 	}
 }
 
-// TestAllocationsOfSmallReads bounds what reading a small object allocates, from its key to its last byte, over drivers in memory.
+// TestAllocationsOfSmallReads bounds what reading a small object allocates, from its key to its last byte, over drivers
+// in memory.
 func TestAllocationsOfSmallReads(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the race detector empties pools")
 	}
 	w := newWorld(t)
-	w.put("key", filler(1, 4096))
+	w.Put("key", storetest.Filler(1, 4096))
 	got := testing.AllocsPerRun(200, func() {
-		o, err := w.fs.Open(ctx, w.b, "key", core.Current)
+		o, err := w.FS.Open(ctx, w.Bucket, "key", core.Current)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -227,4 +277,40 @@ func TestAllocationsOfSmallReads(t *testing.T) {
 	})
 	t.Logf("%.0f", got)
 	require.LessOrEqual(t, got, 11.0)
+}
+
+// BenchmarkComplete makes an object of 10,000 parts, each of a content of its own. What the parts hold is made up:
+// nobody reads it.
+func BenchmarkComplete(b *testing.B) {
+	const parts = 10_000
+	f := newFiles(b, content.Options{})
+	named := make([]vfs.CompletedPart, parts)
+	b.ReportAllocs()
+	for round := 0; b.Loop(); round++ {
+		b.StopTimer()
+		key := fileName(round, 0)
+		u, err := f.fs.CreateUpload(b.Context(), f.b, core.UploadInfo{Key: key})
+		require.NoError(b, err)
+		for from := 0; from < parts; from += 1000 {
+			writes := make([]batch.Write, 1000)
+			for i := range writes {
+				etag := fmt.Sprintf("%032x", from+i)
+				id := f.writer.NewData()
+				named[from+i] = vfs.CompletedPart{Number: from + i + 1, ETag: etag}
+				writes[i].Change = &core.PutPart{Bucket: f.b.ID, Key: key, Upload: u.ID, Part: core.PartInfo{
+					Number: from + i + 1, Modified: time.Now(), Size: vfs.MinPartSize, ETag: etag, Segments: []core.Segment{{
+						Data: id, Length: vfs.MinPartSize, Info: &core.DataInfo{
+							ID: id, Size: vfs.MinPartSize, ChunkSize: core.DefaultChunkSize, Extents: make([]core.Extent, 2),
+						}}},
+				}}
+			}
+			_, errs := f.writer.DoAll(b.Context(), writes)
+			for _, err := range errs {
+				require.NoError(b, err)
+			}
+		}
+		b.StartTimer()
+		_, err = f.fs.CompleteUpload(b.Context(), vfs.CompleteRequest{Bucket: f.b, Key: key, Upload: u.ID, Parts: named, Size: -1})
+		require.NoError(b, err)
+	}
 }

@@ -8,7 +8,8 @@ import (
 	"orcas/core"
 )
 
-// CreateBucket makes a bucket of info's Name and properties; BucketExists where there is one, InvalidArgument where its quota is below nothing.
+// CreateBucket creates a bucket with the name and the properties of info. It returns BucketExists if the name is
+// taken, and InvalidArgument if the quota is negative.
 func (f *FS) CreateBucket(ctx context.Context, info core.BucketInfo) (*core.BucketInfo, error) {
 	info.ID, info.Created = 0, f.time()
 	if err := info.Quota.Check(); err != nil {
@@ -22,12 +23,13 @@ func (f *FS) CreateBucket(ctx context.Context, info core.BucketInfo) (*core.Buck
 	return &info, nil
 }
 
-// Bucket returns the bucket of that name.
+// Bucket returns the bucket with a name.
 func (f *FS) Bucket(ctx context.Context, name string) (*core.BucketInfo, error) {
 	return f.meta.Bucket(ctx, name)
 }
 
-// Buckets returns up to limit buckets whose names begin with prefix and come after after, and whether more follow.
+// Buckets returns up to limit buckets whose names begin with prefix and come after after, in order, and reports
+// whether there are more.
 func (f *FS) Buckets(ctx context.Context, prefix, after string, limit int) ([]core.BucketInfo, bool, error) {
 	list, err := f.meta.Buckets(ctx, prefix, after, limit+1)
 	if err != nil || len(list) <= limit {
@@ -36,30 +38,45 @@ func (f *FS) Buckets(ctx context.Context, prefix, after string, limit int) ([]co
 	return list[:limit], true, nil
 }
 
-// UpdateBucket replaces the properties of a bucket by what change makes of them; an error of change leaves it as it was, and so does a quota below nothing (InvalidArgument). Updates of buckets
-// follow each other, so that none undoes another.
-func (f *FS) UpdateBucket(ctx context.Context, name string, change func(*core.BucketInfo) error) (*core.BucketInfo, error) {
+// UpdateBucket changes the properties of a bucket. If change returns an error, the bucket is unchanged and
+// UpdateBucket returns that error; it returns InvalidArgument for a negative quota. Updates are serialized, so none
+// undoes another.
+func (f *FS) UpdateBucket(
+	ctx context.Context, name string, change func(*core.BucketInfo) error,
+) (*core.BucketInfo, error) {
 	f.buckets.Lock()
 	defer f.buckets.Unlock()
-	old, err := f.meta.Bucket(ctx, name)
-	if err != nil {
-		return nil, err
+	for try := 1; ; try++ {
+		old, err := f.meta.Bucket(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		info := *old
+		info.Attrs = append([]core.Attr(nil), old.Attrs...)
+		if err = change(&info); err == nil {
+			err = info.Quota.Check() // a record cannot represent a negative quota
+		}
+		if err != nil {
+			return nil, err
+		}
+		c := &core.PutBucket{Info: info}
+		if !f.single {
+			c.Expect = old
+		}
+		if _, err = f.writer.Do(ctx, batch.Write{Change: c}); err == nil {
+			return &info, nil
+		}
+		if f.single || !core.Is(err, core.Conflict) || try == updateTries {
+			return nil, err
+		}
 	}
-	info := *old
-	info.Attrs = append([]core.Attr(nil), old.Attrs...)
-	if err = change(&info); err == nil {
-		err = info.Quota.Check() // a record could not hold it
-	}
-	if err != nil {
-		return nil, err
-	}
-	if _, err := f.writer.Do(ctx, batch.Write{Change: &core.PutBucket{Info: info}}); err != nil {
-		return nil, err
-	}
-	return &info, nil
 }
 
-// DeleteBucket removes a bucket without objects, its documents, and its uploads in progress: that one, and no other that has taken its name.
+// updateTries is the number of times that the update of a bucket is tried if other servers update it too.
+const updateTries = 10
+
+// DeleteBucket deletes a bucket without objects, with its documents and its uploads in progress. It does not affect a
+// new bucket of the same name.
 func (f *FS) DeleteBucket(ctx context.Context, b *core.BucketInfo) error {
 	f.buckets.Lock()
 	defer f.buckets.Unlock()
@@ -72,7 +89,7 @@ func (f *FS) DeleteBucket(ctx context.Context, b *core.BucketInfo) error {
 		}
 	}
 	if err == nil {
-		f.dictionaries.drop(b.ID)
+		f.ForgetBucket(b.ID)
 	}
 	return err
 }
@@ -82,7 +99,8 @@ func (f *FS) deleteBucket(ctx context.Context, b *core.BucketInfo) error {
 	return err
 }
 
-// endUploads aborts every upload of a bucket that has nothing else: in S3 only objects keep a bucket. It says whether there were any.
+// endUploads aborts all uploads of a bucket without objects, since in S3 only objects prevent its deletion. It reports
+// whether there were any.
 func (f *FS) endUploads(ctx context.Context, b *core.BucketInfo) (ended bool, err error) {
 	objects, err := f.List(ctx, core.ListQuery{Kind: core.ListVersions, Bucket: b.ID, Limit: 1})
 	if err != nil || len(objects.Objects) > 0 {
@@ -107,10 +125,11 @@ func (f *FS) endUploads(ctx context.Context, b *core.BucketInfo) (ended bool, er
 	}
 }
 
-// maxDocuments is how many documents a bucket can have.
+// maxDocuments is the maximum number of documents that are read from a bucket.
 const maxDocuments = 100
 
-// Document returns a document of a bucket (the XML of a sub-resource, as a rule), by the name of its sub-resource. It goes with the bucket. Nil: there is none.
+// Document returns a document of a bucket, usually XML, by the name of its sub-resource, or nil if there is none.
+// Documents are deleted with the bucket.
 func (f *FS) Document(ctx context.Context, b *core.BucketInfo, name string) ([]byte, error) {
 	list, err := f.meta.Records(ctx, core.BucketRecordKind(b.ID), "", maxDocuments)
 	if err != nil {
@@ -124,11 +143,11 @@ func (f *FS) Document(ctx context.Context, b *core.BucketInfo, name string) ([]b
 	return nil, nil
 }
 
-// PutDocument writes a document of a bucket; nil removes it. NoSuchBucket: the bucket went meanwhile, also where another has its name; a document
-// written after that would stay for ever.
+// PutDocument writes a document of a bucket, or deletes it if value is nil. It returns NoSuchBucket if the bucket was
+// deleted, even if there is a new one of the same name: a document of a deleted bucket would never be deleted.
 func (f *FS) PutDocument(ctx context.Context, b *core.BucketInfo, name string, value []byte) error {
 	if value != nil && len(value) == 0 {
-		return core.E("vfs.PutDocument", core.InvalidArgument, errors.New("an empty document"))
+		return core.E("vfs.PutDocument", core.InvalidArgument, errors.New("the document is empty"))
 	}
 	f.buckets.Lock()
 	defer f.buckets.Unlock()
@@ -139,7 +158,10 @@ func (f *FS) PutDocument(ctx context.Context, b *core.BucketInfo, name string, v
 	if err != nil {
 		return err
 	}
-	record := core.Record{Kind: core.BucketRecordKind(b.ID), Key: name, Value: value}
-	_, err = f.writer.Do(ctx, batch.Write{Change: &core.PutRecord{Record: record}})
+	c := &core.PutRecord{Record: core.Record{Kind: core.BucketRecordKind(b.ID), Key: name, Value: value}}
+	if !f.single { // another server may have deleted the bucket in the meantime
+		c.In = b.ID
+	}
+	_, err = f.writer.Do(ctx, batch.Write{Change: c})
 	return err
 }

@@ -7,18 +7,19 @@ import (
 	"orcas/core"
 )
 
-// MoveRequest gives a version that Stat returned, the current one of its key, the name Key in Bucket.
+// MoveRequest renames the current version of a key, from Stat, to Key in Bucket.
 type MoveRequest struct {
 	Source *core.ObjectInfo
 	Bucket *core.BucketInfo
 	Key    string
 	If     core.Precondition // of the current version of the target
-	Token  string            // see MovedBy; "": none
-	Owner  string            // of the delete marker that stays where there are versions
+	Token  string            // see MovedBy; "" for none
+	Owner  string            // the owner of the delete marker, which a bucket with versions gets
 }
 
-// Move moves a version, content and metadata, at one commit point, and returns it as it is now. No content is read or written. Conflict:
-// the source, or the target that If names, was changed; look again.
+// Move moves a version, with content and metadata, at one commit point, and returns the new version. It reads and
+// writes no content. It returns Conflict if the source, or the target that If refers to, has changed; the caller
+// should look it up again.
 func (f *FS) Move(ctx context.Context, r MoveRequest) (*core.ObjectInfo, error) {
 	src, now := r.Source, f.time()
 	change := &core.MoveObject{
@@ -34,8 +35,8 @@ func (f *FS) Move(ctx context.Context, r MoveRequest) (*core.ObjectInfo, error) 
 	return written(&o, res), nil
 }
 
-// MovedBy returns the current version of a key and the token of the move that wrote it, nil and "" where no move with a token did: so
-// that a client whose answer was lost may ask again.
+// MovedBy returns the current version of a key and the token of the move that wrote it, or nil and "" if it was not
+// written by a move with a token. A client that got no answer can then safely repeat its request.
 func (f *FS) MovedBy(ctx context.Context, b *core.BucketInfo, key string) (*core.ObjectInfo, string, error) {
 	o, err := f.meta.Object(ctx, b.ID, key, core.Current)
 	if core.Is(err, core.NoSuchKey) {

@@ -12,18 +12,23 @@ import (
 	"strings"
 
 	"orcas/batch"
+	"orcas/content"
 	"orcas/core"
 	"orcas/core/codec"
 	"orcas/internal/checksum"
 )
 
-// MinPartSize is the smallest part that is not the last one, in bytes, as S3 has it.
+// MinPartSize is the minimum size of a part that is not the last one, in bytes. S3 has the same limit.
 const MinPartSize = 5 << 20
 
-// maxCompleteTries bounds how often Complete is computed again because a part was replaced meanwhile.
+// partsPage is the number of parts of a long segment list that are read at once.
+const partsPage = 1000
+
+// maxCompleteTries is the number of times that CompleteUpload tries again because a part was replaced in the meantime.
 const maxCompleteTries = 8
 
-// CreateUpload begins a multipart upload of u.Key in b. Retention counts from here on, b's where u.Lock has none.
+// CreateUpload begins a multipart upload of u.Key in b. Retention starts now; if u.Lock has no Mode, it is the default
+// retention of b.
 func (f *FS) CreateUpload(ctx context.Context, b *core.BucketInfo, u core.UploadInfo) (*core.UploadInfo, error) {
 	u.ID, u.Bucket, u.Initiated = 0, b.ID, f.time()
 	u.Lock = lockOf(b, u.Lock, u.Initiated)
@@ -40,24 +45,27 @@ func (f *FS) Upload(ctx context.Context, b *core.BucketInfo, key string, id core
 	return f.meta.Upload(ctx, b.ID, key, id)
 }
 
-// Parts returns up to limit parts of an upload in progress with numbers above after, and whether more follow.
-func (f *FS) Parts(ctx context.Context, b *core.BucketInfo, key string, id core.UploadID, after, limit int) ([]core.PartInfo, bool, error) {
+// Parts returns up to limit parts of an upload in progress with numbers above after, without their content, and
+// reports whether more follow.
+func (f *FS) Parts(
+	ctx context.Context, b *core.BucketInfo, key string, id core.UploadID, after, limit int,
+) ([]core.PartInfo, bool, error) {
 	if _, err := f.meta.Upload(ctx, b.ID, key, id); err != nil {
 		return nil, false, err
 	}
-	parts, err := f.meta.Parts(ctx, id, after, limit+1)
+	parts, err := f.meta.Parts(ctx, id, after, limit+1, core.WithoutContent)
 	if err != nil || len(parts) <= limit {
 		return parts, false, err
 	}
 	return parts[:limit], true, nil
 }
 
-// ObjectParts returns up to limit parts of a multipart object with numbers above after.
+// ObjectParts returns up to limit parts of a multipart object with numbers above after, without their content.
 func (f *FS) ObjectParts(ctx context.Context, o *core.ObjectInfo, after, limit int) ([]core.PartInfo, error) {
 	if o.List == 0 {
 		return nil, nil
 	}
-	return f.meta.Parts(ctx, o.List, after, limit)
+	return f.meta.Parts(ctx, o.List, after, limit, core.WithoutContent)
 }
 
 // PartRequest is a part to be written.
@@ -65,20 +73,21 @@ type PartRequest struct {
 	Bucket  *core.BucketInfo
 	Key     string
 	Upload  core.UploadID
-	Number  int      // 1..10000
-	Content *Content // taken over by a successful PutPart
+	Number  int              // 1..10000
+	Content *content.Content // owned by the part after a successful PutPart
 	Sums    []core.Checksum
 }
 
-// PutPart writes a part of an upload, in place of an older one of that number. Errors as for Put.
+// PutPart writes a part of an upload. It replaces an existing part with that number. It returns the errors of Put.
 func (f *FS) PutPart(ctx context.Context, r PartRequest) (*core.PartInfo, error) {
 	change := &core.PutPart{
 		Bucket: r.Bucket.ID, Key: r.Key, Upload: r.Upload,
 		Part: core.PartInfo{
-			Number: r.Number, Modified: f.time(), Size: r.Content.Size(), ETag: r.Content.etag(), Sums: r.Sums,
+			Number: r.Number, Modified: f.time(), Size: r.Content.Size(), ETag: etagOf(r.Content), Sums: r.Sums,
 		},
 	}
-	res, err := r.Content.put(ctx, place{change, &change.Part.Segments, &change.Source})
+	target := content.Target{Change: change, Segments: &change.Part.Segments, Source: &change.Source}
+	res, err := r.Content.Put(ctx, target)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +95,7 @@ func (f *FS) PutPart(ctx context.Context, r PartRequest) (*core.PartInfo, error)
 	return &change.Part, nil
 }
 
-// CopyPartRequest is a part that is a run of a version that Stat returned.
+// CopyPartRequest is a part with the Length bytes from From on of a version that Stat returned.
 type CopyPartRequest struct {
 	Source       *core.ObjectInfo
 	From, Length int64
@@ -94,25 +103,20 @@ type CopyPartRequest struct {
 	Key          string
 	Upload       core.UploadID
 	Number       int
-	Algorithms   []checksum.Algorithm // checksums to be kept with the part
-	Customer     *codec.Key           // the customer's key, to read the source; nil: it takes none
-	Recode       *Recode              // the content is encrypted anew; nil: the part refers to that of the source
+	Algorithms   []checksum.Algorithm // of the checksums that are stored with the part
+	Customer     *codec.Key           // the customer's key, to read the source; nil if it needs none
+	Recode       *Recode              // encrypt the content again; nil to refer to the content of the source
 }
 
-// CopyPart writes a part by reference. Its content is read once, for its ETag and checksums, unless it is a whole plain object of which
-// they are known; it is not written. Conflict: the source is not there any more.
+// CopyPart writes a part by reference. It does not write the content, but reads it once for its ETag and checksums,
+// unless the part is a whole object whose MD5 and checksums are known. It returns Conflict if the source no longer
+// exists.
 func (f *FS) CopyPart(ctx context.Context, r CopyPartRequest) (*core.PartInfo, error) {
 	if err := f.RoomForPart(ctx, r.Bucket, r.Upload, r.Number, r.Length); err != nil {
 		return nil, err
 	}
-	source, err := f.reopen(ctx, r.Source)
-	if err != nil {
-		return nil, err
-	}
-	defer source.Close()
-	r.Source = source.Info
 	if r.Recode != nil {
-		return f.copyPart(ctx, &r, source)
+		return f.copyPart(ctx, &r)
 	}
 	etag, sums, err := f.sumsOf(ctx, r.Source, r.Customer, r.From, r.Length, r.Algorithms)
 	if err != nil {
@@ -124,7 +128,9 @@ func (f *FS) CopyPart(ctx context.Context, r CopyPartRequest) (*core.PartInfo, e
 	}
 	change := &core.PutPart{
 		Bucket: r.Bucket.ID, Key: r.Key, Upload: r.Upload,
-		Part:   core.PartInfo{Number: r.Number, Modified: f.time(), Size: r.Length, ETag: etag, Sums: sums, Segments: segments},
+		Part: core.PartInfo{
+			Number: r.Number, Modified: f.time(), Size: r.Length, ETag: etag, Sums: sums, Segments: segments,
+		},
 		Source: &core.Source{Bucket: r.Source.Bucket, Key: r.Source.Key, Seq: r.Source.Seq},
 	}
 	res, err := f.writer.Do(ctx, batch.Write{Change: change})
@@ -135,9 +141,11 @@ func (f *FS) CopyPart(ctx context.Context, r CopyPartRequest) (*core.PartInfo, e
 	return &change.Part, nil
 }
 
-// sumsOf returns the MD5, as an ETag, and the checksums of a run of a version that becomes an object or a part of its own. It reads only what is
-// not known.
-func (f *FS) sumsOf(ctx context.Context, o *core.ObjectInfo, customer *codec.Key, from, n int64, algs []checksum.Algorithm) (string, []core.Checksum, error) {
+// sumsOf returns the MD5, as an ETag, and the checksums of n bytes of a version that become an object or a part. It
+// reads the content only if these are unknown.
+func (f *FS) sumsOf(
+	ctx context.Context, o *core.ObjectInfo, customer *codec.Key, from, n int64, algs []checksum.Algorithm,
+) (string, []core.Checksum, error) {
 	if from == 0 && n == o.Size && isMD5(o.ETag) {
 		if sums, ok := pick(o.Sums, algs); ok {
 			return o.ETag, sums, nil
@@ -150,9 +158,11 @@ func (f *FS) sumsOf(ctx context.Context, o *core.ObjectInfo, customer *codec.Key
 	return hex.EncodeToString(sums[0].Value), sums[1:], nil
 }
 
-// Sums reads a run of a version that Stat returned and returns its checksums, in the order of algs. It is read with the customer's key; nil: it takes
-// none. Conflict: it is not there any more.
-func (f *FS) Sums(ctx context.Context, o *core.ObjectInfo, customer *codec.Key, from, n int64, algs ...checksum.Algorithm) ([]core.Checksum, error) {
+// Sums reads n bytes of a version that Stat returned and returns their checksums, in the order of algs. Customer is
+// the customer's key, for content that needs one. It returns Conflict if the version no longer exists.
+func (f *FS) Sums(
+	ctx context.Context, o *core.ObjectInfo, customer *codec.Key, from, n int64, algs ...checksum.Algorithm,
+) ([]core.Checksum, error) {
 	object, err := f.reopen(ctx, o)
 	if err != nil {
 		return nil, err
@@ -182,11 +192,11 @@ func isMD5(etag string) bool {
 	return err == nil && len(etag) == 2*md5.Size
 }
 
-// pick returns those of sums that are of algs and of the whole content, and whether all were there.
+// pick returns the checksums of the whole content for algs, and reports whether sums has all of them.
 func pick(sums []core.Checksum, algs []checksum.Algorithm) ([]core.Checksum, bool) {
 	out := make([]core.Checksum, 0, len(algs))
 	for _, a := range algs {
-		s, ok := find(sums, a)
+		s, ok := content.FindSum(sums, a)
 		if !ok {
 			return nil, false
 		}
@@ -195,73 +205,50 @@ func pick(sums []core.Checksum, algs []checksum.Algorithm) ([]core.Checksum, boo
 	return out, true
 }
 
-// find returns the checksum of an algorithm that is of the whole content.
-func find(sums []core.Checksum, a checksum.Algorithm) (core.Checksum, bool) {
-	for _, s := range sums {
-		if s.Algorithm == a && !s.Composite {
-			return s, true
-		}
-	}
-	return core.Checksum{}, false
-}
-
-// slice returns references to a run of an object's content.
+// slice returns references to n bytes of a version that Stat returned. It returns Conflict if the version no longer
+// exists.
 func (f *FS) slice(ctx context.Context, o *core.ObjectInfo, from, n int64) ([]core.Segment, error) {
 	if from < 0 || n < 0 || from > o.Size || n > o.Size-from {
 		return nil, badRange("vfs.CopyPart", from, n, o.Size)
 	}
-	s := &Section{ctx: ctx, fs: f}
-	s.seek(o, from)
-	from = s.skip
-	var out []core.Segment
-	for n > 0 {
-		if len(s.segments) == 0 {
-			if err := s.more(); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		seg := s.segments[0]
-		s.segments = s.segments[1:]
-		if from >= seg.Length {
-			from -= seg.Length
-			continue
-		}
-		length := min(seg.Length-from, n)
-		out = append(out, core.Segment{Data: seg.Data, From: seg.From + from, Length: length})
-		from, n = 0, n-length
+	source, err := f.reopen(ctx, o)
+	if err != nil {
+		return nil, err
 	}
-	return out, nil
+	defer source.Close()
+	return f.Slice(ctx, source.Info, from, n)
 }
 
-// AbortUpload lets go of an upload and its parts.
+// AbortUpload deletes an upload and its parts.
 func (f *FS) AbortUpload(ctx context.Context, b *core.BucketInfo, key string, id core.UploadID) error {
 	_, err := f.writer.Do(ctx, batch.Write{Change: &core.AbortUpload{Bucket: b.ID, Key: key, Upload: id}})
 	return err
 }
 
-// CompletedPart is a part as the client names it. ETag without quotes; Sums are what it claims of the part.
+// CompletedPart is a part in the request of a client. ETag has no quotes; Sums are the checksums that the client
+// expects.
 type CompletedPart struct {
 	Number int
 	ETag   string
 	Sums   []core.Checksum
 }
 
-// CompleteRequest makes an object of parts, in ascending order of numbers. Sums and Size (-1: not given) are what the client claims of the
-// object.
+// CompleteRequest makes an object of parts, which are in ascending order of their numbers. Sums and Size are what the
+// client expects of the object; a Size of -1 means that it was not given.
 type CompleteRequest struct {
 	Bucket *core.BucketInfo
 	Key    string
 	Upload core.UploadID
+	Begun  *core.UploadInfo // the upload, from FS.Upload; if nil, CompleteUpload reads it
 	Parts  []CompletedPart
 	If     core.Precondition
 	Sums   []core.Checksum
 	Size   int64
 }
 
-// CompleteUpload makes an object of parts, by reference, at one commit point. InvalidPart: a part is not there or is another one;
-// TooSmall: a part that is not the last is below MinPartSize; BadDigest: a claimed checksum differs; InvalidArgument: the size differs, or a claimed
-// checksum cannot be computed.
+// CompleteUpload makes an object of parts, by reference, at one commit point. It returns InvalidPart if a part does
+// not exist or differs, TooSmall if a part other than the last is smaller than MinPartSize, BadDigest if a given
+// checksum differs, and InvalidArgument if the size differs or a given checksum cannot be computed.
 func (f *FS) CompleteUpload(ctx context.Context, r CompleteRequest) (*core.ObjectInfo, error) {
 	for try := 1; ; try++ {
 		change, err := f.complete(ctx, &r)
@@ -281,16 +268,20 @@ func (f *FS) CompleteUpload(ctx context.Context, r CompleteRequest) (*core.Objec
 
 // complete computes the object from the parts as they are now.
 func (f *FS) complete(ctx context.Context, r *CompleteRequest) (*core.CompleteUpload, error) {
-	u, err := f.meta.Upload(ctx, r.Bucket.ID, r.Key, r.Upload)
-	if err != nil {
-		return nil, err
+	if r.Begun == nil {
+		var err error
+		if r.Begun, err = f.meta.Upload(ctx, r.Bucket.ID, r.Key, r.Upload); err != nil {
+			return nil, err
+		}
 	}
+	u := r.Begun // it does not change; Apply checks that it still exists
 	parts, err := f.chosen(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	o := core.ObjectInfo{
-		Bucket: r.Bucket.ID, Key: r.Key, Modified: f.time(), Attrs: u.Attrs, Tags: u.Tags, Owner: u.Owner, Lock: u.Lock, Parts: len(parts),
+		Bucket: r.Bucket.ID, Key: r.Key, Modified: f.time(), Parts: len(parts),
+		Attrs: u.Attrs, Tags: u.Tags, Owner: u.Owner, Lock: u.Lock,
 	}
 	change := &core.CompleteUpload{Upload: r.Upload, If: r.If, Parts: make([]core.PartRef, len(parts))}
 	hash := md5.New()
@@ -317,45 +308,47 @@ func (f *FS) complete(ctx context.Context, r *CompleteRequest) (*core.CompleteUp
 	if o.Sums, err = objectSums(u, parts); err != nil {
 		return nil, err
 	}
-	if err := holdClaims(r.Sums, o.Sums, parts); err != nil {
+	if err := checkClaims(r.Sums, o.Sums, parts); err != nil {
 		return nil, err
 	}
 	change.Object = o
 	return change, nil
 }
 
-// PartError is the cause of InvalidPart: the part as it was named, and what is wrong with it.
+// PartError is the cause of InvalidPart: the part as in the request, and what is wrong with it.
 type PartError struct {
 	CompletedPart
 	Why string
 }
 
-// Error tells the number of the part.
+// Error returns the number of the part and what is wrong with it.
 func (e *PartError) Error() string { return fmt.Sprintf("part %d %s", e.Number, e.Why) }
 
-// SmallPartError is the cause of TooSmall: a part that is not the last and has fewer than MinPartSize bytes.
+// SmallPartError is the cause of TooSmall: a part other than the last with fewer than MinPartSize bytes.
 type SmallPartError struct {
 	Number int
 	Size   int64 // in bytes
 	ETag   string
 }
 
-// Error tells number and size.
-func (e *SmallPartError) Error() string { return fmt.Sprintf("part %d has %d bytes", e.Number, e.Size) }
+// Error returns the number of the part, its size and the limit.
+func (e *SmallPartError) Error() string {
+	return fmt.Sprintf("part %d has %d bytes, fewer than %d", e.Number, e.Size, MinPartSize)
+}
 
 func invalidPart(p CompletedPart, why string) error {
 	return core.E("vfs.Complete", core.InvalidPart, &PartError{p, why})
 }
 
-// SizeError is the cause of InvalidArgument where an object has another size than was claimed, both in bytes.
+// SizeError is the cause of InvalidArgument if an object does not have the given size. Both sizes are in bytes.
 type SizeError struct{ Claimed, Actual int64 }
 
-// Error tells both sizes.
+// Error returns both sizes.
 func (e *SizeError) Error() string {
 	return fmt.Sprintf("the object has %d bytes, not %d", e.Actual, e.Claimed)
 }
 
-// chosen returns the parts that the request names, as they are now.
+// chosen returns the parts that the request refers to, as they are now.
 func (f *FS) chosen(ctx context.Context, r *CompleteRequest) ([]core.PartInfo, error) {
 	out := make([]core.PartInfo, 0, len(r.Parts))
 	var page []core.PartInfo
@@ -367,34 +360,35 @@ func (f *FS) chosen(ctx context.Context, r *CompleteRequest) ([]core.PartInfo, e
 				continue
 			}
 			var err error
-			if page, err = f.meta.Parts(ctx, r.Upload, max(after, want.Number-1), partsPage); err != nil {
+			page, err = f.meta.Parts(ctx, r.Upload, max(after, want.Number-1), partsPage, core.WithoutContent)
+			if err != nil {
 				return nil, err
 			}
 			if len(page) == 0 {
-				return nil, invalidPart(want, "is not there")
+				return nil, invalidPart(want, "does not exist")
 			}
 			after = page[len(page)-1].Number
 		}
 		p := page[0]
 		if p.Number != want.Number || !strings.EqualFold(p.ETag, want.ETag) {
-			return nil, invalidPart(want, "is not there, or another one")
+			return nil, invalidPart(want, "does not exist, or has another ETag")
 		}
 		for _, claim := range want.Sums {
-			if s, ok := find(p.Sums, claim.Algorithm); !ok || string(s.Value) != string(claim.Value) {
+			if s, ok := content.FindSum(p.Sums, claim.Algorithm); !ok || string(s.Value) != string(claim.Value) {
 				return nil, invalidPart(want, "has another "+claim.Algorithm.Name())
 			}
 		}
-		p.Segments = nil // they are not needed, and there may be thousands
+		p.Segments = nil // not needed, and there may be thousands of them
 		out = append(out, p)
 	}
 	if len(out) == 0 {
-		return nil, core.E("vfs.Complete", core.InvalidArgument, errors.New("no parts"))
+		return nil, core.E("vfs.Complete", core.InvalidArgument, errors.New("the request names no parts"))
 	}
 	return out, nil
 }
 
-// objectSums computes the object's checksum from those of the parts: of the algorithm and type that the upload announced, and
-// else the combined checksum of an algorithm that all parts have, CRC64NVME before others.
+// objectSums computes the object's checksum from those of the parts. It uses the algorithm and type of the upload or,
+// if the upload has none, an algorithm that all parts have, CRC64NVME before others.
 func objectSums(u *core.UploadInfo, parts []core.PartInfo) ([]core.Checksum, error) {
 	if u.Algorithm != checksum.None {
 		s, err := objectSum(u.Algorithm, u.Composite, parts)
@@ -412,11 +406,12 @@ func objectSums(u *core.UploadInfo, parts []core.PartInfo) ([]core.Checksum, err
 }
 
 func objectSum(a checksum.Algorithm, composite bool, parts []core.PartInfo) (core.Checksum, error) {
-	var all []byte // combined, or the parts' values one after the other
+	var all []byte // the combined checksum, or the checksums of the parts one after the other
 	for i := range parts {
-		s, ok := find(parts[i].Sums, a)
+		s, ok := content.FindSum(parts[i].Sums, a)
 		if !ok {
-			return core.Checksum{}, core.E("vfs.Complete", core.InvalidPart, fmt.Errorf("part %d has no %v", parts[i].Number, a))
+			err := fmt.Errorf("part %d has no %v", parts[i].Number, a)
+			return core.Checksum{}, core.E("vfs.Complete", core.InvalidPart, err)
 		}
 		if composite || i == 0 {
 			all = append(all, s.Value...)
@@ -433,9 +428,9 @@ func objectSum(a checksum.Algorithm, composite bool, parts []core.PartInfo) (cor
 	return core.Checksum{Algorithm: a, Value: all}, nil
 }
 
-// holdClaims compares what the client claims of the object with what it is. Where the object keeps no checksum of that kind, it is
-// computed from the parts, and where that cannot be, the claim is an InvalidArgument.
-func holdClaims(claims, sums []core.Checksum, parts []core.PartInfo) error {
+// checkClaims compares the checksums that the client gave with those of the object. If the object has no checksum of
+// that kind, it is computed from the parts; if that is impossible, checkClaims returns InvalidArgument.
+func checkClaims(claims, sums []core.Checksum, parts []core.PartInfo) error {
 	for _, claim := range claims {
 		i := slices.IndexFunc(sums, func(s core.Checksum) bool {
 			return s.Algorithm == claim.Algorithm && s.Composite == claim.Composite
@@ -450,7 +445,7 @@ func holdClaims(claims, sums []core.Checksum, parts []core.PartInfo) error {
 			}
 		}
 		if !bytes.Equal(s.Value, claim.Value) {
-			return core.E("vfs.Complete", core.BadDigest, fmt.Errorf("the object's %v differs", claim.Algorithm))
+			return core.E("vfs.Complete", core.BadDigest, fmt.Errorf("the object has another %v", claim.Algorithm))
 		}
 	}
 	return nil

@@ -3,19 +3,23 @@ package vfs
 import (
 	"context"
 
+	"orcas/content"
 	"orcas/core"
 	"orcas/core/codec"
 	"orcas/internal/checksum"
 )
 
-// Recode is a copy whose content must not be that of its source, since it is to be encrypted in another way. All of it is read and written.
+// Recode describes a copy that is encrypted differently from its source, so all of its content is read and written
+// again.
 type Recode struct {
-	From *codec.Key // the customer's key of the source; nil: it takes none
-	To   Encryption
+	From *codec.Key // the customer's key of the source; nil if it needs none
+	To   content.Encryption
 }
 
-// read takes a run of an object in as new content of a bucket. The caller discards it.
-func (r *Recode) read(ctx context.Context, o *Object, b *core.BucketInfo, from, n int64, algs []checksum.Algorithm) (*Content, error) {
+// read reads n bytes of an object as new content of a bucket. The caller must discard it.
+func (r *Recode) read(
+	ctx context.Context, o *Object, b *core.BucketInfo, from, n int64, algs []checksum.Algorithm,
+) (*content.Content, error) {
 	o.Unlock(r.From)
 	section, err := o.Range(ctx, from, n)
 	if err != nil {
@@ -37,15 +41,6 @@ func (r *Recode) read(ctx context.Context, o *Object, b *core.BucketInfo, from, 
 	return c, nil
 }
 
-// kept returns the checksums of the content that are of algs.
-func (c *Content) kept(algs []checksum.Algorithm) []core.Checksum {
-	sums := make([]core.Checksum, len(algs))
-	for i, a := range algs {
-		sums[i] = core.Checksum{Algorithm: a, Value: c.Sum(a)}
-	}
-	return sums
-}
-
 // copyContent is Copy by value.
 func (f *FS) copyContent(ctx context.Context, r *CopyRequest) (*core.ObjectInfo, error) {
 	source, err := f.reopen(ctx, r.Source)
@@ -54,24 +49,31 @@ func (f *FS) copyContent(ctx context.Context, r *CopyRequest) (*core.ObjectInfo,
 	}
 	defer source.Close()
 	algs := r.algorithms()
-	content, err := r.Recode.read(ctx, source, r.Bucket, 0, source.Info.Size, algs)
+	body, err := r.Recode.read(ctx, source, r.Bucket, 0, source.Info.Size, algs)
 	if err != nil {
 		return nil, err
 	}
-	defer content.Discard()
+	defer body.Discard()
 	return f.Put(ctx, PutRequest{
-		Bucket: r.Bucket, Key: r.Key, Content: content, Attrs: r.Attrs, Tags: r.Tags, Lock: r.Lock, Sums: content.kept(algs), Owner: r.Owner, If: r.If,
+		Bucket: r.Bucket, Key: r.Key, Content: body, Attrs: r.Attrs, Tags: r.Tags, Lock: r.Lock,
+		Sums: body.Sums(algs), Owner: r.Owner, If: r.If,
 	})
 }
 
 // copyPart is CopyPart by value.
-func (f *FS) copyPart(ctx context.Context, r *CopyPartRequest, source *Object) (*core.PartInfo, error) {
-	content, err := r.Recode.read(ctx, source, r.Bucket, r.From, r.Length, r.Algorithms)
+func (f *FS) copyPart(ctx context.Context, r *CopyPartRequest) (*core.PartInfo, error) {
+	source, err := f.reopen(ctx, r.Source)
 	if err != nil {
 		return nil, err
 	}
-	defer content.Discard()
+	defer source.Close()
+	body, err := r.Recode.read(ctx, source, r.Bucket, r.From, r.Length, r.Algorithms)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Discard()
 	return f.PutPart(ctx, PartRequest{
-		Bucket: r.Bucket, Key: r.Key, Upload: r.Upload, Number: r.Number, Content: content, Sums: content.kept(r.Algorithms),
+		Bucket: r.Bucket, Key: r.Key, Upload: r.Upload, Number: r.Number,
+		Content: body, Sums: body.Sums(r.Algorithms),
 	})
 }

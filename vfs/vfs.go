@@ -1,103 +1,64 @@
-// Package vfs is the namespace: buckets, keys, versions, ranges, listings and multipart uploads, over the contracts Meta and
-// Blocks and the write buffer. It knows no HTTP: package s3 speaks that, and calls one method here for each request.
+// Package vfs is the namespace: buckets, keys, versions, listings and multipart uploads, over the contract Meta, the
+// write buffer, and the content engine (package content). It knows no HTTP: package s3 does, and calls one method of
+// this package for each request.
 //
-// A write has two steps, so that nothing is called back. NewContent and ReadFrom take the body in: up to Options.MaxPacked
-// bytes into a pooled buffer, more into a block of its own, hashed in one pass. The caller compares the sums with what the
-// client claimed. Put (or PutPart) then makes it durable and gives it its name at one commit point; Discard forgets it.
-//
-// A read also has two: Open finds the version, Range reads and verifies the first frame, so that damage there is an error before
-// any answer is begun. What an open Object refers to stays where it is until Close: who takes content away calls Quiet before. Copies
-// are by reference: no byte of content moves.
+// A write has two steps: content is received (see package content) and then gets its name, by Put, PutPart or Append,
+// at one commit point. A read has two as well: Open finds the version, Range reads and verifies the first frame.
+// Copies are by reference: they do not copy content.
 package vfs
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"orcas/batch"
+	"orcas/content"
 	"orcas/core"
 	"orcas/core/codec"
 	"orcas/internal/checksum"
-	"orcas/internal/epoch"
 )
 
-// Options configure an FS. Meta, Blocks and Writer are required.
+// Options configure an FS. Content, Meta and Writer are required.
 type Options struct {
-	Meta      core.Meta
-	Blocks    core.Blocks
-	Writer    *batch.Writer
-	MaxPacked int64                   // largest content that is packed, in bytes; default 65536
-	Reserve   func(total int64) int64 // bytes that content must leave free on a drive of total bytes; nil: none
-	Now       func() time.Time        // default time.Now
-	Instant   bool                    // new content of a bucket shares what is equal to it
-
-	Compression codec.Level // of content in buckets that do not say; default codec.Off
-	Logger      *slog.Logger
-	Keys        *codec.Keys // master keys; nil: none, so that nothing is encrypted but with customers' keys. See FS.CheckKeys
-	EncryptAll  bool        // new content is encrypted in every bucket
+	Content *content.Engine
+	Meta    core.Meta
+	Writer  *batch.Writer
+	Now     func() time.Time // default time.Now
 }
 
-// FS is the namespace. Its methods may be called from many goroutines.
+// FS is the namespace. It embeds the content engine. Its methods may be called concurrently.
 type FS struct {
-	meta      core.Meta
-	blocks    core.Blocks
-	writer    *batch.Writer
-	maxPacked int64
-	instant   bool
-	space     space
-	now       func() time.Time
-	readers   epoch.Readers // that may be on their way to what they found in the metadata
-	misled    atomic.Bool   // the last large content that was likely to be dropped (see Content.look) was not
-	buckets   sync.Mutex    // held by who updates or deletes one, or writes a document of it
-
-	compression  codec.Level
-	dictionaries dictionaries
-	master       masterKeys
-	encryptAll   bool
-	log          *slog.Logger
+	*content.Engine
+	meta    core.Meta
+	writer  *batch.Writer
+	now     func() time.Time
+	single  bool       // no other process writes, so the mutex buckets is enough; otherwise changes have preconditions
+	buckets sync.Mutex // held while a bucket is updated or deleted, or a document of it is written
 }
 
-// New makes an FS.
+// New returns an FS.
 func New(o Options) (*FS, error) {
-	if o.Meta == nil || o.Blocks == nil || o.Writer == nil {
-		return nil, core.E("vfs.New", core.InvalidArgument, errors.New("the options Meta, Blocks and Writer are required"))
+	if o.Content == nil || o.Meta == nil || o.Writer == nil {
+		err := errors.New("the options Content, Meta and Writer are required")
+		return nil, core.E("vfs.New", core.InvalidArgument, err)
 	}
-	if o.MaxPacked <= 0 {
-		o.MaxPacked = 64 << 10
+	f := &FS{Engine: o.Content, meta: o.Meta, writer: o.Writer, now: o.Now}
+	_, f.single = core.As[core.SingleWriter](o.Meta)
+	if f.now == nil {
+		f.now = time.Now
 	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	f := &FS{
-		meta: o.Meta, blocks: o.Blocks, writer: o.Writer, maxPacked: o.MaxPacked, instant: o.Instant, now: o.Now,
-		space: space{blocks: o.Blocks, reserve: o.Reserve, now: o.Now}, compression: o.Compression,
-		master: masterKeys{keys: o.Keys}, encryptAll: o.EncryptAll, log: o.Logger,
-	}
-	f.dictionaries.init()
 	return f, nil
 }
 
-// Quiet returns when every Object has been closed that was open when it was called, or when ctx ends.
-func (f *FS) Quiet(ctx context.Context) error {
-	if err := f.readers.Wait(ctx); err != nil {
-		return core.E("vfs.Quiet", core.Canceled, err)
-	}
-	return nil
-}
-
-// time returns the present as it is stored: milliseconds, UTC.
+// time returns the current time as it is stored: in milliseconds, in UTC.
 func (f *FS) time() time.Time { return f.now().UTC().Truncate(time.Millisecond) }
 
-// Stat returns a version of a key. Where that is a delete marker it comes with an error: NoSuchKey for the current version,
-// MethodNotAllowed for one named. The caller must not change what it gets.
+// Stat returns a version of a key. If it is a delete marker, Stat returns it together with an error: NoSuchKey for the
+// current version, MethodNotAllowed for one that was named. The caller must not change the result.
 func (f *FS) Stat(ctx context.Context, b *core.BucketInfo, key string, v core.Version) (*core.ObjectInfo, error) {
 	o, err := f.meta.Object(ctx, b.ID, key, v)
 	if err != nil {
@@ -111,7 +72,7 @@ func (f *FS) Stat(ctx context.Context, b *core.BucketInfo, key string, v core.Ve
 	if v != core.Current {
 		kind = core.MethodNotAllowed
 	}
-	return o, core.E("vfs.Stat", kind, errors.New("a delete marker"))
+	return o, core.E("vfs.Stat", kind, errors.New("the version is a delete marker"))
 }
 
 // List returns one page of a listing (see core.ListQuery).
@@ -123,33 +84,38 @@ func (f *FS) List(ctx context.Context, q core.ListQuery) (*core.ListPage, error)
 type PutRequest struct {
 	Bucket      *core.BucketInfo
 	Key         string
-	Content     *Content // taken over by a successful Put
+	Content     *content.Content // owned by the version after a successful Put
 	Attrs, Tags []core.Attr
-	Lock        core.Lock       // without a Mode: the bucket's retention
-	Sums        []core.Checksum // kept with the version
+	Lock        core.Lock       // without a Mode, the default retention of the bucket
+	Sums        []core.Checksum // stored with the version
 	Owner       string
 	If          core.Precondition
 }
 
-// Put writes a version and returns it. When it returns without error the version is durable and everybody sees it; with an error of
-// the kind Unavailable nobody knows; with any other error the key is as it was.
+// Put writes a version and returns it. If there is no error, the version is durable and visible. After an error of the
+// kind Unavailable the outcome is unknown; after any other error the key is unchanged.
 func (f *FS) Put(ctx context.Context, r PutRequest) (*core.ObjectInfo, error) {
 	now := f.time()
 	change := &core.PutObject{
 		Object: core.ObjectInfo{
-			Bucket: r.Bucket.ID, Key: r.Key, Modified: now, Lock: lockOf(r.Bucket, r.Lock, now), Size: r.Content.Size(), ETag: r.Content.etag(),
+			Bucket: r.Bucket.ID, Key: r.Key, Modified: now, Lock: lockOf(r.Bucket, r.Lock, now),
+			Size: r.Content.Size(), ETag: etagOf(r.Content),
 			Sums: r.Sums, Attrs: r.Attrs, Tags: r.Tags, Owner: r.Owner,
 		},
 		If: r.If,
 	}
-	res, err := r.Content.put(ctx, place{change, &change.Object.Segments, &change.Source})
+	target := content.Target{Change: change, Segments: &change.Object.Segments, Source: &change.Source}
+	res, err := r.Content.Put(ctx, target)
 	if err != nil {
 		return nil, err
 	}
 	return written(&change.Object, res), nil
 }
 
-// written returns o as Apply has written it. The change itself belongs to the write buffer no longer.
+// etagOf returns the ETag of content that becomes one object or part: its MD5.
+func etagOf(c *content.Content) string { return hex.EncodeToString(c.Sum(checksum.MD5)) }
+
+// written sets the fields of o that Apply has assigned. The write buffer no longer uses the change.
 func written(o *core.ObjectInfo, res core.Result) *core.ObjectInfo {
 	o.Seq, o.Null, o.Latest = res.Seq, res.Version == core.Null, true
 	return o
@@ -160,23 +126,25 @@ type DeleteRequest struct {
 	Key     string
 	Version core.Version
 	If      core.Precondition
-	Bypass  bool // passes over retention in governance mode
+	Bypass  bool // ignore retention in governance mode
 }
 
-// DeleteResult is what became of a DeleteRequest: Version is the version removed or the marker written, Current where there was
-// nothing to do.
+// DeleteResult is the result of a DeleteRequest. Version is the version that was deleted or the marker that was
+// written, or Current if there was nothing to do.
 type DeleteResult struct {
 	Err     error
 	Version core.Version
 	Marker  bool
 }
 
-// Delete deletes keys or versions, each with an outcome of its own, in one batch where they fit.
+// Delete deletes keys or versions, in one batch if they fit. Each has its own result.
 func (f *FS) Delete(ctx context.Context, b *core.BucketInfo, owner string, reqs []DeleteRequest) []DeleteResult {
 	now := f.time()
 	writes := make([]batch.Write, len(reqs))
 	for i, r := range reqs {
-		writes[i].Change = &core.DeleteObject{Bucket: b.ID, Key: r.Key, Version: r.Version, If: r.If, Modified: now, Owner: owner, Bypass: r.Bypass}
+		writes[i].Change = &core.DeleteObject{
+			Bucket: b.ID, Key: r.Key, Version: r.Version, If: r.If, Modified: now, Owner: owner, Bypass: r.Bypass,
+		}
 	}
 	results, errs := f.writer.DoAll(ctx, writes)
 	out := make([]DeleteResult, len(reqs))
@@ -186,22 +154,22 @@ func (f *FS) Delete(ctx context.Context, b *core.BucketInfo, owner string, reqs 
 	return out
 }
 
-// CopyRequest is a copy of a version that Stat returned, with metadata of its own.
+// CopyRequest is a copy of a version that Stat returned, with new metadata.
 type CopyRequest struct {
 	SourceBucket *core.BucketInfo
 	Source       *core.ObjectInfo
 	Bucket       *core.BucketInfo
 	Key          string
 	Attrs, Tags  []core.Attr
-	Lock         core.Lock // without a Mode: the bucket's retention
+	Lock         core.Lock // without a Mode, the default retention of the bucket
 	Owner        string
 	If           core.Precondition
-	Algorithm    checksum.Algorithm // of the checksum that is kept with the copy; None: those of the source
-	Customer     *codec.Key         // the customer's key, to read the source; nil: it takes none
-	Recode       *Recode            // the content is encrypted anew; nil: the copy refers to that of the source
+	Algorithm    checksum.Algorithm // of the checksum that is stored with the copy; None: as the source
+	Customer     *codec.Key         // the customer's key, to read the source; nil if it needs none
+	Recode       *Recode            // encrypt the content again; nil to refer to the content of the source
 }
 
-// algorithms returns which checksums the copy has.
+// algorithms returns the algorithms of the copy's checksums.
 func (r *CopyRequest) algorithms() []checksum.Algorithm {
 	if r.Algorithm != checksum.None {
 		return []checksum.Algorithm{r.Algorithm}
@@ -213,16 +181,17 @@ func (r *CopyRequest) algorithms() []checksum.Algorithm {
 	return algs
 }
 
-// NeedsReading says whether Copy has to read all of the content: where it is encrypted anew, or where a checksum of the whole, which an ETag is
-// one of, is not known.
+// NeedsReading reports whether Copy has to read all of the content: to encrypt it again, or because its MD5 or a
+// checksum is unknown.
 func (r *CopyRequest) NeedsReading() bool {
 	_, known := pick(r.Source.Sums, r.algorithms())
 	return r.Recode != nil || !known || !isMD5(r.Source.ETag)
 }
 
-// Copy writes a version whose content is that of another, by reference as a rule. The copy is one object, whatever its source was made of: its ETag is
-// the MD5 of all content, its checksum is of all content, and it has no parts. The content is read once where these are not known. Conflict: the
-// source is not there any more; look again.
+// Copy writes a version with the content of another one, usually by reference. The copy is one object without parts,
+// even if the source has parts: its ETag is the MD5 of the whole content, and its checksum covers the whole content.
+// If these are unknown, Copy reads the content once. It returns Conflict if the source no longer exists; the caller
+// should look it up again.
 func (f *FS) Copy(ctx context.Context, r CopyRequest) (*core.ObjectInfo, error) {
 	if err := f.Room(ctx, r.Bucket, r.Key, r.Source.Size); err != nil {
 		return nil, err
@@ -238,7 +207,8 @@ func (f *FS) Copy(ctx context.Context, r CopyRequest) (*core.ObjectInfo, error) 
 	now := f.time()
 	change := &core.PutObject{
 		Object: core.ObjectInfo{
-			Bucket: r.Bucket.ID, Key: r.Key, Modified: now, Lock: lockOf(r.Bucket, r.Lock, now), Size: src.Size, ETag: etag, Sums: sums,
+			Bucket: r.Bucket.ID, Key: r.Key, Modified: now, Lock: lockOf(r.Bucket, r.Lock, now),
+			Size: src.Size, ETag: etag, Sums: sums,
 			Attrs: r.Attrs, Tags: r.Tags, Owner: r.Owner,
 			Segments: references(src.Segments), List: src.List, Index: src.Index,
 		},
@@ -252,7 +222,7 @@ func (f *FS) Copy(ctx context.Context, r CopyRequest) (*core.ObjectInfo, error) 
 	return written(&change.Object, res), nil
 }
 
-// references returns segments that refer to content that is there already.
+// references returns segments that refer to stored content.
 func references(segments []core.Segment) []core.Segment {
 	out := make([]core.Segment, len(segments))
 	for i, s := range segments {
@@ -262,5 +232,6 @@ func references(segments []core.Segment) []core.Segment {
 }
 
 func badRange(op string, from, n, size int64) error {
-	return core.E(op, core.InvalidArgument, fmt.Errorf("bytes %d to %d of %d", from, from+n, size))
+	err := fmt.Errorf("bytes %d to %d are not within the object of %d bytes", from, from+n, size)
+	return core.E(op, core.InvalidArgument, err)
 }

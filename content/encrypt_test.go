@@ -1,4 +1,4 @@
-package vfs_test
+package content_test
 
 import (
 	"bytes"
@@ -13,10 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/batch"
+	"orcas/content"
 	"orcas/core"
 	"orcas/core/codec"
 	"orcas/core/frame"
 	"orcas/core/mem"
+	"orcas/storetest"
 	"orcas/vfs"
 )
 
@@ -31,21 +33,21 @@ var (
 	secondKey = "2:" + strings.Repeat("b2", 32)
 )
 
-func withKeys(t *testing.T, text string) func(*vfs.Options) {
-	return func(o *vfs.Options) { o.Keys = parseKeys(t, text) }
+func withKeys(t *testing.T, text string) func(*content.Options) {
+	return func(o *content.Options) { o.Keys = parseKeys(t, text) }
 }
 
 // encrypt writes an object that is encrypted.
-func (w *world) encrypt(key string, body []byte, e vfs.Encryption) *core.DataInfo {
-	w.t.Helper()
-	c, err := w.fs.NewContent(ctx, w.b, int64(len(body)))
-	require.NoError(w.t, err)
+func (w *world) encrypt(key string, body []byte, e content.Encryption) *core.DataInfo {
+	w.T.Helper()
+	c, err := w.FS.NewContent(ctx, w.Bucket, int64(len(body)))
+	require.NoError(w.T, err)
 	defer c.Discard()
-	require.NoError(w.t, c.Encrypt(ctx, e))
+	require.NoError(w.T, c.Encrypt(ctx, e))
 	_, err = c.ReadFrom(bytes.NewReader(body))
-	require.NoError(w.t, err)
-	_, err = w.fs.Put(ctx, vfs.PutRequest{Bucket: w.b, Key: key, Content: c})
-	require.NoError(w.t, err)
+	require.NoError(w.T, err)
+	_, err = w.FS.Put(ctx, vfs.PutRequest{Bucket: w.Bucket, Key: key, Content: c})
+	require.NoError(w.T, err)
 	return w.dataOf(key)
 }
 
@@ -104,17 +106,17 @@ func raw(t *testing.T, b core.Blocks, d *core.DataInfo) (frames [][]byte, header
 	return frames, headers
 }
 
-// TestFramesOfEncryptedContentKeepTheirPlaces: frames that stand in each other's place, are left out, come from other content or are plain, under
-// headers that are whole, are errors; what came before is all that comes out.
+// TestFramesOfEncryptedContentKeepTheirPlaces: frames that stand in each other's place, are left out, come from other
+// content or are plain, under headers that are whole, are errors; what came before is all that comes out.
 func TestFramesOfEncryptedContentKeepTheirPlaces(t *testing.T) {
 	blocks := &tampered{Blocks: mem.NewBlocks()}
 	w := worldWith(t, blocks, withKeys(t, firstKey))
-	body := random(1, 5*frame.MaxPlain)
-	d := w.encrypt("key", body, vfs.Encryption{Store: true})
-	other := w.encrypt("other", random(2, len(body)), vfs.Encryption{Store: true})
+	body := storetest.Random(1, 5*frame.MaxPlain)
+	d := w.encrypt("key", body, content.Encryption{Store: true})
+	other := w.encrypt("other", storetest.Random(2, len(body)), content.Encryption{Store: true})
 	require.EqualValues(t, 1, d.KeyID)
 	require.NotEqual(t, d.DataKey, other.DataKey)
-	w.requireContent("key", body)
+	w.RequireContent("key", body)
 	frames, headers := raw(t, blocks, d)
 	others, _ := raw(t, blocks, other)
 	require.Len(t, frames, 5)
@@ -144,31 +146,31 @@ func TestFramesOfEncryptedContentKeepTheirPlaces(t *testing.T) {
 	} {
 		tamper()
 		for _, off := range []int64{0, 2*frame.MaxPlain + 5} {
-			got, err := w.read("key", off, int64(len(body))-off)
+			got, err := w.Read("key", off, int64(len(body))-off)
 			require.Equal(t, core.Damaged, core.KindOf(err), "%s: %v", name, err)
 			require.True(t, bytes.Equal(body[off:off+int64(len(got))], got), name)
 			require.LessOrEqual(t, int64(len(got)), 2*int64(frame.MaxPlain))
 		}
 	}
 	blocks.with = nil
-	w.requireContent("key", body)
+	w.RequireContent("key", body)
 }
 
 func TestRangesOfEncryptedContent(t *testing.T) {
-	for _, level := range []codec.Level{codec.Off, codec.Fast} {
+	for _, level := range []core.Compression{core.CompressionOff, core.CompressionFast} {
 		w := worldWith(t, mem.NewBlocks(), withKeys(t, firstKey))
 		w.compressed(level)
 		body := mixed(1, 9<<20+123) // three chunks
-		w.encrypt("key", body, vfs.Encryption{Store: true})
+		w.encrypt("key", body, content.Encryption{Store: true})
 		for _, r := range [][2]int64{
 			{0, int64(len(body))}, {1, 3 * frame.MaxPlain}, {frame.MaxPlain - 1, 2}, {frame.MaxPlain, frame.MaxPlain}, {4<<20 - 5, 3 << 20},
 			{4<<20 + 7, 1}, {8<<20 - 1, 1<<20 + 124}, {int64(len(body)) - 1, 1},
 		} {
-			got, err := w.read("key", r[0], r[1])
+			got, err := w.Read("key", r[0], r[1])
 			require.NoError(t, err)
 			require.True(t, bytes.Equal(body[r[0]:r[0]+r[1]], got), "%v", r)
 		}
-		o, err := w.fs.Open(ctx, w.b, "key", core.Current)
+		o, err := w.FS.Open(ctx, w.Bucket, "key", core.Current)
 		require.NoError(t, err)
 		s, err := o.Range(ctx, 3, int64(len(body))-3)
 		require.NoError(t, err)
@@ -192,21 +194,21 @@ func (f *closing) Write(p []byte) (int, error) {
 }
 
 func TestEncryptionWithoutAKey(t *testing.T) {
-	needsPlain(t)
+	storetest.NeedsPlain(t)
 	w := newWorld(t)
-	c, err := w.fs.NewContent(ctx, w.b, 1)
+	c, err := w.FS.NewContent(ctx, w.Bucket, 1)
 	require.NoError(t, err)
 	defer c.Discard()
-	require.Equal(t, core.NoKey, core.KindOf(c.Encrypt(ctx, vfs.Encryption{Store: true})))
+	require.Equal(t, core.NoKey, core.KindOf(c.Encrypt(ctx, content.Encryption{Store: true})))
 	mine, err := codec.NewKey(bytes.Repeat([]byte{7}, 32))
 	require.NoError(t, err)
 	other, err := codec.NewKey(bytes.Repeat([]byte{8}, 32))
 	require.NoError(t, err)
-	d := w.encrypt("mine", []byte("content"), vfs.Encryption{Customer: mine})
+	d := w.encrypt("mine", []byte("content"), content.Encryption{Customer: mine})
 	require.Zero(t, d.SHA256, "by which a guess could be confirmed")
 	require.Empty(t, d.Sums)
 	read := func(key *codec.Key) error {
-		o, err := w.fs.Open(ctx, w.b, "mine", core.Current)
+		o, err := w.FS.Open(ctx, w.Bucket, "mine", core.Current)
 		require.NoError(t, err)
 		defer o.Close()
 		o.Unlock(key)
@@ -236,44 +238,46 @@ func (c *stopping) Err() error {
 
 // TestRotationOfNothing: where nothing is encrypted, a rotation makes no key a needed one.
 func TestRotationOfNothing(t *testing.T) {
-	needsPlain(t)
+	storetest.NeedsPlain(t)
 	blocks := mem.NewBlocks()
 	w := worldWith(t, blocks, withKeys(t, firstKey))
-	w.put("plain", []byte("plain"))
-	s, err := w.fs.Rotate(ctx)
+	w.Put("plain", []byte("plain"))
+	s, err := content.NewRotator(w.FS.Engine).Run(ctx)
 	require.NoError(t, err)
-	require.Equal(t, vfs.RotateStatus{Newest: 1, Needed: []uint32{}}, s)
-	require.NoError(t, w.reopened(blocks, secondKey).fs.CheckKeys(ctx), "it starts with any other key")
-	_, err = worldWith(t, mem.NewBlocks(), func(*vfs.Options) {}).fs.Rotate(ctx)
+	require.Equal(t, content.RotateStatus{Newest: 1, Needed: []uint32{}}, s)
+	require.NoError(t, w.reopened(blocks, secondKey).FS.CheckKeys(ctx), "it starts with any other key")
+	_, err = content.NewRotator(newWorld(t).FS.Engine).Run(ctx)
 	require.Equal(t, core.NoKey, core.KindOf(err))
 }
 
-// TestRotationGoesOn: a rotation that is cut off anywhere leaves everything readable under both keys, and the next one ends it.
+// TestRotationGoesOn: a rotation that is cut off anywhere leaves everything readable under both keys, and the next one
+// ends it.
 func TestRotationGoesOn(t *testing.T) {
-	needsPlain(t)
+	storetest.NeedsPlain(t)
 	blocks := mem.NewBlocks()
 	w := worldWith(t, blocks, withKeys(t, firstKey))
-	require.NoError(t, w.fs.CheckKeys(ctx))
+	require.NoError(t, w.FS.CheckKeys(ctx))
 	const n = 700 // several batches
 	for i := range n {
-		w.encrypt(fmt.Sprint(i), fmt.Appendf(nil, "content %d", i), vfs.Encryption{Store: true})
+		w.encrypt(fmt.Sprint(i), fmt.Appendf(nil, "content %d", i), content.Encryption{Store: true})
 	}
-	w.put("plain", []byte("plain"))
+	w.Put("plain", []byte("plain"))
 	both := w.reopened(blocks, secondKey+","+firstKey)
-	require.NoError(t, both.fs.CheckKeys(ctx))
+	require.NoError(t, both.FS.CheckKeys(ctx))
+	rotator := content.NewRotator(both.FS.Engine)
 	var before int64
 	for left := 1; ; left++ {
-		s, err := both.fs.Rotate(&stopping{Context: ctx, left: left})
+		s, err := rotator.Run(&stopping{Context: ctx, left: left})
 		for i := range n {
-			both.requireContent(fmt.Sprint(i), fmt.Appendf(nil, "content %d", i))
+			both.RequireContent(fmt.Sprint(i), fmt.Appendf(nil, "content %d", i))
 			if left > 8 {
 				break // each costs
 			}
 		}
 		if err != nil {
 			require.Equal(t, core.Canceled, core.KindOf(err), "%v", err)
-			require.Equal(t, core.NoKey, core.KindOf(w.reopened(blocks, secondKey).fs.CheckKeys(ctx)), "the old key may not go yet")
-			now, err := both.fs.Rotation(ctx)
+			require.Equal(t, core.NoKey, core.KindOf(w.reopened(blocks, secondKey).FS.CheckKeys(ctx)), "the old key may not go yet")
+			now, err := rotator.Status(ctx)
 			require.NoError(t, err)
 			require.False(t, now.Running)
 			before += now.Rewrapped
@@ -284,21 +288,23 @@ func TestRotationGoesOn(t *testing.T) {
 		break
 	}
 	only := w.reopened(blocks, secondKey)
-	require.NoError(t, only.fs.CheckKeys(ctx))
+	require.NoError(t, only.FS.CheckKeys(ctx))
 	for i := range n {
-		only.requireContent(fmt.Sprint(i), fmt.Appendf(nil, "content %d", i))
+		only.RequireContent(fmt.Sprint(i), fmt.Appendf(nil, "content %d", i))
 	}
-	require.Equal(t, core.NoKey, core.KindOf(w.reopened(blocks, firstKey).fs.CheckKeys(ctx)))
-	require.Equal(t, core.NoKey, core.KindOf(w.reopened(blocks, "2:"+strings.Repeat("c3", 32)).fs.CheckKeys(ctx)))
+	require.Equal(t, core.NoKey, core.KindOf(w.reopened(blocks, firstKey).FS.CheckKeys(ctx)))
+	require.Equal(t, core.NoKey, core.KindOf(w.reopened(blocks, "2:"+strings.Repeat("c3", 32)).FS.CheckKeys(ctx)))
 }
 
 // reopened is the same store with other keys.
 func (w *world) reopened(blocks core.Blocks, keys string) *world {
-	w.t.Helper()
-	writer, err := batch.Open(ctx, batch.Options{Meta: w.meta, Blocks: blocks})
-	require.NoError(w.t, err)
-	w.t.Cleanup(func() { writer.Close() })
-	fs, err := vfs.New(vfs.Options{Meta: w.meta, Blocks: blocks, Writer: writer, Keys: parseKeys(w.t, keys)})
-	require.NoError(w.t, err)
-	return &world{t: w.t, meta: w.meta, fs: fs, b: w.b}
+	w.T.Helper()
+	writer, err := batch.Open(ctx, batch.Options{Meta: w.Meta, Blocks: blocks})
+	require.NoError(w.T, err)
+	w.T.Cleanup(func() { writer.Close() })
+	fs, err := storetest.NewFS(content.Options{Meta: w.Meta, Blocks: blocks, Writer: writer, Keys: parseKeys(w.T, keys)})
+	require.NoError(w.T, err)
+	again := w.In(w.Bucket)
+	again.FS = fs
+	return &world{again}
 }

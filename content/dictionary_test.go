@@ -1,0 +1,390 @@
+package content_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/batch"
+	"orcas/content"
+	"orcas/core"
+	"orcas/core/codec"
+	"orcas/core/dictionary"
+	"orcas/core/frame"
+	"orcas/core/mem"
+	"orcas/core/snapshot"
+	"orcas/fsck"
+	"orcas/storetest"
+	"orcas/vfs"
+)
+
+// form makes small documents that have much in common, and by themselves repeat little.
+func form(i int) []byte {
+	b := storetest.Random(uint64(i), 12)
+	return fmt.Appendf(nil, `{"applicant":{"given_name":"%x","family_name":"%x","date_of_birth":"19%02d-01-%02d"},"employment_status":"retired","household_income":%d,"declared_residency":"%x","supporting_documents":["passport_copy","proof_of_address"],"decision":null}`,
+		b[:3], b[3:6], i%100, 1+i%28, i*7919%100_000, b[6:])
+}
+
+// ofBothKinds runs a test with content that is not encrypted, and with content that is.
+func ofBothKinds(t *testing.T, test func(t *testing.T, kind func(*content.Options))) {
+	t.Run("plain", func(t *testing.T) {
+		storetest.NeedsPlain(t)
+		test(t, func(*content.Options) {})
+	})
+	t.Run("sealed", func(t *testing.T) {
+		test(t, func(o *content.Options) {
+			o.Keys, o.EncryptAll = parseKeys(t, firstKey), true
+		})
+	})
+}
+
+// learn puts forms until a dictionary is made, and one more under key.
+func (w *world) learn(key string) {
+	w.T.Helper()
+	for i := range 256 {
+		w.Put(fmt.Sprint("form/", i), form(i))
+	}
+	require.Equal(w.T, 1, w.train())
+	w.Put(key, form(1000))
+}
+
+// train trains dictionaries from the samples that there are, and returns how many it made.
+func (w *world) train() int {
+	w.T.Helper()
+	trainer := content.NewTrainer(w.FS.Engine, w.FS, nil)
+	require.NoError(w.T, trainer.TrainNow(ctx))
+	return trainer.Status().Made
+}
+
+// sweep removes the dictionaries that nothing needs, and returns how many there were.
+func (w *world) sweep() int {
+	w.T.Helper()
+	trainer := content.NewTrainer(w.FS.Engine, w.FS, nil)
+	require.NoError(w.T, trainer.Sweep(ctx))
+	return trainer.Status().Removed
+}
+
+func TestDictionaryOfABucket(t *testing.T) { ofBothKinds(t, testDictionaryOfABucket) }
+
+func testDictionaryOfABucket(t *testing.T, kind func(*content.Options)) {
+	w := worldWith(t, mem.NewBlocks(), kind)
+	w.compressed(core.CompressionBetter)
+	w.Put("before", form(2000))
+	require.Zero(t, w.dataOf("before").Dictionary)
+	w.learn("after")
+	id := w.dataOf("after").Dictionary
+	require.NotZero(t, id)
+	require.Less(t, storedBytes(w.dataOf("after"))-frame.HeaderSize, (storedBytes(w.dataOf("before"))-frame.HeaderSize)*2/3)
+	w.RequireContent("after", form(1000))
+	w.RequireContent("before", form(2000))
+	for i := range 256 {
+		w.RequireContent(fmt.Sprint("form/", i), form(i))
+	}
+	w.Put("random", storetest.Random(1, 3000))
+	require.Zero(t, w.dataOf("random").Dictionary, "what does not shrink needs none")
+	w.Put("large", storetest.Text(1, 100_000))
+	require.Zero(t, w.dataOf("large").Dictionary)
+
+	require.Zero(t, w.train(), "there are no new samples")
+}
+
+// TestDictionaryAfterAStart reads with an FS that knows nothing yet, and goes on with the bucket's dictionary.
+func TestDictionaryAfterAStart(t *testing.T) { ofBothKinds(t, testDictionaryAfterAStart) }
+
+func testDictionaryAfterAStart(t *testing.T, kind func(*content.Options)) {
+	blocks := mem.NewBlocks()
+	w := worldWith(t, blocks, kind)
+	w.compressed(core.CompressionFast)
+	w.learn("k")
+	id := w.dataOf("k").Dictionary
+	writer, err := batch.Open(ctx, batch.Options{Meta: w.Meta, Blocks: blocks})
+	require.NoError(t, err)
+	defer writer.Close()
+	o := content.Options{Meta: w.Meta, Blocks: blocks, Writer: writer}
+	kind(&o)
+	w.FS, err = storetest.NewFS(o)
+	require.NoError(t, err)
+	w.RequireContent("k", form(1000))
+	w.Put("k2", form(1001))
+	require.Equal(t, id, w.dataOf("k2").Dictionary)
+}
+
+// TestDictionariesThatDoNotPay shows what is not taken into use: nothing, and what saves too little.
+func TestDictionariesThatDoNotPay(t *testing.T) {
+	for name, body := range map[string]func(i int) []byte{
+		"random":            func(i int) []byte { return storetest.Random(uint64(i), 2000) },
+		"nothing in common": func(i int) []byte { return bytes.Repeat(storetest.Random(uint64(i), 500), 4) },
+	} {
+		w := newWorld(t)
+		w.compressed(core.CompressionBetter)
+		for i := range 600 {
+			w.Put(fmt.Sprint(i), body(i))
+		}
+		require.Zero(t, w.train(), name)
+		w.Put("k", body(9999))
+		require.Zero(t, w.dataOf("k").Dictionary)
+	}
+	w := newWorld(t)
+	w.compressed(core.CompressionOff)
+	for i := range 600 {
+		w.Put(fmt.Sprint(i), form(i))
+	}
+	require.Zero(t, w.train(), "a bucket that does not compress")
+}
+
+// TestDictionaryOutlivesItsBucket copies content by reference into another bucket and deletes its own.
+func TestDictionaryOutlivesItsBucket(t *testing.T) { ofBothKinds(t, testDictionaryOutlivesItsBucket) }
+
+func testDictionaryOutlivesItsBucket(t *testing.T, kind func(*content.Options)) {
+	w := worldWith(t, mem.NewBlocks(), kind)
+	w.compressed(core.CompressionBetter)
+	w.learn("k")
+	source, err := w.FS.Stat(ctx, w.Bucket, "k", core.Current)
+	require.NoError(t, err)
+	records := func() int {
+		list, err := w.Meta.Records(ctx, dictionary.Kind, "", 10)
+		require.NoError(t, err)
+		return len(list)
+	}
+	require.Zero(t, w.sweep())
+	require.Equal(t, 1, records(), "its bucket is there")
+
+	other, err := w.FS.CreateBucket(ctx, core.BucketInfo{Name: "other"})
+	require.NoError(t, err)
+	_, err = w.FS.Copy(ctx, vfs.CopyRequest{SourceBucket: w.Bucket, Source: source, Bucket: other, Key: "copy"})
+	require.NoError(t, err)
+	all, err := w.FS.List(ctx, core.ListQuery{Bucket: w.Bucket.ID, Limit: 1000})
+	require.NoError(t, err)
+	for _, o := range all.Objects {
+		require.NoError(t, w.FS.Delete(ctx, w.Bucket, "", []vfs.DeleteRequest{{Key: o.Key}})[0].Err)
+	}
+	require.NoError(t, w.FS.DeleteBucket(ctx, w.Bucket))
+	require.Zero(t, w.sweep())
+	require.Equal(t, 1, records(), "the copy names it")
+	w.Bucket = other
+	w.RequireContent("copy", form(1000))
+
+	require.NoError(t, w.FS.Delete(ctx, other, "", []vfs.DeleteRequest{{Key: "copy"}})[0].Err)
+	require.Equal(t, 1, w.sweep())
+	require.Zero(t, records())
+}
+
+// TestRepairNeedsNoDictionary: copies in other buckets may refer to what is repaired, when the bucket of the upload and
+// its dictionaries are gone.
+func TestRepairNeedsNoDictionary(t *testing.T) { ofBothKinds(t, testRepairNeedsNoDictionary) }
+
+func testRepairNeedsNoDictionary(t *testing.T, kind func(*content.Options)) {
+	blocks := mem.NewBlocks()
+	w := worldWith(t, blocks, kind)
+	w.compressed(core.CompressionBetter)
+	w.learn("k")
+	was := w.dataOf("k")
+	require.NotZero(t, was.Dictionary)
+	require.NoError(t, blocks.Delete(ctx, was.Extents[0].Block))
+	w.Put("again", form(1000))
+	now := w.dataOf("k")
+	require.Equal(t, was.ID, now.ID)
+	require.Zero(t, now.Dictionary)
+	w.RequireContent("k", form(1000))
+}
+
+// TestDictionaryIsRebuilt makes the metadata again from the blocks, from records alone and from a snapshot.
+func TestDictionaryIsRebuilt(t *testing.T) { ofBothKinds(t, testDictionaryIsRebuilt) }
+
+func testDictionaryIsRebuilt(t *testing.T, kind func(*content.Options)) {
+	blocks := mem.NewBlocks()
+	w := worldWith(t, blocks, kind)
+	w.compressed(core.CompressionBetter)
+	w.learn("k")
+	for _, withSnapshot := range []bool{false, true} {
+		if withSnapshot {
+			_, err := snapshot.Write(ctx, w.Meta, blocks, snapshot.WriteOptions{})
+			require.NoError(t, err)
+		}
+		after, meta := blocks.Crash(), mem.NewMeta()
+		found, err := batch.Rebuild(ctx, meta, after, slog.New(slog.DiscardHandler), false)
+		require.NoError(t, err)
+		require.Equal(t, withSnapshot, found.Snapshot != nil)
+		writer, err := batch.Open(ctx, batch.Options{Meta: meta, Blocks: after})
+		require.NoError(t, err)
+		o := content.Options{Meta: meta, Blocks: after, Writer: writer}
+		kind(&o)
+		fs, err := storetest.NewFS(o)
+		require.NoError(t, err)
+		again := w.In(w.Bucket)
+		again.FS = fs
+		again.RequireContent("k", form(1000))
+		require.NoError(t, writer.Close())
+	}
+}
+
+// TestLostDictionary takes the record away behind the back of everybody: an error that says so, and fsck names what is
+// lost.
+func TestLostDictionary(t *testing.T) { ofBothKinds(t, testLostDictionary) }
+
+func testLostDictionary(t *testing.T, kind func(*content.Options)) {
+	blocks := mem.NewBlocks()
+	w := worldWith(t, blocks, kind)
+	w.compressed(core.CompressionBetter)
+	w.learn("k")
+	list, err := w.Meta.Records(ctx, dictionary.Kind, "", 10)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	report, err := fsck.Check(ctx, w.Meta, blocks, fsck.Options{Content: true})
+	require.NoError(t, err)
+	require.Zero(t, report.Found, "%v", report.Differences)
+
+	state, err := w.Meta.State(ctx)
+	require.NoError(t, err)
+	change := &core.PutRecord{Record: core.Record{Kind: dictionary.Kind, Key: list[0].Key}}
+	change.Seq = state.Seq + 1
+	_, err = w.Meta.Apply(ctx, []core.Change{change})
+	require.NoError(t, err)
+	report, err = fsck.Check(ctx, w.Meta, blocks, fsck.Options{})
+	require.NoError(t, err)
+	require.Equal(t, map[string]int{fsck.KindDictionary: 1}, report.ByKind)
+	require.Contains(t, report.Differences[0].Where, `"k"`)
+	require.Contains(t, report.Differences[0].Text, list[0].Key)
+
+	change = &core.PutRecord{Record: core.Record{Kind: dictionary.Kind, Key: list[0].Key, Value: []byte("\x01nonsense")}}
+	change.Seq = state.Seq + 2
+	_, err = w.Meta.Apply(ctx, []core.Change{change})
+	require.NoError(t, err)
+	report, err = fsck.Check(ctx, w.Meta, blocks, fsck.Options{})
+	require.NoError(t, err)
+	require.Equal(t, 2, report.ByKind[fsck.KindDictionary], "the record, and the content that needs it")
+
+	writer, err := batch.Open(ctx, batch.Options{Meta: w.Meta, Blocks: mem.NewBlocks()})
+	require.NoError(t, err)
+	defer writer.Close()
+	o := content.Options{Meta: w.Meta, Blocks: blocks, Writer: writer}
+	kind(&o)
+	w.FS, err = storetest.NewFS(o)
+	require.NoError(t, err)
+	_, err = w.Read("k", 0, -1)
+	require.True(t, core.Is(err, core.Damaged), "%v", err)
+}
+
+// TestDictionariesWhileInUse trains and sweeps beside writers and readers of several buckets.
+func TestDictionariesWhileInUse(t *testing.T) {
+	w := worldWith(t, mem.NewBlocks(), func(o *content.Options) { o.Compression = core.CompressionFast })
+	life, end := context.WithCancel(ctx)
+	var background, writers sync.WaitGroup
+	background.Go(func() { content.NewTrainer(w.FS.Engine, w.FS, nil).Run(life) })
+	for g := range 4 {
+		b, err := w.FS.CreateBucket(ctx, core.BucketInfo{Name: fmt.Sprint("bucket-", g)})
+		require.NoError(t, err)
+		writers.Go(func() {
+			mine := w.In(b)
+			for i := range 700 {
+				key := fmt.Sprint(i % 50)
+				mine.Put(key, form(i+1000*g))
+				mine.RequireContent(key, form(i+1000*g))
+			}
+		})
+	}
+	writers.Wait()
+	end()
+	background.Wait()
+	w.sweep()
+}
+
+// TestDictionariesOfTwoKinds: what is not encrypted has another dictionary than what is, nothing of which can be read
+// on the drive; and what a customer's key encrypts has none.
+func TestDictionariesOfTwoKinds(t *testing.T) {
+	storetest.NeedsPlain(t)
+	blocks := mem.NewBlocks()
+	w := worldWith(t, blocks, withKeys(t, firstKey))
+	w.compressed(core.CompressionBetter)
+	mine, err := codec.NewKey(bytes.Repeat([]byte{7}, 32))
+	require.NoError(t, err)
+	for i := range 600 {
+		w.encrypt(fmt.Sprint("mine/", i), form(i), content.Encryption{Customer: mine})
+	}
+	require.Zero(t, w.train())
+	before := w.encrypt("before", form(2000), content.Encryption{Store: true})
+	for i := range 256 {
+		w.encrypt(fmt.Sprint("sealed/", i), form(i), content.Encryption{Store: true})
+	}
+	require.Equal(t, 1, w.train())
+	sealed := w.encrypt("k", form(1000), content.Encryption{Store: true})
+	require.NotZero(t, sealed.Dictionary)
+	require.Less(t, storedBytes(sealed)-frame.HeaderSize, (storedBytes(before)-frame.HeaderSize)*2/3)
+	w.RequireContent("k", form(1000))
+	w.RequireContent("sealed/7", form(7))
+
+	word := []byte("supporting_documents")
+	list, err := w.Meta.Records(ctx, dictionary.Kind, "", 10)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.False(t, bytes.Contains(list[0].Value, word))
+	dump := func() (all []byte) {
+		require.NoError(t, blocks.Walk(ctx, core.BlockID{}, func(b core.BlockInfo) error {
+			r, err := blocks.Open(ctx, core.Extent{Block: b.ID, Length: b.Size})
+			require.NoError(t, err)
+			part := make([]byte, b.Size)
+			_, err = r.ReadAt(part, 0)
+			require.NoError(t, err)
+			all = append(all, part...)
+			return r.Close()
+		}))
+		return all
+	}
+	require.False(t, bytes.Contains(dump(), word))
+
+	require.Zero(t, w.encrypt("mine", form(1000), content.Encryption{Customer: mine}).Dictionary)
+	w.Put("plain", form(1000))
+	require.Zero(t, w.dataOf("plain").Dictionary, "the sealed one is not for it")
+	w.learn("plain")
+	w.Put("other", form(1002))
+	require.NotZero(t, w.dataOf("other").Dictionary)
+	require.NotEqual(t, sealed.Dictionary, w.dataOf("other").Dictionary)
+	require.Equal(t, sealed.Dictionary, w.encrypt("k2", form(1001), content.Encryption{Store: true}).Dictionary)
+	require.True(t, bytes.Contains(dump(), word), "the plain one is there to be read")
+	w.RequireContent("other", form(1002))
+}
+
+// TestDictionaryUnderANewKey rotates the master keys, cut off anywhere: the dictionary is there under both until it
+// needs the new one only.
+func TestDictionaryUnderANewKey(t *testing.T) {
+	storetest.NeedsPlain(t)
+	blocks := mem.NewBlocks()
+	w := worldWith(t, blocks, func(o *content.Options) {
+		o.Keys, o.EncryptAll = parseKeys(t, firstKey), true
+	})
+	w.compressed(core.CompressionBetter)
+	w.learn("k")
+	require.NotZero(t, w.dataOf("k").Dictionary)
+	record := func() *dictionary.Record {
+		list, err := w.Meta.Records(ctx, dictionary.Kind, "", 10)
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		r, err := dictionary.Decode(list[0])
+		require.NoError(t, err)
+		return r
+	}
+	require.EqualValues(t, 1, record().KeyID)
+	ends := map[uint32]int{}
+	for left := 1; ; left++ {
+		both := w.reopened(blocks, secondKey+","+firstKey)
+		_, err := content.NewRotator(both.FS.Engine).Run(&stopping{Context: ctx, left: left})
+		w.reopened(blocks, secondKey+","+firstKey).RequireContent("k", form(1000))
+		if err == nil {
+			break
+		}
+		require.Equal(t, core.Canceled, core.KindOf(err), "%v", err)
+		ends[record().KeyID]++
+	}
+	require.Positive(t, ends[1])
+	require.Positive(t, ends[2], "a rotation that is cut off behind the dictionary")
+	only := w.reopened(blocks, secondKey)
+	require.NoError(t, only.FS.CheckKeys(ctx))
+	only.RequireContent("k", form(1000))
+	_, err := w.reopened(blocks, firstKey).Read("k", 0, -1)
+	require.Error(t, err)
+}
