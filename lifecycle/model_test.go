@@ -15,7 +15,7 @@ import (
 	"orcas/lifecycle"
 )
 
-// TestModel holds passes over random buckets against what the rules say of each version, told in another way.
+// TestModel compares passes over random buckets with an independent evaluation of the rules for each version.
 func TestModel(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -121,7 +121,7 @@ func expected(all []core.ObjectInfo, rules []lifecycle.Rule, now time.Time, stat
 		left[name(&o)] = true
 		keys[o.Key] = append(keys[o.Key], o)
 	}
-	// over says whether so many days have ended since t: the day in which they end is counted to its end.
+	// over reports whether so many days have ended since t: the day in which they end is counted to its end.
 	over := func(t time.Time, n int) bool {
 		end := t.AddDate(0, 0, n)
 		midnight := time.Date(end.Year(), end.Month(), end.Day(), 0, 0, 0, 0, time.UTC)

@@ -16,15 +16,15 @@ const (
 	bucketPage = 256
 )
 
-// place is how far a pass is: in a bucket, among its versions or its uploads, behind a key.
+// place is the position of a pass: after a key, among the versions or the uploads of a bucket.
 type place struct {
 	Bucket  string        `json:"bucket"`
 	ID      core.BucketID `json:"id"`
 	Uploads bool          `json:"uploads,omitempty"`
-	Key     string        `json:"key,omitempty"` // every version of it is done
+	Key     string        `json:"key,omitempty"` // the last key whose versions or uploads are done
 }
 
-// load returns where a pass was interrupted, nil where none was. A record that makes no sense is as good as none.
+// load returns the recorded position of an interrupted pass, or nil if there is none. An invalid record is ignored.
 func load(ctx context.Context, meta core.Meta) (*place, error) {
 	list, err := meta.Records(ctx, recordKind, "", 1)
 	if err != nil || len(list) == 0 {
@@ -42,8 +42,8 @@ type pass struct {
 	*Worker
 	ctx    context.Context
 	report Report
-	kept   bool // there is a record of this pass
-	since  int  // scanned since then
+	kept   bool // whether a position is recorded
+	since  int  // number of entries scanned since the position was last recorded
 }
 
 func (p *pass) run(resume bool) error {
@@ -88,7 +88,7 @@ func (p *pass) run(resume bool) error {
 	return p.keep(nil)
 }
 
-// bucket walks over one bucket, from a place in it on (nil: all of it).
+// bucket walks over one bucket, starting at from, or at its beginning if from is nil.
 func (p *pass) bucket(b *core.BucketInfo, from *place) error {
 	if text(b) == "" && p.o.UploadAge <= 0 {
 		return nil
@@ -111,20 +111,21 @@ func (p *pass) bucket(b *core.BucketInfo, from *place) error {
 	return walk.uploads()
 }
 
-// tolerate passes over a bucket that is gone, and says of one that its rules cannot be read: nothing of it is deleted.
+// tolerate returns err unless the pass can continue with the next bucket: if the bucket was deleted, or its rules
+// cannot be read. The latter is logged, and nothing in the bucket is deleted.
 func (p *pass) tolerate(bucket string, err error) error {
 	switch core.KindOf(err) {
 	case core.NoSuchBucket:
 		return nil
 	case core.Unsupported:
-		p.log.Warn("the lifecycle of a bucket cannot be read", "bucket", bucket, "err", err)
+		p.log.Warn("the lifecycle of a bucket cannot be read: nothing in it expires", "bucket", bucket, "err", err)
 		p.report.Unreadable++
 		return nil
 	}
 	return err
 }
 
-// keep notes how far the pass is; nil: it is at its end.
+// keep records the position of the pass. If at is nil, the pass has finished, and keep deletes the record.
 func (p *pass) keep(at *place) error {
 	record := core.Record{Kind: recordKind, Key: passKey}
 	if at != nil {
@@ -139,27 +140,27 @@ func (p *pass) keep(at *place) error {
 	return errs[0]
 }
 
-// walk is a pass in one bucket.
+// walk is the part of a pass in one bucket.
 type walk struct {
 	*pass
 	place  place
 	info   *core.BucketInfo
-	config *Config // its rules at the last look
+	config *Config // the bucket's rules when they were last read
 	key    keyState
 	due    []batch.Write
-	counts []*int64 // of report, beside due: what each of them counts as
+	counts []*int64 // the counter in report for each change in due
 }
 
-// keyState is what is known of a key whose versions are being read, newest first.
+// keyState is the state of the key whose versions are being read, newest first.
 type keyState struct {
 	key     string
-	current core.Seq         // of the newest version
-	seen    int              // versions
-	newer   time.Time        // when the last of them was written
-	newest  *core.ObjectInfo // where it is to be looked at again when all were read: it is due, or a delete marker
+	current core.Seq         // sequence of the newest version
+	seen    int              // number of versions read so far
+	newer   time.Time        // ObjectInfo.Since of the version read last
+	newest  *core.ObjectInfo // the newest version, if it has expired or is a delete marker; see endKey
 }
 
-// look reads the bucket's rules. NoSuchBucket: it is gone.
+// look reads the bucket and, if they have changed, its rules. It returns NoSuchBucket if the bucket was deleted.
 func (w *walk) look() error {
 	b, err := w.o.Meta.Bucket(w.ctx, w.place.Bucket)
 	if err == nil && b.ID != w.place.ID {
@@ -185,7 +186,7 @@ func (w *walk) look() error {
 // versions walks over the versions of the bucket.
 func (w *walk) versions() error {
 	kind, sort := core.ListVersions, ofVersions
-	if w.info.Versioning == core.VersioningOff { // no key has more than one
+	if w.info.Versioning == core.VersioningOff { // no key has more than one version
 		kind, sort = core.ListObjects, ofCurrent
 	}
 	for _, prefix := range w.config.prefixes(sort) {
@@ -221,7 +222,7 @@ func (w *walk) uploads() error {
 				if w.uploadDue(u) {
 					w.add(&core.AbortUpload{Bucket: u.Bucket, Key: u.Key, Upload: u.ID}, &w.report.Uploads)
 				}
-				if i > 0 && page.Uploads[i-1].Key != u.Key {
+				if i > 0 && page.Uploads[i-1].Key != u.Key { // all uploads of the previous key are done
 					w.place.Key = page.Uploads[i-1].Key
 				}
 			}
@@ -235,7 +236,7 @@ func (w *walk) uploads() error {
 	return nil
 }
 
-// uploadDue says whether an upload is due: by a rule, or by its age.
+// uploadDue reports whether an upload must be aborted, by a rule or because of its age.
 func (w *walk) uploadDue(u *core.UploadInfo) bool {
 	now := w.o.Now()
 	if w.o.UploadAge > 0 && u.Initiated.Before(now.Add(-w.o.UploadAge)) {
@@ -245,7 +246,7 @@ func (w *walk) uploadDue(u *core.UploadInfo) bool {
 	return ok && !now.Before(at)
 }
 
-// pages reads a listing page by page and deletes what take finds to be due.
+// pages reads a listing page by page, calls take with each page, and makes the deletions that take has added to due.
 func (w *walk) pages(q core.ListQuery, take func(*core.ListPage)) error {
 	for {
 		began := time.Now()
@@ -277,7 +278,7 @@ func (w *walk) pages(q core.ListQuery, take func(*core.ListPage)) error {
 	}
 }
 
-// version looks at the next version of the listing.
+// version processes the next version of the listing.
 func (w *walk) version(o *core.ObjectInfo) {
 	now := w.o.Now()
 	if o.Key != w.key.key || w.key.seen == 0 {
@@ -297,7 +298,8 @@ func (w *walk) version(o *core.ObjectInfo) {
 	}
 }
 
-// endKey decides what becomes of the newest version of a key. It comes last, since deleting it makes another one current.
+// endKey processes the newest version of a key. It is called after all versions of the key are read, because deleting
+// the newest one makes another one current.
 func (w *walk) endKey() {
 	o := w.key.newest
 	switch {
@@ -313,7 +315,8 @@ func (w *walk) endKey() {
 	w.key = keyState{}
 }
 
-// remove deletes a version for good, where the newest version of its key is the one that was read, and no lock keeps it.
+// remove adds the permanent deletion of a version to due, unless a lock protects it. The change requires the newest
+// version of its key to be the one that was read.
 func (w *walk) remove(o *core.ObjectInfo, count *int64) {
 	now := w.now()
 	if o.Lock.CheckDelete(now, false) != nil {
@@ -325,7 +328,7 @@ func (w *walk) remove(o *core.ObjectInfo, count *int64) {
 	}, count)
 }
 
-// expected demands that the newest version of a key is the one that was read.
+// expected returns the precondition that the newest version of a key is still the one that was read.
 func (w *walk) expected(current core.Seq) core.Precondition {
 	if mutant.Is("no-expected-version") {
 		return core.Precondition{}
@@ -333,7 +336,7 @@ func (w *walk) expected(current core.Seq) core.Precondition {
 	return core.Precondition{Seq: current}
 }
 
-// now returns the present as it is stored.
+// now returns the current time with the precision in which times are stored.
 func (w *walk) now() time.Time { return w.o.Now().UTC().Truncate(time.Millisecond) }
 
 func (w *walk) add(c core.Change, count *int64) {
@@ -341,7 +344,7 @@ func (w *walk) add(c core.Change, count *int64) {
 	w.counts = append(w.counts, count)
 }
 
-// flush deletes what was found.
+// flush makes the deletions in due.
 func (w *walk) flush() error {
 	if len(w.due) == 0 {
 		return nil
@@ -363,7 +366,7 @@ func (w *walk) flush() error {
 			case upload || results[i].Version != core.Current:
 				*w.counts[i]++
 			default:
-				w.report.Changed++ // somebody else was faster
+				w.report.Changed++ // somebody else has deleted it
 			}
 		}
 	}

@@ -16,7 +16,8 @@ import (
 	"orcas/lifecycle"
 )
 
-// TestRaces: what is written, deleted or brought back between the look and the deletion is not what was seen, and stays.
+// TestRaces: what is written, deleted or brought back between the look and the deletion is not what was seen, and
+// stays.
 func TestRaces(t *testing.T) {
 	races := map[string]struct {
 		state core.Versioning
@@ -70,7 +71,8 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// TestUnderLoad: while passes follow each other, what is due and then overwritten, deleted or brought back is never lost.
+// TestUnderLoad: while passes follow each other, an expired object that is overwritten, deleted or restored in the
+// meantime is never lost.
 func TestUnderLoad(t *testing.T) {
 	drivers(t, func(t *testing.T, s *store) {
 		b := s.bucket("bucket", core.VersioningSuspended, rule("r", func(r *lifecycle.Rule) {
@@ -166,7 +168,8 @@ func TestResumed(t *testing.T) {
 	})
 }
 
-// TestUnreadableRules: where the rules of a bucket are not understood, nothing of it is deleted, and other buckets get theirs.
+// TestUnreadableRules: where the rules of a bucket are not understood, nothing of it is deleted, and other buckets get
+// theirs.
 func TestUnreadableRules(t *testing.T) {
 	drivers(t, func(t *testing.T, s *store) {
 		expire := rule("r", func(r *lifecycle.Rule) { r.Expiration = days(1) })
@@ -208,8 +211,8 @@ func (d *dying) DoAll(ctx context.Context, writes []batch.Write) ([]core.Result,
 	return make([]core.Result, len(writes)), errs
 }
 
-// TestInterrupted ends a pass at each of its writes, with the write done and not done, and goes on with another worker: in the end
-// everything that is due is gone, and nothing else; and what was done before is not read again.
+// TestInterrupted ends a pass at each of its writes, with the write done and not done, and goes on with another worker:
+// in the end everything that is due is gone, and nothing else; and what was done before is not read again.
 func TestInterrupted(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for n := 0; ; n++ {

@@ -1,9 +1,10 @@
-// Package lifecycle deletes what the rules of a bucket say is due: current versions, noncurrent ones, delete markers that nothing is left
-// of, and abandoned uploads.
+// Package lifecycle deletes expired data according to the rules of each bucket: current versions, noncurrent versions,
+// delete markers without other versions, and abandoned uploads.
 //
-// The rules of a bucket are a Config, kept as JSON in the attribute "lifecycle" of the bucket, so that they change at one commit point and
-// a bucket without any costs nobody a look. Nothing is stamped on objects: a Worker walks the buckets that have rules, holds each version
-// against the rules as they are at that moment, and deletes it where one of them is due, expecting what it saw (see Worker).
+// The rules of a bucket are a Config, stored as JSON in the attribute "lifecycle" of the bucket. So they change
+// atomically, and buckets without rules cost nothing. Objects have no expiration time. A Worker walks the buckets that
+// have rules, compares each version with the current rules, and deletes it if one of them applies and its key has not
+// changed in the meantime (see Worker).
 package lifecycle
 
 import (
@@ -16,54 +17,56 @@ import (
 	"orcas/core"
 )
 
-// Day is how long a day is for those who do not want it shorter.
+// Day is the default length of a day.
 const Day = 24 * time.Hour
 
-// attribute is where a bucket keeps its rules.
+// attribute is the attribute of a bucket that holds its rules.
 const attribute = "lifecycle"
 
-// Config is the lifecycle of a bucket.
+// Config is the lifecycle configuration of a bucket.
 type Config struct {
-	MinimumSize string `json:"minimum_size,omitempty"` // what the client says of the size of objects that transition; without effect, since nothing does
+	MinimumSize string `json:"minimum_size,omitempty"` // as set by the client; has no effect
 	Rules       []Rule `json:"rules"`
 }
 
-// Rule says what becomes of the versions that its filter takes. At least one action is set.
+// Rule defines when the versions that match its filter expire. At least one of Expiration, Noncurrent and AbortDays is
+// set.
 type Rule struct {
 	ID      string `json:"id"`
 	Enabled bool   `json:"enabled"`
-	Legacy  bool   `json:"legacy,omitempty"` // the prefix of Filter stands in the rule itself, as before there were filters
+	Legacy  bool   `json:"legacy,omitempty"` // the client set the prefix in the rule itself, not in a filter
 	Filter  Filter `json:"filter"`
 
 	Expiration *Expiration `json:"expiration,omitempty"`
 	Noncurrent *Noncurrent `json:"noncurrent,omitempty"`
-	AbortDays  int         `json:"abort_days,omitempty"` // after which an upload in progress is aborted; 0: never
+	AbortDays  int         `json:"abort_days,omitempty"` // days after which an upload in progress is aborted; 0: never
 }
 
-// Filter takes the versions of which all hold that it says. The zero value takes every one.
+// Filter matches the versions that meet all of its conditions. The zero value matches every version.
 type Filter struct {
-	And     bool        `json:"and,omitempty"` // written as a conjunction
+	And     bool        `json:"and,omitempty"` // the client wrote the conditions in an And element
 	Prefix  *string     `json:"prefix,omitempty"`
 	Tags    []core.Attr `json:"tags,omitempty"`
-	Larger  *int64      `json:"larger,omitempty"`  // than so many bytes
-	Smaller *int64      `json:"smaller,omitempty"` // than so many bytes
+	Larger  *int64      `json:"larger,omitempty"`  // only versions of more than this many bytes
+	Smaller *int64      `json:"smaller,omitempty"` // only versions of fewer than this many bytes
 }
 
-// Expiration is what becomes of current versions: they are deleted so many days after they were written, or at a date; and delete markers
-// of which no version is left go with them, or (Marker) alone. One of the three is set.
+// Expiration deletes current versions, and delete markers without other versions, a number of days after they were
+// written or at a date. With Marker, it deletes only such delete markers. One of the three fields is set.
 type Expiration struct {
 	Days   int        `json:"days,omitempty"`
 	Date   *time.Time `json:"date,omitempty"` // midnight, UTC
 	Marker *bool      `json:"marker,omitempty"`
 }
 
-// Noncurrent deletes a version so many days after the next one was written, where at least Newer noncurrent ones are newer.
+// Noncurrent deletes a noncurrent version a number of days after the next newer version was written, if at least Newer
+// noncurrent versions are newer.
 type Noncurrent struct {
 	Days  int `json:"days"`
 	Newer int `json:"newer,omitempty"`
 }
 
-// Set gives a bucket a lifecycle; nil takes it away.
+// Set sets the lifecycle of a bucket, or deletes it if c is nil.
 func Set(b *core.BucketInfo, c *Config) error {
 	b.Attrs = slices.DeleteFunc(b.Attrs, func(a core.Attr) bool { return a.Name == attribute })
 	if c == nil {
@@ -77,7 +80,7 @@ func Set(b *core.BucketInfo, c *Config) error {
 	return nil
 }
 
-// text returns the lifecycle of a bucket as it is stored; "": it has none.
+// text returns the stored lifecycle of a bucket, or "" if it has none.
 func text(b *core.BucketInfo) string {
 	for i := range b.Attrs {
 		if b.Attrs[i].Name == attribute {
@@ -87,7 +90,8 @@ func text(b *core.BucketInfo) string {
 	return ""
 }
 
-// Of returns the lifecycle of a bucket, nil where it has none. Unsupported: it cannot be read, as where a newer version has written it.
+// Of returns the lifecycle of a bucket, or nil if it has none. It returns Unsupported if the lifecycle cannot be
+// decoded, for example because a newer version wrote it.
 func Of(b *core.BucketInfo) (*Config, error) {
 	stored := text(b)
 	if stored == "" {
@@ -95,17 +99,17 @@ func Of(b *core.BucketInfo) (*Config, error) {
 	}
 	c := &Config{}
 	d := json.NewDecoder(strings.NewReader(stored))
-	d.DisallowUnknownFields() // a condition that is not understood must not be passed over
+	d.DisallowUnknownFields() // ignoring an unknown condition would delete too much
 	if err := d.Decode(c); err != nil {
 		return nil, core.E("lifecycle.Of", core.Unsupported, err)
 	}
 	return c, nil
 }
 
-// maxCached bounds the buckets of a Cache.
+// maxCached is the maximum number of buckets in a Cache.
 const maxCached = 1024
 
-// Cache keeps the lifecycles of buckets, so that they need not be read again. The zero value is empty. Its methods may be called from many goroutines.
+// Cache caches the decoded lifecycles of buckets. The zero value is an empty cache. It is safe for concurrent use.
 type Cache struct {
 	mu  sync.RWMutex // guards all
 	all map[core.BucketID]cached
@@ -116,7 +120,7 @@ type cached struct {
 	config *Config
 }
 
-// Of returns the lifecycle of a bucket, as the function Of does. It is shared and must not be changed.
+// Of returns the lifecycle of a bucket, like the function Of. The result is shared and must not be modified.
 func (c *Cache) Of(b *core.BucketInfo) (*Config, error) {
 	stored := text(b)
 	if stored == "" {
@@ -141,18 +145,18 @@ func (c *Cache) Of(b *core.BucketInfo) (*Config, error) {
 	return config, nil
 }
 
-// due returns when so many days after t are over: at the end of the day in which that falls. Days begin at multiples of their length since 1970, at
-// midnight where they have 24 hours.
+// due returns the time that is a number of days after t, rounded up to the next start of a day. Days start at multiples
+// of their length since 1970, so days of 24 hours start at midnight UTC.
 func due(t time.Time, days int, day time.Duration) time.Time {
 	length := max(day.Milliseconds(), 1)
-	ms := t.UnixMilli() + int64(days)*length // 2^31 days of 24 hours are far from the end of an int64
+	ms := t.UnixMilli() + int64(days)*length // does not overflow for 2^31 days of 24 hours
 	if rest := ms % length; rest > 0 {
 		ms += length - rest
 	}
 	return time.UnixMilli(ms).UTC()
 }
 
-// takes says whether the filter takes a version. A delete marker has no tags and no bytes.
+// takes reports whether the filter matches a version. A delete marker has no tags, and its size is 0.
 func (f *Filter) takes(o *core.ObjectInfo) bool {
 	if !strings.HasPrefix(o.Key, f.prefix()) || f.Larger != nil && o.Size <= *f.Larger || f.Smaller != nil && o.Size >= *f.Smaller {
 		return false
@@ -172,7 +176,7 @@ func (f *Filter) prefix() string {
 	return *f.Prefix
 }
 
-// at returns when a version that was written at a time expires.
+// at returns the time at which a version written at the given time expires, and false if only Marker is set.
 func (e *Expiration) at(written time.Time, day time.Duration) (time.Time, bool) {
 	switch {
 	case e.Days > 0:
@@ -183,7 +187,8 @@ func (e *Expiration) at(written time.Time, day time.Duration) (time.Time, bool) 
 	return time.Time{}, false
 }
 
-// Expires returns when a current version expires, and the ID of the rule: of the one that is due first. A delete marker never does.
+// Expires returns the time at which a current version expires, and the ID of the rule that applies first. It returns
+// false for a delete marker, and if no rule applies.
 func (c *Config) Expires(o *core.ObjectInfo, day time.Duration) (at time.Time, rule string, ok bool) {
 	for i := range c.Rules {
 		r := &c.Rules[i]
@@ -197,7 +202,8 @@ func (c *Config) Expires(o *core.ObjectInfo, day time.Duration) (at time.Time, r
 	return at, rule, ok
 }
 
-// Aborts returns when an upload of a key is aborted, and the ID of the rule: of the one that is due first.
+// Aborts returns the time at which an upload of a key is aborted, and the ID of the rule that applies first. It returns
+// false if no rule applies.
 func (c *Config) Aborts(key string, begun time.Time, day time.Duration) (at time.Time, rule string, ok bool) {
 	for i := range c.Rules {
 		r := &c.Rules[i]
@@ -211,7 +217,8 @@ func (c *Config) Aborts(key string, begun time.Time, day time.Duration) (at time
 	return at, rule, ok
 }
 
-// noncurrentDue says whether a noncurrent version is due: the next one was written at a time, and so many noncurrent ones are newer.
+// noncurrentDue reports whether a noncurrent version has expired. succeeded is the time when the next newer version was
+// written, and newer is the number of newer noncurrent versions.
 func (c *Config) noncurrentDue(o *core.ObjectInfo, succeeded time.Time, newer int, now time.Time, day time.Duration) bool {
 	for i := range c.Rules {
 		r := &c.Rules[i]
@@ -222,7 +229,7 @@ func (c *Config) noncurrentDue(o *core.ObjectInfo, succeeded time.Time, newer in
 	return false
 }
 
-// markerDue says whether a delete marker is due that is all that is left of its key.
+// markerDue reports whether o, a delete marker that is the only version of its key, has expired.
 func (c *Config) markerDue(o *core.ObjectInfo, now time.Time, day time.Duration) bool {
 	for i := range c.Rules {
 		r := &c.Rules[i]
@@ -239,7 +246,8 @@ func (c *Config) markerDue(o *core.ObjectInfo, now time.Time, day time.Duration)
 	return false
 }
 
-// prefixes returns, in order, the prefixes of all keys that rules of a sort can be about; none of them begins with another one.
+// prefixes returns the sorted prefixes of all keys to which the enabled rules selected by sort can apply. No prefix in
+// the result begins with another one.
 func (c *Config) prefixes(sort func(*Rule) bool) []string {
 	var all []string
 	for i := range c.Rules {

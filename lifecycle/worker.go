@@ -9,52 +9,55 @@ import (
 
 	"orcas/batch"
 	"orcas/core"
+	"orcas/lease"
 )
 
-// Writer makes changes durable; the write buffer of the process.
+// Writer makes changes durable. The batch writer of the process implements it.
 type Writer interface {
-	// DoAll returns the outcomes in the order of writes; a change that failed its check is an error.
+	// DoAll makes the changes durable and returns the results and errors in the order of writes. A change that fails
+	// its check has an error.
 	DoAll(ctx context.Context, writes []batch.Write) ([]core.Result, []error)
 }
 
-// Options configure a Worker. Meta and Writer are required; zero values stand for the defaults.
+// Options configure a Worker. Meta and Writer are required; for all other fields, the zero value selects the default.
 type Options struct {
 	Meta      core.Meta
 	Writer    Writer
-	Day       time.Duration // how long a day is; default 24 h
-	Every     time.Duration // between the end of a pass and the next one that nobody asked for; default 1 h
-	UploadAge time.Duration // after which an upload in progress is aborted, whatever its bucket says; 0: never
-	Share     float64       // of the time that such a pass works; it rests for the others; default 0.2
-	Page      int           // versions that are read at once; default 1000
-	Save      int           // versions after which a pass notes how far it is; default 20,000
+	Day       time.Duration // length of a day; default 24 h
+	Every     time.Duration // interval from the end of a background pass to the next one; default 1 h
+	UploadAge time.Duration // age at which an upload in progress is aborted in every bucket; 0: never
+	Share     float64       // fraction of the time during which a background pass works; default 0.2
+	Page      int           // number of entries to read at once; default 1000
+	Save      int           // number of entries after which a pass records its position; default 20,000
 	Logger    *slog.Logger
 	Now       func() time.Time
+	Leases    lease.Leases // leases of the store; nil: no other worker makes passes
 
-	// Hook is called between finding what is due and deleting it; for tests.
+	// Hook is called between finding expired versions and deleting them. It is for tests.
 	Hook func()
 }
 
-// Report says what a pass did.
+// Report describes a pass.
 type Report struct {
 	Started    time.Time `json:"started"`
 	Seconds    float64   `json:"seconds"`
-	Resumed    bool      `json:"resumed"`    // it went on where an earlier one was interrupted
-	Buckets    int       `json:"buckets"`    // that were walked over: those with rules, and all where UploadAge is set
-	Unreadable int       `json:"unreadable"` // of them: left alone, since their rules cannot be read
-	Scanned    int64     `json:"scanned"`    // versions, delete markers and uploads
-	Expired    int64     `json:"expired"`    // current versions
+	Resumed    bool      `json:"resumed"`    // whether the pass continued an interrupted one
+	Buckets    int       `json:"buckets"`    // number of buckets walked: those with rules, or all if UploadAge is set
+	Unreadable int       `json:"unreadable"` // number of these that were skipped because their rules cannot be read
+	Scanned    int64     `json:"scanned"`    // number of versions, delete markers and uploads read
+	Expired    int64     `json:"expired"`    // number of current versions deleted; the next three count other deletions
 	Noncurrent int64     `json:"noncurrent"`
 	Markers    int64     `json:"markers"`
 	Uploads    int64     `json:"uploads"`
-	Changed    int64     `json:"changed"` // were due, and are others meanwhile: left for the next pass
-	Held       int64     `json:"held"`    // are due, and locked
+	Changed    int64     `json:"changed"` // had expired, but changed during the pass; left for the next pass
+	Held       int64     `json:"held"`    // had expired, but are locked
 	Error      string    `json:"error,omitempty"`
 }
 
-// Deleted returns how many versions, delete markers and uploads are gone.
+// Deleted returns the number of deleted versions, delete markers and uploads.
 func (r Report) Deleted() int64 { return r.Expired + r.Noncurrent + r.Markers + r.Uploads }
 
-// Status says what goes on.
+// Status is the current state of a Worker.
 type Status struct {
 	Running bool   `json:"running"`
 	Bucket  string `json:"bucket,omitempty"`
@@ -63,26 +66,27 @@ type Status struct {
 	Last    Report `json:"last"`    // the last pass that ended
 }
 
-// Worker deletes what is due. Its methods may be called from many goroutines.
+// Worker deletes expired versions, delete markers and uploads. Its methods are safe for concurrent use.
 //
-// A pass reads the buckets that have rules, in order of names: their versions, newest first, within the prefixes that rules are about, then their uploads.
-// A bucket's rules are looked at anew with each page. What is due is deleted by changes that name the version that is current, by its sequence, as it
-// was read: an overwritten, deleted or restored key is a Conflict and left for the next pass. So what is noncurrent when it is deleted is noncurrent still, and
-// the null version is the one that was read. Locked versions stay.
+// A pass reads the buckets that have rules, in the order of their names. Within the prefixes of the rules, it first
+// reads the versions, newest first, and then the uploads. It reads the bucket's rules again with each page. The change
+// that deletes an expired version requires the current version of its key to have the sequence that was read. If the
+// key was overwritten, deleted or restored in the meantime, the change fails with Conflict, and the key is left for the
+// next pass. So a version that is deleted as noncurrent is still noncurrent, and the null version is the one that was
+// read. Locked versions are kept.
 //
-// How far a pass is stands in the record "pass" of the kind "lifecycle", as JSON: it is written behind the deletions, so a pass that was
-// interrupted goes on with what it may have done in part, and doing that again does nothing.
+// The position of a pass is stored as JSON in the record "pass" of the kind "lifecycle". It is written after the
+// deletions, so an interrupted pass may resume with pages that are already done. Repeating them has no effect.
 type Worker struct {
 	o   Options
 	log *slog.Logger
 
-	pass  sync.Mutex // held by a pass
 	hurry atomic.Int32
-	mu    sync.Mutex // guards status
+	mu    sync.Mutex // guards state
 	state Status
 }
 
-// New makes a Worker.
+// New returns a Worker.
 func New(o Options) *Worker {
 	if o.Day <= 0 {
 		o.Day = Day
@@ -105,16 +109,20 @@ func New(o Options) *Worker {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Leases == nil {
+		o.Leases = &lease.Local{}
+	}
 	if o.Hook == nil {
 		o.Hook = func() {}
 	}
 	return &Worker{o: o, log: o.Logger}
 }
 
-// retryAfter is when a pass that failed is tried again.
+// retryAfter is the delay before a failed pass is retried.
 const retryAfter = time.Minute
 
-// Run makes a pass now and then until ctx ends, at once where one was interrupted.
+// Run makes a pass every Options.Every until ctx is canceled. The first pass starts immediately if an earlier one was
+// interrupted.
 func (w *Worker) Run(ctx context.Context) {
 	pause := w.o.Every
 	if p, err := load(ctx, w.o.Meta); err == nil && p != nil {
@@ -130,31 +138,39 @@ func (w *Worker) Run(ctx context.Context) {
 		}
 		pause = w.o.Every
 		if _, err := w.run(ctx, true); err != nil && ctx.Err() == nil {
-			w.log.Warn("lifecycle stopped for now", "err", err)
+			w.log.Warn("lifecycle pass failed; it will be retried", "err", err)
 			pause = min(pause, retryAfter)
 		}
 		timer.Reset(pause)
 	}
 }
 
-// Pass makes a pass over everything, without rests. After an error, which the Report gives as well, what was deleted until then is deleted.
+// Pass makes a pass over all buckets, without pauses. An error, which is also in the Report, does not undo the
+// deletions before it.
 func (w *Worker) Pass(ctx context.Context) (Report, error) {
 	w.hurry.Add(1)
 	defer w.hurry.Add(-1)
 	return w.run(ctx, false)
 }
 
-// run makes a pass; resume: from where the last one was interrupted, if it was.
-func (w *Worker) run(ctx context.Context, resume bool) (Report, error) {
-	w.pass.Lock()
-	defer w.pass.Unlock()
+// run makes a pass while it holds the lifecycle lease. With resume, it continues an interrupted pass, if there is one.
+func (w *Worker) run(ctx context.Context, resume bool) (report Report, err error) {
+	err = w.o.Leases.Do(ctx, lease.Lifecycle, func(ctx context.Context) (err error) {
+		report, err = w.leased(ctx, resume)
+		return err
+	})
+	return report, err
+}
+
+// leased makes a pass. The caller holds the lease.
+func (w *Worker) leased(ctx context.Context, resume bool) (Report, error) {
 	start := time.Now()
 	p := &pass{Worker: w, ctx: ctx, report: Report{Started: w.o.Now().UTC()}}
 	w.note(func(s *Status) { s.Running = true })
 	err := p.run(resume)
 	p.report.Seconds = time.Since(start).Seconds()
 	if err != nil {
-		p.report.Error = err.Error()
+		p.report.Error = core.Text(err)
 		err = core.E("lifecycle.Pass", core.Internal, err)
 	}
 	w.note(func(s *Status) {
@@ -168,7 +184,7 @@ func (w *Worker) run(ctx context.Context, resume bool) (Report, error) {
 	return p.report, err
 }
 
-// Status returns what goes on.
+// Status returns the current state.
 func (w *Worker) Status() Status {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -181,10 +197,11 @@ func (w *Worker) note(fn func(s *Status)) {
 	fn(&w.state)
 }
 
-// longestRest bounds how long somebody who is in a hurry waits for a pass that rests.
+// longestRest is the maximum length of a rest, and so of the time that a requested pass waits for it.
 const longestRest = time.Second
 
-// rest lets others work: as long as it takes that Share of the time was work since began, unless somebody is in a hurry.
+// rest pauses until the work since began is the fraction Share of the elapsed time. It does not pause while a requested
+// pass runs or waits.
 func (w *Worker) rest(ctx context.Context, began time.Time) {
 	pause := min(time.Duration(float64(time.Since(began))*(1/w.o.Share-1)), longestRest)
 	if w.hurry.Load() > 0 || pause <= 0 {

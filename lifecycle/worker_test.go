@@ -203,7 +203,8 @@ func TestFilters(t *testing.T) {
 	})
 }
 
-// TestVersioned: a current version gives way to a delete marker, a noncurrent one goes so long after the next was written.
+// TestVersioned: a current version gives way to a delete marker, a noncurrent one goes so long after the next was
+// written.
 func TestVersioned(t *testing.T) {
 	drivers(t, func(t *testing.T, s *store) {
 		b := s.bucket("bucket", core.VersioningEnabled, rule("r", func(r *lifecycle.Rule) {
@@ -214,7 +215,8 @@ func TestVersioned(t *testing.T) {
 		for _, age := range []float64{40, 30, 20, 9} {
 			seqs = append(seqs, s.put(b, "key", age))
 		}
-		// 40 and 30 were succeeded long ago; the version of 20 days is the newest noncurrent one and was succeeded 9 days ago.
+		// 40 and 30 were succeeded long ago; the version of 20 days is the newest noncurrent one and was succeeded 9
+		// days ago.
 		old := s.put(b, "old", 11)
 		r := s.pass()
 		require.Equal(t, int64(2), r.Noncurrent)
@@ -225,7 +227,7 @@ func TestVersioned(t *testing.T) {
 		require.Equal(t, old, all[3].Seq)
 		require.Len(t, all, 4)
 
-		// The marker makes the version noncurrent; days later that goes, if nothing has to be kept, and then the marker.
+		// The marker makes the version noncurrent; days later that goes, if nothing must be kept, and then the marker.
 		b = s.bucket("bucket", core.VersioningEnabled, rule("r", func(r *lifecycle.Rule) {
 			r.Filter.Prefix = ptr("old")
 			r.Expiration = &lifecycle.Expiration{Marker: ptr(true)}
@@ -239,7 +241,8 @@ func TestVersioned(t *testing.T) {
 	})
 }
 
-// TestMoved: an old object that was moved onto a key makes the version there noncurrent when it was moved, not when it was written.
+// TestMoved: an old object that was moved onto a key makes the version there noncurrent when it was moved, not when it
+// was written.
 func TestMoved(t *testing.T) {
 	drivers(t, func(t *testing.T, s *store) {
 		b := s.bucket("bucket", core.VersioningEnabled, rule("r", func(r *lifecycle.Rule) {

@@ -1,0 +1,191 @@
+package fsck
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"orcas/core"
+	"orcas/core/snapshot"
+)
+
+// Comparison is the result of Compare: the missing blocks that should contain content.
+type Comparison struct {
+	Time    time.Time      // when the comparison began
+	Seconds float64        // how long it took
+	Blocks  int            // number of blocks that should contain content
+	Missing []MissingBlock // the missing ones, ordered by ID
+	Needed  string         // why recovery needs something that is missing; empty if it does not
+}
+
+// MissingBlock describes a missing block and the content that should be in it.
+type MissingBlock struct {
+	Block    core.BlockID
+	Contents int
+	Bytes    int64 // stored bytes
+}
+
+// Lost returns the total content of the missing blocks. A content in several of them counts once for each.
+func (c *Comparison) Lost() (contents int, bytes int64) {
+	for _, m := range c.Missing {
+		contents += m.Contents
+		bytes += m.Bytes
+	}
+	return contents, bytes
+}
+
+// severeShare is the share of missing blocks above which a file system is probably missing, rather than some files.
+const severeShare = 0.01
+
+// Severe returns the reason why nothing should be written before an operator has looked, or "" if there is none: at
+// least two blocks and more than 1% of them are missing, or something that recovery needs is missing.
+func (c *Comparison) Severe() string {
+	if c.Needed != "" {
+		return c.Needed
+	}
+	if n := len(c.Missing); n >= 2 && float64(n) > severeShare*float64(c.Blocks) {
+		return fmt.Sprintf("%d of the %d blocks that hold content are missing", n, c.Blocks)
+	}
+	return ""
+}
+
+// placeCount is the amount of content that a block should contain.
+type placeCount struct {
+	contents int
+	bytes    int64
+}
+
+// eachPlace calls emit for each content and each block that it is in.
+func eachPlace(ctx context.Context, meta core.Meta, emit func(id core.DataID, block core.BlockID, length int64)) error {
+	if p, ok := core.As[core.Placer](meta); ok {
+		return p.Places(ctx, func(id core.DataID, block core.BlockID, length int64) error {
+			emit(id, block, length)
+			return nil
+		})
+	}
+	s, ok := core.As[core.Snapshotter](meta)
+	if !ok {
+		return core.E("fsck.Compare", core.Unsupported, fmt.Errorf("this engine cannot list its contents"))
+	}
+	data := func(d *core.DataInfo) {
+		if d != nil {
+			for _, e := range d.Extents {
+				emit(d.ID, e.Block, e.Length)
+			}
+		}
+	}
+	return s.Snapshot(ctx, func(r *core.Row) error {
+		data(r.Data)
+		if r.Object != nil {
+			for i := range r.Object.Segments {
+				data(r.Object.Segments[i].Info)
+			}
+		}
+		return nil
+	})
+}
+
+// Compare finds missing blocks that should contain content. It may run while the store is in use. It reads the
+// metadata before it lists the blocks, so a block that is not in the list was freed in between, or is missing. To
+// distinguish the two, Compare reads the metadata again: if content is still recorded in the block, the block cannot
+// have been freed.
+func Compare(ctx context.Context, meta core.Meta, blocks core.Blocks) (*Comparison, error) {
+	const op = "fsck.Compare"
+	c := &Comparison{Time: time.Now().UTC()}
+	named := map[core.BlockID]*placeCount{}
+	if err := eachPlace(ctx, meta, adder(named, true)); err != nil {
+		return nil, core.E(op, core.Internal, err)
+	}
+	c.Blocks = len(named)
+	if err := blocks.Walk(ctx, core.BlockID{}, func(b core.BlockInfo) error {
+		delete(named, b.ID)
+		return nil
+	}); err != nil {
+		return nil, core.E(op, core.Internal, err)
+	}
+	if len(named) > 0 {
+		for _, n := range named {
+			*n = placeCount{}
+		}
+		if err := eachPlace(ctx, meta, adder(named, false)); err != nil {
+			return nil, core.E(op, core.Internal, err)
+		}
+	}
+	for id, n := range named {
+		if n.contents > 0 { // otherwise it was freed before the blocks were listed
+			c.Missing = append(c.Missing, MissingBlock{id, n.contents, n.bytes})
+		}
+	}
+	slices.SortFunc(c.Missing, func(a, b MissingBlock) int { return a.Block.Compare(b.Block) })
+	var err error
+	if c.Needed, err = MissingForRecovery(ctx, meta, blocks); err != nil {
+		return nil, core.E(op, core.Internal, err)
+	}
+	c.Seconds = time.Since(c.Time).Seconds()
+	return c, nil
+}
+
+// adder returns a function that counts the contents and bytes in each block: in every block if all is true, otherwise
+// only in the blocks that counts already contains.
+func adder(counts map[core.BlockID]*placeCount, all bool) func(core.DataID, core.BlockID, int64) {
+	var last core.BlockID
+	var of *placeCount      // the counts of last; nil if last is not counted
+	var content core.DataID // the content counted most recently in last
+	return func(id core.DataID, block core.BlockID, length int64) {
+		if block != last {
+			if last, of = block, counts[block]; of == nil && all {
+				of = &placeCount{}
+				counts[block] = of
+			}
+			content = 0
+		}
+		if of != nil {
+			if of.bytes += length; id != content {
+				of.contents++
+				content = id
+			}
+		}
+	}
+}
+
+// isThere reports whether a block with this ID exists. It does not use Open, which would also find a block whose file
+// is open but has been unlinked.
+func isThere(ctx context.Context, blocks core.Blocks, id core.BlockID) (there bool, err error) {
+	err = blocks.Walk(ctx, id, func(b core.BlockInfo) error {
+		there = b.ID == id
+		return errEnough
+	})
+	if err == errEnough {
+		err = nil
+	}
+	return there, err
+}
+
+// MissingForRecovery returns why recovery needs something that is missing, or "" if it does not. Recovery needs the
+// block at State.ReplayFrom, which contains the newest records, unless a snapshot covers them all. MissingForRecovery
+// reads very little.
+func MissingForRecovery(ctx context.Context, meta core.Meta, blocks core.Blocks) (string, error) {
+	for {
+		st, err := meta.State(ctx)
+		if err != nil || st.ReplayFrom.IsZero() {
+			return "", err
+		}
+		there, err := isThere(ctx, blocks, st.ReplayFrom)
+		if there || err != nil {
+			return "", err
+		}
+		now, err := meta.State(ctx)
+		if err != nil {
+			return "", err
+		}
+		if now.ReplayFrom != st.ReplayFrom {
+			continue // it was closed, emptied and freed in the meantime
+		}
+		list, err := snapshot.List(ctx, blocks)
+		if err != nil || len(list) > 0 && list[0].Seq >= now.Seq {
+			return "", err
+		}
+		return fmt.Sprintf("block %v is missing, which holds the newest records of the metadata", st.ReplayFrom), nil
+	}
+}

@@ -1,0 +1,129 @@
+package reclaim
+
+import (
+	"context"
+	"time"
+
+	"orcas/core"
+	"orcas/internal/mutant"
+)
+
+// Readers reports what readers of content still need; package pins describes what readers guarantee. A vfs.FS
+// implements it.
+type Readers interface {
+	// Quiet waits until every metadata lookup that began before the call has ended. After its lookup, a reader has
+	// pinned what it still needs.
+	Quiet(ctx context.Context) error
+
+	// Pins reports whether a reader still needs a block. If nothing in the metadata refers to the block, a result of
+	// false after Quiet is final.
+	Pins(block core.BlockID) bool
+
+	// PinsList is Pins for a segment list in the garbage.
+	PinsList(list core.UploadID) bool
+
+	// OldestReader returns the number of readers with pins, and the age of the oldest of them.
+	OldestReader() (readers int, age time.Duration)
+}
+
+// nobody is a Readers without readers.
+type nobody struct{}
+
+func (nobody) Quiet(context.Context) error        { return nil }
+func (nobody) Pins(core.BlockID) bool             { return false }
+func (nobody) PinsList(core.UploadID) bool        { return false }
+func (nobody) OldestReader() (int, time.Duration) { return 0, 0 }
+
+// pinnedLong is how long readers may keep dead content from being freed before the log warns.
+const pinnedLong = 5 * time.Minute
+
+// dead identifies a dead block or a dead segment list.
+type dead struct {
+	block core.BlockID
+	list  core.UploadID
+}
+
+// kept describes a dead block or list that readers still pin.
+type kept struct {
+	bytes int64
+	since time.Time // when a round first found it pinned
+}
+
+// pinned records the dead blocks and lists that rounds left alone because a reader still needs them.
+type pinned struct {
+	last   map[dead]kept // found by the last round
+	now    map[dead]kept // found by this round so far
+	warned bool
+}
+
+// isPinned reports whether a reader needs a dead block, and records it if so.
+func (r *round) isPinned(id core.BlockID, size int64) bool {
+	if mutant.Is("no-pin-check") || !r.o.Readers.Pins(id) {
+		return false
+	}
+	r.keep(dead{block: id}, size)
+	return true
+}
+
+// isPinnedList is isPinned for a segment list in the garbage.
+func (r *round) isPinnedList(id core.UploadID) (bool, error) {
+	if mutant.Is("no-pin-check") || !r.o.Readers.PinsList(id) {
+		return false, nil
+	}
+	size, err := r.sizeOf(id)
+	if err == nil {
+		r.keep(dead{list: id}, size)
+	}
+	return true, err
+}
+
+func (r *round) keep(d dead, size int64) {
+	since := r.o.Now()
+	if before, ok := r.pinned.last[d]; ok {
+		since = before.since
+	}
+	r.pinned.now[d] = kept{size, since}
+}
+
+// sizeOf returns the total size of the parts of a list. Each list is read only once.
+func (r *round) sizeOf(id core.UploadID) (size int64, err error) {
+	for _, known := range []map[dead]kept{r.pinned.now, r.pinned.last} {
+		if k, ok := known[dead{list: id}]; ok {
+			return k.bytes, nil
+		}
+	}
+	for after := 0; ; {
+		parts, err := r.o.Meta.Parts(r.ctx, id, after, page, core.WithoutContent)
+		if err != nil {
+			return 0, err
+		}
+		for i := range parts {
+			size += parts[i].Size
+			after = parts[i].Number
+		}
+		if len(parts) < page {
+			return size, nil
+		}
+	}
+}
+
+// notePins completes the report of a round, and logs one warning when readers keep dead content for too long.
+func (r *Reclaimer) notePins(rep *Report) {
+	p := &r.pinned
+	if rep.Error == "" {
+		p.last = p.now
+	}
+	longest := time.Duration(0)
+	for _, k := range p.last {
+		rep.PinnedBytes += k.bytes
+		longest = max(longest, r.o.Now().Sub(k.since))
+	}
+	readers, age := r.o.Readers.OldestReader()
+	rep.OldestReader = age.Seconds()
+	isLong := longest >= pinnedLong
+	if isLong && !p.warned {
+		r.log.Warn("slow readers keep deleted content on the drive", "pinned_bytes", rep.PinnedBytes,
+			"seconds", longest.Seconds(), "readers", readers, "oldest_reader_seconds", rep.OldestReader)
+	}
+	p.warned = isLong
+}

@@ -1,0 +1,315 @@
+// Package reclaim frees the space of content that nothing refers to any more, while the store is in use.
+//
+// # What is dead, and how reclaim knows
+//
+// Every change that releases content adds its extents to the garbage (core.Garbage). The ledger of this package sums
+// up the garbage by block. That is only a hint about which blocks are worth a look; it never justifies a deletion. The
+// proof is the metadata itself. A frame header contains the number of its content. Either that content is at this
+// position (core.Meta.Data reports that), or it never will be again, because numbers are not reused and content never
+// moves into a closed block. A pass over all metadata, the mark, is such a proof for every block at once. Reclaim
+// makes it with each snapshot. It also finds blocks that no garbage entry refers to: those left by a crash, and those
+// that contain only records.
+//
+// Not everything without references is garbage: new content is written to its block before the metadata refers to it.
+// Therefore reclaim touches only packed blocks before core.State.ReplayFrom, whose changes have all been applied. It
+// deletes a large block that neither content nor garbage refers to only if an earlier start of the store created it.
+//
+// # How a block is freed
+//
+//  1. A dead large block needs nothing else.
+//  2. A packed block with a large enough dead share is emptied. Its live frames are read, verified and written to the
+//     open block under new headers (batch.Write.Moved), with one MoveData per content. MoveData fails if the content
+//     is no longer where it was read: it was deleted or overwritten in the meantime, and is dead.
+//  3. The block contains records as well. It may be deleted once a durable snapshot of the metadata, read back, covers
+//     the last of them, and the database has been synced after that, so that a start after a power cut does not need
+//     them.
+//  4. If writes are answered before they are durable, the writes that released the content are made durable first
+//     (Options.Settle). Readers may have looked up the old position, so Readers.Quiet waits until they have pinned what
+//     they still need. A pinned block is left alone, and the next round tries again. So a slow reader keeps what it
+//     reads, and delays nothing else. The same is true of a long segment list that a reader has partly read.
+//  5. The block is deleted, and then its garbage entries. A crash between any two of these steps leaves garbage that
+//     the next round finds again.
+//
+// Several stores may share one place for their blocks. Block IDs are compared only within the store of this process,
+// so the blocks and snapshots of other stores are never touched.
+//
+// An error while reclaim looks for garbage ends the round, and nothing is deleted. A damaged block is left alone,
+// because unreadable frames prove nothing.
+//
+// Two other designs were tried and dropped. With garbage rows as the only record of dead space, bytes that no row
+// refers to are never freed: a crash leaves such bytes, and so does a move whose content was deleted in the meantime.
+// With snapshots of only the part of the metadata that is in a block, deletions would have to be kept forever.
+package reclaim
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"orcas/batch"
+	"orcas/core"
+	"orcas/lease"
+)
+
+// Meta is the part of a metadata engine that reclaim needs.
+type Meta interface {
+	core.Meta
+	core.Snapshotter
+	core.Syncer
+}
+
+// Options configure a Reclaimer. Meta, Blocks and Writer are required; zero values of the others mean the defaults.
+type Options struct {
+	Meta   Meta
+	Blocks core.Blocks
+	Writer batch.Doer
+
+	Readers Readers // the readers of content in this process; nil if there are none
+
+	// Settle waits until every change that was applied before the call is durable. It is nil if applied changes are
+	// always durable. Content must not be freed while a power cut may still undo the write that replaced it.
+	Settle func(ctx context.Context) error
+
+	DeadShare float64       // the dead share from which a packed block is emptied; default 0.5
+	Every     time.Duration // time between background rounds; default 250 ms; a sixth of it while content is being released
+	Logger    *slog.Logger
+	Now       func() time.Time
+	Leases    lease.Leases // the leases of the store; nil if no other process reclaims
+
+	// Hook is for tests. It is called with one of the constants below between the steps of a round, where a crash
+	// could happen.
+	Hook func(place string)
+}
+
+// The arguments of Options.Hook.
+const (
+	HookMarked   = "marked"   // after finding the live content, before moving it
+	HookCopied   = "copied"   // after copying a block's content, before checking that the block is empty
+	HookSnapshot = "snapshot" // after a new snapshot, before the old one is deleted
+	HookSwitched = "switched" // after the last check, before a block is deleted
+	HookUnlinked = "unlinked" // after a block is deleted, before its garbage entries are
+)
+
+// fullShare is the dead share from which a full round empties a block.
+const fullShare = 0.10
+
+// Report is the result of a round.
+type Report struct {
+	Full         bool      `json:"full"` // a command requested the round, which freed everything it could
+	Started      time.Time `json:"started"`
+	Seconds      float64   `json:"seconds"`
+	BytesFreed   int64     `json:"bytes_freed"`
+	BlocksFreed  int       `json:"blocks_freed"`
+	BytesMoved   int64     `json:"bytes_moved"`
+	BlocksMoved  int       `json:"blocks_moved"`
+	Snapshots    int       `json:"snapshots"`
+	SnapshotSeq  core.Seq  `json:"snapshot_seq"`
+	GarbageBytes int64     `json:"garbage_bytes"` // garbage that is known at the end and not freed
+	Waiting      int       `json:"blocks_held"`   // dead packed blocks that wait for a snapshot or a reader
+	PinnedBytes  int64     `json:"pinned_bytes"`  // dead bytes that are kept because readers still need them
+	OldestReader float64   `json:"oldest_reader_seconds"`
+	Damaged      []string  `json:"damaged_blocks,omitempty"`
+	Error        string    `json:"error,omitempty"`
+
+	busy bool // content was released since the last round
+}
+
+// Status is the progress of the current round, and the totals of all rounds since the start.
+type Status struct {
+	Running bool   `json:"running"`
+	Phase   string `json:"phase,omitempty"`
+	Done    int    `json:"blocks_done"` // in the current phase
+	Todo    int    `json:"blocks_todo"`
+	Rounds  int    `json:"rounds"`
+	Freed   int64  `json:"bytes_freed"` // since the start
+	Moved   int64  `json:"bytes_moved"`
+
+	PinnedBytes  int64   `json:"pinned_bytes"`          // dead, and left alone by the last round because readers still need it
+	Readers      int     `json:"readers"`               // that pin content now, dead or not
+	OldestReader float64 `json:"oldest_reader_seconds"` // how long the oldest of them has been reading; 0: there are none
+
+	Last Report `json:"last"` // the last round that did something, or that a command requested
+}
+
+// Reclaimer frees garbage. Its methods are safe for concurrent use.
+type Reclaimer struct {
+	o   Options
+	log *slog.Logger
+
+	// The reclaim lease guards the fields below, up to pinned.
+	ledger ledger
+	snaps  snapshots
+	marked map[core.BlockID]int64 // live bytes of each block as of the last mark; nil if there was none
+	first  core.BlockID           // State.ReplayFrom at the start of this process
+	bad    map[core.BlockID]bool  // damaged blocks, which are never read again
+	pinned pinned
+
+	mu     sync.Mutex // guards status
+	status Status
+}
+
+// New returns a Reclaimer. It must be called after the recovery of the store and before its first write.
+func New(ctx context.Context, o Options) (*Reclaimer, error) {
+	if o.DeadShare <= 0 || o.DeadShare > 1 {
+		o.DeadShare = 0.5
+	}
+	if o.Every <= 0 {
+		o.Every = 250 * time.Millisecond
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Readers == nil {
+		o.Readers = nobody{}
+	}
+	if o.Settle == nil {
+		o.Settle = func(context.Context) error { return nil }
+	}
+	if o.Hook == nil {
+		o.Hook = func(string) {}
+	}
+	if o.Leases == nil {
+		o.Leases = &lease.Local{}
+	}
+	st, err := o.Meta.State(ctx)
+	if err != nil {
+		return nil, core.E("reclaim.New", core.Internal, err)
+	}
+	r := &Reclaimer{o: o, log: o.Logger, first: st.ReplayFrom, bad: map[core.BlockID]bool{}}
+	r.ledger.init()
+	return r, nil
+}
+
+// soon divides the time between rounds while content is being released. Under a load that overwrites objects, content
+// that dies between two rounds wastes space until the next one.
+const soon = 6
+
+// Run makes rounds until ctx is canceled.
+func (r *Reclaimer) Run(ctx context.Context) {
+	tick := time.NewTimer(r.o.Every)
+	defer tick.Stop()
+	failed := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		report, err := r.Round(ctx, false)
+		pause := r.o.Every
+		if err == nil && report.busy {
+			pause /= soon
+		}
+		tick.Reset(pause)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && err.Error() != failed:
+			failed = err.Error()
+			r.log.Warn("reclaim round failed; the next round tries again", "err", err)
+		case err == nil:
+			failed = ""
+		}
+		if report.BlocksFreed > 0 {
+			r.log.Debug("reclaimed", "bytes", report.BytesFreed, "blocks", report.BlocksFreed, "moved", report.BytesMoved,
+				"seconds", report.Seconds, "pinned_bytes", report.PinnedBytes, "oldest_reader_seconds", report.OldestReader)
+		}
+	}
+}
+
+// Round frees what can be freed now. A full round empties every packed block of which at least fullShare is dead,
+// whatever that costs. If a round fails, what it has already freed remains freed; the error is also in the report.
+func (r *Reclaimer) Round(ctx context.Context, full bool) (report Report, err error) {
+	err = r.o.Leases.Do(ctx, lease.Reclaim, func(ctx context.Context) (err error) {
+		report, err = r.leasedRound(ctx, full)
+		return err
+	})
+	return report, err
+}
+
+// leasedRound is Round for a caller that holds the lease.
+func (r *Reclaimer) leasedRound(ctx context.Context, full bool) (Report, error) {
+	rd := &round{Reclaimer: r, ctx: ctx, report: Report{Full: full, Started: r.o.Now().UTC()}}
+	start := time.Now()
+	r.note(func(s *Status) { s.Running, s.Done, s.Todo = true, 0, 0 })
+	seen := r.ledger.after
+	r.pinned.now = map[dead]kept{}
+	err := rd.run()
+	rep := &rd.report
+	rep.Seconds = time.Since(start).Seconds()
+	rep.busy = rep.BlocksFreed > 0 || r.ledger.after > seen
+	rep.GarbageBytes, rep.Waiting, rep.SnapshotSeq = r.ledger.bytes, len(r.ledger.empty), r.snaps.seq()
+	if err != nil {
+		rep.Error = core.Text(err)
+		r.ledger.reset() // it may be incomplete
+	}
+	r.notePins(rep)
+	r.note(func(s *Status) {
+		s.Running, s.Phase = false, ""
+		s.Rounds++
+		s.Freed += rep.BytesFreed
+		s.Moved += rep.BytesMoved
+		s.PinnedBytes = rep.PinnedBytes
+		if full || err != nil || rep.BlocksFreed+rep.BlocksMoved+rep.Snapshots > 0 {
+			s.Last = *rep
+		}
+	})
+	if full && err == nil {
+		r.log.Info("reclaim round", "freed_bytes", rep.BytesFreed, "freed_blocks", rep.BlocksFreed,
+			"moved_bytes", rep.BytesMoved, "pinned_bytes", rep.PinnedBytes, "oldest_reader_seconds", rep.OldestReader, "seconds", rep.Seconds)
+	}
+	if err != nil {
+		err = core.E("reclaim.Round", core.Internal, err)
+	}
+	return *rep, err
+}
+
+// Pause calls fn while no round runs, so no block is deleted, no content is moved, and no garbage entry is deleted.
+func (r *Reclaimer) Pause(ctx context.Context, fn func() error) error {
+	return r.o.Leases.Do(ctx, lease.Reclaim, func(context.Context) error { return fn() })
+}
+
+// Snapshot writes a new snapshot of the metadata now, and deletes the old ones. See scrub.Options.NewSnapshot.
+func (r *Reclaimer) Snapshot(ctx context.Context) error {
+	err := r.o.Leases.Do(ctx, lease.Reclaim, func(ctx context.Context) error {
+		rd := &round{Reclaimer: r, ctx: ctx, report: Report{Started: r.o.Now().UTC()}}
+		r.note(func(s *Status) { s.Running, s.Done, s.Todo = true, 0, 0 })
+		defer r.note(func(s *Status) { s.Running, s.Phase = false, "" })
+		return rd.snapshot()
+	})
+	if err != nil {
+		return core.E("reclaim.Snapshot", core.Internal, err)
+	}
+	return nil
+}
+
+// Status returns the current status.
+func (r *Reclaimer) Status() Status {
+	readers, age := r.o.Readers.OldestReader()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.status
+	s.Readers, s.OldestReader = readers, age.Seconds()
+	return s
+}
+
+func (r *Reclaimer) note(fn func(s *Status)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fn(&r.status)
+}
+
+// apply writes changes, and returns an error if any of them fails.
+func (r *Reclaimer) apply(ctx context.Context, changes ...core.Change) error {
+	writes := make([]batch.Write, len(changes))
+	for i, c := range changes {
+		writes[i].Change = c
+	}
+	_, errs := r.o.Writer.DoAll(ctx, writes)
+	return errors.Join(errs...)
+}

@@ -1,0 +1,34 @@
+package scrub_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/core"
+	"orcas/fsck"
+	"orcas/scrub"
+	"orcas/storetest"
+)
+
+// TestCompareGivesWay: a search for missing blocks that always gives way to writes does not keep the blocks that are
+// there from being read.
+func TestCompareGivesWay(t *testing.T) {
+	store := storetest.Open(t, storetest.Options{})
+	store.Churn(50)
+	store.Set("large", storetest.Filler(1, 100_000))
+	searches, busy := 0, true
+	store.Scrubber = store.NewScrubber(scrub.Options{Compare: func(ctx context.Context) (*fsck.Comparison, error) {
+		if searches++; busy {
+			return nil, core.E("test", core.Busy, nil)
+		}
+		return fsck.Compare(ctx, store.Meta, store.Blocks)
+	}})
+	require.Equal(t, 1, store.Pass().Passes)
+	require.Equal(t, 2, searches, "once more at the end of the pass")
+	busy = false
+	require.NoError(t, store.Blocks.Delete(ctx, store.Data("large").Extents[0].Block))
+	require.Equal(t, 1, store.Pass().Missing)
+	require.Equal(t, 3, searches)
+}
