@@ -1,100 +1,109 @@
 package s3
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"strconv"
+	"sync"
 	"time"
+
+	"orcas/gate"
 )
 
-// logAccess writes the line of this request. It holds no query, so no credentials. What is the server's fault goes through the logger,
-// which may treat errors in a way of its own.
-func (q *request) logAccess() {
-	if q.faulty || q.s.accessLog == nil {
-		q.logSlow()
+// accessLog is the observer that writes a line for each request. A line does not contain the query, so it has no
+// credentials. Server failures go through the logger, which may handle errors differently.
+type accessLog struct {
+	log   *slog.Logger
+	out   io.Writer // receives the other lines; if nil, the logger receives them, too
+	lines sync.Pool // of *[]byte
+}
+
+func newAccessLog(log *slog.Logger, out io.Writer) *accessLog {
+	return &accessLog{log: log, out: out, lines: sync.Pool{New: func() any { return new([]byte) }}}
+}
+
+// Observe implements gate.Observer.
+func (l *accessLog) Observe(ctx context.Context, e *gate.Event) {
+	if e.Fault || l.out == nil {
+		l.throughLogger(ctx, e)
 		return
 	}
-	line := q.s.document()
-	defer q.s.release(line)
-	line.b = q.appendAccess(line.b[:0], q.s.now())
-	_, _ = q.s.accessLog.Write(line.b) // a log that cannot be written must not fail a request that is done
+	line := l.lines.Get().(*[]byte)
+	*line = appendAccess((*line)[:0], e)
+	_, _ = l.out.Write(*line) // a log that cannot be written must not fail a request that is done
+	l.lines.Put(line)
 }
 
-// operation names the operation, "" where none was found.
-func (q *request) operation() string {
-	if q.route == nil {
-		return ""
-	}
-	return q.route.name
-}
-
-// appendAccess renders the line in the form that slog.JSONHandler gives it, in a quarter of the time: there is one for each request.
-func (q *request) appendAccess(b []byte, now time.Time) []byte {
+// appendAccess renders the line as slog.JSONHandler would, but in a quarter of the time, because there is one for each
+// request.
+func appendAccess(b []byte, e *gate.Event) []byte {
 	b = append(b, `{"time":"`...)
-	b = now.AppendFormat(b, time.RFC3339Nano)
+	b = e.Start.Add(e.Took).AppendFormat(b, time.RFC3339Nano)
 	b = append(b, `","level":"INFO","msg":"request"`...)
-	b = appendField(b, "id", q.id)
-	b = appendField(b, "method", q.r.Method)
-	b = appendField(b, "operation", q.operation())
-	b = appendField(b, "bucket", q.bucketName)
-	b = appendField(b, "key", q.key)
-	b = strconv.AppendInt(append(b, `,"status":`...), int64(q.status), 10)
-	b = strconv.AppendInt(append(b, `,"in":`...), q.body.count, 10)
-	b = strconv.AppendInt(append(b, `,"out":`...), q.out, 10)
-	b = strconv.AppendInt(append(b, `,"took_us":`...), now.Sub(q.start).Microseconds(), 10)
-	b = appendField(b, "remote", q.r.RemoteAddr)
-	b = appendField(b, "access_key", q.caller.accessKey)
-	if q.code != "" || q.cause != nil {
-		b = appendField(b, "code", q.code)
+	b = appendField(b, "id", e.ID)
+	b = appendField(b, "method", e.Method)
+	b = appendField(b, "operation", e.Operation)
+	b = appendField(b, "bucket", e.Bucket)
+	b = appendField(b, "key", e.Key)
+	b = strconv.AppendInt(append(b, `,"status":`...), int64(e.Status), 10)
+	b = strconv.AppendInt(append(b, `,"in":`...), e.In, 10)
+	b = strconv.AppendInt(append(b, `,"out":`...), e.Out, 10)
+	b = strconv.AppendInt(append(b, `,"took_us":`...), e.Took.Microseconds(), 10)
+	b = appendField(b, "remote", e.Remote)
+	b = appendField(b, "access_key", e.AccessKey)
+	if e.Code != "" || e.Cause != nil {
+		b = appendField(b, "code", e.Code)
 	}
-	if q.cause != nil {
-		b = appendField(b, "error", q.cause.Error())
+	if e.Cause != nil {
+		b = appendField(b, "error", e.Cause.Error())
 	}
 	return append(b, "}\n"...)
 }
 
-// appendField appends a name and a string as JSON has them.
+// appendField appends a name and a string value as JSON.
 func appendField(b []byte, name, value string) []byte {
 	b = append(append(append(b, `,"`...), name...), `":`...)
 	for i := range len(value) {
 		if c := value[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			quoted, _ := json.Marshal(value) // no string fails
+			quoted, _ := json.Marshal(value) // it never fails for a string
 			return append(b, quoted...)
 		}
 	}
 	return append(append(append(b, '"'), value...), '"')
 }
 
-// logSlow writes the line through the logger.
-func (q *request) logSlow() {
+// throughLogger writes the line through the logger.
+func (l *accessLog) throughLogger(ctx context.Context, e *gate.Event) {
 	level := slog.LevelInfo
-	if q.faulty {
+	if e.Fault {
 		level = slog.LevelError
 	}
-	if !q.s.log.Enabled(q.ctx, level) {
+	if !l.log.Enabled(ctx, level) {
 		return
 	}
 	attrs := [...]slog.Attr{
-		slog.String("id", q.id),
-		slog.String("method", q.r.Method),
-		slog.String("operation", q.operation()),
-		slog.String("bucket", q.bucketName),
-		slog.String("key", q.key),
-		slog.Int("status", q.status),
-		slog.Int64("in", q.body.count),
-		slog.Int64("out", q.out),
-		slog.Int64("took_us", q.s.now().Sub(q.start).Microseconds()),
-		slog.String("remote", q.r.RemoteAddr),
-		slog.String("access_key", q.caller.accessKey),
-		slog.String("code", q.code),
-		slog.Any("error", q.cause),
+		slog.String("id", e.ID),
+		slog.String("method", e.Method),
+		slog.String("operation", e.Operation),
+		slog.String("bucket", e.Bucket),
+		slog.String("key", e.Key),
+		slog.Int("status", e.Status),
+		slog.Int64("in", e.In),
+		slog.Int64("out", e.Out),
+		slog.Int64("took_us", e.Took.Microseconds()),
+		slog.String("remote", e.Remote),
+		slog.String("access_key", e.AccessKey),
+		slog.String("code", e.Code),
+		slog.Any("error", e.Cause),
 	}
 	n := len(attrs)
-	if q.cause == nil {
+	if e.Cause == nil {
 		n--
-		if q.code == "" {
+		if e.Code == "" {
 			n--
 		}
 	}
-	q.s.log.LogAttrs(q.ctx, level, "request", attrs[:n]...)
+	l.log.LogAttrs(ctx, level, "request", attrs[:n]...)
 }

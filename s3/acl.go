@@ -3,46 +3,80 @@ package s3
 import (
 	"encoding/xml"
 	"net/http"
+	"strings"
 
-	"orcas/core"
+	"orcas/s3/apierr"
+	"orcas/s3/xmldoc"
 )
 
-func (q *request) getBucketACL() error {
-	q.sendACL(q.bucket.Owner)
+const (
+	aclName       = "X-Amz-Acl"
+	grantPrefix   = "X-Amz-Grant-"
+	ownershipName = "X-Amz-Object-Ownership"
+)
+
+// checkACLHeader accepts the canned ACLs that change nothing: the owner has full control, and nobody else has access.
+// All others, and grants, are refused, as in an S3 bucket whose object ownership is BucketOwnerEnforced.
+func (q *request) checkACLHeader(name, value string) error {
+	if name == aclName {
+		switch value {
+		case "private", "bucket-owner-full-control", "":
+			return nil
+		case "public-read", "public-read-write", "authenticated-read", "aws-exec-read", "bucket-owner-read", "log-delivery-write":
+		default:
+			return errACLArgument.With("ArgumentName", "x-amz-acl").With("ArgumentValue", value)
+		}
+	}
+	if q.route.Name != "CreateBucket" {
+		return errNoACLs
+	}
+	if err := checkOwnership(q.r.Header); err != nil {
+		return err
+	}
+	return errNoBucketACLs
+}
+
+// checkOwnership accepts only the object ownership that every bucket has.
+func checkOwnership(h http.Header) error {
+	switch v := h[ownershipName]; {
+	case len(v) == 0, v[0] == "BucketOwnerEnforced":
+		return nil
+	case v[0] == "BucketOwnerPreferred", v[0] == "ObjectWriter":
+		return apierr.UnservedHeader(ownershipName)
+	default:
+		return apierr.Argument(strings.ToLower(ownershipName), v[0], "Invalid x-amz-object-ownership header: "+v[0])
+	}
+}
+
+func getBucketACL(q *request, x *xmldoc.Writer) error {
+	writeACL(x, q.bucket.Owner)
 	return nil
 }
 
-func (q *request) getObjectACL() error {
-	v, err := q.version()
+func getObjectACL(q *request, x *xmldoc.Writer) error {
+	o, err := statVersion(q)
 	if err != nil {
 		return err
 	}
-	o, err := q.s.fs.Stat(q.ctx, q.bucket, q.key, v)
-	if err != nil {
-		return q.missing(err, v, o)
-	}
 	q.setVersion(o.Version())
-	q.sendACL(q.bucket.Owner)
+	writeACL(x, q.bucket.Owner)
 	return nil
 }
 
-// sendACL answers with the one ACL that there is: the owner may everything.
-func (q *request) sendACL(owner string) {
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin("AccessControlPolicy")
-	x.owner("Owner", owner)
-	x.open("AccessControlList")
-	x.open("Grant")
-	x.b = append(x.b, `<Grantee xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="CanonicalUser">`...)
-	x.text("ID", owner)
-	x.text("DisplayName", owner)
-	x.close("Grantee")
-	x.text("Permission", "FULL_CONTROL")
-	x.close("Grant")
-	x.close("AccessControlList")
-	x.close("AccessControlPolicy")
-	q.sendXML(http.StatusOK, x)
+// writeACL writes the only ACL that exists: full control for the owner.
+func writeACL(x *xmldoc.Writer, owner string) {
+	x.Begin("AccessControlPolicy")
+	x.Owner("Owner", owner)
+	x.Open("AccessControlList")
+	x.Open("Grant")
+	x.Buf = append(x.Buf, `<Grantee xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="CanonicalUser">`...)
+	x.Text("ID", owner)
+	x.Text("DisplayName", owner)
+	x.Close("Grantee")
+	x.Text("Permission", "FULL_CONTROL")
+	x.Close("Grant")
+	x.Close("AccessControlList")
+	x.Close("AccessControlPolicy")
 }
 
 // aclRequest is the body of PutBucketAcl and PutObjectAcl.
@@ -65,7 +99,7 @@ type aclRequest struct {
 	} `xml:"AccessControlList"`
 }
 
-// check accepts the list that says what holds anyway.
+// check accepts only the ACL that changes nothing: full control for the owner, and no access for anybody else.
 func (r *aclRequest) check(owner string) error {
 	switch {
 	case r.List == nil:
@@ -81,59 +115,49 @@ func (r *aclRequest) check(owner string) error {
 			return errMalformedXML
 		}
 		if g.Grantee.ID != owner || g.Grantee.URI != "" || g.Grantee.Email != "" {
-			return notServed("A grant to others than the owner")
+			return errNoACLs
 		}
 		full = full || g.Permission == "FULL_CONTROL"
 	}
 	if !full {
-		return notServed("An access control list that does not give the owner full control")
+		return errNoACLs
 	}
 	return nil
 }
 
-// checkNewACL accepts the access control lists that say what holds anyway. Canned ones were checked with the headers.
-func (q *request) checkNewACL() error {
-	doc, _, err := q.readBody()
+// putBucketACL accepts only ACLs that change nothing. Canned ACLs have already been checked with the headers.
+func putBucketACL(q *request) error {
+	doc, _, err := readBody(q)
 	if err != nil {
 		return err
 	}
-	canned := first(q.r.Header, "X-Amz-Acl") != ""
+	canned := first(q.r.Header, aclName) != ""
 	switch {
 	case canned && len(doc) > 0:
 		return errUnexpectedContent
 	case canned:
 		return nil
 	case len(doc) == 0:
-		return errMissingHeader.with("MissingHeaderName", "x-amz-acl")
+		return errMissingHeader.With("MissingHeaderName", "x-amz-acl")
 	}
 	var body aclRequest
-	if err := parseXML(doc, &body); err != nil {
+	if err := xmldoc.Parse(doc, &body); err != nil {
 		return err
 	}
 	return body.check(q.bucket.Owner)
 }
 
-func (q *request) putBucketACL() error {
-	if err := q.checkNewACL(); err != nil {
+func putObjectACL(q *request) error {
+	if _, err := q.version(); err != nil {
 		return err
 	}
-	q.sendEmpty(http.StatusOK)
-	return nil
-}
-
-func (q *request) putObjectACL() error {
-	v, err := q.version()
+	if err := putBucketACL(q); err != nil {
+		return err
+	}
+	o, err := statVersion(q)
 	if err != nil {
 		return err
 	}
-	if err := q.checkNewACL(); err != nil {
-		return err
-	}
-	var o *core.ObjectInfo
-	if o, err = q.s.fs.Stat(q.ctx, q.bucket, q.key, v); err != nil {
-		return q.missing(err, v, o)
-	}
 	q.setVersion(o.Version())
-	q.sendEmpty(http.StatusOK)
 	return nil
 }

@@ -5,17 +5,20 @@ import (
 	"strings"
 
 	"orcas/core"
+	"orcas/s3/conditions"
+	"orcas/s3/xmldoc"
 )
 
-// attributesHeader names what GetObjectAttributes is to tell.
+// attributesHeader is the header that lists the attributes for GetObjectAttributes to return.
 const attributesHeader = "X-Amz-Object-Attributes"
 
-// objectAttributes is a set of the attributes that GetObjectAttributes tells.
+// objectAttributes is a set of attributes that GetObjectAttributes can return.
 type objectAttributes struct {
 	etag, checksum, parts, class, size bool
 }
 
-// parseAttributes reads which attributes are asked for: at least one, in one header or several.
+// parseAttributes returns the attributes that the request asks for. It must ask for at least one, in one or more
+// headers.
 func parseAttributes(h http.Header) (set objectAttributes, err error) {
 	missing := true
 	for _, name := range strings.Split(joined(h, attributesHeader), ",") {
@@ -33,18 +36,18 @@ func parseAttributes(h http.Header) (set objectAttributes, err error) {
 		case "ObjectSize":
 			set.size = true
 		default:
-			return set, errInvalidArgument.say("Invalid attribute name specified.").
-				with("ArgumentName", strings.ToLower(attributesHeader)).with("ArgumentValue", name)
+			return set, errInvalidArgument.Say("Invalid attribute name specified.").
+				With("ArgumentName", strings.ToLower(attributesHeader)).With("ArgumentValue", name)
 		}
 		missing = false
 	}
 	if missing {
-		return set, errInvalidRequest.say("The x-amz-object-attributes header specifying the attributes to be retrieved is either missing or empty")
+		return set, errInvalidRequest.Say("The x-amz-object-attributes header specifying the attributes to be retrieved is either missing or empty")
 	}
 	return set, nil
 }
 
-func (q *request) getObjectAttributes() error {
+func getObjectAttributes(q *request, x *xmldoc.Writer) error {
 	v, err := q.version()
 	if err != nil {
 		return err
@@ -53,86 +56,80 @@ func (q *request) getObjectAttributes() error {
 	if err != nil {
 		return err
 	}
-	object, err := q.s.fs.Open(q.ctx, q.bucket, q.key, v) // and not Stat: parts may be read
+	object, err := q.s.fs.Open(q.ctx, q.bucket, q.key, v) // not Stat, because it may read parts
 	if err != nil {
-		return q.missing(err, v, nil)
+		return missing(q, err, v, nil)
 	}
 	defer object.Close()
 	o := object.Info
-	if err := q.unlock(o, nil); err != nil {
+	if _, err := unlock(q, o, object); err != nil {
 		return err
 	}
-	if err := q.unlock(o, object); err != nil {
-		return err
-	}
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin("GetObjectAttributesResponse")
+	x.Begin("GetObjectAttributesResponse")
 	if want.etag {
-		x.text("ETag", o.ETag) // without quotes, here alone
+		x.Text("ETag", o.ETag) // without quotes, only here
 	}
 	if want.checksum && len(o.Sums) > 0 {
-		x.open("Checksum")
-		x.bareSums(o.Sums)
-		x.text("ChecksumType", typeOf(o.Sums[0].Composite))
-		x.close("Checksum")
+		x.Open("Checksum")
+		writeBareSums(x, o.Sums)
+		x.Text("ChecksumType", typeOf(o.Sums[0].Composite))
+		x.Close("Checksum")
 	}
 	if want.parts && o.Parts > 0 {
-		if err := q.writeParts(x, o); err != nil {
+		if err := writeParts(q, x, o); err != nil {
 			return err
 		}
 	}
 	if want.class {
-		x.text("StorageClass", classOf(o.Attrs))
+		x.Text("StorageClass", classOf(o.Attrs))
 	}
 	if want.size {
-		x.int("ObjectSize", o.Size)
+		x.Int("ObjectSize", o.Size)
 	}
-	x.close("GetObjectAttributesResponse")
+	x.Close("GetObjectAttributesResponse")
 	q.set("Last-Modified", o.Modified.UTC().Format(http.TimeFormat))
 	q.setVersion(o.Version())
-	q.sendXML(http.StatusOK, x)
 	return nil
 }
 
-// bareSums writes checksums as elements, those of composites without their number of parts.
-func (x *xmlWriter) bareSums(sums []core.Checksum) {
+// writeBareSums writes checksums as elements. Composites are written without the number of parts.
+func writeBareSums(x *xmldoc.Writer, sums []core.Checksum) {
 	for i := range sums {
 		bare := core.Checksum{Value: sums[i].Value}
-		x.text("Checksum"+sums[i].Algorithm.Name(), encodeSum(&bare))
+		x.Text("Checksum"+sums[i].Algorithm.Name(), encodeSum(&bare))
 	}
 }
 
-// writeParts writes a page of the parts of an object, numbered by their place as in partNumber of GET.
-func (q *request) writeParts(x *xmlWriter, o *core.ObjectInfo) error {
+// writeParts writes a page of the parts of an object. The parts are numbered by position, like partNumber in GET.
+func writeParts(q *request, x *xmldoc.Writer, o *core.ObjectInfo) error {
 	limit := headerInt(q.r.Header, "X-Amz-Max-Parts", maxPage, maxPage)
 	after := headerInt(q.r.Header, "X-Amz-Part-Number-Marker", 0, maxParts)
 	count := max(min(limit, o.Parts-after), 0)
 	var parts []core.PartInfo
 	if count > 0 {
 		var err error
-		if parts, _, err = q.partsAt(o, after+1, count); err != nil {
+		if parts, _, err = partsAt(q, o, after+1, count); err != nil {
 			return err
 		}
 	}
-	x.open("ObjectParts")
-	x.int("PartsCount", int64(o.Parts))
-	x.int("PartNumberMarker", int64(after))
-	x.int("NextPartNumberMarker", int64(after+count))
-	x.int("MaxParts", int64(limit))
-	x.bool("IsTruncated", limit > 0 && after+count < o.Parts)
+	x.Open("ObjectParts")
+	x.Int("PartsCount", int64(o.Parts))
+	x.Int("PartNumberMarker", int64(after))
+	x.Int("NextPartNumberMarker", int64(after+count))
+	x.Int("MaxParts", int64(limit))
+	x.Bool("IsTruncated", limit > 0 && after+count < o.Parts)
 	for i := range parts {
-		x.open("Part")
-		x.int("PartNumber", int64(after+i+1))
-		x.int("Size", parts[i].Size)
-		x.sums(sumsAs(o, parts[i].Sums), false)
-		x.close("Part")
+		x.Open("Part")
+		x.Int("PartNumber", int64(after+i+1))
+		x.Int("Size", parts[i].Size)
+		writeSums(x, sumsAs(o, parts[i].Sums), false)
+		x.Close("Part")
 	}
-	x.close("ObjectParts")
+	x.Close("ObjectParts")
 	return nil
 }
 
-// sumsAs returns those checksums of a part that are of the algorithm of the object: the part may have come with another one, too.
+// sumsAs returns the checksum of a part that has the object's algorithm. The part may have others.
 func sumsAs(o *core.ObjectInfo, sums []core.Checksum) []core.Checksum {
 	for i := range sums {
 		if len(o.Sums) > 0 && sums[i].Algorithm == o.Sums[0].Algorithm {
@@ -142,9 +139,9 @@ func sumsAs(o *core.ObjectInfo, sums []core.Checksum) []core.Checksum {
 	return nil
 }
 
-// headerInt reads a number of at most most from a header; S3 passes over what is none.
+// headerInt parses a number in a header and limits it to most. It returns def if the number is invalid, as S3 does.
 func headerInt(h http.Header, name string, def, most int) int {
-	n, ok := parseDigits(first(h, name))
+	n, ok := conditions.Digits(first(h, name))
 	if !ok {
 		return def
 	}

@@ -2,6 +2,7 @@ package s3_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,13 +14,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/batch"
+	"orcas/content"
 	"orcas/core/mem"
+	"orcas/gate"
 	"orcas/s3"
 	"orcas/s3/sigv4"
-	"orcas/vfs"
+	"orcas/storetest"
 )
 
-// local is a handler over drivers in memory, called as net/http would, without a socket: what is measured is the protocol.
+// local is a handler over drivers in memory, called as net/http would, without a socket: what is measured is the
+// protocol.
 type local struct {
 	t       testing.TB
 	handler http.Handler
@@ -31,11 +35,11 @@ func newLocal(t testing.TB, logger *slog.Logger) *local {
 	writer, err := batch.Open(t.Context(), batch.Options{Meta: meta, Blocks: blocks})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = writer.Close() }) // nothing of it is kept
-	fs, err := vfs.New(vfs.Options{Meta: meta, Blocks: blocks, Writer: writer})
+	fs, err := storetest.NewFS(content.Options{Meta: meta, Blocks: blocks, Writer: writer})
 	require.NoError(t, err)
 	handler, err := s3.New(s3.Options{
 		FS: fs, Region: "us-east-1", Logger: logger,
-		Lookup: func(string) (s3.Credential, bool) { return s3.Credential{SecretKey: secretKey, Account: account}, true },
+		Lookup: func(context.Context, string) (gate.Credential, error) { return holders[accessKey], nil },
 	})
 	require.NoError(t, err)
 	l := &local{t: t, handler: handler, signer: sigv4.Signer{AccessKey: accessKey, SecretKey: secretKey, Region: "us-east-1"}}
@@ -68,8 +72,10 @@ func (l *local) do(status int, r *http.Request, body []byte) {
 // bench sends one request over and over.
 func bench(b *testing.B, method, path string, body []byte, logger *slog.Logger) {
 	l := newLocal(b, logger)
-	object := random(1, 4096)
-	l.do(200, l.request("PUT", "/bucket/key", object), object)
+	for path, size := range map[string]int{"/bucket/key": 4096, "/bucket/large": 10 << 20} {
+		object := random(1, size)
+		l.do(200, l.request("PUT", path, object), object)
+	}
 	if strings.Contains(path, "list-type") {
 		content := random(1, 10)
 		for i := range 1000 {
@@ -106,6 +112,7 @@ func BenchmarkPut4K(b *testing.B)       { bench(b, "PUT", "/bucket/key", random(
 func BenchmarkPut4KLogged(b *testing.B) { bench(b, "PUT", "/bucket/key", random(1, 4096), logged()) }
 func BenchmarkGet4K(b *testing.B)       { bench(b, "GET", "/bucket/key", nil, quiet()) }
 func BenchmarkGet4KLogged(b *testing.B) { bench(b, "GET", "/bucket/key", nil, logged()) }
+func BenchmarkGet10M(b *testing.B)      { bench(b, "GET", "/bucket/large", nil, quiet()) }
 
 // BenchmarkList lists a page of 1,000 keys.
 func BenchmarkList(b *testing.B) { bench(b, "GET", "/bucket?list-type=2", nil, quiet()) }
@@ -134,8 +141,9 @@ func BenchmarkDelete(b *testing.B) {
 	}
 }
 
-// TestAllocationsOfRequests bounds what a request of a small object allocates between net/http and the drivers. A PUT's share of its batch is
-// in it. The bounds leave room for some that come and go; what becomes slower by as much has a reason, which belongs here.
+// TestAllocationsOfRequests bounds what a request of a small object allocates between net/http and the drivers. A PUT's
+// share of its batch is in it. The bounds leave room for some that come and go; what becomes slower by as much has a
+// reason, which belongs here.
 func TestAllocationsOfRequests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the race detector empties pools")

@@ -3,25 +3,28 @@ package s3
 import (
 	"encoding/base64"
 	"encoding/xml"
-	"net/http"
 	"strings"
 
+	"orcas/auth"
 	"orcas/core"
+	"orcas/s3/apierr"
+	"orcas/s3/tagging"
+	"orcas/s3/xmldoc"
 )
 
-// maxBuckets is the longest page of ListBuckets, and its default.
+// maxBuckets is the maximum and default page size of ListBuckets.
 const maxBuckets = 10_000
 
-// defaultRegion is the region that S3 writes as an empty location.
+// defaultRegion is the region that S3 represents as an empty location.
 const defaultRegion = "us-east-1"
 
-func (q *request) listBuckets() error {
+func listBuckets(q *request, x *xmldoc.Writer) error {
 	limit, err := q.query.int("max-buckets", maxBuckets)
 	if err != nil {
 		return err
 	}
 	if limit < 1 || limit > maxBuckets {
-		return argument("max-buckets", q.query.value("max-buckets"), "Argument max-buckets must be an integer between 1 and 10000")
+		return apierr.Argument("max-buckets", q.query.value("max-buckets"), "Argument max-buckets must be an integer between 1 and 10000")
 	}
 	prefix := q.query.value("prefix")
 	after, err := parseToken(q.query.value("continuation-token"))
@@ -34,101 +37,97 @@ func (q *request) listBuckets() error {
 	if buckets, more, err = q.s.fs.Buckets(q.ctx, prefix, after, limit); err != nil {
 		return err
 	}
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin("ListAllMyBucketsResult")
-	x.owner("Owner", q.caller.account)
-	x.open("Buckets")
+	x.Begin("ListAllMyBucketsResult")
+	x.Owner("Owner", q.caller.Account)
+	x.Open("Buckets")
 	for i := range buckets {
 		b := &buckets[i]
-		if region != "" && region != b.Region || q.s.authorise(q.caller, q.route.action, b) != nil {
+		shown := auth.Resource{Account: b.Owner, Bucket: b.Name}
+		if region != "" && region != b.Region || q.authorize(q.route.Action, shown) != nil {
 			continue
 		}
-		x.open("Bucket")
-		x.text("Name", b.Name)
-		x.time("CreationDate", b.Created)
-		x.text("BucketRegion", b.Region)
-		x.close("Bucket")
+		x.Open("Bucket")
+		x.Text("Name", b.Name)
+		x.Time("CreationDate", b.Created)
+		x.Text("BucketRegion", b.Region)
+		x.Close("Bucket")
 	}
-	x.close("Buckets")
-	x.optional("Prefix", prefix)
+	x.Close("Buckets")
+	x.Optional("Prefix", prefix)
 	if more {
-		x.text("ContinuationToken", makeToken(buckets[len(buckets)-1].Name))
+		x.Text("ContinuationToken", makeToken(buckets[len(buckets)-1].Name))
 	}
-	x.close("ListAllMyBucketsResult")
-	q.sendXML(http.StatusOK, x)
+	x.Close("ListAllMyBucketsResult")
 	return nil
 }
 
-// makeToken turns a place in a listing into a token that clients do not look into.
-func makeToken(place string) string { return "1" + base64.RawURLEncoding.EncodeToString([]byte(place)) }
+// makeToken encodes a position in a listing as an opaque token.
+func makeToken(position string) string {
+	return "1" + base64.RawURLEncoding.EncodeToString([]byte(position))
+}
 
+// parseToken is the inverse of makeToken.
 func parseToken(token string) (string, error) {
 	if token == "" {
 		return "", nil
 	}
-	place, err := base64.RawURLEncoding.DecodeString(token[1:])
-	if token[0] != '1' || err != nil || len(place) == 0 {
-		return "", errInvalidArgument.say("The continuation token provided is incorrect").
-			with("ArgumentName", "continuation-token").with("ArgumentValue", token)
+	position, err := base64.RawURLEncoding.DecodeString(token[1:])
+	if token[0] != '1' || err != nil || len(position) == 0 {
+		return "", errInvalidArgument.Say("The continuation token provided is incorrect").
+			With("ArgumentName", "continuation-token").With("ArgumentValue", token)
 	}
-	return string(place), nil
+	return string(position), nil
 }
 
-// createBucketRequest is the body of CreateBucket, where there is one.
+// createBucketRequest is the optional body of CreateBucket.
 type createBucketRequest struct {
-	XMLName  xml.Name  `xml:"CreateBucketConfiguration"`
-	Location string    `xml:"LocationConstraint"`
-	Place    *struct{} `xml:"Location"`
-	Kind     *struct{} `xml:"Bucket"`
-	Tags     *tagSet   `xml:"Tags"`
+	XMLName  xml.Name     `xml:"CreateBucketConfiguration"`
+	Location string       `xml:"LocationConstraint"`
+	Place    *struct{}    `xml:"Location"`
+	Kind     *struct{}    `xml:"Bucket"`
+	Tags     *tagging.Set `xml:"Tags"`
 }
 
-func (q *request) createBucket() error {
-	doc, _, err := q.readBody()
+func createBucket(q *request) error {
+	doc, _, err := readBody(q)
 	if err != nil {
 		return err
 	}
-	info := core.BucketInfo{Name: q.bucketName, Owner: q.caller.account, Region: q.s.region}
+	info := core.BucketInfo{Name: q.bucketName, Owner: q.caller.Account, Region: q.s.region}
 	if len(doc) > 0 {
-		if err := q.configureNew(&info, doc); err != nil {
+		if err := configureNew(q, &info, doc); err != nil {
 			return err
 		}
 	}
-	switch v := q.r.Header["X-Amz-Object-Ownership"]; {
-	case len(v) == 0, v[0] == "BucketOwnerEnforced":
-	case v[0] == "BucketOwnerPreferred", v[0] == "ObjectWriter":
-		return notImplementedHeader("X-Amz-Object-Ownership")
-	default:
-		return argument("x-amz-object-ownership", v[0], "Invalid x-amz-object-ownership header: "+v[0])
+	if err := checkOwnership(q.r.Header); err != nil {
+		return err
 	}
-	if err := q.lockNew(&info); err != nil {
+	if err := lockNew(q, &info); err != nil {
 		return err
 	}
 	_, err = q.s.fs.CreateBucket(q.ctx, info)
 	if core.Is(err, core.BucketExists) {
-		err = q.bucketThere()
+		err = bucketThere(q)
 	}
 	if err != nil {
 		return err
 	}
 	q.set("Location", "/"+q.bucketName)
-	q.sendEmpty(http.StatusOK)
 	return nil
 }
 
-// configureNew takes the properties of a new bucket from the document of its creation.
-func (q *request) configureNew(info *core.BucketInfo, doc []byte) error {
+// configureNew reads the properties of a new bucket from the body of CreateBucket.
+func configureNew(q *request, info *core.BucketInfo, doc []byte) error {
 	var body createBucketRequest
-	err := parseXML(doc, &body)
+	err := xmldoc.Parse(doc, &body)
 	if err != nil {
 		return err
 	}
 	if body.Place != nil || body.Kind != nil {
-		return notServed("A directory bucket")
+		return apierr.Unserved("A directory bucket")
 	}
 	if body.Tags != nil {
-		tags, err := bucketTags(body.Tags)
+		tags, err := body.Tags.OfBucket()
 		if err != nil {
 			return err
 		}
@@ -140,16 +139,16 @@ func (q *request) configureNew(info *core.BucketInfo, doc []byte) error {
 	return err
 }
 
-// bucketThere answers the creation of a bucket that is there already. In us-east-1 an owner who creates a bucket again is told
-// that all is well.
-func (q *request) bucketThere() error {
+// bucketThere returns the error for creating a bucket that already exists. In us-east-1 an owner may create a bucket
+// again.
+func bucketThere(q *request) error {
 	b, err := q.s.fs.Bucket(q.ctx, q.bucketName)
 	switch {
 	case core.Is(err, core.NoSuchBucket):
-		return errConflict // it was deleted this very moment
+		return errConflict // it was deleted meanwhile
 	case err != nil:
 		return err
-	case b.Owner != q.caller.account:
+	case b.Owner != q.caller.Account:
 		return errBucketExists
 	case q.s.region == defaultRegion:
 		return nil
@@ -165,37 +164,29 @@ func (s *Server) location(constraint string) (string, error) {
 	case s.anyRegion && len(constraint) <= 63 && !strings.ContainsAny(constraint, " \t\r\n/<>&\""):
 		return constraint, nil
 	}
-	return "", errLocation.with("LocationConstraint", constraint)
+	return "", errLocation.With("LocationConstraint", constraint)
 }
 
-func (q *request) headBucket() error {
+func headBucket(q *request) error {
 	q.set("X-Amz-Bucket-Region", q.bucket.Region)
 	q.set("X-Amz-Access-Point-Alias", "false")
 	q.set("Content-Type", "application/xml")
-	q.sendEmpty(http.StatusOK)
 	return nil
 }
 
-func (q *request) deleteBucket() error {
+func deleteBucket(q *request) error {
 	err := q.s.fs.DeleteBucket(q.ctx, q.bucket)
 	if core.Is(err, core.BucketNotEmpty) && q.bucket.Versioning != core.VersioningOff {
-		err = errBucketNotEmpty.say("The bucket you tried to delete is not empty. You must delete all versions in the bucket.")
+		err = errBucketNotEmpty.Say("The bucket you tried to delete is not empty. You must delete all versions in the bucket.")
 	}
-	if err != nil {
-		return err
-	}
-	q.sendEmpty(http.StatusNoContent)
-	return nil
+	return err
 }
 
-func (q *request) getLocation() error {
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin("LocationConstraint")
+func getLocation(q *request, x *xmldoc.Writer) error {
+	x.Begin("LocationConstraint")
 	if q.bucket.Region != defaultRegion {
-		x.b = appendXML(x.b, q.bucket.Region)
+		x.Buf = xmldoc.AppendText(x.Buf, q.bucket.Region)
 	}
-	x.close("LocationConstraint")
-	q.sendXML(http.StatusOK, x)
+	x.Close("LocationConstraint")
 	return nil
 }

@@ -2,15 +2,16 @@ package s3
 
 import (
 	"encoding/xml"
-	"net/http"
 	"slices"
 	"strings"
 
 	"orcas/core"
+	"orcas/s3/apierr"
+	"orcas/s3/xmldoc"
 )
 
-// encryptionSub is the sub-resource of a bucket that says how new content is encrypted. What a write needs of it is core.BucketInfo.Encrypted; the
-// inside of the document is an attribute of the bucket, as of other documents.
+// encryptionSub is the sub-resource of a bucket that configures the encryption of new content. Writes only need
+// core.BucketInfo.Encrypted. The inside of the document is stored as an attribute of the bucket, like other documents.
 const encryptionSub = "encryption"
 
 const (
@@ -19,7 +20,7 @@ const (
 		"<BucketKeyEnabled>false</BucketKeyEnabled></Rule>"
 )
 
-// blocksCustomerKeys says whether a bucket takes no content that is encrypted with customers' keys.
+// blocksCustomerKeys reports whether a bucket refuses content that is encrypted with customer keys.
 func blocksCustomerKeys(b *core.BucketInfo) bool {
 	return strings.Contains(attr(b.Attrs, encryptionSub), blocksSSEC)
 }
@@ -32,26 +33,26 @@ type encryptionDocument struct {
 			Algorithm string  `xml:"SSEAlgorithm"`
 			KeyID     *string `xml:"KMSMasterKeyID"`
 		} `xml:"ApplyServerSideEncryptionByDefault"`
-		BucketKey *xmlBool `xml:"BucketKeyEnabled"`
+		BucketKey *xmldoc.Bool `xml:"BucketKeyEnabled"`
 		Blocked   *struct {
 			Types []string `xml:"EncryptionType"`
 		} `xml:"BlockedEncryptionTypes"`
 	} `xml:"Rule"`
 }
 
-// acceptEncryption reads the document: whether new content is encrypted, and the inside to be kept. That a bucket key is wanted changes nothing
-// without KMS, as in S3; it is kept and told.
+// acceptEncryption parses the document. It returns whether new content is encrypted, and the inside to store. As in S3,
+// a bucket key has no effect without KMS, but the setting is stored and returned.
 func acceptEncryption(doc []byte) (encrypted bool, inside string, err error) {
 	var body encryptionDocument
-	if err := parseXML(doc, &body); err != nil {
+	if err := xmldoc.Parse(doc, &body); err != nil {
 		return false, "", err
 	}
 	if len(body.Rules) != 1 || body.Rules[0].Default == nil && body.Rules[0].Blocked == nil {
 		return false, "", errMalformedXML
 	}
 	rule := &body.Rules[0]
-	var x xmlWriter
-	x.open("Rule")
+	var x xmldoc.Writer
+	x.Open("Rule")
 	if d := rule.Default; d != nil {
 		switch d.Algorithm {
 		case aes256:
@@ -61,27 +62,27 @@ func acceptEncryption(doc []byte) (encrypted bool, inside string, err error) {
 			return false, "", errMalformedXML
 		}
 		if d.KeyID != nil {
-			return false, "", argument("KMSMasterKeyID", *d.KeyID, "a KMSMasterKeyID is not applicable if the default sse algorithm is not aws:kms or aws:kms:dsse")
+			return false, "", apierr.Argument("KMSMasterKeyID", *d.KeyID, "a KMSMasterKeyID is not applicable if the default sse algorithm is not aws:kms or aws:kms:dsse")
 		}
-		x.open("ApplyServerSideEncryptionByDefault")
-		x.text("SSEAlgorithm", aes256)
-		x.close("ApplyServerSideEncryptionByDefault")
+		x.Open("ApplyServerSideEncryptionByDefault")
+		x.Text("SSEAlgorithm", aes256)
+		x.Close("ApplyServerSideEncryptionByDefault")
 	}
-	x.bool("BucketKeyEnabled", rule.BucketKey.is())
+	x.Bool("BucketKeyEnabled", rule.BucketKey.Is())
 	if rule.Blocked != nil {
 		if !slices.Equal(rule.Blocked.Types, []string{"NONE"}) && !slices.Equal(rule.Blocked.Types, []string{"SSE-C"}) {
 			return false, "", errMalformedXML
 		}
-		x.open("BlockedEncryptionTypes")
-		x.text("EncryptionType", rule.Blocked.Types[0])
-		x.close("BlockedEncryptionTypes")
+		x.Open("BlockedEncryptionTypes")
+		x.Text("EncryptionType", rule.Blocked.Types[0])
+		x.Close("BlockedEncryptionTypes")
 	}
-	x.close("Rule")
-	return rule.Default != nil, string(x.b), nil
+	x.Close("Rule")
+	return rule.Default != nil, string(x.Buf), nil
 }
 
-func (q *request) putBucketEncryption() error {
-	doc, err := q.readConfiguration()
+func putBucketEncryption(q *request) error {
+	doc, err := readConfiguration(q)
 	if err != nil {
 		return err
 	}
@@ -92,15 +93,12 @@ func (q *request) putBucketEncryption() error {
 	if encrypted && !q.s.fs.HasKey() {
 		return errNoMasterKey
 	}
-	if err := q.keepEncryption(encrypted, inside); err != nil {
-		return err
-	}
-	q.sendEmpty(http.StatusOK)
-	return nil
+	return storeEncryption(q, encrypted, inside)
 }
 
-// getBucketEncryption answers for a bucket never configured what holds: that of a server that encrypts everything has the default of S3.
-func (q *request) getBucketEncryption() error {
+// getBucketEncryption writes the encryption document of a bucket. If there is none and the server encrypts everything,
+// it writes the default of S3.
+func getBucketEncryption(q *request, x *xmldoc.Writer) error {
 	inside := attr(q.bucket.Attrs, encryptionSub)
 	if inside == "" && q.s.fs.EncryptsBucket(q.bucket) {
 		inside = defaultRule
@@ -108,29 +106,22 @@ func (q *request) getBucketEncryption() error {
 	if inside == "" {
 		return errNoEncryption
 	}
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin("ServerSideEncryptionConfiguration")
-	x.b = append(x.b, inside...)
-	x.close("ServerSideEncryptionConfiguration")
-	q.sendXML(http.StatusOK, x)
+	x.Begin("ServerSideEncryptionConfiguration")
+	x.Buf = append(x.Buf, inside...)
+	x.Close("ServerSideEncryptionConfiguration")
 	return nil
 }
 
-func (q *request) deleteBucketEncryption() error {
-	if err := q.keepEncryption(false, ""); err != nil {
-		return err
-	}
-	q.sendEmpty(http.StatusNoContent)
-	return nil
+func deleteBucketEncryption(q *request) error {
+	return storeEncryption(q, false, "")
 }
 
-// keepEncryption writes what a bucket says of encryption.
-func (q *request) keepEncryption(encrypted bool, inside string) error {
+// storeEncryption stores the encryption settings of the bucket. It writes nothing if nothing changes.
+func storeEncryption(q *request, encrypted bool, inside string) error {
 	if q.bucket.Encrypted == encrypted && attr(q.bucket.Attrs, encryptionSub) == inside {
 		return nil
 	}
-	return q.updateBucket(func(b *core.BucketInfo) error {
+	return updateBucket(q, func(b *core.BucketInfo) error {
 		b.Encrypted = encrypted
 		b.Attrs = setAttr(b.Attrs, encryptionSub, inside)
 		return nil

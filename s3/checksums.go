@@ -10,20 +10,22 @@ import (
 	"orcas/core"
 	"orcas/internal/checksum"
 	"orcas/s3/sigv4"
+	"orcas/s3/xmldoc"
 )
 
-// defaultSum is computed and kept where the client sends no checksum.
+// defaultSum is computed and stored if the client sends no checksum.
 const defaultSum = checksum.CRC64NVME
 
-// integrity is what a request says of the content that it carries.
+// integrity holds the checksums that a request claims for its content.
 type integrity struct {
-	md5     []byte             // Content-MD5; nil: none
-	alg     checksum.Algorithm // of x-amz-checksum-*; None: none
-	value   []byte             // of alg; nil: it comes in the trailer
+	md5     []byte             // Content-MD5, or nil
+	alg     checksum.Algorithm // algorithm of the x-amz-checksum-* header or trailer, or None
+	value   []byte             // value for alg; nil if it comes in the trailer
 	trailer bool
 }
 
-// parseIntegrity reads Content-MD5 and x-amz-checksum-*, of which there may be one, in a header or announced as a trailer.
+// parseIntegrity reads Content-MD5 and x-amz-checksum-*. Only one of the latter is allowed, as a header or an announced
+// trailer.
 func parseIntegrity(h http.Header, announced []string) (integrity, error) {
 	in, err := parseMD5(h)
 	if err != nil {
@@ -35,10 +37,10 @@ func parseIntegrity(h http.Header, announced []string) (integrity, error) {
 	for _, name := range announced {
 		a, ok := checksum.FromHeader(name)
 		if !ok {
-			return in, errInvalidRequest.say("The value specified in the x-amz-trailer header is not supported")
+			return in, errInvalidRequest.Say("The value specified in the x-amz-trailer header is not supported")
 		}
 		if in.alg != checksum.None {
-			return in, errInvalidRequest.say("Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.")
+			return in, errInvalidRequest.Say("Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.")
 		}
 		in.alg, in.trailer = a, true
 	}
@@ -51,13 +53,13 @@ func parseIntegrity(h http.Header, announced []string) (integrity, error) {
 func parseMD5(h http.Header) (in integrity, err error) {
 	if v := h["Content-Md5"]; len(v) > 0 {
 		if in.md5, err = base64.StdEncoding.Strict().DecodeString(v[0]); err != nil || len(in.md5) != checksum.MD5.Size() {
-			return in, errInvalidDigest.with("Content-MD5", v[0])
+			return in, errInvalidDigest.With("Content-MD5", v[0])
 		}
 	}
 	return in, nil
 }
 
-// headerSum returns the checksum that a header gives.
+// headerSum returns the checksum in an x-amz-checksum-* header.
 func headerSum(h http.Header) (checksum.Algorithm, []byte, error) {
 	const prefix = "X-Amz-Checksum-"
 	found, text := checksum.None, ""
@@ -72,9 +74,9 @@ func headerSum(h http.Header) (checksum.Algorithm, []byte, error) {
 		a, ok := checksum.FromHeader(name)
 		switch {
 		case !ok:
-			return 0, nil, errInvalidRequest.say("The checksum algorithm of " + strings.ToLower(name) + " is not known.")
+			return 0, nil, errInvalidRequest.Say("The checksum algorithm of " + strings.ToLower(name) + " is not known.")
 		case found != checksum.None || len(values) > 1:
-			return 0, nil, errInvalidRequest.say("Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.")
+			return 0, nil, errInvalidRequest.Say("Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.")
 		}
 		found, text = a, values[0]
 	}
@@ -89,31 +91,31 @@ func headerSum(h http.Header) (checksum.Algorithm, []byte, error) {
 }
 
 func badSumValue(a checksum.Algorithm) error {
-	return errInvalidRequest.say("Value for " + a.Header() + " header is invalid.")
+	return errInvalidRequest.Say("Value for " + a.Header() + " header is invalid.")
 }
 
-// checkNamed holds x-amz-sdk-checksum-algorithm against the checksum that comes.
+// checkNamed compares x-amz-sdk-checksum-algorithm with the algorithm of the request's checksum.
 func (in *integrity) checkNamed(name string) error {
 	a, ok := checksum.Parse(name)
 	switch {
 	case ok && in.alg == checksum.None:
-		return errInvalidRequest.say("x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or x-amz-trailer headers were found.")
+		return errInvalidRequest.Say("x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or x-amz-trailer headers were found.")
 	case !ok, in.alg != a:
-		return errInvalidRequest.say("Value for x-amz-sdk-checksum-algorithm header is invalid.")
+		return errInvalidRequest.Say("Value for x-amz-sdk-checksum-algorithm header is invalid.")
 	}
 	return nil
 }
 
-// none says whether the request says nothing of its content.
+// none reports whether the request has no checksum.
 func (in *integrity) none() bool { return in.md5 == nil && in.alg == checksum.None }
 
-// verify compares what was announced with what came. sum returns the checksum of an algorithm of the content; body has been read
-// to its end.
+// verify compares the claims with the content. sum returns a checksum of the content; body must have been read to its
+// end.
 func (in *integrity) verify(sum func(checksum.Algorithm) []byte, body *sigv4.Body) error {
 	if in.md5 != nil {
 		if got := sum(checksum.MD5); !bytes.Equal(in.md5, got) {
-			return errBadMD5.with("ExpectedDigest", hex.EncodeToString(in.md5)).
-				with("CalculatedDigest", base64.StdEncoding.EncodeToString(got))
+			return errBadMD5.With("ExpectedDigest", hex.EncodeToString(in.md5)).
+				With("CalculatedDigest", base64.StdEncoding.EncodeToString(got))
 		}
 	}
 	if in.alg == checksum.None {
@@ -122,17 +124,17 @@ func (in *integrity) verify(sum func(checksum.Algorithm) []byte, body *sigv4.Bod
 	if in.trailer {
 		value, err := checksum.Decode(in.alg, body.Trailer(in.alg.Header()))
 		if err != nil {
-			return errInvalidRequest.say("Value for " + in.alg.Header() + " trailing header is invalid.")
+			return errInvalidRequest.Say("Value for " + in.alg.Header() + " trailing header is invalid.")
 		}
 		in.value = value
 	}
 	if !bytes.Equal(in.value, sum(in.alg)) {
-		return errBadDigest.say("The " + in.alg.Name() + " you specified did not match the calculated checksum.")
+		return errBadDigest.Say("The " + in.alg.Name() + " you specified did not match the calculated checksum.")
 	}
 	return nil
 }
 
-// encodeSum returns a checksum as clients see it: base64, and for composites the number of parts.
+// encodeSum returns a checksum in the form that clients see: base64, followed by the number of parts for a composite.
 func encodeSum(s *core.Checksum) string {
 	v := checksum.Encode(s.Value)
 	if s.Composite {
@@ -141,7 +143,7 @@ func encodeSum(s *core.Checksum) string {
 	return v
 }
 
-// typeOf returns the name of the type of a checksum.
+// typeOf returns the name of a checksum type.
 func typeOf(composite bool) string {
 	if composite {
 		return "COMPOSITE"
@@ -149,8 +151,8 @@ func typeOf(composite bool) string {
 	return "FULL_OBJECT"
 }
 
-// setSums tells the checksums in the headers of the answer.
-func (q *request) setSums(sums []core.Checksum) {
+// setSums sets the checksum headers of the response.
+func setSums(q *request, sums []core.Checksum) {
 	for i := range sums {
 		q.set(sums[i].Algorithm.HeaderKey(), encodeSum(&sums[i]))
 	}
@@ -159,12 +161,20 @@ func (q *request) setSums(sums []core.Checksum) {
 	}
 }
 
-// sums writes checksums as elements, with their type unless that goes without saying (parts).
-func (x *xmlWriter) sums(sums []core.Checksum, typed bool) {
+// writeSums writes checksums as elements, with their type if typed. Checksums of parts have no type.
+func writeSums(x *xmldoc.Writer, sums []core.Checksum, typed bool) {
 	for i := range sums {
-		x.text("Checksum"+sums[i].Algorithm.Name(), encodeSum(&sums[i]))
+		x.Text("Checksum"+sums[i].Algorithm.Name(), encodeSum(&sums[i]))
 	}
 	if typed && len(sums) > 0 {
-		x.text("ChecksumType", typeOf(sums[0].Composite))
+		x.Text("ChecksumType", typeOf(sums[0].Composite))
+	}
+}
+
+// writeSumKind writes the algorithm and type of the checksum of an object or an upload, if it has one.
+func writeSumKind(x *xmldoc.Writer, a checksum.Algorithm, composite bool) {
+	if a != checksum.None {
+		x.Text("ChecksumAlgorithm", a.Name())
+		x.Text("ChecksumType", typeOf(composite))
 	}
 }

@@ -1,15 +1,20 @@
 package s3
 
 import (
+	"bytes"
 	"crypto/md5"
 	"encoding/hex"
 	"encoding/xml"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"orcas/core"
 	"orcas/internal/checksum"
+	"orcas/s3/apierr"
+	"orcas/s3/conditions"
+	"orcas/s3/xmldoc"
 	"orcas/vfs"
 )
 
@@ -34,7 +39,7 @@ type completedPart struct {
 	XXHASH128 string  `xml:"ChecksumXXHASH128"`
 }
 
-// claim returns the checksum that the part is said to have; nil: none. There may be one.
+// claim returns the checksum that the document claims for the part, or nil. There can be at most one.
 func (p *completedPart) claim() ([]core.Checksum, error) {
 	var out []core.Checksum
 	texts := "" // for the error
@@ -56,103 +61,133 @@ func (p *completedPart) claim() ([]core.Checksum, error) {
 		out = append(out, core.Checksum{Algorithm: c.alg, Value: value})
 	}
 	if !valid || len(out) > 1 {
-		return nil, errInvalidArgument.say("Invalid Base64 or multiple checksums present in request").
-			with("ArgumentName", "Checksum").with("ArgumentValue", texts)
+		return nil, errInvalidArgument.Say("Invalid Base64 or multiple checksums present in request").
+			With("ArgumentName", "Checksum").With("ArgumentValue", texts)
 	}
 	return out, nil
 }
 
-func (q *request) completeUpload() error {
-	id, err := q.uploadID()
-	if err != nil {
+// completeOperation is CompleteMultipartUpload.
+type completeOperation struct {
+	q       *request
+	id      core.UploadID
+	body    completeRequest
+	upload  *core.UploadInfo // reconstructed from the object if again is set
+	again   bool             // the upload was already completed
+	request vfs.CompleteRequest
+}
+
+func completeUpload(q *request, x *xmldoc.Writer) error {
+	op := completeOperation{q: q}
+	if err := op.parse(); err != nil {
 		return err
 	}
-	req, err := q.parseComplete(id)
+	o, err := op.run()
 	if err != nil {
 		return err
-	}
-	o, err := q.s.fs.CompleteUpload(q.ctx, *req)
-	if core.Is(err, core.NoSuchUpload) {
-		// A client that did not see the answer asks again: it gets the answer that it missed.
-		if o = q.completedBefore(req); o != nil {
-			err = nil
-		}
-	}
-	if err != nil {
-		return completeError(req, err)
 	}
 	q.setNewVersion(o.Version())
 	if v := attr(o.Attrs, storeAttr); v != "" {
 		q.set(storeAttr, v)
 	}
-	q.setExpiration(o)
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin("CompleteMultipartUploadResult")
-	x.text("Location", q.locationOf())
-	x.text("Bucket", q.bucket.Name)
-	x.text("Key", q.key)
-	x.etag(o.ETag)
-	x.sums(o.Sums, true)
-	x.close("CompleteMultipartUploadResult")
-	q.sendXML(http.StatusOK, x)
+	setExpiration(q, o)
+	x.Begin("CompleteMultipartUploadResult")
+	x.Text("Location", locationOf(q.r))
+	x.Text("Bucket", q.bucket.Name)
+	x.Text("Key", q.key)
+	x.ETag(o.ETag)
+	writeSums(x, o.Sums, true)
+	x.Close("CompleteMultipartUploadResult")
 	return nil
 }
 
-// completeError says what is wrong with a Complete as S3 does.
-func completeError(req *vfs.CompleteRequest, err error) error {
+// run completes the upload. If the client retries because it missed the response, it gets the same response.
+func (op *completeOperation) run() (*core.ObjectInfo, error) {
+	o, err := op.q.s.fs.CompleteUpload(op.q.ctx, op.request)
+	if core.Is(err, core.NoSuchUpload) {
+		if o = op.completedBefore(); o != nil {
+			return o, nil
+		}
+	}
+	if err != nil {
+		return nil, op.failed(err)
+	}
+	return o, nil
+}
+
+// failed returns the S3 error for an error of the store.
+func (op *completeOperation) failed(err error) error {
 	var part *vfs.PartError
 	var size *vfs.SizeError
 	var small *vfs.SmallPartError
 	switch {
 	case errors.As(err, &small):
-		return errEntityTooSmall.because(err).with("ProposedSize", itoa(small.Size)).with("MinSizeAllowed", itoa(vfs.MinPartSize)).
-			with("PartNumber", itoa(int64(small.Number))).with("ETag", small.ETag)
+		return errEntityTooSmall.Because(err).With("ProposedSize", itoa(small.Size)).With("MinSizeAllowed", itoa(vfs.MinPartSize)).
+			With("PartNumber", itoa(int64(small.Number))).With("ETag", small.ETag)
 	case errors.As(err, &part):
-		return errInvalidPart.because(err).with("UploadId", uploadIDString(req.Upload)).
-			with("PartNumber", itoa(int64(part.Number))).with("ETag", part.ETag)
+		return errInvalidPart.Because(err).With("UploadId", uploadID(op.id)).
+			With("PartNumber", itoa(int64(part.Number))).With("ETag", part.ETag)
 	case errors.As(err, &size):
-		return errInvalidRequest.say("The provided 'x-amz-mp-object-size' header value " + itoa(size.Claimed) + " does not match what was computed: " + itoa(size.Actual))
-	case core.Is(err, core.BadDigest) && len(req.Sums) > 0:
-		return badObjectSum(req.Sums[0].Algorithm)
+		return errInvalidRequest.Say("The provided 'x-amz-mp-object-size' header value " + itoa(size.Claimed) + " does not match what was computed: " + itoa(size.Actual))
+	case core.Is(err, core.BadDigest) && len(op.request.Sums) > 0:
+		return badObjectSum(op.request.Sums[0].Algorithm)
 	case core.Is(err, core.InvalidArgument):
-		return errInvalidRequest.say("The object is not what the request claims.").because(err)
+		return errInvalidRequest.Say("The object does not have the size or the checksum that the request claims.").Because(err)
 	}
 	return err
 }
 
-// parseComplete reads what the object is to be made of, and what is claimed of it. That the document is none is said first, then that there is
-// no such upload, then all else; one that was completed before is done with by the caller.
-func (q *request) parseComplete(id core.UploadID) (*vfs.CompleteRequest, error) {
-	doc, err := q.readPlainBody()
+// parse reads the parts of the new object and the claims of the request about it. A malformed document is reported
+// first, then an upload that does not exist, then everything else. If the upload was already completed, the request is
+// compared with the resulting object.
+func (op *completeOperation) parse() (err error) {
+	q := op.q
+	if op.id, err = q.uploadID(); err != nil {
+		return err
+	}
+	doc, err := readPlainBody(q)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if len(doc) == 0 {
-		return nil, errInvalidRequest.say("You must specify at least one part")
+	if err := xmldoc.Parse(doc, &op.body); err != nil {
+		return err
 	}
-	var body completeRequest
-	if err := parseXML(doc, &body); err != nil {
-		return nil, err
+	if !op.body.whole() {
+		return errMalformedXML
 	}
-	if !body.whole() {
-		return nil, errMalformedXML
+	op.request = vfs.CompleteRequest{Bucket: q.bucket, Key: q.key, Upload: op.id, Size: -1}
+	op.upload, err = q.s.fs.Upload(q.ctx, q.bucket, q.key, op.id)
+	if core.Is(err, core.NoSuchUpload) {
+		op.upload, op.again = op.completedUpload(), true
 	}
-	u, missing := q.s.fs.Upload(q.ctx, q.bucket, q.key, id)
-	if missing != nil && !core.Is(missing, core.NoSuchUpload) {
-		return nil, missing
+	if op.upload == nil {
+		return err
 	}
-	req := &vfs.CompleteRequest{Bucket: q.bucket, Key: q.key, Upload: id, Size: -1}
-	if err := q.fillComplete(req, &body, u); err != nil {
-		if missing != nil {
-			err = missing
+	if op.again {
+		if op.parseClaims() != nil {
+			return err // NoSuchUpload
 		}
-		return nil, err
+		return nil
 	}
-	return req, nil
+	op.request.Begun = op.upload
+	return op.parseClaims()
 }
 
-// whole says whether nothing is missing that has to be there.
+// completedUpload reconstructs an upload that was already completed from the resulting object. It returns nil if that
+// object is not the current version. The object of an upload without an algorithm has the default checksum.
+func (op *completeOperation) completedUpload() *core.UploadInfo {
+	o, err := op.q.s.fs.Stat(op.q.ctx, op.q.bucket, op.q.key, core.Current)
+	if err != nil || o.List != op.id {
+		return nil
+	}
+	u := &core.UploadInfo{Attrs: o.Attrs}
+	if len(o.Sums) > 0 && o.Sums[0].Algorithm != defaultSum {
+		u.Algorithm, u.Composite = o.Sums[0].Algorithm, o.Sums[0].Composite
+	}
+	return u
+}
+
+// whole reports whether the document has all required elements and a valid number of parts.
 func (r *completeRequest) whole() bool {
 	for i := range r.Parts {
 		if r.Parts[i].Number == nil || r.Parts[i].ETag == nil {
@@ -162,77 +197,84 @@ func (r *completeRequest) whole() bool {
 	return len(r.Parts) > 0 && len(r.Parts) <= maxParts
 }
 
-// fillComplete adds what the headers and the document say to a request to complete u; that is nil where the upload was completed before, as it
-// seems. Conditions come before the parts; an object that was written since the upload began is not the one that If-Match was asked about, whatever its
-// content.
-func (q *request) fillComplete(req *vfs.CompleteRequest, body *completeRequest, u *core.UploadInfo) error {
+// parseClaims adds the preconditions, parts and checksums of the headers and the document to the request. Preconditions
+// are checked before the parts, unless the upload was already completed: then they were true at that time. If-Match
+// fails for an object that was written after the upload began, whatever its content.
+func (op *completeOperation) parseClaims() error {
+	q, req := op.q, &op.request
 	var err error
-	if req.If, err = writeCondition(q.r.Header); err != nil {
+	if req.If, err = conditions.Precondition(q.r.Header); err != nil {
 		return err
 	}
-	if u != nil {
-		switch current, err := q.demanded(&req.If); {
+	if !op.again {
+		switch current, err := matching(q, &req.If); {
 		case err != nil:
 			return err
-		case len(req.If.Match) > 0 && current.Seq > core.Seq(u.ID): // both come of the one order of changes
-			return errWrittenSince.with("Condition", "If-Match").with("Key", q.key)
+		case len(req.If.Match) > 0 && current.Seq > core.Seq(op.id): // both are sequences, so they can be compared
+			return errWrittenSince.With("Condition", "If-Match").With("Key", q.key)
 		}
 	}
 	if v := first(q.r.Header, "X-Amz-Mp-Object-Size"); v != "" {
-		n, ok := parseDigits(v)
+		n, ok := conditions.Digits(v)
 		if !ok || n > maxObjectBytes {
-			return errInvalidRequest.say("Value for x-amz-mp-object-size header is invalid.")
+			return errInvalidRequest.Say("Value for x-amz-mp-object-size header is invalid.")
 		}
 		req.Size = n
 	}
-	req.Parts = make([]vfs.CompletedPart, len(body.Parts))
-	for i := range body.Parts {
-		p := &body.Parts[i]
-		if n := *p.Number; n < 1 || n > maxParts {
-			return argument("PartNumber", itoa(int64(n)), "PartNumber must be >= 1 and <= 10000")
+	if err := op.parseParts(); err != nil {
+		return err
+	}
+	if q.optional&headerEncryption != 0 {
+		if _, err := uploadEncryption(q, op.upload); err != nil {
+			return err
 		}
-		if i > 0 && *p.Number <= *body.Parts[i-1].Number {
-			return errInvalidPartOrder.with("UploadId", uploadIDString(req.Upload))
+	}
+	return op.parseSums()
+}
+
+// parseParts adds the parts in the document, which must be in ascending order, to the request.
+func (op *completeOperation) parseParts() error {
+	parts := make([]vfs.CompletedPart, len(op.body.Parts))
+	for i := range op.body.Parts {
+		p := &op.body.Parts[i]
+		if n := *p.Number; n < 1 || n > maxParts {
+			return apierr.Argument("PartNumber", itoa(int64(n)), "PartNumber must be >= 1 and <= 10000")
+		}
+		if i > 0 && *p.Number <= *op.body.Parts[i-1].Number {
+			return errInvalidPartOrder.With("UploadId", uploadID(op.id))
 		}
 		sums, err := p.claim()
 		if err != nil {
 			return err
 		}
-		etag, _ := nextETag(*p.ETag)
-		req.Parts[i] = vfs.CompletedPart{Number: *p.Number, ETag: etag, Sums: sums}
+		etag, _ := conditions.NextETag(*p.ETag)
+		parts[i] = vfs.CompletedPart{Number: *p.Number, ETag: etag, Sums: sums}
 	}
-	if u != nil && u.Composite && req.Parts[len(req.Parts)-1].Number != len(req.Parts) {
-		return errInvalidPartOrder.with("UploadId", uploadIDString(req.Upload)) // with a checksum of each part S3 wants 1, 2, 3 and so on
+	if op.upload.Composite && parts[len(parts)-1].Number != len(parts) { // S3 requires the numbers 1, 2, 3 and so on for a composite
+		return errInvalidPartOrder.With("UploadId", uploadID(op.id))
 	}
-	if u != nil && q.encryptionSent {
-		if err := q.uploadEncryption(u); err != nil {
-			return err
-		}
-	}
-	return q.holdSums(req, u)
+	op.request.Parts = parts
+	return nil
 }
 
-// holdSums holds the checksums of the request against what the upload was begun with, and reads the one that the object is said to
-// have.
-func (q *request) holdSums(req *vfs.CompleteRequest, u *core.UploadInfo) error {
-	begun := u != nil
-	if !begun {
-		u = &core.UploadInfo{}
-	}
-	kind := strings.ToUpper(first(q.r.Header, "X-Amz-Checksum-Type"))
+// parseSums checks that the checksums of the request have the algorithm and type that the upload was created with, and
+// reads the checksum that the request claims for the object.
+func (op *completeOperation) parseSums() error {
+	h, req, u := op.q.r.Header, &op.request, op.upload
+	kind := strings.ToUpper(first(h, "X-Amz-Checksum-Type"))
 	switch {
 	case kind != "" && kind != typeOf(true) && kind != typeOf(false):
-		return errInvalidRequest.say("Value for x-amz-checksum-type header is invalid.")
-	case begun && kind != "" && kind != typeOf(u.Composite):
-		return errInvalidRequest.say("The upload was created using the " + typeOf(u.Composite) + " checksum mode. The complete request must use the same checksum mode.")
+		return errInvalidRequest.Say("Value for x-amz-checksum-type header is invalid.")
+	case kind != "" && kind != typeOf(u.Composite):
+		return errInvalidRequest.Say("The upload was created using the " + typeOf(u.Composite) + " checksum mode. The complete request must use the same checksum mode.")
 	}
 	if u.Algorithm != checksum.None {
-		if err := holdPartClaims(u, req.Parts); err != nil {
+		if err := checkPartClaims(u, req.Parts); err != nil {
 			return err
 		}
 	}
 	composite := kind == typeOf(true) || u.Composite
-	alg, value, err := objectClaim(q.r.Header, composite, len(req.Parts))
+	alg, value, err := objectClaim(h, composite, len(req.Parts))
 	if err != nil || alg == checksum.None {
 		return err
 	}
@@ -243,21 +285,23 @@ func (q *request) holdSums(req *vfs.CompleteRequest, u *core.UploadInfo) error {
 	return nil
 }
 
-// holdPartClaims holds the checksums of the parts against the algorithm of their upload. Those of a composite must be there.
-func holdPartClaims(u *core.UploadInfo, parts []vfs.CompletedPart) error {
+// checkPartClaims compares the checksum algorithms of the parts with the algorithm of the upload. The parts of a
+// composite must have checksums.
+func checkPartClaims(u *core.UploadInfo, parts []vfs.CompletedPart) error {
 	for i := range parts {
 		number, name := itoa(int64(parts[i].Number)), strings.ToLower(u.Algorithm.Name())
 		switch sums := parts[i].Sums; {
 		case len(sums) == 0 && u.Composite:
-			return errInvalidRequest.say("The upload was created using a " + name + " checksum. The complete request must include the checksum for each part. It was missing for part " + number + " in the request.")
+			return errInvalidRequest.Say("The upload was created using a " + name + " checksum. The complete request must include the checksum for each part. It was missing for part " + number + " in the request.")
 		case len(sums) > 0 && sums[0].Algorithm != u.Algorithm:
-			return errBadDigest.say("The " + strings.ToLower(sums[0].Algorithm.Name()) + " you specified for part " + number + " did not match what we received.")
+			return errBadDigest.Say("The " + strings.ToLower(sums[0].Algorithm.Name()) + " you specified for part " + number + " did not match what we received.")
 		}
 	}
 	return nil
 }
 
-// objectClaim reads the checksum that a multipart object is said to have. A composite comes with its number of parts or without.
+// objectClaim reads the checksum that a request claims for a multipart object. A composite checksum may be followed by
+// the number of parts.
 func objectClaim(h http.Header, composite bool, parts int) (checksum.Algorithm, []byte, error) {
 	if !composite {
 		return headerSum(h)
@@ -266,7 +310,7 @@ func objectClaim(h http.Header, composite bool, parts int) (checksum.Algorithm, 
 	h = h.Clone()
 	for _, a := range checksum.All() {
 		v, n, counted := strings.Cut(first(h, a.HeaderKey()), "-")
-		if _, valid := parseDigits(n); counted && !valid {
+		if _, valid := conditions.Digits(n); counted && !valid {
 			return 0, nil, badSumValue(a)
 		}
 		if counted {
@@ -281,16 +325,25 @@ func objectClaim(h http.Header, composite bool, parts int) (checksum.Algorithm, 
 	return alg, value, err
 }
 
-// badObjectSum says that a multipart object has another checksum than was claimed.
+// badObjectSum returns the error for a multipart object whose checksum differs from the claimed one.
 func badObjectSum(a checksum.Algorithm) error {
-	return errBadDigest.say("The " + strings.ToLower(a.Name()) + " you specified did not match the calculated checksum.")
+	return errBadDigest.Say("The " + strings.ToLower(a.Name()) + " you specified did not match the calculated checksum.")
 }
 
-// completedBefore returns the object that the upload became, where it is the current version and made of just these parts.
-func (q *request) completedBefore(req *vfs.CompleteRequest) *core.ObjectInfo {
+// completedBefore returns the object that resulted from the upload if it is the current version, consists of exactly
+// these parts, and has the claimed size and checksum. Otherwise it returns nil.
+func (op *completeOperation) completedBefore() *core.ObjectInfo {
+	q, req := op.q, &op.request
 	o, err := q.s.fs.Stat(q.ctx, q.bucket, q.key, core.Current)
-	if err != nil || o.List != req.Upload {
+	if err != nil || o.List != req.Upload || req.Size >= 0 && req.Size != o.Size {
 		return nil
+	}
+	for i := range req.Sums {
+		if claimed := &req.Sums[i]; !slices.ContainsFunc(o.Sums, func(s core.Checksum) bool {
+			return s.Algorithm == claimed.Algorithm && bytes.Equal(s.Value, claimed.Value)
+		}) {
+			return nil
+		}
 	}
 	all := md5.New()
 	for i := range req.Parts {
@@ -307,31 +360,11 @@ func (q *request) completedBefore(req *vfs.CompleteRequest) *core.ObjectInfo {
 }
 
 // locationOf returns the URL of the object.
-func (q *request) locationOf() string {
+func locationOf(r *http.Request) string {
 	scheme := "http://"
-	if q.r.TLS != nil {
+	if r.TLS != nil {
 		scheme = "https://"
 	}
-	b := append([]byte(scheme), q.r.Host...)
-	return string(appendURL(b, q.r.URL.Path))
-}
-
-// readPlainBody reads a document whose x-amz-checksum-* headers speak of something else.
-func (q *request) readPlainBody() ([]byte, error) {
-	body, err := q.open()
-	if err != nil {
-		return nil, err
-	}
-	if body.DecodedLength() > maxXMLBytes {
-		return nil, errMessageTooLong
-	}
-	in, err := parseMD5(q.r.Header)
-	if err != nil {
-		return nil, err
-	}
-	doc, err := readAll(body, maxXMLBytes)
-	if err != nil {
-		return nil, err
-	}
-	return doc, in.verify(func(a checksum.Algorithm) []byte { return checksum.Sum(a, doc) }, body)
+	b := append([]byte(scheme), r.Host...)
+	return string(xmldoc.AppendURL(b, r.URL.Path))
 }

@@ -5,18 +5,22 @@ import (
 	"net/url"
 	"strings"
 
+	"orcas/auth"
 	"orcas/core"
 	"orcas/internal/checksum"
+	"orcas/s3/apierr"
+	"orcas/s3/conditions"
 	"orcas/s3/sigv4"
+	"orcas/s3/xmldoc"
 	"orcas/vfs"
 )
 
-// maxCopyTries bounds how often a copy starts again because its source was overwritten meanwhile.
+// maxCopyTries is the maximum number of attempts of a copy whose source keeps changing meanwhile.
 const maxCopyTries = 16
 
 const copySourceName = "X-Amz-Copy-Source"
 
-// source is what x-amz-copy-source names.
+// source is the object or version that x-amz-copy-source refers to.
 type source struct {
 	bucket, key string
 	version     core.Version
@@ -24,14 +28,14 @@ type source struct {
 
 // parseSource reads a header such as x-amz-copy-source: [/]bucket/key[?versionId=id], percent-encoded.
 func parseSource(v, header string) (source, error) {
-	bad := errInvalidArgument.say("Copy Source must mention the source bucket and key: sourcebucket/sourcekey").
-		with("ArgumentName", strings.ToLower(header)).with("ArgumentValue", v)
+	bad := errInvalidArgument.Say("Copy Source must mention the source bucket and key: sourcebucket/sourcekey").
+		With("ArgumentName", strings.ToLower(header)).With("ArgumentValue", v)
 	path, version, versioned := v, "", false
 	if i := strings.LastIndex(v, "?versionId="); i >= 0 {
 		path, version, versioned = v[:i], v[i+len("?versionId="):], true
 	}
 	if strings.HasPrefix(path, "arn:") {
-		return source{}, errNotImplemented.say("Access points as copy sources are not implemented.")
+		return source{}, errNotImplemented.Say("Access points as copy sources are not implemented.")
 	}
 	path, err := url.PathUnescape(path)
 	if err != nil {
@@ -43,7 +47,7 @@ func parseSource(v, header string) (source, error) {
 		return source{}, bad
 	}
 	if !ValidBucketName(src.bucket) {
-		return source{}, argument(strings.ToLower(header), v, "Invalid copy source bucket name")
+		return source{}, apierr.Argument(strings.ToLower(header), v, "Invalid copy source bucket name")
 	}
 	if err := checkKey(src.key); err != nil {
 		return source{}, err
@@ -57,23 +61,24 @@ func parseSource(v, header string) (source, error) {
 	return src, err
 }
 
-// missing adds to the error of a read which key, or version of it, is not there.
+// missing adds the key, or the key and version, that does not exist to the error of a read.
 func (src *source) missing(err error) error {
 	switch {
 	case !core.Is(err, core.NoSuchKey) && !core.Is(err, core.NoSuchVersion):
 		return err
 	case src.version == core.Current:
-		return errNoSuchKey.because(err).with("Key", src.key)
+		return errNoSuchKey.Because(err).With("Key", src.key)
 	}
-	return errNoSuchVersion.because(err).with("Key", src.key).with("VersionId", src.version.String())
+	return errNoSuchVersion.Because(err).With("Key", src.key).With("VersionId", versionID(src.version))
 }
 
-// sourceBucket returns the bucket of the source of a copy or a move, which must be of the owner that the request expects, if any.
-func (q *request) sourceBucket(name string) (*core.BucketInfo, error) {
+// sourceBucket returns the source bucket of a copy or a move. If the request specifies an expected owner, the bucket
+// must belong to it.
+func sourceBucket(q *request, name string) (*core.BucketInfo, error) {
 	b, err := q.s.fs.Bucket(q.ctx, name)
 	switch v := q.r.Header["X-Amz-Source-Expected-Bucket-Owner"]; {
 	case core.Is(err, core.NoSuchBucket):
-		return nil, toAPI(err).with("BucketName", name)
+		return nil, toAPI(err).With("BucketName", name)
 	case err != nil:
 		return nil, err
 	case len(v) > 0 && v[0] != b.Owner:
@@ -82,145 +87,187 @@ func (q *request) sourceBucket(name string) (*core.BucketInfo, error) {
 	return b, nil
 }
 
-// copySource finds what is to be copied, and holds the x-amz-copy-source-if-* conditions against it.
-func (q *request) copySource() (*core.BucketInfo, *core.ObjectInfo, source, error) {
-	src, err := parseSource(first(q.r.Header, copySourceName), copySourceName)
-	if err != nil {
-		return nil, nil, src, err
+// action returns the action that the caller must be allowed: plain, or versioned if src refers to a specific version.
+func (src *source) action(plain, versioned auth.Action) auth.Action {
+	if src.version == core.Current {
+		return plain
 	}
-	b, err := q.sourceBucket(src.bucket)
-	if err != nil {
-		return nil, nil, src, err
-	}
-	if err := q.s.authorise(q.caller, "s3:GetObject", b); err != nil {
-		return nil, nil, src, err
-	}
-	info, err := q.s.fs.Stat(q.ctx, b, src.key, src.version)
-	if core.Is(err, core.MethodNotAllowed) {
-		err = errInvalidRequest.say("The source of a copy request may not specifically refer to a delete marker by version id.")
-	}
-	if err != nil {
-		return nil, nil, src, src.missing(err)
-	}
-	conditions := conditionsOf(q.r.Header, copySourceName)
-	if v := conditions.judge(info.ETag, info.Modified, q.s.now()); v != proceed {
-		return nil, nil, src, conditions.refused(v)
-	}
-	return b, info, src, nil
+	return versioned
 }
 
-// copyOrder is what the headers of CopyObject say; the source says the rest.
-type copyOrder struct {
-	request              vfs.CopyRequest
+// resource returns the source as a resource. b is its bucket.
+func (src *source) resource(b *core.BucketInfo) auth.Resource {
+	return auth.Resource{Account: b.Owner, Bucket: b.Name, Key: src.key, Version: versionID(src.version)}
+}
+
+// foundSource is the source of a copy in its current state.
+type foundSource struct {
+	source
+	bucket *core.BucketInfo
+	info   *core.ObjectInfo
+}
+
+// authorizeTags checks that the caller may read the tags of the source, if it has any.
+func (f *foundSource) authorizeTags(q *request) error {
+	if len(f.info.Tags) == 0 {
+		return nil
+	}
+	return q.authorize(f.action("s3:GetObjectTagging", "s3:GetObjectVersionTagging"), f.resource(f.bucket))
+}
+
+// findCopySource finds the source of a copy and checks the x-amz-copy-source-if-* conditions.
+func findCopySource(q *request) (f foundSource, err error) {
+	if f.source, err = parseSource(first(q.r.Header, copySourceName), copySourceName); err != nil {
+		return f, err
+	}
+	if f.bucket, err = sourceBucket(q, f.source.bucket); err != nil {
+		return f, err
+	}
+	if err := q.authorize(f.action("s3:GetObject", "s3:GetObjectVersion"), f.resource(f.bucket)); err != nil {
+		return f, err
+	}
+	f.info, err = q.s.fs.Stat(q.ctx, f.bucket, f.key, f.version)
+	if core.Is(err, core.MethodNotAllowed) {
+		err = errInvalidRequest.Say("The source of a copy request may not specifically refer to a delete marker by version id.")
+	}
+	if err != nil {
+		return f, f.missing(err)
+	}
+	onSource := conditions.OfSource(q.r.Header, copySourceName)
+	if v := onSource.Judge(f.info.ETag, f.info.Modified, q.s.now()); v != conditions.Proceed {
+		return f, onSource.Refused(v)
+	}
+	return f, nil
+}
+
+// setSourceVersion sets the ID of the copied version in the response.
+func setSourceVersion(q *request, b *core.BucketInfo, o *core.ObjectInfo) {
+	if b.Versioning != core.VersioningOff {
+		q.set("X-Amz-Copy-Source-Version-Id", versionID(o.Version()))
+	}
+}
+
+// copyOperation is CopyObject.
+type copyOperation struct {
+	q                    *request
+	version              newVersion // without attributes, which depend on the source
 	replace, replaceTags bool
 	alg                  checksum.Algorithm
 }
 
-func (q *request) copyOrder() (c copyOrder, err error) {
-	c.request = vfs.CopyRequest{Bucket: q.bucket, Key: q.key, Owner: q.caller.account}
-	if c.request.If, err = writeCondition(q.r.Header); err != nil {
-		return c, err
+func copyObject(q *request, x *xmldoc.Writer) error {
+	op := copyOperation{q: q}
+	if err := op.parse(); err != nil {
+		return err
 	}
-	if c.replace, err = directive(q.r.Header, "X-Amz-Metadata-Directive"); err != nil {
-		return c, err
-	}
-	if c.replaceTags, err = directive(q.r.Header, "X-Amz-Tagging-Directive"); err != nil {
-		return c, err
-	}
-	if c.request.Tags, err = q.headerTags(); err != nil {
-		return c, err
-	}
-	if c.request.Lock, err = q.headerLock(); err != nil {
-		return c, err
-	}
-	if c.alg, err = namedAlgorithm(q.r.Header); err != nil {
-		return c, err
-	}
-	if q.encryption, err = q.askedEncryption(); err != nil {
-		return c, err
-	}
-	return c, q.precheck(&c.request.If)
-}
-
-func (q *request) copyObject() error {
-	order, err := q.copyOrder()
+	o, err := retryConflicts(op.try)
 	if err != nil {
 		return err
 	}
-	var o *core.ObjectInfo
-	for try := 1; ; try++ {
-		if o, err = q.tryCopy(&order); err == nil {
-			break
-		}
-		if !core.Is(err, core.Conflict) || try == maxCopyTries {
-			return err
-		}
-	}
 	q.setNewVersion(o.Version())
-	q.sendCopied(o)
+	writeCopied(q, x, o)
 	return nil
 }
 
-// sendCopied answers with what a copy has become.
-func (q *request) sendCopied(o *core.ObjectInfo) {
-	q.setExpiration(o)
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin("CopyObjectResult")
-	x.time("LastModified", o.Modified)
-	x.etag(o.ETag)
-	x.sums(o.Sums, true)
-	x.close("CopyObjectResult")
-	q.sendXML(http.StatusOK, x)
+// writeCopied writes the response to a copy or a move whose result is o.
+func writeCopied(q *request, x *xmldoc.Writer, o *core.ObjectInfo) {
+	setExpiration(q, o)
+	x.Begin("CopyObjectResult")
+	x.Time("LastModified", o.Modified)
+	x.ETag(o.ETag)
+	writeSums(x, o.Sums, true)
+	x.Close("CopyObjectResult")
 }
 
-// tryCopy copies the source as it is now; Conflict: it is not any more.
-func (q *request) tryCopy(order *copyOrder) (*core.ObjectInfo, error) {
-	b, from, src, err := q.copySource()
+// parse reads the headers and checks the precondition.
+func (op *copyOperation) parse() (err error) {
+	q, h := op.q, op.q.r.Header
+	if err := op.version.parse(q, versionPrecondition); err != nil {
+		return err
+	}
+	if op.replace, err = directive(h, "X-Amz-Metadata-Directive"); err != nil {
+		return err
+	}
+	if op.replaceTags, err = directive(h, "X-Amz-Tagging-Directive"); err != nil {
+		return err
+	}
+	if err := op.version.parse(q, versionTags, versionLock); err != nil {
+		return err
+	}
+	if op.alg, err = namedAlgorithm(h); err != nil {
+		return err
+	}
+	if err := op.version.parse(q, versionEncryption); err != nil {
+		return err
+	}
+	return precheck(q, &op.version.precondition)
+}
+
+// retryConflicts calls try until it does not return Conflict, which means that the source has changed meanwhile, or
+// until maxCopyTries attempts have been made.
+func retryConflicts[T any](try func() (T, error)) (T, error) {
+	for n := 1; ; n++ {
+		v, err := try()
+		if !core.Is(err, core.Conflict) || n == maxCopyTries {
+			return v, err
+		}
+	}
+}
+
+// try copies the source in its current state. It returns Conflict if the source changes meanwhile.
+func (op *copyOperation) try() (*core.ObjectInfo, error) {
+	q := op.q
+	from, err := findCopySource(q)
 	if err != nil {
 		return nil, err
 	}
-	if from.Size > maxPutBytes {
+	if from.info.Size > maxPutBytes {
 		return nil, errLargeSource
 	}
-	old, err := q.sourceEncryption(from)
+	old, err := sourceEncryption(q, from.info)
 	if err != nil {
 		return nil, err
 	}
-	req := order.request
-	req.SourceBucket, req.Source = b, from
-	if req.Attrs, err = copyAttrs(q.r.Header, from, order.replace); err != nil {
+	v := &op.version
+	req := vfs.CopyRequest{
+		SourceBucket: from.bucket, Source: from.info, Customer: old.Customer, Algorithm: op.alg,
+		Bucket: q.bucket, Key: q.key, Owner: q.caller.Account, Tags: v.tags, Lock: v.lock, If: v.precondition,
+	}
+	if req.Attrs, err = copyAttrs(q.r.Header, from.info, op.replace); err != nil {
 		return nil, err
 	}
-	to := q.encryption
-	req.Recode = recoding(from, old, &to)
+	to := v.encryption
+	req.Recode = recoding(from.info, old, &to)
 	req.Attrs = to.attrs(req.Attrs)
-	if !order.replaceTags {
-		req.Tags = from.Tags
+	if !op.replaceTags {
+		if err := from.authorizeTags(q); err != nil {
+			return nil, err
+		}
+		req.Tags = from.info.Tags
 	}
-	if b.ID == q.bucket.ID && src.key == q.key && src.version == core.Current && !order.replace && order.alg == checksum.None &&
-		classOf(req.Attrs) == classOf(from.Attrs) && first(q.r.Header, redirectName) == "" && !q.changesEncryption() {
-		return nil, errInvalidRequest.say("This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes.")
+	if !op.changes(&from, req.Attrs) {
+		return nil, errInvalidRequest.Say("This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes.")
 	}
-	req.Algorithm, req.Customer = order.alg, old.Customer
 	q.renew()
-	q.setSourceVersion(b, from)
-	q.setEncryption(&to)
+	setSourceVersion(q, from.bucket, from.info)
+	to.setHeaders(q)
 	if req.NeedsReading() {
 		defer q.keepAlive()()
 	}
 	return q.s.fs.Copy(q.ctx, req)
 }
 
-// setSourceVersion names the version that was copied.
-func (q *request) setSourceVersion(b *core.BucketInfo, o *core.ObjectInfo) {
-	if b.Versioning != core.VersioningOff {
-		q.set("X-Amz-Copy-Source-Version-Id", o.Version().String())
-	}
+// changes reports whether the copy differs from its source, which is required if the current version is copied to
+// itself.
+func (op *copyOperation) changes(from *foundSource, attrs []core.Attr) bool {
+	q := op.q
+	itself := from.bucket.ID == q.bucket.ID && from.key == q.key && from.version == core.Current
+	return !itself || op.replace || op.alg != checksum.None || classOf(attrs) != classOf(from.info.Attrs) ||
+		first(q.r.Header, redirectName) != "" || asksForEncryption(q.r.Header)
 }
 
-// copyAttrs returns the attributes of a copy: the request's, or the source's with the request's storage class and redirect, which
-// are never taken over.
+// copyAttrs returns the attributes of a copy. If replace is set, they come from the request. Otherwise they come from
+// the source, except for the storage class and the redirect, which are never copied and always come from the request.
 func copyAttrs(h http.Header, from *core.ObjectInfo, replace bool) ([]core.Attr, error) {
 	own, err := objectAttrs(h)
 	if err != nil || replace {
@@ -242,7 +289,7 @@ func copyAttrs(h http.Header, from *core.ObjectInfo, replace bool) ([]core.Attr,
 	return attrs, nil
 }
 
-// directive reads a header that says COPY or REPLACE.
+// directive reads a header whose value is COPY or REPLACE.
 func directive(h http.Header, name string) (replace bool, err error) {
 	switch v := first(h, name); v {
 	case "", "COPY":
@@ -250,7 +297,7 @@ func directive(h http.Header, name string) (replace bool, err error) {
 	case "REPLACE":
 		return true, nil
 	default:
-		return false, errInvalidArgument.say("Unknown directive.").with("ArgumentName", strings.ToLower(name)).with("ArgumentValue", v)
+		return false, errInvalidArgument.Say("Unknown directive.").With("ArgumentName", strings.ToLower(name)).With("ArgumentValue", v)
 	}
 }
 
@@ -262,7 +309,7 @@ func namedAlgorithm(h http.Header) (checksum.Algorithm, error) {
 	}
 	a, ok := checksum.Parse(name)
 	if !ok {
-		return checksum.None, errInvalidRequest.say("Checksum algorithm provided is unsupported.")
+		return checksum.None, errInvalidRequest.Say("Checksum algorithm provided is unsupported.")
 	}
 	return a, nil
 }

@@ -6,33 +6,36 @@ import (
 	"strings"
 	"time"
 
+	"orcas/auth"
 	"orcas/core"
-	"orcas/internal/checksum"
+	"orcas/s3/conditions"
+	"orcas/s3/xmldoc"
 	"orcas/vfs"
 )
 
-// maxDeleteKeys is how many keys one DeleteObjects may name.
+// maxDeleteKeys is the maximum number of keys in one DeleteObjects.
 const maxDeleteKeys = 1000
 
-func (q *request) deleteObject() error {
+func deleteObject(q *request) error {
 	v, err := q.version()
 	if err != nil {
 		return err
 	}
-	demand, err := writeCondition(q.r.Header)
+	p, err := conditions.Precondition(q.r.Header)
 	if err != nil {
 		return err
 	}
 	if q.optional&headerSame != 0 {
-		if err := sameAs(&demand, first(q.r.Header, sameTimeName), first(q.r.Header, sameSizeName)); err != nil {
+		if err := sameAs(&p, first(q.r.Header, sameTimeName), first(q.r.Header, sameSizeName)); err != nil {
 			return err
 		}
 	}
-	bypass, err := q.bypass()
+	bypass, err := bypassesRetention(q)
 	if err != nil {
 		return err
 	}
-	res := q.s.fs.Delete(q.ctx, q.bucket, q.caller.account, []vfs.DeleteRequest{{Key: q.key, Version: v, If: demand, Bypass: bypass}})[0]
+	req := []vfs.DeleteRequest{{Key: q.key, Version: v, If: p, Bypass: bypass}}
+	res := q.s.fs.Delete(q.ctx, q.bucket, q.caller.Account, req)[0]
 	if res.Err != nil && !(v != core.Current && core.Is(res.Err, core.NoSuchVersion)) {
 		return conditionError(res.Err)
 	}
@@ -44,7 +47,6 @@ func (q *request) deleteObject() error {
 	if res.Marker {
 		q.set("X-Amz-Delete-Marker", "true")
 	}
-	q.sendEmpty(http.StatusNoContent)
 	return nil
 }
 
@@ -53,30 +55,30 @@ const (
 	sameSizeName = "X-Amz-If-Match-Size"
 )
 
-// sameAs adds to p what a request to delete says of the object's time and size; "" is not said.
+// sameAs adds to p the time and the size that a deletion expects the object to have. "" means any.
 func sameAs(p *core.Precondition, modified, size string) error {
 	if modified != "" {
-		t, ok := parseTime(modified)
+		t, ok := conditions.Time(modified)
 		if !ok {
 			var err error
 			if t, err = time.Parse(time.RFC3339, modified); err != nil {
-				return errInvalidArgument.say("The time of modification cannot be read.").
-					with("ArgumentName", "LastModifiedTime").with("ArgumentValue", modified)
+				return errInvalidArgument.Say("The time must be an HTTP date or in ISO 8601 format.").
+					With("ArgumentName", "LastModifiedTime").With("ArgumentValue", modified)
 			}
 		}
 		p.Modified = t.UTC().Truncate(time.Second)
 	}
 	if size != "" {
-		n, ok := parseDigits(size)
+		n, ok := conditions.Digits(size)
 		if !ok {
-			return errInvalidArgument.say("The size is no number.").with("ArgumentName", "Size").with("ArgumentValue", size)
+			return errInvalidArgument.Say("The size must be a number of bytes.").With("ArgumentName", "Size").With("ArgumentValue", size)
 		}
 		p.HasSize, p.Size = true, n
 	}
 	return nil
 }
 
-// optionalText returns the text of an element, "" where it is not there.
+// optionalText returns the text of an element, or "" if there is none.
 func optionalText(s *string) string {
 	if s == nil {
 		return ""
@@ -86,143 +88,164 @@ func optionalText(s *string) string {
 
 // deleteRequest is the body of DeleteObjects.
 type deleteRequest struct {
-	XMLName xml.Name `xml:"Delete"`
-	Quiet   *xmlBool `xml:"Quiet"`
-	Objects []struct {
-		Key              *string `xml:"Key"`
-		VersionID        *string `xml:"VersionId"`
-		ETag             *string `xml:"ETag"`
-		LastModifiedTime *string `xml:"LastModifiedTime"`
-		Size             *string `xml:"Size"`
-	} `xml:"Object"`
+	XMLName xml.Name        `xml:"Delete"`
+	Quiet   *xmldoc.Bool    `xml:"Quiet"`
+	Objects []deletedObject `xml:"Object"`
 }
 
-// deleteOutcome is what becomes of one key of a DeleteObjects.
+type deletedObject struct {
+	Key              *string `xml:"Key"`
+	VersionID        *string `xml:"VersionId"`
+	ETag             *string `xml:"ETag"`
+	LastModifiedTime *string `xml:"LastModifiedTime"`
+	Size             *string `xml:"Size"`
+}
+
+// deleteOperation is DeleteObjects.
+type deleteOperation struct {
+	q        *request
+	bypass   bool // bypass retention in governance mode
+	body     deleteRequest
+	outcomes []deleteOutcome
+	requests []vfs.DeleteRequest
+}
+
+// deleteOutcome is the outcome for one key.
 type deleteOutcome struct {
 	key     string
-	version core.Version // that was named
-	named   string       // as it was named
+	version core.Version // the version to delete
+	named   string       // its ID in the request
 	err     error
-	index   int // in the requests to vfs, where err is nil
+	index   int // index in deleteOperation.requests, unless err is set
 }
 
-func (q *request) deleteObjects() error {
-	bypass, err := q.bypass()
-	if err != nil {
+func deleteObjects(q *request, x *xmldoc.Writer) error {
+	op := deleteOperation{q: q}
+	if err := op.parse(); err != nil {
 		return err
 	}
-	doc, in, err := q.readBody()
+	results := q.s.fs.Delete(q.ctx, q.bucket, q.caller.Account, op.requests)
+	op.write(x, results)
+	return nil
+}
+
+// parse reads the document. A key that cannot be deleted gets its error here, and no request.
+func (op *deleteOperation) parse() (err error) {
+	q, body := op.q, &op.body
+	if op.bypass, err = asksBypass(q); err != nil {
+		return err
+	}
+	doc, in, err := readBody(q)
 	if err != nil {
 		return err
 	}
 	if in.none() {
 		return errMissingMD5
 	}
-	var body deleteRequest
-	if err := parseXML(doc, &body); err != nil {
+	if err := xmldoc.Parse(doc, body); err != nil {
 		return err
 	}
 	if n := len(body.Objects); n == 0 || n > maxDeleteKeys {
 		return errMalformedXML
 	}
-	outcomes := make([]deleteOutcome, len(body.Objects))
-	requests := make([]vfs.DeleteRequest, 0, len(body.Objects))
+	op.outcomes = make([]deleteOutcome, len(body.Objects))
+	op.requests = make([]vfs.DeleteRequest, 0, len(body.Objects))
 	for i := range body.Objects {
-		o := &body.Objects[i]
-		out := &outcomes[i]
-		if o.Key == nil {
+		if body.Objects[i].Key == nil {
 			return errMalformedXML
 		}
-		out.key = *o.Key
-		if out.err = checkKey(out.key); out.err != nil {
-			continue
-		}
-		if o.VersionID != nil && *o.VersionID != "" {
-			out.named = *o.VersionID
-			if out.version, out.err = parseVersion(*o.VersionID, true); out.err != nil {
-				out.err = errNoSuchVersion
-				continue
-			}
-		}
-		if out.err = q.s.authorise(q.caller, q.route.action, q.bucket); out.err != nil {
-			continue
-		}
-		r := vfs.DeleteRequest{Key: out.key, Version: out.version, Bypass: bypass}
-		if out.err = sameAs(&r.If, optionalText(o.LastModifiedTime), optionalText(o.Size)); out.err != nil {
-			continue
-		}
-		if o.ETag != nil {
-			tag, _ := nextETag(*o.ETag)
-			r.If.Match = []string{tag}
-		}
-		out.index = len(requests)
-		requests = append(requests, r)
+		out := &op.outcomes[i]
+		out.err = op.parseKey(&body.Objects[i], out)
 	}
-	results := q.s.fs.Delete(q.ctx, q.bucket, q.caller.account, requests)
-	q.sendDeleted(outcomes, results, body.Quiet.is())
 	return nil
 }
 
-func (q *request) sendDeleted(outcomes []deleteOutcome, results []vfs.DeleteResult, quiet bool) {
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin("DeleteResult")
-	for i := range outcomes {
-		out := &outcomes[i]
+// authorize checks that the caller may delete the object or version, and bypass its retention if the request asks for
+// that.
+func (op *deleteOperation) authorize(out *deleteOutcome) error {
+	q := op.q
+	r := auth.Resource{Account: q.bucket.Owner, Bucket: q.bucket.Name, Key: out.key, Version: canonicalVersionID(out.named)}
+	a := q.route.Action
+	if out.named != "" {
+		a = q.route.VersionAction
+	}
+	if err := q.authorize(a, r); err != nil || !op.bypass {
+		return err
+	}
+	return q.authorize(bypassRetention, r)
+}
+
+// parseKey reads one element of the document, and adds a request for it.
+func (op *deleteOperation) parseKey(o *deletedObject, out *deleteOutcome) (err error) {
+	out.key = *o.Key
+	if err := checkKey(out.key); err != nil {
+		return err
+	}
+	if o.VersionID != nil && *o.VersionID != "" {
+		out.named = *o.VersionID
+		if out.version, err = parseVersion(*o.VersionID, true); err != nil {
+			return errNoSuchVersion
+		}
+	}
+	if err := op.authorize(out); err != nil {
+		return err
+	}
+	r := vfs.DeleteRequest{Key: out.key, Version: out.version, Bypass: op.bypass}
+	if err := sameAs(&r.If, optionalText(o.LastModifiedTime), optionalText(o.Size)); err != nil {
+		return err
+	}
+	if o.ETag != nil {
+		tag, _ := conditions.NextETag(*o.ETag)
+		r.If.Match = []string{tag}
+	}
+	out.index = len(op.requests)
+	op.requests = append(op.requests, r)
+	return nil
+}
+
+// write writes the outcome for each key. In quiet mode only errors are written.
+func (op *deleteOperation) write(x *xmldoc.Writer, results []vfs.DeleteResult) {
+	quiet := op.body.Quiet.Is()
+	x.Begin("DeleteResult")
+	for i := range op.outcomes {
+		out := &op.outcomes[i]
 		var res vfs.DeleteResult
 		if out.err == nil {
 			res = results[out.index]
 			out.err = res.Err
 		}
 		if out.version != core.Current && core.Is(out.err, core.NoSuchVersion) {
-			out.err = nil // it is gone, as was asked for
+			out.err = nil // it no longer exists, as requested
 		}
 		if out.err != nil {
-			e := toAPI(out.err)
-			if e.status >= http.StatusInternalServerError && q.cause == nil {
-				q.code, q.cause, q.faulty = e.code, e.cause, true // one of them in the log, for all
-			}
-			x.open("Error")
-			x.text("Key", out.key)
-			x.optional("VersionId", out.named)
-			x.text("Code", e.code)
-			x.text("Message", e.message)
-			x.close("Error")
+			op.writeError(x, out)
 			continue
 		}
 		if quiet {
 			continue
 		}
-		x.open("Deleted")
-		x.text("Key", out.key)
-		x.optional("VersionId", out.named)
+		x.Open("Deleted")
+		x.Text("Key", out.key)
+		x.Optional("VersionId", out.named)
 		if res.Marker {
-			x.bool("DeleteMarker", true)
-			x.text("DeleteMarkerVersionId", res.Version.String())
+			x.Bool("DeleteMarker", true)
+			x.Text("DeleteMarkerVersionId", versionID(res.Version))
 		}
-		x.close("Deleted")
+		x.Close("Deleted")
 	}
-	x.close("DeleteResult")
-	q.sendXML(http.StatusOK, x)
+	x.Close("DeleteResult")
 }
 
-// readBody reads a document and verifies all that was said of it.
-func (q *request) readBody() ([]byte, integrity, error) {
-	body, err := q.open()
-	if err != nil {
-		return nil, integrity{}, err
+// writeError writes the error for a key. Only the first error that is the server's fault is logged.
+func (op *deleteOperation) writeError(x *xmldoc.Writer, out *deleteOutcome) {
+	q, e := op.q, toAPI(out.err)
+	if e.Status >= http.StatusInternalServerError && q.cause == nil {
+		q.code, q.cause, q.faulty = e.Code, e.Cause, true
 	}
-	if body.DecodedLength() > maxXMLBytes {
-		return nil, integrity{}, errMessageTooLong
-	}
-	in, err := parseIntegrity(q.r.Header, body.Announced())
-	if err != nil {
-		return nil, in, err
-	}
-	doc, err := readAll(body, maxXMLBytes)
-	if err != nil {
-		return nil, in, err
-	}
-	sum := func(a checksum.Algorithm) []byte { return checksum.Sum(a, doc) }
-	return doc, in, in.verify(sum, body)
+	x.Open("Error")
+	x.Text("Key", out.key)
+	x.Optional("VersionId", out.named)
+	x.Text("Code", e.Code)
+	x.Text("Message", e.Message)
+	x.Close("Error")
 }

@@ -4,28 +4,32 @@ import (
 	"encoding/xml"
 	"net/http"
 	"slices"
-	"strings"
 
+	"orcas/auth"
 	"orcas/core"
+	"orcas/gate"
+	"orcas/s3/apierr"
+	"orcas/s3/tagging"
+	"orcas/s3/xmldoc"
 )
 
-// document is a sub-resource of a bucket that changes nothing of what the server does: it says what holds anyway, or it was never
-// configured. What is kept of one is an attribute of the bucket (core.BucketInfo.Attrs) by the name of its query parameter: the
-// inside of its root element. It is written with the bucket, and so also at once with a new one. A document whose effect is not served
-// has no accept: there is no operation that stores it.
-type document struct {
+// bucketDocument is a sub-resource of a bucket that does not change the behavior of the server: it describes what is
+// true in any case, or it has never been configured. The inside of its root element is stored as an attribute of the
+// bucket (core.BucketInfo.Attrs), under the name of its query parameter. If the effect of a document is not
+// implemented, accept is nil and no operation stores the document.
+type bucketDocument struct {
 	sub     string // the query parameter
-	name    string // the operations are Get, Put and Delete with this behind
-	action  string // likewise in the words of policies; "": as name
+	name    string // name of the operations, without Get, Put and Delete
+	action  string // name of the actions, likewise; the same as name if ""
 	root    string
-	initial string    // what a bucket never configured has
-	absent  *apiError // the answer where there is none; nil: an empty document
+	initial string        // the document of a bucket that has never been configured
+	absent  *apierr.Error // the error if there is no document; if nil, an empty document is returned
 	accept  func(doc []byte) (inside string, err error)
-	status  int // of the answer to Put; 0: 200
+	status  int // HTTP status of the response to Put; 0 means 200
 	deletes bool
 }
 
-// removed takes the place of a document that was deleted, where a bucket never configured has one.
+// removed is stored instead of a deleted document if the sub-resource has an initial document.
 const removed = "-"
 
 const (
@@ -34,9 +38,10 @@ const (
 		"<BlockPublicPolicy>true</BlockPublicPolicy><RestrictPublicBuckets>true</RestrictPublicBuckets>"
 )
 
-// documents returns the sub-resources of a bucket that are documents. A new bucket blocks public access and has no ACLs, as in S3 since 2023.
-func documents() []document {
-	return []document{
+// documents returns the bucket sub-resources that are documents. A new bucket blocks public access and has ACLs
+// disabled, as in S3 since 2023.
+func documents() []bucketDocument {
+	return []bucketDocument{
 		{sub: "tagging", name: "BucketTagging", root: "Tagging", absent: errNoSuchTagSet, accept: acceptTagging, status: http.StatusNoContent, deletes: true},
 		{sub: "ownershipControls", name: "BucketOwnershipControls", root: "OwnershipControls", initial: enforced, absent: errNoOwnership, accept: acceptOwnership, deletes: true},
 		{sub: "publicAccessBlock", name: "PublicAccessBlock", action: "BucketPublicAccessBlock", root: "PublicAccessBlockConfiguration", initial: blocksAll, absent: errNoPublicBlock, accept: acceptPublicBlock, deletes: true},
@@ -52,7 +57,8 @@ func documents() []document {
 	}
 }
 
-// configurations are sub-resources of which a bucket has many, by an id. None can be stored: what they are for does not exist here.
+// configurations are sub-resources of which a bucket can have several, each with an ID. None can be stored, because the
+// features that they configure are not implemented.
 var configurations = [...]struct{ sub, name, root string }{
 	{"analytics", "Analytics", "ListBucketAnalyticsConfigurationsResult"},
 	{"inventory", "Inventory", "ListInventoryConfigurationsResult"},
@@ -60,11 +66,13 @@ var configurations = [...]struct{ sub, name, root string }{
 	{"intelligent-tiering", "IntelligentTiering", "ListBucketIntelligentTieringConfigurationsOutput"},
 }
 
-// documentRoutes returns the operations on documents.
+// documentRoutes returns the routes of the operations on documents.
 func documentRoutes() []route {
 	var routes []route
-	add := func(method, verb, name, permission, sub string, handle func(*request) error) {
-		r := route{name: verb + name, method: method, level: bucketLevel, sub: sub, action: action("s3:" + permission), handle: handle}
+	add := func(method, name, permission, sub string) {
+		r := route{Route: gate.Route{
+			Name: name, Method: method, Level: gate.Bucket, Sub: sub, Action: auth.Action("s3:" + permission),
+		}}
 		if method == http.MethodGet {
 			r.conditions = cacheConditions
 		}
@@ -75,27 +83,46 @@ func documentRoutes() []route {
 		if permission == "" {
 			permission = d.name
 		}
-		add(http.MethodGet, "Get", d.name, "Get"+permission, d.sub, func(q *request) error { return q.getDocument(&d) })
+		add(http.MethodGet, "Get"+d.name, "Get"+permission, d.sub)
 		if d.accept != nil {
-			add(http.MethodPut, "Put", d.name, "Put"+permission, d.sub, func(q *request) error { return q.putDocument(&d) })
+			add(http.MethodPut, "Put"+d.name, "Put"+permission, d.sub)
 		}
 		if d.deletes {
-			verb := "Put" // the right to write is the right to delete, but for two
+			verb := "Put" // the action for Put also covers Delete, with two exceptions
 			if d.sub == "policy" || d.sub == "website" {
 				verb = "Delete"
 			}
-			add(http.MethodDelete, "Delete", d.name, verb+permission, d.sub, func(q *request) error { return q.deleteDocument(&d) })
+			add(http.MethodDelete, "Delete"+d.name, verb+permission, d.sub)
 		}
 	}
 	for _, c := range configurations {
-		name := "Bucket" + c.name + "Configuration"
-		add(http.MethodGet, "Get", name, "Get"+c.name+"Configuration", c.sub, func(q *request) error { return q.listConfigurations(c.root) })
-		add(http.MethodDelete, "Delete", name, "Put"+c.name+"Configuration", c.sub, func(*request) error { return errNoConfiguration })
+		permission := c.name + "Configuration"
+		add(http.MethodGet, "GetBucket"+permission, "Get"+permission, c.sub)
+		add(http.MethodDelete, "DeleteBucket"+permission, "Put"+permission, c.sub)
 	}
 	return routes
 }
 
-func (q *request) getDocument(d *document) error {
+// documentHandlers returns the handlers of the operations on documents.
+func documentHandlers() map[string]handler {
+	all := map[string]handler{}
+	for _, d := range documents() {
+		all["Get"+d.name] = document(d.get)
+		if d.accept != nil {
+			all["Put"+d.name] = empty(max(d.status, http.StatusOK), d.put)
+		}
+		if d.deletes {
+			all["Delete"+d.name] = empty(http.StatusNoContent, d.delete)
+		}
+	}
+	for _, c := range configurations {
+		all["GetBucket"+c.name+"Configuration"] = document(func(q *request, x *xmldoc.Writer) error { return listConfigurations(q, x, c.root) })
+		all["DeleteBucket"+c.name+"Configuration"] = func(*request) error { return errNoConfiguration }
+	}
+	return all
+}
+
+func (d *bucketDocument) get(q *request, x *xmldoc.Writer) error {
 	inside := attr(q.bucket.Attrs, d.sub)
 	if inside == "" {
 		inside = d.initial
@@ -103,59 +130,44 @@ func (q *request) getDocument(d *document) error {
 	if d.absent != nil && (inside == "" || inside == removed) {
 		return d.absent
 	}
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin(d.root)
-	x.b = append(x.b, inside...)
-	x.close(d.root)
-	q.sendXML(http.StatusOK, x)
+	x.Begin(d.root)
+	x.Buf = append(x.Buf, inside...)
+	x.Close(d.root)
 	return nil
 }
 
-func (q *request) putDocument(d *document) error {
-	doc, err := q.readConfiguration()
+func (d *bucketDocument) put(q *request) error {
+	doc, err := readConfiguration(q)
 	if err != nil {
 		return err
 	}
 	inside, err := d.accept(doc)
-	if err == nil {
-		err = q.keepDocument(d.sub, inside)
-	}
 	if err != nil {
 		return err
 	}
-	status := d.status
-	if status == 0 {
-		status = http.StatusOK
-	}
-	q.sendEmpty(status)
-	return nil
+	return d.store(q, inside)
 }
 
-func (q *request) deleteDocument(d *document) error {
-	inside := ""
+func (d *bucketDocument) delete(q *request) error {
 	if d.initial != "" {
-		inside = removed
+		return d.store(q, removed)
 	}
-	if err := q.keepDocument(d.sub, inside); err != nil {
-		return err
-	}
-	q.sendEmpty(http.StatusNoContent)
-	return nil
+	return d.store(q, "")
 }
 
-// keepDocument keeps the inside of a document with the bucket; "" keeps none. What is so already is not written again.
-func (q *request) keepDocument(sub, inside string) error {
-	if attr(q.bucket.Attrs, sub) == inside {
+// store stores the inside of a document with the bucket, or deletes the document if inside is "". It writes nothing if
+// nothing changes.
+func (d *bucketDocument) store(q *request, inside string) error {
+	if attr(q.bucket.Attrs, d.sub) == inside {
 		return nil
 	}
-	return q.updateBucket(func(b *core.BucketInfo) error {
-		b.Attrs = setAttr(b.Attrs, sub, inside)
+	return updateBucket(q, func(b *core.BucketInfo) error {
+		b.Attrs = setAttr(b.Attrs, d.sub, inside)
 		return nil
 	})
 }
 
-// setAttr gives an attribute another value, and takes it away where that is "". It changes the list that it gets.
+// setAttr sets an attribute, or deletes it if value is "". It modifies attrs and returns the new list.
 func setAttr(attrs []core.Attr, name, value string) []core.Attr {
 	attrs = slices.DeleteFunc(attrs, func(a core.Attr) bool { return a.Name == name })
 	if value != "" {
@@ -164,44 +176,23 @@ func setAttr(attrs []core.Attr, name, value string) []core.Attr {
 	return attrs
 }
 
-// listConfigurations answers for a bucket that has no configurations of a kind.
-func (q *request) listConfigurations(root string) error {
+// listConfigurations writes the list of configurations of one kind, which is always empty.
+func listConfigurations(q *request, x *xmldoc.Writer, root string) error {
 	if _, one := q.query.get("id"); one {
 		return errNoConfiguration
 	}
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin(root)
-	x.bool("IsTruncated", false)
-	x.close(root)
-	q.sendXML(http.StatusOK, x)
+	x.Begin(root)
+	x.Bool("IsTruncated", false)
+	x.Close(root)
 	return nil
 }
 
-// readConfiguration reads the document of a request that must have one.
-func (q *request) readConfiguration() ([]byte, error) {
-	doc, _, err := q.readBody()
-	if err == nil && len(doc) == 0 {
-		err = errMissingBody
-	}
-	return doc, err
-}
-
-// readDocument reads and decodes the document of a request that must have one.
-func (q *request) readDocument(into any) error {
-	doc, err := q.readConfiguration()
-	if err != nil {
-		return err
-	}
-	return parseXML(doc, into)
-}
-
 func acceptTagging(doc []byte) (string, error) {
-	var body taggingRequest
-	if err := parseXML(doc, &body); err != nil {
+	var body tagging.Document
+	if err := xmldoc.Parse(doc, &body); err != nil {
 		return "", err
 	}
-	return bucketTags(body.Set)
+	return body.Set.OfBucket()
 }
 
 func acceptOwnership(doc []byte) (string, error) {
@@ -211,7 +202,7 @@ func acceptOwnership(doc []byte) (string, error) {
 			Ownership string `xml:"ObjectOwnership"`
 		} `xml:"Rule"`
 	}
-	if err := parseXML(doc, &body); err != nil {
+	if err := xmldoc.Parse(doc, &body); err != nil {
 		return "", err
 	}
 	if len(body.Rules) != 1 {
@@ -221,29 +212,29 @@ func acceptOwnership(doc []byte) (string, error) {
 	case "BucketOwnerEnforced":
 		return enforced, nil
 	case "BucketOwnerPreferred", "ObjectWriter":
-		return "", notServed("ACLs")
+		return "", apierr.Unserved("ACLs")
 	}
 	return "", errMalformedXML
 }
 
-// acceptPublicBlock keeps any setting: nothing is public, whatever it says.
+// acceptPublicBlock accepts every setting, because nothing is public in any case.
 func acceptPublicBlock(doc []byte) (string, error) {
 	var body struct {
-		XMLName               xml.Name `xml:"PublicAccessBlockConfiguration"`
-		BlockPublicAcls       *xmlBool `xml:"BlockPublicAcls"`
-		IgnorePublicAcls      *xmlBool `xml:"IgnorePublicAcls"`
-		BlockPublicPolicy     *xmlBool `xml:"BlockPublicPolicy"`
-		RestrictPublicBuckets *xmlBool `xml:"RestrictPublicBuckets"`
+		XMLName               xml.Name     `xml:"PublicAccessBlockConfiguration"`
+		BlockPublicAcls       *xmldoc.Bool `xml:"BlockPublicAcls"`
+		IgnorePublicAcls      *xmldoc.Bool `xml:"IgnorePublicAcls"`
+		BlockPublicPolicy     *xmldoc.Bool `xml:"BlockPublicPolicy"`
+		RestrictPublicBuckets *xmldoc.Bool `xml:"RestrictPublicBuckets"`
 	}
-	if err := parseXML(doc, &body); err != nil {
+	if err := xmldoc.Parse(doc, &body); err != nil {
 		return "", err
 	}
-	var x xmlWriter
-	x.bool("BlockPublicAcls", body.BlockPublicAcls.is())
-	x.bool("IgnorePublicAcls", body.IgnorePublicAcls.is())
-	x.bool("BlockPublicPolicy", body.BlockPublicPolicy.is())
-	x.bool("RestrictPublicBuckets", body.RestrictPublicBuckets.is())
-	return string(x.b), nil
+	var x xmldoc.Writer
+	x.Bool("BlockPublicAcls", body.BlockPublicAcls.Is())
+	x.Bool("IgnorePublicAcls", body.IgnorePublicAcls.Is())
+	x.Bool("BlockPublicPolicy", body.BlockPublicPolicy.Is())
+	x.Bool("RestrictPublicBuckets", body.RestrictPublicBuckets.Is())
+	return string(x.Buf), nil
 }
 
 func acceptPayer(doc []byte) (string, error) {
@@ -251,14 +242,14 @@ func acceptPayer(doc []byte) (string, error) {
 		XMLName xml.Name `xml:"RequestPaymentConfiguration"`
 		Payer   string   `xml:"Payer"`
 	}
-	if err := parseXML(doc, &body); err != nil {
+	if err := xmldoc.Parse(doc, &body); err != nil {
 		return "", err
 	}
 	switch body.Payer {
 	case "BucketOwner":
 		return "", nil
 	case "Requester":
-		return "", notServed("Payment by the requester")
+		return "", apierr.Unserved("Payment by the requester")
 	}
 	return "", errMalformedXML
 }
@@ -268,14 +259,14 @@ func acceptAccelerate(doc []byte) (string, error) {
 		XMLName xml.Name `xml:"AccelerateConfiguration"`
 		Status  string   `xml:"Status"`
 	}
-	if err := parseXML(doc, &body); err != nil {
+	if err := xmldoc.Parse(doc, &body); err != nil {
 		return "", err
 	}
 	switch body.Status {
 	case "Suspended":
 		return "<Status>Suspended</Status>", nil
 	case "Enabled":
-		return "", notServed("Transfer acceleration")
+		return "", apierr.Unserved("Transfer acceleration")
 	}
 	return "", errMalformedXML
 }
@@ -285,9 +276,9 @@ func acceptLogging(doc []byte) (string, error) {
 		XMLName xml.Name  `xml:"BucketLoggingStatus"`
 		Enabled *struct{} `xml:"LoggingEnabled"`
 	}
-	err := parseXML(doc, &body)
+	err := xmldoc.Parse(doc, &body)
 	if err == nil && body.Enabled != nil {
-		err = notServed("Logging to a bucket")
+		err = apierr.Unserved("Logging to a bucket")
 	}
 	return "", err
 }
@@ -300,29 +291,9 @@ func acceptNotification(doc []byte) (string, error) {
 		Lambdas []struct{} `xml:"CloudFunctionConfiguration"`
 		Bridge  []struct{} `xml:"EventBridgeConfiguration"`
 	}
-	err := parseXML(doc, &body)
+	err := xmldoc.Parse(doc, &body)
 	if err == nil && len(body.Topics)+len(body.Queues)+len(body.Lambdas)+len(body.Bridge) > 0 {
-		err = notServed("Notification")
+		err = apierr.Unserved("Notification")
 	}
 	return "", err
 }
-
-func notServed(what string) error { return errNotImplemented.say(what + " is not implemented.") }
-
-// xmlBool is a boolean of XML Schema: true, false, 1 or 0; SDKs of some languages write a capital letter.
-type xmlBool bool
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (b *xmlBool) UnmarshalText(text []byte) error {
-	switch strings.ToLower(strings.TrimSpace(string(text))) {
-	case "true", "1":
-		*b = true
-	case "false", "0":
-		*b = false
-	default:
-		return errMalformedXML
-	}
-	return nil
-}
-
-func (b *xmlBool) is() bool { return b != nil && bool(*b) }

@@ -4,14 +4,17 @@ import (
 	"crypto/md5"
 	"crypto/subtle"
 	"encoding/base64"
+	"net/http"
 	"strings"
 
+	"orcas/content"
 	"orcas/core"
 	"orcas/core/codec"
+	"orcas/s3/apierr"
 	"orcas/vfs"
 )
 
-// The headers of encryption, by their canonical names. Those of a copy's source have copySourceSSE in front.
+// Canonical names of the encryption headers. The headers for the source of a copy begin with copySourceSSE.
 const (
 	sseHeader     = "X-Amz-Server-Side-Encryption"
 	copySourceSSE = "X-Amz-Copy-Source-Server-Side-Encryption"
@@ -19,12 +22,13 @@ const (
 	sseKey        = "-Customer-Key"
 	sseKeyMD5     = "-Customer-Key-Md5"
 
-	// sseArgument is what S3 names in errors about any of these headers.
+	// sseArgument is the ArgumentName in S3's errors about any of these headers.
 	sseArgument = "x-amz-server-side-encryption"
 )
 
-// What is stored of encryption with a version. Where it is the store that encrypts, the attribute is the header of its answers. Where it is the customer's key,
-// the attribute is a salted value by which the key is known again; it is never sent.
+// Attributes of a version that describe its encryption. If the store encrypts the version, the attribute is also the
+// response header. If the version is encrypted with a customer key, the attribute is a salted value that identifies the
+// key and is never sent.
 const (
 	storeAttr    = sseHeader
 	customerAttr = "orcas-customer-key"
@@ -32,16 +36,17 @@ const (
 	aes256 = "AES256"
 )
 
-// encryptionHeaders says which headers of encryption an operation takes.
+// encryptionHeaders is the set of encryption headers that an operation accepts.
 type encryptionHeaders uint8
 
 const (
 	takesStore    encryptionHeaders = 1 << iota // x-amz-server-side-encryption
 	takesCustomer                               // x-amz-server-side-encryption-customer-*
 	takesSource                                 // x-amz-copy-source-server-side-encryption-customer-*
+	takesSame                                   // x-amz-server-side-encryption, if equal to the upload's
 )
 
-// encryptionOf returns which headers of encryption an operation takes.
+// encryptionOf returns the encryption headers that an operation accepts.
 func encryptionOf(operation string) encryptionHeaders {
 	switch operation {
 	case "PutObject", "CreateMultipartUpload":
@@ -49,31 +54,33 @@ func encryptionOf(operation string) encryptionHeaders {
 	case "CopyObject":
 		return takesStore | takesCustomer | takesSource
 	case "UploadPartCopy":
-		return takesCustomer | takesSource
+		return takesCustomer | takesSource | takesSame
+	case "UploadPart", "CompleteMultipartUpload":
+		return takesCustomer | takesSame
 	case "FindContent":
 		return takesStore
-	case "GetObject", "HeadObject", "GetObjectAttributes", "UploadPart", "CompleteMultipartUpload", "ListParts":
+	case "GetObject", "HeadObject", "GetObjectAttributes", "ListParts":
 		return takesCustomer
 	}
 	return 0
 }
 
-// isEncryptionHeader says whether a header, by its canonical name, is one of encryption.
+// isEncryptionHeader reports whether name, in canonical form, is an encryption header.
 func isEncryptionHeader(name string) bool {
 	return strings.HasPrefix(name, sseHeader) || strings.HasPrefix(name, copySourceSSE)
 }
 
-// checkEncryptionHeader refuses a header of encryption that the operation does not take, or whose effect is not served.
+// checkEncryptionHeader refuses an encryption header that the operation does not accept or that is not implemented.
 func (q *request) checkEncryptionHeader(name, value string) error {
-	takes := encryptionOf(q.route.name)
+	takes := encryptionOf(q.route.Name)
 	fits := false
 	switch suffix, ofSource := strings.CutPrefix(name, copySourceSSE); {
 	case ofSource:
 		fits = takes&takesSource != 0 && isCustomerHeader(suffix)
 	case isCustomerHeader(name[len(sseHeader):]):
 		fits = takes&takesCustomer != 0
-	case takes&takesStore == 0:
-	case name != sseHeader: // a key id, a context, a bucket key: all of them are KMS's
+	case takes&takesStore == 0 && (takes&takesSame == 0 || name != sseHeader):
+	case name != sseHeader: // a key id, a context, a bucket key: all of them belong to KMS
 		return errNoKMS
 	default:
 		if err := checkStoreEncryption(value); err != nil {
@@ -81,15 +88,15 @@ func (q *request) checkEncryptionHeader(name, value string) error {
 		}
 		fits = true
 	}
-	if !fits { // and the value, which may be a key, is not quoted
+	if !fits { // the error does not quote the value, which may be a key
 		name = strings.ToLower(name)
-		return errInvalidArgument.say(name+" header is not supported for this operation.").with("ArgumentName", name)
+		return errInvalidArgument.Say(name+" header is not supported for this operation.").With("ArgumentName", name)
 	}
-	q.encryptionSent = true
+	q.optional |= headerEncryption
 	return nil
 }
 
-// isCustomerHeader says whether a header with this end brings a customer's key.
+// isCustomerHeader reports whether a header that ends with suffix belongs to a customer key.
 func isCustomerHeader(suffix string) bool {
 	return suffix == sseAlgorithm || suffix == sseKey || suffix == sseKeyMD5
 }
@@ -101,18 +108,18 @@ func checkStoreEncryption(value string) error {
 	case "aws:kms", "aws:kms:dsse", "aws:fsx", "aws:backup":
 		return errNoKMS
 	}
-	return errInvalidArgument.say("The encryption method specified is not supported").
-		with("ArgumentName", sseArgument).with("ArgumentValue", value)
+	return errInvalidArgument.Say("The encryption method specified is not supported").
+		With("ArgumentName", sseArgument).With("ArgumentValue", value)
 }
 
-// encryption is how the content of a version is encrypted, or is to be.
+// encryption describes how the content of a version is, or will be, encrypted.
 type encryption struct {
-	vfs.Encryption
-	md5 string // of the customer's key, as the request has it
+	content.Encryption
+	md5 string // MD5 of the customer key, as in the request
 }
 
-// customerKey reads the customer's key from the headers with a prefix; a nil key: there is none.
-func (q *request) customerKey(prefix string) (key *codec.Key, sum string, err error) {
+// customerKey reads the customer key from the headers that begin with prefix. The key is nil if there is none.
+func customerKey(q *request, prefix string) (key *codec.Key, sum string, err error) {
 	h := q.r.Header
 	alg, text := h[prefix+sseAlgorithm], h[prefix+sseKey]
 	sum = first(h, prefix+sseKeyMD5)
@@ -120,16 +127,16 @@ func (q *request) customerKey(prefix string) (key *codec.Key, sum string, err er
 		return nil, "", nil
 	}
 	bad := func(message string) error {
-		return errInvalidArgument.say("Requests specifying Server Side Encryption with Customer provided keys must provide "+message).
-			with("ArgumentName", sseArgument)
+		return errInvalidArgument.Say("Requests specifying Server Side Encryption with Customer provided keys must provide "+message).
+			With("ArgumentName", sseArgument)
 	}
 	switch {
 	case q.r.TLS == nil && !q.s.customerKeysOverHTTP:
-		return nil, "", errInvalidRequest.say("Requests specifying Server Side Encryption with Customer provided keys must be made over a secure connection.")
+		return nil, "", errInvalidRequest.Say("Requests specifying Server Side Encryption with Customer provided keys must be made over a secure connection.")
 	case len(alg) == 0:
 		return nil, "", bad("a valid encryption algorithm.")
 	case alg[0] != aes256:
-		return nil, "", errInvalidAlgorithm.with("ArgumentValue", alg[0])
+		return nil, "", errInvalidAlgorithm.With("ArgumentValue", alg[0])
 	case len(text) == 0:
 		return nil, "", bad("an appropriate secret key.")
 	case sum == "":
@@ -142,8 +149,8 @@ func (q *request) customerKey(prefix string) (key *codec.Key, sum string, err er
 	want := md5.Sum(secret)
 	got, err := base64.StdEncoding.DecodeString(sum)
 	if err != nil || subtle.ConstantTimeCompare(got, want[:]) != 1 {
-		return nil, "", errInvalidArgument.say("The calculated MD5 hash of the key did not match the hash that was provided.").
-			with("ArgumentName", sseArgument)
+		return nil, "", errInvalidArgument.Say("The calculated MD5 hash of the key did not match the hash that was provided.").
+			With("ArgumentName", sseArgument)
 	}
 	if key, err = codec.NewKey(secret); err != nil {
 		return nil, "", errKeyLength
@@ -151,17 +158,16 @@ func (q *request) customerKey(prefix string) (key *codec.Key, sum string, err er
 	return key, sum, nil
 }
 
-// askedEncryption returns how the request, or else its bucket, wants new content encrypted.
-func (q *request) askedEncryption() (encryption, error) {
-	var e encryption
-	if q.encryptionSent {
-		if err := q.sentEncryption(&e); err != nil {
+// askedEncryption returns the encryption for new content: as requested, or else as configured for the bucket.
+func askedEncryption(q *request) (e encryption, err error) {
+	if q.optional&headerEncryption != 0 {
+		if e, err = sentEncryption(q); err != nil {
 			return encryption{}, err
 		}
 	}
 	if e.Customer != nil {
 		if blocksCustomerKeys(q.bucket) {
-			return encryption{}, errAccessDenied.say("Server Side Encryption with Customer provided keys is blocked for this bucket.")
+			return encryption{}, errAccessDenied.Say("Server Side Encryption with Customer provided keys is blocked for this bucket.")
 		}
 		return e, nil
 	}
@@ -172,20 +178,20 @@ func (q *request) askedEncryption() (encryption, error) {
 	return e, nil
 }
 
-// sentEncryption reads the headers of encryption of the content to be.
-func (q *request) sentEncryption(e *encryption) (err error) {
+// sentEncryption reads the encryption headers of a request with new content.
+func sentEncryption(q *request) (e encryption, err error) {
 	h := q.r.Header
 	method := first(h, sseHeader)
 	if method != "" && len(h[sseHeader+sseAlgorithm])+len(h[sseHeader+sseKey])+len(h[sseHeader+sseKeyMD5]) > 0 {
-		return errInvalidArgument.say("Server Side Encryption with Customer provided key is incompatible with the encryption method specified").
-			with("ArgumentName", sseArgument).with("ArgumentValue", method)
+		return e, errInvalidArgument.Say("Server Side Encryption with Customer provided key is incompatible with the encryption method specified").
+			With("ArgumentName", sseArgument).With("ArgumentValue", method)
 	}
 	e.Store = method != ""
-	e.Customer, e.md5, err = q.customerKey(sseHeader)
-	return err
+	e.Customer, e.md5, err = customerKey(q, sseHeader)
+	return e, err
 }
 
-// attrs appends what is stored of e with a version.
+// attrs appends the attributes that a version stores about e.
 func (e *encryption) attrs(attrs []core.Attr) []core.Attr {
 	switch {
 	case e.Customer != nil:
@@ -196,8 +202,8 @@ func (e *encryption) attrs(attrs []core.Attr) []core.Attr {
 	return attrs
 }
 
-// setEncryption answers how content is encrypted.
-func (q *request) setEncryption(e *encryption) {
+// setHeaders sets the encryption headers of the response.
+func (e *encryption) setHeaders(q *request) {
 	switch {
 	case e.Customer != nil:
 		q.set(sseHeader+sseAlgorithm, aes256)
@@ -207,20 +213,21 @@ func (q *request) setEncryption(e *encryption) {
 	}
 }
 
-// storedEncryption finds out how a version or an upload with these attributes is encrypted, and reads the customer's key that it takes from the
-// headers with a prefix. missing and wrong are the answers to no key and to another one.
-func (q *request) storedEncryption(attrs []core.Attr, prefix string, missing, wrong *apiError) (e encryption, err error) {
+// storedEncryption returns the encryption of a version or an upload with these attributes. If that needs a customer
+// key, the key is read from the headers that begin with prefix. It returns missing if the request has no key, and wrong
+// if it has a different one.
+func storedEncryption(q *request, attrs []core.Attr, prefix string, missing, wrong *apierr.Error) (e encryption, err error) {
 	check := attr(attrs, customerAttr)
-	if q.encryptionSent {
-		e.Customer, e.md5, err = q.customerKey(prefix)
+	if q.optional&headerEncryption != 0 {
+		e.Customer, e.md5, err = customerKey(q, prefix)
 	}
 	switch {
-	case err == errKeyLength && check != "": // what is no key is not the key
+	case err == errKeyLength && check != "": // an invalid key is not the right one either
 		return encryption{}, wrong
 	case err != nil:
 		return encryption{}, err
 	case check == "" && e.Customer != nil:
-		return encryption{}, errInvalidRequest.say("The encryption parameters are not applicable to this object.")
+		return encryption{}, errInvalidRequest.Say("The encryption parameters are not applicable to this object.")
 	case check == "":
 		e.Store = attr(attrs, storeAttr) != ""
 		return e, nil
@@ -232,44 +239,49 @@ func (q *request) storedEncryption(attrs []core.Attr, prefix string, missing, wr
 	return e, nil
 }
 
-// keyFits says whether a customer's key is the one of which check is kept.
+// keyFits reports whether key is the customer key that check identifies.
 func keyFits(key *codec.Key, check string) bool {
 	value, err := base64.StdEncoding.DecodeString(check)
 	return err == nil && key.Is(value)
 }
 
-// isEncrypted says whether all content of a version is encrypted.
+// isEncrypted reports whether all content of a version is encrypted.
 func isEncrypted(o *core.ObjectInfo) bool {
 	return attr(o.Attrs, storeAttr) != "" || attr(o.Attrs, customerAttr) != ""
 }
 
-// unlock demands the customer's key where a version takes one, and answers how it is encrypted. With an object, that can be read then.
-func (q *request) unlock(info *core.ObjectInfo, object *vfs.Object) error {
-	e, err := q.storedEncryption(info.Attrs, sseHeader, errKeyNeeded, errWrongKey)
+// unlock returns the encryption of a version, and requires the customer key if one is needed. After that, object can be
+// read, unless it is nil.
+func unlock(q *request, info *core.ObjectInfo, object *vfs.Object) (encryption, error) {
+	e, err := storedEncryption(q, info.Attrs, sseHeader, errKeyNeeded, errWrongKey)
 	if err == nil && object != nil {
 		object.Unlock(e.Customer)
 	}
-	q.encryption = e
-	return err
+	return e, err
 }
 
-// uploadEncryption says how the parts of an upload are encrypted: as it was begun.
-func (q *request) uploadEncryption(u *core.UploadInfo) error {
-	e, err := q.storedEncryption(u.Attrs, sseHeader, errKeyForPart, errOtherKey)
-	if err == nil && e.Store && !q.s.fs.HasKey() {
+// uploadEncryption returns the encryption for the parts of an upload, which was chosen when the upload was created. A
+// request that specifies an encryption, as minio-go does in every request of an upload, must specify the same one.
+func uploadEncryption(q *request, u *core.UploadInfo) (encryption, error) {
+	e, err := storedEncryption(q, u.Attrs, sseHeader, errKeyForPart, errOtherKey)
+	switch {
+	case err != nil:
+	case !e.Store && len(q.r.Header[sseHeader]) > 0:
+		err = errOtherKey
+	case e.Store && !q.s.fs.HasKey():
 		err = errNoMasterKey
 	}
-	q.encryption = e
-	return err
+	return e, err
 }
 
-// sourceEncryption says how the source of a copy is encrypted.
-func (q *request) sourceEncryption(from *core.ObjectInfo) (encryption, error) {
-	return q.storedEncryption(from.Attrs, copySourceSSE, errKeyNeeded, errWrongKey)
+// sourceEncryption returns the encryption of the source of a copy.
+func sourceEncryption(q *request, from *core.ObjectInfo) (encryption, error) {
+	return storedEncryption(q, from.Attrs, copySourceSSE, errKeyNeeded, errWrongKey)
 }
 
-// recoding says how a copy has to be encrypted anew; nil: it refers to the content of its source, which is encrypted as it should be. What the store has
-// encrypted stays so, also where nobody asks for it, and to says so then.
+// recoding returns how to re-encrypt the content of a copy. It returns nil if the content of the source is already
+// encrypted as required, in which case the copy refers to that content. Content that the store has encrypted is kept
+// encrypted even if the request does not ask for it; to is changed accordingly.
 func recoding(from *core.ObjectInfo, old encryption, to *encryption) *vfs.Recode {
 	switch {
 	case old.Customer != nil && to.Customer != nil && keyFits(to.Customer, attr(from.Attrs, customerAttr)):
@@ -281,24 +293,23 @@ func recoding(from *core.ObjectInfo, old encryption, to *encryption) *vfs.Recode
 	return &vfs.Recode{From: old.Customer, To: to.Encryption}
 }
 
-// changesEncryption says whether a copy onto itself asks for encryption, which is a change.
-func (q *request) changesEncryption() bool {
-	h := q.r.Header
+// asksForEncryption reports whether the headers of a copy ask for encryption, which makes a copy onto itself a change.
+func asksForEncryption(h http.Header) bool {
 	return len(h[sseHeader]) > 0 || len(h[sseHeader+sseAlgorithm]) > 0
 }
 
-// appendEncryption returns how a version is encrypted that content is to be appended to. With a customer's key the content comes under the same
-// key. That of the store, and of a bucket that encrypts, is encrypted by the store.
-func (q *request) appendEncryption(base *core.ObjectInfo) (encryption, error) {
-	e, err := q.storedEncryption(base.Attrs, sseHeader, errKeyNeeded, errWrongKey)
-	if err == nil && !e.Store && len(q.r.Header[sseHeader]) > 0 {
+// toAppend returns the encryption of base, the version to append to, and makes e the encryption of the appended
+// content: the same customer key, or the store's encryption if the version or the bucket is encrypted by the store.
+func (e *encryption) toAppend(q *request, base *core.ObjectInfo) (encryption, error) {
+	old, err := storedEncryption(q, base.Attrs, sseHeader, errKeyNeeded, errWrongKey)
+	if err == nil && !old.Store && len(q.r.Header[sseHeader]) > 0 {
 		err = errOtherKey
 	}
-	if err == nil && e.Store {
-		q.encryption.Store = true
+	if err == nil && old.Store {
+		e.Store = true
 		if !q.s.fs.HasKey() {
 			err = errNoMasterKey
 		}
 	}
-	return e, err
+	return old, err
 }

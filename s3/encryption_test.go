@@ -14,10 +14,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orcas/content"
 	"orcas/core"
 	"orcas/core/codec"
+	"orcas/core/encoding"
 	"orcas/s3"
-	"orcas/vfs"
 )
 
 const (
@@ -29,11 +30,11 @@ const (
 func withKeys(t *testing.T) setup {
 	keys, err := codec.ParseKeys("1:" + strings.Repeat("ab", 32))
 	require.NoError(t, err)
-	return setup{store: func(o *vfs.Options) { o.Keys = keys }}
+	return setup{store: func(o *content.Options) { o.Keys = keys }}
 }
 
 // withAll encrypts everything.
-func withAll() setup { return setup{store: func(o *vfs.Options) { o.EncryptAll = true }} }
+func withAll() setup { return setup{store: func(o *content.Options) { o.EncryptAll = true }} }
 
 // customerKey returns the headers that bring a customer's key, with a prefix.
 func customerKey(prefix string, seed byte) []string {
@@ -57,7 +58,7 @@ func (w *world) stored() string {
 		return err
 	}))
 	require.NoError(w.t, w.meta.Snapshot(ctx, func(r *core.Row) error {
-		all.Write(core.AppendRow(nil, r))
+		all.Write(encoding.AppendRow(nil, r))
 		return nil
 	}))
 	return all.String()
@@ -109,7 +110,6 @@ func TestStoreEncryptionOfUploadsAndCopies(t *testing.T) {
 	one, two := random(1, 5<<20), bytes.Repeat([]byte("secret"), 100)
 	p1 := m.part(1, one).is(200, "")
 	require.Equal(t, "AES256", p1.header.Get(sse))
-	w.do("PUT", m.path(2), two, sse, "AES256").is(400, "InvalidArgument")
 	w.put("/bucket/source", string(two))
 	p2 := w.do("PUT", m.path(2), nil, "X-Amz-Copy-Source", "/bucket/source").is(200, "")
 	require.Equal(t, "AES256", p2.header.Get(sse))
@@ -144,6 +144,38 @@ func TestStoreEncryptionOfUploadsAndCopies(t *testing.T) {
 	w.do("PUT", "/bucket/plain", nil, "X-Amz-Copy-Source", "/bucket/plain", sse, "AES256").is(200, "")
 	require.Equal(t, "AES256", w.do("HEAD", "/bucket/plain", nil).header.Get(sse))
 	require.Equal(t, "plain", w.content("/bucket/plain"))
+}
+
+// minio-go names the encryption of an upload in each of its requests.
+func TestEncryptionOfAnUploadNamedAgain(t *testing.T) {
+	w := newWorld(t, withKeys(t))
+	w.bucket("bucket")
+	w.put("/bucket/source", "content")
+	m := w.begin("/bucket/key", sse, "AES256")
+	a := w.do("PUT", m.path(1), []byte("content"), sse, "AES256").is(200, "")
+	require.Equal(t, "AES256", a.header.Get(sse))
+	doc := []byte("<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>" + a.etag() + "</ETag></Part></CompleteMultipartUpload>")
+	a = w.do("PUT", m.path(1), nil, "X-Amz-Copy-Source", "/bucket/source", sse, "AES256").is(200, "")
+	require.Equal(t, "AES256", a.header.Get(sse))
+	w.do("PUT", m.path(1), []byte("content"), sse, "aws:kms").is(501, "NotImplemented")
+	w.do("PUT", m.path(1), []byte("content"), sse, "ROT13").is(400, "InvalidArgument")
+	w.do("PUT", m.path(1), []byte("content"), sse, "").is(400, "InvalidArgument")
+	w.do("PUT", m.path(1), []byte("content"), sse+"-Aws-Kms-Key-Id", "key").is(400, "InvalidArgument")
+	w.do("GET", "/bucket/key?uploadId="+m.id, nil, sse, "AES256").is(400, "InvalidArgument")
+	for range 2 { // the second time it was completed before
+		require.Equal(t, "AES256", m.complete(doc, sse, "AES256").is(200, "").header.Get(sse))
+	}
+	require.Equal(t, "content", w.content("/bucket/key"))
+
+	// An upload that is not encrypted stays so: a request that names an encryption does not get less than it asks for.
+	plain := w.begin("/bucket/plain")
+	w.do("PUT", plain.path(1), []byte("content"), sse, "AES256").is(400, "InvalidRequest")
+	w.do("PUT", plain.path(1), nil, "X-Amz-Copy-Source", "/bucket/source", sse, "AES256").is(400, "InvalidRequest")
+	plain.part(1, []byte("content")).is(200, "")
+	plain.complete(doc, sse, "AES256").is(400, "InvalidRequest")
+	require.Equal(t, "(none)", w.content("/bucket/plain"))
+	plain.complete(doc).is(200, "")
+	plain.complete(doc, sse, "AES256").is(404, "NoSuchUpload")
 }
 
 func TestEncryptionThatIsNotServed(t *testing.T) {
@@ -456,7 +488,7 @@ func TestEncryptionOfAppends(t *testing.T) {
 			}
 			with := append([]string{"X-Amz-Write-Offset-Bytes", fmt.Sprint(len(all))}, headers...)
 			if name == "store" && i%2 == 0 {
-				with = with[:2] // as what is there, unasked
+				with = with[:2] // like the current content, by default
 			}
 			a := w.do("PUT", path, []byte(piece), with...).is(200, "")
 			require.True(t, a.header.Get(sse) == "AES256" || a.header.Get(sse+"-Customer-Key-Md5") == mine[5])

@@ -2,6 +2,7 @@ package s3_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orcas/gate"
+	"orcas/internal/live"
 	"orcas/s3"
 	"orcas/s3/sigv4"
 )
@@ -24,13 +27,33 @@ func TestAnonymousAndForgedRequestsAreDenied(t *testing.T) {
 		"/", "/bucket", "/bucket/key", "/bucket?list-type=2", "/bucket?acl", "/bucket?policy", "/bucket/key?uploads", "/Bad_Name",
 		"//", "/bucket/../bucket/key",
 	}
-	for _, method := range []string{"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "PATCH"} {
+	for _, method := range []string{"GET", "HEAD", "PUT", "POST", "DELETE", "PATCH"} {
 		for _, p := range paths {
 			a := w.send(w.request(method, p, nil))
 			require.Equal(t, 403, a.status, "%s %s: %s", method, p, a.body)
 		}
 	}
+	// A preflight is not signed. It reports whether the bucket exists, as the other requests do, and has no other
+	// effect than its error.
+	for _, p := range append(paths, "/bucket/key?X-Amz-Signature=0", "/bucket/key?X-Amz-Expires=x&X-Amz-Algorithm=y") {
+		w.send(w.request("OPTIONS", p, nil)).is(400, "BadRequest")
+		for _, method := range []string{"GET", "PUT", "DELETE", "nonsense", ""} {
+			a := w.send(w.request("OPTIONS", p, []byte("body"), "Origin", "https://example.com", "Access-Control-Request-Method", method))
+			a.is(403, "AccessForbidden")
+			require.Equal(t, strings.HasPrefix(p, "/bucket"), strings.Contains(string(a.body), "CORS is not enabled for this bucket."), p)
+			require.Equal(t, !strings.HasPrefix(p, "/bucket"), strings.Contains(string(a.body), "CORSResponse: Bucket not found<"), p)
+			require.Empty(t, a.header.Get("Access-Control-Allow-Origin"))
+		}
+	}
 	w.send(w.request("GET", "/bucket/key", nil)).is(403, "AccessDenied")
+	// A form brings its signature among its fields. Without one it is a request like any other.
+	form := []string{"Content-Type", "Multipart/Form-Data; boundary=x"}
+	w.send(w.request("POST", "/bucket", nil, form...)).is(501, "NotImplemented")
+	w.send(w.request("POST", "/bucket/", nil, form...)).is(501, "NotImplemented")
+	w.send(w.request("POST", "/nobody", nil, form...)).is(404, "NoSuchBucket")
+	w.send(w.request("POST", "/bucket/key", nil, form...)).is(403, "AccessDenied")
+	w.send(w.request("PUT", "/bucket", nil, form...)).is(403, "AccessDenied")
+	w.send(w.request("POST", "/", nil, form...)).is(403, "AccessDenied")
 	w.send(w.request("GET", "/nobody/knows", nil)).is(404, "NoSuchBucket")
 	w.send(w.request("PUT", "/nobody", nil)).is(403, "AccessDenied")
 
@@ -78,7 +101,7 @@ func TestWhatIsNotSupportedSaysSo(t *testing.T) {
 	w.put("/bucket/key", "content")
 	for _, sub := range []string{
 		"session", "torrent", "restore", "select&select-type=2",
-		"append&position=7", "metadataTable", "metadataConfiguration", "metadataAnnotationTable", "abac", "annotation",
+		"append&position=7", "events=s3:ObjectCreated:*&ping=10", "metadataTable", "metadataConfiguration", "metadataAnnotationTable", "abac", "annotation",
 	} {
 		for _, p := range []string{"/bucket", "/bucket/key"} {
 			for _, method := range []string{"GET", "PUT", "POST", "DELETE"} {
@@ -117,8 +140,6 @@ func TestWhatIsNotSupportedSaysSo(t *testing.T) {
 		{"DELETE", "X-Amz-Object-Lock-Mode", "COMPLIANCE"},
 		{"GET", "X-Amz-Object-Lock-Legal-Hold", "ON"},
 		{"PUT", "X-Amz-Object-Lock-Event-Hold", "ON"},
-		{"PUT", "X-Amz-Grant-Read", "id=1"},
-		{"PUT", "X-Amz-Acl", "public-read"},
 		{"GET", "X-Amz-Write-Offset-Bytes", "7"},
 		{"DELETE", "X-Amz-Mfa", "serial 123"},
 		{"PUT", "X-Amz-Bypass-Governance-Retention", "true"},
@@ -133,6 +154,17 @@ func TestWhatIsNotSupportedSaysSo(t *testing.T) {
 	w.do("POST", "/bucket/key?uploads", nil, "If-None-Match", "*").is(501, "NotImplemented")
 	w.do("GET", "/bucket", nil, "If-Match", `"etag"`).is(501, "NotImplemented")
 	w.do("PUT", "/bucket/key", nil, "X-Amz-Acl", "mine").is(400, "InvalidArgument")
+	w.do("GET", "/?events=s3:BucketCreated:*", nil).is(501, "NotImplemented")
+	for _, header := range [][]string{
+		{"X-Amz-Grant-Read", "id=1"}, {"X-Amz-Grant-Full-Control", "id=" + account}, {"X-Amz-Acl", "public-read"}, {"X-Amz-Acl", "public-read-write"},
+		{"X-Amz-Acl", "authenticated-read"}, {"X-Amz-Acl", "aws-exec-read"}, {"X-Amz-Acl", "bucket-owner-read"}, {"X-Amz-Acl", "log-delivery-write"},
+	} {
+		for _, request := range []string{"PUT /bucket/key", "PUT /bucket/key?acl", "PUT /bucket?acl", "POST /bucket/key?uploads", "GET /bucket/key"} {
+			method, path, _ := strings.Cut(request, " ")
+			w.do(method, path, []byte("x"), header...).is(400, "AccessControlListNotSupported")
+		}
+		w.do("PUT", "/bucket/key", nil, append(header, "X-Amz-Copy-Source", "/bucket/key")...).is(400, "AccessControlListNotSupported")
+	}
 	require.Equal(t, "content", w.content("/bucket/key"))
 }
 
@@ -185,7 +217,7 @@ func TestVirtualHostStyle(t *testing.T) {
 
 func TestSystemPathsAreNoBuckets(t *testing.T) {
 	system := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { _, _ = rw.Write([]byte("fine: " + r.URL.Path)) })
-	w := newWorld(t, setup{options: func(o *s3.Options) { o.System = system }})
+	w := newWorld(t, setup{options: func(o *s3.Options) { o.APIs = []gate.API{{Name: "system", Path: "/-/*", Handler: system}} }})
 	a := w.send(w.request("GET", "/-/health/live", nil))
 	require.Equal(t, "fine: /-/health/live", string(a.body))
 	w.do("GET", "/-", nil).is(400, "InvalidBucketName")
@@ -195,9 +227,9 @@ func TestTooManyRequestsAtOnce(t *testing.T) {
 	seen := make(chan struct{}, 100)
 	w := newWorld(t, setup{options: func(o *s3.Options) {
 		lookup := o.Lookup
-		o.MaxInFlight, o.Lookup = 1, func(key string) (s3.Credential, bool) {
+		o.MaxInFlight, o.Lookup = 1, func(ctx context.Context, key string) (gate.Credential, error) {
 			seen <- struct{}{}
-			return lookup(key)
+			return lookup(ctx, key)
 		}
 	}})
 	w.bucket("bucket")
@@ -216,6 +248,32 @@ func TestTooManyRequestsAtOnce(t *testing.T) {
 	require.Equal(t, "body", w.content("/bucket/key"))
 }
 
+// TestLimitsChangeWhileServing: a limit that is raised holds for the next request, while others are in flight.
+func TestLimitsChangeWhileServing(t *testing.T) {
+	limits := live.New(live.Settings{MaxInFlight: 1, BodyTimeout: time.Minute})
+	seen := make(chan struct{}, 100)
+	w := newWorld(t, setup{options: func(o *s3.Options) {
+		lookup := o.Lookup
+		o.Live, o.Lookup = limits, func(ctx context.Context, key string) (gate.Credential, error) {
+			seen <- struct{}{}
+			return lookup(ctx, key)
+		}
+	}})
+	w.bucket("bucket")
+	for len(seen) > 0 {
+		<-seen
+	}
+	conn := w.raw("PUT", "/bucket/key", 4, sigv4.UnsignedPayload)
+	<-seen // it is in flight, and waits for its body
+	w.do("GET", "/bucket/other", nil).is(503, "SlowDown")
+	limits.Update(func(s *live.Settings) { s.MaxInFlight = 2 })
+	w.do("GET", "/bucket/other", nil).is(404, "NoSuchKey")
+	_, err := io.WriteString(conn, "body")
+	require.NoError(t, err)
+	done, _ := w.reply(conn)
+	done.is(200, "")
+}
+
 func TestHeaderSection(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
@@ -227,11 +285,11 @@ func TestPanicsBecomeAnswers(t *testing.T) {
 	var log bytes.Buffer
 	w := newWorld(t, setup{options: func(o *s3.Options) {
 		lookup := o.Lookup
-		o.Lookup = func(key string) (s3.Credential, bool) {
+		o.Lookup = func(ctx context.Context, key string) (gate.Credential, error) {
 			if key == "AKIAPANIC" {
 				panic("out of order")
 			}
-			return lookup(key)
+			return lookup(ctx, key)
 		}
 		o.Logger = slog.New(slog.NewJSONHandler(&log, nil))
 	}})

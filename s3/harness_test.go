@@ -25,12 +25,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"orcas/auth"
 	"orcas/batch"
+	"orcas/content"
 	"orcas/core"
-	"orcas/core/codec"
 	"orcas/core/mem"
+	"orcas/gate"
 	"orcas/s3"
 	"orcas/s3/sigv4"
+	"orcas/storetest"
 	"orcas/vfs"
 )
 
@@ -45,6 +48,11 @@ const (
 	account   = "111122223333"
 	stranger  = "AKIASTRANGER" // of another account
 )
+
+var holders = map[string]gate.Credential{
+	accessKey: {SecretKey: secretKey, Principal: &auth.Principal{Account: account, ARN: auth.RootARN(account)}},
+	stranger:  {SecretKey: secretKey, Principal: &auth.Principal{Account: "444455556666", ARN: auth.RootARN("444455556666")}},
+}
 
 // world is a server on the drivers in memory, behind a real socket, and somebody who signs requests to it.
 type world struct {
@@ -110,14 +118,14 @@ func (b *roomyBlocks) Space(context.Context) (free, total int64, err error) {
 }
 
 type setup struct {
-	store   func(*vfs.Options)
+	store   func(*content.Options)
 	options func(*s3.Options)
 	start   func(*httptest.Server)
 }
 
 // compression is what all stores of this package's tests do: ORCAS_TEST_COMPRESSION runs them with it.
-func compression(t *testing.T) codec.Level {
-	l, err := codec.ParseLevel(cmp.Or(os.Getenv("ORCAS_TEST_COMPRESSION"), "off"))
+func compression(t *testing.T) core.Compression {
+	l, err := core.ParseCompression(cmp.Or(os.Getenv("ORCAS_TEST_COMPRESSION"), "off"))
 	require.NoError(t, err)
 	return l
 }
@@ -132,7 +140,7 @@ func newWorld(t *testing.T, setups ...setup) *world {
 	require.NoError(t, err)
 	t.Cleanup(func() { writer.Close() })
 	w.writer = writer
-	store := vfs.Options{
+	store := content.Options{
 		Meta: meta, Blocks: w.blocks, Writer: writer, Instant: true, Reserve: func(int64) int64 { return 1 << 20 },
 		Now: func() time.Time { return time.Now().Add(time.Duration(w.late.Load())) }, Compression: compression(t),
 	}
@@ -141,19 +149,11 @@ func newWorld(t *testing.T, setups ...setup) *world {
 			s.store(&store)
 		}
 	}
-	w.fs, err = vfs.New(store)
+	w.fs, err = storetest.NewFS(store)
 	require.NoError(t, err)
 	o := s3.Options{
 		FS: w.fs, Region: "us-east-1", Domains: []string{"s3.example.org"}, Logger: slog.New(slog.DiscardHandler),
-		Lookup: func(key string) (s3.Credential, bool) {
-			switch key {
-			case accessKey:
-				return s3.Credential{SecretKey: secretKey, Account: account}, true
-			case stranger:
-				return s3.Credential{SecretKey: secretKey, Account: "444455556666"}, true
-			}
-			return s3.Credential{}, false
-		},
+		Lookup: func(_ context.Context, key string) (gate.Credential, error) { return holders[key], nil },
 	}
 	for _, s := range setups {
 		if s.options != nil {
@@ -292,7 +292,7 @@ func (w *world) put(path, body string, headers ...string) string {
 	return w.do("PUT", path, []byte(body), headers...).is(200, "").etag()
 }
 
-// content returns what an object holds, and "(none)" where there is none.
+// content returns what an object holds, and "(none)" if there is none.
 func (w *world) content(path string) string {
 	w.t.Helper()
 	a := w.do("GET", path, nil)

@@ -5,15 +5,15 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
-	"time"
 
 	"orcas/core"
 	"orcas/internal/checksum"
+	"orcas/s3/apierr"
 	"orcas/s3/sigv4"
 )
 
-// maxHeaderBytes is how many bytes the headers of a request may have, names and values, as in S3. What the server reads at most
-// is for its owner to bound: that includes the request line, which is long where a URL is presigned.
+// maxHeaderBytes is the maximum total size of the header names and values of a request, as in S3. It does not include
+// the request line, which is long for a presigned URL. The total size that is read is limited by the HTTP server.
 const maxHeaderBytes = 8 << 10
 
 // checkHeaderSize refuses a header section that is too large.
@@ -25,12 +25,12 @@ func checkHeaderSize(h http.Header) error {
 		}
 	}
 	if n > maxHeaderBytes {
-		return errHeadersTooLarge.with("MaxSizeAllowed", itoa(maxHeaderBytes))
+		return errHeadersTooLarge.With("MaxSizeAllowed", itoa(maxHeaderBytes))
 	}
 	return nil
 }
 
-// Limits of what is stored with an object, in bytes.
+// Limits on the headers that are stored with an object, in bytes.
 const (
 	maxMetadataBytes = 2 << 10 // user metadata: names without their prefix, and values
 	maxRedirectBytes = 2 << 10
@@ -38,20 +38,20 @@ const (
 )
 
 const (
-	metaPrefix       = "X-Amz-Meta-" // as net/http has it
-	metaStored       = "x-amz-meta-" // as it is stored and sent back
+	metaPrefix       = "X-Amz-Meta-" // as in net/http
+	metaStored       = "x-amz-meta-" // as stored and sent back
 	storageClassName = "X-Amz-Storage-Class"
 	redirectName     = "X-Amz-Website-Redirect-Location"
 	standardClass    = "STANDARD"
 	defaultType      = "binary/octet-stream"
 )
 
-// contentHeaders are the headers of HTTP that are stored with an object.
+// contentHeaders are the HTTP headers that are stored with an object.
 var contentHeaders = [...]string{
 	"Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Type", "Expires",
 }
 
-// first returns the first value of a header by its canonical name, or "".
+// first returns the first value of a header, or "". The name must be in canonical form.
 func first(h http.Header, name string) string {
 	if v := h[name]; len(v) > 0 {
 		return v[0]
@@ -59,7 +59,7 @@ func first(h http.Header, name string) string {
 	return ""
 }
 
-// joined returns all values of a header, as one.
+// joined returns all values of a header as one.
 func joined(h http.Header, name string) string {
 	v := h[name]
 	if len(v) <= 1 {
@@ -68,7 +68,7 @@ func joined(h http.Header, name string) string {
 	return strings.Join(v, ",")
 }
 
-// objectAttrs returns what the request wants to be stored with the object: the headers of HTTP, the storage class, the redirect, and
+// objectAttrs returns the headers that are stored with an object: contentHeaders, the storage class, the redirect, and
 // user metadata.
 func objectAttrs(h http.Header) ([]core.Attr, error) {
 	var attrs []core.Attr
@@ -78,7 +78,7 @@ func objectAttrs(h http.Header) ([]core.Attr, error) {
 			v = sigv4.StripAWSChunked(v)
 		}
 		if len(v) > maxContentHeader {
-			return nil, errMetadataTooLarge.with("Size", itoa(int64(len(v)))).with("MaxSizeAllowed", itoa(maxContentHeader))
+			return nil, errMetadataTooLarge.With("Size", itoa(int64(len(v)))).With("MaxSizeAllowed", itoa(maxContentHeader))
 		}
 		if v != "" {
 			attrs = append(attrs, core.Attr{Name: name, Value: v})
@@ -100,7 +100,7 @@ func objectAttrs(h http.Header) ([]core.Attr, error) {
 	return appendMetadata(attrs, h)
 }
 
-// appendMetadata appends the user metadata of a request, in order of names.
+// appendMetadata appends the user metadata of a request, sorted by name.
 func appendMetadata(attrs []core.Attr, h http.Header) ([]core.Attr, error) {
 	from, size := len(attrs), 0
 	for name := range h {
@@ -112,13 +112,13 @@ func appendMetadata(attrs []core.Attr, h http.Header) ([]core.Attr, error) {
 		size += len(name) - len(metaPrefix) + len(v)
 	}
 	if size > maxMetadataBytes {
-		return nil, errMetadataTooLarge.with("Size", itoa(int64(size))).with("MaxSizeAllowed", itoa(maxMetadataBytes))
+		return nil, errMetadataTooLarge.With("Size", itoa(int64(size))).With("MaxSizeAllowed", itoa(maxMetadataBytes))
 	}
 	slices.SortFunc(attrs[from:], func(a, b core.Attr) int { return strings.Compare(a.Name, b.Name) })
 	return attrs, nil
 }
 
-// storageClass returns the storage class that a request asks for; STANDARD where it asks for none.
+// storageClass returns the storage class that a request asks for, STANDARD by default.
 func storageClass(h http.Header) (string, error) {
 	v := first(h, storageClassName)
 	switch v {
@@ -128,7 +128,7 @@ func storageClass(h http.Header) (string, error) {
 		"OUTPOSTS", "GLACIER_IR", "SNOW", "EXPRESS_ONEZONE", "FSX_OPENZFS", "FSX_ONTAP":
 		return v, nil
 	}
-	return "", errInvalidStorage.with("StorageClassRequested", v)
+	return "", errInvalidStorage.With("StorageClassRequested", v)
 }
 
 func validRedirect(v string) bool {
@@ -154,13 +154,13 @@ func classOf(attrs []core.Attr) string {
 	return standardClass
 }
 
-// setObjectHeaders sets the headers that describe an object, as GET and HEAD answer them.
-func (q *request) setObjectHeaders(o *core.ObjectInfo) {
+// setObjectHeaders sets the response headers of GET and HEAD that describe an object.
+func setObjectHeaders(q *request, o *core.ObjectInfo, e *encryption) {
 	q.set("Accept-Ranges", "bytes")
 	q.set("Last-Modified", o.Modified.UTC().Format(http.TimeFormat))
 	q.set("ETag", quote(o.ETag))
 	q.setVersion(o.Version())
-	q.setExpiration(o)
+	setExpiration(q, o)
 	typed := false
 	for i := range o.Attrs {
 		a := &o.Attrs[i]
@@ -170,8 +170,8 @@ func (q *request) setObjectHeaders(o *core.ObjectInfo) {
 		typed = typed || a.Name == "Content-Type"
 		q.set(a.Name, a.Value)
 	}
-	if q.encryption.Customer != nil {
-		q.setEncryption(&q.encryption)
+	if e.Customer != nil {
+		e.setHeaders(q)
 	}
 	if !typed {
 		q.set("Content-Type", defaultType)
@@ -179,24 +179,25 @@ func (q *request) setObjectHeaders(o *core.ObjectInfo) {
 	if n := len(o.Tags); n > 0 {
 		q.set("X-Amz-Tagging-Count", itoa(int64(n)))
 	}
-	q.setLock(&o.Lock)
+	setLock(q, &o.Lock)
 }
 
-// setVersion names a version in the answer, where the bucket has versions at all.
+// setVersion sets the version ID in the response if versioning is, or has been, enabled for the bucket.
 func (q *request) setVersion(v core.Version) {
 	if v != core.Current && (v != core.Null || q.bucket.Versioning != core.VersioningOff) {
-		q.set("X-Amz-Version-Id", v.String())
+		q.set("X-Amz-Version-Id", versionID(v))
 	}
 }
 
-// setNewVersion names a version that was just written. The null version goes without saying there, also where versioning is suspended.
+// setNewVersion sets the ID of a newly written version in the response. S3 does not send the ID of a new null version,
+// even if versioning is suspended.
 func (q *request) setNewVersion(v core.Version) {
 	if v != core.Null {
 		q.setVersion(v)
 	}
 }
 
-// overrides are the query parameters of GET and HEAD that replace headers of the answer.
+// overrides are the query parameters of GET and HEAD that override response headers.
 var overrides = [...]struct{ param, header string }{
 	{"response-cache-control", "Cache-Control"},
 	{"response-content-disposition", "Content-Disposition"},
@@ -206,8 +207,8 @@ var overrides = [...]struct{ param, header string }{
 	{"response-expires", "Expires"},
 }
 
-// setOverrides heeds the response-* parameters. Only signed requests get here.
-func (q *request) setOverrides() {
+// setOverrides applies the response-* parameters. Only signed requests get here.
+func setOverrides(q *request) {
 	if len(q.query.params) == 0 {
 		return
 	}
@@ -218,11 +219,11 @@ func (q *request) setOverrides() {
 	}
 }
 
-// quote returns an ETag as HTTP wants it.
+// quote returns an ETag in quotes, as in HTTP.
 func quote(etag string) string { return `"` + etag + `"` }
 
-// hoistQuery gives a presigned request the x-amz-* headers that its signer put into the query. The checksum of the content is
-// not among them: SDKs compute it from the empty body that they have when they sign, so S3 does not look at it there.
+// hoistQuery turns the x-amz-* parameters of a presigned request into headers. Checksums of the content are excluded:
+// SDKs compute them from the empty body that they have when they sign, so S3 ignores them.
 func (q *request) hoistQuery() {
 	for _, p := range q.query.params {
 		if len(p.name) < 6 || !strings.EqualFold(p.name[:6], "x-amz-") {
@@ -243,7 +244,7 @@ func (q *request) hoistQuery() {
 	}
 }
 
-// checkHeaders refuses what would change the meaning of the request and is not implemented.
+// checkHeaders refuses unimplemented headers that would change the meaning of the request.
 func (q *request) checkHeaders() error {
 	for name, values := range q.r.Header {
 		if len(name) < 6 || len(values) == 0 {
@@ -252,8 +253,10 @@ func (q *request) checkHeaders() error {
 		var err error
 		switch {
 		case q.route.optional != 0 && q.takes(name):
-		case name == attributesHeader && q.route.sub != "attributes":
-			err = notImplementedHeader(name)
+		case name == attributesHeader && q.route.Sub != "attributes":
+			err = apierr.UnservedHeader(name)
+		case name == aclName || strings.HasPrefix(name, grantPrefix):
+			err = q.checkACLHeader(name, values[0])
 		case isEncryptionHeader(name):
 			err = q.checkEncryptionHeader(name, values[0])
 		case strings.HasPrefix(name, "X-Amz-"):
@@ -268,56 +271,29 @@ func (q *request) checkHeaders() error {
 	return nil
 }
 
-// unsupported are the headers of S3, by their beginnings, that are not implemented.
+// unsupported are the prefixes of S3 headers that are refused, except by operations that accept them.
 var unsupported = [...]string{
-	"X-Amz-Object-Lock-", "X-Amz-Grant-", "X-Amz-Rename-",
+	"X-Amz-Object-Lock-", "X-Amz-Rename-",
 	"X-Amz-Move-", "X-Amz-If-", "X-Amz-Fwd-", "X-Amz-Instant-",
 }
 
 func checkAmzHeader(name, value string) error {
 	switch name {
-	case "X-Amz-Date", "X-Amz-Content-Sha256": // by far the most frequent
+	case "X-Amz-Date", "X-Amz-Content-Sha256": // by far the most common
 		return nil
-	case "X-Amz-Acl":
-		return checkACL(value)
 	case "X-Amz-Bucket-Object-Lock-Enabled":
 		if strings.EqualFold(value, "false") {
 			return nil
 		}
-		return notImplementedHeader(name)
+		return apierr.UnservedHeader(name)
 	case "X-Amz-Tagging", "X-Amz-Bypass-Governance-Retention", "X-Amz-Mfa", "X-Amz-Write-Offset-Bytes", "X-Amz-Create-Session-Mode",
 		"X-Amz-Client-Token", "X-Amz-Bucket-Namespace", "X-Amz-Bucket-Object-Lock-Token":
-		return notImplementedHeader(name)
+		return apierr.UnservedHeader(name)
 	}
 	for _, p := range unsupported {
 		if strings.HasPrefix(name, p) {
-			return notImplementedHeader(name)
+			return apierr.UnservedHeader(name)
 		}
 	}
 	return nil
-}
-
-func notImplementedHeader(name string) error {
-	name = strings.ToLower(name)
-	return errNotImplemented.say("The header "+name+" implies functionality that is not implemented.").with("Header", name)
-}
-
-// checkACL accepts the canned ACLs that say what holds anyway: the owner may everything, and nobody else anything.
-func checkACL(acl string) error {
-	switch acl {
-	case "private", "bucket-owner-full-control", "":
-		return nil
-	case "public-read", "public-read-write", "authenticated-read", "aws-exec-read", "bucket-owner-read", "log-delivery-write":
-		return notImplementedHeader("X-Amz-Acl")
-	}
-	return errACLArgument.with("ArgumentName", "x-amz-acl").with("ArgumentValue", acl)
-}
-
-// parseTime reads a date of HTTP; one that cannot be read counts as absent.
-func parseTime(s string) (time.Time, bool) {
-	if s == "" {
-		return time.Time{}, false
-	}
-	t, err := http.ParseTime(s)
-	return t, err == nil
 }

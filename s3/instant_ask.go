@@ -3,26 +3,28 @@ package s3
 import (
 	"encoding/hex"
 	"encoding/xml"
-	"net/http"
 	"strings"
 
 	"orcas/core"
+	"orcas/s3/conditions"
+	"orcas/s3/xmldoc"
 )
 
-// This is the protocol of docs/instant.md: a client asks what of its contents the bucket holds, refers to that, and sends the rest.
+// This file implements the protocol in docs/instant.md: a client asks which of its contents the bucket holds, refers to
+// those, and sends the others.
 
 const (
 	// instantSub is the query parameter of FindContent.
 	instantSub = "instant"
 
-	// instantLengthName is the header of a PUT or UploadPart without a body, whose hash is that of content which the bucket has.
+	// instantLengthName is the header with the length of the content that a PUT or UploadPart without a body refers to.
 	instantLengthName = "X-Amz-Instant-Length"
 
-	// maxFindContents is how many contents one FindContent may ask for.
+	// maxFindContents is the maximum number of contents in one FindContent.
 	maxFindContents = 1000
 )
 
-// findRequest is the body of FindContent. Each content has one of its hashes.
+// findRequest is the body of FindContent. Each content has one hash.
 type findRequest struct {
 	XMLName  xml.Name `xml:"FindContent"`
 	Contents []struct {
@@ -32,19 +34,19 @@ type findRequest struct {
 	} `xml:"Content"`
 }
 
-func (q *request) findContent() error {
-	if err := q.mayAsk(); err != nil {
+func findContent(q *request, x *xmldoc.Writer) error {
+	if err := mayAsk(q); err != nil {
 		return err
 	}
 	var body findRequest
-	if err := q.readDocument(&body); err != nil {
+	if err := readDocument(q, &body); err != nil {
 		return err
 	}
 	keys, err := body.keys()
 	if err != nil {
 		return err
 	}
-	e, err := q.askedEncryption()
+	e, err := askedEncryption(q)
 	if err != nil {
 		return err
 	}
@@ -52,9 +54,7 @@ func (q *request) findContent() error {
 	if err != nil {
 		return err
 	}
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin("FindContentResult")
+	x.Begin("FindContentResult")
 	for i := range keys {
 		state := "absent"
 		switch {
@@ -63,16 +63,15 @@ func (q *request) findContent() error {
 		case found[i]:
 			state = "present"
 		}
-		x.open("Content")
-		x.text("State", state)
-		x.close("Content")
+		x.Open("Content")
+		x.Text("State", state)
+		x.Close("Content")
 	}
-	x.close("FindContentResult")
-	q.sendXML(http.StatusOK, x)
+	x.Close("FindContentResult")
 	return nil
 }
 
-// keys returns what is asked for.
+// keys returns the contents that the document asks for.
 func (r *findRequest) keys() ([]core.ContentKey, error) {
 	if n := len(r.Contents); n == 0 || n > maxFindContents {
 		return nil, errMalformedXML
@@ -84,7 +83,7 @@ func (r *findRequest) keys() ([]core.ContentKey, error) {
 			return nil, errMalformedXML
 		}
 		var ok bool
-		if k.Size, ok = parseDigits(strings.TrimSpace(c.Size[0])); !ok {
+		if k.Size, ok = conditions.Digits(strings.TrimSpace(c.Size[0])); !ok {
 			return nil, findArgument("Size", c.Size[0], "The size must be a number of bytes.")
 		}
 		name, sum := "SHA256", c.SHA256
@@ -98,7 +97,7 @@ func (r *findRequest) keys() ([]core.ContentKey, error) {
 	return keys, nil
 }
 
-// trimmed returns text without space around it, or nothing where it is not the digits of n bytes.
+// trimmed returns text without surrounding space, or nil if its length is not that of n bytes in hexadecimal.
 func trimmed(text string, n int) []byte {
 	if text = strings.TrimSpace(text); len(text) != hex.EncodedLen(n) {
 		return nil
@@ -107,39 +106,41 @@ func trimmed(text string, n int) []byte {
 }
 
 func findArgument(name, value, message string) error {
-	return errInvalidArgument.say(message).with("ArgumentName", name).with("ArgumentValue", value)
+	return errInvalidArgument.Say(message).With("ArgumentName", name).With("ArgumentValue", value)
 }
 
-// mayAsk says whether the caller may learn, before it sends anything, what the bucket holds. That it holds nothing to be shared is no secret.
-func (q *request) mayAsk() error {
+// mayAsk checks that the caller may learn what the bucket holds without sending the content, and that instant upload is
+// enabled on the server.
+func mayAsk(q *request) error {
 	switch {
 	case !q.readsBucket():
 		return errAccessDenied
 	case !q.s.fs.InstantUpload():
-		return errNotImplemented.say("Instant upload is off on this server.")
+		return errNotImplemented.Say("Instant upload is off on this server.")
 	}
 	return nil
 }
 
-// refer makes the content of a request, which has no body, that which the bucket has: of the SHA-256 that the request announces and the length of
-// instantLengthName. A store that does not know this header finds that an empty body does not have that hash.
-func (q *request) refer(u *upload) error {
-	if err := q.mayAsk(); err != nil {
+// refer makes u a reference to content of the bucket, with the SHA-256 that the request announces and the length in
+// instantLengthName. The request has no body, so a server that does not know this header refuses the request because an
+// empty body does not have that hash.
+func (u *upload) refer(q *request) error {
+	if err := mayAsk(q); err != nil {
 		return err
 	}
 	text := joined(q.r.Header, instantLengthName)
-	n, ok := parseDigits(text)
+	n, ok := conditions.Digits(text)
 	if !ok {
 		return findArgument(strings.ToLower(instantLengthName), text, "x-amz-instant-length must be a number of bytes.")
 	}
 	const prefix = "A request with x-amz-instant-length "
-	switch _, hashed := q.announcedSHA256(u); {
+	switch _, hashed := u.signedSHA256(q); {
 	case u.length != 0:
-		return errInvalidRequest.say(prefix + "has no body.")
+		return errInvalidRequest.Say(prefix + "has no body.")
 	case !hashed:
-		return errInvalidRequest.say(prefix + "needs the SHA-256 of the content, as x-amz-content-sha256 or, with an unsigned payload, as x-amz-checksum-sha256.")
+		return errInvalidRequest.Say(prefix + "needs the SHA-256 of the content, as x-amz-content-sha256 or, with an unsigned payload, as x-amz-checksum-sha256.")
 	case q.optional&headerAppend != 0:
-		return errInvalidRequest.say(prefix + "cannot append.")
+		return errInvalidRequest.Say(prefix + "cannot append.")
 	}
 	u.refers, u.length = true, n
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orcas/content"
 	"orcas/core"
 	"orcas/internal/checksum"
 	"orcas/s3"
@@ -281,7 +282,7 @@ func TestReferInVersionsAndLocks(t *testing.T) {
 	require.Equal(t, string(body), w.content("/locked/key?versionId="+second))
 }
 
-// Content that goes between the question and the reference, or while that is answered, has to be sent.
+// Content that goes between the question and the reference, or while that is answered, must be sent.
 func TestReferToContentThatWent(t *testing.T) {
 	for _, meanwhile := range []bool{false, true} {
 		for _, size := range []int{5000, 300_000} {
@@ -386,7 +387,7 @@ func TestReferRefused(t *testing.T) {
 
 // A client can tell that there is nothing to ask for.
 func TestInstantUploadIsOff(t *testing.T) {
-	w := newWorld(t, setup{store: func(o *vfs.Options) { o.Instant = false }})
+	w := newWorld(t, setup{store: func(o *content.Options) { o.Instant = false }})
 	w.bucket("bucket")
 	body := random(1, 5000)
 	w.put("/bucket/key", string(body))

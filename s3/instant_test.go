@@ -61,7 +61,7 @@ func (w *world) wanted(body []byte, path, payload string, headers ...string) *an
 	return a
 }
 
-// final reads an answer and says whether the connection ends with it.
+// final reads an answer and reports whether the connection ends with it.
 func (w *world) final(reader *bufio.Reader) (*answer, bool) {
 	w.t.Helper()
 	res, err := http.ReadResponse(reader, nil)
@@ -142,7 +142,7 @@ func TestAnswerToWhoDoesNotWait(t *testing.T) {
 	}
 }
 
-// Where anything is not as it has to be, the body is asked for, and the answer is that of any PUT.
+// Where anything is not as it must be, the body is asked for, and the answer is that of any PUT.
 func TestTheBodyIsAskedFor(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
@@ -188,7 +188,7 @@ func TestAnotherBodyThanItsHash(t *testing.T) {
 	require.Equal(t, "before", w.content("/bucket/key"))
 }
 
-// Content that goes after it was found has to be sent.
+// Content that goes after it was found must be sent.
 func TestTheBodyIsAskedForInTheEnd(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
@@ -207,7 +207,8 @@ func TestTheBodyIsAskedForInTheEnd(t *testing.T) {
 	require.Equal(t, "(none)", w.content("/bucket/key"))
 }
 
-// Content is shared under one key only: what is encrypted and what is not, and what customers' keys encrypt, is stored apart.
+// Content is shared under one key only: what is encrypted and what is not, and what customers' keys encrypt, is stored
+// apart.
 func TestContentUnderAnotherKeyIsNotShared(t *testing.T) {
 	w := newWorld(t, withKeys(t), setup{options: func(o *s3.Options) { o.CustomerKeysOverHTTP = true }})
 	w.bucket("bucket")

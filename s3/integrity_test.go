@@ -97,7 +97,7 @@ func TestHoistedHeaders(t *testing.T) {
 	require.Equal(t, "STANDARD_IA", a.header.Get("X-Amz-Storage-Class"))
 	require.Equal(t, "1", a.header.Get("X-Amz-Meta-A"))
 	require.NotEmpty(t, a.header.Get("X-Amz-Checksum-Crc64nvme"))
-	presigned("PUT", "/bucket/key?x-amz-acl=public-read", "other").is(501, "NotImplemented")
+	presigned("PUT", "/bucket/key?x-amz-acl=public-read", "other").is(400, "AccessControlListNotSupported")
 	presigned("PUT", "/bucket/key?x-amz-server-side-encryption=AES256", "other").is(501, "NotImplemented")
 	presigned("GET", "/bucket/key?x-amz-expected-bucket-owner=9", "").is(403, "AccessDenied")
 	require.Equal(t, "content", w.content("/bucket/key"))

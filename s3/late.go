@@ -4,19 +4,21 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"orcas/s3/xmldoc"
 )
 
-// keeper sends white space while work goes on that may take longer than a client, or a proxy before it, waits for an answer.
+// keeper sends white space during work that may outlast the timeout of a client or of a proxy in front of it.
 type keeper struct {
 	q       *request
-	mu      sync.Mutex // of what follows, and of the answer until stop returns
+	mu      sync.Mutex // guards the following fields, and the response until stop returns
 	timer   *time.Timer
 	stopped bool
 }
 
-// keepAlive begins the answer if what follows takes long, as S3 does it of copies: it says 200, and white space follows before
-// the document, which may be an error then. What is not known yet is not in the head: the id of the version. Call stop before anything is done with the
-// answer.
+// keepAlive sends the status 200 if the work that follows takes long, as S3 does for copies, and then white space until
+// the response document, which may be an error document. The version ID is not known that early, so the headers do not
+// include it. Call stop before using the response again.
 func (q *request) keepAlive() (stop func()) {
 	k := &keeper{q: q}
 	k.mu.Lock()
@@ -33,10 +35,10 @@ func (k *keeper) tick() {
 	}
 	q, text := k.q, " "
 	if !q.late {
-		q.late, q.status = true, http.StatusOK
+		q.late = true
 		q.set("Content-Type", "application/xml")
-		q.w.WriteHeader(http.StatusOK)
-		text = xmlHeader // only white space may not stand in front of it
+		q.writeHead(http.StatusOK)
+		text = xmldoc.Header // nothing may precede the XML header
 	}
 	n, err := q.w.Write([]byte(text))
 	q.out += int64(n)

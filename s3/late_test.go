@@ -26,7 +26,8 @@ func lateWorld(t *testing.T) (*world, []byte) {
 	return w, append(parts[0], parts[1]...)
 }
 
-// slowly sends a copy while content cannot be read, waits for the beginning of its answer, and lets it go on after meanwhile.
+// slowly sends a copy while content cannot be read, waits for the beginning of its answer, and lets it go on after
+// meanwhile.
 func (w *world) slowly(path string, meanwhile func(), headers ...string) (*http.Response, string) {
 	w.t.Helper()
 	gate := make(chan struct{})

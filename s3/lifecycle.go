@@ -9,15 +9,18 @@ import (
 
 	"orcas/core"
 	"orcas/lifecycle"
+	"orcas/s3/lifecycledoc"
+	"orcas/s3/xmldoc"
 )
 
-// minimumSizeHeader says below which size objects do not change their storage class. None does here, so it is only told again.
+// minimumSizeHeader sets the size below which objects do not change their storage class. ORCAS never changes the
+// storage class of an object, so it only stores and returns the value.
 const minimumSizeHeader = "X-Amz-Transition-Default-Minimum-Object-Size"
 
-// minimumSizes are its values, the default first.
+// minimumSizes are the allowed values of that header, the default first.
 var minimumSizes = []string{"all_storage_classes_128K", "varies_by_storage_class"}
 
-func (q *request) getLifecycle() error {
+func getLifecycle(q *request, x *xmldoc.Writer) error {
 	c, err := q.s.lifecycles.Of(q.bucket)
 	if err != nil {
 		return err
@@ -25,39 +28,31 @@ func (q *request) getLifecycle() error {
 	if c == nil {
 		return errNoLifecycle
 	}
-	q.setMinimumSize(c)
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin("LifecycleConfiguration")
-	for i := range c.Rules {
-		x.rule(&c.Rules[i])
-	}
-	x.close("LifecycleConfiguration")
-	q.sendXML(http.StatusOK, x)
+	setMinimumSize(q, c)
+	lifecycledoc.Write(x, c)
 	return nil
 }
 
-func (q *request) putLifecycle() error {
-	doc, err := q.readConfiguration()
+func putLifecycle(q *request) error {
+	doc, err := readConfiguration(q)
 	if err != nil {
 		return err
 	}
-	c, err := parseLifecycle(doc)
+	c, err := lifecycledoc.Parse(doc)
 	if err != nil {
 		return err
 	}
 	if c.MinimumSize = first(q.r.Header, minimumSizeHeader); c.MinimumSize != "" && !slices.Contains(minimumSizes, c.MinimumSize) {
-		return errInvalidRequest.say("Invalid TransitionDefaultMinimumObjectSize found: " + c.MinimumSize)
+		return errInvalidRequest.Say("Invalid TransitionDefaultMinimumObjectSize found: " + c.MinimumSize)
 	}
-	if err := q.updateBucket(func(b *core.BucketInfo) error { return lifecycle.Set(b, c) }); err != nil {
+	if err := updateBucket(q, func(b *core.BucketInfo) error { return lifecycle.Set(b, c) }); err != nil {
 		return err
 	}
-	q.setMinimumSize(c)
-	q.sendEmpty(http.StatusOK)
+	setMinimumSize(q, c)
 	return nil
 }
 
-func (q *request) setMinimumSize(c *lifecycle.Config) {
+func setMinimumSize(q *request, c *lifecycle.Config) {
 	value := c.MinimumSize
 	if value == "" {
 		value = minimumSizes[0]
@@ -65,43 +60,44 @@ func (q *request) setMinimumSize(c *lifecycle.Config) {
 	q.set(minimumSizeHeader, value)
 }
 
-func (q *request) deleteLifecycle() error {
-	if c, err := q.s.lifecycles.Of(q.bucket); c != nil || err != nil {
-		if err := q.updateBucket(func(b *core.BucketInfo) error { return lifecycle.Set(b, nil) }); err != nil {
-			return err
-		}
+func deleteLifecycle(q *request) error {
+	if c, err := q.s.lifecycles.Of(q.bucket); c == nil && err == nil {
+		return nil
 	}
-	q.sendEmpty(http.StatusNoContent)
-	return nil
+	return updateBucket(q, func(b *core.BucketInfo) error { return lifecycle.Set(b, nil) })
 }
 
-// setExpiration tells when a current version expires, and by which rule. Where a version is named, S3 does not say.
-func (q *request) setExpiration(o *core.ObjectInfo) {
+// setExpiration sets the header with the time at which a current version expires and the rule that applies. As in S3,
+// it does so only if the request does not specify a version. It counts real days, even if the worker is configured with
+// shorter days for a test.
+func setExpiration(q *request, o *core.ObjectInfo) {
 	c, err := q.s.lifecycles.Of(q.bucket)
-	if c == nil || err != nil { // what cannot be read expires nothing, and is the worker's to complain of
+	if c == nil || err != nil { // the worker reports a lifecycle that cannot be read
 		return
 	}
 	if _, named := q.query.get("versionId"); named {
 		return
 	}
-	if at, rule, ok := c.Expires(o, q.s.day); ok {
+	if at, rule, ok := c.Expires(o, lifecycle.Day); ok {
 		q.set("X-Amz-Expiration", `expiry-date="`+at.UTC().Format(http.TimeFormat)+`", rule-id="`+headerText(rule)+`"`)
 	}
 }
 
-// setAbort tells when an upload is aborted that was begun at a time, and by which rule.
-func (q *request) setAbort(begun time.Time) {
+// setAbort sets the headers with the time at which an upload that began at begun is aborted and the rule that applies.
+// It also counts real days.
+func setAbort(q *request, begun time.Time) {
 	c, err := q.s.lifecycles.Of(q.bucket)
 	if c == nil || err != nil {
 		return
 	}
-	if at, rule, ok := c.Aborts(q.key, begun, q.s.day); ok {
+	if at, rule, ok := c.Aborts(q.key, begun, lifecycle.Day); ok {
 		q.set("X-Amz-Abort-Date", at.UTC().Format(http.TimeFormat))
 		q.set("X-Amz-Abort-Rule-Id", headerText(rule))
 	}
 }
 
-// headerText returns the ID of a rule as S3 writes it into a header: as it is, but for what a header, or its quotes, cannot hold.
+// headerText encodes the ID of a rule for a header as S3 does: characters that are not allowed in a quoted header value
+// are percent-encoded.
 func headerText(id string) string {
 	var b strings.Builder
 	for i := 0; i < len(id); i++ {

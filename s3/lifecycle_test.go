@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"orcas/s3"
 )
 
 const (
@@ -239,18 +237,4 @@ func TestExpirationHeader(t *testing.T) {
 	}
 	w.do("DELETE", "/bucket?lifecycle", nil).is(204, "")
 	require.Empty(t, w.do("HEAD", "/bucket/key", nil).is(200, "").header.Get(name))
-}
-
-// TestShortDays: where a day is some seconds, so is what the header tells.
-func TestShortDays(t *testing.T) {
-	w := newWorld(t, setup{options: func(o *s3.Options) { o.Day = 10 * time.Second }})
-	w.bucket("bucket")
-	w.do("PUT", "/bucket?lifecycle", lifecycleDoc("<ID>i</ID>"+all+oneDay)).is(200, "")
-	before := time.Now()
-	told := w.do("PUT", "/bucket/key", []byte("x")).is(200, "").header.Get("X-Amz-Expiration")
-	at, err := time.Parse(`expiry-date="`+http.TimeFormat+`", rule-id="i"`, told)
-	require.NoError(t, err)
-	require.Zero(t, at.Unix()%10)
-	require.GreaterOrEqual(t, at.Sub(before), 10*time.Second-time.Millisecond)
-	require.False(t, at.After(time.Now().Add(20*time.Second)))
 }

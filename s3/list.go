@@ -1,24 +1,23 @@
 package s3
 
 import (
-	"net/http"
-
 	"orcas/core"
+	"orcas/s3/xmldoc"
 )
 
-// maxPage is the longest page of a listing, and its default.
+// maxPage is the maximum and default page size of a listing.
 const maxPage = 1000
 
-// listing is what both versions of ListObjects have in common.
+// listing holds the parameters and the page that all listings of a bucket have.
 type listing struct {
 	prefix, delimiter string
-	limit             int // as the answer gives it; at most maxPage
+	limit             int // as in the response; at most maxPage
 	encoded           bool
 	page              core.ListPage
 }
 
-// parseListing reads the common parameters; limitName is that of the page's length.
-func (q *request) parseListing(limitName string) (l listing, err error) {
+// parseListing reads the parameters that all listings share. limitName is the name of the page size parameter.
+func parseListing(q *request, limitName string) (l listing, err error) {
 	if l.limit, err = q.query.int(limitName, maxPage); err != nil {
 		return l, err
 	}
@@ -30,8 +29,8 @@ func (q *request) parseListing(limitName string) (l listing, err error) {
 	return l, nil
 }
 
-// read reads the page behind a place. A page of length 0 is empty and not truncated.
-func (q *request) read(l *listing, kind core.ListKind, after core.Cursor) error {
+// read reads the page that follows a position. A page of size 0 is empty and not truncated.
+func (l *listing) read(q *request, kind core.ListKind, after core.Cursor) error {
 	if l.limit == 0 {
 		return nil
 	}
@@ -45,173 +44,162 @@ func (q *request) read(l *listing, kind core.ListKind, after core.Cursor) error 
 	return nil
 }
 
-// behind returns the place behind a marker, or behind start-after. S3 lists no common prefix that is not greater than it, so one beneath a
-// common prefix leaves all of that prefix out.
-func (l *listing) behind(marker string) core.Cursor {
+// after returns the position after a marker or start-after. S3 lists only common prefixes that are greater than the
+// marker, so a marker below a common prefix skips that entire prefix.
+func (l *listing) after(marker string) core.Cursor {
 	if prefix, rolled := core.CommonPrefix(marker, l.prefix, l.delimiter); rolled {
 		marker = prefix
 	}
 	return core.Cursor{Key: marker}
 }
 
-func (q *request) listObjects() error {
-	l, err := q.parseListing("max-keys")
+func listObjects(q *request, x *xmldoc.Writer) error {
+	l, err := parseListing(q, "max-keys")
 	if err != nil {
 		return err
 	}
 	marker := q.query.value("marker")
-	if err := q.read(&l, core.ListObjects, l.behind(marker)); err != nil {
+	if err := l.read(q, core.ListObjects, l.after(marker)); err != nil {
 		return err
 	}
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin("ListBucketResult")
-	x.text("Name", q.bucket.Name)
-	x.key("Prefix", l.prefix, l.encoded)
-	x.key("Marker", marker, l.encoded)
+	x.Begin("ListBucketResult")
+	x.Text("Name", q.bucket.Name)
+	x.Key("Prefix", l.prefix, l.encoded)
+	x.Key("Marker", marker, l.encoded)
 	if l.page.Truncated && l.delimiter != "" {
-		x.key("NextMarker", l.page.Next.Key, l.encoded)
+		x.Key("NextMarker", l.page.Next.Key, l.encoded)
 	}
-	q.finishListing(x, &l, true)
+	l.finish(q, x, true)
 	return nil
 }
 
-func (q *request) listObjectsV2() error {
+func listObjectsV2(q *request, x *xmldoc.Writer) error {
 	if v := q.query.value("list-type"); v != "2" {
-		return errInvalidArgument.say("Invalid List Type specified in Request").with("ArgumentName", "list-type").with("ArgumentValue", v)
+		return errInvalidArgument.Say("Invalid List Type specified in Request").With("ArgumentName", "list-type").With("ArgumentValue", v)
 	}
-	l, err := q.parseListing("max-keys")
+	l, err := parseListing(q, "max-keys")
 	if err != nil {
 		return err
 	}
 	startAfter := q.query.value("start-after")
 	token, resumed := q.query.get("continuation-token")
-	after := l.behind(startAfter)
+	after := l.after(startAfter)
 	if resumed {
 		if token == "" {
-			return errInvalidArgument.say("The continuation token provided is incorrect").with("ArgumentName", "continuation-token")
+			return errInvalidArgument.Say("The continuation token provided is incorrect").With("ArgumentName", "continuation-token")
 		}
 		if after.Key, err = parseToken(token); err != nil {
 			return err
 		}
 	}
-	if err := q.read(&l, core.ListObjects, after); err != nil {
+	if err := l.read(q, core.ListObjects, after); err != nil {
 		return err
 	}
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin("ListBucketResult")
-	x.text("Name", q.bucket.Name)
-	x.key("Prefix", l.prefix, l.encoded)
+	x.Begin("ListBucketResult")
+	x.Text("Name", q.bucket.Name)
+	x.Key("Prefix", l.prefix, l.encoded)
 	if startAfter != "" {
-		x.key("StartAfter", startAfter, l.encoded)
+		x.Key("StartAfter", startAfter, l.encoded)
 	}
 	if resumed {
-		x.text("ContinuationToken", token)
+		x.Text("ContinuationToken", token)
 	}
 	if l.page.Truncated {
-		x.text("NextContinuationToken", makeToken(l.page.Next.Key))
+		x.Text("NextContinuationToken", makeToken(l.page.Next.Key))
 	}
-	x.int("KeyCount", int64(len(l.page.Objects)+len(l.page.Prefixes)))
-	q.finishListing(x, &l, q.query.value("fetch-owner") == "true")
+	x.Int("KeyCount", int64(len(l.page.Objects)+len(l.page.Prefixes)))
+	l.finish(q, x, q.query.value("fetch-owner") == "true")
 	return nil
 }
 
-// finishListing writes what both versions end with, and sends it.
-func (q *request) finishListing(x *xmlWriter, l *listing, owners bool) {
-	x.int("MaxKeys", int64(l.limit))
-	if l.delimiter != "" {
-		x.key("Delimiter", l.delimiter, l.encoded)
-	}
-	if l.encoded {
-		x.text("EncodingType", "url")
-	}
-	x.bool("IsTruncated", l.page.Truncated)
+// finish writes the elements that both versions of ListObjects end with.
+func (l *listing) finish(q *request, x *xmldoc.Writer, owners bool) {
+	x.Int("MaxKeys", int64(l.limit))
+	l.writeForm(x)
+	x.Bool("IsTruncated", l.page.Truncated)
 	for i := range l.page.Objects {
 		o := &l.page.Objects[i]
-		x.open("Contents")
-		x.key("Key", o.Key, l.encoded)
-		x.time("LastModified", o.Modified)
-		x.etag(o.ETag)
+		x.Open("Contents")
+		x.Key("Key", o.Key, l.encoded)
+		x.Time("LastModified", o.Modified)
+		x.ETag(o.ETag)
 		if len(o.Sums) > 0 {
-			x.text("ChecksumAlgorithm", o.Sums[0].Algorithm.Name())
-			x.text("ChecksumType", typeOf(o.Sums[0].Composite))
+			writeSumKind(x, o.Sums[0].Algorithm, o.Sums[0].Composite)
 		}
-		x.int("Size", o.Size)
+		x.Int("Size", o.Size)
 		if owners {
-			x.owner("Owner", q.bucket.Owner)
+			x.Owner("Owner", q.bucket.Owner)
 		}
-		x.text("StorageClass", classOf(o.Attrs))
-		x.close("Contents")
+		x.Text("StorageClass", classOf(o.Attrs))
+		x.Close("Contents")
 	}
-	writePrefixes(x, l)
-	x.close("ListBucketResult")
+	l.writePrefixes(x)
+	x.Close("ListBucketResult")
 	q.set("X-Amz-Bucket-Region", q.bucket.Region)
-	q.sendXML(http.StatusOK, x)
 }
 
-func writePrefixes(x *xmlWriter, l *listing) {
-	for _, p := range l.page.Prefixes {
-		x.open("CommonPrefixes")
-		x.key("Prefix", p, l.encoded)
-		x.close("CommonPrefixes")
+// writeForm writes the delimiter and the encoding of keys.
+func (l *listing) writeForm(x *xmldoc.Writer) {
+	if l.delimiter != "" {
+		x.Key("Delimiter", l.delimiter, l.encoded)
+	}
+	if l.encoded {
+		x.Text("EncodingType", "url")
 	}
 }
 
-func (q *request) listUploads() error {
-	l, err := q.parseListing("max-uploads")
+// writePrefixes writes the common prefixes.
+func (l *listing) writePrefixes(x *xmldoc.Writer) {
+	for _, p := range l.page.Prefixes {
+		x.Open("CommonPrefixes")
+		x.Key("Prefix", p, l.encoded)
+		x.Close("CommonPrefixes")
+	}
+}
+
+func listUploads(q *request, x *xmldoc.Writer) error {
+	l, err := parseListing(q, "max-uploads")
 	if err != nil {
 		return err
 	}
 	keyMarker, idMarker := q.query.value("key-marker"), q.query.value("upload-id-marker")
-	after := l.behind(keyMarker)
+	after := l.after(keyMarker)
 	if keyMarker == "" {
-		idMarker = "" // S3 passes over one that comes alone
+		idMarker = "" // S3 ignores it without a key marker
 	}
 	if after.Key == keyMarker && idMarker != "" {
 		if after.Upload, err = parseUploadID(idMarker); err != nil {
-			return errInvalidArgument.say("Invalid uploadId marker").with("ArgumentName", "upload-id-marker").with("ArgumentValue", idMarker)
+			return errInvalidArgument.Say("Invalid uploadId marker").With("ArgumentName", "upload-id-marker").With("ArgumentValue", idMarker)
 		}
 	}
-	if err := q.read(&l, core.ListUploads, after); err != nil {
+	if err := l.read(q, core.ListUploads, after); err != nil {
 		return err
 	}
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin("ListMultipartUploadsResult")
-	x.text("Bucket", q.bucket.Name)
-	x.key("KeyMarker", keyMarker, l.encoded)
-	x.text("UploadIdMarker", idMarker)
+	x.Begin("ListMultipartUploadsResult")
+	x.Text("Bucket", q.bucket.Name)
+	x.Key("KeyMarker", keyMarker, l.encoded)
+	x.Text("UploadIdMarker", idMarker)
 	if l.page.Truncated {
-		x.key("NextKeyMarker", l.page.Next.Key, l.encoded)
-		x.text("NextUploadIdMarker", uploadIDString(l.page.Next.Upload))
+		x.Key("NextKeyMarker", l.page.Next.Key, l.encoded)
+		x.Text("NextUploadIdMarker", uploadID(l.page.Next.Upload))
 	}
-	x.key("Prefix", l.prefix, l.encoded)
-	if l.delimiter != "" {
-		x.key("Delimiter", l.delimiter, l.encoded)
-	}
-	if l.encoded {
-		x.text("EncodingType", "url")
-	}
-	x.int("MaxUploads", int64(l.limit))
-	x.bool("IsTruncated", l.page.Truncated)
+	x.Key("Prefix", l.prefix, l.encoded)
+	l.writeForm(x)
+	x.Int("MaxUploads", int64(l.limit))
+	x.Bool("IsTruncated", l.page.Truncated)
 	for i := range l.page.Uploads {
 		u := &l.page.Uploads[i]
-		x.open("Upload")
-		x.key("Key", u.Key, l.encoded)
-		x.text("UploadId", uploadIDString(u.ID))
-		x.owner("Initiator", u.Owner)
-		x.owner("Owner", q.bucket.Owner)
-		x.text("StorageClass", classOf(u.Attrs))
-		x.time("Initiated", u.Initiated)
-		if u.Algorithm != 0 {
-			x.text("ChecksumAlgorithm", u.Algorithm.Name())
-			x.text("ChecksumType", typeOf(u.Composite))
-		}
-		x.close("Upload")
+		x.Open("Upload")
+		x.Key("Key", u.Key, l.encoded)
+		x.Text("UploadId", uploadID(u.ID))
+		x.Owner("Initiator", u.Owner)
+		x.Owner("Owner", q.bucket.Owner)
+		x.Text("StorageClass", classOf(u.Attrs))
+		x.Time("Initiated", u.Initiated)
+		writeSumKind(x, u.Algorithm, u.Composite)
+		x.Close("Upload")
 	}
-	writePrefixes(x, &l)
-	x.close("ListMultipartUploadsResult")
-	q.sendXML(http.StatusOK, x)
+	l.writePrefixes(x)
+	x.Close("ListMultipartUploadsResult")
 	return nil
 }

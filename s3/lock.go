@@ -2,11 +2,12 @@ package s3
 
 import (
 	"encoding/xml"
-	"net/http"
 	"strings"
 	"time"
 
 	"orcas/core"
+	"orcas/s3/apierr"
+	"orcas/s3/xmldoc"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 	maxRetentionYears = 100
 )
 
-// parseMode reads a retention mode; LockNone is none that there is.
+// parseMode parses a retention mode. It returns LockNone if s is not a valid mode.
 func parseMode(s string) core.LockMode {
 	switch s {
 	case "GOVERNANCE":
@@ -38,7 +39,7 @@ func modeName(m core.LockMode) string {
 	return [...]string{core.LockNone: "", core.LockGovernance: "GOVERNANCE", core.LockCompliance: "COMPLIANCE"}[m]
 }
 
-// parseHold reads the status of a legal hold; HoldNone is none that there is.
+// parseHold parses the status of a legal hold. It returns HoldNone if s is not a valid status.
 func parseHold(s string) core.LegalHold {
 	switch s {
 	case "ON":
@@ -53,17 +54,18 @@ func holdName(h core.LegalHold) string {
 	return [...]string{core.HoldNone: "", core.HoldOff: "OFF", core.HoldOn: "ON"}[h]
 }
 
-// retainUntil returns the end of retention, which must be in the future.
-func (q *request) retainUntil(name string, until time.Time) (time.Time, error) {
+// retainUntil returns the end of a retention period in whole milliseconds, which must be in the future.
+func retainUntil(q *request, name string, until time.Time) (time.Time, error) {
 	until = until.UTC().Truncate(time.Millisecond)
 	if !until.After(q.s.fs.Now()) {
-		return until, argument(name, until.Format(timeXML), "The retain until date must be in the future!")
+		return until, apierr.Argument(name, until.Format(xmldoc.TimeFormat), "The retain until date must be in the future!")
 	}
 	return until, nil
 }
 
-// headerLock returns the lock that a request gives a new version. What the headers say is judged before the bucket is looked at.
-func (q *request) headerLock() (lock core.Lock, err error) {
+// parseLock returns the lock that a request sets on a new version. Invalid headers are reported before the bucket is
+// checked.
+func parseLock(q *request) (lock core.Lock, err error) {
 	if q.optional&headerLock == 0 {
 		return lock, nil
 	}
@@ -71,101 +73,99 @@ func (q *request) headerLock() (lock core.Lock, err error) {
 	const both = "x-amz-object-lock-retain-until-date and x-amz-object-lock-mode must both be supplied"
 	switch {
 	case mode == "" && until != "":
-		return lock, argument(strings.ToLower(lockModeName), "", both)
+		return lock, apierr.Argument(strings.ToLower(lockModeName), "", both)
 	case mode != "" && until == "":
-		return lock, argument(strings.ToLower(lockUntilName), "", both)
+		return lock, apierr.Argument(strings.ToLower(lockUntilName), "", both)
 	case mode != "":
 		if lock.Mode = parseMode(mode); lock.Mode == core.LockNone {
-			return lock, argument(strings.ToLower(lockModeName), mode, "Unknown wormMode directive.")
+			return lock, apierr.Argument(strings.ToLower(lockModeName), mode, "Unknown wormMode directive.")
 		}
 		at, err := time.Parse(time.RFC3339, until)
 		if err != nil {
-			return lock, argument(strings.ToLower(lockUntilName), until, "The retain until date must be provided in ISO 8601 format")
+			return lock, apierr.Argument(strings.ToLower(lockUntilName), until, "The retain until date must be provided in ISO 8601 format")
 		}
-		if lock.Until, err = q.retainUntil(strings.ToLower(lockUntilName), at); err != nil {
+		if lock.Until, err = retainUntil(q, strings.ToLower(lockUntilName), at); err != nil {
 			return lock, err
 		}
 	}
 	if lock.Hold = parseHold(hold); lock.Hold == core.HoldNone && hold != "" {
-		return lock, argument(strings.ToLower(lockHoldName), hold, "Legal Hold must be either of 'ON' or 'OFF'")
+		return lock, apierr.Argument(strings.ToLower(lockHoldName), hold, "Legal Hold must be either of 'ON' or 'OFF'")
 	}
-	return lock, q.mayLock(&lock)
+	return lock, mayLock(q, &lock)
 }
 
-// mayLock says whether versions in the bucket can have locks, and the caller may give one.
-func (q *request) mayLock(lock *core.Lock) error {
+// mayLock checks that versions in the bucket can have locks, and that the caller may set this one.
+func mayLock(q *request, lock *core.Lock) error {
 	if !q.bucket.ObjectLock && !lock.IsZero() {
 		return errNoBucketLock
 	}
 	if lock.Mode != core.LockNone {
-		if err := q.s.authorise(q.caller, "s3:PutObjectRetention", q.bucket); err != nil {
+		if err := q.authorize("s3:PutObjectRetention", q.resource()); err != nil {
 			return err
 		}
 	}
 	if lock.Hold != core.HoldNone {
-		return q.s.authorise(q.caller, "s3:PutObjectLegalHold", q.bucket)
+		return q.authorize("s3:PutObjectLegalHold", q.resource())
 	}
 	return nil
 }
 
-// demandSum refuses content that will be locked and comes without a checksum.
-func demandSum(in *integrity, lock *core.Lock, b *core.BucketInfo) error {
+// requireSum refuses content without a checksum if the new version will be locked.
+func requireSum(in *integrity, lock *core.Lock, b *core.BucketInfo) error {
 	if in.none() && (!lock.IsZero() || b.Retention.Mode != core.LockNone) {
 		return errLockWithoutSum
 	}
 	return nil
 }
 
-// bypass says whether the caller wants to pass over retention in governance mode, and may.
-func (q *request) bypass() (bool, error) {
+// bypassesRetention reports whether the request bypasses retention in governance mode. It returns an error if the
+// caller is not allowed to.
+func bypassesRetention(q *request) (bool, error) {
+	asked, err := asksBypass(q)
+	if asked && err == nil {
+		err = q.authorize(bypassRetention, q.resource())
+	}
+	return asked, err
+}
+
+// asksBypass reports whether the request asks to bypass retention in governance mode. A bucket without object lock
+// has no retention, so the header, which clean-up tools send to every bucket, is ignored.
+func asksBypass(q *request) (bool, error) {
 	if q.optional&headerBypass == 0 {
 		return false, nil
 	}
 	v, name := first(q.r.Header, bypassName), strings.ToLower(bypassName)
-	if !q.bucket.ObjectLock {
-		return false, argument(name, "", "x-amz-bypass-governance-retention is only applicable to Object Lock enabled buckets.")
-	}
 	switch {
+	case !q.bucket.ObjectLock:
+		return false, nil
 	case strings.EqualFold(v, "true"):
-		return true, q.s.authorise(q.caller, "s3:BypassGovernanceRetention", q.bucket)
+		return true, nil
 	case strings.EqualFold(v, "false"):
 		return false, nil
 	}
-	return false, argument(name, v, "The value must be true or false.")
+	return false, apierr.Argument(name, v, "The value must be true or false.")
 }
 
-// lockNew makes a new bucket one whose versions may be locked, where the request says so.
-func (q *request) lockNew(info *core.BucketInfo) error {
+// lockNew enables object lock for a new bucket if the request asks for it.
+func lockNew(q *request, info *core.BucketInfo) error {
 	switch v := first(q.r.Header, bucketLockName); {
 	case strings.EqualFold(v, "true"):
 		info.ObjectLock, info.Versioning = true, core.VersioningEnabled
 	case v != "" && !strings.EqualFold(v, "false"):
-		return argument(strings.ToLower(bucketLockName), v, "The value must be true or false.")
+		return apierr.Argument(strings.ToLower(bucketLockName), v, "The value must be true or false.")
 	}
 	return nil
 }
 
-// setLock tells the lock of a version in the headers of the answer.
-func (q *request) setLock(l *core.Lock) {
+// setLock sets the response headers that describe the lock of a version.
+func setLock(q *request, l *core.Lock) {
 	if l.Mode != core.LockNone {
 		q.set(lockModeName, modeName(l.Mode))
-		q.set(lockUntilName, l.Until.UTC().Format(timeXML))
+		q.set(lockUntilName, l.Until.UTC().Format(xmldoc.TimeFormat))
 	}
 	if l.Hold != core.HoldNone {
 		q.set(lockHoldName, holdName(l.Hold))
 	}
-}
-
-// readLock reads a document about locks, which must come with a checksum.
-func (q *request) readLock(into any) error {
-	doc, in, err := q.readBody()
-	if err != nil {
-		return err
-	}
-	if in.none() {
-		return errMissingMD5
-	}
-	return parseXML(doc, into)
 }
 
 // lockConfiguration is the body of PutObjectLockConfiguration.
@@ -182,7 +182,7 @@ type lockConfiguration struct {
 	} `xml:"Rule"`
 }
 
-// retention returns the default retention that the document says.
+// retention returns the default retention in the document.
 func (c *lockConfiguration) retention() (r core.DefaultRetention, err error) {
 	if c.Enabled != "Enabled" {
 		return r, errMalformedXML
@@ -192,7 +192,7 @@ func (c *lockConfiguration) retention() (r core.DefaultRetention, err error) {
 	}
 	d := c.Rule.Default
 	if d != nil && d.EventHold != nil {
-		return r, errNotImplemented.say("Event holds are not implemented.")
+		return r, errNotImplemented.Say("Event holds are not implemented.")
 	}
 	if d == nil || parseMode(d.Mode) == core.LockNone || (d.Days == nil) == (d.Years == nil) {
 		return r, errMalformedXML
@@ -203,9 +203,9 @@ func (c *lockConfiguration) retention() (r core.DefaultRetention, err error) {
 	}
 	switch {
 	case *n < 1:
-		return r, argument(name, itoa(*n), "Default retention period must be a positive integer value.")
+		return r, apierr.Argument(name, itoa(*n), "Default retention period must be a positive integer value.")
 	case *n > most:
-		return r, argument(name, itoa(*n), "Default retention period too large.")
+		return r, apierr.Argument(name, itoa(*n), "Default retention period too large.")
 	case d.Days != nil:
 		r.Days = int(*n)
 	default:
@@ -215,52 +215,45 @@ func (c *lockConfiguration) retention() (r core.DefaultRetention, err error) {
 	return r, nil
 }
 
-func (q *request) putLockConfiguration() error {
+func putLockConfiguration(q *request) error {
 	var body lockConfiguration
-	if err := q.readLock(&body); err != nil {
+	if err := readSummed(q, &body); err != nil {
 		return err
 	}
 	retention, err := body.retention()
 	if err != nil {
 		return err
 	}
-	err = q.updateBucket(func(b *core.BucketInfo) error {
+	err = updateBucket(q, func(b *core.BucketInfo) error {
 		if b.Versioning != core.VersioningEnabled {
-			return errBucketState.say("Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration")
+			return errBucketState.Say("Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration")
 		}
 		b.ObjectLock, b.Retention = true, retention
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	q.sendEmpty(http.StatusOK)
-	return nil
+	return err
 }
 
-func (q *request) getLockConfiguration() error {
+func getLockConfiguration(q *request, x *xmldoc.Writer) error {
 	b := q.bucket
 	if !b.ObjectLock {
 		return errNoLockConfig
 	}
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin("ObjectLockConfiguration")
-	x.text("ObjectLockEnabled", "Enabled")
+	x.Begin("ObjectLockConfiguration")
+	x.Text("ObjectLockEnabled", "Enabled")
 	if r := b.Retention; r.Mode != core.LockNone {
-		x.open("Rule")
-		x.open("DefaultRetention")
-		x.text("Mode", modeName(r.Mode))
+		x.Open("Rule")
+		x.Open("DefaultRetention")
+		x.Text("Mode", modeName(r.Mode))
 		if r.Days > 0 {
-			x.int("Days", int64(r.Days))
+			x.Int("Days", int64(r.Days))
 		} else {
-			x.int("Years", int64(r.Years))
+			x.Int("Years", int64(r.Years))
 		}
-		x.close("DefaultRetention")
-		x.close("Rule")
+		x.Close("DefaultRetention")
+		x.Close("Rule")
 	}
-	x.close("ObjectLockConfiguration")
-	q.sendXML(http.StatusOK, x)
+	x.Close("ObjectLockConfiguration")
 	return nil
 }
 
@@ -273,13 +266,13 @@ type retentionRequest struct {
 	HoldDuration *struct{} `xml:"EventHoldDuration"`
 }
 
-func (q *request) putRetention() error {
+func putRetention(q *request) error {
 	var body retentionRequest
-	if err := q.readLock(&body); err != nil {
+	if err := readSummed(q, &body); err != nil {
 		return err
 	}
 	if body.EventHold != nil || body.HoldDuration != nil {
-		return errNotImplemented.say("Event holds are not implemented.")
+		return errNotImplemented.Say("Event holds are not implemented.")
 	}
 	if !q.bucket.ObjectLock {
 		return errNoBucketLock
@@ -291,39 +284,35 @@ func (q *request) putRetention() error {
 		if err != nil || change.Lock.Mode == core.LockNone {
 			return errMalformedXML
 		}
-		if change.Lock.Until, err = q.retainUntil("RetainUntilDate", until); err != nil {
+		if change.Lock.Until, err = retainUntil(q, "RetainUntilDate", until); err != nil {
 			return err
 		}
 	}
 	var err error
-	if change.Bypass, err = q.bypass(); err != nil {
+	if change.Bypass, err = bypassesRetention(q); err != nil {
 		return err
 	}
-	if _, err := q.update(change); err != nil {
+	if _, err := updateVersion(q, change); err != nil {
 		return err
 	}
-	q.sendEmpty(http.StatusOK)
 	return nil
 }
 
-func (q *request) getRetention() error {
+func getRetention(q *request, x *xmldoc.Writer) error {
 	if !q.bucket.ObjectLock {
 		return errNoBucketLock
 	}
-	o, err := q.stat()
+	o, err := statVersion(q)
 	if err != nil {
 		return err
 	}
 	if o.Lock.Mode == core.LockNone {
 		return errNoLock
 	}
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin("Retention")
-	x.text("Mode", modeName(o.Lock.Mode))
-	x.time("RetainUntilDate", o.Lock.Until)
-	x.close("Retention")
-	q.sendXML(http.StatusOK, x)
+	x.Begin("Retention")
+	x.Text("Mode", modeName(o.Lock.Mode))
+	x.Time("RetainUntilDate", o.Lock.Until)
+	x.Close("Retention")
 	return nil
 }
 
@@ -333,9 +322,9 @@ type legalHoldRequest struct {
 	Status  string   `xml:"Status"`
 }
 
-func (q *request) putLegalHold() error {
+func putLegalHold(q *request) error {
 	var body legalHoldRequest
-	if err := q.readLock(&body); err != nil {
+	if err := readSummed(q, &body); err != nil {
 		return err
 	}
 	if !q.bucket.ObjectLock {
@@ -345,29 +334,25 @@ func (q *request) putLegalHold() error {
 	if change.Lock.Hold = parseHold(body.Status); change.Lock.Hold == core.HoldNone {
 		return errMalformedXML
 	}
-	if _, err := q.update(change); err != nil {
+	if _, err := updateVersion(q, change); err != nil {
 		return err
 	}
-	q.sendEmpty(http.StatusOK)
 	return nil
 }
 
-func (q *request) getLegalHold() error {
+func getLegalHold(q *request, x *xmldoc.Writer) error {
 	if !q.bucket.ObjectLock {
 		return errNoBucketLock
 	}
-	o, err := q.stat()
+	o, err := statVersion(q)
 	if err != nil {
 		return err
 	}
 	if o.Lock.Hold == core.HoldNone {
 		return errNoLock
 	}
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin("LegalHold")
-	x.text("Status", holdName(o.Lock.Hold))
-	x.close("LegalHold")
-	q.sendXML(http.StatusOK, x)
+	x.Begin("LegalHold")
+	x.Text("Status", holdName(o.Lock.Hold))
+	x.Close("LegalHold")
 	return nil
 }

@@ -81,7 +81,7 @@ func TestLockConfiguration(t *testing.T) {
 	w.summed("PUT", "/bucket?object-lock", days).is(200, "")
 	require.Contains(t, get(), "<Rule><DefaultRetention><Mode>COMPLIANCE</Mode><Days>36500</Days></DefaultRetention></Rule>")
 	for _, c := range [][2]string{
-		{"MalformedXML", ""},
+		{"MissingRequestBodyError", ""},
 		{"MalformedXML", "<ObjectLockConfiguration/>"},
 		{"MalformedXML", "<ObjectLockConfiguration><ObjectLockEnabled>Disabled</ObjectLockEnabled></ObjectLockConfiguration>"},
 		{"MalformedXML", rule("")},
@@ -254,7 +254,7 @@ func TestObjectRetention(t *testing.T) {
 	put("GOVERNANCE", time.Minute).is(200, "")
 
 	for _, c := range [][2]string{
-		{"MalformedXML", ""},
+		{"MissingRequestBodyError", ""},
 		{"MalformedXML", "<Other/>"},
 		{"MalformedXML", "<Retention><Something/></Retention>"},
 		{"MalformedXML", "<Retention><Mode>GOVERNANCE</Mode></Retention>"},
@@ -284,7 +284,7 @@ func (w *world) refusals(sub, body string) {
 		w.summed(method, "/bucket/marked?"+sub, body).is(404, "NoSuchKey")
 		w.summed(method, "/bucket/marked?versionId="+marker+"&"+sub, body).is(405, "MethodNotAllowed")
 	}
-	w.summed("PUT", "/plain/key?"+sub, "").is(400, "MalformedXML")
+	w.summed("PUT", "/plain/key?"+sub, "").is(400, "MissingRequestBodyError")
 }
 
 func TestLegalHold(t *testing.T) {
@@ -301,7 +301,8 @@ func TestLegalHold(t *testing.T) {
 		require.Equal(t, [3]string{"", "", status}, w.locked("/bucket/key?versionId="+v))
 	}
 	w.do("GET", "/bucket/key?retention", nil).is(404, "NoSuchObjectLockConfiguration")
-	for _, body := range []string{"", "<LegalHold/>", hold("on"), hold("abc")} {
+	w.summed("PUT", at, "").is(400, "MissingRequestBodyError")
+	for _, body := range []string{"<LegalHold/>", hold("on"), hold("abc")} {
 		w.summed("PUT", at, body).is(400, "MalformedXML")
 	}
 	w.do("PUT", at, []byte(hold("OFF"))).is(400, "InvalidRequest") // without a checksum
@@ -360,10 +361,14 @@ func TestDeleteLocked(t *testing.T) {
 	w.do("DELETE", "/bucket/complied?versionId="+complied, nil).is(204, "")
 	denied(w.do("DELETE", "/bucket/held?versionId="+held, nil))
 
-	w.bucket("plain")
-	for _, v := range []string{"true", "false"} {
-		w.do("DELETE", "/plain/key", nil, bypass, v).is(400, "InvalidArgument")
-		w.summed("POST", "/plain?delete", body.String(), bypass, v).is(400, "InvalidArgument")
+	w.do("DELETE", "/bucket/key", nil, bypass, "perhaps").is(400, "InvalidArgument")
+	w.bucket("plain") // which has no lock that could be bypassed
+	for _, v := range []string{"true", "false", "perhaps"} {
+		w.put("/plain/key", "content")
+		w.do("DELETE", "/plain/key", nil, bypass, v).is(204, "")
+		w.put("/plain/key", "content")
+		w.summed("POST", "/plain?delete", "<Delete><Object><Key>key</Key></Object></Delete>", bypass, v).is(200, "")
+		require.Equal(t, "(none)", w.content("/plain/key"))
 	}
 }
 

@@ -5,8 +5,11 @@ import (
 	"strings"
 	"time"
 
+	"orcas/content"
 	"orcas/core"
 	"orcas/internal/checksum"
+	"orcas/s3/conditions"
+	"orcas/s3/xmldoc"
 	"orcas/vfs"
 )
 
@@ -16,57 +19,34 @@ const (
 	maxObjectBytes = maxParts * maxPutBytes // 48.8 TiB
 )
 
-// uploadIDString returns an upload's id as clients see it.
-func uploadIDString(id core.UploadID) string { return core.Version(id).String() }
-
-// parseUploadID is the inverse of uploadIDString; nonsense is errNoSuchUpload.
-func parseUploadID(s string) (core.UploadID, error) {
-	v, err := core.ParseVersion(s)
-	if err != nil || v == core.Current || v == core.Null {
-		return 0, errNoSuchUpload
-	}
-	return core.UploadID(v), nil
-}
-
+// uploadID returns the upload that the query refers to.
 func (q *request) uploadID() (core.UploadID, error) { return parseUploadID(q.query.value("uploadId")) }
 
-// partNumber returns the number of the part that is to be written.
-func (q *request) partNumber() (int, error) {
-	v, there := q.query.get("partNumber")
-	if !there {
-		return 0, errMethodNotAllowed.with("Method", q.r.Method).with("ResourceType", "UPLOAD")
-	}
-	n, ok := parseDigits(v)
+// parsePartNumber parses a part number.
+func parsePartNumber(v string) (int, error) {
+	n, ok := conditions.Digits(v)
 	if !ok || n < 1 || n > maxParts {
-		return 0, errInvalidArgument.say("Part number must be an integer between 1 and 10000, inclusive").
-			with("ArgumentName", "partNumber").with("ArgumentValue", v)
+		return 0, errInvalidArgument.Say("Part number must be an integer between 1 and 10000, inclusive").
+			With("ArgumentName", "partNumber").With("ArgumentValue", v)
 	}
 	return int(n), nil
 }
 
-func (q *request) createUpload() error {
-	attrs, err := objectAttrs(q.r.Header)
-	if err != nil {
-		return err
-	}
-	tags, err := q.headerTags()
-	if err != nil {
-		return err
-	}
-	lock, err := q.headerLock()
-	if err != nil {
+func createUpload(q *request, x *xmldoc.Writer) error {
+	var v newVersion
+	if err := v.parse(q, versionAttrs, versionTags, versionLock); err != nil {
 		return err
 	}
 	alg, composite, err := uploadSum(q.r.Header)
 	if err != nil {
 		return err
 	}
-	if q.encryption, err = q.askedEncryption(); err != nil {
+	if err := v.parse(q, versionEncryption); err != nil {
 		return err
 	}
-	attrs = q.encryption.attrs(attrs)
 	u, err := q.s.fs.CreateUpload(q.ctx, q.bucket, core.UploadInfo{
-		Bucket: q.bucket.ID, Key: q.key, Owner: q.caller.account, Algorithm: alg, Composite: composite, Attrs: attrs, Tags: tags, Lock: lock,
+		Bucket: q.bucket.ID, Key: q.key, Owner: q.caller.Account, Algorithm: alg, Composite: composite,
+		Attrs: v.attrs, Tags: v.tags, Lock: v.lock,
 	})
 	if err != nil {
 		return err
@@ -75,20 +55,18 @@ func (q *request) createUpload() error {
 		q.set("X-Amz-Checksum-Algorithm", alg.Name())
 		q.set("X-Amz-Checksum-Type", typeOf(composite))
 	}
-	q.setEncryption(&q.encryption)
-	q.setAbort(u.Initiated)
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin("InitiateMultipartUploadResult")
-	x.text("Bucket", q.bucket.Name)
-	x.text("Key", q.key)
-	x.text("UploadId", uploadIDString(u.ID))
-	x.close("InitiateMultipartUploadResult")
-	q.sendXML(http.StatusOK, x)
+	v.encryption.setHeaders(q)
+	setAbort(q, u.Initiated)
+	x.Begin("InitiateMultipartUploadResult")
+	x.Text("Bucket", q.bucket.Name)
+	x.Text("Key", q.key)
+	x.Text("UploadId", uploadID(u.ID))
+	x.Close("InitiateMultipartUploadResult")
 	return nil
 }
 
-// uploadSum reads which checksum the object of an upload will have. CRCs can be combined, other checksums only be composed.
+// uploadSum reads the algorithm and type of the checksum that the object of an upload will have. CRCs of parts can be
+// combined into that of the whole object; other checksums can only form a composite.
 func uploadSum(h http.Header) (alg checksum.Algorithm, composite bool, err error) {
 	if alg, err = namedAlgorithm(h); err != nil {
 		return alg, false, err
@@ -96,7 +74,7 @@ func uploadSum(h http.Header) (alg checksum.Algorithm, composite bool, err error
 	kind := strings.ToUpper(first(h, "X-Amz-Checksum-Type"))
 	if alg == checksum.None {
 		if kind != "" {
-			return alg, false, errInvalidRequest.say("The x-amz-checksum-type header can only be used with the x-amz-checksum-algorithm header.")
+			return alg, false, errInvalidRequest.Say("The x-amz-checksum-type header can only be used with the x-amz-checksum-algorithm header.")
 		}
 		return alg, false, nil
 	}
@@ -113,12 +91,12 @@ func uploadSum(h http.Header) (alg checksum.Algorithm, composite bool, err error
 			return alg, true, nil
 		}
 	default:
-		return alg, false, errInvalidRequest.say("Value for x-amz-checksum-type header is invalid.")
+		return alg, false, errInvalidRequest.Say("Value for x-amz-checksum-type header is invalid.")
 	}
-	return alg, false, errInvalidRequest.say("The " + kind + " checksum type cannot be used with the " + strings.ToLower(alg.Name()) + " checksum algorithm.")
+	return alg, false, errInvalidRequest.Say("The " + kind + " checksum type cannot be used with the " + strings.ToLower(alg.Name()) + " checksum algorithm.")
 }
 
-// partSum returns the checksum that every part of an upload must have.
+// partSum returns the algorithm of the checksum that is stored for every part of an upload.
 func partSum(u *core.UploadInfo) checksum.Algorithm {
 	if u.Algorithm != checksum.None {
 		return u.Algorithm
@@ -126,185 +104,231 @@ func partSum(u *core.UploadInfo) checksum.Algorithm {
 	return defaultSum
 }
 
-func (q *request) uploadPart() error {
-	number, err := q.partNumber()
-	if err != nil {
-		return err
-	}
-	id, err := q.uploadID()
-	if err != nil {
-		return err
-	}
-	up, err := q.announced()
-	if err != nil {
-		return err
-	}
-	u, err := q.s.fs.Upload(q.ctx, q.bucket, q.key, id)
-	if err != nil {
-		return err
-	}
-	if err := holdPartSum(u, up.in.alg); err != nil {
-		return err
-	}
-	if up.in.none() && !u.Lock.IsZero() {
-		return errLockWithoutSum
-	}
-	up.kept = u.Attrs
-	if err := q.uploadEncryption(u); err != nil {
-		return err
-	}
-	if err := q.s.fs.RoomForPart(q.ctx, q.bucket, id, number, up.length); err != nil {
-		return err
-	}
-	return q.store(&up, partSum(u), func(content *vfs.Content, sums []core.Checksum) error {
-		part, err := q.s.fs.PutPart(q.ctx, vfs.PartRequest{
-			Bucket: q.bucket, Key: q.key, Upload: id, Number: number, Content: content, Sums: sums,
-		})
-		if err != nil {
-			return err
-		}
-		q.set("ETag", quote(part.ETag))
-		q.setEncryption(&q.encryption)
-		for i := range sums {
-			if a := sums[i].Algorithm; a == u.Algorithm || a == up.in.alg { // and not the one that nobody asked for
-				q.set(a.HeaderKey(), encodeSum(&sums[i]))
-			}
-		}
-		return nil
-	})
+// partOperation is UploadPart.
+type partOperation struct {
+	q       *request
+	target  partTarget
+	content upload
 }
 
-// holdPartSum holds the checksum that comes with a part against what the upload was begun with. A part of a composite must have
-// one; where CRCs are combined, the server may compute it.
-func holdPartSum(u *core.UploadInfo, sent checksum.Algorithm) error {
+func uploadPart(q *request) error {
+	op := partOperation{q: q}
+	if err := op.parse(); err != nil {
+		return err
+	}
+	part, sums, err := op.run()
+	if err != nil {
+		return err
+	}
+	q.set("ETag", quote(part.ETag))
+	op.content.encryption.setHeaders(q)
+	sent := op.content.in.alg
+	for i := range sums {
+		// If the upload has no algorithm, the default checksum is sent only if the client sent none.
+		if a := sums[i].Algorithm; a == op.target.upload.Algorithm || a == sent || sent == checksum.None {
+			q.set(a.HeaderKey(), encodeSum(&sums[i]))
+		}
+	}
+	op.content.sendStored(q)
+	return nil
+}
+
+// parse reads the request, and makes all checks that are possible before the content is read.
+func (op *partOperation) parse() (err error) {
+	q, t, u := op.q, &op.target, &op.content
+	if err := t.parse(q); err != nil {
+		return err
+	}
+	if *u, err = announced(q); err != nil {
+		return err
+	}
+	if err := t.find(q); err != nil {
+		return err
+	}
+	if err := checkPartSum(t.upload, u.in.alg); err != nil {
+		return err
+	}
+	if u.in.none() && !t.upload.Lock.IsZero() {
+		return errLockWithoutSum
+	}
+	u.attrs = t.upload.Attrs
+	if u.encryption, err = uploadEncryption(q, t.upload); err != nil {
+		return err
+	}
+	return q.s.fs.RoomForPart(q.ctx, q.bucket, t.id, t.number, u.length)
+}
+
+// run stores the content and writes the part. It returns the part and all of its checksums.
+func (op *partOperation) run() (part *core.PartInfo, sums []core.Checksum, err error) {
+	q, t := op.q, &op.target
+	err = op.content.store(q, partSum(t.upload), func(c *content.Content, all []core.Checksum) error {
+		sums = all
+		part, err = q.s.fs.PutPart(q.ctx, vfs.PartRequest{
+			Bucket: q.bucket, Key: q.key, Upload: t.id, Number: t.number, Content: c, Sums: sums,
+		})
+		return err
+	})
+	return part, sums, err
+}
+
+// partTarget is the part of an upload that a request writes.
+type partTarget struct {
+	number int
+	id     core.UploadID
+	upload *core.UploadInfo
+}
+
+// parse reads the part number and the upload ID.
+func (t *partTarget) parse(q *request) (err error) {
+	number, there := q.query.get("partNumber")
+	if !there {
+		return errMethodNotAllowed.With("Method", q.r.Method).With("ResourceType", "UPLOAD")
+	}
+	if t.number, err = parsePartNumber(number); err != nil {
+		return err
+	}
+	t.id, err = q.uploadID()
+	return err
+}
+
+// find looks up the upload.
+func (t *partTarget) find(q *request) (err error) {
+	t.upload, err = q.s.fs.Upload(q.ctx, q.bucket, q.key, t.id)
+	return err
+}
+
+// checkPartSum compares the algorithm of a part's checksum with the algorithm of its upload. If the upload's checksum
+// is a composite, the part must have a checksum. A CRC that will be combined may be computed by the server.
+func checkPartSum(u *core.UploadInfo, sent checksum.Algorithm) error {
 	if u.Algorithm == checksum.None || sent == u.Algorithm || sent == checksum.None && !u.Composite {
 		return nil
 	}
 	return sumMismatch(u.Algorithm, sent)
 }
 
-// sumMismatch says that a checksum is of another algorithm than the upload's.
+// sumMismatch returns the error for a checksum with an unexpected algorithm.
 func sumMismatch(expected, actual checksum.Algorithm) error {
 	name := "null"
 	if actual != checksum.None {
 		name = strings.ToLower(actual.Name())
 	}
-	return errInvalidRequest.say("Checksum Type mismatch occurred, expected checksum Type: " + strings.ToLower(expected.Name()) +
+	return errInvalidRequest.Say("Checksum Type mismatch occurred, expected checksum Type: " + strings.ToLower(expected.Name()) +
 		", actual checksum Type: " + name)
 }
 
-func (q *request) uploadPartCopy() error {
-	number, err := q.partNumber()
+// partCopyOperation is UploadPartCopy.
+type partCopyOperation struct {
+	q          *request
+	target     partTarget
+	encryption encryption
+}
+
+func uploadPartCopy(q *request, x *xmldoc.Writer) error {
+	op := partCopyOperation{q: q}
+	if err := op.parse(); err != nil {
+		return err
+	}
+	part, err := retryConflicts(op.try)
 	if err != nil {
 		return err
 	}
-	id, err := q.uploadID()
-	if err != nil {
-		return err
+	x.Begin("CopyPartResult")
+	x.Time("LastModified", part.Modified)
+	x.ETag(part.ETag)
+	if op.target.upload.Algorithm != checksum.None { // S3 does not send the default here
+		writeSums(x, part.Sums, false)
 	}
-	u, err := q.s.fs.Upload(q.ctx, q.bucket, q.key, id)
-	if err != nil {
-		return err
-	}
-	if err := q.uploadEncryption(u); err != nil {
-		return err
-	}
-	var part *core.PartInfo
-	for try := 1; ; try++ {
-		b, from, _, err := q.copySource()
-		if err != nil {
-			return err
-		}
-		s, err := copyRange(first(q.r.Header, "X-Amz-Copy-Source-Range"), from.Size)
-		if err != nil {
-			return err
-		}
-		old, err := q.sourceEncryption(from)
-		if err != nil {
-			return err
-		}
-		to := q.encryption
-		q.renew()
-		q.setSourceVersion(b, from)
-		q.setEncryption(&q.encryption)
-		part, err = q.copyPart(vfs.CopyPartRequest{
-			Source: from, From: s.offset, Length: s.length, Bucket: q.bucket, Key: q.key, Upload: id, Number: number,
-			Algorithms: []checksum.Algorithm{partSum(u)}, Customer: old.Customer, Recode: recoding(from, old, &to),
-		})
-		if err == nil {
-			break
-		}
-		if !core.Is(err, core.Conflict) || try == maxCopyTries {
-			return err
-		}
-	}
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin("CopyPartResult")
-	x.time("LastModified", part.Modified)
-	x.etag(part.ETag)
-	x.sums(part.Sums, false)
-	x.close("CopyPartResult")
-	q.sendXML(http.StatusOK, x)
+	x.Close("CopyPartResult")
 	return nil
 }
 
-// copyPart copies while the client is kept waiting.
-func (q *request) copyPart(r vfs.CopyPartRequest) (*core.PartInfo, error) {
+func (op *partCopyOperation) parse() (err error) {
+	if err := op.target.parse(op.q); err != nil {
+		return err
+	}
+	if err := op.target.find(op.q); err != nil {
+		return err
+	}
+	op.encryption, err = uploadEncryption(op.q, op.target.upload)
+	return err
+}
+
+// try copies a range of the source in its current state. It returns Conflict if the source changes meanwhile.
+func (op *partCopyOperation) try() (*core.PartInfo, error) {
+	q, t := op.q, &op.target
+	from, err := findCopySource(q)
+	if err != nil {
+		return nil, err
+	}
+	s, err := copyRange(first(q.r.Header, "X-Amz-Copy-Source-Range"), from.info.Size)
+	if err != nil {
+		return nil, err
+	}
+	old, err := sourceEncryption(q, from.info)
+	if err != nil {
+		return nil, err
+	}
+	to := op.encryption
+	q.renew()
+	setSourceVersion(q, from.bucket, from.info)
+	op.encryption.setHeaders(q)
 	defer q.keepAlive()()
-	return q.s.fs.CopyPart(q.ctx, r)
+	return q.s.fs.CopyPart(q.ctx, vfs.CopyPartRequest{
+		Source: from.info, From: s.Offset, Length: s.Length, Bucket: q.bucket, Key: q.key, Upload: t.id, Number: t.number,
+		Algorithms: []checksum.Algorithm{partSum(t.upload)}, Customer: old.Customer, Recode: recoding(from.info, old, &to),
+	})
 }
 
 // copyRange reads x-amz-copy-source-range, which must have both ends and lie within the source.
-func copyRange(header string, size int64) (span, error) {
+func copyRange(header string, size int64) (conditions.Span, error) {
 	if header == "" {
 		if size > maxPutBytes {
-			return span{}, errLargeSource
+			return conditions.Span{}, errLargeSource
 		}
-		return span{0, size}, nil
+		return conditions.Span{Offset: 0, Length: size}, nil
 	}
-	bad := errInvalidArgument.with("ArgumentName", "x-amz-copy-source-range").with("ArgumentValue", header)
+	bad := errInvalidArgument.With("ArgumentName", "x-amz-copy-source-range").With("ArgumentValue", header)
 	spec, found := strings.CutPrefix(header, "bytes=")
 	from, to, both := strings.Cut(spec, "-")
-	first, valid := parseDigits(from)
-	last, valid2 := parseDigits(to)
+	first, valid := conditions.Digits(from)
+	last, valid2 := conditions.Digits(to)
 	if !found || !both || !valid || !valid2 || last < first {
-		return span{}, bad.say("The x-amz-copy-source-range value must be of the form bytes=first-last where first and last are the zero-based offsets of the first and last bytes to copy")
+		return conditions.Span{}, bad.Say("The x-amz-copy-source-range value must be of the form bytes=first-last where first and last are the zero-based offsets of the first and last bytes to copy")
 	}
 	if first >= size {
-		return span{}, errInvalidRequest.say("The specified copy range is invalid for the source object size")
+		return conditions.Span{}, errInvalidRequest.Say("The specified copy range is invalid for the source object size")
 	}
 	if last >= size {
-		return span{}, bad.say("Range specified is not valid for source object of size: " + itoa(size))
+		return conditions.Span{}, bad.Say("Range specified is not valid for source object of size: " + itoa(size))
 	}
 	if last-first+1 > maxPutBytes {
-		return span{}, tooLarge(last - first + 1)
+		return conditions.Span{}, tooLarge(last - first + 1)
 	}
-	return span{first, last - first + 1}, nil
+	return conditions.Span{Offset: first, Length: last - first + 1}, nil
 }
 
-func (q *request) abortUpload() error {
+func abortUpload(q *request) error {
 	id, err := q.uploadID()
 	if err != nil {
 		return err
 	}
 	conditional := q.optional&headerInitiated != 0
 	if conditional {
-		if err := q.checkInitiated(id); err != nil {
+		if err := checkInitiated(q, id); err != nil {
 			return err
 		}
 	}
-	if err := q.s.fs.AbortUpload(q.ctx, q.bucket, q.key, id); err != nil && !(conditional && core.Is(err, core.NoSuchUpload)) {
-		return err
+	err = q.s.fs.AbortUpload(q.ctx, q.bucket, q.key, id)
+	if conditional && core.Is(err, core.NoSuchUpload) {
+		return nil
 	}
-	q.sendEmpty(http.StatusNoContent)
-	return nil
+	return err
 }
 
 const initiatedName = "X-Amz-If-Match-Initiated-Time"
 
-// checkInitiated holds the time at which an upload is said to have begun against the upload, where that is there.
-func (q *request) checkInitiated(id core.UploadID) error {
+// checkInitiated checks that the upload, if it exists, began at the time that the client expects.
+func checkInitiated(q *request, id core.UploadID) error {
 	var p core.Precondition
 	if err := sameAs(&p, first(q.r.Header, initiatedName), ""); err != nil {
 		return err
@@ -319,69 +343,74 @@ func (q *request) checkInitiated(id core.UploadID) error {
 	return err
 }
 
-func (q *request) listParts() error {
-	id, err := q.uploadID()
+// partList is one page of the parts of an upload.
+type partList struct {
+	id           core.UploadID
+	upload       *core.UploadInfo
+	after, limit int
+	parts        []core.PartInfo
+	more         bool
+}
+
+func listParts(q *request, x *xmldoc.Writer) error {
+	l, err := readParts(q)
 	if err != nil {
 		return err
 	}
-	limit, err := q.query.int("max-parts", maxPage)
-	if err != nil {
-		return err
+	u := l.upload
+	setAbort(q, u.Initiated)
+	x.Begin("ListPartsResult")
+	x.Text("Bucket", q.bucket.Name)
+	x.Text("Key", q.key)
+	x.Text("UploadId", uploadID(l.id))
+	x.Owner("Initiator", u.Owner)
+	x.Owner("Owner", q.bucket.Owner)
+	x.Text("StorageClass", classOf(u.Attrs))
+	x.Int("PartNumberMarker", int64(l.after))
+	next := 0 // even if no parts are left, as in S3
+	if len(l.parts) > 0 {
+		next = l.parts[len(l.parts)-1].Number
 	}
-	limit = min(limit, maxPage)
-	after, err := q.query.int("part-number-marker", 0)
-	if err != nil {
-		return err
+	x.Int("NextPartNumberMarker", int64(next))
+	x.Int("MaxParts", int64(l.limit))
+	x.Bool("IsTruncated", l.more)
+	writeSumKind(x, u.Algorithm, u.Composite)
+	for i := range l.parts {
+		p := &l.parts[i]
+		x.Open("Part")
+		x.Int("PartNumber", int64(p.Number))
+		x.Time("LastModified", p.Modified)
+		x.ETag(p.ETag)
+		x.Int("Size", p.Size)
+		writeSums(x, p.Sums, false)
+		x.Close("Part")
 	}
-	u, err := q.s.fs.Upload(q.ctx, q.bucket, q.key, id)
-	if err != nil {
-		return err
-	}
-	if q.encryptionSent {
-		if err := q.uploadEncryption(u); err != nil {
-			return err
-		}
-	}
-	var parts []core.PartInfo
-	more := false
-	if limit > 0 {
-		if parts, more, err = q.s.fs.Parts(q.ctx, q.bucket, q.key, id, after, limit); err != nil {
-			return err
-		}
-	}
-	q.setAbort(u.Initiated)
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin("ListPartsResult")
-	x.text("Bucket", q.bucket.Name)
-	x.text("Key", q.key)
-	x.text("UploadId", uploadIDString(id))
-	x.owner("Initiator", u.Owner)
-	x.owner("Owner", q.bucket.Owner)
-	x.text("StorageClass", classOf(u.Attrs))
-	x.int("PartNumberMarker", int64(after))
-	next := 0 // also where nothing is left, as in S3
-	if len(parts) > 0 {
-		next = parts[len(parts)-1].Number
-	}
-	x.int("NextPartNumberMarker", int64(next))
-	x.int("MaxParts", int64(limit))
-	x.bool("IsTruncated", more)
-	if u.Algorithm != checksum.None {
-		x.text("ChecksumAlgorithm", u.Algorithm.Name())
-		x.text("ChecksumType", typeOf(u.Composite))
-	}
-	for i := range parts {
-		p := &parts[i]
-		x.open("Part")
-		x.int("PartNumber", int64(p.Number))
-		x.time("LastModified", p.Modified)
-		x.etag(p.ETag)
-		x.int("Size", p.Size)
-		x.sums(p.Sums, false)
-		x.close("Part")
-	}
-	x.close("ListPartsResult")
-	q.sendXML(http.StatusOK, x)
+	x.Close("ListPartsResult")
 	return nil
+}
+
+// readParts reads the page that the query asks for.
+func readParts(q *request) (l partList, err error) {
+	if l.id, err = q.uploadID(); err != nil {
+		return l, err
+	}
+	if l.limit, err = q.query.int("max-parts", maxPage); err != nil {
+		return l, err
+	}
+	l.limit = min(l.limit, maxPage)
+	if l.after, err = q.query.int("part-number-marker", 0); err != nil {
+		return l, err
+	}
+	if l.upload, err = q.s.fs.Upload(q.ctx, q.bucket, q.key, l.id); err != nil {
+		return l, err
+	}
+	if q.optional&headerEncryption != 0 {
+		if _, err := uploadEncryption(q, l.upload); err != nil {
+			return l, err
+		}
+	}
+	if l.limit > 0 {
+		l.parts, l.more, err = q.s.fs.Parts(q.ctx, q.bucket, q.key, l.id, l.after, l.limit)
+	}
+	return l, err
 }

@@ -6,47 +6,86 @@ import (
 	"net/http"
 	"strings"
 
+	"orcas/content"
 	"orcas/core"
+	"orcas/s3/conditions"
 	"orcas/vfs"
 )
 
-func (q *request) getObject() error {
-	v, err := q.version()
+// getOperation is GetObject or HeadObject.
+type getOperation struct {
+	q          *request
+	object     *vfs.Object
+	info       *core.ObjectInfo // metadata of object
+	encryption encryption
+	selection
+}
+
+// selection is the part of an object that a GET or HEAD asks for.
+type selection struct {
+	span   conditions.Span
+	status int             // HTTP status of the response
+	sums   []core.Checksum // checksums of exactly these bytes
+	parts  int             // number of parts of the object if the request asks for one of them, else 0
+}
+
+func getObject(q *request) error  { return readObject(q, true) }
+func headObject(q *request) error { return readObject(q, false) }
+
+// readObject sends an object, or only its headers.
+func readObject(q *request, content bool) error {
+	v, err := versionToRead(q)
 	if err != nil {
 		return err
 	}
-	object, err := q.s.fs.Open(q.ctx, q.bucket, q.key, v)
+	object, err := q.s.fs.Open(q.ctx, q.bucket, q.key, v) // even for HEAD, which may read the list of parts
 	if err != nil {
-		return q.missing(err, v, nil)
+		return missing(q, err, v, nil)
 	}
 	defer object.Close()
-	return q.serve(object.Info, object)
-}
-
-func (q *request) headObject() error {
-	v, err := q.version()
-	if err != nil {
+	op := getOperation{q: q, object: object, info: object.Info}
+	if op.encryption, err = unlock(q, op.info, object); err != nil {
 		return err
 	}
-	object, err := q.s.fs.Open(q.ctx, q.bucket, q.key, v) // and not Stat: parts may be read
-	if err != nil {
-		return q.missing(err, v, nil)
+	asked := conditions.OfRequest(q.r.Header)
+	switch asked.Judge(op.info.ETag, op.info.Modified, q.s.now()) {
+	case conditions.Failed:
+		return asked.Refused(conditions.Failed)
+	case conditions.NotModified:
+		setObjectHeaders(q, op.info, &op.encryption)
+		delete(q.header, "Content-Type")
+		q.writeHead(http.StatusNotModified)
+		return nil
 	}
-	defer object.Close()
-	return q.serve(object.Info, nil)
+	if op.selection, err = op.choose(); err != nil {
+		return err
+	}
+	return op.send(content)
 }
 
-// missing adds to the error of a read what S3 tells of a version that is not there, or of a delete marker: found, where the read gave one; with
-// nil it looks for one itself, which may have come or gone meanwhile.
-func (q *request) missing(err error, v core.Version, found *core.ObjectInfo) error {
+// versionToRead returns the version that a GET or HEAD refers to. It refuses an invalid part number even if the key
+// does not exist.
+func versionToRead(q *request) (core.Version, error) {
+	if number, ok := q.query.get("partNumber"); ok {
+		if _, err := parsePartNumber(number); err != nil {
+			return core.Current, err
+		}
+	}
+	return q.version()
+}
+
+// missing adds the details and headers that S3 sends to the error of a read, for a version that does not exist or for a
+// delete marker. found is the marker if the read returned it. Otherwise missing looks it up, and it may have been
+// written or deleted since the read.
+func missing(q *request, err error, v core.Version, found *core.ObjectInfo) error {
 	if core.Is(err, core.NoSuchKey) && v != core.Current {
-		return errNoSuchVersion.because(err)
+		return errNoSuchVersion.Because(err)
 	}
 	if !core.Is(err, core.NoSuchKey) && !core.Is(err, core.MethodNotAllowed) {
 		return err
 	}
 	e := toAPI(err)
-	if core.Is(err, core.MethodNotAllowed) && v == core.Current && q.route.sub != "tagging" { // tags are asked of the marker, also where nobody names it
+	if core.Is(err, core.MethodNotAllowed) && v == core.Current && q.route.Sub != "tagging" { // tagging refers to the marker itself
 		e = toAPI(core.E("s3.missing", core.NoSuchKey, err))
 	}
 	marker := found
@@ -56,69 +95,59 @@ func (q *request) missing(err error, v core.Version, found *core.ObjectInfo) err
 	if marker == nil || !marker.Marker {
 		return e
 	}
-	if q.route.sub == "tagging" {
-		e = errMethodNotAllowed.because(err)
+	if q.route.Sub == "tagging" {
+		e = errMethodNotAllowed.Because(err)
 	}
-	e = e.header("X-Amz-Delete-Marker", "true").header("X-Amz-Version-Id", marker.Version().String())
-	if e.code == errMethodNotAllowed.code {
-		e = e.with("ResourceType", "DeleteMarker").header("Allow", http.MethodDelete).header("Last-Modified", marker.Modified.UTC().Format(http.TimeFormat))
+	e = e.WithHeader("X-Amz-Delete-Marker", "true").WithHeader("X-Amz-Version-Id", versionID(marker.Version()))
+	if e.Code == errMethodNotAllowed.Code {
+		e = e.With("ResourceType", "DeleteMarker").WithHeader("Allow", http.MethodDelete).
+			WithHeader("Last-Modified", marker.Modified.UTC().Format(http.TimeFormat))
 	}
 	return e
 }
 
-// serve answers a GET, or with a nil object a HEAD.
-func (q *request) serve(info *core.ObjectInfo, object *vfs.Object) error {
-	if err := q.unlock(info, object); err != nil {
-		return err
-	}
-	h := q.r.Header
-	conditions := readConditionsOf(h)
-	switch conditions.judge(info.ETag, info.Modified, q.s.now()) {
-	case failed:
-		return conditions.refused(failed)
-	case notModified:
-		q.setObjectHeaders(info)
-		delete(q.header, "Content-Type")
-		q.status = http.StatusNotModified
-		q.w.WriteHeader(http.StatusNotModified)
-		return nil
-	}
-	s, status, sums, err := q.selectSpan(info)
-	if err != nil {
-		return err
-	}
-	var section *vfs.Section
-	if object != nil && s.length > 0 {
-		if section, err = object.Range(q.ctx, s.offset, s.length); err != nil {
+// send sends the selection, or only its headers.
+func (op *getOperation) send(withBody bool) error {
+	q, s := op.q, &op.selection
+	var section *content.Section
+	if withBody && s.span.Length > 0 {
+		var err error
+		if section, err = op.object.Range(q.ctx, s.span.Offset, s.span.Length); err != nil {
 			return err
 		}
 		defer section.Close()
 	}
-	q.setObjectHeaders(info)
-	q.setOverrides()
-	if q.partsCount > 0 {
-		q.set("X-Amz-Mp-Parts-Count", itoa(int64(q.partsCount)))
-	}
-	if sums != nil && strings.EqualFold(first(h, "X-Amz-Checksum-Mode"), "ENABLED") {
-		q.setSums(sums)
-		if q.partsCount > 0 && len(info.Sums) > 0 { // the type is the object's, also where the checksum is a part's
-			q.set("X-Amz-Checksum-Type", typeOf(info.Sums[0].Composite))
-		}
-	}
-	q.set("Content-Length", itoa(s.length))
-	if status == http.StatusPartialContent {
-		q.set("Content-Range", "bytes "+itoa(s.offset)+"-"+itoa(s.offset+s.length-1)+"/"+itoa(info.Size))
-	}
-	q.status = status
-	q.w.WriteHeader(status)
+	op.setHeaders()
+	q.writeHead(s.status)
 	if section == nil {
 		return nil
 	}
-	return q.send(section, s.length)
+	return sendSection(q, section, s.span.Length)
 }
 
-// send writes content. After an error the connection is aborted (see fail): a short body never looks complete.
-func (q *request) send(section *vfs.Section, length int64) error {
+// setHeaders sets the response headers.
+func (op *getOperation) setHeaders() {
+	q, s, info := op.q, &op.selection, op.info
+	setObjectHeaders(q, info, &op.encryption)
+	setOverrides(q)
+	if s.parts > 0 {
+		q.set("X-Amz-Mp-Parts-Count", itoa(int64(s.parts)))
+	}
+	if s.sums != nil && strings.EqualFold(first(q.r.Header, "X-Amz-Checksum-Mode"), "ENABLED") {
+		setSums(q, s.sums)
+		if s.parts > 0 && len(info.Sums) > 0 { // the type is the object's, even if the checksum is a part's
+			q.set("X-Amz-Checksum-Type", typeOf(info.Sums[0].Composite))
+		}
+	}
+	q.set("Content-Length", itoa(s.span.Length))
+	if s.status == http.StatusPartialContent {
+		q.set("Content-Range", "bytes "+itoa(s.span.Offset)+"-"+itoa(s.span.Offset+s.span.Length-1)+"/"+itoa(info.Size))
+	}
+}
+
+// sendSection writes content. After an error the connection is aborted (see fail), so a short body never looks
+// complete.
+func sendSection(q *request, section *content.Section, length int64) error {
 	w, done := q.patient(length)
 	n, err := section.WriteTo(w)
 	q.out += n
@@ -130,81 +159,91 @@ func (q *request) send(section *vfs.Section, length int64) error {
 	}
 	var stored *core.Error
 	if err != nil && !errors.As(err, &stored) {
-		return errClientGone.because(err)
+		return errClientGone.Because(err)
 	}
 	return err
 }
 
-// selectSpan decides which bytes are asked for, with which status, and the checksums that belong to exactly them.
-func (q *request) selectSpan(info *core.ObjectInfo) (span, int, []core.Checksum, error) {
-	whole := span{0, info.Size}
+// choose returns the part of the object that the request asks for.
+func (op *getOperation) choose() (selection, error) {
+	q, info := op.q, op.info
+	whole := selection{span: conditions.Span{Length: info.Size}, status: http.StatusOK, sums: info.Sums}
 	ranges := first(q.r.Header, "Range")
 	if number, ok := q.query.get("partNumber"); ok {
 		if ranges != "" {
-			return whole, 0, nil, errInvalidRequest.say("Cannot specify both Range header and partNumber query parameter")
+			return whole, errInvalidRequest.Say("Cannot specify both Range header and partNumber query parameter")
 		}
-		return q.selectPart(info, number)
+		return op.choosePart(number)
 	}
-	if ranges == "" || !q.rangeStands(info) {
-		return whole, http.StatusOK, info.Sums, nil
+	if ranges == "" || !rangeApplies(q.r.Header, info) {
+		return whole, nil
 	}
-	s, ok, err := parseRange(ranges, info.Size)
+	span, ok, err := conditions.ParseRange(ranges, info.Size)
 	if err != nil || !ok {
-		return whole, http.StatusOK, info.Sums, err
+		return whole, err
 	}
-	if s == whole {
-		return s, http.StatusPartialContent, info.Sums, nil
+	s := selection{span: span, status: http.StatusPartialContent}
+	if span == whole.span {
+		s.sums = info.Sums
 	}
-	return s, http.StatusPartialContent, nil, nil
+	return s, nil
 }
 
-// rangeStands evaluates If-Range: a range of something else than the client has is of no use to it.
-func (q *request) rangeStands(info *core.ObjectInfo) bool {
-	v := first(q.r.Header, "If-Range")
+// rangeApplies reports whether If-Range permits a range response. If the object has changed since the client read it, a
+// range is of no use to the client.
+func rangeApplies(h http.Header, info *core.ObjectInfo) bool {
+	v := first(h, "If-Range")
 	if v == "" {
 		return true
 	}
-	if t, ok := parseTime(v); ok {
+	if t, ok := conditions.Time(v); ok {
 		return info.Modified.UTC().Format(http.TimeFormat) == t.UTC().Format(http.TimeFormat)
 	}
-	return matchesETag(v, info.ETag)
+	return conditions.MatchesETag(v, info.ETag)
 }
 
-// selectPart finds a part of a multipart object by its place among the parts; other objects count as one part.
-func (q *request) selectPart(info *core.ObjectInfo, number string) (span, int, []core.Checksum, error) {
-	n, ok := parseDigits(number)
-	if !ok || n < 1 || n > maxParts {
-		return span{}, 0, nil, errInvalidArgument.say("Part number must be an integer between 1 and 10000, inclusive").
-			with("ArgumentName", "partNumber").with("ArgumentValue", number)
-	}
-	if info.Parts == 0 {
-		if n > 1 {
-			return span{}, 0, nil, errInvalidPartNumber.with("PartNumberRequested", number).with("ActualPartCount", "1")
-		}
-		if info.Size == 0 {
-			return span{}, http.StatusOK, info.Sums, nil
-		}
-		return span{0, info.Size}, http.StatusPartialContent, info.Sums, nil
-	}
-	if n > int64(info.Parts) {
-		return span{}, 0, nil, errInvalidPartNumber.with("PartNumberRequested", number).with("ActualPartCount", itoa(int64(info.Parts)))
-	}
-	parts, offset, err := q.partsAt(info, int(n), 1)
+// choosePart selects a part of a multipart object by its position among the parts. Any other object has a single part.
+func (op *getOperation) choosePart(number string) (s selection, err error) {
+	info := op.info
+	n, err := parsePartNumber(number)
 	if err != nil {
-		return span{}, 0, nil, err
+		return s, err
 	}
-	part := &parts[0]
-	q.partsCount = info.Parts
-	if part.Size == 0 {
-		return span{offset, 0}, http.StatusOK, sumsAs(info, part.Sums), nil
+	switch {
+	case info.Parts == 0 && n > 1:
+		return s, errInvalidPartNumber.With("PartNumberRequested", number).With("ActualPartCount", "1")
+	case info.Parts == 0:
+		s.span.Length, s.sums = info.Size, info.Sums
+	case n > info.Parts:
+		return s, errInvalidPartNumber.With("PartNumberRequested", number).With("ActualPartCount", itoa(int64(info.Parts)))
+	default:
+		parts, offset, err := partsAt(op.q, info, n, 1)
+		if err != nil {
+			return s, err
+		}
+		s.span = conditions.Span{Offset: offset, Length: parts[0].Size}
+		s.sums, s.parts = sumsOfPart(info, &parts[0]), info.Parts
 	}
-	return span{offset, part.Size}, http.StatusPartialContent, sumsAs(info, part.Sums), nil
+	if s.status = http.StatusPartialContent; s.span.Length == 0 {
+		s.status = http.StatusOK
+	}
+	return s, nil
 }
 
-// partsAt returns count parts of a multipart object from the place n on, which begins with 1, and where the first of them begins, in
-// bytes. The object must have as many.
-func (q *request) partsAt(info *core.ObjectInfo, n, count int) ([]core.PartInfo, int64, error) {
-	// The object's index says where every so many parts begin.
+// sumsOfPart returns the checksum to send with a part of a multipart object. S3 sends the checksum of a part only if
+// the checksum of the object is a composite. If it is FULL_OBJECT, a client would mistake the part's checksum for that
+// of the object. A part that is the whole object has the checksum of the object.
+func sumsOfPart(info *core.ObjectInfo, part *core.PartInfo) []core.Checksum {
+	if info.Parts > 1 && len(info.Sums) > 0 && !info.Sums[0].Composite {
+		return nil
+	}
+	return sumsAs(info, part.Sums)
+}
+
+// partsAt returns count parts of a multipart object, starting at position n (the first is 1), and the offset of the
+// first returned part in bytes. The object must have that many parts.
+func partsAt(q *request, info *core.ObjectInfo, n, count int) ([]core.PartInfo, int64, error) {
+	// The object's index has the offset after every core.IndexStride parts, so the search starts near position n.
 	var offset int64
 	after, seen := 0, 0
 	if i := min((n-1)/core.IndexStride, len(info.Index)) - 1; i >= 0 {
@@ -216,7 +255,7 @@ func (q *request) partsAt(info *core.ObjectInfo, n, count int) ([]core.PartInfo,
 		return nil, 0, err
 	}
 	if len(parts) != before+count {
-		return nil, 0, errInternal.say("The list of parts is shorter than the object says.")
+		return nil, 0, errInternal.Say("The list of parts is shorter than the object says.")
 	}
 	for i := range parts[:before] {
 		offset += parts[i].Size

@@ -134,7 +134,7 @@ func TestObjectTaggingRules(t *testing.T) {
 		{"InvalidTag", tagging("a,b", "1")},
 		{"InvalidTag", tagging("a", "tab\tnot")},
 		{"InvalidTag", tagging("aws:created", "1")},
-		{"MalformedXML", nil},
+		{"MissingRequestBodyError", nil},
 		{"MalformedXML", []byte("<Tagging></Tagging>")},
 		{"MalformedXML", []byte("<Other><TagSet/></Other>")},
 		{"MalformedXML", []byte("<Tagging><TagSet><Tag><Key>a</Key></Tag></TagSet></Tagging>")},

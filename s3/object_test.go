@@ -3,6 +3,7 @@ package s3_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
@@ -49,7 +50,10 @@ func TestCreateBucketBody(t *testing.T) {
 	w.do("PUT", "/five", body("<Bucket><Type>Directory</Type></Bucket>")).is(501, "NotImplemented")
 	w.do("PUT", "/six", []byte("<Other/>")).is(400, "MalformedXML")
 	w.do("PUT", "/seven", nil, "X-Amz-Bucket-Object-Lock-Enabled", "perhaps").is(400, "InvalidArgument")
-	w.do("PUT", "/eight", nil, "X-Amz-Acl", "public-read").is(501, "NotImplemented")
+	w.do("PUT", "/eight", nil, "X-Amz-Acl", "public-read").is(400, "InvalidBucketAclWithObjectOwnership")
+	w.do("PUT", "/eight", nil, "X-Amz-Grant-Write", "id=1").is(400, "InvalidBucketAclWithObjectOwnership")
+	w.do("PUT", "/eight", nil, "X-Amz-Acl", "public-read", "X-Amz-Object-Ownership", "ObjectWriter").is(501, "NotImplemented")
+	w.do("PUT", "/eight", nil, "X-Amz-Acl", "odd").is(400, "InvalidArgument")
 	w.do("PUT", "/nine", nil, "X-Amz-Object-Ownership", "Nobody").is(400, "InvalidArgument")
 	var list struct {
 		Buckets []struct{ Name string } `xml:"Buckets>Bucket"`
@@ -109,7 +113,7 @@ func TestListBuckets(t *testing.T) {
 }
 
 func TestKeysAreData(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, setup{options: func(o *s3.Options) { o.EscapingKeys = true }})
 	w.bucket("bucket")
 	keys := []string{
 		"plain", "with space", "a/b/c", "a//b", "/leading", "trailing/", "..", "../up", "a/../b", "a/./b", ".", "plus+plus", "per%cent", "%2F", "a%2fb",
@@ -137,6 +141,52 @@ func TestKeysAreData(t *testing.T) {
 		w.do("DELETE", path("bucket", key), nil).is(204, "")
 	}
 	w.do("DELETE", "/bucket", nil).is(204, "")
+}
+
+// Nothing is written to a key that climbs above the root of its bucket, unless the server is told to accept it. One
+// that is there can be read, listed, copied from, moved away and deleted.
+func TestEscapingKeys(t *testing.T) {
+	var allows http.Handler
+	w := newWorld(t, setup{options: func(o *s3.Options) {
+		other := *o
+		other.EscapingKeys = true
+		var err error
+		allows, err = s3.New(other)
+		require.NoError(t, err)
+	}})
+	w.bucket("bucket")
+	w.put("/bucket/key", "content")
+	older := *w
+	server := httptest.NewServer(allows)
+	t.Cleanup(server.Close)
+	older.url, older.client = server.URL, server.Client()
+	for _, key := range []string{"..", "../a", "a/../../b", "a/../..", "/../a", "a//../../b", "./../a", "..//../a"} {
+		at := path("bucket", key)
+		older.put(at, "there")
+		up := older.begin(at)
+		for _, request := range [][]string{
+			{"PUT", at}, {"PUT", at, "X-Amz-Copy-Source", "/bucket/key"}, {"PUT", at, "X-Amz-Move-Source", "/bucket/key"},
+			{"PUT", at + "?renameObject", "X-Amz-Rename-Source", "key"}, {"PUT", at, "X-Amz-Write-Offset-Bytes", "5"}, {"POST", at + "?uploads"},
+			{"PUT", at + "?uploadId=" + up.id + "&partNumber=1"}, {"PUT", at + "?uploadId=" + up.id + "&partNumber=1", "X-Amz-Copy-Source", "/bucket/key"},
+			{"POST", at + "?uploadId=" + up.id},
+		} {
+			a := w.do(request[0], request[1], []byte("x"), request[2:]...).is(400, "InvalidURI")
+			require.Contains(t, string(a.body), "above the root", "%q", request)
+		}
+		require.Equal(t, "there", w.content(at))
+		require.Contains(t, listAll(w, "bucket", ""), key)
+		w.do("PUT", at+"?tagging", []byte("<Tagging><TagSet/></Tagging>")).is(200, "")
+		w.do("GET", at+"?uploadId="+up.id, nil).is(200, "")
+		w.do("DELETE", at+"?uploadId="+up.id, nil).is(204, "")
+		w.do("PUT", "/bucket/copy", nil, "X-Amz-Copy-Source", at).is(200, "")
+		w.do("PUT", "/bucket/moved", nil, "X-Amz-Move-Source", at).is(200, "")
+		older.put(at, "there")
+		w.do("DELETE", at, nil).is(204, "")
+		require.Equal(t, "(none)", w.content(at))
+	}
+	for _, key := range []string{"a/..", "a/../b", "a/b/../..", "...", "..a/b", "a../b", ".", "./a", "a/./..", "/a/../b"} {
+		w.put(path("bucket", key), "content")
+	}
 }
 
 func TestBadKeys(t *testing.T) {

@@ -2,23 +2,24 @@ package s3
 
 import "strings"
 
-// optional is a set of headers that only some operations heed.
+// optional is a set of headers that only some operations accept.
 type optional uint16
 
 const (
 	headerTagging optional = 1 << iota
-	headerLock             // mode, date and legal hold of a new version
+	headerLock             // retention mode, retention date and legal hold of a new version
 	headerBypass
 	headerBucketLock
-	headerAppend    // x-amz-write-offset-bytes
-	headerRename    // the source of a rename, conditions on it, and the client token
-	headerMove      // the same of a move
-	headerSame      // time and size that what is deleted must have
-	headerInstant   // the length of content that is referred to
-	headerInitiated // when an upload that is aborted was begun
+	headerAppend     // x-amz-write-offset-bytes
+	headerRename     // the source of a rename, conditions on it, and the client token
+	headerMove       // the source of a move, conditions on it, and the client token
+	headerSame       // time and size that the object to delete must have
+	headerInstant    // the length of the content that a request refers to
+	headerEncryption // any encryption header; encryptionOf returns the ones that an operation accepts
+	headerInitiated  // the time at which the upload to abort must have begun
 )
 
-// optionalHeader returns the set that a header belongs to.
+// optionalHeader returns the set that contains a header.
 func optionalHeader(name string) optional {
 	switch name {
 	case "X-Amz-Tagging":
@@ -49,7 +50,7 @@ func optionalHeader(name string) optional {
 	return 0
 }
 
-// takes says whether the operation heeds a header that others refuse, and remembers that it is there.
+// takes reports whether the operation accepts a header that others refuse. If so, it records that the request has it.
 func (q *request) takes(name string) bool {
 	o := q.route.optional & optionalHeader(name)
 	q.optional |= o

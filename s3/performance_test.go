@@ -14,12 +14,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orcas/cmd/orcas/server"
+	"orcas/internal/s3client"
 	"orcas/perf"
+	"orcas/server"
 )
 
-// The tables by which stores of this kind are compared, over real sockets and a real disk, with every object read back. Client and
-// server share this process, so the figures are a first look; orcas perf loads a process of its own, beside what the machine allows.
+// The tables by which stores of this kind are compared, over real sockets and a real disk, with every object read back.
+// Client and server share this process, so the figures are a first look; orcas perf loads a process of its own, beside
+// what the machine allows.
 //
 //	go test -v -run TestPerformance ./s3                    tiny, a few hundred requests a row
 //	ORCAS_PERF=1 go test -v -run TestPerformance ./s3       two seconds a row
@@ -27,13 +29,13 @@ import (
 
 // store is a server under load.
 type perfStore struct {
-	target *perf.Target
+	target *s3client.Target
 	base   uint64 // of the numbers of the next contents
 }
 
 func newPerfStore(t testing.TB, settings ...string) *perfStore {
 	t.Helper()
-	keys := perf.Keys{Access: "performance", Secret: "performance-secret"}
+	keys := s3client.Keys{Access: "performance", Secret: "performance-secret"}
 	set, err := server.ReadSettings(append(settings, "ORCAS_ROOT_ACCESS_KEY="+keys.Access, "ORCAS_ROOT_SECRET_KEY="+keys.Secret, "ORCAS_BUCKETS=performance", "ORCAS_MIN_FREE=0"))
 	require.NoError(t, err)
 	s, err := server.Open(t.Context(), server.Config{Data: t.TempDir(), Address: "127.0.0.1:0", Settings: set, Log: new(bytes.Buffer)})
@@ -46,7 +48,7 @@ func newPerfStore(t testing.TB, settings ...string) *perfStore {
 		require.NoError(t, <-ran)
 		require.NoError(t, s.Close())
 	})
-	target, err := perf.ParseTarget(s.Endpoint(), keys, "us-east-1", "", false, false)
+	target, err := s3client.ParseTarget(s.Endpoint(), keys, "us-east-1", "", false, false)
 	require.NoError(t, err)
 	return &perfStore{target: target}
 }
@@ -64,9 +66,9 @@ func (s *perfStore) load(t *testing.T, size, workers int) perfRow {
 	s.base += 1 << 32
 	base := s.base
 	path := func(n uint64) string { return fmt.Sprintf("/performance/%d/%016x", size, (base+n)*0x9e3779b97f4a7c15) }
-	put := &perf.Load{Target: s.target, Workers: workers, Next: func(w *perf.Worker, n uint64) (perf.Call, perf.Expect) {
+	put := &perf.Load{Target: s.target, Workers: workers, Next: func(w *perf.Worker, n uint64) (s3client.Request, perf.Expect) {
 		body, hash := w.Body(contents, base+n)
-		return perf.Call{Op: "put", Method: http.MethodPut, Path: path(n), Body: body, Hash: hash}, perf.Expect{Status: 200}
+		return s3client.Request{Op: "put", Method: http.MethodPut, Path: path(n), Body: body, Hash: hash}, perf.Expect{Status: 200}
 	}}
 	if os.Getenv("ORCAS_PERF") == "1" {
 		put.Duration = 2 * time.Second
@@ -84,11 +86,12 @@ func (s *perfStore) load(t *testing.T, size, workers int) perfRow {
 		return res
 	}
 	r := perfRow{size: size, workers: workers, put: run(put)}
-	// In a closed loop the workers have their own numbers, and some have got further than others: only those that all have are read.
+	// In a closed loop the workers have their own numbers, and some have got further than others: only those that all
+	// have are read.
 	each := uint64(r.put.All.Successful) / uint64(workers) * 3 / 4
-	r.get = run(&perf.Load{Target: s.target, Workers: workers, Count: max(each, 1) * uint64(workers), Next: func(_ *perf.Worker, n uint64) (perf.Call, perf.Expect) {
+	r.get = run(&perf.Load{Target: s.target, Workers: workers, Count: max(each, 1) * uint64(workers), Next: func(_ *perf.Worker, n uint64) (s3client.Request, perf.Expect) {
 		n %= max(each, 1) * uint64(workers)
-		return perf.Call{Op: "get", Method: http.MethodGet, Path: path(n)}, s.expect(contents, base+n)
+		return s3client.Request{Op: "get", Method: http.MethodGet, Path: path(n)}, s.expect(contents, base+n)
 	}})
 	return r
 }

@@ -1,16 +1,16 @@
 package s3
 
 import (
-	"encoding/xml"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"orcas/core"
+	"orcas/gate"
 	"orcas/internal/checksum"
+	"orcas/s3/conditions"
 )
 
 func TestBucketNames(t *testing.T) {
@@ -32,165 +32,41 @@ func TestKeys(t *testing.T) {
 	for bad, code := range map[string]string{
 		"": "InvalidArgument", strings.Repeat("k", 1025): "KeyTooLongError", "\xff": "InvalidURI", "a\xc0\x80": "InvalidURI", "a\x00b": "InvalidArgument",
 	} {
-		require.Equal(t, code, toAPI(checkKey(bad)).code, "%q", bad)
-	}
-}
-
-func TestParseRange(t *testing.T) {
-	type result struct {
-		s    span
-		ok   bool
-		code string
-	}
-	for header, want := range map[string]result{
-		"bytes=0-0":                    {span{0, 1}, true, ""},
-		"bytes=0-9":                    {span{0, 10}, true, ""},
-		"bytes=0-99":                   {span{0, 10}, true, ""},
-		"bytes=3-":                     {span{3, 7}, true, ""},
-		"bytes=-3":                     {span{7, 3}, true, ""},
-		"bytes=-99":                    {span{0, 10}, true, ""},
-		"bytes=9-":                     {span{9, 1}, true, ""},
-		"bytes=2-99999999999999999999": {span{2, 8}, true, ""},
-		"bytes=10-":                    {code: "InvalidRange"},
-		"bytes=10-20":                  {code: "InvalidRange"},
-		"bytes=99999999999999999999-":  {code: "InvalidRange"},
-		"bytes=-0":                     {code: "InvalidRange"},
-		"bytes=5-2":                    {},
-		"bytes=0-1,3-4":                {},
-		"bytes=":                       {},
-		"bytes=-":                      {},
-		"bytes=a-b":                    {},
-		"bytes=1-b":                    {},
-		"bytes=+1-2":                   {},
-		"items=0-1":                    {},
-		"0-1":                          {},
-	} {
-		s, ok, err := parseRange(header, 10)
-		got := result{s: s, ok: ok}
-		if err != nil {
-			got.code = toAPI(err).code
-		}
-		require.Equal(t, want, got, header)
-	}
-	for _, header := range []string{"bytes=0-", "bytes=-1", "bytes=0-0"} {
-		_, _, err := parseRange(header, 0)
-		require.Error(t, err, header)
-	}
-}
-
-func TestReadConditions(t *testing.T) {
-	at := time.Date(2026, 3, 4, 5, 6, 7, 890e6, time.UTC)
-	same, before, after := at.Format(http.TimeFormat), at.Add(-time.Hour).Format(http.TimeFormat), at.Add(time.Hour).Format(http.TimeFormat)
-	for _, c := range []struct {
-		name string
-		set  readConditionSet
-		want verdict
-	}{
-		{"none", readConditionSet{}, proceed},
-		{"match", readConditionSet{match: `"e"`}, proceed},
-		{"match without quotes", readConditionSet{match: `e`}, proceed},
-		{"match in a list", readConditionSet{match: `"x", "e"`}, proceed},
-		{"match any", readConditionSet{match: `*`}, proceed},
-		{"match another", readConditionSet{match: `"x"`}, failed},
-		{"none match", readConditionSet{noneMatch: `"e"`}, notModified},
-		{"none match, weak", readConditionSet{noneMatch: `W/"e"`}, notModified},
-		{"none match any", readConditionSet{noneMatch: `*`}, notModified},
-		{"none match another", readConditionSet{noneMatch: `"x", "y"`}, proceed},
-		{"modified since before", readConditionSet{modifiedSince: before}, proceed},
-		{"modified since the same second", readConditionSet{modifiedSince: same}, notModified},
-		{"modified since after", readConditionSet{modifiedSince: after}, notModified},
-		{"modified since later than now", readConditionSet{modifiedSince: at.Add(3 * time.Hour).Format(http.TimeFormat)}, proceed},
-		{"modified since nonsense", readConditionSet{modifiedSince: "yesterday"}, proceed},
-		{"unmodified since before", readConditionSet{unmodifiedSince: before}, failed},
-		{"unmodified since the same second", readConditionSet{unmodifiedSince: same}, proceed},
-		{"unmodified since after", readConditionSet{unmodifiedSince: after}, proceed},
-		{"match beats unmodified since", readConditionSet{match: `"e"`, unmodifiedSince: before}, proceed},
-		{"match fails whatever unmodified since says", readConditionSet{match: `"x"`, unmodifiedSince: after}, failed},
-		{"none match beats modified since", readConditionSet{noneMatch: `"x"`, modifiedSince: after}, proceed},
-		{"none match hits whatever modified since says", readConditionSet{noneMatch: `"e"`, modifiedSince: before}, notModified},
-		{"match and none match", readConditionSet{match: `"e"`, noneMatch: `"e"`}, notModified},
-		{"unmodified since and none match", readConditionSet{unmodifiedSince: before, noneMatch: `"e"`}, failed},
-	} {
-		require.Equal(t, c.want, c.set.judge("e", at, at.Add(2*time.Hour)), c.name)
-	}
-}
-
-func TestWriteConditions(t *testing.T) {
-	p, err := writeCondition(http.Header{"If-Match": {`"a", b`}})
-	require.NoError(t, err)
-	require.Equal(t, []string{"a", "b"}, p.Match)
-	p, err = writeCondition(http.Header{"If-None-Match": {"*"}})
-	require.NoError(t, err)
-	require.Equal(t, []string{"*"}, p.NoneMatch)
-	for _, h := range []http.Header{{"If-None-Match": {`"a"`}}, {"If-None-Match": {`*, "a"`}}, {"If-None-Match": {""}}} {
-		_, err = writeCondition(h)
-		require.Equal(t, "NotImplemented", toAPI(err).code, h)
-	}
-	_, err = writeCondition(http.Header{"If-Match": {" "}})
-	require.Equal(t, "InvalidArgument", toAPI(err).code)
-}
-
-func TestXMLLimits(t *testing.T) {
-	deep := func(n int) string {
-		return "<Delete>" + strings.Repeat("<a>", n-1) + strings.Repeat("</a>", n-1) + "</Delete>"
-	}
-	var into struct {
-		XMLName xml.Name `xml:"Delete"`
-		Quiet   *xmlBool `xml:"Quiet"`
-		Objects []struct {
-			Key string `xml:"Key"`
-		} `xml:"Object"`
-		Deep struct{} `xml:"a"` // anything
-	}
-	for _, good := range []string{
-		"<Delete/>", `<?xml version="1.0"?><Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Object><Key>a&amp;b</Key></Object></Delete>`,
-		deep(32), "<Delete></Delete>\n<!-- comment -->\n", "\ufeff<Delete/>", "<!-- --> <Delete> <Quiet> true </Quiet> </Delete>", `<a:Delete xmlns:a="http://s3.amazonaws.com/doc/2006-03-01/"><a:Quiet>1</a:Quiet></a:Delete>`,
-		`<Delete xml:lang="en" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="x"/>`, "<Delete><Object/><Quiet>false</Quiet><Object/></Delete>",
-	} {
-		require.NoError(t, parseXML([]byte(good), &into), good)
-	}
-	require.Equal(t, "a&b", into.Objects[0].Key)
-	for _, bad := range []string{
-		"", "x", "<Delete>", "<Delete></delete>", "<Other/>", "<Delete/><Delete/>", "<Delete/>x", deep(33), "<Delete>\xff</Delete>",
-		`<!DOCTYPE Delete><Delete/>`, `<!DOCTYPE x [<!ENTITY e "v">]><Delete>&e;</Delete>`, "<Delete>&e;</Delete>", "<Delete><Quiet>maybe</Quiet></Delete>",
-		`<?xml version="1.0" encoding="UTF-7"?><Delete/>`, "x<Delete/>", "<Delete>x</Delete>", "<Delete><Object>x</Object></Delete>", "<Delete><Quiet>true</Quiet><Quiet>true</Quiet></Delete>",
-		"<Delete><Object><Key>a</Key><Key>a</Key></Object></Delete>", "<Delete><Object><Key>a<b/></Key></Object></Delete>", "<Delete><Other/></Delete>", "<Delete><object/></Delete>",
-		`<Delete a="b"/>`, `<Delete><Object a="b"/></Delete>`, `<Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01"/>`, `<Delete xmlns="urn:x"/>`, `<Delete><Object xmlns="urn:x"/></Delete>`,
-		"<x:Delete/>", `<Delete xmlns:x="urn:x"><x:Object/></Delete>`, `<Delete x:a="b"/>`,
-	} {
-		require.Equal(t, "MalformedXML", toAPI(parseXML([]byte(bad), &into)).code, bad)
-	}
-	_, err := readAll(strings.NewReader("12345"), 4)
-	require.Equal(t, "MaxMessageLengthExceeded", toAPI(err).code)
-	doc, err := readAll(strings.NewReader("1234"), 4)
-	require.NoError(t, err)
-	require.Equal(t, "1234", string(doc))
-}
-
-func TestXMLText(t *testing.T) {
-	require.Equal(t, "a&amp;&lt;b&gt;&quot;'\u00e9 &#xa;&#x1;&#xd;&#xfffe;\U0001f600", string(appendXML(nil, "a&<b>\"'\u00e9 \n\x01\r\ufffe\U0001f600")))
-	require.Equal(t, "a/b%20%2B%25%C3%A9", string(appendURL(nil, "a/b +%é")))
-}
-
-func TestEveryRouteHasAnAction(t *testing.T) {
-	table, err := routeTable(allRoutes())
-	require.NoError(t, err)
-	require.Len(t, table, len(allRoutes()))
-	for _, r := range table {
-		require.Regexp(t, `^s3:[A-Z][A-Za-z]+$`, string(r.action), r.name)
+		require.Equal(t, code, toAPI(checkKey(bad)).Code, "%q", bad)
 	}
 }
 
 func TestRouteTableRefusesHoles(t *testing.T) {
-	handle := func(*request) error { return nil }
-	good := route{name: "A", method: "GET", level: bucketLevel, action: "s3:A", handle: handle}
-	_, err := routeTable([]route{good})
+	one := map[string]handler{"A": func(*request) error { return nil }}
+	two := map[string]handler{"A": one["A"], "B": one["A"]}
+	row := func(change func(*route)) route {
+		r := route{Route: gate.Route{Name: "A", Method: "GET", Level: gate.Bucket, Action: "s3:A"}}
+		change(&r)
+		return r
+	}
+	good := row(func(*route) {})
+	_, err := routeTable([]route{good}, one)
 	require.NoError(t, err)
-	noAction, noHandler, noName, unknown := good, good, good, good
-	noAction.action, noHandler.handle, noName.name, unknown.sub = "", nil, "", "no-such-subresource"
-	for _, bad := range [][]route{{noAction}, {noHandler}, {noName}, {unknown}, {good, good}} {
-		_, err := routeTable(bad)
-		require.Error(t, err)
+	twin := row(func(r *route) { r.Name = "B" })
+	for wrong, table := range map[string][]route{
+		"names no action":            {row(func(r *route) { r.Action = "" })},
+		"the route C has no handler": {row(func(r *route) { r.Name = "C" })},
+		"needs a name":               {row(func(r *route) { r.Name = "" })},
+		"nothing selects":            {row(func(r *route) { r.Sub = "no-such-subresource" })},
+		"or header \"X-Other\"":      {row(func(r *route) { r.Header = "X-Other" })},
+		"two routes have the name":   {good, row(func(r *route) { r.Sub = "acl" })},
+		"are for the same requests":  {good, twin},
+		"the handler B has no route": {good},
+		"only objects have versions": {row(func(r *route) { r.VersionAction = "s3:B" })},
+		"either a level or a path":   {row(func(r *route) { r.Level = 0 })},
+		"and path \"/somewhere\"":    {row(func(r *route) { r.Path = "/somewhere" })},
+	} {
+		handlers := one
+		if wrong == "are for the same requests" || wrong == "the handler B has no route" {
+			handlers = two
+		}
+		_, err := routeTable(table, handlers)
+		require.ErrorContains(t, err, wrong)
 	}
 }
 
@@ -209,7 +85,7 @@ func TestQuery(t *testing.T) {
 	}
 	require.NoError(t, q.parse("acl&tagging"))
 	_, err := q.subresource()
-	require.Equal(t, "InvalidArgument", toAPI(err).code)
+	require.Equal(t, "InvalidArgument", toAPI(err).Code)
 	require.NoError(t, q.parse("x-id=GetObject&acl&prefix=p"))
 	sub, err := q.subresource()
 	require.NoError(t, err)
@@ -237,10 +113,10 @@ func TestCopySource(t *testing.T) {
 func TestCopyRange(t *testing.T) {
 	s, err := copyRange("bytes=2-5", 10)
 	require.NoError(t, err)
-	require.Equal(t, span{2, 4}, s)
+	require.Equal(t, conditions.Span{Offset: 2, Length: 4}, s)
 	for _, bad := range []string{"bytes=2-10", "bytes=2-", "bytes=-2", "2-5", "bytes=5-2", "bytes=a-b", "bytes=0-1,3-4"} {
 		_, err := copyRange(bad, 10)
-		require.Equal(t, "InvalidArgument", toAPI(err).code, bad)
+		require.Equal(t, "InvalidArgument", toAPI(err).Code, bad)
 	}
 }
 
@@ -272,7 +148,7 @@ func TestUploadSum(t *testing.T) {
 		}
 		alg, composite, err := uploadSum(h)
 		if c.code != "" {
-			require.Equal(t, c.code, toAPI(err).code, c)
+			require.Equal(t, c.code, toAPI(err).Code, c)
 			continue
 		}
 		require.NoError(t, err, c)
@@ -311,7 +187,7 @@ func TestIntegrityHeaders(t *testing.T) {
 			continue
 		}
 		require.Error(t, err, c)
-		require.Equal(t, c.code, toAPI(err).code, c)
+		require.Equal(t, c.code, toAPI(err).Code, c)
 	}
 }
 
@@ -336,7 +212,7 @@ func TestObjectAttrs(t *testing.T) {
 		{http.Header{"X-Amz-Website-Redirect-Location": {"there"}}, "InvalidRedirectLocation"},
 	} {
 		_, err := objectAttrs(c.header)
-		require.Equal(t, c.code, toAPI(err).code)
+		require.Equal(t, c.code, toAPI(err).Code)
 	}
 }
 
@@ -355,13 +231,37 @@ func TestTokens(t *testing.T) {
 func TestEveryKindHasAStatus(t *testing.T) {
 	for k := core.Internal; k <= core.BadDigest; k++ {
 		e := toAPI(core.E("test", k, nil))
-		require.NotEmpty(t, e.code, k)
-		if e.status == 500 {
+		require.NotEmpty(t, e.Code, k)
+		if e.Status == 500 {
 			switch k {
 			case core.Internal, core.NoSuchData, core.Damaged, core.Unsupported, core.Busy:
 			default:
 				t.Errorf("kind %v is an internal error", k)
 			}
 		}
+	}
+}
+
+func TestLengthless(t *testing.T) {
+	for _, c := range []struct {
+		r    http.Request
+		want bool
+	}{
+		{http.Request{ProtoMajor: 1}, true},
+		{http.Request{ProtoMajor: 1, Header: http.Header{"Content-Length": {"0"}}}, false},
+		{http.Request{ProtoMajor: 1, Header: http.Header{"Content-Length": {"7"}}, ContentLength: 7}, false},
+		{http.Request{ProtoMajor: 1, TransferEncoding: []string{"chunked"}, ContentLength: -1}, false},
+		{http.Request{ProtoMajor: 2}, false}, // the end of the stream tells the length
+	} {
+		require.Equal(t, c.want, lengthless(&c.r), "%+v", c.r)
+	}
+}
+
+func TestClimbs(t *testing.T) {
+	for _, key := range []string{"..", "../a", "a/../..", "a/../../b", "/..", "a//../../b", "./..", "../..", "a/b/../../.."} {
+		require.True(t, climbs(key), key)
+	}
+	for _, key := range []string{"", "a", "a/..", "a/../b", "...", "..a", "a..", "a/..b/..", "a/b/../..", ".", "./.", "//", `..\a`, "a/./.."} {
+		require.False(t, climbs(key), key)
 	}
 }

@@ -10,7 +10,7 @@ import (
 // query is the query of a request, decoded once.
 type query struct {
 	params []param
-	room   [8]param // where params begins, so that most requests allocate nothing
+	room   [8]param // initial backing array of params, so most requests allocate nothing
 }
 
 type param struct{ name, value string }
@@ -32,7 +32,7 @@ func (q *query) parse(raw string) error {
 		if value, err = unescape(value); err != nil {
 			return errInvalidURI
 		}
-		// What ends up in a header of the answer may be Latin-1; all else is echoed in XML.
+		// Values for response headers may be Latin-1. All others are echoed in XML.
 		if !utf8.ValidString(name) || !utf8.ValidString(value) && !strings.HasPrefix(name, "response-") {
 			return errInvalidURI
 		}
@@ -48,7 +48,7 @@ func unescape(s string) (string, error) {
 	return url.QueryUnescape(s)
 }
 
-// get returns the first value of a parameter, and whether it is there.
+// get returns the first value of a parameter, and whether the parameter is present.
 func (q *query) get(name string) (string, bool) {
 	for i := range q.params {
 		if q.params[i].name == name {
@@ -64,7 +64,7 @@ func (q *query) value(name string) string {
 	return v
 }
 
-// subresource returns the parameter that selects the operation, or "". Two of them contradict each other.
+// subresource returns the parameter that selects the operation, or "". It is an error if there are two.
 func (q *query) subresource() (string, error) {
 	sub := ""
 	for i := range q.params {
@@ -73,15 +73,15 @@ func (q *query) subresource() (string, error) {
 			continue
 		}
 		if sub != "" {
-			return "", errInvalidArgument.say("Conflicting query string parameters: "+sub+", "+name).
-				with("ResourceType", name)
+			return "", errInvalidArgument.Say("Conflicting query string parameters: "+sub+", "+name).
+				With("ResourceType", name)
 		}
 		sub = name
 	}
 	return sub, nil
 }
 
-// int returns a parameter that is a number from 0 on, or def where it is absent or empty.
+// int returns a parameter that must be a non-negative number, or def if it is absent or empty.
 func (q *query) int(name string, def int) (int, error) {
 	v := q.value(name)
 	if v == "" {
@@ -89,13 +89,13 @@ func (q *query) int(name string, def int) (int, error) {
 	}
 	n, err := strconv.ParseInt(v, 10, 32)
 	if err != nil || n < 0 {
-		return 0, errInvalidArgument.say("Provided "+name+" not an integer or within integer range").
-			with("ArgumentName", name).with("ArgumentValue", v)
+		return 0, errInvalidArgument.Say("Provided "+name+" not an integer or within integer range").
+			With("ArgumentName", name).With("ArgumentValue", v)
 	}
 	return int(n), nil
 }
 
-// urlEncoded says whether the client wants keys URL-encoded.
+// urlEncoded reports whether the client wants keys URL-encoded.
 func (q *query) urlEncoded() (bool, error) {
 	switch v := q.value("encoding-type"); v {
 	case "":
@@ -103,8 +103,8 @@ func (q *query) urlEncoded() (bool, error) {
 	case "url":
 		return true, nil
 	default:
-		return false, errInvalidArgument.say("Invalid Encoding Method specified in Request").
-			with("ArgumentName", "encoding-type").with("ArgumentValue", v)
+		return false, errInvalidArgument.Say("Invalid Encoding Method specified in Request").
+			With("ArgumentName", "encoding-type").With("ArgumentValue", v)
 	}
 }
 

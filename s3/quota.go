@@ -3,12 +3,13 @@ package s3
 import (
 	"encoding/xml"
 	"errors"
-	"net/http"
 
 	"orcas/core"
+	"orcas/s3/apierr"
+	"orcas/s3/xmldoc"
 )
 
-// quotaSub is the sub-resource of a bucket that bounds what it holds. S3 has no such thing: the document is our own.
+// quotaSub is the sub-resource of a bucket that limits its size and its number of objects. It is an extension of S3.
 const quotaSub = "quota"
 
 // quotaDocument is the body of PutBucketQuota.
@@ -18,7 +19,7 @@ type quotaDocument struct {
 	Objects *int64   `xml:"MaxObjects"`
 }
 
-// quota returns what the document says.
+// quota returns the quota in the document.
 func (d *quotaDocument) quota() (q core.Quota, err error) {
 	if d.Bytes == nil && d.Objects == nil {
 		return q, errMalformedXML
@@ -32,83 +33,72 @@ func (d *quotaDocument) quota() (q core.Quota, err error) {
 			continue
 		}
 		if *e.said <= 0 {
-			return q, argument(e.name, itoa(*e.said), "'"+e.name+"' of a quota must be a positive integer")
+			return q, apierr.Argument(e.name, itoa(*e.said), "'"+e.name+"' of a quota must be a positive integer")
 		}
 		*e.into = *e.said
 	}
 	return q, nil
 }
 
-func (q *request) putQuota() error {
+func putQuota(q *request) error {
 	var body quotaDocument
-	if err := q.readDocument(&body); err != nil {
+	if err := readDocument(q, &body); err != nil {
 		return err
 	}
 	quota, err := body.quota()
 	if err == nil {
-		err = q.keepQuota(quota)
+		err = storeQuota(q, quota)
 	}
-	if err != nil {
-		return err
-	}
-	q.sendEmpty(http.StatusOK)
-	return nil
+	return err
 }
 
-func (q *request) deleteQuota() error {
-	if err := q.keepQuota(core.Quota{}); err != nil {
-		return err
-	}
-	q.sendEmpty(http.StatusNoContent)
-	return nil
+func deleteQuota(q *request) error {
+	return storeQuota(q, core.Quota{})
 }
 
-// keepQuota writes the quota of the bucket; what is so already is not written again.
-func (q *request) keepQuota(quota core.Quota) error {
+// storeQuota stores the quota of the bucket. It writes nothing if nothing changes.
+func storeQuota(q *request, quota core.Quota) error {
 	if q.bucket.Quota == quota {
 		return nil
 	}
-	return q.updateBucket(func(b *core.BucketInfo) error {
+	return updateBucket(q, func(b *core.BucketInfo) error {
 		b.Quota = quota
 		return nil
 	})
 }
 
-func (q *request) getQuota() error {
+func getQuota(q *request, x *xmldoc.Writer) error {
 	quota := q.bucket.Quota
 	if quota.IsZero() {
 		return errNoQuota
 	}
 	held, err := q.s.fs.Usage(q.ctx, q.bucket)
-	if core.Is(err, core.BucketState) { // it was taken away meanwhile
+	if core.Is(err, core.BucketState) { // it was deleted meanwhile
 		return errNoQuota
 	}
 	if err != nil {
 		return err
 	}
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin("QuotaConfiguration")
+	x.Begin("QuotaConfiguration")
 	if quota.Bytes > 0 {
-		x.int("MaxBytes", quota.Bytes)
+		x.Int("MaxBytes", quota.Bytes)
 	}
 	if quota.Objects > 0 {
-		x.int("MaxObjects", quota.Objects)
+		x.Int("MaxObjects", quota.Objects)
 	}
-	x.open("Usage")
-	x.int("Bytes", held.Bytes)
-	x.int("Objects", held.Objects)
-	x.close("Usage")
-	x.close("QuotaConfiguration")
-	q.sendXML(http.StatusOK, x)
+	x.Open("Usage")
+	x.Int("Bytes", held.Bytes)
+	x.Int("Objects", held.Objects)
+	x.Close("Usage")
+	x.Close("QuotaConfiguration")
 	return nil
 }
 
-// overQuota says how far a quota would have been exceeded.
-func overQuota(err error) *apiError {
+// overQuota returns the error for a write that would exceed a quota, with the details of the quota.
+func overQuota(err error) *apierr.Error {
 	var over *core.OverQuota
 	if !errors.As(err, &over) {
 		return errQuotaExceeded
 	}
-	return errQuotaExceeded.say("The quota of the bucket is exceeded: " + over.Error() + ".")
+	return errQuotaExceeded.Say("The quota of the bucket is exceeded: " + over.Error() + ".")
 }

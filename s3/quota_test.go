@@ -97,7 +97,7 @@ func TestQuota(t *testing.T) {
 	w.limit("bucket", 20, 3)
 	w.put("/bucket/a", "0123456789")
 	a := w.do("PUT", "/bucket/b", []byte("0123456789x")).is(403, "QuotaExceeded")
-	require.Contains(t, string(a.body), "<Message>The quota of the bucket is exceeded: of 20 bytes, 10 are in use and 11 more were to be written.</Message>")
+	require.Contains(t, string(a.body), "<Message>The quota of the bucket is exceeded: 10 of 20 bytes are in use, and the request adds 11.</Message>")
 	require.Equal(t, "(none)", w.content("/bucket/b"))
 	w.put("/bucket/b", "0123456789")
 	w.do("PUT", "/bucket/b", []byte("0123456789x")).is(403, "QuotaExceeded")
@@ -105,7 +105,7 @@ func TestQuota(t *testing.T) {
 	w.put("/bucket/b", "01234")
 	w.put("/bucket/c", "")
 	a = w.do("PUT", "/bucket/d", nil).is(403, "QuotaExceeded")
-	require.Contains(t, string(a.body), "of 3 objects, 3 are there and 1 more were to be written")
+	require.Contains(t, string(a.body), "3 of 3 objects are in use, and the request adds 1")
 	w.holds("bucket", 15, 3)
 
 	w.append("/bucket/b", 5, "567890").is(403, "QuotaExceeded")

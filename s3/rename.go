@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"orcas/core"
+	"orcas/s3/conditions"
 	"orcas/s3/sigv4"
+	"orcas/s3/xmldoc"
 	"orcas/vfs"
 )
 
@@ -19,50 +21,51 @@ const (
 	tokenName        = "X-Amz-Client-Token"
 )
 
-// maxToken is the length of the longest client token.
+// maxToken is the maximum length of a client token.
 const maxToken = 64
 
-// move is a rename within a bucket, or a move between two.
-type move struct {
+// moveOperation is a rename within a bucket, or a move within or between buckets.
+type moveOperation struct {
 	q      *request
-	bucket *core.BucketInfo // of the source
+	bucket *core.BucketInfo // bucket of the source
 	src    source
-	from   readConditionSet // of the source
-	to     readConditionSet // of the target, as times
-	demand core.Precondition
-	token  string // as it is kept with the version; "": none
+	from   conditions.Set // conditions on the source
+	to     conditions.Set // conditions on the modification time of the target
+	token  string         // client token as stored with the version, or ""
+
+	precondition core.Precondition // on the target
 }
 
-// renameObject is RenameObject: AWS has it for directory buckets, this server for all. Metadata, checksums and Last-Modified stay as
-// they are.
-func (q *request) renameObject() error {
-	m := move{q: q, bucket: q.bucket, from: conditionsOf(q.r.Header, renameSourceName)}
+// renameObject serves RenameObject, which AWS has for directory buckets only, and ORCAS for all buckets. Metadata,
+// checksums and Last-Modified do not change.
+func renameObject(q *request) error {
+	m := moveOperation{q: q, bucket: q.bucket, from: conditions.OfSource(q.r.Header, renameSourceName)}
 	var err error
 	if m.src, err = parseRenameSource(first(q.r.Header, renameSourceName), q.bucketName); err != nil {
 		return err
 	}
-	m.to.modifiedSince, m.to.unmodifiedSince = first(q.r.Header, "If-Modified-Since"), first(q.r.Header, "If-Unmodified-Since")
+	m.to.ModifiedSince, m.to.UnmodifiedSince = first(q.r.Header, "If-Modified-Since"), first(q.r.Header, "If-Unmodified-Since")
 	o, _, err := m.run()
 	if err != nil {
 		return err
 	}
 	q.setNewVersion(o.Version())
-	q.sendEmpty(http.StatusOK)
 	return nil
 }
 
-// moveObject is ours: a PUT that gives an object of any bucket another name. It answers as CopyObject does.
-func (q *request) moveObject() error {
-	m := move{q: q, from: conditionsOf(q.r.Header, moveSourceName)}
+// moveObject serves MoveObject, which is an extension of S3: a PUT that moves an object within a bucket or to another
+// bucket. The response is the same as that of CopyObject.
+func moveObject(q *request, x *xmldoc.Writer) error {
+	m := moveOperation{q: q, from: conditions.OfSource(q.r.Header, moveSourceName)}
 	src, err := parseSource(first(q.r.Header, moveSourceName), moveSourceName)
 	if err != nil {
 		return err
 	}
 	if src.version != core.Current {
-		return errInvalidRequest.say("Only the current version of an object can be moved.")
+		return errInvalidRequest.Say("Only the current version of an object can be moved.")
 	}
 	m.src = src
-	if m.bucket, err = q.sourceBucket(src.bucket); err != nil {
+	if m.bucket, err = sourceBucket(q, src.bucket); err != nil {
 		return err
 	}
 	o, from, err := m.run()
@@ -70,17 +73,18 @@ func (q *request) moveObject() error {
 		return err
 	}
 	if from != nil {
-		q.setSourceVersion(m.bucket, from)
+		setSourceVersion(q, m.bucket, from)
 	}
 	q.setNewVersion(o.Version())
-	q.sendCopied(o)
+	writeCopied(q, x, o)
 	return nil
 }
 
-// parseRenameSource reads x-amz-rename-source, percent-encoded: /bucket/key with the bucket of the request, or the key alone.
+// parseRenameSource parses x-amz-rename-source, which is percent-encoded: either /bucket/key, with the bucket of the
+// request, or only the key.
 func parseRenameSource(v, bucket string) (source, error) {
-	bad := errInvalidArgument.say("The rename source must be a key of the same bucket.").
-		with("ArgumentName", "x-amz-rename-source").with("ArgumentValue", v)
+	bad := errInvalidArgument.Say("The rename source must be a key of the same bucket.").
+		With("ArgumentName", "x-amz-rename-source").With("ArgumentValue", v)
 	if i := strings.IndexByte(v, '?'); i >= 0 {
 		return source{}, bad
 	}
@@ -97,21 +101,22 @@ func parseRenameSource(v, bucket string) (source, error) {
 	return source{bucket: bucket, key: key}, checkKey(key)
 }
 
-// run moves, and returns the object and what it was; that is nil where the request came again and was done before.
-func (m *move) run() (o, from *core.ObjectInfo, err error) {
+// run moves the object, and returns it as it is after and before the move. from is nil if a previous attempt of this
+// request has moved it.
+func (m *moveOperation) run() (o, from *core.ObjectInfo, err error) {
 	q := m.q
-	for _, a := range []action{"s3:GetObject", "s3:DeleteObject"} {
-		if err := q.s.authorise(q.caller, a, m.bucket); err != nil {
+	for _, a := range moveSource {
+		if err := q.authorize(a, m.src.resource(m.bucket)); err != nil {
 			return nil, nil, err
 		}
 	}
 	if m.bucket.ID == q.bucket.ID && m.src.key == q.key {
-		return nil, nil, errInvalidRequest.say("This request is illegal because it is trying to move an object to itself.")
+		return nil, nil, errInvalidRequest.Say("This request is illegal because it is trying to move an object to itself.")
 	}
 	if err := checkNoMetadata(q.r.Header); err != nil {
 		return nil, nil, err
 	}
-	if m.demand, err = writeCondition(q.r.Header); err != nil {
+	if m.precondition, err = conditions.Precondition(q.r.Header); err != nil {
 		return nil, nil, err
 	}
 	if err := m.readToken(); err != nil {
@@ -128,7 +133,7 @@ func (m *move) run() (o, from *core.ObjectInfo, err error) {
 	}
 }
 
-// checkNoMetadata refuses what a new object could be given: one that is moved keeps what it has.
+// checkNoMetadata refuses headers that describe a new object, because an object that is moved keeps its metadata.
 func checkNoMetadata(h http.Header) error {
 	for name := range h {
 		switch name {
@@ -138,13 +143,13 @@ func checkNoMetadata(h http.Header) error {
 				continue
 			}
 		}
-		return errInvalidRequest.say("The header " + strings.ToLower(name) + " cannot be specified: an object that is moved keeps its metadata.")
+		return errInvalidRequest.Say("The header " + strings.ToLower(name) + " cannot be specified: an object that is moved keeps its metadata.")
 	}
 	return nil
 }
 
-// readToken reads x-amz-client-token. What is kept says besides what was asked for.
-func (m *move) readToken() error {
+// readToken reads x-amz-client-token. The token is stored with a hash of the request.
+func (m *moveOperation) readToken() error {
 	token := first(m.q.r.Header, tokenName)
 	if token == "" {
 		return nil
@@ -154,13 +159,13 @@ func (m *move) readToken() error {
 		bad = bad || token[i] < 33 || token[i] > 126
 	}
 	if bad {
-		return errInvalidArgument.say("The client token has up to 64 printable ASCII characters.").
-			with("ArgumentName", strings.ToLower(tokenName)).with("ArgumentValue", token)
+		return errInvalidArgument.Say("The client token has up to 64 printable ASCII characters.").
+			With("ArgumentName", strings.ToLower(tokenName)).With("ArgumentValue", token)
 	}
 	asked := sha256.New()
 	for _, s := range []string{
-		m.src.bucket, m.src.key, m.from.match, m.from.noneMatch, m.from.modifiedSince, m.from.unmodifiedSince,
-		joined(m.q.r.Header, "If-Match"), joined(m.q.r.Header, "If-None-Match"), m.to.modifiedSince, m.to.unmodifiedSince,
+		m.src.bucket, m.src.key, m.from.Match, m.from.NoneMatch, m.from.ModifiedSince, m.from.UnmodifiedSince,
+		joined(m.q.r.Header, "If-Match"), joined(m.q.r.Header, "If-None-Match"), m.to.ModifiedSince, m.to.UnmodifiedSince,
 	} {
 		_, _ = asked.Write([]byte(s + "\x00")) // a hash never fails
 	}
@@ -168,8 +173,9 @@ func (m *move) readToken() error {
 	return nil
 }
 
-// before returns the object where this very request was done before: its answer was lost, and the client asks again.
-func (m *move) before() (*core.ObjectInfo, error) {
+// before returns the object if a previous attempt of this request has already moved it, so that a client that did not
+// see the response can retry. Otherwise it returns nil.
+func (m *moveOperation) before() (*core.ObjectInfo, error) {
 	if m.token == "" {
 		return nil, nil
 	}
@@ -187,29 +193,29 @@ func (m *move) before() (*core.ObjectInfo, error) {
 	return nil, nil
 }
 
-// try moves the source as it is now. Conflict: it, or the target, was changed meanwhile.
-func (m *move) try() (o, from *core.ObjectInfo, err error) {
+// try moves the source in its current state. It returns Conflict if the source or the target changes meanwhile.
+func (m *moveOperation) try() (o, from *core.ObjectInfo, err error) {
 	q := m.q
 	if from, err = q.s.fs.Stat(q.ctx, m.bucket, m.src.key, core.Current); err != nil {
 		return nil, nil, m.src.missing(err)
 	}
-	if v := m.from.judge(from.ETag, from.Modified, q.s.now()); v != proceed {
-		return nil, nil, m.from.refused(v)
+	if v := m.from.Judge(from.ETag, from.Modified, q.s.now()); v != conditions.Proceed {
+		return nil, nil, m.from.Refused(v)
 	}
 	if m.bucket.ID != q.bucket.ID && q.s.fs.EncryptsBucket(q.bucket) && !isEncrypted(from) {
-		return nil, nil, errNotImplemented.say("What is not encrypted is not moved to a bucket that encrypts: copy it.")
+		return nil, nil, errNotImplemented.Say("An object that is not encrypted cannot be moved to a bucket that encrypts. Copy it instead.")
 	}
-	demand, pinned, err := m.pin()
+	precondition, pinned, err := m.pin()
 	if err != nil {
 		return nil, nil, err
 	}
 	o, err = q.s.fs.Move(q.ctx, vfs.MoveRequest{
-		Source: from, Bucket: q.bucket, Key: q.key, If: demand, Token: m.token, Owner: q.caller.account,
+		Source: from, Bucket: q.bucket, Key: q.key, If: precondition, Token: m.token, Owner: q.caller.Account,
 	})
 	switch {
-	case core.Is(err, core.NoSuchKey): // of the target, which If-Match demands
-		err = errPrecondition.because(err)
-	case pinned && core.Is(err, core.PreconditionFailed): // somebody wrote a target where none was: its times count now
+	case core.Is(err, core.NoSuchKey): // no target, which If-Match requires
+		err = errPrecondition.Because(err)
+	case pinned && core.Is(err, core.PreconditionFailed): // a target was written meanwhile: retry, to check its time
 		err = core.E("s3.move", core.Conflict, err)
 	default:
 		err = conditionError(err)
@@ -217,31 +223,32 @@ func (m *move) try() (o, from *core.ObjectInfo, err error) {
 	return o, from, err
 }
 
-// pin holds the conditions on the target's time against it, and returns what must still be so when it is written. pinned says that it is
-// that there is no target.
-func (m *move) pin() (demand core.Precondition, pinned bool, err error) {
-	since, hasSince := parseTime(m.to.modifiedSince)
-	until, hasUntil := parseTime(m.to.unmodifiedSince)
+// pin checks the conditions on the modification time of the target, and returns a precondition under which the result
+// still applies when the target is written. pinned reports whether the precondition was tightened to require that there
+// is no target.
+func (m *moveOperation) pin() (p core.Precondition, pinned bool, err error) {
+	since, hasSince := conditions.Time(m.to.ModifiedSince)
+	until, hasUntil := conditions.Time(m.to.UnmodifiedSince)
 	if !hasSince && !hasUntil {
-		return m.demand, false, nil
+		return m.precondition, false, nil
 	}
-	demand = m.demand
+	p = m.precondition
 	target, err := m.q.s.fs.Stat(m.q.ctx, m.q.bucket, m.q.key, core.Current)
 	switch {
 	case core.Is(err, core.NoSuchKey):
-		if hasSince || len(demand.Match) > 0 {
-			return demand, false, errPrecondition
+		if hasSince || len(p.Match) > 0 {
+			return p, false, errPrecondition
 		}
-		pinned = len(demand.NoneMatch) == 0
-		demand.NoneMatch = []string{"*"}
-		return demand, pinned, nil
+		pinned = len(p.NoneMatch) == 0
+		p.NoneMatch = []string{"*"}
+		return p, pinned, nil
 	case err != nil:
-		return demand, false, err
+		return p, false, err
 	}
 	modified := target.Modified.Truncate(time.Second)
 	if hasSince && !modified.After(since) || hasUntil && modified.After(until) {
-		return demand, false, errPrecondition
+		return p, false, errPrecondition
 	}
-	demand.Seq = target.Seq
-	return demand, false, nil
+	p.Seq = target.Seq
+	return p, false, nil
 }

@@ -7,78 +7,79 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"strings"
 	"time"
-	"unicode/utf8"
 
+	"orcas/auth"
 	"orcas/core"
+	"orcas/gate"
+	"orcas/s3/apierr"
 	"orcas/s3/sigv4"
+	"orcas/s3/xmldoc"
 )
 
-// What is read of a body that nobody wants, so that a client which sends all of it first sees the answer.
+// Limits on reading and discarding an unwanted body, which lets a client that sends everything before it reads see the
+// response.
 const (
 	drainBytes = 32 << 20
 	drainTime  = 5 * time.Second
-	// netHTTPDrains is what net/http reads away by itself before it answers.
+	// netHTTPDrains is the number of bytes that net/http discards by itself before it responds.
 	netHTTPDrains = 128 << 10
 )
 
-// request is one request on its way through the gate, and its answer.
+// request is a request on its way through the gate, and its response.
 type request struct {
 	s      *Server
 	w      http.ResponseWriter
 	r      *http.Request
 	ctx    context.Context
-	header http.Header // of the answer
+	header http.Header // response headers
 	start  time.Time
 	id     string
 
 	route      *route
 	auth       *sigv4.Auth
-	caller     caller
+	caller     *auth.Principal // the sender
 	bucketName string
 	key        string
 	query      query
 	bucket     *core.BucketInfo
 	body       bodyReader
-	optional   optional // headers that are there, of those that the route heeds
-	partsCount int      // of the object, where a part of it is asked for
+	optional   optional // the optional headers of its route that are present
 
-	encryptionSent bool       // there are headers of encryption
-	encryption     encryption // of the content that is written or read
-
-	values [20]string // header values of the answer, so that each costs no slice
+	values [20]string // backing array for response header values, to avoid an allocation for each
 	used   int
 
-	late bool // the head of the answer was sent while the work went on (see keepAlive)
+	late bool // the response head was sent while the work was in progress (see keepAlive)
 
-	// For the log.
-	status int // 0: the answer has not begun
-	out    int64
-	code   string
-	cause  error
-	faulty bool // it is the server's fault
+	// For observers.
+	status    int           // 0 until the response has begun
+	firstByte time.Duration // from start until the response head was sent
+	out       int64
+	code      string
+	cause     error
+	faulty    bool // the failure is the server's fault
 }
 
-// begin prepares the answer: what every answer has.
+// begin sets the headers that every response has, and prepares the request body for counting.
 func (q *request) begin() {
 	q.set("X-Amz-Request-Id", q.id)
 	q.set("X-Amz-Id-2", q.s.hostID)
 	if q.r.Body != nil && q.r.Body != http.NoBody && q.body.rc == nil {
-		q.body = bodyReader{rc: q.r.Body, patience: q.s.bodyTimeout}
+		q.body = bodyReader{rc: q.r.Body, patience: q.s.live.Load().BodyTimeout}
 		q.body.deadline, _ = q.w.(readDeadliner)
 	}
 }
 
-// renew begins the answer anew: nothing is left of what was prepared.
+// renew starts the response over, with only the headers that every response has.
 func (q *request) renew() {
 	clear(q.header)
 	q.used = 0
 	q.begin()
 }
 
-// open returns the content of the request, not yet read. net/http looks at the type of r.Body when the request ends (to know
-// whether the client still waits for a 100), so the counting reader takes its place for a moment only.
+// open returns the content of the request, of which nothing has been read yet. net/http checks the type of r.Body when
+// the request ends (to find out whether the client still waits for a 100), so the counting reader replaces it only
+// temporarily.
 func (q *request) open() (*sigv4.Body, error) {
 	if q.body.rc == nil {
 		return q.auth.Body(q.r)
@@ -89,7 +90,7 @@ func (q *request) open() (*sigv4.Body, error) {
 	return body, err
 }
 
-// parse takes bucket, key and query from the URL.
+// parse reads bucket, key and query from the URL.
 func (q *request) parse() error {
 	if err := checkHeaderSize(q.r.Header); err != nil {
 		return err
@@ -106,21 +107,21 @@ func (q *request) parse() error {
 	return q.query.parse(q.r.URL.RawQuery)
 }
 
-// level returns what the path names.
-func (q *request) level() level {
+// level returns the level of the resource in the path.
+func (q *request) level() gate.Level {
 	switch {
 	case q.key != "":
-		return objectLevel
+		return gate.Object
 	case q.bucketName != "":
-		return bucketLevel
+		return gate.Bucket
 	default:
-		return serviceLevel
+		return gate.Service
 	}
 }
 
-// checkNames holds bucket and key against the rules for names.
+// checkNames validates the bucket name and the key.
 func (q *request) checkNames() error {
-	if q.level() == serviceLevel {
+	if q.level() == gate.Service {
 		return nil
 	}
 	if !ValidBucketName(q.bucketName) {
@@ -132,7 +133,7 @@ func (q *request) checkNames() error {
 	return nil
 }
 
-// checkExpectedOwner compares x-amz-expected-bucket-owner with the owner.
+// checkExpectedOwner compares x-amz-expected-bucket-owner with the owner of the bucket.
 func (q *request) checkExpectedOwner() error {
 	if v := q.r.Header["X-Amz-Expected-Bucket-Owner"]; len(v) > 0 && q.bucket != nil && v[0] != q.bucket.Owner {
 		return errAccessDenied
@@ -140,26 +141,12 @@ func (q *request) checkExpectedOwner() error {
 	return nil
 }
 
-// version returns the version that the query names.
+// version returns the version that the query refers to.
 func (q *request) version() (core.Version, error) {
 	return parseVersion(q.query.get("versionId"))
 }
 
-func parseVersion(s string, present bool) (core.Version, error) {
-	if !present {
-		return core.Current, nil
-	}
-	if s == "" {
-		return 0, argument("versionId", s, "Version id cannot be the empty string")
-	}
-	v, err := core.ParseVersion(s)
-	if err != nil {
-		return 0, argument("versionId", s, "Invalid version id specified")
-	}
-	return v, nil
-}
-
-// set sets a header of the answer. The name must be in its canonical form.
+// set sets a response header. The name must be in canonical form.
 func (q *request) set(name, value string) {
 	if q.used == len(q.values) {
 		q.header[name] = []string{value}
@@ -170,98 +157,87 @@ func (q *request) set(name, value string) {
 	q.header[name] = q.values[q.used-1 : q.used : q.used]
 }
 
-// sendEmpty answers without a body.
+// sendEmpty sends a response without a body.
 func (q *request) sendEmpty(status int) {
 	if status == http.StatusOK && q.r.Method != http.MethodHead {
 		q.set("Content-Length", "0")
 	}
-	q.status = status
-	q.w.WriteHeader(status)
+	q.writeHead(status)
 }
 
-// sendXML answers with a document. Of a late answer the head is gone already: an error, too, is the document of one that says 200.
-func (q *request) sendXML(status int, x *xmlWriter) {
+// sendXML sends a document as the response. The status and headers of a late response have already been sent, so even
+// an error document follows a 200 then.
+func (q *request) sendXML(status int, x *xmldoc.Writer) {
 	if q.late {
-		n, _ := q.w.Write(x.b[len(xmlHeader):])
+		n, _ := q.w.Write(x.Buf[len(xmldoc.Header):])
 		q.out += int64(n)
 		return
 	}
 	q.set("Content-Type", "application/xml")
-	q.set("Content-Length", itoa(int64(len(x.b))))
-	q.status = status
-	q.w.WriteHeader(status)
+	q.set("Content-Length", itoa(int64(len(x.Buf))))
+	q.writeHead(status)
 	if q.r.Method != http.MethodHead {
-		w, done := q.patient(int64(len(x.b)))
-		n, _ := w.Write(x.b) // an error means that the client is gone
+		w, done := q.patient(int64(len(x.Buf)))
+		n, _ := w.Write(x.Buf) // an error means that the client has disconnected
 		_ = done()
 		q.out += int64(n)
 	}
 }
 
-// fail answers with an error. Where the answer has begun, the connection is aborted: an error never looks like an answer that is
-// complete.
+// fail sends an error response. If the response has begun, it aborts the connection instead, so an error never looks
+// like a complete response.
 func (q *request) fail(err error) {
 	e := q.detail(toAPI(err))
-	q.code, q.cause, q.faulty = e.code, e.cause, e.status >= 500 && e.cause != nil
+	q.code, q.cause, q.faulty = e.Code, e.Cause, e.Status >= 500 && e.Cause != nil
 	if q.status != 0 && !q.late {
 		panic(http.ErrAbortHandler)
 	}
 	if q.late {
 		x := q.s.document()
 		defer q.s.release(x)
-		q.sendXML(e.status, errorDocument(x, e, q))
+		q.sendXML(e.Status, errorDocument(x, e, q))
 		return
 	}
 	q.renew()
-	for _, h := range e.headers {
+	for _, h := range e.Headers {
 		q.set(h.Name, h.Value)
 	}
-	if e.status == http.StatusServiceUnavailable {
+	if e.Status == http.StatusServiceUnavailable {
 		q.set("Retry-After", "1")
 	}
 	drain := q.settleBody()
 	if q.r.Method == http.MethodHead {
-		q.sendEmpty(e.status)
+		q.sendEmpty(e.Status)
 		return
 	}
 	x := q.s.document()
 	defer q.s.release(x)
-	q.sendXML(e.status, errorDocument(x, e, q))
+	q.sendXML(e.Status, errorDocument(x, e, q))
 	if drain != nil {
 		drain()
 	}
 }
 
-// plainText replaces what XML has no way to say, since an error quotes what the client sent, and must be readable.
-func plainText(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff {
-			return utf8.RuneError
-		}
-		return r // nonsense comes as utf8.RuneError
-	}, s)
-}
-
 // errorDocument renders an error. Unlike other documents, errors have no namespace.
-func errorDocument(x *xmlWriter, e *apiError, q *request) *xmlWriter {
-	x.b = append(x.b[:0], xmlHeader...)
-	x.open("Error")
-	x.text("Code", e.code)
-	x.text("Message", e.message)
-	for _, f := range e.fields {
-		x.text(f.Name, plainText(f.Value))
+func errorDocument(x *xmldoc.Writer, e *apierr.Error, q *request) *xmldoc.Writer {
+	x.BeginPlain("Error")
+	x.Text("Code", e.Code)
+	x.Text("Message", e.Message)
+	for _, f := range e.Fields {
+		x.Text(f.Name, xmldoc.Plain(f.Value))
 	}
-	x.text("Resource", plainText(q.r.URL.Path))
-	x.text("RequestId", q.id)
-	x.text("HostId", q.s.hostID)
-	x.close("Error")
+	x.Text("Resource", xmldoc.Plain(q.r.URL.Path))
+	x.Text("RequestId", q.id)
+	x.Text("HostId", q.s.hostID)
+	x.Close("Error")
 	return x
 }
 
-// settleBody decides what becomes of a body that was not read to its end. Of a small one net/http takes care. With a large one the
-// connection is closed after the answer; a client that sends everything before it reads would then see a reset instead of the
-// answer, so some more is read away behind it: what settleBody returns. That it said Expect: 100-continue tells nothing: there are clients
-// that say so and do not wait. One that does closes the connection when it has the answer.
+// settleBody prepares the response to a request whose body was not read to its end. net/http discards a small
+// remainder. If the remainder is large, the connection is closed after the response. A client that sends everything
+// before it reads would then see a reset instead of the response, so the caller must call the returned function, unless
+// it is nil, after the response, to discard some more. Expect: 100-continue does not matter: some clients send it and
+// do not wait, and one that waits closes the connection when it has the response.
 func (q *request) settleBody() func() {
 	b := &q.body
 	if b.rc == nil || b.ended || q.r.ProtoMajor != 1 {
@@ -289,7 +265,7 @@ func (q *request) settleBody() func() {
 	}
 }
 
-// finish ends the request: panics become answers, and the access log gets its line.
+// finish ends the request. It turns a panic into a response and notifies the observers.
 func (q *request) finish() {
 	p := recover()
 	if p != nil && p != http.ErrAbortHandler {
@@ -299,10 +275,10 @@ func (q *request) finish() {
 			p = nil
 			q.fail(errInternal)
 		} else {
-			p, q.code = http.ErrAbortHandler, errInternal.code
+			p, q.code = http.ErrAbortHandler, errInternal.Code
 		}
 	}
-	q.logAccess()
+	q.observe(q.ctx)
 	if p != nil {
 		panic(p)
 	}

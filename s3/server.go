@@ -1,127 +1,148 @@
-// Package s3 speaks the S3 protocol over HTTP: it finds the operation that a request asks for, proves who asks, decides
-// whether they may, makes a call or two to package vfs, and renders the outcome.
+// Package s3 serves the S3 protocol over HTTP. It finds the operation that a request asks for, authenticates and
+// authorizes the sender, makes a call or two to package vfs, and renders the outcome.
 //
-// There is one gate, Server.gate, and no way around it:
+// Every request passes through one gate, Server.gate:
 //
-//	parse -> authenticate -> route -> find the bucket -> authorise -> handle
+//	find the API -> parse -> authenticate -> route -> find the bucket -> authorize -> handle -> observe
 //
-// Operations stand in one table (route.go). A row names the method, the level (service, bucket, object), the sub-resource
-// of the query and, for copies, the header by which it is recognised, and the action that the caller must be allowed. A
-// sub-resource, header or condition that S3 knows and ORCAS does not is answered 501 NotImplemented: it never falls through
-// to the bucket or the object, and nothing that would change the meaning of a request is ignored.
+// Requests for other APIs that share the listener (Options.APIs) are dispatched first, before any bucket is looked up.
+// Only a CORS preflight (OPTIONS), which browsers do not sign, leaves the gate before authentication, always with an
+// error. A request without credentials has the principal auth.Anonymous and is authorized like any other.
 //
-// Bucket and key come from the path decoded once (sigv4.Path); "//", "." and ".." in a key are data, so no ServeMux is used.
+// Operations are rows of one table (routes.go), which is data. A row has the method, the level (service, bucket,
+// object), the query sub-resource and, for copies, the header that selects the operation, the action that the caller
+// must be allowed, and any further actions that the handler may check. Handlers are registered by the names of the
+// rows (handlers.go). A request with a sub-resource, header or condition that S3 has and ORCAS does not fails with 501
+// NotImplemented. It never falls through to the bucket or the object, and nothing that would change the meaning of a
+// request is ignored.
 //
-// Errors become answers in one place (errors.go). The access log has one line per request.
+// Bucket and key come from the path, decoded once (sigv4.Path). "//", "." and ".." in a key are data, so no ServeMux
+// is used.
+//
+// Errors become responses in one place (errors.go). Observers are notified when a request has ended (observe.go); the
+// access log is one of them.
 package s3
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"orcas/core"
+	"orcas/auth"
+	"orcas/gate"
+	"orcas/internal/live"
 	"orcas/lifecycle"
 	"orcas/s3/sigv4"
+	"orcas/s3/xmldoc"
 	"orcas/vfs"
 )
-
-// Credential is what an access key stands for.
-type Credential struct {
-	SecretKey string
-	Account   string // the owner of what the key creates; stable when keys are rotated
-}
 
 // Options configure a Server. FS, Lookup and Region are required.
 type Options struct {
 	FS     *vfs.FS
-	Lookup func(accessKey string) (Credential, bool) // called twice per request; must not block
+	Lookup gate.Lookup // looks up access keys
 	Region string
 
 	AnyRegion   bool             // accept requests that are signed for any region
-	Domains     []string         // base domains of virtual-host style, without ports: bucket.DOMAIN
-	System      http.Handler     // serves the paths that begin with /-/ (no bucket can have that name); nil: nobody does
-	Logger      *slog.Logger     // nil: slog.Default()
-	AccessLog   io.Writer        // takes the line of each request, but for those that failed by the server's fault; nil: Logger takes all
-	MaxInFlight int              // requests at the same time; more are answered 503 SlowDown; 0: 4096
-	BodyTimeout time.Duration    // how long a client may send or take nothing in the middle of a body; 0: 30 s, below 0: for ever
-	Now         func() time.Time // the clock; nil: time.Now
-	Day         time.Duration    // how long a day of a lifecycle is; 0: 24 h
-	RequestID   func() string    // nil: random numbers
+	Domains     []string         // base domains for virtual-host style (bucket.DOMAIN), without ports
+	APIs        []gate.API       // other APIs on the same listener; their requests bypass this server
+	Schemes     []gate.Scheme    // authentication schemes other than SigV4, tried before it in this order
+	Authorizer  auth.Authorizer  // decides what a principal may do; auth.Owners if nil
+	Observers   []gate.Observer  // notified when a request has ended, after the access log
+	Logger      *slog.Logger     // slog.Default() if nil
+	AccessLog   io.Writer        // lines of requests other than server failures; if nil, Logger receives all
+	MaxInFlight int              // maximum concurrent requests; more get 503 SlowDown; 0 means 4096
+	BodyTimeout time.Duration    // idle time allowed in the middle of a body; 0 means 30 s, negative no limit
+	MinRate     int64            // minimum average read rate of clients over RateWindow, in bytes per second; 0: any
+	RateWindow  time.Duration    // time over which MinRate is averaged; 0 means five minutes
+	Live        *live.Value      // if not nil, overrides MaxInFlight, BodyTimeout and MinRate, and may change
+	Now         func() time.Time // the clock; time.Now if nil
+	RequestID   func() string    // generates request IDs; random if nil
 
-	KeepAlive time.Duration // after how long a copy that is at work begins its answer, and how often it sends something then; 0: 10 s
+	// KeepAlive is the time after which a running copy begins its response, and the interval at which it then sends
+	// white space. 0 means 10 s.
+	KeepAlive time.Duration
 
-	CustomerKeysOverHTTP bool // take the keys of customers (SSE-C) without TLS: where a proxy has it
+	CustomerKeysOverHTTP bool // accept customer keys (SSE-C) without TLS, for use behind a proxy that terminates TLS
+	EscapingKeys         bool // accept writes to keys that climb above the root of their bucket, such as "../a"
 }
 
 // Server is an http.Handler that serves S3.
 type Server struct {
-	fs          *vfs.FS
-	lookup      func(string) (Credential, bool)
-	verifier    sigv4.Verifier
-	region      string
-	anyRegion   bool
-	domains     []string // each with a leading dot
-	system      http.Handler
-	log         *slog.Logger
-	accessLog   io.Writer
-	maxInFlight int64
-	bodyTimeout time.Duration
-	alive       time.Duration // Options.KeepAlive
-	now         func() time.Time
-	requestID   func() string
-	routes      map[routeKey]*route
-	hostID      string // X-Amz-Id-2: names this server for as long as it runs
-	inFlight    atomic.Int64
-	documents   sync.Pool // of *xmlWriter
-	lifecycles  lifecycle.Cache
-	day         time.Duration // of a lifecycle
+	fs         *vfs.FS
+	schemes    []gate.Scheme
+	authorizer auth.Authorizer
+	observers  []gate.Observer
+	apis       []gate.API
+	region     string
+	anyRegion  bool
+	domains    []string // each with a leading dot
+	log        *slog.Logger
+	live       *live.Value
+	rateWindow time.Duration
+	alive      time.Duration // Options.KeepAlive
+	now        func() time.Time
+	requestID  func() string
+	routes     map[routeKey]*endpoint
+	hostID     string // X-Amz-Id-2: identifies this server process
+	inFlight   atomic.Int64
+	documents  sync.Pool // of *xmldoc.Writer
+	events     sync.Pool // of *gate.Event
+	lifecycles lifecycle.Cache
 
 	customerKeysOverHTTP bool
+	escapingKeys         bool
 }
 
 // Defaults of Options.
 const (
 	defaultMaxInFlight = 4096
 	defaultBodyTimeout = 30 * time.Second
+	defaultRateWindow  = 5 * time.Minute
 	defaultKeepAlive   = 10 * time.Second
 )
 
-// New returns a server. The error says what is missing in o.
+// New returns a server. It returns an error if o lacks a required option.
 func New(o Options) (*Server, error) {
 	if o.FS == nil || o.Lookup == nil || o.Region == "" {
 		return nil, errors.New("s3.New: FS, Lookup and Region are required")
 	}
-	routes, err := routeTable(allRoutes())
+	routes, err := routeTable(allRoutes(), handlers())
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{
-		fs: o.FS, lookup: o.Lookup, region: o.Region, anyRegion: o.AnyRegion, system: o.System, log: o.Logger, accessLog: o.AccessLog,
-		maxInFlight: int64(o.MaxInFlight), bodyTimeout: o.BodyTimeout, now: o.Now, requestID: o.RequestID, routes: routes, hostID: randomID() + randomID(),
-		documents: sync.Pool{New: func() any { return new(xmlWriter) }}, customerKeysOverHTTP: o.CustomerKeysOverHTTP,
+		fs: o.FS, authorizer: o.Authorizer, apis: o.APIs, region: o.Region, anyRegion: o.AnyRegion, log: o.Logger,
+		now: o.Now, requestID: o.RequestID, routes: routes,
+		hostID: randomID() + randomID(), customerKeysOverHTTP: o.CustomerKeysOverHTTP, escapingKeys: o.EscapingKeys,
+		documents: sync.Pool{New: func() any { return new(xmldoc.Writer) }},
+		events:    sync.Pool{New: func() any { return new(gate.Event) }},
+	}
+	if s.authorizer == nil {
+		s.authorizer = auth.Owners{}
 	}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
-	if s.maxInFlight <= 0 {
-		s.maxInFlight = defaultMaxInFlight
+	if s.live = o.Live; s.live == nil {
+		s.live = live.New(live.Settings{
+			MaxInFlight: int64(cmp.Or(max(o.MaxInFlight, 0), defaultMaxInFlight)),
+			BodyTimeout: cmp.Or(o.BodyTimeout, defaultBodyTimeout), MinRate: o.MinRate,
+		})
 	}
-	if s.bodyTimeout == 0 {
-		s.bodyTimeout = defaultBodyTimeout
+	if s.rateWindow = o.RateWindow; s.rateWindow <= 0 {
+		s.rateWindow = defaultRateWindow
 	}
 	if s.alive = o.KeepAlive; s.alive <= 0 {
 		s.alive = defaultKeepAlive
-	}
-	if s.day = o.Day; s.day <= 0 {
-		s.day = lifecycle.Day
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -134,17 +155,13 @@ func New(o Options) (*Server, error) {
 			s.domains = append(s.domains, "."+d)
 		}
 	}
-	s.verifier = sigv4.Verifier{
-		Region: o.Region, AnyRegion: o.AnyRegion, Now: s.now,
-		Lookup: func(key string) (string, bool) {
-			c, ok := o.Lookup(key)
-			return c.SecretKey, ok
-		},
-	}
+	v := &sigv4.Verifier{Region: o.Region, AnyRegion: o.AnyRegion, Now: s.now}
+	s.schemes = append(slices.Clip(o.Schemes), gate.SigV4(v, o.Lookup))
+	s.observers = append([]gate.Observer{newAccessLog(s.log, o.AccessLog)}, o.Observers...)
 	return s, nil
 }
 
-// randomID returns 16 digits that are unlikely to come twice.
+// randomID returns 16 random hexadecimal digits.
 func randomID() string {
 	const digits = "0123456789ABCDEF"
 	var b [16]byte
@@ -156,15 +173,12 @@ func randomID() string {
 	return string(b[:])
 }
 
-// hostBucket returns the bucket that the Host header names in virtual-host style, or "".
-func (s *Server) hostBucket(host string) string {
+// hostBucket returns the bucket in a virtual-host style Host header, or "".
+func (s *Server) hostBucket(r *http.Request) string {
 	if len(s.domains) == 0 {
 		return ""
 	}
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	host = strings.ToLower(host)
+	host := gate.Host(r)
 	for _, d := range s.domains {
 		if strings.HasSuffix(host, d) {
 			return host[:len(host)-len(d)]
@@ -175,14 +189,14 @@ func (s *Server) hostBucket(host string) string {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	bucket := s.hostBucket(r.Host)
-	if s.system != nil && bucket == "" && strings.HasPrefix(r.URL.Path, "/-/") {
-		s.system.ServeHTTP(w, r)
+	bucket := s.hostBucket(r)
+	if api := gate.Find(s.apis, r, bucket != ""); api != nil {
+		api.Handler.ServeHTTP(w, r)
 		return
 	}
-	if r.ContentLength == 0 && r.ProtoMajor == 1 && len(r.Header["Expect"]) > 0 {
-		// net/http says 100 Continue only where there is a body to read. botocore asks for it before an empty one too, and would take
-		// the next answer on the connection for it.
+	if r.ContentLength == 0 && r.ProtoMajor == 1 && first(r.Header, "Expect") != "" {
+		// net/http sends 100 Continue only if there is a body to read. botocore waits for it before an empty body, too,
+		// and would mistake the next response on the connection for it.
 		w.WriteHeader(http.StatusContinue)
 	}
 	q := &request{s: s, w: w, r: r, ctx: r.Context(), header: w.Header(), start: s.now(), id: s.requestID(), bucketName: bucket}
@@ -193,111 +207,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admit bounds the requests in flight.
+// admit limits the number of in-flight requests.
 func (s *Server) admit(q *request) error {
 	defer s.inFlight.Add(-1)
-	if s.inFlight.Add(1) > s.maxInFlight {
+	if s.inFlight.Add(1) > s.live.Load().MaxInFlight {
 		return errSlowDown
 	}
 	return s.gate(q)
 }
 
-// gate is the only way to a handler.
-func (s *Server) gate(q *request) error {
-	if err := q.parse(); err != nil {
-		return err
-	}
-	if err := s.authenticate(q); err != nil {
-		return s.denied(q, err)
-	}
-	if err := q.checkNames(); err != nil {
-		return err
-	}
-	rt, err := s.route(q)
-	if err != nil {
-		return err
-	}
-	q.route = rt
-	if !rt.withoutBucket {
-		if q.bucket, err = s.fs.Bucket(q.ctx, q.bucketName); err != nil {
-			return err
-		}
-	}
-	if err := s.authorise(q.caller, rt.action, q.bucket); err != nil {
-		return err
-	}
-	if err := q.checkExpectedOwner(); err != nil {
-		return err
-	}
-	if err := q.checkHeaders(); err != nil {
-		return err
-	}
-	return rt.handle(q)
-}
+// document returns a pooled buffer for an XML document. Call release when done with it.
+func (s *Server) document() *xmldoc.Writer { return s.documents.Get().(*xmldoc.Writer) }
 
-// authenticate finds out who sent the request. Anonymous requests are denied: nothing grants them anything yet.
-func (s *Server) authenticate(q *request) error {
-	auth, err := s.verifier.Verify(q.r)
-	if err != nil {
-		return err
-	}
-	if auth.Anonymous() {
-		return errAccessDenied
-	}
-	cred, ok := s.lookup(auth.AccessKey)
-	if !ok {
-		return errAccessDenied
-	}
-	if auth.SecurityToken != "" {
-		return errInvalidToken // there are no temporary credentials that it could belong to
-	}
-	q.auth = auth
-	q.caller = caller{accessKey: auth.AccessKey, account: cred.Account}
-	if auth.Presigned {
-		q.hoistQuery()
-	}
-	return nil
-}
-
-// denied returns the error of a request whose sender is not known. That a bucket does not exist is no secret: an anonymous request
-// about one is told so, unless it would make it.
-func (s *Server) denied(q *request, err error) error {
-	makes := q.r.Method == http.MethodPut && q.level() == bucketLevel
-	if !errors.Is(err, sigv4.ErrAnonymous) || makes || !ValidBucketName(q.bucketName) {
-		return err
-	}
-	if _, missing := s.fs.Bucket(q.ctx, q.bucketName); core.Is(missing, core.NoSuchBucket) {
-		return missing
-	}
-	return err
-}
-
-// caller is who a request comes from.
-type caller struct {
-	accessKey string
-	account   string
-}
-
-// authorise decides whether c may do a on b (nil: on the service itself). An account may do everything with what it owns, and
-// nothing else.
-func (s *Server) authorise(c caller, a action, b *core.BucketInfo) error {
-	switch {
-	case a == "" || c.account == "":
-		return errAccessDenied
-	case b == nil:
-		return nil
-	case b.Owner == c.account:
-		return nil
-	default:
-		return errAccessDenied
-	}
-}
-
-// document lends a buffer for an XML document; give it back with release.
-func (s *Server) document() *xmlWriter { return s.documents.Get().(*xmlWriter) }
-
-func (s *Server) release(x *xmlWriter) {
-	if cap(x.b) <= 1<<20 {
+// release returns x to the pool, unless an unusual document has made its buffer too large to keep.
+func (s *Server) release(x *xmldoc.Writer) {
+	if cap(x.Buf) <= 1<<20 {
 		s.documents.Put(x)
 	}
 }

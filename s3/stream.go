@@ -2,8 +2,11 @@ package s3
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -11,19 +14,20 @@ type readDeadliner interface{ SetReadDeadline(time.Time) error }
 
 type writeDeadliner interface{ SetWriteDeadline(time.Time) error }
 
-// renewEvery is how often a deadline is moved while bytes flow: often enough, and rare enough to cost nothing.
+// renewEvery returns the minimum interval between extensions of a deadline while bytes flow. It is long enough that the
+// cost is negligible.
 func renewEvery(patience time.Duration) time.Duration { return min(time.Second, patience/4) }
 
-// bodyReader counts what is read of a request's body, and gives up on a client that sends nothing for a while: it then
-// returns os.ErrDeadlineExceeded. Bytes that flow move the deadline on, so a slow client may take as long as it likes.
+// bodyReader counts the bytes read from a request body. If the client sends nothing for too long, Read returns
+// os.ErrDeadlineExceeded. Progress extends the deadline, so a slow client may take as long as it likes.
 type bodyReader struct {
 	rc       io.ReadCloser
-	deadline readDeadliner // nil: there is none to set
-	patience time.Duration // at most 0: for ever
+	deadline readDeadliner // nil if no deadline can be set
+	patience time.Duration // longest wait for bytes; unlimited if not positive
 	renewed  time.Time
 	count    int64
-	ended    bool // the end was seen
-	broken   bool // an error was seen: there is nothing more to read
+	ended    bool // Read has returned io.EOF
+	broken   bool // Read has failed: nothing more can be read
 }
 
 // Read implements io.Reader.
@@ -42,7 +46,7 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 	case err == io.EOF:
 		b.ended = true
 		if b.deadline != nil && !b.renewed.IsZero() {
-			// net/http goes on reading, to notice a client that leaves: the deadline was for the body only.
+			// The deadline was for the body only: net/http keeps reading, to detect a client that disconnects.
 			_ = b.deadline.SetReadDeadline(time.Time{})
 		}
 	case err != nil:
@@ -54,42 +58,168 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (b *bodyReader) Close() error { return b.rc.Close() }
 
-// patientBytes is the size from which an answer is written under a deadline; less fits into the buffers of the connection.
+// patientBytes is the minimum size of a response that is written under a deadline. A smaller one fits into the buffers
+// of the connection.
 const patientBytes = 64 << 10
 
-// patient returns where to write an answer of length bytes, and what to call behind it.
+// patient returns a writer for a response of length bytes, and a function to call after the last write.
 func (q *request) patient(length int64) (io.Writer, func() error) {
 	d, ok := q.w.(writeDeadliner)
-	if length < patientBytes || q.s.bodyTimeout <= 0 || !ok {
+	limits := q.s.live.Load()
+	if length < patientBytes || limits.BodyTimeout <= 0 || !ok {
 		return q.w, func() error { return nil }
 	}
-	p := &patientWriter{w: q.w, deadline: d, patience: q.s.bodyTimeout}
+	p := &patientWriter{
+		w: q.w, deadline: d, patience: limits.BodyTimeout, pace: pace{rate: limits.MinRate, window: q.s.rateWindow},
+		most: math.MaxInt,
+	}
+	if q.r.ProtoMajor > 1 {
+		p.most = streamBytes
+	}
 	return p, p.done
 }
 
-// patientWriter writes a large answer and gives up on a client that takes nothing for a while.
+// streamBytes is the size of a single write to an HTTP/2 stream. The deadline of a stream applies to a whole write, so
+// a larger one that makes progress could not be distinguished from one that is stuck.
+const streamBytes = 64 << 10
+
+// Abort is the write deadline that ends a write immediately. A connection may extend any other deadline for as long as
+// the client keeps reading.
+var Abort = time.Unix(1, 0)
+
+// patientWriter writes a large response. It gives up on a client that reads nothing for too long, or whose average rate
+// is too low.
 type patientWriter struct {
 	w        http.ResponseWriter
 	deadline writeDeadliner
 	patience time.Duration
 	renewed  time.Time
+	pace     pace
+	most     int // maximum bytes in a single write
+
+	limit *time.Timer // runs during a write; nil before the first one
+	mu    sync.Mutex  // guards the fields below
+	until time.Time   // when the write in progress has taken too long; zero if none is in progress
+	late  bool        // a write has taken too long
 }
 
 // Write implements io.Writer.
-func (p *patientWriter) Write(b []byte) (int, error) {
-	if now := time.Now(); now.Sub(p.renewed) >= renewEvery(p.patience) {
+func (p *patientWriter) Write(b []byte) (n int, err error) {
+	for len(b) > p.most && err == nil {
+		var m int
+		m, err = p.write(b[:p.most])
+		n += m
+		b = b[m:]
+	}
+	if err == nil {
+		var m int
+		m, err = p.write(b)
+		n += m
+	}
+	return n, err
+}
+
+func (p *patientWriter) write(b []byte) (int, error) {
+	now := time.Now()
+	if now.Sub(p.renewed) >= renewEvery(p.patience) {
 		if err := p.deadline.SetWriteDeadline(now.Add(p.patience)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return 0, err
 		}
 		p.renewed = now
 	}
-	return p.w.Write(b)
+	p.begin(now, len(b))
+	n, err := p.w.Write(b)
+	if p.end() {
+		return n, p.pace.tooSlow(n, time.Since(now))
+	}
+	if err == nil {
+		err = p.pace.took(n, time.Since(now))
+	}
+	return n, err
 }
 
-// done flushes what is buffered under the last deadline and takes it away, so that it does not hit the next request of
-// the connection.
+// begin limits the time of a write of n bytes to what the pace allows.
+func (p *patientWriter) begin(now time.Time, n int) {
+	if p.pace.rate <= 0 {
+		return
+	}
+	d := p.pace.limit(n)
+	p.mu.Lock()
+	p.until = now.Add(d)
+	p.mu.Unlock()
+	if p.limit == nil {
+		p.limit = time.AfterFunc(d, p.expire)
+	} else {
+		p.limit.Reset(d)
+	}
+}
+
+// end stops the timer that begin started, and reports whether the write has taken too long.
+func (p *patientWriter) end() bool {
+	if p.pace.rate <= 0 {
+		return false
+	}
+	p.limit.Stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.until = time.Time{}
+	return p.late
+}
+
+// expire aborts the write in progress, unless it is a later one than the write that the timer was set for.
+func (p *patientWriter) expire() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.until.IsZero() && !time.Now().Before(p.until) {
+		p.late = true
+		_ = p.deadline.SetWriteDeadline(Abort) // it fails only if the connection is closed
+	}
+}
+
+// done flushes buffered data under the last deadline, and then clears the deadline so that it does not affect the next
+// request on the connection.
 func (p *patientWriter) done() error {
 	err := http.NewResponseController(p.w).Flush()
 	_ = p.deadline.SetWriteDeadline(time.Time{})
 	return err
+}
+
+// pace checks the average rate at which a client reads a response, over windows of time. Only the time that the server
+// spends waiting for the client counts: a slow drive, or work before the response, is not the client's fault.
+type pace struct {
+	rate   int64 // minimum bytes per second; not checked if 0
+	window time.Duration
+
+	bytes  int64 // bytes read by the client in this window
+	waited time.Duration
+}
+
+// took records that the client read n bytes while the server waited for d. At the end of a window it returns an error
+// if the average rate was too low.
+func (p *pace) took(n int, d time.Duration) error {
+	if p.rate <= 0 {
+		return nil
+	}
+	p.bytes += int64(n)
+	if p.waited += d; p.waited < p.window {
+		return nil
+	}
+	if float64(p.bytes) < float64(p.rate)*p.waited.Seconds() {
+		return p.tooSlow(0, 0)
+	}
+	p.bytes, p.waited = 0, 0
+	return nil
+}
+
+// limit returns the longest time that the client may take for the next n bytes. If it takes longer, took will return an
+// error.
+func (p *pace) limit(n int) time.Duration {
+	allowed := time.Duration(float64(p.bytes+int64(n)) / float64(p.rate) * float64(time.Second))
+	return max(p.window, allowed) - p.waited
+}
+
+// tooSlow returns the error for a client whose average rate is too low after it has read n more bytes in d.
+func (p *pace) tooSlow(n int, d time.Duration) error {
+	return fmt.Errorf("the client took %d bytes in %.3f s: expected at least %d bytes per second on average",
+		p.bytes+int64(n), (p.waited + d).Seconds(), p.rate)
 }

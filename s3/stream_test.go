@@ -127,7 +127,8 @@ func TestExpectContinue(t *testing.T) {
 	require.Equal(t, body, w.content("/bucket/key"))
 }
 
-// TestExpectContinueBeforeNothing: a client that waits for the word before an empty body gets it, and the connection stays in step.
+// TestExpectContinueBeforeNothing: a client that waits for the word before an empty body gets it, and the connection
+// stays in step.
 func TestExpectContinueBeforeNothing(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
@@ -230,22 +231,84 @@ func TestClientThatStopsReading(t *testing.T) {
 		o.Logger = slog.New(slog.NewTextHandler(log, nil))
 	}})
 	w.bucket("bucket")
-	body := random(1, 32<<20)
 	<-log
-	bucket, err := w.fs.Bucket(t.Context(), "bucket")
-	require.NoError(t, err)
-	content, err := w.fs.NewContent(t.Context(), bucket, int64(len(body)))
-	require.NoError(t, err)
-	_, err = content.ReadFrom(bytes.NewReader(body))
-	require.NoError(t, err)
-	_, err = w.fs.Put(t.Context(), vfs.PutRequest{Bucket: bucket, Key: "key", Content: content})
-	require.NoError(t, err)
+	body := w.putDirectly("/bucket/key", 32<<20)
 	conn := w.raw("GET", "/bucket/key", 0, hash(nil))
 	line := <-log
 	require.Contains(t, line, "code=RequestTimeout")
 	require.Contains(t, line, "level=INFO")
 	got, err := io.ReadAll(conn)
 	require.Less(t, len(got), len(body), "%v", err)
+}
+
+// putDirectly stores random content of n bytes without a request, and returns it.
+func (w *world) putDirectly(path string, n int) []byte {
+	w.t.Helper()
+	name, key, _ := strings.Cut(path[1:], "/")
+	body := random(1, n)
+	bucket, err := w.fs.Bucket(w.t.Context(), name)
+	require.NoError(w.t, err)
+	content, err := w.fs.NewContent(w.t.Context(), bucket, int64(len(body)))
+	require.NoError(w.t, err)
+	_, err = content.ReadFrom(bytes.NewReader(body))
+	require.NoError(w.t, err)
+	_, err = w.fs.Put(w.t.Context(), vfs.PutRequest{Bucket: bucket, Key: key, Content: content})
+	require.NoError(w.t, err)
+	return body
+}
+
+// TestClientThatReadsTooSlowly: a client is cut off if it takes less than the least rate, and no other one is. No
+// client is as fast as one tebibyte per second.
+func TestClientThatReadsTooSlowly(t *testing.T) {
+	for _, c := range []struct {
+		rate int64
+		cut  bool
+	}{{0, false}, {1, false}, {1 << 40, true}} {
+		log := make(lines, 100)
+		w := newWorld(t, setup{options: func(o *s3.Options) {
+			o.MinRate, o.RateWindow = c.rate, time.Microsecond
+			o.Logger = slog.New(slog.NewTextHandler(log, nil))
+		}})
+		w.bucket("bucket")
+		<-log
+		body := w.putDirectly("/bucket/key", 32<<20)
+		conn := w.raw("GET", "/bucket/key", 0, hash(nil))
+		var got []byte
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err == nil { // a client that is cut off may not even get the headers
+			got, err = io.ReadAll(response.Body)
+		}
+		line := <-log
+		if !c.cut {
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(body, got))
+			require.NotContains(t, line, "RequestTimeout")
+			continue
+		}
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		require.True(t, bytes.HasPrefix(body, got))
+		require.Contains(t, line, "code=RequestTimeout")
+		require.Contains(t, line, "expected at least 1099511627776 bytes per second")
+	}
+}
+
+// TestClientThatReadsNothingIsTooSlow: the least rate ends a write that is under way, long before the client has
+// stalled.
+func TestClientThatReadsNothingIsTooSlow(t *testing.T) {
+	log := make(lines, 100)
+	w := newWorld(t, setup{options: func(o *s3.Options) {
+		o.BodyTimeout, o.MinRate, o.RateWindow = time.Hour, 1<<40, time.Millisecond
+		o.Logger = slog.New(slog.NewTextHandler(log, nil))
+	}})
+	w.bucket("bucket")
+	<-log
+	body := w.putDirectly("/bucket/key", 32<<20)
+	conn := w.raw("GET", "/bucket/key", 0, hash(nil))
+	line := <-log
+	require.Contains(t, line, "code=RequestTimeout")
+	require.Contains(t, line, "expected at least 1099511627776 bytes per second")
+	got, _ := io.ReadAll(conn)
+	require.Less(t, len(got), len(body))
 }
 
 // TestDamageIsNeverSent spoils stored bytes: in the first frame that is an error, later the connection is cut.

@@ -2,26 +2,23 @@ package s3
 
 import (
 	"encoding/xml"
-	"net/http"
 
 	"orcas/core"
+	"orcas/s3/xmldoc"
 )
 
-// newest is the place in ListVersions before every version of a key: its newest version comes first.
+// newest is the position in ListVersions before all versions of a key, which are listed from newest to oldest.
 const newest = core.Version(1<<63 - 1)
 
-func (q *request) getVersioning() error {
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin("VersioningConfiguration")
+func getVersioning(q *request, x *xmldoc.Writer) error {
+	x.Begin("VersioningConfiguration")
 	switch q.bucket.Versioning {
 	case core.VersioningEnabled:
-		x.text("Status", "Enabled")
+		x.Text("Status", "Enabled")
 	case core.VersioningSuspended:
-		x.text("Status", "Suspended")
+		x.Text("Status", "Suspended")
 	}
-	x.close("VersioningConfiguration")
-	q.sendXML(http.StatusOK, x)
+	x.Close("VersioningConfiguration")
 	return nil
 }
 
@@ -32,13 +29,13 @@ type versioningRequest struct {
 	MFADelete *string  `xml:"MfaDelete"`
 }
 
-// state returns the versioning state that is asked for.
+// state returns the requested versioning state.
 func (r *versioningRequest) state() (core.Versioning, error) {
 	if r.MFADelete != nil {
 		switch *r.MFADelete {
 		case "Disabled":
-		case "Enabled": // needs a device that the owner has proven to hold; a request with the proof (x-amz-mfa) does not get here
-			return 0, errAccessDenied.say("Mfa Authentication must be used for this request")
+		case "Enabled": // requires MFA, but requests with x-amz-mfa have already been refused
+			return 0, errAccessDenied.Say("Mfa Authentication must be used for this request")
 		default:
 			return 0, errMalformedXML
 		}
@@ -55,31 +52,28 @@ func (r *versioningRequest) state() (core.Versioning, error) {
 	return 0, errMalformedXML
 }
 
-func (q *request) putVersioning() error {
+func putVersioning(q *request) error {
 	var body versioningRequest
-	if err := q.readDocument(&body); err != nil {
+	if err := readDocument(q, &body); err != nil {
 		return err
 	}
 	state, err := body.state()
 	if err != nil {
 		return err
 	}
-	err = q.updateBucket(func(b *core.BucketInfo) error {
+	err = updateBucket(q, func(b *core.BucketInfo) error {
 		b.Versioning = state
 		return nil
 	})
 	if core.Is(err, core.BucketState) {
-		err = errBucketState.say("An Object Lock configuration is present on this bucket, so the versioning state cannot be changed.").because(err)
+		err = errBucketState.Say("An Object Lock configuration is present on this bucket, so the versioning state cannot be changed.").Because(err)
 	}
-	if err != nil {
-		return err
-	}
-	q.sendEmpty(http.StatusOK)
-	return nil
+	return err
 }
 
-// updateBucket changes the bucket of the request, and no other that took its name meanwhile.
-func (q *request) updateBucket(change func(*core.BucketInfo) error) error {
+// updateBucket changes the bucket of the request, but not a different bucket that has been created with its name
+// meanwhile.
+func updateBucket(q *request, change func(*core.BucketInfo) error) error {
 	_, err := q.s.fs.UpdateBucket(q.ctx, q.bucket.Name, func(b *core.BucketInfo) error {
 		if b.ID != q.bucket.ID {
 			return errNoSuchBucket
@@ -89,23 +83,25 @@ func (q *request) updateBucket(change func(*core.BucketInfo) error) error {
 	return err
 }
 
-// versionMarkers reads where a page of ListObjectVersions begins. The marker of a version is its sequence, as in NextVersionIdMarker, so
-// that it stays right when a null version is written anew; the id "null" is taken too, and means the null version that is there now.
-func (q *request) versionMarkers() (after core.Cursor, err error) {
+// versionMarkers returns the position at which a page of ListObjectVersions begins. The marker of a version is its
+// sequence, as in NextVersionIdMarker, so it remains valid if a null version is replaced. The ID "null" is also
+// accepted: it refers to the current null version.
+func versionMarkers(q *request) (after core.Cursor, err error) {
 	keyMarker := q.query.value("key-marker")
 	idMarker, given := q.query.get("version-id-marker")
 	after.Key = keyMarker
-	bad := errInvalidArgument.with("ArgumentName", "version-id-marker").with("ArgumentValue", idMarker)
+	bad := errInvalidArgument.With("ArgumentName", "version-id-marker").With("ArgumentValue", idMarker)
 	switch {
 	case !given:
 		return after, nil
 	case idMarker == "":
-		return after, bad.say("A version-id marker cannot be empty.")
+		return after, bad.Say("A version-id marker cannot be empty.")
 	case keyMarker == "":
-		return after, bad.say("A version-id marker cannot be specified without a key marker.")
+		return after, bad.Say("A version-id marker cannot be specified without a key marker.")
 	}
-	if after.Version, err = core.ParseVersion(idMarker); err != nil || after.Version > newest && after.Version != core.Null {
-		return after, bad.say("Invalid version id specified")
+	var ok bool
+	if after.Version, ok = parseVersionID(idMarker); !ok || after.Version > newest && after.Version != core.Null {
+		return after, bad.Say("Invalid version id specified")
 	}
 	if after.Version == core.Null {
 		o, err := q.s.fs.Stat(q.ctx, q.bucket, keyMarker, core.Null)
@@ -113,7 +109,7 @@ func (q *request) versionMarkers() (after core.Cursor, err error) {
 		case o != nil:
 			after.Version = core.Version(o.Seq)
 		case core.Is(err, core.NoSuchKey) || core.Is(err, core.NoSuchVersion):
-			after.Version = newest // nobody knows where it stood: rather a version twice than one not at all
+			after.Version = newest // its position is unknown: listing versions twice is better than omitting one
 		default:
 			return after, err
 		}
@@ -121,71 +117,62 @@ func (q *request) versionMarkers() (after core.Cursor, err error) {
 	return after, nil
 }
 
-func (q *request) listVersions() error {
-	l, err := q.parseListing("max-keys")
+func listVersions(q *request, x *xmldoc.Writer) error {
+	l, err := parseListing(q, "max-keys")
 	if err != nil {
 		return err
 	}
-	after, err := q.versionMarkers()
+	after, err := versionMarkers(q)
 	if err != nil {
 		return err
 	}
-	if place := l.behind(after.Key); place.Key != after.Key {
-		after = place
+	if skip := l.after(after.Key); skip.Key != after.Key {
+		after = skip
 	}
-	if err := q.read(&l, core.ListVersions, after); err != nil {
+	if err := l.read(q, core.ListVersions, after); err != nil {
 		return err
 	}
-	x := q.s.document()
-	defer q.s.release(x)
-	x.begin("ListVersionsResult")
-	x.text("Name", q.bucket.Name)
-	x.key("Prefix", l.prefix, l.encoded)
-	x.key("KeyMarker", q.query.value("key-marker"), l.encoded)
-	x.text("VersionIdMarker", q.query.value("version-id-marker"))
+	x.Begin("ListVersionsResult")
+	x.Text("Name", q.bucket.Name)
+	x.Key("Prefix", l.prefix, l.encoded)
+	x.Key("KeyMarker", q.query.value("key-marker"), l.encoded)
+	x.Text("VersionIdMarker", q.query.value("version-id-marker"))
 	if l.page.Truncated {
-		x.key("NextKeyMarker", l.page.Next.Key, l.encoded)
-		x.optional("NextVersionIdMarker", l.page.Next.Version.String()) // none after a common prefix
+		x.Key("NextKeyMarker", l.page.Next.Key, l.encoded)
+		x.Optional("NextVersionIdMarker", versionID(l.page.Next.Version)) // none after a common prefix
 	}
-	x.int("MaxKeys", int64(l.limit))
-	if l.delimiter != "" {
-		x.key("Delimiter", l.delimiter, l.encoded)
-	}
-	if l.encoded {
-		x.text("EncodingType", "url")
-	}
-	x.bool("IsTruncated", l.page.Truncated)
+	x.Int("MaxKeys", int64(l.limit))
+	l.writeForm(x)
+	x.Bool("IsTruncated", l.page.Truncated)
 	for i := range l.page.Objects {
-		q.writeVersion(x, &l.page.Objects[i], l.encoded)
+		writeVersion(q, x, &l.page.Objects[i], l.encoded)
 	}
-	writePrefixes(x, &l)
-	x.close("ListVersionsResult")
-	q.sendXML(http.StatusOK, x)
+	l.writePrefixes(x)
+	x.Close("ListVersionsResult")
 	return nil
 }
 
 // writeVersion writes a version, or a delete marker, as an element of a listing.
-func (q *request) writeVersion(x *xmlWriter, o *core.ObjectInfo, encoded bool) {
+func writeVersion(q *request, x *xmldoc.Writer, o *core.ObjectInfo, encoded bool) {
 	name := "Version"
 	if o.Marker {
 		name = "DeleteMarker"
 	}
-	x.open(name)
-	x.key("Key", o.Key, encoded)
-	x.text("VersionId", o.Version().String())
-	x.bool("IsLatest", o.Latest)
-	x.time("LastModified", o.Modified)
+	x.Open(name)
+	x.Key("Key", o.Key, encoded)
+	x.Text("VersionId", versionID(o.Version()))
+	x.Bool("IsLatest", o.Latest)
+	x.Time("LastModified", o.Modified)
 	if !o.Marker {
-		x.etag(o.ETag)
+		x.ETag(o.ETag)
 		if len(o.Sums) > 0 {
-			x.text("ChecksumAlgorithm", o.Sums[0].Algorithm.Name())
-			x.text("ChecksumType", typeOf(o.Sums[0].Composite))
+			writeSumKind(x, o.Sums[0].Algorithm, o.Sums[0].Composite)
 		}
-		x.int("Size", o.Size)
+		x.Int("Size", o.Size)
 	}
-	x.owner("Owner", q.bucket.Owner)
+	x.Owner("Owner", q.bucket.Owner)
 	if !o.Marker {
-		x.text("StorageClass", classOf(o.Attrs))
+		x.Text("StorageClass", classOf(o.Attrs))
 	}
-	x.close(name)
+	x.Close(name)
 }

@@ -428,7 +428,7 @@ func TestListObjectVersionsParameters(t *testing.T) {
 	require.Empty(t, p.rows(t))
 	require.Equal(t, 1000, get("&max-keys=5000").MaxKeys)
 
-	// The marker of a null version stays right when the null version is written anew while somebody lists.
+	// The marker of a null version stays right if the null version is replaced during the listing.
 	w.bucket("other")
 	w.put("/other/k", "old null")
 	w.versioning("other", "Enabled")
@@ -445,7 +445,7 @@ func TestListObjectVersionsParameters(t *testing.T) {
 	rest := listVersions(w, "other", "&key-marker=k&version-id-marker="+*page.NextVersionIDMarker)
 	require.Equal(t, "k="+one, rest[:1].String())
 	require.Equal(t, "z", rest[1].key)
-	// "null" itself stands for the null version that is there; where there is none, the key is listed from its beginning.
+	// "null" itself stands for the null version that is there; if there is none, the key is listed from its beginning.
 	require.Equal(t, rest.String(), listVersions(w, "other", "&key-marker=k&version-id-marker=null").String())
 	w.do("DELETE", "/other/k?versionId=null", nil).is(204, "")
 	require.Equal(t, "k="+one+"*", listVersions(w, "other", "&key-marker=k&version-id-marker=null")[:1].String())

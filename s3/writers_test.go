@@ -26,8 +26,8 @@ func (w *world) rewrite(o *core.ObjectInfo, change func(*core.ObjectInfo)) {
 	require.NoError(w.t, err)
 }
 
-// TestConditionalWriters lets 64 write one key at once, if there is none and if it is the one that all of them know: one wins each time,
-// by whatever operation, and the others see 412.
+// TestConditionalWriters lets 64 write one key at once, if there is none and if it is the one that all of them know:
+// one wins each time, by whatever operation, and the others see 412.
 func TestConditionalWriters(t *testing.T) {
 	rounds := 200
 	if testing.Short() {

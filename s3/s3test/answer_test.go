@@ -158,7 +158,7 @@ func (a *answer) all(path string) []string {
 	return texts
 }
 
-// text returns the text of the first element at a path, "" where there is none.
+// text returns the text of the first element at a path, "" if there is none.
 func (a *answer) text(path string) string {
 	a.t.Helper()
 	if found := a.root().find(path); len(found) > 0 {

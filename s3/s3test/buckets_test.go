@@ -121,6 +121,14 @@ var buckets = area{"buckets", []rule{
 	{"create-acl-private", "CreateBucket accepts the canned ACL private", func(t *T) {
 		t.head("/" + t.newBucket("x-amz-acl: private")).ok(200)
 	}},
+	{"create-acl-public", "CreateBucket with an ACL that grants something to others is InvalidBucketAclWithObjectOwnership", func(t *T) {
+		name := t.newName()
+		for _, acl := range []string{"x-amz-acl: public-read", "x-amz-grant-read: id=somebody"} {
+			a := t.try("/"+name, t.locationBody(), acl).fail(400, "InvalidBucketAclWithObjectOwnership")
+			a.eq("Message", "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting")
+		}
+		t.head("/"+name).fail(404, "")
+	}},
 	{"create-acl-nonsense", "CreateBucket with a canned ACL that does not exist is InvalidArgument", func(t *T) {
 		name := t.newName()
 		t.try("/"+name, t.locationBody(), "x-amz-acl: everybody").fail(400, "InvalidArgument")

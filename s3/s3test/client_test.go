@@ -64,7 +64,8 @@ func (t *T) bucket() string {
 	return t.own
 }
 
-// removeLater removes a bucket of this case with all that is in it when the case ends. A server of ours goes as a whole.
+// removeLater removes a bucket of this case with all that is in it when the case ends. A server of ours goes as a
+// whole.
 func (t *T) removeLater(bucket string) {
 	if !t.foreign {
 		return
@@ -81,7 +82,7 @@ func (t *T) removeLater(bucket string) {
 	})
 }
 
-// remove deletes the versions of a page of a listing, and says whether to go on: not all that locks keep can go.
+// remove deletes the versions of a page of a listing, and reports whether to go on: not all that locks keep can go.
 func (t *T) remove(bucket string, page *answer, locks bool) bool {
 	var doc strings.Builder
 	doc.WriteString("<Delete><Quiet>true</Quiet>")
@@ -123,8 +124,8 @@ func escape(key string) string {
 	return b.String()
 }
 
-// path returns the path and query of ref: what begins with "/" stands for itself, all else is a key, a sub-resource, or both, in the
-// bucket of the case.
+// path returns the path and query of ref: what begins with "/" stands for itself, all else is a key, a sub-resource, or
+// both, in the bucket of the case.
 func (t *T) path(ref string) string {
 	t.Helper()
 	switch {
@@ -183,7 +184,7 @@ func (t *T) sign(r *http.Request, body any) *http.Request {
 	return r
 }
 
-// send sends a request as it is, and holds the answer against what is true of every answer.
+// send sends a request unchanged, and checks what must be true of every answer.
 func (t *T) send(r *http.Request) *answer {
 	t.Helper()
 	res, err := t.client.Do(r)
@@ -203,7 +204,7 @@ func (t *T) read(method, what string, res *http.Response) *answer {
 		a.expect(a.text("RequestId") == a.header.Get("X-Amz-Request-Id"), "RequestId is not that of the header")
 	}
 	if method == "HEAD" || a.status == 304 || a.status == 204 {
-		a.expect(a.body == "", "a body where there is none")
+		a.expect(a.body == "", "a body, and none was expected")
 	}
 	return a
 }
@@ -276,7 +277,8 @@ func (t *T) dial() net.Conn {
 	return conn
 }
 
-// open sends the head of a request that announces length bytes (-1: does not say how many), signed for the payload, and none of them.
+// open sends the head of a request that announces length bytes (-1: does not say how many), signed for the payload, and
+// none of them.
 func (t *T) open(method, ref string, length int, payload string, headers ...string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	r := t.request(method, ref, nil, headers...)
@@ -323,7 +325,7 @@ func rebody(r *http.Request, wire []byte) *http.Request {
 	return r
 }
 
-// sorted says whether keys are in the order of their bytes.
+// sorted reports whether keys are in the order of their bytes.
 func sorted(keys []string) bool { return slices.IsSorted(keys) }
 
 func newReader(c net.Conn) *bufio.Reader { return bufio.NewReader(c) }

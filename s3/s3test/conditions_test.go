@@ -103,7 +103,8 @@ const (
 	other  = `"0123456789abcdef0123456789abcdef"` // an ETag of nothing
 )
 
-// about returns conditions in which ETAG and MODIFIED stand for what the object has; prefix is put before the names of the headers.
+// about returns conditions in which ETAG and MODIFIED stand for what the object has; prefix is put before the names of
+// the headers.
 func (t *T) about(ref, prefix string, conditions []string) []string {
 	t.Helper()
 	a := t.head(ref).ok(200)

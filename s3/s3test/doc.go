@@ -1,20 +1,21 @@
-// Package s3test is a black-box suite of the S3 protocol: rules, grouped into areas, each held against a server over real
-// sockets and by nothing else than requests and answers. It imports nothing of the server but the signer of requests.
+// Package s3test is a black-box test suite for the S3 protocol. It checks rules, grouped into areas, on a server over
+// real sockets, using only requests and responses. The only package of the server that it imports is the request
+// signer.
 //
-// Each case has a stable name, area/rule, and says in one line what the rule is; `make s3test-list` prints them all. A case
-// works in a bucket of its own, so that cases run side by side and do not see one another, and it removes what it made and
-// nothing else.
+// Each case has a stable name, area/rule, and a description of the rule in one line. `make s3test-list` prints all
+// cases. Every case uses a separate bucket, so cases can run in parallel without affecting each other. A case deletes
+// only what it has created.
 //
-// Without further settings the suite builds the server, starts it as a process on a fresh directory, and stops it at the end.
-// With these variables it tries any other endpoint:
+// By default the suite builds the server, starts it as a process with an empty directory, and stops it at the end. Set
+// these variables to test another endpoint:
 //
 //	ORCAS_S3TEST_ENDPOINT    http://host:port or https://host:port
-//	ORCAS_S3TEST_ACCESS_KEY  ... and ORCAS_S3TEST_SECRET_KEY: credentials that may make and remove buckets
-//	ORCAS_S3TEST_REGION      the region that requests are signed for; us-east-1 where it is unset
-//	ORCAS_S3TEST_DOMAIN      a base domain of virtual-host style; unset: what needs one is skipped
-//	ORCAS_S3TEST_OURS        any value: it is an ORCAS too, and serves what only ORCAS does
+//	ORCAS_S3TEST_ACCESS_KEY  ... and ORCAS_S3TEST_SECRET_KEY: credentials that may create and delete buckets
+//	ORCAS_S3TEST_REGION      the region that requests are signed for; us-east-1 if unset
+//	ORCAS_S3TEST_DOMAIN      a base domain for virtual-host style; if unset, cases that need one are skipped
+//	ORCAS_S3TEST_OURS        any value: the endpoint is an ORCAS server, so also test the extensions of ORCAS
 //	ORCAS_S3TEST_INSECURE    any value: do not verify the certificate of the endpoint
 //
-// The suite is tried itself: `make s3test-mutants` breaks one rule after the other in the source of the server, and the case
-// that claims the rule has to fail. README.md has the results.
+// The suite itself is tested by mutation: `make s3test-mutants` breaks one rule at a time in the source of the server,
+// and the case for that rule must fail. README.md has the results.
 package s3test

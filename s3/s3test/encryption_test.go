@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// customerKey returns the headers of SSE-C for a key; between stands "copy-source-" where the source of a copy is meant.
+// customerKey returns the headers of SSE-C for a key; between stands "copy-source-" where the source of a copy is
+// meant.
 func customerKey(seed byte, between string) []string {
 	key := random(seed, 32)
 	sum := md5.Sum([]byte(key))
@@ -38,7 +39,8 @@ func (t *T) encryptsForCustomers() {
 	t.del("probe").ok(204)
 }
 
-// badCustomerKey is the rule that SSE-C headers are refused; the error names the header of encryption, whichever of them is wrong.
+// badCustomerKey is the rule that SSE-C headers are refused; the error names the header of encryption, whichever of
+// them is wrong.
 func badCustomerKey(named, says, code string, change func(h []string) []string) rule {
 	return rule{named, says, func(t *T) {
 		t.encryptsForCustomers()
@@ -92,6 +94,23 @@ var encryption = area{"encryption", []rule{
 		u.complete().ok(200).has("x-amz-server-side-encryption", "AES256")
 		t.head("key").ok(200).has("x-amz-server-side-encryption", "AES256")
 		t.holds("key", "content")
+	}},
+	{"sse-s3-multipart-named-again", "parts and completion may name the encryption of the upload, as minio-go does, and no other one", func(t *T) {
+		if t.other {
+			t.Skip("AWS refuses the header there")
+		}
+		t.put("from", "content")
+		u := t.begin("key", sseS3)
+		u.part(1, "content", sseS3).has("x-amz-server-side-encryption", "AES256")
+		t.put(u.ref(1), nil, t.from("from"), sseS3).has("x-amz-server-side-encryption", "AES256")
+		u.complete(sseS3).ok(200).has("x-amz-server-side-encryption", "AES256")
+		t.holds("key", "content")
+		plain := t.begin("plain")
+		t.try(plain.ref(1), "content", sseS3).fail(400, "InvalidRequest")
+		t.try(plain.ref(1), nil, t.from("from"), sseS3).fail(400, "InvalidRequest")
+		plain.part(1, "content")
+		plain.complete(sseS3).fail(400, "InvalidRequest")
+		t.gone("plain")
 	}},
 	{"algorithm-nonsense", "an encryption that does not exist is refused and stores nothing", func(t *T) {
 		a := t.try("key", "content", "x-amz-server-side-encryption: ROT13")

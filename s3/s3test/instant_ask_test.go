@@ -116,8 +116,8 @@ var instantAsk = area{"instant-ask", []rule{
 	{"find-presigned", "a presigned URL can neither ask nor refer", func(t *T) {
 		content := random(40, 1000)
 		t.put("key", content)
-		t.send(t.presign("POST", "?instant", "<FindContent>"+whole(content)+"</FindContent>", time.Minute, 0)).fail(403, "AccessDenied")
-		t.send(t.presign("PUT", "copy", nil, time.Minute, 0, instantLength(len(content)), sumHeader("SHA256", content))).fail(403, "AccessDenied")
+		t.send(presign(t, "POST", "?instant", "<FindContent>"+whole(content)+"</FindContent>", time.Minute, 0)).fail(403, "AccessDenied")
+		t.send(presign(t, "PUT", "copy", nil, time.Minute, 0, instantLength(len(content)), sumHeader("SHA256", content))).fail(403, "AccessDenied")
 		t.gone("copy")
 	}},
 	{"refer", "a PUT that refers to content which the bucket has makes an object of it, with what else the PUT says", func(t *T) {

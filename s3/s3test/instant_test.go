@@ -2,7 +2,8 @@ package s3test
 
 import "io"
 
-// offer announces content with its SHA-256 and with Expect: 100-continue, sends none of it, and returns the answer that comes.
+// offer announces content with its SHA-256 and with Expect: 100-continue, sends none of it, and returns the answer that
+// comes.
 func (t *T) offer(ref, content string, headers ...string) (*answer, io.Writer, func() *answer) {
 	t.Helper()
 	conn, in := t.open("PUT", ref, len(content), sha256Hex([]byte(content)), append(headers, "Expect: 100-continue")...)

@@ -204,6 +204,32 @@ var checksums = area{"checksums", concat(
 			u.complete().ok(200)
 			t.get("key?partNumber=1", "x-amz-checksum-mode: ENABLED").ok(206).has("x-amz-checksum-sha256", sum("SHA256", "content"))
 		}},
+		{"get-part-of-full-object", "GET with partNumber and checksum mode tells no checksum of a part if the object's is FULL_OBJECT", func(t *T) {
+			u := t.begin("key", "x-amz-checksum-algorithm: CRC32", "x-amz-checksum-type: FULL_OBJECT")
+			u.part(1, random(8, mebibytes5), unsigned)
+			u.part(2, "end")
+			u.complete().ok(200)
+			t.get("key?partNumber=2", "x-amz-checksum-mode: ENABLED").ok(206).lacks("x-amz-checksum-crc32", "x-amz-checksum-type")
+			t.head("key?partNumber=1", "x-amz-checksum-mode: ENABLED").ok(206).lacks("x-amz-checksum-crc32", "x-amz-checksum-type")
+			t.head("key", "x-amz-checksum-mode: ENABLED").ok(200).has("x-amz-checksum-crc32", sum("CRC32", random(8, mebibytes5)+"end"))
+		}},
+		{"get-only-part-of-full-object", "GET with partNumber of an object of one part tells the checksum of the object", func(t *T) {
+			u := t.begin("key", "x-amz-checksum-algorithm: CRC32", "x-amz-checksum-type: FULL_OBJECT")
+			u.part(1, "content")
+			u.complete().ok(200)
+			a := t.get("key?partNumber=1", "x-amz-checksum-mode: ENABLED").ok(206)
+			a.has("x-amz-checksum-crc32", sum("CRC32", "content")).has("x-amz-checksum-type", "FULL_OBJECT")
+		}},
+		{"part-default", "UploadPart without a checksum answers with the CRC64NVME of the part", func(t *T) {
+			u := t.begin("key")
+			u.part(1, "content").has("x-amz-checksum-crc64nvme", sum("CRC64NVME", "content"))
+			t.put(u.ref(2), "content", sumHeader("SHA256", "content")).lacks("x-amz-checksum-crc64nvme").has("x-amz-checksum-sha256", sum("SHA256", "content"))
+		}},
+		{"copy-part-default", "UploadPartCopy to an upload without an algorithm answers with no checksum", func(t *T) {
+			t.put("from", "content")
+			u := t.begin("key")
+			t.put(u.ref(1), nil, t.from("from")).no("ChecksumCRC64NVME")
+		}},
 		{"copy-part", "UploadPartCopy tells the checksum of the part", func(t *T) {
 			t.put("from", "content")
 			u := t.begin("key", "x-amz-checksum-algorithm: SHA256")
@@ -411,6 +437,24 @@ var payloads = area{"payloads", concat(chunkModeRules("signed"), chunkModeRules(
 		swapped := append(append(append([]byte{}, wire[size:2*size]...), wire[:size]...), wire[2*size:]...)
 		t.send(rebody(r, swapped)).fail(403, "SignatureDoesNotMatch")
 		t.gone("key")
+	}},
+	{"chunk-below-8-kib", "a chunk of less than 8 KiB that is not the last is InvalidChunkSizeError, and the key is as it was", func(t *T) {
+		t.put("key", "old")
+		for name, mode := range modes {
+			c := crcChunked(mode, strings.Repeat(name[:1], 16_000))
+			c.ChunkSize = 8191
+			r, _ := t.chunked("key", strings.Repeat(name[:1], 16_000), c)
+			t.send(r).fail(403, "InvalidChunkSizeError").eq("Chunk", "2").eq("BadChunkSize", "8191")
+		}
+		t.holds("key", "old")
+	}},
+	{"last-chunk-below-8-kib", "the last chunk may have less than 8 KiB", func(t *T) {
+		content := random(13, 8192+1)
+		c := crcChunked(sigv4.PayloadSignedTrailer, content)
+		c.ChunkSize = 8192
+		r, _ := t.chunked("key", content, c)
+		t.send(r).ok(200)
+		t.holds("key", content)
 	}},
 	{"chunk-of-other-request", "a chunk of another request is SignatureDoesNotMatch", func(t *T) {
 		_, wire := t.chunked("other", "content", sigv4.Chunked{Mode: sigv4.PayloadSigned})

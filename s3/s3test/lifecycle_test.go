@@ -129,6 +129,15 @@ var lifecycle = area{"lifecycle", []rule{
 			a.expect(err == nil && when.Hour() == 0 && when.Minute() == 0 && time.Until(when) > 71*time.Hour && time.Until(when) <= 96*time.Hour, "%s", v)
 		}
 	}},
+	{"expiration-in-real-days", "x-amz-expiration and x-amz-abort-date count days of 24 hours, however long the days of the server's lifecycle worker are", func(t *T) {
+		t.lifecycleOf(life("i", "<Filter></Filter>", threeDays+"<AbortIncompleteMultipartUpload><DaysAfterInitiation>3</DaysAfterInitiation></AbortIncompleteMultipartUpload>")).ok(200)
+		_, date, _ := strings.Cut(t.put("key", "content").set("x-amz-expiration"), `expiry-date="`)
+		date, _, _ = strings.Cut(date, `"`)
+		for _, date := range []string{date, t.post("key?uploads", nil).ok(200).set("x-amz-abort-date")} {
+			when, err := time.Parse(time.RFC1123, date)
+			t.must(err == nil && time.Until(when) > 71*time.Hour && time.Until(when) <= 96*time.Hour, "%q %v", date, err)
+		}
+	}},
 	{"expiration-of-others", "an object that no rule is for has no x-amz-expiration", func(t *T) {
 		t.lifecycleOf(life("a", "<Filter><Prefix>logs/</Prefix></Filter>", threeDays)).ok(200)
 		t.put("other", "content").lacks("x-amz-expiration")

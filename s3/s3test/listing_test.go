@@ -15,8 +15,8 @@ func (t *T) fill(keys ...string) {
 	}
 }
 
-// walk lists page by page: next returns the parameters of the page behind an answer, "" at the end. It returns keys and common
-// prefixes in the order in which they came.
+// walk lists page by page: next returns the parameters of the page behind an answer, "" at the end. It returns keys and
+// common prefixes in the order in which they came.
 func (t *T) walk(query string, next func(*answer) string) (keys, prefixes []string) {
 	t.Helper()
 	more := ""

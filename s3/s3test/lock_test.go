@@ -174,6 +174,21 @@ var objectLock = area{"object-lock", []rule{
 		t.del("key?versionId="+id, bypass).ok(204)
 		t.get("?versions").ok(200).no("Version")
 	}},
+	{"bypass-without-lock", "the bypass header means nothing in a bucket without object lock", func(t *T) {
+		t.put("key", "content")
+		t.del("key", bypass).ok(204)
+		t.gone("key")
+		t.fill("a")
+		t.post("?delete", deleteDoc("a"), contentMD5(deleteDoc("a")), bypass).ok(200).eq("Deleted/Key", "a")
+	}},
+	{"empty-document", "an empty document of object lock, retention or legal hold is MissingRequestBodyError", func(t *T) {
+		t.lockable()
+		t.put("key", "content", contentMD5("content"))
+		for _, ref := range []string{"?object-lock", "key?retention", "key?legal-hold"} {
+			t.sealed(ref, "").fail(400, "MissingRequestBodyError")
+			t.try(ref, "", sumHeader("CRC32", "")).fail(400, "MissingRequestBodyError")
+		}
+	}},
 	{"compliance-keeps", "DELETE of a version under compliance is AccessDenied, bypass or not", func(t *T) {
 		t.lockable()
 		id := t.lockedPut("x-amz-object-lock-mode: COMPLIANCE", "x-amz-object-lock-retain-until-date: "+until(time.Minute))

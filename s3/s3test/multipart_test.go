@@ -2,6 +2,7 @@ package s3test
 
 import (
 	"crypto/md5"
+	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"strings"
@@ -67,6 +68,12 @@ func (u *upload) wholeETag() string {
 	}
 	sum := md5.Sum(all)
 	return fmt.Sprintf("%s-%d", hex.EncodeToString(sum[:]), len(u.etag))
+}
+
+// md5OfMD5 is the ETag of a multipart object of one part.
+func md5OfMD5(etag string) string {
+	raw, _ := hex.DecodeString(etag)
+	return md5Hex(string(raw)) + "-1"
 }
 
 // mebibytes5 is the smallest size of a part that is not the last.
@@ -231,10 +238,10 @@ var multipart = area{"multipart", []rule{
 		t.post(u.ref(0), "<CompleteMultipartUpload><Part>").fail(400, "MalformedXML")
 		u.complete().ok(200)
 	}},
-	{"empty-body", "CompleteMultipartUpload without a body is InvalidRequest, and the upload stays", func(t *T) {
+	{"empty-body", "CompleteMultipartUpload without a body is MalformedXML, and the upload stays", func(t *T) {
 		u := t.begin("key")
 		u.part(1, "content")
-		t.post(u.ref(0), nil).fail(400, "InvalidRequest")
+		t.post(u.ref(0), nil).fail(400, "MalformedXML")
 		u.complete().ok(200)
 	}},
 	{"part-number-zero", "a part number below 1 is InvalidArgument", func(t *T) {
@@ -339,6 +346,19 @@ var multipart = area{"multipart", []rule{
 		u.complete().ok(200).eq("ETag", `"`+u.wholeETag()+`"`)
 		t.holds("key", "content")
 	}},
+	{"complete-twice-with-checksum", "completing again with the composite checksum of the object answers as before", func(t *T) {
+		u := t.begin("key", "x-amz-checksum-algorithm: SHA256")
+		a := u.part(1, "content", sumHeader("SHA256", "content"))
+		u.done = nil
+		u.take(1, a.etag(), "<ChecksumSHA256>"+sum("SHA256", "content")+"</ChecksumSHA256>")
+		raw, err := base64.StdEncoding.DecodeString(sum("SHA256", "content"))
+		t.must(err == nil, "%v", err)
+		whole := sum("SHA256", string(raw)) + "-1"
+		for range 2 {
+			u.complete("x-amz-checksum-sha256: "+whole).ok(200).eq("ETag", `"`+md5OfMD5(a.etag())+`"`).eq("ChecksumSHA256", whole)
+		}
+		t.holds("key", "content")
+	}},
 	{"complete-overwrites", "CompleteMultipartUpload replaces what was there", func(t *T) {
 		t.put("key", "old", "x-amz-meta-old: 1")
 		u := t.begin("key")
@@ -366,7 +386,7 @@ var multipart = area{"multipart", []rule{
 	{"create-bad-class", "CreateMultipartUpload with a storage class that does not exist is InvalidStorageClass", func(t *T) {
 		t.post("key?uploads", nil, "x-amz-storage-class: GOLD").fail(400, "InvalidStorageClass")
 	}},
-	{"create-metadata-too-large", "CreateMultipartUpload holds metadata against its limit", func(t *T) {
+	{"create-metadata-too-large", "CreateMultipartUpload checks the size of metadata", func(t *T) {
 		t.post("key?uploads", nil, "x-amz-meta-a: "+strings.Repeat("x", 2048)).fail(400, "MetadataTooLarge")
 	}},
 	{"create-missing-bucket", "CreateMultipartUpload in a bucket that is not there is NoSuchBucket", func(t *T) {
@@ -424,6 +444,13 @@ var multipart = area{"multipart", []rule{
 	{"part-number-of-get-nonsense", "GET with a partNumber of 0 is InvalidArgument", func(t *T) {
 		t.put("key", "content")
 		t.get("key?partNumber=0").fail(400, "InvalidArgument")
+	}},
+	{"part-number-of-missing", "GET and HEAD with a partNumber that cannot be one are 400, although there is no such key", func(t *T) {
+		for _, number := range []string{"-3", "0", "10001", "x"} {
+			t.get("none?partNumber="+number).fail(400, "InvalidArgument")
+			t.head("none?partNumber="+number).fail(400, "")
+		}
+		t.get("none?partNumber=1").fail(404, "NoSuchKey")
 	}},
 	{"copy-part", "UploadPartCopy makes a part of an object", func(t *T) {
 		t.put("from", "content")

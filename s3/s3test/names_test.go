@@ -69,7 +69,7 @@ var names = area{"names", []rule{
 	keyIsData("key-trailing-slash", "a key may end with a slash, and has content all the same", "dir/"),
 	keyIsData("key-dot", "a segment . in a key is data", "a/./b"),
 	keyIsData("key-dot-dot", "a segment .. in a key is data", "a/../b"),
-	keyIsData("key-only-dots", "a key may be ..", ".."),
+	keyIsData("key-dot-dot-last", "a key may end with a segment .. that stays below the root", "a/b/../.."),
 	keyIsData("key-space", "a key may have spaces", " a b "),
 	keyIsData("key-plus", "a plus in a key is a plus", "a+b"),
 	keyIsData("key-percent", "a percent sign in a key is data, and decoded once", "a%2Fb%25"),
@@ -88,6 +88,20 @@ var names = area{"names", []rule{
 		t.put("KEY", "upper")
 		t.holds("key", "lower")
 		t.holds("KEY", "upper")
+	}},
+	{"key-climbs", "a key that climbs above the root of its bucket is 400, however it would be written", func(t *T) {
+		t.put("key", "content")
+		for _, key := range []string{"..", "../x", "a/../../x"} {
+			ref := "/" + t.bucket() + "/" + escape(key)
+			for _, a := range []*answer{
+				t.try(ref, "content"), t.try(ref, nil, t.from("key")), t.post(ref+"?uploads", nil), t.try(ref, "content", "x-amz-write-offset-bytes: 0"),
+				t.try(ref+"?renameObject", nil, "x-amz-rename-source: key"),
+			} {
+				a.expect(a.status == 400, "status %d", a.status)
+			}
+			t.gone(ref)
+		}
+		t.holds("key", "content")
 	}},
 	{"key-and-directory", "a key and a key below it are two objects", func(t *T) {
 		t.put("a", "file")

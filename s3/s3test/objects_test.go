@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"orcas/s3/sigv4"
 )
 
 // random returns n bytes that are the same for the same seed.
@@ -111,6 +113,34 @@ var objects = area{"objects", []rule{
 		t.reply("PUT", in).fail(411, "MissingContentLength")
 		t.gone("key")
 	}},
+	{"put-length-missing", "PutObject and UploadPart with neither Content-Length nor Transfer-Encoding are 411 MissingContentLength", func(t *T) {
+		t.put("key", "old")
+		_, in := t.open("PUT", "key", -1, "UNSIGNED-PAYLOAD")
+		t.reply("PUT", in).fail(411, "MissingContentLength")
+		t.holds("key", "old")
+		u := t.begin("part")
+		_, in = t.open("PUT", u.ref(1), -1, "UNSIGNED-PAYLOAD")
+		t.reply("PUT", in).fail(411, "MissingContentLength")
+	}},
+	{"length-needless", "CreateBucket, copies and requests for an ACL need no Content-Length", func(t *T) {
+		t.put("key", "content")
+		name := t.newName()
+		t.removeLater(name)
+		if t.region == "us-east-1" {
+			_, in := t.open("PUT", "/"+name, -1, sigv4.EmptySHA256)
+			t.reply("PUT", in).ok(200)
+		}
+		for _, ref := range []string{"?acl", "key?acl"} {
+			_, in := t.open("PUT", ref, -1, sigv4.EmptySHA256, "x-amz-acl: private")
+			t.reply("PUT", in).ok(200)
+		}
+		_, in := t.open("PUT", "copy", -1, sigv4.EmptySHA256, t.from("key"))
+		t.reply("PUT", in).ok(200)
+		t.holds("copy", "content")
+		u := t.begin("part")
+		_, in = t.open("PUT", u.ref(1), -1, sigv4.EmptySHA256, t.from("key"))
+		t.reply("PUT", in).ok(200)
+	}},
 	{"put-cut-off", "a PUT whose client goes away in the middle leaves the key as it was", func(t *T) {
 		t.put("key", "old")
 		conn, _ := t.open("PUT", "key", 1000, "UNSIGNED-PAYLOAD")
@@ -166,6 +196,17 @@ var objects = area{"objects", []rule{
 	}},
 	{"acl-nonsense", "PutObject with a canned ACL that does not exist is InvalidArgument and stores nothing", func(t *T) {
 		t.try("key", "content", "x-amz-acl: everybody").fail(400, "InvalidArgument")
+		t.gone("key")
+	}},
+	{"acl-public", "a canned ACL that grants something to others is AccessControlListNotSupported, and so is a grant", func(t *T) {
+		t.put("from", "content")
+		for _, acl := range []string{"x-amz-acl: public-read", "x-amz-acl: authenticated-read", "x-amz-grant-read: id=somebody"} {
+			t.try("key", "content", acl).fail(400, "AccessControlListNotSupported").eq("Message", "The bucket does not allow ACLs")
+			t.try("key", nil, acl, t.from("from")).fail(400, "AccessControlListNotSupported")
+			t.post("key?uploads", nil, acl).fail(400, "AccessControlListNotSupported")
+			t.try("from?acl", nil, acl).fail(400, "AccessControlListNotSupported")
+			t.try("?acl", nil, acl).fail(400, "AccessControlListNotSupported")
+		}
 		t.gone("key")
 	}},
 	{"select", "SelectObjectContent is not supported and says so", func(t *T) {
@@ -322,6 +363,12 @@ var metadata = area{"metadata", []rule{
 	{"aws-chunked-among-others", "aws-chunked is taken out of a list of codings, and the rest is kept", func(t *T) {
 		t.put("key", "content", "Content-Encoding: aws-chunked,gzip")
 		t.head("key").ok(200).has("Content-Encoding", "gzip")
+	}},
+	{"aws-chunked-keeps-the-rest", "when aws-chunked is removed, the other codings stay as they were written", func(t *T) {
+		t.put("key", "content", "Content-Encoding: deflate, gzip,aws-chunked")
+		t.head("key").ok(200).has("Content-Encoding", "deflate, gzip")
+		t.put("key", "content", "Content-Encoding: gzip, aws-chunked, br")
+		t.head("key").ok(200).has("Content-Encoding", "gzip, br")
 	}},
 	{"encoding-not-decoded", "content with a Content-Encoding is sent back as it came", func(t *T) {
 		t.put("key", "this is not gzip", "Content-Encoding: gzip")

@@ -55,7 +55,7 @@ var quota = area{"quota", []rule{
 		t.limit(maxBytes(10)).ok(200)
 		t.put("a", "0123")
 		a := t.try("b", "0123456").fail(403, "QuotaExceeded")
-		a.expect(strings.Contains(a.text("Message"), "of 10 bytes, 4 are in use"), "the message is %q", a.text("Message"))
+		a.expect(strings.Contains(a.text("Message"), "4 of 10 bytes are in use"), "the message is %q", a.text("Message"))
 		t.gone("b")
 		t.put("b", "012345")
 		t.try("c", "x").fail(403, "QuotaExceeded")

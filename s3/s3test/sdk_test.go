@@ -15,8 +15,8 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// sdk returns a client as applications make it: only the endpoint is its own.
-func (t *T) sdk(change ...func(*s3.Options)) *s3.Client {
+// newSDK returns a client as applications make it: only the endpoint is its own.
+func newSDK(t *T, change ...func(*s3.Options)) *s3.Client {
 	o := s3.Options{
 		BaseEndpoint: aws.String(t.endpoint.String()), Region: t.region, UsePathStyle: true, HTTPClient: t.client,
 		Credentials: credentials.NewStaticCredentialsProvider(t.accessKey, t.secretKey, ""), Retryer: aws.NopRetryer{},
@@ -25,8 +25,8 @@ func (t *T) sdk(change ...func(*s3.Options)) *s3.Client {
 	return s3.New(o, change...)
 }
 
-// failed demands that an error of the SDK has a code.
-func (t *T) failed(err error, code string) {
+// sdkFailed demands that an error of the SDK has a code.
+func sdkFailed(t *T, err error, code string) {
 	t.Helper()
 	var api smithy.APIError
 	t.must(errors.As(err, &api) && api.ErrorCode() == code, "the error is %v and not %s", err, code)
@@ -38,8 +38,8 @@ func (t *T) done(err error) {
 	t.must(err == nil, "%v", err)
 }
 
-// whole reads a body of the SDK, which verifies its checksum.
-func (t *T) whole(body io.ReadCloser) string {
+// readWhole reads a body of the SDK, which verifies its checksum.
+func readWhole(t *T, body io.ReadCloser) string {
 	t.Helper()
 	defer body.Close()
 	b, err := io.ReadAll(body)
@@ -49,16 +49,16 @@ func (t *T) whole(body io.ReadCloser) string {
 
 var sdk = area{"sdk", []rule{
 	{"put-get", "the SDK stores with the checksum that it computes by itself, and verifies it when it reads", func(t *T) {
-		c, b, k := t.sdk(), aws.String(t.bucket()), aws.String("a b/ü+%")
+		c, b, k := newSDK(t), aws.String(t.bucket()), aws.String("a b/ü+%")
 		put, err := c.PutObject(t.Context(), &s3.PutObjectInput{Bucket: b, Key: k, Body: strings.NewReader("content"), Metadata: map[string]string{"a": "1"}})
 		t.done(err)
 		t.must(put.ChecksumCRC32 != nil && *put.ChecksumCRC32 == sum("CRC32", "content"), "no CRC32")
 		get, err := c.GetObject(t.Context(), &s3.GetObjectInput{Bucket: b, Key: k})
 		t.done(err)
-		t.must(t.whole(get.Body) == "content" && get.Metadata["a"] == "1", "other content")
+		t.must(readWhole(t, get.Body) == "content" && get.Metadata["a"] == "1", "other content")
 	}},
 	{"old-client", "an SDK that computes no checksums stores all the same", func(t *T) {
-		c, b, k := t.sdk(func(o *s3.Options) {
+		c, b, k := newSDK(t, func(o *s3.Options) {
 			o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		}), aws.String(t.bucket()), aws.String("key")
 		_, err := c.PutObject(t.Context(), &s3.PutObjectInput{Bucket: b, Key: k, Body: strings.NewReader("content")})
@@ -66,7 +66,7 @@ var sdk = area{"sdk", []rule{
 		t.holds("key", "content")
 	}},
 	{"no-such-key", "the SDK knows NoSuchKey of a GET and NotFound of a HEAD by their types", func(t *T) {
-		c, b, k := t.sdk(), aws.String(t.bucket()), aws.String("none")
+		c, b, k := newSDK(t), aws.String(t.bucket()), aws.String("none")
 		_, err := c.GetObject(t.Context(), &s3.GetObjectInput{Bucket: b, Key: k})
 		var missing *types.NoSuchKey
 		t.must(errors.As(err, &missing), "%v", err)
@@ -75,36 +75,36 @@ var sdk = area{"sdk", []rule{
 		t.must(errors.As(err, &notFound), "%v", err)
 	}},
 	{"no-such-bucket", "the SDK knows NoSuchBucket by its type", func(t *T) {
-		_, err := t.sdk().ListObjectsV2(t.Context(), &s3.ListObjectsV2Input{Bucket: aws.String(t.newName())})
+		_, err := newSDK(t).ListObjectsV2(t.Context(), &s3.ListObjectsV2Input{Bucket: aws.String(t.newName())})
 		var missing *types.NoSuchBucket
 		t.must(errors.As(err, &missing), "%v", err)
 	}},
 	{"no-such-upload", "the SDK knows NoSuchUpload by its type", func(t *T) {
-		_, err := t.sdk().AbortMultipartUpload(t.Context(), &s3.AbortMultipartUploadInput{Bucket: aws.String(t.bucket()), Key: aws.String("key"), UploadId: aws.String("none")})
+		_, err := newSDK(t).AbortMultipartUpload(t.Context(), &s3.AbortMultipartUploadInput{Bucket: aws.String(t.bucket()), Key: aws.String("key"), UploadId: aws.String("none")})
 		var missing *types.NoSuchUpload
 		t.must(errors.As(err, &missing), "%v", err)
 	}},
 	{"precondition", "the SDK's conditional PUT fails with PreconditionFailed", func(t *T) {
 		t.put("key", "old")
-		_, err := t.sdk().PutObject(t.Context(), &s3.PutObjectInput{Bucket: aws.String(t.bucket()), Key: aws.String("key"), Body: strings.NewReader("new"), IfNoneMatch: aws.String("*")})
-		t.failed(err, "PreconditionFailed")
+		_, err := newSDK(t).PutObject(t.Context(), &s3.PutObjectInput{Bucket: aws.String(t.bucket()), Key: aws.String("key"), Body: strings.NewReader("new"), IfNoneMatch: aws.String("*")})
+		sdkFailed(t, err, "PreconditionFailed")
 		t.holds("key", "old")
 	}},
 	{"not-modified", "the SDK's GET with IfNoneMatch is told 304", func(t *T) {
 		etag := t.put("key", "content").header.Get("ETag")
-		_, err := t.sdk().GetObject(t.Context(), &s3.GetObjectInput{Bucket: aws.String(t.bucket()), Key: aws.String("key"), IfNoneMatch: &etag})
+		_, err := newSDK(t).GetObject(t.Context(), &s3.GetObjectInput{Bucket: aws.String(t.bucket()), Key: aws.String("key"), IfNoneMatch: &etag})
 		var status interface{ HTTPStatusCode() int }
 		t.must(errors.As(err, &status) && status.HTTPStatusCode() == 304, "%v", err)
 	}},
 	{"bucket-exists-waiter", "the SDK's waiters see a bucket come and go", func(t *T) {
-		c, b := t.sdk(), aws.String(t.bucket())
+		c, b := newSDK(t), aws.String(t.bucket())
 		t.done(s3.NewBucketExistsWaiter(c).Wait(t.Context(), &s3.HeadBucketInput{Bucket: b}, time.Minute))
 		t.del("").ok(204)
 		t.done(s3.NewBucketNotExistsWaiter(c).Wait(t.Context(), &s3.HeadBucketInput{Bucket: b}, time.Minute))
 	}},
 	{"paginator", "the SDK's paginator sees every key once", func(t *T) {
 		t.fill(tree...)
-		pages := s3.NewListObjectsV2Paginator(t.sdk(), &s3.ListObjectsV2Input{Bucket: aws.String(t.bucket()), MaxKeys: aws.Int32(3)})
+		pages := s3.NewListObjectsV2Paginator(newSDK(t), &s3.ListObjectsV2Input{Bucket: aws.String(t.bucket()), MaxKeys: aws.Int32(3)})
 		var keys []string
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(t.Context())
@@ -121,7 +121,7 @@ var sdk = area{"sdk", []rule{
 			t.removeLater(base + end)
 			t.put("/"+base+end, t.locationBody())
 		}
-		pages := s3.NewListBucketsPaginator(t.sdk(), &s3.ListBucketsInput{Prefix: &base, MaxBuckets: aws.Int32(2)})
+		pages := s3.NewListBucketsPaginator(newSDK(t), &s3.ListBucketsInput{Prefix: &base, MaxBuckets: aws.Int32(2)})
 		n := 0
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(t.Context())
@@ -131,7 +131,7 @@ var sdk = area{"sdk", []rule{
 		t.must(n == 3, "%d", n)
 	}},
 	{"multipart", "the SDK's multipart upload with checksums comes back whole", func(t *T) {
-		c, b, k := t.sdk(), aws.String(t.bucket()), aws.String("key")
+		c, b, k := newSDK(t), aws.String(t.bucket()), aws.String("key")
 		up, err := c.CreateMultipartUpload(t.Context(), &s3.CreateMultipartUploadInput{Bucket: b, Key: k, ChecksumAlgorithm: types.ChecksumAlgorithmCrc32c})
 		t.done(err)
 		contents, parts := []string{random(8, mebibytes5), "end"}, []types.CompletedPart{}
@@ -145,27 +145,27 @@ var sdk = area{"sdk", []rule{
 		t.done(err)
 		get, err := c.GetObject(t.Context(), &s3.GetObjectInput{Bucket: b, Key: k})
 		t.done(err)
-		t.must(t.whole(get.Body) == contents[0]+contents[1], "other content")
+		t.must(readWhole(t, get.Body) == contents[0]+contents[1], "other content")
 	}},
 	{"delete-objects", "the SDK's DeleteObjects is taken with the integrity that it sends", func(t *T) {
 		t.fill("a", "b")
-		out, err := t.sdk().DeleteObjects(t.Context(), &s3.DeleteObjectsInput{Bucket: aws.String(t.bucket()), Delete: &types.Delete{Objects: []types.ObjectIdentifier{{Key: aws.String("a")}, {Key: aws.String("b")}}}})
+		out, err := newSDK(t).DeleteObjects(t.Context(), &s3.DeleteObjectsInput{Bucket: aws.String(t.bucket()), Delete: &types.Delete{Objects: []types.ObjectIdentifier{{Key: aws.String("a")}, {Key: aws.String("b")}}}})
 		t.done(err)
 		t.must(len(out.Deleted) == 2 && len(out.Errors) == 0, "%v", out)
 	}},
 	{"copy", "the SDK's CopyObject tells ETag and time of the copy", func(t *T) {
 		t.put("from", "content")
-		out, err := t.sdk().CopyObject(t.Context(), &s3.CopyObjectInput{Bucket: aws.String(t.bucket()), Key: aws.String("to"), CopySource: aws.String(t.bucket() + "/from")})
+		out, err := newSDK(t).CopyObject(t.Context(), &s3.CopyObjectInput{Bucket: aws.String(t.bucket()), Key: aws.String("to"), CopySource: aws.String(t.bucket() + "/from")})
 		t.done(err)
 		t.must(*out.CopyObjectResult.ETag == `"`+md5Hex("content")+`"` && out.CopyObjectResult.LastModified != nil, "%v", out)
 	}},
 	{"presigner", "a URL of the SDK's presigner works without the SDK", func(t *T) {
-		put, err := s3.NewPresignClient(t.sdk()).PresignPutObject(t.Context(), &s3.PutObjectInput{Bucket: aws.String(t.bucket()), Key: aws.String("a b")})
+		put, err := s3.NewPresignClient(newSDK(t)).PresignPutObject(t.Context(), &s3.PutObjectInput{Bucket: aws.String(t.bucket()), Key: aws.String("a b")})
 		t.done(err)
 		r, err := http.NewRequest(put.Method, put.URL, strings.NewReader("content"))
 		t.done(err)
 		t.send(r).ok(200)
-		get, err := s3.NewPresignClient(t.sdk()).PresignGetObject(t.Context(), &s3.GetObjectInput{Bucket: aws.String(t.bucket()), Key: aws.String("a b")})
+		get, err := s3.NewPresignClient(newSDK(t)).PresignGetObject(t.Context(), &s3.GetObjectInput{Bucket: aws.String(t.bucket()), Key: aws.String("a b")})
 		t.done(err)
 		r, err = http.NewRequest(get.Method, get.URL, nil)
 		t.done(err)
@@ -174,9 +174,9 @@ var sdk = area{"sdk", []rule{
 	}},
 	{"range", "the SDK reads a range", func(t *T) {
 		t.put("key", digits)
-		get, err := t.sdk().GetObject(t.Context(), &s3.GetObjectInput{Bucket: aws.String(t.bucket()), Key: aws.String("key"), Range: aws.String("bytes=2-5")})
+		get, err := newSDK(t).GetObject(t.Context(), &s3.GetObjectInput{Bucket: aws.String(t.bucket()), Key: aws.String("key"), Range: aws.String("bytes=2-5")})
 		t.done(err)
-		t.must(t.whole(get.Body) == "2345" && *get.ContentRange == "bytes 2-5/10", "%v", get.ContentRange)
+		t.must(readWhole(t, get.Body) == "2345" && *get.ContentRange == "bytes 2-5/10", "%v", get.ContentRange)
 	}},
 	{"virtual-host", "the SDK in virtual-host style works", func(t *T) {
 		if t.domain == "" {
@@ -184,7 +184,7 @@ var sdk = area{"sdk", []rule{
 		}
 		// The name of the host need not be known to anybody: the connection goes to the endpoint.
 		base := t.client.Transport
-		c := t.sdk(func(o *s3.Options) {
+		c := newSDK(t, func(o *s3.Options) {
 			o.UsePathStyle = false
 			o.BaseEndpoint = aws.String(t.endpoint.Scheme + "://" + t.domain)
 			o.HTTPClient = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {

@@ -30,12 +30,12 @@ func suite() []area {
 	return []area{
 		service, buckets, names, objects, metadata, ranges, conditions, writeConditions, listV1, listV2, deletion, copies,
 		multipart, uploadLists, checksums, payloads, presigned, authentication, limits, documents, schemas, errorAnswers, errorDetails, answers, sdk, versioning, versionList, tagging,
-		objectLock, subResources, attributes, renaming, moving, appending, lifecycle, encryption, instant, instantAsk, quota,
+		objectLock, subResources, attributes, renaming, moving, appending, lifecycle, encryption, cors, heads, instant, instantAsk, quota, dialects,
 	}
 }
 
 // ours are the areas that no other server than ORCAS serves.
-var ours = []string{moving.name, instant.name, instantAsk.name, quota.name}
+var ours = []string{moving.name, instant.name, instantAsk.name, quota.name, dialects.name}
 
 var (
 	list = flag.Bool("rules", false, "print name and rule of every case, and stop")
@@ -89,7 +89,8 @@ func TestS3(t *testing.T) {
 	}
 }
 
-// TestRulesAreNamed: names are stable handles, so they are unique and of a form that needs no quoting, and every rule is said.
+// TestRulesAreNamed: names are stable handles, so they are unique and of a form that needs no quoting, and every rule
+// is said.
 func TestRulesAreNamed(t *testing.T) {
 	form, seen, said := regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`), map[string]bool{}, map[string]string{}
 	n := 0

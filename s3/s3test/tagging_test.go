@@ -57,6 +57,11 @@ func badTag(named, says, code string, tags ...string) rule {
 }
 
 var tagging = area{"tagging", []rule{
+	{"empty-document", "PutObjectTagging and PutBucketTagging without a document are MissingRequestBodyError", func(t *T) {
+		t.put("key", "content")
+		t.try("key?tagging", "", sumHeader("CRC32", "")).fail(400, "MissingRequestBodyError")
+		t.try("?tagging", "", contentMD5("")).fail(400, "MissingRequestBodyError")
+	}},
 	{"put-get", "the tags of an object come back", func(t *T) {
 		t.put("key", "content")
 		t.tags("key", "a=1", "b=two").ok(200)
@@ -95,7 +100,7 @@ var tagging = area{"tagging", []rule{
 		t.put("key", "content", "x-amz-tagging: a=1&b=two%20words&c=")
 		t.tagged("key?tagging", "a=1", "b=two words", "c=")
 	}},
-	{"count", "GET and HEAD tell how many tags there are, and nothing where there are none", func(t *T) {
+	{"count", "GET and HEAD return the number of tags, and no header if there are none", func(t *T) {
 		t.put("key", "content", "x-amz-tagging: a=1&b=2")
 		t.get("key").ok(200).has("x-amz-tagging-count", "2")
 		t.head("key").ok(200).has("x-amz-tagging-count", "2")

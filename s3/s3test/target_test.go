@@ -28,7 +28,7 @@ type target struct {
 	accessKey, secretKey string
 	region               string
 	domain               string // of virtual-host style; "": none
-	foreign              bool   // the suite did not start it, so that it has to be left as it was
+	foreign              bool   // the suite did not start it, so that it must be left as it was
 	other                bool   // it is no ORCAS
 	client               *http.Client
 	signer               *sigv4.Signer
@@ -81,6 +81,7 @@ func newTarget() (*target, error) {
 var settings = []string{
 	"ORCAS_ROOT_ACCESS_KEY=s3test-access-key", "ORCAS_ROOT_SECRET_KEY=s3test-secret-key-0123456789", "ORCAS_MIN_FREE=0",
 	"ORCAS_DOMAINS=s3test.example", "ORCAS_SSEC_OVER_HTTP=true",
+	"ORCAS_LIFECYCLE_DAY_SEC=60", "ORCAS_LIFECYCLE_INTERVAL_SEC=0", // clients are told of real days all the same
 	"ORCAS_MASTER_KEY=1:6a09e667f3bcc908bb67ae8584caa73b3c6ef372fe94f82ba54ff53a5f1d36f1",
 }
 

@@ -12,26 +12,26 @@ import (
 	"strings"
 )
 
-// Body is the content of a request, decoded. It is an io.Reader for one goroutine.
+// Body is an io.Reader of the decoded content of a request. It must not be used concurrently.
 //
-// Bytes are handed out as they come, so that memory is bounded whatever the size of a chunk, but the last piece of the
-// content and io.EOF come only after everything has been verified: chunk signatures, lengths, the trailer and its
-// signature, the SHA-256. So content counts only once it has been read to its end without an error, and nobody gets the
-// whole of a content that is not what was signed.
+// Read returns bytes as they arrive, so memory use is bounded regardless of the chunk size. But it returns the last
+// piece of the content and io.EOF only after everything has been verified: chunk signatures, lengths, the trailer and
+// its signature, and the SHA-256. So content is valid only once it has been read to its end without an error, and no
+// caller gets all of the content if it differs from what was signed.
 type Body struct {
 	auth      *Auth
 	source    io.Reader
-	length    int64       // of the content
-	left      int64       // of the content, not yet handed out
-	whole     hash.Hash   // of the content; nil: not to be computed
-	chunks    *decoder    // nil: the body is sent as it is
-	announced []string    // names of trailers
-	trailers  [][2]string // names and values that came
-	err       error       // of every later Read
+	length    int64       // size of the content in bytes
+	left      int64       // bytes of content not yet returned
+	whole     hash.Hash   // SHA-256 of the content; nil if it is not computed
+	chunks    *decoder    // nil if the body is not aws-chunked, or after the end
+	announced []string    // names of announced trailers
+	trailers  [][2]string // names and values of received trailers
+	err       error       // returned by every later Read
 }
 
-// Body returns the content of r as a says it was sent. It reads nothing yet. The errors are *Error: MissingContentLength,
-// InvalidRequest.
+// Body returns the content of r, which was sent in the mode of a. It reads nothing yet. Its errors are *Error, with the
+// codes MissingContentLength and InvalidRequest, and InvalidArgument for a repeated header.
 func (a *Auth) Body(r *http.Request) (*Body, error) {
 	b := &Body{auth: a, source: r.Body, length: r.ContentLength}
 	if b.source == nil {
@@ -68,7 +68,7 @@ func (a *Auth) Body(r *http.Request) (*Body, error) {
 	return b, nil
 }
 
-// announced returns the names that x-amz-trailer gives, in lower case.
+// announced returns the names in the x-amz-trailer header, in lower case.
 func announced(h http.Header, mode PayloadMode) (names []string, err error) {
 	for _, list := range h["X-Amz-Trailer"] {
 		for name := range strings.SplitSeq(list, ",") {
@@ -85,13 +85,13 @@ func announced(h http.Header, mode PayloadMode) (names []string, err error) {
 	return names, nil
 }
 
-// DecodedLength returns the size of the content in bytes, as announced; Read returns neither more nor less without an error.
+// DecodedLength returns the announced size of the content in bytes. Read fails if the content is shorter or longer.
 func (b *Body) DecodedLength() int64 { return b.length }
 
-// Announced returns the names of the trailers that will come, in lower case.
+// Announced returns the names of the announced trailers, in lower case.
 func (b *Body) Announced() []string { return b.announced }
 
-// Trailer returns the value of a trailer by its lower-case name, once Read has returned io.EOF; else "".
+// Trailer returns the value of a trailer by its lower-case name. It returns "" until Read has returned io.EOF.
 func (b *Body) Trailer(name string) string {
 	if b.err == io.EOF {
 		for _, t := range b.trailers {
@@ -103,13 +103,13 @@ func (b *Body) Trailer(name string) string {
 	return ""
 }
 
-// HashElsewhere says that the caller computes the SHA-256 of the content itself, so Read does not. It is called before the
-// first Read, and the caller must pass the sum to CheckSHA256 before the content counts. Without this call Read computes
-// and compares it.
+// HashElsewhere makes Read skip the SHA-256 of the content because the caller computes it. It must be called before the
+// first Read, and the caller must pass the sum to CheckSHA256 before it uses the content. Otherwise Read computes and
+// compares the SHA-256.
 func (b *Body) HashElsewhere() { b.whole = nil }
 
-// CheckSHA256 compares the SHA-256 of the content with the one that was signed, if any. The error is an
-// XAmzContentSHA256Mismatch.
+// CheckSHA256 compares the SHA-256 of the content with the signed one, if any. It returns an XAmzContentSHA256Mismatch
+// if they differ.
 func (b *Body) CheckSHA256(sum []byte) error {
 	if b.auth.Mode == PayloadSHA256 && subtle.ConstantTimeCompare(sum, b.auth.SHA256[:]) != 1 {
 		return errSHA256(b.auth.SHA256[:], sum)
@@ -117,8 +117,9 @@ func (b *Body) CheckSHA256(sum []byte) error {
 	return nil
 }
 
-// Read hands out content. Besides errors of the connection, which come unchanged, it returns *Error: IncompleteBody,
-// SignatureDoesNotMatch, InvalidRequest, MalformedTrailerError, XAmzContentSHA256Mismatch. An error is final.
+// Read implements io.Reader. It returns errors of the connection unchanged. All other errors are *Error, with the codes
+// IncompleteBody, InvalidChunkSizeError, SignatureDoesNotMatch, InvalidRequest, MalformedTrailerError and
+// XAmzContentSHA256Mismatch. After an error, every Read returns the same error.
 func (b *Body) Read(p []byte) (n int, err error) {
 	if b.err != nil {
 		return 0, b.err
@@ -154,7 +155,7 @@ func (b *Body) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// end makes err the end of b.
+// end makes err the result of every later Read, and releases the decoder.
 func (b *Body) end(err error) {
 	b.err = err
 	if b.chunks != nil {
@@ -163,7 +164,7 @@ func (b *Body) end(err error) {
 	}
 }
 
-// finish verifies what is left to verify once the content is there. It returns io.EOF if all is right.
+// finish makes the remaining checks when all content has been read. It returns io.EOF if they succeed.
 func (b *Body) finish() error {
 	if b.chunks != nil {
 		if err := b.readEnd(); err != nil {
@@ -182,7 +183,7 @@ func (b *Body) finish() error {
 	return io.EOF
 }
 
-// readChunk reads content into p, of one chunk, and verifies the chunk when it is at its end.
+// readChunk reads content of a single chunk into p, and verifies the chunk at its end.
 func (b *Body) readChunk(p []byte) (n int, err error) {
 	d := b.chunks
 	if b.left == 0 {
@@ -214,7 +215,7 @@ func (b *Body) readChunk(p []byte) (n int, err error) {
 	return n, noEOF(err)
 }
 
-// noEOF makes an end where more must come an unexpected one.
+// noEOF converts io.EOF to io.ErrUnexpectedEOF.
 func noEOF(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -222,7 +223,7 @@ func noEOF(err error) error {
 	return err
 }
 
-// readEnd reads and verifies the chunk of size 0 and the trailer, after which nothing may come.
+// readEnd reads and verifies the chunk of size 0 and the trailer, after which the body must end.
 func (b *Body) readEnd() error {
 	d := b.chunks
 	if err := d.readHeader(); err != nil {
@@ -240,7 +241,7 @@ func (b *Body) readEnd() error {
 	} else {
 		var line []byte
 		if line, err = d.readLine(); err == nil && len(line) > 0 {
-			err = errMalformed("something follows the last chunk")
+			err = errMalformed("there is data after the last chunk")
 		}
 	}
 	if err != nil {
@@ -249,8 +250,8 @@ func (b *Body) readEnd() error {
 	return d.readNothing()
 }
 
-// readTrailers reads the lines of the trailer and the empty line at its end. The lines of a signed one may end with an empty
-// line of their own, before that of the signature: some clients do as the reference is also read.
+// readTrailers reads the lines of the trailer and the empty line at its end. A signed trailer may have another empty
+// line before the line of the signature: some clients interpret the S3 documentation that way.
 func (b *Body) readTrailers() error {
 	d := b.chunks
 	canonical := d.text[:0]
@@ -296,7 +297,7 @@ func (b *Body) readTrailers() error {
 	return nil
 }
 
-// expects says whether a trailer was announced and has not come yet.
+// expects reports whether a trailer has been announced but not yet received.
 func (b *Body) expects(name string) bool {
 	for _, t := range b.trailers {
 		if t[0] == name {

@@ -14,22 +14,22 @@ import (
 const (
 	algorithm   = "AWS4-HMAC-SHA256"
 	terminator  = "aws4_request"
-	service     = "s3"
+	serviceS3   = "s3"
 	timeLayout  = "20060102T150405Z"
 	emptySHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 )
 
-// unreserved says whether c stands for itself in a canonical path or query.
+// unreserved reports whether c is not encoded in a canonical path or query.
 func unreserved(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
 }
 
-// scratch is the memory in which a request is put into canonical form. It is kept from one request to the next.
+// scratch holds the buffers for the canonical form of a request. It is reused for other requests.
 type scratch struct {
 	buf   []byte // the canonical request, then the string to sign
 	text  []byte // names and values that pairs points into
 	pairs []pair
-	key   []byte // a header's name as http.Header has it
+	key   []byte // a header name in the form of http.Header
 	mac   []byte
 }
 
@@ -45,7 +45,7 @@ func (p *scratchPool) get() *scratch {
 	return &scratch{buf: make([]byte, 0, 2048), text: make([]byte, 0, 512), mac: make([]byte, 0, 512)}
 }
 
-// put gives s back, but for one that an unusual request has blown up.
+// put returns s to the pool, unless an unusual request has made its buffers too large.
 func (p *scratchPool) put(s *scratch) {
 	if cap(s.buf)+cap(s.text) <= 64<<10 {
 		p.pool.Put(s)
@@ -70,7 +70,7 @@ func (s *scratch) lowerKey(key string) {
 
 const upperHex = "0123456789ABCDEF"
 
-// appendEncoded appends the byte c as a canonical query has it.
+// appendEncoded appends the byte c in the encoding of a canonical query.
 func appendEncoded(dst []byte, c byte) []byte {
 	if unreserved(c) {
 		return append(dst, c)
@@ -90,8 +90,8 @@ func appendPath(dst []byte, path string) []byte {
 	return dst
 }
 
-// appendQueryText decodes raw, a name or value of a query, and appends it in canonical form. It is not ok where a "%" is not
-// followed by two hexadecimal digits; the "%" then counts as itself.
+// appendQueryText decodes raw, a name or value of a query, and appends it in canonical form. ok is false if a "%" is
+// not followed by two hexadecimal digits; such a "%" is treated as a literal.
 func appendQueryText(dst []byte, raw string) (_ []byte, ok bool) {
 	ok = true
 	for i := 0; i < len(raw); i++ {
@@ -123,9 +123,9 @@ func unhex(c byte) byte {
 	return c | 0x20 - 'a' + 10
 }
 
-// parseQuery puts every parameter of a raw query into s.pairs, in canonical form but unsorted, and tells c, if any, of each. It
-// refuses what net/url refuses: whoever handles the request must not see another query than the one that was signed. (The
-// ";" between signed headers, which some clients do not encode, is the exception.)
+// parseQuery puts every parameter of a raw query into s.pairs, in canonical form but unsorted, and passes each to c if
+// c is not nil. It refuses whatever net/url refuses, because the handler of the request must not see a query that
+// differs from the signed one. (The ";" between signed headers, which some clients do not encode, is the exception.)
 func (s *scratch) parseQuery(raw string, c *claim) bool {
 	s.text, s.pairs = s.text[:0], s.pairs[:0]
 	valid := true
@@ -154,7 +154,7 @@ func (s *scratch) parseQuery(raw string, c *claim) bool {
 	return valid
 }
 
-// sortPairs sorts by name, then value.
+// sortPairs sorts the pairs by name, then value.
 func (s *scratch) sortPairs() {
 	if len(s.pairs) < 2 {
 		return
@@ -167,7 +167,7 @@ func (s *scratch) sortPairs() {
 	})
 }
 
-// appendQuery appends the sorted pairs, but for the parameter called without.
+// appendQuery appends the sorted pairs, except for the parameter whose name is without.
 func (s *scratch) appendQuery(dst []byte, without string) []byte {
 	first := true
 	for _, p := range s.pairs {
@@ -183,7 +183,7 @@ func (s *scratch) appendQuery(dst []byte, without string) []byte {
 	return dst
 }
 
-// appendHeaderValue appends a value without spaces around it, and with one where it has several.
+// appendHeaderValue appends a value without surrounding white space, and with runs of spaces inside reduced to one.
 func appendHeaderValue(dst []byte, v string) []byte {
 	v = strings.Trim(v, " \t")
 	for {
@@ -196,7 +196,7 @@ func appendHeaderValue(dst []byte, v string) []byte {
 	}
 }
 
-// headerKey puts a lower-case header name in the form that http.Header has it in.
+// headerKey converts a lower-case header name to the form of http.Header.
 func headerKey(dst []byte, name string) []byte {
 	upper := true
 	for i := range len(name) {
@@ -210,13 +210,13 @@ func headerKey(dst []byte, name string) []byte {
 	return dst
 }
 
-// isAmz says whether a header's key begins with x-amz-, in any case.
+// isAmz reports whether a header key begins with x-amz-, ignoring case.
 func isAmz(key string) bool {
 	return len(key) > 6 && key[1] == '-' && key[5] == '-' && strings.EqualFold(key[:6], "x-amz-")
 }
 
-// appendHeaders appends the canonical form of the headers whose names signed lists, and counts those of them that are
-// x-amz-*. It is not ok where one of them is missing.
+// appendHeaders appends the canonical form of the headers whose names are listed in signed. It returns the number of
+// x-amz-* headers among them. ok is false if a header is missing.
 func (s *scratch) appendHeaders(dst []byte, r *http.Request, signed string) (_ []byte, amz int, ok bool) {
 	for signed != "" {
 		var name string
@@ -237,7 +237,7 @@ func (s *scratch) appendHeaders(dst []byte, r *http.Request, signed string) (_ [
 			if isAmz(name) {
 				amz++
 			}
-		// The three that net/http takes out of the header.
+		// net/http removes these three headers from r.Header.
 		case name == "content-length" && r.ContentLength >= 0:
 			dst = strconv.AppendInt(dst, r.ContentLength, 10)
 		case name == "transfer-encoding" && len(r.TransferEncoding) > 0:
@@ -252,7 +252,7 @@ func (s *scratch) appendHeaders(dst []byte, r *http.Request, signed string) (_ [
 	return dst, amz, true
 }
 
-// host returns the host that r is, or was, sent to.
+// host returns the host of r, which is either a received request or one to be sent.
 func host(r *http.Request) string {
 	if r.Host != "" || r.URL == nil {
 		return r.Host
@@ -260,8 +260,9 @@ func host(r *http.Request) string {
 	return r.URL.Host
 }
 
-// signature computes the signature of r in hexadecimal. The query is in s.pairs, sorted; without names the parameter that
-// is not signed. It also says how many x-amz-* headers are signed, and whether all signed headers are there.
+// signature computes the signature of r in hexadecimal. s.pairs must contain the sorted query; without is the name of
+// the parameter that is not signed. It also returns the number of signed x-amz-* headers, and whether all signed
+// headers are present.
 func (s *scratch) signature(dst *[64]byte, r *http.Request, path, without, signed, payload, date, scope string, key *[32]byte) (amz int, ok bool) {
 	amz, ok = s.canonical(r, path, without, signed, payload)
 	s.stringToSign(date, scope)
@@ -269,7 +270,7 @@ func (s *scratch) signature(dst *[64]byte, r *http.Request, path, without, signe
 	return amz, ok
 }
 
-// canonical puts r into canonical form, in s.buf.
+// canonical stores the canonical form of r in s.buf.
 func (s *scratch) canonical(r *http.Request, path, without, signed, payload string) (amz int, ok bool) {
 	b := append(append(s.buf[:0], r.Method...), '\n')
 	b = append(appendPath(b, path), '\n')
@@ -280,7 +281,7 @@ func (s *scratch) canonical(r *http.Request, path, without, signed, payload stri
 	return amz, ok
 }
 
-// stringToSign makes of the canonical request in s.buf what is signed, in the same place.
+// stringToSign replaces the canonical request in s.buf with the string to sign.
 func (s *scratch) stringToSign(date, scope string) {
 	sum := sha256.Sum256(s.buf)
 	b := append(append(s.buf[:0], algorithm+"\n"...), date...)
@@ -295,7 +296,8 @@ func (s *scratch) hexMAC(dst *[64]byte, key *[32]byte, message []byte) {
 	hex.Encode(dst[:], sum[:])
 }
 
-// hmacSHA256 computes an HMAC-SHA256 in buf, which it returns, perhaps grown: unlike crypto/hmac it allocates nothing.
+// hmacSHA256 computes an HMAC-SHA256. It uses buf as memory and returns it, possibly grown. Unlike crypto/hmac, it does
+// not allocate.
 func hmacSHA256(buf, key, message []byte) ([32]byte, []byte) {
 	var pad [sha256.BlockSize]byte
 	if len(key) > len(pad) {
@@ -316,8 +318,8 @@ func hmacSHA256(buf, key, message []byte) ([32]byte, []byte) {
 	return sha256.Sum256(buf), buf
 }
 
-// signingKey derives the key of a scope. A day is as 20060102.
-func signingKey(secretKey, day, region string) [32]byte {
+// signingKey derives the signing key for a scope. day has the form 20060102.
+func signingKey(secretKey, day, region, service string) [32]byte {
 	key, buf := hmacSHA256(nil, []byte("AWS4"+secretKey), []byte(day))
 	for _, step := range [...]string{region, service, terminator} {
 		key, buf = hmacSHA256(buf, key[:], []byte(step))

@@ -16,19 +16,22 @@ const (
 	chunkSignature   = "chunk-signature="
 	trailerSignature = "x-amz-trailer-signature"
 
-	// maxLine bounds a line of a chunked body: a chunk's header or a trailer.
+	// maxLine is the maximum length of a line in a chunked body (a chunk header or a trailer), in bytes.
 	maxLine = 4096
+
+	// defaultMinChunk is the minimum size in bytes of the content of a chunk, except the last one with content.
+	defaultMinChunk = 8 << 10
 )
 
-// chain computes the signatures of the chunks of one body, each of which covers the one before.
+// chain computes the signatures of the chunks of one body. Each signature covers the preceding one.
 type chain struct {
 	scratch
 	key         [32]byte
 	date, scope string
-	last        [64]byte // the signature before, in hexadecimal
+	last        [64]byte // the latest signature, in hexadecimal
 }
 
-// chunk moves on to the signature of a chunk whose content has the SHA-256 sum.
+// chunk sets last to the signature of a chunk. sum is the SHA-256 of its content.
 func (c *chain) chunk(sum []byte) {
 	b := c.begin(algorithm + "-PAYLOAD\n")
 	b = append(b, emptySHA256+"\n"...)
@@ -36,7 +39,7 @@ func (c *chain) chunk(sum []byte) {
 	c.hexMAC(&c.last, &c.key, c.buf)
 }
 
-// trailer moves on to the signature of the trailer, which is given in canonical form: "name:value\n" each.
+// trailer sets last to the signature of the trailer. canonical has a line "name:value\n" for each trailer.
 func (c *chain) trailer(canonical []byte) {
 	sum := sha256.Sum256(canonical)
 	c.buf = hex.AppendEncode(c.begin(algorithm+"-TRAILER\n"), sum[:])
@@ -49,17 +52,23 @@ func (c *chain) begin(kind string) []byte {
 	return append(append(b, c.last[:]...), '\n')
 }
 
-// decoder is what reading a chunked body needs. It is kept from one body to the next.
+// decoder is the state for reading a chunked body. It is reused for the next body.
 type decoder struct {
 	chain
 	in     *bufio.Reader
-	hash   hash.Hash // of the chunk
+	hash   hash.Hash // hash of the chunk's content
 	signed bool
-	left   int64    // of the chunk's content, not yet read
-	given  [64]byte // the chunk's signature as its header has it
+	left   int64    // unread bytes of the chunk's content
+	size   int64    // size of the chunk's content; 0 before the first chunk
+	number int64    // number of the chunk, from 1
+	least  int64    // minimum size of the content of a chunk, except the last one with content
+	given  [64]byte // the signature in the chunk's header
 }
 
-type decoderPool struct{ pool sync.Pool }
+type decoderPool struct {
+	pool  sync.Pool
+	least int64 // decoder.least; 0 means defaultMinChunk
+}
 
 func (p *decoderPool) get(source io.Reader, a *Auth) *decoder {
 	d, ok := p.pool.Get().(*decoder)
@@ -68,7 +77,10 @@ func (p *decoderPool) get(source io.Reader, a *Auth) *decoder {
 	}
 	d.in.Reset(source)
 	d.hash.Reset()
-	d.signed, d.left = a.Mode.signed(), 0
+	d.signed, d.left, d.size, d.number = a.Mode.signed(), 0, 0, 0
+	if d.least = p.least; d.least == 0 {
+		d.least = defaultMinChunk
+	}
 	d.key, d.last, d.date, d.scope = a.key, a.seed, a.date, a.scope
 	return d
 }
@@ -79,7 +91,7 @@ func (p *decoderPool) put(d *decoder) {
 	p.pool.Put(d)
 }
 
-// readLine returns the next line without its end, \r\n or \n. It is valid until the next read.
+// readLine returns the next line without its terminator, \r\n or \n. It is valid until the next read.
 func (d *decoder) readLine() ([]byte, error) {
 	line, err := d.in.ReadSlice('\n')
 	if err == bufio.ErrBufferFull {
@@ -91,36 +103,42 @@ func (d *decoder) readLine() ([]byte, error) {
 	return bytes.TrimSuffix(line[:len(line)-1], []byte("\r")), nil
 }
 
-// readHeader reads the header of a chunk into left and given.
+// readHeader reads a chunk header into left, size, number and given. Every chunk except the last one with content must
+// have at least d.least bytes.
 func (d *decoder) readHeader() error {
 	line, err := d.readLine()
 	if err != nil {
 		return err
 	}
 	size, extension, _ := bytes.Cut(line, []byte(";"))
-	// 15 digits: far more than any object has, and no overflow.
+	// 15 digits are more than enough for the size of any object, and cannot overflow.
 	if len(size) == 0 || len(size) > 15 {
-		return errMalformed("no size of a chunk")
+		return errMalformed("a chunk has no valid size")
 	}
 	d.left = 0
 	for _, c := range size {
 		if !isHex(c) {
-			return errMalformed("no size of a chunk")
+			return errMalformed("a chunk has no valid size")
 		}
 		d.left = d.left<<4 | int64(unhex(c))
 	}
+	d.number++
+	if d.left > 0 && d.size > 0 && d.size < d.least {
+		return errChunkSize(d.number, d.size)
+	}
+	d.size = d.left
 	if !d.signed {
 		return nil
 	}
 	signature, found := bytes.CutPrefix(extension, []byte(chunkSignature))
 	if !found || len(signature) != len(d.given) {
-		return errMalformed("no signature of a chunk")
+		return errMalformed("a chunk has no valid signature")
 	}
 	copy(d.given[:], signature)
 	return nil
 }
 
-// verifyChunk compares the signature of the chunk that was read.
+// verifyChunk verifies the signature of the chunk that has just been read.
 func (d *decoder) verifyChunk() error {
 	if !d.signed {
 		return nil
@@ -134,7 +152,7 @@ func (d *decoder) verifyChunk() error {
 	return nil
 }
 
-// verifyTrailer compares the signature of the trailer.
+// verifyTrailer verifies the signature of the trailer.
 func (d *decoder) verifyTrailer(canonical []byte, given string) error {
 	d.trailer(canonical)
 	if subtle.ConstantTimeCompare([]byte(given), d.last[:]) != 1 {
@@ -143,7 +161,7 @@ func (d *decoder) verifyTrailer(canonical []byte, given string) error {
 	return nil
 }
 
-// readNothing reads to the end of the body, where at most the empty line may come that some clients add.
+// readNothing reads to the end of the body. At most the empty line that some clients add may remain.
 func (d *decoder) readNothing() error {
 	for extra := 0; ; extra++ {
 		c, err := d.in.ReadByte()
@@ -154,7 +172,7 @@ func (d *decoder) readNothing() error {
 			return err
 		}
 		if extra == 2 || c != "\r\n"[extra] {
-			return errMalformed("something follows its end")
+			return errMalformed("there is data after its end")
 		}
 	}
 }

@@ -22,7 +22,8 @@ const (
 	trailerValue = "AAAAAA=="
 )
 
-// chunkedBody signs content as an aws-chunked body and returns the request's Auth, the request and the body.
+// chunkedBody signs content as an aws-chunked body and returns the request's Auth, the request and the body. Its chunks
+// may be of any size, so that short bodies can be tried exhaustively.
 func chunkedBody(t testing.TB, mode PayloadMode, content string, chunkSize int) (*Auth, *http.Request, []byte) {
 	r := httptest.NewRequest("PUT", "http://host.example/bucket/key", nil)
 	c := Chunked{Mode: mode, Length: int64(len(content)), ChunkSize: chunkSize}
@@ -33,7 +34,9 @@ func chunkedBody(t testing.TB, mode PayloadMode, content string, chunkSize int) 
 	raw, err := io.ReadAll(r.Body)
 	require.NoError(t, err)
 	require.EqualValues(t, r.ContentLength, len(raw))
-	a, err := exampleVerifier().Verify(r)
+	v := exampleVerifier()
+	v.decoders.least = 1
+	a, err := v.Verify(r)
 	require.NoError(t, err)
 	require.Equal(t, mode, a.Mode)
 	return a, r, raw
@@ -178,6 +181,42 @@ func TestChunksOutOfPlace(t *testing.T) {
 	}
 }
 
+// Every chunk but the last one with content has at least 8 KiB.
+func TestChunksTooSmall(t *testing.T) {
+	for _, mode := range chunkedModes {
+		for _, c := range []struct {
+			size, chunk int
+			bad         string // the number of the chunk behind the one that is too small; "": none is
+		}{
+			{0, 1, ""}, {1, 8192, ""}, {8191, 8192, ""}, {8193, 8192, ""}, {3 * 8192, 8192, ""}, {20000, 9999, ""},
+			{8192, 8191, "2"}, {2, 1, "2"}, {20000, 8191, "2"},
+		} {
+			a, r, raw := chunkedBody(t, mode, strings.Repeat("x", c.size), c.chunk)
+			a.decoders.least = 0
+			got, _, err := read(a, r, bytes.NewReader(raw))
+			if c.bad == "" {
+				require.NoError(t, err, "%s %+v", mode, c)
+				require.Len(t, got, c.size)
+				continue
+			}
+			var e *Error
+			require.ErrorAs(t, err, &e, "%s %+v", mode, c)
+			require.Equal(t, InvalidChunkSizeError, e.Code)
+			require.Equal(t, []Detail{{"Chunk", c.bad}, {"BadChunkSize", strconv.Itoa(c.chunk)}}, e.Details)
+			require.Less(t, len(got), c.size)
+		}
+	}
+	// A later chunk, between two that are large enough.
+	a, r, _ := chunkedBody(t, PayloadUnsignedTrailer, strings.Repeat("x", 8192+5+8192), 8192)
+	a.decoders.least = 0
+	r.Header.Del("X-Amz-Trailer")
+	whole := "2000\r\n" + strings.Repeat("x", 8192) + "\r\n"
+	_, _, err := read(a, r, strings.NewReader(whole+"5\r\nxxxxx\r\n"+whole+"0\r\n\r\n"))
+	var e *Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, []Detail{{"Chunk", "3"}, {"BadChunkSize", "5"}}, e.Details)
+}
+
 // plainChunks is a body of the mode without signatures.
 func plainChunks(content, end string) string {
 	return strconv.FormatInt(int64(len(content)), 16) + "\r\n" + content + "\r\n" + end
@@ -231,8 +270,8 @@ func TestTrailers(t *testing.T) {
 	}
 }
 
-// The trailer of a signed body in the other form that the reference is read: line feeds, and an empty line in front of the
-// signature. And without its signature, which is an error.
+// The trailer of a signed body in the other form that the reference is read: line feeds, and an empty line in front of
+// the signature. And without its signature, which is an error.
 func TestSignedTrailerForms(t *testing.T) {
 	a, r, raw := chunkedBody(t, PayloadSignedTrailer, "content", 0)
 	text := string(raw)
@@ -375,7 +414,7 @@ func TestDecodersAreNotShared(t *testing.T) {
 	for i := range 8 {
 		content := strings.Repeat(strconv.Itoa(i), 20000+i)
 		r := httptest.NewRequest("PUT", "http://host.example/bucket/key", nil)
-		exampleSigner().SignChunked(r, strings.NewReader(content), Chunked{Mode: PayloadSigned, Length: int64(len(content)), ChunkSize: 5000}, exampleTime)
+		exampleSigner().SignChunked(r, strings.NewReader(content), Chunked{Mode: PayloadSigned, Length: int64(len(content)), ChunkSize: 9000}, exampleTime)
 		a, err := v.Verify(r)
 		require.NoError(t, err)
 		b, err := a.Body(r)

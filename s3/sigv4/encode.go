@@ -11,28 +11,28 @@ import (
 	"time"
 )
 
-// DefaultChunkSize is the content of a chunk that SignChunked makes where it is told no other size, in bytes.
+// DefaultChunkSize is the default size of a chunk of SignChunked, in bytes of content.
 const DefaultChunkSize = 64 << 10
 
-// Trailer is a trailer to send: its lower-case name, the bytes that its value will have, and the value, asked for once the
-// content has been read to its end.
+// Trailer is a trailer to send: its lower-case name, the length of its value in bytes, and a function that returns the
+// value, which is called once the content has been read to its end.
 type Trailer struct {
 	Name  string
 	Size  int
 	Value func() string
 }
 
-// Chunked says how a body is to be sent.
+// Chunked holds the parameters of an aws-chunked body.
 type Chunked struct {
-	Mode      PayloadMode // one of the chunked ones
+	Mode      PayloadMode // one of the chunked modes
 	Length    int64       // bytes of content
-	ChunkSize int         // bytes of content in a chunk; 0: DefaultChunkSize
-	Trailers  []Trailer   // in the trailer modes
+	ChunkSize int         // bytes of content in a chunk; 0 means DefaultChunkSize
+	Trailers  []Trailer   // for the trailer modes
 }
 
-// SignChunked signs r, at the time t, to be sent with content as an aws-chunked body: it sets r.Body, r.ContentLength and
-// the headers, among them Content-Encoding, in front of one that r has. Reading the body fails where content is not as long
-// as c says, or a trailer's value is not.
+// SignChunked signs r, at the time t, to be sent with content as an aws-chunked body. It sets r.Body, r.ContentLength
+// and the headers, and prepends aws-chunked to the Content-Encoding of r. Reading the body fails if the content or the
+// value of a trailer does not have the length in c.
 func (s *Signer) SignChunked(r *http.Request, content io.Reader, c Chunked, t time.Time) {
 	if c.ChunkSize == 0 {
 		c.ChunkSize = DefaultChunkSize
@@ -78,8 +78,8 @@ func (c *Chunked) encodedLength() int64 {
 	return n
 }
 
-// chunkLength returns the size of a chunk with its header and the end of line after it. (The last chunk has no content, so
-// that end of line is that of the body.)
+// chunkLength returns the encoded size of a chunk, including its header and the line terminator that follows it. (The
+// last chunk has no content, so that line terminator is the end of the body.)
 func (c *Chunked) chunkLength(size int64) int64 {
 	n := int64(len(strconv.FormatInt(size, 16))+len("\r\n")) + size + int64(len("\r\n"))
 	if c.Mode.signed() {
@@ -93,15 +93,15 @@ type encoder struct {
 	Chunked
 	chain
 	content io.Reader
-	left    int64 // of the content
+	left    int64 // remaining bytes of content
 	hash    hash.Hash
 	chunk   []byte // content of a chunk
-	out     []byte // encoded, of which pending is not yet handed out
+	out     []byte // encoded data, the end of which is pending
 	pending []byte
-	err     error // once nothing is pending
+	err     error // returned once nothing is pending
 }
 
-// Read hands out the encoded body.
+// Read implements io.Reader. It returns the encoded body.
 func (e *encoder) Read(p []byte) (int, error) {
 	for len(e.pending) == 0 {
 		if e.err != nil {
@@ -168,7 +168,7 @@ func (e *encoder) end() error {
 	return io.EOF
 }
 
-// Close closes the content, where it can be closed.
+// Close closes the content if it is an io.Closer.
 func (e *encoder) Close() error {
 	if c, ok := e.content.(io.Closer); ok {
 		return c.Close()

@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// Code is the code of an S3 error, as clients see it.
+// Code is an S3 error code.
 type Code string
 
-// The codes of this package's errors, and the HTTP status that S3 gives them.
+// The codes of this package's errors, with the HTTP status that S3 uses for each.
 const (
 	AccessDenied                      Code = "AccessDenied"                      // 403
 	AuthorizationHeaderMalformed      Code = "AuthorizationHeaderMalformed"      // 400
@@ -16,6 +16,7 @@ const (
 	IncompleteBody                    Code = "IncompleteBody"                    // 400
 	InvalidAccessKeyID                Code = "InvalidAccessKeyId"                // 403
 	InvalidArgument                   Code = "InvalidArgument"                   // 400
+	InvalidChunkSizeError             Code = "InvalidChunkSizeError"             // 403
 	InvalidRequest                    Code = "InvalidRequest"                    // 400
 	InvalidURI                        Code = "InvalidURI"                        // 400
 	MalformedTrailerError             Code = "MalformedTrailerError"             // 400
@@ -26,32 +27,32 @@ const (
 	XAmzContentSHA256Mismatch         Code = "XAmzContentSHA256Mismatch"         // 400
 )
 
-// Error is the error of this package: what is to be answered. Neither message nor details ever hold a signature that would be right,
-// or a secret.
+// Error is the error type of this package: the response to the client. Its message and details never contain a valid
+// signature or a secret.
 type Error struct {
 	Code    Code
 	Message string   // for the client
-	Details []Detail // what S3 tells besides, each as an element of the document
-	Err     error    // the cause, if any: an error of the connection
+	Details []Detail // additional elements of the error document, as in S3
+	Err     error    // the cause, which is an error of the connection, or nil
 }
 
-// Detail is an element of an error's document.
+// Detail is an additional element of an error document.
 type Detail struct{ Name, Value string }
 
-// with adds a detail to an error that was just made, and returns it.
+// with adds a detail to a newly created error, and returns the error.
 func (e *Error) with(name, value string) *Error {
 	e.Details = append(e.Details, Detail{name, value})
 	return e
 }
 
-// Error gives code and message.
+// Error returns the code and the message.
 func (e *Error) Error() string { return "sigv4: " + string(e.Code) + ": " + e.Message }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ErrAnonymous is the error of Verify for a request that carries no credentials. Unlike with every other error, the Auth
-// that comes with it can be used, where a policy grants access to anyone.
+// ErrAnonymous is returned by Verify for a request without credentials. Unlike any other error, it is returned with a
+// usable Auth, because a policy may grant access to everyone.
 var ErrAnonymous error = newError(AccessDenied, "Access Denied")
 
 func newError(c Code, message string) *Error { return &Error{Code: c, Message: message} }
@@ -60,7 +61,7 @@ func errMismatch() *Error {
 	return newError(SignatureDoesNotMatch, "The request signature we calculated does not match the signature you provided. Check your key and signing method.")
 }
 
-// errUnknown says that nobody has the access key.
+// errUnknown returns the error for an unknown access key.
 func errUnknown(accessKey string) *Error {
 	return newError(InvalidAccessKeyID, "The AWS Access Key Id you provided does not exist in our records.").with("AWSAccessKeyId", accessKey)
 }
@@ -69,13 +70,20 @@ func errIncomplete(cause error) *Error {
 	return &Error{Code: IncompleteBody, Message: "The request body terminated unexpectedly", Err: cause}
 }
 
-// errOtherLength says that content is shorter or longer than was announced, in bytes.
+// errOtherLength returns the error for content that is shorter or longer than announced. Both lengths are in bytes.
 func errOtherLength(announced, came int64) *Error {
 	return newError(IncompleteBody, "You did not provide the number of bytes specified by the Content-Length HTTP header").
 		with("NumberBytesExpected", strconv.FormatInt(announced, 10)).with("NumberBytesProvided", strconv.FormatInt(came, 10))
 }
 
-// errMalformed says what is wrong with the frame of chunks: S3 has no other code for it than that the body is not whole.
+// errChunkSize returns the error for a chunk, other than the last one, that is too small. As in S3, chunk is the number
+// of the next chunk, whose header revealed this.
+func errChunkSize(chunk, size int64) *Error {
+	return newError(InvalidChunkSizeError, "Only the last chunk is allowed to have a size less than 8192 bytes").
+		with("Chunk", strconv.FormatInt(chunk, 10)).with("BadChunkSize", strconv.FormatInt(size, 10))
+}
+
+// errMalformed returns the error for invalid framing of chunks. S3's only code for that is IncompleteBody.
 func errMalformed(what string) *Error {
 	return newError(IncompleteBody, "The aws-chunked body is malformed: "+what+".")
 }

@@ -2,6 +2,7 @@ package sigv4
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +19,7 @@ const (
 	exampleAccess = "AKIAIOSFODNN7EXAMPLE"
 	exampleSecret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 	exampleDate   = "20130524T000000Z"
+	exampleHolder = "the account of the examples"
 	exampleScope  = "AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request"
 )
 
@@ -27,11 +29,11 @@ func exampleVerifier() *Verifier {
 	return &Verifier{
 		Region: "us-east-1",
 		Now:    func() time.Time { return exampleTime.Add(time.Minute) },
-		Lookup: func(accessKey string) (string, bool) {
+		Lookup: func(_ context.Context, accessKey string) (Credential, error) {
 			if accessKey == exampleAccess {
-				return exampleSecret, true
+				return Credential{SecretKey: exampleSecret, Holder: exampleHolder}, nil
 			}
-			return "", false
+			return Credential{}, nil
 		},
 	}
 }
@@ -108,7 +110,7 @@ func TestDateHeader(t *testing.T) {
 	r.Header.Set("Date", "Fri, 24 May 2013 00:00:00 GMT")
 	const signed = "date;host;x-amz-content-sha256"
 	s := &scratch{}
-	key := signingKey(exampleSecret, "20130524", "us-east-1")
+	key := signingKey(exampleSecret, "20130524", "us-east-1", serviceS3)
 	var signature [64]byte
 	s.signature(&signature, r, "/test.txt", "", signed, emptySHA256, exampleDate, "20130524/us-east-1/s3/aws4_request", &key)
 	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential="+exampleScope+", SignedHeaders="+signed+", Signature="+string(signature[:]))

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// FuzzVerify sends Verify whatever a client may. Nothing but the signature of the example is right, nothing panics, and every
-// error has a code.
+// FuzzVerify sends Verify whatever a client may. Nothing but the signature of the example is right, nothing panics, and
+// every error has a code.
 func FuzzVerify(f *testing.F) {
 	for _, e := range examples {
 		r := e.request()
@@ -44,8 +44,8 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// FuzzBody decodes whatever a client may send as a chunked body: it never hands out more than was announced, and its end
-// comes only with all of it.
+// FuzzBody decodes whatever a client may send as a chunked body: it never hands out more than was announced, and its
+// end comes only with all of it.
 func FuzzBody(f *testing.F) {
 	const content = "some content that is not long, in chunks of ten"
 	for i, mode := range chunkedModes {
@@ -81,8 +81,8 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// FuzzQuery compares the canonical form of a query with net/url's reading of it: whoever handles a request must see the query
-// that was signed.
+// FuzzQuery compares the canonical form of a query with net/url's reading of it: whoever handles a request must see the
+// query that was signed.
 func FuzzQuery(f *testing.F) {
 	for _, q := range []string{"a=b&c", "a+b=%2B&&=x", "a=%zz", "x;y", "a=1&a=0&a", "%C3%BC=\xff", "X-Amz-SignedHeaders=a;b"} {
 		f.Add(q)

@@ -32,6 +32,13 @@ const (
 	region = "eu-central-1"
 )
 
+func lookup(_ context.Context, accessKey string) (sigv4.Credential, error) {
+	if accessKey != access {
+		return sigv4.Credential{}, nil
+	}
+	return sigv4.Credential{SecretKey: secret}, nil
+}
+
 // seen is what the server made of a request.
 type seen struct {
 	path     string
@@ -44,7 +51,7 @@ type seen struct {
 // serve starts a server that verifies requests and reads their bodies, and answers 200 or 403.
 func serve(t *testing.T, start func(*httptest.Server)) (*httptest.Server, func() seen) {
 	results := make(chan seen, 100)
-	v := &sigv4.Verifier{Region: region, Lookup: func(k string) (string, bool) { return secret, k == access }}
+	v := &sigv4.Verifier{Region: region, Lookup: lookup}
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var got seen
 		got.path, _ = sigv4.Path(r)

@@ -5,11 +5,12 @@ import (
 	"sync"
 )
 
-// keyCacheSize bounds the signing keys that are kept.
+// keyCacheSize is the maximum number of cached signing keys.
 const keyCacheSize = 1024
 
-// keyCache keeps signing keys, which cost four HMACs to derive. Only the key of a signature that proved right is put in, so
-// nobody without a secret can fill it.
+// keyCache caches signing keys, which cost four HMACs to derive. A key is added only after it has verified a signature,
+// so only holders of a secret can fill the cache. The exception is one key per day that stands for all unknown access
+// keys (see checkSignature).
 type keyCache struct {
 	mu   sync.RWMutex
 	keys map[keyScope]cachedKey // guarded by mu
@@ -18,7 +19,7 @@ type keyCache struct {
 type keyScope struct{ accessKey, day, region string }
 
 type cachedKey struct {
-	secret string // that it was derived from: a key whose secret was changed must not be found
+	secret string // source of the key; compared by get, so a key whose secret has changed is not used
 	key    [32]byte
 }
 
@@ -30,7 +31,7 @@ func (c *keyCache) get(scope keyScope, secret string) (key [32]byte, ok bool) {
 }
 
 func (c *keyCache) put(scope keyScope, secret string, key [32]byte) {
-	// The strings are parts of a request's headers, which must not live as long as the cache.
+	// The strings are substrings of a request's headers. Clone them so that the cache does not keep the headers alive.
 	scope = keyScope{strings.Clone(scope.accessKey), strings.Clone(scope.day), strings.Clone(scope.region)}
 	c.mu.Lock()
 	defer c.mu.Unlock()

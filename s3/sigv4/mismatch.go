@@ -6,15 +6,16 @@ import (
 	"strings"
 )
 
-// maxEcho is the longest canonical request that an error tells, in bytes.
+// maxEcho is the longest canonical request that an error contains, in bytes.
 const maxEcho = 8 << 10
 
-// mismatch says of a request whose signature is wrong what was to be signed, so that who wrote the client sees where it differs. All of it is
-// made of the request itself: nothing depends on the secret key, and who has not got it learns nothing that would help.
+// mismatch returns the error for a wrong signature. It includes the string to sign, so that the author of the client
+// can find the difference. The string is computed from the request alone and does not depend on the secret key, so it
+// does not help anyone who lacks the key.
 //
-// A request may name any header as signed, also one that a proxy before the server has added and that its sender must not see, and it may hold
-// keys (SSE-C) and tokens, which do not belong into an answer that is logged. So the canonical request is told only where all that it
-// holds is known to be harmless.
+// A request may list any header as signed, including one that a proxy has added and that its sender must not see. It
+// may also contain keys (SSE-C) and tokens, which do not belong in a logged response. So the canonical request is
+// included only if all of its contents are known to be harmless.
 func (s *scratch) mismatch(r *http.Request, path, without, date string, c *claim) *Error {
 	e := errMismatch().with("AWSAccessKeyId", c.accessKey)
 	s.canonical(r, path, without, c.signedHeaders, c.payload)
@@ -27,7 +28,7 @@ func (s *scratch) mismatch(r *http.Request, path, without, date string, c *claim
 	return e.with("CanonicalRequest", canonical).with("CanonicalRequestBytes", spaced([]byte(canonical)))
 }
 
-// harmless says whether the query and the signed headers may be told to the sender of a request.
+// harmless reports whether the query and the signed headers may be revealed to the sender of the request.
 func (s *scratch) harmless(signed string) bool {
 	for _, p := range s.pairs {
 		if isSecret(strings.ToLower(string(s.name(p)))) {
@@ -42,12 +43,12 @@ func (s *scratch) harmless(signed string) bool {
 	return true
 }
 
-// isSecret says whether the value of a header or parameter, by its name in lower case, may be a secret.
+// isSecret reports whether the value of the header or parameter with this lower-case name may be a secret.
 func isSecret(name string) bool {
 	return strings.Contains(name, "customer-key") || strings.Contains(name, "security-token")
 }
 
-// isClients says whether clients, and not proxies, set a header.
+// isClients reports whether a header is set by clients and not by proxies.
 func isClients(name string) bool {
 	switch name {
 	case "host", "date", "range", "expires", "expect", "user-agent", "cache-control", "transfer-encoding":
@@ -61,7 +62,7 @@ func isClients(name string) bool {
 	return false
 }
 
-// spaced returns bytes in hexadecimal, with spaces between them.
+// spaced returns b in hexadecimal, with spaces between the bytes.
 func spaced(b []byte) string {
 	out := make([]byte, 0, 3*len(b))
 	for i := range b {

@@ -32,8 +32,8 @@ func bytesOf(t *testing.T, s string) string {
 	return string(raw)
 }
 
-// What a mismatch tells is what the signer has to compare: computed anew from it, the string to sign and the signature are those of a
-// signer that sends just this request.
+// What a mismatch tells is what the signer must compare: recomputed from it, the string to sign and the signature are
+// those of a signer that sends just this request.
 func TestMismatchTellsWhatWasToBeSigned(t *testing.T) {
 	v := exampleVerifier()
 	r := signedRequest()

@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// UnsignedPayload is the payload hash of a body that nothing vouches for.
+// UnsignedPayload is the payload hash for a body that is not covered by the signature.
 const UnsignedPayload = "UNSIGNED-PAYLOAD"
 
 // EmptySHA256 is the payload hash of a request without a body.
 const EmptySHA256 = emptySHA256
 
-// Signer signs requests. Its fields are set before its first use; it may be used by many goroutines.
+// Signer signs requests. It is safe for concurrent use. Its fields must not be changed after its first use.
 type Signer struct {
 	AccessKey, SecretKey string
 	Region               string
-	SecurityToken        string // of temporary credentials; else ""
+	SecurityToken        string // token of temporary credentials, or ""
 
 	now     atomic.Pointer[stamp]
 	scratch scratchPool
 }
 
-// stamp is what all requests that are signed in the same second have in common.
+// stamp holds the values that all requests signed in the same second share.
 type stamp struct {
 	second     int64 // Unix time
 	date       []string
@@ -35,7 +35,7 @@ type stamp struct {
 	key        [32]byte
 }
 
-// stamp returns the stamp of t's second.
+// stamp returns the stamp for the second of t.
 func (s *Signer) stamp(t time.Time) *stamp {
 	last := s.now.Load()
 	if last != nil && last.second == t.Unix() {
@@ -46,22 +46,22 @@ func (s *Signer) stamp(t time.Time) *stamp {
 	if last != nil && last.day == next.day {
 		next.scope, next.credential, next.key = last.scope, last.credential, last.key
 	} else {
-		next.scope = next.day + "/" + s.Region + "/" + service + "/" + terminator
+		next.scope = next.day + "/" + s.Region + "/" + serviceS3 + "/" + terminator
 		next.credential = s.AccessKey + "/" + next.scope
-		next.key = signingKey(s.SecretKey, next.day, s.Region)
+		next.key = signingKey(s.SecretKey, next.day, s.Region, serviceS3)
 	}
 	s.now.Store(next)
 	return next
 }
 
-// Sign signs r in its Authorization header, at the time t. payloadHash is the SHA-256 of the body in hexadecimal, or
-// UnsignedPayload. It sets X-Amz-Date and X-Amz-Content-Sha256 too. Signed are host, Content-Type, Content-MD5 and every
-// X-Amz-* header that r has.
+// Sign signs r at the time t, and sets its Authorization, X-Amz-Date and X-Amz-Content-Sha256 headers. payloadHash is
+// the SHA-256 of the body in hexadecimal, or UnsignedPayload. The signature covers host, Content-Type, Content-MD5 and
+// every X-Amz-* header of r.
 func (s *Signer) Sign(r *http.Request, payloadHash string, t time.Time) {
 	s.sign(r, payloadHash, t)
 }
 
-// sign is Sign; it returns what the chunks of a body are signed with.
+// sign implements Sign. It returns the stamp and the seed signature that are needed to sign the chunks of a body.
 func (s *Signer) sign(r *http.Request, payloadHash string, t time.Time) (now *stamp, seed [64]byte) {
 	now = s.stamp(t)
 	r.Header["X-Amz-Date"] = now.date
@@ -84,8 +84,8 @@ func (s *Signer) sign(r *http.Request, payloadHash string, t time.Time) (now *st
 	return now, seed
 }
 
-// signedHeaders returns the names of the headers of r to sign, joined by ";": host and X-Amz-*, and with content those that
-// describe the content too.
+// signedHeaders returns the names of the headers of r to sign, joined by ";": host, X-Amz-* and, if content is set,
+// Content-Type and Content-MD5.
 func (c *scratch) signedHeaders(r *http.Request, content bool) string {
 	c.text, c.pairs = append(c.text[:0], "host"...), append(c.pairs[:0], pair{0, 4, 4})
 	for key := range r.Header {
@@ -105,8 +105,9 @@ func (c *scratch) signedHeaders(r *http.Request, content bool) string {
 	return string(b)
 }
 
-// Presign signs r in its query, from the time t on, for at most MaxExpires (whole seconds), and returns the URL, which is then
-// that of r too. Whoever uses it sends the X-Amz-* headers that r has now, and no others.
+// Presign signs r in its query and returns the presigned URL, which also becomes the URL of r. The URL is valid from
+// the time t for expires, in whole seconds and at most MaxExpires. Its user must send exactly the X-Amz-* headers that
+// r has now.
 func (s *Signer) Presign(r *http.Request, expires time.Duration, t time.Time) string {
 	now := s.stamp(t)
 	c := s.scratch.get()

@@ -1,27 +1,31 @@
-// Package sigv4 is AWS Signature Version 4 as S3 uses it: it verifies requests (Verifier), decodes and verifies their
-// bodies (Body), and signs requests (Signer). It knows net/http and nothing of buckets or stores.
+// Package sigv4 implements AWS Signature Version 4 as used by S3. It verifies requests (Verifier), decodes and verifies
+// their bodies (Body), and signs requests (Signer). It depends on net/http, but not on buckets or stores. A Verifier
+// can also accept requests that are signed for another service, such as iam or sts. Other services encode paths twice,
+// but that does not matter because the path of these requests is "/".
 //
-// A request is signed in its Authorization header or in its query (a presigned URL). What is signed is the canonical
+// The signature of a request is in its Authorization header or in its query (a presigned URL). It covers the canonical
 // request:
 //
 //		METHOD \n path \n query \n "name:value\n" for each signed header \n names of the signed headers \n payload
 //
-//	  - The path is decoded once (Path) and every byte of it but A-Z a-z 0-9 - . _ ~ / is encoded again. "//", "." and ".."
-//	    are data. The decoded path is the one value for the signature, the policy and the store.
-//	  - The query is decoded once ("+" is a space), encoded like the path but for "/", and sorted by name, then value.
-//	  - host, and every x-amz-* header that the request has, must be among the signed headers.
-//	  - The payload is the value of x-amz-content-sha256; it alone decides how the body is read (PayloadMode).
+//	  - The path is decoded once (Path), and every byte of it except A-Z a-z 0-9 - . _ ~ / is encoded again. "//", "."
+//	    and ".." are data. The same decoded path is used for the signature, the policy and the store.
+//	  - The query is decoded once ("+" is a space), encoded like the path except that "/" is encoded, too, and sorted by
+//	    name, then value.
+//	  - host, and every x-amz-* header of the request, must be among the signed headers.
+//	  - The payload is the value of x-amz-content-sha256, which alone determines how the body is read (PayloadMode). For
+//	    other services it is the SHA-256 of the body (PayloadFromBody).
 //
-// The signature is HMAC-SHA256 of "AWS4-HMAC-SHA256 \n time \n scope \n SHA-256 of the canonical request", under a key
-// derived from the secret, the day, the region, "s3" and "aws4_request" (the scope).
+// The signature is the HMAC-SHA256 of "AWS4-HMAC-SHA256 \n time \n scope \n SHA-256 of the canonical request". Its key
+// is derived from the secret, the day, the region, the service and "aws4_request"; all but the secret are the scope.
 //
 // A body in one of the streaming modes is aws-chunked: chunks of
 //
 //	hexadecimal size [";chunk-signature=" 64 digits] \r\n content \r\n
 //
-// and a last one of size 0, which in the trailer modes is followed by "name:value" lines, the line
-// "x-amz-trailer-signature:" where the chunks are signed, and an empty line. Each chunk's signature covers the signature
-// before it; the first covers that of the request (the seed).
+// and a last chunk of size 0. In the trailer modes it is followed by "name:value" lines, the line
+// "x-amz-trailer-signature:" if the chunks are signed, and an empty line. The signature of each chunk covers the
+// preceding signature; that of the first chunk covers the signature of the request (the seed).
 package sigv4
 
 import (
@@ -30,19 +34,19 @@ import (
 	"time"
 )
 
-// DefaultSkew is how far the clock of a client may be from ours, both ways.
+// DefaultSkew is the default maximum difference between the clocks of client and server, in either direction.
 const DefaultSkew = 15 * time.Minute
 
-// MaxExpires is the longest life of a presigned URL.
+// MaxExpires is the maximum lifetime of a presigned URL.
 const MaxExpires = 7 * 24 * time.Hour
 
-// PayloadMode says how the body of a request is sent and what vouches for it.
+// PayloadMode specifies how the body of a request is sent and protected.
 type PayloadMode uint8
 
 // The modes.
 const (
-	PayloadSHA256          PayloadMode = iota // as it is; its SHA-256 is signed
-	PayloadUnsigned                           // as it is; nothing vouches for it
+	PayloadSHA256          PayloadMode = iota // not encoded; its SHA-256 is signed
+	PayloadUnsigned                           // not encoded and not signed
 	PayloadSigned                             // aws-chunked, each chunk signed
 	PayloadSignedTrailer                      // aws-chunked, each chunk and the trailer signed
 	PayloadUnsignedTrailer                    // aws-chunked, nothing signed, a checksum in the trailer
@@ -53,28 +57,29 @@ var modeNames = [...]string{
 	"STREAMING-UNSIGNED-PAYLOAD-TRAILER",
 }
 
-// String returns the mode as x-amz-content-sha256 names it, "" for PayloadSHA256.
+// String returns the value of x-amz-content-sha256 for the mode, or "" for PayloadSHA256.
 func (m PayloadMode) String() string { return modeNames[m] }
 
-// Chunked says whether the body is aws-chunked.
+// Chunked reports whether the body is aws-chunked.
 func (m PayloadMode) Chunked() bool { return m >= PayloadSigned }
 
-// Trailer says whether the body ends with a trailer.
+// Trailer reports whether the body ends with a trailer.
 func (m PayloadMode) Trailer() bool { return m >= PayloadSignedTrailer }
 
-// signed says whether the chunks are signed.
+// signed reports whether the chunks are signed.
 func (m PayloadMode) signed() bool { return m == PayloadSigned || m == PayloadSignedTrailer }
 
-// Auth is who sent a request, as its signature proves, and how its body is to be read. It is not to be changed.
+// Auth describes the authenticated sender of a request and how to read its body. It must not be modified.
 type Auth struct {
 	AccessKey     string // "" for an anonymous request
+	Holder        any    // holder of the access key, as returned by Verifier.Lookup
 	Presigned     bool
-	Region        string    // of the signature's scope
-	Time          time.Time // when it was signed, whole seconds, UTC
-	Expires       time.Time // of a presigned URL
-	SecurityToken string    // X-Amz-Security-Token: signed, but not compared with anything
+	Region        string    // region in the signature's scope
+	Time          time.Time // time of signing in whole seconds, UTC
+	Expires       time.Time // end of validity of a presigned URL
+	SecurityToken string    // X-Amz-Security-Token: signed, but not verified otherwise
 	Mode          PayloadMode
-	SHA256        [32]byte // of the body, with PayloadSHA256
+	SHA256        [32]byte // SHA-256 of the body, if Mode is PayloadSHA256
 
 	key      [32]byte // signing key
 	seed     [64]byte // signature of the request in hexadecimal
@@ -83,11 +88,11 @@ type Auth struct {
 	decoders *decoderPool
 }
 
-// Anonymous says whether the request carried no credentials at all.
+// Anonymous reports whether the request has no credentials.
 func (a *Auth) Anonymous() bool { return a.AccessKey == "" }
 
-// Path returns the path of r decoded once, beginning with "/": the value that is signed, and the one from which bucket and
-// key are to be taken. Nothing is cleaned: "//", "." and ".." are data. The error is an InvalidURI.
+// Path returns the path of r, decoded once. It begins with "/". This is the value that is signed, and the bucket and
+// the key must be taken from it. It is not cleaned: "//", "." and ".." are data. The error is an InvalidURI.
 func Path(r *http.Request) (string, error) {
 	if r.URL.Opaque != "" || !strings.HasPrefix(r.URL.Path, "/") {
 		return "", newError(InvalidURI, "Couldn't parse the specified URI.")
@@ -95,22 +100,23 @@ func Path(r *http.Request) (string, error) {
 	return r.URL.Path, nil
 }
 
-// Split cuts a path of a path-style request into bucket and key; either may be empty.
+// Split splits the path of a path-style request into bucket and key. Either may be empty.
 func Split(path string) (bucket, key string) {
 	bucket, key, _ = strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	return bucket, key
 }
 
-// StripAWSChunked returns a Content-Encoding without aws-chunked, which is a matter of transport and not to be stored.
+// StripAWSChunked returns a Content-Encoding without aws-chunked, which describes the transport and is not stored.
+// The other codings are kept as the client wrote them, including the spaces between them.
 func StripAWSChunked(contentEncoding string) string {
 	if !strings.Contains(strings.ToLower(contentEncoding), "aws-chunked") {
 		return contentEncoding
 	}
 	var kept []string
 	for coding := range strings.SplitSeq(contentEncoding, ",") {
-		if coding = strings.TrimSpace(coding); coding != "" && !strings.EqualFold(coding, "aws-chunked") {
+		if name := strings.TrimSpace(coding); name != "" && !strings.EqualFold(name, "aws-chunked") {
 			kept = append(kept, coding)
 		}
 	}
-	return strings.Join(kept, ",")
+	return strings.TrimSpace(strings.Join(kept, ","))
 }

@@ -1,8 +1,12 @@
 package sigv4
 
 import (
+	"bytes"
+	"context"
+	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -11,18 +15,44 @@ import (
 	"time"
 )
 
-// Verifier verifies signatures of requests. Its fields are set before its first use; it may be used by many goroutines.
+// Verifier verifies the signatures of requests to one service. It is safe for concurrent use. Its fields must not be
+// changed after its first use.
 type Verifier struct {
-	Region    string                                             // the region that requests are signed for
-	AnyRegion bool                                               // accept any other region too
-	Lookup    func(accessKey string) (secretKey string, ok bool) // called once per request; must not block for long
-	Now       func() time.Time                                   // the clock; nil: time.Now
-	Skew      time.Duration                                      // how far a client's clock may be off; 0: DefaultSkew
+	Service   string        // service that requests are signed for; "" means s3
+	Payload   PayloadRule   // source of the signed hash of the payload
+	Region    string        // region that requests are signed for
+	AnyRegion bool          // accept any other region, too
+	Skew      time.Duration // maximum clock skew of a client; 0 means DefaultSkew
+
+	Now func() time.Time // the clock; time.Now if nil
+
+	// Lookup returns the Credential of an access key. If the key is unknown, it returns one without a secret. It is
+	// called once per request, with the context of the request. Verify returns its errors unchanged.
+	Lookup func(ctx context.Context, accessKey string) (Credential, error)
 
 	keys     keyCache
 	scratch  scratchPool
 	decoders decoderPool
 }
+
+// Credential is the secret and the holder of an access key.
+type Credential struct {
+	SecretKey string // "" if the access key is unknown
+	Holder    any    // holder of the access key, copied to Auth.Holder
+}
+
+// PayloadRule is the source of the hash of the payload in the canonical request.
+type PayloadRule uint8
+
+// The rules.
+const (
+	PayloadFromHeader PayloadRule = iota // x-amz-content-sha256, which S3 requires; it also selects the PayloadMode
+	PayloadFromBody                      // the SHA-256 of the body, for services that do not require that header
+)
+
+// MaxSignedBody is the size in bytes of the largest body that Verify accepts under PayloadFromBody. Verify reads the
+// whole body into memory.
+const MaxSignedBody = 1 << 20
 
 // The parameters of a presigned URL.
 const (
@@ -37,20 +67,23 @@ const (
 	queryV2            = "AWSAccessKeyId"
 )
 
-// claim is what a request says about its signature.
+// claim holds what a request says about its signature, before any of it is verified.
 type claim struct {
 	presigned                         bool
-	accessKey, day, region, scope     string // the parts of the credential; scope is all of it but the access key
+	accessKey, day, region, scope     string // parts of the credential; scope is all of it except the access key
 	credential, signedHeaders         string
 	signature, date, expires, payload string
 	algorithm, token                  string
-	repeated                          bool // a parameter of the signature came twice
+	repeated                          bool // a parameter of the signature is repeated
 	v2                                bool // the query has a signature of version 2
 }
 
-// Verify says who signed r, by its Authorization header or its query. It reads no byte of the body: that is for Auth.Body.
-// Every error is an *Error and means that the request is denied; for a request without credentials it is ErrAnonymous, and
-// then (and only then) the Auth is not nil.
+// Verify authenticates the sender of r by its Authorization header or its query. Under PayloadFromHeader it does not
+// read the body. Under PayloadFromBody it reads all of the body and replaces it by a copy. In either case, Auth.Body
+// returns the content.
+//
+// Any error means that the request is denied. It is an *Error unless it comes from Lookup. For a request without
+// credentials it is ErrAnonymous, which is the only error that is returned with an Auth that is not nil.
 func (v *Verifier) Verify(r *http.Request) (*Auth, error) {
 	path, err := Path(r)
 	if err != nil {
@@ -64,7 +97,7 @@ func (v *Verifier) Verify(r *http.Request) (*Auth, error) {
 	}
 	header := r.Header["Authorization"]
 	if len(header) == 1 && header[0] == "" {
-		header = nil // as S3 takes it
+		header = nil // S3 treats an empty header as absent
 	}
 	switch {
 	case len(header) > 1 || len(header) == 1 && (c.presigned || c.v2):
@@ -75,9 +108,9 @@ func (v *Verifier) Verify(r *http.Request) (*Auth, error) {
 	case len(header) == 0 && !c.presigned:
 		return v.anonymous(r)
 	case len(header) == 1:
-		err = c.parseHeader(r.Header, header[0])
+		err = c.parseHeader(r.Header, header[0], v.service())
 	default:
-		err = c.parsePresigned()
+		err = c.parsePresigned(v.service())
 	}
 	if err != nil {
 		return nil, err
@@ -85,9 +118,21 @@ func (v *Verifier) Verify(r *http.Request) (*Auth, error) {
 	return v.verify(r, path, s, &c)
 }
 
+// service returns the service that requests are signed for.
+func (v *Verifier) service() string {
+	if v.Service == "" {
+		return serviceS3
+	}
+	return v.Service
+}
+
 // anonymous returns the Auth of a request without credentials.
 func (v *Verifier) anonymous(r *http.Request) (*Auth, error) {
 	a := &Auth{decoders: &v.decoders}
+	if v.Payload == PayloadFromBody {
+		a.Mode = PayloadUnsigned
+		return a, ErrAnonymous
+	}
 	payload, err := single(r.Header, "X-Amz-Content-Sha256")
 	if err == nil {
 		err = a.setPayload(payload, "UNSIGNED-PAYLOAD")
@@ -101,7 +146,7 @@ func (v *Verifier) anonymous(r *http.Request) (*Auth, error) {
 	return a, ErrAnonymous
 }
 
-// verify checks the claim c, whose parts are there, against r.
+// verify verifies the claim c of the request r. All parts of c must be present.
 func (v *Verifier) verify(r *http.Request, path string, s *scratch, c *claim) (*Auth, error) {
 	a := &Auth{AccessKey: c.accessKey, Presigned: c.presigned, Region: c.region, scope: c.scope, date: c.date, decoders: &v.decoders}
 	if err := v.checkTime(a, r.Header, c); err != nil {
@@ -110,13 +155,19 @@ func (v *Verifier) verify(r *http.Request, path string, s *scratch, c *claim) (*
 	if c.region != v.Region && !v.AnyRegion {
 		return nil, c.malformed("the region '"+c.region+"' is wrong; expecting '"+v.Region+"'").with("Region", v.Region)
 	}
-	if err := a.checkPayload(r.Header, c); err != nil {
-		return nil, err
-	}
-	if err := checkSignedHeaders(c); err != nil {
-		return nil, err
-	}
 	var err error
+	if v.Payload == PayloadFromHeader {
+		err = a.checkPayload(r.Header, c)
+	}
+	if err == nil {
+		err = checkSignedHeaders(c)
+	}
+	if err == nil && v.Payload == PayloadFromBody {
+		err = a.readPayload(r, c)
+	}
+	if err != nil {
+		return nil, err
+	}
 	if a.SecurityToken, err = single(r.Header, queryToken); err != nil {
 		return nil, err
 	}
@@ -129,17 +180,20 @@ func (v *Verifier) verify(r *http.Request, path string, s *scratch, c *claim) (*
 	return a, nil
 }
 
-// checkSignature computes the signature of r and compares.
+// checkSignature computes the signature of r and compares it with the claimed one.
 func (v *Verifier) checkSignature(a *Auth, r *http.Request, path string, s *scratch, c *claim) error {
-	secret, known := v.Lookup(c.accessKey)
+	cred, err := v.Lookup(r.Context(), c.accessKey)
+	if err != nil {
+		return err
+	}
+	secret, known := cred.SecretKey, cred.SecretKey != ""
 	scope := keyScope{c.accessKey, c.day, c.region}
-	if !known || secret == "" {
-		// Go on with a key of nobody, so that an unknown access key takes as long as a wrong signature.
-		scope.accessKey, secret, known = "", "", false
+	if !known {
+		scope.accessKey = "" // continue with an invalid key, so an unknown access key takes as long as a wrong signature
 	}
 	var cached bool
 	if a.key, cached = v.keys.get(scope, secret); !cached {
-		a.key = signingKey(secret, c.day, c.region)
+		a.key = signingKey(secret, c.day, c.region, v.service())
 	}
 	without := ""
 	if c.presigned {
@@ -162,10 +216,11 @@ func (v *Verifier) checkSignature(a *Auth, r *http.Request, path string, s *scra
 		return newError(AccessDenied, "There were headers present in the request which were not signed").
 			with("HeadersNotSigned", notSigned(r.Header, c.signedHeaders))
 	}
+	a.Holder = cred.Holder
 	return nil
 }
 
-// parameter takes note of a parameter of the query.
+// parameter records a query parameter if it belongs to the signature.
 func (c *claim) parameter(name []byte, raw string) {
 	if len(name) == 0 || name[0] != 'X' && name[0] != 'A' {
 		return
@@ -194,16 +249,16 @@ func (c *claim) parameter(name []byte, raw string) {
 	default:
 		return
 	}
-	// A date, a payload or a token alone make no signature.
+	// A date, a payload or a token alone does not make a request presigned.
 	if field != &c.date && field != &c.payload && field != &c.token {
 		c.presigned = true
 	}
 	c.repeated = c.repeated || *field != ""
-	*field, _ = url.QueryUnescape(raw) // what cannot be decoded was found by parseQuery
+	*field, _ = url.QueryUnescape(raw) // parseQuery refuses what cannot be decoded
 }
 
-// parseHeader takes the claim from an Authorization header. What the query has is of no account then.
-func (c *claim) parseHeader(h http.Header, text string) error {
+// parseHeader reads the claim from an Authorization header. It discards what was read from the query.
+func (c *claim) parseHeader(h http.Header, text, service string) error {
 	*c = claim{}
 	kind, rest, _ := strings.Cut(strings.Trim(text, " "), " ")
 	switch {
@@ -236,7 +291,7 @@ func (c *claim) parseHeader(h http.Header, text string) error {
 	if c.credential == "" || c.signedHeaders == "" || c.signature == "" {
 		return c.malformed("Credential, SignedHeaders and Signature are all required")
 	}
-	if err := c.parseCredential(); err != nil {
+	if err := c.parseCredential(service); err != nil {
 		return err
 	}
 	var err error
@@ -247,8 +302,8 @@ func (c *claim) parseHeader(h http.Header, text string) error {
 	return err
 }
 
-// parsePresigned completes the claim that the query makes.
-func (c *claim) parsePresigned() error {
+// parsePresigned completes the claim that was read from the query.
+func (c *claim) parsePresigned(service string) error {
 	if c.repeated || c.algorithm == "" || c.credential == "" || c.signature == "" || c.date == "" || c.signedHeaders == "" || c.expires == "" {
 		return newError(AuthorizationQueryParametersError, "Query-string authentication version 4 requires the X-Amz-Algorithm, "+
 			"X-Amz-Credential, X-Amz-Signature, X-Amz-Date, X-Amz-SignedHeaders, and X-Amz-Expires parameters, each once.")
@@ -256,11 +311,12 @@ func (c *claim) parsePresigned() error {
 	if c.algorithm != algorithm {
 		return newError(AuthorizationQueryParametersError, "X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256\"")
 	}
-	return c.parseCredential()
+	return c.parseCredential(service)
 }
 
-// parseCredential cuts the credential into its parts. An access key may hold "/".
-func (c *claim) parseCredential() error {
+// parseCredential splits the credential into its parts. It must be for the given service. An access key may contain
+// "/".
+func (c *claim) parseCredential(service string) error {
 	rest, last, ok1 := cutLast(c.credential)
 	rest, serviceName, ok2 := cutLast(rest)
 	rest, region, ok3 := cutLast(rest)
@@ -269,7 +325,8 @@ func (c *claim) parseCredential() error {
 	case !ok1 || !ok2 || !ok3 || !ok4 || accessKey == "" || region == "" || len(day) != 8:
 		return c.malformed("the Credential is mal-formed; expecting \"<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/aws4_request\".")
 	case serviceName != service:
-		return c.malformed("incorrect service " + strconv.Quote(serviceName) + ". This endpoint belongs to \"s3\".")
+		return c.malformed("incorrect service " + strconv.Quote(serviceName) +
+			". This endpoint belongs to " + strconv.Quote(service) + ".")
 	case last != terminator:
 		return c.malformed("incorrect terminal " + strconv.Quote(last) + ". This endpoint uses \"aws4_request\".")
 	}
@@ -285,7 +342,7 @@ func cutLast(s string) (before, after string, ok bool) {
 	return s[:i], s[i+1:], true
 }
 
-// malformed says what is wrong with the credential, as S3 says it of each of the two places where it may stand.
+// malformed returns the error for an invalid credential, with S3's wording for the header or for the query.
 func (c *claim) malformed(what string) *Error {
 	if c.presigned {
 		return newError(AuthorizationQueryParametersError, "Error parsing the X-Amz-Credential parameter; "+what)
@@ -297,14 +354,14 @@ func errVersion2() *Error {
 	return newError(InvalidRequest, "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.")
 }
 
-// checkTime reads the time of signing, and compares it with the scope and the clock.
+// checkTime parses the time of signing, and compares it with the scope and the clock.
 func (v *Verifier) checkTime(a *Auth, h http.Header, c *claim) error {
 	t, err := time.Parse(timeLayout, c.date)
 	if err == nil && len(c.date) != len(timeLayout) {
 		return newError(AccessDenied, "AWS authentication requires a date in whole seconds")
 	}
 	if err != nil && !c.presigned {
-		// The Date header may have the form of HTTP; what is signed is the other one.
+		// The Date header may have the HTTP format; the signed format is the other one.
 		if t, err = http.ParseTime(c.date); err == nil {
 			a.date = t.UTC().Format(timeLayout)
 		}
@@ -339,11 +396,11 @@ func (v *Verifier) checkTime(a *Auth, h http.Header, c *claim) error {
 	return nil
 }
 
-// checkExpiry says whether a presigned URL is still, and already, valid.
+// checkExpiry checks that a presigned URL has not expired and is not from the future.
 func (a *Auth) checkExpiry(expires string, now time.Time, skew time.Duration) error {
 	seconds, err := strconv.ParseInt(expires, 10, 64)
 	switch {
-	case err != nil:
+	case err != nil || expires[0] == '+': // ParseInt accepts a sign
 		return newError(AuthorizationQueryParametersError, "X-Amz-Expires should be a number")
 	case seconds < 1:
 		return newError(AuthorizationQueryParametersError, "X-Amz-Expires must be at least 1 (in seconds)")
@@ -363,10 +420,11 @@ func (a *Auth) checkExpiry(expires string, now time.Time, skew time.Duration) er
 	return nil
 }
 
-// serverTime returns a time as the details of errors have it.
+// serverTime formats a time for the details of errors.
 func serverTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
-// checkPayload finds what the payload was signed as. In a presigned URL it may stand in the query, and need not be there.
+// checkPayload determines the signed value of the payload. A presigned request may have it in the query instead of the
+// header, or omit it.
 func (a *Auth) checkPayload(h http.Header, c *claim) error {
 	payload, err := single(h, "X-Amz-Content-Sha256")
 	if err != nil {
@@ -389,7 +447,25 @@ func (a *Auth) checkPayload(h http.Header, c *claim) error {
 	return a.setPayload(payload, missing)
 }
 
-// setPayload sets Mode and SHA256 from the value of x-amz-content-sha256. missing is the value that its absence stands for.
+// readPayload reads the body, makes its SHA-256 the payload of the claim, and replaces the body of r by a copy.
+func (a *Auth) readPayload(r *http.Request, c *claim) error {
+	var content []byte
+	if r.Body != nil {
+		var err error
+		if content, err = io.ReadAll(io.LimitReader(r.Body, MaxSignedBody+1)); err != nil {
+			return errIncomplete(err)
+		}
+	}
+	if len(content) > MaxSignedBody {
+		return newError(InvalidRequest, "The body of the request is larger than "+strconv.Itoa(MaxSignedBody)+" bytes.")
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(content)), int64(len(content))
+	a.Mode, a.SHA256 = PayloadSHA256, sha256.Sum256(content)
+	c.payload = hex.EncodeToString(a.SHA256[:])
+	return nil
+}
+
+// setPayload sets Mode and SHA256 from the value of x-amz-content-sha256, or from missing if the value is "".
 func (a *Auth) setPayload(value, missing string) error {
 	if value == "" {
 		value = missing
@@ -418,7 +494,8 @@ func (a *Auth) setPayload(value, missing string) error {
 		with("ArgumentName", "x-amz-content-sha256").with("ArgumentValue", value)
 }
 
-// checkSignedHeaders says whether the list of signed headers is one: names in lower case, in order, each once, with host.
+// checkSignedHeaders checks that the list of signed headers is valid: names in lower case, in order, without
+// duplicates, and including host.
 func checkSignedHeaders(c *claim) error {
 	last, hasHost := "", false
 	for name := range strings.SplitSeq(c.signedHeaders, ";") {
@@ -433,7 +510,7 @@ func checkSignedHeaders(c *claim) error {
 	return nil
 }
 
-// isLower says whether a header name is in lower case.
+// isLower reports whether a header name is in lower case.
 func isLower(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; 'A' <= c && c <= 'Z' || c <= ' ' {
@@ -465,7 +542,7 @@ func countAmz(h http.Header) (n int) {
 	return n
 }
 
-// single returns the value of a header that must not come twice, "" where it is missing.
+// single returns the value of a header that must not be repeated, or "" if it is absent.
 func single(h http.Header, key string) (string, error) {
 	switch values := h[key]; len(values) {
 	case 0:

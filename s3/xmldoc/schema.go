@@ -1,4 +1,4 @@
-package s3
+package xmldoc
 
 import (
 	"bytes"
@@ -8,19 +8,19 @@ import (
 	"slices"
 )
 
-// The name spaces of attributes that documents may have: xsi:type, xml:lang.
+// The namespaces of the attributes that are allowed in documents, such as xsi:type and xml:lang.
 const (
 	xsiNamespace = "http://www.w3.org/2001/XMLSchema-instance"
 	xmlNames     = "http://www.w3.org/XML/1998/namespace"
 )
 
-// element is what may be in an element of a document. It is read off the struct that the document is decoded into, so that a struct says
-// all that a document may say:
+// element defines the allowed content of an element of a document. It is derived from the struct that the document is
+// decoded into:
 //
-//	a struct               just the elements that its fields name, in any order, each once
-//	a struct without fields  anything: what is in it is not looked at
-//	a slice                the element may come again
-//	anything else          text
+//	a struct                 only the elements in the tags of its fields, in any order, each at most once
+//	a struct without fields  anything; it is ignored
+//	a slice                  the element may be repeated
+//	anything else            text
 type element struct {
 	kids map[string]*element
 	many bool
@@ -35,7 +35,7 @@ const (
 	holdsAnything
 )
 
-// schemaOf returns the schema of the document that is decoded into a struct, and the name of its root.
+// schemaOf returns the schema of the documents that are decoded into t, and the name of their root.
 func schemaOf(t reflect.Type) (root string, schema *element) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -63,7 +63,8 @@ func newElement(t reflect.Type) *element {
 	return e
 }
 
-// take takes what the fields of a struct name. Embedded structs count as if their fields were there.
+// take adds the elements in the tags of the fields of a struct. Fields of embedded structs count as fields of the
+// struct.
 func (e *element) take(t reflect.Type) {
 	for i := range t.NumField() {
 		switch f := t.Field(i); {
@@ -76,26 +77,27 @@ func (e *element) take(t reflect.Type) {
 	}
 }
 
-// xmlGuard passes the tokens of a document on as long as it is what its schema says. It refuses what is deep, declares types, has a name space
-// other than none and that of S3, or attributes other than those of XML itself: nothing that a client writes is passed over.
-type xmlGuard struct {
+// guard passes on the tokens of a document as long as the document conforms to its schema. It refuses documents that
+// are too deep, declare types, use a namespace other than that of S3, or have attributes that neither XML nor XML
+// Schema defines, so no part of a document is ignored.
+type guard struct {
 	raw    *xml.Decoder
 	root   string
 	schema *element
 	open   []openElement
-	ended  bool // the root was closed
+	ended  bool // the root element has been closed
 }
 
-// openElement is an element whose end has not come yet.
+// openElement is an element whose end tag has not been read.
 type openElement struct {
 	*element
-	seen []string // names of the elements in it that may come once
+	seen []string // names of the child elements seen so far that must not be repeated
 }
 
-var errSchema = errors.New("the document is not what its schema says")
+var errSchema = errors.New("the document does not conform to its schema")
 
 // Token implements xml.TokenReader.
-func (g *xmlGuard) Token() (xml.Token, error) {
+func (g *guard) Token() (xml.Token, error) {
 	t, err := g.raw.Token()
 	if err != nil {
 		return t, err
@@ -119,16 +121,16 @@ func (g *xmlGuard) Token() (xml.Token, error) {
 	return t, nil
 }
 
-// in returns what may be at this place.
-func (g *xmlGuard) in() *element {
+// in returns the innermost open element.
+func (g *guard) in() *element {
 	if len(g.open) == 0 {
 		return &element{kind: holdsElements}
 	}
 	return g.open[len(g.open)-1].element
 }
 
-func (g *xmlGuard) start(t *xml.StartElement) error {
-	if len(g.open) == maxXMLDepth || t.Name.Space != "" && t.Name.Space != xmlNamespace || !plainAttrs(t.Attr) {
+func (g *guard) start(t *xml.StartElement) error {
+	if len(g.open) == maxDepth || t.Name.Space != "" && t.Name.Space != namespace || !plainAttrs(t.Attr) {
 		return errSchema
 	}
 	name := t.Name.Local
@@ -156,7 +158,8 @@ func (g *xmlGuard) start(t *xml.StartElement) error {
 	return nil
 }
 
-// plainAttrs says whether attributes are declarations of name spaces, or those of XML Schema for instances, as of a Grantee.
+// plainAttrs reports whether each attribute declares a namespace or is defined by XML itself or XML Schema, such as the
+// type of a Grantee.
 func plainAttrs(attrs []xml.Attr) bool {
 	for _, a := range attrs {
 		if a.Name.Space != "xmlns" && (a.Name.Space != "" || a.Name.Local != "xmlns") && a.Name.Space != xsiNamespace && a.Name.Space != xmlNames {

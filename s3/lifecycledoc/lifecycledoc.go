@@ -1,27 +1,33 @@
-package s3
+// Package lifecycledoc parses, validates and writes the lifecycle documents of buckets, by the rules of S3.
+package lifecycledoc
 
 import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/xml"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"orcas/core"
 	"orcas/lifecycle"
+	"orcas/s3/apierr"
+	"orcas/s3/tagging"
+	"orcas/s3/xmldoc"
 )
 
-// Limits of a lifecycle.
+// Limits on a lifecycle document.
 const (
 	maxRules       = 1000
 	maxRuleID      = 255 // characters
 	maxNewer       = 100
-	maxFilterBytes = 1 << 40 * 1000 // of a size in a filter: 1000 TiB
+	maxPrefixBytes = 1024
+	maxFilterBytes = 1 << 40 * 1000 // largest object size in a filter: 1000 TiB
 )
 
-// The document of a lifecycle. What may be absent is a pointer.
+// The document. Elements that may be absent are pointers or lists.
 type (
 	xmlLifecycle struct {
 		XMLName xml.Name  `xml:"LifecycleConfiguration"`
@@ -45,15 +51,15 @@ type (
 		} `xml:"And"`
 	}
 	xmlPredicates struct {
-		Prefix  *string  `xml:"Prefix"`
-		Tags    []xmlTag `xml:"Tag"`
-		Larger  *int64   `xml:"ObjectSizeGreaterThan"`
-		Smaller *int64   `xml:"ObjectSizeLessThan"`
+		Prefix  *string       `xml:"Prefix"`
+		Tags    []tagging.Tag `xml:"Tag"`
+		Larger  *int64        `xml:"ObjectSizeGreaterThan"`
+		Smaller *int64        `xml:"ObjectSizeLessThan"`
 	}
 	xmlExpiration struct {
-		Days   *int32   `xml:"Days"`
-		Date   *string  `xml:"Date"`
-		Marker *xmlBool `xml:"ExpiredObjectDeleteMarker"`
+		Days   *int32       `xml:"Days"`
+		Date   *string      `xml:"Date"`
+		Marker *xmldoc.Bool `xml:"ExpiredObjectDeleteMarker"`
 	}
 	xmlNoncurrent struct {
 		Days  *int32 `xml:"NoncurrentDays"`
@@ -71,14 +77,14 @@ type (
 	}
 )
 
-// parseLifecycle reads a lifecycle and holds it against the rules of S3.
-func parseLifecycle(doc []byte) (*lifecycle.Config, error) {
+// Parse reads a document.
+func Parse(doc []byte) (*lifecycle.Config, error) {
 	var body xmlLifecycle
-	if err := parseXML(doc, &body); err != nil {
+	if err := xmldoc.Parse(doc, &body); err != nil {
 		return nil, err
 	}
 	if n := len(body.Rules); n == 0 || n > maxRules {
-		return nil, errMalformedXML
+		return nil, apierr.MalformedXML
 	}
 	c := &lifecycle.Config{Rules: make([]lifecycle.Rule, len(body.Rules))}
 	seen := make(map[string]bool, len(body.Rules))
@@ -89,11 +95,11 @@ func parseLifecycle(doc []byte) (*lifecycle.Config, error) {
 		}
 		switch {
 		case seen[r.ID]:
-			return nil, argument("ID", r.ID, "Rule ID must be unique. Found same ID for more than one rule")
+			return nil, apierr.Argument("ID", r.ID, "Rule ID must be unique. Found same ID for more than one rule")
 		case r.Legacy && !c.Rules[0].Legacy && i > 0:
-			return nil, errInvalidRequest.say("Base level prefix cannot be used in Lifecycle V2, prefixes are only supported in the Filter.")
+			return nil, apierr.InvalidRequest.Say("Base level prefix cannot be used in Lifecycle V2, prefixes are only supported in the Filter.")
 		case !r.Legacy && c.Rules[0].Legacy:
-			return nil, errInvalidRequest.say("Filter element can only be used in Lifecycle V2.")
+			return nil, apierr.InvalidRequest.Say("Filter element can only be used in Lifecycle V2.")
 		}
 		seen[r.ID] = true
 		c.Rules[i] = *r
@@ -101,18 +107,18 @@ func parseLifecycle(doc []byte) (*lifecycle.Config, error) {
 	return c, nil
 }
 
-// rule returns the rule as it is kept.
+// rule converts the rule to the form in which it is stored.
 func (x *xmlRule) rule() (*lifecycle.Rule, error) {
 	r := &lifecycle.Rule{Enabled: x.Status == "Enabled", Legacy: x.Prefix != nil}
 	if x.Status != "Enabled" && x.Status != "Disabled" || (x.Prefix != nil) == (len(x.Filter) > 0) ||
 		len(x.Filter) > 1 || len(x.Expiration) > 1 || len(x.Noncurrent) > 1 || len(x.Abort) > 1 {
-		return nil, errMalformedXML
+		return nil, apierr.MalformedXML
 	}
 	if x.ID != nil {
 		r.ID = *x.ID
 	}
 	if utf8.RuneCountInString(r.ID) > maxRuleID {
-		return nil, argument("ID", r.ID, "ID length should not exceed allowed limit of 255")
+		return nil, apierr.Argument("ID", r.ID, "ID length should not exceed allowed limit of 255")
 	}
 	if r.ID == "" {
 		r.ID = newRuleID()
@@ -123,8 +129,8 @@ func (x *xmlRule) rule() (*lifecycle.Rule, error) {
 			return nil, err
 		}
 	}
-	if r.Filter.Prefix != nil && len(*r.Filter.Prefix) > MaxKeyBytes {
-		return nil, errInvalidRequest.say("The maximum size of a prefix is 1024.")
+	if r.Filter.Prefix != nil && len(*r.Filter.Prefix) > maxPrefixBytes {
+		return nil, apierr.InvalidRequest.Say("The maximum size of a prefix is 1024.")
 	}
 	for _, t := range append(x.Transitions, x.Later...) {
 		if err := t.refuse(); err != nil {
@@ -132,12 +138,12 @@ func (x *xmlRule) rule() (*lifecycle.Rule, error) {
 		}
 	}
 	if len(x.Expiration)+len(x.Noncurrent)+len(x.Abort) == 0 {
-		return nil, errInvalidRequest.say("At least one action needs to be specified in a rule")
+		return nil, apierr.InvalidRequest.Say("At least one action needs to be specified in a rule")
 	}
 	return r, x.actions(r)
 }
 
-// actions reads what the rule does.
+// actions reads the actions of the rule.
 func (x *xmlRule) actions(r *lifecycle.Rule) error {
 	if len(x.Expiration) > 0 {
 		if err := x.Expiration[0].read(r); err != nil {
@@ -155,36 +161,36 @@ func (x *xmlRule) actions(r *lifecycle.Rule) error {
 	days := x.Abort[0].Days
 	switch {
 	case days == nil:
-		return errMalformedXML
+		return apierr.MalformedXML
 	case *days <= 0:
-		return argument("DaysAfterInitiation", itoa(int64(*days)), "'DaysAfterInitiation' for AbortIncompleteMultipartUpload action must be a positive integer")
+		return apierr.Argument("DaysAfterInitiation", strconv.Itoa(int(*days)), "'DaysAfterInitiation' for AbortIncompleteMultipartUpload action must be a positive integer")
 	}
 	r.AbortDays = int(*days)
 	return onlyPrefix(&r.Filter, "AbortIncompleteMultipartUpload")
 }
 
-// onlyPrefix refuses filters by what only versions have.
+// onlyPrefix refuses filters on properties that only versions have.
 func onlyPrefix(f *lifecycle.Filter, action string) error {
 	switch {
 	case len(f.Tags) > 0:
-		return errInvalidRequest.say(action + " cannot be specified with Tags.")
+		return apierr.InvalidRequest.Say(action + " cannot be specified with Tags.")
 	case f.Larger != nil || f.Smaller != nil:
-		return errInvalidRequest.say(action + " cannot be specified with Object Size.")
+		return apierr.InvalidRequest.Say(action + " cannot be specified with Object Size.")
 	}
 	return nil
 }
 
-// read reads a filter: nothing, one predicate, or a conjunction of two at least.
+// read reads a filter: nothing, a single predicate, or a conjunction of at least two.
 func (x *xmlFilter) read(f *lifecycle.Filter) error {
 	own := x.xmlPredicates.count()
 	if own+len(x.And) > 1 {
-		return errMalformedXML
+		return apierr.MalformedXML
 	}
 	p := &x.xmlPredicates
 	if len(x.And) > 0 {
 		f.And, p = true, &x.And[0].xmlPredicates
 		if p.count() < 2 {
-			return errMalformedXML
+			return apierr.MalformedXML
 		}
 	}
 	f.Prefix, f.Larger, f.Smaller = p.Prefix, p.Larger, p.Smaller
@@ -192,24 +198,24 @@ func (x *xmlFilter) read(f *lifecycle.Filter) error {
 	for _, t := range p.Tags {
 		switch {
 		case t.Key == nil || t.Value == nil:
-			return errMalformedXML
-		case *t.Key == "" || utf8.RuneCountInString(*t.Key) > maxTagKey:
-			return errInvalidRequest.say("A Tag's Key must be a length between 1 and 128.")
-		case utf8.RuneCountInString(*t.Value) > maxTagValue:
-			return errInvalidRequest.say("A Tag's Value must be a length between 0 and 256.")
+			return apierr.MalformedXML
+		case *t.Key == "" || utf8.RuneCountInString(*t.Key) > tagging.MaxKey:
+			return apierr.InvalidRequest.Say("A Tag's Key must be a length between 1 and 128.")
+		case utf8.RuneCountInString(*t.Value) > tagging.MaxValue:
+			return apierr.InvalidRequest.Say("A Tag's Value must be a length between 0 and 256.")
 		case seen[*t.Key]:
-			return errInvalidRequest.say("Duplicate Tag Keys are not allowed.")
+			return apierr.InvalidRequest.Say("Duplicate Tag Keys are not allowed.")
 		}
 		seen[*t.Key] = true
 		f.Tags = append(f.Tags, core.Attr{Name: *t.Key, Value: *t.Value})
 	}
 	switch {
 	case f.Larger != nil && (*f.Larger < 0 || *f.Larger > maxFilterBytes):
-		return errInvalidRequest.say("'ObjectSizeGreaterThan' should be between 0 and 1099511627776000.")
+		return apierr.InvalidRequest.Say("'ObjectSizeGreaterThan' should be between 0 and 1099511627776000.")
 	case f.Smaller != nil && (*f.Smaller < 1 || *f.Smaller > maxFilterBytes):
-		return errInvalidRequest.say("'ObjectSizeLessThan' should be between 1 and 1099511627776000.")
+		return apierr.InvalidRequest.Say("'ObjectSizeLessThan' should be between 1 and 1099511627776000.")
 	case f.Larger != nil && f.Smaller != nil && *f.Larger >= *f.Smaller:
-		return errInvalidRequest.say("'ObjectSizeLessThan' has to be a value greater than 'ObjectSizeGreaterThan'.")
+		return apierr.InvalidRequest.Say("'ObjectSizeLessThan' has to be a value greater than 'ObjectSizeGreaterThan'.")
 	}
 	return nil
 }
@@ -230,24 +236,24 @@ func (x *xmlExpiration) read(r *lifecycle.Rule) error {
 	switch {
 	case x.Days != nil && x.Date == nil && x.Marker == nil:
 		if *x.Days <= 0 {
-			return argument("Days", itoa(int64(*x.Days)), "'Days' for Expiration action must be a positive integer")
+			return apierr.Argument("Days", strconv.Itoa(int(*x.Days)), "'Days' for Expiration action must be a positive integer")
 		}
 		e.Days = int(*x.Days)
 	case x.Date != nil && x.Days == nil && x.Marker == nil:
 		date, ok := parseISODate(*x.Date)
 		if !ok {
-			return errMalformedXML
+			return apierr.MalformedXML
 		}
 		if !date.Equal(date.Truncate(24 * time.Hour)) {
-			return argument("Date", *x.Date, "'Date' must be at midnight GMT")
+			return apierr.Argument("Date", *x.Date, "'Date' must be at midnight GMT")
 		}
 		e.Date = &date
 	case x.Marker != nil && x.Days == nil && x.Date == nil:
-		is := x.Marker.is()
+		is := x.Marker.Is()
 		e.Marker = &is
 		return onlyPrefix(&r.Filter, "ExpiredObjectDeleteMarker")
 	default:
-		return errMalformedXML
+		return apierr.MalformedXML
 	}
 	return nil
 }
@@ -255,9 +261,9 @@ func (x *xmlExpiration) read(r *lifecycle.Rule) error {
 func (x *xmlNoncurrent) read(r *lifecycle.Rule) error {
 	switch {
 	case x.Days == nil:
-		return errMalformedXML
+		return apierr.MalformedXML
 	case *x.Days <= 0:
-		return argument("NoncurrentDays", itoa(int64(*x.Days)), "'NoncurrentDays' for NoncurrentVersionExpiration action must be a positive integer")
+		return apierr.Argument("NoncurrentDays", strconv.Itoa(int(*x.Days)), "'NoncurrentDays' for NoncurrentVersionExpiration action must be a positive integer")
 	}
 	r.Noncurrent = &lifecycle.Noncurrent{Days: int(*x.Days)}
 	if x.Newer == nil {
@@ -265,24 +271,25 @@ func (x *xmlNoncurrent) read(r *lifecycle.Rule) error {
 	}
 	switch {
 	case r.Legacy:
-		return errInvalidRequest.say("NewerNoncurrentVersions element can only be used in Lifecycle V2.")
+		return apierr.InvalidRequest.Say("NewerNoncurrentVersions element can only be used in Lifecycle V2.")
 	case *x.Newer <= 0 || *x.Newer > maxNewer:
-		return argument("NewerNoncurrentVersions", itoa(int64(*x.Newer)), "'NewerNoncurrentVersions' for NoncurrentVersionExpiration action must be an integer from 1 to 100")
+		return apierr.Argument("NewerNoncurrentVersions", strconv.Itoa(int(*x.Newer)), "'NewerNoncurrentVersions' for NoncurrentVersionExpiration action must be an integer from 1 to 100")
 	}
 	r.Noncurrent.Newer = int(*x.Newer)
 	return nil
 }
 
-// refuse refuses a transition: there is one place where objects are kept, whatever class they are said to be of.
+// refuse returns the error for a transition. Transitions are not supported, because all storage classes are stored in
+// the same way.
 func (x *xmlTransition) refuse() error {
 	switch x.Class {
 	case "GLACIER", "STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "DEEP_ARCHIVE", "GLACIER_IR":
-		return notServed("A transition to another storage class")
+		return apierr.Unserved("A transition to another storage class")
 	}
-	return errMalformedXML
+	return apierr.MalformedXML
 }
 
-// parseISODate reads a date of ISO 8601, with a time or without.
+// parseISODate parses an ISO 8601 date with or without a time.
 func parseISODate(s string) (time.Time, bool) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly, "2006-01-02T15:04:05"} {
 		if t, err := time.Parse(layout, strings.TrimSpace(s)); err == nil {
@@ -292,7 +299,7 @@ func parseISODate(s string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// newRuleID returns an ID for a rule that was given none: a random UUID, in base64, as those that S3 makes.
+// newRuleID returns an ID for a rule that has none: a random UUID in base64, as S3 generates them.
 func newRuleID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // it never fails
@@ -301,70 +308,78 @@ func newRuleID() string {
 	return base64.StdEncoding.EncodeToString([]byte(h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]))
 }
 
-// rule writes a rule.
-func (x *xmlWriter) rule(r *lifecycle.Rule) {
-	x.open("Rule")
-	x.text("ID", r.ID)
+// Write writes a document.
+func Write(x *xmldoc.Writer, c *lifecycle.Config) {
+	x.Begin("LifecycleConfiguration")
+	for i := range c.Rules {
+		writeRule(x, &c.Rules[i])
+	}
+	x.Close("LifecycleConfiguration")
+}
+
+func writeRule(x *xmldoc.Writer, r *lifecycle.Rule) {
+	x.Open("Rule")
+	x.Text("ID", r.ID)
 	if r.Legacy {
-		x.text("Prefix", *r.Filter.Prefix)
+		x.Text("Prefix", *r.Filter.Prefix)
 	} else {
-		x.filter(&r.Filter)
+		writeFilter(x, &r.Filter)
 	}
 	status := "Disabled"
 	if r.Enabled {
 		status = "Enabled"
 	}
-	x.text("Status", status)
+	x.Text("Status", status)
 	if e := r.Expiration; e != nil {
-		x.open("Expiration")
+		x.Open("Expiration")
 		switch {
 		case e.Date != nil:
-			x.time("Date", *e.Date)
+			x.Time("Date", *e.Date)
 		case e.Marker != nil:
-			x.bool("ExpiredObjectDeleteMarker", *e.Marker)
+			x.Bool("ExpiredObjectDeleteMarker", *e.Marker)
 		default:
-			x.int("Days", int64(e.Days))
+			x.Int("Days", int64(e.Days))
 		}
-		x.close("Expiration")
+		x.Close("Expiration")
 	}
 	if n := r.Noncurrent; n != nil {
-		x.open("NoncurrentVersionExpiration")
-		x.int("NoncurrentDays", int64(n.Days))
+		x.Open("NoncurrentVersionExpiration")
+		x.Int("NoncurrentDays", int64(n.Days))
 		if n.Newer > 0 {
-			x.int("NewerNoncurrentVersions", int64(n.Newer))
+			x.Int("NewerNoncurrentVersions", int64(n.Newer))
 		}
-		x.close("NoncurrentVersionExpiration")
+		x.Close("NoncurrentVersionExpiration")
 	}
 	if r.AbortDays > 0 {
-		x.open("AbortIncompleteMultipartUpload")
-		x.int("DaysAfterInitiation", int64(r.AbortDays))
-		x.close("AbortIncompleteMultipartUpload")
+		x.Open("AbortIncompleteMultipartUpload")
+		x.Int("DaysAfterInitiation", int64(r.AbortDays))
+		x.Close("AbortIncompleteMultipartUpload")
 	}
-	x.close("Rule")
+	x.Close("Rule")
 }
 
-func (x *xmlWriter) filter(f *lifecycle.Filter) {
-	x.open("Filter")
+func writeFilter(x *xmldoc.Writer, f *lifecycle.Filter) {
+	x.Open("Filter")
 	if f.And {
-		x.open("And")
+		x.Open("And")
 	}
 	if f.Prefix != nil {
-		x.text("Prefix", *f.Prefix)
+		x.Text("Prefix", *f.Prefix)
 	}
 	for _, t := range f.Tags {
-		x.open("Tag")
-		x.text("Key", t.Name)
-		x.text("Value", t.Value)
-		x.close("Tag")
+		x.Open("Tag")
+		x.Text("Key", t.Name)
+		x.Text("Value", t.Value)
+		x.Close("Tag")
 	}
 	if f.Larger != nil {
-		x.int("ObjectSizeGreaterThan", *f.Larger)
+		x.Int("ObjectSizeGreaterThan", *f.Larger)
 	}
 	if f.Smaller != nil {
-		x.int("ObjectSizeLessThan", *f.Smaller)
+		x.Int("ObjectSizeLessThan", *f.Smaller)
 	}
 	if f.And {
-		x.close("And")
+		x.Close("And")
 	}
-	x.close("Filter")
+	x.Close("Filter")
 }

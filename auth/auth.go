@@ -1,0 +1,78 @@
+// Package auth decides who may do what. Decisions depend only on the principal, the action, the resource and the facts
+// of a request. Package gate authenticates the principal; packages s3 and admin ask for a decision before they do
+// anything.
+package auth
+
+import (
+	"context"
+	"errors"
+)
+
+// Principal is the sender of a request. It is shared by many requests and never modified. The zero Principal is
+// anonymous.
+type Principal struct {
+	Account string            // owner of what the principal creates; stable when keys are rotated. "" if anonymous
+	ARN     string            // for example arn:aws:iam::111122223333:root
+	Groups  []string          // the groups of a user
+	Tags    map[string]string // the tags of the user or role
+	Session string            // the name of the session, with temporary credentials
+}
+
+// Anonymous is the principal of requests without credentials.
+var Anonymous = &Principal{}
+
+// IsAnonymous reports whether the sender is not authenticated.
+func (p *Principal) IsAnonymous() bool { return p.Account == "" }
+
+// RootARN returns the ARN of the root of an account.
+func RootARN(account string) string { return "arn:aws:iam::" + account + ":root" }
+
+// Action is an action that may be allowed to a principal, by its name in policies: "s3:GetObject", "orcas:GetStatus".
+type Action string
+
+// Resource is the object of an action. The account owns it; fields that do not apply to the resource are empty.
+type Resource struct {
+	Account string // the owner
+	Bucket  string
+	Key     string
+	Version string // the version as in the request, if the request has one
+	Prefix  string // the prefix of a listing
+	Scope   Scope
+}
+
+// Scope is the set of keys of a bucket that a decision is about.
+type Scope uint8
+
+// The scopes.
+const (
+	OneKey   Scope = iota // the key of the resource; the bucket itself if there is none
+	AnyKey                // at least one key of the bucket: the handler asks for a decision about each key
+	EveryKey              // all keys that the bucket has or could have
+)
+
+// Facts are the other facts of a request, by the names of condition keys such as "aws:SourceIp".
+type Facts interface {
+	// Fact returns the value of a condition key, and whether the request has it.
+	Fact(key string) (string, bool)
+}
+
+// An Authorizer decides whether actions are allowed. It may be called concurrently.
+type Authorizer interface {
+	// Authorize returns nil if p may do a to r, ErrDenied if not, and another error if it could not decide. After any
+	// error, nothing is done.
+	Authorize(ctx context.Context, p *Principal, a Action, r Resource, f Facts) error
+}
+
+// ErrDenied is returned by Authorize if the action is not allowed.
+var ErrDenied = errors.New("access denied")
+
+// Owners is the only rule so far: an account may do everything with its own resources, and nothing with others.
+type Owners struct{}
+
+// Authorize implements Authorizer.
+func (Owners) Authorize(_ context.Context, p *Principal, a Action, r Resource, _ Facts) error {
+	if a != "" && !p.IsAnonymous() && p.Account == r.Account {
+		return nil
+	}
+	return ErrDenied
+}

@@ -1,0 +1,63 @@
+package gate
+
+import (
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// API is one of the APIs that share listeners: the requests that it handles, and their handler. Empty fields match
+// every request.
+type API struct {
+	Name   string
+	Port   int      // the port that the request was received on
+	Hosts  []string // the hosts of the request, in lower case and without ports
+	Method string
+	Path   string // the path; with "*" at the end, every path with that prefix
+
+	Handler http.Handler
+}
+
+// Find returns the first of apis that handles a request, nil if there is none. OfBucket reports whether the host of
+// the request contains a bucket name. Then all its paths are keys, so an API without hosts does not match.
+func Find(apis []API, r *http.Request, ofBucket bool) *API {
+	for i := range apis {
+		if a := &apis[i]; a.takes(r, ofBucket) {
+			return a
+		}
+	}
+	return nil
+}
+
+func (a *API) takes(r *http.Request, ofBucket bool) bool {
+	if a.Method != "" && a.Method != r.Method || a.Port != 0 && a.Port != port(r) {
+		return false
+	}
+	if len(a.Hosts) > 0 && !slices.Contains(a.Hosts, Host(r)) || len(a.Hosts) == 0 && ofBucket {
+		return false
+	}
+	if prefix, ok := strings.CutSuffix(a.Path, "*"); ok {
+		return strings.HasPrefix(r.URL.Path, prefix)
+	}
+	return a.Path == "" || a.Path == r.URL.Path
+}
+
+// Host returns the host that a request was sent to, in lower case and without a port.
+func Host(r *http.Request) string {
+	host := r.Host
+	if strings.IndexByte(host, ':') >= 0 {
+		if h, _, err := net.SplitHostPort(host); err == nil {
+			host = h
+		}
+	}
+	return strings.ToLower(host)
+}
+
+// port returns the port on which net/http received a request, 0 if it is unknown.
+func port(r *http.Request) int {
+	if a, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
+		return a.Port
+	}
+	return 0
+}

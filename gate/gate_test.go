@@ -1,0 +1,195 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/auth"
+	"orcas/s3/sigv4"
+)
+
+func TestFind(t *testing.T) {
+	apis := []API{
+		{Name: "console", Hosts: []string{"console.example.org"}},
+		{Name: "metrics", Port: 9100, Path: "/metrics"},
+		{Name: "health", Path: "/-/*"},
+		{Name: "iam", Method: "POST", Path: "/"},
+	}
+	for _, c := range []struct {
+		method, host, path string
+		port               int
+		ofBucket           bool
+		want               string
+	}{
+		{"GET", "s3.example.org", "/-/health/live", 9000, false, "health"},
+		{"GET", "s3.example.org", "/-/", 9000, false, "health"},
+		{"GET", "s3.example.org", "/-", 9000, false, ""},
+		{"GET", "bucket.s3.example.org", "/-/health/live", 9000, true, ""},
+		{"POST", "s3.example.org", "/", 9000, false, "iam"},
+		{"GET", "s3.example.org", "/", 9000, false, ""},
+		{"POST", "s3.example.org", "/bucket", 9000, false, ""},
+		{"POST", "bucket.s3.example.org", "/", 9000, true, ""},
+		{"GET", "s3.example.org", "/metrics", 9100, false, "metrics"},
+		{"GET", "s3.example.org", "/metrics", 9000, false, ""},
+		{"GET", "s3.example.org", "/metrics", 0, false, ""},
+		{"GET", "s3.example.org", "/metrics/x", 9100, false, ""},
+		{"PUT", "Console.Example.org:9000", "/anything", 9000, false, "console"},
+		{"PUT", "console.example.org", "/-/health/live", 9000, true, "console"}, // before buckets
+	} {
+		r := httptest.NewRequest(c.method, "http://x"+c.path, nil)
+		r.Host = c.host
+		if c.port != 0 {
+			addr := &net.TCPAddr{Port: c.port}
+			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, addr))
+		}
+		found := ""
+		if api := Find(apis, r, c.ofBucket); api != nil {
+			found = api.Name
+		}
+		require.Equal(t, c.want, found, "%+v", c)
+	}
+	require.Zero(t, testing.AllocsPerRun(10, func() { Find(apis, httptestRequest, false) }))
+}
+
+var httptestRequest = httptest.NewRequest("GET", "/bucket/key", nil)
+
+// cookie is a scheme of a test: whoever has the right cookie is the root.
+type cookie struct{ asked int }
+
+func (c *cookie) Authenticate(r *http.Request) (Identity, error) {
+	c.asked++
+	switch r.Header.Get("Cookie") {
+	case "":
+		return Identity{Principal: auth.Anonymous}, nil
+	case "root":
+		return Identity{&sigv4.Auth{AccessKey: "session", Mode: sigv4.PayloadUnsigned}, root}, nil
+	}
+	return Identity{}, errors.New("a session that has ended")
+}
+
+var root = &auth.Principal{Account: "111122223333"}
+
+const accessKey, secretKey = "AKIAEXAMPLE", "a secret of the tests"
+
+func TestAuthenticate(t *testing.T) {
+	asked := 0
+	broken := errors.New("the keys cannot be read")
+	v4 := SigV4(&sigv4.Verifier{Region: "us-east-1"}, func(_ context.Context, key string) (Credential, error) {
+		asked++
+		switch key {
+		case accessKey:
+			return Credential{secretKey, root}, nil
+		case "AKIANOBODYS":
+			return Credential{SecretKey: secretKey}, nil
+		case "AKIAANONYMOUS":
+			return Credential{secretKey, auth.Anonymous}, nil
+		case "AKIABROKEN":
+			return Credential{}, broken
+		}
+		return Credential{}, nil
+	})
+	session := &cookie{}
+	schemes := []Scheme{session, v4}
+	signed := func(key, token string) *http.Request {
+		r := httptest.NewRequest("GET", "http://s3.example.org/bucket/key", nil)
+		s := &sigv4.Signer{AccessKey: key, SecretKey: secretKey, Region: "us-east-1", SecurityToken: token}
+		s.Sign(r, sigv4.EmptySHA256, time.Now())
+		return r
+	}
+	id, err := Authenticate(schemes, signed(accessKey, ""))
+	require.NoError(t, err)
+	require.Same(t, root, id.Principal)
+	require.Equal(t, accessKey, id.AccessKey)
+	require.Equal(t, 1, asked, "one lookup")
+	require.Equal(t, 1, session.asked)
+
+	plain := httptest.NewRequest("GET", "/", nil)
+	id, err = Authenticate(schemes, plain)
+	require.NoError(t, err)
+	require.True(t, id.Principal.IsAnonymous())
+	_, err = id.Body(plain)
+	require.NoError(t, err, "an anonymous body can be read")
+
+	withCookie := signed(accessKey, "")
+	withCookie.Header.Set("Cookie", "root")
+	id, err = Authenticate(schemes, withCookie)
+	require.NoError(t, err)
+	require.Equal(t, "session", id.AccessKey, "the first scheme that finds credentials decides")
+	require.Equal(t, 1, asked)
+	withCookie.Header.Set("Cookie", "old")
+	_, err = Authenticate(schemes, withCookie)
+	require.ErrorContains(t, err, "a session that has ended", "credentials that are wrong are not passed over")
+	require.Equal(t, 1, asked)
+
+	_, err = Authenticate(schemes, signed(accessKey, "a token"))
+	require.ErrorIs(t, err, ErrToken)
+	for _, key := range []string{"AKIANOBODYS", "AKIAANONYMOUS"} {
+		_, err = Authenticate(schemes, signed(key, ""))
+		require.ErrorIs(t, err, auth.ErrDenied, key)
+	}
+	_, err = Authenticate(schemes, signed("AKIABROKEN", ""))
+	var unknown *LookupError
+	require.ErrorAs(t, err, &unknown)
+	require.ErrorIs(t, unknown.Cause, broken)
+	require.NotErrorIs(t, err, broken, "the answer must not depend on the cause")
+	var refused *sigv4.Error
+	_, err = Authenticate(schemes, signed("AKIAUNKNOWN", ""))
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, sigv4.InvalidAccessKeyID, refused.Code)
+}
+
+func TestJoin(t *testing.T) {
+	row := Route{Name: "A", Method: "GET", Path: "/a", Action: "x:A", Secondary: []auth.Action{"x:B"}}
+	handlers := map[string]int{"A": 7}
+	joined, err := Join([]*Route{&row}, handlers)
+	require.NoError(t, err)
+	require.Equal(t, []int{7}, joined)
+	for wrong, change := range map[string]func(r *Route){
+		"has no handler":         func(r *Route) { r.Name = "B" },
+		"names no action":        func(r *Route) { r.Action = "" },
+		"needs a name":           func(r *Route) { r.Method = "" },
+		"either a level or":      func(r *Route) { r.Level = Bucket },
+		"only objects have vers": func(r *Route) { r.VersionAction = "x:V" },
+	} {
+		bad := row
+		change(&bad)
+		_, err := Join([]*Route{&bad}, handlers)
+		require.ErrorContains(t, err, wrong)
+	}
+	_, err = Join([]*Route{&row, &row}, handlers)
+	require.ErrorContains(t, err, "two routes")
+	_, err = Join(nil, handlers)
+	require.ErrorContains(t, err, "has no route")
+
+	for a, declared := range map[auth.Action]bool{"x:A": true, "x:B": true, "x:C": false, "": false, "x:a": false} {
+		require.Equal(t, declared, row.Declares(a), a)
+	}
+	require.Equal(t, Object, (&Route{Level: Bucket, Resource: Object}).Target())
+	require.Equal(t, Bucket, (&Route{Level: Bucket}).Target())
+}
+
+func TestCommonFacts(t *testing.T) {
+	start := time.Date(2026, 11, 22, 18, 0, 0, 0, time.FixedZone("", 3600))
+	r := httptest.NewRequest("GET", "https://s3.example.org/", nil)
+	r.RemoteAddr = "192.0.2.7:1234"
+	r.Header.Set("User-Agent", "test")
+	for key, want := range map[string]string{
+		"aws:CurrentTime": "2026-11-22T17:00:00Z", "aws:EpochTime": "1795366800", "aws:SecureTransport": "true",
+		"aws:SourceIp": "192.0.2.7", "aws:UserAgent": "test",
+	} {
+		got, ok := CommonFact(r, start, key)
+		require.True(t, ok, key)
+		require.Equal(t, want, got, key)
+	}
+	for _, key := range []string{"aws:Referer", "aws:userid", "s3:prefix", ""} {
+		_, ok := CommonFact(r, start, key)
+		require.False(t, ok, key)
+	}
+}

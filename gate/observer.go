@@ -1,0 +1,38 @@
+package gate
+
+import (
+	"context"
+	"time"
+
+	"orcas/auth"
+)
+
+// An Observer is notified of every request after it has ended, for metrics, logs and audits. It must not block, and
+// may be called concurrently.
+type Observer interface {
+	// Observe is called once for each request. The event is valid until it returns.
+	Observe(ctx context.Context, e *Event)
+}
+
+// Event describes a request that has ended.
+type Event struct {
+	ID        string
+	Operation string // name of the route; "" if none was found
+	Method    string
+	Path      string // the decoded path of the URL
+	Bucket    string
+	Key       string
+	Remote    string          // address and port of the client
+	AccessKey string          // "" unless the sender was authenticated
+	Principal *auth.Principal // nil unless the sender was authenticated
+
+	Status  int    // the status of the answer; 0 if none was sent
+	Code    string // the error code that the client sees
+	Cause   error  // the cause of the error, for logs
+	Fault   bool   // the error is the server's fault
+	In, Out int64  // sizes of the bodies, in bytes
+
+	Start     time.Time
+	FirstByte time.Duration // from Start until the head of the answer was sent; 0 if none was
+	Took      time.Duration // from Start until the end
+}

@@ -1,0 +1,87 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"orcas/auth"
+	"orcas/s3/sigv4"
+)
+
+// A Scheme is a way to authenticate requests.
+type Scheme interface {
+	// Authenticate identifies the sender of r. If r has no credentials of this scheme, the principal is
+	// auth.Anonymous. After any error the request is refused.
+	Authenticate(r *http.Request) (Identity, error)
+}
+
+// Identity is the sender of a request, and the way to read its body.
+type Identity struct {
+	*sigv4.Auth // reads the body; nil if a scheme that found no credentials cannot
+	Principal   *auth.Principal
+}
+
+// Authenticate tries the schemes in order. The first one that finds credentials decides. If none does, the principal
+// is auth.Anonymous and the last scheme determines how to read the body.
+func Authenticate(schemes []Scheme, r *http.Request) (id Identity, err error) {
+	for _, s := range schemes {
+		if id, err = s.Authenticate(r); err != nil || !id.Principal.IsAnonymous() {
+			break
+		}
+	}
+	return id, err
+}
+
+// Credential is the secret and the principal of an access key. An access key without a SecretKey is unknown.
+type Credential struct {
+	SecretKey string
+	Principal *auth.Principal
+}
+
+// Lookup returns the Credential of an access key, the zero Credential if it is unknown. It is called once per request.
+type Lookup func(ctx context.Context, accessKey string) (Credential, error)
+
+// ErrToken is the error for a request with a session token. There are no temporary credentials that it could belong
+// to.
+var ErrToken = errors.New("the session token belongs to no credentials")
+
+// LookupError is the error of a Lookup that failed, so the sender of the request is unknown. Its text is for the
+// client. Cause is for the log; there is no Unwrap, so that the kind of Cause does not determine the answer.
+type LookupError struct{ Cause error }
+
+func (e *LookupError) Error() string { return "the access key cannot be looked up now" }
+
+// SigV4 returns the scheme of AWS Signature Version 4: in the Authorization header or in the query, with signed or
+// unsigned chunks of the body. It sets v.Lookup.
+func SigV4(v *sigv4.Verifier, lookup Lookup) Scheme {
+	v.Lookup = func(ctx context.Context, accessKey string) (sigv4.Credential, error) {
+		c, err := lookup(ctx, accessKey)
+		if err != nil {
+			return sigv4.Credential{}, &LookupError{err}
+		}
+		return sigv4.Credential{SecretKey: c.SecretKey, Holder: c.Principal}, nil
+	}
+	return sigV4{v}
+}
+
+type sigV4 struct{ verifier *sigv4.Verifier }
+
+// Authenticate implements Scheme.
+func (s sigV4) Authenticate(r *http.Request) (Identity, error) {
+	a, err := s.verifier.Verify(r)
+	if err == sigv4.ErrAnonymous { //nolint:errorlint // Verify returns this very value
+		return Identity{a, auth.Anonymous}, nil
+	}
+	if err != nil {
+		return Identity{}, err
+	}
+	if a.SecurityToken != "" {
+		return Identity{}, ErrToken
+	}
+	p, _ := a.Holder.(*auth.Principal)
+	if p == nil || p.IsAnonymous() {
+		return Identity{}, auth.ErrDenied // the key belongs to no account
+	}
+	return Identity{a, p}, nil
+}

@@ -1,0 +1,69 @@
+package s3
+
+import (
+	"net/http"
+
+	"orcas/internal/checksum"
+	"orcas/s3/xmldoc"
+)
+
+// readBody reads a document and verifies the checksums that the request claims for it.
+func readBody(q *request) ([]byte, integrity, error) { return readVerified(q, parseIntegrity) }
+
+// readPlainBody reads the document of a request whose x-amz-checksum-* headers do not describe that document.
+func readPlainBody(q *request) ([]byte, error) {
+	doc, _, err := readVerified(q, func(h http.Header, _ []string) (integrity, error) { return parseMD5(h) })
+	return doc, err
+}
+
+// readVerified reads a document and verifies the checksums that claims finds in the headers and the announced trailers.
+func readVerified(q *request, claims func(http.Header, []string) (integrity, error)) ([]byte, integrity, error) {
+	body, err := q.open()
+	if err != nil {
+		return nil, integrity{}, err
+	}
+	if body.DecodedLength() > xmldoc.MaxBytes {
+		return nil, integrity{}, errMessageTooLong
+	}
+	in, err := claims(q.r.Header, body.Announced())
+	if err != nil {
+		return nil, in, err
+	}
+	doc, err := xmldoc.Read(body, xmldoc.MaxBytes)
+	if err != nil {
+		return nil, in, err
+	}
+	return doc, in, in.verify(func(a checksum.Algorithm) []byte { return checksum.Sum(a, doc) }, body)
+}
+
+// readConfiguration reads the document of a request that must have one.
+func readConfiguration(q *request) ([]byte, error) {
+	doc, _, err := readBody(q)
+	if err == nil && len(doc) == 0 {
+		err = errMissingBody
+	}
+	return doc, err
+}
+
+// readDocument reads and decodes the document of a request that must have one.
+func readDocument(q *request, into any) error {
+	doc, err := readConfiguration(q)
+	if err != nil {
+		return err
+	}
+	return xmldoc.Parse(doc, into)
+}
+
+// readSummed reads and decodes the document of a request that must have one, with a checksum.
+func readSummed(q *request, into any) error {
+	doc, in, err := readBody(q)
+	switch {
+	case err != nil:
+		return err
+	case in.none():
+		return errMissingMD5
+	case len(doc) == 0:
+		return errMissingBody
+	}
+	return xmldoc.Parse(doc, into)
+}

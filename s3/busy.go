@@ -1,0 +1,21 @@
+package s3
+
+import (
+	"net/http"
+
+	"orcas/gate"
+)
+
+// Busy answers a request that arrives while all connections are in use with 503 SlowDown, as ServeHTTP does beyond
+// Options.MaxInFlight, and closes its connection. The APIs that share the listener are served as usual.
+func (s *Server) Busy(w http.ResponseWriter, r *http.Request) {
+	if api := gate.Find(s.apis, r, s.hostBucket(r) != ""); api != nil {
+		w.Header().Set("Connection", "close")
+		api.Handler.ServeHTTP(w, r)
+		return
+	}
+	q := &request{s: s, w: w, r: r, ctx: r.Context(), header: w.Header(), start: s.now(), id: s.requestID()}
+	q.begin()
+	defer q.finish()
+	q.fail(errSlowDown.WithHeader("Connection", "close"))
+}

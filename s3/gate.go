@@ -1,0 +1,159 @@
+package s3
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"orcas/auth"
+	"orcas/core"
+	"orcas/gate"
+	"orcas/s3/apierr"
+)
+
+// gate is the only path to a handler.
+func (s *Server) gate(q *request) error {
+	if err := q.parse(); err != nil {
+		return err
+	}
+	if q.r.Method == http.MethodOptions {
+		return s.preflight(q)
+	}
+	if err := s.authenticate(q); err != nil {
+		return err
+	}
+	found, err := s.authorized(q)
+	if err != nil && q.caller.IsAnonymous() && !isInternal(err) {
+		return s.denied(q)
+	}
+	if err != nil {
+		return err
+	}
+	if err := q.checkExpectedOwner(); err != nil {
+		return err
+	}
+	if q.route.writes && !s.escapingKeys && climbs(q.key) {
+		return errEscapingKey
+	}
+	if err := q.checkHeaders(); err != nil {
+		return err
+	}
+	return found.handle(q)
+}
+
+// isInternal reports whether err is an InternalError, that is, a failure of the server.
+func isInternal(err error) bool {
+	var e *apierr.Error
+	return errors.As(err, &e) && e.Code == errInternal.Code
+}
+
+// authenticate determines who sent the request: auth.Anonymous if it has no credentials.
+func (s *Server) authenticate(q *request) error {
+	id, err := gate.Authenticate(s.schemes, q.r)
+	var unknown *gate.LookupError
+	switch {
+	case err == nil:
+	case errors.As(err, &unknown):
+		return errInternal.Because(unknown.Cause)
+	case errors.Is(err, gate.ErrToken):
+		return errInvalidToken
+	case errors.Is(err, auth.ErrDenied):
+		return errAccessDenied
+	default:
+		return err
+	}
+	q.auth, q.caller = id.Auth, id.Principal
+	if q.auth.Presigned {
+		q.hoistQuery()
+	}
+	return nil
+}
+
+// authorized finds the operation and the bucket of a request, and checks that the sender may perform the operation.
+func (s *Server) authorized(q *request) (*endpoint, error) {
+	if err := q.checkNames(); err != nil {
+		return nil, err
+	}
+	found, err := s.route(q)
+	if err != nil {
+		return nil, err
+	}
+	q.route = found.route
+	if !q.route.withoutBucket {
+		if q.bucket, err = s.fs.Bucket(q.ctx, q.bucketName); err != nil {
+			return nil, err
+		}
+	}
+	return found, q.authorize(q.action(), q.resource())
+}
+
+// action returns the action that the sender must be allowed.
+func (q *request) action() auth.Action {
+	if q.route.Level == gate.Object && q.route.VersionAction != "" {
+		if _, named := q.query.get("versionId"); named {
+			return q.route.VersionAction
+		}
+	}
+	return q.route.Action
+}
+
+// resource returns the resource that the request addresses. If its bucket does not exist, the resource belongs to the
+// sender's account.
+func (q *request) resource() auth.Resource {
+	r := auth.Resource{Account: q.caller.Account, Bucket: q.bucketName, Key: q.key}
+	if q.bucket != nil {
+		r.Account = q.bucket.Owner
+	}
+	switch {
+	case q.route.Level == gate.Object && q.route.VersionAction != "":
+		r.Version = canonicalVersionID(q.query.value("versionId"))
+	case q.route.Level == gate.Bucket && q.route.Target() == gate.Object:
+		r.Scope = auth.AnyKey
+	case q.route.Level == gate.Bucket:
+		r.Prefix = q.query.value("prefix")
+	}
+	return r
+}
+
+// authorize checks that the sender may perform an action, which must be the action of the route or a secondary action
+// that the route declares.
+func (q *request) authorize(a auth.Action, r auth.Resource) error {
+	if !q.route.Declares(a) {
+		return errInternal.Because(fmt.Errorf("route %s does not declare the action %q", q.route.Name, a))
+	}
+	err := q.s.authorizer.Authorize(q.ctx, q.caller, a, r, facts{q})
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, auth.ErrDenied):
+		return errAccessDenied
+	default:
+		return errInternal.Because(err) // the kind of the authorizer's error says nothing about the request
+	}
+}
+
+// denied returns the error for an anonymous request that is refused for any reason other than a failure of the server.
+// The existence of a bucket is not secret: an anonymous request for a bucket that does not exist gets NoSuchBucket,
+// unless it would create the bucket. The signature of a form is in its fields, which are not parsed.
+func (s *Server) denied(q *request) error {
+	creates := q.r.Method == http.MethodPut && q.level() == gate.Bucket
+	if creates || !ValidBucketName(q.bucketName) {
+		return errAccessDenied
+	}
+	if q.bucket == nil {
+		if _, missing := s.fs.Bucket(q.ctx, q.bucketName); core.Is(missing, core.NoSuchBucket) {
+			return missing
+		}
+	}
+	if q.r.Method == http.MethodPost && q.level() == gate.Bucket && isForm(q.r.Header) {
+		return errNoForms
+	}
+	return errAccessDenied
+}
+
+// isForm reports whether the body of a request is an HTML form with file uploads.
+func isForm(h http.Header) bool {
+	kind, _, _ := strings.Cut(first(h, "Content-Type"), ";")
+	return strings.EqualFold(strings.TrimSpace(kind), "multipart/form-data")
+}

@@ -1,0 +1,172 @@
+package sigv4
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/stretchr/testify/require"
+)
+
+// iamVerifier verifies what is signed for IAM by the credentials of the published examples.
+func iamVerifier() *Verifier {
+	v := exampleVerifier()
+	v.Service, v.Payload = "iam", PayloadFromBody
+	return v
+}
+
+// forService returns a form that the SDK has signed for a service, without x-amz-content-sha256.
+func forService(t *testing.T, service, body string) *http.Request {
+	r := httptest.NewRequest("POST", "https://iam.example.org/", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
+	cred := aws.Credentials{AccessKeyID: exampleAccess, SecretAccessKey: exampleSecret}
+	require.NoError(t, v4.NewSigner().SignHTTP(context.Background(), cred, r, hexSHA256(body), service, "us-east-1", exampleTime))
+	require.Empty(t, r.Header["X-Amz-Content-Sha256"])
+	return r
+}
+
+func hexSHA256(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])
+}
+
+const form = "Action=CreateUser&UserName=somebody&Version=2010-05-08"
+
+func TestOtherServices(t *testing.T) {
+	r := forService(t, "iam", form)
+	a, err := iamVerifier().Verify(r)
+	require.NoError(t, err)
+	require.Equal(t, exampleAccess, a.AccessKey)
+	require.Equal(t, PayloadSHA256, a.Mode)
+	body, err := a.Body(r)
+	require.NoError(t, err)
+	got, err := io.ReadAll(body)
+	require.NoError(t, err)
+	require.Equal(t, form, string(got))
+
+	// A body whose length was not announced, a header that was not signed, and credentials in the query.
+	r = forService(t, "iam", form)
+	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(form)), -1
+	_, err = iamVerifier().Verify(r)
+	require.NoError(t, err)
+	r = forService(t, "iam", form)
+	r.Header.Set("X-Amz-Content-Sha256", "nonsense")
+	_, err = iamVerifier().Verify(r)
+	require.Equal(t, AccessDenied, codeOf(err))
+	for _, query := range []string{"Action=GetCallerIdentity&Version=2011-06-15", ""} {
+		r = httptest.NewRequest("GET", "https://sts.example.org/?X-Amz-Expires=60&"+query, nil)
+		cred := aws.Credentials{AccessKeyID: exampleAccess, SecretAccessKey: exampleSecret}
+		url, _, err := v4.NewSigner().PresignHTTP(context.Background(), cred, r, emptySHA256, "sts", "us-east-1", exampleTime)
+		require.NoError(t, err)
+		v := iamVerifier()
+		v.Service = "sts"
+		a, err = v.Verify(httptest.NewRequest("GET", url, nil))
+		require.NoError(t, err)
+		require.True(t, a.Presigned)
+		_, err = v.Verify(httptest.NewRequest("GET", url, strings.NewReader("a body that was not signed")))
+		require.Equal(t, SignatureDoesNotMatch, codeOf(err))
+	}
+}
+
+// TestPublishedIAMRequest is the example of the reference ("Signature Version 4 signing process"), a GET without a
+// body.
+func TestPublishedIAMRequest(t *testing.T) {
+	r := httptest.NewRequest("GET", "https://iam.amazonaws.com/?Action=ListUsers&Version=2010-05-08", nil)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
+	r.Header.Set("X-Amz-Date", "20150830T123600Z")
+	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/iam/aws4_request, "+
+		"SignedHeaders=content-type;host;x-amz-date, Signature=5d672d79c15b13162d9279b0855cfba6789a8edb4c82c400e06b5924a6f2b5d7")
+	v := iamVerifier()
+	v.Now = func() time.Time { return time.Date(2015, 8, 30, 12, 36, 0, 0, time.UTC) }
+	v.Lookup = func(context.Context, string) (Credential, error) {
+		return Credential{SecretKey: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"}, nil
+	}
+	_, err := v.Verify(r)
+	require.NoError(t, err)
+}
+
+func TestServicesAreApart(t *testing.T) {
+	// What is signed for one service is good for no other, with either rule.
+	_, err := iamVerifier().Verify(signedRequest())
+	require.Equal(t, AuthorizationHeaderMalformed, codeOf(err))
+	require.ErrorContains(t, err, `incorrect service "s3". This endpoint belongs to "iam".`)
+	_, err = iamVerifier().Verify(forService(t, "sts", form))
+	require.Equal(t, AuthorizationHeaderMalformed, codeOf(err))
+	_, err = exampleVerifier().Verify(forService(t, "iam", form))
+	require.ErrorContains(t, err, `incorrect service "iam". This endpoint belongs to "s3".`)
+	// S3 needs the header even if everything else is right.
+	_, err = exampleVerifier().Verify(forService(t, "s3", form))
+	require.Equal(t, InvalidRequest, codeOf(err))
+	// A scope that was rewritten needs another key.
+	r := forService(t, "sts", form)
+	r.Header.Set("Authorization", strings.Replace(r.Header.Get("Authorization"), "/sts/", "/iam/", 1))
+	_, err = iamVerifier().Verify(r)
+	require.Equal(t, SignatureDoesNotMatch, codeOf(err))
+}
+
+func TestSignedBodies(t *testing.T) {
+	change := func(body io.Reader, n int64) error {
+		r := forService(t, "iam", form)
+		r.Body, r.ContentLength = io.NopCloser(body), n
+		_, err := iamVerifier().Verify(r)
+		return err
+	}
+	require.NoError(t, change(strings.NewReader(form), int64(len(form))))
+	require.Equal(t, SignatureDoesNotMatch, codeOf(change(strings.NewReader(strings.ToUpper(form)), int64(len(form)))))
+	require.Equal(t, SignatureDoesNotMatch, codeOf(change(strings.NewReader(""), int64(len(form)))))
+	require.Equal(t, InvalidRequest, codeOf(change(bytes.NewReader(make([]byte, MaxSignedBody+1)), MaxSignedBody+1)))
+	broken := errors.New("the connection broke")
+	err := change(io.MultiReader(strings.NewReader(form), brokenReader{broken}), int64(len(form)))
+	require.Equal(t, IncompleteBody, codeOf(err))
+	require.ErrorIs(t, err, broken)
+
+	large := strings.Repeat("a", MaxSignedBody)
+	_, err = iamVerifier().Verify(forService(t, "iam", large))
+	require.NoError(t, err)
+
+	// Without credentials the body is left alone.
+	r := httptest.NewRequest("POST", "/", brokenReader{broken})
+	a, err := iamVerifier().Verify(r)
+	require.ErrorIs(t, err, ErrAnonymous)
+	require.True(t, a.Anonymous())
+}
+
+type brokenReader struct{ err error }
+
+func (b brokenReader) Read([]byte) (int, error) { return 0, b.err }
+
+func TestLookup(t *testing.T) {
+	v := exampleVerifier()
+	a, err := v.Verify(signedRequest())
+	require.NoError(t, err)
+	require.Equal(t, exampleHolder, a.Holder)
+
+	// Once per request, with its context; an error is the lookup's own, and nobody is let in.
+	calls, failure := 0, error(nil)
+	v.Lookup = func(ctx context.Context, accessKey string) (Credential, error) {
+		require.Equal(t, "of the request", ctx.Value(contextKey{}))
+		calls++
+		return Credential{SecretKey: exampleSecret}, failure
+	}
+	r := signedRequest()
+	r = r.WithContext(context.WithValue(r.Context(), contextKey{}, "of the request"))
+	_, err = v.Verify(r)
+	require.NoError(t, err)
+	failure = errors.New("the store of keys is away")
+	a, err = v.Verify(r)
+	require.ErrorIs(t, err, failure)
+	require.Nil(t, a)
+	require.Equal(t, 2, calls)
+}
+
+type contextKey struct{}
