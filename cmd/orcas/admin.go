@@ -12,44 +12,47 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
+	"syscall"
 
-	"orcas/cmd/orcas/server"
-	"orcas/core/reclaim"
+	"orcas/fsck"
+	"orcas/internal/s3client"
 	"orcas/lifecycle"
-	"orcas/s3/sigv4"
+	"orcas/reclaim"
+	"orcas/server"
 )
 
-// adminCommand is what can be asked of a running server.
+// adminCommand contains the commands that a running server executes.
 type adminCommand struct {
-	Reclaim   adminReclaim `cmd:"" help:"Free the room of what was deleted and overwritten, all of it, now."`
-	Scrub     adminScrub   `cmd:"" help:"Read and verify everything that is stored, now."`
+	Reclaim   adminReclaim `cmd:"" help:"Reclaim the space of deleted and overwritten objects now."`
+	Scrub     adminScrub   `cmd:"" help:"Read and verify all stored data now, as fast as possible or at --rate."`
 	Lifecycle struct {
-		Run    adminLifecycleRun    `cmd:"" help:"Delete what the lifecycles of buckets say is due, now."`
-		Status adminLifecycleStatus `cmd:"" help:"Say what the last look for it did, and whether one goes on."`
-	} `cmd:"" help:"The lifecycles of buckets."`
-	Fsck   adminFsck   `cmd:"" help:"Recount the metadata of a running server."`
-	Bucket adminBucket `cmd:"" help:"Show or change what is set for a bucket."`
-	Keys   adminKeys   `cmd:"" help:"Say where the master keys stand, or put the newest in the place of the others."`
+		Run    adminLifecycleRun    `cmd:"" help:"Delete everything that lifecycle rules have expired, now."`
+		Status adminLifecycleStatus `cmd:"" help:"Show the last lifecycle pass and whether one is running."`
+	} `cmd:"" help:"Run the lifecycle rules of buckets, or show what they did."`
+	Lost   adminLost   `cmd:"" help:"List objects whose content is in missing blocks."`
+	Fsck   adminFsck   `cmd:"" help:"Check the metadata of a running server."`
+	Bucket adminBucket `cmd:"" help:"Show or change the settings of a bucket."`
+	Keys   adminKeys   `cmd:"" help:"Show which master keys are in use, or rotate them."`
 }
 
-// adminTarget says where the server is and who asks.
+// adminTarget is the admin API to connect to, and the credentials for signing requests.
 type adminTarget struct {
-	AdminAddress string `default:"127.0.0.1:9001" placeholder:"HOST:PORT" help:"The server's --admin-address (default ${default})."`
-	Data         string `placeholder:"DIR" help:"Take the root credentials that the server keeps in its data directory. Else ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY are taken, else AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."`
-	JSON         bool   `help:"Print the answer as JSON."`
+	AdminAddress string `default:"127.0.0.1:9001" placeholder:"HOST:PORT" help:"Connect to this admin API: the --admin-address of the server (default ${default})."`
+	Data         string `placeholder:"DIR" help:"Read the root credentials from the data directory of the server. Otherwise they come from ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY, or from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."`
+	JSON         bool   `help:"Print the answer of the server as JSON."`
 }
 
-// credentials returns the root's.
+// credentials returns the root credentials.
 func (t *adminTarget) credentials(environ []string) (access, secret string, err error) {
 	if t.Data != "" {
 		var c server.Credentials
-		text, err := os.ReadFile(filepath.Join(t.Data, "root-credentials.json"))
+		file := filepath.Join(t.Data, server.CredentialsFile)
+		text, err := os.ReadFile(file)
 		if err != nil {
-			return "", "", fmt.Errorf("--data: %w", err)
+			return "", "", fmt.Errorf("--data: cannot read the root credentials: %w", err)
 		}
-		if json.Unmarshal(text, &c) != nil || c.AccessKey == "" || c.SecretKey == "" { // the cause may quote the file
-			return "", "", errors.New("--data: root-credentials.json does not hold credentials")
+		if json.Unmarshal(text, &c) != nil || c.AccessKey == "" || c.SecretKey == "" { // the JSON error may quote the file
+			return "", "", fmt.Errorf("--data: %s does not contain an access key and a secret key", file)
 		}
 		return c.AccessKey, c.SecretKey, nil
 	}
@@ -63,37 +66,71 @@ func (t *adminTarget) credentials(environ []string) (access, secret string, err 
 			return values[pair[0]], values[pair[1]], nil
 		}
 	}
-	return "", "", errors.New("no credentials: give --data DIR, or set ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY")
+	return "", "", errors.New("no credentials: use --data DIR, or set ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY")
 }
 
-// call makes a request and decodes its answer into to.
-func (t *adminTarget) call(ctx context.Context, c *console, method, path string, query url.Values, to any) error {
+// request sends a request. It returns the response, whose body the caller must close, or the error in the server's
+// answer.
+func (t *adminTarget) request(ctx context.Context, c *console, method, path string, query url.Values) (*http.Response, error) {
 	access, secret, err := t.credentials(c.environ)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	u := url.URL{Scheme: "http", Host: t.AdminAddress, Path: path, RawQuery: query.Encode()}
-	r, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
+	client := s3client.New("http://"+t.AdminAddress, s3client.Keys{Access: access, Secret: secret}, http.DefaultClient)
+	answer, err := client.Open(ctx, &s3client.Request{Method: method, Path: path, Query: query.Encode()})
+	if err != nil && ctx.Err() != nil {
+		return nil, errInterrupted
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, fmt.Errorf("no server listens at --admin-address %s: start one, or use the admin address that it prints when it starts", t.AdminAddress)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot reach the admin API at --admin-address %s: %w", t.AdminAddress, err)
+	}
+	if answer.StatusCode == http.StatusOK {
+		return answer, nil
+	}
+	defer answer.Body.Close()
+	var failed struct{ Error string }
+	if json.NewDecoder(answer.Body).Decode(&failed) != nil || failed.Error == "" {
+		return nil, fmt.Errorf("%s is not an admin API, it answers %s (--admin-address differs from --address, which serves S3)", t.AdminAddress, answer.Status)
+	}
+	return nil, errors.New(failed.Error)
+}
+
+// errInterrupted is returned if a signal ends the command before the server has answered.
+var errInterrupted = errors.New("interrupted before the server answered")
+
+// orContinues replaces errInterrupted for work that the server continues. Watch is the command that shows the
+// progress.
+func orContinues(err error, watch string) error {
+	if errors.Is(err, errInterrupted) {
+		return fmt.Errorf("interrupted; the server continues, and %s shows the progress", watch)
+	}
+	return err
+}
+
+// orEnds replaces errInterrupted for work that ends with the command. What describes the consequence.
+func orEnds(err error, what string) error {
+	if errors.Is(err, errInterrupted) {
+		return fmt.Errorf("interrupted: %s", what)
+	}
+	return err
+}
+
+// call sends a request and decodes the response into to.
+func (t *adminTarget) call(ctx context.Context, c *console, method, path string, query url.Values, to any) error {
+	answer, err := t.request(ctx, c, method, path, query)
 	if err != nil {
 		return err
-	}
-	signer := sigv4.Signer{AccessKey: access, SecretKey: secret, Region: "us-east-1"} // any is good
-	signer.Sign(r, sigv4.EmptySHA256, time.Now())
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return fmt.Errorf("no server answers at --admin-address %s: %w", t.AdminAddress, err)
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
+	if err != nil && ctx.Err() != nil {
+		return errInterrupted
+	}
 	if err != nil {
 		return err
-	}
-	if answer.StatusCode != http.StatusOK {
-		var failed struct{ Error string }
-		if json.Unmarshal(text, &failed) != nil || failed.Error == "" {
-			failed.Error = answer.Status
-		}
-		return errors.New(failed.Error)
 	}
 	if t.JSON {
 		_, err := io.Copy(c.stdout, bytes.NewReader(text))
@@ -104,26 +141,36 @@ func (t *adminTarget) call(ctx context.Context, c *console, method, path string,
 
 type adminReclaim struct {
 	adminTarget
-	Wait   bool `help:"Wait for the end, and say what was freed."`
-	Status bool `help:"Start nothing: say what reclaim does now."`
+	Wait   bool `help:"Wait until it is finished, and print how much was freed."`
+	Status bool `help:"Start nothing; show what reclaim is doing."`
 }
 
-// Run asks for a round of reclaim.
+// Run starts a round of reclaim, or shows what reclaim is doing.
 func (a *adminReclaim) Run(c *console) error {
 	ctx, stop := withSignals(context.Background())
 	defer stop()
 	const path = "/-/admin/reclaim"
 	if a.Wait && !a.Status {
-		defer a.progress(ctx, c, path)()
+		defer a.watch(ctx, c, func(ctx context.Context, quiet *adminTarget) string {
+			var s reclaim.Status
+			if quiet.call(ctx, c, http.MethodGet, path, nil, &s) != nil || !s.Running {
+				return ""
+			}
+			return fmt.Sprintf("reclaim: %s, %d of %d blocks", s.Phase, s.Done, s.Todo)
+		})()
 		var report reclaim.Report
 		if err := a.call(ctx, c, http.MethodPost, path, url.Values{"wait": {"true"}}, &report); err != nil {
-			return err
+			return orContinues(err, "orcas admin reclaim --status")
 		}
 		if !a.JSON {
-			fmt.Fprintf(c.stdout, "freed %s in %d blocks, moved %s, in %.1f s\n",
+			fmt.Fprintf(c.stdout, "freed %s in %d blocks and moved %s in %.1f s\n",
 				size(report.BytesFreed), report.BlocksFreed, size(report.BytesMoved), report.Seconds)
+			if report.PinnedBytes > 0 {
+				fmt.Fprintf(c.stdout, "not freed because clients are still reading it: %s (the slowest client has been reading for %.0f s)\n",
+					size(report.PinnedBytes), report.OldestReader)
+			}
 			for _, id := range report.Damaged {
-				fmt.Fprintln(c.stdout, "damaged, and left alone: block", id)
+				fmt.Fprintf(c.stdout, "block %s is damaged and was skipped\n", id)
 			}
 		}
 		return nil
@@ -137,45 +184,12 @@ func (a *adminReclaim) Run(c *console) error {
 		return err
 	}
 	fmt.Fprintf(c.stdout, "freed since the start: %s, moved: %s, rounds: %d\n", size(status.Freed), size(status.Moved), status.Rounds)
+	if status.Readers > 0 {
+		fmt.Fprintf(c.stdout, "readers: %d, the slowest has been reading for %.0f s; deleted content retained for them: %s\n",
+			status.Readers, status.OldestReader, size(status.PinnedBytes))
+	}
 	if status.Running {
 		fmt.Fprintf(c.stdout, "running: %s, %d of %d blocks\n", status.Phase, status.Done, status.Todo)
-	}
-	return nil
-}
-
-type adminScrub struct {
-	adminTarget
-	Wait   bool `help:"Wait for the end, and say what was found."`
-	Status bool `help:"Start nothing: say what the scrub does now, and what it found."`
-}
-
-// Run asks for a pass of the scrub.
-func (a *adminScrub) Run(c *console) error {
-	ctx, stop := withSignals(context.Background())
-	defer stop()
-	method, query := http.MethodPost, url.Values{}
-	switch {
-	case a.Status:
-		method = http.MethodGet
-	case a.Wait:
-		query.Set("wait", "true")
-	}
-	var s reclaim.ScrubStatus
-	if err := a.call(ctx, c, method, "/-/admin/scrub", query, &s); err != nil {
-		return err
-	}
-	if !a.JSON {
-		fmt.Fprintf(c.stdout, "read %s of %s in the present pass; passes: %d, mended: %d, damaged: %d\n",
-			size(s.BytesDone), size(s.BytesTotal), s.Passes, s.Mended, s.Found)
-		for _, d := range s.Damaged {
-			fmt.Fprintf(c.stdout, "%s in block %s: %s\n", d.Kind, d.Block, d.Text)
-			for _, o := range d.Objects {
-				fmt.Fprintf(c.stdout, "  %s/%s\n", o.Bucket, o.Key)
-			}
-		}
-	}
-	if s.Found > 0 {
-		return fmt.Errorf("%d damages", s.Found)
 	}
 	return nil
 }
@@ -184,19 +198,19 @@ const lifecyclePath = "/-/admin/lifecycle"
 
 type adminLifecycleRun struct {
 	adminTarget
-	Wait bool `help:"Wait for the end, and say what was deleted."`
+	Wait bool `help:"Wait until it is finished, and print what was deleted."`
 }
 
-// Run asks for a look at everything.
+// Run starts a lifecycle pass.
 func (a *adminLifecycleRun) Run(c *console) error {
 	ctx, stop := withSignals(context.Background())
 	defer stop()
 	if !a.Wait {
-		return a.tellLifecycle(ctx, c, http.MethodPost)
+		return a.showLifecycle(ctx, c, http.MethodPost)
 	}
 	var r lifecycle.Report
 	if err := a.call(ctx, c, http.MethodPost, lifecyclePath, url.Values{"wait": {"true"}}, &r); err != nil || a.JSON {
-		return err
+		return orContinues(err, "orcas admin lifecycle status")
 	}
 	writeLifecycle(c.stdout, r)
 	return nil
@@ -204,40 +218,38 @@ func (a *adminLifecycleRun) Run(c *console) error {
 
 type adminLifecycleStatus struct{ adminTarget }
 
-// Run asks what goes on.
+// Run shows the state of the lifecycle worker.
 func (a *adminLifecycleStatus) Run(c *console) error {
 	ctx, stop := withSignals(context.Background())
 	defer stop()
-	return a.tellLifecycle(ctx, c, http.MethodGet)
+	return a.showLifecycle(ctx, c, http.MethodGet)
 }
 
-// tellLifecycle asks what goes on, by a POST after a look at everything has begun, and prints it.
-func (t *adminTarget) tellLifecycle(ctx context.Context, c *console, method string) error {
+// showLifecycle prints the state of the lifecycle worker. With POST it starts a pass first.
+func (t *adminTarget) showLifecycle(ctx context.Context, c *console, method string) error {
 	var s lifecycle.Status
 	if err := t.call(ctx, c, method, lifecyclePath, nil, &s); err != nil || t.JSON {
 		return err
 	}
-	fmt.Fprintf(c.stdout, "looked %d times since the start", s.Passes)
+	fmt.Fprintf(c.stdout, "passes since the start: %d\n", s.Passes)
 	if s.Passes > 0 {
-		fmt.Fprint(c.stdout, "; the last time: ")
+		fmt.Fprint(c.stdout, "last pass: ")
 		writeLifecycle(c.stdout, s.Last)
-	} else {
-		fmt.Fprintln(c.stdout)
 	}
 	if s.Running {
-		fmt.Fprintf(c.stdout, "running: %d scanned, in bucket %s\n", s.Present.Scanned, s.Bucket)
+		fmt.Fprintf(c.stdout, "running: %d versions scanned, in bucket %s\n", s.Present.Scanned, s.Bucket)
 	}
 	return nil
 }
 
 func writeLifecycle(w io.Writer, r lifecycle.Report) {
-	fmt.Fprintf(w, "expired %d, noncurrent %d, delete markers %d, uploads %d, of %d scanned, in %.1f s\n",
+	fmt.Fprintf(w, "deleted %d expired objects, %d noncurrent versions, %d delete markers and %d uploads; scanned %d versions in %.1f s\n",
 		r.Expired, r.Noncurrent, r.Markers, r.Uploads, r.Scanned, r.Seconds)
 	if r.Held+r.Changed > 0 {
-		fmt.Fprintf(w, "left alone: %d locked, %d changed meanwhile\n", r.Held, r.Changed)
+		fmt.Fprintf(w, "skipped: %d locked, %d changed in the meantime\n", r.Held, r.Changed)
 	}
 	if r.Unreadable > 0 {
-		fmt.Fprintf(w, "left alone: %d buckets whose lifecycle cannot be read\n", r.Unreadable)
+		fmt.Fprintf(w, "skipped: %d buckets with lifecycle rules that cannot be read\n", r.Unreadable)
 	}
 	if r.Error != "" {
 		fmt.Fprintln(w, "failed:", r.Error)
@@ -246,10 +258,10 @@ func writeLifecycle(w io.Writer, r lifecycle.Report) {
 
 type adminFsck struct {
 	adminTarget
-	Content bool `help:"Read and verify all content too."`
+	Content bool `help:"Read and verify the content of all objects too."`
 }
 
-// Run asks for a check.
+// Run makes the server check its metadata.
 func (a *adminFsck) Run(c *console) error {
 	ctx, stop := withSignals(context.Background())
 	defer stop()
@@ -257,9 +269,9 @@ func (a *adminFsck) Run(c *console) error {
 	if a.Content {
 		query.Set("content", "true")
 	}
-	var report reclaim.CheckReport
+	var report fsck.Report
 	if err := a.call(ctx, c, http.MethodPost, "/-/admin/fsck", query, &report); err != nil {
-		return err
+		return orEnds(err, "the check ended without a result; nothing was changed")
 	}
 	if !a.JSON {
 		if err := report.WriteText(c.stdout); err != nil {
@@ -267,38 +279,12 @@ func (a *adminFsck) Run(c *console) error {
 		}
 	}
 	if report.Found > 0 {
-		return fmt.Errorf("%d differences", report.Found)
+		return fmt.Errorf("the check found %d differences", report.Found)
 	}
 	return nil
 }
 
-// progressEvery is how often somebody who waits is told how far it is.
-const progressEvery = 5 * time.Second
-
-// progress tells how far reclaim is until the function that it returns is called.
-func (a *adminReclaim) progress(ctx context.Context, c *console, path string) func() {
-	ctx, cancel := context.WithCancel(ctx)
-	quiet := *a
-	quiet.JSON = false
-	go func() {
-		tick := time.NewTicker(progressEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-			var s reclaim.Status
-			if err := quiet.call(ctx, c, http.MethodGet, path, nil, &s); err == nil && s.Running {
-				fmt.Fprintf(c.stderr, "%s: %d of %d\n", s.Phase, s.Done, s.Todo)
-			}
-		}
-	}()
-	return cancel
-}
-
-// size renders a number of bytes.
+// size formats a number of bytes.
 func size(n int64) string {
 	switch {
 	case n >= 1<<30:

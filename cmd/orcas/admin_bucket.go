@@ -6,38 +6,43 @@ import (
 	"net/http"
 	"net/url"
 
-	"orcas/cmd/orcas/server"
+	"orcas/admin"
+	"orcas/internal/bytesize"
 )
 
 type adminBucket struct {
 	adminTarget
-	Name        string `arg:"" help:"The bucket."`
-	Compression string `placeholder:"LEVEL" help:"How its new content is compressed: off, fast, better, or default: as ORCAS_COMPRESSION says. What is stored already stays as it is."`
-	MaxBytes    string `placeholder:"N" help:"How many bytes it may hold, all versions and parts of uploads together, or none: as many as there is room for. Where it had no quota, what it holds is counted first."`
-	MaxObjects  string `placeholder:"N" help:"How many versions it may hold, or none."`
+	Name        string `arg:"" help:"Show or change this bucket."`
+	Compression string `placeholder:"LEVEL" help:"Compress new content of the bucket at this level: off, fast, better, or default (the level of ORCAS_COMPRESSION). Stored content does not change."`
+	ChunkSize   string `placeholder:"SIZE" help:"Store new large objects in chunks of this size: a multiple of 256KiB up to 64MiB, or default (4MiB). Stored content does not change."`
+	MaxBytes    string `placeholder:"SIZE" help:"Limit the total size of the bucket, including all versions and uploaded parts, for example to 10GiB; \"none\" removes the limit. If the bucket had no quota, its contents are counted first."`
+	MaxObjects  string `placeholder:"N" help:"Limit the number of object versions in the bucket; \"none\" removes the limit."`
 }
 
-// Run shows the settings, and changes those that are given.
+// Run changes the settings that are given, and prints all settings.
 func (a *adminBucket) Run(c *console) error {
 	ctx, stop := withSignals(context.Background())
 	defer stop()
 	method, query := http.MethodGet, url.Values{"name": {a.Name}}
-	for name, value := range map[string]string{"compression": a.Compression, "max-bytes": a.MaxBytes, "max-objects": a.MaxObjects} {
+	given := map[string]string{
+		"compression": a.Compression, "chunk-size": a.ChunkSize, "max-bytes": a.MaxBytes, "max-objects": a.MaxObjects,
+	}
+	for name, value := range given {
 		if value != "" {
 			method = http.MethodPost
 			query.Set(name, value)
 		}
 	}
-	var b server.BucketSettings
+	var b admin.BucketSettings
 	if err := a.call(ctx, c, method, "/-/admin/bucket", query, &b); err != nil || a.JSON {
 		return err
 	}
-	fmt.Fprintf(c.stdout, "%s: compression %s, %s\n", b.Name, b.Compression, quotaText(&b))
+	fmt.Fprintf(c.stdout, "%s: compression %s, chunks of %s, %s\n", b.Name, b.Compression, bytesize.Format(b.ChunkSize), quotaText(&b))
 	return nil
 }
 
-// quotaText says how much a bucket may hold, and how much it does.
-func quotaText(b *server.BucketSettings) string {
+// quotaText describes the quota and the usage of a bucket.
+func quotaText(b *admin.BucketSettings) string {
 	if b.MaxBytes == 0 && b.MaxObjects == 0 {
 		return "no quota"
 	}

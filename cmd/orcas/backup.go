@@ -14,22 +14,22 @@ import (
 	"strings"
 	"time"
 
-	"orcas/cmd/orcas/server"
+	"orcas/backup"
 	"orcas/core"
-	"orcas/core/backup"
 	"orcas/core/disk"
+	"orcas/server"
 )
 
 type backupCommand struct {
-	Dir   string `arg:"" placeholder:"DIR" help:"The backup directory; made where it is missing."`
-	Name  string `arg:"" optional:"" placeholder:"NAME" help:"With --check: the backup to be checked (default: the newest)."`
-	Data  string `placeholder:"DIR" help:"The data directory to back up. Where a server uses it, the server makes the backup."`
-	Keep  int    `placeholder:"N" help:"Remove older backups until N are left (default: none)."`
-	Link  bool   `help:"Give blocks that are closed a second name in place of a copy, where DIR is on the same file system: it saves room and protects from deletion, not from the drive."`
-	Check bool   `help:"Make no backup: read all of one, and compare it with its checksums."`
+	Dir   string `arg:"" placeholder:"DIR" help:"Keep backups in this directory; it is created if it does not exist."`
+	Name  string `arg:"" optional:"" placeholder:"NAME" help:"Check this backup instead of the newest (with --check)."`
+	Data  string `placeholder:"DIR" help:"Back up this data directory. If a server is using it, the server makes the backup."`
+	Keep  int    `placeholder:"N" help:"Remove the oldest backups so that N are left (default: remove none)."`
+	Link  bool   `help:"Use hard links instead of copies for closed blocks, if DIR is on the same file system. This saves space and protects against deletion, but not against failure of the drive."`
+	Check bool   `help:"Make no backup; read an existing one and verify its checksums."`
 	JSON  bool   `name:"json" help:"Print the report as JSON."`
 
-	AdminAddress string `default:"127.0.0.1:9001" placeholder:"HOST:PORT" help:"The --admin-address of the server that uses --data (default ${default})."`
+	AdminAddress string `default:"127.0.0.1:9001" placeholder:"HOST:PORT" help:"Connect to this admin API if a server is using --data (default ${default})."`
 }
 
 // Validate is called by kong.
@@ -38,11 +38,11 @@ func (c *backupCommand) Validate() error {
 	case c.Dir == "":
 		return errors.New("DIR must not be empty")
 	case c.Check && (c.Data != "" || c.Keep != 0 || c.Link):
-		return errors.New("--check goes without --data, --keep and --link")
+		return errors.New("--check cannot be combined with --data, --keep or --link")
 	case !c.Check && c.Name != "":
 		return fmt.Errorf("%q: only --check takes the name of a backup", c.Name)
 	case !c.Check && c.Data == "":
-		return errors.New("--data: which data directory?")
+		return errors.New("missing flag --data=DIR")
 	case c.Keep < 0:
 		return errors.New("--keep: must not be negative")
 	}
@@ -65,12 +65,12 @@ func (c *backupCommand) Run(to *console) error {
 		return err
 	}
 	report, err := backup.Backup(ctx, backup.Options{
-		Meta: store.Meta, Blocks: store.Blocks, DataDir: c.Data, Dir: c.Dir, Keep: c.Keep, Link: c.Link, Progress: progressTo(to.stderr),
+		Meta: store.Meta, Blocks: store.Blocks, DataDir: c.Data, SmallFiles: []string{server.CredentialsFile}, Dir: c.Dir, Keep: c.Keep, Link: c.Link, Progress: progressTo(to.stderr),
 	})
 	return errors.Join(tell(to, c.JSON, "made", report, err), store.Close())
 }
 
-// ask has the server make the backup that uses the data directory.
+// ask makes the server that is using the data directory create the backup.
 func (c *backupCommand) ask(ctx context.Context, to *console) error {
 	dir, err := filepath.Abs(c.Dir)
 	if err != nil {
@@ -82,16 +82,18 @@ func (c *backupCommand) ask(ctx context.Context, to *console) error {
 	}
 	query := url.Values{"dir": {dir}, "keep": {strconv.Itoa(c.Keep)}, "link": {strconv.FormatBool(c.Link)}}
 	var report backup.Report
-	if err = target.call(ctx, to, http.MethodPost, "/-/admin/backup", query, &report); err != nil {
-		err = fmt.Errorf("a server uses %s, and has to make the backup: %w", c.Data, err)
+	if err = target.call(ctx, to, http.MethodPost, "/-/admin/backup", query, &report); errors.Is(err, errInterrupted) {
+		return orEnds(err, "the server has stopped the backup. Earlier backups are unchanged, and the next one reuses what was copied")
+	} else if err != nil {
+		err = fmt.Errorf("a server is using %s and has to make the backup: %w", c.Data, err)
 	}
 	return tell(to, c.JSON, "made", &report, err)
 }
 
 type restoreCommand struct {
-	Dir    string `arg:"" placeholder:"DIR" help:"The backup directory."`
-	Data   string `required:"" placeholder:"DIR" help:"The data directory to make: missing, or empty."`
-	Backup string `placeholder:"NAME" help:"Which backup (default: the newest)."`
+	Dir    string `arg:"" placeholder:"DIR" help:"Read the backup from this directory."`
+	Data   string `required:"" placeholder:"DIR" help:"Restore into this data directory, which must be missing or empty."`
+	Backup string `placeholder:"NAME" help:"Restore this backup instead of the newest."`
 	JSON   bool   `name:"json" help:"Print the report as JSON."`
 }
 
@@ -103,17 +105,17 @@ func (c *restoreCommand) Validate() error {
 	return nil
 }
 
-// Run makes a data directory of a backup.
+// Run restores a data directory from a backup.
 func (c *restoreCommand) Run(to *console) error {
 	ctx, stop := withSignals(context.Background())
 	defer stop()
 	report, err := backup.Restore(ctx, backup.RestoreOptions{
-		Dir: c.Dir, Backup: c.Backup, DataDir: c.Data, Fork: disk.Fork, Progress: progressTo(to.stderr),
+		Dir: c.Dir, Backup: c.Backup, DataDir: c.Data, Fork: disk.Fork, Marker: disk.Marker, Progress: progressTo(to.stderr),
 	})
 	return tell(to, c.JSON, "restored", report, err)
 }
 
-// tell prints a report. What is wrong with a backup is an error too.
+// tell prints a report. It also returns an error if the backup has problems.
 func tell(to *console, asJSON bool, done string, r *backup.Report, err error) error {
 	if err != nil {
 		return err
@@ -139,12 +141,12 @@ func tell(to *console, asJSON bool, done string, r *backup.Report, err error) er
 		}
 	}
 	if n := len(r.Problems); n > 0 {
-		return fmt.Errorf("backup %s was %s, and is not all that it should be: %s", r.Backup, done, strings.Join(r.Problems, "; "))
+		return fmt.Errorf("backup %s was %s, with problems: %s", r.Backup, done, strings.Join(r.Problems, "; "))
 	}
 	return nil
 }
 
-// sayEvery is how often a long backup says how far it is.
+// sayEvery is the interval at which a backup or a check prints its progress.
 const sayEvery = 15 * time.Second
 
 func progressTo(w io.Writer) func(backup.Progress) {

@@ -16,14 +16,20 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/stretchr/testify/require"
 
-	"orcas/cmd/orcas/server"
-	"orcas/core/backup"
+	"orcas/backup"
+	"orcas/server"
 )
 
 // serve runs a server on data while fn uses it.
 func serve(t *testing.T, data string, fn func(client *s3.Client, admin string)) {
 	t.Helper()
-	settings, err := server.ReadSettings([]string{"ORCAS_MIN_FREE=0"})
+	serveWith(t, data, []string{"ORCAS_MIN_FREE=0"}, fn)
+}
+
+// serveWith runs a server with an environment on data while fn uses it.
+func serveWith(t *testing.T, data string, environ []string, fn func(client *s3.Client, admin string)) {
+	t.Helper()
+	settings, err := server.ReadSettings(environ)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	s, err := server.Open(ctx, server.Config{Data: data, Address: "127.0.0.1:0", Admin: "127.0.0.1:0", Settings: settings})
@@ -77,8 +83,8 @@ func TestBackupAndRestore(t *testing.T) {
 		_, err := c.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: aws.String("bucket")})
 		require.NoError(t, err)
 		put(c, 0, 20)
-		_, stderr := orcasExits(t, exitFailed, "backup", dir, "--data", data)
-		require.Contains(t, stderr, "uses "+data)
+		_, stderr := orcasExits(t, exitFailed, "backup", dir, "--data", data, "--admin-address", "127.0.0.1:1") // nobody listens there
+		require.Contains(t, stderr, "is using "+data)
 		stdout, _ := orcasExits(t, exitOK, "backup", dir, "--data", data, "--admin-address", admin)
 		require.Contains(t, stdout, "backup 20")
 		for _, what := range []string{"reclaim", "reclaim --wait", "reclaim --status", "scrub", "scrub --wait", "scrub --status",
@@ -104,7 +110,7 @@ func TestBackupAndRestore(t *testing.T) {
 	serve(t, filepath.Join(base, "old"), func(c *s3.Client, _ string) { check(c, 20) })
 	orcasExits(t, exitOK, "restore", dir, "--data", again)
 	serve(t, again, func(c *s3.Client, _ string) { check(c, 60) }) // under the same credentials, else the two differ
-	for _, f := range []string{"root-credentials.json"} {
+	for _, f := range []string{server.CredentialsFile} {
 		want, err := os.ReadFile(filepath.Join(data, f))
 		require.NoError(t, err)
 		got, err := os.ReadFile(filepath.Join(again, f))
@@ -131,4 +137,54 @@ func TestBackupAndRestore(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, list.Contents, 60)
 	})
+}
+
+// TestAdminAtTheAddressOfS3: orcas admin explains the mistake if it is given the address of the S3 API.
+func TestAdminAtTheAddressOfS3(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	serve(t, data, func(c *s3.Client, _ string) {
+		address := strings.TrimPrefix(*c.Options().BaseEndpoint, "http://")
+		_, stderr := orcasExits(t, exitFailed, "admin", "bucket", "name", "--data", data, "--admin-address", address)
+		require.Equal(t, "orcas: "+address+" is not an admin API, it answers 404 Not Found (--admin-address differs from --address, which serves S3)\n", stderr)
+	})
+}
+
+// TestChunkSizeSurvives: the setting of a bucket is in the records, so that rebuild and restore have it.
+func TestChunkSizeSurvives(t *testing.T) {
+	base := t.TempDir()
+	data, dir, again := filepath.Join(base, "data"), filepath.Join(base, "backups"), filepath.Join(base, "again")
+	body := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
+	serve(t, data, func(c *s3.Client, admin string) {
+		_, err := c.CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: aws.String("bucket")})
+		require.NoError(t, err)
+		target := []string{"--data", data, "--admin-address", admin}
+		stdout, _ := orcasExits(t, exitOK, append(strings.Fields("admin bucket bucket"), target...)...)
+		require.Equal(t, "bucket: compression default, chunks of 4MiB, no quota\n", stdout)
+		_, stderr := orcasExits(t, exitFailed, append(strings.Fields("admin bucket bucket --chunk-size 100KiB"), target...)...)
+		require.Contains(t, stderr, "chunk-size: 102400 bytes: expected a multiple of 256 KiB, at most 64 MiB")
+		stdout, _ = orcasExits(t, exitOK, append(strings.Fields("admin bucket bucket --chunk-size 512KiB"), target...)...)
+		require.Equal(t, "bucket: compression default, chunks of 512KiB, no quota\n", stdout)
+		_, err = c.PutObject(t.Context(), &s3.PutObjectInput{Bucket: aws.String("bucket"), Key: aws.String("key"), Body: bytes.NewReader(body)})
+		require.NoError(t, err)
+	})
+	check := func(data string) {
+		orcasExits(t, exitOK, "fsck", "--data", data, "--content")
+		serve(t, data, func(c *s3.Client, admin string) {
+			stdout, _ := orcasExits(t, exitOK, "admin", "bucket", "bucket", "--data", data, "--admin-address", admin)
+			require.Contains(t, stdout, "chunks of 512KiB")
+			o, err := c.GetObject(t.Context(), &s3.GetObjectInput{Bucket: aws.String("bucket"), Key: aws.String("key")})
+			require.NoError(t, err)
+			got, err := io.ReadAll(o.Body)
+			require.NoError(t, err)
+			require.NoError(t, o.Body.Close())
+			require.True(t, bytes.Equal(body, got))
+		})
+	}
+	require.NoError(t, os.Remove(filepath.Join(data, "metadata.db")))
+	orcasExits(t, exitOK, "rebuild", "--data", data)
+	check(data)
+	orcasExits(t, exitOK, "backup", dir, "--data", data)
+	orcasExits(t, exitOK, "restore", dir, "--data", again)
+	orcasExits(t, exitOK, "rebuild", "--data", again)
+	check(again)
 }

@@ -11,19 +11,24 @@ import (
 	"time"
 
 	"orcas/batch"
-	"orcas/cmd/orcas/server"
-	"orcas/core/reclaim"
+	"orcas/core"
 	"orcas/core/snapshot"
-	"orcas/core/sqlite"
+	"orcas/fsck"
+	"orcas/internal/mutant"
+	"orcas/reclaim"
+	"orcas/server"
 )
 
 type fsckCommand struct {
-	Data    string `required:"" placeholder:"DIR" help:"The data directory; no server may use it."`
-	Content bool   `help:"Read and verify all content too."`
-	Repair  bool   `help:"Mend what follows from the metadata itself: references, indexes, which version is the newest."`
+	Data    string `required:"" placeholder:"DIR" help:"Check this data directory; no server may be using it."`
+	Content bool   `help:"Read and verify the content of all objects too."`
+	Repair  bool   `help:"Repair the metadata: rebuild it from the blocks if rows are lost; otherwise recompute reference counts, indexes and newest versions."`
 	JSON    bool   `name:"json" help:"Print the report as JSON."`
 
+	AllowMissing bool `name:"allow-missing-blocks" help:"Check even if the block directory is empty and the metadata refers to blocks."`
+
 	progress func(phase string, done, total int64)
+	voids    bool // the replay left out changes, so a snapshot must record that
 }
 
 // Validate is called by kong.
@@ -31,26 +36,39 @@ func (c *fsckCommand) Validate() error { return needData(c.Data) }
 
 func needData(dir string) error {
 	if dir == "" {
-		return errors.New("--data: must not be empty")
+		return errors.New("missing flag --data=DIR")
 	}
 	return nil
 }
 
-// fsckReport is what fsck prints.
+// fsckReport is the report that fsck prints.
 type fsckReport struct {
-	Check  *reclaim.CheckReport  `json:"check"`
-	Repair *reclaim.RepairReport `json:"repair,omitempty"`
-	Kept   string                `json:"old_database,omitempty"`
-	After  *reclaim.CheckReport  `json:"check_after,omitempty"`
-	Log    string                `json:"log,omitempty"`
+	Check  *fsck.Report       `json:"check"`
+	Repair *fsck.RepairReport `json:"repair,omitempty"`
+	// Rebuilt is set if the new database was rebuilt from the blocks, as by orcas rebuild, and not made from the old
+	// one. NotRebuilt is the reason why it was not rebuilt although rows were lost.
+	Rebuilt    *rebuildReport `json:"rebuilt,omitempty"`
+	NotRebuilt string         `json:"not_rebuilt,omitempty"`
+	Kept       string         `json:"old_database,omitempty"`
+	After      *fsck.Report   `json:"check_after,omitempty"`
+	Log        string         `json:"log,omitempty"`
 }
 
-// Run checks a data directory. Without --repair it changes nothing but what opening costs: the count of starts.
+// rebuildReport describes the sources of a rebuilt database.
+type rebuildReport struct {
+	Snapshot core.Seq `json:"snapshot_seq"`  // sequence of the snapshot; 0 if there was none
+	Rows     int64    `json:"snapshot_rows"` // number of rows in the snapshot
+	Replayed int      `json:"replayed"`      // number of changes after the snapshot
+	Seq      core.Seq `json:"seq"`           // sequence of the last change
+}
+
+// Run checks a data directory. Without --repair it changes nothing except the number of starts, which opening the store
+// increments.
 func (c *fsckCommand) Run(to *console) error {
 	ctx, stop := withSignals(context.Background())
 	defer stop()
 	log := warnings(to.stderr)
-	store, err := server.OpenOffline(c.Data, log)
+	store, err := server.OpenOffline(c.Data, c.AllowMissing, log)
 	if err != nil {
 		return err
 	}
@@ -69,12 +87,12 @@ func (c *fsckCommand) Run(to *console) error {
 		last = report.After
 	}
 	if last.Found > 0 {
-		return fmt.Errorf("%d differences", last.Found)
+		return fmt.Errorf("the check found %d differences", last.Found)
 	}
 	return nil
 }
 
-// sayHowFar prints how far a check is, where it takes long.
+// sayHowFar returns a function that prints the progress of a check every few seconds.
 func sayHowFar(to io.Writer) func(phase string, done, total int64) {
 	last := time.Now()
 	return func(phase string, done, total int64) {
@@ -90,7 +108,7 @@ func sayHowFar(to io.Writer) func(phase string, done, total int64) {
 	}
 }
 
-// warnings returns a logger of what a person should see.
+// warnings returns a logger that prints warnings and errors only.
 func warnings(to io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
@@ -102,12 +120,14 @@ func (c *fsckCommand) fsck(ctx context.Context, store *server.Offline, log *slog
 	}
 	err = c.check(ctx, store, meta, log, report)
 	if err == nil && c.Repair && report.Check.Found > 0 {
-		err = c.repair(ctx, store, meta, report)
+		err = c.repair(ctx, store, meta, log, report) // this writes a snapshot
+	} else if err == nil && c.voids {
+		_, err = snapshot.Write(ctx, meta, store.Blocks, snapshot.WriteOptions{})
 	}
 	if closeErr := meta.Close(); err == nil {
 		err = closeErr
 	}
-	if err != nil || report.Repair == nil {
+	if err != nil || report.After == nil {
 		return err
 	}
 	now := time.Now()
@@ -122,55 +142,104 @@ func (c *fsckCommand) fsck(ctx context.Context, store *server.Offline, log *slog
 	return err
 }
 
-// check makes report.Check, after a replay of what waits where that may be mended.
-func (c *fsckCommand) check(ctx context.Context, store *server.Offline, meta *sqlite.Meta, log *slog.Logger, report *fsckReport) error {
-	o := reclaim.CheckOptions{Content: c.Content, Progress: c.progress}
+// check sets report.Check. With --repair it first replays pending changes. Without it, it only counts them, and
+// changes nothing.
+func (c *fsckCommand) check(ctx context.Context, store *server.Offline, meta reclaim.Meta, log *slog.Logger, report *fsckReport) error {
+	o := fsck.Options{Content: c.Content, Progress: c.progress}
 	waiting, err := batch.Pending(ctx, meta, store.Blocks, log)
 	if err != nil {
 		return err
 	}
 	if waiting.Ahead && !c.Repair {
-		return errors.New("the database is ahead of what a power cut left in the blocks: the next start, or --repair, makes it again from them; nothing was checked")
+		return errors.New("the database is ahead of the blocks, as after a power cut; nothing was checked. The next start, or --repair, rebuilds the database from the blocks")
 	}
 	if c.Repair {
 		found, err := batch.Recover(ctx, meta, store.Blocks, log)
-		if err == nil && len(found.Voids) > 0 { // nobody else records what was left out
-			_, err = snapshot.Write(ctx, meta, store.Blocks, snapshot.WriteOptions{})
-		}
 		if err != nil {
 			return err
 		}
+		c.voids = len(found.Voids) > 0
 	} else {
 		o.Waiting = waiting.Changes
 	}
-	if report.Check, err = reclaim.Check(ctx, meta, store.Blocks, o); err != nil {
+	if report.Check, err = fsck.Check(ctx, meta, store.Blocks, o); err != nil {
 		return err
 	}
 	for _, g := range waiting.Missing {
-		report.Check.Add(reclaim.Difference{Kind: reclaim.KindGap, Where: fmt.Sprintf("changes %d to %d", g.From, g.To),
-			Text: "they are not in the database, and in no block any more"})
+		report.Check.Add(fsck.Difference{Kind: fsck.KindGap, Where: fmt.Sprintf("changes %d to %d", g.From, g.To),
+			Text: "they are neither in the database nor in any block"})
 	}
 	return nil
 }
 
-// repair makes the new database, and a snapshot of it in the blocks, so that a rebuild later begins with what was mended.
-func (c *fsckCommand) repair(ctx context.Context, store *server.Offline, meta *sqlite.Meta, report *fsckReport) error {
+// repair creates a new database. If rows were lost, the new database is rebuilt from the blocks, since the old one no
+// longer has these rows. If the blocks are incomplete too, it is made from the rows that can be read.
+func (c *fsckCommand) repair(ctx context.Context, store *server.Offline, meta reclaim.Meta, log *slog.Logger, report *fsckReport) error {
+	if report.Check.RowsLost() && !mutant.Is("repair-keeps-loss") {
+		why, err := c.rebuild(ctx, store, meta, log, report)
+		if err != nil || why == "" {
+			return err
+		}
+		report.NotRebuilt = why
+	}
+	err := c.finish(ctx, store, report, func(fresh reclaim.Meta) (err error) {
+		report.Repair, err = fsck.Repair(ctx, meta, fresh)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("nothing was changed; orcas rebuild --data %s rebuilds the database from the blocks: %w", c.Data, err)
+	}
+	return nil
+}
+
+// rebuild rebuilds the new database from the blocks, or returns the reason why it would be incomplete.
+func (c *fsckCommand) rebuild(
+	ctx context.Context, store *server.Offline, meta reclaim.Meta, log *slog.Logger, report *fsckReport,
+) (why string, err error) {
+	was, err := meta.State(ctx)
+	if err != nil {
+		return "", err
+	}
+	incomplete := errors.New("incomplete")
+	err = c.finish(ctx, store, report, func(fresh reclaim.Meta) error {
+		found, err := batch.Rebuild(ctx, fresh, store.Blocks, log, false)
+		if core.Is(err, core.Damaged) {
+			why = core.Text(err)
+			return incomplete
+		}
+		if err != nil {
+			return err
+		}
+		if found.Seq < was.Seq {
+			why = fmt.Sprintf("the last change in the blocks is %d, in the database %d", found.Seq, was.Seq)
+			return incomplete
+		}
+		report.Rebuilt = &rebuildReport{Replayed: found.Applied, Seq: found.Seq}
+		if found.Snapshot != nil {
+			report.Rebuilt.Snapshot, report.Rebuilt.Rows = found.Snapshot.Seq, found.Snapshot.Rows
+		}
+		return nil
+	})
+	if errors.Is(err, incomplete) {
+		return why, nil
+	}
+	return "", err
+}
+
+// finish creates and fills a new database, checks it, and writes a snapshot of it, from which a later rebuild can
+// start.
+func (c *fsckCommand) finish(ctx context.Context, store *server.Offline, report *fsckReport, fill func(fresh reclaim.Meta) error) error {
 	fresh, err := store.NewDatabase()
 	if err != nil {
 		return err
 	}
-	repaired, err := reclaim.Repair(ctx, meta, fresh)
-	if err == nil {
-		report.After, err = reclaim.Check(ctx, fresh, store.Blocks, reclaim.CheckOptions{Content: c.Content, Progress: c.progress})
+	if err = fill(fresh); err == nil {
+		report.After, err = fsck.Check(ctx, fresh, store.Blocks, fsck.Options{Content: c.Content, Progress: c.progress})
 	}
 	if err == nil {
 		_, err = snapshot.Write(ctx, fresh, store.Blocks, snapshot.WriteOptions{})
 	}
-	if err := store.EndDatabase(fresh, err); err != nil {
-		return err
-	}
-	report.Repair = repaired
-	return nil
+	return store.EndDatabase(fresh, err)
 }
 
 func (c *fsckCommand) print(to io.Writer, r *fsckReport) error {
@@ -185,17 +254,40 @@ func (c *fsckCommand) print(to io.Writer, r *fsckReport) error {
 	return e.Encode(r)
 }
 
+// writeRepair writes a description of the repair.
+func (r *fsckReport) writeRepair(b *bytes.Buffer) {
+	if m := r.Rebuilt; m != nil {
+		b.WriteString("\nthe database has lost rows; it was rebuilt from the blocks\n")
+		if m.Snapshot > 0 {
+			fmt.Fprintf(b, "restored %d rows from a snapshot up to change %d\n", m.Rows, m.Snapshot)
+		}
+		fmt.Fprintf(b, "replayed %d changes, up to change %d\n", m.Replayed, m.Seq)
+		return
+	}
+	if r.NotRebuilt != "" {
+		fmt.Fprintf(b, "\nthe database has lost rows, and the blocks do not have all of them: %s\n", r.NotRebuilt)
+	}
+	m := r.Repair
+	if m == nil {
+		return
+	}
+	fmt.Fprintf(b, "\nrepaired: %d rows written; %d versions were added to listings or removed from them\n", m.Rows, m.Listed)
+	if m.Twice > 0 {
+		fmt.Fprintf(b, "%d duplicate rows\n", m.Twice)
+	}
+	for _, line := range m.Added {
+		fmt.Fprintf(b, "created: %s\n", line)
+	}
+	for _, d := range m.LeftOut {
+		fmt.Fprintf(b, "left out: %s: %s (%d bytes)\n", d.Where, d.Text, d.Bytes)
+	}
+}
+
 func (r *fsckReport) writeText(to io.Writer) error {
 	var b bytes.Buffer
-	_ = r.Check.WriteText(&b) // a buffer takes everything
-	if m := r.Repair; m != nil {
-		fmt.Fprintf(&b, "\nrepaired: %d rows written, %d versions now listed or no longer\n", m.Rows, m.Listed)
-		for _, line := range m.Added {
-			fmt.Fprintf(&b, "made: %s\n", line)
-		}
-		for _, d := range m.LeftOut {
-			fmt.Fprintf(&b, "left out: %s: %s (%d bytes)\n", d.Where, d.Text, d.Bytes)
-		}
+	_ = r.Check.WriteText(&b) // writing to a buffer does not fail
+	r.writeRepair(&b)
+	if r.After != nil {
 		if r.Kept != "" {
 			fmt.Fprintf(&b, "the old database is kept as %s\n", r.Kept)
 		}
@@ -203,7 +295,7 @@ func (r *fsckReport) writeText(to io.Writer) error {
 		_ = r.After.WriteText(&b)
 	}
 	if r.Log != "" {
-		fmt.Fprintf(&b, "all this is in %s too\n", r.Log)
+		fmt.Fprintf(&b, "this report was also written to %s\n", r.Log)
 	}
 	_, err := to.Write(b.Bytes())
 	return err

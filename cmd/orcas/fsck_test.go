@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,191 +22,113 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/batch"
+	"orcas/content"
 	"orcas/core"
 	"orcas/core/coretest"
-	"orcas/core/disk"
-	"orcas/core/reclaim"
-	"orcas/core/sqlite"
-	"orcas/vfs"
+	"orcas/core/frame"
+	"orcas/fsck"
+	"orcas/reclaim"
+	"orcas/storetest"
 )
 
 var ctx = context.Background()
 
-// reclaimWriter gives reclaim the write buffer.
-type reclaimWriter struct{ *batch.Writer }
+// store is a data directory that no server uses.
+type store struct{ *storetest.Store }
 
-func (w reclaimWriter) DoAll(ctx context.Context, writes []reclaim.Write) ([]core.Result, []error) {
-	list := make([]batch.Write, len(writes))
-	for i, x := range writes {
-		list[i] = batch.Write{Change: x.Change, Moved: x.Moved, Fresh: x.Fresh}
+func openStore(t *testing.T, dir string) *store { return openWith(t, dir, batch.Options{}) }
+
+func openWith(t *testing.T, dir string, o batch.Options) *store {
+	s := storetest.Open(t, storetest.Options{Dir: dir, Uncached: true, Bare: true, Batch: o, FS: &content.Options{}})
+	s.Rand = rand.New(rand.NewPCG(1, 1))
+	return &store{s}
+}
+
+// body makes n random bytes.
+func (s *store) body(n int) []byte { return storetest.Random(s.Rand.Uint64(), n) }
+
+// putAll writes so many small objects, in batches.
+func (s *store) putAll(b *core.BucketInfo, n int) {
+	bodies := make([][]byte, n)
+	for i := range bodies {
+		bodies[i] = s.body(1 + s.Rand.IntN(300))
 	}
-	return w.Writer.DoAll(ctx, list)
-}
-
-// store is a data directory in use.
-type store struct {
-	t      *testing.T
-	dir    string
-	blocks *disk.Store
-	meta   *sqlite.Meta
-	writer *batch.Writer
-	fs     *vfs.FS
-	rand   *rand.Rand
-}
-
-func openStore(t *testing.T, dir string) *store {
-	s := &store{t: t, dir: dir, rand: rand.New(rand.NewPCG(1, 1))}
-	var err error
-	s.blocks, err = disk.Open(dir, disk.Options{PackedSize: 1 << 20})
-	require.NoError(t, err)
-	s.meta, err = sqlite.Open(filepath.Join(dir, "metadata.db"), sqlite.Options{})
-	require.NoError(t, err)
-	s.writer, err = batch.Open(ctx, batch.Options{Meta: s.meta, Blocks: s.blocks})
-	require.NoError(t, err)
-	s.fs, err = vfs.New(vfs.Options{Meta: s.meta, Blocks: s.blocks, Writer: s.writer})
-	require.NoError(t, err)
-	return s
-}
-
-func (s *store) close() {
-	require.NoError(s.t, s.writer.Close())
-	require.NoError(s.t, s.meta.Close())
-	require.NoError(s.t, s.blocks.Close())
-}
-
-func (s *store) bucket(name string, v core.Versioning) *core.BucketInfo {
-	b, err := s.fs.Bucket(ctx, name)
-	if core.Is(err, core.NoSuchBucket) {
-		b, err = s.fs.CreateBucket(ctx, core.BucketInfo{Name: name, Versioning: v})
+	var wg sync.WaitGroup
+	for w := range 16 {
+		wg.Go(func() {
+			for i := w; i < n; i += 16 {
+				s.In(b).Put(fmt.Sprintf("many/%06d", i), bodies[i])
+			}
+		})
 	}
-	require.NoError(s.t, err)
-	return b
-}
-
-func (s *store) body(n int) []byte {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = byte(s.rand.Uint32())
-	}
-	return b
-}
-
-func (s *store) put(b *core.BucketInfo, key string, body []byte) {
-	c, err := s.fs.NewContent(ctx, b, int64(len(body)))
-	require.NoError(s.t, err)
-	defer c.Discard()
-	_, err = c.ReadFrom(bytes.NewReader(body))
-	require.NoError(s.t, err)
-	_, err = s.fs.Put(ctx, vfs.PutRequest{Bucket: b, Key: key, Content: c})
-	require.NoError(s.t, err)
-}
-
-func (s *store) copy(b *core.BucketInfo, from, to string) {
-	o, err := s.fs.Stat(ctx, b, from, core.Current)
-	require.NoError(s.t, err)
-	_, err = s.fs.Copy(ctx, vfs.CopyRequest{SourceBucket: b, Source: o, Bucket: b, Key: to})
-	require.NoError(s.t, err)
-}
-
-func (s *store) delete(b *core.BucketInfo, key string) {
-	s.fs.Delete(ctx, b, "", []vfs.DeleteRequest{{Key: key}})
-}
-
-// multipart writes an object of two parts.
-func (s *store) multipart(b *core.BucketInfo, key string, complete bool) {
-	u, err := s.fs.CreateUpload(ctx, b, core.UploadInfo{Key: key})
-	require.NoError(s.t, err)
-	var parts []vfs.CompletedPart
-	for n, size := range []int{5 << 20, 3000} {
-		body := s.body(size)
-		c, err := s.fs.NewContent(ctx, b, int64(size))
-		require.NoError(s.t, err)
-		_, err = c.ReadFrom(bytes.NewReader(body))
-		require.NoError(s.t, err)
-		p, err := s.fs.PutPart(ctx, vfs.PartRequest{Bucket: b, Key: key, Upload: u.ID, Number: n + 1, Content: c})
-		require.NoError(s.t, err)
-		c.Discard()
-		parts = append(parts, vfs.CompletedPart{Number: n + 1, ETag: p.ETag})
-	}
-	if complete {
-		_, err = s.fs.CompleteUpload(ctx, vfs.CompleteRequest{Bucket: b, Key: key, Upload: u.ID, Parts: parts, Size: -1})
-		require.NoError(s.t, err)
-	}
+	wg.Wait()
 }
 
 // fill writes some of everything.
 func (s *store) fill() {
 	s.fillQuota()
-	plain, versioned := s.bucket("plain", core.VersioningOff), s.bucket("versioned", core.VersioningEnabled)
+	plain, versioned := s.OpenBucket("plain", core.VersioningOff), s.OpenBucket("versioned", core.VersioningEnabled)
 	for i := range 30 {
-		s.put(plain, fmt.Sprint("small-", i), s.body(1+s.rand.IntN(5000)))
-		s.put(versioned, fmt.Sprint("v-", i%10), s.body(1+s.rand.IntN(5000)))
+		s.In(plain).Put(fmt.Sprint("small-", i), s.body(1+s.Rand.IntN(5000)))
+		s.In(versioned).Put(fmt.Sprint("v-", i%10), s.body(1+s.Rand.IntN(5000)))
 	}
-	s.put(plain, "large", s.body(300_000))
-	s.put(plain, "empty", nil)
+	s.In(plain).Put("large", s.body(300_000))
+	s.In(plain).Put("empty", nil)
 	for i := range 5 {
-		s.delete(plain, fmt.Sprint("small-", i))
-		s.delete(versioned, fmt.Sprint("v-", i))
-		s.copy(plain, "large", fmt.Sprint("copy-", i))
+		s.In(plain).Delete(fmt.Sprint("small-", i))
+		s.In(versioned).Delete(fmt.Sprint("v-", i))
+		s.In(plain).Copy("large", fmt.Sprint("copy-", i))
 	}
-	s.put(versioned, "v-1", s.body(100))
-	s.multipart(plain, "multipart", true)
-	s.copy(plain, "multipart", "multipart-copy")
-	s.multipart(plain, "unfinished", false)
+	s.In(versioned).Put("v-1", s.body(100))
+	s.In(plain).MultipartOf("multipart", s.body(5<<20), s.body(3000))
+	s.In(plain).Copy("multipart", "multipart-copy")
+	id := s.In(plain).Upload("unfinished", core.UploadInfo{})
+	s.In(plain).Part("unfinished", id, 1, s.body(5<<20))
+	s.In(plain).Part("unfinished", id, 2, s.body(3000))
 }
 
 // fillQuota fills a bucket up to its quota.
 func (s *store) fillQuota() {
-	b := s.bucket("bounded", core.VersioningEnabled)
+	b := s.OpenBucket("bounded", core.VersioningEnabled)
 	if b.Quota.IsZero() {
-		s.put(b, "before", s.body(1000))
+		s.In(b).Put("before", s.body(1000))
 	}
-	b, err := s.fs.UpdateBucket(ctx, b.Name, func(b *core.BucketInfo) error {
+	b, err := s.FS.UpdateBucket(ctx, b.Name, func(b *core.BucketInfo) error {
 		b.Quota = core.Quota{Bytes: 5000, Objects: 4}
 		return nil
 	})
-	require.NoError(s.t, err)
-	for s.fs.Room(ctx, b, "key", 1000) == nil {
-		s.put(b, "key", s.body(1000))
+	require.NoError(s.T, err)
+	for s.FS.Room(ctx, b, "key", 1000) == nil {
+		s.In(b).Put("key", s.body(1000))
 	}
-	s.delete(b, "key")
-	held, err := s.fs.Usage(ctx, b)
-	require.NoError(s.t, err)
-	require.Equal(s.t, core.Usage{Bytes: 4000, Objects: 4}, held)
+	s.In(b).Delete("key")
+	held, err := s.FS.Usage(ctx, b)
+	require.NoError(s.T, err)
+	require.Equal(s.T, core.Usage{Bytes: 4000, Objects: 4}, held)
 }
 
 // reclaims makes a round.
 func (s *store) reclaims(full bool, deadShare float64) {
 	r, err := reclaim.New(ctx, reclaim.Options{
-		Meta: s.meta, Blocks: s.blocks, Writer: reclaimWriter{s.writer}, Quiet: s.fs.Quiet, DeadShare: deadShare,
+		Meta: s.Meta, Blocks: s.Blocks, Writer: s, Readers: s.FS, DeadShare: deadShare,
 	})
-	require.NoError(s.t, err)
+	require.NoError(s.T, err)
 	_, err = r.Round(ctx, full)
-	require.NoError(s.t, err)
+	require.NoError(s.T, err)
 }
 
 // contents reads everything: metadata, and the bytes of every version by their hash.
 func (s *store) contents() (*coretest.MetaState, map[string][32]byte) {
-	state, err := coretest.ReadMeta(ctx, s.meta)
-	require.NoError(s.t, err)
-	state.Check(s.t)
-	sums := map[string][32]byte{}
+	state, sums := s.State(), map[string][32]byte{}
 	for i := range state.Buckets {
 		b := &state.Buckets[i]
 		for _, v := range b.Versions {
 			if v.Marker {
 				continue
 			}
-			o, err := s.fs.Open(ctx, &b.Info, v.Key, v.Version())
-			require.NoError(s.t, err)
-			section, err := o.Range(ctx, 0, o.Info.Size)
-			require.NoError(s.t, err)
-			h := sha256.New()
-			_, err = section.WriteTo(h)
-			require.NoError(s.t, err)
-			section.Close()
-			o.Close()
-			sums[fmt.Sprint(b.Info.Name, "/", v.Key, "/", v.Version())] = [32]byte(h.Sum(nil))
+			body, err := s.In(&b.Info).ReadVersion(v.Key, v.Version(), 0, -1)
+			require.NoError(s.T, err)
+			sums[fmt.Sprint(b.Info.Name, "/", v.Key, "/", v.Version())] = sha256.Sum256(body)
 		}
 	}
 	return state.Comparable(), sums
@@ -216,7 +139,7 @@ func filled(t *testing.T) string {
 	dir := t.TempDir()
 	s := openStore(t, dir)
 	s.fill()
-	s.close()
+	s.Close()
 	return dir
 }
 
@@ -229,7 +152,7 @@ func orcas(args ...string) (status int, stdout, stderr string) {
 
 // change runs SQL on the database of a data directory.
 func change(t *testing.T, dir string, statements ...string) {
-	db, err := sql.Open("sqlite3", filepath.Join(dir, "metadata.db"))
+	db, err := sql.Open("sqlite3", filepath.Join(dir, storetest.Database))
 	require.NoError(t, err)
 	for _, s := range statements {
 		res, err := db.Exec(s)
@@ -254,22 +177,9 @@ func blockFiles(t *testing.T, dir, ext string) []string {
 	return files
 }
 
-// flip turns a bit of a file.
-func flip(t *testing.T, path string, at int64) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	require.NoError(t, err)
-	defer f.Close()
-	var b [1]byte
-	_, err = f.ReadAt(b[:], at)
-	require.NoError(t, err)
-	b[0] ^= 4
-	_, err = f.WriteAt(b[:], at)
-	require.NoError(t, err)
-}
-
 func TestFsckOfSoundStore(t *testing.T) {
 	dir := filled(t)
-	before, err := os.ReadFile(filepath.Join(dir, "metadata.db"))
+	before, err := os.ReadFile(filepath.Join(dir, storetest.Database))
 	require.NoError(t, err)
 	status, stdout, stderr := orcas("fsck", "--data", dir, "--content")
 	require.Equal(t, exitOK, status, stdout+stderr)
@@ -281,7 +191,7 @@ func TestFsckOfSoundStore(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(stdout), &report))
 	require.NotZero(t, report.Check.Versions)
 	require.Nil(t, report.Repair)
-	after, err := os.ReadFile(filepath.Join(dir, "metadata.db"))
+	after, err := os.ReadFile(filepath.Join(dir, storetest.Database))
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(before, after), "the database is as it was")
 }
@@ -312,189 +222,141 @@ func TestFsckRefuses(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "none")
 	status, _, stderr = orcas("fsck", "--data", missing)
 	require.Equal(t, exitFailed, status)
-	require.Contains(t, stderr, "no data directory")
+	require.Contains(t, stderr, "there is no directory "+missing)
 	require.NoDirExists(t, missing)
 	s := openStore(t, t.TempDir())
-	defer s.close()
+	defer s.Close()
 	for _, command := range []string{"fsck", "rebuild"} {
-		status, _, stderr = orcas(command, "--data", s.dir)
+		status, _, stderr = orcas(command, "--data", s.Dir)
 		require.Equal(t, exitFailed, status)
 		require.Contains(t, stderr, "orcas admin fsck")
 		require.Contains(t, stderr, fmt.Sprint("process ", os.Getpid()))
 	}
 }
 
-// TestFsckFindsAndRepairs damages a store in every way that the check knows, and holds it to what it says and to what is left after a repair.
+// TestFsckFindsAndRepairs damages a store in every way that the check knows, and compares what fsck finds offline, what
+// it finds through a running server, and what is left after a repair. If rows are lost, the repair takes them from the
+// blocks, and without the records there it keeps what is left.
 func TestFsckFindsAndRepairs(t *testing.T) {
-	cases := map[string]struct {
-		damage func(t *testing.T, dir string)
-		kinds  []string // found
-		left   []string // after the repair
-		gone   int      // versions that cannot be kept
-		where  string   // named
-	}{
-		"references": {
-			damage: func(t *testing.T, dir string) {
-				change(t, dir, "UPDATE data SET refs = refs + 1 WHERE id = (SELECT max(data) FROM objects)")
-			},
-			kinds: []string{reclaim.KindReferences}, where: "versioned/",
-		},
-		"references to a list": {
-			damage: func(t *testing.T, dir string) { change(t, dir, "DELETE FROM parts WHERE number = 2") },
-			kinds:  []string{reclaim.KindUnused, reclaim.KindSize}, left: []string{reclaim.KindSize},
-		},
-		"content that several share is gone": {
-			damage: func(t *testing.T, dir string) {
-				change(t, dir, "DELETE FROM data WHERE object IS NOT NULL AND refs = 6")
-			},
-			kinds: []string{reclaim.KindRow, reclaim.KindNoContent}, gone: 6, where: "copy-4",
-		},
-		"content of a part is gone": {
-			damage: func(t *testing.T, dir string) {
-				change(t, dir, "DELETE FROM data WHERE object IS NULL AND id = (SELECT min(id) FROM data WHERE object IS NULL)")
-			},
-			kinds: []string{reclaim.KindNoContent}, gone: 2, where: "multipart-copy",
-		},
-		"a damaged row": {
-			damage: func(t *testing.T, dir string) {
-				change(t, dir, "UPDATE data SET info = x'0102030405' WHERE id = (SELECT max(data) FROM objects)")
-			},
-			kinds: []string{reclaim.KindRow}, gone: 1, where: "v-1",
-		},
-		"not listed": {
-			damage: func(t *testing.T, dir string) {
-				change(t, dir, "INSERT INTO history SELECT bucket, key, seq, nullver, data FROM objects WHERE key = x'76' || '-7' OR key = CAST('v-7' AS BLOB)",
-					"DELETE FROM objects WHERE key = CAST('v-7' AS BLOB)")
-			},
-			kinds: []string{reclaim.KindLatest}, where: "v-7",
-		},
-		"an old version listed": {
-			damage: func(t *testing.T, dir string) {
-				change(t, dir, "CREATE TABLE t AS SELECT * FROM objects WHERE key = CAST('v-8' AS BLOB)",
-					"UPDATE objects SET (seq, nullver, data) = (SELECT seq, nullver, data FROM history h WHERE h.key = objects.key ORDER BY seq LIMIT 1) WHERE key = CAST('v-8' AS BLOB)",
-					"DELETE FROM history WHERE (bucket, key, seq) IN (SELECT bucket, key, seq FROM objects)",
-					"INSERT INTO history SELECT * FROM t", "DROP TABLE t")
-			},
-			kinds: []string{reclaim.KindLatest, reclaim.KindEngine}, where: "v-8",
-		},
-		"no bucket": {
-			damage: func(t *testing.T, dir string) {
-				change(t, dir, "DELETE FROM buckets WHERE name = CAST('versioned' AS BLOB)")
-			},
-			kinds: []string{reclaim.KindBucket},
-		},
-		"a list that nobody has": {
-			damage: func(t *testing.T, dir string) { change(t, dir, "DELETE FROM uploads") },
-			kinds:  []string{reclaim.KindList},
-		},
-		"a tally": {
-			damage: func(t *testing.T, dir string) { change(t, dir, "UPDATE tallies SET objects = 3") },
-			kinds:  []string{reclaim.KindEngine},
-		},
-		"no tally": {
-			damage: func(t *testing.T, dir string) { change(t, dir, "DELETE FROM tallies") },
-			kinds:  []string{reclaim.KindEngine},
-		},
-		"born with nothing": {
-			damage: func(t *testing.T, dir string) {
-				change(t, dir, "DELETE FROM objects WHERE key = CAST('small-9' AS BLOB)")
-			},
-			kinds: []string{reclaim.KindEngine},
-		},
-		"a block is gone": {
-			damage: func(t *testing.T, dir string) { require.NoError(t, os.Remove(blockFiles(t, dir, ".large")[0])) },
-			kinds:  []string{reclaim.KindNoBlock}, left: []string{reclaim.KindNoBlock}, where: "plain/\"copy-0\"",
-		},
-		"a block is cut": {
-			damage: func(t *testing.T, dir string) {
-				require.NoError(t, os.Truncate(blockFiles(t, dir, ".large")[0], 100_000))
-			},
-			kinds: []string{reclaim.KindExtent, reclaim.KindContent}, left: []string{reclaim.KindExtent, reclaim.KindContent},
-		},
-		"the header of a block": {
-			damage: func(t *testing.T, dir string) { flip(t, blockFiles(t, dir, ".packed")[0], 20) },
-			kinds:  []string{reclaim.KindHeader}, left: []string{reclaim.KindHeader},
-		},
-		"content": {
-			damage: func(t *testing.T, dir string) { flip(t, blockFiles(t, dir, ".large")[1], 1_000_000) },
-			kinds:  []string{reclaim.KindContent}, left: []string{reclaim.KindContent}, where: "part 1",
-		},
+	for name, c := range damages() {
+		t.Run(name, func(t *testing.T) { c.findAndRepair(t, true) })
+		if c.losesRows() {
+			t.Run(name+", without records", func(t *testing.T) { c.findAndRepair(t, false) })
+		}
 	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			dir := filled(t)
-			s := openStore(t, dir)
-			_, before := s.contents()
-			s.close()
-			c.damage(t, dir)
-			check := func(args ...string) (fsckReport, string) {
-				status, stdout, stderr := orcas(append([]string{"fsck", "--data", dir, "--content", "--json"}, args...)...)
-				var r fsckReport
-				require.NoError(t, json.Unmarshal([]byte(stdout), &r), stderr)
-				last := r.Check
-				if r.After != nil {
-					last = r.After
-				}
-				require.Equal(t, last.Found > 0, status == exitFailed, stderr)
-				return r, stdout
-			}
-			r, text := check()
-			require.ElementsMatch(t, c.kinds, slices.Collect(maps.Keys(r.Check.ByKind)), text)
-			if c.where != "" {
-				require.True(t, slices.ContainsFunc(r.Check.Differences, func(d reclaim.Difference) bool { return strings.Contains(d.Where, c.where) }), text)
-			}
-			again, _ := check()
-			require.Equal(t, r.Check.ByKind, again.Check.ByKind, "a check changes nothing")
+}
 
-			r, text = check("--repair")
-			require.NotNil(t, r.After)
-			require.ElementsMatch(t, c.left, slices.Collect(maps.Keys(r.After.ByKind)), text)
-			require.FileExists(t, filepath.Join(dir, r.Kept))
-			require.FileExists(t, filepath.Join(dir, r.Log))
-			s = openStore(t, dir)
-			defer s.close()
-			if len(c.left) > 0 {
-				return
-			}
-			_, after := s.contents()
-			if name == "no bucket" || name == "born with nothing" {
-				return // under another name; and what nothing says the key of
-			}
-			require.Len(t, after, len(before)-c.gone)
-			for name, sum := range after {
-				require.Equal(t, before[name], sum, name)
-			}
-		})
+// losesRows reports whether what fsck finds means that rows are lost.
+func (c damage) losesRows() bool {
+	r := fsck.Report{ByKind: map[string]int{}}
+	for _, kind := range c.kinds {
+		r.ByKind[kind]++
 	}
+	return r.RowsLost()
+}
+
+// findAndRepair damages a store, checks and repairs it; without its records a rebuild is not possible.
+func (c damage) findAndRepair(t *testing.T, records bool) {
+	lost := c.losesRows()
+	if records && lost {
+		c.left, c.gone, c.other = nil, 0, false
+	}
+	dir := filled(t)
+	s := openStore(t, dir)
+	_, before := s.contents()
+	s.Close()
+	c.damage(t, dir)
+	if !records {
+		spoilRecords(t, dir)
+	}
+	r, text := fsckJSON(t, dir)
+	require.ElementsMatch(t, c.kinds, slices.Collect(maps.Keys(r.Check.ByKind)), text)
+	if c.where != "" {
+		require.True(t, slices.ContainsFunc(r.Check.Differences, func(d fsck.Difference) bool { return strings.Contains(d.Where, c.where) }), text)
+	}
+	again, _ := fsckJSON(t, dir)
+	require.Equal(t, r.Check.ByKind, again.Check.ByKind, "a check changes nothing")
+	if records {
+		c.compareOnline(t, dir, r.Check)
+	}
+
+	r, text = fsckJSON(t, dir, "--repair")
+	require.NotNil(t, r.After)
+	require.ElementsMatch(t, c.left, slices.Collect(maps.Keys(r.After.ByKind)), text)
+	require.FileExists(t, filepath.Join(dir, r.Kept))
+	require.FileExists(t, filepath.Join(dir, r.Log))
+	require.Equal(t, lost && records, r.Rebuilt != nil, text)
+	require.Equal(t, lost && !records, r.NotRebuilt != "", text)
+	require.Equal(t, r.Rebuilt == nil, r.Repair != nil, text)
+	s = openStore(t, dir)
+	defer s.Close()
+	if len(c.left) > 0 {
+		return
+	}
+	_, after := s.contents()
+	if c.other {
+		return
+	}
+	require.Len(t, after, len(before)-c.gone)
+	for name, sum := range after {
+		require.Equal(t, before[name], sum, name)
+	}
+}
+
+// compareOnline compares what a running server finds with what was found offline.
+func (c damage) compareOnline(t *testing.T, dir string, offline *fsck.Report) {
+	online, text := checkOnline(t, dir)
+	if c.healed {
+		require.Zero(t, online.Found, text)
+	} else {
+		require.Equal(t, offline.ByKind, online.ByKind, "what a running server finds: %s", text)
+	}
+}
+
+// spoilRecords damages the first record of a data directory: the database cannot be made again from the blocks.
+func spoilRecords(t *testing.T, dir string) {
+	storetest.FlipFile(t, blockFiles(t, dir, ".packed")[0], frame.BlockHeaderSize+frame.HeaderSize+10)
+}
+
+// fsckJSON checks a data directory, content too, and compares the status with the report.
+func fsckJSON(t *testing.T, dir string, args ...string) (r fsckReport, stdout string) {
+	status, stdout, stderr := orcas(append([]string{"fsck", "--data", dir, "--content", "--json"}, args...)...)
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r), stderr)
+	last := r.Check
+	if r.After != nil {
+		last = r.After
+	}
+	require.Equal(t, last.Found > 0, status == exitFailed, stderr)
+	return r, stdout
 }
 
 // TestFsckBeforeReplay: what waits in the blocks is counted and left alone without --repair, and comes back with it.
 func TestFsckBeforeReplay(t *testing.T) {
 	dir := filled(t)
-	database := filepath.Join(dir, "metadata.db")
+	database := filepath.Join(dir, storetest.Database)
 	old, err := os.ReadFile(database)
 	require.NoError(t, err)
 	s := openStore(t, dir)
-	plain := s.bucket("plain", 0)
+	plain := s.OpenBucket("plain", 0)
 	for i := range 20 {
-		s.put(plain, fmt.Sprint("late-", i), s.body(2000))
+		s.In(plain).Put(fmt.Sprint("late-", i), s.body(2000))
 	}
-	s.put(plain, "late-large", s.body(200_000))
-	s.delete(plain, "multipart")
-	s.delete(plain, "multipart-copy")
+	s.In(plain).Put("late-large", s.body(200_000))
+	s.In(plain).Delete("multipart")
+	s.In(plain).Delete("multipart-copy")
 	for i := range 5 {
-		s.delete(plain, fmt.Sprint("copy-", i))
+		s.In(plain).Delete(fmt.Sprint("copy-", i))
 	}
-	s.put(plain, "large", nil)
+	s.In(plain).Put("large", nil)
 	s.reclaims(false, 1) // only large blocks go, as they may before a power cut takes the newest of the database
 	want, sums := s.contents()
-	s.close()
+	s.Close()
 	require.NoError(t, os.WriteFile(database, old, 0o600))
 
 	status, stdout, stderr := orcas("fsck", "--data", dir)
 	require.Equal(t, exitOK, status, stdout+stderr)
 	require.Regexp(t, `\d\d changes wait in the blocks`, stdout)
-	require.Contains(t, stdout, "changes that wait may have let go of it")
+	require.Contains(t, stdout, "waiting changes may have released it")
 	now, err := os.ReadFile(database)
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(old, now))
@@ -503,63 +365,38 @@ func TestFsckBeforeReplay(t *testing.T) {
 	require.Equal(t, exitOK, status, stdout+stderr)
 	require.NotContains(t, stdout, "wait")
 	s = openStore(t, dir)
-	defer s.close()
+	defer s.Close()
 	got, gotSums := s.contents()
 	require.Equal(t, want, got)
 	require.Equal(t, sums, gotSums)
 }
 
-// TestFsckOfOldDatabase: a database that somebody put back from long ago lacks changes whose records reclaim has freed since.
-func TestFsckOfOldDatabase(t *testing.T) {
-	dir := filled(t)
-	database := filepath.Join(dir, "metadata.db")
-	old, err := os.ReadFile(database)
-	require.NoError(t, err)
-	s := openStore(t, dir)
-	for i := range 30 {
-		s.put(s.bucket("plain", 0), fmt.Sprint("late-", i), s.body(2000))
-		s.delete(s.bucket("plain", 0), fmt.Sprint("late-", i))
-	}
-	s.reclaims(true, 0)
-	s.close()
-	require.NoError(t, os.WriteFile(database, old, 0o600))
-	status, stdout, _ := orcas("fsck", "--data", dir)
-	require.Equal(t, exitFailed, status)
-	require.Contains(t, stdout, "gap: changes ")
-}
-
-// TestFsckOfRelaxedStore: after a power cut the database of a relaxed writer may be ahead of the blocks. It is made again from them by a repair, and nothing
-// else is said about it before.
+// TestFsckOfRelaxedStore: after a power cut the database of a relaxed writer may be ahead of the blocks. It is made
+// again from them by a repair, and nothing else is said about it before.
 func TestFsckOfRelaxedStore(t *testing.T) {
-	s := openStore(t, t.TempDir())
-	require.NoError(t, s.writer.Close())
-	var err error
-	s.writer, err = batch.Open(ctx, batch.Options{Meta: s.meta, Blocks: s.blocks, Relaxed: true, Window: time.Hour})
-	require.NoError(t, err)
-	s.fs, err = vfs.New(vfs.Options{Meta: s.meta, Blocks: s.blocks, Writer: s.writer})
-	require.NoError(t, err)
-	b := s.bucket("b", core.VersioningOff)
-	s.put(b, "kept", s.body(1000))
-	require.NoError(t, s.writer.Flush(ctx))
-	s.put(b, "lost", s.body(1000))
-	o, err := s.fs.Stat(ctx, b, "lost", core.Current)
+	s := openWith(t, t.TempDir(), batch.Options{Relaxed: true, Window: time.Hour})
+	b := s.OpenBucket("b", core.VersioningOff)
+	s.In(b).Put("kept", s.body(1000))
+	require.NoError(t, s.Writer.Flush(ctx))
+	s.In(b).Put("lost", s.body(1000))
+	o, err := s.FS.Stat(ctx, b, "lost", core.Current)
 	require.NoError(t, err)
 	at := o.Segments[0].Info.Extents[0].Offset
 	dir := filepath.Join(t.TempDir(), "cut") // what is on the drive when the power goes
-	require.NoError(t, os.CopyFS(dir, os.DirFS(s.dir)))
-	s.close()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(s.Dir)))
+	s.Close()
 	files := blockFiles(t, dir, ".packed")
 	require.NoError(t, os.Truncate(files[len(files)-1], at))
 
 	status, stdout, stderr := orcas("fsck", "--data", dir)
 	require.Equal(t, exitFailed, status, stdout)
-	require.Contains(t, stderr, "ahead of what a power cut left")
+	require.Contains(t, stderr, "ahead of the blocks")
 	status, stdout, stderr = orcas("fsck", "--data", dir, "--content", "--repair")
 	require.Equal(t, exitOK, status, stdout+stderr)
 	s = openStore(t, dir)
-	defer s.close()
+	defer s.Close()
 	_, sums := s.contents()
 	require.Len(t, sums, 1)
-	status, _, _ = orcas("fsck", "--data", s.dir)
+	status, _, _ = orcas("fsck", "--data", s.Dir)
 	require.Equal(t, exitFailed, status, "in use")
 }

@@ -8,29 +8,29 @@ import (
 	"slices"
 	"strings"
 
-	"orcas/vfs"
+	"orcas/content"
 )
 
 type adminKeys struct {
-	Status adminKeysStatus `cmd:"" help:"Say which master key is the newest, and which the server needs."`
-	Rotate adminKeysRotate `cmd:"" help:"Wrap every data key by the newest master key, so that the others may go."`
+	Status adminKeysStatus `cmd:"" help:"Show the newest master key and the ones that the server still needs."`
+	Rotate adminKeysRotate `cmd:"" help:"Wrap every data key with the newest master key, so that older ones can be removed."`
 }
 
 const keysPath = "/-/admin/keys"
 
 type adminKeysStatus struct{ adminTarget }
 
-// Run asks where the master keys stand.
+// Run shows the state of the master keys.
 func (a *adminKeysStatus) Run(c *console) error {
 	return a.keys(c, http.MethodGet, nil)
 }
 
 type adminKeysRotate struct {
 	adminTarget
-	Wait bool `help:"Wait for the end, and say which keys may go."`
+	Wait bool `help:"Wait until it is finished, and print which keys can be removed."`
 }
 
-// Run asks for a rotation.
+// Run starts a rotation.
 func (a *adminKeysRotate) Run(c *console) error {
 	query := url.Values{}
 	if a.Wait {
@@ -39,39 +39,39 @@ func (a *adminKeysRotate) Run(c *console) error {
 	return a.keys(c, http.MethodPost, query)
 }
 
-// keys makes a request and prints what came of it.
+// keys sends a request and prints the state of the master keys.
 func (t *adminTarget) keys(c *console, method string, query url.Values) error {
 	ctx, stop := withSignals(context.Background())
 	defer stop()
-	var s vfs.RotateStatus
+	var s content.RotateStatus
 	if err := t.call(ctx, c, method, keysPath, query, &s); err != nil || t.JSON {
-		return err
+		return orContinues(err, "orcas admin keys status")
 	}
 	writeKeys(c, &s)
 	return nil
 }
 
-func writeKeys(c *console, s *vfs.RotateStatus) {
+func writeKeys(c *console, s *content.RotateStatus) {
 	if s.Newest == 0 {
-		fmt.Fprintln(c.stdout, "there is no master key")
+		fmt.Fprintln(c.stdout, "no master key is configured")
 	} else {
-		fmt.Fprintf(c.stdout, "new data keys are wrapped by master key %d\n", s.Newest)
+		fmt.Fprintf(c.stdout, "new data keys are wrapped with master key %d\n", s.Newest)
 	}
 	if len(s.Needed) > 0 {
 		fmt.Fprintf(c.stdout, "the server needs: %s\n", numbers(s.Needed))
 	}
 	if s.Running || s.Rewrapped > 0 {
-		fmt.Fprintf(c.stdout, "data keys wrapped anew: %d\n", s.Rewrapped)
+		fmt.Fprintf(c.stdout, "data keys rewrapped: %d\n", s.Rewrapped)
 	}
 	switch {
 	case s.Running:
-		fmt.Fprintln(c.stdout, "a rotation is running: no key may go yet")
+		fmt.Fprintln(c.stdout, "a rotation is running: no key can be removed yet")
 	case len(s.Retired) > 0:
-		fmt.Fprintf(c.stdout, "may go: %s (backups that were made before still need them)\n", numbers(s.Retired))
+		fmt.Fprintf(c.stdout, "can be removed: %s (older backups still need them)\n", numbers(s.Retired))
 	}
 }
 
-// numbers renders ids, the smallest first.
+// numbers formats IDs in ascending order.
 func numbers(ids []uint32) string {
 	list := slices.Sorted(slices.Values(ids))
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ", "), "[]")

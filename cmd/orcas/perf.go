@@ -12,24 +12,26 @@ import (
 	"syscall"
 	"time"
 
-	"orcas/cmd/orcas/server"
+	"orcas/internal/s3client"
 	"orcas/perf"
 	"orcas/perf/result"
+	"orcas/server"
 )
 
-// perfCommand loads servers and measures them.
+// perfCommand contains the commands that put load on servers and measure them.
 type perfCommand struct {
-	Run        perfRunCommand      `cmd:"" help:"Run scenarios against an endpoint, or against servers of its own."`
-	List       perfListCommand     `cmd:"" help:"Name the scenarios."`
-	Core       perfCoreCommand     `cmd:"" help:"Measure the goals of the core beside the null server and the disk, in turns."`
-	Ceilings   perfCeilingsCommand `cmd:"" help:"Measure the null server, the disk and the memory: the most that the machine allows."`
-	Report     perfReportCommand   `cmd:"" help:"Make Markdown, plots and an HTML page of a run."`
-	Compare    perfCompareCommand  `cmd:"" help:"Put two runs side by side."`
-	NullServer nullServerCommand   `cmd:"" help:"Serve S3 that stores nothing: the ceiling of an HTTP front."`
+	Run        perfRunCommand      `cmd:"" help:"Run scenarios against an endpoint, or against servers that it starts itself."`
+	List       perfListCommand     `cmd:"" help:"List the scenarios."`
+	Core       perfCoreCommand     `cmd:"" help:"Measure the performance goals, alternating with a server that stores nothing and with the raw disk."`
+	Peers      perfPeersCommand    `cmd:"" help:"Compare ORCAS with other S3 servers on this machine, alternating between them."`
+	Ceilings   perfCeilingsCommand `cmd:"" help:"Measure the limits of the machine: a server that stores nothing, the disk, and the memory."`
+	Report     perfReportCommand   `cmd:"" passthrough:"" help:"Write a report of a run: Markdown, plots and an HTML page (needs the program orcas-report)."`
+	Compare    perfCompareCommand  `cmd:"" help:"Compare two runs."`
+	NullServer nullServerCommand   `cmd:"" help:"Serve S3 without storing anything, as the upper limit of an HTTP server."`
 }
 
 type nullServerCommand struct {
-	Address string `default:"127.0.0.1:9009" placeholder:"HOST:PORT" help:"Where to listen (default ${default})."`
+	Address string `default:"127.0.0.1:9009" placeholder:"HOST:PORT" help:"Listen on this address (default ${default})."`
 }
 
 // Run serves until it is killed. The keys come from ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY.
@@ -39,7 +41,7 @@ func (c *nullServerCommand) Run(to *console) error {
 		return fmt.Errorf("ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY must be set")
 	}
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent) // as the real one
+		debug.SetGCPercent(gcPercent) // the same as in a real server
 	}
 	l, err := net.Listen("tcp", c.Address)
 	if err != nil {
@@ -62,33 +64,33 @@ func (perfListCommand) Run(to *console) error {
 	return nil
 }
 
-// perfCommon is what every command that measures can be told.
+// perfCommon contains the flags of every command that measures.
 type perfCommon struct {
-	Profile  string        `default:"baseline" enum:"smoke,baseline,saturation" help:"How much: smoke (a minute), baseline (20 minutes), saturation (hours)."`
-	Dir      string        `default:"." placeholder:"DIR" help:"Where servers of its own put their data: on the file system to be measured."`
-	JSON     string        `name:"json" placeholder:"FILE" help:"Write the run as JSON."`
-	Duration time.Duration `help:"Of one load, instead of the profile's."`
-	Turns    int           `help:"How many times each side has its turn; the median counts."`
-	Commit   string        `help:"Of the program, for the report, where it does not know by itself."`
-	Keys     int           `help:"Keys to work on, instead of the profile's."`
+	Profile  string        `default:"baseline" enum:"smoke,baseline,saturation" help:"Choose how much is measured: smoke (2 minutes), baseline (22 minutes) or saturation (hours)."`
+	Dir      string        `default:"." placeholder:"DIR" help:"Store the data of the servers that it starts below this directory, on the file system to be measured."`
+	JSON     string        `name:"json" placeholder:"FILE" help:"Write the results of the run to this file, as JSON."`
+	Duration time.Duration `help:"Set the duration of each load phase (overrides the profile)."`
+	Turns    int           `help:"Measure each side this many times, and report the median."`
+	Commit   string        `help:"Record this commit in the report if the program was built without version information."`
+	Keys     int           `help:"Set the number of keys (overrides the profile)."`
 }
 
 func (c *perfCommon) options(to *console) perf.Options {
 	return perf.Options{
-		Profile: perf.Profile(c.Profile), Dir: c.Dir, Duration: c.Duration, Turns: c.Turns, Keys: c.Keys, Signing: perf.Signed, Version: server.Version(), Commit: c.Commit,
+		Profile: perf.Profile(c.Profile), Dir: c.Dir, Duration: c.Duration, Turns: c.Turns, Keys: c.Keys, Signing: s3client.Signed, Version: server.Version(), Commit: c.Commit,
 		Progress: newProgress(to.stdout),
 	}
 }
 
-// run runs, and writes what was measured even when something failed.
+// run runs the measurements, and writes the results even if something failed.
 func (c *perfCommon) run(o perf.Options) (err error) {
 	if o.Program, err = os.Executable(); err != nil {
 		return err
 	}
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent) // the load is to cost little
+		debug.SetGCPercent(gcPercent) // the load generator should use little CPU time
 	}
-	// A pipe that nobody reads any more must not end the run before it has cleaned up.
+	// A closed pipe must not end the run before it has cleaned up.
 	signal.Ignore(syscall.SIGPIPE)
 	hangup, stop := signal.NotifyContext(context.Background(), syscall.SIGHUP)
 	defer stop()
@@ -113,7 +115,7 @@ func (c *perfCommon) write(doc *result.Run) error {
 		return err
 	}
 	if err := doc.Write(f); err != nil {
-		_ = f.Close() // it is incomplete anyway
+		_ = f.Close() // the file is incomplete anyway
 		return err
 	}
 	return f.Close()
@@ -121,23 +123,24 @@ func (c *perfCommon) write(doc *result.Run) error {
 
 type perfRunCommand struct {
 	perfCommon
-	Scenario     []string `placeholder:"NAME" help:"Only these (default: all that the server serves)."`
-	Endpoint     string   `placeholder:"URL" help:"The server to load (default: servers of its own, in --dir)."`
-	AccessKey    string   `env:"ORCAS_PERF_ACCESS_KEY" help:"Credentials for --endpoint."`
-	SecretKey    string   `env:"ORCAS_PERF_SECRET_KEY" help:"Credentials for --endpoint."`
-	Region       string   `default:"us-east-1" help:"Of the signatures (default ${default})."`
-	Bucket       string   `help:"A bucket that exists (default: one is made, and removed)."`
-	ServerPID    int      `name:"server-pid" help:"Process of --endpoint, on this machine: its CPU time and memory are measured."`
-	CA           string   `name:"ca" placeholder:"FILE" help:"Trust the certificates of this file (PEM)."`
+	perf.Peers
+	Scenario     []string `placeholder:"NAME" help:"Run only this scenario; can be repeated (default: all that the server supports)."`
+	Endpoint     string   `placeholder:"URL" help:"Measure this server (default: servers that it starts itself, with their data in --dir)."`
+	AccessKey    string   `env:"ORCAS_PERF_ACCESS_KEY" help:"Sign requests to --endpoint with this access key."`
+	SecretKey    string   `env:"ORCAS_PERF_SECRET_KEY" help:"Sign requests to --endpoint with this secret key."`
+	Region       string   `default:"us-east-1" help:"Sign requests for this region (default ${default})."`
+	Bucket       string   `help:"Use this existing bucket (default: create one, and delete it at the end)."`
+	ServerPID    int      `name:"server-pid" help:"Measure CPU time and memory of this process: the server at --endpoint, on this machine."`
+	CA           string   `name:"ca" placeholder:"FILE" help:"Trust the certificates in this file (PEM)."`
 	Insecure     bool     `help:"Trust any certificate."`
-	TLS          bool     `name:"tls" help:"HTTPS to servers of its own."`
-	H2           bool     `name:"h2" help:"HTTP/2, over TLS."`
-	Signing      string   `default:"signed" enum:"signed,unsigned,chunked,trailer" help:"How bodies are signed: signed, unsigned, chunked, trailer (default ${default})."`
-	Compressible float64  `placeholder:"R" help:"Share of zeros in bodies, 0 to 1."`
-	MaxErrorRate float64  `placeholder:"R" help:"Fail where more of a load goes wrong, 0 to 1 (default 0)."`
-	Workers      int      `help:"Of closed loops, instead of the profile's."`
-	Rate         float64  `help:"Requests a second of open loops, instead of the profile's."`
-	Mode         string   `default:"" enum:",open,closed" help:"Make every load a closed or an open loop (default: as the scenario says)."`
+	TLS          bool     `name:"tls" help:"Use HTTPS with the servers that it starts."`
+	H2           bool     `name:"h2" help:"Use HTTP/2 over TLS."`
+	Signing      string   `default:"signed" enum:"signed,unsigned,chunked,trailer" help:"Sign request bodies this way: signed, unsigned, chunked or trailer (default ${default})."`
+	Compressible float64  `placeholder:"R" help:"Fill this share of each body with zeros, from 0 to 1."`
+	MaxErrorRate float64  `placeholder:"R" help:"Fail if more than this share of the requests of any load fail, from 0 to 1 (default 0)."`
+	Workers      int      `help:"Set the number of workers of closed loops (overrides the profile)."`
+	Rate         float64  `help:"Set the requests per second of open loops (overrides the profile)."`
+	Mode         string   `default:"" enum:",open,closed" help:"Run every load as an open or a closed loop (default: what the scenario defines)."`
 }
 
 // Validate is called by kong.
@@ -161,11 +164,11 @@ func (c *perfRunCommand) Validate() error {
 func (c *perfRunCommand) Run(to *console) error {
 	o := c.options(to)
 	o.Scenarios, o.Bucket, o.ServerPID, o.TLS, o.H2 = c.Scenario, c.Bucket, c.ServerPID, c.TLS, c.H2
-	o.Signing, o.Compressible, o.MaxErrorRate = perf.Signing(c.Signing), c.Compressible, c.MaxErrorRate
-	o.Workers, o.Rate, o.Mode = c.Workers, c.Rate, c.Mode
+	o.Signing, o.Compressible, o.MaxErrorRate = s3client.Signing(c.Signing), c.Compressible, c.MaxErrorRate
+	o.Workers, o.Rate, o.Mode, o.Peers = c.Workers, c.Rate, c.Mode, c.Peers
 	if c.Endpoint != "" {
 		var err error
-		if o.Target, err = perf.ParseTarget(c.Endpoint, perf.Keys{Access: c.AccessKey, Secret: c.SecretKey}, c.Region, c.CA, c.Insecure, c.H2); err != nil {
+		if o.Target, err = s3client.ParseTarget(c.Endpoint, s3client.Keys{Access: c.AccessKey, Secret: c.SecretKey}, c.Region, c.CA, c.Insecure, c.H2); err != nil {
 			return err
 		}
 	}
@@ -181,6 +184,18 @@ func (c *perfCoreCommand) Run(to *console) error {
 	return c.run(o)
 }
 
+type perfPeersCommand struct {
+	perfCommon
+	perf.Peers
+}
+
+// Run measures and prints.
+func (c *perfPeersCommand) Run(to *console) error {
+	o := c.options(to)
+	o.Scenarios, o.Peers = []string{"peers"}, c.Peers
+	return c.run(o)
+}
+
 type perfCeilingsCommand struct{ perfCommon }
 
 // Run measures and prints.
@@ -190,7 +205,7 @@ func (c *perfCeilingsCommand) Run(to *console) error {
 	return c.run(o)
 }
 
-// getenv returns a variable of the environment that the command was given.
+// getenv returns a variable of the command's environment.
 func (c *console) getenv(name string) string {
 	for _, v := range c.environ {
 		if k, value, _ := strings.Cut(v, "="); k == name {

@@ -13,7 +13,7 @@ import (
 	"orcas/perf"
 )
 
-// newProgress shows a bar on a terminal, and plain lines elsewhere.
+// newProgress returns a Progress that shows a bar if w is a terminal, and prints plain lines otherwise.
 func newProgress(w io.Writer) perf.Progress {
 	if f, ok := w.(*os.File); ok {
 		if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err == nil {
@@ -26,7 +26,7 @@ func newProgress(w io.Writer) perf.Progress {
 // lineProgress prints a line for each scenario and each row.
 type lineProgress struct{ w io.Writer }
 
-// Scenario prints its name.
+// Scenario prints the ID of the scenario and its number.
 func (p *lineProgress) Scenario(id string, number, of int) {
 	fmt.Fprintf(p.w, "%s (%d of %d)\n", id, number, of)
 }
@@ -34,18 +34,18 @@ func (p *lineProgress) Scenario(id string, number, of int) {
 // Step prints nothing.
 func (p *lineProgress) Step(string) {}
 
-// Row prints a row.
+// Row prints text as an indented line.
 func (p *lineProgress) Row(text string) { fmt.Fprintf(p.w, "  %s\n", text) }
 
-// barProgress has a bar of scenarios below the rows.
+// barProgress prints the rows and, below them, a progress bar that counts scenarios.
 type barProgress struct {
 	container *mpb.Progress
 	bar       *mpb.Bar
 	mu        sync.Mutex // guards what
-	what      string     // is going on
+	what      string     // the scenario or step that is being measured
 }
 
-// Scenario moves the bar on.
+// Scenario advances the bar and prints the ID of the scenario.
 func (p *barProgress) Scenario(id string, number, of int) {
 	p.set(id)
 	if p.bar == nil {
@@ -56,12 +56,12 @@ func (p *barProgress) Scenario(id string, number, of int) {
 	p.Row(id)
 }
 
-// Step shows what is measured.
+// Step shows the step that is being measured.
 func (p *barProgress) Step(what string) { p.set(what) }
 
 // Row prints a row above the bar.
 func (p *barProgress) Row(text string) {
-	_, _ = fmt.Fprintf(p.container, "  %s\n", text) // a terminal that went away is no reason to stop
+	_, _ = fmt.Fprintf(p.container, "  %s\n", text) // ignore the error: the run continues if the terminal is closed
 }
 
 func (p *barProgress) set(what string) {
@@ -76,7 +76,7 @@ func (p *barProgress) get() string {
 	return p.what
 }
 
-// end takes the bar away.
+// end removes the bar.
 func (p *barProgress) end() {
 	if p.bar != nil {
 		p.bar.Abort(true)

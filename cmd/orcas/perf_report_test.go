@@ -1,56 +1,38 @@
 package main
 
 import (
-	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"orcas/perf/result"
 )
 
-// TestPerfReport makes a report of a run, with and without benchmarks.
+// TestPerfReport: the program beside this one gets the arguments, and its output and status are the command's. Without
+// it the error says how to build it.
 func TestPerfReport(t *testing.T) {
+	if dir := os.Getenv("TEST_PERF_REPORT_DIR"); dir != "" { // this process is the command
+		t.Fatal(runReport(dir, []string{"run.json", "--out", "a b"}, []string{"X=y"}))
+	}
 	dir := t.TempDir()
-	file := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
-		return path
+	report := func() (string, error) {
+		c := exec.Command(os.Args[0], "-test.run=^TestPerfReport$")
+		c.Env = append(os.Environ(), "TEST_PERF_REPORT_DIR="+dir)
+		out, err := c.CombinedOutput()
+		return string(out), err
 	}
-	doc := &result.Run{Version: result.Version, Scenarios: []result.Scenario{{Scenario: "put-sweep", Results: []result.Row{{Operation: "put", SizeBytes: 1024, Workers: 1, ThroughputRPS: 5}}}}}
-	var b bytes.Buffer
-	require.NoError(t, doc.Write(&b))
-	runFile, out := file("run.json", b.String()), filepath.Join(dir, "out")
-	report := func(args ...string) (status int, stderr string) {
-		var stdout, errs bytes.Buffer
-		status = run(append([]string{"perf", "report", runFile, "--out", out, "--markdown", filepath.Join(dir, "REPORT.md")}, args...), nil, &stdout, &errs)
-		return status, errs.String()
-	}
-	text := func() string {
-		b, err := os.ReadFile(filepath.Join(dir, "REPORT.md"))
-		require.NoError(t, err)
-		return string(b)
-	}
+	out, err := report()
+	require.Error(t, err)
+	require.Contains(t, out, "make orcas-report")
+	require.Contains(t, out, dir)
 
-	status, errs := report()
-	require.Equal(t, exitOK, status, errs)
-	require.Contains(t, text(), "## put-sweep")
-	require.NotContains(t, text(), "## Go benchmarks")
+	program := filepath.Join(dir, "orcas-report")
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\necho \"$X:$#:$1:$2:$3\"; exit 7\n"), 0o755))
+	out, err = report()
+	require.Equal(t, "y:3:run.json:--out:a b\n", out)
+	require.Equal(t, 7, err.(*exec.ExitError).ExitCode())
 
-	status, errs = report("--head", file("head.md", "# Head\n"), "--bench", file("bench.txt", "pkg: orcas/batch\nBenchmarkDo-2 10 1234 ns/op\n"))
-	require.Equal(t, exitOK, status, errs)
-	require.Contains(t, text(), "# Head")
-	require.Contains(t, text(), "| Do | 1234 |")
-	page, err := os.ReadFile(filepath.Join(out, "report.html"))
-	require.NoError(t, err)
-	require.Contains(t, string(page), "orcas/batch")
-
-	status, errs = report("--bench", file("empty.txt", "PASS\n"))
-	require.Equal(t, exitFailed, status)
-	require.Contains(t, errs, "empty.txt has no benchmark in it")
-	status, errs = report("--bench", filepath.Join(dir, "missing.txt"))
-	require.Equal(t, exitFailed, status)
-	require.Contains(t, errs, "missing.txt")
+	_, stderr := orcasExits(t, exitFailed, "perf", "report", "run.json", "--out", "x")
+	require.Contains(t, stderr, "make orcas-report", "flags are passed on")
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orcas/cmd/orcas/server"
+	"orcas/server"
 )
 
 // TestPerfBadInput: a clear line, a status that is not 0, and nothing left behind.
@@ -34,7 +34,7 @@ func TestPerfBadInput(t *testing.T) {
 		says   string
 	}{
 		{[]string{"list"}, exitOK, ""},
-		{[]string{"run", "--scenario", "put-swep"}, exitFailed, `scenario "put-swep" is not known`},
+		{[]string{"run", "--scenario", "put-swep"}, exitFailed, `unknown scenario "put-swep"`},
 		{[]string{"run", "--scenario", "footprint", "--keys", "1000000000000"}, exitFailed, "does not fit"},
 		{append([]string{"run", "--endpoint", "http://127.0.0.1:1"}, keys...), exitFailed, "cannot be reached"},
 		{append([]string{"run", "--endpoint", s.Endpoint()}, keys...), exitFailed, "refuses these credentials"},

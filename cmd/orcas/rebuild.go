@@ -10,25 +10,25 @@ import (
 	"time"
 
 	"orcas/batch"
-	"orcas/cmd/orcas/server"
-	"orcas/core/reclaim"
 	"orcas/core/snapshot"
+	"orcas/fsck"
+	"orcas/server"
 )
 
 type rebuildCommand struct {
-	Data  string `required:"" placeholder:"DIR" help:"The data directory; no server may use it."`
-	Lossy bool   `help:"Make what can be made where changes are missing."`
+	Data  string `required:"" placeholder:"DIR" help:"Rebuild the metadata of this data directory; no server may be using it."`
+	Lossy bool   `help:"Rebuild as much as possible if changes are missing from the blocks."`
 }
 
 // Validate is called by kong.
 func (c *rebuildCommand) Validate() error { return needData(c.Data) }
 
-// Run makes the database again from the blocks.
+// Run rebuilds the database from the blocks.
 func (c *rebuildCommand) Run(to *console) error {
 	ctx, stop := withSignals(context.Background())
 	defer stop()
 	log := warnings(to.stderr)
-	store, err := server.OpenOffline(c.Data, log)
+	store, err := server.OpenOffline(c.Data, false, log)
 	if err != nil {
 		return err
 	}
@@ -43,15 +43,16 @@ func (c *rebuildCommand) rebuild(ctx context.Context, store *server.Offline, log
 	}
 	found, err := batch.Rebuild(ctx, meta, store.Blocks, log, c.Lossy)
 	took := time.Since(began)
-	var check *reclaim.CheckReport
+	var check *fsck.Report
 	if err == nil && found.Seq == 0 {
-		err = errors.New("there is no record and no snapshot in the blocks: nothing to rebuild from")
+		err = errors.New("the blocks contain no record and no snapshot: there is nothing to rebuild from")
 	}
 	if err == nil {
-		check, err = reclaim.Check(ctx, meta, store.Blocks, reclaim.CheckOptions{})
+		check, err = fsck.Check(ctx, meta, store.Blocks, fsck.Options{})
 	}
 	if err == nil && len(found.Missing)+len(found.Voids) > 0 {
-		// The next rebuild begins here, and need not find the gaps, nor what was cut off, again.
+		// The next rebuild starts from this snapshot, so it does not meet the gaps, or the changes that a power cut
+		// has undone, again.
 		_, err = snapshot.Write(ctx, meta, store.Blocks, snapshot.WriteOptions{})
 	}
 	if err := store.EndDatabase(meta, err); err != nil {
@@ -62,27 +63,27 @@ func (c *rebuildCommand) rebuild(ctx context.Context, store *server.Offline, log
 		return err
 	}
 	if s := found.Snapshot; s != nil {
-		fmt.Fprintf(out, "snapshot of change %d in block %v: %d rows\n", s.Seq, s.Block, s.Rows)
+		fmt.Fprintf(out, "restored the snapshot of change %d in block %v: %d rows\n", s.Seq, s.Block, s.Rows)
 	} else {
-		fmt.Fprintln(out, "no snapshot: everything comes from the records")
+		fmt.Fprintln(out, "no snapshot found: everything comes from the records")
 	}
-	fmt.Fprintf(out, "%d changes replayed, up to change %d\n", found.Applied, found.Seq)
+	fmt.Fprintf(out, "replayed %d changes, up to change %d\n", found.Applied, found.Seq)
 	for _, g := range found.Missing {
-		fmt.Fprintf(out, "missing: the changes %d to %d are in no block and no snapshot\n", g.From, g.To)
+		fmt.Fprintf(out, "missing: changes %d to %d are in no block and no snapshot\n", g.From, g.To)
 	}
-	fmt.Fprintf(out, "%.1f seconds, %d MiB of memory at most\n", took.Seconds(), peakMemory()>>20)
+	fmt.Fprintf(out, "took %.1f seconds and at most %d MiB of memory\n", took.Seconds(), peakMemory()>>20)
 	if kept != "" {
 		fmt.Fprintf(out, "the old database is kept as %s\n", kept)
 	}
 	fmt.Fprintln(out, "\nthe new database:")
 	err = check.WriteText(out)
 	if err == nil && check.Found > 0 {
-		err = fmt.Errorf("the database is rebuilt, and %d differences are left", check.Found)
+		err = fmt.Errorf("the database was rebuilt, but the check found %d differences", check.Found)
 	}
 	return err
 }
 
-// peakMemory returns the most memory that the process had, in bytes.
+// peakMemory returns the peak resident memory of the process, in bytes.
 func peakMemory() int64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

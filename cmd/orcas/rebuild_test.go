@@ -18,34 +18,34 @@ func used(t *testing.T) string {
 	for i := range 4 {
 		s := openStore(t, dir)
 		s.fill()
-		b := *s.bucket(fmt.Sprint("changing-", i/2), core.VersioningOff)
-		s.put(&b, "before", s.body(3000))
+		b := *s.OpenBucket(fmt.Sprint("changing-", i/2), core.VersioningOff)
+		s.In(&b).Put("before", s.body(3000))
 		b.Versioning, b.ObjectLock, b.Retention = core.VersioningEnabled, true, core.DefaultRetention{Mode: core.LockGovernance, Days: i + 1}
-		_, err := s.writer.Do(ctx, batch.Write{Change: &core.PutBucket{Info: b}})
+		_, err := s.Writer.Do(ctx, batch.Write{Change: &core.PutBucket{Info: b}})
 		require.NoError(t, err)
-		s.put(&b, "before", s.body(2000))
+		s.In(&b).Put("before", s.body(2000))
 		for _, c := range []core.UpdateObject{
 			{Key: "before", SetTags: true, Tags: []core.Attr{{Name: "start", Value: fmt.Sprint(i)}}},
 			{Key: "before", Version: core.Null, SetHold: true, Lock: core.Lock{Hold: core.HoldOn}},
-			{Key: "before", SetRetention: true, Lock: core.Lock{Mode: core.LockCompliance, Until: s.fs.Now().AddDate(1, 0, 0)}, Bypass: true},
+			{Key: "before", SetRetention: true, Lock: core.Lock{Mode: core.LockCompliance, Until: s.FS.Now().AddDate(1, 0, 0)}, Bypass: true},
 		} {
-			_, err := s.fs.Update(ctx, &b, c)
+			_, err := s.FS.Update(ctx, &b, c)
 			require.NoError(t, err)
 		}
-		s.delete(&b, "before")
+		s.In(&b).Delete("before")
 		for _, c := range []core.Change{
 			&core.PutRecord{Record: core.Record{Kind: core.BucketRecordKind(b.ID), Key: "policy", Value: []byte(fmt.Sprint(i))}},
 			&core.PutRecord{Record: core.Record{Kind: "user", Key: fmt.Sprint(i), Value: []byte("secret")}},
 		} {
-			_, err := s.writer.Do(ctx, batch.Write{Change: c})
+			_, err := s.Writer.Do(ctx, batch.Write{Change: c})
 			require.NoError(t, err)
 		}
-		gone := s.bucket("gone", core.VersioningOff)
-		_, err = s.writer.Do(ctx, batch.Write{Change: &core.DeleteBucket{Bucket: gone.ID}})
+		gone := s.OpenBucket("gone", core.VersioningOff)
+		_, err = s.Writer.Do(ctx, batch.Write{Change: &core.DeleteBucket{Bucket: gone.ID}})
 		require.NoError(t, err)
 		s.reclaims(i%2 == 0, 0.2)
-		s.put(&b, fmt.Sprint("after-", i), s.body(1000))
-		s.close()
+		s.In(&b).Put(fmt.Sprint("after-", i), s.body(1000))
+		s.Close()
 	}
 	return dir
 }
@@ -67,15 +67,15 @@ func TestRebuild(t *testing.T) {
 			database := filepath.Join(dir, "metadata.db")
 			s := openStore(t, dir)
 			want, wantSums := s.contents()
-			s.close()
+			s.Close()
 			lose(t, database)
 			old, _ := os.ReadFile(database)
 
 			status, stdout, stderr := orcas("rebuild", "--data", dir)
 			require.Equal(t, exitOK, status, stdout+stderr)
 			t.Log(stdout)
-			require.Contains(t, stdout, "snapshot of change")
-			require.Contains(t, stdout, "changes replayed")
+			require.Contains(t, stdout, "restored the snapshot of change")
+			require.Contains(t, stdout, "replayed ")
 			require.Contains(t, stdout, "no difference")
 			kept, err := filepath.Glob(database + ".before-rebuild-*")
 			require.NoError(t, err)
@@ -93,8 +93,8 @@ func TestRebuild(t *testing.T) {
 			got, gotSums := s.contents()
 			require.Equal(t, want, got)
 			require.Equal(t, wantSums, gotSums)
-			s.put(s.bucket("plain", 0), "and on", s.body(10))
-			s.close()
+			s.In(s.OpenBucket("plain", 0)).Put("and on", s.body(10))
+			s.Close()
 			status, stdout, stderr = orcas("fsck", "--data", dir, "--content")
 			require.Equal(t, exitOK, status, stdout+stderr)
 		})
@@ -107,7 +107,7 @@ func TestRebuildWithGaps(t *testing.T) {
 	for range 3 { // three packed blocks, and no snapshot
 		s := openStore(t, dir)
 		s.fill()
-		s.close()
+		s.Close()
 	}
 	packed := blockFiles(t, dir, ".packed")
 	require.Len(t, packed, 3)
@@ -126,15 +126,15 @@ func TestRebuildWithGaps(t *testing.T) {
 	status, stdout, stderr := orcas("rebuild", "--data", dir, "--lossy")
 	t.Log(stdout)
 	require.Equal(t, exitOK, status, stdout+stderr)
-	require.Regexp(t, `missing: the changes \d+ to \d+`, stdout)
+	require.Regexp(t, `missing: changes \d+ to \d+`, stdout)
 	s := openStore(t, dir)
 	state, sums := s.contents()
 	require.Greater(t, len(sums), 30)
-	s.close()
+	s.Close()
 	status, stdout, stderr = orcas("rebuild", "--data", dir) // the gaps are behind a snapshot now
 	require.Equal(t, exitOK, status, stdout+stderr)
 	s = openStore(t, dir)
-	defer s.close()
+	defer s.Close()
 	again, sumsAgain := s.contents()
 	require.Equal(t, state, again)
 	require.Equal(t, sums, sumsAgain)
@@ -143,7 +143,7 @@ func TestRebuildWithGaps(t *testing.T) {
 // TestRebuildOfNothing refuses a store without records.
 func TestRebuildOfNothing(t *testing.T) {
 	dir := t.TempDir()
-	openStore(t, dir).close()
+	openStore(t, dir).Close()
 	status, _, stderr := orcas("rebuild", "--data", dir)
 	require.Equal(t, exitFailed, status)
 	require.Contains(t, stderr, "nothing to rebuild from")

@@ -1,0 +1,285 @@
+// Package admin serves the API for administering a running server, over HTTP on a separate listener.
+//
+// Requests pass the same gate as S3 requests (package gate) and are signed in the same way. Routes are rows of a table
+// (routes.go), each with the action that the caller must be allowed to perform. The resource is the server, which
+// belongs to the root account. Answers are JSON documents; an error is {"error": "..."}.
+//
+//	GET  /-/admin/reclaim             the status of reclaim
+//	POST /-/admin/reclaim[?wait=true] frees everything that can be freed; with wait, the answer is a report
+//	GET  /-/admin/scrub               the status and the findings of the scrub
+//	POST /-/admin/scrub[?wait=true][&rate=N][&restart=true]  reads and verifies everything, at most N bytes per second
+//	GET  /-/admin/lifecycle             the status of the lifecycle worker
+//	POST /-/admin/lifecycle[?wait=true] deletes everything that has expired; with wait, the answer is a report
+//	GET  /-/admin/lost                objects with content in missing blocks, one document per line (see LostLine)
+//	POST /-/admin/fsck[?content=true] recounts the metadata; the answer is a report
+//	GET  /-/admin/bucket?name=BUCKET  the settings of a bucket
+//	POST /-/admin/bucket?name=BUCKET[&compression=LEVEL][&chunk-size=SIZE][&max-bytes=SIZE][&max-objects=N]
+//	                                  changes settings of a bucket
+//	GET  /-/admin/keys                the master keys in use, and the state of the last rotation
+//	POST /-/admin/keys[?wait=true]    wraps every data key with the newest master key
+//	POST /-/admin/backup?dir=DIR[&keep=N][&link=true]  writes a backup to a directory on the server's machine
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"orcas/auth"
+	"orcas/core"
+	"orcas/gate"
+	"orcas/s3/sigv4"
+)
+
+// maxBody is the maximum size of a request body, in bytes.
+const maxBody = 64 << 10
+
+// Options configure a Handler. All fields without a default are required.
+type Options struct {
+	Scheme     gate.Scheme     // authenticates callers
+	Account    string          // the account that owns the server
+	Authorizer auth.Authorizer // default auth.Owners
+	APIs       []gate.API      // other APIs on the listener
+	Logger     *slog.Logger
+	Now        func() time.Time // default time.Now
+
+	Store Store
+}
+
+// Handler is the http.Handler of the admin API.
+type Handler struct {
+	o     Options
+	paths map[string]map[string]endpoint // by path, then method
+}
+
+// endpoint is a route with its handler, whose result is rendered as JSON.
+type endpoint struct {
+	route  *gate.Route
+	handle handler
+}
+
+type handler func(*http.Request) (any, error)
+
+// New returns a Handler.
+func New(o Options) (*Handler, error) { return newHandler(o, Routes()) }
+
+func newHandler(o Options, rows []*gate.Route) (*Handler, error) {
+	if o.Authorizer == nil {
+		o.Authorizer = auth.Owners{}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	h := &Handler{o: o, paths: map[string]map[string]endpoint{}}
+	joined, err := gate.Join(rows, h.o.Store.handlers())
+	if err != nil {
+		return nil, fmt.Errorf("admin: %w", err)
+	}
+	for i, r := range rows {
+		if h.paths[r.Path] == nil {
+			h.paths[r.Path] = map[string]endpoint{}
+		}
+		if _, taken := h.paths[r.Path][r.Method]; taken {
+			return nil, fmt.Errorf("admin: two routes are for %s %s", r.Method, r.Path)
+		}
+		h.paths[r.Path][r.Method] = endpoint{r, joined[i]}
+	}
+	return h, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if api := gate.Find(h.o.APIs, r, false); api != nil {
+		api.Handler.ServeHTTP(w, r)
+		return
+	}
+	e := &gate.Event{Method: r.Method, Path: r.URL.Path, Remote: r.RemoteAddr, Start: h.o.Now()}
+	defer h.observe(r.Context(), e)
+	result, err := h.gate(w, r, e)
+	if err != nil {
+		e.Status, e.Cause = statusOf(err), err
+		result = errorAnswer{text(err)}
+		var unknown *gate.LookupError
+		if errors.As(err, &unknown) {
+			e.Cause = unknown.Cause
+		}
+	}
+	answer(w, e.Status, result)
+}
+
+// observe logs a request when it ends, even in a panic.
+func (h *Handler) observe(ctx context.Context, e *gate.Event) {
+	p := recover()
+	if p != nil {
+		e.Status, e.Cause = http.StatusInternalServerError, fmt.Errorf("panic: %v", p)
+	}
+	e.Took = h.o.Now().Sub(e.Start)
+	accessLog{h.o.Logger}.Observe(ctx, e)
+	if p != nil {
+		panic(p) // net/http logs the stack and closes the connection
+	}
+}
+
+// gate is the only way to a handler. It records in e what it learns about the request.
+func (h *Handler) gate(w http.ResponseWriter, r *http.Request, e *gate.Event) (any, error) {
+	if err := h.authenticate(r, e); err != nil {
+		var unknown *gate.LookupError
+		if errors.As(err, &unknown) {
+			return nil, &refusal{http.StatusInternalServerError, err}
+		}
+		err = fmt.Errorf("the request is not signed with the root credentials: %w", err)
+		return nil, &refusal{http.StatusForbidden, err}
+	}
+	methods, ok := h.paths[r.URL.Path]
+	if !ok {
+		return nil, &refusal{http.StatusNotFound, errors.New("unknown admin endpoint: " + r.URL.Path)}
+	}
+	found, ok := methods[r.Method]
+	if !ok {
+		allowed := make([]string, 0, len(methods))
+		for m := range methods {
+			allowed = append(allowed, m)
+		}
+		slices.Sort(allowed)
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		return nil, &refusal{http.StatusMethodNotAllowed, errors.New("method not allowed")}
+	}
+	e.Operation, e.Status = found.route.Name, http.StatusOK
+	if err := h.authorize(r, e, found.route); err != nil {
+		return nil, err
+	}
+	return found.handle(r)
+}
+
+// authenticate identifies the sender of a request. It reads the whole body, to verify that it is what was signed.
+func (h *Handler) authenticate(r *http.Request, e *gate.Event) error {
+	id, err := h.o.Scheme.Authenticate(r)
+	if err != nil {
+		return err
+	}
+	if id.Principal.IsAnonymous() { // anonymous callers must not learn which endpoints exist
+		return auth.ErrDenied
+	}
+	body, err := id.Body(r)
+	if err != nil {
+		return err
+	}
+	content, err := io.ReadAll(io.LimitReader(body, maxBody+1))
+	if err != nil {
+		return err
+	}
+	if len(content) > maxBody {
+		return fmt.Errorf("the body has more than %d bytes", maxBody)
+	}
+	r.Body = io.NopCloser(strings.NewReader(string(content)))
+	e.AccessKey, e.Principal = id.AccessKey, id.Principal
+	return nil
+}
+
+// authorize checks that the sender of a request may perform the action of a route.
+func (h *Handler) authorize(r *http.Request, e *gate.Event, route *gate.Route) error {
+	server := auth.Resource{Account: h.o.Account}
+	err := h.o.Authorizer.Authorize(r.Context(), e.Principal, route.Action, server, facts{r, e.Start})
+	if errors.Is(err, auth.ErrDenied) {
+		return &refusal{http.StatusForbidden, fmt.Errorf("permission for %s is required: %w", route.Action, err)}
+	}
+	return err
+}
+
+// facts are the facts that every request has.
+type facts struct {
+	r     *http.Request
+	start time.Time
+}
+
+// Fact implements auth.Facts.
+func (f facts) Fact(key string) (string, bool) { return gate.CommonFact(f.r, f.start, key) }
+
+// refusal is an error with its HTTP status.
+type refusal struct {
+	status int
+	err    error
+}
+
+func (f *refusal) Error() string { return f.err.Error() }
+func (f *refusal) Unwrap() error { return f.err }
+
+// text returns the text of an error for people.
+func text(err error) string {
+	var signature *sigv4.Error
+	if errors.As(err, &signature) {
+		return strings.TrimSuffix(err.Error(), signature.Error()) + signature.Message
+	}
+	return core.Text(err)
+}
+
+// statusOf returns the HTTP status for an error.
+func statusOf(err error) int {
+	var f *refusal
+	if errors.As(err, &f) {
+		return f.status
+	}
+	switch core.KindOf(err) {
+	case core.InvalidArgument:
+		return http.StatusBadRequest
+	case core.NoSuchBucket:
+		return http.StatusNotFound
+	case core.NoSpace:
+		return http.StatusInsufficientStorage
+	case core.Canceled, core.Unavailable, core.Overloaded, core.Busy:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
+
+// accessLog is the observer that logs completed and refused requests. It does not log requests to unknown paths.
+type accessLog struct{ log *slog.Logger }
+
+// Observe implements gate.Observer.
+func (l accessLog) Observe(ctx context.Context, e *gate.Event) {
+	what := []any{"method", e.Method, "path", e.Path, "remote", e.Remote}
+	switch {
+	case e.Status == http.StatusForbidden:
+		l.log.InfoContext(ctx, "administration refused", append(what, "why", e.Cause.Error())...)
+	case e.Operation != "":
+		l.log.InfoContext(ctx, "administration", append(what, "seconds", e.Took.Seconds(), "err", e.Cause)...)
+	}
+}
+
+// Busy answers requests when all connections of the listener are in use.
+func Busy(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Connection", "close")
+	w.Header().Set("Retry-After", "1")
+	answer(w, http.StatusServiceUnavailable, errorAnswer{"all connections of the admin listener are in use: try again"})
+}
+
+// stream is an answer of any number of JSON documents, one per line. It must report its own errors in one of them.
+type stream func(emit func(document any) error)
+
+type errorAnswer struct {
+	Error string `json:"error"`
+}
+
+func answer(w http.ResponseWriter, status int, v any) {
+	contentType := "application/json"
+	if _, ok := v.(stream); ok {
+		contentType = "application/x-ndjson"
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	e := json.NewEncoder(w)
+	if stream, ok := v.(stream); ok {
+		stream(e.Encode)
+		return
+	}
+	e.SetIndent("", "  ")
+	_ = e.Encode(v) // an error here means that the client has disconnected
+}

@@ -1,0 +1,101 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/auth"
+	"orcas/gate"
+	"orcas/s3/sigv4"
+)
+
+const (
+	account, secretKey      = "111122223333", "a secret of the tests"
+	accessKey, strangersKey = "AKIAEXAMPLE", "AKIASTRANGER"
+)
+
+// judge is an authorizer that remembers the last question, and gives the answer that it has.
+type judge struct {
+	action   auth.Action
+	resource auth.Resource
+	answer   error
+}
+
+func (j *judge) Authorize(_ context.Context, _ *auth.Principal, a auth.Action, r auth.Resource, f auth.Facts) error {
+	j.action, j.resource = a, r
+	if v, ok := f.Fact("aws:SourceIp"); !ok || v != "192.0.2.1" {
+		return errors.New("no address of the client")
+	}
+	return j.answer
+}
+
+// testHandler returns a handler without a store: nothing may get that far.
+func testHandler(t *testing.T, a auth.Authorizer) *Handler {
+	keys := map[string]gate.Credential{
+		accessKey:    {SecretKey: secretKey, Principal: &auth.Principal{Account: account}},
+		strangersKey: {SecretKey: secretKey, Principal: &auth.Principal{Account: "444455556666"}},
+	}
+	lookup := func(_ context.Context, key string) (gate.Credential, error) { return keys[key], nil }
+	h, err := New(Options{
+		Scheme: gate.SigV4(&sigv4.Verifier{Region: "us-east-1"}, lookup), Account: account, Authorizer: a,
+		Logger: slog.New(slog.DiscardHandler),
+		APIs:   []gate.API{{Name: "health", Path: "/-/health/*", Handler: http.NotFoundHandler()}},
+	})
+	require.NoError(t, err)
+	return h
+}
+
+// send sends a request that a key signs; "" signs nothing.
+func send(h http.Handler, key, method, path string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, "http://localhost"+path, nil)
+	if key != "" {
+		s := &sigv4.Signer{AccessKey: key, SecretKey: secretKey, Region: "us-east-1"}
+		s.Sign(r, sigv4.EmptySHA256, time.Now())
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func TestEveryRouteIsAuthorized(t *testing.T) {
+	j := &judge{answer: auth.ErrDenied}
+	judged, owners := testHandler(t, j), testHandler(t, nil)
+	for _, r := range Routes() {
+		require.True(t, strings.HasPrefix(string(r.Action), "orcas:"), r.Name)
+		j.action = ""
+		require.Equal(t, 403, send(judged, "", r.Method, r.Path).Code, r.Name)
+		require.Empty(t, j.action, "nobody is not asked about")
+		w := send(judged, accessKey, r.Method, r.Path)
+		require.Equal(t, 403, w.Code, r.Name)
+		require.Contains(t, w.Body.String(), string(r.Action))
+		require.Equal(t, r.Action, j.action)
+		require.Equal(t, auth.Resource{Account: account}, j.resource)
+		require.Equal(t, 403, send(owners, strangersKey, r.Method, r.Path).Code, r.Name)
+	}
+	j.answer = errors.New("the policies cannot be read")
+	require.Equal(t, 500, send(judged, accessKey, "GET", "/-/admin/reclaim").Code)
+	require.Equal(t, 404, send(judged, "", "GET", "/-/health/live").Code, "the other API answers")
+}
+
+func TestRoutesAndHandlersAgree(t *testing.T) {
+	other := &gate.Route{Name: "Other", Method: "GET", Path: "/other", Action: "orcas:Other"}
+	twin := *Routes()[0]
+	twin.Path = Routes()[2].Path
+	for wrong, rows := range map[string][]*gate.Route{
+		"has no route":       Routes()[1:],
+		"has no handler":     append(Routes(), other),
+		"two routes have":    append(Routes(), Routes()[0]),
+		"two routes are for": append(Routes()[1:], &twin),
+	} {
+		_, err := newHandler(Options{}, rows)
+		require.ErrorContains(t, err, wrong)
+	}
+}

@@ -1,0 +1,140 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"orcas/core"
+	"orcas/internal/bytesize"
+)
+
+// BucketSettings are the settings of a bucket that are not part of S3.
+type BucketSettings struct {
+	Name        string `json:"name"`
+	Compression string `json:"compression"` // default, off, fast or better
+	ChunkSize   int64  `json:"chunk_size"`  // maximum size of a chunk of large content, in bytes
+	MaxBytes    int64  `json:"max_bytes"`   // see core.Quota; 0 for no limit
+	MaxObjects  int64  `json:"max_objects"` // see core.Quota; 0 for no limit
+	Bytes       int64  `json:"bytes"`       // the size of the objects, if the bucket has a quota
+	Objects     int64  `json:"objects"`     // the number of objects, if the bucket has a quota
+}
+
+func (s *Store) settingsOf(ctx context.Context, b *core.BucketInfo) (*BucketSettings, error) {
+	said := &BucketSettings{
+		Name: b.Name, Compression: b.Compression.String(), ChunkSize: cmp.Or(b.ChunkSize, core.DefaultChunkSize),
+		MaxBytes: b.Quota.Bytes, MaxObjects: b.Quota.Objects,
+	}
+	if b.Quota.IsZero() {
+		return said, nil
+	}
+	held, err := s.FS.Usage(ctx, b)
+	said.Bytes, said.Objects = held.Bytes, held.Objects
+	return said, err
+}
+
+func (s *Store) bucket(r *http.Request) (any, error) {
+	name := r.URL.Query().Get("name")
+	b, err := s.FS.Bucket(r.Context(), name)
+	if err != nil {
+		return nil, named(name, err)
+	}
+	return s.settingsOf(r.Context(), b)
+}
+
+// setBucket changes the settings that the parameters contain, and keeps the others.
+func (s *Store) setBucket(r *http.Request) (any, error) {
+	q := r.URL.Query()
+	change, err := bucketChange(q)
+	if err != nil {
+		return nil, core.E("admin.bucket", core.InvalidArgument, err)
+	}
+	b, err := s.FS.UpdateBucket(r.Context(), q.Get("name"), func(b *core.BucketInfo) error {
+		change(b)
+		return nil
+	})
+	if err != nil {
+		return nil, named(q.Get("name"), err)
+	}
+	return s.settingsOf(r.Context(), b)
+}
+
+// named adds the name of the bucket to an error of the kind NoSuchBucket.
+func named(bucket string, err error) error {
+	if core.Is(err, core.NoSuchBucket) {
+		err = core.E("admin.bucket", core.NoSuchBucket, fmt.Errorf("bucket %q does not exist", bucket))
+	}
+	return err
+}
+
+// bucketChange parses the parameters into a function that changes a bucket.
+func bucketChange(q url.Values) (func(*core.BucketInfo), error) {
+	var changes []func(*core.BucketInfo)
+	if q.Has("compression") {
+		level, err := core.ParseCompression(q.Get("compression"))
+		if err != nil {
+			return nil, fmt.Errorf("compression: %w", err)
+		}
+		changes = append(changes, func(b *core.BucketInfo) { b.Compression = level })
+	}
+	if q.Has("chunk-size") {
+		n, err := parseChunkSize(q.Get("chunk-size"))
+		if err != nil {
+			return nil, fmt.Errorf("chunk-size: %w", err)
+		}
+		changes = append(changes, func(b *core.BucketInfo) { b.ChunkSize = n })
+	}
+	if q.Has("max-bytes") {
+		n, err := parseBound(q.Get("max-bytes"), "size such as 10GiB", bytesize.Parse)
+		if err != nil {
+			return nil, fmt.Errorf("max-bytes: %w", err)
+		}
+		changes = append(changes, func(b *core.BucketInfo) { b.Quota.Bytes = n })
+	}
+	if q.Has("max-objects") {
+		n, err := parseBound(q.Get("max-objects"), "number", func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) })
+		if err != nil {
+			return nil, fmt.Errorf("max-objects: %w", err)
+		}
+		changes = append(changes, func(b *core.BucketInfo) { b.Quota.Objects = n })
+	}
+	if len(changes) == 0 {
+		return nil, errors.New("nothing to set: expected compression, chunk-size, max-bytes or max-objects")
+	}
+	return func(b *core.BucketInfo) {
+		for _, change := range changes {
+			change(b)
+		}
+	}, nil
+}
+
+// parseChunkSize parses the size of a chunk; default is 0.
+func parseChunkSize(s string) (int64, error) {
+	if s == "default" {
+		return 0, nil
+	}
+	n, err := bytesize.Parse(s)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%w (default resets it)", err)
+	case n == 0:
+		return 0, errors.New("must not be 0; default resets it")
+	}
+	return n, core.CheckChunkSize(n)
+}
+
+// parseBound parses a limit of a quota: none, which is 0, or a positive number that parse accepts.
+func parseBound(s, what string, parse func(string) (int64, error)) (int64, error) {
+	if s == "none" {
+		return 0, nil
+	}
+	n, err := parse(s)
+	if err != nil || n <= 0 {
+		return 0, fmt.Errorf("%q is neither a positive %s nor none", s, what)
+	}
+	return n, nil
+}

@@ -1,0 +1,282 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/stretchr/testify/require"
+
+	"orcas/core"
+	"orcas/core/encoding"
+	"orcas/core/frame"
+	"orcas/core/sqlite"
+	"orcas/fsck"
+	"orcas/storetest"
+)
+
+// damage is a way to damage the store that filled makes, and what fsck finds then.
+type damage struct {
+	damage func(t *testing.T, dir string)
+	kinds  []string // found
+	left   []string // after the repair
+	gone   int      // versions that cannot be kept
+	other  bool     // versions have other names after the repair
+	where  string   // named
+	healed bool     // by the start of a server
+}
+
+// damages are ways to damage a store: every kind of difference that fsck knows comes of one of them.
+func damages() map[string]damage {
+	return map[string]damage{
+		"references": {
+			damage: func(t *testing.T, dir string) {
+				change(t, dir, "UPDATE data SET refs = refs + 1 WHERE id = (SELECT max(data) FROM objects)")
+			},
+			kinds: []string{fsck.KindReferences}, where: "versioned/",
+		},
+		"references to a list": {
+			damage: func(t *testing.T, dir string) { change(t, dir, "DELETE FROM parts WHERE number = 2") },
+			kinds:  []string{fsck.KindUnused, fsck.KindSize}, left: []string{fsck.KindSize},
+		},
+		"content that several share is gone": {
+			damage: func(t *testing.T, dir string) {
+				change(t, dir, "DELETE FROM data WHERE object IS NOT NULL AND refs = 6")
+			},
+			kinds: []string{fsck.KindRow, fsck.KindNoContent}, gone: 6, where: "copy-4",
+		},
+		"content of a part is gone": {
+			damage: func(t *testing.T, dir string) {
+				change(t, dir, "DELETE FROM data WHERE object IS NULL AND id = (SELECT min(id) FROM data WHERE object IS NULL)")
+			},
+			kinds: []string{fsck.KindNoContent}, gone: 2, where: "multipart-copy",
+		},
+		"a damaged row": {
+			damage: func(t *testing.T, dir string) {
+				change(t, dir, "UPDATE data SET info = x'0102030405' WHERE id = (SELECT max(data) FROM objects)")
+			},
+			kinds: []string{fsck.KindRow}, gone: 1, where: "v-1",
+		},
+		"not listed": {
+			damage: func(t *testing.T, dir string) {
+				change(t, dir, "INSERT INTO history SELECT bucket, key, seq, nullver, data FROM objects WHERE key = x'76' || '-7' OR key = CAST('v-7' AS BLOB)",
+					"DELETE FROM objects WHERE key = CAST('v-7' AS BLOB)")
+			},
+			kinds: []string{fsck.KindLatest}, where: "v-7",
+		},
+		"an old version listed": {
+			damage: func(t *testing.T, dir string) {
+				change(t, dir, "CREATE TABLE t AS SELECT * FROM objects WHERE key = CAST('v-8' AS BLOB)",
+					"UPDATE objects SET (seq, nullver, data) = (SELECT seq, nullver, data FROM history h WHERE h.key = objects.key ORDER BY seq LIMIT 1) WHERE key = CAST('v-8' AS BLOB)",
+					"DELETE FROM history WHERE (bucket, key, seq) IN (SELECT bucket, key, seq FROM objects)",
+					"INSERT INTO history SELECT * FROM t", "DROP TABLE t")
+			},
+			kinds: []string{fsck.KindLatest, fsck.KindEngine}, where: "v-8",
+		},
+		"no bucket": {
+			damage: func(t *testing.T, dir string) {
+				change(t, dir, "DELETE FROM buckets WHERE name = CAST('versioned' AS BLOB)")
+			},
+			kinds: []string{fsck.KindBucket}, other: true,
+		},
+		"a list that nobody has": {
+			damage: func(t *testing.T, dir string) { change(t, dir, "DELETE FROM uploads") },
+			kinds:  []string{fsck.KindList},
+		},
+		"a tally": {
+			damage: func(t *testing.T, dir string) { change(t, dir, "UPDATE tallies SET objects = 3") },
+			kinds:  []string{fsck.KindEngine},
+		},
+		"no tally": {
+			damage: func(t *testing.T, dir string) { change(t, dir, "DELETE FROM tallies") },
+			kinds:  []string{fsck.KindEngine},
+		},
+		"born with nothing": {
+			damage: func(t *testing.T, dir string) {
+				change(t, dir, "DELETE FROM objects WHERE key = CAST('small-9' AS BLOB)")
+			},
+			kinds: []string{fsck.KindEngine}, other: true, // nothing knows the key
+		},
+		"a block is gone": {
+			damage: func(t *testing.T, dir string) { require.NoError(t, os.Remove(blockFiles(t, dir, ".large")[0])) },
+			kinds:  []string{fsck.KindNoBlock}, left: []string{fsck.KindNoBlock}, where: "plain/\"copy-0\"",
+		},
+		"a block is cut": {
+			damage: func(t *testing.T, dir string) {
+				require.NoError(t, os.Truncate(blockFiles(t, dir, ".large")[0], 100_000))
+			},
+			kinds: []string{fsck.KindExtent, fsck.KindContent}, left: []string{fsck.KindExtent, fsck.KindContent},
+		},
+		"the header of a block": {
+			damage: func(t *testing.T, dir string) { storetest.FlipFile(t, blockFiles(t, dir, ".packed")[0], 20) },
+			kinds:  []string{fsck.KindHeader}, left: []string{fsck.KindHeader},
+		},
+		"content": {
+			damage: func(t *testing.T, dir string) { storetest.FlipFile(t, blockFiles(t, dir, ".large")[1], 1_000_000) },
+			kinds:  []string{fsck.KindContent}, left: []string{fsck.KindContent}, where: "part 1",
+		},
+		"two null versions": {
+			damage: func(t *testing.T, dir string) {
+				alterOnce := map[bool]bool{}
+				alter(t, dir, func(r *core.Row) {
+					if o := r.Object; o != nil && o.Key == "v-6" && !alterOnce[o.Latest] {
+						alterOnce[o.Latest], o.Null = true, true
+					}
+				})
+			},
+			kinds: []string{fsck.KindNull, fsck.KindEngine}, gone: 1, other: true, where: "v-6",
+		},
+		"numbers": {
+			damage: func(t *testing.T, dir string) {
+				alter(t, dir, func(r *core.Row) {
+					if r.State != nil {
+						r.State.NextData -= 3
+					}
+				})
+			},
+			kinds: []string{fsck.KindNumber}, where: "content ",
+		},
+		"overlap": {
+			damage: func(t *testing.T, dir string) {
+				var first *core.DataInfo
+				alter(t, dir, func(r *core.Row) {
+					if r.Object == nil || r.Object.Key != "small-20" && r.Object.Key != "small-21" {
+						return
+					}
+					if d := r.Object.Segments[0].Info; first == nil {
+						first = d
+					} else {
+						d.Extents[0].Offset = first.Extents[0].Offset
+					}
+				})
+			},
+			kinds: []string{fsck.KindOverlap, fsck.KindContent}, left: []string{fsck.KindOverlap, fsck.KindContent}, where: "small-2",
+		},
+		"a dictionary": {
+			damage: func(t *testing.T, dir string) {
+				alter(t, dir, func(r *core.Row) {
+					if r.Object != nil && r.Object.Key == "small-20" {
+						r.Object.Segments[0].Info.Codec, r.Object.Segments[0].Info.Dictionary = frame.Zstd, 77
+					}
+				})
+			},
+			kinds: []string{fsck.KindDictionary}, left: []string{fsck.KindDictionary}, where: "small-20",
+		},
+		"an index in the wrong order": {
+			damage: func(t *testing.T, dir string) {
+				change(t, dir, "PRAGMA writable_schema = ON; "+
+					"UPDATE sqlite_schema SET sql = replace(sql, 'PRIMARY KEY (bucket, key)', 'PRIMARY KEY (bucket DESC, key)') WHERE name = 'objects'")
+			},
+			kinds: []string{fsck.KindListing, fsck.KindLatest, fsck.KindEngine}, where: "v-5",
+		},
+		"a snapshot": {
+			damage: func(t *testing.T, dir string) {
+				s := openStore(t, dir)
+				s.reclaims(true, 0)
+				s.Close()
+				storetest.FlipFile(t, blockFiles(t, dir, ".snapshot")[0], 200)
+			},
+			kinds: []string{fsck.KindSnapshot}, left: []string{fsck.KindSnapshot},
+		},
+		"an old database": {
+			damage: func(t *testing.T, dir string) {
+				database := filepath.Join(dir, "metadata.db")
+				old, err := os.ReadFile(database)
+				require.NoError(t, err)
+				s := openStore(t, dir)
+				for i := range 30 {
+					s.In(s.OpenBucket("plain", 0)).Put(fmt.Sprint("late-", i), s.body(2000))
+					s.In(s.OpenBucket("plain", 0)).Delete(fmt.Sprint("late-", i))
+				}
+				s.reclaims(true, 0)
+				s.Close()
+				require.NoError(t, os.WriteFile(database, old, 0o600))
+			},
+			kinds: []string{fsck.KindGap}, healed: true,
+		},
+	}
+}
+
+// alter writes a new database of the rows of the old one, as fn changes them.
+func alter(t *testing.T, dir string, fn func(r *core.Row)) {
+	path := filepath.Join(dir, "metadata.db")
+	old, err := sqlite.Open(path, sqlite.Options{})
+	require.NoError(t, err)
+	var rows []*core.Row
+	require.NoError(t, old.Snapshot(ctx, func(r *core.Row) error {
+		r, err := encoding.DecodeRow(encoding.AppendRow(nil, r)) // one to keep
+		if err == nil {
+			fn(r)
+			rows = append(rows, r)
+		}
+		return err
+	}))
+	require.NoError(t, old.Close())
+	require.NoError(t, os.Remove(path))
+	fresh, err := sqlite.Open(path, sqlite.Options{})
+	require.NoError(t, err)
+	require.NoError(t, fresh.Restore(ctx, func() (*core.Row, error) {
+		if len(rows) == 0 {
+			return nil, nil
+		}
+		r := rows[0]
+		rows = rows[1:]
+		return r, nil
+	}))
+	require.NoError(t, fresh.Close())
+}
+
+// checkOnline starts a server on a copy of a data directory and returns what orcas admin fsck says of it.
+func checkOnline(t *testing.T, dir string) (r fsck.Report, text string) {
+	data := filepath.Join(t.TempDir(), "copy")
+	require.NoError(t, os.CopyFS(data, os.DirFS(dir)))
+	still := []string{"ORCAS_MIN_FREE=0", "ORCAS_RECLAIM_ENABLED=false", "ORCAS_SCRUB_DAYS=0", "ORCAS_LIFECYCLE_INTERVAL_SEC=3600"}
+	serveWith(t, data, still, func(_ *s3.Client, admin string) {
+		status, stdout, stderr := orcas("admin", "fsck", "--content", "--json", "--data", data, "--admin-address", admin)
+		require.NoError(t, json.Unmarshal([]byte(stdout), &r), stderr)
+		require.Equal(t, r.Found > 0, status == exitFailed, stderr)
+		text = stdout
+	})
+	return r, text
+}
+
+// TestDamagesAreOfEveryKind: no kind of difference is without a damage that shows it, and operations.md lists them all.
+func TestDamagesAreOfEveryKind(t *testing.T) {
+	of := map[string]bool{}
+	for _, c := range damages() {
+		for _, kind := range c.kinds {
+			of[kind] = true
+		}
+	}
+	source, err := os.ReadFile("../../fsck/check.go")
+	require.NoError(t, err)
+	var known []string
+	for _, m := range regexp.MustCompile(`\tKind[A-Z]\w+ += "([a-z-]+)"`).FindAllSubmatch(source, -1) {
+		known = append(known, string(m[1]))
+	}
+	slices.Sort(known)
+	require.Equal(t, known, slices.Sorted(maps.Keys(of)))
+	text, err := os.ReadFile("../../docs/operations.md")
+	require.NoError(t, err)
+	var listed []string
+	_, table, found := bytes.Cut(text, []byte("| kind | means | `--repair` |\n"))
+	require.True(t, found)
+	for line := range bytes.Lines(table) {
+		if !bytes.HasPrefix(line, []byte("|")) {
+			break
+		}
+		cell, _, _ := bytes.Cut(line[1:], []byte("|"))
+		for _, m := range regexp.MustCompile("`([a-z-]+)`").FindAllSubmatch(cell, -1) {
+			listed = append(listed, string(m[1]))
+		}
+	}
+	slices.Sort(listed)
+	require.Equal(t, known, listed, "the table in operations.md")
+}

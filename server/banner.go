@@ -1,0 +1,57 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// banner prints how the server is configured, and commands to try.
+func (s *Server) banner(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "ORCAS %s\n", Version())
+	fmt.Fprintf(&b, "  endpoint     %s\n", s.Endpoint())
+	if s.adminListen != nil {
+		fmt.Fprintf(&b, "  admin        http://%s\n", s.adminListen.Addr())
+	}
+	fmt.Fprintf(&b, "  region       %s\n", s.config.Settings.Region)
+	if set := &s.config.Settings; set.Durability == Strict {
+		fmt.Fprintf(&b, "  durability   %s: a write is acknowledged when it is on disk\n", set.Durability)
+	} else {
+		fmt.Fprintf(&b, "  durability   %s: a write is acknowledged when the operating system has it; a power cut may take the last %v plus the time of two syncs\n", set.Durability, set.Window)
+	}
+	fmt.Fprintf(&b, "  data         %s\n", s.config.Data)
+	fmt.Fprintf(&b, "  credentials  from %s\n", s.credentials.from)
+	if s.config.SelfSigned {
+		fmt.Fprintf(&b, "  certificate  %s (self-signed); clients trust it by\n", s.config.TLSCert)
+		fmt.Fprintf(&b, "                 export AWS_CA_BUNDLE=%s\n", shellQuote(s.config.TLSCert))
+	}
+	if s.credentials.made {
+		fmt.Fprintf(&b, `
+These root credentials were just generated. They are saved in
+%[5]s
+and later starts do not print them:
+
+  export AWS_ACCESS_KEY_ID=%[1]s
+  export AWS_SECRET_ACCESS_KEY=%[2]s
+  export AWS_DEFAULT_REGION=%[3]s
+
+With these lines in a shell, try:
+
+  aws --endpoint-url %[4]s s3 mb s3://my-bucket
+  aws --endpoint-url %[4]s s3 cp README.md s3://my-bucket/
+  aws --endpoint-url %[4]s s3 ls s3://my-bucket/
+
+`, s.credentials.AccessKey, s.credentials.SecretKey, s.config.Settings.Region, s.Endpoint(), s.credentials.from)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// shellQuote quotes a word for a POSIX shell if necessary.
+func shellQuote(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./+:@%") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,139 @@
+package server
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"orcas/internal/durable"
+)
+
+// CredentialsFile is a file in the data directory. Only its owner may have access to it.
+const CredentialsFile = "root-credentials.json"
+
+// maxCredentials is the maximum size of CredentialsFile, in bytes.
+const maxCredentials = 64 << 10
+
+// Credentials are the root credentials.
+type Credentials struct {
+	AccessKey string `json:"accessKey"`
+	SecretKey string `json:"secretKey"`
+
+	made     bool     // generated at this start
+	from     string   // their source, for people
+	warnings []string // for the log
+}
+
+// rootCredentials returns the credentials of the environment or, if there are none, those of the data directory. If
+// that has none either, it generates and stores them there. Used reports whether the store existed before this start.
+func rootCredentials(s *Settings, dir string, used bool) (Credentials, error) {
+	path := filepath.Join(dir, CredentialsFile)
+	shared := checkSharedDirectory(dir)
+	stored, err := readCredentials(path)
+	if s.AccessKey != "" {
+		c := Credentials{AccessKey: s.AccessKey, SecretKey: s.SecretKey, from: "the environment"}
+		if err == nil && (stored.AccessKey != c.AccessKey || stored.SecretKey != c.SecretKey) {
+			c.warnings = append(c.warnings, fmt.Sprintf("the root credentials come from the environment; those in %s are different, "+
+				"and are not valid now: remove that file, unless you want to go back to them", path))
+		}
+		if shared != nil {
+			c.warnings = append(c.warnings, shared.Error())
+		}
+		return c, nil
+	}
+	if shared != nil {
+		return Credentials{}, shared
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return stored, err
+	}
+	c, err := makeCredentials(path)
+	if used {
+		c.warnings = append(c.warnings, fmt.Sprintf("this store was used with other root credentials before, which are not valid now: "+
+			"new ones were generated and saved in %s; to go back, set ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY as before and remove "+
+			"that file", path))
+	}
+	return c, err
+}
+
+// readCredentials reads a file of credentials. Its errors never contain the content of the file.
+func readCredentials(path string) (Credentials, error) {
+	data, err := readPrivate(path, maxCredentials)
+	if err != nil {
+		return Credentials{}, err
+	}
+	c := Credentials{from: path}
+	if json.Unmarshal(data, &c) != nil || len(c.AccessKey) < minAccessKey || len(c.SecretKey) < minSecretKey {
+		return Credentials{}, fmt.Errorf("%s does not hold credentials: repair it, or remove it to have new ones generated", path)
+	}
+	return c, nil
+}
+
+func makeCredentials(path string) (Credentials, error) {
+	// rand.Text returns 26 characters of 5 bits each.
+	c := Credentials{AccessKey: rand.Text()[:20], SecretKey: rand.Text() + rand.Text()[:14], made: true, from: path}
+	data, err := json.MarshalIndent(&c, "", "  ")
+	if err != nil {
+		return Credentials{}, err
+	}
+	var steps durable.Steps
+	return c, steps.Replace(path, append(data, '\n'))
+}
+
+// readPrivate reads a file of secrets of at most limit bytes. It refuses a file that another user may read or may have
+// written.
+func readPrivate(path string, limit int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // do not wait for a writer if path is a named pipe
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkPrivate(path, info, os.Geteuid()); err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(text)) > limit {
+		err = fmt.Errorf("%s has more than %d bytes", path, limit)
+	}
+	return text, err
+}
+
+// checkPrivate refuses a file that is not regular, belongs to a user other than uid and root, or is accessible to
+// others.
+func checkPrivate(path string, info fs.FileInfo, uid int) error {
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file", path)
+	}
+	if owner, known := ownerOf(info); known && owner != uid && owner != 0 {
+		return fmt.Errorf("%s belongs to user %d, who could have put anything in it, and the server runs as user %d: "+
+			"check what it says, then run chown %d %s", path, owner, uid, uid, shellQuote(path))
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return fmt.Errorf("%s has mode %04o, so users other than its owner can use or change what is in it: run chmod 600 %s",
+			path, mode, shellQuote(path))
+	}
+	return nil
+}
+
+// checkSharedDirectory refuses a directory for credentials in which every user may replace them.
+func checkSharedDirectory(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if mode := info.Mode().Perm(); mode&0o002 != 0 {
+		return fmt.Errorf("%s has mode %04o, so every user of this machine can replace what is in it: run chmod o-w %s",
+			dir, mode, shellQuote(dir))
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+
+	"orcas/core"
+	"orcas/core/cached"
+	"orcas/core/disk"
+	"orcas/core/sqlite"
+	"orcas/reclaim"
+)
+
+// drivers are the drivers of a store, by their names.
+type drivers struct {
+	metadata string // sqlite
+	blocks   string // disk
+}
+
+// ownDrivers are the drivers of every store so far; no setting selects others.
+var ownDrivers = drivers{metadata: "sqlite", blocks: "disk"}
+
+// driverOptions are the options of all drivers of a store.
+type driverOptions struct {
+	dir          string
+	allowMissing bool // the directory of the blocks may be empty even if the metadata refers to blocks
+	log          *slog.Logger
+	beforeSync   func() // called before metadata is synced; may be nil
+}
+
+// databaseFile contains the metadata. It is next to the directories of the disk driver.
+const databaseFile = "metadata.db"
+
+// open opens blocks and metadata. The blocks come first, because the disk driver locks the directory.
+func (d drivers) open(ctx context.Context, o driverOptions) (core.Blocks, reclaim.Meta, error) {
+	blocks, err := d.openBlocks(ctx, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	meta, err := d.openMetadata(o)
+	if err != nil {
+		return nil, nil, errors.Join(err, blocks.Close())
+	}
+	return blocks, meta, nil
+}
+
+// openBlocks opens the block store.
+func (d drivers) openBlocks(ctx context.Context, o driverOptions) (core.Blocks, error) {
+	switch d.blocks {
+	case "disk":
+		blocks, err := disk.Open(o.dir, disk.Options{Logger: o.log, NoBlocks: mayBeEmpty(ctx, o.dir, o.allowMissing)})
+		if err != nil {
+			return nil, describeOpen(o.dir, err)
+		}
+		return blocks, nil
+	}
+	return nil, fmt.Errorf("there is no block driver %q: expected disk", d.blocks)
+}
+
+// openMetadata opens the metadata engine, with a cache in front of it.
+func (d drivers) openMetadata(o driverOptions) (reclaim.Meta, error) {
+	switch d.metadata {
+	case "sqlite":
+		path := filepath.Join(o.dir, databaseFile)
+		meta, err := sqlite.Open(path, sqlite.Options{BeforeSync: o.beforeSync})
+		if err != nil {
+			return nil, describeOpen(path, err)
+		}
+		through, err := cached.New(meta, cached.Options{})
+		if err != nil {
+			return nil, errors.Join(err, meta.Close())
+		}
+		return through, nil
+	}
+	return nil, fmt.Errorf("there is no metadata driver %q: expected sqlite", d.metadata)
+}

@@ -1,0 +1,89 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"runtime/debug"
+)
+
+// Version returns the version of this binary: that of the release, or the commit, or "devel".
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			return s.Value[:12]
+		}
+	}
+	return "devel"
+}
+
+// health answers /-/health/live (the process answers) and /-/health/ready (it accepts requests, including writes).
+// Neither needs credentials, and neither reveals more than the banner does.
+type health struct {
+	version    string
+	durability Durability
+	state      func() string
+	comparing  func() bool
+	lag        func() *relaxedHealth // nil in strict mode
+}
+
+// relaxedHealth describes what a power cut at this moment could lose: writes answered within the window plus the time
+// of the last sync and of the one in progress.
+type relaxedHealth struct {
+	Window  float64 `json:"window_seconds"`
+	Last    float64 `json:"last_sync_seconds"`
+	Running float64 `json:"running_sync_seconds"`
+	Oldest  float64 `json:"oldest_write_seconds"` // age of the oldest write that is not known to be durable
+}
+
+// The states in which a server is ready, that is, accepts writes.
+const (
+	stateReady    = "ready"
+	stateDegraded = "degraded"
+)
+
+type healthAnswer struct {
+	Status     string     `json:"status"`
+	Durability Durability `json:"durability"`
+	Version    string     `json:"version"`
+	Comparing  bool       `json:"comparing_blocks,omitempty"` // it is not yet known whether blocks are missing
+
+	Relaxed *relaxedHealth `json:"relaxed,omitempty"`
+}
+
+// ServeHTTP implements http.Handler.
+func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	answer := healthAnswer{Durability: h.durability, Version: h.version}
+	status := http.StatusOK
+	switch r.URL.Path {
+	case "/-/health/live":
+		answer.Status = "live"
+	case "/-/health/ready":
+		answer.Status, answer.Comparing = h.state(), h.comparing()
+		if answer.Status != stateReady && answer.Status != stateDegraded {
+			status = http.StatusServiceUnavailable
+		}
+		if h.lag != nil {
+			answer.Relaxed = h.lag()
+		}
+	default:
+		http.NotFound(w, r)
+		return
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	// An error here means that the client has disconnected.
+	_ = json.NewEncoder(w).Encode(answer)
+}

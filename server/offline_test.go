@@ -1,0 +1,62 @@
+package server
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/internal/durable"
+)
+
+// TestSwapIsCutAnywhere stops the swap of databases at each of its steps, before it and behind it: no database is ever
+// beside the log of another, and the old one is whole under one name or the other.
+func TestSwapIsCutAnywhere(t *testing.T) {
+	cut := errors.New("cut")
+	for n, whole := 0, false; !whole; n++ {
+		for _, done := range []bool{false, true} {
+			dir := t.TempDir()
+			at := filepath.Join(dir, databaseFile)
+			for name, text := range map[string]string{"": "old", logSuffix: "old log", indexSuffix: "old index", ".new": "new"} {
+				require.NoError(t, os.WriteFile(at+name, []byte(text), 0o600))
+			}
+			steps := 0
+			o := &Offline{Dir: dir, steps: durable.Steps{Hook: func(_ durable.Step, do func() error) error {
+				steps++
+				if steps-1 < n {
+					return do()
+				}
+				if done && steps-1 == n {
+					_ = do()
+				}
+				return cut
+			}}}
+			kept, err := o.SwapDatabase("test", time.Now())
+			whole = err == nil
+			read := func(path string) string {
+				b, _ := os.ReadFile(path)
+				return string(b)
+			}
+			database, log := read(at), read(at+logSuffix)
+			switch database {
+			case "old":
+				require.Equal(t, "old log", log)
+			case "new":
+				require.Empty(t, log)
+			default:
+				require.Empty(t, database)
+			}
+			if database != "old" && kept != "" {
+				require.Equal(t, "old", read(filepath.Join(dir, kept)))
+			}
+			if whole {
+				require.Equal(t, "new", database)
+				require.Equal(t, "old log", read(filepath.Join(dir, kept+logSuffix)))
+				require.Greater(t, n, 6)
+			}
+		}
+	}
+}

@@ -1,0 +1,625 @@
+// Package server is a whole ORCAS server: it opens the drivers of a data directory, recovers, wires the packages
+// together, listens, and stops in order. Command orcas runs one; tests boot one.
+//
+// A start takes these steps, each of which can fail with one clear message: bind the address; create the data
+// directory and lock it; open the blocks and the metadata; replay what a crash left; read the credentials; read the
+// certificate; create the configured buckets. Clients that connect in the meantime wait in the kernel's queue, so they
+// never get an answer from a server that is half started.
+//
+// A stop runs in the opposite order: it refuses new connections, gives requests in flight time to finish, empties the
+// write buffer, and closes the drivers.
+//
+// The server itself keeps two things in the data directory: CredentialsFile, which the first start creates if the
+// environment has no credentials, and the files self-signed.crt and self-signed.key. Everything else in it belongs to
+// the drivers.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"orcas/admin"
+	"orcas/auth"
+	"orcas/batch"
+	"orcas/content"
+	"orcas/core"
+	"orcas/gate"
+	"orcas/internal/durable"
+	"orcas/internal/live"
+	"orcas/internal/mutant"
+	"orcas/lease"
+	"orcas/lifecycle"
+	"orcas/reclaim"
+	"orcas/s3"
+	"orcas/s3/heads"
+	"orcas/s3/sigv4"
+	"orcas/scrub"
+	"orcas/vfs"
+)
+
+// Config is the configuration of a Server.
+type Config struct {
+	Data       string // the data directory; created if it does not exist
+	Address    string // HOST:PORT; port 0 means any free port
+	Admin      string // HOST:PORT of the admin listener (see package admin); "" for none
+	TLSCert    string // with TLSKey: serve HTTPS with this pair
+	TLSKey     string
+	SelfSigned bool // serve HTTPS with a certificate created in the data directory
+	Settings   Settings
+	Banner     io.Writer // gets a summary of the configuration once the server is ready; nil for none
+	Log        io.Writer // gets log lines as Settings.Log and LogFormat define; nil for none
+	Terminal   bool      // Log is a terminal, so a person reads it
+
+	Connections int // maximum number of connections of S3 clients; 0: 10,000, or fewer if open files are limited
+
+	// Now is the clock for the times of writes and for checking signatures; nil means time.Now.
+	Now func() time.Time
+}
+
+// Limits of the HTTP server. Package s3 enforces the 8 KiB that S3 allows for header fields; maxHeaderBytes also has
+// space for the request line, which contains a key and a signature.
+const (
+	readHeaderTimeout = 20 * time.Second
+	idleTimeout       = 2 * time.Minute
+	bodyTimeout       = time.Minute
+	maxHeaderBytes    = 28 << 10
+	maxConnections    = 10_000
+	adminConnections  = 64
+	maxInFlight       = 4096
+	spareFiles        = 512 // file descriptors for everything but connections
+	stopTimeout       = 30 * time.Second
+	lingerTimeout     = 5 * time.Second // for handlers whose connection was closed
+)
+
+// rootAccount owns everything that is created with the root credentials, even after they are changed.
+const rootAccount = "root"
+
+// storage is everything that openStore opens, from the drivers up.
+type storage struct {
+	used      bool // the store existed before this start
+	meta      reclaim.Meta
+	blocks    core.Blocks
+	writer    *batch.Writer
+	opened    atomic.Pointer[batch.Writer] // the same as writer; flush may run before writer is set
+	content   *content.Engine
+	fs        *vfs.FS
+	rotator   *content.Rotator
+	reclaimer *reclaim.Reclaimer
+	scrubber  *scrub.Scrubber
+	lifecycle *lifecycle.Worker
+}
+
+// Server is a server that has opened everything and is listening. Run serves requests; Close releases everything.
+type Server struct {
+	config      Config
+	credentials Credentials
+	listener    *limitListener
+	http        *http.Server
+	refuseHead  func(status int, reason, remote string) []byte // from package s3, for package heads
+	adminListen *limitListener                                 // nil if there is none
+	admin       *http.Server
+	logBuffer   *logBuffer
+	live        *live.Value // log level and limits
+	log         *slog.Logger
+	tally       *s3.Tally // for the summary in the log; nil without one
+
+	storage
+	missing missing
+	leases  lease.Local // One process: if several share a store, its metadata engine has to bring lease.Leases
+
+	life       context.Context // the context of background work; end cancels it
+	end        context.CancelFunc
+	background sync.WaitGroup
+
+	handlers  sync.WaitGroup // requests in flight
+	stopping  atomic.Bool
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// Open opens everything and binds the address. If it fails, it releases what it has opened.
+func Open(ctx context.Context, config Config) (_ *Server, err error) {
+	if config.Log == nil {
+		config.Log = io.Discard
+	}
+	if config.Banner == nil {
+		config.Banner = io.Discard
+	}
+	s := &Server{config: config, logBuffer: newLogBuffer(config.Log)}
+	s.life, s.end = context.WithCancel(context.Background())
+	mode, format := config.logging()
+	s.live = live.New(live.Settings{
+		LogLevel: mode.level(), MaxInFlight: maxInFlight, BodyTimeout: bodyTimeout, MinRate: config.Settings.MinRate,
+	})
+	s.log = newLogger(s.logBuffer, s.live, format)
+	if mode == LogSummary {
+		s.tally = &s3.Tally{}
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	for _, warning := range config.Settings.Warnings {
+		s.log.Warn(warning)
+	}
+	if err := s.listen(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.openStore(ctx); err != nil {
+		return nil, err
+	}
+	if s.credentials, err = rootCredentials(&s.config.Settings, s.config.Data, s.used); err != nil {
+		return nil, fmt.Errorf("root credentials: %w", err)
+	}
+	for _, warning := range s.credentials.warnings {
+		s.log.Warn(warning)
+	}
+	if err := s.serveHTTP(); err != nil {
+		return nil, err
+	}
+	if err := s.makeBuckets(ctx); err != nil {
+		return nil, err
+	}
+	return s, s.banner(config.Banner)
+}
+
+// listen binds the address, with as many connections as the limit on open files allows.
+func (s *Server) listen(ctx context.Context) error {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", s.config.Address)
+	if err != nil {
+		return explainListen("--address", s.config.Address, err)
+	}
+	s.listener = newLimitListener(l, s.connections(), bodyTimeout)
+	if s.config.Admin == "" {
+		return nil
+	}
+	if l, err = lc.Listen(ctx, "tcp", s.config.Admin); err != nil {
+		return explainListen("--admin-address", s.config.Admin, err)
+	}
+	s.adminListen = newLimitListener(l, adminConnections, bodyTimeout)
+	return nil
+}
+
+// connections returns the maximum number of connections of S3 clients.
+func (s *Server) connections() int {
+	if s.config.Connections > 0 {
+		return s.config.Connections
+	}
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur >= maxConnections+spareFiles {
+		return maxConnections
+	}
+	connections := max(16, int(files.Cur)-spareFiles)
+	s.log.Warn("the limit on open files bounds the connections: raise it with ulimit -n, or LimitNOFILE of systemd",
+		"files", files.Cur, "connections", connections)
+	return connections
+}
+
+// explainListen returns an error that tells what to do about an address that cannot be bound.
+func explainListen(flag, address string, err error) error {
+	none := ""
+	if flag == "--admin-address" {
+		none = ", or none"
+	}
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s %s: address already in use: stop the program that listens there, or give another %s%s",
+			flag, address, flag, none)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%s %s: permission denied: ports below 1024 are for root; give a higher one", flag, address)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("%s %s: no network interface of this machine has that address", flag, address)
+	}
+	return fmt.Errorf("%s %s: %w", flag, address, err)
+}
+
+// openStore opens the drivers, replays what a crash left, and creates the engines and the namespace on them.
+func (s *Server) openStore(ctx context.Context) error {
+	dir, err := filepath.Abs(s.config.Data)
+	if err != nil {
+		return err
+	}
+	s.config.Data = dir
+	if s.used, err = checkDataDirectory(dir); err != nil {
+		return err
+	}
+	var steps durable.Steps
+	if err := steps.MkdirAll(dir); err != nil {
+		return fmt.Errorf("--data: %w", err)
+	}
+	s.blocks, s.meta, err = ownDrivers.open(ctx, driverOptions{
+		dir: dir, allowMissing: s.config.Settings.AllowMissing, log: s.log, beforeSync: s.flush,
+	})
+	if core.Is(err, core.Busy) {
+		return fmt.Errorf("%w: stop it, or give this server another --data", err)
+	} else if err != nil {
+		return err
+	}
+	set := &s.config.Settings
+	started := time.Now()
+	s.writer, err = batch.Open(ctx, batch.Options{
+		Meta: s.meta, Blocks: s.blocks, Alone: !set.BatchWrite, Bytes: set.MaxBatchBytes, Count: set.MaxBatchCount, Logger: s.log,
+		Relaxed: set.Durability == Relaxed, Window: set.Window,
+	})
+	if err != nil {
+		return fmt.Errorf("recovery of %s: %w", dir, err)
+	}
+	s.opened.Store(s.writer)
+	s.content, err = content.New(content.Options{
+		Meta: s.meta, Blocks: s.blocks, Writer: s.writer, MaxPacked: set.MaxPackedSize, Reserve: set.MinFree.of, Instant: set.InstantUpload,
+		Verified:    func(ctx context.Context, id core.BlockID) (time.Time, error) { return s.scrubber.Verified(ctx, id) },
+		VerifiedFor: set.ScrubPeriod,
+		Now:         s.config.Now, Compression: set.Compression, Keys: set.MasterKeys, EncryptAll: set.Encrypt, Logger: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	s.rotator = content.NewRotator(s.content)
+	if err := s.checkKeys(ctx); err != nil {
+		return err
+	}
+	s.fs, err = vfs.New(vfs.Options{Content: s.content, Meta: s.meta, Writer: s.writer, Now: s.config.Now})
+	if err != nil {
+		return err
+	}
+	s.reclaimer, err = reclaim.New(ctx, reclaim.Options{
+		Meta: s.meta, Blocks: s.blocks, Writer: s.writer, Readers: s.content, Settle: s.settle,
+		Logger: s.log, Now: s.config.Now, Leases: &s.leases, Hook: mutant.Stop,
+	})
+	if err != nil {
+		return err
+	}
+	s.scrubber = scrub.New(scrub.Options{
+		Meta: s.meta, Blocks: s.blocks, Writer: s.writer, Period: set.ScrubPeriod,
+		NewSnapshot: s.reclaimer.Snapshot, Compare: s.compare, Repair: s.content.Repair, Pause: s.reclaimer.Pause, Logger: s.log, Now: s.config.Now,
+		Leases: &s.leases,
+	})
+	s.lifecycle = lifecycle.New(lifecycle.Options{
+		Meta: s.meta, Writer: s.writer, Day: set.LifecycleDay, Every: set.Lifecycle, UploadAge: set.UploadAge, Logger: s.log, Now: s.config.Now,
+		Leases: &s.leases,
+	})
+	if b, ok := core.As[sparer](s.blocks); ok {
+		b.KeepSpare()
+	}
+	s.startComparing(ctx)
+	s.log.Info("store open", "data", dir, "durability", set.Durability, "seconds", time.Since(started).Seconds())
+	return nil
+}
+
+// sparer is implemented by Blocks that can keep an empty block ready, so that a batch does not wait for its creation.
+type sparer interface{ KeepSpare() }
+
+// flush makes acknowledged writes durable, in relaxed mode. Metadata that reached the drive before the blocks it
+// refers to would have to be rebuilt after a power cut.
+func (s *Server) flush() {
+	if w := s.opened.Load(); w != nil {
+		_ = w.Flush(context.Background()) // an error has stopped the writer
+	}
+}
+
+// lag returns the state of the writes that are acknowledged but not yet durable.
+func (s *Server) lag() *relaxedHealth {
+	l := s.writer.Lag()
+	return &relaxedHealth{
+		Window: s.config.Settings.Window.Seconds(), Last: l.LastSync.Seconds(), Running: l.RunningSync.Seconds(), Oldest: l.Oldest.Seconds(),
+	}
+}
+
+// settle calls batch.Writer.Settle. While writes are refused it returns the reason instead, so that no block is
+// deleted.
+func (s *Server) settle(ctx context.Context) error {
+	if err := s.writer.Err(); err != nil {
+		return err
+	}
+	return s.writer.Settle(ctx)
+}
+
+// of returns the number of bytes that must stay free on a drive of total bytes: at most half of them, so that a small
+// drive is not full from the start.
+func (r Reserve) of(total int64) int64 {
+	return min(max(int64(float64(total)*r.Percent/100), r.Bytes), total/2)
+}
+
+// serveHTTP sets up the HTTP server for S3 and for health.
+func (s *Server) serveHTTP() error {
+	set := &s.config.Settings
+	root := s.credentials
+	system := &health{version: Version(), durability: set.Durability, state: s.state, comparing: s.comparing}
+	if set.Durability == Relaxed {
+		system.lag = s.lag
+	}
+	if s.adminListen != nil {
+		if err := s.serveAdmin(system); err != nil {
+			return err
+		}
+	}
+	var observers []gate.Observer
+	if s.tally != nil {
+		observers = append(observers, s.tally)
+	}
+	handler, err := s3.New(s3.Options{
+		FS:        s.fs,
+		Lookup:    rootLookup(root),
+		Region:    set.Region,
+		Domains:   set.Domains,
+		APIs:      []gate.API{{Name: "health", Path: "/-/*", Handler: system}},
+		Observers: observers,
+		Logger:    s.log,
+		AccessLog: s.accessLog(),
+		Live:      s.live,
+		Now:       s.config.Now,
+
+		CustomerKeysOverHTTP: set.SSECOverHTTP,
+		EscapingKeys:         set.EscapingKeys,
+	})
+	if err != nil {
+		return err
+	}
+	s.http = &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.handlers.Add(1)
+			defer s.handlers.Done()
+			handler.ServeHTTP(w, r)
+		}),
+		ReadHeaderTimeout: readHeaderTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelInfo),
+	}
+	s.listener.install(s.http, http.HandlerFunc(handler.Busy))
+	s.refuseHead = handler.RefuseHead
+	heads.Watch(s.http)
+	return s.configureTLS()
+}
+
+// serveAdmin sets up the HTTP server of the admin listener, for the admin API and for health.
+func (s *Server) serveAdmin(health http.Handler) error {
+	verifier := &sigv4.Verifier{Region: s.config.Settings.Region, AnyRegion: true, Now: s.config.Now}
+	handler, err := admin.New(admin.Options{
+		Scheme: gate.SigV4(verifier, rootLookup(s.credentials)), Account: rootAccount, Logger: s.log, Now: s.config.Now,
+		APIs: []gate.API{{Name: "health", Path: "/-/health/*", Handler: health}},
+		Store: admin.Store{
+			DataDir: s.config.Data, SmallFiles: []string{CredentialsFile}, Meta: s.meta, Blocks: s.blocks, Writer: s.writer, FS: s.fs, Reclaimer: s.reclaimer,
+			Scrubber: s.scrubber, Lifecycle: s.lifecycle, Rotator: s.rotator, Compare: s.compare, Logger: s.log,
+			Now: s.config.Now, Go: func(work func(context.Context)) { s.background.Go(func() { work(s.life) }) },
+		},
+	})
+	if err != nil {
+		return err
+	}
+	s.admin = &http.Server{
+		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+	}
+	s.adminListen.install(s.admin, http.HandlerFunc(admin.Busy))
+	return nil
+}
+
+// rootLookup returns a Lookup that knows one access key, the root's.
+func rootLookup(root Credentials) gate.Lookup {
+	cred := gate.Credential{
+		SecretKey: root.SecretKey, Principal: &auth.Principal{Account: rootAccount, ARN: auth.RootARN(rootAccount)},
+	}
+	return func(_ context.Context, accessKey string) (gate.Credential, error) {
+		if accessKey != root.AccessKey {
+			return gate.Credential{}, nil
+		}
+		return cred, nil
+	}
+}
+
+// accessLog returns the writer to which package s3 itself writes access lines, in JSON. If it is nil, they go through
+// the logger, which filters them.
+func (s *Server) accessLog() io.Writer {
+	if mode, format := s.config.logging(); mode == LogRequests && format == LogJSON {
+		return s.logBuffer
+	}
+	return nil
+}
+
+// state returns the state of the server in one word: ready; degraded if stored blocks are missing; readonly if the
+// metadata has failed, or if so many blocks are missing that nothing should be written; stopping.
+func (s *Server) state() string {
+	switch {
+	case s.stopping.Load():
+		return "stopping"
+	case s.writer.Err() != nil:
+		return "readonly"
+	case s.degraded():
+		return stateDegraded
+	}
+	return stateReady
+}
+
+// comparing reports whether the comparison at the start is still running.
+func (s *Server) comparing() bool {
+	_, pending := s.compared()
+	return pending
+}
+
+// configureTLS sets up HTTPS and HTTP/2 if the configuration asks for them.
+func (s *Server) configureTLS() error {
+	if s.config.SelfSigned {
+		host, _, err := net.SplitHostPort(s.config.Address)
+		if err != nil {
+			return err
+		}
+		names := localNames(host, s.config.Settings.Domains)
+		s.config.TLSCert, s.config.TLSKey, err = selfSigned(s.config.Data, names, time.Now())
+		if err != nil {
+			return fmt.Errorf("self-signed certificate: %w", err)
+		}
+	}
+	if s.config.TLSCert == "" {
+		return nil
+	}
+	certificate, err := newCertificate(s.config.TLSCert, s.config.TLSKey, s.log)
+	if err != nil {
+		return err
+	}
+	s.http.TLSConfig = certificate.config()
+	s.http.HTTP2 = &http.HTTP2Config{
+		MaxConcurrentStreams:          128,
+		MaxReadFrameSize:              64 << 10,
+		MaxReceiveBufferPerConnection: 4 << 20,
+		MaxReceiveBufferPerStream:     1 << 20,
+		SendPingTimeout:               30 * time.Second,
+		PingTimeout:                   15 * time.Second,
+		WriteByteTimeout:              bodyTimeout,
+	}
+	return nil
+}
+
+// makeBuckets creates the buckets of ORCAS_BUCKETS that do not exist.
+func (s *Server) makeBuckets(ctx context.Context) error {
+	for _, name := range s.config.Settings.Buckets {
+		_, err := s.fs.CreateBucket(ctx, core.BucketInfo{Name: name, Owner: rootAccount, Region: s.config.Settings.Region})
+		if core.Is(err, core.ReadOnly) {
+			s.log.Warn("ORCAS_BUCKETS: no bucket is made while the server is read-only", "bucket", name)
+			continue
+		}
+		if err != nil && !core.Is(err, core.BucketExists) {
+			return fmt.Errorf("ORCAS_BUCKETS: bucket %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Endpoint returns the URL that clients use.
+func (s *Server) Endpoint() string {
+	scheme := "http"
+	if s.config.TLSCert != "" || s.config.SelfSigned {
+		scheme = "https"
+	}
+	addr := s.listener.Addr().(*net.TCPAddr)
+	host := addr.IP.String()
+	if addr.IP.IsUnspecified() {
+		host = "localhost"
+	}
+	return scheme + "://" + net.JoinHostPort(host, fmt.Sprint(addr.Port))
+}
+
+// AdminAddress returns the address of the admin listener, "" if there is none.
+func (s *Server) AdminAddress() string {
+	if s.adminListen == nil {
+		return ""
+	}
+	return s.adminListen.Addr().String()
+}
+
+// Credentials returns the root credentials.
+func (s *Server) Credentials() Credentials { return s.credentials }
+
+// Run serves until ctx ends, and then gives the requests in flight up to 30 s to finish. It returns nil after a
+// requested stop.
+func (s *Server) Run(ctx context.Context) error {
+	failed := make(chan error, 2)
+	s.background.Go(func() { content.NewTrainer(s.content, s.fs, &s.leases).Run(s.life) })
+	if s.config.Settings.Reclaim {
+		s.background.Go(func() { s.reclaimer.Run(s.life) })
+	}
+	if s.config.Settings.ScrubPeriod > 0 {
+		s.background.Go(func() { s.scrubber.Run(s.life) })
+	}
+	if s.config.Settings.Lifecycle > 0 {
+		s.background.Go(func() { s.lifecycle.Run(s.life) })
+	}
+	if s.tally != nil {
+		_, format := s.config.logging()
+		s.background.Go(func() { summarize(s.life, s.log, s.tally, summaryEvery, format) })
+	}
+	s.background.Go(func() { s.listener.report(s.life, s.log) })
+	if s.admin != nil {
+		go func() { failed <- s.admin.Serve(s.adminListen) }()
+	}
+	go func() {
+		if s.http.TLSConfig != nil {
+			failed <- s.http.ServeTLS(s.listener, "", "")
+		} else {
+			failed <- s.http.Serve(&heads.Listener{Listener: s.listener, Refuse: s.refuseHead})
+		}
+	}()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serving %s: %w", s.Endpoint(), err)
+	case <-ctx.Done():
+	}
+	s.stopping.Store(true)
+	s.log.Log(context.Background(), levelNotice, "stopping")
+	limit, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	if err := s.http.Shutdown(limit); err != nil {
+		s.log.Warn("requests were cut off", "after", stopTimeout.String())
+		return s.http.Close()
+	}
+	return nil
+}
+
+// Close ends what Run left running, empties the write buffer, and closes the drivers. It may be called more than once.
+func (s *Server) Close() error {
+	s.closeOnce.Do(func() { s.closeErr = s.close() })
+	return s.closeErr
+}
+
+func (s *Server) close() error {
+	var errs []error
+	if s.admin != nil {
+		errs = append(errs, s.admin.Close())
+	}
+	if s.http != nil {
+		errs = append(errs, s.http.Close())
+	}
+	if s.adminListen != nil {
+		if err := s.adminListen.Close(); !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	if s.listener != nil {
+		if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	s.waitForHandlers()
+	s.end()
+	s.background.Wait()
+	if s.writer != nil {
+		errs = append(errs, s.writer.Close())
+	}
+	if s.meta != nil {
+		errs = append(errs, s.meta.Close())
+	}
+	if s.blocks != nil {
+		errs = append(errs, s.blocks.Close())
+	}
+	if s.stopping.Load() {
+		s.log.Log(context.Background(), levelNotice, "stopped")
+	}
+	s.logBuffer.Close()
+	return errors.Join(errs...)
+}
+
+// waitForHandlers gives handlers whose connections were closed some time to return. Those that still run after that
+// get errors from the closed drivers.
+func (s *Server) waitForHandlers() {
+	done := make(chan struct{})
+	go func() {
+		s.handlers.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(lingerTimeout):
+		s.log.Warn("some requests did not end")
+	}
+}

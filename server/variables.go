@@ -1,0 +1,86 @@
+package server
+
+import "slices"
+
+// Variable is an environment variable that a server reads. The documentation and the help of orcas server list all of
+// them; tests compare docs/configuration.md and README.md with this table.
+type Variable struct {
+	Name    string
+	Default string // the meaning of an unset variable
+	Values  string // the values that it accepts
+	Help    string
+	set     func(s *Settings, value string) error
+}
+
+// Variables returns all environment variables, in the order in which they are shown to people.
+func Variables() []Variable { return slices.Clone(variables) }
+
+var variables = []Variable{
+	{"ORCAS_ROOT_ACCESS_KEY", "generated", "3 to 128 visible ASCII characters, no /, comma or =",
+		"The root access key; set both root keys or neither.", setAccessKey},
+	{"ORCAS_ROOT_SECRET_KEY", "generated", "8 to 128 visible ASCII characters",
+		"The root secret key.", setSecretKey},
+	{"ORCAS_REGION", "us-east-1", "lower-case letters, digits, hyphens",
+		"The region that clients sign requests for.", setRegion},
+	{"ORCAS_DOMAINS", "none", "host names, separated by commas",
+		"Base domains for virtual-host style: bucket.DOMAIN names a bucket.", setDomains},
+	{"ORCAS_BUCKETS", "none", "bucket names, separated by commas",
+		"Buckets to create at startup if they do not exist.", setBuckets},
+	{"ORCAS_DURABILITY", "strict", "strict, relaxed",
+		"Acknowledge a write after the disk sync, or as soon as the operating system has it.", setDurability},
+	{"ORCAS_WRITE_BUFFER_WINDOW_SEC", "10", "1 to 3600",
+		"With relaxed durability: the longest time until a write is synced, in seconds.", setWindow},
+	{"ORCAS_BATCH_WRITE_ENABLED", "true", "true, false",
+		"Pack small objects into shared blocks.", func(s *Settings, v string) error { return parseBool(&s.BatchWrite, v) }},
+	{"ORCAS_MAX_BATCH_WRITE_FILE_SIZE", "64KiB", "a size from 1 to 16MiB, at most ORCAS_MAX_WRITE_BUFFER_SIZE",
+		"The largest object that is packed.", func(s *Settings, v string) error { return parseSize(&s.MaxPackedSize, v, 1, 16<<20) }},
+	{"ORCAS_MAX_WRITE_BUFFER_SIZE", "8MiB", "a size from 64KiB to 1GiB",
+		"Write a batch when it has this many bytes.", func(s *Settings, v string) error { return parseSize(&s.MaxBatchBytes, v, 64<<10, 1<<30) }},
+	{"ORCAS_MAX_WRITE_BUFFER_COUNT", "2048", "1 to 100000",
+		"Write a batch when it has this many objects.", func(s *Settings, v string) error { return parseInt(&s.MaxBatchCount, v, 1, 100_000) }},
+	{"ORCAS_INSTANT_UPLOAD_ENABLED", "true", "true, false",
+		"Store duplicate content within a bucket once.", func(s *Settings, v string) error { return parseBool(&s.InstantUpload, v) }},
+	{"ORCAS_COMPRESSION", "off", "off, fast, better",
+		"Compress new content in buckets that have no setting of their own.", setCompression},
+	{keyFileVariable, "none", "a file of keys, mode 0600",
+		"Read the master keys for encryption at rest from a file.", setKeyFile},
+	{keyVariable, "none", "keys, the newest first",
+		"The master keys themselves.", setKey},
+	{"ORCAS_ENCRYPTION", "off", "off, all",
+		"Encrypt new content in every bucket; needs a master key.", setEncryption},
+	{"ORCAS_SSEC_OVER_HTTP", "false", "true, false",
+		"Accept customer keys (SSE-C) over plain HTTP, behind a proxy that terminates TLS.",
+		func(s *Settings, v string) error { return parseBool(&s.SSECOverHTTP, v) }},
+	{"ORCAS_ALLOW_ESCAPING_KEYS", "false", "true, false",
+		"Accept writes to keys that climb above the root of their bucket, such as ../a.",
+		func(s *Settings, v string) error { return parseBool(&s.EscapingKeys, v) }},
+	{"ORCAS_MIN_FREE", "1%", "0% to 90%, or a size",
+		"Refuse PUT with 507 when less than this is free on the drive.", setMinFree},
+	{"ORCAS_MIN_RESPONSE_RATE", "16KiB", "a size from 0 to 1GiB",
+		"Disconnect a client that reads a response more slowly than this many bytes per second, averaged over five minutes; 0: never.",
+		func(s *Settings, v string) error { return parseSize(&s.MinRate, v, 0, 1<<30) }},
+	{"ORCAS_ALLOW_MISSING_BLOCKS", "false", "true, false",
+		"Start, and accept writes, even if stored blocks are missing.", func(s *Settings, v string) error { return parseBool(&s.AllowMissing, v) }},
+	{"ORCAS_RECLAIM_ENABLED", "true", "true, false",
+		"Reclaim the space of deleted objects in the background.", func(s *Settings, v string) error { return parseBool(&s.Reclaim, v) }},
+	{"ORCAS_SCRUB_DAYS", "7", "0 to 365",
+		"Read and verify everything once in this many days; 0: only on request.",
+		func(s *Settings, v string) error { return parseDays(&s.ScrubPeriod, v, 365) }},
+	{"ORCAS_LIFECYCLE_INTERVAL_SEC", "3600", "0 to 604800",
+		"Evaluate lifecycle rules this often, in seconds; 0: only on request. The default is ORCAS_LIFECYCLE_DAY_SEC if that is shorter.",
+		setLifecycle},
+	{"ORCAS_LIFECYCLE_DAY_SEC", "86400", "1 to 86400",
+		"The length of a day in lifecycle rules, in seconds; for tests.",
+		func(s *Settings, v string) error { return parseSeconds(&s.LifecycleDay, v, 1, 86_400) }},
+	{"ORCAS_ABANDONED_UPLOAD_DAYS", "0", "0 to 36500",
+		"Abort multipart uploads after this many days; 0: never.",
+		func(s *Settings, v string) error { return parseDays(&s.UploadAge, v, 36500) }},
+	{"ORCAS_LOG", "requests; on a terminal: summary", "off, errors, summary, requests",
+		"What to log: nothing; warnings and errors; also one line per minute that summarizes the requests; or also every request.",
+		func(s *Settings, v string) error {
+			return parseWord(&s.Log, v, LogOff, LogErrors, LogSummary, LogRequests)
+		}},
+	{"ORCAS_LOG_FORMAT", "json; on a terminal: text", "json, text",
+		"How to log: JSON lines for programs, or text for people.",
+		func(s *Settings, v string) error { return parseWord(&s.LogFormat, v, LogJSON, LogText) }},
+}
