@@ -159,4 +159,8 @@ def test_long_presigned_url(server, signer, s3, bucket):
     with pytest.raises(ClientError) as info:
         s3.put_object(Bucket=bucket, Key="k", Body=b"x", CacheControl="v" * 9000)
     assert error_of(info)[1] == 400
-    assert server.http("GET", "/", headers={"x-fat": "v" * 40_000}).status == 431
+    answer = server.http("GET", "/", headers={"x-fat": "v" * 40_000})
+    if server.endpoint.startswith("https"):  # there it is net/http that answers
+        assert answer.status == 431
+    else:
+        assert answer.status == 400 and b"<Code>RequestHeaderSectionTooLarge</Code>" in answer.data

@@ -127,6 +127,10 @@ def test_multipart_checksums(s3, bucket, algorithm, kind):
         want = digest(algorithm, whole)
     answer = complete(parts, ChecksumType=kind, MpuObjectSize=len(whole), **{field: want})
     assert (answer[field], answer["ChecksumType"]) == (want, kind)
+    again = complete(parts, ChecksumType=kind, MpuObjectSize=len(whole), **{field: want})  # as if the answer had been lost
+    assert (again["ETag"], again[field]) == (answer["ETag"], want)
+    part = s3.get_object(Bucket=bucket, Key="k", PartNumber=2, ChecksumMode="ENABLED")
+    assert part["Body"].read() == bodies[1] and part.get(field) == (digest(algorithm, bodies[1]) if kind == "COMPOSITE" else None)
     got = s3.get_object(Bucket=bucket, Key="k", ChecksumMode="ENABLED")
     assert (got[field], got["ChecksumType"]) == (want, kind)
     assert got["Body"].read() == whole
@@ -147,6 +151,11 @@ def test_multipart_without_a_checksum(server, bucket):
     uid, parts = upload(client, bucket, bodies)
     answer = client.complete_multipart_upload(Bucket=bucket, Key="k", UploadId=uid, MultipartUpload={"Parts": parts})
     assert answer["ChecksumCRC64NVME"] == digest("CRC64NVME", b"".join(bodies)) and answer["ChecksumType"] == "FULL_OBJECT"
+    # Of an upload without an algorithm, a part has the default checksum, and a copied part has none.
+    uid = client.create_multipart_upload(Bucket=bucket, Key="k")["UploadId"]
+    assert client.upload_part(Bucket=bucket, Key="k", UploadId=uid, PartNumber=1, Body=b"x")["ChecksumCRC64NVME"] == digest("CRC64NVME", b"x")
+    copied = client.upload_part_copy(Bucket=bucket, Key="k", UploadId=uid, PartNumber=2, CopySource={"Bucket": bucket, "Key": "k"})
+    assert not [name for name in copied["CopyPartResult"] if name.startswith("Checksum")]
     # The parts of a composite must have theirs; of a combined one the server computes them.
     uid = client.create_multipart_upload(Bucket=bucket, Key="k", ChecksumAlgorithm="SHA256")["UploadId"]
     with pytest.raises(ClientError) as info:

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import pty
 import re
 import signal
 import socket
@@ -16,6 +17,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from conftest import BINARY, HANG_SECONDS, error_of, pattern
+
+
+NO_ADMIN = ("--admin-address", "none")  # port 9001 is not the tests'
 
 
 def orcas(*arguments, env=None):
@@ -34,7 +38,7 @@ def test_version_and_help():
 
 
 @pytest.mark.parametrize("arguments", [
-    [], ["serve"], ["server"], ["server", "--data"], ["server", "--data", "d", "--port", "1"], ["server", "--data", "d", "--address", "9000"],
+    ["serve"], ["server"], ["server", "--data"], ["server", "--data", "d", "--port", "1"], ["server", "--data", "d", "--address", "9000"],
     ["server", "--data", "d", "--tls-cert", "c"], ["server", "--data", "d", "--tls-key", "k"],
     ["server", "--data", "d", "--tls-self-signed", "--tls-cert", "c", "--tls-key", "k"], ["server", "--data", "d", "extra"],
 ])
@@ -47,12 +51,12 @@ def test_bad_command_lines(arguments, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name,value", [
-    ("ORCAS_DURABILITY", "lax"), ("ORCAS_DURABILITY", "none"), ("ORCAS_MAX_WRITE_BUFFER_COUNT", "many"), ("ORCAS_MIN_FREE", "1GB"),
+    ("ORCAS_DURABILITY", "lax"), ("ORCAS_DURABILITY", "none"), ("ORCAS_MAX_WRITE_BUFFER_COUNT", "many"), ("ORCAS_MIN_FREE", "1G"),
     ("ORCAS_BATCH_WRITE_ENABLED", "perhaps"), ("ORCAS_BUCKETS", "Bad_Name"), ("ORCAS_ROOT_ACCESS_KEY", "alone"), ("ORCAS_REGION", "a b"),
 ])
 def test_bad_settings_name_their_variable(name, value, tmp_path):
-    done = orcas("server", "--data", tmp_path / "d", "--address", "127.0.0.1:0", env={name: value})
-    assert done.returncode == 1 and len(done.stderr.strip().splitlines()) == 1, done
+    done = orcas("server", "--data", tmp_path / "d", "--address", "127.0.0.1:0", *NO_ADMIN, env={name: value})
+    assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1, done
     assert (name if name != "ORCAS_ROOT_ACCESS_KEY" else "ORCAS_ROOT_SECRET_KEY") in done.stderr
     assert not (tmp_path / "d").exists()
 
@@ -67,16 +71,96 @@ def test_settings_that_do_nothing_are_warned_of(start):
 def test_starts_that_cannot_be(start, tmp_path):
     first = start()
     address = first.endpoint.removeprefix("http://")
-    held = orcas("server", "--data", first.data, "--address", "127.0.0.1:0")
-    taken = orcas("server", "--data", tmp_path / "other", "--address", address)
+    held = orcas("server", "--data", first.data, "--address", "127.0.0.1:0", *NO_ADMIN)
+    taken = orcas("server", "--data", tmp_path / "other", "--address", address, *NO_ADMIN)
+    taken_too = orcas("server", "--data", tmp_path / "other", "--address", "127.0.0.1:0", "--admin-address", address)
     (tmp_path / "file").write_text("not a directory")
-    unusable = orcas("server", "--data", tmp_path / "file", "--address", "127.0.0.1:0")
-    certificate = orcas("server", "--data", tmp_path / "other", "--address", "127.0.0.1:0", "--tls-cert", "no.crt", "--tls-key", "no.key")
-    for done, says in ((held, str(first.data)), (taken, "address already in use"), (unusable, "file"), (certificate, "no.crt")):
-        assert done.returncode == 1 and says in done.stderr, done
+    unusable = orcas("server", "--data", tmp_path / "file", "--address", "127.0.0.1:0", *NO_ADMIN)
+    foreign = orcas("server", "--data", tmp_path, "--address", "127.0.0.1:0", *NO_ADMIN)
+    certificate = orcas(
+        "server", "--data", tmp_path / "other", "--address", "127.0.0.1:0", *NO_ADMIN, "--tls-cert", "no.crt", "--tls-key", "no.key")
+    for done, says in (
+            (held, f"process {first.process.pid} already uses the data directory {first.data}"),
+            (taken, f"--address {address}: address already in use"),
+            (taken_too, f"--admin-address {address}: address already in use"),
+            (unusable, f"{tmp_path / 'file'} is a file"),
+            (foreign, f"{tmp_path} is not empty and is not an ORCAS data directory"),
+            (certificate, "no.crt")):
+        assert done.returncode == 1 and says in done.stderr and "internal error" not in done.stderr, done
         plain = [line for line in done.stderr.splitlines() if not line.startswith("{")]
         assert len(plain) == 1 and plain[0].startswith("orcas: "), done.stderr
     first.client().list_buckets()  # and the first one goes on
+
+
+def test_idle_connections_do_not_keep_clients_out(start, tmp_path):
+    """With few files there are few connections: 16 here. Clients that hold them and send nothing, or half a header, lose them."""
+    limited = tmp_path / "limited"
+    limited.write_text(f'#!/bin/sh\nulimit -n 256\nexec {BINARY} "$@"\n')
+    limited.chmod(0o755)
+    s = start(binary=limited)
+    assert '"connections":16' in s.log
+    host, port = s.endpoint.removeprefix("http://").split(":")
+    held = []
+    for i in range(400):
+        held.append(socket.create_connection((host, int(port)), timeout=HANG_SECONDS))
+        if i % 2:
+            held[-1].sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX-")
+    client = s.client()
+    client.create_bucket(Bucket="bucket")
+    for i in range(50):
+        client.put_object(Bucket="bucket", Key=str(i), Body=b"content")
+    assert held[0].recv(1) == b""  # closed by the server
+    for c in held:
+        c.close()
+
+
+def on_a_terminal(tmp_path, env=None):
+    """Starts a server with its standard error on a terminal, makes two requests and stops it; returns what the terminal showed."""
+    ours, theirs = pty.openpty()
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(("ORCAS_", "AWS_"))} | (env or {})
+    process = subprocess.Popen(
+        [str(BINARY), "server", "--data", str(tmp_path / "data"), "--address", "127.0.0.1:0", "--admin-address", "none"],
+        env=environ | {"ORCAS_MIN_FREE": "0", "ORCAS_UNKNOWN": "1"}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs, text=True)
+    os.close(theirs)
+    shown = []
+
+    def collect():
+        try:
+            while text := os.read(ours, 4096):
+                shown.append(text)
+        except OSError:
+            pass  # the other end is closed
+
+    reader = threading.Thread(target=collect, daemon=True)
+    reader.start()
+    for line in process.stdout:
+        if found := re.match(r"\s*endpoint\s+http://(\S+):(\d+)", line):
+            connection = http.client.HTTPConnection(found.group(1), int(found.group(2)))
+        if re.match(r"\s*credentials\s", line):
+            break
+    for _ in range(2):
+        connection.request("GET", "/no-bucket/key")
+        assert connection.getresponse().read()
+    connection.close()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(HANG_SECONDS) == 0
+    process.stdout.close()
+    reader.join()
+    os.close(ours)
+    return b"".join(shown).decode()
+
+
+def test_log_on_a_terminal(tmp_path):
+    shown = on_a_terminal(tmp_path)
+    assert re.search(r"(?m)^\d\d:\d\d:\d\d WARN  ORCAS_UNKNOWN is no setting", shown), shown
+    assert re.search(r"(?m)^\d\d:\d\d:\d\d INFO  requests requests=2 refused=2 failed=0 ", shown), shown
+    assert "stopping" in shown and "stopped" in shown
+    assert "{" not in shown and "GET" not in shown and "store open" not in shown, shown
+
+    shown = on_a_terminal(tmp_path, {"ORCAS_LOG": "requests", "ORCAS_LOG_FORMAT": "json"})
+    requests = [line for line in map(json.loads, shown.splitlines()) if line["msg"] == "request"]
+    assert [r["status"] for r in requests] == [404, 404], shown
+    assert on_a_terminal(tmp_path, {"ORCAS_LOG": "off"}) == ""
 
 
 def test_newer_data_is_refused(start):
@@ -87,7 +171,7 @@ def test_newer_data_is_refused(start):
     assert version > 0
     database.execute(f"PRAGMA user_version = {version + 1000}")
     database.close()
-    done = orcas("server", "--data", s.data, "--address", "127.0.0.1:0")
+    done = orcas("server", "--data", s.data, "--address", "127.0.0.1:0", *NO_ADMIN)
     plain = [line for line in done.stderr.splitlines() if not line.startswith("{")]
     assert done.returncode == 1 and len(plain) == 1 and "metadata.db" in plain[0] and str(version + 1000) in plain[0], done.stderr
 

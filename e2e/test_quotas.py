@@ -56,7 +56,7 @@ def test_a_bucket_is_filled_and_emptied(server):
     for n in range(9):
         s3.put_object(Bucket="bucket", Key=f"{n}", Body=pattern(10_000, seed=n))
     assert held(server, "bucket") == (90_000, 9)
-    assert "of 100000 bytes, 90000 are in use and 10001 more" in refused(s3.put_object, Bucket="bucket", Key="x", Body=pattern(10_001))
+    assert "90000 of 100000 bytes are in use, and the request adds 10001" in refused(s3.put_object, Bucket="bucket", Key="x", Body=pattern(10_001))
     assert server.log.count('"PutObject"') <= 11, "what is refused is not sent again"
     s3.put_object(Bucket="bucket", Key="9", Body=pattern(10_000))
     refused(s3.put_object, Bucket="bucket", Key="x", Body=b"x")
@@ -104,7 +104,7 @@ def test_it_outlives_kills_and_rebuilds(start, tmp_path):
     s3.create_bucket(Bucket="bucket")
     s3.put_object(Bucket="bucket", Key="before", Body=pattern(5000))
     said = orcas(s, "admin", "bucket", "bucket", "--max-bytes", "30000", "--max-objects", "10", "--admin-address", admin(s)).stdout
-    assert said == "bucket: compression default, quota: 5000 of 30000 bytes, 1 of 10 objects\n"
+    assert said == "bucket: compression default, chunks of 4MiB, quota: 5000 of 30000 bytes, 1 of 10 objects\n"
     s3.put_bucket_versioning(Bucket="bucket", VersioningConfiguration={"Status": "Enabled"})
     for n in range(4):
         s3.put_object(Bucket="bucket", Key="key", Body=pattern(5000, seed=n))

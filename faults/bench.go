@@ -20,11 +20,15 @@ type Bench struct {
 
 	// The load lasts between LoadMin and LoadMax, chosen at random.
 	LoadMin, LoadMax time.Duration
-	// Stumble, where set, starts the server and kills it a little later, ready or not. It comes before one of three starts.
+	// Stumble, if set, starts the server and kills it shortly after, whether or not it is ready. It is called before one
+	// of three starts.
 	Stumble func(after time.Duration) error
-	// Beside, where set, runs beside the load until ctx ends, which it does when the server has been taken down.
+	// Beside, if set, runs concurrently with the load until ctx ends, when the server has been taken down.
 	Beside func(ctx context.Context) []Violation
-	// Leftovers has a run demand in the end that everything goes that a lifecycle takes.
+	// AtRisk is set for a server that answers before writes are durable. It returns the maximum age of a write that a
+	// power cut at this moment could lose.
+	AtRisk func(ctx context.Context) (time.Duration, error)
+	// Leftovers makes a run check at its end that everything that has expired is deleted.
 	Leftovers bool
 }
 
@@ -34,34 +38,34 @@ const stumbleMax = 80 * time.Millisecond
 // bucket is the bucket that the bench uses.
 const bucket = "faults"
 
-// Summary is what a run amounts to.
+// Summary is the result of a run.
 type Summary struct {
 	Downs      int           // times the server was taken down under load
 	Stumbles   int           // times it was killed while it started
 	Acked      int64         // operations acknowledged
-	Loaded     time.Duration // under load
-	Start      time.Duration // the longest time until ready
-	Uncertain  int           // things that requests without an answer left open
+	Loaded     time.Duration // time under load
+	Start      time.Duration // the longest time until the server was ready
+	Uncertain  int           // things whose value is uncertain because of requests without a response
 	Read       int64         // bytes compared
-	Versions   int           // versions compared, beside the objects of the main bucket
-	Kept       int           // deletions of locked versions refused
-	Taken      int           // what lifecycles took, and was due
+	Versions   int           // versions compared, in addition to the objects of the main bucket
+	Kept       int           // deletions of locked versions that were refused
+	Taken      int           // expired versions, markers and uploads that lifecycles deleted
 	Violations []Violation
 }
 
-// String is one line for a report.
+// String returns the summary as one line for a report.
 func (s Summary) String() string {
 	return fmt.Sprintf("%d times down, %d of the starts killed, %d operations acknowledged (%.0f/s), %d things left open, %d MB compared, %d versions among it, %d deletions of locked ones refused, %d taken by lifecycles, ready within %v: %d violations",
 		s.Downs, s.Stumbles, s.Acked, s.Rate(), s.Uncertain, s.Read>>20, s.Versions, s.Kept, s.Taken, s.Start.Round(time.Millisecond), len(s.Violations))
 }
 
-// Rate returns the acknowledged operations a second.
+// Rate returns the number of acknowledged operations per second.
 func (s Summary) Rate() float64 { return float64(s.Acked) / max(s.Loaded.Seconds(), 1e-9) }
 
-// Down takes a server down that is under load, and waits until the load has ended.
+// Down takes down a server under load, and waits until the load has ended.
 type Down func(ctx context.Context, b *Bench, l *Load) []Violation
 
-// Kill is a SIGKILL.
+// Kill is a Down that sends SIGKILL.
 func Kill(_ context.Context, b *Bench, l *Load) []Violation {
 	l.ExpectFailures()
 	err := b.Server.Kill()
@@ -69,7 +73,7 @@ func Kill(_ context.Context, b *Bench, l *Load) []Violation {
 	return append(l.Wait(), failure("kill", err)...)
 }
 
-// Term is a SIGTERM: the server must end by itself, without an error.
+// Term is a Down that sends SIGTERM. The server must then end without an error.
 func Term(_ context.Context, b *Bench, l *Load) []Violation {
 	l.ExpectFailures()
 	err := b.Server.Stop()
@@ -79,18 +83,25 @@ func Term(_ context.Context, b *Bench, l *Load) []Violation {
 
 // Power is a drive whose power can be cut.
 type Power interface {
-	Cut() error                        // from now on nothing lasts
-	Restore(ctx context.Context) error // what is left is there again; nobody may have a file open
-	Lost() string                      // says what the last cut took
+	Cut() error                        // cuts the power: later writes are lost
+	Restore(ctx context.Context) error // brings back what survived the cut; no file may be open
+	Lost() string                      // describes what the last cut lost
 }
 
-// PowerCut cuts the power of the drive that the server's data lies on.
+// PowerCut returns a Down that cuts the power of the drive with the server's data.
 func PowerCut(d Power) Down {
 	return func(ctx context.Context, b *Bench, l *Load) []Violation {
 		var list []Violation
 		step := func(err error) { list = append(list, failure("bench", err)...) }
-		step(b.Ledger.Write(Record{Type: Cut}))
 		begun := time.Now()
+		cut := Record{Type: Cut}
+		if b.AtRisk != nil {
+			window, err := b.AtRisk(ctx)
+			step(err)
+			cut.Window = window + time.Since(begun)
+		}
+		step(b.Ledger.Write(cut))
+		begun = time.Now()
 		step(d.Cut())
 		took := time.Since(begun)
 		step(b.Ledger.Write(Record{Type: CutDone, Text: took.String()}))
@@ -104,7 +115,7 @@ func PowerCut(d Power) Down {
 	}
 }
 
-// failure makes a violation of an error.
+// failure converts an error to a violation.
 func failure(kind string, err error) []Violation {
 	if err == nil {
 		return nil
@@ -112,13 +123,13 @@ func failure(kind string, err error) []Violation {
 	return []Violation{{kind, "server", err.Error()}}
 }
 
-// Run takes the server down n times, and checks after each. It ends early, after a last check, when it has found a violation.
-// The server is down afterwards.
+// Run takes the server down n times, and checks after each time. After a violation it ends early, after a last check.
+// When it returns, the server is down.
 func (b *Bench) Run(ctx context.Context, n int, down Down) Summary {
 	return b.RunWhile(ctx, func(done int) bool { return done < n }, down)
 }
 
-// RunWhile is Run for as long as more says so, which it is asked with the number of cycles that are done.
+// RunWhile is Run for as long as more returns true; done is the number of completed cycles.
 func (b *Bench) RunWhile(ctx context.Context, more func(done int) bool, down Down) Summary {
 	var s Summary
 	for i := 0; ctx.Err() == nil; i++ {
@@ -158,7 +169,7 @@ func (b *Bench) RunWhile(ctx context.Context, more func(done int) bool, down Dow
 	return s
 }
 
-// beside starts what runs beside a load; what it returns ends that, and says what it found.
+// beside starts Bench.Beside. The function that it returns ends it, and returns its violations.
 func (b *Bench) beside(ctx context.Context) func() []Violation {
 	if b.Beside == nil {
 		return func() []Violation { return nil }
@@ -172,7 +183,7 @@ func (b *Bench) beside(ctx context.Context) func() []Violation {
 	}
 }
 
-// start starts the server and checks that it has what it must have. It says whether the server can be used.
+// start starts the server and checks its contents. It reports whether the server can be used.
 func (b *Bench) start(ctx context.Context, s *Summary, random *rand.Rand) (*Client, bool) {
 	if b.Stumble != nil && random.IntN(3) == 0 {
 		after := time.Duration(random.Int64N(int64(stumbleMax)))
@@ -217,7 +228,7 @@ func (b *Bench) start(ctx context.Context, s *Summary, random *rand.Rand) (*Clie
 	return client, true
 }
 
-// buckets creates the buckets with versions, locks and lifecycles that are not there yet, and sets them up.
+// buckets creates and configures the missing buckets with versions, locks and lifecycles.
 func (b *Bench) buckets(ctx context.Context, client *Client) error {
 	if !b.Mix.Versions {
 		return nil
@@ -232,7 +243,7 @@ func (b *Bench) buckets(ctx context.Context, client *Client) error {
 	return errors.Join(errs...)
 }
 
-// bucket does so with one of them.
+// bucket does this for one bucket.
 func (b *Bench) bucket(ctx context.Context, client *Client, name string) error {
 	n, want := Name{Bucket: name}, enabled
 	if name == goneBucket {
@@ -268,7 +279,7 @@ func (b *Bench) bucket(ctx context.Context, client *Client, name string) error {
 	return err
 }
 
-// ownBuckets are the buckets of so many workers.
+// ownBuckets returns the buckets of the given number of workers.
 func ownBuckets(workers int) (list []string) {
 	for i := range workers {
 		list = append(list, ownBucket(i))

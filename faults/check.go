@@ -15,24 +15,24 @@ import (
 // Violation is a broken promise.
 type Violation struct {
 	Kind   string // lost, torn, stale, returned, phantom, listing, etag, tag, upload, half, condition, failed, start, ...
-	Where  string // the thing
+	Where  string // the object, version, upload or bucket
 	Detail string
 }
 
-// String is one line of a report.
+// String returns the violation as one line of a report.
 func (v Violation) String() string { return fmt.Sprintf("%-9s %s: %s", v.Kind, v.Where, v.Detail) }
 
-// Report is what a check found.
+// Report is the result of a check.
 type Report struct {
 	Objects, Absent, Uploads int   // things compared
-	Versions, Kept           int   // versions compared, and those of them that refused to be deleted
-	Taken                    int   // versions, markers and uploads that lifecycles took since the last check
-	Bytes                    int64 // of content compared
-	Uncertain                int   // things for which more than one value was right
+	Versions, Kept           int   // versions compared, and locked ones whose deletion was refused
+	Taken                    int   // versions, markers and uploads that lifecycles have deleted since the last check
+	Bytes                    int64 // bytes of content compared
+	Uncertain                int   // things for which more than one value was possible
 	Violations               []Violation
 }
 
-// readers is how many objects are read at a time.
+// readers is the number of objects that are read concurrently.
 const readers = 8
 
 // checker compares a server with a state.
@@ -44,18 +44,18 @@ type checker struct {
 	report Report
 	seen   []Effect
 	steps  []Step
-	// courses are those that lead to what is there, by key with versions
+	// courses holds, for each key with versions, the possible histories that lead to the observed versions.
 	courses map[Name][]branch
 
-	existing map[string]bool // buckets; set before others are compared
+	existing map[string]bool // existing buckets; set before other things are compared
 }
 
-// Check compares everything that the server holds with the state, and returns what it found, together with records that
-// make certain what was not. pageSize is that of the listings, in entries.
+// Check compares everything on the server with the state. It returns the result, and records that make uncertain values
+// certain. The page size of listings is in entries.
 func Check(ctx context.Context, client *Client, state *State, pageSize int32) (Report, []Record) {
 	c := &checker{client: client, state: state, courses: map[Name][]branch{}, existing: map[string]bool{}}
 	c.buckets(ctx)
-	c.versions(ctx, 5+pageSize%50) // first, since with time more and more of it is due; in small pages, so that there are several
+	c.versions(ctx, 5+pageSize%50) // first, because more versions expire over time; small pages, so that there are several
 	listed := c.list(ctx, pageSize)
 	c.directories(ctx, listed)
 	c.objects(ctx, listed)
@@ -74,7 +74,7 @@ func (c *checker) violate(kind string, where any, format string, args ...any) {
 	c.report.Violations = append(c.report.Violations, Violation{kind, fmt.Sprint(where), fmt.Sprintf(format, args...)})
 }
 
-// found notes that a thing has a value, where that was not certain before.
+// found records that a thing has a value, if that was not certain before.
 func (c *checker) found(n Name, v *Value) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +84,7 @@ func (c *checker) found(n Name, v *Value) {
 	}
 }
 
-// list returns the listing of the bucket, whose order it checks.
+// list returns the listing of the bucket, and checks its order.
 func (c *checker) list(ctx context.Context, pageSize int32) map[string]Value {
 	listed := map[string]Value{}
 	last := ""
@@ -101,10 +101,10 @@ func (c *checker) list(ctx context.Context, pageSize int32) map[string]Value {
 	return listed
 }
 
-// directoriesPage is the page size of the listing with a delimiter: small, so that there are several pages.
+// directoriesPage is the page size of the listing with a delimiter. It is small, so that there are several pages.
 const directoriesPage = 1
 
-// directories holds the listing with a delimiter against the one without.
+// directories compares the listing with a delimiter with the one without.
 func (c *checker) directories(ctx context.Context, listed map[string]Value) {
 	want, got := map[string]bool{}, map[string]bool{}
 	for key := range listed {
@@ -127,7 +127,7 @@ func (c *checker) directories(ctx context.Context, listed map[string]Value) {
 	}
 }
 
-// buckets compares which buckets there are.
+// buckets compares the list of buckets.
 func (c *checker) buckets(ctx context.Context) {
 	listed, err := c.client.Buckets(ctx)
 	if err != nil {
@@ -157,7 +157,7 @@ func (c *checker) buckets(ctx context.Context) {
 	}
 }
 
-// objects compares every object that the listing or the state knows of.
+// objects compares every object in the listing or the state.
 func (c *checker) objects(ctx context.Context, listed map[string]Value) {
 	keys := map[string]bool{}
 	for n := range c.state.slots {
@@ -185,7 +185,7 @@ func (c *checker) objects(ctx context.Context, listed map[string]Value) {
 	wg.Wait()
 }
 
-// object reads one object and compares it with the listing and with what the state allows.
+// object reads one object and compares it with the listing and with its possible values.
 func (c *checker) object(ctx context.Context, key string, listed Value, isListed bool) {
 	n := Name{Key: key}
 	body, tag, tags, err := c.client.Get(ctx, key)
@@ -217,7 +217,7 @@ func (c *checker) object(ctx context.Context, key string, listed Value, isListed
 	c.content(n, body, tag, label)
 }
 
-// absent judges that an object is not there.
+// absent handles an object that was not found. It reports a violation if the object must exist.
 func (c *checker) absent(n Name) {
 	c.mu.Lock()
 	c.report.Absent++
@@ -229,10 +229,10 @@ func (c *checker) absent(n Name) {
 	c.found(n, nil)
 }
 
-// content judges what an object holds.
+// content compares the content of an object with its possible values.
 func (c *checker) content(n Name, body []byte, tag, label string) {
 	candidates := c.state.candidates(n)
-	var right []*Value // of one content there may be several: a copy onto itself changes the ETag of a multipart object
+	var right []*Value // several values may have the same content: a copy onto itself changes the ETag of a multipart object
 	for _, x := range candidates {
 		if x.value.is(body, label) {
 			right = append(right, x.value)
@@ -286,7 +286,7 @@ func (c *checker) wrong(n Name, body []byte, tag string) {
 	c.violate("torn", n, "ETag %s: %s; right would be %s", tag, likely.differ(body), c.allowed(n))
 }
 
-// allowed writes out the values that are right.
+// allowed describes the possible values of a thing.
 func (c *checker) allowed(n Name) string {
 	var list []string
 	for _, x := range c.state.candidates(n) {
@@ -295,7 +295,7 @@ func (c *checker) allowed(n Name) string {
 	return strings.Join(list, " or ")
 }
 
-// uploads compares the uploads in progress in a bucket ("": the main one) and their parts.
+// uploads compares the uploads in progress in a bucket (the main one if it is empty) and their parts.
 func (c *checker) uploads(ctx context.Context, bucket string, pageSize int32) {
 	listed := map[Name]bool{}
 	if err := c.client.of(Name{Bucket: bucket}).Uploads(ctx, pageSize, func(n Name) {
@@ -305,7 +305,7 @@ func (c *checker) uploads(ctx context.Context, bucket string, pageSize int32) {
 		c.violate("upload", "bucket "+bucket, "%v", err)
 		return
 	}
-	unnamed := map[string]int{} // key: uploads that may have begun without the client's learning of it
+	unnamed := map[string]int{} // for each key, the number of uploads that may have begun with an ID unknown to the client
 	for n := range c.state.slots {
 		if n.Bucket == bucket && strings.HasPrefix(n.Upload, "?") {
 			unnamed[n.Key]++
@@ -325,7 +325,7 @@ func (c *checker) uploads(ctx context.Context, bucket string, pageSize int32) {
 	}
 }
 
-// upload judges one upload, of which the listing says whether it is in progress.
+// upload judges one upload, of which the listing reports whether it is in progress.
 func (c *checker) upload(ctx context.Context, n Name, isListed bool) {
 	c.report.Uploads++
 	var exist, lack bool
@@ -354,7 +354,7 @@ func (c *checker) upload(ctx context.Context, n Name, isListed bool) {
 	c.found(n, v)
 	parts, err := c.client.of(n).Parts(ctx, n)
 	if err != nil && missing(err) && v.Due > 0 && now() >= v.Due {
-		return // the next check finds it gone
+		return // the next check finds that it no longer exists
 	}
 	if err != nil {
 		c.violate("upload", n, "in progress, but its parts cannot be listed: %v", err)
@@ -365,7 +365,7 @@ func (c *checker) upload(ctx context.Context, n Name, isListed bool) {
 	}
 }
 
-// part judges one part. Its content is compared when the upload has become an object.
+// part compares one part. Its content is compared only when the upload has become an object.
 func (c *checker) part(n Name, parts map[int]Value) {
 	var got *Value
 	if v, ok := parts[n.Part]; ok {
@@ -381,7 +381,7 @@ func (c *checker) part(n Name, parts map[int]Value) {
 	c.found(n, got)
 }
 
-// atomicity looks at the requests that were never acknowledged and whose effects come together or not at all.
+// atomicity checks requests that were never acknowledged and whose effects must all happen, or none.
 func (c *checker) atomicity() {
 	now := maps.Clone(c.state.slots)
 	after := &State{slots: now, pending: map[uint64]Record{}}
@@ -397,7 +397,7 @@ func (c *checker) atomicity() {
 			candidates := c.state.candidates(e.Name)
 			last := len(candidates) - 1
 			decidable := candidates[last].request == r.Request
-			for _, x := range candidates[:last] { // where it may have been like that before, nobody can tell: a relaxed server may have lost what came in between
+			for _, x := range candidates[:last] { // if it may have had the value before, this is undecidable: a relaxed server may have lost later writes
 				decidable = decidable && !same(x.value, e.Value)
 			}
 			switch {

@@ -18,23 +18,27 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
+
+	"orcas/internal/s3client"
 )
 
-// Credentials are those of the root user of a server.
+// Credentials are the credentials of the root user of a server.
 type Credentials struct{ AccessKey, SecretKey string }
 
-// NewCredentials returns random ones. Each run has its own: ports are used again, so a request of one run may come to the server of another, which must
-// refuse it.
+// NewCredentials returns random credentials, different for each run. Ports are reused, so a request of one run may
+// reach the server of another run, which must refuse it.
 func NewCredentials() Credentials { return Credentials{"FAULTS" + rand.Text()[:14], rand.Text()} }
 
-// requestTimeout is how long a request may take before it counts as hung.
+// requestTimeout is the time after which a request counts as hung.
 const requestTimeout = 30 * time.Second
 
-// Client speaks S3 with one bucket of a server, without retries: a second attempt would hide how the first one ended.
+// Client uses one bucket of a server, without retries, because a second attempt would hide the result of the first one.
+// It uses the AWS SDK on purpose, so that the bench does what applications do: package s3client, which other tools use,
+// shares code with the server.
 type Client struct {
 	s3        *s3.Client
+	raw       *s3client.Client // for requests that the SDK does not support
 	endpoint  string
-	root      Credentials
 	bucket    string
 	transport *http.Transport
 	http      *http.Client
@@ -44,7 +48,7 @@ type Client struct {
 func NewClient(endpoint string, root Credentials, bucket string, conns int) *Client {
 	t := &http.Transport{MaxIdleConns: conns, MaxIdleConnsPerHost: conns, DisableCompression: true}
 	h := &http.Client{Transport: t, Timeout: requestTimeout}
-	return &Client{endpoint: endpoint, root: root, bucket: bucket, transport: t, http: h, s3: s3.New(s3.Options{
+	return &Client{endpoint: endpoint, bucket: bucket, transport: t, http: h, raw: s3client.New(endpoint, root.keys(), h), s3: s3.New(s3.Options{
 		BaseEndpoint: aws.String(endpoint),
 		Region:       "us-east-1",
 		Credentials:  credentials.NewStaticCredentialsProvider(root.AccessKey, root.SecretKey, ""),
@@ -55,7 +59,7 @@ func NewClient(endpoint string, root Credentials, bucket string, conns int) *Cli
 	})}
 }
 
-// of returns a client of the bucket that a thing is in.
+// of returns a client of the bucket of n.
 func (c *Client) of(n Name) *Client {
 	if n.Bucket == "" {
 		return c
@@ -66,7 +70,7 @@ func (c *Client) of(n Name) *Client {
 // Close closes the idle connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// status returns the HTTP status and the S3 code that err carries; 0 where the request got no answer.
+// status returns the HTTP status and the S3 code of err. The status is 0 if the request got no response.
 func status(err error) (int, string) {
 	var code string
 	if api := smithy.APIError(nil); errors.As(err, &api) {
@@ -81,7 +85,7 @@ func status(err error) (int, string) {
 // etag returns an ETag without its quotes.
 func etag(s *string) string { return strings.Trim(aws.ToString(s), `"`) }
 
-// CreateBucket creates the bucket and waits until it is there; that it was there already is no error.
+// CreateBucket creates the bucket, unless it exists, and waits until it exists.
 func (c *Client) CreateBucket(ctx context.Context) error {
 	_, err := c.s3.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: &c.bucket})
 	if s, _ := status(err); err != nil && s != http.StatusConflict {
@@ -93,7 +97,7 @@ func (c *Client) CreateBucket(ctx context.Context) error {
 	return wait.Wait(ctx, &s3.HeadBucketInput{Bucket: &c.bucket}, requestTimeout)
 }
 
-// Put writes an object and returns its ETag. ifMatch and ifNoneMatch are sent where they are not empty.
+// Put writes an object and returns its ETag. ifMatch and ifNoneMatch are sent unless they are empty.
 func (c *Client) Put(ctx context.Context, key string, body []byte, ifMatch, ifNoneMatch string) (string, error) {
 	in := &s3.PutObjectInput{Bucket: &c.bucket, Key: &key, Body: bytes.NewReader(body)}
 	if ifMatch != "" {
@@ -109,7 +113,7 @@ func (c *Client) Put(ctx context.Context, key string, body []byte, ifMatch, ifNo
 	return etag(out.ETag), nil
 }
 
-// Get reads an object whole, with its ETag and how many tags it has.
+// Get reads a whole object, with its ETag and the number of its tags.
 func (c *Client) Get(ctx context.Context, key string) (body []byte, tag string, tags int, err error) {
 	out, err := c.s3.GetObject(ctx, &s3.GetObjectInput{Bucket: &c.bucket, Key: &key})
 	if err != nil {
@@ -125,7 +129,7 @@ func (c *Client) Get(ctx context.Context, key string) (body []byte, tag string, 
 // labelKey is the key of the one tag that objects have.
 const labelKey = "label"
 
-// Label gives an object one tag in place of those that it has; "": none.
+// Label replaces the tags of an object with one tag, or with none if label is empty.
 func (c *Client) Label(ctx context.Context, key, label string) error {
 	if label == "" {
 		_, err := c.s3.DeleteObjectTagging(ctx, &s3.DeleteObjectTaggingInput{Bucket: &c.bucket, Key: &key})
@@ -136,14 +140,15 @@ func (c *Client) Label(ctx context.Context, key, label string) error {
 	return err
 }
 
-// LabelOf returns the one tag of an object; several, or another, are an error.
+// LabelOf returns the value of the only tag of an object. It returns an error if there are several tags or a different
+// one.
 func (c *Client) LabelOf(ctx context.Context, key string) (string, error) {
 	out, err := c.s3.GetObjectTagging(ctx, &s3.GetObjectTaggingInput{Bucket: &c.bucket, Key: &key})
 	if err != nil {
 		return "", err
 	}
 	if len(out.TagSet) != 1 || aws.ToString(out.TagSet[0].Key) != labelKey {
-		return "", fmt.Errorf("%d tags", len(out.TagSet))
+		return "", fmt.Errorf("expected one tag with the key %q, found %d tags", labelKey, len(out.TagSet))
 	}
 	return aws.ToString(out.TagSet[0].Value), nil
 }
@@ -181,18 +186,18 @@ func (c *Client) Copy(ctx context.Context, from, to string) (string, error) {
 		return "", err
 	}
 	if out.CopyObjectResult == nil {
-		return "", errors.New("a copy without a result")
+		return "", errors.New("the answer to CopyObject has no CopyObjectResult")
 	}
 	return etag(out.CopyObjectResult.ETag), nil
 }
 
-// Rename gives an object another key.
+// Rename moves an object to another key.
 func (c *Client) Rename(ctx context.Context, from, to string) error {
 	_, err := c.s3.RenameObject(ctx, &s3.RenameObjectInput{Bucket: &c.bucket, Key: &to, RenameSource: aws.String("/" + c.bucket + "/" + url.PathEscape(from))})
 	return err
 }
 
-// Append puts content behind that of an object of size bytes and returns the ETag of the object.
+// Append appends content to an object of size bytes and returns the ETag of the object.
 func (c *Client) Append(ctx context.Context, key string, size int64, body []byte) (string, error) {
 	out, err := c.s3.PutObject(ctx, &s3.PutObjectInput{Bucket: &c.bucket, Key: &key, Body: bytes.NewReader(body), WriteOffsetBytes: &size})
 	if err != nil {
@@ -201,7 +206,7 @@ func (c *Client) Append(ctx context.Context, key string, size int64, body []byte
 	return etag(out.ETag), nil
 }
 
-// CreateUpload begins an upload and returns its id.
+// CreateUpload begins an upload and returns its ID.
 func (c *Client) CreateUpload(ctx context.Context, key string) (string, error) {
 	out, err := c.s3.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: &c.bucket, Key: &key})
 	if err != nil {
@@ -220,7 +225,7 @@ func (c *Client) PutPart(ctx context.Context, n Name, body []byte) (string, erro
 	return etag(out.ETag), nil
 }
 
-// CopyPart makes a part of length bytes of an object, from byte first on, and returns its ETag.
+// CopyPart writes a part from length bytes of an object, beginning at byte first, and returns its ETag.
 func (c *Client) CopyPart(ctx context.Context, n Name, from string, first, length int64) (string, error) {
 	out, err := c.s3.UploadPartCopy(ctx, &s3.UploadPartCopyInput{Bucket: &c.bucket, Key: &n.Key, UploadId: &n.Upload,
 		PartNumber: aws.Int32(int32(n.Part)), CopySource: aws.String(c.bucket + "/" + from),
@@ -229,12 +234,12 @@ func (c *Client) CopyPart(ctx context.Context, n Name, from string, first, lengt
 		return "", err
 	}
 	if out.CopyPartResult == nil {
-		return "", errors.New("a copied part without a result")
+		return "", errors.New("the answer to UploadPartCopy has no CopyPartResult")
 	}
 	return etag(out.CopyPartResult.ETag), nil
 }
 
-// completed lists the parts 1..len(parts) for a completion.
+// completed lists parts 1 to len(parts) for a CompleteMultipartUpload.
 func completed(parts []*Value) []types.CompletedPart {
 	list := make([]types.CompletedPart, len(parts))
 	for i, p := range parts {
@@ -243,7 +248,7 @@ func completed(parts []*Value) []types.CompletedPart {
 	return list
 }
 
-// CompleteUpload makes the object of its parts 1..len(etags) and returns its ETag.
+// CompleteUpload completes an upload of parts 1 to len(parts) and returns the ETag of the object.
 func (c *Client) CompleteUpload(ctx context.Context, n Name, parts []*Value) (string, error) {
 	out, err := c.s3.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{Bucket: &c.bucket, Key: &n.Key,
 		UploadId: &n.Upload, MultipartUpload: &types.CompletedMultipartUpload{Parts: completed(parts)}})
@@ -253,7 +258,7 @@ func (c *Client) CompleteUpload(ctx context.Context, n Name, parts []*Value) (st
 	return etag(out.ETag), nil
 }
 
-// AbortUpload ends an upload.
+// AbortUpload aborts an upload.
 func (c *Client) AbortUpload(ctx context.Context, n Name) error {
 	_, err := c.s3.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &c.bucket, Key: &n.Key, UploadId: &n.Upload})
 	return err
@@ -274,13 +279,13 @@ func (c *Client) List(ctx context.Context, pageSize int32, fn func(key string, v
 			return nil
 		}
 		if aws.ToString(out.NextContinuationToken) == "" {
-			return errors.New("a truncated page without a continuation token")
+			return errors.New("a truncated page of objects has no continuation token")
 		}
 		in.ContinuationToken = out.NextContinuationToken
 	}
 }
 
-// Directories calls fn for each common prefix of the bucket that ends with the first slash of a key, and for each key without one.
+// Directories calls fn for each common prefix of the bucket with the delimiter "/", and for each key without a slash.
 func (c *Client) Directories(ctx context.Context, pageSize int32, fn func(prefix string)) error {
 	in := &s3.ListObjectsV2Input{Bucket: &c.bucket, MaxKeys: &pageSize, Delimiter: aws.String("/")}
 	for {
@@ -298,13 +303,13 @@ func (c *Client) Directories(ctx context.Context, pageSize int32, fn func(prefix
 			return nil
 		}
 		if aws.ToString(out.NextContinuationToken) == "" {
-			return errors.New("a truncated page of prefixes without a continuation token")
+			return errors.New("a truncated page of prefixes has no continuation token")
 		}
 		in.ContinuationToken = out.NextContinuationToken
 	}
 }
 
-// MakeBucket creates a bucket that was not there.
+// MakeBucket creates a bucket, which must not exist.
 func (c *Client) MakeBucket(ctx context.Context, name string) error {
 	_, err := c.s3.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: &name})
 	return err
@@ -316,7 +321,7 @@ func (c *Client) RemoveBucket(ctx context.Context, name string) error {
 	return err
 }
 
-// Buckets returns the names of all buckets but the client's own.
+// Buckets returns the names of all buckets except that of the client.
 func (c *Client) Buckets(ctx context.Context) (map[string]bool, error) {
 	out, err := c.s3.ListBuckets(ctx, &s3.ListBucketsInput{})
 	if err != nil {
@@ -368,7 +373,7 @@ func (c *Client) Parts(ctx context.Context, n Name) (map[int]Value, error) {
 	}
 }
 
-// ready says whether the server answers that it is ready.
+// ready reports whether the server is ready, according to its health API.
 func ready(ctx context.Context, client *http.Client, endpoint string) bool {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint+"/-/health/ready", nil)
 	if err != nil {

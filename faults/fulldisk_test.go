@@ -22,10 +22,11 @@ import (
 // resumeMax is how long writes may take to be accepted again when a full drive has room again.
 const resumeMax = 5 * time.Second
 
-// TestFullDisk fills a small drive with writes until none passes. Those that fail say 507, and nothing that was acknowledged is lost:
-// reads, listings and deletions work, the server stops and starts, also after a kill; and when there is room again, writes are
-// accepted without a restart.
+// TestFullDisk fills a small drive with writes until none passes. Those that fail say 507, and nothing that was
+// acknowledged is lost: reads, listings and deletions work, the server stops and starts, also after a kill; and when
+// there is room again, writes are accepted without a restart.
 func TestFullDisk(t *testing.T) {
+	long(t)
 	for _, c := range []struct {
 		name     string
 		mkfs     []string
@@ -46,7 +47,7 @@ func TestFullDisk(t *testing.T) {
 			if !private(t) {
 				return
 			}
-			d := newSmallDrive(t, c.mkfs, c.settings)
+			d := newDrive(t, 320<<20, c.mkfs, c.settings)
 			d.reserve = !slices.Contains(c.settings, "ORCAS_MIN_FREE=0")
 			d.row = result.Of(t, result.Row{Fault: "full-disk", Name: c.name, Unit: "writes refused", Seed: d.seed})
 			d.run(t)
@@ -54,7 +55,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// smallDrive is a server with its data on a drive of 320 MiB, and what it acknowledged.
+// smallDrive is a server with its data on a drive of a few hundred MiB, and what it acknowledged.
 type smallDrive struct {
 	root   string // of the drive
 	p      *Process
@@ -69,9 +70,8 @@ type smallDrive struct {
 	reserve bool // the server keeps room for deletions
 }
 
-func newSmallDrive(t *testing.T, mkfs, settings []string) *smallDrive {
+func newDrive(t *testing.T, size int64, mkfs, settings []string) *smallDrive {
 	t.Helper()
-	const size = 320 << 20
 	dir := workDir(t)
 	image, root := filepath.Join(dir, "image"), filepath.Join(dir, "drive")
 	require.NoError(t, sparse(image, size))
@@ -100,7 +100,7 @@ func (d *smallDrive) start(t *testing.T) {
 	t.Cleanup(d.client.Close)
 }
 
-// put writes an object and says whether it was accepted; a refusal has to be 507.
+// put writes an object and reports whether it was accepted; a refusal must be 507.
 func (d *smallDrive) put(t *testing.T, key string, size int64) bool {
 	t.Helper()
 	d.id++
@@ -118,7 +118,7 @@ func (d *smallDrive) put(t *testing.T, key string, size int64) bool {
 	return false
 }
 
-// refused holds the error of a write against what it may be.
+// refused compares the error of a write with what it may be.
 func (d *smallDrive) refused(t *testing.T, err error) {
 	t.Helper()
 	code, name := status(err)
@@ -215,7 +215,8 @@ func (d *smallDrive) run(t *testing.T) {
 	require.Empty(t, d.p.Alarms())
 }
 
-// remove deletes keys. The reserve is there for that; without one a deletion that finds no byte says 507, and leaves the object.
+// remove deletes keys. The reserve is there for that; without one a deletion that finds no byte says 507, and leaves
+// the object.
 func (d *smallDrive) remove(t *testing.T, keys ...string) {
 	t.Helper()
 	for _, key := range keys {

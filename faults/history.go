@@ -6,25 +6,25 @@ import (
 	"strings"
 )
 
-// Version is one version of a key in a bucket beside the main one. Times are in nanoseconds since 1970, and lower bounds: what the lifecycle does, it does
-// not do before them.
+// Version is one version of a key in a bucket other than the main one. Times are in nanoseconds since 1970. They are
+// lower bounds, so the lifecycle must not act earlier.
 type Version struct {
-	ID      string `json:"id"`                // as the server names it; "?" and a number: nobody has told it yet
-	Value   *Value `json:"value,omitempty"`   // nil: a delete marker
-	Lock    string `json:"lock,omitempty"`    // what keeps it, see lockOf; "": nothing
-	Written int64  `json:"written"`           // when its content was written; a rename keeps that
-	Placed  int64  `json:"placed"`            // when it became the newest
-	Under   int64  `json:"under,omitempty"`   // when something newer came first; 0: not yet
+	ID      string `json:"id"`                // the server's version ID; "?" and a number if it is not known yet
+	Value   *Value `json:"value,omitempty"`   // nil for a delete marker
+	Lock    string `json:"lock,omitempty"`    // the lock that protects it, see lockOf; may be empty
+	Written int64  `json:"written"`           // when its content was written; a rename does not change it
+	Placed  int64  `json:"placed"`            // when it became the newest version
+	Under   int64  `json:"under,omitempty"`   // when it stopped being the newest version; 0 if it still is
 	Dropped bool   `json:"dropped,omitempty"` // it is gone, and stands here until the next look: before that, the lifecycle may have put a marker upon it
 }
 
-// nullID is the id of the version that is written where a bucket has no versions, or they are suspended.
+// nullID is the ID of the version that is written while versioning is off or suspended.
 const nullID = "null"
 
-// unnamed says whether nobody has told the id yet.
+// unnamed reports whether the ID is not known yet.
 func (v *Version) unnamed() bool { return strings.HasPrefix(v.ID, "?") }
 
-// String names the version in reports.
+// String returns the name of the version for reports.
 func (v Version) String() string {
 	s := v.ID + ": a marker"
 	if v.Value != nil {
@@ -36,7 +36,7 @@ func (v Version) String() string {
 	return s
 }
 
-// The things that a Step does to the versions of a key.
+// The operations of a Step on the versions of a key.
 const (
 	Push   = "push"   // Version comes on top; with the id of the null version it takes that one's place
 	Drop   = "drop"   // the version ID goes for good, if it is there
@@ -44,7 +44,7 @@ const (
 	Become = "become" // they are those of Versions
 )
 
-// Step is what a request does to the versions of a key.
+// Step is the effect of a request on the versions of a key.
 type Step struct {
 	Name     Name      `json:"name"` // Bucket and Key
 	Do       string    `json:"do"`
@@ -53,7 +53,7 @@ type Step struct {
 	Versions []Version `json:"versions,omitempty"` // newest first
 }
 
-// on returns what versions, newest first, become by the step.
+// on returns the versions, newest first, after the step.
 func (s *Step) on(versions []Version) []Version {
 	switch s.Do {
 	case Become:
@@ -78,7 +78,7 @@ func (s *Step) on(versions []Version) []Version {
 	return after
 }
 
-// amended returns versions with one of them changed.
+// amended returns a copy of versions in which the one with the given ID is changed.
 func amended(versions []Version, id string, change func(v *Version)) []Version {
 	changed := append([]Version(nil), versions...)
 	for i := range changed {
@@ -89,17 +89,19 @@ func amended(versions []Version, id string, change func(v *Version)) []Version {
 	return changed
 }
 
-// branch is one possible course of events: the versions that a key has after it, newest first, and the requests in doubt that it takes to have happened.
+// branch is one possible course of events: the versions that a key has after it, newest first, and the uncertain
+// requests that it assumes to have happened.
 type branch struct {
 	requests []uint64
 	versions []Version
 }
 
-// history is what is known of the versions of a key. It is replaced, never changed.
+// history holds the possible versions of a key. It is immutable.
 //
-// The branches are all that may be. Those that are live may be so at the end: a request that begins may follow upon each of them, and one that was
-// acknowledged is part of every one. In a State as the server is now, all are live. In one that a power cut leaves, others stay possible: they are the beginnings of
-// the same course of events, and never something from its middle without what went before.
+// The branches are all that may be. Those that are live may be so at the end: a request that begins may follow upon
+// each of them, and one that was acknowledged is part of every one. In a State as the server is now, all are live. In
+// one that a power cut leaves, others stay possible: they are the beginnings of the same course of events, and never
+// something from its middle without what went before.
 type history struct {
 	all, live []branch
 }
@@ -107,7 +109,7 @@ type history struct {
 // blank is the history of a key that no request has touched.
 var blank = history{all: []branch{{}}, live: []branch{{}}}
 
-// history returns what is known of the versions of a key.
+// history returns the history of a key.
 func (s *State) history(n Name) history {
 	if h, ok := s.keys[n]; ok {
 		return h
@@ -138,8 +140,8 @@ func (s *State) cannot(r Record) {
 	}
 }
 
-// happened says that a request was acknowledged, which end tells of. With only, everything but what it leads to is impossible from now on; otherwise
-// it may be lost, with all that follows.
+// happened says that a request was acknowledged, which end tells of. With only, everything but what it leads to is
+// impossible from now on; otherwise it may be lost, with all that follows.
 func (s *State) happened(begun, end Record, only bool) {
 	for i, step := range begun.Steps {
 		id := ""

@@ -46,7 +46,8 @@ func (s *told) ids(n Name) (list []string) {
 	return list
 }
 
-// TestHistoryOfACut: of what was acknowledged while the power was cut any beginning may be there, and never the end without what went before.
+// TestHistoryOfACut: of what was acknowledged while the power was cut any beginning may be there, and never the end
+// without what went before.
 func TestHistoryOfACut(t *testing.T) {
 	n := Name{Bucket: "b", Key: "k"}
 	s := newTold(t)
@@ -76,7 +77,7 @@ func TestHistoryOfACut(t *testing.T) {
 func TestHistoryRelaxed(t *testing.T) {
 	n := Name{Bucket: "b", Key: "k"}
 	s := newTold(t)
-	s.relax(10)
+	s.relax()
 	s.begin(1, n)
 	s.done(1, "a")
 	s.at = 20
@@ -86,7 +87,7 @@ func TestHistoryRelaxed(t *testing.T) {
 	s.done(3)
 	s.begin(4, n)
 	s.write(Record{Type: Refused, Request: 4})
-	s.write(Record{Type: Cut})
+	s.write(Record{Type: Cut, Window: 10})
 	s.write(Record{Type: CutDone})
 	s.write(Record{Type: Rewind})
 	require.Equal(t, []string{"a ", "b a ", "b "}, s.ids(n), "and never nothing, or a marker")

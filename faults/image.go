@@ -9,25 +9,26 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // Disk is a file system that can lose its power. It lies in an image file on an outer file system whose files can be
-// cloned. Loop devices carry both; they and the mounts belong to the mount namespace of the process, and the outer image
-// has no name, so that all of it vanishes with the process, however that ends (see Private).
+// cloned. Loop devices carry both; they and the mounts belong to the mount namespace of the process, and the outer
+// image has no name, so that all of it vanishes with the process, however that ends (see Private).
 //
 // A strict disk also forgets every name whose directory was not synced (see Names).
 type Disk struct {
-	dir    string // holds the mount points outer, inner and, of a strict disk, view
+	dir    string // contains the mount points outer, inner and, for a strict disk, view
 	inner  string // the inner file system: ext4 or xfs
 	strict bool
-	number int  // of the image in use
+	number int  // number of the image in use
 	up     bool // the inner file system is mounted
 	closed bool
 
 	names   *Names       // on top of it, of a strict disk
-	pending []nameChange // what the last cut has to forget
+	pending []nameChange // changes that the restore after the last cut must undo
 }
 
 // The sizes of the images in bytes; they are sparse.
@@ -103,12 +104,12 @@ func (d *Disk) Path() string {
 	return d.root()
 }
 
-// mountPoint returns where the inner file system is mounted; root and limbo are directories of it.
+// mountPoint returns the mount point of the inner file system, which contains the directories root and limbo.
 func (d *Disk) mountPoint() string { return filepath.Join(d.dir, "inner") }
 func (d *Disk) root() string       { return filepath.Join(d.mountPoint(), "root") }
 func (d *Disk) limbo() string      { return filepath.Join(d.mountPoint(), "limbo") }
 
-// image returns the file that the inner file system is in.
+// image returns the path of the file that contains the inner file system.
 func (d *Disk) image() string {
 	return filepath.Join(d.dir, "outer", fmt.Sprintf("%03d.img", d.number))
 }
@@ -120,7 +121,8 @@ func (d *Disk) mount(ctx context.Context) error {
 	return err
 }
 
-// mountNames puts Names on top of the inner file system of a strict disk. What an earlier one has left in limbo goes: its numbers are given away again.
+// mountNames puts Names on top of the inner file system of a strict disk. What an earlier one has left in limbo goes:
+// its numbers are given away again.
 func (d *Disk) mountNames() (err error) {
 	if !d.strict {
 		return nil
@@ -135,8 +137,8 @@ func (d *Disk) mountNames() (err error) {
 	return err
 }
 
-// Cut clones the image, which is what a power cut would leave. Before, it writes a file that nobody syncs, which must be
-// missing after the cut: a cut that loses nothing proves nothing (see Restore).
+// Cut clones the image, which is what a power cut would leave. Before, it writes a file that nobody syncs, which must
+// be missing after the cut: a cut that loses nothing proves nothing (see Restore).
 func (d *Disk) Cut() (err error) {
 	if err := os.WriteFile(d.canary(), []byte("not synced"), 0o644); err != nil {
 		return err
@@ -166,7 +168,7 @@ func (d *Disk) clone() error {
 	return nil
 }
 
-// canary returns the name of the file that no cut may keep.
+// canary returns the name of the file that must not survive a cut.
 func (d *Disk) canary() string {
 	return filepath.Join(d.mountPoint(), fmt.Sprintf("canary.%d", d.number))
 }
@@ -215,7 +217,22 @@ func (d *Disk) unmount() error {
 	return nil
 }
 
-// Lost says what the last cut took, beside what the device did not have.
+// SyncAll makes everything on a strict disk durable. On other disks, the server's own syncfs does this.
+func (d *Disk) SyncAll() error {
+	if d.names == nil {
+		return nil
+	}
+	return d.names.SyncAll()
+}
+
+// SlowSyncs makes each sync of a file on a strict disk take longer by the given time, until the next Restore.
+func (d *Disk) SlowSyncs(by time.Duration) {
+	if d.names != nil {
+		d.names.slow.Store(int64(by))
+	}
+}
+
+// Lost describes what the last cut lost in addition to the data that had not reached the device.
 func (d *Disk) Lost() string { return fmt.Sprintf("%d names not synced", len(d.pending)) }
 
 // Close unmounts both file systems.
@@ -236,7 +253,7 @@ func sparse(path string, size int64) error {
 	return errors.Join(f.Truncate(size), f.Close())
 }
 
-// run runs a command; its error has the output.
+// run runs a command. Its error contains the output.
 func run(ctx context.Context, name string, args ...string) error {
 	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	if err != nil {
@@ -245,7 +262,8 @@ func run(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// Private returns a command that runs binary in a mount namespace of its own. It is killed when the calling thread ends.
+// Private returns a command that runs binary in a mount namespace of its own. It is killed when the calling thread
+// ends.
 func Private(binary string, args ...string) *exec.Cmd {
 	cmd := exec.Command(binary, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Name names a thing that requests change: an object (Key alone), an upload in progress (Key and Upload) or a part of one, a
-// bucket beside the main one (Bucket alone), or something in that (Bucket, too).
-// An upload whose id the client never learnt is named "?" and a number.
+// Name names a thing that requests change: an object (Key alone), an upload in progress (Key and Upload) or a part of
+// one, a bucket beside the main one (Bucket alone), or something in that (Bucket, too). An upload whose id the client
+// never learnt is named "?" and a number.
 type Name struct {
 	Key    string `json:"key"`
 	Upload string `json:"upload,omitempty"`
@@ -38,7 +38,7 @@ func (n Name) String() string {
 	return fmt.Sprintf("%q", n.Key)
 }
 
-// Effect says that a thing comes to have a value; nil: ceases to exist.
+// Effect means that a thing gets a value, or ceases to exist if the value is nil.
 type Effect struct {
 	Name  Name   `json:"name"`
 	Value *Value `json:"value"`
@@ -69,12 +69,16 @@ type Record struct {
 	Steps   []Step   `json:"steps,omitempty"` // the same of keys with versions; with Done: what it saw
 	IDs     []string `json:"ids,omitempty"`   // with Done: the ids that versions were given, beside the Steps of Begin
 	Text    string   `json:"text,omitempty"`
+
+	// Window, with a Cut of a server that answers before it is durable, is how long before the cut its writes are
+	// durable.
+	Window time.Duration `json:"window,omitempty"`
 }
 
 // Ledger is the file of records and the State that follows from them. Records reach the operating system before the
 // call that writes them returns.
 type Ledger struct {
-	mu    sync.Mutex // guards all below
+	mu    sync.Mutex // guards the fields below
 	file  *os.File
 	next  uint64 // the number of the next request
 	state *State
@@ -132,11 +136,11 @@ func readRecords(r io.Reader, fn func(Record) error) error {
 	}
 }
 
-// Relax judges from now on what a server keeps that answers before it is durable, and syncs within a window.
-func (l *Ledger) Relax(window time.Duration) {
+// Relax means that from now on the server answers before writes are durable, so each Cut has a Window.
+func (l *Ledger) Relax() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.state.relax(window)
+	l.state.relax()
 }
 
 // Close closes the file and returns the first error of all writes.
@@ -149,7 +153,7 @@ func (l *Ledger) Close() error {
 	return l.err
 }
 
-// Number returns an unused number for a request; contents use it as their id.
+// Number returns an unused number for a request. Contents use it as their ID.
 func (l *Ledger) Number() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,7 +161,7 @@ func (l *Ledger) Number() uint64 {
 	return l.next - 1
 }
 
-// Write appends a record. A failed write is returned by it, by all later ones and by Close.
+// Write appends a record. After a failed write, all later writes and Close return its error.
 func (l *Ledger) Write(r Record) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,7 +180,7 @@ func (l *Ledger) Write(r Record) error {
 	return err
 }
 
-// Value returns the value of a thing and whether that is certain.
+// Value returns the value of a thing and reports whether it is certain.
 func (l *Ledger) Value(n Name) (*Value, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,7 +188,7 @@ func (l *Ledger) Value(n Name) (*Value, bool) {
 	return c[len(c)-1].value, len(c) == 1
 }
 
-// May says whether a thing may have, and whether it may lack, a value.
+// May reports whether a thing may exist, and whether it may not exist.
 func (l *Ledger) May(n Name) (exist, lack bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -195,22 +199,22 @@ func (l *Ledger) May(n Name) (exist, lack bool) {
 	return exist, lack
 }
 
-// History returns what is known of the versions of a key.
+// History returns the history of a key.
 func (l *Ledger) History(n Name) history {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.state.history(n)
 }
 
-// Versions returns the versions of a key, newest first, and whether they are certain.
+// Versions returns the versions of a key, newest first, and reports whether they are certain.
 func (l *Ledger) Versions(n Name) ([]Version, bool) {
 	live := l.History(n).live
 	list := slices.DeleteFunc(slices.Clone(live[len(live)-1].versions), func(v Version) bool { return v.Dropped })
 	return list, len(live) == 1
 }
 
-// OpenUploads returns the uploads in a bucket ("": the main one) that are certainly in progress on keys that own accepts, with their parts that are certain;
-// uploads with uncertain parts are left out.
+// OpenUploads returns the uploads in a bucket ("": the main one) that are certainly in progress on keys that own
+// accepts, with their parts that are certain; uploads with uncertain parts are left out.
 func (l *Ledger) OpenUploads(bucket string, own func(key string) bool) map[Name]map[int]*Value {
 	l.mu.Lock()
 	defer l.mu.Unlock()

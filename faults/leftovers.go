@@ -13,8 +13,9 @@ type passer interface {
 	Lifecycle(ctx context.Context) (lifecycle.Report, error)
 }
 
-// days is how many days of a lifecycle a rule takes until nothing is left that it is about, at the most: a version expires, is noncurrent then below its
-// marker, and leaves that alone. Each time the day has to end in which something is due.
+// days is how many days of a lifecycle a rule takes until nothing is left that it is about, at the most: a version
+// expires, is noncurrent then below its marker, and leaves that alone. Each time the day has to end in which something
+// is due.
 func (r rule) days() (n int) {
 	for _, days := range []int{r.expire, r.noncurrent, r.expire, r.abort} {
 		if days > 0 {
@@ -24,7 +25,7 @@ func (r rule) days() (n int) {
 	return n
 }
 
-// leaves says whether a rule leaves a key with these versions as it is, however long that is.
+// leaves reports whether a rule leaves a key with these versions as it is, however long that is.
 func (r rule) leaves(got []held) bool {
 	switch {
 	case r.expire > 0:
@@ -35,8 +36,8 @@ func (r rule) leaves(got []held) bool {
 	return true
 }
 
-// leftovers lets days pass in a server without load, one for each pass of the lifecycles, until all that they are about must have gone; it says what has
-// not, and what has gone that no rule takes.
+// leftovers lets days pass in a server without load, one for each pass of the lifecycles, until all that they are about
+// must have gone; it says what has not, and what has gone that no rule takes.
 func (b *Bench) leftovers(ctx context.Context, client *Client, s *Summary) []Violation {
 	server, ok := b.Server.(passer)
 	if !ok || !b.Mix.Versions {
@@ -71,7 +72,8 @@ func (b *Bench) leftovers(ctx context.Context, client *Client, s *Summary) []Vio
 	}
 }
 
-// leftovers compares the keys that are subject to lifecycles, and returns those, and the uploads, of which something is left that is due in the end.
+// leftovers compares the keys that are subject to lifecycles, and returns those, and the uploads, of which something is
+// left that is due in the end.
 func (c *checker) leftovers(ctx context.Context) (left []Name) {
 	keys := map[Name][]held{}
 	for n := range c.state.keys {

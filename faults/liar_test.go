@@ -18,8 +18,8 @@ import (
 	"sync"
 )
 
-// liar is a small S3 server in memory that breaks one promise, which its lie names. It is what the bench is tried on: with
-// no lie it must find nothing, with any other it must find that.
+// liar is a small S3 server in memory that breaks one promise, which its lie names. It is what the bench is tried on:
+// with no lie it must find nothing, with any other it must find that.
 type liar struct {
 	lie string
 

@@ -26,7 +26,8 @@ func (v *memoryVersion) locked(bypass bool) bool {
 	return v.hold == "ON" || v.mode == "COMPLIANCE" || v.mode == "GOVERNANCE" && !bypass
 }
 
-// crashVersions does to the versions what the lie says: to one version that was there for some time, where it needs one.
+// crashVersions does to the versions what the lie says: to one version that was there for some time, where it needs
+// one.
 func (l *liar) crashVersions() {
 	is := func(n Name, i int) bool {
 		v := l.now.shelves[n][i]

@@ -9,31 +9,31 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
 
-// The buckets beside the main one whose keys have versions; each worker has one more of its own, see ownBucket.
+// The additional buckets for versioning and lifecycle tests; each worker also has a bucket of its own, see ownBucket.
 const (
 	lockBucket = bucket + "-lock" // with object lock
-	lifeBucket = bucket + "-life" // with versions and a lifecycle
-	goneBucket = bucket + "-gone" // without versions, with a lifecycle
+	lifeBucket = bucket + "-life" // versioned, with a lifecycle
+	goneBucket = bucket + "-gone" // unversioned, with a lifecycle
 )
 
-// The status of versioning; "": never enabled.
+// The states of versioning; "" means never enabled.
 const (
 	enabled   = "Enabled"
 	suspended = "Suspended"
 )
 
-// lifeDay is how long a day of a lifecycle is.
+// lifeDay is the length of a lifecycle day.
 const lifeDay = time.Second
 
-// lifeSettings are environment (NAME=value) of the servers that the bench starts.
+// lifeSettings are environment variables (NAME=value) of the servers that the test bench starts.
 var lifeSettings = []string{"ORCAS_LIFECYCLE_DAY_SEC=1"}
 
-// rule says what the lifecycle does to the keys with a prefix: after so many days, 0: never.
+// rule is a lifecycle rule for the keys with a prefix. Each number is in days; 0 means never.
 type rule struct {
 	prefix     string
 	expire     int
 	noncurrent int
-	marker     bool // a marker that is left alone goes
+	marker     bool // remove delete markers without other versions
 	abort      int
 }
 
@@ -48,7 +48,7 @@ func rules(bucket string) []rule {
 	return nil
 }
 
-// ruleOf returns the rule that a key is subject to.
+// ruleOf returns the rule that applies to a key.
 func ruleOf(n Name) rule {
 	for _, r := range rules(n.Bucket) {
 		if strings.HasPrefix(n.Key, r.prefix) {
@@ -58,7 +58,7 @@ func ruleOf(n Name) rule {
 	return rule{}
 }
 
-// lifecycleOf writes rules as S3 has them.
+// lifecycleOf encodes rules as an S3 lifecycle configuration.
 func lifecycleOf(list []rule) (out []types.LifecycleRule) {
 	for _, r := range list {
 		x := types.LifecycleRule{ID: aws.String(r.prefix), Status: types.ExpirationStatusEnabled, Filter: &types.LifecycleRuleFilter{Prefix: aws.String(r.prefix)}}
@@ -79,24 +79,27 @@ func lifecycleOf(list []rule) (out []types.LifecycleRule) {
 	return out
 }
 
-// after returns so many days of a lifecycle after a time, in nanoseconds since 1970.
+// after returns the time that is a number of lifecycle days after t, in nanoseconds since 1970.
 func after(t int64, days int) int64 { return t + int64(days)*int64(lifeDay) }
 
-// reader holds the versions that a server shows of a key against one course of events, and lets the lifecycle have done what was due.
+// reader compares the versions that a server returns for a key with one possible history, in which the lifecycle may
+// have deleted expired versions.
 type reader struct {
 	rule
-	off  bool // the bucket has no versions
+	off  bool // the bucket is unversioned
 	now  int64
 	want []Version
 	got  []held
 }
 
-// read returns the versions that got are, newest first, with what was known of them; false where the course does not lead there.
+// read matches got to the versions of the history, and returns these, newest first, with everything known about them.
+// It returns false if the history cannot lead to got.
 func (r *reader) read() ([]Version, bool) {
 	return r.from(0, 0, false)
 }
 
-// from does so for got from i on and want from j on; covered: a marker of the lifecycle lies upon want[j].
+// from does the same for got[i:] and want[j:]. covered: a delete marker that the lifecycle created is on top of
+// want[j].
 func (r *reader) from(i, j int, covered bool) ([]Version, bool) {
 	if j == len(r.want) {
 		return nil, i == len(r.got)
@@ -127,12 +130,12 @@ func (r *reader) from(i, j int, covered bool) ([]Version, bool) {
 	return nil, false
 }
 
-// unknown says whether no version of the course has an id.
+// unknown reports whether no version of the history has the given id.
 func (r *reader) unknown(id string) bool {
 	return !slices.ContainsFunc(r.want, func(v Version) bool { return v.ID == id })
 }
 
-// fits says whether a version is the one that the server shows.
+// fits reports whether a version is the one that the server returned.
 func (r *reader) fits(w Version, g held) bool {
 	if w.Dropped || w.ID != g.id && !(w.unnamed() && r.unknown(g.id)) || (w.Value == nil) != g.marker {
 		return false
@@ -140,12 +143,12 @@ func (r *reader) fits(w Version, g held) bool {
 	return g.marker || w.Value.Size == g.size && w.Value.ETag == g.etag && (!g.read || w.Lock == g.lock && w.Value.is(g.body, g.label))
 }
 
-// expired says whether a version was due while it was the newest.
+// expired reports whether a version expired while it was the newest.
 func (r *reader) expired(w Version) bool {
 	return w.Value != nil && r.expire > 0 && r.now >= after(w.Written, r.expire)
 }
 
-// since returns the earliest time at which a version stopped being the newest, 0 where it is the newest still.
+// since returns the earliest time at which a version stopped being the newest, or 0 if it still is.
 func (r *reader) since(w Version) int64 {
 	at := w.Under
 	if expired := after(w.Written, r.expire); r.expired(w) && (at == 0 || expired < at) {
@@ -154,7 +157,7 @@ func (r *reader) since(w Version) int64 {
 	return at
 }
 
-// mayLack says whether the lifecycle may have taken want[j] away, of which everything from got[i] on is older.
+// mayLack reports whether the lifecycle may have deleted want[j], where everything in got[i:] is older than want[j].
 func (r *reader) mayLack(i, j int, covered bool) bool {
 	w, left := r.want[j], len(r.got)-i
 	if r.off {
@@ -162,16 +165,17 @@ func (r *reader) mayLack(i, j int, covered bool) bool {
 	}
 	since := r.since(w)
 	noncurrent := r.noncurrent > 0 && since > 0 && r.now >= after(since, r.noncurrent)
-	if w.Value == nil { // also as the last of its key
+	if w.Value == nil { // delete markers also expire as the only version of their key
 		return noncurrent || left == 0 && (r.marker || r.expire > 0 && r.now >= after(w.Placed, r.expire))
 	}
-	if j == 0 && !covered && w.Under == 0 { // the marker upon it must have gone, too
+	if j == 0 && !covered && w.Under == 0 { // the marker on top of it must have been deleted, too
 		return noncurrent && len(r.got) == 0 && r.now >= after(since, r.expire)
 	}
 	return noncurrent
 }
 
-// explain looks for the courses of events that lead to what the server shows of a key, and returns what is there then.
+// explain finds the histories that can lead to the versions that the server returned for a key, and returns the
+// resulting versions.
 func (h history) explain(n Name, got []held, now time.Time) (versions []Version, courses []branch) {
 	for _, b := range h.all {
 		r := reader{rule: ruleOf(n), off: n.Bucket == goneBucket, now: now.UnixNano(), want: b.versions, got: got}

@@ -19,24 +19,24 @@ const (
 	partsMax = 4       // parts of the uploads here
 )
 
-// Mix says what a load is made of.
+// Mix describes the mixture of operations and contents of a load.
 type Mix struct {
 	Workers   int
-	SmallKeys int   // in all
-	LargeKeys int   // in all
-	LargeRate int64 // bytes of large content a second at most; 0: as many as come
-	Equal     int   // one content of so many is equal to one that some worker has written; 0: none
+	SmallKeys int   // number of keys for small content, of all workers
+	LargeKeys int   // number of keys for large content, of all workers
+	LargeRate int64 // maximum bytes of large content per second; 0 means no limit
+	Equal     int   // one in Equal contents equals content that some worker has written; 0 means none
 	Ops       []Op
-	Versions  bool // there are buckets with versions, locks and lifecycles, too
+	Versions  bool // also use buckets with versions, locks and lifecycles
 }
 
-// StandardMix returns the mixture of all operations that the bench uses. The large contents are held back, so that they do
-// not fill the disk, nor keep the small ones from coming in their hundreds.
+// StandardMix returns the mixture of all operations that the bench uses. The large contents are held back, so that they
+// do not fill the disk, nor keep the small ones from coming in their hundreds.
 func StandardMix() Mix {
 	return Mix{Workers: 16, SmallKeys: 1600, LargeKeys: 48, LargeRate: 24 << 20, Equal: 4, Ops: Operations(), Versions: true}
 }
 
-// Load is a mixed load of writing operations. Each worker has keys of its own, for small objects and for large ones.
+// Load is a mixed load of write operations. Each worker has separate keys for small objects and for large ones.
 type Load struct {
 	Mix
 	Ledger *Ledger
@@ -44,14 +44,14 @@ type Load struct {
 	Seed   uint64
 
 	expectFailures atomic.Bool  // the server is being taken down: failures are its end and no violation
-	stopping       atomic.Bool  // begin no more
+	stopping       atomic.Bool  // begin no more requests
 	acked          atomic.Int64 // operations acknowledged
 	largeBytes     atomic.Int64 // of large content begun
 	begun          time.Time
 	ended          time.Time
 
 	wg         sync.WaitGroup
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	violations []Violation
 	written    [2][64]Piece // contents that were sent, small and large ones, for others to be equal to
 }
@@ -65,27 +65,27 @@ func (l *Load) Start(ctx context.Context) {
 	}
 }
 
-// ExpectFailures says that the server is being taken down from now on: requests may fail, and a worker whose request fails
-// ends.
+// ExpectFailures says that the server is being taken down from now on: requests may fail, and a worker whose request
+// fails ends.
 func (l *Load) ExpectFailures() { l.expectFailures.Store(true) }
 
-// Stop lets the workers finish the request at hand.
+// Stop makes the workers end after their current requests.
 func (l *Load) Stop() { l.stopping.Store(true) }
 
-// Wait waits until all workers have ended and returns what they found wrong.
+// Wait waits until all workers have ended and returns the violations that they found.
 func (l *Load) Wait() []Violation {
 	l.wg.Wait()
 	l.ended = time.Now()
 	return l.violations
 }
 
-// Acked returns how many operations have been acknowledged.
+// Acked returns the number of operations that have been acknowledged.
 func (l *Load) Acked() int64 { return l.acked.Load() }
 
-// Took returns how long the load lasted, after Wait.
+// Took returns the duration of the load. It may be called only after Wait.
 func (l *Load) Took() time.Duration { return l.ended.Sub(l.begun) }
 
-// violate notes what the load itself found wrong.
+// violate records a violation that the load itself found.
 func (l *Load) violate(kind, where, format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,7 +119,7 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// mayLarge says whether the limit allows more large content now.
+// mayLarge reports whether the limit allows more large content now.
 func (w *worker) mayLarge() bool {
 	allowed := float64(w.load.LargeRate) * (time.Since(w.load.begun).Seconds() + 0.5)
 	return w.load.LargeRate == 0 || float64(w.load.largeBytes.Load()) < allowed
@@ -129,12 +129,12 @@ func (w *worker) mayLarge() bool {
 func (w *worker) smallKey() string { return w.key("small", w.load.SmallKeys) }
 func (w *worker) largeKey() string { return w.key("large", w.load.LargeKeys) }
 
-// key returns one of n keys: every Workers-th is this worker's.
+// key returns one of n keys, of which every Workers-th belongs to this worker.
 func (w *worker) key(kind string, n int) string {
 	return fmt.Sprintf("%s/%05d", kind, w.number+w.load.Workers*w.rand.IntN(max(1, n/w.load.Workers)))
 }
 
-// owns says whether a key is this worker's.
+// owns reports whether a key belongs to this worker.
 func (w *worker) owns(key string) bool {
 	var kind string
 	var n int
@@ -238,7 +238,7 @@ func (c *change) about() Name {
 	return c.name
 }
 
-// broken ends the load: the ledger cannot be written.
+// broken ends the load, because the ledger cannot be written.
 func (w *worker) broken(err error) string {
 	w.failed = true
 	w.load.Stop()

@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -18,8 +20,8 @@ import (
 )
 
 // Names is a file system that passes everything through to a directory of another one, and keeps account of the names
-// that do not last yet: those made, moved or removed in a directory that was not synced since. A power cut may take any of them
-// back, and Forget takes all of them back.
+// that do not last yet: those made, moved or removed in a directory that was not synced since. A power cut may take any
+// of them back, and Forget takes all of them back.
 //
 // ext4 and its like never show that a directory was not synced, where a new file in it was: they keep one journal for
 // all. POSIX promises nothing of the kind, and other file systems take it at its word.
@@ -29,6 +31,7 @@ type Names struct {
 	lower, limbo string // directories of one file system
 	server       *fuse.Server
 	handles      sync.WaitGroup // files and directories that are open
+	slow         atomic.Int64   // additional time of each sync of a file, in nanoseconds
 
 	mu      sync.Mutex // held over every change of a name and every sync of a directory; guards the rest
 	changes []nameChange
@@ -44,7 +47,7 @@ type nameChange struct {
 	isDir   bool   // removed was a directory
 }
 
-// MountNames shows the directory lower at view. limbo is an empty directory beside lower.
+// MountNames mounts the directory lower at view; limbo must be an empty directory on the same file system.
 func MountNames(lower, limbo, view string) (*Names, error) {
 	n := &Names{lower: lower, limbo: limbo}
 	var st unix.Stat_t
@@ -84,8 +87,8 @@ func keepFromChildren(device string) error {
 	return nil
 }
 
-// Close unmounts it. Whoever used it has ended or is about to; Close waits until every file is closed below as well, which
-// happens a little later.
+// Close unmounts it. Whoever used it has ended or is about to; Close waits until every file is closed below as well,
+// which happens a little later.
 func (n *Names) Close() error {
 	n.handles.Wait()
 	return n.server.Unmount()
@@ -96,6 +99,27 @@ func (n *Names) Freeze(fn func() error) ([]nameChange, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.changes), fn()
+}
+
+// SyncAll makes everything last that is there, as syncfs does on another file system: the kernel does not pass that on
+// to one of FUSE.
+func (n *Names) SyncAll() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	d, err := os.Open(n.lower)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(unix.Syncfs(int(d.Fd())), d.Close()); err != nil {
+		return err
+	}
+	for _, c := range n.changes {
+		if c.saved != "" {
+			_ = os.Remove(filepath.Join(n.limbo, c.saved)) // one that stays is in nobody's way
+		}
+	}
+	n.changes = nil
+	return nil
 }
 
 // Forget takes the changes back in the directory lower, whose names in limbo are in the directory limbo. Nothing
@@ -109,7 +133,7 @@ func Forget(lower, limbo string, changes []nameChange) error {
 	return nil
 }
 
-// undo takes one change back.
+// undo undoes one change.
 func (c nameChange) undo(lower, limbo string) error {
 	made := filepath.Join(lower, c.made)
 	switch {
@@ -120,7 +144,7 @@ func (c nameChange) undo(lower, limbo string) error {
 	case c.from != "":
 		from := filepath.Join(lower, c.from)
 		if _, err := os.Lstat(from); err == nil {
-			return nil // the move itself is gone
+			return nil // the move itself was lost
 		}
 		if err := ignore(os.Rename(made, from), gofs.ErrNotExist); err != nil {
 			return err
@@ -143,7 +167,8 @@ func ignore(err, ignored error) error {
 	return err
 }
 
-// change does one change of a name, and notes it where it was done. save is the path whose file it replaces or removes, "" none.
+// change does one change of a name, and notes it where it was done. save is the path whose file it replaces or removes,
+// "" none.
 func (n *Names) change(c nameChange, save string, do func() syscall.Errno) syscall.Errno {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -164,7 +189,8 @@ func (n *Names) change(c nameChange, save string, do func() syscall.Errno) sysca
 	return errno
 }
 
-// synced forgets the changes that a sync of a directory made last. A move between directories lasts with the one it went to.
+// synced forgets the changes that a sync of a directory made last. A move between directories lasts with the one it
+// went to.
 func (n *Names) synced(dir string) {
 	n.changes = slices.DeleteFunc(n.changes, func(c nameChange) bool {
 		name := c.made
@@ -219,6 +245,15 @@ func (d *nameNode) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint3
 		d.names.handles.Add(1)
 	}
 	return fh, fuseFlags, errno
+}
+
+// Fsync syncs a file, on a drive that may be slow.
+func (d *nameNode) Fsync(ctx context.Context, fh fs.FileHandle, flags uint32) syscall.Errno {
+	time.Sleep(time.Duration(d.names.slow.Load()))
+	if f, ok := fh.(fs.FileFsyncer); ok {
+		return f.Fsync(ctx, flags)
+	}
+	return syscall.ENOTSUP
 }
 
 // Release closes a file.

@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// Op is a writing operation of the load.
+// Op is a write operation of the load.
 type Op struct {
 	Name   string
-	Weight int  // how often, against the other weights
-	Large  bool // it writes large content, so it counts against Load.LargeRate
+	Weight int  // relative frequency of the operation
+	Large  bool // it writes large content, which Mix.LargeRate limits
 	Run    func(context.Context, *worker)
 }
 
@@ -45,7 +45,7 @@ func Operations() []Op {
 	}, versionOperations()...)
 }
 
-// put writes content under a key, whatever is there.
+// put writes content under a key, whether or not the key exists.
 func (w *worker) put(ctx context.Context, op, key string, v *Value, body []byte) {
 	n := Name{Key: key}
 	w.do(change{op: op, effects: []Effect{{n, v}}, send: func() error {
@@ -121,7 +121,7 @@ func putIfMatch(ctx context.Context, w *worker) {
 	}
 }
 
-// existence is for messages.
+// existence returns a word for messages.
 func existence(exist bool) string {
 	if exist {
 		return "existed"
@@ -139,7 +139,7 @@ func (w *worker) delete(ctx context.Context, op, key string) {
 func deleteOne(ctx context.Context, w *worker)   { w.delete(ctx, "delete", w.smallKey()) }
 func deleteLarge(ctx context.Context, w *worker) { w.delete(ctx, "delete-large", w.largeKey()) }
 
-// deleteMany deletes up to 20 objects in one request; each is acknowledged for itself.
+// deleteMany deletes up to 20 objects in one request. Each deletion is acknowledged separately.
 func deleteMany(ctx context.Context, w *worker) {
 	keys := map[string]bool{}
 	for range 1 + w.rand.IntN(20) {
@@ -192,7 +192,7 @@ func copyItself(ctx context.Context, w *worker) {
 	w.copy(ctx, "copy-itself", key, key)
 }
 
-// rename gives an object whose value is certain another key.
+// rename moves an object whose value is certain to another key.
 func (w *worker) rename(ctx context.Context, op, from, to string) {
 	v, certain := w.load.Ledger.Value(Name{Key: from})
 	if !certain || v == nil || from == to {
@@ -208,7 +208,7 @@ func renameLarge(ctx context.Context, w *worker) {
 	w.rename(ctx, "rename-large", w.largeKey(), w.largeKey())
 }
 
-// append puts content behind that of an object whose value is certain.
+// append appends content to an object whose value is certain.
 func (w *worker) append(ctx context.Context, op, key string, more *Value, body []byte) {
 	n := Name{Key: key}
 	old, certain := w.load.Ledger.Value(n)
@@ -252,7 +252,8 @@ func label(ctx context.Context, w *worker) {
 	}})
 }
 
-// createUpload begins an upload of a key, with a Value that says when it is due, and says whether that was acknowledged.
+// createUpload begins an upload of a key, with a Value that says when it is due, and reports whether that was
+// acknowledged.
 func (w *worker) createUpload(ctx context.Context, n Name, v *Value) (up Name, done bool) {
 	unnamed := n
 	unnamed.Upload = fmt.Sprintf("?%d", w.load.Ledger.Number())
@@ -287,7 +288,7 @@ func (w *worker) beginUpload(ctx context.Context, parts int) (Name, []*Value) {
 	return n, list
 }
 
-// putPart writes a part of at least lo bytes and returns it; nil where that failed.
+// putPart writes a part of at least lo bytes and returns it, or nil if the request failed.
 func (w *worker) putPart(ctx context.Context, n Name, lo int64) *Value {
 	v, body := w.large(lo, lo+largeMin)
 	end := w.do(change{op: "put-part", effects: []Effect{{n, v}}, send: func() error {
@@ -300,8 +301,8 @@ func (w *worker) putPart(ctx context.Context, n Name, lo int64) *Value {
 	return v
 }
 
-// complete makes an object of an upload. One of four is completed once more, as by a client that has lost the answer: that is
-// acknowledged again or refused, and changes nothing.
+// complete makes an object of an upload. One of four is completed once more, as by a client that has lost the answer:
+// that is acknowledged again or refused, and changes nothing.
 func (w *worker) complete(ctx context.Context, n Name, parts []*Value) {
 	object, v := Name{Key: n.Key}, Join(parts...)
 	send := func() error {
@@ -350,7 +351,7 @@ func multipartCopy(ctx context.Context, w *worker) {
 	w.complete(ctx, n, parts)
 }
 
-// createOrDeleteBucket creates an empty bucket of this worker, or deletes it where it is there.
+// createOrDeleteBucket creates an empty bucket of this worker, or deletes it if it exists.
 func createOrDeleteBucket(ctx context.Context, w *worker) {
 	n := Name{Bucket: fmt.Sprintf("%s-%02d", bucket, w.number)}
 	exist, lack := w.load.Ledger.May(n)
@@ -367,14 +368,14 @@ func createOrDeleteBucket(ctx context.Context, w *worker) {
 	}
 }
 
-// abort ends an upload.
+// abort aborts an upload.
 func (w *worker) abort(ctx context.Context, n Name) {
 	w.do(change{op: "abort", effects: []Effect{{n, nil}}, send: func() error {
 		return w.load.Client.AbortUpload(ctx, n)
 	}})
 }
 
-// multipart uploads in 1 to 3 parts, and completes three of four uploads; the others are aborted.
+// multipart uploads content in 1 to 3 parts. It completes three of four uploads and aborts the others.
 func multipart(ctx context.Context, w *worker) {
 	n, parts := w.beginUpload(ctx, 1+w.rand.IntN(3))
 	switch {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -16,25 +15,24 @@ import (
 	"syscall"
 	"time"
 
-	"orcas/core/reclaim"
 	"orcas/internal/environ"
+	"orcas/internal/s3client"
 	"orcas/lifecycle"
-	"orcas/s3/sigv4"
+	"orcas/reclaim"
 )
 
-// hungAfter is how long a start may take before it counts as hung.
+// hungAfter is the time after which a start counts as hung.
 const hungAfter = 60 * time.Second
 
-// Server is what the bench tries: something that can be started, and taken down in two ways, again and again, with what it
-// keeps.
+// Server is the server under test. It can be started, killed and stopped repeatedly, and keeps its data.
 type Server interface {
-	// Start starts it and returns its endpoint (http://host:port) when it is ready, or why it is not.
+	// Start starts the server and returns its endpoint (http://host:port) as soon as it is ready.
 	Start(ctx context.Context) (endpoint string, err error)
-	// Kill takes it down at once, in the middle of whatever it does.
+	// Kill ends the server immediately, in the middle of its work.
 	Kill() error
-	// Stop asks it to end and waits until it has; it must end without an error.
+	// Stop shuts the server down and waits for its end. It returns an error if the server ends with one.
 	Stop() error
-	// Credentials returns those of its root user, the same at every start.
+	// Credentials returns the credentials of the root user, which are the same at every start.
 	Credentials() Credentials
 }
 
@@ -42,26 +40,26 @@ type Server interface {
 type Process struct {
 	Binary string
 	Data   string // the data directory
-	Log    string // the file that its output is appended to
-	// ReadyMax is how long a start may take until the server is ready, also after a crash; 0: no limit.
+	Log    string // the file to which its output is appended
+	// ReadyMax is the maximum time until the server is ready, including after a crash; 0 means no limit.
 	ReadyMax time.Duration
-	// Settings are environments (NAME=value) that the starts use in turn, so that one set of data sees several; none: the
-	// defaults.
+	// Settings are environments (NAME=value) that the starts use in turn, so that one set of data sees several; none:
+	// the defaults.
 	Settings [][]string
-	// Always is environment (NAME=value) of every start, before Settings.
+	// Always contains environment variables (NAME=value) for every start, before Settings.
 	Always []string
-	// Env is more environment for the next starts; it comes behind Settings.
+	// Env contains additional environment variables for the next starts, after Settings.
 	Env []string
 
 	root   Credentials // see Credentials
 	admin  string      // the address of the admin listener
 	starts int
 	cmd    *exec.Cmd
-	exited chan struct{} // closed when it has ended and exit is set
+	exited chan struct{} // closed when the process has ended and exit is set
 	exit   error
 }
 
-// Start starts the process. It dies with the bench.
+// Start starts the process, which is killed if the bench ends.
 func (p *Process) Start(ctx context.Context) (string, error) {
 	begun := time.Now()
 	endpoint, err := p.launch()
@@ -77,7 +75,7 @@ func (p *Process) Start(ctx context.Context) (string, error) {
 	return endpoint, nil
 }
 
-// Stumble starts the process and kills it a little later, ready or not.
+// Stumble starts the process and kills it shortly after, ready or not.
 func (p *Process) Stumble(after time.Duration) error {
 	if _, err := p.launch(); err != nil {
 		return err
@@ -118,7 +116,7 @@ func (p *Process) launch() (string, error) {
 	return "http://" + address, p.run()
 }
 
-// Credentials implements Server: random ones of this process.
+// Credentials implements Server. They are random.
 func (p *Process) Credentials() Credentials {
 	if p.root.AccessKey == "" {
 		p.root = NewCredentials()
@@ -126,12 +124,12 @@ func (p *Process) Credentials() Credentials {
 	return p.root
 }
 
-// signer signs requests to this process.
-func (p *Process) signer() *sigv4.Signer {
-	return &sigv4.Signer{AccessKey: p.Credentials().AccessKey, SecretKey: p.Credentials().SecretKey, Region: "us-east-1"}
+// keys returns the credentials in the form of package s3client.
+func (c Credentials) keys() s3client.Keys {
+	return s3client.Keys{Access: c.AccessKey, Secret: c.SecretKey}
 }
 
-// run starts the command from a thread that lives as long as it: its death would be the signal of Pdeathsig.
+// run starts the command from a thread that lives as long as the command: Pdeathsig is sent when the thread ends.
 func (p *Process) run() error {
 	started := make(chan error)
 	p.exited = make(chan struct{})
@@ -167,52 +165,90 @@ func (p *Process) await(ctx context.Context, endpoint string) error {
 	return nil
 }
 
-// Ended is closed when the process has ended that was started last.
+// AtRisk returns how old a write may be that a power cut now takes from a server with relaxed durability, as
+// docs/durability.md states it: the window, plus the last sync, plus the one in progress. How long those took the
+// server's health tells.
+func (p *Process) AtRisk(ctx context.Context) (time.Duration, error) {
+	h, err := p.relaxed(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return time.Duration((h.Window + h.Last + h.Running) * float64(time.Second)), nil
+}
+
+// relaxedHealth is the part of the server's health about relaxed durability, in seconds.
+type relaxedHealth struct {
+	Window  float64 `json:"window_seconds"`
+	Last    float64 `json:"last_sync_seconds"`
+	Running float64 `json:"running_sync_seconds"`
+	Oldest  float64 `json:"oldest_write_seconds"`
+}
+
+// relaxed requests the relaxedHealth of the server.
+func (p *Process) relaxed(ctx context.Context) (*relaxedHealth, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.admin+"/-/health/ready", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	var health struct {
+		Relaxed *relaxedHealth `json:"relaxed"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&health); err != nil {
+		return nil, err
+	}
+	if health.Relaxed == nil {
+		return nil, fmt.Errorf("%s tells nothing of relaxed durability", r.URL)
+	}
+	return health.Relaxed, nil
+}
+
+// Ended returns a channel that is closed when the process that was started last has ended.
 func (p *Process) Ended() <-chan struct{} { return p.exited }
 
 // Reclaim asks the server over its admin listener for a full round of reclaim, and waits for its end.
 func (p *Process) Reclaim(ctx context.Context) (report reclaim.Report, err error) {
-	err = p.post(ctx, "/-/admin/reclaim?wait=true", &report)
+	err = p.ask(ctx, http.MethodPost, "/-/admin/reclaim?wait=true", &report)
 	return report, err
 }
 
-// Lifecycle asks for a pass of the lifecycles, and waits for its end.
+// ReclaimStatus returns the state of reclaim.
+func (p *Process) ReclaimStatus(ctx context.Context) (status reclaim.Status, err error) {
+	err = p.ask(ctx, http.MethodGet, "/-/admin/reclaim", &status)
+	return status, err
+}
+
+// Lifecycle runs a lifecycle pass and waits for its end.
 func (p *Process) Lifecycle(ctx context.Context) (report lifecycle.Report, err error) {
-	err = p.post(ctx, "/-/admin/lifecycle?wait=true", &report)
+	err = p.ask(ctx, http.MethodPost, "/-/admin/lifecycle?wait=true", &report)
 	return report, err
 }
 
-// post sends a request to the admin listener and reads the answer into report.
-func (p *Process) post(ctx context.Context, path string, report any) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.admin+path, nil)
-	if err != nil {
-		return err
-	}
-	signer := p.signer()
-	signer.Sign(r, sigv4.EmptySHA256, time.Now())
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: roundMax}
-	answer, err := client.Do(r)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%w: status %d: %s", errRefused, answer.StatusCode, text)
+// ask sends a request to the admin API and decodes the answer into report.
+func (p *Process) ask(ctx context.Context, method, path string, report any) error {
+	h := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: roundMax}
+	path, query, _ := strings.Cut(path, "?")
+	answer, err := s3client.New("http://"+p.admin, p.Credentials().keys(), h).Do(ctx, &s3client.Request{Method: method, Path: path, Query: query})
+	if err == nil && answer.Status != http.StatusOK {
+		err = fmt.Errorf("%w: status %d: %s", errRefused, answer.Status, answer.Body)
 	}
 	if err == nil {
-		err = json.Unmarshal(text, report)
+		err = json.Unmarshal(answer.Body, report)
 	}
 	return err
 }
 
-// errRefused is the error of a round that the server answered with one.
+// errRefused is the error of an admin request that the server answered with an error.
 var errRefused = errors.New("refused")
 
-// roundMax is how long a round may take before it counts as hung.
+// roundMax is the time after which an admin request counts as hung.
 const roundMax = 2 * time.Minute
 
-// Kill sends SIGKILL and waits for the end.
+// Kill sends SIGKILL and waits until the process has ended.
 func (p *Process) Kill() error {
 	if p.cmd == nil {
 		return nil
@@ -240,7 +276,7 @@ func (p *Process) Stop() error {
 	return nil
 }
 
-// freeAddress returns an address of the local host that nobody listens on.
+// freeAddress returns a local address on which nothing is listening.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -258,10 +294,10 @@ func tail(path string) string {
 	return string(b[max(0, len(b)-4000):])
 }
 
-// alarms are what a server never writes unless something is broken in it.
+// alarms are texts that a server logs only if something in it is broken.
 var alarms = []string{"DATA RACE", "panic", "fatal error:", "SIGSEGV", "are in no block any more", "damaged"}
 
-// Alarms returns the lines of the log that tell of something broken, a few at most.
+// Alarms returns the first few lines of the log that contain one of the alarms.
 func (p *Process) Alarms() (list []string) {
 	b, err := os.ReadFile(p.Log)
 	if err != nil {
@@ -275,8 +311,8 @@ func (p *Process) Alarms() (list []string) {
 	return list
 }
 
-// Build builds the server of the module that the working directory is in; mutant names the guard that is left out, "" none;
-// race builds it with the race detector.
+// Build builds the server of the module that the working directory is in; mutant names the guard that is left out, ""
+// none; race builds it with the race detector.
 func Build(ctx context.Context, output, mutant string, race bool) error {
 	args := []string{"build", "-o", output, fmt.Sprintf("-race=%v", race)}
 	if mutant != "" {

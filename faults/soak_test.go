@@ -18,11 +18,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orcas/core/reclaim"
 	"orcas/faults/result"
+	"orcas/reclaim"
 )
 
-// churnMix returns the standard mixture on fewer keys: most of what is written is overwritten soon, and several packed blocks a second die.
+// churnMix returns the standard mixture on fewer keys: most of what is written is overwritten soon, and several packed
+// blocks a second die.
 func churnMix() Mix {
 	m := StandardMix()
 	m.SmallKeys, m.LargeKeys, m.LargeRate = 480, 16, 16<<20
@@ -41,8 +42,8 @@ var hooks = []struct {
 	{reclaim.HookUnlinked, 2},
 }
 
-// soaker is a server that reclaims: every other start is one that kills itself in a full round, at one of the hooks in turn. Such a one makes no
-// rounds unasked, so that nothing is dead in it until it is asked.
+// soaker is a server that reclaims: every other start is one that kills itself in a full round, at one of the hooks in
+// turn. Such a one makes no rounds by itself, so that nothing in it is dead until a round is requested.
 type soaker struct {
 	*Process
 	plain, hooked string // binaries; hooked "": every start is a plain one
@@ -145,9 +146,11 @@ func (s *soaker) kill(ctx context.Context, b *Bench, l *Load) (list []Violation)
 	return append(list, Kill(ctx, b, l)...)
 }
 
-// TestReclaimSoak kills a server that reclaims while it is loaded, at random moments and at every step of a round. Nothing that it acknowledged
-// may be lost, nothing deleted may come back, and in the end the room of what was deleted is free.
+// TestReclaimSoak kills a server that reclaims while it is loaded, at random moments and at every step of a round.
+// Nothing that it acknowledged may be lost, nothing deleted may come back, and in the end the space of deleted objects
+// is free.
 func TestReclaimSoak(t *testing.T) {
+	long(t)
 	row := result.Of(t, result.Row{Fault: "reclaim", Name: "SIGKILL under load, at random and at each step of a full round, with reclaim", Unit: "kills"})
 	soak := time.Duration(count(t, "ORCAS_FAULTS_SOAK", 9)) * time.Second
 	plain, hooked := buildServer(t, ""), buildServer(t, "none")
@@ -194,7 +197,8 @@ func TestReclaimSoak(t *testing.T) {
 	}
 }
 
-// shrinks deletes most, reclaims, and holds the room that blocks take against what is left; then all of that must be there.
+// shrinks deletes most, reclaims, and compares the room that blocks take with what is left; then all of that must be
+// there.
 func shrinks(t *testing.T, b *Bench, s *soaker) {
 	t.Helper()
 	s.choose(false)
@@ -224,7 +228,8 @@ func shrinks(t *testing.T, b *Bench, s *soaker) {
 	require.NoError(t, s.Stop())
 }
 
-// thinOut ends all uploads and deletes all objects but one of eight of those that are small. It returns the bytes of content that must stay.
+// thinOut ends all uploads and deletes all objects but one of eight of those that are small. It returns the bytes of
+// content that must stay.
 func thinOut(t *testing.T, client *Client, ledger *Ledger) (live int64) {
 	t.Helper()
 	gone := func(send func() error, names ...Name) {
@@ -265,7 +270,8 @@ func thinOut(t *testing.T, client *Client, ledger *Ledger) (live int64) {
 	return live
 }
 
-// thinOutVersions ends all uploads in the buckets with versions, and deletes every version that no lock keeps. It returns the bytes of content that must stay.
+// thinOutVersions ends all uploads in the buckets with versions, and deletes every version that no lock keeps. It
+// returns the bytes of content that must stay.
 func thinOutVersions(t *testing.T, client *Client, ledger *Ledger) (live int64) {
 	t.Helper()
 	whole := func(begin Record, send func() error) {
@@ -313,7 +319,8 @@ func thinOutVersions(t *testing.T, client *Client, ledger *Ledger) (live int64) 
 	return live
 }
 
-// blockBytes returns how long the files of all blocks are, in bytes: what is allocated behind their ends does not count, and the database does not.
+// blockBytes returns how long the files of all blocks are, in bytes: what is allocated behind their ends does not
+// count, and the database does not.
 func blockBytes(t *testing.T, data string) (n int64) {
 	t.Helper()
 	err := filepath.WalkDir(data, func(path string, d fs.DirEntry, err error) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/faults/result"
+	"orcas/internal/s3client"
 	"orcas/perf"
 )
 
@@ -22,13 +23,14 @@ const (
 	spaceWorkers = 64
 )
 
-// packedBlock is the size of a packed block, in bytes: the open one, and the one that is being emptied, come on top of what a few objects take.
+// packedBlock is the size of a packed block, in bytes: the open one, and the one that is being emptied, come on top of
+// what a few objects take.
 const packedBlock = 8 << 20
 
 // spaceServer is a server with objects to overwrite.
 type spaceServer struct {
 	*Process
-	target   *perf.Target
+	target   *s3client.Target
 	contents *perf.Contents
 	objects  int
 	next     uint64 // the number of the next content
@@ -46,8 +48,7 @@ func newSpaceServer(t *testing.T, binary, name string, objects int, env ...strin
 	require.NoError(t, client.CreateBucket(t.Context()))
 	client.Close()
 	address := strings.TrimPrefix(endpoint, "http://")
-	s.target = &perf.Target{Address: address, Host: address, Signing: perf.Signed,
-		Signer: s.signer()}
+	s.target = s3client.NewTarget(address, s.Credentials().keys(), "us-east-1")
 	s.put(t, objects)
 	return s
 }
@@ -57,9 +58,9 @@ func (s *spaceServer) put(t *testing.T, n int) *perf.LoadResult {
 	t.Helper()
 	first := s.next
 	s.next += uint64(n)
-	return s.run(t, n, func(w *perf.Worker, n uint64) (perf.Call, perf.Expect) {
+	return s.run(t, n, func(w *perf.Worker, n uint64) (s3client.Request, perf.Expect) {
 		body, hash := w.Body(s.contents, first+n)
-		return perf.Call{Op: "put", Method: http.MethodPut, Path: s.path(first + n), Body: body, Hash: hash}, perf.Expect{Status: http.StatusOK}
+		return s3client.Request{Op: "put", Method: http.MethodPut, Path: s.path(first + n), Body: body, Hash: hash}, perf.Expect{Status: http.StatusOK}
 	})
 }
 
@@ -67,7 +68,7 @@ func (s *spaceServer) path(n uint64) string {
 	return fmt.Sprintf("/%s/%08d", bucket, n%uint64(s.objects))
 }
 
-func (s *spaceServer) run(t *testing.T, n int, next func(*perf.Worker, uint64) (perf.Call, perf.Expect)) *perf.LoadResult {
+func (s *spaceServer) run(t *testing.T, n int, next func(*perf.Worker, uint64) (s3client.Request, perf.Expect)) *perf.LoadResult {
 	t.Helper()
 	load := &perf.Load{Target: s.target, Workers: spaceWorkers, Count: uint64(n), Duration: time.Hour, Next: next}
 	r, err := load.Run(t.Context())
@@ -93,9 +94,10 @@ func (s *spaceServer) peak(t *testing.T, fn func()) (most int64) {
 	}
 }
 
-// TestSpace overwrites small objects again and again: what they take on the drive stays within twice what is alive, and is little more than that
-// after a round that was asked for. What is allocated ahead, and the database, do not count.
+// TestSpace overwrites small objects again and again: what they take on the drive stays within twice what is alive, and
+// is little more than that after a round that was asked for. What is allocated ahead, and the database, do not count.
 func TestSpace(t *testing.T) {
+	long(t)
 	objects := count(t, "ORCAS_FAULTS_SPACE", 1500)
 	row := result.Of(t, result.Row{Fault: "reclaim", Unit: "overwrites", Tried: objects * spaceTimes,
 		Name: fmt.Sprintf("room: %d objects of 4 KiB, each overwritten %d times over %d connections", objects, spaceTimes, spaceWorkers)})
@@ -111,8 +113,8 @@ func TestSpace(t *testing.T) {
 	row.Note = fmt.Sprintf("at most %.2f times the live bytes under load (goal: 2), %.3f times after a full round", float64(most)/float64(live), float64(idle)/float64(live))
 	t.Logf("%s; %d MB alive, %d MB at most, %d MB at the end of the load, %.0f PUT/s; the round freed %d MB and moved %d MB in %.1f s",
 		row.Note, live>>20, most>>20, at>>20, r.Rate(), report.BytesFreed>>20, report.BytesMoved>>20, report.Seconds)
-	// The goal is twice. How far reclaim is behind the load at its worst moment is a matter of the machine's time, which other work takes too: a test that has
-	// to pass anywhere leaves it half as much more.
+	// The goal is twice. How far reclaim is behind the load at its worst moment is a matter of the machine's time,
+	// which other work takes too: a test that has to pass anywhere leaves it half as much more.
 	allowed := 2*live + live/2
 	if live < 2*packedBlock { // it is not made for that few
 		allowed += 2 * packedBlock
@@ -123,14 +125,15 @@ func TestSpace(t *testing.T) {
 	if float64(idle) > 1.15*float64(live) {
 		t.Errorf("blocks take %d bytes after reclaim, for %d that are alive", idle, live)
 	}
-	s.run(t, objects, func(_ *perf.Worker, n uint64) (perf.Call, perf.Expect) {
-		return perf.Call{Op: "get", Method: http.MethodGet, Path: s.path(n)}, perf.Expect{Status: http.StatusOK, Size: spaceSize}
+	s.run(t, objects, func(_ *perf.Worker, n uint64) (s3client.Request, perf.Expect) {
+		return s3client.Request{Op: "get", Method: http.MethodGet, Path: s.path(n)}, perf.Expect{Status: http.StatusOK, Size: spaceSize}
 	})
 	require.NoError(t, s.Stop())
 	require.Empty(t, s.Alarms())
 }
 
-// TestSpaceCosts measures what reclaim takes from the load, in turns with a server that makes no rounds. It is a measurement, and fails for no time.
+// TestSpaceCosts measures what reclaim takes from the load, in turns with a server that makes no rounds. It is a
+// measurement, and fails for no time.
 func TestSpaceCosts(t *testing.T) {
 	turns := count(t, "ORCAS_FAULTS_SPACE_TURNS", 0)
 	if turns == 0 {

@@ -5,52 +5,54 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 )
 
-// candidate is a value that a thing may have, and the request that would have given it; 0: the beginning.
+// candidate is a value that a named item (a Name) may have, and the request that may have written it; 0 means the
+// initial state.
 type candidate struct {
 	request uint64
 	value   *Value
 }
 
-// slot is what is known of a thing. It is replaced, never changed, so copies of a State share slots.
+// slot is what is known of an item. It is replaced, never changed, so copies of a State share slots.
 type slot struct {
 	candidates []candidate // at least one, in the order in which the requests began
-	past       []candidate // a few that were superseded, the newest last: to tell what an unexpected value is
+	past       []candidate // a few superseded ones, the newest last, to explain an unexpected value
 }
 
 // pastMax is how many superseded values a slot remembers.
 const pastMax = 6
 
-// nothing is the slot of a thing that no request has touched.
+// nothing is the slot of an item that no request has written.
 var nothing = slot{candidates: []candidate{{}}}
 
-// State is what a ledger says about every thing: the values that it may have.
+// State is the content of a ledger: the values that each item may have.
 type State struct {
 	slots   map[Name]slot
-	keys    map[Name]history  // of the keys that have versions
-	pending map[uint64]Record // requests that have begun and whose end is not known
+	keys    map[Name]history  // histories of the keys that have versions
+	pending map[uint64]Record // requests that have begun and have no known outcome
 	cut     *State            // between Cut and Rewind: the state that the cut leaves
 	cutting bool              // between Cut and CutDone
 
-	// Of a server that answers before it is durable: what was acknowledged longer ago than the window is certain to survive a cut; of
-	// what came later each thing may be there or not.
-	window time.Duration
-	old    *State   // as it was a window ago
-	recent []Record // since then
+	// For a server that answers before writes are durable: writes acknowledged before the Window of a Cut are certain
+	// to survive it; later ones may or may not.
+	relaxed bool
+	old     *State   // the state at the last start
+	recent  []Record // records since then
 }
 
-// relax makes the state that of a server that syncs within a window. Everything that is known now is durable.
-func (s *State) relax(window time.Duration) {
-	s.window, s.old, s.recent = window, s.clone(), nil
+// relax makes s the state of a server that answers before writes are durable. Everything known so far is durable.
+func (s *State) relax() {
+	s.relaxed, s.old, s.recent = true, s.clone(), nil
 }
 
-// age lets old catch up to a window before a record.
-func (s *State) age(r Record) error {
-	s.recent = append(s.recent, r)
+// age advances old to the beginning of a cut's window.
+func (s *State) age(cut Record) error {
+	if cut.Window <= 0 {
+		return fmt.Errorf("the cut has no window, but the server answers before writes are durable")
+	}
 	n := 0
-	for ; n < len(s.recent) && s.recent[n].Time <= r.Time-int64(s.window); n++ {
+	for ; n < len(s.recent) && s.recent[n].Time <= cut.Time-int64(cut.Window); n++ {
 		if err := s.old.apply(s.recent[n]); err != nil {
 			return err
 		}
@@ -59,7 +61,7 @@ func (s *State) age(r Record) error {
 	return nil
 }
 
-// doubtful is what a power cut now may leave.
+// doubtful returns the states that a power cut now may leave.
 func (s *State) doubtful() (*State, error) {
 	cut := s.old.clone()
 	for _, r := range s.recent {
@@ -70,7 +72,7 @@ func (s *State) doubtful() (*State, error) {
 			}
 			cut.happened(cut.pending[r.Request], r, false)
 		case Begin, Refused:
-			r.Atomic = r.Atomic && len(r.Steps) > 0 // a later one may have overwritten half of it, where there are no versions
+			r.Atomic = r.Atomic && len(r.Steps) > 0 // without versioning, a later request may have overwritten half of it
 			if err := cut.apply(r); err != nil {
 				return nil, err
 			}
@@ -89,7 +91,7 @@ func (s *State) clone() *State {
 	return &State{slots: maps.Clone(s.slots), keys: maps.Clone(s.keys), pending: maps.Clone(s.pending)}
 }
 
-// candidates returns what n may be.
+// candidates returns the values that n may have.
 func (s *State) candidates(n Name) []candidate {
 	if c, ok := s.slots[n]; ok {
 		return c.candidates
@@ -97,19 +99,17 @@ func (s *State) candidates(n Name) []candidate {
 	return nothing.candidates
 }
 
-// apply folds a record in.
+// apply updates the state with a record.
 func (s *State) apply(r Record) error {
-	if s.window > 0 && !s.cutting && (r.Type == Begin || r.Type == Done || r.Type == Refused) {
-		if err := s.age(r); err != nil {
-			return err
-		}
+	if s.relaxed && !s.cutting && (r.Type == Begin || r.Type == Done || r.Type == Refused) {
+		s.recent = append(s.recent, r)
 	}
 	if s.cutting && r.Type == Begin {
 		if err := s.cut.apply(r); err != nil {
 			return err
 		}
 	}
-	if s.cutting && r.Type == Done { // what only the answer named, as an upload by its id: it may be there, too
+	if s.cutting && r.Type == Done { // effects named only in the response, such as an upload id: they may exist, too
 		for _, e := range r.Effects {
 			s.cut.add(r.Request, e)
 		}
@@ -125,7 +125,7 @@ func (s *State) apply(r Record) error {
 	case Done:
 		begun, ok := s.pending[r.Request]
 		if !ok {
-			return fmt.Errorf("request %d ended and never began", r.Request)
+			return fmt.Errorf("request %d ended but never began", r.Request)
 		}
 		effects := r.Effects
 		if effects == nil {
@@ -152,12 +152,12 @@ func (s *State) apply(r Record) error {
 	case Checked:
 		clear(s.pending)
 		s.settled()
-		if s.window > 0 {
-			s.relax(s.window) // a start makes durable what it finds
+		if s.relaxed {
+			s.relax() // a start makes everything that it finds durable
 		}
 	case Cut:
 		s.cut, s.cutting = s.clone(), true
-		if s.window > 0 {
+		if s.relaxed {
 			var err error
 			if err = s.age(r); err == nil {
 				s.cut, err = s.doubtful()
@@ -183,14 +183,14 @@ func (s *State) add(request uint64, e Effect) {
 	s.slots[e.Name] = slot{append(slices.Clone(s.candidates(e.Name)), candidate{request, e.Value}), old.past}
 }
 
-// remove makes what add made possible impossible again.
+// remove undoes add.
 func (s *State) remove(request uint64, e Effect) {
 	old := s.slots[e.Name]
 	left := slices.DeleteFunc(slices.Clone(old.candidates), func(c candidate) bool { return c.request == request })
 	s.slots[e.Name] = slot{left, old.past}
 }
 
-// set makes an effect certain. An upload that is gone is forgotten, with its parts.
+// set makes an effect certain. A removed upload is deleted from the state, with its parts.
 func (s *State) set(request uint64, e Effect) {
 	if e.Name.Upload != "" && e.Name.Part == 0 && e.Value == nil {
 		for n := 0; n <= partsMax; n++ {
@@ -209,7 +209,7 @@ func (s *State) set(request uint64, e Effect) {
 	s.slots[e.Name] = slot{[]candidate{{request, e.Value}}, past}
 }
 
-// openUploads is Ledger.OpenUploads.
+// openUploads implements Ledger.OpenUploads.
 func (s *State) openUploads(bucket string, own func(key string) bool) map[Name]map[int]*Value {
 	list := map[Name]map[int]*Value{}
 	for n, sl := range s.slots {

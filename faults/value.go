@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// Piece is a run of the stream of bytes that ID determines: Size bytes from byte From on. ID is below 1<<32, From and Size
-// together below 32 GiB.
+// Piece is a run of the stream of bytes that ID determines: Size bytes from byte From on. ID is below 1<<32, From and
+// Size together below 32 GiB.
 type Piece struct {
 	ID   uint64 `json:"id"`
 	From int64  `json:"from,omitempty"`
 	Size int64  `json:"size"`
 }
 
-// Value is what an object or a part holds: the pieces one after the other, the ETag that S3 gives it, and the value of its one tag. An upload in
-// progress has a Value without pieces. No Value (nil) means that the thing does not exist.
+// Value is what an object or a part holds: the pieces one after the other, the ETag that S3 gives it, and the value of
+// its one tag. An upload in progress has a Value without pieces. No Value (nil) means that the thing does not exist.
 type Value struct {
 	Pieces []Piece `json:"pieces,omitempty"`
 	Size   int64   `json:"size"`
@@ -41,7 +41,7 @@ func NewValue(pieces ...Piece) (*Value, []byte) {
 	return v, body
 }
 
-// Join returns the value of the multipart object that these parts make.
+// Join returns the value of the multipart object with the given parts.
 func Join(parts ...*Value) *Value {
 	v := &Value{}
 	hash := md5.New()
@@ -55,7 +55,7 @@ func Join(parts ...*Value) *Value {
 	return v
 }
 
-// Append returns the value of the object that v becomes when the content of more is put behind it.
+// Append returns the value of v after the content of more is appended.
 func (v *Value) Append(more *Value) *Value {
 	before, count, _ := strings.Cut(v.ETag, "-")
 	n, _ := strconv.Atoi(count) // without one it is of one piece
@@ -75,7 +75,7 @@ func (v *Value) Copied() *Value {
 	return c.Labelled(v.Label)
 }
 
-// status is the label of a bucket, "" of one that is not there.
+// status returns the label of a bucket, or "" if the bucket does not exist.
 func (v *Value) status() string {
 	if v == nil {
 		return ""
@@ -138,7 +138,7 @@ func (v *Value) String() string {
 	return s
 }
 
-// same says whether two values (nil: nothing) are the same content under the same ETag, with the same tag.
+// same reports whether two values (nil: nothing) are the same content under the same ETag, with the same tag.
 func same(a, b *Value) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -146,7 +146,7 @@ func same(a, b *Value) bool {
 	return a.Size == b.Size && a.ETag == b.ETag && a.Label == b.Label
 }
 
-// is says whether v is this content with this tag.
+// is reports whether v is this content with this tag.
 func (v *Value) is(body []byte, label string) bool {
 	return v != nil && v.Label == label && v.Size == int64(len(body)) && bytes.Equal(v.Bytes(), body)
 }
@@ -165,8 +165,9 @@ func (p Piece) appendTo(b []byte) []byte {
 	return b
 }
 
-// number returns the number of a word of the stream. In every third stream six words out of eight are those before them again, so that a server that compresses has
-// something to compress: with two of four, its look at a part of the content would take it for random.
+// number returns the number of a word of the stream. In every third stream six words out of eight are those before them
+// again, so that a server that compresses has something to compress: with two of four, its look at a part of the
+// content would take it for random.
 func (p Piece) number(word int64) uint64 {
 	if p.ID%3 == 0 {
 		word = word&^7 | word&1
@@ -211,7 +212,7 @@ func (v *Value) differ(got []byte) string {
 	return ""
 }
 
-// whose says whose content stands in b around offset at: streams count, so two neighbouring words of one give it away.
+// whose describes the origin of the content of b around an offset. Streams count, so two adjacent words identify one.
 func whose(b []byte, at int) string {
 	end := min(at+16, len(b))
 	for i := max(0, at-7); i <= at && i+16 <= len(b); i++ {

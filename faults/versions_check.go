@@ -62,7 +62,7 @@ func (c *checker) listVersions(ctx context.Context, bucket string, pageSize int3
 	}
 }
 
-// rules holds the lifecycle of a bucket against what it was given.
+// rules compares the lifecycle of a bucket with what it was given.
 func (c *checker) rules(ctx context.Context, bucket string) {
 	want := rules(bucket)
 	if want == nil || len(c.state.candidates(Name{Bucket: bucket})) > 1 {
@@ -74,7 +74,8 @@ func (c *checker) rules(ctx context.Context, bucket string) {
 	}
 }
 
-// key reads all versions of a key and compares them with what is possible. listed is what the listing of its bucket showed.
+// key reads all versions of a key and compares them with what is possible. listed is what the listing of its bucket
+// showed.
 func (c *checker) key(ctx context.Context, n Name, listed []held) {
 	h := c.state.history(n)
 	for look := 1; ; look++ {

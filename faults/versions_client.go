@@ -19,7 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
-	"orcas/s3/sigv4"
+	"orcas/internal/s3client"
 )
 
 // In returns a client of another bucket that shares the connections of c.
@@ -29,17 +29,17 @@ func (c *Client) In(bucket string) *Client {
 	return &d
 }
 
-// What keeps a version: names of locks, with "+" between where there are two.
+// Names of locks; two of them are joined by "+".
 const (
 	lockGovernance = "governance"
 	lockCompliance = "compliance"
 	lockHold       = "hold"
 )
 
-// lockUntil is until when every retention here lasts.
+// lockUntil is the end of every retention here.
 var lockUntil = time.Date(2099, time.December, 31, 0, 0, 0, 0, time.UTC)
 
-// lockOf names what keeps a version.
+// lockOf names the locks of a version.
 func lockOf(mode types.ObjectLockMode, until *time.Time, hold types.ObjectLockLegalHoldStatus) string {
 	var list []string
 	if mode != "" {
@@ -55,7 +55,7 @@ func lockOf(mode types.ObjectLockMode, until *time.Time, hold types.ObjectLockLe
 	return strings.Join(list, "+")
 }
 
-// MakeLockedBucket creates a bucket with object lock and waits until it is there.
+// MakeLockedBucket creates a bucket with object lock and waits until it exists.
 func (c *Client) MakeLockedBucket(ctx context.Context) error {
 	_, err := c.s3.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: &c.bucket, ObjectLockEnabledForBucket: aws.Bool(true)})
 	if err != nil {
@@ -64,14 +64,14 @@ func (c *Client) MakeLockedBucket(ctx context.Context) error {
 	return c.CreateBucket(ctx)
 }
 
-// SetVersioning sets it to "Enabled" or "Suspended".
+// SetVersioning sets versioning to "Enabled" or "Suspended".
 func (c *Client) SetVersioning(ctx context.Context, status string) error {
 	_, err := c.s3.PutBucketVersioning(ctx, &s3.PutBucketVersioningInput{Bucket: &c.bucket,
 		VersioningConfiguration: &types.VersioningConfiguration{Status: types.BucketVersioningStatus(status)}})
 	return err
 }
 
-// Versioning returns it; "": never enabled.
+// Versioning returns the versioning state, or "" if versioning was never enabled.
 func (c *Client) Versioning(ctx context.Context) (string, error) {
 	out, err := c.s3.GetBucketVersioning(ctx, &s3.GetBucketVersioningInput{Bucket: &c.bucket})
 	if err != nil {
@@ -80,14 +80,14 @@ func (c *Client) Versioning(ctx context.Context) (string, error) {
 	return string(out.Status), nil
 }
 
-// SetRules gives the bucket a lifecycle, and Rules returns the prefixes of the rules that it has.
+// SetRules sets the lifecycle rules of the bucket.
 func (c *Client) SetRules(ctx context.Context, rules []types.LifecycleRule) error {
 	_, err := c.s3.PutBucketLifecycleConfiguration(ctx, &s3.PutBucketLifecycleConfigurationInput{Bucket: &c.bucket,
 		LifecycleConfiguration: &types.BucketLifecycleConfiguration{Rules: rules}})
 	return err
 }
 
-// Rules returns the rules of the bucket's lifecycle.
+// Rules returns the lifecycle rules of the bucket.
 func (c *Client) Rules(ctx context.Context) ([]types.LifecycleRule, error) {
 	out, err := c.s3.GetBucketLifecycleConfiguration(ctx, &s3.GetBucketLifecycleConfigurationInput{Bucket: &c.bucket})
 	if err != nil {
@@ -96,10 +96,11 @@ func (c *Client) Rules(ctx context.Context) ([]types.LifecycleRule, error) {
 	return out.Rules, nil
 }
 
-// PutVersion writes an object that lock keeps ("": nothing), and returns its ETag and the version's id, "" where the answer names none.
+// PutVersion writes an object with a lock ("": none) and returns its ETag and version ID, which is "" if the answer has
+// none.
 func (c *Client) PutVersion(ctx context.Context, key string, body []byte, lock string) (tag, id string, err error) {
 	in := &s3.PutObjectInput{Bucket: &c.bucket, Key: &key, Body: bytes.NewReader(body)}
-	if lock != "" { // S3 demands one then
+	if lock != "" { // S3 requires one then
 		in.ChecksumAlgorithm = types.ChecksumAlgorithmCrc32
 	}
 	switch lock {
@@ -116,7 +117,7 @@ func (c *Client) PutVersion(ctx context.Context, key string, body []byte, lock s
 	return etag(out.ETag), aws.ToString(out.VersionId), nil
 }
 
-// AppendVersion puts content behind that of an object of size bytes, and returns what PutVersion does.
+// AppendVersion appends content to an object of size bytes, and returns what PutVersion does.
 func (c *Client) AppendVersion(ctx context.Context, key string, size int64, body []byte) (tag, id string, err error) {
 	out, err := c.s3.PutObject(ctx, &s3.PutObjectInput{Bucket: &c.bucket, Key: &key, Body: bytes.NewReader(body), WriteOffsetBytes: &size})
 	if err != nil {
@@ -133,12 +134,12 @@ func (c *Client) CopyVersion(ctx context.Context, from, id, to string) (tag, mad
 		return "", "", err
 	}
 	if out.CopyObjectResult == nil {
-		return "", "", errors.New("a copy without a result")
+		return "", "", errors.New("the answer to CopyObject has no CopyObjectResult")
 	}
 	return etag(out.CopyObjectResult.ETag), aws.ToString(out.VersionId), nil
 }
 
-// RenameVersion gives the newest version another key, and returns the id of the one there.
+// RenameVersion moves the newest version to another key, and returns the ID of the version there.
 func (c *Client) RenameVersion(ctx context.Context, from, to string) (id string, err error) {
 	out, err := c.s3.RenameObject(ctx, &s3.RenameObjectInput{Bucket: &c.bucket, Key: &to,
 		RenameSource: aws.String("/" + c.bucket + "/" + url.PathEscape(from))})
@@ -151,7 +152,7 @@ func (c *Client) RenameVersion(ctx context.Context, from, to string) (id string,
 	return id, nil
 }
 
-// CompleteVersion makes a version of the one part of an upload, and returns what PutVersion does.
+// CompleteVersion completes an upload and returns what PutVersion does.
 func (c *Client) CompleteVersion(ctx context.Context, n Name, parts []*Value) (tag, id string, err error) {
 	out, err := c.s3.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{Bucket: &c.bucket, Key: &n.Key,
 		UploadId: &n.Upload, MultipartUpload: &types.CompletedMultipartUpload{Parts: completed(parts)}})
@@ -161,8 +162,8 @@ func (c *Client) CompleteVersion(ctx context.Context, n Name, parts []*Value) (t
 	return etag(out.ETag), aws.ToString(out.VersionId), nil
 }
 
-// DeleteVersion deletes a version for good or, with "", as the bucket does: it returns the id of the marker that was put on top, if any. bypass: in spite of
-// governance.
+// DeleteVersion deletes a version permanently or, if id is "", does a plain delete; then it returns the ID of the
+// delete marker, if there is one. bypass overrides governance.
 func (c *Client) DeleteVersion(ctx context.Context, key, id string, bypass bool) (made string, err error) {
 	in := &s3.DeleteObjectInput{Bucket: &c.bucket, Key: &key}
 	if id != "" {
@@ -178,7 +179,8 @@ func (c *Client) DeleteVersion(ctx context.Context, key, id string, bypass bool)
 	return aws.ToString(out.VersionId), nil
 }
 
-// DeleteVersions deletes versions for good in one request, by key and id in turn; it is an error that one of them was not deleted. bypass: in spite of governance.
+// DeleteVersions permanently deletes versions in one request; keysAndIDs has key and ID in turn. It is an error if one
+// of them was not deleted. bypass overrides governance.
 func (c *Client) DeleteVersions(ctx context.Context, bypass bool, keysAndIDs ...string) error {
 	var ids []types.ObjectIdentifier
 	for i := 0; i < len(keysAndIDs); i += 2 {
@@ -190,12 +192,12 @@ func (c *Client) DeleteVersions(ctx context.Context, bypass bool, keysAndIDs ...
 	}
 	out, err := c.s3.DeleteObjects(ctx, in)
 	if err == nil && len(out.Deleted) < len(ids) {
-		err = errors.New("not all were deleted")
+		err = fmt.Errorf("deleted %d of %d versions", len(out.Deleted), len(ids))
 	}
 	return err
 }
 
-// HoldVersion sets or ends the legal hold of a version.
+// HoldVersion sets or removes the legal hold of a version.
 func (c *Client) HoldVersion(ctx context.Context, key, id string, on bool) error {
 	status := types.ObjectLockLegalHoldStatusOff
 	if on {
@@ -206,14 +208,14 @@ func (c *Client) HoldVersion(ctx context.Context, key, id string, on bool) error
 	return err
 }
 
-// LabelVersion gives a version one tag in place of those that it has.
+// LabelVersion replaces the tags of a version by one tag.
 func (c *Client) LabelVersion(ctx context.Context, key, id, label string) error {
 	_, err := c.s3.PutObjectTagging(ctx, &s3.PutObjectTaggingInput{Bucket: &c.bucket, Key: &key, VersionId: &id,
 		Tagging: &types.Tagging{TagSet: []types.Tag{{Key: aws.String(labelKey), Value: &label}}}})
 	return err
 }
 
-// held is a version as the server shows it.
+// held is a version as the server returns it.
 type held struct {
 	id     string
 	marker bool
@@ -221,13 +223,13 @@ type held struct {
 	size   int64
 	etag   string
 
-	read  bool // what follows was read
+	read  bool // the following fields were read
 	body  []byte
 	label string
 	lock  string
 }
 
-// GetVersion reads a version whole; "": the newest.
+// GetVersion reads a whole version; "": the newest.
 func (c *Client) GetVersion(ctx context.Context, key, id string) (v held, err error) {
 	in := &s3.GetObjectInput{Bucket: &c.bucket, Key: &key}
 	if id != "" {
@@ -251,7 +253,8 @@ func (c *Client) GetVersion(ctx context.Context, key, id string) (v held, err er
 	return v, err
 }
 
-// versionsPage is a page of ListObjectVersions. It is parsed here since the SDK keeps versions and markers apart, and so loses their order.
+// versionsPage is a page of ListObjectVersions. It is parsed here because the SDK separates versions from delete
+// markers, which loses their order.
 type versionsPage struct {
 	IsTruncated         bool
 	NextKeyMarker       string
@@ -266,7 +269,7 @@ type versionsPage struct {
 	} `xml:",any"`
 }
 
-// Newest returns the ETag and the id of the newest version.
+// Newest returns the ETag and the ID of the newest version.
 func (c *Client) Newest(ctx context.Context, key string) (tag, id string, err error) {
 	out, err := c.s3.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &c.bucket, Key: &key})
 	if err != nil {
@@ -275,7 +278,7 @@ func (c *Client) Newest(ctx context.Context, key string) (tag, id string, err er
 	return etag(out.ETag), aws.ToString(out.VersionId), nil
 }
 
-// ListVersions calls fn for each version and delete marker of the keys with a prefix, as the listing shows them, page by page.
+// ListVersions calls fn for each version and delete marker of the keys with a prefix, in the order of the listing.
 func (c *Client) ListVersions(ctx context.Context, prefix string, pageSize int32, fn func(key string, v held)) error {
 	query := url.Values{"versions": {""}, "prefix": {prefix}, "max-keys": {strconv.Itoa(int(pageSize))}}
 	for {
@@ -292,7 +295,7 @@ func (c *Client) ListVersions(ctx context.Context, prefix string, pageSize int32
 			return nil
 		}
 		if page.NextKeyMarker == "" {
-			return errors.New("a truncated page of versions without a marker")
+			return errors.New("a truncated page of versions has no key marker")
 		}
 		query.Set("key-marker", page.NextKeyMarker)
 		query.Set("version-id-marker", page.NextVersionIDMarker)
@@ -300,28 +303,17 @@ func (c *Client) ListVersions(ctx context.Context, prefix string, pageSize int32
 }
 
 func (c *Client) versionsPage(ctx context.Context, query url.Values) (page versionsPage, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.endpoint+"/"+c.bucket+"?"+query.Encode(), nil)
-	if err != nil {
-		return page, err
-	}
-	signer := sigv4.Signer{AccessKey: c.root.AccessKey, SecretKey: c.root.SecretKey, Region: "us-east-1"}
-	signer.Sign(r, sigv4.EmptySHA256, time.Now())
-	answer, err := c.http.Do(r)
-	if err != nil {
-		return page, err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("status %d: %s", answer.StatusCode, text)
+	answer, err := c.raw.Do(ctx, &s3client.Request{Method: http.MethodGet, Path: "/" + c.bucket, Query: query.Encode()})
+	if err == nil && answer.Status != http.StatusOK {
+		err = fmt.Errorf("status %d: %s", answer.Status, answer.Body)
 	}
 	if err == nil {
-		err = xml.Unmarshal(text, &page)
+		err = xml.Unmarshal(answer.Body, &page)
 	}
 	return page, err
 }
 
-// missing says whether an error says that a thing is not there, or is a delete marker.
+// missing reports whether an error means that an object does not exist, or is a delete marker.
 func missing(err error) bool {
 	code, _ := status(err)
 	return code == http.StatusNotFound || code == http.StatusMethodNotAllowed

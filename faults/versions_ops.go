@@ -41,7 +41,8 @@ type shelf struct {
 	status string
 }
 
-// shelf returns a key of this worker, in its own bucket, the one with locks, or one with a lifecycle; false where nobody knows how its bucket is set.
+// shelf returns a key of this worker, in its own bucket, the one with locks, or one with a lifecycle; false where
+// nobody knows how its bucket is set.
 func (w *worker) shelf() (shelf, bool) {
 	switch n := w.rand.IntN(10); {
 	case n < 5:
@@ -113,7 +114,8 @@ func (w *worker) little() (*Value, []byte) {
 	return w.content(w.rand.Int64N(4 << 10))
 }
 
-// putVersion writes a version, in the bucket with locks one that is kept at times. Where a key has many it takes one away instead.
+// putVersion writes a version, in the bucket with locks one that is kept at times. Where a key has many it takes one
+// away instead.
 func putVersion(ctx context.Context, w *worker) {
 	s, ok := w.shelf()
 	if !ok {
@@ -164,7 +166,7 @@ func putMarker(ctx context.Context, w *worker) {
 	}})
 }
 
-// known returns one of the versions of a key whose id is known, of those that accept says; nil where there is none.
+// known returns one of the versions of a key whose id is known, of those that accept says; nil if there is none.
 func (w *worker) known(n Name, accept func(v *Version) bool) *Version {
 	list, certain := w.versions(n)
 	list = slices.DeleteFunc(slices.Clone(list), func(v Version) bool { return v.unnamed() || !accept(&v) })

@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Volatile is a file system on a drive with a write cache of its own: what was written since the last flush may be there after a
-// power cut or not, in any order, and of each write some sectors may be missing. The drive is a loop device over a file of a FUSE
-// file system, which sees each write and each flush that the inner file system asks for.
+// Volatile is a file system on a drive with a write cache of its own: what was written since the last flush may be
+// there after a power cut or not, in any order, and of each write some sectors may be missing. The drive is a loop
+// device over a file of a FUSE file system, which sees each write and each flush that the inner file system asks for.
 type Volatile struct {
 	dir    string // holds the image and the mount points drive and inner
 	inner  string // the inner file system: ext4 or xfs
@@ -27,11 +27,11 @@ type Volatile struct {
 	image  *os.File
 	up     bool // the inner file system is mounted
 
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the fields below
 	cache   []cached   // writes since the last flush, oldest first
 	off     bool       // the power is cut: nothing is written any more
 	flushes int
-	lost    string // what the last cut took
+	lost    string // a description of what the last cut lost
 }
 
 // cached is a write that no flush covers, and what stood there before.
@@ -100,7 +100,7 @@ func (v *Volatile) mount(ctx context.Context) error {
 	return nil
 }
 
-// unmount takes both file systems away. The loop device lets go of the file a little later.
+// unmount takes both file systems away. The loop device releases the file a little later.
 func (v *Volatile) unmount() error {
 	if v.up {
 		if err := unix.Unmount(v.Path(), 0); err != nil {
@@ -122,8 +122,8 @@ func (v *Volatile) unmount() error {
 	return err
 }
 
-// Cut cuts the power: from now on nothing reaches the drive. Most of the time there is little in the cache, so it waits a moment for
-// more.
+// Cut cuts the power: from now on nothing reaches the drive. Most of the time there is little in the cache, so it waits
+// a moment for more.
 func (v *Volatile) Cut() error {
 	want := 1 + v.random.IntN(20)
 	for wait := 300; ; wait-- {
@@ -141,7 +141,8 @@ func (v *Volatile) Cut() error {
 	}
 }
 
-// Restore settles what the cut has left of the cache, and mounts the inner file system again. Nobody may have a file open there.
+// Restore settles what the cut has left of the cache, and mounts the inner file system again. Nobody may have a file
+// open there.
 func (v *Volatile) Restore(ctx context.Context) error {
 	if err := v.unmount(); err != nil {
 		return err
@@ -186,7 +187,7 @@ func (v *Volatile) settle() error {
 	return nil
 }
 
-// Lost says what the last cut took.
+// Lost describes what the last cut lost.
 func (v *Volatile) Lost() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()

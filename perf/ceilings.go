@@ -8,17 +8,18 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"orcas/internal/s3client"
 	"orcas/perf/result"
 )
 
-// idCeilings is the scenario that measures nothing but what every run of own servers begins with.
+// idCeilings is the scenario that measures only the ceilings, with which every run with its own servers begins.
 const idCeilings = "ceilings"
 
 // ceilings measures the null server, the disk and the memory.
 func (r *run) ceilings() (*result.Ceilings, error) {
 	turn, syncs, total := 500*time.Millisecond, 50, int64(128<<20)
 	if r.o.Profile != Smoke {
-		turn, syncs, total = 4*time.Second, 1000, 2<<30
+		turn, syncs, total = 1500*time.Millisecond, 1000, 2<<30
 	}
 	if r.o.Duration > 0 {
 		turn = r.o.Duration
@@ -92,15 +93,15 @@ func (r *run) nullCeilings(turn time.Duration) (rows []result.Row, err error) {
 // nullLoad is a closed loop of one kind of request for the null server.
 func (r *run) nullLoad(method string, size, workers int, turn time.Duration) *Load {
 	contents, hash := NewContents(size, r.o.Compressible), xxh3.Hash(nullBody(size))
-	return &Load{Workers: workers, Duration: turn, Next: func(w *Worker, n uint64) (Call, Expect) {
+	return &Load{Workers: workers, Duration: turn, Next: func(w *Worker, n uint64) (s3client.Request, Expect) {
 		path := "/perf/" + strconv.FormatUint(n, 16) + "-" + strconv.Itoa(size)
 		switch method {
 		case http.MethodPut:
 			body, sha := w.Body(contents, n)
-			return Call{Op: "put", Method: method, Path: path, Body: body, Hash: sha}, Expect{Status: 200}
+			return s3client.Request{Op: "put", Method: method, Path: path, Body: body, Hash: sha}, Expect{Status: 200}
 		case http.MethodHead:
-			return Call{Op: "head", Method: method, Path: path}, Expect{Status: 200}
+			return s3client.Request{Op: "head", Method: method, Path: path}, Expect{Status: 200}
 		}
-		return Call{Op: "get", Method: method, Path: path}, Expect{Status: 200, Body: true, Size: int64(size), XXH3: hash}
+		return s3client.Request{Op: "get", Method: method, Path: path}, Expect{Status: 200, Body: true, Size: int64(size), XXH3: hash}
 	}}
 }

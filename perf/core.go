@@ -8,11 +8,12 @@ import (
 	"strings"
 	"sync"
 
+	"orcas/internal/s3client"
 	"orcas/perf/result"
 )
 
-// core measures the goals of the core, in turns with the null server, packing off and the disk.
-func (s *session) core() error {
+// runCore measures the goals of the core, alternately with the null server, a server with packing off, and the disk.
+func runCore(s *session) error {
 	if s.o.Target != nil {
 		return needsOwn
 	}
@@ -34,7 +35,7 @@ func (s *session) core() error {
 	return nil
 }
 
-// core is the scenario under way.
+// core is a scenario in progress that compares two servers, and possibly the null server.
 type core struct {
 	*session
 	null, orcas, unpacked *Process
@@ -52,7 +53,8 @@ func (c *core) start() (err error) {
 	return err
 }
 
-// compare starts two servers, with these settings, and compares them: the one without what is measured is unpacked, the other one orcas.
+// compare starts two servers, one without and one with the measured feature, and calls run to compare them. The former
+// is c.unpacked, the latter c.orcas.
 func (s *session) compare(what string, without, with []string, run func(c *core) error) error {
 	if s.o.Target != nil {
 		return needsOwn
@@ -87,7 +89,7 @@ type goal struct {
 	met   bool
 }
 
-// goal adds a goal, and the rows from which it came.
+// goal adds a goal, and the median row of each side from which it was computed.
 func (c *core) goal(g goal, sides ...[]*LoadResult) {
 	c.out.Goals = append(c.out.Goals, result.Goal{Name: g.name, Value: g.value, Limit: g.limit, Met: g.met})
 	mark := "MISSED"
@@ -108,14 +110,14 @@ func (c *core) goal(g goal, sides ...[]*LoadResult) {
 	c.o.Progress.Row(fmt.Sprintf("%s: %.2f, %s: %s", g.name, g.value, g.limit, mark))
 }
 
-// under makes a load for a server.
+// under returns a load for a server.
 func (s *Process) under(load func(p *Process) *Load) *Load {
 	l := load(s)
 	l.Target, l.PID, l.Script = s.Target, s.PID, true
 	return l
 }
 
-// turns runs a load against two servers in turns and returns the results of both.
+// turns runs a load against two servers alternately and returns the results of both.
 func (c *core) turns(a, b *Process, load func(p *Process) *Load) (as, bs []*LoadResult, err error) {
 	type side struct {
 		p   *Process
@@ -123,7 +125,7 @@ func (c *core) turns(a, b *Process, load func(p *Process) *Load) (as, bs []*Load
 	}
 	sides := []side{{b, &bs}, {a, &as}}
 	for range c.p.turns {
-		slices.Reverse(sides) // what the one leaves to be done (the drive's work, above all) falls to the other in every second turn only
+		slices.Reverse(sides) // so that the work that one load leaves behind does not always slow down the same other load
 		for _, side := range sides {
 			r, err := c.load(side.p.under(load))
 			if err != nil {
@@ -135,9 +137,9 @@ func (c *core) turns(a, b *Process, load func(p *Process) *Load) (as, bs []*Load
 	return as, bs, nil
 }
 
-// together runs a load against two servers at the same time, as often as they would have turns, and returns the results of both. What else the
-// machine does falls to both of them alike, so that a difference of a hundredth is seen; each does about half of what it could do alone. The client's
-// processor time would be that of both loads, and is left out.
+// together runs a load against two servers at the same time, once per turn, and returns the results of both. Other work
+// of the machine affects both alike, so that a difference of 1% can be seen; each server does about half of what it
+// could do alone. The client's CPU time is left out, because it would be that of both loads.
 func (c *core) together(a, b *Process, load func(p *Process) *Load) (as, bs []*LoadResult, err error) {
 	servers := []*Process{a, b}
 	results := make([]*LoadResult, len(servers))
@@ -173,12 +175,12 @@ func rate(r *LoadResult) float64 { return r.Rate() }
 
 func p50us(r *LoadResult) float64 { return 1000 * ms(r.All, 50) }
 
-// clientByServer is the client's CPU time for each of the server's.
+// clientByServer returns the client's CPU time divided by the server's.
 func clientByServer(r *LoadResult) float64 {
 	return r.ClientCPU.Seconds() / max(r.ServerCPU.Seconds(), 1e-3)
 }
 
-// put puts fresh bodies under fresh keys; the null server takes them too.
+// put returns loads that put new bodies under new keys; the null server accepts them too.
 func (c *core) put(size, workers int) func(*Process) *Load {
 	contents := c.contents(size)
 	return func(*Process) *Load {
@@ -237,7 +239,7 @@ func (c *core) alone() error {
 	return nil
 }
 
-// get gets keys that were seeded; the null server is asked for as many bytes.
+// get returns loads that get seeded keys; the null server is asked for the same number of bytes.
 func (c *core) get(contents *Contents, keys, workers int, name func(uint64) string) func(*Process) *Load {
 	return func(p *Process) *Load {
 		if p == c.null {
@@ -299,7 +301,7 @@ func (c *core) large() error {
 	return nil
 }
 
-// lists lists pages of 1000 keys, and behind a delimiter that hides all but a thousandth of the keys.
+// lists lists pages of 1000 keys, without a delimiter and with one that hides all but a thousandth of the keys.
 func (c *core) lists() error {
 	keys := c.p.keys[0]
 	err := c.seed(c.contents(16), keys, func(n uint64) string {
@@ -318,12 +320,12 @@ func (c *core) lists() error {
 		{"1000 keys", "list-type=2&max-keys=1000&prefix=list%2Fhidden%2F", 10},
 		{"with a delimiter", "delimiter=%2F&list-type=2&prefix=list%2F", 2},
 	} {
-		res, err := c.load(&Load{Workers: 1, Duration: c.p.duration, Script: true, Next: func(_ *Worker, n uint64) (Call, Expect) {
+		res, err := c.load(&Load{Workers: 1, Duration: c.p.duration, Script: true, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) {
 			query := v.query
 			if v.name == "1000 keys" {
 				query = fmt.Sprintf("%s&start-after=list%%2Fhidden%%2F%08d", query, n*7919%uint64(max(keys-1000, 1)))
 			}
-			return Call{Op: "list", Method: http.MethodGet, Path: "/" + c.bucket, Query: query}, Expect{Status: http.StatusOK}
+			return s3client.Request{Op: "list", Method: http.MethodGet, Path: "/" + c.bucket, Query: query}, Expect{Status: http.StatusOK}
 		}})
 		if err != nil {
 			return err

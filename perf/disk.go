@@ -14,7 +14,8 @@ import (
 	"orcas/perf/result"
 )
 
-// MeasureDisk appends size bytes n times to a file in dir, with an fdatasync after each: what one writer can make durable.
+// MeasureDisk appends size bytes n times to a file in dir, with an fdatasync after each. It measures the rate at which
+// one writer can make data durable.
 func MeasureDisk(ctx context.Context, dir string, size, n int) (row result.DiskRow, err error) {
 	f, b, done, err := measured(dir, size)
 	if err != nil {
@@ -44,7 +45,7 @@ func MeasureDisk(ctx context.Context, dir string, size, n int) (row result.DiskR
 	return row, nil
 }
 
-// measured returns a file in dir that goes with done, and size random bytes for it.
+// measured returns a file in dir, which done deletes, and size random bytes to write to it.
 func measured(dir string, size int) (f *os.File, b []byte, done func(), err error) {
 	if f, err = os.CreateTemp(dir, "perf-disk-*"); err != nil {
 		return nil, nil, nil, err
@@ -76,8 +77,8 @@ func MeasureSequential(dir string, size int, total int64) (row result.DiskRow, e
 	return result.DiskRow{SizeBytes: int64(size), Sequential: true, BytesPerSec: float64(total) / time.Since(start).Seconds()}, nil
 }
 
-// MeasureFiles writes n files of size bytes in dir, workers at a time, each in pieces of 256 KiB and with one fdatasync at its end, and
-// returns how many a second were made durable.
+// MeasureFiles writes n files of size bytes in dir, workers at a time, each in pieces of 256 KiB and with one fdatasync
+// at its end. It returns the number of files per second that were made durable.
 func MeasureFiles(dir string, size, n, workers int) (float64, error) {
 	b := make([]byte, 256<<10)
 	_, _ = rand.Read(b) // never fails

@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// timed is how long a load was to be, and was; and of how many bytes at most, where not 0.
+// timed records the requested and the actual duration of a load, and its limit of bytes, which is 0 if there was none.
 type timed struct {
 	asked, took time.Duration
 	maxBytes    int64
 }
 
-// lengths says how long the loads of a scenario were, where they were shorter than with the profile saturation, whose figures are full.
+// lengths returns a sentence about the durations of the loads of a scenario, or "" if they were as long as with the
+// profile saturation.
 func (s *session) lengths() string {
 	if len(s.timed) == 0 {
 		return ""
@@ -31,7 +32,7 @@ func (s *session) lengths() string {
 	}
 	full := s.sc.profiles[saturation]
 	turns, allTurns := s.p.turns, max(full.turns, 1)
-	if s.sc.mode == "ramp" { // turns are its steps
+	if s.sc.mode == "ramp" { // the turns of a ramp are its steps
 		turns, allTurns = 1, 1
 	}
 	if longest >= full.duration && turns >= allTurns && cut == 0 {
@@ -64,5 +65,5 @@ func turnsText(n int) string {
 	return fmt.Sprintf("%d turns", n)
 }
 
-// seconds gives a time in seconds.
+// seconds formats a duration in seconds.
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3g s", d.Seconds()) }

@@ -11,41 +11,48 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"orcas/internal/s3client"
 )
 
 // Load is a stream of requests to one Target, in a closed or an open loop.
 //
-// In a closed loop each of Workers sends its next request when the answer to its last one is there, so a server that stalls is
-// asked less and its stall is one slow answer per worker. In an open loop (Rate) requests have their times, whatever the
-// answers do; latency counts from the intended time, so a stall shows in all requests that it delays. Workers then bounds the connections;
-// a request that finds all of them busy waits, and its latency runs.
+// In a closed loop, each of Workers sends its next request when its last one has been answered. So a server that stalls
+// receives fewer requests, and its stall is one slow response per worker. In an open loop (Rate), requests are sent at
+// fixed times, whether or not earlier ones have been answered. Latency counts from the intended time, so a stall shows
+// in all requests that it delays. Workers then bounds the number of connections. If all of them are busy, a request
+// waits, and the wait counts as latency.
 type Load struct {
-	Target   *Target
+	Target   *s3client.Target
 	Workers  int
-	Rate     float64       // requests a second; 0: a closed loop
-	RateTo   float64       // the rate grows evenly to this one, where not 0
-	Ramp     time.Duration // workers start spread over this time
+	Rate     float64       // requests per second; 0 means a closed loop
+	RateTo   float64       // the rate changes linearly to this one, if not 0
+	Ramp     time.Duration // the starts of the workers are spread over this time
 	Duration time.Duration
-	Count    uint64 // stop after so many requests, where not 0
-	MaxBytes int64  // stop when so many bytes of bodies were sent, where not 0
-	// Next returns request n, and what its answer must be. Requests are numbered from 0, without gaps in an open loop; in a closed loop
-	// worker w has the numbers w, w+Workers, ... Next is called by many goroutines at once, for a Worker by one.
-	Next   func(w *Worker, n uint64) (Call, Expect)
-	PID    int  // of the server, for its CPU time and memory; 0: not measured
-	Script bool // a request depends on the answer before: only a closed loop will do
+	Count    uint64 // stop after this many requests, if not 0
+	MaxBytes int64  // stop after sending this many bytes of bodies, if not 0
+	// Next returns request n and the expected response. Requests are numbered from 0, without gaps in an open loop; in
+	// a closed loop, worker w has the numbers w, w+Workers, ... Next is called by many goroutines concurrently, but for
+	// each Worker by only one.
+	Next   func(w *Worker, n uint64) (s3client.Request, Expect)
+	PID    int  // process ID of the server, to measure its CPU time and memory; 0 if they are not measured
+	Script bool // requests depend on the response before, so the load needs a closed loop
+	// Unfinished reports whether a worker is in the middle of an operation that takes several requests. In a closed
+	// loop, the worker completes it after the end of the load. Unfinished is nil if no operation takes several requests.
+	Unfinished func(w *Worker) bool
 }
 
-// Worker is one connection's user. What it holds is Next's.
+// Worker is the user of one connection. State belongs to Next.
 type Worker struct {
 	ID    int
-	Last  Answer // to the request before
-	OK    bool   // it was as expected
+	Last  s3client.Reply // the response to the previous request
+	OK    bool           // Last was as expected
 	State any
 	body  []byte
 	of    *Contents
 }
 
-// Body returns the body of a number of c, in memory of w's own.
+// Body returns the body with a number of c, in a buffer that belongs to w.
 func (w *Worker) Body(c *Contents, number uint64) (body []byte, hash string) {
 	if w.of != c {
 		w.of, w.body = c, nil
@@ -54,18 +61,18 @@ func (w *Worker) Body(c *Contents, number uint64) (body []byte, hash string) {
 	return w.body, hash
 }
 
-// Expect is what an answer must be.
+// Expect describes the expected response to a request.
 type Expect struct {
 	Status int
 	Body   bool // compare Size and XXH3
 	Size   int64
 	XXH3   uint64
-	Type   string                // the Content-Type, where not ""; needs Call.Keep
-	Check  func(a *Answer) error // looks further, where not nil
+	Type   string                        // the Content-Type, if not empty; needs Request.Keep
+	Check  func(a *s3client.Reply) error // a further check, if not nil
 }
 
-// mismatch says what is wrong with an answer; nil: nothing.
-func (e *Expect) mismatch(a *Answer) error {
+// mismatch returns an error if a response is not as expected.
+func (e *Expect) mismatch(a *s3client.Reply) error {
 	switch {
 	case a.Status != e.Status:
 		return fmt.Errorf("status %d, not %d", a.Status, e.Status)
@@ -81,39 +88,39 @@ func (e *Expect) mismatch(a *Answer) error {
 	return nil
 }
 
-// OpResult is what was measured of one operation.
+// OpResult is the result of a load for one operation.
 type OpResult struct {
 	Op             string
 	Latency        *hdrhistogram.Histogram // in microseconds
-	Completed      int64                   // answered
-	Successful     int64                   // answered as expected
-	Failed         int64                   // not answered, or otherwise
-	Bytes          int64                   // of bodies, both ways, of successful ones
-	BodyBytes      int64                   // of the largest body
+	Completed      int64                   // requests that were answered
+	Successful     int64                   // requests that were answered as expected
+	Failed         int64                   // requests that were not answered, or not as expected
+	Bytes          int64                   // body bytes of successful requests, in both directions
+	BodyBytes      int64                   // size of the largest body
 	Statuses       map[int]int64
 	latencySum     time.Duration
 	latencySamples int64
 }
 
-// LoadResult is what a Load measured.
+// LoadResult is the result of a Load.
 type LoadResult struct {
 	Load                 *Load
-	Connections          int // that were used
+	Connections          int // number of connections used
 	Sent                 int64
-	Unsent               int64         // due in the time, but no connection was free
-	Window               time.Duration // in which requests were sent
-	Elapsed              time.Duration // until the last answer
-	All                  *OpResult     // everything together
-	Ops                  []*OpResult   // where there are several, in the order of their names
+	Unsent               int64         // requests that were due, but found no free connection
+	Window               time.Duration // time in which requests were sent
+	Elapsed              time.Duration // time until the last response
+	All                  *OpResult     // all operations together
+	Ops                  []*OpResult   // each operation, if there are several, sorted by name
 	FirstError           error
 	ServerCPU, ClientCPU time.Duration
 	PeakRSS              int64
 }
 
-// Rate returns successful operations a second.
+// Rate returns the number of successful operations per second.
 func (r *LoadResult) Rate() float64 { return float64(r.All.Successful) / r.Elapsed.Seconds() }
 
-// ErrorRate returns the share of what was sent that was not answered as expected, from 0 to 1.
+// ErrorRate returns the share of requests that were not answered as expected, from 0 to 1.
 func (r *LoadResult) ErrorRate() float64 {
 	if r.Sent == 0 {
 		return 0
@@ -121,7 +128,7 @@ func (r *LoadResult) ErrorRate() float64 {
 	return 1 - float64(r.All.Successful)/float64(r.Sent)
 }
 
-// runner is a load under way.
+// runner is a load in progress.
 type runner struct {
 	*Load
 	ctx     context.Context
@@ -132,8 +139,8 @@ type runner struct {
 	first   atomic.Pointer[error]
 }
 
-// Run carries the load out, until it ends or ctx does; that is an error. What a server answers is not: see LoadResult.FirstError.
-// Nothing completed is one.
+// Run runs the load. It returns an error if ctx ends before the load does, or if no request was completed. Unexpected
+// responses are not errors; see LoadResult.FirstError.
 func (l *Load) Run(ctx context.Context) (*LoadResult, error) {
 	r := &runner{Load: l, ctx: ctx}
 	server, client := cpuTime(l.PID), ownCPUTime()
@@ -146,7 +153,7 @@ func (l *Load) Run(ctx context.Context) (*LoadResult, error) {
 		err = r.closed()
 	}
 	res := r.result(o)
-	for _, t := range o.unsent { // so long at least
+	for _, t := range o.unsent { // their latency is at least this long
 		_ = res.All.Latency.RecordValue(min(time.Since(t.intended), maxLatency).Microseconds()) // it is in range
 	}
 	res.ServerCPU, res.ClientCPU = cpuTime(l.PID)-server, ownCPUTime()-client
@@ -164,16 +171,21 @@ func (l *Load) Run(ctx context.Context) (*LoadResult, error) {
 	return res, nil
 }
 
-// over says whether a load has come to its end in a closed loop, before request n.
+// over reports whether a closed loop ends before request n.
 func (r *runner) over(n uint64) bool {
 	return r.ctx.Err() != nil || r.Count > 0 && n >= r.Count || r.Duration > 0 && time.Since(r.start) >= r.Duration ||
 		r.MaxBytes > 0 && r.bytes.Load() >= r.MaxBytes
 }
 
+// goesOn reports whether a worker has an operation to finish after the end.
+func (r *runner) goesOn(w *Worker) bool {
+	return r.Unfinished != nil && r.ctx.Err() == nil && r.Unfinished(w)
+}
+
 func (r *runner) closed() error {
-	clients := make([]Client, r.Workers)
+	clients := make([]s3client.Conn, r.Workers)
 	for i := range clients {
-		clients[i] = NewClient(r.ctx, r.Target)
+		clients[i] = s3client.NewConn(r.ctx, r.Target)
 		defer clients[i].Close()
 		if err := clients[i].Connect(); err != nil {
 			return err
@@ -187,7 +199,7 @@ func (r *runner) closed() error {
 				sleep(r.ctx, r.Ramp*time.Duration(id)/time.Duration(r.Workers))
 			}
 			w := &Worker{ID: id}
-			for n := uint64(id); !r.over(n); n += uint64(r.Workers) {
+			for n := uint64(id); !r.over(n) || r.goesOn(w); n += uint64(r.Workers) {
 				r.one(c, w, n, time.Now())
 			}
 		})
@@ -196,11 +208,11 @@ func (r *runner) closed() error {
 	return nil
 }
 
-// one sends request n and takes its answer; begin is when its latency starts.
-func (r *runner) one(c Client, w *Worker, n uint64, begin time.Time) {
+// one sends request n and records the response. In an open loop, latency counts from begin.
+func (r *runner) one(c s3client.Conn, w *Worker, n uint64, begin time.Time) {
 	call, want := r.Next(w, n)
 	if r.Rate == 0 {
-		begin = time.Now() // making a body is not the server's time
+		begin = time.Now() // do not count the time to make the body
 	}
 	r.sent.Add(1)
 	if r.MaxBytes > 0 {
@@ -215,7 +227,7 @@ func (r *runner) one(c Client, w *Worker, n uint64, begin time.Time) {
 	w.Last, w.OK = a, err == nil
 	if err != nil {
 		if r.ctx.Err() != nil {
-			r.sent.Add(-1) // it is us who broke it off
+			r.sent.Add(-1) // the run was interrupted, so the request does not count
 			return
 		}
 		err = fmt.Errorf("%s %s: %w", call.Method, call.Path, err)
@@ -227,7 +239,7 @@ func (r *runner) one(c Client, w *Worker, n uint64, begin time.Time) {
 	}
 	r.tallies[w.ID%len(r.tallies)].add(call.Op, a.Status, answered, err == nil, took, bytes)
 	if !answered {
-		sleep(r.ctx, 20*time.Millisecond) // a dead server is not to be hammered
+		sleep(r.ctx, 20*time.Millisecond) // do not flood a dead server
 	}
 }
 
@@ -238,7 +250,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// tally counts what some of the workers do.
+// tally collects the results of some of the workers.
 type tally struct {
 	mu  sync.Mutex // guards ops
 	ops []*OpResult
@@ -260,7 +272,7 @@ func (t *tally) add(op string, status int, answered, ok bool, took time.Duration
 	if answered {
 		o.Completed++
 	}
-	o.Statuses[status]++ // 0: no answer
+	o.Statuses[status]++ // the status is 0 if there was no response
 	if ok {
 		o.Successful++
 		o.Bytes += bytes
@@ -269,7 +281,7 @@ func (t *tally) add(op string, status int, answered, ok bool, took time.Duration
 	}
 }
 
-// maxLatency is where histograms end.
+// maxLatency is the largest latency in a histogram.
 const maxLatency = 2 * time.Minute
 
 func newOpResult(op string) *OpResult {

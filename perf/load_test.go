@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/zeebo/xxh3"
+
+	"orcas/internal/s3client"
 )
 
 func TestContents(t *testing.T) {
@@ -86,8 +88,8 @@ func TestMaxErrorRate(t *testing.T) {
 // TestExpectedErrorIsASuccess asks for what is not there.
 func TestExpectedErrorIsASuccess(t *testing.T) {
 	target := lying(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) })
-	l := &Load{Target: target, Workers: 2, Count: 50, Next: func(*Worker, uint64) (Call, Expect) {
-		return Call{Op: "get", Method: "GET", Path: "/b/k"}, Expect{Status: 404}
+	l := &Load{Target: target, Workers: 2, Count: 50, Next: func(*Worker, uint64) (s3client.Request, Expect) {
+		return s3client.Request{Op: "get", Method: "GET", Path: "/b/k"}, Expect{Status: 404}
 	}}
 	res, err := l.Run(t.Context())
 	require.NoError(t, err)
@@ -95,7 +97,8 @@ func TestExpectedErrorIsASuccess(t *testing.T) {
 	require.Zero(t, res.ErrorRate())
 }
 
-// TestRatesDiffer: of three requests one is answered as expected, one otherwise, and one not at all; and some find no connection.
+// TestRatesDiffer: of three requests one is answered as expected, one otherwise, and one not at all; and some find no
+// connection.
 func TestRatesDiffer(t *testing.T) {
 	var n atomic.Int64
 	release := make(chan struct{})
@@ -111,8 +114,8 @@ func TestRatesDiffer(t *testing.T) {
 		}
 	})
 	time.AfterFunc(600*time.Millisecond, func() { close(release) })
-	l := &Load{Target: target, Workers: 4, Rate: 200, Duration: 500 * time.Millisecond, Next: func(*Worker, uint64) (Call, Expect) {
-		return Call{Op: "get", Method: "GET", Path: "/b/k"}, Expect{Status: 200}
+	l := &Load{Target: target, Workers: 4, Rate: 200, Duration: 500 * time.Millisecond, Next: func(*Worker, uint64) (s3client.Request, Expect) {
+		return s3client.Request{Op: "get", Method: "GET", Path: "/b/k"}, Expect{Status: 200}
 	}}
 	res, err := l.Run(t.Context())
 	require.NoError(t, err)
@@ -128,7 +131,8 @@ func TestRatesDiffer(t *testing.T) {
 	require.Equal(t, res.Sent+res.Unsent, row.Samples, "those that were not sent have waited too")
 }
 
-// TestStall: a server that stops for a while. In an open loop all requests that it delays tell of it, in a closed one a single one does.
+// TestStall: a server that stops for a while. In an open loop all requests that it delays tell of it, in a closed one a
+// single one does.
 func TestStall(t *testing.T) {
 	const stall = 400 * time.Millisecond
 	run := func(rate float64) (res *LoadResult) {
@@ -142,8 +146,8 @@ func TestStall(t *testing.T) {
 				<-open
 			}
 		})
-		l := &Load{Target: target, Workers: 1, Rate: rate, Count: 300, Next: func(*Worker, uint64) (Call, Expect) {
-			return Call{Op: "get", Method: "GET", Path: "/b/k"}, Expect{Status: 200}
+		l := &Load{Target: target, Workers: 1, Rate: rate, Count: 300, Next: func(*Worker, uint64) (s3client.Request, Expect) {
+			return s3client.Request{Op: "get", Method: "GET", Path: "/b/k"}, Expect{Status: 200}
 		}}
 		if rate > 0 {
 			l.Workers = 8
@@ -176,15 +180,15 @@ func TestSchedule(t *testing.T) {
 
 func TestBadOptions(t *testing.T) {
 	target, dir := start(t)
-	wrong, err := ParseTarget(target.Endpoint(), Keys{"nobody", "not-the-secret"}, ownRegion, "", false, false)
+	wrong, err := s3client.ParseTarget(target.Endpoint(), s3client.Keys{Access: "nobody", Secret: "not-the-secret"}, ownRegion, "", false, false)
 	require.NoError(t, err)
-	away, err := ParseTarget("http://127.0.0.1:1", Keys{"nobody", "not-the-secret"}, ownRegion, "", false, false)
+	away, err := s3client.ParseTarget("http://127.0.0.1:1", s3client.Keys{Access: "nobody", Secret: "not-the-secret"}, ownRegion, "", false, false)
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		change func(o *Options)
 		says   string
 	}{
-		"scenario":    {func(o *Options) { o.Scenarios = []string{"put-swep"} }, `scenario "put-swep" is not known`},
+		"scenario":    {func(o *Options) { o.Scenarios = []string{"put-swep"} }, `unknown scenario "put-swep"`},
 		"profile":     {func(o *Options) { o.Profile = "huge" }, `profile "huge"`},
 		"unreachable": {func(o *Options) { o.Target = away }, "http://127.0.0.1:1 cannot be reached"},
 		"credentials": {func(o *Options) { o.Target = wrong }, "refuses these credentials: status 403 InvalidAccessKeyId"},
@@ -208,15 +212,16 @@ func TestBadOptions(t *testing.T) {
 	}
 	require.DirExists(t, dir)
 	for _, endpoint := range []string{"", "localhost:9000", "ftp://x", "http://x/bucket", "http://"} {
-		_, err := ParseTarget(endpoint, Keys{}, "", "", false, false)
+		_, err := s3client.ParseTarget(endpoint, s3client.Keys{}, "", "", false, false)
 		require.Error(t, err, endpoint)
 	}
-	_, err = ParseTarget("http://x", Keys{}, "", "", false, true)
+	_, err = s3client.ParseTarget("http://x", s3client.Keys{}, "", "", false, true)
 	require.ErrorContains(t, err, "HTTP/2 needs an https")
 	require.True(t, errors.Is(needsOwn, ErrUnsupported))
 }
 
-// TestPairs: a turn in which nothing was measured of one side says nothing, and no ratio is infinite: JSON has no such number.
+// TestPairs: a turn in which nothing was measured of one side says nothing, and no ratio is infinite: JSON has no such
+// number.
 func TestPairs(t *testing.T) {
 	turns := func(cpu ...time.Duration) (list []*LoadResult) {
 		for _, c := range cpu {

@@ -24,7 +24,7 @@ import (
 	"orcas/perf/result"
 )
 
-// ownCPUTime returns the processor time that this process has used.
+// ownCPUTime returns the CPU time that this process has used.
 func ownCPUTime() time.Duration {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
@@ -33,7 +33,7 @@ func ownCPUTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// cpuTime returns the processor time that a process has used, user and system, to 10 ms; 0 where it cannot be read.
+// cpuTime returns the user and system CPU time that a process has used, in steps of 10 ms, or 0 if it cannot be read.
 func cpuTime(pid int) time.Duration {
 	if pid == 0 {
 		return 0
@@ -47,12 +47,12 @@ func cpuTime(pid int) time.Duration {
 	if len(f) < 13 {
 		return 0
 	}
-	user, _ := strconv.Atoi(f[11]) // a number by the kernel's word
+	user, _ := strconv.Atoi(f[11]) // the kernel guarantees a number
 	system, _ := strconv.Atoi(f[12])
 	return time.Duration(user+system) * (time.Second / 100)
 }
 
-// ResidentBytes returns the resident memory of a process and its peak; 0 where they cannot be read.
+// ResidentBytes returns the resident memory of a process and its peak, or 0 if they cannot be read.
 func ResidentBytes(pid int) (now, peak int64) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil || pid == 0 {
@@ -74,7 +74,7 @@ func ResidentBytes(pid int) (now, peak int64) {
 	return now, peak
 }
 
-// usage returns the files below a directory and the bytes that they take on the drive.
+// usage returns the number of files below a directory and the bytes that they use on the drive.
 func usage(dir string) (files int, bytes int64, err error) {
 	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -91,7 +91,7 @@ func usage(dir string) (files int, bytes int64, err error) {
 	return files, bytes, err
 }
 
-// freeBytes returns the room on the file system of a directory.
+// freeBytes returns the number of free bytes on the file system of a directory.
 func freeBytes(dir string) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -100,7 +100,7 @@ func freeBytes(dir string) (int64, error) {
 	return int64(st.Bavail) * st.Bsize, nil
 }
 
-// environment describes this machine. Only what belongs to a data directory is left for others to fill in.
+// environment describes this machine. The caller fills in the fields about a data directory.
 func environment(version string) result.Environment {
 	e := result.Environment{OS: runtime.GOOS, Arch: runtime.GOARCH, NumCPU: runtime.NumCPU(), GoVersion: runtime.Version(), Version: version, Encryption: aesgcm.Means()}
 	e.CPU = procField("/proc/cpuinfo", "model name")
@@ -123,7 +123,7 @@ func environment(version string) result.Environment {
 	return e
 }
 
-// procField returns the first value of a name in a file of "name : value" lines; "" where there is none.
+// procField returns the first value of a name in a file of "name : value" lines, or "" if there is none.
 func procField(file, name string) string {
 	f, err := os.Open(file)
 	if err != nil {
@@ -138,7 +138,7 @@ func procField(file, name string) string {
 	return ""
 }
 
-// fileSystem names the file system of a directory.
+// fileSystem returns the name of the file system of a directory.
 func fileSystem(dir string) string {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -162,7 +162,7 @@ func fileSystem(dir string) string {
 	return kind
 }
 
-// MeasureMemory returns what one core does of the functions that content goes through, each for the time d.
+// MeasureMemory measures the throughput on one core of each function that processes content, each for the time d.
 func MeasureMemory(d time.Duration) ([]result.MemoryRow, error) {
 	random := make([]byte, 1<<20)
 	_, _ = rand.Read(random) // never fails
@@ -187,7 +187,7 @@ func MeasureMemory(d time.Duration) ([]result.MemoryRow, error) {
 		{"md5", of(md5.New())}, {"sha256", of(sha256.New())}, {"xxh3", of(xxh3.New())}, {"crc64nvme", of(checksum.New(checksum.CRC64NVME))},
 		{"zstd", func() { compressed = encoder.EncodeAll(half, compressed[:0]) }},
 	} {
-		f.run() // warms up
+		f.run() // warm up
 		start, n := time.Now(), 0
 		for ; time.Since(start) < d; n++ {
 			f.run()

@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"context"
 	"crypto/md5"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,9 +15,9 @@ import (
 	"orcas/s3/sigv4"
 )
 
-// NullServer is the most that an HTTP front like ours can do on a machine: SigV4 verified, the body read, MD5 and SHA-256
-// computed (and CRC64NVME where the client sends no checksum), and nothing stored. GET and HEAD answer with the headers that ours
-// have and a body from one buffer, as long as the number behind the last "-" of the key says.
+// NullServer shows the most that an HTTP front end like ours can do on a machine. It verifies SigV4, reads the body,
+// computes MD5 and SHA-256 (and CRC64NVME if the client sends no checksum), and stores nothing. GET and HEAD return the
+// same headers as our server and a body from one buffer. Its length is the number after the last "-" of the key.
 type NullServer struct {
 	Verifier *sigv4.Verifier
 	body     []byte
@@ -26,17 +27,22 @@ type NullServer struct {
 // NullBody is the longest body of a NullServer, in bytes.
 const NullBody = 16 << 20
 
-// NewNullServer makes a NullServer that accepts one pair of keys.
+// NewNullServer returns a NullServer that accepts one pair of keys.
 func NewNullServer(accessKey, secretKey, region string) *NullServer {
 	body := nullBody(NullBody)
 	return &NullServer{
-		Verifier: &sigv4.Verifier{Region: region, Lookup: func(k string) (string, bool) { return secretKey, k == accessKey }},
-		body:     body,
-		buffers:  sync.Pool{New: func() any { return new([]byte) }},
+		Verifier: &sigv4.Verifier{Region: region, Lookup: func(_ context.Context, k string) (sigv4.Credential, error) {
+			if k != accessKey {
+				return sigv4.Credential{}, nil
+			}
+			return sigv4.Credential{SecretKey: secretKey}, nil
+		}},
+		body:    body,
+		buffers: sync.Pool{New: func() any { return new([]byte) }},
 	}
 }
 
-// nullBody returns what a NullServer answers to a GET of n bytes.
+// nullBody returns the body of a NullServer's response to a GET of n bytes.
 func nullBody(n int) []byte {
 	body := make([]byte, n)
 	for i := range body {
@@ -73,7 +79,7 @@ func (s *NullServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h["Last-Modified"] = []string{"Thu, 01 Jan 1970 00:00:00 GMT"}
 		h["Accept-Ranges"] = []string{"bytes"}
 		if r.Method == http.MethodGet {
-			_, _ = w.Write(s.body[:n]) // the client will notice
+			_, _ = w.Write(s.body[:n]) // the client notices an error
 		}
 	default:
 		w.WriteHeader(http.StatusNoContent)

@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"orcas/internal/s3client"
 )
 
-// due returns when request n of an open loop is to be sent, after the start.
+// due returns the time after the start at which request n of an open loop is due.
 func (l *Load) due(n uint64) time.Duration {
 	if l.RateTo == 0 || l.Duration == 0 {
 		return time.Duration(float64(n) / l.Rate * float64(time.Second))
@@ -22,7 +24,7 @@ func (l *Load) due(n uint64) time.Duration {
 	}
 	root := l.Rate*l.Rate + 2*slope*float64(n)
 	if root < 0 {
-		return math.MaxInt64 // a falling rate comes to nothing before
+		return math.MaxInt64 // a falling rate reaches 0 before
 	}
 	return time.Duration((math.Sqrt(root) - l.Rate) / slope * float64(time.Second))
 }
@@ -33,21 +35,22 @@ type ticket struct {
 	intended time.Time
 }
 
-// pool is the workers of an open loop. The one that became idle last is used first, so that few connections carry a light load.
+// pool holds the workers of an open loop. The worker that became idle last is used first, so that a light load uses few
+// connections.
 type pool struct {
 	r     *runner
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below, except wg
 	idle  []chan ticket
 	made  int
-	queue []ticket // due, while every connection is busy
+	queue []ticket // requests that are due while every connection is busy
 	wg    sync.WaitGroup
 }
 
-// opened is what an open loop was.
+// opened is the result of an open loop.
 type opened struct {
-	window      time.Duration // in which requests were due
+	window      time.Duration // time in which requests were due
 	connections int
-	unsent      []ticket // due, but no connection was free
+	unsent      []ticket // requests that were due, but found no free connection
 }
 
 // open sends requests at their times.
@@ -57,12 +60,12 @@ func (r *runner) open() (o opened, err error) {
 		return o, err
 	}
 	defer clock.close()
-	first := NewClient(r.ctx, r.Target)
-	if err := first.Connect(); err != nil { // nobody is there
+	first := s3client.NewConn(r.ctx, r.Target)
+	if err := first.Connect(); err != nil { // no server is listening
 		return o, err
 	}
-	_ = first.Close() // it was only to be told
-	p := &pool{r: r}  // its made is changed here alone until finish
+	_ = first.Close() // the connection was only a test
+	p := &pool{r: r}  // until finish, only this goroutine changes p.made
 	r.start = time.Now()
 	for n := uint64(0); ; n++ {
 		at := r.due(n)
@@ -80,7 +83,7 @@ func (r *runner) open() (o opened, err error) {
 		}
 		p.send(ticket{n, intended})
 	}
-	o.connections = p.made // before finish takes them away
+	o.connections = p.made // read before finish decreases it
 	o.unsent = p.finish()
 	return o, nil
 }
@@ -106,8 +109,8 @@ func (p *pool) send(t ticket) {
 }
 
 func (p *pool) work(id int, work chan ticket) {
-	c := NewClient(p.r.ctx, p.r.Target)
-	defer func() { _ = c.Close() }() // it is of no use any more
+	c := s3client.NewConn(p.r.ctx, p.r.Target)
+	defer func() { _ = c.Close() }() // an error does not matter any more
 	w := &Worker{ID: id}
 	for t := range work {
 		for again := true; again; {
@@ -130,7 +133,7 @@ func (p *pool) next(work chan ticket) (ticket, bool) {
 	return ticket{}, false
 }
 
-// finish waits for the answers to what was sent, and returns what was not.
+// finish waits for the responses to all requests that were sent, and returns those that were not sent.
 func (p *pool) finish() []ticket {
 	p.mu.Lock()
 	unsent := p.queue
@@ -154,8 +157,8 @@ func (p *pool) finish() []ticket {
 	return unsent
 }
 
-// alarm waits to some microseconds exactly. The runtime's timers are rounded up to milliseconds when nothing else goes on, which
-// would stand in every latency of an open loop.
+// alarm waits with a precision of some microseconds. The runtime rounds its timers up to milliseconds when the process
+// is idle, which would add to every latency of an open loop.
 type alarm struct {
 	f      *os.File
 	stopIt func() bool
@@ -167,7 +170,7 @@ func newAlarm(ctx context.Context) (*alarm, error) {
 		return nil, os.NewSyscallError("timerfd_create", err)
 	}
 	a := &alarm{f: os.NewFile(uintptr(fd), "timerfd")}
-	a.stopIt = context.AfterFunc(ctx, func() { _ = a.f.SetDeadline(time.Unix(1, 0)) }) // wakes the one who waits
+	a.stopIt = context.AfterFunc(ctx, func() { _ = a.f.SetDeadline(time.Unix(1, 0)) }) // wakes up wait
 	return a, nil
 }
 
@@ -176,7 +179,7 @@ func (a *alarm) close() {
 	_ = a.f.Close() // nothing was written
 }
 
-// wait returns at t, or at once where t has passed.
+// wait returns at t, or immediately if t has passed.
 func (a *alarm) wait(t time.Time) error {
 	d := time.Until(t)
 	if d <= 0 {

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,76 +17,82 @@ import (
 	"time"
 
 	"orcas/internal/environ"
-	"orcas/s3/sigv4"
+	"orcas/internal/s3client"
 )
 
-// NewKeys makes credentials.
-func NewKeys() Keys {
+// NewKeys returns random credentials.
+func NewKeys() s3client.Keys {
 	var b [20]byte
 	_, _ = rand.Read(b[:]) // never fails
-	return Keys{"PERF" + hex.EncodeToString(b[:6]), hex.EncodeToString(b[:])}
+	return s3client.Keys{Access: "PERF" + hex.EncodeToString(b[:6]), Secret: hex.EncodeToString(b[:])}
 }
 
 // ownRegion is the region of the servers that a run starts.
 const ownRegion = "us-east-1"
 
-// Program is how a server of a run's own is started: this program with another command, which is told its --address.
+// Program describes how a run starts a server: this program with another command and an --address, or another server.
 type Program struct {
-	Path  string // of the binary
-	Name  string // for its log
-	Dir   string // for its log
+	Path  string // path of the binary
+	Name  string // base name of its log
+	Dir   string // directory of its log
 	Args  []string
 	Env   []string
-	Ready string // a path that is answered with 200 once it takes requests
-	Keys  Keys
+	Ready string // a path that returns 200 once the server accepts requests
+	Keys  s3client.Keys
 	TLS   bool // --tls-self-signed is among Args
+
+	Address string   // the address that Args contain; if empty, --address with a free one is added
+	Under   []string // a program to run the server under, such as strace, with its arguments
 }
 
 // Process is a server under load.
 type Process struct {
-	Target     *Target
+	Target     *s3client.Target
 	PID        int
-	ReadyAfter time.Duration // from the start until it was ready
+	ReadyAfter time.Duration // time from the start until it was ready
 	program    Program
 	cmd        *exec.Cmd
-	done       chan struct{} // closed when it has ended
+	done       chan struct{} // closed when the process has ended
 }
 
-// readyTimeout is the longest that a start may take: a rebuild of a large store is one.
+// readyTimeout is the longest that a start may take. It may include the rebuild of a large store.
 const readyTimeout = 15 * time.Minute
 
-// Start starts a server and waits until it is ready. What it prints is appended to NAME.log in its Dir.
+// Start starts a server and waits until it is ready. Its output is appended to NAME.log in Dir.
 func (p Program) Start(ctx context.Context) (*Process, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
+	address, args := p.Address, slices.Clone(p.Args)
+	if address == "" {
+		var err error
+		if address, err = freeAddress(); err != nil {
+			return nil, err
+		}
+		args = append(args, "--address", address)
 	}
-	address := l.Addr().String()
-	_ = l.Close() // the server takes it over
+	command := slices.Concat(p.Under, []string{p.Path}, args)
 	log, err := os.OpenFile(filepath.Join(p.Dir, p.Name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Command(p.Path, append(slices.Clone(p.Args), "--address", address)...)
+	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = append(environ.Without("ORCAS_"), "ORCAS_ROOT_ACCESS_KEY="+p.Keys.Access, "ORCAS_ROOT_SECRET_KEY="+p.Keys.Secret)
 	cmd.Env = append(cmd.Env, p.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
-	// A group of its own: an interrupt from the terminal is for the run, which stops its servers itself.
+	// Use a separate process group, because an interrupt from the terminal is for the run, which stops its servers itself.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	start := time.Now()
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	s := &Process{
-		Target: &Target{Address: address, Host: address, Signing: Signed, Signer: &sigv4.Signer{AccessKey: p.Keys.Access, SecretKey: p.Keys.Secret, Region: ownRegion}},
+		Target: s3client.NewTarget(address, p.Keys, ownRegion),
 		PID:    cmd.Process.Pid, program: p, cmd: cmd, done: make(chan struct{}),
 	}
 	if p.TLS {
-		s.Target.TLS = &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}} // it was made a moment ago, on this machine
+		s.Target.TLS = &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}} // the certificate was just made on this machine
 	}
 	go func() {
-		_ = cmd.Wait() // that it ended is what counts
+		_ = cmd.Wait() // it only matters that the process has ended
 		close(s.done)
 	}()
 	if err := s.waitReady(ctx); err != nil {
@@ -103,7 +108,7 @@ func (s *Process) waitReady(ctx context.Context) error {
 	url := s.Target.Endpoint() + s.program.Ready
 	for start := time.Now(); time.Since(start) < readyTimeout; {
 		if resp, err := client.Get(url); err == nil {
-			_, _ = io.Copy(io.Discard, resp.Body) // only that it answers counts
+			_, _ = io.Copy(io.Discard, resp.Body) // only the status matters
 			_ = resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
 				return nil
@@ -130,17 +135,29 @@ func lastLine(path string) string {
 	return lines[len(lines)-1]
 }
 
-// Stop asks the process to end, and waits.
+// stopTimeout is the longest that a server may take to stop.
+const stopTimeout = 2 * time.Minute
+
+// Stop sends SIGTERM to the process and waits for its end. It kills the process after stopTimeout.
 func (s *Process) Stop() {
-	_ = s.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
-	<-s.done
+	_ = s.cmd.Process.Signal(syscall.SIGTERM) // fails if the process has already ended
+	select {
+	case <-s.done:
+	case <-time.After(stopTimeout):
+		s.Kill()
+	}
 }
 
-// Kill ends the process without asking, and waits.
+// Kill sends SIGKILL to the process and its children, and waits for its end.
 func (s *Process) Kill() {
-	_ = s.cmd.Process.Kill() // it may have ended by itself
+	select {
+	case <-s.done: // its process ID may have been reused
+		return
+	default:
+	}
+	_ = syscall.Kill(-s.PID, syscall.SIGKILL) // it has its own process group
 	<-s.done
 }
 
-// Again starts the same server once more, after Stop or Kill.
+// Again starts the same server again, after Stop or Kill.
 func (s *Process) Again(ctx context.Context) (*Process, error) { return s.program.Start(ctx) }

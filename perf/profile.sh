@@ -35,7 +35,7 @@ done <<-'STAGES'
 	metadata of a batch in SQLite (the applier)|orcas/batch.(*Writer).applyAll|put
 	look the object up|orcas/core/cached.(*Meta).Object|get
 	read and verify frames|orcas/vfs.(*Section).next|get
-	write to the socket|orcas/cmd/orcas/server.(*limitedConn).Write|put get
+	write to the socket|orcas/server.(*limitedConn).Write|put get
 	access log|orcas/s3.(*request).logAccess|put get
 	allocate memory (a part of the others)|runtime.mallocgc|put get
 STAGES

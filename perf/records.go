@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Records makes JSON documents as programs store them: orders, with the numbers, names, times and random tokens that make up such documents. The document
-// of a seed and a number is always the same one.
+// Records makes JSON documents like those that programs store: orders, with numbers, names, times and random tokens.
+// A seed and a number always give the same document.
 type Records struct {
 	Seed uint64
-	Size int // bytes of each, to the byte
+	Size int // exact size of each document, in bytes
 }
 
 var (
@@ -24,7 +24,7 @@ var (
 	recordCarrier = []string{"DHL", "PostNord", "UPS", "GLS", "DPD"}
 )
 
-// Record returns the document of a number.
+// Record returns the document with a number.
 func (r Records) Record(number uint64) []byte {
 	g := rand.New(rand.NewPCG(r.Seed, number))
 	pick := func(list []string) string { return list[g.IntN(len(list))] }

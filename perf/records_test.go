@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orcas/core"
 	"orcas/core/codec"
 	"orcas/core/frame"
 	"orcas/perf"
@@ -25,7 +26,8 @@ func stored(e codec.Encoder, content []byte) (n int) {
 	return n
 }
 
-// TestRecordsShrink holds compression to what it is for: small JSON documents, with a dictionary made of other ones, take a third at most.
+// TestRecordsShrink holds compression to what it is for: small JSON documents, with a dictionary made of other ones,
+// take a third at most.
 func TestRecordsShrink(t *testing.T) {
 	r := perf.Records{Seed: 7, Size: 4096}
 	var samples [][]byte
@@ -41,8 +43,8 @@ func TestRecordsShrink(t *testing.T) {
 		require.True(t, json.Valid(body))
 		require.Equal(t, body, r.Record(uint64(i)))
 		plain += len(body)
-		alone += stored(codec.Encoder{Level: codec.Better}, body)
-		with += stored(codec.Encoder{Level: codec.Better, Dictionary: d}, body)
+		alone += stored(codec.Encoder{Level: core.CompressionBetter}, body)
+		with += stored(codec.Encoder{Level: core.CompressionBetter, Dictionary: d}, body)
 	}
 	t.Logf("%.2f times smaller, frame headers included; without the dictionary %.2f", float64(plain)/float64(with), float64(plain)/float64(alone))
 	require.GreaterOrEqual(t, float64(plain)/float64(with), 3.0)
@@ -57,10 +59,10 @@ func TestTextShrinks(t *testing.T) {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Greater(t, len(text), 1<<20)
-	for _, level := range []codec.Level{codec.Fast, codec.Better} {
+	for _, level := range []core.Compression{core.CompressionFast, core.CompressionBetter} {
 		ratio := float64(len(text)) / float64(stored(codec.Encoder{Level: level}, text))
 		t.Logf("%v: %.2f times smaller", level, ratio)
-		if level == codec.Better {
+		if level == core.CompressionBetter {
 			require.GreaterOrEqual(t, ratio, 2.5)
 		}
 	}

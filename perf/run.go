@@ -1,12 +1,14 @@
-// Package perf loads an S3 server over HTTP and says how fast it is, beside the most that the machine allows: a null server (the
-// same HTTP front, storing nothing), the disk and the memory. A run is a list of scenarios (scenarios.go has the table) against
-// an endpoint, or against servers that it starts itself, and leaves one document behind (package result).
+// Package perf loads an S3 server over HTTP and measures how fast it is, compared with the limits of the machine: a
+// null server (the same HTTP server, storing nothing), the disk and the memory. A run is a list of scenarios
+// (scenarios.go has the table) against an endpoint, or against servers that it starts itself. Its result is one
+// document (package result).
 //
-// Its rules: real SigV4, connections kept alive, bodies that differ from each other, every answer's status expected and every
-// body that comes back compared by XXH3-64. An open loop counts latency from the time at which a request was meant to be sent; a
-// closed loop says that it is one. What is compared runs in turns (A B B A) or at the same time, in one run, and the median counts. A
-// load in which more went wrong than was allowed, or nothing was completed, fails. Keys carry the run's id, and what a run made is gone
-// when it ends. Where client and server share the machine, figures are ratios first.
+// The rules: Requests have real SigV4 signatures and use persistent connections. Bodies differ from each other. Every
+// request has an expected status, and every body that is read is compared by XXH3-64. An open loop measures latency
+// from the time at which a request should have been sent; a closed loop is marked as one. Loads that are compared run
+// alternately (A B B A) or at the same time, in one run, and the median counts. A load fails if more requests failed
+// than are allowed, or if none succeeded. Keys contain the ID of the run, and a run deletes everything that it created.
+// If client and server share the machine, ratios are more reliable than absolute figures.
 package perf
 
 import (
@@ -26,60 +28,63 @@ import (
 	"strings"
 	"time"
 
+	"orcas/internal/s3client"
 	"orcas/perf/result"
 )
 
-// Profile says how much of each scenario is run.
+// Profile selects the durations and counts of the scenarios.
 type Profile string
 
 // The profiles.
 const (
-	Smoke      Profile = "smoke"      // everything in about a minute
-	Baseline   Profile = "baseline"   // what reports are made of: about 20 minutes
-	Saturation Profile = "saturation" // the full times and counts: some hours
+	Smoke      Profile = "smoke"      // everything, in two or three minutes
+	Baseline   Profile = "baseline"   // for reports: about 22 minutes
+	Saturation Profile = "saturation" // the full durations and counts; takes some hours
 )
 
-// profiles returns the profiles in the order of the figures of a scenario; saturation is the place of the last.
+// profiles returns the profiles in the order of scenario.profiles; saturation is the index of the last.
 func profiles() []Profile { return []Profile{Smoke, Baseline, Saturation} }
 
 const saturation = 2
 
-// Options say what is run, against what.
+// Options define a run.
 type Options struct {
 	Profile   Profile
-	Scenarios []string // ids; none: all that can be run
-	Target    *Target  // nil: servers of its own, which Program starts with their data in Dir
-	Bucket    string   // of the target; "": one is made, and removed at the end
-	ServerPID int      // of the target, for its CPU time and memory; 0: not measured
-	Program   string   // the path of this program
-	Dir       string   // on the file system to be measured
-	TLS, H2   bool     // of servers of its own
+	Scenarios []string         // IDs of the scenarios; if empty, all that can be run
+	Target    *s3client.Target // the server to load; if nil, the run starts its own, with Program and their data in Dir
+	Bucket    string           // a bucket of the target; if empty, one is created, and deleted at the end
+	ServerPID int              // process ID of the target, to measure its CPU time and memory; 0 if they are not measured
+	Program   string           // the path of this program
+	Peers     Peers            // other servers to compare with
+	Dir       string           // a directory on the file system to be measured
+	TLS, H2   bool             // settings of the servers that the run starts
 
-	Signing      Signing
+	Signing      s3client.Signing
 	Compressible float64 // share of zeros in bodies, 0 to 1
-	MaxErrorRate float64 // of a load, 0 to 1: above it the run fails
+	MaxErrorRate float64 // maximum error rate of a load, 0 to 1; above it the run fails
 
-	// What replaces the profile's figures, where it is not 0.
+	// Parameters that override those of the profile if they are not 0.
 	Duration time.Duration
 	Workers  int
-	Rate     float64 // requests a second
+	Rate     float64 // requests per second
 	Keys     int
 	Turns    int
-	Mode     string // closed, open, or "" for what the scenario does by itself
+	Mode     string // closed, open, or "" for the default of the scenario
 
-	Version  string // of this program
-	Commit   string // of which it was made; "": what the program knows
+	Version  string // version of this program
+	Commit   string // commit from which it was built; if empty, the one in its build information
 	Progress Progress
 }
 
-// Progress is told how a run goes on. It is called by one goroutine at a time.
+// Progress shows the progress of a run. It is called by one goroutine at a time.
 type Progress interface {
-	Scenario(id string, number, of int) // begins
-	Step(what string)                   // within the scenario: what is measured now
-	Row(text string)                    // was measured
+	Scenario(id string, number, of int) // a scenario begins
+	Step(what string)                   // a step of the scenario begins
+	Row(text string)                    // a row was measured
 }
 
-// ErrUnsupported is the error of a scenario that the server does not serve, or that needs servers of the run's own.
+// ErrUnsupported is the error of a scenario that the server does not support, or that needs servers which the run
+// starts itself.
 const ErrUnsupported = unsupported("this server does not serve it")
 
 type unsupported string
@@ -94,19 +99,19 @@ func (u unsupported) Is(target error) bool {
 
 const needsOwn = unsupported("it needs servers of the run's own (leave out --endpoint)")
 
-// run is a run under way.
+// run is a run in progress.
 type run struct {
 	ctx    context.Context
 	o      Options
 	id     string
-	dir    string // of its own servers
-	keys   Keys
+	dir    string // directory for the servers that it starts
+	keys   s3client.Keys
 	doc    *result.Run
-	bucket string // of the target
+	bucket string // bucket of the target
 }
 
-// Run runs scenarios and returns what they measured, also when it fails: then as far as it came. What it made on the server or the disk
-// is gone when it returns.
+// Run runs scenarios and returns their results; after an error, the results so far. When it returns, everything that it
+// created on the server or the disk has been deleted.
 func Run(ctx context.Context, o Options) (*result.Run, error) {
 	var id [6]byte
 	_, _ = rand.Read(id[:]) // never fails
@@ -126,10 +131,10 @@ func Run(ctx context.Context, o Options) (*result.Run, error) {
 	return r.doc, errors.Join(append(errs, end())...)
 }
 
-// choose returns the scenarios that were asked for.
+// choose returns the selected scenarios.
 func choose(o Options) ([]*scenario, error) {
 	if !slices.Contains(profiles(), o.Profile) {
-		return nil, fmt.Errorf("profile %q is not smoke, baseline or saturation", o.Profile)
+		return nil, fmt.Errorf("profile %q: expected smoke, baseline or saturation", o.Profile)
 	}
 	var chosen []*scenario
 	all := allScenarios()
@@ -140,13 +145,13 @@ func choose(o Options) ([]*scenario, error) {
 	}
 	for _, id := range o.Scenarios {
 		if !slices.ContainsFunc(all, func(s scenario) bool { return s.id == id }) {
-			return nil, fmt.Errorf("scenario %q is not known: `orcas perf list` names them", id)
+			return nil, fmt.Errorf("unknown scenario %q: `orcas perf list` lists them", id)
 		}
 	}
 	return chosen, nil
 }
 
-// scenarios runs them one after the other. One that fails does not stop the others, but an interrupt does.
+// scenarios runs scenarios one after the other. A failure does not stop the others, but an interrupt does.
 func (r *run) scenarios(chosen []*scenario) (errs []error) {
 	for i, sc := range chosen {
 		if r.ctx.Err() != nil {
@@ -169,7 +174,7 @@ func (r *run) scenarios(chosen []*scenario) (errs []error) {
 	return errs
 }
 
-// begin prepares the place of the run and returns what takes it away again.
+// begin prepares a run and returns the function that cleans up after it.
 func (r *run) begin(chosen []*scenario) (end func() error, err error) {
 	r.doc.Environment = environment(r.o.Version)
 	e := &r.doc.Environment
@@ -193,7 +198,7 @@ func (r *run) begin(chosen []*scenario) (end func() error, err error) {
 	return end, nil
 }
 
-// fits says whether there is room for what a scenario stores.
+// fits returns an error if there is not enough space for the data of a scenario.
 func (r *run) fits(sc *scenario) error {
 	if sc.bytes == nil {
 		return nil
@@ -202,18 +207,18 @@ func (r *run) fits(sc *scenario) error {
 	if err != nil {
 		return err
 	}
-	// The server keeps 1 % or 256 MiB free, and a store has metadata and what was replaced.
+	// The server keeps 1 % or 256 MiB free, and a store also has metadata and replaced content.
 	if need := sc.bytes(r.params(sc)); need+need/4+(512<<20) > float64(free) {
-		return fmt.Errorf("%s: its data of %.1f GB does not fit in %s: %.1f GB are free there", sc.id, need/1e9, r.o.Dir, float64(free)/1e9)
+		return fmt.Errorf("%s: its data of %.1f GB does not fit in %s, which has %.1f GB of free space", sc.id, need/1e9, r.o.Dir, float64(free)/1e9)
 	}
 	return nil
 }
 
-// beginOwn measures what belongs to the machine alone.
+// beginOwn measures the machine.
 func (r *run) beginOwn(e *result.Environment) error {
 	r.bucket = "perf-" + r.id
 	e.FileSystem, e.SameMachine, e.Durability, e.Server = fileSystem(r.dir), true, "strict", "orcas "+r.o.Version
-	own := Target{H2: r.o.H2}
+	own := s3client.Target{H2: r.o.H2}
 	if r.o.TLS || r.o.H2 {
 		own.TLS = &tls.Config{}
 	}
@@ -223,18 +228,18 @@ func (r *run) beginOwn(e *result.Environment) error {
 		return err
 	}
 	e.FdatasyncP50us, e.FdatasyncP99us = disk.P50us, disk.P99us
-	if len(r.o.Scenarios) == 0 || slices.Contains(r.o.Scenarios, idCeilings) { // who wants one scenario only does not want to wait
+	if len(r.o.Scenarios) == 0 || slices.Contains(r.o.Scenarios, idCeilings) { // for a single scenario the wait would be too long
 		r.o.Progress.Step("ceilings")
 		r.doc.Ceilings, err = r.ceilings()
 	}
 	return err
 }
 
-// beginTarget sees whether the target lets us in, and makes a bucket unless one was named.
+// beginTarget checks the target and the credentials, and creates a bucket unless one was named.
 func (r *run) beginTarget(e *result.Environment) (end func() error, err error) {
 	t := r.o.Target
 	t.Signing = r.o.Signing
-	host, _, _ := net.SplitHostPort(t.Address) // ParseTarget has made it
+	host, _, _ := net.SplitHostPort(t.Address) // cannot fail, because ParseTarget has checked it
 	ip := net.ParseIP(host)
 	e.SameMachine, e.Protocol = host == "localhost" || ip != nil && ip.IsLoopback(), t.Protocol()
 	r.bucket = r.o.Bucket
@@ -242,7 +247,7 @@ func (r *run) beginTarget(e *result.Environment) (end func() error, err error) {
 	if r.bucket == "" {
 		r.bucket, method, made = "perf-"+r.id, http.MethodPut, true
 	}
-	a, err := once(r.ctx, t, Call{Method: method, Path: "/" + r.bucket, Keep: true})
+	a, err := once(r.ctx, t, s3client.Request{Method: method, Path: "/" + r.bucket, Keep: true})
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be reached: %w", t.Endpoint(), err)
 	}
@@ -262,7 +267,7 @@ func (r *run) beginTarget(e *result.Environment) (end func() error, err error) {
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), cleanTimeout)
 		defer cancel()
-		a, err := once(ctx, t, Call{Method: http.MethodDelete, Path: "/" + r.bucket, Keep: true})
+		a, err := once(ctx, t, s3client.Request{Method: http.MethodDelete, Path: "/" + r.bucket, Keep: true})
 		if err == nil && a.Status != http.StatusNoContent && a.Status != http.StatusOK {
 			err = errors.New(describe(a))
 		}
@@ -273,9 +278,9 @@ func (r *run) beginTarget(e *result.Environment) (end func() error, err error) {
 	}, nil
 }
 
-// askHealth asks the target for what ORCAS tells about itself.
+// askHealth reads version and durability from the health API of ORCAS.
 func (r *run) askHealth(e *result.Environment) {
-	a, err := once(r.ctx, r.o.Target, Call{Method: http.MethodGet, Path: "/-/health/ready", Anonymous: true, Keep: true})
+	a, err := once(r.ctx, r.o.Target, s3client.Request{Method: http.MethodGet, Path: "/-/health/ready", Anonymous: true, Keep: true})
 	var health struct{ Status, Durability, Version string }
 	if err != nil || a.Status != http.StatusOK || json.Unmarshal(a.Body, &health) != nil || health.Durability == "" {
 		return // it is another server
@@ -283,49 +288,59 @@ func (r *run) askHealth(e *result.Environment) {
 	e.Server, e.Durability = "orcas "+health.Version, health.Durability
 }
 
-// describe gives status and S3 code of an answer that was kept.
-func describe(a Answer) string {
+// describe returns the status and the S3 error code of a reply that was kept.
+func describe(a s3client.Reply) string {
 	_, code, _ := strings.Cut(string(a.Body), "<Code>")
 	code, _, _ = strings.Cut(code, "<")
 	return strings.TrimSpace(fmt.Sprintf("status %d %s", a.Status, code))
 }
 
-// once sends one request over a connection of its own.
-func once(ctx context.Context, t *Target, call Call) (Answer, error) {
-	c := NewClient(ctx, t)
+// once sends one request over a new connection.
+func once(ctx context.Context, t *s3client.Target, call s3client.Request) (s3client.Reply, error) {
+	c := s3client.NewConn(ctx, t)
 	defer c.Close()
 	return c.Do(&call)
 }
 
-// server starts a server of the run's own with its data in a directory of its own.
-func (r *run) server(name string, env ...string) (*Process, error) {
+// ownProgram returns a server program of the run.
+func (r *run) ownProgram(name string, env ...string) Program {
 	p := Program{Path: r.o.Program, Name: name, Dir: r.dir, Keys: r.keys, Ready: "/-/health/ready", Env: env, TLS: r.o.TLS || r.o.H2,
 		Args: []string{"server", "--admin-address", "none", "--data", filepath.Join(r.dir, name)}}
 	if p.TLS {
 		p.Args = append(p.Args, "--tls-self-signed")
 	}
+	return p
+}
+
+// server starts a server of the run, with a separate data directory.
+func (r *run) server(name string, env ...string) (*Process, error) {
+	p := r.ownProgram(name, env...)
 	s, err := p.Start(r.ctx)
 	if err != nil {
 		return nil, err
 	}
 	r.adapt(s)
-	a, err := once(r.ctx, s.Target, Call{Method: http.MethodPut, Path: "/" + r.bucket, Keep: true})
+	a, err := once(r.ctx, s.Target, s3client.Request{Method: http.MethodPut, Path: "/" + r.bucket, Keep: true})
 	if err == nil && a.Status != http.StatusOK {
 		err = errors.New(describe(a))
 	}
 	if err != nil {
 		s.Kill()
-		return nil, fmt.Errorf("make a bucket: %w", err)
+		return nil, fmt.Errorf("create a bucket: %w", err)
 	}
 	return s, nil
 }
 
-// adapt makes a server's target send as the options say.
+// adapt sets the options of the run for the target of a server.
 func (r *run) adapt(s *Process) { s.Target.Signing, s.Target.H2 = r.o.Signing, r.o.H2 }
+
+func (r *run) nullProgram(name string) Program {
+	return Program{Path: r.o.Program, Name: name, Dir: r.dir, Keys: r.keys, Ready: "/-/health/live", Args: []string{"perf", "null-server"}}
+}
 
 // nullServer starts the null server.
 func (r *run) nullServer() (*Process, error) {
-	s, err := Program{Path: r.o.Program, Name: "null", Dir: r.dir, Keys: r.keys, Ready: "/-/health/live", Args: []string{"perf", "null-server"}}.Start(r.ctx)
+	s, err := r.nullProgram("null").Start(r.ctx)
 	if err == nil {
 		s.Target.Signing = r.o.Signing
 	}

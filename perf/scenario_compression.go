@@ -9,16 +9,19 @@ import (
 	"time"
 
 	"github.com/zeebo/xxh3"
+
+	"orcas/internal/s3client"
 )
 
-// trainingRecords are enough for a dictionary, and trainingTime more than it takes to make one.
+// trainingRecords is enough to train a dictionary, and trainingTime is longer than the training takes.
 const (
 	trainingRecords = 400
 	trainingTime    = 2 * time.Second
 )
 
-// compression compares a server that compresses with one that does not: JSON records, which shrink, and random content, which does not.
-func (s *session) compression() error {
+// runCompression compares a server that compresses with one that does not, with JSON records, which can be compressed,
+// and with random content, which cannot.
+func runCompression(s *session) error {
 	return s.compare("compression", []string{"ORCAS_COMPRESSION=off"}, []string{"ORCAS_COMPRESSION=better"}, func(c *core) error {
 		if err := c.records(); err != nil {
 			return fmt.Errorf("records: %w", err)
@@ -37,10 +40,10 @@ func (c *core) records() error {
 	r := Records{Seed: 1, Size: c.p.sizes[0]}
 	put := func(from, n uint64) func(*Process) *Load {
 		return func(*Process) *Load {
-			return &Load{Workers: 16, Count: n, Next: func(_ *Worker, i uint64) (Call, Expect) {
+			return &Load{Workers: 16, Count: n, Next: func(_ *Worker, i uint64) (s3client.Request, Expect) {
 				body := r.Record(from + i)
 				sum := sha256.Sum256(body)
-				return Call{Op: "put", Method: http.MethodPut, Path: c.path("record/" + key(from+i)), Body: body, Hash: hex.EncodeToString(sum[:])}, Expect{Status: http.StatusOK}
+				return s3client.Request{Op: "put", Method: http.MethodPut, Path: c.path("record/" + key(from+i)), Body: body, Hash: hex.EncodeToString(sum[:])}, Expect{Status: http.StatusOK}
 			}}
 		}
 	}
@@ -58,9 +61,9 @@ func (c *core) records() error {
 		sums[n] = Expect{Status: http.StatusOK, Body: true, Size: int64(len(body)), XXH3: xxh3.Hash(body)}
 	}
 	off, on, err := c.turns(c.unpacked, c.orcas, func(*Process) *Load {
-		return &Load{Workers: 16, Duration: c.p.duration, Next: func(_ *Worker, i uint64) (Call, Expect) {
+		return &Load{Workers: 16, Duration: c.p.duration, Next: func(_ *Worker, i uint64) (s3client.Request, Expect) {
 			n := scatter(i, len(sums))
-			return Call{Op: "get", Method: http.MethodGet, Path: c.path("record/" + key(n))}, sums[n]
+			return s3client.Request{Op: "get", Method: http.MethodGet, Path: c.path("record/" + key(n))}, sums[n]
 		}}
 	})
 	if err != nil {
@@ -99,14 +102,15 @@ func (c *core) incompressible(size int) error {
 	value, _ := pairs(on, off, rate)
 	c.goal(goal{name: fmt.Sprintf("PUT of random %s, compression on, of off", sizeText(int64(size))), size: size, limit: "at least 0.97", value: value, met: value >= 0.97}, on, off)
 	cpu, ok := pairs(on, off, func(r *LoadResult) float64 { return r.Row("").ServerCPUus })
-	if !ok { // the system counts in steps of 10 ms, and the loads were shorter
+	if !ok { // the loads were shorter than 10 ms, the resolution of the system's CPU times
 		return nil
 	}
 	c.goal(goal{name: fmt.Sprintf("server CPU for a PUT of random %s, compression on, of off", sizeText(int64(size))), size: size, limit: "at most 1.03", value: cpu, met: cpu <= 1.03})
 	return nil
 }
 
-// pairs is the median of what a is of b in each turn; of those in which b is nothing none can be told, and 0 and false where that leaves no turn.
+// pairs returns the median of the ratios of a to b in each turn. It ignores turns in which b is 0, and returns 0 and
+// false if no turn is left.
 func pairs(a, b []*LoadResult, of func(*LoadResult) float64) (median float64, ok bool) {
 	var v []float64
 	for i := range a {

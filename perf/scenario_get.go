@@ -8,16 +8,19 @@ import (
 
 	"github.com/zeebo/xxh3"
 	"golang.org/x/sys/unix"
+
+	"orcas/internal/s3client"
+	"orcas/perf/result"
 )
 
-func (s *session) getWarm() error {
+func runGetWarm(s *session) error {
 	for _, size := range s.p.sizes {
 		c, keys := s.contents(size), s.p.keys[0]
 		if err := s.seed(c, keys, seedName(size)); err != nil {
 			return err
 		}
-		each := &Load{Workers: 16, Count: uint64(keys), Script: true, Next: func(_ *Worker, n uint64) (Call, Expect) { return s.get(c, seedName(size)(n), n) }}
-		if _, err := s.load(each); err != nil { // warms up
+		each := &Load{Workers: 16, Count: uint64(keys), Script: true, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) { return s.get(c, seedName(size)(n), n) }}
+		if _, err := s.load(each); err != nil { // warm up
 			return err
 		}
 		l := s.getLoad(c, 0, keys, seedName(size))
@@ -31,8 +34,8 @@ func (s *session) getWarm() error {
 	return nil
 }
 
-// getCold gets each key once after a restart, then each once more.
-func (s *session) getCold() error {
+// runGetCold gets each key once after a restart, and then again.
+func runGetCold(s *session) error {
 	if s.main == nil {
 		return unsupported("a cold GET needs a restart of the server: " + needsOwn.Error())
 	}
@@ -54,7 +57,7 @@ func (s *session) getCold() error {
 		c, keys := contents[size], uint64(s.p.keys[0])
 		var p95, rate [2]float64
 		for i, variant := range []string{"cold", "warm"} {
-			res, err := s.load(&Load{Rate: s.p.rates[0], Count: keys, Next: func(_ *Worker, n uint64) (Call, Expect) { return s.get(c, seedName(size)(n), n) }})
+			res, err := s.load(&Load{Rate: s.p.rates[0], Count: keys, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) { return s.get(c, seedName(size)(n), n) }})
 			if err != nil {
 				return err
 			}
@@ -73,7 +76,7 @@ func (s *session) restart() (err error) {
 	return s.again()
 }
 
-// again starts the session's server, which has ended, over the same data.
+// again starts the session's server, which has stopped, over the same data.
 func (s *session) again() error {
 	p, err := s.main.Again(s.ctx)
 	if err != nil {
@@ -84,13 +87,13 @@ func (s *session) again() error {
 	return nil
 }
 
-// dropCaches empties the page cache of the machine, which only root may.
+// dropCaches empties the page cache of the machine, which only root may do.
 func dropCaches() error {
 	unix.Sync()
 	return os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0)
 }
 
-func (s *session) ranges() error {
+func runRanges(s *session) error {
 	const size = 10 * mib
 	c := s.contents(size)
 	if err := s.seed(c, 1, seedName(size)); err != nil {
@@ -98,9 +101,9 @@ func (s *session) ranges() error {
 	}
 	body, _ := c.Body(0, nil)
 	for _, length := range s.p.sizes {
-		res, err := s.load(&Load{Workers: s.p.workers[0], Duration: s.p.duration, Next: func(_ *Worker, n uint64) (Call, Expect) {
+		res, err := s.load(&Load{Workers: s.p.workers[0], Duration: s.p.duration, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) {
 			from := int(scatter(n, size-length))
-			return Call{Op: "get", Method: http.MethodGet, Path: s.path(seedName(size)(0)), Header: byteRange(from, length)},
+			return s3client.Request{Op: "get", Method: http.MethodGet, Path: s.path(seedName(size)(0)), Header: byteRange(from, length)},
 				Expect{Status: http.StatusPartialContent, Body: true, Size: int64(length), XXH3: xxh3.Hash(body[from : from+length])}
 		}})
 		if err != nil {
@@ -111,22 +114,26 @@ func (s *session) ranges() error {
 	return nil
 }
 
-func byteRange(from, length int) []Header {
-	return []Header{{"Range", fmt.Sprintf("bytes=%d-%d", from, from+length-1)}}
+func byteRange(from, length int) []s3client.Header {
+	return []s3client.Header{{Name: "Range", Value: fmt.Sprintf("bytes=%d-%d", from, from+length-1)}}
 }
 
-// mix is shares of GET and PUT in hundredths; the rest is DELETE.
+// mix is a mixture of requests: the percentages of GET and PUT; the rest is DELETE.
 type mix struct {
 	name     string
 	get, put int
 }
 
-// mixedRamp raises the rate until the server fails too often or does not keep up.
-func (s *session) mixedRamp() error {
+// runMixedRamp raises the rate until the server fails too often or does not keep up.
+func runMixedRamp(s *session) error {
 	const tooManyErrors, keepsUp = 0.05, 0.95
 	size, keys := s.p.sizes[0], s.p.keys[0]
 	c := s.contents(size)
 	if err := s.seed(c, keys, seedName(size)); err != nil {
+		return err
+	}
+	with, err := s.withNull()
+	if err != nil {
 		return err
 	}
 	for _, mix := range []mix{{"50/50 get/put", 50, 50}, {"70/20/10 get/put/delete", 70, 20}} {
@@ -142,7 +149,15 @@ func (s *session) mixedRamp() error {
 			if err != nil {
 				return err
 			}
-			row := s.add(res, "mixed", mix.name, size)
+			row := *s.add(res, "mixed", mix.name, size)
+			if with {
+				l := s.ofNull(&Load{Rate: rate, Duration: s.p.duration, Next: s.mixedNull(c, mix.get, mix.put)})
+				l.Script = false
+				if res, err = s.tolerate(l); err != nil {
+					return err
+				}
+				s.add(res, "mixed", result.NullVariant(mix.name), size)
+			}
 			if row.ErrorRate > tooManyErrors || row.ThroughputRPS < keepsUp*rate {
 				break
 			}
@@ -155,11 +170,25 @@ func (s *session) mixedRamp() error {
 	return nil
 }
 
-// mixed returns the requests of a mix. A DELETE takes a key that a PUT of the same load has made before, or one that is not
-// there, which is answered alike.
-func (s *session) mixed(c *Contents, keys, get, put int) func(w *Worker, n uint64) (Call, Expect) {
+// mixedNull returns the requests of a mix for the null server.
+func (s *session) mixedNull(c *Contents, get, put int) func(w *Worker, n uint64) (s3client.Request, Expect) {
+	gets := s.nullLoad(http.MethodGet, c.size, 1, 0).Next
+	return func(w *Worker, n uint64) (s3client.Request, Expect) {
+		switch turn := int(n % 10 * 10); {
+		case turn < get:
+			return gets(w, n)
+		case turn < get+put:
+			return s.put(w, c, "mixed/"+key(n), n)
+		}
+		return s3client.Request{Op: "delete", Method: http.MethodDelete, Path: s.path("mixed/" + key(n))}, Expect{Status: http.StatusNoContent}
+	}
+}
+
+// mixed returns the requests of a mix. A DELETE deletes a key that a PUT of the same load has created before, or one
+// that does not exist; the response is the same.
+func (s *session) mixed(c *Contents, keys, get, put int) func(w *Worker, n uint64) (s3client.Request, Expect) {
 	base := s.fresh()
-	return func(w *Worker, n uint64) (Call, Expect) {
+	return func(w *Worker, n uint64) (s3client.Request, Expect) {
 		switch turn := int(n % 10 * 10); {
 		case turn < get:
 			number := scatter(n, keys)
@@ -167,6 +196,6 @@ func (s *session) mixed(c *Contents, keys, get, put int) func(w *Worker, n uint6
 		case turn < get+put:
 			return s.put(w, c, "mixed/"+key(base+n), base+n)
 		}
-		return Call{Op: "delete", Method: http.MethodDelete, Path: s.path("mixed/" + key(base+n-n%10-3))}, Expect{Status: http.StatusNoContent}
+		return s3client.Request{Op: "delete", Method: http.MethodDelete, Path: s.path("mixed/" + key(base+n-n%10-3))}, Expect{Status: http.StatusNoContent}
 	}
 }

@@ -6,12 +6,13 @@ import (
 	"slices"
 	"strconv"
 
+	"orcas/internal/s3client"
 	"orcas/perf/result"
 )
 
-// instant compares content that is there already with content that is not, on a server that shares equal content, and what new content costs
-// it with a server that does not, in turns.
-func (s *session) instant() error {
+// runInstant compares PUTs of existing content with PUTs of new content, on a server that deduplicates. It also
+// compares the cost of new content on that server with a server that does not deduplicate, alternately.
+func runInstant(s *session) error {
 	if s.main == nil {
 		return unsupported("whether equal content is shared cannot be seen from outside: " + needsOwn.Error())
 	}
@@ -42,14 +43,14 @@ func (s *session) instant() error {
 	return c.older()
 }
 
-// duplicates puts content one by one: new to both servers, and content that is there.
+// duplicates puts content, one request at a time: new content to both servers, and existing content.
 func (c *core) duplicates(size int, off *Process) error {
 	contents := c.contents(size)
-	count := uint64(c.p.keys[0] * max(1, 20*kib/size)) // a turn of the smallest would be over in no time
+	count := uint64(c.p.keys[0] * max(1, 20*kib/size)) // otherwise a turn of the smallest size would be too short
 	puts := func(p *Process, variant string) (*LoadResult, error) {
 		base := c.fresh()
-		put := func(same bool) func(w *Worker, n uint64) (Call, Expect) {
-			return func(w *Worker, n uint64) (Call, Expect) {
+		put := func(same bool) func(w *Worker, n uint64) (s3client.Request, Expect) {
+			return func(w *Worker, n uint64) (s3client.Request, Expect) {
 				number := base + n
 				if same {
 					number = base
@@ -57,7 +58,7 @@ func (c *core) duplicates(size int, off *Process) error {
 				return c.session.put(w, contents, variant+"/"+key(base+n), number)
 			}
 		}
-		if variant == "duplicate" { // let the content be there
+		if variant == "duplicate" { // store the content first
 			if _, err := c.load(&Load{Target: p.Target, PID: p.PID, Workers: 1, Count: 1, Script: true, Next: put(true)}); err != nil {
 				return nil, err
 			}
@@ -71,7 +72,7 @@ func (c *core) duplicates(size int, off *Process) error {
 	}
 	sides := []side{{"unique, off", off}, {"unique", c.orcas}, {"duplicate", c.orcas}}
 	for range max(c.p.turns, 1) {
-		slices.Reverse(sides) // what a server does later, for one of them, falls to each of them
+		slices.Reverse(sides) // so that deferred work of a server does not always affect the same load
 		for _, side := range sides {
 			res, err := puts(side.p, side.variant)
 			if err != nil {
@@ -97,8 +98,9 @@ func (c *core) duplicates(size int, off *Process) error {
 	return nil
 }
 
-// older puts content that came long before much other content, so that its rows stand anywhere in the database: each time another one, one again and again,
-// and new content, in turns. It needs a store of its own, since how much is in it counts.
+// older puts content that was stored long before much other content, so that its rows are anywhere in the database:
+// alternately a different one each time, the same one repeatedly, and new content. It needs a separate store, because
+// the result depends on the amount of content in it.
 func (c *core) older() error {
 	p, err := c.server("instant-older")
 	if err != nil {
@@ -107,7 +109,7 @@ func (c *core) older() error {
 	defer c.remove(p)
 	contents, there, first := c.contents(kib), uint64(c.p.keys[len(c.p.keys)-1]), c.fresh()
 	c.o.Progress.Step(fmt.Sprintf("seeding %d contents", there))
-	seed := func(w *Worker, n uint64) (Call, Expect) {
+	seed := func(w *Worker, n uint64) (s3client.Request, Expect) {
 		return c.session.put(w, contents, "seed/"+key(first+n), first+n)
 	}
 	if _, err := c.load(&Load{Target: p.Target, PID: p.PID, Workers: 64, Count: there, Script: true, Next: seed}); err != nil {
@@ -115,7 +117,7 @@ func (c *core) older() error {
 	}
 	c.out.SeedCount += int(there)
 	old := max(there*2/3, 1)
-	next, apart := uint64(0), uint64(1_000_003) // a prime, so that no content comes twice before all have come
+	next, apart := uint64(0), uint64(1_000_003) // a prime, so that no content is repeated before all have been put
 	variants := []string{"new", "each another", "one again and again"}
 	for _, workers := range []int{1, 16} {
 		results := map[string][]*LoadResult{}
@@ -123,7 +125,7 @@ func (c *core) older() error {
 			slices.Reverse(variants)
 			for _, variant := range variants {
 				base, begin := c.fresh(), next
-				put := func(w *Worker, n uint64) (Call, Expect) {
+				put := func(w *Worker, n uint64) (s3client.Request, Expect) {
 					number := base + n
 					switch variant {
 					case "each another":
@@ -164,7 +166,7 @@ func (c *core) newContent(size int, off *Process) error {
 		return err
 	}
 	value, ok := pairs(ons, offs, serverCPU)
-	if !ok { // the system counts in steps of 10 ms, and the loads were shorter
+	if !ok { // the loads were shorter than 10 ms, the resolution of the system's CPU times
 		return nil
 	}
 	c.goal(goal{name: fmt.Sprintf("new content, PUT %s, server CPU of that with instant upload off", sizeText(int64(size))), size: size,
@@ -172,12 +174,12 @@ func (c *core) newContent(size int, off *Process) error {
 	return nil
 }
 
-// serverCPU is the server's CPU time for a request, in seconds.
+// serverCPU returns the server's CPU time per successful request, in seconds.
 func serverCPU(r *LoadResult) float64 {
 	return r.ServerCPU.Seconds() / float64(max(r.All.Successful, 1))
 }
 
-// sharesContent finds out whether objects of equal content take the room of one.
+// sharesContent reports whether the server deduplicates: whether equal objects use the space of one.
 func (s *session) sharesContent() (bool, error) {
 	const copies, size = 8, mib
 	_, before, err := usage(s.data())
@@ -187,7 +189,7 @@ func (s *session) sharesContent() (bool, error) {
 	c := s.contents(size)
 	body, sha := c.Body(0, nil)
 	for i := range copies {
-		call := Call{Method: http.MethodPut, Path: s.path("same-" + strconv.Itoa(i)), Body: body, Hash: sha}
+		call := s3client.Request{Method: http.MethodPut, Path: s.path("same-" + strconv.Itoa(i)), Body: body, Hash: sha}
 		if _, err := s.once(call, http.StatusOK); err != nil {
 			return false, err
 		}

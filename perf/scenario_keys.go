@@ -13,6 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"orcas/internal/s3client"
+	"orcas/perf/result"
 )
 
 // prepared seeds the scenario's keys.
@@ -22,14 +25,14 @@ func (s *session) prepared() (*Contents, func(uint64) string, uint64, error) {
 	return c, seedName(size), uint64(keys), s.seed(c, keys, seedName(size))
 }
 
-func (s *session) head() error {
+func runHead(s *session) error {
 	c, name, keys, err := s.prepared()
 	if err != nil {
 		return err
 	}
-	res, err := s.load(&Load{Rate: s.p.rates[0], Duration: s.p.duration, Next: func(_ *Worker, n uint64) (Call, Expect) {
-		return Call{Op: "head", Method: http.MethodHead, Path: s.path(name(scatter(n, int(keys))))},
-			Expect{Status: http.StatusOK, Check: func(a *Answer) error {
+	res, err := s.load(&Load{Rate: s.p.rates[0], Duration: s.p.duration, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) {
+		return s3client.Request{Op: "head", Method: http.MethodHead, Path: s.path(name(scatter(n, int(keys))))},
+			Expect{Status: http.StatusOK, Check: func(a *s3client.Reply) error {
 				if a.Size != int64(c.size) {
 					return fmt.Errorf("length %d, not %d", a.Size, c.size)
 				}
@@ -42,13 +45,13 @@ func (s *session) head() error {
 	return err
 }
 
-func (s *session) deletes() error {
+func runDeletes(s *session) error {
 	c, name, keys, err := s.prepared()
 	if err != nil {
 		return err
 	}
-	res, err := s.load(&Load{Rate: s.p.rates[0], Count: keys, Next: func(_ *Worker, n uint64) (Call, Expect) {
-		return Call{Op: "delete", Method: http.MethodDelete, Path: s.path(name(n))}, Expect{Status: http.StatusNoContent}
+	res, err := s.load(&Load{Rate: s.p.rates[0], Count: keys, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) {
+		return s3client.Request{Op: "delete", Method: http.MethodDelete, Path: s.path(name(n))}, Expect{Status: http.StatusNoContent}
 	}})
 	if err != nil {
 		return err
@@ -57,48 +60,48 @@ func (s *session) deletes() error {
 	return s.gone(name(0))
 }
 
-// gone fails where a key is still there.
+// gone returns an error if a key still exists.
 func (s *session) gone(key string) error {
-	_, err := s.once(Call{Method: http.MethodGet, Path: s.path(key)}, http.StatusNotFound)
+	_, err := s.once(s3client.Request{Method: http.MethodGet, Path: s.path(key)}, http.StatusNotFound)
 	return err
 }
 
-// deleteBatch is a DeleteObjects.
-func deleteBatch(bucket string, keys []string) Call {
+// deleteBatch returns a DeleteObjects request.
+func deleteBatch(bucket string, keys []string) s3client.Request {
 	var b bytes.Buffer
 	b.WriteString("<Delete><Quiet>true</Quiet>")
 	for _, k := range keys {
 		b.WriteString("<Object><Key>")
-		_ = xml.EscapeText(&b, []byte(k)) // a buffer takes everything
+		_ = xml.EscapeText(&b, []byte(k)) // writing to a buffer never fails
 		b.WriteString("</Key></Object>")
 	}
 	b.WriteString("</Delete>")
-	call := Call{Op: "delete-batch", Method: http.MethodPost, Path: "/" + bucket, Query: "delete="}
+	call := s3client.Request{Op: "delete-batch", Method: http.MethodPost, Path: "/" + bucket, Query: "delete="}
 	return withBody(call, b.Bytes())
 }
 
-// withBody gives call a body, with its SHA-256 and the Content-MD5 that some calls must have.
-func withBody(call Call, body []byte) Call {
+// withBody adds a body to call, with its SHA-256 and the Content-MD5 that some calls require.
+func withBody(call s3client.Request, body []byte) s3client.Request {
 	sum, sha := md5.Sum(body), sha256.Sum256(body)
 	call.Body, call.Hash = body, hex.EncodeToString(sha[:])
-	call.Header = append(call.Header, Header{"Content-Md5", base64.StdEncoding.EncodeToString(sum[:])})
+	call.Header = append(call.Header, s3client.Header{Name: "Content-Md5", Value: base64.StdEncoding.EncodeToString(sum[:])})
 	return call
 }
 
-func (s *session) deleteBatches() error {
+func runDeleteBatches(s *session) error {
 	const batch = 10
 	c, name, keys, err := s.prepared()
 	if err != nil {
 		return err
 	}
-	res, err := s.load(&Load{Rate: s.p.rates[0], Count: keys / batch, Next: func(_ *Worker, n uint64) (Call, Expect) {
+	res, err := s.load(&Load{Rate: s.p.rates[0], Count: keys / batch, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) {
 		var names []string
 		for i := range uint64(batch) {
 			names = append(names, s.prefix+name(n*batch+i))
 		}
 		call := deleteBatch(s.bucket, names)
 		call.Keep = true
-		return call, Expect{Status: http.StatusOK, Check: func(a *Answer) error {
+		return call, Expect{Status: http.StatusOK, Check: func(a *s3client.Reply) error {
 			if bytes.Contains(a.Body, []byte("<Error>")) {
 				return fmt.Errorf("not all keys were deleted: %s", describe(*a))
 			}
@@ -112,14 +115,14 @@ func (s *session) deleteBatches() error {
 	return s.gone(name(0))
 }
 
-func (s *session) copies() error {
+func runCopies(s *session) error {
 	c, name, keys, err := s.prepared()
 	if err != nil {
 		return err
 	}
 	base := s.fresh()
-	res, err := s.load(&Load{Rate: s.p.rates[0], Duration: s.p.duration, Next: func(_ *Worker, n uint64) (Call, Expect) {
-		return Call{Op: "copy", Method: http.MethodPut, Path: s.path("copy/" + key(base+n)), Header: []Header{{"X-Amz-Copy-Source", s.path(name(n % keys))}}},
+	res, err := s.load(&Load{Rate: s.p.rates[0], Duration: s.p.duration, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) {
+		return s3client.Request{Op: "copy", Method: http.MethodPut, Path: s.path("copy/" + key(base+n)), Header: []s3client.Header{{Name: "X-Amz-Copy-Source", Value: s.path(name(n % keys))}}},
 			Expect{Status: http.StatusOK}
 	}})
 	if err != nil {
@@ -134,22 +137,22 @@ func (s *session) copies() error {
 	return err
 }
 
-func (s *session) tagging() error {
+func runTagging(s *session) error {
 	_, name, keys, err := s.prepared()
 	if err != nil {
 		return err
 	}
 	const document = "<Tagging><TagSet><Tag><Key>k</Key><Value>v</Value></Tag></TagSet></Tagging>"
-	put := withBody(Call{Op: "put-tagging", Method: http.MethodPut, Query: "tagging=", Keep: true}, []byte(document))
+	put := withBody(s3client.Request{Op: "put-tagging", Method: http.MethodPut, Query: "tagging=", Keep: true}, []byte(document))
 	put.Path = s.path(name(0))
 	if err := s.serves(put); err != nil {
 		return err
 	}
 	for _, op := range []string{"put-tagging", "get-tagging"} {
-		res, err := s.load(&Load{Rate: s.p.rates[0], Duration: s.p.duration, Next: func(_ *Worker, n uint64) (Call, Expect) {
+		res, err := s.load(&Load{Rate: s.p.rates[0], Duration: s.p.duration, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) {
 			call := put
 			if op == "get-tagging" {
-				call = Call{Op: op, Method: http.MethodGet, Query: "tagging=", Keep: true}
+				call = s3client.Request{Op: op, Method: http.MethodGet, Query: "tagging=", Keep: true}
 			}
 			call.Path = s.path(name(n % keys))
 			return call, Expect{Status: http.StatusOK}
@@ -162,8 +165,8 @@ func (s *session) tagging() error {
 	return nil
 }
 
-// serves tries a call out; ErrUnsupported where the server says that it does not know it.
-func (s *session) serves(call Call) error {
+// serves tries a call. It returns ErrUnsupported if the server does not support it.
+func (s *session) serves(call s3client.Request) error {
 	call.Keep = true
 	a, err := once(s.ctx, s.target, call)
 	if err != nil {
@@ -178,8 +181,9 @@ func (s *session) serves(call Call) error {
 	return nil
 }
 
-// list grows a namespace and lists it at each size. Keys are f0..f9, each with m0000000.., each with ten keys.
-func (s *session) list() error {
+// runList grows a namespace and lists it at each size. The top level is f0..f9, each with m0000000.., each with ten
+// keys.
+func runList(s *session) error {
 	c := s.contents(16)
 	name := func(n uint64) string { return fmt.Sprintf("f%d/m%07d/%08d", n%10, n/100, n) }
 	have := 0
@@ -205,29 +209,53 @@ func (s *session) listAt(keys int) error {
 		{"many prefixes", "delimiter=%2F&" + root + "f0%2F"},
 	} {
 		s.o.Progress.Step(fmt.Sprintf("%s of %d keys", v.variant, keys))
-		res, err := s.load(&Load{Workers: 1, Count: uint64(s.p.turns), Script: true, Next: func(*Worker, uint64) (Call, Expect) {
-			return Call{Op: "list", Method: http.MethodGet, Path: "/" + s.bucket, Query: v.query}, Expect{Status: http.StatusOK}
+		res, err := s.load(&Load{Workers: 1, Count: uint64(s.p.turns), Script: true, Next: func(*Worker, uint64) (s3client.Request, Expect) {
+			return s3client.Request{Op: "list", Method: http.MethodGet, Path: "/" + s.bucket, Query: v.query}, Expect{Status: http.StatusOK}
 		}})
 		if err != nil {
 			return err
 		}
 		s.add(res, "list", v.variant, 0).Values = map[string]float64{"keys": float64(keys)}
+		if err := s.nullPage(v.variant, v.query, keys); err != nil {
+			return err
+		}
 	}
 	s.o.Progress.Step(fmt.Sprintf("walk over %d keys", keys))
 	return s.walk(root, keys)
 }
 
-// walk lists everything, page after page, and counts.
+// nullPage loads the null server with the same number of requests for as many bytes as a page of a listing has.
+func (s *session) nullPage(variant, query string, keys int) error {
+	with, err := s.withNull()
+	if err != nil || !with {
+		return err
+	}
+	answer, err := s.once(s3client.Request{Method: http.MethodGet, Path: "/" + s.bucket, Query: query}, http.StatusOK)
+	if err != nil {
+		return err
+	}
+	l := s.ofNull(s.nullLoad(http.MethodGet, len(answer.Body), 1, 0))
+	l.Count = uint64(s.p.turns)
+	res, err := s.load(l)
+	if err != nil {
+		return err
+	}
+	row := s.add(res, "get", result.NullVariant(variant), 0)
+	row.Operation, row.Values = "list", map[string]float64{"keys": float64(keys), "page_bytes": float64(len(answer.Body))}
+	return nil
+}
+
+// walk lists all keys page by page, and returns an error if their number is not keys.
 func (s *session) walk(query string, keys int) error {
 	pages, found, last := (keys+999)/1000, 0, ""
 	start := time.Now()
-	res, err := s.load(&Load{Workers: 1, Count: uint64(pages), Script: true, Next: func(w *Worker, n uint64) (Call, Expect) {
+	res, err := s.load(&Load{Workers: 1, Count: uint64(pages), Script: true, Next: func(w *Worker, n uint64) (s3client.Request, Expect) {
 		q := query
 		if n > 0 {
 			q = "continuation-token=" + url.QueryEscape(last) + "&" + query
 		}
-		return Call{Op: "list", Method: http.MethodGet, Path: "/" + s.bucket, Query: q, Keep: true},
-			Expect{Status: http.StatusOK, Check: func(a *Answer) error {
+		return s3client.Request{Op: "list", Method: http.MethodGet, Path: "/" + s.bucket, Query: q, Keep: true},
+			Expect{Status: http.StatusOK, Check: func(a *s3client.Reply) error {
 				found += bytes.Count(a.Body, []byte("<Contents>"))
 				last = element(a.Body, "NextContinuationToken")
 				return nil
@@ -244,7 +272,7 @@ func (s *session) walk(query string, keys int) error {
 	return nil
 }
 
-// element returns the text of an element of an XML document; "" where it is not there.
+// element returns the text of an element of an XML document, or "" if there is none.
 func element(body []byte, name string) string {
 	_, after, _ := bytes.Cut(body, []byte("<"+name+">"))
 	text, _, found := bytes.Cut(after, []byte("</"+name+">"))
@@ -258,22 +286,28 @@ func unescape(s string) string {
 	return strings.NewReplacer("&lt;", "<", "&gt;", ">", "&quot;", `"`, "&#34;", `"`, "&#39;", "'", "&amp;", "&").Replace(s)
 }
 
-// multipart uploads files in parts, each worker its own.
-func (s *session) multipart() error {
-	size, parts := s.p.sizes[0], s.p.keys[0]
+// runMultipart uploads files in parts, each worker its own file. An upload that has begun is completed: with many
+// workers, all of them are in their first upload for a long time, and a load that ended before would have sent bytes
+// but completed no uploads.
+func runMultipart(s *session) error {
+	size, parts := s.p.sizes[0], s.p.parts
+	with, err := s.withNull()
+	if err != nil {
+		return err
+	}
 	c := s.contents(size)
 	for _, workers := range s.p.workers {
 		base := s.fresh()
 		s.o.Progress.Step(fmt.Sprintf("%d uploads at once", workers))
 		uploads := &uploadScript{s: s, c: c, parts: parts, base: base}
-		res, err := s.load(&Load{Workers: workers, Duration: s.p.duration, MaxBytes: s.p.maxBytes, Script: true, Next: uploads.next})
+		res, err := s.load(&Load{Workers: workers, Duration: s.p.duration, MaxBytes: s.p.maxBytes, Script: true, Next: uploads.next, Unfinished: uploads.unfinished})
 		if err != nil {
 			return err
 		}
-		s.add(res, "all", "", size) // it alone has CPU time
+		s.add(res, "all", "", size) // only this row has CPU times
 		for _, op := range []string{"create", "part", "complete"} {
 			if !res.Has(op) {
-				continue // the time was too short
+				continue // the load was too short
 			}
 			row := s.add(res, op, "", size)
 			row.Values = map[string]float64{"parts": float64(parts)}
@@ -281,11 +315,18 @@ func (s *session) multipart() error {
 				row.Values["uploads_per_min"] = row.ThroughputRPS * 60
 			}
 		}
+		if with {
+			l := s.ofNull(s.nullLoad(http.MethodPut, size, workers, s.p.duration/2))
+			if res, err = s.load(l); err != nil {
+				return err
+			}
+			s.add(res, "part", "null", size)
+		}
 	}
 	return nil
 }
 
-// uploadScript is what the workers of multipart do.
+// uploadScript makes the requests of runMultipart.
 type uploadScript struct {
 	s     *session
 	c     *Contents
@@ -300,13 +341,13 @@ type upload struct {
 	etags  []string
 }
 
-func (u *uploadScript) next(w *Worker, n uint64) (Call, Expect) {
+func (u *uploadScript) next(w *Worker, n uint64) (s3client.Request, Expect) {
 	up, _ := w.State.(*upload)
 	switch {
-	case up == nil || !w.OK || len(up.etags) > u.parts: // the first, after a failure, or after a complete
+	case up == nil || !w.OK || len(up.etags) > u.parts: // first request, or after a failure or a complete
 		up = &upload{number: u.base + n}
 		w.State = up
-		return Call{Op: "create", Method: http.MethodPost, Path: u.path(up), Query: "uploads=", Keep: true}, Expect{Status: http.StatusOK}
+		return s3client.Request{Op: "create", Method: http.MethodPost, Path: u.path(up), Query: "uploads=", Keep: true}, Expect{Status: http.StatusOK}
 	case up.id == "":
 		up.id = element(w.Last.Body, "UploadId")
 	default:
@@ -314,7 +355,7 @@ func (u *uploadScript) next(w *Worker, n uint64) (Call, Expect) {
 	}
 	if len(up.etags) < u.parts {
 		body, hash := w.Body(u.c, up.number<<8+uint64(len(up.etags)))
-		return Call{Op: "part", Method: http.MethodPut, Path: u.path(up), Query: "partNumber=" + strconv.Itoa(len(up.etags)+1) + "&uploadId=" + url.QueryEscape(up.id),
+		return s3client.Request{Op: "part", Method: http.MethodPut, Path: u.path(up), Query: "partNumber=" + strconv.Itoa(len(up.etags)+1) + "&uploadId=" + url.QueryEscape(up.id),
 			Body: body, Hash: hash, Keep: true}, Expect{Status: http.StatusOK}
 	}
 	var b strings.Builder
@@ -323,14 +364,20 @@ func (u *uploadScript) next(w *Worker, n uint64) (Call, Expect) {
 		fmt.Fprintf(&b, "<Part><PartNumber>%d</PartNumber><ETag>%s</ETag></Part>", i+1, etag)
 	}
 	b.WriteString("</CompleteMultipartUpload>")
-	up.etags = append(up.etags, "") // it is complete now
-	return withBody(Call{Op: "complete", Method: http.MethodPost, Path: u.path(up), Query: "uploadId=" + url.QueryEscape(up.id), Keep: true}, []byte(b.String())),
-		Expect{Status: http.StatusOK, Check: func(a *Answer) error {
+	up.etags = append(up.etags, "") // marks the upload as complete
+	return withBody(s3client.Request{Op: "complete", Method: http.MethodPost, Path: u.path(up), Query: "uploadId=" + url.QueryEscape(up.id), Keep: true}, []byte(b.String())),
+		Expect{Status: http.StatusOK, Check: func(a *s3client.Reply) error {
 			if element(a.Body, "ETag") == "" {
 				return fmt.Errorf("not completed: %s", describe(*a))
 			}
 			return nil
 		}}
+}
+
+// unfinished reports whether a worker's upload has begun and is not yet complete.
+func (u *uploadScript) unfinished(w *Worker) bool {
+	up, _ := w.State.(*upload)
+	return up != nil && w.OK && len(up.etags) <= u.parts
 }
 
 func (u *uploadScript) path(up *upload) string { return u.s.path("upload-" + key(up.number)) }

@@ -10,35 +10,36 @@ import (
 	"strconv"
 	"time"
 
+	"orcas/internal/s3client"
 	"orcas/perf/result"
 )
 
-// fresh returns a base for the numbers of bodies that were never used in this scenario.
+// fresh returns a base for body numbers that have not been used in this scenario.
 func (s *session) fresh() uint64 {
 	s.loads++
 	return s.loads << 36
 }
 
-// key makes a key of a number; keys that follow each other do not stand beside each other.
+// key returns the key for a number. The keys of consecutive numbers are not adjacent.
 func key(n uint64) string { return strconv.FormatUint(n*0x9e3779b97f4a7c15, 16) }
 
-// putLoad puts fresh bodies under fresh keys.
+// putLoad returns a load that puts new bodies under new keys.
 func (s *session) putLoad(c *Contents, workers int) *Load {
 	base := s.fresh()
-	return &Load{Workers: workers, Duration: s.p.duration, MaxBytes: s.p.maxBytes, Next: func(w *Worker, n uint64) (Call, Expect) {
+	return &Load{Workers: workers, Duration: s.p.duration, MaxBytes: s.p.maxBytes, Next: func(w *Worker, n uint64) (s3client.Request, Expect) {
 		return s.put(w, c, strconv.Itoa(c.size)+"/"+key(base+n), base+n)
 	}}
 }
 
-// getLoad gets keys that seed has put, in an order that looks random.
+// getLoad returns a load that gets keys that seed has put, in a pseudorandom order.
 func (s *session) getLoad(c *Contents, workers, keys int, name func(uint64) string) *Load {
-	return &Load{Workers: workers, Duration: s.p.duration, Next: func(_ *Worker, n uint64) (Call, Expect) {
+	return &Load{Workers: workers, Duration: s.p.duration, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) {
 		number := scatter(n, keys)
 		return s.get(c, name(number), number)
 	}}
 }
 
-// seedName is how seed names the keys of a size.
+// seedName returns the function that names the seeded keys of a size.
 func seedName(size int) func(uint64) string {
 	return func(n uint64) string { return "seed-" + strconv.Itoa(size) + "/" + key(n) }
 }
@@ -51,7 +52,7 @@ func medianRow(rows []result.Row) result.Row {
 	return row
 }
 
-func (s *session) batchCompare() error {
+func runBatchCompare(s *session) error {
 	if s.o.Target != nil {
 		return needsOwn
 	}
@@ -66,6 +67,9 @@ func (s *session) batchCompare() error {
 		return err
 	}
 	defer s.remove(off)
+	if _, err := s.withNull(); err != nil {
+		return err
+	}
 	s.out.Endpoint = on.Target.Endpoint()
 	type cell struct{ size, workers int }
 	var cells []cell
@@ -75,36 +79,37 @@ func (s *session) batchCompare() error {
 		}
 	}
 	for _, workers := range s.p.workers {
-		if workers >= 10 { // beyond what is packed: one path, measured twice
+		if workers >= 10 { // larger than packed content, so both servers use the same path
 			cells = append(cells, cell{10 * mib, workers})
 		}
 	}
 	for _, c := range cells {
 		s.o.Progress.Step(fmt.Sprintf("%s, %d connections", sizeText(int64(c.size)), c.workers))
 		contents := s.contents(c.size)
-		var rows [2][]result.Row
-		for range s.p.turns {
-			for i, p := range []*Process{off, on} {
+		side := func(p *Process) func() *Load {
+			return func() *Load {
 				l := s.putLoad(contents, c.workers)
 				l.Target, l.PID = p.Target, p.PID
-				res, err := s.load(l)
-				if err != nil {
-					return err
-				}
-				rows[i] = append(rows[i], res.Row("put"))
+				return l
 			}
 		}
-		off, on := medianRow(rows[0]), medianRow(rows[1])
-		off.Variant, on.Variant, off.SizeBytes, on.SizeBytes = "packing-off", "packing-on", int64(c.size), int64(c.size)
+		rows, err := s.inTurns("put", side(off), side(on), s.nullTurn(http.MethodPut, c.size, c.workers))
+		if err != nil {
+			return err
+		}
+		off, on, null := medianRow(rows[0]), medianRow(rows[1]), medianRow(rows[2])
+		off.Variant, on.Variant, null.Variant = "packing-off", "packing-on", "null"
+		off.SizeBytes, on.SizeBytes, null.SizeBytes = int64(c.size), int64(c.size), int64(c.size)
 		on.Values = map[string]float64{"gain": on.ThroughputRPS / off.ThroughputRPS}
-		s.out.Results = append(s.out.Results, off, on)
-		s.o.Progress.Row(rowText(&off))
-		s.o.Progress.Row(rowText(&on))
+		s.out.Results = append(s.out.Results, off, on, null)
+		for _, row := range []*result.Row{&off, &on, &null} {
+			s.o.Progress.Row(rowText(row))
+		}
 	}
 	return nil
 }
 
-func (s *session) putSweep() error {
+func runPutSweep(s *session) error {
 	for _, size := range s.p.sizes {
 		s.o.Progress.Step(sizeText(int64(size)))
 		l := s.putLoad(s.contents(size), s.p.workers[0])
@@ -120,14 +125,14 @@ func (s *session) putSweep() error {
 	return nil
 }
 
-func (s *session) overwrite() error {
+func runOverwrite(s *session) error {
 	size, keys := s.p.sizes[0], s.p.keys[0]
 	c := s.contents(size)
 	if err := s.seed(c, keys, seedName(size)); err != nil {
 		return err
 	}
 	base := s.fresh()
-	res, err := s.load(&Load{Rate: s.p.rates[0], Duration: s.p.duration, Next: func(w *Worker, n uint64) (Call, Expect) {
+	res, err := s.load(&Load{Rate: s.p.rates[0], Duration: s.p.duration, Next: func(w *Worker, n uint64) (s3client.Request, Expect) {
 		return s.put(w, c, seedName(size)(n%uint64(keys)), base+n)
 	}})
 	if err == nil {
@@ -136,8 +141,9 @@ func (s *session) overwrite() error {
 	return err
 }
 
-// burst measures one worker alone, then a crowd that comes within 2 s, then one alone again until it is as fast as before.
-func (s *session) burst(reads bool) error {
+// runBurst measures one worker alone, then many workers that start within 2 s, then one worker alone again until it is
+// as fast as before.
+func runBurst(s *session, reads bool) error {
 	size, keys := s.p.sizes[0], s.p.keys[0]
 	c := s.contents(size)
 	op, load := "put", func(workers int) *Load { return s.putLoad(c, workers) }
@@ -170,14 +176,14 @@ func (s *session) burst(reads bool) error {
 			return err
 		}
 		if calm := after.ErrorRate() == 0 && ms(after.All, 50) <= 2*ms(before.All, 50); calm || time.Since(start) > time.Minute {
-			// The batch that was calm is not part of the recovery.
+			// The batch of requests that was as fast as before is not part of the recovery.
 			row.Values["recovery_sec"] = max(time.Since(start)-after.Elapsed, 0).Seconds()
 			return nil
 		}
 	}
 }
 
-func (s *session) concurrent() error {
+func runConcurrent(s *session) error {
 	size, keys := s.p.sizes[0], s.p.keys[0]
 	c := s.contents(size)
 	if err := s.seed(c, keys, seedName(size)); err != nil {
@@ -186,15 +192,11 @@ func (s *session) concurrent() error {
 	for _, op := range []string{"put", "get"} {
 		var alone float64
 		for _, workers := range s.p.workers {
-			l := s.putLoad(c, workers)
-			if op == "get" {
-				l = s.getLoad(c, workers, keys, seedName(size))
-			}
-			res, err := s.load(l)
+			method, load := s.transfer(op, c, workers, keys)
+			row, _, err := s.point(op, method, "", size, workers, load)
 			if err != nil {
 				return err
 			}
-			row := s.add(res, op, "", size)
 			if alone == 0 {
 				alone = row.ThroughputRPS
 			}
@@ -204,8 +206,17 @@ func (s *session) concurrent() error {
 	return nil
 }
 
-// opsSweep does one operation after the other, by one worker.
-func (s *session) opsSweep() error {
+// transfer returns the method of an operation, put or get, and a function that makes its loads: puts of new keys, or
+// gets of seeded ones.
+func (s *session) transfer(op string, c *Contents, workers, keys int) (method string, load func() *Load) {
+	if op == "get" {
+		return http.MethodGet, func() *Load { return s.getLoad(c, workers, keys, seedName(c.size)) }
+	}
+	return http.MethodPut, func() *Load { return s.putLoad(c, workers) }
+}
+
+// runOpsSweep measures each operation with one worker.
+func runOpsSweep(s *session) error {
 	for _, size := range s.p.sizes {
 		keys := s.p.keys[0]
 		c, name := s.contents(size), seedName(size)
@@ -213,18 +224,18 @@ func (s *session) opsSweep() error {
 			return err
 		}
 		put := s.putLoad(c, 1)
-		base := s.loads << 36 // of what it puts
-		head := func(_ *Worker, n uint64) (Call, Expect) {
-			return Call{Op: "head", Method: http.MethodHead, Path: s.path(name(scatter(n, keys)))}, Expect{Status: http.StatusOK}
+		base := s.loads << 36 // base of the numbers of the bodies that it puts
+		head := func(_ *Worker, n uint64) (s3client.Request, Expect) {
+			return s3client.Request{Op: "head", Method: http.MethodHead, Path: s.path(name(scatter(n, keys)))}, Expect{Status: http.StatusOK}
 		}
-		remove := func(_ *Worker, n uint64) (Call, Expect) {
-			return Call{Op: "delete", Method: http.MethodDelete, Path: s.path(strconv.Itoa(size) + "/" + key(base+n))}, Expect{Status: http.StatusNoContent}
+		remove := func(_ *Worker, n uint64) (s3client.Request, Expect) {
+			return s3client.Request{Op: "delete", Method: http.MethodDelete, Path: s.path(strconv.Itoa(size) + "/" + key(base+n))}, Expect{Status: http.StatusNoContent}
 		}
 		var puts uint64
 		for i, l := range []*Load{put, s.getLoad(c, 1, keys, name), {Duration: s.p.duration, Next: head}, {Duration: s.p.duration, Next: remove}} {
-			l.Script = true // one after the other is what this is about
+			l.Script = true // the operations must run sequentially
 			if i == 3 {
-				l.Count = puts // nothing is deleted twice
+				l.Count = puts // delete nothing twice
 			}
 			res, err := s.load(l)
 			if err != nil {
@@ -239,7 +250,7 @@ func (s *session) opsSweep() error {
 	return nil
 }
 
-func (s *session) workersSweep() error {
+func runWorkersSweep(s *session) error {
 	for _, size := range s.p.sizes {
 		keys := s.p.keys[0]
 		c := s.contents(size)
@@ -248,30 +259,20 @@ func (s *session) workersSweep() error {
 		}
 		for _, op := range []string{"put", "get"} {
 			for _, workers := range s.p.workers {
-				var rows []result.Row
-				for range s.p.turns {
-					l := s.putLoad(c, workers)
-					if op == "get" {
-						l = s.getLoad(c, workers, keys, seedName(size))
-					}
-					res, err := s.load(l)
-					if err != nil {
-						return err
-					}
-					rows = append(rows, res.Row(op))
+				method, load := s.transfer(op, c, workers, keys)
+				row, rows, err := s.point(op, method, "", size, workers, load)
+				if err != nil {
+					return err
 				}
-				mean, deviation := spread(rows)
-				row := medianRow(rows)
-				row.SizeBytes, row.Values = int64(size), map[string]float64{"mean_rps": mean, "deviation_rps": deviation}
-				s.out.Results = append(s.out.Results, row)
-				s.o.Progress.Row(rowText(&row))
+				mean, deviation := spread(rows[0])
+				row.Values = map[string]float64{"mean_rps": mean, "deviation_rps": deviation}
 			}
 		}
 	}
 	return nil
 }
 
-// spread returns mean and standard deviation of the throughput.
+// spread returns the mean and the standard deviation of the throughput.
 func spread(rows []result.Row) (mean, deviation float64) {
 	for _, r := range rows {
 		mean += r.ThroughputRPS / float64(len(rows))
@@ -285,21 +286,21 @@ func spread(rows []result.Row) (mean, deviation float64) {
 	return mean, math.Sqrt(deviation / float64(len(rows)-1))
 }
 
-// fileSweep sends single files, one at a time. The ETag of each must be its MD5.
-func (s *session) fileSweep() error {
+// runFileSweep transfers single files, one at a time. The ETag of each must be its MD5.
+func runFileSweep(s *session) error {
 	for _, size := range s.p.sizes {
 		c := s.contents(size)
 		name := "file-" + strconv.Itoa(size)
 		var last string
 		for _, op := range []string{"put", "get"} {
-			next := func(w *Worker, n uint64) (Call, Expect) {
+			next := func(w *Worker, n uint64) (s3client.Request, Expect) {
 				if op == "get" {
 					return s.get(c, name, uint64(s.p.turns))
 				}
 				call, want := s.put(w, c, name, n)
 				sum := md5.Sum(call.Body)
 				last = hex.EncodeToString(sum[:])
-				call.Keep, want.Check = true, func(a *Answer) error {
+				call.Keep, want.Check = true, func(a *s3client.Reply) error {
 					if a.ETag != `"`+last+`"` {
 						return fmt.Errorf("ETag %s, not %q", a.ETag, last)
 					}
@@ -307,11 +308,11 @@ func (s *session) fileSweep() error {
 				}
 				return call, want
 			}
-			// The first is the warm-up; of a GET it is the same file.
+			// The first request is the warm-up. A GET reads the same file as later.
 			if _, err := s.load(&Load{Count: 1, Script: true, Next: next}); err != nil {
 				return err
 			}
-			res, err := s.load(&Load{Count: uint64(s.p.turns), Script: true, Next: func(w *Worker, n uint64) (Call, Expect) { return next(w, n+1) }})
+			res, err := s.load(&Load{Count: uint64(s.p.turns), Script: true, Next: func(w *Worker, n uint64) (s3client.Request, Expect) { return next(w, n+1) }})
 			if err != nil {
 				return err
 			}

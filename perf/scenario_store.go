@@ -11,30 +11,31 @@ import (
 	"strings"
 	"time"
 
+	"orcas/internal/s3client"
 	"orcas/perf/result"
 )
 
-// data is where the session's own server keeps its data.
+// data returns the data directory of the session's own server.
 func (s *session) data() string { return filepath.Join(s.dir, s.sc.id) }
 
-// remove ends a server of the run's own and removes its data.
+// remove ends a server that the run started, and deletes its data.
 func (s *session) remove(p *Process) {
 	p.Kill()
-	_ = os.RemoveAll(filepath.Join(s.dir, p.program.Name)) // the end of the run removes what is left
+	_ = os.RemoveAll(filepath.Join(s.dir, p.program.Name)) // the end of the run deletes what is left
 }
 
-// churn puts and deletes, in turns, each worker in a share of the set of its own.
-func (s *session) churn() error {
+// runChurn puts and deletes keys alternately. Each worker has a separate share of the keys.
+func runChurn(s *session) error {
 	size, workers, live := s.p.sizes[0], s.p.workers[0], s.p.keys[0]
 	c, base := s.contents(size), s.fresh()
 	each := max(live/workers, 1)
 	name := func(w *Worker, i int) string { return "churn/" + strconv.Itoa(w.ID) + "/" + strconv.Itoa(i) }
-	res, err := s.load(&Load{Workers: workers, Duration: s.p.duration, MaxBytes: s.p.maxBytes, Script: true, Next: func(w *Worker, n uint64) (Call, Expect) {
-		made, _ := w.State.([2]int) // so many were put, and so many of those deleted
+	res, err := s.load(&Load{Workers: workers, Duration: s.p.duration, MaxBytes: s.p.maxBytes, Script: true, Next: func(w *Worker, n uint64) (s3client.Request, Expect) {
+		made, _ := w.State.([2]int) // the number of keys put, and the number of those deleted
 		defer func() { w.State = made }()
 		if made[0]-made[1] >= each || made[0] > 2*made[1]+each/2 && made[1] < made[0] {
 			made[1]++
-			return Call{Op: "delete", Method: http.MethodDelete, Path: s.path(name(w, made[1]-1))}, Expect{Status: http.StatusNoContent}
+			return s3client.Request{Op: "delete", Method: http.MethodDelete, Path: s.path(name(w, made[1]-1))}, Expect{Status: http.StatusNoContent}
 		}
 		made[0]++
 		return s.put(w, c, name(w, made[0]-1), base+n)
@@ -52,7 +53,7 @@ func (s *session) churn() error {
 	return s.reclaimed()
 }
 
-// reclaimed waits until the store no longer shrinks, 10 s at least after the last change.
+// reclaimed waits until the store has not shrunk for 10 s (1 s with the profile smoke).
 func (s *session) reclaimed() error {
 	settle := 10 * time.Second
 	if s.o.Profile == Smoke {
@@ -81,8 +82,8 @@ func (s *session) reclaimed() error {
 	return s.ctx.Err()
 }
 
-// footprint fills a store, and starts it after a stop, after a kill, and without its database.
-func (s *session) footprint() error {
+// runFootprint fills a store, and starts it after a stop, after a kill, and without its database.
+func runFootprint(s *session) error {
 	if s.main == nil {
 		return needsOwn
 	}
@@ -108,7 +109,7 @@ func (s *session) footprint() error {
 		}},
 	} {
 		s.o.Progress.Step("start after " + step.name)
-		if step.name == "kill" { // with something for the recovery to do
+		if step.name == "kill" { // give the recovery something to do
 			if err := s.seed(c, min(keys, 2000), func(n uint64) string { return "more/" + name(n) }); err != nil {
 				return err
 			}
@@ -126,7 +127,7 @@ func (s *session) footprint() error {
 		}
 		now, _ := ResidentBytes(s.main.PID)
 		v["start_after_"+step.name+"_sec"], v["rss_after_"+step.name+"_bytes"] = s.main.ReadyAfter.Seconds(), float64(now)
-		res, err := s.load(&Load{Workers: 16, Count: uint64(min(keys, 1000)), Script: true, Next: func(_ *Worker, n uint64) (Call, Expect) {
+		res, err := s.load(&Load{Workers: 16, Count: uint64(min(keys, 1000)), Script: true, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) {
 			number := scatter(n, keys)
 			return s.get(c, name(number), number)
 		}})
@@ -140,7 +141,7 @@ func (s *session) footprint() error {
 	return nil
 }
 
-// footprintGoals holds the figures against what a store of small objects may take.
+// footprintGoals compares the figures with the goals for a store of small objects.
 func (s *session) footprintGoals() {
 	v := s.out.Values
 	for _, g := range []struct {
@@ -155,7 +156,7 @@ func (s *session) footprintGoals() {
 	}
 }
 
-// measureDisk counts files and bytes of a stopped server.
+// measureDisk counts the files and bytes of a stopped server.
 func (s *session) measureDisk(keys, size int) error {
 	files, bytes, err := usage(s.data())
 	if err != nil {
@@ -167,7 +168,7 @@ func (s *session) measureDisk(keys, size int) error {
 	return nil
 }
 
-// removeDatabase deletes the metadata of a stopped server, which its blocks hold too.
+// removeDatabase deletes the database of a stopped server. Its blocks contain the metadata too.
 func removeDatabase(data string) error {
 	files, err := filepath.Glob(filepath.Join(data, "metadata.db*"))
 	if err != nil {
@@ -184,9 +185,9 @@ func removeDatabase(data string) error {
 	return nil
 }
 
-// encrypted compares PUT and GET of content that the server encrypts with that of content that it does not, in turns on one server. A server of
-// the run's own gets a master key; another one must have one.
-func (s *session) encrypted() error {
+// runEncrypted compares PUT and GET of content that the server encrypts with content that it does not encrypt,
+// alternately on one server. A server that the run starts gets a master key; another one must have one.
+func runEncrypted(s *session) error {
 	if s.main != nil {
 		s.main.Stop()
 		key := rand.Text() + rand.Text()[:17] + "=" // Base64 of 32 bytes
@@ -195,41 +196,44 @@ func (s *session) encrypted() error {
 			return err
 		}
 	}
-	header := []Header{{"X-Amz-Server-Side-Encryption", "AES256"}}
+	header := []s3client.Header{{Name: "X-Amz-Server-Side-Encryption", Value: "AES256"}}
 	c := s.contents(kib)
 	body, sha := c.Body(0, nil)
-	if err := s.serves(Call{Method: http.MethodPut, Path: s.path("probe"), Body: body, Hash: sha, Header: header}); err != nil {
+	if err := s.serves(s3client.Request{Method: http.MethodPut, Path: s.path("probe"), Body: body, Hash: sha, Header: header}); err != nil {
 		return err
 	}
 	for _, size := range s.p.sizes {
-		if err := s.encryptedSize(size, [2][]Header{nil, header}); err != nil {
+		if err := s.encryptedSize(size, [2][]s3client.Header{nil, header}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// encryptedSize compares objects of a size, put with one of two sets of headers. The second row of each pair says how fast it is beside the first.
-func (s *session) encryptedSize(size int, headers [2][]Header) error {
+// encryptedSize compares objects of one size that are put with two sets of headers. The second row of each pair
+// contains the ratio to the first.
+func (s *session) encryptedSize(size int, headers [2][]s3client.Header) error {
 	variants := [2]string{"plain", "encrypted"}
 	c, keys := s.contents(size), s.p.keys[0]
 	name := func(variant int, n uint64) string {
 		return variants[variant] + "-" + strconv.Itoa(size) + "/" + key(n%uint64(keys))
 	}
-	put := func(w *Worker, variant int, key string, n uint64) (Call, Expect) {
+	put := func(w *Worker, variant int, key string, n uint64) (s3client.Request, Expect) {
 		call, want := s.put(w, c, key, n)
 		call.Header = headers[variant]
 		return call, want
 	}
 	loads := [...]struct {
 		op   string
-		next func(variant int) func(w *Worker, n uint64) (Call, Expect)
+		next func(variant int) func(w *Worker, n uint64) (s3client.Request, Expect)
 	}{
-		{"put", func(variant int) func(w *Worker, n uint64) (Call, Expect) {
-			return func(w *Worker, n uint64) (Call, Expect) { return put(w, variant, "put-"+name(variant, n), n) }
+		{"put", func(variant int) func(w *Worker, n uint64) (s3client.Request, Expect) {
+			return func(w *Worker, n uint64) (s3client.Request, Expect) {
+				return put(w, variant, "put-"+name(variant, n), n)
+			}
 		}},
-		{"get", func(variant int) func(w *Worker, n uint64) (Call, Expect) {
-			return func(_ *Worker, n uint64) (Call, Expect) {
+		{"get", func(variant int) func(w *Worker, n uint64) (s3client.Request, Expect) {
+			return func(_ *Worker, n uint64) (s3client.Request, Expect) {
 				number := scatter(n, keys)
 				return s.get(c, name(variant, number), number)
 			}
@@ -238,7 +242,7 @@ func (s *session) encryptedSize(size int, headers [2][]Header) error {
 	s.o.Progress.Step(sizeText(int64(size)))
 	s.out.SeedCount += 2 * keys
 	for variant := range variants {
-		_, err := s.load(&Load{Workers: min(4, keys), Count: uint64(keys), Script: true, Next: func(w *Worker, n uint64) (Call, Expect) { return put(w, variant, name(variant, n), n) }})
+		_, err := s.load(&Load{Workers: min(4, keys), Count: uint64(keys), Script: true, Next: func(w *Worker, n uint64) (s3client.Request, Expect) { return put(w, variant, name(variant, n), n) }})
 		if err != nil {
 			return err
 		}
@@ -266,8 +270,8 @@ func (s *session) encryptedSize(size int, headers [2][]Header) error {
 	return nil
 }
 
-// onlyCeilings adds nothing to what every run of own servers begins with.
-func (s *session) onlyCeilings() error {
+// runOnlyCeilings does nothing, because every run with its own servers begins by measuring the ceilings.
+func runOnlyCeilings(s *session) error {
 	if s.doc.Ceilings == nil {
 		return needsOwn
 	}

@@ -3,18 +3,20 @@ package perf
 import (
 	"fmt"
 	"net/http"
+
+	"orcas/internal/s3client"
 )
 
-// versions compares PUT into a bucket that keeps versions with PUT into one that does not, in turns: fresh keys, and a few keys again and
-// again, where one bucket replaces what the other keeps.
-func (s *session) versions() error {
+// runVersions alternately compares PUT into a bucket with versioning with PUT into one without it. It puts new keys,
+// and a few keys repeatedly, so that one bucket replaces versions that the other keeps.
+func runVersions(s *session) error {
 	return s.compare("versions", nil, nil, (*core).versions)
 }
 
 func (c *core) versions() error {
 	s := c.session
 	s.target = c.orcas.Target
-	call := Call{Method: http.MethodPut, Path: "/" + s.bucket, Query: "versioning="}
+	call := s3client.Request{Method: http.MethodPut, Path: "/" + s.bucket, Query: "versioning="}
 	body := "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
 	if _, err := s.once(withBody(call, []byte(body)), http.StatusOK); err != nil {
 		return err
@@ -28,7 +30,7 @@ func (c *core) versions() error {
 		{"fresh keys", c.put(size, workers)},
 		{"the same keys", func(*Process) *Load {
 			l, base := c.putLoad(contents, workers), c.fresh()
-			l.Next = func(w *Worker, n uint64) (Call, Expect) {
+			l.Next = func(w *Worker, n uint64) (s3client.Request, Expect) {
 				return s.put(w, contents, "same/"+key(scatter(n, keys)), base+n)
 			}
 			return l

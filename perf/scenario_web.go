@@ -6,22 +6,24 @@ import (
 	"time"
 
 	"github.com/zeebo/xxh3"
+
+	"orcas/internal/s3client"
 )
 
-// webPage is one page of the web site that the web scenarios ask for.
+// webPage is one page of the web site that the web scenarios request.
 type webPage struct {
 	op, key, contentType string
 	size                 int
-	header               []Header
+	header               []s3client.Header
 	anonymous            bool
 	status               int
 	contents             *Contents
 }
 
-// specialKey has every character that clients and servers are known to get wrong.
+// specialKey has every character that clients or servers are known to mishandle.
 const specialKey = "specialCharacters!-_.*'()&$@=;:+  ,?\\{^}%`]\">[~<#|."
 
-// webPages are the objects, and what asking for them must give.
+// webPages are the objects, and the expected responses to requests for them.
 func webPages() []webPage {
 	return []webPage{
 		{op: "small", key: "index.html", contentType: "text/html", size: 338, status: http.StatusOK},
@@ -44,8 +46,8 @@ func (s *session) publish() ([]webPage, error) {
 		if p.contentType == "" {
 			continue
 		}
-		call := Call{Op: "put", Method: http.MethodPut, Path: s.path(p.key), Header: []Header{{"Content-Type", p.contentType}}}
-		if p.op == "range" { // the same object as large
+		call := s3client.Request{Op: "put", Method: http.MethodPut, Path: s.path(p.key), Header: []s3client.Header{{Name: "Content-Type", Value: p.contentType}}}
+		if p.op == "range" { // the same object as for "large"
 			p.contents = pages[i-1].contents
 			continue
 		}
@@ -61,14 +63,14 @@ func (s *session) publish() ([]webPage, error) {
 	return pages, nil
 }
 
-// request asks for a page.
-func (s *session) request(p *webPage, look bool) (Call, Expect) {
-	call := Call{Op: p.op, Method: http.MethodGet, Path: s.path(p.key), Header: p.header, Anonymous: p.anonymous, Keep: look}
+// request requests a page.
+func (s *session) request(p *webPage, look bool) (s3client.Request, Expect) {
+	call := s3client.Request{Op: p.op, Method: http.MethodGet, Path: s.path(p.key), Header: p.header, Anonymous: p.anonymous, Keep: look}
 	want := Expect{Status: p.status}
 	if p.contentType == "" {
 		return call, want
 	}
-	want.Body, want.Size, want.XXH3 = true, int64(p.size), emptyXXH3
+	want.Body, want.Size, want.XXH3 = true, int64(p.size), xxh3.Hash(nil)
 	if look {
 		want.Type = p.contentType
 	}
@@ -81,13 +83,14 @@ func (s *session) request(p *webPage, look bool) (Call, Expect) {
 	return call, want
 }
 
-// web asks for 70 % small pages, 20 % large ones and 10 % ranges, at one rate after the other; web-spike from one to the other.
-func (s *session) web() error {
+// runWeb requests 70 % small pages, 20 % large ones and 10 % ranges, at one rate after another; web-spike goes from one
+// rate to the next gradually.
+func runWeb(s *session) error {
 	pages, err := s.publish()
 	if err != nil {
 		return err
 	}
-	next := func(_ *Worker, n uint64) (Call, Expect) {
+	next := func(_ *Worker, n uint64) (s3client.Request, Expect) {
 		switch n % 10 {
 		case 2, 7:
 			return s.request(&pages[1], false)
@@ -133,14 +136,14 @@ func (s *session) web() error {
 	return nil
 }
 
-// webConformance asks for each page alone and looks at status, type and length.
-func (s *session) webConformance() error {
+// runWebConformance requests each page by itself, and checks the status, the content type and the length.
+func runWebConformance(s *session) error {
 	pages, err := s.publish()
 	if err != nil {
 		return err
 	}
 	for i := range pages {
-		res, err := s.load(&Load{Workers: 1, Count: uint64(s.p.turns), Script: true, Next: func(*Worker, uint64) (Call, Expect) { return s.request(&pages[i], true) }})
+		res, err := s.load(&Load{Workers: 1, Count: uint64(s.p.turns), Script: true, Next: func(*Worker, uint64) (s3client.Request, Expect) { return s.request(&pages[i], true) }})
 		if err != nil {
 			return err
 		}

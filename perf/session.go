@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"orcas/internal/s3client"
 	"orcas/perf/result"
 )
 
@@ -26,22 +27,24 @@ const cleanTimeout = 5 * time.Minute
 // openConnections bounds the connections of an open loop.
 const openConnections = 512
 
-// session is one scenario under way.
+// session is a scenario in progress: the servers that it loads, the loads, and the resulting rows. A scenario is a
+// function of a session.
 type session struct {
 	*run
 	sc     *scenario
 	p      params
 	out    *result.Scenario
-	target *Target
-	main   *Process // nil: the target is somebody else's
-	prefix string   // of every key
-	loads  uint64   // that had fresh numbers
+	target *s3client.Target
+	main   *Process // the server that the run started as the target; nil if there is none
+	null   *Process // the null server, once a scenario has requested it
+	prefix string   // prefix of every key
+	loads  uint64   // number of loads that had new body numbers
 
 	mu    sync.Mutex // guards timed, and out while loads run at the same time
-	timed []timed    // the loads that had a time
+	timed []timed    // the loads that had a duration
 }
 
-// params returns a scenario's figures under the options.
+// params returns the parameters of a scenario, with the overrides from the options.
 func (r *run) params(sc *scenario) params {
 	p := sc.profiles[slices.Index(profiles(), r.o.Profile)]
 	if r.o.Duration > 0 {
@@ -60,7 +63,7 @@ func (r *run) params(sc *scenario) params {
 	return p
 }
 
-// scenario runs one scenario and takes away what it made.
+// scenario runs one scenario and deletes what it created.
 func (r *run) scenario(sc *scenario) (err error) {
 	s := &session{run: r, sc: sc, p: r.params(sc), target: r.o.Target, prefix: r.id + "/" + sc.id + "/"}
 	s.out = &result.Scenario{
@@ -74,13 +77,18 @@ func (r *run) scenario(sc *scenario) (err error) {
 		}
 		s.target = s.main.Target
 		defer func() {
-			s.main.Kill() // its data goes anyway
+			s.main.Kill() // its data is deleted anyway
 			err = errors.Join(err, os.RemoveAll(filepath.Join(r.dir, sc.id)))
 		}()
 	}
 	if s.target != nil {
 		s.out.Endpoint = s.target.Endpoint()
 	}
+	defer func() {
+		if s.null != nil {
+			s.null.Kill()
+		}
+	}()
 	start := time.Now()
 	err = sc.run(s)
 	s.out.DurationSec = time.Since(start).Seconds()
@@ -94,7 +102,7 @@ func (r *run) scenario(sc *scenario) (err error) {
 	return err
 }
 
-// pid returns that of the server, 0 where it is not known.
+// pid returns the process ID of the server, or 0 if it is unknown.
 func (s *session) pid() int {
 	if s.main != nil {
 		return s.main.PID
@@ -105,10 +113,10 @@ func (s *session) pid() int {
 // path returns the path of a key.
 func (s *session) path(key string) string { return "/" + s.bucket + "/" + s.prefix + key }
 
-// contents makes bodies as the options say.
+// contents returns bodies of a size, compressible as in the options.
 func (s *session) contents(size int) *Contents { return NewContents(size, s.o.Compressible) }
 
-// load runs a load against the server, under the options, and fails where more went wrong than they allow.
+// load runs a load against the server, and fails if more requests failed than the options allow.
 func (s *session) load(l *Load) (*LoadResult, error) {
 	res, err := s.tolerate(l)
 	if err == nil && res.ErrorRate() > s.o.MaxErrorRate {
@@ -117,7 +125,7 @@ func (s *session) load(l *Load) (*LoadResult, error) {
 	return res, err
 }
 
-// tolerate is load, for what is meant to go beyond the server's means: errors are counted only.
+// tolerate is load for loads that may overload the server: failed requests are only counted.
 func (s *session) tolerate(l *Load) (*LoadResult, error) {
 	if l.Target == nil {
 		l.Target, l.PID = s.target, s.pid()
@@ -142,7 +150,7 @@ func (s *session) tolerate(l *Load) (*LoadResult, error) {
 	return res, err
 }
 
-// add adds a row for an operation of a load ("": everything), and tells of it.
+// add adds a row for an operation of a load, or for all if op is empty, and reports it.
 func (s *session) add(res *LoadResult, op, variant string, size int) *result.Row {
 	row := res.Row(op)
 	row.Variant, row.SizeBytes = variant, int64(size)
@@ -151,7 +159,7 @@ func (s *session) add(res *LoadResult, op, variant string, size int) *result.Row
 	return &s.out.Results[len(s.out.Results)-1]
 }
 
-// rowText is a row as people read it.
+// rowText formats a row for people.
 func rowText(r *result.Row) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-9s %-14s %9s  %3d conn", r.Operation, r.Variant, sizeText(r.SizeBytes), r.Workers)
@@ -187,7 +195,8 @@ func sizeText(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// Row returns the row of an operation, or of everything, where op is none of the load's. Latencies are in it only where there are enough of them.
+// Row returns the row of an operation, or of all if the load has no operation op. It has percentiles only if there are
+// enough samples.
 func (r *LoadResult) Row(op string) result.Row {
 	o, sent := r.All, float64(r.Sent)
 	if i := slices.IndexFunc(r.Ops, func(o *OpResult) bool { return o.Op == op }); len(r.Ops) > 1 && i >= 0 {
@@ -200,7 +209,7 @@ func (r *LoadResult) Row(op string) result.Row {
 		RequestedRPS: r.Load.Rate,
 		SentRPS:      sent / r.Window.Seconds(), CompletedRPS: float64(o.Completed) / elapsed, ThroughputRPS: float64(o.Successful) / elapsed,
 		Requests: o.Completed, Samples: o.Latency.TotalCount(), DurationSec: elapsed, BytesPerSec: float64(o.Bytes) / elapsed,
-		PeakRSS: r.PeakRSS, StatusCodes: map[string]int64{},
+		StatusCodes: map[string]int64{}, Cost: result.Cost{PeakRSS: r.PeakRSS},
 	}
 	if r.Load.RateTo > 0 {
 		row.RequestedRPS = (r.Load.Rate + r.Load.RateTo) / 2
@@ -224,14 +233,14 @@ func (r *LoadResult) Row(op string) result.Row {
 	}
 	if o == r.All && o.Completed > 0 {
 		row.ClientCPUus = micros(r.ClientCPU) / float64(o.Completed)
-		if r.ServerCPU >= 100*time.Millisecond { // it is counted in pieces of 10 ms
+		if r.ServerCPU >= 100*time.Millisecond { // the system counts CPU time in steps of 10 ms
 			row.ServerCPUus = micros(r.ServerCPU) / float64(o.Completed)
 		}
 	}
 	return row
 }
 
-// Has says whether a load has done an operation.
+// Has reports whether a load includes an operation.
 func (r *LoadResult) Has(op string) bool {
 	return slices.ContainsFunc(r.Ops, func(o *OpResult) bool { return o.Op == op })
 }
@@ -240,8 +249,8 @@ func ms(o *OpResult, q float64) float64 { return float64(o.Latency.ValueAtQuanti
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
-// once sends one request and wants a status.
-func (s *session) once(call Call, status int) (Answer, error) {
+// once sends one request and expects a status.
+func (s *session) once(call s3client.Request, status int) (s3client.Reply, error) {
 	call.Keep = true
 	a, err := once(s.ctx, s.target, call)
 	if err != nil {
@@ -253,15 +262,15 @@ func (s *session) once(call Call, status int) (Answer, error) {
 	return a, nil
 }
 
-// put is a PUT of body number n.
-func (s *session) put(w *Worker, c *Contents, key string, n uint64) (Call, Expect) {
+// put returns a PUT of body number n.
+func (s *session) put(w *Worker, c *Contents, key string, n uint64) (s3client.Request, Expect) {
 	body, hash := w.Body(c, n)
-	return Call{Op: "put", Method: http.MethodPut, Path: s.path(key), Body: body, Hash: hash}, Expect{Status: http.StatusOK}
+	return s3client.Request{Op: "put", Method: http.MethodPut, Path: s.path(key), Body: body, Hash: hash}, Expect{Status: http.StatusOK}
 }
 
-// get is a GET of what put has put.
-func (s *session) get(c *Contents, key string, n uint64) (Call, Expect) {
-	return Call{Op: "get", Method: http.MethodGet, Path: s.path(key)}, c.Expect(n)
+// get returns a GET of an object that put has written.
+func (s *session) get(c *Contents, key string, n uint64) (s3client.Request, Expect) {
+	return s3client.Request{Op: "get", Method: http.MethodGet, Path: s.path(key)}, c.Expect(n)
 }
 
 // seed puts bodies 0 to n-1 under the keys that name gives them.
@@ -272,7 +281,7 @@ func (s *session) seed(c *Contents, n int, name func(n uint64) string) error {
 	if c.size > 1<<20 {
 		workers = 4
 	}
-	l := &Load{Target: s.target, Workers: min(workers, n), Count: uint64(n), Next: func(w *Worker, n uint64) (Call, Expect) { return s.put(w, c, name(n), n) }}
+	l := &Load{Target: s.target, Workers: min(workers, n), Count: uint64(n), Next: func(w *Worker, n uint64) (s3client.Request, Expect) { return s.put(w, c, name(n), n) }}
 	res, err := l.Run(s.ctx)
 	if err == nil && res.ErrorRate() > 0 {
 		err = res.FirstError
@@ -283,10 +292,10 @@ func (s *session) seed(c *Contents, n int, name func(n uint64) string) error {
 	return nil
 }
 
-// scatter maps 0, 1, 2, ... to numbers below n in an order that looks random.
+// scatter maps 0, 1, 2, ... to numbers below n in a pseudorandom order.
 func scatter(i uint64, n int) uint64 { return i * 0x9e3779b97f4a7c15 >> 20 % uint64(n) }
 
-// listing is what we read of a listing.
+// listing is the part of a listing that is used here.
 type listing struct {
 	Contents []struct{ Key string }
 	Uploads  []struct {
@@ -299,8 +308,8 @@ type listing struct {
 }
 
 // page reads a page of keys or uploads.
-func page(ctx context.Context, t *Target, bucket, query string) (*listing, error) {
-	a, err := once(ctx, t, Call{Method: http.MethodGet, Path: "/" + bucket, Query: query, Keep: true})
+func page(ctx context.Context, t *s3client.Target, bucket, query string) (*listing, error) {
+	a, err := once(ctx, t, s3client.Request{Method: http.MethodGet, Path: "/" + bucket, Query: query, Keep: true})
 	if err != nil {
 		return nil, err
 	}
@@ -311,7 +320,7 @@ func page(ctx context.Context, t *Target, bucket, query string) (*listing, error
 	return &l, xml.Unmarshal(a.Body, &l)
 }
 
-// clean removes the keys and the uploads below the session's prefix, also after an interrupt.
+// clean deletes the keys and the uploads under the session's prefix, even after an interrupt.
 func (s *session) clean() error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), cleanTimeout)
 	defer cancel()
@@ -323,7 +332,7 @@ func (s *session) clean() error {
 			return fmt.Errorf("cleaning up: %w", err)
 		}
 		for _, u := range l.Uploads {
-			if _, err := once(ctx, s.target, Call{Method: http.MethodDelete, Path: "/" + s.bucket + "/" + u.Key, Query: "uploadId=" + url.QueryEscape(u.UploadID)}); err != nil {
+			if _, err := once(ctx, s.target, s3client.Request{Method: http.MethodDelete, Path: "/" + s.bucket + "/" + u.Key, Query: "uploadId=" + url.QueryEscape(u.UploadID)}); err != nil {
 				return fmt.Errorf("cleaning up: %w", err)
 			}
 		}

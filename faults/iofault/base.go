@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// Bench has what all sweeps share. One sweep runs at a time.
+// Bench holds the state that all sweeps share. Only one sweep runs at a time.
 type Bench struct {
 	Binary  string
 	Dir     string // for everything; empty at first
@@ -48,10 +48,11 @@ const (
 // noRounds is the environment in which reclaim waits to be asked.
 var noRounds = []string{"ORCAS_RECLAIM_ENABLED=false"}
 
-// longLogSize is how long the log is in longLog, in bytes: twenty pages, each with its header of 24 bytes, less than a checkpoint waits for.
+// longLogSize is how long the log is in longLog, in bytes: twenty pages, each with its header of 24 bytes, less than a
+// checkpoint waits for.
 const longLogSize = (24<<20/4096 - 20) * (4096 + 24)
 
-// pointIDs is where the ids of contents begin that points write.
+// pointIDs is the first ID of contents that points write.
 const pointIDs = 1 << 20
 
 // prepare returns the data directory of that name, which is made once.
@@ -108,8 +109,8 @@ func (b *Bench) make(name string) (*base, error) {
 	return b.fill(name, r, func(r *run) { lengthenLog(r, log) }, &Fault{Action: KILL, Only: none})
 }
 
-// fill runs a server on a drive, with more environment, and steps, and then stops it or, where there is a fault, which is set for the
-// last request, kills it.
+// fill runs a server on a drive, with more environment, and steps, and then stops it or, where there is a fault, which
+// is set for the last request, kills it.
 func (b *Bench) fill(name string, r *run, steps func(r *run), last *Fault, env ...string) (*base, error) {
 	d, err := b.mount("bases")
 	if err != nil {
@@ -175,8 +176,8 @@ func leaveUnapplied(r *run) {
 	r.remove("small2")
 }
 
-// leaveHoles moves everything that there is into a block, fills another, and deletes from that: all but every so manieth object, or all. Some of what
-// is left there is shared with what was deleted.
+// leaveHoles moves everything that there is into a block, fills another, and deletes from that: all but every so
+// manieth object, or all. Some of what is left there is shared with what was deleted.
 func leaveHoles(r *run, keep int) {
 	r.reclaim()
 	r.put("filler", 2*maxPacked/3) // beside it, records are little

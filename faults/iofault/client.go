@@ -1,45 +1,38 @@
 package iofault
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
+	"context"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
-	"orcas/s3/sigv4"
+	"orcas/internal/s3client"
 )
 
-// client speaks S3, one connection per request, and shows answers as they are.
+// client sends requests to a server, over one connection each, and returns answers as they are.
 type client struct {
-	endpoint string
-	admin    string
-	http     *http.Client
-	signer   *sigv4.Signer
+	s3    *s3client.Client
+	admin *s3client.Client
 }
 
 func newClient(p *process) *client {
-	return &client{
-		endpoint: p.endpoint, admin: p.admin,
-		http:   &http.Client{Transport: &http.Transport{DisableKeepAlives: true, ExpectContinueTimeout: requestMax}, Timeout: requestMax},
-		signer: &sigv4.Signer{AccessKey: accessKey, SecretKey: secretKey, Region: "us-east-1"},
-	}
+	transport := &http.Transport{DisableKeepAlives: true, ExpectContinueTimeout: requestMax}
+	h, keys := &http.Client{Transport: transport, Timeout: requestMax}, s3client.Keys{Access: accessKey, Secret: secretKey}
+	return &client{s3: s3client.New(p.endpoint, keys, h), admin: s3client.New(p.admin, keys, h)}
 }
 
-// answer is what came back, and how.
+// answer is the answer to a request, or the error.
 type answer struct {
-	status int // 0: no answer, or one that broke off
+	status int // 0 if there was no response, or an incomplete one
 	header http.Header
 	body   []byte
-	admin  bool // of the admin listener: its errors are JSON
+	admin  bool // from the admin API: its errors are JSON
+	cut    bool // it began with a 200 and broke off; after do, only if it is a download
 	err    error
 }
 
@@ -50,13 +43,15 @@ type errorXML struct {
 	Message string
 }
 
-// failure says how a request failed: "" where it did not, else the status and the code of the error document. bad says that
-// it did so in a way that no client has to expect.
+// failure describes how a request failed: the status and the code of the error document, or "" if it succeeded. bad is
+// set if it failed in a way that no client has to expect.
 func (a *answer) failure() (text string, bad bool) {
 	var timeout net.Error
 	switch {
 	case a.err != nil && errors.As(a.err, &timeout) && timeout.Timeout():
 		return "hang: " + a.err.Error(), true
+	case a.cut:
+		return "a download that broke off", false
 	case a.err != nil:
 		return "broken: " + a.err.Error(), false
 	}
@@ -65,7 +60,7 @@ func (a *answer) failure() (text string, bad bool) {
 	if a.admin && a.status >= 300 {
 		var failed struct{ Error string }
 		isError = json.Unmarshal(a.body, &failed) == nil && failed.Error != ""
-		e.Code = "of the admin listener"
+		e.Code = "of the admin API"
 	}
 	switch {
 	case a.status < 300 && !isError:
@@ -74,50 +69,41 @@ func (a *answer) failure() (text string, bad bool) {
 		return fmt.Sprintf("%d without an error document: %.200q", a.status, a.body), true
 	}
 	text = fmt.Sprintf("%d %s", a.status, e.Code)
-	return text, a.status >= 300 && a.status < 500 // a 200 that turned into an error is S3's way with long requests
+	return text, a.status >= 300 && a.status < 500 // S3 may answer a long request with 200 and an error document
 }
 
-// do sends a request for a key ("" the bucket) and reads the answer.
+// do sends a request for a key ("": the bucket), with the customer's key if the object needs one, and reads the answer.
 func (c *client) do(method, key, query string, header map[string]string, body []byte) *answer {
-	u := c.endpoint + "/" + bucket
+	q := &s3client.Request{Method: method, Path: "/" + bucket, Query: query, Body: body}
 	if key != "" {
-		u += "/" + key
+		q.Path += "/" + key
 	}
-	if query != "" {
-		u += "?" + query
+	for name, value := range header {
+		q.Header = append(q.Header, s3client.Header{Name: name, Value: value})
 	}
-	return c.send(method, u, key, header, body)
+	if method != http.MethodDelete {
+		q.Header = append(q.Header, customerHeader(key)...)
+	}
+	a := send(c.s3, q)
+	a.cut = a.cut && method == http.MethodGet && key != "" && query == ""
+	return a
 }
 
-// send sends a request to a URL, which is that of a key, and reads the answer.
-func (c *client) send(method, u, key string, header map[string]string, body []byte) *answer {
-	req, err := http.NewRequest(method, u, bytes.NewReader(body))
+// send sends a request and reads the answer.
+func send(c *s3client.Client, q *s3client.Request) *answer {
+	got, err := c.Do(context.Background(), q)
 	if err != nil {
-		return &answer{err: err}
+		return &answer{err: err, cut: got != nil && got.Status == http.StatusOK}
 	}
-	for k, v := range header {
-		req.Header.Set(k, v)
-	}
-	customerHeader(req, key)
-	sum := sha256.Sum256(body)
-	c.signer.Sign(req, hex.EncodeToString(sum[:]), time.Now())
-	res, err := c.http.Do(req)
-	if err != nil {
-		return &answer{err: err}
-	}
-	defer res.Body.Close()
-	a := &answer{status: res.StatusCode, header: res.Header}
-	if a.body, err = io.ReadAll(res.Body); err != nil {
-		a.status, a.err = 0, err
-	}
-	return a
+	return &answer{status: got.Status, header: got.Header, body: got.Body}
 }
 
 func etagOf(s string) string { return strings.Trim(s, `"`) }
 
-// ask makes a request of the admin listener.
+// ask sends an admin API request.
 func (c *client) ask(method, what string) *answer {
-	a := c.send(method, c.admin+"/-/admin/"+what, "", nil, nil)
+	path, query, _ := strings.Cut("/-/admin/"+what, "?")
+	a := send(c.admin, &s3client.Request{Method: method, Path: path, Query: query})
 	a.admin = true
 	return a
 }
@@ -128,7 +114,7 @@ type listed struct {
 	Size      int64
 }
 
-// list returns the objects of the bucket, read in pages of three.
+// list returns the objects of the bucket, in pages of three.
 func (c *client) list() ([]listed, *answer) {
 	var all []listed
 	for token := ""; ; {
@@ -154,7 +140,7 @@ func (c *client) list() ([]listed, *answer) {
 	}
 }
 
-// uploads returns the ids of the uploads in progress.
+// uploads returns the IDs of the uploads in progress.
 func (c *client) uploads() (map[string]bool, *answer) {
 	a := c.do(http.MethodGet, "", "uploads", nil, nil)
 	var page struct {

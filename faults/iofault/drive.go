@@ -15,7 +15,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// Action is what happens at an operation.
+// Action is the effect of a Fault on an operation.
 type Action string
 
 // The actions.
@@ -28,7 +28,7 @@ const (
 // Op is an operation that reached the drive. Name is that of the system call, File the last element of the path.
 type Op struct{ Name, File string }
 
-// String gives both.
+// String returns the name and the file.
 func (o Op) String() string { return o.Name + " " + o.File }
 
 // needSpace are the operations that can find the drive full; some file systems find it out in a sync only.
@@ -37,16 +37,16 @@ var needSpace = map[string]bool{
 	"fsync": true, "fdatasync": true, "fsyncdir": true,
 }
 
-// Fault is what the drive is to do.
+// Fault describes when and how operations of the drive fail.
 type Fault struct {
 	Action  Action
 	At      int           // the operation at which it happens, from 1 on, of those that count
 	ForEver bool          // at every later one, too
 	Reads   bool          // operations that read count, instead of all others
-	Only    func(Op) bool // where set: only these count
+	Only    func(Op) bool // if set: only these count
 }
 
-// counts says whether an operation counts, read telling whether it is one that reads.
+// counts reports whether an operation counts; read: it is one that reads.
 func (f *Fault) counts(op Op, read bool) bool {
 	if read != f.Reads || f.Action == ENOSPC && !needSpace[op.Name] {
 		return false
@@ -85,7 +85,8 @@ func Mount(back, dir string) (*Drive, error) {
 		DisabledCapabilities: fuse.CAP_PASSTHROUGH, // with it, reads and writes would never come by here
 	}
 	d := &Drive{RawFileSystem: fs.NewNodeFS(root, options), back: back, dir: dir, names: map[uint64]string{}}
-	// No process that is started may inherit the device: it would keep the mount alive when the bench has died, and wait for it for ever.
+	// No process that is started may inherit the device: it would keep the mount alive when the bench has died, and
+	// wait for it for ever.
 	syscall.ForkLock.RLock()
 	d.server, err = fuse.NewServer(d, dir, &options.MountOptions)
 	if err == nil {
@@ -118,7 +119,7 @@ func (d *Drive) Unmount() error { return d.server.Unmount() }
 // Dir is where it is mounted.
 func (d *Drive) Dir() string { return d.dir }
 
-// Set sets the fault and counts from the beginning; kill is what kills the server, without waiting for its end.
+// Set sets the fault and restarts the count. The function kill must kill the server without waiting for its end.
 func (d *Drive) Set(f Fault, kill func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -127,21 +128,21 @@ func (d *Drive) Set(f Fault, kill func()) {
 	d.losses = losses{back: d.back, unsynced: map[string][]piece{}}
 }
 
-// Struck is what a fault has done until now.
+// Struck is the effect of a fault so far.
 type Struck struct {
 	Seen  int // operations that counted
 	Times int // how many of them met it
 	First Op  // the first of these
 }
 
-// Struck returns what the fault has done until now.
+// Struck returns the effect of the fault so far.
 func (d *Drive) Struck() Struck {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return Struck{d.seen, d.struck, d.first}
 }
 
-// Lift takes the fault away.
+// Lift removes the fault.
 func (d *Drive) Lift() Struck {
 	s := d.Struck()
 	d.mu.Lock()
@@ -224,7 +225,7 @@ func (d *Drive) moved(status fuse.Status, parent uint64, name string, toParent u
 	return status
 }
 
-// isShared says whether a file is shared memory, which the kernel must cache since it is mapped.
+// isShared reports whether a file is shared memory, which the kernel must cache since it is mapped.
 func isShared(file string) bool { return strings.HasSuffix(file, "-shm") }
 
 func (d *Drive) isShared(node uint64) bool {

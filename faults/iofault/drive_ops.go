@@ -7,8 +7,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// The operations of fuse.RawFileSystem that reach the drive. Those that are missing here are handed on uncounted: locks, close, extended
-// attributes, and what nobody uses.
+// The operations of fuse.RawFileSystem that reach the drive. Those that are missing here are handed on uncounted:
+// locks, close, extended attributes, and what nobody uses.
 
 // These two are what the kernel and the package say with numbers.
 const (

@@ -9,8 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"orcas/core/reclaim"
-	"orcas/vfs"
+	"orcas/content"
+	"orcas/fsck"
+	"orcas/internal/s3client"
 )
 
 // Features says how the servers of a bench keep content. Content is always shared where it is equal.
@@ -50,21 +51,22 @@ func (f Features) env(more []string) []string {
 // customers is what the keys of objects begin with whose content is encrypted with a customer's key.
 const customers = "customer-"
 
-// customerHeader adds the customer's key to a request for an object that takes it.
-func customerHeader(req *http.Request, key string) {
-	if !strings.HasPrefix(key, customers) || req.Method == http.MethodDelete {
-		return
+// customerHeader returns the headers with the customer's key, for an object that is encrypted with one.
+func customerHeader(key string) []s3client.Header {
+	if !strings.HasPrefix(key, customers) {
+		return nil
 	}
 	secret := []byte(strings.Repeat("c", 32))
 	sum := md5.Sum(secret)
 	const name = "X-Amz-Server-Side-Encryption-Customer-"
-	req.Header.Set(name+"Algorithm", "AES256")
-	req.Header.Set(name+"Key", base64.StdEncoding.EncodeToString(secret))
-	req.Header.Set(name+"Key-Md5", base64.StdEncoding.EncodeToString(sum[:]))
+	return []s3client.Header{
+		{Name: name + "Algorithm", Value: "AES256"}, {Name: name + "Key", Value: base64.StdEncoding.EncodeToString(secret)},
+		{Name: name + "Key-Md5", Value: base64.StdEncoding.EncodeToString(sum[:])},
+	}
 }
 
-// again puts the content of an object under another key: it need not be stored once more. asked: nor sent, where the server answers
-// before the body.
+// again puts the content of an object under another key: it need not be stored once more. asked: nor sent, where the
+// server answers before the body.
 func (r *run) again(key, of string, asked bool) {
 	v := r.m.has(of)
 	if r.over || v == nil {
@@ -85,7 +87,7 @@ func (r *run) again(key, of string, asked bool) {
 // finishRotation rotates unless the server says that it needs the new key alone, which must then be so.
 func (r *run) finishRotation() {
 	a := r.c.ask(http.MethodGet, "keys")
-	var status vfs.RotateStatus
+	var status content.RotateStatus
 	if !r.judge("keys", a) {
 		return
 	}
@@ -97,7 +99,8 @@ func (r *run) finishRotation() {
 	}
 }
 
-// rotate has every data key wrapped by the newest master key. When that is acknowledged, the server must do without the old one.
+// rotate has every data key wrapped by the newest master key. When that is acknowledged, the server must do without the
+// old one.
 func (r *run) rotate() {
 	if r.over {
 		return
@@ -106,7 +109,7 @@ func (r *run) rotate() {
 	if !r.judge("rotation", a) {
 		return
 	}
-	var status vfs.RotateStatus
+	var status content.RotateStatus
 	if err := json.Unmarshal(a.body, &status); err != nil || status.Newest != 2 || !slices.Equal(status.Needed, []uint32{2}) {
 		r.bad("rotation: %v: %s", err, a.body)
 	}
@@ -119,13 +122,14 @@ func (r *run) recount() {
 	if !r.judge("fsck", a) {
 		return
 	}
-	var report reclaim.CheckReport
+	var report fsck.Report
 	if err := json.Unmarshal(a.body, &report); err != nil || report.Error != "" || report.Found > 0 {
 		r.bad("fsck: %v: %s", err, a.body)
 	}
 }
 
-// shared are the steps of content that is there already: small and large, sent and not even sent, its first owner deleted or overwritten.
+// shared are the steps of content that is there already: small and large, sent and not even sent, its first owner
+// deleted or overwritten.
 func shared(r *run) {
 	r.again("equal", "small", false)
 	r.again("equal-unsent", "small", true)

@@ -18,13 +18,14 @@ import (
 	_ "github.com/mattn/go-sqlite3"
 	"github.com/stretchr/testify/require"
 
-	"orcas/core/reclaim"
 	"orcas/faults"
 	"orcas/faults/result"
+	"orcas/fsck"
+	"orcas/internal/s3client"
 )
 
-// TestMain runs the tests in a mount namespace of their own: one that somebody makes of this one has the mounts in it, too, and keeps them
-// alive behind their Unmount, which waits then; and a bench that is killed leaves none behind.
+// TestMain runs the tests in a mount namespace of their own: one that somebody makes of this one has the mounts in it,
+// too, and keeps them alive behind their Unmount, which waits then; and a bench that is killed leaves none behind.
 func TestMain(m *testing.M) {
 	const inside = "ORCAS_FAULTS_INSIDE"
 	if os.Getenv(inside) == "" && os.Geteuid() == 0 {
@@ -182,7 +183,8 @@ func TestDriveCountsReadsApart(t *testing.T) {
 	require.Equal(t, 3, d.Lift().Seen, "the page cache must not answer") // 1 + (1 and its end)
 }
 
-// TestSQLiteOnTheDrive shows that a log with its shared memory works there, between two connections, and that its writes are seen.
+// TestSQLiteOnTheDrive shows that a log with its shared memory works there, between two connections, and that its
+// writes are seen.
 func TestSQLiteOnTheDrive(t *testing.T) {
 	d := mounted(t)
 	open := func() *sql.DB {
@@ -228,8 +230,8 @@ func bench(t *testing.T) *Bench {
 	return b
 }
 
-// TestFeatures holds the features against what a server does: content that is equal is stored once, and takes less room where it is
-// compressed; the answers say that it is encrypted; a customer's key is another matter.
+// TestFeatures checks that the features are in use: content that is equal is stored once, and takes less room where it
+// is compressed; the answers say that it is encrypted; a customer's key is another matter.
 func TestFeatures(t *testing.T) {
 	b := bench(t)
 	live := map[Features]int64{}
@@ -244,7 +246,7 @@ func TestFeatures(t *testing.T) {
 		r.put("small", smallSize)
 		r.put("large", largeSize)
 		r.put("large", largeSize)
-		recounted := func() (report reclaim.CheckReport) {
+		recounted := func() (report fsck.Report) {
 			r.recount()
 			require.NoError(t, json.Unmarshal(r.c.ask("POST", "fsck").body, &report))
 			return report
@@ -269,7 +271,7 @@ func TestFeatures(t *testing.T) {
 				continue
 			}
 			require.Equal(t, "AES256", a.header.Get("X-Amz-Server-Side-Encryption-Customer-Algorithm"))
-			require.Equal(t, 400, r.c.send("GET", p.endpoint+"/"+bucket+"/"+key, "", nil, nil).status, "without its key")
+			require.Equal(t, 400, send(r.c.s3, &s3client.Request{Method: "GET", Path: "/" + bucket + "/" + key}).status, "without its key")
 		}
 		require.Empty(t, r.wrong)
 		require.Empty(t, r.failed)
@@ -279,7 +281,7 @@ func TestFeatures(t *testing.T) {
 	require.Less(t, live[Features{"better", true}], live[Features{}]*3/4)
 }
 
-// sweep runs one script with one fault and prints what came of it.
+// sweep runs one script with one fault and prints the result.
 func sweep(t *testing.T, b *Bench, s Script, f Fault) *Row {
 	t.Helper()
 	row, err := b.Sweep(s, f)
@@ -289,7 +291,8 @@ func sweep(t *testing.T, b *Bench, s Script, f Fault) *Row {
 	return row
 }
 
-// script returns the script of that name, behind which a slash and a stride may stand, and another one for faults that stay and for reads.
+// script returns the script of that name, behind which a slash and a stride may stand, and another one for faults that
+// stay and for reads.
 func script(t *testing.T, name string) Script {
 	t.Helper()
 	words := strings.Split(name, "/")
@@ -308,11 +311,15 @@ func script(t *testing.T, name string) Script {
 	return all[i]
 }
 
-// TestSweep tries every point of one script with some faults, or, with ORCAS_FAULTS_FULL=1, of all scripts with all.
+// TestSweep tries every point of one script with some faults (with -short: one), or, with ORCAS_FAULTS_FULL=1, of all
+// scripts with all.
 func TestSweep(t *testing.T) {
 	b := bench(t)
 	scripts := []Script{script(t, "put")}
-	tried := []Fault{{Action: EIO}, {Action: KILL}, {Action: ENOSPC, ForEver: true}}
+	tried := []Fault{{Action: KILL}, {Action: EIO}, {Action: ENOSPC, ForEver: true}}
+	if testing.Short() {
+		tried = tried[:1]
+	}
 	if os.Getenv("ORCAS_FAULTS_FULL") == "1" {
 		scripts, tried = Scripts(), nil
 		for _, f := range []Fault{{Action: EIO}, {Action: ENOSPC}, {Action: KILL}, {Action: EIO, Reads: true}} {
@@ -357,10 +364,13 @@ func keep(t *testing.T, row *Row, begun time.Time) {
 	require.NoError(t, result.Add(r))
 }
 
-// TestSweepNotices holds the sweep against a server that answers before anything is written. An honest one has filled the data
-// directory: with the other a part would come before its upload. The script has several writes, so that the operations of one are
-// met while the next is sent: those of the last may come when the script has ended.
+// TestSweepNotices runs the sweep with a server that answers before anything is written. An honest one has filled the
+// data directory: with the other a part would come before its upload. The script has several writes, so that the
+// operations of one are met while the next is sent: those of the last may come when the script has ended.
 func TestSweepNotices(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: `make test-all` runs it")
+	}
 	b := bench(t)
 	_, err := b.prepare(stocked)
 	require.NoError(t, err)

@@ -8,24 +8,25 @@ import (
 	"slices"
 )
 
-// losses keeps what a failed sync did not bring to the drive. The kernel marks it clean all the same: it can be read for a while, a
-// later sync says nil, and after a crash of the machine it is gone. Here it goes when the server has ended.
+// losses simulates the data that a failed sync did not write to the drive. The kernel marks such pages as clean
+// nonetheless: they can be read for a while, a later sync succeeds, and after a crash of the machine the data is lost.
+// Here it is lost when the server has exited.
 //
-// Lengths and names stay; a piece that was written again since is taken as safe.
+// File lengths and names are kept; a piece that was rewritten later counts as safe.
 type losses struct {
 	back     string
-	unsynced map[string][]piece // by path: written since the last sync
-	lost     []piece            // in the order of writing
+	unsynced map[string][]piece // pieces written since the last sync, by path
+	lost     []piece            // in the order in which they were written
 }
 
-// piece is what stood somewhere before it was written over.
+// piece is a range of a file, with its content before it was overwritten.
 type piece struct {
 	path   string
 	offset int64
 	before []byte
 }
 
-// write notes a write before it is done.
+// write records a write before it is performed.
 func (l *losses) write(path string, offset int64, n int) {
 	if isShared(path) {
 		return
@@ -36,13 +37,13 @@ func (l *losses) write(path string, offset int64, n int) {
 	})
 	p := piece{path, offset, make([]byte, n)}
 	if f, err := os.Open(filepath.Join(l.back, path)); err == nil {
-		_, _ = f.ReadAt(p.before, offset) // behind the end stand zeros
+		_, _ = f.ReadAt(p.before, offset) // beyond the end of the file, before stays zero
 		f.Close()
 	}
 	l.unsynced[path] = append(l.unsynced[path], p)
 }
 
-// sync notes how a sync of a file went.
+// sync records the result of a sync of a file.
 func (l *losses) sync(path string, ok bool) {
 	if !ok {
 		l.lost = append(l.lost, l.unsynced[path]...)
@@ -50,13 +51,13 @@ func (l *losses) sync(path string, ok bool) {
 	delete(l.unsynced, path)
 }
 
-// forget notes that a file is gone, or has another name now.
+// forget records that a file was deleted or renamed.
 func (l *losses) forget(path string) {
 	delete(l.unsynced, path)
 	l.lost = slices.DeleteFunc(l.lost, func(p piece) bool { return p.path == path })
 }
 
-// happen takes the losses from the files.
+// happen undoes the lost writes in the files.
 func (l *losses) happen() error {
 	for _, p := range slices.Backward(l.lost) {
 		f, err := os.OpenFile(filepath.Join(l.back, p.path), os.O_RDWR, 0)

@@ -60,7 +60,7 @@ func (m *model) may(key string, v *faults.Value) {
 // is notes that a key has that value.
 func (m *model) is(key string, v *faults.Value) { m.objects[key] = []*faults.Value{v} }
 
-// has returns the value that a key has for certain; nil where it has none, or nobody knows.
+// has returns the value that a key has for certain; nil if it has none, or nobody knows.
 func (m *model) has(key string) *faults.Value {
 	if v := m.objects[key]; len(v) == 1 {
 		return v[0]
@@ -83,7 +83,7 @@ func (k *checker) bad(format string, args ...any) {
 	k.wrong = append(k.wrong, fmt.Sprintf(format, args...))
 }
 
-// failed notes a failure that must not be, and says whether there was one at all.
+// failed notes a failure that must not be, and reports whether there was one at all.
 func (k *checker) failed(what string, a *answer) bool {
 	text, bad := a.failure()
 	if text != "" && (bad || k.reads) {

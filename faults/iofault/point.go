@@ -51,9 +51,10 @@ func (p *point) try() error {
 	return errors.Join(p.afterwards(), os.RemoveAll(back), os.RemoveAll(back+"-backup"))
 }
 
-// withFault runs the script with the fault, until the server has ended. A server that survived the fault ends in one of four ways, in turns
-// from point to point: after a look at what it is like, it is stopped while the fault is still there; or it is stopped, or killed,
-// when the fault is gone; or it is killed right after the first request that failed, before anything else is written.
+// withFault runs the script with the fault, until the server has ended. A server that survived the fault ends in one of
+// four ways, in turns from point to point: after a look at what it is like, it is stopped while the fault is still
+// there; or it is stopped, or killed, when the fault is gone; or it is killed right after the first request that
+// failed, before anything else is written.
 func (p *point) withFault() {
 	ending := (p.fault.At + p.bench.Turn) % 4
 	p.run.hasty = ending == 3 && !p.script.Stop
@@ -104,7 +105,8 @@ func (p *point) withFault() {
 	p.end(nil)
 }
 
-// begin starts the server and sets the fault, before it or after it, as the script says. It says whether the server runs.
+// begin starts the server and sets the fault, before it or after it, as the script says. It reports whether the server
+// runs.
 func (p *point) begin() bool {
 	var err error
 	arm := func(kill func()) { p.drive.Set(p.fault, kill) }
@@ -200,7 +202,8 @@ func (p *point) probe(failing bool) string {
 	return fails
 }
 
-// afterwards starts the server again, twice, without a fault, and checks all of it; after a rotation once more, without the database.
+// afterwards starts the server again, twice, without a fault, and checks all of it; after a rotation once more, without
+// the database.
 func (p *point) afterwards() error {
 	if p.fault.Action == KILL && p.fault.ForEver && p.struck.Times > 0 {
 		p.crashLoop()

@@ -63,8 +63,9 @@ func (o *output) String() string {
 // errEnded is the error of a start that ended before it was ready.
 var errEnded = errors.New("ended before it was ready")
 
-// start starts a server in the directory data, with more environment, and waits until it is ready. armed, where set, is called
-// right before, with what kills it. With an error the process has ended; it is returned all the same, for what it said.
+// start starts a server in the directory data, with more environment, and waits until it is ready. armed, if set, is
+// called right before, with what kills it. With an error the process has ended; it is returned all the same, for what
+// it said.
 func start(binary, data string, env []string, armed func(kill func())) (*process, error) {
 	p := &process{cmd: exec.Command(binary, "server", "--data", data, "--address", "127.0.0.1:0", "--admin-address", "127.0.0.1:0"), exited: make(chan struct{})}
 	p.cmd.Env = append(environ.Without("ORCAS_"), "ORCAS_ROOT_ACCESS_KEY="+accessKey, "ORCAS_ROOT_SECRET_KEY="+secretKey)

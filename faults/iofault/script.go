@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"orcas/core/backup"
-	"orcas/core/reclaim"
+	"orcas/backup"
 	"orcas/faults"
+	"orcas/reclaim"
 )
 
 // Script is a sequence of requests.
@@ -27,9 +27,11 @@ type Script struct {
 	Stop      bool // then the server is stopped, the fault still there
 	// Rotated is the environment in place of Env after a rotation that was acknowledged, and for the last starts.
 	Rotated []string
-	// Finally is done in the end, after the checks, without a fault; it must succeed, and then everything is checked once more.
+	// Finally is done in the end, after the checks, without a fault; it must succeed, and then everything is checked
+	// once more.
 	Finally func(r *run)
-	// Every so manieth operation is tried, and every so manieth with a fault that stays, or among those that read; 0: each.
+	// Every so manieth operation is tried, and every so manieth with a fault that stays, or among those that read; 0:
+	// each.
 	Stride, RestStride int
 }
 
@@ -213,7 +215,7 @@ func (r *run) bad(format string, args ...any) {
 	r.wrong = append(r.wrong, fmt.Sprintf(format, args...))
 }
 
-// send sends a request and says whether it was acknowledged.
+// send sends a request and reports whether it was acknowledged.
 func (r *run) send(method, key, query string, header map[string]string, body []byte) (*answer, bool) {
 	if r.over {
 		return &answer{}, false
@@ -222,7 +224,7 @@ func (r *run) send(method, key, query string, header map[string]string, body []b
 	return a, r.judge(strings.TrimSuffix(fmt.Sprintf("%s %s?%s", method, key, query), "?"), a)
 }
 
-// judge notes how a request ended, and says whether it was acknowledged.
+// judge notes how a request ended, and reports whether it was acknowledged.
 func (r *run) judge(what string, a *answer) bool {
 	text, bad := a.failure()
 	if text == "" {
@@ -236,6 +238,7 @@ func (r *run) judge(what string, a *answer) bool {
 		bad = !r.killed
 	} else {
 		r.failed[text]++
+		r.over = r.over || r.killed && a.cut
 	}
 	if bad {
 		r.bad("%s: %s", what, text)
@@ -259,7 +262,7 @@ func (r *run) reclaim() *reclaim.Report {
 	return &report
 }
 
-// backup asks for a backup and says whether it is whole.
+// backup asks for a backup and reports whether it is whole.
 func (r *run) backup() bool {
 	if r.over {
 		return false
@@ -274,7 +277,7 @@ func (r *run) backup() bool {
 	}
 	r.problems = report.Problems
 	if len(report.Problems) > 0 {
-		return false // it says so, and the next one mends it
+		return false // it reports the error, and the next start repairs it
 	}
 	r.backups = append(r.backups, report.Backup)
 	return true
@@ -301,8 +304,8 @@ func (r *run) awaitReclaim(blocks int) {
 	}
 }
 
-// value makes content that differs from all others. Content of every third id can be compressed: where that matters, one of two
-// contents is such.
+// value makes content that differs from all others. Content of every third id can be compressed: where that matters,
+// one of two contents is such.
 func (r *run) value(size int64) (*faults.Value, []byte) {
 	r.id++
 	if r.mixed && r.id%3 == 2 {
@@ -311,7 +314,7 @@ func (r *run) value(size int64) (*faults.Value, []byte) {
 	return faults.NewValue(faults.Piece{ID: r.id, Size: size})
 }
 
-// tag holds the ETag of an answer against the value that was sent.
+// tag compares the ETag of an answer with the value that was sent.
 func (r *run) tag(what string, got string, v *faults.Value) {
 	if etagOf(got) != v.ETag {
 		r.bad("%s: acknowledged with ETag %s instead of %s", what, got, v.ETag)

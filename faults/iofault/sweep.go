@@ -10,48 +10,48 @@ import (
 	"time"
 )
 
-// Row is what came of one script with one fault.
+// Row is the result of one script with one fault.
 type Row struct {
 	Script  string
 	Fault   Action
 	ForEver bool
 	Reads   bool
-	Stride  int // every so manieth operation was tried
+	Stride  int // every Stride-th operation was tried
 	Features
-	// Points is how many operations were tried, one after the other.
+	// Points is the number of operations at which the fault was injected, one per run.
 	Points int
 	// Acked and Failed count requests; those that failed by status and code.
 	Acked  int
 	Failed map[string]int
-	// Then is how the server was after the fault (see point.then), by points; Met tells the same for each operation that met
-	// the fault first, by its name and the kind of its file.
+	// Then counts the points by the state of the server after the fault (see point.then). Met does so for each
+	// operation that hit the fault first, by its name and the kind of its file.
 	Then map[string]int
 	Met  map[string]map[string]int
-	// SlowestStart is the longest time from a start after the fault to a server that is ready, in milliseconds.
+	// SlowestStart is the longest time until the server was ready after a restart, in milliseconds.
 	SlowestStart int64
 	Seconds      float64
 	Violations   []Violation
 }
 
-// Violation is something that must not be.
+// Violation is a broken guarantee.
 type Violation struct {
 	At   int
-	Op   string // that met the fault first
+	Op   string // the operation that hit the fault first
 	What string
 }
 
-// String gives all on one line.
+// String returns all fields on one line.
 func (v Violation) String() string { return fmt.Sprintf("at %d (%s): %s", v.At, v.Op, v.What) }
 
-// A sweep ends when the fault was not reached three times, since what the server does beside the requests may have its place now
-// before the end of the script and now behind it; pointsMax bounds one that does not end.
+// A sweep ends when three runs have not reached the fault, because background work of the server may happen either
+// before or after the end of the script; pointsMax limits a sweep that would not end.
 const (
 	missesMax = 3
 	pointsMax = 5000
 )
 
-// Sweep runs a script with the fault at the first operation, at the second, and so on until the script ends before the fault. Of fault,
-// At is not used. An error means that the bench itself failed.
+// Sweep runs a script with the fault at the first operation, at the second, and so on, until the script ends before the
+// fault. It ignores fault.At. An error means that the test bench itself failed.
 func (b *Bench) Sweep(s Script, fault Fault) (*Row, error) {
 	var err error
 	if b.base, err = b.prepare(s.Base); err != nil {
@@ -66,7 +66,7 @@ func (b *Bench) Sweep(s Script, fault Fault) (*Row, error) {
 		Met: map[string]map[string]int{}, Failed: map[string]int{}, Then: map[string]int{}}
 	var (
 		next atomic.Int64
-		miss atomic.Int64 // points that were not met
+		miss atomic.Int64 // points that were not reached
 		wg   sync.WaitGroup
 		mu   sync.Mutex // guards row and errs
 		errs []error
@@ -137,7 +137,7 @@ func (o Op) kind(data string) string {
 	return o.Name + " " + file
 }
 
-// title names the script and the fault.
+// title returns the names of the script and the fault.
 func (r *Row) title() string {
 	mode, class := "once", "changes"
 	if r.ForEver {
@@ -149,7 +149,7 @@ func (r *Row) title() string {
 	return fmt.Sprintf("%-18s %-6s %-8s %s%v", r.Script, r.Fault, mode, class, r.Features)
 }
 
-// String is a line of a table.
+// String returns a line of a table.
 func (r *Row) String() string {
 	return fmt.Sprintf("%s %4d points, %5d acknowledged, failed %v, then %v, ready within %d ms, %.0f s, %d violations",
 		r.title(), r.Points, r.Acked, r.Failed, r.Then, r.SlowestStart, r.Seconds, len(r.Violations))

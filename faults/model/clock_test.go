@@ -18,8 +18,8 @@ type stepped struct{ ahead atomic.Int64 }
 
 func (c *stepped) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
 
-// TestClockSteps moves the server's clock forth and back between writes: what was written last is what is there, whatever
-// the clock said; dates are the clock's; and so it stays when the database has to come back from the records.
+// TestClockSteps moves the server's clock forth and back between writes: what was written last is what is there,
+// whatever the clock said; dates are the clock's; and so it stays when the database has to come back from the records.
 func TestClockSteps(t *testing.T) {
 	clock := &stepped{}
 	row := result.Of(t, result.Row{Fault: "clock", Name: "stepped by an hour and a day, forth and back, between writes and over crashes", Unit: "steps"})
@@ -34,7 +34,8 @@ func TestClockSteps(t *testing.T) {
 		body := random(uint64(i), 100+70_000*(i%2))
 		key := fmt.Sprintf("key-%d", i)
 		before := clock.now().Truncate(time.Second)
-		must(t, 200)(m.do("PUT", "bucket", key, "", body))
+		// Another body than below: equal content that is damaged would be repaired by the next upload.
+		must(t, 200)(m.do("PUT", "bucket", key, "", append([]byte(key), body...)))
 		date, err := http.ParseTime(must(t, 200)(m.do("HEAD", "bucket", key, "", nil)).header.Get("Last-Modified"))
 		require.NoError(t, err)
 		require.False(t, date.Before(before) || date.After(clock.now()), "the date is the clock's: %v", date)
@@ -106,12 +107,12 @@ func TestClockAndSignatures(t *testing.T) {
 		for late, want := range map[time.Duration]int{
 			0: 200, 14 * time.Minute: 200, -14 * time.Minute: 200, 16 * time.Minute: 403, -16 * time.Minute: 403, time.Hour: 403, -24 * time.Hour: 403,
 		} {
-			m.endpoint.now = func() time.Time { return clock.now().Add(late) }
+			m.endpoint.s3.Now = func() time.Time { return clock.now().Add(late) }
 			a := must(t, want)(m.do("PUT", "bucket", "", "", nil))
 			if want == 403 {
 				require.Equal(t, "RequestTimeTooSkewed", a.code())
 			}
 		}
-		m.endpoint.now = clock.now
+		m.endpoint.s3.Now = clock.now
 	}
 }

@@ -89,8 +89,8 @@ func cut(body []byte, spec string) ([]byte, verdict) {
 	return body[first : last+1], verdict{206, ""}
 }
 
-// equal compares an answer that carries the object, or a run of it, with the model. What only the server knows it must say the
-// same of as long as the object stays.
+// equal compares an answer that carries the object, or a run of it, with the model. What only the server knows it must
+// say the same of as long as the object stays.
 func (o *object) equal(a *answer, method string, body []byte) error {
 	h := a.header
 	if method == "GET" && !bytes.Equal(a.body, body) {
@@ -307,7 +307,7 @@ func (r *script) compareBucket(name string) error {
 	return nil
 }
 
-// compareRule holds the lifecycle of a bucket against the model's.
+// compareRule compares the lifecycle of a bucket with the model's.
 func (r *script) compareRule(name string) error {
 	a, err := r.m.do("GET", name, "", "lifecycle=", nil)
 	rule := r.s.buckets[name].rule

@@ -90,7 +90,8 @@ func (m *machine) copy(d database, from, to string) error {
 	return err
 }
 
-// errTorn is the error of a copy that shows things side by side that never were there at the same time: a crash would leave none like it.
+// errTorn is the error of a copy that shows things side by side that never were there at the same time: a crash would
+// leave none like it.
 var errTorn = errors.New("the server moved its files while they were copied")
 
 // untorn copies again and again until nothing came in between.
@@ -122,9 +123,9 @@ func takeStock(dir string) (stock, error) {
 	})
 }
 
-// still says whether a copy of the packed blocks and snapshots, and of the large blocks after them, that was taken between the two shows a moment in
-// between: no block went, not even one that came meanwhile; what came is large, and not in use before the record of it; and no more than one
-// packed block grew.
+// still reports whether a copy of the packed blocks and snapshots, and of the large blocks after them, that was taken
+// between the two shows a moment in between: no block went, not even one that came meanwhile; what came is large, and
+// not in use before the record of it; and no more than one packed block grew.
 func (s stock) still(after stock) bool {
 	newest := map[string]uint64{} // numbers of blocks by generation
 	grew := 0
@@ -167,8 +168,8 @@ func place(path string) (generation string, number uint64) {
 
 const databaseFile = "metadata.db"
 
-// copyDatabase copies the files of a database, where there are any. A log that is being written is copied up to somewhere. Where it began anew meanwhile, what it
-// held before may be in neither copy: errTorn.
+// copyDatabase copies the files of a database, where there are any. A log that is being written is copied up to
+// somewhere. If it restarted meanwhile, what it held before may be in neither copy: errTorn.
 func copyDatabase(from, to string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
@@ -190,7 +191,7 @@ func copyDatabase(from, to string) error {
 	return err
 }
 
-// logHeader returns what begins the log of a database, which differs each time that it begins anew.
+// logHeader returns what begins the log of a database, which differs each time that it starts over.
 func logHeader(dir string) ([]byte, error) {
 	f, err := os.Open(filepath.Join(dir, databaseFile+"-wal"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -203,8 +204,8 @@ func logHeader(dir string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, 32))
 }
 
-// copyBlocks copies all but the database: packed blocks first, since what their records name is in large ones that are whole
-// already. Large blocks are never written again, so they are linked.
+// copyBlocks copies all but the database: packed blocks first, since what their records name is in large ones that are
+// whole already. Large blocks are never written again, so they are linked.
 func copyBlocks(from, to string) error {
 	for _, large := range []bool{false, true} {
 		err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
@@ -253,7 +254,7 @@ func copyFile(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// TestStock holds what counts as torn against what a server may do while it is copied.
+// TestStock checks which copies count as torn, given what a server may do while it is copied.
 func TestStock(t *testing.T) {
 	block := func(number int, kind string) string {
 		return fmt.Sprintf("/data/blocks/00000002/00000/%08x.%s", number, kind)

@@ -95,8 +95,8 @@ func (f flip) apply(dir string) error {
 	return errors.Join(os.Remove(path), os.WriteFile(path, b, 0o644))
 }
 
-// start starts a server on a copy of the directory with a bit flipped, and without its database where lost says so. Without an
-// error the caller closes the machine.
+// start starts a server on a copy of the directory with a bit flipped, and without its database where lost says so.
+// Without an error the caller closes the machine.
 func (f *fixture) start(fl flip, lost bool) (*script, error) {
 	f.made++
 	m := &machine{root: filepath.Join(f.root, fmt.Sprintf("flip-%d", f.made)), clock: time.Now, env: f.env}
@@ -145,8 +145,8 @@ func (f *fixture) files(t *testing.T, ext string) (names []string, sizes []int64
 	return names, sizes
 }
 
-// findings are what reading everything shows, thing by thing: those that the server says it cannot read, and those that it
-// answers wrongly.
+// findings are what reading everything shows, thing by thing: those that the server says it cannot read, and those that
+// it answers wrongly.
 type findings struct{ refused, wrong []string }
 
 func (f *findings) add(what string, err error) {
@@ -181,7 +181,8 @@ func (r *script) inspect() (f findings) {
 // extent is a run of bytes of a file that holds a content, frame header included.
 type extent struct{ from, to int64 }
 
-// contents finds the contents of the fixture's objects in a file, by key. Those of several frames or of other files are left out.
+// contents finds the contents of the fixture's objects in a file, by key. Those of several frames or of other files are
+// left out.
 func (f *fixture) contents(t *testing.T, file string) map[string]extent {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(f.dir, file))
@@ -236,8 +237,8 @@ func TestEveryBitOfABlock(t *testing.T) {
 	require.Greater(t, end, int64(64<<10))
 }
 
-// TestFlipsInABlockOfARunningServer flips bits of the packed block that a running server reads: the object that a bit belongs to cannot be
-// read, and says so; its neighbour can.
+// TestFlipsInABlockOfARunningServer flips bits of the packed block that a running server reads: the object that a bit
+// belongs to cannot be read, and says so; its neighbour can.
 func TestFlipsInABlockOfARunningServer(t *testing.T) {
 	f := newFixture(t)
 	files, sizes := f.files(t, ".packed")
@@ -300,8 +301,8 @@ func draw(r *rand.Rand, names []string, sizes []int64) flip {
 	return flip{names[i], r.Int64N(sizes[i] * 8)}
 }
 
-// TestFlipsInBlocks flips bits in the blocks of a stopped server: it starts, at most one content cannot be read, and says so, and
-// everything else is as it was.
+// TestFlipsInBlocks flips bits in the blocks of a stopped server: it starts, at most one content cannot be read, and
+// says so, and everything else is as it was.
 func TestFlipsInBlocks(t *testing.T) { plainAndSealed(t, flipsInBlocks) }
 
 func flipsInBlocks(t *testing.T, how string, env ...string) {
@@ -337,10 +338,11 @@ func flipsInBlocks(t *testing.T, how string, env ...string) {
 	t.Logf("%d flips, %d of them in contents: each was noticed", flips, damaged)
 }
 
-// TestFlipsInRecords flips bits in the packed blocks of a stopped server that lost its database, so that all of it has to come from the
-// records. That is two faults at once, and what the damaged record said is lost: the key is missing, or holds what it held before. But what
-// is served is something that the key held, whole. The start refuses, and asks for a lossy rebuild, or the log tells of the damage, unless that is in the last record of all, which
-// then looks like one that a crash cut off.
+// TestFlipsInRecords flips bits in the packed blocks of a stopped server that lost its database, so that all of it has
+// to come from the records. That is two faults at once, and what the damaged record said is lost: the key is missing,
+// or holds what it held before. But what is served is something that the key held, whole. The start refuses, and asks
+// for a lossy rebuild, or the log tells of the damage, unless that is in the last record of all, which then looks like
+// one that a crash cut off.
 func TestFlipsInRecords(t *testing.T) { plainAndSealed(t, flipsInRecords) }
 
 func flipsInRecords(t *testing.T, how string, env ...string) {
@@ -408,9 +410,9 @@ func (r *script) lossyRebuild() error {
 	return errors.Join(err, meta.Close(), blocks.Close())
 }
 
-// TestFlipsInTheDatabase flips bits in the database of a stopped server: it does not start, or says which things it cannot
-// read. Rows carry checksums, so nobody is told anything else than what was stored. The pages of the tree above them carry none: SQLite
-// may be led past a key, which is then missing.
+// TestFlipsInTheDatabase flips bits in the database of a stopped server: it does not start, or says which things it
+// cannot read. Rows carry checksums, so nobody is told anything else than what was stored. The pages of the tree above
+// them carry none: SQLite may be led past a key, which is then missing.
 func TestFlipsInTheDatabase(t *testing.T) { plainAndSealed(t, flipsInTheDatabase) }
 
 func flipsInTheDatabase(t *testing.T, how string, env ...string) {

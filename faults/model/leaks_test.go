@@ -13,8 +13,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestNothingOutlivesTheServer lets clients vanish at many places of a body and of an answer, stops the server, and looks for
-// goroutines that are still there.
+// TestNothingOutlivesTheServer lets clients vanish at many places of a body and of an answer, stops the server, and
+// looks for goroutines that are still there.
 func TestNothingOutlivesTheServer(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	m, err := newMachine(workDir(t), nil)
@@ -46,7 +46,8 @@ func TestNothingOutlivesTheServer(t *testing.T) {
 	// Not a stop in order: that gives a client who has just connected, and has sent nothing yet, five seconds.
 	require.NoError(t, m.cut())
 	require.NoError(t, m.alarm.err())
-	// net/http waits half a second with a connection whose last answer may still be on its way. Find waits a little as well.
+	// net/http waits half a second with a connection whose last answer may still be on its way. Find waits a little as
+	// well.
 	options := []goleak.Option{before, goleak.IgnoreAnyFunction("github.com/orca-zhang/ecache.init.0.func1")} // its clock runs as long as the process
 	for range 20 {
 		if err = goleak.Find(options...); err == nil {
@@ -63,7 +64,8 @@ func dial(t *testing.T, m *machine) net.Conn {
 	return c
 }
 
-// vanish sends a request with the first bytes of its body, takes the first bytes of the answer's, and goes away without a word.
+// vanish sends a request with the first bytes of its body, takes the first bytes of the answer's, and goes away without
+// a word.
 func vanish(t *testing.T, m *machine, method, key, query string, body []byte, sent, taken int) {
 	t.Helper()
 	r, err := m.request(method, "bucket", key, query, body, "Content-Md5", contentMD5(body))

@@ -58,8 +58,8 @@ func (k *killed) up() (*endpoint, error) {
 
 func (k *killed) down() error { return k.p.Kill() }
 
-// arena lets clients call a subject, and crashes it among them. A call that the crash overtakes has an unknown outcome; its time ends when the
-// next life begins, since nothing of the former one can happen later.
+// arena lets clients call a subject, and crashes it among them. A call that the crash overtakes has an unknown outcome;
+// its time ends when the next life begins, since nothing of the former one can happen later.
 type arena struct {
 	s     subject
 	begun time.Time
@@ -89,7 +89,7 @@ func (a *arena) enter() (*endpoint, int) {
 	}
 }
 
-// stands says whether the life has not ended yet, and the time.
+// stands reports whether the life has not ended yet, and the time.
 func (a *arena) stands(life int) (bool, int64) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
@@ -185,8 +185,8 @@ func (h *history) draw(r *rand.Rand, key string, number int) call {
 	if h.versions {
 		kinds = append(kinds, "version", "version", "version")
 	}
-	// What nobody has to see soon, and calls of unknown outcome, multiply what a pair may hold; where all clients are at one, the search
-	// has no end.
+	// What nobody has to see soon, and calls of unknown outcome, multiply what a pair may hold; where all clients are
+	// at one, the search has no end.
 	if !h.crowded {
 		kinds = append(kinds, "append", "rename", "tag", "tags")
 	}
@@ -306,8 +306,8 @@ func (h *history) settle(births []int64) {
 	}
 }
 
-// searchMax is how long the search for an order of one key's calls may take. A legal history has an order that is found soon; to show
-// that there is none takes time that grows fast with the calls of unknown outcome.
+// searchMax is how long the search for an order of one key's calls may take. A legal history has an order that is found
+// soon; to show that there is none takes time that grows fast with the calls of unknown outcome.
 const searchMax = 60 * time.Second
 
 // Before it searches all calls, judge tries some of those of unknown outcome, so often and for so long.
@@ -316,9 +316,10 @@ const (
 	fewMax   = 2 * time.Second
 )
 
-// judge says whether the calls of a key have an order that a register allows. Those of unknown outcome may have happened or not, so an
-// order of some of them is enough: first of those whose value somebody has seen, which must have happened, then of the deletions
-// too, then of a few of all the others, drawn at random (what a refusal tells of is seen by nobody), then of all.
+// judge reports whether the calls of a key have an order that a register allows. Those of unknown outcome may have
+// happened or not, so an order of some of them is enough: first of those whose value somebody has seen, which must have
+// happened, then of the deletions too, then of a few of all the others, drawn at random (what a refusal tells of is
+// seen by nobody), then of all.
 func judge(ops []porcupine.Operation, late bool) porcupine.CheckResult {
 	if !late {
 		return porcupine.CheckOperationsTimeout(registers, ops, searchMax)
@@ -392,7 +393,8 @@ const (
 	withVersions    = "versioned"
 )
 
-// linear plays histories on a subject and checks them. In every third of them it crashes. It adds what came of it to the row.
+// linear plays histories on a subject and checks them. In every third of them it crashes. It adds the results to the
+// row.
 func linear(t *testing.T, s subject, row *result.Row, histories, calls int) {
 	r := newRand(t)
 	e, err := s.up()
@@ -432,7 +434,8 @@ func linear(t *testing.T, s subject, row *result.Row, histories, calls int) {
 // perMachine is how many histories are played on one store: each crash copies it, and it only grows.
 const perMachine = 60
 
-// TestLinearizable holds each pair of keys against two registers while the server crashes, with and without its database.
+// TestLinearizable checks that each pair of keys behaves like two registers while the server crashes, with and without
+// its database.
 func TestLinearizable(t *testing.T) {
 	row := result.Of(t, result.Row{Fault: "linearizability", Name: "pairs of keys are registers, with versions, tags, appends and renames; crashes and lost databases included", Unit: "histories"})
 	root := workDir(t)

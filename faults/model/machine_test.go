@@ -4,17 +4,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/md5"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/xml"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -25,12 +21,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orcas/cmd/orcas/server"
 	"orcas/faults"
+	"orcas/internal/s3client"
 	"orcas/s3/sigv4"
+	"orcas/server"
 )
 
-// full says whether the counts of each change are asked for.
+// full reports whether the counts of each change are asked for.
 func full() bool { return os.Getenv("ORCAS_FAULTS_FULL") == "1" }
 
 // count returns the number that a variable holds, or the one of a short or a full run.
@@ -74,8 +71,8 @@ func random(number uint64, n int) []byte {
 // text returns n bytes that the number determines, and that can be compressed.
 func text(number uint64, n int) []byte { return hex.AppendEncode(nil, random(number, (n+1)/2))[:n] }
 
-// workDir returns an empty directory: in memory where there is one, since nothing here cuts the power, and thousands of starts
-// and syncs wait for a drive otherwise.
+// workDir returns an empty directory: in memory where there is one, since nothing here cuts the power, and thousands of
+// starts and syncs wait for a drive otherwise.
 func workDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "orcas-model-")
@@ -88,19 +85,16 @@ func workDir(t testing.TB) string {
 
 // endpoint is a client of a server.
 type endpoint struct {
-	url    string
-	http   *http.Client
-	signer *sigv4.Signer
-	now    func() time.Time
+	url  string
+	http *http.Client
+	s3   *s3client.Client
 }
 
 func newEndpoint(url string, root faults.Credentials, now func() time.Time) *endpoint {
-	return &endpoint{
-		url:    url,
-		http:   &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}},
-		signer: &sigv4.Signer{AccessKey: root.AccessKey, SecretKey: root.SecretKey, Region: "us-east-1"},
-		now:    now,
-	}
+	h := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}
+	e := &endpoint{url: url, http: h, s3: s3client.New(url, s3client.Keys{Access: root.AccessKey, Secret: root.SecretKey}, h)}
+	e.s3.Now = now
+	return e
 }
 
 // answer is what came back, whole.
@@ -108,49 +102,28 @@ type answer struct {
 	status int
 	header http.Header
 	body   []byte
+	raw    *s3client.Answer // the same
 }
 
 // code returns the code of an error, or "".
-func (a *answer) code() string {
-	var e struct {
-		XMLName xml.Name `xml:"Error"`
-		Code    string
-	}
-	if xml.Unmarshal(a.body, &e) != nil {
-		return ""
-	}
-	return e.Code
-}
+func (a *answer) code() string { return a.raw.Code() }
 
-func (a *answer) etag() string { return strings.Trim(a.header.Get("ETag"), `"`) }
+func (a *answer) etag() string { return a.raw.ETag() }
 
 // request returns a signed request for a bucket and a key, either of them perhaps "". headers are names and values in
 // turns.
 func (e *endpoint) request(method, bucket, key, query string, body []byte, headers ...string) (*http.Request, error) {
-	u, err := url.Parse(e.url)
-	if err != nil {
-		return nil, err
-	}
-	u.Path = "/" + bucket
+	q := &s3client.Request{Method: method, Path: "/" + bucket, Query: query, Body: body}
 	if key != "" {
-		u.Path += "/" + key
-	}
-	u.RawPath = escape(u.Path)
-	u.RawQuery = query
-	r, err := http.NewRequest(method, u.String(), bytes.NewReader(body))
-	if err != nil {
-		return nil, err
+		q.Path += "/" + key
 	}
 	for i := 0; i < len(headers); i += 2 {
-		r.Header.Add(headers[i], headers[i+1])
+		q.Header = append(q.Header, s3client.Header{Name: headers[i], Value: headers[i+1]})
 	}
-	hash := sigv4.UnsignedPayload
-	if len(body) < 1<<20 {
-		sum := sha256.Sum256(body)
-		hash = hex.EncodeToString(sum[:])
+	if len(body) >= 1<<20 {
+		q.Hash = sigv4.UnsignedPayload
 	}
-	e.signer.Sign(r, hash, e.now())
-	return r, nil
+	return e.s3.Sign(context.Background(), q)
 }
 
 // do sends a request and reads the answer. An answer that breaks off is an error.
@@ -159,28 +132,11 @@ func (e *endpoint) do(method, bucket, key, query string, body []byte, headers ..
 	if err != nil {
 		return nil, err
 	}
-	res, err := e.http.Do(r)
-	if err != nil {
+	got, err := e.s3.Send(r)
+	if got == nil {
 		return nil, err
 	}
-	defer res.Body.Close()
-	a := &answer{status: res.StatusCode, header: res.Header}
-	a.body, err = io.ReadAll(res.Body)
-	return a, err
-}
-
-// escape percent-encodes all that a signer does.
-func escape(path string) string {
-	var b strings.Builder
-	for i := range len(path) {
-		c := path[i]
-		if c == '/' || c == '-' || c == '_' || c == '.' || c == '~' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, "%%%02X", c)
-		}
-	}
-	return b.String()
+	return &answer{got.Status, got.Header, got.Body, got}, err
 }
 
 // query returns a query string of names and values in turns; empty values are left out.
@@ -188,7 +144,7 @@ func query(pairs ...string) string {
 	var b strings.Builder
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
-			fmt.Fprintf(&b, "&%s=%s", pairs[i], strings.ReplaceAll(escape(pairs[i+1]), "/", "%2F"))
+			fmt.Fprintf(&b, "&%s=%s", pairs[i], strings.ReplaceAll(s3client.Escape(pairs[i+1]), "/", "%2F"))
 		}
 	}
 	return strings.TrimPrefix(b.String(), "&")

@@ -12,8 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCompleteRaces replaces a part while several clients complete its upload with whatever they saw, and one aborts it. One outcome
-// stands: all who were told 200 were told the same ETag, the object is the part of that ETag, whole, and the upload has ended.
+// TestCompleteRaces replaces a part while several clients complete its upload with whatever they saw, and one aborts
+// it. One outcome stands: all who were told 200 were told the same ETag, the object is the part of that ETag, whole,
+// and the upload has ended.
 func TestCompleteRaces(t *testing.T) {
 	m := newTestMachine(t, nil)
 	must(t, 200)(m.do("PUT", "bucket", "", "", nil))
@@ -106,8 +107,8 @@ func TestCompleteRaces(t *testing.T) {
 	t.Logf("%d completed, %d aborted", completed, aborted)
 }
 
-// TestDeleteBucketRaces deletes a bucket while clients put into it: either it stays and holds all that was acknowledged, or it
-// goes and nothing was.
+// TestDeleteBucketRaces deletes a bucket while clients put into it: either it stays and holds all that was
+// acknowledged, or it goes and nothing was.
 func TestDeleteBucketRaces(t *testing.T) {
 	m := newTestMachine(t, nil)
 	r := newRand(t)
@@ -156,7 +157,8 @@ func TestDeleteBucketRaces(t *testing.T) {
 	t.Logf("%d stayed, %d went", stayed, went)
 }
 
-// TestListingWhileWritten pages through a listing while other keys come and go: a key that stays shows exactly once, in order.
+// TestListingWhileWritten pages through a listing while other keys come and go: a key that stays shows exactly once, in
+// order.
 func TestListingWhileWritten(t *testing.T) {
 	m := newTestMachine(t, nil)
 	must(t, 200)(m.do("PUT", "bucket", "", "", nil))
@@ -197,7 +199,7 @@ func TestListingWhileWritten(t *testing.T) {
 	wg.Wait()
 }
 
-// listAll pages through a listing and compares those of its entries that have to be there.
+// listAll pages through a listing and compares those of its entries that must be there.
 func listAll(t *testing.T, m *machine, v2 bool, delimiter string, page int, stable []string) {
 	t.Helper()
 	b := &bucket{objects: map[string]*object{}}

@@ -16,14 +16,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// held is a version of a key: the numbers of the contents that it is made of, of eight digits each, and the call that set its tags.
+// held is a version of a key: the numbers of the contents that it is made of, of eight digits each, and the call that
+// set its tags.
 type held struct {
 	content string // "": a delete marker
 	tags    int    // the number of that call; 0: it has none
 	id      int    // the number of the call that wrote it; negative: of a delete marker that a rename left
 }
 
-// register is what a key holds, the newest version first: more than one, and delete markers, in a bucket with versions only.
+// register is what a key holds, the newest version first: more than one, and delete markers, in a bucket with versions
+// only.
 type register []held
 
 // pair is two keys, since a rename is about both.
@@ -58,12 +60,12 @@ type outcome struct {
 	version int    // the number of the call that wrote that version; 0: nobody knows
 }
 
-// writes says whether a call brings content that a get may find.
+// writes reports whether a call brings content that a get may find.
 func (c call) writes() bool {
 	return slices.Contains([]string{"put", "create", "swap", "append"}, c.kind)
 }
 
-// reads says whether a call changes nothing.
+// reads reports whether a call changes nothing.
 func (c call) reads() bool { return slices.Contains([]string{"get", "tags", "version"}, c.kind) }
 
 // makes says of which of the pair the id is that the answer to a call that writes a version tells.
@@ -99,7 +101,8 @@ var registers = porcupine.Model{
 			fits = now.keys[in.at][0].id == out.version
 		}
 		if at, makes := in.makes(); fits && makes && out.id != "" {
-			// Ids of versions follow the order of commits. Without that, each order of writes that nobody looks at would have to be tried.
+			// Ids of versions follow the order of commits. Without that, each order of writes that nobody looks at
+			// would have to be tried.
 			fits = out.id > was.wrote[at]
 			now.wrote[at] = out.id
 		}
@@ -146,7 +149,8 @@ func (r register) with(v held, versions bool) register {
 	return register{v}
 }
 
-// apply returns the status that the call has to have on a pair, the version that it finds, and what the pair then holds.
+// apply returns the status that the call has to have on a pair, the version that it finds, and what the pair then
+// holds.
 func (c call) apply(was pair) (status int, found held, now pair) {
 	now = was
 	r := was.keys[c.at]
@@ -219,7 +223,8 @@ func pieces(content string) (list []int) {
 	return list
 }
 
-// valueSize returns the size of a content but for what ends it: mostly small, sometimes large enough for a block of its own.
+// valueSize returns the size of a content but for what ends it: mostly small, sometimes large enough for a block of its
+// own.
 func valueSize(value int) int {
 	if value%24 == 0 {
 		return 70_000
@@ -300,7 +305,8 @@ func (c call) request(bucket, key string) (method, query string, body []byte, h 
 	return method, "", valueBytes(c.number), h
 }
 
-// send makes the call to the pair of that name. An answer that a sound server never gives is an error of the kind wrongAnswer.
+// send makes the call to the pair of that name. An answer that a sound server never gives is an error of the kind
+// wrongAnswer.
 func (c call) send(e *endpoint, bucket, both string) (outcome, error) {
 	source := keyOf(both, c.at)
 	method, query, body, h := c.request(bucket, source)
@@ -391,7 +397,7 @@ type wrongAnswer string
 
 func (w wrongAnswer) Error() string { return string(w) }
 
-// TestRegister holds the model of a pair against histories of known verdicts.
+// TestRegister checks the model of a pair with histories whose verdicts are known.
 func TestRegister(t *testing.T) {
 	at := int64(0)
 	op := func(c call, out outcome) porcupine.Operation { // after all that came before
@@ -538,8 +544,9 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// manyUnknown is what happened to a key in a bucket with versions: client, from, to (in us), kind, number, match, tags; status, content. Three crashes each overtook up to a dozen
-// calls. The put 18890 was seen; that one of the deletions before the second crash happened, and the put or the append before the third, only refusals tell.
+// manyUnknown is what happened to a key in a bucket with versions: client, from, to (in us), kind, number, match, tags;
+// status, content. Three crashes each overtook up to a dozen calls. The put 18890 was seen; that one of the deletions
+// before the second crash happened, and the put or the append before the third, only refusals tell.
 const manyUnknown = `
 8 0 28986 append 18882 - 0 0 -
 10 66 779 get 18885 - 0 404 -

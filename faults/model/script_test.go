@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"orcas/internal/s3client"
 	"orcas/lifecycle"
 )
 
@@ -117,8 +118,8 @@ func (r *script) back(how func(*machine) error) error {
 	return r.compare()
 }
 
-// content returns content that differs from all other of the script; but each fifth is the same as one that there was before, if there was one of that
-// size. Half of all can be compressed.
+// content returns content that differs from all other of the script; but each fifth is the same as one that there was
+// before, if there was one of that size. Half of all can be compressed.
 func (r *script) content(size int) []byte {
 	r.made++
 	number := r.made
@@ -133,8 +134,8 @@ func (r *script) content(size int) []byte {
 	return random(number, size)
 }
 
-// settings starts the server again with other ones, before there is any content: a copy of what is stored in another way would be a new content, with
-// an ETag of its own.
+// settings starts the server again with other ones, before there is any content: a copy of what is stored in another
+// way would be a new content, with an ETag of its own.
 func (r *script) settings(s step) error {
 	return r.back(func(m *machine) error {
 		if m.env = nil; s.n == 1 {
@@ -162,8 +163,8 @@ func expect(a *answer, err error, want verdict) error {
 	return nil
 }
 
-// condition returns the condition that a step names, and its headers: "none" (If-None-Match: *), "match" (the present ETag),
-// "other" (another one), "any" (If-Match: *), or "".
+// condition returns the condition that a step names, and its headers: "none" (If-None-Match: *), "match" (the present
+// ETag), "other" (another one), "any" (If-Match: *), or "".
 func (r *script) condition(s step) (condition, []string) {
 	switch s.cond {
 	case "none":
@@ -338,7 +339,7 @@ func (r *script) removeAll(s step) error {
 func (r *script) copy(s step) error {
 	c, h := r.condition(s)
 	fromBucket, fromKey, _ := strings.Cut(s.from, "/")
-	h = append(h, "X-Amz-Copy-Source", escape(s.from))
+	h = append(h, "X-Amz-Copy-Source", s3client.Escape(s.from))
 	var meta *string
 	if s.arg == "replace" {
 		v := fmt.Sprint("replaced ", r.made)
@@ -369,7 +370,7 @@ func (r *script) move(s step) error {
 	if s.arg == "rename" {
 		fromBucket, query, source = s.b, "renameObject=", "X-Amz-Rename-Source"
 	}
-	h = append(h, source, escape("/"+fromBucket+"/"+fromKey))
+	h = append(h, source, s3client.Escape("/"+fromBucket+"/"+fromKey))
 	a, err := r.m.do("PUT", s.b, s.key, query, nil, h...)
 	want := r.s.move(fromBucket, fromKey, s.b, s.key, c)
 	if err := expect(a, err, want); err != nil {
@@ -409,7 +410,7 @@ func (r *script) dropBucket(s step) error {
 func (r *script) createUpload(s step) error {
 	meta := fmt.Sprint("upload ", r.made)
 	r.made++
-	a, err := r.m.do("POST", s.b, s.key, "uploads=", nil, "X-Amz-Meta-V", meta, "X-Amz-Tagging", "n="+escape(meta))
+	a, err := r.m.do("POST", s.b, s.key, "uploads=", nil, "X-Amz-Meta-V", meta, "X-Amz-Tagging", "n="+s3client.Escape(meta))
 	want := r.s.createUpload(s.b, s.key, meta, meta)
 	if err := expect(a, err, want); err != nil || want != ok {
 		return err
@@ -425,7 +426,7 @@ func (r *script) createUpload(s step) error {
 	return nil
 }
 
-// upload returns the upload that a step names by its number, counted from the newest; nil where there is none.
+// upload returns the upload that a step names by its number, counted from the newest; or nil if there is none.
 func (r *script) upload(s step) *upload {
 	n, _ := strconv.Atoi(s.arg)
 	if n >= len(r.s.uploads) {
@@ -457,7 +458,7 @@ func (r *script) copyPart(s step) error {
 	if u == nil {
 		return nil
 	}
-	h := []string{"X-Amz-Copy-Source", escape(s.from)}
+	h := []string{"X-Amz-Copy-Source", s3client.Escape(s.from)}
 	fromBucket, fromKey, _ := strings.Cut(s.from, "/")
 	want := r.s.live(u)
 	from, v := r.s.object(fromBucket, fromKey)
@@ -493,8 +494,8 @@ func (r *script) copyPart(s step) error {
 	return nil
 }
 
-// claims returns the parts that a Complete names: "" all, "last", "first", "wrong" (an ETag of another content), "missing" (a number
-// that was never sent).
+// claims returns the parts that a Complete names: "" all, "last", "first", "wrong" (an ETag of another content),
+// "missing" (a number that was never sent).
 func claims(u *upload, which string) []claim {
 	var list []claim
 	for _, n := range slices.Sorted(maps.Keys(u.parts)) {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// store is what S3 says that a server holds: maps, and the rules of each operation in a few lines. An operation returns a
-// verdict and has its effect where that is 200 or 204.
+// store is what S3 says that a server holds: maps, and the rules of each operation in a few lines. An operation returns
+// a verdict and has its effect where that is 200 or 204.
 type store struct {
 	buckets map[string]*bucket
 	uploads []*upload // all there ever were, the oldest first
@@ -114,7 +114,7 @@ func (s *store) createBucket(name string) verdict {
 // expire deletes what expired, and delete markers below which there is nothing, and returns how many that were.
 func (s *store) expire() (objects, markers int) {
 	for _, b := range s.buckets {
-		for _, key := range slices.Collect(maps.Keys(b.versions)) { // what is written anew could come up again
+		for _, key := range slices.Collect(maps.Keys(b.versions)) { // a key that is written again could bring it back
 			list := b.versions[key]
 			r, o := b.rule, list[0].o
 			switch {
@@ -205,7 +205,8 @@ func (s *store) remove(name, key string, c condition) verdict {
 	return noContent
 }
 
-// copy copies an object. The copy is one of no parts, with the ETag of its content. meta is what replaces the source's; nil: nothing.
+// copy copies an object. The copy is one of no parts, with the ETag of its content. meta is what replaces the source's;
+// nil: nothing.
 func (s *store) copy(fromBucket, fromKey, name, key string, c condition, meta *string) verdict {
 	b := s.buckets[name]
 	if b == nil {
@@ -383,8 +384,8 @@ func etagOf(claims []claim) string {
 	return fmt.Sprintf("%x-%d", h.Sum(nil), len(claims))
 }
 
-// list returns the keys and the common prefixes of a listing that begins behind a place, each in order. A place that is a common prefix, or
-// beneath one, is behind all of that prefix.
+// list returns the keys and the common prefixes of a listing that begins behind a place, each in order. A place that is
+// a common prefix, or beneath one, is behind all of that prefix.
 func (b *bucket) list(prefix, delimiter, after string) (keys, prefixes []string) {
 	for _, k := range slices.Sorted(maps.Keys(b.objects)) {
 		if !strings.HasPrefix(k, prefix) || k <= after {

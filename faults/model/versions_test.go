@@ -10,13 +10,15 @@ import (
 	"time"
 )
 
-// version is one of a key. Its id is the server's choice: the model knows it from the first answer or listing that tells it.
+// version is one of a key. Its id is the server's choice: the model knows it from the first answer or listing that
+// tells it.
 type version struct {
 	id string  // "null", or as the server said; "": not said yet
 	o  *object // nil: a delete marker
 }
 
-// write makes a version of a key, a delete marker where o is nil: one of its own where versioning is enabled, else the null version.
+// write makes a version of a key, a delete marker where o is nil: one of its own where versioning is enabled, else the
+// null version.
 func (b *bucket) write(key string, o *object) {
 	v := &version{o: o}
 	if b.versioning != "Enabled" {
@@ -134,7 +136,7 @@ type listedVersion struct {
 	LastModified         time.Time
 }
 
-// compareVersions holds all versions of a bucket against the model, and reads those that are not current.
+// compareVersions compares all versions of a bucket with the model, and reads those that are not current.
 func (r *script) compareVersions(name string) error {
 	b := r.s.buckets[name]
 	var got []listedVersion

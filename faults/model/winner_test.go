@@ -10,8 +10,8 @@ import (
 	"orcas/faults/result"
 )
 
-// TestOneWinner lets 64 writers create the same key: one gets 200, the others 412, and the key holds what the winner wrote, also
-// after a crash. Some contents are large, some writers copy.
+// TestOneWinner lets 64 writers create the same key: one gets 200, the others 412, and the key holds what the winner
+// wrote, also after a crash. Some contents are large, some writers copy.
 func TestOneWinner(t *testing.T) {
 	const writers = 64
 	m := newTestMachine(t, nil)

@@ -1,5 +1,6 @@
-// Command report makes docs/reliability.md of what the fault bench found (faults/results.jsonl, see package faults/result) and of what
-// people wrote beside it (found.md). It is run in the root of the module: go run ./faults/report.
+// Command report makes docs/reliability.md of what the fault bench found (faults/results.jsonl, see package
+// faults/result) and of what people wrote beside it (found.md). It is run in the root of the module: go run
+// ./faults/report.
 package main
 
 import (
@@ -60,6 +61,7 @@ var titles = [][2]string{
 	{"write-log", "Reordered and torn writes"},
 	{"io-sweep", "A fault at every file operation of a script"},
 	{"full-disk", "Full disk or no inodes left"},
+	{"slow-readers", "Clients that read slowly from a small drive"},
 	{"clock", "Clock steps"},
 	{"start", "Starts with many objects"},
 	{"read-back", "Read-back"},

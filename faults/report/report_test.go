@@ -10,7 +10,7 @@ import (
 	"orcas/faults/result"
 )
 
-// TestPageIsOfTheResults holds docs/reliability.md against the results that are kept.
+// TestPageIsOfTheResults compares docs/reliability.md with the stored results.
 func TestPageIsOfTheResults(t *testing.T) {
 	rows, err := result.Read("../results.jsonl")
 	require.NoError(t, err)
@@ -18,7 +18,7 @@ func TestPageIsOfTheResults(t *testing.T) {
 	require.NoError(t, err)
 	got, err := os.ReadFile("../../docs/reliability.md")
 	require.NoError(t, err)
-	require.Equal(t, string(want), string(got), "make faults-report makes it anew")
+	require.Equal(t, string(want), string(got), "run make faults-report")
 }
 
 // TestRender shows that nothing bad is left out.

@@ -1,5 +1,5 @@
-// Package result keeps what the fault bench found: one JSON document a line, in the file that ORCAS_FAULTS_RESULTS names. Package
-// faults/report makes docs/reliability.md of it.
+// Package result stores the results of fault injection: one JSON document per line, in the file that
+// ORCAS_FAULTS_RESULTS names. Package faults/report generates docs/reliability.md from it.
 package result
 
 import (
@@ -15,20 +15,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Row is what came of one kind of fault in one run.
+// Row is the result of one kind of fault in one run.
 type Row struct {
 	Fault string `json:"fault"` // what was done to the server: sigkill, power-cut, io-sweep, ...
-	Name  string `json:"name"`  // which variant of it, for a reader
+	Name  string `json:"name"`  // the variant, as shown to readers
 	Tried int    `json:"tried"`
 	Unit  string `json:"unit"` // what Tried counts, in the plural: kills, cuts, points, ...
 
-	Acknowledged int64          `json:"acknowledged,omitempty"` // operations, by the server
-	Violations   map[string]int `json:"violations,omitempty"`   // broken promises by kind; none: all were kept
-	Killed       string         `json:"killed,omitempty"`       // of a mutant: the test that found it; "" with Fault mutant: it survived
+	Acknowledged int64          `json:"acknowledged,omitempty"` // operations that the server acknowledged
+	Violations   map[string]int `json:"violations,omitempty"`   // number of broken guarantees by kind; empty if all were kept
+	Killed       string         `json:"killed,omitempty"`       // for a mutant, the test that detected it; "" means that the mutant survived
 
-	Ready   float64 `json:"ready_sec,omitempty"` // the longest time from a start to a server that is ready, in seconds
-	Rate    float64 `json:"rate,omitempty"`      // operations acknowledged a second, under load
-	Seconds float64 `json:"seconds"`             // that all of it took
+	Ready   float64 `json:"ready_sec,omitempty"` // the longest time from a start until the server is ready, in seconds
+	Rate    float64 `json:"rate,omitempty"`      // operations acknowledged per second, under load
+	Seconds float64 `json:"seconds"`             // total duration
 	Seed    uint64  `json:"seed,omitempty"`
 	Note    string  `json:"note,omitempty"`
 
@@ -36,7 +36,7 @@ type Row struct {
 	Environment Environment `json:"environment"`
 }
 
-// Environment says on what a run was made.
+// Environment describes the machine and the code of a run.
 type Environment struct {
 	Commit string `json:"commit"`
 	Go     string `json:"go"`
@@ -46,7 +46,7 @@ type Environment struct {
 	Memory int64  `json:"memory_bytes"`
 }
 
-// Total returns how many promises were broken.
+// Total returns the number of broken guarantees.
 func (r *Row) Total() int {
 	n := 0
 	for _, v := range r.Violations {
@@ -55,8 +55,8 @@ func (r *Row) Total() int {
 	return n
 }
 
-// Add appends a row to the file that ORCAS_FAULTS_RESULTS names, and fills in its environment; it does nothing where that is unset.
-// Started is when the run began; Seconds counts from then.
+// Add appends a row to the file that ORCAS_FAULTS_RESULTS names, and fills in its environment. It does nothing if the
+// variable is unset. r.Started is when the run began, and Seconds is computed from it.
 func Add(r Row) error {
 	path := os.Getenv("ORCAS_FAULTS_RESULTS")
 	if path == "" {
@@ -125,7 +125,7 @@ func environment() Environment {
 
 // field returns the value of the first line of a file that is "name : value".
 func field(path, name string) string {
-	b, _ := os.ReadFile(path) // a machine without it has no such value
+	b, _ := os.ReadFile(path) // if the file is missing, the value is empty
 	for line := range strings.Lines(string(b)) {
 		if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == name {
 			return strings.TrimSpace(v)
@@ -134,7 +134,7 @@ func field(path, name string) string {
 	return ""
 }
 
-// Test is what Of needs of a *testing.T.
+// Test has the methods of *testing.T that Of needs.
 type Test interface {
 	Cleanup(func())
 	Failed() bool
@@ -142,8 +142,8 @@ type Test interface {
 	Errorf(format string, args ...any)
 }
 
-// Of adds a row when a test has ended, unless it was skipped. The test may fill in more of it until then; one that failed without saying
-// what was broken counts as one violation.
+// Of adds a row when a test ends, unless the test was skipped. Until then the test may fill in more fields. A test that
+// failed without recording a violation counts as one violation.
 func Of(t Test, r Row) *Row {
 	r.Started = time.Now()
 	if level := os.Getenv("ORCAS_FAULTS_COMPRESSION"); level != "" {

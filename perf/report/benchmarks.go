@@ -14,8 +14,9 @@ import (
 	"orcas/perf/result"
 )
 
-// ReadBenchmarks reads what `go test -bench` has printed; name is said in errors. What is no line of a benchmark is passed over, but none at
-// all is an error, and so is a line that begins as one and goes on otherwise. The median counts where a benchmark was run several times.
+// ReadBenchmarks reads the output of `go test -bench`; name is used in errors. It skips lines that are not results of
+// benchmarks. It returns an error if there is no result, or if a line begins like one but is malformed. If a benchmark
+// was run several times, it returns the median.
 func ReadBenchmarks(from io.Reader, name string) ([]result.Benchmark, error) {
 	var list []result.Benchmark
 	runs := map[string][]float64{} // by package, name and unit
@@ -30,7 +31,7 @@ func ReadBenchmarks(from io.Reader, name string) ([]result.Benchmark, error) {
 			cpu = v
 		}
 		f := strings.Fields(text)
-		if !strings.HasPrefix(text, "Benchmark") || len(f) < 2 { // a name alone is what -v prints before it runs
+		if !strings.HasPrefix(text, "Benchmark") || len(f) < 2 { // go test -v prints the name alone before the benchmark runs
 			continue
 		}
 		b, err := benchmark(f)
@@ -59,10 +60,10 @@ func ReadBenchmarks(from io.Reader, name string) ([]result.Benchmark, error) {
 	return list, nil
 }
 
-// processors is what go test writes behind a name, unless it is one.
+// processors matches the number of processors that go test appends to a name, unless it is 1.
 var processors = regexp.MustCompile(`-[0-9]+$`)
 
-// benchmark reads the fields of a line: the name, how often it ran, and pairs of a figure and its unit.
+// benchmark parses the fields of a line: the name, the number of iterations, and pairs of a figure and its unit.
 func benchmark(f []string) (b result.Benchmark, err error) {
 	b.Name = processors.ReplaceAllString(strings.TrimPrefix(f[0], "Benchmark"), "")
 	if b.Iters, err = strconv.Atoi(f[1]); err != nil || len(f) < 4 || len(f)%2 != 0 {
@@ -77,7 +78,7 @@ func benchmark(f []string) (b result.Benchmark, err error) {
 	return b, nil
 }
 
-// benchmarks has a table for each package, as a section; none where the report was given none.
+// benchmarks returns a section with a table for each package, or no section if the run has no benchmarks.
 func benchmarks(r *result.Run) []Section {
 	if len(r.Benchmarks) == 0 {
 		return nil
@@ -97,7 +98,7 @@ func benchmarks(r *result.Run) []Section {
 	return []Section{sec}
 }
 
-// benchmarkTable makes the table of a package. Units that only some packages have come last.
+// benchmarkTable returns the table of a package. Units that only some packages have come last.
 func benchmarkTable(r *result.Run, pkg string) Table {
 	var list []result.Benchmark
 	units := []string{"ns/op", "MB/s", "B/op", "allocs/op"}
@@ -132,16 +133,16 @@ func benchmarkTable(r *result.Run, pkg string) Table {
 	return t
 }
 
-// counted is number for what may be a count: that has no fraction, and 0 was measured.
+// counted formats a figure that may be a count, which has no fraction and may be 0.
 func counted(v float64) string {
 	if v == math.Trunc(v) && v < 10_000 {
 		return fmt.Sprintf("%.0f", v)
 	}
-	return number(v)
+	return Number(v)
 }
 
-// benchmarkLimit holds a package's benchmarks against the run's fdatasync, where both ran on one kind of processor: what has to be durable waits
-// for one, or shares it.
+// benchmarkLimit compares a package's benchmarks with the run's fdatasync, if both ran on the same kind of processor:
+// an operation that must be durable waits for an fdatasync, or shares one.
 func benchmarkLimit(r *result.Run, list []result.Benchmark) string {
 	sync := 1000 * r.Environment.FdatasyncP50us
 	if sync == 0 || list[0].CPU != r.Environment.CPU {
@@ -150,5 +151,5 @@ func benchmarkLimit(r *result.Run, list []result.Benchmark) string {
 	byTime := func(a, b result.Benchmark) int { return cmp.Compare(a.Values["ns/op"], b.Values["ns/op"]) }
 	least, most := slices.MinFunc(list, byTime), slices.MaxFunc(list, byTime)
 	return fmt.Sprintf("Against this run's fdatasync of 4 KiB (%.0f us): the shortest, %s, takes %s times as long, the longest, %s, %s times.",
-		sync/1000, least.Name, number(least.Values["ns/op"]/sync), most.Name, number(most.Values["ns/op"]/sync))
+		sync/1000, least.Name, Number(least.Values["ns/op"]/sync), most.Name, Number(most.Values["ns/op"]/sync))
 }

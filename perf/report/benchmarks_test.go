@@ -49,11 +49,11 @@ func TestReadBenchmarks(t *testing.T) {
 
 func TestBenchmarkTables(t *testing.T) {
 	run := example()
-	require.NotContains(t, string(Markdown(run, nil, "")), "## Go benchmarks")
+	require.NotContains(t, string(Markdown(Tables(run, nil), "")), "## Go benchmarks")
 	var err error
 	run.Benchmarks, err = ReadBenchmarks(strings.NewReader(printed), "bench.txt")
 	require.NoError(t, err)
-	text := string(Markdown(run, nil, ""))
+	text := string(Markdown(Tables(run, nil), ""))
 	for _, want := range []string{
 		"## Go benchmarks", "on A Processor @ 2.00GHz",
 		"| orcas/batch | ns/op | MB/s | B/op | allocs/op | writes/batch |", "| Do/1 | 200,000 | 20.5 | 3000 | 30 |  |", "| Do/64 | 50,000 | 81.9 | 2000 | 20 | 31.5 |",
@@ -63,5 +63,5 @@ func TestBenchmarkTables(t *testing.T) {
 	}
 	require.NotContains(t, text, "Against this run's fdatasync", "they ran elsewhere")
 	run.Environment.CPU, run.Environment.FdatasyncP50us = "A Processor @ 2.00GHz", 100
-	require.Contains(t, string(Markdown(run, nil, "")), "Against this run's fdatasync of 4 KiB (100 us): the shortest, Do/64, takes 0.500 times as long, the longest, Do/1, 2.00 times.")
+	require.Contains(t, string(Markdown(Tables(run, nil), "")), "Against this run's fdatasync of 4 KiB (100 us): the shortest, Do/64, takes 0.500 times as long, the longest, Do/1, 2.00 times.")
 }

@@ -6,17 +6,17 @@ import (
 	"orcas/perf/result"
 )
 
-// Pair is a row of one run beside the same row of another.
+// Pair is a row of one run, and the corresponding row of another.
 type Pair struct {
 	Scenario string
 	A, B     *result.Row
 }
 
-// Throughput is B's successful rate over A's; 0 where A has none.
+// Throughput returns B's successful rate divided by A's, or 0 if A has none.
 func (p Pair) Throughput() float64 { return ratio(p.A.ThroughputRPS, p.B.ThroughputRPS) }
 
-// Regression is how much slower B is than A, as a share of A, by what the load leaves free: the successful rate of a closed loop, the
-// median latency of an open one. Faster is below 0.
+// Regression returns the slowdown of B as a share of A; it is negative if B is faster. It compares the figure that the
+// load does not fix: the successful rate of a closed loop, and the median latency of an open loop.
 func (p Pair) Regression() float64 {
 	if p.A.OpenLoop && p.A.P50Ms > 0 {
 		return ratio(p.A.P50Ms, p.B.P50Ms) - 1
@@ -34,8 +34,8 @@ func ratio(a, b float64) float64 {
 	return b / a
 }
 
-// Pairs finds the rows that two runs have in common, by scenario, operation, variant, size, workers and rate; only are those of one
-// of them alone.
+// Pairs finds the rows that two runs have in common, by scenario, operation, variant, size, workers and rate. The
+// result only is the number of rows that just one of the runs has.
 func Pairs(a, b *result.Run) (pairs []Pair, only int) {
 	type key struct {
 		scenario, operation, variant string
@@ -68,7 +68,7 @@ func Pairs(a, b *result.Run) (pairs []Pair, only int) {
 	return pairs, only
 }
 
-// Compare makes a table of pairs: ratios are of B over A.
+// Compare returns a table of pairs, with the ratios of B to A.
 func Compare(pairs []Pair) Table {
 	t := Table{Header: []string{"scenario", "operation", "variant", "size", "workers", "asked /s", "A ok/s", "B ok/s", "ok/s B/A", "p50 B/A", "p99 B/A", "server CPU B/A"}}
 	times := func(a, b float64) string {
@@ -80,7 +80,7 @@ func Compare(pairs []Pair) Table {
 	for _, p := range pairs {
 		a, b := p.A, p.B
 		t.Rows = append(t.Rows, []string{
-			p.Scenario, a.Operation, a.Variant, size(a.SizeBytes), fmt.Sprint(a.Workers), number(a.RequestedRPS), number(a.ThroughputRPS), number(b.ThroughputRPS),
+			p.Scenario, a.Operation, a.Variant, Size(a.SizeBytes), fmt.Sprint(a.Workers), Number(a.RequestedRPS), Number(a.ThroughputRPS), Number(b.ThroughputRPS),
 			times(a.ThroughputRPS, b.ThroughputRPS), times(a.P50Ms, b.P50Ms), times(a.P99Ms, b.P99Ms), times(a.ServerCPUus, b.ServerCPUus),
 		})
 	}

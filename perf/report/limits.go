@@ -7,60 +7,70 @@ import (
 	"orcas/perf/result"
 )
 
-// What limits a row is found in the run's own figures: nothing here knows a machine. A row is held against
+// The limit of a row is derived from the figures of the same run; nothing here is specific to a machine. A row is
+// compared with
 //
-//   - the rate asked for: an open loop that kept up says nothing about the server's limits;
-//   - the cores: the CPU time of server and client, against what the null server gets to with the like request. It waits for nothing else,
-//     and yet small requests leave cores idle between them, and a machine may have other work;
-//   - the disk: bytes a second against one writer that syncs at the end, and rates against one writer that syncs each time;
-//   - the hashes: MD5 and SHA-256 of what is put, both of which the server always computes;
+//   - the requested rate: an open loop that kept up does not show the server's limits;
+//   - the cores: the CPU time of server and client, compared with the null server's for a similar request. The null
+//     server waits for nothing else, but even with it small requests leave cores partly idle, and a machine may have
+//     other work;
+//   - the disk: bytes per second compared with one writer that syncs at the end, and rates compared with one writer
+//     that syncs each time;
+//   - the hashes: MD5 and SHA-256 of bodies that are put, both of which the server always computes;
 //   - the null server's rate for the same operation, size and number of connections.
 
-// bound is what limits a row.
+// bound is the kind of limit of a row.
 type bound int
 
 const (
-	byRate bound = iota // that was asked for
+	byRate bound = iota // the requested rate
 	byCPU
 	byDisk
-	byTurn  // one request waits for the one before
-	byWait  // cores are idle, and many requests are under way
+	byTurn  // each request waits for the previous one
+	byWait  // cores are idle although many requests are in progress
 	unknown // the server's CPU time was not measured
-	bounds  // how many there are
+	bounds  // the number of bounds
 )
 
-// nearly is the share of a ceiling from which on it is taken for the limit.
+// nearly is the share of a ceiling from which it is considered the limit.
 const nearly = 0.8
 
-// keepsUp is the share of what was asked for that an open loop must get.
+// keepsUp is the share of the requested rate that an open loop must reach to keep up.
 const keepsUp = 0.95
 
-// limit is what is known of the limits of a row. A share that could not be told is 0.
+// limit describes the limit of a row. A share that is not known is 0.
 type limit struct {
 	by             bound
-	server, client float64 // CPU time, of all cores
-	busy           float64 // what server and client together take of all cores with the null server
-	cpu            float64 // the server's CPU time, of the time that a request takes; byTurn only
-	sync           float64 // fdatasync, of the time that a request takes; byTurn only
-	hash           float64 // of all cores; byTurn: of the time that a request takes
-	disk           float64 // of the bytes that one writer gets who syncs at the end
-	synced         float64 // of the rate of one writer that syncs each time
-	null           float64 // of the null server's rate for the same shape
+	server, client float64 // CPU time, as a share of all cores
+	busy           float64 // share of all cores that server and client together use with the null server
+	cpu            float64 // the server's CPU time, as a share of the time of a request; byTurn only
+	sync           float64 // fdatasync, as a share of the time of a request; byTurn only
+	hash           float64 // hashing, as a share of all cores, or for byTurn of the time of a request
+	disk           float64 // share of the bytes per second of one writer that syncs at the end
+	synced         float64 // share of the rate of one writer that syncs each time
+	null           float64 // share of the null server's rate for the same kind of request
 }
 
 // limits are the ceilings of a run.
 type limits struct {
 	cores    float64
-	hash     float64 // seconds of a core for a byte that is put
-	disk     float64 // bytes a second, synced at the end
+	hash     float64 // seconds of a core per byte that is put
+	disk     float64 // bytes per second, synced at the end
 	syncs    []result.DiskRow
 	null     []result.Row
-	fallback result.DiskRow // a sync of 4 KiB, where there were no ceilings
+	fallback result.DiskRow // a sync of 4 KiB, if the run has no ceilings
 }
 
 func limitsOf(r *result.Run) *limits {
 	e := &r.Environment
 	l := &limits{cores: float64(max(e.NumCPU, 1)), fallback: result.DiskRow{SizeBytes: 4 << 10, P50us: e.FdatasyncP50us}}
+	for i := range r.Scenarios { // rows of the null server that were measured alternately with others
+		for _, row := range r.Scenarios[i].Results {
+			if row.Null() && !row.OpenLoop && r.Scenarios[i].Scenario != "ceilings" {
+				l.null = append(l.null, row)
+			}
+		}
+	}
 	if r.Ceilings == nil {
 		return l
 	}
@@ -77,12 +87,12 @@ func limitsOf(r *result.Run) *limits {
 		}
 	}
 	slices.SortFunc(l.syncs, func(a, b result.DiskRow) int { return int(a.SizeBytes - b.SizeBytes) })
-	l.null = r.Ceilings.Null
+	l.null = append(l.null, r.Ceilings.Null...)
 	return l
 }
 
-// busy returns the share of all cores that the null server, over several connections, gets to with the same operation of the nearest size;
-// with what it does not know, the most that it gets to; 1 where there was none.
+// busy returns the share of all cores that are used when the null server serves the same operation with the nearest
+// size, over several connections. For an operation that was not measured, it returns the maximum, and 1 if nothing was.
 func (l *limits) busy(r *result.Row) float64 {
 	operation := r.Operation
 	if operation == "part" {
@@ -109,12 +119,13 @@ func (l *limits) busy(r *result.Row) float64 {
 	return 1
 }
 
-// apart says how far two numbers are from each other, by their ratio.
+// apart returns the distance of two numbers, by their ratio.
 func apart[N int | int64](a, b N) float64 {
 	return math.Abs(math.Log(float64(max(a, 1)) / float64(max(b, 1))))
 }
 
-// of finds the limit of a row. The rows beside it are asked for the CPU time where a load did several things and only the whole of it has one.
+// of returns the limit of a row. If a load has several operations, only the row of the whole load has a CPU time, which
+// is looked up in beside.
 func (l *limits) of(r *result.Row, beside []result.Row) limit {
 	var x limit
 	x.server, x.client = l.shares(r, beside)
@@ -122,7 +133,7 @@ func (l *limits) of(r *result.Row, beside []result.Row) limit {
 	if r.OpenLoop && keptUp(r) {
 		return x // byRate
 	}
-	null := r.Variant == "null" // it stores nothing
+	null := r.Null() // the null server stores nothing
 	sync := 0.0
 	if r.Operation == "put" || r.Operation == "part" {
 		x.hash = r.BytesPerSec * l.hash / l.cores
@@ -141,8 +152,8 @@ func (l *limits) of(r *result.Row, beside []result.Row) limit {
 	case !r.OpenLoop && r.Workers <= 1:
 		x.by = byTurn
 		x.sync = share(sync, 1000*r.P50Ms)
-		x.hash *= l.cores                           // there is one to do it
-		x.cpu = share(r.ServerCPUus, 1000*r.MeanMs) // the client's includes making bodies, which is outside of the time
+		x.hash *= l.cores                           // only one core hashes a request
+		x.cpu = share(r.ServerCPUus, 1000*r.MeanMs) // not the client's, which includes making bodies, outside of the time
 	case null || x.server+x.client >= nearly*x.busy:
 		x.by = byCPU // the null server has nothing else to wait for
 	case x.server == 0:
@@ -153,7 +164,7 @@ func (l *limits) of(r *result.Row, beside []result.Row) limit {
 	return x
 }
 
-// all finds the limits of rows.
+// all returns the limits of rows.
 func (l *limits) all(list []result.Row) []limit {
 	found := make([]limit, len(list))
 	for i := range list {
@@ -162,8 +173,8 @@ func (l *limits) all(list []result.Row) []limit {
 	return found
 }
 
-// keptUp says whether an open loop got what it asked for. The rate asked for is the whole load's, so a part of one is held against what
-// was sent of it.
+// keptUp reports whether an open loop reached the requested rate. That is the rate of the whole load, so a part of a
+// load is compared with the requests that were sent for it.
 func keptUp(r *result.Row) bool {
 	if whole(r) && r.SentRPS < keepsUp*r.RequestedRPS {
 		return false
@@ -171,10 +182,11 @@ func keptUp(r *result.Row) bool {
 	return r.ThroughputRPS >= keepsUp*r.SentRPS
 }
 
-// whole says whether a row is a whole load rather than one of the things that it did: CPU time belongs to the whole.
+// whole reports whether a row is for a whole load rather than for one of its operations. Only whole loads have CPU
+// times.
 func whole(r *result.Row) bool { return r.ClientCPUus > 0 }
 
-// shares returns the CPU time of server and client, of all cores.
+// shares returns the CPU times of server and client, as shares of all cores.
 func (l *limits) shares(r *result.Row, beside []result.Row) (server, client float64) {
 	if !whole(r) {
 		i := slices.IndexFunc(beside, func(b result.Row) bool {
@@ -189,11 +201,11 @@ func (l *limits) shares(r *result.Row, beside []result.Row) (server, client floa
 	return r.ServerCPUus * each, r.ClientCPUus * each
 }
 
-// durable are the operations that are answered when they are on the disk, and whether that includes a body.
+// durable contains the operations that are answered once they are durable, and whether they write a body.
 var durable = map[string]bool{"put": true, "part": true, "delete": false, "delete-batch": false, "copy": false, "create": false, "complete": false, "put-tagging": false}
 
-// sync returns the median time of an fdatasync of as many bytes as a row's operation makes durable, in microseconds; 0 for one that
-// makes nothing durable.
+// sync returns the median time in microseconds of an fdatasync of as many bytes as a row's operation makes durable, or
+// 0 if it makes nothing durable.
 func (l *limits) sync(r *result.Row) float64 {
 	body, ok := durable[r.Operation]
 	if !ok {
@@ -208,7 +220,7 @@ func (l *limits) sync(r *result.Row) float64 {
 	case !body || r.SizeBytes <= first.SizeBytes:
 		return first.P50us
 	case r.SizeBytes >= last.SizeBytes && len(list) == 1:
-		return 0 // 4 KiB say nothing of large ones
+		return 0 // a sync of 4 KiB says nothing about large ones
 	case r.SizeBytes >= last.SizeBytes:
 		return last.P50us * float64(r.SizeBytes) / float64(last.SizeBytes)
 	}
@@ -217,16 +229,20 @@ func (l *limits) sync(r *result.Row) float64 {
 	return a.P50us + (b.P50us-a.P50us)*float64(r.SizeBytes-a.SizeBytes)/float64(b.SizeBytes-a.SizeBytes)
 }
 
-// ofNull returns a closed loop's rate by the null server's: of the same operation and size (a HEAD has none), and with one connection
-// as the row has, or with several: of those the nearest number.
+// ofNull returns a closed loop's rate divided by the null server's for the same operation and size (a HEAD has none).
+// A row with one connection is compared with a null row with one connection, and a row with several connections with
+// the null row with the nearest number. A null row of a variant is compared only with rows of that variant.
 func (l *limits) ofNull(r *result.Row) float64 {
-	if r.OpenLoop || r.Variant == "null" || r.Variant == "range" {
+	if r.OpenLoop || r.Null() || r.Variant == "range" {
 		return 0
 	}
 	var nearest *result.Row
 	for i := range l.null {
 		n := &l.null[i]
 		if n.Operation != r.Operation || n.SizeBytes != r.SizeBytes && n.Operation != "head" || (n.Workers <= 1) != (r.Workers <= 1) {
+			continue
+		}
+		if n.Variant != "null" && (n.Variant != result.NullVariant(r.Variant) || n.Values["keys"] != r.Values["keys"]) {
 			continue
 		}
 		if nearest == nil || apart(n.Workers, r.Workers) < apart(nearest.Workers, r.Workers) {
@@ -239,5 +255,5 @@ func (l *limits) ofNull(r *result.Row) float64 {
 	return share(r.ThroughputRPS, nearest.ThroughputRPS)
 }
 
-// share is a by b; 0 where there is no b.
+// share returns a divided by b, or 0 if b is 0.
 func share(a, b float64) float64 { return ratio(b, a) }

@@ -8,10 +8,12 @@ import (
 	"orcas/perf/result"
 )
 
-// machine is a run on 2 cores with ceilings that are easy to reckon with: the null server gets to 90 % of the cores with PUTs, to 67.5 % with GETs.
+// machine is a run on 2 cores with ceilings that are easy to reckon with: the null server gets to 90 % of the cores
+// with PUTs, to 67.5 % with GETs.
 func machine() *result.Run {
 	null := func(op string, size int64, workers int, rps, serverUs, clientUs float64) result.Row {
-		return result.Row{Operation: op, Variant: "null", SizeBytes: size, Workers: workers, ThroughputRPS: rps, CompletedRPS: rps, ServerCPUus: serverUs, ClientCPUus: clientUs}
+		return result.Row{Operation: op, Variant: "null", SizeBytes: size, Workers: workers, ThroughputRPS: rps, CompletedRPS: rps,
+			Cost: result.Cost{ServerCPUus: serverUs, ClientCPUus: clientUs}}
 	}
 	return &result.Run{
 		Environment: result.Environment{NumCPU: 2, SameMachine: true, FdatasyncP50us: 100},
@@ -25,7 +27,8 @@ func machine() *result.Run {
 
 // put is a row of PUTs that were all answered.
 func put(size int64, workers int, rps, serverUs, clientUs float64) result.Row {
-	return result.Row{Operation: "put", SizeBytes: size, Workers: workers, ThroughputRPS: rps, CompletedRPS: rps, SentRPS: rps, BytesPerSec: rps * float64(size), ServerCPUus: serverUs, ClientCPUus: clientUs}
+	return result.Row{Operation: "put", SizeBytes: size, Workers: workers, ThroughputRPS: rps, CompletedRPS: rps, SentRPS: rps, BytesPerSec: rps * float64(size),
+		Cost: result.Cost{ServerCPUus: serverUs, ClientCPUus: clientUs}}
 }
 
 func TestLimitOfARow(t *testing.T) {
@@ -61,7 +64,7 @@ func TestLimitOfARow(t *testing.T) {
 	}
 }
 
-// TestCeilingsOfARow: what a row is held against is of its own shape.
+// TestCeilingsOfARow: what a row is compared with is of its own shape.
 func TestCeilingsOfARow(t *testing.T) {
 	l := limitsOf(machine())
 	of := func(r result.Row) limit { return l.of(&r, nil) }
@@ -144,7 +147,7 @@ func TestSentences(t *testing.T) {
 	require.Equal(t, "What limits it: one core. A body that is put goes through MD5 and SHA-256: at most 250 MB/s a core, 500 MB/s of 2 cores that do nothing else.", l.memorySentence())
 
 	get := func(variant string, ms float64) result.Row {
-		return result.Row{Operation: "get", Variant: variant, SizeBytes: 1024, Workers: 16, P50Ms: ms, OpenLoop: true, RequestedRPS: 100, SentRPS: 100, ThroughputRPS: 100, ClientCPUus: 1}
+		return result.Row{Operation: "get", Variant: variant, SizeBytes: 1024, Workers: 16, P50Ms: ms, OpenLoop: true, RequestedRPS: 100, SentRPS: 100, ThroughputRPS: 100, Cost: result.Cost{ClientCPUus: 1}}
 	}
 	require.Equal(t, "What limits it: what a cold GET has to fetch from the drive: 0.25 ms for 1 KiB more than a warm one, by the medians.",
 		l.values(&result.Scenario{Scenario: "get-cold", Results: []result.Row{get("cold", 0.5), get("warm", 0.25)}}))
@@ -167,7 +170,7 @@ func TestEveryTableSaysItsLimit(t *testing.T) {
 	run.Benchmarks = []result.Benchmark{{Package: "p", Name: "X", CPU: run.Environment.CPU, Values: map[string]float64{"ns/op": 1000}}}
 	run.Environment.FdatasyncP50us = 100
 	run.Scenarios[3].Results = []result.Row{{Operation: "put", Variant: "PUT: orcas", Workers: 64}}
-	for _, s := range Sections(run, nil) {
+	for _, s := range append(Front(run, nil), Tables(run, nil)...) {
 		for _, table := range s.Table {
 			if prose := table.Prose && s.Title != "Goals"; !prose {
 				require.NotEmpty(t, table.Limit, "%s: %v", s.Title, table.Header)

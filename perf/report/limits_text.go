@@ -7,10 +7,10 @@ import (
 	"orcas/perf/result"
 )
 
-// hashes are what a body that is put goes through.
+// hashes names the hashes that are computed of a body that is put.
 const hashes = "MD5 and SHA-256"
 
-// String says it in a cell of a table.
+// String formats a limit for a table cell.
 func (x limit) String() string {
 	switch x.by {
 	case byRate:
@@ -38,13 +38,13 @@ func (x limit) String() string {
 
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
 
-// sentence says what limits the rows of a table; "" where there are none.
+// sentence returns a sentence about the limits of the rows of a table, or "" if there are no rows.
 func (l *limits) sentence(list []limit) string {
 	if len(list) == 0 {
 		return ""
 	}
 	groups := make([][]limit, bounds)
-	var loaded []limit // not held back by the rate asked for
+	var loaded []limit // rows that are not limited by the requested rate
 	for _, x := range list {
 		groups[x.by] = append(groups[x.by], x)
 		if x.by != byRate {
@@ -65,14 +65,14 @@ func (l *limits) sentence(list []limit) string {
 	return "What limits it: " + strings.Join(parts, "; ") + "." + l.against(loaded)
 }
 
-// group says what limits rows that are limited alike.
+// group returns text about rows with the same kind of limit.
 func (l *limits) group(by bound, list []limit) string {
 	switch by {
 	case byRate:
 		text := "the rate asked for, which was kept"
 		if busy := span(list, percent, func(x limit) float64 {
 			if x.server == 0 {
-				return 0 // the client alone says little
+				return 0 // the client's CPU time alone says little
 			}
 			return x.server + x.client
 		}); busy != "" {
@@ -101,7 +101,7 @@ func (l *limits) group(by bound, list []limit) string {
 	return "not known, since the server's CPU time was too little to be counted"
 }
 
-// against holds rows against the ceilings that they have one of.
+// against compares rows with their ceilings, if they have one.
 func (l *limits) against(list []limit) string {
 	var parts []string
 	plain := func(v float64) string { return fmt.Sprintf("%.2f", v) }
@@ -113,7 +113,7 @@ func (l *limits) against(list []limit) string {
 	}
 	if s := span(list, percent, func(x limit) float64 {
 		if x.by == byTurn {
-			return 0 // was said of its time
+			return 0 // the text about its time contains this already
 		}
 		return x.hash
 	}); s != "" {
@@ -125,13 +125,13 @@ func (l *limits) against(list []limit) string {
 	return " Against the ceilings: " + strings.Join(parts, "; ") + "."
 }
 
-// named is a figure of limits.
+// named is a named figure of limits.
 type named struct {
 	name string
 	of   func(limit) float64
 }
 
-// figures says those that there are.
+// figures lists the figures that were measured.
 func figures(list []limit, of ...named) string {
 	var parts []string
 	for _, n := range of {
@@ -142,7 +142,7 @@ func figures(list []limit, of ...named) string {
 	return strings.Join(parts, ", ")
 }
 
-// span says from where to where a figure goes; "" where no limit has it. Figures of 0 were not measured.
+// span returns the range of a figure, or "" if no limit has it. Figures of 0 were not measured.
 func span(list []limit, text func(float64) string, of func(limit) float64) string {
 	lo, hi := 0.0, 0.0
 	for _, x := range list {
@@ -165,21 +165,21 @@ func span(list []limit, text func(float64) string, of func(limit) float64) strin
 	}
 }
 
-// diskSentence says what the table of the disk means.
+// diskSentence explains the table of the disk.
 func (l *limits) diskSentence() string {
 	if len(l.syncs) == 0 {
 		return ""
 	}
 	first, last := l.syncs[0], l.syncs[len(l.syncs)-1]
 	text := fmt.Sprintf("What limits it: an fdatasync of %s allows one writer %s a second, one after the other; whoever writes more has to share them.",
-		size(first.SizeBytes), number(1e6/first.P50us))
+		Size(first.SizeBytes), Number(1e6/first.P50us))
 	if l.disk > 0 {
-		text += fmt.Sprintf(" Syncs of %s get to %s of what one sync at the end gets.", size(last.SizeBytes), percent(last.BytesPerSec/l.disk))
+		text += fmt.Sprintf(" Syncs of %s get to %s of what one sync at the end gets.", Size(last.SizeBytes), percent(last.BytesPerSec/l.disk))
 	}
 	return text
 }
 
-// memorySentence says what the table of the memory means.
+// memorySentence explains the table of the memory.
 func (l *limits) memorySentence() string {
 	if l.hash == 0 {
 		return ""
@@ -188,7 +188,7 @@ func (l *limits) memorySentence() string {
 		hashes, mb(1/l.hash), mb(l.cores/l.hash), l.cores)
 }
 
-// values says what a scenario's own figures mean, where they are about limits.
+// values explains the figures of a scenario that are about limits.
 func (l *limits) values(s *result.Scenario) string {
 	v := s.Values
 	switch s.Scenario {
@@ -208,7 +208,7 @@ func (l *limits) values(s *result.Scenario) string {
 	return ""
 }
 
-// ramp says what limited the steps that did not keep up.
+// ramp returns a sentence about the limit of the steps that did not keep up.
 func (l *limits) ramp(s *result.Scenario) string {
 	var behind []limit
 	open := false
@@ -220,7 +220,7 @@ func (l *limits) ramp(s *result.Scenario) string {
 		}
 	}
 	switch {
-	case !open: // it was told not to be a ramp
+	case !open: // the options requested a closed loop
 		return ""
 	case len(behind) == 0:
 		return "What limits it: the ramp, which ended before the server did."
@@ -228,7 +228,7 @@ func (l *limits) ramp(s *result.Scenario) string {
 	return strings.Replace(l.sentence(behind), "What limits it:", "What limits the steps that fell behind:", 1)
 }
 
-// cold says how much longer than warm ones cold GETs take.
+// cold returns a sentence that compares the times of cold and warm GETs.
 func (l *limits) cold(s *result.Scenario) string {
 	var parts []string
 	for i := range s.Results {
@@ -236,7 +236,7 @@ func (l *limits) cold(s *result.Scenario) string {
 		for j := range s.Results {
 			warm := &s.Results[j]
 			if cold.Variant == "cold" && warm.Variant == "warm" && warm.SizeBytes == cold.SizeBytes && warm.P50Ms > 0 {
-				parts = append(parts, fmt.Sprintf("%.2f ms for %s", max(cold.P50Ms-warm.P50Ms, 0), size(cold.SizeBytes)))
+				parts = append(parts, fmt.Sprintf("%.2f ms for %s", max(cold.P50Ms-warm.P50Ms, 0), Size(cold.SizeBytes)))
 			}
 		}
 	}
@@ -246,14 +246,14 @@ func (l *limits) cold(s *result.Scenario) string {
 	return "What limits it: what a cold GET has to fetch from the drive: " + strings.Join(parts, ", ") + " more than a warm one, by the medians."
 }
 
-// footprint holds filling and rebuilding a store against the ceilings.
+// footprint compares filling and rebuilding a store with the ceilings.
 func (l *limits) footprint(s *result.Scenario) string {
 	v := s.Values
 	if v["fill_sec"] == 0 || len(s.Results) == 0 {
 		return ""
 	}
 	fill := result.Row{Operation: "put", SizeBytes: s.Results[0].SizeBytes, Workers: 64, ThroughputRPS: v["keys"] / v["fill_sec"]}
-	text := "What limits it: it was filled at " + number(fill.ThroughputRPS) + " objects a second"
+	text := "What limits it: it was filled at " + Number(fill.ThroughputRPS) + " objects a second"
 	if n := l.ofNull(&fill); n > 0 {
 		text += fmt.Sprintf(", %.2f of the null server's rate", n)
 	}

@@ -3,28 +3,34 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"path"
 	"strings"
-
-	"orcas/perf/result"
 )
 
-// Markdown writes a run as Markdown. Plots are named relative to the report: plotDir is where they are.
-func Markdown(r *result.Run, plots []Plot, plotDir string) []byte {
+// Markdown returns sections as Markdown. The plots are in plotDir, relative to the text.
+func Markdown(sections []Section, plotDir string) []byte {
 	var b bytes.Buffer
-	for _, s := range Sections(r, plots) {
-		if s.Title == "" {
-			continue
-		}
-		fmt.Fprintf(&b, "## %s\n\n", s.Title)
-		for _, p := range s.Text {
+	paragraphs := func(list []string) {
+		for _, p := range list {
 			fmt.Fprintf(&b, "%s\n\n", p)
 		}
+	}
+	for _, s := range sections {
+		fmt.Fprintf(&b, "## %s\n\n", s.Title)
+		paragraphs(s.Text)
 		for _, t := range s.Table {
 			t.markdown(&b)
 		}
 		for _, p := range s.Plots {
-			fmt.Fprintf(&b, "![%s](%s)\n\n", p.Title, strings.TrimPrefix(plotDir+"/", "/")+p.Name)
+			fmt.Fprintf(&b, "![%s](%s)\n\n", p.Title, path.Join(plotDir, p.Name))
+			for _, line := range p.Text {
+				fmt.Fprintf(&b, "- %s\n", line)
+			}
+			if len(p.Text) > 0 {
+				b.WriteString("\n")
+			}
 		}
+		paragraphs(s.After)
 	}
 	return append(bytes.TrimRight(b.Bytes(), "\n"), '\n')
 }

@@ -13,7 +13,7 @@ import (
 //go:embed page.html
 var pageText string
 
-// Page writes a run as one HTML page that needs nothing else.
+// Page returns a run as one self-contained HTML page.
 func Page(r *result.Run, plots []Plot) ([]byte, error) {
 	t, err := template.New("page").Funcs(template.FuncMap{
 		"image": func(p Plot) template.URL {
@@ -26,12 +26,7 @@ func Page(r *result.Run, plots []Plot) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var sections []Section
-	for _, s := range Sections(r, plots) {
-		if s.Title != "" {
-			sections = append(sections, s)
-		}
-	}
+	sections := append(Front(r, plots), Tables(r, plots)...)
 	var b bytes.Buffer
 	err = t.Execute(&b, map[string]any{"Run": r, "Sections": sections})
 	return b.Bytes(), err

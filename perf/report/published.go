@@ -7,14 +7,15 @@ import (
 	"orcas/perf/result"
 )
 
-// published is what others publish of one kind of work, and how this run did the same.
+// published compares figures that others have published with figures of this run.
 type published struct {
 	what, figures, conditions string
-	ours                      func(o ours) string // "": this run did not do it; nil: no run does
-	served                    bool                // ORCAS does it, so a run that has it not is a shortened one
+	ours                      func(o ours) string // returns "" if this run did not measure it; nil if no run does
+	served                    bool                // ORCAS supports it, so a run without it was shortened
 }
 
-// elsewhere is what others publish. Their machines and conditions are not ours; what is comparable is said beside it.
+// elsewhere returns the section about figures that others have published. Their machines and conditions differ from
+// ours; each row states how comparable it is.
 func elsewhere(r *result.Run) Section {
 	t := Table{Header: []string{"what", "figures", "conditions", "this run"}, Prose: true}
 	for _, p := range append(publishedPacking(), append(publishedFiles(), publishedServers()...)...) {
@@ -33,34 +34,37 @@ func elsewhere(r *result.Run) Section {
 	return Section{
 		Title: "Published elsewhere",
 		Text: []string{"Figures that others published, on their machines and under their conditions, and those of this run for the same kind of work, which are over sockets, signed, durable " +
-			"and read back. Where nothing was durable, no socket was in the way or nothing was signed, it is not the same work."},
+			"and read back. Where nothing was durable, no socket was in the way or nothing was signed, it is not the same work. Rates that were asked for say nothing about what a server can do."},
 		Table: []Table{t},
+		After: []string{"[1] github.com/orcastor/orcas, s3/docs/PERFORMANCE_TEST_REPORT.md. [2] The same project, vfs/PERFORMANCE_OPTIMIZATION_FINAL.md and its earlier versions. " +
+			"[3] github.com/gmoon/s3proxy, docs/performance.md, which gives lower bounds. [4] The object store Buckets, \"Buckets Performance Benchmark Results\", 2026-02-27. " +
+			"[5] The systems are named in the publication, which could not be found again: its author is not known."},
 	}
 }
 
 func publishedPacking() []published {
 	return []published{
-		{"packed writer, PUT/s of 1, 4, 64 KiB", "1 thread 409, 629, 482; 10: 1,226, 1,584, 1,277; 50: 1,545, 1,482, 973; 100: 1,589, 1,297, 953",
-			"laptop with 12 cores; in process: no socket, no signature; not durable", func(o ours) string { return o.packing("packing-on") }, true},
-		{"the same, packing off", "264, 249, 241; 740, 729, 723; 779, 805, 712; 721, 735, 727", "as above", func(o ours) string { return o.packing("packing-off") }, true},
-		{"the same, 10 MiB", "at 10, 50, 100: 1,063, 1,643, 2,126 MB/s", "as above", func(o ours) string {
+		{"OrcaS [1], PUT/s of 1, 4, 64 KiB, packing on", "1 thread 409, 629, 482; 10: 1,226, 1,584, 1,277; 50: 1,545, 1,482, 973; 100: 1,589, 1,297, 953",
+			"Apple M4 Pro; in process with httptest: no signature, not durable", func(o ours) string { return o.packing("packing-on") }, true},
+		{"OrcaS [1], the same, packing off", "264, 249, 241; 740, 729, 723; 779, 805, 712; 721, 735, 727", "as above", func(o ours) string { return o.packing("packing-off") }, true},
+		{"OrcaS [1], the same, 10 MiB", "at 10, 50, 100: 1,063, 1,643, 2,126 MB/s", "as above", func(o ours) string {
 			return o.list("batch-compare", "put", "packing-on", 10<<20, []int{10, 50, 100}, megabytes)
 		}, true},
-		{"the same, 1 MiB", "at 1, 10, 50, 100: 16.9, 165, 521, 774 MB/s", "as above", func(o ours) string {
+		{"OrcaS [1], the same, 1 MiB", "at 1, 10, 50, 100: 16.9, 165, 521, 774 MB/s", "as above", func(o ours) string {
 			return o.list("concurrent-1m", "put", "", 1<<20, []int{1, 10, 50, 100}, megabytes)
 		}, true},
-		{"instant upload, 10 KiB", "duplicate 2.63 ms, unique 3.45 ms (1.31 times); 6,677 against 15,927 allocations", "as above", instantGain, true},
-		{"the same, overhead on unique content", "1 KiB -10.6 %, 10 KiB -6.9 %, 100 KiB -1.8 %, 1 MiB +1.8 %, 10 MiB +13.9 %", "as above", instantOverhead, true},
+		{"OrcaS [1], instant upload, 10 KiB", "duplicate 2.63 ms, unique 3.45 ms (1.31 times); 6,677 against 15,927 allocations", "as above", instantGain, true},
+		{"OrcaS [1], instant upload, overhead on unique content", "1 KiB -10.6 %, 10 KiB -6.9 %, 100 KiB -1.8 %, 1 MiB +1.8 %, 10 MiB +13.9 %", "as above", instantOverhead, true},
 	}
 }
 
-// instantGain says how much sooner a PUT of content is answered that is there already.
+// instantGain compares the time of a PUT of existing content with that of new content.
 func instantGain(o ours) string {
 	duplicate, unique := o.row("instant", "put", "duplicate", 10<<10, 0), o.row("instant", "put", "unique", 10<<10, 0)
 	if duplicate == nil || unique == nil || duplicate.P50Ms == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("duplicate %s ms, unique %s ms (%.2f times)", number(duplicate.P50Ms), number(unique.P50Ms), unique.P50Ms/duplicate.P50Ms)
+	text := fmt.Sprintf("duplicate %s ms, unique %s ms (%.2f times)", Number(duplicate.P50Ms), Number(unique.P50Ms), unique.P50Ms/duplicate.P50Ms)
 	less, more := o.benchmark("Instant/10240/duplicate", "allocs/op"), o.benchmark("Instant/10240/unique", "allocs/op")
 	if less == "" || more == "" {
 		return text
@@ -68,90 +72,87 @@ func instantGain(o ours) string {
 	return text + "; in process " + less + " against " + more
 }
 
-// instantOverhead says how much longer new content takes with instant upload than without, size by size.
+// instantOverhead compares the times of new content with and without instant upload, for each size.
 func instantOverhead(o ours) string {
 	var parts []string
 	for i := range o.run.Scenarios {
 		s := &o.run.Scenarios[i]
 		for _, bytes := range []int64{1 << 10, 10 << 10, 100 << 10, 1 << 20, 10 << 20} {
 			if v, ok := s.Values[fmt.Sprintf("overhead_percent_%d", bytes)]; ok {
-				parts = append(parts, fmt.Sprintf("%s %+.1f %%", size(bytes), v))
+				parts = append(parts, fmt.Sprintf("%s %+.1f %%", Size(bytes), v))
 			}
 		}
 	}
 	return strings.Join(parts, ", ")
 }
 
-// publishedFiles is writing in process. Ours are Go benchmarks, whose names stand beside each.
+// publishedFiles returns figures for writing in process. Ours are from Go benchmarks, whose names are given.
 func publishedFiles() []published {
-	const conditions = "laptop with 12 cores; in process, not durable; ours: in process, durable"
+	const conditions = "Apple M4 Pro; in process, not durable; ours: in process, durable"
 	mb := func(name string) func(ours) string { return func(o ours) string { return o.benchmark(name, "MB/s") } }
 	return []published{
-		{"files in process, small (4 KiB)", "41,743/s, 163 MB/s", conditions, func(o ours) string {
+		{"OrcaS [2], files in process, small (4 KiB)", "41,743/s, 163 MB/s", conditions, func(o ours) string {
 			return join(o.benchmark("Files/small", "files/s"), o.benchmark("Files/small", "MB/s"))
 		}, true},
-		{"the same, medium (256 KiB)", "2,147 MB/s", "as above", mb("Files/medium"), true},
-		{"the same, small, by 3 at once", "2,898/s", "as above", func(o ours) string { return o.benchmark("Files/small-concurrent", "files/s") }, true},
-		{"the same, large (100 MiB)", "2,676 MB/s", "as above", mb("Files/large"), true},
-		{"the same, sequential (1 MiB)", "974 MB/s", "as above", mb("Files/sequential"), true},
-		{"the same, 256 KiB encrypted", "276 MB/s", "as above", mb("Files/encrypted"), true},
-		{"the same, 256 KiB compressed", "1,007 MB/s", "as above", mb("Files/compressed"), true},
-		{"the same, 256 KiB both", "1,036 MB/s", "as above", mb("Files/compressed-encrypted"), true},
-		{"the same, large, both", "2,244 MB/s", "as above", mb("Files/large-compressed-encrypted"), true},
-		{"the same, sequential, both", "973 MB/s", "as above", mb("Files/sequential-compressed-encrypted"), true},
-		{"the same, random places (512 KiB)", "346 MB/s", "as above", mb("Files/random"), false},
-		{"the same, random, both", "211 MB/s", "as above", mb("Files/random-compressed-encrypted"), false},
-		{"the same, random, overlapping (1 MiB)", "494 MB/s", "as above", mb("Files/random-overlapping"), false},
-		{"the same, random, small (64 KiB)", "514 MB/s", "as above", mb("Files/random-small"), false},
+		{"OrcaS [2], medium (256 KiB)", "2,147 MB/s", "as above", mb("Files/medium"), true},
+		{"OrcaS [2], small, by 3 at once", "2,898/s", "as above", func(o ours) string { return o.benchmark("Files/small-concurrent", "files/s") }, true},
+		{"OrcaS [2], large (100 MiB)", "2,676 MB/s", "as above", mb("Files/large"), true},
+		{"OrcaS [2], sequential (1 MiB)", "974 MB/s", "as above", mb("Files/sequential"), true},
+		{"OrcaS [2], 256 KiB encrypted", "276 MB/s", "as above", mb("Files/encrypted"), true},
+		{"OrcaS [2], 256 KiB compressed", "1,007 MB/s", "as above", mb("Files/compressed"), true},
+		{"OrcaS [2], 256 KiB both", "1,036 MB/s", "as above", mb("Files/compressed-encrypted"), true},
+		{"OrcaS [2], large, both", "2,244 MB/s", "as above", mb("Files/large-compressed-encrypted"), true},
+		{"OrcaS [2], sequential, both", "973 MB/s", "as above", mb("Files/sequential-compressed-encrypted"), true},
+		{"OrcaS [2], random places (512 KiB)", "346 MB/s", "as above", mb("Files/random"), false},
+		{"OrcaS [2], random, both", "211 MB/s", "as above", mb("Files/random-compressed-encrypted"), false},
+		{"OrcaS [2], random, overlapping (1 MiB)", "494 MB/s", "as above", mb("Files/random-overlapping"), false},
+		{"OrcaS [2], random, small (64 KiB)", "514 MB/s", "as above", mb("Files/random-small"), false},
 	}
 }
 
 func publishedServers() []published {
 	return []published{
-		{"streaming web front", "below 1 KB 500/s, p50 45, p95 85, p99 150 ms", "t3.medium", func(o ours) string { return o.rate("get-warm", "get", "warm", 1<<10) }, true},
-		{"the same, 1 MB", "100/s, 120, 280, 450 ms", "as above", func(o ours) string { return o.rate("get-warm", "get", "warm", 1<<20) }, true},
-		{"the same, 10 MB", "50/s, 250, 450, 800 ms", "as above; ours: a fifth of the requests to a web site", func(o ours) string { return o.rate("web-sustained", "large", "at 100/s", 10<<20) }, true},
-		{"the same, memory", "RSS 45 to 52 MB", "as above", webMemory, true},
-		{"the same, ranges of 100 B, 1 KB, 100 KB", "800/s, p95 65 ms; 750/s, 75 ms; 400/s, 120 ms", "as above", func(o ours) string {
+		{"s3proxy [3], below 1 KB", "500/s or more, p50 45, p95 85, p99 150 ms", "t3.medium, a web front with AWS S3 behind it; ours: at a rate of 500/s", func(o ours) string { return o.rate("get-warm", "get", "warm", 1<<10) }, true},
+		{"s3proxy [3], 1 MB", "100/s or more, 120, 280, 450 ms", "as above", func(o ours) string { return o.rate("get-warm", "get", "warm", 1<<20) }, true},
+		{"s3proxy [3], 10 MB", "50/s or more, 250, 450, 800 ms", "as above; ours: a fifth of the requests to a web site", func(o ours) string { return o.rate("web-sustained", "large", "at 100/s", 10<<20) }, true},
+		{"s3proxy [3], memory", "RSS 45 to 52 MB", "as above", webMemory, true},
+		{"s3proxy [3], ranges of 100 B, 1 KB, 100 KB", "800/s or more, p95 65 ms; 750/s, 75 ms; 400/s, 120 ms", "as above", func(o ours) string {
 			var parts []string
 			for _, size := range []int64{100, 1 << 10, 100 << 10} {
 				parts = append(parts, o.rate("range", "get", "range", size))
 			}
 			return join(parts...)
 		}, true},
-		{"erasure-coded cluster, files of 1 MB", "up 8.0, down 32.3 MB/s", "8+4 on loopback", func(o ours) string { return o.upDown(1 << 20) }, true},
-		{"the same, 2 MB", "up 1.6, down 47.6 MB/s", "as above; the upload waited for 100 Continue", func(o ours) string { return o.upDown(2 << 20) }, true},
-		{"orchestrator of S3 stores", "about 500 PUT/s of 1 KB, then it sheds load", "a hot row for quotas; its tables of sustained loads, ramps, lists and parts are empty", func(o ours) string {
-			return o.list("batch-compare", "put", "packing-on", 1<<10, []int{100}, perSecond)
-		}, true},
-		{"1 million objects of 1 KiB, creates a second", "SeaweedFS 4,572; Garage 2,877; MinIO 498", "laptop, 16 clients; ours: 10 clients", func(o ours) string {
+		{"Buckets [4], files of 1 MB", "up 8.0, down 32.3 MB/s", "6 nodes on loopback, erasure code of 8+4", func(o ours) string { return o.upDown(1 << 20) }, true},
+		{"Buckets [4], files of 2 MB", "up 1.6, down 47.6 MB/s", "as above", func(o ours) string { return o.upDown(2 << 20) }, true},
+		{"SeaweedFS, Garage, MinIO [5], creates of 1 KiB a second, of 1 million", "4,572; 2,877; 498", "laptop, 16 clients; ours: 10 clients", func(o ours) string {
 			return o.list("batch-compare", "put", "packing-on", 1<<10, []int{10}, perSecond)
 		}, true},
-		{"the same, listed keys a second", "SeaweedFS 224,930; Garage 27,695; MinIO 4,573", "laptop, 16 clients; ours: 1 client", walked, true},
+		{"SeaweedFS, Garage, MinIO [5], listed keys a second", "224,930; 27,695; 4,573", "laptop, 16 clients; ours: 1 client", walked, true},
 	}
 }
 
-// webMemory is the server's peak while it served the web site.
+// webMemory returns the server's peak memory while it served the web site.
 func webMemory(o ours) string {
 	row := o.row("web-sustained", "all", "at 100/s", 0, 0)
 	if row == nil || row.PeakRSS == 0 {
 		return ""
 	}
-	return "RSS " + number(float64(row.PeakRSS)/1e6) + " MB"
+	return "RSS " + Number(float64(row.PeakRSS)/1e6) + " MB"
 }
 
-// walked is the walk over the largest namespace.
+// walked returns the result of the walk over the largest namespace.
 func walked(o ours) string {
 	best := ""
 	o.each("list", func(r *result.Row) {
 		if r.Variant == "walk" { // the last one is the largest
-			best = fmt.Sprintf("%s, in a walk over %s", number(r.Values["keys_per_sec"]), number(r.Values["keys"]))
+			best = fmt.Sprintf("%s, in a walk over %s", Number(r.Values["keys_per_sec"]), Number(r.Values["keys"]))
 		}
 	})
 	return best
 }
 
-// ours looks for figures in a run. What it does not find is "".
+// ours finds figures in a run. Its methods return "" for figures that do not exist.
 type ours struct{ run *result.Run }
 
 func (o ours) each(scenario string, do func(r *result.Row)) {
@@ -164,7 +165,7 @@ func (o ours) each(scenario string, do func(r *result.Row)) {
 	}
 }
 
-// row returns a row; any number of workers where workers is 0.
+// row returns a row. If workers is 0, any number of workers matches.
 func (o ours) row(scenario, operation, variant string, size int64, workers int) (found *result.Row) {
 	o.each(scenario, func(r *result.Row) {
 		if r.Operation == operation && r.Variant == variant && r.SizeBytes == size && (workers == 0 || r.Workers == workers) {
@@ -174,11 +175,11 @@ func (o ours) row(scenario, operation, variant string, size int64, workers int) 
 	return found
 }
 
-func perSecond(r *result.Row) string { return number(r.ThroughputRPS) + "/s" }
+func perSecond(r *result.Row) string { return Number(r.ThroughputRPS) + "/s" }
 
 func megabytes(r *result.Row) string { return mb(r.BytesPerSec) + " MB/s" }
 
-// list gives a figure for growing numbers of workers.
+// list returns a figure for growing numbers of workers.
 func (o ours) list(scenario, operation, variant string, size int64, workers []int, figure func(*result.Row) string) string {
 	var parts []string
 	for _, w := range workers {
@@ -189,14 +190,14 @@ func (o ours) list(scenario, operation, variant string, size int64, workers []in
 	return strings.Join(parts, "; ")
 }
 
-// packing gives PUT/s of 1, 4, 64 KiB for growing numbers of workers.
+// packing returns the PUTs per second of 1, 4 and 64 KiB for growing numbers of workers.
 func (o ours) packing(variant string) string {
 	var lines []string
 	for _, workers := range []int{1, 10, 50, 100} {
 		var line []string
 		for _, size := range []int64{1 << 10, 4 << 10, 64 << 10} {
 			if r := o.row("batch-compare", "put", variant, size, workers); r != nil {
-				line = append(line, number(r.ThroughputRPS))
+				line = append(line, Number(r.ThroughputRPS))
 			}
 		}
 		if len(line) == 3 {
@@ -206,7 +207,7 @@ func (o ours) packing(variant string) string {
 	return strings.Join(lines, "; ")
 }
 
-// rate gives requests a second with their latencies.
+// rate returns requests per second with their latencies.
 func (o ours) rate(scenario, operation, variant string, size int64) string {
 	r := o.row(scenario, operation, variant, size, 0)
 	if r == nil {
@@ -218,13 +219,13 @@ func (o ours) rate(scenario, operation, variant string, size int64) string {
 		ms   float64
 	}{{"p50", r.P50Ms}, {"p95", r.P95Ms}, {"p99", r.P99Ms}} {
 		if p.ms > 0 {
-			parts = append(parts, p.name+" "+number(p.ms))
+			parts = append(parts, p.name+" "+Number(p.ms))
 		}
 	}
 	return strings.Join(parts, ", ") + " ms"
 }
 
-// upDown gives single files, one after the other.
+// upDown returns the figures of single files, transferred one at a time.
 func (o ours) upDown(size int64) string {
 	up, down := o.row("file-sweep", "put", "", size, 0), o.row("file-sweep", "get", "", size, 0)
 	if up == nil || down == nil {
@@ -233,17 +234,17 @@ func (o ours) upDown(size int64) string {
 	return "up " + mb(up.BytesPerSec) + ", down " + megabytes(down)
 }
 
-// benchmark gives a figure of a Go benchmark.
+// benchmark returns a figure of a Go benchmark.
 func (o ours) benchmark(name, unit string) string {
 	for _, b := range o.run.Benchmarks {
 		if v, ok := b.Values[unit]; ok && b.Name == name {
-			return number(v) + " " + unit
+			return Number(v) + " " + unit
 		}
 	}
 	return ""
 }
 
-// join puts together what is there.
+// join joins the parts that are not empty.
 func join(parts ...string) string {
 	var list []string
 	for _, p := range parts {

@@ -1,5 +1,6 @@
-// Package report makes something to read of a performance run: Markdown, plots, one HTML page, and the comparison of two runs. It
-// measures nothing: everything stands in the document of package perf/result.
+// Package report makes reports of a performance run: Markdown, one HTML page, and the comparison of two runs. It
+// measures nothing: all figures come from the document of package perf/result. Package draw makes the plots, because
+// drawing needs fonts and other packages that the server program should not link.
 package report
 
 import (
@@ -16,7 +17,16 @@ type Table struct {
 	Header []string
 	Rows   [][]string
 	Prose  bool   // cells are sentences rather than figures
-	Limit  string // what limits its rows; "" where that is no question
+	Limit  string // a sentence about the limits of its rows; may be empty
+}
+
+// Plot is a picture of a scenario, or of the summary.
+type Plot struct {
+	Scenario string // empty for the summary
+	Name     string // name of its file
+	Title    string
+	Text     []string // a description of each curve
+	PNG      []byte
 }
 
 // Section is a part of a report.
@@ -25,23 +35,34 @@ type Section struct {
 	Text  []string // paragraphs
 	Table []Table
 	Plots []Plot
+	After []string // paragraphs after tables and plots
 }
 
-// Sections makes a report of a run, in the order in which it is read.
-func Sections(r *result.Run, plots []Plot) []Section {
+// Front returns the sections of the first page of a report.
+func Front(r *result.Run, plots []Plot) []Section {
+	return titled(summary(r, plots), goals(r, limitsOf(r)), environment(r))
+}
+
+// Tables returns sections with everything that a run has measured.
+func Tables(r *result.Run, plots []Plot) []Section {
 	l := limitsOf(r)
-	list := []Section{environment(r), goals(r, l)}
+	list := []Section{method()}
 	if r.Ceilings != nil {
 		list = append(list, ceilings(r.Ceilings, l))
 	}
 	for i := range r.Scenarios {
 		s := &r.Scenarios[i]
 		if s.Scenario == "ceilings" || s.Scenario == "core" {
-			continue // they have sections of their own
+			continue // they have separate sections
 		}
 		list = append(list, scenario(s, plots, l))
 	}
-	return append(append(append(list, benchmarks(r)...), failures(r)), elsewhere(r))
+	return titled(append(append(append(list, benchmarks(r)...), failures(r)), elsewhere(r))...)
+}
+
+// titled returns the sections that have a title; empty ones have none.
+func titled(list ...Section) []Section {
+	return slices.DeleteFunc(list, func(s Section) bool { return s.Title == "" })
 }
 
 func environment(r *result.Run) Section {
@@ -59,10 +80,10 @@ func environment(r *result.Run) Section {
 	for _, name := range slices.Sorted(maps.Keys(e.Settings)) {
 		rows = append(rows, []string{name, e.Settings[name]})
 	}
-	return Section{Title: "Environment", Text: r.Notes, Table: []Table{{Header: []string{"", ""}, Rows: rows, Prose: true}}}
+	return Section{Title: "Environment", After: r.Notes, Table: []Table{{Header: []string{"", ""}, Rows: rows, Prose: true}}}
 }
 
-// goals collects what was asked for, of every scenario. The rows of a goal that is a comparison carry its name.
+// goals collects the goals of all scenarios. The rows of a goal that is a comparison contain its name.
 func goals(r *result.Run, l *limits) Section {
 	t := Table{Header: []string{"goal", "asked", "measured", "", "limited by"}, Prose: true}
 	var found []limit
@@ -76,7 +97,7 @@ func goals(r *result.Run, l *limits) Section {
 				found = append(found, l.of(&s.Results[i], nil))
 				by = found[len(found)-1].String()
 			}
-			t.Rows = append(t.Rows, []string{g.Name, g.Limit, number(g.Value), mark, by})
+			t.Rows = append(t.Rows, []string{g.Name, g.Limit, Number(g.Value), mark, by})
 		}
 	}
 	t.Limit = l.sentence(found)
@@ -86,11 +107,11 @@ func goals(r *result.Run, l *limits) Section {
 func ceilings(c *result.Ceilings, l *limits) Section {
 	disk := Table{Header: []string{"one writer", "p50 us", "p99 us", "MB/s"}, Limit: l.diskSentence()}
 	for _, d := range c.Disk {
-		name := size(d.SizeBytes) + " appended, fdatasync"
+		name := Size(d.SizeBytes) + " appended, fdatasync"
 		if d.Sequential {
-			name = size(d.SizeBytes) + " written, one sync at the end"
+			name = Size(d.SizeBytes) + " written, one sync at the end"
 		}
-		disk.Rows = append(disk.Rows, []string{name, number(d.P50us), number(d.P99us), mb(d.BytesPerSec)})
+		disk.Rows = append(disk.Rows, []string{name, Number(d.P50us), Number(d.P99us), mb(d.BytesPerSec)})
 	}
 	memory := Table{Header: []string{"one core", "MB/s"}, Limit: l.memorySentence()}
 	for _, m := range c.Memory {
@@ -126,7 +147,7 @@ func scenario(s *result.Scenario, plots []Plot, l *limits) Section {
 	}
 	values := Table{Header: []string{"", ""}, Limit: l.values(s)}
 	for _, name := range slices.Sorted(maps.Keys(s.Values)) {
-		values.Rows = append(values.Rows, []string{words(name), number(s.Values[name])})
+		values.Rows = append(values.Rows, []string{words(name), Number(s.Values[name])})
 	}
 	sec.Table = append(sec.Table, tables(values)...)
 	for _, p := range plots {
@@ -137,7 +158,7 @@ func scenario(s *result.Scenario, plots []Plot, l *limits) Section {
 	return sec
 }
 
-// packing puts packing on and off side by side.
+// packing returns a table that compares packing on and off.
 func packing(s *result.Scenario, l *limits) Table {
 	t := Table{Header: []string{"size", "workers", "off: PUT/s", "on: PUT/s", "gain", "on: MB/s", "on: p50 ms", "p95 ms", "p99 ms", "CPU us off", "CPU us on", "on of null",
 		"off limited by", "on limited by"}}
@@ -153,8 +174,8 @@ func packing(s *result.Scenario, l *limits) Table {
 			}
 		}
 		t.Rows = append(t.Rows, []string{
-			size(on.SizeBytes), fmt.Sprint(on.Workers), number(off.ThroughputRPS), number(on.ThroughputRPS), fmt.Sprintf("%.2f", on.ThroughputRPS/max(off.ThroughputRPS, 1e-9)),
-			mb(on.BytesPerSec), number(on.P50Ms), number(on.P95Ms), number(on.P99Ms), number(off.ServerCPUus), number(on.ServerCPUus),
+			Size(on.SizeBytes), fmt.Sprint(on.Workers), Number(off.ThroughputRPS), Number(on.ThroughputRPS), fmt.Sprintf("%.2f", on.ThroughputRPS/max(off.ThroughputRPS, 1e-9)),
+			mb(on.BytesPerSec), Number(on.P50Ms), Number(on.P95Ms), Number(on.P99Ms), Number(off.ServerCPUus), Number(on.ServerCPUus),
 			hundredths(l.ofNull(on)), offBy, l.of(on, nil).String(),
 		})
 	}
@@ -162,43 +183,43 @@ func packing(s *result.Scenario, l *limits) Table {
 	return t
 }
 
-// column is a figure of rows; it is shown where a row has it.
+// column is a figure of rows. The column is shown if a row has the figure.
 type column struct {
 	name string
 	of   func(r *result.Row) string
 }
 
-// columns are the columns of the general table.
+// columns returns the columns of the general table.
 func columns(list []result.Row, l *limits) []column {
 	all := []column{
 		{"operation", func(r *result.Row) string { return r.Operation }},
 		{"variant", func(r *result.Row) string { return r.Variant }},
-		{"size", func(r *result.Row) string { return size(r.SizeBytes) }},
+		{"size", func(r *result.Row) string { return Size(r.SizeBytes) }},
 		{"workers", func(r *result.Row) string {
 			if r.OpenLoop {
 				return "open"
 			}
 			return fmt.Sprint(r.Workers)
 		}},
-		{"asked /s", func(r *result.Row) string { return number(r.RequestedRPS) }},
+		{"asked /s", func(r *result.Row) string { return Number(r.RequestedRPS) }},
 		{"sent /s", func(r *result.Row) string {
 			if !r.OpenLoop || r.SentRPS == r.RequestedRPS {
 				return ""
 			}
-			return number(r.SentRPS)
+			return Number(r.SentRPS)
 		}},
-		{"ok /s", func(r *result.Row) string { return number(r.ThroughputRPS) }},
+		{"ok /s", func(r *result.Row) string { return Number(r.ThroughputRPS) }},
 		{"MB/s", func(r *result.Row) string { return mb(r.BytesPerSec) }},
-		{"mean ms", func(r *result.Row) string { return number(r.MeanMs) }},
-		{"p50 ms", func(r *result.Row) string { return number(r.P50Ms) }},
-		{"p95 ms", func(r *result.Row) string { return number(r.P95Ms) }},
-		{"p99 ms", func(r *result.Row) string { return number(r.P99Ms) }},
-		{"max ms", func(r *result.Row) string { return number(r.MaxMs) }},
+		{"mean ms", func(r *result.Row) string { return Number(r.MeanMs) }},
+		{"p50 ms", func(r *result.Row) string { return Number(r.P50Ms) }},
+		{"p95 ms", func(r *result.Row) string { return Number(r.P95Ms) }},
+		{"p99 ms", func(r *result.Row) string { return Number(r.P99Ms) }},
+		{"max ms", func(r *result.Row) string { return Number(r.MaxMs) }},
 		{"err %", func(r *result.Row) string { return fmt.Sprintf("%.2g", 100*r.ErrorRate) }},
 		{"samples", func(r *result.Row) string { return fmt.Sprint(r.Samples) }},
-		{"server CPU us", func(r *result.Row) string { return number(r.ServerCPUus) }},
-		{"client CPU us", func(r *result.Row) string { return number(r.ClientCPUus) }},
-		{"RSS MiB", func(r *result.Row) string { return number(float64(r.PeakRSS) / (1 << 20)) }},
+		{"server CPU us", func(r *result.Row) string { return Number(r.ServerCPUus) }},
+		{"client CPU us", func(r *result.Row) string { return Number(r.ClientCPUus) }},
+		{"RSS MiB", func(r *result.Row) string { return Number(float64(r.PeakRSS) / (1 << 20)) }},
 		{"MD5", func(r *result.Row) string { return r.MD5 }},
 	}
 	names := map[string]bool{}
@@ -213,7 +234,7 @@ func columns(list []result.Row, l *limits) []column {
 			if !ok {
 				return ""
 			}
-			return number(v)
+			return Number(v)
 		}})
 	}
 	all = append(all,
@@ -224,7 +245,7 @@ func columns(list []result.Row, l *limits) []column {
 	})
 }
 
-// rows makes the general table.
+// rows returns the general table.
 func rows(list []result.Row, l *limits) Table {
 	t := Table{Limit: l.sentence(l.all(list))}
 	cols := columns(list, l)
@@ -252,18 +273,19 @@ func failures(r *result.Run) Section {
 	return Section{Title: "Without figures", Table: tables(t)}
 }
 
-// tables leaves out the empty ones.
+// tables returns the tables that are not empty.
 func tables(list ...Table) []Table {
 	return slices.DeleteFunc(list, func(t Table) bool { return len(t.Rows) == 0 })
 }
 
-// number gives three figures or all digits before the point; nothing for 0, which stands for what was not measured.
-func number(v float64) string {
+// Number formats a number with three significant digits, or with all digits before the decimal point. It returns "" for
+// 0, which means not measured.
+func Number(v float64) string {
 	switch {
 	case v == 0:
 		return ""
 	case v >= 10_000:
-		return thousands(fmt.Sprintf("%.0f", v))
+		return Thousands(fmt.Sprintf("%.0f", v))
 	case v >= 100:
 		return fmt.Sprintf("%.0f", v)
 	case v >= 10:
@@ -274,8 +296,8 @@ func number(v float64) string {
 	return fmt.Sprintf("%.3f", v)
 }
 
-// thousands sets commas.
-func thousands(digits string) string {
+// Thousands adds thousands separators to the digits of a number.
+func Thousands(digits string) string {
 	if strings.ContainsAny(digits, ".e") {
 		return digits
 	}
@@ -285,7 +307,7 @@ func thousands(digits string) string {
 	return digits
 }
 
-// hundredths gives a ratio; nothing for 0, which stands for what was not measured.
+// hundredths formats a ratio with two decimals. It returns "" for 0, which means not measured.
 func hundredths(v float64) string {
 	if v == 0 {
 		return ""
@@ -293,11 +315,11 @@ func hundredths(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// mb gives bytes a second in MB (10^6).
-func mb(bytesPerSec float64) string { return number(bytesPerSec / 1e6) }
+// mb formats bytes per second in MB (10^6).
+func mb(bytesPerSec float64) string { return Number(bytesPerSec / 1e6) }
 
-// size gives bytes in the largest unit that divides them.
-func size(n int64) string {
+// Size formats a number of bytes in the largest unit that divides it, and returns "" for 0.
+func Size(n int64) string {
 	switch {
 	case n == 0:
 		return ""
@@ -309,5 +331,5 @@ func size(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// words makes the name of a value readable: its units stand in the name.
+// words makes the name of a value, which contains its units, readable.
 func words(name string) string { return strings.ReplaceAll(name, "_", " ") }

@@ -2,8 +2,6 @@ package report
 
 import (
 	"bytes"
-	"image/png"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +14,7 @@ import (
 // example is a run with a row of every kind.
 func example() *result.Run {
 	put := func(variant string, workers int, rate float64) result.Row {
-		return result.Row{Operation: "put", Variant: variant, SizeBytes: 4096, Workers: workers, ThroughputRPS: rate, BytesPerSec: rate * 4096, P50Ms: 1, P95Ms: 2, P99Ms: 3, Samples: 1000, ServerCPUus: 50}
+		return result.Row{Operation: "put", Variant: variant, SizeBytes: 4096, Workers: workers, ThroughputRPS: rate, BytesPerSec: rate * 4096, P50Ms: 1, P95Ms: 2, P99Ms: 3, Samples: 1000, Cost: result.Cost{ServerCPUus: 50}}
 	}
 	list := func(keys float64, ms float64) result.Row {
 		return result.Row{Operation: "list", Variant: "first page", P50Ms: ms, Values: map[string]float64{"keys": keys}}
@@ -40,18 +38,8 @@ func example() *result.Run {
 
 func TestMarkdown(t *testing.T) {
 	run := example()
-	plots, err := Plots(run)
-	require.NoError(t, err)
-	names := map[string]bool{}
-	for _, p := range plots {
-		names[p.Name] = true
-		picture, err := png.Decode(bytes.NewReader(p.PNG))
-		require.NoError(t, err)
-		require.Greater(t, picture.Bounds().Dx(), 300)
-		require.Less(t, len(p.PNG), 100<<10)
-	}
-	require.Equal(t, map[string]bool{"batch-compare.png": true, "list.png": true, "mixed-ramp.png": true}, names)
-	text := string(Markdown(run, plots, "plots"))
+	plots := []Plot{{Scenario: "batch-compare", Name: "batch-compare.png", Title: "PUT of 4 KiB, packing on and off"}}
+	text := string(Markdown(append(Front(run, plots), Tables(run, plots)...), "plots"))
 	for _, want := range []string{
 		`a \| processor`, "| PUT | at least 0.40 | 0.470 | met |", "| GET | at least 0.60 | 0.300 | **missed** |",
 		"| 4 KiB | 64 | 2000 | 18,000 | 9.00 | 73.7 | 1.00 | 2.00 | 3.00 | 50.0 | 50.0 |", "![PUT of 4 KiB, packing on and off](plots/batch-compare.png)",
@@ -67,8 +55,7 @@ func TestMarkdown(t *testing.T) {
 func TestPage(t *testing.T) {
 	run := example()
 	run.Scenarios[1].Note = "<script>alert(1)</script>"
-	plots, err := Plots(run)
-	require.NoError(t, err)
+	plots := []Plot{{Scenario: "list", Name: "list.png", PNG: []byte("a picture")}}
 	page, err := Page(run, plots)
 	require.NoError(t, err)
 	require.NotContains(t, string(page), "<script>")
@@ -105,34 +92,9 @@ func TestCompare(t *testing.T) {
 
 func TestNumbers(t *testing.T) {
 	for v, want := range map[float64]string{0: "", 0.0123: "0.012", 1: "1.00", 12.34: "12.3", 999.6: "1000", 1234: "1234", 12345.6: "12,346", 1234567: "1,234,567"} {
-		require.Equal(t, want, number(v))
+		require.Equal(t, want, Number(v))
 	}
 	for n, want := range map[int64]string{0: "", 338: "338 B", 4096: "4 KiB", 10 << 20: "10 MiB"} {
-		require.Equal(t, want, size(n))
-	}
-}
-
-// TestReportIsOfTheRun holds the report in the repository against the run from which it was made.
-func TestReportIsOfTheRun(t *testing.T) {
-	f, err := os.Open("../../docs/perf/baseline.json")
-	require.NoError(t, err)
-	defer f.Close()
-	run, err := result.Read(f)
-	require.NoError(t, err)
-	bench, err := os.Open("../../docs/perf/bench.txt")
-	require.NoError(t, err)
-	defer bench.Close()
-	run.Benchmarks, err = ReadBenchmarks(bench, "bench.txt")
-	require.NoError(t, err)
-	plots, err := Plots(run)
-	require.NoError(t, err)
-	head, err := os.ReadFile("head.md")
-	require.NoError(t, err)
-	want := append(append(head, '\n'), Markdown(run, plots, "docs/perf")...)
-	got, err := os.ReadFile("../../PERFORMANCE_TEST_REPORT.md")
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(got), "orcas perf report makes it anew: see the target report of the Makefile")
-	for _, p := range plots {
-		require.FileExists(t, "../../docs/perf/"+p.Name)
+		require.Equal(t, want, Size(n))
 	}
 }

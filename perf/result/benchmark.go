@@ -3,8 +3,8 @@ package result
 // Benchmark is one line of `go test -bench`.
 type Benchmark struct {
 	Package string             `json:"package"`
-	Name    string             `json:"name"`  // without "Benchmark", and without the number of processors behind it
-	CPU     string             `json:"cpu"`   // on which it ran
-	Iters   int                `json:"iters"` // how often
+	Name    string             `json:"name"`  // without the prefix "Benchmark" and the suffix that is the number of processors
+	CPU     string             `json:"cpu"`   // processor that it ran on
+	Iters   int                `json:"iters"` // number of iterations
 	Values  map[string]float64 `json:"values"`
 }

@@ -1,18 +1,21 @@
-// Package result is what a performance run leaves behind: one JSON document, from which tables, plots, pages and comparisons are made.
-// A run measures and writes it; everything else only reads it, so that a report can be made again without a server.
+// Package result defines the result of a performance run: one JSON document, from which tables, plots, pages and
+// comparisons are generated. A run measures and writes it; everything else only reads it, so a report can be
+// regenerated without a server.
 //
-// Units stand in the names: _ms, _us, _sec, _bytes, _rps (requests a second). A figure that was not measured is left out; a percentile
-// needs at least 100 samples for p99 and 20 for p95.
+// Names end in units: _ms, _us, _sec, _bytes, _rps (requests per second). A figure that was not measured is omitted;
+// p99 needs at least 100 samples, and p95 at least 20.
 package result
 
 import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"strings"
 	"time"
 )
 
-// Version is the version of the document. A reader refuses a newer one.
+// Version is the version of the document. A reader rejects newer versions.
 const Version = 1
 
 // Run is one run of `orcas perf`.
@@ -25,49 +28,49 @@ type Run struct {
 	Environment Environment `json:"environment"`
 	Ceilings    *Ceilings   `json:"ceilings,omitempty"`
 	Scenarios   []Scenario  `json:"scenarios"`
-	Failures    []Failure   `json:"failures,omitempty"` // of scenarios that gave no figures
+	Failures    []Failure   `json:"failures,omitempty"` // scenarios without figures
 	Notes       []string    `json:"notes,omitempty"`
-	Benchmarks  []Benchmark `json:"benchmarks,omitempty"` // Go's, which no run makes: a report is given them
+	Benchmarks  []Benchmark `json:"benchmarks,omitempty"` // of go test -bench; not measured by a run, but added to its report
 }
 
-// Failure is a scenario that could not be carried out.
+// Failure is a scenario that could not be completed.
 type Failure struct {
 	Scenario string `json:"scenario"`
 	Error    string `json:"error"`
 }
 
-// Environment says on what a run was made.
+// Environment describes the machine, the server and the client of a run.
 type Environment struct {
 	OS             string            `json:"os"`
 	Arch           string            `json:"arch"`
 	CPU            string            `json:"cpu"`
-	Encryption     string            `json:"encryption,omitempty"` // with what this program encrypts: see internal/aesgcm
+	Encryption     string            `json:"encryption,omitempty"` // the implementation with which this program encrypts: see internal/aesgcm
 	NumCPU         int               `json:"num_cpu"`
 	MemoryBytes    int64             `json:"memory_bytes"`
 	Kernel         string            `json:"kernel"`
 	FileSystem     string            `json:"file_system"`      // of the data directory
-	FdatasyncP50us float64           `json:"fdatasync_p50_us"` // 4 KiB appended
+	FdatasyncP50us float64           `json:"fdatasync_p50_us"` // after appending 4 KiB
 	FdatasyncP99us float64           `json:"fdatasync_p99_us"`
 	GoVersion      string            `json:"go_version"`
 	Version        string            `json:"orcas_version"`
 	Commit         string            `json:"commit"`
 	Server         string            `json:"server"`          // what the endpoint calls itself
-	SameMachine    bool              `json:"same_machine"`    // client and server share it
-	Durability     string            `json:"durability_mode"` // of the server, where known
+	SameMachine    bool              `json:"same_machine"`    // client and server run on one machine
+	Durability     string            `json:"durability_mode"` // of the server, if known
 	Settings       map[string]string `json:"settings,omitempty"`
 	SigningMode    string            `json:"signing_mode"` // signed, unsigned, chunked, trailer
 	Protocol       string            `json:"protocol"`     // http/1.1, h2, with "+tls"
 	CompressibleBy float64           `json:"compressible,omitempty"`
 }
 
-// Ceilings are the most that the machine allows, measured in the same run.
+// Ceilings are the limits of the machine, measured in the same run.
 type Ceilings struct {
 	Null   []Row       `json:"null"` // put, get, head against the null server; Variant "null"
 	Disk   []DiskRow   `json:"disk"`
 	Memory []MemoryRow `json:"memory"`
 }
 
-// DiskRow is one writer that appends and syncs, or, where Sequential, only writes and syncs once at the end.
+// DiskRow is a measurement of one writer that syncs after each append or, if Sequential, once at the end.
 type DiskRow struct {
 	SizeBytes   int64   `json:"size_bytes"`
 	Sequential  bool    `json:"sequential,omitempty"`
@@ -76,13 +79,13 @@ type DiskRow struct {
 	BytesPerSec float64 `json:"bytes_per_sec"`
 }
 
-// MemoryRow is what one core does of a function.
+// MemoryRow is the throughput of a function on one core.
 type MemoryRow struct {
 	Function    string  `json:"function"` // md5, sha256, xxh3, crc64nvme, zstd
 	BytesPerSec float64 `json:"bytes_per_sec"`
 }
 
-// Hardware is the short form of the environment that stands in each scenario.
+// Hardware is a summary of the environment, included in each scenario.
 type Hardware struct {
 	OS        string `json:"os"`
 	Arch      string `json:"arch"`
@@ -96,7 +99,7 @@ type Scenario struct {
 	Endpoint      string             `json:"endpoint"`
 	Bucket        string             `json:"bucket"`
 	Mode          string             `json:"mode"`           // single, size-sweep, ramp, table
-	Rate          float64            `json:"rate,omitempty"` // asked for, requests a second
+	Rate          float64            `json:"rate,omitempty"` // target rate of an open loop, in requests per second
 	DurationSec   float64            `json:"duration_sec"`
 	Workers       int                `json:"workers,omitempty"`
 	SeedCount     int                `json:"seed_count,omitempty"`
@@ -106,10 +109,25 @@ type Scenario struct {
 	Results       []Row              `json:"results"`
 	Values        map[string]float64 `json:"values,omitempty"` // figures of the whole scenario
 	Goals         []Goal             `json:"goals,omitempty"`
-	Note          string             `json:"note,omitempty"` // what limits it, what was left out
+	Servers       []Server           `json:"servers,omitempty"` // of a comparison of servers
+	Note          string             `json:"note,omitempty"`    // what limits the scenario, and what was skipped
 }
 
-// Goal is a figure that is asked for.
+// Server is one server of a comparison. Figures that were not measured are nil.
+type Server struct {
+	Name            string   `json:"name"`
+	Version         string   `json:"version,omitempty"`
+	Command         string   `json:"command,omitempty"`    // how it was started, without paths and credentials
+	Durability      string   `json:"durability,omitempty"` // what a successful PUT guarantees, judging by the system calls
+	Missing         string   `json:"missing,omitempty"`    // why it has no figures
+	SyncsPerPut     *float64 `json:"syncs_per_put,omitempty"`
+	BytesPerObject  *float64 `json:"disk_bytes_per_object,omitempty"`
+	FilesPerObject  *float64 `json:"files_per_object,omitempty"`
+	PeakRSS         *float64 `json:"peak_rss_bytes,omitempty"`
+	StartAfterCrash *float64 `json:"start_after_crash_sec,omitempty"` // until an object can be read
+}
+
+// Goal is a performance goal, and the figure that was measured.
 type Goal struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
@@ -120,11 +138,11 @@ type Goal struct {
 // Row is one measurement: one operation at one size, load and variant.
 type Row struct {
 	Operation string `json:"operation"`         // put, get, head, delete, list, ...
-	Variant   string `json:"variant,omitempty"` // packing-on, packing-off, cold, warm, null, ...
+	Variant   string `json:"variant,omitempty"` // packing-on, packing-off, cold, warm, null, null: first page, ...
 	SizeBytes int64  `json:"size_bytes"`
 	Workers   int    `json:"workers,omitempty"`
 	OpenLoop  bool   `json:"open_loop,omitempty"` // latency counts from the intended time of sending
-	Turns     int    `json:"turns,omitempty"`     // the row is the median of so many
+	Turns     int    `json:"turns,omitempty"`     // the row is the median of this many turns
 
 	RequestedRPS  float64          `json:"requested_rps,omitempty"`
 	SentRPS       float64          `json:"sent_rps,omitempty"`
@@ -139,15 +157,26 @@ type Row struct {
 	P95Ms         float64          `json:"p95_ms,omitempty"`
 	P99Ms         float64          `json:"p99_ms,omitempty"`
 	MaxMs         float64          `json:"max_ms,omitempty"`
-	ErrorRate     float64          `json:"error_rate"` // of what was sent: not the expected answer, or none
+	ErrorRate     float64          `json:"error_rate"` // share of requests with an unexpected response or none
 	StatusCodes   map[string]int64 `json:"status_codes,omitempty"`
 
-	ServerCPUus float64            `json:"server_cpu_us_per_op,omitempty"`
-	ClientCPUus float64            `json:"client_cpu_us_per_op,omitempty"`
-	PeakRSS     int64              `json:"peak_rss_bytes,omitempty"`
-	MD5         string             `json:"md5,omitempty"`    // of the object, where it is one
-	Values      map[string]float64 `json:"values,omitempty"` // figures of this scenario alone; units in the names
+	Cost
+	MD5    string             `json:"md5,omitempty"`    // of the object, if the row is about one
+	Values map[string]float64 `json:"values,omitempty"` // figures that are specific to this scenario; their names end in units
 }
+
+// Cost is the measured cost of the operations of a row.
+type Cost struct {
+	ServerCPUus float64 `json:"server_cpu_us_per_op,omitempty"`
+	ClientCPUus float64 `json:"client_cpu_us_per_op,omitempty"`
+	PeakRSS     int64   `json:"peak_rss_bytes,omitempty"` // of the server
+}
+
+// NullVariant returns the variant of the null server's row that corresponds to a variant.
+func NullVariant(variant string) string { return strings.TrimSuffix("null: "+variant, ": ") }
+
+// Null reports whether a row is one of the null server.
+func (r *Row) Null() bool { return r.Variant == "null" || strings.HasPrefix(r.Variant, "null: ") }
 
 // Write writes r as indented JSON.
 func (r *Run) Write(w io.Writer) error {
@@ -160,10 +189,24 @@ func (r *Run) Write(w io.Writer) error {
 func Read(from io.Reader) (*Run, error) {
 	var r Run
 	if err := json.NewDecoder(from).Decode(&r); err != nil {
-		return nil, fmt.Errorf("not a report of a run: %w", err)
+		return nil, fmt.Errorf("the file is not the result of a run: %w", err)
 	}
 	if r.Version < 1 || r.Version > Version {
-		return nil, fmt.Errorf("a report of version %d, this program reads up to %d", r.Version, Version)
+		return nil, fmt.Errorf("the result has version %d; this program reads versions up to %d", r.Version, Version)
 	}
 	return &r, nil
+}
+
+// ReadFile reads the run in a file.
+func ReadFile(path string) (*Run, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r, err := Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
 }
