@@ -5,10 +5,10 @@
 //
 // Two goroutines form a pipeline.
 //
-// The gatherer waits for a write and takes everything else in the queue. There is no timer: a lone write starts
-// immediately, and the next batch accumulates while the current one is being synced. The gatherer assigns each change a
-// sequence, and lays out the batch in one packed block: the frames of the small contents, followed by one record, which
-// contains the changes of the batch in binary form. Then one Commit makes both the contents and the record durable.
+// The gatherer waits for a write and takes everything in the queue. There is no timer: a lone write starts immediately,
+// and the next batch accumulates while the current one is being synced. The gatherer assigns each change a sequence,
+// and lays out the batch in one packed block: the frames of the small content, followed by one record, which contains
+// the changes of the batch in binary form. Then one Commit makes both the content and the record durable.
 //
 // The applier passes the changes to Meta.Apply, in one transaction, and gives each waiter the result of its own change.
 // Meanwhile the gatherer lays out and syncs the next batch.
@@ -16,9 +16,9 @@
 // # Why a write may be acknowledged
 //
 // When Commit has returned, the write survives a crash: a power cut may undo Apply (the metadata need not be synced),
-// but not the record, and recovery applies it again. When Apply has returned, every reader sees the write. Only then
-// is it acknowledged. A crash before Commit leaves frames to which no record refers. A crash between Commit and Apply
-// leaves a write that was not acknowledged, and recovery applies all of it.
+// but not the record, and recovery applies it again. When Apply has returned, every reader sees the write. Only then is
+// it acknowledged. A crash before Commit leaves frames to which no record refers. A crash between Commit and Apply
+// leaves a write that was not acknowledged, and recovery applies it.
 //
 // # Failures
 //
@@ -59,7 +59,7 @@ import (
 type Options struct {
 	Meta    core.Meta
 	Blocks  core.Blocks
-	Alone   bool  // packing is off: each write is a separate batch, in a separate block
+	Alone   bool  // no packing: each write is a separate batch, in a separate block
 	Bytes   int64 // a batch with this many bytes of content accepts no more writes; default 8 MiB
 	Count   int   // the maximum number of writes in a batch; default 2048
 	Logger  *slog.Logger
@@ -90,8 +90,8 @@ type Write struct {
 	// verified them. The batch gives them new headers and sets the change's To.
 	Moved []byte
 
-	Fresh bool // begin a new packed block
-	note  bool // a note: it exists only for the Synced at the beginning of its batch (see relaxed.go)
+	Fresh bool // start a new packed block
+	note  bool // a note: its only purpose is the Synced at the beginning of its batch (see relaxed.go)
 }
 
 // size returns the size in bytes of the content of w.
@@ -115,13 +115,13 @@ type Writer struct {
 
 	pendings sync.Pool // of *pending
 
-	sealed   atomic.Pointer[error] // set when Meta, or a sync in relaxed mode, has failed; all writes return it
+	stopped  atomic.Pointer[error] // set when Meta, or a sync in relaxed mode, has failed; all writes return it
 	refused  atomic.Pointer[error] // see Refuse
 	unsynced unsynced
 	closing  sync.Mutex // serializes the final steps of concurrent calls of Close
 
-	drops    sync.WaitGroup // background drops of contents
-	dropping atomic.Int32   // the number of contents that are being dropped
+	drops    sync.WaitGroup // background drops of content
+	dropping atomic.Int32   // the number of drops in progress
 
 	gatherState // used only by the gatherer
 
@@ -140,7 +140,7 @@ type gatherState struct {
 	floor   core.BlockID // the block of the last record
 	after   bool         // the previous writer was relaxed, so a Synced advances ReplayFrom instead of a SetReplayFrom
 	buf     []byte       // bytes that are laid out but not yet written
-	waiting int          // number of writes that were waiting when take returned, including those it took
+	waiting int          // number of writes that were waiting when take returned, including the ones in the batch
 }
 
 // pending is a write that waits for its result.
@@ -206,10 +206,9 @@ func Open(ctx context.Context, o Options) (*Writer, error) {
 	go w.gather()
 	go w.applyAll()
 	if len(r.Voids) > 0 {
-		// Record the voids now. The next start finds the batch already applied and does not check its contents again.
-		// A rebuild would then apply the voided changes, because it checks only the contents of the last batch. In
-		// relaxed mode, the truncated changes must be recorded as void before anything after them is recorded as
-		// durable.
+		// Record the voids now. The next start finds the batch already applied and does not check its content again. A
+		// rebuild would then apply the voided changes, because it checks only the content of the last batch. In relaxed
+		// mode, the truncated changes must be recorded as void before anything after them is recorded as durable.
 		_, err := w.Do(ctx, Write{Change: &core.Void{}})
 		if err == nil {
 			err = w.Flush(ctx)
@@ -218,12 +217,12 @@ func Open(ctx context.Context, o Options) (*Writer, error) {
 			return nil, errors.Join(err, w.Close())
 		}
 		if err != nil {
-			w.log.Warn("voided sequences not yet recorded; the next batch will record them", "err", err)
+			w.log.Warn("could not record the voided changes; the next batch will record them", "err", err)
 		}
 	}
 	if r.unnoted && len(r.Voids) == 0 {
 		if _, err := w.Do(ctx, w.noting()); err != nil {
-			w.log.Warn("changes recovered at this start are not yet recorded as durable; a later batch will record them", "err", err)
+			w.log.Warn("could not record that the recovered changes are durable; a later batch will record it", "err", err)
 		}
 	}
 	return w, nil
@@ -275,7 +274,7 @@ func (w *Writer) DoAll(ctx context.Context, writes []Write) ([]core.Result, []er
 	return results, errs
 }
 
-// release returns p to its pool and returns its result; if the change failed its check, it returns that as the error.
+// release returns p to its pool and returns its result. If the change failed its check, the error is that of the check.
 func (w *Writer) release(p *pending) (core.Result, error) {
 	res, err := p.res, p.err
 	if err == nil {
@@ -286,7 +285,7 @@ func (w *Writer) release(p *pending) (core.Result, error) {
 	return res, err
 }
 
-// enqueue accepts all of ps or, if it returns an error, none.
+// enqueue accepts all of ps or, if it returns an error, none of them.
 func (w *Writer) enqueue(ps ...*pending) error {
 	if err := w.Err(); err != nil {
 		return err
@@ -294,11 +293,11 @@ func (w *Writer) enqueue(ps ...*pending) error {
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
-		return core.E("batch.Do", core.Unavailable, errors.New("the write buffer is closing"))
+		return core.E("batch.Do", core.Unavailable, errors.New("the server is shutting down and accepts no more writes"))
 	}
 	if n := len(w.queue); n > 0 && n+len(ps) > w.o.Pending {
 		w.mu.Unlock()
-		return core.E("batch.Do", core.Overloaded, fmt.Errorf("%d writes are already waiting", n))
+		return core.E("batch.Do", core.Overloaded, fmt.Errorf("%d writes are already waiting, at most %d may wait: try again later", n, w.o.Pending))
 	}
 	w.queue = append(w.queue, ps...)
 	w.mu.Unlock()
@@ -314,9 +313,9 @@ func (w *Writer) signal() {
 }
 
 // Err returns nil if writes are accepted, and otherwise the reason why they are refused: an Unavailable error, which
-// lasts until a restart, or the error that was passed to Refuse.
+// remains until a restart, or the error that was passed to Refuse.
 func (w *Writer) Err() error {
-	if err := w.sealed.Load(); err != nil {
+	if err := w.stopped.Load(); err != nil {
 		return *err
 	}
 	if err := w.refused.Load(); err != nil {
@@ -336,7 +335,7 @@ func (w *Writer) Refuse(err error) {
 }
 
 // Close finishes the waiting writes, refuses new ones, and stops. In relaxed mode it makes everything durable, and
-// writes a note that says so (see relaxed.go). It does not close Meta or Blocks.
+// writes a note that records this (see relaxed.go). It does not close Meta or Blocks.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	w.closed = true
@@ -421,8 +420,8 @@ func (w *Writer) applyAll() {
 // applyFailed stops the Writer if the result of Apply is unknown, and otherwise voids the batch's record.
 func (w *Writer) applyFailed(f *flight, err error) {
 	if core.Is(err, core.Unavailable) {
-		w.sealed.Store(&err)
-		w.log.Error("the metadata engine failed: all writes are refused until a restart", "err", err)
+		w.stopped.Store(&err)
+		w.log.Error("the result of a metadata transaction is unknown: all writes are refused until the server is restarted", "err", err)
 		return
 	}
 	w.void(f.changes, 1)

@@ -25,12 +25,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var ctx = context.Background()
 
-// brokenMeta fails or stops Apply as told.
+// brokenMeta is a Meta whose Apply can be made to fail or to wait.
 type brokenMeta struct {
 	core.Meta
 	mu      sync.Mutex
-	err     error         // what Apply returns next, having written nothing
-	gate    chan struct{} // Apply waits for it
+	err     error         // the next Apply returns it and writes nothing
+	gate    chan struct{} // if it is set, Apply waits until it is closed
 	applies int
 	changes int
 }
@@ -83,7 +83,7 @@ func newStore(t *testing.T, o batch.Options) *store {
 	return s
 }
 
-// putting returns the write of an object.
+// putting returns a write that puts an object.
 func putting(w *batch.Writer, bucket core.BucketID, key string, content []byte) batch.Write {
 	o := core.ObjectInfo{Bucket: bucket, Key: key, Modified: time.UnixMilli(5).UTC(), Size: int64(len(content)), ETag: fmt.Sprintf("%032x", len(content))}
 	c := &core.PutObject{Object: o}
@@ -100,7 +100,7 @@ func (s *store) put(key string, content []byte) error {
 	return err
 }
 
-// read returns the content of a key, every frame verified.
+// read returns the content of a key, and verifies every frame.
 func read(meta core.Meta, blocks core.Blocks, bucket core.BucketID, key string) ([]byte, error) {
 	o, err := meta.Object(ctx, bucket, key, core.Current)
 	if err != nil {
@@ -142,7 +142,7 @@ func random(seed uint64, n int) []byte {
 	return b
 }
 
-func TestAloneCostsOneOfEach(t *testing.T) {
+func TestSingleWriteCostsOneCallOfEach(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	s.counts.Reset()
 	s.meta.applies = 0
@@ -151,7 +151,7 @@ func TestAloneCostsOneOfEach(t *testing.T) {
 	require.Equal(t, []int{1, 1, 1, 1}, []int{n.Creates, n.Writes, n.Commits, s.meta.applies})
 }
 
-func TestManyAtOnceCostAHandful(t *testing.T) {
+func TestConcurrentWritesShareCommits(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	s.counts.Reset()
 	s.meta.applies, s.meta.gate = 0, make(chan struct{})
@@ -165,7 +165,7 @@ func TestManyAtOnceCostAHandful(t *testing.T) {
 	}
 	close(s.meta.gate)
 	wg.Wait()
-	require.LessOrEqual(t, s.counts.Counts().Commits, 100) // how few depends on the scheduler; see the next test for a bound
+	require.LessOrEqual(t, s.counts.Counts().Commits, 100) // the number depends on the scheduler; the next test has an exact bound
 	for i := range 500 {
 		got, err := read(s.meta, s.mem, s.bucket, fmt.Sprint(i))
 		require.NoError(t, err)
@@ -173,7 +173,7 @@ func TestManyAtOnceCostAHandful(t *testing.T) {
 	}
 }
 
-func TestWhatQueuesWhileAnApplyRunsIsOneBatch(t *testing.T) {
+func TestWritesQueuedDuringApplyAreOneBatch(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	gate := make(chan struct{})
 	s.meta.gate = gate
@@ -187,9 +187,9 @@ func TestWhatQueuesWhileAnApplyRunsIsOneBatch(t *testing.T) {
 	}
 	commits := func() int { return s.counts.Counts().Commits }
 	s.counts.Reset()
-	start("a") // is being applied
+	start("a") // its Apply is running
 	require.Eventually(t, func() bool { return commits() == 1 }, 10*time.Second, time.Millisecond)
-	start("b") // is durable, waits for the applier
+	start("b") // it is durable and waits for the applier
 	require.Eventually(t, func() bool { return commits() == 2 }, 10*time.Second, time.Millisecond)
 	writes := make([]batch.Write, 500)
 	for i := range writes {
@@ -208,7 +208,7 @@ func TestWhatQueuesWhileAnApplyRunsIsOneBatch(t *testing.T) {
 	require.Equal(t, 3, commits())
 }
 
-func TestBatchIsClosedByCountAndBytes(t *testing.T) {
+func TestBatchLimits(t *testing.T) {
 	for _, c := range []struct {
 		o       batch.Options
 		commits int
@@ -226,10 +226,10 @@ func TestBatchIsClosedByCountAndBytes(t *testing.T) {
 	}
 }
 
-func TestEachWaiterGetsItsOwnOutcome(t *testing.T) {
+func TestEachWaiterGetsItsOwnResult(t *testing.T) {
 	s := newStore(t, batch.Options{})
-	require.NoError(t, s.put("there", []byte("x")))
-	w1 := putting(s.w, s.bucket, "there", []byte("new"))
+	require.NoError(t, s.put("existing", []byte("x")))
+	w1 := putting(s.w, s.bucket, "existing", []byte("new"))
 	w1.Change.(*core.PutObject).If.NoneMatch = []string{"*"}
 	w2 := putting(s.w, s.bucket, "other", []byte("y"))
 	w3 := putting(s.w, s.bucket, "other", []byte("z"))
@@ -240,14 +240,14 @@ func TestEachWaiterGetsItsOwnOutcome(t *testing.T) {
 	require.NoError(t, errs[1])
 	require.Equal(t, core.PreconditionFailed, core.KindOf(errs[2]))
 	require.Equal(t, core.NoSuchBucket, core.KindOf(errs[3]))
-	got, err := read(s.meta, s.mem, s.bucket, "there")
+	got, err := read(s.meta, s.mem, s.bucket, "existing")
 	require.NoError(t, err)
 	require.Equal(t, "x", string(got))
 }
 
-// TestFailuresFailTheirBatchOnly fails each driver call of a batch in both ways: the waiter is told, the next write
-// works, and a recovery onto empty metadata ends in the state that was acknowledged (what failed stays away, since a
-// later record voids it).
+// TestFailuresFailTheirBatchOnly makes each driver call of a batch fail, before and after it has taken effect. The
+// write returns the error, the next one succeeds, and a recovery of empty metadata results in the acknowledged state:
+// it does not apply the failed write, because a later record voids it.
 func TestFailuresFailTheirBatchOnly(t *testing.T) {
 	for _, call := range []string{"Create", "Write", "Commit"} {
 		for _, done := range []bool{false, true} {
@@ -273,8 +273,9 @@ func TestApplyThatWroteNothingIsVoided(t *testing.T) {
 	require.Equal(t, core.NoSuchKey, core.KindOf(err))
 }
 
-// TestABatchBehindAFailureFailsWithIt: while a batch fails in Apply, the next one is laid out, and its record cannot
-// void the first. At each moment a replay up to the sequence of the metadata gives the metadata.
+// TestABatchBehindAFailureFailsWithIt checks that when a batch fails in Apply, the next batch, which was laid out in
+// the meantime, fails too, since its record cannot void the first. At all times, a replay up to the sequence of the
+// metadata reproduces the metadata.
 func TestABatchBehindAFailureFailsWithIt(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	require.NoError(t, s.put("k", []byte("0")))
@@ -322,14 +323,15 @@ func TestABatchBehindAFailureFailsWithIt(t *testing.T) {
 	replays()
 }
 
-func TestUnknownApplySealsTheWriter(t *testing.T) {
+func TestUnknownResultOfApplyStopsTheWriter(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	s.meta.failNext(core.Unavailable)
 	require.Equal(t, core.Unavailable, core.KindOf(s.put("unknown", []byte("2"))))
 	require.Equal(t, core.Unavailable, core.KindOf(s.put("after", []byte("3"))))
 }
 
-// rebuildEquals recovers the blocks as a power cut leaves them onto empty metadata, and onto a copy that is up to date.
+// rebuildEquals checks that a recovery of empty metadata, from the blocks after a power cut, reproduces the metadata,
+// and that a second recovery applies nothing.
 func (s *store) rebuildEquals() {
 	s.t.Helper()
 	want, err := coretest.ReadMeta(ctx, s.meta)
@@ -348,7 +350,7 @@ func (s *store) rebuildEquals() {
 	require.Equal(s.t, r.Seq, again.Seq)
 }
 
-func TestCanceledBeforeItBegan(t *testing.T) {
+func TestCanceledBeforeDo(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	canceled, cancel := context.WithCancel(ctx)
 	cancel()
@@ -356,7 +358,7 @@ func TestCanceledBeforeItBegan(t *testing.T) {
 	require.Equal(t, core.Canceled, core.KindOf(err))
 }
 
-func TestBoundOfTheQueue(t *testing.T) {
+func TestQueueLimit(t *testing.T) {
 	s := newStore(t, batch.Options{Pending: 4})
 	gate := make(chan struct{})
 	s.meta.gate = gate
@@ -380,7 +382,7 @@ func TestBoundOfTheQueue(t *testing.T) {
 	require.Len(t, kinds, 1)
 }
 
-func TestCloseFinishesWhatWaits(t *testing.T) {
+func TestCloseFinishesWaitingWrites(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	gate := make(chan struct{})
 	s.meta.gate = gate
@@ -390,7 +392,7 @@ func TestCloseFinishesWhatWaits(t *testing.T) {
 	}
 	go close(gate)
 	require.NoError(t, s.w.Close())
-	for range 20 { // each is either done or refused, none hangs
+	for range 20 { // each write either succeeds or is refused
 		if err := <-errs; err != nil {
 			require.Equal(t, core.Unavailable, core.KindOf(err))
 		}
@@ -398,10 +400,10 @@ func TestCloseFinishesWhatWaits(t *testing.T) {
 	require.Equal(t, core.Unavailable, core.KindOf(s.put("late", nil)))
 }
 
-// TestFramesAreTakenAsTheyAre brings small content in the form in which it is to be stored, one or several frames.
-func TestFramesAreTakenAsTheyAre(t *testing.T) {
+// TestEncodedFramesAreStoredUnchanged writes small content as frames that are already encoded.
+func TestEncodedFramesAreStoredUnchanged(t *testing.T) {
 	s := newStore(t, batch.Options{})
-	for name, lengths := range map[string][]int{"one": {100}, "some": {frame.MaxPlain, frame.MaxPlain, 5}} {
+	for name, lengths := range map[string][]int{"one frame": {100}, "several frames": {frame.MaxPlain, frame.MaxPlain, 5}} {
 		info := &core.DataInfo{ID: s.w.NewData(), Codec: frame.Zstd}
 		var frames []byte
 		var payloads [][]byte
@@ -444,7 +446,7 @@ func TestFramesAreTakenAsTheyAre(t *testing.T) {
 	require.Equal(t, core.Internal, core.KindOf(err))
 }
 
-// Content that is dropped goes while the caller goes on; all of it has gone when the writer is closed.
+// TestDrop checks that dropped content is deleted by the time Close returns.
 func TestDrop(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	larges := func() (n int) {

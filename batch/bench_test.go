@@ -16,8 +16,8 @@ import (
 	"orcas/core/sqlite"
 )
 
-// BenchmarkDo makes contents of 4 KiB durable from so many goroutines, over a real disk and a real database, and says
-// how many of them share a sync.
+// BenchmarkDo makes writes of 4 KiB durable from the given number of goroutines, on a real disk and a real database,
+// and reports how many writes share a batch.
 func BenchmarkDo(b *testing.B) {
 	for _, writers := range []int{1, 16, 64, 256} {
 		b.Run(fmt.Sprint(writers), func(b *testing.B) {
@@ -65,8 +65,8 @@ func BenchmarkDo(b *testing.B) {
 	}
 }
 
-// TestAllocationsOfDo bounds what making one small content durable allocates, gatherer and applier included, over
-// drivers in memory.
+// TestAllocationsOfDo bounds the number of allocations per write of small content, including those of the gatherer and
+// the applier, with drivers in memory.
 func TestAllocationsOfDo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the race detector empties pools")

@@ -7,7 +7,7 @@ import (
 )
 
 // Buffer is memory for content on its way in or out: space for a frame's header, followed by space for content. Get one
-// with NewBuffer and return it with Release, exactly once, when no part of it is in use.
+// with NewBuffer, and return it with Release exactly once, when no part of it is in use.
 type Buffer struct {
 	B    []byte // B[:frame.HeaderSize] is for a header
 	pool *sync.Pool
@@ -18,7 +18,7 @@ var bufferSizes = [...]int{4 << 10, 16 << 10, 64 << 10, frame.MaxPlain, frame.Ma
 
 var bufferPools [len(bufferSizes)]sync.Pool
 
-// NewBuffer returns a buffer for size bytes of content, with arbitrary content.
+// NewBuffer returns a buffer for size bytes of content. Its bytes are arbitrary.
 func NewBuffer(size int) *Buffer {
 	for i, n := range bufferSizes {
 		if size <= n {
@@ -36,7 +36,7 @@ func NewBuffer(size int) *Buffer {
 func (b *Buffer) Content() []byte { return b.B[frame.HeaderSize:] }
 
 // Release returns the buffer to its pool. In builds with the race detector it is first filled with a pattern, so that
-// code that still uses it gets wrong bytes.
+// code that still uses it reads wrong bytes.
 func (b *Buffer) Release() {
 	if poison {
 		for i := range b.B {

@@ -14,8 +14,8 @@ import (
 	"orcas/core/mem"
 )
 
-// writeBatch writes a batch with one change, as the Writer lays it out: content of some bytes, if there is any, then
-// the record. Torn content fails its checksum.
+// writeBatch writes a batch with one change, in the layout of the Writer: content, if the change has any, then the
+// record. Torn content fails its checksum.
 func writeBatch(t *testing.T, blocks core.Blocks, c core.Change, brings func(core.Change) (core.DataID, *[]core.Extent), torn bool) {
 	w, err := blocks.Create(t.Context(), core.BlockOptions{Kind: core.Packed})
 	require.NoError(t, err)
@@ -43,8 +43,9 @@ func writeBatch(t *testing.T, blocks core.Blocks, c core.Change, brings func(cor
 	require.NoError(t, w.Commit(t.Context()))
 }
 
-// TestEveryChangeIsRecovered walks every kind of change through blocks and a rebuild. Cut off behind each change, the
-// metadata is rebuilt up to it; and a last change whose content a crash has torn is left out.
+// TestEveryChangeIsRecovered writes every kind of change to blocks and rebuilds the metadata from them. If the blocks
+// end after a change, the metadata is rebuilt up to that change. If a crash has torn the content of the last change,
+// that change is not applied.
 func TestEveryChangeIsRecovered(t *testing.T) {
 	ctx := t.Context()
 	read := func(m core.Meta) *coretest.MetaState {

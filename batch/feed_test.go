@@ -20,13 +20,13 @@ import (
 	"orcas/feed"
 )
 
-// watchedMeta keeps the events of the changes that were applied, made in another way than package feed does.
+// watchedMeta records the events of the changes that were applied. It does not use package feed to compute them.
 type watchedMeta struct {
 	core.Meta
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	applied []feed.Event
 	failed  map[core.Seq]bool // changes that failed their check
-	fails   func() bool       // whether an Apply fails, having written nothing; nil: none does
+	fails   func() bool       // reports whether the next Apply fails and writes nothing; nil: no Apply fails
 }
 
 func (m *watchedMeta) setFails(fails func() bool) {
@@ -94,7 +94,7 @@ func expected(c core.Change) []feed.Event {
 	return nil
 }
 
-// watcher is a store whose writer can be ended, as a kill ends it, and started again.
+// watcher is a store whose process can be killed and restarted.
 type watcher struct {
 	t      *testing.T
 	rand   *rand.Rand
@@ -116,7 +116,7 @@ func newWatcher(t *testing.T, seed uint64, o batch.Options) *watcher {
 	return s
 }
 
-// start opens a writer over what there is.
+// start opens a writer on the current blocks and metadata.
 func (s *watcher) start() {
 	s.faults = coretest.NewFaultyBlocks(s.blocks)
 	o := s.o
@@ -127,14 +127,14 @@ func (s *watcher) start() {
 	s.t.Cleanup(func() { w.Close() })
 }
 
-// kill ends the process; the metadata is as it was.
+// kill kills the process and restarts it. The metadata is preserved.
 func (s *watcher) kill() {
 	s.w.Refuse(core.E("test", core.Unavailable, errors.New("killed")))
 	s.blocks = s.blocks.Crash()
 	s.start()
 }
 
-// powerCut loses what was not synced, the metadata included.
+// powerCut loses all metadata and all content that was not synced, and restarts the process.
 func (s *watcher) powerCut() {
 	s.meta = &watchedMeta{Meta: mem.NewMeta(), failed: map[core.Seq]bool{}}
 	s.kill()
@@ -145,7 +145,7 @@ func (s *watcher) write(n int) {
 	var wg sync.WaitGroup
 	for range n {
 		write := s.random()
-		wg.Go(func() { _, _ = s.w.Do(ctx, write) }) // the outcome is what watchedMeta sees
+		wg.Go(func() { _, _ = s.w.Do(ctx, write) }) // watchedMeta records the result
 		if s.rand.IntN(4) == 0 {
 			wg.Wait()
 		}
@@ -176,7 +176,8 @@ func (s *watcher) random() batch.Write {
 	return put
 }
 
-// mark makes a change that cannot fail, and returns its sequence: who has its event has all before it.
+// mark makes a change that cannot fail, and returns its sequence: a subscriber that has its event has all events before
+// it.
 func (s *watcher) mark() core.Seq {
 	res, err := s.w.Do(ctx, putting(s.w, s.bucket, "mark", nil))
 	require.NoError(s.t, err)
@@ -184,7 +185,7 @@ func (s *watcher) mark() core.Seq {
 	return res.Seq
 }
 
-// readTo returns what a subscriber gets up to a sequence, in pieces of random size.
+// readTo returns the events that a subscriber gets up to a sequence. It reads them in chunks of random size.
 func (s *watcher) readTo(sub *feed.Subscription, to core.Seq) (got []feed.Event) {
 	for {
 		events := make([]feed.Event, 1+s.rand.IntN(5))
@@ -199,12 +200,12 @@ func (s *watcher) readTo(sub *feed.Subscription, to core.Seq) (got []feed.Event)
 	}
 }
 
-// bare returns events without what says how they were read, and without those of changes that failed their check, which
-// only a replay may have.
+// bare returns events without the fields that depend on how they were read, and without the events of changes that
+// failed their check, which only a replay may deliver.
 func (s *watcher) bare(events []feed.Event) (list []feed.Event) {
 	for _, e := range events {
 		if s.meta.failed[e.Seq] {
-			require.True(s.t, e.Replayed, "change %d failed, and its event is delivered", e.Seq)
+			require.True(s.t, e.Replayed, "change %d failed, but its event was delivered", e.Seq)
 			continue
 		}
 		list = append(list, feed.Event{
@@ -214,16 +215,16 @@ func (s *watcher) bare(events []feed.Event) (list []feed.Event) {
 	return list
 }
 
-// TestFeedIsWhatWasApplied makes random changes, some of which fail, in batches some of which fail. One subscriber
-// reads along, another one falls behind the buffer, a third one begins at the end, at a random position.
-func TestFeedIsWhatWasApplied(t *testing.T) {
+// TestFeedDeliversAppliedChanges makes random changes; some changes fail, and some whole batches. One subscriber keeps
+// up, another one falls behind the buffer, and others subscribe at the end, from random positions.
+func TestFeedDeliversAppliedChanges(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			s := newWatcher(t, seed, batch.Options{FeedBuffer: 32, Relaxed: seed%3 == 2})
 			along, behind := s.w.Feed().Subscribe(feed.Position{}), s.w.Feed().Subscribe(feed.Position{})
 			var got []feed.Event
 			var positions []feed.Position
-			r := rand.New(rand.NewPCG(seed, 2)) // the applier's
+			r := rand.New(rand.NewPCG(seed, 2)) // used only by the applier
 			for range 6 {
 				s.meta.setFails(nil)
 				s.faults.Fail(coretest.Fault{})
@@ -248,8 +249,8 @@ func TestFeedIsWhatWasApplied(t *testing.T) {
 	}
 }
 
-// TestFeedAcrossRestarts kills the process again and again. A subscriber that keeps its position with what it has read
-// misses nothing, and gets nothing twice.
+// TestFeedAcrossRestarts kills the process repeatedly. A subscriber that stores its position together with the events
+// misses no event and gets none twice.
 func TestFeedAcrossRestarts(t *testing.T) {
 	for _, relaxed := range []bool{false, true} {
 		t.Run(fmt.Sprint("relaxed ", relaxed), func(t *testing.T) {
@@ -261,7 +262,7 @@ func TestFeedAcrossRestarts(t *testing.T) {
 				s.write(10)
 				got = append(got, s.readTo(sub, s.mark())...)
 				kept = sub.Position()
-				s.write(20) // which it does not read before the kill
+				s.write(20) // the subscriber does not read these before the kill
 				require.NoError(t, s.w.Flush(ctx))
 				s.kill()
 			}
@@ -272,8 +273,8 @@ func TestFeedAcrossRestarts(t *testing.T) {
 	}
 }
 
-// TestFeedAfterReplay kills a process between the commit of a batch and Apply: the start applies it, and a subscriber
-// gets it.
+// TestFeedAfterReplay checks that a subscriber gets changes that were committed before a crash but are applied only by
+// the next start.
 func TestFeedAfterReplay(t *testing.T) {
 	s := newWatcher(t, 3, batch.Options{})
 	kept := s.w.Feed().Latest()
@@ -281,14 +282,14 @@ func TestFeedAfterReplay(t *testing.T) {
 	s.mark()
 	want := slices.DeleteFunc(s.meta.all(), func(e feed.Event) bool { return e.Seq <= kept.Seq })
 	failed := s.meta.failed
-	s.powerCut() // takes all metadata
+	s.powerCut() // loses all metadata
 	s.meta.failed = failed
 	got := s.readTo(s.w.Feed().Subscribe(kept), want[len(want)-1].Seq)
 	require.Equal(t, want, s.bare(got))
 	require.True(t, got[0].Replayed)
 }
 
-// tooOld checks that a subscriber after a position is told to read the metadata again.
+// tooOld checks that a subscriber at a position gets ErrTooOld, so that it reads the metadata again.
 func (s *watcher) tooOld(after feed.Position) {
 	s.t.Helper()
 	sub := s.w.Feed().Subscribe(after)
@@ -311,27 +312,27 @@ func TestFeedTooOld(t *testing.T) {
 	latest := s.w.Feed().Latest()
 	require.Len(t, s.readTo(s.w.Feed().Subscribe(first), end), 8)
 
-	t.Run("another history", func(t *testing.T) { // as of a copy that was restored from a backup
+	t.Run("another history", func(t *testing.T) { // such as a copy restored from a backup
 		s.tooOld(feed.Position{Seq: latest.Seq + 1, Block: latest.Block})
 		s.tooOld(feed.Position{Seq: latest.Seq, Block: middle.Block})
 		s.tooOld(feed.Position{Seq: middle.Seq, Block: core.MakeBlockID(middle.Block.Store(), middle.Block.Generation()+4096, 1)})
 		s.tooOld(feed.Position{Seq: middle.Seq})
 	})
-	t.Run("records are gone", func(t *testing.T) {
+	t.Run("deleted records", func(t *testing.T) {
 		require.NoError(t, s.blocks.Delete(ctx, middle.Block))
 		s.tooOld(first)
-		s.tooOld(middle) // its own record is gone: nothing shows that it is of this history
+		s.tooOld(middle) // its own record is deleted, so nothing shows that it belongs to this history
 		s.tooOld(feed.Position{})
 		_, err := slow.Next(ctx, make([]feed.Event, 1))
-		require.ErrorIs(t, err, feed.ErrTooOld, "it fell behind the buffer, and the records are gone")
+		require.ErrorIs(t, err, feed.ErrTooOld, "it fell behind the buffer, and the records are deleted")
 	})
 	fresh := s.w.Feed().Subscribe(s.w.Feed().Latest())
 	end = s.mark()
-	require.Len(t, s.readTo(fresh, end), 1, "who begins again gets what comes")
+	require.Len(t, s.readTo(fresh, end), 1, "a new subscriber gets later changes")
 }
 
-// TestFeedRelaxed: with relaxed durability a change is delivered after the sync, never before. What a power cut takes
-// is not delivered, and a subscriber resumes where it was.
+// TestFeedRelaxed checks that with relaxed durability a change is delivered only after the sync, that changes lost in a
+// power cut are not delivered, and that a subscriber can resume at its position.
 func TestFeedRelaxed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWatcher(t, 5, batch.Options{Relaxed: true, Window: time.Hour})
@@ -379,7 +380,7 @@ func TestFeedRelaxed(t *testing.T) {
 	})
 }
 
-// TestFeedEnds: a subscriber that waits is told when the writer is closed, and stops when its context ends.
+// TestFeedEnds checks that a waiting subscriber gets an error when the writer is closed, and when its context ends.
 func TestFeedEnds(t *testing.T) {
 	s := newWatcher(t, 6, batch.Options{})
 	sub := s.w.Feed().Subscribe(s.w.Feed().Latest())
@@ -396,13 +397,13 @@ func TestFeedEnds(t *testing.T) {
 	require.True(t, core.Is(<-ended, core.Unavailable))
 }
 
-// TestFeedWithoutSubscribers: what nobody subscribes to is neither collected nor made.
+// TestFeedWithoutSubscribers checks that no events are created if there are no subscribers.
 func TestFeedWithoutSubscribers(t *testing.T) {
 	f := feed.New(feed.Options{})
 	changes, results := applied()
 	require.Zero(t, testing.AllocsPerRun(100, func() { f.Applied(changes, results, feed.Position{Seq: 1}) }))
 	sub := f.Subscribe(f.Latest())
-	require.NotZero(t, testing.AllocsPerRun(100, func() { f.Applied(changes, results, feed.Position{Seq: 1}) }), "the test can see it")
+	require.NotZero(t, testing.AllocsPerRun(100, func() { f.Applied(changes, results, feed.Position{Seq: 1}) }), "with a subscriber there are allocations")
 	sub.Close()
 	require.Zero(t, testing.AllocsPerRun(100, func() { f.Applied(changes, results, feed.Position{Seq: 1}) }))
 }
@@ -417,7 +418,7 @@ func applied() ([]core.Change, []core.Result) {
 	return changes, results
 }
 
-// BenchmarkFeed shows what a batch of 100 changes costs the writer without and with a subscriber.
+// BenchmarkFeed measures the cost of a batch of 100 changes for the writer, with and without subscribers.
 func BenchmarkFeed(b *testing.B) {
 	changes, results := applied()
 	for _, subscribers := range []int{0, 1, 10} {

@@ -22,7 +22,7 @@ func (w *Writer) gather() {
 		if writes == nil {
 			return
 		}
-		if err := w.sealed.Load(); err != nil {
+		if err := w.stopped.Load(); err != nil {
 			fail(writes, *err)
 			continue
 		}
@@ -49,7 +49,7 @@ func fail(writes []*pending, err error) {
 
 // commit lays out a batch in a packed block and makes it durable.
 func (w *Writer) commit(writes []*pending) (*flight, error) {
-	ctx := context.Background() // a batch has many callers: none of them may cancel it
+	ctx := context.Background() // a batch has many callers, so none of them may cancel it
 	f := &flight{writes: writes}
 	voids, failed := w.takeVoids()
 	f.failed = failed
@@ -115,7 +115,7 @@ func (w *Writer) putBack(voids []*core.Void) {
 	w.voids = append(voids, w.voids...)
 }
 
-// layOut writes the frames of a batch: first the contents, then the record.
+// layOut writes the frames of a batch: first the content, then the record.
 func (w *Writer) layOut(bw core.BlockWriter, f *flight) error {
 	out := output{w: bw, buf: w.buf[:0], start: bw.Offset(), at: bw.Offset(), block: bw.Block()}
 	for _, p := range f.writes {
@@ -146,7 +146,7 @@ type output struct {
 	start, at int64 // offset of the batch, and of the next frame
 }
 
-// content appends the frames of a small content and sets its extent. Empty content has no extent.
+// content appends the frames of small content and sets its extent. Empty content has no extent.
 func (o *output) content(info *core.DataInfo, w *Write) error {
 	from := o.at
 	var err error
@@ -164,13 +164,13 @@ func (o *output) content(info *core.DataInfo, w *Write) error {
 // moved appends frames that were stored elsewhere and sets the new extent in the change.
 func (o *output) moved(c *core.MoveData, frames []byte) error {
 	if len(c.From) != 1 || c.From[0].Length != int64(len(frames)) {
-		return core.E("batch.Move", core.InvalidArgument, errors.New("MoveData needs content of exactly one extent"))
+		return core.E("batch.Move", core.InvalidArgument, errors.New("MoveData requires content with exactly one extent"))
 	}
 	c.To = []core.Extent{{Block: o.block, Offset: o.at, Length: c.From[0].Length}}
 	return o.place(c.Data, c.From[0], frames)
 }
 
-// place appends frames with new headers. The old headers have the position e.
+// place appends frames with new headers. The old headers state the position e.
 func (o *output) place(id core.DataID, e core.Extent, frames []byte) error {
 	for at := e.Offset; len(frames) > 0; {
 		h, err := frame.Decode(frames, e.Block, at)
@@ -237,8 +237,8 @@ func (o *output) flush() error {
 	return err
 }
 
-// acknowledgeEarly is a defect that the fault tests must detect: it acknowledges writes before anything is written,
-// and waits until the answer has reached the client.
+// acknowledgeEarly is a defect that the fault tests must detect: it acknowledges writes before anything is written, and
+// waits until the responses have reached the clients.
 func (w *Writer) acknowledgeEarly(f *flight) {
 	for i, p := range f.writes {
 		late := &pending{write: p.write, ready: make(chan struct{}, 1)}
@@ -251,7 +251,7 @@ func (w *Writer) acknowledgeEarly(f *flight) {
 	time.Sleep(50 * time.Millisecond)
 }
 
-// fitsNowhere is a size that does not fit in any open block.
+// fitsNowhere is a size that fits in no open block.
 const fitsNowhere = 1 << 40
 
 // sizeHint returns an upper bound on the stored size of a batch, in bytes.

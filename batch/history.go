@@ -13,15 +13,16 @@ import (
 	"orcas/feed"
 )
 
-// maxBehind is the maximum number of changes that a subscriber of the feed may be behind to get them from the records.
-// The positions of the records are kept in memory, and beyond this it is faster to read the metadata again.
+// maxBehind is the maximum number of changes that a subscriber of the feed may be behind and still get them from the
+// records. The positions of the records are kept in memory, and for more changes it is faster to read the metadata
+// again.
 const maxBehind = 1_000_000
 
 // records reads changes back from the packed blocks; it implements feed.Records.
 type records struct{ blocks core.Blocks }
 
-// history is the records after a position; it implements feed.History. It uses the parts of recovery that read
-// records, and find gaps and voids.
+// history reads the records after a position; it implements feed.History. It uses the parts of recovery that read
+// records and find gaps and voids.
 type history struct {
 	recovery
 	after feed.Position
@@ -32,7 +33,7 @@ type history struct {
 func (l records) Since(ctx context.Context, after feed.Position, to core.Seq) (feed.History, error) {
 	const op = "batch.Since"
 	if to-min(after.Seq, to) > maxBehind {
-		return nil, feed.TooOld(fmt.Sprintf("%d changes behind; records are read for at most %d", to-after.Seq, maxBehind))
+		return nil, feed.TooOld(fmt.Sprintf("%d changes behind: at most %d can be read from the records", to-after.Seq, maxBehind))
 	}
 	for try := 1; ; try++ {
 		h := &history{after: after, known: after.Seq == 0}
@@ -66,7 +67,7 @@ func (h *history) find(to core.Seq) error {
 	return err
 }
 
-// note stores the position of a record: f.start and f.end are those of the record, without the contents before it.
+// note stores the position of a record: f.start and f.end are those of the record, without the content before it.
 func (h *history) note(f found, payload []byte, to core.Seq) error {
 	_, changes, err := decodeRecord(payload)
 	if err != nil {
@@ -98,7 +99,7 @@ func (h *history) check(to core.Seq) error {
 		gaps = append(gaps, Gap{h.seen + 1, to})
 	}
 	if len(gaps) > 0 {
-		return feed.TooOld(fmt.Sprintf("the changes %d to %d are in no record", gaps[0].From, gaps[0].To))
+		return feed.TooOld(fmt.Sprintf("no record contains the changes %d to %d", gaps[0].From, gaps[0].To))
 	}
 	return nil
 }
@@ -111,8 +112,8 @@ func (h *history) Next(ctx context.Context) ([]core.Change, feed.Position, error
 	f := h.records[0]
 	changes, err := h.read(ctx, f)
 	if core.Is(err, core.NoSuchData) {
-		gone := fmt.Sprintf("block %s with the record of change %d was reclaimed", f.block, f.first)
-		return nil, feed.Position{}, feed.TooOld(gone)
+		reason := fmt.Sprintf("block %s with the record of change %d was reclaimed", f.block, f.first)
+		return nil, feed.Position{}, feed.TooOld(reason)
 	}
 	if err != nil {
 		return nil, feed.Position{}, core.E("batch.Next", core.Internal, err)

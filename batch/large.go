@@ -9,9 +9,9 @@ import (
 	"orcas/core/frame"
 )
 
-// Large stores content that is too large to be packed in a block of its own, frame by frame, in constant memory. It is
-// used by one goroutine. The content is durable after Commit, and referenced after Writer.Do has applied a change with
-// its Info.
+// Large stores content that is too large to be packed. It writes the content to a block of its own, frame by frame, in
+// constant memory. Only one goroutine may use it at a time. The content is durable after Commit, and referenced after
+// Writer.Do has applied a change with its Info.
 type Large struct {
 	owner *Writer
 	w     core.BlockWriter
@@ -24,14 +24,14 @@ type Large struct {
 	coded *Buffer // for frames that are compressed or encrypted
 }
 
-// NewLarge begins content of size bytes. ChunkSize is the number of bytes of plain content per extent (see
-// core.CheckChunkSize); 0 means core.DefaultChunkSize. E encodes the frames, and may be modified until the first
-// Write; if it is nil, they are stored unchanged.
+// NewLarge starts storing content of size bytes. ChunkSize is the number of bytes of plain content per extent (see
+// core.CheckChunkSize); 0 means core.DefaultChunkSize. E encodes the frames, and may be modified until the first Write;
+// if it is nil, they are stored unchanged.
 func (w *Writer) NewLarge(ctx context.Context, size, chunkSize int64, e *codec.Encoder) (*Large, error) {
 	return w.Rewrite(ctx, w.NewData(), size, chunkSize, e)
 }
 
-// Rewrite is NewLarge for content that already has a number, and is written to a new block.
+// Rewrite is like NewLarge, but for existing content, which it writes to a new block.
 func (w *Writer) Rewrite(ctx context.Context, id core.DataID, size, chunkSize int64, e *codec.Encoder) (*Large, error) {
 	if chunkSize == 0 {
 		chunkSize = core.DefaultChunkSize
@@ -50,16 +50,16 @@ func (w *Writer) Rewrite(ctx context.Context, id core.DataID, size, chunkSize in
 	return &Large{owner: w, w: bw, size: size, info: &core.DataInfo{ID: id, ChunkSize: chunkSize}, codec: e}, nil
 }
 
-// ID returns the number of the content.
+// ID returns the DataID of the content.
 func (l *Large) ID() core.DataID { return l.info.ID }
 
-// Write stores the next frame.MaxPlain bytes of plain content, or the shorter rest. They are in
+// Write stores the next frame.MaxPlain bytes of plain content; the last call may have fewer. They are in
 // buf[frame.HeaderSize:]; the space before them is for the header of the frame.
 func (l *Large) Write(buf []byte) error {
 	payload := buf[frame.HeaderSize:]
 	plain := int64(len(payload))
 	if l.info.Size+plain > l.size || plain != frame.MaxPlain && l.info.Size+plain != l.size {
-		return core.E("batch.Large", core.InvalidArgument, fmt.Errorf("a frame of %d bytes: only the last one may be shorter than %d", len(buf)-frame.HeaderSize, frame.MaxPlain))
+		return core.E("batch.Large", core.InvalidArgument, fmt.Errorf("a frame of %d bytes: only the last one may be shorter than %d bytes", len(buf)-frame.HeaderSize, frame.MaxPlain))
 	}
 	h := frame.Header{
 		Type: frame.Data, Block: l.w.Block(), Offset: l.w.Offset(), ID: uint64(l.info.ID), Index: l.index,
@@ -91,8 +91,8 @@ func (l *Large) Write(buf []byte) error {
 	return nil
 }
 
-// Defer announces that the content will probably be dropped: work that can wait for Commit is deferred, and saved if
-// the content is dropped.
+// Defer announces that the content will probably be dropped: work that can wait is deferred until Commit, so that it
+// need not be done if the content is dropped.
 func (l *Large) Defer() {
 	if d, ok := core.As[core.Deferrer](l.w); ok {
 		d.Defer()
@@ -102,7 +102,7 @@ func (l *Large) Defer() {
 // Commit makes the content durable and returns its Info, to which the caller adds the checksums.
 func (l *Large) Commit(ctx context.Context) (*core.DataInfo, error) {
 	if l.info.Size != l.size {
-		return nil, core.E("batch.Large", core.Incomplete, fmt.Errorf("the content has %d bytes, %d were announced", l.info.Size, l.size))
+		return nil, core.E("batch.Large", core.Incomplete, fmt.Errorf("the content has %d bytes instead of the announced %d", l.info.Size, l.size))
 	}
 	if err := l.w.Commit(ctx); err != nil {
 		return nil, err
@@ -113,16 +113,16 @@ func (l *Large) Commit(ctx context.Context) (*core.DataInfo, error) {
 	return l.info, nil
 }
 
-// Abort releases the memory, and discards content that was not committed.
+// Abort releases the memory and discards content that was not committed.
 func (l *Large) Abort() {
-	_ = l.w.Abort() // what is left is garbage: nobody needs the error
+	_ = l.w.Abort() // ignore the error: a block that remains is garbage
 	if l.coded != nil {
 		l.coded.Release()
 		l.coded = nil
 	}
 }
 
-// maxDrops is the number of contents that a Writer drops in the background at the same time.
+// maxDrops is the maximum number of drops that a Writer runs in the background at the same time.
 const maxDrops = 16
 
 // Drop is Abort for complete content that turned out to be unnecessary. The caller does not wait, because a file is

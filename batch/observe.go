@@ -13,16 +13,16 @@ type Observer struct {
 
 // BatchStats are the measurements of a batch.
 type BatchStats struct {
-	Queued int   // number of writes that were waiting when it was formed, including its own
+	Queued int   // number of writes that were waiting when the batch was formed, including its own
 	Writes int   // number of changes from callers
 	Blobs  int   // number of these changes that came with content
 	Bytes  int64 // size of this content
 	Stored int64 // bytes written to the block: content, frame headers, and the record
 
-	Commit time.Duration // time to write and sync it (fdatasync); in relaxed mode, only to write it
+	Commit time.Duration // time to write and sync the batch (fdatasync); in relaxed mode, only to write it
 	Apply  time.Duration // time of Meta.Apply; 0 if it was not called
 
-	Err error // why the whole batch failed; nil if each change has its own result
+	Err error // the error of the whole batch; nil if each change has its own result
 }
 
 // now returns the time, or the zero time if there is no observer of batches.

@@ -13,9 +13,9 @@ import (
 	"orcas/core/mem"
 )
 
-// figures collects what an Observer is told.
+// figures collects the measurements that an Observer gets.
 type figures struct {
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	recovered []*batch.Recovery
 	batches   []batch.BatchStats
 	syncs     int
@@ -37,7 +37,7 @@ func (f *figures) observer() batch.Observer {
 	}
 }
 
-// take returns the batches since the last take; the Writer is closed, so that all have ended.
+// take returns the batches since the last call of take. The Writer must be closed, so that all batches have ended.
 func (f *figures) take() []batch.BatchStats {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -46,7 +46,7 @@ func (f *figures) take() []batch.BatchStats {
 	return list
 }
 
-// TestObserver compares the figures of batches with what was written, and with what reached the block.
+// TestObserver compares the measurements of batches with the writes and with the bytes in the block.
 func TestObserver(t *testing.T) {
 	var f figures
 	s := newStore(t, batch.Options{Observer: f.observer()})
@@ -89,7 +89,7 @@ func TestObserver(t *testing.T) {
 	require.Equal(t, 5, f.recovered[1].Applied, "a start with empty metadata replays all records")
 }
 
-// TestObserverOfFailures: a batch of which the commit or Apply failed is reported with the error.
+// TestObserverOfFailures checks that a batch whose commit or Apply failed is reported with the error.
 func TestObserverOfFailures(t *testing.T) {
 	var f figures
 	s := newStore(t, batch.Options{Observer: f.observer()})
@@ -110,7 +110,7 @@ func TestObserverOfFailures(t *testing.T) {
 	require.NoError(t, got[3].Err)
 }
 
-// TestObserverOfSyncs: with relaxed durability each sync of the drive is reported.
+// TestObserverOfSyncs checks that with relaxed durability each sync of the drive is reported.
 func TestObserverOfSyncs(t *testing.T) {
 	var f figures
 	s := newStore(t, batch.Options{Observer: f.observer(), Relaxed: true, Window: time.Hour})

@@ -7,14 +7,14 @@ import (
 	"orcas/core"
 )
 
-// Waiting describes the recovery that the next start would do.
+// Waiting describes the recovery at the next start.
 type Waiting struct {
 	Changes int   // number of changes in the blocks that are newer than the metadata and would be applied
 	Missing []Gap // sequences without a record, although there must be one
-	Ahead   bool  // the metadata is ahead of what a power cut left, and would be rebuilt from the blocks
+	Ahead   bool  // the metadata is ahead of the blocks, because a power cut lost a part of them, and would be rebuilt
 }
 
-// Pending returns what the recovery of the next start would do, and changes nothing.
+// Pending describes what the recovery at the next start would do. It changes nothing.
 func Pending(ctx context.Context, meta core.Meta, blocks core.Blocks, log *slog.Logger) (*Waiting, error) {
 	const op = "batch.Pending"
 	st, err := meta.State(ctx)

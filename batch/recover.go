@@ -16,8 +16,8 @@ import (
 	"orcas/internal/mutant"
 )
 
-// The payload of a record, over all its frames: 8 bytes, big endian, with the offset of the batch in its block, then
-// the changes (encoding.AppendChanges).
+// The payload of a record, joined from all its frames, is the offset of the batch in its block (8 bytes, big endian),
+// followed by the changes (encoding.AppendChanges).
 const recordStart = 8
 
 func appendRecord(b []byte, start int64, changes []core.Change) []byte {
@@ -41,9 +41,9 @@ type Recovery struct {
 	Seq        core.Seq       // the highest sequence that may have been assigned
 	NextData   core.DataID    // the next DataID: no lower one may be assigned again
 	ReplayFrom core.BlockID   // State.ReplayFrom
-	Voids      []*core.Void   // recorded changes that were left out: the next record must void them
-	Applied    int            // number of changes in blocks that the metadata did not have
-	Snapshot   *snapshot.Info // the snapshot from which empty metadata was restored; nil if none
+	Voids      []*core.Void   // recorded changes that were not applied: the next record must void them
+	Applied    int            // number of changes in blocks that the metadata lacked
+	Snapshot   *snapshot.Info // the snapshot from which empty metadata was restored, or nil
 	Missing    []Gap          // sequences without a record, although there must have been one
 	Relaxed    bool           // the last writer used relaxed durability
 	Durable    core.Seq       // everything up to this sequence is durable; later sequences must be voided
@@ -59,19 +59,19 @@ type Gap struct{ From, To core.Seq }
 // found is a record newer than the metadata, found in a block.
 type found struct {
 	block       core.BlockID
-	start, end  int64 // the batch: its contents begin at start, its record ends at end
+	start, end  int64 // the batch: its content begins at start, its record ends at end
 	first, last core.Seq
 	relaxed     bool
-	note        bool // it only records what was durable
+	note        bool // it records only what was durable
 }
 
 // Recover updates the metadata from the blocks: it reads the records from State.ReplayFrom on, and applies the changes
-// that are newer than State.Seq, in order, except the voided ones. It never needs manual repair, and can be repeated.
-// Empty metadata is rebuilt (see Rebuild).
+// that are newer than State.Seq, in order, except the voided ones. It never needs manual intervention, and can be
+// repeated. Empty metadata is rebuilt (see Rebuild).
 //
-// A batch with incomplete contents can only be the last one, which was never acknowledged. Of that batch, the changes
-// with complete content are applied. Damage in an earlier batch does not undo it: all its changes are applied, and
-// reads of the damaged content fail.
+// Unless there is damage, only the last batch can have incomplete content, and it was never acknowledged. Of that
+// batch, the changes with complete content are applied. Damage in an earlier batch does not undo it: all its changes
+// are applied, and reads of the damaged content fail.
 func Recover(ctx context.Context, meta core.Meta, blocks core.Blocks, log *slog.Logger) (*Recovery, error) {
 	st, err := meta.State(ctx)
 	if err != nil {
@@ -91,7 +91,7 @@ func Recover(ctx context.Context, meta core.Meta, blocks core.Blocks, log *slog.
 			return nil, core.E("batch.Recover", core.Internal, err)
 		}
 		if r.relaxed && st.Seq > end {
-			return r.again("the metadata is ahead of what the power cut left", st.Seq)
+			return r.again("the metadata is ahead of the blocks, because a power cut lost a part of them", st.Seq)
 		}
 		gaps := r.gaps()
 		overtaken, err := r.overtaken(gaps)
@@ -99,10 +99,10 @@ func Recover(ctx context.Context, meta core.Meta, blocks core.Blocks, log *slog.
 			return nil, core.E("batch.Recover", core.Internal, err)
 		}
 		if overtaken {
-			return r.again("the metadata is older than the newest snapshot, and records between the two are gone", st.Seq)
+			return r.again("the metadata is older than the newest snapshot, and records between the two are missing", st.Seq)
 		}
 		for _, g := range gaps {
-			log.Error("acknowledged changes are in no block any more", "from", g.From, "to", g.To)
+			log.Error("acknowledged changes are missing from the blocks", "from", g.From, "to", g.To)
 		}
 		if err := r.replay(); err != nil {
 			return nil, core.E("batch.Recover", core.Internal, err)
@@ -141,7 +141,7 @@ func rebuild(known *recovery, lossy bool) (*Recovery, error) {
 		gaps := r.gaps()
 		if len(gaps) > 0 && !lossy {
 			return nil, core.E(op, core.Damaged, fmt.Errorf(
-				"the changes %d to %d are in no block and no snapshot: orcas rebuild --lossy makes of the rest what it can", gaps[0].From, gaps[0].To))
+				"the changes %d to %d are in no block and no snapshot: to rebuild the metadata without them, run orcas rebuild --lossy", gaps[0].From, gaps[0].To))
 		}
 		if i < len(snapshots) {
 			restorer, ok := core.As[core.Snapshotter](meta)
@@ -150,7 +150,7 @@ func rebuild(known *recovery, lossy bool) (*Recovery, error) {
 			}
 			err := snapshot.Restore(ctx, blocks, &snapshots[i], restorer)
 			if core.Is(err, core.Damaged) {
-				log.Error("a snapshot of the metadata is damaged: trying an older one", "block", snapshots[i].Block, "err", err)
+				log.Error("a snapshot of the metadata is damaged; trying an older one", "block", snapshots[i].Block, "err", err)
 				continue
 			}
 			if err != nil {
@@ -175,8 +175,8 @@ func rebuild(known *recovery, lossy bool) (*Recovery, error) {
 
 // recovery reads the records of a store and replays them.
 //
-// One process: the records are those of one writer, whose stamps have no gaps but voided ones. Records of several
-// writers need a note where each batch came to stand (the reserved change 12).
+// One process: the records are those of one writer, whose stamps have no gaps except voided ones. Records of several
+// writers would have to note the position of each batch in the commit order (the reserved change 12).
 type recovery struct {
 	ctx     context.Context
 	meta    core.Meta
@@ -192,7 +192,7 @@ type recovery struct {
 	newest core.BlockID // the block of the record with seen, if there is one
 
 	given    core.Seq    // the highest sequence known from other sources
-	nextData core.DataID // higher than every DataID that was seen, even in changes that were left out
+	nextData core.DataID // higher than every DataID seen, even in changes that were not applied
 	synced   core.Seq    // everything up to this sequence is durable, according to metadata and records
 	relaxed  bool        // there is a record with relaxed durability
 	beheaded bool        // the block at State.ReplayFrom, with the newest records that the metadata knows, is missing
@@ -233,7 +233,7 @@ func (r *recovery) gaps() []Gap {
 }
 
 // overtaken reports whether an intact snapshot contains changes that are missing from the records between the metadata
-// and the snapshot. This happens if somebody restored an old copy of the database: blocks are deleted once a snapshot
+// and the snapshot. This happens after an old copy of the database was restored: blocks are deleted once a snapshot
 // covers their records and the database was synced after it.
 func (r *recovery) overtaken(gaps []Gap) (bool, error) {
 	if len(gaps) == 0 {
@@ -288,11 +288,12 @@ func (r *recovery) scan(b core.BlockInfo) error {
 	})
 }
 
-// eachRecord calls fn with each intact record of a block, its beginning and its end. It calls skipped after bytes that
-// are not a frame. If fn returns an error about the bytes, the record counts as damaged.
+// eachRecord calls fn with each intact record of a block, its beginning, and its end. After bytes that are not a frame,
+// it calls skipped with the offset of the next frame. If fn returns an error about the bytes, the record counts as
+// damaged.
 func (r *recovery) eachRecord(b core.BlockInfo, fn func(payload []byte, at, end int64) error, skipped func(to int64)) error {
 	if b.Size <= frame.BlockHeaderSize {
-		return nil // a crash immediately after its creation
+		return nil // the process crashed immediately after creating the block
 	}
 	rd, err := r.blocks.Open(r.ctx, core.Extent{Block: b.ID, Length: b.Size})
 	if err != nil {
@@ -319,7 +320,8 @@ func (r *recovery) eachRecord(b core.BlockInfo, fn func(payload []byte, at, end 
 		case err == nil:
 			at = end
 		case errors.Is(err, frame.ErrNotFrame), errors.Is(err, frame.ErrDamaged), errors.Is(err, errTail):
-			// The written part ends here, or something is damaged: continue at the next frame, if there is one.
+			// The written part of the block ends here, or bytes are damaged: continue at the next frame, if there is
+			// one.
 			if at, err = s.Next(at + 1); err != nil {
 				return err
 			}
@@ -384,7 +386,7 @@ func (r *recovery) replay() error {
 				return true
 			}
 			if i == len(r.records)-1 && bringsAny(c, broken) && !mutant.Is("no-tail-cut") {
-				r.log.Warn("left out an incomplete write: its content is cut off", "seq", seq)
+				r.log.Warn("an incomplete write was not applied: its content is cut off", "seq", seq)
 				r.left = append(r.left, &core.Void{From: seq, To: seq})
 				return true
 			}
@@ -405,8 +407,8 @@ func (r *recovery) replay() error {
 	}
 	if r.count > 0 {
 		if c, ok := core.As[core.Checkpointer](r.meta); ok {
-			if err := c.Checkpoint(r.ctx); err != nil { // such as a full drive; the next start replays the same changes
-				r.log.Warn("the recovered writes could not be synced: another start may apply them again", "err", err)
+			if err := c.Checkpoint(r.ctx); err != nil { // for example, the drive is full; the next start replays the same changes
+				r.log.Warn("could not sync the recovered writes; the next start may apply them again", "err", err)
 			}
 		}
 		r.log.Info("recovered writes from the blocks", "changes", r.count, "batches", len(r.records))
@@ -423,7 +425,7 @@ func (r *recovery) voided(seq core.Seq) bool {
 	return false
 }
 
-// load reads a batch again. It returns its changes, and the contents in it that fail their checksums.
+// load reads a batch again. It returns its changes, and the IDs of its content that is damaged or incomplete.
 func (r *recovery) load(f found) (changes []core.Change, broken map[core.DataID]bool, err error) {
 	rd, err := r.blocks.Open(r.ctx, core.Extent{Block: f.block, Length: f.end})
 	if err != nil {
@@ -468,7 +470,7 @@ func (r *recovery) load(f found) (changes []core.Change, broken map[core.DataID]
 	return changes, missing(changes, f, whole), nil
 }
 
-// missing returns the contents in this batch that belong to its changes and are incomplete.
+// missing returns the IDs of the content in this batch that belongs to its changes and is incomplete.
 func missing(changes []core.Change, f found, whole map[core.DataID]bool) map[core.DataID]bool {
 	broken := map[core.DataID]bool{}
 	for _, c := range changes {
@@ -485,7 +487,7 @@ func missing(changes []core.Change, f found, whole map[core.DataID]bool) map[cor
 	return broken
 }
 
-// eachContent calls fn with each content whose extents are in a change.
+// eachContent calls fn for all content whose extents are in a change.
 func eachContent(c core.Change, fn func(id core.DataID, extents []core.Extent)) {
 	var segments []core.Segment
 	switch c := c.(type) {

@@ -9,9 +9,9 @@ import (
 	"orcas/internal/mutant"
 )
 
-// cutOff ends the history where a power cut has ended it: at the first batch that is not known to be durable and is
-// missing or incomplete. It returns the last remaining sequence. Batches of strict durability are never cut off: an
-// incomplete one was damaged, or is the last (see replay).
+// cutOff ends the history at the point where a power cut ended it: at the first batch that is not known to be durable
+// and is missing or incomplete. It returns the last remaining sequence. Batches with strict durability are never cut
+// off: an incomplete one was damaged, or is the last (see replay).
 func (r *recovery) cutOff() (end core.Seq, err error) {
 	end = r.synced
 	if !r.relaxed || mutant.Is("no-relaxed-cut") {
@@ -43,7 +43,7 @@ func (r *recovery) cutOff() (end core.Seq, err error) {
 	if end < r.seen {
 		r.lost = Gap{end + 1, r.seen}
 		r.left = append(r.left, &core.Void{From: end + 1, To: r.seen})
-		r.log.Warn("a power cut took writes that were acknowledged with relaxed durability", "from", end+1, "to", r.seen)
+		r.log.Warn("a power cut lost writes that were acknowledged with relaxed durability", "from", end+1, "to", r.seen)
 	}
 	return end, nil
 }
@@ -65,7 +65,7 @@ func (r *recovery) allVoided(from, to core.Seq) bool {
 	return true
 }
 
-// whole reports whether a batch and every content that it refers to are complete.
+// whole reports whether a batch and all content that it refers to are complete.
 func (r *recovery) whole(f found) (bool, error) {
 	changes, broken, err := r.load(f)
 	if errors.Is(err, errTail) || frame.Broken(err) {
@@ -91,7 +91,7 @@ func (r *recovery) whole(f found) (bool, error) {
 	return true, nil
 }
 
-// wholeExtent reports whether all frames of an extent are intact and belong to a content.
+// wholeExtent reports whether all frames of an extent are intact and belong to the content id.
 func (r *recovery) wholeExtent(id core.DataID, e core.Extent) (bool, error) {
 	rd, err := r.blocks.Open(r.ctx, core.Extent{Block: e.Block, Length: e.Offset + e.Length})
 	if core.Is(err, core.NoSuchData) {
@@ -122,18 +122,18 @@ func (r *recovery) wholeExtent(id core.DataID, e core.Extent) (bool, error) {
 // reclaim deletes that block, so the remaining records do not show where the history ends.
 func (r *recovery) keepBeheaded(st core.State) {
 	if r.relaxed && r.beheaded && !mutant.Is("no-head") {
-		r.log.Error("a block with records is missing: the metadata is not changed", "block", st.ReplayFrom)
+		r.log.Error("a block with records is missing; the metadata is left unchanged", "block", st.ReplayFrom)
 		r.relaxed = false
 	}
 }
 
-// again rebuilds metadata that does not agree with the blocks; why is the reason.
+// again rebuilds metadata that contradicts the blocks. Why is the reason.
 func (r *recovery) again(why string, was core.Seq) (*Recovery, error) {
 	restorer, ok := core.As[core.Snapshotter](r.meta)
 	if !ok {
-		return nil, core.E("batch.Recover", core.Unsupported, errors.New(why+", and this metadata engine cannot be rebuilt"))
+		return nil, core.E("batch.Recover", core.Unsupported, errors.New(why+", and this metadata engine does not support a rebuild"))
 	}
-	r.log.Warn(why+": it is rebuilt from the blocks", "seq", was)
+	r.log.Warn(why+"; rebuilding it from the blocks", "seq", was)
 	if err := restorer.Reset(r.ctx); err != nil {
 		return nil, core.E("batch.Recover", core.Internal, err)
 	}

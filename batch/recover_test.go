@@ -21,13 +21,13 @@ import (
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// patched is Blocks in which the bytes of one block differ from what was written.
+// patched is Blocks in which one block was damaged or truncated.
 type patched struct {
 	core.Blocks
 	block core.BlockID
 	at    int64
 	flip  byte
-	size  int64 // what Walk says of block; 0: the truth
+	size  int64 // the size of block that Walk reports; 0: the actual size
 }
 
 func (p *patched) Unwrap() core.Blocks { return p.Blocks }
@@ -95,7 +95,7 @@ func history(t *testing.T, s *store, n int) []*coretest.MetaState {
 	return states
 }
 
-// onlyBlock returns the one packed block of s.
+// onlyBlock returns the only block of s.
 func onlyBlock(t *testing.T, s *store) core.BlockInfo {
 	var only core.BlockInfo
 	n := 0
@@ -108,8 +108,8 @@ func onlyBlock(t *testing.T, s *store) core.BlockInfo {
 	return only
 }
 
-// TestEveryCutIsAPrefix cuts the block after every byte: what is recovered is always the state after some write, and
-// never less than the whole batches before the cut.
+// TestEveryCutIsAPrefix cuts the block after every byte. The recovered state is always the state after some write, and
+// includes every complete batch before the cut.
 func TestEveryCutIsAPrefix(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	states := history(t, s, 8)
@@ -139,9 +139,9 @@ func TestEveryCutIsAPrefix(t *testing.T) {
 	require.Equal(t, len(states)-1, least)
 }
 
-// TestFlipsNeverBringWrongContent flips bytes all over the block: recovery works, and every object that it brings
-// either reads as one of the contents that its key had, or says that it is damaged.
-func TestFlipsNeverBringWrongContent(t *testing.T) {
+// TestFlipsNeverReturnWrongContent flips a bit of each byte of the block. Recovery succeeds, and a read of every
+// recovered object returns content that its key once had, or an error.
+func TestFlipsNeverReturnWrongContent(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	contents := map[string][][]byte{}
 	for i := range 12 {
@@ -157,7 +157,7 @@ func TestFlipsNeverBringWrongContent(t *testing.T) {
 		p := &patched{Blocks: s.mem, block: b.ID, at: at, flip: 1 << r.IntN(8)}
 		meta := mem.NewMeta()
 		_, err := batch.Recover(ctx, meta, p, discard())
-		if err != nil { // a record is hit: what it said is missing, and the other changes are not affected
+		if err != nil { // a record is damaged: its changes are missing, and the others are not affected
 			require.True(t, core.Is(err, core.Damaged), "%v", err)
 			st, stateErr := meta.State(ctx)
 			require.NoError(t, stateErr)
@@ -168,7 +168,7 @@ func TestFlipsNeverBringWrongContent(t *testing.T) {
 			refused++
 		}
 		if _, err := meta.Bucket(ctx, "b"); err != nil {
-			continue // the first record is hit
+			continue // the first record is damaged
 		}
 		for key, list := range contents {
 			got, err := read(meta, p, s.bucket, key)
@@ -183,7 +183,7 @@ func TestFlipsNeverBringWrongContent(t *testing.T) {
 	require.NotZero(t, refused)
 }
 
-// TestOnlyNewerRecordsAreApplied recovers metadata that stopped at every point of the history.
+// TestOnlyNewerRecordsAreApplied recovers metadata from different points of the history.
 func TestOnlyNewerRecordsAreApplied(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	states := history(t, s, 8)
@@ -201,9 +201,9 @@ func TestOnlyNewerRecordsAreApplied(t *testing.T) {
 	}
 }
 
-// TestOldMetadataBehindASnapshot: where somebody puts old metadata back, and blocks are gone whose records a snapshot
-// covers, the start goes by the snapshot. A snapshot that is damaged is none: then the metadata stays, and the log
-// tells what is missing.
+// TestOldMetadataBehindASnapshot restores an old copy of the metadata after blocks were deleted whose records a
+// snapshot covers. The start rebuilds the metadata from the snapshot. If the snapshot is damaged, the metadata is kept,
+// and the log reports the missing changes.
 func TestOldMetadataBehindASnapshot(t *testing.T) {
 	s := newStore(t, batch.Options{Alone: true}) // a block for each change
 	history(t, s, 9)
@@ -223,7 +223,7 @@ func TestOldMetadataBehindASnapshot(t *testing.T) {
 	for i := range 3 {
 		require.NoError(t, s.put(fmt.Sprint("behind ", i), random(uint64(i), 100)))
 	}
-	for _, id := range blocks[3:6] { // as far as recovery knows; their contents are not looked at
+	for _, id := range blocks[3:6] { // recovery does not need their content
 		require.NoError(t, s.mem.Delete(ctx, id))
 	}
 	now, err := coretest.ReadMeta(ctx, s.meta)
@@ -233,7 +233,7 @@ func TestOldMetadataBehindASnapshot(t *testing.T) {
 		blocks core.Blocks
 		whole  bool
 	}{
-		"whole":   {s.mem, true},
+		"intact":  {s.mem, true},
 		"damaged": {&patched{Blocks: s.mem, block: info.Block, at: info.Size - 1, flip: 1}, false},
 	} {
 		var log strings.Builder
@@ -249,7 +249,7 @@ func TestOldMetadataBehindASnapshot(t *testing.T) {
 		require.NoError(t, err, name)
 		got.State = core.State{}
 		require.Equal(t, c.whole, assert.ObjectsAreEqual(now.Comparable(), got.Comparable()), name)
-		require.Equal(t, !c.whole, strings.Contains(log.String(), "in no block any more"), name)
+		require.Equal(t, !c.whole, strings.Contains(log.String(), "are missing from the blocks"), name)
 	}
 }
 
@@ -263,8 +263,9 @@ func (c *checkpointing) Unwrap() core.Meta { return c.Meta }
 
 func (c *checkpointing) Checkpoint(context.Context) error { c.n++; return nil }
 
-// TestRecoveryIsMadeToLast: what was applied again is not applied yet another time by the next start.
-func TestRecoveryIsMadeToLast(t *testing.T) {
+// TestRecoveryIsDurable checks that a recovery ends with a checkpoint, so that the next start does not apply the same
+// changes again.
+func TestRecoveryIsDurable(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	history(t, s, 4)
 	meta := &checkpointing{Meta: mem.NewMeta()}
@@ -275,8 +276,8 @@ func TestRecoveryIsMadeToLast(t *testing.T) {
 	}
 }
 
-// TestTornLastBatch: the record is whole, a content before it is not. The whole writes of the batch come back, the torn
-// one does not, and no number is used twice afterwards.
+// TestTornLastBatch recovers a batch whose record is intact, but not all of its content. The writes with intact content
+// are recovered, the torn write is not, and no sequence is assigned twice afterwards.
 func TestTornLastBatch(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	writes := make([]batch.Write, 5)
@@ -308,7 +309,7 @@ func TestTornLastBatch(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, res.Seq, before.Seq)
 	require.NoError(t, w.Close())
-	// The torn write stays away from now on, also when its content reads well again.
+	// The torn write remains voided, even if its content becomes readable again.
 	fresh := mem.NewMeta()
 	_, err = batch.Recover(ctx, fresh, p.Blocks, discard())
 	require.NoError(t, err)
@@ -318,9 +319,9 @@ func TestTornLastBatch(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestTornLastBatchAndNothingElse: what was left out stays away, too, where a start that left it out wrote nothing and
-// ended, and the next did not see it any more.
-func TestTornLastBatchAndNothingElse(t *testing.T) {
+// TestTornLastBatchAndRestarts checks that the torn write remains voided even if nothing is written between several
+// starts: the first start must record the void, since later ones do not check the batch again.
+func TestTornLastBatchAndRestarts(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	require.NoError(t, s.put("torn", random(1, 1000)))
 	_, errs := s.w.DoAll(ctx, []batch.Write{
@@ -351,7 +352,8 @@ func TestTornLastBatchAndNothingElse(t *testing.T) {
 	require.Equal(t, random(1, 1000), got)
 }
 
-// TestRecordsInManyBlocks: packing off gives each write a block, and a floor of its own.
+// TestRecordsInManyBlocks recovers a store without packing, in which each write has a block and a replay start of its
+// own.
 func TestRecordsInManyBlocks(t *testing.T) {
 	s := newStore(t, batch.Options{Alone: true})
 	for i := range 20 {
@@ -363,7 +365,7 @@ func TestRecordsInManyBlocks(t *testing.T) {
 	s.rebuildEquals()
 }
 
-// TestRecordLargerThanAFrame: long keys and attributes make a record of several frames.
+// TestRecordLargerThanAFrame recovers a record of several frames, with long keys and attributes.
 func TestRecordLargerThanAFrame(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	writes := make([]batch.Write, 400)
@@ -393,7 +395,7 @@ func BenchmarkPutMemory(b *testing.B) {
 	})
 }
 
-// nothing is a Meta whose Apply does nothing: what is left is the cost of the write buffer itself.
+// nothing is a Meta whose Apply does nothing, so that a benchmark measures only the write buffer.
 type nothing struct{ core.Meta }
 
 func (nothing) Apply(_ context.Context, changes []core.Change) ([]core.Result, error) {

@@ -13,18 +13,18 @@ import (
 
 // # Acknowledging before the sync
 //
-// With Options.Relaxed a batch is passed to the operating system, applied and acknowledged; a killed process loses
-// nothing. A goroutine syncs the blocks half a window after the oldest write that is not durable.
+// With Options.Relaxed, a batch is passed to the operating system, applied, and acknowledged before it is synced. A
+// killed process loses nothing. A goroutine syncs the blocks half a window after the oldest write that is not durable.
 //
 // # The bound
 //
-// A power cut loses only writes that were answered within the last window plus the time of two syncs:
+// A power cut loses only writes that were acknowledged within the last window plus the time of two syncs:
 //
-//   - A sync covers every write answered before it began.
-//   - A write answered while a sync is running has to wait for the end of that sync, and then for the next one. The
-//     next sync begins half a window after the write, or at once if the first one took longer than that.
-//   - While the oldest write that is not durable is older than the window, new batches wait. So a slow drive also
-//     bounds how much is at risk.
+//   - A sync covers every write acknowledged before it began.
+//   - A write acknowledged while a sync is running has to wait for the end of that sync, and then for the next one. The
+//     next sync begins half a window after the write, or immediately if the first one took longer than that.
+//   - While the oldest write that is not durable is older than the window, new batches wait. So even with a slow drive
+//     the number of writes at risk is bounded.
 //
 // # After a power cut
 //
@@ -38,22 +38,23 @@ import (
 //
 // # When nothing more is written
 //
-// Incomplete content ends the history only if it is not recorded as durable. So the record of the last writes must not
-// wait for later writes: bit rot a month later would look like a power cut. When a sync leaves nothing to do, a
-// separate batch (a note) records what is durable. It is synced like any other batch, but never followed by another
-// note. Close writes a note too, and so does Open if the previous process was killed.
+// Incomplete content ends the history only if it is not recorded as durable. So the fact that the last writes are
+// durable must be recorded without waiting for later writes: otherwise, bit rot a month later would look like a power
+// cut. When a sync has made everything durable, a separate batch (a note) records that. It is synced like any other
+// batch, but never followed by another note. Close writes a note too, and so does Open if the previous process was
+// killed.
 
 // unsynced tracks what is committed but not yet durable.
 type unsynced struct {
 	mu     sync.Mutex // guards the fields below, up to took
-	caught sync.Cond  // synced has advanced, or a sync failed
+	caught sync.Cond  // signaled when synced has advanced or a sync has failed
 	last   position   // the last batch
 	synced position   // everything up to this position is durable
 	since  time.Time  // time of the first batch that is not durable; zero if there is none
-	next   time.Time  // the same, for batches since the sync in progress began
-	noted  time.Time  // time of the last note, if no sync has begun since; notes do not count in since and next
+	next   time.Time  // like since, for batches after the beginning of the sync in progress
+	noted  time.Time  // time of the last note, if no sync has begun after it; notes do not count in since and next
 	work   core.Seq   // the last sequence of the last batch that is not a note
-	asked  core.Seq   // noteIdle has requested a note for work up to this sequence
+	asked  core.Seq   // noteIdle has requested a note for changes up to this sequence
 	upTo   core.Seq   // the last batch records that everything up to this sequence is durable
 	failed error
 	begun  time.Time // when the sync in progress began; zero if there is none
@@ -67,14 +68,13 @@ type unsynced struct {
 	stopped sync.WaitGroup
 }
 
-// position is a point in the history: the last sequence of a batch, and the block that its record is in.
+// position is a point in the history: the last sequence of a batch, and the block with its record.
 type position struct {
 	seq   core.Seq
 	floor core.BlockID
 }
 
-// start sets the position up to which everything is durable. Unnoted reports that a part of that is not recorded as
-// durable.
+// start sets the position up to which everything is durable. Unnoted means that not all of it is recorded as durable.
 func (u *unsynced) start(w *Writer, at position, unnoted bool) {
 	u.caught.L = &u.mu
 	u.last, u.synced = at, at
@@ -181,13 +181,13 @@ func onlyNotes(writes []*pending) bool {
 	return true
 }
 
-// noteIdle records what is durable if nothing waits for a sync. It does not wait for the result: the gatherer may have
-// to wait for a sync, which the caller performs.
+// noteIdle records what is durable if no write waits for a sync. It does not wait for the result: the gatherer may have
+// to wait for a sync, which the caller of noteIdle performs.
 func (w *Writer) noteIdle() {
 	if !w.unsynced.unnoted() || !w.unsynced.ask() || mutant.Is("no-idle-note") {
 		return
 	}
-	// It fails only if the Writer no longer accepts writes. Then there is nothing to record, or Close records it.
+	// This fails only if the Writer no longer accepts writes. Then there is nothing to record, or Close records it.
 	_ = w.enqueue(&pending{write: w.noting(), ready: make(chan struct{}, 1)})
 }
 
@@ -205,7 +205,7 @@ func (w *Writer) noteLast(ctx context.Context) error {
 		_, err = w.meta.Apply(ctx, f.changes)
 	}
 	if err != nil {
-		w.log.Warn("durable changes could not be recorded as durable; the next start will do it", "err", err)
+		w.log.Warn("could not record that all changes are durable; the next start will record it", "err", err)
 	}
 	return nil
 }
@@ -228,8 +228,8 @@ func (u *unsynced) due(after time.Duration) (wait time.Duration, pending bool) {
 	return time.Until(since.Add(after)), true
 }
 
-// Flush makes everything durable that was acknowledged before the call. An error stops the Writer, because an unknown
-// part of those writes may be lost.
+// Flush makes all writes durable that were acknowledged before the call. An error stops the Writer, because any of
+// those writes may be lost.
 func (w *Writer) Flush(ctx context.Context) error {
 	if !w.o.Relaxed {
 		return nil
@@ -258,8 +258,8 @@ func (w *Writer) Flush(ctx context.Context) error {
 	if err != nil {
 		err = core.E("batch.Flush", core.Unavailable, err)
 		u.failed = err
-		w.sealed.CompareAndSwap(nil, &err)
-		w.log.Error("a sync failed: acknowledged writes may be lost, and all writes are refused until a restart", "err", err)
+		w.stopped.CompareAndSwap(nil, &err)
+		w.log.Error("a sync failed: acknowledged writes may be lost, and all writes are refused until the server is restarted", "err", err)
 	} else {
 		u.synced, u.since = at, u.next
 		w.changeFeed.Durable(feed.Position{Seq: at.seq, Block: at.floor})
@@ -268,7 +268,7 @@ func (w *Writer) Flush(ctx context.Context) error {
 	return err
 }
 
-// Settle makes everything durable that was acknowledged before the call, and durably records this. Afterwards the
+// Settle makes all writes durable that were acknowledged before the call, and durably records this. Afterwards the
 // content that those writes orphaned may be deleted.
 func (w *Writer) Settle(ctx context.Context) error {
 	if !w.o.Relaxed {

@@ -17,39 +17,39 @@ import (
 	"orcas/core/mem"
 )
 
-// slowSync is a drive whose syncs take as long as the test says. It makes durable what was answered when the sync
-// began, and checks the bound of relaxed durability by itself. Its clock is that of a synctest bubble.
+// slowSync is a drive whose syncs take as long as the test specifies. A sync makes the writes durable that were
+// acknowledged before it began. It also checks the bound of relaxed durability. Its clock is that of a synctest bubble.
 type slowSync struct {
 	*mem.Blocks
 	t      *testing.T
 	window time.Duration
 	takes  func() time.Duration
 
-	mu       sync.Mutex
-	answered []time.Time // of each write, in order
-	durable  int         // so many of them
-	ended    time.Time   // when the last sync ended, and how long it took
-	took     time.Duration
-	begun    time.Time // of the sync in progress
-	syncs    int
-	closing  bool // the next sync is that of Close
+	mu      sync.Mutex
+	acked   []time.Time // when each write was acknowledged, in order
+	durable int         // the number of them that are durable
+	ended   time.Time   // when the last sync ended, and how long it took
+	took    time.Duration
+	begun   time.Time // when the sync in progress began
+	syncs   int
+	closing bool // Close was called, so the next sync may come early
 }
 
-// answer notes that a write was answered.
-func (s *slowSync) answer() {
+// acknowledge records that a write was acknowledged.
+func (s *slowSync) acknowledge() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answered = append(s.answered, time.Now())
+	s.acked = append(s.acked, time.Now())
 }
 
-// count returns how many syncs there were.
+// count returns the number of syncs.
 func (s *slowSync) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.syncs
 }
 
-// close closes a Writer. Its last sync may come before it is due.
+// close closes a Writer.
 func (s *slowSync) close(w *batch.Writer) {
 	s.mu.Lock()
 	s.closing = true
@@ -60,12 +60,12 @@ func (s *slowSync) close(w *batch.Writer) {
 // Sync implements core.Flusher.
 func (s *slowSync) Sync(ctx context.Context) error {
 	now := time.Now()
-	time.Sleep(time.Nanosecond) // the answers of the same moment come first
+	time.Sleep(time.Nanosecond) // acknowledgments at the same time come first
 	s.mu.Lock()
-	covers := len(s.answered)
+	covers := len(s.acked)
 	if s.durable < covers && !s.closing {
-		// It begins half a window after the oldest write that waits, or when the sync before it ended if that is later.
-		due := s.answered[s.durable].Add(s.window / 2)
+		// A sync begins half a window after the oldest waiting write, or when the previous sync ended if that is later.
+		due := s.acked[s.durable].Add(s.window / 2)
 		if due.Before(s.ended) {
 			due = s.ended
 		}
@@ -84,23 +84,23 @@ func (s *slowSync) Sync(ctx context.Context) error {
 	return err
 }
 
-// check cuts the power in thought: what would be lost was answered within the window and two syncs, the one in progress
-// as long as it has taken until now.
+// check checks the bound for a power cut at this moment: the writes that it would lose were acknowledged within the
+// window plus the time of the last sync plus the time since the sync in progress began.
 func (s *slowSync) check() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.durable == len(s.answered) {
+	if s.durable == len(s.acked) {
 		return
 	}
 	bound := s.window + s.took
 	if !s.begun.IsZero() {
 		bound += time.Since(s.begun)
 	}
-	assert.LessOrEqual(s.t, time.Since(s.answered[s.durable]), bound, "age of the oldest write that a power cut would lose")
+	assert.LessOrEqual(s.t, time.Since(s.acked[s.durable]), bound, "age of the oldest write that a power cut would lose")
 }
 
-// TestRelaxedBound: with syncs that take a fraction of the window or many times as long, a power cut at any moment
-// loses nothing older than the window and two syncs, and an overdue sync begins at once.
+// TestRelaxedBound checks, with fast and slow syncs, that a power cut at any time loses no write older than the window
+// plus two syncs, and that an overdue sync begins immediately.
 func TestRelaxedBound(t *testing.T) {
 	const window = time.Second
 	for _, takes := range []time.Duration{time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 6 * time.Second, 0} {
@@ -108,7 +108,7 @@ func TestRelaxedBound(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(1, 2))
 				s := &slowSync{Blocks: mem.NewBlocks(), t: t, window: window, takes: func() time.Duration {
-					if takes == 0 { // any
+					if takes == 0 { // random
 						return time.Duration(r.Int64N(int64(5 * window)))
 					}
 					return takes
@@ -118,7 +118,7 @@ func TestRelaxedBound(t *testing.T) {
 				for range 300 {
 					_, err := w.Do(ctx, batch.Write{Change: &core.PutRecord{Record: core.Record{Kind: "k", Key: "k", Value: []byte("v")}}})
 					require.NoError(t, err)
-					s.answer()
+					s.acknowledge()
 					time.Sleep(50 * time.Millisecond)
 					s.check()
 				}
@@ -128,13 +128,13 @@ func TestRelaxedBound(t *testing.T) {
 					require.Less(t, syncs, 50, "writes share syncs")
 				}
 				s.close(w)
-				require.Equal(t, len(s.answered), s.durable)
+				require.Equal(t, len(s.acked), s.durable)
 			})
 		})
 	}
 }
 
-// TestRelaxedLag: a Writer tells how far the drive is behind.
+// TestRelaxedLag checks the values of Lag during and after a sync.
 func TestRelaxedLag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowSync{Blocks: mem.NewBlocks(), t: t, window: time.Second, takes: func() time.Duration { return 6 * time.Second }}
@@ -143,7 +143,7 @@ func TestRelaxedLag(t *testing.T) {
 		require.Zero(t, w.Lag())
 		_, err = w.Do(ctx, batch.Write{Change: &core.PutRecord{Record: core.Record{Kind: "k", Key: "k", Value: []byte("v")}}})
 		require.NoError(t, err)
-		s.answer()
+		s.acknowledge()
 		time.Sleep(2 * time.Second)
 		require.Equal(t, batch.Lag{Oldest: 2 * time.Second, RunningSync: 1500 * time.Millisecond}, w.Lag())
 		time.Sleep(5 * time.Second)

@@ -15,7 +15,7 @@ import (
 	"orcas/core/mem"
 )
 
-// rotten is a drive on which one bit of a block reads wrong.
+// rotten is a drive with one flipped bit in one block.
 type rotten struct {
 	*mem.Blocks
 	block core.BlockID
@@ -47,10 +47,10 @@ func (r *rottenReader) ReadAt(p []byte, off int64) (int, error) {
 
 const (
 	noteWindow = time.Second
-	noteKeys   = 10 // small ones: 0 to 9
+	noteKeys   = 10 // the number of keys with small content: 0 to 9
 )
 
-// noteStore is a relaxed store with a large content, written first, and small ones.
+// noteStore returns a relaxed store with one large object, written first, and several small ones.
 func noteStore(t *testing.T) *relaxedStore {
 	s := &relaxedStore{t: t, blocks: mem.NewBlocks(), meta: mem.NewMeta()}
 	s.begin(s.blocks)
@@ -81,14 +81,14 @@ func noteStore(t *testing.T) *relaxedStore {
 	return s
 }
 
-// begin is open with a window that ends.
+// begin is like open, but with a short window.
 func (s *relaxedStore) begin(blocks core.Blocks) {
 	var err error
 	s.w, err = batch.Open(ctx, batch.Options{Meta: s.meta, Blocks: blocks, Relaxed: true, Window: noteWindow})
 	require.NoError(s.t, err)
 }
 
-// powerCut leaves what was synced, and the metadata as it is.
+// powerCut returns a copy of the store after a power cut: it has the bytes that were synced, and all metadata.
 func (s *relaxedStore) powerCut() *relaxedStore {
 	rows, err := coretest.Rows(ctx, s.meta)
 	require.NoError(s.t, err)
@@ -98,21 +98,22 @@ func (s *relaxedStore) powerCut() *relaxedStore {
 	return after
 }
 
-// seq returns how far the metadata is.
+// seq returns the last sequence of the metadata.
 func (s *relaxedStore) seq() core.Seq {
 	st, err := s.meta.State(ctx)
 	require.NoError(s.t, err)
 	return st.Seq
 }
 
-// extent returns where the content of a key stands.
+// extent returns the extent of the content of a key.
 func (s *relaxedStore) extent(key string) core.Extent {
 	o, err := s.meta.Object(ctx, s.bucket, key, core.Current)
 	require.NoError(s.t, err)
 	return o.Segments[0].Info.Extents[0]
 }
 
-// damageOneByOne starts over damage of each content in turn: every other content is there.
+// damageOneByOne damages the content of each key in turn and starts a writer: the content of every other key can still
+// be read.
 func (s *relaxedStore) damageOneByOne() {
 	keys := []string{"large"}
 	for i := range noteKeys {
@@ -124,23 +125,23 @@ func (s *relaxedStore) damageOneByOne() {
 		blocks := &rotten{a.blocks, e.Block, e.Offset + e.Length - 100}
 		waiting, err := batch.Pending(ctx, a.meta, blocks, discard())
 		require.NoError(s.t, err)
-		require.False(s.t, waiting.Ahead, "damage of %s counts as a power cut", damaged)
+		require.False(s.t, waiting.Ahead, "damage to %s is treated as a power cut", damaged)
 		a.begin(blocks)
 		for _, key := range keys {
 			_, err := read(a.meta, blocks, a.bucket, key)
 			if key == damaged {
 				require.Error(s.t, err, key)
-				require.False(s.t, core.Is(err, core.NoSuchKey), "%s is gone", key)
+				require.False(s.t, core.Is(err, core.NoSuchKey), "%s no longer exists", key)
 			} else {
-				require.NoError(s.t, err, "%s, with damage of %s", key, damaged)
+				require.NoError(s.t, err, "reading %s, with damage to %s", key, damaged)
 			}
 		}
 		require.NoError(s.t, a.w.Close())
 	}
 }
 
-// TestRelaxedDamageAfterStop: after a clean stop, damage of one content is no power cut. A start and a stop without a
-// write add no note to that.
+// TestRelaxedDamageAfterStop checks that after a clean stop, damaged content is not treated as the effect of a power
+// cut, and that starts and stops without a write add no more notes.
 func TestRelaxedDamageAfterStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := noteStore(t)
@@ -154,7 +155,7 @@ func TestRelaxedDamageAfterStop(t *testing.T) {
 		require.Equal(t, was, s.seq())
 		a := s.powerCut()
 		e := a.extent("large")
-		require.NoError(t, a.blocks.Delete(ctx, e.Block)) // and the loss of its block is none either
+		require.NoError(t, a.blocks.Delete(ctx, e.Block)) // a lost block is not treated as a power cut either
 		a.begin(a.blocks)
 		_, err := read(a.meta, a.blocks, a.bucket, "0")
 		require.NoError(t, err)
@@ -162,8 +163,8 @@ func TestRelaxedDamageAfterStop(t *testing.T) {
 	})
 }
 
-// TestRelaxedDamageWhenIdle: the same when writes have ceased, without a stop. It takes one note, and no note follows
-// it.
+// TestRelaxedDamageWhenIdle checks the same for a running writer when writes have ceased. It writes one note, and no
+// note after that.
 func TestRelaxedDamageWhenIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := noteStore(t)
@@ -173,13 +174,13 @@ func TestRelaxedDamageWhenIdle(t *testing.T) {
 		synctest.Wait()
 		noted := s.seq()
 		require.Equal(t, was+2, noted, "one note: a Synced and a Void")
-		require.Zero(t, s.w.Lag().Oldest, "a note is no write that a power cut may take")
+		require.Zero(t, s.w.Lag().Oldest, "a note does not count as a write that a power cut may lose")
 		time.Sleep(1000 * noteWindow)
 		synctest.Wait()
 		require.Equal(t, noted, s.seq())
 		s.damageOneByOne()
 
-		// What comes after the note is exposed to a power cut, as ever.
+		// A power cut may lose writes after the note, as usual.
 		_, err := s.w.Do(ctx, putting(s.w, s.bucket, "tail", random(200, 3000)))
 		require.NoError(t, err)
 		a := s.powerCut()
@@ -192,7 +193,8 @@ func TestRelaxedDamageWhenIdle(t *testing.T) {
 	})
 }
 
-// TestRelaxedDamageAfterKill: a start makes durable what a killed process has left, and notes it.
+// TestRelaxedDamageAfterKill checks that a start makes the writes of a killed process durable, and records that in a
+// note.
 func TestRelaxedDamageAfterKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		killed := noteStore(t)

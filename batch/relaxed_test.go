@@ -17,8 +17,8 @@ import (
 	"orcas/core/mem"
 )
 
-// relaxedStore is a store whose drive forgets what was not synced, in any order, and whose metadata may be ahead of it
-// or behind.
+// relaxedStore is a store whose drive may lose any of the bytes that were not synced, and whose metadata may be ahead
+// of the blocks or behind them.
 type relaxedStore struct {
 	t      *testing.T
 	r      *rand.Rand
@@ -27,23 +27,24 @@ type relaxedStore struct {
 	w      *batch.Writer
 	bucket core.BucketID
 
-	states []relaxedState // after each answer
-	safe   int            // of them, the last that was synced
+	states []relaxedState // after each acknowledged write
+	safe   int            // the index of the last state that was synced
 }
 
 type relaxedState struct {
 	keys map[string][]byte
-	rows [][]byte // of the metadata
+	rows [][]byte // the metadata
 }
 
-// open starts a writer over what there is.
+// open starts a writer on the current blocks and metadata.
 func (s *relaxedStore) open(relaxed bool) {
 	var err error
 	s.w, err = batch.Open(ctx, batch.Options{Meta: s.meta, Blocks: s.blocks, Relaxed: relaxed, Window: time.Hour})
 	require.NoError(s.t, err)
 }
 
-// TestRelaxedWithoutBlocks: a start without the blocks, because their file system is not mounted, say, forgets nothing.
+// TestRelaxedWithoutBlocks checks that a start without the blocks, for example because their file system is not
+// mounted, leaves the metadata unchanged.
 func TestRelaxedWithoutBlocks(t *testing.T) {
 	s := &relaxedStore{t: t, blocks: mem.NewBlocks(), meta: mem.NewMeta()}
 	s.open(true)
@@ -124,7 +125,8 @@ func (s *relaxedStore) note(keys map[string][]byte) {
 	s.states = append(s.states, relaxedState{keys, rows})
 }
 
-// keep decides what a power cut leaves of bytes that were not synced: pieces of it.
+// keep decides which of the bytes that were not synced survive a power cut. It returns their number, and may clear some
+// of them.
 func (s *relaxedStore) keep(_ core.BlockID, doubtful []byte) int {
 	switch s.r.IntN(4) {
 	case 0:
@@ -140,8 +142,8 @@ func (s *relaxedStore) keep(_ core.BlockID, doubtful []byte) int {
 	return s.r.IntN(len(doubtful) + 1)
 }
 
-// cut cuts the power: what was synced is there, the rest as it comes; of the metadata any state since the store was
-// opened.
+// cut cuts the power: synced bytes survive, others may be lost, and the metadata has any of the states since the store
+// was opened.
 func (s *relaxedStore) cut(from int) {
 	s.blocks = s.blocks.PowerCut(s.keep)
 	meta := mem.NewMeta()
@@ -149,7 +151,7 @@ func (s *relaxedStore) cut(from int) {
 	s.meta = meta
 }
 
-// find returns which state the store is in, and checks that every content in it is whole.
+// find returns the index of the state that the store is in, or -1, and checks that all of its content is intact.
 func (s *relaxedStore) find() int {
 	got := map[string][]byte{}
 	for i := range 6 {
@@ -169,8 +171,8 @@ func (s *relaxedStore) find() int {
 	return -1
 }
 
-// TestRelaxedPowerCuts: whatever a power cut leaves, the store is in one of the states that it was in, none from before
-// the last sync, and all content is whole. Then it goes on, relaxed or strict, and is cut again.
+// TestRelaxedPowerCuts checks that after every power cut the store is in one of its earlier states, which is not older
+// than the last sync, and that all content is intact. Then it continues, relaxed or strict, until the next power cut.
 func TestRelaxedPowerCuts(t *testing.T) {
 	lost, ahead := 0, 0
 	for seed := range uint64(300) {
@@ -197,7 +199,7 @@ func TestRelaxedPowerCuts(t *testing.T) {
 			s.cut(begun)
 			before, err := s.meta.State(ctx)
 			require.NoError(t, err)
-			require.NoError(t, s.w.Close()) // it writes to what is not there any more
+			require.NoError(t, s.w.Close()) // it writes to the blocks from before the power cut
 			s.open(s.r.IntN(3) > 0)
 			at := s.find()
 			require.GreaterOrEqual(t, at, s.safe, "seed %d: state %d of %d", seed, at, len(s.states)-1)
@@ -219,7 +221,7 @@ func TestRelaxedPowerCuts(t *testing.T) {
 	t.Logf("writes were lost %d times, the metadata was ahead %d times", lost, ahead)
 }
 
-// TestRelaxedKills: a killed process loses nothing, and a clean stop makes everything durable.
+// TestRelaxedKills checks that a killed process loses nothing, and that a clean stop makes everything durable.
 func TestRelaxedKills(t *testing.T) {
 	for seed := range uint64(50) {
 		s := &relaxedStore{t: t, r: rand.New(rand.NewPCG(seed, 2)), blocks: mem.NewBlocks(), meta: mem.NewMeta()}
@@ -246,7 +248,8 @@ func TestRelaxedKills(t *testing.T) {
 	}
 }
 
-// TestRelaxedWindow: a write is synced within the window without anybody asking, and not before each answer.
+// TestRelaxedWindow checks that writes are synced within the window automatically, and not each one before it is
+// acknowledged.
 func TestRelaxedWindow(t *testing.T) {
 	blocks := &countingSync{Blocks: mem.NewBlocks(), synced: make(chan struct{}, 100)}
 	w, err := batch.Open(ctx, batch.Options{Meta: mem.NewMeta(), Blocks: blocks, Relaxed: true, Window: 40 * time.Millisecond})
@@ -276,7 +279,7 @@ func (c *countingSync) Sync(ctx context.Context) error {
 	return c.Blocks.Sync(ctx)
 }
 
-// TestRelaxedSyncFails: after a failed sync nothing is taken any more.
+// TestRelaxedSyncFails checks that no writes are accepted after a failed sync.
 func TestRelaxedSyncFails(t *testing.T) {
 	blocks := &countingSync{Blocks: mem.NewBlocks(), synced: make(chan struct{}, 100), fail: core.E("test", core.Internal, nil)}
 	w, err := batch.Open(ctx, batch.Options{Meta: mem.NewMeta(), Blocks: blocks, Relaxed: true, Window: time.Hour})

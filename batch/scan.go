@@ -10,7 +10,7 @@ import (
 	"orcas/core/frame"
 )
 
-// errTail reports a record whose later frames are missing.
+// errTail is the error of a record whose later frames are missing.
 var errTail = errors.New("the record is cut off: its later frames are missing")
 
 // readRecord returns the payload of the record that begins with h, from all its frames, and the offset of its end.
@@ -38,13 +38,14 @@ func readRecord(s *frame.Scanner, h frame.Header) (all []byte, end int64, err er
 }
 
 // Cut returns the end of the last record in a packed block that begins at or before st.Seq, or 0 if there is none. The
-// part of the block before that end contains what a replay up to st.Seq needs, and nothing later. If that record ends
-// after st.Seq, it was the last one before a crash, and recovery dropped its incomplete changes. A replay of the copy
-// drops them too, because the record is also the last one in the copy. The block may be written to in the meantime.
+// part of the block before that end contains everything that a replay up to st.Seq needs, and nothing later. If that
+// record ends after st.Seq, it was the last one before a crash, and recovery dropped its incomplete changes. A replay
+// of a copy that ends there drops them too, because the record is also the last one in the copy. The block may be
+// written to in the meantime.
 //
-// Cut also returns the other blocks that a replay examines: those with the contents of batches that were answered
-// before they were durable. If one of them is missing, even if its content was deleted since, the history ends before
-// that batch (see cutOff).
+// Cut also returns the other blocks that a replay examines: those with the content of batches that were acknowledged
+// before they were durable. If one of them is missing, even if its content has been deleted since, the history ends
+// before that batch (see cutOff).
 func Cut(ctx context.Context, blocks core.Blocks, b core.BlockInfo, st core.State) (end int64, beside []core.BlockID, err error) {
 	r := &recovery{ctx: ctx, blocks: blocks}
 	err = r.eachRecord(b, func(payload []byte, _, to int64) error {

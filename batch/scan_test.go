@@ -12,7 +12,7 @@ import (
 	"orcas/core/mem"
 )
 
-// cutBlocks is Blocks that end where Cut says.
+// cutBlocks is Blocks whose blocks end at the results of Cut.
 type cutBlocks struct {
 	core.Blocks
 	ends map[core.BlockID]int64
@@ -29,7 +29,7 @@ func (c *cutBlocks) Walk(ctx context.Context, from core.BlockID, fn func(core.Bl
 	})
 }
 
-// TestCut: a block that is cut replays to exactly the sequence it was cut at.
+// TestCut checks that a replay of blocks that are cut for a state ends at exactly that state.
 func TestCut(t *testing.T) {
 	ctx := t.Context()
 	blocks, meta := mem.NewBlocks(), mem.NewMeta()
@@ -60,8 +60,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestCutOfATornBatch: of the last batch before a crash those writes were recovered whose content is whole, and a
-// replay of what is cut there has the same.
+// TestCutOfATornBatch checks that a replay of a copy that ends with a torn batch has the same result as the recovery:
+// it applies the writes of the batch that have complete content.
 func TestCutOfATornBatch(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	require.NoError(t, s.put("before", []byte("1")))

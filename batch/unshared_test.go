@@ -13,7 +13,7 @@ import (
 	"orcas/core/mem"
 )
 
-// copyMeta returns metadata as it is now.
+// copyMeta returns a copy of the metadata.
 func copyMeta(t *testing.T, m *mem.Meta) *mem.Meta {
 	var rows []*core.Row
 	require.NoError(t, m.Snapshot(ctx, func(r *core.Row) error {
@@ -31,11 +31,11 @@ func copyMeta(t *testing.T, m *mem.Meta) *mem.Meta {
 	return again
 }
 
-// TestBlocksThatCannotBeAppendedTo: each batch has a block of its own, and a start replays those that the metadata
-// lacks.
+// TestBlocksThatCannotBeAppendedTo checks that each batch gets a block of its own, and that a start replays the batches
+// that the metadata lacks.
 func TestBlocksThatCannotBeAppendedTo(t *testing.T) {
 	const writes = 20
-	for _, lost := range []int{0, 1, 7, writes} { // of the metadata, at the end
+	for _, lost := range []int{0, 1, 7, writes} { // the number of writes at the end that the metadata lacks
 		inner, meta := mem.NewBlocks(), mem.NewMeta()
 		w, err := batch.Open(ctx, batch.Options{Meta: meta, Blocks: coretest.UnsharedBlocks{Blocks: inner}})
 		require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestBlocksThatCannotBeAppendedTo(t *testing.T) {
 		for i := range writes {
 			_, err := w.Do(ctx, putting(w, bucket, fmt.Sprint(i), fmt.Append(nil, "content ", i)))
 			require.NoError(t, err)
-			if i == writes-lost-1 { // what a crash leaves of the metadata
+			if i == writes-lost-1 { // the metadata after the crash
 				kept = copyMeta(t, meta)
 			}
 		}
@@ -58,7 +58,7 @@ func TestBlocksThatCannotBeAppendedTo(t *testing.T) {
 		after := coretest.UnsharedBlocks{Blocks: inner.Crash()}
 		r, err := batch.Recover(ctx, kept, after, discard())
 		require.NoError(t, err)
-		require.Equal(t, 2*lost, r.Applied, "each batch moves State.ReplayFrom, too")
+		require.Equal(t, 2*lost, r.Applied, "each batch also advances State.ReplayFrom")
 		for i := range writes {
 			got, err := read(kept, after, bucket, fmt.Sprint(i))
 			require.NoError(t, err)

@@ -295,7 +295,7 @@ func tail(path string) string {
 }
 
 // alarms are texts that a server logs only if something in it is broken.
-var alarms = []string{"DATA RACE", "panic", "fatal error:", "SIGSEGV", "are in no block any more", "damaged"}
+var alarms = []string{"DATA RACE", "panic", "fatal error:", "SIGSEGV", "are missing from the blocks", "damaged"}
 
 // Alarms returns the first few lines of the log that contain one of the alarms.
 func (p *Process) Alarms() (list []string) {
