@@ -52,7 +52,7 @@ var mutants = []mutant{
 	{name: "rows-twice", guard: "a repair writes a row once that a damaged tree yields twice", pkg: "./cmd/orcas", run: "TestFsckRepairsATree"},
 	{name: "repair-keeps-loss", guard: "a repair takes lost rows from the blocks", pkg: "./cmd/orcas", run: "TestFsckRepairsATree"},
 	{name: "no-seal", guard: "nothing is appended to a block after a failed sync", pkg: "./core/disk", run: "TestBlocks|TestFailedSteps"},
-	{name: "no-metadata-seal", guard: "no metadata is written after a failed write of the database", pkg: "./core/sqlite", run: "TestSealed|TestFailedCommitSeals"},
+	{name: "no-metadata-seal", guard: "no metadata is written after a failed write of the database", pkg: "./core/sqlite", run: "TestStopped|TestFailedCommitStopsWrites"},
 	{name: "no-lock-file", guard: "one process owns a data directory", pkg: "./core/disk", run: "TestOnlyOneOwner"},
 	{name: "no-cache-gate", guard: "what was read before a write is not cached after it", pkg: "./core/cached", run: "TestOldRowIsNotStored"},
 	{name: "no-head", guard: "metadata is not made again from blocks that lack the newest records", pkg: "./batch", run: "TestRelaxedWithoutBlocks"},

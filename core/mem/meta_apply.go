@@ -98,7 +98,7 @@ func noUpload(id core.UploadID, key string) error {
 	return fail(core.NoSuchUpload, fmt.Sprintf("upload %d of key %q", id, key))
 }
 
-func noContent(id core.DataID) error { return fail(core.NoSuchData, fmt.Sprint("content ", id)) }
+func noContent(id core.DataID) error { return fail(core.NoSuchData, fmt.Sprintf("content %d", id)) }
 
 func (m *Meta) putBucket(c *core.PutBucket) error {
 	id, exists := m.names[c.Info.Name]

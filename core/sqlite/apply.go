@@ -68,7 +68,7 @@ func (c *conn) state() (s core.State, err error) {
 	s = core.State{Seq: core.Seq(integer(row[0])), NextData: core.DataID(integer(row[1]))}
 	floor, err := stateKey(integer(row[0]), integer(row[1])).checkSum(bytes(row[2]))
 	if n := copy(s.ReplayFrom[:], floor); err == nil && n < len(s.ReplayFrom) {
-		err = errors.New("the replay start is too short for a block number")
+		err = errors.New("the replay start is too short for a block ID")
 	} else if synced := floor[n:]; len(synced) == 8 {
 		s.Synced = core.Seq(binary.BigEndian.Uint64(synced))
 	} else if len(synced) > 0 {
@@ -97,8 +97,8 @@ func (m *Meta) Apply(ctx context.Context, changes []core.Change) ([]core.Result,
 	m.catchUp()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.sealed != nil {
-		return nil, m.errSealed(op)
+	if m.stopped != nil {
+		return nil, m.errStopped(op)
 	}
 	results := make([]core.Result, len(changes))
 	first := 0
@@ -110,8 +110,8 @@ func (m *Meta) Apply(ctx context.Context, changes []core.Change) ([]core.Result,
 		return results, nil
 	}
 	if err := m.transact(changes[first:], results[first:]); err != nil {
-		if m.sealed != nil {
-			return nil, m.errSealed(op)
+		if m.stopped != nil {
+			return nil, m.errStopped(op)
 		}
 		return nil, wrap(op, err)
 	}
@@ -124,13 +124,13 @@ func (m *Meta) Apply(ctx context.Context, changes []core.Change) ([]core.Result,
 	return results, nil
 }
 
-// transact writes changes in one transaction. After an error, either nothing was written or m.sealed is set.
+// transact writes changes in one transaction. After an error, either nothing was written or m.stopped is set.
 func (m *Meta) transact(changes []core.Change, results []core.Result) error {
 	w := m.w
 	before := w.state
 	if _, err := w.c.exec(beginWrite); err != nil {
 		if isWriteFault(err) {
-			m.sealed = err
+			m.stopped = err
 		}
 		return err
 	}
@@ -146,11 +146,11 @@ func (m *Meta) transact(changes []core.Change, results []core.Result) error {
 	w.rolledBack(before)
 	// A failed commit certainly had no effect only if the drive was full, because then its commit frame is missing.
 	if (isWriteFault(err) || committing && kindOf(err) != core.NoSpace) && !mutant.Is("no-metadata-seal") {
-		m.sealed = err
+		m.stopped = err
 	}
 	if !w.c.c.AutoCommit() {
-		if _, backErr := w.c.exec(rollback); backErr != nil && m.sealed == nil {
-			m.sealed = errors.Join(err, backErr)
+		if _, backErr := w.c.exec(rollback); backErr != nil && m.stopped == nil {
+			m.stopped = errors.Join(err, backErr)
 		}
 	}
 	return err
@@ -167,7 +167,7 @@ func (w *writer) applyAll(changes []core.Change, results []core.Result) error {
 		free := seq - w.state.Seq
 		w.state.Seq = seq // even if the change fails its checks, because a replay would fail them again
 		if free < core.SeqCount(c) {
-			results[i].Err = fail(core.InvalidArgument, "the sequence numbers of the change are already in use")
+			results[i].Err = fail(core.InvalidArgument, "the sequences of the change are already in use")
 			continue
 		}
 		w.contents.freed = w.contents.freed[:0]
@@ -192,13 +192,13 @@ func (w *writer) applyAll(changes []core.Change, results []core.Result) error {
 	return w.writeState(w.state)
 }
 
-// fail returns the error of a failed check. While a change is applied, no other error of this package is a *core.Error.
-// Any error of another type ends the transaction.
+// fail returns the error of a failed check. No other error that occurs while a change is applied is a *core.Error: any
+// error of another type ends the transaction.
 func fail(kind core.Kind, why string) error { return core.E("sqlite.Apply", kind, errors.New(why)) }
 
 // noBucket returns the error of a change that refers to a missing bucket.
 func noBucket(id core.BucketID) error {
-	return fail(core.NoSuchBucket, fmt.Sprintf("bucket number %d does not exist", id))
+	return fail(core.NoSuchBucket, fmt.Sprintf("the bucket with ID %d does not exist", id))
 }
 
 func (w *writer) apply(c core.Change, r *core.Result) (err error) {
@@ -243,7 +243,7 @@ func (w *writer) apply(c core.Change, r *core.Result) (err error) {
 	case *core.RepairData:
 		return w.contents.repairData(c)
 	default:
-		return fail(core.Unsupported, fmt.Sprintf("change %T", c))
+		return fail(core.Unsupported, fmt.Sprintf("a change of type %T is not supported", c))
 	}
 	return err
 }
@@ -285,7 +285,7 @@ func (w *writer) putBucket(c *core.PutBucket) error {
 	}
 	if c.Info.ID == 0 {
 		if row != nil {
-			return fail(core.BucketExists, c.Info.Name)
+			return fail(core.BucketExists, fmt.Sprintf("bucket %q", c.Info.Name))
 		}
 		return w.newBucket(c)
 	}
@@ -306,7 +306,7 @@ func (w *writer) putBucket(c *core.PutBucket) error {
 		return err
 	}
 	if c.Info.Versioning == core.VersioningOff && was.versioning != core.VersioningOff {
-		return fail(core.Conflict, "versioning cannot be turned off again, only suspended")
+		return fail(core.Conflict, "versioning cannot be turned off once it was enabled, only suspended")
 	}
 	if err := c.Info.CheckLocks(was.locks); err != nil {
 		return err
@@ -350,7 +350,7 @@ func (w *writer) deleteBucket(c *core.DeleteBucket) error {
 	for _, st := range []statement{anyObject, anyHistory, anyUpload} {
 		if row, err := w.c.row(st, int64(c.Bucket)); err != nil || row != nil {
 			if err == nil {
-				err = fail(core.BucketNotEmpty, fmt.Sprint("bucket number ", c.Bucket))
+				err = fail(core.BucketNotEmpty, fmt.Sprintf("bucket ID %d", c.Bucket))
 			}
 			return err
 		}

@@ -17,7 +17,7 @@ import (
 	"orcas/internal/checksum"
 )
 
-// scale multiplies the sizes of the benchmarks: ORCAS_BENCH_SCALE=10 lists among a million keys.
+// scale multiplies the sizes of the benchmarks: with ORCAS_BENCH_SCALE=10 they have a million keys.
 func scale(b *testing.B, n int) int {
 	if s := os.Getenv("ORCAS_BENCH_SCALE"); s != "" {
 		f, err := strconv.Atoi(s)
@@ -27,14 +27,14 @@ func scale(b *testing.B, n int) int {
 	return n
 }
 
-// feeder makes the changes that a server makes of small objects.
+// feeder applies the changes that a server makes for small objects.
 type feeder struct {
 	t      testing.TB
 	m      *Meta
 	bucket core.BucketID
 	seq    core.Seq
 	data   core.DataID
-	shared bool // content may be shared: it has a scope, and a hash of its own
+	shared bool // content may be shared: it has a scope and a unique hash
 }
 
 func feed(t testing.TB, m *Meta, v core.Versioning) *feeder {
@@ -46,7 +46,7 @@ func feed(t testing.TB, m *Meta, v core.Versioning) *feeder {
 	return f
 }
 
-// results stamps changes, applies them and returns what became of each.
+// results stamps changes, applies them, and returns their results.
 func (f *feeder) results(changes []core.Change) []core.Result {
 	for _, c := range changes {
 		f.seq++
@@ -65,7 +65,7 @@ func (f *feeder) apply(changes ...core.Change) {
 
 func benchKey(n int) string { return fmt.Sprintf("bench/object-%012d", n) }
 
-// put makes a PutObject as the server does for 4 KiB: an MD5, a CRC64NVME, a content type.
+// put returns a PutObject like that of the server for 4 KiB, with an MD5, a CRC64NVME, and a content type.
 func (f *feeder) put(key string) *core.PutObject {
 	f.data++
 	md5, crc := make([]byte, 16), make([]byte, 8)
@@ -86,7 +86,7 @@ func (f *feeder) put(key string) *core.PutObject {
 	}}
 }
 
-// share makes a PutObject of content that another one brought.
+// share returns a PutObject that shares the content of another one.
 func (f *feeder) share(key string, of *core.PutObject) *core.PutObject {
 	c := f.put(key)
 	d := of.Object.Segments[0].Info
@@ -95,7 +95,7 @@ func (f *feeder) share(key string, of *core.PutObject) *core.PutObject {
 	return c
 }
 
-// fill puts the keys of numbers from..to, in an order that is not theirs.
+// fill puts the keys with numbers in [from, to), in random order.
 func (f *feeder) fill(from, to int) {
 	order := rand.New(rand.NewPCG(1, 2)).Perm(to - from)
 	var changes []core.Change
@@ -116,8 +116,9 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// BenchmarkApplyShared measures what it costs that content may be found by its hash: not at all, in runs, and with a
-// row at a random place for each; and a new key of content that was found.
+// BenchmarkApplyShared measures the cost of finding content by its hash: without hashes (off), with pairs that are
+// written in runs, and with pairs that are written one by one at random positions (rows). It also measures a new key of
+// shared content (hit).
 func BenchmarkApplyShared(b *testing.B) {
 	for _, kind := range []string{"new", "overwrite"} {
 		b.Run(kind+"/off", func(b *testing.B) { benchmarkApply(b, kind, 30, false, 0) })
@@ -127,8 +128,8 @@ func BenchmarkApplyShared(b *testing.B) {
 	b.Run("hit", func(b *testing.B) { benchmarkApply(b, "hit", 30, true, 0) })
 }
 
-// BenchmarkShareOld measures a new key of content that came long ago, the look-up that finds it included, beside one of
-// new content. Nobody else writes meanwhile.
+// BenchmarkShareOld measures a new key that shares old content, including the lookup that finds the content, and
+// compares it with a new key of new content. There are no other writes at the same time.
 func BenchmarkShareOld(b *testing.B) {
 	for _, kind := range []string{"new", "old", "same"} {
 		b.Run(kind, func(b *testing.B) {
@@ -170,25 +171,25 @@ func BenchmarkShareOld(b *testing.B) {
 	}
 }
 
-// benchmarkApply measures one change of a batch. New keys come in random order between those that are there.
+// benchmarkApply measures one change of a batch. New keys are at random positions among the existing ones.
 func benchmarkApply(b *testing.B, kind string, batch int, shared bool, runLength int) {
 	const space = 1 << 20
 	versioning := core.VersioningOff
-	if kind == "versioned" { // as new, in a bucket with versions
+	if kind == "versioned" { // like new, in a bucket with versioning
 		kind, versioning = "new", core.VersioningEnabled
 	}
 	f := feed(b, openAt(b, b.TempDir(), Options{runLength: runLength}), versioning)
 	f.shared = shared
-	there := scale(b, 100_000)
+	existing := scale(b, 100_000)
 	if kind == "delete" {
-		there += b.N
+		existing += b.N
 	}
 	random := rand.New(rand.NewPCG(3, 4))
 	var found []*core.PutObject
 	if kind == "new" || kind == "ordered" || kind == "hit" {
 		var changes []core.Change
-		for n := range there {
-			put := f.put(benchKey(n * (space / there)))
+		for n := range existing {
+			put := f.put(benchKey(n * (space / existing)))
 			changes = append(changes, put)
 			if n%100 == 0 {
 				found = append(found, put)
@@ -199,9 +200,9 @@ func benchmarkApply(b *testing.B, kind string, batch int, shared bool, runLength
 			}
 		}
 	} else {
-		f.fill(0, there)
+		f.fill(0, existing)
 	}
-	order := random.Perm(max(there, b.N))
+	order := random.Perm(max(existing, b.N))
 	next := func(i int) core.Change {
 		switch kind {
 		case "new":
@@ -211,7 +212,7 @@ func benchmarkApply(b *testing.B, kind string, batch int, shared bool, runLength
 		case "ordered":
 			return f.put(fmt.Sprintf("run/%012d", i))
 		case "overwrite":
-			return f.put(benchKey(random.IntN(there)))
+			return f.put(benchKey(random.IntN(existing)))
 		}
 		return &core.DeleteObject{Bucket: f.bucket, Key: benchKey(order[i])}
 	}
@@ -220,7 +221,7 @@ func benchmarkApply(b *testing.B, kind string, batch int, shared bool, runLength
 	b.ResetTimer()
 	for i := 0; i < b.N; {
 		b.StopTimer()
-		var changes []core.Change // made apart from the measurement, and few, so that they are no work for the collector
+		var changes []core.Change // created outside the measurement, and few, so that the garbage collector has little work
 		for ; i < b.N && len(changes) < 3000; i++ {
 			changes = append(changes, next(i))
 		}
@@ -253,8 +254,8 @@ func BenchmarkObject(b *testing.B) {
 	b.ReportMetric(float64(cpuTime()-start)/float64(b.N), "cpu-ns/op")
 }
 
-// BenchmarkList lists a page of 1000 out of many keys, one common prefix that hides nearly all of them, and a page
-// behind as many delete markers.
+// BenchmarkList lists a page of 1000 out of many keys, a common prefix that rolls up nearly all of them, and a page
+// after many delete markers.
 func BenchmarkList(b *testing.B) {
 	n := scale(b, 100_000)
 	m := openAt(b, b.TempDir(), Options{})
@@ -300,13 +301,13 @@ func BenchmarkList(b *testing.B) {
 	run("markers", marked.bucket, "", func() string { return "" }, 1000)
 }
 
-// BenchmarkCount measures what a bucket costs that is given a quota, for each object that is in it.
+// BenchmarkCount measures the time per object to count the usage of a bucket when its quota is set.
 func BenchmarkCount(b *testing.B) {
 	f := feed(b, openAt(b, b.TempDir(), Options{}), core.VersioningOff)
 	n := scale(b, 100_000)
 	f.fill(0, n)
 	for b.Loop() {
-		f.m.mu.Lock() // as in Apply: the writer's connection is the checkpointer's between two transactions
+		f.m.mu.Lock() // as in Apply: between two transactions the checkpointer uses the writer's connection
 		u, err := f.m.w.c.count(f.bucket)
 		f.m.mu.Unlock()
 		if err != nil || u.Objects != int64(n) {

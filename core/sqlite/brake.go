@@ -20,30 +20,32 @@ import (
 // log grows with every write. It once grew to 1.86 GB, with a database of 1.03 GB, during a snapshot of 4.5 million
 // objects under load. Either writes or the read must yield:
 //
-//   - If only writes yield, by waiting at the bound for the end of the read, they stop for the rest of a snapshot: tens of seconds.
-//   - If only the read yields, by ending at the bound, then no snapshot ever finishes under a steady load. Reclaim needs one to free packed
-//     blocks, so the drive would fill up with garbage until writes are refused.
+//   - If only writes yield, by waiting at the bound for the end of the read, they stop for the rest of a snapshot,
+//     which is tens of seconds.
+//   - If only the read yields, by ending at the bound, then no snapshot ever finishes under a steady load. Reclaim
+//     needs snapshots to free packed blocks, so the drive would fill up with garbage until writes are refused.
 //
-// So the writer slows down while the read continues at full speed. It begins to slow down when the log has a quarter of
-// its bound, or twice CheckpointBytes if that is less. The distance is the difference between that length and the
-// bound. The writer is not delayed as long as the fraction of the distance that it has used is below three quarters of
-// the fraction of rows that the read has finished. The further the writer is ahead, the longer is the pause after each
-// transaction, in proportion to the bytes that the transaction added to the log: the permitted growth rate of the log
-// falls geometrically, from fastLog to slowLog at aheadMax. So writes settle at the rate at which the log reaches its
-// bound just when the read ends, however long that takes. There are many short pauses (pauseMax) instead of one long
-// pause. Because the bound grows with the database (a quarter of it, at least 256 MiB), that rate does not fall as the
-// database grows.
+// So the writer slows down while the read continues at full speed. It begins to slow down when the log has reached a
+// quarter of its bound, or twice CheckpointBytes if that is less. The distance is the difference between that length
+// and the bound. The writer is not delayed as long as the fraction of the distance that it has used is below three
+// quarters of the fraction of rows that have been read. The further ahead the writer is, the longer is the pause after
+// each transaction, in proportion to the bytes that the transaction added to the log: the permitted growth rate of the
+// log falls geometrically, from fastLog to slowLog at aheadMax. So writes settle at the rate at which the log reaches
+// its bound just when the read ends, however long that takes. There are many short pauses (pauseMax) instead of one
+// long pause. Because the bound grows with the database (a quarter of it, at least 256 MiB), that rate does not fall as
+// the database grows.
 //
 // If the log reaches its bound anyway, because the read makes little progress, the read fails with Busy, and the next
 // transaction waits until the log has been restarted. Reclaim retries a snapshot after a delay in proportion to the
 // time that it took, so most of the time no long read is in progress.
 //
-// Tried and dropped: pauses that depend on the length of the log alone. They fit only one speed of the machine: a
+// Tried and dropped: pauses that depend only on the length of the log. They suit only one speed of the machine: a
 // snapshot that was expected to take 30 s took longer because other programs were running, and writes were already at
 // their slowest when the snapshot had to yield.
 //
-// The log file never shrinks by itself. PRAGMA journal_size_limit truncates it when the log is restarted after such
-// growth, and a checkpoint of the mode TRUNCATE empties it after some time without writes (Options.Idle).
+// SQLite does not shrink the log file by default. PRAGMA journal_size_limit makes it truncate the file when the log is
+// restarted after such growth, and a checkpoint in TRUNCATE mode empties it after some time without writes
+// (Options.Idle).
 
 const (
 	minBound = 256 << 20 // the default of Options.LogBytes for a small database
@@ -55,18 +57,18 @@ const (
 	pauseMax = 100 * time.Millisecond
 
 	defaultIdle = 5 * time.Second
-	idleBytes   = 1 << 20 // the length, in bytes, up to which a log file is not truncated
+	idleBytes   = 1 << 20 // a log file of at most this length, in bytes, is not truncated
 )
 
-// errGaveWay ends a long read.
-var errGaveWay = errors.New("the read was ended in favor of writes, because the log of the database had reached its bound: " +
+// errYielded ends a long read.
+var errYielded = errors.New("the read was ended in favor of writes, because the log of the database had reached its maximum length: " +
 	"try again when there are fewer writes")
 
 // longRead is a read that keeps the log from restarting.
 type longRead struct {
-	giveWay  context.CancelCauseFunc
+	yield    context.CancelCauseFunc
 	ended    chan struct{} // closed when the read has ended
-	progress atomic.Int64  // the finished part of the read: progressAll when all is done
+	progress atomic.Int64  // the finished part of the read, out of progressAll
 }
 
 const progressAll = 1 << 20
@@ -81,7 +83,7 @@ func (m *Meta) readLong(ctx context.Context, op string, fn func(ctx context.Cont
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := &longRead{giveWay: cancel, ended: make(chan struct{})}
+	r := &longRead{yield: cancel, ended: make(chan struct{})}
 	k := &m.check
 	k.readsMu.Lock()
 	k.reads[r] = true
@@ -99,7 +101,7 @@ func (m *Meta) readLong(ctx context.Context, op string, fn func(ctx context.Cont
 	switch cause := context.Cause(ctx); {
 	case err == nil:
 		return nil
-	case errors.Is(cause, errGaveWay):
+	case errors.Is(cause, errYielded):
 		return core.E(op, core.Busy, cause)
 	case cause != nil:
 		return core.E(op, core.Canceled, err)
@@ -127,7 +129,7 @@ func (m *Meta) slowDown(grown, length int64) {
 		return
 	}
 	bound := m.bound()
-	bound -= bound / 8 // the rest is left for the next transaction
+	bound -= bound / 8 // the rest is reserved for the next transaction
 	from = min(from, bound/4)
 	if length >= bound {
 		k.full.Store(true)
@@ -137,8 +139,8 @@ func (m *Meta) slowDown(grown, length int64) {
 	}
 }
 
-// slowest returns the progress of the slowest long read, from 0 to 1. It returns 0 if there is none: then the log is
-// about to be restarted.
+// slowest returns the progress of the slowest long read, from 0 to 1. It returns 0 if there is no long read: then the
+// log is about to be restarted.
 func (k *checkpointer) slowest() float64 {
 	k.readsMu.Lock()
 	defer k.readsMu.Unlock()
@@ -155,7 +157,7 @@ func (k *checkpointer) slowest() float64 {
 // pauseFor returns the pause after a transaction that wrote grown bytes, given the used fraction of the distance and
 // the progress of the read.
 func pauseFor(grown int64, used, done float64) time.Duration {
-	ahead := (used - done*(1-aheadMax)) / aheadMax // so that some distance is left when the read ends
+	ahead := (used - done*(1-aheadMax)) / aheadMax // some distance must be left when the read ends
 	if ahead <= 0 {
 		return 0
 	}
@@ -182,7 +184,7 @@ func (m *Meta) clearLog() {
 	k.readsMu.Lock()
 	var reads []*longRead
 	for r := range k.reads {
-		r.giveWay(errGaveWay)
+		r.yield(errYielded)
 		reads = append(reads, r)
 	}
 	k.readsMu.Unlock()
@@ -211,7 +213,7 @@ func (m *Meta) truncateLog() {
 	_, err = k.c.checkpoint("PASSIVE")
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err == nil && m.sealed == nil {
+	if err == nil && m.stopped == nil {
 		err = m.w.c.emptyLog()
 	}
 	if err != nil {

@@ -13,15 +13,16 @@ import (
 	"orcas/core"
 )
 
-// fileOfLog returns the length of the file of the log.
-func fileOfLog(t *testing.T, dir string) int64 {
+// logFileBytes returns the length of the log file.
+func logFileBytes(t *testing.T, dir string) int64 {
 	info, err := os.Stat(filepath.Join(dir, "meta.db-wal"))
 	require.NoError(t, err)
 	return info.Size()
 }
 
-// TestLogBoundBesideASnapshot: while a snapshot is read and does not end, writes go on until the log is at its bound.
-// Then the snapshot gives way, and the log restarts; its file has never been longer than the bound, and is short again.
+// TestLogBoundBesideASnapshot checks that while a snapshot is read and does not end, writes continue until the log
+// reaches its bound. Then the snapshot yields and the log restarts. The log file is never longer than the bound, and is
+// short afterwards.
 func TestLogBoundBesideASnapshot(t *testing.T) {
 	const limit, bound = 1 << 20, 8 << 20
 	dir := t.TempDir()
@@ -36,7 +37,7 @@ func TestLogBoundBesideASnapshot(t *testing.T) {
 			var once sync.Once
 			err = f.m.Snapshot(context.Background(), func(*core.Row) error {
 				once.Do(func() { close(begun) })
-				for !f.m.check.full.Load() { // it reads for as long as it may
+				for !f.m.check.full.Load() { // read until the log is full
 					time.Sleep(time.Millisecond)
 				}
 				return nil
@@ -54,23 +55,24 @@ func TestLogBoundBesideASnapshot(t *testing.T) {
 				paused++
 			}
 			f.apply(changes...)
-			longest = max(longest, fileOfLog(t, dir))
+			longest = max(longest, logFileBytes(t, dir))
 		}
 		reader.Wait()
 		require.True(t, core.Is(err, core.Busy), "%v", err)
 		require.ErrorContains(t, err, "in favor of writes")
 		require.Less(t, longest, int64(bound))
 		require.Greater(t, longest, int64(bound/2), "most of the bound was used")
-		require.NotZero(t, paused, "writes slowed down before")
+		require.NotZero(t, paused, "writes were slowed down before")
 		f.apply(f.put("one more"))
-		require.LessOrEqual(t, fileOfLog(t, dir), int64(2*limit+2*limit/10), "the file is truncated when the log restarts")
+		require.LessOrEqual(t, logFileBytes(t, dir), int64(2*limit+2*limit/10), "the file is truncated when the log restarts")
 	}
 	rows := 0
 	require.NoError(t, f.m.Snapshot(context.Background(), func(*core.Row) error { rows++; return nil }))
 	require.Greater(t, rows, 2000)
 }
 
-// TestPauseFor: the further the log is ahead of the read that holds it, the longer is the pause for the same bytes.
+// TestPauseFor checks that the further the log is ahead of the read, the longer is the pause for the same number of
+// bytes.
 func TestPauseFor(t *testing.T) {
 	for _, done := range []float64{0, 0.25, 0.5} {
 		free := done * (1 - aheadMax)
@@ -88,16 +90,16 @@ func TestPauseFor(t *testing.T) {
 	}
 }
 
-// TestIdleLogIsEmptied: when no writes come, the file of the log is emptied, though a short one stays. A long read in
-// between keeps it until it ends.
+// TestIdleLogIsEmptied checks that the log file is emptied after some time without writes, unless it is short. A long
+// read delays that until the read ends.
 func TestIdleLogIsEmptied(t *testing.T) {
 	dir := t.TempDir()
 	synced := 0
 	f := feed(t, openAt(t, dir, Options{Idle: 5 * time.Millisecond, BeforeSync: func() { synced++ }}), core.VersioningOff)
 	f.apply(f.put("small"))
-	require.Never(t, func() bool { return fileOfLog(t, dir) == 0 }, 50*time.Millisecond, 5*time.Millisecond)
+	require.Never(t, func() bool { return logFileBytes(t, dir) == 0 }, 50*time.Millisecond, 5*time.Millisecond)
 	f.fill(0, 5000)
-	emptied := func() bool { return fileOfLog(t, dir) == 0 }
+	emptied := func() bool { return logFileBytes(t, dir) == 0 }
 	require.Eventually(t, emptied, 10*time.Second, time.Millisecond)
 	require.NotZero(t, synced)
 	reading, end := make(chan struct{}), make(chan struct{})
@@ -114,7 +116,7 @@ func TestIdleLogIsEmptied(t *testing.T) {
 	})
 	<-reading
 	f.fill(5000, 10_000)
-	length := fileOfLog(t, dir)
+	length := logFileBytes(t, dir)
 	require.Greater(t, length, int64(idleBytes))
 	close(end)
 	reader.Wait()
@@ -122,7 +124,8 @@ func TestIdleLogIsEmptied(t *testing.T) {
 	f.fill(10_000, 10_100)
 }
 
-// TestCanceledSnapshot: who asked for a long read can end it, and it is not taken for one that gave way.
+// TestCanceledSnapshot checks that a long read can be canceled, and that its error differs from that of a read that
+// yielded.
 func TestCanceledSnapshot(t *testing.T) {
 	f := feed(t, openAt(t, t.TempDir(), Options{}), core.VersioningOff)
 	f.fill(0, 100)

@@ -21,11 +21,11 @@ type checkpointer struct {
 	wg   sync.WaitGroup
 
 	running sync.Mutex  // held while the log is copied
-	behind  atomic.Bool // the log is at least twice as long as CheckpointBytes: the next Apply waits for running
+	behind  atomic.Bool // the log is at least twice as long as CheckpointBytes, so the next Apply waits for running
 
 	// See brake.go.
 	readsMu  sync.Mutex         // guards reads
-	reads    map[*longRead]bool // long reads in progress; the log cannot restart while there are any
+	reads    map[*longRead]bool // long reads in progress; the log cannot restart until they end
 	long     atomic.Int32       // the number of long reads in progress
 	leftOver atomic.Bool        // a long read has ended and left much of the log to copy; the writer is slowed down
 	pause    atomic.Int64       // the pause before the next Apply, in nanoseconds
@@ -35,8 +35,8 @@ type checkpointer struct {
 // measureEvery is the number of changes after which the log is measured.
 const measureEvery = 256
 
-// At most writerFrames frames are left for the writer to copy; the rest is copied concurrently first, in at most
-// maxRounds rounds.
+// The log is copied concurrently, in at most maxRounds rounds, until at most writerFrames frames are left for the
+// writer to copy.
 const (
 	writerFrames = 256
 	maxRounds    = 4
@@ -44,13 +44,13 @@ const (
 
 const pageSize = 4096
 
-// log is the length of the log and of the part that is copied into the database, in frames of one page each.
+// log is the length of the log, and of the part that has been copied into the database, in frames of one page each.
 type log struct {
 	frames, copied int64
 	busy           bool // a reader or the writer blocked the checkpoint
 }
 
-// checkpoint runs a checkpoint of the given mode; NOOP only measures the log. A checkpoint that is blocked by readers
+// checkpoint runs a checkpoint in the given mode; NOOP only measures the log. A checkpoint that is blocked by readers
 // or the writer ends early, without an error.
 func (c *conn) checkpoint(mode string) (log, error) {
 	row, err := c.pragma("wal_checkpoint(" + mode + ")")
@@ -58,20 +58,19 @@ func (c *conn) checkpoint(mode string) (log, error) {
 		return log{}, err
 	}
 	if len(row) != 3 {
-		return log{}, fmt.Errorf("a checkpoint answered %v", row)
+		return log{}, fmt.Errorf("a checkpoint returned %v instead of three numbers", row)
 	}
 	return log{max(integer(row[1]), 0), max(integer(row[2]), 0), integer(row[0]) != 0}, nil
 }
 
-// keepLog makes SQLite keep the log when the connection is closed, because after a failed sync, frames that were copied
-// may not be in the database.
+// keepLog makes SQLite keep the log when the connection is closed: after a failed sync, the frames that were copied may
+// be missing from the database.
 func (c *conn) keepLog() error {
 	return c.c.SetFileControlInt("main", sqlite3.SQLITE_FCNTL_PERSIST_WAL, 1)
 }
 
 // Checkpoint implements core.Checkpointer: it copies the log into the database and syncs the database. It is meant for
-// times when the database is not in use, such as a start; if a reader blocks it, the rest is left to the next
-// checkpoint.
+// times when the database is not in use, such as a start; if a reader blocks it, the next checkpoint copies the rest.
 func (m *Meta) Checkpoint(ctx context.Context) error {
 	const op = "sqlite.Checkpoint"
 	if err := ctx.Err(); err != nil {
@@ -79,8 +78,8 @@ func (m *Meta) Checkpoint(ctx context.Context) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.sealed != nil {
-		return m.errSealed(op)
+	if m.stopped != nil {
+		return m.errStopped(op)
 	}
 	_, err := m.w.c.checkpoint("TRUNCATE")
 	if err != nil {
@@ -143,8 +142,8 @@ func (k *checkpointer) wakeUp() {
 func (k *checkpointer) stop() { k.wg.Wait() }
 
 // measure is called by the writer after its transactions. It wakes the checkpointer when the log is long, and again
-// whenever the log has grown by another quarter of CheckpointBytes. It does so no more often, since a checkpoint copies
-// each page once, no matter how many times the log has it.
+// whenever the log has grown by another quarter of CheckpointBytes. It does not do so more often, since a checkpoint
+// copies each page once, no matter how many times it is in the log.
 func (m *Meta) measure(changes int) error {
 	limit := m.options.CheckpointBytes
 	m.w.unmeasured += changes
@@ -174,7 +173,7 @@ func (m *Meta) measure(changes int) error {
 	return nil
 }
 
-// catchUp copies the log if it is far too long, or waits until that is done. The caller does not hold m.mu, which
+// catchUp copies the log if it is far too long, or waits for a copy in progress. The caller does not hold m.mu, which
 // copyLog locks.
 func (m *Meta) catchUp() {
 	k := &m.check
@@ -188,7 +187,7 @@ func (m *Meta) catchUp() {
 	}
 }
 
-// shorten copies the log into the database. The checkpointer calls it when it is woken.
+// shorten copies the log into the database. The checkpointer calls it after wakeUp.
 func (m *Meta) shorten() {
 	m.check.running.Lock()
 	defer m.check.running.Unlock()
@@ -217,9 +216,9 @@ func (m *Meta) copyLog() {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	defer k.behind.Store(false) // before m.mu is unlocked, because the next writer may set it again
+	defer k.behind.Store(false) // before m.mu is unlocked, because the next Apply may set it again
 	switch {
-	case err != nil || m.sealed != nil:
+	case err != nil || m.stopped != nil:
 	case k.behind.Load() && k.long.Load() == 0:
 		err = m.w.c.restartLog()
 	default:
@@ -251,15 +250,15 @@ func (c *conn) restartLog() (err error) {
 // waitBusy sets the time that statements wait for locks.
 func (c *conn) waitBusy(ms int) error { return c.run(fmt.Sprintf("PRAGMA busy_timeout=%d", ms)) }
 
-// checkFailed stops all further writes after a failed checkpoint, unless the cause is a full drive or a lock: then the
-// log merely remains long. The caller holds m.mu.
+// checkFailed stops all further writes after a failed checkpoint. If the cause is a full drive or a lock, writes
+// continue, and the log merely remains long. The caller holds m.mu.
 func (m *Meta) checkFailed(err error) {
-	if kind := kindOf(err); kind != core.NoSpace && kind != core.Busy && m.sealed == nil {
-		m.sealed = fmt.Errorf("checkpoint: %w", err)
+	if kind := kindOf(err); kind != core.NoSpace && kind != core.Busy && m.stopped == nil {
+		m.stopped = fmt.Errorf("checkpoint: %w", err)
 	}
 }
 
-// errSealed returns the error of every write after the engine has stopped accepting writes.
-func (m *Meta) errSealed(op string) error {
-	return core.E(op, core.Unavailable, errors.Join(errors.New("the database takes no more writes until the server is restarted"), m.sealed))
+// errStopped returns the error of every write after the engine has stopped accepting writes.
+func (m *Meta) errStopped(op string) error {
+	return core.E(op, core.Unavailable, errors.Join(errors.New("the database accepts no more writes until the server is restarted"), m.stopped))
 }

@@ -12,7 +12,7 @@ import (
 	"orcas/core/sqlite"
 )
 
-// TestCheckpointLastsWithoutTheLog: after a checkpoint the database alone holds everything.
+// TestCheckpointLastsWithoutTheLog checks that after a checkpoint the database is complete without its log.
 func TestCheckpointLastsWithoutTheLog(t *testing.T) {
 	dir := t.TempDir()
 	m, err := sqlite.Open(filepath.Join(dir, "a.db"), sqlite.Options{})

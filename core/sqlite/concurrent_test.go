@@ -11,9 +11,9 @@ import (
 	"orcas/core"
 )
 
-// While keys are overwritten, deleted and put again, a reader finds a version whole, with the content it was written
-// with, or no key; and a listing shows each key once, and the two keys that a batch always writes together in the same
-// state.
+// While keys are overwritten, deleted, and put again, a reader gets either a consistent version, with the content that
+// it was written with, or no key. A listing has each key once, and shows the two keys that each batch writes together
+// in the same state.
 func TestReadersSeeWholeChanges(t *testing.T) {
 	for _, versioning := range []core.Versioning{core.VersioningOff, core.VersioningEnabled, core.VersioningSuspended} {
 		f := feed(t, openAt(t, t.TempDir(), Options{Readers: 3, CheckpointBytes: 1 << 18}), versioning)
@@ -65,7 +65,7 @@ func readWhole(t *testing.T, m *Meta, bucket core.BucketID, seed int, done chan 
 			t.Error(err)
 			return
 		case !o.Marker && (o.Segments[0].Info == nil || o.Segments[0].Info.Size != o.Size || o.Segments[0].Info.ID != o.Segments[0].Data):
-			t.Errorf("a mix: %+v", o)
+			t.Errorf("the object does not match its content: %+v", o)
 			return
 		}
 		page, err := m.List(ctx, core.ListQuery{Bucket: bucket, Limit: 100})
@@ -74,7 +74,7 @@ func readWhole(t *testing.T, m *Meta, bucket core.BucketID, seed int, done chan 
 			return
 		}
 		if len(page.Objects)%2 != 0 {
-			t.Errorf("half a batch: %d keys", len(page.Objects))
+			t.Errorf("the listing has %d keys, an odd number: it shows half of a batch", len(page.Objects))
 			return
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"orcas/core"
 )
 
-// conn is a connection of the SQLite driver with its prepared statements, for one goroutine at a time. database/sql
-// would cost more than many of the statements themselves.
+// conn is a connection of the SQLite driver with its prepared statements, for one goroutine at a time. The overhead of
+// database/sql would exceed the cost of many statements.
 type conn struct {
 	c          *sqlite3.SQLiteConn
 	statements [numStatements]*prepared
@@ -28,7 +28,7 @@ type prepared struct {
 	cols []driver.Value
 }
 
-// role is the purpose of a connection.
+// role has the settings of a connection, which depend on its purpose.
 type role struct {
 	synchronous string // NORMAL or FULL
 	cacheKiB    int
@@ -184,7 +184,7 @@ func (r *cursor) next() (bool, error) {
 // close ends the query. It may be called twice.
 func (r *cursor) close() {
 	if r.rows != nil {
-		r.rows.Close() // returns the error of the last step again, which next has returned
+		r.rows.Close() // its error is that of the last step, which next has already returned
 		r.rows = nil
 	}
 }
@@ -236,8 +236,8 @@ func boolean(b bool) int64 {
 	return 0
 }
 
-// bornWith returns the value of the column data in objects and history: NULL if the version was not written with its
-// content.
+// bornWith returns the value of the column data in objects and history: the content that was written with the version,
+// or NULL.
 func bornWith(id core.DataID) driver.Value {
 	if id == 0 {
 		return nil
@@ -267,7 +267,7 @@ func text(v driver.Value) string {
 // damagedError reports damage in the database. It does not unwrap to its cause, which could be mistaken for a failed
 // check.
 type damagedError struct {
-	kind core.Kind // Damaged, or Unsupported if a newer version of the program wrote it
+	kind core.Kind // Damaged, or Unsupported if a newer version of the program wrote the row
 	text string
 }
 

@@ -17,9 +17,9 @@ type contents struct {
 	buf    []byte        // a buffer for the encoding of a DataInfo or of extents
 }
 
-// sharedLately caches recently shared contents, by DataID modulo its length. This saves a statement when one of them is
-// shared again. An entry is deleted when its row changes, except in its reference count, which is therefore out of date
-// here. A rollback deletes all entries.
+// sharedLately caches recently shared content, by DataID modulo its length. This saves a statement when the content is
+// shared again. An entry is deleted when its row changes, unless only the reference count changes, which is therefore
+// out of date here. A rollback deletes all entries.
 type sharedLately [256]*core.DataInfo
 
 // maxSharedExtents is the maximum number of extents of cached content.
@@ -33,10 +33,10 @@ func (s *sharedLately) forget(id core.DataID) {
 	}
 }
 
-// check returns an error if a change refers to something missing: its source must still exist, and so must all content
-// that its segments refer to. Found is the existing equal content that the segments share, or nil.
+// check returns an error if the source of a change, or content that its segments refer to, no longer exists. Found is
+// the existing equal content that the segments share, or nil.
 func (t *contents) check(s *core.Source, segments []core.Segment) (found *core.DataInfo, err error) {
-	if s != nil && s.Content != nil { // equal content is one segment
+	if s != nil && s.Content != nil { // equal content has exactly one segment
 		if len(segments) > 0 {
 			if found, err = t.sharedContent(segments[0].Data); err != nil {
 				return nil, err
@@ -73,7 +73,7 @@ func (t *contents) checkSource(s *core.Source) error {
 			return err
 		}
 	}
-	return fail(core.Conflict, "the source of the copy is gone")
+	return fail(core.Conflict, "the source of the copy no longer exists")
 }
 
 // checkSegments checks that all content that the segments refer to either exists or is new content in one of them.
@@ -93,9 +93,9 @@ func (t *contents) checkSegments(segments []core.Segment) error {
 		}
 		switch {
 		case s.Info == nil && !known:
-			return fail(core.NoSuchData, fmt.Sprint("content ", s.Data, " is gone"))
+			return fail(core.NoSuchData, fmt.Sprintf("content %d no longer exists", s.Data))
 		case s.Info != nil && (known || s.Info.ID != s.Data):
-			return fail(core.InvalidArgument, fmt.Sprint("content ", s.Info.ID, " comes twice, or with another ID than its segment"))
+			return fail(core.InvalidArgument, fmt.Sprintf("content %d already exists, or its segment refers to another ID", s.Info.ID))
 		}
 	}
 	return nil
@@ -149,12 +149,12 @@ func (t *contents) insert(info *core.DataInfo, object []byte) (bool, error) {
 // encode sets buf to the column info of content, with its checksum.
 func (t *contents) encode(info *core.DataInfo) {
 	lean := *info
-	lean.SHA256 = [32]byte{} // it has a separate column
+	lean.SHA256 = [32]byte{} // the SHA-256 has a separate column
 	t.buf = dataKey(int64(info.ID), info.SHA256[:]).appendSum(encoding.AppendData(t.buf[:0], &lean))
 }
 
-// decRef removes a reference for each segment, and frees content that has none left. V is the version being deleted, or
-// nil if the segments belong to a part.
+// decRef removes a reference for each segment, and frees content without further references. V is the version being
+// deleted, or nil if the segments belong to a part.
 func (t *contents) decRef(segments []core.Segment, v *version) error {
 	for i := range segments {
 		id := segments[i].Data

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuTime is what this process has used of the processors, all its threads together: on a busy machine it says more
-// than the clock.
+// cpuTime returns the CPU time of this process, over all its threads. On a busy machine it is more meaningful than
+// elapsed time.
 func cpuTime() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

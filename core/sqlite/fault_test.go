@@ -57,17 +57,16 @@ func copyFile(t *testing.T, from, to string) {
 	require.NoError(t, os.WriteFile(to, b, 0o600))
 }
 
-// Everything that Apply returned from is there after a kill: in the database and the log as they lie in the file
-// system.
+// After a kill, the files of the database and the log have every change for which Apply has returned.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	f := feed(t, openAt(t, dir, Options{CheckpointBytes: 1 << 20}), core.VersioningOff)
-	f.limit(core.Quota{Bytes: 1 << 40}) // so that what is compared says what is counted, too
+	f.limit(core.Quota{Bytes: 1 << 40}) // so that the comparison includes the tally
 	for round := range 6 {
 		f.fill(round*300, round*300+500) // new keys and overwritten ones
 		f.apply(&core.DeleteObject{Bucket: f.bucket, Key: benchKey(round * 300)})
 		copied := t.TempDir()
-		f.m.check.idle(f.m) // the files are copied one after the other
+		f.m.check.idle(f.m) // no checkpoint may run while the files are copied
 		for _, name := range []string{"meta.db", "meta.db-wal"} {
 			copyFile(t, filepath.Join(dir, name), filepath.Join(copied, name))
 		}
@@ -86,7 +85,7 @@ func (k *checkpointer) idle(m *Meta) {
 	defer k.running.Unlock()
 }
 
-// The log stays bounded under writes that never pause, with readers in the way.
+// The length of the log is bounded even if writes never pause and there are always readers.
 func TestLogStaysBounded(t *testing.T) {
 	const limit = int64(2 << 20)
 	dir := t.TempDir()
@@ -110,7 +109,7 @@ func TestLogStaysBounded(t *testing.T) {
 			}
 		})
 	}
-	var longest, step, before, written int64 // the log, what one Apply adds at most, the log before it, all
+	var longest, step, before, written int64 // in bytes: the longest log, the most that an Apply added, the log before it, and all additions
 	for round := range 200 {
 		var changes []core.Change
 		for i := range 100 {
@@ -128,7 +127,8 @@ func TestLogStaysBounded(t *testing.T) {
 	close(done)
 	readers.Wait()
 	require.Greater(t, written, 10*limit, "the test writes much more than the bound")
-	// From twice the limit on, noticed with the next measurement after a quarter more, writes wait.
+	// Writes wait when the log has reached twice the limit, which is noticed by the first measurement after another
+	// quarter.
 	bound := 2*limit + limit/4 + (measureEvery/100+2)*step
 	require.Less(t, longest, bound)
 	info, err := os.Stat(filepath.Join(dir, "meta.db-wal"))
@@ -137,7 +137,7 @@ func TestLogStaysBounded(t *testing.T) {
 	require.Greater(t, longest, int64(0))
 }
 
-// holdLog starts a reader, which needs the log as it is until end is called.
+// holdLog starts a reader, which keeps the log from restarting until end is called.
 func holdLog(t *testing.T, f *feeder) (end func()) {
 	begun, ending := make(chan struct{}), make(chan struct{})
 	var reader sync.WaitGroup
@@ -160,7 +160,8 @@ func holdLog(t *testing.T, f *feeder) (end func()) {
 	}
 }
 
-// The log starts over while there is always a reader, in the very place where one was that needed the old log.
+// The log restarts even if there is always a reader, and even if new readers reuse the read mark of a reader that
+// needed the old log.
 func TestRestartLogBesideReaders(t *testing.T) {
 	f := feed(t, openAt(t, t.TempDir(), Options{}), core.VersioningOff)
 	f.fill(0, 100)
@@ -174,7 +175,7 @@ func TestRestartLogBesideReaders(t *testing.T) {
 		defer f.m.mu.Unlock()
 		err = f.m.w.c.restartLog()
 	}()
-	time.Sleep(50 * time.Millisecond) // until it waits for that reader, in longer and longer naps
+	time.Sleep(50 * time.Millisecond) // until it waits for that reader, with longer and longer pauses
 	end()
 	end = holdLog(t, f)
 	for restarted := false; !restarted; {
@@ -195,7 +196,7 @@ func TestRestartLogBesideReaders(t *testing.T) {
 	require.Equal(t, l.frames, l.copied, "all of the log is in the database")
 }
 
-// damage flips bytes in every page of the database but the first n.
+// damage overwrites bytes in every page of the database, from the given page on.
 func damage(t *testing.T, path string, from int64) {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	require.NoError(t, err)
@@ -217,7 +218,7 @@ func TestDamagedPages(t *testing.T) {
 	pristine, err := os.ReadFile(path)
 	require.NoError(t, err)
 
-	// Past the pages of the schema everything is broken: each read says so.
+	// All pages after those of the schema are damaged: each read returns Damaged.
 	damage(t, path, 16)
 	m := openAt(t, dir, Options{})
 	_, err = m.Object(context.Background(), f.bucket, benchKey(7), core.Current)
@@ -234,7 +235,7 @@ func TestDamagedPages(t *testing.T) {
 	require.Equal(t, f.seq, s.Seq, "nothing was written")
 	require.NoError(t, m.Close())
 
-	// One byte anywhere: an error or an answer, never a panic.
+	// With one damaged byte anywhere, a read returns an error or a result, but never panics.
 	step := int64(1013)
 	if testing.Short() {
 		step *= 8
@@ -256,7 +257,7 @@ func TestDamagedPages(t *testing.T) {
 func TestFullDrive(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=6m"); err != nil {
-		t.Skip("no tmpfs to be had: ", err)
+		t.Skip("cannot mount a tmpfs: ", err)
 	}
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, 0)) })
 	ballast := filepath.Join(dir, "ballast")
@@ -283,15 +284,15 @@ func TestFullDrive(t *testing.T) {
 		}
 	}
 	require.True(t, core.Is(failed, core.NoSpace), failed)
-	require.Equal(t, written, count(t, m, f.bucket), "nothing of what failed is there")
+	require.Equal(t, written, count(t, m, f.bucket), "the failed changes had no effect")
 	u, err := m.Usage(context.Background(), f.bucket)
 	require.NoError(t, err)
-	require.EqualValues(t, written, u.Objects, "nor was it counted")
+	require.EqualValues(t, written, u.Objects, "the failed changes were not counted")
 	s, err := m.State(context.Background())
 	require.NoError(t, err)
 	require.Equal(t, core.State{Seq: f.seq, NextData: f.data + 1}, s)
 
-	require.NoError(t, m.Close(), "the log stays where it cannot be copied")
+	require.NoError(t, m.Close(), "the log is kept if it cannot be copied")
 	require.NoError(t, os.Remove(ballast))
 	m = openAt(t, dir, Options{CheckpointBytes: 1 << 20})
 	f.m = m
@@ -318,12 +319,13 @@ func count(t *testing.T, m *Meta, bucket core.BucketID) (n int) {
 	}
 }
 
-// Whatever leaves it open what is on disk ends all writes, until the database is opened again; reads go on.
-func TestSealed(t *testing.T) {
+// After an error that leaves the state of the files unknown, no writes are accepted until the database is opened again.
+// Reads continue.
+func TestStopped(t *testing.T) {
 	fsync := sqlite3.Error{Code: sqlite3.ErrIoErr, ExtendedCode: sqlite3.ErrIoErrFsync}
 	for _, c := range []struct {
-		err    error
-		sealed bool
+		err     error
+		stopped bool
 	}{
 		{fsync, true},
 		{sqlite3.Error{Code: sqlite3.ErrIoErr, ExtendedCode: sqlite3.ErrIoErrRead}, true},
@@ -341,12 +343,12 @@ func TestSealed(t *testing.T) {
 		next.Seq = f.seq + 1
 		for range 2 {
 			_, err := f.m.Apply(context.Background(), []core.Change{next})
-			require.Equal(t, c.sealed, core.Is(err, core.Unavailable), "%v: %v", c.err, err)
+			require.Equal(t, c.stopped, core.Is(err, core.Unavailable), "%v: %v", c.err, err)
 		}
-		require.Equal(t, 1+int(boolean(!c.sealed)), count(t, f.m, f.bucket))
+		require.Equal(t, 1+int(boolean(!c.stopped)), count(t, f.m, f.bucket))
 		require.NoError(t, f.m.Close())
-		if c.sealed {
-			require.FileExists(t, filepath.Join(dir, "meta.db-wal"), "what may not be on disk is still in the log")
+		if c.stopped {
+			require.FileExists(t, filepath.Join(dir, "meta.db-wal"), "the log still has the pages that may be missing from the database")
 		}
 		m := openAt(t, dir, Options{})
 		_, err := m.Apply(context.Background(), []core.Change{next})
@@ -356,9 +358,9 @@ func TestSealed(t *testing.T) {
 	}
 }
 
-// A transaction that could not be written seals the engine, and what is there after the next start is the state before
-// it or after it, and nothing in between.
-func TestFailedCommitSeals(t *testing.T) {
+// A transaction that could not be written stops all writes. After the next start, the state is the one before or after
+// the transaction, never one in between.
+func TestFailedCommitStopsWrites(t *testing.T) {
 	dir := t.TempDir()
 	f := feed(t, openAt(t, dir, Options{}), core.VersioningOff)
 	f.limit(core.Quota{Objects: 1 << 40})
@@ -383,8 +385,8 @@ func TestFailedCommitSeals(t *testing.T) {
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &limit))
 	require.True(t, core.Is(err, core.Unavailable), err)
 	_, err = f.m.Apply(context.Background(), changes)
-	require.True(t, core.Is(err, core.Unavailable), "also when the drive is well again: %v", err)
-	require.Equal(t, 100, count(t, f.m, f.bucket), "reads go on")
+	require.True(t, core.Is(err, core.Unavailable), "even when the drive works again: %v", err)
+	require.Equal(t, 100, count(t, f.m, f.bucket), "reads continue")
 	require.NoError(t, f.m.Close())
 
 	m := openAt(t, dir, Options{})
@@ -417,7 +419,7 @@ func TestKinds(t *testing.T) {
 	require.NoError(t, wrap("op", nil))
 }
 
-// Another process that writes is told apart from a defect.
+// While another process writes, the error is Busy.
 func TestBusy(t *testing.T) {
 	dir := t.TempDir()
 	f := feed(t, openAt(t, dir, Options{}), core.VersioningOff)
@@ -440,7 +442,7 @@ func TestCanceled(t *testing.T) {
 	c, err := m.acquire(ctx, "test")
 	require.NoError(t, err)
 	go cancel()
-	_, err = m.Bucket(ctx, "b") // waits for the one connection
+	_, err = m.Bucket(ctx, "b") // waits for the only connection
 	require.True(t, core.Is(err, core.Canceled), err)
 	_, err = m.Apply(ctx, nil)
 	require.True(t, core.Is(err, core.Canceled), err)

@@ -7,15 +7,15 @@ import (
 )
 
 // filter is a set of hashes with false positives (one in fifty) and no false negatives. It is a list of Bloom filters,
-// each four times as large as the one before. So it grows with its contents, up to about 43 MB for 34 million hashes.
-// With more hashes the rate of false positives rises, which only costs look-ups. Hashes are never deleted.
+// each four times as large as the one before. So it grows with the number of hashes, up to about 43 MB for 34 million.
+// With more hashes the rate of false positives rises, which only costs lookups. Hashes are never deleted.
 type filter struct {
 	full   atomic.Bool // every hash of the table has been added: a hash that is not in the filter does not exist
 	blooms atomic.Pointer[[]*bloom]
 	mu     sync.Mutex // held by add
 }
 
-// bloom is a Bloom filter made of blocks of the size of a CPU cache line.
+// bloom is a Bloom filter that consists of blocks of the size of a CPU cache line.
 type bloom struct {
 	blocks [][8]atomic.Uint64
 	room   int // the number of hashes that may still be added

@@ -54,7 +54,7 @@ func (m *Meta) FindData(ctx context.Context, k core.ContentKey) (*core.DataInfo,
 	return found, err
 }
 
-// errNoData is the result of nearly every FindData. It is a single value, to avoid an allocation.
+// errNoData is the result of nearly every FindData. It is a package variable, to avoid an allocation.
 var errNoData error = &core.Error{Op: "sqlite.FindData", Kind: core.NoSuchData}
 
 // isWhole reports whether content was found and is not marked as damaged.
@@ -70,8 +70,8 @@ func (c *conn) fitting(id core.DataID, k *core.ContentKey, found **core.DataInfo
 	return err
 }
 
-// fillFilter reads the table finds into the filter and the guesses. It reads pages, because a long transaction would
-// keep the log from restarting.
+// fillFilter reads the table finds into the filter and the guesses. It reads it in pages, because a long transaction
+// would keep the log from restarting.
 func (m *Meta) fillFilter() {
 	const page = 10_000
 	for from, more := int64(math.MinInt64), true; more; {
@@ -87,12 +87,12 @@ func (m *Meta) fillFilter() {
 		})
 		more = n == page
 		if err != nil {
-			return // closed or damaged: FindData keeps querying the table
+			return // the database is closed or damaged: FindData continues to query the table
 		}
 		if from == math.MaxInt64 {
 			break
 		}
-		from++ // this may skip further pairs of the same hash, which the filter already has
+		from++ // this may skip further pairs with the same hash, which the filter already has
 	}
 	m.w.index.filter.full.Store(true)
 }

@@ -13,7 +13,7 @@ import (
 	"orcas/core"
 )
 
-// sharedPut makes a PutObject of content that may be shared.
+// sharedPut returns a PutObject of content that may be shared.
 func (f *feeder) sharedPut(key string, content uint64) (*core.PutObject, core.ContentKey) {
 	c := f.put(key)
 	info := c.Object.Segments[0].Info
@@ -39,29 +39,29 @@ func countFinds(t *testing.T, m *Meta) (n int64) {
 	return n
 }
 
-// What is found by its hash is the same before and after each restart, wherever pairs are on their way; and the table
-// forgets.
+// The same content is found by its hash before and after each restart, whether its pairs are buffered, in a run, or in
+// the table. Pairs of deleted content are deleted from the table.
 func TestFindsAcrossRestarts(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{runLength: 50}
 	f := feed(t, openAt(t, dir, o), core.VersioningOff)
 	random := rand.New(rand.NewPCG(1, 2))
-	there := map[string]core.ContentKey{}
+	live := map[string]core.ContentKey{}
 	var all []core.ContentKey
 	for round := range 8 {
 		for range 60 {
 			key := fmt.Sprint(random.IntN(150))
 			c, k := f.sharedPut(key, random.Uint64())
 			f.apply(c)
-			there[key], all = k, append(all, k)
+			live[key], all = k, append(all, k)
 		}
 		check := func() {
-			live := map[core.ContentKey]bool{}
-			for _, k := range there {
-				live[k] = true
+			isLive := map[core.ContentKey]bool{}
+			for _, k := range live {
+				isLive[k] = true
 			}
 			for _, k := range all {
-				require.Equal(t, live[k], finds(t, f.m, k), "round %d", round)
+				require.Equal(t, isLive[k], finds(t, f.m, k), "round %d", round)
 			}
 		}
 		check()
@@ -73,10 +73,10 @@ func TestFindsAcrossRestarts(t *testing.T) {
 		check()
 	}
 	require.Positive(t, countFinds(t, f.m))
-	require.Less(t, countFinds(t, f.m), int64(300), "what was overwritten goes from the table, but for what a restart forgot")
+	require.Less(t, countFinds(t, f.m), int64(300), "pairs of overwritten content are deleted from the table, except buffered deletions that a restart lost")
 }
 
-// headed makes the content of a PutObject larger, and its beginning known.
+// headed makes the content of a PutObject larger, so that it has a head, and returns the key of the head.
 func headed(c *core.PutObject, head uint64) core.ContentKey {
 	s := &c.Object.Segments[0]
 	s.Length = core.HeadSize + 1
@@ -85,16 +85,16 @@ func headed(c *core.PutObject, head uint64) core.ContentKey {
 	return s.Info.HeadKey()
 }
 
-// With two pairs for each content, a run is in the table long before the next one is due.
+// Even if all content has two pairs, a run is in the table long before the next one is full.
 func TestFindsOfLargeContent(t *testing.T) {
 	dir := t.TempDir()
-	o := Options{runLength: 512} // two pairs are a slice
+	o := Options{runLength: 512} // a slice of a run is two pairs
 	f := feed(t, openAt(t, dir, o), core.VersioningOff)
 	random := rand.New(rand.NewPCG(1, 2))
-	there, longest, runs := map[string][2]core.ContentKey{}, 0, 0
+	live, longest, runs := map[string][2]core.ContentKey{}, 0, 0
 	var gone []core.ContentKey
 	for n := range 12_000 {
-		name := fmt.Sprint(n) // all of it new
+		name := fmt.Sprint(n) // all new keys
 		if n >= 4000 {
 			name = fmt.Sprint(random.IntN(4000))
 		}
@@ -103,12 +103,12 @@ func TestFindsOfLargeContent(t *testing.T) {
 		head := headed(c, number)
 		upto := f.m.w.index.upto
 		f.apply(c)
-		for _, k := range there[name] {
+		for _, k := range live[name] {
 			if k.Scope != 0 {
 				gone = append(gone, k)
 			}
 		}
-		there[name] = [2]core.ContentKey{c.Object.Segments[0].Info.ContentKey(), head}
+		live[name] = [2]core.ContentKey{c.Object.Segments[0].Info.ContentKey(), head}
 		if f.m.w.index.flushing {
 			longest = max(longest, f.m.w.index.seen)
 		}
@@ -116,10 +116,10 @@ func TestFindsOfLargeContent(t *testing.T) {
 			runs++
 		}
 	}
-	require.Greater(t, runs, 30, "of 20,000 contents that came and went")
-	require.LessOrEqual(t, longest, o.runLength/2+2, "contents that came or went while a run went into the table")
+	require.Greater(t, runs, 30, "content was added or deleted 20,000 times")
+	require.LessOrEqual(t, longest, o.runLength/2+2, "content added or deleted while a run was flushed")
 	check := func() {
-		for _, keys := range there {
+		for _, keys := range live {
 			require.True(t, finds(t, f.m, keys[0]))
 			require.True(t, finds(t, f.m, keys[1]))
 		}
@@ -133,12 +133,13 @@ func TestFindsOfLargeContent(t *testing.T) {
 	check()
 	f.m.filling.Wait()
 	check()
-	require.Less(t, countFinds(t, f.m), int64(12_000), "what is gone goes from the table")
+	require.Less(t, countFinds(t, f.m), int64(12_000), "pairs of deleted content are deleted from the table")
 }
 
-// Of contents that begin alike each is found by that after a restart, when the others are gone.
+// If several pieces of content have the same beginning, each of them is found by it after a restart, even when the
+// others were deleted.
 func TestFindsOfOneHashAcrossRestarts(t *testing.T) {
-	for _, reads := range []int{0, 60} { // the pairs wait, or are in the table when the others go
+	for _, reads := range []int{0, 60} { // the pairs are buffered, or in the table, when the others are deleted
 		dir := t.TempDir()
 		o := Options{runLength: 50}
 		f := feed(t, openAt(t, dir, o), core.VersioningOff)
@@ -155,14 +156,14 @@ func TestFindsOfOneHashAcrossRestarts(t *testing.T) {
 			f.apply(c)
 		}
 		for n := range 4 {
-			require.True(t, finds(t, f.m, k), "%d are gone, %d reads", n, reads)
+			require.True(t, finds(t, f.m, k), "%d deleted, %d other writes", n, reads)
 			f.apply(&core.DeleteObject{Bucket: f.bucket, Key: fmt.Sprint(3 - n)})
 		}
 		require.False(t, finds(t, f.m, k))
 	}
 }
 
-// A transaction that is rolled back leaves no pair behind, and loses none.
+// A transaction that is rolled back neither adds nor loses pairs.
 func TestFindsRolledBack(t *testing.T) {
 	m := openAt(t, t.TempDir(), Options{runLength: 10})
 	f := feed(t, m, core.VersioningOff)
@@ -191,7 +192,7 @@ func TestFindsRolledBack(t *testing.T) {
 	m.mu.Unlock()
 	require.NoError(t, results[0].Err)
 	require.NoError(t, results[2].Err)
-	require.True(t, core.Is(f.results([]core.Change{f.share("gone", c)})[0].Err, core.NoSuchData), "it was shared in what was rolled back only")
+	require.True(t, core.Is(f.results([]core.Change{f.share("gone", c)})[0].Err, core.NoSuchData), "only the transaction that was rolled back shared it")
 	require.Equal(t, before, fmt.Sprint(m.w.index.recent, m.w.index.run, m.w.index.flushed, m.w.index.moved, countFinds(t, m)))
 	require.False(t, finds(t, m, k))
 	for _, k := range keys {
@@ -207,7 +208,7 @@ func TestFindsRolledBack(t *testing.T) {
 	}
 }
 
-// A filter has what was put in, and little else, however much it is.
+// A filter has all hashes that were added, and few false positives, no matter how many were added.
 func TestFilter(t *testing.T) {
 	var f filter
 	f.full.Store(true)
@@ -231,7 +232,7 @@ func TestFilter(t *testing.T) {
 	require.Len(t, *f.blooms.Load(), 2)
 }
 
-// A start reads no more than what came since the last runs, also where nothing of it may be shared.
+// A start reads only the content that was added since the last runs, even if none of it may be shared.
 func TestFindsStart(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{runLength: 20}
@@ -243,6 +244,6 @@ func TestFindsStart(t *testing.T) {
 	f.apply(c)
 	require.NoError(t, f.m.Close())
 	f.m = openAt(t, dir, o)
-	require.LessOrEqual(t, f.m.w.index.seen, 3*o.runLength, "contents read at the start")
+	require.LessOrEqual(t, f.m.w.index.seen, 3*o.runLength, "pieces of content read at the start")
 	require.True(t, finds(t, f.m, k))
 }

@@ -27,7 +27,9 @@ func (t *contents) insertGarbage(id, list int64, extents []core.Extent) error {
 }
 
 // noContent returns the error of a change that refers to missing content.
-func noContent(id core.DataID) error { return fail(core.NoSuchData, fmt.Sprint("content ", id)) }
+func noContent(id core.DataID) error {
+	return fail(core.NoSuchData, fmt.Sprintf("content %d", id))
+}
 
 // moveData replaces the extents of content and clears its mark of damage.
 func (t *contents) moveData(c *core.MoveData) error {
@@ -80,7 +82,7 @@ func (t *contents) unshare(c *core.Unshare) error {
 	return t.update(d)
 }
 
-// repairData replaces damaged content with an intact copy that was stored again.
+// repairData replaces damaged content with an intact copy.
 func (t *contents) repairData(c *core.RepairData) error {
 	d, err := t.c.content(c.Info.ID)
 	if err != nil {
@@ -110,14 +112,14 @@ func (t *contents) freeGarbage(c *core.FreeGarbage) error {
 	return nil
 }
 
-// dropParts deletes up to Count parts of a list in the garbage. With the last part it deletes the row of garbage.
+// dropParts deletes up to Count parts of a list in the garbage. With the last part it deletes the row of the garbage.
 func (t *contents) dropParts(c *core.DropParts) error {
 	row, err := t.c.row(selectGarbageList, int64(c.Garbage))
 	if err != nil {
 		return err
 	}
 	if row == nil {
-		return fail(core.NoSuchData, fmt.Sprintf("garbage %d is no list of parts", c.Garbage))
+		return fail(core.NoSuchData, fmt.Sprintf("garbage %d is not a list of parts", c.Garbage))
 	}
 	id := integer(row[0])
 	parts, err := t.c.parts(core.UploadID(id), 0, max(c.Count, 0), core.WithoutContent)

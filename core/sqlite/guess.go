@@ -7,9 +7,10 @@ import (
 )
 
 // guesses maps the hash of content (core.ContentKey.Hash) to its DataID, for GuessData. It is a table of 4 MiB in
-// memory. A cell has the content that was added or found last among those that share the cell. So the table has about
-// two thirds of half a million contents, or nine tenths of a hundred thousand. A cell may be wrong: its transaction may
-// have been rolled back, the key may have been replaced, and hashes can collide. So its content is only a guess.
+// memory. A cell has the DataID of the content that was added or found last among all content that shares the cell. So
+// if there are half a million DataIDs, the table has about two thirds of them; of a hundred thousand it has nine
+// tenths. A cell may be wrong: its transaction may have been rolled back, the key may have been replaced, and hashes
+// can collide. So its DataID is only a guess.
 type guesses []atomic.Uint64
 
 // A cell has, from its high bits to its low bits: a tag, made of hash bits other than those that select the cell; the
@@ -20,7 +21,7 @@ const (
 	guessKeyBits   = 8
 	guessDataBits  = 64 - guessTagBits - guessKeyBits
 
-	anyKey = 1<<guessKeyBits - 1 // the KeyID is not known
+	anyKey = 1<<guessKeyBits - 1 // the KeyID is unknown
 )
 
 func newGuesses() guesses { return make(guesses, 1<<guessPlaceBits) }
@@ -38,13 +39,13 @@ func makeCell(tag uint64, id core.DataID, keyID uint32) uint64 {
 	return tag<<(64-guessTagBits) | uint64(min(keyID, anyKey))<<guessDataBits | uint64(id)
 }
 
-// set stores content that was added or found.
+// set stores the DataID of content that was added or found.
 func (g guesses) set(hash uint64, id core.DataID, keyID uint32) {
 	c, tag := g.cell(hash)
 	c.Store(makeCell(tag, id, keyID))
 }
 
-// fill stores content with an unknown KeyID, unless the cell has newer content.
+// fill stores the DataID of content with an unknown KeyID, unless the cell has newer content.
 func (g guesses) fill(hash uint64, id core.DataID) {
 	c, tag := g.cell(hash)
 	if was := c.Load(); dataOfCell(was) < id {
@@ -52,7 +53,7 @@ func (g guesses) fill(hash uint64, id core.DataID) {
 	}
 }
 
-// forget deletes content that no longer exists or is damaged.
+// forget deletes the cell of content that no longer exists or is damaged.
 func (g guesses) forget(hash uint64, id core.DataID) {
 	c, _ := g.cell(hash)
 	if was := c.Load(); dataOfCell(was) == id {
@@ -60,7 +61,7 @@ func (g guesses) forget(hash uint64, id core.DataID) {
 	}
 }
 
-// get returns the DataID of content that probably has this hash and this key, or 0 if there is none in the table.
+// get returns the DataID of content that probably has this hash and this key, or 0 if the table has none.
 func (g guesses) get(hash uint64, keyID uint32) core.DataID {
 	c, tag := g.cell(hash)
 	was := c.Load()

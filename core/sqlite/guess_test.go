@@ -9,7 +9,7 @@ import (
 	"orcas/core"
 )
 
-// A guess is of content that fits, since it came, or since a start; and of none that is gone.
+// GuessData returns matching content after it was added and after a start, but not after it was deleted.
 func TestGuessData(t *testing.T) {
 	dir, o := t.TempDir(), Options{runLength: 50}
 	f := feed(t, openAt(t, dir, o), core.VersioningOff)
@@ -35,7 +35,7 @@ func TestGuessData(t *testing.T) {
 		f.m.filling.Wait()
 	}
 	again()
-	require.Equal(t, id, f.m.GuessData(k), "it waited when the database was closed")
+	require.Equal(t, id, f.m.GuessData(k), "it was buffered when the database was closed")
 	require.Equal(t, make([]core.DataID, 5), others())
 
 	for n := range uint64(500) {
@@ -44,9 +44,9 @@ func TestGuessData(t *testing.T) {
 	}
 	again()
 	require.Equal(t, id, f.m.GuessData(k), "it was in the table")
-	require.Equal(t, []core.DataID{0, 0, 0, 0, id}, others(), "the table does not say under which key")
+	require.Equal(t, []core.DataID{0, 0, 0, 0, id}, others(), "the table does not have the KeyID")
 	require.True(t, finds(t, f.m, k))
-	require.Equal(t, make([]core.DataID, 5), others(), "but a look does")
+	require.Equal(t, make([]core.DataID, 5), others(), "but FindData adds the KeyID")
 
 	f.apply(&core.DeleteObject{Bucket: f.bucket, Key: "first"})
 	require.Zero(t, f.m.GuessData(k))
@@ -55,8 +55,8 @@ func TestGuessData(t *testing.T) {
 	require.Equal(t, second.Object.Segments[0].Data, f.m.GuessData(k))
 }
 
-// What has the same place takes the place of what was there, unless it is only filled in and older.
-func TestGuessesInOnePlace(t *testing.T) {
+// Content in the same cell replaces the previous content, unless fill adds it and it is older.
+func TestGuessesInOneCell(t *testing.T) {
 	g := newGuesses()
 	cell, tag := g.cell(1)
 	other := uint64(2)
@@ -71,15 +71,15 @@ func TestGuessesInOnePlace(t *testing.T) {
 		do         func()
 		one, other core.DataID
 	}{
-		{"came", func() { g.set(1, 5, 0) }, 5, 0},
-		{"another came", func() { g.set(other, 6, 0) }, 0, 6},
-		{"the one was found", func() { g.set(1, 5, 0) }, 5, 0},
-		{"the other is gone", func() { g.forget(other, 6) }, 5, 0},
-		{"an older one is in the table", func() { g.fill(other, 4) }, 5, 0},
-		{"a newer one is in the table", func() { g.fill(other, 7) }, 0, 7},
-		{"it is gone", func() { g.forget(other, 7) }, 0, 0},
-		{"its number is too large", func() { g.set(1, 1<<guessDataBits, 0) }, 0, 0},
-		{"the largest", func() { g.set(1, 1<<guessDataBits-1, 0) }, 1<<guessDataBits - 1, 0},
+		{"one is added", func() { g.set(1, 5, 0) }, 5, 0},
+		{"the other is added", func() { g.set(other, 6, 0) }, 0, 6},
+		{"one is found", func() { g.set(1, 5, 0) }, 5, 0},
+		{"the other was deleted", func() { g.forget(other, 6) }, 5, 0},
+		{"an older one is filled in", func() { g.fill(other, 4) }, 5, 0},
+		{"a newer one is filled in", func() { g.fill(other, 7) }, 0, 7},
+		{"it was deleted", func() { g.forget(other, 7) }, 0, 0},
+		{"the DataID is too large", func() { g.set(1, 1<<guessDataBits, 0) }, 0, 0},
+		{"the largest DataID", func() { g.set(1, 1<<guessDataBits-1, 0) }, 1<<guessDataBits - 1, 0},
 	} {
 		c.do()
 		require.Equal(t, c.one, g.get(1, 0), c.name)
@@ -88,11 +88,12 @@ func TestGuessesInOnePlace(t *testing.T) {
 	for _, key := range []uint32{1, anyKey - 1, anyKey, anyKey + 1, 1 << 30} {
 		g.set(1, 5, key)
 		require.EqualValues(t, 5, g.get(1, key))
-		require.Equal(t, key >= anyKey, g.get(1, 0) != 0, "only small numbers of keys are told apart")
+		require.Equal(t, key >= anyKey, g.get(1, 0) != 0, "only small KeyIDs are distinguished")
 	}
 }
 
-// A hundred thousand contents are guessed but for those that have a place in common; none is taken for another.
+// Of a hundred thousand DataIDs, nearly all are guessed, except those that share a cell, and no guess returns the wrong
+// one.
 func TestGuessesOfMany(t *testing.T) {
 	const many = 100_000
 	g := newGuesses()
@@ -106,7 +107,7 @@ func TestGuessesOfMany(t *testing.T) {
 			right++
 		case 0:
 		default:
-			t.Fatalf("%d is taken for another", n)
+			t.Fatalf("the guess for number %d is wrong", n)
 		}
 	}
 	require.Greater(t, right, many*9/10)

@@ -20,10 +20,10 @@ import (
 //
 // A start recovers the buffered pairs: finds_upto has a DataID below which the table has every pair, and the other
 // pairs are computed from the table data. The pairs of content with a lower ID that is written later (IDs are assigned
-// before content is written) are added to the table at once.
+// before content is written) are added to the table immediately.
 //
 // A pair proves nothing, since FindData reads the row of data. An extra pair (a start loses buffered deletions) costs
-// one look-up.
+// one lookup.
 //
 // Nearly all content is new, so a filter in memory rules out most hashes. It is filled in the background after a start;
 // until then the table is queried.
@@ -32,19 +32,19 @@ type hashIndex struct {
 
 	mu     sync.RWMutex        // guards recent and run: Apply writes, FindData reads
 	recent map[uint64]hashPair // buffered pairs by hash, one per hash
-	run    []hashPair          // pairs being flushed to the table, sorted by hash
+	run    []hashPair          // pairs that are being flushed to the table, sorted by hash
 
 	// The fields below are used only by the writer.
 	flushed  int  // the number of pairs of run that are in the table
 	began    int  // the value of flushed at the beginning of the transaction
 	credit   int  // the number of pairs of run that may be flushed
-	seen     int  // contents added and deleted since the last run, with unscoped new ones: a start reads them
+	seen     int  // content added and deleted since the last run, including new content without a scope: a start reads it
 	flushing bool // a run is being flushed; after that, finds_upto becomes upto
 	moved    bool // finds_upto was updated in this transaction
 	upto     core.DataID
 	undo     []undo // the changes of the transaction to recent
 	direct   bool   // pairs are not buffered, during a restore
-	length   int    // the number of contents, with one or two pairs each, that make a run
+	length   int    // the amount of content, with one or two pairs each, that makes a run
 	slice    int    // the minimum number of pairs of run that are flushed together
 
 	filter  filter
@@ -64,7 +64,7 @@ type undo struct {
 	was  hashPair
 }
 
-// The number of contents that make a run, and the maximum number of parts in which it is flushed.
+// The defaults: how much content makes a run, and the maximum number of parts in which a run is flushed.
 const (
 	runLength = 32 << 10
 	runSlices = 256
@@ -73,8 +73,8 @@ const (
 // column converts a hash to the type of its column, which is signed.
 func column(hash uint64) int64 { return int64(hash) }
 
-// load reads the pairs that were buffered when the database was closed. It skips damaged rows; reading the content
-// reports them.
+// load reads the pairs that were buffered when the database was closed. It skips damaged rows, which reads of the
+// content report.
 func (x *hashIndex) load(length int) error {
 	if err := x.loadAll(length); err != nil && kindOf(err) != core.Damaged {
 		return err
@@ -100,7 +100,7 @@ func (x *hashIndex) loadAll(length int) error {
 		x.seen++
 		d, err := decodeData(integer(cols[0]), cols[1:])
 		if err != nil || d.Scope == 0 {
-			return nil // reading the content reports a damaged row
+			return nil // a read of the content reports the damaged row
 		}
 		x.loadPair(hashPair{hash: d.Hash(), data: d.ID})
 		if !d.Damaged {
@@ -168,7 +168,7 @@ func (x *hashIndex) removePair(p hashPair) error {
 }
 
 // buffer buffers a pair until it is flushed with others. If another pair with the same hash is buffered, that pair is
-// written to the table at once.
+// written to the table immediately.
 func (x *hashIndex) buffer(p hashPair) error {
 	if was, ok := x.recent[p.hash]; ok {
 		if err := x.write(was); err != nil {
@@ -179,8 +179,8 @@ func (x *hashIndex) buffer(p hashPair) error {
 	return nil
 }
 
-// noteContent counts content that was added or deleted. For each of its pairs, two pairs of the run may be flushed, so
-// that the run is in the table before the next one is full.
+// noteContent counts content that was added or deleted. For each pair of the content, two pairs of the run may be
+// flushed, so that the whole run is in the table before the next one is full.
 func (x *hashIndex) noteContent() {
 	x.seen++
 	x.credit += 2
@@ -273,7 +273,7 @@ func (x *hashIndex) empty() {
 	x.flushed, x.began, x.credit, x.seen, x.flushing, x.moved, x.upto, x.undo = 0, 0, 0, 0, false, false, 1, x.undo[:0]
 }
 
-// buffered returns the IDs of the contents in memory that may have a hash; 0 means none.
+// buffered returns the IDs of content with the given hash whose pairs are in memory; an ID of 0 means none.
 func (x *hashIndex) buffered(hash uint64) (ids [2]core.DataID) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

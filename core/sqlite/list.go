@@ -12,7 +12,7 @@ import (
 )
 
 // listing builds one page. It reads keys in order and, if a key is rolled up into a common prefix, seeks past that
-// prefix. So it reads no rows that it does not return.
+// prefix. So it reads only rows that it returns, and one per common prefix.
 type listing struct {
 	c    *conn
 	q    core.ListQuery
@@ -23,7 +23,7 @@ type listing struct {
 func (m *Meta) List(ctx context.Context, q core.ListQuery) (*core.ListPage, error) {
 	const op = "sqlite.List"
 	if q.Limit < 1 {
-		return nil, core.E(op, core.InvalidArgument, errors.New("a limit below 1"))
+		return nil, core.E(op, core.InvalidArgument, errors.New("the limit must be at least 1"))
 	}
 	l := &listing{q: q, page: &core.ListPage{}}
 	err := m.read(ctx, op, func(c *conn) error {
@@ -111,8 +111,8 @@ func (l *listing) objects(from string) (string, error) {
 	}
 }
 
-// When a page has manyObjects objects, memory for the rest of it is allocated at once, for at most maxGrown objects in
-// total.
+// When a page has manyObjects objects, memory for the rest of the page is allocated in one step, for at most maxGrown
+// objects in total.
 const manyObjects, maxGrown = 64, 1000
 
 // add adds the version in the current row of r to the page.

@@ -34,7 +34,7 @@ func (w *writer) moveObject(c *core.MoveObject) (core.Version, error) {
 	}
 	w.state.Seq, w.contents.freed = c.Seq, w.contents.freed[:0]
 	if err != nil {
-		return 0, fmt.Errorf("delete the source of a move: %w", err) // not a failed check: references were added already
+		return 0, fmt.Errorf("delete the source of a move: %w", err) // not a failed check, because references were already added
 	}
 	w.tallies.add(c.Bucket, target.tally, more)
 	w.encode(&moved)
@@ -52,17 +52,17 @@ func (w *writer) admitMove(c *core.MoveObject, from, to *version, target bucketS
 		return more, err
 	}
 	more = core.UsageOf(&from.ObjectInfo).Minus(replaced)
-	var goes core.Usage
+	var freed core.Usage
 	if c.From.Bucket == c.Bucket {
-		if goes, err = w.replaced(target, c.Bucket, c.From.Key, from); err != nil {
+		if freed, err = w.replaced(target, c.Bucket, c.From.Key, from); err != nil {
 			return more, err
 		}
 	}
-	return more, target.tally.quota.Admit(target.tally.held, more.Minus(goes))
+	return more, target.tally.quota.Admit(target.tally.held, more.Minus(freed))
 }
 
-// moveEnds makes the checks of a move. It returns the version to move, the current version of the target's key (nil if
-// it has none), and the bucket of the target.
+// moveEnds performs the checks of a move. It returns the version to move, the current version of the target's key (nil
+// if it has none), and the bucket of the target.
 func (w *writer) moveEnds(c *core.MoveObject) (from, to *version, target bucketState, err error) {
 	for _, id := range []core.BucketID{c.From.Bucket, c.Bucket} {
 		var exists bool
@@ -74,7 +74,7 @@ func (w *writer) moveEnds(c *core.MoveObject) (from, to *version, target bucketS
 		}
 	}
 	if !target.locks && !c.Lock.IsZero() {
-		return nil, nil, target, fail(core.BucketState, "the bucket has no object lock")
+		return nil, nil, target, fail(core.BucketState, "object lock is not enabled for the bucket")
 	}
 	if from, err = w.c.find(c.From.Bucket, c.From.Key, core.Current, full); err != nil {
 		return nil, nil, target, err

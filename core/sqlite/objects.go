@@ -14,7 +14,7 @@ func (w *writer) putObject(c *core.PutObject) (core.Version, error) {
 	w.sawData(segments)
 	switch {
 	case c.Object.Marker:
-		return 0, fail(core.InvalidArgument, "a delete marker is written by DeleteObject")
+		return 0, fail(core.InvalidArgument, "PutObject cannot write a delete marker; use DeleteObject")
 	case len(segments) > core.MaxInlineSegments:
 		return 0, fail(core.InvalidArgument, fmt.Sprintf("an object with %d segments: at most %d are allowed", len(segments), core.MaxInlineSegments))
 	}
@@ -25,7 +25,7 @@ func (w *writer) putObject(c *core.PutObject) (core.Version, error) {
 	case !exists:
 		return 0, noBucket(c.Object.Bucket)
 	case !b.locks && !c.Object.Lock.IsZero():
-		return 0, fail(core.BucketState, "the bucket has no object lock")
+		return 0, fail(core.BucketState, "object lock is not enabled for the bucket")
 	}
 	w.object = c.Object
 	o := &w.object
@@ -92,8 +92,8 @@ func (w *writer) encode(o *core.ObjectInfo) {
 
 // putNew writes the current version of a key that has none, and reports whether it did so. A delete marker, which is in
 // history, makes no difference. But the caller does not use putNew if versioning is suspended, because a null marker
-// would have to be replaced. Nearly all writes take this path. New content needs two statements and no look-up; shared
-// content needs three, and a look-up unless it was shared recently.
+// would have to be replaced. Nearly all writes take this path. New content needs two statements and no lookup; shared
+// content needs three, and a lookup unless it was shared recently.
 func (w *writer) putNew(c *core.PutObject, o *core.ObjectInfo) (done bool, err error) {
 	shared := c.Source != nil && c.Source.Content != nil && o.List == 0
 	if !shared && (c.Source != nil || !isBorn(o)) {
@@ -114,7 +114,7 @@ func (w *writer) putNew(c *core.PutObject, o *core.ObjectInfo) (done bool, err e
 	} else if free, insertErr := w.contents.insert(o.Segments[0].Info, w.infoBuf); insertErr != nil {
 		err = insertErr
 	} else if !free {
-		err = fail(core.InvalidArgument, fmt.Sprintf("content %d comes twice", born))
+		err = fail(core.InvalidArgument, fmt.Sprintf("content %d already exists", born))
 	}
 	if err != nil {
 		if _, undoErr := w.c.exec(deleteObject, bucket, key); undoErr != nil {
@@ -139,7 +139,7 @@ func (w *writer) shareNew(c *core.PutObject, o *core.ObjectInfo) error {
 	return w.contents.mergeSums(c.Source, found)
 }
 
-// checkPut makes those checks of a PutObject that need the database. It returns the result of contents.check.
+// checkPut performs the checks of a PutObject that need the database. It returns the result of contents.check.
 func (w *writer) checkPut(c *core.PutObject, cur *version) (found *core.DataInfo, err error) {
 	if err := c.If.Check(infoOf(cur)); err != nil && !mutant.Is("no-condition") {
 		return nil, err
@@ -153,7 +153,7 @@ func (w *writer) checkPut(c *core.PutObject, cur *version) (found *core.DataInfo
 			return nil, err
 		}
 		if row == nil {
-			return nil, fail(core.NoSuchData, fmt.Sprintf("part list %d belongs to no object", c.Object.List))
+			return nil, fail(core.NoSuchData, fmt.Sprintf("part list %d does not belong to any object", c.Object.List))
 		}
 	}
 	return found, nil

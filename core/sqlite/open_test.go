@@ -35,10 +35,10 @@ func TestSettingsAreReadBack(t *testing.T) {
 		}
 	}
 	c, err := connect(":memory:", role{synchronous: "NORMAL", cacheKiB: 64})
-	require.Error(t, err, "a WAL is impossible here: %v", c)
+	require.Error(t, err, "a database in memory cannot have a log: %v", c)
 }
 
-func TestOpenRefusesSenselessOptions(t *testing.T) {
+func TestOpenRefusesInvalidOptions(t *testing.T) {
 	_, err := Open(filepath.Join(t.TempDir(), "meta.db"), Options{Synchronous: "OFF"})
 	require.True(t, core.Is(err, core.InvalidArgument), err)
 }
@@ -54,8 +54,8 @@ func TestOddPaths(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "meta.db"))
 }
 
-// What stands in the database is nobody else's business, nor what stands in its log.
-func TestNobodyElseMayRead(t *testing.T) {
+// Only the owner may read the files of the database.
+func TestOnlyOwnerMayRead(t *testing.T) {
 	dir := t.TempDir()
 	f := feed(t, openAt(t, dir, Options{}), core.VersioningOff)
 	f.apply(f.put("k"))
@@ -84,11 +84,11 @@ func TestMigrationForward(t *testing.T) {
 			return errors.Join(c.run("CREATE TABLE third (a INTEGER) STRICT"), errors.New("no"))
 		})
 	require.ErrorContains(t, migrate(c, failing), "version 3")
-	require.EqualValues(t, 2, version(), "the step before stays")
+	require.EqualValues(t, 2, version(), "the step before the failed one was kept")
 	require.NoError(t, c.run("SELECT * FROM second"))
-	require.Error(t, c.run("SELECT * FROM third"), "what failed left nothing")
+	require.Error(t, c.run("SELECT * FROM third"), "the failed step had no effect")
 	require.True(t, c.c.AutoCommit())
-	require.NoError(t, migrate(c, failing[:2]), "nothing is done twice")
+	require.NoError(t, migrate(c, failing[:2]), "no step runs twice")
 }
 
 func TestNewerSchemaIsRefused(t *testing.T) {
@@ -125,17 +125,17 @@ func TestACleanStopLeavesNoLog(t *testing.T) {
 	require.NoError(t, f.m.Close())
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, files, 1, "the database alone: %v", files)
+	require.Len(t, files, 1, "only the database remains: %v", files)
 	_, err = f.m.Apply(context.Background(), nil)
 	require.True(t, core.Is(err, core.Unavailable), err)
 	_, err = f.m.Bucket(context.Background(), "x")
 	require.True(t, core.Is(err, core.Unavailable), err)
 	_, err = f.m.State(context.Background())
 	require.True(t, core.Is(err, core.Unavailable), err)
-	require.NoError(t, f.m.Close(), "twice is no error")
+	require.NoError(t, f.m.Close(), "closing twice is not an error")
 }
 
-// A statement that sorts, or that reads a whole table, is slow on large stores only, where no test sees it.
+// A statement that sorts or reads a whole table is slow only in large stores, which no test has.
 func TestPlans(t *testing.T) {
 	m := openAt(t, t.TempDir(), Options{})
 	for st := range numStatements {

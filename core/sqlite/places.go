@@ -8,7 +8,7 @@ import (
 	"orcas/core/encoding"
 )
 
-// Places implements core.Placer, in one read transaction. Like a snapshot, it returns Busy if it has to yield to
+// Places implements core.Placer with one read transaction. Like a snapshot, it returns Busy if it has to yield to
 // writes.
 func (m *Meta) Places(ctx context.Context, emit func(id core.DataID, block core.BlockID, length int64) error) error {
 	const op = "sqlite.Places"
@@ -35,7 +35,7 @@ func (m *Meta) Places(ctx context.Context, emit func(id core.DataID, block core.
 					return nil
 				}
 				var failed error
-				_ = encoding.EachBlock(info, func(block core.BlockID, length int64) { // the checksum was right, so it decodes
+				_ = encoding.EachBlock(info, func(block core.BlockID, length int64) { // the checksum matches, so decoding cannot fail
 					if failed == nil {
 						failed = emit(core.DataID(id), block, length)
 					}

@@ -16,12 +16,12 @@ import (
 // version is a stored version of a key.
 type version struct {
 	core.ObjectInfo
-	born    core.DataID    // the content that was written with it and has its info; 0: the info is in infos
-	content *core.DataInfo // the content born, or nil if born is 0
+	born    core.DataID    // the content that was written with this version, and whose row has its info; 0: the info is in infos
+	content *core.DataInfo // the DataInfo of born, or nil if born is 0
 	old     bool           // the row is in history, not in objects
 }
 
-// depth is the extent to which a version is read.
+// depth determines how much of a version is read.
 type depth int
 
 const (
@@ -30,7 +30,7 @@ const (
 	resolved              // everything
 )
 
-// load reads the version that st selects, or returns nil if there is none.
+// load reads the version that st selects. It returns nil if there is no such version.
 func (c *conn) load(st statement, d depth, bucket core.BucketID, key string, seq core.Version) (*version, error) {
 	var r cursor
 	var err error

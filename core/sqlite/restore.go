@@ -23,14 +23,14 @@ type restorer struct {
 	counted []core.BucketID // the buckets with a quota
 }
 
-// Restore implements core.Snapshotter. The state is written last. As long as its sequence is 0, all rows are left over
-// from a failed restore, and the next restore deletes them.
+// Restore implements core.Snapshotter. The state is written last. If its sequence is 0, all rows are left over from a
+// failed restore, and the next restore deletes them.
 func (m *Meta) Restore(ctx context.Context, next func() (*core.Row, error)) error {
 	const op = "sqlite.Restore"
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.sealed != nil {
-		return m.errSealed(op)
+	if m.stopped != nil {
+		return m.errStopped(op)
 	}
 	if m.w.state.Seq != 0 {
 		return core.E(op, core.Conflict, errors.New("the database is not empty"))
@@ -54,7 +54,7 @@ func (m *Meta) Restore(ctx context.Context, next func() (*core.Row, error)) erro
 		err = m.inTransaction(r.finish)
 	}
 	if err != nil {
-		if m.sealed == nil {
+		if m.stopped == nil {
 			err = errors.Join(err, m.inTransaction(r.forget))
 		}
 		return wrap(op, err)
@@ -77,8 +77,8 @@ func (m *Meta) Reset(ctx context.Context) error {
 	const op = "sqlite.Reset"
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.sealed != nil {
-		return m.errSealed(op)
+	if m.stopped != nil {
+		return m.errStopped(op)
 	}
 	clear(m.w.buckets)
 	r := &restorer{writer: m.w, state: core.State{NextData: 1}}
@@ -97,7 +97,7 @@ func (m *Meta) setState(s core.State) {
 	m.state = s
 }
 
-// inTransaction runs fn in a write transaction, then copies the log into the database. The caller holds m.mu.
+// inTransaction runs fn in a write transaction, and then copies the log into the database. The caller holds m.mu.
 func (m *Meta) inTransaction(fn func() error) error {
 	c := m.w.c
 	_, err := c.exec(beginWrite)
@@ -114,11 +114,11 @@ func (m *Meta) inTransaction(fn func() error) error {
 		return nil
 	}
 	if isWriteFault(err) {
-		m.sealed = err
+		m.stopped = err
 	}
 	if !c.c.AutoCommit() {
-		if _, backErr := c.exec(rollback); backErr != nil && m.sealed == nil {
-			m.sealed = errors.Join(err, backErr)
+		if _, backErr := c.exec(rollback); backErr != nil && m.stopped == nil {
+			m.stopped = errors.Join(err, backErr)
 		}
 	}
 	return err
@@ -192,7 +192,7 @@ func (r *restorer) row(row *core.Row) error {
 		_, err := r.c.exec(upsertRecord, blob(kind), blob(key), r.infoBuf)
 		return err
 	}
-	return fail(core.InvalidArgument, "an empty row")
+	return fail(core.InvalidArgument, "a row of a snapshot is empty")
 }
 
 func (r *restorer) count(segments []core.Segment) {
@@ -209,7 +209,7 @@ func (r *restorer) version(o *core.ObjectInfo) error {
 		born = o.Segments[0].Data
 		free, err := r.contents.insert(o.Segments[0].Info, r.infoBuf)
 		if err == nil && !free {
-			err = fail(core.InvalidArgument, fmt.Sprintf("content %d comes twice", born))
+			err = fail(core.InvalidArgument, fmt.Sprintf("content %d is in two rows", born))
 		}
 		if err != nil {
 			return err
@@ -244,7 +244,7 @@ func (r *restorer) finish() error {
 			return err
 		}
 		if found == 0 {
-			return fail(core.NoSuchData, fmt.Sprint("content ", id, " has references but no row"))
+			return fail(core.NoSuchData, fmt.Sprintf("content %d has references but no row", id))
 		}
 	}
 	if err := r.c.run("DELETE FROM data WHERE refs = 0"); err != nil {

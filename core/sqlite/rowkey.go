@@ -13,7 +13,7 @@ import (
 
 // SQLite does not notice if a page differs from the page that it has written. So each column that holds an encoding
 // ends with a row checksum: the low 32 bits of the XXH3-64 of the encoding, seeded with the columns that identify the
-// row. So a damaged row, or a wrong row that a damaged index refers to, results in an error and is never returned.
+// row. So reading a damaged row, or a wrong row that a damaged index refers to, results in an error.
 const rowSumSize = 4
 
 // rowKey is the seed of a row checksum: a hash of the columns that identify the row.

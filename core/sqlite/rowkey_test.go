@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A row checksum matches the bytes of one row only, and depends on each column that identifies it.
+// A row checksum matches only the bytes of one row, and depends on each column that identifies the row.
 func TestRowSum(t *testing.T) {
 	keys := []rowKey{
 		stateKey(1, 2), stateKey(2, 1), bucketKey(1, "a"), bucketKey(1, "b"), dataKey(1, []byte("a")), dataKey(1, []byte("b")),

@@ -76,7 +76,7 @@ func migrate(c *conn, steps []step) error {
 	}
 	if version > len(steps) {
 		return core.E("sqlite.Open", core.Unsupported,
-			fmt.Errorf("a newer version of ORCAS made the database: it has schema version %d, this version knows schemas up to %d", version, len(steps)))
+			fmt.Errorf("the database was written by a newer version of ORCAS: it has schema version %d, but this version supports only versions up to %d", version, len(steps)))
 	}
 	for ; version < len(steps); version++ {
 		err := c.run("BEGIN IMMEDIATE")

@@ -12,7 +12,7 @@ import (
 )
 
 // Snapshot implements core.Snapshotter with one read transaction. The log grows until the snapshot ends. The comment in
-// brake.go explains how that slows down writes, and when the snapshot yields to writes and returns Busy.
+// brake.go explains how that slows down writes, and when the snapshot returns Busy in favor of writes.
 func (m *Meta) Snapshot(ctx context.Context, emit func(*core.Row) error) error {
 	return m.dump(ctx, "sqlite.Snapshot", emit, nil)
 }
@@ -45,7 +45,7 @@ type dump struct {
 	lost func(what string, err error) // called for each damaged row; if it is nil, a damaged row ends the dump
 }
 
-// progressEvery is the number of rows between two records of the progress.
+// progressEvery is the number of rows between two updates of the progress.
 const progressEvery = 1 << 10
 
 func (d *dump) run() error {
@@ -67,12 +67,12 @@ func (d *dump) run() error {
 	}{
 		{"SELECT id, name, info FROM buckets", d.bucket, "bucket %d, %q"},
 		{"SELECT id, refs, sha256, info FROM data WHERE object IS NULL", d.data, "content %d"},
-		{dumpVersions + "objects" + dumpJoin, d.current, "a version in bucket number %d of key %q, sequence %d"},
-		{dumpVersions + "history" + dumpJoin, d.older, "a version in bucket number %d of key %q, sequence %d"},
-		{"SELECT bucket, key, id, info FROM uploads", d.upload, "an upload in bucket number %d of key %q, number %d"},
-		{"SELECT list, number, seq, info FROM parts", d.part, "part of list %d, number %d"},
+		{dumpVersions + "objects" + dumpJoin, d.current, "version %[3]d of key %[2]q in the bucket with ID %[1]d"},
+		{dumpVersions + "history" + dumpJoin, d.older, "version %[3]d of key %[2]q in the bucket with ID %[1]d"},
+		{"SELECT bucket, key, id, info FROM uploads", d.upload, "upload %[3]d of key %[2]q in the bucket with ID %[1]d"},
+		{"SELECT list, number, seq, info FROM parts", d.part, "part %[2]d of list %[1]d"},
 		{"SELECT id, list, extents FROM garbage", d.garbage, "garbage %d"},
-		{"SELECT kind, key, value FROM records", d.record, "record of kind %q, key %q"},
+		{"SELECT kind, key, value FROM records", d.record, "record %[2]q of kind %[1]q"},
 	} {
 		if err == nil {
 			err = d.c.scan(d.ctx, table.sql, func(cols []driver.Value) error {
@@ -114,7 +114,7 @@ func (c *conn) scan(ctx context.Context, sql string, fn func(cols []driver.Value
 	if err != nil {
 		return err
 	}
-	defer rows.Close() // returns the error of the last step again
+	defer rows.Close() // its error is that of the last step
 	cols := make([]driver.Value, len(rows.Columns()))
 	for {
 		if err := rows.Next(cols); err == io.EOF {
@@ -153,7 +153,7 @@ func (d *dump) older(cols []driver.Value) (*core.Row, error) {
 	}
 	if v.born != 0 {
 		if len(v.Segments) != 1 || v.Segments[0].Data != v.born {
-			return nil, damaged("version", errors.New("its row names content that it does not refer to"))
+			return nil, damaged("version", errors.New("its row refers to content that its segments do not refer to"))
 		}
 		v.Segments[0].Info = v.content
 	}

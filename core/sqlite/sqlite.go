@@ -10,8 +10,8 @@
 //
 // When the log (WAL) is longer than Options.CheckpointBytes, a goroutine copies it into the database. Then the writer
 // copies the rest between two transactions and restarts the log. So the length of the log is bounded under any load,
-// even while a snapshot is read (see brake.go). Its file is truncated to zero bytes when there are no writes, and by
-// Close.
+// even while a snapshot is read (see brake.go). Its file is truncated to zero bytes after some time without writes, and
+// by Close.
 //
 // After a failed sync or write, the state of the files on disk is unknown. The engine then accepts no more writes:
 // every later Apply returns Unavailable until the database is opened again. If the drive is full, the transaction is
@@ -37,16 +37,16 @@
 //
 // A plain PUT writes one small row at a random position (objects: key, seq, data) and one at the end of data, which
 // describes the content and has, in its column object, the info of the version that was written with the content. Every
-// write at a random position costs a page of the log, so those rows are small: with the infos in objects, a PUT cost
+// write at a random position costs a page of the log, so those rows are small: when objects had the infos, a PUT cost
 // 50% more. In return, a listing has to look up each info by DataID. All other versions (copies, multipart objects,
 // delete markers, empty objects) have their info in infos.
 //
 // The current version of a key is in objects, or, if it is a delete marker, the newest row in history. When the current
 // version is deleted, the newest version of history moves to objects. So a listing of current keys reads no other rows.
 //
-// The ID of garbage is computed from the sequence of the change that freed it: twice the sequence for extents, and one
-// more than that for a list. So it does not depend on the grouping of changes into batches, and a replay produces the
-// same IDs.
+// The ID of garbage is computed from the sequence of the change that freed it: twice the sequence for extents, and
+// twice the sequence plus one for a list. So it does not depend on the grouping of changes into batches, and a replay
+// produces the same IDs.
 package sqlite
 
 import (
@@ -66,7 +66,7 @@ import (
 type Options struct {
 	Synchronous     string // NORMAL (default): a power failure requires a replay; FULL: each Apply is durable
 	Readers         int    // the maximum number of concurrent reading connections; 0: 4
-	BeforeSync      func() // called before the log is synced and copied, to make the blocks it refers to durable
+	BeforeSync      func() // called before the log is synced and copied; it makes the blocks durable that the log refers to
 	CheckpointBytes int64  // the log length, in bytes, above which it is copied into the database; 0: 24 MiB
 
 	LogBytes int64         // the maximum log length, in bytes; 0: a quarter of the database, at least 256 MiB
@@ -87,9 +87,10 @@ const (
 	defaultLogBytes = 24 << 20
 )
 
-var errClosed = errors.New("closed")
+var errClosed = errors.New("the database is closed")
 
-// background is the context of all statements, because one that can be canceled would cost a goroutine per statement.
+// background is the context of all statements, because a context that can be canceled would cost a goroutine per
+// statement.
 var background = context.Background()
 
 // Meta is a core.Meta in a SQLite database.
@@ -102,9 +103,9 @@ type Meta struct {
 	idleMu sync.Mutex    // guards idle
 	idle   []*conn       // unused reading connections; the last one is reused first, since its cache is the warmest
 
-	mu     sync.Mutex // guards w and sealed
-	w      *writer
-	sealed error // the reason why no more writes are accepted, or nil
+	mu      sync.Mutex // guards w and stopped
+	w       *writer
+	stopped error // the reason why no more writes are accepted, or nil
 
 	stateMu sync.Mutex // guards state and closed
 	state   core.State
@@ -121,9 +122,9 @@ var (
 	_ core.Syncer       = (*Meta)(nil)
 )
 
-// Open opens the database at path, creates it if there is none, and migrates it to the current schema. It fails with
-// Unsupported if a newer version of the program wrote it, Damaged if the file is not a database, and Busy if another
-// process is writing to it.
+// Open opens the database at path, creates it if it does not exist, and migrates it to the current schema. It fails
+// with Unsupported if a newer version of the program wrote it, Damaged if the file is not a database, and Busy if
+// another process is writing to it.
 func Open(path string, o Options) (*Meta, error) {
 	const op = "sqlite.Open"
 	switch o.Synchronous {
@@ -143,7 +144,7 @@ func Open(path string, o Options) (*Meta, error) {
 		o.Idle = defaultIdle
 	}
 	if text, number, _ := sqlite3.Version(); number < minSQLite {
-		return nil, core.E(op, core.Unsupported, fmt.Errorf("this program is linked with SQLite %s; versions before 3.51.3 can damage a WAL", text))
+		return nil, core.E(op, core.Unsupported, fmt.Errorf("this program is linked with SQLite %s, but versions before 3.51.3 can damage the log of a database", text))
 	}
 	m := &Meta{path: path, options: o, tokens: make(chan struct{}, o.Readers), done: make(chan struct{})}
 	if err := m.open(); err != nil {
@@ -155,7 +156,7 @@ func Open(path string, o Options) (*Meta, error) {
 }
 
 func (m *Meta) open() error {
-	// SQLite would create a file that everybody can read. The log file gets the mode of the database file.
+	// SQLite would create a file that all users can read. The log file gets the mode of the database file.
 	f, err := os.OpenFile(m.path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -272,27 +273,27 @@ func (m *Meta) Close() error {
 	}
 	conns := append(m.idle, m.check.c)
 	var errs []error
-	if m.sealed == nil {
+	if m.stopped == nil {
 		l, err := m.w.c.checkpoint("TRUNCATE")
 		if err == nil && l.busy {
-			err = errors.New("another process reads the database: the log stays")
+			err = errors.New("another process is reading the database, so its log could not be emptied")
 		}
 		if err != nil {
-			m.sealed = err
+			m.stopped = err
 		}
-		if kindOf(err) != core.NoSpace { // on a full drive the log file is kept, so nothing is lost
+		if kindOf(err) != core.NoSpace { // if the drive is full, the log file is kept, so nothing is lost
 			errs = append(errs, err)
 		}
 	}
 	conns = append(conns, m.w.c)
 	for _, c := range conns {
-		if m.sealed != nil {
+		if m.stopped != nil {
 			errs = append(errs, c.keepLog())
 		}
 		errs = append(errs, c.close())
 	}
-	if m.sealed == nil {
-		m.sealed = errClosed
+	if m.stopped == nil {
+		m.stopped = errClosed
 	}
 	return wrap("sqlite.Close", errors.Join(errs...))
 }

@@ -40,7 +40,7 @@ func (t *tallies) of(id core.BucketID, quota core.Quota) (*tally, error) {
 }
 
 // setQuota sets or deletes the quota of a bucket and returns its tally, or nil if it has no quota. If the bucket had no
-// quota before, its contents are counted.
+// quota before, its usage is counted.
 func (t *tallies) setQuota(id core.BucketID, was *tally, quota core.Quota) (*tally, error) {
 	switch {
 	case quota.IsZero() && was == nil:
@@ -97,7 +97,7 @@ func (t *tallies) writeOne(id core.BucketID, u core.Usage) error {
 	return err
 }
 
-// usage reads the row of a tally, and reports whether there is one.
+// usage reads the row of a tally, and reports whether it exists.
 func (c *conn) usage(id core.BucketID) (u core.Usage, exists bool, err error) {
 	row, err := c.row(selectTally, int64(id))
 	if err != nil || row == nil {
@@ -184,7 +184,7 @@ func (m *Meta) Usage(ctx context.Context, bucket core.BucketID) (u core.Usage, e
 	return u, err
 }
 
-// verifyTallies compares the tallies of all buckets with their contents.
+// verifyTallies compares the tallies of all buckets with their actual usage.
 func (c *conn) verifyTallies(ctx context.Context, say func(line string)) error {
 	return c.scan(ctx, "SELECT b.id, b.name, b.info, t.bucket FROM buckets b LEFT JOIN tallies t ON t.bucket = b.id UNION ALL "+
 		"SELECT t.bucket, NULL, NULL, t.bucket FROM tallies t WHERE t.bucket NOT IN (SELECT id FROM buckets)", func(cols []driver.Value) error {
@@ -192,12 +192,12 @@ func (c *conn) verifyTallies(ctx context.Context, say func(line string)) error {
 		var info core.BucketInfo
 		if cols[1] != nil {
 			if err := decodeBucket(int64(id), text(cols[1]), bytes(cols[2]), &info); err != nil {
-				return nil // the check of the rows reports the damage
+				return nil // Snapshot or Salvage reports the damage
 			}
 		}
 		switch tallied := cols[3] != nil; {
 		case info.Quota.IsZero() && tallied:
-			say(fmt.Sprintf("bucket number %d has a tally but no quota", id))
+			say(fmt.Sprintf("the bucket with ID %d has a tally but no quota", id))
 		case info.Quota.IsZero():
 		case !tallied:
 			say(fmt.Sprintf("bucket %q has a quota but no tally", text(cols[1])))
@@ -213,7 +213,7 @@ func (c *conn) verifyTally(id core.BucketID, name string, say func(line string))
 	if err == nil {
 		var counted core.Usage
 		if counted, err = c.count(id); err == nil && counted != held {
-			say(fmt.Sprintf("the tally of bucket %q is %d bytes in %d objects, but the bucket has %d bytes in %d objects",
+			say(fmt.Sprintf("the tally of bucket %q is %d bytes and %d objects, but the bucket has %d bytes and %d objects",
 				name, held.Bytes, held.Objects, counted.Bytes, counted.Objects))
 		}
 	}

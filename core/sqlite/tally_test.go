@@ -17,7 +17,7 @@ func (f *feeder) limit(q core.Quota) {
 	f.apply(&core.PutBucket{Info: core.BucketInfo{ID: f.bucket, Name: fmt.Sprint("bucket-", f.bucket), Quota: q}})
 }
 
-// try applies changes of which some may fail, and returns how many passed. Those that fail are over the quota.
+// try applies changes, some of which may fail because of the quota, and returns how many succeeded.
 func (f *feeder) try(changes ...core.Change) (passed int) {
 	for _, r := range f.results(changes) {
 		if r.Err == nil {
@@ -45,8 +45,8 @@ func (f *feeder) puts(prefix string, n int) (changes []core.Change) {
 	return changes
 }
 
-// A put of a new key takes two statements, and a transaction three. A quota costs one more for each transaction,
-// whatever is in it, and nothing is read for it.
+// A put of a new key takes two statements, and a transaction three more. A quota adds one statement per transaction,
+// regardless of its changes, and no reads.
 func TestStatementsOfAPut(t *testing.T) {
 	f := feed(t, openAt(t, t.TempDir(), Options{}), core.VersioningOff)
 	for i, c := range []struct {
@@ -73,8 +73,9 @@ func TestStatementsOfAPut(t *testing.T) {
 	}
 }
 
-// A put of content that is there takes three statements: the key, the reference of the content, the info; and a look at
-// the content, if it was not shared lately. One that finds it gone leaves nothing of itself.
+// A put of existing content takes three statements: for the key, the reference to the content, and the info. It takes a
+// fourth one, which reads the content, unless the content was shared recently. A put whose content no longer exists has
+// no effect.
 func TestStatementsOfASharedPut(t *testing.T) {
 	f := feed(t, openAt(t, t.TempDir(), Options{}), core.VersioningOff)
 	f.shared = true
@@ -90,11 +91,11 @@ func TestStatementsOfASharedPut(t *testing.T) {
 		f.apply(changes...)
 		want := 3 + 3*n
 		if n == 1 {
-			want++ // the first look
+			want++ // the first one reads the content
 		}
 		require.Equal(t, want, f.m.w.c.ran-before, "%d puts", n)
 	}
-	for i, statements := range []int{4, 4, 3} { // a checksum that is new of the content is kept with it, which is then looked at again
+	for i, statements := range []int{4, 4, 3} { // a new checksum is stored with the content, which is then read again
 		c := f.share(fmt.Sprint("sum", i), first)
 		c.Source.Sums = []core.Checksum{{Algorithm: checksum.CRC32, Value: []byte{1, 2, 3, 4}}}
 		before := f.m.w.c.ran
@@ -113,7 +114,7 @@ func TestStatementsOfASharedPut(t *testing.T) {
 	require.Equal(t, core.Usage{Bytes: 64 * 4096, Objects: 64}, f.count())
 }
 
-// count sets a quota, for which all is counted.
+// count sets a quota, so that the usage is counted, and returns the usage.
 func (f *feeder) count() core.Usage {
 	f.limit(core.Quota{})
 	f.limit(core.Quota{Bytes: 1 << 40})
@@ -121,21 +122,20 @@ func (f *feeder) count() core.Usage {
 	return f.usage()
 }
 
-// What a transaction counted is forgotten with it: when it is rolled back the tally is what it was, on the drive and in
-// memory.
+// A rollback restores the tally, on disk and in memory.
 func TestTallyRollsBack(t *testing.T) {
 	dir := t.TempDir()
 	f := feed(t, openAt(t, dir, Options{}), core.VersioningOff)
 	f.limit(core.Quota{Objects: 10})
 	f.apply(f.puts("a", 4)...)
 	require.NoError(t, f.m.w.c.run("UPDATE data SET info = x'00010203' WHERE id = "+fmt.Sprint(f.data)))
-	spoilt := f.puts("b", 3)
-	spoilt = append(spoilt, &core.DeleteObject{Bucket: f.bucket, Key: "a0"}, f.put("a3")) // the content of a3 cannot be read
-	for i, c := range spoilt {
+	damagedPuts := f.puts("b", 3)
+	damagedPuts = append(damagedPuts, &core.DeleteObject{Bucket: f.bucket, Key: "a0"}, f.put("a3")) // the row with the content of a3 is damaged
+	for i, c := range damagedPuts {
 		c.SetStamp(f.seq + core.Seq(i) + 1)
 	}
 	for range 3 {
-		_, err := f.m.Apply(context.Background(), spoilt)
+		_, err := f.m.Apply(context.Background(), damagedPuts)
 		require.True(t, core.Is(err, core.Damaged), err)
 	}
 	u, err := f.m.Usage(context.Background(), f.bucket)
@@ -150,7 +150,7 @@ func TestTallyRollsBack(t *testing.T) {
 	require.Equal(t, core.Usage{Bytes: 10 * 4096, Objects: 10}, u)
 }
 
-// A transaction may touch more buckets than the writer remembers.
+// A transaction may change more buckets than the writer caches.
 func TestTalliesOfManyBuckets(t *testing.T) {
 	f := feed(t, openAt(t, t.TempDir(), Options{}), core.VersioningOff)
 	var buckets []core.BucketID
@@ -174,7 +174,7 @@ func TestTalliesOfManyBuckets(t *testing.T) {
 	}
 }
 
-// Verify says where a tally is not what is there, and a snapshot that is restored makes it right.
+// Verify reports wrong tallies, and restoring a snapshot corrects them.
 func TestVerifyTallies(t *testing.T) {
 	ctx := context.Background()
 	f := feed(t, openAt(t, t.TempDir(), Options{}), core.VersioningOff)
@@ -185,8 +185,8 @@ func TestVerifyTallies(t *testing.T) {
 	for _, c := range []struct{ sql, line string }{
 		{"UPDATE tallies SET objects = 2", "the tally of bucket " + name + " cannot be verified: tally: row checksum mismatch"},
 		{"DELETE FROM tallies", "bucket " + name + " has a quota but no tally"},
-		{"", "the tally of bucket " + name + " is 7 bytes in 1 objects, but the bucket has 12288 bytes in 3 objects"},
-		{"INSERT INTO tallies VALUES (4711, 0, 0, x'')", "bucket number 4711 has a tally but no quota"},
+		{"", "the tally of bucket " + name + " is 7 bytes and 1 objects, but the bucket has 12288 bytes and 3 objects"},
+		{"INSERT INTO tallies VALUES (4711, 0, 0, x'')", "the bucket with ID 4711 has a tally but no quota"},
 	} {
 		if c.sql == "" {
 			require.NoError(t, f.m.w.tallies.writeOne(f.bucket, core.Usage{Bytes: 7, Objects: 1}))
@@ -217,7 +217,8 @@ func TestVerifyTallies(t *testing.T) {
 	require.Equal(t, 7, f.try(f.puts("b", 20)...))
 }
 
-// Parts without their content are one statement, whatever their number; with it, each content takes one more.
+// Reading parts without their content takes one statement, no matter how many parts there are. With their content, each
+// part takes one more.
 func TestStatementsOfParts(t *testing.T) {
 	f := feed(t, openAt(t, t.TempDir(), Options{}), core.VersioningOff)
 	begin := &core.CreateUpload{Upload: core.UploadInfo{Bucket: f.bucket, Key: "k"}}

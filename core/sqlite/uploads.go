@@ -24,7 +24,7 @@ func (w *writer) createUpload(c *core.CreateUpload) error {
 	case !exists:
 		return noBucket(c.Upload.Bucket)
 	case !b.locks && !c.Upload.Lock.IsZero():
-		return fail(core.BucketState, "the bucket has no object lock")
+		return fail(core.BucketState, "object lock is not enabled for the bucket")
 	}
 	w.infoBuf = uploadKey(int64(c.Upload.Bucket), c.Upload.Key, int64(c.Seq)).appendSum(encoding.AppendUpload(w.infoBuf[:0], &c.Upload))
 	_, err = w.c.exec(insertUpload, int64(c.Upload.Bucket), blob(c.Upload.Key), int64(c.Seq), w.infoBuf)
@@ -83,7 +83,7 @@ func (w *writer) chargePart(c *core.PutPart, old *core.PartInfo) error {
 	return w.tallies.charge(c.Bucket, b.tally, more)
 }
 
-// part reads a part, or returns nil if there is none with that number.
+// part reads a part. It returns nil if there is no part with that number.
 func (w *writer) part(list core.UploadID, number int) (*core.PartInfo, error) {
 	row, err := w.c.row(selectPart, int64(list), int64(number))
 	if row == nil {
@@ -94,7 +94,7 @@ func (w *writer) part(list core.UploadID, number int) (*core.PartInfo, error) {
 
 func (w *writer) completeUpload(c *core.CompleteUpload) (core.Version, error) {
 	if len(c.Parts) == 0 || len(c.Object.Segments) > 0 || c.Object.Marker {
-		return 0, fail(core.InvalidArgument, "CompleteUpload needs parts, and an object without content of its own")
+		return 0, fail(core.InvalidArgument, "CompleteUpload requires parts, and an object without segments")
 	}
 	for i := 1; i < len(c.Parts); i++ {
 		if c.Parts[i].Number <= c.Parts[i-1].Number {
@@ -179,12 +179,12 @@ func (w *writer) matchParts(c *core.CompleteUpload) (unnamed []int, err error) {
 		}
 		switch {
 		case len(named) > 0 && named[0].Number < number:
-			return nil, fail(core.InvalidPart, fmt.Sprint("part ", named[0].Number))
+			return nil, fail(core.InvalidPart, fmt.Sprintf("part %d does not exist", named[0].Number))
 		case !ok:
 			return unnamed, nil
 		case len(named) > 0 && named[0].Number == number:
 			if named[0].Seq != core.Seq(integer(r.cols[1])) {
-				return nil, fail(core.Conflict, fmt.Sprint("part ", number, " was replaced"))
+				return nil, fail(core.Conflict, fmt.Sprintf("part %d was replaced in the meantime", number))
 			}
 			named = named[1:]
 		default:

@@ -9,9 +9,9 @@ import (
 // verifyMax is the maximum number of findings per query of Verify.
 const verifyMax = 100
 
-// Verify checks, in one read transaction, what a snapshot does not: the file and its indexes (with PRAGMA
-// integrity_check), orphaned rows, keys with two newest versions, and tallies that differ from the contents of their
-// buckets. It returns one line per finding. It reads the whole file.
+// Verify performs the checks that a snapshot does not: of the file and its indexes (with PRAGMA integrity_check), for
+// orphaned rows, keys with two current versions, and tallies that differ from the usage of their buckets. It uses one
+// read transaction, reads the whole file, and returns one line per finding.
 func (m *Meta) Verify(ctx context.Context) ([]string, error) {
 	var lines []string
 	err := m.readLong(ctx, "sqlite.Verify", func(ctx context.Context, c *conn, r *longRead) error {
@@ -23,17 +23,17 @@ func (m *Meta) Verify(ctx context.Context) ([]string, error) {
 				{"SELECT data, count(*) AS n FROM (SELECT data FROM objects WHERE data IS NOT NULL UNION ALL " +
 					"SELECT data FROM history WHERE data IS NOT NULL) GROUP BY data HAVING n > 1", "content %d belongs to %d versions"},
 				{"SELECT seq FROM infos WHERE seq NOT IN (SELECT seq FROM objects WHERE data IS NULL UNION ALL " +
-					"SELECT seq FROM history WHERE data IS NULL)", "the info of version %d belongs to no version"},
+					"SELECT seq FROM history WHERE data IS NULL)", "the info of version %d does not belong to any version"},
 				{"SELECT o.key, o.bucket FROM objects o JOIN history h ON h.bucket = o.bucket AND h.key = o.key AND h.seq >= o.seq",
-					"key %q in bucket number %d has a version that is newer than its listed one"},
+					"key %q in the bucket with ID %d has a version that is newer than its current one"},
 				{"SELECT o.key, o.bucket FROM objects o JOIN history h ON h.bucket = o.bucket AND h.key = o.key WHERE o.nullver = 1 AND h.nullver = 1",
-					"key %q in bucket number %d has two null versions"},
+					"key %q in the bucket with ID %d has two null versions"},
 			}
 			for i, q := range questions {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				r.did(int64(i), int64(len(questions))+1) // one more for the tallies
+				r.did(int64(i), int64(len(questions))+1) // plus one for the tallies
 				err := c.scan(ctx, q.sql+limitOf(q.sql), func(cols []driver.Value) error {
 					if cols[0] != "ok" {
 						lines = append(lines, nameRow(q.text, cols))
@@ -50,7 +50,7 @@ func (m *Meta) Verify(ctx context.Context) ([]string, error) {
 	return lines, err
 }
 
-// limitOf returns the LIMIT clause of a query. It returns nothing for a pragma, whose argument is the limit.
+// limitOf returns the LIMIT clause of a query. It returns an empty string for a pragma, whose argument is the limit.
 func limitOf(sql string) string {
 	if sql[0] == 'P' {
 		return ""

@@ -10,8 +10,8 @@ import (
 	"orcas/core"
 )
 
-// TestSalvage: rows that cannot be read are named and left out, where a snapshot ends; and Verify finds what no row of
-// either shows.
+// TestSalvage checks that Salvage reports damaged rows and skips them, that a snapshot fails because of them, and that
+// Verify finds damage that neither can see.
 func TestSalvage(t *testing.T) {
 	ctx := context.Background()
 	m := openAt(t, t.TempDir(), Options{})
