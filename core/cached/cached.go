@@ -5,7 +5,7 @@
 // # What callers see
 //
 // A *core.BucketInfo is shared: callers must not change it. Objects are cached in encoded form, which takes a third of
-// the memory and has no pointers for the garbage collector to follow. Each look-up decodes a new copy, whose
+// the memory and has no pointers for the garbage collector to follow. Each lookup decodes a new copy, whose
 // DataInfo.Refs and Sums are as old as the entry.
 //
 // # Never stale
@@ -19,15 +19,15 @@
 // a key is being written it has no entry and cannot get one: all readers read from the engine, and none can see the new
 // row first and then the old one from the cache.
 //
-// A change of content (it is moved, repaired, or marked as damaged, or its data key is wrapped again) has the DataID of
-// the content, not the keys that refer to it. So the cache keeps notes of recent changes by DataID, and treats an entry
-// that contradicts a note as a miss. When there are too many notes, it deletes every entry.
+// A change of content (which moves it, repairs it, marks it as damaged, or wraps its data key again) contains the
+// DataID of the content, not the keys that refer to it. So the cache keeps notes of recent changes by DataID, and
+// treats an entry that contradicts a note as a miss. When there are too many notes, it deletes every entry.
 //
 // # Bounds
 //
 // ecache counts entries, not bytes. So an entry larger than maxEntryBytes is not cached, and the maximum size of the
-// cache is Options.Objects times maxEntryBytes. An object with one content takes about 350 bytes. Missing keys are not
-// cached: that would be as safe, but a scan over names that do not exist would evict useful entries.
+// cache is Options.Objects times maxEntryBytes. An object with one segment takes about 350 bytes. Missing keys are not
+// cached: that would be just as safe, but lookups of many names that do not exist would evict useful entries.
 package cached
 
 import (
@@ -49,11 +49,11 @@ import (
 
 // Options limits the size of the cache.
 type Options struct {
-	Objects int // the minimum capacity for objects, in entries; 0: DefaultObjects
-	Buckets int // the minimum capacity for buckets, in entries; 0: DefaultBuckets
+	Objects int // the minimum number of objects to keep; 0: DefaultObjects
+	Buckets int // the minimum number of buckets to keep; 0: DefaultBuckets
 }
 
-// The defaults of Options, and the maximum of either.
+// The defaults of Options, and the maximum of each.
 const (
 	DefaultObjects = 65_536
 	DefaultBuckets = 1_000
@@ -67,7 +67,7 @@ const (
 	maxBucketBytes = 32 << 10
 )
 
-// maxMoved is the maximum number of notes about changed content, with about 70 bytes each.
+// maxMoved is the maximum number of notes about changed content. A note takes about 70 bytes.
 const maxMoved = 50_000
 
 // maxSegments is the maximum number of segments of an object that is encoded for an entry. With more segments the entry
@@ -134,10 +134,10 @@ type seqlock struct {
 // out of range.
 func New(engine core.Meta, o Options) (*Meta, error) {
 	if _, ok := core.As[core.SingleWriter](engine); !ok {
-		return nil, core.E("cached.New", core.InvalidArgument, errors.New("the engine is not the only writer of its store"))
+		return nil, core.E("cached.New", core.InvalidArgument, errors.New("this metadata engine cannot be cached, because others may write to its database"))
 	}
 	if o.Objects < 0 || o.Objects > MaxEntries || o.Buckets < 0 || o.Buckets > MaxEntries {
-		return nil, core.E("cached.New", core.InvalidArgument, fmt.Errorf("%d objects and %d buckets: each number of entries must be between 0 and %d", o.Objects, o.Buckets, MaxEntries))
+		return nil, core.E("cached.New", core.InvalidArgument, fmt.Errorf("a cache of %d objects and %d buckets: each number must be between 0 and %d", o.Objects, o.Buckets, MaxEntries))
 	}
 	if o.Objects == 0 {
 		o.Objects = DefaultObjects
@@ -194,8 +194,8 @@ func (m *Meta) Snapshot(ctx context.Context, emit func(*core.Row) error) error {
 	return core.E("cached.Snapshot", core.Unsupported, errors.New("the metadata engine does not support snapshots"))
 }
 
-// Restore implements core.Snapshotter if the engine does. The engine is empty, so any entries are from a failed
-// restore.
+// Restore implements core.Snapshotter if the engine does. The engine is empty, so any entries were cached during a
+// failed restore.
 func (m *Meta) Restore(ctx context.Context, next func() (*core.Row, error)) error {
 	s, ok := core.As[core.Snapshotter](m.Meta)
 	if !ok {
@@ -306,7 +306,7 @@ func (m *Meta) noteMoves(changes []core.Change, results []core.Result) {
 	}
 }
 
-// note adds n to the note about content. If there are too many notes, it deletes all of them, and every entry.
+// note merges n into the note about content. If there are too many notes, it deletes all of them, and every entry.
 func (m *Meta) note(id core.DataID, n note) {
 	m.movedMu.Lock()
 	full := len(m.moved) >= maxMoved
@@ -324,7 +324,7 @@ func (m *Meta) note(id core.DataID, n note) {
 	m.moves.Store(int32(len(m.moved)))
 	m.movedMu.Unlock()
 	if full {
-		m.dropAll() // reads in progress will not store anything, so the notes are no longer needed
+		m.dropAll() // reads in progress will store nothing, so the notes are no longer needed
 		m.movedMu.Lock()
 		clear(m.moved)
 		m.moves.Store(0)
@@ -372,7 +372,7 @@ func (m *Meta) begin(c core.Change) {
 		*core.FreeGarbage, *core.DropParts:
 		// these change nothing that is cached: no bucket, and no newest version of a key
 	case *core.MoveData, *core.RepairData, *core.RewrapData, *core.Unshare: // see noteMoves
-	default: // a change that is unknown to this package
+	default: // a kind of change that is unknown to this package
 		m.dropAll()
 	}
 }

@@ -33,7 +33,7 @@ func TestMeta(t *testing.T) {
 	coretest.Meta(t, func(t *testing.T) core.Meta { return open(t, mem.NewMeta()) })
 }
 
-// TestMetaTiny runs the suite with so few entries that they are pushed out all the time.
+// TestMetaTiny runs the suite with so few entries that they are evicted all the time.
 func TestMetaTiny(t *testing.T) {
 	coretest.Meta(t, func(t *testing.T) core.Meta {
 		m, err := cached.New(mem.NewMeta(), cached.Options{Objects: 1, Buckets: 1})
@@ -46,7 +46,7 @@ func TestMetaModel(t *testing.T) {
 	coretest.MetaModel(t, func(t *testing.T) core.Meta { return open(t, mem.NewMeta()) })
 }
 
-// store is an engine with a bucket, before which the caches under test stand.
+// store is a cache under test, with a bucket.
 type store struct {
 	t   testing.TB
 	m   core.Meta
@@ -103,10 +103,10 @@ func TestHitsCostNoCall(t *testing.T) {
 	require.Zero(t, engine.Counts())
 	s.get("l")
 	require.Equal(t, coretest.MetaCounts{Object: 1}, engine.Counts())
-	_, err := s.m.Object(ctx, s.b.ID, "k", core.Null) // versions by name go through
+	_, err := s.m.Object(ctx, s.b.ID, "k", core.Null) // lookups of specific versions are not cached
 	require.NoError(t, err)
 	require.Equal(t, coretest.MetaCounts{Object: 2}, engine.Counts())
-	for range 2 { // what does not exist is asked for each time
+	for range 2 { // missing keys and buckets are not cached
 		_, err = s.m.Object(ctx, s.b.ID, "none", core.Current)
 		require.True(t, core.Is(err, core.NoSuchKey))
 		_, err = s.m.Bucket(ctx, "none")
@@ -115,8 +115,8 @@ func TestHitsCostNoCall(t *testing.T) {
 	require.Equal(t, coretest.MetaCounts{Object: 4, Bucket: 2}, engine.Counts())
 }
 
-// TestOthersStay shows that a write drops what it touches and nothing else.
-func TestOthersStay(t *testing.T) {
+// TestWritesDropOnlyTheirEntries checks that a write drops the entries that it affects and no others.
+func TestWritesDropOnlyTheirEntries(t *testing.T) {
 	engine := coretest.NewCountingMeta(mem.NewMeta())
 	s := newStore(t, open(t, engine))
 	for i := range 100 {
@@ -133,8 +133,8 @@ func TestOthersStay(t *testing.T) {
 	require.Zero(t, engine.Counts().Bucket)
 }
 
-// TestDropped goes through the changes: each makes the next read see what it did.
-func TestDropped(t *testing.T) {
+// TestReadsSeeChanges checks, for each kind of change, that the next read sees its result.
+func TestReadsSeeChanges(t *testing.T) {
 	s := newStore(t, open(t, mem.NewMeta()))
 	s.apply(s.put("k"))
 	first := s.get("k").Seq
@@ -166,10 +166,11 @@ func TestDropped(t *testing.T) {
 	require.NotEqual(t, s.b.ID, b.ID)
 }
 
-// newer is a change that package cached does not know.
+// newer is a kind of change that is unknown to package cached.
 type newer struct{ core.Void }
 
-// TestUnknownChangeDropsAll guards the changes to come: one that moves content must not leave old extents behind.
+// TestUnknownChangeDropsAll protects kinds of changes that are added later: for example, one that moves content must
+// not leave old extents in the cache.
 func TestUnknownChangeDropsAll(t *testing.T) {
 	engine := coretest.NewCountingMeta(mem.NewMeta())
 	s := newStore(t, open(t, engine))
@@ -187,10 +188,10 @@ func TestUnknownChangeDropsAll(t *testing.T) {
 		_, err = s.m.Bucket(ctx, "b")
 		require.NoError(t, err)
 	}
-	require.Equal(t, coretest.MetaCounts{Object: 100, Bucket: 1}, engine.Counts(), "dropped once, and kept again")
+	require.Equal(t, coretest.MetaCounts{Object: 100, Bucket: 1}, engine.Counts(), "dropped once, then cached again")
 }
 
-func TestLargeEntriesAreNotKept(t *testing.T) {
+func TestLargeEntriesAreNotCached(t *testing.T) {
 	engine := coretest.NewCountingMeta(mem.NewMeta())
 	s := newStore(t, open(t, engine))
 	large := s.put("large").(*core.PutObject)
@@ -213,10 +214,10 @@ func TestLargeEntriesAreNotKept(t *testing.T) {
 		_, err = s.m.Bucket(ctx, "d")
 		require.NoError(t, err)
 	}
-	require.Equal(t, coretest.MetaCounts{Object: 6, Bucket: 3 + 1}, engine.Counts(), "the bucket d is kept")
+	require.Equal(t, coretest.MetaCounts{Object: 6, Bucket: 3 + 1}, engine.Counts(), "bucket d is cached")
 }
 
-func TestRefusals(t *testing.T) {
+func TestInvalidArguments(t *testing.T) {
 	_, err := cached.New(struct{ core.Meta }{mem.NewMeta()}, cached.Options{})
 	require.True(t, core.Is(err, core.InvalidArgument))
 	for _, o := range []cached.Options{{Objects: -1}, {Buckets: -1}, {Objects: cached.MaxEntries + 1}} {
@@ -227,7 +228,7 @@ func TestRefusals(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestBounded puts more keys than fit: the engine is asked for most of them again.
+// TestBounded puts more keys than fit in the cache, so that most reads have to call the engine again.
 func TestBounded(t *testing.T) {
 	engine := coretest.NewCountingMeta(mem.NewMeta())
 	m, err := cached.New(engine, cached.Options{Objects: 640})
@@ -245,8 +246,7 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// gated is an engine whose reads stop when they have read, and whose Apply stops before it writes and when it has
-// written.
+// gated is an engine that calls functions after each read, and before and after each Apply.
 type gated struct {
 	core.Meta
 	read, applying, applied func()
@@ -281,7 +281,7 @@ func (g *gated) Apply(ctx context.Context, changes []core.Change) ([]core.Result
 	return results, err
 }
 
-// TestOldRowIsNotStored lets a reader read the old row before, and during, an Apply, and store it after.
+// TestOldRowIsNotStored lets a reader read the old row before or during an Apply, and try to store it afterwards.
 func TestOldRowIsNotStored(t *testing.T) {
 	for _, during := range []bool{false, true} {
 		t.Run(fmt.Sprint("during ", during), func(t *testing.T) {
@@ -306,7 +306,7 @@ func TestOldRowIsNotStored(t *testing.T) {
 				<-hasRead
 			}
 			if during {
-				engine.applying = read // sequences are odd, the old row is still there
+				engine.applying = read // sequences are odd, and the engine still has the old row
 			} else {
 				read()
 			}
@@ -318,8 +318,8 @@ func TestOldRowIsNotStored(t *testing.T) {
 	}
 }
 
-// TestNothingIsStoredDuringApply lets a reader store what it read while Apply runs, before and after the write; then
-// another must not find the old row when the new one is there.
+// TestNothingIsStoredDuringApply lets a reader read during Apply, before and after the engine writes. The second read
+// must return the new row, not an old one from the cache.
 func TestNothingIsStoredDuringApply(t *testing.T) {
 	engine := &gated{Meta: mem.NewMeta()}
 	s := newStore(t, open(t, engine))
@@ -331,7 +331,7 @@ func TestNothingIsStoredDuringApply(t *testing.T) {
 	require.Equal(t, old+1, s.get("k").Seq)
 }
 
-// TestOldBucketIsNotStored is the same for buckets.
+// TestOldBucketIsNotStored is TestOldRowIsNotStored for buckets.
 func TestOldBucketIsNotStored(t *testing.T) {
 	engine := &gated{Meta: mem.NewMeta()}
 	s := newStore(t, open(t, engine))
@@ -350,11 +350,11 @@ func TestOldBucketIsNotStored(t *testing.T) {
 	close(mayStore)
 	<-done
 	_, err := s.m.Bucket(ctx, "c")
-	require.True(t, core.Is(err, core.NoSuchBucket), "the bucket that is gone was stored")
+	require.True(t, core.Is(err, core.NoSuchBucket), "the deleted bucket was stored")
 }
 
-// TestAfterFailure: nobody knows what a failed Apply left, so nothing that it touched is answered from memory; and the
-// keys can be kept again. A panic counts as a failure.
+// TestAfterFailure checks that after a failed Apply, whose effect is unknown, reads of its keys go to the engine, and
+// that the keys can be cached again. A panic counts as a failure.
 func TestAfterFailure(t *testing.T) {
 	for name, fault := range map[string]func(s *store, faulty *coretest.FaultyMeta, engine *gated){
 		"not done": func(s *store, faulty *coretest.FaultyMeta, _ *gated) {
@@ -385,13 +385,13 @@ func TestAfterFailure(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, want.Seq, s.get("k").Seq)
 			require.Equal(t, want.Seq, s.get("k").Seq)
-			require.EqualValues(t, 1, counting.Counts().Object, "asked for once, then kept")
+			require.EqualValues(t, 1, counting.Counts().Object, "read from the engine once, then cached")
 		})
 	}
 }
 
-// TestNeverOlder lets readers hammer few keys while one writer writes them: a read that begins after an Apply returned
-// never sees what was there before it, and no reader sees a key go back.
+// TestNeverOlder lets readers read a few keys while one writer writes them: a read that begins after an Apply returned
+// never sees an older row, and no reader sees a key go back to an older row.
 func TestNeverOlder(t *testing.T) {
 	const keys, batches = 5, 3000
 	m, err := cached.New(mem.NewMeta(), cached.Options{Objects: 3})
@@ -454,7 +454,7 @@ func TestNeverOlder(t *testing.T) {
 	wg.Wait()
 }
 
-// fixed is an engine that always finds the same object.
+// fixed is an engine that always returns the same object.
 type fixed struct {
 	core.Meta
 	o       *core.ObjectInfo
@@ -496,7 +496,7 @@ func benchmark(b *testing.B, keys int) {
 func BenchmarkHit(b *testing.B)  { benchmark(b, 5_000) }
 func BenchmarkMiss(b *testing.B) { benchmark(b, 1_000_000) }
 
-// BenchmarkApply is what the cache adds to an Apply of 100 puts.
+// BenchmarkApply measures the time that the cache adds to an Apply of 100 puts.
 func BenchmarkApply(b *testing.B) {
 	m := open(b, fixed{results: make([]core.Result, 100)})
 	var changes []core.Change
@@ -511,8 +511,8 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// TestEveryChange walks every kind of change through a cache that holds every entry that there can be. Afterwards it
-// says what the engine says, and it reads nothing again but what the change touched.
+// TestEveryChange applies every kind of change through a cache that has every entry. Afterwards the cache returns the
+// same as the engine, and it has dropped only the entries that the change affects.
 func TestEveryChange(t *testing.T) {
 	engine := coretest.NewCountingMeta(mem.NewMeta())
 	m, w := open(t, engine), &coretest.Walk{}
