@@ -34,7 +34,7 @@ func (a around) Unwrap() core.Blocks                    { return a.Blocks }
 func (file) Defer()                                     {}
 func (l lined) Unwrap() core.BlockWriter                { return l.BlockWriter }
 
-// TestAs finds abilities through any number of wrappers, the outermost implementation first.
+// TestAs checks that As finds abilities through any number of wrappers, and returns the outermost implementation.
 func TestAs(t *testing.T) {
 	bottom := engine{name: "bottom"}
 	verifier, ok := core.As[core.Verifier](bottom)
@@ -46,9 +46,9 @@ func TestAs(t *testing.T) {
 	require.Equal(t, bottom, verifier)
 	checkpointer, ok := core.As[core.Checkpointer](wrapper{own})
 	require.True(t, ok)
-	require.Equal(t, own, checkpointer, "a wrapper that takes part comes before the engine")
+	require.Equal(t, own, checkpointer, "a wrapper that implements the ability comes before the engine")
 	_, ok = core.As[core.Syncer](wrapper{bottom})
-	require.False(t, ok, "nobody has it")
+	require.False(t, ok, "no layer implements it")
 	_, ok = core.As[core.Verifier](opaque{bottom})
 	require.False(t, ok, "no Unwrap")
 	_, ok = core.As[core.Verifier](nil)

@@ -11,8 +11,8 @@ type BlockKind uint8
 
 // The kinds of blocks. Only packed blocks contain records, so recovery reads no other kind.
 const (
-	Packed   BlockKind = 1 // batches: small contents and the records
-	Large    BlockKind = 2 // one large content
+	Packed   BlockKind = 1 // batches: small content and records
+	Large    BlockKind = 2 // one piece of large content
 	Snapshot BlockKind = 3 // a snapshot of the metadata
 )
 
@@ -23,8 +23,8 @@ type BlockOptions struct {
 	Relaxed  bool  // Commit returns once the operating system has the data, before it is on the drive (see Flusher)
 	Alone    bool  // with Packed: use a separate block that no other writer appends to
 
-	// Placement is the place to store the block, for example a pool of drives. It is a hint: for a name it does not
-	// know, and for "", the driver chooses.
+	// Placement is the place to store the block, for example a pool of drives. It is a hint: if it is empty or unknown
+	// to the driver, the driver chooses.
 	Placement string
 }
 
@@ -47,9 +47,9 @@ type BlockStat struct {
 type Blocks interface {
 	// Create returns a writer at the beginning of a new block. Only a Packed writer that is not Alone may instead
 	// continue a block that an earlier such writer committed to, if SizeHint bytes fit. Callers must not rely on that:
-	// a store whose blocks cannot be appended to creates a block for each writer. The block of such a writer never has
-	// a lower ID than the block of one that was committed before Create was called, so blocks are in the order of their
-	// records.
+	// a store whose blocks cannot be appended to creates a block for each writer. The block of a new Packed writer that
+	// is not Alone never has a lower ID than the block of such a writer that was committed before Create was called, so
+	// blocks are in the order of their records.
 	Create(ctx context.Context, o BlockOptions) (BlockWriter, error)
 
 	// Open returns a reader of an extent and pins its block: after a Delete, the extent remains readable until Close.
@@ -64,7 +64,8 @@ type Blocks interface {
 	// stops and returns it. Walk may miss blocks that are created while it runs.
 	Walk(ctx context.Context, from BlockID, fn func(BlockInfo) error) error
 
-	// Close does not wait for writers in progress, which fail. Everything that was committed is already durable.
+	// Close does not wait for writers in progress: their further calls fail. Everything that was committed is already
+	// durable.
 	Close() error
 }
 
@@ -77,7 +78,7 @@ type BlockWriter interface {
 	io.Writer
 
 	// Commit makes everything that was written durable, along with the name of the block, and ends the writer. After an
-	// error the contents of the drive are unknown, so nothing is ever appended to the block again, and the sync is not
+	// error it is unknown what the drive contains, so nothing is ever appended to the block again, and the sync is not
 	// retried.
 	Commit(ctx context.Context) error
 
@@ -159,7 +160,7 @@ type Stater interface {
 	Stat(ctx context.Context, id BlockID) (BlockStat, error)
 }
 
-// Spacer is implemented by Blocks that know how much space they have.
+// Spacer is implemented by Blocks that can report how much space they have.
 type Spacer interface {
 	// Space returns the number of bytes available to ORCAS, and the total.
 	Space(ctx context.Context) (free, total int64, err error)
@@ -167,7 +168,7 @@ type Spacer interface {
 
 // Identifier is implemented by Blocks that number their blocks themselves.
 type Identifier interface {
-	// Identity returns the two numbers that the IDs of new blocks begin with: the number of the store, which never
+	// Identity returns the two numbers at the beginning of the IDs of new blocks: the number of the store, which never
 	// changes, and its generation, which increases with every start.
 	Identity() (store uint64, generation uint32)
 }
@@ -206,7 +207,7 @@ type Healer interface {
 
 // Piece is one of the pieces of a block.
 type Piece struct {
-	Target string // a description of where it is stored, for people; its form depends on the driver
+	Target string // a description of the place where it is stored, for people; its form depends on the driver
 	State  PieceState
 }
 

@@ -51,7 +51,7 @@ const (
 	ChangePutRecord      ChangeKind = 9
 	ChangeSetReplayFrom  ChangeKind = 10
 	ChangeVoid           ChangeKind = 11
-	// 12 is reserved for the sequences of a batch, which a rebuild from the records of several writers will need.
+	// 12 is reserved for the sequences of a batch, which is needed to rebuild from the records of several writers.
 	ChangeMoveData     ChangeKind = 13
 	ChangeFreeGarbage  ChangeKind = 14
 	ChangeDropParts    ChangeKind = 15
@@ -61,8 +61,8 @@ const (
 	ChangeRewrapData   ChangeKind = 19
 	ChangeUnshare      ChangeKind = 20
 	ChangeRepairData   ChangeKind = 21
-	// 22 is reserved for a change that replaces a range of a version's segments, which writes in the middle of a file
-	// will need.
+	// 22 is reserved for a change that replaces a range of a version's segments, which is needed for writes in the
+	// middle of a file.
 )
 
 // Precondition is a condition on the current version of a key; Apply checks it. The zero value is always met. ETags
@@ -87,7 +87,7 @@ type Precondition struct {
 func (p *Precondition) Check(cur *ObjectInfo) error {
 	exists := cur != nil && !cur.Marker
 	if p.Seq != 0 && (cur == nil || cur.Seq != p.Seq) {
-		return E("core.Precondition", Conflict, fmt.Errorf("the current version is not that of sequence %d any more", p.Seq))
+		return E("core.Precondition", Conflict, fmt.Errorf("the current version no longer has sequence %d", p.Seq))
 	}
 	if p.HasTags && (cur == nil || !slices.Equal(cur.Tags, p.Tags)) {
 		return E("core.Precondition", Conflict, errors.New("the tags of the current version have changed"))
@@ -97,22 +97,22 @@ func (p *Precondition) Check(cur *ObjectInfo) error {
 			return E("core.Precondition", NoSuchKey, errors.New("If-Match: the key does not exist"))
 		}
 		if !matchETag(p.Match, cur.ETag) {
-			return E("core.Precondition", PreconditionFailed, fmt.Errorf("If-Match: the ETag is %q", cur.ETag))
+			return E("core.Precondition", PreconditionFailed, fmt.Errorf("If-Match: the ETag of the current version is %q", cur.ETag))
 		}
 	}
 	if len(p.NoneMatch) > 0 && exists && matchETag(p.NoneMatch, cur.ETag) {
-		return E("core.Precondition", PreconditionFailed, fmt.Errorf("If-None-Match: the ETag is %q", cur.ETag))
+		return E("core.Precondition", PreconditionFailed, fmt.Errorf("If-None-Match: the ETag of the current version is %q", cur.ETag))
 	}
 	if exists && !p.Modified.IsZero() && !cur.Modified.Truncate(time.Second).Equal(p.Modified) {
-		return E("core.Precondition", PreconditionFailed, fmt.Errorf("the time of modification is %v, expected %v", cur.Modified, p.Modified))
+		return E("core.Precondition", PreconditionFailed, fmt.Errorf("the current version was modified at %v, not at %v", cur.Modified, p.Modified))
 	}
 	if exists && p.HasSize && p.Size != cur.Size {
-		return E("core.Precondition", PreconditionFailed, fmt.Errorf("the size is %d bytes, expected %d", cur.Size, p.Size))
+		return E("core.Precondition", PreconditionFailed, fmt.Errorf("the current version has %d bytes, not %d", cur.Size, p.Size))
 	}
 	return nil
 }
 
-// IsZero reports whether p has no conditions, so it is always met.
+// IsZero reports whether p has no conditions.
 func (p *Precondition) IsZero() bool {
 	return len(p.Match) == 0 && len(p.NoneMatch) == 0 && p.Seq == 0 && p.Modified.IsZero() && !p.HasSize && !p.HasTags
 }
@@ -129,8 +129,8 @@ func matchETag(list []string, etag string) bool {
 // PutBucket creates a bucket if Info.ID is 0, with the change's sequence as its ID. It fails with BucketExists if a
 // bucket of that name exists. Otherwise it replaces the bucket with that ID, which must exist under Info.Name.
 //
-// If Expect is set, the bucket must still equal it, else PutBucket fails with Conflict. So several servers do not undo
-// each other's updates. The only server of a SingleWriter need not set it.
+// If Expect is set, the bucket must still equal it, else PutBucket fails with Conflict. This prevents several servers
+// from undoing each other's updates. The only server of a SingleWriter need not set it.
 type PutBucket struct {
 	Stamped
 	Info   BucketInfo
@@ -149,7 +149,7 @@ func (c *PutBucket) CheckExpect(now *BucketInfo) error {
 		b.ID, b.Name, b.Created, b.Attrs = 0, "", time.Time{}, nil
 	}
 	if !same || !reflect.DeepEqual(expect, is) {
-		return E("core.PutBucket", Conflict, fmt.Errorf("bucket %q was updated meanwhile", now.Name))
+		return E("core.PutBucket", Conflict, fmt.Errorf("bucket %q was changed in the meantime", now.Name))
 	}
 	return nil
 }
@@ -165,9 +165,9 @@ type DeleteBucket struct {
 // off or suspended, the new version is the null version, and replaces an older null version. If it is enabled, the
 // older versions are kept. Apply sets Object.Seq and Null.
 //
-// Segments without Info, and a List, refer to stored content, so the version is a copy. Then Source identifies the
-// version that they were read from, or the content by its hash. PutObject fails with Conflict if that version no longer
-// exists.
+// Segments without Info, and a List, refer to stored content, so the version is a copy. Then Source identifies either
+// the version that they were read from, or the content by its hash. PutObject fails with Conflict if that version no
+// longer exists.
 type PutObject struct {
 	Stamped
 	Object ObjectInfo
@@ -176,9 +176,10 @@ type PutObject struct {
 }
 
 // Source is the version that a copy was computed from; Seq is its sequence. If Content is set, it is instead the key of
-// stored content that is equal to the client's content. Then the change must have exactly one segment, which is a whole
-// content, else it fails with InvalidArgument. It fails with NoSuchData unless that content fits the key and is not
-// damaged. Sums are verified checksums of the client's content; Apply adds to the stored content those that it lacks.
+// stored content that is equal to the client's content. Then the change must have exactly one segment, which is all of
+// that content, else it fails with InvalidArgument. It fails with NoSuchData unless that content matches the key and is
+// not damaged. Sums are verified checksums of the client's content; Apply adds to the stored content those that it
+// lacks.
 type Source struct {
 	Bucket  BucketID
 	Key     string
@@ -187,7 +188,7 @@ type Source struct {
 	Sums    []Checksum // with Content; none of them composite
 }
 
-// AddSums adds to a content the checksums that it lacks, and reports whether there were any.
+// AddSums adds the checksums that d lacks, and reports whether there were any.
 func (s *Source) AddSums(d *DataInfo) (added bool) {
 	for i := range s.Sums {
 		if !slices.ContainsFunc(d.Sums, func(c Checksum) bool { return c.Algorithm == s.Sums[i].Algorithm }) {
@@ -199,14 +200,14 @@ func (s *Source) AddSums(d *DataInfo) (added bool) {
 }
 
 // CheckContent returns an error unless the change's segments and found, the content that the first of them refers to,
-// meet the conditions of s.Content. found is nil if there is no such content.
+// meet the conditions of s.Content. Found is nil if that content does not exist.
 func (s *Source) CheckContent(segments []Segment, found *DataInfo) error {
 	const op = "core.Source"
 	if s.Content.Head || len(segments) != 1 || segments[0].Info != nil || segments[0].From != 0 || segments[0].Length != s.Content.Size {
-		return E(op, InvalidArgument, errors.New("a change that shares equal content has one segment, which is all of that content"))
+		return E(op, InvalidArgument, errors.New("a change that shares equal content must have exactly one segment, which is all of that content"))
 	}
 	if found == nil || !s.Content.Fits(found) {
-		return E(op, NoSuchData, fmt.Errorf("the equal content of %d bytes is gone", s.Content.Size))
+		return E(op, NoSuchData, fmt.Errorf("the equal content of %d bytes no longer exists", s.Content.Size))
 	}
 	if found.Damaged {
 		return E(op, NoSuchData, fmt.Errorf("the equal content %d is damaged", found.ID))
@@ -234,7 +235,7 @@ type DeleteObject struct {
 // each only if its Set field is true. It fails with NoSuchKey and NoSuchVersion as reads do, and with MethodNotAllowed
 // for a delete marker, even if it is the current version. Retention that is in force at Time can be extended, and
 // Bypass can replace governance mode; any other change to it fails with Locked. Setting retention or a legal hold fails
-// with BucketState if the bucket has no object lock.
+// with BucketState if object lock is not enabled for the bucket.
 type UpdateObject struct {
 	Stamped
 	Bucket       BucketID
@@ -310,9 +311,10 @@ type SetReplayFrom struct {
 	ReplayFrom BlockID
 }
 
-// Synced is the first change in each batch of a writer that answers before its batches are durable (Relaxed). In the
-// writer that follows such a writer, it replaces SetReplayFrom. Everything up to UpTo is durable, and no block below
-// ReplayFrom contains a record of a later change. Synced only ever advances State.Synced and State.ReplayFrom.
+// Synced is the first change in each batch of a writer that acknowledges writes before its batches are durable
+// (Relaxed). A strict writer that continues after such a writer uses it instead of SetReplayFrom. Everything up to UpTo
+// is durable, and no block below ReplayFrom contains a record of a later change. Synced only ever advances State.Synced
+// and State.ReplayFrom.
 type Synced struct {
 	Stamped
 	UpTo       Seq
@@ -320,8 +322,8 @@ type Synced struct {
 	Relaxed    bool
 }
 
-// Void marks the changes From..To, which are recorded in a block, as reported to have failed and never applied, so
-// replay must skip them. Apply does nothing for it.
+// Void marks the changes From..To, which are recorded in a block, as failed: they were never applied, so replay must
+// skip them. Apply does nothing for it.
 type Void struct {
 	Stamped
 	From, To Seq
@@ -329,16 +331,17 @@ type Void struct {
 
 // MoveData sets the extents of the content Data after reclaim has copied it to other blocks, frame by frame, to empty a
 // block. To replaces From, which must still be the extents of the content, else the change fails with Conflict, or with
-// NoSuchData if the content no longer exists. Extents keep their lengths. The old ones become garbage. Only verified
-// frames are moved, so the content is no longer Damaged.
+// NoSuchData if the content no longer exists. The lengths of the extents do not change. The old extents become garbage.
+// Only verified frames are moved, so the content is no longer Damaged.
 type MoveData struct {
 	Stamped
 	Data     DataID
 	From, To []Extent
 }
 
-// RewrapData replaces the wrapped data key of a content, which must still be From, else the change fails with Conflict,
-// or with NoSuchData if the content no longer exists. The data key itself, and so the content, does not change.
+// RewrapData replaces the wrapped data key of content, which must still be From, else the change fails with Conflict,
+// or with NoSuchData if the content no longer exists. The data key itself does not change, so the content is not
+// encrypted again.
 type RewrapData struct {
 	Stamped
 	Data    DataID
@@ -363,14 +366,14 @@ type DropParts struct {
 }
 
 // Unshare marks content as damaged (DataInfo.Damaged): no new content shares it until it is repaired. It fails with
-// NoSuchData if the content no longer exists. Versions of ORCAS before RepairData existed cleared the Scope instead, so
+// NoSuchData if the content no longer exists. Versions of ORCAS without RepairData cleared the Scope instead, so
 // content that they marked cannot be found for repair.
 type Unshare struct {
 	Stamped
 	Data DataID
 }
 
-// RepairData replaces the copy of a content at From, which was damaged or missing, with a new copy of equal bytes. Info
+// RepairData replaces the copy of content at From, which was damaged or missing, with a new copy of equal bytes. Info
 // must have the ID, Size and SHA256 of the content, else the change fails with InvalidArgument. Its Extents, Codec,
 // KeyID, DataKey, ChunkSize, Dictionary and Written replace those of the content, which is no longer Damaged. From must
 // still be the extents of the content, else the change fails with Conflict, or with NoSuchData if the content no longer
@@ -401,8 +404,8 @@ func (*DropParts) Kind() ChangeKind      { return ChangeDropParts }
 func (*Unshare) Kind() ChangeKind        { return ChangeUnshare }
 func (*RepairData) Kind() ChangeKind     { return ChangeRepairData }
 
-// Apply applies the change to a version, or to nil if the key does not have it. locks reports whether the bucket has
-// object lock. The version then shares the Tags of the change.
+// Apply applies the change to a version, or to nil if the key does not have that version. Locks states whether object
+// lock is enabled for the bucket. Afterwards the version shares the Tags of the change.
 func (c *UpdateObject) Apply(o *ObjectInfo, locks bool) error {
 	const op = "core.UpdateObject"
 	switch {
@@ -411,9 +414,9 @@ func (c *UpdateObject) Apply(o *ObjectInfo, locks bool) error {
 	case o == nil:
 		return E(op, NoSuchVersion, nil)
 	case o.Marker:
-		return E(op, MethodNotAllowed, fmt.Errorf("the version %v of %q is a delete marker", o.Version(), c.Key))
+		return E(op, MethodNotAllowed, fmt.Errorf("version %v of %q is a delete marker", o.Version(), c.Key))
 	case !locks && (c.SetRetention || c.SetHold):
-		return E(op, BucketState, errors.New("the bucket has no object lock"))
+		return E(op, BucketState, errors.New("object lock is not enabled for the bucket"))
 	}
 	if c.SetRetention {
 		if err := o.Lock.checkRetention(&c.Lock, c.Time, c.Bypass); err != nil {
@@ -440,26 +443,26 @@ func (c *Synced) Apply(st *State) {
 	}
 }
 
-// CheckMove returns an error unless c can move a content with these extents.
+// CheckMove returns an error unless c can move content with these extents.
 func (c *MoveData) CheckMove(now []Extent) error {
 	const op = "core.MoveData"
 	if !slices.Equal(now, c.From) {
-		return E(op, Conflict, fmt.Errorf("content %d is not in the expected extents any more", c.Data))
+		return E(op, Conflict, fmt.Errorf("content %d is no longer in the expected extents", c.Data))
 	}
 	if !slices.EqualFunc(c.From, c.To, func(a, b Extent) bool { return a.Length == b.Length }) {
-		return E(op, InvalidArgument, fmt.Errorf("content %d: the new extents have other lengths than the old ones", c.Data))
+		return E(op, InvalidArgument, fmt.Errorf("content %d: the new extents differ in length from the old ones", c.Data))
 	}
 	return nil
 }
 
-// CheckRewrap returns an error unless c can replace the wrapped data key of a content.
+// CheckRewrap returns an error unless c can replace the wrapped data key of the content.
 func (c *RewrapData) CheckRewrap(now *DataInfo) error {
 	const op = "core.RewrapData"
 	if len(c.From) == 0 || len(c.DataKey) == 0 || c.KeyID == 0 {
-		return E(op, InvalidArgument, fmt.Errorf("content %d: RewrapData requires content that is encrypted, before and after", c.Data))
+		return E(op, InvalidArgument, fmt.Errorf("content %d: RewrapData requires content that is encrypted, and a new wrapped data key", c.Data))
 	}
 	if !bytes.Equal(now.DataKey, c.From) {
-		return E(op, Conflict, fmt.Errorf("the wrapped data key of content %d is not the expected one any more", c.Data))
+		return E(op, Conflict, fmt.Errorf("the wrapped data key of content %d has changed", c.Data))
 	}
 	return nil
 }
@@ -469,14 +472,14 @@ func (c *RepairData) Repair(now *DataInfo) error {
 	const op = "core.RepairData"
 	switch {
 	case c.Info.ID != now.ID || c.Info.Size != now.Size || c.Info.SHA256 != now.SHA256 || now.SHA256 == [32]byte{}:
-		return E(op, InvalidArgument, fmt.Errorf("the new copy is of other content than %d, or that has no SHA-256", now.ID))
+		return E(op, InvalidArgument, fmt.Errorf("the new copy differs from content %d, or that content has no SHA-256", now.ID))
 	case len(c.Info.Extents) == 0 || len(now.Extents) == 0:
 		return E(op, InvalidArgument, fmt.Errorf("content %d: the old or the new copy has no extents", now.ID))
 	case (c.Info.KeyID == 0) != (now.KeyID == 0) || (c.Info.KeyID == 0) != (len(c.Info.DataKey) == 0):
 		return E(op, InvalidArgument, fmt.Errorf("content %d: a repair cannot encrypt or decrypt it", now.ID))
 	}
 	if !slices.Equal(now.Extents, c.From) {
-		return E(op, Conflict, fmt.Errorf("content %d is not in the expected extents any more", now.ID))
+		return E(op, Conflict, fmt.Errorf("content %d is no longer in the expected extents", now.ID))
 	}
 	now.Extents, now.Codec, now.KeyID, now.DataKey = c.Info.Extents, c.Info.Codec, c.Info.KeyID, c.Info.DataKey
 	now.ChunkSize, now.Dictionary, now.Written, now.Damaged = c.Info.ChunkSize, c.Info.Dictionary, c.Info.Written, false
@@ -485,15 +488,15 @@ func (c *RepairData) Repair(now *DataInfo) error {
 
 // Result is the outcome of one change.
 type Result struct {
-	Err     error   // why the change failed its check; nil if it was written
+	Err     error   // the error of a failed check; nil if the change was written
 	Skipped bool    // the change was not applied because its stamp is not above State.Seq; the outcome is unknown
 	Seq     Seq     // sequence of the change, and the ID of a bucket or upload that it created; its stamp if Skipped
-	Version Version // the object version written, changed or deleted; Current if there was none to delete
+	Version Version // the object version written, changed or deleted; Current if DeleteObject found no version
 	Marker  bool    // DeleteObject: Version is a delete marker
 }
 
 // CommonPrefix returns the common prefix under which a listing with prefix and delimiter groups a key, and reports
-// whether it does.
+// whether there is one.
 func CommonPrefix(key, prefix, delimiter string) (string, bool) {
 	if delimiter == "" || !strings.HasPrefix(key, prefix) {
 		return "", false
@@ -505,7 +508,7 @@ func CommonPrefix(key, prefix, delimiter string) (string, bool) {
 	return key[:len(prefix)+i+len(delimiter)], true
 }
 
-// Successor returns the smallest key above every key that begins with prefix, or "" if there is none.
+// Successor returns the smallest key above every key that begins with prefix, or "" if there is no such key.
 func Successor(prefix string) string {
 	b := []byte(prefix)
 	for i := len(b) - 1; i >= 0; i-- {
@@ -521,7 +524,7 @@ func Successor(prefix string) string {
 func BucketRecordKind(id BucketID) string { return "bucket/" + Version(id).String() }
 
 // RecordBucket is the inverse of BucketRecordKind: it returns the bucket that records of that kind belong to, and
-// reports whether there is one.
+// reports whether kind is that of a bucket.
 func RecordBucket(kind string) (BucketID, bool) {
 	digits, ok := strings.CutPrefix(kind, "bucket/")
 	id, err := strconv.ParseUint(digits, 16, 64)

@@ -31,5 +31,5 @@ func ParseCompression(s string) (Compression, error) {
 			return Compression(c), nil
 		}
 	}
-	return 0, fmt.Errorf("%q is none of off, fast and better", s)
+	return 0, fmt.Errorf("%q is not a compression level: expected off, fast or better", s)
 }

@@ -161,8 +161,8 @@ type Extent struct {
 	Length int64 // bytes
 }
 
-// DataInfo describes stored content. Contents never share an extent. Extents has one extent per chunk of ChunkSize
-// bytes of plain content, in order; empty content has none.
+// DataInfo describes stored content. Different content never shares an extent. Extents has one extent per chunk of
+// ChunkSize bytes of plain content, in order; empty content has none.
 type DataInfo struct {
 	ID         DataID
 	Size       int64      // plain bytes
@@ -176,8 +176,8 @@ type DataInfo struct {
 	Dictionary uint32    // dictionary for compressed frames (see package core/dictionary); 0: none
 	Head       [32]byte  // SHA-256 of the first HeadSize bytes of larger content; zero: unknown or not needed
 	Scope      BucketID  // the bucket whose new content may share this content (see ContentKey); 0: none
-	Refs       int64     // number of segments that refer to it; set by reads, ignored in changes
-	Damaged    bool      // damaged or missing; new content does not share it until it is repaired
+	Refs       int64     // number of segments that refer to the content; set by reads, ignored in changes
+	Damaged    bool      // the content is damaged or missing; new content does not share it until it is repaired
 	Written    time.Time // when large content was written (milliseconds, UTC); zero: unknown
 }
 
@@ -200,7 +200,7 @@ type ObjectInfo struct {
 	Marker   bool      // whether this is a delete marker; of the fields after Modified, only Owner is set
 	Latest   bool      // whether no version of the key is newer; set by reads
 	Modified time.Time // milliseconds, UTC
-	Placed   time.Time // when the version was moved here, if it was, and if that is later than Modified; else zero
+	Placed   time.Time // when the version was moved to this key, if that is later than Modified; zero if it was not moved
 	Size     int64
 	ETag     string // without quotes
 	Sums     []Checksum
@@ -208,12 +208,12 @@ type ObjectInfo struct {
 	Tags     []Attr
 	Owner    string
 	Lock     Lock
-	// The content: the list of the completed upload, if there is one (see Meta.Parts), followed by up to
-	// MaxInlineSegments segments.
+	// The content: the list of the completed upload, if any (see Meta.Parts), followed by up to MaxInlineSegments
+	// segments.
 	Segments []Segment
 	List     UploadID
 	Parts    int         // number of parts of a multipart object, else 0
-	Index    []PartIndex // with List: one entry per IndexStride parts, to find a range without reading all parts
+	Index    []PartIndex // with List: one entry per IndexStride parts, to find a byte range without reading all parts
 }
 
 // PartIndex is the position of a part in an object: the parts with numbers above After begin at Offset, in bytes.
@@ -322,7 +322,7 @@ type ListQuery struct {
 	Prefix    string // only keys with this prefix
 	Delimiter string // keys are grouped up to their first Delimiter after Prefix; "": no grouping
 	After     Cursor // only entries after this position
-	Limit     int    // entries and common prefixes on the page, at least 1
+	Limit     int    // maximum number of entries and common prefixes on the page, at least 1
 }
 
 // Cursor is a position in a listing: after Key. With Version, in ListVersions, it is after that version of Key and
@@ -352,8 +352,8 @@ type ListPage struct {
 // snapshot, and so is an object with its segments. An engine behind a network returns a page in one round trip. The
 // caller owns the result of a read, unless the driver documents that it is shared (package cached); then it must not be
 // modified. If a bucket, key, version or upload does not exist, a read returns an error of that kind (NoSuchBucket,
-// NoSuchKey, NoSuchVersion or NoSuchUpload). Any other error means that the answer is unknown, never that something
-// does not exist.
+// NoSuchKey, NoSuchVersion or NoSuchUpload). Any other error means that the read failed, never that something does not
+// exist.
 type Meta interface {
 	// State returns the position of the writer.
 	State(ctx context.Context) (State, error)
@@ -381,13 +381,13 @@ type Meta interface {
 	// Info is nil, and the engine does not look up content.
 	Parts(ctx context.Context, id UploadID, after, limit int, content PartContent) ([]PartInfo, error)
 
-	// Data returns the contents with these IDs, in the same order, without those that do not exist. Reclaim and fsck
+	// Data returns the DataInfos with these IDs, in the same order, and omits IDs that do not exist. Reclaim and fsck
 	// use it to find the live frames of a block, since each frame has a DataID in its header.
 	Data(ctx context.Context, ids []DataID) ([]DataInfo, error)
 
-	// FindData returns a content that fits k, or NoSuchData. It prefers content that is not Damaged, and the newest if
-	// the engine can tell. The content may be deleted before the caller refers to it, so a change states the expected
-	// content in Source.Content.
+	// FindData returns content that matches k, or NoSuchData. It prefers content that is not Damaged, and the newest if
+	// the engine can find it. The content may be deleted before the caller refers to it, so a change states the
+	// expected content in Source.Content.
 	FindData(ctx context.Context, k ContentKey) (*DataInfo, error)
 
 	// Garbage returns up to limit entries with IDs above after, in order.
@@ -396,8 +396,8 @@ type Meta interface {
 	// Records returns up to limit records of a kind with keys above after, in order.
 	Records(ctx context.Context, kind, after string, limit int) ([]Record, error)
 
-	// Usage returns the usage of a bucket with a quota. Every change updates that tally, so the cost is one lookup.
-	// Usage returns BucketState if the bucket has no quota, because then it has no tally.
+	// Usage returns the usage of a bucket with a quota. Every change updates the tally of its bucket, so the cost is
+	// one lookup. Usage returns BucketState if the bucket has no quota, because then it has no tally.
 	Usage(ctx context.Context, bucket BucketID) (Usage, error)
 
 	// Apply writes changes in order, in one transaction. Each change is checked against the state after the previous
@@ -407,8 +407,8 @@ type Meta interface {
 	//
 	// A SingleWriter uses stamps as sequences. Any other engine assigns consecutive sequences to a batch while
 	// everything that the batch reads is locked, so that replaying all changes in the order of Result.Seq has the same
-	// outcomes. It retries transactions that its database rolled back. If the answer to a commit is lost, the engine
-	// itself finds out whether the commit was written.
+	// outcomes. It retries transactions that its database rolled back. If the response to a commit is lost, the engine
+	// itself determines whether the commit was written.
 	//
 	// Only one goroutine of a process calls Apply at a time (the batch writer, or recovery before it starts). When
 	// Apply returns nil, every read sees the changes, and they survive if the process is killed. After a power cut, a
@@ -427,8 +427,8 @@ type SingleWriter interface{ SingleWriter() }
 
 // Guesser is implemented by a Meta that has an in-memory hint of recent content.
 type Guesser interface {
-	// GuessData returns the ID of a content that probably fits k, or 0 if only FindData can tell. The content may no
-	// longer exist, or may never have fit k.
+	// GuessData returns the ID of content that probably matches k, or 0 if it has no hint. The content may no longer
+	// exist, or may never have matched k.
 	GuessData(k ContentKey) DataID
 }
 
@@ -438,11 +438,12 @@ type Verifier interface {
 	Verify(ctx context.Context) ([]string, error)
 }
 
-// Placer is implemented by a Meta that can list the blocks of its contents much faster than a snapshot would.
+// Placer is implemented by a Meta that can list the blocks of all content much faster than a snapshot would.
 type Placer interface {
-	// Places calls emit for each content and each of its blocks, with the number of the content's bytes in that block,
-	// possibly in several calls. It shows the state at one moment between two changes, in no particular order. It skips
-	// unreadable rows, which fsck reports. If emit returns an error, Places stops and returns it.
+	// Places calls emit with the DataID of all stored content and each block that has a part of it, with the number of
+	// bytes in that block, possibly in several calls. It shows the state at one moment between two changes, in no
+	// particular order. It skips unreadable rows, which fsck reports. If emit returns an error, Places stops and
+	// returns it.
 	Places(ctx context.Context, emit func(id DataID, block BlockID, length int64) error) error
 }
 

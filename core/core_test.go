@@ -29,7 +29,7 @@ func TestSuccessorAndCommonPrefix(t *testing.T) {
 	}
 }
 
-// TestBlocksInLogs: who reads that a block is damaged has to find its file.
+// TestBlocksInLogs checks that logs contain the ID of a block in hexadecimal, so that its file can be found.
 func TestBlocksInLogs(t *testing.T) {
 	var text bytes.Buffer
 	id := BlockID{0: 0xab, 11: 3, 15: 0x1c}

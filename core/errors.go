@@ -16,12 +16,12 @@ const (
 	NoSuchKey                      // the key has no current version
 	NoSuchVersion                  // the key has no such version
 	NoSuchUpload                   // the upload does not exist, or was completed or aborted
-	NoSuchData                     // the content that a change refers to does not exist, or no longer exists
+	NoSuchData                     // the content that a change refers to does not exist
 	InvalidPart                    // a part that a CompleteUpload refers to does not exist, or is not the expected one
 	BucketExists                   // a bucket of this name exists
 	BucketNotEmpty                 // the bucket has versions, delete markers or uploads
 	PreconditionFailed             // the current version does not meet the caller's condition
-	Conflict                       // the data that the change is based on has changed; read it again, and retry
+	Conflict                       // the data that the change is based on has changed: read it again and retry
 	MethodNotAllowed               // the requested version is a delete marker
 	InvalidArgument                // the request is invalid
 	TooLarge                       // the content is larger than announced or allowed
@@ -30,8 +30,8 @@ const (
 	NoSpace                        // the drive is full, or only its reserve is left
 	Overloaded                     // a limit was reached; retry later
 	Unavailable                    // the engine refuses writes until it is restarted and recovered
-	Canceled                       // the caller gave up
-	Unsupported                    // a newer version wrote the data, or the driver lacks the ability
+	Canceled                       // the caller canceled the request
+	Unsupported                    // a newer version of ORCAS wrote the data, or the driver lacks the ability
 	Busy                           // the resource is in use, for example the data directory by another process
 	TooSmall                       // a part other than the last is smaller than the minimum
 	BadDigest                      // the content does not match its checksum

@@ -29,7 +29,7 @@ const (
 // LegalHold is the state of the legal hold of a version. A hold protects the version until it is removed.
 type LegalHold uint8
 
-// The states of a legal hold. Clients see HoldOff as a hold that was removed, and HoldNone as no hold at all.
+// The states of a legal hold. HoldOff is returned to clients as a hold that was removed, and HoldNone as no hold.
 const (
 	HoldNone LegalHold = iota
 	HoldOff
@@ -50,7 +50,7 @@ func (r DefaultRetention) From(at time.Time) Lock {
 	return Lock{Mode: r.Mode, Until: at.AddDate(r.Years, 0, r.Days)}
 }
 
-// IsZero reports whether there is no lock, and never was one.
+// IsZero reports whether the version has neither retention nor a legal hold, and never had a legal hold.
 func (l *Lock) IsZero() bool { return l.Mode == LockNone && l.Hold == HoldNone }
 
 // Retained reports whether retention is in force at the given time.
@@ -79,18 +79,18 @@ func (l *Lock) checkRetention(to *Lock, at time.Time, bypass bool) error {
 	if !l.Retained(at) || longer || l.Mode == LockGovernance && bypass {
 		return nil
 	}
-	return E("core.Lock", Locked, fmt.Errorf("the retention until %v can only be extended", l.Until))
+	return E("core.Lock", Locked, fmt.Errorf("retention until %v is in force: it can only be extended", l.Until))
 }
 
 // CheckLocks returns BucketState if b has object lock without versioning, and Conflict if the change would disable
-// object lock. was reports whether the bucket already has object lock.
+// object lock. Was states whether object lock is already enabled for the bucket.
 func (b *BucketInfo) CheckLocks(was bool) error {
 	const op = "core.PutBucket"
 	if was && !b.ObjectLock {
-		return E(op, Conflict, fmt.Errorf("object lock of the bucket %q cannot be disabled", b.Name))
+		return E(op, Conflict, fmt.Errorf("bucket %q: object lock cannot be disabled", b.Name))
 	}
 	if b.ObjectLock && b.Versioning != VersioningEnabled {
-		return E(op, BucketState, fmt.Errorf("the bucket %q needs versioning enabled for object lock", b.Name))
+		return E(op, BucketState, fmt.Errorf("bucket %q: object lock requires that versioning is enabled", b.Name))
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ type MoveObject struct {
 	Stamped
 	From   Source
 	Bucket BucketID
-	Key    string // within one bucket, it must differ from From.Key, else InvalidArgument
+	Key    string // within one bucket, it must differ from From.Key, else the error is InvalidArgument
 	If     Precondition
 	Lock   Lock      // lock of the version written, which does not inherit the lock of the source
 	Token  string    // stored with the version (see MoveToken); "": none
@@ -26,8 +26,8 @@ type MoveObject struct {
 
 func (*MoveObject) Kind() ChangeKind { return ChangeMoveObject }
 
-// TokenAttr is the name of the attribute that stores MoveObject.Token. The token allows a client to retry a move when
-// the answer was lost. It is never returned to clients.
+// TokenAttr is the name of the attribute that stores MoveObject.Token. The token allows a client to retry a move if the
+// response was lost. It is never returned to clients.
 const TokenAttr = "orcas-move-token"
 
 // MoveToken returns the token of the move that wrote a version, or "" if there is none.
@@ -61,12 +61,12 @@ func SeqCount(c Change) Seq {
 // FirstSeq returns the first of the sequences that a change takes.
 func FirstSeq(c Change) Seq { return c.Stamp() + 1 - SeqCount(c) }
 
-// CheckSource returns an error unless the current version of the source's key, nil if there is none, can be moved. It
+// CheckSource returns an error unless cur can be moved. Cur is the current version of the source's key, or nil. It
 // returns Locked if a lock protects the version.
 func (c *MoveObject) CheckSource(cur *ObjectInfo) error {
 	const op = "core.MoveObject"
 	if c.From.Bucket == c.Bucket && c.From.Key == c.Key {
-		return E(op, InvalidArgument, fmt.Errorf("%q is source and target of the move", c.Key))
+		return E(op, InvalidArgument, fmt.Errorf("%q is both the source and the target of the move", c.Key))
 	}
 	if cur == nil || cur.Marker || cur.Seq != c.From.Seq {
 		return E(op, Conflict, fmt.Errorf("%q has changed since it was read at sequence %d", c.From.Key, c.From.Seq))

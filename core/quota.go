@@ -4,7 +4,7 @@ import "fmt"
 
 // Quota limits the usage of a bucket, in bytes and in objects; 0 means no limit. Apply enforces it: a change that
 // increases the usage above a limit fails with QuotaExceeded, with OverQuota as the cause. A change that does not
-// increase the usage always passes, even in a bucket above its quota, because a quota can be set below the current
+// increase the usage is always allowed, even in a bucket above its quota, because a quota can be set below the current
 // usage.
 type Quota struct {
 	Bytes   int64

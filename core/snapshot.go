@@ -2,18 +2,18 @@ package core
 
 import "context"
 
-// Snapshotter is implemented by a Meta whose entire contents can be read and restored. Snapshots are used to store
+// Snapshotter is implemented by a Meta whose metadata can be read and restored as a whole. Snapshots are used to store
 // metadata in blocks (package core/snapshot), to migrate it between engines, and to check it.
 type Snapshotter interface {
 	// Snapshot calls emit with every row, as of one moment between two changes: first the state, then each noun once,
-	// with a bucket before its contents and otherwise in any order. A content is either a separate row, or the Info of
-	// the only segment of the version that it was written with; other segments have no Info. emit must not retain the
-	// row. If emit returns an error, Snapshot stops and returns it. It returns Busy if concurrent writes ended the
-	// snapshot; the caller should retry when there are fewer.
+	// with a bucket before its versions and uploads, and otherwise in any order. A DataInfo is either a separate row,
+	// or the Info of the only segment of the version that was written with the content; other segments have no Info.
+	// Emit must not retain the row. If emit returns an error, Snapshot stops and returns it. It returns Busy if
+	// concurrent writes ended the snapshot; the caller should retry when there are fewer writes.
 	Snapshot(ctx context.Context, emit func(*Row) error) error
 
-	// Restore fills the engine with the rows that next returns, up to a nil row. It returns Conflict if a change was
-	// ever applied to the engine. It counts references and builds indexes from the rows, and omits content without
+	// Restore fills the engine with the rows that next returns, until it returns nil. It returns Conflict if a change
+	// was ever applied to the engine. It counts references and builds indexes from the rows, and omits content without
 	// references. It returns NoSuchData if a row refers to content that is not among the rows. After an error the
 	// engine is empty, and Restore can be retried.
 	Restore(ctx context.Context, next func() (*Row, error)) error

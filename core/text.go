@@ -2,8 +2,8 @@ package core
 
 import "strings"
 
-// speaking contains the kinds of errors whose cause alone is clear enough for a person.
-var speaking = map[Kind]bool{Internal: true, InvalidArgument: true, Busy: true, Unsupported: true, NoSuchBucket: true}
+// selfExplanatory contains the kinds of errors that people can understand from the text of the cause alone.
+var selfExplanatory = map[Kind]bool{Internal: true, InvalidArgument: true, Busy: true, Unsupported: true, NoSuchBucket: true}
 
 // Text returns err as one line of text for people. It omits operations, and kinds that are clear from the cause or
 // repeat the kind of the cause. Logs contain err.Error() instead, which has all of them.
@@ -20,7 +20,7 @@ func textOf(err error) string {
 			return e.Kind.String()
 		}
 		text := textOf(e.Err)
-		if speaking[e.Kind] || Is(e.Err, e.Kind) {
+		if selfExplanatory[e.Kind] || Is(e.Err, e.Kind) {
 			return text
 		}
 		return e.Kind.String() + ": " + text

@@ -24,7 +24,7 @@ func TestText(t *testing.T) {
 		{E("a", Damaged, E("b", Damaged, errors.New("checksum"))), "damaged: checksum"},
 		{E("a", NoSpace, fmt.Errorf("block 3: %w", E("b", Damaged, nil))), "no space: block 3: damaged"},
 		{errors.Join(E("a", Busy, errors.New("in use")), fmt.Errorf("then: %w", E("b", Internal, errors.New("EIO")))), "in use; then: EIO"},
-		{fmt.Errorf("nothing of it is shown%.0w", E("a", Busy, errors.New("in use"))), "nothing of it is shown"},
+		{fmt.Errorf("the text of the cause is not shown%.0w", E("a", Busy, errors.New("in use"))), "the text of the cause is not shown"},
 	} {
 		require.Equal(t, c.want, Text(c.err))
 	}

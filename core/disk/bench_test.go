@@ -14,8 +14,7 @@ import (
 	"orcas/internal/durable"
 )
 
-// benchStore opens a store for a benchmark. Its directory is where the package's temporary files are: set TMPDIR to
-// measure a drive.
+// benchStore opens a store for a benchmark, in a temporary directory: set TMPDIR to measure a particular drive.
 func benchStore(b *testing.B) *disk.Store {
 	s, err := disk.Open(b.TempDir(), disk.Options{})
 	require.NoError(b, err)
@@ -40,7 +39,7 @@ func commitBytes(b *testing.B, s *disk.Store, o core.BlockOptions, pieces int, p
 	return e
 }
 
-// BenchmarkPacked commits to a shared packed block. Beside it, "bare" is the same write and sync of a plain file.
+// BenchmarkPacked commits to a shared packed block. For comparison, "bare" is the same write and sync of a plain file.
 func BenchmarkPacked(b *testing.B) {
 	for _, size := range []int{4 << 10, 64 << 10, 1 << 20} {
 		piece := make([]byte, size)

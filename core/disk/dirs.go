@@ -17,7 +17,7 @@ import (
 type directories struct {
 	mu    sync.Mutex            // guards the fields below
 	ended sync.Cond             // signaled when a sync has ended
-	made  map[string]*directory // the directories that this process created
+	made  map[string]*directory // the directories that this process created, by path
 }
 
 type directory struct {
@@ -31,7 +31,7 @@ func (d *directories) init() {
 	d.made = map[string]*directory{}
 }
 
-// make creates dir and makes its name in parent durable, if it has not done so before, and returns the epoch of dir.
+// make creates dir and makes its name in parent durable, unless it has already done so, and returns the epoch of dir.
 func (d *directories) make(steps *durable.Steps, parent, dir string) (epoch int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -40,7 +40,7 @@ func (d *directories) make(steps *durable.Steps, parent, dir string) (epoch int,
 	}
 	// Not Steps.MkdirAll, which would accept a directory whose name may not be durable.
 	if err = steps.Mkdir(dir); errors.Is(err, fs.ErrExist) {
-		// It is left over from a failed attempt, so it is empty.
+		// The directory is left over from a failed attempt, so it is empty.
 		if err = steps.Remove(dir); err == nil {
 			err = steps.Mkdir(dir)
 		}
@@ -56,8 +56,8 @@ func (d *directories) make(steps *durable.Steps, parent, dir string) (epoch int,
 	return 0, nil
 }
 
-// forget deletes the state of a directory that was removed by someone else. Writers of files in it will notice that
-// their files no longer exist.
+// forget deletes the state of a directory that another program removed. Writers of files in it will notice that their
+// files no longer exist.
 func (d *directories) forget(dir string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

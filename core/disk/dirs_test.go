@@ -13,12 +13,12 @@ import (
 	"orcas/internal/durable"
 )
 
-// TestSharedDirSyncs has many writers share the syncs of their directory, some of which fail, and compares each commit
-// that returned nil against the order of events: a good sync began after the name was made, and none that failed came
-// between.
+// TestSharedDirSyncs lets many writers share the syncs of their directory, some of which fail. For each commit that
+// returned nil, it checks the order of events: a successful sync began after the file was created, and no sync failed
+// in between.
 func TestSharedDirSyncs(t *testing.T) {
 	type event struct {
-		what string // "made", "begun", "good", "bad", "committed"
+		what string // "created", "begun", "good", "bad", "committed"
 		path string
 	}
 	var mu sync.Mutex
@@ -47,7 +47,7 @@ func TestSharedDirSyncs(t *testing.T) {
 			return err
 		case step.Op == durable.Create && strings.HasSuffix(step.Path, ".large"):
 			err := do()
-			record("made", step.Path)
+			record("created", step.Path)
 			return err
 		}
 		return do()
@@ -77,11 +77,11 @@ func TestSharedDirSyncs(t *testing.T) {
 			state := "no name"
 			for _, before := range log[:i] {
 				switch {
-				case before.what == "made" && strings.HasSuffix(before.path, e.path+".large"):
-					state = "made"
-				case before.what == "begun" && state == "made":
+				case before.what == "created" && strings.HasSuffix(before.path, e.path+".large"):
+					state = "created"
+				case before.what == "begun" && state == "created":
 					state = "begun"
-				case before.what == "bad" && (state == "made" || state == "begun"):
+				case before.what == "bad" && (state == "created" || state == "begun"):
 					state = "in doubt"
 				case before.what == "good" && state == "begun":
 					state = "synced"
@@ -96,8 +96,8 @@ func TestSharedDirSyncs(t *testing.T) {
 	t.Logf("%d commits with %d syncs of the directory, %d of them failed", committed, good+bad, bad)
 }
 
-// TestDirectoryLeftBehind has the sync of a new directory's name fail, and its removal too: the next block makes it
-// again.
+// TestDirectoryLeftBehind makes the sync of a new directory's name fail, and then its removal. The next block creates
+// the directory again.
 func TestDirectoryLeftBehind(t *testing.T) {
 	failing := false
 	s := open(t, t.TempDir(), disk.Options{Hook: func(step durable.Step, do func() error) error {

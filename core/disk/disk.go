@@ -1,19 +1,19 @@
 // Package disk keeps blocks as files on a local drive.
 //
-// A data directory holds
+// A data directory has these files:
 //
 //	LOCK                               locked by the process that uses the directory; contains its process id
 //	STORE                              format version, store number, and counter of starts; see store.go
 //	spare/0 to 7                       space reserved for the next start; see spare.go
-//	blocks/STORE                       the number of the store of these blocks; see marker.go
+//	blocks/STORE                       the number of the store that these blocks belong to; see marker.go
 //	blocks/GGGGGGGG/SSSSS/NNNNNNNN.packed
 //	blocks/GGGGGGGG/SSSSS/NNNNNNNN.large
 //	blocks/GGGGGGGG/SSSSS/NNNNNNNN.snapshot
 //
-// where, in hexadecimal, G is the generation (the start) that created the block, N is its number in that generation,
-// and S is N without its last three digits, so that no directory has more than 4096 files. A file is a block as
-// described in package frame: a header of 64 bytes, then frames. Nothing is overwritten, and files of earlier
-// generations are never written to.
+// In hexadecimal, G is the generation (the start) that created the block, N is its number in that generation, and S is
+// N without its last three digits, so that no directory has more than 4096 files. A file is a block as described in
+// package frame: a header of 64 bytes, then frames. Nothing is overwritten, and files of earlier generations are never
+// written to.
 //
 // The cost of a commit, in steps of package durable:
 //
@@ -26,9 +26,10 @@
 // 0.09 ms. But commits of 256 KiB took 0.33 ms on average instead of 0.24 ms, and 0.8 ms instead of 0.3 ms at the 90th
 // percentile, because every byte is written to the drive twice.
 //
-// After a failed write or sync nothing more is appended to a block: its file is closed, and the next writer begins a
-// new one. The same is true after an abort that leaves bytes in a shared block. No sync is retried. A failed sync of a
-// directory fails every block whose name was created in that directory before it and was not synced yet.
+// After a failed write or sync nothing more is appended to the block: its file is closed, and the next writer creates a
+// new block. The same is true after an abort that leaves bytes in a shared block. A failed sync is never retried. A
+// failed sync of a directory fails every block whose name was created in that directory before it and was not synced
+// yet.
 package disk
 
 import (
@@ -54,10 +55,10 @@ type Options struct {
 	MaxOpenFiles int          // the maximum number of cached open files; 0: 512. Readers may keep more files open
 	Logger       *slog.Logger // if nil, nothing is logged
 
-	// NoBlocks is called with the number of earlier starts if nothing shows that the directory of the blocks belongs to
-	// this store: it has no block and no marker (see marker.go). It returns an error if there must be blocks, so that
-	// nothing is written into the mount point of a file system that is not mounted. If it is nil, blocks are not
-	// required.
+	// NoBlocks is called if the directory of the blocks has neither a block nor a marker (see marker.go), so that it is
+	// unknown whether it belongs to this store. Starts is the number of earlier starts. NoBlocks returns an error if
+	// there must be blocks, so that nothing is written into the mount point of a file system that is not mounted. If it
+	// is nil, blocks are not required.
 	NoBlocks func(starts int) error
 
 	// Hook wraps each file operation, for tests.
@@ -129,7 +130,7 @@ func kindOf(ext string) core.BlockKind {
 const blocksPerDir = 4096
 
 // Open creates the data directory at dir if it does not exist, and locks it. It returns Busy if another process uses
-// it, Unsupported if a newer version of the program wrote it, and Damaged if STORE was changed after Open wrote it.
+// the directory, Unsupported if a newer version of ORCAS created it, and Damaged if the file STORE is damaged.
 func Open(dir string, o Options) (*Store, error) {
 	const op = "disk.Open"
 	dir, err := filepath.Abs(dir)
@@ -194,7 +195,7 @@ func (s *Store) Begun() (begun map[core.BlockID]bool, newest core.BlockID) {
 	return maps.Clone(s.begun), core.MakeBlockID(s.number, s.generation, s.last)
 }
 
-// ended records that the writer of a block has ended and that nothing will be appended to the block.
+// ended records that the writer of a block has ended and that nothing more will be appended to the block.
 func (s *Store) ended(id core.BlockID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,7 +238,7 @@ func (s *Store) Delete(ctx context.Context, id core.BlockID) error {
 	}
 	s.cache.drop(id)
 	if id.Generation() < s.generation {
-		// No more files are created in these directories, so they are removed with their last file.
+		// No more files are created in these directories, so each is removed with its last file.
 		if os.Remove(s.blockDir(id)) == nil {
 			_ = os.Remove(s.generationDir(id.Generation()))
 		}
@@ -268,7 +269,7 @@ func (s *Store) Close() error {
 	s.retire(old)
 	s.unsynced.close()
 	s.cache.close()
-	_ = os.Remove(s.generationDir(s.generation)) // succeeds if it is empty
+	_ = os.Remove(s.generationDir(s.generation)) // succeeds only if the directory is empty
 	s.KeepSpare()
 	if err := s.lock.Close(); err != nil {
 		return fail("disk.Close", err)

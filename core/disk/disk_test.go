@@ -45,11 +45,11 @@ func TestBlocksReopen(t *testing.T) {
 	})
 }
 
-// counter counts the steps of a flow, and lets one of them fail.
+// counter counts the steps of an operation, and can make one of them fail.
 type counter struct {
 	mu    sync.Mutex
 	steps map[durable.Op]int
-	fail  func(durable.Step, func() error) error // nil: carry out
+	fail  func(durable.Step, func() error) error // if it is nil, the steps are executed
 }
 
 func (c *counter) hook(s durable.Step, do func() error) error {
@@ -124,7 +124,7 @@ func requireRead(t testing.TB, b core.Blocks, e core.Extent, want string) {
 	require.Equal(t, want, got)
 }
 
-// TestSteps fixes what each flow costs: a slower way must change it.
+// TestSteps checks the steps of each operation, so that an additional step makes the test fail.
 func TestSteps(t *testing.T) {
 	type steps = map[durable.Op]int
 	c := &counter{}
@@ -133,13 +133,13 @@ func TestSteps(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, steps{
 		durable.Mkdir: 3, durable.Create: 2, durable.Write: 2, durable.Sync: 2, durable.Rename: 2, // STORE and blocks/STORE
-		durable.DirSync: 9, // of what is above the data directory, of it (blocks, STORE), of blocks (STORE and a directory); once more where a name was there
+		durable.DirSync: 9, // syncs of the parent of the data directory, of the data directory (for blocks and STORE), and of blocks (for STORE and a directory)
 	}, c.take(), "the first start")
 
 	mustWrite(t, s, packed, "first")
 	require.Equal(t, steps{
 		durable.Mkdir: 1, durable.Create: 1, durable.Allocate: 1, durable.Write: 2, durable.DirSync: 2, durable.DataSync: 1,
-	}, c.take(), "a packed block begins")
+	}, c.take(), "the first commit in a packed block")
 	for range 5 {
 		mustWrite(t, s, packed, "next")
 		require.Equal(t, steps{durable.Write: 1, durable.DataSync: 1}, c.take(), "a commit in a packed block")
@@ -151,7 +151,7 @@ func TestSteps(t *testing.T) {
 	requireRead(t, s, e, "large")
 	require.Empty(t, c.take(), "reads")
 	require.NoError(t, s.Delete(t.Context(), e.Block))
-	require.Equal(t, steps{durable.Remove: 2}, c.take(), "delete: the name of a packed block is tried first")
+	require.Equal(t, steps{durable.Remove: 2}, c.take(), "delete: it tries the name of a packed block first")
 
 	w, err := s.Create(t.Context(), packed)
 	require.NoError(t, err)
@@ -168,7 +168,7 @@ func TestSteps(t *testing.T) {
 	require.NoError(t, s.Close())
 	require.Equal(t, steps{
 		durable.Truncate: 1,
-		durable.Mkdir:    1, durable.Create: 8, durable.Allocate: 8, // room for the next start
+		durable.Mkdir:    1, durable.Create: 8, durable.Allocate: 8, // space for the next start
 	}, c.take(), "close")
 
 	s, err = disk.Open(dir, disk.Options{Hook: c.hook})
@@ -179,10 +179,11 @@ func TestSteps(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// TestSyncOrder holds that a commit returns after its bytes and every name on the way to them were synced.
+// TestSyncOrder checks that a commit returns only after its bytes, and the names of the file and of all its parent
+// directories, were synced.
 func TestSyncOrder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "data")
-	unsynced := map[string]bool{} // names and contents
+	unsynced := map[string]bool{} // names and bytes of files
 	s, err := disk.Open(dir, disk.Options{Hook: func(step durable.Step, do func() error) error {
 		err := do()
 		switch step.Op {
@@ -211,8 +212,8 @@ func TestSyncOrder(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// TestFailedSteps lets each step of each flow fail, undone and done, and then looks whether all that was committed
-// before and after is there, in this process and the next.
+// TestFailedSteps makes each step of each operation fail, before and after it takes effect. Then it checks that
+// everything that was committed before and after the failure can be read, in this process and after a restart.
 func TestFailedSteps(t *testing.T) {
 	for _, o := range []core.BlockOptions{packed, alone, large} {
 		for _, begun := range []bool{false, true} {
@@ -254,7 +255,7 @@ func failStep(t *testing.T, name string, o core.BlockOptions, begun, done bool, 
 	case failed.Op == "":
 		require.NoError(t, err, name)
 	case failed.Op == durable.Allocate:
-		require.NoError(t, err, "only speed depends on it")
+		require.NoError(t, err, "it affects only the speed")
 		kept[e] = "during"
 	default:
 		require.ErrorIs(t, err, unix.EIO, "%s %v", name, failed)
@@ -265,7 +266,7 @@ func failStep(t *testing.T, name string, o core.BlockOptions, begun, done bool, 
 		after := mustWrite(t, s, o, text)
 		kept[after] = text
 		if err != nil && !e.Block.IsZero() {
-			require.NotEqual(t, e.Block, after.Block, "%s %v: the block is sealed", name, failed)
+			require.NotEqual(t, e.Block, after.Block, "%s %v: the block must not be appended to", name, failed)
 		}
 	}
 	for e, text := range kept {
@@ -281,7 +282,7 @@ func failStep(t *testing.T, name string, o core.BlockOptions, begun, done bool, 
 	return failed.Op != ""
 }
 
-// TestShortWrite has the drive fill up in the middle of a write.
+// TestShortWrite lets the drive become full in the middle of a write.
 func TestShortWrite(t *testing.T) {
 	c := &counter{}
 	s := open(t, t.TempDir(), disk.Options{Hook: c.hook})
@@ -310,17 +311,17 @@ func TestShortWrite(t *testing.T) {
 	_, err = w.Write([]byte("fourth"))
 	require.True(t, core.Is(err, core.NoSpace), "%v", err)
 	c.set(nil)
-	require.True(t, core.Is(w.Commit(t.Context()), core.NoSpace), "a commit after a failed write fails as it did")
+	require.True(t, core.Is(w.Commit(t.Context()), core.NoSpace), "a commit after a failed write returns the error of the write")
 	require.Error(t, w.Commit(t.Context()))
 	requireRead(t, s, third, "third")
 }
 
-// TestFailedDirSyncIsNotForgotten has two blocks in one directory: when the sync for one fails, the next sync of that
-// directory proves nothing about the name of the other.
+// TestFailedDirSyncIsNotForgotten creates two blocks in one directory. When the sync for one of them fails, the next
+// sync of the directory does not prove that the name of the other is durable.
 func TestFailedDirSyncIsNotForgotten(t *testing.T) {
 	c := &counter{}
 	s := open(t, t.TempDir(), disk.Options{Hook: c.hook})
-	mustWrite(t, s, alone, "the directory is there")
+	mustWrite(t, s, alone, "create the directory")
 	a, err := s.Create(t.Context(), large)
 	require.NoError(t, err)
 	b, err := s.Create(t.Context(), large)
@@ -334,13 +335,13 @@ func TestFailedDirSyncIsNotForgotten(t *testing.T) {
 	require.ErrorIs(t, a.Commit(t.Context()), unix.EIO)
 	c.set(nil)
 	require.Error(t, b.Commit(t.Context()))
-	requireRead(t, s, mustWrite(t, s, large, "made later"), "made later")
+	requireRead(t, s, mustWrite(t, s, large, "later"), "later")
 }
 
 func TestFullDrive(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("orcas", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Skip("mounting needs rights: ", err)
+		t.Skip("cannot mount a tmpfs: ", err)
 	}
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, 0)) })
 	s := open(t, dir, disk.Options{})
@@ -364,20 +365,20 @@ func TestFullDrive(t *testing.T) {
 	require.True(t, core.Is(err, core.NoSpace), "%v", err)
 	requireRead(t, s, first, "first")
 	require.NoError(t, s.Delete(t.Context(), list[0].Block))
-	requireRead(t, s, mustWrite(t, s, packed, "there is room again"), "there is room again")
+	requireRead(t, s, mustWrite(t, s, packed, "there is space again"), "there is space again")
 }
 
-// TestStartOnAFullDrive starts again and again while others take each byte and each inode that is released.
+// TestStartOnAFullDrive starts repeatedly while other programs use every byte and inode that is released.
 func TestStartOnAFullDrive(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("orcas", dir, "tmpfs", 0, "size=4m,nr_inodes=64"); err != nil {
-		t.Skip("mounting needs rights: ", err)
+		t.Skip("cannot mount a tmpfs: ", err)
 	}
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, 0)) })
 	data, files := filepath.Join(dir, "data"), 0
 	fill := func() {
 		var err error
-		for range 100 { // those that find no byte are empty
+		for range 100 { // files without space are empty
 			files++
 			err = os.WriteFile(filepath.Join(dir, fmt.Sprintf("other-%d", files)), bytes.Repeat([]byte("x"), 100_000), 0o600)
 		}
@@ -392,7 +393,7 @@ func TestStartOnAFullDrive(t *testing.T) {
 		require.NoError(t, s.Close())
 		fill()
 		s = open(t, data, disk.Options{PackedSize: 64 << 10})
-		for _, name := range []string{"metadata.db-wal", "metadata.db-shm"} { // what a server needs besides
+		for _, name := range []string{"metadata.db-wal", "metadata.db-shm"} { // other files that a server needs
 			name = filepath.Join(data, name)
 			require.NoError(t, os.WriteFile(name, bytes.Repeat([]byte("x"), 100_000), 0o600))
 			require.NoError(t, os.Remove(name))
@@ -408,7 +409,7 @@ func TestOnlyOneOwner(t *testing.T) {
 	_, err := disk.Open(dir, disk.Options{})
 	require.True(t, core.Is(err, core.Busy), "%v", err)
 	require.ErrorContains(t, err, fmt.Sprintf("process %d already uses the data directory %s", os.Getpid(), dir))
-	mustWrite(t, s, packed, "it did no harm")
+	mustWrite(t, s, packed, "the store still works")
 	require.NoError(t, s.Close())
 	open(t, dir, disk.Options{})
 }
@@ -442,14 +443,14 @@ func TestStoreFile(t *testing.T) {
 	requireRead(t, s, e, "kept")
 	second := mustWrite(t, s, packed, "second")
 	require.NoError(t, s.Close())
-	require.NoError(t, os.WriteFile(path, good, 0o600), "somebody puts an old STORE back")
+	require.NoError(t, os.WriteFile(path, good, 0o600), "an old copy of STORE is restored")
 	s = open(t, dir, disk.Options{})
 	third := mustWrite(t, s, packed, "third")
-	require.Greater(t, third.Block.Generation(), second.Block.Generation(), "no block id is used twice")
+	require.Greater(t, third.Block.Generation(), second.Block.Generation(), "no block ID is used twice")
 	requireRead(t, s, second, "second")
 }
 
-// TestFailedOpens fails each step of a start, both ways, and starts again.
+// TestFailedOpens makes each step of a start fail, before and after it takes effect, and starts again.
 func TestFailedOpens(t *testing.T) {
 	for _, done := range []bool{false, true} {
 		for n, reached := 1, true; reached; n++ {
@@ -471,12 +472,12 @@ func TestFailedOpens(t *testing.T) {
 				require.NoError(t, s.Close())
 			}
 			s = open(t, dir, disk.Options{})
-			requireRead(t, s, mustWrite(t, s, packed, "well"), "well")
+			requireRead(t, s, mustWrite(t, s, packed, "bytes"), "bytes")
 		}
 	}
 }
 
-func TestWalkSkipsWhatIsNoBlock(t *testing.T) {
+func TestWalkSkipsOtherFiles(t *testing.T) {
 	dir := t.TempDir()
 	var log bytes.Buffer
 	s := open(t, dir, disk.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -493,7 +494,7 @@ func TestWalkSkipsWhatIsNoBlock(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600))
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(sub, "00000009.large"), nil, 0o600), "a crash right after the create")
+	require.NoError(t, os.WriteFile(filepath.Join(sub, "00000009.large"), nil, 0o600), "a crash immediately after the file was created")
 	want = append(want, core.BlockInfo{ID: core.MakeBlockID(want[0].ID.Store(), 1, 9), Kind: core.Large})
 	var got []core.BlockInfo
 	require.NoError(t, s.Walk(t.Context(), core.BlockID{}, func(i core.BlockInfo) error {
@@ -501,18 +502,17 @@ func TestWalkSkipsWhatIsNoBlock(t *testing.T) {
 		return nil
 	}))
 	require.Equal(t, want, got)
-	require.Equal(t, 7, strings.Count(log.String(), "a file among the blocks is not a block"), log.String())
+	require.Equal(t, 7, strings.Count(log.String(), "a file in the directory of the blocks is not a block"), log.String())
 
 	last := core.BlockID(bytes.Repeat([]byte{0xff}, 16))
 	require.NoError(t, s.Walk(t.Context(), last, func(core.BlockInfo) error { return errors.New("not reached") }))
 	require.NoError(t, os.Rename(filepath.Join(dir, "blocks"), filepath.Join(dir, "gone")))
-	require.Error(t, s.Walk(t.Context(), core.BlockID{}, func(core.BlockInfo) error { return nil }), "unknown is not empty")
+	require.Error(t, s.Walk(t.Context(), core.BlockID{}, func(core.BlockInfo) error { return nil }), "a missing directory does not count as empty")
 	require.NoError(t, os.Rename(filepath.Join(dir, "gone"), filepath.Join(dir, "blocks")))
 }
 
-// TestPreallocationIsGivenBack looks at the room that a store takes after a close, and after a start that follows a
-// kill.
-func TestPreallocationIsGivenBack(t *testing.T) {
+// TestPreallocationIsFreed checks how much space a store uses after Close, and after a start that follows a kill.
+func TestPreallocationIsFreed(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, disk.Options{PackedSize: 8 << 20})
 	path := func(e core.Extent) string {
@@ -521,17 +521,17 @@ func TestPreallocationIsGivenBack(t *testing.T) {
 	used := func(path string) int64 {
 		var st unix.Stat_t
 		require.NoError(t, unix.Stat(path, &st))
-		require.Less(t, st.Size, int64(1<<10), "the size tells where the content ends")
+		require.Less(t, st.Size, int64(1<<10), "the size does not include preallocated space")
 		return st.Blocks * 512
 	}
 	e := mustWrite(t, s, packed, "x")
 	if used(path(e)) < 8<<20 {
-		t.Skip("this file system does not allocate")
+		t.Skip("this file system does not support preallocation")
 	}
 	require.NoError(t, s.Close())
 	require.Less(t, used(path(e)), int64(1<<20))
 
-	// What a killed process leaves.
+	// A killed process leaves the preallocated space.
 	require.NoError(t, unixFallocate(path(e), 8<<20))
 	require.GreaterOrEqual(t, used(path(e)), int64(8<<20))
 	s = open(t, dir, disk.Options{})
@@ -547,7 +547,7 @@ func unixFallocate(path string, n int64) error {
 	return errors.Join(unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, n), f.Close())
 }
 
-func TestEmptyDirectoriesGo(t *testing.T) {
+func TestEmptyDirectoriesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	var list []core.Extent
 	for range 3 {
@@ -564,7 +564,7 @@ func TestEmptyDirectoriesGo(t *testing.T) {
 	require.Equal(t, 3, count())
 	s := open(t, dir, disk.Options{})
 	require.NoError(t, s.Delete(t.Context(), list[1].Block))
-	require.Equal(t, 3, count(), "two, and that of this start")
+	require.Equal(t, 3, count(), "the two that still have blocks, and that of this start")
 	requireRead(t, s, list[0], "x")
 	requireRead(t, s, list[2], "x")
 }
@@ -576,7 +576,7 @@ func TestManyBlocksInManyDirectories(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, disk.Options{Hook: func(step durable.Step, do func() error) error {
 		if step.Op == durable.DataSync || step.Op == durable.DirSync {
-			return nil // for speed: nothing here crashes
+			return nil // for speed: there are no crashes in this test
 		}
 		return do()
 	}})
@@ -606,7 +606,7 @@ func TestManyBlocksInManyDirectories(t *testing.T) {
 	require.Len(t, subs, 2)
 }
 
-func TestOutOfFilesIsOverloaded(t *testing.T) {
+func TestTooManyOpenFilesIsOverloaded(t *testing.T) {
 	s := open(t, t.TempDir(), disk.Options{Hook: func(step durable.Step, do func() error) error {
 		if step.Op == durable.Create && strings.HasSuffix(step.Path, ".large") {
 			return unix.EMFILE

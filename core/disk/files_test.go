@@ -13,7 +13,7 @@ import (
 	"orcas/core/disk"
 )
 
-// openFiles counts the files beneath dir that this process has open, deleted ones included.
+// openFiles counts the files below dir that this process has open, including deleted ones.
 func openFiles(t *testing.T, dir string) (n int) {
 	fds, err := os.ReadDir("/proc/self/fd")
 	require.NoError(t, err)
@@ -25,7 +25,7 @@ func openFiles(t *testing.T, dir string) (n int) {
 	return n
 }
 
-func TestFilesAreLetGoOf(t *testing.T) {
+func TestFilesAreClosed(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, disk.Options{MaxOpenFiles: 3})
 	base := openFiles(t, dir)
@@ -34,17 +34,17 @@ func TestFilesAreLetGoOf(t *testing.T) {
 	for i := range 10 {
 		list = append(list, mustWrite(t, s, large, fmt.Sprint(i)))
 	}
-	require.Equal(t, base, openFiles(t, dir), "writers that ended")
+	require.Equal(t, base, openFiles(t, dir), "after the writers have ended")
 	for range 2 {
 		for i, e := range list {
 			requireRead(t, s, e, fmt.Sprint(i))
 		}
 	}
-	require.Equal(t, base+3, openFiles(t, dir), "as many as were asked for")
+	require.Equal(t, base+3, openFiles(t, dir), "the configured maximum")
 	requireRead(t, s, list[7], "7")
 	require.NoError(t, s.Delete(t.Context(), list[9].Block))
 	require.NoError(t, s.Delete(t.Context(), list[0].Block))
-	require.Equal(t, base+2, openFiles(t, dir), "a deleted file gives its bytes back")
+	require.Equal(t, base+2, openFiles(t, dir), "the file of a deleted block is closed")
 
 	var readers []core.BlockReader
 	for _, e := range list[1:9] {
@@ -52,7 +52,7 @@ func TestFilesAreLetGoOf(t *testing.T) {
 		require.NoError(t, err)
 		readers = append(readers, r)
 	}
-	require.Equal(t, base+8, openFiles(t, dir), "readers hold theirs")
+	require.Equal(t, base+8, openFiles(t, dir), "readers keep their files open")
 	require.NoError(t, s.Delete(t.Context(), list[8].Block))
 	for i, r := range readers {
 		p := make([]byte, 1)
@@ -66,7 +66,7 @@ func TestFilesAreLetGoOf(t *testing.T) {
 	}
 	require.LessOrEqual(t, openFiles(t, dir), base+3)
 
-	// The least recently used ones went: what was read last needs no file to be opened.
+	// The least recently used files were closed: the one that was read last is still open.
 	requireRead(t, s, list[5], "5")
 	require.NoError(t, os.Rename(filepath.Join(dir, "blocks"), filepath.Join(dir, "away")))
 	requireRead(t, s, list[5], "5")
@@ -74,7 +74,7 @@ func TestFilesAreLetGoOf(t *testing.T) {
 	require.Error(t, err)
 	require.NoError(t, os.Rename(filepath.Join(dir, "away"), filepath.Join(dir, "blocks")))
 
-	held, err := s.Open(t.Context(), list[1])
+	pinned, err := s.Open(t.Context(), list[1])
 	require.NoError(t, err)
 	w, err := s.Create(t.Context(), packed)
 	require.NoError(t, err)
@@ -83,9 +83,9 @@ func TestFilesAreLetGoOf(t *testing.T) {
 	require.NoError(t, s.Close())
 	_, err = s.Open(t.Context(), list[1])
 	require.True(t, core.Is(err, core.Unavailable), "%v", err)
-	_, err = held.ReadAt(make([]byte, 1), 0)
-	require.NoError(t, err, "pinned through Close")
-	require.NoError(t, held.Close())
+	_, err = pinned.ReadAt(make([]byte, 1), 0)
+	require.NoError(t, err, "the reader can be used after Close")
+	require.NoError(t, pinned.Close())
 	require.NoError(t, w.Abort())
 	require.Zero(t, openFiles(t, dir))
 }
@@ -118,5 +118,5 @@ func TestReadsAndCommitsAllocateLittle(t *testing.T) {
 		if err := w.Commit(ctx); err != nil {
 			t.Error(err)
 		}
-	}), 2.0, "the writer, and its path for a stat")
+	}), 2.0, "the writer, and the path that it checks with stat")
 }

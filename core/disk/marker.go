@@ -13,21 +13,21 @@ import (
 	"orcas/core/frame"
 )
 
-// The file blocks/STORE has the number of the store of the blocks. It is inside the directory of the blocks: if that is
-// a mount point, the file disappears together with the file system. Its lines are
+// The file blocks/STORE has the number of the store that the blocks belong to. It is in the directory of the blocks: if
+// that is a mount point and the file system is not mounted, the file is missing too. Its lines are
 //
 //	orcas-blocks 1
 //	store 0123456789abcdef
 //	sum 0123456789abcdef
 //
-// where the sum is XXH3-64 of the lines before it. A start refuses a directory without the file, or with the file of
-// another store. A store of a version that did not write the file gets it at its first start, if the directory has
-// blocks of that store or if no blocks are required (Options.NoBlocks).
+// The sum is the XXH3-64 of the lines before it. A start refuses a directory without the file, or with the file of
+// another store. If an older version of ORCAS did not write the file, the first start writes it if the directory has
+// blocks of the store or if no blocks are required (Options.NoBlocks).
 const markerText = "orcas-blocks 1\nstore %016x\n"
 
 const markerFile = "STORE"
 
-// lostFound is a directory that some file systems have at their root.
+// lostFound is a directory at the root of some file systems.
 const lostFound = "lost+found"
 
 func encodeMarker(number uint64) []byte {
@@ -35,7 +35,7 @@ func encodeMarker(number uint64) []byte {
 	return fmt.Appendf([]byte(text), storeSum, xxh3.HashString(text))
 }
 
-// Marker returns the contents of blocks/STORE for the contents of a STORE, to create a data directory from copies.
+// Marker returns the text of blocks/STORE for the text of a file STORE, to create a data directory from copies.
 func Marker(store []byte) ([]byte, error) {
 	number, _, err := decodeStore(store)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Store) checkMarker(noBlocks func(starts int) error) (write bool, err er
 		return false, s.foreign(s.markerPath()+" is", other)
 	}
 	return false, core.E("disk.Open", core.Damaged, fmt.Errorf(
-		"%s is damaged: if %s holds the blocks of this store, remove the file, and the next start writes it again", s.markerPath(), s.blocksDir()))
+		"%s is damaged: if %s is the directory with the blocks of this store, remove the file, and the next start writes it again", s.markerPath(), s.blocksDir()))
 }
 
 func (s *Store) foreign(what string, other uint64) error {
@@ -69,8 +69,8 @@ func (s *Store) foreign(what string, other uint64) error {
 		"%s of store %016x, and this is store %016x: mount the file system with the blocks of this store at %s", what, other, s.number, s.blocksDir()))
 }
 
-// checkUnmarked checks that a directory without a marker can belong to this store. It reads the number of the store in
-// the header of a block. If there is no block, Options.NoBlocks decides.
+// checkUnmarked checks that a directory without a marker can belong to this store. It reads the number of the store
+// from the header of a block. If there is no block, Options.NoBlocks decides.
 func (s *Store) checkUnmarked(noBlocks func(starts int) error) error {
 	found := false
 	enough := errors.New("enough")
@@ -79,7 +79,7 @@ func (s *Store) checkUnmarked(noBlocks func(starts int) error) error {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil
 		case err != nil && e != nil && e.Name() == lostFound:
-			return fs.SkipDir // only root may be allowed to read it
+			return fs.SkipDir // possibly only root may read it
 		case err != nil || e.IsDir() || kindOf(filepath.Ext(path)) == 0:
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 	"orcas/core/disk"
 )
 
-// used makes a data directory with a block in it and returns the paths of its blocks and its marker.
+// used creates a data directory with a block, and returns its path and the paths of its blocks and its marker.
 func used(t *testing.T) (dir, blocks, marker string) {
 	dir = filepath.Join(t.TempDir(), "data")
 	s, err := disk.Open(dir, disk.Options{})
@@ -25,7 +25,7 @@ func used(t *testing.T) (dir, blocks, marker string) {
 	return dir, blocks, marker
 }
 
-// asked says that there must be blocks, and notes that it was asked.
+// asked records the calls of NoBlocks, and returns the error that there must be blocks.
 type asked struct{ times, starts int }
 
 var errMustBe = errors.New("there must be blocks")
@@ -36,21 +36,22 @@ func (a *asked) ask(starts int) error {
 	return errMustBe
 }
 
-// TestMarkerIsMade: every new store has one, and one of an older version gets it if its blocks are there.
-func TestMarkerIsMade(t *testing.T) {
+// TestMarkerIsCreated checks that every new store has a marker, and that a store of an older version gets one if it has
+// blocks.
+func TestMarkerIsCreated(t *testing.T) {
 	dir, blocks, marker := used(t)
 	text, err := os.ReadFile(marker)
 	require.NoError(t, err)
 	store, err := os.ReadFile(filepath.Join(dir, "STORE"))
 	require.NoError(t, err)
-	made, err := disk.Marker(store)
+	created, err := disk.Marker(store)
 	require.NoError(t, err)
-	require.Equal(t, string(text), string(made), "what a restore writes")
+	require.Equal(t, string(text), string(created), "a restore writes the same marker")
 	forked, err := disk.Fork(store)
 	require.NoError(t, err)
-	made, err = disk.Marker(forked)
+	created, err = disk.Marker(forked)
 	require.NoError(t, err)
-	require.Equal(t, string(text), string(made), "a copy has the same number")
+	require.Equal(t, string(text), string(created), "a copy has the same number")
 
 	a := &asked{}
 	require.NoError(t, os.Remove(marker))
@@ -58,7 +59,7 @@ func TestMarkerIsMade(t *testing.T) {
 	s, err := disk.Open(dir, disk.Options{NoBlocks: a.ask})
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
-	require.Zero(t, a.times, "a block of the store is proof enough")
+	require.Zero(t, a.times, "a block of the store is sufficient")
 	again, err := os.ReadFile(marker)
 	require.NoError(t, err)
 	require.Equal(t, string(text), string(again))
@@ -69,20 +70,20 @@ func TestMarkerIsMade(t *testing.T) {
 	require.Zero(t, a.times)
 }
 
-// TestUnmounted: without a marker and without blocks, somebody has to say that this can be. A refused start writes
-// nothing.
+// TestUnmounted checks that a start without a marker and without blocks is refused if NoBlocks returns an error, and
+// that a refused start writes nothing.
 func TestUnmounted(t *testing.T) {
 	for name, empty := range map[string]func(t *testing.T, blocks string){
-		"emptied": func(t *testing.T, blocks string) {
+		"empty": func(t *testing.T, blocks string) {
 			require.NoError(t, os.RemoveAll(blocks))
 			require.NoError(t, os.Mkdir(blocks, 0o700))
 		},
-		"gone": func(t *testing.T, blocks string) { require.NoError(t, os.RemoveAll(blocks)) },
-		"another file system, fresh": func(t *testing.T, blocks string) {
+		"missing": func(t *testing.T, blocks string) { require.NoError(t, os.RemoveAll(blocks)) },
+		"a new file system": func(t *testing.T, blocks string) {
 			require.NoError(t, os.RemoveAll(blocks))
 			require.NoError(t, os.MkdirAll(filepath.Join(blocks, "lost+found"), 0o700))
 		},
-		"a block that was begun": func(t *testing.T, blocks string) {
+		"only an incomplete block": func(t *testing.T, blocks string) {
 			require.NoError(t, os.RemoveAll(blocks))
 			require.NoError(t, os.MkdirAll(filepath.Join(blocks, "00000001/00000"), 0o700))
 			require.NoError(t, os.WriteFile(filepath.Join(blocks, "00000001/00000/00000001.packed"), nil, 0o600))
@@ -104,33 +105,33 @@ func TestUnmounted(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, string(before), string(after))
 			s, err := disk.Open(dir, disk.Options{NoBlocks: func(int) error { return nil }})
-			require.NoError(t, err, "it was told that this can be")
+			require.NoError(t, err, "NoBlocks permits it")
 			require.NoError(t, s.Close())
 			require.FileExists(t, marker)
 		})
 	}
 }
 
-// TestForeignBlocks: the blocks of another store are refused, whatever the caller says, by their marker or by the
-// header of one of them.
+// TestForeignBlocks checks that the blocks of another store are refused, even if blocks are not required. They are
+// recognized by their marker, or by the header of a block.
 func TestForeignBlocks(t *testing.T) {
-	can := disk.Options{NoBlocks: func(int) error { return nil }}
+	optional := disk.Options{NoBlocks: func(int) error { return nil }}
 	dir, blocks, marker := used(t)
 	_, others, _ := used(t)
 	require.NoError(t, os.Rename(blocks, blocks+".away"))
 	require.NoError(t, os.Rename(others, blocks))
 	for range 2 {
-		_, err := disk.Open(dir, can)
+		_, err := disk.Open(dir, optional)
 		require.True(t, core.Is(err, core.InvalidArgument), "%v", err)
 		require.ErrorContains(t, err, "mount the file system with the blocks of this store at "+blocks)
-		_ = os.Remove(marker) // as stores of older versions are
+		_ = os.Remove(marker) // as in stores of older versions
 	}
 	require.NoFileExists(t, marker)
 
 	require.NoError(t, os.RemoveAll(blocks))
 	require.NoError(t, os.Rename(blocks+".away", blocks))
 	require.NoError(t, os.WriteFile(marker, []byte("orcas-blocks 1\nstore 0\n"), 0o600))
-	_, err := disk.Open(dir, can)
+	_, err := disk.Open(dir, optional)
 	require.True(t, core.Is(err, core.Damaged), "%v", err)
 	require.ErrorContains(t, err, "remove the file")
 	require.NoError(t, os.Remove(marker))
@@ -139,6 +140,6 @@ func TestForeignBlocks(t *testing.T) {
 	require.NoError(t, s.Close())
 
 	require.NoError(t, os.Remove(filepath.Join(dir, "STORE")))
-	_, err = disk.Open(dir, can)
+	_, err = disk.Open(dir, optional)
 	require.True(t, core.Is(err, core.Damaged), "%v", err)
 }

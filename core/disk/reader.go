@@ -17,14 +17,14 @@ import (
 )
 
 // fileCache keeps the most recently used files open for readers. If a file is removed from the cache while readers use
-// it, the last reader closes it.
+// it, the last of these readers closes it.
 type fileCache struct {
 	mu     sync.Mutex // guards the fields below, and the fields of the files
 	max    int
 	files  map[core.BlockID]*file
-	newest *file // newest and oldest are the ends of the list of files, in the order of their last use
+	newest *file // newest and oldest are the ends of the list of files, which is in the order of their last use
 	oldest *file
-	drops  uint64 // the number of drops of deleted or replaced files, cached or not
+	drops  uint64 // the number of deleted or replaced files that were dropped, cached or not
 	closed bool
 }
 
@@ -131,7 +131,7 @@ func (c *fileCache) forget(f *file) {
 	c.unlink(f)
 	f.kept = false
 	if f.pins == 0 {
-		_ = f.File.Close() // it was opened only for reading
+		_ = f.File.Close() // the file was opened only for reading
 	}
 }
 
@@ -214,7 +214,7 @@ func (s *Store) openFile(id core.BlockID) (f *os.File, ino inode, err error) {
 }
 
 // Stat implements core.Stater, with a stat of the block's path. If the cached file is no longer the file at that path,
-// it is removed from the cache, so that later reads see what a restart would find.
+// it is removed from the cache, so that later reads use the file that a restart would find.
 func (s *Store) Stat(_ context.Context, id core.BlockID) (core.BlockStat, error) {
 	const op = "disk.Stat"
 	for _, ext := range extensions {

@@ -13,7 +13,7 @@ import (
 	"orcas/internal/durable"
 )
 
-// maxUnsynced is the number of files waiting for a Sync at which a relaxed commit of an unshared block calls Sync.
+// maxUnsynced is the number of waiting files at which a relaxed commit of an unshared block calls Sync.
 const maxUnsynced = 256
 
 // unsynced is the set of files with relaxed commits that wait for a Sync.
@@ -33,10 +33,10 @@ type waiting struct {
 	epoch   int    // the epoch of dir (see directories)
 	done    bool   // the file is no longer written to; Sync closes it
 	syncing bool   // a Sync is syncing it
-	again   bool   // a commit was made after that Sync began
+	again   bool   // there was a commit after that Sync began
 }
 
-// add adds a file and returns the number of files that wait.
+// add adds a file and returns the number of waiting files.
 func (u *unsynced) add(id core.BlockID, x waiting) int {
 	u.listMu.Lock()
 	defer u.listMu.Unlock()
@@ -51,8 +51,8 @@ func (u *unsynced) add(id core.BlockID, x waiting) int {
 	return len(u.files)
 }
 
-// leave takes over a file that is no longer written to, and reports whether the file waits. If it does not, the caller
-// closes it.
+// leave takes over a file that is no longer written to, if it is waiting for a Sync, and reports whether it is. If not,
+// the caller closes the file.
 func (u *unsynced) leave(id core.BlockID) bool {
 	u.listMu.Lock()
 	defer u.listMu.Unlock()
@@ -108,7 +108,7 @@ func (u *unsynced) close() {
 	u.listMu.Lock()
 	defer u.listMu.Unlock()
 	for _, w := range u.files {
-		_ = w.f.Close() // a caller that needs durability has called Sync
+		_ = w.f.Close() // callers that need durability have called Sync
 	}
 	u.files = nil
 }
@@ -141,7 +141,7 @@ func (s *Store) Sync(context.Context) error {
 	}
 	for _, err := range u.end() {
 		if err != nil {
-			s.log.Warn("closing a block failed", "err", err)
+			s.log.Warn("could not close a block", "err", err)
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -11,7 +11,7 @@ import (
 	"orcas/core/disk"
 )
 
-// remove takes away what matches below the directory of blocks, as somebody else might.
+// remove deletes the files that match a pattern below the directory of the blocks, as another program might.
 func remove(t *testing.T, dir, pattern string) {
 	found, err := filepath.Glob(filepath.Join(dir, "blocks", pattern))
 	require.NoError(t, err)
@@ -21,32 +21,33 @@ func remove(t *testing.T, dir, pattern string) {
 	}
 }
 
-// requireNamed checks that a start would find a block.
+// requireNamed checks that the next start will find a block.
 func requireNamed(t *testing.T, s *disk.Store, e core.Extent) {
 	t.Helper()
 	_, err := s.Stat(t.Context(), e.Block)
 	require.NoError(t, err)
 }
 
-// TestNothingIsAppendedToARemovedFile: the open packed block, and the directories of blocks, are made again if somebody
-// took them away. Bytes that were appended to a file without a name would be acknowledged, and gone with the process.
+// TestNothingIsAppendedToARemovedFile checks that the open packed block and the directories of blocks are created again
+// if another program removed them. Bytes appended to a deleted file would be acknowledged, and then lost when the
+// process ends.
 func TestNothingIsAppendedToARemovedFile(t *testing.T) {
 	for name, c := range map[string]struct {
 		pattern string
 		o       core.BlockOptions
 	}{
-		"the file, packed":             {"*/*/*.packed", packed},
-		"its directory, packed":        {"*/*", packed},
-		"its directory, large":         {"*/*", large},
-		"the generation, packed":       {"*", packed},
-		"the generation, large":        {"*", large},
-		"the directory of all, packed": {"../blocks", packed},
+		"the file, packed":                    {"*/*/*.packed", packed},
+		"its directory, packed":               {"*/*", packed},
+		"its directory, large":                {"*/*", large},
+		"the generation, packed":              {"*", packed},
+		"the generation, large":               {"*", large},
+		"the directory of all blocks, packed": {"../blocks", packed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir, disk.Options{})
 			first := mustWrite(t, s, packed, "first")
-			requireRead(t, s, first, "first") // it is kept open
+			requireRead(t, s, first, "first") // the file remains open
 			remove(t, dir, c.pattern)
 			_, err := s.Stat(t.Context(), first.Block)
 			require.Equal(t, core.NoSuchData, core.KindOf(err), "%v", err)
@@ -59,7 +60,7 @@ func TestNothingIsAppendedToARemovedFile(t *testing.T) {
 	}
 }
 
-// TestReplacedFileIsRead: after Stat, readers see the file that is at the path, and not one that was there before it.
+// TestReplacedFileIsRead checks that after Stat, readers use the file that is now at the path, not an earlier one.
 func TestReplacedFileIsRead(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, disk.Options{})
@@ -75,7 +76,8 @@ func TestReplacedFileIsRead(t *testing.T) {
 	requireRead(t, s, e, "contenT")
 }
 
-// TestLargeFileRemovedWhileWritten: what has no name when it is committed is not durable.
+// TestLargeFileRemovedWhileWritten checks that the commit of a block fails if its file was deleted, since it is not
+// durable.
 func TestLargeFileRemovedWhileWritten(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, disk.Options{})

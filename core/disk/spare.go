@@ -9,8 +9,8 @@ import (
 )
 
 // A start creates a few files and directories (a new STORE, the directory of its blocks, the log of the database). On a
-// drive without a free byte or inode that would fail, and then nobody could even delete objects. So the data directory
-// reserves space for the next start, with files in the directory spare.
+// completely full drive that would fail, and it would not even be possible to delete objects. So the data directory
+// reserves space and inodes for the next start, with files in the directory spare.
 const (
 	spareDir   = "spare"
 	spareFiles = 8
@@ -19,7 +19,7 @@ const (
 
 // KeepSpare reserves the space that the next start will need, as far as it is available. Open has released it, so a
 // server calls KeepSpare after it has created all files that it needs; Close calls it too. It returns no error, because
-// the contents of these files do not matter, and if the drive is full now, it may have space the next time.
+// the files have no meaning of their own, and if the drive is full now, it may have space the next time.
 func (s *Store) KeepSpare() {
 	_ = s.steps.Mkdir(filepath.Join(s.dir, spareDir))
 	for i := range spareFiles {

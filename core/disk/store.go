@@ -20,7 +20,7 @@ import (
 	"orcas/internal/mutant"
 )
 
-// format is the version of the layout of a data directory and of the contents of its blocks.
+// format is the version of the layout of a data directory and of the data in its blocks.
 const format = 1
 
 // The lines of the file STORE. Each start replaces it before it creates a block, so that no block ID is ever used
@@ -45,20 +45,21 @@ func decodeStore(b []byte) (number uint64, generation uint32, err error) {
 	var version int
 	if _, err := fmt.Sscanf(string(b), storeHead, &version); err == nil && version > format {
 		return 0, 0, core.E("disk.Open", core.Unsupported, fmt.Errorf(
-			"a newer version of ORCAS made it: it has data format %d, this version knows formats up to %d", version, format))
+			"the data directory was created by a newer version of ORCAS: it has data format %d, but this version supports only formats up to %d", version, format))
 	}
 	if _, rest, ok := strings.Cut(string(b), "\n"); ok {
 		_, _ = fmt.Sscanf(rest, storeBody, &number, &generation)
 	}
 	if number == 0 || string(encodeStore(number, generation)) != string(b) {
-		return 0, 0, core.E("disk.Open", core.Damaged, errors.New("STORE is damaged"))
+		return 0, 0, core.E("disk.Open", core.Damaged, errors.New("the file STORE of the data directory is damaged"))
 	}
 	return number, generation, nil
 }
 
-// Fork returns the contents of STORE for a copy of the data directory whose STORE is text. Both have the same number,
-// so the copy counts its starts from a different value: a random multiple of 4096 above that of the original. So it is
-// far from the original and, most likely, from other copies, and no two blocks get the same ID.
+// Fork returns the file STORE for a copy of a data directory; text is the file of the original. Both have the same
+// store number, so the copy counts its starts from a different value: a random multiple of 4096 above that of the
+// original. The counts of the original and, most likely, of its copies are so far apart that no two blocks get the same
+// ID.
 func Fork(text []byte) ([]byte, error) {
 	const stride, strides = 1 << 12, 1 << 10
 	number, generation, err := decodeStore(text)
@@ -100,7 +101,7 @@ func (s *Store) start(noBlocks func(starts int) error) error {
 	text, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		err = s.found()
+		err = s.newNumber()
 	case err == nil:
 		s.number, s.generation, err = decodeStore(text)
 	}
@@ -139,22 +140,22 @@ func (s *Store) start(noBlocks func(starts int) error) error {
 			return err
 		}
 	}
-	// An earlier start may have been killed between creating the data directory and syncing its name.
+	// An earlier start may have been killed after it created the data directory and before it synced its name.
 	if err := s.steps.SyncDir(filepath.Dir(s.dir)); err != nil && !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
 	return s.steps.MkdirAll(s.generationDir(s.generation))
 }
 
-// found creates the number of a new store. It returns Damaged if there are blocks, because then STORE must have been
-// lost.
-func (s *Store) found() error {
+// newNumber creates the number of a new store. It returns Damaged if there are blocks, because then STORE must have
+// been lost.
+func (s *Store) newNumber() error {
 	list, err := os.ReadDir(s.blocksDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if len(list) > 0 && !(len(list) == 1 && list[0].Name() == lostFound) {
-		return core.E("disk.Open", core.Damaged, errors.New("there are blocks, but STORE is missing"))
+		return core.E("disk.Open", core.Damaged, errors.New("there are blocks, but the file STORE is missing: restore it from a copy of the data directory"))
 	}
 	var b [8]byte
 	for s.number == 0 {
@@ -164,10 +165,10 @@ func (s *Store) found() error {
 	return nil
 }
 
-// tidy removes empty directories of earlier generations. It also frees the space that was preallocated in the last
-// remaining directory when its process was killed. It examines only that directory, because each earlier one of a
-// generation was filled with 4096 blocks, compared with which the tail of one packed file is small. All of this only
-// saves space, so errors are ignored.
+// tidy removes empty directories of earlier generations. It also frees space in the last remaining directory that was
+// preallocated and not used because the process was killed. It examines only that directory, because each earlier
+// directory of a generation was filled with 4096 blocks, compared with which the tail of one packed file is small. All
+// of this only saves space, so errors are ignored.
 func (s *Store) tidy(generations []entry) {
 	last := ""
 	for _, g := range generations {

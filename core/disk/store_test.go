@@ -19,11 +19,11 @@ func FuzzDecodeStore(f *testing.F) {
 			require.Contains(t, []core.Kind{core.Damaged, core.Unsupported}, core.KindOf(err))
 			return
 		}
-		require.Equal(t, b, encodeStore(number, generation), "what passes has one form")
+		require.Equal(t, b, encodeStore(number, generation), "a valid text has only one form")
 	})
 }
 
-func TestEveryBitOfStoreIsGuarded(t *testing.T) {
+func TestEveryBitOfStoreIsChecked(t *testing.T) {
 	b := encodeStore(0x0123456789abcdef, 42)
 	number, generation, err := decodeStore(b)
 	require.NoError(t, err)
@@ -37,7 +37,7 @@ func TestEveryBitOfStoreIsGuarded(t *testing.T) {
 	}
 }
 
-// TestFork: a copy of a data directory counts its starts far from the original, and never backwards.
+// TestFork checks that a copy of a data directory counts its starts from a much higher number than the original.
 func TestFork(t *testing.T) {
 	seen := map[uint32]int{}
 	for range 100 {

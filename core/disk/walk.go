@@ -20,7 +20,7 @@ func (s *Store) Walk(ctx context.Context, from core.BlockID, fn func(core.BlockI
 		from = first
 	}
 	if from.Store() != s.number {
-		return nil // from is after all blocks of this store
+		return nil // all blocks of this store are before from
 	}
 	generations, err := s.list(s.blocksDir(), 8, true)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *Store) list(dir string, digits int, dirs bool) ([]entry, error) {
 		n, err := strconv.ParseUint(name[:len(name)-len(ext)], 16, 32)
 		known := f.IsDir() == dirs && (dirs || kindOf(ext) != 0)
 		if !known || err != nil || name != fmt.Sprintf("%0*x", digits, n)+ext {
-			s.log.Warn("a file among the blocks is not a block: it is ignored", "path", filepath.Join(dir, name))
+			s.log.Warn("a file in the directory of the blocks is not a block: ignoring it", "path", filepath.Join(dir, name))
 			continue
 		}
 		list = append(list, entry{name, uint32(n)})

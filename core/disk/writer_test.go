@@ -9,7 +9,7 @@ import (
 	"orcas/core"
 )
 
-// What is likely to be dropped is not written to the drive ahead of its commit, unless it is large.
+// Content that will probably be dropped is not written to the drive before its commit, unless it is large.
 func TestDefer(t *testing.T) {
 	s, err := Open(t.TempDir(), Options{})
 	require.NoError(t, err)

@@ -17,7 +17,7 @@ import (
 	"orcas/core/frame"
 )
 
-// packedSize is the size in bytes at which a shared packed block is closed.
+// packedSize is the maximum size, in bytes, of a shared packed block with several batches.
 const packedSize = 1 << 20
 
 // Blocks is a core.Blocks in memory. Crash and PowerCut simulate crashes.
@@ -38,7 +38,7 @@ type block struct {
 	data      []byte
 	committed int  // the number of bytes that survive a crash
 	writing   bool // a writer is active
-	relaxed   int  // the number of bytes that survive a crash after Sync
+	relaxed   int  // the number of bytes that will survive a crash once Sync has been called
 	modified  time.Time
 }
 
@@ -49,7 +49,7 @@ func NewBlocks() *Blocks {
 	return &Blocks{store: binary.BigEndian.Uint64(store[:]), gen: 1, blocks: map[core.BlockID]*block{}, begun: map[core.BlockID]bool{}}
 }
 
-// Crash returns the store as it is after a power failure at this moment, with only the committed bytes.
+// Crash returns a copy of the store after a power failure at this moment: it has only the committed bytes.
 func (b *Blocks) Crash() *Blocks {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -101,9 +101,9 @@ func (b *Blocks) Sync(context.Context) error {
 	return nil
 }
 
-// PowerCut returns the store as it may be after a power failure, with the committed and synced bytes and those that
-// keep chooses. Keep is called for each block with the bytes after the durable ones. It may change them, and returns
-// the number of bytes that survive.
+// PowerCut returns a copy of the store after a power failure, with the durable bytes and the bytes that keep selects.
+// Keep is called for each block with the bytes after the durable ones. It may change them, and returns the number of
+// bytes that survive.
 func (b *Blocks) PowerCut(keep func(id core.BlockID, doubtful []byte) int) *Blocks {
 	after := b.Crash()
 	b.mu.Lock()
@@ -124,13 +124,13 @@ func (b *Blocks) PowerCut(keep func(id core.BlockID, doubtful []byte) int) *Bloc
 // Open implements core.Blocks.
 func (b *Blocks) Open(ctx context.Context, e core.Extent) (core.BlockReader, error) {
 	if e.Offset < 0 || e.Length < 0 || e.Offset+e.Length < 0 {
-		return nil, core.E("mem.Open", core.InvalidArgument, fmt.Errorf("no extent: %d bytes at %d", e.Length, e.Offset))
+		return nil, core.E("mem.Open", core.InvalidArgument, fmt.Errorf("invalid extent: %d bytes at offset %d", e.Length, e.Offset))
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	found := b.blocks[e.Block]
 	if found == nil {
-		return nil, core.E("mem.Open", core.NoSuchData, errors.New("no block "+e.Block.String()))
+		return nil, core.E("mem.Open", core.NoSuchData, fmt.Errorf("block %v does not exist", e.Block))
 	}
 	return &reader{store: b, block: found, extent: e}, nil
 }
@@ -141,7 +141,7 @@ func (b *Blocks) Stat(_ context.Context, id core.BlockID) (core.BlockStat, error
 	defer b.mu.Unlock()
 	found := b.blocks[id]
 	if found == nil {
-		return core.BlockStat{}, core.E("mem.Stat", core.NoSuchData, errors.New("no block "+id.String()))
+		return core.BlockStat{}, core.E("mem.Stat", core.NoSuchData, fmt.Errorf("block %v does not exist", id))
 	}
 	info := core.BlockInfo{ID: id, Kind: found.kind, Size: int64(len(found.data))}
 	return core.BlockStat{BlockInfo: info, Modified: found.modified}, nil
@@ -256,7 +256,7 @@ func (w *writer) Abort() error {
 	case !w.shared:
 		delete(w.store.blocks, w.block.id)
 	case len(w.block.data) > w.start && w.block == w.store.open:
-		w.store.open = nil // the block is closed, and the next writer begins a new one
+		w.store.open = nil // nothing more is appended to the block: the next writer creates a new one
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ func TestBlocks(t *testing.T) {
 	coretest.BlocksShared(t, open)
 }
 
-func TestCrashLeavesWhatWasCommitted(t *testing.T) {
+func TestCrashKeepsCommittedBytes(t *testing.T) {
 	b := mem.NewBlocks()
 	write := func(kind core.BlockKind, commit bool) core.Extent {
 		w, err := b.Create(t.Context(), core.BlockOptions{Kind: kind})

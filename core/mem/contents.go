@@ -8,7 +8,7 @@ import (
 	"orcas/core"
 )
 
-// contents is the stored content with its reference counts, and the garbage.
+// contents has the stored content with its reference counts, and the garbage.
 type contents struct {
 	byID    map[core.DataID]*core.DataInfo // content that at least one segment refers to
 	freed   []core.Extent                  // extents freed by the change in progress
@@ -25,15 +25,15 @@ func (t *contents) resolve(segments []core.Segment) {
 
 // checkSegments checks that all content that the segments refer to either exists or is new content in one of them.
 func (t *contents) checkSegments(segments []core.Segment) error {
-	brought := map[core.DataID]bool{}
+	seen := map[core.DataID]bool{}
 	for _, s := range segments {
-		switch known := t.byID[s.Data] != nil || brought[s.Data]; {
+		switch known := t.byID[s.Data] != nil || seen[s.Data]; {
 		case s.Info == nil && !known:
-			return fail(core.NoSuchData, fmt.Sprint("content ", s.Data, " is gone"))
+			return fail(core.NoSuchData, fmt.Sprintf("content %d no longer exists", s.Data))
 		case s.Info != nil && (known || s.Info.ID != s.Data):
-			return fail(core.InvalidArgument, fmt.Sprint("content ", s.Info.ID, " comes twice, or with another ID than its segment"))
+			return fail(core.InvalidArgument, fmt.Sprintf("content %d already exists, or its segment refers to another ID", s.Info.ID))
 		}
-		brought[s.Data] = true
+		seen[s.Data] = true
 	}
 	return nil
 }

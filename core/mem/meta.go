@@ -1,6 +1,6 @@
 // Package mem keeps metadata and blocks in memory, for tests and experiments. It is the model for every other driver,
-// so it is written to be obviously correct: it uses maps, sorts for each listing, and copies all input and output.
-// Nothing survives the process.
+// so it is written to be obviously correct: it uses maps, sorts for each listing, and copies all input and output. When
+// the process ends, everything is lost.
 package mem
 
 import (
@@ -27,14 +27,14 @@ type Meta struct {
 	records  map[string]map[string][]byte // value by kind and key
 }
 
-// bucket is a bucket and its contents.
+// bucket is a bucket with its versions and uploads.
 type bucket struct {
 	info     core.BucketInfo
 	versions map[string][]*core.ObjectInfo // versions by key, the oldest first; at least one per key
 	uploads  map[core.UploadID]*core.UploadInfo
 }
 
-// list has the parts of an upload in progress, of the objects made from it, or of a list in the garbage.
+// list has the parts of an upload in progress, of the objects created from it, or of a list in the garbage.
 type list struct {
 	parts   map[int]*core.PartInfo
 	objects int // the number of objects that refer to it; 0: an upload in progress, or garbage
@@ -63,7 +63,7 @@ func (m *Meta) begin(ctx context.Context, op string) (func(), error) {
 	m.mu.RLock()
 	if m.closed {
 		m.mu.RUnlock()
-		return nil, core.E(op, core.Unavailable, errors.New("closed"))
+		return nil, core.E(op, core.Unavailable, errors.New("the metadata engine is closed"))
 	}
 	return m.mu.RUnlock, nil
 }
@@ -129,7 +129,7 @@ func (m *Meta) Object(ctx context.Context, id core.BucketID, key string, v core.
 	return &found, nil
 }
 
-// find returns a version of a key, or nil if there is none. The null version is found only as Null, not by its
+// find returns a version of a key, or nil if it does not exist. The null version is found only as Null, not by its
 // sequence.
 func (b *bucket) find(key string, v core.Version) *core.ObjectInfo {
 	if v == core.Current {
@@ -245,8 +245,8 @@ func (m *Meta) FindData(ctx context.Context, k core.ContentKey) (*core.DataInfo,
 	return &found, nil
 }
 
-// GuessData implements core.Guesser. It ignores the KeyID, so it may return content with another key, as the contract
-// permits.
+// GuessData implements core.Guesser. It ignores the KeyID, so it may return content with another master key, which the
+// contract permits.
 func (m *Meta) GuessData(k core.ContentKey) core.DataID {
 	end, err := m.begin(context.Background(), "mem.GuessData")
 	if err != nil {

@@ -18,7 +18,7 @@ func (m *Meta) Apply(ctx context.Context, changes []core.Change) ([]core.Result,
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return nil, core.E("mem.Apply", core.Unavailable, errors.New("closed"))
+		return nil, core.E("mem.Apply", core.Unavailable, errors.New("the metadata engine is closed"))
 	}
 	results := make([]core.Result, len(changes))
 	for i, c := range changes {
@@ -36,7 +36,7 @@ func (m *Meta) apply(c core.Change) core.Result {
 	free := r.Seq - m.state.Seq
 	m.state.Seq = r.Seq // even if the change fails its checks, because a replay would fail them again
 	if free < core.SeqCount(c) {
-		r.Err = fail(core.InvalidArgument, "the change's places are taken")
+		r.Err = fail(core.InvalidArgument, "the sequences of the change are already in use")
 		return r
 	}
 	switch c := c.(type) {
@@ -80,7 +80,7 @@ func (m *Meta) apply(c core.Change) core.Result {
 	case *core.RepairData:
 		r.Err = m.contents.repairData(c)
 	default:
-		r.Err = fail(core.Unsupported, fmt.Sprintf("change %T", c))
+		r.Err = fail(core.Unsupported, fmt.Sprintf("a change of type %T is not supported", c))
 	}
 	m.contents.addGarbage(m.state.Seq)
 	return r
@@ -91,7 +91,7 @@ func fail(kind core.Kind, why string) error { return core.E("mem.Apply", kind, e
 
 // The functions below return the errors of changes that refer to something missing.
 func noBucket(id core.BucketID) error {
-	return fail(core.NoSuchBucket, fmt.Sprintf("bucket number %d does not exist", id))
+	return fail(core.NoSuchBucket, fmt.Sprintf("the bucket with ID %d does not exist", id))
 }
 
 func noUpload(id core.UploadID, key string) error {
@@ -104,7 +104,7 @@ func (m *Meta) putBucket(c *core.PutBucket) error {
 	id, exists := m.names[c.Info.Name]
 	if c.Info.ID == 0 {
 		if exists {
-			return fail(core.BucketExists, c.Info.Name)
+			return fail(core.BucketExists, fmt.Sprintf("bucket %q", c.Info.Name))
 		}
 		if err := c.Info.CheckLocks(false); err != nil {
 			return err
@@ -124,7 +124,7 @@ func (m *Meta) putBucket(c *core.PutBucket) error {
 		return err
 	}
 	if c.Info.Versioning == core.VersioningOff && m.buckets[id].info.Versioning != core.VersioningOff {
-		return fail(core.Conflict, "versioning cannot be turned off again, only suspended")
+		return fail(core.Conflict, "versioning cannot be turned off once it was enabled, only suspended")
 	}
 	if err := c.Info.CheckLocks(m.buckets[id].info.ObjectLock); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (m *Meta) deleteBucket(c *core.DeleteBucket) error {
 		return noBucket(c.Bucket)
 	}
 	if len(b.versions) > 0 || len(b.uploads) > 0 {
-		return fail(core.BucketNotEmpty, b.info.Name)
+		return fail(core.BucketNotEmpty, fmt.Sprintf("bucket %q", b.info.Name))
 	}
 	delete(m.buckets, c.Bucket)
 	delete(m.names, b.info.Name)
@@ -154,7 +154,7 @@ func (m *Meta) putObject(c *core.PutObject) (core.Version, error) {
 	m.sawData(c.Object.Segments)
 	switch n := len(c.Object.Segments); {
 	case c.Object.Marker:
-		return 0, fail(core.InvalidArgument, "a delete marker is written by DeleteObject")
+		return 0, fail(core.InvalidArgument, "PutObject cannot write a delete marker; use DeleteObject")
 	case n > core.MaxInlineSegments:
 		return 0, fail(core.InvalidArgument, fmt.Sprintf("an object with %d segments: at most %d are allowed", n, core.MaxInlineSegments))
 	}
@@ -163,7 +163,7 @@ func (m *Meta) putObject(c *core.PutObject) (core.Version, error) {
 		return 0, noBucket(c.Object.Bucket)
 	}
 	if !b.info.ObjectLock && !c.Object.Lock.IsZero() {
-		return 0, fail(core.BucketState, "the bucket has no object lock")
+		return 0, fail(core.BucketState, "object lock is not enabled for the bucket")
 	}
 	if err := c.If.Check(b.current(c.Object.Key)); err != nil {
 		return 0, err
@@ -175,7 +175,7 @@ func (m *Meta) putObject(c *core.PutObject) (core.Version, error) {
 		return 0, err
 	}
 	if l := m.lists[c.Object.List]; c.Object.List != 0 && (l == nil || l.objects == 0) {
-		return 0, fail(core.NoSuchData, fmt.Sprintf("part list %d belongs to no object", c.Object.List))
+		return 0, fail(core.NoSuchData, fmt.Sprintf("part list %d does not belong to any object", c.Object.List))
 	}
 	if err := m.admit(b, core.UsageOf(&c.Object).Minus(b.replaced(c.Object.Key))); err != nil {
 		return 0, err
@@ -268,7 +268,7 @@ func (m *Meta) createUpload(c *core.CreateUpload) error {
 		return noBucket(c.Upload.Bucket)
 	}
 	if !b.info.ObjectLock && !c.Upload.Lock.IsZero() {
-		return fail(core.BucketState, "the bucket has no object lock")
+		return fail(core.BucketState, "object lock is not enabled for the bucket")
 	}
 	u := cloneUpload(&c.Upload)
 	u.ID = core.UploadID(c.Seq)
@@ -315,7 +315,7 @@ const maxPart = 10_000
 
 func (m *Meta) completeUpload(c *core.CompleteUpload) (core.Version, error) {
 	if len(c.Parts) == 0 || len(c.Object.Segments) > 0 || c.Object.Marker {
-		return 0, fail(core.InvalidArgument, "CompleteUpload needs parts, and an object without content of its own")
+		return 0, fail(core.InvalidArgument, "CompleteUpload requires parts, and an object without segments")
 	}
 	for i := 1; i < len(c.Parts); i++ {
 		if c.Parts[i].Number <= c.Parts[i-1].Number {
@@ -334,9 +334,9 @@ func (m *Meta) completeUpload(c *core.CompleteUpload) (core.Version, error) {
 	for _, ref := range c.Parts {
 		switch p := l.parts[ref.Number]; {
 		case p == nil:
-			return 0, fail(core.InvalidPart, fmt.Sprint("part ", ref.Number))
+			return 0, fail(core.InvalidPart, fmt.Sprintf("part %d does not exist", ref.Number))
 		case p.Seq != ref.Seq:
-			return 0, fail(core.Conflict, fmt.Sprint("part ", ref.Number, " was replaced"))
+			return 0, fail(core.Conflict, fmt.Sprintf("part %d was replaced in the meantime", ref.Number))
 		}
 		named[ref.Number] = true
 	}
@@ -373,7 +373,7 @@ func (m *Meta) abortUpload(c *core.AbortUpload) error {
 func (m *Meta) putRecord(c *core.PutRecord) error {
 	kind, key := c.Record.Kind, c.Record.Key
 	if c.In != 0 && m.buckets[c.In] == nil {
-		return fail(core.NoSuchBucket, "by number")
+		return noBucket(c.In)
 	}
 	value, exists := m.records[kind][key]
 	if c.HasExpect && (exists != (len(c.Expect) > 0) || string(value) != string(c.Expect)) {
@@ -420,14 +420,14 @@ func (m *Meta) checkSource(s *core.Source, segments []core.Segment) error {
 			}
 		}
 	}
-	return fail(core.Conflict, "the source of the copy is gone")
+	return fail(core.Conflict, "the source of the copy no longer exists")
 }
 
 // dropParts deletes up to Count parts of a list in the garbage. With the last part it deletes the garbage.
 func (m *Meta) dropParts(c *core.DropParts) error {
 	i := slices.IndexFunc(m.contents.garbage, func(g core.Garbage) bool { return g.ID == c.Garbage && g.List != 0 })
 	if i < 0 {
-		return fail(core.NoSuchData, fmt.Sprintf("garbage %d is no list of parts", c.Garbage))
+		return fail(core.NoSuchData, fmt.Sprintf("garbage %d is not a list of parts", c.Garbage))
 	}
 	id := m.contents.garbage[i].List
 	parts := m.lists[id].parts

@@ -19,7 +19,7 @@ type item struct {
 }
 
 // List implements core.Meta in the simplest way: it sorts all items, skips those up to the cursor, rolls up the rest,
-// and cuts the result at the limit.
+// and stops at the limit.
 func (m *Meta) List(ctx context.Context, q core.ListQuery) (*core.ListPage, error) {
 	end, err := m.begin(ctx, "mem.List")
 	if err != nil {
@@ -27,7 +27,7 @@ func (m *Meta) List(ctx context.Context, q core.ListQuery) (*core.ListPage, erro
 	}
 	defer end()
 	if q.Limit < 1 {
-		return nil, core.E("mem.List", core.InvalidArgument, errors.New("a limit below 1"))
+		return nil, core.E("mem.List", core.InvalidArgument, errors.New("the limit must be at least 1"))
 	}
 	page := &core.ListPage{}
 	b := m.buckets[q.Bucket]

@@ -12,7 +12,7 @@ func (m *Meta) moveObject(c *core.MoveObject) (core.Version, error) {
 		return 0, noBucket(c.Bucket)
 	}
 	if !to.info.ObjectLock && !c.Lock.IsZero() {
-		return 0, fail(core.BucketState, "the bucket has no object lock")
+		return 0, fail(core.BucketState, "object lock is not enabled for the bucket")
 	}
 	source := from.current(c.From.Key)
 	if err := c.CheckSource(source); err != nil {

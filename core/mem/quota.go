@@ -6,7 +6,7 @@ import (
 	"orcas/core"
 )
 
-// Usage implements core.Meta. It counts on every call, so no counter can be wrong.
+// Usage implements core.Meta. It counts on every call, so that there is no counter that could be wrong.
 func (m *Meta) Usage(ctx context.Context, bucket core.BucketID) (core.Usage, error) {
 	const op = "mem.Usage"
 	end, err := m.begin(ctx, op)

@@ -88,7 +88,7 @@ func (m *Meta) Restore(ctx context.Context, next func() (*core.Row, error)) erro
 	empty := m.state.Seq == 0
 	end()
 	if !empty {
-		return core.E(op, core.Conflict, errors.New("the engine is not empty"))
+		return core.E(op, core.Conflict, errors.New("the metadata engine is not empty"))
 	}
 	fresh := NewMeta()
 	for {
@@ -123,7 +123,7 @@ func (m *Meta) Reset(context.Context) error {
 	return nil
 }
 
-// take replaces the contents of m with those of another Meta.
+// take replaces the metadata of m with that of another Meta.
 func (m *Meta) take(from *Meta) {
 	m.state, m.buckets, m.names, m.contents = from.state, from.buckets, from.names, from.contents
 	m.lists, m.records = from.lists, from.records
@@ -194,7 +194,7 @@ func (m *Meta) count() error {
 	hold := func(segments []core.Segment) error {
 		for _, s := range segments {
 			if m.contents.byID[s.Data] == nil {
-				return fail(core.NoSuchData, "a segment of content that is not there")
+				return fail(core.NoSuchData, "a segment refers to content that does not exist")
 			}
 			m.contents.byID[s.Data].Refs++
 		}
@@ -226,6 +226,5 @@ func (m *Meta) count() error {
 	return nil
 }
 
-// Sync implements core.Syncer. It does nothing, because nothing survives the process and nothing is lost before it
-// ends.
+// Sync implements core.Syncer. It has nothing to do: the metadata is lost when the process ends, and not before.
 func (m *Meta) Sync(ctx context.Context) (core.State, error) { return m.State(ctx) }
