@@ -1,7 +1,7 @@
 // Package codec converts the plain content of a frame to its stored form and back. A frame is compressed if that makes
 // it smaller, and then encrypted if there is a key. Each frame is encoded independently, so that a range read decodes
 // only the frames that it needs. The header of a frame contains its codec and key (Codec, KeyID), which may differ
-// between frames of one content.
+// between frames of the same content.
 //
 // The compressed form is one Zstandard frame (RFC 8878) without a checksum. Its header has the plain size and, if a
 // dictionary was used, the number of the dictionary.
@@ -17,13 +17,13 @@ import (
 
 // The errors of this package. They do not contain the content or the offset, which the caller knows.
 var (
-	ErrDamaged      = errors.New("codec: damaged")                            // the payload does not match its header
-	ErrNoKey        = errors.New("codec: encrypted, and there is no key")     // or not encrypted, and there is one
-	ErrNoDictionary = errors.New("codec: compressed with another dictionary") // or there is no dictionary
-	ErrCodec        = errors.New("codec: written by a newer version")         // the codec is unknown
+	ErrDamaged      = errors.New("the encoded data is damaged") // for example, a payload does not match its header
+	ErrNoKey        = errors.New("the frame is encrypted, but there is no key, or vice versa")
+	ErrNoDictionary = errors.New("the frame was compressed with another dictionary") // or no dictionary was given
+	ErrCodec        = errors.New("the data was encoded by a newer version of ORCAS") // for example, the codec is unknown
 )
 
-// Sealer encrypts and decrypts the frames of one content. Its methods are safe for concurrent use.
+// Sealer encrypts and decrypts the frames of one piece of content. Its methods are safe for concurrent use.
 type Sealer interface {
 	// Seal encrypts plain, appends the result to dst and returns the extended slice. All fields of the header are set
 	// except Stored, Sum and the position, so ID, Index, Last, Plain, Codec and KeyID may be authenticated. As with
@@ -35,8 +35,8 @@ type Sealer interface {
 	Open(dst, stored []byte, h *frame.Header) ([]byte, error)
 }
 
-// Encoder encodes the frames of one content, in order. The zero value stores them unchanged. It is not safe for
-// concurrent use.
+// Encoder encodes the frames of one piece of content, in order. The zero value stores them unchanged. It is not safe
+// for concurrent use.
 type Encoder struct {
 	Level      core.Compression // CompressionDefault means off here
 	Dictionary *Dictionary      // for small content; nil: none
@@ -48,7 +48,7 @@ type Encoder struct {
 	compressed bool
 }
 
-// Plain reports whether content is stored unchanged, so its frames may be written without Encode.
+// Plain reports whether content is stored unchanged, so that its frames can be written without Encode.
 func (e *Encoder) Plain() bool { return e.Sealer == nil && e.Level <= core.CompressionOff }
 
 // Compressed reports whether any frame so far was compressed.
@@ -86,14 +86,14 @@ func (e *Encoder) Encode(dst []byte, h *frame.Header, plain []byte) []byte {
 	return dst
 }
 
-// Decoder decodes the frames of one content. The zero value has no key and no dictionary. It is safe for concurrent
-// use.
+// Decoder decodes the frames of one piece of content. The zero value has no key and no dictionary. It is safe for
+// concurrent use.
 type Decoder struct {
 	Dictionary *Dictionary // nil: none
 	Sealer     Sealer      // nil: the content is not encrypted
 }
 
-// Decode returns the plain content of a frame. stored is its verified payload, which Decode may overwrite. The result
+// Decode returns the plain content of a frame. Stored is its verified payload, which Decode may overwrite. The result
 // is either a part of stored, or is appended to dst[:0]. It never has more than h.Plain bytes.
 func (d *Decoder) Decode(dst, stored []byte, h *frame.Header) ([]byte, error) {
 	if h.Plain > frame.MaxPlain {
@@ -116,10 +116,10 @@ func (d *Decoder) Decode(dst, stored []byte, h *frame.Header) ([]byte, error) {
 			return nil, err
 		}
 	default:
-		return nil, fmt.Errorf("%w: %d", ErrCodec, h.Codec)
+		return nil, fmt.Errorf("%w: codec %d", ErrCodec, h.Codec)
 	}
 	if len(stored) != int(h.Plain) {
-		return nil, fmt.Errorf("%w: %d bytes of %d", ErrDamaged, len(stored), h.Plain)
+		return nil, fmt.Errorf("%w: it has %d bytes of content instead of %d", ErrDamaged, len(stored), h.Plain)
 	}
 	return stored, nil
 }

@@ -29,7 +29,7 @@ func random(seed uint64, n int) []byte {
 	return b
 }
 
-// text makes n bytes that look like a log.
+// text returns n bytes that look like a log.
 func text(seed uint64, n int) []byte {
 	r := rand.New(rand.NewPCG(seed, 1))
 	var b bytes.Buffer
@@ -70,7 +70,7 @@ func (g gcm) Open(dst, stored []byte, h *frame.Header) ([]byte, error) {
 	return plain, nil
 }
 
-// encode returns a whole frame, as it is stored at offset 0 of no block.
+// encode returns a complete frame, at offset 0 of a block with a zero ID.
 func encode(e *codec.Encoder, index uint32, plain []byte) (frame.Header, []byte) {
 	h := frame.Header{Type: frame.Data, ID: 7, Index: index}
 	b := e.Encode(make([]byte, frame.HeaderSize, 100), &h, plain)
@@ -112,7 +112,7 @@ func TestRoundTrips(t *testing.T) {
 				func(s uint64, n int) []byte { return append(random(s, n/2), text(s, n-n/2)...) }}).Draw(r, "kind")(seed, n)
 			want := bytes.Clone(content)
 			h, b := encode(&e, uint32(i), content)
-			require.Equal(r, want, content, "the content is left as it is")
+			require.Equal(r, want, content, "the content is not modified")
 			require.LessOrEqual(r, len(b), frame.HeaderSize+n+64)
 			require.Equal(r, e.Sealer != nil, h.KeyID == 9)
 			if h.Codec == frame.Zstd {
@@ -125,14 +125,14 @@ func TestRoundTrips(t *testing.T) {
 	})
 }
 
-func TestWhatIsCompressed(t *testing.T) {
+func TestCompressedFrames(t *testing.T) {
 	for _, level := range []core.Compression{core.CompressionFast, core.CompressionBetter} {
 		e := codec.Encoder{Level: level}
 		h, b := encode(&e, 0, text(1, frame.MaxPlain))
 		require.EqualValues(t, frame.Zstd, h.Codec)
 		require.Less(t, len(b), frame.MaxPlain/3)
 		h, b = encode(&e, 1, random(1, 4096))
-		require.EqualValues(t, frame.Plain, h.Codec, "what does not shrink is stored as it is")
+		require.EqualValues(t, frame.Plain, h.Codec, "a frame that does not shrink is stored unchanged")
 		require.Len(t, b, frame.HeaderSize+4096)
 		h, _ = encode(&codec.Encoder{Level: level}, 0, text(1, 40))
 		require.EqualValues(t, frame.Plain, h.Codec, "too short")
@@ -144,8 +144,8 @@ func TestWhatIsCompressed(t *testing.T) {
 	require.False(t, e.Compressed())
 }
 
-// TestSampling shows that content that does not shrink is looked at less and less often, and that a part that does is
-// found all the same.
+// TestSampling checks that content that does not shrink is sampled less and less often, and that later frames that do
+// shrink are still compressed.
 func TestSampling(t *testing.T) {
 	e := codec.Encoder{Level: core.CompressionFast}
 	for i := range 100 {
@@ -159,11 +159,11 @@ func TestSampling(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, compressed, 60)
-	require.Less(t, compressed, 100, "some were stored unlooked at")
+	require.Less(t, compressed, 100, "some were stored without sampling")
 }
 
-// TestEveryBit flips every bit of a compressed payload behind the back of the frame's checksum: never more than the
-// frame's plain size comes out, and what is not an error is of that size.
+// TestEveryBit flips every bit of a compressed payload and decodes it without verifying the checksum of the frame. The
+// result is either an error, or content of the plain size of the frame.
 func TestEveryBit(t *testing.T) {
 	h, b := encode(&codec.Encoder{Level: core.CompressionBetter}, 0, text(1, 3000))
 	require.EqualValues(t, frame.Zstd, h.Codec)
@@ -172,7 +172,7 @@ func TestEveryBit(t *testing.T) {
 	for i := range 8 * h.Stored {
 		payload := bytes.Clone(b[frame.HeaderSize:])
 		payload[i/8] ^= 1 << (i % 8)
-		require.ErrorIs(t, h.Verify(payload), frame.ErrDamaged, "this is what a reader meets first")
+		require.ErrorIs(t, h.Verify(payload), frame.ErrDamaged, "readers verify the checksum first")
 		got, err := d.Decode(nil, payload, &h)
 		if err != nil {
 			failed++
@@ -183,7 +183,8 @@ func TestEveryBit(t *testing.T) {
 	require.Positive(t, failed)
 }
 
-// TestBombs shows that a payload that would decode to more than its header says is an error, and takes no memory.
+// TestBombs checks that a payload that would decode to more bytes than its header states is an error, and that decoding
+// it allocates little memory.
 func TestBombs(t *testing.T) {
 	big, err := zstd.NewWriter(nil, zstd.WithWindowSize(8<<20))
 	require.NoError(t, err)
@@ -201,7 +202,7 @@ func TestBombs(t *testing.T) {
 			require.Less(t, allocated, 100.0)
 		}
 	}
-	var stream bytes.Buffer // without a size in its header
+	var stream bytes.Buffer // its header has no size
 	big.Reset(&stream)
 	_, err = big.Write(make([]byte, 1<<20))
 	require.NoError(t, err)
@@ -229,12 +230,12 @@ func TestWrongHeaders(t *testing.T) {
 	_, err = d.Decode(nil, payload, &other)
 	require.ErrorIs(t, err, codec.ErrNoKey)
 	_, err = (&codec.Decoder{Sealer: newGCM(t, 1)}).Decode(nil, payload, &h)
-	require.ErrorIs(t, err, codec.ErrNoKey, "content that has to be encrypted is never taken as it stands")
+	require.ErrorIs(t, err, codec.ErrNoKey, "a frame that should be encrypted is not accepted unencrypted")
 	_, err = d.Decode(nil, payload[:len(payload)-1], &h)
 	require.ErrorIs(t, err, codec.ErrDamaged)
 }
 
-func TestSealedAnotherWay(t *testing.T) {
+func TestWrongSealer(t *testing.T) {
 	e := codec.Encoder{Level: core.CompressionFast, Sealer: newGCM(t, 1), KeyID: 3}
 	h, b := encode(&e, 5, text(1, 3000))
 	require.EqualValues(t, frame.Zstd, h.Codec)
@@ -261,7 +262,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// FuzzDecode feeds payloads that nobody made.
+// FuzzDecode decodes arbitrary payloads.
 func FuzzDecode(f *testing.F) {
 	for _, level := range []core.Compression{core.CompressionOff, core.CompressionFast, core.CompressionBetter} {
 		h, b := encode(&codec.Encoder{Level: level}, 0, text(1, 3000))

@@ -16,11 +16,11 @@ import (
 
 // # Encryption
 //
-// Each content has its own data key of 256 random bits. Its frames are encrypted with AES-256-GCM. The nonce of a frame
-// is its number within the content. No nonce is used twice with a key, because content is written once, and a retried
-// write gets a new DataID and with it a new data key. DataID, frame number, last-frame flag, codec and plain size are
-// authenticated, so swapped frames, missing frames and frames of other content are detected. The position in the block
-// is not authenticated, so frames can be moved unchanged.
+// All stored content has its own data key of 256 random bits. Its frames are encrypted with AES-256-GCM. The nonce of a
+// frame is its number within the content. No nonce is used twice with a key, because content is written once, and a
+// retried write gets a new DataID and with it a new data key. DataID, frame number, last-frame flag, codec and plain
+// size are authenticated, so swapped frames, missing frames and frames of other content are detected. The position in
+// the block is not authenticated, so frames can be moved unchanged.
 //
 // The wrapped data key is stored with the content's metadata:
 //
@@ -31,12 +31,12 @@ import (
 //
 // It is encrypted with the key HMAC-SHA256(wrapping key, label, key id, DataID, salt), which is used once. So a wrapped
 // key can be unwrapped only for its own content and key id. Random nonces of 96 bits, which could collide after some
-// billion contents, are not needed.
+// billion data keys, are not needed.
 
 // The errors of keys.
 var (
-	ErrWrongKey = errors.New("codec: the key does not fit") // or the wrapped data key is damaged
-	errFrame    = errors.New("codec: the frame does not open: it is damaged, belongs elsewhere, or is encrypted with another key")
+	ErrWrongKey = errors.New("the data key was wrapped with another key, or is damaged")
+	errFrame    = errors.New("it cannot be decrypted: it was changed, belongs to other content, or is encrypted with another key")
 )
 
 const (
@@ -70,11 +70,11 @@ type Key struct{ secret [keySize]byte }
 // wrong or all bytes are zero.
 func NewKey(secret []byte) (*Key, error) {
 	if len(secret) != keySize {
-		return nil, fmt.Errorf("a key has %d bytes, not %d", keySize, len(secret))
+		return nil, fmt.Errorf("a key must have %d bytes, not %d", keySize, len(secret))
 	}
 	k := &Key{}
 	if subtle.ConstantTimeCompare(secret, k.secret[:]) == 1 {
-		return nil, errors.New("a key of zeros is none")
+		return nil, errors.New("a key must not be all zeros")
 	}
 	copy(k.secret[:], secret)
 	return k, nil
@@ -86,7 +86,7 @@ func (k *Key) String() string { return "(a key)" }
 // GoString returns no part of the key.
 func (k *Key) GoString() string { return "(a key)" }
 
-// Check returns a salted value that Is recognizes. It differs on each call and reveals nothing about the key.
+// Check returns a salted value for Is. It differs on each call and reveals nothing about the key.
 func (k *Key) Check() []byte {
 	b := make([]byte, 1+saltSize, checkSize)
 	b[0] = checkVersion
@@ -110,7 +110,7 @@ func (k *Key) Is(check []byte) bool {
 	return subtle.ConstantTimeCompare(k.appendCheck(append(room[:0], check[:1+saltSize]...)), check) == 1
 }
 
-// wrapper returns the cipher that wraps the data key of a content.
+// wrapper returns the cipher that wraps the data key of content.
 func (k *Key) wrapper(keyID uint32, id uint64, salt []byte) cipher.AEAD {
 	var b [len(wrapLabel) + 12]byte
 	at := copy(b[:], wrapLabel)
@@ -137,10 +137,10 @@ func (k *Key) wrap(keyID uint32, id uint64, secret []byte) []byte {
 // unwrap appends the data key to dst.
 func (k *Key) unwrap(dst []byte, keyID uint32, id uint64, wrapped []byte) ([]byte, error) {
 	if len(wrapped) != wrappedSize {
-		return nil, fmt.Errorf("%w: a wrapped key of %d bytes", ErrDamaged, len(wrapped))
+		return nil, fmt.Errorf("%w: a wrapped data key of %d bytes instead of %d", ErrDamaged, len(wrapped), wrappedSize)
 	}
 	if wrapped[0] != wrappedVersion {
-		return nil, fmt.Errorf("%w: wrapped key, version %d", ErrCodec, wrapped[0])
+		return nil, fmt.Errorf("%w: version %d of a wrapped data key", ErrCodec, wrapped[0])
 	}
 	salt, sealed := wrapped[1:1+saltSize], wrapped[1+saltSize:]
 	secret, err := k.wrapper(keyID, id, salt).Open(dst, zeroNonce[:], sealed, nil)
@@ -150,15 +150,15 @@ func (k *Key) unwrap(dst []byte, keyID uint32, id uint64, wrapped []byte) ([]byt
 	return secret, nil
 }
 
-// NewDataKey generates the data key of the content with the DataID id. It returns the data key, and its wrapped form.
-// keyID is the key id of k.
+// NewDataKey generates the data key of the content with the DataID id. It returns the data key and its wrapped form.
+// KeyID is the key id of k.
 func (k *Key) NewDataKey(keyID uint32, id uint64) (*DataKey, []byte) {
 	var secret [keySize]byte
 	_, _ = rand.Read(secret[:]) // never fails
 	return &DataKey{aesgcm.New(secret[:])}, k.wrap(keyID, id, secret[:])
 }
 
-// DataKey unwraps the data key of a content. It returns ErrWrongKey if the data key was wrapped with another key or for
+// DataKey unwraps the data key of content. It returns ErrWrongKey if the data key was wrapped with another key or for
 // another content, or is damaged.
 func (k *Key) DataKey(keyID uint32, id uint64, wrapped []byte) (*DataKey, error) {
 	var room [keySize]byte
@@ -179,7 +179,7 @@ func (k *Key) Rewrap(keyID uint32, id uint64, wrapped []byte, to *Key, toID uint
 	return to.wrap(toID, id, secret), nil
 }
 
-// DataKey encrypts the frames of one content. It is a Sealer.
+// DataKey encrypts the frames of one piece of content. It is a Sealer.
 type DataKey struct{ aead cipher.AEAD }
 
 // bound consists of the nonce and the additional authenticated data of a frame, which bind it to its position in its

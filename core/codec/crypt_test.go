@@ -61,7 +61,7 @@ func TestDataKeyIsBoundToItsContentAndKey(t *testing.T) {
 	require.Equal(t, "plain", string(plain))
 }
 
-func TestDataKeysAndWrappingsNeverRepeat(t *testing.T) {
+func TestDataKeysAndWrappedKeysNeverRepeat(t *testing.T) {
 	master := keyOf(t, 1)
 	h := frame.Header{ID: 1, Plain: 5}
 	seen := map[string]bool{}
@@ -71,13 +71,14 @@ func TestDataKeysAndWrappingsNeverRepeat(t *testing.T) {
 		require.False(t, seen[sealed] || seen[string(wrapped)])
 		seen[sealed], seen[string(wrapped)] = true, true
 		h.Index = 1
-		require.NotEqual(t, sealed, string(key.Seal(nil, []byte("plain"), &h)), "each frame has a nonce of its own")
+		require.NotEqual(t, sealed, string(key.Seal(nil, []byte("plain"), &h)), "each frame has a separate nonce")
 		h.Index = 0
 	}
 }
 
-// TestFrameIsBoundToItsPlace: any other header, any other byte and any cut fails, and nothing comes out.
-func TestFrameIsBoundToItsPlace(t *testing.T) {
+// TestFrameIsBoundToItsContent checks that a sealed frame cannot be opened with another header, with a changed byte, or
+// if it is truncated, and that no plain content is returned then.
+func TestFrameIsBoundToItsContent(t *testing.T) {
 	master := keyOf(t, 1)
 	rapid.Check(t, func(rt *rapid.T) {
 		plain := rapid.SliceOfN(rapid.Byte(), 1, 200).Draw(rt, "plain")
@@ -88,7 +89,7 @@ func TestFrameIsBoundToItsPlace(t *testing.T) {
 		key, _ := master.NewDataKey(1, h.ID)
 		room := make([]byte, 3, 3+len(plain)+codec.SealedMore)
 		room = append(room, plain...)
-		sealed := key.Seal(room[:3], room[3:], &h)[3:] // onto itself
+		sealed := key.Seal(room[:3], room[3:], &h)[3:] // in place
 		for name, change := range map[string]func(*frame.Header){
 			"id": func(h *frame.Header) { h.ID++ }, "index": func(h *frame.Header) { h.Index++ }, "last": func(h *frame.Header) { h.Last = !h.Last },
 			"plain": func(h *frame.Header) { h.Plain++ }, "codec": func(h *frame.Header) { h.Codec++ },
@@ -107,14 +108,14 @@ func TestFrameIsBoundToItsPlace(t *testing.T) {
 		require.ErrorIs(rt, err, codec.ErrDamaged)
 
 		elsewhere := h
-		elsewhere.Block, elsewhere.Offset, elsewhere.KeyID = [16]byte{1}, 99, 5 // where it stands does not matter
+		elsewhere.Block, elsewhere.Offset, elsewhere.KeyID = [16]byte{1}, 99, 5 // the position does not matter
 		got, err := key.Open(sealed[:0], sealed, &elsewhere)
 		require.NoError(rt, err)
 		require.Equal(rt, plain, got)
 	})
 }
 
-func TestCheckKnowsTheKeyAgain(t *testing.T) {
+func TestCheckRecognizesTheKey(t *testing.T) {
 	a, b := keyOf(t, 1), keyOf(t, 2)
 	check := a.Check()
 	require.True(t, a.Is(check))
@@ -164,7 +165,7 @@ func TestParseKeys(t *testing.T) {
 	}
 }
 
-func TestKeysNeverShow(t *testing.T) {
+func TestKeysAreNeverPrinted(t *testing.T) {
 	k := keyOf(t, 'S')
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
 		require.NotContains(t, fmt.Sprintf(verb, k), "SS")

@@ -11,13 +11,13 @@ import (
 	"orcas/core"
 )
 
-// Dictionary is a compression dictionary: data that small objects of a bucket have in common. Frames compressed with it
-// cannot be read without it. It is safe for concurrent use.
+// Dictionary is a compression dictionary: data that small objects of a bucket have in common. Frames that were
+// compressed with a dictionary cannot be read without it. It is safe for concurrent use.
 //
 // It is a raw content dictionary as defined in RFC 8878: data that precedes the frame, without tables. So a frame is
 // decoded as if the dictionary were its first block. Compared with a dictionary with tables, decoding takes half the
-// time, and the compressed content is 4 % larger. Both compression levels use the same encoder, because the better one
-// would take four times as long (its tables must be copied for each frame) to save 3 %.
+// time, and the compressed content is 4% larger. Both compression levels use the same encoder, because the better one
+// would take four times as long (its tables must be copied for each frame) to save 3%.
 type Dictionary struct {
 	id      uint32
 	raw     []byte
@@ -34,10 +34,10 @@ const (
 const maxDictionary = 128<<10 - 1
 
 // NewDictionary returns a dictionary with the given number. It returns ErrDamaged if the number or the size is out of
-// range. raw must not be modified afterwards.
+// range. Raw must not be modified afterwards.
 func NewDictionary(id uint32, raw []byte) (*Dictionary, error) {
 	if id < MinDictionaryID || id > MaxDictionaryID || len(raw) < minSize || len(raw) > maxDictionary {
-		return nil, fmt.Errorf("%w: dictionary number %d or its size of %d bytes is out of range", ErrDamaged, id, len(raw))
+		return nil, fmt.Errorf("%w: dictionary %d of %d bytes: the number or the size is out of range", ErrDamaged, id, len(raw))
 	}
 	d := &Dictionary{id: id, raw: raw}
 	d.encoder = sync.OnceValue(func() *zstd.Encoder { return must(coder(core.CompressionFast, d)) })
@@ -55,7 +55,7 @@ var dictionaryDecoder = sync.OnceValue(func() *zstd.Decoder {
 	return must(decoder(maxDictionary+maxDictionaryContent, min(maxDecoders, runtime.GOMAXPROCS(0))))
 })
 
-// maxDictionaryContent is the maximum content of a frame with a dictionary, in bytes.
+// maxDictionaryContent is the maximum size of the content of a frame with a dictionary, in bytes.
 const maxDictionaryContent = 256 << 10
 
 // room contains a buffer for a frame whose first block is a dictionary, and one for its decoded content.
@@ -63,16 +63,16 @@ type room struct{ frame, plain []byte }
 
 var rooms = sync.Pool{New: func() any { return new(room) }}
 
-var errNotOurs = errors.New("the frame was not written by this encoder")
+var errForeign = errors.New("the compressed data was not written by this encoder")
 
-// decompress decodes a frame with header h to size bytes of content in dst. It writes a frame header for all of the
-// bytes and the dictionary as a raw block, and appends the blocks of the frame.
+// decompress decodes a frame with header h to size bytes of content in dst. To do so, it builds a frame that consists
+// of a header, the dictionary as a raw block, and the blocks of the original frame.
 func (d *Dictionary) decompress(dst, stored []byte, h *zstd.Header, size int) ([]byte, error) {
 	if h.DictionaryID != d.id {
 		return nil, ErrNoDictionary
 	}
 	if h.HasCheckSum || !h.HasFCS || h.FrameContentSize != uint64(size) || size > maxDictionaryContent {
-		return nil, fmt.Errorf("%w: %w", ErrDamaged, errNotOurs)
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, errForeign)
 	}
 	r := rooms.Get().(*room)
 	defer rooms.Put(r)

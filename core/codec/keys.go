@@ -16,9 +16,9 @@ type Keys struct {
 }
 
 // ParseKeys parses master keys, newest first, one per line or separated by commas. Each has the form id:key, with an id
-// from 1 to 4294967294 and a key of 32 bytes in hexadecimal or Base64. The id of a single key may be omitted and is 1
-// then. Blank lines and lines that begin with # are ignored. Errors contain the number of the key, and never quote a
-// key.
+// from 1 to 4294967294 and a key of 32 bytes in hexadecimal or Base64. If there is only one key, its id may be omitted
+// and is then 1. Blank lines and lines that begin with # are ignored. Errors contain the number of the key, and never
+// quote a key.
 func ParseKeys(text string) (*Keys, error) {
 	k := &Keys{keys: map[uint32]*Key{}}
 	bare := false
@@ -33,7 +33,7 @@ func ParseKeys(text string) (*Keys, error) {
 		}
 		id, err := strconv.ParseUint(strings.TrimSpace(number), 10, 32)
 		if err != nil || id == 0 || id == CustomerKeyID {
-			return nil, fmt.Errorf("key %d: an id is a number from 1 to %d", i+1, uint32(CustomerKeyID-1))
+			return nil, fmt.Errorf("key %d: the id must be a number from 1 to %d", i+1, uint32(CustomerKeyID-1))
 		}
 		key, err := parseKey(strings.TrimSpace(secret))
 		if err != nil {
@@ -45,9 +45,9 @@ func ParseKeys(text string) (*Keys, error) {
 	}
 	switch {
 	case len(k.ids) == 0:
-		return nil, errors.New("there is no key")
+		return nil, errors.New("there are no keys: expected id:key, one per line")
 	case bare && len(k.ids) > 1:
-		return nil, errors.New("of several keys each needs its id: id:key")
+		return nil, errors.New("if there are several keys, each must have an id: id:key")
 	}
 	return k, nil
 }
@@ -69,7 +69,7 @@ func parseKey(s string) (*Key, error) {
 		secret, err = base64.RawStdEncoding.DecodeString(strings.TrimRight(s, "="))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("a key is %d bytes in hexadecimal (%d digits) or Base64", keySize, 2*keySize)
+		return nil, fmt.Errorf("a key must be %d bytes in hexadecimal (%d digits) or Base64", keySize, 2*keySize)
 	}
 	return NewKey(secret)
 }
@@ -77,10 +77,10 @@ func parseKey(s string) (*Key, error) {
 func (k *Keys) add(id uint32, key *Key) error {
 	for have, other := range k.keys {
 		if have == id {
-			return fmt.Errorf("id %d comes twice", id)
+			return fmt.Errorf("the id %d is used twice", id)
 		}
 		if other.secret == key.secret {
-			return fmt.Errorf("it is the same as the key of id %d", have)
+			return fmt.Errorf("the key is the same as that with the id %d", have)
 		}
 	}
 	k.ids = append(k.ids, id)
@@ -96,7 +96,8 @@ func (k *Keys) IDs() []uint32 {
 	return k.ids
 }
 
-// Newest returns the key that wraps the data keys of new content, or 0 and nil if there is none.
+// Newest returns the id of the key that wraps the data keys of new content, and the key. It returns 0 and nil if there
+// are no keys.
 func (k *Keys) Newest() (uint32, *Key) {
 	if k == nil {
 		return 0, nil

@@ -11,23 +11,23 @@ import (
 const (
 	dictionaryHash = 6 // minimum length of a repetition, in bytes
 	minSamples     = 16
-	trainedSize    = 16 << 10 // size of a dictionary, in bytes; twice as much saves 1 % more, but slows down reads
+	trainedSize    = 16 << 10 // size of a dictionary, in bytes; twice as much saves 1% more, but slows down reads
 )
 
-// Train builds a dictionary with the given number (MinDictionaryID to MaxDictionaryID) from samples of small contents.
-// It fails if there are too few samples, or they have too little in common.
+// Train builds a dictionary with the given number (MinDictionaryID to MaxDictionaryID) from samples of small content.
+// It fails if there are too few samples, or if they have too little in common.
 func Train(id uint32, samples [][]byte) (d *Dictionary, err error) {
 	if len(samples) < minSamples {
-		return nil, fmt.Errorf("codec: %d samples are too few for a dictionary", len(samples))
+		return nil, fmt.Errorf("cannot build a dictionary from %d samples: at least %d are needed", len(samples), minSamples)
 	}
 	defer func() {
 		if r := recover(); r != nil { // the builder panics on some input; the dictionary is optional
-			d, err = nil, fmt.Errorf("codec: no dictionary can be made of these samples: %v", r)
+			d, err = nil, fmt.Errorf("cannot build a dictionary from these samples: %v", r)
 		}
 	}()
 	raw, err := dict.BuildRawDict(samples, dict.Options{MaxDictSize: trainedSize, HashBytes: dictionaryHash})
 	if err != nil {
-		return nil, fmt.Errorf("codec: no dictionary can be made of these samples: %w", err)
+		return nil, fmt.Errorf("cannot build a dictionary from these samples: %w", err)
 	}
 	return NewDictionary(id, raw)
 }

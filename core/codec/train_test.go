@@ -13,7 +13,7 @@ import (
 	"orcas/core/frame"
 )
 
-// record makes a piece of JSON.
+// record returns a piece of JSON.
 func record(seed uint64, size int) []byte {
 	r := rand.New(rand.NewPCG(seed, 99))
 	var b bytes.Buffer
@@ -54,7 +54,7 @@ func TestDictionary(t *testing.T) {
 		require.Equal(t, plain, got)
 
 		got, err = decode(&codec.Decoder{Dictionary: again}, long)
-		require.NoError(t, err, "a frame that needs none is read with any")
+		require.NoError(t, err, "a frame without a dictionary can be read with any dictionary")
 		require.Equal(t, plain, got)
 
 		_, err = decode(&codec.Decoder{}, b)
@@ -70,7 +70,7 @@ func TestNoDictionary(t *testing.T) {
 	_, err = codec.NewDictionary(40_000, random(1, 128<<10))
 	require.ErrorIs(t, err, codec.ErrDamaged)
 	_, err = codec.NewDictionary(7, random(1, 5000))
-	require.ErrorIs(t, err, codec.ErrDamaged, "numbers below 32768 are not ours")
+	require.ErrorIs(t, err, codec.ErrDamaged, "numbers below 32768 are not for private use")
 
 	_, err = codec.Train(40_000, [][]byte{record(1, 1000)})
 	require.Error(t, err)
@@ -87,7 +87,7 @@ func TestNoDictionary(t *testing.T) {
 		}
 		d, err := codec.Train(40_000, samples)
 		t.Log(name, d != nil, err)
-		if err == nil { // then it must be good
+		if err == nil { // the dictionary must work
 			e := codec.Encoder{Level: core.CompressionBetter, Dictionary: d}
 			_, b := encode(&e, 0, record(5, 700))
 			got, err := decode(&codec.Decoder{Dictionary: d}, b)

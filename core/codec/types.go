@@ -2,7 +2,7 @@ package codec
 
 import "strings"
 
-// compressedTypes are prefixes of media types whose content is usually compressed already.
+// compressedTypes are prefixes of media types whose content is usually already compressed.
 var compressedTypes = [...]string{
 	"audio/", "font/woff", "image/", "video/",
 	"application/epub+zip", "application/gzip", "application/java-archive", "application/pdf", "application/vnd.android.package-archive",

@@ -14,14 +14,14 @@ import (
 
 const (
 	minGain    = 16  // frames that shrink by less than 1/16 are stored unchanged, so that reads are cheap
-	minSize    = 64  // shorter content is not compressed, in bytes
+	minSize    = 64  // in bytes; shorter content is not compressed
 	samples    = 4   // number of pieces of a frame to sample before compressing it
 	sampleSize = 128 // size of each piece, in bytes
 	maxSkip    = 32  // maximum number of consecutive frames to store without sampling
 
-	// In random data, 1 of 256 pairs of bytes is equal; samples of 512 bytes are within 20 % of that. Base64 has 4
+	// In random data, the bytes of 1 of 256 pairs are equal; samples of 512 bytes are within 20% of that. Base64 has 4
 	// times as many equal pairs, and text 15 times as many.
-	evenness = 130 // % of the equal pairs in random data; compression is tried above it
+	evenness = 130 // the threshold for trying compression, as a percentage of the equal pairs in random data
 )
 
 // sampler selects the frames that are worth compressing. It samples a part of each frame. After a frame that does not
@@ -109,7 +109,7 @@ func coder(level core.Compression, dictionary *Dictionary) (*zstd.Encoder, error
 // maxDecoders is the maximum number of frames that are decoded concurrently; further calls wait.
 const maxDecoders = 16
 
-// decoder returns a decoder that never writes more than fits in its destination, nor more than size bytes.
+// decoder returns a decoder that writes at most as many bytes as fit in its destination, and at most size bytes.
 func decoder(size uint64, together int) (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(together), zstd.WithDecoderMaxMemory(size), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderLowmem(true))
 }
@@ -139,8 +139,8 @@ func (e *Encoder) compress(dst, plain []byte) []byte {
 	return fastCoder().EncodeAll(plain, dst)
 }
 
-// slack is the number of bytes by which a buffer is larger than its content, so that the decoder can copy without
-// checking the available space at each step.
+// slack is the number of bytes by which a buffer is larger than needed, so that the decoder can copy without checking
+// the available space at each step.
 const slack = 16
 
 // decompress decodes stored to size bytes of plain content in dst.

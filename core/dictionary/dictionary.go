@@ -1,5 +1,5 @@
 // Package dictionary stores the compression dictionaries of package codec in the metadata, as records of the kind Kind.
-// A content whose DataInfo refers to a dictionary cannot be read without it.
+// Content whose DataInfo refers to a dictionary cannot be read without it.
 //
 // The first byte of a record is its version: plain or sealed. It is followed by the bucket that the dictionary was
 // created for (Uvarint). A sealed record then has the ID of the master key (Uvarint) and the wrapped data key (length
@@ -29,8 +29,8 @@ const (
 	sealed = 2
 )
 
-// Record is a dictionary in its stored form. A dictionary consists of pieces of contents, so it is encrypted if they
-// were.
+// Record is a dictionary in its stored form. A dictionary consists of pieces of content, so it is encrypted if that
+// content was.
 type Record struct {
 	ID      uint32
 	Bucket  core.BucketID // the bucket whose content it was created from
@@ -54,7 +54,7 @@ func New(bucket core.BucketID, d *codec.Dictionary, keyID uint32, key *codec.Key
 	return r
 }
 
-// number returns the DataID under which the data key is wrapped. No content has it.
+// number returns the DataID for wrapping the data key. No content has this DataID.
 func (r *Record) number() uint64 { return 1<<63 | uint64(r.ID) }
 
 // header returns the header of the only frame of a sealed dictionary.
@@ -82,7 +82,7 @@ func Decode(record core.Record) (*Record, error) {
 	const op = "dictionary.Decode"
 	if len(record.Value) > 0 && record.Value[0] != plain && record.Value[0] != sealed {
 		return nil, core.E(op, core.Unsupported, fmt.Errorf(
-			"dictionary %q: version %d of the record, this program reads up to %d", record.Key, record.Value[0], sealed))
+			"dictionary %q: the record has version %d, but this version of ORCAS supports only versions up to %d", record.Key, record.Value[0], sealed))
 	}
 	r, err := decode(record.Value)
 	if err != nil {
@@ -90,13 +90,13 @@ func Decode(record core.Record) (*Record, error) {
 	}
 	id, err := strconv.ParseUint(record.Key, 16, 32)
 	if err != nil || record.Key != Key(uint32(id)) {
-		return nil, core.E(op, core.Damaged, fmt.Errorf("the key of a dictionary has 8 hexadecimal digits, not %q", record.Key))
+		return nil, core.E(op, core.Damaged, fmt.Errorf("dictionary %q: the key of the record must be 8 hexadecimal digits", record.Key))
 	}
 	r.ID = uint32(id)
 	if r.KeyID == 0 {
 		_, err = r.Open(nil)
 	} else if len(r.Stored) <= codec.SealedMore {
-		err = core.E(op, core.Damaged, fmt.Errorf("dictionary %q: an encrypted dictionary of %d bytes is empty", record.Key, len(r.Stored)))
+		err = core.E(op, core.Damaged, fmt.Errorf("dictionary %q: its encrypted form of %d bytes has no content", record.Key, len(r.Stored)))
 	}
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func Decode(record core.Record) (*Record, error) {
 	return r, nil
 }
 
-var errMalformed = errors.New("malformed record")
+var errMalformed = errors.New("the record is malformed")
 
 // decode decodes all fields of a record except its ID, which is not part of the value.
 func decode(b []byte) (*Record, error) {
@@ -128,7 +128,7 @@ func decode(b []byte) (*Record, error) {
 		return nil, errMalformed
 	}
 	if r.Stored = b[8:]; binary.LittleEndian.Uint64(b) != xxh3.Hash(r.Stored) {
-		return nil, fmt.Errorf("%w: wrong checksum", errMalformed)
+		return nil, fmt.Errorf("%w: the checksum does not match", errMalformed)
 	}
 	return r, nil
 }
@@ -141,7 +141,7 @@ func uvarint(b []byte) (v uint64, rest []byte, err error) {
 	return v, b[n:], nil
 }
 
-// Open returns the dictionary. key is the master key that wraps its data key, or nil if it is not encrypted.
+// Open returns the dictionary. Key is the master key that wraps its data key, or nil if it is not encrypted.
 func (r *Record) Open(key *codec.Key) (*codec.Dictionary, error) {
 	const op = "dictionary.Open"
 	raw := r.Stored
@@ -161,8 +161,7 @@ func (r *Record) Open(key *codec.Key) (*codec.Dictionary, error) {
 	return d, nil
 }
 
-// Rewrap returns a copy of the record whose data key, which is wrapped with the master key from, is wrapped with to
-// instead.
+// Rewrap returns a copy of the record whose data key is wrapped with the master key to instead of from.
 func (r *Record) Rewrap(from, to *codec.Key, toID uint32) (*Record, error) {
 	wrapped, err := from.Rewrap(r.KeyID, r.number(), r.DataKey, to, toID)
 	if err != nil {

@@ -19,7 +19,7 @@ func newKey(t *testing.T, b byte) *codec.Key {
 }
 
 func TestDictionaryRecord(t *testing.T) {
-	raw := []byte(strings.Repeat("pieces of contents, ", 100))
+	raw := []byte(strings.Repeat("pieces of content, ", 100))
 	d, err := codec.NewDictionary(codec.MinDictionaryID+7, raw)
 	require.NoError(t, err)
 	first, second := newKey(t, 1), newKey(t, 2)
@@ -38,7 +38,7 @@ func TestDictionaryRecord(t *testing.T) {
 		require.Equal(t, raw, opened.Raw())
 		require.Equal(t, d.ID(), opened.ID())
 
-		for n := range record.Value { // cut off, or with a bit flipped
+		for n := range record.Value { // truncated, or with a flipped bit
 			_, err := dictionary.Decode(core.Record{Key: record.Key, Value: record.Value[:n]})
 			require.Error(t, err, n)
 			flipped := bytes.Clone(record.Value)
@@ -58,7 +58,7 @@ func TestDictionaryRecord(t *testing.T) {
 	require.True(t, core.Is(err, core.Damaged), "%v", err)
 	again, err := sealed.Rewrap(first, second, 4)
 	require.NoError(t, err)
-	require.EqualValues(t, 3, sealed.KeyID, "the record itself stays")
+	require.EqualValues(t, 3, sealed.KeyID, "the record itself is not modified")
 	require.Equal(t, sealed.Stored, again.Stored)
 	opened, err := again.Open(second)
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func TestDictionaryRecord(t *testing.T) {
 	_, err = sealed.Rewrap(second, first, 5)
 	require.True(t, core.Is(err, core.Damaged), "%v", err)
 
-	other := *sealed // another's place
+	other := *sealed // the record of another dictionary
 	other.ID++
 	_, err = other.Open(first)
 	require.True(t, core.Is(err, core.Damaged), "%v", err)

@@ -74,7 +74,7 @@ func sumsBound(sums []core.Checksum) (n int64) {
 func segmentsBound(segments []core.Segment) (n int64) {
 	for _, s := range segments {
 		n += 32
-		if s.Info != nil { // 1 for an extent that the batch adds
+		if s.Info != nil { // plus one extent, which the batch adds
 			n += 128 + sumsBound(s.Info.Sums) + int64(len(s.Info.DataKey)) + 48*int64(1+len(s.Info.Extents))
 		}
 	}

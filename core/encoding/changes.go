@@ -71,7 +71,7 @@ func appendSource(b []byte, s *core.Source) []byte {
 	if c := s.Content; c != nil {
 		kind := byte(2)
 		if c.Head {
-			kind = 3 // fails its check in Apply, also during a replay
+			kind = 3 // it fails its check in Apply, even during a replay
 		}
 		b = binary.AppendUvarint(append(b, kind), uint64(c.Scope))
 		b = append(binary.AppendUvarint(b, uint64(c.KeyID)), c.SHA256[:]...)
@@ -109,7 +109,7 @@ func appendChange(b []byte, c core.Change) []byte {
 	case *core.PutBucket:
 		b = AppendBucket(appendTarget(b, c.Info.ID, c.Info.Name), &c.Info)
 		if c.Expect != nil {
-			b = AppendBucket(b, c.Expect) // the last field; it is present if the change does not end here
+			b = AppendBucket(b, c.Expect) // the last field; it is present if the change has more bytes
 		}
 		return b
 	case *core.DeleteBucket:

@@ -171,7 +171,7 @@ func (d *decoder) fields(n int) fieldSet {
 	set := binary.LittleEndian.Uint16(v)
 	if set>>n != 0 && d.err == nil {
 		d.err = core.E("encoding.decode", core.Unsupported, fmt.Errorf(
-			"a struct with the fields %#x, of which this program knows the first %d: a newer version wrote it", set, n))
+			"a struct has the fields %#x, but this version of ORCAS supports only the first %d: a newer version wrote it", set, n))
 		d.b = nil
 		return 0
 	}
@@ -189,7 +189,7 @@ func (f *fieldSet) next() bool {
 
 func (d *decoder) done() error {
 	if d.err == nil && len(d.b) != 0 {
-		d.err = fmt.Errorf("%w: %d bytes left over", errMalformed, len(d.b))
+		d.err = fmt.Errorf("%w: %d bytes after its end", errMalformed, len(d.b))
 	}
 	return d.err
 }
@@ -330,7 +330,7 @@ func continues(extents []core.Extent, i int) bool {
 	return p.Block == e.Block && p.Length == e.Length && p.Offset+p.Length == e.Offset
 }
 
-// maxExtents is the maximum number of extents in a run: one content has at most 5 GiB, in chunks of at least 8 KiB.
+// maxExtents is the maximum number of extents in a run: content has at most 5 GiB, in chunks of at least 8 KiB.
 const maxExtents = 1 << 20
 
 func (d *decoder) extents() []core.Extent {
@@ -451,8 +451,8 @@ func (d *decoder) data() *core.DataInfo {
 	return i
 }
 
-// EachBlock calls emit with the block and the length of each run of extents in a content encoded by AppendData. It
-// decodes nothing else and does not allocate.
+// EachBlock calls emit with the block and the length of each run of extents in a DataInfo encoded by AppendData. It
+// decodes no other fields and does not allocate.
 func EachBlock(data []byte, emit func(block core.BlockID, length int64)) error {
 	d := decoder{b: data, share: true}
 	f := d.fields(dataFields)

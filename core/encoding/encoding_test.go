@@ -91,7 +91,7 @@ func TestChangesRoundTrip(t *testing.T) {
 	require.Equal(t, changes, got)
 }
 
-// TestEveryKindIsEncoded fails when a change is added without a line in sampleChanges.
+// TestEveryKindIsEncoded fails if a kind of change is missing in sampleChanges.
 func TestEveryKindIsEncoded(t *testing.T) {
 	seen := map[core.ChangeKind]bool{}
 	for _, c := range sampleChanges() {
@@ -102,25 +102,25 @@ func TestEveryKindIsEncoded(t *testing.T) {
 	}
 }
 
-func TestDecodeCutAndFlipped(t *testing.T) {
+func TestDecodeTruncatedAndFlipped(t *testing.T) {
 	b := AppendChanges(nil, sampleChanges())
 	for n := range b {
 		_, err := DecodeChanges(b[:n])
 		require.Error(t, err, "cut at %d", n)
 	}
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 20_000 { // no flip may panic or take memory without bound
+	for range 20_000 { // a flipped bit must not cause a panic or an unbounded allocation
 		c := append([]byte(nil), b...)
 		c[r.IntN(len(c))] ^= 1 << r.IntN(8)
 		_, _ = DecodeChanges(c)
 	}
 }
 
-// TestReservedKinds: the numbers that are kept for changes to come are refused, like any that this program does not
-// know.
+// TestReservedKinds checks that the numbers that are reserved for future kinds of changes are refused, like all unknown
+// numbers.
 func TestReservedKinds(t *testing.T) {
 	for _, kind := range []byte{12, 22} {
-		record := []byte{encodingVersion, 1, kind, 1, 0, 0, 0, 0} // one change, of the sequence 1, without a body
+		record := []byte{encodingVersion, 1, kind, 1, 0, 0, 0, 0} // one change with the sequence 1 and no body
 		_, err := DecodeChanges(record)
 		require.Equal(t, core.Unsupported, core.KindOf(err), "kind %d: %v", kind, err)
 	}
@@ -138,7 +138,7 @@ func TestNewerIsUnsupported(t *testing.T) {
 	require.Equal(t, core.Unsupported, core.KindOf(err))
 
 	o := AppendObject(nil, &core.ObjectInfo{ETag: "x"})
-	o[1] |= 0x80 // a field that does not exist yet
+	o[1] |= 0x80 // an unknown field
 	require.Equal(t, core.Unsupported, core.KindOf(DecodeObject(o, &core.ObjectInfo{})))
 }
 
@@ -187,7 +187,7 @@ func FuzzDecodeChanges(f *testing.F) {
 	})
 }
 
-// TestEachBlock: what is read of content without decoding it is what decoding it gives.
+// TestEachBlock checks that EachBlock and DecodeData return the same blocks and lengths.
 func TestEachBlock(t *testing.T) {
 	full := *sampleObject().Segments[0].Info
 	other := core.MakeBlockID(7, 2, 10)
@@ -203,7 +203,7 @@ func TestEachBlock(t *testing.T) {
 		require.Equal(t, want, got)
 		require.Zero(t, testing.AllocsPerRun(10, func() { _ = EachBlock(encoded, func(core.BlockID, int64) {}) }))
 		for n := range encoded {
-			_ = EachBlock(encoded[:n], func(core.BlockID, int64) {}) // an error or not, and no panic
+			_ = EachBlock(encoded[:n], func(core.BlockID, int64) {}) // it may return an error, but must not panic
 		}
 	}
 }

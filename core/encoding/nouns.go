@@ -326,9 +326,9 @@ func AppendChanges(b []byte, changes []core.Change) []byte {
 func DecodeChanges(b []byte) ([]core.Change, error) {
 	d := decoder{b: b}
 	if v := d.byte(); d.err == nil && v != encodingVersion {
-		return nil, core.E("encoding.DecodeChanges", core.Unsupported, fmt.Errorf("the record has version %d; this program supports version %d", v, encodingVersion))
+		return nil, core.E("encoding.DecodeChanges", core.Unsupported, fmt.Errorf("the record has version %d, but this version of ORCAS supports only version %d", v, encodingVersion))
 	}
-	changes := make([]core.Change, 0, d.count(6)) // at least one byte each for kind and stamp, and four for the length
+	changes := make([]core.Change, 0, d.count(6)) // a change has at least one byte for its kind, one for its stamp, and four for its length
 	var last core.Seq
 	for range cap(changes) {
 		kind := core.ChangeKind(d.byte())

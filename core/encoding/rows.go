@@ -93,7 +93,7 @@ func DecodeRow(b []byte) (*core.Row, error) {
 		r.Record = &core.Record{Kind: d.string(), Key: d.string(), Value: d.bytes()}
 	default:
 		if d.err == nil {
-			return nil, core.E("encoding.DecodeRow", core.Unsupported, fmt.Errorf("kind of row %d", kind))
+			return nil, core.E("encoding.DecodeRow", core.Unsupported, fmt.Errorf("unknown kind of row: %d", kind))
 		}
 	}
 	if err := d.done(); err != nil {

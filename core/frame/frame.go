@@ -21,8 +21,8 @@
 //	                                         56 16  XXH3-128 of the stored payload
 //	                                         72  8  XXH3-64 of bytes 0 to 71
 //
-// A header contains its own position, so stale bytes of an earlier file, or of a frame that was moved elsewhere, are
-// never mistaken for a frame. The checksum of the payload does not cover the position: to move a frame, write a new
+// A header contains its own position, so stale bytes of an earlier file, or of a frame that was moved to another place,
+// are never mistaken for a frame. The checksum of the payload does not cover the position: to move a frame, write a new
 // header (PutHeader) before the unchanged payload.
 package frame
 
@@ -41,7 +41,7 @@ const (
 	HeaderSize      = 80
 	BlockHeaderSize = 64
 	MaxPlain        = 256 << 10       // the most plain content in a frame
-	MaxStored       = MaxPlain + 4096 // the largest payload, with what a codec adds to incompressible content
+	MaxStored       = MaxPlain + 4096 // the largest payload, including the bytes that a codec adds to incompressible content
 )
 
 // Magic is the beginning of every frame. A scan searches for it after damaged bytes.
@@ -49,9 +49,9 @@ const Magic = "ORCf"
 
 // The errors of this package. They do not contain the block and the offset, which the caller knows.
 var (
-	ErrNotFrame = errors.New("frame: no frame here") // other bytes, or an intact header that belongs elsewhere
-	ErrDamaged  = errors.New("frame: damaged")       // a checksum or a length does not match
-	ErrVersion  = errors.New("frame: written by a newer version")
+	ErrNotFrame = errors.New("there is no frame at this offset") // other bytes, or an intact header of another position
+	ErrDamaged  = errors.New("the frame is damaged")             // a checksum or a length does not match
+	ErrVersion  = errors.New("the frame was written by a newer version of ORCAS")
 )
 
 const (
@@ -62,7 +62,7 @@ const (
 	blockVersion = 1
 )
 
-// Type is the kind of content of a frame.
+// Type is the kind of data in a frame.
 type Type uint8
 
 // The types of frames.
@@ -97,7 +97,7 @@ type Header struct {
 // the limits of a frame, because such a frame could not be read.
 func Encode(dst []byte, h *Header, payload []byte) {
 	if len(payload) > MaxStored {
-		panic(fmt.Sprintf("frame: payload of %d bytes", len(payload)))
+		panic(fmt.Sprintf("frame: a payload of %d bytes is too large", len(payload)))
 	}
 	h.Stored = uint32(len(payload))
 	h.Sum = xxh3.Hash128(payload).Bytes()
@@ -108,7 +108,7 @@ func Encode(dst []byte, h *Header, payload []byte) {
 // changing its payload.
 func PutHeader(dst []byte, h *Header) {
 	if h.Plain > MaxPlain || h.Stored > MaxStored {
-		panic(fmt.Sprintf("frame: %d plain bytes in %d", h.Plain, h.Stored))
+		panic(fmt.Sprintf("frame: %d plain bytes in a payload of %d bytes: too large", h.Plain, h.Stored))
 	}
 	b := dst[:HeaderSize]
 	copy(b, magic)
@@ -128,8 +128,8 @@ func PutHeader(dst []byte, h *Header) {
 }
 
 // Decode reads the header at the start of b, which was read from block at offset. It returns ErrNotFrame if no frame
-// that was written at this position begins there (as at the end of the written part of a block), ErrDamaged if the
-// header of a frame is damaged, and ErrVersion if the header is intact but has a newer format.
+// begins there that was written at this position (for example, at the end of the written part of a block), ErrDamaged
+// if the header of a frame is damaged, and ErrVersion if the header is intact but has a newer format.
 func Decode(b []byte, block [16]byte, offset int64) (Header, error) {
 	if len(b) < HeaderSize || string(b[:4]) != magic {
 		return Header{}, ErrNotFrame
@@ -186,8 +186,8 @@ func EncodeBlockHeader(dst []byte, block [16]byte, kind uint8) {
 }
 
 // DecodeBlockHeader decodes the header at the start of a block, and returns the id and the kind of the block. It
-// returns ErrNotFrame if there is no header (as after a crash right after the file was created), ErrDamaged if it is
-// damaged, and ErrVersion if it has a newer format.
+// returns ErrNotFrame if there is no header (for example after a crash that followed the creation of the file),
+// ErrDamaged if it is damaged, and ErrVersion if it has a newer format.
 func DecodeBlockHeader(b []byte) (block [16]byte, kind uint8, err error) {
 	if len(b) < BlockHeaderSize || string(b[:8]) != blockMagic {
 		return block, 0, ErrNotFrame

@@ -14,7 +14,7 @@ import (
 
 var block = [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
 
-// sample returns a header and a whole frame of n bytes of content.
+// sample returns a header, and a complete frame with n bytes of content.
 func sample(n int) (frame.Header, []byte) {
 	h := frame.Header{
 		Type: frame.Data, Codec: 3, Last: true, Block: block, Offset: 64,
@@ -26,13 +26,13 @@ func sample(n int) (frame.Header, []byte) {
 	return h, b
 }
 
-// accepts reports whether b passes as the frame at its place.
+// accepts reports whether b is accepted as a frame at its position.
 func accepts(b []byte) bool {
 	h, err := frame.Decode(b, block, 64)
 	return err == nil && h.End() == 64+int64(len(b)) && h.Verify(b[frame.HeaderSize:]) == nil
 }
 
-func TestFrameComesBackAsItWent(t *testing.T) {
+func TestFrameRoundTrip(t *testing.T) {
 	for _, n := range []int{0, 1, 80, 4096, frame.MaxPlain} {
 		want, b := sample(n)
 		got, err := frame.Decode(b, block, 64)
@@ -43,7 +43,7 @@ func TestFrameComesBackAsItWent(t *testing.T) {
 	}
 }
 
-func TestEveryBitOfAFrameIsGuarded(t *testing.T) {
+func TestEveryBitOfAFrameIsChecked(t *testing.T) {
 	_, b := sample(600)
 	require.True(t, accepts(b))
 	for i := range len(b) * 8 {
@@ -54,7 +54,7 @@ func TestEveryBitOfAFrameIsGuarded(t *testing.T) {
 	require.True(t, accepts(b))
 }
 
-func TestEveryLengthIsGuarded(t *testing.T) {
+func TestEveryLengthIsChecked(t *testing.T) {
 	h, b := sample(100)
 	for n := range b {
 		require.False(t, accepts(b[:n]))
@@ -62,14 +62,14 @@ func TestEveryLengthIsGuarded(t *testing.T) {
 	require.ErrorIs(t, h.Verify(append(b[frame.HeaderSize:], 0)), frame.ErrDamaged)
 }
 
-func TestDecodeTellsWhatIsWrong(t *testing.T) {
+func TestDecodeErrors(t *testing.T) {
 	_, b := sample(10)
 	other := block
 	other[15]++
 	_, err := frame.Decode(b, other, 64)
 	require.ErrorIs(t, err, frame.ErrNotFrame, "a frame of another block")
 	_, err = frame.Decode(b, block, 65)
-	require.ErrorIs(t, err, frame.ErrNotFrame, "a frame of another place")
+	require.ErrorIs(t, err, frame.ErrNotFrame, "a frame at another offset")
 	_, err = frame.Decode(make([]byte, 80), block, 64)
 	require.ErrorIs(t, err, frame.ErrNotFrame, "the preallocated tail")
 	_, err = frame.Decode(b[:79], block, 64)
@@ -83,7 +83,7 @@ func TestDecodeTellsWhatIsWrong(t *testing.T) {
 		_, d := sample(10)
 		d[c.at] = c.to
 		_, err = frame.Decode(d, block, 64)
-		require.ErrorIs(t, err, frame.ErrDamaged, "the checksum comes first")
+		require.ErrorIs(t, err, frame.ErrDamaged, "the checksum is verified first")
 		binary.BigEndian.PutUint64(d[72:], xxh3.Hash(d[:72]))
 		_, err = frame.Decode(d, block, 64)
 		require.ErrorIs(t, err, c.want, "byte %d", c.at)
@@ -98,7 +98,7 @@ func TestMovedFrameKeepsItsPayload(t *testing.T) {
 	got, err := frame.Decode(b, h.Block, 1<<40)
 	require.NoError(t, err)
 	require.NoError(t, got.Verify(b[frame.HeaderSize:]))
-	require.False(t, accepts(b), "it is no longer a frame of its old place")
+	require.False(t, accepts(b), "it is no longer a frame at its old position")
 }
 
 func TestOversizedFramesAreRefused(t *testing.T) {
@@ -130,7 +130,7 @@ func TestBlockHeader(t *testing.T) {
 	require.ErrorIs(t, err, frame.ErrVersion)
 }
 
-func TestNothingIsAllocated(t *testing.T) {
+func TestNoAllocations(t *testing.T) {
 	h, b := sample(4096)
 	require.Zero(t, testing.AllocsPerRun(100, func() { frame.Encode(b, &h, b[frame.HeaderSize:]) }))
 	require.Zero(t, testing.AllocsPerRun(100, func() {
@@ -155,7 +155,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		again := make([]byte, frame.HeaderSize)
 		frame.PutHeader(again, &h)
-		require.Equal(t, b[:frame.HeaderSize], again, "a header that passes has one form")
+		require.Equal(t, b[:frame.HeaderSize], again, "a valid header has only one form")
 		if payload := b[frame.HeaderSize:]; h.Verify(payload) == nil {
 			frame.Encode(again, &h, payload)
 			require.Equal(t, b[:frame.HeaderSize], again)

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// windowSize is the number of bytes that a Scanner reads at once.
+// windowSize is the minimum number of bytes that a Scanner reads with one call of ReadAt.
 const windowSize = 1 << 20
 
 // Scanner reads the frames of a block, mostly forward, through a window. It is not safe for concurrent use.
@@ -68,7 +68,7 @@ func (s *Scanner) Next(at int64) (int64, error) {
 		}
 		i := bytes.Index(b, []byte(Magic))
 		if i < 0 {
-			at += int64(n - len(Magic) + 1) // the last bytes may be the beginning of a magic
+			at += int64(n - len(Magic) + 1) // the last bytes may be the beginning of Magic
 			continue
 		}
 		at += int64(i)
