@@ -19,8 +19,8 @@ const (
 	ObjectCreated                   // a version was written, with content from a client
 	ObjectCopied                    // ... with content of another version
 	ObjectCompleted                 // ... from the parts of Upload
-	ObjectMoved                     // ... under a new name; the ObjectDeleted of the old name comes immediately before
-	ObjectDeleted                   // Version was deleted; if Current, the key was, as its bucket's versioning defines
+	ObjectMoved                     // ... under a new name; the ObjectDeleted of the old name immediately precedes it
+	ObjectDeleted                   // Version was deleted; if it is Current, the key was deleted, depending on the bucket's versioning
 	ObjectUpdated                   // tags, retention or legal hold of Version were set
 	UploadCreated
 	PartWritten
@@ -32,10 +32,10 @@ const (
 type Event struct {
 	Seq      core.Seq // also the version that the change wrote, or the ID of the bucket or upload that it created
 	Kind     Kind
-	Replayed bool // read from a record, so its outcome is not known: see the package comment
+	Replayed bool // the event was read from a record, so the result of the change is unknown: see the package comment
 	Bucket   core.BucketID
 	Key      string
-	Version  core.Version // as the request named it
+	Version  core.Version // as specified in the request
 	Upload   core.UploadID
 	Data     core.DataID
 
@@ -45,8 +45,8 @@ type Event struct {
 // Position returns the position after the event.
 func (e *Event) Position() Position { return Position{e.Seq, e.block} }
 
-// appendEvents appends the events of a change: two for a move, which has two sequences; none for the bookkeeping of
-// the write buffer and of reclaim; one for every other change.
+// appendEvents appends the events of a change: two for a move, which has two sequences; none for the internal changes
+// of the write buffer and of reclaim; one for every other change.
 func appendEvents(list []Event, c core.Change, seq core.Seq) []Event {
 	e := Event{Seq: seq}
 	switch c := c.(type) {
@@ -96,7 +96,7 @@ func appendEvents(list []Event, c core.Change, seq core.Seq) []Event {
 	case *core.SetReplayFrom, *core.Synced, *core.Void, *core.FreeGarbage, *core.DropParts:
 		return list
 	default:
-		panic("feed: no event for a change of an unknown kind") // the set is closed: a defect of this file
+		panic("feed: no event for a change of an unknown kind") // the set of changes is closed, so this is a bug
 	}
 	e.Key = strings.Clone(e.Key) // do not keep the memory of the request
 	return append(list, e)

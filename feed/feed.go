@@ -3,10 +3,10 @@
 //
 // # When a change is delivered
 //
-// A change is delivered when it can no longer be lost: it was applied, so every reader sees it, and it is durable.
-// With strict durability both are true when its write is answered. With relaxed durability a change is delivered after
-// the next sync, so at most the window plus the time of two syncs later than the answer (see package batch). A change
-// that fails its check is not delivered, and neither is any change of a batch that failed.
+// A change is delivered when it can no longer be lost: it was applied, so every reader sees it, and it is durable. With
+// strict durability both are true when its write is acknowledged. With relaxed durability a change is delivered after
+// the next sync, so at most the window plus the time of two syncs after the acknowledgment (see package batch). A
+// change that fails its check is not delivered, and neither is any change of a batch that failed.
 //
 // # What an event contains
 //
@@ -17,38 +17,39 @@
 //
 // # Bounds
 //
-// Events wait in one buffer for all subscribers; a slow subscriber delays nobody and uses no memory. A subscriber that
-// resumes, or that has fallen behind the buffer, reads the records in the blocks. Next returns ErrTooOld, and never
-// skips a change silently, if some of these records no longer exist, because their blocks were reclaimed or lost, or
-// if the subscriber is too far behind. While there are no subscribers nothing is collected: a batch only updates its
-// position.
+// Events wait in one buffer for all subscribers, so a slow subscriber neither delays others nor uses additional memory.
+// A subscriber that resumes, or that has fallen behind the buffer, reads the records in the blocks. Next returns
+// ErrTooOld, and never skips a change silently, if some of these records no longer exist, because their blocks were
+// reclaimed or lost, or if the subscriber is too far behind. Without subscribers no events are collected: a batch only
+// updates the position of the feed.
 //
 // # Resuming
 //
 // A subscriber stores Subscription.Position together with its own results, and passes it to Subscribe after a restart.
 // It should store the position from time to time even if there were no events, because old records are deleted.
-// Delivery is at least once: events after the stored position are delivered again. An event that was read from a
-// record has Replayed set. The record was written before the results of its changes were known, so the change may have
-// failed its check (a PUT whose If-None-Match did not hold). A subscriber that must know reads the metadata: the
-// version that the change wrote has the sequence of the event.
+// Delivery is at least once: events after the stored position are delivered again. An event that was read from a record
+// has Replayed set. The record was written before the results of its changes were known, so the change may have failed
+// its check (for example, the If-None-Match of a PUT). To find out, a subscriber reads the metadata: the version that
+// the change wrote has the sequence of the event.
 //
-// At first, and after ErrTooOld, a subscriber begins like this:
+// The first time, and after ErrTooOld, a subscriber begins as follows:
 //
 //  1. Subscribe(feed.Latest());
 //  2. read everything from the metadata;
 //  3. process the events, some of which may be included in step 2.
 //
-// A position is valid only in the history it comes from. In a store that was restored from a backup, a position that
-// the backup does not include is ErrTooOld.
+// A position is valid only in its own history. In a store that was restored from a backup, Next returns ErrTooOld for a
+// position that the backup does not include.
 //
 // With relaxed durability the metadata shows changes that a power cut may still undo. Their sequences are above
-// Feed.Latest, and each gets an event once it is durable. A subscriber that must not act on them earlier waits for it.
+// Feed.Latest, and each gets an event once it is durable. A subscriber that must not act on them earlier waits for that
+// event.
 //
 // # Tried and dropped
 //
 // Recording the result of each change, so that Replayed events are exact: this needs a record for every failed
 // precondition, even without subscribers. A queue per subscriber: it stores each event once per subscriber, and each
-// queue needs a bound. Delivering before the write is answered: subscribers would slow down writers.
+// queue needs a bound. Delivering events before the write is acknowledged: subscribers would slow down writers.
 package feed
 
 import (
@@ -78,14 +79,14 @@ type Position struct {
 	Block core.BlockID
 }
 
-// Records reads changes back from the blocks.
+// Records reads changes from the records in the blocks.
 type Records interface {
 	// Since returns the changes that were recorded after a position, up to a sequence. An error with ErrTooOld as its
 	// cause means that some of them no longer exist, or that the position does not belong to this history.
 	Since(ctx context.Context, after Position, to core.Seq) (History, error)
 }
 
-// History is a sequence of changes read from records. It is used by one goroutine.
+// History is a sequence of changes read from records. Only one goroutine may use it at a time.
 type History interface {
 	// Next returns the changes of the next record, in order, without voided ones, and the position after the record.
 	// It returns io.EOF after the last one.
@@ -100,14 +101,14 @@ type Options struct {
 	Records Records
 	Buffer  int      // the number of events that can wait for subscribers; 0 means DefaultBuffer
 	Start   Position // the current end of the history, which is durable
-	Relaxed bool     // a batch is durable after a call of Durable, not when it was applied
+	Relaxed bool     // a batch is durable after a call of Durable, not as soon as it was applied
 }
 
-// Feed delivers the changes of one writer. Its methods may be called concurrently, but Applied by one goroutine at a
-// time.
+// Feed delivers the changes of one writer. Its methods may be called concurrently, but Applied only by one goroutine at
+// a time.
 //
-// One process: it sees the changes of this process's writer. If several servers write to one store, each has a feed of
-// its own changes, and the order of all is that of their sequences.
+// One process: it delivers the changes of this process's writer. If several servers write to one store, each has a feed
+// of its own changes, and the sequences define the order of all changes.
 type Feed struct {
 	o Options
 
@@ -131,7 +132,7 @@ func New(o Options) *Feed {
 }
 
 // Applied accepts an applied batch: its changes, their results, and the position after it. The writer calls it before
-// anybody else may modify the changes again.
+// it returns results to callers, which may then modify the changes.
 func (f *Feed) Applied(changes []core.Change, results []core.Result, at Position) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -155,7 +156,7 @@ func (f *Feed) Applied(changes []core.Change, results []core.Result, at Position
 	f.wake()
 }
 
-// Durable notes that everything up to a position is durable. It is for a relaxed writer.
+// Durable records that everything up to a position is durable. A relaxed writer calls it.
 func (f *Feed) Durable(at Position) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -176,7 +177,7 @@ func (f *Feed) push(e Event) {
 
 func (f *Feed) at(i int) *Event { return &f.ring[(f.first+i)%len(f.ring)] }
 
-// wake tells all subscribers to check for events.
+// wake makes all subscribers check for events.
 func (f *Feed) wake() {
 	for _, s := range f.subs {
 		select {
@@ -209,19 +210,20 @@ func (f *Feed) Close() {
 	f.wake()
 }
 
-// Subscription is one subscriber. It is used by one goroutine.
+// Subscription is one subscriber. Only one goroutine may use it at a time.
 type Subscription struct {
 	feed    *Feed
 	woken   chan struct{} // one token: there may be new events
 	pos     Position
 	checked bool     // pos is known to belong to this history
-	history History  // nil if the ring reaches back to pos
-	ahead   []Event  // read from history, not yet returned
+	history History  // set while the subscriber reads records; nil if the ring has all events after pos
+	ahead   []Event  // events read from history but not yet returned
 	then    Position // the position after ahead
 }
 
-// Subscribe returns a subscriber that gets every change after a position, which was returned by Latest or by another
-// subscriber's Position, in this process or an earlier one. If that is not possible, the first Next returns an error.
+// Subscribe returns a subscriber that gets every change after a position, which was returned by Latest or by the
+// Position of any subscriber, in this process or an earlier one. If that is not possible, the first Next returns an
+// error.
 func (f *Feed) Subscribe(after Position) *Subscription {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -284,8 +286,8 @@ func (s *Subscription) Next(ctx context.Context, events []Event) (n int, err err
 	}
 }
 
-// take copies events for s from the ring. If behind is true, the ring does not reach back to s, and the changes up to
-// the sequence to have to be read from the records.
+// take copies events for s from the ring. If behind is true, the ring lacks some of the events after s.pos: the changes
+// from there up to a sequence (to) have to be read from the records.
 func (s *Subscription) take(events []Event) (n int, behind bool, to core.Seq, closed bool) {
 	f := s.feed
 	f.mu.Lock()
@@ -316,7 +318,7 @@ func (s *Subscription) take(events []Event) (n int, behind bool, to core.Seq, cl
 // since opens the records after the position of s.
 func (s *Subscription) since(ctx context.Context, to core.Seq) (History, error) {
 	if s.pos.Seq > to {
-		return nil, TooOld(fmt.Sprintf("position %d is after the last change, %d", s.pos.Seq, to))
+		return nil, TooOld(fmt.Sprintf("position %d is after the last change, which is %d", s.pos.Seq, to))
 	}
 	return s.feed.o.Records.Since(ctx, s.pos, to)
 }

@@ -10,13 +10,13 @@ import (
 	"orcas/core/coretest"
 )
 
-// silent are the kinds of changes that change nothing for a subscriber.
+// silent are the kinds of changes that have no events.
 var silent = map[core.ChangeKind]bool{
 	core.ChangeSetReplayFrom: true, core.ChangeSynced: true, core.ChangeVoid: true,
 	core.ChangeFreeGarbage: true, core.ChangeDropParts: true,
 }
 
-// TestEveryKindHasItsEvents walks every kind of change through appendEvents: one that it does not know fails here.
+// TestEveryKindHasItsEvents passes every kind of change to appendEvents, which panics if it does not know the kind.
 func TestEveryKindHasItsEvents(t *testing.T) {
 	seen := map[core.ChangeKind]bool{}
 	check := func(t *rapid.T, c core.Change) {
@@ -34,7 +34,7 @@ func TestEveryKindHasItsEvents(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		for range 50 { // so that every kind is drawn in the whole
+		for range 50 { // enough to draw every kind at least once
 			check(t, coretest.RandomChange(t))
 		}
 	})

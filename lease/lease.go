@@ -7,13 +7,13 @@
 //
 // # What a lease protects, and what it does not
 //
-// A holder that hangs longer than the time limit loses its lease without noticing, and another worker starts. So a
+// A holder that hangs longer than the time limit loses its lease without noticing it, and another worker starts. So a
 // lease avoids duplicate work, but is never the only protection of data:
 //
-//   - A change to the metadata states what it expects (core.Precondition, MoveData.From, PutRecord.Expect), so the
-//     change of the second of two workers fails with Conflict.
-//   - An action that no change protects, such as deleting a block, requires a context that has not ended, and a proof
-//     that no later work of others can invalidate: content that nothing refers to is never referred to again.
+//   - A change to the metadata states what it expects (core.Precondition, MoveData.From, PutRecord.Expect), so if two
+//     workers make the same change, the second one fails with Conflict.
+//   - An action that is not a change, such as deleting a block, requires a context that has not ended, and a condition
+//     that no other worker can invalidate later: content without references is never referred to again.
 package lease
 
 import (

@@ -13,7 +13,7 @@ import (
 	"orcas/lease"
 )
 
-// leases runs the suite that every implementation has to pass.
+// leases runs the test suite for all implementations of Leases.
 func leases(t *testing.T, open func(t *testing.T) lease.Leases) {
 	ctx := context.Background()
 	t.Run("one at a time", func(t *testing.T) {
@@ -24,7 +24,7 @@ func leases(t *testing.T, open func(t *testing.T) lease.Leases) {
 		for range 20 {
 			wg.Go(func() {
 				err := l.Do(ctx, lease.Scrub, func(context.Context) error {
-					inside++ // the race detector sees a lease that excludes nobody
+					inside++ // if the lease excluded nobody, the race detector would report this
 					mu.Lock()
 					most = max(most, inside)
 					mu.Unlock()
@@ -71,7 +71,7 @@ func leases(t *testing.T, open func(t *testing.T) lease.Leases) {
 			require.True(t, core.Is(l.Do(waiting, lease.Scrub, func(context.Context) error { panic("too late") }), core.Canceled))
 		})
 	})
-	t.Run("the work's context ends with the caller's", func(t *testing.T) {
+	t.Run("the context of the work ends with that of the caller", func(t *testing.T) {
 		l := open(t)
 		mine, cancel := context.WithCancel(ctx)
 		require.ErrorIs(t, l.Do(mine, lease.Scrub, func(ctx context.Context) error {

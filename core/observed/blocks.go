@@ -21,7 +21,7 @@ func Blocks(b core.Blocks, o Observer) core.Blocks {
 	if f, ok := core.As[core.Flusher](b); ok {
 		return &flusher{observed, f}
 	}
-	return observed // not a Flusher: callers must be able to see that every commit is durable
+	return observed // not a Flusher, so that callers can see that every commit is durable
 }
 
 // Unwrap returns the block store, for core.As.

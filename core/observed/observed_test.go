@@ -17,7 +17,7 @@ import (
 	"orcas/core/sqlite"
 )
 
-// calls collects what an observer is told.
+// calls collects the calls that an observer gets.
 type calls struct {
 	mu   sync.Mutex // guards list
 	list []observed.Call
@@ -29,7 +29,7 @@ func (c *calls) observe(call observed.Call) {
 	c.list = append(c.list, call)
 }
 
-// take returns the calls since the last take.
+// take returns the calls since the last call of take.
 func (c *calls) take() []observed.Call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,7 +133,7 @@ func TestBlocksCalls(t *testing.T) {
 	p := make([]byte, 5)
 	n, err := r.ReadAt(p, 0)
 	require.Equal(t, 4, n)
-	require.Error(t, err, "io.EOF: five bytes were asked for")
+	require.Error(t, err, "io.EOF, because five bytes were requested")
 	s, err := core.ReadSpan(ctx, r, 0, 4)
 	require.NoError(t, err)
 	_, err = io.ReadFull(s, p[:4])
@@ -181,7 +181,7 @@ func TestBlocksCalls(t *testing.T) {
 	}
 }
 
-// TestAbilities checks that a wrapper shows the abilities of what it wraps, and no others.
+// TestAbilities checks that a wrapper has the abilities of the driver that it wraps, and no others.
 func TestAbilities(t *testing.T) {
 	m := observed.Meta(openSQLite(t, t.TempDir()), ignore)
 	for name, found := range map[string]bool{
@@ -200,7 +200,7 @@ func TestAbilities(t *testing.T) {
 	require.True(t, has[core.Deferrer](w))
 	require.NoError(t, w.Abort())
 
-	strict := struct{ core.Blocks }{mem.NewBlocks()} // hides what it could do
+	strict := struct{ core.Blocks }{mem.NewBlocks()} // hides all optional abilities
 	require.False(t, has[core.Flusher](observed.Blocks(strict, ignore)), "every commit is durable")
 }
 
@@ -209,7 +209,7 @@ func has[T any](x any) bool {
 	return ok
 }
 
-// TestNoAllocations: an observer that only counts costs reads no memory.
+// TestNoAllocations checks that an observer that only counts causes no allocations in reads.
 func TestNoAllocations(t *testing.T) {
 	ctx := t.Context()
 	engine := mem.NewMeta()
@@ -220,7 +220,7 @@ func TestNoAllocations(t *testing.T) {
 	require.NotZero(t, counts[observed.MetaState])
 }
 
-// TestNames: each operation has a name of its own.
+// TestNames checks that each operation has a unique name.
 func TestNames(t *testing.T) {
 	names := map[string]bool{}
 	for op := range observed.Ops {
@@ -230,7 +230,7 @@ func TestNames(t *testing.T) {
 	require.Len(t, names, int(observed.Ops))
 }
 
-// BenchmarkState shows what observing a call costs.
+// BenchmarkState measures the cost of observing a call.
 func BenchmarkState(b *testing.B) {
 	ctx := b.Context()
 	engine := mem.NewMeta()

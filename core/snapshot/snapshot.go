@@ -1,5 +1,5 @@
-// Package snapshot stores snapshots of the metadata in blocks: the entire contents of an engine (core.Snapshotter) as
-// of one sequence.
+// Package snapshot stores snapshots of the metadata in blocks: all metadata of an engine (core.Snapshotter) as of one
+// sequence.
 //
 // A snapshot is a block of the kind core.Snapshot. Its frames have the type Snapshot, and the ID of each is the
 // sequence of the snapshot. They contain one stream, in pieces of 256 KiB. Each piece is compressed separately with
@@ -35,14 +35,14 @@ type Info struct {
 	Rows       int64
 }
 
-// maxRow is the maximum size of a row, in bytes. It prevents large allocations for a damaged length. For comparison, a
-// version with 2 KiB of headers takes 3 KiB, and a list of 1,000 extents 30 KiB.
+// maxRow is the maximum size of a row, in bytes. It prevents large allocations if a length is damaged. For comparison,
+// a version with 2 KiB of headers takes 3 KiB, and a list of 1,000 extents 30 KiB.
 const maxRow = 64 << 20
 
-// WriteOptions configure Write. Each of them may be nil.
+// WriteOptions configure Write. Each function may be nil.
 type WriteOptions struct {
 	Pace   func(n int64) error             // called after each frame with the number of bytes written; may wait
-	Before func(ctx context.Context) error // called before the snapshot is made durable; must make its contents durable
+	Before func(ctx context.Context) error // called before the snapshot is made durable; must make all changes in the snapshot durable
 }
 
 // Write writes a snapshot of meta to a new block, which is durable when Write returns.
@@ -92,7 +92,7 @@ func (w *writer) write(ctx context.Context, meta core.Snapshotter) (err error) {
 		w.row = encoding.AppendRow(w.row[:0], r)
 		w.plain = binary.AppendUvarint(w.plain, uint64(len(w.row)))
 		w.plain = append(w.plain, w.row...)
-		for len(w.plain) > frame.MaxPlain { // never all of it, because the last frame must not be empty
+		for len(w.plain) > frame.MaxPlain { // never all bytes, because the last frame must not be empty
 			if err := w.frame(w.plain[:frame.MaxPlain], false); err != nil {
 				return err
 			}
@@ -264,7 +264,7 @@ func (r *reader) frame(at int64, index uint32) error {
 		return broken(err)
 	}
 	if h.Type != frame.Snapshot || h.Index != index || index > 0 && h.ID != r.h.ID || h.End() > r.size {
-		return broken(fmt.Errorf("frame %d is not at its offset", index))
+		return broken(fmt.Errorf("frame %d is not at the expected offset", index))
 	}
 	raw := append(r.raw[:0], make([]byte, h.Stored)...)
 	r.raw = raw
@@ -282,10 +282,10 @@ func (r *reader) frame(at int64, index uint32) error {
 			return broken(err)
 		}
 	default:
-		return core.E("snapshot.Read", core.Unsupported, fmt.Errorf("codec %d", h.Codec))
+		return core.E("snapshot.Read", core.Unsupported, fmt.Errorf("codec %d is unknown", h.Codec))
 	}
 	if len(r.plain) != int(h.Plain) {
-		return broken(errors.New("a frame of the wrong length"))
+		return broken(errors.New("the content of a frame has the wrong length"))
 	}
 	r.h = h
 	return nil
@@ -313,7 +313,7 @@ func (r *reader) state() (core.State, error) {
 		return core.State{}, err
 	}
 	if row == nil || row.State == nil || uint64(row.State.Seq) != r.h.ID {
-		return core.State{}, broken(errors.New("the first row is not the state"))
+		return core.State{}, broken(errors.New("the first row is not the state of the snapshot"))
 	}
 	return *row.State, nil
 }
@@ -325,7 +325,7 @@ func (r *reader) next() (*core.Row, error) {
 		return nil, nil
 	}
 	if err == nil && length > maxRow {
-		err = broken(fmt.Errorf("a row of %d bytes", length))
+		err = broken(fmt.Errorf("a row of %d bytes is too long", length))
 	}
 	if err != nil {
 		return nil, cutOff(err)

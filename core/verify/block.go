@@ -73,14 +73,14 @@ func Block(ctx context.Context, blocks core.Blocks, id core.BlockID, size int64,
 	return found, nil
 }
 
-// pieces reads a block in pieces, and reopens it for each of them.
+// pieces is an io.ReaderAt that reopens the block for each read.
 type pieces struct {
 	ctx    context.Context
 	blocks core.Blocks
 	id     core.BlockID
 	size   int64
 	pace   Pace
-	err    error // ends the scan: the block no longer exists, or the caller has canceled it
+	err    error // set to end the scan: the block no longer exists, or the context has ended
 }
 
 // ReadAt implements io.ReaderAt.

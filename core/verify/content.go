@@ -24,9 +24,9 @@ type Pace func(n int) error
 // Unpaced is a Pace that neither counts nor waits.
 func Unpaced(int) error { return nil }
 
-// Live reads every frame of a content that may be moved or deleted in the meantime. It returns the DataInfo that it
-// last used. The error is Damaged if a frame or a checksum is wrong, NoSuchData if a block is missing, and nil if the
-// content was deleted.
+// Live reads and verifies every frame of content that may be moved or deleted in the meantime. It returns the DataInfo
+// that it last used. The error is Damaged if a frame or a checksum is wrong, NoSuchData if a block is missing, and nil
+// if the content was deleted.
 func Live(ctx context.Context, meta core.Meta, blocks core.Blocks, d *core.DataInfo, pace Pace) (*core.DataInfo, error) {
 	for {
 		err := newReader(d, pace).all(ctx, blocks)
@@ -47,7 +47,7 @@ func Live(ctx context.Context, meta core.Meta, blocks core.Blocks, d *core.DataI
 	}
 }
 
-// Frames verifies a content and returns its stored frames, concatenated, and their headers.
+// Frames verifies content, and returns its concatenated stored frames and their headers.
 func Frames(ctx context.Context, blocks core.Blocks, d *core.DataInfo) (raw []byte, headers []frame.Header, err error) {
 	r := newReader(d, Unpaced)
 	r.keep = true
@@ -57,7 +57,7 @@ func Frames(ctx context.Context, blocks core.Blocks, d *core.DataInfo) (raw []by
 	return r.raw, r.headers, nil
 }
 
-// reader is the state of reading one content.
+// reader is the state of reading content.
 type reader struct {
 	d       *core.DataInfo
 	pace    Pace
@@ -85,27 +85,27 @@ func (r *reader) all(ctx context.Context, blocks core.Blocks) error {
 		}
 	}
 	if r.plain != d.Size {
-		return damage(d, core.Extent{}, fmt.Errorf("its frames hold %d bytes of %d", r.plain, d.Size))
+		return damage(d, core.Extent{}, fmt.Errorf("its frames have %d bytes of content instead of %d", r.plain, d.Size))
 	}
 	if r.clear && d.SHA256 != [32]byte{} && !bytes.Equal(r.sum.Sum(nil), d.SHA256[:]) {
-		return damage(d, core.Extent{}, errors.New("its SHA-256 is another"))
+		return damage(d, core.Extent{}, errors.New("its SHA-256 does not match"))
 	}
 	if r.clear && d.HasHead() && r.head != d.Head {
-		return damage(d, core.Extent{}, fmt.Errorf("the SHA-256 of its first %d bytes is another", core.HeadSize))
+		return damage(d, core.Extent{}, fmt.Errorf("the SHA-256 of its first %d bytes does not match", core.HeadSize))
 	}
 	return nil
 }
 
 func damage(d *core.DataInfo, e core.Extent, err error) error {
 	if e.Length > 0 {
-		err = fmt.Errorf("content %d at %d of block %v: %w", d.ID, e.Offset, e.Block, err)
+		err = fmt.Errorf("content %d at offset %d of block %v: %w", d.ID, e.Offset, e.Block, err)
 	} else {
 		err = fmt.Errorf("content %d: %w", d.ID, err)
 	}
 	return core.E("verify.Live", core.Damaged, err)
 }
 
-// extent reads the frames of an extent in order. final reports whether it is the last extent of the content.
+// extent reads the frames of an extent in order. Final states whether it is the last extent of the content.
 func (r *reader) extent(ctx context.Context, blocks core.Blocks, e core.Extent, final bool) error {
 	const op = "verify.Live"
 	br, err := blocks.Open(ctx, e)

@@ -38,7 +38,7 @@ func (p *Pacer) SetRate(perSecond int64) {
 // sleepMin is the shortest delay that Wait sleeps. It accumulates shorter ones, because the system would round them up.
 const sleepMin = 10 * time.Millisecond
 
-// Wait must be called after n bytes were read. It sleeps until more may be read.
+// Wait must be called after n bytes were read. It sleeps until more bytes may be read.
 func (p *Pacer) Wait(ctx context.Context, n int) error {
 	perSecond := p.Rate()
 	if perSecond <= 0 {
