@@ -403,7 +403,7 @@ func TestFeedWithoutSubscribers(t *testing.T) {
 	changes, results := applied()
 	require.Zero(t, testing.AllocsPerRun(100, func() { f.Applied(changes, results, feed.Position{Seq: 1}) }))
 	sub := f.Subscribe(f.Latest())
-	require.NotZero(t, testing.AllocsPerRun(100, func() { f.Applied(changes, results, feed.Position{Seq: 1}) }), "with a subscriber there are allocations")
+	require.NotZero(t, testing.AllocsPerRun(100, func() { f.Applied(changes, results, feed.Position{Seq: 1}) }), "a subscriber causes allocations")
 	sub.Close()
 	require.Zero(t, testing.AllocsPerRun(100, func() { f.Applied(changes, results, feed.Position{Seq: 1}) }))
 }

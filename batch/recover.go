@@ -112,7 +112,7 @@ func Recover(ctx context.Context, meta core.Meta, blocks core.Blocks, log *slog.
 }
 
 // Rebuild fills empty metadata from the blocks: from the newest intact snapshot, and the later records. If changes are
-// missing, which only damage or a loss of blocks explains, it returns Damaged and writes nothing, unless lossy is set.
+// missing, because blocks are damaged or lost, it returns Damaged and writes nothing, unless lossy is set.
 func Rebuild(ctx context.Context, meta core.Meta, blocks core.Blocks, log *slog.Logger, lossy bool) (*Recovery, error) {
 	return rebuild(&recovery{ctx: ctx, meta: meta, blocks: blocks, log: log}, lossy)
 }

@@ -276,8 +276,8 @@ type Record struct {
 	Value     []byte
 }
 
-// Garbage is an entry for storage that nothing refers to any longer. The change that deleted the last reference writes
-// it, and reclaim frees the storage.
+// Garbage is an entry for storage without references. The change that deleted the last reference writes it, and reclaim
+// frees the storage.
 type Garbage struct {
 	// ID is twice the sequence of that change, plus 1 for a List. New entries may have lower IDs than entries that were
 	// already read, so every pass begins at 0.

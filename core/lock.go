@@ -19,7 +19,7 @@ type Lock struct {
 // LockMode is the retention mode of a version.
 type LockMode uint8
 
-// The retention modes. A caller with the permission can bypass governance mode; nobody can bypass compliance mode.
+// The retention modes. A caller with the permission can bypass governance mode; compliance mode cannot be bypassed.
 const (
 	LockNone LockMode = iota
 	LockGovernance

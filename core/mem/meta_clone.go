@@ -27,7 +27,7 @@ func cloneData(d *core.DataInfo) core.DataInfo {
 	return c
 }
 
-// cloneSegments copies segments without their Info, which contents has.
+// cloneSegments copies segments without their Info, which is stored in contents.
 func cloneSegments(segments []core.Segment) []core.Segment {
 	segments = slices.Clone(segments)
 	for i := range segments {
