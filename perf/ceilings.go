@@ -12,10 +12,11 @@ import (
 	"orcas/perf/result"
 )
 
-// idCeilings is the scenario that measures only the ceilings, with which every run with its own servers begins.
+// idCeilings is the ID of the scenario that measures only the ceilings. Every run with its own servers begins with
+// them.
 const idCeilings = "ceilings"
 
-// ceilings measures the null server, the disk and the memory.
+// ceilings measures the null server, the disk and memory.
 func (r *run) ceilings() (*result.Ceilings, error) {
 	turn, syncs, total := 500*time.Millisecond, 50, int64(128<<20)
 	if r.o.Profile != Smoke {
@@ -57,7 +58,7 @@ func (r *run) ceilings() (*result.Ceilings, error) {
 	return &c, nil
 }
 
-// nullCeilings loads the null server.
+// nullCeilings measures the null server under several loads.
 func (r *run) nullCeilings(turn time.Duration) (rows []result.Row, err error) {
 	null, err := r.nullServer()
 	if err != nil {
@@ -90,7 +91,7 @@ func (r *run) nullCeilings(turn time.Duration) (rows []result.Row, err error) {
 	return rows, nil
 }
 
-// nullLoad is a closed loop of one kind of request for the null server.
+// nullLoad returns a closed loop of one kind of request for the null server.
 func (r *run) nullLoad(method string, size, workers int, turn time.Duration) *Load {
 	contents, hash := NewContents(size, r.o.Compressible), xxh3.Hash(nullBody(size))
 	return &Load{Workers: workers, Duration: turn, Next: func(w *Worker, n uint64) (s3client.Request, Expect) {

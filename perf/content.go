@@ -13,9 +13,9 @@ import (
 // tailBytes is the number of bytes at the end of each body that are unique to it.
 const tailBytes = 8
 
-// Contents makes random bodies of one size that differ only in their last 8 bytes. So the hash of the common part is
-// computed only once, and a load spends its CPU time on sending. (A store that deduplicates parts of objects would have
-// an advantage.)
+// Contents generates random bodies of one size that differ only in their last 8 bytes. So the hash of the common part
+// is computed only once, and a load spends its CPU time on sending. (A store that deduplicates parts of objects would
+// have an advantage.)
 type Contents struct {
 	size   int
 	base   []byte
@@ -24,7 +24,8 @@ type Contents struct {
 	common xxh3.Hasher // XXH3 of everything before the tail
 }
 
-// NewContents makes bodies of size bytes, at least 8. In each KiB, the share compressible (0 to 1) is zeros.
+// NewContents returns a generator of bodies of size bytes, at least 8. In each KiB, the share compressible (0 to 1) is
+// zeros.
 func NewContents(size int, compressible float64) *Contents {
 	size = max(size, tailBytes)
 	c := &Contents{size: size, base: make([]byte, size), sha: sha256.New().(hash.Cloner)}
@@ -39,8 +40,8 @@ func NewContents(size int, compressible float64) *Contents {
 	return c
 }
 
-// Body returns the body with a number, and its SHA-256 in hexadecimal. If reuse is a body that Body returned before,
-// its memory is reused.
+// Body returns the body with the given number, and its SHA-256 in hexadecimal. If reuse is a body that Body returned
+// before, its memory is reused.
 func (c *Contents) Body(number uint64, reuse []byte) (body []byte, sha string) {
 	if len(reuse) != c.size {
 		reuse = append(make([]byte, 0, c.size), c.base...)
@@ -56,12 +57,12 @@ func (c *Contents) Body(number uint64, reuse []byte) (body []byte, sha string) {
 	return reuse, hex.EncodeToString(h.Sum(sum[:0]))
 }
 
-// tail appends the tail of the body with a number.
+// tail appends the tail of the body with the given number to b, and returns the tail.
 func (c *Contents) tail(b []byte, number uint64) []byte {
 	return binary.LittleEndian.AppendUint64(b, c.salt+number)[len(b):]
 }
 
-// XXH3 returns the hash that identifies the body with a number.
+// XXH3 returns the hash that identifies the body with the given number.
 func (c *Contents) XXH3(number uint64) uint64 {
 	h := c.common
 	var tail [tailBytes]byte
@@ -69,7 +70,7 @@ func (c *Contents) XXH3(number uint64) uint64 {
 	return h.Sum64()
 }
 
-// Expect returns the expected response to a GET of the body with a number.
+// Expect returns the expected response to a GET of the body with the given number.
 func (c *Contents) Expect(number uint64) Expect {
 	return Expect{Status: 200, Body: true, Size: int64(c.size), XXH3: c.XXH3(number)}
 }

@@ -12,7 +12,7 @@ import (
 	"orcas/perf/result"
 )
 
-// runCore measures the goals of the core, alternately with the null server, a server with packing off, and the disk.
+// runCore measures the goals of the core, alternating with the null server, a server with packing off, and the disk.
 func runCore(s *session) error {
 	if s.o.Target != nil {
 		return needsOwn
@@ -53,8 +53,8 @@ func (c *core) start() (err error) {
 	return err
 }
 
-// compare starts two servers, one without and one with the measured feature, and calls run to compare them. The former
-// is c.unpacked, the latter c.orcas.
+// compare starts two servers, one without and one with the measured feature, and calls run to compare them. The server
+// without the feature is c.unpacked, the other one c.orcas.
 func (s *session) compare(what string, without, with []string, run func(c *core) error) error {
 	if s.o.Target != nil {
 		return needsOwn
@@ -110,7 +110,7 @@ func (c *core) goal(g goal, sides ...[]*LoadResult) {
 	c.o.Progress.Row(fmt.Sprintf("%s: %.2f, %s: %s", g.name, g.value, g.limit, mark))
 }
 
-// under returns a load for a server.
+// under returns a load that is directed at the server.
 func (s *Process) under(load func(p *Process) *Load) *Load {
 	l := load(s)
 	l.Target, l.PID, l.Script = s.Target, s.PID, true
@@ -125,7 +125,7 @@ func (c *core) turns(a, b *Process, load func(p *Process) *Load) (as, bs []*Load
 	}
 	sides := []side{{b, &bs}, {a, &as}}
 	for range c.p.turns {
-		slices.Reverse(sides) // so that the work that one load leaves behind does not always slow down the same other load
+		slices.Reverse(sides) // so that work left behind by one load does not always slow down the same other load
 		for _, side := range sides {
 			r, err := c.load(side.p.under(load))
 			if err != nil {
@@ -138,8 +138,8 @@ func (c *core) turns(a, b *Process, load func(p *Process) *Load) (as, bs []*Load
 }
 
 // together runs a load against two servers at the same time, once per turn, and returns the results of both. Other work
-// of the machine affects both alike, so that a difference of 1% can be seen; each server does about half of what it
-// could do alone. The client's CPU time is left out, because it would be that of both loads.
+// on the machine affects both alike, so a difference of 1% can be seen; each server does about half of what it could do
+// alone. The results have no client CPU time, because it could not be attributed to one of the loads.
 func (c *core) together(a, b *Process, load func(p *Process) *Load) (as, bs []*LoadResult, err error) {
 	servers := []*Process{a, b}
 	results := make([]*LoadResult, len(servers))
@@ -180,7 +180,7 @@ func clientByServer(r *LoadResult) float64 {
 	return r.ClientCPU.Seconds() / max(r.ServerCPU.Seconds(), 1e-3)
 }
 
-// put returns loads that put new bodies under new keys; the null server accepts them too.
+// put returns a function that makes loads that put new bodies under new keys; the null server accepts them too.
 func (c *core) put(size, workers int) func(*Process) *Load {
 	contents := c.contents(size)
 	return func(*Process) *Load {
@@ -197,11 +197,11 @@ func (c *core) puts() error {
 			return err
 		}
 		value := median(orcas, rate) / median(null, rate)
-		c.goal(goal{name: fmt.Sprintf("PUT %s, 64 connections, of the null server", sizeText(int64(size))), size: size,
+		c.goal(goal{name: fmt.Sprintf("PUT %s, 64 connections, relative to the null server", sizeText(int64(size))), size: size,
 			limit: "at least 0.40", value: value, met: value >= 0.40}, orcas, null)
 		if size == 4*kib {
 			value := median(orcas, clientByServer)
-			c.goal(goal{name: "PUT 4 KiB, 64 connections, client CPU by server CPU", limit: "at most 0.80", value: value, met: value <= 0.80})
+			c.goal(goal{name: "PUT 4 KiB, 64 connections, client CPU relative to server CPU", limit: "at most 0.80", value: value, met: value <= 0.80})
 		}
 	}
 	return nil
@@ -214,7 +214,7 @@ func (c *core) packing() error {
 			return err
 		}
 		value := median(on, rate) / median(off, rate)
-		c.goal(goal{name: fmt.Sprintf("PUT 4 KiB, %d connections, of packing off", workers), size: 4 * kib, limit: "at least 1", value: value, met: value >= 1}, on, off)
+		c.goal(goal{name: fmt.Sprintf("PUT 4 KiB, connections: %d, relative to packing off", workers), size: 4 * kib, limit: "at least 1", value: value, met: value >= 1}, on, off)
 	}
 	return nil
 }
@@ -235,11 +235,11 @@ func (c *core) alone() error {
 		return err
 	}
 	value := (median(orcas, p50us) - median(null, p50us)) / fdatasync
-	c.goal(goal{name: "PUT 4 KiB, 1 connection, median beyond the null server in fdatasyncs", size: 4 * kib, limit: "at most 2.5", value: value, met: value <= 2.5}, orcas, null)
+	c.goal(goal{name: "PUT 4 KiB, 1 connection, median beyond that of the null server, in fdatasyncs", size: 4 * kib, limit: "at most 2.5", value: value, met: value <= 2.5}, orcas, null)
 	return nil
 }
 
-// get returns loads that get seeded keys; the null server is asked for the same number of bytes.
+// get returns a function that makes loads that get seeded keys, or as many bytes from the null server.
 func (c *core) get(contents *Contents, keys, workers int, name func(uint64) string) func(*Process) *Load {
 	return func(p *Process) *Load {
 		if p == c.null {
@@ -264,7 +264,7 @@ func (c *core) gets() error {
 			return err
 		}
 		value := median(orcas, rate) / median(null, rate)
-		c.goal(goal{name: fmt.Sprintf("GET 4 KiB, 16 connections, %s (%d), of the null server", s.name, s.keys), size: 4 * kib,
+		c.goal(goal{name: fmt.Sprintf("GET 4 KiB, 16 connections, %s (%d), relative to the null server", s.name, s.keys), size: 4 * kib,
 			limit: "at least 0.60", value: value, met: value >= 0.60}, orcas, null)
 	}
 	return nil
@@ -286,7 +286,7 @@ func (c *core) large() error {
 	}
 	slices.Sort(disk)
 	value := median(orcas, rate) / min(median(null, rate), disk[len(disk)/2])
-	c.goal(goal{name: "PUT 10 MiB, 10 connections, of the lower of null server and disk", size: size, limit: "at least 0.75", value: value, met: value >= 0.75}, orcas, null)
+	c.goal(goal{name: "PUT 10 MiB, 10 connections, relative to the slower of null server and disk", size: size, limit: "at least 0.75", value: value, met: value >= 0.75}, orcas, null)
 	contents := c.contents(size)
 	const keys = 20
 	if err := c.seed(contents, keys, seedName(size)); err != nil {
@@ -297,7 +297,7 @@ func (c *core) large() error {
 		return err
 	}
 	value = median(orcas, rate) / median(null, rate)
-	c.goal(goal{name: "GET 10 MiB, 10 connections, of the null server", size: size, limit: "at least 0.50", value: value, met: value >= 0.50}, orcas, null)
+	c.goal(goal{name: "GET 10 MiB, 10 connections, relative to the null server", size: size, limit: "at least 0.50", value: value, met: value >= 0.50}, orcas, null)
 	return nil
 }
 
@@ -331,7 +331,7 @@ func (c *core) lists() error {
 			return err
 		}
 		value := ms(res.All, 50)
-		c.goal(goal{name: fmt.Sprintf("LIST out of %d, %s, median ms", keys, v.name), limit: fmt.Sprintf("at most %.0f", v.limitMs), value: value, met: value <= v.limitMs},
+		c.goal(goal{name: fmt.Sprintf("LIST a bucket of %d keys, %s, median in ms", keys, v.name), limit: fmt.Sprintf("at most %.0f", v.limitMs), value: value, met: value <= v.limitMs},
 			[]*LoadResult{res})
 	}
 	return nil

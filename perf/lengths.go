@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// timed records the requested and the actual duration of a load, and its limit of bytes, which is 0 if there was none.
+// timed records the requested and the actual duration of a load, and its limit of bytes (0 for no limit).
 type timed struct {
 	asked, took time.Duration
 	maxBytes    int64

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLengthsAreThoseUsed: notes speak of the loads that there were, whatever profile and options asked for.
+// TestLengthsAreThoseUsed: the notes describe the loads that were actually run, whatever the profile and the options
+// requested.
 func TestLengthsAreThoseUsed(t *testing.T) {
 	find := func(id string) *scenario {
 		all := allScenarios()

@@ -17,11 +17,11 @@ import (
 
 // Load is a stream of requests to one Target, in a closed or an open loop.
 //
-// In a closed loop, each of Workers sends its next request when its last one has been answered. So a server that stalls
-// receives fewer requests, and its stall is one slow response per worker. In an open loop (Rate), requests are sent at
-// fixed times, whether or not earlier ones have been answered. Latency counts from the intended time, so a stall shows
-// in all requests that it delays. Workers then bounds the number of connections. If all of them are busy, a request
-// waits, and the wait counts as latency.
+// In a closed loop, each of Workers sends its next request when it has received the response to the previous one. So a
+// server that stalls receives fewer requests, and its stall is one slow response per worker. In an open loop (Rate),
+// requests are sent at fixed times, whether or not the responses to earlier ones have arrived. Latency counts from the
+// intended time, so a stall shows in all requests that it delays. Workers then bounds the number of connections. If all
+// of them are busy, a request waits, and the wait counts as latency.
 type Load struct {
 	Target   *s3client.Target
 	Workers  int
@@ -36,9 +36,10 @@ type Load struct {
 	// each Worker by only one.
 	Next   func(w *Worker, n uint64) (s3client.Request, Expect)
 	PID    int  // process ID of the server, to measure its CPU time and memory; 0 if they are not measured
-	Script bool // requests depend on the response before, so the load needs a closed loop
+	Script bool // requests depend on the previous response, so the load needs a closed loop
 	// Unfinished reports whether a worker is in the middle of an operation that takes several requests. In a closed
-	// loop, the worker completes it after the end of the load. Unfinished is nil if no operation takes several requests.
+	// loop, the worker completes it after the end of the load. Unfinished is nil if no operation takes several
+	// requests.
 	Unfinished func(w *Worker) bool
 }
 
@@ -46,13 +47,13 @@ type Load struct {
 type Worker struct {
 	ID    int
 	Last  s3client.Reply // the response to the previous request
-	OK    bool           // Last was as expected
+	OK    bool           // Last was the expected response
 	State any
 	body  []byte
 	of    *Contents
 }
 
-// Body returns the body with a number of c, in a buffer that belongs to w.
+// Body returns the body of c with the given number, in a buffer that belongs to w.
 func (w *Worker) Body(c *Contents, number uint64) (body []byte, hash string) {
 	if w.of != c {
 		w.of, w.body = c, nil
@@ -92,9 +93,9 @@ func (e *Expect) mismatch(a *s3client.Reply) error {
 type OpResult struct {
 	Op             string
 	Latency        *hdrhistogram.Histogram // in microseconds
-	Completed      int64                   // requests that were answered
-	Successful     int64                   // requests that were answered as expected
-	Failed         int64                   // requests that were not answered, or not as expected
+	Completed      int64                   // requests with a response
+	Successful     int64                   // requests with the expected response
+	Failed         int64                   // requests with an unexpected response or none
 	Bytes          int64                   // body bytes of successful requests, in both directions
 	BodyBytes      int64                   // size of the largest body
 	Statuses       map[int]int64
@@ -120,7 +121,7 @@ type LoadResult struct {
 // Rate returns the number of successful operations per second.
 func (r *LoadResult) Rate() float64 { return float64(r.All.Successful) / r.Elapsed.Seconds() }
 
-// ErrorRate returns the share of requests that were not answered as expected, from 0 to 1.
+// ErrorRate returns the share of requests that did not get the expected response, from 0 to 1.
 func (r *LoadResult) ErrorRate() float64 {
 	if r.Sent == 0 {
 		return 0
@@ -164,21 +165,21 @@ func (l *Load) Run(ctx context.Context) (*LoadResult, error) {
 	case err != nil:
 		return res, err
 	case res.All.Completed == 0 && res.FirstError != nil:
-		return res, fmt.Errorf("nothing was completed: %w", res.FirstError)
+		return res, fmt.Errorf("no request was completed: %w", res.FirstError)
 	case res.All.Completed == 0:
-		return res, fmt.Errorf("nothing was completed in %v", res.Elapsed)
+		return res, fmt.Errorf("no request was completed in %v", res.Elapsed)
 	}
 	return res, nil
 }
 
-// over reports whether a closed loop ends before request n.
+// over reports whether a closed loop has ended, so that request n is not sent.
 func (r *runner) over(n uint64) bool {
 	return r.ctx.Err() != nil || r.Count > 0 && n >= r.Count || r.Duration > 0 && time.Since(r.start) >= r.Duration ||
 		r.MaxBytes > 0 && r.bytes.Load() >= r.MaxBytes
 }
 
-// goesOn reports whether a worker has an operation to finish after the end.
-func (r *runner) goesOn(w *Worker) bool {
+// mustFinish reports whether a worker has to finish an operation after the end of the load.
+func (r *runner) mustFinish(w *Worker) bool {
 	return r.Unfinished != nil && r.ctx.Err() == nil && r.Unfinished(w)
 }
 
@@ -199,7 +200,7 @@ func (r *runner) closed() error {
 				sleep(r.ctx, r.Ramp*time.Duration(id)/time.Duration(r.Workers))
 			}
 			w := &Worker{ID: id}
-			for n := uint64(id); !r.over(n) || r.goesOn(w); n += uint64(r.Workers) {
+			for n := uint64(id); !r.over(n) || r.mustFinish(w); n += uint64(r.Workers) {
 				r.one(c, w, n, time.Now())
 			}
 		})
@@ -212,7 +213,7 @@ func (r *runner) closed() error {
 func (r *runner) one(c s3client.Conn, w *Worker, n uint64, begin time.Time) {
 	call, want := r.Next(w, n)
 	if r.Rate == 0 {
-		begin = time.Now() // do not count the time to make the body
+		begin = time.Now() // do not count the time to generate the body
 	}
 	r.sent.Add(1)
 	if r.MaxBytes > 0 {
@@ -239,7 +240,7 @@ func (r *runner) one(c s3client.Conn, w *Worker, n uint64, begin time.Time) {
 	}
 	r.tallies[w.ID%len(r.tallies)].add(call.Op, a.Status, answered, err == nil, took, bytes)
 	if !answered {
-		sleep(r.ctx, 20*time.Millisecond) // do not flood a dead server
+		sleep(r.ctx, 20*time.Millisecond) // do not flood a server that is down
 	}
 }
 

@@ -31,7 +31,7 @@ func TestContents(t *testing.T) {
 		}
 		require.Len(t, seen, 4)
 		if size >= 1024 {
-			require.Equal(t, make([]byte, 256), reuse[:256], "half of it is zeros")
+			require.Equal(t, make([]byte, 256), reuse[:256], "half of the body must be zeros")
 		}
 	}
 }
@@ -46,7 +46,7 @@ func TestFailingServerFailsTheRun(t *testing.T) {
 		"507":         {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(507) }, "head", "status 507, not 200"},
 		"wrong bytes": {wrongBytes, "concurrent-1m", "wrong content"},
 		"short":       {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("short")) }, "concurrent-1m", "5 bytes, not 1048576"},
-		"hangs up":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "put-sweep", "nothing was completed"},
+		"hangs up":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "put-sweep", "no request was completed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := tiny(t, c.scenario)
@@ -61,7 +61,7 @@ func TestFailingServerFailsTheRun(t *testing.T) {
 
 func wrongBytes(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
-		_, _ = w.Write(make([]byte, 1<<20)) // the client will notice
+		_, _ = w.Write(make([]byte, 1<<20)) // the client notices an error
 	}
 }
 
@@ -85,7 +85,7 @@ func TestMaxErrorRate(t *testing.T) {
 	require.Positive(t, row.StatusCodes["503"])
 }
 
-// TestExpectedErrorIsASuccess asks for what is not there.
+// TestExpectedErrorIsASuccess: a 404 counts as a success if the load expects it.
 func TestExpectedErrorIsASuccess(t *testing.T) {
 	target := lying(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) })
 	l := &Load{Target: target, Workers: 2, Count: 50, Next: func(*Worker, uint64) (s3client.Request, Expect) {
@@ -97,8 +97,8 @@ func TestExpectedErrorIsASuccess(t *testing.T) {
 	require.Zero(t, res.ErrorRate())
 }
 
-// TestRatesDiffer: of three requests one is answered as expected, one otherwise, and one not at all; and some find no
-// connection.
+// TestRatesDiffer: of three requests one gets the expected response, one another response, and one no response, and
+// some requests find no free connection.
 func TestRatesDiffer(t *testing.T) {
 	var n atomic.Int64
 	release := make(chan struct{})
@@ -128,11 +128,11 @@ func TestRatesDiffer(t *testing.T) {
 	require.Positive(t, res.Unsent)
 	require.EqualValues(t, 100, res.Sent+res.Unsent)
 	require.Equal(t, res.Sent, res.All.Completed+res.All.Statuses[0])
-	require.Equal(t, res.Sent+res.Unsent, row.Samples, "those that were not sent have waited too")
+	require.Equal(t, res.Sent+res.Unsent, row.Samples, "the waits of unsent requests must count too")
 }
 
-// TestStall: a server that stops for a while. In an open loop all requests that it delays tell of it, in a closed one a
-// single one does.
+// TestStall stalls a server for a while. In an open loop the stall shows in all requests that it delays, in a closed
+// loop in a single request.
 func TestStall(t *testing.T) {
 	const stall = 400 * time.Millisecond
 	run := func(rate float64) (res *LoadResult) {
@@ -159,21 +159,21 @@ func TestStall(t *testing.T) {
 	}
 	closed, open := run(0), run(500)
 	stallMs := float64(stall.Milliseconds())
-	require.GreaterOrEqual(t, float64(closed.All.Latency.Max())/1000, stallMs*0.98, "one has seen it")
-	require.Less(t, ms(closed.All, 99), stallMs*0.98, "but p99 has not")
+	require.GreaterOrEqual(t, float64(closed.All.Latency.Max())/1000, stallMs*0.98, "one request must show the stall")
+	require.Less(t, ms(closed.All, 99), stallMs*0.98, "p99 must not show it")
 	require.GreaterOrEqual(t, ms(open.All, 99), stallMs*0.98)
-	require.Greater(t, ms(open.All, 80), stallMs/4, "it delayed most of them, also those that waited for a connection")
+	require.Greater(t, ms(open.All, 80), stallMs/4, "the stall must show in most requests, including those that waited for a connection")
 	require.Greater(t, open.Connections, 1)
 }
 
-// TestSchedule: intended times do not depend on anything.
+// TestSchedule: intended times depend only on the load.
 func TestSchedule(t *testing.T) {
 	even := &Load{Rate: 100}
 	require.Equal(t, 2*time.Second, even.due(200))
 	grows := &Load{Rate: 10, RateTo: 30, Duration: 10 * time.Second}
-	require.InDelta(t, 10, grows.due(200).Seconds(), 1e-6, "20 a second on average")
+	require.InDelta(t, 10, grows.due(200).Seconds(), 1e-6, "20 requests per second on average")
 	require.InDelta(t, 4.142, grows.due(50+25).Seconds(), 0.9)
-	require.Greater(t, grows.due(100), 5*time.Second, "few at first")
+	require.Greater(t, grows.due(100), 5*time.Second, "the rate must be low at first")
 	level := &Load{Rate: 10, RateTo: 10, Duration: time.Second}
 	require.Equal(t, time.Second, level.due(10))
 }
@@ -190,14 +190,14 @@ func TestBadOptions(t *testing.T) {
 	}{
 		"scenario":    {func(o *Options) { o.Scenarios = []string{"put-swep"} }, `unknown scenario "put-swep"`},
 		"profile":     {func(o *Options) { o.Profile = "huge" }, `profile "huge"`},
-		"unreachable": {func(o *Options) { o.Target = away }, "http://127.0.0.1:1 cannot be reached"},
-		"credentials": {func(o *Options) { o.Target = wrong }, "refuses these credentials: status 403 InvalidAccessKeyId"},
+		"unreachable": {func(o *Options) { o.Target = away }, "cannot reach http://127.0.0.1:1"},
+		"credentials": {func(o *Options) { o.Target = wrong }, "rejects these credentials: status 403 InvalidAccessKeyId"},
 		"bucket":      {func(o *Options) { o.Target, o.Bucket = target, "nowhere" }, "has no bucket nowhere"},
 		"disk":        {func(o *Options) { o.Keys, o.Scenarios = 1e12, []string{"footprint"} }, "does not fit"},
 		"program":     {func(o *Options) { o.Program = "/nonexistent" }, "no such file"},
 		"directory":   {func(o *Options) { o.Dir = "/nonexistent" }, "no such file"},
-		"own needed":  {func(o *Options) { o.Target, o.Scenarios = target, []string{"batch-compare"} }, "needs servers of the run's own"},
-		"not served":  {func(o *Options) { o.Target, o.Scenarios = target, []string{"encrypted"} }, "this server does not serve it"},
+		"own needed":  {func(o *Options) { o.Target, o.Scenarios = target, []string{"batch-compare"} }, "needs servers that the run starts itself"},
+		"not served":  {func(o *Options) { o.Target, o.Scenarios = target, []string{"encrypted"} }, "this server does not support it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := tiny(t, "put-sweep")
@@ -220,8 +220,8 @@ func TestBadOptions(t *testing.T) {
 	require.True(t, errors.Is(needsOwn, ErrUnsupported))
 }
 
-// TestPairs: a turn in which nothing was measured of one side says nothing, and no ratio is infinite: JSON has no such
-// number.
+// TestPairs: a turn in which one side was not measured is ignored, and no ratio is infinite, because JSON cannot
+// represent that.
 func TestPairs(t *testing.T) {
 	turns := func(cpu ...time.Duration) (list []*LoadResult) {
 		for _, c := range cpu {

@@ -15,9 +15,9 @@ import (
 	"orcas/s3/sigv4"
 )
 
-// NullServer shows the most that an HTTP front end like ours can do on a machine. It verifies SigV4, reads the body,
-// computes MD5 and SHA-256 (and CRC64NVME if the client sends no checksum), and stores nothing. GET and HEAD return the
-// same headers as our server and a body from one buffer. Its length is the number after the last "-" of the key.
+// NullServer shows the upper limit for an HTTP front end like ours on a machine. It verifies SigV4, reads the body,
+// computes MD5, SHA-256 and CRC64NVME, and stores nothing. GET and HEAD return the same headers as our server and a
+// body from one buffer, whose length is the number after the last "-" of the key.
 type NullServer struct {
 	Verifier *sigv4.Verifier
 	body     []byte

@@ -4,10 +4,10 @@ import (
 	"orcas/perf/result"
 )
 
-// Each point of a sweep is measured alternately with the null server, so that its ceiling is known for each size and
-// number of connections. A server at --endpoint may be on another machine, so it is measured alone.
+// Each point of a sweep is measured alternately with the null server, so the ceiling is known for each size and number
+// of connections. A server at --endpoint may be on another machine, so it is measured alone.
 
-// withNull reports whether this scenario measures the null server, and starts it.
+// withNull reports whether this scenario measures the null server, and starts the null server if so.
 func (s *session) withNull() (bool, error) {
 	if s.o.Target != nil || s.null != nil {
 		return s.null != nil, nil
@@ -18,7 +18,7 @@ func (s *session) withNull() (bool, error) {
 }
 
 // inTurns runs loads alternately, and returns one row for each load and turn of the scenario. Every second turn is in
-// reverse order, so that work that one load leaves behind, above all for the drive, does not always slow down the same
+// reverse order, so that work left behind by one load, especially for the drive, does not always slow down the same
 // other load.
 func (s *session) inTurns(op string, loads ...func() *Load) ([][]result.Row, error) {
 	rows := make([][]result.Row, len(loads))

@@ -24,7 +24,7 @@ func (l *Load) due(n uint64) time.Duration {
 	}
 	root := l.Rate*l.Rate + 2*slope*float64(n)
 	if root < 0 {
-		return math.MaxInt64 // a falling rate reaches 0 before
+		return math.MaxInt64 // a falling rate reaches 0 earlier
 	}
 	return time.Duration((math.Sqrt(root) - l.Rate) / slope * float64(time.Second))
 }
@@ -53,7 +53,7 @@ type opened struct {
 	unsent      []ticket // requests that were due, but found no free connection
 }
 
-// open sends requests at their times.
+// open sends requests at their intended times.
 func (r *runner) open() (o opened, err error) {
 	clock, err := newAlarm(r.ctx)
 	if err != nil {
@@ -110,7 +110,7 @@ func (p *pool) send(t ticket) {
 
 func (p *pool) work(id int, work chan ticket) {
 	c := s3client.NewConn(p.r.ctx, p.r.Target)
-	defer func() { _ = c.Close() }() // an error does not matter any more
+	defer func() { _ = c.Close() }() // an error does not matter at this point
 	w := &Worker{ID: id}
 	for t := range work {
 		for again := true; again; {
@@ -120,7 +120,7 @@ func (p *pool) work(id int, work chan ticket) {
 	}
 }
 
-// next returns the oldest ticket of the queue, or makes the worker idle.
+// next returns the oldest ticket in the queue. If the queue is empty, it marks the worker as idle and returns false.
 func (p *pool) next(work chan ticket) (ticket, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,7 +133,7 @@ func (p *pool) next(work chan ticket) (ticket, bool) {
 	return ticket{}, false
 }
 
-// finish waits for the responses to all requests that were sent, and returns those that were not sent.
+// finish waits for the responses to all requests that were sent, and returns the tickets that were not sent.
 func (p *pool) finish() []ticket {
 	p.mu.Lock()
 	unsent := p.queue
@@ -176,7 +176,7 @@ func newAlarm(ctx context.Context) (*alarm, error) {
 
 func (a *alarm) close() {
 	a.stopIt()
-	_ = a.f.Close() // nothing was written
+	_ = a.f.Close() // ignore the error: a timer has no data to lose
 }
 
 // wait returns at t, or immediately if t has passed.

@@ -30,7 +30,7 @@ type Peers struct {
 // peer is one kind of server, and how to start it.
 type peer struct {
 	name, flag, path string
-	version          []string // arguments that print it
+	version          []string // arguments that print the version
 	ready            string   // a path that returns 200 when the server is ready
 	// command returns the arguments and the environment for a server on a loopback address, with its data in the
 	// existing directory dir.
@@ -57,7 +57,7 @@ func versitygw(address, dir string, keys s3client.Keys) (args, env []string, err
 		[]string{"ROOT_ACCESS_KEY=" + keys.Access, "ROOT_SECRET_KEY=" + keys.Secret}, nil
 }
 
-// seaweedfs runs all servers of SeaweedFS in one process. Each has two ports, one of them for gRPC.
+// seaweedfs runs all servers of SeaweedFS in one process. Each of them has two ports, one for gRPC.
 func seaweedfs(address, dir string, keys s3client.Keys) (args, env []string, err error) {
 	config := filepath.Join(filepath.Dir(dir), filepath.Base(dir)+".s3.json")
 	text := fmt.Sprintf(`{"identities":[{"name":"perf","credentials":[{"accessKey":%q,"secretKey":%q}],"actions":["Admin","Read","Write","List","Tagging"]}]}`, keys.Access, keys.Secret)
@@ -116,7 +116,8 @@ func (r *run) contenders() []*contender {
 // nullName is the name of the null server among the contenders.
 const nullName = "null server"
 
-// peerProgram returns the Program of a peer. Its address does not change, because SeaweedFS remembers its own.
+// peerProgram returns the Program of a peer. Its address does not change between starts, because SeaweedFS remembers
+// it.
 func (r *run) peerProgram(p peer, name string) (Program, error) {
 	address, err := freeAddress()
 	if err != nil {
@@ -143,8 +144,8 @@ func (p *peer) programVersion(ctx context.Context) string {
 	return line
 }
 
-// beginContender starts a server of the comparison and makes its bucket, which some servers refuse for a while after
-// they report that they are ready.
+// beginContender starts a server of the comparison and creates its bucket. It retries for a while, because some servers
+// refuse to create a bucket right after they report that they are ready.
 func (r *run) beginContender(c *contender, name string, under ...string) error {
 	program, err := c.program(name)
 	if err != nil {
@@ -165,7 +166,7 @@ func (r *run) beginContender(c *contender, name string, under ...string) error {
 		}
 		if r.ctx.Err() != nil || time.Since(start) > time.Minute {
 			c.process.Kill()
-			return fmt.Errorf("make a bucket: %w", err)
+			return fmt.Errorf("create a bucket: %w", err)
 		}
 	}
 }
@@ -249,9 +250,9 @@ func durabilityOf(syncs float64) string {
 	number := strings.TrimSuffix(strconv.FormatFloat(syncs, 'f', 1, 64), ".0")
 	switch {
 	case number == "0":
-		return "not synced: a power cut can lose answered PUTs"
+		return "not synced: a power cut can lose acknowledged PUTs"
 	case syncs < 0.9:
-		return "not always synced (" + number + " syncs for each PUT): a power cut can lose answered PUTs"
+		return "not always synced (" + number + " syncs for each PUT): a power cut can lose acknowledged PUTs"
 	case number == "1":
 		return "synced: 1 sync for each PUT of a single client"
 	}

@@ -14,7 +14,7 @@ import (
 	"orcas/perf/result"
 )
 
-// another is this program as a peer: a server of another name, on the address that it is given.
+// another returns a peer that runs this test binary as a server under another name.
 func another(name, path, ready string) peer {
 	return peer{name: name, flag: "--another", path: path, version: []string{"-test.list=^$"}, ready: ready,
 		command: func(address, dir string, _ s3client.Keys) (args, env []string, err error) {
@@ -22,8 +22,8 @@ func another(name, path, ready string) peer {
 		}}
 }
 
-// TestPeers measures two servers beside ORCAS, one that does not start and those that there are no programs of. Nothing
-// of them is left.
+// TestPeers compares ORCAS with another server. It also names a server that does not start, and no programs for the
+// known peers. The run leaves no files.
 func TestPeers(t *testing.T) {
 	o := tiny(t, "peers")
 	o.Peers.more = []peer{another("Another", o.Program, "/-/health/ready"), another("Absent", filepath.Join(o.Dir, "missing"), "/")}
@@ -55,7 +55,7 @@ func TestPeers(t *testing.T) {
 			require.Contains(t, server.Durability, "synced: 1 sync")
 		}
 	}
-	// Everybody had every load, the same as the null server.
+	// Every server had the same loads as the null server.
 	var loads []string
 	for _, row := range s.Results {
 		sensible(t, "peers", &row)
@@ -65,18 +65,18 @@ func TestPeers(t *testing.T) {
 	}
 	require.Equal(t, []string{"put4 KiB", "put4 KiB", "get4 KiB", "put10 MiB", "get10 MiB", "list0 B"}, loads)
 	for _, name := range []string{"ORCAS", "Another"} {
-		var his []string
+		var own []string
 		for _, row := range s.Results {
 			if row.Variant == name {
-				his = append(his, row.Operation+sizeText(row.SizeBytes))
+				own = append(own, row.Operation+sizeText(row.SizeBytes))
 			}
 		}
-		require.Equal(t, loads, his, name)
+		require.Equal(t, loads, own, name)
 	}
 }
 
-// TestPeerCommands: each peer is told its address on the loopback interface, its directory and the credentials, and
-// never a default port.
+// TestPeerCommands: each peer gets an address on the loopback interface, its directory and the credentials, and never
+// uses a default port.
 func TestPeerCommands(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	for _, p := range (Peers{MinIO: "a", VersityGW: "b", SeaweedFS: "c"}).list() {
@@ -93,7 +93,7 @@ func TestPeerCommands(t *testing.T) {
 		}
 		require.Contains(t, all, "access-key", p.name)
 		require.Contains(t, all, "secret-key", p.name)
-		require.NotContains(t, line, "secret-key", "%s: others see the arguments of a process", p.name)
+		require.NotContains(t, line, "secret-key", "%s: other users can see the arguments of a process", p.name)
 		for _, arg := range args {
 			if host, port, err := net.SplitHostPort(arg); err == nil {
 				require.Equal(t, "127.0.0.1", host)
@@ -103,7 +103,7 @@ func TestPeerCommands(t *testing.T) {
 	}
 }
 
-// TestSyncsIn counts what strace prints: calls that were interrupted once, and files whose writes are synced.
+// TestSyncsIn: a call that strace splits into two lines counts once, and so does opening a file with synced writes.
 func TestSyncsIn(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "trace")
 	require.NoError(t, os.WriteFile(file, []byte(strings.Join([]string{

@@ -21,7 +21,7 @@ import (
 	"orcas/server"
 )
 
-// TestMain makes the test binary the program that a run starts: `server` and `perf null-server`.
+// TestMain lets the test binary act as the program that a run starts: `server` and `perf null-server`.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && (os.Args[1] == "server" || os.Args[1] == "perf") {
 		if err := program(os.Args[1:]); err != nil {
@@ -61,14 +61,14 @@ func program(args []string) error {
 	return s.Run(context.Background())
 }
 
-// quiet takes no notice of progress.
+// quiet is a Progress that only logs rows.
 type quiet struct{ t *testing.T }
 
 func (quiet) Scenario(string, int, int) {}
 func (quiet) Step(string)               {}
 func (q quiet) Row(text string)         { q.t.Log(text) }
 
-// tiny are options for a run that takes a moment.
+// tiny returns options for a short run.
 func tiny(t *testing.T, scenarios ...string) Options {
 	program, err := os.Executable()
 	require.NoError(t, err)
@@ -79,7 +79,7 @@ func tiny(t *testing.T, scenarios ...string) Options {
 func empty(t *testing.T, dir string) {
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Empty(t, entries, "nothing is left behind")
+	require.Empty(t, entries, "the run left files behind")
 }
 
 // start starts a server and returns a target for it.
@@ -93,11 +93,11 @@ func start(t *testing.T) (*s3client.Target, string) {
 	return p.Target, dir
 }
 
-// unsupportedYet are the scenarios that the server does not serve, as it says itself.
+// unsupportedYet are the scenarios that the server does not support yet.
 var unsupportedYet []string
 
-// TestEveryScenario runs all of them (with -short: one of each kind) against servers of the run's own and looks at each
-// figure.
+// TestEveryScenario runs all scenarios (with -short: one of each kind) against servers that the run starts, and checks
+// the figures.
 func TestEveryScenario(t *testing.T) {
 	o := tiny(t)
 	if testing.Short() {
@@ -149,12 +149,12 @@ func TestEveryScenario(t *testing.T) {
 	nullIsBeside(t, ran)
 }
 
-// nullIsBeside: each point of what is drawn was measured with the null server too.
+// nullIsBeside checks that each point of a plot was measured with the null server too.
 func nullIsBeside(t *testing.T, ran map[string]*result.Scenario) {
 	for id, operations := range map[string][]string{"batch-compare": {"put"}, "concurrent-1m": {"put", "get"}, "workers-sweep": {"put", "get"}, "multipart": {"part"},
 		"list": {"list"}, "mixed-ramp": {"mixed"}} {
 		if ran[id] == nil {
-			continue // see -short
+			continue // skipped with -short
 		}
 		rows := ran[id].Results
 		for _, row := range rows {
@@ -183,8 +183,8 @@ func TestListWalksOverPages(t *testing.T) {
 	require.InDelta(t, 2500, rows[6].Values["keys_per_sec"]*rows[6].Values["walk_sec"], 1e-6)
 }
 
-// TestUploadsAreFinished: an upload that has begun when the time is over is finished, so that the rate of uploads is
-// that of whole ones.
+// TestUploadsAreFinished: an upload that is in progress when the time is over is finished, so the rate of uploads
+// counts only complete ones.
 func TestUploadsAreFinished(t *testing.T) {
 	o := tiny(t, "multipart")
 	o.Duration = time.Millisecond
@@ -197,12 +197,12 @@ func TestUploadsAreFinished(t *testing.T) {
 		}
 	}
 	require.Positive(t, requests["create"])
-	require.LessOrEqual(t, requests["create"], int64(o.Workers), "a worker begins none after its time, and may begin late")
+	require.LessOrEqual(t, requests["create"], int64(o.Workers), "a worker must not begin an upload after the end of the load")
 	require.Equal(t, requests["create"], requests["complete"])
 	require.Equal(t, 2*requests["create"], requests["part"])
 }
 
-// sensible looks at one row.
+// sensible checks that the figures of a row are plausible.
 func sensible(t *testing.T, id string, r *result.Row) {
 	what := fmt.Sprintf("%s: %+v", id, *r)
 	require.Positive(t, r.Requests, what)
@@ -238,7 +238,7 @@ func environmentIsFull(t *testing.T, doc *result.Run) {
 	require.Len(t, doc.Ceilings.Memory, 5)
 }
 
-// TestEndpointIsLeftAsItWas runs against somebody's server, which then holds what it held before.
+// TestEndpointIsLeftAsItWas runs against an existing server, which must have the same objects afterwards.
 func TestEndpointIsLeftAsItWas(t *testing.T) {
 	target, _ := start(t)
 	o := tiny(t, "put-sweep", "multipart", "delete-batch", "list", "web-conformance", "mixed-ramp")
@@ -250,7 +250,7 @@ func TestEndpointIsLeftAsItWas(t *testing.T) {
 	require.True(t, doc.Environment.SameMachine)
 	require.Empty(t, bucketsOf(t, target))
 
-	// A bucket that is given keeps what is in it, and nothing else.
+	// An existing bucket keeps its objects, and gets no others.
 	_, err = once(t.Context(), target, s3client.Request{Method: "PUT", Path: "/mine"})
 	require.NoError(t, err)
 	_, err = once(t.Context(), target, s3client.Request{Method: "PUT", Path: "/mine/kept"})
@@ -277,13 +277,13 @@ func bucketsOf(t *testing.T, target *s3client.Target) []string {
 	return nil
 }
 
-// TestInterruptCleansUp ends a run in the middle of a load.
+// TestInterruptCleansUp interrupts a run in the middle of a load.
 func TestInterruptCleansUp(t *testing.T) {
 	target, _ := start(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	o := tiny(t, "multipart", "list")
 	o.Target, o.Duration, o.Progress = target, time.Hour, &onStep{do: func(what string) {
-		if strings.Contains(what, "uploads at once") {
+		if strings.Contains(what, "concurrent uploads") {
 			time.AfterFunc(100*time.Millisecond, cancel)
 		}
 	}}
@@ -302,7 +302,7 @@ type onStep struct {
 func (o *onStep) Step(what string) { o.do(what) }
 func (*onStep) Row(string)         {}
 
-// TestWaysOfSending puts and gets with every way of signing, over TLS and over HTTP/2.
+// TestWaysOfSending runs scenarios with every way of signing, over TLS and over HTTP/2.
 func TestWaysOfSending(t *testing.T) {
 	for _, signing := range []s3client.Signing{s3client.Signed, s3client.Unsigned, s3client.Chunked, s3client.Trailer} {
 		o := tiny(t, "file-sweep", "web-conformance")
@@ -319,7 +319,7 @@ func TestWaysOfSending(t *testing.T) {
 	}
 }
 
-// lying is a server that does with objects what it is told to, and is well otherwise.
+// lying starts a server that passes requests for objects to a handler, and handles requests for buckets correctly.
 func lying(t *testing.T, object http.HandlerFunc) *s3client.Target {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -49,7 +50,7 @@ type Program struct {
 type Process struct {
 	Target     *s3client.Target
 	PID        int
-	ReadyAfter time.Duration // time from the start until it was ready
+	ReadyAfter time.Duration // time from the start until the server was ready
 	program    Program
 	cmd        *exec.Cmd
 	done       chan struct{} // closed when the process has ended
@@ -78,7 +79,8 @@ func (p Program) Start(ctx context.Context) (*Process, error) {
 	cmd.Env = append(environ.Without("ORCAS_"), "ORCAS_ROOT_ACCESS_KEY="+p.Keys.Access, "ORCAS_ROOT_SECRET_KEY="+p.Keys.Secret)
 	cmd.Env = append(cmd.Env, p.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
-	// Use a separate process group, because an interrupt from the terminal is for the run, which stops its servers itself.
+	// Use a separate process group, so that an interrupt from the terminal reaches only the run, which stops its
+	// servers.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	start := time.Now()
 	if err := cmd.Start(); err != nil {
@@ -89,7 +91,7 @@ func (p Program) Start(ctx context.Context) (*Process, error) {
 		PID:    cmd.Process.Pid, program: p, cmd: cmd, done: make(chan struct{}),
 	}
 	if p.TLS {
-		s.Target.TLS = &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}} // the certificate was just made on this machine
+		s.Target.TLS = &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}} // the certificate was just generated on this machine
 	}
 	go func() {
 		_ = cmd.Wait() // it only matters that the process has ended
@@ -116,13 +118,13 @@ func (s *Process) waitReady(ctx context.Context) error {
 		}
 		select {
 		case <-s.done:
-			return fmt.Errorf("it has ended")
+			return errors.New("the process has ended")
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	return fmt.Errorf("it is not ready after %v", readyTimeout)
+	return fmt.Errorf("not ready after %v", readyTimeout)
 }
 
 // lastLine returns the last line of a file.

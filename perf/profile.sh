@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Where the server's CPU time goes in a PUT and a GET of 4 KiB over 64 connections, as a table: from CPU profiles of BenchmarkSockets
-# (package s3), in which the client has goroutines of its own. Shares are of the server's time; a stage holds what it calls. Run it with
-# `make profile`.
+# Prints a table of where the server's CPU time goes in a PUT and a GET of 4 KiB over 64 connections. It uses CPU
+# profiles of BenchmarkSockets (package s3), in which the client runs in separate goroutines. Shares are of the server's
+# time; a stage includes the functions that it calls. Run it with `make profile`.
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 times=${1:-200000}
-for op in put get; do # the objects that are read have to be written first: so many more are read that it does not show
+for op in put get; do # objects must be written before they are read: six times as many reads hide the cost of the writes
 	go test -run '^$' -bench "^BenchmarkSockets/$op\$" -benchtime "$([ $op = get ] && echo $((6 * times)) || echo $times)x" -cpuprofile "$dir/$op.prof" -o "$dir/s3.test" ./s3 >"$dir/$op.log"
 	go tool pprof -focus 'net/http.\(\*conn\).serve|orcas/batch.\(\*Writer\).(gather|applyAll)' -unit ms -top -cum -nodecount=100000 -nodefraction=0 "$dir/s3.test" "$dir/$op.prof" 2>/dev/null |
 		awk '$4 ~ /ms$/ { cum = $4; sub(/ms$/, "", cum); name = $6; for (i = 7; i <= NF; i++) if ($i != "(inline)") name = name " " $i; print cum "\t" name }' >"$dir/$op.txt"

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Records makes JSON documents like those that programs store: orders, with numbers, names, times and random tokens.
-// A seed and a number always give the same document.
+// Records generates JSON documents like those that programs store: orders, with numbers, names, times and random
+// tokens. The same seed and number always give the same document.
 type Records struct {
 	Seed uint64
 	Size int // exact size of each document, in bytes
@@ -24,7 +24,7 @@ var (
 	recordCarrier = []string{"DHL", "PostNord", "UPS", "GLS", "DPD"}
 )
 
-// Record returns the document with a number.
+// Record returns the document with the given number.
 func (r Records) Record(number uint64) []byte {
 	g := rand.New(rand.NewPCG(r.Seed, number))
 	pick := func(list []string) string { return list[g.IntN(len(list))] }

@@ -13,7 +13,7 @@ import (
 	"orcas/perf"
 )
 
-// stored returns the bytes that content takes as frames, headers included.
+// stored returns the number of bytes that content takes as frames, including headers.
 func stored(e codec.Encoder, content []byte) (n int) {
 	for at := 0; at < len(content); at += frame.MaxPlain {
 		var h frame.Header
@@ -26,8 +26,8 @@ func stored(e codec.Encoder, content []byte) (n int) {
 	return n
 }
 
-// TestRecordsShrink holds compression to what it is for: small JSON documents, with a dictionary made of other ones,
-// take a third at most.
+// TestRecordsShrink: compression shrinks small JSON documents to at most a third, with a dictionary that was trained on
+// other documents.
 func TestRecordsShrink(t *testing.T) {
 	r := perf.Records{Seed: 7, Size: 4096}
 	var samples [][]byte
@@ -50,11 +50,12 @@ func TestRecordsShrink(t *testing.T) {
 	require.GreaterOrEqual(t, float64(plain)/float64(with), 3.0)
 }
 
-// TestTextShrinks does so with a file of text that ORCAS_CORPUS names (`make corpus` gets one): 2.5 times.
+// TestTextShrinks: the better level makes the text in the file ORCAS_CORPUS at least 2.5 times smaller (`make corpus`
+// downloads a text).
 func TestTextShrinks(t *testing.T) {
 	path := os.Getenv("ORCAS_CORPUS")
 	if path == "" {
-		t.Skip("ORCAS_CORPUS names no text")
+		t.Skip("ORCAS_CORPUS is not set")
 	}
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)

@@ -1,13 +1,17 @@
 // Package perf loads an S3 server over HTTP and measures how fast it is, compared with the limits of the machine: a
-// null server (the same HTTP server, storing nothing), the disk and the memory. A run is a list of scenarios
+// null server (the same HTTP server, storing nothing), the disk and memory. A run is a list of scenarios
 // (scenarios.go has the table) against an endpoint, or against servers that it starts itself. Its result is one
 // document (package result).
 //
-// The rules: Requests have real SigV4 signatures and use persistent connections. Bodies differ from each other. Every
-// request has an expected status, and every body that is read is compared by XXH3-64. An open loop measures latency
-// from the time at which a request should have been sent; a closed loop is marked as one. Loads that are compared run
-// alternately (A B B A) or at the same time, in one run, and the median counts. A load fails if more requests failed
-// than are allowed, or if none succeeded. Keys contain the ID of the run, and a run deletes everything that it created.
+// Rules of a run:
+//
+//   - Requests have real SigV4 signatures and use persistent connections. Bodies differ from each other.
+//   - Every request has an expected status, and every body that is read is compared by its XXH3-64.
+//   - An open loop measures latency from the time at which a request should have been sent; a closed loop is marked.
+//   - Loads that are compared run alternately (A B B A) or at the same time, in one run, and the median counts.
+//   - A load fails if more requests fail than are allowed, or if none succeeds.
+//   - Keys contain the ID of the run, and a run deletes everything that it created.
+//
 // If client and server share the machine, ratios are more reliable than absolute figures.
 package perf
 
@@ -56,7 +60,7 @@ type Options struct {
 	ServerPID int              // process ID of the target, to measure its CPU time and memory; 0 if they are not measured
 	Program   string           // the path of this program
 	Peers     Peers            // other servers to compare with
-	Dir       string           // a directory on the file system to be measured
+	Dir       string           // a directory on the file system to measure
 	TLS, H2   bool             // settings of the servers that the run starts
 
 	Signing      s3client.Signing
@@ -83,21 +87,21 @@ type Progress interface {
 	Row(text string)                    // a row was measured
 }
 
-// ErrUnsupported is the error of a scenario that the server does not support, or that needs servers which the run
-// starts itself.
-const ErrUnsupported = unsupported("this server does not serve it")
+// ErrUnsupported is the error of a scenario that the server does not support, or that needs servers that the run starts
+// itself.
+const ErrUnsupported = unsupported("this server does not support it")
 
 type unsupported string
 
 func (u unsupported) Error() string { return string(u) }
 
-// Is makes every unsupported error ErrUnsupported.
+// Is reports that every unsupported error matches ErrUnsupported.
 func (u unsupported) Is(target error) bool {
 	_, ok := target.(unsupported)
 	return ok
 }
 
-const needsOwn = unsupported("it needs servers of the run's own (leave out --endpoint)")
+const needsOwn = unsupported("it needs servers that the run starts itself (omit --endpoint)")
 
 // run is a run in progress.
 type run struct {
@@ -164,7 +168,7 @@ func (r *run) scenarios(chosen []*scenario) (errs []error) {
 			continue
 		case errors.Is(err, ErrUnsupported) && len(r.o.Scenarios) == 0:
 			r.doc.Notes = append(r.doc.Notes, fmt.Sprintf("%s: %v", sc.id, err))
-			r.o.Progress.Row(fmt.Sprintf("left out: %v", err))
+			r.o.Progress.Row(fmt.Sprintf("skipped: %v", err))
 			continue
 		}
 		r.doc.Failures = append(r.doc.Failures, result.Failure{Scenario: sc.id, Error: err.Error()})
@@ -249,11 +253,11 @@ func (r *run) beginTarget(e *result.Environment) (end func() error, err error) {
 	}
 	a, err := once(r.ctx, t, s3client.Request{Method: method, Path: "/" + r.bucket, Keep: true})
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be reached: %w", t.Endpoint(), err)
+		return nil, fmt.Errorf("cannot reach %s: %w", t.Endpoint(), err)
 	}
 	switch {
 	case a.Status == http.StatusForbidden || a.Status == http.StatusUnauthorized:
-		return nil, fmt.Errorf("%s refuses these credentials: %s", t.Endpoint(), describe(a))
+		return nil, fmt.Errorf("%s rejects these credentials: %s", t.Endpoint(), describe(a))
 	case a.Status == http.StatusNotFound:
 		return nil, fmt.Errorf("%s has no bucket %s", t.Endpoint(), r.bucket)
 	case a.Status != http.StatusOK:
@@ -272,13 +276,13 @@ func (r *run) beginTarget(e *result.Environment) (end func() error, err error) {
 			err = errors.New(describe(a))
 		}
 		if err != nil {
-			return fmt.Errorf("bucket %s could not be removed: %w", r.bucket, err)
+			return fmt.Errorf("cannot delete bucket %s: %w", r.bucket, err)
 		}
 		return nil
 	}, nil
 }
 
-// askHealth reads version and durability from the health API of ORCAS.
+// askHealth reads the version and the durability from the health API, if the server is ORCAS.
 func (r *run) askHealth(e *result.Environment) {
 	a, err := once(r.ctx, r.o.Target, s3client.Request{Method: http.MethodGet, Path: "/-/health/ready", Anonymous: true, Keep: true})
 	var health struct{ Status, Durability, Version string }
@@ -288,7 +292,7 @@ func (r *run) askHealth(e *result.Environment) {
 	e.Server, e.Durability = "orcas "+health.Version, health.Durability
 }
 
-// describe returns the status and the S3 error code of a reply that was kept.
+// describe returns the status and the S3 error code of a response whose body was kept.
 func describe(a s3client.Reply) string {
 	_, code, _ := strings.Cut(string(a.Body), "<Code>")
 	code, _, _ = strings.Cut(code, "<")
@@ -302,7 +306,7 @@ func once(ctx context.Context, t *s3client.Target, call s3client.Request) (s3cli
 	return c.Do(&call)
 }
 
-// ownProgram returns a server program of the run.
+// ownProgram returns the Program of a server that the run starts.
 func (r *run) ownProgram(name string, env ...string) Program {
 	p := Program{Path: r.o.Program, Name: name, Dir: r.dir, Keys: r.keys, Ready: "/-/health/ready", Env: env, TLS: r.o.TLS || r.o.H2,
 		Args: []string{"server", "--admin-address", "none", "--data", filepath.Join(r.dir, name)}}

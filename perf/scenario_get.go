@@ -34,7 +34,7 @@ func runGetWarm(s *session) error {
 	return nil
 }
 
-// runGetCold gets each key once after a restart, and then again.
+// runGetCold gets each key once after a restart, and then once more.
 func runGetCold(s *session) error {
 	if s.main == nil {
 		return unsupported("a cold GET needs a restart of the server: " + needsOwn.Error())
@@ -70,13 +70,13 @@ func runGetCold(s *session) error {
 	return nil
 }
 
-// restart stops the session's server and starts it again over the same data.
+// restart stops the session's server and starts it again on the same data.
 func (s *session) restart() (err error) {
 	s.main.Stop()
 	return s.again()
 }
 
-// again starts the session's server, which has stopped, over the same data.
+// again starts the session's server, which has stopped, on the same data.
 func (s *session) again() error {
 	p, err := s.main.Again(s.ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func byteRange(from, length int) []s3client.Header {
 	return []s3client.Header{{Name: "Range", Value: fmt.Sprintf("bytes=%d-%d", from, from+length-1)}}
 }
 
-// mix is a mixture of requests: the percentages of GET and PUT; the rest is DELETE.
+// mix is a mixture of requests: the percentages of GET and PUT. The rest are DELETE.
 type mix struct {
 	name     string
 	get, put int

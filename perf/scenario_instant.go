@@ -14,14 +14,14 @@ import (
 // compares the cost of new content on that server with a server that does not deduplicate, alternately.
 func runInstant(s *session) error {
 	if s.main == nil {
-		return unsupported("whether equal content is shared cannot be seen from outside: " + needsOwn.Error())
+		return unsupported("deduplication cannot be observed from outside: " + needsOwn.Error())
 	}
 	shared, err := s.sharesContent()
 	if err != nil {
 		return err
 	}
 	if !shared {
-		return unsupported(ErrUnsupported.Error() + ": equal content took its room twice")
+		return unsupported(ErrUnsupported.Error() + ": it stored equal content twice")
 	}
 	s.out.Goals = append(s.out.Goals, result.Goal{Name: "equal content is shared", Value: 1, Limit: "1", Met: true})
 	off, err := s.server("instant-off", "ORCAS_INSTANT_UPLOAD_ENABLED=false")
@@ -72,7 +72,7 @@ func (c *core) duplicates(size int, off *Process) error {
 	}
 	sides := []side{{"unique, off", off}, {"unique", c.orcas}, {"duplicate", c.orcas}}
 	for range max(c.p.turns, 1) {
-		slices.Reverse(sides) // so that deferred work of a server does not always affect the same load
+		slices.Reverse(sides) // so that deferred work of a server does not always slow down the same load
 		for _, side := range sides {
 			res, err := puts(side.p, side.variant)
 			if err != nil {
@@ -94,13 +94,13 @@ func (c *core) duplicates(size int, off *Process) error {
 	overhead, _ := pairs(results["unique, off"], results["unique"], rate)
 	c.out.Values[fmt.Sprintf("overhead_percent_%d", size)] = 100 * (overhead - 1)
 	value, _ := pairs(results["unique"], results["duplicate"], rate)
-	c.goal(goal{name: fmt.Sprintf("duplicate PUT %s, time of a unique one", sizeText(int64(size))), size: size, limit: "at most 1", value: value, met: value <= 1})
+	c.goal(goal{name: fmt.Sprintf("duplicate PUT %s, time relative to a unique one", sizeText(int64(size))), size: size, limit: "at most 1", value: value, met: value <= 1})
 	return nil
 }
 
-// older puts content that was stored long before much other content, so that its rows are anywhere in the database:
-// alternately a different one each time, the same one repeatedly, and new content. It needs a separate store, because
-// the result depends on the amount of content in it.
+// older puts content that was stored long before much other content, so its rows may be anywhere in the database. It
+// alternates between different content each time, the same content repeatedly, and new content. It needs a separate
+// store, because the result depends on the amount of stored content.
 func (c *core) older() error {
 	p, err := c.server("instant-older")
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *core) older() error {
 	}
 	defer c.remove(p)
 	contents, there, first := c.contents(kib), uint64(c.p.keys[len(c.p.keys)-1]), c.fresh()
-	c.o.Progress.Step(fmt.Sprintf("seeding %d contents", there))
+	c.o.Progress.Step(fmt.Sprintf("seeding %d objects", there))
 	seed := func(w *Worker, n uint64) (s3client.Request, Expect) {
 		return c.session.put(w, contents, "seed/"+key(first+n), first+n)
 	}
@@ -118,7 +118,7 @@ func (c *core) older() error {
 	c.out.SeedCount += int(there)
 	old := max(there*2/3, 1)
 	next, apart := uint64(0), uint64(1_000_003) // a prime, so that no content is repeated before all have been put
-	variants := []string{"new", "each another", "one again and again"}
+	variants := []string{"new", "different each time", "the same repeatedly"}
 	for _, workers := range []int{1, 16} {
 		results := map[string][]*LoadResult{}
 		for range max(c.p.turns, 1) {
@@ -128,9 +128,9 @@ func (c *core) older() error {
 				put := func(w *Worker, n uint64) (s3client.Request, Expect) {
 					number := base + n
 					switch variant {
-					case "each another":
+					case "different each time":
 						number = first + (begin+n)*apart%old
-					case "one again and again":
+					case "the same repeatedly":
 						number = first + begin*apart%old
 					}
 					return c.session.put(w, contents, "older/"+key(base+n), number)
@@ -146,9 +146,9 @@ func (c *core) older() error {
 				results[variant] = append(results[variant], r)
 			}
 		}
-		for _, variant := range []string{"each another", "one again and again"} {
+		for _, variant := range []string{"different each time", "the same repeatedly"} {
 			value, _ := pairs(results["new"], results[variant], rate)
-			c.goal(goal{name: fmt.Sprintf("PUT of 1 KiB that came long ago (%s), connections: %d, time of a new one", variant, workers), size: kib,
+			c.goal(goal{name: fmt.Sprintf("PUT of 1 KiB stored long ago (%s), connections: %d, time relative to new content", variant, workers), size: kib,
 				limit: "at most 1", value: value, met: value <= 1}, results[variant], results["new"])
 		}
 	}
@@ -169,7 +169,7 @@ func (c *core) newContent(size int, off *Process) error {
 	if !ok { // the loads were shorter than 10 ms, the resolution of the system's CPU times
 		return nil
 	}
-	c.goal(goal{name: fmt.Sprintf("new content, PUT %s, server CPU of that with instant upload off", sizeText(int64(size))), size: size,
+	c.goal(goal{name: fmt.Sprintf("PUT of new content, %s, server CPU relative to instant upload off", sizeText(int64(size))), size: size,
 		limit: fmt.Sprintf("at most %.2f", most), value: value, met: value <= most}, ons, offs)
 	return nil
 }

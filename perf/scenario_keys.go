@@ -224,24 +224,24 @@ func (s *session) listAt(keys int) error {
 	return s.walk(root, keys)
 }
 
-// nullPage loads the null server with the same number of requests for as many bytes as a page of a listing has.
+// nullPage sends the null server the same number of requests, for as many bytes as a page of the listing has.
 func (s *session) nullPage(variant, query string, keys int) error {
 	with, err := s.withNull()
 	if err != nil || !with {
 		return err
 	}
-	answer, err := s.once(s3client.Request{Method: http.MethodGet, Path: "/" + s.bucket, Query: query}, http.StatusOK)
+	page, err := s.once(s3client.Request{Method: http.MethodGet, Path: "/" + s.bucket, Query: query}, http.StatusOK)
 	if err != nil {
 		return err
 	}
-	l := s.ofNull(s.nullLoad(http.MethodGet, len(answer.Body), 1, 0))
+	l := s.ofNull(s.nullLoad(http.MethodGet, len(page.Body), 1, 0))
 	l.Count = uint64(s.p.turns)
 	res, err := s.load(l)
 	if err != nil {
 		return err
 	}
 	row := s.add(res, "get", result.NullVariant(variant), 0)
-	row.Operation, row.Values = "list", map[string]float64{"keys": float64(keys), "page_bytes": float64(len(answer.Body))}
+	row.Operation, row.Values = "list", map[string]float64{"keys": float64(keys), "page_bytes": float64(len(page.Body))}
 	return nil
 }
 
@@ -286,9 +286,9 @@ func unescape(s string) string {
 	return strings.NewReplacer("&lt;", "<", "&gt;", ">", "&quot;", `"`, "&#34;", `"`, "&#39;", "'", "&amp;", "&").Replace(s)
 }
 
-// runMultipart uploads files in parts, each worker its own file. An upload that has begun is completed: with many
-// workers, all of them are in their first upload for a long time, and a load that ended before would have sent bytes
-// but completed no uploads.
+// runMultipart uploads files in parts; each worker uploads files of its own. An upload that has begun is completed:
+// with many workers, all of them are in their first upload for a long time, and a load that ended before that would
+// have sent bytes but completed no uploads.
 func runMultipart(s *session) error {
 	size, parts := s.p.sizes[0], s.p.parts
 	with, err := s.withNull()
@@ -298,7 +298,7 @@ func runMultipart(s *session) error {
 	c := s.contents(size)
 	for _, workers := range s.p.workers {
 		base := s.fresh()
-		s.o.Progress.Step(fmt.Sprintf("%d uploads at once", workers))
+		s.o.Progress.Step(fmt.Sprintf("%d concurrent uploads", workers))
 		uploads := &uploadScript{s: s, c: c, parts: parts, base: base}
 		res, err := s.load(&Load{Workers: workers, Duration: s.p.duration, MaxBytes: s.p.maxBytes, Script: true, Next: uploads.next, Unfinished: uploads.unfinished})
 		if err != nil {
@@ -326,7 +326,7 @@ func runMultipart(s *session) error {
 	return nil
 }
 
-// uploadScript makes the requests of runMultipart.
+// uploadScript generates the requests of runMultipart.
 type uploadScript struct {
 	s     *session
 	c     *Contents

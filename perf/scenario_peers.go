@@ -15,8 +15,8 @@ import (
 	"orcas/perf/result"
 )
 
-// comparison is the scenario "peers" in progress. It puts ORCAS, the null server and other S3 servers alternately under
-// the same loads. A server that fails is left out from then on, and the report contains the reason.
+// comparison is the scenario "peers" in progress. It runs the same loads alternately against ORCAS, the null server and
+// other S3 servers. A server that fails is skipped from then on, and the report contains the reason.
 type comparison struct {
 	*session
 	list    []*contender
@@ -52,7 +52,7 @@ func (c *comparison) begin() error {
 	return c.each(func(x *contender) error { return c.beginContender(x, c.sc.id+"-"+fileName(x.name)) })
 }
 
-// end records the peak memory of the servers, and ends them.
+// end records the peak memory of the servers, and kills them.
 func (c *comparison) end() error {
 	return c.each(func(x *contender) error {
 		_, peak := ResidentBytes(x.process.PID)
@@ -97,14 +97,13 @@ func fileName(name string) string {
 
 func figure(v float64) *float64 { return &v }
 
-// drop leaves a server out from now on. If it is ORCAS or the null server, drop returns the error, which fails the
-// scenario.
+// drop skips a server from now on. If it is ORCAS or the null server, drop returns the error, and the scenario fails.
 func (c *comparison) drop(x *contender, err error) error {
 	if x.name == "ORCAS" || x.name == nullName || c.ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", x.name, err)
 	}
 	c.servers[x.name].Missing = err.Error()
-	c.o.Progress.Row(fmt.Sprintf("%s is left out: %v", x.name, err))
+	c.o.Progress.Row(fmt.Sprintf("%s is skipped: %v", x.name, err))
 	c.endContender(x)
 	for i := range c.list {
 		if c.list[i] == x {
@@ -115,7 +114,7 @@ func (c *comparison) drop(x *contender, err error) error {
 	return nil
 }
 
-// each calls do for every server that is not left out. A server for which do fails is left out from then on.
+// each calls do for every server that is not skipped. A server for which do fails is skipped from then on.
 func (c *comparison) each(do func(x *contender) error) error {
 	for _, x := range append([]*contender(nil), c.list...) {
 		if err := do(x); err != nil {
@@ -209,21 +208,21 @@ func (c *comparison) lists() error {
 	}
 	query := fmt.Sprintf("list-type=2&max-keys=%d&prefix=list%%2F", page)
 	c.target = c.list[0].process.Target
-	answer, err := c.once(s3client.Request{Method: http.MethodGet, Path: "/" + c.bucket, Query: query}, http.StatusOK)
+	first, err := c.once(s3client.Request{Method: http.MethodGet, Path: "/" + c.bucket, Query: query}, http.StatusOK)
 	if err != nil {
 		return err
 	}
 	c.o.Progress.Step("LIST")
 	return c.measure("list", 0, func(x *contender) *Load {
 		if x.name == nullName {
-			return c.nullLoad(http.MethodGet, len(answer.Body), 1, c.p.duration)
+			return c.nullLoad(http.MethodGet, len(first.Body), 1, c.p.duration)
 		}
 		return &Load{Workers: 1, Duration: c.p.duration, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) {
 			from := fmt.Sprintf("&start-after=list%%2F%08d", n*7919%uint64(keys-page))
 			return s3client.Request{Op: "list", Method: http.MethodGet, Path: "/" + c.bucket, Query: query + from, Keep: true},
 				Expect{Status: http.StatusOK, Check: func(a *s3client.Reply) error {
 					if found := bytes.Count(a.Body, []byte("<Key>")); found != page {
-						return fmt.Errorf("a page of %d keys, not %d", found, page)
+						return fmt.Errorf("the page has %d keys, not %d", found, page)
 					}
 					return nil
 				}}
@@ -239,8 +238,8 @@ func (c *comparison) syncs() error {
 		}
 		c.o.Progress.Step(x.name + ": syncs")
 		n, err := c.countSyncs(x, 100)
-		if err != nil { // there is no strace, or the server does not run under it
-			c.servers[x.name].Durability = "not known: its syncs could not be counted (" + err.Error() + ")"
+		if err != nil { // strace is missing, or the server does not run under it
+			c.servers[x.name].Durability = "unknown: its syncs could not be counted (" + err.Error() + ")"
 			return nil
 		}
 		c.servers[x.name].SyncsPerPut, c.servers[x.name].Durability = figure(n), durabilityOf(n)
@@ -291,12 +290,12 @@ func (c *comparison) footprint(x *contender) error {
 			break
 		}
 		c.target = x.process.Target
-		if err := c.seed(contents, 1000, func(n uint64) string { return "more/" + seedName(4*kib)(n) }); err != nil { // for the recovery to do
+		if err := c.seed(contents, 1000, func(n uint64) string { return "more/" + seedName(4*kib)(n) }); err != nil { // give the recovery something to do
 			return err
 		}
 		x.process.Kill()
 	}
-	c.o.Progress.Row(fmt.Sprintf("%-18s %.0f bytes and %.4f files an object, %.2f s until it serves after a SIGKILL", x.name, *server.BytesPerObject, *server.FilesPerObject, *server.StartAfterCrash))
+	c.o.Progress.Row(fmt.Sprintf("%-18s %.0f bytes and %.4f files per object, ready %.2f s after a SIGKILL", x.name, *server.BytesPerObject, *server.FilesPerObject, *server.StartAfterCrash))
 	return nil
 }
 

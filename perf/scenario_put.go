@@ -20,7 +20,7 @@ func (s *session) fresh() uint64 {
 	return s.loads << 36
 }
 
-// key returns the key for a number. The keys of consecutive numbers are not adjacent.
+// key returns the key for a number. Keys of consecutive numbers are not adjacent in a listing.
 func key(n uint64) string { return strconv.FormatUint(n*0x9e3779b97f4a7c15, 16) }
 
 // putLoad returns a load that puts new bodies under new keys.
@@ -224,7 +224,7 @@ func runOpsSweep(s *session) error {
 			return err
 		}
 		put := s.putLoad(c, 1)
-		base := s.loads << 36 // base of the numbers of the bodies that it puts
+		base := s.loads << 36 // the base of putLoad's body numbers
 		head := func(_ *Worker, n uint64) (s3client.Request, Expect) {
 			return s3client.Request{Op: "head", Method: http.MethodHead, Path: s.path(name(scatter(n, keys)))}, Expect{Status: http.StatusOK}
 		}

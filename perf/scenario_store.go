@@ -18,7 +18,7 @@ import (
 // data returns the data directory of the session's own server.
 func (s *session) data() string { return filepath.Join(s.dir, s.sc.id) }
 
-// remove ends a server that the run started, and deletes its data.
+// remove kills a server that the run started, and deletes its data.
 func (s *session) remove(p *Process) {
 	p.Kill()
 	_ = os.RemoveAll(filepath.Join(s.dir, p.program.Name)) // the end of the run deletes what is left
@@ -47,7 +47,7 @@ func runChurn(s *session) error {
 		s.add(res, op, "", size)
 	}
 	if s.main == nil {
-		s.out.Note = strings.TrimSpace(s.out.Note + " The disk of the server is not seen from here.")
+		s.out.Note = strings.TrimSpace(s.out.Note + " The disk usage of the server cannot be measured from here.")
 		return nil
 	}
 	return s.reclaimed()
@@ -77,12 +77,12 @@ func (s *session) reclaimed() error {
 	}
 	s.out.Values["disk_bytes_before_reclaim"], s.out.Values["disk_bytes_after_reclaim"] = float64(before), float64(after)
 	if after >= before {
-		s.out.Note = strings.TrimSpace(s.out.Note + fmt.Sprintf(" Nothing was reclaimed within %v: this server keeps the space of what was deleted.", settle))
+		s.out.Note = strings.TrimSpace(s.out.Note + fmt.Sprintf(" No space was reclaimed within %v: this server keeps the space of deleted objects.", settle))
 	}
 	return s.ctx.Err()
 }
 
-// runFootprint fills a store, and starts it after a stop, after a kill, and without its database.
+// runFootprint fills a store, and starts the server after a stop, after a kill, and without its database.
 func runFootprint(s *session) error {
 	if s.main == nil {
 		return needsOwn
@@ -148,9 +148,9 @@ func (s *session) footprintGoals() {
 		name, limit string
 		value, most float64
 	}{
-		{"bytes beyond content, each object", "at most 700", v["bytes_beyond_content_per_object"], 700},
+		{"bytes per object beyond its content", "at most 700", v["bytes_beyond_content_per_object"], 700},
 		{"files", "at most 2000 per million", v["files_per_object"] * v["keys"], max(2000*v["keys"]/1e6, 20)},
-		{"idle after a start, RSS in MiB", "at most 64", v["rss_after_stop_bytes"] / mib, 64},
+		{"RSS after a start, idle, in MiB", "at most 64", v["rss_after_stop_bytes"] / mib, 64},
 	} {
 		s.out.Goals = append(s.out.Goals, result.Goal{Name: g.name, Value: g.value, Limit: g.limit, Met: g.value <= g.most})
 	}
@@ -186,7 +186,7 @@ func removeDatabase(data string) error {
 }
 
 // runEncrypted compares PUT and GET of content that the server encrypts with content that it does not encrypt,
-// alternately on one server. A server that the run starts gets a master key; another one must have one.
+// alternately on one server. A server that the run starts gets a master key; any other server must have one.
 func runEncrypted(s *session) error {
 	if s.main != nil {
 		s.main.Stop()

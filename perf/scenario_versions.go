@@ -41,7 +41,7 @@ func (c *core) versions() error {
 			return err
 		}
 		value, _ := pairs(on, off, rate)
-		c.goal(goal{name: fmt.Sprintf("PUT %s, %s, with versions, of without", sizeText(int64(size)), part.name), size: size,
+		c.goal(goal{name: fmt.Sprintf("PUT %s, %s, with versioning relative to without", sizeText(int64(size)), part.name), size: size,
 			limit: "at least 0.85", value: value, met: value >= 0.85}, on, off)
 	}
 	return nil

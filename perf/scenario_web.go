@@ -10,7 +10,7 @@ import (
 	"orcas/internal/s3client"
 )
 
-// webPage is one page of the web site that the web scenarios request.
+// webPage is one page of the website that the web scenarios request.
 type webPage struct {
 	op, key, contentType string
 	size                 int
@@ -39,7 +39,7 @@ func webPages() []webPage {
 
 // publish puts the pages.
 func (s *session) publish() ([]webPage, error) {
-	s.o.Progress.Step("seeding the web site")
+	s.o.Progress.Step("seeding the website")
 	pages := webPages()
 	for i := range pages {
 		p := &pages[i]
@@ -63,15 +63,15 @@ func (s *session) publish() ([]webPage, error) {
 	return pages, nil
 }
 
-// request requests a page.
-func (s *session) request(p *webPage, look bool) (s3client.Request, Expect) {
-	call := s3client.Request{Op: p.op, Method: http.MethodGet, Path: s.path(p.key), Header: p.header, Anonymous: p.anonymous, Keep: look}
+// request returns a request for a page. With checkType, the content type of the response is checked too.
+func (s *session) request(p *webPage, checkType bool) (s3client.Request, Expect) {
+	call := s3client.Request{Op: p.op, Method: http.MethodGet, Path: s.path(p.key), Header: p.header, Anonymous: p.anonymous, Keep: checkType}
 	want := Expect{Status: p.status}
 	if p.contentType == "" {
 		return call, want
 	}
 	want.Body, want.Size, want.XXH3 = true, int64(p.size), xxh3.Hash(nil)
-	if look {
+	if checkType {
 		want.Type = p.contentType
 	}
 	switch {
@@ -83,8 +83,8 @@ func (s *session) request(p *webPage, look bool) (s3client.Request, Expect) {
 	return call, want
 }
 
-// runWeb requests 70 % small pages, 20 % large ones and 10 % ranges, at one rate after another; web-spike goes from one
-// rate to the next gradually.
+// runWeb requests 70 % small pages, 20 % large ones and 10 % ranges, at one rate after another; web-spike increases the
+// rate gradually.
 func runWeb(s *session) error {
 	pages, err := s.publish()
 	if err != nil {

@@ -20,7 +20,7 @@ type scenario struct {
 	serverless     bool   // the scenario itself starts the servers that it needs
 	note           string // an explanation of its figures
 	profiles       [3]params
-	bytes          func(p params) float64 // how much it stores, if that does not depend on the speed of the server; nil: little
+	bytes          func(p params) float64 // bytes that it stores, if independent of the server's speed; nil: few
 	run            func(s *session) error
 }
 
@@ -50,7 +50,7 @@ func allScenarios() []scenario {
 
 func putScenarios() []scenario {
 	return []scenario{
-		{id: "batch-compare", help: "Compare PUT with packing on and off, in turns.", mode: "table", serverless: true,
+		{id: "batch-compare", help: "Compare PUT with packing on and off, alternately.", mode: "table", serverless: true,
 			profiles: [3]params{
 				{duration: 300 * time.Millisecond, sizes: []int{4 * kib}, workers: []int{1, 50}, maxBytes: gib},
 				{duration: 800 * time.Millisecond, sizes: []int{kib, 4 * kib, 64 * kib}, workers: []int{1, 10, 50, 100}, turns: 3, maxBytes: gib},
@@ -68,9 +68,9 @@ func putScenarios() []scenario {
 				{duration: 8 * sec, sizes: []int{kib}, rates: []float64{200}, keys: []int{200}},
 				{duration: 60 * sec, sizes: []int{kib}, rates: []float64{200}, keys: []int{200}},
 			}, run: runOverwrite},
-		{id: "burst", help: "PUT with 0 to 100 workers within 2 s, and measure how soon the server recovers.", mode: "single",
+		{id: "burst", help: "Ramp PUT up from 0 to 100 workers within 2 s, and measure how soon the server recovers.", mode: "single",
 			profiles: burstParams(), run: func(s *session) error { return runBurst(s, false) }},
-		{id: "burst-read", help: "GET with 0 to 100 workers within 2 s, and measure how soon the server recovers.", mode: "single",
+		{id: "burst-read", help: "Ramp GET up from 0 to 100 workers within 2 s, and measure how soon the server recovers.", mode: "single",
 			profiles: burstParams(), run: func(s *session) error { return runBurst(s, true) }},
 		{id: "concurrent-1m", help: "PUT and GET objects of 1 MiB with a growing number of workers.", mode: "table",
 			profiles: [3]params{
@@ -115,7 +115,7 @@ func burstParams() [3]params {
 
 func getScenarios() []scenario {
 	return []scenario{
-		{id: "get-warm", help: "GET objects that were just read, at a fixed rate.", mode: "size-sweep",
+		{id: "get-warm", help: "GET objects that have just been read, at a fixed rate.", mode: "size-sweep",
 			profiles: [3]params{
 				{duration: sec, sizes: []int{kib, mib}, rates: []float64{100}, keys: []int{50}},
 				{duration: 8 * sec, sizes: []int{kib, mib}, rates: []float64{500}, keys: []int{1000}},
@@ -134,22 +134,22 @@ func getScenarios() []scenario {
 				{duration: 60 * sec, sizes: []int{100, kib, 100 * kib}, workers: []int{16}},
 			}, run: runRanges},
 		{id: "mixed-ramp", help: "Mix GET, PUT and DELETE at growing rates, until the server cannot keep up.", mode: "ramp",
-			note: "Beyond 2000 requests a second the steps grow by half.",
+			note: "Above 2,000 requests per second, each step is 1.5 times the previous one.",
 			profiles: [3]params{
 				{duration: sec / 2, sizes: []int{4 * kib}, rates: []float64{100, 500}, keys: []int{200}, turns: 2},
 				{duration: 1500 * time.Millisecond, sizes: []int{4 * kib}, rates: rampRates(), keys: []int{1000}, turns: 16},
 				{duration: 30 * sec, sizes: []int{4 * kib}, rates: rampRates(), keys: []int{1000}, turns: 16},
 			}, bytes: seeded, run: runMixedRamp},
-		{id: "web-quick", help: "Load a small web site with 4 requests per second.", mode: "table",
+		{id: "web-quick", help: "Load a small website with 4 requests per second.", mode: "table",
 			profiles: [3]params{{duration: sec, rates: []float64{8}}, {duration: 5 * sec, rates: []float64{4}}, {duration: 5 * sec, rates: []float64{4}}},
 			run:      runWeb},
-		{id: "web-sustained", help: "Load the web site with 10, then with 100 requests per second.", mode: "table",
+		{id: "web-sustained", help: "Load the website with 10, then with 100 requests per second.", mode: "table",
 			profiles: [3]params{{duration: sec, rates: []float64{20}}, {duration: 15 * sec, rates: []float64{10, 100}}, {duration: 600 * sec, rates: []float64{10, 100}}},
 			run:      runWeb},
-		{id: "web-spike", help: "Load the web site with 5 to 100 requests per second.", mode: "table",
+		{id: "web-spike", help: "Load the website at a rate that grows from 5 to 100 requests per second.", mode: "table",
 			profiles: [3]params{{duration: sec, rates: []float64{5, 40}}, {duration: 15 * sec, rates: []float64{5, 100}}, {duration: 120 * sec, rates: []float64{5, 100}}},
 			run:      runWeb},
-		{id: "web-conformance", help: "Check status, type and length of each page of the web site, including expected 403 and 404.", mode: "table",
+		{id: "web-conformance", help: "Check status, type and length of each page of the website, including the expected 403 and 404 responses.", mode: "table",
 			profiles: [3]params{{turns: 1}, {turns: 5}, {turns: 20}}, run: runWebConformance},
 	}
 }
@@ -199,7 +199,7 @@ func storeScenarios() []scenario {
 				{duration: 12 * sec, sizes: []int{16 * kib}, workers: []int{16}, keys: []int{300}, maxBytes: 8 * gib},
 				{duration: 60 * sec, sizes: []int{16 * kib}, workers: []int{16}, keys: []int{300}, maxBytes: 30 * gib},
 			}, run: runChurn},
-		{id: "footprint", help: "Measure disk usage, files, memory, start and rebuild of a store with many small objects.", mode: "table",
+		{id: "footprint", help: "Measure disk usage, files, memory, startup and rebuild of a store with many small objects.", mode: "table",
 			profiles: [3]params{
 				{sizes: []int{4 * kib}, keys: []int{2000}}, {sizes: []int{4 * kib}, keys: []int{1_000_000}}, {sizes: []int{4 * kib}, keys: []int{1_000_000}},
 			}, bytes: seeded, run: runFootprint},
@@ -221,22 +221,22 @@ func storeScenarios() []scenario {
 				{duration: sec, sizes: []int{4 * kib}, keys: []int{10_000}, turns: 9, maxBytes: gib},
 				{duration: 10 * sec, sizes: []int{4 * kib}, keys: []int{100_000}, turns: 9, maxBytes: 2 * gib},
 			}, run: runCompression},
-		{id: "versions", help: "Compare PUT with and without versioning, in turns.", mode: "table", serverless: true,
+		{id: "versions", help: "Compare PUT with and without versioning, alternately.", mode: "table", serverless: true,
 			profiles: [3]params{
 				{duration: 300 * time.Millisecond, sizes: []int{4 * kib}, workers: []int{16}, keys: []int{50}, turns: 1, maxBytes: gib / 4},
 				{duration: 2 * sec, sizes: []int{4 * kib}, workers: []int{64}, keys: []int{1000}, turns: 3, maxBytes: 2 * gib},
 				{duration: 10 * sec, sizes: []int{4 * kib}, workers: []int{64}, keys: []int{1000}, turns: 9, maxBytes: 2 * gib},
 			}, run: runVersions},
-		{id: "core", help: "Measure the performance goals, in turns with the null server and the disk.", mode: "table", serverless: true,
+		{id: "core", help: "Measure the performance goals, alternating with the null server and the disk.", mode: "table", serverless: true,
 			profiles: [3]params{
 				{duration: 300 * time.Millisecond, keys: []int{2000}, turns: 1}, {duration: 2 * sec, keys: []int{100_000}, turns: 3}, {duration: 10 * sec, keys: []int{1_000_000}, turns: 5},
 			}, run: runCore},
-		{id: "peers", help: "Compare ORCAS with other S3 servers, in turns; --minio, --versitygw and --weed name their programs.", mode: "table", serverless: true,
+		{id: "peers", help: "Compare ORCAS with other S3 servers, alternately; --minio, --versitygw and --weed name their programs.", mode: "table", serverless: true,
 			profiles: [3]params{
 				{duration: 200 * time.Millisecond, keys: []int{1500, 1000}, turns: 1, maxBytes: gib / 4},
 				{duration: 1200 * time.Millisecond, keys: []int{5000, 30_000}, turns: 3, maxBytes: gib},
 				{duration: 10 * sec, keys: []int{100_000, 1_000_000}, turns: 5, maxBytes: 4 * gib},
 			}, run: runPeers},
-		{id: idCeilings, help: "Measure the null server, the disk and the memory.", mode: "table", serverless: true, run: runOnlyCeilings},
+		{id: idCeilings, help: "Measure the null server, the disk and memory.", mode: "table", serverless: true, run: runOnlyCeilings},
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"orcas/perf/result"
 )
 
-// cleanTimeout is the longest that cleaning up after a scenario may take.
+// cleanTimeout is the maximum time for cleaning up after a scenario.
 const cleanTimeout = 5 * time.Minute
 
 // openConnections bounds the connections of an open loop.
@@ -113,7 +113,7 @@ func (s *session) pid() int {
 // path returns the path of a key.
 func (s *session) path(key string) string { return "/" + s.bucket + "/" + s.prefix + key }
 
-// contents returns bodies of a size, compressible as in the options.
+// contents returns a generator of bodies of a size, compressible as the options specify.
 func (s *session) contents(size int) *Contents { return NewContents(size, s.o.Compressible) }
 
 // load runs a load against the server, and fails if more requests failed than the options allow.
@@ -125,7 +125,7 @@ func (s *session) load(l *Load) (*LoadResult, error) {
 	return res, err
 }
 
-// tolerate is load for loads that may overload the server: failed requests are only counted.
+// tolerate is like load, for loads that may overload the server: failed requests are only counted.
 func (s *session) tolerate(l *Load) (*LoadResult, error) {
 	if l.Target == nil {
 		l.Target, l.PID = s.target, s.pid()
@@ -150,7 +150,7 @@ func (s *session) tolerate(l *Load) (*LoadResult, error) {
 	return res, err
 }
 
-// add adds a row for an operation of a load, or for all if op is empty, and reports it.
+// add adds a row for an operation of a load, or for all operations if op is empty, and reports it.
 func (s *session) add(res *LoadResult, op, variant string, size int) *result.Row {
 	row := res.Row(op)
 	row.Variant, row.SizeBytes = variant, int64(size)
@@ -164,7 +164,7 @@ func rowText(r *result.Row) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-9s %-14s %9s  %3d conn", r.Operation, r.Variant, sizeText(r.SizeBytes), r.Workers)
 	if r.RequestedRPS > 0 {
-		fmt.Fprintf(&b, "  asked %7.0f/s", r.RequestedRPS)
+		fmt.Fprintf(&b, "  requested %7.0f/s", r.RequestedRPS)
 	}
 	fmt.Fprintf(&b, "  %9.1f/s  %8.1f MB/s  p50 %.2f", r.ThroughputRPS, r.BytesPerSec/1e6, r.P50Ms)
 	if r.P99Ms > 0 {
@@ -195,8 +195,8 @@ func sizeText(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// Row returns the row of an operation, or of all if the load has no operation op. It has percentiles only if there are
-// enough samples.
+// Row returns the row of an operation, or of all operations if the load has no operation op. It has percentiles only if
+// there are enough samples.
 func (r *LoadResult) Row(op string) result.Row {
 	o, sent := r.All, float64(r.Sent)
 	if i := slices.IndexFunc(r.Ops, func(o *OpResult) bool { return o.Op == op }); len(r.Ops) > 1 && i >= 0 {
@@ -295,7 +295,7 @@ func (s *session) seed(c *Contents, n int, name func(n uint64) string) error {
 // scatter maps 0, 1, 2, ... to numbers below n in a pseudorandom order.
 func scatter(i uint64, n int) uint64 { return i * 0x9e3779b97f4a7c15 >> 20 % uint64(n) }
 
-// listing is the part of a listing that is used here.
+// listing contains the elements of a listing that a run uses.
 type listing struct {
 	Contents []struct{ Key string }
 	Uploads  []struct {
@@ -307,7 +307,7 @@ type listing struct {
 	NextContinuationToken string
 }
 
-// page reads a page of keys or uploads.
+// page reads a page of a listing of keys or uploads.
 func page(ctx context.Context, t *s3client.Target, bucket, query string) (*listing, error) {
 	a, err := once(ctx, t, s3client.Request{Method: http.MethodGet, Path: "/" + bucket, Query: query, Keep: true})
 	if err != nil {

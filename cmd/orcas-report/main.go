@@ -1,5 +1,5 @@
-// Command orcas-report writes the report of a performance run: Markdown, plots and an HTML page. It is a separate
-// program because it needs fonts and a plotting library, which a server does not. `orcas perf report` runs it.
+// Command orcas-report writes the report on a performance run: Markdown, plots and an HTML page. It is a separate
+// program because it needs fonts and a plotting library, which a server does not need. `orcas perf report` runs it.
 package main
 
 import (
@@ -27,9 +27,9 @@ func main() {
 }
 
 type command struct {
-	File     string `arg:"" name:"run" placeholder:"RUN.json" help:"Read the run from this file, which orcas perf run --json has written."`
+	File     string `arg:"" name:"run" placeholder:"RUN.json" help:"Read the run from this file, written by orcas perf run --json."`
 	Out      string `default:"report" placeholder:"DIR" help:"Write report.md, tables.md, report.html and the plots to this directory (default ${default})."`
-	Bench    string `placeholder:"FILE" help:"Add tables of the Go benchmarks whose output (go test -bench) is in this file."`
+	Bench    string `placeholder:"FILE" help:"Add tables of the Go benchmark results (output of go test -bench) in this file."`
 	Head     string `placeholder:"FILE" help:"Begin the Markdown with the text of this file."`
 	Markdown string `placeholder:"FILE" help:"Write the Markdown to this file instead. Links to the plots are relative to it."`
 }
@@ -40,7 +40,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	helped := false
 	parser, err := kong.New(&c,
 		kong.Name("orcas perf report"),
-		kong.Description("Write Markdown, plots and an HTML page of a performance run."),
+		kong.Description("Write a report on a performance run: Markdown, plots and an HTML page."),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(int) { helped = true }),
 	)
@@ -109,7 +109,7 @@ func (c *command) write(stdout io.Writer) error {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(stdout, "%s and %d files in %s\n", markdown, len(files)-1, c.Out)
+	_, err = fmt.Fprintf(stdout, "wrote %s and %d files in %s\n", markdown, len(files)-1, c.Out)
 	return err
 }
 
@@ -117,7 +117,7 @@ func (c *command) write(stdout io.Writer) error {
 // plotDir.
 func texts(doc *result.Run, plots []report.Plot, head []byte, plotDir string) (front, tables []byte) {
 	front = append(append(head, '\n'), report.Markdown(report.Front(doc, plots), plotDir)...)
-	front = fmt.Appendf(front, "\n## Tables\n\n- [Everything that was measured](%s): what it was, how, and what limits it, with plots\n- [The same as one HTML page](%s)\n",
+	front = fmt.Appendf(front, "\n## Tables\n\n- [All measurements](%s): what was measured, how, and what limits it, with plots\n- [The same on one HTML page](%s)\n",
 		path.Join(plotDir, "tables.md"), path.Join(plotDir, "report.html"))
 	tables = append([]byte("# Performance tables\n\n"), report.Markdown(report.Tables(doc, plots), "")...)
 	return front, tables

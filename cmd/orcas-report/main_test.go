@@ -13,7 +13,7 @@ import (
 	"orcas/perf/result"
 )
 
-// TestReport makes a report of a run, with and without benchmarks.
+// TestReport writes reports on a run, with and without benchmarks.
 func TestReport(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -55,7 +55,7 @@ func TestReport(t *testing.T) {
 
 	status, errs = make("--bench", file("empty.txt", "PASS\n"))
 	require.Equal(t, exitFailed, status)
-	require.Contains(t, errs, "empty.txt has no benchmark in it")
+	require.Contains(t, errs, "empty.txt contains no benchmark results")
 	status, errs = make("--bench", filepath.Join(dir, "missing.txt"))
 	require.Equal(t, exitFailed, status)
 	require.Contains(t, errs, "missing.txt")
@@ -66,8 +66,9 @@ func TestReport(t *testing.T) {
 	require.Equal(t, exitOK, status, errs)
 }
 
-// TestReportIsOfTheRun compares the report in the repository with what the program makes of its run.
-func TestReportIsOfTheRun(t *testing.T) {
+// TestReportMatchesTheRun compares the report in the repository with the one that the program generates from the run in
+// the repository.
+func TestReportMatchesTheRun(t *testing.T) {
 	run, err := result.ReadFile("../../docs/perf/baseline.json")
 	require.NoError(t, err)
 	bench, err := os.Open("../../docs/perf/bench.txt")
@@ -83,7 +84,7 @@ func TestReportIsOfTheRun(t *testing.T) {
 	for name, want := range map[string][]byte{"PERFORMANCE_TEST_REPORT.md": front, "docs/perf/tables.md": tables} {
 		got, err := os.ReadFile(filepath.Join("../..", name))
 		require.NoError(t, err)
-		require.Equal(t, string(want), string(got), "%s: `orcas perf report` writes it: see the target report of the Makefile", name)
+		require.Equal(t, string(want), string(got), "%s is outdated: regenerate it with `orcas perf report`, as the target report of the Makefile does", name)
 	}
 	for _, p := range plots {
 		require.FileExists(t, "../../docs/perf/"+p.Name)

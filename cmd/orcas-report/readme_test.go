@@ -13,15 +13,15 @@ import (
 )
 
 // TestReadmeHasTheFigures compares the table of figures in README.md with the run in the repository. With
-// ORCAS_README=1 it writes the table instead, as `make report` does. A run that compared no servers leaves README.md as
-// it is.
+// ORCAS_README=1 it writes the table instead, as `make report` does. If the run did not compare servers, README.md does
+// not change.
 func TestReadmeHasTheFigures(t *testing.T) {
 	const readme, begin, end = "../../README.md", "<!-- figures -->\n", "<!-- end of figures -->"
 	run, err := result.ReadFile("../../docs/perf/baseline.json")
 	require.NoError(t, err)
 	summary := report.Summarize(run)
-	if summary == nil || len(summary.Servers) < 3 { // ORCAS and the null server are always there
-		t.Skip("the run compared no servers")
+	if summary == nil || len(summary.Servers) < 3 { // ORCAS and the null server are always included
+		t.Skip("the run did not compare servers")
 	}
 	text, err := os.ReadFile(readme)
 	require.NoError(t, err)
@@ -34,11 +34,11 @@ func TestReadmeHasTheFigures(t *testing.T) {
 		require.NoError(t, os.WriteFile(readme, []byte(want), 0o644))
 		return
 	}
-	require.Equal(t, want, string(text), "ORCAS_README=1 go test -run TestReadmeHasTheFigures ./cmd/orcas-report writes it")
+	require.Equal(t, want, string(text), "README.md is outdated: run ORCAS_README=1 go test -run TestReadmeHasTheFigures ./cmd/orcas-report")
 }
 
-// figures renders five lines of a summary, without the null server, and whether each server syncs before it answers a
-// PUT.
+// figures renders five lines of a summary, without the null server, and whether each server syncs before it responds to
+// a PUT.
 func figures(s *report.Summary, run *result.Run) string {
 	lines := []string{
 		"PUT 4 KiB, 64 connections", "GET 4 KiB, 16 connections", "PUT 10 MiB, 10 connections", "GET 10 MiB, 10 connections",
@@ -64,7 +64,7 @@ func figures(s *report.Summary, run *result.Run) string {
 			b.WriteByte('\n')
 		}
 	}
-	b.WriteString("| A PUT is on disk before its answer |")
+	b.WriteString("| A PUT is on disk before the response |")
 	for _, server := range servers {
 		synced := "yes"
 		if !strings.HasPrefix(server.Durability, "synced") {

@@ -12,7 +12,7 @@ import (
 	"orcas/server"
 )
 
-// TestPerfBadInput: a clear line, a status that is not 0, and nothing left behind.
+// TestPerfBadInput: bad input causes a clear error and a nonzero exit status, and leaves no files.
 func TestPerfBadInput(t *testing.T) {
 	s, err := server.Open(t.Context(), server.Config{
 		Data: t.TempDir(), Address: "127.0.0.1:0", Banner: io.Discard, Log: io.Discard, Settings: settings(t),
@@ -36,8 +36,8 @@ func TestPerfBadInput(t *testing.T) {
 		{[]string{"list"}, exitOK, ""},
 		{[]string{"run", "--scenario", "put-swep"}, exitFailed, `unknown scenario "put-swep"`},
 		{[]string{"run", "--scenario", "footprint", "--keys", "1000000000000"}, exitFailed, "does not fit"},
-		{append([]string{"run", "--endpoint", "http://127.0.0.1:1"}, keys...), exitFailed, "cannot be reached"},
-		{append([]string{"run", "--endpoint", s.Endpoint()}, keys...), exitFailed, "refuses these credentials"},
+		{append([]string{"run", "--endpoint", "http://127.0.0.1:1"}, keys...), exitFailed, "cannot reach http://127.0.0.1:1"},
+		{append([]string{"run", "--endpoint", s.Endpoint()}, keys...), exitFailed, "rejects these credentials"},
 		{append([]string{"run", "--endpoint", s.Endpoint(), "--h2"}, keys...), exitFailed, "HTTP/2 needs"},
 		{append([]string{"run", "--endpoint", "nowhere"}, keys...), exitFailed, "is not http://HOST:PORT"},
 		{[]string{"run", "--endpoint", s.Endpoint()}, exitUsage, "--access-key"},

@@ -14,9 +14,9 @@ import (
 	"orcas/perf/result"
 )
 
-// ReadBenchmarks reads the output of `go test -bench`; name is used in errors. It skips lines that are not results of
-// benchmarks. It returns an error if there is no result, or if a line begins like one but is malformed. If a benchmark
-// was run several times, it returns the median.
+// ReadBenchmarks reads the output of `go test -bench`; name is used in errors. It skips lines that are not results. It
+// returns an error if the output has no results, or if a result is malformed. If a benchmark was run several times, it
+// returns the medians.
 func ReadBenchmarks(from io.Reader, name string) ([]result.Benchmark, error) {
 	var list []result.Benchmark
 	runs := map[string][]float64{} // by package, name and unit
@@ -55,7 +55,7 @@ func ReadBenchmarks(from io.Reader, name string) ([]result.Benchmark, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%s has no benchmark in it", name)
+		return nil, fmt.Errorf("%s contains no benchmark results", name)
 	}
 	return list, nil
 }
@@ -67,7 +67,7 @@ var processors = regexp.MustCompile(`-[0-9]+$`)
 func benchmark(f []string) (b result.Benchmark, err error) {
 	b.Name = processors.ReplaceAllString(strings.TrimPrefix(f[0], "Benchmark"), "")
 	if b.Iters, err = strconv.Atoi(f[1]); err != nil || len(f) < 4 || len(f)%2 != 0 {
-		return b, fmt.Errorf("%q is no line of a benchmark", strings.Join(f, " "))
+		return b, fmt.Errorf("%q is not a benchmark result", strings.Join(f, " "))
 	}
 	b.Values = map[string]float64{}
 	for i := 2; i < len(f); i += 2 {
@@ -84,7 +84,7 @@ func benchmarks(r *result.Run) []Section {
 		return nil
 	}
 	sec := Section{Title: "Go benchmarks", Text: []string{
-		"Of each layer by itself, in one process: go test -run '^$' -bench . -benchmem, on " + r.Benchmarks[0].CPU + ". What is allocated is what the benchmark's whole process does.",
+		"Benchmarks of each layer by itself, in one process: go test -run '^$' -bench . -benchmem, on " + r.Benchmarks[0].CPU + ". Allocations are those of the benchmark's whole process.",
 	}}
 	var packages []string
 	for _, b := range r.Benchmarks {
@@ -150,6 +150,6 @@ func benchmarkLimit(r *result.Run, list []result.Benchmark) string {
 	}
 	byTime := func(a, b result.Benchmark) int { return cmp.Compare(a.Values["ns/op"], b.Values["ns/op"]) }
 	least, most := slices.MinFunc(list, byTime), slices.MaxFunc(list, byTime)
-	return fmt.Sprintf("Against this run's fdatasync of 4 KiB (%.0f us): the shortest, %s, takes %s times as long, the longest, %s, %s times.",
+	return fmt.Sprintf("Compared with this run's fdatasync of 4 KiB (%.0f us): the fastest, %s, takes %s times as long, the slowest, %s, %s times.",
 		sync/1000, least.Name, Number(least.Values["ns/op"]/sync), most.Name, Number(most.Values["ns/op"]/sync))
 }

@@ -9,7 +9,7 @@ import (
 	"orcas/perf/result"
 )
 
-// printed is what go test -bench prints, with lines that are none of a benchmark.
+// printed is output of go test -bench, including lines that are not results.
 const printed = `goos: linux
 goarch: amd64
 pkg: orcas/batch
@@ -61,7 +61,7 @@ func TestBenchmarkTables(t *testing.T) {
 	} {
 		require.Contains(t, text, want)
 	}
-	require.NotContains(t, text, "Against this run's fdatasync", "they ran elsewhere")
+	require.NotContains(t, text, "Compared with this run's fdatasync", "the benchmarks ran on another processor")
 	run.Environment.CPU, run.Environment.FdatasyncP50us = "A Processor @ 2.00GHz", 100
-	require.Contains(t, string(Markdown(Tables(run, nil), "")), "Against this run's fdatasync of 4 KiB (100 us): the shortest, Do/64, takes 0.500 times as long, the longest, Do/1, 2.00 times.")
+	require.Contains(t, string(Markdown(Tables(run, nil), "")), "Compared with this run's fdatasync of 4 KiB (100 us): the fastest, Do/64, takes 0.500 times as long, the slowest, Do/1, 2.00 times.")
 }

@@ -34,8 +34,8 @@ func ratio(a, b float64) float64 {
 	return b / a
 }
 
-// Pairs finds the rows that two runs have in common, by scenario, operation, variant, size, workers and rate. The
-// result only is the number of rows that just one of the runs has.
+// Pairs finds the rows that two runs have in common, by scenario, operation, variant, size, workers and rate. It also
+// returns the number of rows that exist in only one of the runs.
 func Pairs(a, b *result.Run) (pairs []Pair, only int) {
 	type key struct {
 		scenario, operation, variant string
@@ -70,7 +70,7 @@ func Pairs(a, b *result.Run) (pairs []Pair, only int) {
 
 // Compare returns a table of pairs, with the ratios of B to A.
 func Compare(pairs []Pair) Table {
-	t := Table{Header: []string{"scenario", "operation", "variant", "size", "workers", "asked /s", "A ok/s", "B ok/s", "ok/s B/A", "p50 B/A", "p99 B/A", "server CPU B/A"}}
+	t := Table{Header: []string{"scenario", "operation", "variant", "size", "workers", "requested /s", "A ok/s", "B ok/s", "ok/s B/A", "p50 B/A", "p99 B/A", "server CPU B/A"}}
 	times := func(a, b float64) string {
 		if a == 0 || b == 0 {
 			return ""

@@ -7,16 +7,16 @@ import (
 	"orcas/perf/result"
 )
 
-// The limit of a row is derived from the figures of the same run; nothing here is specific to a machine. A row is
-// compared with
+// The limit of a row is derived from the figures of the same run, so the code contains no figures of any machine. A row
+// is compared with
 //
 //   - the requested rate: an open loop that kept up does not show the server's limits;
-//   - the cores: the CPU time of server and client, compared with the null server's for a similar request. The null
-//     server waits for nothing else, but even with it small requests leave cores partly idle, and a machine may have
-//     other work;
+//   - the cores: the CPU time of server and client, compared with that of the null server for a similar request. The
+//     null server waits for nothing else, but even with it small requests leave cores partly idle, and the machine may
+//     have other work;
 //   - the disk: bytes per second compared with one writer that syncs at the end, and rates compared with one writer
 //     that syncs each time;
-//   - the hashes: MD5 and SHA-256 of bodies that are put, both of which the server always computes;
+//   - the hashes: MD5 and SHA-256 of the bodies of PUTs, both of which the server always computes;
 //   - the null server's rate for the same operation, size and number of connections.
 
 // bound is the kind of limit of a row.
@@ -38,7 +38,7 @@ const nearly = 0.8
 // keepsUp is the share of the requested rate that an open loop must reach to keep up.
 const keepsUp = 0.95
 
-// limit describes the limit of a row. A share that is not known is 0.
+// limit describes the limit of a row. A share of 0 is unknown.
 type limit struct {
 	by             bound
 	server, client float64 // CPU time, as a share of all cores
@@ -54,7 +54,7 @@ type limit struct {
 // limits are the ceilings of a run.
 type limits struct {
 	cores    float64
-	hash     float64 // seconds of a core per byte that is put
+	hash     float64 // seconds of one core to hash a byte of a PUT
 	disk     float64 // bytes per second, synced at the end
 	syncs    []result.DiskRow
 	null     []result.Row
@@ -91,8 +91,9 @@ func limitsOf(r *result.Run) *limits {
 	return l
 }
 
-// busy returns the share of all cores that are used when the null server serves the same operation with the nearest
-// size, over several connections. For an operation that was not measured, it returns the maximum, and 1 if nothing was.
+// busy returns the share of all cores that is used when the null server serves the same operation with the nearest
+// size, over several connections. If the operation was not measured, it returns the maximum of all operations, or 1 if
+// there are none.
 func (l *limits) busy(r *result.Row) float64 {
 	operation := r.Operation
 	if operation == "part" {
@@ -124,8 +125,8 @@ func apart[N int | int64](a, b N) float64 {
 	return math.Abs(math.Log(float64(max(a, 1)) / float64(max(b, 1))))
 }
 
-// of returns the limit of a row. If a load has several operations, only the row of the whole load has a CPU time, which
-// is looked up in beside.
+// of returns the limit of a row. If a load has several operations, only the row of the whole load has a CPU time; it is
+// looked up in beside, the other rows of the scenario.
 func (l *limits) of(r *result.Row, beside []result.Row) limit {
 	var x limit
 	x.server, x.client = l.shares(r, beside)
@@ -153,9 +154,9 @@ func (l *limits) of(r *result.Row, beside []result.Row) limit {
 		x.by = byTurn
 		x.sync = share(sync, 1000*r.P50Ms)
 		x.hash *= l.cores                           // only one core hashes a request
-		x.cpu = share(r.ServerCPUus, 1000*r.MeanMs) // not the client's, which includes making bodies, outside of the time
+		x.cpu = share(r.ServerCPUus, 1000*r.MeanMs) // not the client's, which generates bodies outside of the measured time
 	case null || x.server+x.client >= nearly*x.busy:
-		x.by = byCPU // the null server has nothing else to wait for
+		x.by = byCPU // the null server waits for nothing else
 	case x.server == 0:
 		x.by = unknown
 	default:
@@ -201,7 +202,7 @@ func (l *limits) shares(r *result.Row, beside []result.Row) (server, client floa
 	return r.ServerCPUus * each, r.ClientCPUus * each
 }
 
-// durable contains the operations that are answered once they are durable, and whether they write a body.
+// durable contains the operations that are acknowledged once they are durable, and whether they write a body.
 var durable = map[string]bool{"put": true, "part": true, "delete": false, "delete-batch": false, "copy": false, "create": false, "complete": false, "put-tagging": false}
 
 // sync returns the median time in microseconds of an fdatasync of as many bytes as a row's operation makes durable, or
@@ -220,7 +221,7 @@ func (l *limits) sync(r *result.Row) float64 {
 	case !body || r.SizeBytes <= first.SizeBytes:
 		return first.P50us
 	case r.SizeBytes >= last.SizeBytes && len(list) == 1:
-		return 0 // a sync of 4 KiB says nothing about large ones
+		return 0 // a sync of 4 KiB shows nothing about large ones
 	case r.SizeBytes >= last.SizeBytes:
 		return last.P50us * float64(r.SizeBytes) / float64(last.SizeBytes)
 	}

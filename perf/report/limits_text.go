@@ -7,20 +7,20 @@ import (
 	"orcas/perf/result"
 )
 
-// hashes names the hashes that are computed of a body that is put.
+// hashes names the hashes that are computed for the body of a PUT.
 const hashes = "MD5 and SHA-256"
 
 // String formats a limit for a table cell.
 func (x limit) String() string {
 	switch x.by {
 	case byRate:
-		return "rate asked"
+		return "requested rate"
 	case byCPU:
 		return "CPU " + percent(x.server+x.client)
 	case byDisk:
 		return "disk " + percent(x.disk)
 	case byWait:
-		return "waits, CPU " + percent(x.server+x.client)
+		return "waiting, CPU " + percent(x.server+x.client)
 	case byTurn:
 		var parts []string
 		for _, p := range []struct {
@@ -33,7 +33,7 @@ func (x limit) String() string {
 		}
 		return strings.TrimSuffix("one at a time: "+strings.Join(parts, ", "), ": ")
 	}
-	return "not known"
+	return "unknown"
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
@@ -69,25 +69,25 @@ func (l *limits) sentence(list []limit) string {
 func (l *limits) group(by bound, list []limit) string {
 	switch by {
 	case byRate:
-		text := "the rate asked for, which was kept"
+		text := "the requested rate, which was reached"
 		if busy := span(list, percent, func(x limit) float64 {
 			if x.server == 0 {
-				return 0 // the client's CPU time alone says little
+				return 0 // the client's CPU time alone means little
 			}
 			return x.server + x.client
 		}); busy != "" {
-			text += ", with " + busy + " of the CPU where it was counted"
+			text += ", with " + busy + " of the CPU in use where it was measured"
 		}
 		return text
 	case byCPU:
 		text := "the CPU: " + figures(list, named{"server", func(x limit) float64 { return x.server }}, named{"client", func(x limit) float64 { return x.client }}) +
 			fmt.Sprintf(" of %.0f cores", l.cores)
 		if len(l.null) > 0 {
-			text += ", where the null server gets to " + span(list, percent, func(x limit) float64 { return x.busy })
+			text += ", while the null server reaches " + span(list, percent, func(x limit) float64 { return x.busy })
 		}
 		return text
 	case byDisk:
-		return "the disk, at " + span(list, percent, func(x limit) float64 { return x.disk }) + " of what one writer gets who syncs at the end"
+		return "the disk, at " + span(list, percent, func(x limit) float64 { return x.disk }) + " of the rate of one writer that syncs once at the end"
 	case byTurn:
 		parts := figures(list, named{"the server's CPU", func(x limit) float64 { return x.cpu }}, named{"an fdatasync", func(x limit) float64 { return x.sync }},
 			named{hashes, func(x limit) float64 { return x.hash }})
@@ -96,9 +96,9 @@ func (l *limits) group(by bound, list []limit) string {
 		}
 		return "one request at a time, in overlapping shares: " + parts
 	case byWait:
-		return "waiting, for the disk or for each other, with " + span(list, percent, func(x limit) float64 { return x.server + x.client }) + " of the CPU in use"
+		return "waiting for the disk or for other requests, with " + span(list, percent, func(x limit) float64 { return x.server + x.client }) + " of the CPU in use"
 	}
-	return "not known, since the server's CPU time was too little to be counted"
+	return "unknown, because the server's CPU time was too short to be measured"
 }
 
 // against compares rows with their ceilings, if they have one.
@@ -109,11 +109,11 @@ func (l *limits) against(list []limit) string {
 		parts = append(parts, s+" of the null server's rate")
 	}
 	if s := span(list, plain, func(x limit) float64 { return x.synced }); s != "" {
-		parts = append(parts, s+" of the rate of one writer with an fdatasync each")
+		parts = append(parts, s+" of the rate of one writer that syncs each write")
 	}
 	if s := span(list, percent, func(x limit) float64 {
 		if x.by == byTurn {
-			return 0 // the text about its time contains this already
+			return 0 // the text about the time of a request contains this already
 		}
 		return x.hash
 	}); s != "" {
@@ -122,7 +122,7 @@ func (l *limits) against(list []limit) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return " Against the ceilings: " + strings.Join(parts, "; ") + "."
+	return " Compared with the ceilings: " + strings.Join(parts, "; ") + "."
 }
 
 // named is a named figure of limits.
@@ -171,20 +171,20 @@ func (l *limits) diskSentence() string {
 		return ""
 	}
 	first, last := l.syncs[0], l.syncs[len(l.syncs)-1]
-	text := fmt.Sprintf("What limits it: an fdatasync of %s allows one writer %s a second, one after the other; whoever writes more has to share them.",
-		Size(first.SizeBytes), Number(1e6/first.P50us))
+	text := fmt.Sprintf("What limits it: one writer can sync %s writes of %s per second, one after the other; for a higher rate, writes must share syncs.",
+		Number(1e6/first.P50us), Size(first.SizeBytes))
 	if l.disk > 0 {
-		text += fmt.Sprintf(" Syncs of %s get to %s of what one sync at the end gets.", Size(last.SizeBytes), percent(last.BytesPerSec/l.disk))
+		text += fmt.Sprintf(" Synced writes of %s reach %s of the rate with one sync at the end.", Size(last.SizeBytes), percent(last.BytesPerSec/l.disk))
 	}
 	return text
 }
 
-// memorySentence explains the table of the memory.
+// memorySentence explains the table of memory throughput.
 func (l *limits) memorySentence() string {
 	if l.hash == 0 {
 		return ""
 	}
-	return fmt.Sprintf("What limits it: one core. A body that is put goes through %s: at most %s MB/s a core, %s MB/s of %.0f cores that do nothing else.",
+	return fmt.Sprintf("What limits it: one core. The body of a PUT is hashed with %s: at most %s MB/s per core, or %s MB/s on %.0f cores that do nothing else.",
 		hashes, mb(1/l.hash), mb(l.cores/l.hash), l.cores)
 }
 
@@ -199,7 +199,7 @@ func (l *limits) values(s *result.Scenario) string {
 		if before == 0 {
 			return ""
 		}
-		return "What limits it: reclaim, which gave " + percent(max(1-after/before, 0)) + " of the disk's bytes back."
+		return "What limits it: reclaim, which freed " + percent(max(1-after/before, 0)) + " of the bytes on the disk."
 	case "mixed-ramp":
 		return l.ramp(s)
 	case "get-cold":
@@ -223,7 +223,7 @@ func (l *limits) ramp(s *result.Scenario) string {
 	case !open: // the options requested a closed loop
 		return ""
 	case len(behind) == 0:
-		return "What limits it: the ramp, which ended before the server did."
+		return "What limits it: the ramp, which ended before the server reached its limit."
 	}
 	return strings.Replace(l.sentence(behind), "What limits it:", "What limits the steps that fell behind:", 1)
 }
@@ -243,7 +243,7 @@ func (l *limits) cold(s *result.Scenario) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return "What limits it: what a cold GET has to fetch from the drive: " + strings.Join(parts, ", ") + " more than a warm one, by the medians."
+	return "What limits it: reads from the drive. The median of a cold GET is higher than that of a warm one by " + strings.Join(parts, ", ") + "."
 }
 
 // footprint compares filling and rebuilding a store with the ceilings.
@@ -253,7 +253,7 @@ func (l *limits) footprint(s *result.Scenario) string {
 		return ""
 	}
 	fill := result.Row{Operation: "put", SizeBytes: s.Results[0].SizeBytes, Workers: 64, ThroughputRPS: v["keys"] / v["fill_sec"]}
-	text := "What limits it: it was filled at " + Number(fill.ThroughputRPS) + " objects a second"
+	text := "What limits it: the store was filled at " + Number(fill.ThroughputRPS) + " objects per second"
 	if n := l.ofNull(&fill); n > 0 {
 		text += fmt.Sprintf(", %.2f of the null server's rate", n)
 	}
@@ -262,9 +262,9 @@ func (l *limits) footprint(s *result.Scenario) string {
 		return text + "."
 	}
 	bytes := v["keys"] * v["disk_bytes_per_object"] / rebuild
-	text += fmt.Sprintf("; a start without the database went through %s MB/s of blocks", mb(bytes))
+	text += fmt.Sprintf("; a start without the database read %s MB/s of blocks", mb(bytes))
 	if l.disk > 0 {
-		text += ", " + percent(bytes/l.disk) + " of what the disk takes in a row"
+		text += ", " + percent(bytes/l.disk) + " of the disk's rate for sequential writes"
 	}
 	return text + "."
 }

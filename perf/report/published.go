@@ -10,12 +10,12 @@ import (
 // published compares figures that others have published with figures of this run.
 type published struct {
 	what, figures, conditions string
-	ours                      func(o ours) string // returns "" if this run did not measure it; nil if no run does
-	served                    bool                // ORCAS supports it, so a run without it was shortened
+	ours                      func(o ours) string // returns the figure of this run, or "" if it has none; nil if no run measures it
+	served                    bool                // ORCAS supports this, so a run without the figure was shortened
 }
 
 // elsewhere returns the section about figures that others have published. Their machines and conditions differ from
-// ours; each row states how comparable it is.
+// ours; each row states the conditions.
 func elsewhere(r *result.Run) Section {
 	t := Table{Header: []string{"what", "figures", "conditions", "this run"}, Prose: true}
 	for _, p := range append(publishedPacking(), append(publishedFiles(), publishedServers()...)...) {
@@ -33,12 +33,13 @@ func elsewhere(r *result.Run) Section {
 	}
 	return Section{
 		Title: "Published elsewhere",
-		Text: []string{"Figures that others published, on their machines and under their conditions, and those of this run for the same kind of work, which are over sockets, signed, durable " +
-			"and read back. Where nothing was durable, no socket was in the way or nothing was signed, it is not the same work. Rates that were asked for say nothing about what a server can do."},
+		Text: []string{"Figures that others published, from their machines and under their conditions, next to the figures of this run for the same kind of work. In this run, requests go over " +
+			"sockets and are signed, writes are durable, and data that is read is compared. Figures without sockets, signatures or durability are for less work. Requested rates do not show what " +
+			"a server can do."},
 		Table: []Table{t},
 		After: []string{"[1] github.com/orcastor/orcas, s3/docs/PERFORMANCE_TEST_REPORT.md. [2] The same project, vfs/PERFORMANCE_OPTIMIZATION_FINAL.md and its earlier versions. " +
 			"[3] github.com/gmoon/s3proxy, docs/performance.md, which gives lower bounds. [4] The object store Buckets, \"Buckets Performance Benchmark Results\", 2026-02-27. " +
-			"[5] The systems are named in the publication, which could not be found again: its author is not known."},
+			"[5] The publication names the systems, but it could not be found again, so its author is unknown."},
 	}
 }
 
@@ -53,7 +54,7 @@ func publishedPacking() []published {
 		{"OrcaS [1], the same, 1 MiB", "at 1, 10, 50, 100: 16.9, 165, 521, 774 MB/s", "as above", func(o ours) string {
 			return o.list("concurrent-1m", "put", "", 1<<20, []int{1, 10, 50, 100}, megabytes)
 		}, true},
-		{"OrcaS [1], instant upload, 10 KiB", "duplicate 2.63 ms, unique 3.45 ms (1.31 times); 6,677 against 15,927 allocations", "as above", instantGain, true},
+		{"OrcaS [1], instant upload, 10 KiB", "duplicate 2.63 ms, unique 3.45 ms (1.31 times); 6,677 and 15,927 allocations", "as above", instantGain, true},
 		{"OrcaS [1], instant upload, overhead on unique content", "1 KiB -10.6 %, 10 KiB -6.9 %, 100 KiB -1.8 %, 1 MiB +1.8 %, 10 MiB +13.9 %", "as above", instantOverhead, true},
 	}
 }
@@ -69,7 +70,7 @@ func instantGain(o ours) string {
 	if less == "" || more == "" {
 		return text
 	}
-	return text + "; in process " + less + " against " + more
+	return text + "; in process " + less + " and " + more
 }
 
 // instantOverhead compares the times of new content with and without instant upload, for each size.
@@ -95,7 +96,7 @@ func publishedFiles() []published {
 			return join(o.benchmark("Files/small", "files/s"), o.benchmark("Files/small", "MB/s"))
 		}, true},
 		{"OrcaS [2], medium (256 KiB)", "2,147 MB/s", "as above", mb("Files/medium"), true},
-		{"OrcaS [2], small, by 3 at once", "2,898/s", "as above", func(o ours) string { return o.benchmark("Files/small-concurrent", "files/s") }, true},
+		{"OrcaS [2], small, 3 at a time", "2,898/s", "as above", func(o ours) string { return o.benchmark("Files/small-concurrent", "files/s") }, true},
 		{"OrcaS [2], large (100 MiB)", "2,676 MB/s", "as above", mb("Files/large"), true},
 		{"OrcaS [2], sequential (1 MiB)", "974 MB/s", "as above", mb("Files/sequential"), true},
 		{"OrcaS [2], 256 KiB encrypted", "276 MB/s", "as above", mb("Files/encrypted"), true},
@@ -112,9 +113,9 @@ func publishedFiles() []published {
 
 func publishedServers() []published {
 	return []published{
-		{"s3proxy [3], below 1 KB", "500/s or more, p50 45, p95 85, p99 150 ms", "t3.medium, a web front with AWS S3 behind it; ours: at a rate of 500/s", func(o ours) string { return o.rate("get-warm", "get", "warm", 1<<10) }, true},
+		{"s3proxy [3], below 1 KB", "500/s or more, p50 45, p95 85, p99 150 ms", "t3.medium, a web front end for AWS S3; ours: at a rate of 500/s", func(o ours) string { return o.rate("get-warm", "get", "warm", 1<<10) }, true},
 		{"s3proxy [3], 1 MB", "100/s or more, 120, 280, 450 ms", "as above", func(o ours) string { return o.rate("get-warm", "get", "warm", 1<<20) }, true},
-		{"s3proxy [3], 10 MB", "50/s or more, 250, 450, 800 ms", "as above; ours: a fifth of the requests to a web site", func(o ours) string { return o.rate("web-sustained", "large", "at 100/s", 10<<20) }, true},
+		{"s3proxy [3], 10 MB", "50/s or more, 250, 450, 800 ms", "as above; ours: a fifth of the requests to a website", func(o ours) string { return o.rate("web-sustained", "large", "at 100/s", 10<<20) }, true},
 		{"s3proxy [3], memory", "RSS 45 to 52 MB", "as above", webMemory, true},
 		{"s3proxy [3], ranges of 100 B, 1 KB, 100 KB", "800/s or more, p95 65 ms; 750/s, 75 ms; 400/s, 120 ms", "as above", func(o ours) string {
 			var parts []string
@@ -125,14 +126,14 @@ func publishedServers() []published {
 		}, true},
 		{"Buckets [4], files of 1 MB", "up 8.0, down 32.3 MB/s", "6 nodes on loopback, erasure code of 8+4", func(o ours) string { return o.upDown(1 << 20) }, true},
 		{"Buckets [4], files of 2 MB", "up 1.6, down 47.6 MB/s", "as above", func(o ours) string { return o.upDown(2 << 20) }, true},
-		{"SeaweedFS, Garage, MinIO [5], creates of 1 KiB a second, of 1 million", "4,572; 2,877; 498", "laptop, 16 clients; ours: 10 clients", func(o ours) string {
+		{"SeaweedFS, Garage, MinIO [5], creates of 1 KiB per second, 1 million in all", "4,572; 2,877; 498", "laptop, 16 clients; ours: 10 clients", func(o ours) string {
 			return o.list("batch-compare", "put", "packing-on", 1<<10, []int{10}, perSecond)
 		}, true},
-		{"SeaweedFS, Garage, MinIO [5], listed keys a second", "224,930; 27,695; 4,573", "laptop, 16 clients; ours: 1 client", walked, true},
+		{"SeaweedFS, Garage, MinIO [5], listed keys per second", "224,930; 27,695; 4,573", "laptop, 16 clients; ours: 1 client", walked, true},
 	}
 }
 
-// webMemory returns the server's peak memory while it served the web site.
+// webMemory returns the server's peak memory while it served the website.
 func webMemory(o ours) string {
 	row := o.row("web-sustained", "all", "at 100/s", 0, 0)
 	if row == nil || row.PeakRSS == 0 {

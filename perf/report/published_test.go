@@ -8,7 +8,7 @@ import (
 	"orcas/perf/result"
 )
 
-// TestPublished: what others publish stands beside what the run did, and says where it did not.
+// TestPublished: published figures are next to those of the run, and missing figures are marked.
 func TestPublished(t *testing.T) {
 	cell := func(run *result.Run, what string) string {
 		for _, row := range elsewhere(run).Table[0].Rows {
@@ -42,7 +42,7 @@ func TestPublished(t *testing.T) {
 	require.Equal(t, "1 KiB +2.3 %, 10 MiB -1.0 %", cell(run, "OrcaS [1], instant upload, overhead on unique content"))
 	run.Benchmarks = append(run.Benchmarks, result.Benchmark{Name: "Instant/10240/duplicate", Values: map[string]float64{"allocs/op": 34}},
 		result.Benchmark{Name: "Instant/10240/unique", Values: map[string]float64{"allocs/op": 38}})
-	require.Equal(t, "duplicate 2.00 ms, unique 3.00 ms (1.50 times); in process 34.0 allocs/op against 38.0 allocs/op", cell(run, "OrcaS [1], instant upload, 10 KiB"))
+	require.Equal(t, "duplicate 2.00 ms, unique 3.00 ms (1.50 times); in process 34.0 allocs/op and 38.0 allocs/op", cell(run, "OrcaS [1], instant upload, 10 KiB"))
 	require.Equal(t, "123 MB/s", cell(run, "OrcaS [2], 256 KiB encrypted"))
 	require.Equal(t, "500/s, p50 0.200, p95 0.500 ms", cell(run, "s3proxy [3], below 1 KB"))
 	require.Equal(t, "at 50: 9000, 8000, 3000", cell(run, "OrcaS [1], PUT/s of 1, 4, 64 KiB, packing on"))

@@ -1,5 +1,5 @@
-// Package report makes reports of a performance run: Markdown, one HTML page, and the comparison of two runs. It
-// measures nothing: all figures come from the document of package perf/result. Package draw makes the plots, because
+// Package report writes reports on a performance run: Markdown, one HTML page, and the comparison of two runs. It
+// measures nothing: all figures come from the document of package perf/result. Plots are drawn by package draw, because
 // drawing needs fonts and other packages that the server program should not link.
 package report
 
@@ -20,10 +20,10 @@ type Table struct {
 	Limit  string // a sentence about the limits of its rows; may be empty
 }
 
-// Plot is a picture of a scenario, or of the summary.
+// Plot is a plot of a scenario, or of the summary.
 type Plot struct {
 	Scenario string // empty for the summary
-	Name     string // name of its file
+	Name     string // file name
 	Title    string
 	Text     []string // a description of each curve
 	PNG      []byte
@@ -43,7 +43,7 @@ func Front(r *result.Run, plots []Plot) []Section {
 	return titled(summary(r, plots), goals(r, limitsOf(r)), environment(r))
 }
 
-// Tables returns sections with everything that a run has measured.
+// Tables returns sections with all figures of a run.
 func Tables(r *result.Run, plots []Plot) []Section {
 	l := limitsOf(r)
 	list := []Section{method()}
@@ -60,7 +60,7 @@ func Tables(r *result.Run, plots []Plot) []Section {
 	return titled(append(append(append(list, benchmarks(r)...), failures(r)), elsewhere(r))...)
 }
 
-// titled returns the sections that have a title; empty ones have none.
+// titled returns the sections that have a title; empty sections have none.
 func titled(list ...Section) []Section {
 	return slices.DeleteFunc(list, func(s Section) bool { return s.Title == "" })
 }
@@ -85,7 +85,7 @@ func environment(r *result.Run) Section {
 
 // goals collects the goals of all scenarios. The rows of a goal that is a comparison contain its name.
 func goals(r *result.Run, l *limits) Section {
-	t := Table{Header: []string{"goal", "asked", "measured", "", "limited by"}, Prose: true}
+	t := Table{Header: []string{"goal", "required", "measured", "", "limited by"}, Prose: true}
 	var found []limit
 	for _, s := range r.Scenarios {
 		for _, g := range s.Goals {
@@ -101,7 +101,7 @@ func goals(r *result.Run, l *limits) Section {
 		}
 	}
 	t.Limit = l.sentence(found)
-	return Section{Title: "Goals", Text: []string{"Ratios are of two things that were measured in turns, in the same run, or at the same time (where a difference of a hundredth counts: then each had about half of the machine, and the client's processor time is not told apart); the median counts."}, Table: tables(t)}
+	return Section{Title: "Goals", Text: []string{"Each ratio compares two loads of this run that were measured alternately or, if a difference of 1 % matters, at the same time. In that case each load had about half of the machine, and the client's CPU time is that of both loads. The median counts."}, Table: tables(t)}
 }
 
 func ceilings(c *result.Ceilings, l *limits) Section {
@@ -119,8 +119,8 @@ func ceilings(c *result.Ceilings, l *limits) Section {
 	}
 	return Section{
 		Title: "Ceilings",
-		Text: []string{"The null server is the same HTTP front: signatures are verified and bodies are read and hashed, and nothing is stored. No server on this " +
-			"machine can be faster with such a front. The disk and the hashes bound what is durable and verified."},
+		Text: []string{"The null server has the same HTTP front end: it verifies signatures, reads and hashes bodies, and stores nothing. No server with such a front end can be " +
+			"faster on this machine. The disk limits how much can be made durable, and the hashes limit how much can be verified."},
 		Table: tables(rows(c.Null, l), disk, memory),
 	}
 }
@@ -132,7 +132,7 @@ func scenario(s *result.Scenario, plots []Plot, l *limits) Section {
 		facts = append(facts, fmt.Sprintf("%d keys", s.SeedCount))
 	}
 	if s.SaturationRPS > 0 {
-		facts = append(facts, fmt.Sprintf("saturation at %.0f requests a second", s.SaturationRPS))
+		facts = append(facts, fmt.Sprintf("saturation at %.0f requests per second", s.SaturationRPS))
 	}
 	if len(facts) > 0 {
 		sec.Text = append(sec.Text, strings.Join(facts, ", ")+".")
@@ -183,7 +183,7 @@ func packing(s *result.Scenario, l *limits) Table {
 	return t
 }
 
-// column is a figure of rows. The column is shown if a row has the figure.
+// column is a figure of rows. It is shown if at least one row has the figure.
 type column struct {
 	name string
 	of   func(r *result.Row) string
@@ -201,7 +201,7 @@ func columns(list []result.Row, l *limits) []column {
 			}
 			return fmt.Sprint(r.Workers)
 		}},
-		{"asked /s", func(r *result.Row) string { return Number(r.RequestedRPS) }},
+		{"requested /s", func(r *result.Row) string { return Number(r.RequestedRPS) }},
 		{"sent /s", func(r *result.Row) string {
 			if !r.OpenLoop || r.SentRPS == r.RequestedRPS {
 				return ""
@@ -270,7 +270,7 @@ func failures(r *result.Run) Section {
 	if len(t.Rows) == 0 {
 		return Section{}
 	}
-	return Section{Title: "Without figures", Table: tables(t)}
+	return Section{Title: "Failed scenarios", Table: tables(t)}
 }
 
 // tables returns the tables that are not empty.
@@ -315,7 +315,7 @@ func hundredths(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// mb formats bytes per second in MB (10^6).
+// mb formats bytes per second in MB (10^6 bytes) per second.
 func mb(bytesPerSec float64) string { return Number(bytesPerSec / 1e6) }
 
 // Size formats a number of bytes in the largest unit that divides it, and returns "" for 0.

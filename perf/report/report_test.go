@@ -43,7 +43,7 @@ func TestMarkdown(t *testing.T) {
 	for _, want := range []string{
 		`a \| processor`, "| PUT | at least 0.40 | 0.470 | met |", "| GET | at least 0.60 | 0.300 | **missed** |",
 		"| 4 KiB | 64 | 2000 | 18,000 | 9.00 | 73.7 | 1.00 | 2.00 | 3.00 | 50.0 | 50.0 |", "![PUT of 4 KiB, packing on and off](plots/batch-compare.png)",
-		"shortened", "saturation at 1200 requests a second", "| mixed | 50/50 | open | 300 | 290 | 280 |", "| multipart | it went wrong |", "## Published elsewhere",
+		"shortened", "saturation at 1200 requests per second", "| mixed | 50/50 | open | 300 | 290 | 280 |", "| multipart | it went wrong |", "## Published elsewhere",
 	} {
 		require.Contains(t, text, want)
 	}
@@ -60,7 +60,7 @@ func TestPage(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, string(page), "<script>")
 	require.Equal(t, len(plots), bytes.Count(page, []byte("data:image/png;base64,")))
-	require.NotContains(t, string(page), "src=\"http", "it needs nothing else")
+	require.NotContains(t, string(page), "src=\"http", "the page must not load other files")
 	require.Contains(t, string(page), `class="bad">missed`)
 }
 
@@ -74,7 +74,7 @@ func TestCompare(t *testing.T) {
 	}
 	b.Scenarios[0].Results[3].ThroughputRPS = 9000 // half
 	b.Scenarios[2].Results[0].P50Ms = 3            // three times
-	b.Scenarios[2].Results[0].ThroughputRPS = 100  // an open loop sends what it is asked to
+	b.Scenarios[2].Results[0].ThroughputRPS = 100  // an open loop sends at the requested rate
 	b.Scenarios[1].Results = b.Scenarios[1].Results[:1]
 	pairs, only = Pairs(a, b)
 	require.Equal(t, 1, only)

@@ -26,7 +26,7 @@ const (
 	nullName = "null server"
 )
 
-// Summarize returns the summary of a run, or nil if the run has not compared servers.
+// Summarize returns the summary of a run, or nil if the run did not compare servers.
 func Summarize(r *result.Run) *Summary {
 	var s Summary
 	var rows []result.Row
@@ -83,10 +83,10 @@ func Summarize(r *result.Run) *Summary {
 		{"PUT 10 MiB, 10 connections", "MB/s", true, row("put", large, 10, mbs)},
 		{"GET 10 MiB, 10 connections", "MB/s", true, row("get", large, 10, mbs)},
 		{"LIST a page of 1,000 keys", "ms, median", false, row("list", 0, 1, median)},
-		{"Disk space of an object of 4 KiB", "bytes", false, fact(func(s *result.Server) *float64 { return s.BytesPerObject })},
+		{"Disk space per object of 4 KiB", "bytes", false, fact(func(s *result.Server) *float64 { return s.BytesPerObject })},
 		{"Files per object of 4 KiB", "files", false, fact(func(s *result.Server) *float64 { return s.FilesPerObject })},
 		{"Peak memory under these loads", "MiB", false, fact(func(s *result.Server) *float64 { return scaled(s.PeakRSS, 1<<20) })},
-		{"Serves again after SIGKILL", "seconds", false, fact(func(s *result.Server) *float64 { return s.StartAfterCrash })},
+		{"Ready again after SIGKILL", "seconds", false, fact(func(s *result.Server) *float64 { return s.StartAfterCrash })},
 	}
 	return &s
 }
@@ -128,7 +128,7 @@ func summary(r *result.Run, plots []Plot) Section {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	durability := []string{"Durability of an answered PUT", ""}
+	durability := []string{"Durability of an acknowledged PUT", ""}
 	for _, server := range s.Servers {
 		durability = append(durability, server.Durability)
 	}
@@ -143,7 +143,7 @@ func summary(r *result.Run, plots []Plot) Section {
 	return sec
 }
 
-// headline returns the most important results in two sentences.
+// headline returns a few sentences with the most important results.
 func headline(r *result.Run, s *Summary) string {
 	ours := -1
 	for i, server := range s.Servers {
@@ -155,14 +155,14 @@ func headline(r *result.Run, s *Summary) string {
 		return "This run has no figures of ORCAS."
 	}
 	v := func(line int) string { return Figure(s.Lines[line].Values[ours]) }
-	text := fmt.Sprintf("On %d cores of an %s with %s, client and server together, %s stores %s objects of 4 KiB a second, each one on the drive before its answer, and reads %s a second.",
+	text := fmt.Sprintf("On %d cores of an %s with %s, client and server together, %s stores %s objects of 4 KiB per second, each on the drive before the response, and reads %s per second.",
 		r.Environment.NumCPU, r.Environment.CPU, r.Environment.FileSystem, strings.TrimSpace(ourName+" "+r.Environment.Commit), v(0), v(2))
 	if bytes := s.Servers[ours].BytesPerObject; bytes != nil {
-		text += fmt.Sprintf(" An object of 4 KiB takes %s bytes of the drive and %s files.", v(6), v(7))
+		text += fmt.Sprintf(" An object of 4 KiB uses %s bytes on the drive and %s files.", v(6), v(7))
 	}
 	for _, sc := range r.Scenarios {
 		if f := sc.Values; sc.Scenario == "footprint" && f["keys"] > 0 {
-			text += fmt.Sprintf(" A store of %s such objects takes %s bytes and %s files for each, and serves %s s after a SIGKILL with %s MiB of memory.", Number(f["keys"]),
+			text += fmt.Sprintf(" A store of %s such objects uses %s bytes and %s files per object, and serves requests %s s after a SIGKILL, using %s MiB of memory.", Number(f["keys"]),
 				Number(f["disk_bytes_per_object"]), fmt.Sprintf("%.4f", f["files_per_object"]), Number(f["start_after_kill_sec"]), Number(f["rss_after_kill_bytes"]/(1<<20)))
 		}
 	}
@@ -171,15 +171,15 @@ func headline(r *result.Run, s *Summary) string {
 
 // conditions describes how the servers were compared, and lists the servers that are missing.
 func conditions(r *result.Run, s *Summary) string {
-	text := "All of them ran on this machine with their defaults, in the same run and in turns (the median counts), under the same load: signed with SigV4, every body compared. " +
-		"The drive was synced between two loads. The null server is the same HTTP front as that of ORCAS, with nothing behind it: no server with such a front can be faster here. " +
+	text := "All servers ran on this machine with their defaults, alternately in the same run (the median counts), under the same load: signed with SigV4, with every body compared. " +
+		"The drive was synced between loads. The null server is the HTTP front end of ORCAS with nothing behind it: no server with such a front end can be faster here. " +
 		"Syncs were counted with strace. Disk space and files are those of a stopped server"
 	for _, sc := range r.Scenarios {
 		if len(sc.Servers) > 0 && sc.Values["footprint_keys"] > 0 {
 			text += fmt.Sprintf(" with %s objects", Number(sc.Values["footprint_keys"]))
 		}
 	}
-	text += "; the time after SIGKILL is that until an object was read."
+	text += "; the time after SIGKILL is the time until an object was read."
 	var versions, missing []string
 	for _, server := range s.Servers {
 		if server.Version != "" {

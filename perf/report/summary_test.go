@@ -8,7 +8,7 @@ import (
 	"orcas/perf/result"
 )
 
-// compared is a run that has compared three servers, one of which was not there.
+// compared returns a run that compared servers; one of them was not measured.
 func compared() *result.Run {
 	run := example()
 	v := func(x float64) *float64 { return &x }
@@ -33,7 +33,7 @@ func compared() *result.Run {
 	return run
 }
 
-// TestSummary: a report begins with ten figures of each server that was measured, and says who was not.
+// TestSummary: a report begins with ten figures of each measured server, and names the servers that were not measured.
 func TestSummary(t *testing.T) {
 	run := compared()
 	s := Summarize(run)
@@ -43,14 +43,14 @@ func TestSummary(t *testing.T) {
 	require.Equal(t, []string{"Summary", "Goals", "Environment"}, []string{front[0].Title, front[1].Title, front[2].Title})
 	text := string(Markdown(front, "docs/perf"))
 	for _, want := range []string{
-		"ORCAS abc1234 stores 13,447 objects of 4 KiB a second, each one on the drive before its answer, and reads 24,484 a second.",
-		"An object of 4 KiB takes 4651 bytes of the drive and 0.0005 files.",
-		"A store of 1,000,000 such objects takes 4651 bytes and 0.0005 files for each, and serves 0.043 s after a SIGKILL with 42.0 MiB of memory.",
+		"ORCAS abc1234 stores 13,447 objects of 4 KiB per second, each on the drive before the response, and reads 24,484 per second.",
+		"An object of 4 KiB uses 4651 bytes on the drive and 0.0005 files.",
+		"A store of 1,000,000 such objects uses 4651 bytes and 0.0005 files per object, and serves requests 0.043 s after a SIGKILL, using 42.0 MiB of memory.",
 		"|  | unit | ORCAS | Versity S3 Gateway | null server |",
 		"| PUT 4 KiB, 64 connections | per second, more is better | 13,447 | 6243 | 32,634 |",
 		"| GET 10 MiB, 10 connections | MB/s, more is better | 3586 | – | – |",
 		"| Files per object of 4 KiB | files, less is better | 0.0005 | 1.25 | – |",
-		"| Durability of an answered PUT |  | synced: 1 sync | not synced | stores nothing |",
+		"| Durability of an acknowledged PUT |  | synced: 1 sync | not synced | stores nothing |",
 		"![picture](docs/perf/summary.png)\n\n- bars\n",
 		"of a stopped server with 30,000 objects;",
 		"Versions: ORCAS v1, Versity S3 Gateway v1.8.0. Not measured: MinIO (no program was given (--minio)).",
@@ -58,7 +58,7 @@ func TestSummary(t *testing.T) {
 		require.Contains(t, text, want)
 	}
 	require.Nil(t, Summarize(example()))
-	require.Equal(t, "Goals", Front(example(), nil)[0].Title, "a run that compared no servers has no summary")
+	require.Equal(t, "Goals", Front(example(), nil)[0].Title, "a run that did not compare servers has no summary")
 }
 
 // TestNullOfARow: a row is compared with the null server's row at the same point of its own scenario.
@@ -76,7 +76,7 @@ func TestNullOfARow(t *testing.T) {
 	of := func(r result.Row) float64 { return l.ofNull(&r) }
 	require.InDelta(t, 0.5, of(listed("first page", 1000, 1000)), 1e-9)
 	require.InDelta(t, 0.25, of(listed("few prefixes", 1000, 1000)), 1e-9)
-	require.Zero(t, of(listed("first page", 10_000, 1000)), "another number of keys")
-	require.InDelta(t, 0.5, of(put(4096, 10, 12_000, 20, 10)), 1e-9, "that of 10 connections, not that of 64")
+	require.Zero(t, of(listed("first page", 10_000, 1000)), "another number of keys is not comparable")
+	require.InDelta(t, 0.5, of(put(4096, 10, 12_000, 20, 10)), 1e-9, "expected the row with 10 connections, not the one with 64")
 	require.Zero(t, of(listed("null: first page", 1000, 1000)))
 }

@@ -28,9 +28,9 @@ type Run struct {
 	Environment Environment `json:"environment"`
 	Ceilings    *Ceilings   `json:"ceilings,omitempty"`
 	Scenarios   []Scenario  `json:"scenarios"`
-	Failures    []Failure   `json:"failures,omitempty"` // scenarios without figures
+	Failures    []Failure   `json:"failures,omitempty"` // scenarios that failed
 	Notes       []string    `json:"notes,omitempty"`
-	Benchmarks  []Benchmark `json:"benchmarks,omitempty"` // of go test -bench; not measured by a run, but added to its report
+	Benchmarks  []Benchmark `json:"benchmarks,omitempty"` // results of go test -bench; a run does not measure them, but its report contains them
 }
 
 // Failure is a scenario that could not be completed.
@@ -54,7 +54,7 @@ type Environment struct {
 	GoVersion      string            `json:"go_version"`
 	Version        string            `json:"orcas_version"`
 	Commit         string            `json:"commit"`
-	Server         string            `json:"server"`          // what the endpoint calls itself
+	Server         string            `json:"server"`          // name and version that the endpoint reports
 	SameMachine    bool              `json:"same_machine"`    // client and server run on one machine
 	Durability     string            `json:"durability_mode"` // of the server, if known
 	Settings       map[string]string `json:"settings,omitempty"`
@@ -70,7 +70,7 @@ type Ceilings struct {
 	Memory []MemoryRow `json:"memory"`
 }
 
-// DiskRow is a measurement of one writer that syncs after each append or, if Sequential, once at the end.
+// DiskRow is a measurement of one writer that syncs after each append or, if Sequential is set, once at the end.
 type DiskRow struct {
 	SizeBytes   int64   `json:"size_bytes"`
 	Sequential  bool    `json:"sequential,omitempty"`
@@ -119,7 +119,7 @@ type Server struct {
 	Version         string   `json:"version,omitempty"`
 	Command         string   `json:"command,omitempty"`    // how it was started, without paths and credentials
 	Durability      string   `json:"durability,omitempty"` // what a successful PUT guarantees, judging by the system calls
-	Missing         string   `json:"missing,omitempty"`    // why it has no figures
+	Missing         string   `json:"missing,omitempty"`    // the reason why it has no figures
 	SyncsPerPut     *float64 `json:"syncs_per_put,omitempty"`
 	BytesPerObject  *float64 `json:"disk_bytes_per_object,omitempty"`
 	FilesPerObject  *float64 `json:"files_per_object,omitempty"`
@@ -175,7 +175,7 @@ type Cost struct {
 // NullVariant returns the variant of the null server's row that corresponds to a variant.
 func NullVariant(variant string) string { return strings.TrimSuffix("null: "+variant, ": ") }
 
-// Null reports whether a row is one of the null server.
+// Null reports whether a row belongs to the null server.
 func (r *Row) Null() bool { return r.Variant == "null" || strings.HasPrefix(r.Variant, "null: ") }
 
 // Write writes r as indented JSON.
@@ -189,10 +189,10 @@ func (r *Run) Write(w io.Writer) error {
 func Read(from io.Reader) (*Run, error) {
 	var r Run
 	if err := json.NewDecoder(from).Decode(&r); err != nil {
-		return nil, fmt.Errorf("the file is not the result of a run: %w", err)
+		return nil, fmt.Errorf("not the result of a run of orcas perf: %w", err)
 	}
 	if r.Version < 1 || r.Version > Version {
-		return nil, fmt.Errorf("the result has version %d; this program reads versions up to %d", r.Version, Version)
+		return nil, fmt.Errorf("the result has version %d, but this program reads versions 1 to %d", r.Version, Version)
 	}
 	return &r, nil
 }

@@ -20,7 +20,7 @@ import (
 // curve is one curve of a plot.
 type curve struct {
 	name   string // name in the legend
-	means  string // description in words
+	means  string // a description in words
 	points plotter.XYs
 	color  int  // index into the palette
 	null   bool // the curve is of the null server, so it is dashed
@@ -29,7 +29,7 @@ type curve struct {
 // drawing is the content of a plot.
 type drawing struct {
 	title, x, y string
-	suffix      string // suffix of the name of its file, if a scenario has several
+	suffix      string // suffix of the file name, if a scenario has several plots
 	curves      []curve
 	floor       float64 // the time of an fdatasync on the y scale; 0 if it is not shown
 	notes       []string
@@ -76,7 +76,7 @@ func index[T comparable](list *[]T, v T) int {
 }
 
 func latencyAgainstLoad(s *result.Scenario, c *result.Ceilings) *drawing {
-	d := &drawing{title: "Latency against load: a mix of requests at a rate", x: "requests per second asked for", y: "95th percentile of latency, ms"}
+	d := &drawing{title: "Latency against load: a mix of requests at a given rate", x: "requested rate, per second", y: "95th percentile of latency, ms"}
 	var mixes []string
 	for i := range s.Results {
 		r := &s.Results[i]
@@ -91,7 +91,7 @@ func latencyAgainstLoad(s *result.Scenario, c *result.Ceilings) *drawing {
 	}
 	for _, mix := range mixes {
 		if kept := s.Values["kept_up_rps_"+strings.ReplaceAll(mix, "/", "_")]; kept > 0 {
-			d.notes = append(d.notes, fmt.Sprintf("With %s ORCAS keeps up with %s requests a second. At the next step, the last of its curve, it does not: the requests queue and the latency is that of the queue.",
+			d.notes = append(d.notes, fmt.Sprintf("With %s ORCAS keeps up with %s requests per second. At the next step, the last point of its curve, it does not: requests queue up, and the latency is mostly the time in the queue.",
 				mix, report.Number(kept)))
 		}
 	}
@@ -180,8 +180,8 @@ func packingOnAndOff(s *result.Scenario) *drawing {
 // listed describes the kinds of listings.
 var listed = map[string]string{
 	"first page":    "the first 1,000 of all keys, without a delimiter.",
-	"few prefixes":  "all keys behind the delimiter `/`: ten common prefixes, each of which stands for a tenth of the keys.",
-	"many prefixes": "one of these tenths behind the delimiter `/`: a common prefix for each ten keys, up to 1,000 on a page, so that the page of 10,000 keys has 100 and those of more keys are full.",
+	"few prefixes":  "all keys, with the delimiter `/`: ten common prefixes, each for a tenth of the keys.",
+	"many prefixes": "one of these tenths, with the delimiter `/`: one common prefix for every ten keys, up to 1,000 per page. So the page for 10,000 keys has 100 prefixes, and those for more keys are full.",
 }
 
 func listAgainstKeys(s *result.Scenario) *drawing {
@@ -194,7 +194,7 @@ func listAgainstKeys(s *result.Scenario) *drawing {
 		switch {
 		case !known: // the walk
 		case r.Null():
-			d.add("null server, "+kind, "the null server with a GET of as many bytes as that page has.", index(&kinds, kind), true, r.Values["keys"], r.P50Ms)
+			d.add("null server, "+kind, "the null server with a GET of as many bytes as the page has.", index(&kinds, kind), true, r.Values["keys"], r.P50Ms)
 		default:
 			d.add(kind, means, index(&kinds, kind), false, r.Values["keys"], r.P50Ms)
 		}
@@ -203,7 +203,7 @@ func listAgainstKeys(s *result.Scenario) *drawing {
 }
 
 func multipart(s *result.Scenario) *drawing {
-	d := &drawing{title: "Multipart uploads: throughput of their parts", x: "uploads at once", y: "MB per second"}
+	d := &drawing{title: "Multipart uploads: throughput of their parts", x: "concurrent uploads", y: "MB per second"}
 	for i := range s.Results {
 		r := &s.Results[i]
 		switch {
@@ -225,12 +225,12 @@ func (d *drawing) words() []string {
 		list = append(list, c.name+": "+c.means)
 	}
 	if d.floor > 0 {
-		list = append(list, fmt.Sprintf("fdatasync: the median time of an append of 4 KiB and its fdatasync on this drive, %s ms. An answered PUT waits for at least one.", report.Number(d.floor)))
+		list = append(list, fmt.Sprintf("fdatasync: the median time of an append of 4 KiB and its fdatasync on this drive, %s ms. An acknowledged PUT has waited for at least one.", report.Number(d.floor)))
 	}
 	return append(list, d.notes...)
 }
 
-// decades is the span of the data, in powers of ten, from which an axis is logarithmic.
+// decades is the span of the data, in powers of ten, from which on an axis is logarithmic.
 const decades = 2
 
 // logarithmic reports whether an axis from lo to hi should be logarithmic.
@@ -324,8 +324,8 @@ func (d *drawing) axes(p *plot.Plot, lo, hi plotter.XY) {
 	}
 }
 
-// spaced labels the points of an axis that have room for a label, and always the last one; at returns the position of a
-// point, from 0 to 1.
+// spaced labels those points of an axis that have space for a label, and always the last one; at returns the position
+// of a point, from 0 to 1.
 func spaced(xs []float64, at func(float64) float64) []plot.Tick {
 	marks := make([]plot.Tick, len(xs))
 	next := math.Inf(1)
@@ -343,7 +343,7 @@ func axisNumber(v float64) string {
 	return report.Thousands(strconv.FormatFloat(math.Round(v), 'f', -1, 64))
 }
 
-// powers makes the ticks of a logarithmic axis: labels at powers of ten, and ticks without labels at their multiples.
+// powers returns the ticks of a logarithmic axis: labels at powers of ten, and ticks without labels at their multiples.
 type powers struct{}
 
 // Ticks implements plot.Ticker.
@@ -366,7 +366,7 @@ func (powers) Ticks(from, to float64) (list []plot.Tick) {
 	}
 }
 
-// even makes the ticks of a linear axis: between five and ten, at multiples of 1, 2 or 5 times a power of ten.
+// even returns the ticks of a linear axis: between five and ten, at multiples of 1, 2 or 5 times a power of ten.
 type even struct{}
 
 // Ticks implements plot.Ticker.

@@ -38,9 +38,9 @@ func palette(i int) color.Color {
 	return list[i%len(list)]
 }
 
-// Plots draws those of these plots for which a run has figures: the summary, latency against load, throughput against
-// concurrency, packing on and off, and the time of a listing against the number of keys. Each shows the null server at
-// the same points.
+// Plots draws the following plots, as far as a run has figures for them: the summary, latency against load, throughput
+// against concurrency, packing on and off, and the time of a listing against the number of keys. Each shows the null
+// server at the same points.
 func Plots(r *result.Run) ([]report.Plot, error) {
 	var list []report.Plot
 	if s := report.Summarize(r); s != nil {
@@ -48,8 +48,8 @@ func Plots(r *result.Run) ([]report.Plot, error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, report.Plot{Name: "summary.png", Title: "ORCAS beside other servers on one machine", PNG: png, Text: []string{
-			"Each bar is the figure of one server in the table above. Blue is ORCAS, gray the null server: the most that an HTTP front like that of ORCAS can do here."}})
+		list = append(list, report.Plot{Name: "summary.png", Title: "ORCAS compared with other servers on one machine", PNG: png, Text: []string{
+			"Each bar shows the figure of one server in the table above. ORCAS is blue. The null server, which is gray, is the upper limit for an HTTP front end like that of ORCAS on this machine."}})
 	}
 	for i := range r.Scenarios {
 		s := &r.Scenarios[i]
@@ -67,8 +67,8 @@ func Plots(r *result.Run) ([]report.Plot, error) {
 	return list, nil
 }
 
-// picture returns a drawing on a white canvas, with the machine, the date and the commit of the run in the lower right
-// corner.
+// picture draws on a white canvas, with the machine, the date and the commit of the run in the lower right corner, and
+// returns the PNG.
 func picture(r *result.Run, draw func(c vgdraw.Canvas) error) ([]byte, error) {
 	img := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(dpi))
 	c := vgdraw.New(img)
@@ -115,7 +115,7 @@ func heading(size vg.Length) vgdraw.TextStyle {
 // bars draws a panel for each line of the summary, with a bar for each server.
 func bars(c vgdraw.Canvas, s *report.Summary) error {
 	const columns = 2
-	c.FillText(heading(12), vg.Point{X: c.Min.X, Y: c.Max.Y - 12}, "ORCAS beside other servers, one machine, one run")
+	c.FillText(heading(12), vg.Point{X: c.Min.X, Y: c.Max.Y - 12}, "ORCAS compared with other servers, one machine, one run")
 	c = vgdraw.Crop(c, 0, 0, 0, -20)
 	rows := (len(s.Lines) + columns - 1) / columns
 	w, h := c.Size().X/columns, c.Size().Y/vg.Length(rows)
@@ -123,7 +123,7 @@ func bars(c vgdraw.Canvas, s *report.Summary) error {
 		x, y := c.Min.X+w*vg.Length(i%columns), c.Max.Y-h*vg.Length(i/columns)
 		panel(c, vg.Rectangle{Min: vg.Point{X: x, Y: y - h}, Max: vg.Point{X: x + w - 10, Y: y}}, l, s.Servers)
 	}
-	c.FillText(style(7, gray), vg.Point{X: c.Min.X, Y: c.Min.Y - 14}, "* does not sync what it answers: a power cut can lose it")
+	c.FillText(style(7, gray), vg.Point{X: c.Min.X, Y: c.Min.Y - 14}, "* does not sync before it responds: a power cut can lose acknowledged writes")
 	return nil
 }
 
@@ -163,7 +163,7 @@ func panel(c vgdraw.Canvas, at vg.Rectangle, l report.Line, servers []result.Ser
 	}
 }
 
-// short returns the name of a server, and whether it does not sync.
+// short returns the name of a server, abbreviated, with an asterisk if the server does not sync.
 func short(s result.Server) string {
 	name := strings.Replace(s.Name, "S3 Gateway", "GW", 1)
 	if s.SyncsPerPut != nil && *s.SyncsPerPut < 0.9 {

@@ -14,7 +14,7 @@ import (
 	"orcas/perf/result"
 )
 
-// example is a run with a scenario for every kind of plot.
+// example returns a run with a scenario for every kind of plot.
 func example() *result.Run {
 	put := func(variant string, size int64, workers int, rate float64) result.Row {
 		return result.Row{Operation: "put", Variant: variant, SizeBytes: size, Workers: workers, ThroughputRPS: rate, BytesPerSec: rate * float64(size), P50Ms: 1, P95Ms: 2}
@@ -82,7 +82,7 @@ func frameIsWhite(p image.Image) bool {
 	return true
 }
 
-// TestNullServerIsACurve: the null server has a point wherever ORCAS has one, and is no line through one figure.
+// TestNullServerIsACurve: the null server has a point wherever ORCAS has one.
 func TestNullServerIsACurve(t *testing.T) {
 	run := example()
 	for i := range run.Scenarios {
@@ -101,7 +101,7 @@ func TestNullServerIsACurve(t *testing.T) {
 	require.Equal(t, []float64{12_000, 40_000}, []float64{packing.curves[2].points[0].Y, packing.curves[2].points[1].Y})
 }
 
-// TestWords: each curve is explained, and so is a fall.
+// TestWords: each curve is explained, and so is a curve that falls.
 func TestWords(t *testing.T) {
 	run := example()
 	for i := range run.Scenarios {
@@ -115,7 +115,7 @@ func TestWords(t *testing.T) {
 	}
 	require.Contains(t, throughputAgainstWorkers(&run.Scenarios[1], "put").words(),
 		"ORCAS, 1 MiB falls from 315 MB/s at 16 to 210 at 64 connections; the null server goes from 839 to 734 over the same points.")
-	require.Contains(t, strings.Join(latencyAgainstLoad(&run.Scenarios[4], run.Ceilings).words(), "\n"), "With 50/50 ORCAS keeps up with 100 requests a second.")
+	require.Contains(t, strings.Join(latencyAgainstLoad(&run.Scenarios[4], run.Ceilings).words(), "\n"), "With 50/50 ORCAS keeps up with 100 requests per second.")
 }
 
 // TestAxes: an axis is logarithmic only if its data span two decades.
@@ -128,10 +128,10 @@ func TestAxes(t *testing.T) {
 	for _, m := range marks {
 		labels = append(labels, m.Label)
 	}
-	require.Equal(t, []string{"1", "", "4", "8", "16", "32", "64"}, labels, "those that have room, the last one always")
+	require.Equal(t, []string{"1", "", "4", "8", "16", "32", "64"}, labels, "points with space must be labeled, and always the last one")
 }
 
-// TestEven: a linear axis has between five and ten marks, from 0.
+// TestEven: a linear axis has between five and ten ticks above 0.
 func TestEven(t *testing.T) {
 	for to, want := range map[float64][2]string{26_500: {"5,000", "25,000"}, 4.58: {"0.5", "4.5"}, 1: {"0.2", "1.0"}, 380: {"50", "350"}, 9: {"1", "9"}} {
 		list := even{}.Ticks(0, to)
