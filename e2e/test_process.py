@@ -1,4 +1,4 @@
-"""The server as a process: its command line, its banner, its files, its certificates, and how it stops and starts again."""
+"""The server as a process: command line, banner, files, certificates, shutdown and restart."""
 
 import http.client
 import json
@@ -19,11 +19,11 @@ from botocore.exceptions import ClientError
 from conftest import BINARY, HANG_SECONDS, error_of, pattern
 
 
-NO_ADMIN = ("--admin-address", "none")  # port 9001 is not the tests'
+NO_ADMIN = ("--admin-address", "none")  # a user's own server may listen on the default port, 9001
 
 
 def orcas(*arguments, env=None):
-    """Runs the binary to its end."""
+    """Runs the binary until it exits."""
     environ = {k: v for k, v in os.environ.items() if not k.startswith("ORCAS_")} | (env or {})
     return subprocess.run([str(BINARY), *map(str, arguments)], env=environ, capture_output=True, text=True, timeout=HANG_SECONDS)
 
@@ -61,14 +61,14 @@ def test_bad_settings_name_their_variable(name, value, tmp_path):
     assert not (tmp_path / "d").exists()
 
 
-def test_settings_that_do_nothing_are_warned_of(start):
+def test_settings_without_effect_cause_a_warning(start):
     s = start(env={"ORCAS_WRITE_BUFFER_WINDOW_SEC": "3"})
     assert s.stop() == 0
     warnings = [json.loads(line)["msg"] for line in s.log.splitlines() if json.loads(line)["level"] == "WARN"]
     assert any("ORCAS_WRITE_BUFFER_WINDOW_SEC" in w for w in warnings)
 
 
-def test_starts_that_cannot_be(start, tmp_path):
+def test_starts_that_fail(start, tmp_path):
     first = start()
     address = first.endpoint.removeprefix("http://")
     held = orcas("server", "--data", first.data, "--address", "127.0.0.1:0", *NO_ADMIN)
@@ -89,11 +89,12 @@ def test_starts_that_cannot_be(start, tmp_path):
         assert done.returncode == 1 and says in done.stderr and "internal error" not in done.stderr, done
         plain = [line for line in done.stderr.splitlines() if not line.startswith("{")]
         assert len(plain) == 1 and plain[0].startswith("orcas: "), done.stderr
-    first.client().list_buckets()  # and the first one goes on
+    first.client().list_buckets()  # the first server still works
 
 
 def test_idle_connections_do_not_keep_clients_out(start, tmp_path):
-    """With few files there are few connections: 16 here. Clients that hold them and send nothing, or half a header, lose them."""
+    """A low limit on open files limits the number of connections, here to 16. Clients that hold connections and send
+    nothing, or half a header, lose them."""
     limited = tmp_path / "limited"
     limited.write_text(f'#!/bin/sh\nulimit -n 256\nexec {BINARY} "$@"\n')
     limited.chmod(0o755)
@@ -115,7 +116,8 @@ def test_idle_connections_do_not_keep_clients_out(start, tmp_path):
 
 
 def on_a_terminal(tmp_path, env=None):
-    """Starts a server with its standard error on a terminal, makes two requests and stops it; returns what the terminal showed."""
+    """Starts a server with its standard error on a terminal, sends two requests and stops it; returns the output on the
+    terminal."""
     ours, theirs = pty.openpty()
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("ORCAS_", "AWS_"))} | (env or {})
     process = subprocess.Popen(
@@ -152,7 +154,7 @@ def on_a_terminal(tmp_path, env=None):
 
 def test_log_on_a_terminal(tmp_path):
     shown = on_a_terminal(tmp_path)
-    assert re.search(r"(?m)^\d\d:\d\d:\d\d WARN  ORCAS_UNKNOWN is no setting", shown), shown
+    assert re.search(r"(?m)^\d\d:\d\d:\d\d WARN  ORCAS_UNKNOWN is not a setting", shown), shown
     assert re.search(r"(?m)^\d\d:\d\d:\d\d INFO  requests requests=2 refused=2 failed=0 ", shown), shown
     assert "stopping" in shown and "stopped" in shown
     assert "{" not in shown and "GET" not in shown and "store open" not in shown, shown
@@ -176,7 +178,7 @@ def test_newer_data_is_refused(start):
     assert done.returncode == 1 and len(plain) == 1 and "metadata.db" in plain[0] and str(version + 1000) in plain[0], done.stderr
 
 
-def test_credentials_are_made_and_shown_once(start):
+def test_credentials_are_generated_and_shown_once(start):
     s = start(access=None)
     keys = dict(re.findall(r"export (AWS_\w+)=(\S+)", s.banner))
     assert len(keys["AWS_ACCESS_KEY_ID"]) == 20 and len(keys["AWS_SECRET_ACCESS_KEY"]) == 40
@@ -237,7 +239,8 @@ def test_restart_keeps_everything(start):
 
 
 def raw_put(s, key, size):
-    """Begins a PUT by presigned URL: everything but the body is sent, and the server waits for that. Returns the connection."""
+    """Begins a PUT with a presigned URL and sends everything except the body. Returns the connection, on which the server
+    waits for the body."""
     url = s.client(config={"signature_version": "s3v4"}).generate_presigned_url("put_object", Params={"Bucket": "bucket", "Key": key})
     host, port = s.endpoint.removeprefix("http://").split(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=HANG_SECONDS)
@@ -245,10 +248,10 @@ def raw_put(s, key, size):
     connection.putheader("Content-Length", str(size))
     connection.putheader("Expect", "100-continue")
     connection.endheaders()
-    go_on = b""
-    while not go_on.endswith(b"\r\n\r\n"):
-        go_on += connection.sock.recv(1)
-    assert go_on.startswith(b"HTTP/1.1 100 ")
+    interim = b""
+    while not interim.endswith(b"\r\n\r\n"):
+        interim += connection.sock.recv(1)
+    assert interim.startswith(b"HTTP/1.1 100 ")
     return connection
 
 
@@ -268,7 +271,7 @@ def refuses_connections(s):
         return True
 
 
-def test_stop_finishes_what_is_in_flight(start):
+def test_shutdown_finishes_requests_in_flight(start):
     s = start(env={"ORCAS_BUCKETS": "bucket"})
     connection = raw_put(s, "slow", 200_000)
     connection.send(b"a" * 100_000)
@@ -277,15 +280,15 @@ def test_stop_finishes_what_is_in_flight(start):
     wait_until(lambda: refuses_connections(s))
     assert s.process.poll() is None
     connection.send(b"b" * 100_000)
-    answer = connection.getresponse()
-    assert answer.status == 200, answer.read()
+    response = connection.getresponse()
+    assert response.status == 200, response.read()
     assert s.stop(None) == 0, s.log
     idle.close()
     s = start()
     assert s.client().get_object(Bucket="bucket", Key="slow")["Body"].read() == b"a" * 100_000 + b"b" * 100_000
 
 
-def test_second_signal_ends_at_once(start):
+def test_second_signal_ends_the_process(start):
     s = start(env={"ORCAS_BUCKETS": "bucket"})
     connection = raw_put(s, "never", 10)
     s.process.send_signal(signal.SIGINT)
@@ -293,13 +296,13 @@ def test_second_signal_ends_at_once(start):
     began = time.monotonic()
     s.process.send_signal(signal.SIGINT)
     assert s.stop(None) == 1
-    assert time.monotonic() - began < 25  # the requests in flight had 30
+    assert time.monotonic() - began < 25  # a normal shutdown gives requests in flight 30 seconds
     connection.close()
     s = start()
     assert "Contents" not in s.client().list_objects_v2(Bucket="bucket")
 
 
-def test_body_cut_off_changes_nothing(start):
+def test_truncated_body_changes_nothing(start):
     s = start(env={"ORCAS_BUCKETS": "bucket"})
     s.client().put_object(Bucket="bucket", Key="k", Body=b"before")
     for size, sent in ((100, 0), (100, 99), (1 << 20, 1000), (20 << 20, 19 << 20)):
@@ -317,7 +320,7 @@ def test_access_log(start):
     s = start(env={"ORCAS_BUCKETS": "bucket"})
     client = s.client()
     client.put_object(Bucket="bucket", Key="logged", Body=b"12345")
-    answer = client.get_object(Bucket="bucket", Key="logged")
+    response = client.get_object(Bucket="bucket", Key="logged")
     with pytest.raises(ClientError):
         client.get_object(Bucket="bucket", Key="missing")
     secret_url = s.client(config={"signature_version": "s3v4"}).generate_presigned_url("get_object", Params={"Bucket": "bucket", "Key": "logged"})
@@ -326,14 +329,14 @@ def test_access_log(start):
     lines = [json.loads(line) for line in s.log.splitlines()]
     requests = [line for line in lines if line.get("key") == "logged"]
     assert [(r["method"], r["status"]) for r in requests] == [("PUT", 200), ("GET", 200), ("GET", 200)]
-    assert requests[1]["id"] == answer["ResponseMetadata"]["RequestId"]
+    assert requests[1]["id"] == response["ResponseMetadata"]["RequestId"]
     assert [r["status"] for r in lines if r.get("key") == "missing"] == [404]
     assert "Signature" not in s.log
 
 
 @pytest.fixture
 def pairs(start, tmp_path):
-    """Two certificates with their keys, as two servers made them for themselves."""
+    """Two certificates with their keys, generated by two servers."""
     made = []
     for name in ("one", "two"):
         s = start("--tls-self-signed", data=tmp_path / name)
@@ -357,8 +360,8 @@ def test_certificate_is_reloaded(start, pairs, tmp_path):
     s.client(verify=str(cert)).list_buckets()
     assert served_certificate(s).strip() == one[0].read_text().strip()
 
-    key.write_text(two[1].read_text())  # half of a renewal: the pair does not fit
-    time.sleep(1.1)  # certificates are looked at once a second
+    key.write_text(two[1].read_text())  # in the middle of a renewal, the certificate and the key do not match
+    time.sleep(1.1)  # the server checks the files once a second
     assert served_certificate(s).strip() == one[0].read_text().strip()
     cert.write_text(two[0].read_text())
     wait_until(lambda: served_certificate(s).strip() == two[0].read_text().strip())
@@ -367,7 +370,7 @@ def test_certificate_is_reloaded(start, pairs, tmp_path):
     assert "certificate reloaded" in s.log
 
 
-def test_self_signed_certificate_lasts(start):
+def test_self_signed_certificate_is_kept(start):
     s = start("--tls-self-signed")
     assert f"export AWS_CA_BUNDLE={s.ca}" in s.banner
     assert (s.data / "self-signed.key").stat().st_mode & 0o777 == 0o600
@@ -397,7 +400,7 @@ def test_tls_versions_and_http2(start):
         handshake(minimum_version=ssl.TLSVersion.MINIMUM_SUPPORTED, maximum_version=ssl.TLSVersion.TLSv1_1)
 
 
-def test_packing_can_be_off(start):
+def test_packing_can_be_disabled(start):
     s = start(env={"ORCAS_BATCH_WRITE_ENABLED": "false", "ORCAS_BUCKETS": "bucket"})
     client = s.client(config={"max_pool_connections": 8})
     bodies = {f"{i}": pattern(1000 * i, i) for i in range(20)}
@@ -407,7 +410,7 @@ def test_packing_can_be_off(start):
     for thread in threads:
         thread.join()
     s.kill()
-    s = start()  # what was written without packing is read with it
+    s = start()  # with packing, the server can read objects written without it
     client = s.client()
     for key, body in bodies.items():
         assert client.get_object(Bucket="bucket", Key=key)["Body"].read() == body

@@ -13,7 +13,7 @@ import (
 	"orcas/core/sqlite"
 )
 
-// ability is an optional interface, and how it is found.
+// ability is an optional interface, and a function that reports whether a driver, or a wrapper around it, provides it.
 type ability struct {
 	typ   reflect.Type
 	reach func(x any) bool
@@ -32,8 +32,9 @@ var abilities = []ability{
 	abilityOf[sparer](),
 }
 
-// checkAbilities finds every ability of a driver through what the server has of it. A method of the driver that belongs
-// neither to its contract nor to a known ability fails the test: add its interface to abilities.
+// checkAbilities checks that every ability of a driver can be found through the wrapped driver that the server uses. If
+// the driver has a method that belongs neither to its contract nor to a known ability, the test fails: add its
+// interface to abilities.
 func checkAbilities(t *testing.T, driver, contract reflect.Type, through any) {
 	known := map[string]bool{}
 	for m := range contract.Methods() {
@@ -53,7 +54,7 @@ func checkAbilities(t *testing.T, driver, contract reflect.Type, through any) {
 	}
 }
 
-// TestAbilitiesAreReachable: no wrapper hides from the server what its drivers can do.
+// TestAbilitiesAreReachable: no wrapper hides the abilities of a driver from the server.
 func TestAbilitiesAreReachable(t *testing.T) {
 	s, err := Open(context.Background(), testConfig(t))
 	require.NoError(t, err)
@@ -62,15 +63,15 @@ func TestAbilitiesAreReachable(t *testing.T) {
 	checkAbilities(t, reflect.TypeFor[*disk.Store](), reflect.TypeFor[core.Blocks](), s.blocks)
 }
 
-// TestUnknownDrivers: a store whose driver this program does not have is not opened.
+// TestUnknownDrivers: a store is not opened if the program does not have its driver.
 func TestUnknownDrivers(t *testing.T) {
 	o := driverOptions{dir: t.TempDir(), log: slog.New(slog.DiscardHandler)}
 	_, _, err := drivers{metadata: "sqlite", blocks: "tape"}.open(t.Context(), o)
-	require.ErrorContains(t, err, `no block driver "tape"`)
+	require.ErrorContains(t, err, `block driver "tape" does not exist`)
 	_, _, err = drivers{metadata: "stone", blocks: "disk"}.open(t.Context(), o)
-	require.ErrorContains(t, err, `no metadata driver "stone"`)
+	require.ErrorContains(t, err, `metadata driver "stone" does not exist`)
 	blocks, meta, err := ownDrivers.open(t.Context(), o)
-	require.NoError(t, err, "the failed attempts released the lock")
+	require.NoError(t, err, "the failed attempts must release the lock")
 	require.NoError(t, meta.Close())
 	require.NoError(t, blocks.Close())
 }

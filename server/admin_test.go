@@ -26,7 +26,7 @@ import (
 	"orcas/vfs"
 )
 
-// ask makes a request of the admin listener, signed with a secret; "" signs nothing.
+// ask sends a request to the admin listener, signed with a secret key, or unsigned if the secret is "".
 func ask(t *testing.T, s *Server, secret, method, path, body string) (int, []byte, http.Header) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.adminListen.Addr().String()+path, strings.NewReader(body))
@@ -35,12 +35,12 @@ func ask(t *testing.T, s *Server, secret, method, path, body string) (int, []byt
 		signer := sigv4.Signer{AccessKey: s.Credentials().AccessKey, SecretKey: secret, Region: "eu-west-1"}
 		signer.Sign(r, sigv4.EmptySHA256, time.Now())
 	}
-	answer, err := httpClient(t, s).Do(r)
+	response, err := httpClient(t, s).Do(r)
 	require.NoError(t, err)
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
-	return answer.StatusCode, text, answer.Header
+	return response.StatusCode, text, response.Header
 }
 
 func TestAdminGate(t *testing.T) {
@@ -57,7 +57,7 @@ func TestAdminGate(t *testing.T) {
 		{"", "GET", "/-/health/ready", "", 200},
 		{"", "GET", "/-/admin/reclaim", "", 403},
 		{"", "POST", "/-/admin/reclaim", "", 403},
-		{"", "GET", "/-/admin/nothing", "", 403}, // who may not ask is not told what there is
+		{"", "GET", "/-/admin/nothing", "", 403}, // without credentials, the response does not reveal which paths exist
 		{"a wrong secret", "POST", "/-/admin/reclaim", "", 403},
 		{root, "POST", "/-/admin/reclaim", "a body that was not signed", 403},
 		{root, "GET", "/-/admin/nothing", "", 404},
@@ -159,8 +159,8 @@ func TestBucketSettings(t *testing.T) {
 	require.NoError(t, stop())
 }
 
-// TestBucketChunkSize: it holds for new content, small chunks and large ones, of plain, compressed and multipart
-// objects alike; what is stored keeps its chunks.
+// TestBucketChunkSize: the chunk size of a bucket, small or large, applies to new content of plain, compressed and
+// multipart objects; stored content keeps its chunks.
 func TestBucketChunkSize(t *testing.T) {
 	config := testConfig(t)
 	config.Admin = "127.0.0.1:0"

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// banner prints how the server is configured, and commands to try.
+// banner prints the main settings of the server. If the credentials were just generated, it also prints them, with
+// example commands.
 func (s *Server) banner(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "ORCAS %s\n", Version())
@@ -18,12 +19,12 @@ func (s *Server) banner(w io.Writer) error {
 	if set := &s.config.Settings; set.Durability == Strict {
 		fmt.Fprintf(&b, "  durability   %s: a write is acknowledged when it is on disk\n", set.Durability)
 	} else {
-		fmt.Fprintf(&b, "  durability   %s: a write is acknowledged when the operating system has it; a power cut may take the last %v plus the time of two syncs\n", set.Durability, set.Window)
+		fmt.Fprintf(&b, "  durability   %s: a write is acknowledged when the operating system has it; a power cut may lose the writes of the last %v plus the time of two syncs\n", set.Durability, set.Window)
 	}
 	fmt.Fprintf(&b, "  data         %s\n", s.config.Data)
 	fmt.Fprintf(&b, "  credentials  from %s\n", s.credentials.from)
 	if s.config.SelfSigned {
-		fmt.Fprintf(&b, "  certificate  %s (self-signed); clients trust it by\n", s.config.TLSCert)
+		fmt.Fprintf(&b, "  certificate  %s (self-signed); to make clients trust it:\n", s.config.TLSCert)
 		fmt.Fprintf(&b, "                 export AWS_CA_BUNDLE=%s\n", shellQuote(s.config.TLSCert))
 	}
 	if s.credentials.made {
@@ -36,7 +37,7 @@ and later starts do not print them:
   export AWS_SECRET_ACCESS_KEY=%[2]s
   export AWS_DEFAULT_REGION=%[3]s
 
-With these lines in a shell, try:
+Run these lines in a shell, and then try:
 
   aws --endpoint-url %[4]s s3 mb s3://my-bucket
   aws --endpoint-url %[4]s s3 cp README.md s3://my-bucket/

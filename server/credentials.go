@@ -14,7 +14,8 @@ import (
 	"orcas/internal/durable"
 )
 
-// CredentialsFile is a file in the data directory. Only its owner may have access to it.
+// CredentialsFile is the name of the file with the generated root credentials, in the data directory. Only its owner
+// may have access to it.
 const CredentialsFile = "root-credentials.json"
 
 // maxCredentials is the maximum size of CredentialsFile, in bytes.
@@ -26,12 +27,12 @@ type Credentials struct {
 	SecretKey string `json:"secretKey"`
 
 	made     bool     // generated at this start
-	from     string   // their source, for people
-	warnings []string // for the log
+	from     string   // description of their source, for the banner
+	warnings []string // to be logged
 }
 
-// rootCredentials returns the credentials of the environment or, if there are none, those of the data directory. If
-// that has none either, it generates and stores them there. Used reports whether the store existed before this start.
+// rootCredentials returns the credentials from the environment or, if it has none, from the data directory. If that has
+// none either, it generates credentials and stores them there. Used is true if the store existed before this start.
 func rootCredentials(s *Settings, dir string, used bool) (Credentials, error) {
 	path := filepath.Join(dir, CredentialsFile)
 	shared := checkSharedDirectory(dir)
@@ -40,7 +41,7 @@ func rootCredentials(s *Settings, dir string, used bool) (Credentials, error) {
 		c := Credentials{AccessKey: s.AccessKey, SecretKey: s.SecretKey, from: "the environment"}
 		if err == nil && (stored.AccessKey != c.AccessKey || stored.SecretKey != c.SecretKey) {
 			c.warnings = append(c.warnings, fmt.Sprintf("the root credentials come from the environment; those in %s are different, "+
-				"and are not valid now: remove that file, unless you want to go back to them", path))
+				"and are not valid now: remove that file, unless you want to use them again", path))
 		}
 		if shared != nil {
 			c.warnings = append(c.warnings, shared.Error())
@@ -56,8 +57,8 @@ func rootCredentials(s *Settings, dir string, used bool) (Credentials, error) {
 	c, err := makeCredentials(path)
 	if used {
 		c.warnings = append(c.warnings, fmt.Sprintf("this store was used with other root credentials before, which are not valid now: "+
-			"new ones were generated and saved in %s; to go back, set ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY as before and remove "+
-			"that file", path))
+			"new ones were generated and saved in %s; to use the previous ones again, set ORCAS_ROOT_ACCESS_KEY and "+
+			"ORCAS_ROOT_SECRET_KEY to them and remove that file", path))
 	}
 	return c, err
 }
@@ -70,7 +71,7 @@ func readCredentials(path string) (Credentials, error) {
 	}
 	c := Credentials{from: path}
 	if json.Unmarshal(data, &c) != nil || len(c.AccessKey) < minAccessKey || len(c.SecretKey) < minSecretKey {
-		return Credentials{}, fmt.Errorf("%s does not hold credentials: repair it, or remove it to have new ones generated", path)
+		return Credentials{}, fmt.Errorf("%s does not contain valid credentials: repair it, or remove it so that the server generates new ones", path)
 	}
 	return c, nil
 }
@@ -103,7 +104,7 @@ func readPrivate(path string, limit int64) ([]byte, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(text)) > limit {
-		err = fmt.Errorf("%s has more than %d bytes", path, limit)
+		err = fmt.Errorf("%s is larger than %d bytes", path, limit)
 	}
 	return text, err
 }
@@ -115,24 +116,24 @@ func checkPrivate(path string, info fs.FileInfo, uid int) error {
 		return fmt.Errorf("%s is not a regular file", path)
 	}
 	if owner, known := ownerOf(info); known && owner != uid && owner != 0 {
-		return fmt.Errorf("%s belongs to user %d, who could have put anything in it, and the server runs as user %d: "+
-			"check what it says, then run chown %d %s", path, owner, uid, uid, shellQuote(path))
+		return fmt.Errorf("%s belongs to user %d, who may have changed it, but the server runs as user %d: "+
+			"check its content, then run chown %d %s", path, owner, uid, uid, shellQuote(path))
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return fmt.Errorf("%s has mode %04o, so users other than its owner can use or change what is in it: run chmod 600 %s",
+		return fmt.Errorf("%s has mode %04o, so users other than its owner can read or change it: run chmod 600 %s",
 			path, mode, shellQuote(path))
 	}
 	return nil
 }
 
-// checkSharedDirectory refuses a directory for credentials in which every user may replace them.
+// checkSharedDirectory refuses a directory for credentials if every user can replace files in it.
 func checkSharedDirectory(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return err
 	}
 	if mode := info.Mode().Perm(); mode&0o002 != 0 {
-		return fmt.Errorf("%s has mode %04o, so every user of this machine can replace what is in it: run chmod o-w %s",
+		return fmt.Errorf("%s has mode %04o, so every user of this machine can replace the files in it: run chmod o-w %s",
 			dir, mode, shellQuote(dir))
 	}
 	return nil

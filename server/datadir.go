@@ -66,7 +66,7 @@ func checkEmpty(dir string) error {
 	if more := len(foreign) - 3; more > 0 {
 		some += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Errorf("--data: %s is not empty and is not an ORCAS data directory (it holds %s): give an empty or a new directory, such as %s",
+	return fmt.Errorf("--data: %s is not empty and is not an ORCAS data directory (it contains %s): use an empty or a new directory, such as %s",
 		dir, some, filepath.Join(dir, "orcas"))
 }
 
@@ -75,9 +75,9 @@ func accessHint(dir string, info fs.FileInfo, err error) string {
 	owner, known := ownerOf(info)
 	switch {
 	case errors.Is(err, unix.EROFS):
-		return ": remount it read-write, or give another directory"
+		return ": remount it read-write, or use another directory"
 	case errors.Is(err, fs.ErrPermission) && known:
-		return fmt.Sprintf(": it belongs to user %d (mode %04o), the server runs as user %d: run chown -R %d %s, or give another directory",
+		return fmt.Sprintf(": it belongs to user %d (mode %04o), but the server runs as user %d: run chown -R %d %s, or use another directory",
 			owner, info.Mode().Perm(), os.Geteuid(), os.Geteuid(), shellQuote(dir))
 	}
 	return ""
@@ -92,8 +92,8 @@ func ownerOf(info fs.FileInfo) (uid int, ok bool) {
 	return int(st.Uid), true
 }
 
-// describeOpen adds to an error what could not be opened, unless the error contains it already, and what to do about
-// it.
+// describeOpen adds the path that could not be opened to an error, and what to do about it. If the directory is locked,
+// the error already contains both.
 func describeOpen(path string, err error) error {
 	switch {
 	case core.Is(err, core.Busy):
@@ -103,7 +103,7 @@ func describeOpen(path string, err error) error {
 		if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
 			dir = path
 		}
-		return fmt.Errorf("%s: %w: the process runs as user %d, and everything in the data directory has to belong to that user: "+
+		return fmt.Errorf("%s: %w: the process runs as user %d, but everything in the data directory must belong to that user: "+
 			"run chown -R %[3]d %[4]s", path, err, os.Geteuid(), shellQuote(dir))
 	}
 	return fmt.Errorf("%s: %w", path, err)

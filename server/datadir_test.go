@@ -14,10 +14,10 @@ import (
 
 func TestForeignDirectoryIsRefused(t *testing.T) {
 	for name, prepare := range map[string]func(dir string) error{
-		"a file":             func(dir string) error { return os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o600) },
-		"a directory":        func(dir string) error { return os.Mkdir(filepath.Join(dir, ".ssh"), 0o700) },
-		"beside what ours":   func(dir string) error { return os.WriteFile(filepath.Join(dir, "LOCK.old"), nil, 0o600) },
-		"a file of its name": func(dir string) error { return os.WriteFile(filepath.Join(dir, "metadata.db.bak"), nil, 0o600) },
+		"a file":            func(dir string) error { return os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o600) },
+		"a directory":       func(dir string) error { return os.Mkdir(filepath.Join(dir, ".ssh"), 0o700) },
+		"an old lock file":  func(dir string) error { return os.WriteFile(filepath.Join(dir, "LOCK.old"), nil, 0o600) },
+		"a copied database": func(dir string) error { return os.WriteFile(filepath.Join(dir, "metadata.db.bak"), nil, 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := testConfig(t)
@@ -25,8 +25,8 @@ func TestForeignDirectoryIsRefused(t *testing.T) {
 			require.NoError(t, prepare(config.Data))
 			before := names(t, config.Data)
 			_, err := Open(context.Background(), config)
-			require.ErrorContains(t, err, config.Data+" is not empty and is not an ORCAS data directory (it holds "+before[0])
-			require.Equal(t, before, names(t, config.Data), "nothing is made there")
+			require.ErrorContains(t, err, config.Data+" is not empty and is not an ORCAS data directory (it contains "+before[0])
+			require.Equal(t, before, names(t, config.Data), "the directory must not change")
 		})
 	}
 }
@@ -41,9 +41,9 @@ func names(t *testing.T, dir string) (list []string) {
 	return list
 }
 
-// TestOwnDirectoryIsTaken: an empty directory, a fresh file system, what a killed first start left, and a store with
-// files beside it.
-func TestOwnDirectoryIsTaken(t *testing.T) {
+// TestUsableDirectoryIsAccepted: an empty directory, a fresh file system, the files of a killed first start, and a
+// store with other files beside it.
+func TestUsableDirectoryIsAccepted(t *testing.T) {
 	write := func(dir string, files ...string) error {
 		for _, f := range files {
 			if err := os.WriteFile(filepath.Join(dir, f), nil, 0o600); err != nil {
@@ -53,9 +53,9 @@ func TestOwnDirectoryIsTaken(t *testing.T) {
 		return nil
 	}
 	for name, prepare := range map[string]func(dir string) error{
-		"empty":              func(string) error { return nil },
-		"a fresh filesystem": func(dir string) error { return os.Mkdir(filepath.Join(dir, "lost+found"), 0o700) },
-		"of a killed start":  func(dir string) error { return write(dir, "LOCK", "STORE.new", "self-signed.key.new") },
+		"empty":             func(string) error { return nil },
+		"fresh file system": func(dir string) error { return os.Mkdir(filepath.Join(dir, "lost+found"), 0o700) },
+		"killed start":      func(dir string) error { return write(dir, "LOCK", "STORE.new", "self-signed.key.new") },
 		"a store": func(dir string) error {
 			config := testConfig(t)
 			config.Data = dir
@@ -80,7 +80,7 @@ func TestOwnDirectoryIsTaken(t *testing.T) {
 	}
 }
 
-// TestUnwritableDirectory runs as another user, since root may write everywhere.
+// TestUnwritableDirectory runs as another user, since root can write everywhere.
 func TestUnwritableDirectory(t *testing.T) {
 	if os.Getenv("ORCAS_TEST_UNWRITABLE") != "" {
 		_, err := checkDataDirectory(os.Getenv("ORCAS_TEST_UNWRITABLE"))
@@ -105,5 +105,5 @@ func TestUnwritableDirectory(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), fmt.Sprintf("permission denied: it belongs to user 0 (mode 0555), the server runs as user %d: run chown -R %[1]d %s", nobody, dir))
+	require.Contains(t, string(out), fmt.Sprintf("permission denied: it belongs to user 0 (mode 0555), but the server runs as user %d: run chown -R %[1]d %s", nobody, dir))
 }

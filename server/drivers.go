@@ -31,7 +31,7 @@ type driverOptions struct {
 	beforeSync   func() // called before metadata is synced; may be nil
 }
 
-// databaseFile contains the metadata. It is next to the directories of the disk driver.
+// databaseFile is the file with the metadata, next to the directories of the disk driver.
 const databaseFile = "metadata.db"
 
 // open opens blocks and metadata. The blocks come first, because the disk driver locks the directory.
@@ -57,7 +57,7 @@ func (d drivers) openBlocks(ctx context.Context, o driverOptions) (core.Blocks, 
 		}
 		return blocks, nil
 	}
-	return nil, fmt.Errorf("there is no block driver %q: expected disk", d.blocks)
+	return nil, fmt.Errorf("block driver %q does not exist: expected disk", d.blocks)
 }
 
 // openMetadata opens the metadata engine, with a cache in front of it.
@@ -75,5 +75,5 @@ func (d drivers) openMetadata(o driverOptions) (reclaim.Meta, error) {
 		}
 		return through, nil
 	}
-	return nil, fmt.Errorf("there is no metadata driver %q: expected sqlite", d.metadata)
+	return nil, fmt.Errorf("metadata driver %q does not exist: expected sqlite", d.metadata)
 }

@@ -8,7 +8,7 @@ import (
 	"orcas/core/codec"
 )
 
-// The names of the environment variables for master keys.
+// Names of the environment variables for master keys.
 const (
 	keyFileVariable = "ORCAS_MASTER_KEY_FILE"
 	keyVariable     = "ORCAS_MASTER_KEY"
@@ -30,7 +30,7 @@ func setKey(s *Settings, v string) error { return s.setKeys(keyVariable, v) }
 
 func (s *Settings) setKeys(from, text string) (err error) {
 	if s.MasterKeys != nil {
-		return fmt.Errorf("%s is also set: set only one of them", s.keysFrom)
+		return fmt.Errorf("%s is set too: set only one of them", s.keysFrom)
 	}
 	s.MasterKeys, err = codec.ParseKeys(text)
 	s.keysFrom = from
@@ -49,7 +49,7 @@ func setEncryption(s *Settings, v string) error {
 	return nil
 }
 
-// checkKeys returns an error if content needs a key that is missing or differs from the original.
+// checkKeys returns an error if content needs a master key that is missing, or if a different key has its ID.
 func (s *Server) checkKeys(ctx context.Context) error {
 	err := s.content.CheckKeys(ctx)
 	if !core.Is(err, core.NoKey) {

@@ -60,7 +60,7 @@ func TestEncryptionSettings(t *testing.T) {
 	}
 }
 
-// encrypted is a data directory and servers on it.
+// encrypted is the configuration of a server, whose environment a test changes between starts.
 type encrypted struct {
 	t      *testing.T
 	config Config
@@ -73,7 +73,7 @@ func (e *encrypted) set(environ ...string) {
 	require.NoError(e.t, err)
 }
 
-// refused says why a start with these settings is refused.
+// refused returns the error of a start with these settings, which must fail.
 func (e *encrypted) refused(environ ...string) string {
 	e.t.Helper()
 	e.set(environ...)
@@ -93,8 +93,8 @@ func client(t *testing.T, s *Server) *s3.Client {
 	})
 }
 
-// TestKeysAndRotation: a store with encrypted content starts with its keys alone; a rotation puts a new key in the
-// place of the old one, for every kind of content, and the blocks say the same as the database.
+// TestKeysAndRotation: a store with encrypted content starts only with its keys. A rotation replaces the old key with a
+// new one for every kind of content, and the result is the same when the database is rebuilt from the blocks.
 func TestKeysAndRotation(t *testing.T) {
 	ctx := t.Context()
 	e := &encrypted{t, testConfig(t)}
@@ -168,13 +168,13 @@ func TestKeysAndRotation(t *testing.T) {
 	require.Equal(t, content.RotateStatus{Newest: 2, Needed: []uint32{1}}, status(s, "GET", "/-/admin/keys"))
 	done := status(s, "POST", "/-/admin/keys?wait=true")
 	require.Equal(t, content.RotateStatus{Newest: 2, Needed: []uint32{2}, Rewrapped: int64(len(bodies)) + 1, Retired: []uint32{1}}, done)
-	same(s) // also what a cache holds
+	same(s) // reads cached metadata too
 	require.Zero(t, status(s, "POST", "/-/admin/keys?wait=true").Rewrapped)
 	require.NoError(t, stop())
 
 	require.Contains(t, e.refused("ORCAS_MASTER_KEY=1:"+keyA), "master key 2")
 	for _, lose := range []bool{false, true} {
-		if lose { // all of it comes from the blocks then
+		if lose { // the next start rebuilds the database from the blocks
 			for _, suffix := range []string{"", "-wal", "-shm"} {
 				if err := os.Remove(filepath.Join(e.config.Data, databaseFile+suffix)); !errors.Is(err, os.ErrNotExist) {
 					require.NoError(t, err)
@@ -207,13 +207,13 @@ func TestKeysAndRotation(t *testing.T) {
 	}
 }
 
-// customerKey returns a key and its MD5 as headers have them.
+// customerKey returns a key and its MD5, encoded for the request headers.
 func customerKey(key string) (text, sum *string) {
 	hash := md5.Sum([]byte(key))
 	return aws.String(base64.StdEncoding.EncodeToString([]byte(key))), aws.String(base64.StdEncoding.EncodeToString(hash[:]))
 }
 
-// requireNothingIn says that no file in a directory holds one of the texts.
+// requireNothingIn checks that no file in a directory contains any of the texts.
 func requireNothingIn(t *testing.T, dir string, texts ...string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -225,7 +225,7 @@ func requireNothingIn(t *testing.T, dir string, texts ...string) {
 			return err
 		}
 		for _, text := range texts {
-			require.False(t, bytes.Contains(content, []byte(text)), "%s holds %q", path, text)
+			require.False(t, bytes.Contains(content, []byte(text)), "%s contains %q", path, text)
 		}
 		return nil
 	}))

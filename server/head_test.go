@@ -17,7 +17,7 @@ import (
 	"orcas/s3/sigv4"
 )
 
-// lockedBuffer is a log that tests can read meanwhile.
+// lockedBuffer is a log that a test can read while the server writes to it.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -51,7 +51,7 @@ func newHeadClient(t *testing.T, log io.Writer) *headClient {
 	return &headClient{t, s, &sigv4.Signer{AccessKey: s.Credentials().AccessKey, SecretKey: s.Credentials().SecretKey, Region: "us-east-1"}}
 }
 
-// request returns a signed request as it is sent; lines are further header lines, which are not signed.
+// request returns the bytes of a signed request; lines are additional header lines, which are not signed.
 func (c *headClient) request(method, path, body string, lines ...string) string {
 	c.t.Helper()
 	r, err := http.NewRequest(method, c.s.Endpoint()+path, nil)
@@ -74,7 +74,7 @@ func (c *headClient) dial() (net.Conn, *bufio.Reader) {
 	return conn, bufio.NewReader(conn)
 }
 
-func (c *headClient) reply(in *bufio.Reader) (int, string) {
+func (c *headClient) response(in *bufio.Reader) (int, string) {
 	c.t.Helper()
 	res, err := http.ReadResponse(in, nil)
 	require.NoError(c.t, err)
@@ -84,8 +84,8 @@ func (c *headClient) reply(in *bufio.Reader) (int, string) {
 	return res.StatusCode, string(body)
 }
 
-// An Expect header that is not 100-continue is ignored, in a first request and in later ones. What looks like one in a
-// body stays as it is, wherever the connection cuts the bytes, and if requests come without waiting for answers.
+// An Expect header other than 100-continue is ignored, in the first request of a connection and in later ones. A body
+// that contains such a header line is not changed, wherever the bytes are split, even if requests are pipelined.
 func TestExpectIsIgnored(t *testing.T) {
 	c := newHeadClient(t, nil)
 	body := "Expect: 200-ok\r\n\r\nExpect: 200-ok\r\nGET / HTTP/1.1\r\nExpect: 200-ok\r\n\r\n"
@@ -95,11 +95,11 @@ func TestExpectIsIgnored(t *testing.T) {
 	for range 3 {
 		_, err := io.WriteString(conn, put)
 		require.NoError(t, err)
-		status, text := c.reply(in)
+		status, text := c.response(in)
 		require.Equal(t, 200, status, text)
 		_, err = io.WriteString(conn, get)
 		require.NoError(t, err)
-		status, text = c.reply(in)
+		status, text = c.response(in)
 		require.Equal(t, 200, status)
 		require.Equal(t, body, text)
 	}
@@ -108,22 +108,22 @@ func TestExpectIsIgnored(t *testing.T) {
 	for cut := range len(plain) {
 		conn, in := c.dial()
 		require.NoError(t, conn.(*net.TCPConn).SetNoDelay(true))
-		// Three requests at once, in two pieces: net/http reads more than the head that it wants.
+		// Three requests in two pieces: net/http reads beyond the end of the head that it parses.
 		all := plain + plain + get
 		_, err := io.WriteString(conn, all[:len(plain)+cut])
 		require.NoError(t, err)
-		status, _ := c.reply(in)
+		status, _ := c.response(in)
 		require.Equal(t, 200, status)
 		_, err = io.WriteString(conn, all[len(plain)+cut:])
 		require.NoError(t, err)
-		status, _ = c.reply(in)
+		status, _ = c.response(in)
 		require.Equal(t, 200, status)
-		status, text := c.reply(in)
+		status, text := c.response(in)
 		require.Equal(t, 200, status)
 		require.Equal(t, body, text, "cut at %d", cut)
 		conn.Close()
 	}
-	// 100-continue is still answered.
+	// 100-continue still gets its response.
 	conn, in = c.dial()
 	head := strings.TrimSuffix(c.request("PUT", "/bucket/key", "content", "Expect: 100-continue"), "content")
 	_, err := io.WriteString(conn, head)
@@ -135,11 +135,11 @@ func TestExpectIsIgnored(t *testing.T) {
 	require.NoError(t, err)
 	_, err = io.WriteString(conn, "content")
 	require.NoError(t, err)
-	status, _ := c.reply(in)
+	status, _ := c.response(in)
 	require.Equal(t, 200, status)
 }
 
-// A head that net/http refuses gets an error document with a request ID, and a line in the log.
+// A request head that net/http rejects gets an error document with a request ID, and a line in the log.
 func TestBadHeads(t *testing.T) {
 	var log lockedBuffer
 	c := newHeadClient(t, &log)
@@ -157,12 +157,12 @@ func TestBadHeads(t *testing.T) {
 		{"GET /bucket HTTP/1.1\r\nHost: x\r\nX-Fat: " + strings.Repeat("v", maxHeaderBytes+8192) + "\r\n\r\n", "RequestHeaderSectionTooLarge", 400},
 		{strings.Repeat("nonsense ", 100) + "\r\n\r\n", "BadRequest", 400},
 	} {
-		for _, before := range []string{"", good} { // as the first request, and as a later one
+		for _, before := range []string{"", good} { // as the first request of a connection, and as a later one
 			conn, in := c.dial()
 			_, err := io.WriteString(conn, before)
 			require.NoError(t, err)
 			if before != "" {
-				status, _ := c.reply(in)
+				status, _ := c.response(in)
 				require.Equal(t, 200, status)
 			}
 			_, err = io.WriteString(conn, bad.head)
@@ -186,7 +186,7 @@ func TestBadHeads(t *testing.T) {
 	}
 }
 
-// Content that looks like an answer of net/http is sent as it is.
+// Content that looks like a response of net/http is sent unchanged.
 func TestContentLikeARefusal(t *testing.T) {
 	c := newHeadClient(t, nil)
 	refusal := "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
@@ -195,9 +195,9 @@ func TestContentLikeARefusal(t *testing.T) {
 	for range 2 {
 		_, err := io.WriteString(conn, c.request("PUT", "/bucket/key", content)+c.request("GET", "/bucket/key", ""))
 		require.NoError(t, err)
-		status, _ := c.reply(in)
+		status, _ := c.response(in)
 		require.Equal(t, 200, status)
-		status, text := c.reply(in)
+		status, text := c.response(in)
 		require.Equal(t, 200, status)
 		require.True(t, text == content)
 	}

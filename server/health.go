@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 )
 
-// Version returns the version of this binary: that of the release, or the commit, or "devel".
+// Version returns the version of this binary: the release, the commit, or "devel".
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -23,7 +23,7 @@ func Version() string {
 	return "devel"
 }
 
-// health answers /-/health/live (the process answers) and /-/health/ready (it accepts requests, including writes).
+// health serves /-/health/live (the process responds) and /-/health/ready (it accepts requests, including writes).
 // Neither needs credentials, and neither reveals more than the banner does.
 type health struct {
 	version    string
@@ -33,8 +33,8 @@ type health struct {
 	lag        func() *relaxedHealth // nil in strict mode
 }
 
-// relaxedHealth describes what a power cut at this moment could lose: writes answered within the window plus the time
-// of the last sync and of the one in progress.
+// relaxedHealth describes what a power cut at this moment could lose: writes acknowledged within the window plus the
+// time of the last sync and of the one in progress.
 type relaxedHealth struct {
 	Window  float64 `json:"window_seconds"`
 	Last    float64 `json:"last_sync_seconds"`
@@ -48,7 +48,7 @@ const (
 	stateDegraded = "degraded"
 )
 
-type healthAnswer struct {
+type healthResponse struct {
 	Status     string     `json:"status"`
 	Durability Durability `json:"durability"`
 	Version    string     `json:"version"`
@@ -59,18 +59,18 @@ type healthAnswer struct {
 
 // ServeHTTP implements http.Handler.
 func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	answer := healthAnswer{Durability: h.durability, Version: h.version}
+	response := healthResponse{Durability: h.durability, Version: h.version}
 	status := http.StatusOK
 	switch r.URL.Path {
 	case "/-/health/live":
-		answer.Status = "live"
+		response.Status = "live"
 	case "/-/health/ready":
-		answer.Status, answer.Comparing = h.state(), h.comparing()
-		if answer.Status != stateReady && answer.Status != stateDegraded {
+		response.Status, response.Comparing = h.state(), h.comparing()
+		if response.Status != stateReady && response.Status != stateDegraded {
 			status = http.StatusServiceUnavailable
 		}
 		if h.lag != nil {
-			answer.Relaxed = h.lag()
+			response.Relaxed = h.lag()
 		}
 	default:
 		http.NotFound(w, r)
@@ -85,5 +85,5 @@ func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	// An error here means that the client has disconnected.
-	_ = json.NewEncoder(w).Encode(answer)
+	_ = json.NewEncoder(w).Encode(response)
 }

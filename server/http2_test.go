@@ -12,9 +12,9 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// TestEndlessHeadersAreCutOff: net/http reads empty CONTINUATION frames for as long as they come, and knows no limit of
-// time for headers over HTTP/2. But whoever is in the middle of a header block must not answer a ping, so the
-// connection ends when a ping was due and got no answer.
+// TestEndlessHeadersAreCutOff: net/http reads empty CONTINUATION frames for as long as they arrive, and has no time
+// limit for headers over HTTP/2. But a client in the middle of a header block cannot respond to a ping, so the
+// connection is closed when a ping gets no response in time.
 func TestEndlessHeadersAreCutOff(t *testing.T) {
 	config := testConfig(t)
 	config.SelfSigned = true
@@ -52,9 +52,9 @@ func TestEndlessHeadersAreCutOff(t *testing.T) {
 			require.Positive(t, sent)
 			return
 		case <-limit:
-			t.Fatal("the connection stands after a minute")
+			t.Fatal("the connection is still open after a minute")
 		case <-ticks.C:
-			_ = framer.WriteContinuation(1, false, nil) // an error shows in closed
+			_ = framer.WriteContinuation(1, false, nil) // ignore the error: if the connection is closed, closed ends the loop
 		}
 	}
 }

@@ -12,14 +12,14 @@ import (
 	"orcas/lifecycle"
 )
 
-// TestLifecycleOfServer: the worker has the server's clock and settings, and is asked over the admin listener.
+// TestLifecycleOfServer: the lifecycle worker uses the server's clock and settings, and the admin API starts a pass.
 func TestLifecycleOfServer(t *testing.T) {
 	var late atomic.Int64
 	config := testConfig(t)
 	config.Admin = "127.0.0.1:0"
 	config.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load())) }
 	config.Settings.UploadAge = 3 * lifecycle.Day
-	config.Settings.Lifecycle = 0 // only when it is asked
+	config.Settings.Lifecycle = 0 // only on request
 	s, stop := running(t, config)
 	ctx := t.Context()
 	b, err := s.fs.CreateBucket(ctx, core.BucketInfo{Name: "bucket", Owner: rootAccount})

@@ -25,8 +25,8 @@ import (
 // connection gets one of a few extra slots, and its requests are refused with 503 unless a slot is free by then. If
 // the extra slots are taken too, it is closed.
 //
-// So clients that hold connections and send nothing cannot keep others out, and a client beyond the limit gets an
-// answer.
+// So clients that hold connections and send nothing cannot keep others out, and a client beyond the limit gets a
+// response.
 //
 // A client that receives no byte of a write for the duration stall is disconnected, so no client holds a slot forever.
 // (Reads are limited by the server's timeouts for headers and idle connections and, for bodies, by package s3.)
@@ -37,17 +37,17 @@ type limitListener struct {
 	net.Listener
 	slots, extraSlots int
 	stall             time.Duration
-	start             time.Time // the zero of limitedConn.idleSince
+	start             time.Time // time zero of limitedConn.idleSince
 
 	mu    sync.Mutex     // guards the fields below
 	conns []*limitedConn // all connections with slots
 	extra int            // the number of connections in extra slots
-	queue []idleConn     // the connections that were found idle longest, oldest first; some may be active by now
+	queue []idleConn     // the connections that had been idle longest, oldest first; some may be active by now
 
 	evicted, refused, dropped atomic.Int64 // connections closed, requests refused, connections without a slot
 }
 
-// idleConn is a connection that was idle since a time, in the unit of limitedConn.idleSince.
+// idleConn is a connection, and the time since which it was idle, in the unit of limitedConn.idleSince.
 type idleConn struct {
 	*limitedConn
 	since int64
@@ -80,11 +80,12 @@ func (l *limitListener) Accept() (net.Conn, error) {
 			return conn, nil
 		}
 		l.dropped.Add(1)
-		_ = c.Close() // an error has no consequence
+		_ = c.Close() // an error has no consequences
 	}
 }
 
-// admit gives a connection a slot, if necessary that of an idle connection. It returns nil if there is none.
+// admit gives a connection a slot, if necessary the slot of an idle connection, which it closes. It returns nil if no
+// slot is available.
 func (l *limitListener) admit(c net.Conn) *limitedConn {
 	conn := &limitedConn{Conn: c, listener: l}
 	conn.idleSince.Store(l.now())
@@ -124,8 +125,8 @@ func (l *limitListener) evict() bool {
 	return victim != nil
 }
 
-// popOldest removes the connection that has been idle longest from its slot and returns it, nil if none is idle. The
-// caller holds l.mu.
+// popOldest removes the connection that has been idle longest from its slot and returns it, or nil if no connection is
+// idle. The caller holds l.mu.
 func (l *limitListener) popOldest() *limitedConn {
 	for {
 		for len(l.queue) > 0 {
@@ -144,7 +145,8 @@ func (l *limitListener) popOldest() *limitedConn {
 	}
 }
 
-// findIdle fills the queue. Connections that become idle later are added after those in it. The caller holds l.mu.
+// findIdle refills the queue. Connections to which the kernel is still sending are queued only if there are no others.
+// The caller holds l.mu.
 func (l *limitListener) findIdle() {
 	l.queue = nil
 	for _, c := range l.conns {
@@ -197,7 +199,7 @@ func (l *limitListener) promote(c *limitedConn) bool {
 // slots (refuse must also close the connection), and does not wait long for unread bodies.
 func (l *limitListener) install(s *http.Server, refuse http.Handler) {
 	s.ConnState = l.connState
-	s.DisableGeneralOptionsHandler = true // it answers OPTIONS *, and waits for its body without a limit
+	s.DisableGeneralOptionsHandler = true // it responds to OPTIONS *, and waits for the body without a time limit
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		if conn := limited(c); conn != nil {
 			ctx = context.WithValue(ctx, connKey{}, conn)
@@ -222,12 +224,12 @@ func (l *limitListener) install(s *http.Server, refuse http.Handler) {
 	})
 }
 
-// restTime is the time that a client has to send the part of a body that its handler did not read.
+// restTime is the time that a client has to send the part of a body that the handler did not read.
 const restTime = 5 * time.Second
 
-// limitRest limits the time that net/http waits for the rest of a request body after the answer. Otherwise it waits
+// limitRest limits the time that net/http waits for the rest of a request body after the response. Otherwise it waits
 // without a limit, and the connection counts as busy. The deadline ends with the request: net/http sets a new one for
-// the next. c may be nil.
+// the next request. c may be nil.
 func (c *limitedConn) limitRest(r *http.Request) {
 	if c != nil && r.ProtoMajor == 1 && r.ContentLength != 0 {
 		_ = c.SetReadDeadline(time.Now().Add(restTime)) // it fails only if the connection is closed
@@ -238,7 +240,7 @@ func (c *limitedConn) limitRest(r *http.Request) {
 type connKey struct{}
 
 // connState is called by a server when the state of a connection changes: to active at the end of a request header,
-// and to idle after the answer. With HTTP/2 a connection is active while any stream is open.
+// and to idle after the response. With HTTP/2 a connection is active while any stream is open.
 func (l *limitListener) connState(c net.Conn, state http.ConnState) {
 	if state != http.StateActive && state != http.StateIdle {
 		return
@@ -254,9 +256,9 @@ func (l *limitListener) connState(c net.Conn, state http.ConnState) {
 	}
 }
 
-// limited returns the limitedConn inside a connection, nil if there is none.
+// limited returns the limitedConn inside a connection, or nil if it contains none.
 func limited(c net.Conn) *limitedConn {
-	if outer, ok := c.(interface{ NetConn() net.Conn }); ok { // of TLS, or of package heads
+	if outer, ok := c.(interface{ NetConn() net.Conn }); ok { // a connection of TLS, or of package heads
 		c = outer.NetConn()
 	}
 	conn, _ := c.(*limitedConn)
@@ -278,7 +280,7 @@ func (l *limitListener) report(ctx context.Context, log *slog.Logger) {
 		}
 		evicted, refused, dropped := l.evicted.Swap(0), l.refused.Swap(0), l.dropped.Swap(0)
 		if evicted+refused+dropped > 0 {
-			log.Warn("all connections were in use: idle ones were closed, requests on further ones got 503; a higher limit on open files allows more",
+			log.Warn("all connections were in use, so idle ones were closed and requests on additional ones got 503; a higher limit on open files allows more",
 				"limit", l.slots, "closed_idle", evicted, "requests_refused", refused, "closed_new", dropped)
 		}
 	}
@@ -288,9 +290,9 @@ func (l *limitListener) report(ctx context.Context, log *slog.Logger) {
 type limitedConn struct {
 	net.Conn
 	listener  *limitListener
-	deadline  atomic.Int64 // of writes, in nanoseconds since 1970; 0 for none. See stall.go
-	aborted   atomic.Bool  // by s3.Abort
-	idleSince atomic.Int64 // by listener.now; 0 while a request is in progress; or gone
+	deadline  atomic.Int64 // for writes, in nanoseconds since 1970; 0 for none. See stall.go
+	aborted   atomic.Bool  // the deadline was set to s3.Abort
+	idleSince atomic.Int64 // a value of listener.now; 0 while a request is in progress; gone after the connection was closed
 	extra     atomic.Bool  // in an extra slot; changed under listener.mu
 
 	hasSlot bool // guarded by listener.mu
@@ -298,7 +300,7 @@ type limitedConn struct {
 }
 
 // sending reports whether the client has not yet acknowledged all written bytes. If the connection were closed now and
-// the client sent anything more, such as the window updates of HTTP/2, the kernel would answer with a reset and
+// the client sent anything more, such as the window updates of HTTP/2, the kernel would respond with a reset and
 // discard the bytes that it has not sent.
 func (c *limitedConn) sending() bool {
 	raw, ok := c.Conn.(syscall.Conn)
@@ -330,12 +332,12 @@ func (c *limitedConn) setIdle(since int64) {
 // endEvicted closes a connection that has lost its slot. c may be nil.
 func (c *limitedConn) endEvicted() {
 	if c != nil {
-		_ = c.Conn.Close() // the server gets the same error when it uses the connection
+		_ = c.Conn.Close() // ignore the error: the server gets it too when it uses the connection
 	}
 }
 
-// CloseWrite closes the sending side of the connection. After an answer that leaves a body unread, net/http calls it
-// and waits, so that a reset does not discard the answer before the client has read it.
+// CloseWrite closes the sending side of the connection. After a response that leaves a body unread, net/http calls it
+// and waits, so that a reset does not discard the response before the client has read it.
 func (c *limitedConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

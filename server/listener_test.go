@@ -23,7 +23,7 @@ import (
 	"orcas/s3/sigv4"
 )
 
-// limitedServer runs a server with a few slots for connections.
+// limitedServer runs a server with the given number of slots for connections.
 func limitedServer(t *testing.T, slots int, overTLS bool) *Server {
 	t.Helper()
 	config := testConfig(t)
@@ -33,7 +33,7 @@ func limitedServer(t *testing.T, slots int, overTLS bool) *Server {
 	return s
 }
 
-// counts returns how many connections the server has, and how many of them are idle.
+// counts returns the number of connections, and how many of them are idle.
 func (l *limitListener) counts() (open, idle int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -45,7 +45,7 @@ func (l *limitListener) counts() (open, idle int) {
 	return len(l.conns), idle
 }
 
-// until waits until the server has so many connections, and so many idle ones.
+// until waits until the server has exactly these numbers of open and idle connections.
 func until(t *testing.T, s *Server, open, idle int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -54,7 +54,7 @@ func until(t *testing.T, s *Server, open, idle int) {
 	}, time.Minute, time.Millisecond)
 }
 
-// dial connects, sends some text, and returns the connection when the server has it.
+// dial connects, sends text, and returns the connection once the server has accepted it.
 func dial(t *testing.T, s *Server, send string) net.Conn {
 	t.Helper()
 	before := s.listener.evicted.Load()
@@ -71,7 +71,7 @@ func dial(t *testing.T, s *Server, send string) net.Conn {
 	return c
 }
 
-// closed reports whether the server has closed a connection, or else has sent nothing for a moment.
+// closed reports whether the server has closed a connection. It returns false if nothing happens for a moment.
 func closed(t *testing.T, c net.Conn) bool {
 	t.Helper()
 	require.NoError(t, c.SetReadDeadline(time.Now().Add(20*time.Millisecond)))
@@ -80,17 +80,17 @@ func closed(t *testing.T, c net.Conn) bool {
 	return !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// TestIdleConnectionsMakeRoom: with all slots taken, the connection that has been idle longest is closed: one that sent
-// nothing, half a header, or is between two requests.
+// TestIdleConnectionsMakeRoom: when all slots are taken, the connection that has been idle longest is closed, whether
+// it has sent nothing, sent half a header, or is between two requests.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
 	s := limitedServer(t, 3, false)
 	request := "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 	silent := dial(t, s, "")
 	half := dial(t, s, "GET / HTTP/1.1\r\nHost: x\r\nX-Amz")
 	between := dial(t, s, request)
-	answer, err := http.ReadResponse(bufio.NewReader(between), nil)
+	response, err := http.ReadResponse(bufio.NewReader(between), nil)
 	require.NoError(t, err)
-	require.Equal(t, http.StatusForbidden, answer.StatusCode, "anonymous, and served")
+	require.Equal(t, http.StatusForbidden, response.StatusCode, "the request is anonymous, but it is served")
 	until(t, s, 3, 3)
 
 	for i, want := range [][3]bool{{true, false, false}, {true, true, false}, {true, true, true}} {
@@ -102,7 +102,7 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 	require.Zero(t, s.listener.refused.Load())
 }
 
-// transport is how a client speaks to the server: every client has connections of its own.
+// transport returns a client with separate connections, which uses HTTP/2 if h2 is set.
 func transport(t *testing.T, s *Server, h2 bool) *http.Client {
 	t.Helper()
 	client := httpClient(t, s)
@@ -114,8 +114,9 @@ func transport(t *testing.T, s *Server, h2 bool) *http.Client {
 	return client
 }
 
-// TestBusyConnectionsAreKept: a connection with a request in progress is never closed for another. While all are busy,
-// further requests get 503 SlowDown at once, the health does not, and beyond the extra slots connections are closed.
+// TestBusyConnectionsAreKept: a connection with a request in progress is never closed in favor of another. While all
+// connections are busy, further requests immediately get 503 SlowDown, but the health check works. Connections beyond
+// the extra slots are closed.
 func TestBusyConnectionsAreKept(t *testing.T) {
 	for name, how := range map[string]struct{ tls, h2 bool }{"HTTP/1.1": {}, "HTTPS": {tls: true}, "HTTP/2": {tls: true, h2: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -135,11 +136,11 @@ func TestBusyConnectionsAreKept(t *testing.T) {
 				signer.Sign(r, "UNSIGNED-PAYLOAD", time.Now())
 				client, u := transport(t, s, how.h2), upload{w, make(chan error, 1)}
 				go func() {
-					answer, err := client.Do(r)
+					response, err := client.Do(r)
 					if err == nil {
-						_ = answer.Body.Close()
-						if answer.StatusCode != http.StatusOK {
-							err = fmt.Errorf("status %s", answer.Status)
+						_ = response.Body.Close()
+						if response.StatusCode != http.StatusOK {
+							err = fmt.Errorf("status %s", response.Status)
 						}
 					}
 					u.done <- err
@@ -150,18 +151,18 @@ func TestBusyConnectionsAreKept(t *testing.T) {
 			}
 			until(t, s, slots, 0)
 
-			for range 5 { // more than there are extra slots, but each is free again
-				answer, err := transport(t, s, how.h2).Get(s.Endpoint() + "/bucket/key")
+			for range 5 { // more than the number of extra slots, but each request frees its slot
+				response, err := transport(t, s, how.h2).Get(s.Endpoint() + "/bucket/key")
 				require.NoError(t, err)
-				text, err := io.ReadAll(answer.Body)
+				text, err := io.ReadAll(response.Body)
 				require.NoError(t, err)
-				require.NoError(t, answer.Body.Close())
-				require.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
+				require.NoError(t, response.Body.Close())
+				require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
 				require.Contains(t, string(text), "<Code>SlowDown</Code>")
-				require.Contains(t, string(text), "<RequestId>"+answer.Header.Get("X-Amz-Request-Id")+"</RequestId>")
-				require.Equal(t, "1", answer.Header.Get("Retry-After"))
+				require.Contains(t, string(text), "<RequestId>"+response.Header.Get("X-Amz-Request-Id")+"</RequestId>")
+				require.Equal(t, "1", response.Header.Get("Retry-After"))
 				if !how.h2 {
-					require.True(t, answer.Close)
+					require.True(t, response.Close)
 				}
 				until(t, s, slots, 0)
 			}
@@ -172,19 +173,19 @@ func TestBusyConnectionsAreKept(t *testing.T) {
 			require.Equal(t, http.StatusOK, health.StatusCode)
 			until(t, s, slots, 0)
 
-			// One request ends: its connection is idle, and makes room for another.
+			// One request ends. Then its connection is idle, and its slot can be used for another.
 			end := func(u upload) {
 				_, err := io.WriteString(u.body, "56789")
 				require.NoError(t, err)
 				require.NoError(t, u.body.Close())
-				require.NoError(t, <-u.done, "a request in progress is not cut off")
+				require.NoError(t, <-u.done, "a request in progress must not be aborted")
 			}
 			end(uploads[0])
 			until(t, s, slots, 1)
-			answer, err := transport(t, s, how.h2).Get(s.Endpoint() + "/bucket/key")
+			response, err := transport(t, s, how.h2).Get(s.Endpoint() + "/bucket/key")
 			require.NoError(t, err)
-			require.NoError(t, answer.Body.Close())
-			require.Equal(t, http.StatusForbidden, answer.StatusCode)
+			require.NoError(t, response.Body.Close())
+			require.Equal(t, http.StatusForbidden, response.StatusCode)
 			require.Equal(t, int64(1), s.listener.evicted.Load())
 
 			for _, u := range uploads[1:] {
@@ -194,8 +195,8 @@ func TestBusyConnectionsAreKept(t *testing.T) {
 	}
 }
 
-// TestExtraSlots: a connection in an extra slot is served if a slot is free by the time of its request; without an
-// extra slot it is closed.
+// TestExtraSlots: a connection in an extra slot is served if a regular slot is free by the time of its request. If no
+// extra slot is free either, a connection is closed.
 func TestExtraSlots(t *testing.T) {
 	s := limitedServer(t, 1, false)
 	inner := s.listener
@@ -209,9 +210,9 @@ func TestExtraSlots(t *testing.T) {
 	until(t, s, 1, 1)
 	_, err := io.WriteString(waiting, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	require.NoError(t, err)
-	answer, err := http.ReadResponse(bufio.NewReader(waiting), nil)
+	response, err := http.ReadResponse(bufio.NewReader(waiting), nil)
 	require.NoError(t, err)
-	require.Equal(t, http.StatusForbidden, answer.StatusCode)
+	require.Equal(t, http.StatusForbidden, response.StatusCode)
 	require.Zero(t, inner.refused.Load())
 
 	until(t, s, 1, 1)
@@ -235,7 +236,8 @@ func TestExtraSlots(t *testing.T) {
 	until(t, s, 0, 0)
 }
 
-// TestEvictedRequestsAreNotServed: a header that was complete when its connection was given to another starts nothing.
+// TestEvictedRequestsAreNotServed: if a header becomes complete just as its connection loses its slot, the request is
+// not served.
 func TestEvictedRequestsAreNotServed(t *testing.T) {
 	l := newLimitListener(nil, 1, time.Hour)
 	served := 0
@@ -250,14 +252,14 @@ func TestEvictedRequestsAreNotServed(t *testing.T) {
 	require.PanicsWithValue(t, http.ErrAbortHandler, func() { s.Handler.ServeHTTP(nil, r) })
 	require.Equal(t, 1, served)
 	require.False(t, l.evict())
-	l.connState(conn, http.StateIdle) // comes late
+	l.connState(conn, http.StateIdle) // a late state change
 	require.False(t, l.evict())
 	require.NoError(t, conn.Close())
 	open, idle := l.counts()
 	require.Zero(t, open+idle)
 }
 
-// exhausted is a listener that is out of files, at first.
+// exhausted is a listener whose first fails calls to Accept fail, because the process has too many open files.
 type exhausted struct {
 	net.Listener
 	fails int
@@ -272,7 +274,8 @@ func (e *exhausted) Accept() (net.Conn, error) {
 	return e.next, nil
 }
 
-// TestFilesRunOut: without a file for another connection, idle ones are closed; a server without idle ones is told.
+// TestFilesRunOut: if the process has too many open files, idle connections are closed; without idle connections,
+// Accept returns the error.
 func TestFilesRunOut(t *testing.T) {
 	_, first := net.Pipe()
 	_, second := net.Pipe()
@@ -289,7 +292,8 @@ func TestFilesRunOut(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EMFILE)
 }
 
-// TestOldestIdleIsFirst makes random moves and compares with a list in order of time.
+// TestOldestIdleIsFirst opens, uses and closes connections at random, and compares the listener with a list in the
+// order of idle times.
 func TestOldestIdleIsFirst(t *testing.T) {
 	l := newLimitListener(nil, 600, time.Hour)
 	var order, live []*limitedConn
@@ -333,8 +337,8 @@ func TestOldestIdleIsFirst(t *testing.T) {
 	require.False(t, l.evict())
 }
 
-// TestUnsentBodies: a client that announces a body and never sends it does not keep its slot, whoever answers the
-// request.
+// TestUnsentBodies: a client that announces a body and never sends it does not keep its slot, whichever handler
+// responds to the request.
 func TestUnsentBodies(t *testing.T) {
 	config := testConfig(t)
 	config.Connections, config.Admin = 10, "127.0.0.1:0"
@@ -353,17 +357,17 @@ func TestUnsentBodies(t *testing.T) {
 	require.NoError(t, err)
 	until(t, s, 0, 0)
 	for name, c := range conns {
-		answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+		response, err := http.ReadResponse(bufio.NewReader(c), nil)
 		require.NoError(t, err, name)
-		require.NotEmpty(t, answer.Header.Get("Date"), name)
+		require.NotEmpty(t, response.Header.Get("Date"), name)
 	}
 	require.NoError(t, admin.SetReadDeadline(time.Now().Add(time.Minute)))
 	rest, err := io.ReadAll(admin)
-	require.NoError(t, err, "the server closes the connection")
+	require.NoError(t, err, "the server must close the connection")
 	require.Contains(t, string(rest), "403 Forbidden")
 }
 
-// gated is a connection that begins no read while its gate is locked.
+// gated is a connection whose reads wait while its gate is locked.
 type gated struct {
 	net.Conn
 	gate *sync.RWMutex
@@ -377,7 +381,7 @@ func (g gated) Read(p []byte) (int, error) {
 }
 
 // TestResponsesInFlightAreKept: a response that the kernel still has to send counts as being in progress, as long as
-// there is another connection to close. Over HTTP/2 the client sends frames meanwhile, and to close the connection
+// there is another connection to close. Over HTTP/2 the client sends frames in the meantime, so closing the connection
 // would lose the rest of the response.
 func TestResponsesInFlightAreKept(t *testing.T) {
 	for name, how := range map[string]struct{ tls, h2 bool }{"HTTP/1.1": {}, "HTTPS": {tls: true}, "HTTP/2": {tls: true, h2: true}} {
@@ -400,12 +404,12 @@ func TestResponsesInFlightAreKept(t *testing.T) {
 					return "", err
 				}
 				signer.Sign(r, "UNSIGNED-PAYLOAD", time.Now())
-				answer, err := client.Do(r)
+				response, err := client.Do(r)
 				if err != nil {
 					return "", err
 				}
-				defer answer.Body.Close()
-				text, err := io.ReadAll(answer.Body)
+				defer response.Body.Close()
+				text, err := io.ReadAll(response.Body)
 				return string(text), err
 			}
 			_, err := do("PUT", content)
@@ -439,7 +443,7 @@ func TestResponsesInFlightAreKept(t *testing.T) {
 	}
 }
 
-// BenchmarkConnState is what a request pays for the list.
+// BenchmarkConnState measures the cost of the listener for one request.
 func BenchmarkConnState(b *testing.B) {
 	l := newLimitListener(nil, 1000, time.Hour)
 	var conns []*limitedConn

@@ -11,7 +11,7 @@ import (
 	"orcas/s3"
 )
 
-// logBuffer writes many lines to out at once: every second, when it is full, on Flush and on Close.
+// logBuffer collects lines and writes them to out together: every second, when it is full, on Flush and on Close.
 type logBuffer struct {
 	mu   sync.Mutex // guards buf and the use of out
 	buf  []byte
@@ -64,7 +64,7 @@ func (b *logBuffer) Flush() {
 	b.flush()
 }
 
-// flush ignores errors of out: a log that cannot be written must not stop the server.
+// flush ignores errors of out, because a log that cannot be written must not stop the server. The caller holds b.mu.
 func (b *logBuffer) flush() {
 	if len(b.buf) > 0 {
 		_, _ = b.out.Write(b.buf)
@@ -72,7 +72,8 @@ func (b *logBuffer) flush() {
 	}
 }
 
-// Close flushes, and ends the periodic flushes. Lines that are written later wait for a Flush.
+// Close flushes the buffer, and ends the periodic flushes. Later lines are written only by a Flush, or when the buffer
+// is full.
 func (b *logBuffer) Close() {
 	close(b.stop)
 	<-b.done
@@ -85,14 +86,14 @@ type LogMode string
 const (
 	LogOff      LogMode = "off"
 	LogErrors   LogMode = "errors"   // warnings and errors
-	LogSummary  LogMode = "summary"  // stops of the server, and one line per minute about the requests
+	LogSummary  LogMode = "summary"  // shutdowns, and one line per minute that summarizes the requests
 	LogRequests LogMode = "requests" // each request, and other activity of the server
 )
 
 // LogFormat is the format of a log.
 type LogFormat string
 
-// The formats: text for people, JSON for programs.
+// The log formats: text for people, JSON for programs.
 const (
 	LogText LogFormat = "text"
 	LogJSON LogFormat = "json"

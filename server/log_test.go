@@ -35,8 +35,7 @@ func TestTextLog(t *testing.T) {
 	require.Equal(t, before, out.String())
 }
 
-// TestLogModes starts a server in every mode and form, makes a request that is served and one that is refused, and
-// stops it.
+// TestLogModes starts a server in every mode and format, sends two requests for a missing bucket, and stops it.
 func TestLogModes(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -47,7 +46,7 @@ func TestLogModes(t *testing.T) {
 		not      []string
 	}{
 		{"a file", false, "", "", []string{`"msg":"request"`, `"msg":"store open"`, `"msg":"stopping"`, `"level":"WARN"`}, []string{`"p50`, "INFO+2"}},
-		{"a terminal", true, "", "", []string{" WARN  ORCAS_X is no", " INFO  stopping", " INFO  stopped",
+		{"a terminal", true, "", "", []string{" WARN  ORCAS_X is not", " INFO  stopping", " INFO  stopped",
 			" INFO  requests requests=2 refused=2 failed=0 in=\"0 B\" out="}, []string{"{", "store open", "GET", "INFO+2"}},
 		{"off", true, LogOff, "", nil, []string{"\n"}},
 		{"errors", true, LogErrors, "", []string{" WARN  ORCAS_X"}, []string{"stopping", "requests", "{"}},
@@ -62,13 +61,13 @@ func TestLogModes(t *testing.T) {
 			var log syncedBuilder
 			config.Log, config.Terminal = &log, c.terminal
 			config.Settings.Log, config.Settings.LogFormat = c.mode, c.format
-			config.Settings.Warnings = []string{"ORCAS_X is no setting of this version"}
+			config.Settings.Warnings = []string{"ORCAS_X is not a setting of this version"}
 			s, stop := running(t, config)
 			for range 2 {
-				answer, err := httpClient(t, s).Get(s.Endpoint() + "/bucket/key")
+				response, err := httpClient(t, s).Get(s.Endpoint() + "/bucket/key")
 				require.NoError(t, err)
-				require.NoError(t, answer.Body.Close())
-				require.Equal(t, http.StatusNotFound, answer.StatusCode)
+				require.NoError(t, response.Body.Close())
+				require.Equal(t, http.StatusNotFound, response.StatusCode)
 			}
 			require.NoError(t, stop())
 			for _, want := range c.want {
@@ -82,7 +81,7 @@ func TestLogModes(t *testing.T) {
 	}
 }
 
-// TestSummaries: one for each period in which there were requests, and one for the rest.
+// TestSummaries: there is one summary for each interval with requests, and one at the end.
 func TestSummaries(t *testing.T) {
 	var out syncedBuilder
 	ctx, cancel := context.WithCancel(t.Context())
@@ -92,9 +91,9 @@ func TestSummaries(t *testing.T) {
 	config.Settings.Log, config.Settings.LogFormat = LogSummary, LogJSON
 	s, stop := running(t, config)
 	get := func() {
-		answer, err := httpClient(t, s).Get(s.Endpoint() + "/")
+		response, err := httpClient(t, s).Get(s.Endpoint() + "/")
 		require.NoError(t, err)
-		require.NoError(t, answer.Body.Close())
+		require.NoError(t, response.Body.Close())
 	}
 	get()
 	go func() {
@@ -109,7 +108,7 @@ func TestSummaries(t *testing.T) {
 	<-done
 	get()
 	require.NoError(t, stop())
-	require.Equal(t, 3, lines(), "the stop tells of the last one")
+	require.Equal(t, 3, lines(), "the shutdown must log a summary of the last request")
 	for _, m := range regexp.MustCompile(`(?m)^.*"msg":"requests".*$`).FindAllString(out.String(), -1) {
 		var fields map[string]any
 		require.NoError(t, json.Unmarshal([]byte(m), &fields))

@@ -12,14 +12,14 @@ import (
 
 // textHandler is a slog.Handler for lines that people read on a terminal:
 //
-//	15:04:05 WARN  the limit on open files bounds the connections files=256 connections=16
+//	15:04:05 WARN  requests in flight were aborted after=30s
 //
-// Text that could be mistaken for something else, or move the cursor, is quoted.
+// Text that is ambiguous, or could move the cursor, is quoted.
 type textHandler struct {
 	out    io.Writer // gets each line in one Write
 	level  slog.Leveler
 	prefix string // prepended to the names of attributes: the groups, each followed by a dot
-	fixed  string // attributes of every line
+	fixed  string // formatted attributes that every line has
 }
 
 func newTextHandler(out io.Writer, level slog.Leveler) *textHandler {

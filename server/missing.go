@@ -18,17 +18,17 @@ import (
 )
 
 // Missing blocks. Every start, every pass of the scrub and every list of lost objects compares the blocks with the
-// metadata. If a few blocks are missing, the server is degraded: it reports them, and continues. If many are missing,
-// or one that recovery needs, a file system is probably not mounted. Then the server refuses writes
-// (batch.Writer.Refuse) and frees nothing, unless Settings.AllowMissing is set.
+// metadata. If a few blocks are missing, the server is degraded: it reports them, and continues. If many blocks are
+// missing, or one that recovery needs, a file system is probably not mounted. Then the server refuses writes
+// (batch.Writer.Refuse) and frees no space, unless Settings.AllowMissing is set.
 
 // comparePatience is the time that a start waits for its comparison, which then continues in the background.
 const comparePatience = time.Second
 
-// compareAgain is the delay before a start retries a comparison that gave way to writes.
+// compareAgain is the delay before a comparison that yielded to writes is retried.
 const compareAgain = 10 * time.Second
 
-// loggedBlocks is the maximum number of missing blocks in a line of the log.
+// loggedBlocks is the maximum number of missing blocks that a line of the log names.
 const loggedBlocks = 10
 
 // missing is the result of the last comparison.
@@ -40,7 +40,8 @@ type missing struct {
 	pending bool // the comparison at the start has not ended
 }
 
-// startComparing compares the blocks with the metadata. It returns when that is done, or after comparePatience.
+// startComparing compares the blocks with the metadata. It returns when the comparison has ended, or after
+// comparePatience.
 func (s *Server) startComparing(ctx context.Context) {
 	if mutant.Is("no-start-compare") {
 		return
@@ -55,7 +56,7 @@ func (s *Server) startComparing(ctx context.Context) {
 	s.background.Go(func() {
 		defer close(done)
 		found, err := s.compare(s.life)
-		for core.Is(err, core.Busy) { // it gave way to writes
+		for core.Is(err, core.Busy) { // it yielded to writes
 			select {
 			case <-s.life.Done():
 			case <-time.After(compareAgain):
@@ -103,16 +104,16 @@ func (s *Server) compare(ctx context.Context) (*fsck.Comparison, error) {
 	m.mu.Unlock()
 	s.writer.Refuse(refuse)
 	s.log.Info("blocks compared with the metadata", "blocks", found.Blocks, "missing", len(found.Missing), "seconds", found.Seconds)
-	s.tellMissing(before, found, refuse)
+	s.logMissing(before, found, refuse)
 	return found, nil
 }
 
-// tellMissing logs the result of a comparison, unless it is the same as that of the previous one.
-func (s *Server) tellMissing(before, found *fsck.Comparison, refuse error) {
+// logMissing logs the result of a comparison, unless it is the same as the previous one.
+func (s *Server) logMissing(before, found *fsck.Comparison, refuse error) {
 	n := len(found.Missing)
 	if n == 0 && found.Needed == "" {
 		if before != nil && (len(before.Missing) > 0 || before.Needed != "") {
-			s.log.Info("no block is missing any more")
+			s.log.Info("blocks are no longer missing")
 		}
 		return
 	}
@@ -126,15 +127,15 @@ func (s *Server) tellMissing(before, found *fsck.Comparison, refuse error) {
 	}
 	args := []any{"missing", n, "blocks_with_content", found.Blocks, "contents", contents, "bytes", bytes, "blocks", ids}
 	if refuse == nil {
-		s.log.Warn("blocks are missing; orcas admin lost lists the objects, restore them from a backup or delete them", args...)
+		s.log.Warn("blocks are missing: list the affected objects with orcas admin lost, and restore them from a backup or delete them", args...)
 		return
 	}
-	s.log.Error(fmt.Sprintf("read-only: %s. Mount the file system of %s and start again, or start with --allow-missing-blocks; orcas admin lost lists the objects",
+	s.log.Error(fmt.Sprintf("the server is read-only: %s; mount the file system of %s and restart, or start with --allow-missing-blocks; orcas admin lost lists the affected objects",
 		found.Severe(), filepath.Join(s.config.Data, "blocks")), args...)
 }
 
-// compared returns the result of the last comparison, nil if there was none, and whether the one at the start is still
-// running.
+// compared returns the result of the last comparison, or nil if there was none, and whether the comparison at startup
+// is still running.
 func (s *Server) compared() (last *fsck.Comparison, pending bool) {
 	s.missing.mu.Lock()
 	defer s.missing.mu.Unlock()
@@ -147,10 +148,10 @@ func (s *Server) degraded() bool {
 	return last != nil && (len(last.Missing) > 0 || last.Needed != "")
 }
 
-// errNoBlocks returns an error for a directory without blocks that should have some.
+// errNoBlocks returns an error for a data directory without blocks; why is the reason to expect blocks there.
 func errNoBlocks(dir, why string) error {
 	return core.E("disk.Open", core.InvalidArgument, fmt.Errorf(
-		"%s holds no blocks and no file STORE, but %s: mount the file system with the blocks there, or, if they are lost, start orcas server with --allow-missing-blocks",
+		"%s contains neither blocks nor the file STORE, but %s: mount the file system with the blocks there, or, if they are lost, start orcas server with --allow-missing-blocks",
 		filepath.Join(dir, "blocks"), why))
 }
 
@@ -163,7 +164,7 @@ func mayBeEmpty(ctx context.Context, dir string, allow bool) func(starts int) er
 		path := filepath.Join(dir, databaseFile)
 		switch _, err := os.Stat(path); {
 		case errors.Is(err, fs.ErrNotExist) && starts > 1:
-			return errNoBlocks(dir, "the store has been used (its database is missing, too)")
+			return errNoBlocks(dir, "the store has been used (its database is missing too)")
 		case errors.Is(err, fs.ErrNotExist):
 			return nil // the first start was interrupted
 		case err != nil:
@@ -176,7 +177,7 @@ func mayBeEmpty(ctx context.Context, dir string, allow bool) func(starts int) er
 		found := errors.New("found")
 		err = meta.Places(ctx, func(core.DataID, core.BlockID, int64) error { return found })
 		if errors.Is(err, found) {
-			err = errNoBlocks(dir, "the database names blocks")
+			err = errNoBlocks(dir, "the database refers to blocks")
 		}
 		return errors.Join(err, meta.Close())
 	}

@@ -17,10 +17,11 @@ import (
 	"orcas/reclaim"
 )
 
-// Offline is a data directory that no server uses, for commands that check and repair it. It is locked. Nothing has
-// been replayed.
+// Offline is a locked data directory that no server uses, for commands that check and repair it. Pending changes have
+// not been replayed.
 //
-// One process: the lock of the directory keeps servers away. It says nothing of servers elsewhere that share a store.
+// One process: the lock of the directory keeps out other processes, but not servers on other machines that share the
+// store.
 type Offline struct {
 	Dir    string
 	Blocks core.Blocks
@@ -39,7 +40,7 @@ func OpenOffline(dir string, allowMissing bool, log *slog.Logger) (*Offline, err
 	}
 	blocks, err := ownDrivers.openBlocks(context.Background(), driverOptions{dir: dir, allowMissing: allowMissing, log: log})
 	if core.Is(err, core.Busy) {
-		return nil, fmt.Errorf("%w: stop it, or let it check itself with orcas admin fsck", err)
+		return nil, fmt.Errorf("%w: stop that process, or check the running server with orcas admin fsck", err)
 	}
 	if err != nil {
 		return nil, err
@@ -54,11 +55,11 @@ func (o *Offline) Close() error { return o.Blocks.Close() }
 func (o *Offline) OpenDatabase() (reclaim.Meta, error) {
 	path := filepath.Join(o.Dir, databaseFile)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is not there: orcas rebuild, or the next start of a server, makes it from the blocks", path)
+		return nil, fmt.Errorf("%s does not exist: orcas rebuild, or the next start of a server, creates it from the blocks", path)
 	}
 	meta, err := sqlite.Open(path, sqlite.Options{})
 	if core.Is(err, core.Damaged) {
-		return nil, fmt.Errorf("%s cannot be read (orcas rebuild makes it again from the blocks): %w", path, err)
+		return nil, fmt.Errorf("%s cannot be read (run orcas rebuild to re-create it from the blocks): %w", path, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -86,7 +87,7 @@ func (o *Offline) NewDatabase() (reclaim.Meta, error) {
 }
 
 // EndDatabase closes a database that NewDatabase has returned. If err is not nil, or if closing fails, it deletes the
-// database and returns that error.
+// database and returns the error.
 func (o *Offline) EndDatabase(meta reclaim.Meta, err error) error {
 	if closeErr := meta.Close(); err == nil {
 		err = closeErr
@@ -100,12 +101,12 @@ func (o *Offline) EndDatabase(meta reclaim.Meta, err error) error {
 // dropNewDatabase deletes the database of NewDatabase, if it exists.
 func (o *Offline) dropNewDatabase() {
 	for _, suffix := range []string{"", logSuffix, indexSuffix} {
-		_ = os.Remove(filepath.Join(o.Dir, newDatabase+suffix)) // the next new database overwrites what is left
+		_ = os.Remove(filepath.Join(o.Dir, newDatabase+suffix)) // ignore the error: the next NewDatabase tries again
 	}
 }
 
-// SwapDatabase replaces the database by the one that NewDatabase has created, which must be closed. It keeps the old
-// one, and returns its new name, "" if there was none.
+// SwapDatabase replaces the database with the one that NewDatabase has created, which must be closed. It keeps the old
+// database and returns its new name, or "" if there was no old database.
 //
 // The new database is synced before anything is renamed. Then the old database is renamed, then its log, then the new
 // database, with a sync after each step: so no database is ever opened with the log of another one. A crash in between
@@ -113,7 +114,7 @@ func (o *Offline) dropNewDatabase() {
 func (o *Offline) SwapDatabase(reason string, now time.Time) (kept string, err error) {
 	at, fresh := filepath.Join(o.Dir, databaseFile), filepath.Join(o.Dir, newDatabase)
 	if _, err := os.Stat(fresh + logSuffix); err == nil {
-		return "", fmt.Errorf("%s%s is there: the new database was not closed well", fresh, logSuffix)
+		return "", fmt.Errorf("%s%s exists, so the new database was not closed cleanly", fresh, logSuffix)
 	}
 	f, err := o.steps.Open(fresh)
 	if err != nil {
@@ -152,7 +153,7 @@ func (o *Offline) WriteReport(command string, now time.Time, text []byte) (strin
 	return name, o.steps.Replace(filepath.Join(o.Dir, name), text)
 }
 
-// stampOf formats a time for names of files.
+// stampOf formats a time for use in file names.
 func stampOf(t time.Time) string { return t.UTC().Format("20060102T150405Z") }
 
 // Store is a data directory that no server uses, opened by a command.

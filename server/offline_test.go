@@ -12,8 +12,8 @@ import (
 	"orcas/internal/durable"
 )
 
-// TestSwapIsCutAnywhere stops the swap of databases at each of its steps, before it and behind it: no database is ever
-// beside the log of another, and the old one is whole under one name or the other.
+// TestSwapIsCutAnywhere interrupts the swap of databases before and after each of its steps: no database is ever next
+// to the log of another one, and the old database is intact under its old or its new name.
 func TestSwapIsCutAnywhere(t *testing.T) {
 	cut := errors.New("cut")
 	for n, whole := 0, false; !whole; n++ {

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestCredentialsAreMadeOnce(t *testing.T) {
+func TestCredentialsAreGeneratedOnce(t *testing.T) {
 	dir := t.TempDir()
 	first, err := rootCredentials(&Settings{}, dir, false)
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func TestCredentialsDamaged(t *testing.T) {
 	}
 }
 
-// TestCredentialsOfOthersAreRefused: whoever may write the file, or the directory, would be the root.
+// TestCredentialsOfOthersAreRefused: anyone who can write to the file or the directory could set the root credentials.
 func TestCredentialsOfOthersAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, CredentialsFile)
@@ -64,9 +64,9 @@ func TestCredentialsOfOthersAreRefused(t *testing.T) {
 	for _, mode := range []os.FileMode{0o666, 0o622, 0o620, 0o602, 0o644, 0o640} {
 		require.NoError(t, os.Chmod(path, mode))
 		_, err = rootCredentials(&Settings{}, dir, true)
-		require.EqualError(t, err, fmt.Sprintf("%s has mode %04o, so users other than its owner can use or change what is in it: run chmod 600 %s", path, mode, path))
+		require.EqualError(t, err, fmt.Sprintf("%s has mode %04o, so users other than its owner can read or change it: run chmod 600 %s", path, mode, path))
 		_, err = rootCredentials(environment, dir, true)
-		require.NoError(t, err, "a file that is not used")
+		require.NoError(t, err, "the file is not used")
 	}
 	require.NoError(t, os.Chmod(path, 0o400))
 	_, err = rootCredentials(&Settings{}, dir, true)
@@ -84,13 +84,13 @@ func TestCredentialsOfOthersAreRefused(t *testing.T) {
 	pipe := filepath.Join(dir, "pipe")
 	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
 	_, err = readCredentials(pipe)
-	require.EqualError(t, err, pipe+" is not a regular file", "and nobody waits for a writer")
+	require.EqualError(t, err, pipe+" is not a regular file", "opening the pipe must not wait for a writer")
 	require.NoError(t, os.Remove(pipe))
 
 	require.NoError(t, os.Chmod(dir, 0o777))
-	for range 2 { // with a file, and without
+	for range 2 { // with the file, and without it
 		_, err = rootCredentials(&Settings{}, dir, true)
-		require.EqualError(t, err, fmt.Sprintf("%s has mode 0777, so every user of this machine can replace what is in it: run chmod o-w %s", dir, dir))
+		require.EqualError(t, err, fmt.Sprintf("%s has mode 0777, so every user of this machine can replace the files in it: run chmod o-w %s", dir, dir))
 		require.NoError(t, os.RemoveAll(path))
 	}
 	require.NoFileExists(t, path)
@@ -98,12 +98,12 @@ func TestCredentialsOfOthersAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, given.warnings, 1)
 	require.Contains(t, given.warnings[0], "0777")
-	require.NoError(t, os.Chmod(dir, 0o775), "a group of trusted users may")
+	require.NoError(t, os.Chmod(dir, 0o775)) // a group may have write access
 	_, err = rootCredentials(&Settings{}, dir, true)
 	require.NoError(t, err)
 }
 
-// otherOwner is a file of another user, who is not root.
+// otherOwner describes the same file as if it belonged to another user, who is not root.
 type otherOwner struct{ os.FileInfo }
 
 func (o otherOwner) Sys() any {
@@ -112,7 +112,8 @@ func (o otherOwner) Sys() any {
 	return &st
 }
 
-// TestCredentialsChangeWithAWarning: when the environment takes the place of the file, and when it no longer does.
+// TestCredentialsChangeWithAWarning: the server warns when credentials from the environment replace those in the file,
+// and when generated ones replace those from the environment.
 func TestCredentialsChangeWithAWarning(t *testing.T) {
 	config := testConfig(t)
 	start := func() (warnings string) {
@@ -162,7 +163,7 @@ func TestSelfSignedIsTrustedByItsFile(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestSelfSignedIsKeptWhileItServes(t *testing.T) {
+func TestSelfSignedIsKeptWhileValid(t *testing.T) {
 	dir, now := t.TempDir(), time.Now()
 	read := func(names []string, now time.Time) string {
 		certFile, _, err := selfSigned(dir, names, now)
@@ -174,7 +175,7 @@ func TestSelfSignedIsKeptWhileItServes(t *testing.T) {
 	first := read([]string{"localhost"}, now)
 	require.Equal(t, first, read([]string{"localhost"}, now.AddDate(9, 0, 0)))
 	wider := read([]string{"localhost", "10.0.0.1"}, now)
-	require.NotEqual(t, first, wider, "a new name needs a new certificate")
+	require.NotEqual(t, first, wider, "a new name requires a new certificate")
 	require.Equal(t, wider, read([]string{"localhost"}, now))
 	require.NotEqual(t, wider, read([]string{"localhost"}, now.AddDate(10, 0, -1)), "it expires soon")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, selfSignedCert), []byte("torn"), 0o600))
@@ -201,19 +202,19 @@ func TestCertificateReload(t *testing.T) {
 	require.NoError(t, os.WriteFile(certFile, []byte("half a certif"), 0o600))
 	require.Equal(t, "one.example", name())
 	require.Equal(t, "one.example", name())
-	require.Equal(t, 1, strings.Count(out.String(), "not reloaded"), "reported once")
+	require.Equal(t, 1, strings.Count(out.String(), "not reloaded"), "the error must be logged once")
 	require.NoError(t, os.Remove(certFile))
 	require.Equal(t, "one.example", name())
 	require.Equal(t, "one.example", name())
-	require.Equal(t, 2, strings.Count(out.String(), "not reloaded"), "reported once")
+	require.Equal(t, 2, strings.Count(out.String(), "not reloaded"), "the error must be logged once")
 
 	_, _, err = selfSigned(dir, []string{"two.example"}, time.Now())
 	require.NoError(t, err)
 	require.Equal(t, "two.example", name())
 }
 
-// TestStalledClientLosesItsConnection writes to a pipe, which holds nothing, so that a client who does not read is seen
-// at once.
+// TestStalledClientLosesItsConnection writes to a pipe, which has no buffer, so a client that does not read stalls the
+// server immediately.
 func TestStalledClientLosesItsConnection(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer func() { _ = theirs.Close() }()
@@ -222,12 +223,12 @@ func TestStalledClientLosesItsConnection(t *testing.T) {
 	_, err := c.Write([]byte("nobody reads this"))
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 
-	// A deadline that others take away comes back with the next write.
+	// If the deadline is removed, the next write sets it again.
 	require.NoError(t, c.SetWriteDeadline(time.Time{}))
 	_, err = c.Write([]byte("nor this"))
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 
-	// A client who reads after a pause of any length is served.
+	// A client that reads after a pause is served.
 	l.stall = time.Hour
 	go func() { _, _ = c.Write([]byte("x")) }()
 	var b [1]byte
@@ -237,7 +238,7 @@ func TestStalledClientLosesItsConnection(t *testing.T) {
 	require.Empty(t, l.conns)
 }
 
-// syncedBuilder is a strings.Builder for several goroutines.
+// syncedBuilder is a strings.Builder that several goroutines can use.
 type syncedBuilder struct {
 	mu sync.Mutex
 	b  strings.Builder

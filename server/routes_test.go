@@ -12,8 +12,8 @@ import (
 	"orcas/s3"
 )
 
-// TestRoutesOfAllAPIs: the rows of all APIs make one table: each has a name of its own, and its actions the prefix of
-// the API.
+// TestRoutesOfAllAPIs: the rows of all APIs can be in one table: their names are unique, and their actions have the
+// prefix of their API.
 func TestRoutesOfAllAPIs(t *testing.T) {
 	names := map[string]bool{}
 	for prefix, rows := range map[string][]*gate.Route{"s3:": s3.Routes(), "orcas:": admin.Routes()} {

@@ -2,16 +2,16 @@
 // together, listens, and stops in order. Command orcas runs one; tests boot one.
 //
 // A start takes these steps, each of which can fail with one clear message: bind the address; create the data
-// directory and lock it; open the blocks and the metadata; replay what a crash left; read the credentials; read the
+// directory and lock it; open the blocks and the metadata; replay pending changes; read the credentials; read the
 // certificate; create the configured buckets. Clients that connect in the meantime wait in the kernel's queue, so they
-// never get an answer from a server that is half started.
+// never get a response from a server that has not finished starting.
 //
-// A stop runs in the opposite order: it refuses new connections, gives requests in flight time to finish, empties the
-// write buffer, and closes the drivers.
+// A shutdown runs in the opposite order: it refuses new connections, gives requests in flight time to finish, flushes
+// the write buffer, and closes the drivers.
 //
 // The server itself keeps two things in the data directory: CredentialsFile, which the first start creates if the
-// environment has no credentials, and the files self-signed.crt and self-signed.key. Everything else in it belongs to
-// the drivers.
+// environment has no credentials, and the files self-signed.crt and self-signed.key. All other files belong to the
+// drivers.
 package server
 
 import (
@@ -58,7 +58,7 @@ type Config struct {
 	Settings   Settings
 	Banner     io.Writer // gets a summary of the configuration once the server is ready; nil for none
 	Log        io.Writer // gets log lines as Settings.Log and LogFormat define; nil for none
-	Terminal   bool      // Log is a terminal, so a person reads it
+	Terminal   bool      // Log is a terminal, so people read it
 
 	Connections int // maximum number of connections of S3 clients; 0: 10,000, or fewer if open files are limited
 
@@ -76,7 +76,7 @@ const (
 	maxConnections    = 10_000
 	adminConnections  = 64
 	maxInFlight       = 4096
-	spareFiles        = 512 // file descriptors for everything but connections
+	spareFiles        = 512 // file descriptors for everything except connections
 	stopTimeout       = 30 * time.Second
 	lingerTimeout     = 5 * time.Second // for handlers whose connection was closed
 )
@@ -111,7 +111,7 @@ type Server struct {
 	logBuffer   *logBuffer
 	live        *live.Value // log level and limits
 	log         *slog.Logger
-	tally       *s3.Tally // for the summary in the log; nil without one
+	tally       *s3.Tally // counts requests for the summary in the log; nil if there is none
 
 	storage
 	missing missing
@@ -174,7 +174,7 @@ func Open(ctx context.Context, config Config) (_ *Server, err error) {
 	return s, s.banner(config.Banner)
 }
 
-// listen binds the address, with as many connections as the limit on open files allows.
+// listen binds the addresses, with as many connections as the limit on open files allows.
 func (s *Server) listen(ctx context.Context) error {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", s.config.Address)
@@ -202,12 +202,12 @@ func (s *Server) connections() int {
 		return maxConnections
 	}
 	connections := max(16, int(files.Cur)-spareFiles)
-	s.log.Warn("the limit on open files bounds the connections: raise it with ulimit -n, or LimitNOFILE of systemd",
+	s.log.Warn("the limit on open files limits the number of connections: raise it with ulimit -n, or with LimitNOFILE in systemd",
 		"files", files.Cur, "connections", connections)
 	return connections
 }
 
-// explainListen returns an error that tells what to do about an address that cannot be bound.
+// explainListen returns an error that says what to do about an address that cannot be bound.
 func explainListen(flag, address string, err error) error {
 	none := ""
 	if flag == "--admin-address" {
@@ -215,17 +215,17 @@ func explainListen(flag, address string, err error) error {
 	}
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%s %s: address already in use: stop the program that listens there, or give another %s%s",
+		return fmt.Errorf("%s %s: address already in use: stop the program that listens there, or use another %s%s",
 			flag, address, flag, none)
 	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("%s %s: permission denied: ports below 1024 are for root; give a higher one", flag, address)
+		return fmt.Errorf("%s %s: permission denied: ports below 1024 require root; use a higher port", flag, address)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return fmt.Errorf("%s %s: no network interface of this machine has that address", flag, address)
 	}
 	return fmt.Errorf("%s %s: %w", flag, address, err)
 }
 
-// openStore opens the drivers, replays what a crash left, and creates the engines and the namespace on them.
+// openStore opens the drivers, replays pending changes, and creates the engines and the namespace on top of them.
 func (s *Server) openStore(ctx context.Context) error {
 	dir, err := filepath.Abs(s.config.Data)
 	if err != nil {
@@ -243,7 +243,7 @@ func (s *Server) openStore(ctx context.Context) error {
 		dir: dir, allowMissing: s.config.Settings.AllowMissing, log: s.log, beforeSync: s.flush,
 	})
 	if core.Is(err, core.Busy) {
-		return fmt.Errorf("%w: stop it, or give this server another --data", err)
+		return fmt.Errorf("%w: stop that process, or use another --data for this server", err)
 	} else if err != nil {
 		return err
 	}
@@ -301,11 +301,11 @@ func (s *Server) openStore(ctx context.Context) error {
 // sparer is implemented by Blocks that can keep an empty block ready, so that a batch does not wait for its creation.
 type sparer interface{ KeepSpare() }
 
-// flush makes acknowledged writes durable, in relaxed mode. Metadata that reached the drive before the blocks it
-// refers to would have to be rebuilt after a power cut.
+// flush makes acknowledged writes durable, in relaxed mode. If metadata reached the drive before the blocks that it
+// refers to, it would have to be rebuilt after a power cut.
 func (s *Server) flush() {
 	if w := s.opened.Load(); w != nil {
-		_ = w.Flush(context.Background()) // an error has stopped the writer
+		_ = w.Flush(context.Background()) // ignore the error: it has stopped the writer
 	}
 }
 
@@ -332,7 +332,7 @@ func (r Reserve) of(total int64) int64 {
 	return min(max(int64(float64(total)*r.Percent/100), r.Bytes), total/2)
 }
 
-// serveHTTP sets up the HTTP server for S3 and for health.
+// serveHTTP sets up the HTTP server for S3 and for health checks.
 func (s *Server) serveHTTP() error {
 	set := &s.config.Settings
 	root := s.credentials
@@ -384,7 +384,7 @@ func (s *Server) serveHTTP() error {
 	return s.configureTLS()
 }
 
-// serveAdmin sets up the HTTP server of the admin listener, for the admin API and for health.
+// serveAdmin sets up the HTTP server of the admin listener, for the admin API and for health checks.
 func (s *Server) serveAdmin(health http.Handler) error {
 	verifier := &sigv4.Verifier{Region: s.config.Settings.Region, AnyRegion: true, Now: s.config.Now}
 	handler, err := admin.New(admin.Options{
@@ -406,7 +406,7 @@ func (s *Server) serveAdmin(health http.Handler) error {
 	return nil
 }
 
-// rootLookup returns a Lookup that knows one access key, the root's.
+// rootLookup returns a Lookup that knows only the root access key.
 func rootLookup(root Credentials) gate.Lookup {
 	cred := gate.Credential{
 		SecretKey: root.SecretKey, Principal: &auth.Principal{Account: rootAccount, ARN: auth.RootARN(rootAccount)},
@@ -486,7 +486,7 @@ func (s *Server) makeBuckets(ctx context.Context) error {
 	for _, name := range s.config.Settings.Buckets {
 		_, err := s.fs.CreateBucket(ctx, core.BucketInfo{Name: name, Owner: rootAccount, Region: s.config.Settings.Region})
 		if core.Is(err, core.ReadOnly) {
-			s.log.Warn("ORCAS_BUCKETS: no bucket is made while the server is read-only", "bucket", name)
+			s.log.Warn("ORCAS_BUCKETS: the bucket was not created, because the server is read-only", "bucket", name)
 			continue
 		}
 		if err != nil && !core.Is(err, core.BucketExists) {
@@ -510,7 +510,7 @@ func (s *Server) Endpoint() string {
 	return scheme + "://" + net.JoinHostPort(host, fmt.Sprint(addr.Port))
 }
 
-// AdminAddress returns the address of the admin listener, "" if there is none.
+// AdminAddress returns the address of the admin listener, or "" if there is none.
 func (s *Server) AdminAddress() string {
 	if s.adminListen == nil {
 		return ""
@@ -522,7 +522,7 @@ func (s *Server) AdminAddress() string {
 func (s *Server) Credentials() Credentials { return s.credentials }
 
 // Run serves until ctx ends, and then gives the requests in flight up to 30 s to finish. It returns nil after a
-// requested stop.
+// requested shutdown.
 func (s *Server) Run(ctx context.Context) error {
 	failed := make(chan error, 2)
 	s.background.Go(func() { content.NewTrainer(s.content, s.fs, &s.leases).Run(s.life) })
@@ -560,13 +560,14 @@ func (s *Server) Run(ctx context.Context) error {
 	limit, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	if err := s.http.Shutdown(limit); err != nil {
-		s.log.Warn("requests were cut off", "after", stopTimeout.String())
+		s.log.Warn("requests in flight were aborted", "after", stopTimeout.String())
 		return s.http.Close()
 	}
 	return nil
 }
 
-// Close ends what Run left running, empties the write buffer, and closes the drivers. It may be called more than once.
+// Close stops the background work of Run, flushes the write buffer, and closes the drivers. It may be called more than
+// once.
 func (s *Server) Close() error {
 	s.closeOnce.Do(func() { s.closeErr = s.close() })
 	return s.closeErr
@@ -609,8 +610,8 @@ func (s *Server) close() error {
 	return errors.Join(errs...)
 }
 
-// waitForHandlers gives handlers whose connections were closed some time to return. Those that still run after that
-// get errors from the closed drivers.
+// waitForHandlers gives handlers whose connections were closed some time to return. Handlers that are still running
+// after that get errors from the closed drivers.
 func (s *Server) waitForHandlers() {
 	done := make(chan struct{})
 	go func() {
@@ -620,6 +621,6 @@ func (s *Server) waitForHandlers() {
 	select {
 	case <-done:
 	case <-time.After(lingerTimeout):
-		s.log.Warn("some requests did not end")
+		s.log.Warn("some requests did not end in time")
 	}
 }

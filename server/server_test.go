@@ -21,7 +21,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// testConfig is a server of the test's own, on a free port of this machine.
+// testConfig returns the configuration of a server with a new data directory, on a free port.
 func testConfig(t *testing.T) Config {
 	t.Helper()
 	settings, err := ReadSettings([]string{"ORCAS_MIN_FREE=0"})
@@ -29,7 +29,7 @@ func testConfig(t *testing.T) Config {
 	return Config{Data: filepath.Join(t.TempDir(), "data"), Address: "127.0.0.1:0", Settings: settings}
 }
 
-// running opens and runs a server; stop ends it and says how it went.
+// running opens and runs a server. Stop shuts it down and returns the result; it also runs at the end of the test.
 func running(t *testing.T, config Config) (s *Server, stop func() error) {
 	t.Helper()
 	s, err := Open(context.Background(), config)
@@ -53,7 +53,7 @@ func running(t *testing.T, config Config) (s *Server, stop func() error) {
 	return s, stop
 }
 
-// httpClient trusts the server's certificate where it has one.
+// httpClient returns a client that trusts the server's certificate, if it has one.
 func httpClient(t *testing.T, s *Server) *http.Client {
 	t.Helper()
 	transport := &http.Transport{ForceAttemptHTTP2: true}
@@ -68,7 +68,7 @@ func httpClient(t *testing.T, s *Server) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-func TestObjectsLastAndNothingLeaks(t *testing.T) {
+func TestObjectsSurviveRestartsAndNothingLeaks(t *testing.T) {
 	for name, selfSigned := range map[string]bool{"HTTP/1.1": false, "HTTP/2.0": true} {
 		t.Run(name, func(t *testing.T) {
 			defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
@@ -80,10 +80,10 @@ func TestObjectsLastAndNothingLeaks(t *testing.T) {
 			for round := range 2 {
 				s, stop := running(t, config)
 				hc := httpClient(t, s)
-				answer, err := hc.Get(s.Endpoint() + "/-/health/ready")
+				response, err := hc.Get(s.Endpoint() + "/-/health/ready")
 				require.NoError(t, err)
-				require.Equal(t, name, answer.Proto)
-				require.NoError(t, answer.Body.Close())
+				require.Equal(t, name, response.Proto)
+				require.NoError(t, response.Body.Close())
 				client := s3.New(s3.Options{
 					BaseEndpoint: aws.String(s.Endpoint()), Region: "us-east-1", UsePathStyle: true, HTTPClient: hc,
 					Credentials: credentials.NewStaticCredentialsProvider(s.Credentials().AccessKey, s.Credentials().SecretKey, ""),
@@ -102,14 +102,14 @@ func TestObjectsLastAndNothingLeaks(t *testing.T) {
 				}
 				hc.CloseIdleConnections()
 				require.NoError(t, stop())
-				require.NoError(t, s.Close(), "again")
+				require.NoError(t, s.Close(), "second call")
 			}
 		})
 	}
 }
 
-// TestRoomForTheNextStart is about what the start after a kill needs on a full drive.
-func TestRoomForTheNextStart(t *testing.T) {
+// TestSpaceForTheNextStart: the data directory reserves the space that a start needs on a full drive.
+func TestSpaceForTheNextStart(t *testing.T) {
 	config := testConfig(t)
 	for range 2 {
 		_, stop := running(t, config)
@@ -123,11 +123,11 @@ func TestRoomForTheNextStart(t *testing.T) {
 func TestHealth(t *testing.T) {
 	s, _ := running(t, testConfig(t))
 	hc := httpClient(t, s)
-	answer, err := hc.Get(s.Endpoint() + "/-/health/live")
+	live, err := hc.Get(s.Endpoint() + "/-/health/live")
 	require.NoError(t, err)
-	defer func() { _ = answer.Body.Close() }()
+	defer func() { _ = live.Body.Close() }()
 	var health map[string]string
-	require.NoError(t, json.NewDecoder(answer.Body).Decode(&health))
+	require.NoError(t, json.NewDecoder(live.Body).Decode(&health))
 	require.Equal(t, map[string]string{"status": "live", "durability": "strict", "version": Version()}, health)
 	s.stopping.Store(true)
 	ready, err := hc.Get(s.Endpoint() + "/-/health/ready")
@@ -136,8 +136,9 @@ func TestHealth(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, ready.StatusCode)
 }
 
-// TestFailedStartLetsGo fails a start at its several steps; then the same directory and address serve.
-func TestFailedStartLetsGo(t *testing.T) {
+// TestFailedStartReleasesEverything fails a start at several steps. Afterwards a server can use the same directory and
+// address.
+func TestFailedStartReleasesEverything(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	config := testConfig(t)
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -145,13 +146,13 @@ func TestFailedStartLetsGo(t *testing.T) {
 	config.Address = free.Addr().String()
 	_, err = Open(context.Background(), config)
 	require.ErrorContains(t, err, "address already in use")
-	require.NoDirExists(t, config.Data, "nothing is made before the address is bound")
+	require.NoDirExists(t, config.Data, "the directory must not be created before the address is bound")
 	require.NoError(t, free.Close())
 
 	bad := config
-	bad.TLSCert, bad.TLSKey = "there-is-no.crt", "there-is-no.key"
+	bad.TLSCert, bad.TLSKey = "missing.crt", "missing.key"
 	_, err = Open(context.Background(), bad)
-	require.ErrorContains(t, err, "there-is-no.crt")
+	require.ErrorContains(t, err, "missing.crt")
 
 	require.NoError(t, os.WriteFile(filepath.Join(config.Data, CredentialsFile), []byte("torn"), 0o600))
 	_, err = Open(context.Background(), config)
@@ -172,12 +173,12 @@ func TestUnreadableDatabaseIsRefused(t *testing.T) {
 	s, err := Open(context.Background(), config)
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
-	require.NoError(t, os.WriteFile(filepath.Join(config.Data, databaseFile), []byte(strings.Repeat("no database ", 1000)), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(config.Data, databaseFile), []byte(strings.Repeat("not a database ", 1000)), 0o600))
 	_, err = Open(context.Background(), config)
 	require.ErrorContains(t, err, databaseFile)
 }
 
-func TestBannerShowsMadeCredentialsOnce(t *testing.T) {
+func TestBannerShowsGeneratedCredentialsOnce(t *testing.T) {
 	config := testConfig(t)
 	var first, second, log syncedBuilder
 	config.Banner, config.Log = &first, &log
@@ -195,7 +196,7 @@ func TestBannerShowsMadeCredentialsOnce(t *testing.T) {
 	require.NotContains(t, log.String(), secret)
 }
 
-// TestAdminListener: it tells the health, and nothing of S3 is behind it.
+// TestAdminListener: the admin listener serves health checks, and does not serve S3.
 func TestAdminListener(t *testing.T) {
 	config := testConfig(t)
 	config.Admin = "127.0.0.1:0"

@@ -19,8 +19,8 @@ import (
 // Durability determines when a write is acknowledged.
 type Durability string
 
-// The modes: Strict answers after the sync, so acknowledged writes survive a power cut. Relaxed answers when the
-// operating system has the write, which is durable within Settings.Window plus the time of two syncs.
+// The modes: Strict acknowledges a write after the sync, so acknowledged writes survive a power cut. Relaxed
+// acknowledges it when the operating system has it; it is durable within Settings.Window plus the time of two syncs.
 const (
 	Strict  Durability = "strict"
 	Relaxed Durability = "relaxed"
@@ -32,18 +32,18 @@ type Settings struct {
 	EncryptionSettings
 
 	InstantUpload bool             // ORCAS_INSTANT_UPLOAD_ENABLED: share equal content
-	Compression   core.Compression // ORCAS_COMPRESSION: of content in buckets without a setting
+	Compression   core.Compression // ORCAS_COMPRESSION: level for buckets without a setting
 	Region        string           // ORCAS_REGION
-	Domains       []string         // ORCAS_DOMAINS: base domains of virtual-host style
-	Buckets       []string         // ORCAS_BUCKETS: created at the start
+	Domains       []string         // ORCAS_DOMAINS: base domains for virtual-host style
+	Buckets       []string         // ORCAS_BUCKETS: created at startup
 	MinFree       Reserve          // ORCAS_MIN_FREE: the reserve below which PUT is refused
-	MinRate       int64            // ORCAS_MIN_RESPONSE_RATE: minimum bytes per second that a client reads; 0: none
+	MinRate       int64            // ORCAS_MIN_RESPONSE_RATE: bytes per second that a client must read; 0: no minimum
 	Reclaim       bool             // ORCAS_RECLAIM_ENABLED: free garbage in the background
 	ScrubPeriod   time.Duration    // ORCAS_SCRUB_DAYS: the period of a scrub pass; 0: only on request
 	Lifecycle     time.Duration    // ORCAS_LIFECYCLE_INTERVAL_SEC: the period of a lifecycle pass; 0: only on request
 	LifecycleDay  time.Duration    // ORCAS_LIFECYCLE_DAY_SEC: the length of a day in lifecycle rules
 	UploadAge     time.Duration    // ORCAS_ABANDONED_UPLOAD_DAYS: age at which an upload is aborted; 0: never
-	AllowMissing  bool             // ORCAS_ALLOW_MISSING_BLOCKS: accept writes however many blocks are missing
+	AllowMissing  bool             // ORCAS_ALLOW_MISSING_BLOCKS: accept writes even if many blocks are missing
 	EscapingKeys  bool             // ORCAS_ALLOW_ESCAPING_KEYS: accept writes to keys such as "../a"
 	Log           LogMode          // ORCAS_LOG; "": depends on the destination of the log
 	LogFormat     LogFormat        // ORCAS_LOG_FORMAT; "": depends on the destination of the log
@@ -73,7 +73,7 @@ type EncryptionSettings struct {
 	MasterKeys   *codec.Keys // ORCAS_MASTER_KEY_FILE or ORCAS_MASTER_KEY; nil without either
 	Encrypt      bool        // ORCAS_ENCRYPTION: encrypt all content, in every bucket
 	SSECOverHTTP bool        // ORCAS_SSEC_OVER_HTTP: accept customers' keys without TLS
-	keysFrom     string      // the variable that MasterKeys come from
+	keysFrom     string      // name of the variable from which MasterKeys were read
 }
 
 // Reserve is the space that must stay free: the larger of a share of the drive and a number of bytes.
@@ -125,20 +125,20 @@ func ReadSettings(environ []string) (Settings, error) {
 		}
 	}
 	for name := range values {
-		s.warn(name, "is no setting of this version")
+		s.warn(name, "is not a setting of this version")
 	}
 	err := s.agree()
 	slices.Sort(s.Warnings)
 	return s, err
 }
 
-// agree checks the variables for conflicts.
+// agree checks the settings for conflicts.
 func (s *Settings) agree() error {
 	if s.windowSet && s.Durability == Strict {
 		s.warn("ORCAS_WRITE_BUFFER_WINDOW_SEC", "has no effect with durability strict: every write is synced before it is acknowledged")
 	}
 	if s.LifecycleDay < lifecycle.Day {
-		s.warn("ORCAS_LIFECYCLE_DAY_SEC", "makes the days of lifecycles shorter than days are: objects expire early")
+		s.warn("ORCAS_LIFECYCLE_DAY_SEC", "shortens the days of lifecycle rules, so objects expire early")
 	}
 	if !s.lifecycleSet {
 		s.Lifecycle = min(s.Lifecycle, s.LifecycleDay)
@@ -146,13 +146,13 @@ func (s *Settings) agree() error {
 	s.windowSet, s.lifecycleSet = false, false
 	switch {
 	case s.Encrypt && s.MasterKeys == nil:
-		return errors.New("ORCAS_ENCRYPTION: all needs a master key: " + keyFileVariable + " or " + keyVariable)
+		return errors.New("ORCAS_ENCRYPTION: all requires a master key: set " + keyFileVariable + " or " + keyVariable)
 	case s.AccessKey == "" && s.SecretKey != "":
-		return errors.New("ORCAS_ROOT_ACCESS_KEY: must be set where ORCAS_ROOT_SECRET_KEY is")
+		return errors.New("ORCAS_ROOT_ACCESS_KEY must be set too if ORCAS_ROOT_SECRET_KEY is set")
 	case s.AccessKey != "" && s.SecretKey == "":
-		return errors.New("ORCAS_ROOT_SECRET_KEY: must be set where ORCAS_ROOT_ACCESS_KEY is")
+		return errors.New("ORCAS_ROOT_SECRET_KEY must be set too if ORCAS_ROOT_ACCESS_KEY is set")
 	case s.MaxPackedSize > s.MaxBatchBytes:
-		return fmt.Errorf("ORCAS_MAX_BATCH_WRITE_FILE_SIZE: %s is more than a batch holds (ORCAS_MAX_WRITE_BUFFER_SIZE: %s)",
+		return fmt.Errorf("ORCAS_MAX_BATCH_WRITE_FILE_SIZE: %s is larger than a batch (ORCAS_MAX_WRITE_BUFFER_SIZE: %s)",
 			bytesize.Format(s.MaxPackedSize), bytesize.Format(s.MaxBatchBytes))
 	}
 	return nil
@@ -181,14 +181,14 @@ func setDurability(s *Settings, v string) error {
 
 func setCompression(s *Settings, v string) (err error) {
 	if s.Compression, err = core.ParseCompression(v); err == nil && s.Compression == core.CompressionDefault {
-		err = fmt.Errorf("%q is none of off, fast and better", v)
+		err = fmt.Errorf("%q is not valid: expected off, fast or better", v)
 	}
 	return err
 }
 
 func setRegion(s *Settings, v string) error {
 	if len(v) > 64 || strings.Trim(v, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || v[0] == '-' {
-		return fmt.Errorf("%q is no region: up to 64 lower-case letters, digits and hyphens", v)
+		return fmt.Errorf("%q is not a region: expected up to 64 lower-case letters, digits and hyphens", v)
 	}
 	s.Region = v
 	return nil
@@ -198,7 +198,7 @@ func setDomains(s *Settings, v string) error {
 	for _, domain := range splitList(v) {
 		domain = strings.ToLower(domain)
 		if !isHostName(domain) {
-			return fmt.Errorf("%q is no domain: give host names without scheme or port, with commas between them", domain)
+			return fmt.Errorf("%q is not a domain: expected host names without scheme or port, separated by commas", domain)
 		}
 		s.Domains = append(s.Domains, domain)
 	}
@@ -208,7 +208,7 @@ func setDomains(s *Settings, v string) error {
 func setBuckets(s *Settings, v string) error {
 	for _, name := range splitList(v) {
 		if !s3.ValidBucketName(name) {
-			return fmt.Errorf("%q is no bucket name: 3 to 63 lower-case letters, digits, dots and hyphens", name)
+			return fmt.Errorf("%q is not a bucket name: expected 3 to 63 lower-case letters, digits, dots and hyphens", name)
 		}
 		s.Buckets = append(s.Buckets, name)
 	}
@@ -219,14 +219,14 @@ func setMinFree(s *Settings, v string) error {
 	if share, ok := strings.CutSuffix(v, "%"); ok {
 		percent, err := strconv.ParseFloat(share, 64)
 		if err != nil || math.IsNaN(percent) || percent < 0 || percent > 90 {
-			return fmt.Errorf("%q is no percentage from 0%% to 90%%", v)
+			return fmt.Errorf("%q is not a percentage from 0%% to 90%%", v)
 		}
 		s.MinFree = Reserve{Percent: percent, Bytes: minReserve}
 		return nil
 	}
 	var bytes int64
 	if err := parseSize(&bytes, v, 0, 1<<50); err != nil {
-		return fmt.Errorf("%w; a percentage of the drive such as 1%% is accepted too", err)
+		return fmt.Errorf("%w, or a percentage of the drive, such as 1%%", err)
 	}
 	s.MinFree = Reserve{Bytes: bytes}
 	return nil
@@ -254,7 +254,7 @@ func setAccessKey(s *Settings, v string) error {
 	if len(v) < minAccessKey || len(v) > maxAccessKey || strings.ContainsFunc(v, func(r rune) bool {
 		return r <= ' ' || r > '~' || strings.ContainsRune("/,=", r)
 	}) {
-		return fmt.Errorf("must be %d to %d visible ASCII characters without slash, comma and equals sign", minAccessKey, maxAccessKey)
+		return fmt.Errorf("expected %d to %d visible ASCII characters without slash, comma and equals sign", minAccessKey, maxAccessKey)
 	}
 	s.AccessKey = v
 	return nil
@@ -262,7 +262,7 @@ func setAccessKey(s *Settings, v string) error {
 
 func setSecretKey(s *Settings, v string) error {
 	if len(v) < minSecretKey || len(v) > maxSecretKey || strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return fmt.Errorf("must be %d to %d visible ASCII characters", minSecretKey, maxSecretKey)
+		return fmt.Errorf("expected %d to %d visible ASCII characters", minSecretKey, maxSecretKey)
 	}
 	s.SecretKey = v
 	return nil
@@ -280,13 +280,13 @@ func parseBool(to *bool, v string) error {
 func parseInt[T int | int64](to *T, v string, from, upTo int64) error {
 	n, err := strconv.ParseInt(v, 10, 64)
 	if err != nil || n < from || n > upTo {
-		return fmt.Errorf("%q is no whole number from %d to %d", v, from, upTo)
+		return fmt.Errorf("%q is not a whole number from %d to %d", v, from, upTo)
 	}
 	*to = T(n)
 	return nil
 }
 
-// parseWord parses one of a list of words.
+// parseWord checks that a value is one of a list of words.
 func parseWord[T ~string](to *T, v string, words ...T) error {
 	if slices.Contains(words, T(v)) {
 		*to = T(v)
@@ -306,7 +306,7 @@ func parseSize(to *int64, v string, from, upTo int64) error {
 	return err
 }
 
-// splitList splits a list at commas, and omits empty items.
+// splitList splits a list at commas, trims the items, and omits empty ones.
 func splitList(v string) []string {
 	var list []string
 	for _, item := range strings.Split(v, ",") {

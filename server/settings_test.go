@@ -72,7 +72,7 @@ func TestSettingsRelaxed(t *testing.T) {
 	require.Empty(t, s.Warnings)
 }
 
-// TestSettingsLifecycle: where days are short, looks come as often, unless it is said how often.
+// TestSettingsLifecycle: if the lifecycle day is short, it is also the default interval of passes.
 func TestSettingsLifecycle(t *testing.T) {
 	s, err := ReadSettings([]string{"ORCAS_LIFECYCLE_DAY_SEC=5"})
 	require.NoError(t, err)

@@ -10,8 +10,8 @@ import (
 
 // Write writes all of p, or fails if the client receives no byte of it for the duration stall. Setting a deadline
 // costs more than reading the clock, so it is extended only when half of it has passed: a client has between half of
-// stall and all of it for the next byte. If the client has received something when the deadline passes, the deadline
-// is extended, unless it is s3.Abort.
+// stall and all of it for the next byte. If the client has received at least one byte when the deadline passes, the
+// deadline is extended, unless it is s3.Abort.
 func (c *limitedConn) Write(p []byte) (n int, err error) {
 	for {
 		now := time.Now()
@@ -44,13 +44,12 @@ func (c *limitedConn) probe(p []byte) int {
 	if c.SetWriteDeadline(time.Now().Add(probeTime)) != nil {
 		return 0
 	}
-	n, _ := c.Conn.Write(p) // the next write returns the same error
+	n, _ := c.Conn.Write(p) // ignore the error: the next write returns it too
 	return n
 }
 
 // SetWriteDeadline sets the deadline, and records it for Write. Removing the deadline, as net/http does after every
-// answer, has no effect: the next Write extends it if it is near. After s3.Abort the deadline does not change any
-// more.
+// response, has no effect: the next Write extends it if it is near. After s3.Abort the deadline no longer changes.
 func (c *limitedConn) SetWriteDeadline(t time.Time) error {
 	if t.IsZero() {
 		return nil
@@ -66,7 +65,7 @@ func (c *limitedConn) SetWriteDeadline(t time.Time) error {
 	return err
 }
 
-// SetDeadline sets both deadlines.
+// SetDeadline sets the deadlines for reads and writes.
 func (c *limitedConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }

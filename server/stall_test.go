@@ -11,10 +11,10 @@ import (
 	"orcas/s3"
 )
 
-// halting is a connection whose client takes so many bytes before each deadline.
+// halting is a connection whose client reads only a few bytes before each deadline.
 type halting struct {
 	net.Conn
-	takes   []int
+	takes   []int  // the number of bytes that the client reads during each write
 	abort   func() // called during the last write
 	written int
 }
@@ -33,11 +33,11 @@ func (h *halting) Write(p []byte) (int, error) {
 	return n, os.ErrDeadlineExceeded
 }
 
-// TestClientThatTakesALittle: a deadline ends a write only if the client has taken nothing since the last one, or if
-// somebody aborts it.
-func TestClientThatTakesALittle(t *testing.T) {
+// TestClientThatReadsALittle: a deadline ends a write only if the client has read nothing since the previous deadline,
+// or if the write is aborted.
+func TestClientThatReadsALittle(t *testing.T) {
 	l := &limitListener{stall: time.Minute}
-	slow := &halting{takes: []int{10, 1, 1, 0, 1, 0, 5, 100}} // a probe follows nothing
+	slow := &halting{takes: []int{10, 1, 1, 0, 1, 0, 5, 100}} // after each 0, the next write is a probe
 	n, err := (&limitedConn{Conn: slow, listener: l}).Write(make([]byte, 100))
 	require.NoError(t, err)
 	require.Equal(t, 100, n)

@@ -22,7 +22,7 @@ import (
 	"orcas/internal/durable"
 )
 
-// A self-signed certificate is its own authority, so clients can trust it by its file.
+// A self-signed certificate is its own authority, so clients can use its file as a trusted CA.
 const (
 	selfSignedCert  = "self-signed.crt"
 	selfSignedKey   = "self-signed.key"
@@ -30,8 +30,7 @@ const (
 	renewBefore     = 30 * 24 * time.Hour
 )
 
-// checkEvery is the minimum time between two checks of the files of a certificate, which take place when clients
-// connect.
+// checkEvery is the minimum time between two checks of the certificate files. Checks take place when clients connect.
 const checkEvery = time.Second
 
 // certificate serves the key pair in two files, and reloads it when they change. If the files cannot be read while the
@@ -55,7 +54,7 @@ type fileStamp struct {
 
 func newCertificate(certFile, keyFile string, log *slog.Logger) (*certificate, error) {
 	c := &certificate{certFile: certFile, keyFile: keyFile, log: log, now: time.Now}
-	stamp, err := c.look()
+	stamp, err := c.stat()
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +78,7 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 }
 
 func (c *certificate) reload() {
-	stamp, err := c.look()
+	stamp, err := c.stat()
 	if err == nil && stamp == c.stamp {
 		return
 	}
@@ -92,14 +91,14 @@ func (c *certificate) reload() {
 			return
 		}
 	} else if c.stamp == ([2]fileStamp{}) {
-		return // reported already
+		return // logged already
 	} else {
 		c.stamp = [2]fileStamp{}
 	}
-	c.log.Error("certificate not reloaded, the one before goes on", "file", c.certFile, "error", err)
+	c.log.Error("certificate not reloaded; the previous one stays in use", "file", c.certFile, "error", err)
 }
 
-func (c *certificate) look() (stamp [2]fileStamp, err error) {
+func (c *certificate) stat() (stamp [2]fileStamp, err error) {
 	for i, name := range []string{c.certFile, c.keyFile} {
 		st, err := os.Stat(name)
 		if err != nil {
@@ -135,8 +134,8 @@ func selfSigned(dir string, names []string, now time.Time) (certFile, keyFile st
 	return certFile, keyFile, steps.Replace(certFile, certPEM)
 }
 
-// covers reports whether the pair of files is valid for all names, for another renewBefore. It returns false if the
-// files do not exist or do not match.
+// covers reports whether the pair of files is valid for all names, and remains valid for at least renewBefore. It
+// returns false if the files do not exist or do not match.
 func covers(certFile, keyFile string, names []string, now time.Time) (bool, error) {
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	var denied *fs.PathError
@@ -184,7 +183,7 @@ func makeCertificate(names []string, now time.Time) (certPEM, keyPEM []byte, err
 	template := &x509.Certificate{
 		SerialNumber:          serial,
 		Subject:               pkix.Name{CommonName: "ORCAS self-signed"},
-		NotBefore:             now.Add(-time.Hour), // clocks differ
+		NotBefore:             now.Add(-time.Hour), // the clocks of clients may be behind
 		NotAfter:              now.AddDate(selfSignedYears, 0, 0),
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},

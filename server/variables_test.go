@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// documentedVariable finds rows of tables that begin with variables: | `ORCAS_A`, `ORCAS_B` | default | ... |
+// documentedVariable matches table rows that begin with variables: | `ORCAS_A`, `ORCAS_B` | default | ... |
 var documentedVariable = regexp.MustCompile("(?m)^\\| (`ORCAS_[^|]*) \\|(.*)\\|$")
 
-// documented returns the cells behind the name of each variable that a document has in a table, without backticks.
+// documented returns the other cells of the row of each variable in a document's tables, without backticks.
 func documented(t *testing.T, path string) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -24,7 +24,7 @@ func documented(t *testing.T, path string) map[string][]string {
 			cells = append(cells, strings.TrimSpace(strings.ReplaceAll(cell, "`", "")))
 		}
 		for _, name := range strings.Split(strings.ReplaceAll(m[1], "`", ""), ", ") {
-			require.NotContains(t, rows, name, "%s: twice", path)
+			require.NotContains(t, rows, name, "%s: two rows for one variable", path)
 			rows[name] = cells
 		}
 	}
@@ -40,16 +40,16 @@ func TestDocumentsHaveEveryVariable(t *testing.T) {
 		require.Equal(t, []string{v.Default, v.Values}, configuration[v.Name][:2], "docs/configuration.md: %s", v.Name)
 		require.Len(t, readme[v.Name], 2, "README.md: %s", v.Name)
 		require.Equal(t, v.Default, readme[v.Name][0], "README.md: %s", v.Name)
-		require.Regexp(t, `^[A-Z].*\.$`, v.Help, "%s: the help is a sentence", v.Name)
+		require.Regexp(t, `^[A-Z].*\.$`, v.Help, "%s: the help text must be a sentence", v.Name)
 		delete(configuration, v.Name)
 		delete(readme, v.Name)
 	}
-	require.Empty(t, configuration, "docs/configuration.md: not in the table of the code")
-	require.Empty(t, readme, "README.md: not in the table of the code")
+	require.Empty(t, configuration, "docs/configuration.md lists variables that do not exist")
+	require.Empty(t, readme, "README.md lists variables that do not exist")
 }
 
-// TestDefaultsAreWhatTheTableSays sets every variable that has one to its default: nothing changes.
-func TestDefaultsAreWhatTheTableSays(t *testing.T) {
+// TestDefaultsMatchTheTable sets each variable to the default in the table, which must not change the settings.
+func TestDefaultsMatchTheTable(t *testing.T) {
 	unset, err := ReadSettings(nil)
 	require.NoError(t, err)
 	for _, v := range Variables() {

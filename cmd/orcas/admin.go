@@ -26,9 +26,9 @@ type adminCommand struct {
 	Reclaim   adminReclaim `cmd:"" help:"Reclaim the space of deleted and overwritten objects now."`
 	Scrub     adminScrub   `cmd:"" help:"Read and verify all stored data now, as fast as possible or at --rate."`
 	Lifecycle struct {
-		Run    adminLifecycleRun    `cmd:"" help:"Delete everything that lifecycle rules have expired, now."`
+		Run    adminLifecycleRun    `cmd:"" help:"Evaluate all lifecycle rules now, and delete what has expired."`
 		Status adminLifecycleStatus `cmd:"" help:"Show the last lifecycle pass and whether one is running."`
-	} `cmd:"" help:"Run the lifecycle rules of buckets, or show what they did."`
+	} `cmd:"" help:"Start a lifecycle pass, or show the last one."`
 	Lost   adminLost   `cmd:"" help:"List objects whose content is in missing blocks."`
 	Fsck   adminFsck   `cmd:"" help:"Check the metadata of a running server."`
 	Bucket adminBucket `cmd:"" help:"Show or change the settings of a bucket."`
@@ -39,7 +39,7 @@ type adminCommand struct {
 type adminTarget struct {
 	AdminAddress string `default:"127.0.0.1:9001" placeholder:"HOST:PORT" help:"Connect to this admin API: the --admin-address of the server (default ${default})."`
 	Data         string `placeholder:"DIR" help:"Read the root credentials from the data directory of the server. Otherwise they come from ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY, or from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."`
-	JSON         bool   `help:"Print the answer of the server as JSON."`
+	JSON         bool   `help:"Print the server's response as JSON."`
 }
 
 // credentials returns the root credentials.
@@ -69,37 +69,37 @@ func (t *adminTarget) credentials(environ []string) (access, secret string, err 
 	return "", "", errors.New("no credentials: use --data DIR, or set ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY")
 }
 
-// request sends a request. It returns the response, whose body the caller must close, or the error in the server's
-// answer.
+// request sends a request. It returns the response, whose body the caller must close, or the error that the server
+// returned.
 func (t *adminTarget) request(ctx context.Context, c *console, method, path string, query url.Values) (*http.Response, error) {
 	access, secret, err := t.credentials(c.environ)
 	if err != nil {
 		return nil, err
 	}
 	client := s3client.New("http://"+t.AdminAddress, s3client.Keys{Access: access, Secret: secret}, http.DefaultClient)
-	answer, err := client.Open(ctx, &s3client.Request{Method: method, Path: path, Query: query.Encode()})
+	response, err := client.Open(ctx, &s3client.Request{Method: method, Path: path, Query: query.Encode()})
 	if err != nil && ctx.Err() != nil {
 		return nil, errInterrupted
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, fmt.Errorf("no server listens at --admin-address %s: start one, or use the admin address that it prints when it starts", t.AdminAddress)
+		return nil, fmt.Errorf("no server listens at --admin-address %s: start one, or use the admin address that the server prints at startup", t.AdminAddress)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot reach the admin API at --admin-address %s: %w", t.AdminAddress, err)
 	}
-	if answer.StatusCode == http.StatusOK {
-		return answer, nil
+	if response.StatusCode == http.StatusOK {
+		return response, nil
 	}
-	defer answer.Body.Close()
+	defer response.Body.Close()
 	var failed struct{ Error string }
-	if json.NewDecoder(answer.Body).Decode(&failed) != nil || failed.Error == "" {
-		return nil, fmt.Errorf("%s is not an admin API, it answers %s (--admin-address differs from --address, which serves S3)", t.AdminAddress, answer.Status)
+	if json.NewDecoder(response.Body).Decode(&failed) != nil || failed.Error == "" {
+		return nil, fmt.Errorf("%s is not an admin API: it returned %s (use the --admin-address of the server, not its --address, which serves S3)", t.AdminAddress, response.Status)
 	}
 	return nil, errors.New(failed.Error)
 }
 
-// errInterrupted is returned if a signal ends the command before the server has answered.
-var errInterrupted = errors.New("interrupted before the server answered")
+// errInterrupted is returned if a signal ends the command before the server has responded.
+var errInterrupted = errors.New("interrupted before the server responded")
 
 // orContinues replaces errInterrupted for work that the server continues. Watch is the command that shows the
 // progress.
@@ -120,12 +120,12 @@ func orEnds(err error, what string) error {
 
 // call sends a request and decodes the response into to.
 func (t *adminTarget) call(ctx context.Context, c *console, method, path string, query url.Values, to any) error {
-	answer, err := t.request(ctx, c, method, path, query)
+	response, err := t.request(ctx, c, method, path, query)
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
 	if err != nil && ctx.Err() != nil {
 		return errInterrupted
 	}
@@ -141,8 +141,8 @@ func (t *adminTarget) call(ctx context.Context, c *console, method, path string,
 
 type adminReclaim struct {
 	adminTarget
-	Wait   bool `help:"Wait until it is finished, and print how much was freed."`
-	Status bool `help:"Start nothing; show what reclaim is doing."`
+	Wait   bool `help:"Wait until the round is finished, and print how much space was freed."`
+	Status bool `help:"Do not start a round; show what reclaim is doing."`
 }
 
 // Run starts a round of reclaim, or shows what reclaim is doing.
@@ -183,7 +183,7 @@ func (a *adminReclaim) Run(c *console) error {
 	if err := a.call(ctx, c, method, path, nil, &status); err != nil || a.JSON {
 		return err
 	}
-	fmt.Fprintf(c.stdout, "freed since the start: %s, moved: %s, rounds: %d\n", size(status.Freed), size(status.Moved), status.Rounds)
+	fmt.Fprintf(c.stdout, "freed since startup: %s, moved: %s, rounds: %d\n", size(status.Freed), size(status.Moved), status.Rounds)
 	if status.Readers > 0 {
 		fmt.Fprintf(c.stdout, "readers: %d, the slowest has been reading for %.0f s; deleted content retained for them: %s\n",
 			status.Readers, status.OldestReader, size(status.PinnedBytes))
@@ -198,7 +198,7 @@ const lifecyclePath = "/-/admin/lifecycle"
 
 type adminLifecycleRun struct {
 	adminTarget
-	Wait bool `help:"Wait until it is finished, and print what was deleted."`
+	Wait bool `help:"Wait until the pass is finished, and print how much was deleted."`
 }
 
 // Run starts a lifecycle pass.
@@ -231,7 +231,7 @@ func (t *adminTarget) showLifecycle(ctx context.Context, c *console, method stri
 	if err := t.call(ctx, c, method, lifecyclePath, nil, &s); err != nil || t.JSON {
 		return err
 	}
-	fmt.Fprintf(c.stdout, "passes since the start: %d\n", s.Passes)
+	fmt.Fprintf(c.stdout, "passes since startup: %d\n", s.Passes)
 	if s.Passes > 0 {
 		fmt.Fprint(c.stdout, "last pass: ")
 		writeLifecycle(c.stdout, s.Last)
@@ -249,7 +249,7 @@ func writeLifecycle(w io.Writer, r lifecycle.Report) {
 		fmt.Fprintf(w, "skipped: %d locked, %d changed in the meantime\n", r.Held, r.Changed)
 	}
 	if r.Unreadable > 0 {
-		fmt.Fprintf(w, "skipped: %d buckets with lifecycle rules that cannot be read\n", r.Unreadable)
+		fmt.Fprintf(w, "skipped: %d buckets whose lifecycle rules cannot be read\n", r.Unreadable)
 	}
 	if r.Error != "" {
 		fmt.Fprintln(w, "failed:", r.Error)
@@ -258,7 +258,7 @@ func writeLifecycle(w io.Writer, r lifecycle.Report) {
 
 type adminFsck struct {
 	adminTarget
-	Content bool `help:"Read and verify the content of all objects too."`
+	Content bool `help:"Also read and verify the content of all objects."`
 }
 
 // Run makes the server check its metadata.
@@ -271,7 +271,7 @@ func (a *adminFsck) Run(c *console) error {
 	}
 	var report fsck.Report
 	if err := a.call(ctx, c, http.MethodPost, "/-/admin/fsck", query, &report); err != nil {
-		return orEnds(err, "the check ended without a result; nothing was changed")
+		return orEnds(err, "the check was stopped without a result, and nothing was changed")
 	}
 	if !a.JSON {
 		if err := report.WriteText(c.stdout); err != nil {

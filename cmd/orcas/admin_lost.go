@@ -15,20 +15,20 @@ type adminLost struct{ adminTarget }
 
 // Help is called by kong.
 func (adminLost) Help() string {
-	return "With --json, each object is a JSON document on a line of its own: bucket, key, version (or upload and part), size, block. " +
-		"The exit status is 1 if an object is lost."
+	return "With --json, each object is a JSON document on a separate line, with its bucket, key, version (or upload and part), size and block. " +
+		"The exit status is 1 if any object is lost."
 }
 
 // Run makes the server compare the blocks with the metadata, and prints lost objects as they are found.
 func (a *adminLost) Run(c *console) error {
 	ctx, stop := withSignals(context.Background())
 	defer stop()
-	answer, err := a.request(ctx, c, http.MethodGet, "/-/admin/lost", nil)
+	response, err := a.request(ctx, c, http.MethodGet, "/-/admin/lost", nil)
 	if err != nil {
 		return orEnds(err, "the list is not complete")
 	}
-	defer answer.Body.Close()
-	lines := json.NewDecoder(answer.Body)
+	defer response.Body.Close()
+	lines := json.NewDecoder(response.Body)
 	for {
 		var line admin.LostLine
 		switch err := lines.Decode(&line); {
@@ -64,7 +64,7 @@ func (a *adminLost) end(c *console, line *admin.LostLine) error {
 	case line.Error != "":
 		return fmt.Errorf("the list is not complete: %s", line.Error)
 	case sum == nil:
-		return errors.New("the list is not complete: the last line of the answer has no sum")
+		return errors.New("the list is not complete: the last line of the response has no totals")
 	case sum.Objects == 0 && sum.MissingBlocks == 0:
 		if !a.JSON {
 			fmt.Fprintln(c.stdout, "no block is missing")

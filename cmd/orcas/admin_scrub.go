@@ -17,10 +17,10 @@ const scrubPath = "/-/admin/scrub"
 
 type adminScrub struct {
 	adminTarget
-	Wait    bool          `help:"Show the progress, wait until it is finished, and print what was found."`
+	Wait    bool          `help:"Show the progress, wait until the pass is finished, and print what it found."`
 	Rate    bytesize.Size `placeholder:"SIZE" help:"Read at most this many bytes per second, for example 100MiB (default: no limit)."`
 	Restart bool          `help:"Start over instead of continuing the current pass."`
-	Status  bool          `help:"Start nothing; show what the scrub is doing and what it has found."`
+	Status  bool          `help:"Do not start a pass; show what the scrub is doing and what it has found."`
 }
 
 // Validate is called by kong.
@@ -70,7 +70,7 @@ func writeScrub(c *console, s *scrub.Status) {
 	fmt.Fprintf(c.stdout, "read %s of %s in the current pass; passes: %d, repaired: %d, damaged: %d, missing blocks: %d\n",
 		size(s.BytesDone), size(s.BytesTotal), s.Passes, s.Repaired, s.Found, s.Missing)
 	if s.BadSnapshots > 0 {
-		fmt.Fprintf(c.stdout, "damaged metadata snapshots, replaced by a new one: %d\n", s.BadSnapshots)
+		fmt.Fprintf(c.stdout, "damaged metadata snapshots, replaced with a new one: %d\n", s.BadSnapshots)
 	}
 	if s.BadRecords > 0 {
 		fmt.Fprintf(c.stdout, "blocks with damaged records, covered by a new metadata snapshot: %d\n", s.BadRecords)
@@ -87,22 +87,22 @@ func writeScrub(c *console, s *scrub.Status) {
 func scrubOutcome(s *scrub.Status) error {
 	switch {
 	case s.Missing > 0 && s.Found > 0:
-		return fmt.Errorf("the scrub found %d damages, and %d blocks are missing: orcas admin lost lists the objects", s.Found, s.Missing)
+		return fmt.Errorf("the scrub found damage in %d places, and %d blocks are missing: run orcas admin lost to list the affected objects", s.Found, s.Missing)
 	case s.Missing > 0:
-		return fmt.Errorf("%d blocks are missing: orcas admin lost lists the objects", s.Missing)
+		return fmt.Errorf("%d blocks are missing: run orcas admin lost to list the affected objects", s.Missing)
 	case s.Found > 0:
-		return fmt.Errorf("the scrub found %d damages", s.Found)
+		return fmt.Errorf("the scrub found damage in %d places", s.Found)
 	}
 	return nil
 }
 
 // scrubMeter measures the rate of a scrub.
 type scrubMeter struct {
-	at   []time.Time // times of the last reports, oldest first
-	done []int64     // number of bytes in each of these reports
+	at   []time.Time // times of the most recent reports, oldest first
+	done []int64     // number of bytes read according to each of these reports
 }
 
-// meterReports is the number of reports for averaging the rate.
+// meterReports is the number of reports over which the rate is averaged.
 const meterReports = 10
 
 // line returns the progress of a scrub and the remaining time.

@@ -18,7 +18,7 @@ import (
 	"orcas/storetest"
 )
 
-// scrubState asks a server what its scrub does.
+// scrubState returns the status of a server's scrub.
 func scrubState(t *testing.T, data, admin string) (s scrub.Status) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -27,8 +27,8 @@ func scrubState(t *testing.T, data, admin string) (s scrub.Status) {
 	return s
 }
 
-// TestInterruptedWait: who stops waiting learns that the server goes on, and how to watch it; another command takes the
-// pass over.
+// TestInterruptedWait: an interrupted command reports that the server continues, and how to watch the progress; another
+// command can wait for the same pass.
 func TestInterruptedWait(t *testing.T) {
 	dir := filled(t)
 	serveWith(t, dir, quiet, func(_ *s3.Client, admin string) {
@@ -38,7 +38,7 @@ func TestInterruptedWait(t *testing.T) {
 			status <- run([]string{"admin", "scrub", "--wait", "--rate", "1KiB", "--data", dir, "--admin-address", admin}, nil, new(bytes.Buffer), &errs)
 		}()
 		require.Eventually(t, func() bool { return scrubState(t, dir, admin).Running }, time.Minute, 10*time.Millisecond)
-		// The command takes signals: its request is what the server is at.
+		// The command now handles signals, since the server is already working on its request.
 		require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGINT))
 		require.Equal(t, exitFailed, <-status)
 		require.Equal(t, "orcas: interrupted; the server continues, and orcas admin scrub --status shows the progress\n", errs.String())
@@ -55,8 +55,8 @@ func TestInterruptedWait(t *testing.T) {
 	})
 }
 
-// TestScrubTellsOfSnapshots: the report says that a damaged snapshot was replaced.
-func TestScrubTellsOfSnapshots(t *testing.T) {
+// TestScrubReportsReplacedSnapshots: the report counts damaged snapshots that were replaced.
+func TestScrubReportsReplacedSnapshots(t *testing.T) {
 	dir := filled(t)
 	s := openStore(t, dir)
 	s.reclaims(true, 0)
@@ -64,7 +64,7 @@ func TestScrubTellsOfSnapshots(t *testing.T) {
 	storetest.FlipFile(t, blockFiles(t, dir, ".snapshot")[0], 200)
 	serveWith(t, dir, quiet, func(_ *s3.Client, admin string) {
 		stdout, _ := orcasExits(t, exitOK, "admin", "scrub", "--wait", "--data", dir, "--admin-address", admin)
-		require.Contains(t, stdout, "damaged metadata snapshots, replaced by a new one: 1\n")
+		require.Contains(t, stdout, "damaged metadata snapshots, replaced with a new one: 1\n")
 		state := scrubState(t, dir, admin)
 		require.Equal(t, 1, state.BadSnapshots)
 		require.Equal(t, 1, state.Snapshots)
@@ -86,11 +86,11 @@ func TestScrubMeter(t *testing.T) {
 	}
 	require.Equal(t, "scrub: 10.0 MiB of 100.0 MiB, 10 %", line(0, 10<<20))
 	require.Equal(t, "scrub: 20.0 MiB of 100.0 MiB, 20 %, 5.0 MiB/s, 16s left", line(2, 20<<20))
-	require.Equal(t, "scrub: 1.0 MiB of 100.0 MiB, 1 %", line(3, 1<<20), "another pass")
+	require.Equal(t, "scrub: 1.0 MiB of 100.0 MiB, 1 %", line(3, 1<<20), "a new pass")
 	require.Equal(t, "scrub: 0 bytes of 0 bytes", (&scrubMeter{}).line(&scrub.Status{}, at))
 }
 
-// lockedBuffer is a buffer for several goroutines.
+// lockedBuffer is a buffer that several goroutines can use.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -108,7 +108,8 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// TestWatch: on a terminal a line takes the place of the one before, and goes at the end; elsewhere each is a line.
+// TestWatch: on a terminal each line replaces the previous one, and the last one is cleared at the end; otherwise lines
+// are printed one below the other.
 func TestWatch(t *testing.T) {
 	for terminal, want := range map[bool]string{true: "\r\x1b[K1\r\x1b[K2\r\x1b[K", false: "1\n2\n"} {
 		var out lockedBuffer

@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// The intervals at which progress is printed: on a terminal, where each line replaces the previous one, and elsewhere.
+// The intervals at which progress is printed: on a terminal, where each line replaces the previous one, and to a file
+// or pipe.
 const (
 	watchTerminal  = time.Second
 	watchElsewhere = 15 * time.Second
 )
 
-// watch prints progress to standard error until the returned function is called. Line asks the server for the progress
-// and returns the line to print, "" for none.
+// watch prints progress to standard error until the returned function is called. The function line asks the server for
+// the progress and returns the line to print, or "" to print nothing.
 func (t *adminTarget) watch(ctx context.Context, c *console, line func(ctx context.Context, quiet *adminTarget) string) func() {
 	every, terminal := watchElsewhere, isTerminal(c.stderr)
 	if terminal {

@@ -21,12 +21,12 @@ import (
 )
 
 type backupCommand struct {
-	Dir   string `arg:"" placeholder:"DIR" help:"Keep backups in this directory; it is created if it does not exist."`
+	Dir   string `arg:"" placeholder:"DIR" help:"Store backups in this directory; it is created if it does not exist."`
 	Name  string `arg:"" optional:"" placeholder:"NAME" help:"Check this backup instead of the newest (with --check)."`
 	Data  string `placeholder:"DIR" help:"Back up this data directory. If a server is using it, the server makes the backup."`
-	Keep  int    `placeholder:"N" help:"Remove the oldest backups so that N are left (default: remove none)."`
+	Keep  int    `placeholder:"N" help:"Afterwards, remove all but the newest N backups (default: remove none)."`
 	Link  bool   `help:"Use hard links instead of copies for closed blocks, if DIR is on the same file system. This saves space and protects against deletion, but not against failure of the drive."`
-	Check bool   `help:"Make no backup; read an existing one and verify its checksums."`
+	Check bool   `help:"Do not make a backup; read an existing one and verify its checksums."`
 	JSON  bool   `name:"json" help:"Print the report as JSON."`
 
 	AdminAddress string `default:"127.0.0.1:9001" placeholder:"HOST:PORT" help:"Connect to this admin API if a server is using --data (default ${default})."`
@@ -40,26 +40,27 @@ func (c *backupCommand) Validate() error {
 	case c.Check && (c.Data != "" || c.Keep != 0 || c.Link):
 		return errors.New("--check cannot be combined with --data, --keep or --link")
 	case !c.Check && c.Name != "":
-		return fmt.Errorf("%q: only --check takes the name of a backup", c.Name)
+		return fmt.Errorf("%q: the name of a backup is accepted only with --check", c.Name)
 	case !c.Check && c.Data == "":
 		return errors.New("missing flag --data=DIR")
 	case c.Keep < 0:
-		return errors.New("--keep: must not be negative")
+		return errors.New("--keep must not be negative")
 	}
 	return nil
 }
 
-// Run makes a backup of a data directory that no server uses, or checks one.
+// Run makes a backup of a data directory, or checks an existing backup. If a server uses the data directory, Run has
+// the server make the backup.
 func (c *backupCommand) Run(to *console) error {
 	ctx, stop := withSignals(context.Background())
 	defer stop()
 	if c.Check {
 		report, err := backup.Check(ctx, c.Dir, c.Name, progressTo(to.stderr))
-		return tell(to, c.JSON, "checked", report, err)
+		return printBackup(to, c.JSON, "checked", report, err)
 	}
 	store, err := server.OpenStore(ctx, c.Data, slog.New(slog.DiscardHandler))
 	if core.Is(err, core.Busy) {
-		return c.ask(ctx, to)
+		return c.runOnServer(ctx, to)
 	}
 	if err != nil {
 		return err
@@ -67,11 +68,11 @@ func (c *backupCommand) Run(to *console) error {
 	report, err := backup.Backup(ctx, backup.Options{
 		Meta: store.Meta, Blocks: store.Blocks, DataDir: c.Data, SmallFiles: []string{server.CredentialsFile}, Dir: c.Dir, Keep: c.Keep, Link: c.Link, Progress: progressTo(to.stderr),
 	})
-	return errors.Join(tell(to, c.JSON, "made", report, err), store.Close())
+	return errors.Join(printBackup(to, c.JSON, "made", report, err), store.Close())
 }
 
-// ask makes the server that is using the data directory create the backup.
-func (c *backupCommand) ask(ctx context.Context, to *console) error {
+// runOnServer has the server that uses the data directory make the backup.
+func (c *backupCommand) runOnServer(ctx context.Context, to *console) error {
 	dir, err := filepath.Abs(c.Dir)
 	if err != nil {
 		return err
@@ -83,16 +84,16 @@ func (c *backupCommand) ask(ctx context.Context, to *console) error {
 	query := url.Values{"dir": {dir}, "keep": {strconv.Itoa(c.Keep)}, "link": {strconv.FormatBool(c.Link)}}
 	var report backup.Report
 	if err = target.call(ctx, to, http.MethodPost, "/-/admin/backup", query, &report); errors.Is(err, errInterrupted) {
-		return orEnds(err, "the server has stopped the backup. Earlier backups are unchanged, and the next one reuses what was copied")
+		return orEnds(err, "the server has stopped the backup; earlier backups are unchanged, and the next one reuses the finished copies")
 	} else if err != nil {
 		err = fmt.Errorf("a server is using %s and has to make the backup: %w", c.Data, err)
 	}
-	return tell(to, c.JSON, "made", &report, err)
+	return printBackup(to, c.JSON, "made", &report, err)
 }
 
 type restoreCommand struct {
 	Dir    string `arg:"" placeholder:"DIR" help:"Read the backup from this directory."`
-	Data   string `required:"" placeholder:"DIR" help:"Restore into this data directory, which must be missing or empty."`
+	Data   string `required:"" placeholder:"DIR" help:"Restore into this data directory, which must be empty or must not exist."`
 	Backup string `placeholder:"NAME" help:"Restore this backup instead of the newest."`
 	JSON   bool   `name:"json" help:"Print the report as JSON."`
 }
@@ -112,11 +113,11 @@ func (c *restoreCommand) Run(to *console) error {
 	report, err := backup.Restore(ctx, backup.RestoreOptions{
 		Dir: c.Dir, Backup: c.Backup, DataDir: c.Data, Fork: disk.Fork, Marker: disk.Marker, Progress: progressTo(to.stderr),
 	})
-	return tell(to, c.JSON, "restored", report, err)
+	return printBackup(to, c.JSON, "restored", report, err)
 }
 
-// tell prints a report. It also returns an error if the backup has problems.
-func tell(to *console, asJSON bool, done string, r *backup.Report, err error) error {
+// printBackup prints a report, unless err is not nil. It also returns an error if the backup has problems.
+func printBackup(to *console, asJSON bool, done string, r *backup.Report, err error) error {
 	if err != nil {
 		return err
 	}
@@ -146,13 +147,13 @@ func tell(to *console, asJSON bool, done string, r *backup.Report, err error) er
 	return nil
 }
 
-// sayEvery is the interval at which a backup or a check prints its progress.
-const sayEvery = 15 * time.Second
+// progressInterval is the interval at which a backup or a check prints its progress.
+const progressInterval = 15 * time.Second
 
 func progressTo(w io.Writer) func(backup.Progress) {
 	last := time.Now()
 	return func(p backup.Progress) {
-		if time.Since(last) < sayEvery {
+		if time.Since(last) < progressInterval {
 			return
 		}
 		last = time.Now()

@@ -20,13 +20,13 @@ import (
 	"orcas/server"
 )
 
-// serve runs a server on data while fn uses it.
+// serve runs a server on a data directory while fn uses it.
 func serve(t *testing.T, data string, fn func(client *s3.Client, admin string)) {
 	t.Helper()
 	serveWith(t, data, []string{"ORCAS_MIN_FREE=0"}, fn)
 }
 
-// serveWith runs a server with an environment on data while fn uses it.
+// serveWith is serve with environment variables for the server.
 func serveWith(t *testing.T, data string, environ []string, fn func(client *s3.Client, admin string)) {
 	t.Helper()
 	settings, err := server.ReadSettings(environ)
@@ -46,7 +46,7 @@ func serveWith(t *testing.T, data string, environ []string, fn func(client *s3.C
 	require.NoError(t, s.Close())
 }
 
-// orcasExits runs a command and returns what it prints.
+// orcasExits runs a command, checks its exit status, and returns its output.
 func orcasExits(t *testing.T, status int, args ...string) (stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -54,7 +54,7 @@ func orcasExits(t *testing.T, status int, args ...string) (stdout, stderr string
 	return out.String(), errs.String()
 }
 
-// TestBackupAndRestore drives server, backup, check and restore from the command line.
+// TestBackupAndRestore runs server, backup, check and restore from the command line.
 func TestBackupAndRestore(t *testing.T) {
 	base := t.TempDir()
 	data, dir, again := filepath.Join(base, "data"), filepath.Join(base, "backups"), filepath.Join(base, "again")
@@ -83,7 +83,7 @@ func TestBackupAndRestore(t *testing.T) {
 		_, err := c.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: aws.String("bucket")})
 		require.NoError(t, err)
 		put(c, 0, 20)
-		_, stderr := orcasExits(t, exitFailed, "backup", dir, "--data", data, "--admin-address", "127.0.0.1:1") // nobody listens there
+		_, stderr := orcasExits(t, exitFailed, "backup", dir, "--data", data, "--admin-address", "127.0.0.1:1") // nothing listens there
 		require.Contains(t, stderr, "is using "+data)
 		stdout, _ := orcasExits(t, exitOK, "backup", dir, "--data", data, "--admin-address", admin)
 		require.Contains(t, stdout, "backup 20")
@@ -94,11 +94,11 @@ func TestBackupAndRestore(t *testing.T) {
 		}
 	})
 	serve(t, data, func(c *s3.Client, _ string) { put(c, 20, 60) })
-	require.NoError(t, os.Remove(filepath.Join(data, "metadata.db"))) // the blocks are enough
+	require.NoError(t, os.Remove(filepath.Join(data, "metadata.db"))) // a backup needs only the blocks
 	stdout, _ := orcasExits(t, exitOK, "backup", dir, "--data", data, "--json")
 	var report backup.Report
 	require.NoError(t, json.Unmarshal([]byte(stdout), &report))
-	require.Less(t, report.CopiedBytes, report.Bytes, "the first backup has some of it")
+	require.Less(t, report.CopiedBytes, report.Bytes, "the first backup contains some of the blocks already")
 	orcasExits(t, exitOK, "backup", dir, "--check")
 
 	names, err := os.ReadDir(filepath.Join(dir, "backups"))
@@ -109,7 +109,7 @@ func TestBackupAndRestore(t *testing.T) {
 	orcasExits(t, exitOK, "restore", dir, "--data", filepath.Join(base, "old"), "--backup", first)
 	serve(t, filepath.Join(base, "old"), func(c *s3.Client, _ string) { check(c, 20) })
 	orcasExits(t, exitOK, "restore", dir, "--data", again)
-	serve(t, again, func(c *s3.Client, _ string) { check(c, 60) }) // under the same credentials, else the two differ
+	serve(t, again, func(c *s3.Client, _ string) { check(c, 60) })
 	for _, f := range []string{server.CredentialsFile} {
 		want, err := os.ReadFile(filepath.Join(data, f))
 		require.NoError(t, err)
@@ -123,7 +123,7 @@ func TestBackupAndRestore(t *testing.T) {
 	stdout, _ = orcasExits(t, exitOK, "backup", dir, "--data", data, "--keep", "1", "--link")
 	require.Contains(t, stdout, "removed: 2 backups")
 
-	// A copy that is damaged is named, and what is left is restored.
+	// The error names a damaged copy, and everything else is restored.
 	blocks, err := filepath.Glob(filepath.Join(dir, "blocks", "*", "*", "*.large"))
 	require.NoError(t, err)
 	require.NotEmpty(t, blocks)
@@ -139,17 +139,17 @@ func TestBackupAndRestore(t *testing.T) {
 	})
 }
 
-// TestAdminAtTheAddressOfS3: orcas admin explains the mistake if it is given the address of the S3 API.
+// TestAdminAtTheAddressOfS3: orcas admin explains the mistake if it gets the address of the S3 API.
 func TestAdminAtTheAddressOfS3(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	serve(t, data, func(c *s3.Client, _ string) {
 		address := strings.TrimPrefix(*c.Options().BaseEndpoint, "http://")
 		_, stderr := orcasExits(t, exitFailed, "admin", "bucket", "name", "--data", data, "--admin-address", address)
-		require.Equal(t, "orcas: "+address+" is not an admin API, it answers 404 Not Found (--admin-address differs from --address, which serves S3)\n", stderr)
+		require.Equal(t, "orcas: "+address+" is not an admin API: it returned 404 Not Found (use the --admin-address of the server, not its --address, which serves S3)\n", stderr)
 	})
 }
 
-// TestChunkSizeSurvives: the setting of a bucket is in the records, so that rebuild and restore have it.
+// TestChunkSizeSurvives: the setting of a bucket is recorded in the blocks, so rebuild and restore keep it.
 func TestChunkSizeSurvives(t *testing.T) {
 	base := t.TempDir()
 	data, dir, again := filepath.Join(base, "data"), filepath.Join(base, "backups"), filepath.Join(base, "again")

@@ -14,12 +14,11 @@ import (
 // shown finds command lines in documents: at the beginning of a line, or in backticks.
 var shown = regexp.MustCompile("(?m)(?:^|`|&& )(?:bin/)?orcas ([a-z][^`#&\n]*)")
 
-// lacks finds errors that say what a command line lacks.
-var lacks = regexp.MustCompile("missing flag|^expected |must not be empty")
+// incomplete matches errors about arguments that are missing.
+var incomplete = regexp.MustCompile("missing flag|^expected |must not be empty")
 
-// TestDocumentsShowWhatIsThere parses each command line that a document shows: there is such a command, and it takes
-// those flags.
-func TestDocumentsShowWhatIsThere(t *testing.T) {
+// TestDocumentedCommandsExist parses each command line in the documents: the command exists, and has these flags.
+func TestDocumentedCommandsExist(t *testing.T) {
 	documents, err := filepath.Glob("../../docs/*.md")
 	require.NoError(t, err)
 	more, err := filepath.Glob("../../docs/contributing/*.md")
@@ -29,8 +28,8 @@ func TestDocumentsShowWhatIsThere(t *testing.T) {
 		parser, err := kong.New(&commands{}, kong.Exit(func(int) {}))
 		require.NoError(t, err)
 		_, err = parser.Parse(strings.Fields(strings.NewReplacer("[", "", "]", "", "HOST:PORT", "127.0.0.1:0").Replace(words)))
-		if err != nil && lacks.MatchString(err.Error()) {
-			return nil // the name of a command, without what it demands
+		if err != nil && incomplete.MatchString(err.Error()) {
+			return nil // the document only names the command, without its required arguments
 		}
 		return err
 	}

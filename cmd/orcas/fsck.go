@@ -21,14 +21,14 @@ import (
 
 type fsckCommand struct {
 	Data    string `required:"" placeholder:"DIR" help:"Check this data directory; no server may be using it."`
-	Content bool   `help:"Read and verify the content of all objects too."`
+	Content bool   `help:"Also read and verify the content of all objects."`
 	Repair  bool   `help:"Repair the metadata: rebuild it from the blocks if rows are lost; otherwise recompute reference counts, indexes and newest versions."`
 	JSON    bool   `name:"json" help:"Print the report as JSON."`
 
-	AllowMissing bool `name:"allow-missing-blocks" help:"Check even if the block directory is empty and the metadata refers to blocks."`
+	AllowMissing bool `name:"allow-missing-blocks" help:"Check even if the block directory is empty although the metadata refers to blocks."`
 
 	progress func(phase string, done, total int64)
-	voids    bool // the replay left out changes, so a snapshot must record that
+	voids    bool // the replay skipped changes, so a snapshot must record that
 }
 
 // Validate is called by kong.
@@ -45,8 +45,8 @@ func needData(dir string) error {
 type fsckReport struct {
 	Check  *fsck.Report       `json:"check"`
 	Repair *fsck.RepairReport `json:"repair,omitempty"`
-	// Rebuilt is set if the new database was rebuilt from the blocks, as by orcas rebuild, and not made from the old
-	// one. NotRebuilt is the reason why it was not rebuilt although rows were lost.
+	// Rebuilt is set if the new database was rebuilt from the blocks, as by orcas rebuild, and not created from the old
+	// database. NotRebuilt is the reason why it was not rebuilt although rows were lost.
 	Rebuilt    *rebuildReport `json:"rebuilt,omitempty"`
 	NotRebuilt string         `json:"not_rebuilt,omitempty"`
 	Kept       string         `json:"old_database,omitempty"`
@@ -73,7 +73,7 @@ func (c *fsckCommand) Run(to *console) error {
 		return err
 	}
 	report := &fsckReport{}
-	c.progress = sayHowFar(to.stderr)
+	c.progress = fsckProgress(to.stderr)
 	err = c.fsck(ctx, store, log, report)
 	err = errors.Join(err, store.Close())
 	if printErr := c.print(to.stdout, report); err == nil {
@@ -92,11 +92,11 @@ func (c *fsckCommand) Run(to *console) error {
 	return nil
 }
 
-// sayHowFar returns a function that prints the progress of a check every few seconds.
-func sayHowFar(to io.Writer) func(phase string, done, total int64) {
+// fsckProgress returns a function that prints the progress of a check every progressInterval.
+func fsckProgress(to io.Writer) func(phase string, done, total int64) {
 	last := time.Now()
 	return func(phase string, done, total int64) {
-		if time.Since(last) < sayEvery {
+		if time.Since(last) < progressInterval {
 			return
 		}
 		last = time.Now()
@@ -151,7 +151,7 @@ func (c *fsckCommand) check(ctx context.Context, store *server.Offline, meta rec
 		return err
 	}
 	if waiting.Ahead && !c.Repair {
-		return errors.New("the database is ahead of the blocks, as after a power cut; nothing was checked. The next start, or --repair, rebuilds the database from the blocks")
+		return errors.New("the database is ahead of the blocks, as it may be after a power cut, so nothing was checked; the next start of the server, or --repair, rebuilds the database from the blocks")
 	}
 	if c.Repair {
 		found, err := batch.Recover(ctx, meta, store.Blocks, log)
@@ -167,13 +167,13 @@ func (c *fsckCommand) check(ctx context.Context, store *server.Offline, meta rec
 	}
 	for _, g := range waiting.Missing {
 		report.Check.Add(fsck.Difference{Kind: fsck.KindGap, Where: fmt.Sprintf("changes %d to %d", g.From, g.To),
-			Text: "they are neither in the database nor in any block"})
+			Text: "the changes are neither in the database nor in any block"})
 	}
 	return nil
 }
 
 // repair creates a new database. If rows were lost, the new database is rebuilt from the blocks, since the old one no
-// longer has these rows. If the blocks are incomplete too, it is made from the rows that can be read.
+// longer has these rows. If the blocks are incomplete too, the new database gets the rows that can be read.
 func (c *fsckCommand) repair(ctx context.Context, store *server.Offline, meta reclaim.Meta, log *slog.Logger, report *fsckReport) error {
 	if report.Check.RowsLost() && !mutant.Is("repair-keeps-loss") {
 		why, err := c.rebuild(ctx, store, meta, log, report)
@@ -187,7 +187,7 @@ func (c *fsckCommand) repair(ctx context.Context, store *server.Offline, meta re
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("nothing was changed; orcas rebuild --data %s rebuilds the database from the blocks: %w", c.Data, err)
+		return fmt.Errorf("the repair failed and changed nothing; to rebuild the database from the blocks, run orcas rebuild --data %s: %w", c.Data, err)
 	}
 	return nil
 }
@@ -265,7 +265,7 @@ func (r *fsckReport) writeRepair(b *bytes.Buffer) {
 		return
 	}
 	if r.NotRebuilt != "" {
-		fmt.Fprintf(b, "\nthe database has lost rows, and the blocks do not have all of them: %s\n", r.NotRebuilt)
+		fmt.Fprintf(b, "\nthe database has lost rows, and the blocks do not contain all of them: %s\n", r.NotRebuilt)
 	}
 	m := r.Repair
 	if m == nil {
@@ -273,13 +273,13 @@ func (r *fsckReport) writeRepair(b *bytes.Buffer) {
 	}
 	fmt.Fprintf(b, "\nrepaired: %d rows written; %d versions were added to listings or removed from them\n", m.Rows, m.Listed)
 	if m.Twice > 0 {
-		fmt.Fprintf(b, "%d duplicate rows\n", m.Twice)
+		fmt.Fprintf(b, "skipped %d duplicate rows\n", m.Twice)
 	}
 	for _, line := range m.Added {
 		fmt.Fprintf(b, "created: %s\n", line)
 	}
 	for _, d := range m.LeftOut {
-		fmt.Fprintf(b, "left out: %s: %s (%d bytes)\n", d.Where, d.Text, d.Bytes)
+		fmt.Fprintf(b, "dropped: %s: %s (%d bytes)\n", d.Where, d.Text, d.Bytes)
 	}
 }
 
@@ -289,7 +289,7 @@ func (r *fsckReport) writeText(to io.Writer) error {
 	r.writeRepair(&b)
 	if r.After != nil {
 		if r.Kept != "" {
-			fmt.Fprintf(&b, "the old database is kept as %s\n", r.Kept)
+			fmt.Fprintf(&b, "the old database was kept as %s\n", r.Kept)
 		}
 		b.WriteString("\nafter the repair:\n")
 		_ = r.After.WriteText(&b)

@@ -22,18 +22,18 @@ import (
 	"orcas/storetest"
 )
 
-// damage is a way to damage the store that filled makes, and what fsck finds then.
+// damage is a way to damage the store that filled creates, and the differences that fsck then reports.
 type damage struct {
 	damage func(t *testing.T, dir string)
-	kinds  []string // found
-	left   []string // after the repair
-	gone   int      // versions that cannot be kept
+	kinds  []string // kinds of differences before the repair
+	left   []string // kinds of differences after the repair
+	gone   int      // number of versions that the repair drops
 	other  bool     // versions have other names after the repair
-	where  string   // named
-	healed bool     // by the start of a server
+	where  string   // location that the report names
+	healed bool     // the start of a server repairs the damage
 }
 
-// damages are ways to damage a store: every kind of difference that fsck knows comes of one of them.
+// damages are ways to damage a store. Together they cause every kind of difference that fsck knows.
 func damages() map[string]damage {
 	return map[string]damage{
 		"references": {
@@ -42,17 +42,17 @@ func damages() map[string]damage {
 			},
 			kinds: []string{fsck.KindReferences}, where: "versioned/",
 		},
-		"references to a list": {
+		"references to a segment list": {
 			damage: func(t *testing.T, dir string) { change(t, dir, "DELETE FROM parts WHERE number = 2") },
 			kinds:  []string{fsck.KindUnused, fsck.KindSize}, left: []string{fsck.KindSize},
 		},
-		"content that several share is gone": {
+		"shared content is missing": {
 			damage: func(t *testing.T, dir string) {
 				change(t, dir, "DELETE FROM data WHERE object IS NOT NULL AND refs = 6")
 			},
 			kinds: []string{fsck.KindRow, fsck.KindNoContent}, gone: 6, where: "copy-4",
 		},
-		"content of a part is gone": {
+		"content of a part is missing": {
 			damage: func(t *testing.T, dir string) {
 				change(t, dir, "DELETE FROM data WHERE object IS NULL AND id = (SELECT min(id) FROM data WHERE object IS NULL)")
 			},
@@ -64,14 +64,14 @@ func damages() map[string]damage {
 			},
 			kinds: []string{fsck.KindRow}, gone: 1, where: "v-1",
 		},
-		"not listed": {
+		"current version not listed": {
 			damage: func(t *testing.T, dir string) {
 				change(t, dir, "INSERT INTO history SELECT bucket, key, seq, nullver, data FROM objects WHERE key = x'76' || '-7' OR key = CAST('v-7' AS BLOB)",
 					"DELETE FROM objects WHERE key = CAST('v-7' AS BLOB)")
 			},
 			kinds: []string{fsck.KindLatest}, where: "v-7",
 		},
-		"an old version listed": {
+		"noncurrent version listed": {
 			damage: func(t *testing.T, dir string) {
 				change(t, dir, "CREATE TABLE t AS SELECT * FROM objects WHERE key = CAST('v-8' AS BLOB)",
 					"UPDATE objects SET (seq, nullver, data) = (SELECT seq, nullver, data FROM history h WHERE h.key = objects.key ORDER BY seq LIMIT 1) WHERE key = CAST('v-8' AS BLOB)",
@@ -80,45 +80,45 @@ func damages() map[string]damage {
 			},
 			kinds: []string{fsck.KindLatest, fsck.KindEngine}, where: "v-8",
 		},
-		"no bucket": {
+		"missing bucket": {
 			damage: func(t *testing.T, dir string) {
 				change(t, dir, "DELETE FROM buckets WHERE name = CAST('versioned' AS BLOB)")
 			},
 			kinds: []string{fsck.KindBucket}, other: true,
 		},
-		"a list that nobody has": {
+		"orphaned part list": {
 			damage: func(t *testing.T, dir string) { change(t, dir, "DELETE FROM uploads") },
 			kinds:  []string{fsck.KindList},
 		},
-		"a tally": {
+		"wrong tally": {
 			damage: func(t *testing.T, dir string) { change(t, dir, "UPDATE tallies SET objects = 3") },
 			kinds:  []string{fsck.KindEngine},
 		},
-		"no tally": {
+		"missing tally": {
 			damage: func(t *testing.T, dir string) { change(t, dir, "DELETE FROM tallies") },
 			kinds:  []string{fsck.KindEngine},
 		},
-		"born with nothing": {
+		"content without its first version": {
 			damage: func(t *testing.T, dir string) {
 				change(t, dir, "DELETE FROM objects WHERE key = CAST('small-9' AS BLOB)")
 			},
-			kinds: []string{fsck.KindEngine}, other: true, // nothing knows the key
+			kinds: []string{fsck.KindEngine}, other: true, // the key is stored nowhere else
 		},
-		"a block is gone": {
+		"missing block": {
 			damage: func(t *testing.T, dir string) { require.NoError(t, os.Remove(blockFiles(t, dir, ".large")[0])) },
 			kinds:  []string{fsck.KindNoBlock}, left: []string{fsck.KindNoBlock}, where: "plain/\"copy-0\"",
 		},
-		"a block is cut": {
+		"truncated block": {
 			damage: func(t *testing.T, dir string) {
 				require.NoError(t, os.Truncate(blockFiles(t, dir, ".large")[0], 100_000))
 			},
 			kinds: []string{fsck.KindExtent, fsck.KindContent}, left: []string{fsck.KindExtent, fsck.KindContent},
 		},
-		"the header of a block": {
+		"damaged block header": {
 			damage: func(t *testing.T, dir string) { storetest.FlipFile(t, blockFiles(t, dir, ".packed")[0], 20) },
 			kinds:  []string{fsck.KindHeader}, left: []string{fsck.KindHeader},
 		},
-		"content": {
+		"damaged content": {
 			damage: func(t *testing.T, dir string) { storetest.FlipFile(t, blockFiles(t, dir, ".large")[1], 1_000_000) },
 			kinds:  []string{fsck.KindContent}, left: []string{fsck.KindContent}, where: "part 1",
 		},
@@ -133,7 +133,7 @@ func damages() map[string]damage {
 			},
 			kinds: []string{fsck.KindNull, fsck.KindEngine}, gone: 1, other: true, where: "v-6",
 		},
-		"numbers": {
+		"DataID above the counter": {
 			damage: func(t *testing.T, dir string) {
 				alter(t, dir, func(r *core.Row) {
 					if r.State != nil {
@@ -143,7 +143,7 @@ func damages() map[string]damage {
 			},
 			kinds: []string{fsck.KindNumber}, where: "content ",
 		},
-		"overlap": {
+		"overlapping extents": {
 			damage: func(t *testing.T, dir string) {
 				var first *core.DataInfo
 				alter(t, dir, func(r *core.Row) {
@@ -159,7 +159,7 @@ func damages() map[string]damage {
 			},
 			kinds: []string{fsck.KindOverlap, fsck.KindContent}, left: []string{fsck.KindOverlap, fsck.KindContent}, where: "small-2",
 		},
-		"a dictionary": {
+		"missing dictionary": {
 			damage: func(t *testing.T, dir string) {
 				alter(t, dir, func(r *core.Row) {
 					if r.Object != nil && r.Object.Key == "small-20" {
@@ -176,7 +176,7 @@ func damages() map[string]damage {
 			},
 			kinds: []string{fsck.KindListing, fsck.KindLatest, fsck.KindEngine}, where: "v-5",
 		},
-		"a snapshot": {
+		"damaged snapshot": {
 			damage: func(t *testing.T, dir string) {
 				s := openStore(t, dir)
 				s.reclaims(true, 0)
@@ -185,7 +185,7 @@ func damages() map[string]damage {
 			},
 			kinds: []string{fsck.KindSnapshot}, left: []string{fsck.KindSnapshot},
 		},
-		"an old database": {
+		"outdated database": {
 			damage: func(t *testing.T, dir string) {
 				database := filepath.Join(dir, "metadata.db")
 				old, err := os.ReadFile(database)
@@ -204,14 +204,14 @@ func damages() map[string]damage {
 	}
 }
 
-// alter writes a new database of the rows of the old one, as fn changes them.
+// alter replaces the database with one that has the same rows after fn has modified them.
 func alter(t *testing.T, dir string, fn func(r *core.Row)) {
 	path := filepath.Join(dir, "metadata.db")
 	old, err := sqlite.Open(path, sqlite.Options{})
 	require.NoError(t, err)
 	var rows []*core.Row
 	require.NoError(t, old.Snapshot(ctx, func(r *core.Row) error {
-		r, err := encoding.DecodeRow(encoding.AppendRow(nil, r)) // one to keep
+		r, err := encoding.DecodeRow(encoding.AppendRow(nil, r)) // a copy, which stays valid
 		if err == nil {
 			fn(r)
 			rows = append(rows, r)
@@ -233,12 +233,12 @@ func alter(t *testing.T, dir string, fn func(r *core.Row)) {
 	require.NoError(t, fresh.Close())
 }
 
-// checkOnline starts a server on a copy of a data directory and returns what orcas admin fsck says of it.
+// checkOnline starts a server on a copy of a data directory and returns the report of orcas admin fsck.
 func checkOnline(t *testing.T, dir string) (r fsck.Report, text string) {
 	data := filepath.Join(t.TempDir(), "copy")
 	require.NoError(t, os.CopyFS(data, os.DirFS(dir)))
-	still := []string{"ORCAS_MIN_FREE=0", "ORCAS_RECLAIM_ENABLED=false", "ORCAS_SCRUB_DAYS=0", "ORCAS_LIFECYCLE_INTERVAL_SEC=3600"}
-	serveWith(t, data, still, func(_ *s3.Client, admin string) {
+	idle := []string{"ORCAS_MIN_FREE=0", "ORCAS_RECLAIM_ENABLED=false", "ORCAS_SCRUB_DAYS=0", "ORCAS_LIFECYCLE_INTERVAL_SEC=3600"}
+	serveWith(t, data, idle, func(_ *s3.Client, admin string) {
 		status, stdout, stderr := orcas("admin", "fsck", "--content", "--json", "--data", data, "--admin-address", admin)
 		require.NoError(t, json.Unmarshal([]byte(stdout), &r), stderr)
 		require.Equal(t, r.Found > 0, status == exitFailed, stderr)
@@ -247,7 +247,7 @@ func checkOnline(t *testing.T, dir string) (r fsck.Report, text string) {
 	return r, text
 }
 
-// TestDamagesAreOfEveryKind: no kind of difference is without a damage that shows it, and operations.md lists them all.
+// TestDamagesAreOfEveryKind: damages cause every kind of difference, and operations.md lists all kinds.
 func TestDamagesAreOfEveryKind(t *testing.T) {
 	of := map[string]bool{}
 	for _, c := range damages() {

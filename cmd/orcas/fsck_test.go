@@ -33,7 +33,7 @@ import (
 
 var ctx = context.Background()
 
-// store is a data directory that no server uses.
+// store is a data directory that is opened without a server.
 type store struct{ *storetest.Store }
 
 func openStore(t *testing.T, dir string) *store { return openWith(t, dir, batch.Options{}) }
@@ -44,10 +44,10 @@ func openWith(t *testing.T, dir string, o batch.Options) *store {
 	return &store{s}
 }
 
-// body makes n random bytes.
+// body returns n random bytes.
 func (s *store) body(n int) []byte { return storetest.Random(s.Rand.Uint64(), n) }
 
-// putAll writes so many small objects, in batches.
+// putAll writes n small objects concurrently, so that they share batches.
 func (s *store) putAll(b *core.BucketInfo, n int) {
 	bodies := make([][]byte, n)
 	for i := range bodies {
@@ -64,7 +64,7 @@ func (s *store) putAll(b *core.BucketInfo, n int) {
 	wg.Wait()
 }
 
-// fill writes some of everything.
+// fill writes objects of every kind: small, large, empty, versioned, copied, deleted and multipart ones.
 func (s *store) fill() {
 	s.fillQuota()
 	plain, versioned := s.OpenBucket("plain", core.VersioningOff), s.OpenBucket("versioned", core.VersioningEnabled)
@@ -107,7 +107,7 @@ func (s *store) fillQuota() {
 	require.Equal(s.T, core.Usage{Bytes: 4000, Objects: 4}, held)
 }
 
-// reclaims makes a round.
+// reclaims runs a round of reclaim.
 func (s *store) reclaims(full bool, deadShare float64) {
 	r, err := reclaim.New(ctx, reclaim.Options{
 		Meta: s.Meta, Blocks: s.Blocks, Writer: s, Readers: s.FS, DeadShare: deadShare,
@@ -117,7 +117,7 @@ func (s *store) reclaims(full bool, deadShare float64) {
 	require.NoError(s.T, err)
 }
 
-// contents reads everything: metadata, and the bytes of every version by their hash.
+// contents returns all metadata, and the SHA-256 of the content of every version, read from the store.
 func (s *store) contents() (*coretest.MetaState, map[string][32]byte) {
 	state, sums := s.State(), map[string][32]byte{}
 	for i := range state.Buckets {
@@ -134,7 +134,7 @@ func (s *store) contents() (*coretest.MetaState, map[string][32]byte) {
 	return state.Comparable(), sums
 }
 
-// filled makes a data directory.
+// filled creates a data directory with the objects of fill.
 func filled(t *testing.T) string {
 	dir := t.TempDir()
 	s := openStore(t, dir)
@@ -164,7 +164,7 @@ func change(t *testing.T, dir string, statements ...string) {
 	require.NoError(t, db.Close())
 }
 
-// blockFiles returns the files of blocks of a kind, in order.
+// blockFiles returns the block files with an extension, in order.
 func blockFiles(t *testing.T, dir, ext string) []string {
 	var files []string
 	require.NoError(t, filepath.WalkDir(filepath.Join(dir, "blocks"), func(path string, _ fs.DirEntry, err error) error {
@@ -177,7 +177,7 @@ func blockFiles(t *testing.T, dir, ext string) []string {
 	return files
 }
 
-func TestFsckOfSoundStore(t *testing.T) {
+func TestFsckOfIntactStore(t *testing.T) {
 	dir := filled(t)
 	before, err := os.ReadFile(filepath.Join(dir, storetest.Database))
 	require.NoError(t, err)
@@ -193,11 +193,11 @@ func TestFsckOfSoundStore(t *testing.T) {
 	require.Nil(t, report.Repair)
 	after, err := os.ReadFile(filepath.Join(dir, storetest.Database))
 	require.NoError(t, err)
-	require.True(t, bytes.Equal(before, after), "the database is as it was")
+	require.True(t, bytes.Equal(before, after), "the database has changed")
 }
 
-// TestFsckOfBlockThatWasBegun: a block whose creation was cut off, in its header or before, is no damage.
-func TestFsckOfBlockThatWasBegun(t *testing.T) {
+// TestFsckOfUnfinishedBlock: a block whose creation was interrupted, before or within its header, is not damage.
+func TestFsckOfUnfinishedBlock(t *testing.T) {
 	dir := filled(t)
 	for k, ext := range []string{".packed", ".large"} {
 		path := blockFiles(t, dir, ext)[0]
@@ -212,7 +212,7 @@ func TestFsckOfBlockThatWasBegun(t *testing.T) {
 	require.Contains(t, stdout, "no difference")
 	require.NoError(t, os.Truncate(blockFiles(t, dir, ".large")[0], 32))
 	status, stdout, _ = orcas("fsck", "--data", dir)
-	require.Equal(t, exitFailed, status, "that one was in use")
+	require.Equal(t, exitFailed, status, "this block contains data")
 	require.Contains(t, stdout, "header")
 }
 
@@ -234,9 +234,9 @@ func TestFsckRefuses(t *testing.T) {
 	}
 }
 
-// TestFsckFindsAndRepairs damages a store in every way that the check knows, and compares what fsck finds offline, what
-// it finds through a running server, and what is left after a repair. If rows are lost, the repair takes them from the
-// blocks, and without the records there it keeps what is left.
+// TestFsckFindsAndRepairs damages a store in every way that the check can detect, and compares the differences found
+// offline, those found by a running server, and those left after a repair. If rows are lost, the repair restores them
+// from the blocks; if the records in the blocks are damaged too, it keeps the remaining rows.
 func TestFsckFindsAndRepairs(t *testing.T) {
 	for name, c := range damages() {
 		t.Run(name, func(t *testing.T) { c.findAndRepair(t, true) })
@@ -246,7 +246,7 @@ func TestFsckFindsAndRepairs(t *testing.T) {
 	}
 }
 
-// losesRows reports whether what fsck finds means that rows are lost.
+// losesRows reports whether the differences show that rows are lost.
 func (c damage) losesRows() bool {
 	r := fsck.Report{ByKind: map[string]int{}}
 	for _, kind := range c.kinds {
@@ -255,7 +255,7 @@ func (c damage) losesRows() bool {
 	return r.RowsLost()
 }
 
-// findAndRepair damages a store, checks and repairs it; without its records a rebuild is not possible.
+// findAndRepair damages a store, checks it and repairs it. Without records, a rebuild from the blocks is impossible.
 func (c damage) findAndRepair(t *testing.T, records bool) {
 	lost := c.losesRows()
 	if records && lost {
@@ -275,7 +275,7 @@ func (c damage) findAndRepair(t *testing.T, records bool) {
 		require.True(t, slices.ContainsFunc(r.Check.Differences, func(d fsck.Difference) bool { return strings.Contains(d.Where, c.where) }), text)
 	}
 	again, _ := fsckJSON(t, dir)
-	require.Equal(t, r.Check.ByKind, again.Check.ByKind, "a check changes nothing")
+	require.Equal(t, r.Check.ByKind, again.Check.ByKind, "the first check changed something")
 	if records {
 		c.compareOnline(t, dir, r.Check)
 	}
@@ -303,22 +303,22 @@ func (c damage) findAndRepair(t *testing.T, records bool) {
 	}
 }
 
-// compareOnline compares what a running server finds with what was found offline.
+// compareOnline compares the differences that a running server finds with those found offline.
 func (c damage) compareOnline(t *testing.T, dir string, offline *fsck.Report) {
 	online, text := checkOnline(t, dir)
 	if c.healed {
 		require.Zero(t, online.Found, text)
 	} else {
-		require.Equal(t, offline.ByKind, online.ByKind, "what a running server finds: %s", text)
+		require.Equal(t, offline.ByKind, online.ByKind, "differences found by a running server: %s", text)
 	}
 }
 
-// spoilRecords damages the first record of a data directory: the database cannot be made again from the blocks.
+// spoilRecords damages the first record of a data directory, so that the database cannot be rebuilt from the blocks.
 func spoilRecords(t *testing.T, dir string) {
 	storetest.FlipFile(t, blockFiles(t, dir, ".packed")[0], frame.BlockHeaderSize+frame.HeaderSize+10)
 }
 
-// fsckJSON checks a data directory, content too, and compares the status with the report.
+// fsckJSON runs orcas fsck --content on a data directory, and compares the exit status with the report.
 func fsckJSON(t *testing.T, dir string, args ...string) (r fsckReport, stdout string) {
 	status, stdout, stderr := orcas(append([]string{"fsck", "--data", dir, "--content", "--json"}, args...)...)
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r), stderr)
@@ -330,7 +330,7 @@ func fsckJSON(t *testing.T, dir string, args ...string) (r fsckReport, stdout st
 	return r, stdout
 }
 
-// TestFsckBeforeReplay: what waits in the blocks is counted and left alone without --repair, and comes back with it.
+// TestFsckBeforeReplay: changes that wait in the blocks are only counted without --repair, and replayed with it.
 func TestFsckBeforeReplay(t *testing.T) {
 	dir := filled(t)
 	database := filepath.Join(dir, storetest.Database)
@@ -348,7 +348,7 @@ func TestFsckBeforeReplay(t *testing.T) {
 		s.In(plain).Delete(fmt.Sprint("copy-", i))
 	}
 	s.In(plain).Put("large", nil)
-	s.reclaims(false, 1) // only large blocks go, as they may before a power cut takes the newest of the database
+	s.reclaims(false, 1) // deletes only large blocks, as reclaim may before a power cut drops the newest transactions
 	want, sums := s.contents()
 	s.Close()
 	require.NoError(t, os.WriteFile(database, old, 0o600))
@@ -371,8 +371,8 @@ func TestFsckBeforeReplay(t *testing.T) {
 	require.Equal(t, sums, gotSums)
 }
 
-// TestFsckOfRelaxedStore: after a power cut the database of a relaxed writer may be ahead of the blocks. It is made
-// again from them by a repair, and nothing else is said about it before.
+// TestFsckOfRelaxedStore: after a power cut the database of a relaxed writer may be ahead of the blocks. A repair
+// rebuilds it from the blocks; without a repair, fsck reports only that.
 func TestFsckOfRelaxedStore(t *testing.T) {
 	s := openWith(t, t.TempDir(), batch.Options{Relaxed: true, Window: time.Hour})
 	b := s.OpenBucket("b", core.VersioningOff)
@@ -382,7 +382,7 @@ func TestFsckOfRelaxedStore(t *testing.T) {
 	o, err := s.FS.Stat(ctx, b, "lost", core.Current)
 	require.NoError(t, err)
 	at := o.Segments[0].Info.Extents[0].Offset
-	dir := filepath.Join(t.TempDir(), "cut") // what is on the drive when the power goes
+	dir := filepath.Join(t.TempDir(), "cut") // the content of the drive after a power cut
 	require.NoError(t, os.CopyFS(dir, os.DirFS(s.Dir)))
 	s.Close()
 	files := blockFiles(t, dir, ".packed")

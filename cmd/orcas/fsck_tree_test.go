@@ -13,8 +13,8 @@ import (
 	"orcas/core"
 )
 
-// doubleChild makes the root of a table's tree lead to its second child twice, and to its third no more: the rows of
-// one come twice, those of the other are hidden.
+// doubleChild replaces the pointer to the third child in the root of a table's B-tree with the pointer to the second
+// child. Then the rows of the second child appear twice, and those of the third are hidden.
 func doubleChild(t *testing.T, dir, table string) {
 	path := filepath.Join(dir, "metadata.db")
 	db, err := sql.Open("sqlite3", path)
@@ -29,11 +29,11 @@ func doubleChild(t *testing.T, dir, table string) {
 	page := make([]byte, pageSize)
 	_, err = f.ReadAt(page, (root-1)*pageSize)
 	require.NoError(t, err)
-	require.Contains(t, []byte{2, 5}, page[0], "the root has to be an inner page")
+	require.Contains(t, []byte{2, 5}, page[0], "the root is not an interior page")
 	cells := int(binary.BigEndian.Uint16(page[3:]))
 	require.GreaterOrEqual(t, cells, 3)
-	const header = 12             // of an inner page; the places of its cells follow
-	child := func(n int) []byte { // the page that a cell leads to
+	const header = 12             // size of the header of an interior page; the offsets of the cells follow
+	child := func(n int) []byte { // the page number in a cell
 		at := binary.BigEndian.Uint16(page[header+2*n:])
 		return page[at : at+4]
 	}
@@ -43,8 +43,8 @@ func doubleChild(t *testing.T, dir, table string) {
 	require.NoError(t, err)
 }
 
-// TestFsckRepairsATree: an inner page that leads to one page twice hides the rows of another. A repair gives everything
-// back from the blocks; without records it keeps what can be reached, once.
+// TestFsckRepairsATree: an interior page that refers to one child twice hides the rows of another. A repair restores
+// all rows from the blocks; without records it keeps each row that can be reached, once.
 func TestFsckRepairsATree(t *testing.T) {
 	const keys = 1200
 	for _, table := range []string{"objects", "data"} {

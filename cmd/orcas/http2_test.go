@@ -29,7 +29,7 @@ import (
 	"orcas/server"
 )
 
-// TestMain makes the test program the command itself where a test starts it as a process.
+// TestMain lets the test binary act as the orcas command when a test starts it as a process.
 func TestMain(m *testing.M) {
 	if os.Getenv("ORCAS_TEST_COMMAND") != "" {
 		main()
@@ -43,23 +43,23 @@ type attacker struct {
 	conn   *tls.Conn
 	framer *http2.Framer
 	hpack  *hpack.Encoder
-	block  bytes.Buffer // what hpack writes
-	out    bytes.Buffer // what the framer writes
-	closed atomic.Bool  // by the server
+	block  bytes.Buffer // output of hpack
+	out    bytes.Buffer // output of the framer
+	closed atomic.Bool  // the server has closed the connection
 
-	mu      sync.Mutex // guards what follows
-	resets  map[http2.ErrCode]int
-	goAway  *http2.GoAwayFrame
-	answers map[uint32]string // status by stream
+	mu        sync.Mutex // guards the fields below
+	resets    map[http2.ErrCode]int
+	goAway    *http2.GoAwayFrame
+	responses map[uint32]string // status of each stream
 }
 
-// attack connects. The answers are read and noted, unless the attacker is deaf.
+// attack connects to a server. It reads and records the responses, unless the attacker is deaf.
 func attack(t *testing.T, address string, roots *x509.CertPool, deaf bool) *attacker {
 	t.Helper()
 	conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: roots, NextProtos: []string{"h2"}})
 	require.NoError(t, err)
 	require.Equal(t, "h2", conn.ConnectionState().NegotiatedProtocol)
-	a := &attacker{t: t, conn: conn, resets: map[http2.ErrCode]int{}, answers: map[uint32]string{}}
+	a := &attacker{t: t, conn: conn, resets: map[http2.ErrCode]int{}, responses: map[uint32]string{}}
 	a.framer = http2.NewFramer(&a.out, conn)
 	a.framer.AllowIllegalWrites = true
 	a.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
@@ -74,7 +74,7 @@ func attack(t *testing.T, address string, roots *x509.CertPool, deaf bool) *atta
 	return a
 }
 
-// listen notes what the server says, until it closes the connection.
+// listen records the frames of the server until it closes the connection.
 func (a *attacker) listen() {
 	for {
 		f, err := a.framer.ReadFrame()
@@ -89,13 +89,13 @@ func (a *attacker) listen() {
 		case *http2.GoAwayFrame:
 			a.goAway = f
 		case *http2.MetaHeadersFrame:
-			a.answers[f.StreamID] = f.PseudoValue("status")
+			a.responses[f.StreamID] = f.PseudoValue("status")
 		}
 		a.mu.Unlock()
 	}
 }
 
-// flush sends what was written. It reports whether the connection stands.
+// flush sends the buffered frames. It reports whether the connection is still open.
 func (a *attacker) flush() bool {
 	_ = a.conn.SetWriteDeadline(time.Now().Add(time.Minute))
 	_, err := a.conn.Write(a.out.Bytes())
@@ -106,10 +106,10 @@ func (a *attacker) flush() bool {
 	return err == nil
 }
 
-// flushAt flushes when there is much to send.
+// flushAt flushes if at least n bytes are buffered. It reports whether the connection is still open.
 func (a *attacker) flushAt(n int) bool { return a.out.Len() < n || a.flush() }
 
-// headers encodes header fields: pairs of name and value.
+// headers encodes header fields, given as pairs of name and value.
 func (a *attacker) headers(pairs ...string) []byte {
 	a.block.Reset()
 	for i := 0; i < len(pairs); i += 2 {
@@ -118,7 +118,7 @@ func (a *attacker) headers(pairs ...string) []byte {
 	return bytes.Clone(a.block.Bytes())
 }
 
-// request encodes the headers of a plain request, and more fields.
+// request encodes the headers of a GET request, with additional fields.
 func (a *attacker) request(more ...string) []byte {
 	return a.headers(append([]string{":method", "GET", ":scheme", "https", ":authority", "x", ":path", "/bucket/key"}, more...)...)
 }
@@ -129,17 +129,17 @@ func (a *attacker) open(stream uint32, block []byte, endStream, endHeaders bool)
 	}))
 }
 
-// until waits until the server has said something.
-func (a *attacker) until(what string, said func() bool) {
+// until waits until the frames of the server meet a condition, which what describes.
+func (a *attacker) until(what string, met func() bool) {
 	require.Eventually(a.t, func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		return said()
+		return met()
 	}, 2*time.Minute, time.Millisecond, what)
 }
 
-// ended waits until the server has sent GOAWAY with a code, or has closed the connection, which may take the frame
-// along.
+// ended waits until the server has sent GOAWAY with one of the codes, or has closed the connection, in which case the
+// frame may have been lost.
 func (a *attacker) ended(codes ...http2.ErrCode) {
 	a.until("the end of the connection", func() bool { return a.goAway != nil || a.closed.Load() })
 	a.mu.Lock()
@@ -149,7 +149,7 @@ func (a *attacker) ended(codes ...http2.ErrCode) {
 	}
 }
 
-// attacks are the floods, each by an attacker who has connected. Scale is how much of each.
+// attacks are the floods. Each runs on the connection of one attacker; scale determines its size.
 var attacks = map[string]struct {
 	deaf bool
 	run  func(a *attacker, scale int)
@@ -168,14 +168,14 @@ var attacks = map[string]struct {
 	"many streams": {run: func(a *attacker, scale int) {
 		block := a.headers(":method", "PUT", ":scheme", "https", ":authority", "x", ":path", "/bucket/key", "content-length", "10")
 		for i := range uint32(20 * scale) {
-			a.open(2*i+1, block, false, true) // the body never comes
+			a.open(2*i+1, block, false, true) // the body is never sent
 			if !a.flushAt(16 << 10) {
 				break
 			}
 		}
 		a.flush()
-		a.until("refused streams or answers", func() bool {
-			return a.closed.Load() || a.goAway != nil || a.resets[http2.ErrCodeRefusedStream]+len(a.answers) > 0
+		a.until("refused streams or responses", func() bool {
+			return a.closed.Load() || a.goAway != nil || a.resets[http2.ErrCodeRefusedStream]+len(a.responses) > 0
 		})
 	}},
 	"CONTINUATION": {run: func(a *attacker, scale int) {
@@ -191,8 +191,8 @@ var attacks = map[string]struct {
 		a.ended(http2.ErrCodeEnhanceYourCalm, http2.ErrCodeProtocol, http2.ErrCodeCompression)
 	}},
 	"empty CONTINUATION": {run: func(a *attacker, scale int) {
-		// net/http reads these for as long as they come; TestEndlessHeadersAreCutOff of package server shows what ends
-		// that.
+		// net/http reads these for as long as they arrive; TestEndlessHeadersAreCutOff in package server shows how such
+		// a connection ends.
 		a.open(1, a.request(), true, false)
 		for range 5000 * scale {
 			require.NoError(a.t, a.framer.WriteContinuation(1, false, nil))
@@ -202,7 +202,7 @@ var attacks = map[string]struct {
 		}
 		require.NoError(a.t, a.framer.WriteContinuation(1, true, nil))
 		a.flush()
-		a.until("an answer", func() bool { return a.answers[1] == "404" || a.goAway != nil || a.closed.Load() })
+		a.until("a response", func() bool { return a.responses[1] == "404" || a.goAway != nil || a.closed.Load() })
 	}},
 	"SETTINGS": {deaf: true, run: func(a *attacker, scale int) {
 		for range 1000 * scale {
@@ -223,8 +223,8 @@ var attacks = map[string]struct {
 		a.flush()
 	}},
 	"HPACK bomb": {run: func(a *attacker, scale int) {
-		// One field of 4 kB in the table of the connection, then a byte for each mention of it: 20,000 make 80 MB of
-		// headers.
+		// One field of 4 kB is stored in the table of the connection, and each reference to it takes one byte: 20,000
+		// references expand to 80 MB of headers.
 		a.open(1, a.request("x-bomb", strings.Repeat("x", 4000)), true, true)
 		mention := a.request("x-bomb", strings.Repeat("x", 4000))
 		last := mention[len(mention)-1:] // an indexed field
@@ -236,9 +236,9 @@ var attacks = map[string]struct {
 				break
 			}
 		}
-		a.until("answers", func() bool {
+		a.until("responses", func() bool {
 			refused := a.closed.Load() || a.goAway != nil
-			for stream, status := range a.answers {
+			for stream, status := range a.responses {
 				refused = refused || stream > 1 && status == "431"
 			}
 			return refused
@@ -265,9 +265,9 @@ var attacks = map[string]struct {
 				return
 			}
 		}
-		a.until("each refused", func() bool {
+		a.until("each request refused", func() bool {
 			refused := a.resets[http2.ErrCodeProtocol] + a.resets[http2.ErrCodeRefusedStream]
-			for _, status := range a.answers {
+			for _, status := range a.responses {
 				require.Equal(a.t, "400", status)
 				refused++
 			}
@@ -276,9 +276,9 @@ var attacks = map[string]struct {
 	}},
 }
 
-// besiege runs each attack by several attackers at the same time, while a client goes on to ask. It returns the answers
-// that client got.
-func besiege(t *testing.T, endpoint string, roots *x509.CertPool, attackers, scale int) (answered int) {
+// besiege runs each attack with several concurrent attackers, while another client keeps sending requests. It returns
+// the number of responses that this client received.
+func besiege(t *testing.T, endpoint string, roots *x509.CertPool, attackers, scale int) (served int) {
 	t.Helper()
 	address := strings.TrimPrefix(endpoint, "https://")
 	client := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: roots}}}
@@ -286,41 +286,41 @@ func besiege(t *testing.T, endpoint string, roots *x509.CertPool, attackers, sca
 	for name, how := range attacks {
 		var wg sync.WaitGroup
 		ctx, stop := context.WithCancel(t.Context())
-		asked := make(chan int)
+		count := make(chan int)
 		go func() {
 			n := 0
 			for ; ctx.Err() == nil || n == 0; n++ {
-				answer, err := client.Get(endpoint + "/bucket/key")
+				response, err := client.Get(endpoint + "/bucket/key")
 				if err != nil {
 					t.Errorf("during %s: %v", name, err)
 					break
 				}
-				_, _ = io.Copy(io.Discard, answer.Body)
-				_ = answer.Body.Close()
-				if answer.StatusCode != http.StatusNotFound {
-					t.Errorf("during %s: %s", name, answer.Status)
+				_, _ = io.Copy(io.Discard, response.Body)
+				_ = response.Body.Close()
+				if response.StatusCode != http.StatusNotFound {
+					t.Errorf("during %s: %s", name, response.Status)
 					break
 				}
 			}
-			asked <- n
+			count <- n
 		}()
 		for range attackers {
 			wg.Go(func() {
 				a := attack(t, address, roots, how.deaf)
-				defer a.conn.NetConn().Close() // at once
+				defer a.conn.NetConn().Close() // immediately: closing the TLS connection would send an alert first
 				how.run(a, scale)
 			})
 		}
 		wg.Wait()
 		stop()
-		n := <-asked
+		n := <-count
 		require.Positive(t, n, name)
-		answered += n
+		served += n
 	}
-	return answered
+	return served
 }
 
-// rootsOf trusts the self-signed certificate of a data directory.
+// rootsOf returns a pool with the self-signed certificate of a data directory.
 func rootsOf(t *testing.T, data string) *x509.CertPool {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(data, "self-signed.crt"))
@@ -330,12 +330,12 @@ func rootsOf(t *testing.T, data string) *x509.CertPool {
 	return roots
 }
 
-// memoryMost is how much more memory the floods may make the server use. Those of TestHTTP2Floods would fill several
-// times as much if all that is sent were kept.
+// memoryMost bounds the additional memory that the floods may make the server use. If the server kept everything that
+// TestHTTP2Floods sends, it would use several times as much.
 const memoryMost = 192 << 20
 
-// TestHTTP2Floods attacks a server process. Its memory stays bounded, other clients are served meanwhile, and its
-// connections and their goroutines go away.
+// TestHTTP2Floods attacks a server process. Its memory stays bounded, other clients are served in the meantime, and
+// afterwards no connection or goroutine of an attacker is left.
 func TestHTTP2Floods(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	p := exec.Command(os.Args[0], "server", "--data", data, "--address", "127.0.0.1:0", "--admin-address", "none", "--tls-self-signed")
@@ -355,9 +355,9 @@ func TestHTTP2Floods(t *testing.T) {
 	if testing.Short() {
 		scale = 20
 	}
-	answered := besiege(t, endpoint, rootsOf(t, data), attackers, scale)
+	served := besiege(t, endpoint, rootsOf(t, data), attackers, scale)
 	after := peakOf(t, p.Process.Pid)
-	t.Logf("%d answers meanwhile; memory at most %d MiB, before %d MiB", answered, after>>20, before>>20)
+	t.Logf("%d requests served during the attacks; peak memory %d MiB before, %d MiB after", served, before>>20, after>>20)
 	require.Less(t, after-before, int64(memoryMost))
 	require.Eventually(t, func() bool { return socketsOf(t, p.Process.Pid) == 1 }, 2*time.Minute, 10*time.Millisecond, "connections are left")
 
@@ -369,7 +369,7 @@ func TestHTTP2Floods(t *testing.T) {
 	require.NotContains(t, log.String(), "panic")
 }
 
-// TestHTTP2FloodsLeaveNothing attacks a server in this process, whose goroutines can be waited for.
+// TestHTTP2FloodsLeaveNothing attacks a server in this process, so that it can wait until its goroutines have ended.
 func TestHTTP2FloodsLeaveNothing(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	settings, err := server.ReadSettings([]string{"ORCAS_MIN_FREE=0", "ORCAS_LOG=off"})
@@ -381,7 +381,7 @@ func TestHTTP2FloodsLeaveNothing(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
 	besiege(t, s.Endpoint(), rootsOf(t, data), 2, 3)
-	require.Eventually(t, func() bool { // while the server goes on
+	require.Eventually(t, func() bool { // the server is still running
 		stacks := make([]byte, 16<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		return !bytes.Contains(stacks, []byte("net/http.(*conn).serve")) && !bytes.Contains(stacks, []byte("net/http.(*http2serverConn)"))
@@ -406,7 +406,7 @@ func endpointOf(t *testing.T, banner io.Reader) string {
 	}
 }
 
-// socketsOf returns how many sockets a process has.
+// socketsOf returns the number of open sockets of a process.
 func socketsOf(t *testing.T, pid int) (n int) {
 	t.Helper()
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
@@ -420,7 +420,7 @@ func socketsOf(t *testing.T, pid int) (n int) {
 	return n
 }
 
-// peakOf returns the most memory that a process had, in bytes.
+// peakOf returns the peak resident memory of a process, in bytes.
 func peakOf(t *testing.T, pid int) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -12,8 +12,8 @@ import (
 )
 
 type adminKeys struct {
-	Status adminKeysStatus `cmd:"" help:"Show the newest master key and the ones that the server still needs."`
-	Rotate adminKeysRotate `cmd:"" help:"Wrap every data key with the newest master key, so that older ones can be removed."`
+	Status adminKeysStatus `cmd:"" help:"Show the newest master key and the keys that the server still needs."`
+	Rotate adminKeysRotate `cmd:"" help:"Rewrap every data key with the newest master key, so that older master keys can be removed."`
 }
 
 const keysPath = "/-/admin/keys"
@@ -27,7 +27,7 @@ func (a *adminKeysStatus) Run(c *console) error {
 
 type adminKeysRotate struct {
 	adminTarget
-	Wait bool `help:"Wait until it is finished, and print which keys can be removed."`
+	Wait bool `help:"Wait until the rotation is finished, and print which keys can be removed."`
 }
 
 // Run starts a rotation.

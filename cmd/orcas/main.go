@@ -46,7 +46,7 @@ type commands struct {
 	Restore restoreCommand `cmd:"" help:"Restore a data directory from a backup."`
 	Perf    perfCommand    `cmd:"" help:"Measure the performance of a server."`
 	Version versionCommand `cmd:"" help:"Print the version."`
-	Help    helpCommand    `cmd:"" help:"Print help for orcas or for one of its commands."`
+	Help    helpCommand    `cmd:"" help:"Print help for orcas or one of its commands."`
 
 	ShowVersion kong.VersionFlag `name:"version" help:"Print the version."`
 }

@@ -20,7 +20,7 @@ func TestStatus(t *testing.T) {
 	cases := []struct {
 		args, env []string
 		status    int
-		says      string // in what is printed
+		says      string // text that the output must contain
 	}{
 		{args: []string{"version"}, status: exitOK, says: "orcas "},
 		{args: []string{"--version"}, status: exitOK, says: "encryption by"},
@@ -43,7 +43,7 @@ func TestStatus(t *testing.T) {
 		{args: []string{"server", "--data", data}, env: []string{"ORCAS_MASTER_KEY_FILE=/nowhere"}, status: exitUsage, says: "ORCAS_MASTER_KEY_FILE"},
 		{args: []string{"backup"}, status: exitUsage, says: "DIR"},
 		{args: []string{"backup", "b"}, status: exitUsage, says: "missing flag --data=DIR"},
-		{args: []string{"backup", "b", "x", "--data", data}, status: exitUsage, says: "only --check"},
+		{args: []string{"backup", "b", "x", "--data", data}, status: exitUsage, says: "only with --check"},
 		{args: []string{"backup", "b", "--check", "--link"}, status: exitUsage, says: "--check cannot be combined"},
 		{args: []string{"backup", "b", "--data", data, "--keep", "-1"}, status: exitUsage, says: "--keep"},
 		{args: []string{"backup", "b", "--data", data}, status: exitFailed, says: "there is no directory " + data},
@@ -56,7 +56,7 @@ func TestStatus(t *testing.T) {
 		{args: []string{"rebuild", "--data", home}, status: exitFailed, says: "is not an ORCAS data directory"},
 		{args: []string{"server", "--data", file, "--address", "127.0.0.1:0", "--admin-address", "none"}, status: exitFailed, says: file + " is a file"},
 		{args: []string{"server", "--data", home, "--address", "127.0.0.1:0", "--admin-address", "none"}, status: exitFailed,
-			says: home + " is not empty and is not an ORCAS data directory (it holds Documents): give an empty or a new directory"},
+			says: home + " is not empty and is not an ORCAS data directory (it contains Documents): use an empty or a new directory"},
 		{args: []string{"admin", "reclaim", "--admin-address", "127.0.0.1:1"}, env: []string{"AWS_ACCESS_KEY_ID=key", "AWS_SECRET_ACCESS_KEY=secret"},
 			status: exitFailed, says: "no server listens at --admin-address 127.0.0.1:1: start one"},
 		{args: []string{"server", "--data", data, "--address", "127.0.0.1:99999"}, status: exitFailed, says: "99999"},
@@ -71,13 +71,13 @@ func TestStatus(t *testing.T) {
 		}
 		require.Contains(t, stderr.String(), c.says)
 		require.NotContains(t, stderr.String(), "internal error")
-		require.Equal(t, 1, strings.Count(stderr.String(), "\n"), "one line: %q", stderr.String())
+		require.Equal(t, 1, strings.Count(stderr.String(), "\n"), "expected one line: %q", stderr.String())
 		require.Empty(t, stdout.String())
 	}
 	require.NoDirExists(t, data)
 }
 
-// TestUsageWithoutArguments: orcas alone lists all commands, and is a mistake nevertheless.
+// TestUsageWithoutArguments: orcas without arguments lists all commands, and returns the status of a usage error.
 func TestUsageWithoutArguments(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	require.Equal(t, exitUsage, run(nil, nil, &stdout, &stderr))
@@ -87,8 +87,8 @@ func TestUsageWithoutArguments(t *testing.T) {
 	}
 }
 
-// TestServerHelpListsVariables: the environment is the larger half of the configuration, and a binary comes without
-// docs.
+// TestServerHelpListsVariables: most settings are environment variables, and the binary is installed without the
+// documentation.
 func TestServerHelpListsVariables(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	require.Equal(t, exitOK, run([]string{"server", "--help"}, nil, &stdout, &stderr))

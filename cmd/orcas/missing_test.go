@@ -22,13 +22,14 @@ import (
 	"orcas/fsck"
 )
 
-// quiet and allowing are environments of servers whose background work is off, as far as it can be.
+// quiet and allowing are environments for servers with as little background work as possible. With allowing, the server
+// accepts writes even if blocks are missing.
 var (
 	quiet    = []string{"ORCAS_MIN_FREE=0", "ORCAS_SCRUB_DAYS=0", "ORCAS_LIFECYCLE_INTERVAL_SEC=0"}
 	allowing = append(slices.Clone(quiet), "ORCAS_ALLOW_MISSING_BLOCKS=true")
 )
 
-// requireHealth waits until the comparison of the start is done, and compares the health with what it should be.
+// requireHealth waits until the comparison at startup has ended, and then checks the health.
 func requireHealth(t *testing.T, c *s3.Client, status int, state string) {
 	t.Helper()
 	var got struct {
@@ -49,7 +50,7 @@ func requireHealth(t *testing.T, c *s3.Client, status int, state string) {
 	require.Equal(t, status, code)
 }
 
-// once makes a request one that is not repeated if it fails.
+// once disables retries of a request.
 func once(o *s3.Options) { o.RetryMaxAttempts = 1 }
 
 func putObject(t *testing.T, c *s3.Client, key string, body []byte) error {
@@ -68,19 +69,19 @@ func get(t *testing.T, c *s3.Client, key string) error {
 	return err
 }
 
-// requireReadOnly: err is the answer of a server that takes no writes.
+// requireReadOnly checks that err is the response of a server that accepts no writes.
 func requireReadOnly(t *testing.T, err error) {
 	t.Helper()
-	var answer *awshttp.ResponseError
-	require.ErrorAs(t, err, &answer)
-	require.Equal(t, http.StatusServiceUnavailable, answer.HTTPStatusCode())
+	var response *awshttp.ResponseError
+	require.ErrorAs(t, err, &response)
+	require.Equal(t, http.StatusServiceUnavailable, response.HTTPStatusCode())
 	var api smithy.APIError
 	require.ErrorAs(t, err, &api)
 	require.Equal(t, "ServiceUnavailable", api.ErrorCode())
 	require.Contains(t, api.ErrorMessage(), "read-only because stored blocks are missing")
 }
 
-// lostOf returns what orcas admin lost --json prints, by key.
+// lostOf returns the objects that orcas admin lost --json prints, by bucket, key and version or upload.
 func lostOf(t *testing.T, data, admin string, status int) map[string]fsck.LostObject {
 	t.Helper()
 	stdout, stderr := orcasExits(t, status, "admin", "lost", "--json", "--data", data, "--admin-address", admin)
@@ -94,7 +95,7 @@ func lostOf(t *testing.T, data, admin string, status int) map[string]fsck.LostOb
 	return lost
 }
 
-// deleteLost deletes lost objects and aborts uploads, until a comparison finds nothing missing.
+// deleteLost deletes lost objects and aborts lost uploads. Afterwards no block may be missing.
 func deleteLost(t *testing.T, c *s3.Client, data, admin string) {
 	for _, o := range lostOf(t, data, admin, exitFailed) {
 		if o.Upload != "" {
@@ -110,8 +111,8 @@ func deleteLost(t *testing.T, c *s3.Client, data, admin string) {
 	require.Equal(t, "no block is missing\n", stdout)
 }
 
-// TestEmptiedBlocks: a directory of blocks whose file system is not mounted is refused by everything that would use it,
-// and left as it is.
+// TestEmptiedBlocks: if the file system with the blocks is not mounted, every command that would use the block
+// directory refuses to, and does not change it.
 func TestEmptiedBlocks(t *testing.T) {
 	dir := filled(t)
 	blocks := filepath.Join(dir, "blocks")
@@ -126,7 +127,7 @@ func TestEmptiedBlocks(t *testing.T) {
 		{"backup", t.TempDir(), "--data", dir},
 	} {
 		_, stderr := orcasExits(t, exitFailed, command...)
-		require.Contains(t, stderr, blocks+" holds no blocks and no file STORE, but the database names blocks")
+		require.Contains(t, stderr, blocks+" contains neither blocks nor the file STORE, but the database refers to blocks")
 		require.Contains(t, stderr, "--allow-missing-blocks")
 		left, err := os.ReadDir(blocks)
 		require.NoError(t, err)
@@ -144,7 +145,7 @@ func TestEmptiedBlocks(t *testing.T) {
 		require.NoError(t, get(t, c, "small-9"))
 	})
 
-	require.NoError(t, os.RemoveAll(blocks)) // now they are lost
+	require.NoError(t, os.RemoveAll(blocks)) // from here on the blocks are lost
 	serveWith(t, dir, allowing, func(c *s3.Client, admin string) {
 		requireHealth(t, c, 200, "degraded")
 		require.Error(t, get(t, c, "small-9"))
@@ -162,7 +163,7 @@ func TestEmptiedBlocks(t *testing.T) {
 	})
 }
 
-// TestOneBlockMissing: the start finds it, says so, and goes on; the list of lost objects is exact.
+// TestOneBlockMissing: the server reports the missing block and continues, and the list of lost objects is exact.
 func TestOneBlockMissing(t *testing.T) {
 	dir := filled(t)
 	require.NoError(t, os.Remove(blockFiles(t, dir, ".large")[0]))
@@ -191,7 +192,7 @@ func TestOneBlockMissing(t *testing.T) {
 	})
 }
 
-// TestManyBlocksMissing: the server reads only, until somebody says that it may write, or has deleted what is lost.
+// TestManyBlocksMissing: the server is read-only until a setting allows writes, or until the lost objects are deleted.
 func TestManyBlocksMissing(t *testing.T) {
 	dir := filled(t)
 	for _, path := range blockFiles(t, dir, ".large") {
@@ -216,7 +217,7 @@ func TestManyBlocksMissing(t *testing.T) {
 		upload := slices.IndexFunc(slices.Collect(maps.Values(lost)), func(o fsck.LostObject) bool { return o.Key == "unfinished" && o.Part == 1 })
 		require.GreaterOrEqual(t, upload, 0)
 		_, stderr := orcasExits(t, exitFailed, "admin", "reclaim", "--wait", "--data", dir, "--admin-address", admin)
-		require.Contains(t, stderr, "read-only", "nothing is freed meanwhile")
+		require.Contains(t, stderr, "read-only", "a read-only server must not reclaim space")
 	})
 	require.Equal(t, left, blockFiles(t, dir, ".packed"))
 	serveWith(t, dir, allowing, func(c *s3.Client, admin string) {
@@ -228,12 +229,12 @@ func TestManyBlocksMissing(t *testing.T) {
 	serveWith(t, dir, quiet, func(c *s3.Client, _ string) { requireHealth(t, c, 200, "ready") })
 }
 
-// TestNewestRecordsMissing: without the block that recovery begins with, nothing is written before somebody says so.
-// Then a snapshot stands in for it.
+// TestNewestRecordsMissing: if the block from which recovery starts is missing, the server writes only if a setting
+// allows it. Then a snapshot replaces the missing records.
 func TestNewestRecordsMissing(t *testing.T) {
 	dir := filled(t)
 	s := openStore(t, dir)
-	s.In(s.OpenBucket("plain", 0)).Delete("small-29") // a block with nothing but a record
+	s.In(s.OpenBucket("plain", 0)).Delete("small-29") // creates a block with only a record
 	s.Close()
 	packed := blockFiles(t, dir, ".packed")
 	require.NoError(t, os.Remove(packed[len(packed)-1]))
@@ -253,11 +254,12 @@ func TestNewestRecordsMissing(t *testing.T) {
 		requireHealth(t, c, 200, "ready")
 		require.NoError(t, get(t, c, "new"))
 		require.NoError(t, get(t, c, "large"))
-		require.Error(t, get(t, c, "small-29"), "rebuilt from that snapshot")
+		require.Error(t, get(t, c, "small-29"), "the database was rebuilt from that snapshot")
 	})
 }
 
-// TestForeignBlocks: the blocks of another store are refused, with and without a marker, whatever is allowed.
+// TestForeignBlocks: the blocks of another store are refused, with and without a marker, even if missing blocks are
+// allowed.
 func TestForeignBlocks(t *testing.T) {
 	dir, other := filled(t), filled(t)
 	blocks := filepath.Join(dir, "blocks")
@@ -274,7 +276,7 @@ func TestForeignBlocks(t *testing.T) {
 	}
 }
 
-// TestMarkerOfOlderStores: the first start of this version marks the blocks of a store that has some.
+// TestMarkerOfOlderStores: if a store with blocks has no marker, the next start creates it.
 func TestMarkerOfOlderStores(t *testing.T) {
 	dir := filled(t)
 	marker := filepath.Join(dir, "blocks", "STORE")
@@ -287,7 +289,7 @@ func TestMarkerOfOlderStores(t *testing.T) {
 	require.FileExists(t, marker)
 }
 
-// TestScrubFindsMissingBlocks: a block that goes while the server runs is found by the next pass.
+// TestScrubFindsMissingBlocks: a pass of the scrub finds a block that was deleted while the server was running.
 func TestScrubFindsMissingBlocks(t *testing.T) {
 	dir := filled(t)
 	serveWith(t, dir, quiet, func(c *s3.Client, admin string) {
@@ -303,7 +305,7 @@ func TestScrubFindsMissingBlocks(t *testing.T) {
 	})
 }
 
-// TestRestoreMarksBlocks: a restored directory is known by its marker before its first start.
+// TestRestoreMarksBlocks: a restore creates the marker, before the first start in the restored directory.
 func TestRestoreMarksBlocks(t *testing.T) {
 	dir, backups, again := filled(t), t.TempDir(), filepath.Join(t.TempDir(), "again")
 	orcasExits(t, exitOK, "backup", backups, "--data", dir)

@@ -16,11 +16,11 @@ import (
 	"orcas/server"
 )
 
-// callChain finds names of Go packages, functions and types in front of a message: "sqlite.Bucket: ", "sigv4: ",
+// callChain matches names of Go packages, functions and types in front of a message: "sqlite.Bucket: ", "sigv4: ",
 // "*fs.PathError".
 var callChain = regexp.MustCompile(`(?:^|[\s("])(?:\*?[a-z][a-z0-9]*\.[A-Z]\w*(?:[:\s]|$)|(?:sigv4|kong|json|sqlite|vfs): )`)
 
-// TestCallChainIsFound checks the expression itself.
+// TestCallChainIsFound tests the regular expression.
 func TestCallChainIsFound(t *testing.T) {
 	for _, text := range []string{
 		"orcas: sqlite.Bucket: no such bucket: sqlite.Bucket: no such bucket", "orcas: sigv4: AccessDenied: no", "orcas: open: *fs.PathError", "cannot run (vfs.Open: gone)",
@@ -32,33 +32,33 @@ func TestCallChainIsFound(t *testing.T) {
 	}
 }
 
-// mistake is a command line that fails, and what its error must say.
+// mistake is a command line that fails, and text that its error must contain.
 type mistake struct {
 	args, env []string
 	status    int
 	says      string
 }
 
-// check runs the command: it fails with one line, for people.
+// check runs the command, and checks that it fails with one line that contains no Go names.
 func (m *mistake) check(t *testing.T) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	status := run(m.args, m.env, &stdout, &stderr)
 	require.Equal(t, m.status, status, "%q: %s%s", m.args, &stdout, &stderr)
 	said := stderr.String()
-	for strings.HasPrefix(said, "{") { // a server logs what it did before it failed
+	for strings.HasPrefix(said, "{") { // a server may log JSON lines before it fails
 		_, said, _ = strings.Cut(said, "\n")
 	}
 	require.Contains(t, said, m.says, "%q", m.args)
 	require.True(t, strings.HasPrefix(said, "orcas: "), "%q: %s", m.args, said)
-	require.Equal(t, 1, strings.Count(said, "\n"), "one line: %q", said)
+	require.Equal(t, 1, strings.Count(said, "\n"), "expected one line: %q", said)
 	for _, text := range []string{stdout.String(), said} {
 		require.NotRegexp(t, callChain, text, "%q", m.args)
 		require.NotContains(t, text, "internal error", "%q", m.args)
 	}
 }
 
-// TestMistakesOffline: what a person gets wrong without a server is explained in words, without the names of functions.
+// TestMistakesOffline: mistakes that need no running server get plain error messages.
 func TestMistakesOffline(t *testing.T) {
 	base := t.TempDir()
 	missing, file, other := filepath.Join(base, "missing"), filepath.Join(base, "file"), filepath.Join(base, "other")
@@ -91,7 +91,7 @@ func TestMistakesOffline(t *testing.T) {
 	}
 }
 
-// TestMistakesWithAServer: likewise, of a running server.
+// TestMistakesWithAServer: so do mistakes in commands to a running server.
 func TestMistakesWithAServer(t *testing.T) {
 	base := t.TempDir()
 	data := filepath.Join(base, "data")

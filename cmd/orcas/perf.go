@@ -20,14 +20,14 @@ import (
 
 // perfCommand contains the commands that put load on servers and measure them.
 type perfCommand struct {
-	Run        perfRunCommand      `cmd:"" help:"Run scenarios against an endpoint, or against servers that it starts itself."`
+	Run        perfRunCommand      `cmd:"" help:"Run scenarios against an endpoint, or against servers that the command starts."`
 	List       perfListCommand     `cmd:"" help:"List the scenarios."`
 	Core       perfCoreCommand     `cmd:"" help:"Measure the performance goals, alternating with a server that stores nothing and with the raw disk."`
 	Peers      perfPeersCommand    `cmd:"" help:"Compare ORCAS with other S3 servers on this machine, alternating between them."`
-	Ceilings   perfCeilingsCommand `cmd:"" help:"Measure the limits of the machine: a server that stores nothing, the disk, and the memory."`
-	Report     perfReportCommand   `cmd:"" passthrough:"" help:"Write a report of a run: Markdown, plots and an HTML page (needs the program orcas-report)."`
+	Ceilings   perfCeilingsCommand `cmd:"" help:"Measure the limits of the machine: a server that stores nothing, the disk, and memory."`
+	Report     perfReportCommand   `cmd:"" passthrough:"" help:"Write a report on a run: Markdown, plots and an HTML page (requires the program orcas-report)."`
 	Compare    perfCompareCommand  `cmd:"" help:"Compare two runs."`
-	NullServer nullServerCommand   `cmd:"" help:"Serve S3 without storing anything, as the upper limit of an HTTP server."`
+	NullServer nullServerCommand   `cmd:"" help:"Serve S3 without storing anything, to show the upper limit of an HTTP server."`
 }
 
 type nullServerCommand struct {
@@ -66,8 +66,8 @@ func (perfListCommand) Run(to *console) error {
 
 // perfCommon contains the flags of every command that measures.
 type perfCommon struct {
-	Profile  string        `default:"baseline" enum:"smoke,baseline,saturation" help:"Choose how much is measured: smoke (2 minutes), baseline (22 minutes) or saturation (hours)."`
-	Dir      string        `default:"." placeholder:"DIR" help:"Store the data of the servers that it starts below this directory, on the file system to be measured."`
+	Profile  string        `default:"baseline" enum:"smoke,baseline,saturation" help:"Choose how much to measure: smoke (2 minutes), baseline (22 minutes) or saturation (hours)."`
+	Dir      string        `default:"." placeholder:"DIR" help:"Store the data of the servers that the command starts below this directory, on the file system to measure."`
 	JSON     string        `name:"json" placeholder:"FILE" help:"Write the results of the run to this file, as JSON."`
 	Duration time.Duration `help:"Set the duration of each load phase (overrides the profile)."`
 	Turns    int           `help:"Measure each side this many times, and report the median."`
@@ -90,7 +90,7 @@ func (c *perfCommon) run(o perf.Options) (err error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent) // the load generator should use little CPU time
 	}
-	// A closed pipe must not end the run before it has cleaned up.
+	// A closed pipe must not kill the process before the run has cleaned up.
 	signal.Ignore(syscall.SIGPIPE)
 	hangup, stop := signal.NotifyContext(context.Background(), syscall.SIGHUP)
 	defer stop()
@@ -125,7 +125,7 @@ type perfRunCommand struct {
 	perfCommon
 	perf.Peers
 	Scenario     []string `placeholder:"NAME" help:"Run only this scenario; can be repeated (default: all that the server supports)."`
-	Endpoint     string   `placeholder:"URL" help:"Measure this server (default: servers that it starts itself, with their data in --dir)."`
+	Endpoint     string   `placeholder:"URL" help:"Measure this server (default: servers that the command starts, with their data in --dir)."`
 	AccessKey    string   `env:"ORCAS_PERF_ACCESS_KEY" help:"Sign requests to --endpoint with this access key."`
 	SecretKey    string   `env:"ORCAS_PERF_SECRET_KEY" help:"Sign requests to --endpoint with this secret key."`
 	Region       string   `default:"us-east-1" help:"Sign requests for this region (default ${default})."`
@@ -133,11 +133,11 @@ type perfRunCommand struct {
 	ServerPID    int      `name:"server-pid" help:"Measure CPU time and memory of this process: the server at --endpoint, on this machine."`
 	CA           string   `name:"ca" placeholder:"FILE" help:"Trust the certificates in this file (PEM)."`
 	Insecure     bool     `help:"Trust any certificate."`
-	TLS          bool     `name:"tls" help:"Use HTTPS with the servers that it starts."`
+	TLS          bool     `name:"tls" help:"Use HTTPS with the servers that the command starts."`
 	H2           bool     `name:"h2" help:"Use HTTP/2 over TLS."`
 	Signing      string   `default:"signed" enum:"signed,unsigned,chunked,trailer" help:"Sign request bodies this way: signed, unsigned, chunked or trailer (default ${default})."`
 	Compressible float64  `placeholder:"R" help:"Fill this share of each body with zeros, from 0 to 1."`
-	MaxErrorRate float64  `placeholder:"R" help:"Fail if more than this share of the requests of any load fail, from 0 to 1 (default 0)."`
+	MaxErrorRate float64  `placeholder:"R" help:"Fail if more than this share of the requests of any load fails, from 0 to 1 (default 0)."`
 	Workers      int      `help:"Set the number of workers of closed loops (overrides the profile)."`
 	Rate         float64  `help:"Set the requests per second of open loops (overrides the profile)."`
 	Mode         string   `default:"" enum:",open,closed" help:"Run every load as an open or a closed loop (default: what the scenario defines)."`

@@ -37,12 +37,12 @@ func runReport(dir string, args, environ []string) error {
 }
 
 type perfCompareCommand struct {
-	A             string  `arg:"" placeholder:"A.json" help:"Compare with this run."`
-	B             string  `arg:"" placeholder:"B.json" help:"Compare this run."`
-	MaxRegression float64 `placeholder:"R" help:"Fail if a load of B is slower than that of A by more than this share, for example 0.1."`
+	A             string  `arg:"" placeholder:"A.json" help:"Use this run as the baseline."`
+	B             string  `arg:"" placeholder:"B.json" help:"Compare this run with the baseline."`
+	MaxRegression float64 `placeholder:"R" help:"Fail if any load is slower in B than in A by more than this share, for example 0.1."`
 }
 
-// Run pairs the rows of two runs.
+// Run compares the rows that two runs have in common.
 func (c *perfCompareCommand) Run(to *console) error {
 	a, err := result.ReadFile(c.A)
 	if err != nil {
@@ -56,14 +56,14 @@ func (c *perfCompareCommand) Run(to *console) error {
 	if len(pairs) == 0 {
 		return errors.New("the two runs have no rows in common")
 	}
-	if _, err := fmt.Fprintf(to.stdout, "%s\n%d rows in common, %d in only one run. Machines are noisy: comparing two runs is less reliable than alternating within one run.\n", report.Compare(pairs), len(pairs), only); err != nil {
+	if _, err := fmt.Fprintf(to.stdout, "%s\n%d rows in common, %d in only one of the runs. Machines are noisy: comparing two runs is less reliable than alternating within one run.\n", report.Compare(pairs), len(pairs), only); err != nil {
 		return err
 	}
 	slower := 0
 	for _, p := range pairs {
 		if c.MaxRegression > 0 && p.Regression() > c.MaxRegression {
 			slower++
-			fmt.Fprintf(to.stdout, "slower by %.0f %%: %s %s %s %d B, %d workers\n", 100*p.Regression(), p.Scenario, p.A.Operation, p.A.Variant, p.A.SizeBytes, p.A.Workers)
+			fmt.Fprintf(to.stdout, "slower by %.0f %%: %s %s %s %d bytes, %d workers\n", 100*p.Regression(), p.Scenario, p.A.Operation, p.A.Variant, p.A.SizeBytes, p.A.Workers)
 		}
 	}
 	if slower > 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPerfReport: the program beside this one gets the arguments, and its output and status are the command's. Without
-// it the error says how to build it.
+// TestPerfReport: the program orcas-report in the same directory gets the arguments, and its output and exit status
+// become those of the command. If the program is missing, the error says how to build it.
 func TestPerfReport(t *testing.T) {
 	if dir := os.Getenv("TEST_PERF_REPORT_DIR"); dir != "" { // this process is the command
 		t.Fatal(runReport(dir, []string{"run.json", "--out", "a b"}, []string{"X=y"}))
@@ -34,5 +34,5 @@ func TestPerfReport(t *testing.T) {
 	require.Equal(t, 7, err.(*exec.ExitError).ExitCode())
 
 	_, stderr := orcasExits(t, exitFailed, "perf", "report", "run.json", "--out", "x")
-	require.Contains(t, stderr, "make orcas-report", "flags are passed on")
+	require.Contains(t, stderr, "make orcas-report", "flags must be passed on to orcas-report")
 }

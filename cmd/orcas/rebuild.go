@@ -17,7 +17,7 @@ import (
 
 type rebuildCommand struct {
 	Data  string `required:"" placeholder:"DIR" help:"Rebuild the metadata of this data directory; no server may be using it."`
-	Lossy bool   `help:"Rebuild as much as possible if changes are missing from the blocks."`
+	Lossy bool   `help:"Rebuild as much as possible even if changes are missing from the blocks."`
 }
 
 // Validate is called by kong.
@@ -51,8 +51,8 @@ func (c *rebuildCommand) rebuild(ctx context.Context, store *server.Offline, log
 		check, err = fsck.Check(ctx, meta, store.Blocks, fsck.Options{})
 	}
 	if err == nil && len(found.Missing)+len(found.Voids) > 0 {
-		// The next rebuild starts from this snapshot, so it does not meet the gaps, or the changes that a power cut
-		// has undone, again.
+		// The next rebuild starts from this snapshot, so it does not read past the gaps, or the changes that a power
+		// cut has undone, again.
 		_, err = snapshot.Write(ctx, meta, store.Blocks, snapshot.WriteOptions{})
 	}
 	if err := store.EndDatabase(meta, err); err != nil {
@@ -65,7 +65,7 @@ func (c *rebuildCommand) rebuild(ctx context.Context, store *server.Offline, log
 	if s := found.Snapshot; s != nil {
 		fmt.Fprintf(out, "restored the snapshot of change %d in block %v: %d rows\n", s.Seq, s.Block, s.Rows)
 	} else {
-		fmt.Fprintln(out, "no snapshot found: everything comes from the records")
+		fmt.Fprintln(out, "found no snapshot: all changes were replayed from the records")
 	}
 	fmt.Fprintf(out, "replayed %d changes, up to change %d\n", found.Applied, found.Seq)
 	for _, g := range found.Missing {
@@ -73,7 +73,7 @@ func (c *rebuildCommand) rebuild(ctx context.Context, store *server.Offline, log
 	}
 	fmt.Fprintf(out, "took %.1f seconds and at most %d MiB of memory\n", took.Seconds(), peakMemory()>>20)
 	if kept != "" {
-		fmt.Fprintf(out, "the old database is kept as %s\n", kept)
+		fmt.Fprintf(out, "the old database was kept as %s\n", kept)
 	}
 	fmt.Fprintln(out, "\nthe new database:")
 	err = check.WriteText(out)

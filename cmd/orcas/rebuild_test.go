@@ -12,7 +12,7 @@ import (
 	"orcas/core"
 )
 
-// used makes a data directory with a history: four starts, each with writes of every kind and a round of reclaim.
+// used creates a data directory with a history: four starts, each with writes of every kind and a round of reclaim.
 func used(t *testing.T) string {
 	dir := t.TempDir()
 	for i := range 4 {
@@ -50,16 +50,16 @@ func used(t *testing.T) string {
 	return dir
 }
 
-// TestRebuild: whatever happened to the database, it comes back from the blocks with everything in it.
+// TestRebuild: whatever happened to the database, it is rebuilt completely from the blocks.
 func TestRebuild(t *testing.T) {
 	for name, lose := range map[string]func(t *testing.T, database string){
-		"whole": func(*testing.T, string) {},
-		"gone":  func(t *testing.T, database string) { require.NoError(t, os.Remove(database)) },
+		"intact":  func(*testing.T, string) {},
+		"missing": func(t *testing.T, database string) { require.NoError(t, os.Remove(database)) },
 		"garbage": func(t *testing.T, database string) {
-			require.NoError(t, os.WriteFile(database, []byte("no database"), 0o600))
+			require.NoError(t, os.WriteFile(database, []byte("not a database"), 0o600))
 		},
-		"a log of another": func(t *testing.T, database string) {
-			require.NoError(t, os.WriteFile(database+"-wal", []byte("no log"), 0o600))
+		"invalid log": func(t *testing.T, database string) {
+			require.NoError(t, os.WriteFile(database+"-wal", []byte("not a log"), 0o600))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestRebuild(t *testing.T) {
 			require.Contains(t, stdout, "no difference")
 			kept, err := filepath.Glob(database + ".before-rebuild-*")
 			require.NoError(t, err)
-			if name == "gone" {
+			if name == "missing" {
 				require.Empty(t, kept)
 			} else {
 				now, err := os.ReadFile(kept[0])
@@ -93,7 +93,7 @@ func TestRebuild(t *testing.T) {
 			got, gotSums := s.contents()
 			require.Equal(t, want, got)
 			require.Equal(t, wantSums, gotSums)
-			s.In(s.OpenBucket("plain", 0)).Put("and on", s.body(10))
+			s.In(s.OpenBucket("plain", 0)).Put("afterwards", s.body(10))
 			s.Close()
 			status, stdout, stderr = orcas("fsck", "--data", dir, "--content")
 			require.Equal(t, exitOK, status, stdout+stderr)
@@ -101,7 +101,7 @@ func TestRebuild(t *testing.T) {
 	}
 }
 
-// TestRebuildWithGaps: where changes are missing nothing is changed, unless what there is is wanted all the same.
+// TestRebuildWithGaps: if changes are missing, a rebuild changes nothing, unless --lossy is given.
 func TestRebuildWithGaps(t *testing.T) {
 	dir := t.TempDir()
 	for range 3 { // three packed blocks, and no snapshot
@@ -131,7 +131,7 @@ func TestRebuildWithGaps(t *testing.T) {
 	state, sums := s.contents()
 	require.Greater(t, len(sums), 30)
 	s.Close()
-	status, stdout, stderr = orcas("rebuild", "--data", dir) // the gaps are behind a snapshot now
+	status, stdout, stderr = orcas("rebuild", "--data", dir) // starts from a snapshot after the gaps
 	require.Equal(t, exitOK, status, stdout+stderr)
 	s = openStore(t, dir)
 	defer s.Close()
@@ -140,7 +140,7 @@ func TestRebuildWithGaps(t *testing.T) {
 	require.Equal(t, sums, sumsAgain)
 }
 
-// TestRebuildOfNothing refuses a store without records.
+// TestRebuildOfNothing: a store without records is refused.
 func TestRebuildOfNothing(t *testing.T) {
 	dir := t.TempDir()
 	openStore(t, dir).Close()

@@ -162,7 +162,7 @@ func (p *process) stop() error {
 // panicked returns what a process said that no process may say, or "".
 func (p *process) panicked() string {
 	said := p.out.String()
-	for _, sign := range []string{"panic: ", "fatal error: ", "SIGBUS", "SIGSEGV", "DATA RACE", "is no setting of this version"} {
+	for _, sign := range []string{"panic: ", "fatal error: ", "SIGBUS", "SIGSEGV", "DATA RACE", "is not a setting of this version"} {
 		if i := strings.Index(said, sign); i >= 0 {
 			return said[i:min(len(said), i+2000)]
 		}
