@@ -1,7 +1,7 @@
 """Fixtures of the end-to-end suite: the built binary as a process, and clients that people use.
 
-Everything here talks to bin/orcas over a socket, as a stranger would. Nothing is mocked. Servers listen on free ports and keep
-their data in temporary directories.
+All tests talk to bin/orcas over a socket, as any client would. Nothing is mocked. Servers listen on free ports and
+keep their data in temporary directories.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ import urllib3
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BINARY = ROOT / "bin" / "orcas"
 REGION = "us-east-1"
-HANG_SECONDS = 300  # a bound on hanging, not a measurement
+HANG_SECONDS = 300  # only detects hangs; not a performance limit
 
 
 class Server:
@@ -76,7 +76,7 @@ class Server:
                 self.process.wait()
                 for thread in self._threads:
                     thread.join()
-                raise AssertionError(f"the server ended with {self.process.returncode}: {self.log}")
+                raise AssertionError(f"the server ended with status {self.process.returncode}: {self.log}")
             if found := re.match(r"\s*endpoint\s+(\S+)", line):
                 endpoint = found.group(1)
             if endpoint and re.match(r"\s*credentials\s", line):
@@ -92,11 +92,12 @@ class Server:
 
     @property
     def ca(self):
-        """The file that clients trust, or None over plain HTTP."""
+        """The certificate file that clients trust, or None over plain HTTP."""
         return str(self.data / "self-signed.crt") if self.endpoint.startswith("https:") else None
 
     def client(self, **options):
-        """A boto3 client with the SDK's own defaults. Options are boto3's; config is a dict for botocore's Config."""
+        """Returns a boto3 client, with the SDK's defaults except for retries and path style. Options are boto3's; config
+        is a dict for botocore's Config."""
         config = {"retries": {"total_max_attempts": 1}, "s3": {"addressing_style": "path"}} | options.pop("config", {})
         defaults = dict(
             endpoint_url=self.endpoint, region_name=REGION, verify=self.ca,
@@ -104,8 +105,8 @@ class Server:
         return boto3.session.Session().client("s3", config=botocore.config.Config(**config), **(defaults | options))
 
     def aws(self, *arguments, check=True, environ=None, **more):
-        """Runs aws-cli and returns what it did. Over TLS it signs with its C library, over plain HTTP without (boto3 in
-        this process has the C library)."""
+        """Runs aws-cli and returns the completed process. Over TLS it signs with its C library, over plain HTTP without
+        it. (boto3 in this process always uses the C library.)"""
         variables = {k: v for k, v in os.environ.items() if not k.startswith(("ORCAS_", "AWS_"))}
         variables |= {
             "BOTO_DISABLE_CRT": "false" if self.ca else "true",
@@ -122,13 +123,13 @@ class Server:
         return done
 
     def http(self, method, path, **more):
-        """A bare request, signed by nobody."""
+        """Sends a plain request without a signature."""
         with urllib3.PoolManager(ca_certs=self.ca) as pool:
             url = path if path.startswith("http") else self.endpoint + path
             return pool.request(method, url, retries=False, **more)
 
     def stop(self, how=signal.SIGTERM):
-        """Ends the server, or with None waits for its end, and returns its exit status."""
+        """Sends a signal to the server, unless how is None, waits for its end, and returns its exit status."""
         if how is not None and self.process.poll() is None:
             self.process.send_signal(how)
         self.process.wait(timeout=HANG_SECONDS)
@@ -148,7 +149,7 @@ def binary():
 
 @pytest.fixture(scope="session", params=["http", "https"])
 def server(request, binary, tmp_path_factory):
-    """One server for all tests that need nothing of their own: plain, and over TLS."""
+    """A server that tests share if they need no settings of their own: one over plain HTTP, one over TLS."""
     flags = ["--tls-self-signed"] if request.param == "https" else []
     s = Server(tmp_path_factory.mktemp("data") / request.param, *flags)
     yield s
@@ -157,7 +158,7 @@ def server(request, binary, tmp_path_factory):
 
 @pytest.fixture
 def start(binary, tmp_path):
-    """Starts servers of the test's own, all of which are gone after it."""
+    """Starts servers for a single test, which are killed after it."""
     servers = []
 
     def start(*flags, data=None, **more):
@@ -172,7 +173,7 @@ def start(binary, tmp_path):
 
 @pytest.fixture
 def s3(server):
-    """A boto3 client of the shared server."""
+    """A boto3 client for the shared server."""
     client = server.client()
     yield client
     client.close()
@@ -180,7 +181,7 @@ def s3(server):
 
 @pytest.fixture
 def bucket(s3):
-    """A bucket of the test's own; whatever is in it goes with it."""
+    """A bucket for a single test. It is emptied and deleted after the test."""
     name = "e2e-" + uuid.uuid4().hex[:16]
     s3.create_bucket(Bucket=name)
     yield name
@@ -195,12 +196,12 @@ def empty(s3, bucket):
     for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket):
         keys = [{"Key": o["Key"], "VersionId": o["VersionId"]} for o in page.get("Versions", []) + page.get("DeleteMarkers", [])]
         if keys:
-            answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": keys, "Quiet": True})
-            assert not answer.get("Errors"), answer
+            response = s3.delete_objects(Bucket=bucket, Delete={"Objects": keys, "Quiet": True})
+            assert not response.get("Errors"), response
 
 
 def pattern(size, seed=0):
-    """Bytes that differ wherever one looks, the same for the same arguments."""
+    """Returns bytes without repeated blocks, always the same for the same arguments."""
     block = b"".join(hashlib.sha256(f"{seed}/{i}".encode()).digest() for i in range(2048))  # 64 KiB
     out = bytearray(block * (size // len(block) + 1))[:size]
     for i in range(0, size - 8, len(block)):
@@ -209,6 +210,6 @@ def pattern(size, seed=0):
 
 
 def error_of(info):
-    """Code and HTTP status of a botocore ClientError in a pytest.raises block."""
+    """Returns the code and the HTTP status of the botocore ClientError in a pytest.raises block."""
     response = info.value.response
     return response["Error"]["Code"], response["ResponseMetadata"]["HTTPStatusCode"]

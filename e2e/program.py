@@ -1,4 +1,4 @@
-"""Programs that people use with S3, run as they come against the built server, without a setting for quirks."""
+"""Runs programs that people use with S3 against the built server, without special settings."""
 
 import os
 import pathlib
@@ -28,7 +28,8 @@ class Programs:
                 "AWS_CA_BUNDLE", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "RCLONE_CA_CERT", "RESTIC_CACERT")}
 
     def without_bundle(self):
-        """For programs with the older SDK for Go, which cannot use AWS_CA_BUNDLE with a transport of their own."""
+        """Removes AWS_CA_BUNDLE, for programs with the older SDK for Go: it rejects that variable if the program sets its
+        own HTTP transport."""
         self.env.pop("AWS_CA_BUNDLE", None)
 
     def run(self, *command, check=True, env=None, **more):
@@ -43,7 +44,7 @@ class Programs:
         return done.stdout
 
     def python(self, script, *arguments, venv="venv"):
-        """Runs a script of this directory with the Python clients."""
+        """Runs a script from e2e/programs in a virtual environment with the Python clients."""
         return self.run(INSTALLED / venv / "bin" / "python", HERE / script, *arguments)
 
 
@@ -56,7 +57,7 @@ def programs(server, tmp_path):
 
 @pytest.fixture(scope="session")
 def tree(tmp_path_factory):
-    """A directory as people have it: small files and large ones, empty ones, names that need care."""
+    """A typical directory tree: small, large and empty files, and names that need escaping."""
     root = tmp_path_factory.mktemp("tree") / "tree"
     for i in range(120):
         path = root / f"small/{i % 7}/file-{i:03}.txt"
@@ -74,7 +75,7 @@ def tree(tmp_path_factory):
 
 
 def files(root):
-    """The contents of all files beneath root, by relative path."""
+    """Returns the content of all files below root, by relative path."""
     root = pathlib.Path(root)
     return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
 

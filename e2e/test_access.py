@@ -1,4 +1,4 @@
-"""Who may: signatures, presigned URLs, clocks, and what strangers get."""
+"""Access: signatures, presigned URLs, clocks, and requests without valid credentials."""
 
 import datetime
 import json
@@ -15,7 +15,7 @@ from conftest import error_of, pattern
 
 @pytest.fixture
 def signer(server):
-    """Presigns with version 4; boto3's default in us-east-1 is still version 2, which ORCAS refuses."""
+    """Presigns with signature version 4; boto3's default in us-east-1 is still version 2, which ORCAS rejects."""
     return server.client(config={"signature_version": "s3v4"})
 
 
@@ -33,15 +33,15 @@ def test_wrong_credentials(server, s3, bucket):
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"x"
 
 
-def test_nobody_is_denied(server, s3, bucket):
+def test_anonymous_requests_are_denied(server, s3, bucket):
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
     for method, path in (("GET", "/"), ("GET", f"/{bucket}"), ("GET", f"/{bucket}/k"), ("PUT", f"/{bucket}/k"), ("DELETE", f"/{bucket}/k"),
-                         ("PUT", "/e2e-nobodys")):
-        answer = server.http(method, path, body=b"y" if method == "PUT" else None)
-        assert answer.status == 403 and b"<Code>AccessDenied</Code>" in answer.data, (method, path, answer.data)
-        assert answer.headers["x-amz-request-id"] and b"<RequestId>" in answer.data
-    answer = server.http("GET", "/e2e-there-is-none/k")  # S3 tells that to everybody
-    assert answer.status == 404 and b"<Code>NoSuchBucket</Code>" in answer.data
+                         ("PUT", "/e2e-anonymous")):
+        response = server.http(method, path, body=b"y" if method == "PUT" else None)
+        assert response.status == 403 and b"<Code>AccessDenied</Code>" in response.data, (method, path, response.data)
+        assert response.headers["x-amz-request-id"] and b"<RequestId>" in response.data
+    response = server.http("GET", "/e2e-missing/k")  # as in S3, even anonymous requests learn that a bucket does not exist
+    assert response.status == 404 and b"<Code>NoSuchBucket</Code>" in response.data
     head = server.http("HEAD", f"/{bucket}/k")
     assert head.status == 403 and head.data == b""
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"x"
@@ -54,13 +54,13 @@ def test_presigned_get(server, signer, s3, bucket):
     url = signer.generate_presigned_url("get_object", Params={
         "Bucket": bucket, "Key": key, "ResponseContentType": "text/x-mine", "ResponseContentDisposition": 'attachment; filename="a b"'}, ExpiresIn=60)
     assert "X-Amz-Signature" in url
-    answer = server.http("GET", url)
-    assert answer.status == 200 and answer.data == body
-    assert answer.headers["Content-Type"] == "text/x-mine" and answer.headers["Content-Disposition"] == 'attachment; filename="a b"'
+    response = server.http("GET", url)
+    assert response.status == 200 and response.data == body
+    assert response.headers["Content-Type"] == "text/x-mine" and response.headers["Content-Disposition"] == 'attachment; filename="a b"'
     assert server.http("GET", url, headers={"Range": "bytes=5-9"}).data == body[5:10]
     for forged in (url.replace("a%20b", "a%20c"), re.sub("X-Amz-Expires=60", "X-Amz-Expires=600", url), url[:-1] + ("0" if url[-1] != "0" else "1")):
-        answer = server.http("GET", forged)
-        assert answer.status == 403 and b"SignatureDoesNotMatch" in answer.data, forged
+        response = server.http("GET", forged)
+        assert response.status == 403 and b"SignatureDoesNotMatch" in response.data, forged
     assert server.http("PUT", url, body=b"y").status == 403
     head = signer.generate_presigned_url("head_object", Params={"Bucket": bucket, "Key": key})
     assert server.http("HEAD", head).headers["Content-Length"] == str(len(body))
@@ -77,7 +77,7 @@ def test_presigned_put(server, signer, s3, bucket):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Sets the clock of boto3, by which its two signers go, off by so many minutes."""
+    """Returns a function that sets the clock of both boto3 signers off by some minutes."""
     real = botocore.auth.get_current_datetime
 
     def off_by(minutes):
@@ -92,10 +92,10 @@ def test_presigned_url_expires(server, signer, s3, bucket, clock):
     clock(-10)
     for seconds, status in ((300, 403), (3600, 200)):
         url = signer.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "k"}, ExpiresIn=seconds)
-        answer = server.http("GET", url)
-        assert answer.status == status, answer.data
+        response = server.http("GET", url)
+        assert response.status == status, response.data
         if status == 403:
-            assert b"<Code>AccessDenied</Code>" in answer.data and b"expired" in answer.data
+            assert b"<Code>AccessDenied</Code>" in response.data and b"expired" in response.data
 
 
 def test_clock_skew(server, bucket, clock):
@@ -127,9 +127,9 @@ def test_unsigned_payload_and_old_signature(server, bucket):
 
 def test_health_needs_no_credentials(server):
     for path, status in (("/-/health/live", "live"), ("/-/health/ready", "ready")):
-        answer = server.http("GET", path)
-        assert answer.status == 200 and answer.headers["Content-Type"] == "application/json"
-        health = json.loads(answer.data)
+        response = server.http("GET", path)
+        assert response.status == 200 and response.headers["Content-Type"] == "application/json"
+        health = json.loads(response.data)
         assert health["status"] == status and health["durability"] == "strict" and health["version"]
     assert server.http("POST", "/-/health/live").status == 405
     assert server.http("GET", "/-/health/other").status == 404
@@ -159,8 +159,8 @@ def test_long_presigned_url(server, signer, s3, bucket):
     with pytest.raises(ClientError) as info:
         s3.put_object(Bucket=bucket, Key="k", Body=b"x", CacheControl="v" * 9000)
     assert error_of(info)[1] == 400
-    answer = server.http("GET", "/", headers={"x-fat": "v" * 40_000})
-    if server.endpoint.startswith("https"):  # there it is net/http that answers
-        assert answer.status == 431
+    response = server.http("GET", "/", headers={"x-fat": "v" * 40_000})
+    if server.endpoint.startswith("https"):  # over TLS, net/http rejects the request
+        assert response.status == 431
     else:
-        assert answer.status == 400 and b"<Code>RequestHeaderSectionTooLarge</Code>" in answer.data
+        assert response.status == 400 and b"<Code>RequestHeaderSectionTooLarge</Code>" in response.data

@@ -1,4 +1,5 @@
-"""Integrity: what SDKs send by default, every algorithm that boto3 offers, and what is wrong must change nothing."""
+"""Integrity: the checksums that SDKs send by default, every algorithm of boto3, and wrong checksums, which must change
+nothing."""
 
 import base64
 import hashlib
@@ -10,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from conftest import error_of, pattern
 
-# As boto3 names them; those below the line need its optional C library, which the suite installs.
+# Names as in boto3; those on the second line need its optional C library, which the suite installs.
 ALGORITHMS = ["CRC32", "SHA1", "SHA256", "SHA512",
               "CRC32C", "CRC64NVME", "XXHASH64", "XXHASH3", "XXHASH128"]
 ZLIB = lambda body: base64.b64encode(zlib.crc32(body).to_bytes(4, "big")).decode()
@@ -19,18 +20,18 @@ ZLIB = lambda body: base64.b64encode(zlib.crc32(body).to_bytes(4, "big")).decode
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("size", [0, 1000, 300_000])
 def test_put_with_each_algorithm(s3, bucket, algorithm, size):
-    """Over HTTP boto3 sends a header, over TLS a trailer of a chunked body."""
+    """boto3 sends the checksum in a header over HTTP, and in the trailer of a chunked body over TLS."""
     body = pattern(size)
     field = "Checksum" + algorithm
-    answer = s3.put_object(Bucket=bucket, Key="k", Body=body, ChecksumAlgorithm=algorithm)
-    assert answer[field], answer
+    response = s3.put_object(Bucket=bucket, Key="k", Body=body, ChecksumAlgorithm=algorithm)
+    assert response[field], response
     head = s3.head_object(Bucket=bucket, Key="k", ChecksumMode="ENABLED")
-    assert head[field] == answer[field]
+    assert head[field] == response[field]
     got = s3.get_object(Bucket=bucket, Key="k", ChecksumMode="ENABLED")  # boto3 compares at the end of the body
-    assert got["Body"].read() == body and got[field] == answer[field]
+    assert got["Body"].read() == body and got[field] == response[field]
     assert field not in s3.head_object(Bucket=bucket, Key="k")
     if algorithm.startswith("SHA"):
-        assert answer[field] == base64.b64encode(hashlib.new(algorithm, body).digest()).decode()
+        assert response[field] == base64.b64encode(hashlib.new(algorithm, body).digest()).decode()
 
 
 def test_default_checksum(s3, bucket):
@@ -40,7 +41,7 @@ def test_default_checksum(s3, bucket):
     assert head["ChecksumCRC32"] == ZLIB(body) and head["ChecksumType"] == "FULL_OBJECT"
 
 
-def test_none_sent_is_one_computed(server, bucket):
+def test_server_computes_a_missing_checksum(server, bucket):
     client = server.client(config={"request_checksum_calculation": "when_required"})
     body = pattern(5000)
     client.put_object(Bucket=bucket, Key="k", Body=body)
@@ -69,18 +70,18 @@ KINDS = [(a, "FULL_OBJECT") for a in COMBINED] + [(a, "COMPOSITE") for a in ALGO
 
 
 def upload(s3, bucket, bodies, algorithm=None, kind=None, key="k"):
-    """Sends the parts and returns the upload's id and what Complete has to say of them."""
+    """Uploads the parts. Returns the ID of the upload and the list of parts for CompleteMultipartUpload."""
     begun = {"ChecksumAlgorithm": algorithm} if algorithm else {}
-    answer = s3.create_multipart_upload(Bucket=bucket, Key=key, **begun, **({"ChecksumType": kind} if kind else {}))
+    response = s3.create_multipart_upload(Bucket=bucket, Key=key, **begun, **({"ChecksumType": kind} if kind else {}))
     if algorithm:
-        assert answer["ChecksumAlgorithm"] == algorithm and answer["ChecksumType"] == kind_of(algorithm, kind)
+        assert response["ChecksumAlgorithm"] == algorithm and response["ChecksumType"] == kind_of(algorithm, kind)
     parts = []
     for number, body in enumerate(bodies, 1):
-        part = s3.upload_part(Bucket=bucket, Key=key, UploadId=answer["UploadId"], PartNumber=number, Body=body, **begun)
+        part = s3.upload_part(Bucket=bucket, Key=key, UploadId=response["UploadId"], PartNumber=number, Body=body, **begun)
         parts.append({"PartNumber": number, "ETag": part["ETag"]})
         if algorithm:
             parts[-1]["Checksum" + algorithm] = part["Checksum" + algorithm]
-    return answer["UploadId"], parts
+    return response["UploadId"], parts
 
 
 def kind_of(algorithm, kind):
@@ -88,7 +89,7 @@ def kind_of(algorithm, kind):
 
 
 def digest(algorithm, body):
-    """The SDK's own computation."""
+    """Returns the checksum as the SDK computes it."""
     checksum = httpchecksum._CHECKSUM_CLS[algorithm.lower()]()
     checksum.update(body)
     return checksum.b64digest()
@@ -125,10 +126,10 @@ def test_multipart_checksums(s3, bucket, algorithm, kind):
         refused("InvalidRequest", [{k: v for k, v in p.items() if k != field} for p in parts])
     else:
         want = digest(algorithm, whole)
-    answer = complete(parts, ChecksumType=kind, MpuObjectSize=len(whole), **{field: want})
-    assert (answer[field], answer["ChecksumType"]) == (want, kind)
-    again = complete(parts, ChecksumType=kind, MpuObjectSize=len(whole), **{field: want})  # as if the answer had been lost
-    assert (again["ETag"], again[field]) == (answer["ETag"], want)
+    response = complete(parts, ChecksumType=kind, MpuObjectSize=len(whole), **{field: want})
+    assert (response[field], response["ChecksumType"]) == (want, kind)
+    again = complete(parts, ChecksumType=kind, MpuObjectSize=len(whole), **{field: want})  # as if the response had been lost
+    assert (again["ETag"], again[field]) == (response["ETag"], want)
     part = s3.get_object(Bucket=bucket, Key="k", PartNumber=2, ChecksumMode="ENABLED")
     assert part["Body"].read() == bodies[1] and part.get(field) == (digest(algorithm, bodies[1]) if kind == "COMPOSITE" else None)
     got = s3.get_object(Bucket=bucket, Key="k", ChecksumMode="ENABLED")
@@ -136,10 +137,10 @@ def test_multipart_checksums(s3, bucket, algorithm, kind):
     assert got["Body"].read() == whole
     listed = s3.list_objects_v2(Bucket=bucket)["Contents"][0]
     assert (listed["ChecksumAlgorithm"], listed["ChecksumType"]) == ([algorithm], kind)
-    told = s3.get_object_attributes(Bucket=bucket, Key="k", ObjectAttributes=["Checksum", "ObjectParts", "ETag", "ObjectSize", "StorageClass"])
-    assert told["Checksum"] == {field: want.removesuffix("-3"), "ChecksumType": kind}
-    assert told["ETag"] == got["ETag"].strip('"') and told["ObjectSize"] == len(whole) and told["StorageClass"] == "STANDARD"
-    assert told["ObjectParts"]["Parts"] == [{"PartNumber": i, "Size": len(b), field: digest(algorithm, b)} for i, b in enumerate(bodies, 1)]
+    attributes = s3.get_object_attributes(Bucket=bucket, Key="k", ObjectAttributes=["Checksum", "ObjectParts", "ETag", "ObjectSize", "StorageClass"])
+    assert attributes["Checksum"] == {field: want.removesuffix("-3"), "ChecksumType": kind}
+    assert attributes["ETag"] == got["ETag"].strip('"') and attributes["ObjectSize"] == len(whole) and attributes["StorageClass"] == "STANDARD"
+    assert attributes["ObjectParts"]["Parts"] == [{"PartNumber": i, "Size": len(b), field: digest(algorithm, b)} for i, b in enumerate(bodies, 1)]
     copied = s3.copy_object(Bucket=bucket, Key="copy", CopySource={"Bucket": bucket, "Key": "k"}, ChecksumAlgorithm=algorithm)
     assert copied["CopyObjectResult"][field] == digest(algorithm, whole)
     assert copied["CopyObjectResult"]["ChecksumType"] == "FULL_OBJECT"
@@ -149,14 +150,15 @@ def test_multipart_without_a_checksum(server, bucket):
     client = server.client(config={"request_checksum_calculation": "when_required"})
     bodies = [pattern(5 << 20, 1), pattern(99, 3)]
     uid, parts = upload(client, bucket, bodies)
-    answer = client.complete_multipart_upload(Bucket=bucket, Key="k", UploadId=uid, MultipartUpload={"Parts": parts})
-    assert answer["ChecksumCRC64NVME"] == digest("CRC64NVME", b"".join(bodies)) and answer["ChecksumType"] == "FULL_OBJECT"
-    # Of an upload without an algorithm, a part has the default checksum, and a copied part has none.
+    response = client.complete_multipart_upload(Bucket=bucket, Key="k", UploadId=uid, MultipartUpload={"Parts": parts})
+    assert response["ChecksumCRC64NVME"] == digest("CRC64NVME", b"".join(bodies)) and response["ChecksumType"] == "FULL_OBJECT"
+    # If the upload has no algorithm, a part gets the default checksum, and a copied part gets none.
     uid = client.create_multipart_upload(Bucket=bucket, Key="k")["UploadId"]
     assert client.upload_part(Bucket=bucket, Key="k", UploadId=uid, PartNumber=1, Body=b"x")["ChecksumCRC64NVME"] == digest("CRC64NVME", b"x")
     copied = client.upload_part_copy(Bucket=bucket, Key="k", UploadId=uid, PartNumber=2, CopySource={"Bucket": bucket, "Key": "k"})
     assert not [name for name in copied["CopyPartResult"] if name.startswith("Checksum")]
-    # The parts of a composite must have theirs; of a combined one the server computes them.
+    # The parts of an upload with a composite checksum must have checksums; for a full-object checksum the server
+    # computes them.
     uid = client.create_multipart_upload(Bucket=bucket, Key="k", ChecksumAlgorithm="SHA256")["UploadId"]
     with pytest.raises(ClientError) as info:
         client.upload_part(Bucket=bucket, Key="k", UploadId=uid, PartNumber=1, Body=b"x")
@@ -215,10 +217,10 @@ def test_copied_part(s3, bucket, algorithm):
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == body + body[5:1001]
 
 
-def test_copy_computes_another(s3, bucket):
+def test_copy_computes_another_checksum(s3, bucket):
     body = pattern(100_000)
     s3.put_object(Bucket=bucket, Key="from", Body=body)
-    answer = s3.copy_object(Bucket=bucket, Key="to", CopySource={"Bucket": bucket, "Key": "from"}, ChecksumAlgorithm="SHA256")
-    assert answer["CopyObjectResult"]["ChecksumSHA256"] == base64.b64encode(hashlib.sha256(body).digest()).decode()
+    response = s3.copy_object(Bucket=bucket, Key="to", CopySource={"Bucket": bucket, "Key": "from"}, ChecksumAlgorithm="SHA256")
+    assert response["CopyObjectResult"]["ChecksumSHA256"] == base64.b64encode(hashlib.sha256(body).digest()).decode()
     s3.copy_object(Bucket=bucket, Key="same", CopySource={"Bucket": bucket, "Key": "from"})
     assert s3.head_object(Bucket=bucket, Key="same", ChecksumMode="ENABLED")["ChecksumCRC32"] == ZLIB(body)

@@ -1,4 +1,4 @@
-"""aws-cli as people use it, with no setting but endpoint and credentials."""
+"""aws-cli with no settings other than the endpoint and the credentials."""
 
 import concurrent.futures
 import hashlib
@@ -20,7 +20,7 @@ def tree_of(root):
 
 
 def test_session(server, tmp_path):
-    """The session of the README, and a little more."""
+    """The commands of README.md, and a few more."""
     url = f"s3://e2e-cli-{random.randrange(1 << 40):x}"
     hello = tmp_path / "hello.txt"
     hello.write_text("hello\n")
@@ -33,7 +33,7 @@ def test_session(server, tmp_path):
     server.aws("s3", "mv", url + "/other.txt", url + "/moved.txt")
     head = json.loads(server.aws("s3api", "head-object", "--bucket", url[5:], "--key", "moved.txt").stdout)
     assert head["ContentType"] == "text/x-mine" and head["Metadata"] == {"a": "b"} and head["ContentLength"] == 6
-    # aws-cli 1 presigns with version 2 in us-east-1 unless it is told not to.
+    # aws-cli 1 presigns with signature version 2 in us-east-1 by default.
     config = tmp_path / "config"
     config.write_text("[default]\ns3 =\n  signature_version = s3v4\n")
     link = server.aws("s3", "presign", url + "/moved.txt", environ={"AWS_CONFIG_FILE": str(config)}).stdout.strip()
@@ -46,7 +46,7 @@ def test_session(server, tmp_path):
 
 
 def test_large_files(server, s3, bucket, tmp_path):
-    """aws-cli's own multipart: 200 MB is 24 parts of 8 MiB."""
+    """aws-cli uploads large files in parts: 200 MB are 24 parts of 8 MiB."""
     for size in (0, 1, 8 * MIB - 1, 8 * MIB, 200_000_000):
         there, back = tmp_path / "there", tmp_path / "back"
         there.write_bytes(pattern(size, size))
@@ -70,14 +70,14 @@ def test_sync_many_files(server, s3, bucket, tmp_path):
     server.aws("s3", "sync", f"s3://{bucket}/tree", back, "--no-progress", "--only-show-errors")
     assert len(expected := tree_of(there)) == count
     assert tree_of(back) == expected
-    # Nothing changed, so nothing is sent again.
+    # No file has changed, so no file is sent again.
     assert server.aws("s3", "sync", there, f"s3://{bucket}/tree", "--no-progress", "--size-only").stdout == ""
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="tree/", Delimiter="/")
     assert sum(len(p.get("CommonPrefixes", [])) for p in pages) == 50
 
 
 def test_parallel_clients(server, s3, bucket):
-    """64 threads of one process on small objects, each read back."""
+    """64 threads of one process put small objects and read them back."""
     client = server.client(config={"max_pool_connections": 64})
 
     def one(i):

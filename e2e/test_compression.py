@@ -1,4 +1,4 @@
-"""Compression per bucket and for the server, with boto3 against the server as a process."""
+"""Compression per bucket and for the whole server, with boto3 and the server as a process."""
 
 import gzip
 import json
@@ -9,7 +9,7 @@ from test_operations import admin, block_bytes, orcas
 
 
 def record(n):
-    """A small document that has much in common with others."""
+    """Returns a small document that is similar to the others."""
     return json.dumps(
         {"order": n * 7919, "customer": {"name": f"customer {n}", "country": "NO", "newsletter": n % 2 == 0}, "state": "delivered",
          "items": [{"sku": f"{n * 31 + i:08d}", "title": "insulated bottle", "quantity": 1 + i, "price": {"currency": "EUR", "amount": n % 97}} for i in range(20)]}
@@ -41,7 +41,7 @@ def test_compression_of_a_bucket(start, tmp_path):
         assert got["Body"].read() == text[first : last + 1]
 
     want = {"large": text}
-    for n in range(300):  # enough for a dictionary; whether it is there yet makes no difference here
+    for n in range(300):  # enough to train a dictionary, which may or may not be ready yet
         want[f"record/{n}"] = record(n)
     want |= {"random": os.urandom(700_000), "gzip": gzip.compress(text), "pattern": pattern(300_000), "empty": b"", "byte": b"x"}
     for key, body in want.items():
@@ -65,7 +65,7 @@ def test_compression_of_a_bucket(start, tmp_path):
     orcas(s, "rebuild", "--data", s.data)
     s = start(data=tmp_path / "d")
     check()
-    orcas(s, "backup", tmp_path / "b", "--data", s.data, status=1)  # it is in use
+    orcas(s, "backup", tmp_path / "b", "--data", s.data, status=1)  # a server is using the directory
     assert s.stop() == 0
     orcas(s, "backup", tmp_path / "b", "--data", tmp_path / "d")
     orcas(s, "restore", tmp_path / "b", "--data", tmp_path / "again")

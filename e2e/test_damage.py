@@ -1,4 +1,4 @@
-"""A 200 means that the content is there, also if what the bucket held of it was damaged or gone."""
+"""A 200 means that the content is stored, even if the bucket's existing copy was damaged or missing."""
 
 import hashlib
 import shutil
@@ -10,7 +10,7 @@ SIZES = [3_000, 70_000, 9 << 20]
 
 
 def content(size):
-    """Bytes that do not repeat, the same for each call."""
+    """Returns bytes without repetition, the same for each call."""
     return b"".join(hashlib.sha512(f"{size} {n}".encode()).digest() for n in range(size // 64 + 1))[:size]
 
 
@@ -28,7 +28,7 @@ def flip_packed(blocks):
         if (at := path.read_bytes().find(part)) >= 0:
             flip(path, at)
             return
-    raise AssertionError("the small content is in no packed block")
+    raise AssertionError("no packed block contains the small object")
 
 
 def flip_large(blocks):
@@ -46,7 +46,7 @@ def empty(blocks):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-DAMAGES = {"a bit of a packed block": flip_packed, "bits of large blocks": flip_large, "no large block": remove_large, "no block": empty}
+DAMAGES = {"bit flip in a packed block": flip_packed, "bit flips in large blocks": flip_large, "large blocks missing": remove_large, "all blocks missing": empty}
 
 
 @pytest.mark.parametrize("read", [False, True], ids=["unread", "read"])
@@ -79,7 +79,7 @@ def test_upload_repairs(start, binary, damage, running, read):
         for size in SIZES:
             try:
                 s3.get_object(Bucket="bucket", Key=f"copy-{size}")["Body"].read()
-            except Exception:  # noqa: BLE001: a 500, or whatever a client makes of an answer that is cut off
+            except Exception:  # noqa: BLE001: a 500, or the client's error for a truncated response
                 pass
     for size in SIZES:
         s3.put_object(Bucket="bucket", Key=f"again-{size}", Body=content(size))

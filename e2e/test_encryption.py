@@ -1,5 +1,5 @@
-"""Encryption at rest, as operators and clients see it: SSE-S3, bucket default, SSE-C over TLS, keys and their rotation, and that everything that works
-without keys works on encrypted content."""
+"""Encryption at rest, as operators and clients see it: SSE-S3, bucket defaults, SSE-C over TLS, key rotation, and
+operations on encrypted content that need no keys."""
 
 import base64
 import os
@@ -14,7 +14,7 @@ from conftest import BINARY, HANG_SECONDS, error_of, pattern
 from test_compression import record
 from test_operations import Objects, admin, orcas
 
-SECRET = b"what nobody else may read "
+SECRET = b"text that must stay secret"
 RULE = {"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]}
 
 
@@ -23,7 +23,7 @@ def key():
 
 
 def on_the_drive(data, *needles):
-    """Which of the needles some file below data holds."""
+    """Returns the needles that occur in any file below data."""
     found = set()
     for f in data.rglob("*"):
         if f.is_file():
@@ -33,7 +33,7 @@ def on_the_drive(data, *needles):
 
 
 def learn(server, objects):
-    """Puts records until the server compresses them with a dictionary, and some more with it."""
+    """Puts records until the server has trained a dictionary, and then some more, which are compressed with it."""
     s3 = server.client()
     for n in range(300):
         objects.put(s3, f"record/{n}", record(n))
@@ -46,18 +46,18 @@ def learn(server, objects):
 
 
 def refused(data, **env):
-    """Starts a server that must not start, and returns what it says."""
+    """Tries to start a server, which must fail, and returns its output."""
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("ORCAS_", "AWS_"))} | env
     done = subprocess.run(
         [str(BINARY), "server", "--data", str(data), "--address", "127.0.0.1:0", "--admin-address", "none"],
         env=environ, capture_output=True, text=True, timeout=HANG_SECONDS)
-    assert done.returncode in (1, 2), done.stdout + done.stderr  # 2: a variable is wrong
+    assert done.returncode in (1, 2), done.stdout + done.stderr  # 2: invalid environment variable
     return done.stdout + done.stderr
 
 
 @pytest.fixture
 def encrypted(start, tmp_path):
-    """A server over TLS that has a master key and encrypts what it is asked to."""
+    """A server over TLS that has a master key, and encrypts content on request."""
     return start("--tls-self-signed", env={"ORCAS_MASTER_KEY": key(), "ORCAS_BUCKETS": "bucket"})
 
 
@@ -134,7 +134,7 @@ def test_sse_c(encrypted):
 def test_sse_c_needs_tls(start):
     s = start(env={"ORCAS_BUCKETS": "bucket"})
     with_key = {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": secrets.token_bytes(32)}
-    with pytest.raises(Exception) as info:  # boto3 itself refuses, or the server does
+    with pytest.raises(Exception) as info:  # either boto3 or the server refuses
         s.client().put_object(Bucket="bucket", Key="k", Body=b"x", **with_key)
     assert "secure" in str(info.value).lower() or "https" in str(info.value).lower() or "InvalidRequest" in str(info.value)
     assert "Contents" not in s.client().list_objects_v2(Bucket="bucket")
@@ -180,8 +180,8 @@ def test_keys_and_rotation(start, tmp_path):
 
 
 @pytest.mark.parametrize("compression", ["off", "better"])
-def test_what_needs_no_keys(start, tmp_path, compression):
-    """fsck, the scrub, reclaim, a backup, a restore and a rebuild of encrypted content."""
+def test_operations_without_keys(start, tmp_path, compression):
+    """fsck, scrub, reclaim, backup, restore and rebuild work on encrypted content."""
     data = tmp_path / "d"
     env = {"ORCAS_MASTER_KEY": key(), "ORCAS_ENCRYPTION": "all", "ORCAS_COMPRESSION": compression}
     s = start("--admin-address", "127.0.0.1:0", data=data, env=env)

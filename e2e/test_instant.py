@@ -1,4 +1,4 @@
-"""Instant upload: content that a bucket has is not sent again, by clients as they are."""
+"""Instant upload: unmodified clients do not send content that the bucket already has."""
 
 import hashlib
 import os
@@ -13,14 +13,14 @@ SIZE = 10 << 20
 
 
 class Proxy:
-    """Passes bytes on to a server and counts those that clients send, head and body apart."""
+    """Forwards bytes to a server and counts the bytes that clients send, separately for heads and bodies."""
 
     def __init__(self, endpoint):
         self.target = urllib.parse.urlsplit(endpoint)
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.endpoint = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
-        self.head = self.body = self.answers = 0
-        self.seconds = []  # from the end of each head to the first byte of the final answer
+        self.head = self.body = 0
+        self.seconds = []  # from the end of each head to the first byte of the final response
         threading.Thread(target=self._accept, daemon=True).start()
 
     def reset(self):
@@ -86,14 +86,14 @@ class Proxy:
 @pytest.fixture
 def proxy(server):
     if server.ca:
-        pytest.skip("botocore signs no hash of the body over TLS")
+        pytest.skip("over TLS, botocore does not sign a hash of the body")
     p = Proxy(server.endpoint)
     yield p
     p.close()
 
 
-def test_boto3_sends_no_byte_of_what_is_there(server, proxy, bucket):
-    """0 of 10 MiB on the socket; the answer is the one to a PUT that was stored."""
+def test_boto3_sends_no_byte_of_stored_content(server, proxy, bucket):
+    """No byte of 10 MiB is sent, and the response is the same as to a PUT whose body was sent."""
     s3 = server.client(endpoint_url=proxy.endpoint)
     other = os.urandom(SIZE)
     s3.put_object(Bucket=bucket, Key="warm", Body=os.urandom(SIZE))
@@ -119,7 +119,7 @@ def test_boto3_sends_no_byte_of_what_is_there(server, proxy, bucket):
           f"again: {sorted(walls)[2]:.3f} s, server {sorted(servers)[2]:.4f} s")
     proxy.reset()
     s3.put_object(Bucket=bucket, Key="other", Body=other)
-    assert proxy.body == SIZE, "what is not there has to be sent"
+    assert proxy.body == SIZE, "new content must be sent"
 
 
 def test_boto3_parts(server, proxy, bucket):
@@ -137,7 +137,7 @@ def test_boto3_parts(server, proxy, bucket):
     assert s3.get_object(Bucket=bucket, Key="parts")["Body"].read() == body * 3
 
 
-def test_another_bucket_is_asked_for_the_body(server, proxy, bucket):
+def test_body_is_sent_to_another_bucket(server, proxy, bucket):
     s3 = server.client(endpoint_url=proxy.endpoint)
     body = os.urandom(1 << 20)
     s3.put_object(Bucket=bucket, Key="k", Body=body)

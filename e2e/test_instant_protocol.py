@@ -1,4 +1,4 @@
-"""The protocol of docs/instant.md, with a client that was written from it: ask, refer, send what is missing."""
+"""The protocol of docs/instant.md, with a client that was written from that description."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ HEAD = 64 << 10
 
 
 class Signer(botocore.auth.S3SigV4Auth):
-    """Signs a request with the hash of content that it does not carry."""
+    """Signs a request with the hash of content that the request does not contain."""
 
     def __init__(self, server, sha256):
         super().__init__(botocore.credentials.Credentials(server.access, server.secret), "s3", REGION)
@@ -27,7 +27,8 @@ class Signer(botocore.auth.S3SigV4Auth):
 
 
 class Client:
-    """Uploads at a RefLevel: 0 sends everything, 1 asks with the hash, 2 with size and the hash of the first 64 KiB first."""
+    """Uploads at a RefLevel: 0 sends all content, 1 asks with the hash, 2 first asks with the size and the hash of the
+    first 64 KiB."""
 
     def __init__(self, server, level):
         self.server, self.level, self.sent, self.states = server, level, 0, []
@@ -43,17 +44,17 @@ class Client:
         name, size = ("HeadSHA256", HEAD) if head else ("SHA256", None)
         contents = "".join(
             f"<Content><Size>{len(b)}</Size><{name}>{hashlib.sha256(b[:size]).hexdigest()}</{name}></Content>" for b in bodies)
-        answer = self.request("POST", f"/{bucket}?instant=", f"<FindContent>{contents}</FindContent>".encode())
-        if answer.status == 501:
+        response = self.request("POST", f"/{bucket}?instant=", f"<FindContent>{contents}</FindContent>".encode())
+        if response.status == 501:
             self.level = 0
             return ["absent"] * len(bodies)
-        assert answer.status == 200, answer.data
-        states = [e.text for e in ElementTree.fromstring(answer.data).iter("{http://s3.amazonaws.com/doc/2006-03-01/}State")]
+        assert response.status == 200, response.data
+        states = [e.text for e in ElementTree.fromstring(response.data).iter("{http://s3.amazonaws.com/doc/2006-03-01/}State")]
         self.states += states
         return states
 
     def upload(self, bucket, bodies):
-        """Puts bodies by their paths and returns their ETags."""
+        """Uploads bodies, given by path, and returns their ETags by path."""
         there, left = set(), list(bodies)
         for head in ([], [False], [True, False])[self.level]:
             if not left:
@@ -63,19 +64,19 @@ class Client:
             left = [path for path in left if states[path] == "perhaps"]
         etags = {}
         for path, body in bodies.items():
-            answer = None
+            response = None
             if path in there:
-                answer = self.request("PUT", path, sha256=hashlib.sha256(body).hexdigest(), x_amz_instant_length=str(len(body)))
-            if answer is None or answer.status == 404 and b"<Code>NoSuchContent</Code>" in answer.data:
-                answer = self.request("PUT", path, body)
-            assert answer.status == 200, answer.data
-            etags[path] = answer.headers["ETag"]
+                response = self.request("PUT", path, sha256=hashlib.sha256(body).hexdigest(), x_amz_instant_length=str(len(body)))
+            if response is None or response.status == 404 and b"<Code>NoSuchContent</Code>" in response.data:
+                response = self.request("PUT", path, body)
+            assert response.status == 200, response.data
+            etags[path] = response.headers["ETag"]
         return etags
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_levels(server, s3, bucket, level):
-    """What is there is not sent again; what is not, is."""
+    """Stored content is not sent again; new content is sent."""
     client = Client(server, level)
     bodies = {f"/{bucket}/{size}": os.urandom(size) for size in (1, HEAD, HEAD + 1, 10 << 20)}
     total = sum(map(len, bodies.values()))
@@ -93,7 +94,7 @@ def test_levels(server, s3, bucket, level):
 
 
 def test_parts_that_are_missing(server, s3, bucket):
-    """All parts of a large object are asked for at once."""
+    """One request asks about all parts of a large object."""
     parts = [os.urandom(PART) for _ in range(4)]
     client = Client(server, 2)
     for key, bodies, sent in ("first", parts[:3], 3), ("second", parts[::-1], 1), ("third", parts, 0):
@@ -107,8 +108,8 @@ def test_parts_that_are_missing(server, s3, bucket):
         assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == b"".join(bodies)
 
 
-def test_content_that_went(server, s3, bucket):
-    """An answer promises nothing: what was deleted since has to be sent."""
+def test_deleted_content(server, s3, bucket):
+    """A state is not a promise: content that was deleted in the meantime must be sent."""
     client, body = Client(server, 1), os.urandom(1 << 20)
     s3.put_object(Bucket=bucket, Key="k", Body=body)
     assert client.ask(bucket, [body]) == ["present"]
@@ -120,7 +121,8 @@ def test_content_that_went(server, s3, bucket):
 
 
 def test_restart_and_off(start):
-    """What is found is the same after a restart; a server that shares nothing says so, and the client sends everything."""
+    """Content is found after a restart too. A server with instant upload off returns an error, and the client sends all
+    content."""
     first = start()
     first.client().create_bucket(Bucket="instant")
     bodies = {"/instant/a": os.urandom(1000), "/instant/b": os.urandom(300_000)}

@@ -1,4 +1,4 @@
-"""Keys are bytes of UTF-8 and nothing else: no client and no floor of ours may take them for paths."""
+"""Keys are arbitrary UTF-8: neither clients nor any layer of the server may treat them as paths."""
 
 import os
 
@@ -20,7 +20,7 @@ def in_xml(key):
     return all(c >= " " or c in "\t\n\r" for c in key)
 
 
-def test_every_key_is_itself(s3, bucket):
+def test_every_key_is_kept_unchanged(s3, bucket):
     for i, key in enumerate(KEYS):
         s3.put_object(Bucket=bucket, Key=key, Body=f"{i}".encode())
     for i, key in enumerate(KEYS):
@@ -37,13 +37,13 @@ def test_every_key_is_itself(s3, bucket):
         s3.copy_object(Bucket=bucket, Key="copy", CopySource={"Bucket": bucket, "Key": key})
         assert s3.get_object(Bucket=bucket, Key="copy")["Body"].read() == f"{i}".encode(), repr(key)
     s3.delete_object(Bucket=bucket, Key="copy")
-    # XML cannot carry control characters; DeleteObject takes them from the path.
+    # XML cannot contain control characters, so delete these keys with DeleteObject, which has the key in the path.
     for key in [k for k in KEYS if not in_xml(k)]:
         s3.delete_object(Bucket=bucket, Key=key)
     rest = [k for k in KEYS if in_xml(k)]
-    answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": k} for k in rest]})
-    assert not answer.get("Errors"), answer
-    assert [d["Key"] for d in answer["Deleted"]] == rest
+    response = s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": k} for k in rest]})
+    assert not response.get("Errors"), response
+    assert [d["Key"] for d in response["Deleted"]] == rest
     assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
 
 
@@ -64,7 +64,7 @@ def test_keys_through_the_command_line(server, s3, bucket, tmp_path):
     assert s3.get_object(Bucket=bucket, Key="a/../b//c")["Body"].read() == b"9"
 
 
-def test_keys_that_are_none(s3, bucket):
+def test_invalid_keys(s3, bucket):
     for key in ("a" * 1025, "é" * 513):
         for call in (lambda: s3.put_object(Bucket=bucket, Key=key, Body=b"x"), lambda: s3.get_object(Bucket=bucket, Key=key)):
             with pytest.raises(ClientError) as info:
@@ -76,8 +76,8 @@ def test_keys_that_are_none(s3, bucket):
     assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
 
 
-def test_keys_that_climb(start):
-    """Keys above the root of their bucket are for reading and deleting, unless the server is told otherwise."""
+def test_escaping_keys(start):
+    """Keys above the root of their bucket can only be read and deleted, unless a setting allows writes."""
     keys = ["../x", "..", "/..", "a/../../x"]
     s = start(env={"ORCAS_ALLOW_ESCAPING_KEYS": "true"})
     s3 = s.client()

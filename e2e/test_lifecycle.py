@@ -1,4 +1,4 @@
-"""Lifecycles of buckets, with days of one second: boto3 gets its rules back, and only expired objects are deleted."""
+"""Lifecycle rules, with days of one second: boto3 gets its rules back, and only expired objects are deleted."""
 
 import datetime
 import email.utils
@@ -17,7 +17,7 @@ EXPIRY = re.compile(r'expiry-date="(.+)", rule-id="(.+)"')
 
 @pytest.fixture
 def server(start):
-    """Looks only when it is asked to."""
+    """A server that evaluates lifecycle rules only on request."""
     return start("--admin-address", "127.0.0.1:0", env={"ORCAS_LIFECYCLE_DAY_SEC": str(DAY_SECONDS), "ORCAS_LIFECYCLE_INTERVAL_SEC": "0"})
 
 
@@ -40,7 +40,7 @@ def run(server):
 
 
 def until(what):
-    """Waits until something holds; a bound on hanging, not a measurement."""
+    """Waits until a condition is true."""
     deadline = time.monotonic() + HANG_SECONDS
     while not what():
         assert time.monotonic() < deadline
@@ -48,7 +48,7 @@ def until(what):
 
 
 def pass_days(n):
-    """Waits until what was written before is more than n days old."""
+    """Waits until objects written so far are more than n days old."""
     end = time.time() + n * DAY_SECONDS
     until(lambda: int(time.time() / DAY_SECONDS) > int(end / DAY_SECONDS))
 
@@ -77,9 +77,9 @@ def test_the_document(s3):
         {"Expiration": {"ExpiredObjectDeleteMarker": True}},
         {"AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 7}},
     )
-    answer = s3.get_bucket_lifecycle_configuration(Bucket="bucket")
-    assert answer["Rules"] == rules
-    assert answer["TransitionDefaultMinimumObjectSize"] == "all_storage_classes_128K"
+    response = s3.get_bucket_lifecycle_configuration(Bucket="bucket")
+    assert response["Rules"] == rules
+    assert response["TransitionDefaultMinimumObjectSize"] == "all_storage_classes_128K"
     with pytest.raises(ClientError) as info:
         configure(s3, {"Transitions": [{"Days": 1, "StorageClass": "GLACIER"}]})
     assert error_of(info) == ("NotImplemented", 501)
@@ -92,17 +92,17 @@ def test_the_document(s3):
 def test_objects_expire(server, s3):
     configure(s3, {"Filter": {"Prefix": "log/"}, "Expiration": {"Days": 2}}, {"Filter": {"ObjectSizeGreaterThan": 1000}, "Expiration": {"Days": 1}})
     for key, size in [("log/a", 10), ("log/large", 70_000), ("large", 1001), ("small", 1000)]:
-        told = s3.put_object(Bucket="bucket", Key=key, Body=pattern(size)).get("Expiration")
+        expiration = s3.put_object(Bucket="bucket", Key=key, Body=pattern(size)).get("Expiration")
         head = s3.head_object(Bucket="bucket", Key=key)
-        assert head.get("Expiration") == told == s3.get_object(Bucket="bucket", Key=key).get("Expiration")
+        assert head.get("Expiration") == expiration == s3.get_object(Bucket="bucket", Key=key).get("Expiration")
         if key == "small":
-            assert told is None
+            assert expiration is None
             continue
-        date, rule = EXPIRY.fullmatch(told).groups()
+        date, rule = EXPIRY.fullmatch(expiration).groups()
         days = 1 if "large" in key else 2
         assert rule == f"rule {2 - days}"
         due = email.utils.parsedate_to_datetime(date)
-        assert 0 <= (due - head["LastModified"]).total_seconds() - days * 86_400 <= 86_400  # real days, whatever the worker's are
+        assert 0 <= (due - head["LastModified"]).total_seconds() - days * 86_400 <= 86_400  # real days, regardless of ORCAS_LIFECYCLE_DAY_SEC
     configure(s3, {"Filter": {"Prefix": "log/"}, "Expiration": {"Days": 100_000}}, {"Filter": {"ObjectSizeGreaterThan": 1000}, "Expiration": {"Days": 1}})
     pass_days(1)
     assert run(server).startswith("deleted 2 expired objects,")
@@ -110,7 +110,7 @@ def test_objects_expire(server, s3):
     configure(s3, {"Filter": {"Prefix": "log/"}, "Expiration": {"Days": 1}})
     assert run(server).startswith("deleted 1 expired objects,")
     assert keys(s3) == ["small"]
-    assert "passes since the start: 2" in orcas(server, "admin", "lifecycle", "status", "--admin-address", admin(server)).stdout
+    assert "passes since startup: 2" in orcas(server, "admin", "lifecycle", "status", "--admin-address", admin(server)).stdout
 
 
 def test_versions_expire(server, s3):
@@ -134,9 +134,9 @@ def test_versions_expire(server, s3):
 
 def test_uploads_are_aborted(server, s3):
     configure(s3, {"Filter": {"Prefix": "up/"}, "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1}})
-    answer = s3.create_multipart_upload(Bucket="bucket", Key="up/a")
-    assert answer["AbortRuleId"] == "rule 0" and answer["AbortDate"]
-    s3.upload_part(Bucket="bucket", Key="up/a", UploadId=answer["UploadId"], PartNumber=1, Body=b"x")
+    response = s3.create_multipart_upload(Bucket="bucket", Key="up/a")
+    assert response["AbortRuleId"] == "rule 0" and response["AbortDate"]
+    s3.upload_part(Bucket="bucket", Key="up/a", UploadId=response["UploadId"], PartNumber=1, Body=b"x")
     assert "AbortDate" not in s3.create_multipart_upload(Bucket="bucket", Key="other")
     pass_days(1)
     assert "and 1 uploads;" in run(server)
@@ -144,7 +144,7 @@ def test_uploads_are_aborted(server, s3):
 
 
 def test_it_runs_by_itself_and_after_a_kill(start, tmp_path):
-    """A server that is killed while it deletes goes on when it is there again, without being asked."""
+    """A server that was killed during a pass continues after the next start, without a request."""
     env = {"ORCAS_LIFECYCLE_DAY_SEC": str(DAY_SECONDS)}
     server = start(data=tmp_path / "data", env=env | {"ORCAS_LIFECYCLE_INTERVAL_SEC": "0"}, *("--admin-address", "127.0.0.1:0"))
     s3 = server.client()

@@ -25,7 +25,7 @@ def test_buckets(s3):
         assert s3.get_bucket_location(Bucket=names[0])["LocationConstraint"] is None
         assert s3.get_bucket_versioning(Bucket=names[0]).get("Status") is None
         assert s3.get_bucket_acl(Bucket=names[0])["Grants"][0]["Permission"] == "FULL_CONTROL"
-        s3.create_bucket(Bucket=names[0])  # in us-east-1 the owner may say it twice
+        s3.create_bucket(Bucket=names[0])  # in us-east-1 the owner may create a bucket twice
     finally:
         for name in names:
             s3.delete_bucket(Bucket=name)
@@ -43,7 +43,7 @@ def test_bucket_errors(s3, bucket):
                             ("delete_object", {"Key": "k"}), ("delete_bucket", {}), ("get_bucket_location", {}),
                             ("create_multipart_upload", {"Key": "k"})):
         with pytest.raises(ClientError) as info:
-            getattr(s3, call)(Bucket="e2e-there-is-no-such-bucket", **arguments)
+            getattr(s3, call)(Bucket="e2e-missing-bucket", **arguments)
         assert error_of(info) == ("NoSuchBucket", 404), call
     for name in ("UPPER", "1.2.3.4", "a..b", "under_score", "x" * 64):
         with pytest.raises(ClientError) as info:

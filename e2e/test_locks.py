@@ -15,7 +15,7 @@ HOUR = datetime.timedelta(hours=1)
 
 @pytest.fixture
 def locked(s3):
-    """A bucket whose versions may be locked. What is in it is governed at most, so it goes."""
+    """A bucket with object lock. Versions have at most governance retention, so the fixture can delete them."""
     name = "e2e-" + uuid.uuid4().hex[:16]
     s3.create_bucket(Bucket=name, ObjectLockEnabledForBucket=True)
     yield name
@@ -82,13 +82,13 @@ def test_retention(s3, locked):
     s3.delete_object(Bucket=locked, Key="k", VersionId=v)
 
 
-def test_legal_hold_and_many(s3, locked):
+def test_legal_hold_and_delete_objects(s3, locked):
     held = s3.put_object(Bucket=locked, Key="held", Body=b"x", ObjectLockLegalHoldStatus="ON")["VersionId"]
     free = s3.put_object(Bucket=locked, Key="free", Body=b"x")["VersionId"]
-    answer = s3.delete_objects(Bucket=locked, BypassGovernanceRetention=True, Delete={
+    response = s3.delete_objects(Bucket=locked, BypassGovernanceRetention=True, Delete={
         "Objects": [{"Key": "held", "VersionId": held}, {"Key": "free", "VersionId": free}]})
-    assert [d["Key"] for d in answer["Deleted"]] == ["free"]
-    assert [(e["Key"], e["Code"]) for e in answer["Errors"]] == [("held", "AccessDenied")]
+    assert [d["Key"] for d in response["Deleted"]] == ["free"]
+    assert [(e["Key"], e["Code"]) for e in response["Errors"]] == [("held", "AccessDenied")]
     assert s3.get_object_legal_hold(Bucket=locked, Key="held")["LegalHold"]["Status"] == "ON"
     s3.put_object_legal_hold(Bucket=locked, Key="held", LegalHold={"Status": "OFF"})
     assert s3.head_object(Bucket=locked, Key="held")["ObjectLockLegalHoldStatus"] == "OFF"
@@ -101,8 +101,8 @@ def test_default_retention(server, s3, locked):
     s3.put_object(Bucket=locked, Key="k", Body=b"x")
     head = s3.head_object(Bucket=locked, Key="k")
     assert abs(head["ObjectLockRetainUntilDate"] - head["LastModified"] - 24 * HOUR) < datetime.timedelta(seconds=2)
-    answer = json.loads(server.aws("s3api", "get-object-retention", "--bucket", locked, "--key", "k").stdout)
-    assert answer["Retention"]["Mode"] == "GOVERNANCE"
+    response = json.loads(server.aws("s3api", "get-object-retention", "--bucket", locked, "--key", "k").stdout)
+    assert response["Retention"]["Mode"] == "GOVERNANCE"
 
 
 def test_without_a_lock(s3, bucket):
@@ -117,7 +117,7 @@ def test_without_a_lock(s3, bucket):
         with pytest.raises(ClientError) as e:
             call()
         assert error_of(e) == code
-    # Clean-up code of many tools sends the bypass header to every bucket.
+    # The cleanup code of many tools sends the bypass header to every bucket.
     s3.delete_objects(Bucket=bucket, BypassGovernanceRetention=True, Delete={"Objects": [{"Key": "other"}]})
     s3.delete_object(Bucket=bucket, Key="k", BypassGovernanceRetention=True)
     assert "Contents" not in s3.list_objects_v2(Bucket=bucket)

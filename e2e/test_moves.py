@@ -1,4 +1,4 @@
-"""Renames, appends, moves between buckets, and conditions of writes and deletes, as boto3 sends them."""
+"""Renames, appends, and conditional writes and deletes, with boto3."""
 
 import pytest
 from botocore.exceptions import ClientError
@@ -16,7 +16,7 @@ def test_rename(s3, bucket):
     body = pattern(300_000)
     etag = s3.put_object(Bucket=bucket, Key="old name+ü", Body=body, Metadata={"a": "b"})["ETag"]
     was = s3.head_object(Bucket=bucket, Key="old name+ü")
-    for _ in range(2):  # the answer was lost: botocore sends a token with each call, the same one when it tries again
+    for _ in range(2):  # as if the response had been lost: a retry sends the same client token
         s3.rename_object(Bucket=bucket, Key="new", RenameSource="old%20name%2B%C3%BC", DestinationIfNoneMatch="*", SourceIfMatch=etag,
                          ClientToken="once")
     got = s3.get_object(Bucket=bucket, Key="new")
@@ -31,12 +31,12 @@ def test_append(s3, bucket):
     whole = b""
     for size in [100, 5000, 70_000, 1, 300_000, 10, 10, 10, 10, 10, 10]:
         body = pattern(size, seed=size)
-        answer = s3.put_object(Bucket=bucket, Key="log", Body=body, WriteOffsetBytes=len(whole))
+        response = s3.put_object(Bucket=bucket, Key="log", Body=body, WriteOffsetBytes=len(whole))
         whole += body
-        assert answer["Size"] == len(whole)
-    assert answer["ETag"].endswith('-11"')
-    got = s3.get_object(Bucket=bucket, Key="log", ChecksumMode="ENABLED")  # boto3 compares the checksum of the whole
-    assert got["Body"].read() == whole and got["ChecksumCRC32"] == answer["ChecksumCRC32"]
+        assert response["Size"] == len(whole)
+    assert response["ETag"].endswith('-11"')
+    got = s3.get_object(Bucket=bucket, Key="log", ChecksumMode="ENABLED")  # boto3 verifies the checksum of the whole object
+    assert got["Body"].read() == whole and got["ChecksumCRC32"] == response["ChecksumCRC32"]
     refused("InvalidWriteOffset", s3.put_object, Bucket=bucket, Key="log", Body=b"x", WriteOffsetBytes=1)
     refused("InvalidWriteOffset", s3.put_object, Bucket=bucket, Key="other", Body=b"x", WriteOffsetBytes=1)
 
@@ -48,8 +48,8 @@ def test_conditional_deletes(s3, bucket):
     refused("PreconditionFailed", s3.delete_object, Bucket=bucket, Key="k", IfMatchSize=8)
     refused("PreconditionFailed", s3.delete_object, Bucket=bucket, Key="k", IfMatchLastModifiedTime=modified.replace(year=2001))
     entry = {"Key": "k", "ETag": etag, "Size": 8, "LastModifiedTime": modified}
-    answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": [entry]})
-    assert answer["Errors"][0]["Code"] == "PreconditionFailed"
+    response = s3.delete_objects(Bucket=bucket, Delete={"Objects": [entry]})
+    assert response["Errors"][0]["Code"] == "PreconditionFailed"
     s3.delete_object(Bucket=bucket, Key="k", IfMatch=etag, IfMatchSize=7, IfMatchLastModifiedTime=modified)
     s3.put_object(Bucket=bucket, Key="k", Body=b"content")
     entry.update(Size=7, LastModifiedTime=s3.head_object(Bucket=bucket, Key="k")["LastModified"])

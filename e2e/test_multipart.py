@@ -13,12 +13,12 @@ MIB = 1 << 20
 
 
 def upload(s3, bucket, key, parts, **more):
-    """Uploads parts (a dict of number to body) and completes; returns the answer of the completion."""
+    """Uploads parts (a dict of number to body) and completes the upload; returns the response to the completion."""
     uid = s3.create_multipart_upload(Bucket=bucket, Key=key, **more)["UploadId"]
     done = []
     for number, body in parts.items():
-        answer = s3.upload_part(Bucket=bucket, Key=key, UploadId=uid, PartNumber=number, Body=body)
-        done.append({"PartNumber": number, "ETag": answer["ETag"]})
+        response = s3.upload_part(Bucket=bucket, Key=key, UploadId=uid, PartNumber=number, Body=body)
+        done.append({"PartNumber": number, "ETag": response["ETag"]})
     return s3.complete_multipart_upload(Bucket=bucket, Key=key, UploadId=uid, MultipartUpload={"Parts": done})
 
 
@@ -29,22 +29,22 @@ def etag_of(bodies):
 
 def test_parts_become_one_object(s3, bucket):
     parts = {1: pattern(5 * MIB, 1), 3: pattern(6 * MIB + 1, 3), 10000: pattern(17, 4)}
-    answer = upload(s3, bucket, "k", parts, ContentType="text/x-parts", Metadata={"a": "b"}, CacheControl="no-store")
+    response = upload(s3, bucket, "k", parts, ContentType="text/x-parts", Metadata={"a": "b"}, CacheControl="no-store")
     body = b"".join(parts.values())
-    assert answer["ETag"] == etag_of(list(parts.values())) and answer["Bucket"] == bucket and answer["Key"] == "k"
+    assert response["ETag"] == etag_of(list(parts.values())) and response["Bucket"] == bucket and response["Key"] == "k"
     got = s3.get_object(Bucket=bucket, Key="k")
     assert got["Body"].read() == body
-    assert (got["ETag"], got["ContentType"], got["Metadata"], got["CacheControl"]) == (answer["ETag"], "text/x-parts", {"a": "b"}, "no-store")
+    assert (got["ETag"], got["ContentType"], got["Metadata"], got["CacheControl"]) == (response["ETag"], "text/x-parts", {"a": "b"}, "no-store")
     for start, end in ((0, 1), (5 * MIB - 1, 5 * MIB + 1), (11 * MIB, len(body)), (3 * MIB, 11 * MIB + 5)):
         got = s3.get_object(Bucket=bucket, Key="k", Range=f"bytes={start}-{end - 1}")
         assert got["Body"].read() == body[start:end]
     part = s3.get_object(Bucket=bucket, Key="k", PartNumber=2)
     assert part["Body"].read() == parts[3] and part["PartsCount"] == 3
     listed = s3.list_objects_v2(Bucket=bucket)["Contents"]
-    assert [(o["Key"], o["Size"], o["ETag"]) for o in listed] == [("k", len(body), answer["ETag"])]
+    assert [(o["Key"], o["Size"], o["ETag"]) for o in listed] == [("k", len(body), response["ETag"])]
 
 
-def test_parts_in_any_order_and_again(s3, bucket):
+def test_parts_in_any_order_and_replaced(s3, bucket):
     bodies = {n: pattern(5 * MIB, n) for n in (1, 2)}
     uid = s3.create_multipart_upload(Bucket=bucket, Key="k")["UploadId"]
     put = lambda n, body: s3.upload_part(Bucket=bucket, Key="k", UploadId=uid, PartNumber=n, Body=body)["ETag"]
@@ -62,7 +62,7 @@ def test_parts_in_any_order_and_again(s3, bucket):
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == bodies[1] + bodies[2]
 
 
-def test_errors_leave_the_key_as_it_was(s3, bucket):
+def test_errors_do_not_change_the_key(s3, bucket):
     s3.put_object(Bucket=bucket, Key="k", Body=b"before")
     uid = s3.create_multipart_upload(Bucket=bucket, Key="k")["UploadId"]
     e1 = s3.upload_part(Bucket=bucket, Key="k", UploadId=uid, PartNumber=1, Body=b"small")["ETag"]
@@ -111,8 +111,8 @@ def test_copied_parts(s3, bucket):
     s3.delete_object(Bucket=bucket, Key="src")
     expected = [source, source[1:5 * MIB + 1], b"tail"]
     assert [p["ETag"] for p in parts] == [f'"{hashlib.md5(b).hexdigest()}"' for b in expected]
-    answer = s3.complete_multipart_upload(Bucket=bucket, Key="k", UploadId=uid, MultipartUpload={"Parts": parts})
-    assert answer["ETag"] == etag_of(expected)
+    response = s3.complete_multipart_upload(Bucket=bucket, Key="k", UploadId=uid, MultipartUpload={"Parts": parts})
+    assert response["ETag"] == etag_of(expected)
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"".join(expected)
 
 
@@ -128,7 +128,7 @@ def test_list_uploads(s3, bucket):
              for u in p["Uploads"]]
     assert paged == keys
     assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
-    s3.delete_bucket(Bucket=bucket)  # uploads keep no bucket, and go with it
+    s3.delete_bucket(Bucket=bucket)  # uploads in progress do not prevent the deletion, and are deleted too
     s3.create_bucket(Bucket=bucket)
     assert "Uploads" not in s3.list_multipart_uploads(Bucket=bucket)
 

@@ -1,4 +1,4 @@
-"""Objects with boto3 as it comes: bodies, headers, ranges, conditions, copies, deletes."""
+"""Objects, with boto3: bodies, headers, ranges, conditions, copies, deletes."""
 
 import datetime
 import hashlib
@@ -34,7 +34,7 @@ def test_overwrite(s3, bucket):
 
 
 def test_unknown_length(s3, bucket):
-    """A stream that cannot be sought goes through the transfer manager, as upload_fileobj users do."""
+    """The transfer manager (upload_fileobj) uploads a stream that is not seekable."""
     body = pattern(9 << 20)
 
     class Stream(io.RawIOBase):
@@ -84,7 +84,7 @@ def test_metadata_and_system_headers(s3, bucket):
                 assert got["ExpiresString"] == "Tue, 06 May 2031 07:08:09 GMT"
             else:
                 assert got[name] == value, name
-    # What the client did not say is not made up, but for the type.
+    # Headers that the client did not send are not invented, except the content type.
     s3.put_object(Bucket=bucket, Key="plain", Body=b"x")
     head = s3.head_object(Bucket=bucket, Key="plain")
     assert head["ContentType"] == "binary/octet-stream"
@@ -157,8 +157,8 @@ def test_conditions_of_writes(s3, bucket):
 def test_copy(s3, bucket):
     body = pattern(300_000)
     etag = s3.put_object(Bucket=bucket, Key="from", Body=body, ContentType="text/css", Metadata={"a": "1"})["ETag"]
-    answer = s3.copy_object(Bucket=bucket, Key="to", CopySource={"Bucket": bucket, "Key": "from"})
-    assert answer["CopyObjectResult"]["ETag"] == etag
+    response = s3.copy_object(Bucket=bucket, Key="to", CopySource={"Bucket": bucket, "Key": "from"})
+    assert response["CopyObjectResult"]["ETag"] == etag
     got = s3.get_object(Bucket=bucket, Key="to")
     assert (got["Body"].read(), got["ContentType"], got["Metadata"]) == (body, "text/css", {"a": "1"})
 
@@ -167,7 +167,7 @@ def test_copy(s3, bucket):
     got = s3.get_object(Bucket=bucket, Key="to")
     assert (got["Body"].read(), got["ContentType"], got["Metadata"]) == (body, "text/html", {"b": "2"})
 
-    # The copy lives on without its source.
+    # The copy remains when its source is deleted.
     s3.delete_object(Bucket=bucket, Key="from")
     assert s3.get_object(Bucket=bucket, Key="to")["Body"].read() == body
 
@@ -184,7 +184,7 @@ def test_copy(s3, bucket):
 
 def test_delete(s3, bucket):
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
-    for _ in range(2):  # deleting what is not there succeeds
+    for _ in range(2):  # deleting a missing key succeeds
         assert s3.delete_object(Bucket=bucket, Key="k")["ResponseMetadata"]["HTTPStatusCode"] == 204
     with pytest.raises(ClientError) as info:
         s3.get_object(Bucket=bucket, Key="k")
@@ -195,10 +195,10 @@ def test_delete_objects(s3, bucket):
     keys = [f"d/{i:04}" for i in range(25)]
     for key in keys:
         s3.put_object(Bucket=bucket, Key=key, Body=b"x")
-    answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": k} for k in keys[:20] + ["not there"]]})
-    assert {d["Key"] for d in answer["Deleted"]} == set(keys[:20]) | {"not there"}
-    answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": keys[20]}], "Quiet": True})
-    assert "Deleted" not in answer and "Errors" not in answer
+    response = s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": k} for k in keys[:20] + ["not there"]]})
+    assert {d["Key"] for d in response["Deleted"]} == set(keys[:20]) | {"not there"}
+    response = s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": keys[20]}], "Quiet": True})
+    assert "Deleted" not in response and "Errors" not in response
     assert [o["Key"] for o in s3.list_objects_v2(Bucket=bucket)["Contents"]] == keys[21:]
     for wrong in ([], [{"Key": f"{i}"} for i in range(1001)]):
         with pytest.raises(ClientError) as info:
@@ -212,8 +212,9 @@ def test_delete_objects(s3, bucket):
     ("put_bucket_policy", {"Policy": "{}"}),
     ("restore_object", {"Key": "k", "RestoreRequest": {"Days": 1}}),
 ])
-def test_what_is_not_supported_says_so(s3, bucket, operation, arguments):
-    """A sub-resource never falls through to the object. What a later version supports leaves this list."""
+def test_unsupported_operations_are_refused(s3, bucket, operation, arguments):
+    """A request for an unsupported sub-resource never changes the object. Remove operations from this list when they
+    become supported."""
     s3.put_object(Bucket=bucket, Key="k", Body=b"kept")
     with pytest.raises(ClientError) as info:
         getattr(s3, operation)(Bucket=bucket, **arguments)

@@ -1,4 +1,5 @@
-"""What operators type: reclaim, scrub, fsck, backup, restore, rebuild, and relaxed durability, against the server as a process."""
+"""Commands of operators: reclaim, scrub, fsck, backup, restore, rebuild; and relaxed durability, with the server as a
+process."""
 
 import io
 import json
@@ -27,7 +28,7 @@ def block_bytes(data):
 
 
 class Objects:
-    """What a bucket should hold."""
+    """The objects that a bucket should have."""
 
     def __init__(self, server, bucket="operations"):
         self.bucket, self.want = bucket, {}
@@ -108,7 +109,7 @@ def test_backup_of_a_running_server_and_restore(start, tmp_path):
     orcas(s, "backup", tmp_path / "b", "--data", s.data, "--admin-address", admin(s))
     done = orcas(s, "backup", tmp_path / "b", "--data", s.data, "--admin-address", admin(s), "--json")
     second = json.loads(done.stdout)
-    assert second["copied_bytes"] < second["bytes"] / 100, "nothing has changed"
+    assert second["copied_bytes"] < second["bytes"] / 100, "the store has not changed, so hardly any bytes may be copied"
     kept = dict(objects.want)
     objects.churn(s, 1)
     orcas(s, "backup", tmp_path / "b", "--check")
@@ -134,7 +135,7 @@ def test_rebuild_of_a_lost_database(start, tmp_path):
     orcas(s, "fsck", "--data", s.data, "--content")
     again = start(data=s.data)
     objects.check(again)
-    for f in s.data.glob("metadata.db*"):  # a start does it, too
+    for f in s.data.glob("metadata.db*"):  # a start rebuilds the database too
         f.unlink()
     again.kill()
     for f in s.data.glob("metadata.db*"):

@@ -1,4 +1,4 @@
-"""Libraries and servers that keep their data in S3, each storing, reading back and comparing real data."""
+"""Libraries and servers that keep their data in S3. Each stores data, reads it back and compares it."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ def test_old_boto3(programs, name):
 
 
 def test_javascript(programs, name):
-    script = INSTALLED / "use_sdk.mjs"  # where it finds what it imports
+    script = INSTALLED / "use_sdk.mjs"  # next to the modules that it imports
     script.write_bytes((HERE / "use_sdk.mjs").read_bytes())
     programs.run("node", script, name)
 
@@ -66,9 +66,9 @@ def push_and_pull(base, registry):
     pool = urllib3.PoolManager(retries=False)
 
     def call(method, url, status, **more):
-        answer = pool.request(method, url if url.startswith("http") else base + url, **more)
-        assert answer.status == status, f"{method} {url}: {answer.status} {answer.data[:500]}"
-        return answer
+        response = pool.request(method, url if url.startswith("http") else base + url, **more)
+        assert response.status == status, f"{method} {url}: {response.status} {response.data[:500]}"
+        return response
 
     deadline = time.monotonic() + 60
     while True:
@@ -80,7 +80,7 @@ def push_and_pull(base, registry):
             time.sleep(0.1)
 
     def push(body):
-        """Pushes a blob in chunks, so that the registry appends to what it has stored already."""
+        """Pushes a blob in chunks, so that the registry appends to stored data."""
         digest = "sha256:" + hashlib.sha256(body).hexdigest()
         url = call("POST", "/v2/image/blobs/uploads/", 202).headers["Location"]
         for at in range(0, len(body), 8 << 20):
@@ -106,7 +106,7 @@ def push_and_pull(base, registry):
 
 
 def test_litestream(programs, name, s3, tmp_path):
-    """A database, replicated while it is written to, comes back from what is in the bucket."""
+    """A database that is replicated while it is in use can be restored from the bucket."""
     s3.create_bucket(Bucket=name)
     database, config = tmp_path / "db.sqlite", tmp_path / "litestream.yml"
     config.write_text(json.dumps({"dbs": [{"path": str(database), "replicas": [{

@@ -1,4 +1,4 @@
-"""Programs that copy trees and keep backups: rclone, restic, s3cmd, s4cmd, s3fs, aws-cli of Debian."""
+"""Programs that copy directory trees or keep backups: rclone, restic, s3cmd, s4cmd, s3fs, and Debian's aws-cli."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from program import INSTALLED, Programs, files, programs, same, tree  # noqa: F4
 
 @pytest.fixture
 def name():
-    """The name of a bucket that the program makes itself."""
+    """The name of a bucket that the program under test creates."""
     name = "prog-" + uuid.uuid4().hex[:16]
     yield name
 
@@ -26,8 +26,8 @@ DOMAIN = "s3.orcas.test"
 
 @pytest.fixture
 def rclone(start, tmp_path):
-    """rclone as its provider AWS, which speaks to buckets by names of their own. No name server knows those: the server, which knows its
-    domain, stands as the proxy."""
+    """rclone with the provider AWS, which uses virtual-host style. The host names are not in any DNS, so rclone uses the
+    server, which knows its domain, as an HTTP proxy."""
     server = start(env={"ORCAS_DOMAINS": DOMAIN})
     programs = Programs(server, tmp_path)
     config = tmp_path / "rclone.conf"
@@ -43,7 +43,7 @@ def test_rclone(rclone, tree, name, tmp_path):
     run("check", "--download", tree, f"orcas:{name}/tree")
     run("copy", f"orcas:{name}/tree", tmp_path / "back")
     same(tree, tmp_path / "back")
-    for path in tree.rglob("*"):  # times are kept
+    for path in tree.rglob("*"):  # modification times are kept
         if path.is_file():
             assert abs(path.stat().st_mtime - (tmp_path / "back" / path.relative_to(tree)).stat().st_mtime) < 1e-3
 
@@ -55,7 +55,7 @@ def test_rclone(rclone, tree, name, tmp_path):
     run("sync", changed, f"orcas:{name}/tree")
     run("check", "--download", changed, f"orcas:{name}/tree")
 
-    run("copy", f"orcas:{name}/tree", f"orcas:{name}/copied")  # by the server
+    run("copy", f"orcas:{name}/tree", f"orcas:{name}/copied")  # copied by the server
     run("check", "--download", changed, f"orcas:{name}/copied")
     run("move", f"orcas:{name}/copied", f"orcas:{name}/moved")
     run("check", "--download", changed, f"orcas:{name}/moved")
@@ -205,7 +205,7 @@ def test_s3fs_fuse(programs, tree, name, s3, tmp_path):
     want = bytearray((tree / "large").read_bytes())
     want[1 << 20:(1 << 20) + 21] = b"changed in the middle"
     deadline = time.monotonic() + 60
-    while s3.get_object(Bucket=name, Key="large")["Body"].read() != want:  # what a mount holds back comes with its end
+    while s3.get_object(Bucket=name, Key="large")["Body"].read() != want:  # the unmount writes buffered data
         assert time.monotonic() < deadline
         time.sleep(0.2)
     one = files(tree / "small/1")

@@ -1,4 +1,5 @@
-"""Quotas of buckets: set by a request that boto3 does not know, they bound what boto3 and aws-cli write, through stops, crashes and rebuilds."""
+"""Quotas of buckets: they are set by a request that boto3 does not support, limit what boto3 and aws-cli can write, and
+survive restarts, crashes and rebuilds."""
 
 import re
 import threading
@@ -22,13 +23,13 @@ def server(start):
 
 
 def quota(server, method, bucket, body=""):
-    """A signed request of ?quota."""
+    """Sends a signed request for ?quota. Returns the status and the body of the response."""
     request = botocore.awsrequest.AWSRequest(method, f"{server.endpoint}/{bucket}?quota", data=body.encode())
     who = botocore.credentials.Credentials(server.access, server.secret)
     botocore.auth.S3SigV4Auth(who, "s3", REGION).add_auth(request)
     with urllib3.PoolManager() as pool:
-        answer = pool.request(method, request.url, body=body.encode(), headers=dict(request.headers.items()), retries=False)
-    return answer.status, answer.data.decode()
+        response = pool.request(method, request.url, body=body.encode(), headers=dict(request.headers.items()), retries=False)
+    return response.status, response.data.decode()
 
 
 def limit(server, bucket, **bounds):
@@ -57,7 +58,7 @@ def test_a_bucket_is_filled_and_emptied(server):
         s3.put_object(Bucket="bucket", Key=f"{n}", Body=pattern(10_000, seed=n))
     assert held(server, "bucket") == (90_000, 9)
     assert "90000 of 100000 bytes are in use, and the request adds 10001" in refused(s3.put_object, Bucket="bucket", Key="x", Body=pattern(10_001))
-    assert server.log.count('"PutObject"') <= 11, "what is refused is not sent again"
+    assert server.log.count('"PutObject"') <= 11, "clients must not retry a refused request"
     s3.put_object(Bucket="bucket", Key="9", Body=pattern(10_000))
     refused(s3.put_object, Bucket="bucket", Key="x", Body=b"x")
     refused(s3.copy_object, Bucket="bucket", Key="x", CopySource="bucket/1")
@@ -75,7 +76,7 @@ def test_a_bucket_is_filled_and_emptied(server):
     s3.put_object(Bucket="bucket", Key="z", Body=pattern(1 << 20))
 
 
-def test_of_64_writers_as_many_write_as_there_is_room_for(server):
+def test_concurrent_writers_fill_the_quota_exactly(server):
     s3 = server.client(config={"max_pool_connections": 64})
     s3.create_bucket(Bucket="bucket")
     limit(server, "bucket", MaxBytes=170_999)
@@ -98,7 +99,7 @@ def test_of_64_writers_as_many_write_as_there_is_room_for(server):
     assert sorted(o["Key"] for o in s3.list_objects_v2(Bucket="bucket")["Contents"]) == sorted(stored)
 
 
-def test_it_outlives_kills_and_rebuilds(start, tmp_path):
+def test_quota_survives_kills_and_rebuilds(start, tmp_path):
     s = start("--admin-address", "127.0.0.1:0", data=tmp_path / "d")
     s3 = s.client()
     s3.create_bucket(Bucket="bucket")
@@ -111,7 +112,7 @@ def test_it_outlives_kills_and_rebuilds(start, tmp_path):
     s3.delete_object(Bucket="bucket", Key="key")
     upload = s3.create_multipart_upload(Bucket="bucket", Key="parts")["UploadId"]
     s3.upload_part(Bucket="bucket", Key="parts", UploadId=upload, PartNumber=1, Body=pattern(4000))
-    for how in "a kill", "a database that is gone", "a rebuild":
+    for how in "a kill", "a lost database", "a rebuild":
         assert held(s, "bucket") == (29_000, 5)
         refused(s.client().put_object, Bucket="bucket", Key="x", Body=pattern(1001))
         s.kill()

@@ -1,4 +1,4 @@
-"""The sessions that README.md shows are run as they stand there."""
+"""Runs the examples in README.md unchanged, except for the endpoint."""
 
 import os
 import pathlib
@@ -15,7 +15,7 @@ def blocks(language):
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
 
 
-def test_sessions(start, tmp_path):
+def test_examples(start, tmp_path):
     shell = next(b for b in blocks("sh") if "aws s3 mb" in b)
     (python,) = blocks("python")
     script = tmp_path / "session.py"
@@ -37,12 +37,12 @@ def test_sessions(start, tmp_path):
 
 
 def test_every_setting_is_documented():
-    """README.md has every variable that the binary tells of, with its default, and no others."""
+    """README.md lists exactly the variables in the help text of the binary, with the same defaults."""
     done = subprocess.run([str(BINARY), "server", "--help"], capture_output=True, text=True, timeout=HANG_SECONDS)
-    told = dict(re.findall(r"^  (ORCAS_\w+)\n      .*\n      .*\(default: (.*)\)$", done.stdout, re.M))
-    assert len(told) > 20, done.stdout
+    help_text = dict(re.findall(r"^  (ORCAS_\w+)\n      .*\n      .*\(default: (.*)\)$", done.stdout, re.M))
+    assert len(help_text) > 20, done.stdout
     shown = {}
     for names, default in re.findall(r"^\| (`ORCAS_[^|]*) \| ([^|]*) \|", (ROOT / "README.md").read_text(), re.M):
         for name in re.findall(r"ORCAS_\w+", names):
             shown[name] = default.replace("`", "")
-    assert shown == told
+    assert shown == help_text

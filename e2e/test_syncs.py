@@ -1,4 +1,4 @@
-"""What a write costs in system calls that sync, seen from outside the process."""
+"""The number of sync system calls per write, measured with strace."""
 
 import contextlib
 import re
@@ -11,7 +11,7 @@ SYNCS = "fsync,fdatasync,msync,sync_file_range,sync,syncfs"
 
 @contextlib.contextmanager
 def traced(server, path):
-    """Traces the server's syncing calls into a list of (call, file), which is filled when the context ends."""
+    """Traces the server's sync calls. Yields a list of (call, file), which is filled when the context ends."""
     calls = []
     tracer = subprocess.Popen(
         ["strace", "-f", "-y", "-e", f"trace={SYNCS}", "-e", "signal=none", "-o", str(path), "-p", str(server.process.pid)],
@@ -31,7 +31,7 @@ def test_a_small_put_costs_one_sync(start, tmp_path):
     s = start()
     s3 = s.client()
     s3.create_bucket(Bucket="bucket")
-    s3.put_object(Bucket="bucket", Key="first", Body=b"a block is begun")
+    s3.put_object(Bucket="bucket", Key="first", Body=b"creates a block")
     for body in b"", b"small", b"x" * 65536:
         with traced(s, tmp_path / "trace") as calls:
             s3.put_object(Bucket="bucket", Key="key", Body=body)
@@ -41,7 +41,7 @@ def test_a_small_put_costs_one_sync(start, tmp_path):
     assert calls == [("fdatasync", "00000001.packed")]
 
 
-def test_a_large_put_costs_its_own_file(start, tmp_path):
+def test_a_large_put_syncs_its_own_file(start, tmp_path):
     s = start()
     s3 = s.client()
     s3.create_bucket(Bucket="bucket")
@@ -53,7 +53,7 @@ def test_a_large_put_costs_its_own_file(start, tmp_path):
     assert [call for call, _ in calls] == ["fdatasync", "fsync", "fdatasync"]
 
 
-def test_without_packing_each_object_has_its_own(start, tmp_path):
+def test_without_packing_each_object_has_a_file(start, tmp_path):
     s = start(env={"ORCAS_BATCH_WRITE_ENABLED": "false"})
     s3 = s.client()
     s3.create_bucket(Bucket="bucket")

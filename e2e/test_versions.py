@@ -9,7 +9,7 @@ from conftest import error_of, pattern
 
 
 def listed(s3, bucket, **more):
-    """All versions and markers, page by page: (key, version id, is it a marker, is it the newest)."""
+    """Returns all versions and delete markers, read page by page: (key, version ID, is a delete marker, is the newest)."""
     out = []
     for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket, **more):
         for kind in ("Versions", "DeleteMarkers"):
@@ -36,7 +36,7 @@ def test_history_of_a_key(s3, bucket):
         s3.head_object(Bucket=bucket, Key="k", VersionId=marker["VersionId"])
     assert error_of(e) == ("405", 405)
     assert s3.list_objects_v2(Bucket=bucket)["KeyCount"] == 0
-    # Every version is there, whatever the page size.
+    # The listing has every version, whatever the page size.
     want = {("k", marker["VersionId"], True, True), ("k", "null", False, False)} | {("k", i, False, False) for i in ids}
     for size in (1, 2, 1000):
         got = listed(s3, bucket, PaginationConfig={"PageSize": size})
@@ -44,7 +44,7 @@ def test_history_of_a_key(s3, bucket):
     assert s3.get_object(Bucket=bucket, Key="k", VersionId="null")["Body"].read() == b"before"
     for n, i in enumerate(ids):
         assert s3.get_object(Bucket=bucket, Key="k", VersionId=i, Range="bytes=99990-")["Body"].read() == pattern(100_000, n)[99_990:]
-    # An old version comes back by a copy onto the key, and by taking the marker away.
+    # An old version becomes current by a copy onto its key, or when the delete marker is deleted.
     back = s3.copy_object(Bucket=bucket, Key="k", CopySource={"Bucket": bucket, "Key": "k", "VersionId": ids[0]})
     assert back["CopySourceVersionId"] == ids[0] and s3.get_object(Bucket=bucket, Key="k")["Body"].read() == pattern(100_000, 0)
     s3.delete_object(Bucket=bucket, Key="k", VersionId=back["VersionId"])
@@ -91,7 +91,7 @@ def test_command_line(server, s3, bucket, tmp_path):
     assert api("get-bucket-tagging") == {"TagSet": [{"Key": "team", "Value": "a b"}]}
 
 
-# What a bucket that nobody configured answers: the members of the answer, or the code.
+# Responses of a bucket that was never configured: the members of the response, or the error code.
 NEW = {
     "get_bucket_tagging": "NoSuchTagSet",
     "get_bucket_cors": "NoSuchCORSConfiguration",
@@ -120,12 +120,12 @@ def test_documents_of_a_new_bucket(s3, bucket, operation):
             getattr(s3, operation)(Bucket=bucket)
         assert error_of(e) == (NEW[operation], 404)
         return
-    answer = getattr(s3, operation)(Bucket=bucket)
-    del answer["ResponseMetadata"]
-    assert answer == NEW[operation]
+    response = getattr(s3, operation)(Bucket=bucket)
+    del response["ResponseMetadata"]
+    assert response == NEW[operation]
 
 
-def test_documents_come_back(server, s3, bucket, tmp_path):
+def test_documents_are_stored(server, s3, bucket, tmp_path):
     name = bucket + "-tagged"
     s3.create_bucket(Bucket=name, CreateBucketConfiguration={"Tags": [{"Key": "made", "Value": "with"}]})
     assert s3.get_bucket_tagging(Bucket=name)["TagSet"] == [{"Key": "made", "Value": "with"}]
@@ -145,8 +145,8 @@ def test_documents_come_back(server, s3, bucket, tmp_path):
     s3.delete_bucket(Bucket=name)
 
 
-def test_everything_comes_back_from_the_blocks(start, tmp_path):
-    """Versions, markers, null versions, tags and documents, after a kill, and after a kill with the database gone."""
+def test_everything_is_recovered_from_the_blocks(start, tmp_path):
+    """Versions, delete markers, null versions, tags and documents survive a kill, and the loss of the database."""
     def state(s3):
         versions = listed(s3, "kept", PaginationConfig={"PageSize": 7})
         bodies = {(k, v): s3.get_object(Bucket="kept", Key=k, VersionId=v)["Body"].read() for k, v, marker, _ in versions if not marker}
@@ -166,7 +166,7 @@ def test_everything_comes_back_from_the_blocks(start, tmp_path):
     s3.put_public_access_block(Bucket="kept", PublicAccessBlockConfiguration={"BlockPublicAcls": True})
     s3.delete_bucket_ownership_controls(Bucket="kept")
     want = state(s3)
-    assert len(want[0]) == 44  # twice 12 versions and 4 markers, and one null of each key
+    assert len(want[0]) == 44  # twice 12 versions and 4 delete markers, and one null version of each key
     s3.close()
     for lost in (False, True):
         s.kill()

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Installs the programs of this directory's tests into .programs, and those that Debian has into the system. What cannot be installed is named;
-# its tests are left out and say so.
+# Installs the programs that the tests drive: Debian packages into the system, everything else into .programs. Programs
+# that cannot be installed are named, and their tests are skipped.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 mkdir -p .programs
@@ -34,6 +34,6 @@ cp $here/package.json .programs/
 GOBIN=$PWD/.programs/bin go install github.com/benbjohnson/litestream/cmd/litestream@v0.3.13 || missing+=(litestream)
 
 if ((${#missing[@]})); then
-	printf 'NOT INSTALLED, so not tried: %s\n' "${missing[@]}" >&2
+	printf 'NOT INSTALLED, so not tested: %s\n' "${missing[@]}" >&2
 fi
 touch .programs/ready

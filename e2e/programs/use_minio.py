@@ -21,12 +21,12 @@ client = Minio(endpoint.split("//")[1], access_key=os.environ["AWS_ACCESS_KEY_ID
 
 
 def get(key, **more):
-    answer = client.get_object(bucket_name=bucket, object_name=key, **more)
+    response = client.get_object(bucket_name=bucket, object_name=key, **more)
     try:
-        return answer.read()
+        return response.read()
     finally:
-        answer.close()
-        answer.release_conn()
+        response.close()
+        response.release_conn()
 
 
 def put(key, body, **more):
@@ -72,7 +72,7 @@ everything = [DeleteObject(name=o.object_name, version_id=o.version_id) for o in
 assert not list(client.remove_objects(bucket_name=bucket, delete_object_list=everything))
 client.remove_bucket(bucket_name=bucket)
 
-if endpoint.startswith("http:"):  # S3 asks for a checksum where locks are set, and over plain HTTP this client sends none
+if endpoint.startswith("http:"):  # S3 requires a checksum with a lock, and over plain HTTP this client sends none
     sys.exit()
 
 locked = bucket + "-locked"

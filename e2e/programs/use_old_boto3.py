@@ -1,4 +1,4 @@
-"""boto3 as Debian 12 has it: Content-MD5 instead of checksums, its own multipart and presigning."""
+"""boto3 1.26, the version in Debian 12: Content-MD5 instead of checksums, multipart uploads, presigned URLs."""
 
 import hashlib
 import io
@@ -20,8 +20,8 @@ assert out.getvalue() == large
 head = s3.head_object(Bucket=bucket, Key="large")
 assert head["Metadata"] == {"colour": "blue"} and head["ContentType"] == "text/x-test" and head["ETag"].endswith('-3"')
 for i in range(30):
-    answer = s3.put_object(Bucket=bucket, Key=f"many/{i:02}", Body=str(i).encode())
-    assert answer["ETag"].strip('"') == hashlib.md5(str(i).encode()).hexdigest()
+    response = s3.put_object(Bucket=bucket, Key=f"many/{i:02}", Body=str(i).encode())
+    assert response["ETag"].strip('"') == hashlib.md5(str(i).encode()).hexdigest()
 pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="many/", PaginationConfig={"PageSize": 7})
 assert [o["Key"] for p in pages for o in p["Contents"]] == [f"many/{i:02}" for i in range(30)]
 s3.copy({"Bucket": bucket, "Key": "large"}, bucket, "copy")

@@ -1,4 +1,4 @@
-"""s3fs (fsspec): files, directories, multipart, exclusive creation; and what stands on it: zarr, duckdb."""
+"""s3fs (fsspec): files, directories, multipart, exclusive creation; and zarr and DuckDB on top of it."""
 
 import os
 import sys
@@ -36,7 +36,7 @@ fs.pipe_file(f"{bucket}/once", b"first", mode="create")
 try:
     fs.pipe_file(f"{bucket}/once", b"second", mode="create")
     raise AssertionError("created twice")
-except OSError:  # it has no name of its own for 412
+except OSError:  # s3fs has no exception type for 412
     pass
 assert fs.cat(f"{bucket}/once") == b"first"
 fs.put_tags(f"{bucket}/once", {"a": "b"})

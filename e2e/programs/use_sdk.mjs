@@ -1,4 +1,4 @@
-// @aws-sdk/client-s3 with its own defaults: checksums, multipart, streams, conditions, versions, presigned URLs.
+// @aws-sdk/client-s3 with its defaults: checksums, multipart, streams, conditions, versions, presigned URLs.
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { Readable } from "node:stream";

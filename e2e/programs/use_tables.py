@@ -57,7 +57,7 @@ with concurrent.futures.ThreadPoolExecutor(8) as threads:
     list(threads.map(count, range(64)))
 assert bytes(obstore.get(store, "counter").bytes()) == b"64"
 
-# Many writers commit to one table at once: every commit is a conditional write, and none is lost.
+# Several writers commit to one table concurrently: every commit is a conditional write, and none is lost.
 options = {"endpoint": endpoint, "region": "us-east-1", "aws_conditional_put": "etag", "allow_http": str(plain).lower(), "allow_invalid_certificates": str(not plain).lower()}
 uri = f"s3://{bucket}/delta"
 deltalake.write_deltalake(uri, pyarrow.table({"writer": [0], "n": [0]}), storage_options=options)
