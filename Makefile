@@ -1,5 +1,5 @@
-# Targets for people and CI. `make` alone lists them. They need Linux, Go, make, a C compiler and, for e2e, Python 3.
-# As root on Debian a target installs a missing program, and says so first; elsewhere it names the package.
+# Targets for people and CI; `make` without a target lists them. They need Linux, Go, make, a C compiler and, for e2e,
+# Python 3. As root on Debian, a target installs a missing program and says so first; elsewhere it names the package.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -8,7 +8,7 @@ SHELL := bash
 
 export CGO_ENABLED := 1
 
-# VECTOR_AES=1 with any target: encryption with vector AES (docs/encryption.md), which needs Intel's library.
+# VECTOR_AES=1 with any target builds encryption with vector AES (docs/encryption.md), which needs Intel's library.
 WITH_VECTOR_AES := $(filter-out 0 no false,$(VECTOR_AES))
 ifneq ($(WITH_VECTOR_AES),)
 export GOFLAGS := $(GOFLAGS) -tags=ipsecmb
@@ -31,7 +31,7 @@ PERFDIR     ?= .
 PACKAGES    ?= ./...
 BENCHPACKAGES := ./s3/... ./vfs/... ./content/... ./batch/... ./core/...
 
-# The commit in `orcas version`, if git reports it (in a container it may not trust the owner of the files).
+# `orcas version` prints the commit only if git works here (in a container, git may not trust the owner of the files).
 BUILDVCS := $(shell git status >/dev/null 2>&1 || echo -buildvcs=false)
 
 include faults/faults.mk
@@ -39,23 +39,23 @@ include faults/faults.mk
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: build ## build the server and start it with its data in ./data
+run: build ## build the server and start it, with data in ./data
 	@exec bin/orcas server --data "$(DATA)"
 
 build: cc ## build bin/orcas
-	@[ -e bin/orcas ] || echo "building bin/orcas: the first build takes a minute or two, most of it for SQLite, which is C"
+	@[ -e bin/orcas ] || echo "building bin/orcas: the first build takes a minute or two, most of it to compile SQLite"
 	go build $(BUILDVCS) -trimpath -ldflags '-s -w' -o bin/orcas ./cmd/orcas
 
 orcas-report: cc ## build bin/orcas-report, which `orcas perf report` needs
 	go build $(BUILDVCS) -trimpath -ldflags '-s -w' -o bin/orcas-report ./cmd/orcas-report
 
-test: cc ## run the Go tests at the smaller counts of -short (about 3 minutes on two cores)
+test: cc ## run the Go tests with the smaller counts of -short (about 3 minutes on two cores)
 	go test -short -timeout 15m $(PACKAGES)
 
-test-all: cc ## run every Go test at its full counts, as CI does (about 8 minutes)
+test-all: cc ## run every Go test with full counts, as CI does (about 8 minutes)
 	go test -timeout 15m $(PACKAGES)
 
-check: cc ## check formatting, vet, staticcheck, the layers of the packages, and the prose
+check: cc ## check formatting, vet, staticcheck, package layers and prose
 	@unformatted=$$(find . -name '*.go' -not -path './.*' -exec gofmt -l {} +); \
 	if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
@@ -65,13 +65,13 @@ check: cc ## check formatting, vet, staticcheck, the layers of the packages, and
 prose: ## find phrases that are not plain English, and long lines in documents
 	go test -count=1 ./internal/prose
 
-race: cc ## run every Go test under the race detector, at the smaller counts of -short
+race: cc ## run every Go test under the race detector, with the smaller counts of -short
 	go test -race -short -timeout 30m $(PACKAGES)
 
 bench: cc ## run every Go benchmark, with allocations (BENCHTIME=1s)
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -timeout 60m $(PACKAGES)
 
-fuzz: cc ## fuzz every parser of outside bytes for FUZZTIME=20s each
+fuzz: cc ## fuzz every parser of untrusted input, for FUZZTIME=20s each
 	@for pkg in $$(go list $(PACKAGES)); do \
 		for name in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
 			echo "== $$pkg $$name"; \
@@ -79,47 +79,47 @@ fuzz: cc ## fuzz every parser of outside bytes for FUZZTIME=20s each
 		done; \
 	done
 
-# The time a report takes on two cores. PEERS are programs of other servers to measure beside ORCAS, for example
+# The time that a report takes on two cores. PEERS are flags for other servers to compare with ORCAS, for example
 # PEERS='--minio /usr/local/bin/minio --versitygw /usr/local/bin/versitygw --weed /usr/local/bin/weed'.
 TIME_smoke      := about 3 minutes
 TIME_baseline   := about 25 minutes
 TIME_saturation := some hours
 PEERS           ?=
 
-report: build orcas-report ## measure everything (25 minutes; PROFILE=smoke: 3) and write PERFORMANCE_TEST_REPORT.md; PEERS: other servers too
-	@echo "measuring: $(or $(TIME_$(PROFILE)),$(error PROFILE=$(PROFILE) is not smoke, baseline or saturation)) with PROFILE=$(PROFILE), and nothing else should run meanwhile"
+report: build orcas-report ## measure everything (25 minutes; PROFILE=smoke: 3) and write PERFORMANCE_TEST_REPORT.md; PEERS adds other servers
+	@echo "measuring takes $(or $(TIME_$(PROFILE)),$(error PROFILE=$(PROFILE) is not smoke, baseline or saturation)) with PROFILE=$(PROFILE); run nothing else on this machine in the meantime"
 	mkdir -p docs/perf
 	go test -run '^$$' -bench . -benchmem -benchtime 100ms -timeout 30m $(BENCHPACKAGES) | sed -e 's|$(CURDIR)/||g' -e "s|$${TMPDIR:-/tmp}/[^ ]*|(a temporary file)|g" | tee docs/perf/bench.txt
 	bin/orcas perf run --profile $(PROFILE) --dir "$(PERFDIR)" $(PEERS) --commit "$$(git rev-parse --short HEAD 2>/dev/null || true)" --json docs/perf/baseline.json
 	bin/orcas perf report docs/perf/baseline.json --bench docs/perf/bench.txt --out docs/perf --head perf/report/head.md --markdown PERFORMANCE_TEST_REPORT.md
 	ORCAS_README=1 go test -count=1 -run TestReadmeHasTheFigures ./cmd/orcas-report
 
-corpus: cc ## measure how well a public text compresses (downloads it with npm)
+corpus: cc ## measure how well a public text compresses (downloads the text with npm)
 	@mkdir -p .tools && { [ -s .tools/corpus.txt ] || bash perf/corpus.sh .tools/corpus.txt; }
 	ORCAS_CORPUS=$(CURDIR)/.tools/corpus.txt go test -count 1 -v -run 'TestRecordsShrink|TestTextShrinks' ./perf
 
 compressed: cc ## run the tests that store content with compression on
 	ORCAS_TEST_COMPRESSION=better go test -timeout 15m ./vfs ./content ./reclaim ./fsck ./scrub ./s3
 
-profile: cc ## profile the server's CPU time in a PUT and a GET of 4 KiB
+profile: cc ## profile the server's CPU time for PUT and GET of 4 KiB
 	@bash perf/profile.sh
 
-e2e: build .venv/ready .programs/ready strace ## drive the built server with aws-cli, boto3, rclone, restic and a dozen other programs
+e2e: build .venv/ready .programs/ready strace ## test the built server with aws-cli, boto3, rclone, restic and a dozen other programs
 	.venv/bin/python -m pytest -q -ra --durations=10 e2e
 
-s3test: cc ## test a server against the rules of S3, one by one (ORCAS_S3TEST_ENDPOINT: another server)
+s3test: cc ## test a server against the rules of S3 (ORCAS_S3TEST_ENDPOINT: test another server)
 	go test -count=1 -timeout 10m ./s3/s3test
 
 s3test-list: cc ## print every rule of S3 that s3test checks
 	@cd s3/s3test && go test -count=1 -args -rules
 
-s3test-mutants: cc ## break the rules that s3test checks, one by one: it must notice each (5 minutes)
+s3test-mutants: cc ## break the rules that s3test checks, one by one; s3test must detect each (5 minutes)
 	ORCAS_S3TEST_MUTANTS=1 go test -count=1 -v -timeout 60m -run '^TestMutants$$' ./s3/s3test
 
-clean: ## remove what the other targets created, except ./data
+clean: ## remove everything that the other targets created, except ./data
 	rm -rf bin .venv .programs
 
-# SQLite is C.
+# SQLite is written in C.
 cc:
 	@command -v gcc >/dev/null || command -v cc >/dev/null || { $(call install,a C compiler,gcc libc6-dev); }
 	@[ -z "$(WITH_VECTOR_AES)" ] || echo 'int main(void) { return 0; }' | \
@@ -130,7 +130,7 @@ cc:
 strace:
 	@command -v strace >/dev/null || { $(call install,strace,strace); }
 
-# The programs that the suite drives, if they can be installed.
+# The programs that the suite drives, as far as they can be installed.
 .programs/ready: e2e/programs/install.sh e2e/programs/requirements.txt e2e/programs/package.json .venv/ready
 	@bash e2e/programs/install.sh
 

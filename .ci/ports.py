@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Run a command while nothing may connect to the default ports of a server, 9000 and 9001: a user's own server may listen there.
+"""Run a command, and check that it never connects to the default ports of a server, 9000 and 9001, where a user's own
+server may listen.
 
 usage: ports.py COMMAND ARGUMENTS...
 
-Both ports are held meanwhile, so a test that listens on one of them fails as well. The exit status is the command's, or 1 if something
-connected.
+This program listens on both ports while the command runs, so a test that listens on one of them fails too. The exit
+status is that of the command, or 1 if the command succeeded but something connected to one of the ports.
 """
 
 import socket
@@ -21,7 +22,7 @@ def hold(port):
     try:
         listener.bind(("127.0.0.1", port))
     except OSError as e:
-        print(f"{sys.argv[0]}: port {port} is in use ({e}): connections to it are not counted", file=sys.stderr)
+        print(f"{sys.argv[0]}: port {port} is in use ({e}), so connections to it are not counted", file=sys.stderr)
         return
     listener.listen()
     connections[port] = 0
@@ -38,8 +39,8 @@ def hold(port):
 for port in (9000, 9001):
     hold(port)
 status = subprocess.run(sys.argv[1:]).returncode
-print("connections to the default ports of a server:", ", ".join(f"{n} to {port}" for port, n in connections.items()) or "not counted", file=sys.stderr)
+print("connections to the default ports:", ", ".join(f"{n} to {port}" for port, n in connections.items()) or "not counted", file=sys.stderr)
 if any(connections.values()):
-    print(f"{sys.argv[0]}: a test talks to a server that it has not started", file=sys.stderr)
+    print(f"{sys.argv[0]}: a test connected to a server that it did not start", file=sys.stderr)
     status = status or 1
 sys.exit(status)

@@ -1,17 +1,17 @@
-# Fault injection. faults/doc.go explains the variables; each part prints its seed. Results are appended to the file that
-# ORCAS_FAULTS_RESULTS names; faults-report generates docs/reliability.md from it.
+# Fault injection. faults/doc.go explains the variables; each part prints its seed. Results are appended to the file
+# named by ORCAS_FAULTS_RESULTS; faults-report generates docs/reliability.md from it.
 FAULTS_PARTS := faults-crash faults-reclaim faults-space faults-power faults-cache faults-sweep faults-sweep-sealed faults-full-disk faults-slow-readers faults-model faults-start faults-readback faults-mutants
 FAULTS_LOG   ?= bin/faults.log
-# A part prints while it runs, and its output is kept for the list of what could not be tested.
+# The output of each part is shown, and also kept, to list the parts that could not be tested.
 FAULTS_TEST   = go test -count=1 -v -timeout 8h
 FAULTS_TEE    = { mkdir -p $(dir $(FAULTS_LOG)) && tee -a $(FAULTS_LOG); }
 
-# If the machine allows everything, a part that cannot run fails; otherwise it is skipped, and named at the end.
+# If the machine supports every part, a part that cannot run fails; otherwise it is skipped, and listed at the end.
 FAULTS_REQUIRED = if bash faults/probe.sh >/dev/null 2>&1; then export ORCAS_FAULTS_REQUIRED=$${ORCAS_FAULTS_REQUIRED:-1}; fi
 
 .PHONY: faults faults-short faults-report faults-tools $(FAULTS_PARTS)
 
-faults-short: faults-tools ## inject faults for about 15 minutes: every part, at the counts that each change must pass
+faults-short: faults-tools ## inject faults for about 15 minutes: every part, with the counts that each change must pass
 	@rm -f $(FAULTS_LOG)
 	@$(FAULTS_REQUIRED); status=0; ORCAS_FAULTS_SCRIPTS=put,start-after-crash,equal/11,compaction/11,snapshot/11,reclaim-large/11,rebuild/27,backup/23 \
 	ORCAS_FAULTS_SEALED=rotate/11,compaction/43 $(MAKE) -k $(FAULTS_PARTS) || status=1; \
@@ -25,19 +25,19 @@ faults: faults-tools ## inject faults for hours: 300 kills, 200 power cuts, ever
 	ORCAS_FAULTS_FS=xfs ORCAS_FAULTS_POWER=10 ORCAS_FAULTS_POWER_RECLAIM=10 $(MAKE) faults-power || status=1; \
 	$(MAKE) faults-report || status=1; $(MAKE) -s faults-untried; exit $$status
 
-faults-crash: ## kill the server 30 times and stop it 5 times under load: nothing acknowledged is lost
+faults-crash: ## kill the server 30 times and stop it 5 times under load: no acknowledged write may be lost
 	ORCAS_FAULTS_CRASH=$${ORCAS_FAULTS_CRASH:-30} ORCAS_FAULTS_TERM=$${ORCAS_FAULTS_TERM:-5} ORCAS_FAULTS_READY=$${ORCAS_FAULTS_READY:-5} \
 	ORCAS_FAULTS_RATE=$${ORCAS_FAULTS_RATE:-200} $(FAULTS_TEST) ./faults -run '^(TestKill|TestTerm)$$' | $(FAULTS_TEE)
 
-faults-reclaim: ## overwrite, delete and reclaim for a minute, with SIGKILL at random and at each step of a round
+faults-reclaim: ## overwrite, delete and reclaim for a minute, with SIGKILL at random times and at each step of a round
 	ORCAS_FAULTS_SOAK=$${ORCAS_FAULTS_SOAK:-60} ORCAS_FAULTS_READY=$${ORCAS_FAULTS_READY:-5} \
 	$(FAULTS_TEST) ./faults -run '^TestReclaimSoak$$' | $(FAULTS_TEE)
 
-faults-space: ## overwrite 10,000 objects of 4 KiB 20 times: the space they use, and how much reclaim slows the load
+faults-space: ## overwrite 10,000 objects of 4 KiB 20 times, and measure their space and how much reclaim slows the load
 	ORCAS_FAULTS_SPACE=$${ORCAS_FAULTS_SPACE:-10000} ORCAS_FAULTS_SPACE_TURNS=$${ORCAS_FAULTS_SPACE_TURNS:-3} \
 	$(FAULTS_TEST) ./faults -run '^(TestSpace|TestSpaceCosts)$$' | $(FAULTS_TEE)
 
-faults-power: faults-tools ## cut the power 10 times under load, and 10 times losing unsynced names; 5 of each with reclaim, and relaxed (needs root)
+faults-power: faults-tools ## cut the power 10 times under load, and 10 times losing unsynced file names; 5 times each with reclaim and with relaxed durability (needs root)
 	ORCAS_FAULTS_POWER=$${ORCAS_FAULTS_POWER:-10} ORCAS_FAULTS_POWER_RECLAIM=$${ORCAS_FAULTS_POWER_RECLAIM:-5} ORCAS_FAULTS_READY=$${ORCAS_FAULTS_READY:-5} \
 	ORCAS_FAULTS_POWER_RELAXED=$${ORCAS_FAULTS_POWER_RELAXED:-5} \
 	$(FAULTS_TEST) ./faults -run '^TestPowerCut(Reclaim|Relaxed)?$$' | $(FAULTS_TEE)
@@ -49,11 +49,11 @@ faults-cache: faults-tools ## cut the power of a drive with a write cache 10 tim
 faults-sweep: ## fail every file operation of the scripts ORCAS_FAULTS_SCRIPTS=all (needs /dev/fuse)
 	ORCAS_FAULTS_FULL=1 $(FAULTS_TEST) ./faults/iofault | $(FAULTS_TEE)
 
-faults-sweep-sealed: ## the same, compressed and encrypted, and with key rotation: the scripts ORCAS_FAULTS_SEALED=all (needs /dev/fuse)
+faults-sweep-sealed: ## the same with compression, encryption and key rotation: the scripts ORCAS_FAULTS_SEALED=all (needs /dev/fuse)
 	ORCAS_FAULTS_FULL=1 ORCAS_FAULTS_SCRIPTS=$(ORCAS_FAULTS_SEALED) ORCAS_FAULTS_COMPRESSION=better ORCAS_FAULTS_ENCRYPTION=1 \
 	$(FAULTS_TEST) ./faults/iofault -run '^TestSweep$$' | $(FAULTS_TEE)
 
-faults-full-disk: faults-tools ## fill a small drive to the last byte, or the last inode (needs root)
+faults-full-disk: faults-tools ## fill a small drive to the last byte or the last inode (needs root)
 	ORCAS_FAULTS_FULL=1 $(FAULTS_TEST) ./faults -run '^TestFullDisk$$' | $(FAULTS_TEE)
 
 faults-slow-readers: faults-tools ## overwrite one key 200 times on a small drive while 1,001 clients read slowly (needs root)
@@ -62,13 +62,13 @@ faults-slow-readers: faults-tools ## overwrite one key 200 times on a small driv
 faults-model: ## compare random sequences, histories, races, bit flips and clock steps with models
 	ORCAS_FAULTS_FULL=1 $(FAULTS_TEST) -tags poison ./faults/model | $(FAULTS_TEE)
 
-faults-start: ## start with 100,000 objects after a SIGKILL, and after the loss of the database
+faults-start: ## start with 100,000 objects after a SIGKILL and after the loss of the database
 	ORCAS_FAULTS_START=$${ORCAS_FAULTS_START:-100000} ORCAS_FAULTS_READY=$${ORCAS_FAULTS_READY:-10} $(FAULTS_TEST) ./faults -run '^TestUncleanStart$$' | $(FAULTS_TEE)
 
-faults-readback: ## write 20,000 objects of 0 to 70,000 bytes with 64 writers, and read back and compare each
+faults-readback: ## write 20,000 objects of 0 to 70,000 bytes with 64 writers, read each back and compare it
 	ORCAS_FAULTS_READBACK=$${ORCAS_FAULTS_READBACK:-20000} $(FAULTS_TEST) ./faults -run '^TestReadBack$$' | $(FAULTS_TEE)
 
-faults-mutants: faults-tools ## remove one guard at a time: some test must find each such build (needs root)
+faults-mutants: faults-tools ## remove one guard at a time: a test must fail on each such build (needs root)
 	ORCAS_FAULTS_MUTANTS=$${ORCAS_FAULTS_MUTANTS:-all} $(FAULTS_TEST) ./faults -run '^TestMutants$$' | $(FAULTS_TEE)
 
 faults-report: ## generate docs/reliability.md from faults/results.jsonl
@@ -76,7 +76,7 @@ faults-report: ## generate docs/reliability.md from faults/results.jsonl
 
 faults-untried:
 	@if grep -q 'NOT TESTED\|NOT TRIED' $(FAULTS_LOG); then \
-		echo "=== NOT TRIED, SO NOTHING IS KNOWN ABOUT IT:"; grep -h 'NOT TESTED\|NOT TRIED' $(FAULTS_LOG) | sort | uniq -c; \
+		echo "=== NOT TESTED ON THIS MACHINE:"; grep -h 'NOT TESTED\|NOT TRIED' $(FAULTS_LOG) | sort | uniq -c; \
 	fi
 
 # The programs that create the images for power cuts and small disks.
@@ -87,6 +87,6 @@ faults-tools: cc
 				echo "$$tool is missing: installing e2fsprogs btrfs-progs xfsprogs with apt-get" >&2; \
 				apt-get update -qq && apt-get install -y -qq e2fsprogs btrfs-progs xfsprogs; break; \
 			fi; \
-			echo "WITHOUT $$tool (and root) power cuts and small disks cannot be tried" >&2; \
+			echo "$$tool is missing: power cuts and small disks, which also need root, cannot be tested" >&2; \
 		fi; \
 	done
