@@ -115,7 +115,7 @@ func TestCheckOfHeads(t *testing.T) {
 			d := report.Differences[0]
 			require.Equal(t, fsck.KindContent, d.Kind)
 			require.Contains(t, d.Where, fmt.Sprint("key-", spoilt))
-			require.Contains(t, d.Text, "the SHA-256 of its first 65536 bytes is another")
+			require.Contains(t, d.Text, "the SHA-256 of its first 65536 bytes does not match")
 		})
 	}
 }
