@@ -2,16 +2,16 @@
 //
 // Requests pass the same gate as S3 requests (package gate) and are signed in the same way. Routes are rows of a table
 // (routes.go), each with the action that the caller must be allowed to perform. The resource is the server, which
-// belongs to the root account. Answers are JSON documents; an error is {"error": "..."}.
+// belongs to the root account. Responses are JSON documents; an error is {"error": "..."}.
 //
 //	GET  /-/admin/reclaim             the status of reclaim
-//	POST /-/admin/reclaim[?wait=true] frees everything that can be freed; with wait, the answer is a report
+//	POST /-/admin/reclaim[?wait=true] frees all garbage; with wait, the response is a report
 //	GET  /-/admin/scrub               the status and the findings of the scrub
 //	POST /-/admin/scrub[?wait=true][&rate=N][&restart=true]  reads and verifies everything, at most N bytes per second
 //	GET  /-/admin/lifecycle             the status of the lifecycle worker
-//	POST /-/admin/lifecycle[?wait=true] deletes everything that has expired; with wait, the answer is a report
+//	POST /-/admin/lifecycle[?wait=true] deletes everything that has expired; with wait, the response is a report
 //	GET  /-/admin/lost                objects with content in missing blocks, one document per line (see LostLine)
-//	POST /-/admin/fsck[?content=true] recounts the metadata; the answer is a report
+//	POST /-/admin/fsck[?content=true] recounts the metadata; the response is a report
 //	GET  /-/admin/bucket?name=BUCKET  the settings of a bucket
 //	POST /-/admin/bucket?name=BUCKET[&compression=LEVEL][&chunk-size=SIZE][&max-bytes=SIZE][&max-objects=N]
 //	                                  changes settings of a bucket
@@ -87,7 +87,7 @@ func newHandler(o Options, rows []*gate.Route) (*Handler, error) {
 			h.paths[r.Path] = map[string]endpoint{}
 		}
 		if _, taken := h.paths[r.Path][r.Method]; taken {
-			return nil, fmt.Errorf("admin: two routes are for %s %s", r.Method, r.Path)
+			return nil, fmt.Errorf("admin: two routes match %s %s", r.Method, r.Path)
 		}
 		h.paths[r.Path][r.Method] = endpoint{r, joined[i]}
 	}
@@ -105,13 +105,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	result, err := h.gate(w, r, e)
 	if err != nil {
 		e.Status, e.Cause = statusOf(err), err
-		result = errorAnswer{text(err)}
+		result = errorBody{text(err)}
 		var unknown *gate.LookupError
 		if errors.As(err, &unknown) {
 			e.Cause = unknown.Cause
 		}
 	}
-	answer(w, e.Status, result)
+	respond(w, e.Status, result)
 }
 
 // observe logs a request when it ends, even in a panic.
@@ -127,7 +127,7 @@ func (h *Handler) observe(ctx context.Context, e *gate.Event) {
 	}
 }
 
-// gate is the only way to a handler. It records in e what it learns about the request.
+// gate checks a request and then calls its handler; there is no other way to a handler. It fills in e.
 func (h *Handler) gate(w http.ResponseWriter, r *http.Request, e *gate.Event) (any, error) {
 	if err := h.authenticate(r, e); err != nil {
 		var unknown *gate.LookupError
@@ -158,7 +158,7 @@ func (h *Handler) gate(w http.ResponseWriter, r *http.Request, e *gate.Event) (a
 	return found.handle(r)
 }
 
-// authenticate identifies the sender of a request. It reads the whole body, to verify that it is what was signed.
+// authenticate identifies the sender of a request. It reads the whole body, because the signature covers it.
 func (h *Handler) authenticate(r *http.Request, e *gate.Event) error {
 	id, err := h.o.Scheme.Authenticate(r)
 	if err != nil {
@@ -176,7 +176,7 @@ func (h *Handler) authenticate(r *http.Request, e *gate.Event) error {
 		return err
 	}
 	if len(content) > maxBody {
-		return fmt.Errorf("the body has more than %d bytes", maxBody)
+		return fmt.Errorf("the request body is larger than %d bytes", maxBody)
 	}
 	r.Body = io.NopCloser(strings.NewReader(string(content)))
 	e.AccessKey, e.Principal = id.AccessKey, id.Principal
@@ -193,7 +193,7 @@ func (h *Handler) authorize(r *http.Request, e *gate.Event, route *gate.Route) e
 	return err
 }
 
-// facts are the facts that every request has.
+// facts provides the condition keys that requests of all APIs have.
 type facts struct {
 	r     *http.Request
 	start time.Time
@@ -211,7 +211,7 @@ type refusal struct {
 func (f *refusal) Error() string { return f.err.Error() }
 func (f *refusal) Unwrap() error { return f.err }
 
-// text returns the text of an error for people.
+// text returns the text of an error without internal names.
 func text(err error) string {
 	var signature *sigv4.Error
 	if errors.As(err, &signature) {
@@ -244,30 +244,30 @@ type accessLog struct{ log *slog.Logger }
 
 // Observe implements gate.Observer.
 func (l accessLog) Observe(ctx context.Context, e *gate.Event) {
-	what := []any{"method", e.Method, "path", e.Path, "remote", e.Remote}
+	attrs := []any{"method", e.Method, "path", e.Path, "remote", e.Remote}
 	switch {
 	case e.Status == http.StatusForbidden:
-		l.log.InfoContext(ctx, "administration refused", append(what, "why", e.Cause.Error())...)
+		l.log.InfoContext(ctx, "admin request refused", append(attrs, "reason", e.Cause.Error())...)
 	case e.Operation != "":
-		l.log.InfoContext(ctx, "administration", append(what, "seconds", e.Took.Seconds(), "err", e.Cause)...)
+		l.log.InfoContext(ctx, "admin request", append(attrs, "seconds", e.Took.Seconds(), "err", e.Cause)...)
 	}
 }
 
-// Busy answers requests when all connections of the listener are in use.
+// Busy responds to requests when all connections of the listener are in use.
 func Busy(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Connection", "close")
 	w.Header().Set("Retry-After", "1")
-	answer(w, http.StatusServiceUnavailable, errorAnswer{"all connections of the admin listener are in use: try again"})
+	respond(w, http.StatusServiceUnavailable, errorBody{"all connections of the admin listener are in use: try again"})
 }
 
-// stream is an answer of any number of JSON documents, one per line. It must report its own errors in one of them.
+// stream is a response of any number of JSON documents, one per line. It must report its own errors in one of them.
 type stream func(emit func(document any) error)
 
-type errorAnswer struct {
+type errorBody struct {
 	Error string `json:"error"`
 }
 
-func answer(w http.ResponseWriter, status int, v any) {
+func respond(w http.ResponseWriter, status int, v any) {
 	contentType := "application/json"
 	if _, ok := v.(stream); ok {
 		contentType = "application/x-ndjson"

@@ -18,26 +18,26 @@ import (
 )
 
 const (
-	account, secretKey      = "111122223333", "a secret of the tests"
+	account, secretKey      = "111122223333", "the secret key"
 	accessKey, strangersKey = "AKIAEXAMPLE", "AKIASTRANGER"
 )
 
-// judge is an authorizer that remembers the last question, and gives the answer that it has.
+// judge is an authorizer that records the action and the resource of the last call, and returns a fixed decision.
 type judge struct {
 	action   auth.Action
 	resource auth.Resource
-	answer   error
+	decision error
 }
 
 func (j *judge) Authorize(_ context.Context, _ *auth.Principal, a auth.Action, r auth.Resource, f auth.Facts) error {
 	j.action, j.resource = a, r
 	if v, ok := f.Fact("aws:SourceIp"); !ok || v != "192.0.2.1" {
-		return errors.New("no address of the client")
+		return errors.New("the facts do not contain the address of the client")
 	}
-	return j.answer
+	return j.decision
 }
 
-// testHandler returns a handler without a store: nothing may get that far.
+// testHandler returns a handler without a store, so requests must be refused before they reach it.
 func testHandler(t *testing.T, a auth.Authorizer) *Handler {
 	keys := map[string]gate.Credential{
 		accessKey:    {SecretKey: secretKey, Principal: &auth.Principal{Account: account}},
@@ -53,7 +53,7 @@ func testHandler(t *testing.T, a auth.Authorizer) *Handler {
 	return h
 }
 
-// send sends a request that a key signs; "" signs nothing.
+// send sends a request that is signed with key; if key is "", the request is not signed.
 func send(h http.Handler, key, method, path string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, "http://localhost"+path, nil)
 	if key != "" {
@@ -66,13 +66,13 @@ func send(h http.Handler, key, method, path string) *httptest.ResponseRecorder {
 }
 
 func TestEveryRouteIsAuthorized(t *testing.T) {
-	j := &judge{answer: auth.ErrDenied}
+	j := &judge{decision: auth.ErrDenied}
 	judged, owners := testHandler(t, j), testHandler(t, nil)
 	for _, r := range Routes() {
 		require.True(t, strings.HasPrefix(string(r.Action), "orcas:"), r.Name)
 		j.action = ""
 		require.Equal(t, 403, send(judged, "", r.Method, r.Path).Code, r.Name)
-		require.Empty(t, j.action, "nobody is not asked about")
+		require.Empty(t, j.action, "an anonymous request must be refused before it is authorized")
 		w := send(judged, accessKey, r.Method, r.Path)
 		require.Equal(t, 403, w.Code, r.Name)
 		require.Contains(t, w.Body.String(), string(r.Action))
@@ -80,9 +80,9 @@ func TestEveryRouteIsAuthorized(t *testing.T) {
 		require.Equal(t, auth.Resource{Account: account}, j.resource)
 		require.Equal(t, 403, send(owners, strangersKey, r.Method, r.Path).Code, r.Name)
 	}
-	j.answer = errors.New("the policies cannot be read")
+	j.decision = errors.New("the policies cannot be read")
 	require.Equal(t, 500, send(judged, accessKey, "GET", "/-/admin/reclaim").Code)
-	require.Equal(t, 404, send(judged, "", "GET", "/-/health/live").Code, "the other API answers")
+	require.Equal(t, 404, send(judged, "", "GET", "/-/health/live").Code, "the other API must receive the request")
 }
 
 func TestRoutesAndHandlersAgree(t *testing.T) {
@@ -90,10 +90,10 @@ func TestRoutesAndHandlersAgree(t *testing.T) {
 	twin := *Routes()[0]
 	twin.Path = Routes()[2].Path
 	for wrong, rows := range map[string][]*gate.Route{
-		"has no route":       Routes()[1:],
-		"has no handler":     append(Routes(), other),
-		"two routes have":    append(Routes(), Routes()[0]),
-		"two routes are for": append(Routes()[1:], &twin),
+		"has no route":     Routes()[1:],
+		"has no handler":   append(Routes(), other),
+		"two routes have":  append(Routes(), Routes()[0]),
+		"two routes match": append(Routes()[1:], &twin),
 	} {
 		_, err := newHandler(Options{}, rows)
 		require.ErrorContains(t, err, wrong)

@@ -20,21 +20,21 @@ type BucketSettings struct {
 	ChunkSize   int64  `json:"chunk_size"`  // maximum size of a chunk of large content, in bytes
 	MaxBytes    int64  `json:"max_bytes"`   // see core.Quota; 0 for no limit
 	MaxObjects  int64  `json:"max_objects"` // see core.Quota; 0 for no limit
-	Bytes       int64  `json:"bytes"`       // the size of the objects, if the bucket has a quota
-	Objects     int64  `json:"objects"`     // the number of objects, if the bucket has a quota
+	Bytes       int64  `json:"bytes"`       // total size of the objects, if the bucket has a quota
+	Objects     int64  `json:"objects"`     // number of objects, if the bucket has a quota
 }
 
 func (s *Store) settingsOf(ctx context.Context, b *core.BucketInfo) (*BucketSettings, error) {
-	said := &BucketSettings{
+	settings := &BucketSettings{
 		Name: b.Name, Compression: b.Compression.String(), ChunkSize: cmp.Or(b.ChunkSize, core.DefaultChunkSize),
 		MaxBytes: b.Quota.Bytes, MaxObjects: b.Quota.Objects,
 	}
 	if b.Quota.IsZero() {
-		return said, nil
+		return settings, nil
 	}
-	held, err := s.FS.Usage(ctx, b)
-	said.Bytes, said.Objects = held.Bytes, held.Objects
-	return said, err
+	usage, err := s.FS.Usage(ctx, b)
+	settings.Bytes, settings.Objects = usage.Bytes, usage.Objects
+	return settings, err
 }
 
 func (s *Store) bucket(r *http.Request) (any, error) {
@@ -46,7 +46,7 @@ func (s *Store) bucket(r *http.Request) (any, error) {
 	return s.settingsOf(r.Context(), b)
 }
 
-// setBucket changes the settings that the parameters contain, and keeps the others.
+// setBucket changes the settings that the request has parameters for, and keeps the others.
 func (s *Store) setBucket(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	change, err := bucketChange(q)
@@ -103,7 +103,7 @@ func bucketChange(q url.Values) (func(*core.BucketInfo), error) {
 		changes = append(changes, func(b *core.BucketInfo) { b.Quota.Objects = n })
 	}
 	if len(changes) == 0 {
-		return nil, errors.New("nothing to set: expected compression, chunk-size, max-bytes or max-objects")
+		return nil, errors.New("no setting given: expected compression, chunk-size, max-bytes or max-objects")
 	}
 	return func(b *core.BucketInfo) {
 		for _, change := range changes {
@@ -112,7 +112,7 @@ func bucketChange(q url.Values) (func(*core.BucketInfo), error) {
 	}, nil
 }
 
-// parseChunkSize parses the size of a chunk; default is 0.
+// parseChunkSize parses the size of a chunk. It returns 0 for "default".
 func parseChunkSize(s string) (int64, error) {
 	if s == "default" {
 		return 0, nil
@@ -120,21 +120,21 @@ func parseChunkSize(s string) (int64, error) {
 	n, err := bytesize.Parse(s)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("%w (default resets it)", err)
+		return 0, fmt.Errorf("%w (use \"default\" to reset the chunk size)", err)
 	case n == 0:
-		return 0, errors.New("must not be 0; default resets it")
+		return 0, errors.New("must not be 0; use \"default\" to reset the chunk size")
 	}
 	return n, core.CheckChunkSize(n)
 }
 
-// parseBound parses a limit of a quota: none, which is 0, or a positive number that parse accepts.
+// parseBound parses a limit of a quota: "none", for which it returns 0, or a positive number that parse accepts.
 func parseBound(s, what string, parse func(string) (int64, error)) (int64, error) {
 	if s == "none" {
 		return 0, nil
 	}
 	n, err := parse(s)
 	if err != nil || n <= 0 {
-		return 0, fmt.Errorf("%q is neither a positive %s nor none", s, what)
+		return 0, fmt.Errorf("expected a positive %s or \"none\", found %q", what, s)
 	}
 	return n, nil
 }

@@ -34,7 +34,7 @@ type Store struct {
 	Lifecycle *lifecycle.Worker
 	Rotator   *content.Rotator
 	Compare   func(context.Context) (*fsck.Comparison, error) // compares the blocks with the metadata
-	Go        func(work func(context.Context))                // runs work in the background, until the server ends
+	Go        func(work func(context.Context))                // runs work in the background until the server stops
 	Logger    *slog.Logger
 	Now       func() time.Time // the clock of backups; default time.Now
 
@@ -92,7 +92,7 @@ func (s *Store) run(r *http.Request, what string, work job, status handler) (any
 
 func (s *Store) reclaimStatus(*http.Request) (any, error) { return s.Reclaimer.Status(), nil }
 
-// startReclaim frees everything that can be freed.
+// startReclaim frees all garbage.
 func (s *Store) startReclaim(r *http.Request) (any, error) {
 	round := func(ctx context.Context) (any, error) { return s.Reclaimer.Round(ctx, true) }
 	return s.run(r, "reclaim", round, s.reclaimStatus)
@@ -120,7 +120,7 @@ func (s *Store) startScrub(r *http.Request) (any, error) {
 
 func (s *Store) lifecycleStatus(*http.Request) (any, error) { return s.Lifecycle.Status(), nil }
 
-// startLifecycle deletes what has expired.
+// startLifecycle deletes everything that has expired.
 func (s *Store) startLifecycle(r *http.Request) (any, error) {
 	pass := func(ctx context.Context) (any, error) { return s.Lifecycle.Pass(ctx) }
 	return s.run(r, "lifecycle", pass, s.lifecycleStatus)
@@ -179,14 +179,14 @@ func (s *Store) backup(r *http.Request) (any, error) {
 	})
 }
 
-// LostLine is a line of the answer to GET /-/admin/lost: a lost object or, in the last line, the sum and any error.
+// LostLine is a line of the response to GET /-/admin/lost: a lost object or, in the last line, the total and any error.
 type LostLine struct {
 	*fsck.LostObject
 	*LostSum
 	Error string `json:"error,omitempty"`
 }
 
-// LostSum is the total of what is lost.
+// LostSum is the total of all lost objects.
 type LostSum struct {
 	Objects       int   `json:"lost_objects"`
 	Bytes         int64 `json:"lost_bytes"`

@@ -11,7 +11,7 @@ import (
 // Principal is the sender of a request. It is shared by many requests and never modified. The zero Principal is
 // anonymous.
 type Principal struct {
-	Account string            // owner of what the principal creates; stable when keys are rotated. "" if anonymous
+	Account string            // owns the resources that the principal creates; survives key rotation; "" if anonymous
 	ARN     string            // for example arn:aws:iam::111122223333:root
 	Groups  []string          // the groups of a user
 	Tags    map[string]string // the tags of the user or role
@@ -27,7 +27,7 @@ func (p *Principal) IsAnonymous() bool { return p.Account == "" }
 // RootARN returns the ARN of the root of an account.
 func RootARN(account string) string { return "arn:aws:iam::" + account + ":root" }
 
-// Action is an action that may be allowed to a principal, by its name in policies: "s3:GetObject", "orcas:GetStatus".
+// Action is the name of an action in policies, for example "s3:GetObject" or "orcas:GetStatus".
 type Action string
 
 // Resource is the object of an action. The account owns it; fields that do not apply to the resource are empty.
@@ -40,17 +40,17 @@ type Resource struct {
 	Scope   Scope
 }
 
-// Scope is the set of keys of a bucket that a decision is about.
+// Scope is the set of keys of a bucket that a decision covers.
 type Scope uint8
 
 // The scopes.
 const (
 	OneKey   Scope = iota // the key of the resource; the bucket itself if there is none
-	AnyKey                // at least one key of the bucket: the handler asks for a decision about each key
+	AnyKey                // at least one key of the bucket; the handler asks for a decision about each key
 	EveryKey              // all keys that the bucket has or could have
 )
 
-// Facts are the other facts of a request, by the names of condition keys such as "aws:SourceIp".
+// Facts provides the other facts of a request, by the names of condition keys such as "aws:SourceIp".
 type Facts interface {
 	// Fact returns the value of a condition key, and whether the request has it.
 	Fact(key string) (string, bool)
@@ -58,8 +58,8 @@ type Facts interface {
 
 // An Authorizer decides whether actions are allowed. It may be called concurrently.
 type Authorizer interface {
-	// Authorize returns nil if p may do a to r, ErrDenied if not, and another error if it could not decide. After any
-	// error, nothing is done.
+	// Authorize returns nil if p may perform a on r, ErrDenied if not, and another error if it could not decide. The
+	// caller must refuse the request after any error.
 	Authorize(ctx context.Context, p *Principal, a Action, r Resource, f Facts) error
 }
 

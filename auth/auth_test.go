@@ -20,8 +20,8 @@ func TestOwners(t *testing.T) {
 		"owner, whole bucket":       {root, "s3:GetObject", Resource{Account: mine, Scope: EveryKey}, true},
 		"another account":           {root, "s3:GetObject", Resource{Account: other, Bucket: "b", Key: "k"}, false},
 		"anonymous":                 {Anonymous, "s3:GetObject", Resource{Account: mine, Bucket: "b"}, false},
-		"anonymous, nobody's":       {Anonymous, "s3:GetObject", Resource{Bucket: "b"}, false},
-		"nobody's":                  {root, "s3:GetObject", Resource{Bucket: "b"}, false},
+		"anonymous, no owner":       {Anonymous, "s3:GetObject", Resource{Bucket: "b"}, false},
+		"no owner":                  {root, "s3:GetObject", Resource{Bucket: "b"}, false},
 		"no action":                 {root, "", Resource{Account: mine}, false},
 		"an ARN without an account": {&Principal{ARN: RootARN(mine)}, "s3:GetObject", Resource{Account: mine}, false},
 	} {
@@ -35,7 +35,7 @@ func TestOwners(t *testing.T) {
 	require.Equal(t, "arn:aws:iam::111122223333:root", RootARN(mine))
 }
 
-// A decision for the owner is on the path of every request.
+// BenchmarkOwners measures a decision for the owner, which almost every request needs.
 func BenchmarkOwners(b *testing.B) {
 	var rule Authorizer = Owners{}
 	p, r := &Principal{Account: "111122223333"}, Resource{Account: "111122223333", Bucket: "b", Key: "k"}

@@ -19,18 +19,18 @@ type API struct {
 	Handler http.Handler
 }
 
-// Find returns the first of apis that handles a request, nil if there is none. OfBucket reports whether the host of
-// the request contains a bucket name. Then all its paths are keys, so an API without hosts does not match.
+// Find returns the first of apis that handles a request, or nil. If ofBucket is set, the host of the request contains
+// a bucket name. All paths of such a host are keys, so an API without hosts does not match.
 func Find(apis []API, r *http.Request, ofBucket bool) *API {
 	for i := range apis {
-		if a := &apis[i]; a.takes(r, ofBucket) {
+		if a := &apis[i]; a.matches(r, ofBucket) {
 			return a
 		}
 	}
 	return nil
 }
 
-func (a *API) takes(r *http.Request, ofBucket bool) bool {
+func (a *API) matches(r *http.Request, ofBucket bool) bool {
 	if a.Method != "" && a.Method != r.Method || a.Port != 0 && a.Port != port(r) {
 		return false
 	}
@@ -54,7 +54,7 @@ func Host(r *http.Request) string {
 	return strings.ToLower(host)
 }
 
-// port returns the port on which net/http received a request, 0 if it is unknown.
+// port returns the port on which net/http received a request, or 0 if it is unknown.
 func port(r *http.Request) int {
 	if a, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
 		return a.Port

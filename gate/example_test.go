@@ -19,13 +19,13 @@ func ExampleFind() {
 		if api := gate.Find(apis, httptest.NewRequest("GET", url, nil), false); api != nil {
 			fmt.Println(api.Name)
 		} else {
-			fmt.Println("none of them")
+			fmt.Println("no match")
 		}
 	}
 	// Output:
 	// health
 	// console
-	// none of them
+	// no match
 }
 
 func ExampleJoin() {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// CommonFact returns the value of a condition key that requests of all APIs have. It returns false for other keys, and
-// if the request has no value. Start is the time when the request was received.
+// CommonFact returns the value of a condition key that all APIs have in common. It returns false for other keys, and
+// if the request has no value for the key. Start is the time when the request was received.
 func CommonFact(r *http.Request, start time.Time, key string) (string, bool) {
 	switch key {
 	case "aws:CurrentTime":

@@ -60,7 +60,7 @@ func TestFind(t *testing.T) {
 
 var httptestRequest = httptest.NewRequest("GET", "/bucket/key", nil)
 
-// cookie is a scheme of a test: whoever has the right cookie is the root.
+// cookie is a test scheme that authenticates the root account by a cookie.
 type cookie struct{ asked int }
 
 func (c *cookie) Authenticate(r *http.Request) (Identity, error) {
@@ -71,12 +71,12 @@ func (c *cookie) Authenticate(r *http.Request) (Identity, error) {
 	case "root":
 		return Identity{&sigv4.Auth{AccessKey: "session", Mode: sigv4.PayloadUnsigned}, root}, nil
 	}
-	return Identity{}, errors.New("a session that has ended")
+	return Identity{}, errors.New("the session has expired")
 }
 
 var root = &auth.Principal{Account: "111122223333"}
 
-const accessKey, secretKey = "AKIAEXAMPLE", "a secret of the tests"
+const accessKey, secretKey = "AKIAEXAMPLE", "the secret key"
 
 func TestAuthenticate(t *testing.T) {
 	asked := 0
@@ -86,7 +86,7 @@ func TestAuthenticate(t *testing.T) {
 		switch key {
 		case accessKey:
 			return Credential{secretKey, root}, nil
-		case "AKIANOBODYS":
+		case "AKIANOACCOUNT":
 			return Credential{SecretKey: secretKey}, nil
 		case "AKIAANONYMOUS":
 			return Credential{secretKey, auth.Anonymous}, nil
@@ -115,7 +115,7 @@ func TestAuthenticate(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, id.Principal.IsAnonymous())
 	_, err = id.Body(plain)
-	require.NoError(t, err, "an anonymous body can be read")
+	require.NoError(t, err, "the body of an anonymous request must be readable")
 
 	withCookie := signed(accessKey, "")
 	withCookie.Header.Set("Cookie", "root")
@@ -125,12 +125,12 @@ func TestAuthenticate(t *testing.T) {
 	require.Equal(t, 1, asked)
 	withCookie.Header.Set("Cookie", "old")
 	_, err = Authenticate(schemes, withCookie)
-	require.ErrorContains(t, err, "a session that has ended", "credentials that are wrong are not passed over")
+	require.ErrorContains(t, err, "the session has expired", "invalid credentials must not be skipped")
 	require.Equal(t, 1, asked)
 
 	_, err = Authenticate(schemes, signed(accessKey, "a token"))
 	require.ErrorIs(t, err, ErrToken)
-	for _, key := range []string{"AKIANOBODYS", "AKIAANONYMOUS"} {
+	for _, key := range []string{"AKIANOACCOUNT", "AKIAANONYMOUS"} {
 		_, err = Authenticate(schemes, signed(key, ""))
 		require.ErrorIs(t, err, auth.ErrDenied, key)
 	}
@@ -138,7 +138,7 @@ func TestAuthenticate(t *testing.T) {
 	var unknown *LookupError
 	require.ErrorAs(t, err, &unknown)
 	require.ErrorIs(t, unknown.Cause, broken)
-	require.NotErrorIs(t, err, broken, "the answer must not depend on the cause")
+	require.NotErrorIs(t, err, broken, "the response must not depend on the cause")
 	var refused *sigv4.Error
 	_, err = Authenticate(schemes, signed("AKIAUNKNOWN", ""))
 	require.ErrorAs(t, err, &refused)
@@ -153,8 +153,8 @@ func TestJoin(t *testing.T) {
 	require.Equal(t, []int{7}, joined)
 	for wrong, change := range map[string]func(r *Route){
 		"has no handler":         func(r *Route) { r.Name = "B" },
-		"names no action":        func(r *Route) { r.Action = "" },
-		"needs a name":           func(r *Route) { r.Method = "" },
+		"has no action":          func(r *Route) { r.Action = "" },
+		"expected a name":        func(r *Route) { r.Method = "" },
 		"either a level or":      func(r *Route) { r.Level = Bucket },
 		"only objects have vers": func(r *Route) { r.VersionAction = "x:V" },
 	} {

@@ -17,7 +17,7 @@ type Observer interface {
 // Event describes a request that has ended.
 type Event struct {
 	ID        string
-	Operation string // name of the route; "" if none was found
+	Operation string // name of the route; "" if no route matched
 	Method    string
 	Path      string // the decoded path of the URL
 	Bucket    string
@@ -26,13 +26,13 @@ type Event struct {
 	AccessKey string          // "" unless the sender was authenticated
 	Principal *auth.Principal // nil unless the sender was authenticated
 
-	Status  int    // the status of the answer; 0 if none was sent
+	Status  int    // the status of the response; 0 if no response was sent
 	Code    string // the error code that the client sees
 	Cause   error  // the cause of the error, for logs
-	Fault   bool   // the error is the server's fault
+	Fault   bool   // the error was caused by the server, not by the client
 	In, Out int64  // sizes of the bodies, in bytes
 
 	Start     time.Time
-	FirstByte time.Duration // from Start until the head of the answer was sent; 0 if none was
+	FirstByte time.Duration // from Start until the response headers were sent; 0 if no response was sent
 	Took      time.Duration // from Start until the end
 }

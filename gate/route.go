@@ -1,11 +1,11 @@
-// Package gate is the common path of requests to the handlers of a server's HTTP APIs. Every request passes the same
-// gate, whatever its API:
+// Package gate is the common path of requests to the handlers of a server's HTTP APIs. Every request to any API takes
+// the same steps:
 //
 //	find the API -> authenticate -> find the route -> authorize -> handle -> observe
 //
 // Find selects the API by listener, host, method and path, before the bucket is looked up. Authenticate identifies the
-// sender with a list of schemes. Routes are data (Route): tests, metrics, logs and policies use the same table as the
-// routing of requests.
+// sender with a list of schemes. Routes are data (Route), so tests, metrics, logs and policies use the same table that
+// requests are routed by.
 package gate
 
 import (
@@ -25,26 +25,26 @@ const (
 	Object
 )
 
-// Route is one operation of an API. It contains no code: an API joins it with the handler registered under its name.
+// Route is one operation of an API. It contains no code: Join finds the handler that has the same name.
 type Route struct {
 	Name   string // the name of the operation, unique in its API
 	Method string
 
-	// What selects the route, besides the method.
+	// A request for the route also has these.
 	Level  Level  // the level of the path, in APIs whose paths contain buckets and keys
 	Path   string // the whole path, in other APIs
 	Sub    string // a query parameter that the request must have; "" for none
 	Header string // a header, in canonical form, that the request must have; "" for none
 
-	// What the caller must be allowed to do.
+	// The permissions that the caller needs.
 	Action        auth.Action
 	VersionAction auth.Action   // replaces Action if the request has a version; "" if it cannot have one
 	Resource      Level         // the level of the resource of the actions; 0 for the level of the path
-	Secondary     []auth.Action // other actions that the handler may ask for; everything else is refused
+	Secondary     []auth.Action // further actions that the handler may request; all others are denied
 	Keys          []string      // condition keys: the facts that a policy for the action may depend on
 }
 
-// Declares reports whether the handler of the route may ask for an action.
+// Declares reports whether the handler of the route may request an action.
 func (r *Route) Declares(a auth.Action) bool {
 	return a != "" && (a == r.Action || a == r.VersionAction || slices.Contains(r.Secondary, a))
 }
@@ -61,14 +61,14 @@ func (r *Route) Target() Level {
 func (r *Route) check() error {
 	switch {
 	case r.Name == "" || r.Method == "":
-		return fmt.Errorf("route %q: a route needs a name and a method, it has the method %q", r.Name, r.Method)
+		return fmt.Errorf("route: expected a name and a method, found name %q and method %q", r.Name, r.Method)
 	case (r.Level == 0) == (r.Path == ""):
 		return fmt.Errorf("route %s: expected either a level or a path, found level %d and path %q",
 			r.Name, r.Level, r.Path)
 	case r.Action == "":
-		return fmt.Errorf("route %s names no action", r.Name)
+		return fmt.Errorf("route %s has no action", r.Name)
 	case r.VersionAction != "" && r.Target() != Object:
-		return fmt.Errorf("route %s: only objects have versions, so it cannot have the action %s",
+		return fmt.Errorf("route %s: only objects have versions, so it cannot have the version action %s",
 			r.Name, r.VersionAction)
 	}
 	return nil

@@ -16,9 +16,9 @@ type Scheme interface {
 	Authenticate(r *http.Request) (Identity, error)
 }
 
-// Identity is the sender of a request, and the way to read its body.
+// Identity is the sender of a request, with a reader of its body.
 type Identity struct {
-	*sigv4.Auth // reads the body; nil if a scheme that found no credentials cannot
+	*sigv4.Auth // reads the body; may be nil if the scheme found no credentials
 	Principal   *auth.Principal
 }
 
@@ -39,18 +39,19 @@ type Credential struct {
 	Principal *auth.Principal
 }
 
-// Lookup returns the Credential of an access key, the zero Credential if it is unknown. It is called once per request.
+// Lookup returns the Credential of an access key, or the zero Credential if the key is unknown. It is called once per
+// request.
 type Lookup func(ctx context.Context, accessKey string) (Credential, error)
 
-// ErrToken is the error for a request with a session token. There are no temporary credentials that it could belong
-// to.
-var ErrToken = errors.New("the session token belongs to no credentials")
+// ErrToken is returned for a request with a session token. A session token belongs to temporary credentials, which are
+// not supported.
+var ErrToken = errors.New("session tokens are not supported")
 
-// LookupError is the error of a Lookup that failed, so the sender of the request is unknown. Its text is for the
-// client. Cause is for the log; there is no Unwrap, so that the kind of Cause does not determine the answer.
+// LookupError is returned if a Lookup failed, so the sender of the request is unknown. Its text is for the client.
+// Cause is for the log; there is no Unwrap, so that the kind of Cause does not determine the response.
 type LookupError struct{ Cause error }
 
-func (e *LookupError) Error() string { return "the access key cannot be looked up now" }
+func (e *LookupError) Error() string { return "the access key cannot be looked up: try again" }
 
 // SigV4 returns the scheme of AWS Signature Version 4: in the Authorization header or in the query, with signed or
 // unsigned chunks of the body. It sets v.Lookup.
@@ -70,7 +71,7 @@ type sigV4 struct{ verifier *sigv4.Verifier }
 // Authenticate implements Scheme.
 func (s sigV4) Authenticate(r *http.Request) (Identity, error) {
 	a, err := s.verifier.Verify(r)
-	if err == sigv4.ErrAnonymous { //nolint:errorlint // Verify returns this very value
+	if err == sigv4.ErrAnonymous { //nolint:errorlint // Verify does not wrap it
 		return Identity{a, auth.Anonymous}, nil
 	}
 	if err != nil {
@@ -81,7 +82,7 @@ func (s sigV4) Authenticate(r *http.Request) (Identity, error) {
 	}
 	p, _ := a.Holder.(*auth.Principal)
 	if p == nil || p.IsAnonymous() {
-		return Identity{}, auth.ErrDenied // the key belongs to no account
+		return Identity{}, auth.ErrDenied // the key does not belong to an account
 	}
 	return Identity{a, p}, nil
 }

@@ -49,9 +49,9 @@ func TestRouteTableRefusesHoles(t *testing.T) {
 	require.NoError(t, err)
 	twin := row(func(r *route) { r.Name = "B" })
 	for wrong, table := range map[string][]route{
-		"names no action":            {row(func(r *route) { r.Action = "" })},
+		"has no action":              {row(func(r *route) { r.Action = "" })},
 		"the route C has no handler": {row(func(r *route) { r.Name = "C" })},
-		"needs a name":               {row(func(r *route) { r.Name = "" })},
+		"expected a name":            {row(func(r *route) { r.Name = "" })},
 		"nothing selects":            {row(func(r *route) { r.Sub = "no-such-subresource" })},
 		"or header \"X-Other\"":      {row(func(r *route) { r.Header = "X-Other" })},
 		"two routes have the name":   {good, row(func(r *route) { r.Sub = "acl" })},
