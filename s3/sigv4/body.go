@@ -16,8 +16,8 @@ import (
 //
 // Read returns bytes as they arrive, so memory use is bounded regardless of the chunk size. But it returns the last
 // piece of the content and io.EOF only after everything has been verified: chunk signatures, lengths, the trailer and
-// its signature, and the SHA-256. So content is valid only once it has been read to its end without an error, and no
-// caller gets all of the content if it differs from what was signed.
+// its signature, and the SHA-256. So content is valid only once it has been read to its end without an error, and a
+// caller never receives all of the content if it differs from the signed content.
 type Body struct {
 	auth      *Auth
 	source    io.Reader
@@ -30,8 +30,8 @@ type Body struct {
 	err       error       // returned by every later Read
 }
 
-// Body returns the content of r, which was sent in the mode of a. It reads nothing yet. Its errors are *Error, with the
-// codes MissingContentLength and InvalidRequest, and InvalidArgument for a repeated header.
+// Body returns the content of r, which was sent in the mode of a. It does not read the body yet. Its errors are *Error,
+// with the codes MissingContentLength and InvalidRequest, and InvalidArgument for a repeated header.
 func (a *Auth) Body(r *http.Request) (*Body, error) {
 	b := &Body{auth: a, source: r.Body, length: r.ContentLength}
 	if b.source == nil {
@@ -46,7 +46,7 @@ func (a *Auth) Body(r *http.Request) (*Body, error) {
 		if text != "" {
 			n, err := strconv.ParseUint(text, 10, 63)
 			if err != nil {
-				return nil, newError(MissingContentLength, "x-amz-decoded-content-length is not a number of bytes.")
+				return nil, newError(MissingContentLength, "The x-amz-decoded-content-length header must be a number of bytes.")
 			}
 			b.length = int64(n)
 		}
@@ -80,7 +80,8 @@ func announced(h http.Header, mode PayloadMode) (names []string, err error) {
 		}
 	}
 	if len(names) > 0 && !mode.Trailer() {
-		return nil, newError(InvalidRequest, "x-amz-trailer is announced, but x-amz-content-sha256 says that no trailer comes.")
+		return nil, newError(InvalidRequest, "The request has an x-amz-trailer header, but the value of "+
+			"x-amz-content-sha256 does not allow a trailer.")
 	}
 	return names, nil
 }
@@ -164,7 +165,7 @@ func (b *Body) end(err error) {
 	}
 }
 
-// finish makes the remaining checks when all content has been read. It returns io.EOF if they succeed.
+// finish performs the remaining checks when all content has been read. It returns io.EOF if they succeed.
 func (b *Body) finish() error {
 	if b.chunks != nil {
 		if err := b.readEnd(); err != nil {
@@ -210,7 +211,7 @@ func (b *Body) readChunk(p []byte) (n int, err error) {
 	}
 	line, err := d.readLine()
 	if err == nil && len(line) > 0 {
-		err = errMalformed("a chunk is longer than its size says")
+		err = errMalformed("a chunk is longer than its announced size")
 	}
 	return n, noEOF(err)
 }
@@ -223,7 +224,7 @@ func noEOF(err error) error {
 	return err
 }
 
-// readEnd reads and verifies the chunk of size 0 and the trailer, after which the body must end.
+// readEnd reads and verifies the chunk of size 0 and the trailer. The body must end after them.
 func (b *Body) readEnd() error {
 	d := b.chunks
 	if err := d.readHeader(); err != nil {

@@ -124,8 +124,8 @@ func unhex(c byte) byte {
 }
 
 // parseQuery puts every parameter of a raw query into s.pairs, in canonical form but unsorted, and passes each to c if
-// c is not nil. It refuses whatever net/url refuses, because the handler of the request must not see a query that
-// differs from the signed one. (The ";" between signed headers, which some clients do not encode, is the exception.)
+// c is not nil. It rejects every query that net/url rejects, because the handler of the request must not see a query
+// that differs from the signed one. The only exception is ";" between signed headers, which some clients do not encode.
 func (s *scratch) parseQuery(raw string, c *claim) bool {
 	s.text, s.pairs = s.text[:0], s.pairs[:0]
 	valid := true
@@ -167,7 +167,7 @@ func (s *scratch) sortPairs() {
 	})
 }
 
-// appendQuery appends the sorted pairs, except for the parameter whose name is without.
+// appendQuery appends the sorted pairs, except for the parameter named without.
 func (s *scratch) appendQuery(dst []byte, without string) []byte {
 	first := true
 	for _, p := range s.pairs {

@@ -113,12 +113,12 @@ func (d *decoder) readHeader() error {
 	size, extension, _ := bytes.Cut(line, []byte(";"))
 	// 15 digits are more than enough for the size of any object, and cannot overflow.
 	if len(size) == 0 || len(size) > 15 {
-		return errMalformed("a chunk has no valid size")
+		return errMalformed("a chunk has an invalid size")
 	}
 	d.left = 0
 	for _, c := range size {
 		if !isHex(c) {
-			return errMalformed("a chunk has no valid size")
+			return errMalformed("a chunk has an invalid size")
 		}
 		d.left = d.left<<4 | int64(unhex(c))
 	}
@@ -132,7 +132,7 @@ func (d *decoder) readHeader() error {
 	}
 	signature, found := bytes.CutPrefix(extension, []byte(chunkSignature))
 	if !found || len(signature) != len(d.given) {
-		return errMalformed("a chunk has no valid signature")
+		return errMalformed("the signature of a chunk is missing or malformed")
 	}
 	copy(d.given[:], signature)
 	return nil
@@ -161,7 +161,7 @@ func (d *decoder) verifyTrailer(canonical []byte, given string) error {
 	return nil
 }
 
-// readNothing reads to the end of the body. At most the empty line that some clients add may remain.
+// readNothing reads the rest of the body, which must be empty except for the empty line that some clients add.
 func (d *decoder) readNothing() error {
 	for extra := 0; ; extra++ {
 		c, err := d.in.ReadByte()
@@ -172,7 +172,7 @@ func (d *decoder) readNothing() error {
 			return err
 		}
 		if extra == 2 || c != "\r\n"[extra] {
-			return errMalformed("there is data after its end")
+			return errMalformed("there is data after the end")
 		}
 	}
 }

@@ -51,12 +51,12 @@ func read(a *Auth, r *http.Request, raw io.Reader) (string, *Body, error) {
 	}
 	content, err := io.ReadAll(b)
 	if again, err2 := b.Read(make([]byte, 10)); again != 0 || err2 == nil || err != nil && err2 != err {
-		return "", b, fmt.Errorf("after the end: %d bytes, %w, not %w", again, err2, err)
+		return "", b, fmt.Errorf("Read after the end returned %d bytes and %w, want %w", again, err2, err)
 	}
 	return string(content), b, err
 }
 
-// Bodies are right however they are cut into chunks, and in whatever pieces they come and are asked for.
+// Bodies are decoded correctly for all chunk sizes, whatever the sizes of the reads from and by the decoder.
 func TestChunkedBodies(t *testing.T) {
 	content := strings.Repeat("0123456789", 1000)
 	for _, mode := range chunkedModes {
@@ -90,8 +90,8 @@ func TestChunkedBodies(t *testing.T) {
 	}
 }
 
-// A body cut at any byte is an error, and its last bytes are not handed out: not even to a reader that stops at the
-// announced length. It does not matter whether the connection says that more should have come.
+// Reading a body that is truncated at any byte returns an error. Its last bytes are never returned, even to a reader
+// that stops at the announced length. It makes no difference whether the connection reports an unexpected end.
 func TestChunkedBodyCutAnywhere(t *testing.T) {
 	content := strings.Repeat("0123456789", 10)
 	for _, mode := range chunkedModes {
@@ -115,8 +115,8 @@ func TestChunkedBodyCutAnywhere(t *testing.T) {
 	}
 }
 
-// Errors of the connection are handed on as they are.
-func TestErrorOfTheConnection(t *testing.T) {
+// Errors of the connection are returned unchanged.
+func TestConnectionErrors(t *testing.T) {
 	broken := errors.New("broken")
 	for _, mode := range chunkedModes {
 		a, r, raw := chunkedBody(t, mode, strings.Repeat("x", 10000), 4096)
@@ -127,7 +127,7 @@ func TestErrorOfTheConnection(t *testing.T) {
 	}
 }
 
-// Any byte of a signed body changed is an error; in an unsigned one it never makes the content longer or shorter.
+// Changing any byte of a signed body is an error. In an unsigned body it never changes the length of the content.
 func TestChunkedBodyFlippedAnywhere(t *testing.T) {
 	content := strings.Repeat("0123456789", 10)
 	for _, mode := range chunkedModes {
@@ -138,7 +138,7 @@ func TestChunkedBodyFlippedAnywhere(t *testing.T) {
 				bad[i] ^= bit
 				got, _, err := read(a, r, bytes.NewReader(bad))
 				if err == nil && mode.signed() {
-					// What does not change the meaning: the case of a hexadecimal digit, or of a trailer's name.
+					// The case of a hexadecimal digit, or of a trailer's name, does not matter.
 					require.True(t, bytes.EqualFold(raw, bad), "%s, byte %d", mode, i)
 				}
 				if err == nil {
@@ -152,7 +152,7 @@ func TestChunkedBodyFlippedAnywhere(t *testing.T) {
 	}
 }
 
-// Chunks may not be left out, repeated or exchanged, nor come from another upload.
+// Chunks must not be missing, repeated, swapped or copied from another upload.
 func TestChunksOutOfPlace(t *testing.T) {
 	first, second := strings.Repeat("a", 64), strings.Repeat("b", 64)
 	a, r, raw := chunkedBody(t, PayloadSigned, first+second, 64)
@@ -168,25 +168,25 @@ func TestChunksOutOfPlace(t *testing.T) {
 		body io.Reader
 		want Code
 	}{
-		"exchanged": {join(two, one, end), SignatureDoesNotMatch},
-		"repeated":  {join(one, one, end), SignatureDoesNotMatch},
-		"left out":  {join(one, end), IncompleteBody},
-		"one more":  {join(one, two, two, end), IncompleteBody},
-		"no end":    {join(one, two), IncompleteBody},
-		"two ends":  {join(one, two, end, end), IncompleteBody},
-		"foreign":   {join(one, foreign[size:2*size], end), SignatureDoesNotMatch},
+		"swapped":             {join(two, one, end), SignatureDoesNotMatch},
+		"repeated":            {join(one, one, end), SignatureDoesNotMatch},
+		"missing":             {join(one, end), IncompleteBody},
+		"extra":               {join(one, two, two, end), IncompleteBody},
+		"no last chunk":       {join(one, two), IncompleteBody},
+		"two last chunks":     {join(one, two, end, end), IncompleteBody},
+		"from another upload": {join(one, foreign[size:2*size], end), SignatureDoesNotMatch},
 	} {
 		_, _, err := read(a, r, c.body)
 		require.Equal(t, c.want, codeOf(err), name)
 	}
 }
 
-// Every chunk but the last one with content has at least 8 KiB.
+// Every chunk except the last one with content must have at least 8 KiB.
 func TestChunksTooSmall(t *testing.T) {
 	for _, mode := range chunkedModes {
 		for _, c := range []struct {
 			size, chunk int
-			bad         string // the number of the chunk behind the one that is too small; "": none is
+			bad         string // the number of the chunk after the one that is too small; "" if all are large enough
 		}{
 			{0, 1, ""}, {1, 8192, ""}, {8191, 8192, ""}, {8193, 8192, ""}, {3 * 8192, 8192, ""}, {20000, 9999, ""},
 			{8192, 8191, "2"}, {2, 1, "2"}, {20000, 8191, "2"},
@@ -206,7 +206,7 @@ func TestChunksTooSmall(t *testing.T) {
 			require.Less(t, len(got), c.size)
 		}
 	}
-	// A later chunk, between two that are large enough.
+	// The small chunk is between two chunks that are large enough.
 	a, r, _ := chunkedBody(t, PayloadUnsignedTrailer, strings.Repeat("x", 8192+5+8192), 8192)
 	a.decoders.least = 0
 	r.Header.Del("X-Amz-Trailer")
@@ -217,42 +217,42 @@ func TestChunksTooSmall(t *testing.T) {
 	require.Equal(t, []Detail{{"Chunk", "3"}, {"BadChunkSize", "5"}}, e.Details)
 }
 
-// plainChunks is a body of the mode without signatures.
+// plainChunks returns a body without signatures: one chunk with content, followed by end.
 func plainChunks(content, end string) string {
 	return strconv.FormatInt(int64(len(content)), 16) + "\r\n" + content + "\r\n" + end
 }
 
-// What clients write at the end of a body, and what none may.
+// Valid and invalid ends of a body.
 func TestTrailers(t *testing.T) {
 	for name, c := range map[string]struct {
 		announced []string
 		body      string
 		want      Code
 	}{
-		"one":                    {[]string{"x-a"}, "0\r\nx-a:1\r\n\r\n", ""},
-		"spaces":                 {[]string{" X-A "}, "0\r\nX-a: 1 \r\n\r\n", ""},
-		"two":                    {[]string{"x-a,x-b"}, "0\r\nx-b:2\r\nx-a:1\r\n\r\n", ""},
-		"announced in two lines": {[]string{"x-a", "x-b"}, "0\r\nx-b:2\r\nx-a:1\r\n\r\n", ""},
-		"none":                   {nil, "0\r\n\r\n", ""},
-		"line feeds, and more":   {[]string{"x-a"}, "0\r\nx-a:1\n\r\n\r\n", ""},
-		"extension":              {[]string{"x-a"}, "0;\r\nx-a:1\r\n\r\n", ""},
-		"missing":                {[]string{"x-a"}, "0\r\n\r\n", MalformedTrailerError},
-		"one missing":            {[]string{"x-a,x-b"}, "0\r\nx-a:1\r\n\r\n", MalformedTrailerError},
-		"not announced":          {nil, "0\r\nx-a:1\r\n\r\n", MalformedTrailerError},
-		"another":                {[]string{"x-a"}, "0\r\nx-b:1\r\n\r\n", MalformedTrailerError},
-		"one more":               {[]string{"x-a"}, "0\r\nx-a:1\r\nx-b:1\r\n\r\n", MalformedTrailerError},
-		"twice":                  {[]string{"x-a"}, "0\r\nx-a:1\r\nx-a:1\r\n\r\n", MalformedTrailerError},
-		"announced twice":        {[]string{"x-a,x-a"}, "0\r\nx-a:1\r\n\r\n", MalformedTrailerError},
-		"no colon":               {[]string{"x-a"}, "0\r\nx-a\r\n\r\n", MalformedTrailerError},
-		"signed after all":       {[]string{"x-a"}, "0\r\nx-a:1\r\nx-amz-trailer-signature:1\r\n\r\n", MalformedTrailerError},
-		"signature announced":    {[]string{trailerSignature}, "0\r\nx-amz-trailer-signature:1\r\n\r\n", InvalidRequest},
-		"empty name":             {[]string{"x-a,"}, "0\r\nx-a:1\r\n\r\n", InvalidRequest},
-		"no empty line":          {[]string{"x-a"}, "0\r\nx-a:1\r\n", IncompleteBody},
-		"too long":               {[]string{"x-a"}, "0\r\nx-a:" + strings.Repeat("1", maxLine) + "\r\n\r\n", IncompleteBody},
-		"something after it":     {[]string{"x-a"}, "0\r\nx-a:1\r\n\r\nx", IncompleteBody},
-		"much after it":          {[]string{"x-a"}, "0\r\nx-a:1\r\n\r\n\r\n\r\n", IncompleteBody},
-		"a chunk after it":       {[]string{"x-a"}, "0\r\nx-a:1\r\n\r\n1\r\nx\r\n", IncompleteBody},
-		"another chunk":          {[]string{"x-a"}, "1\r\nx\r\n0\r\nx-a:1\r\n\r\n", IncompleteBody},
+		"one":                           {[]string{"x-a"}, "0\r\nx-a:1\r\n\r\n", ""},
+		"spaces":                        {[]string{" X-A "}, "0\r\nX-a: 1 \r\n\r\n", ""},
+		"two":                           {[]string{"x-a,x-b"}, "0\r\nx-b:2\r\nx-a:1\r\n\r\n", ""},
+		"announced in two headers":      {[]string{"x-a", "x-b"}, "0\r\nx-b:2\r\nx-a:1\r\n\r\n", ""},
+		"none":                          {nil, "0\r\n\r\n", ""},
+		"line feed, empty lines":        {[]string{"x-a"}, "0\r\nx-a:1\n\r\n\r\n", ""},
+		"extension":                     {[]string{"x-a"}, "0;\r\nx-a:1\r\n\r\n", ""},
+		"missing":                       {[]string{"x-a"}, "0\r\n\r\n", MalformedTrailerError},
+		"one missing":                   {[]string{"x-a,x-b"}, "0\r\nx-a:1\r\n\r\n", MalformedTrailerError},
+		"not announced":                 {nil, "0\r\nx-a:1\r\n\r\n", MalformedTrailerError},
+		"other name":                    {[]string{"x-a"}, "0\r\nx-b:1\r\n\r\n", MalformedTrailerError},
+		"extra trailer":                 {[]string{"x-a"}, "0\r\nx-a:1\r\nx-b:1\r\n\r\n", MalformedTrailerError},
+		"repeated":                      {[]string{"x-a"}, "0\r\nx-a:1\r\nx-a:1\r\n\r\n", MalformedTrailerError},
+		"announced twice":               {[]string{"x-a,x-a"}, "0\r\nx-a:1\r\n\r\n", MalformedTrailerError},
+		"no colon":                      {[]string{"x-a"}, "0\r\nx-a\r\n\r\n", MalformedTrailerError},
+		"unexpected signature":          {[]string{"x-a"}, "0\r\nx-a:1\r\nx-amz-trailer-signature:1\r\n\r\n", MalformedTrailerError},
+		"signature announced":           {[]string{trailerSignature}, "0\r\nx-amz-trailer-signature:1\r\n\r\n", InvalidRequest},
+		"empty name":                    {[]string{"x-a,"}, "0\r\nx-a:1\r\n\r\n", InvalidRequest},
+		"no empty line":                 {[]string{"x-a"}, "0\r\nx-a:1\r\n", IncompleteBody},
+		"too long":                      {[]string{"x-a"}, "0\r\nx-a:" + strings.Repeat("1", maxLine) + "\r\n\r\n", IncompleteBody},
+		"data after the trailer":        {[]string{"x-a"}, "0\r\nx-a:1\r\n\r\nx", IncompleteBody},
+		"empty lines after the trailer": {[]string{"x-a"}, "0\r\nx-a:1\r\n\r\n\r\n\r\n", IncompleteBody},
+		"chunk after the trailer":       {[]string{"x-a"}, "0\r\nx-a:1\r\n\r\n1\r\nx\r\n", IncompleteBody},
+		"extra chunk":                   {[]string{"x-a"}, "1\r\nx\r\n0\r\nx-a:1\r\n\r\n", IncompleteBody},
 	} {
 		a, r, _ := chunkedBody(t, PayloadUnsignedTrailer, "content", 0)
 		r.Header["X-Amz-Trailer"] = c.announced
@@ -270,8 +270,8 @@ func TestTrailers(t *testing.T) {
 	}
 }
 
-// The trailer of a signed body in the other form that the reference is read: line feeds, and an empty line in front of
-// the signature. And without its signature, which is an error.
+// Some clients interpret the S3 reference differently: they end a signed trailer with a line feed, and send an empty
+// line before the signature. A signed trailer without its signature is an error.
 func TestSignedTrailerForms(t *testing.T) {
 	a, r, raw := chunkedBody(t, PayloadSignedTrailer, "content", 0)
 	text := string(raw)
@@ -286,15 +286,15 @@ func TestSignedTrailerForms(t *testing.T) {
 		body string
 		want Code
 	}{
-		"two empty lines":         {text[:at] + "\r\n\r\n" + text[at:], MalformedTrailerError},
-		"no signature":            {text[:at] + "\r\n", IncompleteBody},
-		"no signature, two lines": {text[:at] + "\r\n\r\n", MalformedTrailerError},
-		"signature first":         {text[:strings.Index(text, trailerName)] + text[at:], SignatureDoesNotMatch},
-		"signature twice":         {text[:len(text)-2] + text[at:], MalformedTrailerError},
-		"trailer after it":        {text[:len(text)-2] + trailerName + ":" + trailerValue + "\r\n\r\n", MalformedTrailerError},
-		"empty line first":        {strings.Replace(text, trailerName, "\r\n"+trailerName, 1), MalformedTrailerError},
-		"value":                   {strings.Replace(text, trailerValue, "AAAAAB==", 1), SignatureDoesNotMatch},
-		"name":                    {strings.Replace(text, trailerName, trailerName+"c", 1), MalformedTrailerError},
+		"two empty lines":               {text[:at] + "\r\n\r\n" + text[at:], MalformedTrailerError},
+		"no signature":                  {text[:at] + "\r\n", IncompleteBody},
+		"no signature, two empty lines": {text[:at] + "\r\n\r\n", MalformedTrailerError},
+		"signature first":               {text[:strings.Index(text, trailerName)] + text[at:], SignatureDoesNotMatch},
+		"signature twice":               {text[:len(text)-2] + text[at:], MalformedTrailerError},
+		"trailer after the signature":   {text[:len(text)-2] + trailerName + ":" + trailerValue + "\r\n\r\n", MalformedTrailerError},
+		"empty line first":              {strings.Replace(text, trailerName, "\r\n"+trailerName, 1), MalformedTrailerError},
+		"wrong value":                   {strings.Replace(text, trailerValue, "AAAAAB==", 1), SignatureDoesNotMatch},
+		"wrong name":                    {strings.Replace(text, trailerName, trailerName+"c", 1), MalformedTrailerError},
 	} {
 		_, _, err := read(a, r, strings.NewReader(c.body))
 		require.Equal(t, c.want, codeOf(err), "%s: %v", name, err)
@@ -306,21 +306,21 @@ func TestMalformedChunks(t *testing.T) {
 		body string
 		want Code
 	}{
-		"no size":             {"\r\ncontent\r\n0\r\n\r\n", IncompleteBody},
-		"no number":           {"seven\r\ncontent\r\n0\r\n\r\n", IncompleteBody},
-		"negative":            {"-7\r\ncontent\r\n0\r\n\r\n", IncompleteBody},
-		"prefix":              {"0x7\r\ncontent\r\n0\r\n\r\n", IncompleteBody},
-		"overflow":            {"10000000000000007\r\ncontent\r\n0\r\n\r\n", IncompleteBody},
-		"more than announced": {"8\r\ncontent!\r\n0\r\n\r\n", IncompleteBody},
-		"huge":                {"fffffffffffffff\r\ncontent\r\n0\r\n\r\n", IncompleteBody},
-		"less than announced": {"6\r\nconten\r\n0\r\n\r\n", IncompleteBody},
-		"longer than it says": {"6\r\ncontent\r\n0\r\n\r\n", IncompleteBody},
-		"no line after it":    {"7\r\ncontent0\r\n\r\n", IncompleteBody},
-		"plain content":       {"content", IncompleteBody},
-		"nothing":             {"", IncompleteBody},
-		"line too long":       {strings.Repeat("7", 2*maxLine), IncompleteBody},
-		"good":                {"7\r\ncontent\r\n0\r\n\r\n", ""},
-		"good, leading zeros": {"0007\r\ncontent\r\n0\r\n\r\n", ""},
+		"no size":              {"\r\ncontent\r\n0\r\n\r\n", IncompleteBody},
+		"not a number":         {"seven\r\ncontent\r\n0\r\n\r\n", IncompleteBody},
+		"negative":             {"-7\r\ncontent\r\n0\r\n\r\n", IncompleteBody},
+		"prefix":               {"0x7\r\ncontent\r\n0\r\n\r\n", IncompleteBody},
+		"overflow":             {"10000000000000007\r\ncontent\r\n0\r\n\r\n", IncompleteBody},
+		"more than announced":  {"8\r\ncontent!\r\n0\r\n\r\n", IncompleteBody},
+		"huge":                 {"fffffffffffffff\r\ncontent\r\n0\r\n\r\n", IncompleteBody},
+		"less than announced":  {"6\r\nconten\r\n0\r\n\r\n", IncompleteBody},
+		"longer than its size": {"6\r\ncontent\r\n0\r\n\r\n", IncompleteBody},
+		"no line break":        {"7\r\ncontent0\r\n\r\n", IncompleteBody},
+		"plain content":        {"content", IncompleteBody},
+		"empty":                {"", IncompleteBody},
+		"line too long":        {strings.Repeat("7", 2*maxLine), IncompleteBody},
+		"valid":                {"7\r\ncontent\r\n0\r\n\r\n", ""},
+		"valid, leading zeros": {"0007\r\ncontent\r\n0\r\n\r\n", ""},
 	} {
 		a, r, _ := chunkedBody(t, PayloadUnsignedTrailer, "content", 0)
 		r.Header.Del("X-Amz-Trailer")
@@ -328,7 +328,7 @@ func TestMalformedChunks(t *testing.T) {
 		require.Equal(t, c.want, codeOf(err), "%s: %v", name, err)
 		require.Equal(t, c.want == "", err == nil)
 	}
-	// A chunk without a signature where there must be one.
+	// The signature of a chunk is missing or malformed.
 	a, r, _ := chunkedBody(t, PayloadSigned, "content", 0)
 	for _, header := range []string{"7", "7;", "7;chunk-signature=", "7;chunk-signature=" + strings.Repeat("0", 63), "7;signature=" + strings.Repeat("0", 64)} {
 		_, _, err := read(a, r, strings.NewReader(header+"\r\ncontent\r\n0\r\n\r\n"))
@@ -376,7 +376,7 @@ func TestPlainBodies(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, content, got)
 
-	// Someone else hashes: then Read lets the content pass, and CheckSHA256 does not.
+	// If the caller computes the SHA-256, Read accepts any content, and CheckSHA256 rejects a wrong SHA-256.
 	r.Body = io.NopCloser(strings.NewReader(strings.ToUpper(content)))
 	b, err := a.Body(r)
 	require.NoError(t, err)
@@ -402,7 +402,7 @@ func TestPlainBodies(t *testing.T) {
 	require.Equal(t, XAmzContentSHA256Mismatch, codeOf(err))
 }
 
-// The memory of a body is used again by the next only when the first is done with it.
+// A decoder is reused only after the body that it belonged to has ended.
 func TestDecodersAreNotShared(t *testing.T) {
 	v := exampleVerifier()
 	type upload struct {
@@ -440,7 +440,7 @@ func TestEncoderRefusesWrongLengths(t *testing.T) {
 	for _, c := range []struct {
 		content string
 		trailer string
-	}{{"short", trailerValue}, {"too long a content", trailerValue}, {"0123456789", "x"}} {
+	}{{"short", trailerValue}, {"content that is too long", trailerValue}, {"0123456789", "x"}} {
 		r := httptest.NewRequest("PUT", "http://host.example/bucket/key", nil)
 		exampleSigner().SignChunked(r, strings.NewReader(c.content), Chunked{
 			Mode: PayloadUnsignedTrailer, Length: 10,

@@ -14,12 +14,11 @@ import (
 // DefaultChunkSize is the default size of a chunk of SignChunked, in bytes of content.
 const DefaultChunkSize = 64 << 10
 
-// Trailer is a trailer to send: its lower-case name, the length of its value in bytes, and a function that returns the
-// value, which is called once the content has been read to its end.
+// Trailer is a trailer to send.
 type Trailer struct {
-	Name  string
-	Size  int
-	Value func() string
+	Name  string        // in lower case
+	Size  int           // length of the value in bytes
+	Value func() string // returns the value; called after the content has been read to its end
 }
 
 // Chunked holds the parameters of an aws-chunked body.
@@ -144,7 +143,7 @@ func (e *encoder) next() error {
 // end encodes the trailer and the end of the body.
 func (e *encoder) end() error {
 	if n, err := io.ReadFull(e.content, make([]byte, 1)); n > 0 {
-		return errors.New("sigv4: the content is longer than announced")
+		return errors.New("sigv4: the content is longer than " + strconv.FormatInt(e.Length, 10) + " bytes")
 	} else if err != io.EOF {
 		return err
 	}
@@ -153,7 +152,8 @@ func (e *encoder) end() error {
 		for _, t := range e.Trailers {
 			value := t.Value()
 			if len(value) != t.Size {
-				return errors.New("sigv4: the value of the trailer " + t.Name + " has not the announced size")
+				return errors.New("sigv4: the trailer " + t.Name + " has " + strconv.Itoa(len(value)) +
+					" bytes, expected " + strconv.Itoa(t.Size))
 			}
 			e.out = append(append(append(append(e.out, t.Name...), ':'), value...), "\r\n"...)
 			canonical = append(append(append(append(canonical, t.Name...), ':'), value...), '\n')

@@ -71,13 +71,14 @@ func errIncomplete(cause error) *Error {
 }
 
 // errOtherLength returns the error for content that is shorter or longer than announced. Both lengths are in bytes.
-func errOtherLength(announced, came int64) *Error {
+func errOtherLength(announced, received int64) *Error {
 	return newError(IncompleteBody, "You did not provide the number of bytes specified by the Content-Length HTTP header").
-		with("NumberBytesExpected", strconv.FormatInt(announced, 10)).with("NumberBytesProvided", strconv.FormatInt(came, 10))
+		with("NumberBytesExpected", strconv.FormatInt(announced, 10)).
+		with("NumberBytesProvided", strconv.FormatInt(received, 10))
 }
 
 // errChunkSize returns the error for a chunk, other than the last one, that is too small. As in S3, chunk is the number
-// of the next chunk, whose header revealed this.
+// of the next chunk, because only its header shows that the small chunk is not the last one.
 func errChunkSize(chunk, size int64) *Error {
 	return newError(InvalidChunkSizeError, "Only the last chunk is allowed to have a size less than 8192 bytes").
 		with("Chunk", strconv.FormatInt(chunk, 10)).with("BadChunkSize", strconv.FormatInt(size, 10))

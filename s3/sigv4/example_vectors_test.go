@@ -19,7 +19,7 @@ const (
 	exampleAccess = "AKIAIOSFODNN7EXAMPLE"
 	exampleSecret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 	exampleDate   = "20130524T000000Z"
-	exampleHolder = "the account of the examples"
+	exampleHolder = "the example account"
 	exampleScope  = "AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request"
 )
 
@@ -103,7 +103,7 @@ func TestPublishedExamples(t *testing.T) {
 	}
 }
 
-// With the Date header alone, in the form of HTTP, the signature covers the same time.
+// If the request has only a Date header, in HTTP format, the signature covers that time in ISO 8601 format.
 func TestDateHeader(t *testing.T) {
 	r := examples[0].request()
 	r.Header.Del("X-Amz-Date")
@@ -144,7 +144,7 @@ func TestPublishedPresignedURL(t *testing.T) {
 	require.Equal(t, examplePresigned, s.Presign(r, 24*time.Hour, exampleTime))
 }
 
-// chunkedExample is the upload of 66560 bytes in chunks; with a trailer in its second form.
+// chunkedExample returns the published example of a chunked upload of 66560 bytes, with or without a trailer.
 func chunkedExample(trailer bool) (*http.Request, *Signer, Chunked) {
 	r := httptest.NewRequest("PUT", "https://s3.amazonaws.com/examplebucket/chunkObject.txt", nil)
 	r.Header.Set("X-Amz-Storage-Class", "REDUCED_REDUNDANCY")
@@ -189,7 +189,7 @@ func TestPublishedChunkedUpload(t *testing.T) {
 			require.EqualValues(t, 66824, r.ContentLength)
 			r.Header.Set("Content-Length", e.length)
 		}
-		// The seed of the example, which signs more headers than the Signer does; its chunks follow from it.
+		// The example signs more headers than the Signer does. The signatures of its chunks depend on its seed.
 		encoder := r.Body.(*encoder)
 		copy(encoder.last[:], e.seed)
 		raw, err := io.ReadAll(r.Body)
@@ -219,7 +219,7 @@ func TestPublishedChunkedUpload(t *testing.T) {
 	}
 }
 
-// codeOf returns the code of err, "" where it is not an *Error.
+// codeOf returns the code of err, or "" if err is not an *Error.
 func codeOf(err error) Code {
 	if e, ok := err.(*Error); ok {
 		return e.Code

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// FuzzVerify sends Verify whatever a client may. Nothing but the signature of the example is right, nothing panics, and
+// FuzzVerify passes arbitrary requests to Verify. Only the signatures of the examples are valid, nothing panics, and
 // every error has a code.
 func FuzzVerify(f *testing.F) {
 	for _, e := range examples {
@@ -44,10 +44,10 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// FuzzBody decodes whatever a client may send as a chunked body: it never hands out more than was announced, and its
-// end comes only with all of it.
+// FuzzBody decodes arbitrary bytes as a chunked body. Read must never return more content than announced, and must
+// return io.EOF only after all of it.
 func FuzzBody(f *testing.F) {
-	const content = "some content that is not long, in chunks of ten"
+	const content = "a short piece of content, in chunks of ten bytes"
 	for i, mode := range chunkedModes {
 		_, _, raw := chunkedBody(f, mode, content, 10)
 		f.Add(uint8(i), raw, 10)
@@ -70,19 +70,19 @@ func FuzzBody(f *testing.F) {
 		var e *Error
 		switch {
 		case err == io.EOF && len(got) != len(content):
-			t.Fatalf("an end after %d bytes", len(got))
+			t.Fatalf("io.EOF after %d bytes", len(got))
 		case err == io.EOF && mode.signed() && string(got) != content:
-			t.Fatalf("%q was not signed", got)
+			t.Fatalf("accepted %q, which was not signed", got)
 		case err != io.EOF && (!errors.As(err, &e) || e.Code == "" || len(got) >= len(content)):
-			t.Fatalf("%d bytes, %v", len(got), err)
+			t.Fatalf("error after %d bytes: %v", len(got), err)
 		case err != io.EOF && bytes.Equal(raw, good):
 			t.Fatal(err)
 		}
 	})
 }
 
-// FuzzQuery compares the canonical form of a query with net/url's reading of it: whoever handles a request must see the
-// query that was signed.
+// FuzzQuery compares the canonical form of a query with the values that net/url parses from it, because the handler of
+// a request must see the query that was signed.
 func FuzzQuery(f *testing.F) {
 	for _, q := range []string{"a=b&c", "a+b=%2B&&=x", "a=%zz", "x;y", "a=1&a=0&a", "%C3%BC=\xff", "X-Amz-SignedHeaders=a;b"} {
 		f.Add(q)
@@ -95,7 +95,7 @@ func FuzzQuery(f *testing.F) {
 			return
 		}
 		if ok != (err == nil) {
-			t.Fatalf("%q: %v, net/url says %v", raw, ok, err)
+			t.Fatalf("%q: valid is %v, but net/url returns the error %v", raw, ok, err)
 		}
 		if !ok {
 			return
@@ -118,7 +118,7 @@ func FuzzQuery(f *testing.F) {
 		again.parseQuery(canonical, nil)
 		again.sortPairs()
 		if string(again.appendQuery(nil, "")) != canonical {
-			t.Fatalf("%q is not stable", canonical)
+			t.Fatalf("the canonical form of %q is different", canonical)
 		}
 	})
 }

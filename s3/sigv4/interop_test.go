@@ -28,7 +28,7 @@ import (
 
 const (
 	access = "AKIDINTEROP"
-	secret = "a secret with / and + and more than sixty-four bytes, so that the key of the HMAC is hashed"
+	secret = "a secret with / and + that is longer than sixty-four bytes, so that HMAC hashes its key"
 	region = "eu-central-1"
 )
 
@@ -39,7 +39,7 @@ func lookup(_ context.Context, accessKey string) (sigv4.Credential, error) {
 	return sigv4.Credential{SecretKey: secret}, nil
 }
 
-// seen is what the server made of a request.
+// seen is a request as the server decoded it.
 type seen struct {
 	path     string
 	mode     sigv4.PayloadMode
@@ -48,7 +48,7 @@ type seen struct {
 	err      error
 }
 
-// serve starts a server that verifies requests and reads their bodies, and answers 200 or 403.
+// serve starts a server that verifies requests, reads their bodies, and responds with 200 or 403.
 func serve(t *testing.T, start func(*httptest.Server)) (*httptest.Server, func() seen) {
 	results := make(chan seen, 100)
 	v := &sigv4.Verifier{Region: region, Lookup: lookup}
@@ -103,7 +103,8 @@ func do(t *testing.T, c *http.Client, r *http.Request) int {
 	return resp.StatusCode
 }
 
-// Odd keys and queries, signed by the SDK and by the Signer, in the header and in the query, over HTTP/1.1 and HTTP/2.
+// Requests with odd keys and queries are accepted, whether they are signed by the SDK or by the Signer, in the header
+// or in the query, and sent over HTTP/1.1 or HTTP/2.
 func TestOddKeys(t *testing.T) {
 	queries := []string{"", "?uploads", "?versionId=null&x-id=GetObject", "?prefix=a%2Fb+c%20d&delimiter=%2F&marker=", "?b=2&b=1&a-b=3&a=4&a=&%C3%BC=%E2%82%AC", "?list-type=2&continuation-token=1%2Bx%3D%3D&&"}
 	ours := &sigv4.Signer{AccessKey: access, SecretKey: secret, Region: region}
@@ -153,7 +154,7 @@ func TestOddKeys(t *testing.T) {
 	}
 }
 
-// The SDK's whole client: what it sends for an upload over plain HTTP and over TLS.
+// Uploads by the client of the SDK, over plain HTTP and over TLS.
 func TestSDKUploads(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		srv, result := serve(t, func(s *httptest.Server) {
@@ -198,7 +199,7 @@ func TestSDKUploads(t *testing.T) {
 	}
 }
 
-// Every mode, sent by the Signer over real connections.
+// The Signer sends bodies in every mode over real connections.
 func TestModesOverConnections(t *testing.T) {
 	for name, start := range map[string]func(*httptest.Server){
 		"http/1.1": (*httptest.Server).Start,
@@ -235,8 +236,8 @@ func TestModesOverConnections(t *testing.T) {
 	}
 }
 
-// A client that goes away in the middle of a body: an error of the reader, never an end.
-func TestClientGoesAway(t *testing.T) {
+// If a client disconnects in the middle of a body, reading the body returns an error, never io.EOF.
+func TestClientDisconnects(t *testing.T) {
 	srv, result := serve(t, (*httptest.Server).Start)
 	signer := &sigv4.Signer{AccessKey: access, SecretKey: secret, Region: region}
 	for _, mode := range []sigv4.PayloadMode{sigv4.PayloadUnsigned, sigv4.PayloadSigned, sigv4.PayloadUnsignedTrailer} {
@@ -261,4 +262,4 @@ func TestClientGoesAway(t *testing.T) {
 
 type failing struct{}
 
-func (*failing) Read([]byte) (int, error) { return 0, errors.New("the client goes away") }
+func (*failing) Read([]byte) (int, error) { return 0, errors.New("the client disconnects") }

@@ -9,8 +9,8 @@ import (
 const keyCacheSize = 1024
 
 // keyCache caches signing keys, which cost four HMACs to derive. A key is added only after it has verified a signature,
-// so only holders of a secret can fill the cache. The exception is one key per day that stands for all unknown access
-// keys (see checkSignature).
+// so only holders of a secret can fill the cache. The exception is one key per day for all unknown access keys (see
+// checkSignature).
 type keyCache struct {
 	mu   sync.RWMutex
 	keys map[keyScope]cachedKey // guarded by mu

@@ -15,7 +15,7 @@ const maxEcho = 8 << 10
 //
 // A request may list any header as signed, including one that a proxy has added and that its sender must not see. It
 // may also contain keys (SSE-C) and tokens, which do not belong in a logged response. So the canonical request is
-// included only if all of its contents are known to be harmless.
+// included only if everything in it is known to be harmless.
 func (s *scratch) mismatch(r *http.Request, path, without, date string, c *claim) *Error {
 	e := errMismatch().with("AWSAccessKeyId", c.accessKey)
 	s.canonical(r, path, without, c.signedHeaders, c.payload)
@@ -36,7 +36,7 @@ func (s *scratch) harmless(signed string) bool {
 		}
 	}
 	for name := range strings.SplitSeq(signed, ";") {
-		if isSecret(name) || !isClients(name) {
+		if isSecret(name) || !isFromClient(name) {
 			return false
 		}
 	}
@@ -48,8 +48,8 @@ func isSecret(name string) bool {
 	return strings.Contains(name, "customer-key") || strings.Contains(name, "security-token")
 }
 
-// isClients reports whether a header is set by clients and not by proxies.
-func isClients(name string) bool {
+// isFromClient reports whether a header is set by clients and not by proxies.
+func isFromClient(name string) bool {
 	switch name {
 	case "host", "date", "range", "expires", "expect", "user-agent", "cache-control", "transfer-encoding":
 		return true

@@ -18,14 +18,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// iamVerifier verifies what is signed for IAM by the credentials of the published examples.
+// iamVerifier returns a verifier of requests to IAM that knows the credentials of the published examples.
 func iamVerifier() *Verifier {
 	v := exampleVerifier()
 	v.Service, v.Payload = "iam", PayloadFromBody
 	return v
 }
 
-// forService returns a form that the SDK has signed for a service, without x-amz-content-sha256.
+// forService returns a POST request that the SDK has signed for a service, without x-amz-content-sha256.
 func forService(t *testing.T, service, body string) *http.Request {
 	r := httptest.NewRequest("POST", "https://iam.example.org/", strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
@@ -54,7 +54,7 @@ func TestOtherServices(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, form, string(got))
 
-	// A body whose length was not announced, a header that was not signed, and credentials in the query.
+	// A body of unknown length, a header that is not signed, and credentials in the query.
 	r = forService(t, "iam", form)
 	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(form)), -1
 	_, err = iamVerifier().Verify(r)
@@ -95,8 +95,8 @@ func TestPublishedIAMRequest(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestServicesAreApart(t *testing.T) {
-	// What is signed for one service is good for no other, with either rule.
+func TestServicesAreSeparate(t *testing.T) {
+	// A request that is signed for one service is invalid for any other, under either payload rule.
 	_, err := iamVerifier().Verify(signedRequest())
 	require.Equal(t, AuthorizationHeaderMalformed, codeOf(err))
 	require.ErrorContains(t, err, `incorrect service "s3". This endpoint belongs to "iam".`)
@@ -104,10 +104,10 @@ func TestServicesAreApart(t *testing.T) {
 	require.Equal(t, AuthorizationHeaderMalformed, codeOf(err))
 	_, err = exampleVerifier().Verify(forService(t, "iam", form))
 	require.ErrorContains(t, err, `incorrect service "iam". This endpoint belongs to "s3".`)
-	// S3 needs the header even if everything else is right.
+	// S3 requires x-amz-content-sha256 even if everything else is valid.
 	_, err = exampleVerifier().Verify(forService(t, "s3", form))
 	require.Equal(t, InvalidRequest, codeOf(err))
-	// A scope that was rewritten needs another key.
+	// The signing key depends on the scope, so a changed scope invalidates the signature.
 	r := forService(t, "sts", form)
 	r.Header.Set("Authorization", strings.Replace(r.Header.Get("Authorization"), "/sts/", "/iam/", 1))
 	_, err = iamVerifier().Verify(r)
@@ -125,7 +125,7 @@ func TestSignedBodies(t *testing.T) {
 	require.Equal(t, SignatureDoesNotMatch, codeOf(change(strings.NewReader(strings.ToUpper(form)), int64(len(form)))))
 	require.Equal(t, SignatureDoesNotMatch, codeOf(change(strings.NewReader(""), int64(len(form)))))
 	require.Equal(t, InvalidRequest, codeOf(change(bytes.NewReader(make([]byte, MaxSignedBody+1)), MaxSignedBody+1)))
-	broken := errors.New("the connection broke")
+	broken := errors.New("connection reset")
 	err := change(io.MultiReader(strings.NewReader(form), brokenReader{broken}), int64(len(form)))
 	require.Equal(t, IncompleteBody, codeOf(err))
 	require.ErrorIs(t, err, broken)
@@ -134,7 +134,7 @@ func TestSignedBodies(t *testing.T) {
 	_, err = iamVerifier().Verify(forService(t, "iam", large))
 	require.NoError(t, err)
 
-	// Without credentials the body is left alone.
+	// Without credentials the body is not read.
 	r := httptest.NewRequest("POST", "/", brokenReader{broken})
 	a, err := iamVerifier().Verify(r)
 	require.ErrorIs(t, err, ErrAnonymous)
@@ -151,7 +151,7 @@ func TestLookup(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, exampleHolder, a.Holder)
 
-	// Once per request, with its context; an error is the lookup's own, and nobody is let in.
+	// Lookup is called once per request, with its context. Its error is returned unchanged, and the request is denied.
 	calls, failure := 0, error(nil)
 	v.Lookup = func(ctx context.Context, accessKey string) (Credential, error) {
 		require.Equal(t, "of the request", ctx.Value(contextKey{}))
@@ -162,7 +162,7 @@ func TestLookup(t *testing.T) {
 	r = r.WithContext(context.WithValue(r.Context(), contextKey{}, "of the request"))
 	_, err = v.Verify(r)
 	require.NoError(t, err)
-	failure = errors.New("the store of keys is away")
+	failure = errors.New("the key store is unavailable")
 	a, err = v.Verify(r)
 	require.ErrorIs(t, err, failure)
 	require.Nil(t, a)

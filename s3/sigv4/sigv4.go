@@ -17,7 +17,8 @@
 //	    other services it is the SHA-256 of the body (PayloadFromBody).
 //
 // The signature is the HMAC-SHA256 of "AWS4-HMAC-SHA256 \n time \n scope \n SHA-256 of the canonical request". Its key
-// is derived from the secret, the day, the region, the service and "aws4_request"; all but the secret are the scope.
+// is derived from the secret, the day, the region, the service and "aws4_request". All of these except the secret form
+// the scope.
 //
 // A body in one of the streaming modes is aws-chunked: chunks of
 //

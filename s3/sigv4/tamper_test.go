@@ -19,7 +19,7 @@ func exampleSigner() *Signer {
 	return &Signer{AccessKey: exampleAccess, SecretKey: exampleSecret, Region: "us-east-1"}
 }
 
-// signedRequest is a request with a bit of everything, signed in its header.
+// signedRequest returns a request with signed and unsigned headers and a query, signed in its Authorization header.
 func signedRequest() *http.Request {
 	r := httptest.NewRequest("PUT", "http://host.example:9000/bucket/a%20key/%C3%BC?partNumber=2&uploadId=x", nil)
 	r.Header.Set("Content-Type", "text/plain")
@@ -53,61 +53,61 @@ func TestTamperedHeaderSignature(t *testing.T) {
 		change func(*http.Request)
 		want   Code
 	}{
-		"method":                  {func(r *http.Request) { r.Method = "POST" }, SignatureDoesNotMatch},
-		"path":                    {func(r *http.Request) { r.URL.Path += "x" }, SignatureDoesNotMatch},
-		"path, a slash more":      {func(r *http.Request) { r.URL.Path = "/" + r.URL.Path }, SignatureDoesNotMatch},
-		"no path":                 {func(r *http.Request) { r.URL.Path = "*" }, InvalidURI},
-		"query":                   {func(r *http.Request) { r.URL.RawQuery = "partNumber=3&uploadId=x" }, SignatureDoesNotMatch},
-		"query, one more":         {func(r *http.Request) { r.URL.RawQuery += "&acl" }, SignatureDoesNotMatch},
-		"query, one less":         {func(r *http.Request) { r.URL.RawQuery = "partNumber=2" }, SignatureDoesNotMatch},
-		"query, moved":            {func(r *http.Request) { r.URL.RawQuery = "partNumber=2%26uploadId=x" }, SignatureDoesNotMatch},
-		"query, undecodable":      {func(r *http.Request) { r.URL.RawQuery += "&a=%zz" }, InvalidURI},
-		"query, semicolon":        {func(r *http.Request) { r.URL.RawQuery += "&a;b" }, InvalidURI},
-		"host":                    {func(r *http.Request) { r.Host = "host.example" }, SignatureDoesNotMatch},
-		"Content-Type":            {set("Content-Type", "text/html"), SignatureDoesNotMatch},
-		"Content-Type gone":       {func(r *http.Request) { r.Header.Del("Content-Type") }, SignatureDoesNotMatch},
-		"Content-MD5":             {set("Content-Md5", "AAAAAAAAAAAAAAAAAAAAAA=="), SignatureDoesNotMatch},
-		"x-amz-* changed":         {set("X-Amz-Meta-Name", "other"), SignatureDoesNotMatch},
-		"x-amz-* gone":            {func(r *http.Request) { r.Header.Del("X-Amz-Meta-Name") }, SignatureDoesNotMatch},
-		"x-amz-* twice":           {func(r *http.Request) { r.Header.Add("X-Amz-Meta-Name", "other") }, SignatureDoesNotMatch},
-		"x-amz-* not signed":      {set("X-Amz-Acl", "public-read"), AccessDenied},
-		"x-amz-* in other case":   {func(r *http.Request) { r.Header["x-amz-acl"] = []string{"public-read"} }, AccessDenied},
-		"not signed, no x-amz-*":  {set("User-Agent", "another"), ""},
-		"payload":                 {set("X-Amz-Content-Sha256", strings.Repeat("0", 64)), SignatureDoesNotMatch},
-		"payload unsigned":        {set("X-Amz-Content-Sha256", UnsignedPayload), SignatureDoesNotMatch},
-		"payload missing":         {func(r *http.Request) { r.Header.Del("X-Amz-Content-Sha256") }, InvalidRequest},
-		"payload twice":           {func(r *http.Request) { r.Header.Add("X-Amz-Content-Sha256", UnsignedPayload) }, InvalidArgument},
-		"payload unknown":         {set("X-Amz-Content-Sha256", "STREAMING"), InvalidArgument},
-		"payload too short":       {set("X-Amz-Content-Sha256", emptySHA256[1:]), InvalidArgument},
-		"payload not hexadecimal": {set("X-Amz-Content-Sha256", "x"+emptySHA256[1:]), InvalidArgument},
-		"payload ECDSA":           {set("X-Amz-Content-Sha256", "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD"), NotImplemented},
-		"time":                    {set("X-Amz-Date", "20130524T000001Z"), SignatureDoesNotMatch},
-		"time, another day":       {set("X-Amz-Date", "20130523T235959Z"), AuthorizationHeaderMalformed},
-		"time unreadable":         {set("X-Amz-Date", "yesterday"), AccessDenied},
-		"time with a fraction":    {set("X-Amz-Date", "20130524T000000.5Z"), AccessDenied},
-		"time missing":            {func(r *http.Request) { r.Header.Del("X-Amz-Date") }, AccessDenied},
-		"time twice":              {func(r *http.Request) { r.Header.Add("X-Amz-Date", exampleDate) }, InvalidArgument},
-		"access key":              {sub(exampleAccess, "AKIAUNKNOWN"), InvalidAccessKeyID},
-		"access key empty":        {sub(exampleAccess, ""), AuthorizationHeaderMalformed},
-		"day":                     {sub("/20130524/", "/20130525/"), AuthorizationHeaderMalformed},
-		"region":                  {sub("/us-east-1/", "/eu-west-1/"), AuthorizationHeaderMalformed},
-		"service":                 {sub("/s3/", "/iam/"), AuthorizationHeaderMalformed},
-		"terminal":                {sub("/aws4_request", "/aws5_request"), AuthorizationHeaderMalformed},
-		"credential cut":          {sub("/s3/aws4_request", ""), AuthorizationHeaderMalformed},
-		"host not signed":         {sub(";host", ""), AccessDenied},
-		"a signed header less":    {sub(";x-amz-meta-name", ""), SignatureDoesNotMatch},
-		"a signed header more":    {sub("x-amz-meta-name", "x-amz-meta-name;x-amz-more"), SignatureDoesNotMatch},
-		"signed headers' order":   {sub("content-md5;content-type", "content-type;content-md5"), AuthorizationHeaderMalformed},
-		"signed header twice":     {sub(";host", ";host;host"), AuthorizationHeaderMalformed},
-		"signed header, upper":    {sub(";host", ";Host"), AuthorizationHeaderMalformed},
-		"signed header, empty":    {sub(";host", ";;host"), AuthorizationHeaderMalformed},
-		"no signature":            {sub(", Signature=", ", Nothing="), AuthorizationHeaderMalformed},
-		"two signatures":          {sub(", Signature=", ", Signature=1, Signature="), AuthorizationHeaderMalformed},
-		"signature empty":         {func(r *http.Request) { cutSignature(r, 0) }, AuthorizationHeaderMalformed},
-		"signature short":         {func(r *http.Request) { cutSignature(r, 63) }, SignatureDoesNotMatch},
-		"signature long":          {func(r *http.Request) { r.Header.Set("Authorization", r.Header.Get("Authorization")+"0") }, SignatureDoesNotMatch},
-		"other algorithm":         {sub("AWS4-HMAC-SHA256", "AWS4-ECDSA-P256-SHA256"), NotImplemented},
-		"version 2":               {set("Authorization", "AWS AKIA:c2lnbmF0dXJl"), InvalidRequest},
+		"method":                    {func(r *http.Request) { r.Method = "POST" }, SignatureDoesNotMatch},
+		"path":                      {func(r *http.Request) { r.URL.Path += "x" }, SignatureDoesNotMatch},
+		"path, extra slash":         {func(r *http.Request) { r.URL.Path = "/" + r.URL.Path }, SignatureDoesNotMatch},
+		"no path":                   {func(r *http.Request) { r.URL.Path = "*" }, InvalidURI},
+		"query":                     {func(r *http.Request) { r.URL.RawQuery = "partNumber=3&uploadId=x" }, SignatureDoesNotMatch},
+		"query, extra parameter":    {func(r *http.Request) { r.URL.RawQuery += "&acl" }, SignatureDoesNotMatch},
+		"query, missing parameter":  {func(r *http.Request) { r.URL.RawQuery = "partNumber=2" }, SignatureDoesNotMatch},
+		"query, encoded ampersand":  {func(r *http.Request) { r.URL.RawQuery = "partNumber=2%26uploadId=x" }, SignatureDoesNotMatch},
+		"query, undecodable":        {func(r *http.Request) { r.URL.RawQuery += "&a=%zz" }, InvalidURI},
+		"query, semicolon":          {func(r *http.Request) { r.URL.RawQuery += "&a;b" }, InvalidURI},
+		"host":                      {func(r *http.Request) { r.Host = "host.example" }, SignatureDoesNotMatch},
+		"Content-Type":              {set("Content-Type", "text/html"), SignatureDoesNotMatch},
+		"Content-Type missing":      {func(r *http.Request) { r.Header.Del("Content-Type") }, SignatureDoesNotMatch},
+		"Content-MD5":               {set("Content-Md5", "AAAAAAAAAAAAAAAAAAAAAA=="), SignatureDoesNotMatch},
+		"x-amz-* changed":           {set("X-Amz-Meta-Name", "other"), SignatureDoesNotMatch},
+		"x-amz-* missing":           {func(r *http.Request) { r.Header.Del("X-Amz-Meta-Name") }, SignatureDoesNotMatch},
+		"x-amz-* twice":             {func(r *http.Request) { r.Header.Add("X-Amz-Meta-Name", "other") }, SignatureDoesNotMatch},
+		"x-amz-* not signed":        {set("X-Amz-Acl", "public-read"), AccessDenied},
+		"x-amz-* in lower case":     {func(r *http.Request) { r.Header["x-amz-acl"] = []string{"public-read"} }, AccessDenied},
+		"not signed, not x-amz-*":   {set("User-Agent", "another"), ""},
+		"payload":                   {set("X-Amz-Content-Sha256", strings.Repeat("0", 64)), SignatureDoesNotMatch},
+		"payload unsigned":          {set("X-Amz-Content-Sha256", UnsignedPayload), SignatureDoesNotMatch},
+		"payload missing":           {func(r *http.Request) { r.Header.Del("X-Amz-Content-Sha256") }, InvalidRequest},
+		"payload twice":             {func(r *http.Request) { r.Header.Add("X-Amz-Content-Sha256", UnsignedPayload) }, InvalidArgument},
+		"payload unknown":           {set("X-Amz-Content-Sha256", "STREAMING"), InvalidArgument},
+		"payload too short":         {set("X-Amz-Content-Sha256", emptySHA256[1:]), InvalidArgument},
+		"payload not hexadecimal":   {set("X-Amz-Content-Sha256", "x"+emptySHA256[1:]), InvalidArgument},
+		"payload ECDSA":             {set("X-Amz-Content-Sha256", "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD"), NotImplemented},
+		"time":                      {set("X-Amz-Date", "20130524T000001Z"), SignatureDoesNotMatch},
+		"time, another day":         {set("X-Amz-Date", "20130523T235959Z"), AuthorizationHeaderMalformed},
+		"time malformed":            {set("X-Amz-Date", "yesterday"), AccessDenied},
+		"time with a fraction":      {set("X-Amz-Date", "20130524T000000.5Z"), AccessDenied},
+		"time missing":              {func(r *http.Request) { r.Header.Del("X-Amz-Date") }, AccessDenied},
+		"time twice":                {func(r *http.Request) { r.Header.Add("X-Amz-Date", exampleDate) }, InvalidArgument},
+		"access key":                {sub(exampleAccess, "AKIAUNKNOWN"), InvalidAccessKeyID},
+		"access key empty":          {sub(exampleAccess, ""), AuthorizationHeaderMalformed},
+		"day":                       {sub("/20130524/", "/20130525/"), AuthorizationHeaderMalformed},
+		"region":                    {sub("/us-east-1/", "/eu-west-1/"), AuthorizationHeaderMalformed},
+		"service":                   {sub("/s3/", "/iam/"), AuthorizationHeaderMalformed},
+		"terminal":                  {sub("/aws4_request", "/aws5_request"), AuthorizationHeaderMalformed},
+		"credential truncated":      {sub("/s3/aws4_request", ""), AuthorizationHeaderMalformed},
+		"host not signed":           {sub(";host", ""), AccessDenied},
+		"signed header removed":     {sub(";x-amz-meta-name", ""), SignatureDoesNotMatch},
+		"signed header added":       {sub("x-amz-meta-name", "x-amz-meta-name;x-amz-more"), SignatureDoesNotMatch},
+		"signed headers unsorted":   {sub("content-md5;content-type", "content-type;content-md5"), AuthorizationHeaderMalformed},
+		"signed header twice":       {sub(";host", ";host;host"), AuthorizationHeaderMalformed},
+		"signed header, upper case": {sub(";host", ";Host"), AuthorizationHeaderMalformed},
+		"signed header, empty":      {sub(";host", ";;host"), AuthorizationHeaderMalformed},
+		"no signature":              {sub(", Signature=", ", Nothing="), AuthorizationHeaderMalformed},
+		"two signatures":            {sub(", Signature=", ", Signature=1, Signature="), AuthorizationHeaderMalformed},
+		"signature empty":           {func(r *http.Request) { cutSignature(r, 0) }, AuthorizationHeaderMalformed},
+		"signature short":           {func(r *http.Request) { cutSignature(r, 63) }, SignatureDoesNotMatch},
+		"signature long":            {func(r *http.Request) { r.Header.Set("Authorization", r.Header.Get("Authorization")+"0") }, SignatureDoesNotMatch},
+		"other algorithm":           {sub("AWS4-HMAC-SHA256", "AWS4-ECDSA-P256-SHA256"), NotImplemented},
+		"version 2":                 {set("Authorization", "AWS AKIA:c2lnbmF0dXJl"), InvalidRequest},
 		"version 2 in the query": {func(r *http.Request) {
 			r.Header.Del("Authorization")
 			r.URL.RawQuery = "AWSAccessKeyId=A&Signature=b&Expires=1"
@@ -116,7 +116,7 @@ func TestTamperedHeaderSignature(t *testing.T) {
 		"two headers":          {func(r *http.Request) { r.Header.Add("Authorization", "AWS4-HMAC-SHA256 x") }, InvalidArgument},
 		"header and query":     {func(r *http.Request) { r.URL.RawQuery += "&X-Amz-Algorithm=AWS4-HMAC-SHA256" }, InvalidArgument},
 		"header and signature": {func(r *http.Request) { r.URL.RawQuery += "&X-Amz-Signature=" }, InvalidArgument},
-		"token":                {set("X-Amz-Security-Token", "t"), AccessDenied},
+		"token not signed":     {set("X-Amz-Security-Token", "t"), AccessDenied},
 	} {
 		r := signedRequest()
 		c.change(r)
@@ -124,7 +124,7 @@ func TestTamperedHeaderSignature(t *testing.T) {
 		require.Equal(t, c.want, codeOf(err), "%s: %v", name, err)
 		if c.want != "" {
 			require.Nil(t, a, name)
-			requireSecretive(t, r, err)
+			requireNoSecrets(t, err)
 		}
 	}
 }
@@ -134,15 +134,15 @@ func cutSignature(r *http.Request, digits int) {
 	r.Header.Set("Authorization", text[:len(text)-64+digits])
 }
 
-// requireSecretive says that an error gives away neither the secret nor the signature that r ought to have.
-func requireSecretive(t *testing.T, r *http.Request, err error) {
+// requireNoSecrets checks that an error contains neither the secret nor a signature.
+func requireNoSecrets(t *testing.T, err error) {
 	var e *Error
 	require.ErrorAs(t, err, &e)
 	require.NotContains(t, e.Error()+e.Message, exampleSecret)
 	require.NotRegexp(t, "[0-9a-f]{64}", e.Message)
 }
 
-// Every single digit of the signature counts.
+// Changing any digit of the signature invalidates it.
 func TestEveryDigitOfTheSignature(t *testing.T) {
 	v := exampleVerifier()
 	good := signedRequest().Header.Get("Authorization")
@@ -186,7 +186,7 @@ func TestRegion(t *testing.T) {
 	require.Equal(t, "us-east-1", a.Region)
 }
 
-// A secret that is changed, and a key that is deleted, count from the next request on, although signing keys are kept.
+// A changed secret or a deleted access key takes effect with the next request, although signing keys are cached.
 func TestKeysAreRevoked(t *testing.T) {
 	v := exampleVerifier()
 	secret := exampleSecret
@@ -202,7 +202,7 @@ func TestKeysAreRevoked(t *testing.T) {
 	secret = ""
 	_, err = v.Verify(signedRequest())
 	require.Equal(t, InvalidAccessKeyID, codeOf(err))
-	// A key without a secret is no key: nobody may sign with the empty secret.
+	// An access key without a secret is unknown, so a signature with the empty secret must not be accepted.
 	r := signedRequest()
 	(&Signer{AccessKey: exampleAccess, Region: "us-east-1"}).Sign(r, emptySHA256, exampleTime)
 	_, err = v.Verify(r)
@@ -228,7 +228,7 @@ func TestKeyCacheIsBounded(t *testing.T) {
 		_, err := v.Verify(r)
 		require.Equal(t, SignatureDoesNotMatch, codeOf(err))
 	}
-	require.Len(t, v.keys.keys, before, "a wrong signature fills the cache")
+	require.Len(t, v.keys.keys, before, "requests with a wrong signature must not fill the cache")
 }
 
 func presignedRequest(headers ...string) *http.Request {
@@ -240,7 +240,7 @@ func presignedRequest(headers ...string) *http.Request {
 	return r
 }
 
-// param changes a parameter of the query; "" takes it away.
+// param sets a parameter of the query; the value "" removes it.
 func param(name, value string) func(*http.Request) {
 	return func(r *http.Request) {
 		q := r.URL.Query()
@@ -258,39 +258,39 @@ func TestTamperedPresignedURL(t *testing.T) {
 		change func(*http.Request)
 		want   Code
 	}{
-		"nothing":              {func(*http.Request) {}, ""},
-		"raw semicolon":        {func(r *http.Request) { r.URL.RawQuery = strings.Replace(r.URL.RawQuery, "%3B", ";", -1) }, ""},
-		"lower-case escapes":   {func(r *http.Request) { r.URL.RawQuery = strings.Replace(r.URL.RawQuery, "%2F", "%2f", -1) }, ""},
-		"method":               {func(r *http.Request) { r.Method = "DELETE" }, SignatureDoesNotMatch},
-		"path":                 {func(r *http.Request) { r.URL.Path = "/bucket/other" }, SignatureDoesNotMatch},
-		"host":                 {func(r *http.Request) { r.Host = "other.example" }, SignatureDoesNotMatch},
-		"one more parameter":   {param("versionId", "null"), SignatureDoesNotMatch},
-		"one parameter less":   {param("x-id", ""), SignatureDoesNotMatch},
-		"signed header":        {set("X-Amz-Meta-A", "other"), SignatureDoesNotMatch},
-		"header not signed":    {set("X-Amz-Acl", "public-read"), AccessDenied},
-		"longer life":          {param(queryExpires, "3601"), SignatureDoesNotMatch},
-		"life too long":        {param(queryExpires, "604801"), malformed},
-		"no life":              {param(queryExpires, "0"), malformed},
-		"negative life":        {param(queryExpires, "-1"), malformed},
-		"life with a plus":     {param(queryExpires, "+60"), malformed},
-		"life no number":       {param(queryExpires, "1h"), malformed},
-		"life missing":         {param(queryExpires, ""), malformed},
-		"date":                 {param(queryDate, "20130524T000001Z"), SignatureDoesNotMatch},
-		"date of another day":  {param(queryDate, "20130525T000000Z"), malformed},
-		"date unreadable":      {param(queryDate, "Fri, 24 May 2013 00:00:00 GMT"), malformed},
-		"date missing":         {param(queryDate, ""), malformed},
-		"algorithm":            {param(queryAlgorithm, "AWS4-HMAC-SHA1"), malformed},
-		"algorithm missing":    {param(queryAlgorithm, ""), malformed},
-		"signature":            {param(querySignature, strings.Repeat("0", 64)), SignatureDoesNotMatch},
-		"signature missing":    {param(querySignature, ""), malformed},
-		"signature twice":      {func(r *http.Request) { r.URL.RawQuery += "&X-Amz-Signature=0" }, malformed},
-		"region":               {param(queryCredential, strings.Replace(exampleScope, "us-east-1", "eu-west-1", 1)), malformed},
-		"access key":           {param(queryCredential, strings.Replace(exampleScope, "AKIA", "BKIA", 1)), InvalidAccessKeyID},
-		"credential malformed": {param(queryCredential, "x"), malformed},
-		"credential twice":     {func(r *http.Request) { r.URL.RawQuery += "&X-Amz-Credential=" + url.QueryEscape(exampleScope) }, malformed},
-		"signed headers":       {param(querySignedHeaders, "host"), SignatureDoesNotMatch},
-		"host not signed":      {param(querySignedHeaders, "x-amz-meta-a"), AccessDenied},
-		"signed missing":       {param(querySignedHeaders, ""), malformed},
+		"unchanged":              {func(*http.Request) {}, ""},
+		"raw semicolon":          {func(r *http.Request) { r.URL.RawQuery = strings.Replace(r.URL.RawQuery, "%3B", ";", -1) }, ""},
+		"lower-case escapes":     {func(r *http.Request) { r.URL.RawQuery = strings.Replace(r.URL.RawQuery, "%2F", "%2f", -1) }, ""},
+		"method":                 {func(r *http.Request) { r.Method = "DELETE" }, SignatureDoesNotMatch},
+		"path":                   {func(r *http.Request) { r.URL.Path = "/bucket/other" }, SignatureDoesNotMatch},
+		"host":                   {func(r *http.Request) { r.Host = "other.example" }, SignatureDoesNotMatch},
+		"extra parameter":        {param("versionId", "null"), SignatureDoesNotMatch},
+		"missing parameter":      {param("x-id", ""), SignatureDoesNotMatch},
+		"signed header":          {set("X-Amz-Meta-A", "other"), SignatureDoesNotMatch},
+		"header not signed":      {set("X-Amz-Acl", "public-read"), AccessDenied},
+		"longer lifetime":        {param(queryExpires, "3601"), SignatureDoesNotMatch},
+		"lifetime too long":      {param(queryExpires, "604801"), malformed},
+		"zero lifetime":          {param(queryExpires, "0"), malformed},
+		"negative lifetime":      {param(queryExpires, "-1"), malformed},
+		"lifetime with a plus":   {param(queryExpires, "+60"), malformed},
+		"lifetime not a number":  {param(queryExpires, "1h"), malformed},
+		"lifetime missing":       {param(queryExpires, ""), malformed},
+		"date":                   {param(queryDate, "20130524T000001Z"), SignatureDoesNotMatch},
+		"date of another day":    {param(queryDate, "20130525T000000Z"), malformed},
+		"date malformed":         {param(queryDate, "Fri, 24 May 2013 00:00:00 GMT"), malformed},
+		"date missing":           {param(queryDate, ""), malformed},
+		"algorithm":              {param(queryAlgorithm, "AWS4-HMAC-SHA1"), malformed},
+		"algorithm missing":      {param(queryAlgorithm, ""), malformed},
+		"signature":              {param(querySignature, strings.Repeat("0", 64)), SignatureDoesNotMatch},
+		"signature missing":      {param(querySignature, ""), malformed},
+		"signature twice":        {func(r *http.Request) { r.URL.RawQuery += "&X-Amz-Signature=0" }, malformed},
+		"region":                 {param(queryCredential, strings.Replace(exampleScope, "us-east-1", "eu-west-1", 1)), malformed},
+		"access key":             {param(queryCredential, strings.Replace(exampleScope, "AKIA", "BKIA", 1)), InvalidAccessKeyID},
+		"credential malformed":   {param(queryCredential, "x"), malformed},
+		"credential twice":       {func(r *http.Request) { r.URL.RawQuery += "&X-Amz-Credential=" + url.QueryEscape(exampleScope) }, malformed},
+		"signed headers":         {param(querySignedHeaders, "host"), SignatureDoesNotMatch},
+		"host not signed":        {param(querySignedHeaders, "x-amz-meta-a"), AccessDenied},
+		"signed headers missing": {param(querySignedHeaders, ""), malformed},
 		"payload differs": {func(r *http.Request) {
 			set("X-Amz-Content-Sha256", emptySHA256)(r)
 			param(querySHA256, UnsignedPayload)(r)
@@ -301,7 +301,7 @@ func TestTamperedPresignedURL(t *testing.T) {
 		_, err := v.Verify(r)
 		require.Equal(t, c.want, codeOf(err), "%s: %v", name, err)
 		if c.want != "" {
-			requireSecretive(t, r, err)
+			requireNoSecrets(t, err)
 		}
 	}
 }
@@ -340,7 +340,7 @@ func TestAnonymous(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 7, b.DecodedLength())
 
-	r.Header.Set("Authorization", "") // says no more than none
+	r.Header.Set("Authorization", "") // same as an absent header
 	_, err = v.Verify(r)
 	require.ErrorIs(t, err, ErrAnonymous)
 
@@ -358,7 +358,7 @@ func TestAnonymous(t *testing.T) {
 	}
 }
 
-// Sorted by name, then value, both encoded; a name alone has an empty value.
+// A canonical query is sorted by encoded name, then by encoded value. A name alone has an empty value.
 func TestCanonicalQuery(t *testing.T) {
 	for in, want := range map[string]string{
 		"": "", "acl": "acl=", "b=2&a=1": "a=1&b=2", "a=2&a=10&a=": "a=&a=10&a=2", "a-b=1&a=2": "a=2&a-b=1",

@@ -67,7 +67,7 @@ const (
 	queryV2            = "AWSAccessKeyId"
 )
 
-// claim holds what a request says about its signature, before any of it is verified.
+// claim holds the parameters of the signature of a request, before they are verified.
 type claim struct {
 	presigned                         bool
 	accessKey, day, region, scope     string // parts of the credential; scope is all of it except the access key
@@ -138,7 +138,7 @@ func (v *Verifier) anonymous(r *http.Request) (*Auth, error) {
 		err = a.setPayload(payload, "UNSIGNED-PAYLOAD")
 	}
 	if err == nil && a.Mode.signed() {
-		err = newError(AccessDenied, "A body with signed chunks needs a signed request.")
+		err = newError(AccessDenied, "A body with signed chunks requires a signed request.")
 	}
 	if err != nil {
 		return nil, err
@@ -254,10 +254,10 @@ func (c *claim) parameter(name []byte, raw string) {
 		c.presigned = true
 	}
 	c.repeated = c.repeated || *field != ""
-	*field, _ = url.QueryUnescape(raw) // parseQuery refuses what cannot be decoded
+	*field, _ = url.QueryUnescape(raw) // parseQuery rejects invalid escapes
 }
 
-// parseHeader reads the claim from an Authorization header. It discards what was read from the query.
+// parseHeader reads the claim from an Authorization header. It discards the parameters that were read from the query.
 func (c *claim) parseHeader(h http.Header, text, service string) error {
 	*c = claim{}
 	kind, rest, _ := strings.Cut(strings.Trim(text, " "), " ")
@@ -268,7 +268,8 @@ func (c *claim) parseHeader(h http.Header, text, service string) error {
 	case strings.HasPrefix(kind, "AWS4-"):
 		return newError(NotImplemented, "The only signing algorithm supported is AWS4-HMAC-SHA256.")
 	default:
-		return newError(InvalidArgument, "Unsupported Authorization Type").with("ArgumentName", "Authorization") // its value may be a password
+		// There is no ArgumentValue, because it may be a password.
+		return newError(InvalidArgument, "Unsupported Authorization Type").with("ArgumentName", "Authorization")
 	}
 	for rest != "" {
 		var field string
@@ -314,8 +315,7 @@ func (c *claim) parsePresigned(service string) error {
 	return c.parseCredential(service)
 }
 
-// parseCredential splits the credential into its parts. It must be for the given service. An access key may contain
-// "/".
+// parseCredential splits the credential into its parts and checks its service. An access key may contain "/".
 func (c *claim) parseCredential(service string) error {
 	rest, last, ok1 := cutLast(c.credential)
 	rest, serviceName, ok2 := cutLast(rest)
@@ -361,7 +361,7 @@ func (v *Verifier) checkTime(a *Auth, h http.Header, c *claim) error {
 		return newError(AccessDenied, "AWS authentication requires a date in whole seconds")
 	}
 	if err != nil && !c.presigned {
-		// The Date header may have the HTTP format; the signed format is the other one.
+		// A Date header may be in HTTP format, but the string to sign contains the time in ISO 8601 format.
 		if t, err = http.ParseTime(c.date); err == nil {
 			a.date = t.UTC().Format(timeLayout)
 		}
@@ -433,7 +433,7 @@ func (a *Auth) checkPayload(h http.Header, c *claim) error {
 	missing := ""
 	if c.presigned {
 		if c.payload != "" && payload != "" && c.payload != payload {
-			return newError(InvalidArgument, "x-amz-content-sha256 differs between header and query.")
+			return newError(InvalidArgument, "x-amz-content-sha256 differs between the header and the query.")
 		}
 		if payload == "" {
 			payload = c.payload
@@ -500,7 +500,7 @@ func checkSignedHeaders(c *claim) error {
 	last, hasHost := "", false
 	for name := range strings.SplitSeq(c.signedHeaders, ";") {
 		if name <= last || !isLower(name) {
-			return c.malformed("the list of signed headers must be in lower case and in order.")
+			return c.malformed("the signed headers must be in lower case, sorted and unique.")
 		}
 		last, hasHost = name, hasHost || name == "host"
 	}
