@@ -1,5 +1,5 @@
 // Package apierr defines the errors of the S3 API as values with a code, an HTTP status, a message, and optional
-// additional elements and headers of the response. It does not depend on requests and renders nothing.
+// additional elements and headers of the response. It does not depend on requests and does not render responses.
 //
 // Error values are shared and never modified: the methods of Error return copies.
 package apierr
@@ -46,13 +46,13 @@ func Argument(name, value, message string) *Error {
 	return e
 }
 
-// UnservedHeader returns the error for a header that S3 has and this server does not implement.
+// UnservedHeader returns the error for a header of S3 that this server does not implement.
 func UnservedHeader(name string) *Error {
 	name = strings.ToLower(name)
 	return NotImplemented.Say("The header "+name+" implies functionality that is not implemented.").With("Header", name)
 }
 
-// Unserved returns the error for a feature that S3 has and this server does not implement.
+// Unserved returns the error for a feature of S3 that this server does not implement.
 func Unserved(what string) *Error { return NotImplemented.Say(what + " is not implemented.") }
 
 // Error returns the code, the message and the cause.

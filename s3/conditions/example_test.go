@@ -9,10 +9,10 @@ import (
 )
 
 func ExampleSet_Judge() {
-	asked := conditions.OfRequest(http.Header{"If-None-Match": {`"other", "etag"`}})
-	switch v := asked.Judge("etag", time.Unix(0, 0), time.Now()); v {
+	set := conditions.OfRequest(http.Header{"If-None-Match": {`"other", "etag"`}})
+	switch v := set.Judge("etag", time.Unix(0, 0), time.Now()); v {
 	case conditions.NotModified:
-		fmt.Println(asked.Refused(v))
+		fmt.Println(set.Refused(v))
 	}
 	// Output: s3: PreconditionFailed: At least one of the pre-conditions you specified did not hold
 }

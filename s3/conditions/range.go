@@ -10,8 +10,8 @@ import (
 // Span is a range of bytes in an object.
 type Span struct{ Offset, Length int64 }
 
-// ParseRange parses a Range header for content of size bytes. ok is false if the header must be ignored and the whole
-// content be sent: if it is absent or malformed, has more than one range, or has a unit other than bytes. For a
+// ParseRange parses a Range header for content of size bytes. If the header is absent or malformed, has more than one
+// range, or has a unit other than bytes, ok is false: the header must be ignored and the whole content sent. For a
 // well-formed range outside the content, ParseRange returns apierr.InvalidRange.
 func ParseRange(header string, size int64) (s Span, ok bool, err error) {
 	spec, found := strings.CutPrefix(header, "bytes=")
@@ -53,8 +53,7 @@ func ParseRange(header string, size int64) (s Span, ok bool, err error) {
 	return Span{first, min(last, size-1) - first + 1}, true, nil
 }
 
-// Digits parses a number that consists of decimal digits only. It returns the largest int64 for a number that does not
-// fit.
+// Digits parses a number that consists of decimal digits only. It returns the largest int64 for a larger number.
 func Digits(s string) (int64, bool) {
 	if s == "" {
 		return 0, false

@@ -1,15 +1,15 @@
 // Package heads wraps the connections of net/http to change two things that net/http does with the head of a request
 // before it calls a handler:
 //
-//   - It answers an invalid head in plain text, without a request ID and without a line in the log.
+//   - It responds to an invalid head with plain text, without a request ID or an entry in the log.
 //     Listener.Refuse returns the response to send instead.
-//   - It answers an Expect header other than 100-continue with 417. S3 ignores such headers, so a Listener blanks their
+//   - It rejects an Expect header other than 100-continue with 417. S3 ignores such headers, so a Listener blanks their
 //     values.
 //
 // Neither change requires finding the end of a body. Heads are read, and such responses are written, only between the
 // end of one handler and the beginning of the next, which Watch reports to the connection. In that time net/http reads
-// only a head and whatever the client has sent after it. A connection does not change anything that it cannot recognize
-// with certainty.
+// only a head and any data that the client has sent after it. A connection does not change anything that it cannot
+// recognize with certainty.
 //
 // For HTTP/2, net/http needs a *tls.Conn, and it chooses the protocol after it has accepted the connection. So TLS
 // connections cannot be wrapped, and net/http sends its own responses there.
@@ -28,7 +28,7 @@ import (
 // for the server that uses it.
 type Listener struct {
 	net.Listener
-	// Refuse returns the response to a head that net/http refuses with a status and possibly a reason. The connection
+	// Refuse returns the response to a head that net/http rejects with a status and possibly a reason. The connection
 	// is closed after the response.
 	Refuse func(status int, reason, remote string) []byte
 }
@@ -159,7 +159,7 @@ func beginsHead(p []byte) bool {
 	return false
 }
 
-// blankExpect blanks the value of a header line if its name is Expect and net/http would refuse it.
+// blankExpect blanks the value of a header line if its name is Expect and net/http would reject it.
 func blankExpect(line []byte) {
 	const name, known = "expect:", "100-continue"
 	if len(line) < len(name) || line[0]|0x20 != name[0] || !bytes.EqualFold(line[:len(name)], []byte(name)) {
@@ -174,7 +174,7 @@ func blankExpect(line []byte) {
 	}
 }
 
-// Write implements net.Conn. If no handler is running, p is net/http's response to a head that it refuses.
+// Write implements net.Conn. If no handler is running, p is net/http's response to a head that it rejects.
 func (h *conn) Write(p []byte) (int, error) {
 	if !h.reading.Load() {
 		return h.Conn.Write(p)
@@ -189,7 +189,7 @@ func (h *conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// parseRefusal parses net/http's response to a head that it refuses. reason is empty if the response has none.
+// parseRefusal parses net/http's response to a head that it rejects. reason is empty if the response has none.
 func parseRefusal(p []byte) (status int, reason string, ok bool) {
 	head, rest, ok := bytes.Cut(p, []byte("\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"))
 	if !ok {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scanned returns what net/http reads of a head that comes in these pieces.
+// scanned returns the bytes that net/http reads if a head arrives in pieces.
 func scanned(pieces ...string) string {
 	h := &conn{Conn: &pieceConn{pieces: pieces}}
 	h.reading.Store(true)
@@ -19,7 +19,7 @@ func scanned(pieces ...string) string {
 	return out.String()
 }
 
-// pieceConn is a connection from which pieces are read.
+// pieceConn is a connection that returns one piece per read.
 type pieceConn struct {
 	net.Conn
 	pieces []string
@@ -56,7 +56,7 @@ func TestScanHeads(t *testing.T) {
 	}
 }
 
-// FuzzScanHead: blanks are all that is ever written over, and never behind the first empty line.
+// FuzzScanHead checks that scan only replaces bytes by spaces, and only up to the first empty line.
 func FuzzScanHead(f *testing.F) {
 	f.Add([]byte("PUT / HTTP/1.1\r\nExpect: 200-ok\r\n\r\nExpect: 200-ok\r\n"), uint8(7))
 	f.Add([]byte("GET / HTTP/1.1\nexpect:\n\n"), uint8(1))
@@ -84,7 +84,7 @@ func FuzzScanHead(f *testing.F) {
 	})
 }
 
-// BenchmarkScanHead is what a head costs before net/http sees it.
+// BenchmarkScanHead measures the cost of scanning a head.
 func BenchmarkScanHead(b *testing.B) {
 	head := []byte("PUT /bucket/some/key HTTP/1.1\r\nHost: localhost:9000\r\nUser-Agent: aws-sdk-go-v2/1.0 lang/go#1.26\r\nContent-Length: 4096\r\n" +
 		"Accept-Encoding: identity\r\nAmz-Sdk-Invocation-Id: 00000000-0000-4000-8000-000000000000\r\nAmz-Sdk-Request: attempt=1; max=3\r\n" +

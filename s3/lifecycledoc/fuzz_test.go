@@ -8,7 +8,7 @@ import (
 	"orcas/s3/xmldoc"
 )
 
-// FuzzLifecycle: a document that is accepted is written as one that is accepted and means the same.
+// FuzzLifecycle writes every document that Parse accepts, and checks that the result has the same meaning.
 func FuzzLifecycle(f *testing.F) {
 	const rule = "<LifecycleConfiguration><Rule><ID>i</ID>%s<Status>Enabled</Status>%s</Rule></LifecycleConfiguration>"
 	for _, seed := range [][2]string{
@@ -28,7 +28,7 @@ func FuzzLifecycle(f *testing.F) {
 		Write(&x, c)
 		again, err := Parse(x.Buf)
 		if err != nil || !reflect.DeepEqual(c, again) {
-			t.Fatalf("%s: %+v, %+v, %v", x.Buf, c, again, err)
+			t.Fatalf("%s was parsed as %+v, want %+v, error %v", x.Buf, again, c, err)
 		}
 	})
 }

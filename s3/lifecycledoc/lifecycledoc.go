@@ -77,7 +77,7 @@ type (
 	}
 )
 
-// Parse reads a document.
+// Parse parses and validates a document.
 func Parse(doc []byte) (*lifecycle.Config, error) {
 	var body xmlLifecycle
 	if err := xmldoc.Parse(doc, &body); err != nil {
@@ -180,7 +180,7 @@ func onlyPrefix(f *lifecycle.Filter, action string) error {
 	return nil
 }
 
-// read reads a filter: nothing, a single predicate, or a conjunction of at least two.
+// read reads a filter: no predicate, a single predicate, or a conjunction of at least two.
 func (x *xmlFilter) read(f *lifecycle.Filter) error {
 	own := x.xmlPredicates.count()
 	if own+len(x.And) > 1 {
@@ -222,8 +222,8 @@ func (x *xmlFilter) read(f *lifecycle.Filter) error {
 
 func (p *xmlPredicates) count() int {
 	n := len(p.Tags)
-	for _, there := range []bool{p.Prefix != nil, p.Larger != nil, p.Smaller != nil} {
-		if there {
+	for _, present := range []bool{p.Prefix != nil, p.Larger != nil, p.Smaller != nil} {
+		if present {
 			n++
 		}
 	}
@@ -299,7 +299,7 @@ func parseISODate(s string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// newRuleID returns an ID for a rule that has none: a random UUID in base64, as S3 generates them.
+// newRuleID returns an ID for a rule without one: a random UUID in base64, as in S3.
 func newRuleID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // it never fails

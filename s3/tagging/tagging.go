@@ -52,8 +52,8 @@ type Tag struct {
 // OfObject validates the tags and returns them as the tags of a version.
 func (s *Set) OfObject() ([]core.Attr, error) { return s.attrs(maxOfObject, errTooManyOfObject) }
 
-// OfBucket validates a tag set and returns it as a bucket stores it: the inside of its document, or "" if it has no
-// tags.
+// OfBucket validates a tag set and returns it in the form in which a bucket stores it: the TagSet element of the
+// document, or "" if there are no tags.
 func (s *Set) OfBucket() (string, error) {
 	if s == nil {
 		return "", apierr.MalformedXML

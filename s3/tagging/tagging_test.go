@@ -61,7 +61,7 @@ func TestParseHeader(t *testing.T) {
 	}
 }
 
-// A set of tags may be larger for a bucket than for a version.
+// A bucket may have more tags than a version.
 func TestLimits(t *testing.T) {
 	set := func(n int) *tagging.Set {
 		var s tagging.Set

@@ -77,9 +77,9 @@ func (e *element) take(t reflect.Type) {
 	}
 }
 
-// guard passes on the tokens of a document as long as the document conforms to its schema. It refuses documents that
-// are too deep, declare types, use a namespace other than that of S3, or have attributes that neither XML nor XML
-// Schema defines, so no part of a document is ignored.
+// guard is a reader of tokens that returns an error if the document does not conform to its schema, is nested too
+// deeply, declares types, uses a namespace other than that of S3, or has attributes that neither XML nor XML Schema
+// defines. So no part of a document is ignored.
 type guard struct {
 	raw    *xml.Decoder
 	root   string
@@ -113,7 +113,7 @@ func (g *guard) Token() (xml.Token, error) {
 			err = errSchema
 		}
 	case xml.Directive:
-		err = errors.New("document type declarations are refused")
+		err = errors.New("document type declarations are not allowed")
 	}
 	if err != nil {
 		return nil, err

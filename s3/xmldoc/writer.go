@@ -92,7 +92,7 @@ func (x *Writer) ETag(etag string) {
 	x.Buf = append(x.Buf, `&quot;</ETag>`...)
 }
 
-// Key writes an element that contains all or part of a key, URL-encoded if the client asked for that.
+// Key writes an element that contains all or part of a key, URL-encoded if encoded is set.
 func (x *Writer) Key(name, value string, encoded bool) {
 	if !encoded {
 		x.Text(name, value)
@@ -160,8 +160,8 @@ func AppendURL(b []byte, s string) []byte {
 	return b
 }
 
-// Plain replaces the characters that XML cannot represent. It is for errors, which quote the client and must be
-// readable.
+// Plain replaces the characters that XML cannot represent. It is for error documents, which quote the request and must
+// be valid XML.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff {

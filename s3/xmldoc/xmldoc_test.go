@@ -60,17 +60,17 @@ func TestXMLText(t *testing.T) {
 	require.Equal(t, "a/b%20%2B%25%C3%A9", string(AppendURL(nil, "a/b +%é")))
 }
 
-// FuzzXMLText: what is written can be read again, whatever the key.
+// FuzzXMLText checks that a parser decodes the output of AppendText to the original string.
 func FuzzXMLText(f *testing.F) {
 	f.Add("a&b<c>\"'\n\r\t\x01\ufffe")
 	f.Fuzz(func(t *testing.T, s string) {
 		if !utf8.ValidString(s) || Plain(s) != s {
-			t.Skip() // XML cannot say it
+			t.Skip() // XML cannot represent it
 		}
 		doc := append(AppendText([]byte("<a>"), s), "</a>"...)
 		var got string
 		if err := xml.Unmarshal(doc, &got); err != nil || got != s {
-			t.Fatalf("%q: %q, %v", s, got, err)
+			t.Fatalf("%q was decoded as %q, error %v", s, got, err)
 		}
 	})
 }
