@@ -16,11 +16,11 @@ import (
 
 // # Encryption
 //
-// All stored content has its own data key of 256 random bits. Its frames are encrypted with AES-256-GCM. The nonce of a
-// frame is its number within the content. No nonce is used twice with a key, because content is written once, and a
-// retried write gets a new DataID and with it a new data key. DataID, frame number, last-frame flag, codec and plain
-// size are authenticated, so swapped frames, missing frames and frames of other content are detected. The position in
-// the block is not authenticated, so frames can be moved unchanged.
+// Each encrypted DataInfo has a separate data key of 256 random bits, which encrypts the frames of its content with
+// AES-256-GCM. The nonce of a frame is its number within the content. No nonce is used twice with a key, because
+// content is written once, and a retried write gets a new DataID and with it a new data key. DataID, frame number,
+// last-frame flag, codec and plain size are authenticated, so swapped frames, missing frames and frames of other
+// content are detected. The position in the block is not authenticated, so frames can be moved unchanged.
 //
 // The wrapped data key is stored with the content's metadata:
 //
