@@ -1,7 +1,9 @@
 """Libraries and servers that keep their data in S3. Each stores data, reads it back and compares it."""
 
+import contextlib
 import hashlib
 import json
+import random
 import socket
 import sqlite3
 import subprocess
@@ -36,9 +38,11 @@ def test_javascript(programs, name):
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """Return a free port below the range of outgoing connections, one of which could take it before the server does."""
+    while True:
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", random.randrange(10_000, 32_768)))
+            return s.getsockname()[1]
 
 
 def test_docker_registry(programs, name, s3, tmp_path):

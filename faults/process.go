@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"orcas/internal/environ"
+	"orcas/internal/freeport"
 	"orcas/internal/s3client"
 	"orcas/lifecycle"
 	"orcas/reclaim"
@@ -90,18 +90,17 @@ func (p *Process) Stumble(after time.Duration) error {
 
 // launch starts the process and returns its endpoint.
 func (p *Process) launch() (string, error) {
-	address, err := freeAddress()
+	addresses, err := freeport.Addresses(2)
 	if err != nil {
 		return "", err
 	}
+	address := addresses[0]
+	p.admin = addresses[1]
 	log, err := os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return "", err
 	}
 	defer log.Close()
-	if p.admin, err = freeAddress(); err != nil {
-		return "", err
-	}
 	p.cmd = exec.Command(p.Binary, "server", "--data", p.Data, "--address", address, "--admin-address", p.admin)
 	p.cmd.Env = environ.Without("ORCAS_")
 	p.cmd.Env = append(p.cmd.Env, "ORCAS_ROOT_ACCESS_KEY="+p.Credentials().AccessKey, "ORCAS_ROOT_SECRET_KEY="+p.Credentials().SecretKey)
@@ -274,15 +273,6 @@ func (p *Process) Stop() error {
 		return fmt.Errorf("after SIGTERM: %w\n%s", p.exit, tail(p.Log))
 	}
 	return nil
-}
-
-// freeAddress returns a local address on which nothing is listening.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 // tail returns the end of a file, for a report.

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"orcas/internal/freeport"
 	"orcas/internal/s3client"
 )
 
@@ -47,7 +48,7 @@ func (p Peers) list() []peer {
 }
 
 func minio(address, dir string, keys s3client.Keys) (args, env []string, err error) {
-	console, err := freeAddress()
+	console, err := freeport.Address()
 	return []string{"server", "--quiet", "--address", address, "--console-address", console, dir},
 		[]string{"MINIO_ROOT_USER=" + keys.Access, "MINIO_ROOT_PASSWORD=" + keys.Secret, "MINIO_BROWSER=off", "MINIO_UPDATE=off", "MINIO_CALLHOME_ENABLE=off"}, err
 }
@@ -69,27 +70,19 @@ func seaweedfs(address, dir string, keys s3client.Keys) (args, env []string, err
 		return nil, nil, err
 	}
 	args = []string{"server", "-dir", dir, "-ip", "127.0.0.1", "-ip.bind", "127.0.0.1", "-filer", "-s3", "-s3.config", config, "-s3.port", port}
-	for _, flag := range []string{"-s3.port.grpc", "-master.port", "-master.port.grpc", "-volume.port", "-volume.port.grpc", "-filer.port", "-filer.port.grpc"} {
-		free, err := freeAddress()
-		if err != nil {
-			return nil, nil, err
-		}
-		_, port, err := net.SplitHostPort(free)
+	flags := []string{"-s3.port.grpc", "-master.port", "-master.port.grpc", "-volume.port", "-volume.port.grpc", "-filer.port", "-filer.port.grpc"}
+	addresses, err := freeport.Addresses(len(flags))
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, flag := range flags {
+		_, port, err := net.SplitHostPort(addresses[i])
 		if err != nil {
 			return nil, nil, err
 		}
 		args = append(args, flag, port)
 	}
 	return args, nil, nil
-}
-
-// freeAddress returns a loopback address on which nothing is listening at the moment.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 // contender is a server of the comparison.
@@ -119,7 +112,7 @@ const nullName = "null server"
 // peerProgram returns the Program of a peer. Its address does not change between starts, because SeaweedFS remembers
 // it.
 func (r *run) peerProgram(p peer, name string) (Program, error) {
-	address, err := freeAddress()
+	address, err := freeport.Address()
 	if err != nil {
 		return Program{}, err
 	}

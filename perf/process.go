@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"orcas/internal/environ"
+	"orcas/internal/freeport"
 	"orcas/internal/s3client"
 )
 
@@ -64,7 +65,7 @@ func (p Program) Start(ctx context.Context) (*Process, error) {
 	address, args := p.Address, slices.Clone(p.Args)
 	if address == "" {
 		var err error
-		if address, err = freeAddress(); err != nil {
+		if address, err = freeport.Address(); err != nil {
 			return nil, err
 		}
 		args = append(args, "--address", address)
