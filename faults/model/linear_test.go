@@ -371,8 +371,8 @@ func judge(ops []porcupine.Operation, late bool) porcupine.CheckResult {
 	return porcupine.CheckOperationsTimeout(doubtful.ToModel(), ops, searchMax)
 }
 
-// requireLinearizable checks every key. What cannot be decided counts as wrong: nothing is known about it.
-func (h *history) requireLinearizable(t *testing.T) {
+// requireLinearizable checks every key, and returns the number of keys that the search could not decide.
+func (h *history) requireLinearizable(t *testing.T) (undecided int) {
 	t.Helper()
 	for key, ops := range h.keys {
 		verdict := judge(ops, len(h.late[key]) > 0)
@@ -383,9 +383,19 @@ func (h *history) requireLinearizable(t *testing.T) {
 		for _, op := range ops {
 			t.Logf("client %d from %d to %d: %+v: %+v", op.ClientId, op.Call, op.Return, op.Input, op.Output)
 		}
-		t.Fatalf("the history of %q: %v, as far as a search of %v tells", key, verdict, searchMax)
+		if verdict == porcupine.Illegal {
+			t.Fatalf("the history of %q has no order that two registers allow", key)
+		}
+		t.Logf("the history of %q: undecided after a search of %v", key, searchMax)
+		undecided++
 	}
+	return undecided
 }
+
+// undecidedMax is the number of keys, per a hundred histories, that may remain undecided. The search may take longer
+// than searchMax after a crash with many calls of unknown outcome, and how far it gets depends on the machine. Such a
+// history shows nothing, right or wrong; but if many were undecided, the test would show nothing either.
+const undecidedMax = 2
 
 // The buckets that histories are played in.
 const (
@@ -403,7 +413,7 @@ func linear(t *testing.T, s subject, row *result.Row, histories, calls int) {
 	must(t, 200)(e.do("PUT", withVersions, "", "", nil))
 	must(t, 200)(e.do("PUT", withVersions, "", "versioning=", []byte("<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>")))
 	a := &arena{s: s, e: e, begun: time.Now()}
-	values, made, crashes, unknown := 0, 0, 0, 0
+	values, made, crashes, unknown, undecided := 0, 0, 0, 0, 0
 	for i := range histories {
 		keys, each := make([]string, 4+r.IntN(5)), calls
 		n := 0
@@ -418,7 +428,7 @@ func linear(t *testing.T, s subject, row *result.Row, histories, calls int) {
 		}
 		h, err := a.play([]string{withoutVersions, withVersions}[i/3%2], keys, each, n, r, values)
 		require.NoError(t, err)
-		h.requireLinearizable(t)
+		undecided += h.requireLinearizable(t)
 		values += linearClients * calls
 		crashes += n
 		for key, ops := range h.keys {
@@ -426,7 +436,8 @@ func linear(t *testing.T, s subject, row *result.Row, histories, calls int) {
 			unknown += len(h.late[key])
 		}
 	}
-	t.Logf("%d histories, %d calls, %d of them of unknown outcome, %d crashes", histories, made, unknown, crashes)
+	t.Logf("%d histories, %d calls, %d of them with unknown outcome, %d crashes, %d keys undecided", histories, made, unknown, crashes, undecided)
+	require.LessOrEqual(t, undecided, (undecidedMax*histories+99)/100, "too many histories that the search could not decide")
 	row.Tried, row.Acknowledged = row.Tried+histories, row.Acknowledged+int64(made-unknown)
 	row.Note = fmt.Sprintf("%d clients, %d calls a client and history on 4 to 8 pairs of keys, in a bucket with versions or in one without; in every third history one or two crashes", linearClients, calls)
 }
