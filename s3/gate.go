@@ -51,23 +51,28 @@ func isInternal(err error) bool {
 // authenticate determines who sent the request: auth.Anonymous if it has no credentials.
 func (s *Server) authenticate(q *request) error {
 	id, err := gate.Authenticate(s.schemes, q.r)
-	var unknown *gate.LookupError
-	switch {
-	case err == nil:
-	case errors.As(err, &unknown):
-		return errInternal.Because(unknown.Cause)
-	case errors.Is(err, gate.ErrToken):
-		return errInvalidToken
-	case errors.Is(err, auth.ErrDenied):
-		return errAccessDenied
-	default:
-		return err
+	if err != nil {
+		return authenticationError(err)
 	}
 	q.auth, q.caller = id.Auth, id.Principal
 	if q.auth.Presigned {
 		q.hoistQuery()
 	}
 	return nil
+}
+
+// authenticationError returns the S3 error for an error of gate.Authenticate.
+func authenticationError(err error) error {
+	var unknown *gate.LookupError
+	switch {
+	case errors.As(err, &unknown):
+		return errInternal.Because(unknown.Cause)
+	case errors.Is(err, gate.ErrToken):
+		return errInvalidToken
+	case errors.Is(err, auth.ErrDenied):
+		return errAccessDenied
+	}
+	return err
 }
 
 // authorized finds the operation and the bucket of a request, and checks that the sender may perform the operation.

@@ -29,9 +29,12 @@ func parseVersionID(s string) (core.Version, bool) {
 	if s == nullVersion {
 		return core.Null, true
 	}
+	if len(s) != 16 { // checked first, because an error of ParseUint costs an allocation
+		return 0, false
+	}
 	n, err := strconv.ParseUint(s, 16, 64)
 	v := core.Version(n)
-	return v, err == nil && len(s) == 16 && v != core.Current && v != core.Null
+	return v, err == nil && v != core.Current && v != core.Null
 }
 
 // canonicalVersionID returns a version ID in the form that versionID returns. Hexadecimal digits are accepted in either
