@@ -19,23 +19,29 @@ share() { # op, function: its share of the server's time in percent
 }
 echo "| stage | PUT | GET |"
 echo "| --- | --- | --- |"
+missing=""
 while IFS='|' read -r name function ops; do
 	put="" get=""
 	[[ $ops == *put* ]] && put=$(share put "$function")
 	[[ $ops == *get* ]] && get=$(share get "$function")
 	echo "| $name | $put | $get |"
+	[[ $put$get ]] || missing+=" $function"
 done <<-'STAGES'
 	read and parse the request (net/http)|net/http.(*conn).readRequest|put get
 	verify the signature|orcas/s3.(*Server).authenticate|put get
-	read the body and hash it|orcas/s3.(*request).receive|put
+	read the body and hash it|orcas/s3.(*upload).receive|put
 	... MD5|crypto/md5.Sum|put
 	... SHA-256|crypto/sha256.Sum256|put
 	lay out and sync a batch (the gatherer)|orcas/batch.(*Writer).gather|put
 	... fdatasync|orcas/internal/durable.(*File).DataSync|put
 	metadata of a batch in SQLite (the applier)|orcas/batch.(*Writer).applyAll|put
 	look the object up|orcas/core/cached.(*Meta).Object|get
-	read and verify frames|orcas/vfs.(*Section).next|get
+	read and verify frames|orcas/content.(*Section).next|get
 	write to the socket|orcas/server.(*limitedConn).Write|put get
-	access log|orcas/s3.(*request).logAccess|put get
+	access log|orcas/s3.(*accessLog).Observe|put get
 	allocate memory (a part of the others)|runtime.mallocgc|put get
 STAGES
+if [[ $missing ]]; then
+	echo "perf/profile.sh: no time was spent in these functions; have they been renamed?$missing" >&2
+	exit 1
+fi
