@@ -1,8 +1,9 @@
 // Package aesgcm implements AES-256-GCM (NIST SP 800-38D) with the fastest implementation available.
 //
-// The standard library encrypts 16 bytes at a time. A program that was built with the tag ipsecmb (make VECTOR_AES=1;
-// it needs Debian's libipsec-mb-dev) uses Intel's library of that name on a processor with vector AES. It encrypts 64
-// bytes at a time and is two to three times as fast at 4 KiB and more. Both write and read the same bytes.
+// The standard library encrypts 16 bytes at a time. On a processor with vector AES, a program built with the tag
+// ipsecmb (make VECTOR_AES=1, which needs Debian's libipsec-mb-dev) uses Intel's Multi-Buffer Crypto for IPsec library
+// instead. That library encrypts 64 bytes at a time and is two to three times as fast for 4 KiB and more. Both write
+// and read the same bytes.
 package aesgcm
 
 import (
@@ -20,7 +21,7 @@ const (
 // New returns an AEAD for AES-256-GCM with a key of KeySize bytes. It panics if the key has another length.
 func New(key []byte) cipher.AEAD {
 	if len(key) != KeySize {
-		panic("aesgcm: a key of the wrong length")
+		panic("aesgcm: the key does not have KeySize bytes")
 	}
 	if native() {
 		return newNative(key)

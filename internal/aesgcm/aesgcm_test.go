@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Test case 16 of "The Galois/Counter Mode of Operation (GCM)", McGrew and Viega, 2005, appendix B, and case 14 (a
-// block of zeros).
+// published are test cases 16 and 14 (a block of zeros) of "The Galois/Counter Mode of Operation (GCM)", McGrew and
+// Viega, 2005, appendix B.
 var published = []struct{ key, nonce, plain, more, sealed string }{
 	{
 		"feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308", "cafebabefacedbaddecaf888",
@@ -47,15 +47,15 @@ func TestPublishedVectors(t *testing.T) {
 	}
 }
 
-// filled returns n random bytes in front of room for a tag.
+// filled returns n random bytes, with capacity for a tag after them.
 func filled(n int) []byte {
 	b := make([]byte, n, n+TagSize)
 	_, _ = rand.Read(b)
 	return b
 }
 
-// TestVectorIsPortable holds vector AES to the standard library's, at sizes around each number of blocks that may be
-// handled apart.
+// TestVectorIsPortable compares vector AES with the standard library, at sizes around the numbers of blocks that may
+// have a code path of their own.
 func TestVectorIsPortable(t *testing.T) {
 	if !native() {
 		t.Skip("no vector AES here")
@@ -87,8 +87,8 @@ func TestVectorIsPortable(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses flips a bit of everything that is authenticated: an error, and no byte of content where it would have
-// stood.
+// TestOpenRefuses flips a bit in each authenticated part. Open must return an error, and leave no byte of content in
+// the destination.
 func TestOpenRefuses(t *testing.T) {
 	for _, n := range []int{0, 1, 16, 4096} {
 		key, nonce, more, plain := filled(KeySize), filled(NonceSize), filled(18), filled(n)
@@ -113,8 +113,8 @@ func TestOpenRefuses(t *testing.T) {
 	require.Panics(t, func() { New(make([]byte, KeySize)).Seal(nil, make([]byte, 8), nil, nil) })
 }
 
-// TestManyAtOnce shares a key among goroutines, as the readers of one content may.
-func TestManyAtOnce(t *testing.T) {
+// TestConcurrentUse shares a key among goroutines, as the readers of the same content may.
+func TestConcurrentUse(t *testing.T) {
 	a, plain := New(filled(KeySize)), filled(10_000)
 	var all sync.WaitGroup
 	for g := range 8 {

@@ -11,7 +11,7 @@ package aesgcm
 // #cgo nocallback aesgcm_open
 // #include <intel-ipsec-mb.h>
 //
-// static IMB_MGR *manager; // is only read after aesgcm_start
+// static IMB_MGR *manager; // read-only after aesgcm_start
 //
 // static int aesgcm_start(void)
 // {
@@ -109,7 +109,7 @@ func (v *vector) Open(dst, nonce, sealed, more []byte) ([]byte, error) {
 
 func check(nonce []byte) {
 	if len(nonce) != NonceSize {
-		panic("aesgcm: a nonce of the wrong length")
+		panic("aesgcm: the nonce does not have NonceSize bytes")
 	}
 }
 

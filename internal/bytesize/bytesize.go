@@ -2,8 +2,8 @@
 //
 // A size is a number, an optional space, and an optional unit: 65536, 64KiB, 64 KiB, 1.5GiB, 64KB. Units from B to PiB
 // are recognized in any case. KiB, MiB, GiB, TiB and PiB are powers of 1024; KB, MB, GB, TB and PB are powers of 1000.
-// Bare K, M and G are refused, because programs disagree about which of the two they mean. A fraction is accepted if
-// the result is a whole number of bytes.
+// Bare K, M and G are refused, because programs disagree about whether they are powers of 1024 or 1000. A fraction is
+// accepted if the result is a whole number of bytes.
 package bytesize
 
 import (

@@ -25,7 +25,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	for text, says := range map[string]string{
+	for text, message := range map[string]string{
 		"": "is not a size", "KiB": "is not a size", "64k": "64KiB", "64K": "64KiB", "1M": "is not a size", "-1": "is not a size", "+1": "is not a size",
 		"1e3": "is not a size", "0x10": "is not a size", "1_000": "is not a size", "1,5KiB": "is not a size", ".5KiB": "is not a size", "1.KiB": "is not a size",
 		"1.2.3": "is not a size", " 1": "is not a size", "1  KiB": "is not a size", "1KiB ": "is not a size", "64KiBs": "is not a size", "1%": "is not a size",
@@ -34,7 +34,7 @@ func TestParseRefuses(t *testing.T) {
 		"1." + string(make([]byte, 60)): "is not a size",
 	} {
 		_, err := Parse(text)
-		require.ErrorContains(t, err, says, "%q", text)
+		require.ErrorContains(t, err, message, "%q", text)
 	}
 }
 
@@ -91,10 +91,10 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if n < 0 {
-			t.Fatalf("%q is %d", s, n)
+			t.Fatalf("Parse(%q) is %d: expected 0 or more", s, n)
 		}
 		if back, err := Parse(Format(n)); err != nil || back != n {
-			t.Fatalf("%q is %d, which is formatted as %q: %d, %v", s, n, Format(n), back, err)
+			t.Fatalf("Parse(%q) is %d, which is formatted as %q and parsed as %d, %v", s, n, Format(n), back, err)
 		}
 	})
 }

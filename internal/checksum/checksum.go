@@ -40,8 +40,8 @@ const (
 // MaxSize is the size of the longest checksum, in bytes.
 const MaxSize = sha512.Size
 
-// algorithms contains for each algorithm its name, its header as clients and trailers write it, the same as a key of
-// an http.Header, and the size of a checksum in bytes.
+// algorithms has for each algorithm its name, its header in lower case, as clients and trailers write it, the same
+// header as a key of an http.Header, and the size of a checksum in bytes.
 var algorithms = [...]struct {
 	name, header, key string
 	size              int
@@ -154,7 +154,7 @@ func New(a Algorithm) hash.Hash {
 	case XXHASH128:
 		return xxh3.New128()
 	}
-	panic("checksum: no such algorithm")
+	panic("checksum: invalid algorithm")
 }
 
 // Sum returns the checksum of b.

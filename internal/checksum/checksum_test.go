@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The checksums of "123456789", the check value of CRC catalogues, and of the same by the reference tools.
+// TestKnownValues compares the checksums of "123456789" with the check values of CRC catalogs and the output of
+// reference tools.
 func TestKnownValues(t *testing.T) {
 	want := map[Algorithm]string{
 		MD5:       "25f9e794323b453885f5181f1b624d0b",
@@ -28,7 +29,7 @@ func TestKnownValues(t *testing.T) {
 	for a, sum := range want {
 		require.Equal(t, sum, hex.EncodeToString(Sum(a, []byte("123456789"))), a.Name())
 	}
-	// Of nothing, as the xxHash project publishes them.
+	// Checksums of empty input, as published by the xxHash project.
 	require.Equal(t, "ef46db3751d8e999", hex.EncodeToString(Sum(XXHASH64, nil)))
 	require.Equal(t, "2d06800538d394c2", hex.EncodeToString(Sum(XXHASH3, nil)))
 	require.Equal(t, "99aa06d3014798d86001c324468d497f", hex.EncodeToString(Sum(XXHASH128, nil)))
@@ -64,7 +65,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestHashesCanBeUsedAgain(t *testing.T) {
+func TestHashesCanBeReused(t *testing.T) {
 	for _, a := range All() {
 		h := New(a)
 		h.Write([]byte("something else"))
@@ -91,7 +92,7 @@ func TestDecode(t *testing.T) {
 	require.ErrorIs(t, err, ErrMalformed)
 	_, err = Decode(CRC32, "AAAAAA==")
 	require.NoError(t, err)
-	_, err = Decode(CRC32, "AAAAAR==") // bits behind the last byte
+	_, err = Decode(CRC32, "AAAAAR==") // has bits after the last byte
 	require.ErrorIs(t, err, ErrMalformed)
 	_, err = Decode(None, "")
 	require.ErrorIs(t, err, ErrMalformed)
@@ -116,7 +117,7 @@ func TestCombine(t *testing.T) {
 				require.Equal(t, whole, got, "%s of %d bytes, cut at %d", a, size, cut)
 			}
 		}
-		// Many parts of odd sizes, as Complete combines them.
+		// Many parts of odd sizes, as CompleteMultipartUpload combines them.
 		sum, rest := Sum(a, nil), content
 		for len(rest) > 0 {
 			n := min(len(rest), 1+int(rng.Uint32()%100000))
@@ -129,7 +130,8 @@ func TestCombine(t *testing.T) {
 	}
 }
 
-// Sizes that no test can hash: combining is associative, so both ways of adding up three contents agree.
+// TestCombineOfHugeContent uses sizes that are too large to hash in a test. Combining is associative, so three
+// checksums must give the same result in both orders.
 func TestCombineOfHugeContent(t *testing.T) {
 	for _, a := range []Algorithm{CRC32, CRC32C, CRC64NVME} {
 		x, y, z := Sum(a, []byte("x")), Sum(a, []byte("y")), Sum(a, []byte("z"))

@@ -60,7 +60,7 @@ func (f *field) shift(crc uint64, n int64) uint64 {
 	return crc
 }
 
-// CanCombine reports whether the checksum of a whole can be computed from the checksums of its parts.
+// CanCombine reports whether the checksum of content can be computed from the checksums of its parts.
 func (a Algorithm) CanCombine() bool { return a == CRC32 || a == CRC32C || a == CRC64NVME }
 
 // Combine returns the checksum of content that consists of two parts, from the checksum of each and the size of the

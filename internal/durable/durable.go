@@ -56,7 +56,7 @@ type Steps struct {
 	Hook func(s Step, do func() error) error
 }
 
-// File is a file for writing. It has no current offset: every write has its own.
+// File is a file for writing. It has no current offset: every write specifies one.
 type File struct {
 	f     *os.File
 	fd    int
@@ -218,8 +218,8 @@ func (f *File) AtPath() bool {
 	return own.Dev == found.Dev && own.Ino == found.Ino
 }
 
-// WriteAt writes all of p at off (one pwrite, or more if the kernel writes less). After an error, a part of p may be
-// written.
+// WriteAt writes all of p at off (one pwrite, or more if the kernel writes less). After an error, a part of p may have
+// been written.
 func (f *File) WriteAt(p []byte, off int64) (n int, err error) {
 	if f.steps.Hook == nil {
 		return f.f.WriteAt(p, off)
@@ -275,7 +275,7 @@ func (f *File) Allocate(off, n int64, keepSize bool) error {
 }
 
 // ErrCannotAllocate reports that the file system does not support fallocate.
-var ErrCannotAllocate = errors.New("durable: the file system cannot allocate")
+var ErrCannotAllocate = errors.New("durable: the file system does not support fallocate")
 
 // Truncate truncates the file to n bytes (one ftruncate).
 func (f *File) Truncate(n int64) error {

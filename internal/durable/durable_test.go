@@ -23,7 +23,7 @@ func TestReplaceLeavesTheOldOrTheNew(t *testing.T) {
 	}}
 	path := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, steps.Replace(path, []byte("old")))
-	require.Equal(t, ops, seen, "the order is what makes it last")
+	require.Equal(t, ops, seen, "this order makes the new content durable")
 
 	for _, op := range ops {
 		for _, done := range []bool{false, true} {
@@ -46,7 +46,7 @@ func TestReplaceLeavesTheOldOrTheNew(t *testing.T) {
 			} else {
 				require.Equal(t, "old", string(got))
 			}
-			require.NoError(t, plain.Replace(path, []byte("again")), "what a failure leaves is not in the way")
+			require.NoError(t, plain.Replace(path, []byte("again")), "leftover files of a failed call must not disturb the next")
 		}
 	}
 }
@@ -64,7 +64,7 @@ func TestMkdirAllSyncsEachParent(t *testing.T) {
 	require.Equal(t, []string{"dirsync ..", "mkdir a", "dirsync .", "mkdir a/b", "dirsync a"}, got)
 	got = nil
 	require.NoError(t, steps.MkdirAll(filepath.Join(root, "a", "b")))
-	require.Equal(t, []string{"dirsync a"}, got, "who made it may have been killed before the sync")
+	require.Equal(t, []string{"dirsync a"}, got, "the process that created it may have been killed before the sync")
 	require.ErrorIs(t, steps.Mkdir(filepath.Join(root, "a")), fs.ErrExist)
 	require.NoError(t, os.WriteFile(filepath.Join(root, "file"), nil, 0o600))
 	require.Error(t, steps.MkdirAll(filepath.Join(root, "file", "x")))
@@ -77,7 +77,7 @@ func TestFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, path, f.Path())
 	_, err = steps.Create(path)
-	require.ErrorIs(t, err, fs.ErrExist, "what is there is never taken over")
+	require.ErrorIs(t, err, fs.ErrExist, "Create must not open an existing file")
 
 	if err := f.Allocate(0, 1<<20, true); !errors.Is(err, durable.ErrCannotAllocate) {
 		require.NoError(t, err)
@@ -101,20 +101,20 @@ func TestFile(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, bytes.Equal([]byte("\x00\x00\x00hell"), got))
 
-	require.Error(t, f.DataSync(), "a closed file")
+	require.Error(t, f.DataSync(), "the file is closed")
 	_, err = f.WriteAt([]byte("x"), 0)
 	require.Error(t, err)
 	second := path + "-2"
 	require.NoError(t, steps.Link(path, second))
 	require.ErrorIs(t, steps.Link(path, second), fs.ErrExist)
-	require.NoError(t, steps.Rename(second, path), "two names of one file: nothing is done")
+	require.NoError(t, steps.Rename(second, path), "both names refer to the same file, so rename does nothing")
 	require.NoError(t, steps.Remove(second))
 	require.NoError(t, steps.Remove(path))
 	require.ErrorIs(t, steps.Remove(path), fs.ErrNotExist)
 	require.Error(t, steps.SyncDir(path))
 }
 
-// TestClone is about file systems that can and about those that cannot.
+// TestClone works on file systems with and without support for clones.
 func TestClone(t *testing.T) {
 	steps := durable.Steps{}
 	dir := t.TempDir()

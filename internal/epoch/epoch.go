@@ -13,7 +13,7 @@ import (
 
 // Readers counts readers that may still use something that was deleted in the meantime. The zero value is ready to use.
 type Readers struct {
-	turn   atomic.Uint32 // its lowest bit is the counter that new readers use
+	turn   atomic.Uint32 // its lowest bit selects the counter that new readers use
 	counts [2]atomic.Int64
 	wait   sync.Mutex // held by Wait
 }
@@ -30,7 +30,7 @@ func (r *Readers) Enter() Reader {
 		if r.turn.Load() == turn {
 			return Reader{count}
 		}
-		count.Add(-1) // a Wait has begun in between, and may not have counted this reader
+		count.Add(-1) // a Wait began in between and may have missed this reader
 	}
 }
 

@@ -12,36 +12,36 @@ import (
 	"orcas/internal/epoch"
 )
 
-func TestWaitForThoseBeforeOnly(t *testing.T) {
+func TestWaitsOnlyForEarlierReaders(t *testing.T) {
 	var r epoch.Readers
 	require.NoError(t, r.Wait(t.Context()))
 	before := r.Enter()
 	done := make(chan error)
 	go func() { done <- r.Wait(t.Context()) }()
 	require.Never(t, func() bool { return len(done) > 0 }, 20*time.Millisecond, time.Millisecond)
-	after := r.Enter() // does not hold the wait up
+	after := r.Enter() // must not delay the wait
 	before.Leave()
 	require.NoError(t, <-done)
 	after.Leave()
 }
 
-// TestGivenUp: a wait that was given up leaves nothing behind that the next would trip over.
-func TestGivenUp(t *testing.T) {
+// TestCanceledWait: the wait after a canceled one works as usual.
+func TestCanceledWait(t *testing.T) {
 	var r epoch.Readers
 	reader := r.Enter()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, r.Wait(ctx), context.Canceled)
-	require.ErrorIs(t, r.Wait(ctx), context.Canceled, "the reader of two turns ago is waited for still")
+	require.ErrorIs(t, r.Wait(ctx), context.Canceled, "the second wait must still wait for the reader")
 	reader.Leave()
 	require.NoError(t, r.Wait(t.Context()))
 	require.NoError(t, r.Wait(t.Context()))
 }
 
-// TestNothingIsTakenAwayUnderAReader has readers use what a writer takes away after each wait.
-func TestNothingIsTakenAwayUnderAReader(t *testing.T) {
+// TestNothingIsDeletedUnderAReader: readers use a value that a writer replaces, and marks as deleted after a wait.
+func TestNothingIsDeletedUnderAReader(t *testing.T) {
 	var r epoch.Readers
-	var current atomic.Pointer[atomic.Bool] // true: taken away
+	var current atomic.Pointer[atomic.Bool] // true: deleted
 	current.Store(new(atomic.Bool))
 	stop := make(chan struct{})
 	var all sync.WaitGroup
@@ -57,7 +57,7 @@ func TestNothingIsTakenAwayUnderAReader(t *testing.T) {
 				held := current.Load()
 				for range 10 {
 					if held.Load() {
-						t.Error("taken away under a reader")
+						t.Error("a value was deleted while a reader used it")
 					}
 				}
 				reader.Leave()

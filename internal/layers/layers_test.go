@@ -34,7 +34,7 @@ var layers = map[string]int{
 	"perf/report":      1,
 	"perf/report/draw": 2,
 	"faults":           7,
-	"faults/...":       8, // single tools of the bench, over what they share
+	"faults/...":       8, // the tools of the bench, above the code that they share
 	"faults/result":    0,
 	"s3":               6,
 	"admin":            6,
@@ -58,8 +58,8 @@ var layers = map[string]int{
 	"core/snapshot": 2,
 	"core/verify":   2,
 
-	"feed":  2, // what the write buffer tells it of: changes, and no way to make any
-	"lease": 2, // asked for by workers above, implemented by metadata engines that several servers share
+	"feed":  2, // passes on the changes that the write buffer commits, and cannot make any
+	"lease": 2, // used by the workers above, implemented by metadata engines that several servers share
 
 	"core":            1,
 	"core/codec":      1, // for the compression setting of buckets
@@ -68,13 +68,13 @@ var layers = map[string]int{
 	"sdk":             1,
 
 	"s3/lifecycledoc": 6,
-	"gate":            2, // over auth and s3/sigv4; knows no bucket and no store
+	"gate":            2, // uses auth and s3/sigv4; knows nothing about buckets and the store
 	"s3/conditions":   2,
 	"s3/tagging":      2,
 	"s3/xmldoc":       1,
 
 	"core/frame":   0,
-	"auth":         0, // who may do what: pure, imports nothing
+	"auth":         0, // decides who may do what; imports nothing
 	"s3/apierr":    0,
 	"s3/sigv4":     0,
 	"s3/heads":     0,
@@ -89,20 +89,20 @@ var drivers = []string{"core/sqlite", "core/cached", "core/observed", "core/disk
 // testPackages are part of tests, wherever their files are, and only tests import them.
 var testPackages = []string{"core/coretest", "s3/s3test", "storetest"}
 
-// httpLayer is the lowest layer that speaks HTTP; speakHTTP are the packages below it that do, since they are its
-// clients or its grammar.
+// httpLayer is the lowest layer that may use HTTP. speakHTTP are the packages below it that may use HTTP too: clients,
+// and parts of the protocol that the HTTP APIs share.
 const httpLayer = 6
 
 var speakHTTP = []string{"gate", "sdk", "s3/sigv4", "s3/heads", "s3/xmldoc", "s3/conditions", "s3/tagging", "internal/s3client"}
 
-// wholeServer are the packages that tests of package s3 import although they are above it: one test starts a server and
-// loads it.
+// wholeServer are the packages that tests of package s3 may import although they are above it: one test starts a server
+// and load-tests it.
 var wholeServer = []string{"server", "perf"}
 
 // serverSide are the roots that the SDK must not pull into a client's program.
 var serverSide = []string{"auth", "gate", "admin", "core", "batch", "content", "vfs", "s3", "server", "cmd", "perf"}
 
-// file is one Go file's imports. Pkg and imports of this module are relative to its root.
+// file is the imports of one Go file. pkg is the directory of its package, relative to the root of the module.
 type file struct {
 	pkg     string
 	test    bool
@@ -118,7 +118,8 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
-// TestOneProcessIsListed compares the marks of what assumes a single process with the table in the architecture page.
+// TestOneProcessIsListed compares the files that have the mark "One process:", because they assume a single process,
+// with the table in docs/architecture.md.
 func TestOneProcessIsListed(t *testing.T) {
 	root := filepath.Join("..", "..")
 	page, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
@@ -146,10 +147,10 @@ func TestOneProcessIsListed(t *testing.T) {
 		return err
 	}))
 	slices.Sort(marked)
-	require.Equal(t, marked, listed, "the marks (expected) and the table in docs/architecture.md (actual)")
+	require.Equal(t, marked, listed, "the files with the mark (expected) and the table in docs/architecture.md (actual) differ")
 }
 
-// TestServerLinksNoPlots: the server's program is built without the modules that only a report needs.
+// TestServerLinksNoPlots: the server's program does not link the modules that only reports need.
 func TestServerLinksNoPlots(t *testing.T) {
 	deps := func(pkg string) []string {
 		out, err := exec.Command("go", "list", "-deps", pkg).Output()
@@ -163,10 +164,10 @@ func TestServerLinksNoPlots(t *testing.T) {
 	for _, pkg := range deps("orcas/cmd/orcas") {
 		require.False(t, unwanted(pkg), "%s is linked into bin/orcas", pkg)
 	}
-	require.True(t, slices.ContainsFunc(deps("orcas/cmd/orcas-report"), unwanted), "the check finds them where they are")
+	require.True(t, slices.ContainsFunc(deps("orcas/cmd/orcas-report"), unwanted), "orcas-report links them, and the check must find them")
 }
 
-// TestCoreIsAContract: whoever imports core links no compression, no encryption and no C.
+// TestCoreIsAContract: a program that imports core does not link compression, encryption or C because of it.
 func TestCoreIsAContract(t *testing.T) {
 	unwanted := func(pkg string) []string {
 		out, err := exec.Command("go", "list", "-deps", "-f", "{{.ImportPath}} {{len .CgoFiles}}", pkg).Output()
@@ -182,19 +183,19 @@ func TestCoreIsAContract(t *testing.T) {
 		return found
 	}
 	require.Empty(t, unwanted("orcas/core"))
-	require.Contains(t, unwanted("orcas/core/codec"), "github.com/klauspost/compress/zstd", "the check finds them where they are")
+	require.Contains(t, unwanted("orcas/core/codec"), "github.com/klauspost/compress/zstd", "core/codec links it, and the check must find it")
 }
 
-// TestCheckNotices tests the check itself with one breach of each rule.
-func TestCheckNotices(t *testing.T) {
+// TestCheck tests the check itself with a violation of each rule.
+func TestCheck(t *testing.T) {
 	cases := map[string]struct {
 		file file
-		want string // in the problem; "": none
+		want string // a part of the expected problem; "" if none is expected
 	}{
 		"down":                  {file{"vfs", false, []string{"orcas/core", "io"}}, ""},
 		"up":                    {file{"core", false, []string{"orcas/batch"}}, "upwards"},
 		"sideways":              {file{"batch", false, []string{"orcas/fsck"}}, "upwards"},
-		"names from content":    {file{"content", false, []string{"orcas/vfs"}}, "upwards"},
+		"vfs from content":      {file{"content", false, []string{"orcas/vfs"}}, "upwards"},
 		"up from a test":        {file{"core", true, []string{"orcas/vfs"}}, "upwards"},
 		"sideways from a test":  {file{"batch", true, []string{"orcas/fsck"}}, ""},
 		"internal from layer 0": {file{"core/frame", false, []string{"orcas/internal/mutant"}}, ""},
@@ -205,15 +206,15 @@ func TestCheckNotices(t *testing.T) {
 		"server in a test":      {file{"perf", true, []string{"orcas/server"}}, ""},
 		"server in s3's test":   {file{"s3", true, []string{"orcas/server"}}, ""},
 		"store in a test":       {file{"fsck", true, []string{"orcas/storetest"}}, ""},
-		"names in a test":       {file{"content", true, []string{"orcas/vfs"}}, ""},
+		"vfs in a test":         {file{"content", true, []string{"orcas/vfs"}}, ""},
 		"store below batch":     {file{"core/mem", true, []string{"orcas/storetest"}}, "upwards"},
-		"store in a product":    {file{"vfs", false, []string{"orcas/storetest"}}, "only tests"},
+		"store, not in a test":  {file{"vfs", false, []string{"orcas/storetest"}}, "only tests"},
 		"server below s3":       {file{"vfs", true, []string{"orcas/server"}}, "upwards"},
-		"load in a test":        {file{"s3", true, []string{"orcas/perf"}}, ""},
+		"perf in s3's test":     {file{"s3", true, []string{"orcas/perf"}}, ""},
 		"a part of a package":   {file{"s3", false, []string{"orcas/s3/lifecycledoc"}}, ""},
 		"the whole from a part": {file{"s3/lifecycledoc", false, []string{"orcas/s3"}}, "upwards"},
-		"load above":            {file{"s3", false, []string{"orcas/perf"}}, "upwards"},
-		"server above":          {file{"perf", false, []string{"orcas/server"}}, "upwards"},
+		"perf from s3":          {file{"s3", false, []string{"orcas/perf"}}, "upwards"},
+		"server from perf":      {file{"perf", false, []string{"orcas/server"}}, "upwards"},
 		"driver in a suite":     {file{"core/coretest", false, []string{"orcas/core/mem"}}, ""},
 		"suite in a driver":     {file{"core/mem", false, []string{"orcas/core/coretest"}}, "only tests"},
 		"suite in its test":     {file{"core/mem", true, []string{"orcas/core/coretest"}}, ""},
@@ -241,12 +242,12 @@ func TestCheckNotices(t *testing.T) {
 	}
 }
 
-// check returns every breach of the rules in files, in order and once.
+// check returns the violations of the rules in files, sorted and without duplicates.
 func check(files []file) []string {
 	problems := map[string]bool{}
 	for _, f := range files {
 		f.test = f.test || slices.Contains(testPackages, f.pkg)
-		from, ok := floorOf(f.pkg)
+		from, ok := layerOf(f.pkg)
 		if !ok {
 			problems[fmt.Sprintf("%s has no layer: add it to the table", f.pkg)] = true
 			continue
@@ -264,11 +265,11 @@ func checkImport(f file, from int, imp string) string {
 	target, ours := strings.CutPrefix(imp, module+"/")
 	if !ours {
 		if from < httpLayer && !f.test && !slices.Contains(speakHTTP, f.pkg) && isHTTP(imp) {
-			return fmt.Sprintf("%s imports %s: nothing below layer %d knows HTTP, XML or AWS types", f.pkg, imp, httpLayer)
+			return fmt.Sprintf("%s imports %s: packages below layer %d must not use HTTP, XML or AWS types", f.pkg, imp, httpLayer)
 		}
 		return ""
 	}
-	to, ok := floorOf(target)
+	to, ok := layerOf(target)
 	isDriver := slices.Contains(drivers, target)
 	switch {
 	case target == f.pkg: // an external test of the package itself
@@ -280,11 +281,11 @@ func checkImport(f file, from int, imp string) string {
 	case !ok:
 		return fmt.Sprintf("%s imports %s, which has no layer: add it to the table", f.pkg, target)
 	case slices.Contains(testPackages, target) && !f.test:
-		return fmt.Sprintf("%s imports %s: only tests do", f.pkg, target)
+		return fmt.Sprintf("%s imports %s: only tests may", f.pkg, target)
 	case f.pkg == "sdk" && slices.Contains(serverSide, root(target)):
-		return fmt.Sprintf("%s imports %s: the SDK imports no package of the server", f.pkg, target)
+		return fmt.Sprintf("%s imports %s: the SDK must not import packages of the server", f.pkg, target)
 	case isDriver && !f.test && root(f.pkg) != "cmd" && f.pkg != "server":
-		return fmt.Sprintf("%s imports the driver %s: only commands, package server and tests do", f.pkg, target)
+		return fmt.Sprintf("%s imports the driver %s: only commands, package server and tests may", f.pkg, target)
 	case to > from, to == from && !f.test && !mayImportBeside(f.pkg, target):
 		return fmt.Sprintf("%s (layer %d) imports upwards: %s (layer %d)", f.pkg, from, target, to)
 	case to == from && root(f.pkg) == "internal" && root(target) != "internal":
@@ -293,8 +294,8 @@ func checkImport(f file, from int, imp string) string {
 	return ""
 }
 
-// besideCore are the packages on the layer of core, with what they may import there. Core imports none of them, so
-// their dependencies are not its own.
+// besideCore maps each package on the layer of core to the packages on that layer that it may import. Core imports none
+// of them, so it does not have their dependencies.
 var besideCore = map[string][]string{
 	"core/codec":      {"core"},
 	"core/dictionary": {"core", "core/codec"},
@@ -306,8 +307,8 @@ func mayImportBeside(pkg, target string) bool {
 	return root(target) == "internal" || slices.Contains(besideCore[pkg], target) || isPart(pkg, target) || (root(pkg) == "cmd" && root(target) == "cmd")
 }
 
-// isPart reports whether target is a part of pkg that must stand on its layer: lifecycle documents are over package
-// lifecycle, as s3 is.
+// isPart reports whether target is a part of pkg on the same layer. The only one is s3/lifecycledoc, which must be
+// above package lifecycle, as s3 is.
 func isPart(pkg, target string) bool { return pkg == "s3" && target == "s3/lifecycledoc" }
 
 func isHTTP(imp string) bool {
@@ -320,7 +321,7 @@ func root(pkg string) string {
 	return first
 }
 
-func floorOf(pkg string) (int, bool) {
+func layerOf(pkg string) (int, bool) {
 	if n, ok := layers[pkg]; ok {
 		return n, true
 	}
@@ -332,7 +333,7 @@ func floorOf(pkg string) (int, bool) {
 	return 0, false
 }
 
-// parseModule reads the imports of every Go file below dir, whatever its build tags say.
+// parseModule reads the imports of every Go file below dir, regardless of build tags.
 func parseModule(dir string) ([]file, error) {
 	var files []file
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A type with more methods, or a struct with more fields, does too many things: it is split into values with a purpose
-// each. An embedded type counts as one field, and its methods as its own.
+// A type with more methods or fields than these does too many things: split it. An embedded type counts as one field,
+// and its methods are not counted.
 const (
 	maxMethods = 60
 	maxFields  = 25
@@ -33,7 +33,7 @@ func TestTypesAreSmall(t *testing.T) {
 	}
 }
 
-// TestMeasure checks the counting itself.
+// TestMeasure tests the count itself.
 func TestMeasure(t *testing.T) {
 	sizes := map[string]size{}
 	source := `package p
@@ -49,11 +49,11 @@ func f() {}`
 	require.Equal(t, map[string]size{"p.A": {2, 4}, "p.G": {1, 1}}, sizes)
 }
 
-// size is how many methods and fields a type has.
+// size is the number of methods and fields of a type.
 type size struct{ methods, fields int }
 
-// measure returns the sizes of the types of a module by package and name. Those of tests, and what tests add to other
-// types, count by themselves.
+// measure returns the sizes of the types of a module by package and name. Types and methods declared in tests are
+// counted separately.
 func measure(dir string) (map[string]size, error) {
 	sizes := map[string]size{}
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {

@@ -11,7 +11,7 @@ import (
 	"orcas/internal/live"
 )
 
-// TestUpdate: updates do not undo each other, and a reader sees settings of one moment.
+// TestUpdate: concurrent updates are not lost, and a reader never sees a mix of two updates.
 func TestUpdate(t *testing.T) {
 	v := live.New(live.Settings{})
 	var wg sync.WaitGroup
@@ -20,7 +20,7 @@ func TestUpdate(t *testing.T) {
 			for range 1000 {
 				v.Update(func(s *live.Settings) { s.MaxInFlight++; s.MinRate++ })
 				if s := v.Load(); s.MaxInFlight != s.MinRate {
-					t.Errorf("%d and %d are of two moments", s.MaxInFlight, s.MinRate)
+					t.Errorf("MaxInFlight is %d and MinRate is %d: a mix of two updates", s.MaxInFlight, s.MinRate)
 				}
 			}
 		})
@@ -29,7 +29,7 @@ func TestUpdate(t *testing.T) {
 	require.EqualValues(t, 8000, v.Load().MaxInFlight)
 }
 
-// TestLevel: a logger follows the level.
+// TestLevel: a change of the level affects existing handlers.
 func TestLevel(t *testing.T) {
 	v := live.New(live.Settings{LogLevel: slog.LevelWarn})
 	h := slog.NewJSONHandler(t.Output(), &slog.HandlerOptions{Level: v})

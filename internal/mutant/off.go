@@ -1,7 +1,7 @@
 //go:build !mutant
 
-// Package mutant removes single guards from a build, so that the tests can show that they detect it. In normal builds
-// Is is constant, so the compiler removes every trace. A mutant is built with
+// Package mutant removes single guards from a build, to show that the tests detect their absence. In normal builds, Is
+// is constant, so the compiler removes every trace of it. A mutant is built with
 //
 //	go build -tags mutant -ldflags "-X orcas/internal/mutant.active=NAME" ./cmd/orcas
 //
@@ -11,6 +11,5 @@ package mutant
 // Is reports whether this build is the mutant with the given name.
 func Is(string) bool { return false }
 
-// Stop kills the process at a place that the environment names, in builds with the tag; in normal builds it does
-// nothing.
+// Stop kills the process at the place that ORCAS_STOP names, in builds with the tag; in normal builds it does nothing.
 func Stop(string) {}

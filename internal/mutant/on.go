@@ -16,7 +16,7 @@ var active string
 // Is reports whether this build is the mutant with the given name.
 func Is(name string) bool { return name == active }
 
-// passed is the number of times that the place at which the process must end was reached.
+// passed counts how often the process has reached the place at which it is to be killed.
 var passed atomic.Int64
 
 // Stop kills the process if ORCAS_STOP is "PLACE:N" and PLACE is reached for the Nth time.

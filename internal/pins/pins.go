@@ -1,4 +1,5 @@
-// Package pins counts what readers still need, so that reclaim can keep exactly that.
+// Package pins counts the claims of readers on content that they have not read yet, so that reclaim keeps exactly that
+// content.
 //
 // # The protocol
 //
@@ -25,13 +26,13 @@
 //
 //  1. proves that nothing in the metadata refers to a thing, and that nothing can refer to it again;
 //  2. waits until every reader that entered the epoch before now has left it;
-//  3. calls Pinned, and deletes the thing if nobody pins it. Otherwise it keeps the thing and tries again later.
+//  3. calls Pinned, and deletes the thing if no reader pins it. Otherwise it keeps the thing and tries again later.
 //
-// Why this is enough: a reader that can pin the thing has found it in the metadata, so it looked before the proof was
-// complete, and entered its epoch before the wait began. When the wait ends, that reader has either pinned the thing
-// or will never need it. So if Pinned returns false after the wait, it would return false forever, and no lock is
-// needed between asking and deleting. If the last pin is removed during the call of Pinned, either answer is correct:
-// that reader has read its last byte.
+// Why this is enough: a reader that can pin the thing has found it in the metadata, so its lookup came before the proof
+// was complete, and it entered its epoch before the wait began. When the wait ends, that reader has either pinned the
+// thing or will never need it. So if Pinned returns false after the wait, it would return false forever, and no lock is
+// needed between the check and the deletion. If the last pin is removed during the call of Pinned, either result is
+// correct: that reader has read its last byte.
 //
 // Lookups in a cache of the metadata are safe too, if the cache never returns what an earlier write has deleted (see
 // package cached).
@@ -39,13 +40,14 @@
 // # Handles that stay open
 //
 // A file layer keeps a handle open as long as its client wants, even after the file was deleted. Such a handle pins
-// contents and is never in an epoch between two calls: it looks up the version once, like a reader, and keeps its pins
-// until it is closed. What it has pinned remains readable at the place that it looked up: compaction may copy pinned
-// content, and a deletion may drop the last reference, but the old block is kept. A handle on a long list pins the
-// list, and looks up each page in a separate epoch. An epoch that lasted as long as a handle would stop all reclaim.
+// content and is never in an epoch between two calls: it looks up the version once, like a reader, and keeps its pins
+// until it is closed. Pinned content remains readable where the handle found it: compaction may copy it, and a deletion
+// may drop the last reference, but the old block is kept. A handle on a long list pins the list, and looks up each page
+// in a separate epoch. An epoch that lasted as long as a handle would stop all reclaim.
 //
 // One process: a table knows the readers of this process. If several servers share blocks, another one may delete what
-// is pinned here. Then a reader finds the block gone and reads the metadata again, once (see package content).
+// is pinned here. Then a reader finds that the block is missing, and reads the metadata again, once (see package
+// content).
 //
 // # Costs
 //
@@ -76,7 +78,8 @@ type shard[K comparable] struct {
 	_       [40]byte // to the end of a cache line
 }
 
-// Reader is the pins of one reader. The zero value pins nothing. It is used by one goroutine, and must not be copied.
+// Reader holds the pins of one reader. The zero value pins nothing. Only one goroutine may use it, and it must not be
+// copied.
 type Reader[K comparable] struct {
 	shard *shard[K] // nil if it pins nothing
 	since time.Time // when the first of its current pins was set
@@ -141,8 +144,8 @@ func (t *Table[K]) Pinned(k K) bool {
 	return false
 }
 
-// Oldest returns the number of readers that pin anything, and the time since when the first of them does; the zero
-// time if there is none.
+// Oldest returns the number of readers that pin anything, and the time at which the first of them began to, or the zero
+// time if there are no such readers.
 func (t *Table[K]) Oldest() (readers int, since time.Time) {
 	for i := range t.shards {
 		s := &t.shards[i]

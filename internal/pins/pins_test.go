@@ -28,7 +28,7 @@ func TestPinsCount(t *testing.T) {
 	require.True(t, table.Pinned("x"), "a pinned it twice")
 	readers, since = table.Oldest()
 	require.Equal(t, 1, readers)
-	require.False(t, since.After(between), "and still reads y")
+	require.False(t, since.After(between), "a still pins y")
 	a.Unpin("x")
 	require.False(t, table.Pinned("x"))
 	require.True(t, table.Pinned("y"))
@@ -36,7 +36,7 @@ func TestPinsCount(t *testing.T) {
 	readers, since = table.Oldest()
 	require.Zero(t, readers)
 	require.True(t, since.IsZero())
-	a.Pin(&table, "z") // a reader may begin again
+	a.Pin(&table, "z") // a reader can be reused
 	require.True(t, table.Pinned("z"))
 	a.Pin(&table)
 	a.Unpin()
@@ -44,13 +44,13 @@ func TestPinsCount(t *testing.T) {
 	require.False(t, table.Pinned("z"))
 }
 
-// TestNothingPinnedIsTakenAway runs the protocol: readers find a thing, pin it, leave the epoch and use it, while a
-// collector replaces things and takes away the old ones. It must neither take away a thing in use nor wait for those
-// who use it.
-func TestNothingPinnedIsTakenAway(t *testing.T) {
+// TestPinnedThingsAreKept runs the protocol: readers find a thing, pin it, leave the epoch and use it, while a
+// collector replaces things and deletes the old ones. The collector must neither delete a pinned thing nor wait until
+// it is unpinned.
+func TestPinnedThingsAreKept(t *testing.T) {
 	type thing struct {
-		id   int
-		gone atomic.Bool
+		id      int
+		deleted atomic.Bool
 	}
 	var epochs epoch.Readers
 	var table pins.Table[int]
@@ -73,43 +73,43 @@ func TestNothingPinnedIsTakenAway(t *testing.T) {
 				r.Pin(&table, found.id)
 				e.Leave()
 				for range random.IntN(100) {
-					if found.gone.Load() {
-						t.Error("taken away while it was pinned")
+					if found.deleted.Load() {
+						t.Error("a thing was deleted while it was pinned")
 					}
 				}
 				r.Unpin(found.id)
 			}
 		})
 	}
-	var slow pins.Reader[int] // stays on the first thing until the end
+	var slow pins.Reader[int] // pins the first thing until the end
 	slow.Pin(&table, 0)
-	var left []*thing
-	taken := 0
+	var garbage []*thing
+	deleted := 0
 	for id := 1; id <= 200; id++ {
-		left = append(left, current.Swap(&thing{id: id}))
+		garbage = append(garbage, current.Swap(&thing{id: id}))
 		require.NoError(t, epochs.Wait(t.Context()))
-		kept := left[:0]
-		for _, old := range left {
+		kept := garbage[:0]
+		for _, old := range garbage {
 			if table.Pinned(old.id) {
 				kept = append(kept, old)
 				continue
 			}
 			require.NotZero(t, old.id)
-			old.gone.Store(true)
-			taken++
+			old.deleted.Store(true)
+			deleted++
 		}
-		left = kept
+		garbage = kept
 	}
 	close(stop)
 	all.Wait()
-	require.GreaterOrEqual(t, taken, 100)
+	require.GreaterOrEqual(t, deleted, 100)
 	require.True(t, table.Pinned(0))
 	slow.Unpin(0)
 	readers, _ := table.Oldest()
 	require.Zero(t, readers)
 }
 
-// BenchmarkPin pins and unpins one thing, by 64 goroutines.
+// BenchmarkPin pins and unpins one thing per goroutine, in 32 goroutines per processor.
 func BenchmarkPin(b *testing.B) {
 	var table pins.Table[[24]byte]
 	var next atomic.Uint32

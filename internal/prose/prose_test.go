@@ -26,8 +26,8 @@ import (
 // longer.
 const lineMax = 120
 
-// banned maps phrases to what to write instead. They are matched in lower case, and across line breaks; a text that
-// does not have the word need not be searched for the phrase.
+// banned maps phrases to replacements. They are matched in lower case, and across line breaks. A text that does not
+// contain the word cannot contain the phrase, so the slower search for the phrase is skipped.
 var banned = []struct{ word, phrase, instead string }{
 	{"whether", `\b(say|says|said|saying|tell|tells|told|telling) whether\b`, "reports whether"},
 	{"go of", `\b(let|lets|letting) go of\b`, "releases"},
@@ -38,7 +38,7 @@ var banned = []struct{ word, phrase, instead string }{
 	{"anew", `\banew\b`, "again, re-"},
 	{"due", `\bwhat (is|are|was|they say is) due\b`, "what has expired"},
 	{"against", `\b(hold|holds|held|holding)\b[^.,;:]{0,60}\bagainst\b`, "checks, compares with"},
-	{"mend", `\bmend(s|ed|ing)?([^a-z-]|$)`, "repair"}, // names of mutants have a hyphen behind it
+	{"mend", `\bmend(s|ed|ing)?([^a-z-]|$)`, "repair"}, // in names of mutants, a hyphen follows
 	{"be had", `\b(is|are|was|were|has|have) (not )?to be had\b`, "cannot be obtained"},
 	{"the way", `\bthe ways? of a (batch|request|change)\b`, "path"},
 	{"in whose place", `\bin whose place\b`, "it replaces"},
@@ -51,14 +51,15 @@ var banned = []struct{ word, phrase, instead string }{
 	{"as it goes", `\bas fast as it goes\b`, "as fast as possible"},
 }
 
-// skippedDirs hold no text of this tree's authors; generated is written by programs whose own texts are read.
+// skippedDirs contain no text that was written for this project. generated are files written by programs whose own
+// texts are checked.
 var (
 	skippedDirs = []string{".git", ".venv", ".programs", ".tools", "bin", "data", "node_modules", "testdata", "internal/prose", "docs/perf"}
 	generated   = []string{"PERFORMANCE_TEST_REPORT.md", "docs/reliability.md"}
 	scripts     = []string{".sh", ".py", ".mjs", ".mk", ".tmpl", ".html", ".md", ".yml"}
 )
 
-// finding is a place in a file.
+// finding is a problem at a line of a file.
 type finding struct {
 	line    int
 	message string
@@ -116,7 +117,7 @@ func TestCheckFindsEachPhrase(t *testing.T) {
 	require.Equal(t, []finding{{3, `"lets go of": write "releases"`}, {5, `"anew": write "again, re-"`}}, check(".go", []byte(code)))
 }
 
-// check returns what is wrong in the text of a file, in the order of its lines.
+// check returns the problems in the text of a file, in the order of its lines.
 func check(extension string, text []byte) []finding {
 	var findings []finding
 	switch extension {
@@ -135,7 +136,7 @@ func check(extension string, text []byte) []finding {
 	return findings
 }
 
-// codeSpan is code within a line of Markdown: names of fields and commands, which are as they are.
+// codeSpan matches code within a line of Markdown: names of fields and commands, which are not checked.
 var codeSpan = regexp.MustCompile("`[^`\n]*`")
 
 func longLines(text []byte) []finding {
@@ -148,7 +149,7 @@ func longLines(text []byte) []finding {
 	return findings
 }
 
-// passage is consecutive text that begins at a line.
+// passage is a piece of text, and the line at which it begins.
 type passage struct {
 	line int
 	text string
@@ -159,7 +160,7 @@ func passages(src []byte) []passage {
 	var (
 		s       scanner.Scanner
 		list    []passage
-		comment = -1 // the line of the comment before, which the next one may continue
+		comment = -1 // the last line of the previous comment, if the next one may continue it
 	)
 	file := token.NewFileSet().AddFile("", -1, len(src))
 	s.Init(file, src, nil, scanner.ScanComments)
@@ -181,7 +182,7 @@ func passages(src []byte) []passage {
 				list = append(list, passage{line, literal})
 			}
 			comment = -1
-		case token.SEMICOLON: // that of a line end is no code
+		case token.SEMICOLON: // the scanner inserts it at a line end
 		default:
 			comment = -1
 		}
@@ -198,7 +199,7 @@ var (
 	}()
 )
 
-// check returns the banned phrases of a passage. A line break counts as a space, a paragraph ends a phrase.
+// check returns the banned phrases of a passage. A line break counts as a space, but a blank line ends a phrase.
 func (p *passage) check() []finding {
 	// starts are the offsets in the joined text at which lines of the passage begin.
 	var joined strings.Builder

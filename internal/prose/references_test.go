@@ -14,21 +14,21 @@ import (
 )
 
 var (
-	// namedFile is a file of the source tree in backticks.
+	// namedFile matches a file of the source tree in backticks.
 	namedFile = regexp.MustCompile("`([a-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)+\\.(?:go|md|sh|mk|py|json|tmpl|jsonl))`")
-	// namedTest is a test or a benchmark in backticks, with a package behind it or without.
+	// namedTest matches a test, a benchmark or a fuzz test in backticks.
 	namedTest = regexp.MustCompile("`((?:Test|Benchmark|Fuzz)[A-Z][A-Za-z0-9]*)`")
-	// namedTarget is the target of a make command.
+	// namedTarget matches the target of a make command.
 	namedTarget = regexp.MustCompile(`(?m)^make(?: [A-Z_]+=\S+)* ([a-z][a-z0-9-]*)`)
-	// goTest is a go test command; its packages and its -run pattern are among the words.
+	// goTest matches a go test command, and captures its arguments.
 	goTest = regexp.MustCompile(`(?m)^go test ([^\n#]*)`)
-	// goFunc is a function in a test file.
+	// goFunc matches a test function in a Go file.
 	goFunc = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)\w+)\(`)
-	// makeTarget is a target with a help text.
+	// makeTarget matches a target in a makefile.
 	makeTarget = regexp.MustCompile(`(?m)^([a-z0-9-]+):`)
 )
 
-// documents returns the Markdown files that people write, and their texts.
+// documents returns the texts of the handwritten Markdown files, by name.
 func documents(t *testing.T, root string) map[string]string {
 	texts := map[string]string{}
 	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -114,7 +114,7 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 			assert.True(t, fromRoot == nil || fromHere == nil, "%s: there is no file %s", name, m[1])
 		}
 		for _, m := range namedTest.FindAllStringSubmatch(text, -1) {
-			assert.Contains(t, all, m[1], "%s: there is no such test", name)
+			assert.Contains(t, all, m[1], "%s: there is no test %s", name, m[1])
 		}
 		code := commands(text)
 		for _, m := range namedTarget.FindAllStringSubmatch(code, -1) {

@@ -51,8 +51,7 @@ func (a *Answer) Code() string {
 // ETag returns the ETag without its quotes.
 func (a *Answer) ETag() string { return strings.Trim(a.Header.Get("ETag"), `"`) }
 
-// Sign returns q as a signed HTTP request. A caller that wants to send a broken request changes it, and sends it with
-// Send.
+// Sign returns q as a signed HTTP request, for Send. To send a broken request, change it in between.
 func (c *Client) Sign(ctx context.Context, q *Request) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, q.Method, c.Endpoint, bytes.NewReader(q.Body))
 	if err != nil {
@@ -87,8 +86,8 @@ func (c *Client) Open(ctx context.Context, q *Request) (*http.Response, error) {
 	return c.HTTP.Do(r)
 }
 
-// Send sends a request that Sign has returned and reads the answer. If the answer breaks off, it returns the part that
-// it has read, and the error.
+// Send sends a request that Sign has returned and reads the response. If the response breaks off, it returns the part
+// that it has read, and the error.
 func (c *Client) Send(r *http.Request) (*Answer, error) {
 	res, err := c.HTTP.Do(r)
 	if err != nil {
@@ -100,7 +99,7 @@ func (c *Client) Send(r *http.Request) (*Answer, error) {
 	return a, err
 }
 
-// Do is Sign and Send.
+// Do signs and sends a request.
 func (c *Client) Do(ctx context.Context, q *Request) (*Answer, error) {
 	r, err := c.Sign(ctx, q)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 var keys = Keys{Access: "access", Secret: "secret-key"}
 
-// newServer starts a server that verifies requests and answers with what it got. It closes at the end of the test.
+// newServer starts a server that verifies requests and echoes them. It is closed at the end of the test.
 func newServer(t *testing.T) *httptest.Server {
 	verifier := &sigv4.Verifier{Region: "us-east-1", Lookup: func(_ context.Context, k string) (sigv4.Credential, error) {
 		if k != keys.Access {
@@ -52,7 +52,7 @@ func newServer(t *testing.T) *httptest.Server {
 	return s
 }
 
-// requests are a few that a server must get as they are.
+// requests returns several requests, each with the response of newServer as its key.
 func requests() map[string]*Request {
 	return map[string]*Request{
 		"GET /bucket list-type=2  ": {Method: http.MethodGet, Path: "/bucket", Query: "list-type=2"},
@@ -63,7 +63,7 @@ func requests() map[string]*Request {
 	}
 }
 
-// TestClientSigns: the server gets what was asked for, and its signature is right.
+// TestClientSigns: the server receives each request unchanged, with a valid signature.
 func TestClientSigns(t *testing.T) {
 	s := newServer(t)
 	c := New(s.URL, keys, s.Client())
@@ -77,7 +77,7 @@ func TestClientSigns(t *testing.T) {
 	}
 }
 
-// TestConnSigns: likewise over a Conn, in every mode of signing.
+// TestConnSigns: the same over a Conn, in every mode of signing.
 func TestConnSigns(t *testing.T) {
 	s := newServer(t)
 	address, err := url.Parse(s.URL)
@@ -100,8 +100,7 @@ func TestConnSigns(t *testing.T) {
 	}
 }
 
-// TestBrokenRequests: a request can be changed after it is signed, which the server must notice, or not be signed at
-// all.
+// TestBrokenRequests: the server rejects a request that was changed after it was signed, and one that was not signed.
 func TestBrokenRequests(t *testing.T) {
 	s := newServer(t)
 	c := New(s.URL, keys, s.Client())

@@ -19,9 +19,9 @@ import (
 // http1 is a Conn that writes and reads HTTP/1.1 itself, with buffers that it reuses. After an error, the next request
 // opens a new connection.
 type http1 struct {
-	ctx      context.Context // when it ends, the connection is broken
+	ctx      context.Context // when it is canceled, requests in progress fail
 	target   *Target
-	conn     net.Conn // nil if there is none
+	conn     net.Conn // nil if not connected
 	unwatch  func() bool
 	deadline time.Time
 	r        *bufio.Reader
@@ -54,7 +54,7 @@ func (c *http1) Connect() error {
 		conn = secure
 	}
 	c.conn, c.deadline = conn, time.Time{}
-	c.unwatch = context.AfterFunc(c.ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // a closed connection needs no deadline
+	c.unwatch = context.AfterFunc(c.ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // an error means that it is already closed
 	c.r.Reset(conn)
 	return nil
 }
@@ -140,14 +140,14 @@ func appendPath(b []byte, path string) []byte {
 	return append(b, path...)
 }
 
-// read reads a reply, and reports whether the server will close the connection.
+// read reads a response, and reports whether the server will close the connection.
 func (c *http1) read(head, keep bool) (a Reply, closing bool, err error) {
 	line, err := c.line()
 	if err != nil {
 		return a, false, err
 	}
 	if len(line) < 12 || !bytes.HasPrefix(line, []byte("HTTP/1.1 ")) {
-		return a, false, fmt.Errorf("expected an HTTP/1.1 status line, not %q", line)
+		return a, false, fmt.Errorf("expected an HTTP/1.1 status line, found %q", line)
 	}
 	if a.Status, err = strconv.Atoi(string(line[9:12])); err != nil {
 		return a, false, err
@@ -248,7 +248,7 @@ func (c *http1) body(a *Reply, length int64, chunked, keep bool) error {
 			return err
 		}
 		if line, err = c.line(); err != nil || len(line) != 0 {
-			return errors.Join(err, errors.New("a chunk of the reply is not followed by a line break"))
+			return errors.Join(err, errors.New("expected a line break after a chunk of the response"))
 		}
 		if n == 0 {
 			a.XXH3, a.Body = c.hash.Sum64(), c.kept

@@ -1,10 +1,10 @@
-// Package s3client sends signed requests to a server, to its S3 API or its admin API, and returns the answers
-// unchanged. It is for the tools that load, break and administer servers, and deliberately not an SDK: it never
-// retries, it interprets nothing, and its caller may change a request after it is signed.
+// Package s3client sends signed requests to the S3 API or the admin API of a server, and returns the responses
+// unchanged. It is for the tools that load-test, break and administer servers. It is deliberately not an SDK: it never
+// retries, it does not interpret responses, and its caller may change a request after it is signed.
 //
-// A Request is sent in one of two ways. A Client uses net/http and returns whole answers with their headers. A Conn is
-// one connection of a load generator. It writes and reads HTTP/1.1 itself and reuses its memory, because its CPU time
-// is part of every measurement on the machine of the server.
+// A Request is sent in one of two ways. A Client uses net/http and returns whole responses with their headers. A Conn
+// is one connection of a load generator. It writes and reads HTTP/1.1 itself and reuses its memory, because its CPU
+// time is part of every measurement if the server runs on the same machine.
 package s3client
 
 import (
@@ -27,7 +27,7 @@ type Request struct {
 // Header is one header of a Request, with its name in canonical form.
 type Header struct{ Name, Value string }
 
-// Reply is the answer that a Conn returns.
+// Reply is the response that a Conn returns.
 type Reply struct {
 	Status int
 	Size   int64
@@ -40,7 +40,7 @@ type Reply struct {
 
 // Conn sends requests over one connection, one at a time, for one goroutine.
 type Conn interface {
-	Connect() error // connects before the first request, which does it otherwise
+	Connect() error // connects now; without it, the first request connects
 	Do(q *Request) (Reply, error)
 	Close() error
 }
@@ -49,7 +49,7 @@ type Conn interface {
 // limit is between half of it and all of it, since a deadline that is still far away is not extended.
 const requestTimeout = 60 * time.Second
 
-// NewConn returns a Conn to t. Its connection is broken when ctx ends.
+// NewConn returns a Conn to t. When ctx is canceled, its requests fail.
 func NewConn(ctx context.Context, t *Target) Conn {
 	if t.H2 {
 		return newHTTP2(ctx, t)

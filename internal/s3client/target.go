@@ -12,7 +12,7 @@ import (
 	"orcas/s3/sigv4"
 )
 
-// Signing is the way to send and sign a body. Requests without a body are signed in the same way in all modes.
+// Signing is how a body is sent and signed. Requests without a body are signed in the same way in all modes.
 type Signing string
 
 // The modes.
