@@ -20,13 +20,13 @@ type Bench struct {
 
 	// The load lasts between LoadMin and LoadMax, chosen at random.
 	LoadMin, LoadMax time.Duration
-	// Stumble, if set, starts the server and kills it shortly after, whether or not it is ready. It is called before one
-	// of three starts.
+	// Stumble, if set, starts the server and kills it shortly after, whether or not it is ready. It is called before a
+	// third of the starts.
 	Stumble func(after time.Duration) error
 	// Beside, if set, runs concurrently with the load until ctx ends, when the server has been taken down.
 	Beside func(ctx context.Context) []Violation
-	// AtRisk is set for a server that answers before writes are durable. It returns the maximum age of a write that a
-	// power cut at this moment could lose.
+	// AtRisk is set for a server that acknowledges writes before they are durable. It returns the maximum age of a write
+	// that a power cut at this moment could lose.
 	AtRisk func(ctx context.Context) (time.Duration, error)
 	// Leftovers makes a run check at its end that everything that has expired is deleted.
 	Leftovers bool
@@ -41,11 +41,11 @@ const bucket = "faults"
 // Summary is the result of a run.
 type Summary struct {
 	Downs      int           // times the server was taken down under load
-	Stumbles   int           // times it was killed while it started
+	Stumbles   int           // times the server was killed during a start
 	Acked      int64         // operations acknowledged
 	Loaded     time.Duration // time under load
 	Start      time.Duration // the longest time until the server was ready
-	Uncertain  int           // things whose value is uncertain because of requests without a response
+	Uncertain  int           // items whose value was uncertain because of requests without a response
 	Read       int64         // bytes compared
 	Versions   int           // versions compared, in addition to the objects of the main bucket
 	Kept       int           // deletions of locked versions that were refused
@@ -55,7 +55,7 @@ type Summary struct {
 
 // String returns the summary as one line for a report.
 func (s Summary) String() string {
-	return fmt.Sprintf("%d times down, %d of the starts killed, %d operations acknowledged (%.0f/s), %d things left open, %d MB compared, %d versions among it, %d deletions of locked ones refused, %d taken by lifecycles, ready within %v: %d violations",
+	return fmt.Sprintf("taken down %d times, killed during %d starts, %d operations acknowledged (%.0f/s), %d uncertain items, %d MB and %d versions compared, %d deletions of locked versions refused, %d items deleted by lifecycles, ready within %v: %d violations",
 		s.Downs, s.Stumbles, s.Acked, s.Rate(), s.Uncertain, s.Read>>20, s.Versions, s.Kept, s.Taken, s.Start.Round(time.Millisecond), len(s.Violations))
 }
 
@@ -123,13 +123,13 @@ func failure(kind string, err error) []Violation {
 	return []Violation{{kind, "server", err.Error()}}
 }
 
-// Run takes the server down n times, and checks after each time. After a violation it ends early, after a last check.
-// When it returns, the server is down.
+// Run takes the server down n times, and checks it after each restart. After a violation, it restarts and checks the
+// server once more and ends. When it returns, the server is down.
 func (b *Bench) Run(ctx context.Context, n int, down Down) Summary {
 	return b.RunWhile(ctx, func(done int) bool { return done < n }, down)
 }
 
-// RunWhile is Run for as long as more returns true; done is the number of completed cycles.
+// RunWhile is like Run, but continues as long as more returns true. done is the number of completed cycles.
 func (b *Bench) RunWhile(ctx context.Context, more func(done int) bool, down Down) Summary {
 	var s Summary
 	for i := 0; ctx.Err() == nil; i++ {
@@ -169,7 +169,7 @@ func (b *Bench) RunWhile(ctx context.Context, more func(done int) bool, down Dow
 	return s
 }
 
-// beside starts Bench.Beside. The function that it returns ends it, and returns its violations.
+// beside starts Bench.Beside. The returned function ends it, and returns its violations.
 func (b *Bench) beside(ctx context.Context) func() []Violation {
 	if b.Beside == nil {
 		return func() []Violation { return nil }
@@ -183,7 +183,7 @@ func (b *Bench) beside(ctx context.Context) func() []Violation {
 	}
 }
 
-// start starts the server and checks its contents. It reports whether the server can be used.
+// start starts the server and checks its content. It reports whether the server can be used.
 func (b *Bench) start(ctx context.Context, s *Summary, random *rand.Rand) (*Client, bool) {
 	if b.Stumble != nil && random.IntN(3) == 0 {
 		after := time.Duration(random.Int64N(int64(stumbleMax)))
@@ -218,11 +218,11 @@ func (b *Bench) start(ctx context.Context, s *Summary, random *rand.Rand) (*Clie
 	s.Versions += report.Versions
 	s.Kept += report.Kept
 	s.Taken += report.Taken
-	b.Logf("ready after %v; %d objects and %d versions (%d kept by locks) of %d MB in all, %d keys without one, %d uploads, %d of these were open; %d violations",
+	b.Logf("ready after %v: %d objects, %d versions (%d locked), %d MB in all, %d keys without an object, %d uploads, %d uncertain items; %d violations",
 		took.Round(time.Millisecond), report.Objects, report.Versions, report.Kept, report.Bytes>>20, report.Absent, report.Uploads,
 		report.Uncertain, len(report.Violations))
 	if err := b.buckets(ctx, client); err != nil {
-		s.Violations = append(s.Violations, failure("failed", fmt.Errorf("the buckets with versions: %w", err))...)
+		s.Violations = append(s.Violations, failure("failed", fmt.Errorf("set up the buckets with versions: %w", err))...)
 		return nil, false
 	}
 	return client, true
@@ -243,7 +243,7 @@ func (b *Bench) buckets(ctx context.Context, client *Client) error {
 	return errors.Join(errs...)
 }
 
-// bucket does this for one bucket.
+// bucket creates and configures one bucket, if necessary.
 func (b *Bench) bucket(ctx context.Context, client *Client, name string) error {
 	n, want := Name{Bucket: name}, enabled
 	if name == goneBucket {

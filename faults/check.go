@@ -15,7 +15,7 @@ import (
 // Violation is a broken promise.
 type Violation struct {
 	Kind   string // lost, torn, stale, returned, phantom, listing, etag, tag, upload, half, condition, failed, start, ...
-	Where  string // the object, version, upload or bucket
+	Where  string // the object, version, upload, bucket or operation
 	Detail string
 }
 
@@ -24,11 +24,11 @@ func (v Violation) String() string { return fmt.Sprintf("%-9s %s: %s", v.Kind, v
 
 // Report is the result of a check.
 type Report struct {
-	Objects, Absent, Uploads int   // things compared
+	Objects, Absent, Uploads int   // items compared
 	Versions, Kept           int   // versions compared, and locked ones whose deletion was refused
-	Taken                    int   // versions, markers and uploads that lifecycles have deleted since the last check
+	Taken                    int   // versions, delete markers and uploads that lifecycles have deleted since the last check
 	Bytes                    int64 // bytes of content compared
-	Uncertain                int   // things for which more than one value was possible
+	Uncertain                int   // items for which more than one value was possible
 	Violations               []Violation
 }
 
@@ -47,7 +47,7 @@ type checker struct {
 	// courses holds, for each key with versions, the possible histories that lead to the observed versions.
 	courses map[Name][]branch
 
-	existing map[string]bool // existing buckets; set before other things are compared
+	existing map[string]bool // existing buckets; set before anything else is compared
 }
 
 // Check compares everything on the server with the state. It returns the result, and records that make uncertain values
@@ -74,7 +74,7 @@ func (c *checker) violate(kind string, where any, format string, args ...any) {
 	c.report.Violations = append(c.report.Violations, Violation{kind, fmt.Sprint(where), fmt.Sprintf(format, args...)})
 }
 
-// found records that a thing has a value, if that was not certain before.
+// found records that an item has a value, if that was not certain before.
 func (c *checker) found(n Name, v *Value) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +90,7 @@ func (c *checker) list(ctx context.Context, pageSize int32) map[string]Value {
 	last := ""
 	err := c.client.List(ctx, pageSize, func(key string, v Value) {
 		if key <= last {
-			c.violate("listing", Name{Key: key}, "listed behind %q", last)
+			c.violate("listing", Name{Key: key}, "listed after %q", last)
 		}
 		last = key
 		listed[key] = v
@@ -123,7 +123,7 @@ func (c *checker) directories(ctx context.Context, listed map[string]Value) {
 		return
 	}
 	if !maps.Equal(want, got) {
-		c.violate("listing", "prefixes", "with a delimiter: %v; right would be %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+		c.violate("listing", "prefixes", "listed with a delimiter: %v; expected %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
 }
 
@@ -148,12 +148,12 @@ func (c *checker) buckets(ctx context.Context) {
 		}
 		delete(listed, n.Bucket)
 		if !slices.ContainsFunc(c.state.candidates(n), func(x candidate) bool { return same(x.value, now) }) {
-			c.violate("bucket", n, "there: %v, with %q as the status of versions; right would be %s", now != nil, now.status(), c.allowed(n))
+			c.violate("bucket", n, "exists: %v, with versioning status %q; expected %s", now != nil, now.status(), c.allowed(n))
 		}
 		c.found(n, now)
 	}
 	for name := range listed {
-		c.violate("bucket", name, "listed, but it never was created")
+		c.violate("bucket", name, "listed, but was never created")
 	}
 }
 
@@ -195,12 +195,12 @@ func (c *checker) object(ctx context.Context, key string, listed Value, isListed
 	}
 	code, _ := status(err)
 	if err != nil && code != http.StatusNotFound {
-		c.violate("unreadable", n, "%v; right would be %s", err, c.allowed(n))
+		c.violate("unreadable", n, "%v; expected %s", err, c.allowed(n))
 		return
 	}
 	if err != nil {
 		if isListed {
-			c.violate("listing", n, "listed, but a read says that it does not exist")
+			c.violate("listing", n, "listed, but a read returns 404")
 		}
 		c.absent(n)
 		return
@@ -212,7 +212,7 @@ func (c *checker) object(ctx context.Context, key string, listed Value, isListed
 	if !isListed {
 		c.violate("listing", n, "can be read, but is not listed")
 	} else if listed.ETag != tag || listed.Size != int64(len(body)) {
-		c.violate("listing", n, "listed with %d bytes and ETag %s, a read gives %d and %s", listed.Size, listed.ETag, len(body), tag)
+		c.violate("listing", n, "listed with %d bytes and ETag %s, but a read returns %d bytes and ETag %s", listed.Size, listed.ETag, len(body), tag)
 	}
 	c.content(n, body, tag, label)
 }
@@ -224,7 +224,7 @@ func (c *checker) absent(n Name) {
 	c.mu.Unlock()
 	candidates := c.state.candidates(n)
 	if !slices.ContainsFunc(candidates, func(x candidate) bool { return x.value == nil }) {
-		c.violate("lost", n, "not there; right would be %s", c.allowed(n))
+		c.violate("lost", n, "missing; expected %s", c.allowed(n))
 	}
 	c.found(n, nil)
 }
@@ -232,7 +232,7 @@ func (c *checker) absent(n Name) {
 // content compares the content of an object with its possible values.
 func (c *checker) content(n Name, body []byte, tag, label string) {
 	candidates := c.state.candidates(n)
-	var right []*Value // several values may have the same content: a copy onto itself changes the ETag of a multipart object
+	var right []*Value // can be several: copying a multipart object onto itself changes its ETag, but not its content
 	for _, x := range candidates {
 		if x.value.is(body, label) {
 			right = append(right, x.value)
@@ -242,7 +242,7 @@ func (c *checker) content(n Name, body []byte, tag, label string) {
 		at := slices.IndexFunc(right, func(v *Value) bool { return v.ETag == tag })
 		if at < 0 {
 			at = 0
-			c.violate("etag", n, "the right content, but with ETag %s; right would be %s", tag, c.allowed(n))
+			c.violate("etag", n, "correct content, but with ETag %s; expected %s", tag, c.allowed(n))
 		}
 		c.found(n, right[at])
 		return
@@ -256,12 +256,12 @@ func (c *checker) content(n Name, body []byte, tag, label string) {
 		if len(candidates) == 1 && candidates[0].value == nil {
 			kind = "returned"
 		}
-		c.violate(kind, n, "holds what request %d wrote (%v); right would be %s", x.request, x.value, c.allowed(n))
+		c.violate(kind, n, "has the value that request %d wrote (%v); expected %s", x.request, x.value, c.allowed(n))
 		return
 	}
 	for _, x := range candidates {
 		if x.value != nil && x.value.is(body, x.value.Label) {
-			c.violate("tag", n, "the right content, but tagged %q; right would be %s", label, c.allowed(n))
+			c.violate("tag", n, "correct content, but with tag %q; expected %s", label, c.allowed(n))
 			return
 		}
 	}
@@ -279,14 +279,14 @@ func (c *checker) wrong(n Name, body []byte, tag string) {
 	}
 	if likely == nil {
 		sum := md5.Sum(body)
-		c.violate("phantom", n, "%d bytes with ETag %s (MD5 %s), beginning with %s; right would be %s",
+		c.violate("phantom", n, "%d bytes with ETag %s (MD5 %s), beginning with %s; expected %s",
 			len(body), tag, hex.EncodeToString(sum[:]), whose(body, 0), c.allowed(n))
 		return
 	}
-	c.violate("torn", n, "ETag %s: %s; right would be %s", tag, likely.differ(body), c.allowed(n))
+	c.violate("torn", n, "ETag %s: %s; expected %s", tag, likely.differ(body), c.allowed(n))
 }
 
-// allowed describes the possible values of a thing.
+// allowed describes the possible values of an item.
 func (c *checker) allowed(n Name) string {
 	var list []string
 	for _, x := range c.state.candidates(n) {
@@ -295,7 +295,7 @@ func (c *checker) allowed(n Name) string {
 	return strings.Join(list, " or ")
 }
 
-// uploads compares the uploads in progress in a bucket (the main one if it is empty) and their parts.
+// uploads compares the uploads in progress in a bucket ("" for the main one) and their parts.
 func (c *checker) uploads(ctx context.Context, bucket string, pageSize int32) {
 	listed := map[Name]bool{}
 	if err := c.client.of(Name{Bucket: bucket}).Uploads(ctx, pageSize, func(n Name) {
@@ -320,12 +320,12 @@ func (c *checker) uploads(ctx context.Context, bucket string, pageSize int32) {
 	}
 	for n := range listed {
 		if unnamed[n.Key]--; unnamed[n.Key] < 0 {
-			c.violate("upload", n, "listed as in progress, but it never began, or has ended")
+			c.violate("upload", n, "listed as in progress, but was never created, or has ended")
 		}
 	}
 }
 
-// upload judges one upload, of which the listing reports whether it is in progress.
+// upload compares one upload. isListed reports whether it is listed as in progress.
 func (c *checker) upload(ctx context.Context, n Name, isListed bool) {
 	c.report.Uploads++
 	var exist, lack bool
@@ -335,7 +335,7 @@ func (c *checker) upload(ctx context.Context, n Name, isListed bool) {
 	}
 	if !isListed {
 		if due := c.state.candidates(n)[0].value; !lack && (due == nil || due.Due == 0 || now() < due.Due) {
-			c.violate("upload", n, "lost: it is in progress, and not listed")
+			c.violate("upload", n, "lost: it is in progress, but not listed")
 		} else if !lack {
 			c.report.Taken++
 		}
@@ -377,11 +377,11 @@ func (c *checker) part(n Name, parts map[int]Value) {
 			return
 		}
 	}
-	c.violate("upload", n, "%v; right would be %s", got, c.allowed(n))
+	c.violate("upload", n, "%v; expected %s", got, c.allowed(n))
 	c.found(n, got)
 }
 
-// atomicity checks requests that were never acknowledged and whose effects must all happen, or none.
+// atomicity checks unacknowledged atomic requests: either all of their effects must have happened, or none.
 func (c *checker) atomicity() {
 	now := maps.Clone(c.state.slots)
 	after := &State{slots: now, pending: map[uint64]Record{}}
@@ -409,7 +409,7 @@ func (c *checker) atomicity() {
 			}
 		}
 		if happened > 0 && not > 0 {
-			c.violate("half", fmt.Sprintf("%s, request %d", r.Op, r.Request), "%d of its effects have happened, and %d have not: %v, %v",
+			c.violate("half", fmt.Sprintf("%s, request %d", r.Op, r.Request), "%d of its effects happened, and %d did not: %v, %v",
 				happened, not, r.Effects, r.Steps)
 		}
 	}

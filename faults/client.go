@@ -33,7 +33,7 @@ func NewCredentials() Credentials { return Credentials{"FAULTS" + rand.Text()[:1
 const requestTimeout = 30 * time.Second
 
 // Client uses one bucket of a server, without retries, because a second attempt would hide the result of the first one.
-// It uses the AWS SDK on purpose, so that the bench does what applications do: package s3client, which other tools use,
+// It uses the AWS SDK on purpose, so that the bench works like an application: package s3client, which other tools use,
 // shares code with the server.
 type Client struct {
 	s3        *s3.Client
@@ -186,7 +186,7 @@ func (c *Client) Copy(ctx context.Context, from, to string) (string, error) {
 		return "", err
 	}
 	if out.CopyObjectResult == nil {
-		return "", errors.New("the answer to CopyObject has no CopyObjectResult")
+		return "", errors.New("the response to CopyObject has no CopyObjectResult")
 	}
 	return etag(out.CopyObjectResult.ETag), nil
 }
@@ -234,7 +234,7 @@ func (c *Client) CopyPart(ctx context.Context, n Name, from string, first, lengt
 		return "", err
 	}
 	if out.CopyPartResult == nil {
-		return "", errors.New("the answer to UploadPartCopy has no CopyPartResult")
+		return "", errors.New("the response to UploadPartCopy has no CopyPartResult")
 	}
 	return etag(out.CopyPartResult.ETag), nil
 }

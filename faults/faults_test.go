@@ -22,7 +22,7 @@ import (
 	"orcas/faults/result"
 )
 
-// count returns the number that a variable holds, or what stands in for it, which is a third with -short.
+// count returns the value of a variable or, if it is not set, a default, which is divided by three with -short.
 func count(t *testing.T, variable string, otherwise int) int {
 	t.Helper()
 	s := os.Getenv(variable)
@@ -45,7 +45,7 @@ func seed(t *testing.T) uint64 {
 	return n
 }
 
-// workDir returns an empty directory; it stays where ORCAS_FAULTS_DIR says so.
+// workDir returns an empty directory, which is kept if ORCAS_FAULTS_DIR is set.
 func workDir(t *testing.T) string {
 	t.Helper()
 	keep := os.Getenv("ORCAS_FAULTS_DIR")
@@ -59,18 +59,18 @@ func workDir(t *testing.T) string {
 	return dir
 }
 
-// long leaves out a test with -short, which the target test-all of the Makefile runs.
+// long skips a test with -short.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("takes long: `make test-all` runs it")
+		t.Skip("takes long: run `make test-all`")
 	}
 }
 
-// built are the servers that this process has built, by the names of their mutants: a build takes longer than many of
-// the tests.
+// built are the servers that this process has built, by the names of their mutants. They are kept because a build takes
+// longer than many of the tests.
 var built struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	dir  string
 	path map[string]string
 }
@@ -81,7 +81,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// buildServer returns the server, built with a mutant's name unless that is empty.
+// buildServer returns the path of the server's binary, built as a mutant if mutant is not "".
 func buildServer(t *testing.T, mutant string) string {
 	t.Helper()
 	if given := os.Getenv("ORCAS_FAULTS_BINARY"); given != "" && mutant == "" {
@@ -103,13 +103,13 @@ func buildServer(t *testing.T, mutant string) string {
 	return path
 }
 
-// settings are what the starts of a server use in turn: the defaults, and one of four times no packing.
+// settings are used by the starts of a server in turn: the defaults three times, then no packing.
 var settings = [][]string{{}, {}, {}, {"ORCAS_BATCH_WRITE_ENABLED=false"}}
 
 // loadMax is the longest time of load before the server goes down; the shortest is a quarter of it.
 const loadMax = 2 * time.Second
 
-// newBench returns a bench for a process with its data at data.
+// newBench returns a bench for a process with its data in the directory data.
 func newBench(t *testing.T, binary, dir, data string, load time.Duration) *Bench {
 	t.Helper()
 	ledger, err := OpenLedger(filepath.Join(dir, "ledger"))
@@ -128,11 +128,11 @@ func newBench(t *testing.T, binary, dir, data string, load time.Duration) *Bench
 		Stumble: p.Stumble}
 }
 
-// judge reports what a run found, also in the row.
+// judge reports the results of a run to the test, and adds them to the row.
 func judge(t *testing.T, b *Bench, s Summary, downs int, row *result.Row) {
 	t.Helper()
 	t.Log(s)
-	// The parts of a run differ little in length: the rate is the mean of theirs.
+	// All cycles take about the same time, so the rate is the mean over them.
 	row.Rate = (row.Rate*float64(row.Tried) + s.Rate()*float64(s.Downs)) / max(float64(row.Tried+s.Downs), 1)
 	row.Tried, row.Acknowledged, row.Ready, row.Seed = row.Tried+s.Downs, row.Acknowledged+s.Acked, max(row.Ready, s.Start.Seconds()), b.Seed
 	for _, v := range s.Violations {
@@ -163,23 +163,22 @@ func judge(t *testing.T, b *Bench, s Summary, downs int, row *result.Row) {
 	require.Equal(t, downs, s.Downs)
 	if downs >= lifeDowns && b.Mix.Versions {
 		require.NotZero(t, s.Kept, "no version was locked")
-		require.NotZero(t, s.Taken, "the lifecycle took nothing")
+		require.NotZero(t, s.Taken, "the lifecycle deleted nothing")
 	}
-	require.GreaterOrEqual(t, s.Rate(), float64(count(t, "ORCAS_FAULTS_RATE", 0)), "acknowledged operations a second")
+	require.GreaterOrEqual(t, s.Rate(), float64(count(t, "ORCAS_FAULTS_RATE", 0)), "acknowledged operations per second")
 }
 
-// lifeDowns is how many times a server is taken down until something must have been due, and something must have been
-// locked.
+// lifeDowns is the number of cycles after which something must have expired, and something must have been locked.
 const lifeDowns = 10
 
-// TestKill kills the server with SIGKILL at random moments under load. Nothing that it acknowledged may be lost.
+// TestKill kills the server with SIGKILL at random moments under load. No acknowledged write may be lost.
 func TestKill(t *testing.T) {
 	row := result.Of(t, result.Row{Fault: "sigkill", Name: "SIGKILL at a random moment under load", Unit: "kills"})
 	onDirectories(t, count(t, "ORCAS_FAULTS_CRASH", 3), Kill, row)
 }
 
-// TestRunsAreStrangers: a request of one run that comes to the server of another is refused.
-func TestRunsAreStrangers(t *testing.T) {
+// TestOtherRunsAreRefused: a server refuses requests of another run.
+func TestOtherRunsAreRefused(t *testing.T) {
 	dir := workDir(t)
 	p := &Process{Binary: buildServer(t, ""), Data: filepath.Join(dir, "data"), Log: filepath.Join(dir, "server.log")}
 	t.Cleanup(func() { require.NoError(t, p.Kill()) })
@@ -190,17 +189,16 @@ func TestRunsAreStrangers(t *testing.T) {
 	require.NoError(t, NewClient(endpoint, p.Credentials(), bucket, 1).MakeBucket(t.Context(), bucket))
 }
 
-// TestTerm ends the server with SIGTERM under load: it must exit with status 0, and nothing that it acknowledged may be
-// lost.
+// TestTerm ends the server with SIGTERM under load. It must exit with status 0, and no acknowledged write may be lost.
 func TestTerm(t *testing.T) {
 	row := result.Of(t, result.Row{Fault: "sigterm", Name: "SIGTERM under load", Unit: "stops"})
 	onDirectories(t, count(t, "ORCAS_FAULTS_TERM", 1), Term, row)
 }
 
-// perDirectory is how many times a server is taken down with the same data: it grows each time.
+// perDirectory is the maximum number of cycles with the same data, which grows in each of them.
 const perDirectory = 50
 
-// onDirectories takes servers down n times in all, on one data directory after the other.
+// onDirectories takes servers down n times in total, with one data directory after another.
 func onDirectories(t *testing.T, n int, down Down, row *result.Row) {
 	binary := buildServer(t, "")
 	for n > 0 && !t.Failed() {
@@ -216,13 +214,13 @@ func onDirectories(t *testing.T, n int, down Down, row *result.Row) {
 	}
 }
 
-// TestPowerCut cuts the power under load. Nothing that was acknowledged before may be lost. A strict disk forgets every
-// name whose directory was not synced, a plain one does what its file system does.
+// TestPowerCut cuts the power under load. No write that was acknowledged before may be lost. A strict disk also loses
+// every name whose directory was not synced; on a plain disk, the file system decides.
 func TestPowerCut(t *testing.T) {
 	onDisks(t, "ORCAS_FAULTS_POWER", "", func(*Bench, *Disk) {})
 }
 
-// TestPowerCutReclaim does so while blocks are emptied and unlinked all the time.
+// TestPowerCutReclaim does the same while blocks are constantly compacted and unlinked.
 func TestPowerCutReclaim(t *testing.T) {
 	long(t)
 	onDisks(t, "ORCAS_FAULTS_POWER_RECLAIM", "; with reclaim", func(b *Bench, _ *Disk) {
@@ -230,14 +228,15 @@ func TestPowerCutReclaim(t *testing.T) {
 		s := newSoaker(p, p.Binary, "", b.Seed)
 		b.Mix, b.Server, b.Beside = churnMix(), s, s.beside
 		t.Cleanup(func() {
-			t.Logf("%d full rounds ended, which freed %d MB", s.full, s.total.BytesFreed>>20)
+			t.Logf("%d full rounds completed, which freed %d MB", s.full, s.total.BytesFreed>>20)
 		})
 	})
 }
 
-// TestPowerCutRelaxed cuts the power of a server that answers before the sync, with reclaim beside the load. What was
-// acknowledged longer ago than the window plus two syncs is there, and everything else is something that the key once
-// was, no older than that. The syncs of a strict disk are slow in two of three cycles, up to as long as the window.
+// TestPowerCutRelaxed cuts the power of a server that acknowledges writes before they are synced, with reclaim during
+// the load. Writes acknowledged longer ago than the window plus two syncs must survive. For later writes, a key may
+// have any value that it had since. The syncs of a strict disk are slow in two of three cycles: up to as long as the
+// window.
 func TestPowerCutRelaxed(t *testing.T) {
 	long(t)
 	onDisks(t, "ORCAS_FAULTS_POWER_RELAXED", "; relaxed durability", func(b *Bench, disk *Disk) {
@@ -252,24 +251,24 @@ func TestPowerCutRelaxed(t *testing.T) {
 			return s.beside(ctx)
 		}
 		b.LoadMin, b.LoadMax = 3*time.Second, 6*time.Second
-		// A start makes durable what a killed one has left to the operating system, by syncfs, which a strict disk
-		// never sees.
+		// A start calls syncfs to make the data durable that a killed server left in the page cache. A strict disk does
+		// not see that call.
 		stumble := b.Stumble
 		b.Stumble = func(after time.Duration) error { return errors.Join(stumble(after), disk.SyncAll()) }
 		b.Ledger.Relax()
 	})
 }
 
-// onDisks cuts the power of one disk after the other, as often as the variable says; prepare may change the bench.
+// onDisks cuts the power of one disk after another, as often as the variable specifies. prepare may change the bench.
 func onDisks(t *testing.T, variable, what string, prepare func(*Bench, *Disk)) {
 	for _, strict := range []bool{false, true} {
 		t.Run(fmt.Sprintf("strict=%v", strict), func(t *testing.T) {
 			if !private(t) {
 				return
 			}
-			name := innerFS() + ": what the device does not have is gone"
+			name := innerFS() + ": data that did not reach the device is lost"
 			if strict {
-				name = innerFS() + ", strict: every name whose directory was not synced is gone too"
+				name = innerFS() + ", strict: names whose directory was not synced are lost too"
 			}
 			row := result.Of(t, result.Row{Fault: "power-cut", Name: name + what, Unit: "cuts"})
 			binary := buildServer(t, "")
@@ -285,17 +284,17 @@ func onDisks(t *testing.T, variable, what string, prepare func(*Bench, *Disk)) {
 	}
 }
 
-// TestVolatileCache cuts the power of a drive with a write cache: what no flush covers is lost, reordered and torn at
-// random.
+// TestVolatileCache cuts the power of a drive with a write cache: writes since the last flush are lost, reordered and
+// torn at random.
 func TestVolatileCache(t *testing.T) {
 	long(t)
 	if !private(t) {
 		return
 	}
 	if _, err := os.Stat("/dev/fuse"); err != nil {
-		cannot(t, "there is no /dev/fuse, so nothing is known about reordered and torn writes")
+		cannot(t, "reordered and torn writes need /dev/fuse, which is missing")
 	}
-	row := result.Of(t, result.Row{Fault: "write-log", Name: innerFS() + " on a drive with a write cache: what no flush covers is lost, reordered, or torn by sectors", Unit: "cuts"})
+	row := result.Of(t, result.Row{Fault: "write-log", Name: innerFS() + " on a drive with a write cache: writes since the last flush are lost, reordered, or torn by sectors", Unit: "cuts"})
 	binary := buildServer(t, "")
 	for n := count(t, "ORCAS_FAULTS_VOLATILE", 1); n > 0 && !t.Failed(); {
 		part := min(n, perDisk)
@@ -312,10 +311,10 @@ func TestVolatileCache(t *testing.T) {
 	}
 }
 
-// perDisk is how many times the power of the same disk is cut: its image fills up.
+// perDisk is the maximum number of power cuts of the same disk, whose image fills up.
 const perDisk = 25
 
-// newPowerBench returns a bench whose server's data lies on a disk that loses its power.
+// newPowerBench returns a bench whose server has its data on a disk whose power can be cut.
 func newPowerBench(t *testing.T, binary string, strict bool) (*Bench, *Disk) {
 	t.Helper()
 	dir := workDir(t)
@@ -328,7 +327,7 @@ func newPowerBench(t *testing.T, binary string, strict bool) (*Bench, *Disk) {
 	return b, disk
 }
 
-// innerFS is the file system whose power is cut.
+// innerFS returns the type of the file system whose power is cut.
 func innerFS() string {
 	if fs := os.Getenv("ORCAS_FAULTS_FS"); fs != "" {
 		return fs
@@ -336,17 +335,17 @@ func innerFS() string {
 	return "ext4"
 }
 
-// cannot says that a test cannot run here, which fails where everything is required.
+// cannot skips a test that cannot run on this machine, or fails it if every test is required.
 func cannot(t *testing.T, why string) {
 	t.Helper()
 	if os.Getenv("ORCAS_FAULTS_REQUIRED") == "1" {
-		t.Fatalf("REQUIRED, AND NOT TESTED: %s", why)
+		t.Fatalf("REQUIRED, BUT NOT TESTED: %s", why)
 	}
 	t.Skipf("NOT TESTED: %s", why)
 }
 
-// private runs the test again in a process with a mount namespace of its own and says false, or says true in that
-// process. So no mount and no loop device outlives the test, however it ends.
+// private runs the test again in a process with a mount namespace of its own and returns false. In that process, it
+// returns true. So no mount and no loop device outlives the test, however it ends.
 func private(t *testing.T) bool {
 	t.Helper()
 	const inside = "ORCAS_FAULTS_INSIDE"
@@ -354,9 +353,9 @@ func private(t *testing.T) bool {
 		return true
 	}
 	if os.Geteuid() != 0 {
-		cannot(t, "power cuts need root, for mounts")
+		cannot(t, "mounting file systems needs root")
 	}
-	runtime.LockOSThread() // the thread's end would be the signal for the child's
+	runtime.LockOSThread() // the child would be killed when this thread ends
 	defer runtime.UnlockOSThread()
 	cmd := Private(os.Args[0], "-test.run=^"+strings.ReplaceAll(t.Name(), "/", "$/^")+"$", "-test.v", "-test.timeout=0", fmt.Sprintf("-test.short=%v", testing.Short()))
 	cmd.Env = append(os.Environ(), inside+"=1", "ORCAS_FAULTS_BINARY="+buildServer(t, ""))
@@ -369,12 +368,12 @@ func private(t *testing.T) bool {
 	return false
 }
 
-// TestUncleanStart kills a server with many objects, and starts it with its database and without: both find all of
-// them.
+// TestUncleanStart kills a server with many objects, and starts it with and without its database. Both times, it must
+// have all objects.
 func TestUncleanStart(t *testing.T) {
 	const writers, size = 64, 1000
 	n := count(t, "ORCAS_FAULTS_START", 2000)
-	row := result.Of(t, result.Row{Fault: "start", Name: "SIGKILL, then a start with the database and one without", Unit: "objects", Tried: n})
+	row := result.Of(t, result.Row{Fault: "start", Name: "SIGKILL, then a start with and a start without the database", Unit: "objects", Tried: n})
 	dir := workDir(t)
 	p := &Process{Binary: buildServer(t, ""), Data: filepath.Join(dir, "data"), Log: filepath.Join(dir, "server.log")}
 	t.Cleanup(func() { require.NoError(t, p.Kill()) })
@@ -429,19 +428,19 @@ func TestUncleanStart(t *testing.T) {
 	if limit := count(t, "ORCAS_FAULTS_READY", 0); limit > 0 {
 		require.LessOrEqual(t, took[0], time.Duration(limit)*time.Second)
 	}
-	row.Note = fmt.Sprintf("ready after %.2f s; with the database deleted after %.2f s, rebuilt from the records", took[0].Seconds(), took[1].Seconds())
+	row.Note = fmt.Sprintf("ready after %.2f s with the database, and after %.2f s without it, which includes the rebuild from the records", took[0].Seconds(), took[1].Seconds())
 	t.Log(row.Note)
 	require.NoError(t, p.Stop())
 	require.Empty(t, p.Alarms())
 }
 
-// TestReadBack writes objects of random sizes from 64 writers at once, and compares every one: the race that puts two
-// objects into the same bytes shows in no other way.
+// TestReadBack writes objects of random sizes with 64 concurrent writers, and compares every one. Only this finds a
+// race that stores two objects in the same bytes.
 func TestReadBack(t *testing.T) {
 	const writers, sizeMax = 64, 70_000
 	n := uint64(count(t, "ORCAS_FAULTS_READBACK", 3000))
 	dir, random := workDir(t), seed(t)
-	row := result.Of(t, result.Row{Fault: "read-back", Name: "64 writers at once, every object read back", Unit: "objects", Tried: int(n), Seed: random})
+	row := result.Of(t, result.Row{Fault: "read-back", Name: "64 concurrent writers, every object read back", Unit: "objects", Tried: int(n), Seed: random})
 	row.Acknowledged = int64(n)
 	p := &Process{Binary: buildServer(t, ""), Data: filepath.Join(dir, "data"), Log: filepath.Join(dir, "server.log")}
 	endpoint, err := p.Start(t.Context())
@@ -474,7 +473,7 @@ func TestReadBack(t *testing.T) {
 		key, v, body := value(i)
 		tag, err := client.Put(ctx, key, body, "", "")
 		if err == nil && tag != v.ETag {
-			err = fmt.Errorf("acknowledged with ETag %s, right would be %s", tag, v.ETag)
+			err = fmt.Errorf("acknowledged with ETag %s; expected %s", tag, v.ETag)
 		}
 		return err
 	})
@@ -482,7 +481,7 @@ func TestReadBack(t *testing.T) {
 		key, v, _ := value(i)
 		body, tag, _, err := client.Get(ctx, key)
 		if diff := v.differ(body); err == nil && (diff != "" || tag != v.ETag) {
-			err = fmt.Errorf("ETag %s, right would be %s; %s", tag, v.ETag, diff)
+			err = fmt.Errorf("ETag %s, expected %s; %s", tag, v.ETag, diff)
 		}
 		return err
 	})

@@ -19,12 +19,12 @@ import (
 	"orcas/faults/result"
 )
 
-// resumeMax is how long writes may take to be accepted again when a full drive has room again.
+// resumeMax is the maximum time until writes are accepted again after space on a full drive was freed.
 const resumeMax = 5 * time.Second
 
-// TestFullDisk fills a small drive with writes until none passes. Those that fail say 507, and nothing that was
-// acknowledged is lost: reads, listings and deletions work, the server stops and starts, also after a kill; and when
-// there is room again, writes are accepted without a restart.
+// TestFullDisk fills a small drive until all writes are refused. Refused writes must return 507, and no acknowledged
+// write may be lost. Reads, listings and deletions must work, and the server must stop and start, even after a kill.
+// When space is freed, writes must be accepted without a restart.
 func TestFullDisk(t *testing.T) {
 	long(t)
 	for _, c := range []struct {
@@ -41,7 +41,7 @@ func TestFullDisk(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			if c.mkfs != nil || len(c.settings) > 1 || c.settings[0] != "ORCAS_MIN_FREE=0" {
 				if os.Getenv("ORCAS_FAULTS_FULL") != "1" {
-					t.Skip("all of them take half a minute: ORCAS_FAULTS_FULL=1")
+					t.Skip("takes long: set ORCAS_FAULTS_FULL=1")
 				}
 			}
 			if !private(t) {
@@ -55,7 +55,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// smallDrive is a server with its data on a drive of a few hundred MiB, and what it acknowledged.
+// smallDrive is a server with its data on a drive of a few hundred MiB, and the writes that it acknowledged.
 type smallDrive struct {
 	root   string // of the drive
 	p      *Process
@@ -64,10 +64,10 @@ type smallDrive struct {
 	random *rand.Rand
 	id     uint64
 	has    map[string]*Value   // by key
-	may    map[string][]*Value // what refused writes would have left (nil: nothing): a start may carry them out, since their records are there
+	may    map[string][]*Value // by key, the results of refused writes (nil: no object), which a start may apply from their records
 	row    *result.Row
 
-	reserve bool // the server keeps room for deletions
+	reserve bool // the server reserves space for deletions
 }
 
 func newDrive(t *testing.T, size int64, mkfs, settings []string) *smallDrive {
@@ -118,7 +118,7 @@ func (d *smallDrive) put(t *testing.T, key string, size int64) bool {
 	return false
 }
 
-// refused compares the error of a write with what it may be.
+// refused checks the error of a refused write.
 func (d *smallDrive) refused(t *testing.T, err error) {
 	t.Helper()
 	code, name := status(err)
@@ -126,12 +126,12 @@ func (d *smallDrive) refused(t *testing.T, err error) {
 	d.row.Tried++
 }
 
-// check compares everything.
+// check compares all objects.
 func (d *smallDrive) check(t *testing.T) {
 	t.Helper()
 	listed := map[string]string{}
 	require.NoError(t, d.client.List(t.Context(), 1000, func(key string, v Value) { listed[key] = v.ETag }))
-	for key, list := range d.may { // what a start has made of refused writes is so from now on
+	for key, list := range d.may { // refused writes that a start has applied are certain from now on
 		for _, v := range list {
 			if tag, there := listed[key]; there && v != nil && tag == v.ETag {
 				d.has[key] = v
@@ -157,7 +157,7 @@ func (d *smallDrive) check(t *testing.T) {
 func (d *smallDrive) fill(t *testing.T, name string, size int64) {
 	t.Helper()
 	for i, misses := 0, 0; misses < 5; i++ {
-		require.Less(t, i, 100_000, "the drive does not become full")
+		require.Less(t, i, 100_000, "the drive is still not full")
 		if !d.put(t, fmt.Sprintf("%s-%05d", name, i), size) {
 			misses++
 		}
@@ -169,7 +169,7 @@ func (d *smallDrive) run(t *testing.T) {
 	d.start(t)
 	require.NoError(t, d.client.CreateBucket(t.Context()))
 	require.NoError(t, os.WriteFile(filler, bytes.Repeat([]byte("x"), 64<<20), 0o644))
-	var inodes []string // given back together with the filler
+	var inodes []string // files that are removed together with the filler
 	for i := range 12 {
 		inodes = append(inodes, fmt.Sprintf("%s-%d", filler, i))
 		require.NoError(t, os.WriteFile(inodes[i], nil, 0o644))
@@ -187,7 +187,7 @@ func (d *smallDrive) run(t *testing.T) {
 	_, err = d.client.PutPart(t.Context(), Name{Key: "joined", Upload: upload, Part: 1}, part)
 	require.Error(t, err)
 	d.refused(t, err)
-	d.put(t, "first-0", 1<<20) // the old one stays where it is refused
+	d.put(t, "first-0", 1<<20) // if this is refused, the old object remains
 	d.check(t)
 	d.remove(t, "first-1", "large-00000")
 	d.check(t)
@@ -209,14 +209,14 @@ func (d *smallDrive) run(t *testing.T) {
 		require.Less(t, time.Since(begun), resumeMax, "writes are still refused")
 		time.Sleep(50 * time.Millisecond)
 	}
-	d.row.Note = fmt.Sprintf("writes were accepted again %.1f s after there was room", time.Since(begun).Seconds())
+	d.row.Note = fmt.Sprintf("writes were accepted again %.1f s after space was freed", time.Since(begun).Seconds())
 	d.check(t)
 	require.NoError(t, d.p.Stop())
 	require.Empty(t, d.p.Alarms())
 }
 
-// remove deletes keys. The reserve is there for that; without one a deletion that finds no byte says 507, and leaves
-// the object.
+// remove deletes keys, for which space is reserved. Without a reserve, a deletion on a full drive may return 507 and
+// keep the object.
 func (d *smallDrive) remove(t *testing.T, keys ...string) {
 	t.Helper()
 	for _, key := range keys {

@@ -15,7 +15,7 @@ type Version struct {
 	Written int64  `json:"written"`           // when its content was written; a rename does not change it
 	Placed  int64  `json:"placed"`            // when it became the newest version
 	Under   int64  `json:"under,omitempty"`   // when it stopped being the newest version; 0 if it still is
-	Dropped bool   `json:"dropped,omitempty"` // it is gone, and stands here until the next look: before that, the lifecycle may have put a marker upon it
+	Dropped bool   `json:"dropped,omitempty"` // it was deleted; kept until the next check, because the lifecycle may have put a delete marker on top of it before
 }
 
 // nullID is the ID of the version that is written while versioning is off or suspended.
@@ -26,22 +26,22 @@ func (v *Version) unnamed() bool { return strings.HasPrefix(v.ID, "?") }
 
 // String returns the name of the version for reports.
 func (v Version) String() string {
-	s := v.ID + ": a marker"
+	s := v.ID + ": a delete marker"
 	if v.Value != nil {
 		s = v.ID + ": " + v.Value.String()
 	}
 	if v.Lock != "" {
-		s += ", kept by " + v.Lock
+		s += ", locked by " + v.Lock
 	}
 	return s
 }
 
 // The operations of a Step on the versions of a key.
 const (
-	Push   = "push"   // Version comes on top; with the id of the null version it takes that one's place
-	Drop   = "drop"   // the version ID goes for good, if it is there
+	Push   = "push"   // Version becomes the newest; a null version replaces the previous null version
+	Drop   = "drop"   // the version ID is permanently deleted, if it exists
 	Amend  = "amend"  // the version ID gets the content, tag and lock of Version
-	Become = "become" // they are those of Versions
+	Become = "become" // the key has exactly the versions in Versions
 )
 
 // Step is the effect of a request on the versions of a key.
@@ -98,10 +98,10 @@ type branch struct {
 
 // history holds the possible versions of a key. It is immutable.
 //
-// The branches are all that may be. Those that are live may be so at the end: a request that begins may follow upon
-// each of them, and one that was acknowledged is part of every one. In a State as the server is now, all are live. In
-// one that a power cut leaves, others stay possible: they are the beginnings of the same course of events, and never
-// something from its middle without what went before.
+// all contains every possible branch. The live ones include every event so far: a new request may follow each of them,
+// and an acknowledged request is part of each of them. In the State of a running server, all branches are live. In the
+// State that a power cut leaves, other branches are possible too: each is a prefix of such a course of events, never a
+// later part of it without the events before.
 type history struct {
 	all, live []branch
 }
@@ -129,7 +129,7 @@ func (s *State) may(r Record) {
 	}
 }
 
-// cannot makes them impossible again: it was refused.
+// cannot makes the steps of a request impossible again, because it was refused.
 func (s *State) cannot(r Record) {
 	without := func(list []branch) []branch {
 		return slices.DeleteFunc(slices.Clone(list), func(b branch) bool { return slices.Contains(b.requests, r.Request) })
@@ -140,8 +140,8 @@ func (s *State) cannot(r Record) {
 	}
 }
 
-// happened says that a request was acknowledged, which end tells of. With only, everything but what it leads to is
-// impossible from now on; otherwise it may be lost, with all that follows.
+// happened applies the acknowledgement of a request, the record end. If only is set, only the branches with the request
+// remain possible. Otherwise the request may still be lost, together with everything after it.
 func (s *State) happened(begun, end Record, only bool) {
 	for i, step := range begun.Steps {
 		id := ""
@@ -166,7 +166,7 @@ func (s *State) happened(begun, end Record, only bool) {
 		}
 		s.keys[step.Name] = now
 	}
-	for _, step := range end.Steps { // what it saw
+	for _, step := range end.Steps { // the versions that the request observed
 		h := s.history(step.Name)
 		now := branch{versions: step.on(nil)}
 		if only {
@@ -178,7 +178,7 @@ func (s *State) happened(begun, end Record, only bool) {
 	}
 }
 
-// named returns the branch with the id that an answer told of the version of a step.
+// named returns the branch with the version ID that a response returned for a step.
 func (b branch) named(step Step, id string) branch {
 	if id == "" {
 		return b
@@ -192,7 +192,7 @@ func (b branch) named(step Step, id string) branch {
 	return b
 }
 
-// settle takes a request that is in doubt no longer out of branches.
+// settle removes a request that is no longer uncertain from the requests of branches.
 func settle(list []branch, request uint64) []branch {
 	out := make([]branch, len(list))
 	for i, b := range list {
@@ -202,7 +202,7 @@ func settle(list []branch, request uint64) []branch {
 	return out
 }
 
-// settled forgets all doubts: a check is over.
+// settled forgets the uncertain requests of all branches, because a check is complete.
 func (s *State) settled() {
 	for n, h := range s.keys {
 		if len(h.all) == 1 && len(h.all[0].requests) == 0 && len(h.live) == 1 {
@@ -216,13 +216,13 @@ func (s *State) settled() {
 	}
 }
 
-// seen makes what a check found certain.
+// seen makes the result of a check certain.
 func (s *State) seen(step Step) {
 	now := []branch{{versions: step.on(nil)}}
 	s.keys[step.Name] = history{now, now}
 }
 
-// describe writes out what is possible.
+// describe returns the possible versions as text.
 func (h history) describe() string {
 	var list []string
 	for _, b := range h.all {

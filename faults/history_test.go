@@ -7,35 +7,38 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// told is a course of requests on keys with versions, for tests of what a State makes of it.
-type told struct {
+// requests is a State to which tests apply requests on keys with versions.
+type requests struct {
 	*State
 	t     *testing.T
 	at    int64
 	begun map[uint64]Record
 }
 
-func newTold(t *testing.T) *told { return &told{State: newState(), t: t, begun: map[uint64]Record{}} }
+func newRequests(t *testing.T) *requests {
+	return &requests{State: newState(), t: t, begun: map[uint64]Record{}}
+}
 
-func (s *told) write(r Record) {
+func (s *requests) write(r Record) {
 	s.t.Helper()
 	s.at++
 	r.Time = s.at
 	require.NoError(s.t, s.apply(r))
 }
 
-// begin begins to put a version that has the number of the request as its content; done acknowledges it as version id.
-func (s *told) begin(request uint64, n Name) {
+// begin begins a request that puts a version, whose content has the number of the request. done acknowledges it with
+// version IDs.
+func (s *requests) begin(request uint64, n Name) {
 	v, _ := NewValue(Piece{ID: request, Size: 10})
 	s.write(Record{Type: Begin, Request: request, Steps: []Step{{Name: n, Do: Push, Version: &Version{ID: "?" + string(rune('0'+request)), Value: v}}}})
 }
 
-func (s *told) done(request uint64, ids ...string) {
+func (s *requests) done(request uint64, ids ...string) {
 	s.write(Record{Type: Done, Request: request, IDs: ids})
 }
 
-// ids returns what n may have, as the ids of the versions, newest first.
-func (s *told) ids(n Name) (list []string) {
+// ids returns the possible versions of n, as lists of version IDs, newest first.
+func (s *requests) ids(n Name) (list []string) {
 	for _, b := range s.history(n).all {
 		line := ""
 		for _, v := range b.versions {
@@ -46,11 +49,11 @@ func (s *told) ids(n Name) (list []string) {
 	return list
 }
 
-// TestHistoryOfACut: of what was acknowledged while the power was cut any beginning may be there, and never the end
-// without what went before.
+// TestHistoryOfACut: any prefix of the requests acknowledged while the power was cut may survive, but never a request
+// without those before it.
 func TestHistoryOfACut(t *testing.T) {
 	n := Name{Bucket: "b", Key: "k"}
-	s := newTold(t)
+	s := newRequests(t)
 	s.begin(1, n)
 	s.done(1, "a")
 	s.begin(2, n)
@@ -73,10 +76,10 @@ func TestHistoryOfACut(t *testing.T) {
 	require.Equal(t, []string{"b a "}, s.ids(n))
 }
 
-// TestHistoryRelaxed: what was acknowledged longer ago than the window is there, and of the rest a beginning.
+// TestHistoryRelaxed: requests acknowledged before the window survive, and any prefix of the later ones may.
 func TestHistoryRelaxed(t *testing.T) {
 	n := Name{Bucket: "b", Key: "k"}
-	s := newTold(t)
+	s := newRequests(t)
 	s.relax()
 	s.begin(1, n)
 	s.done(1, "a")
@@ -90,10 +93,10 @@ func TestHistoryRelaxed(t *testing.T) {
 	s.write(Record{Type: Cut, Window: 10})
 	s.write(Record{Type: CutDone})
 	s.write(Record{Type: Rewind})
-	require.Equal(t, []string{"a ", "b a ", "b "}, s.ids(n), "and never nothing, or a marker")
+	require.Equal(t, []string{"a ", "b a ", "b "}, s.ids(n), "the key must have a version, and no delete marker")
 }
 
-// TestHalfARename: a rename that was not acknowledged has happened to both keys, or to none.
+// TestHalfARename: an unacknowledged rename must have happened for both keys or for neither.
 func TestHalfARename(t *testing.T) {
 	from, to := Name{Bucket: "b", Key: "from"}, Name{Bucket: "b", Key: "to"}
 	for name, test := range map[string]struct {
@@ -106,7 +109,7 @@ func TestHalfARename(t *testing.T) {
 		"lost":   {[]held{{id: "m", marker: true}, {id: "a", size: 10}}, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newTold(t)
+			s := newRequests(t)
 			s.begin(1, from)
 			s.done(1, "a")
 			v := s.history(from).all[0].versions[0].Value
@@ -129,8 +132,9 @@ func TestHalfARename(t *testing.T) {
 	}
 }
 
-// TestWhatLifecyclesMayTake: nothing goes before it is due, and nothing else than the rules say comes or goes.
-func TestWhatLifecyclesMayTake(t *testing.T) {
+// TestLifecycleDeletions: a lifecycle deletes versions and adds delete markers only as its rules specify, and not
+// before they are due.
+func TestLifecycleDeletions(t *testing.T) {
 	const day = int64(lifeDay)
 	value, _ := NewValue(Piece{ID: 1, Size: 10})
 	content := func(id string, written, under int64) Version {
@@ -167,30 +171,30 @@ func TestWhatLifecyclesMayTake(t *testing.T) {
 		{"expired", lifeBucket, "e/1", 3, []Version{content("a", 0, 0)}, sees("m", "a"), true},
 		{"expired, without a marker", lifeBucket, "e/1", 3, []Version{content("a", 0, 0)}, nil, false},
 		{"noncurrent by its expiry", lifeBucket, "e/1", 5, []Version{content("a", 0, 0)}, sees("m"), true},
-		{"all gone", lifeBucket, "e/1", 6, []Version{content("a", 0, 0)}, nil, true},
+		{"all deleted", lifeBucket, "e/1", 6, []Version{content("a", 0, 0)}, nil, true},
 		{"two markers", lifeBucket, "e/1", 9, []Version{content("a", 0, 0)}, sees("m1", "m2", "a"), false},
 		{"no rule", lifeBucket, "k/1", 90, []Version{content("a", 0, 0)}, nil, false},
 		{"no rule, a marker", lifeBucket, "k/1", 90, []Version{content("a", 0, 0)}, sees("m", "a"), false},
 		{"noncurrent early", lifeBucket, "m/1", 3, []Version{content("b", 2*day, 0), content("a", 0, 2*day)}, sees("b"), false},
 		{"noncurrent", lifeBucket, "m/1", 4, []Version{content("b", 2*day, 0), content("a", 0, 2*day)}, sees("b"), true},
-		{"the newest", lifeBucket, "m/1", 90, []Version{content("b", 2*day, 0), content("a", 0, 2*day)}, sees("a"), false},
-		{"a marker with something below", lifeBucket, "m/1", 1, []Version{marker("m", day, 0), content("a", 0, day)}, sees("a"), false},
-		{"a marker alone", lifeBucket, "m/1", 1, []Version{marker("m", day, 0)}, nil, true},
-		{"a marker and all below", lifeBucket, "m/1", 3, []Version{marker("m", day, 0), content("a", 0, day)}, nil, true},
+		{"without the newest version", lifeBucket, "m/1", 90, []Version{content("b", 2*day, 0), content("a", 0, 2*day)}, sees("a"), false},
+		{"without a marker that has a version below", lifeBucket, "m/1", 1, []Version{marker("m", day, 0), content("a", 0, day)}, sees("a"), false},
+		{"without a marker that is alone", lifeBucket, "m/1", 1, []Version{marker("m", day, 0)}, nil, true},
+		{"without a marker and the version below", lifeBucket, "m/1", 3, []Version{marker("m", day, 0), content("a", 0, day)}, nil, true},
 		{"a marker in between", lifeBucket, "e/1", 5, []Version{content("b", 4*day, 0), content("a", 0, 4*day)}, sees("b", "m", "a"), true},
 		{"a marker in between early", lifeBucket, "e/1", 2, []Version{content("b", 2*day, 0), content("a", 0, 2*day)}, sees("b", "m", "a"), false},
-		{"without versions", goneBucket, "e/1", 3, []Version{content("null", 0, 0)}, nil, true},
-		{"without versions early", goneBucket, "e/1", 2, []Version{content("null", 0, 0)}, nil, false},
-		{"without versions, a marker", goneBucket, "e/1", 3, []Version{content("null", 0, 0)}, sees("m", "null"), false},
+		{"no versioning, expired", goneBucket, "e/1", 3, []Version{content("null", 0, 0)}, nil, true},
+		{"no versioning, expired early", goneBucket, "e/1", 2, []Version{content("null", 0, 0)}, nil, false},
+		{"no versioning, a marker", goneBucket, "e/1", 3, []Version{content("null", 0, 0)}, sees("m", "null"), false},
 		{"no lifecycle", "b", "e/1", 90, []Version{content("a", 0, 0)}, nil, false},
 		{"deleted below a marker", lifeBucket, "e/1", 3, []Version{dropped(content("a", 0, 0))}, sees("m"), true},
 		{"deleted below a marker early", lifeBucket, "e/1", 2, []Version{dropped(content("a", 0, 0))}, sees("m"), false},
 		{"deleted", lifeBucket, "e/1", 1, []Version{dropped(content("b", 1, 0)), content("a", 0, 1)}, sees("a"), true},
-		{"deleted, and back", lifeBucket, "e/1", 1, []Version{dropped(content("a", 0, 0))}, sees("a"), false},
+		{"deleted, but came back", lifeBucket, "e/1", 1, []Version{dropped(content("a", 0, 0))}, sees("a"), false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			// Times begin at a day, for 0 stands for none.
+			// Times begin at day 1, because 0 means none.
 			for i := range test.want {
 				v := &test.want[i]
 				v.Written, v.Placed = v.Written+day, v.Placed+day

@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Disk is a file system that can lose its power. It lies in an image file on an outer file system whose files can be
-// cloned. Loop devices carry both; they and the mounts belong to the mount namespace of the process, and the outer
-// image has no name, so that all of it vanishes with the process, however that ends (see Private).
+// Disk is a file system whose power can be cut. It is in an image file on an outer file system that can clone files.
+// Both are on loop devices. The mounts belong to the mount namespace of the process, and the outer image is unlinked,
+// so everything disappears with the process, however it ends (see Private).
 //
-// A strict disk also forgets every name whose directory was not synced (see Names).
+// A strict disk also loses every name whose directory was not synced (see Names).
 type Disk struct {
 	dir    string // contains the mount points outer, inner and, for a strict disk, view
 	inner  string // the inner file system: ext4 or xfs
@@ -27,7 +27,7 @@ type Disk struct {
 	up     bool // the inner file system is mounted
 	closed bool
 
-	names   *Names       // on top of it, of a strict disk
+	names   *Names       // on top of the inner file system of a strict disk
 	pending []nameChange // changes that the restore after the last cut must undo
 }
 
@@ -37,8 +37,8 @@ const (
 	innerSize = 6 << 30
 )
 
-// formats are the commands that make the inner file systems, and the mount options: as little as possible is written
-// without being asked for, so that what is missing after a cut is what nobody synced.
+// formats are the commands that create the inner file systems, and the mount options. They make the file systems write
+// as little as possible without a sync, so that data that was not synced is missing after a cut.
 var formats = map[string]struct {
 	mkfs    []string
 	options string
@@ -47,11 +47,11 @@ var formats = map[string]struct {
 	"xfs":  {[]string{"mkfs.xfs", "-q", "-f"}, "loop,noatime"},
 }
 
-// NewDisk makes a disk with an empty inner file system under dir.
+// NewDisk creates a disk with an empty inner file system in dir.
 func NewDisk(ctx context.Context, dir, inner string, strict bool) (*Disk, error) {
 	format, ok := formats[inner]
 	if !ok {
-		return nil, fmt.Errorf("no such inner file system: %q", inner)
+		return nil, fmt.Errorf("unknown inner file system %q: expected ext4 or xfs", inner)
 	}
 	d := &Disk{dir: dir, inner: inner, strict: strict}
 	for _, name := range []string{"outer", "inner", "view"} {
@@ -96,7 +96,7 @@ func NewDisk(ctx context.Context, dir, inner string, strict bool) (*Disk, error)
 	return d, d.mountNames()
 }
 
-// Path returns the directory that is for use.
+// Path returns the directory for data.
 func (d *Disk) Path() string {
 	if d.strict {
 		return filepath.Join(d.dir, "view")
@@ -121,8 +121,8 @@ func (d *Disk) mount(ctx context.Context) error {
 	return err
 }
 
-// mountNames puts Names on top of the inner file system of a strict disk. What an earlier one has left in limbo goes:
-// its numbers are given away again.
+// mountNames mounts Names on top of the inner file system of a strict disk. It empties limbo first, because the new
+// Names reuses the numbers of the files in it.
 func (d *Disk) mountNames() (err error) {
 	if !d.strict {
 		return nil
@@ -137,8 +137,8 @@ func (d *Disk) mountNames() (err error) {
 	return err
 }
 
-// Cut clones the image, which is what a power cut would leave. Before, it writes a file that nobody syncs, which must
-// be missing after the cut: a cut that loses nothing proves nothing (see Restore).
+// Cut clones the image: the clone is what a power cut would leave. Before that, it writes a file without a sync, which
+// must be missing after the cut. If the file survives, the cut lost nothing and the test proves nothing (see Restore).
 func (d *Disk) Cut() (err error) {
 	if err := os.WriteFile(d.canary(), []byte("not synced"), 0o644); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (d *Disk) canary() string {
 	return filepath.Join(d.mountPoint(), fmt.Sprintf("canary.%d", d.number))
 }
 
-// Restore puts what the last cut left in the place of the inner file system. Nobody may have a file open there.
+// Restore replaces the inner file system with the clone of the last cut. No file may be open there.
 func (d *Disk) Restore(ctx context.Context) error {
 	canary := d.canary()
 	if err := d.unmount(); err != nil {
@@ -191,7 +191,7 @@ func (d *Disk) Restore(ctx context.Context) error {
 		return err
 	}
 	if b, err := os.ReadFile(canary); err == nil && len(b) > 0 {
-		return fmt.Errorf("the cut kept a file that was never synced: it proves nothing")
+		return fmt.Errorf("a file that was never synced survived the power cut, so the test proves nothing")
 	}
 	if err := Forget(d.root(), d.limbo(), d.pending); err != nil {
 		return err
@@ -244,7 +244,7 @@ func (d *Disk) Close() error {
 	return errors.Join(d.unmount(), unix.Unmount(filepath.Join(d.dir, "outer"), 0))
 }
 
-// sparse makes a file of size bytes without content.
+// sparse creates a sparse file of size bytes.
 func sparse(path string, size int64) error {
 	f, err := os.Create(path)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Name names a thing that requests change: an object (Key alone), an upload in progress (Key and Upload) or a part of
-// one, a bucket beside the main one (Bucket alone), or something in that (Bucket, too). An upload whose id the client
-// never learnt is named "?" and a number.
+// Name identifies an item that requests change: an object (Key), an upload in progress (Key and Upload), one of its
+// parts (Part too), or a bucket other than the main one (Bucket). Items in such a bucket have Bucket set as well. If
+// the client never learned the ID of an upload, Upload is "?" and a number.
 type Name struct {
 	Key    string `json:"key"`
 	Upload string `json:"upload,omitempty"`
@@ -21,7 +21,7 @@ type Name struct {
 	Bucket string `json:"bucket,omitempty"`
 }
 
-// String writes the name for reports.
+// String returns the name as text for reports.
 func (n Name) String() string {
 	switch {
 	case n.Bucket != "" && n.Key == "":
@@ -38,7 +38,7 @@ func (n Name) String() string {
 	return fmt.Sprintf("%q", n.Key)
 }
 
-// Effect means that a thing gets a value, or ceases to exist if the value is nil.
+// Effect means that an item gets a value or, if the value is nil, is deleted.
 type Effect struct {
 	Name  Name   `json:"name"`
 	Value *Value `json:"value"`
@@ -47,14 +47,14 @@ type Effect struct {
 // The types of records.
 const (
 	Begin   = "begin"   // a request is about to be sent: its Effects may happen from now on
-	Done    = "done"    // it was acknowledged: its Effects (those of Begin where it has none) have happened
-	Refused = "refused" // it was refused: nothing happened
-	Unknown = "unknown" // it failed, so nobody knows
+	Done    = "done"    // a request was acknowledged: its Effects, or those of Begin if it has none, have happened
+	Refused = "refused" // a request was refused: it had no effects
+	Unknown = "unknown" // a request failed, so its effects are uncertain
 	Seen    = "seen"    // the check found these Effects, so they are certain now
-	Checked = "checked" // the check is over: no request that began before it is pending any more
+	Checked = "checked" // the check is complete: requests that began before it are no longer pending
 	Cut     = "cut"     // the power is about to be cut
 	CutDone = "cutdone" // the power is off
-	Rewind  = "rewind"  // what follows goes on from what the cut left
+	Rewind  = "rewind"  // the following records continue from the state that the cut left
 	Note    = "note"    // a remark: a start, a kill
 )
 
@@ -64,14 +64,14 @@ type Record struct {
 	Request uint64   `json:"request,omitempty"` // the number of the request, from 1
 	Time    int64    `json:"time"`              // nanoseconds since 1970
 	Op      string   `json:"op,omitempty"`
-	Atomic  bool     `json:"atomic,omitempty"` // all of Effects happen, or none
+	Atomic  bool     `json:"atomic,omitempty"` // either all of Effects happen, or none
 	Effects []Effect `json:"effects,omitempty"`
-	Steps   []Step   `json:"steps,omitempty"` // the same of keys with versions; with Done: what it saw
-	IDs     []string `json:"ids,omitempty"`   // with Done: the ids that versions were given, beside the Steps of Begin
+	Steps   []Step   `json:"steps,omitempty"` // effects on keys with versions; with Done, the versions that the request observed
+	IDs     []string `json:"ids,omitempty"`   // with Done, the version IDs assigned to the Steps of Begin, in their order
 	Text    string   `json:"text,omitempty"`
 
-	// Window, with a Cut of a server that answers before it is durable, is how long before the cut its writes are
-	// durable.
+	// Window is set with a Cut of a server that acknowledges writes before they are durable. Writes that were
+	// acknowledged earlier than Window before the cut are durable.
 	Window time.Duration `json:"window,omitempty"`
 }
 
@@ -85,7 +85,7 @@ type Ledger struct {
 	err   error // the first failed write
 }
 
-// OpenLedger opens or begins the ledger at path.
+// OpenLedger opens the ledger at path, or creates it.
 func OpenLedger(path string) (*Ledger, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
@@ -136,7 +136,8 @@ func readRecords(r io.Reader, fn func(Record) error) error {
 	}
 }
 
-// Relax means that from now on the server answers before writes are durable, so each Cut has a Window.
+// Relax declares that from now on the server acknowledges writes before they are durable, so each Cut must have a
+// Window.
 func (l *Ledger) Relax() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,7 +154,7 @@ func (l *Ledger) Close() error {
 	return l.err
 }
 
-// Number returns an unused number for a request. Contents use it as their ID.
+// Number returns an unused number for a request, or for the ID of a Piece.
 func (l *Ledger) Number() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,7 +181,7 @@ func (l *Ledger) Write(r Record) error {
 	return err
 }
 
-// Value returns the value of a thing and reports whether it is certain.
+// Value returns the value of an item and reports whether it is certain.
 func (l *Ledger) Value(n Name) (*Value, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,7 +189,7 @@ func (l *Ledger) Value(n Name) (*Value, bool) {
 	return c[len(c)-1].value, len(c) == 1
 }
 
-// May reports whether a thing may exist, and whether it may not exist.
+// May reports whether an item may exist, and whether it may be missing.
 func (l *Ledger) May(n Name) (exist, lack bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -213,8 +214,8 @@ func (l *Ledger) Versions(n Name) ([]Version, bool) {
 	return list, len(live) == 1
 }
 
-// OpenUploads returns the uploads in a bucket ("": the main one) that are certainly in progress on keys that own
-// accepts, with their parts that are certain; uploads with uncertain parts are left out.
+// OpenUploads returns the uploads in a bucket ("" for the main one) that are certainly in progress, for the keys that
+// own accepts, with their parts. It leaves out uploads with uncertain parts.
 func (l *Ledger) OpenUploads(bucket string, own func(key string) bool) map[Name]map[int]*Value {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,14 +8,14 @@ import (
 	"orcas/lifecycle"
 )
 
-// passer is a server that can be asked for a pass of its lifecycles.
+// passer is a server that can run a lifecycle pass on request.
 type passer interface {
 	Lifecycle(ctx context.Context) (lifecycle.Report, error)
 }
 
-// days is how many days of a lifecycle a rule takes until nothing is left that it is about, at the most: a version
-// expires, is noncurrent then below its marker, and leaves that alone. Each time the day has to end in which something
-// is due.
+// days returns the maximum number of lifecycle days until a rule has deleted everything that it applies to. A version
+// expires, becomes noncurrent below its delete marker, and is deleted; then the delete marker expires, because it is
+// the only version. Each step takes one day more than the rule states, because the day in which it is due has to end.
 func (r rule) days() (n int) {
 	for _, days := range []int{r.expire, r.noncurrent, r.expire, r.abort} {
 		if days > 0 {
@@ -25,7 +25,7 @@ func (r rule) days() (n int) {
 	return n
 }
 
-// leaves reports whether a rule leaves a key with these versions as it is, however long that is.
+// leaves reports whether a rule never deletes anything of a key with these versions.
 func (r rule) leaves(got []held) bool {
 	switch {
 	case r.expire > 0:
@@ -36,8 +36,8 @@ func (r rule) leaves(got []held) bool {
 	return true
 }
 
-// leftovers lets days pass in a server without load, one for each pass of the lifecycles, until all that they are about
-// must have gone; it says what has not, and what has gone that no rule takes.
+// leftovers runs lifecycle passes, one per lifecycle day, on a server without load, until everything that expires must
+// be deleted. It returns violations for what is left, and for what was deleted although it has not expired.
 func (b *Bench) leftovers(ctx context.Context, client *Client, s *Summary) []Violation {
 	server, ok := b.Server.(passer)
 	if !ok || !b.Mix.Versions {
@@ -52,19 +52,19 @@ func (b *Bench) leftovers(ctx context.Context, client *Client, s *Summary) []Vio
 	for pass := 0; ; pass++ {
 		report, err := server.Lifecycle(ctx)
 		if err != nil {
-			return failure("failed", fmt.Errorf("a pass of the lifecycles: %w", err))
+			return failure("failed", fmt.Errorf("lifecycle pass: %w", err))
 		}
 		c := &checker{client: client, state: b.Ledger.State(), courses: map[Name][]branch{}, existing: map[string]bool{}}
 		left := c.leftovers(ctx)
 		if len(left) == 0 || pass == most {
-			b.Logf("after %d passes of the lifecycles %d things are left that they take; %d violations", pass+1, len(left), len(c.report.Violations))
+			b.Logf("after %d lifecycle passes, %d expired items are left; %d violations", pass+1, len(left), len(c.report.Violations))
 			for _, n := range left {
-				c.violate("left", n, "a lifecycle takes it, and %d passes with a day before each did not (the last one: %+v)", pass, report)
+				c.violate("left", n, "expired, but not deleted by %d lifecycle passes with a day before each (the last one: %+v)", pass, report)
 			}
 			s.Taken += c.report.Taken
 			return c.report.Violations
 		}
-		select { // from the end of the pass on: what that did is a day old in the next one
+		select { // counted from the end of the pass, so that its changes are a day old in the next one
 		case <-time.After(lifeDay):
 		case <-ctx.Done():
 			return nil
@@ -72,8 +72,8 @@ func (b *Bench) leftovers(ctx context.Context, client *Client, s *Summary) []Vio
 	}
 }
 
-// leftovers compares the keys that are subject to lifecycles, and returns those, and the uploads, of which something is
-// left that is due in the end.
+// leftovers compares the keys that are subject to lifecycles, and returns the keys and uploads that a lifecycle still
+// has to delete.
 func (c *checker) leftovers(ctx context.Context) (left []Name) {
 	keys := map[Name][]held{}
 	for n := range c.state.keys {

@@ -18,33 +18,33 @@ import (
 	"sync"
 )
 
-// liar is a small S3 server in memory that breaks one promise, which its lie names. It is what the bench is tried on:
-// with no lie it must find nothing, with any other it must find that.
+// liar is a small S3 server in memory for tests of the bench. It breaks the promise that its lie names, which the bench
+// must find. If the lie is "", it breaks none.
 type liar struct {
 	lie string
 
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // guards the fields below
 	down    bool
 	server  *httptest.Server
 	now     memory
-	durable memory // what a kill leaves with the lie "memory"
+	durable memory // the data that a kill leaves if the lie is "memory"
 	writes  int
 	last    map[string]memoryObject // by event ("put", "delete", "replace"): the last object put, deleted, or replaced
 	uploads int
 
-	versions int           // ids of them given
-	dropped  memoryVersion // the last version deleted for good, with its bucket for tags
+	versions int           // number of version IDs assigned
+	dropped  memoryVersion // the last version that was permanently deleted; tags is its bucket
 	renamed  Name          // the last key with versions that was renamed
 }
 
-// memory is what a liar holds.
+// memory is the data of a liar.
 type memory struct {
 	objects map[string]memoryObject
 	uploads map[string]memoryUpload
-	buckets map[string]bool // beside the one with the objects
+	buckets map[string]bool // the buckets other than the one with the objects
 	shelves map[Name][]memoryVersion
-	status  map[string]string // of versions, by bucket
-	rules   map[string]string // of lifecycles, by bucket, as XML
+	status  map[string]string // versioning status by bucket
+	rules   map[string]string // lifecycle rules by bucket, as XML
 }
 
 type memoryObject struct {
@@ -57,10 +57,10 @@ type memoryObject struct {
 type memoryUpload struct {
 	key    string
 	parts  map[int]memoryObject
-	bucket string // "": the main one
+	bucket string // "" for the main one
 }
 
-// newLiar returns a server that lies so; "" is honest.
+// newLiar returns a server with a lie; "" for none.
 func newLiar(lie string) *liar {
 	empty := memory{}.clone()
 	return &liar{lie: lie, now: empty, durable: empty.clone(), last: map[string]memoryObject{}}
@@ -83,14 +83,14 @@ func (l *liar) Start(context.Context) (string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.lie == "dead" && l.writes > 0 {
-		return "", fmt.Errorf("will not start again")
+		return "", fmt.Errorf("the liar does not start again")
 	}
 	l.down = false
 	l.server = httptest.NewServer(l)
 	return l.server.URL, nil
 }
 
-// Credentials implements Server; a liar asks for none.
+// Credentials implements Server. A liar does not check them.
 func (l *liar) Credentials() Credentials { return Credentials{"liar", "liar"} }
 
 func (l *liar) Stop() error { return l.Kill() }
@@ -109,7 +109,7 @@ func (l *liar) Kill() error {
 	return nil
 }
 
-// crash does to the memory what the lie says.
+// crash damages the data as the lie requires.
 func (l *liar) crash() {
 	put := l.last["put"]
 	switch l.lie {
@@ -233,7 +233,7 @@ func (l *liar) bucket(w http.ResponseWriter, method, name string) {
 		for b := range l.now.buckets {
 			s += "<Bucket><Name>" + b + "</Name></Bucket>"
 		}
-		answer(w, "ListAllMyBucketsResult", "<Buckets>"+s+"</Buckets>")
+		writeXML(w, "ListAllMyBucketsResult", "<Buckets>"+s+"</Buckets>")
 	}
 }
 
@@ -269,7 +269,7 @@ func (l *liar) object(w http.ResponseWriter, r *http.Request, key string, body [
 		} else if from := r.Header.Get("x-amz-copy-source"); from != "" {
 			o = l.now.objects[strings.TrimPrefix(from, bucket+"/")]
 			o.key, o.etag = key, plain(key, o.body).etag
-			answer(w, "CopyObjectResult", "<ETag>"+o.etag+"</ETag>")
+			writeXML(w, "CopyObjectResult", "<ETag>"+o.etag+"</ETag>")
 		} else if l.lie == "etag" && len(body)%50 == 0 {
 			w.Header().Set("ETag", `"0"`)
 		} else {
@@ -279,7 +279,7 @@ func (l *liar) object(w http.ResponseWriter, r *http.Request, key string, body [
 	}
 }
 
-// rename takes an object away from its key, for good, and returns it under the other.
+// rename removes an object, and returns it with its new key.
 func (l *liar) rename(from, to string) memoryObject {
 	from, _ = url.PathUnescape(from)
 	o := l.now.objects[strings.TrimPrefix(from, "/"+bucket+"/")]
@@ -289,7 +289,7 @@ func (l *liar) rename(from, to string) memoryObject {
 	return o
 }
 
-// appended returns what old becomes when the content of more is put behind its own.
+// appended returns old with the content of more appended.
 func (l *liar) appended(old, more memoryObject) memoryObject {
 	before, count, _ := strings.Cut(old.etag, "-")
 	n, _ := strconv.Atoi(count)
@@ -301,7 +301,7 @@ func (l *liar) appended(old, more memoryObject) memoryObject {
 	return more
 }
 
-// tagging keeps the inside of what it is sent.
+// tagging serves the tags of an object. It stores them as XML.
 func (l *liar) tagging(w http.ResponseWriter, method, key string, body []byte) {
 	o, exists := l.now.objects[key]
 	if !exists {
@@ -310,7 +310,7 @@ func (l *liar) tagging(w http.ResponseWriter, method, key string, body []byte) {
 	}
 	switch method {
 	case http.MethodGet:
-		answer(w, "Tagging", o.tags)
+		writeXML(w, "Tagging", o.tags)
 		return
 	case http.MethodDelete:
 		o.tags = ""
@@ -343,7 +343,7 @@ func (l *liar) upload(w http.ResponseWriter, r *http.Request, key, id, number st
 				body = bytes.Clone(body)
 				body[0]++
 			}
-			answer(w, "CopyPartResult", "<ETag>"+plain(number, body).etag+"</ETag>")
+			writeXML(w, "CopyPartResult", "<ETag>"+plain(number, body).etag+"</ETag>")
 			u.parts[n] = plain(number, body)
 			return
 		}
@@ -356,7 +356,7 @@ func (l *liar) upload(w http.ResponseWriter, r *http.Request, key, id, number st
 		for n, p := range u.parts {
 			s += fmt.Sprintf("<Part><PartNumber>%d</PartNumber><Size>%d</Size><ETag>%s</ETag></Part>", n, len(p.body), p.etag)
 		}
-		answer(w, "ListPartsResult", s)
+		writeXML(w, "ListPartsResult", s)
 	case r.Method == http.MethodPost:
 		o := memoryObject{key: key}
 		var sums []byte
@@ -368,7 +368,7 @@ func (l *liar) upload(w http.ResponseWriter, r *http.Request, key, id, number st
 		o.etag = fmt.Sprintf("%x-%d", md5.Sum(sums), len(u.parts))
 		l.put(o)
 		delete(l.now.uploads, id)
-		answer(w, "CompleteMultipartUploadResult", "<ETag>"+o.etag+"</ETag>")
+		writeXML(w, "CompleteMultipartUploadResult", "<ETag>"+o.etag+"</ETag>")
 	}
 }
 
@@ -387,7 +387,7 @@ func (l *liar) deleteMany(w http.ResponseWriter, body []byte) {
 		}
 		s += "<Deleted><Key>" + o.Key + "</Key></Deleted>"
 	}
-	answer(w, "DeleteResult", s)
+	writeXML(w, "DeleteResult", s)
 }
 
 func (l *liar) list(w http.ResponseWriter, after, limit, delimiter string) {
@@ -413,7 +413,7 @@ func (l *liar) list(w http.ResponseWriter, after, limit, delimiter string) {
 		s += fmt.Sprintf("<Contents><Key>%s</Key><Size>%d</Size><ETag>%s</ETag></Contents>", key, size, o.etag)
 		last = key
 	}
-	answer(w, "ListBucketResult", s)
+	writeXML(w, "ListBucketResult", s)
 }
 
 // listDirectories lists the common prefixes, all in one page.
@@ -427,14 +427,14 @@ func (l *liar) listDirectories(w http.ResponseWriter, delimiter string) {
 		}
 		dirs[dir] = true
 	}
-	answer(w, "ListBucketResult", s)
+	writeXML(w, "ListBucketResult", s)
 }
 
 func (l *liar) beginUpload(w http.ResponseWriter, n Name) {
 	l.uploads++
 	id := fmt.Sprintf("u%d", l.uploads)
 	l.now.uploads[id] = memoryUpload{n.Key, map[int]memoryObject{}, n.Bucket}
-	answer(w, "InitiateMultipartUploadResult", "<UploadId>"+id+"</UploadId>")
+	writeXML(w, "InitiateMultipartUploadResult", "<UploadId>"+id+"</UploadId>")
 }
 
 func (l *liar) listUploads(w http.ResponseWriter, bucket string) {
@@ -445,16 +445,16 @@ func (l *liar) listUploads(w http.ResponseWriter, bucket string) {
 		}
 		s += "<Upload><Key>" + u.key + "</Key><UploadId>" + id + "</UploadId></Upload>"
 	}
-	answer(w, "ListMultipartUploadsResult", s)
+	writeXML(w, "ListMultipartUploadsResult", s)
 }
 
-// plain makes an object of a body.
+// plain returns an object with a body.
 func plain(key string, body []byte) memoryObject {
 	sum := md5.Sum(body)
 	return memoryObject{key: key, body: body, etag: hex.EncodeToString(sum[:])}
 }
 
-// answer writes an XML document.
-func answer(w http.ResponseWriter, name, inner string) {
+// writeXML writes an XML document.
+func writeXML(w http.ResponseWriter, name, inner string) {
 	fmt.Fprintf(w, "<%s>%s</%s>", name, inner, name)
 }

@@ -13,12 +13,12 @@ import (
 	"strings"
 )
 
-// memoryVersion is a version that a liar holds. Slices of them, newest first, are replaced, never changed.
+// memoryVersion is a stored version of a liar. Slices of versions, newest first, are replaced, never modified.
 type memoryVersion struct {
 	memoryObject
 	id     string
 	marker bool
-	mode   string // of its retention, as a header has it
+	mode   string // its retention mode, as in the header
 	hold   string
 }
 
@@ -26,8 +26,7 @@ func (v *memoryVersion) locked(bypass bool) bool {
 	return v.hold == "ON" || v.mode == "COMPLIANCE" || v.mode == "GOVERNANCE" && !bypass
 }
 
-// crashVersions does to the versions what the lie says: to one version that was there for some time, where it needs
-// one.
+// crashVersions damages the versions as the lie requires. Most lies are about one version.
 func (l *liar) crashVersions() {
 	is := func(n Name, i int) bool {
 		v := l.now.shelves[n][i]
@@ -102,7 +101,7 @@ func (l *liar) versionID() string {
 	return fmt.Sprintf("v%06d", l.versions)
 }
 
-// serveVersions serves a bucket beside the main one.
+// serveVersions serves a bucket other than the main one.
 func (l *liar) serveVersions(w http.ResponseWriter, r *http.Request, n Name, body []byte) {
 	q := r.URL.Query()
 	switch {
@@ -111,7 +110,7 @@ func (l *liar) serveVersions(w http.ResponseWriter, r *http.Request, n Name, bod
 		_ = xml.Unmarshal(body, &in)
 		l.now.status[n.Bucket] = in.Status
 	case q.Has("versioning"):
-		answer(w, "VersioningConfiguration", "<Status>"+l.now.status[n.Bucket]+"</Status>")
+		writeXML(w, "VersioningConfiguration", "<Status>"+l.now.status[n.Bucket]+"</Status>")
 	case q.Has("lifecycle") && r.Method == http.MethodPut:
 		var in struct {
 			Inside string `xml:",innerxml"`
@@ -119,7 +118,7 @@ func (l *liar) serveVersions(w http.ResponseWriter, r *http.Request, n Name, bod
 		_ = xml.Unmarshal(body, &in)
 		l.now.rules[n.Bucket] = in.Inside
 	case q.Has("lifecycle"):
-		answer(w, "LifecycleConfiguration", l.now.rules[n.Bucket])
+		writeXML(w, "LifecycleConfiguration", l.now.rules[n.Bucket])
 	case q.Has("versions"):
 		l.listVersions(w, n.Bucket, q.Get("prefix"))
 	case q.Has("uploads") && r.Method == http.MethodGet:
@@ -133,7 +132,7 @@ func (l *liar) serveVersions(w http.ResponseWriter, r *http.Request, n Name, bod
 			o.etag = fmt.Sprintf("%x-1", md5.Sum(sum))
 			l.add(w, n, memoryVersion{memoryObject: o})
 			delete(l.now.uploads, q.Get("uploadId"))
-			answer(w, "CompleteMultipartUploadResult", "<ETag>"+o.etag+"</ETag>")
+			writeXML(w, "CompleteMultipartUploadResult", "<ETag>"+o.etag+"</ETag>")
 		}
 	case q.Has("uploadId"):
 		l.upload(w, r, n.Key, q.Get("uploadId"), q.Get("partNumber"), body)
@@ -144,7 +143,8 @@ func (l *liar) serveVersions(w http.ResponseWriter, r *http.Request, n Name, bod
 	}
 }
 
-// find returns the place of a version; "": the newest. -1: there is none.
+// find returns the index of a version, or of the newest version if id is "". It returns -1 if the version does not
+// exist.
 func (l *liar) find(n Name, id string) int {
 	return slices.IndexFunc(l.now.shelves[n], func(v memoryVersion) bool { return id == "" || v.id == id })
 }
@@ -168,7 +168,7 @@ func (l *liar) version(w http.ResponseWriter, r *http.Request, n Name, q url.Val
 		_ = xml.Unmarshal(body, &in)
 		l.change(n, at, func(v *memoryVersion) { v.tags = in.Inside })
 	case q.Has("tagging") && at >= 0:
-		answer(w, "Tagging", l.now.shelves[n][at].tags)
+		writeXML(w, "Tagging", l.now.shelves[n][at].tags)
 	case q.Has("legal-hold") && at >= 0:
 		var in struct{ Status string }
 		_ = xml.Unmarshal(body, &in)
@@ -203,12 +203,12 @@ func (l *liar) version(w http.ResponseWriter, r *http.Request, n Name, q url.Val
 		if v.tags != "" {
 			w.Header().Set("x-amz-tagging-count", "1")
 		}
-		w.Header().Set("Content-Length", strconv.Itoa(len(v.body))) // net/http tells it of short bodies only
+		w.Header().Set("Content-Length", strconv.Itoa(len(v.body))) // net/http sets it only for short bodies
 		_, _ = w.Write(v.body)
 	}
 }
 
-// putVersion serves all sorts of writes.
+// putVersion serves writes, appends, copies and renames.
 func (l *liar) putVersion(w http.ResponseWriter, r *http.Request, n Name, body []byte) {
 	o := memoryVersion{memoryObject: plain(n.Key, body), mode: r.Header.Get("x-amz-object-lock-mode"), hold: r.Header.Get("x-amz-object-lock-legal-hold")}
 	sourceOf := func(header string) (Name, string) {
@@ -229,14 +229,14 @@ func (l *liar) putVersion(w http.ResponseWriter, r *http.Request, n Name, body [
 		o.memoryObject = l.now.shelves[from][l.find(from, id)].memoryObject
 		o.etag = plain(n.Key, o.body).etag
 		l.add(w, n, o)
-		answer(w, "CopyObjectResult", "<ETag>"+o.etag+"</ETag>")
+		writeXML(w, "CopyObjectResult", "<ETag>"+o.etag+"</ETag>")
 		return
 	}
 	w.Header().Set("ETag", `"`+o.etag+`"`)
 	l.add(w, n, o)
 }
 
-// add puts a version on top, and says which where w is not nil.
+// add adds a version as the newest. It sends the version ID if w is not nil.
 func (l *liar) add(w http.ResponseWriter, n Name, v memoryVersion) {
 	v.id = nullID
 	list := l.now.shelves[n]
@@ -252,7 +252,7 @@ func (l *liar) add(w http.ResponseWriter, n Name, v memoryVersion) {
 	l.now.shelves[n] = slices.Insert(slices.Clone(list), 0, v)
 }
 
-// drop deletes a version for good.
+// drop permanently deletes a version.
 func (l *liar) drop(n Name, id string) {
 	at := l.find(n, id)
 	if at < 0 {
@@ -276,7 +276,7 @@ func (l *liar) deleteVersions(w http.ResponseWriter, bucket string, body []byte)
 		l.drop(Name{Bucket: bucket, Key: o.Key}, o.ID)
 		s += "<Deleted><Key>" + o.Key + "</Key></Deleted>"
 	}
-	answer(w, "DeleteResult", s)
+	writeXML(w, "DeleteResult", s)
 }
 
 // listVersions lists the versions of the keys with a prefix, all in one page.
@@ -295,5 +295,5 @@ func (l *liar) listVersions(w http.ResponseWriter, bucket, prefix string) {
 			s += "<" + kind + "><Key>" + n.Key + "</Key><VersionId>" + v.id + "</VersionId><IsLatest>" + latest + "</IsLatest>" + more + "</" + kind + ">"
 		}
 	}
-	answer(w, "ListVersionsResult", s)
+	writeXML(w, "ListVersionsResult", s)
 }

@@ -98,8 +98,8 @@ func (r *reader) read() ([]Version, bool) {
 	return r.from(0, 0, false)
 }
 
-// from does the same for got[i:] and want[j:]. covered: a delete marker that the lifecycle created is on top of
-// want[j].
+// from does the same for got[i:] and want[j:]. covered means that a delete marker that the lifecycle created is on top
+// of want[j].
 func (r *reader) from(i, j int, covered bool) ([]Version, bool) {
 	if j == len(r.want) {
 		return nil, i == len(r.got)
@@ -130,7 +130,7 @@ func (r *reader) from(i, j int, covered bool) ([]Version, bool) {
 	return nil, false
 }
 
-// unknown reports whether no version of the history has the given id.
+// unknown reports whether no version of the history has the given ID.
 func (r *reader) unknown(id string) bool {
 	return !slices.ContainsFunc(r.want, func(v Version) bool { return v.ID == id })
 }
@@ -157,7 +157,7 @@ func (r *reader) since(w Version) int64 {
 	return at
 }
 
-// mayLack reports whether the lifecycle may have deleted want[j], where everything in got[i:] is older than want[j].
+// mayLack reports whether the lifecycle may have deleted want[j], if everything in got[i:] is older than want[j].
 func (r *reader) mayLack(i, j int, covered bool) bool {
 	w, left := r.want[j], len(r.got)-i
 	if r.off {

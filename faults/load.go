@@ -10,28 +10,28 @@ import (
 	"time"
 )
 
-// The sizes of contents in bytes, both ends included.
+// Sizes of content in bytes, and the number of parts. The bounds are inclusive.
 const (
 	smallMax = 64 << 10
 	largeMin = 1 << 20
 	largeMax = 12 << 20
 	partMin  = 5 << 20 // the smallest part that is not the last
-	partsMax = 4       // parts of the uploads here
+	partsMax = 4       // the maximum number of parts of an upload
 )
 
-// Mix describes the mixture of operations and contents of a load.
+// Mix describes the mixture of operations and content of a load.
 type Mix struct {
 	Workers   int
 	SmallKeys int   // number of keys for small content, of all workers
 	LargeKeys int   // number of keys for large content, of all workers
 	LargeRate int64 // maximum bytes of large content per second; 0 means no limit
-	Equal     int   // one in Equal contents equals content that some worker has written; 0 means none
+	Equal     int   // one in Equal pieces of content repeats content that a worker has written; 0 means none
 	Ops       []Op
 	Versions  bool // also use buckets with versions, locks and lifecycles
 }
 
-// StandardMix returns the mixture of all operations that the bench uses. The large contents are held back, so that they
-// do not fill the disk, nor keep the small ones from coming in their hundreds.
+// StandardMix returns the mixture of all operations that the bench uses. The rate of large content is limited, so that
+// it does not fill the disk, and leaves room for hundreds of small objects per second.
 func StandardMix() Mix {
 	return Mix{Workers: 16, SmallKeys: 1600, LargeKeys: 48, LargeRate: 24 << 20, Equal: 4, Ops: Operations(), Versions: true}
 }
@@ -43,17 +43,17 @@ type Load struct {
 	Client *Client
 	Seed   uint64
 
-	expectFailures atomic.Bool  // the server is being taken down: failures are its end and no violation
+	expectFailures atomic.Bool  // the server is being taken down, so failures are not violations
 	stopping       atomic.Bool  // begin no more requests
 	acked          atomic.Int64 // operations acknowledged
-	largeBytes     atomic.Int64 // of large content begun
+	largeBytes     atomic.Int64 // bytes of large content in requests that have begun
 	begun          time.Time
 	ended          time.Time
 
 	wg         sync.WaitGroup
 	mu         sync.Mutex // guards the fields below
 	violations []Violation
-	written    [2][64]Piece // contents that were sent, small and large ones, for others to be equal to
+	written    [2][64]Piece // recently sent content, small and large, which other requests repeat
 }
 
 // Start starts the workers.
@@ -65,8 +65,8 @@ func (l *Load) Start(ctx context.Context) {
 	}
 }
 
-// ExpectFailures says that the server is being taken down from now on: requests may fail, and a worker whose request
-// fails ends.
+// ExpectFailures announces that the server is being taken down: from now on requests may fail, and a worker whose
+// request fails ends.
 func (l *Load) ExpectFailures() { l.expectFailures.Store(true) }
 
 // Stop makes the workers end after their current requests.
@@ -97,10 +97,10 @@ type worker struct {
 	load   *Load
 	number int
 	rand   *rand.Rand
-	failed bool // a request got no answer while the server was being taken down
+	failed bool // a request got no response, or the ledger cannot be written
 }
 
-// run does operations until the load stops or the server is gone.
+// run performs operations until the load stops or the server is down.
 func (w *worker) run(ctx context.Context) {
 	total := 0
 	for _, op := range w.load.Ops {
@@ -129,7 +129,7 @@ func (w *worker) mayLarge() bool {
 func (w *worker) smallKey() string { return w.key("small", w.load.SmallKeys) }
 func (w *worker) largeKey() string { return w.key("large", w.load.LargeKeys) }
 
-// key returns one of n keys, of which every Workers-th belongs to this worker.
+// key returns one of n keys, of which this worker owns every Workers-th.
 func (w *worker) key(kind string, n int) string {
 	return fmt.Sprintf("%s/%05d", kind, w.number+w.load.Workers*w.rand.IntN(max(1, n/w.load.Workers)))
 }
@@ -155,7 +155,7 @@ func (w *worker) large(lo, hi int64) (*Value, []byte) {
 // content returns new content of size bytes.
 func (w *worker) content(size int64) (*Value, []byte) { return NewValue(w.load.piece(w.rand, size)) }
 
-// piece returns new content of size bytes or, now and then, content that was sent before and is about as large.
+// piece returns new content of size bytes or, sometimes, content of the same size class that was sent before.
 func (l *Load) piece(r *rand.Rand, size int64) Piece {
 	if l.Equal == 0 {
 		return Piece{ID: l.Ledger.Number(), Size: size}
@@ -174,21 +174,21 @@ func (l *Load) piece(r *rand.Rand, size int64) Piece {
 	return class[i]
 }
 
-// change is one request: what it does to which things, and whether it may be refused.
+// change is a request and its effects.
 type change struct {
 	op      string
-	name    Name // what it is about, where neither effects nor steps say so
+	name    Name // the item, if there are neither effects nor steps
 	effects []Effect
-	atomic  bool            // all of effects happen, or none
-	refusal int             // the HTTP status of a refusal that may be; 0: none
-	send    func() error    // sends it; an ETag that came back is compared by send itself (see check)
-	result  func() []Effect // what happened, where that shows only in the answer; nil: effects
-	steps   []Step          // what it does to keys with versions
-	ids     func() []string // of the versions that steps make, as the answer tells them
-	seen    func() []Step   // what the answer shows
+	atomic  bool            // either all of effects happen, or none
+	refusal int             // the HTTP status of a refusal that is allowed; 0 if none is
+	send    func() error    // sends the request, and compares a returned ETag (see check)
+	result  func() []Effect // if set, returns the effects, which only the response names
+	steps   []Step          // effects on keys with versions
+	ids     func() []string // returns the version IDs in the response, for the versions in steps
+	seen    func() []Step   // returns the versions that the response lists
 }
 
-// do notes a change in the ledger, sends it, and notes and returns how it ended: Done, Refused or Unknown.
+// do records a change in the ledger, sends it, and records and returns its outcome: Done, Refused or Unknown.
 func (w *worker) do(c change) string {
 	l := w.load
 	number := l.Ledger.Number()
@@ -227,7 +227,7 @@ func (w *worker) do(c change) string {
 	return end.Type
 }
 
-// about names a thing that the change is about.
+// about returns an item that the change affects, for messages.
 func (c *change) about() Name {
 	switch {
 	case len(c.steps) > 0:
@@ -246,10 +246,10 @@ func (w *worker) broken(err error) string {
 	return Unknown
 }
 
-// check compares the ETag of an answer with the one of the value written.
+// check compares the ETag of a response with that of the value written.
 func (w *worker) check(n Name, v *Value, got string, err error) error {
 	if err == nil && got != v.ETag {
-		w.load.violate("etag", n.String(), "acknowledged with ETag %q, the content has %q", got, v.ETag)
+		w.load.violate("etag", n.String(), "acknowledged with ETag %q; expected %q", got, v.ETag)
 	}
 	return err
 }

@@ -14,83 +14,83 @@ import (
 	"orcas/faults/result"
 )
 
-// mutant is a build without one guard, and what must find it: the bench, or a test of the code itself.
+// mutant is a build without one guard, and the test that must detect it: the bench, or a test of the code itself.
 type mutant struct {
 	name  string
-	guard string // what was taken out
+	guard string // the guard that is removed
 
-	power  bool // found by power cuts
-	strict bool // ... on a strict disk
-	downs  int  // ... or SIGKILLs, within so many
+	power  bool // the bench detects it by power cuts, otherwise by SIGKILLs
+	strict bool // the power cuts need a strict disk
+	downs  int  // the maximum number of power cuts or SIGKILLs until it is detected
 
-	pkg, run string   // found by a test in process
-	env      []string // for it
-	tags     string   // ... and for its build, beside mutant
+	pkg, run string   // or these tests in this package detect it
+	env      []string // the environment of the tests
+	tags     string   // build tags of the tests, in addition to mutant
 }
 
 var mutants = []mutant{
 	{name: "no-data-sync", guard: "the sync of data", power: true, downs: 3},
 	{name: "no-replay", guard: "the replay of records at a start", power: true, downs: 3},
 	{name: "no-dir-sync", guard: "the sync of directories", power: true, strict: true, downs: 3},
-	{name: "ack-before-commit", guard: "the answer comes after the commit", downs: 6},
-	{name: "no-history", guard: "a version that is no longer the newest one is kept", downs: 3},
-	{name: "noncurrent-at-once", guard: "a version is noncurrent since the next one was written", downs: 6},
-	{name: "last-key-stays", guard: "a pass of a lifecycle decides on the last key, too", downs: 2},
-	{name: "no-expected-version", guard: "a lifecycle deletes what it has read, and nothing that came since", pkg: "./lifecycle", run: "TestRaces"},
+	{name: "ack-before-commit", guard: "a response is sent after the commit", downs: 6},
+	{name: "no-history", guard: "a version is kept when it is no longer the newest", downs: 3},
+	{name: "noncurrent-at-once", guard: "a version becomes noncurrent when the next one is written", downs: 6},
+	{name: "last-key-stays", guard: "a lifecycle pass includes the last key", downs: 2},
+	{name: "no-expected-version", guard: "a lifecycle deletes only the version that it has read, not a newer one", pkg: "./lifecycle", run: "TestRaces"},
 	{name: "no-frame-check", guard: "the checksums of frames", pkg: "./faults/model", run: "TestFlipsInABlockOfARunningServer"},
 	{name: "no-row-check", guard: "the checksums of rows in the database", pkg: "./faults/model", run: "TestFlipsInTheDatabase", env: []string{"ORCAS_FAULTS_FLIPS=1000"}},
-	{name: "no-tail-cut", guard: "a start leaves out the write that a crash cut off", pkg: "./batch", run: "TestEveryCutIsAPrefix|TestTornLastBatch"},
-	{name: "no-relaxed-cut", guard: "in relaxed mode what stands behind a gap is no part of the history", pkg: "./batch", run: "TestRelaxedPowerCuts"},
-	{name: "overdue-sync-waits", guard: "in relaxed mode a sync that is overdue begins at once", pkg: "./batch", run: "TestRelaxedBound"},
-	{name: "no-last-note", guard: "in relaxed mode a clean stop records what is durable", pkg: "./batch", run: "TestRelaxedDamageAfterStop"},
-	{name: "no-idle-note", guard: "in relaxed mode what is durable is recorded when writes cease", pkg: "./batch", run: "TestRelaxedDamageWhenIdle"},
-	{name: "no-void", guard: "a write reported as failed does not come back with a replay", pkg: "./batch", run: "TestApplyThatWroteNothingIsVoided|TestFailuresFailTheirBatchOnly"},
-	{name: "no-log-bound", guard: "a long read gives way when the log of the database is at its bound", pkg: "./core/sqlite", run: "TestLogBoundBesideASnapshot"},
-	{name: "log-stays-long", guard: "the file of the log is emptied when no writes come", pkg: "./core/sqlite", run: "TestIdleLogIsEmptied"},
-	{name: "no-rest", guard: "a snapshot that gave way to writes is not tried again at once", pkg: "./reclaim", run: "TestSnapshotGivesWay"},
-	{name: "parts-resolved", guard: "parts are read without their content by whoever needs none", pkg: "./core/sqlite", run: "TestStatementsOfParts"},
-	{name: "rows-twice", guard: "a repair writes a row once that a damaged tree yields twice", pkg: "./cmd/orcas", run: "TestFsckRepairsATree"},
-	{name: "repair-keeps-loss", guard: "a repair takes lost rows from the blocks", pkg: "./cmd/orcas", run: "TestFsckRepairsATree"},
-	{name: "no-seal", guard: "nothing is appended to a block after a failed sync", pkg: "./core/disk", run: "TestBlocks|TestFailedSteps"},
-	{name: "no-metadata-seal", guard: "no metadata is written after a failed write of the database", pkg: "./core/sqlite", run: "TestStopped|TestFailedCommitStopsWrites"},
-	{name: "no-lock-file", guard: "one process owns a data directory", pkg: "./core/disk", run: "TestOnlyOneOwner"},
-	{name: "no-cache-gate", guard: "what was read before a write is not cached after it", pkg: "./core/cached", run: "TestOldRowIsNotStored"},
-	{name: "no-head", guard: "metadata is not made again from blocks that lack the newest records", pkg: "./batch", run: "TestRelaxedWithoutBlocks"},
-	{name: "no-marker", guard: "a directory of blocks that is not that of the store is refused", pkg: "./core/disk", run: "TestUnmounted|TestForeignBlocks"},
+	{name: "no-tail-cut", guard: "a start ignores a write that a crash cut off", pkg: "./batch", run: "TestEveryCutIsAPrefix|TestTornLastBatch"},
+	{name: "no-relaxed-cut", guard: "in relaxed mode, a replay ends at the first gap", pkg: "./batch", run: "TestRelaxedPowerCuts"},
+	{name: "overdue-sync-waits", guard: "in relaxed mode, an overdue sync begins immediately", pkg: "./batch", run: "TestRelaxedBound"},
+	{name: "no-last-note", guard: "in relaxed mode, a clean stop records which writes are durable", pkg: "./batch", run: "TestRelaxedDamageAfterStop"},
+	{name: "no-idle-note", guard: "in relaxed mode, the server records which writes are durable when there are no more writes", pkg: "./batch", run: "TestRelaxedDamageWhenIdle"},
+	{name: "no-void", guard: "a replay skips a write that was reported as failed", pkg: "./batch", run: "TestApplyThatWroteNothingIsVoided|TestFailuresFailTheirBatchOnly"},
+	{name: "no-log-bound", guard: "a long read gives way when the log of the database reaches its limit", pkg: "./core/sqlite", run: "TestLogBoundBesideASnapshot"},
+	{name: "log-stays-long", guard: "the log file is emptied when there are no writes", pkg: "./core/sqlite", run: "TestIdleLogIsEmptied"},
+	{name: "no-rest", guard: "a snapshot that gave way to writes is not retried immediately", pkg: "./reclaim", run: "TestSnapshotGivesWay"},
+	{name: "parts-resolved", guard: "parts are read without their content if it is not needed", pkg: "./core/sqlite", run: "TestStatementsOfParts"},
+	{name: "rows-twice", guard: "a repair writes a row only once if a damaged tree returns it twice", pkg: "./cmd/orcas", run: "TestFsckRepairsATree"},
+	{name: "repair-keeps-loss", guard: "a repair restores lost rows from the blocks", pkg: "./cmd/orcas", run: "TestFsckRepairsATree"},
+	{name: "no-seal", guard: "a block gets no more writes after a failed sync", pkg: "./core/disk", run: "TestBlocks|TestFailedSteps"},
+	{name: "no-metadata-seal", guard: "the database gets no more writes after a failed write", pkg: "./core/sqlite", run: "TestStopped|TestFailedCommitStopsWrites"},
+	{name: "no-lock-file", guard: "only one process uses a data directory", pkg: "./core/disk", run: "TestOnlyOneOwner"},
+	{name: "no-cache-gate", guard: "a row that was read before a write is not cached after it", pkg: "./core/cached", run: "TestOldRowIsNotStored"},
+	{name: "no-head", guard: "metadata is not rebuilt from blocks that lack the newest records", pkg: "./batch", run: "TestRelaxedWithoutBlocks"},
+	{name: "no-marker", guard: "a directory that does not contain the blocks of this store is refused", pkg: "./core/disk", run: "TestUnmounted|TestForeignBlocks"},
 	{name: "no-start-compare", guard: "a start compares the blocks with the metadata", pkg: "./cmd/orcas", run: "TestOneBlockMissing|TestManyBlocksMissing"},
 	{name: "no-scrub-compare", guard: "the scrub compares the blocks with the metadata", pkg: "./cmd/orcas", run: "TestScrubFindsMissingBlocks"},
-	{name: "hidden-ability", guard: "optional abilities of drivers are found below wrappers", pkg: "./server", run: "TestAbilitiesAreReachable"},
-	{name: "early-release", guard: "a pooled buffer is given back by its last holder", pkg: "./faults/model", run: "TestClockSteps", tags: ",poison"},
-	{name: "no-condition", guard: "conditions are decided in the transaction", pkg: "./faults/model", run: "TestOneWinner"},
-	{name: "no-tags-recorded", guard: "tags that a request sets are in its record, and come back with a replay", pkg: "./faults/model", run: "TestLinearizable"},
-	{name: "no-tags-condition", guard: "an append keeps tags that were set while it was under way", pkg: "./faults/model", run: "TestLinearizable"},
-	{name: "no-object-lock", guard: "a deletion asks the version's lock in the transaction", pkg: "./s3", run: "TestDeleteLocked"},
-	{name: "hint-is-proof", guard: "reclaim asks the metadata what is alive, whatever the garbage says", pkg: "./reclaim", run: "TestReclaimRounds"},
-	{name: "no-second-look", guard: "a block that was emptied is looked through once more", pkg: "./reclaim", run: "TestWhatDidNotMoveStays"},
-	{name: "no-scan-error", guard: "a block that cannot be read proves nothing", pkg: "./reclaim", run: "TestErrorsDeleteNothing"},
-	{name: "no-move-check", guard: "what is moved is verified first", pkg: "./reclaim", run: "TestDamageIsNotMoved"},
-	{name: "no-floor", guard: "blocks that are written to are no garbage", pkg: "./reclaim", run: "TestOrphansGo|TestDeletedWhileItMoves"},
-	{name: "no-snapshot-cover", guard: "a block of records stays until a snapshot covers them", pkg: "./reclaim", run: "TestReclaimRounds"},
-	{name: "no-sync-before-unlink", guard: "the database is synced before a block of records goes", pkg: "./reclaim", run: "TestPowerCutAfterEachRound"},
-	{name: "no-quiet", guard: "a block goes when nobody is about to pin it", pkg: "./reclaim", run: "TestUnlinkWaitsForReaders"},
-	{name: "no-pin", guard: "a reader pins what it has yet to read", pkg: "./content", run: "TestPinnedContentStays"},
-	{name: "no-pin-check", guard: "reclaim leaves what is pinned alone", pkg: "./content", run: "TestPinnedContentStays"},
-	{name: "forget-early", guard: "garbage is forgotten when its block is gone", pkg: "./reclaim", run: "TestGarbageOutlivesAFailedUnlink"},
-	{name: "no-path-check", guard: "nothing is appended to a block whose file was removed", pkg: "./core/disk", run: "TestNothingIsAppendedToARemovedFile"},
+	{name: "hidden-ability", guard: "optional abilities of drivers are found through wrappers", pkg: "./server", run: "TestAbilitiesAreReachable"},
+	{name: "early-release", guard: "a pooled buffer is released only by its last user", pkg: "./faults/model", run: "TestClockSteps", tags: ",poison"},
+	{name: "no-condition", guard: "conditions are checked in the transaction", pkg: "./faults/model", run: "TestOneWinner"},
+	{name: "no-tags-recorded", guard: "the tags that a request sets are in its record, and a replay restores them", pkg: "./faults/model", run: "TestLinearizable"},
+	{name: "no-tags-condition", guard: "an append keeps tags that were set while it was in progress", pkg: "./faults/model", run: "TestLinearizable"},
+	{name: "no-object-lock", guard: "a deletion checks the version's lock in the transaction", pkg: "./s3", run: "TestDeleteLocked"},
+	{name: "hint-is-proof", guard: "reclaim checks the metadata for live content, and does not rely on the garbage list", pkg: "./reclaim", run: "TestReclaimRounds"},
+	{name: "no-second-look", guard: "a block is scanned again after its content was moved", pkg: "./reclaim", run: "TestWhatDidNotMoveStays"},
+	{name: "no-scan-error", guard: "a block that cannot be read is not deleted", pkg: "./reclaim", run: "TestErrorsDeleteNothing"},
+	{name: "no-move-check", guard: "content is verified before it is moved", pkg: "./reclaim", run: "TestDamageIsNotMoved"},
+	{name: "no-floor", guard: "blocks that are still being written are not deleted", pkg: "./reclaim", run: "TestOrphansGo|TestDeletedWhileItMoves"},
+	{name: "no-snapshot-cover", guard: "a block of records is kept until a snapshot covers them", pkg: "./reclaim", run: "TestReclaimRounds"},
+	{name: "no-sync-before-unlink", guard: "the database is synced before a block of records is deleted", pkg: "./reclaim", run: "TestPowerCutAfterEachRound"},
+	{name: "no-quiet", guard: "a block is deleted only when no reader is about to pin it", pkg: "./reclaim", run: "TestUnlinkWaitsForReaders"},
+	{name: "no-pin", guard: "a reader pins the content that it has not read yet", pkg: "./content", run: "TestPinnedContentStays"},
+	{name: "no-pin-check", guard: "reclaim keeps pinned content", pkg: "./content", run: "TestPinnedContentStays"},
+	{name: "forget-early", guard: "garbage is removed from the list only after its block was deleted", pkg: "./reclaim", run: "TestGarbageOutlivesAFailedUnlink"},
+	{name: "no-path-check", guard: "a block whose file was removed gets no more writes", pkg: "./core/disk", run: "TestNothingIsAppendedToARemovedFile"},
 	{name: "no-verify", guard: "a stored copy is verified before new content shares it", pkg: "./content", run: "TestDamagedContentIsStoredAgain"},
-	{name: "no-verify-large", guard: "the blocks of large content are looked at before it is shared", pkg: "./content", run: "TestDamagedContentIsStoredAgain"},
-	{name: "no-repair", guard: "good bytes that arrive repair what refers to a damaged copy", pkg: "./content", run: "TestDamagedContentIsStoredAgain"},
-	{name: "mend-undecoded", guard: "old frames that take the place of damaged content are decoded first", pkg: "./scrub", run: "TestNothingIsRepairedFromAnotherKey"},
-	{name: "suspects-verified", guard: "a block with damage that nobody has looked into is not verified", pkg: "./scrub", run: "TestSuspectBlocksAreNotVerified"},
-	{name: "no-content-check", guard: "checksums that the client sent are compared", pkg: "./s3", run: "TestSpoiltContent"},
-	{name: "no-payload-hash", guard: "the signed SHA-256 of a body is compared", pkg: "./s3", run: "TestSpoiltContent|TestPayloadModes"},
+	{name: "no-verify-large", guard: "the blocks of large content are checked before it is shared", pkg: "./content", run: "TestDamagedContentIsStoredAgain"},
+	{name: "no-repair", guard: "an upload with the same content repairs a damaged copy", pkg: "./content", run: "TestDamagedContentIsStoredAgain"},
+	{name: "mend-undecoded", guard: "old frames are decoded before they replace damaged content", pkg: "./scrub", run: "TestNothingIsRepairedFromAnotherKey"},
+	{name: "suspects-verified", guard: "a block with unexamined damage does not count as verified", pkg: "./scrub", run: "TestSuspectBlocksAreNotVerified"},
+	{name: "no-content-check", guard: "checksums that the client sent are compared with the content", pkg: "./s3", run: "TestSpoiltContent"},
+	{name: "no-payload-hash", guard: "the signed SHA-256 is compared with the body", pkg: "./s3", run: "TestSpoiltContent|TestPayloadModes"},
 }
 
-// TestMutants shows that the bench is not blind: it must find something wrong with each mutant.
+// TestMutants shows that the bench and the tests detect the absence of each guard.
 func TestMutants(t *testing.T) {
 	wanted := strings.Split(os.Getenv("ORCAS_FAULTS_MUTANTS"), ",")
 	if wanted[0] == "" {
-		t.Skip("ORCAS_FAULTS_MUTANTS names none")
+		t.Skip("ORCAS_FAULTS_MUTANTS is not set")
 	}
 	for _, m := range mutants {
 		if !slices.Contains(wanted, m.name) && wanted[0] != "all" {
@@ -111,7 +111,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// find takes the mutant down under load, until something is wrong; it returns what did so.
+// find takes the mutant down under load until there is a violation, and returns the kind of fault that led to it.
 func (m mutant) find(t *testing.T) string {
 	found, down := "SIGKILL under load", Down(Kill)
 	var b *Bench
@@ -132,12 +132,13 @@ func (m mutant) find(t *testing.T) string {
 	for _, v := range s.Violations[:min(5, len(s.Violations))] {
 		t.Log("found:", v)
 	}
-	require.NotEmpty(t, s.Violations, "the mutant survived: the bench is blind")
-	require.NotZero(t, s.Downs, "it did not even run")
+	require.NotEmpty(t, s.Violations, "the mutant survived: the bench did not detect it")
+	require.NotZero(t, s.Downs, "the mutant never ran under load")
 	return found
 }
 
-// findInProcess runs the tests in a build of the mutant: they must fail there, and pass in one of no mutant.
+// findInProcess runs the tests in a build of the mutant, where they must fail, and in a build without one, where they
+// must pass.
 func (m mutant) findInProcess(t *testing.T) {
 	test := func(active string) (string, error) {
 		cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-tags", "mutant"+m.tags, "-ldflags", "-X orcas/internal/mutant.active="+active,
@@ -148,9 +149,9 @@ func (m mutant) findInProcess(t *testing.T) {
 		return string(out), err
 	}
 	out, err := test("none")
-	require.NoError(t, err, "without any mutant: %s", out)
+	require.NoError(t, err, "the tests fail without a mutant: %s", out)
 	require.NotContains(t, out, "no tests to run")
 	out, err = test(m.name)
-	require.Error(t, err, "the mutant survived: the bench is blind")
-	require.Contains(t, out, "--- FAIL: Test", "it must be a test that fails, not the build")
+	require.Error(t, err, "the mutant survived: the tests did not detect it")
+	require.Contains(t, out, "--- FAIL: Test", "a test must fail, not the build")
 }

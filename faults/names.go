@@ -19,31 +19,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Names is a file system that passes everything through to a directory of another one, and keeps account of the names
-// that do not last yet: those made, moved or removed in a directory that was not synced since. A power cut may take any
-// of them back, and Forget takes all of them back.
+// Names is a file system that passes all operations through to a directory of another file system, and keeps track of
+// the changes to names that are not durable yet: names that were created, moved or removed in a directory that was not
+// synced since. A power cut may undo any of these changes; Forget undoes all of them.
 //
-// ext4 and its like never show that a directory was not synced, where a new file in it was: they keep one journal for
-// all. POSIX promises nothing of the kind, and other file systems take it at its word.
+// ext4 and similar file systems hide a missing sync of a directory if a new file in it was synced, because they have a
+// single journal. POSIX does not guarantee that, and other file systems do not do it.
 //
-// What was removed or replaced lives on under a number in a second directory, for as long as it may have to come back.
+// Files that were removed or replaced are kept in a second directory, limbo, under a number, as long as they may have
+// to be restored.
 type Names struct {
 	lower, limbo string // directories of one file system
 	server       *fuse.Server
-	handles      sync.WaitGroup // files and directories that are open
+	handles      sync.WaitGroup // open files and directories
 	slow         atomic.Int64   // additional time of each sync of a file, in nanoseconds
 
-	mu      sync.Mutex // held over every change of a name and every sync of a directory; guards the rest
+	mu      sync.Mutex // held during every change of a name and every sync of a directory; guards the rest
 	changes []nameChange
-	next    int // name in limbo
+	next    int // the last number used in limbo
 }
 
-// nameChange is a change that does not last yet. Paths are relative to lower.
+// nameChange is a change that is not durable yet. Paths are relative to lower.
 type nameChange struct {
-	made    string // this name was made
-	from    string // or was moved from here to made
-	removed string // or this one was removed
-	saved   string // what stood there before, in limbo; "" nothing
+	made    string // the name that was created
+	from    string // the name that was moved to made
+	removed string // the name that was removed
+	saved   string // the replaced or removed file, in limbo; "" if there was none
 	isDir   bool   // removed was a directory
 }
 
@@ -66,8 +67,8 @@ func MountNames(lower, limbo, view string) (*Names, error) {
 	return n, keepFromChildren("/dev/fuse")
 }
 
-// keepFromChildren marks this process's descriptors of a device as not to be inherited. A server that held the
-// descriptor of the file system that it waits for would wait for ever, beyond SIGKILL, if the bench ended.
+// keepFromChildren sets close-on-exec on this process's descriptors of a device. If a server inherited the descriptor
+// of the file system that it waits for, and the bench ended, the server would wait forever, even after SIGKILL.
 func keepFromChildren(device string) error {
 	const fds = "/proc/self/fd"
 	list, err := os.ReadDir(fds)
@@ -87,22 +88,23 @@ func keepFromChildren(device string) error {
 	return nil
 }
 
-// Close unmounts it. Whoever used it has ended or is about to; Close waits until every file is closed below as well,
-// which happens a little later.
+// Close unmounts the file system, whose users have ended or are about to end. It waits until every file is also closed
+// in the file system below, which happens a little later.
 func (n *Names) Close() error {
 	n.handles.Wait()
 	return n.server.Unmount()
 }
 
-// Freeze calls fn while no name changes and no directory is synced, and returns what does not last at that moment.
+// Freeze calls fn while no name changes and no directory is synced, and returns the changes that are not durable at
+// that moment.
 func (n *Names) Freeze(fn func() error) ([]nameChange, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.changes), fn()
 }
 
-// SyncAll makes everything last that is there, as syncfs does on another file system: the kernel does not pass that on
-// to one of FUSE.
+// SyncAll makes everything durable, like syncfs on other file systems. The kernel does not pass syncfs on to FUSE file
+// systems.
 func (n *Names) SyncAll() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -115,15 +117,15 @@ func (n *Names) SyncAll() error {
 	}
 	for _, c := range n.changes {
 		if c.saved != "" {
-			_ = os.Remove(filepath.Join(n.limbo, c.saved)) // one that stays is in nobody's way
+			_ = os.Remove(filepath.Join(n.limbo, c.saved)) // a leftover file does no harm
 		}
 	}
 	n.changes = nil
 	return nil
 }
 
-// Forget takes the changes back in the directory lower, whose names in limbo are in the directory limbo. Nothing
-// may be mounted over it. What the file system below has forgotten by itself is no error.
+// Forget undoes changes in the directory lower, with the saved files in the directory limbo. Names must not be mounted.
+// A change that the file system below has lost by itself is not an error.
 func Forget(lower, limbo string, changes []nameChange) error {
 	for _, c := range slices.Backward(changes) {
 		if err := c.undo(lower, limbo); err != nil {
@@ -159,7 +161,7 @@ func (c nameChange) undo(lower, limbo string) error {
 	return ignore(ignore(err, gofs.ErrExist), gofs.ErrNotExist)
 }
 
-// ignore returns err unless it is the one to be ignored.
+// ignore returns err, or nil if it is the error to ignore.
 func ignore(err, ignored error) error {
 	if errors.Is(err, ignored) {
 		return nil
@@ -167,8 +169,8 @@ func ignore(err, ignored error) error {
 	return err
 }
 
-// change does one change of a name, and notes it where it was done. save is the path whose file it replaces or removes,
-// "" none.
+// change performs a change of a name, and records it if it succeeds. save is the path of the file that it replaces or
+// removes, or "".
 func (n *Names) change(c nameChange, save string, do func() syscall.Errno) syscall.Errno {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -189,8 +191,8 @@ func (n *Names) change(c nameChange, save string, do func() syscall.Errno) sysca
 	return errno
 }
 
-// synced forgets the changes that a sync of a directory made last. A move between directories lasts with the one it
-// went to.
+// synced drops the changes that a sync of a directory made durable. A move between directories becomes durable with its
+// target directory.
 func (n *Names) synced(dir string) {
 	n.changes = slices.DeleteFunc(n.changes, func(c nameChange) bool {
 		name := c.made
@@ -201,7 +203,7 @@ func (n *Names) synced(dir string) {
 			return false
 		}
 		if c.saved != "" {
-			_ = os.Remove(filepath.Join(n.limbo, c.saved)) // one that stays is in nobody's way
+			_ = os.Remove(filepath.Join(n.limbo, c.saved)) // a leftover file does no harm
 		}
 		return true
 	})
@@ -213,7 +215,7 @@ type nameNode struct {
 	names *Names
 }
 
-// WrapChild makes the nodes below like this one.
+// WrapChild wraps the nodes below in nameNodes.
 func (d *nameNode) WrapChild(_ context.Context, child fs.InodeEmbedder) fs.InodeEmbedder {
 	return &nameNode{child.(*fs.LoopbackNode), d.names}
 }
@@ -221,7 +223,7 @@ func (d *nameNode) WrapChild(_ context.Context, child fs.InodeEmbedder) fs.Inode
 // at returns the path of a name in this directory, relative to the root.
 func (d *nameNode) at(name string) string { return filepath.Join(d.Path(d.Root()), name) }
 
-// Create makes or opens a file.
+// Create creates or opens a file.
 func (d *nameNode) Create(ctx context.Context, name string, flags, mode uint32, out *fuse.EntryOut) (node *fs.Inode, fh fs.FileHandle, fuseFlags uint32, errno syscall.Errno) {
 	create := func() syscall.Errno {
 		node, fh, fuseFlags, errno = d.LoopbackNode.Create(ctx, name, flags, mode, out)
@@ -247,7 +249,7 @@ func (d *nameNode) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint3
 	return fh, fuseFlags, errno
 }
 
-// Fsync syncs a file, on a drive that may be slow.
+// Fsync syncs a file, after the delay that simulates a slow drive.
 func (d *nameNode) Fsync(ctx context.Context, fh fs.FileHandle, flags uint32) syscall.Errno {
 	time.Sleep(time.Duration(d.names.slow.Load()))
 	if f, ok := fh.(fs.FileFsyncer); ok {
@@ -265,7 +267,7 @@ func (d *nameNode) Release(ctx context.Context, fh fs.FileHandle) syscall.Errno 
 	return 0
 }
 
-// Mkdir makes a directory.
+// Mkdir creates a directory.
 func (d *nameNode) Mkdir(ctx context.Context, name string, mode uint32, out *fuse.EntryOut) (node *fs.Inode, errno syscall.Errno) {
 	errno = d.names.change(nameChange{made: d.at(name)}, "", func() syscall.Errno {
 		node, errno = d.LoopbackNode.Mkdir(ctx, name, mode, out)
@@ -274,7 +276,7 @@ func (d *nameNode) Mkdir(ctx context.Context, name string, mode uint32, out *fus
 	return node, errno
 }
 
-// Link gives a file a further name.
+// Link gives a file another name.
 func (d *nameNode) Link(ctx context.Context, target fs.InodeEmbedder, name string, out *fuse.EntryOut) (node *fs.Inode, errno syscall.Errno) {
 	errno = d.names.change(nameChange{made: d.at(name)}, "", func() syscall.Errno {
 		node, errno = d.LoopbackNode.Link(ctx, target, name, out)
@@ -297,7 +299,7 @@ func (d *nameNode) Rmdir(ctx context.Context, name string) syscall.Errno {
 	})
 }
 
-// Rename moves a file; what stood at the new name is saved. Directories and exchanges are not moved here.
+// Rename moves a file, and saves the file that it replaces. It does not support directories and exchanges.
 func (d *nameNode) Rename(ctx context.Context, name string, parent fs.InodeEmbedder, newName string, flags uint32) syscall.Errno {
 	to, ok := parent.(*nameNode)
 	if child := d.GetChild(name); !ok || flags&^unix.RENAME_NOREPLACE != 0 || child == nil || child.IsDir() {
@@ -322,7 +324,7 @@ func (d *nameNode) OpendirHandle(ctx context.Context, flags uint32) (fs.FileHand
 	return &nameDir{stream, d}, fuseFlags, 0
 }
 
-// dirStream is what the loopback's open directory can do.
+// dirStream has the methods of an open directory of the loopback file system.
 type dirStream interface {
 	fs.FileReaddirenter
 	fs.FileReleasedirer
@@ -336,7 +338,7 @@ type nameDir struct {
 	node *nameNode
 }
 
-// Fsyncdir makes the names in the directory last.
+// Fsyncdir makes the names in the directory durable.
 func (d *nameDir) Fsyncdir(ctx context.Context, flags uint32) syscall.Errno {
 	n := d.node.names
 	n.mu.Lock()

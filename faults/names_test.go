@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNamesForget changes names with and without syncs of their directories, and takes back what does not last.
+// TestNamesForget changes names with and without syncs of their directories, and undoes the changes that are not
+// durable.
 func TestNamesForget(t *testing.T) {
 	if !private(t) {
 		return
@@ -60,11 +61,11 @@ func TestNamesForget(t *testing.T) {
 	require.NoError(t, names.Close())
 	require.NoError(t, Forget(lower, limbo, pending))
 	require.Equal(t, "d/lasts d/made d/synced lasts removed replaced", tree(t, lower))
-	require.NoError(t, Forget(lower, limbo, pending), "what is forgotten already")
+	require.NoError(t, Forget(lower, limbo, pending), "the changes are already undone")
 	require.Equal(t, "d/lasts d/made d/synced lasts removed replaced", tree(t, lower))
 }
 
-// tree returns the files below dir, in order, with their contents where these are not their names.
+// tree returns the files below dir, in order, each with its content if that is not its name.
 func tree(t *testing.T, dir string) string {
 	t.Helper()
 	var list []string

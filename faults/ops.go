@@ -16,8 +16,8 @@ type Op struct {
 	Run    func(context.Context, *worker)
 }
 
-// Operations returns every writing operation. To add one: write a function that picks keys and contents and calls
-// worker.do with what the request will have done, and name it here.
+// Operations returns every write operation. To add one, write a function that picks keys and content and calls
+// worker.do with the effects of the request, and add it to this list.
 func Operations() []Op {
 	return append([]Op{
 		{"put-small", 400, false, putSmall},
@@ -64,7 +64,7 @@ func putLarge(ctx context.Context, w *worker) {
 	w.put(ctx, "put-large", w.largeKey(), v, body)
 }
 
-// overwrite writes twice in a row, so that there is a fresh value to be replaced, also by another size class.
+// overwrite writes a key twice in a row, so that a recent value is replaced, possibly by one of another size class.
 func overwrite(ctx context.Context, w *worker) {
 	key := w.smallKey()
 	for range 2 {
@@ -82,7 +82,8 @@ func putIfAbsent(ctx context.Context, w *worker) {
 	w.ifAbsent(ctx, "put-if-absent", w.smallKey(), v, body)
 }
 
-// largeIfAbsent does so with content that has a block of its own: it is written before the condition is decided.
+// largeIfAbsent does the same with large content, which has a block of its own and is written before the condition is
+// checked.
 func largeIfAbsent(ctx context.Context, w *worker) {
 	v, body := w.large(largeMin, 2*largeMin)
 	w.ifAbsent(ctx, "large-if-absent", w.largeKey(), v, body)
@@ -96,11 +97,11 @@ func (w *worker) ifAbsent(ctx context.Context, op, key string, v *Value, body []
 		return w.check(n, v, got, err)
 	}})
 	if end == Done && !lack || end == Refused && !exist {
-		w.load.violate("condition", n.String(), "If-None-Match: * was %s, though the key %s", end, existence(exist))
+		w.load.violate("condition", n.String(), "a write with If-None-Match: * ended as %q, although the key %s", end, existence(exist))
 	}
 }
 
-// putIfMatch writes with If-Match: the right ETag three times of four, else a wrong one.
+// putIfMatch writes with If-Match: three times out of four with the correct ETag, otherwise with a wrong one.
 func putIfMatch(ctx context.Context, w *worker) {
 	n := Name{Key: w.smallKey()}
 	old, certain := w.load.Ledger.Value(n)
@@ -117,11 +118,11 @@ func putIfMatch(ctx context.Context, w *worker) {
 		return w.check(n, v, got, err)
 	}})
 	if end != want && end != Unknown {
-		w.load.violate("condition", n.String(), "If-Match: %s was %s, though the key held %v", tag, end, old)
+		w.load.violate("condition", n.String(), "a write with If-Match: %s ended as %q, although the key had %v", tag, end, old)
 	}
 }
 
-// existence returns a word for messages.
+// existence describes for messages whether a key existed.
 func existence(exist bool) string {
 	if exist {
 		return "existed"
@@ -155,7 +156,7 @@ func deleteMany(ctx context.Context, w *worker) {
 		deleted, err := w.load.Client.DeleteMany(ctx, list)
 		for _, key := range deleted {
 			if !keys[key] {
-				w.load.violate("answer", fmt.Sprintf("%q", key), "acknowledged as deleted, but not asked for")
+				w.load.violate("response", fmt.Sprintf("%q", key), "acknowledged as deleted, but not in the request")
 			}
 			happened = append(happened, Effect{Name: Name{Key: key}})
 		}
@@ -174,7 +175,7 @@ func (w *worker) copy(ctx context.Context, op, from, to string) {
 	}
 	n := Name{Key: to}
 	v = v.Copied()
-	w.do(change{op: op, effects: []Effect{{n, v}}, send: func() error { // with its tag
+	w.do(change{op: op, effects: []Effect{{n, v}}, send: func() error { // a copy keeps the tag
 		got, err := w.load.Client.Copy(ctx, from, to)
 		return w.check(n, v, got, err)
 	}})
@@ -227,13 +228,13 @@ func appendSmall(ctx context.Context, w *worker) {
 	w.append(ctx, "append", w.smallKey(), more, body)
 }
 
-// appendLarge appends to a large object, also one of parts.
+// appendLarge appends to a large object, possibly a multipart object.
 func appendLarge(ctx context.Context, w *worker) {
 	more, body := w.large(1, largeMin)
 	w.append(ctx, "append-large", w.largeKey(), more, body)
 }
 
-// label gives an object whose value is certain another tag, or takes it away one time in four.
+// label changes the tag of an object whose value is certain, or one time in four removes it.
 func label(ctx context.Context, w *worker) {
 	n := Name{Key: w.smallKey()}
 	if w.rand.IntN(4) == 0 {
@@ -247,13 +248,13 @@ func label(ctx context.Context, w *worker) {
 	if w.rand.IntN(4) > 0 {
 		text = fmt.Sprint(w.load.Ledger.Number())
 	}
-	w.do(change{op: "label", effects: []Effect{{n, v.Labelled(text)}}, send: func() error {
+	w.do(change{op: "label", effects: []Effect{{n, v.Labeled(text)}}, send: func() error {
 		return w.load.Client.Label(ctx, n.Key, text)
 	}})
 }
 
-// createUpload begins an upload of a key, with a Value that says when it is due, and reports whether that was
-// acknowledged.
+// createUpload creates an upload for a key, and reports whether that was acknowledged. v contains the time at which the
+// lifecycle aborts it.
 func (w *worker) createUpload(ctx context.Context, n Name, v *Value) (up Name, done bool) {
 	unnamed := n
 	unnamed.Upload = fmt.Sprintf("?%d", w.load.Ledger.Number())
@@ -266,8 +267,8 @@ func (w *worker) createUpload(ctx context.Context, n Name, v *Value) (up Name, d
 	return n, end == Done
 }
 
-// beginUpload begins an upload and puts parts: all but the last of at least partMin. It returns the upload and its
-// parts, none after a failure.
+// beginUpload creates an upload and puts its parts, all except the last with at least partMin bytes. It returns the
+// upload and its parts, or no parts after a failure.
 func (w *worker) beginUpload(ctx context.Context, parts int) (Name, []*Value) {
 	n, done := w.createUpload(ctx, Name{Key: w.largeKey()}, &Value{})
 	if !done {
@@ -301,8 +302,8 @@ func (w *worker) putPart(ctx context.Context, n Name, lo int64) *Value {
 	return v
 }
 
-// complete makes an object of an upload. One of four is completed once more, as by a client that has lost the answer:
-// that is acknowledged again or refused, and changes nothing.
+// complete completes an upload. One time in four it repeats the request, like a client that did not receive the
+// response. The second request is acknowledged or refused, and changes nothing.
 func (w *worker) complete(ctx context.Context, n Name, parts []*Value) {
 	object, v := Name{Key: n.Key}, Join(parts...)
 	send := func() error {
@@ -315,7 +316,7 @@ func (w *worker) complete(ctx context.Context, n Name, parts []*Value) {
 	}
 }
 
-// multipartCopy makes an object whose first part is a range of another object.
+// multipartCopy creates an object whose first part is a range of another object.
 func multipartCopy(ctx context.Context, w *worker) {
 	from := w.largeKey()
 	source, certain := w.load.Ledger.Value(Name{Key: from})
@@ -356,7 +357,7 @@ func createOrDeleteBucket(ctx context.Context, w *worker) {
 	n := Name{Bucket: fmt.Sprintf("%s-%02d", bucket, w.number)}
 	exist, lack := w.load.Ledger.May(n)
 	switch {
-	case exist && lack: // a restart decides
+	case exist && lack: // uncertain until the next start
 	case exist:
 		w.do(change{op: "delete-bucket", effects: []Effect{{n, nil}}, send: func() error {
 			return w.load.Client.RemoveBucket(ctx, n.Bucket)
@@ -387,14 +388,14 @@ func multipart(ctx context.Context, w *worker) {
 	}
 }
 
-// multipartLeftOpen leaves an upload for multipartGoOn, which may come after a restart.
+// multipartLeftOpen leaves an upload open for multipartGoOn, possibly until after a restart.
 func multipartLeftOpen(ctx context.Context, w *worker) {
 	if len(w.load.Ledger.OpenUploads("", w.owns)) < 3 {
 		w.beginUpload(ctx, 1+w.rand.IntN(2))
 	}
 }
 
-// multipartGoOn goes on with an upload that was left open: replaces its last part, completes it or aborts it.
+// multipartGoOn continues an upload that was left open: it replaces the last part, or completes or aborts the upload.
 func multipartGoOn(ctx context.Context, w *worker) {
 	for n, parts := range w.load.Ledger.OpenUploads("", w.owns) {
 		var list []*Value

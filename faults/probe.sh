@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Says by its status whether this machine lets the bench do all that it can: loop devices, mounts and FUSE. Where it does, a part that
-# cannot run is a failure; elsewhere it is left out, and named at the end.
+# Exits with status 0 if this machine can run all parts of the bench, which need loop devices, mounts and FUSE. On such a machine, a
+# part that cannot run is a failure; elsewhere it is skipped, and listed at the end.
 set -euo pipefail
 [ "$(id -u)" = 0 ] && [ -c /dev/fuse ]
 dir=$(mktemp -d)
@@ -9,5 +9,5 @@ mkdir "$dir/mount"
 for fs in ext4 btrfs; do
 	truncate -s 256M "$dir/$fs"
 	"mkfs.$fs" -q "$dir/$fs"
-	unshare -m mount -o loop "$dir/$fs" "$dir/mount" # it goes with the namespace
+	unshare -m mount -o loop "$dir/$fs" "$dir/mount" # the mount disappears with the namespace
 done

@@ -43,8 +43,8 @@ type Process struct {
 	Log    string // the file to which its output is appended
 	// ReadyMax is the maximum time until the server is ready, including after a crash; 0 means no limit.
 	ReadyMax time.Duration
-	// Settings are environments (NAME=value) that the starts use in turn, so that one set of data sees several; none:
-	// the defaults.
+	// Settings are environments (NAME=value) that successive starts use in turn, so that the same data is used with
+	// several settings. Without any, every start uses the defaults.
 	Settings [][]string
 	// Always contains environment variables (NAME=value) for every start, before Settings.
 	Always []string
@@ -70,7 +70,7 @@ func (p *Process) Start(ctx context.Context) (string, error) {
 		return "", errors.Join(err, p.Kill())
 	}
 	if took := time.Since(begun); p.ReadyMax > 0 && took > p.ReadyMax {
-		return "", errors.Join(fmt.Errorf("ready only after %v", took), p.Kill())
+		return "", errors.Join(fmt.Errorf("ready after %v; expected at most %v", took, p.ReadyMax), p.Kill())
 	}
 	return endpoint, nil
 }
@@ -82,7 +82,7 @@ func (p *Process) Stumble(after time.Duration) error {
 	}
 	select {
 	case <-p.exited:
-		return fmt.Errorf("ended by itself: %w", p.exit)
+		return fmt.Errorf("the server ended by itself: %w", p.exit)
 	case <-time.After(after):
 		return p.Kill()
 	}
@@ -155,18 +155,18 @@ func (p *Process) await(ctx context.Context, endpoint string) error {
 	for !ready(ctx, client, endpoint) {
 		select {
 		case <-p.exited:
-			return fmt.Errorf("ended before it was ready: %w", p.exit)
+			return fmt.Errorf("the server ended before it was ready: %w", p.exit)
 		case <-ctx.Done():
-			return fmt.Errorf("not ready: %w", ctx.Err())
+			return fmt.Errorf("the server is not ready: %w", ctx.Err())
 		case <-tick.C:
 		}
 	}
 	return nil
 }
 
-// AtRisk returns how old a write may be that a power cut now takes from a server with relaxed durability, as
-// docs/durability.md states it: the window, plus the last sync, plus the one in progress. How long those took the
-// server's health tells.
+// AtRisk returns the maximum age of a write that a power cut at this moment could lose, for a server with relaxed
+// durability. As docs/durability.md states, that is the window plus the durations of the last sync and of the one in
+// progress, which the server's health API reports.
 func (p *Process) AtRisk(ctx context.Context) (time.Duration, error) {
 	h, err := p.relaxed(ctx)
 	if err != nil {
@@ -201,7 +201,7 @@ func (p *Process) relaxed(ctx context.Context) (*relaxedHealth, error) {
 		return nil, err
 	}
 	if health.Relaxed == nil {
-		return nil, fmt.Errorf("%s tells nothing of relaxed durability", r.URL)
+		return nil, fmt.Errorf("the response of %s has no field \"relaxed\"", r.URL)
 	}
 	return health.Relaxed, nil
 }
@@ -209,7 +209,7 @@ func (p *Process) relaxed(ctx context.Context) (*relaxedHealth, error) {
 // Ended returns a channel that is closed when the process that was started last has ended.
 func (p *Process) Ended() <-chan struct{} { return p.exited }
 
-// Reclaim asks the server over its admin listener for a full round of reclaim, and waits for its end.
+// Reclaim requests a full round of reclaim over the admin API, and waits for its end.
 func (p *Process) Reclaim(ctx context.Context) (report reclaim.Report, err error) {
 	err = p.ask(ctx, http.MethodPost, "/-/admin/reclaim?wait=true", &report)
 	return report, err
@@ -227,22 +227,22 @@ func (p *Process) Lifecycle(ctx context.Context) (report lifecycle.Report, err e
 	return report, err
 }
 
-// ask sends a request to the admin API and decodes the answer into report.
+// ask sends a request to the admin API and decodes the response into report.
 func (p *Process) ask(ctx context.Context, method, path string, report any) error {
 	h := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: roundMax}
 	path, query, _ := strings.Cut(path, "?")
-	answer, err := s3client.New("http://"+p.admin, p.Credentials().keys(), h).Do(ctx, &s3client.Request{Method: method, Path: path, Query: query})
-	if err == nil && answer.Status != http.StatusOK {
-		err = fmt.Errorf("%w: status %d: %s", errRefused, answer.Status, answer.Body)
+	response, err := s3client.New("http://"+p.admin, p.Credentials().keys(), h).Do(ctx, &s3client.Request{Method: method, Path: path, Query: query})
+	if err == nil && response.Status != http.StatusOK {
+		err = fmt.Errorf("%w: status %d: %s", errRefused, response.Status, response.Body)
 	}
 	if err == nil {
-		err = json.Unmarshal(answer.Body, report)
+		err = json.Unmarshal(response.Body, report)
 	}
 	return err
 }
 
-// errRefused is the error of an admin request that the server answered with an error.
-var errRefused = errors.New("refused")
+// errRefused is the error of an admin request to which the server responded with an error.
+var errRefused = errors.New("admin request refused")
 
 // roundMax is the time after which an admin request counts as hung.
 const roundMax = 2 * time.Minute
@@ -259,7 +259,7 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// Stop sends SIGTERM and waits for the end, which must come within 35 seconds, with status 0.
+// Stop sends SIGTERM and waits until the process has ended, which must happen within 35 seconds, with status 0.
 func (p *Process) Stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("SIGTERM: %w", err)
@@ -284,7 +284,7 @@ func tail(path string) string {
 	return string(b[max(0, len(b)-4000):])
 }
 
-// alarms are texts that a server logs only if something in it is broken.
+// alarms are texts that a server logs only if it is broken.
 var alarms = []string{"DATA RACE", "panic", "fatal error:", "SIGSEGV", "are missing from the blocks", "damaged"}
 
 // Alarms returns the first few lines of the log that contain one of the alarms.
@@ -301,8 +301,8 @@ func (p *Process) Alarms() (list []string) {
 	return list
 }
 
-// Build builds the server of the module that the working directory is in; mutant names the guard that is left out, ""
-// none; race builds it with the race detector.
+// Build builds the server of the module that contains the working directory. mutant names the guard to leave out, or is
+// "". race enables the race detector.
 func Build(ctx context.Context, output, mutant string, race bool) error {
 	args := []string{"build", "-o", output, fmt.Sprintf("-race=%v", race)}
 	if mutant != "" {

@@ -2,5 +2,5 @@
 
 package faults
 
-// raceEnabled says that the tests have the race detector, so that the server gets it too.
+// raceEnabled reports whether the tests were built with the race detector. If so, the server is built with it too.
 const raceEnabled = true

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPowerCutAfterAKilledStart: what a killed server with relaxed durability has left to the operating system is
-// durable once the next one has synced, so a power cut after that takes nothing of it.
+// TestPowerCutAfterAKilledStart: the writes that a killed server with relaxed durability left in the page cache are
+// durable once the next server has synced, so a later power cut must not lose them.
 func TestPowerCutAfterAKilledStart(t *testing.T) {
 	long(t)
 	if !private(t) {
@@ -27,7 +27,7 @@ func TestPowerCutAfterAKilledStart(t *testing.T) {
 		return NewClient(endpoint, p.Credentials(), bucket, 1)
 	}
 	client := start()
-	wrote := func() bool { // the scrub notes that it begins
+	wrote := func() bool { // the first write is the scrub's, which records its start
 		found, _ := filepath.Glob(filepath.Join(p.Data, "blocks", "*", "*", "*.packed"))
 		return len(found) > 0
 	}
@@ -49,13 +49,13 @@ func TestPowerCutAfterAKilledStart(t *testing.T) {
 	require.NoError(t, disk.Restore(context.Background()))
 	databases, err := filepath.Glob(filepath.Join(p.Data, "metadata.db*"))
 	require.NoError(t, err)
-	for _, path := range databases { // the blocks have to have everything
+	for _, path := range databases { // the blocks must contain everything
 		require.NoError(t, os.Remove(path))
 	}
 
 	client = start()
 	defer client.Close()
 	_, err = client.Versioning(ctx)
-	require.NoError(t, err, "the bucket is there")
+	require.NoError(t, err, "the bucket must exist")
 	require.NoError(t, p.Kill())
 }

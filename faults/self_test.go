@@ -11,12 +11,12 @@ import (
 )
 
 // TestBenchFindsLies runs the bench against servers that break one promise each, which it must find, and against one
-// that breaks none, in which it must find nothing.
+// that keeps all of them, in which it must find no violation.
 func TestBenchFindsLies(t *testing.T) {
 	tests := []struct {
 		lie   string
-		kinds []string // one of these must be found
-		ops   []string // the load; nil: everything
+		kinds []string // a violation of one of these kinds must be found
+		ops   []string // the operations of the load; nil for all
 	}{
 		{"", nil, nil},
 		{"memory", []string{"lost", "stale", "returned"}, nil},
@@ -58,7 +58,7 @@ func TestBenchFindsLies(t *testing.T) {
 	}
 	for i, test := range tests {
 		if testing.Short() && i%3 > 0 {
-			continue // `make test-all` tells all of them
+			continue // `make test-all` runs all of them
 		}
 		t.Run("lie="+test.lie, func(t *testing.T) {
 			ledger, err := OpenLedger(filepath.Join(t.TempDir(), "ledger"))
@@ -86,12 +86,12 @@ func TestBenchFindsLies(t *testing.T) {
 				t.Log(v)
 			}
 			found := slices.ContainsFunc(s.Violations, func(v Violation) bool { return slices.Contains(test.kinds, v.Kind) })
-			require.True(t, found, "the lie was not found")
+			require.True(t, found, "the bench did not find the lie: expected a violation of one of the kinds %v", test.kinds)
 		})
 	}
 }
 
-// TestLedgerReplays opens a ledger again: the state is the same.
+// TestLedgerReplays reopens a ledger, which must restore its state.
 func TestLedgerReplays(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger")
 	l, err := OpenLedger(path)
@@ -109,7 +109,7 @@ func TestLedgerReplays(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(path, []byte("{\"type\":\"done\",\"request\":7}\n"), 0o644))
 	_, err = OpenLedger(path)
-	require.Error(t, err, "an end without a beginning")
+	require.Error(t, err, "the ledger has the end of a request that never began")
 }
 
 // TestRange takes ranges of a value of several pieces.
@@ -122,17 +122,17 @@ func TestRange(t *testing.T) {
 	}
 }
 
-// TestCopied: a copy has the ETag of its content as a whole.
+// TestCopied: the ETag of a copy is that of an object that was not uploaded in parts.
 func TestCopied(t *testing.T) {
 	whole, body := NewValue(Piece{ID: 1, Size: 10}, Piece{ID: 2, Size: 20})
 	one, _ := NewValue(Piece{ID: 1, Size: 10})
 	two, _ := NewValue(Piece{ID: 2, Size: 20})
-	for _, v := range []*Value{whole, Join(one, two), one.Append(two), Join(one, two).Labelled("tag")} {
+	for _, v := range []*Value{whole, Join(one, two), one.Append(two), Join(one, two).Labeled("tag")} {
 		copied := v.Copied()
 		require.Equal(t, whole.ETag, copied.ETag)
 		require.True(t, copied.is(body, v.Label))
 	}
-	// A copy onto itself that may have happened or not: either ETag is right, and no third one.
+	// If a copy onto itself is uncertain, both ETags are correct, but no third one.
 	s, n := newState(), Name{Key: "k"}
 	for i, v := range []*Value{Join(one, two), whole} {
 		require.NoError(t, s.apply(Record{Type: Begin, Request: uint64(i + 1), Effects: []Effect{{n, v}}}))
@@ -144,7 +144,7 @@ func TestCopied(t *testing.T) {
 	}
 }
 
-// TestCutState takes requests before, during and after a cut.
+// TestCutState applies requests before, during and after a cut.
 func TestCutState(t *testing.T) {
 	l, err := OpenLedger(filepath.Join(t.TempDir(), "ledger"))
 	require.NoError(t, err)
@@ -181,8 +181,8 @@ func TestCutState(t *testing.T) {
 	require.Equal(t, []*Value{nil}, may("after"))
 }
 
-// TestContentTellsItsOwner finds out what stands where something else should.
-func TestContentTellsItsOwner(t *testing.T) {
+// TestDiffer checks that differ identifies the content that is in place of the expected content.
+func TestDiffer(t *testing.T) {
 	for _, x := range []uint64{0, 1, 1 << 32, 77<<32 | 123456, ^uint64(0)} {
 		require.Equal(t, x, unmix(mix(x)))
 	}
@@ -192,14 +192,14 @@ func TestContentTellsItsOwner(t *testing.T) {
 	require.Equal(t, Piece{ID: 6, Size: 2000}.appendTo(nil)[333:888], body[1000:])
 	other := Piece{ID: 9, Size: 2000}.appendTo(nil)
 	copy(body[700:800], other[64:])
-	require.Equal(t, "bytes 700..799 of 1555 differ, there stands content #9 at 64", v.differ(body))
+	require.Equal(t, "bytes 700..799 of 1555 differ: found content #9 at 64", v.differ(body))
 	clear(body[700:800])
 	require.Contains(t, v.differ(body), "zeros")
 }
 
-// TestUploadThatBeganAndEndedInACut: what happens between the two records of a cut may have happened before it or not,
-// each step for itself. An upload that began and was aborted there may be in progress after it.
-func TestUploadThatBeganAndEndedInACut(t *testing.T) {
+// TestUploadDuringACut: each request between the two records of a cut may have come before the cut or not. So an upload
+// that was created and aborted there may be in progress afterwards.
+func TestUploadDuringACut(t *testing.T) {
 	ledger, err := OpenLedger(filepath.Join(t.TempDir(), "ledger"))
 	require.NoError(t, err)
 	defer ledger.Close()
@@ -222,8 +222,7 @@ func TestUploadThatBeganAndEndedInACut(t *testing.T) {
 	}
 }
 
-// TestRelaxedCutState: what was acknowledged within the window before a cut may be there or not; what was so before,
-// is.
+// TestRelaxedCutState: writes acknowledged within the window before a cut may survive or not; earlier ones survive.
 func TestRelaxedCutState(t *testing.T) {
 	s := newState()
 	s.relax()
@@ -258,5 +257,5 @@ func TestRelaxedCutState(t *testing.T) {
 	require.NoError(t, s.apply(Record{Type: Cut, Time: 30, Window: 10}))
 	require.NoError(t, s.apply(Record{Type: CutDone, Time: 31}))
 	require.NoError(t, s.apply(Record{Type: Rewind, Time: 32}))
-	require.Equal(t, []*Value{a}, may("new"), "a start makes durable what it finds")
+	require.Equal(t, []*Value{a}, may("new"), "a start makes everything that it finds durable")
 }

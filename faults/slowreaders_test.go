@@ -20,9 +20,9 @@ import (
 	"orcas/internal/s3client"
 )
 
-// TestSlowReaders lets a thousand clients read objects slowly on a small drive, and one more read an object that is
-// then deleted, while one key is overwritten until the drive would have been full many times. No write is refused; a
-// round of reclaim waits for nobody; and whoever goes on to read gets right bytes to the end.
+// TestSlowReaders has a thousand clients read objects slowly from a small drive, and one more read an object that is
+// then deleted, while one key is overwritten often enough to fill the drive many times. No write may be refused, a
+// round of reclaim must not wait for readers, and a reader that continues must get the correct bytes to the end.
 func TestSlowReaders(t *testing.T) {
 	const driveSize, slowSize, otherSize, hotSize, others = 1200 << 20, 30 << 20, 8 << 20, 5 << 20, 10
 	if !private(t) {
@@ -31,7 +31,7 @@ func TestSlowReaders(t *testing.T) {
 	overwrites, readers := count(t, "ORCAS_FAULTS_OVERWRITES", 200), count(t, "ORCAS_FAULTS_READERS", 1000)
 	d := newDrive(t, driveSize, nil, nil)
 	d.row = result.Of(t, result.Row{
-		Fault: "slow-readers", Name: fmt.Sprintf("%d of other objects, and one of a deleted object", readers), Unit: "overwrites of 5 MiB", Seed: d.seed,
+		Fault: "slow-readers", Name: fmt.Sprintf("%d readers of other objects, and one of a deleted object", readers), Unit: "overwrites of 5 MiB", Seed: d.seed,
 	})
 	d.start(t)
 	require.NoError(t, d.client.CreateBucket(t.Context()))
@@ -56,10 +56,10 @@ func TestSlowReaders(t *testing.T) {
 	took := time.Since(begun)
 	status, err := d.p.ReclaimStatus(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, readers+1, status.Readers, "all of them are still reading")
+	require.Equal(t, readers+1, status.Readers, "all clients must still be reading")
 	require.Positive(t, status.OldestReader)
 
-	// The slow reader's object and another one are deleted: only the other one goes.
+	// Delete the slow reader's object and another one. Only the space of the other one is freed.
 	before := status.Freed
 	d.remove(t, "slow", "gone")
 	report, err := d.p.Reclaim(t.Context())
@@ -75,17 +75,17 @@ func TestSlowReaders(t *testing.T) {
 
 	got := append(trickle.stop(first), first.rest(t)...)
 	require.Len(t, got, slowSize)
-	require.Empty(t, slow.differ(got), "what was deleted under the reader")
+	require.Empty(t, slow.differ(got), "the object was deleted while it was read")
 	report, err = d.p.Reclaim(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, report.PinnedBytes)
 	d.check(t)
-	require.NoError(t, d.p.Kill()) // the others are in nobody's way
+	require.NoError(t, d.p.Kill()) // a stop would wait for the other readers
 	require.Empty(t, d.p.Alarms())
-	d.row.Note = fmt.Sprintf("%.0f overwrites a minute beside %d readers", float64(overwrites)/took.Minutes(), readers+1)
+	d.row.Note = fmt.Sprintf("%.0f overwrites per minute with %d readers", float64(overwrites)/took.Minutes(), readers+1)
 }
 
-// trickle is clients that read a little every now and then.
+// trickle is a set of clients that read slowly.
 type trickle struct {
 	t       *testing.T
 	d       *smallDrive
@@ -98,7 +98,7 @@ type trickle struct {
 type slowClient struct {
 	conn net.Conn
 	body io.Reader
-	got  []byte // kept of the first client only
+	got  []byte // only of the first client
 	keep bool
 }
 
@@ -112,9 +112,9 @@ func newTrickle(t *testing.T, d *smallDrive) *trickle {
 	return tr
 }
 
-// open begins to read an object, and returns when its first bytes are there.
+// open requests an object, and returns when the head of the response has arrived.
 func (tr *trickle) open(key string, size int64) *slowClient {
-	const window = 16 << 10 // so that little is on its way
+	const window = 16 << 10 // small, so that little data is buffered
 	address, err := url.Parse(tr.d.client.endpoint)
 	require.NoError(tr.t, err)
 	dialer := net.Dialer{Timeout: requestTimeout, Control: func(_, _ string, c syscall.RawConn) (err error) {
@@ -132,16 +132,16 @@ func (tr *trickle) open(key string, size int64) *slowClient {
 	require.NoError(tr.t, err)
 	require.NoError(tr.t, conn.SetDeadline(time.Now().Add(requestTimeout)))
 	require.NoError(tr.t, r.Write(conn))
-	answer, err := http.ReadResponse(bufio.NewReaderSize(conn, 4096), r)
+	response, err := http.ReadResponse(bufio.NewReaderSize(conn, 4096), r)
 	require.NoError(tr.t, err)
-	require.Equal(tr.t, http.StatusOK, answer.StatusCode)
-	require.Equal(tr.t, size, answer.ContentLength)
+	require.Equal(tr.t, http.StatusOK, response.StatusCode)
+	require.Equal(tr.t, size, response.ContentLength)
 	require.NoError(tr.t, conn.SetDeadline(time.Time{}))
-	c.body = answer.Body
+	c.body = response.Body
 	return c
 }
 
-// begin lets all clients read 4 KiB every two seconds.
+// begin makes all clients read 4 KiB every two seconds.
 func (tr *trickle) begin() {
 	ctx, cancel := context.WithCancel(tr.t.Context())
 	tr.end = cancel
@@ -154,7 +154,7 @@ func (tr *trickle) begin() {
 			for _, c := range tr.clients {
 				n, err := io.ReadFull(c.body, piece)
 				if err != nil {
-					tr.t.Errorf("a slow reader was cut off: %v", err)
+					tr.t.Errorf("a slow reader was disconnected: %v", err)
 					return
 				}
 				if c.keep {
@@ -177,7 +177,7 @@ func (tr *trickle) stop(c *slowClient) []byte {
 	return bytes.Clone(c.got)
 }
 
-// rest reads what is left, at full speed.
+// rest reads the rest of the object at full speed.
 func (c *slowClient) rest(t *testing.T) []byte {
 	require.NoError(t, c.conn.SetDeadline(time.Now().Add(requestTimeout)))
 	got, err := io.ReadAll(c.body)

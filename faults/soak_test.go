@@ -22,15 +22,16 @@ import (
 	"orcas/reclaim"
 )
 
-// churnMix returns the standard mixture on fewer keys: most of what is written is overwritten soon, and several packed
-// blocks a second die.
+// churnMix returns the standard mixture on fewer keys, so that most content is soon overwritten, and several packed
+// blocks per second become garbage.
 func churnMix() Mix {
 	m := StandardMix()
 	m.SmallKeys, m.LargeKeys, m.LargeRate = 480, 16, 16<<20
 	return m
 }
 
-// hooks are the places at which a full round is killed, each with the most times that it is passed first.
+// hooks are the places at which the server is killed in a full round. The kill happens at a random visit of the place,
+// at most the given number.
 var hooks = []struct {
 	place string
 	times int
@@ -42,20 +43,20 @@ var hooks = []struct {
 	{reclaim.HookUnlinked, 2},
 }
 
-// soaker is a server that reclaims: every other start is one that kills itself in a full round, at one of the hooks in
-// turn. Such a one makes no rounds by itself, so that nothing in it is dead until a round is requested.
+// soaker is a server that reclaims. Every second start uses a server that kills itself in a full round, at each of the
+// hooks in turn. That server does not reclaim by itself, so that there is garbage when a round is requested.
 type soaker struct {
 	*Process
-	plain, hooked string // binaries; hooked "": every start is a plain one
+	plain, hooked string // binaries; if hooked is "", every start uses plain
 	rand          *rand.Rand
 	starts        int
 
-	place string         // where this one is to end; "": wherever it is
-	hits  map[string]int // how often one ended there
+	place string         // the place at which the current server kills itself, or ""
+	hits  map[string]int // number of kills by place
 
 	mu    sync.Mutex // guards total
 	total reclaim.Report
-	full  int // rounds that were asked for and came to their end
+	full  int // requested rounds that completed
 }
 
 func newSoaker(p *Process, plain, hooked string, seed uint64) *soaker {
@@ -69,7 +70,7 @@ func (s *soaker) Start(ctx context.Context) (string, error) {
 	return s.Process.Start(ctx)
 }
 
-// stumble is Process.Stumble.
+// stumble is like Process.Stumble. It never uses hooked.
 func (s *soaker) stumble(after time.Duration) error {
 	s.choose(false)
 	return s.Process.Stumble(after)
@@ -84,7 +85,7 @@ func (s *soaker) choose(hooked bool) {
 	}
 }
 
-// round asks for a full round, and says what is wrong with its outcome. That the server died in it is not.
+// round requests a full round, and returns its violations. A server that dies during the round is not one.
 func (s *soaker) round(ctx context.Context) []Violation {
 	report, err := s.Reclaim(ctx)
 	if err != nil {
@@ -105,7 +106,7 @@ func (s *soaker) round(ctx context.Context) []Violation {
 	return nil
 }
 
-// beside asks for full rounds now and then.
+// beside requests full rounds at random intervals.
 func (s *soaker) beside(ctx context.Context) (list []Violation) {
 	for s.place == "" && len(list) == 0 {
 		select {
@@ -120,7 +121,7 @@ func (s *soaker) beside(ctx context.Context) (list []Violation) {
 	return list
 }
 
-// down takes the server down, and has what that left checked, before any start.
+// down takes the server down, and checks the data directory with fsck before the next start.
 func (s *soaker) down(ctx context.Context, b *Bench, l *Load) []Violation {
 	list := s.kill(ctx, b, l)
 	if out, err := exec.CommandContext(ctx, s.plain, "fsck", "--data", s.Data).CombinedOutput(); err != nil {
@@ -129,7 +130,7 @@ func (s *soaker) down(ctx context.Context, b *Bench, l *Load) []Violation {
 	return list
 }
 
-// kill kills the server, or has it kill itself in a round.
+// kill kills the server, or makes it kill itself in a round.
 func (s *soaker) kill(ctx context.Context, b *Bench, l *Load) (list []Violation) {
 	if s.place != "" {
 		l.ExpectFailures()
@@ -146,9 +147,9 @@ func (s *soaker) kill(ctx context.Context, b *Bench, l *Load) (list []Violation)
 	return append(list, Kill(ctx, b, l)...)
 }
 
-// TestReclaimSoak kills a server that reclaims while it is loaded, at random moments and at every step of a round.
-// Nothing that it acknowledged may be lost, nothing deleted may come back, and in the end the space of deleted objects
-// is free.
+// TestReclaimSoak kills a server that reclaims under load, at random moments and at every step of a round. No
+// acknowledged write may be lost, no deleted object may come back, and in the end the space of deleted objects must be
+// free.
 func TestReclaimSoak(t *testing.T) {
 	long(t)
 	row := result.Of(t, result.Row{Fault: "reclaim", Name: "SIGKILL under load, at random and at each step of a full round, with reclaim", Unit: "kills"})
@@ -158,7 +159,7 @@ func TestReclaimSoak(t *testing.T) {
 	end := time.Now().Add(soak)
 	goOn := func() bool {
 		spare := time.Duration(0)
-		for _, h := range hooks { // on a busy machine there is time for few rounds
+		for _, h := range hooks { // a busy machine needs more time to reach every hook
 			if hits[h.place] == 0 && soak >= time.Minute {
 				spare = soak
 			}
@@ -188,7 +189,7 @@ func TestReclaimSoak(t *testing.T) {
 			require.NoError(t, os.RemoveAll(filepath.Join(dir, "data")))
 		}
 	}
-	row.Note = fmt.Sprintf("%d full rounds ended, which moved %d MB and wrote %d snapshots; killed at %v", full, total.BytesMoved>>20, total.Snapshots, hits)
+	row.Note = fmt.Sprintf("%d full rounds completed, which moved %d MB and wrote %d snapshots; kills by step: %s", full, total.BytesMoved>>20, total.Snapshots, result.Counts(hits))
 	t.Log(row.Note)
 	if soak >= time.Minute && !t.Failed() {
 		for _, h := range hooks {
@@ -197,8 +198,8 @@ func TestReclaimSoak(t *testing.T) {
 	}
 }
 
-// shrinks deletes most, reclaims, and compares the room that blocks take with what is left; then all of that must be
-// there.
+// shrinks deletes most objects, reclaims, and compares the size of the blocks with the remaining content, which must
+// then be complete, even after a restart.
 func shrinks(t *testing.T, b *Bench, s *soaker) {
 	t.Helper()
 	s.choose(false)
@@ -228,11 +229,11 @@ func shrinks(t *testing.T, b *Bench, s *soaker) {
 	require.NoError(t, s.Stop())
 }
 
-// thinOut ends all uploads and deletes all objects but one of eight of those that are small. It returns the bytes of
-// content that must stay.
+// thinOut aborts all uploads and deletes all objects except one in eight of the small ones. It returns the bytes of
+// content that must remain.
 func thinOut(t *testing.T, client *Client, ledger *Ledger) (live int64) {
 	t.Helper()
-	gone := func(send func() error, names ...Name) {
+	remove := func(send func() error, names ...Name) {
 		begin := Record{Type: Begin, Request: ledger.Number()}
 		for _, n := range names {
 			begin.Effects = append(begin.Effects, Effect{Name: n})
@@ -244,14 +245,14 @@ func thinOut(t *testing.T, client *Client, ledger *Ledger) (live int64) {
 	var uploads []Name
 	require.NoError(t, client.Uploads(t.Context(), 1000, func(n Name) { uploads = append(uploads, n) }))
 	for _, n := range uploads {
-		gone(func() error { return client.AbortUpload(t.Context(), n) }, n)
+		remove(func() error { return client.AbortUpload(t.Context(), n) }, n)
 	}
 	live = thinOutVersions(t, client, ledger)
 	values := map[string]Value{}
 	require.NoError(t, client.List(t.Context(), 1000, func(key string, v Value) { values[key] = v }))
 	var names []Name
 	var keys []string
-	kept := map[string]bool{} // by ETag: copies share what they hold
+	kept := map[string]bool{} // by ETag, because copies share their content
 	for i, key := range slices.Sorted(maps.Keys(values)) {
 		if v := values[key]; i%8 != 0 || !strings.HasPrefix(key, "small/") {
 			names, keys = append(names, Name{Key: key}), append(keys, key)
@@ -260,21 +261,21 @@ func thinOut(t *testing.T, client *Client, ledger *Ledger) (live int64) {
 			live += v.Size
 		}
 	}
-	gone(func() error {
+	remove(func() error {
 		deleted, err := client.DeleteMany(t.Context(), keys)
 		if err == nil && len(deleted) != len(keys) {
-			err = fmt.Errorf("%d of %d keys were deleted", len(deleted), len(keys))
+			err = fmt.Errorf("only %d of %d keys were deleted", len(deleted), len(keys))
 		}
 		return err
 	}, names...)
 	return live
 }
 
-// thinOutVersions ends all uploads in the buckets with versions, and deletes every version that no lock keeps. It
-// returns the bytes of content that must stay.
+// thinOutVersions aborts all uploads in the buckets with versions, and deletes every version whose lock permits it. It
+// returns the bytes of content that must remain.
 func thinOutVersions(t *testing.T, client *Client, ledger *Ledger) (live int64) {
 	t.Helper()
-	whole := func(begin Record, send func() error) {
+	do := func(begin Record, send func() error) {
 		begin.Type, begin.Request = Begin, ledger.Number()
 		require.NoError(t, ledger.Write(begin))
 		require.NoError(t, send())
@@ -288,8 +289,8 @@ func thinOutVersions(t *testing.T, client *Client, ledger *Ledger) (live int64) 
 		require.NoError(t, in.Uploads(t.Context(), 1000, func(n Name) { uploads = append(uploads, n) }))
 		for _, n := range uploads {
 			n.Bucket = name
-			whole(Record{Effects: []Effect{{Name: n}}}, func() error {
-				if err := in.AbortUpload(t.Context(), n); !missing(err) { // the lifecycle aborts some meanwhile
+			do(Record{Effects: []Effect{{Name: n}}}, func() error {
+				if err := in.AbortUpload(t.Context(), n); !missing(err) { // the lifecycle may have aborted it
 					return err
 				}
 				return nil
@@ -308,7 +309,7 @@ func thinOutVersions(t *testing.T, client *Client, ledger *Ledger) (live int64) 
 				case v.Lock != "" && v.Lock != lockGovernance:
 					live += v.Value.Size
 				case !v.unnamed():
-					whole(Record{Steps: []Step{{Name: n, Do: Drop, ID: v.ID}}}, func() error {
+					do(Record{Steps: []Step{{Name: n, Do: Drop, ID: v.ID}}}, func() error {
 						_, err := in.DeleteVersion(t.Context(), n.Key, v.ID, v.Lock != "")
 						return err
 					})
@@ -319,13 +320,13 @@ func thinOutVersions(t *testing.T, client *Client, ledger *Ledger) (live int64) 
 	return live
 }
 
-// blockBytes returns how long the files of all blocks are, in bytes: what is allocated behind their ends does not
-// count, and the database does not.
+// blockBytes returns the total length of the files of all blocks, in bytes. Space that is allocated beyond their ends
+// does not count, and neither does the database.
 func blockBytes(t *testing.T, data string) (n int64) {
 	t.Helper()
 	err := filepath.WalkDir(data, func(path string, d fs.DirEntry, err error) error {
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // reclaim works meanwhile
+		case errors.Is(err, fs.ErrNotExist): // reclaim deleted it in the meantime
 			return nil
 		case err != nil:
 			return err

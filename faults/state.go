@@ -14,13 +14,13 @@ type candidate struct {
 	value   *Value
 }
 
-// slot is what is known of an item. It is replaced, never changed, so copies of a State share slots.
+// slot is the known state of an item. It is replaced, never modified, so copies of a State can share it.
 type slot struct {
 	candidates []candidate // at least one, in the order in which the requests began
 	past       []candidate // a few superseded ones, the newest last, to explain an unexpected value
 }
 
-// pastMax is how many superseded values a slot remembers.
+// pastMax is the number of superseded values that a slot remembers.
 const pastMax = 6
 
 // nothing is the slot of an item that no request has written.
@@ -34,14 +34,15 @@ type State struct {
 	cut     *State            // between Cut and Rewind: the state that the cut leaves
 	cutting bool              // between Cut and CutDone
 
-	// For a server that answers before writes are durable: writes acknowledged before the Window of a Cut are certain
-	// to survive it; later ones may or may not.
+	// For a server that acknowledges writes before they are durable: writes acknowledged before the Window of a Cut are
+	// certain to survive it; later ones may or may not.
 	relaxed bool
-	old     *State   // the state at the last start
-	recent  []Record // records since then
+	old     *State   // the state that is certain to be durable
+	recent  []Record // later records
 }
 
-// relax makes s the state of a server that answers before writes are durable. Everything known so far is durable.
+// relax makes s the state of a server that acknowledges writes before they are durable. Everything known so far is
+// durable.
 func (s *State) relax() {
 	s.relaxed, s.old, s.recent = true, s.clone(), nil
 }
@@ -49,7 +50,7 @@ func (s *State) relax() {
 // age advances old to the beginning of a cut's window.
 func (s *State) age(cut Record) error {
 	if cut.Window <= 0 {
-		return fmt.Errorf("the cut has no window, but the server answers before writes are durable")
+		return fmt.Errorf("the record of the cut has no window, but the server has relaxed durability")
 	}
 	n := 0
 	for ; n < len(s.recent) && s.recent[n].Time <= cut.Time-int64(cut.Window); n++ {
@@ -61,13 +62,13 @@ func (s *State) age(cut Record) error {
 	return nil
 }
 
-// doubtful returns the states that a power cut now may leave.
+// doubtful returns the state that a power cut at this moment leaves, in which all recent writes are uncertain.
 func (s *State) doubtful() (*State, error) {
 	cut := s.old.clone()
 	for _, r := range s.recent {
 		switch r.Type {
 		case Done:
-			for _, e := range r.Effects { // what only the answer named
+			for _, e := range r.Effects { // effects named only in the response
 				cut.add(r.Request, e)
 			}
 			cut.happened(cut.pending[r.Request], r, false)
@@ -109,7 +110,7 @@ func (s *State) apply(r Record) error {
 			return err
 		}
 	}
-	if s.cutting && r.Type == Done { // effects named only in the response, such as an upload id: they may exist, too
+	if s.cutting && r.Type == Done { // effects named only in the response, such as an upload ID, may exist too
 		for _, e := range r.Effects {
 			s.cut.add(r.Request, e)
 		}
@@ -170,7 +171,7 @@ func (s *State) apply(r Record) error {
 		s.cutting = false
 	case Rewind:
 		if s.cut == nil {
-			return fmt.Errorf("a rewind without a cut")
+			return fmt.Errorf("rewind without a cut")
 		}
 		s.slots, s.keys, s.pending, s.cut = s.cut.slots, s.cut.keys, s.cut.pending, nil
 	}

@@ -11,25 +11,25 @@ import (
 	"strings"
 )
 
-// Piece is a run of the stream of bytes that ID determines: Size bytes from byte From on. ID is below 1<<32, From and
-// Size together below 32 GiB.
+// Piece is a range of the stream of bytes that ID determines: Size bytes, beginning at From. ID is less than 1<<32, and
+// From+Size is less than 32 GiB.
 type Piece struct {
 	ID   uint64 `json:"id"`
 	From int64  `json:"from,omitempty"`
 	Size int64  `json:"size"`
 }
 
-// Value is what an object or a part holds: the pieces one after the other, the ETag that S3 gives it, and the value of
-// its one tag. An upload in progress has a Value without pieces. No Value (nil) means that the thing does not exist.
+// Value is the value of an object or a part: its content as a sequence of pieces, its ETag, and the value of its only
+// tag. An upload in progress has a Value without pieces. A nil Value means that the item does not exist.
 type Value struct {
 	Pieces []Piece `json:"pieces,omitempty"`
 	Size   int64   `json:"size"`
 	ETag   string  `json:"etag,omitempty"`  // without quotes
-	Label  string  `json:"label,omitempty"` // the value of the tag; "": it has none. Of a bucket: the status of its versions
-	Due    int64   `json:"due,omitempty"`   // of an upload: the lifecycle aborts it then, not before (nanoseconds since 1970); 0: never
+	Label  string  `json:"label,omitempty"` // the value of the tag, or "" without a tag; for a bucket, its versioning status
+	Due    int64   `json:"due,omitempty"`   // for an upload, the earliest time at which the lifecycle aborts it, in nanoseconds since 1970; 0 for never
 }
 
-// NewValue returns the value that one request with these pieces as its body writes, and the body.
+// NewValue returns the value that a single request with these pieces as its body writes, and the body.
 func NewValue(pieces ...Piece) (*Value, []byte) {
 	v := &Value{Pieces: pieces}
 	for _, p := range pieces {
@@ -58,7 +58,7 @@ func Join(parts ...*Value) *Value {
 // Append returns the value of v after the content of more is appended.
 func (v *Value) Append(more *Value) *Value {
 	before, count, _ := strings.Cut(v.ETag, "-")
-	n, _ := strconv.Atoi(count) // without one it is of one piece
+	n, _ := strconv.Atoi(count) // without a count, it has one part
 	sums, _ := hex.DecodeString(before + more.ETag)
 	return &Value{
 		Pieces: append(slices.Clip(v.Pieces), more.Pieces...), Size: v.Size + more.Size, Label: v.Label,
@@ -66,13 +66,13 @@ func (v *Value) Append(more *Value) *Value {
 	}
 }
 
-// Copied returns the value of a copy: one object, whatever v was made of.
+// Copied returns the value of a copy, which is never a multipart object.
 func (v *Value) Copied() *Value {
 	if !strings.Contains(v.ETag, "-") {
 		return v
 	}
 	c, _ := NewValue(v.Pieces...)
-	return c.Labelled(v.Label)
+	return c.Labeled(v.Label)
 }
 
 // status returns the label of a bucket, or "" if the bucket does not exist.
@@ -83,14 +83,14 @@ func (v *Value) status() string {
 	return v.Label
 }
 
-// Labelled returns v with another tag.
-func (v *Value) Labelled(label string) *Value {
+// Labeled returns v with another tag.
+func (v *Value) Labeled(label string) *Value {
 	c := *v
 	c.Label = label
 	return &c
 }
 
-// Range returns the value of a part that has length bytes of v, from byte first on. v has as many.
+// Range returns the value of a part with length bytes of v, beginning at first. v must contain these bytes.
 func (v *Value) Range(first, length int64) *Value {
 	var pieces []Piece
 	for _, p := range v.Pieces {
@@ -121,9 +121,9 @@ func (v *Value) String() string {
 	}
 	if len(v.Pieces) == 0 && v.ETag == "" {
 		if v.Label != "" {
-			return "a bucket whose versions are " + v.Label
+			return "a bucket with versioning " + v.Label
 		}
-		return "an open upload, or a bucket"
+		return "an upload in progress, or a bucket"
 	}
 	s := fmt.Sprintf("%d bytes, ETag %s, of", v.Size, v.ETag)
 	for _, p := range v.Pieces {
@@ -138,7 +138,7 @@ func (v *Value) String() string {
 	return s
 }
 
-// same reports whether two values (nil: nothing) are the same content under the same ETag, with the same tag.
+// same reports whether two values, each of which may be nil, have the same size, ETag and tag.
 func same(a, b *Value) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -146,7 +146,7 @@ func same(a, b *Value) bool {
 	return a.Size == b.Size && a.ETag == b.ETag && a.Label == b.Label
 }
 
-// is reports whether v is this content with this tag.
+// is reports whether v has this content and this tag.
 func (v *Value) is(body []byte, label string) bool {
 	return v != nil && v.Label == label && v.Size == int64(len(body)) && bytes.Equal(v.Bytes(), body)
 }
@@ -165,9 +165,8 @@ func (p Piece) appendTo(b []byte) []byte {
 	return b
 }
 
-// number returns the number of a word of the stream. In every third stream six words out of eight are those before them
-// again, so that a server that compresses has something to compress: with two of four, its look at a part of the
-// content would take it for random.
+// number returns the number of a word of the stream. In every third stream, six of eight words repeat the words before
+// them, so that a server can compress the content. With two of four, its sample of the content would look random.
 func (p Piece) number(word int64) uint64 {
 	if p.ID%3 == 0 {
 		word = word&^7 | word&1
@@ -175,7 +174,7 @@ func (p Piece) number(word int64) uint64 {
 	return uint64(word)
 }
 
-// mix spreads the bits of a stream's id and a position over all 64 bits, without loss, so that unmix finds them again.
+// mix spreads the bits of a stream ID and a position over all 64 bits. It loses no information: unmix inverts it.
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
@@ -189,8 +188,8 @@ func unmix(x uint64) uint64 {
 	return x ^ x>>30 ^ x>>60
 }
 
-// differ says, for a report, where got departs from the value that it should be and what is there instead; "" where it
-// does not.
+// differ describes, for a report, where got differs from the content of v, and what it contains instead. It returns ""
+// if they are equal.
 func (v *Value) differ(got []byte) string {
 	want := v.Bytes()
 	if len(got) != len(want) {
@@ -207,12 +206,13 @@ func (v *Value) differ(got []byte) string {
 				break
 			}
 		}
-		return fmt.Sprintf("bytes %d..%d of %d differ, there stands %s", i, last, len(want), whose(got, i))
+		return fmt.Sprintf("bytes %d..%d of %d differ: found %s", i, last, len(want), whose(got, i))
 	}
 	return ""
 }
 
-// whose describes the origin of the content of b around an offset. Streams count, so two adjacent words identify one.
+// whose describes the origin of the content of b around an offset. The words of a stream are numbered, so two adjacent
+// words identify the stream.
 func whose(b []byte, at int) string {
 	end := min(at+16, len(b))
 	for i := max(0, at-7); i <= at && i+16 <= len(b); i++ {

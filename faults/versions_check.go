@@ -11,10 +11,11 @@ import (
 	"time"
 )
 
-// looks is how often a key with a lifecycle is looked at before it counts as wrong: the lifecycle works meanwhile.
-const looks = 5
+// attemptsMax is how often a key with a lifecycle is compared before a difference counts as a violation, because the
+// lifecycle may change the key during a comparison.
+const attemptsMax = 5
 
-// versions compares the versions of all keys in the buckets that are there, beside the main one.
+// versions compares the versions of all keys in the existing buckets other than the main one.
 func (c *checker) versions(ctx context.Context, pageSize int32) {
 	keys := map[Name][]held{}
 	for n := range c.state.keys {
@@ -35,7 +36,7 @@ func (c *checker) versions(ctx context.Context, pageSize int32) {
 			}
 		})
 	}
-	for _, hasRules := range []bool{true, false} { // the sooner they are looked at, the less is due
+	for _, hasRules := range []bool{true, false} { // keys with a lifecycle first, before more versions expire
 		for n := range keys {
 			if (rules(n.Bucket) != nil) == hasRules {
 				work <- n
@@ -46,13 +47,14 @@ func (c *checker) versions(ctx context.Context, pageSize int32) {
 	wg.Wait()
 }
 
-// listVersions lists a bucket into keys, and checks the order of keys and what is the newest.
+// listVersions adds the listed versions of a bucket to keys. It checks the order of the keys, and which versions are
+// listed as the newest.
 func (c *checker) listVersions(ctx context.Context, bucket string, pageSize int32, keys map[Name][]held) {
 	last := ""
 	err := c.client.In(bucket).ListVersions(ctx, "", pageSize, func(key string, v held) {
 		n := Name{Bucket: bucket, Key: key}
 		if key < last || v.latest != (key != last) {
-			c.violate("listing", n, "version %s is listed behind one of %q, as the newest: %v", v.id, last, v.latest)
+			c.violate("listing", n, "version %s is listed after a version of %q, with IsLatest %v", v.id, last, v.latest)
 		}
 		last = key
 		keys[n] = append(keys[n], v)
@@ -62,7 +64,7 @@ func (c *checker) listVersions(ctx context.Context, bucket string, pageSize int3
 	}
 }
 
-// rules compares the lifecycle of a bucket with what it was given.
+// rules checks that the lifecycle of a bucket still has all of its rules.
 func (c *checker) rules(ctx context.Context, bucket string) {
 	want := rules(bucket)
 	if want == nil || len(c.state.candidates(Name{Bucket: bucket})) > 1 {
@@ -70,15 +72,15 @@ func (c *checker) rules(ctx context.Context, bucket string) {
 	}
 	got, err := c.client.In(bucket).Rules(ctx)
 	if err != nil || len(got) != len(want) {
-		c.violate("bucket", bucket, "it has %d rules instead of %d: %v", len(got), len(want), err)
+		c.violate("bucket", bucket, "found %d lifecycle rules; expected %d (error: %v)", len(got), len(want), err)
 	}
 }
 
-// key reads all versions of a key and compares them with what is possible. listed is what the listing of its bucket
-// showed.
+// key reads all versions of a key and compares them with its possible histories. listed contains the versions of the
+// key in the listing of its bucket.
 func (c *checker) key(ctx context.Context, n Name, listed []held) {
 	h := c.state.history(n)
-	for look := 1; ; look++ {
+	for attempt := 1; ; attempt++ {
 		kind, detail := "unreadable", ""
 		got, err := c.readVersions(ctx, n, listed)
 		if err != nil {
@@ -90,7 +92,7 @@ func (c *checker) key(ctx context.Context, n Name, listed []held) {
 		} else {
 			kind, detail = h.judge(got)
 		}
-		if look == looks || rules(n.Bucket) == nil {
+		if attempt == attemptsMax || rules(n.Bucket) == nil {
 			c.violate(kind, n, "%s", detail)
 			c.mu.Lock()
 			c.steps = append(c.steps, Step{Name: n, Do: Become, Versions: shown(got)})
@@ -105,7 +107,7 @@ func (c *checker) key(ctx context.Context, n Name, listed []held) {
 	}
 }
 
-// readVersions reads the versions that are listed, and asks which one is the newest.
+// readVersions reads the listed versions, and checks that a read without a version ID finds the newest one.
 func (c *checker) readVersions(ctx context.Context, n Name, listed []held) ([]held, error) {
 	client := c.client.In(n.Bucket)
 	got := slices.Clone(listed)
@@ -114,13 +116,13 @@ func (c *checker) readVersions(ctx context.Context, n Name, listed []held) ([]he
 		r, err := client.GetVersion(ctx, n.Key, v.id)
 		switch {
 		case v.marker && (err == nil || !missing(err)):
-			return nil, fmt.Errorf("version %s is listed as a marker, reading it gives: %v", v.id, err)
+			return nil, fmt.Errorf("version %s is listed as a delete marker, but reading it returns: %v", v.id, err)
 		case v.marker:
 			continue
 		case err != nil:
-			return nil, fmt.Errorf("version %s is listed, reading it gives: %w", v.id, err)
+			return nil, fmt.Errorf("version %s is listed, but reading it fails: %w", v.id, err)
 		case r.etag != v.etag || int64(len(r.body)) != v.size || r.id != v.id && (r.id != "" || v.id != nullID):
-			return nil, fmt.Errorf("version %s is listed with %d bytes and ETag %s, reading it gives %d bytes and ETag %s of version %q",
+			return nil, fmt.Errorf("version %s is listed with %d bytes and ETag %s, but reading it returns %d bytes and ETag %s of version %q",
 				v.id, v.size, v.etag, len(r.body), r.etag, r.id)
 		}
 		v.read, v.body, v.label, v.lock = true, r.body, r.label, r.lock
@@ -132,16 +134,16 @@ func (c *checker) readVersions(ctx context.Context, n Name, listed []held) ([]he
 	tag, id, err := client.Newest(ctx, n.Key)
 	switch none := len(got) == 0 || got[0].marker; {
 	case none && (err == nil || !missing(err)):
-		return nil, fmt.Errorf("the listing shows nothing, or a marker as the newest, reading without an id gives version %q: %v", id, err)
+		return nil, fmt.Errorf("the listing has no version, or a delete marker as the newest, but reading the key returns version %q: %v", id, err)
 	case !none && err != nil:
-		return nil, fmt.Errorf("the newest version is %s, reading without an id gives: %w", got[0].id, err)
+		return nil, fmt.Errorf("the newest version is %s, but reading the key fails: %w", got[0].id, err)
 	case !none && (tag != got[0].etag || id != got[0].id && id != ""):
-		return nil, fmt.Errorf("the newest version is %s with ETag %s, reading without an id gives %q with %s", got[0].id, got[0].etag, id, tag)
+		return nil, fmt.Errorf("the newest version is %s with ETag %s, but reading the key returns version %q with ETag %s", got[0].id, got[0].etag, id, tag)
 	}
 	return got, nil
 }
 
-// kept tries to delete what a lock keeps.
+// kept checks that deletions of locked versions are refused.
 func (c *checker) kept(ctx context.Context, n Name, versions []Version) {
 	for _, v := range versions {
 		if v.Lock == "" {
@@ -149,7 +151,7 @@ func (c *checker) kept(ctx context.Context, n Name, versions []Version) {
 		}
 		_, err := c.client.In(n.Bucket).DeleteVersion(ctx, n.Key, v.ID, strings.Contains(v.Lock, lockCompliance) || strings.Contains(v.Lock, lockHold))
 		if code, _ := status(err); code != http.StatusForbidden {
-			c.violate("lock", n, "the deletion of version %v was answered with %d (%v); right would be 403", v, code, err)
+			c.violate("lock", n, "deleting version %v returned status %d (%v); expected 403", v, code, err)
 		}
 		c.mu.Lock()
 		c.report.Kept++
@@ -157,14 +159,14 @@ func (c *checker) kept(ctx context.Context, n Name, versions []Version) {
 	}
 }
 
-// explained notes what a key has, and by which courses of events.
+// explained records the versions of a key, and the possible courses of events that lead to them.
 func (c *checker) explained(n Name, h history, versions []Version, courses []branch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.courses[n] = courses
 	for _, v := range courses[0].versions {
-		gone := !slices.ContainsFunc(versions, func(x Version) bool { return x.ID == v.ID })
-		if gone && !v.unnamed() && !v.Dropped {
+		deleted := !slices.ContainsFunc(versions, func(x Version) bool { return x.ID == v.ID })
+		if deleted && !v.unnamed() && !v.Dropped {
 			c.report.Taken++
 		}
 	}
@@ -176,7 +178,8 @@ func (c *checker) explained(n Name, h history, versions []Version, courses []bra
 	}
 }
 
-// stepsThat returns how many steps of a request have happened, and how many have not; of others nobody can tell.
+// stepsThat returns how many steps of a request happened, and how many did not. Steps for which both is possible are
+// not counted.
 func (c *checker) stepsThat(r Record) (happened, not int) {
 	for _, step := range r.Steps {
 		with := 0
@@ -195,7 +198,7 @@ func (c *checker) stepsThat(r Record) (happened, not int) {
 	return happened, not
 }
 
-// shown returns the versions that the server shows, for the ledger to go on from, after a violation.
+// shown returns the versions that the server returned, so that the ledger can continue from them after a violation.
 func shown(got []held) (list []Version) {
 	for _, g := range got {
 		v := Version{ID: g.id, Lock: g.lock, Written: now(), Placed: now()}
@@ -207,21 +210,21 @@ func shown(got []held) (list []Version) {
 	return list
 }
 
-// judge says what is wrong with the versions that the server shows of a key, where no course of events leads there.
+// judge describes what is wrong with the versions of a key that no possible course of events explains.
 func (h history) judge(got []held) (kind, detail string) {
 	likely := h.live[len(h.live)-1].versions
 	var list []string
 	for _, g := range got {
 		s := fmt.Sprintf("%s: %d bytes, ETag %s", g.id, g.size, g.etag)
 		if g.marker {
-			s = g.id + ": a marker"
+			s = g.id + ": a delete marker"
 		}
 		if g.read {
-			s += fmt.Sprintf(", tagged %q, kept by %q", g.label, g.lock)
+			s += fmt.Sprintf(", tag %q, lock %q", g.label, g.lock)
 		}
 		list = append(list, s)
 	}
-	detail = fmt.Sprintf("[%s]; right would be %s", strings.Join(list, "; "), h.describe())
+	detail = fmt.Sprintf("found [%s]; expected %s", strings.Join(list, "; "), h.describe())
 	shows := map[string]held{}
 	for _, g := range got {
 		shows[g.id] = g
@@ -232,16 +235,16 @@ func (h history) judge(got []held) (kind, detail string) {
 		switch {
 		case w.unnamed() || w.Dropped && !there || there && w.Value == nil && g.marker:
 		case !there && w.Lock != "":
-			return "lock", fmt.Sprintf("version %v is gone: %s", w, detail)
+			return "lock", fmt.Sprintf("version %v is missing: %s", w, detail)
 		case !there && w.Value == nil:
-			return "marker", fmt.Sprintf("%v is gone: %s", w, detail)
+			return "marker", fmt.Sprintf("version %v is missing: %s", w, detail)
 		case !there:
-			return "lost", fmt.Sprintf("version %v is gone: %s", w, detail)
+			return "lost", fmt.Sprintf("version %v is missing: %s", w, detail)
 		case w.Value == nil || g.marker:
 			return "marker", detail
 		case !g.read && w.Value.ETag == g.etag:
 		case w.Value.ETag != g.etag || !w.Value.is(g.body, w.Value.Label):
-			return "torn", fmt.Sprintf("version %v is another: %s: %s", w, w.Value.differ(g.body), detail)
+			return "torn", fmt.Sprintf("version %v has other content: %s: %s", w, w.Value.differ(g.body), detail)
 		case w.Value.Label != g.label:
 			return "tag", detail
 		case w.Lock != g.lock:
@@ -251,9 +254,9 @@ func (h history) judge(got []held) (kind, detail string) {
 	if len(shows) > 0 {
 		id := slices.Sorted(maps.Keys(shows))[0]
 		if shows[id].marker {
-			return "marker", "a marker that nobody set: " + detail
+			return "marker", "unexpected delete marker: " + detail
 		}
-		return "phantom", fmt.Sprintf("version %s should not be there: %s", id, detail)
+		return "phantom", fmt.Sprintf("unexpected version %s: %s", id, detail)
 	}
 	return "order", detail
 }

@@ -29,14 +29,14 @@ func (c *Client) In(bucket string) *Client {
 	return &d
 }
 
-// Names of locks; two of them are joined by "+".
+// Names of locks. If a version has two, they are joined by "+".
 const (
 	lockGovernance = "governance"
 	lockCompliance = "compliance"
 	lockHold       = "hold"
 )
 
-// lockUntil is the end of every retention here.
+// lockUntil is the end of every retention period.
 var lockUntil = time.Date(2099, time.December, 31, 0, 0, 0, 0, time.UTC)
 
 // lockOf names the locks of a version.
@@ -45,7 +45,7 @@ func lockOf(mode types.ObjectLockMode, until *time.Time, hold types.ObjectLockLe
 	if mode != "" {
 		name := strings.ToLower(string(mode))
 		if until == nil || !until.Equal(lockUntil) {
-			name += " until another time"
+			name += " until an unexpected time"
 		}
 		list = append(list, name)
 	}
@@ -96,11 +96,11 @@ func (c *Client) Rules(ctx context.Context) ([]types.LifecycleRule, error) {
 	return out.Rules, nil
 }
 
-// PutVersion writes an object with a lock ("": none) and returns its ETag and version ID, which is "" if the answer has
-// none.
+// PutVersion writes an object with a lock ("" for none) and returns its ETag and version ID, which is "" if the
+// response has none.
 func (c *Client) PutVersion(ctx context.Context, key string, body []byte, lock string) (tag, id string, err error) {
 	in := &s3.PutObjectInput{Bucket: &c.bucket, Key: &key, Body: bytes.NewReader(body)}
-	if lock != "" { // S3 requires one then
+	if lock != "" { // S3 requires a checksum for locked objects
 		in.ChecksumAlgorithm = types.ChecksumAlgorithmCrc32
 	}
 	switch lock {
@@ -117,7 +117,7 @@ func (c *Client) PutVersion(ctx context.Context, key string, body []byte, lock s
 	return etag(out.ETag), aws.ToString(out.VersionId), nil
 }
 
-// AppendVersion appends content to an object of size bytes, and returns what PutVersion does.
+// AppendVersion appends content to an object of size bytes, and returns the same as PutVersion.
 func (c *Client) AppendVersion(ctx context.Context, key string, size int64, body []byte) (tag, id string, err error) {
 	out, err := c.s3.PutObject(ctx, &s3.PutObjectInput{Bucket: &c.bucket, Key: &key, Body: bytes.NewReader(body), WriteOffsetBytes: &size})
 	if err != nil {
@@ -126,7 +126,7 @@ func (c *Client) AppendVersion(ctx context.Context, key string, size int64, body
 	return etag(out.ETag), aws.ToString(out.VersionId), nil
 }
 
-// CopyVersion copies a version within the bucket, and returns what PutVersion does.
+// CopyVersion copies a version within the bucket, and returns the same as PutVersion.
 func (c *Client) CopyVersion(ctx context.Context, from, id, to string) (tag, made string, err error) {
 	out, err := c.s3.CopyObject(ctx, &s3.CopyObjectInput{Bucket: &c.bucket, Key: &to,
 		CopySource: aws.String(c.bucket + "/" + from + "?versionId=" + id)})
@@ -134,7 +134,7 @@ func (c *Client) CopyVersion(ctx context.Context, from, id, to string) (tag, mad
 		return "", "", err
 	}
 	if out.CopyObjectResult == nil {
-		return "", "", errors.New("the answer to CopyObject has no CopyObjectResult")
+		return "", "", errors.New("the response to CopyObject has no CopyObjectResult")
 	}
 	return etag(out.CopyObjectResult.ETag), aws.ToString(out.VersionId), nil
 }
@@ -152,7 +152,7 @@ func (c *Client) RenameVersion(ctx context.Context, from, to string) (id string,
 	return id, nil
 }
 
-// CompleteVersion completes an upload and returns what PutVersion does.
+// CompleteVersion completes an upload and returns the same as PutVersion.
 func (c *Client) CompleteVersion(ctx context.Context, n Name, parts []*Value) (tag, id string, err error) {
 	out, err := c.s3.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{Bucket: &c.bucket, Key: &n.Key,
 		UploadId: &n.Upload, MultipartUpload: &types.CompletedMultipartUpload{Parts: completed(parts)}})
@@ -179,8 +179,8 @@ func (c *Client) DeleteVersion(ctx context.Context, key, id string, bypass bool)
 	return aws.ToString(out.VersionId), nil
 }
 
-// DeleteVersions permanently deletes versions in one request; keysAndIDs has key and ID in turn. It is an error if one
-// of them was not deleted. bypass overrides governance.
+// DeleteVersions permanently deletes versions in one request. keysAndIDs alternates keys and version IDs. It is an
+// error if one of them was not deleted. bypass overrides governance.
 func (c *Client) DeleteVersions(ctx context.Context, bypass bool, keysAndIDs ...string) error {
 	var ids []types.ObjectIdentifier
 	for i := 0; i < len(keysAndIDs); i += 2 {
@@ -208,7 +208,7 @@ func (c *Client) HoldVersion(ctx context.Context, key, id string, on bool) error
 	return err
 }
 
-// LabelVersion replaces the tags of a version by one tag.
+// LabelVersion replaces the tags of a version with one tag.
 func (c *Client) LabelVersion(ctx context.Context, key, id, label string) error {
 	_, err := c.s3.PutObjectTagging(ctx, &s3.PutObjectTaggingInput{Bucket: &c.bucket, Key: &key, VersionId: &id,
 		Tagging: &types.Tagging{TagSet: []types.Tag{{Key: aws.String(labelKey), Value: &label}}}})
@@ -229,7 +229,7 @@ type held struct {
 	lock  string
 }
 
-// GetVersion reads a whole version; "": the newest.
+// GetVersion reads a whole version, or the newest one if id is "".
 func (c *Client) GetVersion(ctx context.Context, key, id string) (v held, err error) {
 	in := &s3.GetObjectInput{Bucket: &c.bucket, Key: &key}
 	if id != "" {
@@ -303,12 +303,12 @@ func (c *Client) ListVersions(ctx context.Context, prefix string, pageSize int32
 }
 
 func (c *Client) versionsPage(ctx context.Context, query url.Values) (page versionsPage, err error) {
-	answer, err := c.raw.Do(ctx, &s3client.Request{Method: http.MethodGet, Path: "/" + c.bucket, Query: query.Encode()})
-	if err == nil && answer.Status != http.StatusOK {
-		err = fmt.Errorf("status %d: %s", answer.Status, answer.Body)
+	response, err := c.raw.Do(ctx, &s3client.Request{Method: http.MethodGet, Path: "/" + c.bucket, Query: query.Encode()})
+	if err == nil && response.Status != http.StatusOK {
+		err = fmt.Errorf("list versions: status %d: %s", response.Status, response.Body)
 	}
 	if err == nil {
-		err = xml.Unmarshal(answer.Body, &page)
+		err = xml.Unmarshal(response.Body, &page)
 	}
 	return page, err
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// versionsMax is how many versions of a key the load lets be, about.
+// versionsMax is the approximate maximum number of versions of a key in the load.
 const versionsMax = 5
 
 // versionOperations returns the operations on buckets with versions, locks and lifecycles.
@@ -26,23 +26,23 @@ func versionOperations() []Op {
 		{"v-label", 15, false, labelVersion},
 		{"v-hold", 15, false, holdVersion},
 		{"v-read", 20, false, readVersion},
-		{"v-look", 30, false, lookAtVersions},
+		{"v-list", 30, false, listVersions},
 		{"v-status", 8, false, switchVersions},
 		{"life-upload", 10, false, uploadForLife},
 	}
 }
 
-// ownBucket is the bucket of a worker that has versions, now and then suspended.
+// ownBucket returns the versioned bucket of a worker, whose versioning is suspended at times.
 func ownBucket(worker int) string { return fmt.Sprintf("%s-v-%02d", bucket, worker) }
 
-// shelf is a key with versions, and whether its bucket makes them.
+// shelf is a key with versions, and the versioning status of its bucket.
 type shelf struct {
 	Name
 	status string
 }
 
-// shelf returns a key of this worker, in its own bucket, the one with locks, or one with a lifecycle; false where
-// nobody knows how its bucket is set.
+// shelf returns a key of this worker, in its own bucket, the one with locks, or one with a lifecycle. It returns false
+// if the versioning status of the bucket is uncertain.
 func (w *worker) shelf() (shelf, bool) {
 	switch n := w.rand.IntN(10); {
 	case n < 5:
@@ -73,16 +73,16 @@ func (w *worker) shelfAt(bucket, key string) (shelf, bool) {
 	return shelf{Name{Bucket: bucket, Key: key}, set.Label}, true
 }
 
-// client returns a client of the bucket of a thing.
+// client returns a client of the bucket of an item.
 func (w *worker) client(n Name) *Client { return w.load.Client.of(n) }
 
-// versions returns the versions that are certainly there, newest first; false where they are uncertain.
+// versions returns the versions of a key, newest first, and reports whether they are certain.
 func (w *worker) versions(n Name) ([]Version, bool) { return w.load.Ledger.Versions(n) }
 
-// now is the time as the server notes it: not later than it does.
+// now returns the time in the server's precision, so that it is not later than the time that the server records.
 func now() int64 { return time.Now().Truncate(time.Millisecond).UnixNano() }
 
-// fresh returns the version that a request makes of a value (nil: a marker).
+// fresh returns the version that a request creates with a value (nil for a delete marker).
 func (w *worker) fresh(s shelf, v *Value) *Version {
 	at := now()
 	made := &Version{ID: nullID, Value: v, Written: at, Placed: at}
@@ -92,21 +92,21 @@ func (w *worker) fresh(s shelf, v *Value) *Version {
 	return made
 }
 
-// push puts a version on top; send returns the id that the answer names.
+// push adds a version as the newest. send returns the version ID in the response.
 func (w *worker) push(op string, s shelf, v *Version, more change, send func() (string, error)) string {
 	var id string
 	more.op, more.ids = op, func() []string { return []string{id} }
 	more.steps = append([]Step{{Name: s.Name, Do: Push, Version: v}}, more.steps...)
 	more.send = func() (err error) {
 		if id, err = send(); err == nil && (s.status == enabled) != (id != "" && id != nullID) {
-			w.load.violate("version", s.String(), "%s was answered with version %q, in a bucket whose versions are %q", op, id, s.status)
+			w.load.violate("version", s.String(), "%s returned version ID %q, in a bucket with versioning %q", op, id, s.status)
 		}
 		return err
 	}
 	return w.do(more)
 }
 
-// little returns new content: small, since all versions are read at each check.
+// little returns new content. It is small, because each check reads all versions.
 func (w *worker) little() (*Value, []byte) {
 	if w.rand.IntN(8) == 0 {
 		return w.small()
@@ -114,8 +114,8 @@ func (w *worker) little() (*Value, []byte) {
 	return w.content(w.rand.Int64N(4 << 10))
 }
 
-// putVersion writes a version, in the bucket with locks one that is kept at times. Where a key has many it takes one
-// away instead.
+// putVersion writes a version, which may be locked if the bucket has locks. If the key has many versions, it first
+// deletes the oldest one.
 func putVersion(ctx context.Context, w *worker) {
 	s, ok := w.shelf()
 	if !ok {
@@ -142,7 +142,7 @@ func putVersion(ctx context.Context, w *worker) {
 	})
 }
 
-// removal is the step of a deletion that names no version.
+// removal returns the step of a deletion without a version ID.
 func (w *worker) removal(s shelf) Step {
 	if s.status == "" {
 		return Step{Name: s.Name, Do: Drop, ID: nullID}
@@ -150,7 +150,7 @@ func (w *worker) removal(s shelf) Step {
 	return Step{Name: s.Name, Do: Push, Version: w.fresh(s, nil)}
 }
 
-// putMarker deletes a key as its bucket does it.
+// putMarker deletes a key without a version ID: in a bucket with versioning, that adds a delete marker.
 func putMarker(ctx context.Context, w *worker) {
 	s, ok := w.shelf()
 	if !ok {
@@ -160,13 +160,14 @@ func putMarker(ctx context.Context, w *worker) {
 	w.do(change{op: "v-delete", steps: []Step{w.removal(s)}, ids: func() []string { return []string{id} }, send: func() (err error) {
 		id, err = w.client(s.Name).DeleteVersion(ctx, s.Key, "", false)
 		if want := map[string]bool{enabled: id != "" && id != nullID, suspended: id == nullID, "": id == ""}; err == nil && !want[s.status] {
-			w.load.violate("version", s.String(), "a deletion was answered with version %q, in a bucket whose versions are %q", id, s.status)
+			w.load.violate("version", s.String(), "a deletion returned version ID %q, in a bucket with versioning %q", id, s.status)
 		}
 		return err
 	}})
 }
 
-// known returns one of the versions of a key whose id is known, of those that accept says; nil if there is none.
+// known returns a random version of a key whose ID is known and that accept selects. It returns nil if there is none,
+// or if the versions are uncertain.
 func (w *worker) known(n Name, accept func(v *Version) bool) *Version {
 	list, certain := w.versions(n)
 	list = slices.DeleteFunc(slices.Clone(list), func(v Version) bool { return v.unnamed() || !accept(&v) })
@@ -179,7 +180,7 @@ func (w *worker) known(n Name, accept func(v *Version) bool) *Version {
 func isAny(*Version) bool       { return true }
 func isContent(v *Version) bool { return v.Value != nil }
 
-// deleteVersion deletes a version by its id, or tries to where it is locked.
+// deleteVersion deletes a version by its ID, or tries to if the version is locked.
 func deleteVersion(ctx context.Context, w *worker) {
 	s, ok := w.shelf()
 	if !ok {
@@ -204,7 +205,7 @@ func (w *worker) deleteVersion(ctx context.Context, s shelf, v Version) {
 		return err
 	}
 	if end := w.do(c); end == Done && c.refusal != 0 {
-		w.load.violate("lock", s.String(), "version %v was deleted", v)
+		w.load.violate("lock", s.String(), "the locked version %v was deleted", v)
 	}
 }
 
@@ -229,7 +230,7 @@ func deleteVersions(ctx context.Context, w *worker) {
 	w.do(c)
 }
 
-// copyVersion makes the newest version of a key of any version of another one, or of itself.
+// copyVersion copies any version of a key to another key, or to the same key.
 func copyVersion(ctx context.Context, w *worker) {
 	from, ok := w.ownShelf()
 	to, _ := w.ownShelf()
@@ -251,7 +252,7 @@ func copyVersion(ctx context.Context, w *worker) {
 	})
 }
 
-// renameVersion gives the newest version another key: it stays where it was, below a marker.
+// renameVersion renames the newest version of a key. The source keeps that version, below a delete marker.
 func renameVersion(ctx context.Context, w *worker) {
 	from, ok := w.ownShelf()
 	to, _ := w.ownShelf()
@@ -266,7 +267,7 @@ func renameVersion(ctx context.Context, w *worker) {
 	})
 }
 
-// appendVersion makes a version of the newest one and what is put behind it.
+// appendVersion appends to the newest version of a key, which adds a version.
 func appendVersion(ctx context.Context, w *worker) {
 	s, ok := w.ownShelf()
 	list, certain := w.versions(s.Name)
@@ -282,7 +283,7 @@ func appendVersion(ctx context.Context, w *worker) {
 	})
 }
 
-// multipartVersion makes a version by an upload in one part.
+// multipartVersion writes a version by an upload with one part.
 func multipartVersion(ctx context.Context, w *worker) {
 	s, ok := w.ownShelf()
 	if !ok {
@@ -308,7 +309,7 @@ func multipartVersion(ctx context.Context, w *worker) {
 	})
 }
 
-// labelVersion gives a version another tag.
+// labelVersion changes the tag of a version.
 func labelVersion(ctx context.Context, w *worker) {
 	s, ok := w.ownShelf()
 	v := w.known(s.Name, isContent)
@@ -316,13 +317,13 @@ func labelVersion(ctx context.Context, w *worker) {
 		return
 	}
 	label := fmt.Sprint(w.load.Ledger.Number())
-	to := &Version{Value: v.Value.Labelled(label)}
+	to := &Version{Value: v.Value.Labeled(label)}
 	w.do(change{op: "v-label", steps: []Step{{Name: s.Name, Do: Amend, ID: v.ID, Version: to}}, send: func() error {
 		return w.client(s.Name).LabelVersion(ctx, s.Key, v.ID, label)
 	}})
 }
 
-// holdVersion sets the legal hold of a version, or ends it.
+// holdVersion sets or removes the legal hold of a version.
 func holdVersion(ctx context.Context, w *worker) {
 	s, ok := w.lockShelf()
 	v := w.known(s.Name, isContent)
@@ -339,7 +340,7 @@ func holdVersion(ctx context.Context, w *worker) {
 	}})
 }
 
-// readVersion reads a version by its id and compares it.
+// readVersion reads a version by its ID and compares it.
 func readVersion(ctx context.Context, w *worker) {
 	s, ok := w.ownShelf()
 	if w.rand.IntN(3) == 0 {
@@ -355,15 +356,15 @@ func readVersion(ctx context.Context, w *worker) {
 		return err
 	}})
 	if end == Done && !(&reader{want: []Version{*v}}).fits(*v, got) {
-		w.load.violate("torn", s.String(), "version %v, tagged %q, reads as %d bytes of version %s with ETag %s, tagged %q, kept by %q: %s",
+		w.load.violate("torn", s.String(), "version %v, with tag %q, was read as %d bytes of version %s, with ETag %s, tag %q and lock %q: %s",
 			v, v.Value.Label, len(got.body), got.id, got.etag, got.label, got.lock, v.Value.differ(got.body))
 	}
 }
 
-// lookAtVersions lists the versions of a key: what it sees is so from then on.
-func lookAtVersions(ctx context.Context, w *worker) {
+// listVersions lists the versions of a key, which are certain from then on.
+func listVersions(ctx context.Context, w *worker) {
 	s, ok := w.shelf()
-	for range 2 { // rather at one with a lifecycle
+	for range 2 { // prefer keys with a lifecycle
 		if rules(s.Bucket) == nil {
 			s, ok = w.shelf()
 		}
@@ -372,7 +373,7 @@ func lookAtVersions(ctx context.Context, w *worker) {
 		return
 	}
 	var got []held
-	c := change{op: "v-look", name: s.Name, send: func() error {
+	c := change{op: "v-list", name: s.Name, send: func() error {
 		got = nil
 		return w.client(s.Name).ListVersions(ctx, s.Key, int32(1+w.rand.IntN(versionsMax)), func(_ string, v held) { got = append(got, v) })
 	}}
@@ -393,7 +394,7 @@ func lookAtVersions(ctx context.Context, w *worker) {
 	w.do(c)
 }
 
-// switchVersions suspends the versions of the worker's bucket, or enables them again.
+// switchVersions suspends versioning of the worker's bucket, or enables it again.
 func switchVersions(ctx context.Context, w *worker) {
 	s, ok := w.ownShelf()
 	if !ok {
@@ -406,13 +407,13 @@ func switchVersions(ctx context.Context, w *worker) {
 	w.do(change{op: "v-status", effects: []Effect{{n, &Value{Label: to}}}, send: func() error { return w.client(s.Name).SetVersioning(ctx, to) }})
 }
 
-// uploadForLife begins an upload that the lifecycle aborts in the end, or aborts one that was begun.
+// uploadForLife creates an upload that the lifecycle will abort, or aborts one of those.
 func uploadForLife(ctx context.Context, w *worker) {
 	key := fmt.Sprintf("u/%02d", w.number)
 	open := w.load.Ledger.OpenUploads(lifeBucket, func(k string) bool { return k == key })
 	refused := func(n Name, due int64) {
 		if now() < due {
-			w.load.violate("early", n.String(), "the lifecycle has aborted it before it was due")
+			w.load.violate("early", n.String(), "the lifecycle aborted it before it was due")
 		}
 	}
 	for n := range open {

@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Volatile is a file system on a drive with a write cache of its own: what was written since the last flush may be
-// there after a power cut or not, in any order, and of each write some sectors may be missing. The drive is a loop
-// device over a file of a FUSE file system, which sees each write and each flush that the inner file system asks for.
+// Volatile is a file system on a drive with a write cache. After a power cut, any of the writes since the last flush
+// may be missing, and so may single sectors of these writes. The drive is a loop device on a file in a FUSE file
+// system, which receives each write and each flush of the inner file system.
 type Volatile struct {
-	dir    string // holds the image and the mount points drive and inner
+	dir    string // contains the image and the mount points drive and inner
 	inner  string // the inner file system: ext4 or xfs
 	random *rand.Rand
 	server *fuse.Server
@@ -29,28 +29,28 @@ type Volatile struct {
 
 	mu      sync.Mutex // guards the fields below
 	cache   []cached   // writes since the last flush, oldest first
-	off     bool       // the power is cut: nothing is written any more
+	off     bool       // the power is cut: writes are discarded
 	flushes int
 	lost    string // a description of what the last cut lost
 }
 
-// cached is a write that no flush covers, and what stood there before.
+// cached is a write since the last flush, with the bytes before and after it.
 type cached struct {
 	at       int64
 	old, new []byte
 }
 
-// sector is what a drive writes as a whole or not at all, in bytes.
+// sector is the unit that a drive writes completely or not at all, in bytes.
 const sector = 512
 
 // volatileSize is the size of the drive, in bytes; the image is sparse.
 const volatileSize = 4 << 30
 
-// NewVolatile makes a drive with an empty inner file system under dir.
+// NewVolatile creates a drive with an empty inner file system in dir.
 func NewVolatile(ctx context.Context, dir, inner string, seed uint64) (*Volatile, error) {
 	format, ok := formats[inner]
 	if !ok {
-		return nil, fmt.Errorf("no such inner file system: %q", inner)
+		return nil, fmt.Errorf("unknown inner file system %q: expected ext4 or xfs", inner)
 	}
 	v := &Volatile{dir: dir, inner: inner, random: rand.New(rand.NewPCG(seed, 0xcac4e))}
 	for _, name := range []string{"drive", "inner"} {
@@ -72,12 +72,12 @@ func NewVolatile(ctx context.Context, dir, inner string, seed uint64) (*Volatile
 	return v, v.mount(ctx)
 }
 
-// Path returns the directory that is for use.
+// Path returns the directory for data.
 func (v *Volatile) Path() string { return filepath.Join(v.dir, "inner") }
 
 func (v *Volatile) drive() string { return filepath.Join(v.dir, "drive") }
 
-// mount plugs the drive in, and mounts the inner file system, which repairs itself by its journal.
+// mount mounts the drive and the inner file system, which recovers from its journal.
 func (v *Volatile) mount(ctx context.Context) error {
 	root := &fs.Inode{}
 	server, err := fs.Mount(v.drive(), root, &fs.Options{
@@ -100,7 +100,7 @@ func (v *Volatile) mount(ctx context.Context) error {
 	return nil
 }
 
-// unmount takes both file systems away. The loop device releases the file a little later.
+// unmount unmounts both file systems. It retries, because the loop device releases the file a little later.
 func (v *Volatile) unmount() error {
 	if v.up {
 		if err := unix.Unmount(v.Path(), 0); err != nil {
@@ -122,15 +122,15 @@ func (v *Volatile) unmount() error {
 	return err
 }
 
-// Cut cuts the power: from now on nothing reaches the drive. Most of the time there is little in the cache, so it waits
-// a moment for more.
+// Cut cuts the power: from now on no write reaches the drive. Usually the cache has few writes, so Cut first waits a
+// moment for more.
 func (v *Volatile) Cut() error {
 	want := 1 + v.random.IntN(20)
 	for wait := 300; ; wait-- {
 		v.mu.Lock()
 		if v.flushes == 0 {
 			v.mu.Unlock()
-			return errors.New("no flush has reached the drive: the loop device does not pass them on")
+			return errors.New("no flush has reached the drive: the loop device does not pass flushes on")
 		}
 		v.off = len(v.cache) >= want || wait == 0
 		v.mu.Unlock()
@@ -141,7 +141,7 @@ func (v *Volatile) Cut() error {
 	}
 }
 
-// Restore settles what the cut has left of the cache, and mounts the inner file system again. Nobody may have a file
+// Restore decides which writes in the cache survive the cut, and mounts the inner file system again. No file may be
 // open there.
 func (v *Volatile) Restore(ctx context.Context) error {
 	if err := v.unmount(); err != nil {
@@ -153,7 +153,7 @@ func (v *Volatile) Restore(ctx context.Context) error {
 	return v.mount(ctx)
 }
 
-// settle takes all cached writes back, and then writes some of them again, some of those torn.
+// settle undoes all cached writes, and then repeats some of them, some of those torn.
 func (v *Volatile) settle() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -225,7 +225,7 @@ func (f *volatileFile) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.Att
 	return 0
 }
 
-// Setattr implements fs.NodeSetattrer: times are of no interest, and the size stays.
+// Setattr implements fs.NodeSetattrer. It ignores all changes.
 func (f *volatileFile) Setattr(ctx context.Context, h fs.FileHandle, _ *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
 	return f.Getattr(ctx, h, out)
 }
@@ -263,7 +263,7 @@ func (f *volatileFile) Write(_ context.Context, _ fs.FileHandle, b []byte, at in
 	return uint32(len(b)), 0
 }
 
-// Fsync implements fs.NodeFsyncer: it is the flush of the cache.
+// Fsync implements fs.NodeFsyncer. It flushes the cache.
 func (f *volatileFile) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
 	v := f.v
 	v.mu.Lock()

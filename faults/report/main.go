@@ -1,6 +1,5 @@
-// Command report makes docs/reliability.md of what the fault bench found (faults/results.jsonl, see package
-// faults/result) and of what people wrote beside it (found.md). It is run in the root of the module: go run
-// ./faults/report.
+// Command report generates docs/reliability.md from the results of the fault bench (faults/results.jsonl, see package
+// faults/result) and from found.md, which is written by hand. Run it in the root of the module: go run ./faults/report.
 package main
 
 import (
@@ -39,20 +38,20 @@ func main() {
 	}
 }
 
-// Line is what all runs of one variant of a fault came to.
+// Line is the sum of all runs of one variant of a fault.
 type Line struct {
 	result.Row
 	Seeds []string
-	Notes []string // of each run that has one, once each
+	Notes []string // the notes of the runs, without duplicates
 }
 
-// Group is the lines of one fault.
+// Group contains the lines of one fault.
 type Group struct {
 	Title string
 	Lines []*Line
 }
 
-// titles name the faults, in the order of the page. What is not here comes behind, under its own name.
+// titles are the titles of faults, in the order of the page. Other faults come after them, with their name as the title.
 var titles = [][2]string{
 	{"sigkill", "SIGKILL"},
 	{"sigterm", "SIGTERM"},
@@ -140,7 +139,7 @@ func merge(rows []result.Row) []*Line {
 	return lines
 }
 
-// add adds a run to those that are in the line.
+// add adds a run to the line.
 func (l *Line) add(r result.Row) {
 	if n := l.Tried + r.Tried; n > 0 {
 		l.Rate = (l.Rate*float64(l.Tried) + r.Rate*float64(r.Tried)) / float64(n)
@@ -163,7 +162,7 @@ func (l *Line) add(r result.Row) {
 	}
 }
 
-// environments returns what the runs were made on, each once, with the commits.
+// environments returns the machines of the runs, without duplicates, each with the commits.
 func environments(rows []result.Row) []string {
 	commits := map[string][]string{}
 	for _, r := range rows {
@@ -210,7 +209,7 @@ var functions = template.FuncMap{
 	},
 }
 
-// number writes an integer with commas between thousands; nothing for 0.
+// number formats an integer with commas between thousands, and 0 as "".
 func number(n any) string {
 	s := fmt.Sprint(n)
 	if s == "0" {

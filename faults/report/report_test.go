@@ -10,8 +10,8 @@ import (
 	"orcas/faults/result"
 )
 
-// TestPageIsOfTheResults compares docs/reliability.md with the stored results.
-func TestPageIsOfTheResults(t *testing.T) {
+// TestPageIsCurrent compares docs/reliability.md with the stored results.
+func TestPageIsCurrent(t *testing.T) {
 	rows, err := result.Read("../results.jsonl")
 	require.NoError(t, err)
 	want, err := Render(rows)
@@ -21,7 +21,7 @@ func TestPageIsOfTheResults(t *testing.T) {
 	require.Equal(t, string(want), string(got), "run make faults-report")
 }
 
-// TestRender shows that nothing bad is left out.
+// TestRender checks that the page shows every violation, every new fault, and every mutant that survived.
 func TestRender(t *testing.T) {
 	day := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	page, err := Render([]result.Row{

@@ -5,10 +5,12 @@ package result
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +19,7 @@ import (
 
 // Row is the result of one kind of fault in one run.
 type Row struct {
-	Fault string `json:"fault"` // what was done to the server: sigkill, power-cut, io-sweep, ...
+	Fault string `json:"fault"` // the kind of fault: sigkill, power-cut, io-sweep, ...
 	Name  string `json:"name"`  // the variant, as shown to readers
 	Tried int    `json:"tried"`
 	Unit  string `json:"unit"` // what Tried counts, in the plural: kills, cuts, points, ...
@@ -78,6 +80,15 @@ func Add(r Row) error {
 		return err
 	}
 	return f.Close()
+}
+
+// Counts formats counts by name for a note: "killed 3, stopped 1".
+func Counts(counts map[string]int) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		list = append(list, fmt.Sprintf("%s %d", name, counts[name]))
+	}
+	return strings.Join(list, ", ")
 }
 
 // Read returns the rows of a file, in its order.
@@ -160,7 +171,7 @@ func Of(t Test, r Row) *Row {
 			r.Violations = map[string]int{"failed": 1}
 		}
 		if err := Add(r); err != nil {
-			t.Errorf("the results: %v", err)
+			t.Errorf("add a row to the results: %v", err)
 		}
 	})
 	return &r

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fake is a test that ended in some way.
+// fake is a Test with a given outcome.
 type fake struct {
 	failed, skipped bool
 	end             func()
@@ -30,11 +30,11 @@ func TestRows(t *testing.T) {
 	(&fake{failed: true}).run(Row{Fault: "model", Violations: map[string]int{"lost": 2, "torn": 1}}, 1)
 	rows, err := Read(path)
 	require.NoError(t, err)
-	require.Len(t, rows, 3, "one that was skipped tells nothing")
+	require.Len(t, rows, 3, "a skipped test must not add a row")
 	require.Equal(t, "sigkill", rows[0].Fault)
 	require.Equal(t, 3, rows[0].Tried)
 	require.Zero(t, rows[0].Total())
-	require.Equal(t, 1, rows[1].Total(), "a failure is a violation")
+	require.Equal(t, 1, rows[1].Total(), "a failure counts as a violation")
 	require.Equal(t, 3, rows[2].Total())
 	e := rows[0].Environment
 	require.NotEmpty(t, e.Kernel)
@@ -47,7 +47,11 @@ func TestRows(t *testing.T) {
 	require.ErrorContains(t, err, "line 2")
 }
 
-func TestNothingIsWrittenUnasked(t *testing.T) {
+func TestCounts(t *testing.T) {
+	require.Equal(t, "killed 3, stopped 1", Counts(map[string]int{"stopped": 1, "killed": 3}))
+}
+
+func TestAddWithoutAFile(t *testing.T) {
 	t.Setenv("ORCAS_FAULTS_RESULTS", "")
 	require.NoError(t, Add(Row{Started: time.Now()}))
 }
