@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run build orcas-report test test-all check prose race bench fuzz report corpus compressed profile e2e s3test s3test-list s3test-mutants clean cc strace
+.PHONY: help run build orcas-report test test-all check prose race bench fuzz report corpus compressed profile perf-growth perf-growth-10m e2e s3test s3test-list s3test-mutants clean cc strace
 
 export CGO_ENABLED := 1
 
@@ -103,6 +103,21 @@ compressed: cc ## run the tests that store content with compression on
 
 profile: cc ## profile the server's CPU time for PUT and GET of 4 KiB
 	@bash perf/profile.sh
+
+# $(call growth,KEYS,PROFILE): grow a store in each order of keys. GROWTHDIR gets a JSON file and a report of each.
+GROWTHDIR ?= bin/growth
+growth = mkdir -p "$(GROWTHDIR)"; status=0; for order in sequential random interleaved; do \
+		file="$(GROWTHDIR)/$(1)-$$order"; rm -f "$$file.json"; \
+		bin/orcas perf run --scenario growth --keys $(1) --order $$order --profile $(2) --dir "$(PERFDIR)" \
+			--commit "$$(git rev-parse --short HEAD 2>/dev/null || true)" --json "$$file.json" || status=1; \
+		bin/orcas perf report "$$file.json" --out "$$file" || status=1; \
+	done; exit $$status
+
+perf-growth: build orcas-report ## grow a store to 1 million objects in each order of keys: rates, pauses, memory, disk usage
+	@$(call growth,1000000,baseline)
+
+perf-growth-10m: build orcas-report ## the same with 10 million objects, and longer loads
+	@$(call growth,10000000,saturation)
 
 e2e: build .venv/ready .programs/ready strace ## test the built server with aws-cli, boto3, rclone, restic and a dozen other programs
 	.venv/bin/python -m pytest -q -ra --durations=10 e2e

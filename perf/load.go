@@ -32,11 +32,17 @@ type Load struct {
 	Count    uint64 // stop after this many requests, if not 0
 	MaxBytes int64  // stop after sending this many bytes of bodies, if not 0
 	// Next returns request n and the expected response. Requests are numbered from 0, without gaps in an open loop; in
-	// a closed loop, worker w has the numbers w, w+Workers, ... Next is called by many goroutines concurrently, but for
-	// each Worker by only one.
-	Next   func(w *Worker, n uint64) (s3client.Request, Expect)
-	PID    int  // process ID of the server, to measure its CPU time and memory; 0 if they are not measured
-	Script bool // requests depend on the previous response, so the load needs a closed loop
+	// a closed loop, worker w has the numbers w, w+Workers, ... unless Shared is set. Next is called by many goroutines
+	// concurrently, but for each Worker by only one.
+	Next func(w *Worker, n uint64) (s3client.Request, Expect)
+	// Shared makes the workers of a closed loop share one sequence of numbers: each request has the next one. So fast
+	// workers send more requests than slow ones, and all stay busy until Count is reached. The numbers have no gaps below
+	// Count.
+	Shared bool
+	// StopAtFailure makes a closed loop stop once a request has failed; those that were sent are completed.
+	StopAtFailure bool
+	PID           int  // process ID of the server, to measure its CPU time and memory; 0 if they are not measured
+	Script        bool // requests depend on the previous response, so the load needs a closed loop
 	// Unfinished reports whether a worker is in the middle of an operation that takes several requests. In a closed
 	// loop, the worker completes it after the end of the load. Unfinished is nil if no operation takes several
 	// requests.
@@ -136,6 +142,7 @@ type runner struct {
 	start   time.Time
 	sent    atomic.Int64
 	bytes   atomic.Int64
+	next    atomic.Uint64 // the next number of a Shared load
 	tallies [8]tally
 	first   atomic.Pointer[error]
 }
@@ -174,8 +181,19 @@ func (l *Load) Run(ctx context.Context) (*LoadResult, error) {
 
 // over reports whether a closed loop has ended, so that request n is not sent.
 func (r *runner) over(n uint64) bool {
-	return r.ctx.Err() != nil || r.Count > 0 && n >= r.Count || r.Duration > 0 && time.Since(r.start) >= r.Duration ||
+	return r.ctx.Err() != nil || r.StopAtFailure && r.first.Load() != nil || r.Count > 0 && n >= r.Count || r.Duration > 0 && time.Since(r.start) >= r.Duration ||
 		r.MaxBytes > 0 && r.bytes.Load() >= r.MaxBytes
+}
+
+// number returns the number of a worker's first request, or of the one after last.
+func (r *runner) number(w *Worker, first bool, last uint64) uint64 {
+	switch {
+	case r.Shared:
+		return r.next.Add(1) - 1
+	case first:
+		return uint64(w.ID)
+	}
+	return last + uint64(r.Workers)
 }
 
 // mustFinish reports whether a worker has to finish an operation after the end of the load.
@@ -200,7 +218,7 @@ func (r *runner) closed() error {
 				sleep(r.ctx, r.Ramp*time.Duration(id)/time.Duration(r.Workers))
 			}
 			w := &Worker{ID: id}
-			for n := uint64(id); !r.over(n) || r.mustFinish(w); n += uint64(r.Workers) {
+			for n := r.number(w, true, 0); !r.over(n) || r.mustFinish(w); n = r.number(w, false, n) {
 				r.one(c, w, n, time.Now())
 			}
 		})

@@ -5,8 +5,10 @@ import (
 	"crypto/md5"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"hash"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -74,14 +76,53 @@ func ResidentBytes(pid int) (now, peak int64) {
 	return now, peak
 }
 
-// usage returns the number of files below a directory and the bytes that they use on the drive.
+// writtenBytes returns the bytes that a process has caused to be written to a drive: write_bytes of /proc/PID/io, which
+// the kernel counts when a clean page of a file becomes dirty. It includes neither the journal of the file system nor
+// what other processes write.
+func writtenBytes(pid int) (int64, error) {
+	file := fmt.Sprintf("/proc/%d/io", pid)
+	n, err := strconv.ParseInt(procField(file, "write_bytes"), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s cannot be read, or has no write_bytes", file)
+	}
+	return n, nil
+}
+
+// deviceWrittenBytes returns the bytes that everything on this machine has written to the block device of a directory,
+// or false if its file system is on no block device.
+func deviceWrittenBytes(dir string) (int64, bool) {
+	var st unix.Stat_t
+	if unix.Stat(dir, &st) != nil {
+		return 0, false
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/sys/dev/block/%d:%d/stat", unix.Major(st.Dev), unix.Minor(st.Dev)))
+	if err != nil {
+		return 0, false
+	}
+	const sectorsWritten, sector = 6, 512 // Documentation/block/stat.rst of Linux
+	f := strings.Fields(string(b))
+	if len(f) <= sectorsWritten {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(f[sectorsWritten], 10, 64)
+	return n * sector, err == nil
+}
+
+// usage returns the number of files below a directory and the bytes that they use on the drive. Files that a running
+// server deletes meanwhile do not count.
 func usage(dir string) (files int, bytes int64, err error) {
 	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
+		if err == nil && d.IsDir() {
+			return nil
 		}
 		var st unix.Stat_t
-		if err := unix.Stat(path, &st); err != nil {
+		if err == nil {
+			err = unix.Stat(path, &st)
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && path != dir:
+			return nil
+		case err != nil:
 			return err
 		}
 		files++

@@ -74,6 +74,8 @@ type Options struct {
 	Keys     int
 	Turns    int
 	Mode     string // closed, open, or "" for the default of the scenario
+	Size     int    // size of an object in bytes; scenario growth only
+	Order    Order  // order of the keys; "" means Sequential; scenario growth only
 
 	Version  string // version of this program
 	Commit   string // commit from which it was built; if empty, the one in its build information

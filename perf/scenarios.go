@@ -10,8 +10,9 @@ type params struct {
 	rates    []float64 // requests per second
 	keys     []int
 	turns    int
-	parts    int   // number of parts of an upload
-	maxBytes int64 // bytes of bodies that one load may send, because a server may not reclaim space in time
+	parts    int           // number of parts of an upload
+	idle     time.Duration // time without requests
+	maxBytes int64         // bytes of bodies that one load may send, because a server may not reclaim space in time
 }
 
 // scenario is one way to load a server.
@@ -203,6 +204,12 @@ func storeScenarios() []scenario {
 			profiles: [3]params{
 				{sizes: []int{4 * kib}, keys: []int{2000}}, {sizes: []int{4 * kib}, keys: []int{1_000_000}}, {sizes: []int{4 * kib}, keys: []int{1_000_000}},
 			}, bytes: seeded, run: runFootprint},
+		{id: idGrowth, help: "Grow a store, and measure how rates, pauses, memory and disk usage change; see --keys, --size and --order.", mode: "table",
+			profiles: [3]params{
+				{duration: 300 * time.Millisecond, sizes: []int{256}, workers: []int{64}, keys: []int{4000}, turns: 1, idle: sec / 5},
+				{duration: 2 * sec, sizes: []int{256}, workers: []int{64}, keys: []int{300_000}, turns: 3, idle: 30 * sec},
+				{duration: 10 * sec, sizes: []int{256}, workers: []int{64}, keys: []int{1_000_000}, turns: 5, idle: 150 * sec},
+			}, bytes: func(p params) float64 { return float64(p.keys[0]) * float64(p.sizes[0]+1000) }, run: runGrowth},
 		{id: "instant", help: "Compare PUT of content that the store already has with PUT of new content.", mode: "table",
 			profiles: [3]params{
 				{duration: 200 * time.Millisecond, sizes: []int{10 * kib}, keys: []int{20, 3000}, turns: 1, maxBytes: gib / 2},

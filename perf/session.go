@@ -59,6 +59,9 @@ func (r *run) params(sc *scenario) params {
 	if r.o.Keys > 0 {
 		p.keys = []int{r.o.Keys}
 	}
+	if r.o.Size > 0 && sc.id == idGrowth {
+		p.sizes = []int{r.o.Size}
+	}
 	p.turns = cmp.Or(r.o.Turns, p.turns, 1)
 	return p
 }

@@ -124,6 +124,7 @@ func (c *perfCommon) write(doc *result.Run) error {
 type perfRunCommand struct {
 	perfCommon
 	perf.Peers
+	growthFlags
 	Scenario     []string `placeholder:"NAME" help:"Run only this scenario; can be repeated (default: all that the server supports)."`
 	Endpoint     string   `placeholder:"URL" help:"Measure this server (default: servers that the command starts, with their data in --dir)."`
 	AccessKey    string   `env:"ORCAS_PERF_ACCESS_KEY" help:"Sign requests to --endpoint with this access key."`
@@ -157,7 +158,7 @@ func (c *perfRunCommand) Validate() error {
 	case c.Duration < 0 || c.Workers < 0 || c.Rate < 0 || c.Keys < 0 || c.Turns < 0:
 		return fmt.Errorf("--duration, --workers, --rate, --keys and --turns must not be negative")
 	}
-	return nil
+	return c.growthFlags.check(c.Scenario, c.Keys)
 }
 
 // Run measures and prints.
@@ -166,6 +167,7 @@ func (c *perfRunCommand) Run(to *console) error {
 	o.Scenarios, o.Bucket, o.ServerPID, o.TLS, o.H2 = c.Scenario, c.Bucket, c.ServerPID, c.TLS, c.H2
 	o.Signing, o.Compressible, o.MaxErrorRate = s3client.Signing(c.Signing), c.Compressible, c.MaxErrorRate
 	o.Workers, o.Rate, o.Mode, o.Peers = c.Workers, c.Rate, c.Mode, c.Peers
+	o.Size, o.Order = int(c.Size), perf.Order(c.Order)
 	if c.Endpoint != "" {
 		var err error
 		if o.Target, err = s3client.ParseTarget(c.Endpoint, s3client.Keys{Access: c.AccessKey, Secret: c.SecretKey}, c.Region, c.CA, c.Insecure, c.H2); err != nil {

@@ -46,6 +46,15 @@ func TestPerfBadInput(t *testing.T) {
 		{[]string{"run", "--profile", "huge"}, exitUsage, "--profile"},
 		{[]string{"run", "--compressible", "2"}, exitUsage, "--compressible"},
 		{[]string{"run", "--workers=-1"}, exitUsage, "--workers"},
+		{[]string{"run", "--scenario", "growth", "--order", "zigzag"}, exitUsage, "--order"},
+		{[]string{"run", "--scenario", "growth", "--size", "7"}, exitUsage, "--size"},
+		{[]string{"run", "--scenario", "growth", "--size", "1GiB"}, exitUsage, "--size"},
+		{[]string{"run", "--scenario", "growth", "--size", "small"}, exitUsage, "--size"},
+		{[]string{"run", "--scenario", "growth", "--keys", "15"}, exitUsage, "--keys"},
+		{[]string{"run", "--scenario", "growth", "--keys=-1"}, exitUsage, "--keys"},
+		{[]string{"run", "--scenario", "growth", "--keys", "1000000000000"}, exitFailed, "does not fit"},
+		{[]string{"run", "--order", "random"}, exitUsage, "--order needs --scenario growth"},
+		{[]string{"run", "--scenario", "growth", "--scenario", "list", "--size", "256"}, exitUsage, "--size needs --scenario growth"},
 	} {
 		args := append([]string{"perf"}, c.args...)
 		if c.args[0] == "run" {

@@ -131,6 +131,9 @@ func scenario(s *result.Scenario, plots []Plot, l *limits) Section {
 	if s.SeedCount > 0 {
 		facts = append(facts, fmt.Sprintf("%d keys", s.SeedCount))
 	}
+	if s.Order != "" {
+		facts = append(facts, "Order of keys: "+s.Order)
+	}
 	if s.SaturationRPS > 0 {
 		facts = append(facts, fmt.Sprintf("saturation at %.0f requests per second", s.SaturationRPS))
 	}

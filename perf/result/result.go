@@ -103,6 +103,7 @@ type Scenario struct {
 	DurationSec   float64            `json:"duration_sec"`
 	Workers       int                `json:"workers,omitempty"`
 	SeedCount     int                `json:"seed_count,omitempty"`
+	Order         string             `json:"order,omitempty"` // of the keys: sequential, random, interleaved
 	SaturationRPS float64            `json:"saturation_rps,omitempty"`
 	Hardware      Hardware           `json:"hardware"`
 	StartedAt     time.Time          `json:"started_at"`

@@ -48,6 +48,8 @@ func drawings(s *result.Scenario, c *result.Ceilings) []*drawing {
 		return []*drawing{listAgainstKeys(s)}
 	case "multipart":
 		return []*drawing{multipart(s)}
+	case "growth":
+		return []*drawing{rateAgainstObjects(s)}
 	}
 	return nil
 }
@@ -215,6 +217,32 @@ func multipart(s *result.Scenario) *drawing {
 		}
 	}
 	d.falls("MB/s")
+	return d
+}
+
+// orders describes the orders of keys.
+var orders = map[string]string{
+	"sequential":  "in one ascending sequence",
+	"random":      "in random order",
+	"interleaved": "in an ascending sequence for each connection",
+}
+
+func rateAgainstObjects(s *result.Scenario) *drawing {
+	d := &drawing{title: "Growth: rates against the number of objects, with " + s.Order + " keys", x: "objects in the store", y: "requests per second"}
+	for i := range s.Results {
+		r := &s.Results[i]
+		size, connections := report.Size(r.SizeBytes), fmt.Sprintf("%d connections", r.Workers)
+		switch x := r.Values["keys"]; {
+		case r.Variant == result.NullVariant(s.Order):
+			d.add("null server, PUT", "the null server with PUTs of "+size+" over "+connections+", right after the point before it was measured.", 0, true, x, r.ThroughputRPS)
+		case r.Variant != s.Order: // between two points, in turns, and listings
+		case r.Operation == "put":
+			d.add("PUT", "ORCAS with new objects of "+size+" over "+connections+", their keys "+orders[s.Order]+": the PUTs that bring the store to this number of objects.", 0, false, x, r.ThroughputRPS)
+		default:
+			d.add("GET", "ORCAS with GETs of uniformly random objects over "+connections+".", 1, false, x, r.ThroughputRPS)
+		}
+	}
+	d.falls("requests a second")
 	return d
 }
 

@@ -39,8 +39,8 @@ func palette(i int) color.Color {
 }
 
 // Plots draws the following plots, as far as a run has figures for them: the summary, latency against load, throughput
-// against concurrency, packing on and off, and the time of a listing against the number of keys. Each shows the null
-// server at the same points.
+// against concurrency, packing on and off, the time of a listing against the number of keys, and rates against the
+// number of objects. Each shows the null server at the same points.
 func Plots(r *result.Run) ([]report.Plot, error) {
 	var list []report.Plot
 	if s := report.Summarize(r); s != nil {

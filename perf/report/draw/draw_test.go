@@ -25,6 +25,9 @@ func example() *result.Run {
 	mixed := func(variant string, rate, p95 float64) result.Row {
 		return result.Row{Operation: "mixed", Variant: variant, OpenLoop: true, RequestedRPS: rate, SentRPS: rate, ThroughputRPS: rate, P50Ms: 1, P95Ms: p95}
 	}
+	grown := func(operation, variant string, objects, rate float64) result.Row {
+		return result.Row{Operation: operation, Variant: variant, SizeBytes: 256, Workers: 64, ThroughputRPS: rate, P50Ms: 1, Values: map[string]float64{"keys": objects}}
+	}
 	part := put("", 5<<20, 10, 100)
 	part.Operation = "part"
 	one, none := 1.0, 0.0
@@ -42,6 +45,9 @@ func example() *result.Run {
 				list("walk", 1_000_000, 2)}},
 			{Scenario: "mixed-ramp", Values: map[string]float64{"kept_up_rps_50_50": 100}, Results: []result.Row{mixed("50/50 get/put", 100, 2), mixed("null: 50/50 get/put", 100, 0.3),
 				mixed("50/50 get/put", 300, 30), mixed("null: 50/50 get/put", 300, 0.3)}},
+			{Scenario: "growth", Order: "random", Results: []result.Row{grown("put", "random, before", 100_000, 17_000), grown("put", "random", 100_000, 16_000), grown("get", "random", 100_000, 21_000),
+				grown("put", "null: random", 100_000, 45_000), grown("put", "random", 10_000_000, 8_000), grown("get", "random", 10_000_000, 13_000), grown("put", "null: random", 10_000_000, 44_000),
+				grown("list", "walk", 10_000_000, 300), grown("put", "random, in turns", 10_000_000, 9_000)}},
 			{Scenario: "peers", Results: []result.Row{put("ORCAS", 4096, 64, 13_000), put("null", 4096, 64, 30_000)},
 				Servers: []result.Server{{Name: "ORCAS", SyncsPerPut: &one}, {Name: "null server"}, {Name: "Versity S3 Gateway", SyncsPerPut: &none}}},
 		},
@@ -62,7 +68,7 @@ func TestPlots(t *testing.T) {
 		require.Less(t, len(p.PNG), 200<<10)
 		require.True(t, frameIsWhite(picture), "%s: something is drawn on the border", p.Name)
 	}
-	require.Equal(t, map[string]bool{"summary.png": true, "batch-compare.png": true, "workers-sweep-put.png": true, "multipart.png": true, "list.png": true, "mixed-ramp.png": true}, names)
+	require.Equal(t, map[string]bool{"summary.png": true, "batch-compare.png": true, "workers-sweep-put.png": true, "multipart.png": true, "list.png": true, "mixed-ramp.png": true, "growth.png": true}, names)
 }
 
 // frameIsWhite reports whether nothing touches the border of a picture.
@@ -116,6 +122,18 @@ func TestWords(t *testing.T) {
 	require.Contains(t, throughputAgainstWorkers(&run.Scenarios[1], "put").words(),
 		"ORCAS, 1 MiB falls from 315 MB/s at 16 to 210 at 64 connections; the null server goes from 839 to 734 over the same points.")
 	require.Contains(t, strings.Join(latencyAgainstLoad(&run.Scenarios[4], run.Ceilings).words(), "\n"), "With 50/50 ORCAS keeps up with 100 requests per second.")
+}
+
+// TestGrowth: the curves have the points at which rates were measured, and nothing between.
+func TestGrowth(t *testing.T) {
+	run := example()
+	d := rateAgainstObjects(&run.Scenarios[5])
+	require.Len(t, d.curves, 3)
+	for _, c := range d.curves {
+		require.Len(t, c.points, 2, c.name)
+		require.Equal(t, []float64{100_000, 10_000_000}, []float64{c.points[0].X, c.points[1].X}, c.name)
+	}
+	require.Contains(t, strings.Join(d.words(), "\n"), "PUT falls from 16,000 requests a second at 100,000 to 8000 at 10,000,000 objects in the store; the null server goes from 45,000 to 44,000")
 }
 
 // TestAxes: an axis is logarithmic only if its data span two decades.
