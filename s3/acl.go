@@ -15,8 +15,8 @@ const (
 	ownershipName = "X-Amz-Object-Ownership"
 )
 
-// checkACLHeader accepts the canned ACLs that change nothing: the owner has full control, and nobody else has access.
-// All others, and grants, are refused, as in an S3 bucket whose object ownership is BucketOwnerEnforced.
+// checkACLHeader accepts the canned ACLs that have no effect: the owner has full control, and no other account has
+// access. All others, and grants, are refused, as in an S3 bucket whose object ownership is BucketOwnerEnforced.
 func (q *request) checkACLHeader(name, value string) error {
 	if name == aclName {
 		switch value {
@@ -63,7 +63,7 @@ func getObjectACL(q *request, x *xmldoc.Writer) error {
 	return nil
 }
 
-// writeACL writes the only ACL that exists: full control for the owner.
+// writeACL writes the ACL that every bucket and object has: full control for the owner.
 func writeACL(x *xmldoc.Writer, owner string) {
 	x.Begin("AccessControlPolicy")
 	x.Owner("Owner", owner)
@@ -99,7 +99,7 @@ type aclRequest struct {
 	} `xml:"AccessControlList"`
 }
 
-// check accepts only the ACL that changes nothing: full control for the owner, and no access for anybody else.
+// check accepts only the ACL that has no effect: full control for the owner, and no access for other accounts.
 func (r *aclRequest) check(owner string) error {
 	switch {
 	case r.List == nil:
@@ -125,7 +125,7 @@ func (r *aclRequest) check(owner string) error {
 	return nil
 }
 
-// putBucketACL accepts only ACLs that change nothing. Canned ACLs have already been checked with the headers.
+// putBucketACL accepts only ACLs that have no effect. Canned ACLs have already been checked with the headers.
 func putBucketACL(q *request) error {
 	doc, _, err := readBody(q)
 	if err != nil {

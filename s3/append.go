@@ -55,7 +55,7 @@ func (op *putOperation) parseAppend() (*appending, error) {
 	return a, op.checkAppend(a)
 }
 
-// checkAppend makes the checks that are needed only if there is a current version to append to.
+// checkAppend performs the checks that are needed only if there is a current version to append to.
 func (op *putOperation) checkAppend(a *appending) (err error) {
 	q, u := op.q, &op.content
 	for _, at := range op.version.attrs {
@@ -91,7 +91,7 @@ func (a *appending) size() int64 {
 	return a.offset
 }
 
-// algorithm returns the checksum algorithm required for the content, or None if any will do.
+// algorithm returns the checksum algorithm required for the content, or None if any algorithm is acceptable.
 func (a *appending) algorithm() checksum.Algorithm {
 	if a == nil || a.base == nil {
 		return checksum.None
@@ -126,9 +126,9 @@ func (op *putOperation) append(req vfs.PutRequest) (*core.ObjectInfo, error) {
 	return o, err
 }
 
-// lostAppend returns the error for an append that lost a race. It was possible when the request began, but since then
-// the precondition has become false, the size of the object has changed, or another object of the same size has
-// replaced it.
+// lostAppend returns the error for an append that lost a race. The append was possible when the request began, but
+// since then the precondition has become false, the size of the object has changed, or another object of the same size
+// has replaced it.
 func (op *putOperation) lostAppend(cause error) error {
 	q, a := op.q, op.appendTo
 	if err := precheck(q, &op.version.precondition); err != nil {

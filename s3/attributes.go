@@ -56,7 +56,7 @@ func getObjectAttributes(q *request, x *xmldoc.Writer) error {
 	if err != nil {
 		return err
 	}
-	object, err := q.s.fs.Open(q.ctx, q.bucket, q.key, v) // not Stat, because it may read parts
+	object, err := q.s.fs.Open(q.ctx, q.bucket, q.key, v) // not Stat, because the list of parts may be read
 	if err != nil {
 		return missing(q, err, v, nil)
 	}
@@ -67,7 +67,7 @@ func getObjectAttributes(q *request, x *xmldoc.Writer) error {
 	}
 	x.Begin("GetObjectAttributesResponse")
 	if want.etag {
-		x.Text("ETag", o.ETag) // without quotes, only here
+		x.Text("ETag", o.ETag) // without quotes, unlike in all other documents
 	}
 	if want.checksum && len(o.Sums) > 0 {
 		x.Open("Checksum")

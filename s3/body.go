@@ -54,7 +54,7 @@ func readDocument(q *request, into any) error {
 	return xmldoc.Parse(doc, into)
 }
 
-// readSummed reads and decodes the document of a request that must have one, with a checksum.
+// readSummed reads and decodes the document of a request that must have one, and a checksum for it.
 func readSummed(q *request, into any) error {
 	doc, in, err := readBody(q)
 	switch {

@@ -107,7 +107,7 @@ func createBucket(q *request) error {
 	}
 	_, err = q.s.fs.CreateBucket(q.ctx, info)
 	if core.Is(err, core.BucketExists) {
-		err = bucketThere(q)
+		err = existingBucket(q)
 	}
 	if err != nil {
 		return err
@@ -139,13 +139,13 @@ func configureNew(q *request, info *core.BucketInfo, doc []byte) error {
 	return err
 }
 
-// bucketThere returns the error for creating a bucket that already exists. In us-east-1 an owner may create a bucket
-// again.
-func bucketThere(q *request) error {
+// existingBucket returns the error for creating a bucket that already exists. In us-east-1 the owner may create a
+// bucket again.
+func existingBucket(q *request) error {
 	b, err := q.s.fs.Bucket(q.ctx, q.bucketName)
 	switch {
 	case core.Is(err, core.NoSuchBucket):
-		return errConflict // it was deleted meanwhile
+		return errConflict // the bucket was deleted in the meantime
 	case err != nil:
 		return err
 	case b.Owner != q.caller.Account:

@@ -11,7 +11,8 @@ import (
 )
 
 // encryptionSub is the sub-resource of a bucket that configures the encryption of new content. Writes only need
-// core.BucketInfo.Encrypted. The inside of the document is stored as an attribute of the bucket, like other documents.
+// core.BucketInfo.Encrypted. The XML inside the root element is stored as an attribute of the bucket, as for other
+// documents.
 const encryptionSub = "encryption"
 
 const (
@@ -40,8 +41,8 @@ type encryptionDocument struct {
 	} `xml:"Rule"`
 }
 
-// acceptEncryption parses the document. It returns whether new content is encrypted, and the inside to store. As in S3,
-// a bucket key has no effect without KMS, but the setting is stored and returned.
+// acceptEncryption parses the document. It returns whether new content is encrypted, and the XML inside the root
+// element, to be stored. As in S3, a bucket key has no effect without KMS, but the setting is stored and returned.
 func acceptEncryption(doc []byte) (encrypted bool, inside string, err error) {
 	var body encryptionDocument
 	if err := xmldoc.Parse(doc, &body); err != nil {
@@ -116,7 +117,7 @@ func deleteBucketEncryption(q *request) error {
 	return storeEncryption(q, false, "")
 }
 
-// storeEncryption stores the encryption settings of the bucket. It writes nothing if nothing changes.
+// storeEncryption stores the encryption settings of the bucket, unless they are unchanged.
 func storeEncryption(q *request, encrypted bool, inside string) error {
 	if q.bucket.Encrypted == encrypted && attr(q.bucket.Attrs, encryptionSub) == inside {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"orcas/gate"
 )
 
-// Busy answers a request that arrives while all connections are in use with 503 SlowDown, as ServeHTTP does beyond
-// Options.MaxInFlight, and closes its connection. The APIs that share the listener are served as usual.
+// Busy responds to a request that arrives while all connections are in use: with 503 SlowDown, as ServeHTTP does beyond
+// Options.MaxInFlight. It closes the connection. The APIs that share the listener handle their requests as usual.
 func (s *Server) Busy(w http.ResponseWriter, r *http.Request) {
 	if api := gate.Find(s.apis, r, s.hostBucket(r) != ""); api != nil {
 		w.Header().Set("Connection", "close")

@@ -20,7 +20,7 @@ const defaultSum = checksum.CRC64NVME
 type integrity struct {
 	md5     []byte             // Content-MD5, or nil
 	alg     checksum.Algorithm // algorithm of the x-amz-checksum-* header or trailer, or None
-	value   []byte             // value for alg; nil if it comes in the trailer
+	value   []byte             // value for alg; nil if it is in the trailer
 	trailer bool
 }
 
@@ -74,7 +74,7 @@ func headerSum(h http.Header) (checksum.Algorithm, []byte, error) {
 		a, ok := checksum.FromHeader(name)
 		switch {
 		case !ok:
-			return 0, nil, errInvalidRequest.Say("The checksum algorithm of " + strings.ToLower(name) + " is not known.")
+			return 0, nil, errInvalidRequest.Say("The checksum algorithm of the header " + strings.ToLower(name) + " is not supported.")
 		case found != checksum.None || len(values) > 1:
 			return 0, nil, errInvalidRequest.Say("Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.")
 		}

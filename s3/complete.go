@@ -132,7 +132,7 @@ func (op *completeOperation) failed(err error) error {
 	case core.Is(err, core.BadDigest) && len(op.request.Sums) > 0:
 		return badObjectSum(op.request.Sums[0].Algorithm)
 	case core.Is(err, core.InvalidArgument):
-		return errInvalidRequest.Say("The object does not have the size or the checksum that the request claims.").Because(err)
+		return errInvalidRequest.Say("The object does not have the size or the checksum specified in the request.").Because(err)
 	}
 	return err
 }
@@ -198,8 +198,8 @@ func (r *completeRequest) whole() bool {
 }
 
 // parseClaims adds the preconditions, parts and checksums of the headers and the document to the request. Preconditions
-// are checked before the parts, unless the upload was already completed: then they were true at that time. If-Match
-// fails for an object that was written after the upload began, whatever its content.
+// are checked before the parts. If the upload was already completed, they are not checked, because they held at that
+// time. If-Match fails for any object that was written after the upload began, even with a matching ETag.
 func (op *completeOperation) parseClaims() error {
 	q, req := op.q, &op.request
 	var err error
@@ -250,7 +250,7 @@ func (op *completeOperation) parseParts() error {
 		etag, _ := conditions.NextETag(*p.ETag)
 		parts[i] = vfs.CompletedPart{Number: *p.Number, ETag: etag, Sums: sums}
 	}
-	if op.upload.Composite && parts[len(parts)-1].Number != len(parts) { // S3 requires the numbers 1, 2, 3 and so on for a composite
+	if op.upload.Composite && parts[len(parts)-1].Number != len(parts) { // as in S3, a composite has the parts 1 to n
 		return errInvalidPartOrder.With("UploadId", uploadID(op.id))
 	}
 	op.request.Parts = parts

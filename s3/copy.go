@@ -15,7 +15,7 @@ import (
 	"orcas/vfs"
 )
 
-// maxCopyTries is the maximum number of attempts of a copy whose source keeps changing meanwhile.
+// maxCopyTries is the maximum number of attempts to copy a source that keeps changing.
 const maxCopyTries = 16
 
 const copySourceName = "X-Amz-Copy-Source"
@@ -61,7 +61,7 @@ func parseSource(v, header string) (source, error) {
 	return src, err
 }
 
-// missing adds the key, or the key and version, that does not exist to the error of a read.
+// missing adds the key, or the key and the version, to the error of a read of a source that does not exist.
 func (src *source) missing(err error) error {
 	switch {
 	case !core.Is(err, core.NoSuchKey) && !core.Is(err, core.NoSuchVersion):
@@ -87,7 +87,8 @@ func sourceBucket(q *request, name string) (*core.BucketInfo, error) {
 	return b, nil
 }
 
-// action returns the action that the caller must be allowed: plain, or versioned if src refers to a specific version.
+// action returns the action that the caller needs permission for: plain, or versioned if src refers to a specific
+// version.
 func (src *source) action(plain, versioned auth.Action) auth.Action {
 	if src.version == core.Current {
 		return plain
@@ -203,8 +204,8 @@ func (op *copyOperation) parse() (err error) {
 	return precheck(q, &op.version.precondition)
 }
 
-// retryConflicts calls try until it does not return Conflict, which means that the source has changed meanwhile, or
-// until maxCopyTries attempts have been made.
+// retryConflicts calls try until it does not return Conflict, which means that the source has changed during the
+// attempt, or until maxCopyTries attempts have been made.
 func retryConflicts[T any](try func() (T, error)) (T, error) {
 	for n := 1; ; n++ {
 		v, err := try()
@@ -214,7 +215,7 @@ func retryConflicts[T any](try func() (T, error)) (T, error) {
 	}
 }
 
-// try copies the source in its current state. It returns Conflict if the source changes meanwhile.
+// try copies the source in its current state. It returns Conflict if the source changes during the copy.
 func (op *copyOperation) try() (*core.ObjectInfo, error) {
 	q := op.q
 	from, err := findCopySource(q)

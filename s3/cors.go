@@ -7,14 +7,14 @@ import (
 	"orcas/gate"
 )
 
-// preflightRoute provides the name of preflights in the log. It is not in the route table because S3 has one response
-// to OPTIONS, whatever the URL.
+// preflightRoute provides the operation name of preflight requests in the log. It is not in the route table because the
+// response to OPTIONS is the same for every URL.
 var preflightRoute = route{Route: gate.Route{Name: "Preflight", Method: http.MethodOptions}}
 
-// preflight answers the OPTIONS request with which a browser asks whether a page of another origin may send a request.
-// Browsers do not sign it, and a presigned URL is signed for another method, so nothing is authenticated. Buckets have
-// no CORS configuration, so no origin is allowed. As in S3, and like the responses to other anonymous requests, the
-// response reveals only whether the bucket exists.
+// preflight responds to an OPTIONS request, which a browser sends to find out whether a page of another origin may send
+// a request. Browsers do not sign it, and a presigned URL is signed for another method, so it is not authenticated.
+// Buckets have no CORS configuration, so no origin is allowed. As in S3, and like the responses to other anonymous
+// requests, the response reveals only whether the bucket exists.
 func (s *Server) preflight(q *request) error {
 	q.route = &preflightRoute
 	if first(q.r.Header, "Origin") == "" {

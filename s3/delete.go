@@ -129,7 +129,7 @@ func deleteObjects(q *request, x *xmldoc.Writer) error {
 	return nil
 }
 
-// parse reads the document. A key that cannot be deleted gets its error here, and no request.
+// parse reads the document. For a key that cannot be deleted, it records an error and does not add a request.
 func (op *deleteOperation) parse() (err error) {
 	q, body := op.q, &op.body
 	if op.bypass, err = asksBypass(q); err != nil {

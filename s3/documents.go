@@ -13,14 +13,14 @@ import (
 	"orcas/s3/xmldoc"
 )
 
-// bucketDocument is a sub-resource of a bucket that does not change the behavior of the server: it describes what is
-// true in any case, or it has never been configured. The inside of its root element is stored as an attribute of the
+// bucketDocument is a sub-resource of a bucket that does not change the behavior of the server: either it describes
+// behavior that is fixed, or it cannot be configured. The XML inside its root element is stored as an attribute of the
 // bucket (core.BucketInfo.Attrs), under the name of its query parameter. If the effect of a document is not
 // implemented, accept is nil and no operation stores the document.
 type bucketDocument struct {
 	sub     string // the query parameter
 	name    string // name of the operations, without Get, Put and Delete
-	action  string // name of the actions, likewise; the same as name if ""
+	action  string // name of the actions, without Get, Put and Delete; "" if it is the same as name
 	root    string
 	initial string        // the document of a bucket that has never been configured
 	absent  *apierr.Error // the error if there is no document; if nil, an empty document is returned
@@ -155,8 +155,8 @@ func (d *bucketDocument) delete(q *request) error {
 	return d.store(q, "")
 }
 
-// store stores the inside of a document with the bucket, or deletes the document if inside is "". It writes nothing if
-// nothing changes.
+// store stores the XML inside the root element of a document with the bucket, unless it is unchanged. If inside is "",
+// store deletes the document.
 func (d *bucketDocument) store(q *request, inside string) error {
 	if attr(q.bucket.Attrs, d.sub) == inside {
 		return nil
@@ -217,7 +217,7 @@ func acceptOwnership(doc []byte) (string, error) {
 	return "", errMalformedXML
 }
 
-// acceptPublicBlock accepts every setting, because nothing is public in any case.
+// acceptPublicBlock accepts every setting, because buckets and objects are never public.
 func acceptPublicBlock(doc []byte) (string, error) {
 	var body struct {
 		XMLName               xml.Name     `xml:"PublicAccessBlockConfiguration"`

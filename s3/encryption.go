@@ -222,7 +222,7 @@ func storedEncryption(q *request, attrs []core.Attr, prefix string, missing, wro
 		e.Customer, e.md5, err = customerKey(q, prefix)
 	}
 	switch {
-	case err == errKeyLength && check != "": // an invalid key is not the right one either
+	case err == errKeyLength && check != "": // an invalid key is also a wrong key
 		return encryption{}, wrong
 	case err != nil:
 		return encryption{}, err
@@ -293,7 +293,7 @@ func recoding(from *core.ObjectInfo, old encryption, to *encryption) *vfs.Recode
 	return &vfs.Recode{From: old.Customer, To: to.Encryption}
 }
 
-// asksForEncryption reports whether the headers of a copy ask for encryption, which makes a copy onto itself a change.
+// asksForEncryption reports whether the headers of a copy ask for encryption. If so, an object may be copied to itself.
 func asksForEncryption(h http.Header) bool {
 	return len(h[sseHeader]) > 0 || len(h[sseHeader+sseAlgorithm]) > 0
 }

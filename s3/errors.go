@@ -28,10 +28,10 @@ var (
 	errCORSNoBucket       = apierr.New(403, "AccessForbidden", "CORSResponse: Bucket not found")
 	errClientGone         = apierr.New(400, "RequestTimeout", "The client disconnected before the response was sent.")
 	errConflict           = apierr.New(409, "OperationAborted", "A conflicting operation is in progress against this resource. Please try again.")
-	errDamaged            = apierr.New(500, "InternalError", "The stored content is damaged or missing; it was not sent.")
+	errDamaged            = apierr.New(500, "InternalError", "The stored content is damaged or missing, so it was not sent.")
 	errEntityTooLarge     = apierr.New(400, "EntityTooLarge", "Your proposed upload exceeds the maximum allowed size.")
 	errEntityTooSmall     = apierr.New(400, "EntityTooSmall", "Your proposed upload is smaller than the minimum allowed size.")
-	errEscapingKey        = apierr.New(400, "InvalidURI", "The key must not climb above the root of the bucket: read from left to right, it has more segments \"..\" than segments before them.")
+	errEscapingKey        = apierr.New(400, "InvalidURI", "The key must not contain \"..\" segments that lead above the root of the bucket.")
 	errHeadersTooLarge    = apierr.New(400, "RequestHeaderSectionTooLarge", "Your request header section exceeds the maximum allowed request header section size.")
 	errIllegalVersioning  = apierr.New(400, "IllegalVersioningConfigurationException", "The Versioning element must be specified")
 	errIncompleteBody     = apierr.New(400, "IncompleteBody", "You did not provide the number of bytes specified by the Content-Length HTTP header.")
@@ -80,7 +80,7 @@ var (
 	errNoLockConfig       = apierr.New(404, "ObjectLockConfigurationNotFoundError", "Object Lock configuration does not exist for this bucket")
 	errNoEncryption       = apierr.New(404, "ServerSideEncryptionConfigurationNotFoundError", "The server side encryption configuration was not found")
 	errNoForms            = apierr.New(501, "NotImplemented", "Uploads by HTML form, including MinIO's fan-out, are not implemented.")
-	errNoKMS              = apierr.New(501, "NotImplemented", "Encryption with keys of a key management service (SSE-KMS) is not implemented. AES256 and customer-provided keys are.")
+	errNoKMS              = apierr.New(501, "NotImplemented", "Encryption with keys of a key management service (SSE-KMS) is not implemented. Use AES256 or a customer-provided key.")
 	errNoMasterKey        = apierr.New(501, "NotImplemented", "This server has no master key. Its operator must set ORCAS_MASTER_KEY_FILE or ORCAS_MASTER_KEY to enable encryption.")
 	errNoSuchBucket       = apierr.New(404, "NoSuchBucket", "The specified bucket does not exist")
 	errNoSuchContent      = apierr.New(404, "NoSuchContent", "The bucket does not contain content with all of these checksums. Send the content.")
@@ -195,7 +195,7 @@ func (q *request) element(name string) string {
 	return ""
 }
 
-// detail adds to an error the elements with which S3 describes the failed request.
+// detail adds the elements that describe the failed request to an error, as in S3.
 func (q *request) detail(e *apierr.Error) *apierr.Error {
 	for _, name := range errorDetails[e.Code] {
 		if e.Field(name) == "" {

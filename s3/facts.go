@@ -7,7 +7,7 @@ import (
 	"orcas/gate"
 )
 
-// facts are the values of a request that policies may refer to. They are computed on demand.
+// facts provides the values of a request that policies may refer to. They are computed on demand.
 type facts struct{ q *request }
 
 // Fact implements auth.Facts for the condition keys of the route table.

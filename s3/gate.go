@@ -12,7 +12,7 @@ import (
 	"orcas/s3/apierr"
 )
 
-// gate is the only path to a handler.
+// gate checks a request and then calls its handler. There is no other path to a handler.
 func (s *Server) gate(q *request) error {
 	if err := q.parse(); err != nil {
 		return err
@@ -48,7 +48,7 @@ func isInternal(err error) bool {
 	return errors.As(err, &e) && e.Code == errInternal.Code
 }
 
-// authenticate determines who sent the request: auth.Anonymous if it has no credentials.
+// authenticate determines the sender of the request, which is auth.Anonymous if the request has no credentials.
 func (s *Server) authenticate(q *request) error {
 	id, err := gate.Authenticate(s.schemes, q.r)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *Server) authorized(q *request) (*endpoint, error) {
 	return found, q.authorize(q.action(), q.resource())
 }
 
-// action returns the action that the sender must be allowed.
+// action returns the action that the sender needs permission for.
 func (q *request) action() auth.Action {
 	if q.route.Level == gate.Object && q.route.VersionAction != "" {
 		if _, named := q.query.get("versionId"); named {
@@ -134,13 +134,14 @@ func (q *request) authorize(a auth.Action, r auth.Resource) error {
 	case errors.Is(err, auth.ErrDenied):
 		return errAccessDenied
 	default:
-		return errInternal.Because(err) // the kind of the authorizer's error says nothing about the request
+		return errInternal.Because(err) // the kind of the authorizer's error does not apply to the request
 	}
 }
 
 // denied returns the error for an anonymous request that is refused for any reason other than a failure of the server.
 // The existence of a bucket is not secret: an anonymous request for a bucket that does not exist gets NoSuchBucket,
-// unless it would create the bucket. The signature of a form is in its fields, which are not parsed.
+// unless it would create the bucket. A form upload counts as anonymous, because it is signed in its fields, which are
+// not parsed.
 func (s *Server) denied(q *request) error {
 	creates := q.r.Method == http.MethodPut && q.level() == gate.Bucket
 	if creates || !ValidBucketName(q.bucketName) {

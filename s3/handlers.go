@@ -7,12 +7,12 @@ import (
 	"orcas/s3/xmldoc"
 )
 
-// handler serves one operation, for a request that has passed the gate. An operation with more than a few steps is a
-// value (putOperation, copyOperation and so on). Its fields hold the results of its steps so far, and the response is
-// built from its result. The request has only the state of the gate, the response and the log.
+// handler performs one operation, for a request that has passed the gate. An operation with more than a few steps is a
+// struct (putOperation, copyOperation and so on), whose fields hold the results of the steps so far. The request only
+// holds the state of the gate, the response and the log.
 type handler func(*request) error
 
-// document returns the handler of an operation whose response is a document, which write writes.
+// document returns the handler of an operation whose response is a document that write renders.
 func document(write func(*request, *xmldoc.Writer) error) handler {
 	return func(q *request) error {
 		x := q.s.document()

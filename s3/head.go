@@ -21,14 +21,14 @@ func (s *Server) RefuseHead(status int, reason, remote string) []byte {
 	x := s.document()
 	defer s.release(x)
 	doc := errorDocument(x, e, q).Buf
-	answer := make([]byte, 0, 512+len(doc))
-	answer = append(append(answer, "HTTP/1.1 "+strconv.Itoa(e.Status)+" "+http.StatusText(e.Status)+"\r\n"...),
+	response := make([]byte, 0, 512+len(doc))
+	response = append(append(response, "HTTP/1.1 "+strconv.Itoa(e.Status)+" "+http.StatusText(e.Status)+"\r\n"...),
 		"Connection: close\r\nContent-Type: application/xml\r\nDate: "+q.start.UTC().Format(http.TimeFormat)+
 			"\r\nContent-Length: "+strconv.Itoa(len(doc))+"\r\nX-Amz-Request-Id: "+q.id+"\r\nX-Amz-Id-2: "+s.hostID+"\r\n\r\n"...)
-	answer = append(answer, doc...)
+	response = append(response, doc...)
 	q.out = int64(len(doc))
 	q.observe(context.Background())
-	return answer
+	return response
 }
 
 // headError returns the S3 error for a status of net/http.
@@ -44,5 +44,5 @@ func headError(status int, reason string) *apierr.Error {
 		}
 		return apierr.New(status, "BadRequest", "An error occurred when parsing the HTTP request"+reason+".")
 	}
-	return apierr.New(status, "BadRequest", "The HTTP request was refused: "+strconv.Itoa(status)+" "+http.StatusText(status)+".")
+	return apierr.New(status, "BadRequest", "The HTTP request was rejected: "+strconv.Itoa(status)+" "+http.StatusText(status)+".")
 }

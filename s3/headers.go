@@ -59,7 +59,7 @@ func first(h http.Header, name string) string {
 	return ""
 }
 
-// joined returns all values of a header as one.
+// joined returns all values of a header, joined by commas.
 func joined(h http.Header, name string) string {
 	v := h[name]
 	if len(v) <= 1 {
@@ -207,7 +207,7 @@ var overrides = [...]struct{ param, header string }{
 	{"response-expires", "Expires"},
 }
 
-// setOverrides applies the response-* parameters. Only signed requests get here.
+// setOverrides applies the response-* parameters. Only signed requests reach this point.
 func setOverrides(q *request) {
 	if len(q.query.params) == 0 {
 		return
@@ -238,7 +238,7 @@ func (q *request) hoistQuery() {
 		if _, isSum := checksum.FromHeader(name); isSum {
 			continue
 		}
-		if _, there := q.r.Header[name]; !there {
+		if _, present := q.r.Header[name]; !present {
 			q.r.Header[name] = []string{p.value}
 		}
 	}

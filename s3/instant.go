@@ -11,8 +11,8 @@ import (
 	"orcas/s3/sigv4"
 )
 
-// known returns the content that the request announces if the bucket has it and every claim about it is true, and
-// otherwise nil. The client must either refer to the content, or announce its hash and wait for 100 Continue. In the
+// known returns the content that the request announces if the bucket has it and every claim about it is true. Otherwise
+// it returns nil. The client must either refer to the content, or announce its hash and wait for 100 Continue. In the
 // latter case the final response is sent instead of 100 Continue, and the client does not send the body. Everything
 // else is the same as for a request with a body.
 func (u *upload) known(q *request, algs []checksum.Algorithm) (*content.Content, error) {
@@ -43,14 +43,14 @@ func waits(r *http.Request) bool {
 	return len(v) == 1 && strings.EqualFold(v[0], "100-continue") && r.ProtoMajor == 1
 }
 
-// readsBucket reports whether the caller may read everything in the bucket, whatever its key. Only then may a response
-// reveal that the bucket holds some content. A presigned URL does not qualify: it permits only the request that was
-// signed, and its user is not the signer.
+// readsBucket reports whether the caller may read every key of the bucket. Only then may a response reveal that the
+// bucket has a piece of content. A presigned URL does not qualify: it permits only the request that was signed, and its
+// user is not the signer.
 func (q *request) readsBucket() bool {
 	return !q.auth.Presigned && q.authorize("s3:GetObject", everyKey(q.bucket)) == nil
 }
 
-// everyKey returns the resource that stands for all objects that a bucket has or could have.
+// everyKey returns the resource that represents all objects that a bucket has or could have.
 func everyKey(b *core.BucketInfo) auth.Resource {
 	return auth.Resource{Account: b.Owner, Bucket: b.Name, Scope: auth.EveryKey}
 }

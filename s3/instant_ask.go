@@ -10,8 +10,8 @@ import (
 	"orcas/s3/xmldoc"
 )
 
-// This file implements the protocol in docs/instant.md: a client asks which of its contents the bucket holds, refers to
-// those, and sends the others.
+// This file implements the protocol in docs/instant.md: a client asks which pieces of its content the bucket already
+// has, refers to those, and sends the others.
 
 const (
 	// instantSub is the query parameter of FindContent.
@@ -20,11 +20,11 @@ const (
 	// instantLengthName is the header with the length of the content that a PUT or UploadPart without a body refers to.
 	instantLengthName = "X-Amz-Instant-Length"
 
-	// maxFindContents is the maximum number of contents in one FindContent.
+	// maxFindContents is the maximum number of Content elements in one FindContent.
 	maxFindContents = 1000
 )
 
-// findRequest is the body of FindContent. Each content has one hash.
+// findRequest is the body of FindContent. Each Content element must have one size and one hash.
 type findRequest struct {
 	XMLName  xml.Name `xml:"FindContent"`
 	Contents []struct {
@@ -71,7 +71,7 @@ func findContent(q *request, x *xmldoc.Writer) error {
 	return nil
 }
 
-// keys returns the contents that the document asks for.
+// keys returns the keys of the content that the document asks for.
 func (r *findRequest) keys() ([]core.ContentKey, error) {
 	if n := len(r.Contents); n == 0 || n > maxFindContents {
 		return nil, errMalformedXML
@@ -97,7 +97,7 @@ func (r *findRequest) keys() ([]core.ContentKey, error) {
 	return keys, nil
 }
 
-// trimmed returns text without surrounding space, or nil if its length is not that of n bytes in hexadecimal.
+// trimmed returns text without surrounding space, or nil if it does not have the length of n bytes in hexadecimal.
 func trimmed(text string, n int) []byte {
 	if text = strings.TrimSpace(text); len(text) != hex.EncodedLen(n) {
 		return nil
@@ -109,14 +109,14 @@ func findArgument(name, value, message string) error {
 	return errInvalidArgument.Say(message).With("ArgumentName", name).With("ArgumentValue", value)
 }
 
-// mayAsk checks that the caller may learn what the bucket holds without sending the content, and that instant upload is
+// mayAsk checks that the caller may learn what content the bucket has without sending it, and that instant upload is
 // enabled on the server.
 func mayAsk(q *request) error {
 	switch {
 	case !q.readsBucket():
 		return errAccessDenied
 	case !q.s.fs.InstantUpload():
-		return errNotImplemented.Say("Instant upload is off on this server.")
+		return errNotImplemented.Say("Instant upload is disabled on this server.")
 	}
 	return nil
 }
@@ -136,11 +136,11 @@ func (u *upload) refer(q *request) error {
 	const prefix = "A request with x-amz-instant-length "
 	switch _, hashed := u.signedSHA256(q); {
 	case u.length != 0:
-		return errInvalidRequest.Say(prefix + "has no body.")
+		return errInvalidRequest.Say(prefix + "must not have a body.")
 	case !hashed:
-		return errInvalidRequest.Say(prefix + "needs the SHA-256 of the content, as x-amz-content-sha256 or, with an unsigned payload, as x-amz-checksum-sha256.")
+		return errInvalidRequest.Say(prefix + "requires the SHA-256 of the content in x-amz-content-sha256 or, with an unsigned payload, in x-amz-checksum-sha256.")
 	case q.optional&headerAppend != 0:
-		return errInvalidRequest.Say(prefix + "cannot append.")
+		return errInvalidRequest.Say(prefix + "cannot append to an object.")
 	}
 	u.refers, u.length = true, n
 	return nil

@@ -66,7 +66,7 @@ func createUpload(q *request, x *xmldoc.Writer) error {
 }
 
 // uploadSum reads the algorithm and type of the checksum that the object of an upload will have. CRCs of parts can be
-// combined into that of the whole object; other checksums can only form a composite.
+// combined into the CRC of the whole object; other checksums can only form a composite.
 func uploadSum(h http.Header) (alg checksum.Algorithm, composite bool, err error) {
 	if alg, err = namedAlgorithm(h); err != nil {
 		return alg, false, err
@@ -133,7 +133,7 @@ func uploadPart(q *request) error {
 	return nil
 }
 
-// parse reads the request, and makes all checks that are possible before the content is read.
+// parse reads the request, and performs all checks that are possible before the content is read.
 func (op *partOperation) parse() (err error) {
 	q, t, u := op.q, &op.target, &op.content
 	if err := t.parse(q); err != nil {
@@ -180,8 +180,8 @@ type partTarget struct {
 
 // parse reads the part number and the upload ID.
 func (t *partTarget) parse(q *request) (err error) {
-	number, there := q.query.get("partNumber")
-	if !there {
+	number, present := q.query.get("partNumber")
+	if !present {
 		return errMethodNotAllowed.With("Method", q.r.Method).With("ResourceType", "UPLOAD")
 	}
 	if t.number, err = parsePartNumber(number); err != nil {
@@ -253,7 +253,7 @@ func (op *partCopyOperation) parse() (err error) {
 	return err
 }
 
-// try copies a range of the source in its current state. It returns Conflict if the source changes meanwhile.
+// try copies a range of the source in its current state. It returns Conflict if the source changes during the copy.
 func (op *partCopyOperation) try() (*core.PartInfo, error) {
 	q, t := op.q, &op.target
 	from, err := findCopySource(q)
@@ -367,7 +367,7 @@ func listParts(q *request, x *xmldoc.Writer) error {
 	x.Owner("Owner", q.bucket.Owner)
 	x.Text("StorageClass", classOf(u.Attrs))
 	x.Int("PartNumberMarker", int64(l.after))
-	next := 0 // even if no parts are left, as in S3
+	next := 0 // also sent if the page is empty, as in S3
 	if len(l.parts) > 0 {
 		next = l.parts[len(l.parts)-1].Number
 	}

@@ -52,7 +52,7 @@ func ValidBucketName(name string) bool {
 	return true
 }
 
-// checkKey checks that key is valid: 1 to 1024 bytes of UTF-8 without NUL.
+// checkKey returns an error if key is not valid: it must be 1 to 1024 bytes of UTF-8 without NUL.
 func checkKey(key string) error {
 	if len(key) > MaxKeyBytes {
 		return errKeyTooLong.With("Size", itoa(int64(len(key)))).With("MaxSizeAllowed", itoa(MaxKeyBytes))

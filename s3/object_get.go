@@ -74,9 +74,9 @@ func versionToRead(q *request) (core.Version, error) {
 	return q.version()
 }
 
-// missing adds the details and headers that S3 sends to the error of a read, for a version that does not exist or for a
-// delete marker. found is the marker if the read returned it. Otherwise missing looks it up, and it may have been
-// written or deleted since the read.
+// missing adds the details and headers that S3 sends for a missing version or a delete marker to the error of a read.
+// found is the marker if the read returned it. Otherwise missing looks it up; the marker may have been written or
+// deleted since the read.
 func missing(q *request, err error, v core.Version, found *core.ObjectInfo) error {
 	if core.Is(err, core.NoSuchKey) && v != core.Current {
 		return errNoSuchVersion.Because(err)
@@ -255,7 +255,7 @@ func partsAt(q *request, info *core.ObjectInfo, n, count int) ([]core.PartInfo, 
 		return nil, 0, err
 	}
 	if len(parts) != before+count {
-		return nil, 0, errInternal.Say("The list of parts is shorter than the object says.")
+		return nil, 0, errInternal.Say("The object has fewer parts than its metadata specifies.")
 	}
 	for i := range parts[:before] {
 		offset += parts[i].Size

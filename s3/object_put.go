@@ -35,19 +35,19 @@ func putObject(q *request) error {
 	q.setNewVersion(o.Version())
 	setExpiration(q, o)
 	setSums(q, o.Sums)
-	replyEncryption := &op.version.encryption
+	responseEncryption := &op.version.encryption
 	if op.appendTo != nil {
 		q.set("X-Amz-Object-Size", itoa(o.Size))
 		if op.appendTo.base != nil {
-			replyEncryption = &op.appendTo.encryption
+			responseEncryption = &op.appendTo.encryption
 		}
 	}
-	replyEncryption.setHeaders(q)
+	responseEncryption.setHeaders(q)
 	op.content.sendStored(q)
 	return nil
 }
 
-// parse reads the headers, and makes all checks that are possible before the content is read.
+// parse reads the headers, and performs all checks that are possible before the content is read.
 func (op *putOperation) parse() (err error) {
 	q, v, u := op.q, &op.version, &op.content
 	err = v.parse(q, versionAttrs, versionTags, versionLock, versionPrecondition, versionEncryption)
@@ -138,8 +138,8 @@ func announced(q *request) (upload, error) {
 	return u, nil
 }
 
-// algorithms appends the algorithms of the checksums to store with the content: must, unless it is None, and the
-// client's. If there is neither, it appends the default.
+// algorithms appends the algorithms of the checksums to store with the content: must and the algorithm of the client's
+// checksum, unless they are None. If both are None, it appends the default.
 func (u *upload) algorithms(algs []checksum.Algorithm, must checksum.Algorithm) []checksum.Algorithm {
 	if must != checksum.None {
 		algs = append(algs, must)
@@ -211,8 +211,8 @@ func (u *upload) receive(q *request, algs []checksum.Algorithm) (*content.Conten
 	return content, nil
 }
 
-// sendStored sends the response that the content is stored. If the body was not read, a client that waits for 100
-// Continue gets this response instead, and so does a client that sends the body anyway.
+// sendStored sends the response after the content has been stored. If the body was not read, a client that waits for
+// 100 Continue gets this response instead, and so does a client that sends the body without waiting.
 func (u *upload) sendStored(q *request) {
 	if !u.unread {
 		q.sendEmpty(http.StatusOK)

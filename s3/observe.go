@@ -36,6 +36,6 @@ func (q *request) observe(ctx context.Context) {
 	for _, o := range q.s.observers {
 		o.Observe(ctx, e)
 	}
-	*e = gate.Event{} // so the pool does not keep alive what it refers to
+	*e = gate.Event{} // so the pooled event does not keep the request alive
 	q.s.events.Put(e)
 }

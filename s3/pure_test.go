@@ -52,17 +52,17 @@ func TestRouteTableRefusesHoles(t *testing.T) {
 		"has no action":              {row(func(r *route) { r.Action = "" })},
 		"the route C has no handler": {row(func(r *route) { r.Name = "C" })},
 		"expected a name":            {row(func(r *route) { r.Name = "" })},
-		"nothing selects":            {row(func(r *route) { r.Sub = "no-such-subresource" })},
+		"cannot be selected":         {row(func(r *route) { r.Sub = "no-such-subresource" })},
 		"or header \"X-Other\"":      {row(func(r *route) { r.Header = "X-Other" })},
 		"two routes have the name":   {good, row(func(r *route) { r.Sub = "acl" })},
-		"are for the same requests":  {good, twin},
+		"match the same requests":    {good, twin},
 		"the handler B has no route": {good},
 		"only objects have versions": {row(func(r *route) { r.VersionAction = "s3:B" })},
 		"either a level or a path":   {row(func(r *route) { r.Level = 0 })},
 		"and path \"/somewhere\"":    {row(func(r *route) { r.Path = "/somewhere" })},
 	} {
 		handlers := one
-		if wrong == "are for the same requests" || wrong == "the handler B has no route" {
+		if wrong == "match the same requests" || wrong == "the handler B has no route" {
 			handlers = two
 		}
 		_, err := routeTable(table, handlers)

@@ -10,7 +10,7 @@ import (
 // query is the query of a request, decoded once.
 type query struct {
 	params []param
-	room   [8]param // initial backing array of params, so most requests allocate nothing
+	room   [8]param // initial backing array of params, so most requests need no allocation
 }
 
 type param struct{ name, value string }
@@ -64,7 +64,7 @@ func (q *query) value(name string) string {
 	return v
 }
 
-// subresource returns the parameter that selects the operation, or "". It is an error if there are two.
+// subresource returns the parameter that selects the operation, or "". It returns an error if there are two.
 func (q *query) subresource() (string, error) {
 	sub := ""
 	for i := range q.params {

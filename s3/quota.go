@@ -25,17 +25,17 @@ func (d *quotaDocument) quota() (q core.Quota, err error) {
 		return q, errMalformedXML
 	}
 	for _, e := range []struct {
-		name string
-		said *int64
-		into *int64
+		name  string
+		value *int64
+		into  *int64
 	}{{"MaxBytes", d.Bytes, &q.Bytes}, {"MaxObjects", d.Objects, &q.Objects}} {
-		if e.said == nil {
+		if e.value == nil {
 			continue
 		}
-		if *e.said <= 0 {
-			return q, apierr.Argument(e.name, itoa(*e.said), "'"+e.name+"' of a quota must be a positive integer")
+		if *e.value <= 0 {
+			return q, apierr.Argument(e.name, itoa(*e.value), "'"+e.name+"' of a quota must be a positive integer")
 		}
-		*e.into = *e.said
+		*e.into = *e.value
 	}
 	return q, nil
 }
@@ -56,7 +56,7 @@ func deleteQuota(q *request) error {
 	return storeQuota(q, core.Quota{})
 }
 
-// storeQuota stores the quota of the bucket. It writes nothing if nothing changes.
+// storeQuota stores the quota of the bucket, unless it is unchanged.
 func storeQuota(q *request, quota core.Quota) error {
 	if q.bucket.Quota == quota {
 		return nil
@@ -72,8 +72,8 @@ func getQuota(q *request, x *xmldoc.Writer) error {
 	if quota.IsZero() {
 		return errNoQuota
 	}
-	held, err := q.s.fs.Usage(q.ctx, q.bucket)
-	if core.Is(err, core.BucketState) { // it was deleted meanwhile
+	usage, err := q.s.fs.Usage(q.ctx, q.bucket)
+	if core.Is(err, core.BucketState) { // the quota was deleted in the meantime
 		return errNoQuota
 	}
 	if err != nil {
@@ -87,8 +87,8 @@ func getQuota(q *request, x *xmldoc.Writer) error {
 		x.Int("MaxObjects", quota.Objects)
 	}
 	x.Open("Usage")
-	x.Int("Bytes", held.Bytes)
-	x.Int("Objects", held.Objects)
+	x.Int("Bytes", usage.Bytes)
+	x.Int("Objects", usage.Objects)
 	x.Close("Usage")
 	x.Close("QuotaConfiguration")
 	return nil

@@ -36,7 +36,7 @@ type moveOperation struct {
 	precondition core.Precondition // on the target
 }
 
-// renameObject serves RenameObject, which AWS has for directory buckets only, and ORCAS for all buckets. Metadata,
+// renameObject performs RenameObject. AWS supports it only for directory buckets, ORCAS for all buckets. Metadata,
 // checksums and Last-Modified do not change.
 func renameObject(q *request) error {
 	m := moveOperation{q: q, bucket: q.bucket, from: conditions.OfSource(q.r.Header, renameSourceName)}
@@ -53,8 +53,8 @@ func renameObject(q *request) error {
 	return nil
 }
 
-// moveObject serves MoveObject, which is an extension of S3: a PUT that moves an object within a bucket or to another
-// bucket. The response is the same as that of CopyObject.
+// moveObject performs MoveObject, an extension of S3: a PUT that moves an object within a bucket or to another bucket.
+// The response is the same as for CopyObject.
 func moveObject(q *request, x *xmldoc.Writer) error {
 	m := moveOperation{q: q, from: conditions.OfSource(q.r.Header, moveSourceName)}
 	src, err := parseSource(first(q.r.Header, moveSourceName), moveSourceName)
@@ -101,8 +101,8 @@ func parseRenameSource(v, bucket string) (source, error) {
 	return source{bucket: bucket, key: key}, checkKey(key)
 }
 
-// run moves the object, and returns it as it is after and before the move. from is nil if a previous attempt of this
-// request has moved it.
+// run moves the object, and returns its metadata after and before the move. from is nil if a previous attempt of this
+// request has already moved the object.
 func (m *moveOperation) run() (o, from *core.ObjectInfo, err error) {
 	q := m.q
 	for _, a := range moveSource {
@@ -133,7 +133,7 @@ func (m *moveOperation) run() (o, from *core.ObjectInfo, err error) {
 	}
 }
 
-// checkNoMetadata refuses headers that describe a new object, because an object that is moved keeps its metadata.
+// checkNoMetadata refuses headers that describe a new object, because a moved object keeps its metadata.
 func checkNoMetadata(h http.Header) error {
 	for name := range h {
 		switch name {
@@ -143,7 +143,7 @@ func checkNoMetadata(h http.Header) error {
 				continue
 			}
 		}
-		return errInvalidRequest.Say("The header " + strings.ToLower(name) + " cannot be specified: an object that is moved keeps its metadata.")
+		return errInvalidRequest.Say("The header " + strings.ToLower(name) + " cannot be specified, because a moved object keeps its metadata.")
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ func (m *moveOperation) readToken() error {
 		bad = bad || token[i] < 33 || token[i] > 126
 	}
 	if bad {
-		return errInvalidArgument.Say("The client token has up to 64 printable ASCII characters.").
+		return errInvalidArgument.Say("The client token must have at most 64 printable ASCII characters.").
 			With("ArgumentName", strings.ToLower(tokenName)).With("ArgumentValue", token)
 	}
 	asked := sha256.New()
@@ -193,7 +193,7 @@ func (m *moveOperation) before() (*core.ObjectInfo, error) {
 	return nil, nil
 }
 
-// try moves the source in its current state. It returns Conflict if the source or the target changes meanwhile.
+// try moves the source in its current state. It returns Conflict if the source or the target changes during the move.
 func (m *moveOperation) try() (o, from *core.ObjectInfo, err error) {
 	q := m.q
 	if from, err = q.s.fs.Stat(q.ctx, m.bucket, m.src.key, core.Current); err != nil {
@@ -203,7 +203,7 @@ func (m *moveOperation) try() (o, from *core.ObjectInfo, err error) {
 		return nil, nil, m.from.Refused(v)
 	}
 	if m.bucket.ID != q.bucket.ID && q.s.fs.EncryptsBucket(q.bucket) && !isEncrypted(from) {
-		return nil, nil, errNotImplemented.Say("An object that is not encrypted cannot be moved to a bucket that encrypts. Copy it instead.")
+		return nil, nil, errNotImplemented.Say("An object that is not encrypted cannot be moved to a bucket with encryption enabled. Copy it instead.")
 	}
 	precondition, pinned, err := m.pin()
 	if err != nil {
@@ -215,7 +215,7 @@ func (m *moveOperation) try() (o, from *core.ObjectInfo, err error) {
 	switch {
 	case core.Is(err, core.NoSuchKey): // no target, which If-Match requires
 		err = errPrecondition.Because(err)
-	case pinned && core.Is(err, core.PreconditionFailed): // a target was written meanwhile: retry, to check its time
+	case pinned && core.Is(err, core.PreconditionFailed): // a target has been written: retry, to check its time
 		err = core.E("s3.move", core.Conflict, err)
 	default:
 		err = conditionError(err)

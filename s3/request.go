@@ -17,8 +17,8 @@ import (
 	"orcas/s3/xmldoc"
 )
 
-// Limits on reading and discarding an unwanted body, which lets a client that sends everything before it reads see the
-// response.
+// Limits on discarding the rest of a body that is not needed. It is discarded so that a client that sends the whole
+// body before it reads can see the response.
 const (
 	drainBytes = 32 << 20
 	drainTime  = 5 * time.Second
@@ -57,7 +57,7 @@ type request struct {
 	out       int64
 	code      string
 	cause     error
-	faulty    bool // the failure is the server's fault
+	faulty    bool // the error was caused by the server, not by the client
 }
 
 // begin sets the headers that every response has, and prepares the request body for counting.
@@ -77,9 +77,9 @@ func (q *request) renew() {
 	q.begin()
 }
 
-// open returns the content of the request, of which nothing has been read yet. net/http checks the type of r.Body when
-// the request ends (to find out whether the client still waits for a 100), so the counting reader replaces it only
-// temporarily.
+// open returns the content of the request, before any of it has been read. net/http checks the type of r.Body when the
+// request ends (to find out whether the client is still waiting for 100 Continue), so the counting reader replaces
+// r.Body only temporarily.
 func (q *request) open() (*sigv4.Body, error) {
 	if q.body.rc == nil {
 		return q.auth.Body(q.r)
@@ -234,10 +234,11 @@ func errorDocument(x *xmldoc.Writer, e *apierr.Error, q *request) *xmldoc.Writer
 }
 
 // settleBody prepares the response to a request whose body was not read to its end. net/http discards a small
-// remainder. If the remainder is large, the connection is closed after the response. A client that sends everything
-// before it reads would then see a reset instead of the response, so the caller must call the returned function, unless
-// it is nil, after the response, to discard some more. Expect: 100-continue does not matter: some clients send it and
-// do not wait, and one that waits closes the connection when it has the response.
+// remainder. If the remainder is large, the connection is closed after the response. A client that sends the whole body
+// before it reads would then see a reset instead of the response. To prevent this, the caller must call the returned
+// function after the response, unless it is nil; it discards more of the body. Expect: 100-continue makes no
+// difference: some clients send it but do not wait, and a client that waits closes the connection when it has the
+// response.
 func (q *request) settleBody() func() {
 	b := &q.body
 	if b.rc == nil || b.ended || q.r.ProtoMajor != 1 {

@@ -51,9 +51,9 @@ func routeTable(all []route, handlers map[string]handler) (map[routeKey]*endpoin
 		key := routeKey{r.Method, r.Level, r.Sub, r.Header == copySourceName, r.Header == moveSourceName}
 		switch {
 		case table[key] != nil:
-			return nil, fmt.Errorf("s3: the routes %s and %s are for the same requests", table[key].route.Name, r.Name)
+			return nil, fmt.Errorf("s3: the routes %s and %s match the same requests", table[key].route.Name, r.Name)
 		case r.Sub != "" && !isSubresource(r.Sub), r.Header != "" && !key.copies && !key.moves:
-			return nil, fmt.Errorf("s3: route %s: nothing selects by parameter %q or header %q", r.Name, r.Sub, r.Header)
+			return nil, fmt.Errorf("s3: route %s cannot be selected by parameter %q or header %q", r.Name, r.Sub, r.Header)
 		}
 		table[key] = &endpoint{r, joined[i]}
 	}
@@ -103,9 +103,9 @@ func (s *Server) route(q *request) (*endpoint, error) {
 	return found, nil
 }
 
-// serves reports whether the sub-resource of key is served for another method, in which case S3 has no operation for
-// this method either. PUT and HEAD are excluded: S3 has many PUT operations that are not served here, and its responses
-// to HEAD are not known.
+// serves reports whether the sub-resource of key is implemented for another method, in which case S3 has no operation
+// for this method either. PUT and HEAD are excluded: S3 has many PUT operations that are not implemented here, and its
+// responses to HEAD are unknown.
 func (s *Server) serves(key routeKey) bool {
 	if key.method == http.MethodPut || key.method == http.MethodHead {
 		return false
@@ -118,8 +118,8 @@ func (s *Server) serves(key routeKey) bool {
 	return false
 }
 
-// eventsSub selects MinIO's ListenBucketNotification and ListenNotification, which are not served. A listing would make
-// no sense to a client that waits for events.
+// eventsSub selects MinIO's ListenBucketNotification and ListenNotification, which are not implemented. Without it, a
+// client that waits for events would get a listing.
 const eventsSub = "events"
 
 // isSubresource reports whether a query parameter selects an operation of S3 or of one of its dialects. A request with

@@ -49,7 +49,7 @@ const bypassRetention = "s3:BypassGovernanceRetention"
 // Secondary actions.
 var (
 	bypassing  = []auth.Action{bypassRetention}
-	readWhole  = []auth.Action{"s3:GetObject"} // for every key, because the response may reveal what the bucket holds
+	readWhole  = []auth.Action{"s3:GetObject"} // for every key, because the response may reveal what the bucket contains
 	readSource = []auth.Action{"s3:GetObject", "s3:GetObjectVersion"}
 	sourceTags = []auth.Action{"s3:GetObjectTagging", "s3:GetObjectVersionTagging"}
 	moveSource = []auth.Action{"s3:GetObject", "s3:DeleteObject"}

@@ -1,5 +1,5 @@
-// Package s3 serves the S3 protocol over HTTP. It finds the operation that a request asks for, authenticates and
-// authorizes the sender, makes a call or two to package vfs, and renders the outcome.
+// Package s3 implements the S3 protocol over HTTP. It finds the operation that a request asks for, authenticates and
+// authorizes the sender, calls package vfs, and renders the result.
 //
 // Every request passes through one gate, Server.gate:
 //
@@ -11,10 +11,10 @@
 //
 // Operations are rows of one table (routes.go), which is data. A row has the method, the level (service, bucket,
 // object), the query sub-resource and, for copies, the header that selects the operation, the action that the caller
-// must be allowed, and any further actions that the handler may check. Handlers are registered by the names of the
-// rows (handlers.go). A request with a sub-resource, header or condition that S3 has and ORCAS does not fails with 501
-// NotImplemented. It never falls through to the bucket or the object, and nothing that would change the meaning of a
-// request is ignored.
+// needs permission for, and any further actions that the handler may check. Handlers are registered by the names of the
+// rows (handlers.go). If a request has a sub-resource, header or condition of S3 that ORCAS does not support, it fails
+// with 501 NotImplemented. It never falls through to the bucket or the object, and nothing that would change the
+// meaning of a request is ignored.
 //
 // Bucket and key come from the path, decoded once (sigv4.Path). "//", "." and ".." in a key are data, so no ServeMux
 // is used.
@@ -61,7 +61,7 @@ type Options struct {
 	AccessLog   io.Writer        // lines of requests other than server failures; if nil, Logger receives all
 	MaxInFlight int              // maximum concurrent requests; more get 503 SlowDown; 0 means 4096
 	BodyTimeout time.Duration    // idle time allowed in the middle of a body; 0 means 30 s, negative no limit
-	MinRate     int64            // minimum average read rate of clients over RateWindow, in bytes per second; 0: any
+	MinRate     int64            // minimum average read rate of clients over RateWindow, in bytes/s; 0 means no minimum
 	RateWindow  time.Duration    // time over which MinRate is averaged; 0 means five minutes
 	Live        *live.Value      // if not nil, overrides MaxInFlight, BodyTimeout and MinRate, and may change
 	Now         func() time.Time // the clock; time.Now if nil

@@ -27,7 +27,7 @@ type bodyReader struct {
 	renewed  time.Time
 	count    int64
 	ended    bool // Read has returned io.EOF
-	broken   bool // Read has failed: nothing more can be read
+	broken   bool // Read has failed, so no more can be read
 }
 
 // Read implements io.Reader.
@@ -87,8 +87,8 @@ const streamBytes = 64 << 10
 // the client keeps reading.
 var Abort = time.Unix(1, 0)
 
-// patientWriter writes a large response. It gives up on a client that reads nothing for too long, or whose average rate
-// is too low.
+// patientWriter writes a large response. It gives up if the client does not read any data for too long, or if its
+// average rate is too low.
 type patientWriter struct {
 	w        http.ResponseWriter
 	deadline writeDeadliner
@@ -166,7 +166,7 @@ func (p *patientWriter) end() bool {
 	return p.late
 }
 
-// expire aborts the write in progress, unless it is a later one than the write that the timer was set for.
+// expire aborts the write in progress, unless the timer was set for an earlier write.
 func (p *patientWriter) expire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -220,6 +220,6 @@ func (p *pace) limit(n int) time.Duration {
 
 // tooSlow returns the error for a client whose average rate is too low after it has read n more bytes in d.
 func (p *pace) tooSlow(n int, d time.Duration) error {
-	return fmt.Errorf("the client took %d bytes in %.3f s: expected at least %d bytes per second on average",
+	return fmt.Errorf("the client read %d bytes in %.3f s: expected at least %d bytes per second on average",
 		p.bytes+int64(n), (p.waited + d).Seconds(), p.rate)
 }

@@ -71,8 +71,8 @@ func putVersioning(q *request) error {
 	return err
 }
 
-// updateBucket changes the bucket of the request, but not a different bucket that has been created with its name
-// meanwhile.
+// updateBucket changes the bucket of the request, but not a different bucket that has been created with its name in the
+// meantime.
 func updateBucket(q *request, change func(*core.BucketInfo) error) error {
 	_, err := q.s.fs.UpdateBucket(q.ctx, q.bucket.Name, func(b *core.BucketInfo) error {
 		if b.ID != q.bucket.ID {
