@@ -26,7 +26,7 @@ func (v Violation) String() string { return fmt.Sprintf("%-9s %s: %s", v.Kind, v
 type Report struct {
 	Objects, Absent, Uploads int   // items compared
 	Versions, Kept           int   // versions compared, and locked ones whose deletion was refused
-	Taken                    int   // versions, delete markers and uploads that lifecycles have deleted since the last check
+	Taken                    int   // versions, markers and uploads that lifecycles have deleted since the last check
 	Bytes                    int64 // bytes of content compared
 	Uncertain                int   // items for which more than one value was possible
 	Violations               []Violation
@@ -397,7 +397,8 @@ func (c *checker) atomicity() {
 			candidates := c.state.candidates(e.Name)
 			last := len(candidates) - 1
 			decidable := candidates[last].request == r.Request
-			for _, x := range candidates[:last] { // if it may have had the value before, this is undecidable: a relaxed server may have lost later writes
+			// If it may have had the value before, this is undecidable: a relaxed server may have lost later writes.
+			for _, x := range candidates[:last] {
 				decidable = decidable && !same(x.value, e.Value)
 			}
 			switch {

@@ -63,9 +63,10 @@ type smallDrive struct {
 	seed   uint64
 	random *rand.Rand
 	id     uint64
-	has    map[string]*Value   // by key
-	may    map[string][]*Value // by key, the results of refused writes (nil: no object), which a start may apply from their records
-	row    *result.Row
+	has    map[string]*Value // by key
+	// may has the results of refused writes by key (nil: no object). A start may apply these writes from their records.
+	may map[string][]*Value
+	row *result.Row
 
 	reserve bool // the server reserves space for deletions
 }

@@ -9,13 +9,15 @@ import (
 // Version is one version of a key in a bucket other than the main one. Times are in nanoseconds since 1970. They are
 // lower bounds, so the lifecycle must not act earlier.
 type Version struct {
-	ID      string `json:"id"`                // the server's version ID; "?" and a number if it is not known yet
-	Value   *Value `json:"value,omitempty"`   // nil for a delete marker
-	Lock    string `json:"lock,omitempty"`    // the lock that protects it, see lockOf; may be empty
-	Written int64  `json:"written"`           // when its content was written; a rename does not change it
-	Placed  int64  `json:"placed"`            // when it became the newest version
-	Under   int64  `json:"under,omitempty"`   // when it stopped being the newest version; 0 if it still is
-	Dropped bool   `json:"dropped,omitempty"` // it was deleted; kept until the next check, because the lifecycle may have put a delete marker on top of it before
+	ID      string `json:"id"`              // the server's version ID; "?" and a number if it is not known yet
+	Value   *Value `json:"value,omitempty"` // nil for a delete marker
+	Lock    string `json:"lock,omitempty"`  // the lock that protects it, see lockOf; may be empty
+	Written int64  `json:"written"`         // when its content was written; a rename does not change it
+	Placed  int64  `json:"placed"`          // when it became the newest version
+	Under   int64  `json:"under,omitempty"` // when it stopped being the newest version; 0 if it still is
+	// Dropped means that the version was deleted. It is kept until the next check, because the lifecycle may have put a
+	// delete marker on top of it before.
+	Dropped bool `json:"dropped,omitempty"`
 }
 
 // nullID is the ID of the version that is written while versioning is off or suspended.

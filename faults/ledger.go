@@ -66,7 +66,7 @@ type Record struct {
 	Op      string   `json:"op,omitempty"`
 	Atomic  bool     `json:"atomic,omitempty"` // either all of Effects happen, or none
 	Effects []Effect `json:"effects,omitempty"`
-	Steps   []Step   `json:"steps,omitempty"` // effects on keys with versions; with Done, the versions that the request observed
+	Steps   []Step   `json:"steps,omitempty"` // effects on keys with versions; with Done, the versions that it observed
 	IDs     []string `json:"ids,omitempty"`   // with Done, the version IDs assigned to the Steps of Begin, in their order
 	Text    string   `json:"text,omitempty"`
 

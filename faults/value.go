@@ -25,8 +25,9 @@ type Value struct {
 	Pieces []Piece `json:"pieces,omitempty"`
 	Size   int64   `json:"size"`
 	ETag   string  `json:"etag,omitempty"`  // without quotes
-	Label  string  `json:"label,omitempty"` // the value of the tag, or "" without a tag; for a bucket, its versioning status
-	Due    int64   `json:"due,omitempty"`   // for an upload, the earliest time at which the lifecycle aborts it, in nanoseconds since 1970; 0 for never
+	Label  string  `json:"label,omitempty"` // the value of the tag, or ""; for a bucket, its versioning status
+	// Due is, for an upload, the earliest time at which the lifecycle aborts it, in nanoseconds since 1970; 0 for never.
+	Due int64 `json:"due,omitempty"`
 }
 
 // NewValue returns the value that a single request with these pieces as its body writes, and the body.

@@ -13,49 +13,49 @@ import (
 // Bench holds the state that all sweeps share. Only one sweep runs at a time.
 type Bench struct {
 	Binary  string
-	Dir     string // for everything; empty at first
-	Workers int    // points that are tried at the same time
-	Turn    int    // which of four endings comes first, see point.withFault
+	Dir     string // contains everything; initially empty
+	Workers int    // points that are tested concurrently
+	Turn    int    // the first of four endings, see point.withFault
 	Features
 
 	bases map[string]*base
-	base  *base // of the sweep that runs
+	base  *base // of the current sweep
 }
 
-// base is a data directory that scripts begin with, and what it holds.
+// base is an initial data directory of scripts, and the model of its content.
 type base struct {
-	dir    string // "": none
+	dir    string // "" if there is none
 	model  *model
-	lastID uint64 // of contents
+	lastID uint64 // the last ID of content in it
 }
 
-// The data directories that scripts begin with.
+// The initial data directories of scripts.
 const (
-	empty   = "empty"    // none
-	stocked = "stocked"  // a server filled it, see stock, and was stopped
-	crashed = "crashed"  // then the server was killed when it had made a batch durable and was about to apply it
-	longLog = "long-log" // then the server was killed when SQLite's log was nearly long enough to be copied
-	wrapped = "wrapped"  // as stocked, by a server that encrypts everything under the old key
+	empty   = "empty"    // no data directory
+	stocked = "stocked"  // filled by a server (see stock), which was then stopped
+	crashed = "crashed"  // as stocked; then the server was killed after it made a batch durable, before it applied it
+	longLog = "long-log" // as stocked; then the server was killed when a checkpoint of SQLite's log was near
+	wrapped = "wrapped"  // as stocked, but the server encrypted everything with the old key
 )
 
-// What reclaim has to do: see leaveHoles. In both, rounds are made only where they are asked for.
+// Initial data directories with work for reclaim, see leaveHoles. Reclaim ran only on request in them.
 const (
-	holed    = "holed"    // packed blocks in which some content is alive, some dead
-	deadPack = "deadpack" // a packed block in which nothing is alive
-	lost     = "lost"     // as holed, then a snapshot was made and more was written, and the database is gone
+	holed    = "holed"    // packed blocks with both live and dead content
+	deadPack = "deadpack" // a packed block without live content
+	lost     = "lost"     // as holed; then a snapshot and more objects were written, and the database was deleted
 )
 
-// noRounds is the environment in which reclaim waits to be asked.
+// noRounds is the environment in which reclaim runs only on request.
 var noRounds = []string{"ORCAS_RECLAIM_ENABLED=false"}
 
-// longLogSize is how long the log is in longLog, in bytes: twenty pages, each with its header of 24 bytes, less than a
-// checkpoint waits for.
+// longLogSize is the length of the log in longLog, in bytes: twenty pages, each with a header of 24 bytes, less than a
+// checkpoint needs.
 const longLogSize = (24<<20/4096 - 20) * (4096 + 24)
 
-// pointIDs is the first ID of contents that points write.
+// pointIDs is the first ID of content that points write.
 const pointIDs = 1 << 20
 
-// prepare returns the data directory of that name, which is made once.
+// prepare returns the data directory with a name. It is created only once.
 func (b *Bench) prepare(name string) (*base, error) {
 	if b.bases[name] == nil {
 		if b.bases == nil {
@@ -109,8 +109,8 @@ func (b *Bench) make(name string) (*base, error) {
 	return b.fill(name, r, func(r *run) { lengthenLog(r, log) }, &Fault{Action: KILL, Only: none})
 }
 
-// fill runs a server on a drive, with more environment, and steps, and then stops it or, where there is a fault, which
-// is set for the last request, kills it.
+// fill runs a server on a drive, with additional environment variables, and performs the steps. Then it stops the
+// server or, if last is set, sets that fault for one last request and kills the server.
 func (b *Bench) fill(name string, r *run, steps func(r *run), last *Fault, env ...string) (*base, error) {
 	d, err := b.mount("bases")
 	if err != nil {
@@ -136,13 +136,13 @@ func (b *Bench) fill(name string, r *run, steps func(r *run), last *Fault, env .
 	d.Set(*last, func() { p.signal(syscall.SIGKILL) })
 	r.put("last", smallSize)
 	if s := d.Lift(); len(r.wrong) > 0 || r.over != (s.Times == 1) {
-		return nil, fmt.Errorf("not killed as it should be: %+v, %v", s, r.wrong)
+		return nil, fmt.Errorf("expected the fault to kill the server during the last request: %+v, %v", s, r.wrong)
 	}
 	made.lastID = r.id
 	return made, nil
 }
 
-// loseDatabase removes the database of a data directory, so that the next start has the blocks alone.
+// loseDatabase removes the database of a data directory, so that the next start has only the blocks.
 func loseDatabase(dir string) error {
 	var errs []error
 	for _, file := range []string{"metadata.db", "metadata.db-wal", "metadata.db-shm"} {
@@ -168,7 +168,7 @@ func stock(r *run) {
 	r.put(customers+"stocked", smallSize)
 }
 
-// leaveUnapplied writes something that is in the log when the server is killed.
+// leaveUnapplied writes objects whose changes are in SQLite's log when the server is killed.
 func leaveUnapplied(r *run) {
 	for i := range 5 {
 		r.put(fmt.Sprint("before-", i), smallSize)
@@ -176,11 +176,11 @@ func leaveUnapplied(r *run) {
 	r.remove("small2")
 }
 
-// leaveHoles moves everything that there is into a block, fills another, and deletes from that: all but every so
-// manieth object, or all. Some of what is left there is shared with what was deleted.
+// leaveHoles moves all content into one block, fills another block, and deletes objects from the latter: all except
+// every keep-th, or all if keep is 1. Some of the remaining content was shared with deleted objects.
 func leaveHoles(r *run, keep int) {
 	r.reclaim()
-	r.put("filler", 2*maxPacked/3) // beside it, records are little
+	r.put("filler", 2*maxPacked/3) // large, so that records are a small part of the block
 	r.reclaim()
 	for i := range 12 {
 		r.put(fmt.Sprintf("hole-%02d", i), 3*smallSize)
@@ -207,7 +207,7 @@ func lengthenLog(r *run, path string) {
 	}
 }
 
-// mount mounts a drive of that name.
+// mount mounts a drive with the given name.
 func (b *Bench) mount(name string) (*Drive, error) {
 	back, dir := filepath.Join(b.Dir, "back-"+name), filepath.Join(b.Dir, "drive-"+name)
 	for _, path := range []string{back, dir} {

@@ -14,7 +14,7 @@ import (
 	"orcas/internal/s3client"
 )
 
-// client sends requests to a server, over one connection each, and returns answers as they are.
+// client sends requests to a server, each over a connection of its own, and returns the responses unchanged.
 type client struct {
 	s3    *s3client.Client
 	admin *s3client.Client
@@ -26,13 +26,13 @@ func newClient(p *process) *client {
 	return &client{s3: s3client.New(p.endpoint, keys, h), admin: s3client.New(p.admin, keys, h)}
 }
 
-// answer is the answer to a request, or the error.
-type answer struct {
+// response is the response to a request, or its error.
+type response struct {
 	status int // 0 if there was no response, or an incomplete one
 	header http.Header
 	body   []byte
-	admin  bool // from the admin API: its errors are JSON
-	cut    bool // it began with a 200 and broke off; after do, only if it is a download
+	admin  bool // it is from the admin API, whose errors are JSON
+	cut    bool // it began with a 200 and broke off; do sets this only for downloads
 	err    error
 }
 
@@ -44,8 +44,8 @@ type errorXML struct {
 }
 
 // failure describes how a request failed: the status and the code of the error document, or "" if it succeeded. bad is
-// set if it failed in a way that no client has to expect.
-func (a *answer) failure() (text string, bad bool) {
+// set for failures that clients need not expect.
+func (a *response) failure() (text string, bad bool) {
 	var timeout net.Error
 	switch {
 	case a.err != nil && errors.As(a.err, &timeout) && timeout.Timeout():
@@ -69,11 +69,12 @@ func (a *answer) failure() (text string, bad bool) {
 		return fmt.Sprintf("%d without an error document: %.200q", a.status, a.body), true
 	}
 	text = fmt.Sprintf("%d %s", a.status, e.Code)
-	return text, a.status >= 300 && a.status < 500 // S3 may answer a long request with 200 and an error document
+	return text, a.status >= 300 && a.status < 500 // S3 may response a long request with 200 and an error document
 }
 
-// do sends a request for a key ("": the bucket), with the customer's key if the object needs one, and reads the answer.
-func (c *client) do(method, key, query string, header map[string]string, body []byte) *answer {
+// do sends a request for a key ("" for the bucket), with the customer key if the object needs one, and reads the
+// response.
+func (c *client) do(method, key, query string, header map[string]string, body []byte) *response {
 	q := &s3client.Request{Method: method, Path: "/" + bucket, Query: query, Body: body}
 	if key != "" {
 		q.Path += "/" + key
@@ -89,19 +90,19 @@ func (c *client) do(method, key, query string, header map[string]string, body []
 	return a
 }
 
-// send sends a request and reads the answer.
-func send(c *s3client.Client, q *s3client.Request) *answer {
+// send sends a request and reads the response.
+func send(c *s3client.Client, q *s3client.Request) *response {
 	got, err := c.Do(context.Background(), q)
 	if err != nil {
-		return &answer{err: err, cut: got != nil && got.Status == http.StatusOK}
+		return &response{err: err, cut: got != nil && got.Status == http.StatusOK}
 	}
-	return &answer{status: got.Status, header: got.Header, body: got.Body}
+	return &response{status: got.Status, header: got.Header, body: got.Body}
 }
 
 func etagOf(s string) string { return strings.Trim(s, `"`) }
 
 // ask sends an admin API request.
-func (c *client) ask(method, what string) *answer {
+func (c *client) ask(method, what string) *response {
 	path, query, _ := strings.Cut("/-/admin/"+what, "?")
 	a := send(c.admin, &s3client.Request{Method: method, Path: path, Query: query})
 	a.admin = true
@@ -115,7 +116,7 @@ type listed struct {
 }
 
 // list returns the objects of the bucket, in pages of three.
-func (c *client) list() ([]listed, *answer) {
+func (c *client) list() ([]listed, *response) {
 	var all []listed
 	for token := ""; ; {
 		query := "list-type=2&max-keys=3"
@@ -131,7 +132,7 @@ func (c *client) list() ([]listed, *answer) {
 			return nil, a
 		}
 		if err := xml.Unmarshal(a.body, &page); err != nil {
-			return nil, &answer{err: err}
+			return nil, &response{err: err}
 		}
 		all = append(all, page.Contents...)
 		if token = page.NextContinuationToken; token == "" {
@@ -141,7 +142,7 @@ func (c *client) list() ([]listed, *answer) {
 }
 
 // uploads returns the IDs of the uploads in progress.
-func (c *client) uploads() (map[string]bool, *answer) {
+func (c *client) uploads() (map[string]bool, *response) {
 	a := c.do(http.MethodGet, "", "uploads", nil, nil)
 	var page struct {
 		Upload []struct{ UploadId string } //nolint // as S3 spells it
@@ -150,7 +151,7 @@ func (c *client) uploads() (map[string]bool, *answer) {
 		return nil, a
 	}
 	if err := xml.Unmarshal(a.body, &page); err != nil {
-		return nil, &answer{err: err}
+		return nil, &response{err: err}
 	}
 	ids := map[string]bool{}
 	for _, u := range page.Upload {
@@ -160,7 +161,7 @@ func (c *client) uploads() (map[string]bool, *answer) {
 }
 
 // parts returns the ETags of the parts of an upload.
-func (c *client) parts(key, id string) (map[int]string, *answer) {
+func (c *client) parts(key, id string) (map[int]string, *response) {
 	a := c.do(http.MethodGet, key, "uploadId="+id, nil, nil)
 	var page struct {
 		Part []struct {
@@ -172,7 +173,7 @@ func (c *client) parts(key, id string) (map[int]string, *answer) {
 		return nil, a
 	}
 	if err := xml.Unmarshal(a.body, &page); err != nil {
-		return nil, &answer{err: err}
+		return nil, &response{err: err}
 	}
 	etags := map[int]string{}
 	for _, p := range page.Part {

@@ -31,7 +31,7 @@ type Op struct{ Name, File string }
 // String returns the name and the file.
 func (o Op) String() string { return o.Name + " " + o.File }
 
-// needSpace are the operations that can find the drive full; some file systems find it out in a sync only.
+// needSpace are the operations that can fail because the drive is full. Some file systems report that only in a sync.
 var needSpace = map[string]bool{
 	"create": true, "write": true, "fallocate": true, "truncate": true, "mkdir": true, "rename": true, "link": true,
 	"fsync": true, "fdatasync": true, "fsyncdir": true,
@@ -40,13 +40,13 @@ var needSpace = map[string]bool{
 // Fault describes when and how operations of the drive fail.
 type Fault struct {
 	Action  Action
-	At      int           // the operation at which it happens, from 1 on, of those that count
-	ForEver bool          // at every later one, too
-	Reads   bool          // operations that read count, instead of all others
-	Only    func(Op) bool // if set: only these count
+	At      int           // the number of the operation at which it happens, from 1, among the counted ones
+	ForEver bool          // it happens at every later operation too
+	Reads   bool          // count read operations instead of all others
+	Only    func(Op) bool // if set, count only these
 }
 
-// counts reports whether an operation counts; read: it is one that reads.
+// counts reports whether an operation is counted. read means that it is a read operation.
 func (f *Fault) counts(op Op, read bool) bool {
 	if read != f.Reads || f.Action == ENOSPC && !needSpace[op.Name] {
 		return false
@@ -54,20 +54,20 @@ func (f *Fault) counts(op Op, read bool) bool {
 	return f.Only == nil || f.Only(op)
 }
 
-// Drive is a mounted file system that hands everything on to a directory, faults aside.
+// Drive is a mounted file system that passes all operations through to a directory, except for faults.
 type Drive struct {
 	fuse.RawFileSystem // the real one
 	back, dir          string
 	server             *fuse.Server
 
 	mu     sync.Mutex        // guards the rest
-	names  map[uint64]string // paths below back
+	names  map[uint64]string // the path of each node, relative to back
 	losses losses
 	fault  *Fault
-	seen   int    // operations that counted since the fault was set
-	struck int    // operations that met it
+	seen   int    // operations counted since the fault was set
+	struck int    // operations that the fault hit
 	first  Op     // the first of these
-	dead   bool   // the server was killed: nothing that still comes from it is done
+	dead   bool   // the server was killed: its remaining operations are not performed
 	victim func() // kills the server
 }
 
@@ -77,16 +77,16 @@ func Mount(back, dir string) (*Drive, error) {
 	if err != nil {
 		return nil, err
 	}
-	var zero time.Duration // the kernel remembers neither names nor attributes
+	var zero time.Duration // the kernel must cache neither names nor attributes
 	options := &fs.Options{EntryTimeout: &zero, AttrTimeout: &zero, NegativeTimeout: &zero}
 	options.MountOptions = fuse.MountOptions{
 		DirectMountStrict: true, FsName: back, Name: "iofault", MaxWrite: 1 << 20, DisableXAttrs: true, DisableReadDirPlus: true,
-		DisableSplice:        true,                 // it complains of each read of 1 MiB
-		DisabledCapabilities: fuse.CAP_PASSTHROUGH, // with it, reads and writes would never come by here
+		DisableSplice:        true,                 // it logs an error for each read of 1 MiB
+		DisabledCapabilities: fuse.CAP_PASSTHROUGH, // with it, reads and writes would bypass this process
 	}
 	d := &Drive{RawFileSystem: fs.NewNodeFS(root, options), back: back, dir: dir, names: map[uint64]string{}}
-	// No process that is started may inherit the device: it would keep the mount alive when the bench has died, and
-	// wait for it for ever.
+	// No child process may inherit the device: it would keep the mount alive after the death of the bench, and wait for
+	// it forever.
 	syscall.ForkLock.RLock()
 	d.server, err = fuse.NewServer(d, dir, &options.MountOptions)
 	if err == nil {
@@ -100,7 +100,7 @@ func Mount(back, dir string) (*Drive, error) {
 	return d, d.server.WaitMount()
 }
 
-// keepDevice keeps every open /dev/fuse of this process from those that it starts.
+// keepDevice sets close-on-exec on every descriptor of /dev/fuse in this process.
 func keepDevice() error {
 	const own = "/proc/self/fd"
 	fds, err := os.ReadDir(own)
@@ -113,10 +113,10 @@ func keepDevice() error {
 	return err
 }
 
-// Unmount ends the file system; nobody may use it any more.
+// Unmount unmounts the file system, which must no longer be in use.
 func (d *Drive) Unmount() error { return d.server.Unmount() }
 
-// Dir is where it is mounted.
+// Dir returns the mount point.
 func (d *Drive) Dir() string { return d.dir }
 
 // Set sets the fault and restarts the count. The function kill must kill the server without waiting for its end.
@@ -130,8 +130,8 @@ func (d *Drive) Set(f Fault, kill func()) {
 
 // Struck is the effect of a fault so far.
 type Struck struct {
-	Seen  int // operations that counted
-	Times int // how many of them met it
+	Seen  int // counted operations
+	Times int // operations that the fault hit
 	First Op  // the first of these
 }
 
@@ -142,7 +142,7 @@ func (d *Drive) Struck() Struck {
 	return Struck{d.seen, d.struck, d.first}
 }
 
-// Lift removes the fault.
+// Lift removes the fault and returns its effect.
 func (d *Drive) Lift() Struck {
 	s := d.Struck()
 	d.mu.Lock()
@@ -151,14 +151,14 @@ func (d *Drive) Lift() Struck {
 	return s
 }
 
-// Lose takes away what a failed sync was for, as a crash of the machine would; the server has ended.
+// Lose removes the data of failed syncs, as a crash of the machine would. The server must have ended.
 func (d *Drive) Lose() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.losses.happen()
 }
 
-// meet counts an operation and says how it ends: OK means that it is to be done.
+// meet counts an operation and returns its status: OK means that it is to be performed.
 func (d *Drive) meet(name string, read bool, node uint64, file string) fuse.Status {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -195,7 +195,7 @@ func (d *Drive) meet(name string, read bool, node uint64, file string) fuse.Stat
 	return fuse.EIO
 }
 
-// remember notes the path of a node.
+// remember records the path of a node.
 func (d *Drive) remember(status fuse.Status, out *fuse.EntryOut, parent uint64, name string) fuse.Status {
 	if status.Ok() {
 		d.mu.Lock()
@@ -205,7 +205,7 @@ func (d *Drive) remember(status fuse.Status, out *fuse.EntryOut, parent uint64, 
 	return status
 }
 
-// moved notes that a name is gone, or (to is not "") another one.
+// moved records that a name was removed or, if to is not "", renamed.
 func (d *Drive) moved(status fuse.Status, parent uint64, name string, toParent uint64, to string) fuse.Status {
 	if !status.Ok() {
 		return status

@@ -7,10 +7,10 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// The operations of fuse.RawFileSystem that reach the drive. Those that are missing here are handed on uncounted:
-// locks, close, extended attributes, and what nobody uses.
+// The operations of fuse.RawFileSystem that reach the drive. All others are passed through and not counted: locks,
+// close, extended attributes, and operations that the server does not use.
 
-// These two are what the kernel and the package say with numbers.
+// Flags of FUSE requests.
 const (
 	writeFromCache = 1 // WriteIn.WriteFlags: FUSE_WRITE_CACHE
 	onlyData       = 1 // FsyncIn.FsyncFlags: FUSE_FSYNC_FDATASYNC
@@ -100,7 +100,7 @@ func (d *Drive) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut)
 }
 
 func (d *Drive) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
-	if !d.isShared(in.NodeId) { // a page that cannot be read is a signal, which no program is asked to survive
+	if !d.isShared(in.NodeId) { // an unreadable page of mapped memory is a SIGBUS, which the server need not survive
 		if s := d.meet("read", true, in.NodeId, ""); !s.Ok() {
 			return nil, s
 		}
@@ -116,7 +116,7 @@ func (d *Drive) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (ui
 		if half := data[:len(data)/2]; len(half) > 0 {
 			in.Size = uint32(len(half))
 			d.writes(in.NodeId, in.Offset, half)
-			_, _ = d.RawFileSystem.Write(cancel, in, half) // how it went does not matter: it counts as failed
+			_, _ = d.RawFileSystem.Write(cancel, in, half) // the result does not matter: the write fails anyway
 		}
 		return 0, s
 	}
@@ -124,17 +124,17 @@ func (d *Drive) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (ui
 	return d.RawFileSystem.Write(cancel, in, data)
 }
 
-// Writev sends every write to Write.
+// Writev is not supported, so that every write uses Write.
 func (d *Drive) Writev(<-chan struct{}, *fuse.WriteIn, [][]byte) (uint32, fuse.Status) {
 	return 0, fuse.ENOSYS
 }
 
-// CopyFileRange sends a copy the long way.
+// CopyFileRange is not supported, so that copies use Read and Write.
 func (d *Drive) CopyFileRange(<-chan struct{}, *fuse.CopyFileRangeIn) (uint32, fuse.Status) {
 	return 0, fuse.ENOSYS
 }
 
-// writes notes a write that is about to be done.
+// writes records a write that is about to be performed.
 func (d *Drive) writes(node, offset uint64, data []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -143,7 +143,8 @@ func (d *Drive) writes(node, offset uint64, data []byte) {
 	}
 }
 
-// Fsync does nothing below, and neither does FsyncDir: the power stays on here, but see Lose.
+// Fsync does not sync the file below, and neither does FsyncDir, because the machine keeps running. Lose simulates
+// failed syncs.
 func (d *Drive) Fsync(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	name := "fsync"
 	if in.FsyncFlags&onlyData != 0 {

@@ -14,13 +14,13 @@ import (
 	"orcas/internal/s3client"
 )
 
-// Features says how the servers of a bench keep content. Content is always shared where it is equal.
+// Features are the settings of servers for stored content. Equal content is always shared.
 type Features struct {
-	Compression string // off ("", too), fast or better
-	Encrypted   bool   // all of it, under the first master key
+	Compression string // off (or ""), fast or better
+	Encrypted   bool   // everything is encrypted, with the first master key
 }
 
-// FeaturesAsked are what the variables ask for, see the package.
+// FeaturesAsked returns the features that the environment selects, see the package comment.
 func FeaturesAsked() Features {
 	return Features{os.Getenv("ORCAS_FAULTS_COMPRESSION"), os.Getenv("ORCAS_FAULTS_ENCRYPTION") == "1"}
 }
@@ -31,12 +31,12 @@ var (
 	newKey = "2:" + strings.Repeat("7c", 32)
 )
 
-// encrypting is the environment in which everything is encrypted, under the first of the keys, and compressed.
+// encrypting returns the environment in which everything is compressed, and encrypted with the first of the keys.
 func encrypting(keys ...string) []string {
 	return []string{"ORCAS_COMPRESSION=better", "ORCAS_ENCRYPTION=all", "ORCAS_MASTER_KEY=" + strings.Join(keys, ",")}
 }
 
-// env returns the environment of a server: that of the features, and more, which wins.
+// env returns the environment of a server: that of the features, and more, which takes precedence.
 func (f Features) env(more []string) []string {
 	env := []string{"ORCAS_SSEC_OVER_HTTP=true"}
 	if f.Compression != "" {
@@ -48,10 +48,10 @@ func (f Features) env(more []string) []string {
 	return append(env, more...)
 }
 
-// customers is what the keys of objects begin with whose content is encrypted with a customer's key.
+// customers is the prefix of the keys of objects that are encrypted with a customer key.
 const customers = "customer-"
 
-// customerHeader returns the headers with the customer's key, for an object that is encrypted with one.
+// customerHeader returns the headers with the customer key, for an object that is encrypted with it.
 func customerHeader(key string) []s3client.Header {
 	if !strings.HasPrefix(key, customers) {
 		return nil
@@ -65,8 +65,8 @@ func customerHeader(key string) []s3client.Header {
 	}
 }
 
-// again puts the content of an object under another key: it need not be stored once more. asked: nor sent, where the
-// server answers before the body.
+// again writes the content of an object under another key, so that the server can share it. If asked is set, it sends
+// Expect: 100-continue, so that the server can respond before it receives the body.
 func (r *run) again(key, of string, asked bool) {
 	v := r.m.has(of)
 	if r.over || v == nil {
@@ -84,7 +84,7 @@ func (r *run) again(key, of string, asked bool) {
 	}
 }
 
-// finishRotation rotates unless the server says that it needs the new key alone, which must then be so.
+// finishRotation rotates unless the server reports that it needs only the new key, which must then be true.
 func (r *run) finishRotation() {
 	a := r.c.ask(http.MethodGet, "keys")
 	var status content.RotateStatus
@@ -99,8 +99,8 @@ func (r *run) finishRotation() {
 	}
 }
 
-// rotate has every data key wrapped by the newest master key. When that is acknowledged, the server must do without the
-// old one.
+// rotate requests that every data key is wrapped with the newest master key. Once that is acknowledged, the server must
+// work without the old key.
 func (r *run) rotate() {
 	if r.over {
 		return
@@ -116,7 +116,7 @@ func (r *run) rotate() {
 	r.rotated = true
 }
 
-// recount has the references counted, and every content read.
+// recount runs fsck, which recounts all references and reads all content.
 func (r *run) recount() {
 	a := r.c.ask(http.MethodPost, "fsck?content=true")
 	if !r.judge("fsck", a) {
@@ -128,8 +128,8 @@ func (r *run) recount() {
 	}
 }
 
-// shared are the steps of content that is there already: small and large, sent and not even sent, its first owner
-// deleted or overwritten.
+// shared are the steps with content that is already stored: small and large, sent with and without 100-continue, and
+// with its first owner deleted or overwritten.
 func shared(r *run) {
 	r.again("equal", "small", false)
 	r.again("equal-unsent", "small", true)
@@ -142,27 +142,27 @@ func shared(r *run) {
 	r.get("equal")
 }
 
-// customersOwn are the steps of content with a customer's key.
+// customersOwn are the steps with content that is encrypted with a customer key.
 func customersOwn(r *run) {
 	r.put(customers+"small", smallSize)
 	r.put(customers+"large", 1<<20)
 	r.multipart(customers+"parts", partSize, smallSize)
-	r.again(customers+"again", customers+"small", false) // which shares nothing
+	r.again(customers+"again", customers+"small", false) // such content is not shared
 	r.remove(customers + "stocked")
 	r.get(customers + "small")
 }
 
-// rotation are the steps of a change of the master key.
+// rotation are the steps with a rotation of the master key.
 func rotation(r *run) {
 	r.put("new", smallSize)
-	r.again("small-too", "small", true) // under another master key: this is stored
+	r.again("small-too", "small", true) // stored again, because the master key is another one
 	r.rotate()
 	r.again("small-three", "small", true)
 	r.remove("small")
 	r.get("large")
 }
 
-// String names the features behind a script.
+// String returns the features as a suffix for the name of a script.
 func (f Features) String() (s string) {
 	if f.Compression != "" {
 		s += "; compressed"

@@ -24,33 +24,34 @@ import (
 	"orcas/internal/s3client"
 )
 
-// TestMain runs the tests in a mount namespace of their own: one that somebody makes of this one has the mounts in it,
-// too, and keeps them alive behind their Unmount, which waits then; and a bench that is killed leaves none behind.
+// TestMain runs the tests in a mount namespace of their own. Otherwise another process could copy the namespace with
+// the mounts in it and keep them alive, and Unmount would wait for that. Also, a bench that is killed leaves no mounts
+// behind.
 func TestMain(m *testing.M) {
 	const inside = "ORCAS_FAULTS_INSIDE"
 	if os.Getenv(inside) == "" && os.Geteuid() == 0 {
-		runtime.LockOSThread() // its end would be the signal for the child's
+		runtime.LockOSThread() // the child would be killed when this thread ends
 		cmd := faults.Private(os.Args[0], os.Args[1:]...)
 		cmd.Env = append(os.Environ(), inside+"=1")
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-		if cmd.Start() == nil { // otherwise nobody may make one here
-			_ = cmd.Wait() // the status says it
+		if cmd.Start() == nil { // otherwise the namespace is not permitted here
+			_ = cmd.Wait() // ExitCode reports the result
 			os.Exit(cmd.ProcessState.ExitCode())
 		}
 	}
 	os.Exit(m.Run())
 }
 
-// needFuse skips the test where there is no FUSE, loudly.
+// needFuse skips the test if there is no FUSE, with a message that make faults lists at its end.
 func needFuse(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat("/dev/fuse"); err == nil {
 		return
 	}
 	if os.Getenv("ORCAS_FAULTS_REQUIRED") == "1" {
-		t.Fatal("there is no /dev/fuse")
+		t.Fatal("REQUIRED, BUT NOT TESTED: faults of the drive need /dev/fuse, which is missing")
 	}
-	t.Skip("NOT TRIED: there is no /dev/fuse, so nothing is known about faults of the drive")
+	t.Skip("NOT TESTED: faults of the drive need /dev/fuse, which is missing")
 }
 
 func mounted(t *testing.T) *Drive {
@@ -62,7 +63,7 @@ func mounted(t *testing.T) *Drive {
 	return d
 }
 
-// steps does one of each that the server does, and returns the errors.
+// steps performs one of each file operation that the server uses, and returns their errors.
 func steps(dir string) map[string]error {
 	errs := map[string]error{}
 	errs["mkdir"] = os.Mkdir(filepath.Join(dir, "d"), 0o755)
@@ -111,14 +112,14 @@ func TestDriveCountsAndFailsEachOperation(t *testing.T) {
 	}
 }
 
-func TestNobodyInheritsTheDevice(t *testing.T) {
+func TestChildrenDoNotInheritTheDevice(t *testing.T) {
 	mounted(t)
 	out, err := exec.Command("ls", "-l", "/proc/self/fd").CombinedOutput()
 	require.NoError(t, err)
 	require.NotContains(t, string(out), "/dev/fuse")
 }
 
-func TestDriveIsFullForWhatNeedsSpace(t *testing.T) {
+func TestFullDriveFailsOperationsThatNeedSpace(t *testing.T) {
 	d := mounted(t)
 	d.Set(Fault{Action: ENOSPC, At: 3, ForEver: true}, nil)
 	errs := steps(d.Dir())
@@ -130,7 +131,7 @@ func TestDriveIsFullForWhatNeedsSpace(t *testing.T) {
 	}
 }
 
-func TestDriveTearsTheWriteThatFails(t *testing.T) {
+func TestFailedWriteIsTorn(t *testing.T) {
 	d := mounted(t)
 	f, err := os.Create(filepath.Join(d.Dir(), "f"))
 	require.NoError(t, err)
@@ -144,7 +145,7 @@ func TestDriveTearsTheWriteThatFails(t *testing.T) {
 	require.Equal(t, "1234", string(got))
 }
 
-func TestAFailedSyncLosesWhatItWasFor(t *testing.T) {
+func TestFailedSyncLosesItsData(t *testing.T) {
 	d := mounted(t)
 	f, err := os.Create(filepath.Join(d.Dir(), "f"))
 	require.NoError(t, err)
@@ -159,7 +160,7 @@ func TestAFailedSyncLosesWhatItWasFor(t *testing.T) {
 	write(2, "bbbb")
 	require.ErrorIs(t, f.Sync(), syscall.EIO)
 	write(6, "cc")
-	require.NoError(t, f.Sync(), "the second sync says nothing")
+	require.NoError(t, f.Sync(), "the second sync must not report the loss")
 	d.Lift()
 	got, err := os.ReadFile(f.Name())
 	require.NoError(t, err)
@@ -170,7 +171,7 @@ func TestAFailedSyncLosesWhatItWasFor(t *testing.T) {
 	require.Equal(t, "aaaa\x00\x00cc", string(got))
 }
 
-func TestDriveCountsReadsApart(t *testing.T) {
+func TestDriveCountsReadsSeparately(t *testing.T) {
 	d := mounted(t)
 	path := filepath.Join(d.Dir(), "f")
 	require.NoError(t, os.WriteFile(path, []byte("1"), 0o600))
@@ -180,11 +181,12 @@ func TestDriveCountsReadsApart(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EIO)
 	_, err = os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, 3, d.Lift().Seen, "the page cache must not answer") // 1 + (1 and its end)
+	const reads = 3 // the failed one, and two of the second ReadFile
+	require.Equal(t, reads, d.Lift().Seen, "the page cache must not serve reads")
 }
 
-// TestSQLiteOnTheDrive shows that a log with its shared memory works there, between two connections, and that its
-// writes are seen.
+// TestSQLiteOnTheDrive shows that a log with its shared memory works on the drive, with two connections, and that
+// writes to it are counted.
 func TestSQLiteOnTheDrive(t *testing.T) {
 	d := mounted(t)
 	open := func() *sql.DB {
@@ -230,8 +232,8 @@ func bench(t *testing.T) *Bench {
 	return b
 }
 
-// TestFeatures checks that the features are in use: content that is equal is stored once, and takes less room where it
-// is compressed; the answers say that it is encrypted; a customer's key is another matter.
+// TestFeatures checks that the features are in use: equal content is stored once, and takes less space with
+// compression; responses report encryption; and content with a customer key cannot be read without it.
 func TestFeatures(t *testing.T) {
 	b := bench(t)
 	live := map[Features]int64{}
@@ -271,7 +273,7 @@ func TestFeatures(t *testing.T) {
 				continue
 			}
 			require.Equal(t, "AES256", a.header.Get("X-Amz-Server-Side-Encryption-Customer-Algorithm"))
-			require.Equal(t, 400, send(r.c.s3, &s3client.Request{Method: "GET", Path: "/" + bucket + "/" + key}).status, "without its key")
+			require.Equal(t, 400, send(r.c.s3, &s3client.Request{Method: "GET", Path: "/" + bucket + "/" + key}).status, "a read without the customer key")
 		}
 		require.Empty(t, r.wrong)
 		require.Empty(t, r.failed)
@@ -291,8 +293,8 @@ func sweep(t *testing.T, b *Bench, s Script, f Fault) *Row {
 	return row
 }
 
-// script returns the script of that name, behind which a slash and a stride may stand, and another one for faults that
-// stay and for reads.
+// script returns the script with a name, which may be followed by a slash and a stride, and by another stride for
+// permanent faults and for reads.
 func script(t *testing.T, name string) Script {
 	t.Helper()
 	words := strings.Split(name, "/")
@@ -311,8 +313,8 @@ func script(t *testing.T, name string) Script {
 	return all[i]
 }
 
-// TestSweep tries every point of one script with some faults (with -short: one), or, with ORCAS_FAULTS_FULL=1, of all
-// scripts with all.
+// TestSweep tests every point of one script with some faults (one with -short) or, with ORCAS_FAULTS_FULL=1, of all
+// scripts with all faults.
 func TestSweep(t *testing.T) {
 	b := bench(t)
 	scripts := []Script{script(t, "put")}
@@ -339,24 +341,24 @@ func TestSweep(t *testing.T) {
 			begun := time.Now()
 			row := sweep(t, b, s, f)
 			keep(t, row, begun)
-			if s.Base == longLog && !f.Reads { // else the log was not long, and the script not what it is called
-				require.Contains(t, row.Met, "write metadata.db", "%s: no checkpoint was met", s.Name)
+			if s.Base == longLog && !f.Reads { // the script must reach a checkpoint, which writes the database
+				require.Contains(t, row.Met, "write metadata.db", "%s did not reach a checkpoint", s.Name)
 			}
 			for _, v := range row.Violations[:min(len(row.Violations), 20)] {
 				t.Errorf("%s, %s: %v", s.Name, f.Action, v)
 			}
-			require.NotZero(t, row.Points, "the fault was never met")
+			require.NotZero(t, row.Points, "no run reached the fault")
 		}
 	}
 }
 
-// keep adds what came of a script with a fault to the results.
+// keep adds the result of a script with a fault to the results.
 func keep(t *testing.T, row *Row, begun time.Time) {
 	t.Helper()
 	r := result.Row{Fault: "io-sweep", Name: row.title(), Unit: "points", Tried: row.Points, Acknowledged: int64(row.Acked), Started: begun,
-		Ready: float64(row.SlowestStart) / 1000, Note: fmt.Sprintf("then the server %v", row.Then)}
+		Ready: float64(row.SlowestStart) / 1000, Note: "server after the fault: " + result.Counts(row.Then)}
 	if row.Stride > 1 {
-		r.Note += fmt.Sprintf("; one of %d operations was tried", row.Stride)
+		r.Note += fmt.Sprintf("; one in %d operations was tried", row.Stride)
 	}
 	if len(row.Violations) > 0 {
 		r.Violations = map[string]int{"violations": len(row.Violations)}
@@ -364,12 +366,13 @@ func keep(t *testing.T, row *Row, begun time.Time) {
 	require.NoError(t, result.Add(r))
 }
 
-// TestSweepNotices runs the sweep with a server that answers before anything is written. An honest one has filled the
-// data directory: with the other a part would come before its upload. The script has several writes, so that the
-// operations of one are met while the next is sent: those of the last may come when the script has ended.
-func TestSweepNotices(t *testing.T) {
+// TestSweepDetectsAMutant runs the sweep with a server that responds before it writes anything. A server without that
+// defect fills the data directory, because with the defect a part could arrive before its upload exists. The script has
+// several writes, so that the operations of a write can be counted while the next write is sent; those of the last
+// write may come after the end of the script.
+func TestSweepDetectsAMutant(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes long: `make test-all` runs it")
+		t.Skip("takes long: run `make test-all`")
 	}
 	b := bench(t)
 	_, err := b.prepare(stocked)

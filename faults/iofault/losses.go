@@ -10,7 +10,7 @@ import (
 
 // losses simulates the data that a failed sync did not write to the drive. The kernel marks such pages as clean
 // nonetheless: they can be read for a while, a later sync succeeds, and after a crash of the machine the data is lost.
-// Here it is lost when the server has exited.
+// Here it is lost when the server has ended.
 //
 // File lengths and names are kept; a piece that was rewritten later counts as safe.
 type losses struct {

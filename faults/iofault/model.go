@@ -10,15 +10,15 @@ import (
 	"orcas/faults"
 )
 
-// bucket is the one that everything is in.
+// bucket is the bucket of all objects.
 const bucket = "iofault"
 
-// model is what the server may hold, from what it acknowledged.
+// model is the possible content of the server, derived from its responses.
 type model struct {
-	bucket  bool                       // it is there; otherwise it may be, empty
-	objects map[string][]*faults.Value // the values that a key may have; nil stands for nothing
+	bucket  bool                       // the bucket exists; if false, it may exist, but is empty
+	objects map[string][]*faults.Value // the possible values of each key; nil if the object may be missing
 	uploads map[string]*upload
-	hidden  int // uploads that may have been begun, whose ids nobody was told
+	hidden  int // uploads that may exist, but whose ID is unknown
 }
 
 // upload is a multipart upload.
@@ -32,7 +32,7 @@ func newModel() *model {
 	return &model{objects: map[string][]*faults.Value{}, uploads: map[string]*upload{}}
 }
 
-// clone returns a copy that shares the values only.
+// clone returns a copy that shares only the values.
 func (m *model) clone() *model {
 	c := newModel()
 	c.bucket, c.hidden = m.bucket, m.hidden
@@ -49,7 +49,7 @@ func (m *model) clone() *model {
 	return c
 }
 
-// may notes that a key may have that value from now on, too.
+// may records another possible value of a key.
 func (m *model) may(key string, v *faults.Value) {
 	if m.objects[key] == nil {
 		m.objects[key] = []*faults.Value{nil}
@@ -57,10 +57,10 @@ func (m *model) may(key string, v *faults.Value) {
 	m.objects[key] = append(m.objects[key], v)
 }
 
-// is notes that a key has that value.
+// is records that a key has a value.
 func (m *model) is(key string, v *faults.Value) { m.objects[key] = []*faults.Value{v} }
 
-// has returns the value that a key has for certain; nil if it has none, or nobody knows.
+// has returns the value of a key, or nil if it has none or the value is uncertain.
 func (m *model) has(key string) *faults.Value {
 	if v := m.objects[key]; len(v) == 1 {
 		return v[0]
@@ -68,12 +68,12 @@ func (m *model) has(key string) *faults.Value {
 	return nil
 }
 
-// checker compares what a server says with a model.
+// checker compares a server with a model.
 type checker struct {
 	c       *client
 	m       *model
-	reads   bool // reads must work; otherwise they may fail, in a clean way
-	settle  bool // what is found is what is there, from now on
+	reads   bool // reads must work; otherwise they may fail with a proper error
+	settle  bool // the values that are found become certain
 	found   map[string]*faults.Value
 	unknown bool // some object could not be read
 	wrong   []string
@@ -83,8 +83,8 @@ func (k *checker) bad(format string, args ...any) {
 	k.wrong = append(k.wrong, fmt.Sprintf(format, args...))
 }
 
-// failed notes a failure that must not be, and reports whether there was one at all.
-func (k *checker) failed(what string, a *answer) bool {
+// failed records a failure that is not allowed, and reports whether there was any failure.
+func (k *checker) failed(what string, a *response) bool {
 	text, bad := a.failure()
 	if text != "" && (bad || k.reads) {
 		k.bad("%s: %s", what, text)
@@ -108,7 +108,7 @@ func (k *checker) object(key string) {
 	allowed := k.m.objects[key]
 	if text, _ := a.failure(); text == "404 NoSuchKey" {
 		if !slices.Contains(allowed, nil) {
-			k.bad("lost: GET %s: %s, not %v", key, text, allowed)
+			k.bad("lost: GET %s: %s; expected one of %v", key, text, allowed)
 		} else if k.settle {
 			k.m.is(key, nil)
 		}
@@ -128,17 +128,17 @@ func (k *checker) object(key string) {
 		}
 		return
 	}
-	k.bad("wrong: GET %s: %d bytes, ETag %s, not any of %v", key, len(a.body), a.header.Get("ETag"), allowed)
+	k.bad("wrong: GET %s: %d bytes, ETag %s; expected one of %v", key, len(a.body), a.header.Get("ETag"), allowed)
 }
 
-// listing compares the listing with what was read right before.
+// listing compares the listing with the objects that were just read.
 func (k *checker) listing() {
 	list, a := k.c.list()
 	if k.failed("list", a) || k.unknown {
 		return
 	}
 	if !slices.IsSortedFunc(list, func(a, b listed) int { return bytes.Compare([]byte(a.Key), []byte(b.Key)) }) {
-		k.bad("list: not in order: %v", list)
+		k.bad("the listing is not in order: %v", list)
 	}
 	got := map[string]string{}
 	for _, o := range list {
@@ -149,7 +149,7 @@ func (k *checker) listing() {
 		want[key] = fmt.Sprint(v.Size, " ", v.ETag)
 	}
 	if !maps.Equal(got, want) {
-		k.bad("list: %v, but reads found %v", got, want)
+		k.bad("the listing has %v, but reads found %v", got, want)
 	}
 }
 
@@ -173,7 +173,7 @@ func (k *checker) openUploads() {
 		delete(open, id)
 	}
 	if len(open) > k.m.hidden {
-		k.bad("%d uploads that nobody began: %v", len(open)-k.m.hidden, open)
+		k.bad("%d unexpected uploads: %v", len(open)-k.m.hidden, open)
 	}
 }
 
@@ -186,13 +186,13 @@ func (k *checker) parts(id string, u *upload) {
 		tag, there := got[n]
 		i := slices.IndexFunc(allowed, func(v *faults.Value) bool { return v == nil && !there || v != nil && there && v.ETag == tag })
 		if i < 0 {
-			k.bad("part %d of %s: %q, not any of %v", n, u.key, tag, allowed)
+			k.bad("part %d of %s: ETag %q; expected one of %v", n, u.key, tag, allowed)
 		} else if k.settle {
 			u.parts[n] = []*faults.Value{allowed[i]}
 		}
 		delete(got, n)
 	}
 	if len(got) > 0 {
-		k.bad("parts of %s that nobody sent: %v", u.key, got)
+		k.bad("unexpected parts of %s: %v", u.key, got)
 	}
 }

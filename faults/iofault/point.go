@@ -17,11 +17,11 @@ type point struct {
 	script Script
 	fault  Fault
 
-	data         string // as the server sees it
+	data         string // the data directory, as the server sees it
 	run          *run
 	server       *process
 	struck       Struck
-	then         string // how the server was after the fault
+	then         string // the state of the server after the fault
 	slowestStart time.Duration
 	wrong        []string
 }
@@ -30,7 +30,7 @@ func (p *point) bad(format string, args ...any) {
 	p.wrong = append(p.wrong, fmt.Sprintf(format, args...))
 }
 
-// try runs the script, and holds the server to its word. An error means that the bench itself failed.
+// try runs the script with the fault, and then checks the server. An error means that the bench itself failed.
 func (p *point) try() error {
 	name := fmt.Sprintf("%s-%s-%d", p.script.Name, p.fault.Action, p.fault.At)
 	base := p.bench.base
@@ -51,10 +51,10 @@ func (p *point) try() error {
 	return errors.Join(p.afterwards(), os.RemoveAll(back), os.RemoveAll(back+"-backup"))
 }
 
-// withFault runs the script with the fault, until the server has ended. A server that survived the fault ends in one of
-// four ways, in turns from point to point: after a look at what it is like, it is stopped while the fault is still
-// there; or it is stopped, or killed, when the fault is gone; or it is killed right after the first request that
-// failed, before anything else is written.
+// withFault runs the script with the fault until the server has ended. A server that survived the fault ends in one of
+// four ways, in turn from point to point: it is checked and then stopped while the fault is still set; it is stopped,
+// or killed, after the fault was removed; or it is killed immediately after the first failed request, before anything
+// else is written.
 func (p *point) withFault() {
 	ending := (p.fault.At + p.bench.Turn) % 4
 	p.run.hasty = ending == 3 && !p.script.Stop
@@ -105,8 +105,8 @@ func (p *point) withFault() {
 	p.end(nil)
 }
 
-// begin starts the server and sets the fault, before it or after it, as the script says. It reports whether the server
-// runs.
+// begin starts the server and sets the fault, in the order that the script requires. It reports whether the server is
+// running.
 func (p *point) begin() bool {
 	var err error
 	arm := func(kill func()) { p.drive.Set(p.fault, kill) }
@@ -133,7 +133,7 @@ func (p *point) begin() bool {
 	return false
 }
 
-// start starts the server as start does, with the environment that it has to have by now.
+// start starts the server with the environment that it needs at this stage of the script.
 func (p *point) start(armed func(kill func())) (*process, error) {
 	env := p.script.Env
 	if p.run.rotated {
@@ -142,24 +142,24 @@ func (p *point) start(armed func(kill func())) (*process, error) {
 	return start(p.bench.Binary, p.data, p.bench.env(env), armed)
 }
 
-// end notes what is wrong with the server that has ended: err, or that it panicked.
+// end records what was wrong with a server that has ended: err, or a panic.
 func (p *point) end(err error) {
 	if err != nil {
-		p.bad("start: %v: %s", err, p.server.tail())
+		p.bad("the start failed: %v: %s", err, p.server.tail())
 	}
 	if text := p.server.panicked(); text != "" {
 		p.bad("panic: %s", text)
 	}
 }
 
-// stop stops the server. failing says that its status does not matter.
+// stop stops the server. If failing is set, its exit status does not matter.
 func (p *point) stop(failing bool) {
 	if err := p.server.stop(); err != nil && (!failing || strings.HasPrefix(err.Error(), "hang")) {
-		p.bad("stop: %v: %s", err, p.server.tail())
+		p.bad("the stop failed: %v: %s", err, p.server.tail())
 	}
 }
 
-// check reads everything, but where nothing can be there. failing says that reads may fail.
+// check compares everything with the model, unless the bucket may be missing. If failing is set, reads may fail.
 func (p *point) check(failing, settle bool) {
 	if !p.run.m.bucket {
 		return
@@ -170,17 +170,17 @@ func (p *point) check(failing, settle bool) {
 	}
 }
 
-// How a server may be after a fault.
+// The states of a server after a fault.
 const (
-	wentOn     = "went on"
+	wentOn     = "continued"
 	refused    = "refused writes until a restart" // with 503
-	fails      = "failed writes while the drive did"
+	fails      = "failed writes while the drive failed"
 	didntStart = "did not start"
 	stopped    = "stopped"
 	killed     = "killed"
 )
 
-// probe writes an object and says what the server is like. failing says that the drive still fails.
+// probe writes an object and returns the state of the server. failing means that the drive still fails.
 func (p *point) probe(failing bool) string {
 	p.run.over = false
 	before := p.run.failed
@@ -197,13 +197,13 @@ func (p *point) probe(failing bool) string {
 	case strings.HasPrefix(text, "503 "):
 		return refused
 	case !failing:
-		p.bad("a write after the fault: %s: %s", text, p.server.tail())
+		p.bad("a write after the fault failed: %s: %s", text, p.server.tail())
 	}
 	return fails
 }
 
-// afterwards starts the server again, twice, without a fault, and checks all of it; after a rotation once more, without
-// the database.
+// afterwards starts the server twice more, without a fault, and checks everything. If the script has a rotation, it
+// starts the server a third time, without the database.
 func (p *point) afterwards() error {
 	if p.fault.Action == KILL && p.fault.ForEver && p.struck.Times > 0 {
 		p.crashLoop()
@@ -230,7 +230,7 @@ func (p *point) afterwards() error {
 		p.check(false, true)
 		if i == 0 {
 			if then := p.probe(false); then != wentOn {
-				p.bad("a write after a restart: %s", then)
+				p.bad("a write after a restart: the server %q; expected %q", then, wentOn)
 			}
 			p.finally()
 			p.stop(false)
@@ -242,7 +242,7 @@ func (p *point) afterwards() error {
 	return nil
 }
 
-// finally recounts, and does what the script has for the end.
+// finally recounts the references, and runs Script.Finally.
 func (p *point) finally() {
 	failed, wrong := p.run.failed, len(p.run.wrong)
 	p.run.failed = map[string]int{}
@@ -252,7 +252,7 @@ func (p *point) finally() {
 	}
 	p.wrong = append(p.wrong, p.run.wrong[wrong:]...)
 	for text := range p.run.failed {
-		p.bad("in the end: %s: %s", text, p.server.tail())
+		p.bad("a request at the end failed: %s: %s", text, p.server.tail())
 	}
 	p.run.failed = failed
 	if p.script.Finally != nil {
@@ -260,7 +260,7 @@ func (p *point) finally() {
 	}
 }
 
-// crashLoop starts the server three times and kills it in its start, each time at another operation.
+// crashLoop starts the server three times and kills it during the start, each time at another operation.
 func (p *point) crashLoop() {
 	for i := range 3 {
 		f := Fault{Action: KILL, At: 1 + (p.fault.At*7+i*5)%30}

@@ -17,7 +17,7 @@ import (
 	"orcas/internal/environ"
 )
 
-// Bounds of what a server may take. None is reached unless something hangs, but for readyMax, which is promised.
+// Time limits of a server. Except for readyMax, which is guaranteed, they are reached only if something hangs.
 const (
 	readyMax   = 5 * time.Second
 	startMax   = 20 * time.Second
@@ -31,7 +31,7 @@ const (
 	secretKey = "iofault-secret-key"
 )
 
-// process is a server that runs.
+// process is a running server.
 type process struct {
 	cmd      *exec.Cmd
 	endpoint string
@@ -41,7 +41,7 @@ type process struct {
 	exit     error
 }
 
-// output gathers what a process says.
+// output collects the output of a process.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -53,7 +53,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return o.text.Write(p)
 }
 
-// String returns what was said until now.
+// String returns the output so far.
 func (o *output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -63,9 +63,9 @@ func (o *output) String() string {
 // errEnded is the error of a start that ended before it was ready.
 var errEnded = errors.New("ended before it was ready")
 
-// start starts a server in the directory data, with more environment, and waits until it is ready. armed, if set, is
-// called right before, with what kills it. With an error the process has ended; it is returned all the same, for what
-// it said.
+// start starts a server on the directory data, with additional environment variables, and waits until it is ready.
+// armed, if set, is called just before, with a function that kills the server. If start fails, the process has ended;
+// it is returned nonetheless, for its output.
 func start(binary, data string, env []string, armed func(kill func())) (*process, error) {
 	p := &process{cmd: exec.Command(binary, "server", "--data", data, "--address", "127.0.0.1:0", "--admin-address", "127.0.0.1:0"), exited: make(chan struct{})}
 	p.cmd.Env = append(environ.Without("ORCAS_"), "ORCAS_ROOT_ACCESS_KEY="+accessKey, "ORCAS_ROOT_SECRET_KEY="+secretKey)
@@ -90,12 +90,12 @@ func start(binary, data string, env []string, armed func(kill func())) (*process
 	}
 	if took := time.Since(begun); took > readyMax {
 		p.kill()
-		return p, fmt.Errorf("ready after %v only", took)
+		return p, fmt.Errorf("ready after %v; expected at most %v", took, readyMax)
 	}
 	return p, nil
 }
 
-// launch starts the command from a thread that lives as long as it: its death would be the signal of Pdeathsig.
+// launch starts the command from a thread that lives as long as the command: Pdeathsig is sent when the thread ends.
 func (p *process) launch(running chan struct{}) error {
 	started := make(chan error)
 	go func() {
@@ -134,7 +134,7 @@ func (p *process) await(begun time.Time) error {
 			}
 		}
 		if time.Since(begun) > startMax {
-			return fmt.Errorf("neither ready nor at an end after %v", startMax)
+			return fmt.Errorf("neither ready nor ended after %v", startMax)
 		}
 	}
 }
@@ -147,7 +147,7 @@ func (p *process) kill() {
 	<-p.exited
 }
 
-// stop asks the process to end, and waits. Its error says that it did not, or with which status it did.
+// stop sends SIGTERM and waits. It returns an error if the process does not end, or ends with another status than 0.
 func (p *process) stop() error {
 	p.signal(syscall.SIGTERM)
 	select {
@@ -159,19 +159,19 @@ func (p *process) stop() error {
 	}
 }
 
-// panicked returns what a process said that no process may say, or "".
+// panicked returns output that a healthy process never writes, or "".
 func (p *process) panicked() string {
-	said := p.out.String()
+	text := p.out.String()
 	for _, sign := range []string{"panic: ", "fatal error: ", "SIGBUS", "SIGSEGV", "DATA RACE", "is not a setting of this version"} {
-		if i := strings.Index(said, sign); i >= 0 {
-			return said[i:min(len(said), i+2000)]
+		if i := strings.Index(text, sign); i >= 0 {
+			return text[i:min(len(text), i+2000)]
 		}
 	}
 	return ""
 }
 
-// tail returns the end of what the process said.
+// tail returns the end of the output.
 func (p *process) tail() string {
-	said := strings.TrimSpace(p.out.String())
-	return said[max(0, len(said)-400):]
+	text := strings.TrimSpace(p.out.String())
+	return text[max(0, len(text)-400):]
 }

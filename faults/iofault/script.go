@@ -20,30 +20,30 @@ import (
 // Script is a sequence of requests.
 type Script struct {
 	Name      string
-	Base      string // the data directory to begin with
+	Base      string // the initial data directory
 	Env       []string
-	FromStart bool // the fault is there from the start of the server on, otherwise from the first request on
+	FromStart bool // the fault is set before the server starts; otherwise, before the first request
 	Steps     func(r *run)
-	Stop      bool // then the server is stopped, the fault still there
-	// Rotated is the environment in place of Env after a rotation that was acknowledged, and for the last starts.
+	Stop      bool // stop the server after the steps, with the fault still set
+	// Rotated, if set, replaces Env after an acknowledged rotation.
 	Rotated []string
-	// Finally is done in the end, after the checks, without a fault; it must succeed, and then everything is checked
+	// Finally runs at the end, after the checks and without a fault. It must succeed, and then everything is checked
 	// once more.
 	Finally func(r *run)
-	// Every so manieth operation is tried, and every so manieth with a fault that stays, or among those that read; 0:
-	// each.
+	// Only every Stride-th operation is tested, and for permanent faults and reads only every RestStride-th; 0 means
+	// every one.
 	Stride, RestStride int
 }
 
-// Sizes of contents, in bytes.
+// Sizes of content, in bytes.
 const (
 	smallSize = 4 << 10
 	largeSize = 6 << 20
 	partSize  = 5 << 20
-	maxPacked = 64 << 10 // the largest that is packed
+	maxPacked = 64 << 10 // the largest content that is packed
 )
 
-// Scripts are the canonical ones.
+// Scripts returns all scripts.
 func Scripts() []Script {
 	return []Script{
 		{Name: "start", Base: empty, FromStart: true, Steps: func(r *run) {
@@ -126,7 +126,7 @@ func Scripts() []Script {
 			for i := range 300 {
 				keys = append(keys, fmt.Sprintf("often-%02d", i))
 			}
-			r.removeAll(keys...) // the log is measured once for so many changes, and copied beside the writes
+			r.removeAll(keys...) // with this many changes in one request, the log is copied while writes continue
 			for range 4 {
 				r.put("small", 10)
 			}
@@ -136,13 +136,13 @@ func Scripts() []Script {
 		}},
 		{Name: "compaction", Base: holed, Env: noRounds, Finally: tidy, Steps: func(r *run) {
 			if report := r.reclaim(); report != nil && report.BytesMoved == 0 {
-				r.bad("a compaction that moved nothing: %+v", report)
+				r.bad("the compaction moved no content: %+v", report)
 			}
 			r.get("hole-00")
 		}},
 		{Name: "snapshot", Base: deadPack, Env: noRounds, Finally: tidy, Steps: func(r *run) {
 			if report := r.reclaim(); report != nil && (report.BytesMoved > 0 || report.Snapshots == 0 || report.BlocksFreed == 0) {
-				r.bad("more than a snapshot, and an unlink after it: %+v", report)
+				r.bad("expected a snapshot and then freed blocks, without moved content: %+v", report)
 			}
 			r.put("small", smallSize)
 		}},
@@ -166,16 +166,16 @@ func Scripts() []Script {
 	}
 }
 
-// tidy asks for two full rounds: what an interrupted one left must be found by them.
+// tidy requests two full rounds of reclaim, which must complete the work of an interrupted round.
 func tidy(r *run) {
 	r.reclaim()
 	r.reclaim()
 }
 
-// wholeBackups makes another backup, and reads all of it and of every one before that was called whole.
+// wholeBackups makes another backup, and checks it and all earlier backups that were reported to be complete.
 func wholeBackups(r *run) {
 	if !r.backup() {
-		r.bad("a backup without a fault is not whole: %q", r.problems)
+		r.bad("a backup without a fault is incomplete: %q", r.problems)
 	}
 	for _, name := range r.backups {
 		report, err := backup.Check(context.Background(), r.backupDir, name, nil)
@@ -185,28 +185,28 @@ func wholeBackups(r *run) {
 	}
 }
 
-// run carries out the requests of a script, and keeps the model.
+// run sends the requests of a script, and maintains the model.
 type run struct {
 	c      *client
 	m      *model
-	killed bool // broken connections are all right
-	hasty  bool // the first failure is the end
-	id     uint64
-	mixed  bool // some contents can be compressed, some cannot
+	killed bool   // the server may be killed, so broken connections are allowed
+	hasty  bool   // the first failure ends the run
+	id     uint64 // the last ID of content
+	mixed  bool   // half of the content can be compressed
 	acked  int
 	failed map[string]int // by status and code
-	over   bool           // nothing more is sent
+	over   bool           // send no more requests
 
-	rotated bool // the server must do without the old master key
+	rotated bool // the server must work without the old master key
 
 	backupDir string
-	backups   []string // that were called whole
-	problems  []string // of the last
+	backups   []string // complete backups
+	problems  []string // of the last backup
 
 	wrong []string
 }
 
-// run returns a run that begins with a model and the ids of contents behind lastID.
+// run returns a run with a model, whose content has IDs greater than lastID.
 func (b *Bench) run(m *model, lastID uint64) *run {
 	return &run{m: m, id: lastID, mixed: b.Compression != "", failed: map[string]int{}}
 }
@@ -216,16 +216,16 @@ func (r *run) bad(format string, args ...any) {
 }
 
 // send sends a request and reports whether it was acknowledged.
-func (r *run) send(method, key, query string, header map[string]string, body []byte) (*answer, bool) {
+func (r *run) send(method, key, query string, header map[string]string, body []byte) (*response, bool) {
 	if r.over {
-		return &answer{}, false
+		return &response{}, false
 	}
 	a := r.c.do(method, key, query, header, body)
 	return a, r.judge(strings.TrimSuffix(fmt.Sprintf("%s %s?%s", method, key, query), "?"), a)
 }
 
-// judge notes how a request ended, and reports whether it was acknowledged.
-func (r *run) judge(what string, a *answer) bool {
+// judge records how a request ended, and reports whether it was acknowledged.
+func (r *run) judge(what string, a *response) bool {
 	text, bad := a.failure()
 	if text == "" {
 		r.acked++
@@ -246,7 +246,7 @@ func (r *run) judge(what string, a *answer) bool {
 	return false
 }
 
-// reclaim asks for a full round of reclaim and returns what it did; nil: it failed.
+// reclaim requests a full round of reclaim and returns its report, or nil if the request failed.
 func (r *run) reclaim() *reclaim.Report {
 	if r.over {
 		return nil
@@ -262,7 +262,7 @@ func (r *run) reclaim() *reclaim.Report {
 	return &report
 }
 
-// backup asks for a backup and reports whether it is whole.
+// backup requests a backup and reports whether it is complete.
 func (r *run) backup() bool {
 	if r.over {
 		return false
@@ -283,7 +283,7 @@ func (r *run) backup() bool {
 	return true
 }
 
-// awaitReclaim waits a while until rounds that nobody asked for have freed some blocks.
+// awaitReclaim waits, for a limited time, until automatic rounds have freed some blocks.
 func (r *run) awaitReclaim(blocks int) {
 	for range 60 {
 		if r.over {
@@ -304,8 +304,8 @@ func (r *run) awaitReclaim(blocks int) {
 	}
 }
 
-// value makes content that differs from all others. Content of every third id can be compressed: where that matters,
-// one of two contents is such.
+// value returns new content. Content whose ID is divisible by three can be compressed. If mixed is set, value skips IDs
+// so that half of the content can be compressed.
 func (r *run) value(size int64) (*faults.Value, []byte) {
 	r.id++
 	if r.mixed && r.id%3 == 2 {
@@ -314,10 +314,10 @@ func (r *run) value(size int64) (*faults.Value, []byte) {
 	return faults.NewValue(faults.Piece{ID: r.id, Size: size})
 }
 
-// tag compares the ETag of an answer with the value that was sent.
+// tag compares the ETag of a response with the value that was sent.
 func (r *run) tag(what string, got string, v *faults.Value) {
 	if etagOf(got) != v.ETag {
-		r.bad("%s: acknowledged with ETag %s instead of %s", what, got, v.ETag)
+		r.bad("%s: acknowledged with ETag %s; expected %s", what, got, v.ETag)
 	}
 }
 
@@ -341,7 +341,7 @@ func (r *run) put(key string, size int64) bool {
 	return ok
 }
 
-// get reads a key; an answer must be right.
+// get reads a key, and checks the content if the request succeeds.
 func (r *run) get(key string) {
 	if r.over {
 		return
@@ -412,7 +412,7 @@ func (r *run) copy(from, to string) {
 	r.tag("copy to "+to, result.ETag, v)
 }
 
-// begin begins an upload and returns its id, "" where it failed.
+// begin creates an upload and returns its ID, or "" if that failed.
 func (r *run) begin(key string) string {
 	if r.over {
 		return ""
@@ -447,7 +447,7 @@ func (r *run) part(id string, n int, size int64) *faults.Value {
 	return v
 }
 
-// multipart uploads an object in parts; it gives up where one fails.
+// multipart uploads an object in parts. It stops if a request fails.
 func (r *run) multipart(key string, sizes ...int64) {
 	id := r.begin(key)
 	if id == "" {

@@ -23,8 +23,8 @@ type Row struct {
 	// Acked and Failed count requests; those that failed by status and code.
 	Acked  int
 	Failed map[string]int
-	// Then counts the points by the state of the server after the fault (see point.then). Met does so for each
-	// operation that hit the fault first, by its name and the kind of its file.
+	// Then counts the points by the state of the server after the fault (see point.then). Met does the same for each
+	// operation that the fault hit first, by its name and the kind of its file.
 	Then map[string]int
 	Met  map[string]map[string]int
 	// SlowestStart is the longest time until the server was ready after a restart, in milliseconds.
@@ -36,22 +36,22 @@ type Row struct {
 // Violation is a broken guarantee.
 type Violation struct {
 	At   int
-	Op   string // the operation that hit the fault first
+	Op   string // the operation that the fault hit first
 	What string
 }
 
 // String returns all fields on one line.
 func (v Violation) String() string { return fmt.Sprintf("at %d (%s): %s", v.At, v.Op, v.What) }
 
-// A sweep ends when three runs have not reached the fault, because background work of the server may happen either
-// before or after the end of the script; pointsMax limits a sweep that would not end.
+// A sweep ends when three runs have not reached the fault. One is not enough, because background work of the server may
+// happen either before or after the end of the script. pointsMax limits a sweep that would not end.
 const (
 	missesMax = 3
 	pointsMax = 5000
 )
 
-// Sweep runs a script with the fault at the first operation, at the second, and so on, until the script ends before the
-// fault. It ignores fault.At. An error means that the test bench itself failed.
+// Sweep runs a script with the fault at the first operation, at the second, and so on, until the script ends before it
+// reaches the fault. It ignores fault.At. An error means that the test bench itself failed.
 func (b *Bench) Sweep(s Script, fault Fault) (*Row, error) {
 	var err error
 	if b.base, err = b.prepare(s.Base); err != nil {
@@ -66,7 +66,7 @@ func (b *Bench) Sweep(s Script, fault Fault) (*Row, error) {
 		Met: map[string]map[string]int{}, Failed: map[string]int{}, Then: map[string]int{}}
 	var (
 		next atomic.Int64
-		miss atomic.Int64 // points that were not reached
+		miss atomic.Int64 // runs that did not reach the fault
 		wg   sync.WaitGroup
 		mu   sync.Mutex // guards row and errs
 		errs []error
@@ -141,7 +141,7 @@ func (o Op) kind(data string) string {
 func (r *Row) title() string {
 	mode, class := "once", "changes"
 	if r.ForEver {
-		mode = "for ever"
+		mode = "forever"
 	}
 	if r.Reads {
 		class = "reads"
@@ -151,6 +151,6 @@ func (r *Row) title() string {
 
 // String returns a line of a table.
 func (r *Row) String() string {
-	return fmt.Sprintf("%s %4d points, %5d acknowledged, failed %v, then %v, ready within %d ms, %.0f s, %d violations",
+	return fmt.Sprintf("%s %4d points, %5d requests acknowledged, failures %v, servers after the fault %v, ready within %d ms, %.0f s, %d violations",
 		r.title(), r.Points, r.Acked, r.Failed, r.Then, r.SlowestStart, r.Seconds, len(r.Violations))
 }

@@ -38,10 +38,10 @@ func Addresses(n int) ([]string, error) {
 		defer l.Close() // not earlier, so that all addresses differ
 		addresses = append(addresses, l.Addr().String())
 	}
-	return nil, fmt.Errorf("found %d free ports between %d and %d, not %d", len(addresses), lowest, below-1, n)
+	return nil, fmt.Errorf("found %d free ports from %d to %d; expected %d", len(addresses), lowest, below-1, n)
 }
 
-// Address returns one of Addresses.
+// Address returns one such address.
 func Address() (string, error) {
 	addresses, err := Addresses(1)
 	if err != nil {
