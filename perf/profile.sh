@@ -35,13 +35,13 @@ done <<-'STAGES'
 	lay out and sync a batch (the gatherer)|orcas/batch.(*Writer).gather|put
 	... fdatasync|orcas/internal/durable.(*File).DataSync|put
 	metadata of a batch in SQLite (the applier)|orcas/batch.(*Writer).applyAll|put
-	look the object up|orcas/core/cached.(*Meta).Object|get
+	look up the object|orcas/core/cached.(*Meta).Object|get
 	read and verify frames|orcas/content.(*Section).next|get
 	write to the socket|orcas/server.(*limitedConn).Write|put get
 	access log|orcas/s3.(*accessLog).Observe|put get
-	allocate memory (a part of the others)|runtime.mallocgc|put get
+	allocate memory (part of the other stages)|runtime.mallocgc|put get
 STAGES
 if [[ $missing ]]; then
-	echo "perf/profile.sh: no time was spent in these functions; have they been renamed?$missing" >&2
+	echo "perf/profile.sh: these functions used no CPU time, so they may have been renamed:$missing" >&2
 	exit 1
 fi

@@ -122,7 +122,7 @@ func (d Docs) Row(section, name string) (row, served string) {
 }
 
 // ownOperations is the section of what AWS does not have.
-const ownOperations = "Operations of our own"
+const ownOperations = "Extensions"
 
 // The tables name everything that the model names, and nothing else.
 func TestDocsAndModelNameTheSame(t *testing.T) {
@@ -139,7 +139,7 @@ func TestDocsAndModelNameTheSame(t *testing.T) {
 		look("Operations", o.Name)
 		look("Request headers", o.Headers...)
 		look("Query parameters", o.Query...)
-		look("Answer headers", o.Answer...)
+		look("Response headers", o.Answer...)
 	}
 	delete(docs, ownOperations)
 	for section, rows := range docs {
@@ -188,7 +188,7 @@ func TestDocsAndAnswerHeaders(t *testing.T) {
 			code.WriteString(strings.ToLower(string(text)))
 		}
 	}
-	for name, sent := range ReadDocs(t)["Answer headers"] {
+	for name, sent := range ReadDocs(t)["Response headers"] {
 		if sent != "no" && !strings.HasSuffix(name, "*") {
 			require.True(t, strings.Contains(code.String(), `"`+strings.ToLower(name)+`"`), "no code sends %s", name)
 		}

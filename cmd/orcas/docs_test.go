@@ -17,8 +17,8 @@ var shown = regexp.MustCompile("(?m)(?:^|`|&& )(?:bin/)?orcas ([a-z][^`#&\n]*)")
 // incomplete matches errors about arguments that are missing.
 var incomplete = regexp.MustCompile("missing flag|^expected |must not be empty")
 
-// TestDocumentedCommandsExist parses each command line in the documents: the command exists, and has these flags.
-func TestDocumentedCommandsExist(t *testing.T) {
+// TestDocumentsShowExistingCommands parses each command line in the documents: the command exists, and has these flags.
+func TestDocumentsShowExistingCommands(t *testing.T) {
 	documents, err := filepath.Glob("../../docs/*.md")
 	require.NoError(t, err)
 	more, err := filepath.Glob("../../docs/contributing/*.md")
