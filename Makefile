@@ -37,7 +37,7 @@ BUILDVCS := $(shell git status >/dev/null 2>&1 || echo -buildvcs=false)
 include faults/faults.mk
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## build the server and start it, with data in ./data
 	@exec bin/orcas server --data "$(DATA)"

@@ -81,7 +81,7 @@ func (s *Server) startComparing(ctx context.Context) {
 	case <-done:
 	case <-ctx.Done():
 	case <-time.After(comparePatience):
-		s.log.Info("still comparing the blocks with the metadata; requests are served meanwhile")
+		s.log.Info("still comparing the blocks with the metadata; requests are served in the meantime")
 	}
 }
 

@@ -27,7 +27,7 @@ var variables = []Variable{
 	{"ORCAS_BUCKETS", "none", "bucket names, separated by commas",
 		"Buckets to create at startup if they do not exist.", setBuckets},
 	{"ORCAS_DURABILITY", "strict", "strict, relaxed",
-		"Acknowledge a write after the disk sync, or as soon as the operating system has it.", setDurability},
+		"Acknowledge a write after the disk sync (strict), or as soon as the operating system has it (relaxed).", setDurability},
 	{"ORCAS_WRITE_BUFFER_WINDOW_SEC", "10", "1 to 3600",
 		"With relaxed durability: a power cut loses only writes acknowledged within this many seconds, plus the time of two syncs.", setWindow},
 	{"ORCAS_BATCH_WRITE_ENABLED", "true", "true, false",

@@ -31,7 +31,7 @@ type command struct {
 	Out      string `default:"report" placeholder:"DIR" help:"Write report.md, tables.md, report.html and the plots to this directory (default ${default})."`
 	Bench    string `placeholder:"FILE" help:"Add tables of the Go benchmark results (output of go test -bench) in this file."`
 	Head     string `placeholder:"FILE" help:"Begin the Markdown with the text of this file."`
-	Markdown string `placeholder:"FILE" help:"Write the Markdown to this file instead. Links to the plots are relative to it."`
+	Markdown string `placeholder:"FILE" help:"Write the Markdown to this file instead. Links to the plots are relative to that file."`
 }
 
 // run is main as a function: it returns the exit status.

@@ -25,7 +25,7 @@ type fsckCommand struct {
 	Repair  bool   `help:"Repair the metadata: rebuild it from the blocks if rows are lost; otherwise recompute reference counts, indexes and newest versions."`
 	JSON    bool   `name:"json" help:"Print the report as JSON."`
 
-	AllowMissing bool `name:"allow-missing-blocks" help:"Check even if the block directory is empty although the metadata refers to blocks."`
+	AllowMissing bool `name:"allow-missing-blocks" help:"Check even if the metadata refers to blocks but the block directory is empty."`
 
 	progress func(phase string, done, total int64)
 	voids    bool // the replay skipped changes, so a snapshot must record that

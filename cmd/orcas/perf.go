@@ -67,7 +67,7 @@ func (perfListCommand) Run(to *console) error {
 // perfCommon contains the flags of every command that measures.
 type perfCommon struct {
 	Profile  string        `default:"baseline" enum:"smoke,baseline,saturation" help:"Choose how much to measure: smoke (2 minutes), baseline (22 minutes) or saturation (hours)."`
-	Dir      string        `default:"." placeholder:"DIR" help:"Store the data of the servers that the command starts below this directory, on the file system to measure."`
+	Dir      string        `default:"." placeholder:"DIR" help:"Store the data of the servers that the command starts below this directory, on the file system to measure (default: the current directory)."`
 	JSON     string        `name:"json" placeholder:"FILE" help:"Write the results of the run to this file, as JSON."`
 	Duration time.Duration `help:"Set the duration of each load phase (overrides the profile)."`
 	Turns    int           `help:"Measure each side this many times, and report the median."`
@@ -140,8 +140,8 @@ type perfRunCommand struct {
 	Compressible float64  `placeholder:"R" help:"Fill this share of each body with zeros, from 0 to 1."`
 	MaxErrorRate float64  `placeholder:"R" help:"Fail if more than this share of the requests of any load fails, from 0 to 1 (default 0)."`
 	Workers      int      `help:"Set the number of workers of closed loops (overrides the profile)."`
-	Rate         float64  `help:"Set the requests per second of open loops (overrides the profile)."`
-	Mode         string   `default:"" enum:",open,closed" help:"Run every load as an open or a closed loop (default: what the scenario defines)."`
+	Rate         float64  `placeholder:"N" help:"Set the requests per second of open loops (overrides the profile)."`
+	Mode         string   `default:"" enum:",open,closed" placeholder:"MODE" help:"Run every load as an open or a closed loop (default: as the scenario defines)."`
 }
 
 // Validate is called by kong.
