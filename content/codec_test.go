@@ -19,7 +19,7 @@ import (
 	"orcas/vfs"
 )
 
-// mixed makes content of which some frames compress and some do not.
+// mixed returns content in which some frames are compressible and some are not.
 func mixed(seed uint64, n int) []byte {
 	b := make([]byte, 0, n+frame.MaxPlain)
 	for i := seed; len(b) < n; i++ {
@@ -77,7 +77,7 @@ func TestCompressedContent(t *testing.T) {
 					require.EqualValues(t, frame.Zstd, d.Codec, "%s %d", name, size)
 					require.Less(t, storedBytes(d), int64(size/2))
 				case name == "random":
-					require.EqualValues(t, frame.Plain, d.Codec, "%s %d: what does not shrink is read as fast as ever", name, size)
+					require.EqualValues(t, frame.Plain, d.Codec, "%s %d: incompressible content is stored uncompressed", name, size)
 				}
 			}
 		}
@@ -117,8 +117,8 @@ func TestRangesOfCompressedContent(t *testing.T) {
 	}
 }
 
-// TestRangesReadLittle counts what a small range of a large compressed content reads: headers up to its frame, and that
-// frame.
+// TestRangesReadLittle counts the reads for a small range of large compressed content: the headers up to its frame, and
+// that frame.
 func TestRangesReadLittle(t *testing.T) {
 	counted := &readBytes{Blocks: mem.NewBlocks()}
 	w := worldOver(t, counted)
@@ -148,11 +148,11 @@ func TestRangesReadLittle(t *testing.T) {
 	_, err = s.WriteTo(io.Discard)
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
-	require.Equal(t, 17, counted.calls, "a header, and then each frame together with the next one's header")
+	require.Equal(t, 17, counted.calls, "one header, then each frame together with the header of the next")
 	require.EqualValues(t, storedBytes(d)+frame.HeaderSize+15*frame.HeaderSize, counted.n)
 }
 
-// readBytes counts what is read.
+// readBytes counts the reads and the bytes read.
 type readBytes struct {
 	*mem.Blocks
 	calls, n int
@@ -174,7 +174,7 @@ func (r *countedReader) ReadAt(p []byte, off int64) (int, error) {
 	return r.BlockReader.ReadAt(p, off)
 }
 
-func TestWhatTheHeadersSay(t *testing.T) {
+func TestCompressedTypesAreNotCompressed(t *testing.T) {
 	w := newWorld(t)
 	w.compressed(core.CompressionFast)
 	for i, h := range []struct {
@@ -200,7 +200,7 @@ func TestWhatTheHeadersSay(t *testing.T) {
 	}
 }
 
-// TestDefaultCompression shows that a bucket's own setting wins over that of the server.
+// TestDefaultCompression checks that a bucket's own setting overrides that of the server.
 func TestDefaultCompression(t *testing.T) {
 	w := worldWith(t, mem.NewBlocks(), func(o *content.Options) { o.Compression = core.CompressionBetter })
 	for i, c := range []struct {
@@ -213,7 +213,7 @@ func TestDefaultCompression(t *testing.T) {
 	}
 }
 
-// TestCopiesAcrossCodecs makes an object of pieces that are stored in different ways.
+// TestCopiesAcrossCodecs completes an upload whose parts are copied from content in different stored forms.
 func TestCopiesAcrossCodecs(t *testing.T) {
 	w := newWorld(t)
 	plain := mixed(1, 6<<20)
@@ -224,13 +224,13 @@ func TestCopiesAcrossCodecs(t *testing.T) {
 	small := storetest.Text(3, 4000)
 	w.Put("small", small)
 
-	id := w.Upload("made", core.UploadInfo{})
+	id := w.Upload("joined", core.UploadInfo{})
 	var want []byte
 	var parts []vfs.CompletedPart
 	add := func(n int, key string, body []byte, from, length int64) {
 		source, err := w.FS.Stat(ctx, w.Bucket, key, core.Current)
 		require.NoError(t, err)
-		p, err := w.FS.CopyPart(ctx, vfs.CopyPartRequest{Source: source, From: from, Length: length, Bucket: w.Bucket, Key: "made", Upload: id, Number: n,
+		p, err := w.FS.CopyPart(ctx, vfs.CopyPartRequest{Source: source, From: from, Length: length, Bucket: w.Bucket, Key: "joined", Upload: id, Number: n,
 			Algorithms: []checksum.Algorithm{checksum.CRC64NVME}})
 		require.NoError(t, err)
 		parts = append(parts, vfs.CompletedPart{Number: n, ETag: p.ETag})
@@ -240,19 +240,20 @@ func TestCopiesAcrossCodecs(t *testing.T) {
 	add(2, "zipped", zipped, 300_001, 5<<20)
 	add(3, "plain", plain, 0, 6<<20)
 	add(4, "small", small, 100, 2000)
-	_, err := w.FS.CompleteUpload(ctx, vfs.CompleteRequest{Bucket: w.Bucket, Key: "made", Upload: id, Parts: parts, Size: -1})
+	_, err := w.FS.CompleteUpload(ctx, vfs.CompleteRequest{Bucket: w.Bucket, Key: "joined", Upload: id, Parts: parts, Size: -1})
 	require.NoError(t, err)
-	w.RequireContent("made", want)
+	w.RequireContent("joined", want)
 	for range 50 {
 		off := rand.Int64N(int64(len(want)))
 		n := min(rand.Int64N(2<<20), int64(len(want))-off)
-		got, err := w.Read("made", off, n)
+		got, err := w.Read("joined", off, n)
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(want[off:off+n], got))
 	}
 }
 
-// TestEveryBitOfCompressedContent flips every bit on the way from the block: an error, and not one wrong byte.
+// TestEveryBitOfCompressedContent flips each bit as it is read from the block. Every flip must cause an error, and no
+// wrong byte may be returned.
 func TestEveryBitOfCompressedContent(t *testing.T) {
 	blocks := &flipping{Blocks: mem.NewBlocks()}
 	w := worldOver(t, blocks)
@@ -272,7 +273,7 @@ func TestEveryBitOfCompressedContent(t *testing.T) {
 	w.RequireContent("k", body)
 }
 
-// TestLyingFrames replaces stored frames by ones whose checksums are right and whose payload is not what it should be.
+// TestLyingFrames replaces stored frames with frames whose checksums are correct but whose header or payload is wrong.
 func TestLyingFrames(t *testing.T) {
 	storetest.NeedsPlain(t)
 	for name, lie := range map[string]func(h *frame.Header, payload []byte) []byte{
@@ -280,7 +281,7 @@ func TestLyingFrames(t *testing.T) {
 			h.Plain--
 			return payload
 		},
-		"a codec of the future": func(h *frame.Header, payload []byte) []byte {
+		"an unknown codec": func(h *frame.Header, payload []byte) []byte {
 			h.Codec = 77
 			return payload
 		},
@@ -295,7 +296,7 @@ func TestLyingFrames(t *testing.T) {
 		"garbage": func(h *frame.Header, payload []byte) []byte {
 			return storetest.Random(1, len(payload))
 		},
-		"cut off": func(h *frame.Header, payload []byte) []byte { return payload[:len(payload)-1] },
+		"truncated": func(h *frame.Header, payload []byte) []byte { return payload[:len(payload)-1] },
 		"another content": func(h *frame.Header, payload []byte) []byte {
 			h.ID++
 			return payload
@@ -319,7 +320,7 @@ func TestLyingFrames(t *testing.T) {
 			blocks.lie = lie
 			got, err := w.Read("k", 0, -1)
 			want := core.Damaged
-			if name == "a codec of the future" {
+			if name == "an unknown codec" {
 				want = core.Unsupported
 			}
 			require.Equal(t, want, core.KindOf(err), "%v", err)
@@ -328,7 +329,7 @@ func TestLyingFrames(t *testing.T) {
 	}
 }
 
-// lying changes the frame at the start of an extent.
+// lying modifies the frame at the start of each extent that is read.
 type lying struct {
 	*mem.Blocks
 	lie func(h *frame.Header, payload []byte) []byte
@@ -364,7 +365,7 @@ func (r *lyingReader) ReadAt(p []byte, off int64) (int, error) {
 	return copy(p, made[:len(all)][off:]), nil
 }
 
-// TestAllocationsOfCompressedReads bounds what reading a small compressed object allocates.
+// TestAllocationsOfCompressedReads limits the number of allocations for reading a small compressed object.
 func TestAllocationsOfCompressedReads(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the race detector empties pools")
@@ -389,6 +390,6 @@ func TestAllocationsOfCompressedReads(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Logf("%.0f", got)
+	t.Logf("%.0f allocations", got)
 	require.LessOrEqual(t, got, 12.0)
 }

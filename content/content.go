@@ -17,12 +17,12 @@ import (
 	"orcas/internal/mutant"
 )
 
-// Content is content that is being written. Small content is in a pooled buffer. Large content is already in a block
-// of its own, but not yet durable. It is used by one goroutine.
+// Content is a body that is being received and stored. Small content is in a pooled buffer. Large content is already in
+// a block of its own, but not yet durable. A Content must be used by one goroutine only.
 type Content struct {
 	engine  *Engine
 	size    int64         // announced, in bytes
-	scope   core.BucketID // the bucket whose stored content it may share; 0 for none
+	scope   core.BucketID // the bucket whose stored content it may share; 0 if none
 	md5     [md5.Size]byte
 	sha256  [sha256.Size]byte
 	head    [sha256.Size]byte // SHA-256 of the first core.HeadSize bytes, if there are more
@@ -35,16 +35,16 @@ type Content struct {
 	unnamed core.BlockID      // the block, while it is durable but no record refers to it (see repairLarge)
 	codec   codec.Encoder
 	similar bool             // predictDuplicate predicted that this is a duplicate
-	known   *core.DataInfo   // instead of buffer and large: equal content that is stored (see KnownContent)
-	bucket  *core.BucketInfo // the bucket that it is for
+	known   *core.DataInfo   // instead of buffer and large: equal content that is already stored (see KnownContent)
+	bucket  *core.BucketInfo // the destination bucket
 
 	wrapper *codec.Key // wraps the data key; nil if the content is not encrypted
 	dataKey []byte     // the wrapped data key of large content
 }
 
-// NewContent begins content of size bytes for a bucket. It always computes MD5 and SHA-256, and also algs. It returns
-// NoSpace if the drive has reached its reserve, and NoKey if the bucket encrypts and there is no master key. The
-// caller must call Discard at the end; after a successful Put it does nothing.
+// NewContent prepares to receive content of size bytes for a bucket. It always computes MD5 and SHA-256, in addition
+// to algs. It returns NoSpace if the drive has reached its reserve, and NoKey if the bucket encrypts and there is no
+// master key. The caller must call Discard at the end; after a successful Put it does nothing.
 func (e *Engine) NewContent(
 	ctx context.Context, b *core.BucketInfo, size int64, algs ...checksum.Algorithm,
 ) (*Content, error) {
@@ -145,16 +145,16 @@ func (c *Content) readLarge(r io.Reader) (n int64, err error) {
 	return n, nil
 }
 
-// short replaces an early end of the body by the error Incomplete.
+// short converts a premature end of the body into the error Incomplete.
 func (c *Content) short(n int64, err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		err = fmt.Errorf("%d of %d bytes: %w", n, c.size, io.ErrUnexpectedEOF)
+		err = fmt.Errorf("the body has %d of %d bytes: %w", n, c.size, io.ErrUnexpectedEOF)
 		return core.E("content.ReadFrom", core.Incomplete, err)
 	}
 	return err
 }
 
-// expectEnd reads the end of the body. A body that verifies itself reports errors there.
+// expectEnd checks that the body ends here. A reader that verifies the body reports a mismatch at its end.
 func expectEnd(r io.Reader) error {
 	var b [1]byte
 	for {
@@ -205,7 +205,7 @@ func (c *Content) Bytes() ([]byte, bool) {
 	return c.buffer.Content()[:c.size], true
 }
 
-// Target is the change that will refer to content, and the fields of it that Put sets.
+// Target is the change that will refer to the content, with pointers to its fields that Put sets.
 type Target struct {
 	Change   core.Change
 	Segments *[]core.Segment
@@ -213,8 +213,8 @@ type Target struct {
 }
 
 // Put makes content durable and applies the change that refers to it. Content that the bucket already has is not
-// stored again. Put returns NoSuchData if the content is from KnownContent and was deleted since, so the client has to
-// send it.
+// stored again. Put returns NoSuchData if the content came from KnownContent but has been deleted since then: the
+// client must send it.
 func (c *Content) Put(ctx context.Context, t Target) (core.Result, error) {
 	res, done, err := c.share(ctx, t)
 	if c.similar {
@@ -240,9 +240,9 @@ func (c *Content) Put(ctx context.Context, t Target) (core.Result, error) {
 	return res, err
 }
 
-// Commit makes large content durable. It returns the segment that refers to the content, and the write for it, to
-// which the caller adds the change. Put does this for one content. A caller whose change refers to several contents
-// calls Commit and then Finish for each.
+// Commit makes large content durable. It returns the segment that refers to the content, and its write, to which the
+// caller adds the change. Put calls Commit and Finish. A caller whose change refers to several Contents calls them
+// itself, for each one.
 func (c *Content) Commit(ctx context.Context) ([]core.Segment, batch.Write, error) {
 	if c.size == 0 || c.stored != nil {
 		return c.stored, batch.Write{}, nil
@@ -264,7 +264,7 @@ func (c *Content) Commit(ctx context.Context) ([]core.Segment, batch.Write, erro
 	if c.large != nil {
 		c.stored = segments
 	}
-	if info.KeyID == codec.CustomerKeyID { // a hash on the drive would confirm a guess of the content
+	if info.KeyID == codec.CustomerKeyID { // a stored hash could be used to confirm a guess of the content
 		return segments, write, nil
 	}
 	info.SHA256, info.Scope = c.sha256, c.scope
@@ -299,7 +299,7 @@ func (c *Content) release() {
 	}
 }
 
-// drop discards complete content because equal content is stored already.
+// drop discards complete content because equal content is already stored.
 func (c *Content) drop(ctx context.Context) {
 	c.dropUnnamed(ctx)
 	if c.large != nil {
@@ -317,7 +317,7 @@ func (c *Content) dropUnnamed(ctx context.Context) {
 	}
 }
 
-// Discard discards content that was not put.
+// Discard deletes content that Put has not stored.
 func (c *Content) Discard() {
 	c.release()
 	c.dropUnnamed(context.Background())

@@ -50,7 +50,7 @@ func TestBodiesOfTheWrongLength(t *testing.T) {
 		c, err = w.FS.NewContent(ctx, w.Bucket, int64(size))
 		require.NoError(t, err)
 		mine := errors.New("mine")
-		_, err = c.ReadFrom(io.MultiReader(bytes.NewReader(body), &failing{mine})) // a body that fails where it should end
+		_, err = c.ReadFrom(io.MultiReader(bytes.NewReader(body), &failing{mine})) // a body that fails at its end
 		require.Equal(t, mine, err)
 		c.Discard()
 	}
@@ -62,6 +62,8 @@ type failing struct{ err error }
 
 func (f *failing) Read([]byte) (int, error) { return 0, f.err }
 
+// TestEveryBitOfAPackedBlock flips each bit of a packed block in turn. At most one object may become unreadable, and no
+// object may be read with wrong content.
 func TestEveryBitOfAPackedBlock(t *testing.T) {
 	storetest.NeedsPlain(t)
 	w := newWorld(t)
@@ -109,9 +111,10 @@ func TestEveryBitOfAPackedBlock(t *testing.T) {
 	for _, c := range contents {
 		stored += len(c) + frame.HeaderSize
 	}
-	require.Equal(t, stored*8, found, "each bit of each frame is noticed")
+	require.Equal(t, stored*8, found, "a flipped bit of a frame was not detected")
 }
 
+// flipping is a block store that changes one byte of one block.
 type flipping struct {
 	core.Blocks
 	block core.BlockID

@@ -14,34 +14,35 @@ import (
 
 // # Dictionaries
 //
-// Small objects of a bucket have much in common, but each by itself is too short to compress well. So, for a bucket
+// Small objects of a bucket have much in common, but each one is too short to compress well by itself. So, for a bucket
 // with compression, samples of new content are collected in memory. When there are enough, a Trainer trains a
-// dictionary in the background. New content uses it if it saves enough on samples that it was not trained on.
+// dictionary in the background. New content uses the dictionary if it saves enough on samples that it was not trained
+// on.
 //
 // Content that refers to a dictionary cannot be read without it. A dictionary is a record of the metadata
 // (dictionary.Kind), so it is in the blocks before anything can refer to it, and in snapshots and backups, and a
 // rebuild restores it. It is kept as long as its bucket exists, and after that as long as any content refers to it:
-// copies by reference may exist in other buckets. Its number is random, and Apply rejects one that is in use.
+// copies by reference may exist in other buckets. Its ID is random, and Apply rejects an ID that is in use.
 //
 // A dictionary contains pieces of its samples, so it is encrypted if they are: a bucket has separate dictionaries for
 // content encrypted with the master keys and for unencrypted content, each trained only on samples of its own kind.
-// Content encrypted with a customer's key is compressed without a dictionary: no part of it may be readable without
-// that key.
+// Content encrypted with a customer key is compressed without a dictionary: no part of it may be readable without that
+// key.
 const (
 	maxSampled      = 16 << 10 // the maximum size of a sample, in bytes
 	maxSmall        = 64 << 10 // the maximum size of content that is compressed with a dictionary, in bytes
-	samplesWanted   = 256      // a dictionary is trained on this many samples,
-	sampleBytes     = 1 << 20  // ... or on this many bytes of samples, but at least
-	samplesMin      = 32       // ... this many
-	allSampleBytes  = 32 << 20 // limit on the samples of all buckets together
-	maxDictionaries = 8        // of a bucket
-	maxLoaded       = 64       // dictionaries in memory for reading
-	maxTrainings    = 4096     // buckets whose state is in memory
-	maxDocuments    = 1000     // more than a bucket can have
+	samplesWanted   = 256      // training begins at this many samples,
+	sampleBytes     = 1 << 20  // ... or at this many bytes of samples, but with no fewer than
+	samplesMin      = 32       // ... this many samples
+	allSampleBytes  = 32 << 20 // the maximum size of the samples of all buckets together
+	maxDictionaries = 8        // per bucket
+	maxLoaded       = 64       // the maximum number of dictionaries in memory for reading
+	maxTrainings    = 4096     // the maximum number of buckets whose state is in memory
+	maxDocuments    = 1000     // more documents than a bucket can have
 )
 
-// The documents of a bucket that list the numbers of its dictionaries, 4 bytes each, the active one last: one for
-// unencrypted content, one for encrypted content.
+// The documents of a bucket that list the IDs of its dictionaries, 4 bytes each, with the active one last: one document
+// for unencrypted content, one for encrypted content.
 const (
 	dictionariesDocument          = "orcas-dictionaries"
 	encryptedDictionariesDocument = "orcas-sealed-dictionaries"
@@ -57,26 +58,27 @@ type dictionaries struct {
 	loaded    map[uint32]*codec.Dictionary
 	trainings map[trainingKey]*training
 	sampled   int           // total size of all samples, in bytes
-	wake      chan struct{} // one token: a bucket has enough samples
+	wake      chan struct{} // receives a token when a bucket has enough samples; holds at most one
 }
 
-// trainingKey identifies a group of small contents that may share a dictionary.
+// trainingKey identifies the small objects that may share a dictionary.
 type trainingKey struct {
 	bucket    core.BucketID
 	encrypted bool // with a master key
 }
 
-// training is the state of dictionary training for the small contents of a bucket.
+// training is the state of dictionary training for the small objects of a bucket.
 type training struct {
 	bucket    core.BucketInfo
 	encrypted bool
-	active    *codec.Dictionary // nil for none
-	// All dictionaries of the bucket. One process: the list is read only once, so a trainer elsewhere would be missed.
+	active    *codec.Dictionary // nil if there is none
+	// The IDs of all dictionaries of the bucket. One process: they are read only once, so dictionaries of another
+	// trainer would be missed.
 	ids     []uint32
 	samples [][]byte
-	bytes   int
-	skip    int // number of contents until the next sample
-	retry   int // the next skip
+	bytes   int // total size of the samples
+	skip    int // how many small objects to skip before the next sample
+	retry   int // the next value of skip
 	busy    bool
 }
 
@@ -86,7 +88,7 @@ func (d *dictionaries) init(meta core.Meta, master *masterKeys, log *slog.Logger
 	d.wake = make(chan struct{}, 1)
 }
 
-// get returns the dictionary with a number. It returns Damaged if the dictionary does not exist.
+// get returns a dictionary by its ID. It returns Damaged if the dictionary does not exist.
 func (d *dictionaries) get(ctx context.Context, id uint32) (*codec.Dictionary, error) {
 	d.mu.Lock()
 	found := d.loaded[id]
@@ -108,7 +110,7 @@ func (d *dictionaries) get(ctx context.Context, id uint32) (*codec.Dictionary, e
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.loaded) >= maxLoaded {
-		for other := range d.loaded { // any: it is read again when it is needed
+		for other := range d.loaded { // evict any one; it is read again when needed
 			delete(d.loaded, other)
 			break
 		}
@@ -130,7 +132,7 @@ func (d *dictionaries) open(record core.Record) (*codec.Dictionary, error) {
 	return r.Open(key)
 }
 
-// dictionaryPage is the number of dictionaries that are read at once.
+// dictionaryPage is the number of dictionaries that one call reads.
 const dictionaryPage = 32
 
 // each calls fn with the record of each dictionary, raw and decoded.
@@ -164,7 +166,7 @@ func (t *training) document() string {
 	return dictionariesDocument
 }
 
-// readIDs returns the numbers of a bucket's dictionaries.
+// readIDs returns the IDs of a bucket's dictionaries.
 func (d *dictionaries) readIDs(ctx context.Context, t *training) ([]uint32, error) {
 	list, err := d.meta.Records(ctx, core.BucketRecordKind(t.bucket.ID), "", maxDocuments)
 	var ids []uint32
@@ -178,7 +180,8 @@ func (d *dictionaries) readIDs(ctx context.Context, t *training) ([]uint32, erro
 	return ids, err
 }
 
-// trainingOf returns the state for the encrypted or other small contents of a bucket, with the active dictionary.
+// trainingOf returns the training state of a bucket, for encrypted or for unencrypted content. It loads the active
+// dictionary.
 func (d *dictionaries) trainingOf(ctx context.Context, b *core.BucketInfo, encrypted bool) (*training, error) {
 	key := trainingKey{b.ID, encrypted}
 	d.mu.Lock()
@@ -215,8 +218,8 @@ func (d *dictionaries) trainingOf(ctx context.Context, b *core.BucketInfo, encry
 	return t, nil
 }
 
-// choose sets the dictionary for compressing small content, if there is one, and keeps the content as a sample, if one
-// is needed. An error here does not fail the write, because content without a dictionary is merely larger.
+// choose sets the dictionary for compressing small content, if there is one, and keeps the content as a sample if more
+// samples are needed. An error does not fail the write: without a dictionary the stored content is merely larger.
 func (d *dictionaries) choose(ctx context.Context, c *Content, content []byte) {
 	coder := &c.codec
 	if c.bucket == nil || len(content) > maxSmall || coder.Level <= core.CompressionOff || coder.KeyID == codec.CustomerKeyID {
@@ -224,7 +227,8 @@ func (d *dictionaries) choose(ctx context.Context, c *Content, content []byte) {
 	}
 	t, err := d.trainingOf(ctx, c.bucket, coder.KeyID != 0)
 	if err != nil {
-		d.log.Warn("cannot use the dictionary of a bucket", "bucket", c.bucket.Name, "err", err)
+		d.log.Warn("cannot load the compression dictionary of a bucket: compressing without it",
+			"bucket", c.bucket.Name, "err", err)
 		return
 	}
 	d.mu.Lock()
@@ -261,8 +265,8 @@ func (d *dictionaries) takeSamples(t *training) [][]byte {
 	return samples
 }
 
-// next returns a bucket with enough samples, together with the samples, and marks it as busy. It returns nil if there
-// is none.
+// next returns a bucket with enough samples, together with the samples, and marks it as busy. It returns nil if no
+// bucket has enough samples.
 func (d *dictionaries) next() (*training, [][]byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -23,27 +23,27 @@ import (
 	"orcas/vfs"
 )
 
-// form makes small documents that have much in common, and by themselves repeat little.
+// form returns a small document. Different forms have much in common, but each one has little repetition in itself.
 func form(i int) []byte {
 	b := storetest.Random(uint64(i), 12)
 	return fmt.Appendf(nil, `{"applicant":{"given_name":"%x","family_name":"%x","date_of_birth":"19%02d-01-%02d"},"employment_status":"retired","household_income":%d,"declared_residency":"%x","supporting_documents":["passport_copy","proof_of_address"],"decision":null}`,
 		b[:3], b[3:6], i%100, 1+i%28, i*7919%100_000, b[6:])
 }
 
-// ofBothKinds runs a test with content that is not encrypted, and with content that is.
+// ofBothKinds runs a test with unencrypted content and with encrypted content.
 func ofBothKinds(t *testing.T, test func(t *testing.T, kind func(*content.Options))) {
 	t.Run("plain", func(t *testing.T) {
 		storetest.NeedsPlain(t)
 		test(t, func(*content.Options) {})
 	})
-	t.Run("sealed", func(t *testing.T) {
+	t.Run("encrypted", func(t *testing.T) {
 		test(t, func(o *content.Options) {
 			o.Keys, o.EncryptAll = parseKeys(t, firstKey), true
 		})
 	})
 }
 
-// learn puts forms until a dictionary is made, and one more under key.
+// learn puts enough forms to train a dictionary, and then one more under key.
 func (w *world) learn(key string) {
 	w.T.Helper()
 	for i := range 256 {
@@ -53,7 +53,7 @@ func (w *world) learn(key string) {
 	w.Put(key, form(1000))
 }
 
-// train trains dictionaries from the samples that there are, and returns how many it made.
+// train trains dictionaries on the samples collected so far, and returns how many it activated.
 func (w *world) train() int {
 	w.T.Helper()
 	trainer := content.NewTrainer(w.FS.Engine, w.FS, nil)
@@ -61,7 +61,7 @@ func (w *world) train() int {
 	return trainer.Status().Made
 }
 
-// sweep removes the dictionaries that nothing needs, and returns how many there were.
+// sweep deletes the dictionaries that are no longer needed, and returns their number.
 func (w *world) sweep() int {
 	w.T.Helper()
 	trainer := content.NewTrainer(w.FS.Engine, w.FS, nil)
@@ -86,14 +86,15 @@ func testDictionaryOfABucket(t *testing.T, kind func(*content.Options)) {
 		w.RequireContent(fmt.Sprint("form/", i), form(i))
 	}
 	w.Put("random", storetest.Random(1, 3000))
-	require.Zero(t, w.dataOf("random").Dictionary, "what does not shrink needs none")
+	require.Zero(t, w.dataOf("random").Dictionary, "incompressible content needs no dictionary")
 	w.Put("large", storetest.Text(1, 100_000))
 	require.Zero(t, w.dataOf("large").Dictionary)
 
 	require.Zero(t, w.train(), "there are no new samples")
 }
 
-// TestDictionaryAfterAStart reads with an FS that knows nothing yet, and goes on with the bucket's dictionary.
+// TestDictionaryAfterAStart reads through a new FS with empty caches, which must continue to use the bucket's
+// dictionary.
 func TestDictionaryAfterAStart(t *testing.T) { ofBothKinds(t, testDictionaryAfterAStart) }
 
 func testDictionaryAfterAStart(t *testing.T, kind func(*content.Options)) {
@@ -114,7 +115,7 @@ func testDictionaryAfterAStart(t *testing.T, kind func(*content.Options)) {
 	require.Equal(t, id, w.dataOf("k2").Dictionary)
 }
 
-// TestDictionariesThatDoNotPay shows what is not taken into use: nothing, and what saves too little.
+// TestDictionariesThatDoNotPay checks that no dictionary is activated if it saves too little, or if compression is off.
 func TestDictionariesThatDoNotPay(t *testing.T) {
 	for name, body := range map[string]func(i int) []byte{
 		"random":            func(i int) []byte { return storetest.Random(uint64(i), 2000) },
@@ -134,10 +135,10 @@ func TestDictionariesThatDoNotPay(t *testing.T) {
 	for i := range 600 {
 		w.Put(fmt.Sprint(i), form(i))
 	}
-	require.Zero(t, w.train(), "a bucket that does not compress")
+	require.Zero(t, w.train(), "compression of the bucket is off")
 }
 
-// TestDictionaryOutlivesItsBucket copies content by reference into another bucket and deletes its own.
+// TestDictionaryOutlivesItsBucket copies content by reference into another bucket, and then deletes the first bucket.
 func TestDictionaryOutlivesItsBucket(t *testing.T) { ofBothKinds(t, testDictionaryOutlivesItsBucket) }
 
 func testDictionaryOutlivesItsBucket(t *testing.T, kind func(*content.Options)) {
@@ -152,7 +153,7 @@ func testDictionaryOutlivesItsBucket(t *testing.T, kind func(*content.Options)) 
 		return len(list)
 	}
 	require.Zero(t, w.sweep())
-	require.Equal(t, 1, records(), "its bucket is there")
+	require.Equal(t, 1, records(), "its bucket still exists")
 
 	other, err := w.FS.CreateBucket(ctx, core.BucketInfo{Name: "other"})
 	require.NoError(t, err)
@@ -165,7 +166,7 @@ func testDictionaryOutlivesItsBucket(t *testing.T, kind func(*content.Options)) 
 	}
 	require.NoError(t, w.FS.DeleteBucket(ctx, w.Bucket))
 	require.Zero(t, w.sweep())
-	require.Equal(t, 1, records(), "the copy names it")
+	require.Equal(t, 1, records(), "the copy still refers to it")
 	w.Bucket = other
 	w.RequireContent("copy", form(1000))
 
@@ -174,8 +175,8 @@ func testDictionaryOutlivesItsBucket(t *testing.T, kind func(*content.Options)) 
 	require.Zero(t, records())
 }
 
-// TestRepairNeedsNoDictionary: copies in other buckets may refer to what is repaired, when the bucket of the upload and
-// its dictionaries are gone.
+// TestRepairNeedsNoDictionary checks that repaired content does not use a dictionary: copies in other buckets may refer
+// to the content after the bucket of the upload and its dictionaries have been deleted.
 func TestRepairNeedsNoDictionary(t *testing.T) { ofBothKinds(t, testRepairNeedsNoDictionary) }
 
 func testRepairNeedsNoDictionary(t *testing.T, kind func(*content.Options)) {
@@ -193,7 +194,7 @@ func testRepairNeedsNoDictionary(t *testing.T, kind func(*content.Options)) {
 	w.RequireContent("k", form(1000))
 }
 
-// TestDictionaryIsRebuilt makes the metadata again from the blocks, from records alone and from a snapshot.
+// TestDictionaryIsRebuilt rebuilds the metadata from the blocks, first from records alone and then from a snapshot.
 func TestDictionaryIsRebuilt(t *testing.T) { ofBothKinds(t, testDictionaryIsRebuilt) }
 
 func testDictionaryIsRebuilt(t *testing.T, kind func(*content.Options)) {
@@ -223,8 +224,8 @@ func testDictionaryIsRebuilt(t *testing.T, kind func(*content.Options)) {
 	}
 }
 
-// TestLostDictionary takes the record away behind the back of everybody: an error that says so, and fsck names what is
-// lost.
+// TestLostDictionary deletes the record of a dictionary that is in use. Reads must fail, and fsck must name the
+// affected object.
 func TestLostDictionary(t *testing.T) { ofBothKinds(t, testLostDictionary) }
 
 func testLostDictionary(t *testing.T, kind func(*content.Options)) {
@@ -257,7 +258,7 @@ func testLostDictionary(t *testing.T, kind func(*content.Options)) {
 	require.NoError(t, err)
 	report, err = fsck.Check(ctx, w.Meta, blocks, fsck.Options{})
 	require.NoError(t, err)
-	require.Equal(t, 2, report.ByKind[fsck.KindDictionary], "the record, and the content that needs it")
+	require.Equal(t, 2, report.ByKind[fsck.KindDictionary], "the record and the content that needs it")
 
 	writer, err := batch.Open(ctx, batch.Options{Meta: w.Meta, Blocks: mem.NewBlocks()})
 	require.NoError(t, err)
@@ -270,7 +271,7 @@ func testLostDictionary(t *testing.T, kind func(*content.Options)) {
 	require.True(t, core.Is(err, core.Damaged), "%v", err)
 }
 
-// TestDictionariesWhileInUse trains and sweeps beside writers and readers of several buckets.
+// TestDictionariesWhileInUse trains and sweeps dictionaries while several buckets are written and read.
 func TestDictionariesWhileInUse(t *testing.T) {
 	w := worldWith(t, mem.NewBlocks(), func(o *content.Options) { o.Compression = core.CompressionFast })
 	life, end := context.WithCancel(ctx)
@@ -294,8 +295,8 @@ func TestDictionariesWhileInUse(t *testing.T) {
 	w.sweep()
 }
 
-// TestDictionariesOfTwoKinds: what is not encrypted has another dictionary than what is, nothing of which can be read
-// on the drive; and what a customer's key encrypts has none.
+// TestDictionariesOfTwoKinds checks that encrypted and unencrypted content have different dictionaries, that the first
+// one is not stored in plain text, and that content under a customer key has no dictionary.
 func TestDictionariesOfTwoKinds(t *testing.T) {
 	storetest.NeedsPlain(t)
 	blocks := mem.NewBlocks()
@@ -339,18 +340,18 @@ func TestDictionariesOfTwoKinds(t *testing.T) {
 
 	require.Zero(t, w.encrypt("mine", form(1000), content.Encryption{Customer: mine}).Dictionary)
 	w.Put("plain", form(1000))
-	require.Zero(t, w.dataOf("plain").Dictionary, "the sealed one is not for it")
+	require.Zero(t, w.dataOf("plain").Dictionary, "the encrypted dictionary must not be used")
 	w.learn("plain")
 	w.Put("other", form(1002))
 	require.NotZero(t, w.dataOf("other").Dictionary)
 	require.NotEqual(t, sealed.Dictionary, w.dataOf("other").Dictionary)
 	require.Equal(t, sealed.Dictionary, w.encrypt("k2", form(1001), content.Encryption{Store: true}).Dictionary)
-	require.True(t, bytes.Contains(dump(), word), "the plain one is there to be read")
+	require.True(t, bytes.Contains(dump(), word), "the plain dictionary is readable")
 	w.RequireContent("other", form(1002))
 }
 
-// TestDictionaryUnderANewKey rotates the master keys, cut off anywhere: the dictionary is there under both until it
-// needs the new one only.
+// TestDictionaryUnderANewKey interrupts a rotation of the master keys at every point. The dictionary must be readable
+// with both keys at any time, and with the new key alone after the rotation.
 func TestDictionaryUnderANewKey(t *testing.T) {
 	storetest.NeedsPlain(t)
 	blocks := mem.NewBlocks()
@@ -381,7 +382,7 @@ func TestDictionaryUnderANewKey(t *testing.T) {
 		ends[record().KeyID]++
 	}
 	require.Positive(t, ends[1])
-	require.Positive(t, ends[2], "a rotation that is cut off behind the dictionary")
+	require.Positive(t, ends[2], "no rotation was interrupted after it rewrapped the dictionary")
 	only := w.reopened(blocks, secondKey)
 	require.NoError(t, only.FS.CheckKeys(ctx))
 	only.RequireContent("k", form(1000))

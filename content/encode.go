@@ -39,7 +39,7 @@ func (c *Content) Describe(attrs []core.Attr) {
 	}
 }
 
-// encode sets in write the stored form of small content, plain or as frames, and describes it in info.
+// encode adds small content to write, plain or as frames, and describes its stored form in info.
 func (c *Content) encode(ctx context.Context, info *core.DataInfo, write *batch.Write) {
 	write.Info = info
 	info.DataKey = c.newDataKey(info.ID)

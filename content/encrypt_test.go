@@ -37,7 +37,7 @@ func withKeys(t *testing.T, text string) func(*content.Options) {
 	return func(o *content.Options) { o.Keys = parseKeys(t, text) }
 }
 
-// encrypt writes an object that is encrypted.
+// encrypt writes an encrypted object.
 func (w *world) encrypt(key string, body []byte, e content.Encryption) *core.DataInfo {
 	w.T.Helper()
 	c, err := w.FS.NewContent(ctx, w.Bucket, int64(len(body)))
@@ -51,12 +51,12 @@ func (w *world) encrypt(key string, body []byte, e content.Encryption) *core.Dat
 	return w.dataOf(key)
 }
 
-// tampered are blocks whose bytes an attacker has in hand.
+// tampered is a block store in which an attacker can replace bytes of one block.
 type tampered struct {
 	*mem.Blocks
 	mu   sync.Mutex
-	with map[int64][]byte // by the place in the one block that matters
-	id   core.BlockID
+	with map[int64][]byte // the replacements, by their offset in the block
+	id   core.BlockID     // the block
 }
 
 func (b *tampered) Open(ctx context.Context, e core.Extent) (core.BlockReader, error) {
@@ -86,7 +86,7 @@ func (r *tamperedReader) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// raw returns the frames of a content as they are stored.
+// raw returns the frames of d as they are stored.
 func raw(t *testing.T, b core.Blocks, d *core.DataInfo) (frames [][]byte, headers []frame.Header) {
 	for _, e := range d.Extents {
 		r, err := b.Open(ctx, e)
@@ -106,8 +106,9 @@ func raw(t *testing.T, b core.Blocks, d *core.DataInfo) (frames [][]byte, header
 	return frames, headers
 }
 
-// TestFramesOfEncryptedContentKeepTheirPlaces: frames that stand in each other's place, are left out, come from other
-// content or are plain, under headers that are whole, are errors; what came before is all that comes out.
+// TestFramesOfEncryptedContentKeepTheirPlaces replaces a frame, under a valid header, with another frame of the same
+// content, with a frame of other content, or with plain bytes. Reads must fail, and may return only the bytes before
+// that frame.
 func TestFramesOfEncryptedContentKeepTheirPlaces(t *testing.T) {
 	blocks := &tampered{Blocks: mem.NewBlocks()}
 	w := worldWith(t, blocks, withKeys(t, firstKey))
@@ -132,13 +133,13 @@ func TestFramesOfEncryptedContentKeepTheirPlaces(t *testing.T) {
 	same := func(*frame.Header) {}
 	payload := func(b []byte) []byte { return b[frame.HeaderSize:] }
 	for name, tamper := range map[string]func(){
-		"another frame of it":    func() { put(2, payload(frames[1]), same) },
-		"of other content":       func() { put(2, payload(others[2]), same) },
-		"plain":                  func() { put(2, make([]byte, len(payload(frames[2]))), func(h *frame.Header) { h.KeyID = 0 }) },
-		"plain, as if encrypted": func() { put(2, make([]byte, len(payload(frames[2]))), same) },
-		"said to be compressed":  func() { put(2, payload(frames[2]), func(h *frame.Header) { h.Codec = frame.Zstd }) },
-		"said to be the last":    func() { put(2, payload(frames[2]), func(h *frame.Header) { h.Last = true }) },
-		"one bit": func() {
+		"another frame of the content": func() { put(2, payload(frames[1]), same) },
+		"a frame of other content":     func() { put(2, payload(others[2]), same) },
+		"plain":                        func() { put(2, make([]byte, len(payload(frames[2]))), func(h *frame.Header) { h.KeyID = 0 }) },
+		"plain, marked as encrypted":   func() { put(2, make([]byte, len(payload(frames[2]))), same) },
+		"marked as compressed":         func() { put(2, payload(frames[2]), func(h *frame.Header) { h.Codec = frame.Zstd }) },
+		"marked as the last":           func() { put(2, payload(frames[2]), func(h *frame.Header) { h.Last = true }) },
+		"one flipped bit": func() {
 			b := bytes.Clone(payload(frames[2]))
 			b[1000] ^= 4
 			put(2, b, same)
@@ -174,7 +175,7 @@ func TestRangesOfEncryptedContent(t *testing.T) {
 		require.NoError(t, err)
 		s, err := o.Range(ctx, 3, int64(len(body))-3)
 		require.NoError(t, err)
-		n, err := s.WriteTo(&closing{left: 3*frame.MaxPlain + 9}) // a client that goes away
+		n, err := s.WriteTo(&closing{left: 3*frame.MaxPlain + 9}) // a client that disconnects
 		require.ErrorIs(t, err, io.ErrClosedPipe)
 		require.EqualValues(t, 3*frame.MaxPlain+9, n)
 		require.NoError(t, s.Close())
@@ -182,7 +183,7 @@ func TestRangesOfEncryptedContent(t *testing.T) {
 	}
 }
 
-// closing takes so many bytes and no more.
+// closing accepts left bytes, and then fails.
 type closing struct{ left int }
 
 func (f *closing) Write(p []byte) (int, error) {
@@ -205,7 +206,7 @@ func TestEncryptionWithoutAKey(t *testing.T) {
 	other, err := codec.NewKey(bytes.Repeat([]byte{8}, 32))
 	require.NoError(t, err)
 	d := w.encrypt("mine", []byte("content"), content.Encryption{Customer: mine})
-	require.Zero(t, d.SHA256, "by which a guess could be confirmed")
+	require.Zero(t, d.SHA256, "a hash could confirm a guess of the content")
 	require.Empty(t, d.Sums)
 	read := func(key *codec.Key) error {
 		o, err := w.FS.Open(ctx, w.Bucket, "mine", core.Current)
@@ -223,7 +224,7 @@ func TestEncryptionWithoutAKey(t *testing.T) {
 	require.Equal(t, core.NoKey, core.KindOf(read(nil)))
 }
 
-// stopping is a context that ends after it was asked so many times.
+// stopping is a context that is canceled after left calls of Err.
 type stopping struct {
 	context.Context
 	left int
@@ -236,7 +237,7 @@ func (c *stopping) Err() error {
 	return nil
 }
 
-// TestRotationOfNothing: where nothing is encrypted, a rotation makes no key a needed one.
+// TestRotationOfNothing checks that a rotation does not make any key necessary if nothing is encrypted.
 func TestRotationOfNothing(t *testing.T) {
 	storetest.NeedsPlain(t)
 	blocks := mem.NewBlocks()
@@ -245,14 +246,14 @@ func TestRotationOfNothing(t *testing.T) {
 	s, err := content.NewRotator(w.FS.Engine).Run(ctx)
 	require.NoError(t, err)
 	require.Equal(t, content.RotateStatus{Newest: 1, Needed: []uint32{}}, s)
-	require.NoError(t, w.reopened(blocks, secondKey).FS.CheckKeys(ctx), "it starts with any other key")
+	require.NoError(t, w.reopened(blocks, secondKey).FS.CheckKeys(ctx), "the store can start with any other key")
 	_, err = content.NewRotator(newWorld(t).FS.Engine).Run(ctx)
 	require.Equal(t, core.NoKey, core.KindOf(err))
 }
 
-// TestRotationGoesOn: a rotation that is cut off anywhere leaves everything readable under both keys, and the next one
-// ends it.
-func TestRotationGoesOn(t *testing.T) {
+// TestRotationIsResumed interrupts a rotation at every point: all content must remain readable with both keys, and a
+// later rotation must complete the work.
+func TestRotationIsResumed(t *testing.T) {
 	storetest.NeedsPlain(t)
 	blocks := mem.NewBlocks()
 	w := worldWith(t, blocks, withKeys(t, firstKey))
@@ -271,12 +272,12 @@ func TestRotationGoesOn(t *testing.T) {
 		for i := range n {
 			both.RequireContent(fmt.Sprint(i), fmt.Appendf(nil, "content %d", i))
 			if left > 8 {
-				break // each costs
+				break // checking all objects after every interruption would take too long
 			}
 		}
 		if err != nil {
 			require.Equal(t, core.Canceled, core.KindOf(err), "%v", err)
-			require.Equal(t, core.NoKey, core.KindOf(w.reopened(blocks, secondKey).FS.CheckKeys(ctx)), "the old key may not go yet")
+			require.Equal(t, core.NoKey, core.KindOf(w.reopened(blocks, secondKey).FS.CheckKeys(ctx)), "the old key is still needed")
 			now, err := rotator.Status(ctx)
 			require.NoError(t, err)
 			require.False(t, now.Running)
@@ -296,7 +297,7 @@ func TestRotationGoesOn(t *testing.T) {
 	require.Equal(t, core.NoKey, core.KindOf(w.reopened(blocks, "2:"+strings.Repeat("c3", 32)).FS.CheckKeys(ctx)))
 }
 
-// reopened is the same store with other keys.
+// reopened returns the same store with other master keys.
 func (w *world) reopened(blocks core.Blocks, keys string) *world {
 	w.T.Helper()
 	writer, err := batch.Open(ctx, batch.Options{Meta: w.Meta, Blocks: blocks})

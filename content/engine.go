@@ -2,17 +2,17 @@
 // copies, and reads content. It knows nothing about object keys, versions or listings: package vfs maps names to
 // content, and package s3 speaks HTTP.
 //
-// A write has two steps, so no callbacks are needed. NewContent and ReadFrom receive and hash the body. They keep a body
-// of up to Options.MaxPacked bytes in a pooled buffer, and write a larger one to a separate block, in one pass. The
-// caller compares the checksums with those that the client expects. It then calls Put, which makes the content durable
-// together with the change that refers to it, or Discard, which deletes the content.
+// A write has two steps, so no callbacks are needed. NewContent and ReadFrom receive and hash the body: they keep up to
+// Options.MaxPacked bytes in a pooled buffer, and write a larger body to a separate block, in one pass. The caller
+// compares the checksums with those that the client expects. It then calls Put, which makes the content durable
+// together with the change that refers to it, or Discard, which deletes it.
 //
 // A read begins with a lookup, which lasts from Enter until NewSection has returned. NewSection reads and verifies the
 // first frame, so that damage in it is detected before the response begins, and pins the rest (see package pins). Code
 // that deletes blocks calls Quiet first and then checks Pins.
 //
 // The files: content.go receives and stores content, encode.go and encrypt.go convert it to its stored form,
-// instant.go finds identical content, verify.go and repair.go check and repair a stored copy before it is shared,
+// instant.go finds equal content, verify.go and repair.go check and repair a stored copy before it is shared,
 // section.go reads, frameat.go locates frames, pins.go tracks what readers still need, dictionary.go and trainer.go
 // compress small content with dictionaries, keys.go and rotator.go manage master keys.
 package content
@@ -39,12 +39,12 @@ type Options struct {
 	Blocks    core.Blocks
 	Writer    *batch.Writer
 	MaxPacked int64                   // maximum size of packed content, in bytes; default 65536
-	Reserve   func(total int64) int64 // returns the bytes to keep free on a drive of total bytes; if nil, 0
+	Reserve   func(total int64) int64 // returns how many bytes to keep free on a drive of total bytes; if nil, none
 	Now       func() time.Time        // default time.Now
 	Instant   bool                    // deduplicate new content within its bucket
 
-	// Verified returns the time when a scrub last verified a block, or the zero time. It is nil if there is no scrub.
-	// See verify.go.
+	// Verified returns the time at which a scrub last verified a block, or the zero time. It is nil if there is no
+	// scrub. See verify.go.
 	Verified    func(ctx context.Context, id core.BlockID) (time.Time, error)
 	VerifiedFor time.Duration // how long large content counts as verified after a write or a scrub; default 7 days
 
@@ -83,7 +83,7 @@ type Engine struct {
 // New returns an Engine.
 func New(o Options) (*Engine, error) {
 	if o.Meta == nil || o.Blocks == nil || o.Writer == nil {
-		err := errors.New("the options Meta, Blocks and Writer are required")
+		err := errors.New("options Meta, Blocks and Writer are required")
 		return nil, core.E("content.New", core.InvalidArgument, err)
 	}
 	if o.MaxPacked <= 0 {
@@ -112,7 +112,7 @@ func New(o Options) (*Engine, error) {
 // time returns the current time in UTC, truncated to milliseconds as it is stored.
 func (e *Engine) time() time.Time { return e.now().UTC().Truncate(time.Millisecond) }
 
-// FindSum returns the checksum of the whole content for an algorithm. It ignores composites of part checksums.
+// FindSum returns the checksum of the whole content for an algorithm. It ignores composite checksums.
 func FindSum(sums []core.Checksum, a checksum.Algorithm) (core.Checksum, bool) {
 	for _, s := range sums {
 		if s.Algorithm == a && !s.Composite {

@@ -8,12 +8,12 @@ import (
 	"orcas/core/frame"
 )
 
-// frameAt is the location of a frame of a content, and what its header must contain.
+// frameAt is the location of a frame of stored content, and the expected fields of its header.
 type frameAt struct {
 	data   *core.DataInfo
 	extent core.Extent
 	number int64 // within the extent, from 0
-	index  int64 // within the content
+	index  int64 // within the content, from 0
 	plain  int64 // bytes of content in the frame
 	final  bool  // this is the last frame of the extent
 	last   bool  // this is the last frame of the content
@@ -21,10 +21,10 @@ type frameAt struct {
 
 var (
 	errOtherFrame  = errors.New("the frame belongs to other content")
-	errShortExtent = errors.New("the extent is too short")
+	errShortExtent = errors.New("the extent is shorter than its frames")
 )
 
-// locate finds the frame that contains the byte of a content at an offset.
+// locate returns the frame that contains the byte at an offset of d.
 func locate(d *core.DataInfo, at int64) (frameAt, error) {
 	perChunk := d.ChunkSize
 	if perChunk == 0 {
@@ -52,8 +52,8 @@ func (f *frameAt) check(h *frame.Header) error {
 	return nil
 }
 
-// bounds returns the offset of the frame within its extent, and its length including the header. It is for content
-// that is not compressed, in which all earlier frames are full.
+// bounds returns the offset of the frame within its extent, and its length including the header. It is only for
+// uncompressed content, in which all earlier frames are full.
 func (f *frameAt) bounds() (from int64, n int, err error) {
 	overhead := int64(frame.HeaderSize)
 	if f.data.KeyID != 0 {
@@ -66,8 +66,8 @@ func (f *frameAt) bounds() (from int64, n int, err error) {
 	return from, int(overhead + f.plain), nil
 }
 
-// open verifies a frame of uncompressed content and returns its content. Raw is the stored frame with its header, from
-// is its offset in the extent. Encrypted content is decrypted in place, which verifies it.
+// open verifies a frame of uncompressed content and returns its plain bytes. Raw is the stored frame with its header,
+// from is its offset in the extent. An encrypted frame is decrypted in place, which also verifies it.
 func (f *frameAt) open(raw []byte, from int64, sealer codec.Sealer) ([]byte, error) {
 	h, err := frame.Decode(raw, f.extent.Block, f.extent.Offset+from)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"orcas/storetest"
 )
 
-// TestReaderBesideAnotherServer: another server compacts the blocks that this one reads from, and knows nothing of its
-// readers. A reader that finds a block gone reads the metadata again, and goes on at the new place.
+// TestReaderBesideAnotherServer has another server compact the blocks that this server reads, without knowing about its
+// readers. A reader whose block no longer exists must read the metadata again, and continue in the new block.
 func TestReaderBesideAnotherServer(t *testing.T) {
 	y := storetest.Open(t, storetest.Options{})
 	y.Packing(1 << 20)
@@ -26,9 +26,9 @@ func TestReaderBesideAnotherServer(t *testing.T) {
 	body := y.Want["key"]
 	y.Remove("neighbor")
 
-	before, err := y.FS.Open(ctx, y.Bucket, "key", core.Current) // whose blocks go before its first read
+	before, err := y.FS.Open(ctx, y.Bucket, "key", core.Current) // its blocks are deleted before its first read
 	require.NoError(t, err)
-	during := begin(y, "key") // whose blocks go in the middle of it
+	during := begin(y, "key") // its blocks are deleted after its first read
 	defer during.Close()
 	other, err := reclaim.New(ctx, reclaim.Options{Meta: y.Meta, Blocks: y.Blocks, Writer: y.Writer}) // without Readers
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func TestReaderBesideAnotherServer(t *testing.T) {
 	for i := range before.Info.Segments {
 		for _, x := range before.Info.Segments[i].Info.Extents {
 			_, err := y.Blocks.Open(ctx, x)
-			require.True(t, core.Is(err, core.NoSuchData), "the test moves every block: %v", err)
+			require.True(t, core.Is(err, core.NoSuchData), "a block was not moved: %v", err)
 		}
 	}
 
@@ -51,5 +51,5 @@ func TestReaderBesideAnotherServer(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(body, got))
 	}
-	require.Zero(t, y.Reclaimer.Status().Readers, "every pin is gone")
+	require.Zero(t, y.Reclaimer.Status().Readers, "pins remain")
 }

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 
 var ctx = context.Background()
 
-// world is the store of a test, with a namespace, since content is easier to put and find under keys.
+// world is the store of a test. It has a namespace, because content is easier to store and find by key.
 type world struct{ *storetest.Store }
 
 func newWorld(t *testing.T) *world { return worldOver(t, mem.NewBlocks()) }

@@ -13,15 +13,15 @@ import (
 //
 // Content that the bucket already has is not stored again: the new version, or part, refers to the stored content.
 // Content in memory is looked up before it is passed to the write buffer. The hash of large content is known only at
-// its end; a duplicate is dropped then. If the hash is known before the body (KnownContent), the client need not send
-// the body.
+// its end, so a large duplicate is written and then dropped. If the client sends the hash first (KnownContent), it need
+// not send the body.
 //
-// A lookup guarantees nothing. core.Meta.Apply, where the reference counts change, decides whether the content still
-// exists and is the expected one: if it was deleted in between, the change fails with NoSuchData, and the content is
-// stored like any other.
+// A lookup guarantees nothing. core.Meta.Apply, which updates the reference counts, decides whether the content still
+// exists and is the expected content. If it was deleted in the meantime, the change fails with NoSuchData, and the new
+// content is stored as usual.
 
-// share makes the target refer to equal stored content whose copy is whole. Done is false if there is none. Recent
-// content is known in memory, so share tries that before the database.
+// share makes the target refer to stored content that is equal and intact. Done is false if there is none. The IDs of
+// recent content are in memory, so share tries those before it queries the database.
 func (c *Content) share(ctx context.Context, t Target) (res core.Result, done bool, err error) {
 	if c.scope == 0 || c.size == 0 {
 		return res, false, nil
@@ -38,12 +38,12 @@ func (c *Content) share(ctx context.Context, t Target) (res core.Result, done bo
 	}
 	found, err := c.engine.meta.FindData(ctx, key)
 	if err != nil || guess != nil && found.ID == guess.ID {
-		return res, false, nil // content that cannot be found is stored once more
+		return res, false, nil // even after an error, the content can be stored as new
 	}
 	return c.shareIfWhole(ctx, t, &key, found)
 }
 
-// guess returns content that matches a key, if its number is in memory.
+// guess returns the stored content that matches a key, if its DataID is in memory.
 func (e *Engine) guess(ctx context.Context, key *core.ContentKey) *core.DataInfo {
 	if e.guesser == nil {
 		return nil
@@ -59,7 +59,8 @@ func (e *Engine) guess(ctx context.Context, key *core.ContentKey) *core.DataInfo
 	return &found[0]
 }
 
-// shareIfWhole makes the target refer to d if its stored copy is whole; a damaged or missing copy is repaired first.
+// shareIfWhole makes the target refer to d if the stored copy of d is intact. It first repairs a damaged or missing
+// copy.
 func (c *Content) shareIfWhole(
 	ctx context.Context, t Target, key *core.ContentKey, d *core.DataInfo,
 ) (res core.Result, done bool, err error) {
@@ -95,13 +96,13 @@ func (c *Content) refer(
 	return res, true, err
 }
 
-// deferMin is the size, in bytes, from which the drive begins to write content before its end.
+// deferMin is the size, in bytes, from which content is flushed to the drive while it is still being received.
 const deferMin = 4 << 20
 
-// predictDuplicate looks for stored content of the same size with the same beginning as this large content. If there
-// is any, this content is probably a duplicate that will be dropped, so writing it to the drive is deferred. A wrong
-// prediction costs a tenth of the time (disk images have the same beginning and the same size), so content is deferred
-// only if the previous prediction was right.
+// predictDuplicate looks for stored content of the same size and with the same beginning. If there is any, this content
+// is probably a duplicate that will be dropped, so the flush to the drive is deferred. A wrong prediction makes the
+// write about a tenth slower (disk images, for example, have the same beginning and the same size), so the flush is
+// deferred only if the previous prediction was right.
 func (c *Content) predictDuplicate() {
 	if c.scope == 0 || c.size < deferMin {
 		return
@@ -118,10 +119,10 @@ func (c *Content) key() core.ContentKey {
 	return core.ContentKey{Scope: c.scope, KeyID: c.codec.KeyID, SHA256: c.sha256, Size: c.size}
 }
 
-// KnownContent returns content with a SHA-256 and a size as if it had been read, with its MD5 and its checksums of
-// algs. It returns nil if the bucket does not have such content, encrypted as enc selects. Put fails with NoSuchData
-// if the content is deleted in between. The caller must make sure that the client may read everything in the bucket,
-// because the answer reveals what the bucket contains.
+// KnownContent returns content with a SHA-256 and a size as if its body had been received, with its MD5 and its
+// checksums for algs. It returns nil if the bucket does not have this content, encrypted as enc selects. Put fails with
+// NoSuchData if the content is deleted in the meantime. The caller must ensure that the client may read everything in
+// the bucket, because the result reveals what the bucket contains.
 func (e *Engine) KnownContent(
 	ctx context.Context, b *core.BucketInfo, sha256 [32]byte, size int64, enc Encryption, algs ...checksum.Algorithm,
 ) (*Content, error) {
@@ -165,9 +166,9 @@ func (e *Engine) KnownContent(
 // InstantUpload reports whether new content is deduplicated.
 func (e *Engine) InstantUpload() bool { return e.instant }
 
-// Known reports for each key whether the bucket has that content, encrypted as enc selects; with ContentKey.Head,
-// whether it has content with that beginning. The caller sets SHA256, Size and Head of the keys, and must check the
-// same permission as for KnownContent. The answers guarantee nothing.
+// Known reports for each key whether the bucket has that content, encrypted as enc selects. If ContentKey.Head is set,
+// it reports whether the bucket has content with that beginning. The caller sets SHA256, Size and Head of the keys, and
+// must check the same permission as for KnownContent. The results guarantee nothing.
 func (e *Engine) Known(
 	ctx context.Context, b *core.BucketInfo, enc Encryption, keys []core.ContentKey,
 ) ([]bool, error) {
@@ -192,8 +193,8 @@ func (e *Engine) Known(
 	return there, nil
 }
 
-// examineUnsent returns the current state of stored content, for a reference to it that is made without the client
-// sending it. It returns nil if the copy is not known to be whole.
+// examineUnsent returns the current state of stored content that the client wants to refer to without sending it. It
+// returns nil unless the stored copy is known to be intact.
 func (e *Engine) examineUnsent(ctx context.Context, d *core.DataInfo) *core.DataInfo {
 	v, d := e.examine(ctx, d, nil, false)
 	if v == broken {
@@ -205,14 +206,14 @@ func (e *Engine) examineUnsent(ctx context.Context, d *core.DataInfo) *core.Data
 	return d
 }
 
-// announce returns a Content of which only the bucket and the encryption are known.
+// announce returns a Content for which only the bucket and the encryption are known.
 func (e *Engine) announce(ctx context.Context, b *core.BucketInfo, enc Encryption) (*Content, error) {
 	c := &Content{engine: e, scope: e.scope(b)}
 	enc.Store = enc.Store || e.EncryptsBucket(b)
 	return c, c.Encrypt(ctx, enc)
 }
 
-// scope returns the bucket whose stored content new content of b may share; 0 for none.
+// scope returns the bucket whose stored content may be shared by new content of b; 0 if none.
 func (e *Engine) scope(b *core.BucketInfo) core.BucketID {
 	if !e.instant {
 		return 0
@@ -220,8 +221,8 @@ func (e *Engine) scope(b *core.BucketInfo) core.BucketID {
 	return b.ID
 }
 
-// unshareDamaged marks content that a reader found damaged, so that no new write shares it. If the content was moved
-// or deleted in the meantime, the reader has not read its current copy, so this copy is not marked.
+// unshareDamaged marks content that a reader found damaged, so that no new write shares it. If the content was moved or
+// deleted in the meantime, the reader did not read the current copy, so nothing is marked.
 func (e *Engine) unshareDamaged(ctx context.Context, d *core.DataInfo) {
 	if d.Scope == 0 || d.Damaged {
 		return
@@ -230,5 +231,5 @@ func (e *Engine) unshareDamaged(ctx context.Context, d *core.DataInfo) {
 	if err != nil || len(now) == 0 || !slices.Equal(now[0].Extents, d.Extents) {
 		return
 	}
-	_, _ = e.writer.Do(ctx, batch.Write{Change: &core.Unshare{Data: d.ID}}) // or the next reader does
+	_, _ = e.writer.Do(ctx, batch.Write{Change: &core.Unshare{Data: d.ID}}) // if this fails, the next reader retries
 }

@@ -17,13 +17,13 @@ import (
 	"orcas/vfs"
 )
 
-// racer is a store in which few contents come and go under many keys.
+// racer is a store in which a few bodies are written and deleted under many keys.
 type racer struct {
 	*storetest.Store
 	meta   *finding
 	bodies [][]byte
-	known  map[int]*content.Content // answers that were given before a body, by the content, and are not used yet
-	hits   map[string]int           // what came of them
+	known  map[int]*content.Content // results of KnownContent that are not used yet, by index in bodies
+	hits   map[string]int           // how often each kind of race happened
 }
 
 func newRacer(t *testing.T, dir string, seed uint64, o content.Options) *racer {
@@ -38,7 +38,7 @@ func newRacer(t *testing.T, dir string, seed uint64, o content.Options) *racer {
 	return x
 }
 
-// drop takes a content from every key that has it.
+// drop overwrites or deletes every key with a body.
 func (x *racer) drop(body []byte) {
 	for _, key := range slices.Sorted(maps.Keys(x.Want)) {
 		if &x.Want[key][0] != &body[0] {
@@ -53,14 +53,14 @@ func (x *racer) drop(body []byte) {
 	}
 }
 
-// act does something with one of the contents.
+// act does one random operation with one of the bodies.
 func (x *racer) act() {
 	i := x.Rand.IntN(len(x.bodies))
 	body, key := x.bodies[i], fmt.Sprint("race-", x.Rand.IntN(8))
 	switch x.Rand.IntN(7) {
 	case 0:
 		x.drop(body)
-	case 1: // it goes between the look-up and the reference, and is back before it, or not
+	case 1: // the content is deleted between the lookup and the reference, and maybe stored again
 		x.meta.found = func() {
 			x.hits["found"]++
 			x.drop(body)
@@ -70,13 +70,13 @@ func (x *racer) act() {
 		}
 		x.Set(key, body)
 		x.meta.found = nil
-	case 2: // the client is told that nothing need be sent; see below
+	case 2: // the client learns that it need not send the body; the next case uses this result
 		known, err := x.FS.KnownContent(ctx, x.Bucket, sha256.Sum256(body), int64(len(body)), content.Encryption{})
 		require.NoError(x.T, err)
 		if known != nil {
 			x.known[i] = known
 		}
-	case 3, 4: // perhaps rounds later
+	case 3, 4: // refer to the content, maybe several rounds later
 		known := x.known[i]
 		if known == nil {
 			break
@@ -95,17 +95,17 @@ func (x *racer) act() {
 	}
 }
 
-// TestHitsAgainstReclaim has the content that reclaim is freeing or moving sent again, referred to unsent, and deleted,
-// at every place of a round. Nothing may be lost, references are exact, and the blocks say the same as the metadata,
-// right there and in the end.
-func TestHitsAgainstReclaim(t *testing.T) {
-	sealed := content.Options{Compression: core.CompressionBetter, Keys: parseKeys(t, firstKey), EncryptAll: true}
+// TestSharingDuringReclaim uploads, refers to, and deletes content that reclaim is freeing or moving, at every step of
+// a round. No content may be lost, reference counts must be exact, and a rebuild from the blocks must yield the same
+// metadata, both at that step and at the end.
+func TestSharingDuringReclaim(t *testing.T) {
+	encrypted := content.Options{Compression: core.CompressionBetter, Keys: parseKeys(t, firstKey), EncryptAll: true}
 	for _, c := range []struct {
 		name    string
 		options content.Options
 		onDisk  bool
 		seeds   uint64
-	}{{"plain", content.Options{}, false, 8}, {"compressed and encrypted", sealed, false, 8}, {"on disk", sealed, true, 3}} {
+	}{{"plain", content.Options{}, false, 8}, {"compressed and encrypted", encrypted, false, 8}, {"on disk", encrypted, true, 3}} {
 		t.Run(c.name, func(t *testing.T) {
 			passed, hits := map[string]int{}, map[string]int{}
 			for seed := range c.seeds {
@@ -122,7 +122,7 @@ func TestHitsAgainstReclaim(t *testing.T) {
 				}
 				x.Hook = func(place string) {
 					if passed[place]++; passed[place]%3 == 0 {
-						return // other rounds, and other races, begin with what is left now
+						return // let some rounds proceed without a race
 					}
 					for range 1 + x.Rand.IntN(4) {
 						x.act()
@@ -149,8 +149,8 @@ func TestHitsAgainstReclaim(t *testing.T) {
 				x.Full()
 				x.Full()
 				x.Check()
-				for what, n := range x.hits {
-					hits[what] += n
+				for race, n := range x.hits {
+					hits[race] += n
 				}
 				x.Close()
 			}
@@ -158,8 +158,8 @@ func TestHitsAgainstReclaim(t *testing.T) {
 			for _, place := range []string{reclaim.HookMarked, reclaim.HookCopied, reclaim.HookSnapshot, reclaim.HookSwitched, reclaim.HookUnlinked} {
 				require.NotZero(t, passed[place], place)
 			}
-			for _, what := range []string{"found", "gone", "unsent"} {
-				require.NotZero(t, hits[what], what)
+			for _, race := range []string{"found", "gone", "unsent"} {
+				require.NotZero(t, hits[race], race)
 			}
 		})
 	}

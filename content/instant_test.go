@@ -23,20 +23,20 @@ import (
 	"orcas/vfs"
 )
 
-// finding is metadata in which something happens between finding equal content and what is done with it.
+// finding is a Meta that calls a function after it finds equal content, before the content can be used.
 type finding struct {
 	reclaim.Meta
-	found func()
-	err   error // nothing is found, for this reason
-	blind bool  // nothing is guessed
-	looks int   // calls of FindData
+	found   func() // called once
+	err     error  // if not nil, FindData returns it
+	blind   bool   // GuessData finds nothing
+	lookups int    // calls of FindData
 }
 
 func (f *finding) Unwrap() core.Meta { return f.Meta }
 
 // FindData implements core.Meta.
 func (f *finding) FindData(ctx context.Context, k core.ContentKey) (*core.DataInfo, error) {
-	f.looks++
+	f.lookups++
 	if f.err != nil {
 		return nil, f.err
 	}
@@ -67,7 +67,7 @@ func (f *finding) happen() {
 	}
 }
 
-// desk is a store that counts what is written.
+// desk is a store that counts the writes.
 type desk struct {
 	*storetest.Store
 	counts *coretest.CountingBlocks
@@ -80,7 +80,7 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-// written returns the bytes that fn had written into blocks.
+// written returns the number of bytes that fn writes to blocks.
 func (d *desk) written(fn func()) int64 {
 	d.counts.Reset()
 	fn()
@@ -99,7 +99,8 @@ func (d *desk) dataOf(key string) *core.DataInfo {
 
 var instantSizes = []int{1, 4096, 65_536, 65_537, 5<<20 + 1}
 
-// Content that is there is not written again: a record is, of some hundred bytes.
+// TestEqualContentIsStoredOnce checks that equal content is not written again, except for a record of a few hundred
+// bytes.
 func TestEqualContentIsStoredOnce(t *testing.T) {
 	const record = 1024
 	d := newDesk(t)
@@ -112,7 +113,7 @@ func TestEqualContentIsStoredOnce(t *testing.T) {
 		if !large {
 			require.Less(t, second, int64(record), "bytes written for a duplicate of %d", size)
 		} else {
-			for d.blockBytes() != before { // what was spilled goes, if not at once
+			for d.blockBytes() != before { // the block of the duplicate is deleted in the background
 				runtime.Gosched()
 			}
 		}
@@ -128,7 +129,7 @@ func TestEqualContentIsStoredOnce(t *testing.T) {
 	d.checkMeta()
 }
 
-// blockBytes returns how large all blocks of large content are together.
+// blockBytes returns the total size of all blocks of large content.
 func (d *desk) blockBytes() (n int64) {
 	require.NoError(d.T, d.Blocks.Walk(ctx, core.BlockID{}, func(b core.BlockInfo) error {
 		if b.Kind == core.Large {
@@ -164,7 +165,7 @@ func TestPartsShare(t *testing.T) {
 	d.checkMeta()
 }
 
-// What is not to be shared is stored: other buckets' content, and all of it where instant upload is off.
+// TestContentThatIsNotShared checks that content is stored again in another bucket, and if deduplication is off.
 func TestContentThatIsNotShared(t *testing.T) {
 	d := newDesk(t)
 	body := storetest.Random(1, 4096)
@@ -186,8 +187,9 @@ func TestContentThatIsNotShared(t *testing.T) {
 	d.checkMeta()
 }
 
-// Content that goes between being found and being referred to is stored, whether or not reclaim has freed it meanwhile.
-func TestContentGoesMeanwhile(t *testing.T) {
+// TestContentDeletedBeforeReference deletes stored content between the lookup and the reference: the new content must
+// then be stored, whether or not reclaim has already freed the old copy.
+func TestContentDeletedBeforeReference(t *testing.T) {
 	for _, size := range instantSizes {
 		for i := range 4 {
 			reclaimed := i&1 != 0
@@ -204,7 +206,7 @@ func TestContentGoesMeanwhile(t *testing.T) {
 				}
 			}
 			d.Put("l", body)
-			require.Nil(t, d.meta.found, "it was found")
+			require.Nil(t, d.meta.found, "the stored content was not found")
 			d.RequireContent("l", body)
 			require.EqualValues(t, 1, d.dataOf("l").Refs)
 			_, err := d.Reclaimer.Round(ctx, true)
@@ -215,7 +217,8 @@ func TestContentGoesMeanwhile(t *testing.T) {
 	}
 }
 
-// A reference that is made while reclaim works keeps the content, wherever reclaim is.
+// TestContentIsSharedWhileItMoves adds a reference to content at each step of a reclaim round: the content must be
+// kept.
 func TestContentIsSharedWhileItMoves(t *testing.T) {
 	for _, place := range []string{reclaim.HookMarked, reclaim.HookCopied, reclaim.HookSwitched, reclaim.HookUnlinked} {
 		d := newDesk(t)
@@ -233,7 +236,7 @@ func TestContentIsSharedWhileItMoves(t *testing.T) {
 			if at == place {
 				calls++
 				d.Put(fmt.Sprint("equal", calls), body)
-				d.Set("k", []byte("y")) // from now on only the equal ones have it
+				d.Set("k", []byte("y")) // from now on, only the new keys refer to the content
 			}
 		}
 		for range 3 {
@@ -261,10 +264,10 @@ func TestKnownContent(t *testing.T) {
 	require.Nil(t, known())
 	first, err := d.FS.Put(ctx, vfs.PutRequest{Bucket: d.Bucket, Key: "k", Content: d.Content(body, checksum.CRC32)})
 	require.NoError(t, err)
-	require.Nil(t, known(checksum.SHA1), "a checksum that was never computed")
+	require.Nil(t, known(checksum.SHA1), "this checksum was never computed")
 	_, err = d.FS.Put(ctx, vfs.PutRequest{Bucket: d.Bucket, Key: "k", Content: d.Content(body, checksum.SHA1, checksum.CRC32)})
 	require.NoError(t, err)
-	require.NotNil(t, known(checksum.SHA1), "it was verified since")
+	require.NotNil(t, known(checksum.SHA1), "the second upload computed this checksum")
 	require.EqualValues(t, 1, d.dataOf("k").Refs)
 	c := known(checksum.CRC32, checksum.SHA256)
 	require.Equal(t, checksum.Sum(checksum.CRC32, body), c.Sum(checksum.CRC32))
@@ -287,7 +290,7 @@ func TestKnownContent(t *testing.T) {
 	require.Nil(t, known())
 }
 
-// Larger content is found by its beginning, in a block of its own or packed.
+// TestKnownByTheBeginning finds content by the hash of its beginning, whether it is packed or in a block of its own.
 func TestKnownByTheBeginning(t *testing.T) {
 	for _, packed := range []int64{4096, 64 << 10, 1 << 20} {
 		d := newDesk(t)
@@ -318,27 +321,27 @@ func TestKnownByTheBeginning(t *testing.T) {
 	}
 }
 
-// What is guessed right is not looked up, but for the beginning of what is large. A guess that is wrong costs a look,
-// and nothing else.
+// TestGuess checks that content whose DataID is guessed correctly is not looked up, except for the beginning of large
+// content. A wrong guess costs one lookup and has no other effect.
 func TestGuess(t *testing.T) {
 	d := newDesk(t)
 	for _, size := range instantSizes {
 		body := storetest.Random(uint64(size), size)
 		first, second := fmt.Sprint("first", size), fmt.Sprint("second", size)
 		d.Put(first, body)
-		d.meta.looks = 0
+		d.meta.lookups = 0
 		d.Put(second, body)
 		begins := 0
 		if size > 4<<20 {
 			begins = 1
 		}
-		require.Equal(t, begins, d.meta.looks, size)
+		require.Equal(t, begins, d.meta.lookups, size)
 		require.Equal(t, d.dataOf(first).ID, d.dataOf(second).ID)
 	}
 
 	body := storetest.Random(1, 5000)
 	d.Put("plain", body)
-	seal := content.Encryption{Store: true}
+	encrypted := content.Encryption{Store: true}
 	o := content.Options{Meta: d.meta, Blocks: d.Blocks, Writer: d.Writer, Instant: true}
 	o.Keys = parseKeys(t, firstKey)
 	var err error
@@ -353,20 +356,20 @@ func TestGuess(t *testing.T) {
 		_, err = d.FS.Put(ctx, vfs.PutRequest{Bucket: d.Bucket, Key: key, Content: c})
 		require.NoError(t, err)
 	}
-	d.meta.looks = 0
-	require.Greater(t, d.written(func() { put("sealed", seal) }), int64(5000), "the guess is of another key's content")
-	require.Equal(t, 1, d.meta.looks)
-	for i := range 10 { // the guess is of either
+	d.meta.lookups = 0
+	require.Greater(t, d.written(func() { put("encrypted", encrypted) }), int64(5000), "the guessed content has another key")
+	require.Equal(t, 1, d.meta.lookups)
+	for i := range 10 { // the guess alternates between the two
 		put(fmt.Sprint("plain", i), content.Encryption{})
-		put(fmt.Sprint("sealed", i), seal)
+		put(fmt.Sprint("encrypted", i), encrypted)
 	}
 	require.EqualValues(t, 11, d.dataOf("plain").Refs)
-	require.EqualValues(t, 11, d.dataOf("sealed").Refs)
-	d.RequireContent("sealed9", body)
+	require.EqualValues(t, 11, d.dataOf("encrypted").Refs)
+	d.RequireContent("encrypted9", body)
 	d.checkMeta()
 }
 
-// deferring counts who says that its content is likely to be dropped.
+// deferring counts the calls of Defer.
 type deferring struct {
 	core.Blocks
 	deferred int
@@ -388,7 +391,8 @@ type deferredWriter struct {
 // Defer implements core.Deferrer.
 func (w *deferredWriter) Defer() { w.in.deferred++ }
 
-// Large content that begins like what is there waits for its end before it is written to the drive.
+// TestLikelyDuplicatesAreDeferred checks that large content that begins like stored content is not flushed to the drive
+// before its end.
 func TestLikelyDuplicatesAreDeferred(t *testing.T) {
 	blocks := &deferring{Blocks: mem.NewBlocks()}
 	d := &desk{meta: &finding{Meta: mem.NewMeta()}}
@@ -404,21 +408,21 @@ func TestLikelyDuplicatesAreDeferred(t *testing.T) {
 	require.Equal(t, 1, put(body))
 	require.Zero(t, put(append(body, 1)), "another size")
 	similar := bytes.Clone(body)
-	for i, want := range []int{1, 0, 0} { // once bitten
+	for i, want := range []int{1, 0, 0} { // after one wrong prediction, writes are not deferred
 		similar[len(similar)-1] = body[len(body)-1] + byte(i) + 1
 		require.Equal(t, want, put(similar), "similar content %d", i)
 	}
-	require.Zero(t, put(body), "this would have been dropped")
-	require.Equal(t, 1, put(body), "so the next one is deferred")
+	require.Zero(t, put(body), "a duplicate, but the previous prediction was wrong")
+	require.Equal(t, 1, put(body), "the previous prediction was right")
 	similar[0]++
-	require.Zero(t, put(similar), "it begins otherwise")
+	require.Zero(t, put(similar), "another beginning")
 	d.Put("small", storetest.Random(2, 4<<20-1))
 	require.Zero(t, put(storetest.Random(2, 4<<20-1)))
 	d.Unshared()
 	require.Zero(t, put(body))
 }
 
-// Content that cannot be looked up is stored.
+// TestFindDataFails checks that content is stored if the lookup fails.
 func TestFindDataFails(t *testing.T) {
 	d := newDesk(t)
 	body := storetest.Random(1, 5000)
@@ -431,8 +435,8 @@ func TestFindDataFails(t *testing.T) {
 	require.Nil(t, known)
 }
 
-// After damage was seen, by a reader or by the scrubber, whoever sends the content again repairs it, for all that refer
-// to it.
+// TestDamagedContentIsRepaired uploads content again after a reader or the scrubber has found its stored copy damaged:
+// the upload must repair it for every object that refers to it.
 func TestDamagedContentIsRepaired(t *testing.T) {
 	for _, scrubbed := range []bool{false, true} {
 		g := storetest.Open(t, storetest.Options{Dir: t.TempDir()})
@@ -461,7 +465,8 @@ func TestDamagedContentIsRepaired(t *testing.T) {
 	}
 }
 
-// Many writers of few contents, with deletes and reclaim among them: what is there is right, and references are exact.
+// TestEqualContentUnderLoad has many writers write and delete a few bodies while reclaim runs: all content must be
+// correct, and the reference counts exact.
 func TestEqualContentUnderLoad(t *testing.T) {
 	d := newDesk(t)
 	bodies := make([][]byte, 6)
@@ -503,7 +508,7 @@ func TestEqualContentUnderLoad(t *testing.T) {
 				}
 				got, err := d.Read(key, 0, -1)
 				if err != nil || !bytes.Equal(got, bodies[i]) {
-					t.Errorf("content of %s: %v", key, err)
+					t.Errorf("%s has %d bytes, expected the %d bytes just written: %v", key, len(got), len(bodies[i]), err)
 				}
 				if r.IntN(3) == 0 {
 					d.FS.Delete(ctx, d.Bucket, "", []vfs.DeleteRequest{{Key: key}})

@@ -15,8 +15,8 @@ import (
 
 // keyRecords is the kind of the records that identify master keys. There is one for each master key that stored content
 // may need: Record.Key is the ID of the master key in decimal, and Record.Value is the result of codec.Key.Check. The
-// record is written before the master key wraps its first data key, and deleted when a rotation has found that no
-// content needs the master key any longer.
+// record is written before the master key wraps its first data key. A rotation deletes it once no content needs the
+// master key any longer.
 const keyRecords = "master-key"
 
 // maxKeyRecords is a limit that no store reaches in practice, because each new key requires a rotation.
@@ -47,7 +47,7 @@ func (m *masterKeys) records(ctx context.Context) ([]keyRecord, error) {
 	for i, r := range list {
 		id, err := strconv.ParseUint(r.Key, 10, 32)
 		if err != nil {
-			err = fmt.Errorf("a record of a master key has the id %q, which is not a number", r.Key)
+			err = fmt.Errorf("the ID of a master key record is %q: expected a decimal number", r.Key)
 			return nil, core.E("content.keys", core.Damaged, err)
 		}
 		found[i] = keyRecord{uint32(id), r.Value}
@@ -56,7 +56,7 @@ func (m *masterKeys) records(ctx context.Context) ([]keyRecord, error) {
 }
 
 // CheckKeys compares the master keys with the records of the store. It returns NoKey if a key that content needs is
-// missing, or if a different key has its ID.
+// missing, or if the key with that ID is a different one.
 func (e *Engine) CheckKeys(ctx context.Context) error { return e.master.check(ctx) }
 
 // HasKey reports whether there is a master key, so that content can be encrypted.
@@ -78,7 +78,8 @@ func (m *masterKeys) check(ctx context.Context) error {
 			return core.E(op, core.NoKey, missingKey("content of this store", r.id))
 		}
 		if !key.Is(r.check) {
-			err = fmt.Errorf("master key %d is not the key that encrypted content of this store", r.id)
+			err = fmt.Errorf("master key %d has the wrong value: content of this store was encrypted with a different "+
+				"key of that ID", r.id)
 			return core.E(op, core.NoKey, err)
 		}
 		if r.id == newest {
@@ -93,7 +94,7 @@ func (m *masterKeys) check(ctx context.Context) error {
 func (m *masterKeys) newest(ctx context.Context) (uint32, *codec.Key, error) {
 	id, key := m.keys.Newest()
 	if key == nil {
-		return 0, nil, core.E("content.keys", core.NoKey, errors.New("there is no master key"))
+		return 0, nil, core.E("content.keys", core.NoKey, errors.New("no master key is configured"))
 	}
 	if m.recorded.Load() {
 		return id, key, nil

@@ -10,7 +10,7 @@ import (
 	"orcas/internal/pins"
 )
 
-// pinned identifies something that a reader pins (see package pins): a block, or a long segment list.
+// pinned identifies what a reader pins (see package pins): a block or a long segment list.
 type pinned struct {
 	block core.BlockID
 	list  core.UploadID
@@ -18,11 +18,11 @@ type pinned struct {
 
 // Enter begins a lookup. Call it before looking up the location of content in the metadata, and call Leave on the
 // result after NewSection or Slice has returned. Reclaim waits for every lookup, so do nothing slow in between, such as
-// sending to a client.
+// sending data to a client.
 func (e *Engine) Enter() epoch.Reader { return e.lookups.Enter() }
 
-// Quiet waits until every lookup that began before the call has ended, or until ctx ends. Pins protect what
-// a Section reads after its lookup.
+// Quiet waits until every lookup that began before the call has ended, or until ctx ends. It does not wait for a
+// Section that is being read after its lookup: pins protect that content.
 func (e *Engine) Quiet(ctx context.Context) error {
 	if err := e.lookups.Wait(ctx); err != nil {
 		return core.E("content.Quiet", core.Canceled, err)
@@ -30,7 +30,7 @@ func (e *Engine) Quiet(ctx context.Context) error {
 	return nil
 }
 
-// Pins reports whether a reader still needs a block. If nothing in the metadata refers to the block, a result of false
+// Pins reports whether a reader still needs a block. If the metadata does not refer to the block, a result of false
 // after Quiet is final.
 func (e *Engine) Pins(block core.BlockID) bool { return e.pins.Pinned(pinned{block: block}) }
 
@@ -98,7 +98,7 @@ func (s *Section) unpin() {
 	s.pins = nil
 }
 
-// endList releases the segment list, which is no longer needed.
+// endList unpins the segment list once it is no longer needed.
 func (s *Section) endList() {
 	if s.pins != nil && s.list != 0 {
 		s.pins.Unpin(pinned{list: s.list})

@@ -23,7 +23,7 @@ import (
 	"orcas/vfs"
 )
 
-// begin opens a key, reads its first frame, and leaves the rest for later.
+// begin opens a key, which reads only its first frame.
 func begin(y *storetest.Store, key string) *content.Section {
 	y.T.Helper()
 	o, err := y.FS.Open(ctx, y.Bucket, key, core.Current)
@@ -34,8 +34,9 @@ func begin(y *storetest.Store, key string) *content.Section {
 	return s
 }
 
-// TestPinnedContentStays: what a slow reader has yet to read stays, all other garbage goes, and no round waits. When
-// the reader has read the last byte, the rest goes too, even if the client has not taken it yet.
+// TestPinnedContentStays checks that reclaim keeps the content that a slow reader has not read yet, frees all other
+// garbage, and does not wait. Once the last byte has been read, reclaim frees the pinned content too, even if the
+// Section is still open.
 func TestPinnedContentStays(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -43,7 +44,7 @@ func TestPinnedContentStays(t *testing.T) {
 	}{
 		{"large", func(y *storetest.Store) { y.Set("key", storetest.Filler(1, 900_000)) }},
 		{"packed", func(y *storetest.Store) {
-			y.Packing(1 << 20) // and nothing shrinks: what is written later goes to another block
+			y.Packing(1 << 20) // the content is incompressible, so that later content is written to another block
 			y.Set("key", storetest.Random(1, 900_000))
 			y.Set("neighbor", storetest.Random(2, 700_000))
 		}},
@@ -70,8 +71,8 @@ func TestPinnedContentStays(t *testing.T) {
 				y.Set("other", storetest.Random(y.Rand.Uint64(), 400_000))
 				y.Remove("other")
 				report := y.Full()
-				require.GreaterOrEqual(t, report.BytesFreed, int64(400_000), "other garbage goes")
-				require.GreaterOrEqual(t, report.PinnedBytes, int64(len(body)/10), "the reader's stays")
+				require.GreaterOrEqual(t, report.BytesFreed, int64(400_000), "other garbage was not freed")
+				require.GreaterOrEqual(t, report.PinnedBytes, int64(len(body)/10), "pinned content was freed")
 				require.Positive(t, report.OldestReader)
 				status := y.Reclaimer.Status()
 				require.Equal(t, report.PinnedBytes, status.PinnedBytes)
@@ -86,7 +87,7 @@ func TestPinnedContentStays(t *testing.T) {
 			report := y.Full() // s is not closed yet
 			require.Zero(t, report.PinnedBytes)
 			require.Zero(t, y.Reclaimer.Status().Readers)
-			y.Full() // what dropping a list has made garbage
+			y.Full() // deleting a segment list creates garbage
 			all, live := y.Used()
 			require.Less(t, all, live+live/7+256<<10)
 			y.Check()
@@ -95,7 +96,8 @@ func TestPinnedContentStays(t *testing.T) {
 	}
 }
 
-// TestSmallReadsPinNothing: content that one frame holds is read when Range returns.
+// TestSmallReadsPinNothing checks that content of a single frame is not pinned: it is read completely before Range
+// returns.
 func TestSmallReadsPinNothing(t *testing.T) {
 	y := storetest.Open(t, storetest.Options{})
 	body := storetest.Filler(1, 256<<10)
@@ -112,7 +114,8 @@ func TestSmallReadsPinNothing(t *testing.T) {
 	require.True(t, bytes.Equal(body, got))
 }
 
-// TestOnlyWhatIsNeededIsPinned: a range pins nothing behind its end, and a reader unpins what it has read.
+// TestOnlyWhatIsNeededIsPinned checks that a reader does not pin content after the end of its range, and that it unpins
+// content once it has read it.
 func TestOnlyWhatIsNeededIsPinned(t *testing.T) {
 	y := storetest.Open(t, storetest.Options{})
 	const piece = 600_000
@@ -123,7 +126,7 @@ func TestOnlyWhatIsNeededIsPinned(t *testing.T) {
 	body := y.Want["key"]
 	o, err := y.FS.Open(ctx, y.Bucket, "key", core.Current)
 	require.NoError(t, err)
-	s, err := o.Range(ctx, piece+1, 2*piece) // of the second, third and fourth piece
+	s, err := o.Range(ctx, piece+1, 2*piece) // in the second, third and fourth pieces
 	require.NoError(t, err)
 	defer s.Close()
 	y.Remove("key")
@@ -139,7 +142,7 @@ func TestOnlyWhatIsNeededIsPinned(t *testing.T) {
 	require.True(t, bytes.Equal(body[piece+1:][:2*piece], got))
 }
 
-// TestAnotherRange: an open object can be read again as long as it is there.
+// TestAnotherRange checks that further ranges of an open object can be read until it is overwritten.
 func TestAnotherRange(t *testing.T) {
 	y := storetest.Open(t, storetest.Options{})
 	body := storetest.Filler(1, 1000)
@@ -157,11 +160,11 @@ func TestAnotherRange(t *testing.T) {
 	}
 	y.Set("key", storetest.Filler(2, 1000))
 	_, err = o.Range(ctx, 0, 500)
-	require.Equal(t, core.Conflict, core.KindOf(err), "it is another one now: %v", err)
+	require.Equal(t, core.Conflict, core.KindOf(err), "the object was overwritten: %v", err)
 }
 
-// TestListsArePinnedAsAWhole reads a long segment list that is in the garbage, in several pages, while all that it
-// names is moved between them.
+// TestListsArePinnedAsAWhole reads an object with a long segment list, in several pages, after the object was deleted.
+// Between the pages, all its content is moved.
 func TestListsArePinnedAsAWhole(t *testing.T) {
 	y := storetest.Open(t, storetest.Options{})
 	y.Packing(1 << 20)
@@ -172,7 +175,7 @@ func TestListsArePinnedAsAWhole(t *testing.T) {
 		appended := fmt.Sprint("appended-", i)
 		for n := range pieces {
 			junk := fmt.Sprint("junk-", i, "-", n)
-			y.Set(junk, storetest.Random(uint64(100+n), 200_000)) // between the pieces
+			y.Set(junk, storetest.Random(uint64(100+n), 200_000)) // garbage between the pieces
 			if n == 0 {
 				y.Set(appended, storetest.Random(uint64(i), size/pieces))
 			} else {
@@ -182,7 +185,7 @@ func TestListsArePinnedAsAWhole(t *testing.T) {
 		bodies[i] = y.Want[appended]
 		o, err := y.FS.Stat(ctx, y.Bucket, appended, core.Current)
 		require.NoError(t, err)
-		_, err = y.FS.Copy(ctx, vfs.CopyRequest{SourceBucket: y.Bucket, Source: o, Bucket: y.Bucket, Key: fmt.Sprint("source-", i)}) // now its MD5 is known
+		_, err = y.FS.Copy(ctx, vfs.CopyRequest{SourceBucket: y.Bucket, Source: o, Bucket: y.Bucket, Key: fmt.Sprint("source-", i)}) // this computes its MD5
 		require.NoError(t, err)
 		y.Remove(appended)
 	}
@@ -197,7 +200,7 @@ func TestListsArePinnedAsAWhole(t *testing.T) {
 	_, err := y.FS.CompleteUpload(ctx, vfs.CompleteRequest{Bucket: y.Bucket, Key: "key", Upload: id, Parts: chosen, Size: -1})
 	require.NoError(t, err)
 
-	// Both runs begin in one page and end in another one.
+	// Both runs begin in one page and end in the next.
 	var runs [2]*content.Section
 	first := [2]int{126, 254}
 	for i := range runs {
@@ -211,7 +214,7 @@ func TestListsArePinnedAsAWhole(t *testing.T) {
 	for i := range sources {
 		y.Remove(fmt.Sprint("source-", i))
 	}
-	for _, key := range slices.Sorted(maps.Keys(y.Want)) { // what is left is junk
+	for _, key := range slices.Sorted(maps.Keys(y.Want)) { // only junk remains
 		y.Remove(key)
 	}
 	got, moved := make([]byte, size), int64(0)
@@ -220,7 +223,7 @@ func TestListsArePinnedAsAWhole(t *testing.T) {
 		moved += report.BytesMoved
 		if n <= 2 {
 			require.GreaterOrEqual(t, report.PinnedBytes, int64(parts*size))
-		} else { // both have read their last page
+		} else { // both runs have read their last page
 			require.Positive(t, report.PinnedBytes)
 			require.Less(t, report.PinnedBytes, int64(parts*size))
 		}
@@ -230,7 +233,7 @@ func TestListsArePinnedAsAWhole(t *testing.T) {
 			require.True(t, bytes.Equal(bodies[(first[i]+n+1)%sources], got), "part %d", first[i]+n+1)
 		}
 	}
-	require.GreaterOrEqual(t, moved, int64(size), "the second pages name all sources")
+	require.GreaterOrEqual(t, moved, int64(size), "the content of the second pages was not moved")
 	require.Zero(t, y.Reclaimer.Status().Readers)
 	y.Full()
 	y.Full()
@@ -238,7 +241,7 @@ func TestListsArePinnedAsAWhole(t *testing.T) {
 	require.Less(t, all, int64(1<<20))
 }
 
-// piece makes content that says what it is made of: a seed, a length, and bytes that follow from them.
+// piece returns content that can be verified by itself: a seed, a length, and bytes derived from them.
 func piece(seed uint64, n int) []byte {
 	b := storetest.Random(seed, n)
 	binary.BigEndian.PutUint64(b, seed)
@@ -246,23 +249,23 @@ func piece(seed uint64, n int) []byte {
 	return b
 }
 
-// checkPieces reports whether content is pieces, each of them whole.
+// checkPieces checks that b consists of intact pieces.
 func checkPieces(b []byte) error {
 	for at := 0; at < len(b); {
 		if len(b)-at < 16 {
-			return fmt.Errorf("half a piece at %d", at)
+			return fmt.Errorf("the piece at offset %d is truncated", at)
 		}
 		seed, n := binary.BigEndian.Uint64(b[at:]), binary.BigEndian.Uint64(b[at+8:])
 		if n > uint64(len(b)-at) || !bytes.Equal(b[at:at+int(n)], piece(seed, int(n))) {
-			return fmt.Errorf("a wrong piece at %d of %d", at, len(b))
+			return fmt.Errorf("the piece at offset %d of %d is damaged", at, len(b))
 		}
 		at += int(n)
 	}
 	return nil
 }
 
-// TestSlowReaders has readers that pause at random, while everything that they read is overwritten, appended to, moved,
-// copied and deleted, and reclaimed and compacted: each of them reads one version to its end.
+// TestSlowReaders has readers pause at random while the keys are overwritten, appended to, moved and deleted, and while
+// reclaim runs. Each reader must read one version to its end.
 func TestSlowReaders(t *testing.T) {
 	y := storetest.Open(t, storetest.Options{Dir: t.TempDir(), Reclaim: reclaim.Options{DeadShare: 0.05}})
 	y.Packing(400_000)
@@ -324,7 +327,7 @@ func TestSlowReaders(t *testing.T) {
 	require.Zero(t, y.Reclaimer.Status().Readers)
 }
 
-// slowly reads a key in small steps, and lets others run between them.
+// slowly reads a key in small steps, and yields to other goroutines between them.
 func slowly(y *storetest.Store, r *rand.Rand, key string, pins *atomic.Int64) ([]byte, error) {
 	o, err := y.FS.Open(ctx, y.Bucket, key, core.Current)
 	if err != nil {

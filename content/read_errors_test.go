@@ -13,8 +13,9 @@ import (
 	"orcas/storetest"
 )
 
-// TestReadErrorsKeepTheirKind: only what proves that the stored bytes are damaged or missing is Damaged, and ends
-// sharing. Any other error of the block store comes through as it is, and writes nothing.
+// TestReadErrorsKeepTheirKind checks that a read error is Damaged, and ends sharing, only if it proves that the stored
+// bytes are damaged or missing. Any other error of the block store must be returned unchanged, without writing a
+// change.
 func TestReadErrorsKeepTheirKind(t *testing.T) {
 	for _, size := range []int{3000, 70_000} {
 		for _, c := range []struct {
@@ -22,7 +23,7 @@ func TestReadErrorsKeepTheirKind(t *testing.T) {
 			kind, want core.Kind
 		}{
 			{"Open", core.NoSuchData, core.Damaged}, // the block is missing
-			{"ReadAt", core.Damaged, core.Damaged},  // it ends inside the extent
+			{"ReadAt", core.Damaged, core.Damaged},  // the block ends inside the extent
 			{"Open", core.Internal, core.Internal},  // permission denied
 			{"ReadAt", core.Internal, core.Internal},
 			{"Open", core.Overloaded, core.Overloaded},
@@ -49,7 +50,7 @@ func TestReadErrorsKeepTheirKind(t *testing.T) {
 				if c.want != core.Damaged {
 					require.Equal(t, before.Seq, after.Seq, "a change was written")
 				} else {
-					require.Greater(t, after.Seq, before.Seq, "the damage is not noted")
+					require.Greater(t, after.Seq, before.Seq, "the damage was not recorded")
 				}
 				got, err := y.Read("k", 0, -1)
 				require.NoError(t, err)
@@ -59,8 +60,8 @@ func TestReadErrorsKeepTheirKind(t *testing.T) {
 	}
 }
 
-// TestDamageOfAnOldPlaceEndsNoSharing: content that moved while a reader was on its way to the place where it stood
-// before is not damaged.
+// TestDamageOfAnOldPlaceEndsNoSharing checks that content is not marked as damaged if it was moved before a reader
+// found damage in its old extents.
 func TestDamageOfAnOldPlaceEndsNoSharing(t *testing.T) {
 	blocks, meta := coretest.NewFaultyBlocks(mem.NewBlocks()), &moving{Meta: mem.NewMeta()}
 	y := storetest.Open(t, storetest.Options{Blocks: blocks, Meta: meta})
@@ -76,7 +77,7 @@ func TestDamageOfAnOldPlaceEndsNoSharing(t *testing.T) {
 	require.Equal(t, before.Seq, after.Seq, "a change was written")
 }
 
-// moving is metadata that says of content that it stands elsewhere by now.
+// moving is a Meta that pretends that all content has been moved.
 type moving struct {
 	*mem.Meta
 	moved bool

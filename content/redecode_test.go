@@ -14,8 +14,8 @@ import (
 	"orcas/vfs"
 )
 
-// TestReadAcrossARepair reads an object of many parts that are one content, which is repaired, under a new data key,
-// between two pages of the list of parts.
+// TestReadAcrossARepair reads an object of many parts that all refer to the same content. The content is repaired, with
+// a new data key, between two pages of the list of parts.
 func TestReadAcrossARepair(t *testing.T) {
 	w := worldWith(t, mem.NewBlocks(), func(o *content.Options) { o.Keys, o.EncryptAll = parseKeys(t, firstKey), true })
 	const count, size = 130, vfs.MinPartSize // more than a page

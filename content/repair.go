@@ -16,15 +16,17 @@ import (
 
 // # Repair
 //
-// A client that sends content whose stored copy is damaged or missing provides an intact copy. It is stored under the
-// number of the damaged content, since every object refers to the content by this number, and a core.RepairData
-// replaces the damaged copy by it. Then the new object refers to the content as to any other shared content.
+// A client that sends content whose stored copy is damaged or missing provides an intact copy. This copy is stored
+// under the DataID of the damaged content, because every object refers to the content by that DataID, and a
+// core.RepairData replaces the damaged copy with it. The new object then shares the content as usual.
 //
-// Small content goes through the write buffer. Large content has already been written under another number when its
-// hash is known, and its frames contain that number. So it is written again, from its own copy, and that copy is
-// deleted. The scrub repairs content in the same way, from an intact copy of equal content.
+// Small content is repaired through the write buffer. By the time the hash of large content is known, it has already
+// been written under another DataID, which its frames contain. So it is copied to another block, under the right
+// DataID, and the first block is deleted. The scrub repairs content in the same way, from an intact copy of equal
+// content.
 
-// repair replaces the damaged copy of d by c, which is equal to it. After an error, c can still be put as new content.
+// repair replaces the damaged copy of d with c, which is equal to it. After an error, c can still be stored as new
+// content.
 func (c *Content) repair(ctx context.Context, d *core.DataInfo) (err error) {
 	if mutant.Is("no-repair") {
 		return core.E("content.repair", core.Internal, nil)
@@ -36,7 +38,7 @@ func (c *Content) repair(ctx context.Context, d *core.DataInfo) (err error) {
 		info, err = c.repairLarge(ctx, d)
 	}
 	if err != nil {
-		if !core.Is(err, core.Conflict) && !core.Is(err, core.NoSuchData) { // another request may have been faster
+		if !core.Is(err, core.Conflict) && !core.Is(err, core.NoSuchData) { // no other request repaired or deleted it
 			c.engine.log.Warn("cannot repair damaged content", "content", d.ID, "bytes", d.Size, "err", err)
 			c.engine.unshareDamaged(ctx, d)
 		}
@@ -47,9 +49,9 @@ func (c *Content) repair(ctx context.Context, d *core.DataInfo) (err error) {
 	return nil
 }
 
-// repairSmall replaces the copy of d by content that is in memory, and returns a description of the new copy. It uses
-// no dictionary: unlike a new object, a repair does not fail if the bucket of the upload is deleted in the meantime,
-// with its dictionaries, and copies in other buckets may still refer to d.
+// repairSmall replaces the copy of d with content that is in memory, and returns the DataInfo of the new copy. It uses
+// no dictionary: the bucket of the upload may be deleted in the meantime, together with its dictionaries. This fails a
+// new object but not a repair, since copies in other buckets may still refer to d.
 func (c *Content) repairSmall(ctx context.Context, d *core.DataInfo) (*core.DataInfo, error) {
 	write := batch.Write{}
 	info := &core.DataInfo{ID: d.ID, Size: c.size}
@@ -76,7 +78,7 @@ func (c *Content) repairLarge(ctx context.Context, d *core.DataInfo) (*core.Data
 	return c.rewrite(ctx, d, segments[0].Info)
 }
 
-// rewrite replaces the damaged copy of d by a copy of equal large content, in a new block. It verifies every frame
+// rewrite replaces the damaged copy of d with a copy of equal large content, in a new block. It verifies every frame
 // that it reads.
 func (c *Content) rewrite(ctx context.Context, d, from *core.DataInfo) (*core.DataInfo, error) {
 	e, coder := c.engine, codec.Encoder{Level: c.codec.Level, KeyID: c.codec.KeyID}
@@ -107,7 +109,7 @@ func (c *Content) rewrite(ctx context.Context, d, from *core.DataInfo) (*core.Da
 	return info, err
 }
 
-// copyFrames copies all of a content to another block. It returns Damaged if the content is not equal to d.
+// copyFrames copies all frames of content to another block. It returns Damaged if the content is not equal to d.
 func (e *Engine) copyFrames(ctx context.Context, from *core.DataInfo, to *batch.Large, d *core.DataInfo) error {
 	s := e.wholeSection(ctx, from)
 	defer s.Close()
@@ -132,21 +134,21 @@ func (e *Engine) copyFrames(ctx context.Context, from *core.DataInfo, to *batch.
 	return nil
 }
 
-// Repair replaces a damaged or missing copy of d by a copy of equal content, which may be stored in another form or
-// under another master key. Both must be unchanged from the metadata. Repair returns Damaged if the other content is
-// not intact either; Conflict or NoSuchData if d was repaired, moved or deleted in the meantime; and Unsupported for
-// content that is encrypted with a customer's key, which can be read only with that key.
+// Repair replaces a damaged or missing copy of d with a copy of from, which is equal content, possibly stored in
+// another form or under another master key. Both must be exactly as the metadata has them. Repair returns Damaged if
+// from is not intact either; Conflict or NoSuchData if d was repaired, moved or deleted in the meantime; and
+// Unsupported for content that is encrypted with a customer key, because it cannot be read without that key.
 func (e *Engine) Repair(ctx context.Context, d, from *core.DataInfo) (err error) {
 	const op = "content.Repair"
 	switch {
 	case d.KeyID == codec.CustomerKeyID || from.KeyID == codec.CustomerKeyID:
-		err = fmt.Errorf("data %d or data %d is encrypted with a customer's key", d.ID, from.ID)
+		err = fmt.Errorf("content %d or content %d is encrypted with a customer key", d.ID, from.ID)
 		return core.E(op, core.Unsupported, err)
 	case d.SHA256 == [32]byte{} || d.SHA256 != from.SHA256 || d.Size != from.Size || d.Size == 0:
-		return core.E(op, core.InvalidArgument, fmt.Errorf("data %d and data %d are not equal", d.ID, from.ID))
+		return core.E(op, core.InvalidArgument, fmt.Errorf("content %d and content %d are not equal", d.ID, from.ID))
 	}
 	c := &Content{engine: e, size: d.Size, sha256: d.SHA256}
-	if from.Codec != frame.Plain { // this content is compressible
+	if from.Codec != frame.Plain { // the content is compressible
 		c.codec.Level = max(e.compression, core.CompressionFast)
 	}
 	if d.KeyID != 0 {
@@ -174,17 +176,18 @@ func (e *Engine) Repair(ctx context.Context, d, from *core.DataInfo) (err error)
 }
 
 func errNotEqual(op string, read, want *core.DataInfo) error {
-	err := fmt.Errorf("the stored copy of data %d does not have the SHA-256 of data %d", read.ID, want.ID)
+	err := fmt.Errorf("the stored copy of content %d does not have the SHA-256 of content %d", read.ID, want.ID)
 	return core.E(op, core.Damaged, err)
 }
 
-// deleteUnnamed deletes a block of large content to which nothing refers because the change failed its check. With
-// relaxed durability every block that a recorded change refers to must exist, so then the block is kept, as garbage.
+// deleteUnnamed deletes a block of large content that is unreferenced because the change failed its check. With relaxed
+// durability the block is kept, as garbage, because every block that a recorded change refers to must exist.
 func (e *Engine) deleteUnnamed(ctx context.Context, id core.BlockID) {
 	if !e.writer.Relaxed() {
 		_ = e.blocks.Delete(ctx, id) // if this fails, the block is garbage
 	}
 }
 
-// writtenNow returns the time for content that was just written. It is not before the last write to its block.
+// writtenNow returns the time to record for content that was just written. It is never earlier than the last write to
+// its block.
 func (e *Engine) writtenNow() time.Time { return e.time().Add(time.Millisecond) }

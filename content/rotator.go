@@ -13,7 +13,7 @@ import (
 	"orcas/core/dictionary"
 )
 
-// Rotator replaces master keys: it wraps every data key with the newest one, so that the older ones can be retired.
+// Rotator rotates master keys: it wraps every data key with the newest master key, so that older ones can be retired.
 type Rotator struct {
 	e       *Engine
 	running sync.Mutex // held by a rotation
@@ -30,7 +30,7 @@ type RotateStatus struct {
 	Needed    []uint32 `json:"needed"`            // keys without which the server does not start, unordered
 	Running   bool     `json:"running"`           // a rotation is running
 	Rewrapped int64    `json:"rewrapped"`         // data keys rewrapped by the running or the last rotation
-	Retired   []uint32 `json:"retired,omitempty"` // keys that no content needs any more, as found by that rotation
+	Retired   []uint32 `json:"retired,omitempty"` // keys that no content needs any more, according to that rotation
 }
 
 // Status returns the current status.
@@ -58,21 +58,20 @@ func (r *Rotator) report(change func(*RotateStatus)) {
 
 const (
 	rotateBatch = 256     // number of data keys that are rewrapped in one batch
-	rotatePass  = 1 << 20 // one pass over the metadata stops at this many data keys: 8 MiB of IDs
+	rotatePass  = 1 << 20 // number of data keys at which a pass over the metadata stops: 8 MiB of IDs
 )
 
-// Run wraps with the newest master key every data key that another master key wraps. Then it deletes the records of
-// the other keys, so that the server starts without them. Each change expects the value that was read, so a rotation
-// may be interrupted at any point and started again. Run returns Busy if a rotation is running, and NoKey if a key is
-// missing.
+// Run wraps every data key with the newest master key. Then it deletes the records of the older master keys, so that
+// the server can start without them. Each change expects the value that was read, so a rotation may be interrupted at
+// any point and started again. Run returns Busy if a rotation is already running, and NoKey if a key is missing.
 func (r *Rotator) Run(ctx context.Context) (RotateStatus, error) {
 	if !r.running.TryLock() {
-		return RotateStatus{}, core.E("content.Rotator", core.Busy, errors.New("a rotation is running"))
+		return RotateStatus{}, core.E("content.Rotator", core.Busy, errors.New("a rotation is already running"))
 	}
 	defer r.running.Unlock()
 	if records, err := r.e.master.records(ctx); err != nil {
 		return RotateStatus{}, err
-	} else if len(records) == 0 && r.e.HasKey() { // nothing is encrypted, so do not make any key necessary for a start
+	} else if len(records) == 0 && r.e.HasKey() { // nothing is encrypted: the server must still start without any key
 		r.report(func(s *RotateStatus) { *s = RotateStatus{} })
 		return r.Status(ctx)
 	}
@@ -101,7 +100,7 @@ func (r *Rotator) Run(ctx context.Context) (RotateStatus, error) {
 	if err := r.rewrapDictionaries(ctx); err != nil {
 		return RotateStatus{}, err
 	}
-	if err := r.e.writer.Settle(ctx); err != nil { // a power cut must not undo a rewrap after the old key was retired
+	if err := r.e.writer.Settle(ctx); err != nil { // a power failure must not undo a rewrap when the old key is retired
 		return RotateStatus{}, err
 	}
 	if err := r.retire(ctx, newest); err != nil {
@@ -113,12 +112,12 @@ func (r *Rotator) Run(ctx context.Context) (RotateStatus, error) {
 
 var errEnough = errors.New("enough")
 
-// wrappedByOthers returns content whose data key is wrapped by a master key other than the newest: all of it, or at
-// least rotatePass contents.
+// wrappedByOthers returns the DataIDs of content whose data key is wrapped by a master key other than the newest. It
+// stops once it has found rotatePass of them.
 func (r *Rotator) wrappedByOthers(ctx context.Context, newest uint32) (ids []core.DataID, err error) {
 	meta, ok := core.As[core.Snapshotter](r.e.meta)
 	if !ok {
-		return nil, core.E("content.Rotator", core.Unsupported, errors.New("the metadata engine has no snapshots"))
+		return nil, core.E("content.Rotator", core.Unsupported, errors.New("the metadata engine does not support snapshots"))
 	}
 	note := func(d *core.DataInfo) {
 		if d != nil && d.KeyID != 0 && d.KeyID != newest && d.KeyID != codec.CustomerKeyID {
@@ -161,11 +160,11 @@ func (r *Rotator) rewrap(ctx context.Context, ids []core.DataID) error {
 		}
 		key := keys.Get(d.KeyID)
 		if key == nil {
-			return core.E(op, core.NoKey, missingKey(fmt.Sprintf("data %d", d.ID), d.KeyID))
+			return core.E(op, core.NoKey, missingKey(fmt.Sprintf("content %d", d.ID), d.KeyID))
 		}
 		wrapped, err := key.Rewrap(d.KeyID, uint64(d.ID), d.DataKey, to, newest)
 		if err != nil {
-			return core.E(op, core.Damaged, fmt.Errorf("the data key of data %d: %w", d.ID, err))
+			return core.E(op, core.Damaged, fmt.Errorf("cannot rewrap the data key of content %d: %w", d.ID, err))
 		}
 		change := &core.RewrapData{Data: d.ID, From: d.DataKey, KeyID: newest, DataKey: wrapped}
 		writes = append(writes, batch.Write{Change: change})
@@ -183,7 +182,7 @@ func (r *Rotator) rewrap(ctx context.Context, ids []core.DataID) error {
 	return err
 }
 
-// rewrapDictionaries wraps the data keys of dictionaries with the newest master key. It skips a dictionary that is
+// rewrapDictionaries wraps the data keys of dictionaries with the newest master key. It skips dictionaries that are
 // deleted in the meantime.
 func (r *Rotator) rewrapDictionaries(ctx context.Context) error {
 	newest, to := r.e.master.keys.Newest()
@@ -208,10 +207,10 @@ func (r *Rotator) rewrapDictionaries(ctx context.Context) error {
 	})
 }
 
-// retire deletes the records of the keys that no content needs any more.
+// retire deletes the records of keys that no content needs any more.
 //
-// One process: another server may wrap new data keys with an older key until it has read which one is the newest.
-// Retiring a key then needs a check in Apply.
+// One process: another server might still wrap new data keys with an older key, until it learns which key is the
+// newest. With several servers, retiring a key needs a check in Apply.
 func (r *Rotator) retire(ctx context.Context, newest uint32) error {
 	records, err := r.e.master.records(ctx)
 	if err != nil {

@@ -15,22 +15,22 @@ import (
 	"orcas/internal/pins"
 )
 
-// sectionPage is the number of parts of a long segment list that a Section reads at once. They stay in memory, and
-// their blocks pinned, as long as the client takes to read them.
+// sectionPage is the number of parts of a long segment list that a Section reads per page. The page stays in memory,
+// and its blocks stay pinned, until the client has read it.
 const sectionPage = 128
 
-// Section reads a range of content, one verified frame at a time. It is used by one goroutine.
+// Section reads a range of content, one verified frame at a time. It must be used by one goroutine only.
 type Section struct {
 	ctx      context.Context
 	engine   *Engine
 	left     int64          // bytes not yet in ready
-	segments []core.Segment // the next ones
-	list     core.UploadID  // a segment list with more segments; 0 for none
+	segments []core.Segment // the next segments
+	list     core.UploadID  // a segment list with more segments; 0 if none
 	after    int            // the number of the last part read from list
 	refer    bool           // the content will not be read, so segments need no DataInfo
 	tail     []core.Segment // the segments after the list
 	skip     int64          // bytes to skip in segments
-	ready    []byte         // verified bytes that were not yet returned; a part of buffer
+	ready    []byte         // verified bytes not yet returned; a part of buffer
 	buffer   *batch.Buffer
 	reader   core.BlockReader // reads extent
 	extent   core.Extent
@@ -38,16 +38,16 @@ type Section struct {
 	spanAt   int64
 	spanEnd  int64
 	decoding decoding
-	customer *codec.Key // nil for none
-	unnoted  bool       // damage is left to the caller to record
+	customer *codec.Key // nil if none
+	unnoted  bool       // the caller handles damage: do not mark damaged content
 
 	pins *pins.Reader[pinned] // pins list, and the blocks of segments and tail; nil during the lookup and at the end
 }
 
-// NewSection opens the n bytes of an object from off on, which must be within the object. The customer's key is needed
-// for content that is encrypted with it. The caller must be in a lookup (see Enter) that began before it read o.
-// NewSection reads and verifies the first frame, so damage in it is an error before the caller gets any byte. It pins
-// the rest, which can be read after the lookup, whatever happens to the object.
+// NewSection opens the n bytes of an object that begin at off; the range must be within the object. Customer is the
+// customer key, or nil if the request has none. The caller must be in a lookup (see Enter) that began before it read o.
+// NewSection reads and verifies the first frame, so damage in it is reported before the caller gets any byte. It pins
+// the rest, which can be read after the lookup even if the object is overwritten or deleted.
 func (e *Engine) NewSection(
 	ctx context.Context, o *core.ObjectInfo, off, n int64, customer *codec.Key,
 ) (*Section, error) {
@@ -64,7 +64,7 @@ func (e *Engine) NewSection(
 	return s, nil
 }
 
-// wholeSection returns a Section with all of a content, for a caller that handles damage itself.
+// wholeSection returns a Section for all of d. The caller must handle damage itself.
 func (e *Engine) wholeSection(ctx context.Context, d *core.DataInfo) *Section {
 	return &Section{
 		ctx: ctx, engine: e, left: d.Size, unnoted: true,
@@ -72,8 +72,8 @@ func (e *Engine) wholeSection(ctx context.Context, d *core.DataInfo) *Section {
 	}
 }
 
-// Slice returns segments that refer to the n bytes of an object from an offset on, which must be within the object.
-// The caller must be in a lookup that began before it read o.
+// Slice returns segments that refer to the n bytes of an object that begin at from; the range must be within the
+// object. The caller must be in a lookup that began before it read o.
 func (e *Engine) Slice(ctx context.Context, o *core.ObjectInfo, from, n int64) ([]core.Segment, error) {
 	s := &Section{ctx: ctx, engine: e, left: n, refer: true}
 	s.seek(o, from)
@@ -101,7 +101,7 @@ func (e *Engine) Slice(ctx context.Context, o *core.ObjectInfo, from, n int64) (
 
 // seek sets the position of the section to an offset in an object's content.
 func (s *Section) seek(o *core.ObjectInfo, off int64) {
-	listEnd := o.Size // the offset of the inline segments
+	listEnd := o.Size // the offset at which the list ends and the inline segments begin
 	for i := range o.Segments {
 		listEnd -= o.Segments[i].Length
 	}
@@ -123,8 +123,8 @@ func (s *Section) seek(o *core.ObjectInfo, off int64) {
 	s.skip = off - s.skip
 }
 
-// needed returns the segments that n bytes from an offset on may touch, and reports whether they contain all of these
-// bytes.
+// needed returns the segments that n bytes beginning at from may touch, and reports whether the segments contain all of
+// those bytes.
 func needed(segments []core.Segment, from, n int64) ([]core.Segment, bool) {
 	end := from + n
 	for i := range segments {
@@ -135,7 +135,7 @@ func needed(segments []core.Segment, from, n int64) ([]core.Segment, bool) {
 	return segments, false
 }
 
-// WriteTo writes the rest to w. After an error, w has received only a part of it.
+// WriteTo writes the rest of the section to w. After an error, w has received only a part of it.
 func (s *Section) WriteTo(w io.Writer) (n int64, err error) {
 	for {
 		if len(s.ready) > 0 {
@@ -219,10 +219,10 @@ func (s *Section) next() error {
 	}
 	seg := &s.segments[0]
 	if seg.Info == nil {
-		return core.E("content.Section", core.Internal, fmt.Errorf("data %d is not resolved", seg.Data))
+		return core.E("content.Section", core.Internal, fmt.Errorf("the segment of content %d has no DataInfo", seg.Data))
 	}
 	content, err := s.frame(seg.Info, seg.From+s.skip)
-	if isGone(err) && !s.unnoted && s.lookAgain() {
+	if isGone(err) && !s.unnoted && s.relocate() {
 		seg = &s.segments[0]
 		content, err = s.frame(seg.Info, seg.From+s.skip)
 	}
@@ -235,9 +235,9 @@ func (s *Section) next() error {
 	n := min(int64(len(content)), seg.Length-s.skip, s.left)
 	s.ready = content[:n]
 	s.skip += n
-	if s.left -= n; s.left == 0 { // a client that is slow to read the last frame must not pin anything
+	if s.left -= n; s.left == 0 { // a client that is slow to receive the last frame must not pin anything
 		s.unpin()
-		_ = s.closeReader() // it was read only
+		_ = s.closeReader() // nothing was written, so an error does not matter
 	}
 	return nil
 }
@@ -252,10 +252,10 @@ func isGone(err error) bool {
 	return false
 }
 
-// lookAgain reads the metadata of the section's next content again, once, because a block of it no longer exists. It
-// reports whether the content is now stored elsewhere. In this process, nobody moves content that is being read and
-// then deletes it from its old place; but another server that shares the blocks does not know this reader.
-func (s *Section) lookAgain() bool {
+// relocate reads the metadata of the section's current content again, once, because one of its blocks no longer exists.
+// It reports whether the content is now stored elsewhere. This process never deletes the old copy of content that is
+// being read, but another server that shares the blocks does not know about this reader.
+func (s *Section) relocate() bool {
 	if s.pins != nil {
 		lookup := s.engine.Enter()
 		defer lookup.Leave()
@@ -283,7 +283,7 @@ func (s *Section) more() error {
 		return nil
 	}
 	if s.list == 0 {
-		return core.E("content.Section", core.Damaged, errors.New("the segments end before the object does"))
+		return core.E("content.Section", core.Damaged, errors.New("the segments are shorter than the object"))
 	}
 	if s.pins != nil { // a new lookup: the list is pinned, but not the blocks that it refers to
 		lookup := s.engine.Enter()
@@ -308,7 +308,7 @@ func (s *Section) more() error {
 	return nil
 }
 
-// frame returns the plain bytes of a content from an offset to the end of the frame that contains it.
+// frame returns the plain bytes of d from an offset to the end of the frame that contains it.
 func (s *Section) frame(d *core.DataInfo, at int64) ([]byte, error) {
 	f, err := locate(d, at)
 	if err != nil {
@@ -331,8 +331,7 @@ func (s *Section) frame(d *core.DataInfo, at int64) ([]byte, error) {
 	return content[at-f.index*frame.MaxPlain:], nil
 }
 
-// uncompressed returns the content of a frame that is not compressed. The offset of such a frame follows from its
-// number.
+// uncompressed returns the plain bytes of a frame of uncompressed content. Its offset can be computed from its number.
 func (s *Section) uncompressed(f *frameAt) ([]byte, error) {
 	from, n, err := f.bounds()
 	if err != nil {
@@ -368,8 +367,8 @@ func (s *Section) open(x core.Extent) error {
 	return err
 }
 
-// openSpan begins one long read for all frames that the section needs of an extent, if there are several. The first
-// one is f, whose stored form has n bytes.
+// openSpan begins one long read of all frames of an extent that the section needs, if there are several. The first one
+// is f, whose stored form has n bytes.
 func (s *Section) openSpan(f *frameAt, from int64, n int) (err error) {
 	seg := &s.segments[0]
 	inFrame := seg.From + s.skip - f.index*frame.MaxPlain
@@ -411,10 +410,10 @@ func (s *Section) read(x core.Extent, from int64, n int) ([]byte, error) {
 	}
 }
 
-// unreadable adds to an error the content that cannot be read. Damage is any error from the checks of this package and
-// of packages frame and codec, a missing block, or a block that ends inside the extent. Any other error of a driver
-// keeps its kind: a failed system call, a lack of file descriptors or a canceled request proves nothing about the
-// stored bytes.
+// unreadable adds the DataID and the offset to a read error, and sets its kind. The kind is Damaged for every error
+// from the checks of this package and of packages frame and codec, for a missing block, and for a block that ends
+// inside the extent. Any other error of a driver keeps its kind: a failed system call, a lack of file descriptors or a
+// canceled request proves nothing about the stored bytes.
 func unreadable(d *core.DataInfo, at int64, err error) error {
 	kind := core.Damaged
 	var driver *core.Error
@@ -424,18 +423,18 @@ func unreadable(d *core.DataInfo, at int64, err error) error {
 	case errors.Is(err, frame.ErrVersion), errors.Is(err, codec.ErrCodec):
 		kind = core.Unsupported
 	}
-	return core.E("content.Section", kind, fmt.Errorf("data %d at byte %d: %w", d.ID, at, err))
+	return core.E("content.Section", kind, fmt.Errorf("cannot read content %d at byte %d: %w", d.ID, at, err))
 }
 
 // decoding is the state of a Section for the content that it is decoding.
 type decoding struct {
-	data       core.DataID // the content of decoder; 0 for none
-	dictionary uint32      // compared as well as data, since a repair may change it
-	dataKey    []byte      // the same
+	data       core.DataID // the content that decoder is for; 0 if none
+	dictionary uint32      // the dictionary of decoder; a repair may change that of the content
+	dataKey    []byte      // the data key of decoder; likewise
 	decoder    codec.Decoder
 	buffer     *batch.Buffer // plain content
 
-	// The frames of extent are located up to frame number, which begins at from. Its header is head if known is set.
+	// The frames of extent are located up to frame number, which begins at from. If known is set, head is its header.
 	extent core.Extent
 	number int64
 	from   int64
@@ -457,7 +456,7 @@ func (d *decoding) next() {
 	d.known = false
 }
 
-// setDecoder prepares for decoding a content.
+// setDecoder prepares the decoder for d.
 func (s *Section) setDecoder(d *core.DataInfo) (err error) {
 	c := &s.decoding
 	if c.data == d.ID && c.dictionary == d.Dictionary && bytes.Equal(c.dataKey, d.DataKey) {
@@ -470,7 +469,7 @@ func (s *Section) setDecoder(d *core.DataInfo) (err error) {
 	return err
 }
 
-// decoder returns a decoder for a content. Customer is the customer's key, nil for none.
+// decoder returns a decoder for d. Customer is the customer key, or nil if the request has none.
 func (e *Engine) decoder(
 	ctx context.Context, d *core.DataInfo, customer *codec.Key,
 ) (decoder codec.Decoder, err error) {
@@ -480,7 +479,7 @@ func (e *Engine) decoder(
 	return decoder, err
 }
 
-// coded returns the plain content of a frame that is compressed and may be encrypted.
+// coded returns the plain bytes of a frame of compressed content, which may also be encrypted.
 func (s *Section) coded(f *frameAt) ([]byte, error) {
 	d := &s.decoding
 	raw, h, err := s.stored(f)
@@ -500,8 +499,8 @@ func (s *Section) coded(f *frameAt) ([]byte, error) {
 	return d.decoder.Decode(d.buffer.B[:0], raw[frame.HeaderSize:], &h)
 }
 
-// stored reads the header and the payload of a frame, whose offset follows from the lengths of the frames before it in
-// the extent. It does not verify the payload. With the same read it gets the header of the next frame.
+// stored reads the header and the payload of a frame, without verifying the payload. To find the frame, it reads the
+// headers of the frames before it in the extent. The same read also gets the header of the next frame.
 func (s *Section) stored(f *frameAt) ([]byte, frame.Header, error) {
 	d := &s.decoding
 	if d.extent != f.extent || d.number > f.number {
@@ -517,7 +516,7 @@ func (s *Section) stored(f *frameAt) ([]byte, frame.Header, error) {
 		}
 		d.next()
 	}
-	if f.final { // its end is known, so one read is enough
+	if f.final { // the frame ends with the extent, so one read is enough
 		return s.finalFrame()
 	}
 	if err := s.readHead(); err != nil {
@@ -533,16 +532,17 @@ func (s *Section) stored(f *frameAt) ([]byte, frame.Header, error) {
 	}
 	d.next()
 	d.head, err = frame.Decode(raw[len(raw)-frame.HeaderSize:], d.extent.Block, d.extent.Offset+d.from)
-	d.known = err == nil // otherwise it is read again when needed, and fails then
+	d.known = err == nil // otherwise the header is read again when it is needed, and that read fails
 	return raw[:len(raw)-frame.HeaderSize], h, nil
 }
 
-// finalFrame reads the rest of the extent, which is one frame.
+// finalFrame reads the last frame of the extent.
 func (s *Section) finalFrame() ([]byte, frame.Header, error) {
 	d := &s.decoding
 	n := d.extent.Length - d.from
 	if n < frame.HeaderSize || n > frame.HeaderSize+frame.MaxStored {
-		return nil, frame.Header{}, fmt.Errorf("a frame of %d bytes", n)
+		return nil, frame.Header{}, fmt.Errorf("the last frame of the extent has %d bytes: expected %d to %d",
+			n, frame.HeaderSize, frame.HeaderSize+frame.MaxStored)
 	}
 	raw, err := s.read(d.extent, d.from, int(n))
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"orcas/core/mem"
 )
 
-// store is an engine over drivers in memory, without a namespace.
+// store is an engine with in-memory drivers, without a namespace.
 type store struct {
 	*content.Engine
 	t      *testing.T
@@ -58,7 +58,7 @@ func (s *store) put(key string, body []byte) *core.ObjectInfo {
 	return o
 }
 
-// open opens n bytes of an object.
+// open opens n bytes of an object, from off.
 func (s *store) open(ctx context.Context, o *core.ObjectInfo, off, n int64) *content.Section {
 	lookup := s.Enter()
 	defer lookup.Leave()
@@ -67,14 +67,14 @@ func (s *store) open(ctx context.Context, o *core.ObjectInfo, off, n int64) *con
 	return section
 }
 
-// TestLongRunsAreReadInSpans: several frames of an extent are one span, a single frame is none; whatever the range and
-// the segments, the bytes are the same.
+// TestLongRunsAreReadInSpans checks that several frames of an extent are read as one span, and a single frame without a
+// span. The bytes must be correct for every range and every division into segments.
 func TestLongRunsAreReadInSpans(t *testing.T) {
 	s := newStore(t)
 	body := make([]byte, 10<<20+5)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(body)
 	whole := s.put("key", body)
-	pieces := *whole // two segments of one content, of which the second begins within a frame, and within an extent
+	pieces := *whole // two segments of the same content; the second begins inside a frame and inside an extent
 	info := whole.Segments[0].Info
 	const first = 300_000
 	pieces.Segments = []core.Segment{
@@ -105,7 +105,8 @@ func TestLongRunsAreReadInSpans(t *testing.T) {
 	}
 }
 
-// TestSectionsEndWithTheirContext: a read whose context ends is Canceled, and notes no damage.
+// TestSectionsEndWithTheirContext checks that a read whose context is canceled returns Canceled, and that the content
+// is not marked as damaged.
 func TestSectionsEndWithTheirContext(t *testing.T) {
 	s := newStore(t)
 	o := s.put("key", make([]byte, 3<<20))

@@ -9,12 +9,12 @@ import (
 	"orcas/core"
 )
 
-// spaceAge is the time that a measurement of the free space is used.
+// spaceAge is how long a measurement of the free space remains valid.
 const spaceAge = 250 * time.Millisecond
 
-// space refuses content if less than the reserve is free, so that deletes, reclaim and checkpoints have enough space.
+// space rejects content that would use the reserve, so that deletes, reclaim and checkpoints have enough space.
 //
-// One process: it counts what this process is about to write; others that share the drive do the same.
+// One process: it does not see writes that other processes on the same drive are about to make.
 type space struct {
 	spacer  core.Spacer // nil if the block store has none
 	reserve func(total int64) int64
@@ -40,7 +40,7 @@ func (s *space) check(ctx context.Context, size int64) error {
 		s.at, s.left = now, free-s.reserve(total)
 	}
 	if s.left < size {
-		err := fmt.Errorf("%d bytes are free above the reserve, %d are needed", max(s.left, 0), size)
+		err := fmt.Errorf("%d bytes are free above the reserve, but %d are needed", max(s.left, 0), size)
 		return core.E("content.space", core.NoSpace, err)
 	}
 	return nil

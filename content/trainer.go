@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	minSaving  = 10      // a new dictionary must save at least a tenth
-	retryFirst = 1 << 10 // small contents until samples are collected again; doubles each time
+	minSaving  = 10      // a new dictionary must save at least a tenth (1/minSaving) of the stored bytes
+	retryFirst = 1 << 10 // how many small objects to skip before collecting samples again; doubles each time
 	retryLast  = 1 << 20
 	sweepEvery = 24 * time.Hour
 )
 
-// Documents writes documents of buckets; *vfs.FS implements it. PutDocument returns NoSuchBucket if the bucket no
+// Documents writes the documents of buckets; *vfs.FS implements it. PutDocument returns NoSuchBucket if the bucket no
 // longer exists.
 type Documents interface {
 	PutDocument(ctx context.Context, b *core.BucketInfo, name string, value []byte) error
 }
 
-// Trainer trains dictionaries on the samples that an Engine collects (see dictionary.go), and deletes the ones that
+// Trainer trains dictionaries on the samples that an Engine collects (see dictionary.go), and deletes dictionaries that
 // are no longer needed.
 type Trainer struct {
 	e         *Engine
@@ -38,16 +38,16 @@ type Trainer struct {
 	status    TrainerStatus
 }
 
-// TrainerStatus describes what a Trainer has done since the start, and what is in memory.
+// TrainerStatus counts the results of a Trainer since the start, and the samples in memory.
 type TrainerStatus struct {
-	SampleBytes int // size of the samples for the next dictionaries
-	Made        int // dictionaries that are in use now
-	Rejected    int // dictionaries that would not have saved enough
-	Removed     int // deleted dictionaries, of deleted buckets
+	SampleBytes int // total size of the samples for the next dictionaries
+	Made        int // dictionaries that were trained and activated
+	Rejected    int // dictionaries that could not be trained, or would not have saved enough
+	Removed     int // dictionaries that were deleted because their bucket was deleted
 }
 
-// NewTrainer returns a Trainer. Documents writes the lists of the dictionaries of buckets. Leases are those of the
-// store and exclude other trainers; nil if there are none.
+// NewTrainer returns a Trainer. Documents stores the list of dictionaries of each bucket. Leases are those of the store
+// and exclude other trainers; nil if no other process uses the store.
 func NewTrainer(e *Engine, documents Documents, leases lease.Leases) *Trainer {
 	if leases == nil {
 		leases = &lease.Local{}
@@ -82,7 +82,7 @@ func (t *Trainer) Run(ctx context.Context) {
 	err := t.Sweep(ctx)
 	for {
 		if err != nil && ctx.Err() == nil {
-			t.e.log.Warn("dictionary training", "err", err)
+			t.e.log.Warn("dictionary training failed", "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -96,7 +96,7 @@ func (t *Trainer) Run(ctx context.Context) {
 }
 
 // TrainNow trains a dictionary for each bucket with enough samples, and activates those that save enough. It stops at
-// the first error of writing one.
+// the first dictionary that cannot be stored.
 func (t *Trainer) TrainNow(ctx context.Context) error {
 	d := &t.e.dictionaries
 	for ctx.Err() == nil {
@@ -130,7 +130,7 @@ func (t *Trainer) train(ctx context.Context, b *training, samples [][]byte) erro
 	}
 	before, after := codec.Stored(b.active, core.CompressionBetter, test), codec.Stored(made, core.CompressionBetter, test)
 	if after > before-before/minSaving {
-		log.Debug("a new dictionary would not save enough", "before", before, "after", after)
+		log.Debug("a new dictionary does not save enough", "before", before, "after", after)
 		t.count(func(s *TrainerStatus) *int { return &s.Rejected })
 		return nil
 	}
@@ -138,12 +138,12 @@ func (t *Trainer) train(ctx context.Context, b *training, samples [][]byte) erro
 		return err
 	}
 	t.count(func(s *TrainerStatus) *int { return &s.Made })
-	log.Info("small content is compressed with a new dictionary",
+	log.Info("new small objects are compressed with a new dictionary",
 		"dictionary", dictionary.Key(id), "before", before, "after", after)
 	return nil
 }
 
-// keep records a dictionary, so that it is durable before anything can refer to it, and activates it.
+// keep stores a dictionary durably, before any content can refer to it, and then activates it.
 func (t *Trainer) keep(ctx context.Context, b *training, made *codec.Dictionary) error {
 	var keyID uint32
 	var key *codec.Key
@@ -172,8 +172,8 @@ func (t *Trainer) keep(ctx context.Context, b *training, made *codec.Dictionary)
 	return nil
 }
 
-// Sweep deletes the dictionaries of deleted buckets to which no content refers. No new reference to one can be made: a
-// write to a deleted bucket fails, and a copy refers to the same dictionary as its source.
+// Sweep deletes the dictionaries of deleted buckets to which no content refers. New content cannot refer to them: a
+// write to a deleted bucket fails, and a copy refers to the same content as its source.
 func (t *Trainer) Sweep(ctx context.Context) error {
 	return t.leases.Do(ctx, lease.Dictionaries, t.sweep)
 }
@@ -185,7 +185,8 @@ func (t *Trainer) sweep(ctx context.Context) error {
 	}
 	s, ok := core.As[core.Snapshotter](t.e.meta)
 	if !ok {
-		return core.E("content.Trainer", core.Unsupported, errors.New("the metadata engine has no snapshots"))
+		err := errors.New("the metadata engine does not support snapshots")
+		return core.E("content.Trainer", core.Unsupported, err)
 	}
 	spare := func(d *core.DataInfo) {
 		if d != nil && d.Dictionary != 0 {
@@ -212,12 +213,12 @@ func (t *Trainer) sweep(ctx context.Context) error {
 	for _, r := range orphans {
 		change := &core.PutRecord{Record: core.Record{Kind: r.Kind, Key: r.Key}, HasExpect: true, Expect: r.Value}
 		if _, err := t.e.writer.Do(ctx, batch.Write{Change: change}); core.Is(err, core.Conflict) {
-			continue // its key was rewrapped: the next sweep deletes it
+			continue // its data key was rewrapped; the next sweep deletes it
 		} else if err != nil {
 			return err
 		}
 		t.count(func(s *TrainerStatus) *int { return &s.Removed })
-		t.e.log.Info("removed a dictionary of a deleted bucket", "dictionary", r.Key)
+		t.e.log.Info("deleted a dictionary of a deleted bucket", "dictionary", r.Key)
 	}
 	return nil
 }
@@ -232,7 +233,7 @@ func (t *Trainer) orphans(ctx context.Context) (map[uint32]core.Record, error) {
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
-	// Read the buckets after the dictionaries: then the bucket of every dictionary in found is seen if it exists.
+	// Read the buckets after the dictionaries, so that the bucket of each dictionary in found is listed if it exists.
 	const page = 1000
 	alive := map[core.BucketID]bool{}
 	for after := ""; ; {

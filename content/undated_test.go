@@ -12,7 +12,7 @@ import (
 	"orcas/storetest"
 )
 
-// undated is a Meta of content from before DataInfo.Written was kept.
+// undated is a Meta whose content was stored before DataInfo.Written was recorded.
 type undated struct{ core.Meta }
 
 func (m undated) Unwrap() core.Meta { return m.Meta }
@@ -33,8 +33,8 @@ func (m undated) FindData(ctx context.Context, k core.ContentKey) (*core.DataInf
 	return d, err
 }
 
-// TestUndatedContent: nobody knows of large content from before the time of writing was kept whether the last write to
-// its block was the one that stored it. So it is read before it is shared, until it has been scrubbed.
+// TestUndatedContent checks large content without a recorded time of writing. Its block may have been modified since it
+// was stored, so the content must be read before it is shared, until it has been scrubbed.
 func TestUndatedContent(t *testing.T) {
 	w := newWard(t, false, content.Options{})
 	o := content.Options{Meta: undated{w.Meta}, Instant: true, Verified: w.Scrubber.Verified}

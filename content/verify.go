@@ -12,40 +12,42 @@ import (
 	"orcas/internal/mutant"
 )
 
-// # Verified before it is shared
+// # Verification before sharing
 //
-// Metadata that refers to content does not prove that the stored copy is intact: bits may have rotted, a file may have
-// been deleted. So the copy is examined before anything new refers to it.
+// The metadata does not prove that the stored copy of content is intact: bits may have rotted, or a file may have been
+// deleted. So the copy is examined before a new object or part refers to it.
 //
-//   - Content of up to 64 KiB, and any content that is in memory, is read. It must be equal to what the client sent,
-//     or have the SHA-256 that the client gave.
-//   - Of larger content, every block must exist at its path and be long enough, and it must have been verified
-//     recently: when it was written, or by a scrub, no more than Options.VerifiedFor ago. If a block was written to
-//     after that, the content is read if the client sent it, and not shared otherwise.
+//   - If the content is in memory or has at most 64 KiB, the stored copy is read and compared with the body, or with
+//     the SHA-256 that the client sent.
+//   - For larger content, each block must exist at its path and be long enough, and it must have been written or
+//     scrubbed within the last Options.VerifiedFor. If a block was written to after it was verified, the copy is read
+//     if the client sent the body; otherwise it is not shared.
 //
-// A copy that is damaged or missing is repaired from what the client sent (see repair.go) or, if that is not possible,
-// marked so that nothing shares it. If the state of the copy cannot be determined, the content is stored once more.
+// A damaged or missing copy is repaired from the body that the client sent (see repair.go). If that is not possible,
+// the content is marked, so that nothing shares it. If the state of the copy cannot be determined, the body is stored
+// as new content.
 
-// verdict is the result of an examination of a stored copy.
+// verdict is the result of examining a stored copy.
 type verdict int
 
 const (
-	unknown verdict = iota // it could not be read, or was not verified recently
+	unknown verdict = iota // the copy could not be read, or was not verified recently
 	whole
 	broken // certainly damaged or missing
 	gone   // the content was deleted
 )
 
-// futureMax is how far in the future a verification time may be, because clocks differ and are adjusted.
+// futureMax is how far in the future a verification time may be: clocks differ and are adjusted.
 const futureMax = 24 * time.Hour
 
-// examine examines the stored copy of d. Body is the content that the client sent, nil if it is not in memory; sent
-// reports whether the client sent it. The copy may be moved in the meantime: examine returns the one that it examined.
+// examine examines the stored copy of d. Body is the content that the client sent, or nil if it is not in memory; sent
+// reports whether the client sent it. The copy may be moved in the meantime, so examine also returns the DataInfo of
+// the copy that it examined.
 func (e *Engine) examine(ctx context.Context, d *core.DataInfo, body []byte, sent bool) (verdict, *core.DataInfo) {
 	if mutant.Is("no-verify") {
 		return whole, d
 	}
-	for range 4 { // moves of one content are minutes apart
+	for range 4 { // the same content is not moved twice within minutes
 		v := e.examineCopy(ctx, d, body, sent)
 		if v == whole {
 			return v, d
@@ -82,13 +84,13 @@ func (e *Engine) examineCopy(ctx context.Context, d *core.DataInfo, body []byte,
 	switch verified, touched := e.verifiedAt(ctx, d, stats); {
 	case touched && sent:
 		return e.readCopy(ctx, d, nil)
-	case touched || !e.isLately(verified):
+	case touched || !e.isRecent(verified):
 		return unknown
 	}
 	return whole
 }
 
-// statBlocks checks the blocks of content. They are whole if each exists and is long enough for its extents.
+// statBlocks checks that each block of d exists and is long enough for its extents. It returns whole if so.
 func (e *Engine) statBlocks(ctx context.Context, d *core.DataInfo) ([]core.BlockStat, verdict) {
 	if e.stater == nil {
 		return nil, unknown
@@ -145,7 +147,7 @@ func verdictOf(err error) verdict {
 	return unknown
 }
 
-// verifiedAt returns the oldest verification time of the blocks of large content, the zero time if they were never
+// verifiedAt returns the oldest verification time of the blocks of large content, or the zero time if they were never
 // verified. Touched reports whether a block was written to after its verification.
 func (e *Engine) verifiedAt(
 	ctx context.Context, d *core.DataInfo, stats []core.BlockStat,
@@ -155,16 +157,16 @@ func (e *Engine) verifiedAt(
 		at := d.Written
 		if e.verified != nil {
 			scrubbed, err := e.verified(ctx, st.ID)
-			if err == nil && scrubbed.After(at) { // after an error, the time is unknown
+			if err == nil && scrubbed.After(at) { // ignore an error: the time of the scrub is unknown
 				at = scrubbed
 			}
 		}
 		switch {
-		case st.Kind != core.Large: // other content is appended to the block
+		case st.Kind != core.Large: // appending other content also changes the modification time
 			if at.Before(st.Modified) {
 				at = st.Modified
 			}
-		case st.Modified.After(at): // also if no time of writing is recorded
+		case st.Modified.After(at): // also if Written is zero, as for content from old versions
 			touched = true
 		}
 		if i == 0 || at.Before(first) {
@@ -174,8 +176,8 @@ func (e *Engine) verifiedAt(
 	return first, touched
 }
 
-// isLately reports whether content that was verified at a time still counts as verified.
-func (e *Engine) isLately(at time.Time) bool {
+// isRecent reports whether content that was verified at a time still counts as verified.
+func (e *Engine) isRecent(at time.Time) bool {
 	age := e.now().Sub(at)
 	return age <= e.verifiedFor && age >= -futureMax
 }

@@ -21,7 +21,7 @@ import (
 	"orcas/vfs"
 )
 
-// ward is a store on disk whose blocks are damaged while it is open, or between two starts.
+// ward is a store on disk whose blocks are damaged, while it is open or between two starts.
 type ward struct{ *storetest.Store }
 
 func newWard(t *testing.T, relaxed bool, o content.Options) *ward {
@@ -30,7 +30,7 @@ func newWard(t *testing.T, relaxed bool, o content.Options) *ward {
 	})}
 }
 
-// damages are what may happen to the stored copy of a content.
+// damages are functions that damage the stored copy of content.
 var damages = map[string]func(w *ward, d core.DataInfo){
 	"removed": func(w *ward, d core.DataInfo) { w.RemoveBlocks(d) },
 	"flipped": func(w *ward, d core.DataInfo) {
@@ -43,22 +43,22 @@ var damages = map[string]func(w *ward, d core.DataInfo){
 		require.True(w.T, exists)
 		require.NoError(w.T, os.Truncate(path, last.Offset+last.Length-1))
 	},
-	"everything gone": func(w *ward, _ core.DataInfo) { w.RemoveAllBlocks() },
+	"all blocks removed": func(w *ward, _ core.DataInfo) { w.RemoveAllBlocks() },
 }
 
-// isKnown asks for content before it is sent.
+// isKnown reports whether the store has a body, as a client asks before it uploads it.
 func (w *ward) isKnown(body []byte) bool {
 	key := core.ContentKey{SHA256: sha256.Sum256(body), Size: int64(len(body))}
 	there, err := w.FS.Known(ctx, w.Bucket, content.Encryption{}, []core.ContentKey{key})
 	require.NoError(w.T, err)
 	known, err := w.FS.KnownContent(ctx, w.Bucket, key.SHA256, key.Size, content.Encryption{})
 	require.NoError(w.T, err)
-	require.Equal(w.T, there[0], known != nil, "two ways to ask")
+	require.Equal(w.T, there[0], known != nil, "Known and KnownContent disagree")
 	return there[0]
 }
 
-// TestDamagedContentIsStoredAgain is the promise of a 200: whatever happened to the stored copy, whether or not a
-// reader has seen it, content that is sent is there afterwards, for the new key and for all that referred to it before.
+// TestDamagedContentIsStoredAgain tests what a 200 guarantees: whatever happened to the stored copy, and whether or not
+// a reader has noticed it, uploaded content is readable afterwards, under the new key and under every older key.
 func TestDamagedContentIsStoredAgain(t *testing.T) {
 	for damage, do := range damages {
 		for form, options := range storetest.Forms {
@@ -99,7 +99,7 @@ func (w *ward) storeDamaged(do func(*ward, core.DataInfo), restarted, seen bool)
 		w.Copy(key, fmt.Sprint("copy-", size))
 		list = append(list, w.Data(key))
 	}
-	w.RequireWant() // so that readers have the files open
+	w.RequireWant() // after this, readers have the files open
 	if restarted {
 		w.Close()
 	}
@@ -117,13 +117,13 @@ func (w *ward) storeDamaged(do func(*ward, core.DataInfo), restarted, seen bool)
 	}
 }
 
-// requireOneCopy checks that all keys of content of a size refer to one content, and that it is whole.
+// requireOneCopy checks that all keys of the body of a size share one copy, and that it is intact.
 func (w *ward) requireOneCopy(size int) {
 	first := w.Data(fmt.Sprint("key-", size))
 	for _, key := range []string{"copy-", "again-", "and-again-"} {
 		require.Equal(w.T, first.ID, w.Data(key+fmt.Sprint(size)).ID, "%s%d", key, size)
 	}
-	now, err := w.Meta.Data(ctx, []core.DataID{first.ID}) // a cache has old references
+	now, err := w.Meta.Data(ctx, []core.DataID{first.ID}) // a cached object has an old reference count
 	require.NoError(w.T, err)
 	require.EqualValues(w.T, 4, now[0].Refs)
 	require.False(w.T, first.Damaged)
@@ -133,9 +133,10 @@ func (w *ward) requireOneCopy(size int) {
 	w.RequireWant()
 }
 
-// TestLargeContentIsSharedWhenVerifiedLately: content above 64 KiB is not read before it is shared, so it counts as
-// whole for some days after it was written or scrubbed. After that it is stored again, and not found without a body.
-func TestLargeContentIsSharedWhenVerifiedLately(t *testing.T) {
+// TestLargeContentIsSharedIfVerifiedRecently checks that content above 64 KiB, which is not read before it is shared,
+// is considered intact for some days after it was written or scrubbed. After that it must be stored again, and must not
+// be found before its body is sent.
+func TestLargeContentIsSharedIfVerifiedRecently(t *testing.T) {
 	later := time.Duration(0)
 	w := newWard(t, false, content.Options{Now: func() time.Time { return time.Now().Add(later) }, VerifiedFor: 10 * 24 * time.Hour})
 	small, large := storetest.Text(1, 3000), storetest.Text(2, 300_000)
@@ -153,39 +154,39 @@ func TestLargeContentIsSharedWhenVerifiedLately(t *testing.T) {
 	later += 10*24*time.Hour - time.Hour
 	require.True(t, shares(large))
 	later += 2 * time.Hour
-	require.False(t, shares(large), "it was written too long ago")
-	require.True(t, shares(small), "it is read")
+	require.False(t, shares(large), "the content was written too long ago")
+	require.True(t, shares(small), "small content is read instead")
 	w.Pass()
 	later += 9 * 24 * time.Hour
-	require.True(t, shares(large), "it was scrubbed since")
+	require.True(t, shares(large), "the content was scrubbed since")
 	later += 2 * 24 * time.Hour
 	require.False(t, shares(large))
 	w.Put("newer", large)
 	require.NotEqual(t, first.ID, w.Data("newer").ID)
 	w.Put("newest", large)
-	require.Equal(t, w.Data("newer").ID, w.Data("newest").ID, "the newest copy is the one that is found")
+	require.Equal(t, w.Data("newer").ID, w.Data("newest").ID, "the newest copy must be found")
 	w.RequireWant()
-	later -= 100 * 24 * time.Hour // a clock that was wrong, and is set
-	require.False(t, shares(large), "it was verified in the future")
+	later -= 100 * 24 * time.Hour // the clock was wrong, and is set back
+	require.False(t, shares(large), "the time of verification is in the future")
 }
 
-// TestTouchedBlocks: a block that somebody wrote to after it was verified is read before it is shared, and only if the
-// content was sent.
+// TestTouchedBlocks checks that large content whose block was modified after it was verified is shared only if the
+// client sends the body, and only after the copy has been read.
 func TestTouchedBlocks(t *testing.T) {
 	w := newWard(t, false, content.Options{})
 	body := storetest.Text(2, 300_000)
 	w.Set("k", body)
 	d := w.Data("k")
 	w.Touch(d.Extents[0].Block, d.Extents[0].Offset+1000)
-	w.Touch(d.Extents[0].Block, d.Extents[0].Offset+1000) // whole again
+	w.Touch(d.Extents[0].Block, d.Extents[0].Offset+1000) // undo the change
 	require.False(t, w.isKnown(body))
 	w.Set("again", body)
 	require.Equal(t, d.ID, w.Data("again").ID)
 	w.RequireWant()
 }
 
-// TestSharingCostsLittle fixes what looking at the stored copy takes: of small content a stat and a read, of large
-// content a stat.
+// TestSharingCostsLittle counts the calls that examine a stored copy: a stat and a read for small content, a stat for
+// large content.
 func TestSharingCostsLittle(t *testing.T) {
 	d := newDesk(t)
 	for _, size := range instantSizes {
@@ -209,15 +210,15 @@ func TestSharingCostsLittle(t *testing.T) {
 	}
 }
 
-// TestUnreadableIsNotDamaged: a copy that cannot be looked at is neither shared nor repaired: the content is stored
-// once more.
+// TestUnreadableIsNotDamaged checks that a copy that cannot be examined is neither shared nor repaired: the content
+// must be stored again.
 func TestUnreadableIsNotDamaged(t *testing.T) {
 	for _, call := range []string{"Stat", "Open", "ReadAt"} {
 		for _, size := range []int{3000, 70_000} {
 			if size > 64<<10 && call != "Stat" {
-				continue // nothing is read
+				continue // large content is not read
 			}
-			t.Run(fmt.Sprint(call, size), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, %d bytes", call, size), func(t *testing.T) {
 				blocks := coretest.NewFaultyBlocks(mem.NewBlocks())
 				y := storetest.Open(t, storetest.Options{Blocks: blocks, Meta: mem.NewMeta()})
 				body := storetest.Random(1, size)
@@ -234,7 +235,7 @@ func TestUnreadableIsNotDamaged(t *testing.T) {
 	}
 }
 
-// TestRepairFails: whatever goes wrong with the repair of other objects, the upload itself is stored.
+// TestRepairFails injects errors into the repair of a damaged copy: the upload itself must still be stored.
 func TestRepairFails(t *testing.T) {
 	for _, size := range []int{3000, 70_000} {
 		for _, call := range []string{"Create", "Commit", "Write"} {
@@ -277,7 +278,7 @@ func TestRepairFails(t *testing.T) {
 	}
 }
 
-// TestRepairRaces repairs one content by many uploads at once, while it is deleted and reclaimed.
+// TestRepairRaces repairs the same content by many simultaneous uploads, while it is deleted and reclaimed.
 func TestRepairRaces(t *testing.T) {
 	for _, size := range []int{3000, 70_000} {
 		inner := mem.NewBlocks()
@@ -312,7 +313,8 @@ func TestRepairRaces(t *testing.T) {
 	}
 }
 
-// TestRepairLeavesOneCopy: the large content that arrived is not kept beside the copy that was made of it.
+// TestRepairLeavesOneCopy checks that a repair of large content does not keep the block of the upload in addition to
+// the repaired copy.
 func TestRepairLeavesOneCopy(t *testing.T) {
 	inner := mem.NewBlocks()
 	y := storetest.Open(t, storetest.Options{Blocks: inner, Meta: mem.NewMeta()})
@@ -330,7 +332,7 @@ func TestRepairLeavesOneCopy(t *testing.T) {
 	require.Equal(t, []core.BlockID{y.Data("k").Extents[0].Block}, slices.Compact(large))
 }
 
-// TestRepairIsInTheRecords: a store whose database is gone is rebuilt from its blocks with what was repaired in it.
+// TestRepairIsInTheRecords rebuilds a lost database from the blocks: the result must include the repairs.
 func TestRepairIsInTheRecords(t *testing.T) {
 	for form, options := range storetest.Forms {
 		t.Run(form, func(t *testing.T) {
@@ -359,7 +361,7 @@ func TestRepairIsInTheRecords(t *testing.T) {
 			w.Open()
 			for key, d := range was {
 				now := w.Data(key)
-				now.Refs, d.Refs = 0, 0 // a cache has old ones
+				now.Refs, d.Refs = 0, 0 // cached counts may be old
 				require.Equal(t, d, now, key)
 			}
 			w.RequireWant()
