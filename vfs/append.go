@@ -22,28 +22,28 @@ import (
 // MaxAppends is the maximum number of pieces of an object, appended or uploaded as parts. S3 has the same limit.
 const MaxAppends = 10_000
 
-// AppendRequest appends content to a version, which keeps its Attrs and Tags. Sums are checksums of the whole new
-// content.
+// AppendRequest appends content to a version. The new version keeps the Attrs and Tags of Base. Sums are checksums of
+// the whole new object.
 type AppendRequest struct {
 	PutRequest
 	Base       *core.ObjectInfo   // the current version of the key, from Stat
-	Encryption content.Encryption // how to encrypt the content; a customer's key also decrypts Base
+	Encryption content.Encryption // how to encrypt the content; a customer key also decrypts Base
 }
 
-// Append writes a version that has the content of Base, by reference, followed by new content. It returns the errors of
+// Append writes a version with the content of Base, by reference, followed by the new content. It returns the errors of
 // Put, Conflict if Base is no longer the current version or its tags have changed, and TooLarge if the object already
 // has MaxAppends pieces.
 //
-// A version has few segments. When the limit is reached, the smallest segments at the end are merged into one, together
-// with new content if it is small. Each remaining segment is at least twice as large as everything after it, so n
-// appends of equal size write less than log2(n) times their bytes.
+// A version may have only a few segments of its own. When the limit is reached, the smallest segments at the end are
+// merged into one, together with the new content if it is small. Each remaining segment is at least twice as large as
+// everything after it, so n appends of equal size write less than log2(n) times their bytes.
 func (f *FS) Append(ctx context.Context, r AppendRequest) (*core.ObjectInfo, error) {
 	base := r.Base
 	etag, err := appendedETag(base.ETag, r.Content.Sum(checksum.MD5))
 	if err != nil {
 		return nil, err
 	}
-	segments, contents, err := f.behind(ctx, &r)
+	segments, contents, err := f.planAppend(ctx, &r)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (f *FS) Append(ctx context.Context, r AppendRequest) (*core.ObjectInfo, err
 			return nil, err
 		}
 		segments = append(segments, segment...)
-		if w.Info != nil { // at most one content is small, and comes with the write
+		if w.Info != nil { // small content is part of its write; at most one of contents is small
 			write = w
 		}
 	}
@@ -80,8 +80,8 @@ func (f *FS) Append(ctx context.Context, r AppendRequest) (*core.ObjectInfo, err
 	return written(&change.Object, res), nil
 }
 
-// behind returns the segments of Base to keep, and the contents to append to them.
-func (f *FS) behind(ctx context.Context, r *AppendRequest) ([]core.Segment, []*content.Content, error) {
+// planAppend returns the segments of Base to keep, and the one or two Contents to append to them.
+func (f *FS) planAppend(ctx context.Context, r *AppendRequest) ([]core.Segment, []*content.Content, error) {
 	old := r.Base.Segments
 	if len(old) < core.MaxInlineSegments {
 		return references(old), []*content.Content{r.Content}, nil
@@ -107,8 +107,8 @@ func (f *FS) behind(ctx context.Context, r *AppendRequest) ([]core.Segment, []*c
 	return references(old[:from]), contents, nil
 }
 
-// firstMerged returns the first of the segments that are merged into one, and the size of that one with extra bytes
-// at its end.
+// firstMerged returns the index of the first segment to merge, and the size of the merged segment, with extra bytes at
+// its end.
 func firstMerged(segments []core.Segment, extra int64) (from int, size int64) {
 	from, size = len(segments), extra
 	for from > 0 && (from == len(segments) || len(segments)-from < 2 && extra == 0 ||
@@ -119,7 +119,7 @@ func firstMerged(segments []core.Segment, extra int64) (from int, size int64) {
 	return from, size
 }
 
-// merge reads the last n bytes of Base, and then body, into content.
+// merge reads the last n bytes of Base, followed by body, into a Content.
 func (f *FS) merge(ctx context.Context, into *content.Content, r *AppendRequest, n int64, body []byte) error {
 	open, err := f.reopen(ctx, r.Base)
 	if err != nil {
@@ -147,10 +147,10 @@ func appendedETag(old string, sum []byte) (string, error) {
 		n, err = strconv.Atoi(count)
 	}
 	if err != nil {
-		return "", core.E(op, core.Internal, fmt.Errorf("the object has the ETag %q, which is not an MD5", old))
+		return "", core.E(op, core.Internal, fmt.Errorf("the ETag of the object is %q: expected an MD5 and a number", old))
 	}
 	if n++; n > MaxAppends {
-		return "", core.E(op, core.TooLarge, fmt.Errorf("the object already has %d pieces", MaxAppends))
+		return "", core.E(op, core.TooLarge, fmt.Errorf("the object already has %d pieces, the maximum", MaxAppends))
 	}
 	all := md5.Sum(append(raw, sum...))
 	return hex.EncodeToString(all[:]) + "-" + strconv.Itoa(n), nil
@@ -158,7 +158,7 @@ func appendedETag(old string, sum []byte) (string, error) {
 
 // FullSum returns a checksum of the whole content of a version that Stat returned, with an algorithm whose checksums
 // can be combined. If neither the version nor all of its parts have such a checksum, FullSum reads the content, with
-// the customer's key if it needs one, and returns its CRC64NVME. It returns Conflict if the version no longer exists.
+// the customer key if one is needed, and returns its CRC64NVME. It returns Conflict if the version no longer exists.
 func (f *FS) FullSum(ctx context.Context, o *core.ObjectInfo, customer *codec.Key) (core.Checksum, error) {
 	for _, s := range o.Sums {
 		if s.Algorithm.CanCombine() && !s.Composite {
@@ -192,7 +192,7 @@ func (f *FS) combineParts(ctx context.Context, o *core.ObjectInfo, a checksum.Al
 		for i := range parts {
 			s, ok := content.FindSum(parts[i].Sums, a)
 			if !ok {
-				err := fmt.Errorf("part %d has no %v", parts[i].Number, a)
+				err := fmt.Errorf("part %d has no %v checksum", parts[i].Number, a)
 				return core.Checksum{}, core.E("vfs.FullSum", core.InvalidPart, err)
 			}
 			if all, err = checksum.Combine(a, all, s.Value, parts[i].Size); err != nil {

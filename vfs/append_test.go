@@ -19,7 +19,8 @@ import (
 	"orcas/vfs"
 )
 
-// TestManyAppends appends 1,000 times 1 KiB: what is written in all is bounded, and nothing of it leaks.
+// TestManyAppends appends 1 KiB a thousand times. The number of written bytes must be bounded, and merged segments must
+// not leak.
 func TestManyAppends(t *testing.T) {
 	counting := coretest.NewCountingBlocks(mem.NewBlocks())
 	meta := mem.NewMeta()
@@ -41,14 +42,14 @@ func TestManyAppends(t *testing.T) {
 		require.EqualValues(t, (i+1)*size, o.Size)
 	}
 	w.RequireContent("log", body)
-	// Content is written 5.2 times on the whole; the rest is headers and records, about 1 KiB for each append.
+	// Each byte of content is written 5.2 times on average; the rest is headers and records, about 1 KiB per append.
 	require.Less(t, counting.Counts().Written, int64(7*n*size))
 	data, err := coretest.ReadMeta(ctx, meta)
 	require.NoError(t, err)
-	require.LessOrEqual(t, len(data.Data), core.MaxInlineSegments, "what was merged is garbage")
+	require.LessOrEqual(t, len(data.Data), core.MaxInlineSegments, "merged segments still exist")
 }
 
-// TestAppends appends pieces of all sizes to objects of all kinds.
+// TestAppends appends pieces of various sizes to objects of various kinds.
 func TestAppends(t *testing.T) {
 	for _, versioning := range []core.Versioning{core.VersioningOff, core.VersioningEnabled, core.VersioningSuspended} {
 		w := newWorld(t)
@@ -94,11 +95,11 @@ func TestAppends(t *testing.T) {
 				var got bytes.Buffer
 				_, err = section.WriteTo(&got)
 				require.NoError(t, err)
-				require.True(t, bytes.Equal(body, got.Bytes()), "the version below is as it was")
+				require.True(t, bytes.Equal(body, got.Bytes()), "the previous version has changed")
 				require.NoError(t, section.Close())
 				old.Close()
 			}
-			// A part that is a run of it, over the end of the list.
+			// Copy a range that begins in the segment list and ends in the inline segments, as a part.
 			src, err := w.FS.Stat(ctx, w.Bucket, key, core.Current)
 			require.NoError(t, err)
 			id := w.Upload("run", core.UploadInfo{})
@@ -124,7 +125,7 @@ func TestAppendRefuses(t *testing.T) {
 	require.NoError(t, err)
 	request := vfs.AppendRequest{PutRequest: vfs.PutRequest{Bucket: w.Bucket, Key: "k", Content: w.Content([]byte("three"))}, Base: base}
 	_, err = w.FS.Append(ctx, request)
-	require.Equal(t, core.Conflict, core.KindOf(err), "another one was faster")
+	require.Equal(t, core.Conflict, core.KindOf(err), "Base is no longer the current version")
 	w.RequireContent("k", []byte("onetwo"))
 
 	full, err := w.FS.Stat(ctx, w.Bucket, "k", core.Current)
@@ -133,7 +134,7 @@ func TestAppendRefuses(t *testing.T) {
 	_, err = w.FS.Append(ctx, vfs.AppendRequest{PutRequest: vfs.PutRequest{Bucket: w.Bucket, Key: "k", Content: w.Content([]byte("three"))}, Base: full})
 	require.Equal(t, core.TooLarge, core.KindOf(err))
 
-	// Where the segments are full, a loser leaves nothing behind of what it has written.
+	// If the segments must be merged, an append that fails with Conflict leaves no blocks behind.
 	for range core.MaxInlineSegments {
 		_, err := w.Append("k", storetest.Random(1, 70_000))
 		require.NoError(t, err)
@@ -147,7 +148,7 @@ func TestAppendRefuses(t *testing.T) {
 	require.Equal(t, blocks, w.blockCount())
 }
 
-// TestOneAppender lets many append at the same place: one of them does, each time.
+// TestOneAppender makes several concurrent appends to the same version: exactly one must succeed.
 func TestOneAppender(t *testing.T) {
 	w := newWorld(t)
 	w.Put("k", []byte("0"))
@@ -189,7 +190,7 @@ func TestFullSum(t *testing.T) {
 		require.NoError(t, err)
 		want := checksum.CRC32
 		if alg == checksum.SHA256 {
-			want = checksum.CRC64NVME // of what was read
+			want = checksum.CRC64NVME // computed from the content
 		}
 		require.Equal(t, core.Checksum{Algorithm: want, Value: checksum.Sum(want, body)}, got)
 	}
@@ -211,7 +212,7 @@ func TestMove(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, got.Seq, moved.Seq)
 	require.Equal(t, src.Modified, got.Modified)
-	require.Empty(t, got.Attrs, "the token is not shown")
+	require.Empty(t, got.Attrs, "the token must not be visible")
 	_, token, err := w.FS.MovedBy(ctx, other, "l")
 	require.NoError(t, err)
 	require.Equal(t, "token", token)
@@ -222,9 +223,9 @@ func TestMove(t *testing.T) {
 	require.Empty(t, token)
 }
 
-// TestAppendKeepsTheTagsOfNow: tags change in place, so a version may be the same and its tags others. They must not be
-// lost to an append that read those of before.
-func TestAppendKeepsTheTagsOfNow(t *testing.T) {
+// TestAppendKeepsNewTags changes the tags of a version after an append has read them. Tags change in place, so the
+// sequence of the version stays the same, but the append must still fail, or the new tags would be lost.
+func TestAppendKeepsNewTags(t *testing.T) {
 	w := newWorld(t)
 	base := w.Put("k", storetest.Random(1, 100))
 	tags := []core.Attr{{Name: "n", Value: "v"}}

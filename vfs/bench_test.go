@@ -25,9 +25,9 @@ import (
 	"orcas/vfs"
 )
 
-// BenchmarkFiles writes objects as programs write files, in process, over a real disk and a real database: what it
-// costs from the first byte to the answer that it is durable. Everything is read back and compared, outside the clock.
-// An iteration is the whole scenario. What is compressed is text, with the level better.
+// BenchmarkFiles measures in-process writes with a real disk and a real database, from the first byte until the object
+// is durable. Afterwards, outside the measured time, all objects are read back and compared. An iteration is the whole
+// scenario. Compressed scenarios write text, at the level better.
 func BenchmarkFiles(b *testing.B) {
 	for _, c := range []struct {
 		name                 string
@@ -78,15 +78,15 @@ func BenchmarkFiles(b *testing.B) {
 	}
 }
 
-// files is a store on a disk.
+// files is a store on disk.
 type files struct {
 	fs     *vfs.FS
 	b      *core.BucketInfo
 	writer *batch.Writer
 }
 
-// BenchmarkInstant puts content that is new, without and with instant upload, and content that is there, one after the
-// other, durable each.
+// BenchmarkInstant puts new content, without and with deduplication, and duplicate content. Each put is durable before
+// the next one begins.
 func BenchmarkInstant(b *testing.B) {
 	for _, size := range []int{1 << 10, 10 << 10, 100 << 10, 1 << 20, 10 << 20} {
 		for _, c := range []struct {
@@ -119,7 +119,7 @@ func BenchmarkInstant(b *testing.B) {
 	}
 }
 
-// BenchmarkGet reads an object from a real disk and a real database, by one reader and by 64 readers at once.
+// BenchmarkGet reads an object from a real disk and a real database, with one reader and with 64 concurrent readers.
 func BenchmarkGet(b *testing.B) {
 	for _, size := range []int{4 << 10, 1 << 20, 10 << 20} {
 		f := newFiles(b, content.Options{})
@@ -164,7 +164,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// newFiles makes a store with these options, but for the drivers.
+// newFiles opens a store on disk. It sets the drivers in o.
 func newFiles(b *testing.B, o content.Options) *files {
 	dir := b.TempDir()
 	blocks, err := disk.Open(dir, disk.Options{})
@@ -186,14 +186,14 @@ func newFiles(b *testing.B, o content.Options) *files {
 	return &files{fs, bucket, writer}
 }
 
-// mark makes the content of a file differ from all others.
+// mark makes the content of a file unique.
 func mark(body []byte, round, i int) []byte {
 	return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(body[:0], uint32(round)), uint32(i))
 }
 
 func fileName(round, i int) string { return fmt.Sprintf("%06d/%06d", round, i) }
 
-// write writes n files by so many writers.
+// write writes n files with the given number of concurrent writers.
 func (f *files) write(b *testing.B, round, n, writers int, body []byte) {
 	var wg sync.WaitGroup
 	for w := range writers {
@@ -224,14 +224,14 @@ func (f *files) put(key string, body []byte) error {
 	return err
 }
 
-// data returns what is known of the content of a file.
+// data returns the DataInfo of a file.
 func (f *files) data(b *testing.B, key string) *core.DataInfo {
 	o, err := f.fs.Stat(b.Context(), f.b, key, core.Current)
 	require.NoError(b, err)
 	return o.Segments[0].Info
 }
 
-// compare reads n files back.
+// compare reads n files back and compares them with what was written.
 func (f *files) compare(b *testing.B, round, n int, body []byte) {
 	want := bytes.Clone(body)
 	for i := range n {
@@ -246,13 +246,13 @@ func (f *files) compare(b *testing.B, round, n int, body []byte) {
 		require.NoError(b, s.Close())
 		mark(want, round, i)
 		if !bytes.Equal(got.Bytes(), want) {
-			b.Fatalf("file %d of round %d is not what was written", i, round)
+			b.Fatalf("file %d of round %d does not have the content that was written", i, round)
 		}
 	}
 }
 
-// TestAllocationsOfSmallReads bounds what reading a small object allocates, from its key to its last byte, over drivers
-// in memory.
+// TestAllocationsOfSmallReads limits the number of allocations for reading a small object, from the lookup of its key
+// to its last byte, with in-memory drivers.
 func TestAllocationsOfSmallReads(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the race detector empties pools")
@@ -275,12 +275,12 @@ func TestAllocationsOfSmallReads(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Logf("%.0f", got)
+	t.Logf("%.0f allocations", got)
 	require.LessOrEqual(t, got, 11.0)
 }
 
-// BenchmarkComplete makes an object of 10,000 parts, each of a content of its own. What the parts hold is made up:
-// nobody reads it.
+// BenchmarkComplete completes an upload of 10,000 parts, each with different content. The parts have metadata but no
+// stored content, because it is never read.
 func BenchmarkComplete(b *testing.B) {
 	const parts = 10_000
 	f := newFiles(b, content.Options{})

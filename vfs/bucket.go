@@ -38,9 +38,9 @@ func (f *FS) Buckets(ctx context.Context, prefix, after string, limit int) ([]co
 	return list[:limit], true, nil
 }
 
-// UpdateBucket changes the properties of a bucket. If change returns an error, the bucket is unchanged and
-// UpdateBucket returns that error; it returns InvalidArgument for a negative quota. Updates are serialized, so none
-// undoes another.
+// UpdateBucket changes the properties of a bucket. If change returns an error, the bucket is unchanged and UpdateBucket
+// returns that error. A negative quota is InvalidArgument. Updates are serialized, so that concurrent updates do not
+// overwrite each other.
 func (f *FS) UpdateBucket(
 	ctx context.Context, name string, change func(*core.BucketInfo) error,
 ) (*core.BucketInfo, error) {
@@ -54,7 +54,7 @@ func (f *FS) UpdateBucket(
 		info := *old
 		info.Attrs = append([]core.Attr(nil), old.Attrs...)
 		if err = change(&info); err == nil {
-			err = info.Quota.Check() // a record cannot represent a negative quota
+			err = info.Quota.Check() // a negative quota cannot be recorded
 		}
 		if err != nil {
 			return nil, err
@@ -72,11 +72,11 @@ func (f *FS) UpdateBucket(
 	}
 }
 
-// updateTries is the number of times that the update of a bucket is tried if other servers update it too.
+// updateTries is how often an update is attempted if other servers update the same bucket.
 const updateTries = 10
 
-// DeleteBucket deletes a bucket without objects, with its documents and its uploads in progress. It does not affect a
-// new bucket of the same name.
+// DeleteBucket deletes a bucket that has no objects, together with its documents and its uploads in progress. It does
+// not affect a new bucket of the same name.
 func (f *FS) DeleteBucket(ctx context.Context, b *core.BucketInfo) error {
 	f.buckets.Lock()
 	defer f.buckets.Unlock()
@@ -99,8 +99,8 @@ func (f *FS) deleteBucket(ctx context.Context, b *core.BucketInfo) error {
 	return err
 }
 
-// endUploads aborts all uploads of a bucket without objects, since in S3 only objects prevent its deletion. It reports
-// whether there were any.
+// endUploads aborts all uploads of a bucket that has no objects, because in S3 only objects prevent the deletion of a
+// bucket. It reports whether there were any uploads.
 func (f *FS) endUploads(ctx context.Context, b *core.BucketInfo) (ended bool, err error) {
 	objects, err := f.List(ctx, core.ListQuery{Kind: core.ListVersions, Bucket: b.ID, Limit: 1})
 	if err != nil || len(objects.Objects) > 0 {
@@ -128,7 +128,7 @@ func (f *FS) endUploads(ctx context.Context, b *core.BucketInfo) (ended bool, er
 // maxDocuments is the maximum number of documents that are read from a bucket.
 const maxDocuments = 100
 
-// Document returns a document of a bucket, usually XML, by the name of its sub-resource, or nil if there is none.
+// Document returns a document of a bucket, usually XML, by the name of its subresource, or nil if it does not exist.
 // Documents are deleted with the bucket.
 func (f *FS) Document(ctx context.Context, b *core.BucketInfo, name string) ([]byte, error) {
 	list, err := f.meta.Records(ctx, core.BucketRecordKind(b.ID), "", maxDocuments)
@@ -144,7 +144,7 @@ func (f *FS) Document(ctx context.Context, b *core.BucketInfo, name string) ([]b
 }
 
 // PutDocument writes a document of a bucket, or deletes it if value is nil. It returns NoSuchBucket if the bucket was
-// deleted, even if there is a new one of the same name: a document of a deleted bucket would never be deleted.
+// deleted, even if a new bucket has the same name: a document of a deleted bucket would never be deleted.
 func (f *FS) PutDocument(ctx context.Context, b *core.BucketInfo, name string, value []byte) error {
 	if value != nil && len(value) == 0 {
 		return core.E("vfs.PutDocument", core.InvalidArgument, errors.New("the document is empty"))

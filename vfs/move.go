@@ -12,13 +12,13 @@ type MoveRequest struct {
 	Source *core.ObjectInfo
 	Bucket *core.BucketInfo
 	Key    string
-	If     core.Precondition // of the current version of the target
-	Token  string            // see MovedBy; "" for none
-	Owner  string            // the owner of the delete marker, which a bucket with versions gets
+	If     core.Precondition // for the current version of the target
+	Token  string            // see MovedBy; "" if none
+	Owner  string            // the owner of the delete marker that a move leaves in a bucket with versioning
 }
 
-// Move moves a version, with content and metadata, at one commit point, and returns the new version. It reads and
-// writes no content. It returns Conflict if the source, or the target that If refers to, has changed; the caller
+// Move moves a version, with its content and metadata, at one commit point, and returns the new version. It does not
+// read or write content. It returns Conflict if the source, or the target that If refers to, has changed; the caller
 // should look it up again.
 func (f *FS) Move(ctx context.Context, r MoveRequest) (*core.ObjectInfo, error) {
 	src, now := r.Source, f.time()
@@ -36,7 +36,7 @@ func (f *FS) Move(ctx context.Context, r MoveRequest) (*core.ObjectInfo, error) 
 }
 
 // MovedBy returns the current version of a key and the token of the move that wrote it, or nil and "" if it was not
-// written by a move with a token. A client that got no answer can then safely repeat its request.
+// written by a move with a token. With it, a client that received no response can safely repeat its request.
 func (f *FS) MovedBy(ctx context.Context, b *core.BucketInfo, key string) (*core.ObjectInfo, string, error) {
 	o, err := f.meta.Object(ctx, b.ID, key, core.Current)
 	if core.Is(err, core.NoSuchKey) {

@@ -21,14 +21,14 @@ import (
 // MinPartSize is the minimum size of a part that is not the last one, in bytes. S3 has the same limit.
 const MinPartSize = 5 << 20
 
-// partsPage is the number of parts of a long segment list that are read at once.
+// partsPage is the number of parts of a long segment list that are read per call.
 const partsPage = 1000
 
-// maxCompleteTries is the number of times that CompleteUpload tries again because a part was replaced in the meantime.
+// maxCompleteTries is how often CompleteUpload tries to commit if parts are replaced in the meantime.
 const maxCompleteTries = 8
 
-// CreateUpload begins a multipart upload of u.Key in b. Retention starts now; if u.Lock has no Mode, it is the default
-// retention of b.
+// CreateUpload begins a multipart upload of u.Key in b. Retention starts now. If u.Lock has no Mode, the default
+// retention of b applies.
 func (f *FS) CreateUpload(ctx context.Context, b *core.BucketInfo, u core.UploadInfo) (*core.UploadInfo, error) {
 	u.ID, u.Bucket, u.Initiated = 0, b.ID, f.time()
 	u.Lock = lockOf(b, u.Lock, u.Initiated)
@@ -45,8 +45,8 @@ func (f *FS) Upload(ctx context.Context, b *core.BucketInfo, key string, id core
 	return f.meta.Upload(ctx, b.ID, key, id)
 }
 
-// Parts returns up to limit parts of an upload in progress with numbers above after, without their content, and
-// reports whether more follow.
+// Parts returns up to limit parts of an upload in progress with numbers above after, without the DataInfo of their
+// segments, and reports whether there are more.
 func (f *FS) Parts(
 	ctx context.Context, b *core.BucketInfo, key string, id core.UploadID, after, limit int,
 ) ([]core.PartInfo, bool, error) {
@@ -60,7 +60,8 @@ func (f *FS) Parts(
 	return parts[:limit], true, nil
 }
 
-// ObjectParts returns up to limit parts of a multipart object with numbers above after, without their content.
+// ObjectParts returns up to limit parts of a multipart object with numbers above after, without the DataInfo of their
+// segments.
 func (f *FS) ObjectParts(ctx context.Context, o *core.ObjectInfo, after, limit int) ([]core.PartInfo, error) {
 	if o.List == 0 {
 		return nil, nil
@@ -95,7 +96,7 @@ func (f *FS) PutPart(ctx context.Context, r PartRequest) (*core.PartInfo, error)
 	return &change.Part, nil
 }
 
-// CopyPartRequest is a part with the Length bytes from From on of a version that Stat returned.
+// CopyPartRequest is a part with Length bytes of a version that Stat returned, beginning at From.
 type CopyPartRequest struct {
 	Source       *core.ObjectInfo
 	From, Length int64
@@ -104,7 +105,7 @@ type CopyPartRequest struct {
 	Upload       core.UploadID
 	Number       int
 	Algorithms   []checksum.Algorithm // of the checksums that are stored with the part
-	Customer     *codec.Key           // the customer's key, to read the source; nil if it needs none
+	Customer     *codec.Key           // the customer key of the source; nil if it has none
 	Recode       *Recode              // encrypt the content again; nil to refer to the content of the source
 }
 
@@ -141,8 +142,8 @@ func (f *FS) CopyPart(ctx context.Context, r CopyPartRequest) (*core.PartInfo, e
 	return &change.Part, nil
 }
 
-// sumsOf returns the MD5, as an ETag, and the checksums of n bytes of a version that become an object or a part. It
-// reads the content only if these are unknown.
+// sumsOf returns the MD5, as an ETag, and the checksums of n bytes of a version, for a copy. It reads the content only
+// if they are unknown.
 func (f *FS) sumsOf(
 	ctx context.Context, o *core.ObjectInfo, customer *codec.Key, from, n int64, algs []checksum.Algorithm,
 ) (string, []core.Checksum, error) {
@@ -158,8 +159,8 @@ func (f *FS) sumsOf(
 	return hex.EncodeToString(sums[0].Value), sums[1:], nil
 }
 
-// Sums reads n bytes of a version that Stat returned and returns their checksums, in the order of algs. Customer is
-// the customer's key, for content that needs one. It returns Conflict if the version no longer exists.
+// Sums reads n bytes of a version that Stat returned, and returns their checksums, in the order of algs. Customer is
+// the customer key of the version, or nil if it has none. Sums returns Conflict if the version no longer exists.
 func (f *FS) Sums(
 	ctx context.Context, o *core.ObjectInfo, customer *codec.Key, from, n int64, algs ...checksum.Algorithm,
 ) ([]core.Checksum, error) {
@@ -205,8 +206,8 @@ func pick(sums []core.Checksum, algs []checksum.Algorithm) ([]core.Checksum, boo
 	return out, true
 }
 
-// slice returns references to n bytes of a version that Stat returned. It returns Conflict if the version no longer
-// exists.
+// slice returns segments that refer to n bytes of a version that Stat returned. It returns Conflict if the version no
+// longer exists.
 func (f *FS) slice(ctx context.Context, o *core.ObjectInfo, from, n int64) ([]core.Segment, error) {
 	if from < 0 || n < 0 || from > o.Size || n > o.Size-from {
 		return nil, badRange("vfs.CopyPart", from, n, o.Size)
@@ -225,16 +226,16 @@ func (f *FS) AbortUpload(ctx context.Context, b *core.BucketInfo, key string, id
 	return err
 }
 
-// CompletedPart is a part in the request of a client. ETag has no quotes; Sums are the checksums that the client
-// expects.
+// CompletedPart is a part in a client's request to complete an upload. ETag has no quotes. Sums are the checksums that
+// the client expects.
 type CompletedPart struct {
 	Number int
 	ETag   string
 	Sums   []core.Checksum
 }
 
-// CompleteRequest makes an object of parts, which are in ascending order of their numbers. Sums and Size are what the
-// client expects of the object; a Size of -1 means that it was not given.
+// CompleteRequest creates an object from parts, which must be in ascending order of their numbers. Sums and Size are
+// the checksums and the size that the client expects; Size is -1 if the client did not send it.
 type CompleteRequest struct {
 	Bucket *core.BucketInfo
 	Key    string
@@ -246,9 +247,9 @@ type CompleteRequest struct {
 	Size   int64
 }
 
-// CompleteUpload makes an object of parts, by reference, at one commit point. It returns InvalidPart if a part does
-// not exist or differs, TooSmall if a part other than the last is smaller than MinPartSize, BadDigest if a given
-// checksum differs, and InvalidArgument if the size differs or a given checksum cannot be computed.
+// CompleteUpload creates an object from parts, by reference, at one commit point. It returns InvalidPart if a part does
+// not exist or differs, TooSmall if a part other than the last is smaller than MinPartSize, BadDigest if an expected
+// checksum differs, and InvalidArgument if the size differs or an expected checksum cannot be computed.
 func (f *FS) CompleteUpload(ctx context.Context, r CompleteRequest) (*core.ObjectInfo, error) {
 	for try := 1; ; try++ {
 		change, err := f.complete(ctx, &r)
@@ -295,7 +296,7 @@ func (f *FS) complete(ctx context.Context, r *CompleteRequest) (*core.CompleteUp
 		}
 		raw, err := hex.DecodeString(p.ETag)
 		if err != nil {
-			return nil, core.E("vfs.Complete", core.Internal, fmt.Errorf("part %d: %w", p.Number, err))
+			return nil, core.E("vfs.Complete", core.Internal, fmt.Errorf("part %d has the ETag %q: %w", p.Number, p.ETag, err))
 		}
 		_, _ = hash.Write(raw) // hash.Hash never fails
 		o.Size += p.Size
@@ -315,7 +316,7 @@ func (f *FS) complete(ctx context.Context, r *CompleteRequest) (*core.CompleteUp
 	return change, nil
 }
 
-// PartError is the cause of InvalidPart: the part as in the request, and what is wrong with it.
+// PartError is the cause of InvalidPart: the part in the request, and what is wrong with it.
 type PartError struct {
 	CompletedPart
 	Why string
@@ -333,19 +334,19 @@ type SmallPartError struct {
 
 // Error returns the number of the part, its size and the limit.
 func (e *SmallPartError) Error() string {
-	return fmt.Sprintf("part %d has %d bytes, fewer than %d", e.Number, e.Size, MinPartSize)
+	return fmt.Sprintf("part %d has %d bytes: expected at least %d", e.Number, e.Size, MinPartSize)
 }
 
 func invalidPart(p CompletedPart, why string) error {
 	return core.E("vfs.Complete", core.InvalidPart, &PartError{p, why})
 }
 
-// SizeError is the cause of InvalidArgument if an object does not have the given size. Both sizes are in bytes.
+// SizeError is the cause of InvalidArgument if an object does not have the expected size. Both sizes are in bytes.
 type SizeError struct{ Claimed, Actual int64 }
 
 // Error returns both sizes.
 func (e *SizeError) Error() string {
-	return fmt.Sprintf("the object has %d bytes, not %d", e.Actual, e.Claimed)
+	return fmt.Sprintf("the object has %d bytes: expected %d", e.Actual, e.Claimed)
 }
 
 // chosen returns the parts that the request refers to, as they are now.
@@ -371,24 +372,24 @@ func (f *FS) chosen(ctx context.Context, r *CompleteRequest) ([]core.PartInfo, e
 		}
 		p := page[0]
 		if p.Number != want.Number || !strings.EqualFold(p.ETag, want.ETag) {
-			return nil, invalidPart(want, "does not exist, or has another ETag")
+			return nil, invalidPart(want, "does not exist or has a different ETag")
 		}
 		for _, claim := range want.Sums {
 			if s, ok := content.FindSum(p.Sums, claim.Algorithm); !ok || string(s.Value) != string(claim.Value) {
-				return nil, invalidPart(want, "has another "+claim.Algorithm.Name())
+				return nil, invalidPart(want, "has a different "+claim.Algorithm.Name()+" checksum")
 			}
 		}
 		p.Segments = nil // not needed, and there may be thousands of them
 		out = append(out, p)
 	}
 	if len(out) == 0 {
-		return nil, core.E("vfs.Complete", core.InvalidArgument, errors.New("the request names no parts"))
+		return nil, core.E("vfs.Complete", core.InvalidArgument, errors.New("the request lists no parts"))
 	}
 	return out, nil
 }
 
-// objectSums computes the object's checksum from those of the parts. It uses the algorithm and type of the upload or,
-// if the upload has none, an algorithm that all parts have, CRC64NVME before others.
+// objectSums computes the checksum of the object from those of the parts. It uses the algorithm and type of the upload.
+// If the upload has none, it uses an algorithm that all parts have, preferably CRC64NVME.
 func objectSums(u *core.UploadInfo, parts []core.PartInfo) ([]core.Checksum, error) {
 	if u.Algorithm != checksum.None {
 		s, err := objectSum(u.Algorithm, u.Composite, parts)
@@ -410,7 +411,7 @@ func objectSum(a checksum.Algorithm, composite bool, parts []core.PartInfo) (cor
 	for i := range parts {
 		s, ok := content.FindSum(parts[i].Sums, a)
 		if !ok {
-			err := fmt.Errorf("part %d has no %v", parts[i].Number, a)
+			err := fmt.Errorf("part %d has no %v checksum", parts[i].Number, a)
 			return core.Checksum{}, core.E("vfs.Complete", core.InvalidPart, err)
 		}
 		if composite || i == 0 {
@@ -428,8 +429,8 @@ func objectSum(a checksum.Algorithm, composite bool, parts []core.PartInfo) (cor
 	return core.Checksum{Algorithm: a, Value: all}, nil
 }
 
-// checkClaims compares the checksums that the client gave with those of the object. If the object has no checksum of
-// that kind, it is computed from the parts; if that is impossible, checkClaims returns InvalidArgument.
+// checkClaims compares the checksums that the client sent with those of the object. If the object does not have such a
+// checksum, it is computed from the parts. If that is impossible, checkClaims returns InvalidArgument.
 func checkClaims(claims, sums []core.Checksum, parts []core.PartInfo) error {
 	for _, claim := range claims {
 		i := slices.IndexFunc(sums, func(s core.Checksum) bool {
@@ -445,7 +446,7 @@ func checkClaims(claims, sums []core.Checksum, parts []core.PartInfo) error {
 			}
 		}
 		if !bytes.Equal(s.Value, claim.Value) {
-			return core.E("vfs.Complete", core.BadDigest, fmt.Errorf("the object has another %v", claim.Algorithm))
+			return core.E("vfs.Complete", core.BadDigest, fmt.Errorf("the object has a different %v checksum", claim.Algorithm))
 		}
 	}
 	return nil

@@ -22,7 +22,7 @@ func TestMultipart(t *testing.T) {
 	whole := bytes.Join(bodies, nil)
 	var parts []vfs.CompletedPart
 	for i, body := range bodies {
-		w.Part("k", id, i*3+1, storetest.Filler(9, 100), checksum.CRC64NVME) // is replaced
+		w.Part("k", id, i*3+1, storetest.Filler(9, 100), checksum.CRC64NVME) // replaced by the next line
 		parts = append(parts, w.Part("k", id, i*3+1, body, checksum.CRC64NVME))
 	}
 	w.Part("k", id, 9, []byte("not named"), checksum.CRC64NVME)
@@ -33,7 +33,7 @@ func TestMultipart(t *testing.T) {
 	before := w.blockCount()
 	o, err := w.FS.CompleteUpload(ctx, vfs.CompleteRequest{Bucket: w.Bucket, Key: "k", Upload: id, Parts: parts, Size: int64(len(whole))})
 	require.NoError(t, err)
-	require.Equal(t, before, w.blockCount(), "no byte is copied")
+	require.Equal(t, before, w.blockCount(), "content was copied")
 	require.True(t, strings.HasSuffix(o.ETag, "-3"))
 	require.Equal(t, []core.Checksum{{Algorithm: checksum.CRC64NVME, Value: checksum.Sum(checksum.CRC64NVME, whole)}}, o.Sums)
 	require.Equal(t, "x/y", o.Attrs[0].Value)
@@ -47,7 +47,7 @@ func TestMultipart(t *testing.T) {
 	_, err = w.FS.CompleteUpload(ctx, vfs.CompleteRequest{Bucket: w.Bucket, Key: "k", Upload: id, Parts: parts, Size: -1})
 	require.Equal(t, core.NoSuchUpload, core.KindOf(err))
 
-	// Copies of it, whole and in part.
+	// Copy the object, first as a whole and then a part of it.
 	src, err := w.FS.Stat(ctx, w.Bucket, "k", core.Current)
 	require.NoError(t, err)
 	before = w.blockCount()
@@ -56,7 +56,7 @@ func TestMultipart(t *testing.T) {
 	all := md5.Sum(whole)
 	require.Equal(t, hex.EncodeToString(all[:]), copied.ETag)
 	require.Equal(t, o.Sums, copied.Sums)
-	require.Equal(t, []any{0, src.List, before}, []any{copied.Parts, copied.List, w.blockCount()}, "no part any more, and no byte is copied")
+	require.Equal(t, []any{0, src.List, before}, []any{copied.Parts, copied.List, w.blockCount()}, "the copy must have no parts, and content must not be copied")
 	id = w.Upload("parts", core.UploadInfo{})
 	p, err := w.FS.CopyPart(ctx, vfs.CopyPartRequest{Source: src, From: 1<<20 + 7, Length: 9 << 20, Bucket: w.Bucket, Key: "parts", Upload: id, Number: 1, Algorithms: []checksum.Algorithm{checksum.CRC64NVME}})
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func TestCompleteRefuses(t *testing.T) {
 	require.Equal(t, core.NoSuchUpload, core.KindOf(w.FS.AbortUpload(ctx, w.Bucket, "k", id)))
 }
 
-// TestLongPartLists reads ranges of an object with more parts than a page and an index entry hold.
+// TestLongPartLists reads ranges of an object whose parts take several pages and several index entries.
 func TestLongPartLists(t *testing.T) {
 	w := newWorld(t)
 	w.Put("src", storetest.Filler(1, 5<<20))

@@ -10,7 +10,7 @@ import (
 )
 
 // Object is a version that is open for reading. Reclaim waits for it from Open until Range returns or Close is called,
-// so the caller must not wait for a client, or for anything else that takes long, in between.
+// so the caller must not wait for a client, or do anything else that takes long, in between.
 type Object struct {
 	Info   *core.ObjectInfo
 	fs     *FS
@@ -19,8 +19,8 @@ type Object struct {
 	customer *codec.Key // see Unlock
 }
 
-// Open finds a version. It returns the errors of Stat, with a marker in the Object's Info. After an error the Object
-// is closed.
+// Open looks up a version. It returns the errors of Stat; if the version is a delete marker, it is in the Object's
+// Info. After an error the Object is already closed.
 func (f *FS) Open(ctx context.Context, b *core.BucketInfo, key string, v core.Version) (*Object, error) {
 	o := &Object{fs: f, lookup: f.Enter()}
 	var err error
@@ -51,7 +51,7 @@ func (o *Object) Close() {
 	}
 }
 
-// Unlock sets the customer's key, before Range, to read content that was encrypted with it.
+// Unlock sets the customer key for reading content that is encrypted with it. It must be called before Range.
 func (o *Object) Unlock(customer *codec.Key) { o.customer = customer }
 
 func (o *Object) isLookingUp() bool { return o.lookup != epoch.Reader{} }
@@ -68,9 +68,10 @@ func (o *Object) ensureLookup(ctx context.Context) error {
 	return err
 }
 
-// Range returns the n bytes from off on. It reads and verifies the first frame, so it returns Damaged before the
-// caller gets any byte. It pins the rest, which can then be read whatever happens to the version. Then the lookup
-// ends; another call of Range begins a new one, and returns Conflict if the version no longer exists.
+// Range returns the n bytes that begin at off. It reads and verifies the first frame, so damage in it is reported
+// before the caller gets any byte. It pins the rest, which can be read even if the version is then overwritten or
+// deleted. Finally it ends the lookup. Another call of Range begins a new lookup, and returns Conflict if the version
+// no longer exists.
 func (o *Object) Range(ctx context.Context, off, n int64) (*content.Section, error) {
 	if off < 0 || n < 0 || off > o.Info.Size || n > o.Info.Size-off {
 		return nil, badRange("vfs.Range", off, n, o.Info.Size)

@@ -9,10 +9,10 @@ import (
 	"orcas/internal/checksum"
 )
 
-// Recode describes a copy that is encrypted differently from its source, so all of its content is read and written
+// Recode describes a copy that is encrypted differently from its source, so that all content must be read and written
 // again.
 type Recode struct {
-	From *codec.Key // the customer's key of the source; nil if it needs none
+	From *codec.Key // the customer key of the source; nil if it has none
 	To   content.Encryption
 }
 
@@ -41,7 +41,7 @@ func (r *Recode) read(
 	return c, nil
 }
 
-// copyContent is Copy by value.
+// copyContent implements Copy with a Recode.
 func (f *FS) copyContent(ctx context.Context, r *CopyRequest) (*core.ObjectInfo, error) {
 	source, err := f.reopen(ctx, r.Source)
 	if err != nil {
@@ -60,7 +60,7 @@ func (f *FS) copyContent(ctx context.Context, r *CopyRequest) (*core.ObjectInfo,
 	})
 }
 
-// copyPart is CopyPart by value.
+// copyPart implements CopyPart with a Recode.
 func (f *FS) copyPart(ctx context.Context, r *CopyPartRequest) (*core.PartInfo, error) {
 	source, err := f.reopen(ctx, r.Source)
 	if err != nil {

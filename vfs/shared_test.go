@@ -16,12 +16,12 @@ import (
 	"orcas/vfs"
 )
 
-// sharedMeta is an engine that others may write to: it hides that it is a SingleWriter.
+// sharedMeta is an engine that other servers may write to: it hides that the wrapped engine is a SingleWriter.
 type sharedMeta struct {
 	core.Meta
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	changes []core.Change
-	deletes core.BucketID // another server deletes it before the next Apply; 0: none
+	deletes core.BucketID // another server deletes this bucket before the next Apply; 0 if none
 }
 
 func (m *sharedMeta) Apply(ctx context.Context, changes []core.Change) ([]core.Result, error) {
@@ -31,8 +31,8 @@ func (m *sharedMeta) Apply(ctx context.Context, changes []core.Change) ([]core.R
 	if m.deletes == 0 {
 		return m.Meta.Apply(ctx, changes)
 	}
-	// The stamps are those of one writer, so the change of the other one takes that of the first of these, which comes
-	// after it.
+	// All stamps must come from one writer, so the deletion takes the stamp of the first change, and the changes move
+	// up by one.
 	for _, c := range changes {
 		c.SetStamp(c.Stamp() + 1)
 	}
@@ -45,8 +45,8 @@ func (m *sharedMeta) Apply(ctx context.Context, changes []core.Change) ([]core.R
 	return results[1:], nil
 }
 
-// openShared returns two namespaces over one store, as two servers have them. They share a writer, since package mem
-// takes the stamps of one only, and no lock.
+// openShared returns two namespaces over one store, like those of two servers. They share no lock, but they share a
+// writer, because package mem accepts the stamps of one writer only.
 func openShared(t *testing.T, meta core.Meta) (one, two *vfs.FS) {
 	ctx := context.Background()
 	blocks := mem.NewBlocks()
@@ -61,8 +61,7 @@ func openShared(t *testing.T, meta core.Meta) (one, two *vfs.FS) {
 	return one, two
 }
 
-// TestUpdatesOfSeveralServers: two servers update a bucket at the same time, and neither undoes what the other one has
-// set.
+// TestUpdatesOfSeveralServers has two servers update a bucket at the same time: neither may undo the other's updates.
 func TestUpdatesOfSeveralServers(t *testing.T) {
 	ctx := context.Background()
 	one, two := openShared(t, &sharedMeta{Meta: mem.NewMeta()})
@@ -95,11 +94,11 @@ func TestUpdatesOfSeveralServers(t *testing.T) {
 		return nil
 	})
 	require.True(t, core.Is(err, core.Conflict), "%v", err)
-	require.Equal(t, 10, tries, "a conflict that stays ends the update")
+	require.Equal(t, 10, tries, "the update must give up after repeated conflicts")
 }
 
-// TestDocumentOfADeletedBucket: another server deletes the bucket after this one has found it. The document is not
-// written.
+// TestDocumentOfADeletedBucket has another server delete the bucket after PutDocument has looked it up: the document
+// must not be written.
 func TestDocumentOfADeletedBucket(t *testing.T) {
 	ctx := context.Background()
 	meta := &sharedMeta{Meta: mem.NewMeta()}
@@ -116,8 +115,8 @@ func TestDocumentOfADeletedBucket(t *testing.T) {
 	require.Empty(t, list)
 }
 
-// TestNothingIsExpectedOfASingleWriter: a store with one writer records the changes that it always did.
-func TestNothingIsExpectedOfASingleWriter(t *testing.T) {
+// TestSingleWriterHasNoPreconditions checks that a store with a single writer records changes without preconditions.
+func TestSingleWriterHasNoPreconditions(t *testing.T) {
 	ctx := context.Background()
 	single := &singleMeta{sharedMeta{Meta: mem.NewMeta()}}
 	one, _ := openShared(t, single)
@@ -140,7 +139,7 @@ func TestNothingIsExpectedOfASingleWriter(t *testing.T) {
 	require.Equal(t, 3, seen)
 }
 
-// singleMeta is sharedMeta, and says that nobody else writes.
+// singleMeta is a sharedMeta that shows that it is a SingleWriter.
 type singleMeta struct{ sharedMeta }
 
 func (m *singleMeta) Unwrap() core.Meta { return m.Meta }

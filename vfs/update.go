@@ -19,13 +19,13 @@ func (f *FS) Update(ctx context.Context, b *core.BucketInfo, c core.UpdateObject
 	return res.Version, err
 }
 
-// lockOf returns the lock of a version that is written to b at a time: the requested lock, with the default retention
-// of the bucket if it has no retention.
-func lockOf(b *core.BucketInfo, asked core.Lock, at time.Time) core.Lock {
-	if asked.Mode == core.LockNone && b.Retention.Mode != core.LockNone {
-		hold := asked.Hold
-		asked = b.Retention.From(at)
-		asked.Hold = hold
+// lockOf returns the lock of a version that is written to b at a time: the requested lock, with the bucket's default
+// retention if the request has no retention.
+func lockOf(b *core.BucketInfo, requested core.Lock, at time.Time) core.Lock {
+	lock := requested
+	if requested.Mode == core.LockNone && b.Retention.Mode != core.LockNone {
+		lock = b.Retention.From(at)
+		lock.Hold = requested.Hold
 	}
-	return asked
+	return lock
 }

@@ -1,10 +1,10 @@
-// Package vfs is the namespace: buckets, keys, versions, listings and multipart uploads, over the contract Meta, the
-// write buffer, and the content engine (package content). It knows no HTTP: package s3 does, and calls one method of
-// this package for each request.
+// Package vfs is the namespace: buckets, keys, versions, listings and multipart uploads. It is built on the contract
+// core.Meta, the write buffer, and the content engine (package content). It does not know about HTTP: package s3
+// handles requests, and calls one method of this package for each.
 //
-// A write has two steps: content is received (see package content) and then gets its name, by Put, PutPart or Append,
-// at one commit point. A read has two as well: Open finds the version, Range reads and verifies the first frame.
-// Copies are by reference: they do not copy content.
+// A write has two steps: the content is received (see package content), and then Put, PutPart or Append gives it a
+// name, at one commit point. A read has two steps as well: Open looks up the version, and Range reads and verifies the
+// first frame. Copies are by reference: they do not copy content.
 package vfs
 
 import (
@@ -36,14 +36,14 @@ type FS struct {
 	meta    core.Meta
 	writer  *batch.Writer
 	now     func() time.Time
-	single  bool       // no other process writes, so the mutex buckets is enough; otherwise changes have preconditions
-	buckets sync.Mutex // held while a bucket is updated or deleted, or a document of it is written
+	single  bool       // no other process writes, so the mutex buckets suffices; otherwise changes have preconditions
+	buckets sync.Mutex // held while a bucket is updated or deleted, or one of its documents is written
 }
 
 // New returns an FS.
 func New(o Options) (*FS, error) {
 	if o.Content == nil || o.Meta == nil || o.Writer == nil {
-		err := errors.New("the options Content, Meta and Writer are required")
+		err := errors.New("options Content, Meta and Writer are required")
 		return nil, core.E("vfs.New", core.InvalidArgument, err)
 	}
 	f := &FS{Engine: o.Content, meta: o.Meta, writer: o.Writer, now: o.Now}
@@ -54,11 +54,11 @@ func New(o Options) (*FS, error) {
 	return f, nil
 }
 
-// time returns the current time as it is stored: in milliseconds, in UTC.
+// time returns the current time in UTC, truncated to milliseconds as it is stored.
 func (f *FS) time() time.Time { return f.now().UTC().Truncate(time.Millisecond) }
 
-// Stat returns a version of a key. If it is a delete marker, Stat returns it together with an error: NoSuchKey for the
-// current version, MethodNotAllowed for one that was named. The caller must not change the result.
+// Stat returns a version of a key. If it is a delete marker, Stat returns it together with an error: NoSuchKey if v is
+// core.Current, MethodNotAllowed otherwise. The caller must not modify the result.
 func (f *FS) Stat(ctx context.Context, b *core.BucketInfo, key string, v core.Version) (*core.ObjectInfo, error) {
 	o, err := f.meta.Object(ctx, b.ID, key, v)
 	if err != nil {
@@ -86,14 +86,14 @@ type PutRequest struct {
 	Key         string
 	Content     *content.Content // owned by the version after a successful Put
 	Attrs, Tags []core.Attr
-	Lock        core.Lock       // without a Mode, the default retention of the bucket
+	Lock        core.Lock       // if it has no Mode, the default retention of the bucket applies
 	Sums        []core.Checksum // stored with the version
 	Owner       string
 	If          core.Precondition
 }
 
-// Put writes a version and returns it. If there is no error, the version is durable and visible. After an error of the
-// kind Unavailable the outcome is unknown; after any other error the key is unchanged.
+// Put writes a version and returns it. If there is no error, the version is durable and visible. After an error of kind
+// Unavailable the outcome is unknown; after any other error the key is unchanged.
 func (f *FS) Put(ctx context.Context, r PutRequest) (*core.ObjectInfo, error) {
 	now := f.time()
 	change := &core.PutObject{
@@ -112,16 +112,16 @@ func (f *FS) Put(ctx context.Context, r PutRequest) (*core.ObjectInfo, error) {
 	return written(&change.Object, res), nil
 }
 
-// etagOf returns the ETag of content that becomes one object or part: its MD5.
+// etagOf returns the ETag of an object or a part with this content: the MD5.
 func etagOf(c *content.Content) string { return hex.EncodeToString(c.Sum(checksum.MD5)) }
 
-// written sets the fields of o that Apply has assigned. The write buffer no longer uses the change.
+// written sets the fields of o that Apply assigned. It may modify o because the write buffer no longer uses the change.
 func written(o *core.ObjectInfo, res core.Result) *core.ObjectInfo {
 	o.Seq, o.Null, o.Latest = res.Seq, res.Version == core.Null, true
 	return o
 }
 
-// DeleteRequest is a key, or one version of it, to be deleted.
+// DeleteRequest is a key to delete, or one of its versions.
 type DeleteRequest struct {
 	Key     string
 	Version core.Version
@@ -129,8 +129,8 @@ type DeleteRequest struct {
 	Bypass  bool // ignore retention in governance mode
 }
 
-// DeleteResult is the result of a DeleteRequest. Version is the version that was deleted or the marker that was
-// written, or Current if there was nothing to do.
+// DeleteResult is the result of a DeleteRequest. Version is the deleted version or the new delete marker, or Current if
+// there was nothing to delete.
 type DeleteResult struct {
 	Err     error
 	Version core.Version
@@ -161,11 +161,11 @@ type CopyRequest struct {
 	Bucket       *core.BucketInfo
 	Key          string
 	Attrs, Tags  []core.Attr
-	Lock         core.Lock // without a Mode, the default retention of the bucket
+	Lock         core.Lock // if it has no Mode, the default retention of the bucket applies
 	Owner        string
 	If           core.Precondition
-	Algorithm    checksum.Algorithm // of the checksum that is stored with the copy; None: as the source
-	Customer     *codec.Key         // the customer's key, to read the source; nil if it needs none
+	Algorithm    checksum.Algorithm // of the checksum that is stored with the copy; None: those of the source
+	Customer     *codec.Key         // the customer key of the source; nil if it has none
 	Recode       *Recode            // encrypt the content again; nil to refer to the content of the source
 }
 
@@ -181,17 +181,17 @@ func (r *CopyRequest) algorithms() []checksum.Algorithm {
 	return algs
 }
 
-// NeedsReading reports whether Copy has to read all of the content: to encrypt it again, or because its MD5 or a
-// checksum is unknown.
+// NeedsReading reports whether Copy must read all of the content: to encrypt it again, or because its MD5 or a checksum
+// is unknown.
 func (r *CopyRequest) NeedsReading() bool {
 	_, known := pick(r.Source.Sums, r.algorithms())
 	return r.Recode != nil || !known || !isMD5(r.Source.ETag)
 }
 
-// Copy writes a version with the content of another one, usually by reference. The copy is one object without parts,
-// even if the source has parts: its ETag is the MD5 of the whole content, and its checksum covers the whole content.
-// If these are unknown, Copy reads the content once. It returns Conflict if the source no longer exists; the caller
-// should look it up again.
+// Copy writes a version with the content of another version, usually by reference. Even if the source has parts, the
+// copy has none: its ETag is the MD5 of the whole content, and its checksum is that of the whole content. If these are
+// unknown, Copy reads the content once. It returns Conflict if the source no longer exists; the caller should then look
+// it up again.
 func (f *FS) Copy(ctx context.Context, r CopyRequest) (*core.ObjectInfo, error) {
 	if err := f.Room(ctx, r.Bucket, r.Key, r.Source.Size); err != nil {
 		return nil, err
@@ -222,7 +222,7 @@ func (f *FS) Copy(ctx context.Context, r CopyRequest) (*core.ObjectInfo, error) 
 	return written(&change.Object, res), nil
 }
 
-// references returns segments that refer to stored content.
+// references returns copies of segments without their DataInfo.
 func references(segments []core.Segment) []core.Segment {
 	out := make([]core.Segment, len(segments))
 	for i, s := range segments {
@@ -232,6 +232,6 @@ func references(segments []core.Segment) []core.Segment {
 }
 
 func badRange(op string, from, n, size int64) error {
-	err := fmt.Errorf("bytes %d to %d are not within the object of %d bytes", from, from+n, size)
+	err := fmt.Errorf("the range of %d bytes from offset %d is not within the object of %d bytes", n, from, size)
 	return core.E(op, core.InvalidArgument, err)
 }

@@ -86,7 +86,8 @@ func (w *world) blockCount() (n int) {
 	return n
 }
 
-func TestConditionsAndTheLosersBlock(t *testing.T) {
+// TestFailedConditionsLeaveNoBlock checks that a Put whose precondition fails deletes the block of its content.
+func TestFailedConditionsLeaveNoBlock(t *testing.T) {
 	w := newWorld(t)
 	first := w.Put("k", storetest.Filler(1, 100_000))
 	blocks := w.blockCount()
@@ -96,7 +97,7 @@ func TestConditionsAndTheLosersBlock(t *testing.T) {
 	}
 	_, err := w.FS.Put(ctx, vfs.PutRequest{Bucket: w.Bucket, Key: "none", Content: w.Content(storetest.Filler(2, 100_000)), If: core.Precondition{Match: []string{"*"}}})
 	require.Equal(t, core.NoSuchKey, core.KindOf(err))
-	require.Equal(t, blocks, w.blockCount(), "the losers' content is gone")
+	require.Equal(t, blocks, w.blockCount(), "a failed Put left a block behind")
 	w.RequireContent("k", storetest.Filler(1, 100_000))
 }
 
@@ -140,7 +141,8 @@ func TestDelete(t *testing.T) {
 	require.NoError(t, w.FS.DeleteBucket(ctx, w.Bucket))
 }
 
-// TestDeleteBucketWithUploads: uploads keep no bucket, and a bucket that stays keeps its uploads.
+// TestDeleteBucketWithUploads checks that uploads do not prevent the deletion of a bucket, and that a bucket that
+// cannot be deleted keeps its uploads.
 func TestDeleteBucketWithUploads(t *testing.T) {
 	w := newWorld(t)
 	w.Put("a", []byte("1"))
@@ -197,13 +199,12 @@ func TestCopySharesContent(t *testing.T) {
 		require.NoError(t, w.FS.Delete(ctx, w.Bucket, "", []vfs.DeleteRequest{{Key: "src"}})[0].Err)
 		w.RequireContent("dst", body)
 		_, err = w.FS.Copy(ctx, vfs.CopyRequest{Source: src, Bucket: w.Bucket, Key: "late"})
-		require.Equal(t, core.Conflict, core.KindOf(err), "the source is gone")
+		require.Equal(t, core.Conflict, core.KindOf(err), "the source was deleted")
 	}
 }
 
-// TestEveryBitOfAPackedBlock flips each bit of a block in turn: the object it belongs to says so or reads right, the
-// others are served. flipping is Blocks with one byte changed. TestManyWriters writes random sizes from many goroutines
-// and reads everything back: what finds two objects in the same bytes.
+// TestManyWriters writes objects of random sizes from many goroutines, and reads everything back. It would detect two
+// objects that were written to the same place.
 func TestManyWriters(t *testing.T) {
 	w := newWorld(t)
 	const writers, each = 64, 30
@@ -268,7 +269,7 @@ func TestUpdateBucketAndDocuments(t *testing.T) {
 	w := newWorld(t)
 	b := w.Bucket
 	done := make(chan error, 20)
-	for i := range cap(done) { // none undoes another
+	for i := range cap(done) { // concurrent updates must not undo each other
 		go func() {
 			_, err := w.FS.UpdateBucket(t.Context(), "bucket", func(info *core.BucketInfo) error {
 				info.Attrs = append(info.Attrs, core.Attr{Name: fmt.Sprint(i)})
@@ -299,9 +300,9 @@ func TestUpdateBucketAndDocuments(t *testing.T) {
 	require.Error(t, w.FS.PutDocument(t.Context(), b, "cors", []byte{}))
 }
 
-// A document and the end of its bucket, at once: either the document came first and went with the bucket, or it is
-// refused. One that was written afterwards would stay for ever.
-func TestADocumentNeverOutlivesItsBucket(t *testing.T) {
+// TestDocumentsDoNotOutliveTheirBucket writes a document while its bucket is being deleted. Either the document is
+// written first and deleted with the bucket, or the write fails. Otherwise the document would never be deleted.
+func TestDocumentsDoNotOutliveTheirBucket(t *testing.T) {
 	w := newWorld(t)
 	for range 200 {
 		b, err := w.FS.CreateBucket(ctx, core.BucketInfo{Name: "short-lived"})
