@@ -20,7 +20,7 @@ func (s *Store) Read(key string, off, n int64) ([]byte, error) {
 	return s.ReadVersion(key, core.Current, off, n)
 }
 
-// ReadVersion is Read for any version.
+// ReadVersion is like Read, for any version.
 func (s *Store) ReadVersion(key string, v core.Version, off, n int64) ([]byte, error) {
 	o, err := s.FS.Open(ctx, s.Bucket, key, v)
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Store) RequireContent(key string, want []byte) {
 	require.True(s.T, bytes.Equal(want, got), "content of %q", key)
 }
 
-// RequireWant requires that all keys of Want have the expected content. There may be more keys.
+// RequireWant requires that all keys of Want have the expected content. The bucket may have more keys.
 func (s *Store) RequireWant() {
 	s.T.Helper()
 	for key, body := range s.Want {
@@ -56,8 +56,8 @@ func (s *Store) RequireWant() {
 	}
 }
 
-// Check requires that all keys of Want have the expected content, that the metadata is consistent, and that all buckets
-// together have as many keys as Want.
+// Check requires that all keys of Want have the expected content, that the metadata is consistent, and that the buckets
+// have no other keys.
 func (s *Store) Check() {
 	s.T.Helper()
 	s.RequireWant()
@@ -77,8 +77,8 @@ func (s *Store) State() *coretest.MetaState {
 	return state
 }
 
-// Rebuilds rebuilds the metadata from blocks, such as those that a power cut left, and requires that the result equals
-// the metadata of the store.
+// Rebuilds rebuilds the metadata from blocks, for example those that a power failure left, and requires that the result
+// equals the metadata of the store.
 func (s *Store) Rebuilds(blocks core.Blocks) {
 	s.T.Helper()
 	again := mem.NewMeta()
@@ -91,10 +91,10 @@ func (s *Store) Rebuilds(blocks core.Blocks) {
 	require.Equal(s.T, want.Comparable(), got.Comparable())
 }
 
-// Crashed returns the blocks that a power cut would leave. The blocks of the store must be in memory.
+// Crashed returns the blocks that would be left after a power failure. The blocks of the store must be in memory.
 func (s *Store) Crashed() core.Blocks { return s.Blocks.(*mem.Blocks).Crash() }
 
-// EachContent calls fn with each content in the metadata.
+// EachContent calls fn with every DataInfo in the metadata.
 func (s *Store) EachContent(fn func(d *core.DataInfo)) {
 	s.T.Helper()
 	require.NoError(s.T, s.Meta.Snapshot(ctx, func(r *core.Row) error {
@@ -112,7 +112,7 @@ func (s *Store) EachContent(fn func(d *core.DataInfo)) {
 	}))
 }
 
-// Used returns the number of bytes in all blocks, and in live extents.
+// Used returns the total size of all blocks and the total size of live extents, in bytes.
 func (s *Store) Used() (all, live int64) {
 	s.T.Helper()
 	require.NoError(s.T, s.Blocks.Walk(ctx, core.BlockID{}, func(b core.BlockInfo) error {
@@ -127,7 +127,7 @@ func (s *Store) Used() (all, live int64) {
 	return all, live
 }
 
-// Data returns the content of a key that has one segment. The reference count may be outdated.
+// Data returns the DataInfo of a key that has one segment. The reference count may be out of date.
 func (s *Store) Data(key string) core.DataInfo {
 	s.T.Helper()
 	o, err := s.Meta.Object(ctx, s.Bucket.ID, key, core.Current)
@@ -136,7 +136,7 @@ func (s *Store) Data(key string) core.DataInfo {
 	return *o.Segments[0].Info
 }
 
-// Full makes a full round of reclaim.
+// Full runs a full round of reclaim.
 func (s *Store) Full() reclaim.Report {
 	s.T.Helper()
 	report, err := s.Reclaimer.Round(ctx, true)
@@ -155,7 +155,7 @@ func (s *Store) RequireSound() *fsck.Report {
 	return report
 }
 
-// Pass makes a complete pass of the Scrubber.
+// Pass runs a complete pass of the Scrubber.
 func (s *Store) Pass() scrub.Status {
 	s.T.Helper()
 	require.NoError(s.T, s.Scrubber.Pass(ctx))
@@ -166,8 +166,8 @@ func (s *Store) Pass() scrub.Status {
 	return st
 }
 
-// WhileInUse calls check repeatedly while another goroutine makes random writes and rounds of reclaim, and returns the
-// number of blocks that those freed.
+// WhileInUse calls check repeatedly while another goroutine makes random writes and runs rounds of reclaim. It returns
+// the number of blocks that reclaim freed.
 func (s *Store) WhileInUse(rounds int, check func()) (freed int) {
 	s.T.Helper()
 	ended := make(chan error, 1)
@@ -188,7 +188,7 @@ func (s *Store) WhileInUse(rounds int, check func()) (freed int) {
 		select {
 		case err := <-ended:
 			require.NoError(s.T, err)
-			s.T.Logf("%d times, %d blocks freed meanwhile", times, freed)
+			s.T.Logf("%d checks, while %d blocks were freed", times, freed)
 			return freed
 		default:
 		}

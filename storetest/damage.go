@@ -31,7 +31,7 @@ func (s *Store) Flip(id core.BlockID, at int64) {
 	FlipFile(s.T, path, at)
 }
 
-// Touch is Flip, but also sets a modification time later than that of any write to the block.
+// Touch is like Flip, but also sets a modification time later than that of any write to the block.
 func (s *Store) Touch(id core.BlockID, at int64) {
 	s.T.Helper()
 	s.Flip(id, at)
@@ -40,7 +40,7 @@ func (s *Store) Touch(id core.BlockID, at int64) {
 	require.NoError(s.T, os.Chtimes(path, later, later))
 }
 
-// RemoveBlocks deletes the files of the blocks that contain a content.
+// RemoveBlocks deletes the files of the blocks that contain d.
 func (s *Store) RemoveBlocks(d core.DataInfo) {
 	s.T.Helper()
 	for _, e := range d.Extents {

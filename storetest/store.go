@@ -1,6 +1,6 @@
 // Package storetest provides a complete store for the tests of the packages above batch: drivers in memory or on disk,
-// the batch writer, the namespace, reclaim and, optionally, a scrub, together with the expected contents. The
-// conformance suites of the drivers are in core/coretest.
+// the batch writer, the namespace, reclaim and, optionally, a scrubber. It also keeps track of the expected content of
+// each key. The conformance suites of the drivers are in core/coretest.
 //
 // ORCAS_TEST_COMPRESSION=LEVEL and ORCAS_TEST_ENCRYPTION=1 make its stores compress or encrypt content, so that the
 // same tests can run with such content.
@@ -53,10 +53,10 @@ type Options struct {
 	Batch   batch.Options
 	FS      *content.Options // nil means Defaults()
 	Reclaim reclaim.Options
-	Scrub   bool // add a Scrubber that repairs from equal content and tells the namespace when blocks were last verified
+	Scrub   bool // add a Scrubber that repairs from equal content; the namespace gets the verification times from it
 }
 
-// Store is an open store, with the expected contents of its bucket.
+// Store is an open store, with the expected content of each key in its bucket.
 type Store struct {
 	T         testing.TB
 	Dir       string
@@ -68,10 +68,10 @@ type Store struct {
 	Reclaimer *reclaim.Reclaimer
 	Scrubber  *scrub.Scrubber // nil without Options.Scrub
 	Rand      *rand.Rand
-	Want      map[string][]byte // the expected contents of the keys in Bucket
+	Want      map[string][]byte // the expected content of each key in Bucket
 
-	Hook  func(place string) // used as reclaim.Options.Hook, unless nil
-	Quiet func()             // called before reclaim waits for readers, unless nil
+	Hook  func(place string) // if not nil, used as reclaim.Options.Hook
+	Quiet func()             // if not nil, called before reclaim waits for readers
 	// Refuse reports whether the first of a group of writes of reclaim or scrub fails with Conflict. It may be nil.
 	Refuse func(first core.Change) bool
 
@@ -79,7 +79,7 @@ type Store struct {
 	close []func() error
 }
 
-// Open opens a store. It is closed at the end of the test, unless Close has closed it before.
+// Open opens a store. It is closed at the end of the test, unless Close was called before.
 func Open(t testing.TB, o Options) *Store {
 	t.Helper()
 	s := &Store{T: t, Dir: o.Dir, Rand: rand.New(rand.NewPCG(3, 3)), Want: map[string][]byte{}, o: o}
@@ -132,8 +132,8 @@ func (s *Store) openDrivers() {
 	}
 }
 
-// Drivers opens the drivers of a store in a directory, or in memory if dir is empty, for a test that wraps them. They
-// are closed at the end of the test.
+// Drivers opens the drivers of a store in a directory, or in memory if dir is empty, for tests that wrap them. They are
+// closed at the end of the test.
 func Drivers(t testing.TB, dir string) (core.Blocks, Meta) {
 	t.Helper()
 	blocks, meta := openBlocks(t, dir), openMeta(t, dir, true)
@@ -191,7 +191,7 @@ func (s *Store) Close() {
 	}
 }
 
-// Restart closes the store and opens it again, with the same expected contents.
+// Restart closes the store and opens it again. It keeps Want.
 func (s *Store) Restart() {
 	s.T.Helper()
 	s.Close()
@@ -255,7 +255,7 @@ func (r readers) Pins(block core.BlockID) bool       { return r.s.FS.Pins(block)
 func (r readers) PinsList(list core.UploadID) bool   { return r.s.FS.PinsList(list) }
 func (r readers) OldestReader() (int, time.Duration) { return r.s.FS.OldestReader() }
 
-// NewScrubber returns a Scrubber of the store. Without Options.Repair it repairs content only from identical stored
+// NewScrubber returns a Scrubber for the store. Without Options.Repair it repairs content only from identical stored
 // frames.
 func (s *Store) NewScrubber(o scrub.Options) *scrub.Scrubber {
 	o.Meta, o.Writer, o.Period = s.Meta, cmp.Or[batch.Doer](o.Writer, s), cmp.Or(o.Period, time.Nanosecond)
@@ -268,7 +268,7 @@ func (s *Store) NewScrubber(o scrub.Options) *scrub.Scrubber {
 	return scrub.New(o)
 }
 
-// RepairingScrubber returns a Scrubber that repairs from equal content as well, and looks for missing blocks.
+// RepairingScrubber returns a Scrubber that also repairs from equal content, and that looks for missing blocks.
 func (s *Store) RepairingScrubber(now func() time.Time) *scrub.Scrubber {
 	return s.NewScrubber(scrub.Options{
 		Now:     now,
@@ -287,7 +287,7 @@ func Defaults() content.Options {
 	return o
 }
 
-// Plain returns the options of a namespace that deduplicates, and neither compresses nor encrypts.
+// Plain returns the options of a namespace that deduplicates, but neither compresses nor encrypts.
 func Plain() *content.Options { return &content.Options{Instant: true} }
 
 // Compression returns the level in ORCAS_TEST_COMPRESSION. The default is off.
@@ -305,7 +305,7 @@ func Encrypted() bool { return os.Getenv("ORCAS_TEST_ENCRYPTION") != "" }
 // NeedsPlain skips a test that depends on how unencrypted content is stored.
 func NeedsPlain(t testing.TB) {
 	if Encrypted() {
-		t.Skip("the test needs unencrypted content, and ORCAS_TEST_ENCRYPTION is set")
+		t.Skip("the test needs unencrypted content, but ORCAS_TEST_ENCRYPTION is set")
 	}
 }
 
@@ -318,7 +318,7 @@ func Keys(text string) *codec.Keys {
 	return keys
 }
 
-// Forms are the ways to store content: plain, compressed, encrypted, and combinations.
+// Forms are options for the two forms of stored content: plain, and both compressed and encrypted.
 var Forms = map[string]func() content.Options{
 	"plain": func() content.Options { return content.Options{} },
 	"compressed and encrypted": func() content.Options {

@@ -57,7 +57,7 @@ func (s *Store) TryPut(key string, body []byte) (*core.ObjectInfo, error) {
 	return s.FS.Put(ctx, vfs.PutRequest{Bucket: s.Bucket, Key: key, Content: c})
 }
 
-// Put writes a key and does not change Want.
+// Put writes a key without changing Want.
 func (s *Store) Put(key string, body []byte) *core.ObjectInfo {
 	s.T.Helper()
 	o, err := s.TryPut(key, body)
@@ -72,7 +72,7 @@ func (s *Store) Set(key string, body []byte) {
 	s.Want[key] = body
 }
 
-// Delete deletes a key and does not change Want.
+// Delete deletes a key without changing Want.
 func (s *Store) Delete(key string) {
 	s.T.Helper()
 	require.NoError(s.T, s.DeleteVersion(key, core.Current))
@@ -102,7 +102,7 @@ func (s *Store) Copy(from, to string) {
 	}
 }
 
-// Append appends to the current version of a key and does not change Want.
+// Append appends to the current version of a key without changing Want. It returns the error.
 func (s *Store) Append(key string, body []byte) (*core.ObjectInfo, error) {
 	s.T.Helper()
 	base, err := s.FS.Stat(ctx, s.Bucket, key, core.Current)
@@ -159,7 +159,7 @@ func (s *Store) Part(key string, id core.UploadID, n int, body []byte, algorithm
 	return vfs.CompletedPart{Number: n, ETag: p.ETag}
 }
 
-// Multipart writes an object of two parts, the first of them large, and updates Want.
+// Multipart writes an object of two parts, the first of which is large, and updates Want.
 func (s *Store) Multipart(key string) {
 	s.T.Helper()
 	s.MultipartOf(key, Filler(s.Rand.Uint64(), 5<<20), Filler(s.Rand.Uint64(), 3000))
@@ -183,7 +183,7 @@ func (s *Store) Churn(n int) {
 	s.T.Helper()
 	for range n {
 		key := fmt.Sprint("key-", s.Rand.IntN(60))
-		_, there := s.Want[key]
+		_, exists := s.Want[key]
 		switch s.Rand.IntN(12) {
 		default:
 			s.Set(key, Filler(s.Rand.Uint64(), 1+s.Rand.IntN(40_000)))
@@ -197,7 +197,7 @@ func (s *Store) Churn(n int) {
 			}
 		case 4:
 			tags := []core.Attr{{Name: "n", Value: fmt.Sprint(s.Rand.IntN(1000))}}
-			if there {
+			if exists {
 				_, err := s.FS.Update(ctx, s.Bucket, core.UpdateObject{Key: key, SetTags: true, Tags: tags})
 				require.NoError(s.T, err)
 			}
