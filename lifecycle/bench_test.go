@@ -16,7 +16,7 @@ import (
 	"orcas/lifecycle"
 )
 
-// BenchmarkPass walks over versions of which none is due, and then deletes them all; per version.
+// BenchmarkPass measures, per version, a pass that finds no expired versions and a pass that deletes all of them.
 func BenchmarkPass(b *testing.B) {
 	meta, err := sqlite.Open(filepath.Join(b.TempDir(), "metadata.db"), sqlite.Options{})
 	require.NoError(b, err)

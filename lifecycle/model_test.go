@@ -56,7 +56,7 @@ func TestModel(t *testing.T) {
 			s.pass()
 			for _, o := range s.versions(b) {
 				_, was := before[name(&o)]
-				require.True(t, was || before["new marker of "+o.Key], "a second pass makes nothing new")
+				require.True(t, was || before["new marker of "+o.Key], "a second pass must not write anything")
 			}
 		})
 	}
@@ -113,7 +113,7 @@ func randomRule(r *rand.Rand, i int, now time.Time) lifecycle.Rule {
 	})
 }
 
-// expected tells which versions a pass leaves, and for which keys it writes markers: rule by rule, and day by day.
+// expected returns the versions that a pass must keep, and the keys for which it must write delete markers.
 func expected(all []core.ObjectInfo, rules []lifecycle.Rule, now time.Time, state core.Versioning) map[string]bool {
 	left := map[string]bool{}
 	keys := map[string][]core.ObjectInfo{}
@@ -121,7 +121,7 @@ func expected(all []core.ObjectInfo, rules []lifecycle.Rule, now time.Time, stat
 		left[name(&o)] = true
 		keys[o.Key] = append(keys[o.Key], o)
 	}
-	// over reports whether so many days have ended since t: the day in which they end is counted to its end.
+	// over reports whether n days have passed since t, rounded up to the end of the last day.
 	over := func(t time.Time, n int) bool {
 		end := t.AddDate(0, 0, n)
 		midnight := time.Date(end.Year(), end.Month(), end.Day(), 0, 0, 0, 0, time.UTC)
@@ -154,7 +154,7 @@ func expected(all []core.ObjectInfo, rules []lifecycle.Rule, now time.Time, stat
 					if o.Null && state == core.VersioningSuspended {
 						delete(left, name(&o))
 					}
-					// In a suspended bucket the null marker takes the place of an older null version too.
+					// In a suspended bucket the null marker also replaces an older null version.
 					for _, older := range list[1:] {
 						if older.Null && state == core.VersioningSuspended {
 							delete(left, name(&older))

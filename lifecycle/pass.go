@@ -16,8 +16,8 @@ const (
 	bucketPage = 256
 )
 
-// place is the position of a pass: after a key, among the versions or the uploads of a bucket.
-type place struct {
+// position is how far a pass has progressed: up to a key, in the versions or in the uploads of a bucket.
+type position struct {
 	Bucket  string        `json:"bucket"`
 	ID      core.BucketID `json:"id"`
 	Uploads bool          `json:"uploads,omitempty"`
@@ -25,12 +25,12 @@ type place struct {
 }
 
 // load returns the recorded position of an interrupted pass, or nil if there is none. An invalid record is ignored.
-func load(ctx context.Context, meta core.Meta) (*place, error) {
+func load(ctx context.Context, meta core.Meta) (*position, error) {
 	list, err := meta.Records(ctx, recordKind, "", 1)
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
-	var p place
+	var p position
 	if json.Unmarshal(list[0].Value, &p) != nil || p.Bucket == "" {
 		return nil, nil
 	}
@@ -42,7 +42,7 @@ type pass struct {
 	*Worker
 	ctx    context.Context
 	report Report
-	kept   bool // whether a position is recorded
+	saved  bool // whether the metadata has a record of a position
 	since  int  // number of entries scanned since the position was last recorded
 }
 
@@ -51,7 +51,7 @@ func (p *pass) run(resume bool) error {
 	if err != nil {
 		return err
 	}
-	p.kept = from != nil
+	p.saved = from != nil
 	if !resume {
 		from = nil
 	}
@@ -82,51 +82,53 @@ func (p *pass) run(resume bool) error {
 			break
 		}
 	}
-	if !p.kept {
+	if !p.saved {
 		return nil
 	}
-	return p.keep(nil)
+	return p.save(nil)
 }
 
 // bucket walks over one bucket, starting at from, or at its beginning if from is nil.
-func (p *pass) bucket(b *core.BucketInfo, from *place) error {
+func (p *pass) bucket(b *core.BucketInfo, from *position) error {
 	if text(b) == "" && p.o.UploadAge <= 0 {
 		return nil
 	}
 	p.report.Buckets++
 	p.note(func(s *Status) { s.Bucket = b.Name })
-	walk := &walk{pass: p, place: place{Bucket: b.Name, ID: b.ID}}
+	walk := &walk{pass: p, position: position{Bucket: b.Name, ID: b.ID}}
 	if from != nil {
-		walk.place = *from
+		walk.position = *from
 	}
-	if err := walk.look(); err != nil {
+	if err := walk.reload(); err != nil {
 		return err
 	}
-	if !walk.place.Uploads {
+	if !walk.position.Uploads {
 		if err := walk.versions(); err != nil {
 			return err
 		}
-		walk.place.Uploads, walk.place.Key = true, ""
+		walk.position.Uploads, walk.position.Key = true, ""
 	}
 	return walk.uploads()
 }
 
-// tolerate returns err unless the pass can continue with the next bucket: if the bucket was deleted, or its rules
-// cannot be read. The latter is logged, and nothing in the bucket is deleted.
+// tolerate returns nil if the pass can continue with the next bucket: because the bucket was deleted, or because its
+// rules cannot be decoded. In the second case it logs a warning, and nothing in the bucket is deleted. Otherwise it
+// returns err.
 func (p *pass) tolerate(bucket string, err error) error {
 	switch core.KindOf(err) {
 	case core.NoSuchBucket:
 		return nil
 	case core.Unsupported:
-		p.log.Warn("the lifecycle of a bucket cannot be read: nothing in it expires", "bucket", bucket, "err", err)
+		p.log.Warn("cannot decode the lifecycle rules of a bucket: nothing in the bucket expires",
+			"bucket", bucket, "err", err)
 		p.report.Unreadable++
 		return nil
 	}
 	return err
 }
 
-// keep records the position of the pass. If at is nil, the pass has finished, and keep deletes the record.
-func (p *pass) keep(at *place) error {
+// save records the position of the pass. If at is nil, the pass has finished, and save deletes the record.
+func (p *pass) save(at *position) error {
 	record := core.Record{Kind: recordKind, Key: passKey}
 	if at != nil {
 		value, err := json.Marshal(at)
@@ -135,7 +137,7 @@ func (p *pass) keep(at *place) error {
 		}
 		record.Value = value
 	}
-	p.kept, p.since = at != nil, 0
+	p.saved, p.since = at != nil, 0
 	_, errs := p.o.Writer.DoAll(p.ctx, []batch.Write{{Change: &core.PutRecord{Record: record}}})
 	return errs[0]
 }
@@ -143,12 +145,12 @@ func (p *pass) keep(at *place) error {
 // walk is the part of a pass in one bucket.
 type walk struct {
 	*pass
-	place  place
-	info   *core.BucketInfo
-	config *Config // the bucket's rules when they were last read
-	key    keyState
-	due    []batch.Write
-	counts []*int64 // the counter in report for each change in due
+	position  position
+	info      *core.BucketInfo
+	config    *Config // the bucket's rules when they were last read
+	key       keyState
+	deletions []batch.Write
+	counts    []*int64 // for each deletion, the counter in report to increment
 }
 
 // keyState is the state of the key whose versions are being read, newest first.
@@ -156,15 +158,15 @@ type keyState struct {
 	key     string
 	current core.Seq         // sequence of the newest version
 	seen    int              // number of versions read so far
-	newer   time.Time        // ObjectInfo.Since of the version read last
+	newer   time.Time        // ObjectInfo.Since of the last version read
 	newest  *core.ObjectInfo // the newest version, if it has expired or is a delete marker; see endKey
 }
 
-// look reads the bucket and, if they have changed, its rules. It returns NoSuchBucket if the bucket was deleted.
-func (w *walk) look() error {
-	b, err := w.o.Meta.Bucket(w.ctx, w.place.Bucket)
-	if err == nil && b.ID != w.place.ID {
-		err = core.E("lifecycle.look", core.NoSuchBucket, nil)
+// reload reads the bucket and, if they have changed, its rules. It returns NoSuchBucket if the bucket was deleted.
+func (w *walk) reload() error {
+	b, err := w.o.Meta.Bucket(w.ctx, w.position.Bucket)
+	if err == nil && b.ID != w.position.ID {
+		err = core.E("lifecycle.reload", core.NoSuchBucket, nil)
 	}
 	if err != nil {
 		return err
@@ -185,12 +187,12 @@ func (w *walk) look() error {
 
 // versions walks over the versions of the bucket.
 func (w *walk) versions() error {
-	kind, sort := core.ListVersions, ofVersions
+	kind, selects := core.ListVersions, ofVersions
 	if w.info.Versioning == core.VersioningOff { // no key has more than one version
-		kind, sort = core.ListObjects, ofCurrent
+		kind, selects = core.ListObjects, ofCurrent
 	}
-	for _, prefix := range w.config.prefixes(sort) {
-		q := core.ListQuery{Kind: kind, Bucket: w.info.ID, Prefix: prefix, Limit: w.o.Page, After: core.Cursor{Key: w.place.Key}}
+	for _, prefix := range w.config.prefixes(selects) {
+		q := core.ListQuery{Kind: kind, Bucket: w.info.ID, Prefix: prefix, Limit: w.o.Page, After: core.Cursor{Key: w.position.Key}}
 		err := w.pages(q, func(page *core.ListPage) {
 			for i := range page.Objects {
 				w.version(&page.Objects[i])
@@ -215,15 +217,15 @@ func (w *walk) uploads() error {
 		prefixes = []string{""}
 	}
 	for _, prefix := range prefixes {
-		q := core.ListQuery{Kind: core.ListUploads, Bucket: w.info.ID, Prefix: prefix, Limit: w.o.Page, After: core.Cursor{Key: w.place.Key}}
+		q := core.ListQuery{Kind: core.ListUploads, Bucket: w.info.ID, Prefix: prefix, Limit: w.o.Page, After: core.Cursor{Key: w.position.Key}}
 		err := w.pages(q, func(page *core.ListPage) {
 			for i := range page.Uploads {
 				u := &page.Uploads[i]
-				if w.uploadDue(u) {
+				if w.uploadExpired(u) {
 					w.add(&core.AbortUpload{Bucket: u.Bucket, Key: u.Key, Upload: u.ID}, &w.report.Uploads)
 				}
-				if i > 0 && page.Uploads[i-1].Key != u.Key { // all uploads of the previous key are done
-					w.place.Key = page.Uploads[i-1].Key
+				if i > 0 && page.Uploads[i-1].Key != u.Key { // all uploads of the previous key have been read
+					w.position.Key = page.Uploads[i-1].Key
 				}
 			}
 			w.report.Scanned += int64(len(page.Uploads))
@@ -236,8 +238,8 @@ func (w *walk) uploads() error {
 	return nil
 }
 
-// uploadDue reports whether an upload must be aborted, by a rule or because of its age.
-func (w *walk) uploadDue(u *core.UploadInfo) bool {
+// uploadExpired reports whether an upload must be aborted, because of a rule or of its age.
+func (w *walk) uploadExpired(u *core.UploadInfo) bool {
 	now := w.o.Now()
 	if w.o.UploadAge > 0 && u.Initiated.Before(now.Add(-w.o.UploadAge)) {
 		return true
@@ -246,14 +248,14 @@ func (w *walk) uploadDue(u *core.UploadInfo) bool {
 	return ok && !now.Before(at)
 }
 
-// pages reads a listing page by page, calls take with each page, and makes the deletions that take has added to due.
+// pages reads a listing page by page. It calls take with each page, and then makes the deletions that take added.
 func (w *walk) pages(q core.ListQuery, take func(*core.ListPage)) error {
 	for {
 		began := time.Now()
 		if err := w.ctx.Err(); err != nil {
 			return core.E("lifecycle.Pass", core.Canceled, err)
 		}
-		if err := w.look(); err != nil {
+		if err := w.reload(); err != nil {
 			return err
 		}
 		page, err := w.o.Meta.List(w.ctx, q)
@@ -266,7 +268,7 @@ func (w *walk) pages(q core.ListQuery, take func(*core.ListPage)) error {
 		}
 		w.note(func(s *Status) { s.Present = w.report })
 		if w.since >= w.o.Save {
-			if err := w.keep(&w.place); err != nil {
+			if err := w.save(&w.position); err != nil {
 				return err
 			}
 		}
@@ -289,7 +291,7 @@ func (w *walk) version(o *core.ObjectInfo) {
 		if at, _, ok := w.config.Expires(o, w.o.Day); o.Marker || ok && !now.Before(at) {
 			w.key.newest = o
 		}
-	} else if w.config.noncurrentDue(o, w.key.newer, w.key.seen-1, now, w.o.Day) {
+	} else if w.config.noncurrentExpired(o, w.key.newer, w.key.seen-1, now, w.o.Day) {
 		w.remove(o, &w.report.Noncurrent)
 	}
 	w.key.seen++
@@ -298,8 +300,8 @@ func (w *walk) version(o *core.ObjectInfo) {
 	}
 }
 
-// endKey processes the newest version of a key. It is called after all versions of the key are read, because deleting
-// the newest one makes another one current.
+// endKey processes the newest version of a key. It is called after all versions of the key have been read, because
+// deleting the newest version makes another version current.
 func (w *walk) endKey() {
 	o := w.key.newest
 	switch {
@@ -308,15 +310,15 @@ func (w *walk) endKey() {
 	case o == nil:
 	case !o.Marker:
 		w.add(&core.DeleteObject{Bucket: o.Bucket, Key: o.Key, If: w.expected(o.Seq), Modified: w.now(), Owner: w.info.Owner}, &w.report.Expired)
-	case w.key.seen == 1 && w.config.markerDue(o, w.o.Now(), w.o.Day):
+	case w.key.seen == 1 && w.config.markerExpired(o, w.o.Now(), w.o.Day):
 		w.remove(o, &w.report.Markers)
 	}
-	w.place.Key = w.key.key
+	w.position.Key = w.key.key
 	w.key = keyState{}
 }
 
-// remove adds the permanent deletion of a version to due, unless a lock protects it. The change requires the newest
-// version of its key to be the one that was read.
+// remove adds the permanent deletion of a version, unless a lock protects it. The change requires that the newest
+// version of its key is still the version that was read.
 func (w *walk) remove(o *core.ObjectInfo, count *int64) {
 	now := w.now()
 	if o.Lock.CheckDelete(now, false) != nil {
@@ -328,7 +330,7 @@ func (w *walk) remove(o *core.ObjectInfo, count *int64) {
 	}, count)
 }
 
-// expected returns the precondition that the newest version of a key is still the one that was read.
+// expected returns the precondition that the newest version of a key is still the version that was read.
 func (w *walk) expected(current core.Seq) core.Precondition {
 	if mutant.Is("no-expected-version") {
 		return core.Precondition{}
@@ -336,24 +338,24 @@ func (w *walk) expected(current core.Seq) core.Precondition {
 	return core.Precondition{Seq: current}
 }
 
-// now returns the current time with the precision in which times are stored.
+// now returns the current time with the precision of stored times.
 func (w *walk) now() time.Time { return w.o.Now().UTC().Truncate(time.Millisecond) }
 
 func (w *walk) add(c core.Change, count *int64) {
-	w.due = append(w.due, batch.Write{Change: c})
+	w.deletions = append(w.deletions, batch.Write{Change: c})
 	w.counts = append(w.counts, count)
 }
 
-// flush makes the deletions in due.
+// flush makes the collected deletions.
 func (w *walk) flush() error {
-	if len(w.due) == 0 {
+	if len(w.deletions) == 0 {
 		return nil
 	}
 	w.o.Hook()
-	results, errs := w.o.Writer.DoAll(w.ctx, w.due)
+	results, errs := w.o.Writer.DoAll(w.ctx, w.deletions)
 	var failed error
 	for i, err := range errs {
-		_, upload := w.due[i].Change.(*core.AbortUpload)
+		_, upload := w.deletions[i].Change.(*core.AbortUpload)
 		switch core.KindOf(err) {
 		case core.Locked:
 			w.report.Held++
@@ -366,10 +368,10 @@ func (w *walk) flush() error {
 			case upload || results[i].Version != core.Current:
 				*w.counts[i]++
 			default:
-				w.report.Changed++ // somebody else has deleted it
+				w.report.Changed++ // it was already deleted
 			}
 		}
 	}
-	w.due, w.counts = w.due[:0], w.counts[:0]
+	w.deletions, w.counts = w.deletions[:0], w.counts[:0]
 	return failed
 }

@@ -16,12 +16,12 @@ import (
 	"orcas/lifecycle"
 )
 
-// TestRaces: what is written, deleted or brought back between the look and the deletion is not what was seen, and
-// stays.
+// TestRaces writes, deletes or restores a key after a pass has found an expired version and before the pass deletes it:
+// the version must be kept.
 func TestRaces(t *testing.T) {
 	races := map[string]struct {
 		state core.Versioning
-		race  func(s *store, b *core.BucketInfo, seqs []core.Seq) []string // what is left of key
+		race  func(s *store, b *core.BucketInfo, seqs []core.Seq) []string // returns the versions that must remain
 	}{
 		"overwritten": {core.VersioningOff, func(s *store, b *core.BucketInfo, _ []core.Seq) []string {
 			return []string{at("key", s.put(b, "key", 0))}
@@ -31,7 +31,7 @@ func TestRaces(t *testing.T) {
 			return []string{at("key", s.put(b, "key", 0))}
 		}},
 		"null becomes current": {core.VersioningSuspended, func(s *store, b *core.BucketInfo, seqs []core.Seq) []string {
-			// The noncurrent null version was seen; the one that takes its place is current.
+			// The pass has read a noncurrent null version; the null version that replaces it is current.
 			return []string{at("key", s.put(b, "key", 0)), at("key", seqs[1])}
 		}},
 		"noncurrent becomes current": {core.VersioningEnabled, func(s *store, b *core.BucketInfo, seqs []core.Seq) []string {
@@ -71,8 +71,7 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// TestUnderLoad: while passes follow each other, an expired object that is overwritten, deleted or restored in the
-// meantime is never lost.
+// TestUnderLoad overwrites expired objects while one pass follows another: the new objects must never be lost.
 func TestUnderLoad(t *testing.T) {
 	drivers(t, func(t *testing.T, s *store) {
 		b := s.bucket("bucket", core.VersioningSuspended, rule("r", func(r *lifecycle.Rule) {
@@ -122,12 +121,12 @@ func TestUnderLoad(t *testing.T) {
 			}
 			require.Equal(t, 12, live)
 		}
-		t.Log(passes, "passes deleted", deleted)
+		t.Logf("%d passes deleted %d versions", passes, deleted)
 	})
 }
 
-// TestRulesGoAway: a bucket whose rules were taken away in the middle of a pass is left alone from then on.
-func TestRulesGoAway(t *testing.T) {
+// TestRulesAreDeleted deletes the rules of a bucket during a pass: from then on the pass must not delete any versions.
+func TestRulesAreDeleted(t *testing.T) {
 	drivers(t, func(t *testing.T, s *store) {
 		b := s.bucket("bucket", core.VersioningOff, rule("r", func(r *lifecycle.Rule) { r.Expiration = days(1) }))
 		for i := range 10 {
@@ -135,12 +134,12 @@ func TestRulesGoAway(t *testing.T) {
 		}
 		r, err := s.worker(func(o *lifecycle.Options) { o.Hook = func() { s.bucket("bucket", core.VersioningOff) } }).Pass(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, int64(3), r.Expired, "one page")
+		require.Equal(t, int64(3), r.Expired, "the first page")
 		require.Len(t, s.versions(b), 7)
 	})
 }
 
-// TestResumed: a pass that goes on does not read again what it had done.
+// TestResumed checks that a resumed pass does not read again the entries before its position.
 func TestResumed(t *testing.T) {
 	drivers(t, func(t *testing.T, s *store) {
 		b := s.bucket("bucket", core.VersioningOff, rule("r", func(r *lifecycle.Rule) { r.Expiration = days(1); r.AbortDays = 1 }))
@@ -150,8 +149,8 @@ func TestResumed(t *testing.T) {
 		}
 		small := func(o *lifecycle.Options) { o.Save = 4; o.Page = 4; o.Every = time.Hour }
 		for n, left := range map[int]int64{
-			3: 20 - 11 + 20, // three pages of versions; whether the last key of a page has more is not known
-			8: 20 - 11,      // all versions, and three pages of uploads
+			3: 20 - 11 + 20, // three pages of versions are done, except the last key, which may have more versions
+			8: 20 - 11,      // all versions and three pages of uploads are done, except the last key
 		} {
 			_, err := s.worker(small, func(o *lifecycle.Options) { o.Writer = &dying{Writer: s.writer, left: n} }).Pass(t.Context())
 			require.ErrorIs(t, err, errDying)
@@ -168,8 +167,8 @@ func TestResumed(t *testing.T) {
 	})
 }
 
-// TestUnreadableRules: where the rules of a bucket are not understood, nothing of it is deleted, and other buckets get
-// theirs.
+// TestUnreadableRules checks that nothing is deleted in a bucket whose rules cannot be decoded, and that the pass
+// continues with other buckets.
 func TestUnreadableRules(t *testing.T) {
 	drivers(t, func(t *testing.T, s *store) {
 		expire := rule("r", func(r *lifecycle.Rule) { r.Expiration = days(1) })
@@ -188,11 +187,11 @@ func TestUnreadableRules(t *testing.T) {
 	})
 }
 
-// dying is a writer that fails from its n-th call on, as one does that is shut down.
+// dying is a writer that fails after left calls, like a writer that is shut down.
 type dying struct {
 	*batch.Writer
 	left  int
-	after bool // what was asked for is done all the same
+	after bool // the first call that fails makes its changes nevertheless
 }
 
 func (d *dying) DoAll(ctx context.Context, writes []batch.Write) ([]core.Result, []error) {
@@ -211,8 +210,9 @@ func (d *dying) DoAll(ctx context.Context, writes []batch.Write) ([]core.Result,
 	return make([]core.Result, len(writes)), errs
 }
 
-// TestInterrupted ends a pass at each of its writes, with the write done and not done, and goes on with another worker:
-// in the end everything that is due is gone, and nothing else; and what was done before is not read again.
+// TestInterrupted interrupts a pass at each of its writes, with the write done or not done, and continues with another
+// worker. In the end all expired versions must have been deleted, and no others. A resumed pass must not start from the
+// beginning.
 func TestInterrupted(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for n := 0; ; n++ {

@@ -2,9 +2,9 @@
 // delete markers without other versions, and abandoned uploads.
 //
 // The rules of a bucket are a Config, stored as JSON in the attribute "lifecycle" of the bucket. So they change
-// atomically, and buckets without rules cost nothing. Objects have no expiration time. A Worker walks the buckets that
-// have rules, compares each version with the current rules, and deletes it if one of them applies and its key has not
-// changed in the meantime (see Worker).
+// atomically, and buckets without rules cost nothing. Objects store no expiration time. A Worker walks the buckets that
+// have rules, compares each version with the current rules, and deletes the version if it has expired and its key has
+// not changed in the meantime (see Worker).
 package lifecycle
 
 import (
@@ -39,7 +39,7 @@ type Rule struct {
 
 	Expiration *Expiration `json:"expiration,omitempty"`
 	Noncurrent *Noncurrent `json:"noncurrent,omitempty"`
-	AbortDays  int         `json:"abort_days,omitempty"` // days after which an upload in progress is aborted; 0: never
+	AbortDays  int         `json:"abort_days,omitempty"` // days until an upload in progress is aborted; 0 means never
 }
 
 // Filter matches the versions that meet all of its conditions. The zero value matches every version.
@@ -52,21 +52,21 @@ type Filter struct {
 }
 
 // Expiration deletes current versions, and delete markers without other versions, a number of days after they were
-// written or at a date. With Marker, it deletes only such delete markers. One of the three fields is set.
+// written, or at a date. If Marker is set, it deletes only such delete markers. Exactly one of the three fields is set.
 type Expiration struct {
 	Days   int        `json:"days,omitempty"`
 	Date   *time.Time `json:"date,omitempty"` // midnight, UTC
 	Marker *bool      `json:"marker,omitempty"`
 }
 
-// Noncurrent deletes a noncurrent version a number of days after the next newer version was written, if at least Newer
-// noncurrent versions are newer.
+// Noncurrent deletes a noncurrent version a number of days after the next newer version was written, if there are at
+// least Newer newer noncurrent versions.
 type Noncurrent struct {
 	Days  int `json:"days"`
 	Newer int `json:"newer,omitempty"`
 }
 
-// Set sets the lifecycle of a bucket, or deletes it if c is nil.
+// Set sets the lifecycle configuration of a bucket, or deletes it if c is nil.
 func Set(b *core.BucketInfo, c *Config) error {
 	b.Attrs = slices.DeleteFunc(b.Attrs, func(a core.Attr) bool { return a.Name == attribute })
 	if c == nil {
@@ -80,7 +80,7 @@ func Set(b *core.BucketInfo, c *Config) error {
 	return nil
 }
 
-// text returns the stored lifecycle of a bucket, or "" if it has none.
+// text returns the stored lifecycle configuration of a bucket, or "" if it has none.
 func text(b *core.BucketInfo) string {
 	for i := range b.Attrs {
 		if b.Attrs[i].Name == attribute {
@@ -90,8 +90,8 @@ func text(b *core.BucketInfo) string {
 	return ""
 }
 
-// Of returns the lifecycle of a bucket, or nil if it has none. It returns Unsupported if the lifecycle cannot be
-// decoded, for example because a newer version wrote it.
+// Of returns the lifecycle configuration of a bucket, or nil if it has none. It returns Unsupported if the
+// configuration cannot be decoded, for example because a newer version of ORCAS wrote it.
 func Of(b *core.BucketInfo) (*Config, error) {
 	stored := text(b)
 	if stored == "" {
@@ -109,7 +109,8 @@ func Of(b *core.BucketInfo) (*Config, error) {
 // maxCached is the maximum number of buckets in a Cache.
 const maxCached = 1024
 
-// Cache caches the decoded lifecycles of buckets. The zero value is an empty cache. It is safe for concurrent use.
+// Cache caches the decoded lifecycle configurations of buckets. The zero value is an empty cache. It is safe for
+// concurrent use.
 type Cache struct {
 	mu  sync.RWMutex // guards all
 	all map[core.BucketID]cached
@@ -120,7 +121,7 @@ type cached struct {
 	config *Config
 }
 
-// Of returns the lifecycle of a bucket, like the function Of. The result is shared and must not be modified.
+// Of is like the function Of. The result is shared and must not be modified.
 func (c *Cache) Of(b *core.BucketInfo) (*Config, error) {
 	stored := text(b)
 	if stored == "" {
@@ -145,9 +146,9 @@ func (c *Cache) Of(b *core.BucketInfo) (*Config, error) {
 	return config, nil
 }
 
-// due returns the time that is a number of days after t, rounded up to the next start of a day. Days start at multiples
+// daysAfter returns the time a number of days after t, rounded up to the next start of a day. Days start at multiples
 // of their length since 1970, so days of 24 hours start at midnight UTC.
-func due(t time.Time, days int, day time.Duration) time.Time {
+func daysAfter(t time.Time, days int, day time.Duration) time.Time {
 	length := max(day.Milliseconds(), 1)
 	ms := t.UnixMilli() + int64(days)*length // does not overflow for 2^31 days of 24 hours
 	if rest := ms % length; rest > 0 {
@@ -156,8 +157,8 @@ func due(t time.Time, days int, day time.Duration) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// takes reports whether the filter matches a version. A delete marker has no tags, and its size is 0.
-func (f *Filter) takes(o *core.ObjectInfo) bool {
+// matches reports whether the filter matches a version. A delete marker has no tags, and its size is 0.
+func (f *Filter) matches(o *core.ObjectInfo) bool {
 	if !strings.HasPrefix(o.Key, f.prefix()) || f.Larger != nil && o.Size <= *f.Larger || f.Smaller != nil && o.Size >= *f.Smaller {
 		return false
 	}
@@ -180,7 +181,7 @@ func (f *Filter) prefix() string {
 func (e *Expiration) at(written time.Time, day time.Duration) (time.Time, bool) {
 	switch {
 	case e.Days > 0:
-		return due(written, e.Days, day), true
+		return daysAfter(written, e.Days, day), true
 	case e.Date != nil:
 		return *e.Date, true
 	}
@@ -192,7 +193,7 @@ func (e *Expiration) at(written time.Time, day time.Duration) (time.Time, bool) 
 func (c *Config) Expires(o *core.ObjectInfo, day time.Duration) (at time.Time, rule string, ok bool) {
 	for i := range c.Rules {
 		r := &c.Rules[i]
-		if !r.Enabled || r.Expiration == nil || o.Marker || !r.Filter.takes(o) {
+		if !r.Enabled || r.Expiration == nil || o.Marker || !r.Filter.matches(o) {
 			continue
 		}
 		if t, set := r.Expiration.at(o.Modified, day); set && (!ok || t.Before(at)) {
@@ -210,30 +211,30 @@ func (c *Config) Aborts(key string, begun time.Time, day time.Duration) (at time
 		if !r.Enabled || r.AbortDays == 0 || !strings.HasPrefix(key, r.Filter.prefix()) {
 			continue
 		}
-		if t := due(begun, r.AbortDays, day); !ok || t.Before(at) {
+		if t := daysAfter(begun, r.AbortDays, day); !ok || t.Before(at) {
 			at, rule, ok = t, r.ID, true
 		}
 	}
 	return at, rule, ok
 }
 
-// noncurrentDue reports whether a noncurrent version has expired. succeeded is the time when the next newer version was
-// written, and newer is the number of newer noncurrent versions.
-func (c *Config) noncurrentDue(o *core.ObjectInfo, succeeded time.Time, newer int, now time.Time, day time.Duration) bool {
+// noncurrentExpired reports whether a noncurrent version has expired. succeeded is the time at which the next newer
+// version was written, and newer is the number of newer noncurrent versions.
+func (c *Config) noncurrentExpired(o *core.ObjectInfo, succeeded time.Time, newer int, now time.Time, day time.Duration) bool {
 	for i := range c.Rules {
 		r := &c.Rules[i]
-		if r.Enabled && r.Noncurrent != nil && newer >= r.Noncurrent.Newer && r.Filter.takes(o) && !now.Before(due(succeeded, r.Noncurrent.Days, day)) {
+		if r.Enabled && r.Noncurrent != nil && newer >= r.Noncurrent.Newer && r.Filter.matches(o) && !now.Before(daysAfter(succeeded, r.Noncurrent.Days, day)) {
 			return true
 		}
 	}
 	return false
 }
 
-// markerDue reports whether o, a delete marker that is the only version of its key, has expired.
-func (c *Config) markerDue(o *core.ObjectInfo, now time.Time, day time.Duration) bool {
+// markerExpired reports whether o, a delete marker that is the only version of its key, has expired.
+func (c *Config) markerExpired(o *core.ObjectInfo, now time.Time, day time.Duration) bool {
 	for i := range c.Rules {
 		r := &c.Rules[i]
-		if !r.Enabled || r.Expiration == nil || !r.Filter.takes(o) {
+		if !r.Enabled || r.Expiration == nil || !r.Filter.matches(o) {
 			continue
 		}
 		if r.Expiration.Marker != nil && *r.Expiration.Marker {
@@ -246,12 +247,12 @@ func (c *Config) markerDue(o *core.ObjectInfo, now time.Time, day time.Duration)
 	return false
 }
 
-// prefixes returns the sorted prefixes of all keys to which the enabled rules selected by sort can apply. No prefix in
-// the result begins with another one.
-func (c *Config) prefixes(sort func(*Rule) bool) []string {
+// prefixes returns the key prefixes, sorted, of the enabled rules for which selects returns true. It leaves out
+// prefixes that begin with another one.
+func (c *Config) prefixes(selects func(*Rule) bool) []string {
 	var all []string
 	for i := range c.Rules {
-		if r := &c.Rules[i]; r.Enabled && sort(r) {
+		if r := &c.Rules[i]; r.Enabled && selects(r) {
 			all = append(all, r.Filter.prefix())
 		}
 	}

@@ -25,15 +25,15 @@ type Options struct {
 	Writer    Writer
 	Day       time.Duration // length of a day; default 24 h
 	Every     time.Duration // interval from the end of a background pass to the next one; default 1 h
-	UploadAge time.Duration // age at which an upload in progress is aborted in every bucket; 0: never
-	Share     float64       // fraction of the time during which a background pass works; default 0.2
-	Page      int           // number of entries to read at once; default 1000
+	UploadAge time.Duration // age at which uploads in progress are aborted, in every bucket; 0 means never
+	Share     float64       // maximum fraction of the time that a background pass works; default 0.2
+	Page      int           // number of entries to read per call; default 1000
 	Save      int           // number of entries after which a pass records its position; default 20,000
 	Logger    *slog.Logger
 	Now       func() time.Time
-	Leases    lease.Leases // leases of the store; nil: no other worker makes passes
+	Leases    lease.Leases // leases of the store; nil if no other worker makes passes
 
-	// Hook is called between finding expired versions and deleting them. It is for tests.
+	// Hook, for tests, is called after expired versions were found and before they are deleted.
 	Hook func()
 }
 
@@ -41,16 +41,16 @@ type Options struct {
 type Report struct {
 	Started    time.Time `json:"started"`
 	Seconds    float64   `json:"seconds"`
-	Resumed    bool      `json:"resumed"`    // whether the pass continued an interrupted one
+	Resumed    bool      `json:"resumed"`    // whether the pass continued an interrupted pass
 	Buckets    int       `json:"buckets"`    // number of buckets walked: those with rules, or all if UploadAge is set
-	Unreadable int       `json:"unreadable"` // number of these that were skipped because their rules cannot be read
+	Unreadable int       `json:"unreadable"` // number of these that were skipped because their rules cannot be decoded
 	Scanned    int64     `json:"scanned"`    // number of versions, delete markers and uploads read
 	Expired    int64     `json:"expired"`    // number of current versions deleted; the next three count other deletions
 	Noncurrent int64     `json:"noncurrent"`
 	Markers    int64     `json:"markers"`
 	Uploads    int64     `json:"uploads"`
-	Changed    int64     `json:"changed"` // had expired, but changed during the pass; left for the next pass
-	Held       int64     `json:"held"`    // had expired, but are locked
+	Changed    int64     `json:"changed"` // expired, but changed during the pass; left for the next pass
+	Held       int64     `json:"held"`    // expired, but locked
 	Error      string    `json:"error,omitempty"`
 }
 
@@ -62,21 +62,21 @@ type Status struct {
 	Running bool   `json:"running"`
 	Bucket  string `json:"bucket,omitempty"`
 	Passes  int    `json:"passes"`
-	Present Report `json:"present"` // with Running
+	Present Report `json:"present"` // the current pass, if Running is set
 	Last    Report `json:"last"`    // the last pass that ended
 }
 
 // Worker deletes expired versions, delete markers and uploads. Its methods are safe for concurrent use.
 //
 // A pass reads the buckets that have rules, in the order of their names. Within the prefixes of the rules, it first
-// reads the versions, newest first, and then the uploads. It reads the bucket's rules again with each page. The change
-// that deletes an expired version requires the current version of its key to have the sequence that was read. If the
-// key was overwritten, deleted or restored in the meantime, the change fails with Conflict, and the key is left for the
-// next pass. So a version that is deleted as noncurrent is still noncurrent, and the null version is the one that was
-// read. Locked versions are kept.
+// reads the versions, the newest version of each key first, and then the uploads. With each page it reads the bucket's
+// rules again. The change that deletes an expired version requires the current version of its key to have the sequence
+// that was read. If the key was overwritten, deleted or restored in the meantime, the change fails with Conflict, and
+// the key is left for the next pass. So a version that is deleted as noncurrent is still noncurrent, and a null version
+// that is deleted is the null version that was read. Locked versions are kept.
 //
 // The position of a pass is stored as JSON in the record "pass" of the kind "lifecycle". It is written after the
-// deletions, so an interrupted pass may resume with pages that are already done. Repeating them has no effect.
+// deletions, so a resumed pass may begin with pages that are already done. Repeating them has no effect.
 type Worker struct {
 	o   Options
 	log *slog.Logger
@@ -145,15 +145,15 @@ func (w *Worker) Run(ctx context.Context) {
 	}
 }
 
-// Pass makes a pass over all buckets, without pauses. An error, which is also in the Report, does not undo the
-// deletions before it.
+// Pass makes a pass over all buckets, without pauses. If it returns an error, which is also in the Report, the earlier
+// deletions of the pass remain in effect.
 func (w *Worker) Pass(ctx context.Context) (Report, error) {
 	w.hurry.Add(1)
 	defer w.hurry.Add(-1)
 	return w.run(ctx, false)
 }
 
-// run makes a pass while it holds the lifecycle lease. With resume, it continues an interrupted pass, if there is one.
+// run makes a pass while it holds the lifecycle lease. If resume is set, it continues an interrupted pass, if any.
 func (w *Worker) run(ctx context.Context, resume bool) (report Report, err error) {
 	err = w.o.Leases.Do(ctx, lease.Lifecycle, func(ctx context.Context) (err error) {
 		report, err = w.leased(ctx, resume)
@@ -178,7 +178,7 @@ func (w *Worker) leased(ctx context.Context, resume bool) (Report, error) {
 		s.Passes++
 	})
 	if p.report.Deleted() > 0 {
-		w.log.Info("lifecycle", "expired", p.report.Expired, "noncurrent", p.report.Noncurrent, "markers", p.report.Markers,
+		w.log.Info("lifecycle pass deleted expired versions and uploads", "expired", p.report.Expired, "noncurrent", p.report.Noncurrent, "markers", p.report.Markers,
 			"uploads", p.report.Uploads, "scanned", p.report.Scanned, "seconds", p.report.Seconds)
 	}
 	return p.report, err
@@ -197,11 +197,11 @@ func (w *Worker) note(fn func(s *Status)) {
 	fn(&w.state)
 }
 
-// longestRest is the maximum length of a rest, and so of the time that a requested pass waits for it.
+// longestRest is the maximum length of a pause, and so the longest time that a requested pass waits for one to end.
 const longestRest = time.Second
 
-// rest pauses until the work since began is the fraction Share of the elapsed time. It does not pause while a requested
-// pass runs or waits.
+// rest pauses until the work since began is the fraction Share of the elapsed time, but at most for longestRest. It
+// does not pause while a requested pass is running or waiting.
 func (w *Worker) rest(ctx context.Context, began time.Time) {
 	pause := min(time.Duration(float64(time.Since(began))*(1/w.o.Share-1)), longestRest)
 	if w.hurry.Load() > 0 || pause <= 0 {

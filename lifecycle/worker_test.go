@@ -18,7 +18,7 @@ import (
 	"orcas/lifecycle"
 )
 
-// store is a store with a clock of its own.
+// store is metadata with a writer and a clock that the test sets.
 type store struct {
 	t      *testing.T
 	meta   core.Meta
@@ -26,7 +26,7 @@ type store struct {
 	now    time.Time
 }
 
-// drivers are the engines that every test runs on.
+// drivers runs a test on each metadata engine.
 func drivers(t *testing.T, test func(t *testing.T, s *store)) {
 	open := map[string]func(t *testing.T) core.Meta{
 		"mem": func(*testing.T) core.Meta { return mem.NewMeta() },
@@ -56,7 +56,7 @@ func (s *store) do(c core.Change) core.Result {
 	return res
 }
 
-// bucket makes or changes a bucket.
+// bucket creates or updates a bucket.
 func (s *store) bucket(name string, state core.Versioning, rules ...lifecycle.Rule) *core.BucketInfo {
 	s.t.Helper()
 	b, err := s.meta.Bucket(context.Background(), name)
@@ -76,7 +76,7 @@ func (s *store) bucket(name string, state core.Versioning, rules ...lifecycle.Ru
 	return &next
 }
 
-// put writes a version that is so many days old.
+// put writes a version that is a number of days old.
 func (s *store) put(b *core.BucketInfo, key string, days float64, more ...func(*core.ObjectInfo)) core.Seq {
 	s.t.Helper()
 	o := core.ObjectInfo{Bucket: b.ID, Key: key, Modified: s.ago(days), Size: 10, ETag: "e"}
@@ -110,7 +110,7 @@ func (s *store) pass() lifecycle.Report {
 	return r
 }
 
-// versions returns all versions of a bucket, newest first of each key.
+// versions returns all versions of a bucket, the newest version of each key first.
 func (s *store) versions(b *core.BucketInfo) (all []core.ObjectInfo) {
 	s.t.Helper()
 	page, err := s.meta.List(context.Background(), core.ListQuery{Kind: core.ListVersions, Bucket: b.ID, Limit: 100_000})
@@ -119,7 +119,7 @@ func (s *store) versions(b *core.BucketInfo) (all []core.ObjectInfo) {
 	return page.Objects
 }
 
-// is demands which versions there are: "key:seq", with "+" for a delete marker.
+// is requires that a bucket has exactly these versions: "key:seq", followed by "+" for a delete marker.
 func (s *store) is(b *core.BucketInfo, want ...string) {
 	s.t.Helper()
 	got := []string{}
@@ -151,19 +151,19 @@ func rule(id string, change func(*lifecycle.Rule)) lifecycle.Rule {
 	return r
 }
 
-// TestExpiration: days end at midnight, and what was written while they run stays.
+// TestExpiration checks that days end at midnight, and that versions are kept until the end of their last day.
 func TestExpiration(t *testing.T) {
 	drivers(t, func(t *testing.T, s *store) {
 		b := s.bucket("bucket", core.VersioningOff, rule("r", func(r *lifecycle.Rule) { r.Expiration = days(2); r.Filter.Prefix = ptr("log/") }))
 		s.put(b, "log/old", 3)
-		s.put(b, "log/due", 2.6)          // written on the 26th at 21:36: its two days end with the 28th
-		two := s.put(b, "log/young", 2.4) // written on the 27th at 02:24: they end with the 1st
-		other := s.put(b, "other", 100)   // the rule is about another prefix
+		s.put(b, "log/due", 2.6)          // written on the 26th at 21:36: expires at the end of the 28th
+		two := s.put(b, "log/young", 2.4) // written on the 27th at 02:24: expires at the end of the 1st
+		other := s.put(b, "other", 100)   // the rule has another prefix
 		empty := s.bucket("empty", core.VersioningOff)
 		untouched := s.put(empty, "log/old", 100)
 		r := s.pass()
 		require.Equal(t, int64(2), r.Expired)
-		require.Equal(t, int64(3), r.Scanned, "only what the rule is about")
+		require.Equal(t, int64(3), r.Scanned, "only keys with the prefix of the rule")
 		require.Equal(t, 1, r.Buckets)
 		s.is(b, at("log/young", two), at("other", other))
 		s.is(empty, at("log/old", untouched))
@@ -174,11 +174,11 @@ func TestExpiration(t *testing.T) {
 		s.is(b, at("other", other))
 		records, err := s.meta.Records(t.Context(), "lifecycle", "", 9)
 		require.NoError(t, err)
-		require.Empty(t, records, "short passes keep no record")
+		require.Empty(t, records, "a short pass must not leave a record")
 	})
 }
 
-// TestFilters: a version must be all that a filter says.
+// TestFilters checks that a version expires only if it meets all conditions of the filter.
 func TestFilters(t *testing.T) {
 	drivers(t, func(t *testing.T, s *store) {
 		tags := []core.Attr{{Name: "a", Value: "1"}, {Name: "b", Value: "2"}}
@@ -203,8 +203,8 @@ func TestFilters(t *testing.T) {
 	})
 }
 
-// TestVersioned: a current version gives way to a delete marker, a noncurrent one goes so long after the next was
-// written.
+// TestVersioned checks that an expired current version gets a delete marker, and that a noncurrent version is deleted a
+// number of days after the next version was written.
 func TestVersioned(t *testing.T) {
 	drivers(t, func(t *testing.T, s *store) {
 		b := s.bucket("bucket", core.VersioningEnabled, rule("r", func(r *lifecycle.Rule) {
@@ -215,8 +215,8 @@ func TestVersioned(t *testing.T) {
 		for _, age := range []float64{40, 30, 20, 9} {
 			seqs = append(seqs, s.put(b, "key", age))
 		}
-		// 40 and 30 were succeeded long ago; the version of 20 days is the newest noncurrent one and was succeeded 9
-		// days ago.
+		// The versions of 40 and 30 days became noncurrent long ago. The version of 20 days became noncurrent 9 days
+		// ago, but it is the newest noncurrent version.
 		old := s.put(b, "old", 11)
 		r := s.pass()
 		require.Equal(t, int64(2), r.Noncurrent)
@@ -227,7 +227,8 @@ func TestVersioned(t *testing.T) {
 		require.Equal(t, old, all[3].Seq)
 		require.Len(t, all, 4)
 
-		// The marker makes the version noncurrent; days later that goes, if nothing must be kept, and then the marker.
+		// The marker makes the version noncurrent. Days later the version is deleted, if the rule keeps no noncurrent
+		// versions, and then the marker.
 		b = s.bucket("bucket", core.VersioningEnabled, rule("r", func(r *lifecycle.Rule) {
 			r.Filter.Prefix = ptr("old")
 			r.Expiration = &lifecycle.Expiration{Marker: ptr(true)}
@@ -241,8 +242,8 @@ func TestVersioned(t *testing.T) {
 	})
 }
 
-// TestMoved: an old object that was moved onto a key makes the version there noncurrent when it was moved, not when it
-// was written.
+// TestMoved moves an old object onto a key: the version there became noncurrent at the time of the move, not when the
+// moved object was written.
 func TestMoved(t *testing.T) {
 	drivers(t, func(t *testing.T, s *store) {
 		b := s.bucket("bucket", core.VersioningEnabled, rule("r", func(r *lifecycle.Rule) {
@@ -261,7 +262,8 @@ func TestMoved(t *testing.T) {
 	})
 }
 
-// TestSuspended: the null version becomes a null marker, and an older null version is noncurrent like others.
+// TestSuspended checks that an expired null version is replaced by a null marker, and that a noncurrent null version
+// expires like any other noncurrent version.
 func TestSuspended(t *testing.T) {
 	drivers(t, func(t *testing.T, s *store) {
 		b := s.bucket("bucket", core.VersioningOff)
@@ -284,7 +286,7 @@ func TestSuspended(t *testing.T) {
 	})
 }
 
-// TestMarkers: a delete marker goes where no version is left of its key, by age or by itself.
+// TestMarkers checks that a delete marker without other versions expires, by its age or by a rule for markers.
 func TestMarkers(t *testing.T) {
 	drivers(t, func(t *testing.T, s *store) {
 		b := s.bucket("bucket", core.VersioningEnabled, rule("r", func(r *lifecycle.Rule) { r.Expiration = days(10) }))
@@ -302,7 +304,7 @@ func TestMarkers(t *testing.T) {
 	})
 }
 
-// TestDates: a date is when everything goes that there is, whenever it was written.
+// TestDates checks that at the date of a rule all versions expire, whenever they were written.
 func TestDates(t *testing.T) {
 	drivers(t, func(t *testing.T, s *store) {
 		date := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
@@ -320,7 +322,7 @@ func (s *store) begin(b *core.BucketInfo, key string, days float64) core.UploadI
 	return core.UploadID(s.do(&core.CreateUpload{Upload: core.UploadInfo{Bucket: b.ID, Key: key, Initiated: s.ago(days)}}).Seq)
 }
 
-// TestUploads: only what the prefix names, and also where a rule says nothing else.
+// TestUploads checks a rule that only aborts uploads: it must abort old uploads with its prefix, and nothing else.
 func TestUploads(t *testing.T) {
 	drivers(t, func(t *testing.T, s *store) {
 		b := s.bucket("bucket", core.VersioningOff, rule("r", func(r *lifecycle.Rule) { r.AbortDays = 3; r.Filter.Prefix = ptr("a") }))
@@ -338,7 +340,7 @@ func TestUploads(t *testing.T) {
 	})
 }
 
-// TestAbandonedUploads: where the server has an age for them, uploads go in every bucket, and no object does.
+// TestAbandonedUploads checks that Options.UploadAge aborts uploads in every bucket, and deletes no objects.
 func TestAbandonedUploads(t *testing.T) {
 	drivers(t, func(t *testing.T, s *store) {
 		plain := s.bucket("plain", core.VersioningOff)
@@ -363,7 +365,7 @@ func TestAbandonedUploads(t *testing.T) {
 	})
 }
 
-// TestLocked: what retention or a hold keeps stays, and is said to.
+// TestLocked checks that versions protected by retention or a legal hold are kept, and counted in the report.
 func TestLocked(t *testing.T) {
 	drivers(t, func(t *testing.T, s *store) {
 		id := s.do(&core.PutBucket{Info: core.BucketInfo{Name: "bucket", ObjectLock: true, Versioning: core.VersioningEnabled}}).Seq
@@ -392,4 +394,4 @@ func TestLocked(t *testing.T) {
 	})
 }
 
-var errDying = core.E("test", core.Unavailable, errors.New("dying"))
+var errDying = core.E("test", core.Unavailable, errors.New("the writer has failed"))
