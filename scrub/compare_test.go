@@ -12,8 +12,8 @@ import (
 	"orcas/storetest"
 )
 
-// TestCompareGivesWay: a search for missing blocks that always gives way to writes does not keep the blocks that are
-// there from being read.
+// TestCompareGivesWay checks that the existing blocks are read even if the search for missing blocks is always aborted
+// in favor of writes.
 func TestCompareGivesWay(t *testing.T) {
 	store := storetest.Open(t, storetest.Options{})
 	store.Churn(50)
@@ -26,7 +26,7 @@ func TestCompareGivesWay(t *testing.T) {
 		return fsck.Compare(ctx, store.Meta, store.Blocks)
 	}})
 	require.Equal(t, 1, store.Pass().Passes)
-	require.Equal(t, 2, searches, "once more at the end of the pass")
+	require.Equal(t, 2, searches, "the search must be repeated at the end of the pass")
 	busy = false
 	require.NoError(t, store.Blocks.Delete(ctx, store.Data("large").Extents[0].Block))
 	require.Equal(t, 1, store.Pass().Missing)

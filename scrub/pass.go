@@ -24,15 +24,15 @@ type askedPass struct {
 // errTakenOver ends a background pass that a requested pass continues.
 var errTakenOver = errors.New("a requested pass has taken over the background pass")
 
-// Pass makes a background pass: it reads every block once, or completes a pass that was begun, at a low rate. It
-// returns errTakenOver if a call of Now takes over the pass, or is already making one.
+// Pass makes a background pass: it reads every block once, or completes an interrupted pass, at a low rate. It returns
+// errTakenOver if a call of Now takes over the pass, or is already making one.
 func (s *Scrubber) Pass(ctx context.Context) error {
 	s.passing.Lock()
 	defer s.passing.Unlock()
 	return s.backgroundPass(ctx)
 }
 
-// backgroundPass is Pass for a caller that holds s.passing.
+// backgroundPass is like Pass, but the caller must hold s.passing.
 func (s *Scrubber) backgroundPass(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -55,9 +55,9 @@ func (s *Scrubber) backgroundPass(ctx context.Context) error {
 	return s.ended(err)
 }
 
-// Now makes a pass immediately, or completes the one that was begun, taking over a background pass. If another call of
-// Now is in progress, its pass continues at the new rate. Both calls then return at its end, unless o.Restart is set,
-// which makes a new pass after it.
+// Now makes a pass immediately, or completes the current pass, taking it over from the background. If another call of
+// Now is in progress, its pass continues at the new rate, and both calls return at its end. If o.Restart is set, Now
+// instead makes a new pass after it.
 func (s *Scrubber) Now(ctx context.Context, o PassOptions) error {
 	for {
 		s.mu.Lock()

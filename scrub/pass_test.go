@@ -17,9 +17,9 @@ import (
 // gatedBlocks counts how often each block is opened, and may delay the next one.
 type gatedBlocks struct {
 	core.Blocks
-	mu     sync.Mutex // guards the rest
+	mu     sync.Mutex // guards the fields below
 	opened map[core.BlockID]int
-	gate   func(n int) // called with the number of blocks that were opened before
+	gate   func(n int) // called with the number of blocks that have been opened before
 }
 
 func (b *gatedBlocks) Unwrap() core.Blocks { return b.Blocks }
@@ -35,7 +35,7 @@ func (b *gatedBlocks) Open(ctx context.Context, e core.Extent) (core.BlockReader
 	return b.Blocks.Open(ctx, e)
 }
 
-// slowScrubber returns a Scrubber over 20 large blocks, whose background reads a byte per second.
+// slowScrubber returns a Scrubber over 20 large blocks, whose background passes read one byte per second.
 func slowScrubber(t *testing.T) (s *scrub.Scrubber, blocks *gatedBlocks) {
 	store := newScrubbed(t, t.TempDir())
 	for i := range 20 {
@@ -45,7 +45,7 @@ func slowScrubber(t *testing.T) (s *scrub.Scrubber, blocks *gatedBlocks) {
 	return store.NewScrubber(scrub.Options{Blocks: blocks, Period: 1 << 60, BytesPerSecond: 1}), blocks
 }
 
-// background runs the background of a scrubber, and returns when it is at its first pass.
+// background runs a scrubber in the background, and returns when its first pass has begun.
 func background(t *testing.T, s *scrub.Scrubber) {
 	runs, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -62,7 +62,7 @@ func background(t *testing.T, s *scrub.Scrubber) {
 	require.EqualValues(t, 1, s.Status().BytesPerSecond)
 }
 
-// TestTakesOver: a pass that is asked for goes on with that of the background, at its own pace, and ends it.
+// TestTakesOver checks that a requested pass takes over the background pass, and completes it at its own rate.
 func TestTakesOver(t *testing.T) {
 	s, blocks := slowScrubber(t)
 	background(t, s)
@@ -81,11 +81,11 @@ func TestTakesOver(t *testing.T) {
 		require.False(t, at.IsZero())
 	}
 	require.NoError(t, s.Now(ctx, scrub.PassOptions{BytesPerSecond: 1 << 40}))
-	require.Equal(t, 2, s.Status().Passes, "a pass of its own, since the one before had ended")
+	require.Equal(t, 2, s.Status().Passes, "the previous pass had ended, so a new pass must begin")
 	require.EqualValues(t, 1<<40, s.Status().BytesPerSecond)
 }
 
-// TestRestarts: what the present pass has read is read again only if somebody says so.
+// TestRestarts checks that blocks that the current pass has already read are read again only if Restart is set.
 func TestRestarts(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		s, blocks := slowScrubber(t)
@@ -111,13 +111,12 @@ func TestRestarts(t *testing.T) {
 		if restart {
 			require.Len(t, before, again)
 		} else {
-			require.LessOrEqual(t, again, 2, "but for the one that it was at")
+			require.LessOrEqual(t, again, 2, "only the block at which the pass was interrupted may be read again")
 		}
 	}
 }
 
-// TestIsSharedByCommands: who asks while a pass that was asked for goes on gives it another pace, and waits for its
-// end.
+// TestIsSharedByCommands checks that a second request during a requested pass changes its rate, and waits for its end.
 func TestIsSharedByCommands(t *testing.T) {
 	s, _ := slowScrubber(t)
 	first, second := make(chan error, 1), make(chan error, 1)

@@ -18,15 +18,15 @@ import (
 // "pass" is the start of the current or last pass (8 bytes), followed by 1 while that pass is in progress, otherwise 0
 // (1 byte).
 type progress struct {
-	mu      sync.RWMutex // guards groups, which Scrubber.Verified reads during a pass; only the pass uses the rest
+	mu      sync.RWMutex // guards groups, which Scrubber.Verified reads during a pass; only a pass uses the other fields
 	groups  map[groupID]*group
 	dirty   map[groupID]bool // groups that must be saved
 	started int64            // start of the current or last pass, in seconds since 1970; 0 if there was none
-	open    bool             // that pass is not complete
+	open    bool             // the current pass is not complete
 	pass    bool             // the record "pass" must be saved
 	newest  int64            // the latest time in groups
 	saved   time.Time        // when the progress was last saved
-	count   int              // number of blocks verified since then
+	count   int              // number of blocks verified since the progress was last saved
 }
 
 type groupID [15]byte
@@ -38,7 +38,7 @@ const (
 	passKey      = "pass"
 )
 
-// pageSize is the number of records that are read at once.
+// pageSize is the number of records that are read per call.
 const pageSize = 1000
 
 // Progress is saved after saveBlocks blocks or after saveEvery, whichever comes first.
@@ -72,7 +72,7 @@ func loadProgress(ctx context.Context, meta core.Meta) (*progress, error) {
 	}
 }
 
-// read adds a record. It ignores a malformed one, so the blocks of that record are read again.
+// read adds a record. It ignores malformed records, so that their blocks are read again.
 func (p *progress) read(r *core.Record) {
 	if r.Key == passKey {
 		if len(r.Value) == 9 {
@@ -94,7 +94,7 @@ func (p *progress) read(r *core.Record) {
 	p.groups[id] = g
 }
 
-// last returns the time at which a block was last verified, in seconds since 1970, or 0 if it never was.
+// last returns the time at which a block was last verified, in seconds since 1970, or 0 if it was never verified.
 func (p *progress) last(id core.BlockID) int64 {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -104,8 +104,8 @@ func (p *progress) last(id core.BlockID) int64 {
 	return 0
 }
 
-// begin begins a pass, unless one is open. The start of a pass is always later than the times of all blocks verified
-// before it, even if the clock was set back.
+// begin begins a pass, unless one is already open. The start of a pass is always later than the times of all blocks
+// that were verified before it, even if the clock was set back.
 func (p *progress) begin(now time.Time) {
 	p.saved = now
 	if !p.open {
@@ -118,7 +118,7 @@ func (p *progress) abandon() { p.open = false }
 
 func (p *progress) end() { p.open, p.pass = false, true }
 
-// verified sets the time of a block.
+// verified sets the time at which a block was verified.
 func (p *progress) verified(id core.BlockID, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,19 +136,19 @@ func (p *progress) verified(id core.BlockID, now time.Time) {
 
 // prune deletes the times of blocks that no longer exist.
 func (p *progress) prune(list []core.BlockInfo) {
-	there := map[groupID]*[256]bool{}
+	existing := map[groupID]*[256]bool{}
 	for _, b := range list {
-		t := there[groupOf(b.ID)]
+		t := existing[groupOf(b.ID)]
 		if t == nil {
 			t = &[256]bool{}
-			there[groupOf(b.ID)] = t
+			existing[groupOf(b.ID)] = t
 		}
 		t[b.ID[15]] = true
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for id, g := range p.groups {
-		t := there[id]
+		t := existing[id]
 		for i := range g {
 			if g[i] != 0 && (t == nil || !t[i]) {
 				g[i] = 0
@@ -158,7 +158,7 @@ func (p *progress) prune(list []core.BlockInfo) {
 	}
 }
 
-// todo returns the blocks of a list that the pass has yet to read, least recently verified first, and their total size
+// todo returns the blocks in list that the pass has not read yet, least recently verified first, and their total size
 // in bytes.
 func (p *progress) todo(list []core.BlockInfo) (todo []core.BlockInfo, size int64) {
 	for _, b := range list {
@@ -173,8 +173,8 @@ func (p *progress) todo(list []core.BlockInfo) (todo []core.BlockInfo, size int6
 	return todo, size
 }
 
-// changes returns the changes that save the progress, if it is time for that or all is set. It assumes that they will
-// be saved; call unsaved if they are not.
+// changes returns the changes that save the progress, if it is time to save it or if all is set. It assumes that the
+// caller writes them; if that fails, the caller must call unsaved.
 func (p *progress) changes(now time.Time, all bool) (changes []core.Change) {
 	if !all && p.count < saveBlocks && now.Sub(p.saved) < saveEvery {
 		return nil
@@ -208,7 +208,7 @@ func (p *progress) changes(now time.Time, all bool) (changes []core.Change) {
 	return changes
 }
 
-// unsaved marks changes that could not be written, so that they are saved again.
+// unsaved marks changes that could not be written, so that the next call of changes includes them.
 func (p *progress) unsaved(changes []core.Change) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

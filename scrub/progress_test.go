@@ -9,7 +9,7 @@ import (
 	"orcas/core"
 )
 
-// FuzzProgress reads records of any form, and what it made of them again.
+// FuzzProgress reads arbitrary records, saves the result, and reads it back.
 func FuzzProgress(f *testing.F) {
 	f.Add(passKey, []byte("\x00\x00\x00\x00\x60\x00\x00\x00\x01"))
 	f.Add("000000000000000000000000000001", []byte("\x05\x60\x00\x00\x00\x06\x60\x00\x00\x01"))
@@ -30,7 +30,8 @@ func FuzzProgress(f *testing.F) {
 	})
 }
 
-// TestPassesDoNotMeet: a pass begins later than everything that was verified before, whatever the clock says.
+// TestPassesDoNotMeet checks that a pass begins later than the last verification of any block, even if the clock was
+// set back.
 func TestPassesDoNotMeet(t *testing.T) {
 	p := &progress{groups: map[groupID]*group{}, dirty: map[groupID]bool{}}
 	block := core.MakeBlockID(1, 1, 1)
@@ -46,7 +47,7 @@ func TestPassesDoNotMeet(t *testing.T) {
 	}
 }
 
-// TestRate: what is left is read in the time that is left, and not slower than the least.
+// TestRate checks that the remaining bytes are read in the remaining time, but not below the minimum rate.
 func TestRate(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	s := New(Options{Period: 1000 * time.Second, BytesPerSecond: 10, Now: func() time.Time { return now }})
@@ -55,6 +56,6 @@ func TestRate(t *testing.T) {
 	require.EqualValues(t, 10, s.rate(500))
 	now = now.Add(500 * time.Second)
 	require.EqualValues(t, 10_000, s.rate(5_000_000))
-	now = now.Add(time.Hour) // it was stopped for long: a tenth of the period is what it takes
+	now = now.Add(time.Hour) // the period has passed: the rest takes a tenth of the period
 	require.EqualValues(t, 50_000, s.rate(5_000_000))
 }

@@ -42,7 +42,7 @@ func (s *Scrubber) inspect(ctx context.Context) error {
 	return s.wantSnapshot(ctx, wanting)
 }
 
-// contentsIn returns the contents that overlap damaged stretches.
+// contentsIn returns the content that overlaps damaged stretches.
 func (s *Scrubber) contentsIn(ctx context.Context, suspects []suspect) ([]core.DataInfo, error) {
 	in := map[core.BlockID][]verify.Stretch{}
 	for _, u := range suspects {
@@ -61,8 +61,8 @@ func (s *Scrubber) contentsIn(ctx context.Context, suspects []suspect) ([]core.D
 	return found, s.eachContent(ctx, add, nil)
 }
 
-// eachContent calls fn with every content, or nil for a segment without one, and garbage, if it is not nil, with every
-// garbage entry.
+// eachContent calls fn with the DataInfo of all content (nil for segments that have none), and garbage, if not nil,
+// with every garbage entry.
 func (s *Scrubber) eachContent(ctx context.Context, fn func(*core.DataInfo), garbage func(*core.Garbage)) error {
 	return fsck.EachRow(ctx, s.o.Meta, func(r *core.Row) error {
 		switch {
@@ -79,16 +79,16 @@ func (s *Scrubber) eachContent(ctx context.Context, fn func(*core.DataInfo), gar
 	}, func(string, error) {})
 }
 
-// victim is a content that is damaged or cannot be read.
+// victim is content that is damaged or cannot be read.
 type victim struct {
 	info   core.DataInfo
 	err    error
-	proven bool            // its bytes were read and are damaged, or its block is missing
-	equals []core.DataInfo // equal contents
+	proven bool            // the bytes were read and are damaged, or the block is missing
+	equals []core.DataInfo // equal content
 	copies []core.DataInfo // extents that may contain undamaged frames that can be copied as they are stored
 }
 
-// inspectContents reads each content by itself, and repairs or reports those that are damaged.
+// inspectContents reads all content in the list, and repairs or reports damage.
 func (s *Scrubber) inspectContents(ctx context.Context, contents []core.DataInfo) error {
 	var list []*victim
 	for i := range contents {
@@ -100,7 +100,7 @@ func (s *Scrubber) inspectContents(ctx context.Context, contents []core.DataInfo
 		case err == nil:
 		case core.Is(err, core.Overloaded), core.Is(err, core.Unavailable), core.Is(err, core.Canceled):
 			return err // this pass cannot continue
-		default: // includes read errors of the drive
+		default: // this includes read errors of the drive
 			proven := core.Is(err, core.Damaged) || core.Is(err, core.NoSuchData)
 			list = append(list, &victim{info: *now, err: err, proven: proven})
 		}
@@ -127,7 +127,7 @@ func (s *Scrubber) inspectContents(ctx context.Context, contents []core.DataInfo
 		if done {
 			continue
 		}
-		s.log.Error("content is damaged, and there is no good copy of it", "content", h.info.ID, "objects", u.String(), "err", h.err)
+		s.log.Error("content is damaged, and no intact copy was found", "content", h.info.ID, "objects", u.String(), "err", h.err)
 		d := Damage{Kind: fsck.KindContent, Text: core.Text(h.err), Content: h.info.ID, Bytes: h.info.Size, Objects: u.Names, Users: u.Count}
 		if len(h.info.Extents) > 0 {
 			d.Block = h.info.Extents[0].Block.String()
@@ -146,8 +146,8 @@ func (s *Scrubber) inspectContents(ctx context.Context, contents []core.DataInfo
 	return nil
 }
 
-// repairMissing repairs what it can of the contents in missing blocks. The caller of Compare reports the rest as lost.
-// If so many blocks are missing that a file system is probably not mounted, nothing is written.
+// repairMissing repairs the content of missing blocks as far as possible. The rest remains in the report as lost. If so
+// many blocks are missing that a file system is probably not mounted, repairMissing does not write anything.
 func (s *Scrubber) repairMissing(ctx context.Context, found *fsck.Comparison) error {
 	if len(found.Missing) == 0 || s.o.Repair == nil || found.Severe() != "" {
 		return nil
@@ -173,7 +173,7 @@ func (s *Scrubber) repairMissing(ctx context.Context, found *fsck.Comparison) er
 			return err
 		}
 		if !done && h.err != nil {
-			s.log.Warn("content in a missing block could not be repaired", "content", h.info.ID, "err", h.err)
+			s.log.Warn("cannot repair content of a missing block", "content", h.info.ID, "err", h.err)
 		}
 	}
 	return nil
@@ -191,7 +191,7 @@ func (s *Scrubber) unshare(ctx context.Context, d *core.DataInfo) error {
 	return errs[0]
 }
 
-// storedForm is equal for contents whose stored frames are equal except for their headers.
+// storedForm is the same for content whose stored frames are identical except for their headers.
 type storedForm struct {
 	sha256 [32]byte
 	size   int64
@@ -208,17 +208,17 @@ func formOf(d *core.DataInfo) storedForm {
 	return l
 }
 
-// identity is equal for equal contents.
+// identity is the same for equal content.
 type identity struct {
 	sha256 [32]byte
 	size   int64
 }
 
-// maxCopies bounds the copies that are tried for one content.
+// maxCopies is the maximum number of copies to try for a repair.
 const maxCopies = 100
 
-// findCopies looks for good copies of damaged contents: equal contents, and extents of the same length in the garbage
-// whose frames belong to the content.
+// findCopies looks for intact copies of damaged content: equal content, and extents of the same length in the garbage
+// whose frames have the same DataID.
 func (s *Scrubber) findCopies(ctx context.Context, list []*victim) error {
 	equal, alike, lengths := map[identity][]*victim{}, map[storedForm][]*victim{}, map[int64][]*victim{}
 	for _, h := range list {
@@ -229,7 +229,7 @@ func (s *Scrubber) findCopies(ctx context.Context, list []*victim) error {
 		if len(h.info.Extents) != 1 || h.info.Extents[0].Length > maxRepaired {
 			continue
 		}
-		if h.info.KeyID == 0 && h.info.SHA256 != [32]byte{} { // not if encrypted: equal contents are then stored differently
+		if h.info.KeyID == 0 && h.info.SHA256 != [32]byte{} { // equal content that is encrypted has different frames
 			alike[formOf(&h.info)] = append(alike[formOf(&h.info)], h)
 		}
 		n := h.info.Extents[0].Length
@@ -252,7 +252,7 @@ func (s *Scrubber) findCopies(ctx context.Context, list []*victim) error {
 	}, func(g *core.Garbage) {
 		for _, e := range g.Extents {
 			for _, h := range lengths[e.Length] {
-				if len(h.copies) < maxCopies && s.isOf(ctx, e, h.info.ID) {
+				if len(h.copies) < maxCopies && s.startsWith(ctx, e, h.info.ID) {
 					c := h.info
 					c.Extents = []core.Extent{e}
 					h.copies = append(h.copies, c)
@@ -263,7 +263,7 @@ func (s *Scrubber) findCopies(ctx context.Context, list []*victim) error {
 	return err
 }
 
-// addCopy appends a content to a list, unless the list has maxCopies elements.
+// addCopy appends d to a list, unless the list already has maxCopies elements.
 func addCopy(list []core.DataInfo, d *core.DataInfo) []core.DataInfo {
 	if len(list) >= maxCopies {
 		return list
@@ -273,8 +273,8 @@ func addCopy(list []core.DataInfo, d *core.DataInfo) []core.DataInfo {
 	return append(list, c)
 }
 
-// isOf reports whether the first frame of an extent belongs to a content.
-func (s *Scrubber) isOf(ctx context.Context, e core.Extent, id core.DataID) bool {
+// startsWith reports whether the first frame of an extent has the DataID id.
+func (s *Scrubber) startsWith(ctx context.Context, e core.Extent, id core.DataID) bool {
 	br, err := s.o.Blocks.Open(ctx, e)
 	if err != nil {
 		return false
@@ -288,11 +288,12 @@ func (s *Scrubber) isOf(ctx context.Context, e core.Extent, id core.DataID) bool
 	return err == nil && h.Type == frame.Data && core.DataID(h.ID) == id
 }
 
-// maxRepaired is the length in bytes of the longest extent that is copied as it is stored.
+// maxRepaired is the maximum length, in bytes, of an extent that is copied in its stored form.
 const maxRepaired = 8 << 20
 
-// repair writes a content again from the first good copy, and reads it back. It also returns true if the content was
-// deleted or moved in the meantime. If it returns false, h.err is the reason why the content is still damaged.
+// repair writes damaged content again, from the first intact copy, and reads it back. It also returns true if the
+// content was deleted or moved in the meantime. If it returns false, h.err is the reason why the content is still
+// damaged.
 func (s *Scrubber) repair(ctx context.Context, h *victim) (done bool, err error) {
 	for i := range h.copies {
 		err := s.copy(ctx, h, &h.copies[i])
@@ -306,7 +307,7 @@ func (s *Scrubber) repair(ctx context.Context, h *victim) (done bool, err error)
 			from = now
 			err = s.o.Pause(ctx, func() error { return s.o.Repair(ctx, &h.info, from) })
 			if core.Is(err, core.Damaged) || core.Is(err, core.Unsupported) {
-				err = errNotThis
+				err = errUnusable
 			}
 			if done, err = s.repaired(ctx, h, from.ID, err); done || err != nil {
 				return done, err
@@ -316,13 +317,13 @@ func (s *Scrubber) repair(ctx context.Context, h *victim) (done bool, err error)
 	return false, nil
 }
 
-// copy writes a content again from undamaged frames. A repair gives content a new data key, and may store it in another
-// form, so undamaged frames from before that repair cannot be used. Therefore content that is not stored plain is
+// copy writes content again from undamaged frames. An earlier repair may have given the content a new data key and
+// another stored form, so frames from before that repair cannot be used. Therefore content that is not stored plain is
 // decoded and compared with its SHA-256.
 func (s *Scrubber) copy(ctx context.Context, h *victim, from *core.DataInfo) error {
 	raw, err := s.framesOf(ctx, from, &h.info)
 	if err != nil {
-		return errNotThis
+		return errUnusable
 	}
 	isPlain := h.info.KeyID == 0 && h.info.Codec == frame.Plain
 	decode := !isPlain && h.info.SHA256 != [32]byte{} && s.o.Repair != nil && !mutant.Is("mend-undecoded")
@@ -333,20 +334,20 @@ func (s *Scrubber) copy(ctx context.Context, h *victim, from *core.DataInfo) err
 		return s.move(ctx, &h.info, raw)
 	})
 	if decode && (core.Is(err, core.Damaged) || core.Is(err, core.Unsupported)) {
-		return errNotThis
+		return errUnusable
 	}
 	return err
 }
 
-// errNotThis means that a copy cannot be used, and the next one must be tried.
-var errNotThis = errors.New("this copy is of no use")
+// errUnusable means that a copy cannot be used, so the next one must be tried.
+var errUnusable = errors.New("the copy cannot be used for the repair")
 
-// repaired handles the result of an attempt to repair a content from a copy.
+// repaired handles the result of an attempt to repair content from a copy.
 func (s *Scrubber) repaired(ctx context.Context, h *victim, from core.DataID, err error) (done bool, _ error) {
 	switch {
 	case ctx.Err() != nil:
 		return false, core.E("scrub.Pass", core.Canceled, ctx.Err())
-	case errors.Is(err, errNotThis):
+	case errors.Is(err, errUnusable):
 		return false, nil
 	case core.Is(err, core.NoSuchData), core.Is(err, core.Conflict):
 		return true, nil
@@ -359,12 +360,12 @@ func (s *Scrubber) repaired(ctx context.Context, h *victim, from core.DataID, er
 		return false, nil
 	}
 	s.note(func(st *Status) { st.Repaired++ })
-	s.log.Warn("damaged content was repaired from a copy", "content", h.info.ID, "from", from)
+	s.log.Warn("repaired damaged content from a copy", "content", h.info.ID, "from", from)
 	return true, nil
 }
 
-// move writes the frames of a content to a block other than the one that they are in, because caches detect a move by
-// the block ID.
+// move writes the frames of content to another block. It must be another block because caches detect a move by the
+// block ID.
 func (s *Scrubber) move(ctx context.Context, d *core.DataInfo, raw []byte) error {
 	st, err := s.o.Meta.State(ctx)
 	if err != nil {
@@ -376,8 +377,7 @@ func (s *Scrubber) move(ctx context.Context, d *core.DataInfo, raw []byte) error
 	return errs[0]
 }
 
-// framesOf reads and verifies a copy, and returns its frames with the headers that they need to replace the damaged
-// ones.
+// framesOf reads and verifies a copy, and returns its frames with the headers of the damaged frames that they replace.
 func (s *Scrubber) framesOf(ctx context.Context, from, to *core.DataInfo) ([]byte, error) {
 	raw, headers, err := verify.Frames(ctx, s.o.Blocks, from)
 	if err != nil {
@@ -385,7 +385,7 @@ func (s *Scrubber) framesOf(ctx context.Context, from, to *core.DataInfo) ([]byt
 	}
 	e := to.Extents[0]
 	if int64(len(raw)) != e.Length {
-		return nil, errNotThis
+		return nil, errUnusable
 	}
 	at := 0
 	for _, h := range headers {
@@ -401,7 +401,7 @@ func (s *Scrubber) wantSnapshot(ctx context.Context, wanting []suspect) error {
 	if len(wanting) == 0 {
 		return nil
 	}
-	why := "it is damaged, and this scrub cannot write a new snapshot of the metadata"
+	why := "the block is damaged, and this scrub cannot write a new snapshot of the metadata"
 	if s.o.NewSnapshot != nil {
 		err := s.o.NewSnapshot(ctx)
 		if ctx.Err() != nil {
@@ -418,7 +418,8 @@ func (s *Scrubber) wantSnapshot(ctx context.Context, wanting []suspect) error {
 					}
 				}
 			})
-			s.log.Warn("wrote a new snapshot of the metadata, because an old one or records are damaged", "block", wanting[0].block.ID, "blocks", len(wanting))
+			s.log.Warn("wrote a new snapshot of the metadata because the old snapshot or records were damaged",
+				"block", wanting[0].block.ID, "blocks", len(wanting))
 			return nil
 		}
 		why = core.Text(err)

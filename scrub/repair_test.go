@@ -19,9 +19,9 @@ func repairing(t *testing.T, o content.Options) *storetest.Store {
 	return storetest.Open(t, storetest.Options{Dir: t.TempDir(), FS: &o, Scrub: true})
 }
 
-// TestNothingIsRepairedFromAnotherKey: content whose block was missing is repaired, under a new data key. Then the
-// block comes back, and the repaired copy is damaged. The old frames are whole and carry the number of the content, but
-// they are of no use under the new key.
+// TestNothingIsRepairedFromAnotherKey repairs content whose block was missing, which gives it a new data key. Then the
+// block reappears, and the repaired copy is damaged. The old frames are intact and have the right DataID, but they
+// cannot be decrypted with the new data key.
 func TestNothingIsRepairedFromAnotherKey(t *testing.T) {
 	for _, equal := range []bool{false, true} {
 		t.Run(fmt.Sprintf("equal content %v", equal), func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestNothingIsRepairedFromAnotherKey(t *testing.T) {
 			require.True(t, exists)
 			aside := filepath.Join(t.TempDir(), "aside")
 			require.NoError(t, os.Rename(path, aside))
-			if equal { // the scrub repairs it as well
+			if equal { // repair from equal content
 				_, err := store.Read("key", 0, -1)
 				require.Error(t, err)
 				require.NoError(t, store.FS.Repair(ctx, &was, new(store.Data("equal"))))
@@ -72,8 +72,8 @@ func TestNothingIsRepairedFromAnotherKey(t *testing.T) {
 	}
 }
 
-// TestRepairsFromEqualContent: damaged content is repaired from equal content, whatever its size and however either is
-// stored.
+// TestRepairsFromEqualContent checks that damaged content is repaired from equal content, for every size and every
+// stored form of both.
 func TestRepairsFromEqualContent(t *testing.T) {
 	for form, options := range storetest.Forms {
 		t.Run(form, func(t *testing.T) {
@@ -103,8 +103,8 @@ func TestRepairsFromEqualContent(t *testing.T) {
 	}
 }
 
-// TestRepairsMissingBlocks: the contents of a missing block are repaired from equal content, unless so many blocks are
-// missing that a file system is probably not mounted.
+// TestRepairsMissingBlocks checks that the content of a missing block is repaired from equal content, unless so many
+// blocks are missing that a file system is probably not mounted.
 func TestRepairsMissingBlocks(t *testing.T) {
 	for form, options := range storetest.Forms {
 		t.Run(form, func(t *testing.T) {
@@ -138,8 +138,8 @@ func TestRepairsMissingBlocks(t *testing.T) {
 	}
 }
 
-// TestSuspectBlocksAreNotVerified: a block with damage counts as verified after the damage was inspected, and not
-// before.
+// TestSuspectBlocksAreNotVerified checks that a damaged block does not count as verified until the damage was
+// inspected.
 func TestSuspectBlocksAreNotVerified(t *testing.T) {
 	store := repairing(t, content.Options{})
 	body := storetest.Text(1, 70_000)
@@ -157,7 +157,7 @@ func TestSuspectBlocksAreNotVerified(t *testing.T) {
 		_, ok := c.(*core.Unshare)
 		return ok
 	}
-	require.Error(t, store.Scrubber.Pass(ctx), "it cannot be marked")
+	require.Error(t, store.Scrubber.Pass(ctx), "the content could not be marked as damaged")
 	require.True(t, verified(other))
 	require.False(t, verified(d))
 	store.Refuse = nil

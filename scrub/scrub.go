@@ -1,5 +1,5 @@
-// Package scrub regularly reads every block of a store, so that damage is found while another copy still exists, and
-// repairs what it can.
+// Package scrub regularly reads every block of a store, so that damage is found while another copy still exists. It
+// repairs damaged content if it finds such a copy.
 package scrub
 
 import (
@@ -20,7 +20,8 @@ import (
 	"orcas/lease"
 )
 
-// Options configure a Scrubber. Meta, Blocks and Writer are required; zero values of the others mean the defaults.
+// Options configure a Scrubber. Meta, Blocks and Writer are required; for all other fields, the zero value selects the
+// default.
 type Options struct {
 	Meta   fsck.Source
 	Blocks core.Blocks
@@ -29,8 +30,8 @@ type Options struct {
 	Period         time.Duration // time in which every block is read once; default 7 days
 	BytesPerSecond int64         // minimum rate of a background pass, so that a small store takes less time; default 1 MiB
 
-	// Pause calls fn while nothing else moves content or relies on its position (see reclaim.Reclaimer.Pause). If it
-	// is nil, fn is called directly.
+	// Pause calls fn while no content is moved and nothing else depends on its position (see reclaim.Reclaimer.Pause).
+	// If it is nil, fn is called directly.
 	Pause func(ctx context.Context, fn func() error) error
 
 	// Repair stores damaged content again, from equal content. If it is nil, the scrub can only copy the stored frames
@@ -50,7 +51,7 @@ type Options struct {
 	Leases lease.Leases // the leases of the store; nil if no other process scrubs
 }
 
-// Damage describes damage in the blocks that could not be repaired.
+// Damage describes damage in a block that could not be repaired.
 type Damage struct {
 	Kind    string            `json:"kind"` // fsck.KindContent, fsck.KindSnapshot, or KindRecord
 	Block   string            `json:"block"`
@@ -78,49 +79,49 @@ type Status struct {
 	BytesPerSecond int64     `json:"bytes_per_second"`    // maximum rate; 0 means no limit
 	Asked          bool      `json:"asked"`               // a command requested the current or last pass
 	Passes         int       `json:"passes"`              // passes completed since the start
-	Repaired       int       `json:"mended"`              // contents repaired since the start
+	Repaired       int       `json:"mended"`              // pieces of content repaired since the start
 	Snapshots      int       `json:"snapshots_requested"` // snapshots of the metadata requested since the start
 	BadSnapshots   int       `json:"snapshots_replaced"`  // damaged snapshots for which a new one was requested
 	BadRecords     int       `json:"records_replaced"`    // blocks with damaged records for which a snapshot was requested
 	Missing        int       `json:"missing_blocks"`      // missing blocks that the metadata refers to
-	Lost           int       `json:"lost_contents"`       // contents in missing blocks
+	Lost           int       `json:"lost_contents"`       // pieces of content in missing blocks
 	LostBytes      int64     `json:"lost_bytes"`
 	Found          int       `json:"damaged_total"`
-	Damaged        []Damage  `json:"damaged"` // the first maxDamages of them
+	Damaged        []Damage  `json:"damaged"` // at most maxDamages of Found
 	Error          string    `json:"error,omitempty"`
 }
 
-// maxDamages bounds Status.Damaged.
+// maxDamages is the maximum length of Status.Damaged.
 const maxDamages = 1000
 
 // Scrubber reads every frame of every block, again and again, beginning with the least recently verified block.
 //
-// It never deletes anything. Damaged content is written again from a good copy, if there is one: equal content, or
-// the frames from before reclaim moved the content. Its old extents become garbage. Content that cannot be repaired is
-// reported with the names of the objects that refer to it.
+// It never deletes anything. Damaged content is written again from an intact copy, if there is one: equal content, or
+// the frames from before reclaim moved the content. The damaged extents become garbage. Content that cannot be repaired
+// is reported with the names of the objects that refer to it.
 //
-// A block may end in bytes that are not a frame, because a crash or a failed batch cut it off. The metadata decides
-// whether those bytes, or any other stretch without valid frames, are damage: the content that should be there is
-// read again by itself, and only a second failure is reported.
+// A block may end in bytes that are not a frame, because a crash or a failed batch cut it off. To decide whether those
+// bytes, or any other stretch without valid frames, are damage, the scrub looks up in the metadata which content should
+// be there, and reads it again. Only if this also fails, it reports damage.
 type Scrubber struct {
 	o   Options
 	log *slog.Logger
 
-	// One process: progress is read once and stays, so a pass of another server begins with what it has read itself.
+	// One process: the progress is read only once, so a pass ignores the progress that another server has made since.
 	loading  sync.Mutex // guards progress
 	progress *progress
 
 	passing   sync.Mutex // held during a pass; guards the four fields below
 	suspects  []suspect
 	inspected time.Time              // when suspects were last inspected
-	harmless  map[core.BlockID]int64 // the end of the last valid frame of each block whose tail is not damage
+	harmless  map[core.BlockID]int64 // for blocks whose tail is not damage: the end of the last valid frame
 	unread    map[core.BlockID]bool  // suspects that the drive could not read completely
 
 	mu        sync.Mutex // guards the fields below
 	status    Status
 	damage    map[string]known
-	interrupt context.CancelCauseFunc // ends the background pass in progress; nil if there is none
-	asked     *askedPass              // the pass in progress that Now makes; nil if there is none
+	interrupt context.CancelCauseFunc // ends the current background pass; nil if there is none
+	asked     *askedPass              // the current pass of Now; nil if there is none
 }
 
 // known is a Damage, and the start of the last pass that found it.
@@ -133,7 +134,7 @@ type known struct {
 type suspect struct {
 	block     core.BlockInfo
 	stretches []verify.Stretch
-	records   bool  // one of the stretches is, or may be, a record or a snapshot
+	records   bool  // one of the stretches may be a record or a snapshot
 	tail      int64 // the end of the last valid frame
 }
 
@@ -160,7 +161,7 @@ func New(o Options) *Scrubber {
 	return &Scrubber{o: o, log: o.Logger, harmless: map[core.BlockID]int64{}, damage: map[string]known{}}
 }
 
-// retryAfter is how long Run waits after a pass that failed.
+// retryAfter is how long Run waits after a failed pass.
 const retryAfter = time.Minute
 
 // Run makes a pass in each period until ctx is canceled.
@@ -176,7 +177,7 @@ func (s *Scrubber) Run(ctx context.Context) {
 		if err != nil {
 			if wait = retryAfter; err.Error() != failed {
 				failed = err.Error()
-				s.log.Warn("scrub pass failed; it continues later", "retry_in_seconds", retryAfter.Seconds(), "err", err)
+				s.log.Warn("scrub pass failed; it will be continued", "retry_in_seconds", retryAfter.Seconds(), "err", err)
 			}
 		}
 		timer := time.NewTimer(wait)
@@ -190,7 +191,7 @@ func (s *Scrubber) Run(ctx context.Context) {
 }
 
 // passIfDue starts or resumes a pass if the period has elapsed, and otherwise returns the time until then. It decides
-// while no other pass runs, so that a background pass does not immediately follow one that Now has just completed.
+// while no other pass is running, so that a background pass does not immediately follow a pass of Now.
 func (s *Scrubber) passIfDue(ctx context.Context) (wait time.Duration, err error) {
 	s.passing.Lock()
 	defer s.passing.Unlock()
@@ -215,8 +216,8 @@ func (s *Scrubber) load(ctx context.Context) (err error) {
 	return err
 }
 
-// Verified returns the time when a block was last read to its end and found intact, or when the damaged content in it
-// was repaired or marked as damaged. It returns the zero time if there was none.
+// Verified returns the time at which a block was last read to its end and found intact, or at which its damaged content
+// was repaired or marked as damaged. It returns the zero time if the block was never verified.
 func (s *Scrubber) Verified(ctx context.Context, id core.BlockID) (time.Time, error) {
 	if err := s.load(ctx); err != nil {
 		return time.Time{}, core.E("scrub.Verified", core.Internal, err)
@@ -227,13 +228,13 @@ func (s *Scrubber) Verified(ctx context.Context, id core.BlockID) (time.Time, er
 	return time.Time{}, nil
 }
 
-// pass makes a pass, or completes one that was begun; with restart it always begins a new one. If pace is nil, it reads
-// at the rate of background passes.
+// pass makes a pass, or completes an interrupted pass. If restart is set, it always begins a new pass. If pace is nil,
+// it reads at the rate of background passes.
 func (s *Scrubber) pass(ctx context.Context, pace *verify.Pacer, restart bool) error {
 	return s.o.Leases.Do(ctx, lease.Scrub, func(ctx context.Context) error { return s.leasedPass(ctx, pace, restart) })
 }
 
-// leasedPass is pass for a caller that holds the lease.
+// leasedPass is like pass, but the caller must hold the lease.
 func (s *Scrubber) leasedPass(ctx context.Context, pace *verify.Pacer, restart bool) error {
 	if err := s.load(ctx); err != nil {
 		return err
@@ -268,7 +269,7 @@ func (s *Scrubber) leasedPass(ctx context.Context, pace *verify.Pacer, restart b
 		st.BytesTotal, st.BytesDone = total, total-left
 		st.BlocksTotal, st.BlocksDone = len(list), len(list)-len(todo)
 	})
-	s.suspects = nil // the suspects of a failed pass do not count as verified, and are read again
+	s.suspects = nil // the suspects of a failed pass are not verified yet, so they are read again
 	for _, b := range todo {
 		suspects := len(s.suspects)
 		if err := s.block(ctx, b, pace); err != nil {
@@ -287,7 +288,7 @@ func (s *Scrubber) leasedPass(ctx context.Context, pace *verify.Pacer, restart b
 	if err := s.inspectSuspects(ctx); err != nil {
 		return err
 	}
-	if !compared { // the next pass is another chance
+	if !compared { // try again; if this fails too, the next pass will search
 		if _, err := s.compare(ctx); err != nil {
 			return err
 		}
@@ -319,8 +320,8 @@ func (s *Scrubber) inspectSuspects(ctx context.Context) error {
 	return nil
 }
 
-// compare looks for missing blocks, and repairs the contents in them if it can. It returns false without an error if
-// the comparison gave way to writes, because the existing blocks can still be read.
+// compare looks for missing blocks, and repairs their content if possible. If the comparison was aborted in favor of
+// writes, it returns false without an error, because the existing blocks can still be read.
 func (s *Scrubber) compare(ctx context.Context) (done bool, err error) {
 	if s.o.Compare == nil || mutant.Is("no-scrub-compare") {
 		return true, nil
@@ -332,14 +333,14 @@ func (s *Scrubber) compare(ctx context.Context) (done bool, err error) {
 		err = s.repairMissing(ctx, found)
 	}
 	if core.Is(err, core.Busy) {
-		s.log.Warn("the scrub's search for missing blocks gave way to writes", "err", err)
+		s.log.Warn("the search for missing blocks was aborted in favor of writes; it will be retried", "err", err)
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// inspectEvery is the minimum time between two inspections of suspects within a pass, because each reads all
-// metadata. The last inspection is at the end of the pass.
+// inspectEvery is the minimum time between two inspections of suspects within a pass, because each inspection reads all
+// metadata. There is always an inspection at the end of a pass.
 const inspectEvery = time.Minute
 
 // rate returns the rate in bytes per second at which a background pass reads the remaining bytes by the end of the
@@ -361,7 +362,7 @@ func (s *Scrubber) save(ctx context.Context, all bool) {
 	}
 	if _, errs := s.o.Writer.DoAll(ctx, writes); errors.Join(errs...) != nil {
 		s.progress.unsaved(changes)
-		s.log.Warn("the progress of the scrub could not be saved; a restart repeats a part of the pass", "err", errors.Join(errs...))
+		s.log.Warn("cannot save the progress of the scrub: a restart would repeat a part of the pass", "err", errors.Join(errs...))
 	}
 }
 
@@ -379,7 +380,7 @@ func (s *Scrubber) block(ctx context.Context, b core.BlockInfo, pace *verify.Pac
 		st.BytesDone = before + b.Size
 	})
 	if core.Is(err, core.NoSuchData) {
-		return nil // reclaim has freed it
+		return nil // reclaim has deleted the block
 	}
 	if err != nil {
 		return err
@@ -387,7 +388,7 @@ func (s *Scrubber) block(ctx context.Context, b core.BlockInfo, pace *verify.Pac
 	cut := found.Tail < b.Size
 	if b.Kind == core.Snapshot {
 		if cut = !found.Ended; cut {
-			cut = s.hasSize(ctx, b) // if it has grown, it is being written
+			cut = s.hasSize(ctx, b) // a snapshot that has grown is still being written
 		}
 	}
 	if len(found.Damaged) == 0 && (!cut || s.harmless[b.ID] == found.Tail && b.Kind != core.Snapshot) {
@@ -403,7 +404,7 @@ func (s *Scrubber) block(ctx context.Context, b core.BlockInfo, pace *verify.Pac
 		}
 	}
 	if len(found.Damaged) > 0 {
-		s.log.Warn("a block is damaged", "block", b.ID, "stretches", len(found.Damaged), "first", found.Damaged[0].From)
+		s.log.Warn("a block contains damaged bytes", "block", b.ID, "stretches", len(found.Damaged), "first", found.Damaged[0].From)
 	}
 	u := suspect{b, found.Damaged, found.Records || b.Kind == core.Snapshot, found.Tail}
 	if cut {
@@ -413,7 +414,7 @@ func (s *Scrubber) block(ctx context.Context, b core.BlockInfo, pace *verify.Pac
 	return nil
 }
 
-// errFound ends a walk.
+// errFound ends a walk over blocks.
 var errFound = errors.New("found")
 
 // hasSize reports whether a block still has the size in b.
@@ -425,7 +426,7 @@ func (s *Scrubber) hasSize(ctx context.Context, b core.BlockInfo) (same bool) {
 	return same
 }
 
-// Status returns the present status.
+// Status returns the current status.
 func (s *Scrubber) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -462,7 +463,7 @@ func (s *Scrubber) damaged(d Damage) {
 	}
 }
 
-// forgetOld deletes every Damage that this pass did not find again: it was repaired, or its content was deleted.
+// forgetOld deletes every Damage that this pass did not find again, because it was repaired or its content was deleted.
 func (s *Scrubber) forgetOld() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 
 var ctx = context.Background()
 
-// scrubbed is a store on disk with a Scrubber that counts the snapshots it requests.
+// scrubbed is a store on disk with a Scrubber. It counts the snapshots that the Scrubber requests.
 type scrubbed struct {
 	*storetest.Store
 	snapshots int
@@ -44,7 +44,7 @@ func newScrubbed(t *testing.T, dir string) *scrubbed {
 	return s
 }
 
-// keysOf returns the keys of what is damaged.
+// keysOf returns the keys of damaged objects, sorted.
 func keysOf(st scrub.Status) []string {
 	keys := map[string]bool{}
 	for _, d := range st.Damaged {
@@ -55,8 +55,8 @@ func keysOf(st scrub.Status) []string {
 	return slices.Sorted(maps.Keys(keys))
 }
 
-// TestFindsAndRepairs flips bits of frames of every kind: all are found and named, and those with a good copy are
-// repaired.
+// TestFindsAndRepairs flips bits in various frames. All damage must be found and reported with its objects, and content
+// with an intact copy must be repaired.
 func TestFindsAndRepairs(t *testing.T) {
 	storetest.NeedsPlain(t)
 	store := newScrubbed(t, t.TempDir())
@@ -64,7 +64,7 @@ func TestFindsAndRepairs(t *testing.T) {
 	for i := range 40 {
 		store.Set(fmt.Sprint("single-", i), storetest.Filler(uint64(1000+i), 1+store.Rand.IntN(30_000)))
 	}
-	for i := range 6 { // the same bytes under two numbers
+	for i := range 6 { // the same bytes under two DataIDs
 		store.Set(fmt.Sprint("twin-", i), storetest.Filler(uint64(i), 20_000))
 		store.Set(fmt.Sprint("twin-of-", i), storetest.Filler(uint64(i), 20_000))
 	}
@@ -79,13 +79,13 @@ func TestFindsAndRepairs(t *testing.T) {
 	store.Flip(at(store.Data("twin-0"), body))
 	store.Flip(at(store.Data("twin-1"), head))
 	store.Flip(at(store.Data("twin-of-2"), 0))
-	store.Flip(at(store.Data("twin-3"), body)) // both of them
+	store.Flip(at(store.Data("twin-3"), body)) // both copies
 	store.Flip(at(store.Data("twin-of-3"), body))
 	store.Flip(at(store.Data("single-1"), body))
 	store.Flip(at(store.Data("single-2"), head))
-	store.Flip(at(store.Data("single-3"), 48)) // its length
+	store.Flip(at(store.Data("single-3"), 48)) // the length in the header
 	store.Flip(at(store.Data("large"), 100_000))
-	store.Flip(at(store.Data("last"), head)) // whatever follows is the record
+	store.Flip(at(store.Data("last"), head)) // the record of the batch follows
 	multipart, err := store.FS.Stat(ctx, store.Bucket, "multipart", core.Current)
 	require.NoError(t, err)
 	parts, err := store.Meta.Parts(ctx, multipart.List, 0, 10, core.WithContent)
@@ -96,7 +96,7 @@ func TestFindsAndRepairs(t *testing.T) {
 	st = store.Pass()
 	require.Equal(t, lost, keysOf(st), "%+v", st)
 	require.Equal(t, 3, st.Repaired)
-	require.Equal(t, 8, st.Found) // a content and its copy are one
+	require.Equal(t, 8, st.Found) // single-1 and copy share their content
 	for _, d := range st.Damaged {
 		require.NotEmpty(t, d.Text)
 		require.NotEmpty(t, d.Block)
@@ -110,9 +110,9 @@ func TestFindsAndRepairs(t *testing.T) {
 		require.NoError(t, err, key)
 		require.True(t, slices.Equal(want, got), key)
 	}
-	require.Equal(t, 1, store.snapshots, "where a header is damaged, a record may have stood")
+	require.Equal(t, 1, store.snapshots, "a frame with a damaged header may have been a record")
 
-	store.Set("large", storetest.Filler(78, 100)) // overwritten, deleted, written again
+	store.Set("large", storetest.Filler(78, 100)) // overwrite or delete three of the damaged objects
 	store.Remove("single-2")
 	store.Set("single-3", storetest.Filler(79, 100))
 	st = store.Pass()
@@ -123,12 +123,12 @@ func TestFindsAndRepairs(t *testing.T) {
 	require.Equal(t, []string{"copy", "last", "multipart", "single-1", "twin-3", "twin-of-3"}, keysOf(st))
 }
 
-// at returns a position in the first extent of a content.
+// at returns a position in the first extent of d.
 func at(d core.DataInfo, off int64) (core.BlockID, int64) {
 	return d.Extents[0].Block, d.Extents[0].Offset + off
 }
 
-// TestRepairsFromGarbage damages content that reclaim has moved, while the block that it stood in is there still.
+// TestRepairsFromGarbage damages content that reclaim has moved, while its old block still exists.
 func TestRepairsFromGarbage(t *testing.T) {
 	store := newScrubbed(t, t.TempDir())
 	for i := range 50 {
@@ -161,7 +161,8 @@ func TestRepairsFromGarbage(t *testing.T) {
 	store.Rebuilds(store.Blocks)
 }
 
-// TestOfRecordsAndSnapshots: damage in what a rebuild needs asks for a new snapshot.
+// TestOfRecordsAndSnapshots checks that damage in records and snapshots, which a rebuild would need, causes a new
+// snapshot.
 func TestOfRecordsAndSnapshots(t *testing.T) {
 	store := newScrubbed(t, t.TempDir())
 	store.Churn(100)
@@ -173,7 +174,7 @@ func TestOfRecordsAndSnapshots(t *testing.T) {
 	require.Empty(t, store.Pass().Damaged)
 	require.Equal(t, 1, store.snapshots)
 	require.Empty(t, store.Pass().Damaged)
-	require.Equal(t, 1, store.snapshots, "the damaged one is gone")
+	require.Equal(t, 1, store.snapshots, "the damaged snapshot still exists")
 	list, err := snapshot.List(ctx, store.Blocks)
 	require.NoError(t, err)
 	require.Len(t, list, 1)
@@ -193,9 +194,9 @@ func TestOfRecordsAndSnapshots(t *testing.T) {
 	store.Rebuilds(store.Blocks) // without the record
 }
 
-// TestGoesOn: a pass that was cut goes on after a restart where it was, and reads what was verified the longest time
-// ago first.
-func TestGoesOn(t *testing.T) {
+// TestResumes checks that an interrupted pass continues after a restart, and that the next pass reads the least
+// recently verified blocks first.
+func TestResumes(t *testing.T) {
 	dir := t.TempDir()
 	store := newScrubbed(t, dir)
 	for i := range 300 {
@@ -214,7 +215,7 @@ func TestGoesOn(t *testing.T) {
 	counting = &countedBlocks{Blocks: store.Blocks, after: 1 << 30}
 	require.NoError(t, store.NewScrubber(scrub.Options{Blocks: counting}).Pass(ctx))
 	require.GreaterOrEqual(t, len(counting.opened), 300, "a new pass reads everything")
-	old := counting.opened[:40] // those that the cut pass had not come to were verified last
+	old := counting.opened[:40] // blocks that the interrupted pass had not reached were verified last
 	for _, id := range old {
 		require.Less(t, id.Number(), uint32(290))
 	}
@@ -226,10 +227,10 @@ func TestGoesOn(t *testing.T) {
 	require.NoError(t, store.Scrubber.Pass(ctx))
 	records, err = store.Meta.Records(ctx, "scrub", "", 100)
 	require.NoError(t, err)
-	require.LessOrEqual(t, len(records), 4, "blocks that are gone are forgotten")
+	require.LessOrEqual(t, len(records), 4, "records of deleted blocks remain")
 }
 
-// countedBlocks notes what is opened, and stops after so many.
+// countedBlocks records which blocks are opened, and calls then after a number of blocks.
 type countedBlocks struct {
 	core.Blocks
 	opened []core.BlockID
@@ -249,7 +250,7 @@ func (b *countedBlocks) Open(ctx context.Context, e core.Extent) (core.BlockRead
 	return b.Blocks.Open(ctx, e)
 }
 
-// TestWhileInUse: a scrub of a store in use reports nothing.
+// TestWhileInUse checks that scrubbing a store in use finds no damage.
 func TestWhileInUse(t *testing.T) {
 	store := newScrubbed(t, t.TempDir())
 	store.WhileInUse(25, func() {
@@ -260,8 +261,8 @@ func TestWhileInUse(t *testing.T) {
 	store.Check()
 }
 
-// TestRandomFlips turns random bits of random blocks: each content that is not whole afterwards is reported or
-// repaired, and nothing else.
+// TestRandomFlips flips random bits of random blocks. The scrub must repair or report all damaged content, and no other
+// content.
 func TestRandomFlips(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -295,7 +296,7 @@ func TestRandomFlips(t *testing.T) {
 				}
 			}
 			require.Equal(t, slices.Sorted(maps.Keys(still)), keysOf(st))
-			t.Logf("%d keys were broken, %d contents repaired, %d keys are left", len(broken), st.Repaired, len(still))
+			t.Logf("%d keys could not be read, %d repairs were made, %d keys still cannot be read", len(broken), st.Repaired, len(still))
 			report, err := fsck.Check(ctx, store.Meta, store.Blocks, fsck.Options{Content: true})
 			require.NoError(t, err)
 			require.Equal(t, len(st.Damaged), report.ByKind[fsck.KindContent])
@@ -303,7 +304,7 @@ func TestRandomFlips(t *testing.T) {
 	}
 }
 
-// TestProgressFails: where the progress cannot be kept, the pass goes on all the same.
+// TestProgressFails checks that a pass continues if its progress cannot be saved.
 func TestProgressFails(t *testing.T) {
 	store := storetest.Open(t, storetest.Options{})
 	store.Churn(50)
@@ -322,49 +323,49 @@ func (refusing) DoAll(_ context.Context, writes []batch.Write) ([]core.Result, [
 	return make([]core.Result, len(writes)), errs
 }
 
-// TestOfSickDrive: what the drive does not give is damaged as well, and the rest of its block is read by the contents
-// in it.
-func TestOfSickDrive(t *testing.T) {
+// TestOfFailingDrive checks that content that the drive cannot read is reported as damaged, and that the other content
+// of its block is not.
+func TestOfFailingDrive(t *testing.T) {
 	store := newScrubbed(t, t.TempDir())
 	for i := range 20 {
 		store.Set(fmt.Sprint(i), storetest.Filler(uint64(i), 20_000))
 	}
 	d := store.Data("7")
-	sick := sickBlocks{store.Blocks, d.Extents[0]}
-	s := store.NewScrubber(scrub.Options{Blocks: sick})
+	failing := failingBlocks{store.Blocks, d.Extents[0]}
+	s := store.NewScrubber(scrub.Options{Blocks: failing})
 	require.NoError(t, s.Pass(ctx))
 	st := s.Status()
 	require.Equal(t, []string{"7"}, keysOf(st))
-	require.Equal(t, scrub.KindRecord, st.Damaged[0].Kind, "nobody makes a snapshot")
+	require.Equal(t, scrub.KindRecord, st.Damaged[0].Kind, "this Scrubber cannot write snapshots")
 	require.Contains(t, st.Damaged[1].Text, "input/output error")
-	require.False(t, store.Data("7").Damaged, "that is not proven")
+	require.False(t, store.Data("7").Damaged, "a read error does not prove damage")
 	at, err := s.Verified(ctx, d.Extents[0].Block)
 	require.NoError(t, err)
 	require.True(t, at.IsZero(), "a block that cannot be read counts as verified")
-	report, err := fsck.Check(ctx, store.Meta, sick, fsck.Options{Content: true})
+	report, err := fsck.Check(ctx, store.Meta, failing, fsck.Options{Content: true})
 	require.NoError(t, err)
 	require.Equal(t, map[string]int{fsck.KindContent: 1}, report.ByKind)
 }
 
-// sickBlocks cannot read the bytes of an extent.
-type sickBlocks struct {
+// failingBlocks cannot read the bytes of one extent.
+type failingBlocks struct {
 	core.Blocks
 	bad core.Extent
 }
 
-func (b sickBlocks) Unwrap() core.Blocks { return b.Blocks }
+func (b failingBlocks) Unwrap() core.Blocks { return b.Blocks }
 
-func (b sickBlocks) Open(ctx context.Context, e core.Extent) (core.BlockReader, error) {
+func (b failingBlocks) Open(ctx context.Context, e core.Extent) (core.BlockReader, error) {
 	r, err := b.Blocks.Open(ctx, e)
-	return sickReader{r, e, b.bad}, err
+	return failingReader{r, e, b.bad}, err
 }
 
-type sickReader struct {
+type failingReader struct {
 	core.BlockReader
 	e, bad core.Extent
 }
 
-func (r sickReader) ReadAt(p []byte, off int64) (int, error) {
+func (r failingReader) ReadAt(p []byte, off int64) (int, error) {
 	at := r.e.Offset + off
 	if r.e.Block == r.bad.Block && at < r.bad.Offset+r.bad.Length && r.bad.Offset < at+int64(len(p)) {
 		return 0, core.E("test", core.Internal, syscall.EIO)
@@ -372,7 +373,7 @@ func (r sickReader) ReadAt(p []byte, off int64) (int, error) {
 	return r.BlockReader.ReadAt(p, off)
 }
 
-// TestRuns by itself, and waits for the next period.
+// TestRuns checks that Run makes a pass immediately, and the next one only in the next period.
 func TestRuns(t *testing.T) {
 	store := storetest.Open(t, storetest.Options{})
 	store.Churn(50)
