@@ -23,11 +23,11 @@ import (
 	"orcas/storetest"
 )
 
-// Each test of this file protects one guard of reclaim: without it (see the mutants of package faults) something is
-// lost.
+// Each test in this file protects one guard of reclaim. Without the guard, data is lost (see the mutants in package
+// faults).
 
-// TestUnlinkWaitsForReaders: a reader that has looked up an object, and has read and pinned nothing yet, reads it to
-// its end, whatever happened to it meanwhile.
+// TestUnlinkWaitsForReaders checks that a reader that has looked up an object, but has not yet read or pinned any of
+// it, can read it to its end after it was overwritten.
 func TestUnlinkWaitsForReaders(t *testing.T) {
 	store := storetest.Open(t, storetest.Options{})
 	body := map[string][]byte{"packed": storetest.Filler(1, 20_000), "large": storetest.Filler(2, 300_000)}
@@ -41,7 +41,7 @@ func TestUnlinkWaitsForReaders(t *testing.T) {
 		if place == reclaim.HookUnlinked {
 			unlinked <- struct{}{}
 			if !read.Load() {
-				t.Error("a block was unlinked that somebody may be about to read")
+				t.Error("a block was deleted while a lookup that may need it was in progress")
 			}
 		}
 	}
@@ -58,12 +58,12 @@ func TestUnlinkWaitsForReaders(t *testing.T) {
 		case <-waits:
 		case <-unlinked: // too early
 		case err := <-done:
-			t.Fatalf("the round ended with %v, and freed nothing", err)
+			t.Fatalf("the round ended without freeing anything: %v", err)
 		}
 		read.Store(true)
 		s, err := o.Range(ctx, 0, o.Info.Size)
 		require.NoError(t, err, key)
-		require.NoError(t, <-done, "it waits for the look-up only")
+		require.NoError(t, <-done, "the round must wait only for the lookup")
 		var got bytes.Buffer
 		_, err = s.WriteTo(&got)
 		require.NoError(t, err)
@@ -79,48 +79,48 @@ func TestUnlinkWaitsForReaders(t *testing.T) {
 	store.Check()
 }
 
-// lagging is metadata of which a power cut leaves what was kept last.
+// lagging is metadata that loses everything since the last call of save in a power failure.
 type lagging struct {
 	*mem.Meta
-	kept [][]byte // rows
+	saved [][]byte // rows
 }
 
 // Sync implements core.Syncer.
 func (l *lagging) Sync(ctx context.Context) (core.State, error) {
-	if err := l.keep(ctx); err != nil {
+	if err := l.save(ctx); err != nil {
 		return core.State{}, err
 	}
 	return l.Meta.Sync(ctx)
 }
 
-func (l *lagging) keep(ctx context.Context) error {
-	l.kept = nil
+func (l *lagging) save(ctx context.Context) error {
+	l.saved = nil
 	return l.Snapshot(ctx, func(r *core.Row) error {
-		l.kept = append(l.kept, encoding.AppendRow(nil, r))
+		l.saved = append(l.saved, encoding.AppendRow(nil, r))
 		return nil
 	})
 }
 
-// cut returns what a power cut leaves.
-func (l *lagging) cut(t *testing.T) *mem.Meta {
+// crash returns the metadata after a power failure.
+func (l *lagging) crash(t *testing.T) *mem.Meta {
 	after := mem.NewMeta()
-	if l.kept == nil {
+	if l.saved == nil {
 		return after
 	}
 	i := 0
 	require.NoError(t, after.Restore(ctx, func() (*core.Row, error) {
-		if i == len(l.kept) {
+		if i == len(l.saved) {
 			return nil, nil
 		}
-		row, err := encoding.DecodeRow(l.kept[i])
+		row, err := encoding.DecodeRow(l.saved[i])
 		i++
 		return row, err
 	}))
 	return after
 }
 
-// TestPowerCutAfterEachRound: the database on the drive is older than what was applied, by as much as nobody synced.
-// What a start needs beyond it must be in blocks.
+// TestPowerCutAfterEachRound checks that the store can be recovered after a power failure. The database on the drive
+// lacks all changes since the last sync, so the blocks must still have the records of these changes.
 func TestPowerCutAfterEachRound(t *testing.T) {
 	meta := &lagging{Meta: mem.NewMeta()}
 	blocks := mem.NewBlocks()
@@ -128,16 +128,16 @@ func TestPowerCutAfterEachRound(t *testing.T) {
 	freed := 0
 	for i := range 12 {
 		store.Churn(20)
-		require.NoError(t, meta.keep(ctx)) // at a moment of the engine's choice
+		require.NoError(t, meta.save(ctx)) // the engine may write to the drive at any time
 		store.Churn(20)
 		report, err := store.Reclaimer.Round(ctx, i%3 != 2)
 		require.NoError(t, err)
 		freed += report.BlocksFreed
-		after := meta.cut(t)
+		after := meta.crash(t)
 		recovery, err := batch.Recover(ctx, after, blocks.Crash(), slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
 		require.Empty(t, recovery.Missing)
-		require.Nil(t, recovery.Snapshot, "the records suffice: a database that was synced is never rebuilt")
+		require.Nil(t, recovery.Snapshot, "a database that was synced must be recovered from records, not rebuilt")
 		want, err := coretest.ReadMeta(ctx, meta)
 		require.NoError(t, err)
 		got, err := coretest.ReadMeta(ctx, after)
@@ -147,9 +147,9 @@ func TestPowerCutAfterEachRound(t *testing.T) {
 	require.Greater(t, freed, 12)
 }
 
-// TestWhatDidNotMoveStays: a move that failed its check is no proof that its content is dead. It costs the block of
-// it a round at most: once nothing is refused any more, one round empties what is left, and the next one lets it go,
-// with a snapshot.
+// TestWhatDidNotMoveStays checks that content whose move failed its check is kept, because the failure does not prove
+// that the content is dead. Once moves succeed again, one round must empty the block, and the next must free it, with a
+// snapshot.
 func TestWhatDidNotMoveStays(t *testing.T) {
 	const refusals = 3
 	for seed := range uint64(12) {
@@ -171,14 +171,14 @@ func TestWhatDidNotMoveStays(t *testing.T) {
 			store.Full()
 		}
 		store.Check()
-		if all, live := store.Used(); storetest.Compression() == core.CompressionOff { // else there is less content, and as many records
+		if all, live := store.Used(); storetest.Compression() == core.CompressionOff { // compressed content is smaller, but records are not
 			require.Less(t, float64(all), 1.15*float64(live)+32<<10, "seed %d", seed)
 		}
 	}
 }
 
-// TestGarbageOutlivesAFailedUnlink: what could not be unlinked is found again by the next round, which needs no mark
-// for it.
+// TestGarbageOutlivesAFailedUnlink checks that a block that could not be deleted is found again by the next round,
+// without a mark.
 func TestGarbageOutlivesAFailedUnlink(t *testing.T) {
 	faulty := coretest.NewFaultyBlocks(mem.NewBlocks())
 	store := storetest.Open(t, storetest.Options{Blocks: faulty, Meta: mem.NewMeta()})
@@ -197,7 +197,7 @@ func TestGarbageOutlivesAFailedUnlink(t *testing.T) {
 	store.Check()
 }
 
-// TestManyBlocksAreLookedUpTogether: what a round asks of the directories does not grow with the blocks that it frees.
+// TestManyBlocksAreLookedUpTogether checks that the number of Walk calls does not grow with the number of freed blocks.
 func TestManyBlocksAreLookedUpTogether(t *testing.T) {
 	counting := coretest.NewFaultyBlocks(mem.NewBlocks())
 	store := storetest.Open(t, storetest.Options{Blocks: counting, Meta: mem.NewMeta()})
@@ -214,8 +214,9 @@ func TestManyBlocksAreLookedUpTogether(t *testing.T) {
 	store.Check()
 }
 
-// TestBlocksOfNothingGo: a crash between making a block and its first write leaves an empty file.
-func TestBlocksOfNothingGo(t *testing.T) {
+// TestEmptyBlocksAreDeleted checks that reclaim deletes empty files, which a crash between the creation of a block and
+// its first write leaves.
+func TestEmptyBlocksAreDeleted(t *testing.T) {
 	dir := t.TempDir()
 	store := storetest.Open(t, storetest.Options{Dir: dir})
 	store.Set("k", storetest.Filler(1, 1000))
@@ -232,8 +233,8 @@ func TestBlocksOfNothingGo(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(sub, "000000ff.packed"))
 }
 
-// TestDamageIsNotMoved: content that is damaged would be whole again under a new checksum, with wrong bytes. Its
-// block stays, and what is around it can be read.
+// TestDamageIsNotMoved checks that damaged content is not moved, because with a new checksum its wrong bytes would look
+// intact. Its block must be kept, and the other content of the block must remain readable.
 func TestDamageIsNotMoved(t *testing.T) {
 	storetest.NeedsPlain(t)
 	dir := t.TempDir()
@@ -263,7 +264,7 @@ func TestDamageIsNotMoved(t *testing.T) {
 	}))
 	require.Equal(t, 1, flipped)
 	for i := range 2 {
-		require.Len(t, store.Full().Damaged, 1-i, "it is told once")
+		require.Len(t, store.Full().Damaged, 1-i, "damage must be reported once")
 		_, err := store.Read("hurt", 0, -1)
 		require.True(t, core.Is(err, core.Damaged), "%v", err)
 		store.RequireContent("whole", store.Want["whole"])

@@ -8,22 +8,22 @@ import (
 	"orcas/core"
 )
 
-// page is the number of garbage entries that are read at once.
+// page is the number of garbage entries that are read per call.
 const page = 1000
 
-// maxEntries bounds the entries that the ledger keeps. It reads more once some have been freed.
+// maxEntries is the maximum number of entries that the ledger keeps. It reads more when some have been freed.
 const maxEntries = 4_000_000
 
 // ledger sums up the known garbage by block.
 type ledger struct {
-	after  uint64 // the last entry that was read
+	after  uint64 // the ID of the last entry that was read
 	blocks map[core.BlockID]*account
-	wide   map[uint64][]core.Extent // entries that touch several blocks
+	wide   map[uint64][]core.Extent // entries with extents in several blocks
 	lists  map[uint64]core.Garbage  // entries of segment lists
 	count  int                      // the number of entries with extents
 	bytes  int64                    // the total length of those extents
 
-	empty map[core.BlockID]int64 // sizes of the packed blocks without live content, which wait for a snapshot
+	empty map[core.BlockID]int64 // sizes of packed blocks without live content, which wait for a snapshot
 }
 
 // account describes a block that contains garbage.
@@ -39,9 +39,9 @@ type account struct {
 	beforeAt time.Time // time of the previous round; zero if there was none
 }
 
-// Content that will soon be overwritten or deleted is not worth copying, because the copy would soon be garbage too.
-// So a block is left alone if, at its rate since the previous round, it loses the rest of its live content within
-// dyingSoon. This ends when dyingShare of the block is dead.
+// Content that will soon be overwritten or deleted is not worth copying, because the copy would soon be garbage too. So
+// a block is not emptied if it is losing live content so fast that all of it would be dead within dyingSoon. It is
+// emptied anyway once dyingShare of it is dead.
 const (
 	dyingSoon  = 2 * time.Second
 	dyingShare = 0.9
@@ -65,7 +65,7 @@ func (l *ledger) init() {
 	}
 }
 
-// reset discards everything that was read from the garbage.
+// reset discards all entries that were read.
 func (l *ledger) reset() {
 	empty := l.empty
 	l.init()
@@ -75,7 +75,7 @@ func (l *ledger) reset() {
 // read adds the entries that appeared since the last call.
 func (l *ledger) read(ctx context.Context, meta core.Meta) error {
 	if _, ok := core.As[core.SingleWriter](meta); !ok {
-		l.reset() // a new entry may have a lower ID than one already read
+		l.reset() // a new entry may have a lower ID than the last one that was read
 	}
 	for l.count < maxEntries {
 		entries, err := meta.Garbage(ctx, l.after, page)
@@ -119,8 +119,8 @@ func (l *ledger) add(g core.Garbage) {
 	}
 }
 
-// measure looks up the sizes and kinds of blocks that it does not know yet. Packed blocks from replayFrom on are still
-// being written, so they stay unknown.
+// measure looks up the sizes and kinds of blocks that are not known yet. Packed blocks from replayFrom on are still
+// being written, so their sizes remain unknown.
 func (l *ledger) measure(ctx context.Context, blocks core.Blocks, replayFrom core.BlockID) error {
 	var unknown []core.BlockID
 	for id, a := range l.blocks {
@@ -146,7 +146,7 @@ func (l *ledger) measure(ctx context.Context, blocks core.Blocks, replayFrom cor
 	return nil
 }
 
-// lookUp returns the infos of the given blocks that exist. It sorts ids.
+// lookUp returns the BlockInfos of the given blocks, without those that do not exist. It sorts ids.
 func lookUp(ctx context.Context, blocks core.Blocks, ids []core.BlockID) (map[core.BlockID]core.BlockInfo, error) {
 	slices.SortFunc(ids, core.BlockID.Compare)
 	found := make(map[core.BlockID]core.BlockInfo, len(ids))
@@ -179,7 +179,8 @@ func lookUp(ctx context.Context, blocks core.Blocks, ids []core.BlockID) (map[co
 	return found, nil
 }
 
-// forget deletes the account of a block that no longer exists, and returns the entries that refer to no other block.
+// forget deletes the account of a block that no longer exists. It returns the entries that do not refer to any other
+// block.
 func (l *ledger) forget(id core.BlockID) (done []uint64) {
 	a := l.blocks[id]
 	if a == nil {

@@ -17,11 +17,11 @@ type live struct {
 	bytes    int64 // total length of their extents in the block
 }
 
-// dataTogether is the number of contents that are looked up at once.
+// dataTogether is the number of DataIDs that are looked up per call.
 const dataTogether = 500
 
-// liveIn reads the frame headers of a block and looks up in the metadata which of their contents are still in it. It
-// stops after limit contents (0 means no limit): a large block has one content, so its first header is enough. It
+// liveIn reads the frame headers of a block, and looks up in the metadata which of the content is still in that block.
+// It stops after limit DataIDs (0 means no limit): a large block has only one, so its first header is enough. It
 // returns nil for a damaged block.
 func (r *round) liveIn(id core.BlockID, size int64, limit int) (*live, error) {
 	ids, err := r.contentsOf(id, size, limit)
@@ -52,7 +52,7 @@ func (r *round) liveIn(id core.BlockID, size int64, limit int) (*live, error) {
 	return found, nil
 }
 
-// contentsOf returns the numbers of the contents that have frames in a block. The slice is nil only for a damaged
+// contentsOf returns the DataIDs of the frames in a block, at most limit of them. The slice is nil only for a damaged
 // block.
 func (r *round) contentsOf(id core.BlockID, size int64, limit int) ([]core.DataID, error) {
 	br, err := r.o.Blocks.Open(r.ctx, core.Extent{Block: id, Length: size})
@@ -68,7 +68,7 @@ func (r *round) contentsOf(id core.BlockID, size int64, limit int) ([]core.DataI
 		}
 		h, err := s.Header(at)
 		if frame.Broken(err) {
-			// This is the end of the written data, unless another frame follows.
+			// This is the end of the written data, unless another frame follows it.
 			if next, err := s.Next(at + 1); err != nil || next >= 0 {
 				return nil, err
 			}
@@ -132,7 +132,7 @@ func (r *round) empty(id core.BlockID, size int64) error {
 	return nil
 }
 
-// reserve returns a NoSpace error if the drive has no room for a copy of n bytes.
+// reserve returns NoSpace if the drive does not have enough free space for a copy of n bytes.
 func (r *round) reserve(n int64) error {
 	s, ok := core.As[core.Spacer](r.o.Blocks)
 	if !ok {
@@ -143,12 +143,13 @@ func (r *round) reserve(n int64) error {
 		return nil
 	}
 	if err == nil && free < n+spare {
-		err = core.E("reclaim.move", core.NoSpace, fmt.Errorf("%d bytes are free, %d have to be copied", free, n))
+		err = core.E("reclaim.move", core.NoSpace, fmt.Errorf("the drive has %d bytes free, but %d are needed for a copy", free, n+spare))
 	}
 	return err
 }
 
-// move copies contents out of a block in batches. It reports false if one of them is damaged; the block is then kept.
+// move copies content out of a block, in batches. It returns false if any of the content is damaged; the block is then
+// kept.
 func (r *round) move(id core.BlockID, contents []core.DataInfo) (whole bool, err error) {
 	whole = true
 	for len(contents) > 0 {
@@ -159,11 +160,12 @@ func (r *round) move(id core.BlockID, contents []core.DataInfo) (whole bool, err
 			d := &contents[0]
 			contents = contents[1:]
 			if len(d.Extents) != 1 {
-				return false, core.E("reclaim.move", core.Damaged, fmt.Errorf("content %d in a packed block has %d extents", d.ID, len(d.Extents)))
+				err := fmt.Errorf("content %d in packed block %s has %d extents: expected 1", d.ID, id, len(d.Extents))
+				return false, core.E("reclaim.move", core.Damaged, err)
 			}
 			raw, err := r.frames(d)
 			if core.Is(err, core.Damaged) && !mutant.Is("no-move-check") {
-				r.log.Error("content is damaged, so its block is not freed", "block", id, "content", d.ID, "err", err)
+				r.log.Error("content is damaged: its block cannot be freed", "block", id, "content", d.ID, "err", err)
 				whole = false
 				continue
 			}
@@ -193,7 +195,7 @@ func (r *round) move(id core.BlockID, contents []core.DataInfo) (whole bool, err
 	return whole, nil
 }
 
-// rest waits as long as the work before it took, so that reclaim uses at most half of the time. A full round does not
+// rest waits as long as the previous work took, so that reclaim works at most half of the time. A full round does not
 // rest.
 func (r *round) rest(took time.Duration) error {
 	if r.report.Full {
@@ -207,8 +209,7 @@ func (r *round) rest(took time.Duration) error {
 	}
 }
 
-// frames reads and verifies the frames of a content that has one extent. If the error is Damaged, the bytes must not
-// be used.
+// frames reads and verifies the frames of content with one extent. If it returns Damaged, the bytes must not be used.
 func (r *round) frames(d *core.DataInfo) ([]byte, error) {
 	const op = "reclaim.frames"
 	e := d.Extents[0]

@@ -11,17 +11,17 @@ import (
 	"orcas/internal/mutant"
 )
 
-// snapshots describes the snapshots of the metadata, and the blocks as of the last mark.
+// snapshots describes the snapshots of the metadata, and the state of the blocks at the last mark.
 type snapshots struct {
 	listed     bool
 	list       []snapshot.Info // newest first; none is known to be damaged
-	replayFrom core.BlockID    // the newest snapshot covers all records in packed blocks before this one
+	replayFrom core.BlockID    // the newest snapshot covers all records in packed blocks before this block
 
 	ended   time.Time              // when this process finished its last snapshot; zero if it wrote none
 	took    time.Duration          // time to write that snapshot and read it back
-	gaveWay time.Time              // end of the last attempt that gave way to writes; zero if none since the last snapshot
+	aborted time.Time              // end of the last attempt aborted in favor of writes; zero if none since the last snapshot
 	spent   time.Duration          // duration of that attempt
-	live    int64                  // bytes of live content as of the last mark
+	live    int64                  // bytes of live content at the last mark
 	packed  map[core.BlockID]int64 // sizes of the closed packed blocks that have dead bytes or are empty files
 	orphans map[core.BlockID]int64 // sizes of the large blocks without live content
 }
@@ -60,14 +60,14 @@ func (s *snapshots) load(ctx context.Context, blocks core.Blocks, replayFrom cor
 	return nil
 }
 
-// tally sums up the live bytes of each block during a pass over all metadata.
-type tally struct {
+// liveSum sums up the live bytes of each block during a pass over all metadata.
+type liveSum struct {
 	core.Snapshotter
 	live map[core.BlockID]int64
 }
 
 // Snapshot implements core.Snapshotter.
-func (t *tally) Snapshot(ctx context.Context, emit func(*core.Row) error) error {
+func (t *liveSum) Snapshot(ctx context.Context, emit func(*core.Row) error) error {
 	return t.Snapshotter.Snapshot(ctx, func(row *core.Row) error {
 		switch {
 		case row.Data != nil:
@@ -83,7 +83,7 @@ func (t *tally) Snapshot(ctx context.Context, emit func(*core.Row) error) error 
 	})
 }
 
-func (t *tally) add(d *core.DataInfo) {
+func (t *liveSum) add(d *core.DataInfo) {
 	for _, e := range d.Extents {
 		t.live[e.Block] += e.Length
 	}
@@ -92,15 +92,15 @@ func (t *tally) add(d *core.DataInfo) {
 // mark computes the live bytes of each block.
 func (r *round) mark() error {
 	r.phase("mark", 0)
-	t := &tally{r.o.Meta, map[core.BlockID]int64{}}
+	t := &liveSum{r.o.Meta, map[core.BlockID]int64{}}
 	if err := t.Snapshot(r.ctx, func(*core.Row) error { return nil }); err != nil {
 		return err
 	}
 	return r.markBlocks(t)
 }
 
-// markBlocks collects the blocks with dead bytes. The tally must have begun after r.replayFrom was read.
-func (r *round) markBlocks(t *tally) error {
+// markBlocks collects the blocks with dead bytes. The pass of t must have begun after r.replayFrom was read.
+func (r *round) markBlocks(t *liveSum) error {
 	packed, orphans := map[core.BlockID]int64{}, map[core.BlockID]int64{}
 	r.snaps.live = 0
 	for _, n := range t.live {
@@ -122,18 +122,23 @@ func (r *round) markBlocks(t *tally) error {
 	return nil
 }
 
-// isOld reports whether an earlier start of the store created a block, so that no writer is about to commit its
-// content. The generation of this start is known once replayFrom has moved.
+// isOld reports whether a block was created before this start of the store, so that its content can no longer be
+// committed. The generation of this start is known once replayFrom has moved.
 func (r *round) isOld(id core.BlockID) bool {
 	return r.replayFrom.Generation() > r.first.Generation() && id.Before(r.replayFrom) && id.Generation() < r.replayFrom.Generation()
 }
 
-// A background round writes a snapshot when the dead blocks that wait for one have at least heldBytes and heldTimes
-// the size of the last snapshot, and one of these is true: this process has written no snapshot yet, or restTimes the
-// duration of the last one has passed since it ended; the blocks have at least heldShare of the bytes of the live
-// content; or the drive has no room for that many bytes. A round also writes one after dueChanges changes, if those are
-// at least twice the rows of the last one. A snapshot of a large store takes seconds of a core, and a few keys that are
-// overwritten continually would otherwise cause one snapshot after another.
+// A background round writes a snapshot if the dead blocks that wait for one are large enough: at least heldBytes, and
+// at least heldTimes the size of the last snapshot. In addition, one of these must be true:
+//
+//   - This process has not written a snapshot yet.
+//   - Since the end of the last snapshot, restTimes its duration has passed.
+//   - The dead blocks have at least heldShare of the size of the live content.
+//   - The drive does not have enough free space for that share.
+//
+// A round also writes a snapshot after dueChanges changes, if these are at least twice as many as the rows of the last
+// snapshot. A snapshot of a large store takes seconds of CPU time, and without these conditions a few keys that are
+// continually overwritten would cause one snapshot after another.
 const (
 	heldBytes   = 8 << 20
 	heldTimes   = 4
@@ -187,8 +192,8 @@ func (r *round) covered(replayFrom core.BlockID) []core.BlockID {
 
 // due reports whether a snapshot should be written now.
 //
-// One process: it takes a difference of sequences for a number of changes. An engine that several servers write to
-// leaves gaps, so snapshots would come too often.
+// One process: it uses a difference of sequences as a number of changes. An engine that several servers write to leaves
+// gaps, so there would be too many snapshots.
 func (r *round) due() (bool, error) {
 	st, err := r.o.Meta.State(r.ctx)
 	if err != nil {
@@ -220,32 +225,32 @@ func (r *round) isTime(held int64) bool {
 		return true
 	}
 	since := r.o.Now().Sub(r.snaps.ended)
-	return since < 0 || since >= restTimes*r.snaps.took // since is negative if the clock was set back
+	return since < 0 || since >= restTimes*r.snaps.took // negative if the clock was set back
 }
 
-// rest reports whether it is too early to try again after a snapshot that gave way to writes. As between two
-// successful snapshots, most of the time should be spent without one.
+// rest reports whether it is too early to try again after a snapshot was aborted in favor of writes. As with successful
+// snapshots, most of the time should be spent without one.
 func (s *snapshots) rest(now time.Time) bool {
-	since := now.Sub(s.gaveWay)
-	return !s.gaveWay.IsZero() && since >= 0 && since < restTimes*s.spent && !mutant.Is("no-rest")
+	since := now.Sub(s.aborted)
+	return !s.aborted.IsZero() && since >= 0 && since < restTimes*s.spent && !mutant.Is("no-rest")
 }
 
-// trySnapshot writes a snapshot. If the engine ends it because of writes (see core.Snapshotter), a background round
-// continues without one, and the blocks that wait for it are kept until the next attempt.
+// trySnapshot writes a snapshot. If the engine aborts it in favor of writes (see core.Snapshotter), a background round
+// continues without a snapshot, and the blocks that wait for it are kept until the next attempt.
 func (r *round) trySnapshot() error {
 	began := r.o.Now()
 	err := r.snapshot()
 	if !core.Is(err, core.Busy) || r.report.Full {
 		return err
 	}
-	r.snaps.gaveWay = r.o.Now()
-	r.snaps.spent = r.snaps.gaveWay.Sub(began)
-	r.log.Warn("a snapshot of the metadata gave way to writes, and will be tried again",
+	r.snaps.aborted = r.o.Now()
+	r.snaps.spent = r.snaps.aborted.Sub(began)
+	r.log.Warn("a snapshot of the metadata was aborted in favor of writes; it will be retried",
 		"seconds", r.snaps.spent.Seconds(), "next_in_seconds", (restTimes * r.snaps.spent).Seconds(), "err", err)
 	return nil
 }
 
-// snapshot writes a new snapshot, reads it back, and deletes the old ones. It is also a mark.
+// snapshot writes a new snapshot, reads it back, and deletes the old snapshots. It also does what mark does.
 func (r *round) snapshot() error {
 	r.phase("snapshot", 0)
 	began := r.o.Now()
@@ -257,7 +262,7 @@ func (r *round) snapshot() error {
 		return err
 	}
 	r.setReplayFrom(st.ReplayFrom)
-	t := &tally{r.o.Meta, map[core.BlockID]int64{}}
+	t := &liveSum{r.o.Meta, map[core.BlockID]int64{}}
 	info, err := snapshot.Write(r.ctx, t, r.o.Blocks, snapshot.WriteOptions{Before: r.o.Settle})
 	if err != nil {
 		return err
@@ -270,8 +275,8 @@ func (r *round) snapshot() error {
 	r.o.Hook(HookSnapshot)
 	r.snaps.ended = r.o.Now()
 	r.snaps.took = r.snaps.ended.Sub(began)
-	r.snaps.gaveWay = time.Time{}
-	var old []core.BlockInfo // includes damaged snapshots and those that a crash left incomplete
+	r.snaps.aborted = time.Time{}
+	var old []core.BlockInfo // includes damaged snapshots, and incomplete snapshots left by a crash
 	if err := r.o.Blocks.Walk(r.ctx, core.BlockID{}, func(b core.BlockInfo) error {
 		if b.Kind == core.Snapshot && b.ID != info.Block && b.ID.Store() == info.Block.Store() {
 			old = append(old, b)

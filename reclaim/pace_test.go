@@ -11,9 +11,9 @@ import (
 	"orcas/storetest"
 )
 
-// TestSnapshotsAreSpared: a few keys that are overwritten all the time beside content that stays ask for a snapshot
-// of everything when the last one was long ago, or when what waits for it is a good share of the content, and not
-// whenever a block is empty.
+// TestSnapshotsAreSpared overwrites a few keys continually, in a store with much other content. A snapshot must not be
+// written whenever a block has been emptied, but only if the last snapshot was long ago, or if the blocks that wait for
+// it have a considerable share of the content.
 func TestSnapshotsAreSpared(t *testing.T) {
 	const took = time.Second
 	now := time.Unix(1_800_000_000, 0)
@@ -36,7 +36,7 @@ func TestSnapshotsAreSpared(t *testing.T) {
 	}
 	const little, much = 20 << 20, 80 << 20
 
-	require.Equal(t, 1, round(little).Snapshots, "the first of this start")
+	require.Equal(t, 1, round(little).Snapshots, "the first snapshot since the start")
 	report := round(little)
 	require.Zero(t, report.Snapshots, "too soon")
 	require.Positive(t, report.Waiting)
@@ -45,8 +45,8 @@ func TestSnapshotsAreSpared(t *testing.T) {
 	require.Equal(t, 1, report.Snapshots)
 	require.Zero(t, report.Waiting)
 	require.Greater(t, report.BytesFreed, int64(little/2))
-	require.Equal(t, 1, round(much).Snapshots, "so much need not wait")
+	require.Equal(t, 1, round(much).Snapshots, "the dead blocks are a large share of the content")
 	require.Zero(t, round(little).Snapshots)
 	now = now.Add(-time.Hour)
-	require.Equal(t, 1, round(0).Snapshots, "nobody waits for a clock that was set back")
+	require.Equal(t, 1, round(0).Snapshots, "the clock was set back")
 }

@@ -8,33 +8,32 @@ import (
 	"orcas/internal/mutant"
 )
 
-// Readers reports what readers of content still need; package pins describes what readers guarantee. A vfs.FS
-// implements it.
+// Readers reports what readers of content still need. Package pins describes the protocol. A vfs.FS implements it.
 type Readers interface {
-	// Quiet waits until every metadata lookup that began before the call has ended. After its lookup, a reader has
-	// pinned what it still needs.
+	// Quiet waits until every metadata lookup that began before the call has ended. By the end of its lookup, a reader
+	// has pinned what it still needs.
 	Quiet(ctx context.Context) error
 
-	// Pins reports whether a reader still needs a block. If nothing in the metadata refers to the block, a result of
-	// false after Quiet is final.
+	// Pins reports whether a reader still needs a block. If the metadata does not refer to the block, a result of false
+	// after Quiet is final.
 	Pins(block core.BlockID) bool
 
-	// PinsList is Pins for a segment list in the garbage.
+	// PinsList is like Pins, for a segment list in the garbage.
 	PinsList(list core.UploadID) bool
 
 	// OldestReader returns the number of readers with pins, and the age of the oldest of them.
 	OldestReader() (readers int, age time.Duration)
 }
 
-// nobody is a Readers without readers.
-type nobody struct{}
+// noReaders is a Readers for a process without readers.
+type noReaders struct{}
 
-func (nobody) Quiet(context.Context) error        { return nil }
-func (nobody) Pins(core.BlockID) bool             { return false }
-func (nobody) PinsList(core.UploadID) bool        { return false }
-func (nobody) OldestReader() (int, time.Duration) { return 0, 0 }
+func (noReaders) Quiet(context.Context) error        { return nil }
+func (noReaders) Pins(core.BlockID) bool             { return false }
+func (noReaders) PinsList(core.UploadID) bool        { return false }
+func (noReaders) OldestReader() (int, time.Duration) { return 0, 0 }
 
-// pinnedLong is how long readers may keep dead content from being freed before the log warns.
+// pinnedLong is how long readers may pin dead content before a warning is logged.
 const pinnedLong = 5 * time.Minute
 
 // dead identifies a dead block or a dead segment list.
@@ -49,11 +48,11 @@ type kept struct {
 	since time.Time // when a round first found it pinned
 }
 
-// pinned records the dead blocks and lists that rounds left alone because a reader still needs them.
+// pinned records the dead blocks and lists that rounds could not free because readers still need them.
 type pinned struct {
 	last   map[dead]kept // found by the last round
 	now    map[dead]kept // found by this round so far
-	warned bool
+	warned bool          // the warning about the current readers has been logged
 }
 
 // isPinned reports whether a reader needs a dead block, and records it if so.
@@ -65,7 +64,7 @@ func (r *round) isPinned(id core.BlockID, size int64) bool {
 	return true
 }
 
-// isPinnedList is isPinned for a segment list in the garbage.
+// isPinnedList is like isPinned, for a segment list in the garbage.
 func (r *round) isPinnedList(id core.UploadID) (bool, error) {
 	if mutant.Is("no-pin-check") || !r.o.Readers.PinsList(id) {
 		return false, nil
@@ -107,7 +106,7 @@ func (r *round) sizeOf(id core.UploadID) (size int64, err error) {
 	}
 }
 
-// notePins completes the report of a round, and logs one warning when readers keep dead content for too long.
+// notePins completes the report of a round, and logs one warning if readers pin dead content for too long.
 func (r *Reclaimer) notePins(rep *Report) {
 	p := &r.pinned
 	if rep.Error == "" {

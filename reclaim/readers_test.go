@@ -14,7 +14,8 @@ import (
 	"orcas/storetest"
 )
 
-// TestLongReadersAreReported: the log warns once while readers keep dead content for long, and once more the next time.
+// TestLongReadersAreReported checks that readers that pin dead content for a long time cause one warning, and that
+// later readers cause another.
 func TestLongReadersAreReported(t *testing.T) {
 	var log bytes.Buffer
 	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
@@ -29,7 +30,7 @@ func TestLongReadersAreReported(t *testing.T) {
 		o.Close()
 		store.Remove("key")
 		for i := range 8 {
-			store.Set("other", storetest.Random(uint64(i), 300_000)) // the warning is about what stays, not about what goes
+			store.Set("other", storetest.Random(uint64(i), 300_000)) // garbage that is freed must not affect the warning
 			_, err := store.Reclaimer.Round(ctx, i%4 == 0)
 			require.NoError(t, err)
 			require.Equal(t, turn+i/5, warnings(), "after %d minutes", i)

@@ -1,44 +1,45 @@
-// Package reclaim frees the space of content that nothing refers to any more, while the store is in use.
+// Package reclaim frees the space of unreferenced content while the store is in use.
 //
-// # What is dead, and how reclaim knows
+// # How reclaim finds dead content
 //
-// Every change that releases content adds its extents to the garbage (core.Garbage). The ledger of this package sums
-// up the garbage by block. That is only a hint about which blocks are worth a look; it never justifies a deletion. The
-// proof is the metadata itself. A frame header contains the number of its content. Either that content is at this
-// position (core.Meta.Data reports that), or it never will be again, because numbers are not reused and content never
-// moves into a closed block. A pass over all metadata, the mark, is such a proof for every block at once. Reclaim
-// makes it with each snapshot. It also finds blocks that no garbage entry refers to: those left by a crash, and those
+// Every change that releases content adds its extents to the garbage (core.Garbage). The ledger of this package sums up
+// the garbage by block. This is only a hint which blocks to examine; it never justifies a deletion. The proof is the
+// metadata itself. A frame header contains the DataID of its content. If core.Meta.Data does not place that content at
+// the position of the frame, the frame is dead and remains dead, because DataIDs are not reused, and content never
+// moves into a closed block. A pass over all metadata, called the mark, proves this for all blocks. Each snapshot
+// includes a mark. A mark also finds dead blocks that no garbage entry refers to: blocks left by a crash, and blocks
 // that contain only records.
 //
 // Not everything without references is garbage: new content is written to its block before the metadata refers to it.
-// Therefore reclaim touches only packed blocks before core.State.ReplayFrom, whose changes have all been applied. It
-// deletes a large block that neither content nor garbage refers to only if an earlier start of the store created it.
+// Therefore reclaim examines only packed blocks before core.State.ReplayFrom, whose changes have all been applied. A
+// large block to which neither content nor garbage refers is deleted only if it was created before this start of the
+// store.
 //
 // # How a block is freed
 //
-//  1. A dead large block needs nothing else.
-//  2. A packed block with a large enough dead share is emptied. Its live frames are read, verified and written to the
-//     open block under new headers (batch.Write.Moved), with one MoveData per content. MoveData fails if the content
-//     is no longer where it was read: it was deleted or overwritten in the meantime, and is dead.
-//  3. The block contains records as well. It may be deleted once a durable snapshot of the metadata, read back, covers
-//     the last of them, and the database has been synced after that, so that a start after a power cut does not need
-//     them.
-//  4. If writes are answered before they are durable, the writes that released the content are made durable first
+//  1. A dead large block is freed with steps 4 and 5 alone.
+//  2. A packed block is emptied if its dead share is large enough. Its live frames are read, verified, and written to
+//     the open block under new headers (batch.Write.Moved), with one MoveData per DataID. MoveData fails if the content
+//     is no longer where it was read, because it was deleted or overwritten in the meantime. It is then dead.
+//  3. The block also contains records. It may be deleted once a durable snapshot of the metadata, which has been read
+//     back, covers the last of these records, and the database has been synced after that. Then a start after a power
+//     failure does not need the records.
+//  4. If responses are sent before writes are durable, the writes that released the content are made durable first
 //     (Options.Settle). Readers may have looked up the old position, so Readers.Quiet waits until they have pinned what
-//     they still need. A pinned block is left alone, and the next round tries again. So a slow reader keeps what it
-//     reads, and delays nothing else. The same is true of a long segment list that a reader has partly read.
+//     they still need. A pinned block is kept, and the next round tries again. So a slow reader keeps the content that
+//     it reads, and delays nothing else. The same applies to a long segment list that a reader has partly read.
 //  5. The block is deleted, and then its garbage entries. A crash between any two of these steps leaves garbage that
 //     the next round finds again.
 //
 // Several stores may share one place for their blocks. Block IDs are compared only within the store of this process,
 // so the blocks and snapshots of other stores are never touched.
 //
-// An error while reclaim looks for garbage ends the round, and nothing is deleted. A damaged block is left alone,
-// because unreadable frames prove nothing.
+// If reclaim cannot read the garbage, the round ends without deleting anything. A damaged block is kept, because
+// unreadable frames do not prove that it is dead.
 //
-// Two other designs were tried and dropped. With garbage rows as the only record of dead space, bytes that no row
-// refers to are never freed: a crash leaves such bytes, and so does a move whose content was deleted in the meantime.
-// With snapshots of only the part of the metadata that is in a block, deletions would have to be kept forever.
+// Two other designs were tried and dropped. With garbage rows as the only record of dead space, bytes without a row are
+// never freed: a crash leaves such bytes, and so does a move whose content was deleted in the meantime. With snapshots
+// of only the part of the metadata that is in a block, deletions would have to be kept forever.
 package reclaim
 
 import (
@@ -60,7 +61,8 @@ type Meta interface {
 	core.Syncer
 }
 
-// Options configure a Reclaimer. Meta, Blocks and Writer are required; zero values of the others mean the defaults.
+// Options configure a Reclaimer. Meta, Blocks and Writer are required; for all other fields, the zero value selects the
+// default.
 type Options struct {
 	Meta   Meta
 	Blocks core.Blocks
@@ -69,17 +71,16 @@ type Options struct {
 	Readers Readers // the readers of content in this process; nil if there are none
 
 	// Settle waits until every change that was applied before the call is durable. It is nil if applied changes are
-	// always durable. Content must not be freed while a power cut may still undo the write that replaced it.
+	// always durable. Content must not be freed while a power failure could still undo the write that replaced it.
 	Settle func(ctx context.Context) error
 
-	DeadShare float64       // the dead share from which a packed block is emptied; default 0.5
-	Every     time.Duration // time between background rounds; default 250 ms; a sixth of it while content is being released
+	DeadShare float64       // the minimum dead share for emptying a packed block; default 0.5
+	Every     time.Duration // time between background rounds (a sixth while content is being released); default 250 ms
 	Logger    *slog.Logger
 	Now       func() time.Time
 	Leases    lease.Leases // the leases of the store; nil if no other process reclaims
 
-	// Hook is for tests. It is called with one of the constants below between the steps of a round, where a crash
-	// could happen.
+	// Hook, for tests, is called between the steps of a round, with one of the constants below.
 	Hook func(place string)
 }
 
@@ -88,16 +89,16 @@ const (
 	HookMarked   = "marked"   // after finding the live content, before moving it
 	HookCopied   = "copied"   // after copying a block's content, before checking that the block is empty
 	HookSnapshot = "snapshot" // after a new snapshot, before the old one is deleted
-	HookSwitched = "switched" // after the last check, before a block is deleted
+	HookSwitched = "switched" // after a block was found dead, before it is deleted
 	HookUnlinked = "unlinked" // after a block is deleted, before its garbage entries are
 )
 
-// fullShare is the dead share from which a full round empties a block.
+// fullShare is the minimum dead share for emptying a packed block in a full round.
 const fullShare = 0.10
 
 // Report is the result of a round.
 type Report struct {
-	Full         bool      `json:"full"` // a command requested the round, which freed everything it could
+	Full         bool      `json:"full"` // a full round, requested by a command
 	Started      time.Time `json:"started"`
 	Seconds      float64   `json:"seconds"`
 	BytesFreed   int64     `json:"bytes_freed"`
@@ -106,9 +107,9 @@ type Report struct {
 	BlocksMoved  int       `json:"blocks_moved"`
 	Snapshots    int       `json:"snapshots"`
 	SnapshotSeq  core.Seq  `json:"snapshot_seq"`
-	GarbageBytes int64     `json:"garbage_bytes"` // garbage that is known at the end and not freed
+	GarbageBytes int64     `json:"garbage_bytes"` // known garbage that was not freed
 	Waiting      int       `json:"blocks_held"`   // dead packed blocks that wait for a snapshot or a reader
-	PinnedBytes  int64     `json:"pinned_bytes"`  // dead bytes that are kept because readers still need them
+	PinnedBytes  int64     `json:"pinned_bytes"`  // dead bytes that were not freed because readers still need them
 	OldestReader float64   `json:"oldest_reader_seconds"`
 	Damaged      []string  `json:"damaged_blocks,omitempty"`
 	Error        string    `json:"error,omitempty"`
@@ -126,9 +127,9 @@ type Status struct {
 	Freed   int64  `json:"bytes_freed"` // since the start
 	Moved   int64  `json:"bytes_moved"`
 
-	PinnedBytes  int64   `json:"pinned_bytes"`          // dead, and left alone by the last round because readers still need it
-	Readers      int     `json:"readers"`               // that pin content now, dead or not
-	OldestReader float64 `json:"oldest_reader_seconds"` // how long the oldest of them has been reading; 0: there are none
+	PinnedBytes  int64   `json:"pinned_bytes"`          // dead bytes that the last round could not free because of readers
+	Readers      int     `json:"readers"`               // readers that pin content, dead or not
+	OldestReader float64 `json:"oldest_reader_seconds"` // how long the oldest of them has been reading; 0 if there are none
 
 	Last Report `json:"last"` // the last round that did something, or that a command requested
 }
@@ -141,7 +142,7 @@ type Reclaimer struct {
 	// The reclaim lease guards the fields below, up to pinned.
 	ledger ledger
 	snaps  snapshots
-	marked map[core.BlockID]int64 // live bytes of each block as of the last mark; nil if there was none
+	marked map[core.BlockID]int64 // live bytes of each block at the last mark; nil if there was none
 	first  core.BlockID           // State.ReplayFrom at the start of this process
 	bad    map[core.BlockID]bool  // damaged blocks, which are never read again
 	pinned pinned
@@ -165,7 +166,7 @@ func New(ctx context.Context, o Options) (*Reclaimer, error) {
 		o.Now = time.Now
 	}
 	if o.Readers == nil {
-		o.Readers = nobody{}
+		o.Readers = noReaders{}
 	}
 	if o.Settle == nil {
 		o.Settle = func(context.Context) error { return nil }
@@ -185,8 +186,8 @@ func New(ctx context.Context, o Options) (*Reclaimer, error) {
 	return r, nil
 }
 
-// soon divides the time between rounds while content is being released. Under a load that overwrites objects, content
-// that dies between two rounds wastes space until the next one.
+// soon divides the time between rounds while content is being released. Under a load that overwrites objects, dead
+// content wastes space until the next round.
 const soon = 6
 
 // Run makes rounds until ctx is canceled.
@@ -211,19 +212,20 @@ func (r *Reclaimer) Run(ctx context.Context) {
 			return
 		case err != nil && err.Error() != failed:
 			failed = err.Error()
-			r.log.Warn("reclaim round failed; the next round tries again", "err", err)
+			r.log.Warn("reclaim round failed; the next round will retry", "err", err)
 		case err == nil:
 			failed = ""
 		}
 		if report.BlocksFreed > 0 {
-			r.log.Debug("reclaimed", "bytes", report.BytesFreed, "blocks", report.BlocksFreed, "moved", report.BytesMoved,
+			r.log.Debug("reclaimed space", "bytes", report.BytesFreed, "blocks", report.BlocksFreed, "moved", report.BytesMoved,
 				"seconds", report.Seconds, "pinned_bytes", report.PinnedBytes, "oldest_reader_seconds", report.OldestReader)
 		}
 	}
 }
 
-// Round frees what can be freed now. A full round empties every packed block of which at least fullShare is dead,
-// whatever that costs. If a round fails, what it has already freed remains freed; the error is also in the report.
+// Round frees the garbage that can be freed now. A full round empties every packed block whose dead share is at least
+// fullShare, whatever that costs. If a round fails, the blocks that it has already deleted remain deleted. The error is
+// also in the report.
 func (r *Reclaimer) Round(ctx context.Context, full bool) (report Report, err error) {
 	err = r.o.Leases.Do(ctx, lease.Reclaim, func(ctx context.Context) (err error) {
 		report, err = r.leasedRound(ctx, full)
@@ -232,7 +234,7 @@ func (r *Reclaimer) Round(ctx context.Context, full bool) (report Report, err er
 	return report, err
 }
 
-// leasedRound is Round for a caller that holds the lease.
+// leasedRound is like Round, but the caller must hold the lease.
 func (r *Reclaimer) leasedRound(ctx context.Context, full bool) (Report, error) {
 	rd := &round{Reclaimer: r, ctx: ctx, report: Report{Full: full, Started: r.o.Now().UTC()}}
 	start := time.Now()
@@ -269,12 +271,13 @@ func (r *Reclaimer) leasedRound(ctx context.Context, full bool) (Report, error) 
 	return *rep, err
 }
 
-// Pause calls fn while no round runs, so no block is deleted, no content is moved, and no garbage entry is deleted.
+// Pause calls fn while no round is running, so that no block is deleted, no content is moved, and no garbage entry is
+// deleted.
 func (r *Reclaimer) Pause(ctx context.Context, fn func() error) error {
 	return r.o.Leases.Do(ctx, lease.Reclaim, func(context.Context) error { return fn() })
 }
 
-// Snapshot writes a new snapshot of the metadata now, and deletes the old ones. See scrub.Options.NewSnapshot.
+// Snapshot writes a new snapshot of the metadata, and deletes the old snapshots. See scrub.Options.NewSnapshot.
 func (r *Reclaimer) Snapshot(ctx context.Context) error {
 	err := r.o.Leases.Do(ctx, lease.Reclaim, func(ctx context.Context) error {
 		rd := &round{Reclaimer: r, ctx: ctx, report: Report{Started: r.o.Now().UTC()}}

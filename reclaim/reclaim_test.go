@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 
 var ctx = context.Background()
 
-// TestReclaimRounds churns, reclaims, and after each round reads everything back and rebuilds the metadata from the
-// blocks.
+// TestReclaimRounds makes random changes and runs rounds. After each round it reads all objects and rebuilds the
+// metadata from the blocks.
 func TestReclaimRounds(t *testing.T) {
 	store := storetest.Open(t, storetest.Options{Reclaim: reclaim.Options{DeadShare: 0.3}})
 	for i := range 25 {
@@ -49,7 +49,7 @@ func TestReclaimRounds(t *testing.T) {
 	report := store.Full()
 	require.Empty(t, report.Damaged)
 	all, live := store.Used()
-	t.Logf("%d bytes in blocks, %d of them live: %+v", all, live, report)
+	t.Logf("blocks have %d bytes, of which %d are live: %+v", all, live, report)
 	require.Less(t, float64(all), 1.15*float64(live)+128<<10)
 	store.Check()
 	store.Rebuilds(store.Crashed())
@@ -61,13 +61,13 @@ func TestReclaimRounds(t *testing.T) {
 	store.Full()
 	store.Check()
 	all, _ = store.Used()
-	require.Less(t, all, int64(64<<10), "an empty store")
+	require.Less(t, all, int64(64<<10), "the store is empty")
 	garbage, err := store.Meta.Garbage(ctx, 0, 10)
 	require.NoError(t, err)
 	require.Empty(t, garbage)
 }
 
-// TestReclaimOnDisk does the same on real drivers, with restarts and losses of the database between the rounds.
+// TestReclaimOnDisk does the same with the drivers for disks, and restarts the store between the rounds.
 func TestReclaimOnDisk(t *testing.T) {
 	dir := t.TempDir()
 	want := map[string][]byte{}
@@ -90,14 +90,14 @@ func TestReclaimOnDisk(t *testing.T) {
 		if i == 7 {
 			store.Full()
 			all, live := store.Used()
-			t.Logf("%d bytes in blocks, %d of them live", all, live)
+			t.Logf("blocks have %d bytes, of which %d are live", all, live)
 			require.Less(t, float64(all), 1.15*float64(live)+512<<10)
 		}
 		store.Close()
 	}
 }
 
-// TestOrphansGo: blocks that a crash left without a name are found by the next start, and by no earlier one.
+// TestOrphansGo checks that unreferenced blocks left by a crash are deleted after the next start, and not before.
 func TestOrphansGo(t *testing.T) {
 	dir := t.TempDir()
 	store := storetest.Open(t, storetest.Options{Dir: dir})
@@ -114,7 +114,7 @@ func TestOrphansGo(t *testing.T) {
 	}
 	_, err = large.Commit(ctx)
 	require.NoError(t, err)
-	require.Less(t, store.Full().BytesFreed, int64(300_000), "somebody may be about to name it")
+	require.Less(t, store.Full().BytesFreed, int64(300_000), "a writer may be about to refer to the block")
 	store.Close()
 	store = storetest.Open(t, storetest.Options{Dir: dir})
 	store.Want["kept"] = storetest.Filler(1, 300_000)
@@ -124,7 +124,8 @@ func TestOrphansGo(t *testing.T) {
 	store.Check()
 }
 
-// TestReadersKeepTheirBlocks reads while everything around is overwritten and reclaimed: each body is whole.
+// TestReadersKeepTheirBlocks reads objects while all objects are overwritten and reclaimed: each read must return one
+// complete version.
 func TestReadersKeepTheirBlocks(t *testing.T) {
 	store := storetest.Open(t, storetest.Options{Dir: t.TempDir(), Reclaim: reclaim.Options{DeadShare: 0.01}})
 	body := func(key, version int) []byte { return storetest.Filler(uint64(1000*key+version), 20_000) }
@@ -153,7 +154,7 @@ func TestReadersKeepTheirBlocks(t *testing.T) {
 					whole = whole || slices.Equal(got, body(k, v))
 				}
 				if !whole {
-					t.Errorf("key %d reads as nothing that was written", k)
+					t.Errorf("the content of key %d is not one of the versions that were written", k)
 					return
 				}
 			}
@@ -174,7 +175,7 @@ func TestReadersKeepTheirBlocks(t *testing.T) {
 	t.Logf("%d blocks freed", freed)
 }
 
-// TestDeletedWhileItMoves deletes and overwrites content between its copy and the switch, and at every other place.
+// TestDeletedWhileItMoves deletes and overwrites content while reclaim moves it, at each step of a round.
 func TestDeletedWhileItMoves(t *testing.T) {
 	for _, place := range []string{reclaim.HookMarked, reclaim.HookCopied, reclaim.HookSnapshot, reclaim.HookSwitched, reclaim.HookUnlinked} {
 		t.Run(place, func(t *testing.T) {
@@ -198,7 +199,7 @@ func TestDeletedWhileItMoves(t *testing.T) {
 	}
 }
 
-// TestAbortedUploads: aborting an upload frees the space of its parts.
+// TestAbortedUploads checks that aborting an upload frees the space of its parts.
 func TestAbortedUploads(t *testing.T) {
 	store := storetest.Open(t, storetest.Options{})
 	id := store.Upload("k", core.UploadInfo{})
@@ -212,11 +213,11 @@ func TestAbortedUploads(t *testing.T) {
 	require.Less(t, all, int64(1<<20))
 }
 
-// TestErrorsDeleteNothing makes every call of the blocks in a round fail in turn, once and for ever, done and not
-// done: whatever happens, nothing is lost, and the next round goes on.
+// TestErrorsDeleteNothing makes each call of the block store in a round fail in turn: once or permanently, and with the
+// operation done or not done. No content may be lost, and the next round must continue.
 func TestErrorsDeleteNothing(t *testing.T) {
 	for _, fault := range []coretest.Fault{{}, {On: true}, {Done: true}} {
-		points := 1 << 20 // until a run without failures has counted them
+		points := 1 << 20 // the first run has no failures, and counts the calls
 		for n := 0; n <= points; n += 1 + n/40 {
 			base := mem.NewBlocks()
 			faulty := coretest.NewFaultyBlocks(base)
@@ -230,7 +231,7 @@ func TestErrorsDeleteNothing(t *testing.T) {
 				require.NoError(t, err)
 			}
 			faulty.Fail(coretest.Fault{})
-			store.Set("after", storetest.Filler(1, 100)) // its record says which changes were reported as failed
+			store.Set("after", storetest.Filler(1, 100)) // its record voids the failed changes
 			store.Check()
 			store.Rebuilds(base.Crash())
 			store.Full()
@@ -238,11 +239,11 @@ func TestErrorsDeleteNothing(t *testing.T) {
 			store.Close()
 		}
 		require.Greater(t, points, 50)
-		t.Logf("%d points", points)
+		t.Logf("%d calls", points)
 	}
 }
 
-// syncedMeta notes when it is synced.
+// syncedMeta calls a function after each sync.
 type syncedMeta struct {
 	*mem.Meta
 	onSync func()
@@ -254,9 +255,9 @@ func (m *syncedMeta) Sync(ctx context.Context) (core.State, error) {
 	return st, err
 }
 
-// TestReclaimBesideRelaxedWrites cuts the power after writes that were answered before they were durable, and rounds
-// of reclaim between them: the store is in one of the states that it was in, none from before the last sync, and all
-// content is whole.
+// TestReclaimBesideRelaxedWrites simulates a power failure after relaxed writes, with rounds of reclaim between them.
+// The recovered store must be in one of its earlier states, not from before the last sync, and all content must be
+// intact.
 func TestReclaimBesideRelaxedWrites(t *testing.T) {
 	type moment struct {
 		want map[string][]byte
@@ -336,11 +337,11 @@ func TestReclaimBesideRelaxedWrites(t *testing.T) {
 	}
 	require.NotZero(t, lost)
 	require.NotZero(t, freed)
-	t.Logf("writes were lost %d times, %d blocks were freed", lost, freed)
+	t.Logf("%d power failures lost writes, %d blocks were freed", lost, freed)
 
 }
 
-// TestPause: no round runs during a pause.
+// TestPause checks that no round runs during a pause.
 func TestPause(t *testing.T) {
 	store := storetest.Open(t, storetest.Options{})
 	store.Churn(50)
@@ -356,7 +357,7 @@ func TestPause(t *testing.T) {
 			runtime.Gosched()
 			select {
 			case <-done:
-				t.Error("a round ran")
+				t.Error("a round ran during the pause")
 			default:
 			}
 		}

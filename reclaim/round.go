@@ -13,7 +13,7 @@ import (
 	"orcas/internal/mutant"
 )
 
-// errEnough ends a walk.
+// errEnough ends a walk over blocks.
 var errEnough = errors.New("enough")
 
 // round is one round of a Reclaimer.
@@ -21,7 +21,7 @@ type round struct {
 	*Reclaimer
 	ctx        context.Context
 	report     Report
-	replayFrom core.BlockID // packed blocks before this one are closed, and all of their changes are applied
+	replayFrom core.BlockID // packed blocks before this block are closed, and all of their changes have been applied
 }
 
 func (r *round) phase(name string, todo int) {
@@ -32,8 +32,8 @@ func (r *round) step() { r.note(func(s *Status) { s.Done++ }) }
 
 func (r *round) run() error {
 	if r.report.Full {
-		// Close the open block, so that it can be emptied too. This also moves replayFrom to the block generation of
-		// this start.
+		// Close the open block, so that it can be emptied too. This also moves replayFrom to the generation of this
+		// start.
 		if _, errs := r.o.Writer.DoAll(r.ctx, []batch.Write{{Change: &core.Void{}, Fresh: true}}); errs[0] != nil {
 			return errs[0]
 		}
@@ -70,7 +70,7 @@ func (r *round) setReplayFrom(replayFrom core.BlockID) {
 	}
 }
 
-// read updates the ledger. It deletes the segment lists in the garbage, except for those that are pinned.
+// read updates the ledger. It also deletes the segment lists in the garbage, except for pinned lists.
 func (r *round) read() error {
 	for {
 		if err := r.ledger.read(r.ctx, r.o.Meta); err != nil {
@@ -80,13 +80,13 @@ func (r *round) read() error {
 		if err != nil {
 			return err
 		}
-		if !dropped { // otherwise there is new garbage
+		if !dropped { // deleting lists creates new garbage
 			return r.ledger.measure(r.ctx, r.o.Blocks, r.replayFrom)
 		}
 	}
 }
 
-// dropLists deletes the segment lists in the garbage that no reader needs, and reports whether there were any.
+// dropLists deletes the segment lists in the garbage that are not pinned, and reports whether there were any.
 func (r *round) dropLists() (dropped bool, err error) {
 	entries, err := r.unpinnedLists(slices.Sorted(maps.Keys(r.ledger.lists)))
 	if err != nil || len(entries) == 0 {
@@ -95,7 +95,7 @@ func (r *round) dropLists() (dropped bool, err error) {
 	if err := r.quiet(); err != nil {
 		return false, err
 	}
-	if entries, err = r.unpinnedLists(entries); err != nil { // this answer is final
+	if entries, err = r.unpinnedLists(entries); err != nil { // after quiet, the result is final
 		return false, err
 	}
 	for _, entry := range entries {
@@ -107,7 +107,7 @@ func (r *round) dropLists() (dropped bool, err error) {
 	return len(entries) > 0, nil
 }
 
-// unpinnedLists returns the entries whose lists no reader pins.
+// unpinnedLists returns the entries whose lists are not pinned.
 func (r *round) unpinnedLists(entries []uint64) (free []uint64, err error) {
 	for _, entry := range entries {
 		isPinned, err := r.isPinnedList(r.ledger.lists[entry].List)
@@ -196,7 +196,7 @@ func (r *round) large() error {
 		delete(sizes, id)
 	}
 	maps.DeleteFunc(sizes, func(id core.BlockID, _ int64) bool { return r.ledger.blocks[id] != nil })
-	r.snaps.orphans = sizes // the rest are pinned blocks without a garbage entry
+	r.snaps.orphans = sizes // pinned blocks without a garbage entry remain for the next round
 	return r.forget(gone)
 }
 
@@ -224,7 +224,7 @@ func (r *round) packed() error {
 			consider(id, a.size, float64(a.dead)/float64(max(a.size, 1)))
 		}
 	}
-	for id, size := range r.snaps.packed { // as of the last mark
+	for id, size := range r.snaps.packed { // found by the last mark
 		consider(id, size, 1-float64(r.marked[id])/float64(max(size, 1)))
 	}
 	slices.SortFunc(list, func(a, b candidate) int { // blocks with nothing to copy come first
@@ -240,7 +240,7 @@ func (r *round) packed() error {
 	for i := range list {
 		ids[i] = list[i].id
 	}
-	// The ledger may have a size from when the block was still open, so look up the current one.
+	// The size in the ledger may be from a time when the block was still open, so look up the current size.
 	blocks, err := lookUp(r.ctx, r.o.Blocks, ids)
 	if err != nil {
 		return err
@@ -260,7 +260,7 @@ func (r *round) packed() error {
 	return nil
 }
 
-// unlink deletes those of the given dead blocks that are not pinned, and then their garbage entries. It returns the
+// unlink deletes the given dead blocks, except for pinned blocks, and then their garbage entries. It returns the
 // deleted blocks.
 func (r *round) unlink(ids []core.BlockID, sizes map[core.BlockID]int64) ([]core.BlockID, error) {
 	free := func(id core.BlockID) bool { return !r.isPinned(id, sizes[id]) }
@@ -274,7 +274,7 @@ func (r *round) unlink(ids []core.BlockID, sizes map[core.BlockID]int64) ([]core
 	if err := r.quiet(); err != nil {
 		return nil, err
 	}
-	if ids = filter(ids, free); len(ids) == 0 { // this answer is final
+	if ids = filter(ids, free); len(ids) == 0 { // after quiet, the result is final
 		return nil, nil
 	}
 	if mutant.Is("forget-early") {
@@ -297,7 +297,7 @@ func (r *round) unlink(ids []core.BlockID, sizes map[core.BlockID]int64) ([]core
 	return ids, r.forget(ids)
 }
 
-// filter returns the elements of ids that keep accepts, in a new slice.
+// filter returns, in a new slice, the elements of ids for which keep returns true.
 func filter(ids []core.BlockID, keep func(core.BlockID) bool) (kept []core.BlockID) {
 	for _, id := range ids {
 		if keep(id) {
@@ -307,7 +307,7 @@ func filter(ids []core.BlockID, keep func(core.BlockID) bool) (kept []core.Block
 	return kept
 }
 
-// freeTogether is the number of entries that one change deletes, and changesTogether the number of changes per sync.
+// freeTogether is the number of entries that one change deletes. changesTogether is the number of changes per sync.
 const (
 	freeTogether    = 1000
 	changesTogether = 64
@@ -334,8 +334,8 @@ func (r *round) forget(ids []core.BlockID) error {
 	return nil
 }
 
-// damaged reports a block that is kept because it cannot be read.
+// damaged adds a damaged block, which must be kept, to the report.
 func (r *round) damaged(id core.BlockID) {
 	r.report.Damaged = append(r.report.Damaged, id.String())
-	r.log.Error("block is damaged, so it is not freed", "block", id)
+	r.log.Error("a block is damaged and cannot be freed", "block", id)
 }

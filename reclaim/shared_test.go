@@ -15,7 +15,7 @@ import (
 	"orcas/reclaim"
 )
 
-// shared is the blocks of two servers in one place. New blocks are those of the first.
+// shared is a block store that contains the blocks of two stores. New blocks belong to own.
 type shared struct{ own, other *mem.Blocks }
 
 func (s *shared) of(id core.BlockID) core.Blocks {
@@ -36,7 +36,7 @@ func (s *shared) Open(ctx context.Context, e core.Extent) (core.BlockReader, err
 func (s *shared) Delete(ctx context.Context, id core.BlockID) error { return s.of(id).Delete(ctx, id) }
 
 func (s *shared) Walk(ctx context.Context, from core.BlockID, fn func(core.BlockInfo) error) error {
-	for _, b := range []*mem.Blocks{s.other, s.own} { // in the order of their IDs, see newShared
+	for _, b := range []*mem.Blocks{s.other, s.own} { // in the order of their IDs (see newShared)
 		if err := b.Walk(ctx, from, fn); err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func (s *shared) Walk(ctx context.Context, from core.BlockID, fn func(core.Block
 
 func (s *shared) Close() error { return nil }
 
-// storeOf returns the number of a store, in which a block is made for that.
+// storeOf returns the store number in the block IDs of b. To find it, it creates a block and aborts it.
 func storeOf(b *mem.Blocks) uint64 {
 	w, err := b.Create(context.Background(), core.BlockOptions{Kind: core.Large})
 	if err != nil {
@@ -56,8 +56,8 @@ func storeOf(b *mem.Blocks) uint64 {
 	return w.Block().Store()
 }
 
-// newShared returns blocks of which those of the other server have the lower IDs, and are of an earlier generation:
-// what would be garbage if they were of the own store.
+// newShared returns a block store in which the blocks of other have lower IDs and an earlier generation than those of
+// own. If they belonged to own, they would be garbage.
 func newShared() *shared {
 	for {
 		s := &shared{own: mem.NewBlocks().Crash(), other: mem.NewBlocks()}
@@ -75,8 +75,8 @@ func blocksOf(t *testing.T, b core.Blocks) (list []core.BlockInfo) {
 	return list
 }
 
-// TestBlocksOfOthersStay: another server keeps its blocks and its snapshot in the same place. The metadata of this one
-// names none of them; a round frees what is dead here, and leaves everything else alone.
+// TestBlocksOfOthersStay checks that a round does not touch the blocks and the snapshot of another store in the same
+// place, although the metadata does not refer to them.
 func TestBlocksOfOthersStay(t *testing.T) {
 	ctx := t.Context()
 	blocks, meta := newShared(), mem.NewMeta()
@@ -103,7 +103,7 @@ func TestBlocksOfOthersStay(t *testing.T) {
 	}
 	report, err := r.Round(ctx, true)
 	require.NoError(t, err)
-	require.Positive(t, report.BlocksFreed, "what is dead here is freed")
+	require.Positive(t, report.BlocksFreed, "dead blocks of this store were not freed")
 	require.NoError(t, r.Snapshot(ctx))
 	require.NoError(t, r.Snapshot(ctx))
 	require.Equal(t, others, blocksOf(t, blocks.other))
@@ -113,7 +113,7 @@ func TestBlocksOfOthersStay(t *testing.T) {
 			snapshots++
 		}
 	}
-	require.Equal(t, 1, snapshots, "the old snapshot of this store is gone")
+	require.Equal(t, 1, snapshots, "the old snapshot of this store still exists")
 }
 
 // putting returns the write of an object.
