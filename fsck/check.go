@@ -3,9 +3,9 @@
 //   - Check compares the metadata with itself and with the blocks, and reports every difference.
 //   - Repair copies the consistent part of one metadata engine into an empty one.
 //   - Compare finds missing blocks that the metadata refers to; EachLost lists the objects with content in them.
-//   - FindReferrers finds the objects that refer to a content, and EachRow reads all rows; the scrub uses them as well.
+//   - FindReferrers finds the objects that refer to damaged content, and EachRow reads all rows. The scrub uses both.
 //
-// Nothing here writes to a store in use.
+// No function of this package writes to a store in use.
 package fsck
 
 import (
@@ -21,13 +21,13 @@ import (
 	"orcas/core"
 )
 
-// Check compares the metadata with itself and with the blocks. It changes nothing.
+// Check compares the metadata with itself and with the blocks. It does not change anything.
 //
-// One pass over all metadata, as of one moment (core.Snapshotter), counts the segments that refer to each content,
-// and collects the extents of each content and of the garbage. Then Check walks the blocks, reads the listings page
-// by page, and, with Options.Content, reads all content. Before it reports a content as missing or damaged, it looks
-// it up in the metadata again, because reclaim may have moved or freed it since. A second pass over the metadata, made
-// only if something is wrong with a content, finds the names of the objects that refer to it.
+// One pass over all metadata, as of one moment (core.Snapshotter), counts the segments that refer to each DataID, and
+// collects the extents of all content and of the garbage. Then Check walks the blocks and reads the listings page by
+// page. If Options.Content is set, it also reads all content. Before it reports content as missing or damaged, it looks
+// up the content in the metadata again, because reclaim may have moved or freed it in the meantime. If content has
+// differences, a second pass over the metadata finds the names of the objects that refer to it.
 //
 // So Check may run while the store is in use. It needs about 150 bytes of memory per object.
 func Check(ctx context.Context, meta Source, blocks core.Blocks, o Options) (*Report, error) {
@@ -58,13 +58,13 @@ type Source interface {
 
 // Options configure Check. The zero value is ready to use.
 type Options struct {
-	Content        bool  // read and verify every frame of every live content
+	Content        bool  // read and verify every frame of live content
 	BytesPerSecond int64 // maximum rate of reading content; 0 means no limit
-	// Waiting is the number of changes in the blocks that the next start will apply. If there are any, the metadata
-	// does not know the blocks from State.ReplayFrom on yet, and a missing block may be one that those changes
-	// released.
+	// Waiting is the number of changes in the blocks that the next start will apply. If it is not 0, the metadata does
+	// not know about the blocks from State.ReplayFrom on, and those changes may have released the content of a missing
+	// block.
 	Waiting        int
-	MaxDifferences int // maximum number of differences in the report; all are counted; default 10,000
+	MaxDifferences int // maximum number of differences to list in the report; default 10,000
 
 	// Progress is called with the current phase; total is 0 if it is unknown. It must return quickly.
 	Progress func(phase string, done, total int64)
@@ -81,19 +81,19 @@ type Difference struct {
 // The kinds of differences.
 const (
 	KindRow        = "row"        // a row of the metadata cannot be read
-	KindEngine     = "engine"     // the metadata engine's own check found something
-	KindReferences = "references" // the reference count of a content is wrong
-	KindUnused     = "unused"     // no segment refers to a content
+	KindEngine     = "engine"     // the metadata engine's own check found damage
+	KindReferences = "references" // the reference count of content is wrong
+	KindUnused     = "unused"     // no segment refers to the content
 	KindNoContent  = "no-content" // segments refer to content that has no row
 	KindNoBlock    = "no-block"   // content is in a missing block
 	KindExtent     = "extent"     // content extends beyond the end of its block, or its extents do not fit its size
 	KindOverlap    = "overlap"    // two extents share bytes
 	KindSize       = "size"       // segments do not cover their version or part, or reach beyond their content
 	KindBucket     = "bucket"     // a version or upload belongs to a bucket that does not exist
-	KindLatest     = "latest"     // a key has two newest versions, or the newest is not the one listed as current
+	KindLatest     = "latest"     // a key has two newest versions, or its newest version is not listed as current
 	KindNull       = "null"       // a key has two null versions
-	KindList       = "list"       // nothing refers to a list of parts, or it is both garbage and in use
-	KindNumber     = "number"     // a number is in use that has not been assigned yet
+	KindList       = "list"       // a list of parts has no references, or is both garbage and in use
+	KindNumber     = "number"     // a sequence or DataID is in use that has not been assigned yet
 	KindListing    = "listing"    // listings disagree with the rows
 	KindHeader     = "header"     // the header of a block is damaged
 	KindContent    = "content"    // a frame of live content is damaged, or a checksum of the content does not match
@@ -116,7 +116,7 @@ type Report struct {
 	Parts        int   `json:"parts"`
 	Contents     int   `json:"contents"`
 	ContentBytes int64 `json:"content_bytes"` // plain bytes
-	BytesRead    int64 `json:"bytes_read"`    // bytes of content read
+	BytesRead    int64 `json:"bytes_read"`    // stored bytes of content that were read
 
 	Blocks     int   `json:"blocks"`
 	BlockBytes int64 `json:"block_bytes"`
@@ -125,8 +125,8 @@ type Report struct {
 	GarbageBytes  int64  `json:"garbage_bytes"`   // bytes in garbage entries of the metadata
 	UnusedBlocks  int    `json:"unused_blocks"`   // blocks without live content (they may contain records)
 	UnusedBytes   int64  `json:"unused_bytes"`    // size of the unused blocks
-	UnknownBlocks int    `json:"unknown_blocks"`  // blocks that the metadata will know only after the next start
-	Notes         []Note `json:"notes,omitempty"` // facts that are not differences, but worth knowing
+	UnknownBlocks int    `json:"unknown_blocks"`  // blocks that the metadata does not know about until the next start
+	Notes         []Note `json:"notes,omitempty"` // useful facts that are not differences
 
 	Found       int            `json:"found"` // total number of differences
 	ByKind      map[string]int `json:"by_kind"`
@@ -136,7 +136,7 @@ type Report struct {
 
 // RowsLost reports whether a difference shows that rows of the metadata are lost: damaged, missing, or unreachable
 // because of a damaged page. They can be recovered only from the records in the blocks, not from the rest of the
-// metadata. All other differences can be repaired from the metadata itself, or are about blocks.
+// metadata. All other differences can be repaired from the metadata itself, or concern blocks.
 func (r *Report) RowsLost() bool {
 	for _, kind := range []string{KindRow, KindEngine, KindUnused, KindNoContent, KindSize, KindBucket, KindList} {
 		if r.ByKind[kind] > 0 {
@@ -146,21 +146,22 @@ func (r *Report) RowsLost() bool {
 	return false
 }
 
-// Note is a line about something that is not a difference.
+// Note is a line about a fact that is not a difference.
 type Note string
 
-// WriteText writes the report as text for people.
+// WriteText writes the report as readable text.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "metadata up to change %d: %d buckets, %d versions, %d uploads, %d parts, %d contents of %d bytes\n",
+	fmt.Fprintf(&b, "metadata up to change %d: %d buckets, %d versions, %d uploads, %d parts, %d pieces of content with %d bytes\n",
 		r.Seq, r.Buckets, r.Versions, r.Uploads, r.Parts, r.Contents, r.ContentBytes)
-	fmt.Fprintf(&b, "%d blocks of %d bytes: %d bytes are live, %d known as garbage; %d blocks of %d bytes hold no content\n",
+	fmt.Fprintf(&b, "%d blocks with %d bytes: %d bytes are live, %d are known garbage; %d blocks with %d bytes have no content\n",
 		r.Blocks, r.BlockBytes, r.LiveBytes, r.GarbageBytes, r.UnusedBlocks, r.UnusedBytes)
 	if r.WithContent {
 		fmt.Fprintf(&b, "%d bytes of content were read\n", r.BytesRead)
 	}
 	if r.Waiting > 0 {
-		fmt.Fprintf(&b, "%d changes wait in the blocks for the next start; %d blocks are not known before that\n", r.Waiting, r.UnknownBlocks)
+		fmt.Fprintf(&b, "%d changes wait in the blocks for the next start; the metadata does not know about %d blocks yet\n",
+			r.Waiting, r.UnknownBlocks)
 	}
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "note: %s\n", n)
@@ -179,22 +180,22 @@ func (r *Report) WriteText(w io.Writer) error {
 	case r.Error != "":
 		fmt.Fprintf(&b, "the check failed: %s\n", r.Error)
 	case r.Found == 0:
-		fmt.Fprintf(&b, "no difference, in %.1f seconds\n", r.Seconds)
+		fmt.Fprintf(&b, "no differences found in %.1f seconds\n", r.Seconds)
 	default:
-		fmt.Fprintf(&b, "%d differences, in %.1f seconds\n", r.Found, r.Seconds)
+		fmt.Fprintf(&b, "%d differences found in %.1f seconds\n", r.Found, r.Seconds)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// pageSize is the number of rows that are read at once, and dataTogether the number of contents that are looked up at
-// once.
+// pageSize is the number of rows that are read per call. dataTogether is the number of DataIDs that are looked up per
+// call.
 const (
 	pageSize     = 1000
 	dataTogether = 500
 )
 
-// errEnough ends a walk.
+// errEnough ends a walk over blocks or rows.
 var errEnough = errors.New("enough")
 
 // check is one run of Check.
@@ -217,15 +218,15 @@ type check struct {
 	latest, nulls              hashes // hashes of the keys with a newest or a null version
 
 	dictionaries map[uint32]error                 // all dictionaries; the error is not nil if one is damaged
-	coded        map[uint32]map[core.DataID]int64 // plain sizes of the contents that use each dictionary
+	coded        map[uint32]map[core.DataID]int64 // the content that uses each dictionary, with its plain size
 
 	about []about // differences to be reported once the names of the objects are known
 }
 
-// content holds the counts of one content.
+// content holds the counts for one DataID.
 type content struct {
 	size          int64 // plain bytes, or noRow if segments refer to the content but it has no row
-	end           int64 // end of the segment that reaches farthest
+	end           int64 // the maximum end of its segments
 	refs, counted int32
 }
 
@@ -233,7 +234,7 @@ const noRow = -1
 
 // list holds the counts of one list of parts.
 type list struct {
-	bytes, size int64 // bytes in its parts, and the size of the version that has it
+	bytes, size int64 // total size of its parts, and the size that its version expects
 	parts       int32
 	versions    int32
 	upload      bool
@@ -249,7 +250,7 @@ type block struct {
 	found      bool
 }
 
-// ownedExtent is an extent and its owner: a content or a garbage entry.
+// ownedExtent is an extent and its owner: content or a garbage entry.
 type ownedExtent struct {
 	offset, length int64
 	owner          uint64
@@ -265,7 +266,7 @@ func (p *ownedExtent) String() string {
 	return fmt.Sprint("content ", p.owner)
 }
 
-// about is a difference about a content. The names of the objects are added later.
+// about is a difference that concerns content. The names of the objects are added later.
 type about struct {
 	Difference
 	data core.DataID
@@ -288,7 +289,7 @@ func (c *check) run() error {
 // differ adds a difference to the report.
 func (c *check) differ(d Difference) { c.report.add(d, c.o.MaxDifferences) }
 
-// Add adds a difference that the caller found.
+// Add adds a difference that the caller has found.
 func (r *Report) Add(d Difference) { r.add(d, len(r.Differences)+1) }
 
 func (r *Report) add(d Difference, most int) {
@@ -299,7 +300,7 @@ func (r *Report) add(d Difference, most int) {
 	}
 }
 
-// differAbout records a difference about a content, to be reported by nameContents.
+// differAbout records a difference that concerns content. It is reported by nameContents.
 func (c *check) differAbout(id core.DataID, kind string, size int64, format string, args ...any) {
 	d := Difference{Kind: kind, Where: fmt.Sprint("content ", id), Text: fmt.Sprintf(format, args...), Bytes: max(size, 0)}
 	if len(c.about) < c.o.MaxDifferences {
@@ -315,7 +316,7 @@ func (c *check) note(format string, args ...any) {
 	}
 }
 
-// nameContents adds the names of the objects to the differences about contents, and reports these differences.
+// nameContents reports the differences that concern content, with the names of the objects that refer to it.
 func (c *check) nameContents() error {
 	if len(c.about) == 0 {
 		return nil

@@ -22,7 +22,8 @@ func TestMain(m *testing.M) {
 
 var ctx = context.Background()
 
-// TestCheckFindsNothing: a store that was used in every way, reclaimed and restarted, is sound, in memory and on disk.
+// TestCheckFindsNothing checks that a store has no differences after all kinds of writes, reclaim and restarts, in
+// memory and on disk.
 func TestCheckFindsNothing(t *testing.T) {
 	store := storetest.Open(t, storetest.Options{})
 	store.Versioned("versioned")
@@ -59,7 +60,7 @@ func TestCheckFindsNothing(t *testing.T) {
 	}
 }
 
-// TestCheckWhileInUse: a check of a store in use reports nothing.
+// TestCheckWhileInUse checks a store in use: there must be no differences.
 func TestCheckWhileInUse(t *testing.T) {
 	store := storetest.Open(t, storetest.Options{Dir: t.TempDir()})
 	store.Versioned("versioned")
@@ -90,31 +91,32 @@ func (s *spoiler) Apply(ctx context.Context, changes []core.Change) ([]core.Resu
 	return s.Meta.Apply(ctx, changes)
 }
 
-// TestCheckOfHeads: a whole row with a wrong checksum of the beginning of its content is found if the content is read.
+// TestCheckOfHeads checks that a wrong checksum of the beginning of content, in an intact row, is found if Check reads
+// the content.
 func TestCheckOfHeads(t *testing.T) {
 	const frame = 256 << 10
-	for _, spoilt := range []int64{0, core.HeadSize + 1, frame, frame + 1, 5 << 20} {
-		t.Run(fmt.Sprint(spoilt), func(t *testing.T) {
+	for _, spoiled := range []int64{0, core.HeadSize + 1, frame, frame + 1, 5 << 20} {
+		t.Run(fmt.Sprint(spoiled), func(t *testing.T) {
 			meta := mem.NewMeta()
 			store := storetest.Open(t, storetest.Options{
-				Meta: meta, Batch: batch.Options{Meta: &spoiler{meta, spoilt}}, FS: storetest.Plain(),
+				Meta: meta, Batch: batch.Options{Meta: &spoiler{meta, spoiled}}, FS: storetest.Plain(),
 			})
 			for i, size := range []int{1, core.HeadSize - 1, core.HeadSize, core.HeadSize + 1, frame, frame + 1, 5 << 20} {
 				store.Put(fmt.Sprint("key-", size), storetest.Random(uint64(i), size))
 			}
-			if spoilt == 0 {
+			if spoiled == 0 {
 				store.RequireSound()
 				return
 			}
 			report, err := fsck.Check(ctx, meta, store.Blocks, fsck.Options{})
 			require.NoError(t, err)
-			require.Zero(t, report.Found, "only the content shows it")
+			require.Zero(t, report.Found, "only reading the content can find the difference")
 			report, err = fsck.Check(ctx, meta, store.Blocks, fsck.Options{Content: true})
 			require.NoError(t, err)
 			require.Len(t, report.Differences, 1)
 			d := report.Differences[0]
 			require.Equal(t, fsck.KindContent, d.Kind)
-			require.Contains(t, d.Where, fmt.Sprint("key-", spoilt))
+			require.Contains(t, d.Where, fmt.Sprint("key-", spoiled))
 			require.Contains(t, d.Text, "the SHA-256 of its first 65536 bytes does not match")
 		})
 	}

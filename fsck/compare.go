@@ -15,8 +15,8 @@ type Comparison struct {
 	Time    time.Time      // when the comparison began
 	Seconds float64        // how long it took
 	Blocks  int            // number of blocks that should contain content
-	Missing []MissingBlock // the missing ones, ordered by ID
-	Needed  string         // why recovery needs something that is missing; empty if it does not
+	Missing []MissingBlock // the missing blocks, ordered by ID
+	Needed  string         // why recovery is impossible with the blocks that are left; empty if it is possible
 }
 
 // MissingBlock describes a missing block and the content that should be in it.
@@ -26,7 +26,7 @@ type MissingBlock struct {
 	Bytes    int64 // stored bytes
 }
 
-// Lost returns the total content of the missing blocks. A content in several of them counts once for each.
+// Lost returns the total content of the missing blocks. Content in several missing blocks is counted once for each.
 func (c *Comparison) Lost() (contents int, bytes int64) {
 	for _, m := range c.Missing {
 		contents += m.Contents
@@ -35,17 +35,18 @@ func (c *Comparison) Lost() (contents int, bytes int64) {
 	return contents, bytes
 }
 
-// severeShare is the share of missing blocks above which a file system is probably missing, rather than some files.
+// severeShare is the share of missing blocks above which a file system is probably not mounted, rather than some files
+// missing.
 const severeShare = 0.01
 
-// Severe returns the reason why nothing should be written before an operator has looked, or "" if there is none: at
-// least two blocks and more than 1% of them are missing, or something that recovery needs is missing.
+// Severe returns the reason why the store should not be written to before an operator has examined it, or "" if there
+// is none: at least two blocks and more than 1% of all blocks are missing, or a block that recovery needs is missing.
 func (c *Comparison) Severe() string {
 	if c.Needed != "" {
 		return c.Needed
 	}
 	if n := len(c.Missing); n >= 2 && float64(n) > severeShare*float64(c.Blocks) {
-		return fmt.Sprintf("%d of the %d blocks that hold content are missing", n, c.Blocks)
+		return fmt.Sprintf("%d of %d blocks with content are missing", n, c.Blocks)
 	}
 	return ""
 }
@@ -56,7 +57,7 @@ type placeCount struct {
 	bytes    int64
 }
 
-// eachPlace calls emit for each content and each block that it is in.
+// eachPlace calls emit for each DataID and each block that its content is in.
 func eachPlace(ctx context.Context, meta core.Meta, emit func(id core.DataID, block core.BlockID, length int64)) error {
 	if p, ok := core.As[core.Placer](meta); ok {
 		return p.Places(ctx, func(id core.DataID, block core.BlockID, length int64) error {
@@ -66,7 +67,7 @@ func eachPlace(ctx context.Context, meta core.Meta, emit func(id core.DataID, bl
 	}
 	s, ok := core.As[core.Snapshotter](meta)
 	if !ok {
-		return core.E("fsck.Compare", core.Unsupported, fmt.Errorf("this engine cannot list its contents"))
+		return core.E("fsck.Compare", core.Unsupported, fmt.Errorf("the metadata engine cannot list all content"))
 	}
 	data := func(d *core.DataInfo) {
 		if d != nil {
@@ -86,10 +87,9 @@ func eachPlace(ctx context.Context, meta core.Meta, emit func(id core.DataID, bl
 	})
 }
 
-// Compare finds missing blocks that should contain content. It may run while the store is in use. It reads the
-// metadata before it lists the blocks, so a block that is not in the list was freed in between, or is missing. To
-// distinguish the two, Compare reads the metadata again: if content is still recorded in the block, the block cannot
-// have been freed.
+// Compare finds missing blocks that should contain content. It may run while the store is in use. It reads the metadata
+// before it lists the blocks, so a block that is not in the list was either freed in between, or is missing. To find
+// out, Compare reads the metadata again: if it still places content in the block, the block cannot have been freed.
 func Compare(ctx context.Context, meta core.Meta, blocks core.Blocks) (*Comparison, error) {
 	const op = "fsck.Compare"
 	c := &Comparison{Time: time.Now().UTC()}
@@ -126,12 +126,12 @@ func Compare(ctx context.Context, meta core.Meta, blocks core.Blocks) (*Comparis
 	return c, nil
 }
 
-// adder returns a function that counts the contents and bytes in each block: in every block if all is true, otherwise
-// only in the blocks that counts already contains.
+// adder returns a function that counts the pieces of content and the bytes in each block: in every block if all is
+// true, otherwise only in the blocks that counts already contains.
 func adder(counts map[core.BlockID]*placeCount, all bool) func(core.DataID, core.BlockID, int64) {
 	var last core.BlockID
 	var of *placeCount      // the counts of last; nil if last is not counted
-	var content core.DataID // the content counted most recently in last
+	var content core.DataID // the content that was last counted in that block
 	return func(id core.DataID, block core.BlockID, length int64) {
 		if block != last {
 			if last, of = block, counts[block]; of == nil && all {
@@ -149,30 +149,30 @@ func adder(counts map[core.BlockID]*placeCount, all bool) func(core.DataID, core
 	}
 }
 
-// isThere reports whether a block with this ID exists. It does not use Open, which would also find a block whose file
-// is open but has been unlinked.
-func isThere(ctx context.Context, blocks core.Blocks, id core.BlockID) (there bool, err error) {
+// blockExists reports whether a block with this ID exists. It does not use Open, which would also find a deleted block
+// whose file is still open.
+func blockExists(ctx context.Context, blocks core.Blocks, id core.BlockID) (exists bool, err error) {
 	err = blocks.Walk(ctx, id, func(b core.BlockInfo) error {
-		there = b.ID == id
+		exists = b.ID == id
 		return errEnough
 	})
 	if err == errEnough {
 		err = nil
 	}
-	return there, err
+	return exists, err
 }
 
-// MissingForRecovery returns why recovery needs something that is missing, or "" if it does not. Recovery needs the
-// block at State.ReplayFrom, which contains the newest records, unless a snapshot covers them all. MissingForRecovery
-// reads very little.
+// MissingForRecovery returns why recovery is impossible, or "" if it is possible. Recovery needs the block at
+// State.ReplayFrom, which contains the newest records, unless a snapshot covers them all. MissingForRecovery reads very
+// little.
 func MissingForRecovery(ctx context.Context, meta core.Meta, blocks core.Blocks) (string, error) {
 	for {
 		st, err := meta.State(ctx)
 		if err != nil || st.ReplayFrom.IsZero() {
 			return "", err
 		}
-		there, err := isThere(ctx, blocks, st.ReplayFrom)
-		if there || err != nil {
+		exists, err := blockExists(ctx, blocks, st.ReplayFrom)
+		if exists || err != nil {
 			return "", err
 		}
 		now, err := meta.State(ctx)
@@ -180,12 +180,12 @@ func MissingForRecovery(ctx context.Context, meta core.Meta, blocks core.Blocks)
 			return "", err
 		}
 		if now.ReplayFrom != st.ReplayFrom {
-			continue // it was closed, emptied and freed in the meantime
+			continue // the block was closed, emptied and freed in the meantime
 		}
 		list, err := snapshot.List(ctx, blocks)
 		if err != nil || len(list) > 0 && list[0].Seq >= now.Seq {
 			return "", err
 		}
-		return fmt.Sprintf("block %v is missing, which holds the newest records of the metadata", st.ReplayFrom), nil
+		return fmt.Sprintf("block %v, with the newest records of the metadata, is missing", st.ReplayFrom), nil
 	}
 }

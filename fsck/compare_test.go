@@ -13,7 +13,7 @@ import (
 	"orcas/storetest"
 )
 
-// compared compares the blocks with the metadata.
+// compared returns the comparison of the blocks with the metadata.
 func compared(store *storetest.Store) *fsck.Comparison {
 	store.T.Helper()
 	found, err := fsck.Compare(ctx, store.Meta, store.Blocks)
@@ -21,7 +21,7 @@ func compared(store *storetest.Store) *fsck.Comparison {
 	return found
 }
 
-// lostIn returns what is lost, by its name.
+// lostIn returns the lost objects, by name.
 func lostIn(store *storetest.Store, found *fsck.Comparison) map[string]fsck.LostObject {
 	store.T.Helper()
 	lost := map[string]fsck.LostObject{}
@@ -32,7 +32,7 @@ func lostIn(store *storetest.Store, found *fsck.Comparison) map[string]fsck.Lost
 	return lost
 }
 
-// liveBlocks returns the kinds of the blocks with content in them.
+// liveBlocks returns the blocks with live content, and their kinds.
 func liveBlocks(store *storetest.Store) map[core.BlockID]core.BlockKind {
 	store.T.Helper()
 	named, live := map[core.BlockID]bool{}, map[core.BlockID]core.BlockKind{}
@@ -50,23 +50,23 @@ func liveBlocks(store *storetest.Store) map[core.BlockID]core.BlockKind {
 	return live
 }
 
-// unlisted is blocks that cannot be listed.
+// unlisted is a block store that cannot be walked.
 type unlisted struct{ core.Blocks }
 
-var errUnlisted = errors.New("no list")
+var errUnlisted = errors.New("cannot list the blocks")
 
 func (unlisted) Walk(context.Context, core.BlockID, func(core.BlockInfo) error) error {
 	return errUnlisted
 }
 
-// ofBothDrivers runs a test over blocks in memory and over files.
+// ofBothDrivers runs a test with blocks in memory and with files.
 func ofBothDrivers(t *testing.T, test func(store *storetest.Store)) {
 	t.Run("memory", func(t *testing.T) { test(storetest.Open(t, storetest.Options{})) })
 	t.Run("disk", func(t *testing.T) { test(storetest.Open(t, storetest.Options{Dir: t.TempDir()})) })
 }
 
-// TestCompare takes blocks away one after the other: each is found, with the objects that cannot be read any more, and
-// no other.
+// TestCompare deletes blocks one after the other. Compare must find each one, and EachLost must list exactly the
+// objects that cannot be read any more.
 func TestCompare(t *testing.T) { ofBothDrivers(t, testCompare) }
 
 func testCompare(store *storetest.Store) {
@@ -94,7 +94,7 @@ func testCompare(store *storetest.Store) {
 			}
 		}
 		if victim.IsZero() {
-			continue // all that is packed is in one block
+			continue // all packed content is in one block
 		}
 		require.NoError(store.T, store.Blocks.Delete(ctx, victim))
 		found := compared(store)
@@ -130,7 +130,7 @@ func testCompare(store *storetest.Store) {
 		}
 	}
 
-	// What is deleted, or overwritten, is not lost any more.
+	// Objects that are deleted or overwritten are not lost any more.
 	for _, l := range lost {
 		if l.Upload != "" {
 			require.NoError(store.T, store.FS.AbortUpload(ctx, store.Bucket, l.Key, id))
@@ -142,17 +142,18 @@ func testCompare(store *storetest.Store) {
 		require.NoError(store.T, err)
 		require.NoError(store.T, store.In(b).DeleteVersion(l.Key, v))
 	}
-	_, err = store.Reclaimer.Round(ctx, false) // lists of parts go slice by slice
+	_, err = store.Reclaimer.Round(ctx, false) // deletes the lists of parts
 	require.NoError(store.T, err)
 	found = compared(store)
 	require.Empty(store.T, found.Missing)
 	require.Empty(store.T, lostIn(store, found))
 }
 
-// TestCompareFindsTheFloor: a start needs the block with the newest records, unless a snapshot has them all.
-func TestCompareFindsTheFloor(t *testing.T) { ofBothDrivers(t, testCompareFindsTheFloor) }
+// TestCompareFindsMissingRecords checks that a start needs the block with the newest records, unless a snapshot covers
+// them all.
+func TestCompareFindsMissingRecords(t *testing.T) { ofBothDrivers(t, testCompareFindsMissingRecords) }
 
-func testCompareFindsTheFloor(store *storetest.Store) {
+func testCompareFindsMissingRecords(store *storetest.Store) {
 	store.Put("key", storetest.Filler(1, 70_000))
 	st, err := store.Meta.State(ctx)
 	require.NoError(store.T, err)
@@ -164,7 +165,7 @@ func testCompareFindsTheFloor(store *storetest.Store) {
 	require.Empty(store.T, compared(store).Needed)
 }
 
-// TestCompareWhileInUse: nothing is missing while content moves, and is deleted and freed.
+// TestCompareWhileInUse checks that no blocks are reported as missing while content is moved, deleted and freed.
 func TestCompareWhileInUse(t *testing.T) {
 	store := storetest.Open(t, storetest.Options{Dir: t.TempDir()})
 	require.NotZero(t, store.WhileInUse(25, func() {
@@ -185,7 +186,7 @@ func TestSevere(t *testing.T) {
 	}
 }
 
-// TestCompareFails: what cannot be listed is not missing.
+// TestCompareFails checks that Compare and EachLost return errors of the drivers and of emit.
 func TestCompareFails(t *testing.T) {
 	store := storetest.Open(t, storetest.Options{})
 	store.Put("key", storetest.Filler(1, 100))
@@ -201,10 +202,10 @@ func TestCompareFails(t *testing.T) {
 		}
 	}
 	err = fsck.EachLost(ctx, store.Meta, compared(store), func(fsck.LostObject) error { return stop })
-	require.ErrorIs(t, err, stop, "who lists goes away")
+	require.ErrorIs(t, err, stop, "the error of emit")
 }
 
-// versionOf reads a version of a report.
+// versionOf parses a version in a report.
 func versionOf(s string) (core.Version, error) {
 	if s == core.Null.String() {
 		return core.Null, nil

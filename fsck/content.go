@@ -7,7 +7,7 @@ import (
 	"orcas/core/verify"
 )
 
-// readContents reads every live content, in the order of positions in the blocks.
+// readContents reads all live content, in the order of its position in the blocks.
 func (c *check) readContents() error {
 	if !c.o.Content {
 		return nil
@@ -73,10 +73,10 @@ func (c *check) readSnapshots() error {
 		}
 		for _, s := range found.Damaged {
 			c.differ(Difference{Kind: KindSnapshot, Where: "block " + n.id.String(), Bytes: s.To - s.From,
-				Text: fmt.Sprintf("%d bytes at %d are damaged", s.To-s.From, s.From)})
+				Text: fmt.Sprintf("%d bytes at offset %d are damaged", s.To-s.From, s.From)})
 		}
 		if !found.Ended {
-			c.note("the snapshot in block %v has no end", n.id)
+			c.note("the snapshot in block %v is incomplete", n.id)
 		}
 	}
 	return nil

@@ -79,19 +79,19 @@ func (c *check) content(d *core.DataInfo) {
 	c.report.ContentBytes += d.Size
 	n, known := c.contents[d.ID]
 	if known && n.size != noRow {
-		c.differAbout(d.ID, KindReferences, d.Size, "it has two rows")
+		c.differAbout(d.ID, KindReferences, d.Size, "the content has two rows")
 	}
 	n.size, n.refs = d.Size, int32(d.Refs)
 	c.codedWith(d)
 	c.contents[d.ID] = n
 	if d.ID >= c.state.NextData {
-		c.differAbout(d.ID, KindNumber, d.Size, "numbers from %d on were not given away yet", c.state.NextData)
+		c.differAbout(d.ID, KindNumber, d.Size, "DataIDs from %d on have not been assigned yet", c.state.NextData)
 	}
 	total := int64(0)
 	for i, e := range d.Extents {
 		total += e.Length
 		if e.Length <= 0 || e.Offset < frame.BlockHeaderSize {
-			c.differAbout(d.ID, KindExtent, d.Size, "%d bytes at %d of block %v cannot be frames", e.Length, e.Offset, e.Block)
+			c.differAbout(d.ID, KindExtent, d.Size, "%d bytes at offset %d of block %v cannot be frames", e.Length, e.Offset, e.Block)
 			continue
 		}
 		c.own(e, ownedExtent{owner: uint64(d.ID), first: i == 0})
@@ -101,7 +101,7 @@ func (c *check) content(d *core.DataInfo) {
 	}
 }
 
-// misfit returns why the extents of a content, total bytes long, do not fit its size, or "" if they do.
+// misfit returns why the extents of d, with a total length of total bytes, do not fit its size, or "" if they do.
 func misfit(d *core.DataInfo, total int64) string {
 	want := 1
 	switch {
@@ -111,11 +111,11 @@ func misfit(d *core.DataInfo, total int64) string {
 		want = int((d.Size + d.ChunkSize - 1) / d.ChunkSize)
 	}
 	if len(d.Extents) != want {
-		return fmt.Sprintf("%d extents where there must be %d", len(d.Extents), want)
+		return fmt.Sprintf("the content has %d extents: expected %d", len(d.Extents), want)
 	}
 	frames := (d.Size + frame.MaxPlain - 1) / frame.MaxPlain
 	if stored := d.Size + frames*frame.HeaderSize; d.Codec == frame.Plain && d.KeyID == 0 && total != stored {
-		return fmt.Sprintf("extents of %d bytes where there must be %d", total, stored)
+		return fmt.Sprintf("the extents have %d bytes: expected %d", total, stored)
 	}
 	return ""
 }
@@ -170,7 +170,7 @@ func (c *check) version(o *core.ObjectInfo) {
 	c.covers(o.Segments, tail, where)
 	l := c.lists[o.List]
 	if l.versions > 0 && l.size != listed {
-		c.differ(Difference{Kind: KindSize, Where: where, Text: fmt.Sprintf("another version with the same parts has %d bytes of them, not %d", l.size, listed), Bytes: o.Size})
+		c.differ(Difference{Kind: KindSize, Where: where, Text: fmt.Sprintf("the size of its list of parts is %d, but %d for another version with the same list", listed, l.size), Bytes: o.Size})
 	}
 	l.versions++
 	l.size = listed
@@ -197,19 +197,19 @@ func (c *check) covers(segments []core.Segment, size int64, where string) {
 		c.contents[s.Data] = n
 	}
 	if total != size || bad {
-		c.differ(Difference{Kind: KindSize, Where: where, Text: fmt.Sprintf("it has %d bytes, its segments %d", size, total), Bytes: size})
+		c.differ(Difference{Kind: KindSize, Where: where, Text: fmt.Sprintf("its size is %d bytes, but its segments have %d, or are invalid", size, total), Bytes: size})
 	}
 }
 
 func (c *check) inBucket(id core.BucketID, where string) {
 	if _, ok := c.buckets[id]; !ok {
-		c.differ(Difference{Kind: KindBucket, Where: where, Text: fmt.Sprint("there is no bucket of number ", id)})
+		c.differ(Difference{Kind: KindBucket, Where: where, Text: fmt.Sprintf("bucket %d does not exist", id)})
 	}
 }
 
 func (c *check) number(seq core.Seq, where string) {
 	if seq > c.state.Seq {
-		c.differ(Difference{Kind: KindNumber, Where: where, Text: fmt.Sprintf("its sequence %d is behind the last, %d", seq, c.state.Seq)})
+		c.differ(Difference{Kind: KindNumber, Where: where, Text: fmt.Sprintf("its sequence %d is higher than the last one, %d", seq, c.state.Seq)})
 	}
 }
 
@@ -268,15 +268,15 @@ func (c *check) header(b core.BlockInfo, named bool) (gone bool, err error) {
 	}
 	defer br.Close()
 	var head [frame.BlockHeaderSize]byte
-	n, _ := br.ReadAt(head[:], 0) // a header that cannot be read counts as damaged
+	n, _ := br.ReadAt(head[:], 0) // after an error, the header is decoded as damaged
 	id, kind, err := frame.DecodeBlockHeader(head[:n])
 	switch {
 	case err != nil && !named && b.Size < frame.BlockHeaderSize:
-		return false, nil // a crash or an error interrupted its creation, so nothing was ever in it
+		return false, nil // a crash or an error interrupted its creation: it never had any content
 	case errors.Is(err, frame.ErrNotFrame) && !named && head == [frame.BlockHeaderSize]byte{}:
-		return false, nil // a crash followed its creation, or a writer has just created it
+		return false, nil // a writer has just created it, or a crash followed its creation
 	case err == nil && (core.BlockID(id) != b.ID || core.BlockKind(kind) != b.Kind):
-		err = fmt.Errorf("it is that of block %v, kind %d", core.BlockID(id), kind)
+		err = fmt.Errorf("it has the header of block %v, kind %d", core.BlockID(id), kind)
 	}
 	if err != nil {
 		c.differ(Difference{Kind: KindHeader, Where: "block " + b.ID.String(), Text: core.Text(err), Bytes: b.Size})
@@ -284,37 +284,37 @@ func (c *check) header(b core.BlockInfo, named bool) (gone bool, err error) {
 	return false, nil
 }
 
-// judgeContents compares the reference counts with the segments found.
+// judgeContents compares the reference counts with the number of segments found.
 func (c *check) judgeContents() error {
 	for id, n := range c.contents {
 		switch {
 		case n.size == noRow:
-			c.differAbout(id, KindNoContent, n.end, "%d segments refer to it, and it is not there", n.counted)
+			c.differAbout(id, KindNoContent, n.end, "%d segments refer to the content, but it does not exist", n.counted)
 		case n.counted == 0:
-			c.differAbout(id, KindUnused, n.size, "it says %d references, and no segment refers to it", n.refs)
+			c.differAbout(id, KindUnused, n.size, "the reference count is %d, but no segment refers to the content", n.refs)
 		case n.counted != n.refs:
-			c.differAbout(id, KindReferences, n.size, "it says %d references, and %d segments refer to it", n.refs, n.counted)
+			c.differAbout(id, KindReferences, n.size, "the reference count is %d, but %d segments refer to the content", n.refs, n.counted)
 		}
 		if n.size != noRow && n.end > n.size {
-			c.differAbout(id, KindSize, n.size, "a segment ends at %d of its %d bytes", n.end, n.size)
+			c.differAbout(id, KindSize, n.size, "a segment ends at byte %d, but the content has %d bytes", n.end, n.size)
 		}
 	}
 	return nil
 }
 
-// judgeExtents looks for extents that overlap, and for extents outside of blocks.
+// judgeExtents looks for overlapping extents, and for extents outside of their blocks.
 func (c *check) judgeExtents() error {
 	slices.SortFunc(c.extents, func(a, b ownedExtent) int {
 		return cmp.Or(cmp.Compare(a.block, b.block), cmp.Compare(a.offset, b.offset))
 	})
 	outside := map[core.DataID]bool{}
-	last := 0 // the extent that reaches farthest in its block
+	last := 0 // among the previous extents in the block, the one with the highest end
 	for i := range c.extents {
 		p, n := &c.extents[i], &c.table[c.extents[i].block]
 		if q := &c.extents[last]; i > 0 && q.block == p.block && p.offset < q.offset+q.length {
 			shared := min(q.offset+q.length, p.offset+p.length) - p.offset
 			d := Difference{Kind: KindOverlap, Where: q.String() + " and " + p.String(), Bytes: shared,
-				Text: fmt.Sprintf("both stand at %d of block %v", p.offset, n.id)}
+				Text: fmt.Sprintf("both have bytes at offset %d of block %v", p.offset, n.id)}
 			if p.garbage {
 				p, q = q, p
 			}
@@ -334,7 +334,7 @@ func (c *check) judgeExtents() error {
 			outside[core.DataID(p.owner)] = true
 		case n.found && c.o.Waiting == 0: // the next round of reclaim deletes the garbage entries of a missing block
 			c.differ(Difference{Kind: KindExtent, Where: p.String(), Bytes: p.length,
-				Text: fmt.Sprintf("%d bytes at %d are beyond the end of block %v, %d", p.length, p.offset, n.id, n.size)})
+				Text: fmt.Sprintf("%d bytes at offset %d are beyond the end of block %v, which has %d bytes", p.length, p.offset, n.id, n.size)})
 		}
 	}
 	ids := make([]core.DataID, 0, len(outside))
@@ -350,8 +350,8 @@ func (c *check) judgeExtents() error {
 	return nil
 }
 
-// judgeOutside looks up contents again whose blocks were missing or too short, because reclaim may have moved or freed
-// them in the meantime.
+// judgeOutside looks up content again whose block was missing or too short, because reclaim may have moved or freed it
+// in the meantime.
 func (c *check) judgeOutside(ids []core.DataID) error {
 	now, err := c.meta.Data(c.ctx, ids)
 	if err != nil {
@@ -365,7 +365,7 @@ func (c *check) judgeOutside(ids []core.DataID) error {
 		switch {
 		case kind == "":
 		case c.o.Waiting > 0:
-			c.note("content %d: %s: waiting changes may have released it", now[i].ID, why)
+			c.note("content %d: %s; waiting changes may have released it", now[i].ID, why)
 		default:
 			c.differAbout(now[i].ID, kind, now[i].Size, "%s", why)
 		}
@@ -373,12 +373,12 @@ func (c *check) judgeOutside(ids []core.DataID) error {
 	return nil
 }
 
-// outside returns why a content cannot be in its extents, or "" if it can.
+// outside returns why content cannot be in its extents, or "" if it can.
 func (c *check) outside(d *core.DataInfo) (kind, why string, err error) {
 	for _, e := range d.Extents {
 		br, err := c.blocks.Open(c.ctx, e)
 		if core.Is(err, core.NoSuchData) {
-			return KindNoBlock, fmt.Sprintf("there is no block %v", e.Block), nil
+			return KindNoBlock, fmt.Sprintf("block %v does not exist", e.Block), nil
 		}
 		if err != nil {
 			return "", "", err
@@ -389,7 +389,7 @@ func (c *check) outside(d *core.DataInfo) (kind, why string, err error) {
 			return "", "", err
 		}
 		if n == 0 {
-			return KindExtent, fmt.Sprintf("%d bytes at %d are beyond the end of block %v", e.Length, e.Offset, e.Block), nil
+			return KindExtent, fmt.Sprintf("%d bytes at offset %d are beyond the end of block %v", e.Length, e.Offset, e.Block), nil
 		}
 	}
 	return "", "", nil
@@ -402,18 +402,18 @@ func (c *check) judgeLists() error {
 		switch {
 		case l.garbage && (l.versions > 0 || l.upload), l.upload && l.versions > 0:
 			c.differ(Difference{Kind: KindList, Where: where, Bytes: l.bytes,
-				Text: fmt.Sprintf("%d versions have it, upload in progress %v, garbage %v", l.versions, l.upload, l.garbage)})
+				Text: fmt.Sprintf("it has conflicting uses: versions %d, upload in progress %v, garbage %v", l.versions, l.upload, l.garbage)})
 		case l.versions == 0 && !l.upload && !l.garbage:
-			c.differ(Difference{Kind: KindList, Where: where, Text: fmt.Sprintf("nothing refers to its %d parts", l.parts), Bytes: l.bytes})
+			c.differ(Difference{Kind: KindList, Where: where, Text: fmt.Sprintf("its %d parts are unreferenced", l.parts), Bytes: l.bytes})
 		case l.versions > 0 && l.bytes != l.size:
 			c.differ(Difference{Kind: KindSize, Where: where, Bytes: l.size,
-				Text: fmt.Sprintf("%d versions of %d bytes have it, its parts have %d", l.versions, l.size, l.bytes)})
+				Text: fmt.Sprintf("its parts have %d bytes, but %d versions expect %d", l.bytes, l.versions, l.size)})
 		}
 	}
 	return nil
 }
 
-// askEngine runs the engine's own check, which finds damage that the rows do not show.
+// askEngine runs the engine's own check, which finds damage that is not visible in the rows.
 func (c *check) askEngine() error {
 	v, ok := core.As[core.Verifier](c.meta)
 	if !ok {
@@ -430,7 +430,7 @@ func (c *check) askEngine() error {
 // hashes is a set of hashes, each with a mark.
 type hashes struct {
 	list []uint64 // sorted after a call of sort
-	seen []uint64 // a bit for each element of list: whether it is marked
+	seen []uint64 // a bit for each element of list: 1 if it is marked
 }
 
 func (h *hashes) add(n uint64) { h.list = append(h.list, n) }
@@ -455,7 +455,7 @@ func (h *hashes) has(n uint64) bool {
 	return ok
 }
 
-// unmarked returns the hashes without a mark. Of equal hashes, only the first is ever marked.
+// unmarked returns the hashes without a mark. If a hash was added several times, only its first element is ever marked.
 func (h *hashes) unmarked() map[uint64]bool {
 	left := map[uint64]bool{}
 	for i, n := range h.list {

@@ -11,8 +11,8 @@ import (
 	"orcas/core/dictionary"
 )
 
-// errNoDictionary reports content whose dictionary has no record.
-var errNoDictionary = errors.New("there is no dictionary with this number")
+// errNoDictionary is the error for a dictionary that has no record.
+var errNoDictionary = errors.New("the dictionary does not exist")
 
 // dictionary records a dictionary, and whether its record is damaged.
 func (c *check) dictionary(r *core.Record) {
@@ -26,7 +26,7 @@ func (c *check) dictionary(r *core.Record) {
 	}
 }
 
-// codedWith records which dictionary a content uses.
+// codedWith records which dictionary d uses.
 func (c *check) codedWith(d *core.DataInfo) {
 	if d.Dictionary == 0 {
 		return
@@ -40,8 +40,8 @@ func (c *check) codedWith(d *core.DataInfo) {
 // judgeDictionaries reports content that cannot be read because its dictionary is missing or damaged.
 func (c *check) judgeDictionaries() error {
 	for _, id := range slices.Sorted(maps.Keys(c.coded)) {
-		err, there := c.dictionaries[id]
-		if !there {
+		err, exists := c.dictionaries[id]
+		if !exists {
 			err = errNoDictionary
 		}
 		if err == nil {

@@ -11,10 +11,10 @@ import (
 // listing compares the listings of the buckets with the metadata.
 type listing struct {
 	*check
-	shifted []Difference // reported only if nothing was written in the meantime
+	shifted []Difference // reported only if there was no write in the meantime
 }
 
-// compareListings reads the listings and reports entries that are missing or wrong.
+// compareListings reads the listings, and reports missing and wrong entries.
 func (c *check) compareListings() error {
 	c.o.Progress("listings", 0, int64(c.report.Versions))
 	l := &listing{check: c}
@@ -79,9 +79,9 @@ func (l *listing) allVersions(id core.BucketID) error {
 			}
 			h := hashOf(o.Bucket, o.Key, uint64(o.Seq))
 			if !l.versions.mark(h) {
-				l.absent(where, "it is listed and not there", o.Size)
+				l.absent(where, "it is listed, but does not exist", o.Size)
 			} else if !o.Marker && o.Latest != l.current.has(h) {
-				l.shift(KindLatest, where, "it is the newest of its key and not the listed one, or the other way round", o.Size)
+				l.shift(KindLatest, where, "it is the newest version but not listed as current, or vice versa", o.Size)
 			}
 		}
 	})
@@ -93,7 +93,7 @@ func (l *listing) allCurrent(id core.BucketID) error {
 			o := &p.Objects[i]
 			h := hashOf(o.Bucket, o.Key, uint64(o.Seq))
 			if o.Seq <= l.state.Seq && l.versions.has(h) && !l.current.mark(h) {
-				l.shift(KindListing, versionName(l.buckets, o).String(), "it is listed as current and is not", o.Size)
+				l.shift(KindListing, versionName(l.buckets, o).String(), "it is listed as current, but is not the newest version", o.Size)
 			}
 		}
 	})
@@ -103,32 +103,32 @@ func (l *listing) allUploads(id core.BucketID) error {
 	return l.pages(core.ListUploads, id, func(p *core.ListPage) {
 		for _, u := range p.Uploads {
 			if core.Seq(u.ID) <= l.state.Seq && !l.uploads.mark(hashOf(u.Bucket, u.Key, uint64(u.ID))) {
-				l.absent(fmt.Sprintf("upload %s of key %q", core.Version(u.ID), u.Key), "it is listed and not there", 0)
+				l.absent(fmt.Sprintf("upload %s of key %q", core.Version(u.ID), u.Key), "it is listed, but does not exist", 0)
 			}
 		}
 	})
 }
 
-// absent reports a listed entry without a row. It reports nothing if rows could not be read, because the entry may
-// belong to one of those.
+// absent reports a listed entry without a row. If some rows could not be read, it does nothing, because the entry may
+// belong to one of those rows.
 func (l *listing) absent(where, text string, size int64) {
 	if l.report.ByKind[KindRow] == 0 {
 		l.differ(Difference{Kind: KindListing, Where: where, Text: text, Bytes: size})
 	}
 }
 
-// shift records a difference that a write between two reads may explain.
+// shift records a difference that may be due to a write between two reads.
 func (l *listing) shift(kind, where, text string, size int64) {
 	if len(l.shifted) < l.o.MaxDifferences {
 		l.shifted = append(l.shifted, Difference{Kind: kind, Where: where, Text: text, Bytes: size})
 	}
 }
 
-// doubt is a row that a listing did not show, or a row of a key with several newest or null versions.
+// doubt is a row that was missing from a listing, or a row of a key with several newest or null versions.
 type doubt struct {
 	object core.ObjectInfo // only the fields that identify the row
 	upload bool
-	which  uint8 // bits: what is uncertain
+	which  uint8 // a combination of the constants below
 }
 
 const (
@@ -138,7 +138,7 @@ const (
 	doubtNull
 )
 
-// missing looks for rows that the listings did not show, and for keys with two newest or two null versions.
+// missing looks for rows that were missing from the listings, and for keys with two newest or two null versions.
 func (l *listing) missing(quiet bool) error {
 	versions, current, uploads := l.versions.unmarked(), l.current.unmarked(), l.uploads.unmarked()
 	latest, nulls := l.latest.twice(), l.nulls.twice()
@@ -187,11 +187,11 @@ func (l *listing) missing(quiet bool) error {
 	return nil
 }
 
-// resolve looks up again a row that a listing did not show.
+// resolve looks up a row again that was missing from a listing.
 func (l *listing) resolve(d *doubt, quiet bool) error {
 	o := &d.object
 	if _, ok := l.buckets[o.Bucket]; !ok {
-		return nil // without a bucket there is no listing; this has already been reported
+		return nil // the missing bucket has already been reported
 	}
 	where := versionName(l.buckets, o).String()
 	differ := func(text string) {
@@ -209,19 +209,19 @@ func (l *listing) resolve(d *doubt, quiet bool) error {
 	}
 	now, err := l.meta.Object(l.ctx, o.Bucket, o.Key, o.Version())
 	if quiet && (core.Is(err, core.NoSuchKey) || core.Is(err, core.NoSuchVersion)) {
-		differ("it is there, and neither listed nor found by its name")
+		differ("it exists, but is neither listed nor found by its key")
 	}
 	if err != nil {
 		return ignore(err, core.NoSuchKey, core.NoSuchVersion, core.Damaged)
 	}
-	if now.Seq != o.Seq { // another null version took its place
+	if now.Seq != o.Seq { // another null version has replaced it
 		return nil
 	}
 	if d.which&doubtVersion != 0 {
 		shows, err := l.shows(core.ListQuery{Kind: core.ListVersions, Bucket: o.Bucket, Prefix: o.Key,
 			After: core.Cursor{Key: o.Key, Version: core.Version(o.Seq + 1)}}, o)
 		if err == nil && !shows {
-			differ("it is not among the versions listed")
+			differ("it is not in the listing of versions")
 		}
 		if err != nil || d.which&doubtCurrent == 0 {
 			return err
@@ -232,7 +232,7 @@ func (l *listing) resolve(d *doubt, quiet bool) error {
 	}
 	shows, err := l.shows(core.ListQuery{Kind: core.ListObjects, Bucket: o.Bucket, Prefix: o.Key}, o)
 	if err == nil && !shows {
-		differ("it is the newest of its key and not listed")
+		differ("it is the newest version of its key, but is not listed")
 	}
 	return err
 }
@@ -262,7 +262,7 @@ func (l *listing) tooMany(doubts []doubt, bit uint8, kind, what string) {
 		a, b := list[i-1], list[i]
 		if a.Bucket == b.Bucket && a.Key == b.Key {
 			l.differ(Difference{Kind: kind, Where: versionName(l.buckets, b).String(), Bytes: b.Size,
-				Text: fmt.Sprintf("the versions of sequences %d and %d are both the %s one", b.Seq, a.Seq, what)})
+				Text: fmt.Sprintf("the versions with sequences %d and %d are both marked as the %s version", b.Seq, a.Seq, what)})
 		}
 	}
 }

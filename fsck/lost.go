@@ -16,7 +16,7 @@ type LostObject struct {
 	Block string `json:"block"` // the first missing block
 }
 
-// losses holds the contents and lists of parts that a comparison found to be lost.
+// losses holds the content and the lists of parts that are lost with the missing blocks of a Comparison.
 type losses struct {
 	contents []lostContent                  // ordered by DataID
 	lists    map[core.UploadID]core.BlockID // the first missing block of each list with a lost part
@@ -28,8 +28,8 @@ type lostContent struct {
 }
 
 // EachLost calls emit with each object that has content in a missing block, in the order of buckets and keys. It reads
-// the objects page by page, so emit may be slow, and objects written in the meantime may be listed or not. If the
-// listing of a bucket is damaged, EachLost continues with the next bucket, and returns the error at the end.
+// the objects page by page, so emit may be slow. Objects that are written in the meantime may or may not be included.
+// If the listing of a bucket is damaged, EachLost continues with the next bucket, and returns the error at the end.
 func EachLost(ctx context.Context, meta Source, found *Comparison, emit func(LostObject) error) error {
 	const op = "fsck.EachLost"
 	if len(found.Missing) == 0 {
@@ -62,7 +62,7 @@ func EachLost(ctx context.Context, meta Source, found *Comparison, emit func(Los
 	}
 }
 
-// findLosses finds the contents in missing blocks, and the lists of parts that refer to them.
+// findLosses finds the content in missing blocks, and the lists of parts that refer to it.
 func findLosses(ctx context.Context, meta Source, found *Comparison) (*losses, error) {
 	blocks := make(map[core.BlockID]bool, len(found.Missing))
 	for _, m := range found.Missing {

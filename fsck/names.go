@@ -8,7 +8,7 @@ import (
 	"orcas/core"
 )
 
-// ObjectName names a reference to a content: a version of a key, or a part of an upload in progress.
+// ObjectName names an object that refers to content: a version of a key, or a part of an upload in progress.
 type ObjectName struct {
 	Bucket  string `json:"bucket"`
 	Key     string `json:"key"`
@@ -32,12 +32,12 @@ func (n ObjectName) String() string {
 	return s
 }
 
-// maxNames bounds Referrers.Names.
+// maxNames is the maximum length of Referrers.Names.
 const maxNames = 10
 
-// Referrers are the versions and parts that refer to a content.
+// Referrers are the versions and parts that refer to a DataID.
 type Referrers struct {
-	Names []ObjectName // the first maxNames of them
+	Names []ObjectName // at most maxNames
 	Count int
 }
 
@@ -60,14 +60,14 @@ func (u *Referrers) String() string {
 	return strings.Join(names, ", ")
 }
 
-// partOf is a part that refers to a content.
+// partOf is a part that refers to a DataID.
 type partOf struct {
 	number int
 	data   core.DataID
 }
 
-// FindReferrers fills in the Referrers of the contents. It reads all metadata once, and a second time if lists of parts
-// refer to the contents. It skips rows that cannot be read.
+// FindReferrers fills in the Referrers of the given DataIDs. It reads all metadata once, and a second time if parts
+// refer to one of the DataIDs. It skips rows that cannot be read.
 func FindReferrers(ctx context.Context, meta core.Snapshotter, contents map[core.DataID]*Referrers) error {
 	each := func(emit func(*core.Row) error) error {
 		return EachRow(ctx, meta, emit, func(string, error) {})
@@ -122,11 +122,11 @@ func bucketName(buckets map[core.BucketID]string, id core.BucketID) string {
 	if name, ok := buckets[id]; ok {
 		return name
 	}
-	return fmt.Sprint("(bucket number ", id, ")")
+	return fmt.Sprint("(missing bucket ", id, ")")
 }
 
-// EachRow calls emit with every row of the metadata. If the engine can continue after a row that cannot be read,
-// EachRow calls lost with a description of the row and the error; otherwise it returns the error.
+// EachRow calls emit with every row of the metadata. After a row that cannot be read, it calls lost with a description
+// of the row and the error, and continues, if the engine supports this. Otherwise it returns the error.
 func EachRow(ctx context.Context, meta core.Snapshotter, emit func(*core.Row) error, lost func(what string, err error)) error {
 	if s, ok := core.As[core.Salvager](meta); ok {
 		return s.Salvage(ctx, emit, lost)

@@ -18,20 +18,20 @@ type RepairReport struct {
 	Twice   int64        `json:"twice"`    // duplicate rows, which were skipped
 	Added   []string     `json:"added"`    // buckets created for versions and uploads whose bucket did not exist
 	LeftOut []Difference `json:"left_out"` // rows that could not be kept
-	Listed  int          `json:"listed"`   // versions that were wrongly listed or not listed as the newest of their key
+	Listed  int          `json:"listed"`   // versions whose mark as the newest version of their key was corrected
 }
 
-// Repair fills an empty engine (to) with the consistent rows of another one (from):
+// Repair copies the consistent rows of one engine (from) into an empty engine (to):
 //
 //   - It recounts references and rebuilds indexes (core.Snapshotter.Restore).
 //   - The version with the highest sequence becomes the newest of its key.
 //   - Of several null versions of a key, it keeps the newest.
-//   - A row that a damaged tree yields twice is written once.
-//   - Versions whose content has no row are left out and reported, and so are rows that cannot be read.
-//   - If the bucket of a version or upload does not exist, Repair creates one, named recovered-NUMBER.
+//   - If a damaged tree yields a row twice, it writes the row once.
+//   - It leaves out and reports versions whose content has no row, and rows that cannot be read.
+//   - If the bucket of a version or upload does not exist, it creates a bucket named recovered-NUMBER.
 //
-// Rows that are unreachable in the engine are lost; see Report.RowsLost. Repair does not fix problems with blocks:
-// content whose block is missing, and overlapping extents.
+// Rows that are unreachable in the engine are lost; see Report.RowsLost. Repair cannot fix problems with blocks, such
+// as missing blocks and overlapping extents.
 func Repair(ctx context.Context, from core.Snapshotter, to core.Snapshotter) (*RepairReport, error) {
 	r := &repair{ctx: ctx, from: from, contents: map[core.DataID]bool{}, buckets: map[core.BucketID]string{}, names: map[string]bool{},
 		newest: map[xxh3.Uint128]core.Seq{}, null: map[xxh3.Uint128]core.Seq{}, lists: map[core.UploadID]*listUse{}, missing: map[core.BucketID]string{},
@@ -62,7 +62,7 @@ type repair struct {
 	lost   func(what string, err error) // called for rows that cannot be read; may be nil
 
 	state    core.State
-	contents map[core.DataID]bool // the contents that have a row
+	contents map[core.DataID]bool // content that has a row
 	buckets  map[core.BucketID]string
 	names    map[string]bool
 	missing  map[core.BucketID]string  // owners of the buckets to be created
@@ -79,7 +79,7 @@ type rowKey struct {
 	a, b uint64
 }
 
-// keyOfRow returns the key of a row, which no other row may have.
+// keyOfRow returns the key of a row, which must be unique.
 func keyOfRow(row *core.Row) rowKey {
 	switch {
 	case row.Bucket != nil:
@@ -104,7 +104,7 @@ func keyOfRow(row *core.Row) rowKey {
 // listUse records the references to a list of parts.
 type listUse struct {
 	versions, upload, garbage bool
-	broken                    string // why its versions cannot be kept
+	broken                    string // why versions with this list cannot be kept; empty if they can
 }
 
 func (r *repair) each(emit func(*core.Row) error) error {
@@ -173,7 +173,7 @@ func (r *repair) learnParts(row *core.Row) error {
 		return nil
 	}
 	if id := r.without(row.Part.Segments); id != 0 {
-		r.list(row.Part.List).broken = fmt.Sprintf("part %d needs content %d, which is not there", row.Part.Number, id)
+		r.list(row.Part.List).broken = fmt.Sprintf("part %d refers to content %d, which does not exist", row.Part.Number, id)
 	}
 	return nil
 }
@@ -190,10 +190,10 @@ func (r *repair) learnNewest(row *core.Row) error {
 	return nil
 }
 
-// lacks returns a message about missing content of a version, or "" if none is missing.
+// lacks returns a message about missing content of a version, or "" if all content exists.
 func (r *repair) lacks(o *core.ObjectInfo) string {
 	if id := r.without(o.Segments); id != 0 {
-		return fmt.Sprintf("content %d is not there", id)
+		return fmt.Sprintf("content %d does not exist", id)
 	}
 	if o.List != 0 {
 		return r.list(o.List).broken
@@ -201,7 +201,7 @@ func (r *repair) lacks(o *core.ObjectInfo) string {
 	return ""
 }
 
-// without returns the first missing content, or 0 if there is none.
+// without returns the first DataID that does not exist, or 0 if all exist.
 func (r *repair) without(segments []core.Segment) core.DataID {
 	for _, s := range segments {
 		if !r.contents[s.Data] {
@@ -220,7 +220,7 @@ func (r *repair) write(to core.Snapshotter) error {
 		}
 		r.buckets[id] = b.Name
 		r.extra = append(r.extra, &core.Row{Bucket: b})
-		r.report.Added = append(r.report.Added, fmt.Sprintf("bucket %s in the place of number %d", b.Name, id))
+		r.report.Added = append(r.report.Added, fmt.Sprintf("bucket %s, to replace missing bucket %d", b.Name, id))
 	}
 	var walkErr error
 	next, stop := iter.Pull(func(yield func(*core.Row) bool) {
@@ -257,7 +257,7 @@ func (r *repair) write(to core.Snapshotter) error {
 	})
 }
 
-// again reports whether a row was read before. That happens if two pages of a damaged tree refer to the same page.
+// again reports whether a row was read before, as happens if two pages of a damaged tree refer to the same page.
 func (r *repair) again(row *core.Row) bool {
 	key := keyOfRow(row)
 	if r.seen[key] && !mutant.Is("rows-twice") {
@@ -268,7 +268,7 @@ func (r *repair) again(row *core.Row) bool {
 	return false
 }
 
-// keep corrects a row, or reports that it must be left out.
+// keep corrects a row, and reports whether it can be kept.
 func (r *repair) keep(row *core.Row) bool {
 	switch {
 	case row.State != nil:
@@ -284,7 +284,7 @@ func (r *repair) keep(row *core.Row) bool {
 		return r.keepPart(row.Part)
 	case row.Garbage != nil && row.Garbage.List != 0:
 		if l := r.list(row.Garbage.List); l.versions || l.upload {
-			r.leaveOut(Difference{Kind: KindList, Where: fmt.Sprint("garbage ", row.Garbage.ID), Text: "its list is in use"})
+			r.leaveOut(Difference{Kind: KindList, Where: fmt.Sprint("garbage ", row.Garbage.ID), Text: "its list of parts is in use"})
 			return false
 		}
 	}
@@ -295,7 +295,7 @@ func (r *repair) keepVersion(o *core.ObjectInfo) bool {
 	k := keyOf(o.Bucket, o.Key)
 	out := Difference{Kind: KindNoContent, Where: versionName(r.buckets, o).String(), Text: r.lacks(o), Bytes: o.Size}
 	if out.Text == "" && o.Null && r.null[k] != o.Seq {
-		out.Kind, out.Text = KindNull, "there is a newer null version"
+		out.Kind, out.Text = KindNull, "the key has a newer null version"
 	}
 	if out.Text != "" {
 		r.leaveOut(out)
@@ -315,11 +315,11 @@ func (r *repair) keepPart(p *core.ListPart) bool {
 	out := Difference{Kind: KindList, Where: fmt.Sprint("part ", p.Number, " of list ", p.List), Bytes: p.Size}
 	switch id := r.without(p.Segments); {
 	case id != 0:
-		out.Kind, out.Text = KindNoContent, fmt.Sprintf("content %d is not there", id)
+		out.Kind, out.Text = KindNoContent, fmt.Sprintf("content %d does not exist", id)
 	case l.broken != "" && l.versions:
 		out.Text = "another part cannot be kept: " + l.broken
 	case !l.versions && !l.upload && !l.garbage:
-		out.Text = "nothing refers to its list"
+		out.Text = "its list of parts is unreferenced"
 	default:
 		return true
 	}

@@ -16,7 +16,7 @@ import (
 	"orcas/storetest"
 )
 
-// altered is an engine that says other rows than it has: what fn makes of each.
+// altered is an engine that returns altered rows: for each row, the result of fn.
 type altered struct {
 	storetest.Meta
 	fn func(r *core.Row) []*core.Row
@@ -33,8 +33,8 @@ func (a altered) Snapshot(ctx context.Context, emit func(*core.Row) error) error
 	})
 }
 
-// TestCheckOfAlteredRows changes what an engine says, one way at a time, and holds the check to it, and the repair to
-// what follows from the rest.
+// TestCheckOfAlteredRows alters the rows of an engine, in one way at a time. Check must report the expected kinds of
+// differences, and Repair must leave only the differences that it cannot repair.
 func TestCheckOfAlteredRows(t *testing.T) {
 	storetest.NeedsPlain(t)
 	one := func(is func(r *core.Row) bool, fn func(r *core.Row) []*core.Row) func() func(*core.Row) []*core.Row {
@@ -76,10 +76,10 @@ func TestCheckOfAlteredRows(t *testing.T) {
 	cases := map[string]struct {
 		change func() func(*core.Row) []*core.Row
 		kinds  []string
-		left   []string // after a repair
-		out    int      // left out by it
+		left   []string // kinds of differences after a repair
+		out    int      // number of rows that the repair leaves out
 	}{
-		"as it is":          {change: one(version, edit(func(*core.Row) {}))},
+		"unaltered":         {change: one(version, edit(func(*core.Row) {}))},
 		"references":        {change: one(data, edit(func(r *core.Row) { r.Data.Refs = 5 })), kinds: []string{"references"}},
 		"no references":     {change: one(version, hide), kinds: []string{"listing", "unused"}},
 		"no content":        {change: one(data, hide), kinds: []string{"no-content"}, out: 1},
@@ -103,7 +103,7 @@ func TestCheckOfAlteredRows(t *testing.T) {
 		"all in one place":    {change: twoInOnePlace, kinds: []string{"extent", "overlap"}, left: []string{"content", "extent", "overlap"}},
 		"two null versions":   {change: one(func(r *core.Row) bool { return r.Object != nil && r.Object.Key == "k4" && !r.Object.Null }, edit(func(r *core.Row) { r.Object.Null = true })), kinds: []string{"null"}, out: 1},
 	}
-	if storetest.Compression() > core.CompressionOff { // how long extents have to be is known of plain content
+	if storetest.Compression() > core.CompressionOff { // the expected length of extents is known only for plain content
 		delete(cases, "an extent too long")
 		delete(cases, "all in one place")
 	}
