@@ -3,44 +3,45 @@
 //
 // # What a backup is
 //
-// Blocks are append-only, and also contain the metadata: snapshots of it, and a record of every batch (packages
-// core/snapshot and batch). So the blocks alone are a backup, if they are cut at one change: everything that a replay
-// up to a sequence S reads, and nothing later. S is the last change that the metadata had applied when the backup
-// began, so the backup contains everything that was acknowledged before.
+// Blocks are append-only, and also contain the metadata: snapshots, and a record of every batch (packages core/snapshot
+// and batch). So the blocks alone are a backup, if they are cut at one change: a backup contains everything that a
+// replay up to a sequence S reads, and nothing later. S is the last change that the metadata had applied when the
+// backup began, so the backup contains every write that was acknowledged before.
 //
 //   - Packed blocks before core.State.ReplayFrom are closed, and copied completely.
 //   - Later packed blocks are copied up to the end of the last record that is not after S (batch.Cut).
 //   - Large blocks are copied if they have content that the metadata refers to, or content that was orphaned after S
-//     and is still in the garbage. The others are being written, or were left by a crash. With relaxed durability, a
-//     replay needs the contents of the last writes even if they have been deleted since. So their blocks are copied
-//     too, and everything up to S is made durable first.
+//     and is still in the garbage. All other large blocks are being written, or were left by a crash. With relaxed
+//     durability, a replay needs the content of the last writes even if it has been deleted since. So their blocks are
+//     copied too, and everything up to S is made durable first.
 //   - Snapshots are copied if they are not after S.
 //
-// Nothing is deleted during the backup; see Options.Pause. Blocks created later do not belong to it.
+// No block is deleted during the backup (see Options.Pause). Blocks that are created later do not belong to it.
 //
 // # The backup directory
 //
-//	LOCK                   locked while a backup is made, shared by checks and restores
+//	LOCK                   locked exclusively by a backup, and shared by checks and restores
 //	BACKUP                 the format, and the number of the store
 //	blocks/...             copies of blocks, with the same names as in the data directory
-//	backups/TIME.json      a manifest: the blocks, the length used of each, their checksums; see manifest.go
+//	backups/TIME.json      a manifest: the blocks, the length of each in this backup, their checksums (see manifest.go)
 //
 // Backups share the copies. A copy grows with its block, because appended bytes do not affect the backups that end
-// before them. A manifest contains the length of its part of each file. Bytes beyond the longest part are ignored. A
-// file that no manifest refers to is read and verified before it is used; if it is not intact, it is copied again.
+// before them. Each manifest has the length of its part of each file. Bytes beyond the longest part are ignored. A file
+// to which no manifest refers is read and verified before it is used; if it is not intact, the block is copied again.
 //
 // A copy is renamed to its final name only when all of it is on the drive, and the manifest is written last. Earlier
-// backups stay intact throughout.
+// backups remain intact throughout.
 //
 // # What is verified
 //
-// Every byte is read once when it is copied, even if the file system shares it (FICLONE) or it is hard-linked. It is
-// read frame by frame, and verified with the checksums in the blocks. Damaged bytes are copied unchanged, and reported
-// for this and each later backup that contains them. Of a block that was copied before, a backup compares only the
-// length, the first bytes and the last bytes. Check reads everything.
+// Every byte is read once when it is copied, even if the file system shares it (FICLONE) or if the file is a hard link.
+// It is read frame by frame, and verified with the checksums in the block. Damaged bytes are copied unchanged, and
+// reported for this backup and for each later backup that contains them. For a block that was copied before, a backup
+// compares only the length, the first bytes and the last bytes. Check reads everything.
 //
-// Tried and dropped: one sync of the whole file system instead of one per file, which also waits for the writes of the
-// server; and naming blocks by their checksums, because an open block grows, and would be copied again each time.
+// Two alternatives were tried and dropped. One sync of the whole file system, instead of one per file, also waits for
+// the writes of the server. Copies that are named by their checksums would have to be made again each time, because an
+// open block grows.
 package backup
 
 import (
@@ -62,22 +63,23 @@ import (
 // Options configure Backup.
 type Options struct {
 	Meta    core.Meta   // the metadata, after recovery
-	Blocks  core.Blocks // must be a core.Identifier and a core.WriterLister; if it is a core.Filer, copies may share bytes
+	Blocks  core.Blocks // a core.Identifier and a core.WriterLister; if it is also a core.Filer, copies may share bytes
 	DataDir string      // the directory that contains STORE and SmallFiles
 	Dir     string      // the backup directory; created if it does not exist
 
 	SmallFiles []string // names of files in DataDir that are stored in the manifest, if they exist
 
-	// Pause calls fn while no block is deleted (see reclaim.Reclaimer.Pause). It may be nil if the store is not in use.
+	// Pause calls fn, and prevents the deletion of blocks until fn returns (see reclaim.Reclaimer.Pause). It may be nil
+	// if the store is not in use.
 	Pause func(ctx context.Context, fn func() error) error
 
-	Keep int  // number of backups to keep; older ones are deleted; 0 keeps all
+	Keep int  // number of backups to keep; older backups are deleted; 0 keeps all
 	Link bool // hard-link closed blocks if Dir is on the same file system, instead of copying them
 
 	Progress func(Progress) // called after each block; may be nil
 	Now      func() time.Time
 
-	// Hook is for tests. It replaces the file operations in Dir.
+	// Hook, for tests, replaces the file operations in Dir.
 	Hook func(s durable.Step, do func() error) error
 }
 
@@ -89,12 +91,11 @@ type Progress struct {
 	OfAll  int64 `json:"of_bytes"` // bytes in all blocks
 }
 
-// Report describes a backup, check or restore. If there are Problems, it was completed, but its result is damaged or
-// incomplete.
+// Report describes a completed backup, check or restore. If there are Problems, its result is damaged or incomplete.
 type Report struct {
 	Backup        string    `json:"backup"` // the name of the backup
 	Store         string    `json:"store"`
-	Seq           core.Seq  `json:"seq"` // the last change in it
+	Seq           core.Seq  `json:"seq"` // the last change in the backup
 	Time          time.Time `json:"time"`
 	Seconds       float64   `json:"seconds"`
 	Blocks        int       `json:"blocks"` // blocks in the backup
@@ -108,7 +109,7 @@ type Report struct {
 	Problems      []string  `json:"problems,omitempty"`
 }
 
-// storeFile belongs to the disk driver. A restore must write it last, because no store starts without it.
+// storeFile belongs to the disk driver. A restore must write it last, because a store cannot start without it.
 const storeFile = "STORE"
 
 // backup is a backup in progress.
@@ -124,18 +125,18 @@ type backup struct {
 	made     map[string]bool // directories that are known to exist
 	dirty    map[string]bool // directories that must be synced
 	cloner   cloner
-	torn     []*entry // packed blocks that end with bytes that are not a frame
+	torn     []*entry // packed blocks whose last bytes are not a frame
 }
 
-// Backup makes a backup, named after the current time. It returns Busy if the directory is in use by another backup,
-// check or restore, Conflict if it contains backups of another store, and NoSpace if the drive is full. After an error,
-// the earlier backups are unchanged.
+// Backup makes a backup, which is named after the current time. It returns Busy if the directory is in use by another
+// backup, check or restore, Conflict if it contains backups of another store, and NoSpace if the drive is full. After
+// an error, the earlier backups are unchanged.
 func Backup(ctx context.Context, o Options) (*Report, error) {
 	const op = "backup.Backup"
 	store, ok := core.As[core.Identifier](o.Blocks)
 	writers, ok2 := core.As[core.WriterLister](o.Blocks)
 	if !ok || !ok2 {
-		return nil, core.E(op, core.Unsupported, errors.New("the block store does not tell its number, or which blocks are being written"))
+		return nil, core.E(op, core.Unsupported, errors.New("the block store does not support backups: it must be a core.Identifier and a core.WriterLister"))
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -177,7 +178,7 @@ func (b *backup) run() error {
 		return err
 	}
 	for _, name := range broken {
-		b.problem("the manifest of the backup %s is damaged: that backup is lost, and no block is removed before its file is", name)
+		b.problem("the manifest of the backup %s is damaged, and that backup is lost: until you remove its file, no copies are removed", name)
 	}
 	for _, m := range manifests {
 		for i := range m.Blocks {
@@ -211,18 +212,19 @@ func (b *backup) run() error {
 	return b.tidy(append(manifests, b.manifest), len(broken) == 0)
 }
 
-// maxMissing bounds the missing blocks that a report lists.
+// maxMissing is the maximum number of missing blocks that a report lists.
 const maxMissing = 100
 
-// tellMissing reports blocks that the backup should contain but the store does not have.
-func (b *backup) tellMissing() error {
+// reportMissing reports the missing blocks of the store.
+func (b *backup) reportMissing() error {
 	found, err := fsck.Compare(b.ctx, b.Meta, b.Blocks)
 	if err != nil {
 		return err
 	}
 	n := len(found.Missing)
 	for _, m := range found.Missing[:min(n, maxMissing)] {
-		b.problem("the block %v is missing in the store, with %d contents: an earlier backup may have it (orcas admin lost lists the objects)", m.Block, m.Contents)
+		b.problem("block %v is missing in the store (pieces of content in it: %d): an earlier backup may have it "+
+			"(orcas admin lost lists the objects)", m.Block, m.Contents)
 	}
 	if n > maxMissing {
 		b.problem("%d more blocks are missing in the store", n-maxMissing)
@@ -235,7 +237,7 @@ func (b *backup) copyAll() error {
 	b.manifest.Time = b.Now().UTC().Truncate(time.Millisecond)
 	sources, err := b.plan()
 	if err == nil {
-		err = b.tellMissing()
+		err = b.reportMissing()
 	}
 	if err != nil {
 		return err
@@ -281,11 +283,11 @@ func (b *backup) problem(format string, args ...any) {
 	b.report.Problems = append(b.report.Problems, fmt.Sprintf(format, args...))
 }
 
-// describe fills in the fields that come from a manifest.
+// describe fills in the fields that are in a manifest.
 func (r *Report) describe(m *manifest) {
 	r.Backup, r.Store, r.Seq, r.Time = m.name(), m.Store, m.Seq, m.Time
 	r.Blocks = len(m.Blocks)
-	whole := false // a snapshot is intact, so damaged ones were left by a crash
+	whole := false // a snapshot is intact, so damaged snapshots were left by a crash
 	for i := range m.Blocks {
 		e := m.Blocks[i]
 		r.Bytes += e.Length
@@ -293,12 +295,12 @@ func (r *Report) describe(m *manifest) {
 	}
 	for i := range m.Blocks {
 		if e := m.Blocks[i]; len(e.Damaged) > 0 && !(whole && e.Kind == kindNames[core.Snapshot]) {
-			r.Problems = append(r.Problems, fmt.Sprintf("the block %s was damaged in the store already: %s: %s", e.Block, e.Name, list(e.Damaged)))
+			r.Problems = append(r.Problems, fmt.Sprintf("block %s was already damaged in the store: %s: %s", e.Block, e.Name, list(e.Damaged)))
 		}
 	}
 }
 
-// list joins the first few elements on one line.
+// list joins the first few elements into one line.
 func list(what []string) (line string) {
 	const few = 3
 	for i, s := range what {
@@ -313,7 +315,7 @@ func list(what []string) (line string) {
 	return line
 }
 
-// apart returns an error if one directory is the other or is inside it.
+// apart returns an error if the directories are the same, or if one contains the other.
 func apart(dir, data string) error {
 	abs := func(path string) string {
 		if p, err := filepath.Abs(path); err == nil {
@@ -333,13 +335,13 @@ func apart(dir, data string) error {
 	d, of := abs(dir), abs(data)
 	for _, pair := range [][2]string{{d, of}, {of, d}} {
 		if rel, err := filepath.Rel(pair[0], pair[1]); err == nil && filepath.IsLocal(rel) {
-			return fmt.Errorf("%s and %s must lie apart: the one is in the other", dir, data)
+			return fmt.Errorf("the backup directory %s and the data directory %s must be separate: neither may contain the other", dir, data)
 		}
 	}
 	return nil
 }
 
-// fail converts a system error to an error of package core. The message about a full drive contains dir.
+// fail converts a system error to an error of package core. Messages about a full drive and about a lock contain dir.
 func fail(op, dir string, err error) error {
 	kind := core.Internal
 	switch {

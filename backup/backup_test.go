@@ -21,9 +21,9 @@ import (
 	"orcas/vfs"
 )
 
-// TestABackupIsTheStore: all kinds of writes, rounds of reclaim and restarts in between; each backup is restored to
-// what the store was.
-func TestABackupIsTheStore(t *testing.T) {
+// TestBackupsRestoreTheStore makes several backups, with all kinds of writes, rounds of reclaim and restarts between
+// them. Each backup must restore the state that the store had at that time.
+func TestBackupsRestoreTheStore(t *testing.T) {
 	data, dir := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "backups")
 	require.NoError(t, os.MkdirAll(data, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(data, smallName), []byte("{}"), 0o600))
@@ -58,7 +58,8 @@ func TestABackupIsTheStore(t *testing.T) {
 	require.EqualValues(t, 0o600, st.Mode())
 }
 
-// TestASecondBackupIsCheap counts what an unchanged store and one that changed a little cost.
+// TestASecondBackupIsCheap counts the bytes that a backup copies if the store has not changed, and after a small
+// change.
 func TestASecondBackupIsCheap(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer s.Close()
@@ -84,7 +85,7 @@ func TestASecondBackupIsCheap(t *testing.T) {
 	t.Logf("%d, %d, %d bytes written", first.CopiedBytes, second.CopiedBytes, third.CopiedBytes)
 }
 
-// TestKeep: older backups go, and the copies that only they named.
+// TestKeep checks that older backups are deleted, together with the copies to which only they refer.
 func TestKeep(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer s.Close()
@@ -117,10 +118,10 @@ func TestKeep(t *testing.T) {
 	for _, n := range files(t, filepath.Join(dir, "blocks")) {
 		total += n
 	}
-	require.LessOrEqual(t, total, last.Bytes+4<<10, "what one backup needs")
+	require.LessOrEqual(t, total, last.Bytes+4<<10, "more copies than one backup needs")
 	requireRestores(t, dir, "", s.State(), s.Want)
 
-	// A manifest that cannot be read may name any of them.
+	// A manifest that cannot be read may refer to any copy, so no copies may be deleted.
 	broken := filepath.Join(dir, "backups", "20200101T000000.000Z.json")
 	require.NoError(t, os.WriteFile(broken, []byte("{}"), 0o600))
 	before := blocksIn(t, dir)
@@ -137,7 +138,7 @@ func TestKeep(t *testing.T) {
 	requireRestores(t, dir, "", s.State(), s.Want)
 }
 
-// TestLink: closed blocks get a second name; a file that is written to has one name.
+// TestLink checks that copies of closed blocks are hard links, and that a file that is written to is not.
 func TestLink(t *testing.T) {
 	base := t.TempDir()
 	s := open(t, filepath.Join(base, "data"))
@@ -173,12 +174,12 @@ func TestLink(t *testing.T) {
 	require.NoError(t, err)
 	var all unix.Stat_t
 	require.NoError(t, unix.Stat(open, &all))
-	require.EqualValues(t, 2, all.Nlink, "it has no name in the data directory")
+	require.EqualValues(t, 2, all.Nlink, "the copy of the open block is a hard link to the store")
 	s.Churn(3)
 	s.backupWith(o)
 	after, err := os.ReadFile(another)
 	require.NoError(t, err)
-	require.Equal(t, len(before), len(after), "who linked a copy has what was there")
+	require.Equal(t, len(before), len(after), "a backup changed a hard link to its copy")
 	s.Churn(200)
 	_, err = s.Reclaimer.Round(ctx, true)
 	require.NoError(t, err)
@@ -188,9 +189,9 @@ func TestLink(t *testing.T) {
 	s.Close()
 }
 
-// TestACopyGoesItsOwnWay: a store that was restored gives its blocks other ids, and may be backed up to the same
-// directory; one whose blocks have the ids of others may not.
-func TestACopyGoesItsOwnWay(t *testing.T) {
+// TestBackupOfARestoredStore checks that a restored store, whose new blocks have other IDs, can be backed up to the
+// same directory as the original, and that a copy of the store whose new blocks have the same IDs cannot.
+func TestBackupOfARestoredStore(t *testing.T) {
 	s := open(t, t.TempDir())
 	s.Churn(100)
 	dir := t.TempDir()
@@ -228,7 +229,7 @@ func TestACopyGoesItsOwnWay(t *testing.T) {
 	require.True(t, core.Is(err, core.Conflict), "%v", err)
 }
 
-// TestBadInput is about what people get wrong.
+// TestBadInput checks the errors for invalid directories and names.
 func TestBadInput(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer s.Close()
@@ -259,25 +260,25 @@ func TestBadInput(t *testing.T) {
 		kind core.Kind
 		says string
 	}{
-		"foreign directory":   {makes(s, foreign), core.InvalidArgument, "letter.txt"},
-		"another store":       {makes(other, dir), core.Conflict, "another store"},
-		"in the data":         {makes(s, filepath.Join(s.Dir, "backups")), core.InvalidArgument, "apart"},
-		"the data itself":     {makes(s, s.Dir), core.InvalidArgument, "apart"},
-		"newer":               {makes(s, newer), core.Unsupported, "newer"},
-		"check of nothing":    {checks(missing, ""), core.InvalidArgument, "not a backup directory"},
-		"check of a file":     {checks(filepath.Join(foreign, "letter.txt"), ""), core.InvalidArgument, "not a backup directory"},
-		"check of no name":    {checks(dir, "20200101T000000.000Z"), core.InvalidArgument, "there is no backup 20200101T000000.000Z"},
-		"restore of no name":  {restores(dir, "x", missing), core.InvalidArgument, "there is no backup x"},
-		"restore of nothing":  {restores(missing, "", missing+"2"), core.InvalidArgument, "not a backup directory"},
-		"restore over a file": {restores(dir, "", foreign), core.InvalidArgument, "not empty"},
-		"restore to itself":   {restores(dir, "", filepath.Join(dir, "x")), core.InvalidArgument, "apart"},
+		"foreign directory":          {makes(s, foreign), core.InvalidArgument, "letter.txt"},
+		"another store":              {makes(other, dir), core.Conflict, "another store"},
+		"backup inside the data":     {makes(s, filepath.Join(s.Dir, "backups")), core.InvalidArgument, "must be separate"},
+		"backup to the data":         {makes(s, s.Dir), core.InvalidArgument, "must be separate"},
+		"newer format":               {makes(s, newer), core.Unsupported, "newer"},
+		"check of nothing":           {checks(missing, ""), core.InvalidArgument, "not a backup directory"},
+		"check of a file":            {checks(filepath.Join(foreign, "letter.txt"), ""), core.InvalidArgument, "not a backup directory"},
+		"check of an unknown name":   {checks(dir, "20200101T000000.000Z"), core.InvalidArgument, "there is no backup 20200101T000000.000Z"},
+		"restore of an unknown name": {restores(dir, "x", missing), core.InvalidArgument, "there is no backup x"},
+		"restore of nothing":         {restores(missing, "", missing+"2"), core.InvalidArgument, "not a backup directory"},
+		"restore over a file":        {restores(dir, "", foreign), core.InvalidArgument, "not empty"},
+		"restore inside the backup":  {restores(dir, "", filepath.Join(dir, "x")), core.InvalidArgument, "must be separate"},
 	} {
 		require.True(t, core.Is(c.err, c.kind), "%s: %v", name, c.err)
 		require.Contains(t, c.err.Error(), c.says, name)
 	}
 	require.NoDirExists(t, missing)
 
-	// One at a time.
+	// Only one backup may run at a time.
 	o := s.options(dir)
 	o.Pause = func(ctx context.Context, fn func() error) error {
 		require.True(t, core.Is(makes(s, dir), core.Busy))
@@ -293,15 +294,15 @@ func TestBadInput(t *testing.T) {
 	_, err = backup.Check(canceled, dir, "", nil)
 	require.True(t, core.Is(err, core.Canceled), "%v", err)
 
-	// An empty store has a backup too.
+	// An empty store can be backed up too.
 	empty := t.TempDir()
 	report := other.backup(empty)
-	require.NotZero(t, report.Blocks) // the bucket
+	require.NotZero(t, report.Blocks) // the record of the bucket
 	requireRestores(t, empty, "", other.State(), nil)
 }
 
-// TestTagsAndLocks: what a backup gives back is as locked and tagged as the store was, whether the changes that made it
-// so are in a snapshot or behind it.
+// TestTagsAndLocks checks that a restored store has the same tags and locks as the original, whether their changes are
+// in a snapshot or in later records.
 func TestTagsAndLocks(t *testing.T) {
 	s := open(t, t.TempDir())
 	b, err := s.FS.CreateBucket(ctx, core.BucketInfo{Name: "locked", Versioning: core.VersioningEnabled, ObjectLock: true,

@@ -18,16 +18,16 @@ import (
 	"orcas/storetest"
 )
 
-// TestBackupOfBlocksThatAreNoFiles: what a backup needs of a store is the contract of Blocks; and copies have the names
-// that the disk driver gives its files.
-func TestBackupOfBlocksThatAreNoFiles(t *testing.T) {
+// TestBackupOfBlocksInMemory checks that a backup needs only the contract core.Blocks, not files, and that the copies
+// have the same names as the files of the disk driver.
+func TestBackupOfBlocksInMemory(t *testing.T) {
 	blocks, meta := mem.NewBlocks(), mem.NewMeta()
 	s := storetest.Open(t, storetest.Options{Blocks: blocks, Meta: meta, FS: &content.Options{}})
 	for i, n := range []int{10, 5000, 300_000, 6 << 20} {
 		s.Put(fmt.Sprint(i), bytes.Repeat([]byte{byte(i + 1)}, n))
 	}
 	data, dir := t.TempDir(), filepath.Join(t.TempDir(), "backup")
-	require.NoError(t, os.WriteFile(filepath.Join(data, "STORE"), []byte("of a driver"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(data, "STORE"), []byte("written by a driver"), 0o600))
 	report, err := backup.Backup(ctx, backup.Options{Meta: meta, Blocks: blocks, DataDir: data, Dir: dir, Now: time.Now, Link: true})
 	require.NoError(t, err)
 	require.Empty(t, report.Problems)

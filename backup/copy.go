@@ -36,7 +36,7 @@ func (b *backup) block(s *source) (*entry, error) {
 	case err != nil && old == nil:
 		return e, b.copyNew(s, e, path)
 	case err != nil:
-		b.problem("%s was missing: it was copied again", path)
+		b.problem("%s was missing, and was copied again", path)
 		return e, b.copyNew(s, e, path)
 	case old == nil:
 		if st.Size() >= s.length {
@@ -46,14 +46,14 @@ func (b *backup) block(s *source) (*entry, error) {
 		}
 		return e, b.copyNew(s, e, path)
 	case st.Size() < old.Length:
-		b.problem("%s was cut off at %d of %d bytes: it was copied again", path, st.Size(), old.Length)
+		b.problem("%s was truncated to %d of %d bytes, and was copied again", path, st.Size(), old.Length)
 		return e, b.copyNew(s, e, path)
 	}
 	if same, err := b.same(s, path, min(old.Length, s.length)); err != nil {
 		return nil, err
 	} else if !same {
-		return nil, core.E("backup.Backup", core.Conflict, fmt.Errorf("%s is another block of the same name: either it is damaged (orcas backup --check tells), "+
-			"or the store is a copy that went its own way, whose backups need a directory of their own", path))
+		return nil, core.E("backup.Backup", core.Conflict, fmt.Errorf("%s differs from the block in the store: either the copy is damaged (run orcas backup --check), "+
+			"or this store is a copy that has been written to, which needs its own backup directory", path))
 	}
 	switch {
 	case s.length == old.Length:
@@ -67,7 +67,7 @@ func (b *backup) block(s *source) (*entry, error) {
 	return e, b.extend(s, e, old, path)
 }
 
-// adopt uses an existing copy that no manifest refers to, if it is intact, and reports whether it did.
+// adopt uses an existing copy to which no manifest refers, if it is intact, and reports whether it did.
 func (b *backup) adopt(s *source, e *entry, path string) (bool, error) {
 	p, err := b.verify(s, path)
 	if err != nil || len(p.damaged) > 0 || p.tail >= 0 {
@@ -125,7 +125,7 @@ func (b *backup) same(s *source, path string, n int64) (bool, error) {
 		if k, err := f.ReadAt(ours, at); k < len(ours) {
 			return false, err
 		}
-		// If the block cannot be read, keep the copy: it may be the only intact one.
+		// If the block cannot be read, keep the copy, which may be the only intact one.
 		if string(theirs) != string(ours) && !r.bad {
 			return false, nil
 		}
@@ -146,7 +146,7 @@ func (b *backup) extend(s *source, e, old *entry, path string) error {
 		return err
 	}
 	if sumText(sum) != old.Sum {
-		b.problem("%s was damaged: it was copied again", path)
+		b.problem("%s was damaged, and was copied again", path)
 		return b.copyNew(s, e, path)
 	}
 	f, err := b.repo.steps.Open(path)
@@ -159,7 +159,7 @@ func (b *backup) extend(s *source, e, old *entry, path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// copyNew makes a complete copy and replaces the existing one, if any.
+// copyNew makes a complete copy, and replaces the existing copy, if any.
 func (b *backup) copyNew(s *source, e *entry, path string) error {
 	if err := b.mkdir(filepath.Dir(path)); err != nil {
 		return err
@@ -210,8 +210,8 @@ func (b *backup) copyTo(s *source, e *entry, temp string) error {
 	return f.Close()
 }
 
-// link makes the copy a hard link to the file of a block, and reports whether it succeeded. It tries only if
-// Options.Link is set, and the block is closed and belongs to the backup completely.
+// link makes the copy a hard link to the file of a block, and reports whether it succeeded. It does so only if
+// Options.Link is set, the block is closed, and all of the block belongs to the backup.
 func (b *backup) link(s *source, temp string) bool {
 	if !b.Link || !s.closed || b.filer == nil {
 		return false
@@ -234,12 +234,12 @@ func (b *backup) shared(s *source, e *entry, path string) error {
 
 // cloner makes files share bytes, if the file system supports it.
 type cloner struct {
-	cannot bool
+	unsupported bool // a clone has failed
 }
 
 // clone makes f share the first length bytes of the file at path, and reports whether it succeeded.
 func (c *cloner) clone(path string, length int64, f *durable.File) bool {
-	if c.cannot {
+	if c.unsupported {
 		return false
 	}
 	from, err := os.Open(path)
@@ -248,13 +248,13 @@ func (c *cloner) clone(path string, length int64, f *durable.File) bool {
 	}
 	defer from.Close()
 	if err := f.Clone(from); err != nil {
-		c.cannot = true
+		c.unsupported = true
 		return false
 	}
 	return f.Truncate(length) == nil
 }
 
-// fill copies a block to f from an offset on, and syncs f. The offset must be 0 or the beginning of a frame.
+// fill copies a block to f, beginning at an offset, and syncs f. The offset must be 0 or the beginning of a frame.
 func (b *backup) fill(s *source, e *entry, f *durable.File, from int64, sum *xxh3.Hasher) error {
 	r, err := b.open(s.info.ID, s.length)
 	if err != nil {
@@ -278,15 +278,16 @@ func (b *backup) fill(s *source, e *entry, f *durable.File, from int64, sum *xxh
 	return b.damage(s, e, p)
 }
 
-// damage records the damage that a pass found. Bytes at the end of a packed block may be left over from a batch that
-// was never acknowledged. They are damage only if the metadata refers to them, or if a record is missing (see judge).
+// damage records the damage that a pass found. Bytes at the end of a packed block that are not a frame may be left over
+// from a batch that was never acknowledged. They are damage only if the metadata refers to them, or if a record is
+// missing (see judge).
 func (b *backup) damage(s *source, e *entry, p *pass) error {
 	e.Damaged = append(e.Damaged, p.damaged...)
 	if p.tail < 0 {
 		return nil
 	}
 	if s.info.Kind != core.Packed {
-		e.Damaged = append(e.Damaged, fmt.Sprintf("no whole frame from byte %d on", p.tail))
+		e.Damaged = append(e.Damaged, fmt.Sprintf("no intact frame from byte %d on", p.tail))
 		return nil
 	}
 	b.torn = append(b.torn, e)
@@ -300,9 +301,9 @@ func (b *backup) damage(s *source, e *entry, p *pass) error {
 	return err
 }
 
-// judge checks the packed blocks that end with bytes that are not a frame. If a record that a restore needs is in no
-// block, it may have been in those bytes, so judge records them as damaged. It reads all records after the newest
-// intact snapshot. A block is judged only once, when it is copied.
+// judge checks the packed blocks whose last bytes are not a frame. If a record that a restore needs is missing, it may
+// have been in those bytes, so judge records them as damaged. To find out, it reads all records after the newest intact
+// snapshot. A block is checked only once, when it is copied.
 func (b *backup) judge() error {
 	if len(b.torn) == 0 {
 		return nil
@@ -325,7 +326,7 @@ func (b *backup) judge() error {
 	gaps, err := batch.Gaps(b.ctx, b.Blocks, st, b.manifest.Seq)
 	for _, g := range gaps {
 		for _, e := range b.torn {
-			e.Damaged = append(e.Damaged, fmt.Sprintf("its end, which may have held the record of the changes %d to %d: that is in no block", g.From, g.To))
+			e.Damaged = append(e.Damaged, fmt.Sprintf("its end, which may have been the record of changes %d to %d: no block has this record", g.From, g.To))
 		}
 	}
 	return err
@@ -372,16 +373,16 @@ func (w *fileWriter) Write(p []byte) (int, error) {
 type pass struct {
 	ctx     context.Context
 	s       frame.Scanner
-	strict  bool // the block must end with the last frame of a content
+	strict  bool // the block must end with the last frame of its content
 	sum     *xxh3.Hasher
 	to      io.Writer
 	damaged []string
-	tail    int64       // offset of bytes after the last frame that are not a frame; -1 if there are none
-	tailID  core.DataID // the ID in the content frame header at that offset, if there is one
-	last    bool        // the last frame that was read is the last one of its content
+	tail    int64       // offset of the bytes after the last frame, if they are not a frame; -1 if there are none
+	tailID  core.DataID // the DataID in the frame header at that offset, if there is one
+	last    bool        // the last frame that was read is the last frame of its content
 }
 
-// newPass returns a pass that reads r and copies to to, which may be nil.
+// newPass returns a pass that reads r and writes the copy to to, which may be nil.
 func newPass(ctx context.Context, s *source, r io.ReaderAt, to io.Writer) *pass {
 	if to == nil {
 		to = io.Discard
@@ -425,7 +426,7 @@ func (p *pass) run(at int64) error {
 			return err
 		}
 		id, _, err := frame.DecodeBlockHeader(head)
-		// A crash before the first commit of a block leaves zeros. That is not damage if no frame follows.
+		// A crash before the first commit of a block leaves zeros. They are not damage if no frame follows.
 		headless = errors.Is(err, frame.ErrNotFrame) && len(bytes.Trim(head, "\x00")) == 0
 		if !headless && (err != nil || id != p.s.Block) {
 			p.damaged = append(p.damaged, "its header")

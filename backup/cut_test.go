@@ -22,7 +22,7 @@ import (
 	"orcas/vfs"
 )
 
-// interleaved does something right behind a read of the metadata.
+// interleaved calls a function immediately after the first call of a method.
 type interleaved struct {
 	core.Meta
 	state, data, garbage func()
@@ -55,8 +55,8 @@ func once(fn *func()) {
 	}
 }
 
-// TestTheCutIsExact writes, overwrites and deletes behind each thing that a backup learns: what comes out is the state
-// at S, whatever followed.
+// TestTheCutIsExact writes, overwrites and deletes objects after each read of the metadata by a backup. The backup must
+// contain exactly the state at S.
 func TestTheCutIsExact(t *testing.T) {
 	for i := range 2 {
 		s := open(t, t.TempDir())
@@ -89,7 +89,7 @@ func TestTheCutIsExact(t *testing.T) {
 		s.backupWith(o)
 		requireRestores(t, o.Dir, "", state, want)
 
-		// The next one has what followed, and the first is what it was.
+		// The next backup has the later changes, and the first backup is unchanged.
 		check, err := backup.Check(ctx, o.Dir, "", nil)
 		require.NoError(t, err)
 		s.backup(o.Dir)
@@ -99,8 +99,8 @@ func TestTheCutIsExact(t *testing.T) {
 	}
 }
 
-// TestTheCutOfRelaxedWrites: what was answered before it was durable is in the backup, also where contents of it are
-// gone already, or were never taken.
+// TestTheCutOfRelaxedWrites checks that a backup contains all acknowledged relaxed writes, including content that was
+// deleted since, and content whose change failed its precondition.
 func TestTheCutOfRelaxedWrites(t *testing.T) {
 	s := openWith(t, t.TempDir(), batch.Options{Relaxed: true, Window: time.Hour})
 	s.Churn(30)
@@ -130,8 +130,8 @@ func TestTheCutOfRelaxedWrites(t *testing.T) {
 	s.Close()
 }
 
-// TestWhatIsBeingWrittenStaysOut: a large block that nobody names yet, and one that nobody ever will.
-func TestWhatIsBeingWrittenStaysOut(t *testing.T) {
+// TestUnfinishedContentStaysOut checks that a backup does not contain unfinished large blocks.
+func TestUnfinishedContentStaysOut(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer s.Close()
 	s.Set("k", storetest.Random(1, 100_000))
@@ -154,8 +154,8 @@ func TestWhatIsBeingWrittenStaysOut(t *testing.T) {
 	requireRestores(t, dir, "", s.State(), s.Want)
 }
 
-// TestBackupWhileWritersRun makes backups while objects are put, overwritten and deleted and rounds free what dies:
-// each backup holds all that was acknowledged before it began, and nothing that was not begun when it ended.
+// TestBackupWhileWritersRun makes backups while objects are written and overwritten and reclaim runs. Each backup must
+// contain all writes that were acknowledged before it began, and none that began after it ended.
 func TestBackupWhileWritersRun(t *testing.T) {
 	t.Run("strict", func(t *testing.T) { backupWhileWritersRun(t, batch.Options{}) })
 	t.Run("relaxed", func(t *testing.T) { backupWhileWritersRun(t, batch.Options{Relaxed: true, Window: time.Second}) })
@@ -175,7 +175,7 @@ func backupWhileWritersRun(t *testing.T, o batch.Options) {
 		}
 		return append(fmt.Appendf(nil, "%d %d %d ", w, k, v), storetest.Random(uint64(w*100+k*10+v), n)...)
 	}
-	var mu sync.Mutex // guards the next two
+	var mu sync.Mutex // guards begun and acked
 	begun, acked := map[string]int{}, map[string]int{}
 	stop := make(chan struct{})
 	var all sync.WaitGroup

@@ -19,7 +19,8 @@ import (
 	"orcas/storetest"
 )
 
-// TestDamageInTheStore: a damaged block is copied as it is, and every backup that has it says so.
+// TestDamageInTheStore checks that damaged blocks are copied unchanged, and reported for every backup that contains
+// them.
 func TestDamageInTheStore(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer s.Close()
@@ -28,7 +29,7 @@ func TestDamageInTheStore(t *testing.T) {
 	var large, packed string
 	for _, path := range blocksIn(t, s.Dir) {
 		switch {
-		case strings.HasSuffix(path, ".large") && large == "": // of the others some may be dead
+		case strings.HasSuffix(path, ".large") && large == "": // the first one is not garbage
 			large = path
 		case strings.HasSuffix(path, "00001.packed"):
 			packed = path
@@ -56,8 +57,8 @@ func TestDamageInTheStore(t *testing.T) {
 	requireSame(t, s.State(), rebuilt(t, data))
 }
 
-// TestAReplacedBlock: if a good copy of a damaged block was put in its place while the store is open, the backup has the
-// good one, even though a reader has opened the other.
+// TestAReplacedBlock replaces a damaged block with an intact copy while the store is open. The backup must contain the
+// intact block, even though a reader still has the damaged file open.
 func TestAReplacedBlock(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer s.Close()
@@ -68,7 +69,7 @@ func TestAReplacedBlock(t *testing.T) {
 	require.NoError(t, err)
 	flip(t, path, 5000)
 	_, err = s.Read("large", 0, 1_000_000)
-	require.Error(t, err, "the damage is found, and the file stays open")
+	require.Error(t, err, "the damage was not found") // the file remains open
 	require.NoError(t, os.WriteFile(path+".good", good, 0o600))
 	require.NoError(t, os.Rename(path+".good", path))
 	dir := t.TempDir()
@@ -89,7 +90,7 @@ func flip(t *testing.T, path string, at int64) {
 	require.NoError(t, f.Close())
 }
 
-// TestCheckFindsDamage flips bytes in copies and in a manifest, cuts copies off and takes them away.
+// TestCheckFindsDamage flips bits in copies and in a manifest, and truncates, deletes and replaces copies.
 func TestCheckFindsDamage(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer s.Close()
@@ -137,8 +138,8 @@ func TestCheckFindsDamage(t *testing.T) {
 	requireWhole(t, dir, "")
 }
 
-// TestTheNextBackupMends: copies that are missing or cut off are made again.
-func TestTheNextBackupMends(t *testing.T) {
+// TestTheNextBackupRepairs checks that missing and truncated copies are made again.
+func TestTheNextBackupRepairs(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer s.Close()
 	s.Churn(150)
@@ -152,14 +153,14 @@ func TestTheNextBackupMends(t *testing.T) {
 	require.Len(t, report.Problems, 2)
 	requireWhole(t, dir, "")
 	requireWhole(t, dir, first.Backup)
-	// What a backup compares shows that a copy is another block.
+	// The bytes that a backup compares show that the copy differs from the block.
 	flip(t, paths[0], 20)
 	_, err = backup.Backup(ctx, s.options(dir))
 	require.True(t, core.Is(err, core.Conflict), "%v", err)
 }
 
-// TestLeftoversAreNotBelieved: copies of an interrupted backup are used if they are intact, and made again otherwise.
-func TestLeftoversAreNotBelieved(t *testing.T) {
+// TestLeftoversAreVerified checks that copies left by an interrupted backup are used only if they are intact.
+func TestLeftoversAreVerified(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer s.Close()
 	s.Churn(150)
@@ -181,7 +182,8 @@ func TestLeftoversAreNotBelieved(t *testing.T) {
 	requireRestores(t, o.Dir, "", s.State(), s.Want)
 }
 
-// TestAFullDrive says whose, and leaves the earlier backups whole.
+// TestAFullDrive checks that the error for a full drive contains the directory, and that the earlier backups remain
+// intact.
 func TestAFullDrive(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer s.Close()
@@ -217,11 +219,11 @@ func TestAFullDrive(t *testing.T) {
 	require.True(t, core.Is(err, core.NoSpace), "%v", err)
 	require.Contains(t, err.Error(), data)
 	_, err = disk.Open(data, disk.Options{})
-	require.True(t, core.Is(err, core.Damaged), "no store starts in half a directory: %v", err)
+	require.True(t, core.Is(err, core.Damaged), "an incomplete data directory was opened: %v", err)
 }
 
-// TestCrashes ends backups at every step, which is done or not, and all steps behind it are not: the earlier backups
-// are whole, and so is the next.
+// TestCrashes interrupts backups at each step, with that step done or not done. The earlier backups and the next backup
+// must be intact.
 func TestCrashes(t *testing.T) {
 	boom := errors.New("boom")
 	for _, link := range []bool{false, true} {
@@ -261,7 +263,7 @@ func TestCrashes(t *testing.T) {
 					continue
 				}
 				if err == nil {
-					break // this one needs fewer steps
+					break // this backup needed fewer steps
 				}
 				require.ErrorIs(t, err, boom)
 				for _, name := range names(t, dir) {
@@ -277,7 +279,7 @@ func TestCrashes(t *testing.T) {
 			}
 			requireRestores(t, dir, earlier.Backup, state, want)
 			require.Greater(t, points, 20)
-			t.Logf("link %v, done %v: %d points", link, done, points)
+			t.Logf("link %v, done %v: %d steps", link, done, points)
 			s.Close()
 		}
 	}
@@ -294,8 +296,8 @@ func names(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestALostRecord: where a closed block ends with what is no frame, a backup finds out whether that was a record that a
-// restore needs.
+// TestALostRecord checks a closed block whose last bytes are not a frame: a backup must report them as damage only if
+// they were a record that a restore needs.
 func TestALostRecord(t *testing.T) {
 	for _, lost := range []bool{true, false} {
 		s := open(t, t.TempDir())
@@ -305,7 +307,7 @@ func TestALostRecord(t *testing.T) {
 		require.NoError(t, err)
 		if lost {
 			flip(t, first, st.Size()-10)
-		} else { // a batch that was cut off
+		} else { // an incomplete batch
 			f, err := os.OpenFile(first, os.O_WRONLY|os.O_APPEND, 0)
 			require.NoError(t, err)
 			_, err = f.Write(storetest.Random(1, 5000))
@@ -322,7 +324,7 @@ func TestALostRecord(t *testing.T) {
 			}
 			require.Len(t, report.Problems, 1)
 			require.Contains(t, report.Problems[0], filepath.Base(first))
-			require.Contains(t, report.Problems[0], "in no block")
+			require.Contains(t, report.Problems[0], "no block has this record")
 		}
 		if !lost {
 			requireRestores(t, dir, "", s.State(), s.Want)
@@ -331,8 +333,8 @@ func TestALostRecord(t *testing.T) {
 	}
 }
 
-// TestTornContent: what a closed block ends with is content that the metadata names, and no record is missed, since a
-// snapshot covers it.
+// TestTornContent damages the last content of a closed block and the record after it. The content must be reported,
+// because the metadata refers to it, but not the record, because a snapshot covers it.
 func TestTornContent(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer s.Close()
@@ -351,12 +353,12 @@ func TestTornContent(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, report.Problems, 1, "%+v", report)
 	require.Contains(t, report.Problems[0], e.Block.String())
-	require.NotContains(t, report.Problems[0], "in no block")
+	require.NotContains(t, report.Problems[0], "no block has this record")
 }
 
-// TestABlockThatNeverWas: a power cut right after a block was made leaves zeros of some length under its name. That is
-// no damage.
-func TestABlockThatNeverWas(t *testing.T) {
+// TestABlockOfZeros checks that a file of zeros, which a power failure may leave if it follows the creation of a block,
+// is not reported as damage.
+func TestABlockOfZeros(t *testing.T) {
 	base := t.TempDir()
 	data, dir := filepath.Join(base, "data"), filepath.Join(base, "backups")
 	s := open(t, data)

@@ -17,11 +17,11 @@ import (
 // format is the version of the layout of a backup directory.
 const format = 1
 
-// nameLayout formats the time of a backup, in UTC, as its name. Names sort by time.
+// nameLayout is the format of the name of a backup, which is its time in UTC. Names sort by time.
 const nameLayout = "20060102T150405.000Z"
 
-// manifest lists the parts of a backup. Its JSON has one block per line, so that two manifests can be compared with
-// diff, and its last line has the XXH3-64 of everything before the preceding comma:
+// manifest lists the parts of a backup. Its JSON has one block per line, so that manifests can be compared with diff.
+// Its last line has the XXH3-64 of all bytes before the comma that precedes that line:
 //
 //	{
 //	"format": 1,
@@ -37,8 +37,8 @@ const nameLayout = "20060102T150405.000Z"
 //	"sum": "0123456789abcdef"
 //	}
 //
-// A block's sum is the XXH3-64 of its first length bytes. Its damage, if any, already existed in the store when the
-// block was copied.
+// The sum of a block is the XXH3-64 of its first length bytes. If it has damage, the block was already damaged in the
+// store when it was copied.
 type manifest struct {
 	Format int         `json:"format"`
 	Store  string      `json:"store"`
@@ -109,12 +109,12 @@ func decodeManifest(b []byte) (*manifest, error) {
 	const op = "backup.manifest"
 	n := len(b) - len(fmt.Sprintf(lastLine, 0))
 	if n < 0 || fmt.Sprintf(lastLine, xxh3.Hash(b[:n])) != string(b[n:]) {
-		return nil, core.E(op, core.Damaged, errors.New("its checksum is wrong"))
+		return nil, core.E(op, core.Damaged, errors.New("the checksum of the manifest does not match"))
 	}
 	var m manifest
 	err := json.Unmarshal(b, &m)
 	if m.Format > format {
-		return nil, core.E(op, core.Unsupported, fmt.Errorf("format %d is newer than %d", m.Format, format))
+		return nil, core.E(op, core.Unsupported, fmt.Errorf("the manifest has format %d, but this program supports only up to format %d", m.Format, format))
 	}
 	for _, f := range m.Files {
 		if f.Name != filepath.Base(f.Name) || !filepath.IsLocal(f.Name) {
@@ -124,10 +124,10 @@ func decodeManifest(b []byte) (*manifest, error) {
 	for i := range m.Blocks {
 		e := m.Blocks[i]
 		if e == nil {
-			return nil, core.E(op, core.Damaged, errors.New("an entry of the block list is null"))
+			return nil, core.E(op, core.Damaged, errors.New("the manifest has a null entry in its list of blocks"))
 		}
 		if !filepath.IsLocal(filepath.FromSlash(e.Name)) || !strings.HasPrefix(e.Name, blocksDir+"/") || e.Length < 0 {
-			err = errors.Join(err, fmt.Errorf("%q of %d bytes is not a valid block", e.Name, e.Length))
+			err = errors.Join(err, fmt.Errorf("%q with %d bytes is not a valid block", e.Name, e.Length))
 		}
 	}
 	if err != nil {

@@ -22,7 +22,8 @@ func sample() *manifest {
 	}
 }
 
-func TestManifestComesBackAsItWent(t *testing.T) {
+// TestManifestRoundTrip encodes and decodes manifests, and checks that every flipped bit is detected.
+func TestManifestRoundTrip(t *testing.T) {
 	for _, m := range []*manifest{sample(), {Format: format, Store: storeName(1)}} {
 		b, err := m.encode()
 		require.NoError(t, err)
@@ -40,8 +41,9 @@ func TestManifestComesBackAsItWent(t *testing.T) {
 	}
 }
 
-// TestManifestsNameNothingElse: names that lead out of the directory are refused, even under a checksum that is right.
-func TestManifestsNameNothingElse(t *testing.T) {
+// TestManifestNames checks that a manifest is refused if it has names that lead out of the directory, even if its
+// checksum is correct.
+func TestManifestNames(t *testing.T) {
 	for _, harm := range []func(m *manifest){
 		func(m *manifest) { m.Blocks[0].Name = "../blocks/x" },
 		func(m *manifest) { m.Blocks[0].Name = "blocks/../../x" },
@@ -74,7 +76,7 @@ func FuzzDecodeManifest(f *testing.F) {
 	f.Add(b[:len(b)-len(fmt.Sprintf(lastLine, 0))])
 	f.Add([]byte("{"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		b = fmt.Appendf(b, lastLine, xxh3.Hash(b)) // what gets past the checksum
+		b = fmt.Appendf(b, lastLine, xxh3.Hash(b)) // with a correct checksum
 		if m, err := decodeManifest(b); err == nil {
 			_, err := m.encode()
 			require.NoError(t, err)

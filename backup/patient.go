@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patient reads a file on a failing drive, which is when a backup is needed most. It returns zeros for pages that
-// cannot be read, so that only the frames in them are damaged.
+// patient reads files even if the drive is failing, since that is when a backup is needed most. It returns zeros for
+// pages that cannot be read, so that only the frames in those pages are damaged.
 type patient struct {
 	r   io.ReaderAt
 	bad bool // a page could not be read

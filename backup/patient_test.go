@@ -12,7 +12,7 @@ import (
 	"orcas/core/frame"
 )
 
-// failing is a file of which some pages cannot be read.
+// failing is a file with some pages that cannot be read.
 type failing struct {
 	b   []byte
 	bad map[int64]bool
@@ -33,7 +33,8 @@ func (f failing) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// TestPagesThatCannotBeRead: the frames in them are damaged, the others are copied.
+// TestPagesThatCannotBeRead checks that the frames in unreadable pages are reported as damaged, and that all others are
+// copied.
 func TestPagesThatCannotBeRead(t *testing.T) {
 	id := core.MakeBlockID(1, 2, 3)
 	raw := make([]byte, frame.BlockHeaderSize)

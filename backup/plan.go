@@ -14,7 +14,7 @@ type source struct {
 	info   core.BlockInfo
 	name   string // slash-separated path of its copy within the backup directory
 	length int64  // number of bytes that belong to the backup
-	closed bool   // the block is never written to again, and belongs to the backup completely
+	closed bool   // the block will not be written to again, and all of it belongs to the backup
 }
 
 // blockName returns the name of the copy of a block, which is the name of its file in a data directory (see package
@@ -33,13 +33,13 @@ func (b *backup) plan() ([]source, error) {
 	}
 	b.manifest.Seq = st.Seq
 	if f, ok := core.As[core.Flusher](b.Blocks); ok && st.Synced > 0 {
-		// Some changes up to S may not be durable yet. If a power cut undid them, the store would reuse their positions,
-		// and its blocks would no longer match the copies.
+		// Some changes up to S may not be durable yet. If a power failure undid them, the store would reuse their
+		// positions, and its blocks would no longer match the copies.
 		if err := f.Sync(b.ctx); err != nil {
 			return nil, err
 		}
 	}
-	// No change up to S refers to a large block that is still being written or is created later.
+	// Changes up to S do not refer to large blocks that are still being written or are created later.
 	begun, newest := b.writers.Begun()
 	var found []core.BlockInfo
 	err = b.Blocks.Walk(b.ctx, core.BlockID{}, func(i core.BlockInfo) error {
@@ -54,7 +54,7 @@ func (b *backup) plan() ([]source, error) {
 	if err != nil {
 		return nil, err
 	}
-	named, err := b.named(found, st.Seq)
+	needed, err := b.needed(found, st.Seq)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (b *backup) plan() ([]source, error) {
 			}
 			ends[i.ID] = end
 			for _, id := range beside {
-				named[id] = true
+				needed[id] = true
 			}
 		}
 	}
@@ -84,7 +84,7 @@ func (b *backup) plan() ([]source, error) {
 				continue
 			}
 		case core.Large:
-			if !named[i.ID] {
+			if !needed[i.ID] {
 				continue
 			}
 		case core.Snapshot:
@@ -104,14 +104,14 @@ func (b *backup) plan() ([]source, error) {
 // dataTogether is the number of DataIDs in one call of Meta.Data.
 const dataTogether = 500
 
-// named returns the large blocks with content that the metadata refers to, or that was orphaned after seq.
-func (b *backup) named(blocks []core.BlockInfo, seq core.Seq) (map[core.BlockID]bool, error) {
+// needed returns the large blocks with content that the metadata refers to, or that was orphaned after seq.
+func (b *backup) needed(blocks []core.BlockInfo, seq core.Seq) (map[core.BlockID]bool, error) {
 	type suspect struct {
 		block core.BlockID
 		data  core.DataID
 	}
 	var all []suspect
-	named, lost := map[core.BlockID]bool{}, map[core.BlockID]bool{}
+	needed, orphaned := map[core.BlockID]bool{}, map[core.BlockID]bool{}
 	for _, i := range blocks {
 		if i.Kind != core.Large || i.Size < frame.BlockHeaderSize+frame.HeaderSize {
 			continue
@@ -123,14 +123,14 @@ func (b *backup) named(blocks []core.BlockInfo, seq core.Seq) (map[core.BlockID]
 		case ok:
 			all = append(all, suspect{i.ID, core.DataID(id)})
 		default:
-			named[i.ID] = true // its content is unknown, so keep it
+			needed[i.ID] = true // its content is unknown, so keep it
 		}
 	}
 	for part := range slices.Chunk(all, dataTogether) {
 		ids := make([]core.DataID, 0, dataTogether)
 		blockOf := map[core.DataID]core.BlockID{}
 		for _, s := range part {
-			lost[s.block] = true
+			orphaned[s.block] = true
 			ids = append(ids, s.data)
 			blockOf[s.data] = s.block
 		}
@@ -140,12 +140,12 @@ func (b *backup) named(blocks []core.BlockInfo, seq core.Seq) (map[core.BlockID]
 		}
 		for _, d := range infos {
 			if id := blockOf[d.ID]; isIn(d.Extents, id, 0) {
-				named[id] = true
-				delete(lost, id)
+				needed[id] = true
+				delete(orphaned, id)
 			}
 		}
 	}
-	return named, b.addLetGo(named, lost, seq)
+	return needed, b.addOrphaned(needed, orphaned, seq)
 }
 
 // isIn reports whether one of the extents is in block and ends after the offset at.
@@ -153,9 +153,9 @@ func isIn(extents []core.Extent, block core.BlockID, at int64) bool {
 	return slices.ContainsFunc(extents, func(e core.Extent) bool { return e.Block == block && e.Offset+e.Length > at })
 }
 
-// addLetGo adds to named each of the blocks with content that was orphaned by a change after seq. Nothing is deleted
-// during a backup, so if content existed at seq and the metadata no longer has it, it still has a garbage entry.
-func (b *backup) addLetGo(named, blocks map[core.BlockID]bool, seq core.Seq) error {
+// addOrphaned adds those of the blocks to needed whose content was orphaned by a change after seq. Garbage entries are
+// not deleted during a backup, so content that existed at seq, and that the metadata no longer has, still has an entry.
+func (b *backup) addOrphaned(needed, blocks map[core.BlockID]bool, seq core.Seq) error {
 	const page = 1000
 	for after := 2*uint64(seq) + 1; len(blocks) > 0; {
 		entries, err := b.Meta.Garbage(b.ctx, after, page)
@@ -166,7 +166,7 @@ func (b *backup) addLetGo(named, blocks map[core.BlockID]bool, seq core.Seq) err
 			after = g.ID
 			for _, e := range g.Extents {
 				if blocks[e.Block] {
-					named[e.Block] = true
+					needed[e.Block] = true
 				}
 			}
 		}
@@ -177,7 +177,7 @@ func (b *backup) addLetGo(named, blocks map[core.BlockID]bool, seq core.Seq) err
 	return nil
 }
 
-// firstID returns the ID in the first intact frame header of a block. If there is none, ok is false.
+// firstID returns the ID in the first intact frame header of a block. If the block has none, ok is false.
 func (b *backup) firstID(i core.BlockInfo) (id uint64, ok bool, err error) {
 	head := min(i.Size, frame.BlockHeaderSize+frame.HeaderSize) // read no more: there may be a million blocks
 	err = b.scan(i, head, func(s *frame.Scanner) error {
@@ -211,7 +211,7 @@ func (b *backup) scan(i core.BlockInfo, size int64, fn func(s *frame.Scanner) er
 }
 
 // open returns a reader of the first size bytes of a block, as a server that starts now would read them. The driver may
-// have an old file open that has since been replaced, for example by a good copy of a damaged block. Stat makes the
+// still have an old file open that has been replaced, for example by an intact copy of a damaged block. Stat makes the
 // driver notice this (see core.Stater).
 func (b *backup) open(id core.BlockID, size int64) (core.BlockReader, error) {
 	if s, ok := core.As[core.Stater](b.Blocks); ok {

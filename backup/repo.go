@@ -42,7 +42,7 @@ func (r *repo) manifestPath(name string) string {
 
 func (r *repo) close() {
 	if r.lock != nil {
-		_ = r.lock.Close() // which unlocks it even on an error
+		_ = r.lock.Close() // this releases the lock, even if it returns an error
 	}
 }
 
@@ -62,22 +62,22 @@ func decodeIdentity(b []byte) (store string, err error) {
 	const op = "backup.identity"
 	var version int
 	if _, err := fmt.Sscanf(string(b), identityHead, &version); err == nil && version > format {
-		return "", core.E(op, core.Unsupported, fmt.Errorf("format %d is newer than %d", version, format))
+		return "", core.E(op, core.Unsupported, fmt.Errorf("the directory has format %d, which is newer than format %d of this program", version, format))
 	}
 	if _, rest, ok := strings.Cut(string(b), "\n"); ok {
 		_, _ = fmt.Sscanf(rest, identityBody, &store)
 	}
 	if store == "" || string(encodeIdentity(store)) != string(b) {
-		return "", core.E(op, core.Damaged, fmt.Errorf("%s is damaged", identityFile))
+		return "", core.E(op, core.Damaged, fmt.Errorf("the file %s is damaged", identityFile))
 	}
 	return store, nil
 }
 
-// makeRepo opens a backup directory for a backup of a store, and creates it if it does not exist. It holds an exclusive
-// lock on the directory until close.
+// makeRepo opens a backup directory for a backup of a store, and creates it if it does not exist. The directory is
+// locked exclusively until close.
 func makeRepo(dir string, number uint64, steps *durable.Steps) (_ *repo, err error) {
 	r := &repo{dir: dir, store: storeName(number), steps: steps}
-	if err := r.mayBe(); err != nil {
+	if err := r.checkDir(); err != nil {
 		return nil, err
 	}
 	if err := steps.MkdirAll(dir); err != nil {
@@ -106,13 +106,13 @@ func makeRepo(dir string, number uint64, steps *durable.Steps) (_ *repo, err err
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	if store != r.store {
-		return nil, core.E("backup.open", core.Conflict, fmt.Errorf("%s holds backups of another store: of %s, and this is %s", dir, store, r.store))
+		return nil, core.E("backup.open", core.Conflict, fmt.Errorf("%s has backups of another store, %s: this store is %s", dir, store, r.store))
 	}
 	return r, steps.MkdirAll(r.path(manifestsDir))
 }
 
-// mayBe returns InvalidArgument if the directory contains something other than backups.
-func (r *repo) mayBe() error {
+// checkDir returns InvalidArgument if the directory contains other files than backups.
+func (r *repo) checkDir() error {
 	list, err := os.ReadDir(r.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -131,7 +131,7 @@ func (r *repo) mayBe() error {
 		}
 	}
 	if foreign != "" {
-		return core.E("backup.open", core.InvalidArgument, fmt.Errorf("%s is not a backup directory, and not empty: there is %q", r.dir, foreign))
+		return core.E("backup.open", core.InvalidArgument, fmt.Errorf("%s is neither empty nor a backup directory: it contains %q", r.dir, foreign))
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func (r *repo) names() (names []string, err error) {
 	return names, nil
 }
 
-// list returns the intact manifests, oldest first, and the names of the backups whose manifests are damaged.
+// list returns the intact manifests, oldest first, and the names of backups with damaged manifests.
 func (r *repo) list() (whole []*manifest, broken []string, err error) {
 	names, err := r.names()
 	if err != nil {
@@ -210,7 +210,7 @@ func (r *repo) read(name string) (*manifest, error) {
 	}
 	m, err := decodeManifest(b)
 	if err == nil && (m.name() != name || m.Store != r.store) {
-		err = core.E("backup.manifest", core.Damaged, errors.New("it is of another backup"))
+		err = core.E("backup.manifest", core.Damaged, errors.New("the manifest is that of another backup"))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.manifestPath(name), err)
@@ -227,11 +227,11 @@ func (r *repo) choose(name string) (*manifest, error) {
 	name = strings.TrimSuffix(name, manifestExt)
 	switch {
 	case len(names) == 0:
-		return nil, core.E("backup.open", core.InvalidArgument, fmt.Errorf("there is no backup in %s", r.dir))
+		return nil, core.E("backup.open", core.InvalidArgument, fmt.Errorf("%s contains no backups", r.dir))
 	case name == "":
 		name = names[len(names)-1]
 	case !slices.Contains(names, name):
-		return nil, core.E("backup.open", core.InvalidArgument, fmt.Errorf("there is no backup %s in %s: there is %s", name, r.dir, list(reversed(names))))
+		return nil, core.E("backup.open", core.InvalidArgument, fmt.Errorf("there is no backup %s in %s, which has %s", name, r.dir, list(reversed(names))))
 	}
 	return r.read(name)
 }
@@ -242,7 +242,7 @@ func reversed(names []string) []string {
 	return names
 }
 
-// write writes the manifest of a backup, which makes the backup exist.
+// write writes the manifest of a backup, which completes the backup.
 func (r *repo) write(m *manifest) error {
 	b, err := m.encode()
 	if err != nil {

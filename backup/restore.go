@@ -34,9 +34,9 @@ func Check(ctx context.Context, dir, name string, progress func(Progress)) (*Rep
 	}
 	report := &Report{}
 	err = m.each(progress, func(e *entry) error {
-		what, err := r.copyOut(ctx, e, nil)
-		if what != "" {
-			report.Problems = append(report.Problems, what)
+		problem, err := r.copyOut(ctx, e, nil)
+		if problem != "" {
+			report.Problems = append(report.Problems, problem)
 		}
 		return err
 	})
@@ -68,8 +68,9 @@ func (m *manifest) each(progress func(Progress), fn func(e *entry) error) error 
 }
 
 // copyOut reads and verifies the copy of a block, and writes it to the writer to, which may be nil. If the copy is
-// missing or damaged, copyOut returns a message in what; err is set only if it was canceled or could not write.
-func (r *repo) copyOut(ctx context.Context, e *entry, to io.Writer) (what string, err error) {
+// missing or damaged, copyOut describes this in problem. It returns an error only if it was canceled or could not
+// write.
+func (r *repo) copyOut(ctx context.Context, e *entry, to io.Writer) (problem string, err error) {
 	path := r.path(e.Name)
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -100,7 +101,7 @@ func (r *repo) copyOut(ctx context.Context, e *entry, to io.Writer) (what string
 		}
 	}
 	if sumText(sum) != e.Sum {
-		return fmt.Sprintf("%s is damaged: its bytes are not those that were copied", path), nil
+		return fmt.Sprintf("%s is damaged: its checksum differs from the manifest", path), nil
 	}
 	return "", nil
 }
@@ -108,25 +109,26 @@ func (r *repo) copyOut(ctx context.Context, e *entry, to io.Writer) (what string
 // RestoreOptions configure Restore.
 type RestoreOptions struct {
 	Dir     string // the backup directory
-	Backup  string // the name of the backup; empty for the newest one
+	Backup  string // the name of the backup; if empty, the newest backup
 	DataDir string // must not exist, or must be empty except for lost+found
 
-	// Fork returns the STORE file of the restored store, given the original STORE file (see disk.Fork). It may be nil.
+	// Fork returns the STORE file of the restored store, given the STORE file of the original (see disk.Fork). It may
+	// be nil.
 	Fork func(store []byte) ([]byte, error)
 
-	// Marker returns the file that identifies the store to which a block directory belongs, given its STORE file (see
-	// disk.Marker). It may be nil.
+	// Marker returns the file that marks a block directory as belonging to a store, given the STORE file of that store
+	// (see disk.Marker). It may be nil.
 	Marker func(store []byte) ([]byte, error)
 
 	Progress func(Progress)
 
-	// Hook is for tests. It replaces the file operations in DataDir.
+	// Hook, for tests, replaces the file operations in DataDir.
 	Hook func(s durable.Step, do func() error) error
 }
 
-// Restore creates a data directory from a backup. When a server first starts there, it rebuilds the metadata from the
-// blocks. Missing or damaged blocks do not stop Restore; it lists them in Report.Problems. It writes STORE last, so
-// that no server can start in an incomplete directory.
+// Restore creates a data directory from a backup. The first server that starts with this directory rebuilds the
+// metadata from the blocks. Restore continues if blocks are missing or damaged, and lists them in Report.Problems. It
+// writes the file STORE last, so that a server cannot start with an incomplete directory.
 func Restore(ctx context.Context, o RestoreOptions) (*Report, error) {
 	const op = "backup.Restore"
 	started := time.Now()
@@ -143,16 +145,16 @@ func Restore(ctx context.Context, o RestoreOptions) (*Report, error) {
 		return nil, fail(op, o.Dir, err)
 	}
 	list, err := os.ReadDir(o.DataDir)
-	list = slices.DeleteFunc(list, func(e fs.DirEntry) bool { return e.Name() == "lost+found" }) // of a new file system
+	list = slices.DeleteFunc(list, func(e fs.DirEntry) bool { return e.Name() == "lost+found" }) // exists in a new file system
 	if len(list) > 0 {
-		err = core.E(op, core.InvalidArgument, fmt.Errorf("%s is not empty: there is %q", o.DataDir, list[0].Name()))
+		err = core.E(op, core.InvalidArgument, fmt.Errorf("%s is not empty: it contains %q", o.DataDir, list[0].Name()))
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fail(op, o.DataDir, err)
 	}
 	r := &restore{ctx: ctx, o: o, repo: repo, steps: &durable.Steps{Hook: o.Hook}, report: &Report{}, dirs: map[string]bool{}}
 	if err := r.run(m); err != nil {
-		return nil, fail(op, o.DataDir, fmt.Errorf("%w (%s is incomplete, so no server starts there: remove it before you try again)", err, o.DataDir))
+		return nil, fail(op, o.DataDir, fmt.Errorf("%w (the data directory %s is incomplete and cannot be used: remove it before you try again)", err, o.DataDir))
 	}
 	r.report.describe(m)
 	r.report.Seconds = time.Since(started).Seconds()
@@ -197,7 +199,7 @@ func (r *restore) run(m *manifest) error {
 		}
 	}
 	if store == nil {
-		return core.E("backup.Restore", core.Damaged, fmt.Errorf("the backup has no %s", storeFile))
+		return core.E("backup.Restore", core.Damaged, fmt.Errorf("the backup does not contain the file %s", storeFile))
 	}
 	if r.o.Fork != nil {
 		if store, err = r.o.Fork(store); err != nil {
@@ -218,14 +220,14 @@ func (r *restore) mark(store []byte) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(r.o.DataDir, blocksDir) // it has the same name in the backup
+	dir := filepath.Join(r.o.DataDir, blocksDir) // block directories have the same name in backups
 	if err := r.steps.MkdirAll(dir); err != nil {
 		return err
 	}
 	return r.steps.Replace(filepath.Join(dir, storeFile), text)
 }
 
-// block restores the file of a block. If there is no copy, it reports that and continues.
+// block restores the file of a block. If the copy is missing, it adds this to the problems of the report.
 func (r *restore) block(e *entry) error {
 	if _, err := os.Stat(r.repo.path(e.Name)); errors.Is(err, fs.ErrNotExist) {
 		r.report.Problems = append(r.report.Problems, fmt.Sprintf("%s is missing", r.repo.path(e.Name)))
@@ -254,12 +256,12 @@ func (r *restore) fill(e *entry, f *durable.File) error {
 		out = bufio.NewWriterSize(&fileWriter{f, 0}, 1<<20)
 		to = out
 	}
-	what, err := r.repo.copyOut(r.ctx, e, to)
+	problem, err := r.repo.copyOut(r.ctx, e, to)
 	if err != nil {
 		return err
 	}
-	if what != "" {
-		r.report.Problems = append(r.report.Problems, what)
+	if problem != "" {
+		r.report.Problems = append(r.report.Problems, problem)
 	}
 	if out != nil {
 		if err := out.Flush(); err != nil {

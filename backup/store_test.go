@@ -30,10 +30,10 @@ func TestMain(m *testing.M) {
 
 var ctx = context.Background()
 
-// smallName is the name of a file that backups keep in their manifest.
+// smallName is the name of a file that backups store in their manifests.
 const smallName = "small.json"
 
-// store is a store on disk that backups are made of.
+// store is a store on disk, of which the tests make backups.
 type store struct{ *storetest.Store }
 
 func open(t *testing.T, dir string) *store { return openWith(t, dir, batch.Options{}) }
@@ -48,7 +48,7 @@ func (s *store) options(dir string) backup.Options {
 	return backup.Options{Meta: s.Meta, Blocks: s.Blocks, DataDir: s.Dir, SmallFiles: []string{smallName}, Dir: dir, Pause: s.Reclaimer.Pause}
 }
 
-// backup makes one of which nothing is wrong.
+// backup makes a backup, and requires that it has no problems.
 func (s *store) backup(dir string) *backup.Report {
 	s.T.Helper()
 	return s.backupWith(s.options(dir))
@@ -69,7 +69,7 @@ func requireWhole(t *testing.T, dir, name string) {
 	require.Empty(t, r.Problems)
 }
 
-// restored makes a data directory of a backup of which nothing is wrong.
+// restored restores a backup to a new data directory, and requires that it has no problems.
 func restored(t *testing.T, dir, name string) (data string, report *backup.Report) {
 	t.Helper()
 	data = filepath.Join(t.TempDir(), "data")
@@ -79,7 +79,7 @@ func restored(t *testing.T, dir, name string) (data string, report *backup.Repor
 	return data, report
 }
 
-// rebuilt returns the metadata that the blocks in a data directory give.
+// rebuilt returns the metadata that is rebuilt from the blocks of a data directory.
 func rebuilt(t *testing.T, data string) *coretest.MetaState {
 	t.Helper()
 	blocks, err := disk.Open(data, disk.Options{})
@@ -101,7 +101,7 @@ func requireSame(t *testing.T, want, got *coretest.MetaState) {
 	require.True(t, reflect.DeepEqual(want.Comparable(), got.Comparable()), "the metadata differs")
 }
 
-// requireRestores restores a backup and compares.
+// requireRestores restores a backup, and compares it with the expected metadata and content.
 func requireRestores(t *testing.T, dir, name string, state *coretest.MetaState, want map[string][]byte) {
 	t.Helper()
 	data, report := restored(t, dir, name)
@@ -111,10 +111,10 @@ func requireRestores(t *testing.T, dir, name string, state *coretest.MetaState, 
 	defer s.Close()
 	maps.Copy(s.Want, want)
 	s.Check()
-	s.Churn(10) // it goes on
+	s.Churn(10) // the restored store must be writable
 }
 
-// files returns the files beneath dir, with their sizes.
+// files returns the files below dir, with their sizes.
 func files(t *testing.T, dir string) map[string]int64 {
 	all := map[string]int64{}
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -128,7 +128,7 @@ func files(t *testing.T, dir string) map[string]int64 {
 	return all
 }
 
-// blocksIn returns the copies of blocks beneath a backup directory.
+// blocksIn returns the files of blocks in a backup directory or a data directory, sorted.
 func blocksIn(t *testing.T, dir string) []string {
 	return slices.Sorted(maps.Keys(files(t, filepath.Join(dir, "blocks"))))
 }

@@ -9,9 +9,9 @@ import (
 	"orcas/core"
 )
 
-// tidy deletes the oldest backups until Keep of them are left. Then, if sure is true because every manifest could be
-// read, it deletes the copies that no manifest refers to. Copies left by a crash in between are deleted by the next
-// call.
+// tidy deletes the oldest backups until Keep backups are left. Then it deletes the copies to which no manifest refers,
+// but only if sure is true because all manifests could be read. After a crash in between, the next call deletes the
+// remaining copies.
 func (b *backup) tidy(manifests []*manifest, sure bool) error {
 	steps := b.repo.steps
 	for len(manifests) > b.Keep {
@@ -56,7 +56,7 @@ func (b *backup) tidy(manifests []*manifest, sure bool) error {
 		return ignore(steps.Remove(path), fs.ErrNotExist)
 	})
 	for i := len(dirs) - 1; i > 0; i-- { // the walk lists a directory before its subdirectories
-		_ = os.Remove(dirs[i]) // succeeds only if it is empty
+		_ = os.Remove(dirs[i]) // succeeds only for empty directories
 	}
 	return errors.Join(err)
 }

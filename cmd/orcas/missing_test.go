@@ -184,7 +184,7 @@ func TestOneBlockMissing(t *testing.T) {
 		report, err := os.MkdirTemp(t.TempDir(), "")
 		require.NoError(t, err)
 		_, stderr := orcasExits(t, exitFailed, "backup", report, "--data", dir, "--admin-address", admin)
-		require.Contains(t, stderr, "is missing in the store, with 1 contents")
+		require.Contains(t, stderr, "is missing in the store (pieces of content in it: 1)")
 
 		require.NoError(t, putObject(t, c, "large", []byte("another")), "overwritten")
 		deleteLost(t, c, dir, admin)
