@@ -104,7 +104,7 @@ compressed: cc ## run the tests that store content with compression on
 profile: cc ## profile the server's CPU time for PUT and GET of 4 KiB
 	@bash perf/profile.sh
 
-# $(call growth,KEYS,PROFILE): grow a store in each order of keys. GROWTHDIR gets a JSON file and a report of each.
+# $(call growth,KEYS,PROFILE): grow a store in each order of keys, and write a JSON file and a report of each to GROWTHDIR.
 GROWTHDIR ?= bin/growth
 growth = mkdir -p "$(GROWTHDIR)"; status=0; for order in sequential random interleaved; do \
 		file="$(GROWTHDIR)/$(1)-$$order"; rm -f "$$file.json"; \

@@ -8,8 +8,8 @@ import (
 // Order is the order in which the scenario growth puts its keys.
 type Order string
 
-// The orders. A B-tree appends the keys of one ascending sequence to its last page, and needs a page for each of
-// several sequences, or for almost every one of many random keys.
+// The orders. A B-tree appends the keys of one ascending sequence to its last page. Several sequences use a page each,
+// and almost every random key is on a different page.
 const (
 	Sequential  Order = "sequential"  // one ascending sequence, which all connections share
 	Random      Order = "random"      // uniformly random keys
@@ -19,15 +19,15 @@ const (
 // Orders returns the orders.
 func Orders() []Order { return []Order{Sequential, Random, Interleaved} }
 
-// sequenceBits is the number of bits of the ID of an object that are its number in its sequence. The sequence is in the
-// bits above.
+// sequenceBits is the number of low bits of an object's ID that contain its number in its sequence. The higher bits
+// contain the number of the sequence.
 const sequenceBits = 40
 
-// keyspace numbers and names the objects of a growing store. The ID of an object is the number of its body, too.
+// keyspace numbers and names the objects of a growing store. The ID of an object is also the number of its body.
 type keyspace struct {
 	order Order
-	// next has the number of objects in each sequence; all orders but interleaved have one sequence. While a load runs,
-	// an element belongs to one worker if there are several, and does not change if there is only one.
+	// next contains the number of objects in each sequence; all orders except Interleaved have one sequence. While a
+	// load runs, each element belongs to one worker with Interleaved, and does not change with the other orders.
 	next []uint64
 }
 
@@ -48,17 +48,17 @@ func (k *keyspace) take(w *Worker, n uint64) uint64 {
 	return id
 }
 
-// taken records that a load has ended, which took n IDs.
+// taken records that a load that took n IDs has ended.
 func (k *keyspace) taken(n uint64) {
 	if k.order != Interleaved {
 		k.next[0] += n
 	}
 }
 
-// mark returns a mark for pick and count: they then consider only objects that are newer.
+// mark returns a mark, with which pick and count consider only newer objects.
 func (k *keyspace) mark() []uint64 { return slices.Clone(k.next) }
 
-// count returns the number of objects since a mark; a nil mark is before the first object.
+// count returns the number of objects since a mark; a nil mark precedes the first object.
 func (k *keyspace) count(mark []uint64) (n uint64) {
 	for i := range k.next {
 		n += k.next[i] - k.start(mark, i)
@@ -66,7 +66,7 @@ func (k *keyspace) count(mark []uint64) (n uint64) {
 	return n
 }
 
-// pick returns the ID of object x of those since a mark, with x from 0 to count(mark)-1.
+// pick returns the ID of object x of the objects since a mark, with x from 0 to count(mark)-1.
 func (k *keyspace) pick(mark []uint64, x uint64) uint64 {
 	for i, next := range k.next {
 		start := k.start(mark, i)
@@ -75,7 +75,7 @@ func (k *keyspace) pick(mark []uint64, x uint64) uint64 {
 		}
 		x -= next - start
 	}
-	panic(fmt.Sprintf("perf: pick: there are only %d objects", k.count(mark)))
+	panic(fmt.Sprintf("perf: pick: index out of range: there are %d objects", k.count(mark)))
 }
 
 // start returns the number of the first object of sequence i since a mark.
@@ -86,7 +86,7 @@ func (*keyspace) start(mark []uint64, i int) uint64 {
 	return mark[i]
 }
 
-// name returns the key of an object. All keys are 16 bytes long, so that only their order differs.
+// name returns the key of an object. All keys are 16 bytes long, so runs differ only in the order of their keys.
 func (k *keyspace) name(id uint64) string {
 	switch k.order {
 	case Random:
@@ -97,8 +97,8 @@ func (k *keyspace) name(id uint64) string {
 	return fmt.Sprintf("%016d", id)
 }
 
-// scramble returns a number that looks random, and a different one for each n: the finalizer of SplitMix64, a permutation of
-// the 64-bit numbers.
+// scramble returns a pseudorandom number, a different one for each n: it is the finalizer of SplitMix64, a permutation
+// of the 64-bit numbers.
 func scramble(n uint64) uint64 {
 	n += 0x9e3779b97f4a7c15
 	n = (n ^ n>>30) * 0xbf58476d1ce4e5b9

@@ -41,10 +41,10 @@ func TestGrowth(t *testing.T) {
 			}
 			require.Equal(t, 750.0, v["objects_first"])
 			require.Equal(t, 1500.0, v["objects_last"])
-			require.Equal(t, 1500.0+187+375, v["objects"], "with the PUTs of one turn and those before SIGKILL")
+			require.Equal(t, 1500.0+187+375, v["objects"], "expected to include the PUTs of one turn and those before SIGKILL")
 			require.Contains(t, v, "drive_bytes_per_put")
 			if doc.Environment.FileSystem != "tmpfs" {
-				require.Greater(t, v["drive_bytes_per_put"], 300.0, "content is written at least once")
+				require.Greater(t, v["drive_bytes_per_put"], 300.0, "content must be written at least once")
 			}
 			require.GreaterOrEqual(t, v["bytes_beyond_content_max"], v["bytes_beyond_content"])
 			require.GreaterOrEqual(t, v["fdatasync_max_ms"], v["fdatasync_p50_ms"])
@@ -65,7 +65,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestGrowthRefuses checks the options of the scenario.
+// TestGrowthRefuses: invalid options of the scenario are refused.
 func TestGrowthRefuses(t *testing.T) {
 	target, _ := start(t)
 	for name, c := range map[string]struct {
@@ -87,7 +87,7 @@ func TestGrowthRefuses(t *testing.T) {
 	}
 }
 
-// TestGrowthStopsAtAFailedPut: a store without some of its keys is not measured, whatever error rate is allowed.
+// TestGrowthStopsAtAFailedPut: if a PUT fails, the scenario ends, whatever error rate is allowed.
 func TestGrowthStopsAtAFailedPut(t *testing.T) {
 	var n atomic.Int64
 	target := lying(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -123,13 +123,13 @@ func TestGrowthPoints(t *testing.T) {
 		points := growthPoints(keys)
 		window, before := points[0]/2, 0
 		for _, n := range points {
-			require.GreaterOrEqual(t, n-before, window, "%d: the PUTs of one point are not those of another", keys)
+			require.GreaterOrEqual(t, n-before, window, "%d keys: the measured PUTs of two points overlap", keys)
 			before = n
 		}
 	}
 }
 
-// TestKeyspace: every order gives each object one key, in the order that its name promises, and picks each object.
+// TestKeyspace: every order gives each object a different key, in the expected order, and can pick each object.
 func TestKeyspace(t *testing.T) {
 	const workers, each = 4, 50
 	for _, order := range Orders() {
@@ -143,7 +143,7 @@ func TestKeyspace(t *testing.T) {
 				mark = k.mark()
 			}
 			for n := range uint64(workers * each) {
-				w := &Worker{ID: int(n) % (workers - load)} // in the second load, one worker is too slow to put anything
+				w := &Worker{ID: int(n) % (workers - load)} // in the second load, one worker is too slow to send a request
 				id := k.take(w, n)
 				name := k.name(id)
 				require.Len(t, name, 16)
@@ -175,7 +175,7 @@ func TestKeyspace(t *testing.T) {
 		for x := range k.count(mark) {
 			delete(picked, k.pick(mark, x))
 		}
-		require.Len(t, picked, workers*each, "those before the mark remain")
+		require.Len(t, picked, workers*each, "only objects before the mark may be left")
 		require.Panics(t, func() { k.pick(nil, k.count(nil)) })
 	}
 }
@@ -191,7 +191,7 @@ func TestPauses(t *testing.T) {
 	require.Zero(t, p.take())
 	p.begin(500 * ms)
 	p.completed(502 * ms)
-	require.Equal(t, 2*ms, p.take(), "the time between two loads is no pause")
+	require.Equal(t, 2*ms, p.take(), "the time between two loads must not count")
 
 	var wg sync.WaitGroup
 	p.begin(0)
@@ -207,7 +207,7 @@ func TestPauses(t *testing.T) {
 	require.Equal(t, 50*ms-9999*time.Microsecond, p.take())
 }
 
-// TestWatch: the largest log and the space beyond content are those of the files.
+// TestWatch: a watch finds the largest size of the WAL, and the space that the files use beyond the content.
 func TestWatch(t *testing.T) {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
@@ -247,13 +247,13 @@ func TestWatch(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left)
 
-	// An error of a part is the error of stop.
+	// If the probe fails, stop returns its error.
 	w = &watch{dir: filepath.Join(dir, "missing"), data: data}
 	w.start(t.Context())
 	require.ErrorIs(t, w.stop(), os.ErrNotExist)
 }
 
-// TestShared: the numbers of a shared load have no gaps, and a slow worker leaves its share to the others.
+// TestShared: the numbers of a shared load have no gaps, and a slow worker sends fewer requests than the others.
 func TestShared(t *testing.T) {
 	target := lying(t, func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/b/slow" {
@@ -286,7 +286,7 @@ func TestShared(t *testing.T) {
 	require.Less(t, requests[0], count/8)
 }
 
-// TestSettle waits for a process that is busy, and not for one that is idle.
+// TestSettle: settle waits until a busy process is idle.
 func TestSettle(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -304,7 +304,7 @@ func TestSettle(t *testing.T) {
 	wg.Wait()
 }
 
-// TestDriveCounters: what this process writes and syncs is counted.
+// TestDriveCounters: the counters include the bytes that this process writes and syncs.
 func TestDriveCounters(t *testing.T) {
 	dir := t.TempDir()
 	if fileSystem(dir) == "tmpfs" {

@@ -14,18 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pauses finds the longest time without a completed request, over all connections. Its times count from any fixed
-// time.
+// pauses finds the longest time without a completed request, over all connections. All times are relative to the same
+// fixed time.
 type pauses struct {
 	last    atomic.Int64 // when the last request was completed, or the load began, in nanoseconds
 	longest atomic.Int64 // nanoseconds
 }
 
-// begin begins a load: the time before it is no pause.
+// begin begins a load, so that the time before it does not count as a pause.
 func (p *pauses) begin(now time.Duration) { p.last.Store(int64(now)) }
 
 // completed records that a request was completed. A caller that was delayed after it read the clock cannot make a later
-// pause look longer, because last never goes back.
+// pause look longer, because last never decreases.
 func (p *pauses) completed(now time.Duration) {
 	last := p.last.Load()
 	for int64(now) > last && !p.last.CompareAndSwap(last, int64(now)) {
@@ -40,8 +40,8 @@ func (p *pauses) completed(now time.Duration) {
 // take returns the longest pause since the last call of take.
 func (p *pauses) take() time.Duration { return time.Duration(p.longest.Swap(0)) }
 
-// Intervals of a watch. The files of a data directory are counted at most every filesEvery, and in at most a twentieth
-// of the time.
+// Intervals of a watch. The files of a data directory are measured at most every filesEvery, and that takes at most a
+// twentieth of the time.
 const (
 	probeEvery  = 100 * time.Millisecond
 	logEvery    = 50 * time.Millisecond
@@ -51,10 +51,10 @@ const (
 
 // watch observes a server of the run while its store grows.
 type watch struct {
-	dir  string // a directory beside the data directory, for the probe
+	dir  string // a directory next to the data directory, for the probe
 	data string // the data directory
-	size int    // of an object, in bytes
-	from int64  // number of objects from which bytesBeyond counts: a small store has reserved more than it needs
+	size int    // size of an object, in bytes
+	from int64  // number of objects from which on bytesBeyond counts: a small store reserves more space than it needs
 
 	epoch   time.Time
 	pauses  pauses
@@ -64,8 +64,8 @@ type watch struct {
 	running sync.WaitGroup
 
 	mu          sync.Mutex      // guards the fields below
-	syncs       []time.Duration // times of the probe
-	walMax      int64           // size of the largest WAL that was seen, in bytes
+	syncs       []time.Duration // durations measured by the probe
+	walMax      int64           // largest observed size of the WAL, in bytes
 	bytesBeyond float64         // the largest result of measure
 	err         error
 }
@@ -84,7 +84,7 @@ func (w *watch) start(ctx context.Context) {
 	}
 }
 
-// stop stops the watch and returns the error that ended a part of it early. It may be called repeatedly.
+// stop stops the watch, and returns an error if the probe or the sampling ended early. It may be called repeatedly.
 func (w *watch) stop() error {
 	w.cancel()
 	w.running.Wait()
@@ -103,9 +103,9 @@ func (w *watch) put() {
 }
 
 // probe measures how long the drive takes to make a small write durable while the server uses it: every probeEvery, it
-// appends 4 KiB to a file of its own on the same file system and calls fdatasync. A time is that of both calls, as one
-// writer sees it: it includes waiting for the server's writes, for the journal of the file system, and for a processor
-// to continue on. A stall of the drive that is shorter than probeEvery may fall between two probes.
+// appends 4 KiB to a separate file on the same file system and calls fdatasync. The measured time is that of both
+// calls: it includes waiting for the server's writes, for the journal of the file system, and for a processor. A stall
+// of the drive that is shorter than probeEvery may fall between two probes.
 func (w *watch) probe(ctx context.Context) error {
 	f, b, done, err := measured(w.dir, 4*kib)
 	if err != nil {
@@ -133,7 +133,7 @@ func (w *watch) probe(ctx context.Context) error {
 	}
 }
 
-// sample looks at the size of the WAL every logEvery, and at all files every filesEvery.
+// sample measures the size of the WAL every logEvery, and the space of all files every filesEvery.
 func (w *watch) sample(ctx context.Context) error {
 	tick := time.NewTicker(logEvery)
 	defer tick.Stop()
@@ -162,10 +162,10 @@ func (w *watch) sample(ctx context.Context) error {
 	}
 }
 
-// measure returns the bytes that all files in the data directory use on the drive, less the bytes of the content, per
-// object. Content whose PUT was not answered yet counts as overhead: at most one object per connection.
+// measure returns the bytes that all files in the data directory use on the drive, minus the bytes of the content, per
+// object. Content whose PUT has not been acknowledged yet counts as overhead: at most one object per connection.
 func (w *watch) measure() (float64, error) {
-	objects := w.objects.Load() // before the files, which only grow meanwhile
+	objects := w.objects.Load() // before the files are measured, because they may grow in the meantime
 	_, bytes, err := usage(w.data)
 	if err != nil || objects == 0 {
 		return 0, err
@@ -179,7 +179,7 @@ func (w *watch) measure() (float64, error) {
 	return beyond, nil
 }
 
-// values adds the figures of a watch that was stopped.
+// values adds the figures of a stopped watch to v.
 func (w *watch) values(v map[string]float64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -35,11 +35,11 @@ type Load struct {
 	// a closed loop, worker w has the numbers w, w+Workers, ... unless Shared is set. Next is called by many goroutines
 	// concurrently, but for each Worker by only one.
 	Next func(w *Worker, n uint64) (s3client.Request, Expect)
-	// Shared makes the workers of a closed loop share one sequence of numbers: each request has the next one. So fast
-	// workers send more requests than slow ones, and all stay busy until Count is reached. The numbers have no gaps below
-	// Count.
+	// Shared makes the workers of a closed loop share one sequence of numbers: each request gets the next number. So
+	// fast workers send more requests than slow ones, and all workers stay busy until Count is reached. The numbers
+	// below Count have no gaps.
 	Shared bool
-	// StopAtFailure makes a closed loop stop once a request has failed; those that were sent are completed.
+	// StopAtFailure makes a closed loop stop once a request has failed; requests in flight are completed.
 	StopAtFailure bool
 	PID           int  // process ID of the server, to measure its CPU time and memory; 0 if they are not measured
 	Script        bool // requests depend on the previous response, so the load needs a closed loop
@@ -185,7 +185,7 @@ func (r *runner) over(n uint64) bool {
 		r.MaxBytes > 0 && r.bytes.Load() >= r.MaxBytes
 }
 
-// number returns the number of a worker's first request, or of the one after last.
+// number returns the number of a worker's first request, or of its request after last.
 func (r *runner) number(w *Worker, first bool, last uint64) uint64 {
 	switch {
 	case r.Shared:

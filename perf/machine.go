@@ -78,18 +78,18 @@ func ResidentBytes(pid int) (now, peak int64) {
 
 // writtenBytes returns the bytes that a process has caused to be written to a drive: write_bytes of /proc/PID/io, which
 // the kernel counts when a clean page of a file becomes dirty. It includes neither the journal of the file system nor
-// what other processes write.
+// writes of other processes.
 func writtenBytes(pid int) (int64, error) {
 	file := fmt.Sprintf("/proc/%d/io", pid)
 	n, err := strconv.ParseInt(procField(file, "write_bytes"), 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%s cannot be read, or has no write_bytes", file)
+		return 0, fmt.Errorf("%s cannot be read, or has no field write_bytes", file)
 	}
 	return n, nil
 }
 
-// deviceWrittenBytes returns the bytes that everything on this machine has written to the block device of a directory,
-// or false if its file system is on no block device.
+// deviceWrittenBytes returns the bytes that all processes and the kernel have written to the block device of a
+// directory, or false if its file system is not on a block device.
 func deviceWrittenBytes(dir string) (int64, bool) {
 	var st unix.Stat_t
 	if unix.Stat(dir, &st) != nil {
@@ -109,7 +109,7 @@ func deviceWrittenBytes(dir string) (int64, bool) {
 }
 
 // usage returns the number of files below a directory and the bytes that they use on the drive. Files that a running
-// server deletes meanwhile do not count.
+// server deletes in the meantime do not count.
 func usage(dir string) (files int, bytes int64, err error) {
 	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.IsDir() {

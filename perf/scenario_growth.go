@@ -14,14 +14,14 @@ import (
 
 const idGrowth = "growth"
 
-// firstObjects is the number of objects at which the first rates are measured; if the store grows to less than twice as
-// many, it is half of them.
+// firstObjects is the number of objects at which the first rates are measured. If the store grows to less than twice as
+// many objects, the first rates are measured at half of the final number.
 const firstObjects = 100_000
 
 // GrowthKeysMin is the smallest number of keys for the scenario growth.
 const GrowthKeysMin = 16
 
-// growthPoints returns the numbers of objects at which rates are measured: the first, its doubles, and keys.
+// growthPoints returns the numbers of objects at which rates are measured: the first number, its doublings, and keys.
 func growthPoints(keys int) []int {
 	first := min(firstObjects, keys/2)
 	var list []int
@@ -33,15 +33,15 @@ func growthPoints(keys int) []int {
 
 // growth is the scenario growth in progress.
 //
-// The store of the run's own server grows from 0 to the requested number of keys, over 64 connections in closed loops.
-// It is loaded without interruption, except at the points of growthPoints. The rate of PUT at a point is that of the PUTs
-// which bring the store to this number of objects, as many as half of the first point: at 100,000 objects those from
-// 50,000 to 100,000, and at N objects those from N - 50,000 to N. Then the loading pauses, and GETs of uniformly random
-// existing keys are measured, and then PUTs to the null server, once the server is idle.
+// The store of a server that the run starts grows from 0 to the requested number of keys, over 64 connections in closed
+// loops. It is loaded without interruption, except at the points of growthPoints. The PUT rate at a point is that of
+// the last PUTs before it, as many as half of the first point: at 100,000 objects the PUTs from 50,000 to 100,000, and
+// at N objects those from N - 50,000 to N. Then the loading pauses, GETs of uniformly random existing keys are
+// measured, and, once the server is idle, PUTs to the null server.
 //
-// At the end the listing is measured; PUT and GET alternate between this server and a second one that has as many
-// objects as the first point; and the server idles. Then more PUTs run, it is killed right after the last response, and
-// started again. It must have every object of the last load.
+// At the end the listing is measured. Then PUT and GET alternate between this server and a second one that has as many
+// objects as the first point, and the server idles. Finally more PUTs run, the server is killed right after the last
+// response, and is started again. It must have every object of the last load.
 type growth struct {
 	*session
 	watch   *watch
@@ -49,10 +49,10 @@ type growth struct {
 	workers int
 	window  uint64 // number of PUTs that are measured at a point
 	big     *store
-	written int64 // what writtenBytes returned at the previous point
+	written int64 // result of writtenBytes at the previous point
 }
 
-// store is a server with the objects that it has.
+// store is a server and the objects in it.
 type store struct {
 	*growth
 	server *Process
@@ -61,7 +61,7 @@ type store struct {
 	watch  *watch // nil if the server is not watched
 }
 
-// runGrowth measures how rates, pauses, memory and the use of the drive change while a store grows.
+// runGrowth measures how rates, pauses, memory and disk usage change while a store grows.
 func runGrowth(s *session) error {
 	if s.main == nil {
 		return needsOwn
@@ -81,7 +81,7 @@ func runGrowth(s *session) error {
 	g.big = g.store(s.main)
 	g.big.watch = g.watch
 	g.watch.start(s.ctx)
-	defer g.watch.stop() // if there was an error, it is not the first
+	defer g.watch.stop() // ignore the error: either crash has returned it, or an earlier error ended the scenario
 	for _, step := range []func() error{
 		func() error { return g.grow(points) }, g.list, func() error { return g.compare(points[0], keys) }, g.idle, g.crash, g.end,
 	} {
@@ -98,12 +98,12 @@ func (g *growth) store(p *Process) *store {
 	return &store{growth: g, server: p, keys: newKeyspace(g.order, g.workers), bodies: g.contents(g.p.sizes[0])}
 }
 
-// put puts the next n objects. Each PUT must succeed, because the loads after it read them all.
+// put puts the next n objects. Each PUT must succeed, because later loads read all objects.
 func (s *store) put(n uint64) (*LoadResult, error) {
 	begin, completed := func() {}, func(*s3client.Reply) error { return nil }
 	if s.watch != nil {
 		begin = s.watch.begin
-		completed = func(*s3client.Reply) error { s.watch.put(); return nil } // is called for expected responses only
+		completed = func(*s3client.Reply) error { s.watch.put(); return nil } // called only for expected responses
 	}
 	begin()
 	res, err := s.tolerate(s.server.under(func(*Process) *Load {
@@ -232,10 +232,10 @@ func (g *growth) pause() time.Duration {
 	return pause
 }
 
-// settleMax is the longest that settle waits.
+// settleMax is the maximum time that settle waits.
 const settleMax = 10 * time.Second
 
-// settle waits until a server has done the work that a load left behind, at most settleMax: until it has used less than
+// settle waits, at most settleMax, until a server has done the work that a load left behind: until it has used at most
 // a tenth of a core for 200 ms.
 func (s *session) settle(p *Process) {
 	const quiet = 200 * time.Millisecond
@@ -248,7 +248,7 @@ func (s *session) settle(p *Process) {
 	}
 }
 
-// list measures the first page of the listing, and a walk over all keys.
+// list measures the first page of the listing, and a listing of all keys.
 func (g *growth) list() error {
 	const query, pages = "list-type=2", 100
 	keys := int(g.big.keys.count(nil))
@@ -275,8 +275,8 @@ func (g *growth) list() error {
 	return nil
 }
 
-// compare alternates PUT and GET between the store and a small one that has as many objects as the first point. Each PUT
-// load puts half as many objects as those that are measured at a point.
+// compare alternates PUT and GET between the store and a small one that has as many objects as the first point. Each
+// PUT load puts half as many objects as are measured at a point.
 func (g *growth) compare(first, keys int) error {
 	g.o.Progress.Step(fmt.Sprintf("comparing with a store of %d objects", first))
 	p, err := g.server(idGrowth + "-small")
@@ -286,7 +286,7 @@ func (g *growth) compare(first, keys int) error {
 	defer g.remove(p)
 	small := g.store(p)
 	if _, err := small.put(uint64(first)); err != nil {
-		return fmt.Errorf("filling a small store: %w", err)
+		return fmt.Errorf("filling the small store: %w", err)
 	}
 	g.settle(g.main)
 	g.settle(p)
@@ -373,13 +373,13 @@ func (g *growth) crash() error {
 		}}
 	}))
 	if err != nil {
-		return fmt.Errorf("reading back what was put before SIGKILL: %w", err)
+		return fmt.Errorf("reading back the objects that were put before SIGKILL: %w", err)
 	}
 	g.add(res, "get", string(g.order)+", after SIGKILL", g.p.sizes[0]).Values = map[string]float64{"keys": v["objects"]}
 	return nil
 }
 
-// end stops the server and measures its files.
+// end stops the server and measures the space of its files.
 func (g *growth) end() error {
 	g.main.Stop()
 	beyond, err := g.watch.measure()
@@ -405,20 +405,20 @@ func (g *growth) goals(first, keys int) {
 	most := func(name string, value, most float64) limit {
 		return limit{name, "at most " + goalFigure(most), value, value <= most}
 	}
-	than := fmt.Sprintf("with %d objects, of the rate with %d", keys, first)
+	than := fmt.Sprintf("with %d objects, relative to the rate with %d", keys, first)
 	list := []limit{
 		least("PUT "+than, v["put_ratio"], ratio),
 		least("GET "+than, v["get_ratio"], ratio),
-		most("longest time without a completed PUT, ms (50, or 3 x the longest fdatasync)", v["pause_max_ms"], pause),
+		most("longest time without a completed PUT, ms (limit: 50, or 3 x the longest fdatasync)", v["pause_max_ms"], pause),
 		most("largest WAL, MB", v["wal_max_bytes"]/1e6, 128),
-		most("bytes beyond content, each object, at any time", max(v["bytes_beyond_content_max"], v["bytes_beyond_content"]), 400),
+		most("bytes per object beyond its content, at any time", max(v["bytes_beyond_content_max"], v["bytes_beyond_content"]), 400),
 		most("start after SIGKILL, ms", v["restart_ms"], 2000),
-		most("RSS at its peak, MB", v["rss_max"]/1e6, 200),
+		most("peak RSS, MB", v["rss_max"]/1e6, 200),
 		most(fmt.Sprintf("RSS after %s without requests, MB", seconds(g.p.idle)), v["rss_idle_bytes"]/1e6, 25),
 		most("LIST, first page, median ms", v["list_first_page_ms"], 3),
-		least("LIST, all pages, keys a second", v["list_walk_keys_per_sec"], 300_000),
+		least("LIST, all pages, keys per second", v["list_walk_keys_per_sec"], 300_000),
 	}
-	if g.p.sizes[0] == 256 { // larger objects cannot do with so little
+	if g.p.sizes[0] == 256 { // larger objects need more
 		list = append(list, most("bytes written to the drive per PUT of 256 B", v["drive_bytes_per_put"], 3000))
 	}
 	for _, l := range list {

@@ -11,7 +11,7 @@ type params struct {
 	keys     []int
 	turns    int
 	parts    int           // number of parts of an upload
-	idle     time.Duration // time without requests
+	idle     time.Duration // how long the server idles without requests
 	maxBytes int64         // bytes of bodies that one load may send, because a server may not reclaim space in time
 }
 

@@ -14,8 +14,8 @@ type growthFlags struct {
 	Order string        `default:"" enum:",sequential,random,interleaved" help:"Put keys in this order: sequential, random, or interleaved, with an ascending sequence for each connection (scenario growth only; default sequential)."`
 }
 
-// objectMin and objectMax bound --size: each object ends in 8 bytes that make its content unique, and each of 64
-// connections keeps one in memory.
+// objectMin and objectMax limit --size: each object ends in 8 bytes that make its content unique, and each of 64
+// connections keeps one object in memory.
 const (
 	objectMin bytesize.Size = 8
 	objectMax bytesize.Size = 64 << 20
@@ -26,9 +26,9 @@ func (f *growthFlags) check(scenarios []string, keys int) error {
 	only := slices.Equal(scenarios, []string{"growth"})
 	switch {
 	case f.Size != 0 && !only:
-		return fmt.Errorf("--size needs --scenario growth, and no other scenario")
+		return fmt.Errorf("--size can only be used with --scenario growth, and no other scenario")
 	case f.Order != "" && !only:
-		return fmt.Errorf("--order needs --scenario growth, and no other scenario")
+		return fmt.Errorf("--order can only be used with --scenario growth, and no other scenario")
 	case f.Size != 0 && (f.Size < objectMin || f.Size > objectMax):
 		return fmt.Errorf("--size: %v is out of range: expected %v to %v", f.Size, objectMin, objectMax)
 	case only && keys > 0 && keys < perf.GrowthKeysMin:

@@ -53,8 +53,8 @@ func TestPerfBadInput(t *testing.T) {
 		{[]string{"run", "--scenario", "growth", "--keys", "15"}, exitUsage, "--keys"},
 		{[]string{"run", "--scenario", "growth", "--keys=-1"}, exitUsage, "--keys"},
 		{[]string{"run", "--scenario", "growth", "--keys", "1000000000000"}, exitFailed, "does not fit"},
-		{[]string{"run", "--order", "random"}, exitUsage, "--order needs --scenario growth"},
-		{[]string{"run", "--scenario", "growth", "--scenario", "list", "--size", "256"}, exitUsage, "--size needs --scenario growth"},
+		{[]string{"run", "--order", "random"}, exitUsage, "--order can only be used with --scenario growth"},
+		{[]string{"run", "--scenario", "growth", "--scenario", "list", "--size", "256"}, exitUsage, "--size can only be used with --scenario growth"},
 	} {
 		args := append([]string{"perf"}, c.args...)
 		if c.args[0] == "run" {

@@ -234,15 +234,15 @@ func rateAgainstObjects(s *result.Scenario) *drawing {
 		size, connections := report.Size(r.SizeBytes), fmt.Sprintf("%d connections", r.Workers)
 		switch x := r.Values["keys"]; {
 		case r.Variant == result.NullVariant(s.Order):
-			d.add("null server, PUT", "the null server with PUTs of "+size+" over "+connections+", right after the point before it was measured.", 0, true, x, r.ThroughputRPS)
-		case r.Variant != s.Order: // between two points, in turns, and listings
+			d.add("null server, PUT", "the null server with PUTs of "+size+" over "+connections+", measured right after each point.", 0, true, x, r.ThroughputRPS)
+		case r.Variant != s.Order: // loads between two points, comparisons with the small store, and listings
 		case r.Operation == "put":
 			d.add("PUT", "ORCAS with new objects of "+size+" over "+connections+", their keys "+orders[s.Order]+": the PUTs that bring the store to this number of objects.", 0, false, x, r.ThroughputRPS)
 		default:
 			d.add("GET", "ORCAS with GETs of uniformly random objects over "+connections+".", 1, false, x, r.ThroughputRPS)
 		}
 	}
-	d.falls("requests a second")
+	d.falls("requests per second")
 	return d
 }
 

@@ -124,7 +124,7 @@ func TestWords(t *testing.T) {
 	require.Contains(t, strings.Join(latencyAgainstLoad(&run.Scenarios[4], run.Ceilings).words(), "\n"), "With 50/50 ORCAS keeps up with 100 requests per second.")
 }
 
-// TestGrowth: the curves have the points at which rates were measured, and nothing between.
+// TestGrowth: the curves have exactly the points at which rates were measured.
 func TestGrowth(t *testing.T) {
 	run := example()
 	d := rateAgainstObjects(&run.Scenarios[5])
@@ -133,7 +133,7 @@ func TestGrowth(t *testing.T) {
 		require.Len(t, c.points, 2, c.name)
 		require.Equal(t, []float64{100_000, 10_000_000}, []float64{c.points[0].X, c.points[1].X}, c.name)
 	}
-	require.Contains(t, strings.Join(d.words(), "\n"), "PUT falls from 16,000 requests a second at 100,000 to 8000 at 10,000,000 objects in the store; the null server goes from 45,000 to 44,000")
+	require.Contains(t, strings.Join(d.words(), "\n"), "PUT falls from 16,000 requests per second at 100,000 to 8000 at 10,000,000 objects in the store; the null server goes from 45,000 to 44,000")
 }
 
 // TestAxes: an axis is logarithmic only if its data span two decades.
