@@ -1,8 +1,9 @@
 package model
 
-// cases are sequences by what they show. Those that failed come from rapid, as short as it could make them.
+// cases are named sequences. Those that failed once were found and shortened by rapid.
 var cases = map[string][]step{
-	"what expires in a suspended bucket leaves a delete marker for the next pass": { // and the model sees each key once in a pass
+	// The model must see each key once per pass.
+	"an object that expires in a suspended bucket leaves a delete marker for the next pass": {
 		{op: "create", b: "one"},
 		{op: "put", b: "one", key: "x"},
 		{op: "put", b: "one", key: "y"},
@@ -63,7 +64,7 @@ var cases = map[string][]step{
 		{op: "delete", b: "one", key: "a"},
 		{op: "gone"},
 	},
-	"an upload lives through crashes": {
+	"an upload survives crashes": {
 		{op: "create", b: "one"},
 		{op: "upload", b: "one", key: "a"},
 		{op: "part", n: 1, size: minPart},
@@ -85,7 +86,7 @@ var cases = map[string][]step{
 		{op: "gone"},
 		{op: "get", b: "one", key: "b", n: 3},
 	},
-	"a database of before blocks went": {
+	"a database from before blocks were deleted": {
 		{op: "create", b: "one"},
 		{op: "put", b: "one", key: "a", size: 100},
 		{op: "remember"},
@@ -97,7 +98,7 @@ var cases = map[string][]step{
 		{op: "older"},
 		{op: "gone"},
 	},
-	"a bucket under an old name is another one": {
+	"a bucket with the name of a deleted one is another bucket": {
 		{op: "create", b: "one"},
 		{op: "put", b: "one", key: "a", size: 10},
 		{op: "remember"},
@@ -109,7 +110,7 @@ var cases = map[string][]step{
 		{op: "get", b: "one", key: "a"},
 		{op: "gone"},
 	},
-	"what failed its check fails it again": {
+	"a write that failed its condition fails again": {
 		{op: "create", b: "one"},
 		{op: "put", b: "one", key: "a", size: 10},
 		{op: "put", b: "one", key: "a", size: 70000, cond: "none"},
@@ -120,7 +121,7 @@ var cases = map[string][]step{
 		{op: "deletes", b: "one", arg: "a,b,a"},
 		{op: "older"},
 	},
-	"an object is moved, and stays so without the database": {
+	"a moved object remains moved without the database": {
 		{op: "create", b: "one"},
 		{op: "put", b: "one", key: "a/b", size: 300000},
 		{op: "move", b: "one", key: "b", from: "one/a/b"},
@@ -134,7 +135,7 @@ var cases = map[string][]step{
 		{op: "append", b: "two", key: "b", size: 70000},
 		{op: "crash"},
 	},
-	"an upload is appended to, and comes back without the database": {
+	"an append to a multipart object is restored without the database": {
 		{op: "create", b: "one"},
 		{op: "upload", b: "one", key: "a"},
 		{op: "part", n: 1, size: minPart},
@@ -148,7 +149,7 @@ var cases = map[string][]step{
 		{op: "delete", b: "one", key: "a"},
 		{op: "gone"},
 	},
-	"what expired stays away, and so do the rules, without the database": {
+	"expired objects and removed rules do not come back without the database": {
 		{op: "create", b: "one"},
 		{op: "rule", b: "one", from: "a/", n: 1},
 		{op: "put", b: "one", key: "a/b", size: 70000},
@@ -167,7 +168,7 @@ var cases = map[string][]step{
 		{op: "pass"},
 		{op: "get", b: "one", key: "a/b"},
 	},
-	"tags change in place, and come back without the database": {
+	"changed tags are restored without the database": {
 		{op: "create", b: "one"},
 		{op: "put", b: "one", key: "a", size: 10, arg: "v"},
 		{op: "tag", b: "one", key: "a", n: 1},
@@ -184,7 +185,7 @@ var cases = map[string][]step{
 		{op: "tag", b: "one", key: "b"},
 		{op: "crash"},
 	},
-	"versions, null versions and delete markers come back without the database": {
+	"versions, null versions and delete markers are restored without the database": {
 		{op: "create", b: "one"},
 		{op: "put", b: "one", key: "a", size: 10},
 		{op: "versioning", b: "one"},

@@ -18,11 +18,12 @@ type stepped struct{ ahead atomic.Int64 }
 
 func (c *stepped) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
 
-// TestClockSteps moves the server's clock forth and back between writes: what was written last is what is there,
-// whatever the clock said; dates are the clock's; and so it stays when the database has to come back from the records.
+// TestClockSteps moves the server's clock forward and backward between writes. The last write must win, whatever the
+// clock said, and dates must be those of the clock. Both must remain true when the database is rebuilt from the
+// records.
 func TestClockSteps(t *testing.T) {
 	clock := &stepped{}
-	row := result.Of(t, result.Row{Fault: "clock", Name: "stepped by an hour and a day, forth and back, between writes and over crashes", Unit: "steps"})
+	row := result.Of(t, result.Row{Fault: "clock", Name: "stepped by an hour and a day, forward and backward, between writes and across crashes", Unit: "steps"})
 	m := newTestMachine(t, clock.now)
 	must(t, 200)(m.do("PUT", "bucket", "", "", nil))
 	steps := []time.Duration{0, time.Hour, -time.Hour, 24 * time.Hour, -24 * time.Hour, -time.Hour, time.Hour, 0}
@@ -34,11 +35,11 @@ func TestClockSteps(t *testing.T) {
 		body := random(uint64(i), 100+70_000*(i%2))
 		key := fmt.Sprintf("key-%d", i)
 		before := clock.now().Truncate(time.Second)
-		// Another body than below: equal content that is damaged would be repaired by the next upload.
+		// Another body than below, because an upload of equal content would repair damaged content.
 		must(t, 200)(m.do("PUT", "bucket", key, "", append([]byte(key), body...)))
 		date, err := http.ParseTime(must(t, 200)(m.do("HEAD", "bucket", key, "", nil)).header.Get("Last-Modified"))
 		require.NoError(t, err)
-		require.False(t, date.Before(before) || date.After(clock.now()), "the date is the clock's: %v", date)
+		require.False(t, date.Before(before) || date.After(clock.now()), "the date must be the clock's: %v", date)
 		dates[key] = date
 
 		// Overwrites of one key, with and without conditions on what was there.
@@ -52,12 +53,12 @@ func TestClockSteps(t *testing.T) {
 		last, etag = body, hexMD5(body)
 		require.Equal(t, last, must(t, 200)(m.do("GET", "bucket", "same", "", nil)).body)
 
-		// A key deleted and written again in the past of its deletion.
+		// A key that is written again at a time before its deletion.
 		must(t, 204)(m.do("DELETE", "bucket", "phoenix", "", nil))
 		must(t, 404)(m.do("GET", "bucket", "phoenix", "", nil))
 		must(t, 200)(m.do("PUT", "bucket", "phoenix", "", body))
 
-		// The parts of an upload, replaced under another clock.
+		// A part of an upload, replaced at another time.
 		if upload == "" {
 			var got struct{ UploadId string }
 			require.NoError(t, xml.Unmarshal(must(t, 200)(m.do("POST", "bucket", "upload", "uploads=", nil)).body, &got))
@@ -98,7 +99,7 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
-// TestClockAndSignatures: a signature counts within 15 minutes of the server's clock, whatever that is.
+// TestClockAndSignatures: a signature is valid within 15 minutes of the server's clock, whatever its time is.
 func TestClockAndSignatures(t *testing.T) {
 	clock := &stepped{}
 	m := newTestMachine(t, clock.now)

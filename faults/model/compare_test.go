@@ -45,7 +45,7 @@ func (r *script) get(s step) error {
 	return o.equal(a, method, body)
 }
 
-// part returns what a GET of a part number gives.
+// part returns the content and the verdict of a GET with a part number.
 func (o *object) part(n int) ([]byte, verdict) {
 	sizes := o.parts
 	if len(sizes) == 0 {
@@ -64,14 +64,14 @@ func (o *object) part(n int) ([]byte, verdict) {
 	return o.body[from : from+sizes[n-1]], verdict{206, ""}
 }
 
-// cut returns what a GET of a range gives.
+// cut returns the content and the verdict of a GET with a range.
 func cut(body []byte, spec string) ([]byte, verdict) {
 	outside := verdict{416, "InvalidRange"}
 	from, to, _ := strings.Cut(spec, "-")
 	first, last := 0, len(body)-1
 	if from == "" {
 		n := 0
-		_, _ = fmt.Sscan(to, &n) // the generator made it
+		_, _ = fmt.Sscan(to, &n) // the generator writes valid numbers
 		if n == 0 || len(body) == 0 {
 			return nil, outside
 		}
@@ -89,9 +89,9 @@ func cut(body []byte, spec string) ([]byte, verdict) {
 	return body[first : last+1], verdict{206, ""}
 }
 
-// equal compares an answer that carries the object, or a run of it, with the model. What only the server knows it must
-// say the same of as long as the object stays.
-func (o *object) equal(a *answer, method string, body []byte) error {
+// equal compares a response with the object, or with a range of it, with the model. Values that only the server knows
+// must not change as long as the object exists.
+func (o *object) equal(a *response, method string, body []byte) error {
 	h := a.header
 	if method == "GET" && !bytes.Equal(a.body, body) {
 		return fmt.Errorf("%w: the body: %d bytes instead of %d", errDiffers, len(a.body), len(body))
@@ -103,7 +103,7 @@ func (o *object) equal(a *answer, method string, body []byte) error {
 		return fmt.Errorf("%w: ETag %s, metadata %q instead of %s, %q", errDiffers, a.etag(), h.Get("X-Amz-Meta-V"), o.etag, o.meta)
 	}
 	if count := h.Get("X-Amz-Tagging-Count"); count != map[bool]string{true: "1"}[o.tag != ""] {
-		return fmt.Errorf("%w: %q tags, the one should be %q", errDiffers, count, o.tag)
+		return fmt.Errorf("%w: tag count %q, but the tag should be %q", errDiffers, count, o.tag)
 	}
 	if o.modified == "" {
 		o.modified = h.Get("Last-Modified")
@@ -136,7 +136,7 @@ type listed struct {
 	CommonPrefixes []struct{ Prefix string }
 }
 
-// list goes through all pages of a listing.
+// list compares all pages of a listing.
 func (r *script) list(s step) error {
 	b := r.s.buckets[s.b]
 	if b == nil {
@@ -184,7 +184,7 @@ func number(n int) string {
 	return fmt.Sprint(n)
 }
 
-// equal compares a page with what is still to come, and returns what comes after it.
+// equal compares a page with the entries that are expected next, and returns the entries that must come after it.
 func (l *listed) equal(b *bucket, keys, prefixes []string, limit int, v1 bool) (_, _ []string, err error) {
 	entries := len(l.Contents) + len(l.CommonPrefixes)
 	left := len(keys) + len(prefixes)
@@ -195,7 +195,7 @@ func (l *listed) equal(b *bucket, keys, prefixes []string, limit int, v1 bool) (
 		return nil, nil, fmt.Errorf("%w: the listing lacks %d of %d entries (KeyCount %d): %v", errDiffers, min(limit, left)-entries, left, l.KeyCount, *l)
 	}
 	if entries != min(limit, left) || l.IsTruncated != (left > limit) || !v1 && l.KeyCount != entries {
-		return nil, nil, fmt.Errorf("%w: %d entries (KeyCount %d), truncated %v, of %d left and %d asked for: %v", errDiffers, entries, l.KeyCount, l.IsTruncated, left, limit, *l)
+		return nil, nil, fmt.Errorf("%w: %d entries (KeyCount %d), truncated %v, with %d entries left and at most %d requested: %v", errDiffers, entries, l.KeyCount, l.IsTruncated, left, limit, *l)
 	}
 	for _, p := range l.CommonPrefixes {
 		if len(prefixes) == 0 || prefixes[0] != p.Prefix {
@@ -219,7 +219,7 @@ func (l *listed) equal(b *bucket, keys, prefixes []string, limit int, v1 bool) (
 	return keys, prefixes, nil
 }
 
-// compare compares all that the server holds with the model.
+// compare compares all data of the server with the model.
 func (r *script) compare() error {
 	a, err := r.m.do("GET", "", "", "", nil)
 	if err := expect(a, err, ok); err != nil {

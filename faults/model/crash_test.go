@@ -15,16 +15,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// database says what becomes of the database in a crash.
+// database is the state of the database after a crash.
 type database int
 
 const (
-	kept  database = iota // as the running server had it
-	older                 // as it was when it was remembered
-	gone                  // not there at all
+	kept  database = iota // the database of the running server
+	older                 // the database at the last call of remember
+	gone                  // no database
 )
 
-// remember keeps the database of now for crashes to come.
+// remember copies the current database for later crashes.
 func (m *machine) remember() error {
 	return untorn(func() error {
 		if err := os.RemoveAll(m.memory()); err != nil {
@@ -36,12 +36,12 @@ func (m *machine) remember() error {
 
 func (m *machine) memory() string { return filepath.Join(m.root, "remembered") }
 
-// crash leaves the server as a SIGKILL would: the next one starts on a copy of what there is now.
+// crash ends the server as a SIGKILL would: the next one starts on a copy of the current files.
 func (m *machine) crash(d database) error {
 	return errors.Join(m.die(d), m.start())
 }
 
-// die takes the copy and makes it the present data directory. Nothing is running then.
+// die makes the copy, which becomes the current data directory, and ends the server.
 func (m *machine) die(d database) error {
 	old, next := m.dir, m.nextDir()
 	err := untorn(func() error {
@@ -54,18 +54,18 @@ func (m *machine) die(d database) error {
 	return errors.Join(err, m.cut(), os.RemoveAll(old))
 }
 
-// cut ends the server and all of its connections at once.
+// cut immediately ends the server and all of its connections.
 func (m *machine) cut() error {
 	m.http.CloseIdleConnections()
 	m.admin.http.CloseIdleConnections()
 	err := m.server.Close()
 	m.stop()
-	<-m.ran // its error, if any, is that Close came first
+	<-m.ran // an error is only a consequence of Close
 	m.server = nil
 	return err
 }
 
-// copy copies the present data directory, or says errTorn.
+// copy copies a data directory. It returns errTorn if the copy is inconsistent.
 func (m *machine) copy(d database, from, to string) error {
 	before, err := takeStock(from)
 	if err != nil {
@@ -90,11 +90,10 @@ func (m *machine) copy(d database, from, to string) error {
 	return err
 }
 
-// errTorn is the error of a copy that shows things side by side that never were there at the same time: a crash would
-// leave none like it.
+// errTorn is the error of a copy with files in states that never existed at the same time, which no crash would leave.
 var errTorn = errors.New("the server moved its files while they were copied")
 
-// untorn copies again and again until nothing came in between.
+// untorn repeats a copy until it is consistent.
 func untorn(try func() error) (err error) {
 	for range 1000 {
 		if err = try(); !errors.Is(err, errTorn) {
@@ -104,7 +103,7 @@ func untorn(try func() error) (err error) {
 	return err
 }
 
-// stock is what blocks there are: their sizes, by path.
+// stock is the sizes of all blocks by path.
 type stock map[string]int64
 
 func takeStock(dir string) (stock, error) {
@@ -123,11 +122,11 @@ func takeStock(dir string) (stock, error) {
 	})
 }
 
-// still reports whether a copy of the packed blocks and snapshots, and of the large blocks after them, that was taken
-// between the two shows a moment in between: no block went, not even one that came meanwhile; what came is large, and
-// not in use before the record of it; and no more than one packed block grew.
+// still reports whether a copy that was made between the two stocks, first of the packed blocks and snapshots and then
+// of the large blocks, is consistent. It is if no block was deleted, including new ones; if only large blocks were
+// created, which are not used before they are recorded; and if at most one packed block grew.
 func (s stock) still(after stock) bool {
-	newest := map[string]uint64{} // numbers of blocks by generation
+	newest := map[string]uint64{} // the highest block number by generation
 	grew := 0
 	for path, size := range s {
 		now, there := after[path]
@@ -160,16 +159,16 @@ func (s stock) still(after stock) bool {
 	return grew <= 1
 }
 
-// place returns the generation and the number of a block in it, as its path says: GENERATION/DIRECTORY/NUMBER.KIND.
+// place returns the generation and the number of a block from its path, GENERATION/DIRECTORY/NUMBER.KIND.
 func place(path string) (generation string, number uint64) {
-	number, _ = strconv.ParseUint(strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), 16, 32) // the server made it
+	number, _ = strconv.ParseUint(strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), 16, 32) // the server writes valid numbers
 	return filepath.Dir(filepath.Dir(path)), number
 }
 
 const databaseFile = "metadata.db"
 
-// copyDatabase copies the files of a database, where there are any. A log that is being written is copied up to
-// somewhere. If it restarted meanwhile, what it held before may be in neither copy: errTorn.
+// copyDatabase copies the files of a database, if there are any. If the log is being written, the copy ends somewhere
+// in it. If the log restarted during the copy, its earlier content may be in neither copied file: errTorn.
 func copyDatabase(from, to string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
@@ -191,7 +190,7 @@ func copyDatabase(from, to string) error {
 	return err
 }
 
-// logHeader returns what begins the log of a database, which differs each time that it starts over.
+// logHeader returns the header of the log of a database, which changes each time the log restarts.
 func logHeader(dir string) ([]byte, error) {
 	f, err := os.Open(filepath.Join(dir, databaseFile+"-wal"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -204,16 +203,16 @@ func logHeader(dir string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, 32))
 }
 
-// copyBlocks copies all but the database: packed blocks first, since what their records name is in large ones that are
-// whole already. Large blocks are never written again, so they are linked.
+// copyBlocks copies everything except the database: packed blocks first, because their records refer only to large
+// blocks that are complete. Large blocks never change again, so they are linked.
 func copyBlocks(from, to string) error {
 	for _, large := range []bool{false, true} {
 		err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
-			rel, _ := filepath.Rel(from, path) // path is beneath from
+			rel, _ := filepath.Rel(from, path) // path is below from
 			target := filepath.Join(to, rel)
 			isLarge := filepath.Ext(rel) == ".large"
 			switch {
-			case errors.Is(err, fs.ErrNotExist): // deleted meanwhile
+			case errors.Is(err, fs.ErrNotExist): // deleted in the meantime
 				return nil
 			case err != nil:
 				return err
@@ -249,7 +248,7 @@ func copyFile(from, to string) error {
 	if err != nil {
 		return err
 	}
-	// Not ReadFrom, which would clone or copy in the kernel what is not written yet on some file systems.
+	// Not ReadFrom: on some file systems, the kernel would clone or copy data that is not written yet.
 	_, err = io.Copy(struct{ io.Writer }{out}, struct{ io.Reader }{in})
 	return errors.Join(err, out.Close())
 }
@@ -264,13 +263,13 @@ func TestStock(t *testing.T) {
 		change func(s stock)
 		want   bool
 	}{
-		"nothing":              {func(stock) {}, true},
-		"writes":               {func(s stock) { s[block(9, "packed")] += 100; s[block(10, "large")] = 1; s[block(11, "large")] = 1 }, true},
-		"an unlink":            {func(s stock) { delete(s, block(2, "large")) }, false},
-		"another packed block": {func(s stock) { s[block(10, "packed")] = 100 }, false},
-		"two that grow":        {func(s stock) { s[block(1, "packed")]++; s[block(9, "packed")]++ }, false},
-		"a snapshot":           {func(s stock) { s[block(10, "snapshot")] = 100 }, false},
-		"one came and went":    {func(s stock) { s[block(11, "large")] = 1 }, false},
+		"nothing":                 {func(stock) {}, true},
+		"writes":                  {func(s stock) { s[block(9, "packed")] += 100; s[block(10, "large")] = 1; s[block(11, "large")] = 1 }, true},
+		"an unlink":               {func(s stock) { delete(s, block(2, "large")) }, false},
+		"another packed block":    {func(s stock) { s[block(10, "packed")] = 100 }, false},
+		"two that grow":           {func(s stock) { s[block(1, "packed")]++; s[block(9, "packed")]++ }, false},
+		"a snapshot":              {func(s stock) { s[block(10, "snapshot")] = 100 }, false},
+		"one created and deleted": {func(s stock) { s[block(11, "large")] = 1 }, false},
 	} {
 		after := stock{}
 		for path, size := range before {

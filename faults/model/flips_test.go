@@ -27,13 +27,13 @@ import (
 	"orcas/faults/result"
 )
 
-// fixture is the data directory of a stopped server, and the model of what is in it.
+// fixture is the data directory of a stopped server, and the model of its content.
 type fixture struct {
 	root string
 	dir  string
 	env  []string // of its servers
 	s    *store
-	was  *object // that two/over was before it was overwritten
+	was  *object // two/over before it was overwritten
 	made int
 }
 
@@ -78,13 +78,13 @@ func newFixture(t *testing.T, env ...string) *fixture {
 
 // flip is a bit of a file, counted from the beginning of the file.
 type flip struct {
-	file string // beneath the data directory
+	file string // relative to the data directory
 	bit  int64
 }
 
 func (f flip) String() string { return fmt.Sprintf("%s, byte %d, bit %d", f.file, f.bit/8, f.bit%8) }
 
-// apply flips the bit in a file that is nobody else's.
+// apply flips the bit in a new copy of the file, because the file may be a link.
 func (f flip) apply(dir string) error {
 	path := filepath.Join(dir, f.file)
 	b, err := os.ReadFile(path)
@@ -95,8 +95,8 @@ func (f flip) apply(dir string) error {
 	return errors.Join(os.Remove(path), os.WriteFile(path, b, 0o644))
 }
 
-// start starts a server on a copy of the directory with a bit flipped, and without its database where lost says so.
-// Without an error the caller closes the machine.
+// start starts a server on a copy of the directory with a flipped bit, and without its database if lost is set. If it
+// returns no error, the caller closes the machine.
 func (f *fixture) start(fl flip, lost bool) (*script, error) {
 	f.made++
 	m := &machine{root: filepath.Join(f.root, fmt.Sprintf("flip-%d", f.made)), clock: time.Now, env: f.env}
@@ -118,7 +118,8 @@ func (f *fixture) start(fl flip, lost bool) (*script, error) {
 	return r, nil
 }
 
-// plainAndSealed lets each half of the flips hit another kind of store. How names it in the results.
+// plainAndSealed runs half of the flips on a plain store, and half on one that is compressed and encrypted. how names
+// the kind of store in the results.
 func plainAndSealed(t *testing.T, flips func(t *testing.T, how string, env ...string)) {
 	t.Run("plain", func(t *testing.T) { flips(t, "") })
 	t.Run("sealed", func(t *testing.T) { flips(t, ", compressed and encrypted", sealed...) })
@@ -137,7 +138,7 @@ func (f *fixture) files(t *testing.T, ext string) (names []string, sizes []int64
 			return err
 		}
 		info, err := d.Info()
-		name, _ := filepath.Rel(f.dir, path) // path is beneath it
+		name, _ := filepath.Rel(f.dir, path) // path is below f.dir
 		names, sizes = append(names, name), append(sizes, info.Size())
 		return err
 	}))
@@ -145,8 +146,8 @@ func (f *fixture) files(t *testing.T, ext string) (names []string, sizes []int64
 	return names, sizes
 }
 
-// findings are what reading everything shows, thing by thing: those that the server says it cannot read, and those that
-// it answers wrongly.
+// findings are the differences that reading everything shows: items for which the server returns an error, and items
+// for which it returns a wrong response.
 type findings struct{ refused, wrong []string }
 
 func (f *findings) add(what string, err error) {
@@ -178,11 +179,11 @@ func (r *script) inspect() (f findings) {
 	return f
 }
 
-// extent is a run of bytes of a file that holds a content, frame header included.
+// extent is the range of a file with the content of an object, including the frame header.
 type extent struct{ from, to int64 }
 
-// contents finds the contents of the fixture's objects in a file, by key. Those of several frames or of other files are
-// left out.
+// contents returns the extents of the fixture's objects in a file, by key. It leaves out objects with several frames,
+// and those in other files.
 func (f *fixture) contents(t *testing.T, file string) map[string]extent {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(f.dir, file))
@@ -199,7 +200,7 @@ func (f *fixture) contents(t *testing.T, file string) map[string]extent {
 	return found
 }
 
-// TestEveryBitOfABlock flips each bit of a packed block, one after the other: the frame that it belongs to is refused.
+// TestEveryBitOfABlock flips each bit of a packed block, one at a time. The frame with that bit must be rejected.
 func TestEveryBitOfABlock(t *testing.T) {
 	f := newFixture(t)
 	files, _ := f.files(t, ".packed")
@@ -208,12 +209,12 @@ func TestEveryBitOfABlock(t *testing.T) {
 	id, _, err := frame.DecodeBlockHeader(b)
 	require.NoError(t, err)
 	row := result.Of(t, result.Row{Fault: "bit-flips", Name: "every bit of a packed block, in process", Unit: "bits"})
-	row.Note = "each was noticed"
+	row.Note = "each was detected"
 	each := func(from, to int64, refused func() bool) {
 		for bit := from * 8; bit < to*8; bit++ {
 			b[bit/8] ^= 1 << (bit % 8)
 			if !refused() {
-				t.Fatalf("bit %d was not noticed", bit)
+				t.Fatalf("bit %d was not detected", bit)
 			}
 			b[bit/8] ^= 1 << (bit % 8)
 			row.Tried++
@@ -225,7 +226,7 @@ func TestEveryBitOfABlock(t *testing.T) {
 		at := end
 		h, err := frame.Decode(b[at:], id, at)
 		if errors.Is(err, frame.ErrNotFrame) {
-			break // what is preallocated
+			break // preallocated space
 		}
 		require.NoError(t, err)
 		end = h.End()
@@ -237,8 +238,8 @@ func TestEveryBitOfABlock(t *testing.T) {
 	require.Greater(t, end, int64(64<<10))
 }
 
-// TestFlipsInABlockOfARunningServer flips bits of the packed block that a running server reads: the object that a bit
-// belongs to cannot be read, and says so; its neighbour can.
+// TestFlipsInABlockOfARunningServer flips bits of the packed block that a running server reads. Reading the object with
+// that bit must return an error; other objects must be readable.
 func TestFlipsInABlockOfARunningServer(t *testing.T) {
 	f := newFixture(t)
 	files, sizes := f.files(t, ".packed")
@@ -290,8 +291,8 @@ func TestFlipsInABlockOfARunningServer(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NotZero(t, hit)
-	row.Note = fmt.Sprintf("%d of them in contents: each was noticed, all other objects were served; the block has %d bits", hit, sizes[0]*8)
-	t.Logf("%d bits of %d, %d of them in contents: each was noticed", bits, sizes[0]*8, hit)
+	row.Note = fmt.Sprintf("%d of them in content: each was detected, and all other objects were served; the block has %d bits", hit, sizes[0]*8)
+	t.Logf("%d bits of %d, %d of them in content: each was detected", bits, sizes[0]*8, hit)
 	require.Empty(t, (&script{m: m, s: f.s}).inspect())
 }
 
@@ -301,8 +302,8 @@ func draw(r *rand.Rand, names []string, sizes []int64) flip {
 	return flip{names[i], r.Int64N(sizes[i] * 8)}
 }
 
-// TestFlipsInBlocks flips bits in the blocks of a stopped server: it starts, at most one content cannot be read, and
-// says so, and everything else is as it was.
+// TestFlipsInBlocks flips bits in the blocks of a stopped server. The server must start, reads of at most one piece of
+// content may return an error, and everything else must be unchanged.
 func TestFlipsInBlocks(t *testing.T) { plainAndSealed(t, flipsInBlocks) }
 
 func flipsInBlocks(t *testing.T, how string, env ...string) {
@@ -334,15 +335,15 @@ func flipsInBlocks(t *testing.T, how string, env ...string) {
 		damaged += len(contents)
 		require.NoError(t, s.end())
 	}
-	row.Note = fmt.Sprintf("%d of them in contents: each was noticed", damaged)
-	t.Logf("%d flips, %d of them in contents: each was noticed", flips, damaged)
+	row.Note = fmt.Sprintf("%d of them in content: each was detected", damaged)
+	t.Logf("%d flips, %d of them in content: each was detected", flips, damaged)
 }
 
-// TestFlipsInRecords flips bits in the packed blocks of a stopped server that lost its database, so that all of it has
-// to come from the records. That is two faults at once, and what the damaged record said is lost: the key is missing,
-// or holds what it held before. But what is served is something that the key held, whole. The start refuses, and asks
-// for a lossy rebuild, or the log tells of the damage, unless that is in the last record of all, which then looks like
-// one that a crash cut off.
+// TestFlipsInRecords flips bits in the packed blocks of a stopped server that lost its database, so that all metadata
+// must be rebuilt from the records. These are two faults at the same time, so the changes in the damaged record are
+// lost: the key is missing, or has its previous value. But a response must have a complete value that the key once had.
+// Either the start is refused, with the advice to do a lossy rebuild, or the log reports the damage, unless it is in
+// the very last record, which then looks like one that a crash cut off.
 func TestFlipsInRecords(t *testing.T) { plainAndSealed(t, flipsInRecords) }
 
 func flipsInRecords(t *testing.T, how string, env ...string) {
@@ -356,7 +357,7 @@ func flipsInRecords(t *testing.T, how string, env ...string) {
 	for range flips {
 		fl := draw(r, names, sizes)
 		s, err := f.start(fl, true)
-		if errors.Is(err, errRefused) { // a record is missing, and nobody is told half of what was
+		if errors.Is(err, errRefused) { // a record is missing, so the server does not start with incomplete metadata
 			require.ErrorContains(t, err, "orcas rebuild --lossy", fl)
 			refused++
 			require.NoError(t, s.lossyRebuild())
@@ -380,7 +381,7 @@ func flipsInRecords(t *testing.T, how string, env ...string) {
 			lost++
 			if log := s.m.alarm.text(); err == nil && !strings.Contains(log, "damaged") && !strings.Contains(log, "cut off") && !s.lossy {
 				silent++
-				require.Greater(t, fl.bit/8, sizes[0]-1500, "%v: nothing in the log of %q", fl, got.wrong)
+				require.Greater(t, fl.bit/8, sizes[0]-1500, "%v: the log does not report %q", fl, got.wrong)
 			}
 		case len(got.refused) > 0:
 			unread++
@@ -389,13 +390,13 @@ func flipsInRecords(t *testing.T, how string, env ...string) {
 		}
 		require.NoError(t, s.end())
 	}
-	row.Note = fmt.Sprintf("%d without effect, %d in contents, %d in records: what those said is lost; %d starts refused until that was agreed to; no wrong byte was served",
+	row.Note = fmt.Sprintf("%d without effect, %d in content, %d in records, whose changes are lost; %d starts refused until a lossy rebuild; no wrong byte was served",
 		whole, unread, lost, refused)
-	t.Logf("%d flips, no database: %d without effect, %d with a content that is known to be damaged, %d with something lost (%d bodies of before; %d in the last record); %d starts refused",
+	t.Logf("%d flips, no database: %d without effect, %d with content that is known to be damaged, %d with losses (%d previous values; %d in the last record); %d starts refused",
 		flips, whole, unread, lost, stale, silent, refused)
 }
 
-// lossyRebuild does what orcas rebuild --lossy does, for somebody who wants what there is.
+// lossyRebuild does the same as orcas rebuild --lossy.
 func (r *script) lossyRebuild() error {
 	r.lossy = true
 	blocks, err := disk.Open(r.m.dir, disk.Options{})
@@ -410,16 +411,16 @@ func (r *script) lossyRebuild() error {
 	return errors.Join(err, meta.Close(), blocks.Close())
 }
 
-// TestFlipsInTheDatabase flips bits in the database of a stopped server: it does not start, or says which things it
-// cannot read. Rows carry checksums, so nobody is told anything else than what was stored. The pages of the tree above
-// them carry none: SQLite may be led past a key, which is then missing.
+// TestFlipsInTheDatabase flips bits in the database of a stopped server. Either the server does not start, or it
+// returns errors for the items that it cannot read. Rows have checksums, so no response has wrong metadata. The pages
+// of the trees above the rows have none, so SQLite may skip a key, which is then missing.
 func TestFlipsInTheDatabase(t *testing.T) { plainAndSealed(t, flipsInTheDatabase) }
 
 func flipsInTheDatabase(t *testing.T, how string, env ...string) {
 	f := newFixture(t, env...)
 	r := newRand(t)
 	names, sizes := f.files(t, databaseFile)
-	var refused, noticed, harmless int
+	var refused, detected, harmless int
 	wrong := map[string]int{}
 	flips := count(t, "ORCAS_FAULTS_FLIPS", 30, 200) / 2
 	row := result.Of(t, result.Row{Fault: "bit-flips", Name: "the database of a stopped server" + how, Unit: "bits", Tried: flips})
@@ -441,27 +442,27 @@ func flipsInTheDatabase(t *testing.T, how string, env ...string) {
 				t.Errorf("%v: %q", fl, got.wrong)
 			}
 		case len(got.refused) > 0:
-			noticed++
+			detected++
 		default:
 			harmless++
 		}
 		require.NoError(t, s.end())
 	}
-	row.Note = fmt.Sprintf("%d starts refused, %d noticed by reads, %d without effect, %d led past a key, which was missing (see below)",
-		refused, noticed, harmless, wrong[missing])
-	t.Logf("%d flips in %d bytes: %d starts refused, %d noticed by reads, %d without effect, wrong answers: %v", flips, sizes[0], refused, noticed, harmless, wrong)
+	row.Note = fmt.Sprintf("%d starts refused, %d detected by reads, %d without effect, %d made SQLite skip a key (see below)",
+		refused, detected, harmless, wrong[missing])
+	t.Logf("%d flips in %d bytes: %d starts refused, %d detected by reads, %d without effect, wrong responses: %v", flips, sizes[0], refused, detected, harmless, wrong)
 }
 
-// missing is the kind of an answer that does not know what is there.
-const missing = "something missing"
+// missing is the kind of a response that lacks an existing item.
+const missing = "missing item"
 
-// kindOf names the worst of wrong answers.
+// kindOf returns the kind of the worst of several wrong responses.
 func kindOf(wrong []string) string {
 	worst := len(kindsOfWrong)
-	for _, answer := range wrong {
-		kind := slices.IndexFunc(kindsOfWrong, func(k kindOfWrong) bool { return strings.Contains(answer, k.text) })
+	for _, text := range wrong {
+		kind := slices.IndexFunc(kindsOfWrong, func(k kindOfWrong) bool { return strings.Contains(text, k.text) })
 		if kind < 0 {
-			return "another"
+			return "other"
 		}
 		worst = min(worst, kind)
 	}
@@ -470,16 +471,16 @@ func kindOf(wrong []string) string {
 
 type kindOfWrong struct{ text, name string }
 
-// kindsOfWrong has the worst ones first.
+// kindsOfWrong has the worst kinds first.
 var kindsOfWrong = []kindOfWrong{
-	{"the body", "another body"}, {"Content-Length", "another size"}, {"ETag", "another ETag or metadata"}, {"checksum", "another checksum"},
-	{"Last-Modified", "another date"}, {": 404", missing}, {": 0 parts instead of", missing}, {"the listing lacks", missing},
+	{"the body", "wrong body"}, {"Content-Length", "wrong size"}, {"ETag", "wrong ETag or metadata"}, {"checksum", "wrong checksum"},
+	{"Last-Modified", "wrong date"}, {": 404", missing}, {": 0 parts instead of", missing}, {"the listing lacks", missing},
 }
 
-// Whatever is worse than something missing is not called so.
+// TestKindOf: responses of which any is worse than a missing item do not have the kind missing.
 func TestKindOf(t *testing.T) {
 	gone, short := "get one/a: 404 NoSuchKey", "listing of one: the listing lacks 6 of 17 entries (KeyCount 11): {}"
 	require.Equal(t, missing, kindOf([]string{gone, short}))
-	require.Equal(t, "another ETag or metadata", kindOf([]string{gone, "head one/b: ETag x instead of y"}))
-	require.Equal(t, "another", kindOf([]string{gone, "get one/b: 400 BadDigest"}))
+	require.Equal(t, "wrong ETag or metadata", kindOf([]string{gone, "head one/b: ETag x instead of y"}))
+	require.Equal(t, "other", kindOf([]string{gone, "get one/b: 400 BadDigest"}))
 }

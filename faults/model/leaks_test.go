@@ -13,9 +13,9 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestNothingOutlivesTheServer lets clients vanish at many places of a body and of an answer, stops the server, and
-// looks for goroutines that are still there.
-func TestNothingOutlivesTheServer(t *testing.T) {
+// TestNoGoroutineOutlivesTheServer closes client connections at many places of a request body and of a response, stops
+// the server, and checks that none of its goroutines are left.
+func TestNoGoroutineOutlivesTheServer(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	m, err := newMachine(workDir(t), nil)
 	require.NoError(t, err)
@@ -24,14 +24,14 @@ func TestNothingOutlivesTheServer(t *testing.T) {
 	must(t, 200)(m.do("PUT", "bucket", "large", "", large))
 	must(t, 200)(m.do("PUT", "bucket", "same", "", []byte("as it was")))
 
-	// In the middle of a body: of one that is packed, of one with a block of its own, of a document.
+	// In the middle of a body: of packed content, of content with a block of its own, and of a document.
 	for _, size := range []int{4096, 1 << 20} {
 		for _, sent := range []int{0, 1, size / 2, size - 1} {
 			vanish(t, m, "PUT", "same", "", random(2, size), sent, 0)
 		}
 	}
 	vanish(t, m, "POST", "", "delete=", make([]byte, 1000), 500, 0)
-	// In the middle of an answer, and while the server still has most of it to send.
+	// In the middle of a response, most of which the server still has to send.
 	for _, taken := range []int{1, 100, 64 << 10, 1 << 20} {
 		vanish(t, m, "GET", "large", "", nil, 0, taken)
 	}
@@ -40,15 +40,16 @@ func TestNothingOutlivesTheServer(t *testing.T) {
 		c := dial(t, m)
 		_, err := io.WriteString(c, text)
 		require.NoError(t, err)
-		defer c.Close() // after the server has gone
+		defer c.Close() // after the server has ended
 	}
-	require.Equal(t, "as it was", string(must(t, 200)(m.do("GET", "bucket", "same", "", nil)).body), "half a body changes nothing")
-	// Not a stop in order: that gives a client who has just connected, and has sent nothing yet, five seconds.
+	require.Equal(t, "as it was", string(must(t, 200)(m.do("GET", "bucket", "same", "", nil)).body), "an incomplete body must not change the object")
+	// Not a clean shutdown, which would give a client that has just connected, and has sent nothing yet, five seconds.
 	require.NoError(t, m.cut())
 	require.NoError(t, m.alarm.err())
-	// net/http waits half a second with a connection whose last answer may still be on its way. Find waits a little as
-	// well.
-	options := []goleak.Option{before, goleak.IgnoreAnyFunction("github.com/orca-zhang/ecache.init.0.func1")} // its clock runs as long as the process
+	// net/http keeps a connection open for half a second if its last response may still be in flight. Find waits a
+	// little too.
+	// The clock of ecache runs until the process ends.
+	options := []goleak.Option{before, goleak.IgnoreAnyFunction("github.com/orca-zhang/ecache.init.0.func1")}
 	for range 20 {
 		if err = goleak.Find(options...); err == nil {
 			break
@@ -64,8 +65,8 @@ func dial(t *testing.T, m *machine) net.Conn {
 	return c
 }
 
-// vanish sends a request with the first bytes of its body, takes the first bytes of the answer's, and goes away without
-// a word.
+// vanish sends a request with the first bytes of its body, reads the first bytes of the response's body, and closes the
+// connection.
 func vanish(t *testing.T, m *machine, method, key, query string, body []byte, sent, taken int) {
 	t.Helper()
 	r, err := m.request(method, "bucket", key, query, body, "Content-Md5", contentMD5(body))
@@ -86,7 +87,7 @@ func vanish(t *testing.T, m *machine, method, key, query string, body []byte, se
 		require.NoError(t, err)
 	}
 	if tcp, ok := c.(*net.TCPConn); ok && sent%2 == 1 {
-		require.NoError(t, tcp.SetLinger(0)) // a reset instead of an end
+		require.NoError(t, tcp.SetLinger(0)) // a reset instead of a clean close
 	}
 	require.NoError(t, c.Close())
 }

@@ -22,15 +22,15 @@ import (
 
 // subject is a server that can be taken down under load.
 type subject interface {
-	// up starts it, down takes it down in the middle of whatever it does.
+	// up starts it. down takes it down in the middle of its work.
 	up() (*endpoint, error)
 	down() error
 }
 
-// copied is a machine that is taken down by a copy.
+// copied is a machine that is taken down by copying its data directory.
 type copied struct {
 	m      *machine
-	losses []database // what becomes of the database in each crash, in turn
+	losses []database // the state of the database after each crash, in turn
 	n      int
 }
 
@@ -58,23 +58,23 @@ func (k *killed) up() (*endpoint, error) {
 
 func (k *killed) down() error { return k.p.Kill() }
 
-// arena lets clients call a subject, and crashes it among them. A call that the crash overtakes has an unknown outcome;
-// its time ends when the next life begins, since nothing of the former one can happen later.
+// arena sends the calls of clients to a subject, and crashes it in between. A call that a crash interrupts has an
+// unknown outcome. It ends when the next life of the server begins, because it cannot have an effect later.
 type arena struct {
 	s     subject
 	begun time.Time
 
-	mu     sync.RWMutex // guards the life; a crash holds it for writing from the moment on at which acknowledgements count no more
+	mu     sync.RWMutex // guards the fields below; once a crash has increased life, acknowledgements do not count
 	life   int
 	e      *endpoint
-	flying sync.WaitGroup // calls of this life
+	flying sync.WaitGroup // calls in progress in this life
 	births []int64        // when each life after the first began
 	up     chan struct{}  // closed when the life has begun
 }
 
 func (a *arena) now() int64 { return int64(time.Since(a.begun)) }
 
-// enter waits until there is a server and returns it, and the life that it is in. The caller ends with a.flying.Done.
+// enter waits until the server is up, and returns it and its life. The caller must call a.flying.Done after its call.
 func (a *arena) enter() (*endpoint, int) {
 	for {
 		a.mu.RLock()
@@ -89,14 +89,14 @@ func (a *arena) enter() (*endpoint, int) {
 	}
 }
 
-// stands reports whether the life has not ended yet, and the time.
+// stands reports whether a life has not ended yet, and returns the time.
 func (a *arena) stands(life int) (bool, int64) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	return a.life == life, a.now()
 }
 
-// crash takes the subject down and up again.
+// crash takes the subject down and starts it again.
 func (a *arena) crash() error {
 	a.mu.Lock()
 	a.life++
@@ -115,17 +115,17 @@ func (a *arena) crash() error {
 	return errors.Join(err, upErr)
 }
 
-// history is what happened to some keys.
+// history is the calls for some pairs of keys, with their outcomes.
 type history struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	keys map[string][]porcupine.Operation
 	late map[string][]lateCall
-	last map[string][2]string // what was seen lately, to demand it
-	ids  map[string][]call    // versions that were written: their numbers and ids
+	last map[string][2]string // the last known content, for conditions
+	ids  map[string][]call    // the calls that wrote versions, with their IDs
 	errs []error
 
-	versions bool // the bucket has versions
-	crowded  bool // all clients are at the same one or two pairs
+	versions bool // the bucket has versioning
+	crowded  bool // all clients use the same one or two pairs
 }
 
 // lateCall is a call whose outcome is unknown, with the life in which it was made.
@@ -136,7 +136,7 @@ type lateCall struct {
 
 const linearClients = 16
 
-// play lets the clients make calls, with crashes spread among them.
+// play sends the calls of all clients, with crashes spread among them.
 func (a *arena) play(bucket string, keys []string, calls, crashes int, r *rand.Rand, firstValue int) (*history, error) {
 	h := &history{
 		keys: map[string][]porcupine.Operation{}, late: map[string][]lateCall{}, last: map[string][2]string{}, ids: map[string][]call{},
@@ -185,8 +185,8 @@ func (h *history) draw(r *rand.Rand, key string, number int) call {
 	if h.versions {
 		kinds = append(kinds, "version", "version", "version")
 	}
-	// What nobody has to see soon, and calls of unknown outcome, multiply what a pair may hold; where all clients are
-	// at one, the search has no end.
+	// Writes whose results may not be read soon, and calls with unknown outcomes, multiply the possible states of a pair.
+	// If all clients use the same pair, the search would not end.
 	if !h.crowded {
 		kinds = append(kinds, "append", "rename", "tag", "tags")
 	}
@@ -223,7 +223,7 @@ func (h *history) draw(r *rand.Rand, key string, number int) call {
 	return c
 }
 
-// oneCall makes a call and notes it.
+// oneCall sends a call and records it.
 func (a *arena) oneCall(h *history, client int, bucket, key string, c call) {
 	e, life := a.enter()
 	begun := a.now()
@@ -233,7 +233,7 @@ func (a *arena) oneCall(h *history, client int, bucket, key string, c call) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	op := porcupine.Operation{ClientId: client, Input: c, Call: begun, Output: out, Return: ended}
-	var wrong wrongAnswer
+	var wrong wrongResponse
 	switch {
 	case errors.As(err, &wrong), stands && err != nil:
 		h.errs = append(h.errs, fmt.Errorf("%s %+v: %w", key, c, err))
@@ -243,13 +243,13 @@ func (a *arena) oneCall(h *history, client int, bucket, key string, c call) {
 		h.keys[key] = append(h.keys[key], op)
 		h.see(key, c, out)
 		h.learn(key, c, out)
-	case !c.reads(): // what it found may have been lost with the life
+	case !c.reads(): // the result of a read may have been lost with the life
 		op.Output = outcome{}
 		h.late[key] = append(h.late[key], lateCall{op, life})
 	}
 }
 
-// see notes what a key held lately.
+// see records the last known content of a key.
 func (h *history) see(key string, c call, out outcome) {
 	last := h.last[key]
 	switch {
@@ -270,7 +270,7 @@ func (h *history) see(key string, c call, out outcome) {
 	h.last[key] = last
 }
 
-// learn notes the id of a version that was written.
+// learn records the ID of a version that was written.
 func (h *history) learn(key string, c call, out outcome) {
 	at, makes := c.makes()
 	if out.id == "" || out.status >= 300 || !makes {
@@ -280,13 +280,13 @@ func (h *history) learn(key string, c call, out outcome) {
 	h.ids[keyOf(key, at)] = append(h.ids[keyOf(key, at)], c)
 }
 
-// settle gives the calls of unknown outcome their end, and those that found a version its number.
+// settle sets the end of the calls with unknown outcomes, and the number of the version that each call found.
 func (h *history) settle(births []int64) {
 	numbers := map[string]int{}
 	for _, list := range h.ids {
 		for _, c := range list {
 			if other, twice := numbers[c.id]; twice {
-				h.errs = append(h.errs, fmt.Errorf("the version id %s was given to calls %d and %d", c.id, other, c.number))
+				h.errs = append(h.errs, fmt.Errorf("version ID %s was returned to calls %d and %d", c.id, other, c.number))
 			}
 			numbers[c.id] = c.number
 		}
@@ -306,20 +306,20 @@ func (h *history) settle(births []int64) {
 	}
 }
 
-// searchMax is how long the search for an order of one key's calls may take. A legal history has an order that is found
-// soon; to show that there is none takes time that grows fast with the calls of unknown outcome.
+// searchMax is the time limit of the search for an order of the calls for a pair of keys. If there is a valid order, it
+// is found soon. To show that there is none takes time that grows fast with the number of calls with unknown outcomes.
 const searchMax = 60 * time.Second
 
-// Before it searches all calls, judge tries some of those of unknown outcome, so often and for so long.
+// Before it searches all calls, judge tries random subsets of those with unknown outcomes.
 const (
-	fewTries = 40
-	fewMax   = 2 * time.Second
+	fewTries = 40              // number of subsets
+	fewMax   = 2 * time.Second // for each subset
 )
 
-// judge reports whether the calls of a key have an order that a register allows. Those of unknown outcome may have
-// happened or not, so an order of some of them is enough: first of those whose value somebody has seen, which must have
-// happened, then of the deletions too, then of a few of all the others, drawn at random (what a refusal tells of is
-// seen by nobody), then of all.
+// judge reports whether the calls for a pair of keys have an order that two registers allow. Calls with unknown
+// outcomes may have happened or not, so an order with some of them is sufficient. judge first tries those whose value
+// was read, which must have happened; then the deletions too; then random subsets of the others, because an effect that
+// only a refusal shows is never read; and then all of them.
 func judge(ops []porcupine.Operation, late bool) porcupine.CheckResult {
 	if !late {
 		return porcupine.CheckOperationsTimeout(registers, ops, searchMax)
@@ -386,25 +386,25 @@ func (h *history) requireLinearizable(t *testing.T) (undecided int) {
 		if verdict == porcupine.Illegal {
 			t.Fatalf("the history of %q has no order that two registers allow", key)
 		}
-		t.Logf("the history of %q: undecided after a search of %v", key, searchMax)
+		t.Logf("the history of %q is undecided after a search of %v", key, searchMax)
 		undecided++
 	}
 	return undecided
 }
 
-// undecidedMax is the number of keys, per a hundred histories, that may remain undecided. The search may take longer
-// than searchMax after a crash with many calls of unknown outcome, and how far it gets depends on the machine. Such a
-// history shows nothing, right or wrong; but if many were undecided, the test would show nothing either.
+// undecidedMax is the number of keys per hundred histories that may remain undecided. The search may take longer than
+// searchMax after a crash with many calls with unknown outcomes, and its progress depends on the machine. An undecided
+// history is no evidence, neither for nor against the server; with many of them, the test would prove nothing.
 const undecidedMax = 2
 
-// The buckets that histories are played in.
+// The buckets of histories.
 const (
 	withoutVersions = "bucket"
 	withVersions    = "versioned"
 )
 
-// linear plays histories on a subject and checks them. In every third of them it crashes. It adds the results to the
-// row.
+// linear plays histories on a subject and checks them. In every third history, the subject crashes. It adds the results
+// to the row.
 func linear(t *testing.T, s subject, row *result.Row, histories, calls int) {
 	r := newRand(t)
 	e, err := s.up()
@@ -420,7 +420,9 @@ func linear(t *testing.T, s subject, row *result.Row, histories, calls int) {
 		if i%3 == 2 {
 			n = 1 + r.IntN(2)
 		}
-		if i%5 == 4 { // all at one key: the search takes time that grows fast with the length, and faster with what a crash leaves unknown
+		// All clients use one or two pairs: the time of the search grows fast with the number of calls, and faster with
+		// the number of those that a crash leaves unknown.
+		if i%5 == 4 {
 			keys, each = keys[:1+min(n, 1)], 4
 		}
 		for k := range keys {
@@ -437,12 +439,12 @@ func linear(t *testing.T, s subject, row *result.Row, histories, calls int) {
 		}
 	}
 	t.Logf("%d histories, %d calls, %d of them with unknown outcome, %d crashes, %d keys undecided", histories, made, unknown, crashes, undecided)
-	require.LessOrEqual(t, undecided, (undecidedMax*histories+99)/100, "too many histories that the search could not decide")
+	require.LessOrEqual(t, undecided, (undecidedMax*histories+99)/100, "the search could not decide too many histories")
 	row.Tried, row.Acknowledged = row.Tried+histories, row.Acknowledged+int64(made-unknown)
-	row.Note = fmt.Sprintf("%d clients, %d calls a client and history on 4 to 8 pairs of keys, in a bucket with versions or in one without; in every third history one or two crashes", linearClients, calls)
+	row.Note = fmt.Sprintf("%d clients, %d calls per client and history, on 4 to 8 pairs of keys, with or without versioning; one or two crashes in every third history", linearClients, calls)
 }
 
-// perMachine is how many histories are played on one store: each crash copies it, and it only grows.
+// perMachine is the number of histories on one store, which each crash copies and which only grows.
 const perMachine = 60
 
 // TestLinearizable checks that each pair of keys behaves like two registers while the server crashes, with and without
@@ -462,7 +464,7 @@ func TestLinearizable(t *testing.T) {
 // TestLinearizableKilled does the same to the real binary.
 func TestLinearizableKilled(t *testing.T) {
 	if !full() {
-		t.Skip("builds the binary: ORCAS_FAULTS_FULL=1")
+		t.Skip("builds the binary: set ORCAS_FAULTS_FULL=1")
 	}
 	dir := workDir(t)
 	binary := os.Getenv("ORCAS_FAULTS_BINARY")

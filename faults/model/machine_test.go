@@ -27,11 +27,11 @@ import (
 	"orcas/server"
 )
 
-// full reports whether the counts of each change are asked for.
+// full reports whether the tests run with the full counts.
 func full() bool { return os.Getenv("ORCAS_FAULTS_FULL") == "1" }
 
-// count returns the number that a variable holds, or the one of a short or a full run.
-func count(t testing.TB, variable string, short, ofChange int) int {
+// count returns the value of a variable or, if it is not set, the count for a short or a full run.
+func count(t testing.TB, variable string, short, long int) int {
 	t.Helper()
 	s := os.Getenv(variable)
 	switch {
@@ -40,12 +40,12 @@ func count(t testing.TB, variable string, short, ofChange int) int {
 		require.NoError(t, err, variable)
 		return n
 	case full():
-		return ofChange
+		return long
 	}
 	return short
 }
 
-// newRand returns a source of all random choices of a test, and prints its seed.
+// newRand returns the source of all random choices of a test, and prints its seed.
 func newRand(t testing.TB) *rand.Rand {
 	n := seed(t)
 	return rand.New(rand.NewPCG(n, n))
@@ -57,7 +57,7 @@ func seed(t testing.TB) uint64 {
 	return n
 }
 
-// random returns n bytes that the number determines.
+// random returns n random bytes, which the number determines.
 func random(number uint64, n int) []byte {
 	var key [32]byte
 	for i := range 8 {
@@ -68,11 +68,11 @@ func random(number uint64, n int) []byte {
 	return b
 }
 
-// text returns n bytes that the number determines, and that can be compressed.
+// text returns n bytes that can be compressed, which the number determines.
 func text(number uint64, n int) []byte { return hex.AppendEncode(nil, random(number, (n+1)/2))[:n] }
 
-// workDir returns an empty directory: in memory where there is one, since nothing here cuts the power, and thousands of
-// starts and syncs wait for a drive otherwise.
+// workDir returns an empty directory, in memory if possible: these tests do not cut the power, and thousands of starts
+// and syncs would wait for a drive.
 func workDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "orcas-model-")
@@ -97,21 +97,21 @@ func newEndpoint(url string, root faults.Credentials, now func() time.Time) *end
 	return e
 }
 
-// answer is what came back, whole.
-type answer struct {
+// response is a complete response.
+type response struct {
 	status int
 	header http.Header
 	body   []byte
-	raw    *s3client.Answer // the same
+	raw    *s3client.Answer // the same response
 }
 
 // code returns the code of an error, or "".
-func (a *answer) code() string { return a.raw.Code() }
+func (a *response) code() string { return a.raw.Code() }
 
-func (a *answer) etag() string { return a.raw.ETag() }
+func (a *response) etag() string { return a.raw.ETag() }
 
-// request returns a signed request for a bucket and a key, either of them perhaps "". headers are names and values in
-// turns.
+// request returns a signed request for a bucket and a key, each of which may be "". headers alternates names and
+// values.
 func (e *endpoint) request(method, bucket, key, query string, body []byte, headers ...string) (*http.Request, error) {
 	q := &s3client.Request{Method: method, Path: "/" + bucket, Query: query, Body: body}
 	if key != "" {
@@ -126,8 +126,8 @@ func (e *endpoint) request(method, bucket, key, query string, body []byte, heade
 	return e.s3.Sign(context.Background(), q)
 }
 
-// do sends a request and reads the answer. An answer that breaks off is an error.
-func (e *endpoint) do(method, bucket, key, query string, body []byte, headers ...string) (*answer, error) {
+// do sends a request and reads the response. It returns an error if the response breaks off.
+func (e *endpoint) do(method, bucket, key, query string, body []byte, headers ...string) (*response, error) {
 	r, err := e.request(method, bucket, key, query, body, headers...)
 	if err != nil {
 		return nil, err
@@ -136,10 +136,10 @@ func (e *endpoint) do(method, bucket, key, query string, body []byte, headers ..
 	if got == nil {
 		return nil, err
 	}
-	return &answer{got.Status, got.Header, got.Body, got}, err
+	return &response{got.Status, got.Header, got.Body, got}, err
 }
 
-// query returns a query string of names and values in turns; empty values are left out.
+// query returns a query string. pairs alternates names and values; empty values are left out.
 func query(pairs ...string) string {
 	var b strings.Builder
 	for i := 0; i < len(pairs); i += 2 {
@@ -160,15 +160,15 @@ func contentMD5(b []byte) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// machine is a server in this process, on data that outlives its starts.
+// machine is a server in this process, whose data persists across starts.
 type machine struct {
-	*endpoint           // of the present start
-	admin     *endpoint // likewise, for administration
+	*endpoint           // of the current start
+	admin     *endpoint // of its admin API
 
-	who   faults.Credentials // made at the first start
-	env   []string           // settings (NAME=value) beside those of all
-	root  string             // where its data directories are made
-	dir   string             // the present one
+	who   faults.Credentials // created at the first start
+	env   []string           // settings (NAME=value), in addition to those of all machines
+	root  string             // contains its data directories
+	dir   string             // the current data directory
 	lives int
 	clock func() time.Time
 	alarm alarm
@@ -178,7 +178,7 @@ type machine struct {
 	ran    chan error
 }
 
-// newMachine starts a server whose data directories are made in root.
+// newMachine starts a server whose data directories are created in root.
 func newMachine(root string, clock func() time.Time) (*machine, error) {
 	m := &machine{root: root, clock: clock}
 	if m.clock == nil {
@@ -188,7 +188,7 @@ func newMachine(root string, clock func() time.Time) (*machine, error) {
 	return m, m.start()
 }
 
-// newTestMachine is newMachine for a test, which must end without a panic in the server.
+// newTestMachine is newMachine for a test, which fails if the server panics.
 func newTestMachine(t testing.TB, clock func() time.Time) *machine {
 	t.Helper()
 	m, err := newMachine(workDir(t), clock)
@@ -199,19 +199,19 @@ func newTestMachine(t testing.TB, clock func() time.Time) *machine {
 	return m
 }
 
-// nextDir returns where the next data directory is to be.
+// nextDir returns the path for the next data directory.
 func (m *machine) nextDir() string {
 	m.lives++
 	return filepath.Join(m.root, fmt.Sprintf("data-%d", m.lives))
 }
 
-// masterKey lets a server encrypt where something says so.
+// masterKey is the setting with which a server can encrypt.
 var masterKey = "ORCAS_MASTER_KEY=" + strings.Repeat("e5", 32)
 
-// sealed are settings that let a server compress and encrypt everything; equal content it shares anyway.
+// sealed are settings with which a server compresses and encrypts everything. It always shares equal content.
 var sealed = []string{"ORCAS_COMPRESSION=better", "ORCAS_ENCRYPTION=all", masterKey}
 
-// features are the settings that the environment gives to all servers here, the same as package faults does.
+// features returns the settings for all servers from the environment, as in package faults.
 func features() (env []string) {
 	if level := os.Getenv("ORCAS_FAULTS_COMPRESSION"); level != "" {
 		env = append(env, "ORCAS_COMPRESSION="+level)
@@ -222,7 +222,7 @@ func features() (env []string) {
 	return env
 }
 
-// start opens the server on the present data directory and runs it.
+// start opens the server on the current data directory and runs it.
 func (m *machine) start() error {
 	if m.who == (faults.Credentials{}) {
 		m.who = faults.NewCredentials()
@@ -247,7 +247,7 @@ func (m *machine) start() error {
 	return nil
 }
 
-// end stops the server in order.
+// end shuts the server down.
 func (m *machine) end() error {
 	if m.server == nil {
 		return nil
@@ -260,17 +260,17 @@ func (m *machine) end() error {
 	return err
 }
 
-// close ends the server and tells what was wrong with it meanwhile.
+// close shuts the server down. It returns an error if the server has panicked.
 func (m *machine) close() error { return errors.Join(m.end(), m.alarm.err()) }
 
-// restart stops the server in order and starts it again.
+// restart shuts the server down and starts it again.
 func (m *machine) restart() error { return errors.Join(m.end(), m.start()) }
 
-// alarm is the log of servers. It keeps the lines that a sound server never writes.
+// alarm is the log of servers. It keeps the lines that a healthy server never writes.
 type alarm struct {
 	mu    sync.Mutex // guards lines and all
 	lines []string
-	all   bytes.Buffer // everything, or the last logMax bytes of it and perhaps more
+	all   bytes.Buffer // the end of the log: at least its last logMax bytes
 }
 
 const logMax = 256 << 10
@@ -297,19 +297,19 @@ func (a *alarm) err() error {
 	if len(a.lines) == 0 {
 		return nil
 	}
-	return fmt.Errorf("in the log:\n%s", strings.Join(a.lines, ""))
+	return fmt.Errorf("the server has panicked:\n%s", strings.Join(a.lines, ""))
 }
 
-// text returns the log.
+// text returns the end of the log.
 func (a *alarm) text() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.all.String()
 }
 
-// must gives the answer of a request that has to have that status.
-func must(t testing.TB, status int) func(a *answer, err error) *answer {
-	return func(a *answer, err error) *answer {
+// must returns a function that returns the response to a request, and fails the test if it has another status.
+func must(t testing.TB, status int) func(a *response, err error) *response {
+	return func(a *response, err error) *response {
 		t.Helper()
 		require.NoError(t, err)
 		require.Equal(t, status, a.status, "%s", a.body)

@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// amount is how many bytes and objects there are, or may be; of a bound 0 is none.
+// amount is a number of bytes and objects. In a quota, 0 means no limit.
 type amount struct{ bytes, objects int }
 
 var quotaExceeded = verdict{403, "QuotaExceeded"}
 
-// held counts what a bucket holds.
+// held returns the amount that is stored in a bucket.
 func (s *store) held(name string) (a amount) {
 	for _, list := range s.buckets[name].versions {
 		for _, v := range list {
@@ -33,7 +33,7 @@ func (s *store) held(name string) (a amount) {
 	return a
 }
 
-// bounded writes something to a bucket, and undoes it where the bucket is larger then than it was and than its quota.
+// bounded performs a write to a bucket, and undoes it if the bucket has grown beyond its quota.
 func (s *store) bounded(name string, write func() verdict) verdict {
 	b := s.buckets[name]
 	if b == nil || b.quota == (amount{}) {
@@ -49,7 +49,7 @@ func (s *store) bounded(name string, write func() verdict) verdict {
 	return v
 }
 
-// remember returns what makes everything as it is now.
+// remember returns a function that restores the current state.
 func (s *store) remember() (undo func()) {
 	var undos []func()
 	for _, b := range s.buckets {
@@ -70,7 +70,7 @@ func (s *store) remember() (undo func()) {
 	}
 }
 
-// setQuota bounds what a bucket may hold, or takes its bounds away.
+// setQuota sets or removes the quota of a bucket.
 func (r *script) setQuota(s step) error {
 	quota := amount{s.size, s.n}
 	method, body, want := "PUT", "<QuotaConfiguration>", ok
@@ -92,7 +92,7 @@ func (r *script) setQuota(s step) error {
 	return expect(a, err, want)
 }
 
-// compareQuota holds the quota of a bucket, and what the server says that the bucket holds, against the model.
+// compareQuota compares the quota and the usage of a bucket with the model.
 func (r *script) compareQuota(name string) error {
 	a, err := r.m.do("GET", name, "", "quota=", nil)
 	quota := r.s.buckets[name].quota
@@ -110,7 +110,7 @@ func (r *script) compareQuota(name string) error {
 		return err
 	}
 	if held := r.s.held(name); (amount{got.MaxBytes, got.MaxObjects}) != quota || (amount{got.Usage.Bytes, got.Usage.Objects}) != held {
-		return fmt.Errorf("%w: quota %s instead of %+v, of which %+v are used", errDiffers, a.body, quota, held)
+		return fmt.Errorf("%w: quota %s instead of %+v, with the usage %+v", errDiffers, a.body, quota, held)
 	}
 	return nil
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCompleteRaces replaces a part while several clients complete its upload with whatever they saw, and one aborts
-// it. One outcome stands: all who were told 200 were told the same ETag, the object is the part of that ETag, whole,
-// and the upload has ended.
+// TestCompleteRaces replaces a part while several clients complete its upload with the last part that they know, and
+// one aborts it. There must be one outcome: all 200 responses have the same ETag, the object is the complete part with
+// that ETag, and the upload has ended.
 func TestCompleteRaces(t *testing.T) {
 	m := newTestMachine(t, nil)
 	must(t, 200)(m.do("PUT", "bucket", "", "", nil))
@@ -33,7 +33,7 @@ func TestCompleteRaces(t *testing.T) {
 		etag := hexMD5(first)
 		seen.Store(&etag)
 
-		var mu sync.Mutex // guards what follows
+		var mu sync.Mutex // guards the variables below
 		bodies := map[string][]byte{etag: first}
 		winners := map[string]int{}
 		wasAborted := false
@@ -91,7 +91,7 @@ func TestCompleteRaces(t *testing.T) {
 		}
 		completed++
 		require.False(t, wasAborted, "both completed and aborted")
-		require.Len(t, winners, 1, "one object")
+		require.Len(t, winners, 1, "all winners must have completed the upload with the same part")
 		for won := range winners {
 			a := must(t, 200)(m.do("GET", "bucket", key, "", nil))
 			require.Equal(t, etagOf([]claim{{3, won}}), a.etag())
@@ -107,12 +107,12 @@ func TestCompleteRaces(t *testing.T) {
 	t.Logf("%d completed, %d aborted", completed, aborted)
 }
 
-// TestDeleteBucketRaces deletes a bucket while clients put into it: either it stays and holds all that was
-// acknowledged, or it goes and nothing was.
+// TestDeleteBucketRaces deletes a bucket while clients write to it. Either the bucket remains, with every acknowledged
+// object, or it is deleted and no write was acknowledged.
 func TestDeleteBucketRaces(t *testing.T) {
 	m := newTestMachine(t, nil)
 	r := newRand(t)
-	stayed, went := 0, 0
+	remained, removed := 0, 0
 	for round := range count(t, "ORCAS_FAULTS_ROUNDS", 40, 400) {
 		name := fmt.Sprintf("bucket-%d", round)
 		must(t, 200)(m.do("PUT", name, "", "", nil))
@@ -123,7 +123,7 @@ func TestDeleteBucketRaces(t *testing.T) {
 		for i := range writers {
 			bodies[i] = random(r.Uint64(), 1+69_999*(i%2))
 			if i == 2 {
-				bodies[i] = nil // empty objects have no content to look for
+				bodies[i] = nil // an empty object, which has no stored content
 			}
 			wg.Go(func() {
 				a, err := m.do("PUT", name, fmt.Sprint(i), "", bodies[i])
@@ -141,7 +141,7 @@ func TestDeleteBucketRaces(t *testing.T) {
 		wg.Wait()
 		for i, status := range statuses {
 			if deleted == 204 {
-				require.Equal(t, 404, status, "acknowledged in a bucket that was deleted as an empty one")
+				require.Equal(t, 404, status, "a write to a bucket that was deleted as empty must fail")
 				continue
 			}
 			require.Equal(t, 409, deleted)
@@ -149,16 +149,16 @@ func TestDeleteBucketRaces(t *testing.T) {
 			require.Equal(t, string(bodies[i]), string(must(t, 200)(m.do("GET", name, fmt.Sprint(i), "", nil)).body))
 		}
 		if deleted == 204 {
-			went++
+			removed++
 		} else {
-			stayed++
+			remained++
 		}
 	}
-	t.Logf("%d stayed, %d went", stayed, went)
+	t.Logf("%d buckets remained, %d were deleted", remained, removed)
 }
 
-// TestListingWhileWritten pages through a listing while other keys come and go: a key that stays shows exactly once, in
-// order.
+// TestListingWhileWritten pages through a listing while other keys are written and deleted. A key that remains must be
+// listed exactly once, in order.
 func TestListingWhileWritten(t *testing.T) {
 	m := newTestMachine(t, nil)
 	must(t, 200)(m.do("PUT", "bucket", "", "", nil))
@@ -181,7 +181,7 @@ func TestListingWhileWritten(t *testing.T) {
 				default:
 				}
 				n := r.IntN(60)
-				key := fmt.Sprintf("%c/%02d-%c", 'a'+n/10, n, 'a'+r.IntN(26)) // on both sides of the one that stays
+				key := fmt.Sprintf("%c/%02d-%c", 'a'+n/10, n, 'a'+r.IntN(26)) // before and after the key that remains
 				method, body := "PUT", []byte("x")
 				if r.IntN(2) == 0 {
 					method, body = "DELETE", nil
@@ -199,7 +199,7 @@ func TestListingWhileWritten(t *testing.T) {
 	wg.Wait()
 }
 
-// listAll pages through a listing and compares those of its entries that must be there.
+// listAll pages through a listing and compares the entries of stable keys.
 func listAll(t *testing.T, m *machine, v2 bool, delimiter string, page int, stable []string) {
 	t.Helper()
 	b := &bucket{objects: map[string]*object{}}
@@ -207,7 +207,7 @@ func listAll(t *testing.T, m *machine, v2 bool, delimiter string, page int, stab
 		b.objects[key] = &object{}
 	}
 	want, prefixes := b.list("", delimiter, "")
-	want = append(want, prefixes...) // never both
+	want = append(want, prefixes...) // a listing here never has both
 	must := must(t, 200)
 	known := map[string]bool{}
 	for _, w := range want {
@@ -225,7 +225,7 @@ func listAll(t *testing.T, m *machine, v2 bool, delimiter string, page int, stab
 		var names []string
 		for _, c := range p.Contents {
 			names = append(names, c.Key)
-			require.Greater(t, c.Key, last, "in order")
+			require.Greater(t, c.Key, last, "the keys must be in order")
 			last = c.Key
 		}
 		for _, c := range p.CommonPrefixes {

@@ -16,51 +16,52 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// held is a version of a key: the numbers of the contents that it is made of, of eight digits each, and the call that
-// set its tags.
+// held is a version of a key.
 type held struct {
-	content string // "": a delete marker
-	tags    int    // the number of that call; 0: it has none
-	id      int    // the number of the call that wrote it; negative: of a delete marker that a rename left
+	content string // the numbers of its pieces of content, with eight digits each; "" for a delete marker
+	tags    int    // the number of the call that set its tags; 0 if it has none
+	id      int    // the number of the call that wrote it, negated for a delete marker that a rename left
 }
 
-// register is what a key holds, the newest version first: more than one, and delete markers, in a bucket with versions
-// only.
+// register is the state of a key: its versions, newest first. Only with versioning can there be more than one version,
+// or a delete marker.
 type register []held
 
-// pair is two keys, since a rename is about both.
+// pair is the state of two keys, because a rename affects two.
 type pair struct {
 	keys  [2]register
-	wrote [2]string // the id of the version that was written last, as far as it was told
+	wrote [2]string // the ID of the last version that was written, as far as it is known
 }
 
 func (p pair) equal(o pair) bool {
 	return slices.Equal(p.keys[0], o.keys[0]) && slices.Equal(p.keys[1], o.keys[1]) && p.wrote == o.wrote
 }
 
-// call is what a client asks of one of a pair.
+// call is a request of a client for one key of a pair.
 type call struct {
-	kind     string // get, tags (a get of them), put, create (If-None-Match: *), swap (If-Match), delete, drop (delete with If-Match), tag, append, rename (to the other one), version (a get of it), erase (a delete of it)
-	at       int    // which of the pair
-	versions bool   // the bucket has versions
+	// kind is get, tags (a get of the tags), put, create (If-None-Match: *), swap (If-Match), delete, drop (delete with
+	// If-Match), tag, append, rename (to the other key), version (a get of a version) or erase (a delete of a version).
+	kind     string
+	at       int    // the index of the key
+	versions bool   // the bucket has versioning
 	number   int    // of the call, and of the content that it writes
-	match    string // the content whose ETag it demands
-	tags     int    // that it sets: its number, or 0 for none
+	match    string // the content whose ETag it requires
+	tags     int    // the number of the tags that it sets, which is that of the call; 0 for none
 	offset   int    // at which it appends
 	target   int    // the version that it names, by the number of the call that wrote it
-	id       string // likewise, by its id
+	id       string // the ID of that version
 }
 
-// outcome is how a call ended.
+// outcome is the result of a call.
 type outcome struct {
-	status  int    // 0: nobody knows
+	status  int    // 0 if it is unknown
 	content string // that a get found
-	tags    int    // likewise: how many; for tags: the number of the call that set them
-	id      string // of the version that it found or wrote; "": none, or it was not said
-	version int    // the number of the call that wrote that version; 0: nobody knows
+	tags    int    // the number of tags that a get found; for tags, the number of the call that set them
+	id      string // of the version that it found or wrote; "" if there is none, or the response has no ID
+	version int    // the number of the call that wrote that version; 0 if it is unknown
 }
 
-// writes reports whether a call brings content that a get may find.
+// writes reports whether a call writes content.
 func (c call) writes() bool {
 	return slices.Contains([]string{"put", "create", "swap", "append"}, c.kind)
 }
@@ -68,7 +69,8 @@ func (c call) writes() bool {
 // reads reports whether a call changes nothing.
 func (c call) reads() bool { return slices.Contains([]string{"get", "tags", "version"}, c.kind) }
 
-// makes says of which of the pair the id is that the answer to a call that writes a version tells.
+// makes returns the index of the key whose version ID is in the response to a call, and reports whether the call writes
+// a version.
 func (c call) makes() (at int, ok bool) {
 	switch c.kind {
 	case "rename":
@@ -79,12 +81,13 @@ func (c call) makes() (at int, ok bool) {
 	return c.at, c.writes()
 }
 
-// registers is the model of a pair for porcupine where all outcomes are known.
+// registers is the model of a pair for porcupine, if all outcomes are known.
 var registers = porcupine.Model{
 	Init: func() any { return pair{} },
 	Step: func(state, input, output any) (bool, any) {
 		was, in, out := state.(pair), input.(call), output.(outcome)
-		if out.status == http.StatusConflict && (in.kind == "append" || in.kind == "rename") { // it was overtaken, and did nothing
+		// In a conflict, another call came first, and this one had no effect.
+		if out.status == http.StatusConflict && (in.kind == "append" || in.kind == "rename") {
 			return true, was
 		}
 		status, found, now := in.apply(was)
@@ -101,7 +104,7 @@ var registers = porcupine.Model{
 			fits = now.keys[in.at][0].id == out.version
 		}
 		if at, makes := in.makes(); fits && makes && out.id != "" {
-			// Ids of versions follow the order of commits. Without that, each order of writes that nobody looks at
+			// Version IDs are in commit order. Without this condition, every order of writes whose results are not read
 			// would have to be tried.
 			fits = out.id > was.wrote[at]
 			now.wrote[at] = out.id
@@ -111,7 +114,7 @@ var registers = porcupine.Model{
 	Equal: func(a, b any) bool { return a.(pair).equal(b.(pair)) },
 }
 
-// doubtful is the model of a pair where some outcomes are unknown. It costs several times as much.
+// doubtful is the model of a pair for porcupine, if some outcomes are unknown. It is several times slower.
 var doubtful = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{pair{}} },
 	Step: func(state, input, output any) []any {
@@ -138,7 +141,7 @@ func (r register) current() (held, bool) {
 	return r[0], true
 }
 
-// with returns the register with one more version, or that in place of what there was.
+// with returns the register after a write of a version. Without versioning, that replaces the previous one.
 func (r register) with(v held, versions bool) register {
 	switch {
 	case versions:
@@ -149,8 +152,7 @@ func (r register) with(v held, versions bool) register {
 	return register{v}
 }
 
-// apply returns the status that the call has to have on a pair, the version that it finds, and what the pair then
-// holds.
+// apply returns the expected status of a call on a pair, the version that it finds, and the resulting pair.
 func (c call) apply(was pair) (status int, found held, now pair) {
 	now = was
 	r := was.keys[c.at]
@@ -211,20 +213,20 @@ func (c call) apply(was pair) (status int, found held, now pair) {
 	return 200, held{}, write(held{name(c.number), c.tags, c.number})
 }
 
-// name is a content as held says it.
+// name returns the number of a piece of content, as in held.content.
 func name(number int) string { return fmt.Sprintf("%08d", number) }
 
-// pieces returns the numbers of the contents that a version is made of.
+// pieces returns the numbers of the pieces of content.
 func pieces(content string) (list []int) {
 	for ; content != ""; content = content[8:] {
-		n, _ := strconv.Atoi(content[:8]) // name made it
+		n, _ := strconv.Atoi(content[:8]) // written by name
 		list = append(list, n)
 	}
 	return list
 }
 
-// valueSize returns the size of a content but for what ends it: mostly small, sometimes large enough for a block of its
-// own.
+// valueSize returns the size of a piece of content without its suffix. Most pieces are small; some are large enough for
+// a block of their own.
 func valueSize(value int) int {
 	if value%24 == 0 {
 		return 70_000
@@ -252,13 +254,13 @@ func contentETag(content string) (etag string) {
 			continue
 		}
 		before, _, _ := strings.Cut(etag, "-")
-		raw, _ := hex.DecodeString(before + sum) // hexMD5 made them
+		raw, _ := hex.DecodeString(before + sum) // both are from hexMD5
 		etag = fmt.Sprintf("%s-%d", hexMD5(raw), i+1)
 	}
 	return etag
 }
 
-// contentOf returns what a body is made of.
+// contentOf returns the pieces of content in a body.
 func contentOf(body []byte) (content string, ok bool) {
 	for len(body) > 0 {
 		var value int
@@ -273,7 +275,7 @@ func contentOf(body []byte) (content string, ok bool) {
 	return content, content != ""
 }
 
-// request returns the parts of a request for one of a pair.
+// request returns the elements of the request for a call.
 func (c call) request(bucket, key string) (method, query string, body []byte, h []string) {
 	method = "PUT"
 	if c.match != "" {
@@ -305,8 +307,8 @@ func (c call) request(bucket, key string) (method, query string, body []byte, h 
 	return method, "", valueBytes(c.number), h
 }
 
-// send makes the call to the pair of that name. An answer that a sound server never gives is an error of the kind
-// wrongAnswer.
+// send sends the call for the pair of keys with the prefix both. A response that no correct server returns is an error
+// of type wrongResponse.
 func (c call) send(e *endpoint, bucket, both string) (outcome, error) {
 	source := keyOf(both, c.at)
 	method, query, body, h := c.request(bucket, source)
@@ -326,29 +328,29 @@ func (c call) send(e *endpoint, bucket, both string) (outcome, error) {
 	case c.kind == "tags":
 		var ok bool
 		if out.tags, ok = tagsOf(a.body); !ok {
-			return out, wrongAnswer(fmt.Sprintf("tags that nobody set: %s", a.body))
+			return out, wrongResponse(fmt.Sprintf("tags that no call has set: %s", a.body))
 		}
 	case c.reads():
 		content, ok := contentOf(a.body)
 		if !ok || a.etag() != contentETag(content) {
-			return out, wrongAnswer(fmt.Sprintf("a body that nobody wrote: %d bytes, ETag %s", len(a.body), a.etag()))
+			return out, wrongResponse(fmt.Sprintf("a body that no call has written: %d bytes, ETag %s", len(a.body), a.etag()))
 		}
 		out.content = content
 		out.tags, _ = strconv.Atoi(a.header.Get("X-Amz-Tagging-Count"))
 	case c.kind == "append":
 		if size := a.header.Get("X-Amz-Object-Size"); size != strconv.Itoa(c.offset+len(body)) && c.offset > 0 {
-			return out, wrongAnswer("size " + size)
+			return out, wrongResponse(fmt.Sprintf("size %s after an append; expected %d", size, c.offset+len(body)))
 		}
 	case c.writes() && a.etag() != hexMD5(body):
-		return out, wrongAnswer("ETag " + a.etag())
+		return out, wrongResponse(fmt.Sprintf("ETag %s after a write; expected %s", a.etag(), hexMD5(body)))
 	}
 	return out, nil
 }
 
-// keyOf returns one of a pair.
+// keyOf returns a key of a pair.
 func keyOf(both string, at int) string { return both + "/" + string(rune('a'+at)) }
 
-// countOf returns how many tags the call with a number sets, 0 for none.
+// countOf returns the number of tags that the call with a number sets.
 func countOf(number int) int {
 	if number == 0 {
 		return 0
@@ -356,7 +358,7 @@ func countOf(number int) int {
 	return 1 + number%10
 }
 
-// tagSet is the document of the tags that the call with a number sets: each has the number as its value.
+// tagSet returns the document with the tags that the call with a number sets. The value of each is the number.
 func tagSet(number int) []byte {
 	b := []byte("<Tagging><TagSet>")
 	for i := range countOf(number) {
@@ -365,7 +367,7 @@ func tagSet(number int) []byte {
 	return append(b, "</TagSet></Tagging>"...)
 }
 
-// tagHeader is the same as a header of a PUT.
+// tagHeader returns the same tags in the form of the header of a PUT.
 func tagHeader(number int) string {
 	values := url.Values{}
 	for i := range countOf(number) {
@@ -374,7 +376,8 @@ func tagHeader(number int) string {
 	return values.Encode()
 }
 
-// tagsOf returns the number of the call that set the tags of a document, all of them; 0: there are none.
+// tagsOf returns the number of the call that set the tags in a document, or 0 if there are none. ok is false if no
+// single call sets exactly these tags.
 func tagsOf(doc []byte) (number int, ok bool) {
 	var in struct {
 		Tags []struct{ Key, Value string } `xml:"TagSet>Tag"`
@@ -393,14 +396,14 @@ func tagsOf(doc []byte) (number int, ok bool) {
 	return number, len(in.Tags) == countOf(number)
 }
 
-type wrongAnswer string
+type wrongResponse string
 
-func (w wrongAnswer) Error() string { return string(w) }
+func (w wrongResponse) Error() string { return string(w) }
 
 // TestRegister checks the model of a pair with histories whose verdicts are known.
 func TestRegister(t *testing.T) {
 	at := int64(0)
-	op := func(c call, out outcome) porcupine.Operation { // after all that came before
+	op := func(c call, out outcome) porcupine.Operation { // after all previous ones
 		at += 10
 		return porcupine.Operation{Input: c, Output: out, Call: at, Return: at + 5}
 	}
@@ -465,88 +468,89 @@ func TestRegister(t *testing.T) {
 		ops  []porcupine.Operation
 		want bool
 	}{
-		"read back":                     {list(put(1), get(200, 1)), true},
-		"lost":                          {list(put(1), get(404)), false},
-		"a crash may apply":             {list(put(1), lost(2), get(200, 2)), true},
-		"a crash may not apply":         {list(put(1), lost(2), get(200, 1)), true},
-		"a crash may not apply later":   {list(put(1), lost(2), get(200, 1), get(200, 2)), false},
-		"a crash loses nothing else":    {list(put(1), lost(2), get(404)), false},
-		"two winners":                   {besides(created(1), created(2)), false},
-		"a refusal without a reason":    {list(op(call{kind: "create", number: 1}, outcome{status: 412})), false},
-		"a swap of something else":      {list(put(1), op(call{kind: "swap", number: 3, match: name(2)}, ok)), false},
-		"tags":                          {list(put(1), tag(ok), tagged()), true},
-		"tags that do not last":         {list(put(1), tag(ok), get(200, 1)), false},
-		"tags of what is gone":          {list(tag(ok)), false},
-		"a crash may tag":               {list(put(1), tag(unknown), tagged()), true},
-		"tags that are another's":       {list(put(1), tag(ok), tags(200, 3)), false},
-		"tags by their names":           {list(put(1), tag(ok), tags(200, 2)), true},
-		"no tags":                       {list(put(1), tags(200, 0)), true},
-		"tags of nothing":               {list(tags(404, 0)), true},
-		"a crash may tag, by name":      {list(put(1), tag(unknown), tags(200, 2)), true},
-		"a crash may not tag later":     {list(put(1), tag(unknown), tags(200, 0), tags(200, 2)), false},
-		"a crash loses no tags":         {list(put(1), tag(ok), lost(3), tags(200, 0), get(200, 1)), false},
-		"put with tags":                 {list(putTagged(1, ok), tags(200, 1)), true},
-		"put with tags that are lost":   {list(putTagged(1, ok), tags(200, 0)), false},
-		"a put takes the tags away":     {list(putTagged(1, ok), put(2), tags(200, 0)), true},
-		"tags that outlive a put":       {list(putTagged(1, ok), put(2), tags(200, 1)), false},
-		"a crash may not put half":      {list(putTagged(1, unknown), tags(200, 0)), false},
-		"an append keeps the tags":      {list(putTagged(1, ok), add(2, size(1), ok), tags(200, 1)), true},
-		"an append that drops them":     {list(putTagged(1, ok), add(2, size(1), ok), tags(200, 0)), false},
-		"a rename that drops them":      {list(putTagged(1, ok), rename(2, ok), other(tags(200, 0))), false},
-		"a deletion that does not last": {list(put(1), remove(2), get(200, 1)), false},
+		"read back":                                 {list(put(1), get(200, 1)), true},
+		"lost":                                      {list(put(1), get(404)), false},
+		"an unknown put happened":                   {list(put(1), lost(2), get(200, 2)), true},
+		"an unknown put did not happen":             {list(put(1), lost(2), get(200, 1)), true},
+		"an unknown put that happens later":         {list(put(1), lost(2), get(200, 1), get(200, 2)), false},
+		"an unknown put that loses the old value":   {list(put(1), lost(2), get(404)), false},
+		"two winners":                               {besides(created(1), created(2)), false},
+		"a refusal without a reason":                {list(op(call{kind: "create", number: 1}, outcome{status: 412})), false},
+		"a swap of another value":                   {list(put(1), op(call{kind: "swap", number: 3, match: name(2)}, ok)), false},
+		"tags":                                      {list(put(1), tag(ok), tagged()), true},
+		"tags that are lost":                        {list(put(1), tag(ok), get(200, 1)), false},
+		"tags set on a missing key":                 {list(tag(ok)), false},
+		"unknown tags were set":                     {list(put(1), tag(unknown), tagged()), true},
+		"tags of another call":                      {list(put(1), tag(ok), tags(200, 3)), false},
+		"tags, read as a document":                  {list(put(1), tag(ok), tags(200, 2)), true},
+		"no tags":                                   {list(put(1), tags(200, 0)), true},
+		"tags read from a missing key":              {list(tags(404, 0)), true},
+		"unknown tags were set, read as a document": {list(put(1), tag(unknown), tags(200, 2)), true},
+		"unknown tags that are set later":           {list(put(1), tag(unknown), tags(200, 0), tags(200, 2)), false},
+		"an unknown put that loses the old tags":    {list(put(1), tag(ok), lost(3), tags(200, 0), get(200, 1)), false},
+		"put with tags":                             {list(putTagged(1, ok), tags(200, 1)), true},
+		"put with tags that are lost":               {list(putTagged(1, ok), tags(200, 0)), false},
+		"a put removes the tags":                    {list(putTagged(1, ok), put(2), tags(200, 0)), true},
+		"tags that outlive a put":                   {list(putTagged(1, ok), put(2), tags(200, 1)), false},
+		"half of an unknown put":                    {list(putTagged(1, unknown), tags(200, 0)), false},
+		"an append keeps the tags":                  {list(putTagged(1, ok), add(2, size(1), ok), tags(200, 1)), true},
+		"an append that drops the tags":             {list(putTagged(1, ok), add(2, size(1), ok), tags(200, 0)), false},
+		"a rename that drops the tags":              {list(putTagged(1, ok), rename(2, ok), other(tags(200, 0))), false},
+		"a deletion that is lost":                   {list(put(1), remove(2), get(200, 1)), false},
 
-		"appended":                        {list(put(1), add(2, size(1), ok), get(200, 1, 2)), true},
-		"an append that does not last":    {list(put(1), add(2, size(1), ok), get(200, 1)), false},
-		"an append in place of the rest":  {list(put(1), add(2, size(1), ok), get(200, 2)), false},
-		"an append to nothing":            {list(add(2, 0, ok), get(200, 2)), true},
-		"two appends at one place":        {append(list(put(1)), besides(add(2, size(1), ok), add(3, size(1), ok))...), false},
-		"an append at no place":           {list(put(1), add(2, 7, ok)), false},
-		"an append that is refused":       {list(put(1), add(2, 7, outcome{status: 400}), get(200, 1)), true},
-		"an append refused for nothing":   {list(put(1), add(2, size(1), outcome{status: 400})), false},
-		"an append that was overtaken":    {list(put(1), add(2, size(1), outcome{status: 409}), get(200, 1)), true},
-		"an overtaken append that did":    {list(put(1), add(2, size(1), outcome{status: 409}), get(200, 1, 2)), false},
-		"a crash may append":              {list(put(1), add(2, size(1), unknown), get(200, 1, 2)), true},
-		"a crash may not append half":     {list(put(1), add(2, size(1), unknown), get(200, 2)), false},
-		"renamed":                         {list(put(1), rename(2, ok), get(404), other(get(200, 1))), true},
-		"a rename that leaves the source": {list(put(1), rename(2, ok), get(200, 1)), false},
-		"a rename that loses it":          {list(put(1), rename(2, ok), other(get(404))), false},
-		"a rename of nothing":             {list(rename(2, ok)), false},
-		"two renames of one":              {append(list(put(1)), besides(rename(2, ok), rename(3, ok))...), false},
-		"a rename replaces":               {list(other(put(3)), put(1), rename(2, ok), other(get(200, 3))), false},
-		"a rename takes the tags along":   {list(put(1), tag(ok), rename(2, ok), other(tagged())), true},
-		"a crash may rename":              {list(put(1), rename(2, unknown), get(404), other(get(200, 1))), true},
-		"a crash may not rename half":     {list(put(1), rename(2, unknown), get(404), other(get(404))), false},
-		"a crash may not copy":            {list(put(1), rename(2, unknown), other(get(200, 1)), get(200, 1)), false},
+		"appended":                                           {list(put(1), add(2, size(1), ok), get(200, 1, 2)), true},
+		"an append that is lost":                             {list(put(1), add(2, size(1), ok), get(200, 1)), false},
+		"an append that replaces the content":                {list(put(1), add(2, size(1), ok), get(200, 2)), false},
+		"an append to a missing key":                         {list(add(2, 0, ok), get(200, 2)), true},
+		"two appends at the same offset":                     {append(list(put(1)), besides(add(2, size(1), ok), add(3, size(1), ok))...), false},
+		"an append at a wrong offset":                        {list(put(1), add(2, 7, ok)), false},
+		"a refused append":                                   {list(put(1), add(2, 7, outcome{status: 400}), get(200, 1)), true},
+		"an append refused without a reason":                 {list(put(1), add(2, size(1), outcome{status: 400})), false},
+		"an append with a conflict":                          {list(put(1), add(2, size(1), outcome{status: 409}), get(200, 1)), true},
+		"an append with a conflict that happened":            {list(put(1), add(2, size(1), outcome{status: 409}), get(200, 1, 2)), false},
+		"an unknown append happened":                         {list(put(1), add(2, size(1), unknown), get(200, 1, 2)), true},
+		"half of an unknown append":                          {list(put(1), add(2, size(1), unknown), get(200, 2)), false},
+		"renamed":                                            {list(put(1), rename(2, ok), get(404), other(get(200, 1))), true},
+		"a rename that leaves the source":                    {list(put(1), rename(2, ok), get(200, 1)), false},
+		"a rename that loses the object":                     {list(put(1), rename(2, ok), other(get(404))), false},
+		"a rename of a missing key":                          {list(rename(2, ok)), false},
+		"two renames of the same object":                     {append(list(put(1)), besides(rename(2, ok), rename(3, ok))...), false},
+		"a rename that does not replace":                     {list(other(put(3)), put(1), rename(2, ok), other(get(200, 3))), false},
+		"a rename keeps the tags":                            {list(put(1), tag(ok), rename(2, ok), other(tagged())), true},
+		"an unknown rename happened":                         {list(put(1), rename(2, unknown), get(404), other(get(200, 1))), true},
+		"half of an unknown rename, which loses the object":  {list(put(1), rename(2, unknown), get(404), other(get(404))), false},
+		"half of an unknown rename, which copies the object": {list(put(1), rename(2, unknown), other(get(200, 1)), get(200, 1)), false},
 
-		"an old version":                    {versioned(put(1), put(2), version(1, 200, name(1)), get(200, 2)), true},
-		"an old version that is lost":       {versioned(put(1), put(2), version(1, 404, "")), false},
-		"an old version of other content":   {versioned(put(1), put(2), version(1, 200, name(2))), false},
-		"a marker hides":                    {versioned(put(1), remove(2), get(404), version(1, 200, name(1)), version(2, 405, "")), true},
-		"a marker has no tags":              {versioned(putTagged(1, ok), remove(2), tags(405, 0)), true},
-		"a marker that has them":            {versioned(putTagged(1, ok), remove(2), tags(200, 1)), false},
-		"a marker that hides nothing":       {versioned(put(1), remove(2), get(200, 1)), false},
-		"a marker goes":                     {versioned(put(1), remove(2), erase(2), get(200, 1)), true},
-		"a marker that stays":               {versioned(put(1), remove(2), erase(2), get(404)), false},
-		"a version goes":                    {versioned(put(1), put(2), erase(2), get(200, 1)), true},
-		"a version that comes back":         {versioned(put(1), put(2), erase(1), version(1, 200, name(1))), false},
-		"an old version goes unseen":        {versioned(put(1), put(2), erase(1), get(200, 2)), true},
-		"a rename leaves the older version": {versioned(put(1), rename(2, ok), version(1, 200, name(1)), get(404), other(version(2, 200, name(1)))), true},
-		"a rename takes the history":        {versioned(put(1), rename(2, ok), version(1, 404, "")), false},
-		"an append is a version":            {versioned(put(1), add(2, size(1), ok), version(1, 200, name(1)), version(2, 200, name(1)+name(2))), true},
-		"an append into a version":          {versioned(put(1), add(2, size(1), ok), version(1, 200, name(1)+name(2))), false},
-		"versions in the order of commits":  {versioned(op(call{kind: "put", number: 1}, outcome{status: 200, id: "a"}), op(call{kind: "put", number: 2}, outcome{status: 200, id: "b"})), true},
-		"versions in another order":         {versioned(op(call{kind: "put", number: 1}, outcome{status: 200, id: "b"}), op(call{kind: "put", number: 2}, outcome{status: 200, id: "a"})), false},
-		"a get of another version":          {versioned(put(1), op(call{kind: "get"}, outcome{status: 200, content: name(1), version: 2})), false},
-		"without versions nothing is left":  {list(put(1), put(2), version(1, 200, name(1))), false},
+		"an old version":                             {versioned(put(1), put(2), version(1, 200, name(1)), get(200, 2)), true},
+		"an old version that is lost":                {versioned(put(1), put(2), version(1, 404, "")), false},
+		"an old version with other content":          {versioned(put(1), put(2), version(1, 200, name(2))), false},
+		"a delete marker hides the version":          {versioned(put(1), remove(2), get(404), version(1, 200, name(1)), version(2, 405, "")), true},
+		"a delete marker has no tags":                {versioned(putTagged(1, ok), remove(2), tags(405, 0)), true},
+		"a delete marker with tags":                  {versioned(putTagged(1, ok), remove(2), tags(200, 1)), false},
+		"a delete marker that hides nothing":         {versioned(put(1), remove(2), get(200, 1)), false},
+		"a delete marker is deleted":                 {versioned(put(1), remove(2), erase(2), get(200, 1)), true},
+		"a delete marker that outlives its deletion": {versioned(put(1), remove(2), erase(2), get(404)), false},
+		"the newest version is deleted":              {versioned(put(1), put(2), erase(2), get(200, 1)), true},
+		"a deleted version that comes back":          {versioned(put(1), put(2), erase(1), version(1, 200, name(1))), false},
+		"an old version is deleted":                  {versioned(put(1), put(2), erase(1), get(200, 2)), true},
+		"a rename leaves the older version":          {versioned(put(1), rename(2, ok), version(1, 200, name(1)), get(404), other(version(2, 200, name(1)))), true},
+		"a rename that removes the history":          {versioned(put(1), rename(2, ok), version(1, 404, "")), false},
+		"an append adds a version":                   {versioned(put(1), add(2, size(1), ok), version(1, 200, name(1)), version(2, 200, name(1)+name(2))), true},
+		"an append that changes a version":           {versioned(put(1), add(2, size(1), ok), version(1, 200, name(1)+name(2))), false},
+		"version IDs in commit order":                {versioned(op(call{kind: "put", number: 1}, outcome{status: 200, id: "a"}), op(call{kind: "put", number: 2}, outcome{status: 200, id: "b"})), true},
+		"version IDs in another order":               {versioned(op(call{kind: "put", number: 1}, outcome{status: 200, id: "b"}), op(call{kind: "put", number: 2}, outcome{status: 200, id: "a"})), false},
+		"a get of another version":                   {versioned(put(1), op(call{kind: "get"}, outcome{status: 200, content: name(1), version: 2})), false},
+		"an old version without versioning":          {list(put(1), put(2), version(1, 200, name(1))), false},
 	} {
 		require.Equal(t, c.want, porcupine.CheckOperations(doubtful.ToModel(), c.ops), name)
 		require.Equal(t, c.want, judge(c.ops, true) == porcupine.Ok, name)
 	}
 }
 
-// manyUnknown is what happened to a key in a bucket with versions: client, from, to (in us), kind, number, match, tags;
-// status, content. Three crashes each overtook up to a dozen calls. The put 18890 was seen; that one of the deletions
-// before the second crash happened, and the put or the append before the third, only refusals tell.
+// manyUnknown is the history of a key in a bucket with versioning: client, begin, end (in us), kind, number, match,
+// tags; status, content. Each of three crashes interrupted up to a dozen calls. The content of put 18890 was read. That
+// one of the deletions before the second crash happened, and the put or the append before the third, follows only from
+// refusals.
 const manyUnknown = `
 8 0 28986 append 18882 - 0 0 -
 10 66 779 get 18885 - 0 404 -
@@ -587,7 +591,7 @@ const manyUnknown = `
 8 162255 163101 append 18944 - 0 400 -
 `
 
-// A search of all orders of that would not end.
+// TestJudgeOfManyUnknown judges a history for which a search of all orders would not end.
 func TestJudgeOfManyUnknown(t *testing.T) {
 	var ops []porcupine.Operation
 	for line := range strings.Lines(strings.TrimSpace(manyUnknown)) {

@@ -14,7 +14,7 @@ import (
 	"orcas/lifecycle"
 )
 
-// step is one operation of a script. What the fields mean is the operation's to say; see the table operations.
+// step is one operation of a script. The meaning of the fields depends on the operation, see operations.
 type step struct {
 	op     string
 	b, key string // bucket and key
@@ -25,7 +25,7 @@ type step struct {
 	n      int
 }
 
-// GoString prints a step as it would stand in the table of named cases.
+// GoString returns a step as Go source for the table of named cases.
 func (s step) GoString() string {
 	var f []string
 	for _, p := range []struct{ name, value string }{
@@ -48,24 +48,24 @@ func (s step) GoString() string {
 type script struct {
 	m    *machine
 	s    *store
-	made uint64         // contents made so far
-	last map[int]uint64 // of them by size, those that were new
+	made uint64         // number of pieces of content so far
+	last map[int]uint64 // by size, the number of the last piece that was new
 
-	lossy bool // its database was made of what there was left
+	lossy bool // the database was rebuilt from incomplete records
 }
 
-// operations are what a step can be.
+// operations are the operations of steps, with the fields that they use.
 var operations = map[string]func(r *script, s step) error{
 	"put":        (*script).put,       // size; cond; arg: metadata and tag
-	"tag":        (*script).tag,       // n: 1 gives another tag, 0 takes tags away
+	"tag":        (*script).tag,       // n: 1 sets another tag, 0 removes the tags
 	"get":        (*script).get,       // arg: range; n: part number; cond
-	"head":       (*script).get,       // likewise
+	"head":       (*script).get,       // the same as get
 	"delete":     (*script).remove,    // cond
-	"deletes":    (*script).removeAll, // arg: keys with commas between; cond for all of them
+	"deletes":    (*script).removeAll, // arg: keys, separated by commas; cond for all of them
 	"copy":       (*script).copy,      // from; cond; arg: "replace" or ""
 	"move":       (*script).move,      // from; cond; arg: "rename" or ""
-	"append":     (*script).append,    // size; cond; n: how far the offset is off
-	"list":       (*script).list,      // from: prefix; arg: delimiter; n: page length; key: the place to begin behind; cond: "v1" or ""
+	"append":     (*script).append,    // size; cond; n: the error of the offset
+	"list":       (*script).list,      // from: prefix; arg: delimiter; n: page length; key: begin after this; cond: "v1" or ""
 	"create":     (*script).createBucket,
 	"drop":       (*script).dropBucket,
 	"upload":     (*script).createUpload,
@@ -80,25 +80,25 @@ var operations = map[string]func(r *script, s step) error{
 	"remember":   func(r *script, _ step) error { return r.m.remember() },
 	"versioning": (*script).setVersioning, // n: 0 enables, 1 suspends
 	"version":    (*script).oldVersion,    // n: which version, counted from the newest; arg: "delete" or ""
-	"rule":       (*script).setRule,       // from: the prefix of what expires; n: 1 only what is large, 2 nothing any more
-	"quota":      (*script).setQuota,      // size: how many bytes a bucket may hold; n: how many objects; neither: it has no quota
+	"rule":       (*script).setRule,       // from: the prefix of expiring keys; n: 1 for only large objects, 2 to remove the rule
+	"quota":      (*script).setQuota,      // size: maximum bytes; n: maximum objects; without both, the quota is removed
 	"pass":       (*script).pass,
 	"reclaim":    (*script).reclaim,
-	"settings":   (*script).settings, // n: 1 lets the server compress and encrypt all content that comes
+	"settings":   (*script).settings, // n: 1 compresses and encrypts all new content
 	"everything": func(r *script, _ step) error { return r.compare() },
 }
 
-// newScript runs on a machine that holds nothing yet.
+// newScript returns a script for an empty machine.
 func newScript(m *machine) (*script, error) {
 	return &script{m: m, s: newStore(), last: map[int]uint64{}}, m.remember()
 }
 
-// run runs all steps and compares everything at the end. The error says which step it was.
+// run runs all steps and compares everything at the end. The error names the step that failed.
 func (r *script) run(steps []step) error {
 	for i, s := range steps {
 		f := operations[s.op]
 		if f == nil {
-			return fmt.Errorf("no operation %q", s.op)
+			return fmt.Errorf("unknown operation %q", s.op)
 		}
 		if err := f(r, s); err != nil {
 			return fmt.Errorf("step %d, %#v: %w", i, s, err)
@@ -110,7 +110,7 @@ func (r *script) run(steps []step) error {
 	return nil
 }
 
-// back takes the server down and up, and compares everything.
+// back takes the server down, starts it again, and compares everything.
 func (r *script) back(how func(*machine) error) error {
 	if err := how(r.m); err != nil {
 		return err
@@ -118,8 +118,8 @@ func (r *script) back(how func(*machine) error) error {
 	return r.compare()
 }
 
-// content returns content that differs from all other of the script; but each fifth is the same as one that there was
-// before, if there was one of that size. Half of all can be compressed.
+// content returns new content, or every fifth time content that was used before, if there is some of that size. Half of
+// the content can be compressed.
 func (r *script) content(size int) []byte {
 	r.made++
 	number := r.made
@@ -134,8 +134,8 @@ func (r *script) content(size int) []byte {
 	return random(number, size)
 }
 
-// settings starts the server again with other ones, before there is any content: a copy of what is stored in another
-// way would be a new content, with an ETag of its own.
+// settings restarts the server with other settings, before there is any content: a copy of content that is stored in
+// another way would be new content, with another ETag.
 func (r *script) settings(s step) error {
 	return r.back(func(m *machine) error {
 		if m.env = nil; s.n == 1 {
@@ -145,15 +145,15 @@ func (r *script) settings(s step) error {
 	})
 }
 
-// statusError is an answer with another verdict than the model's.
+// statusError is a response with another verdict than the model's.
 type statusError struct{ got, want verdict }
 
 func (e statusError) Error() string {
 	return fmt.Sprintf("%d %s instead of %d %s", e.got.status, e.got.code, e.want.status, e.want.code)
 }
 
-// expect compares an answer with the verdict of the model.
-func expect(a *answer, err error, want verdict) error {
+// expect compares a response with the verdict of the model.
+func expect(a *response, err error, want verdict) error {
 	if err != nil {
 		return err
 	}
@@ -163,8 +163,8 @@ func expect(a *answer, err error, want verdict) error {
 	return nil
 }
 
-// condition returns the condition that a step names, and its headers: "none" (If-None-Match: *), "match" (the present
-// ETag), "other" (another one), "any" (If-Match: *), or "".
+// condition returns the condition that a step names, and its headers: "none" (If-None-Match: *), "match" (the current
+// ETag), "other" (another ETag), "any" (If-Match: *), or "".
 func (r *script) condition(s step) (condition, []string) {
 	switch s.cond {
 	case "none":
@@ -195,7 +195,7 @@ func (r *script) put(s step) error {
 		return err
 	}
 	if want == ok && a.etag() != hexMD5(body) {
-		return fmt.Errorf("ETag %s", a.etag())
+		return fmt.Errorf("ETag %s instead of %s", a.etag(), hexMD5(body))
 	}
 	return r.told(s, a, want)
 }
@@ -212,7 +212,7 @@ func (r *script) tag(s step) error {
 	return expect(a, err, r.s.tag(s.b, s.key, tag))
 }
 
-// setRule gives a bucket a lifecycle by which a part of it expired long ago, or takes it away.
+// setRule sets a lifecycle by which some objects of a bucket expired long ago, or removes the lifecycle.
 func (r *script) setRule(s step) error {
 	if s.n == 2 {
 		a, err := r.m.do("DELETE", s.b, "", "lifecycle=", nil)
@@ -239,7 +239,7 @@ func (r *script) setRule(s step) error {
 	return expect(a, err, want)
 }
 
-// pass deletes what expired.
+// pass runs a lifecycle pass.
 func (r *script) pass(step) error {
 	objects, markers := r.s.expire()
 	var got lifecycle.Report
@@ -256,7 +256,7 @@ func (r *script) pass(step) error {
 	return nil
 }
 
-// reclaim frees and moves everything that can be, with a snapshot where one is due.
+// reclaim runs a full round of reclaim.
 func (r *script) reclaim(step) error {
 	a, err := r.m.admin.do("POST", "-", "admin/reclaim", "wait=true", nil)
 	return expect(a, err, ok)
@@ -392,7 +392,7 @@ func (r *script) append(s step) error {
 		return err
 	}
 	if o, _ := r.s.object(s.b, s.key); a.etag() != o.etag || a.header.Get("X-Amz-Object-Size") != strconv.Itoa(len(o.body)) {
-		return fmt.Errorf("ETag %s, size %s", a.etag(), a.header.Get("X-Amz-Object-Size"))
+		return fmt.Errorf("ETag %s, size %s instead of %s, %d", a.etag(), a.header.Get("X-Amz-Object-Size"), o.etag, len(o.body))
 	}
 	return r.told(s, a, want)
 }
@@ -420,7 +420,7 @@ func (r *script) createUpload(s step) error {
 		return err
 	}
 	if got.UploadId == "" || slices.ContainsFunc(r.s.uploads, func(u *upload) bool { return u.id == got.UploadId }) {
-		return fmt.Errorf("upload id %q", got.UploadId)
+		return fmt.Errorf("upload ID %q: expected a new one", got.UploadId)
 	}
 	r.s.uploads[len(r.s.uploads)-1].id = got.UploadId
 	return nil
@@ -447,7 +447,7 @@ func (r *script) putPart(s step) error {
 		return err
 	}
 	if want == ok && a.etag() != hexMD5(body) {
-		return fmt.Errorf("ETag %s", a.etag())
+		return fmt.Errorf("ETag %s instead of %s", a.etag(), hexMD5(body))
 	}
 	return nil
 }
@@ -472,7 +472,7 @@ func (r *script) copyPart(s step) error {
 	if s.cond != "" && want == ok {
 		first, last := len(body)/3, len(body)-2
 		if last < first {
-			return nil // no range to ask for
+			return nil // too small for a range
 		}
 		body = body[first : last+1]
 		h = append(h, "X-Amz-Copy-Source-Range", fmt.Sprintf("bytes=%d-%d", first, last))
@@ -489,13 +489,13 @@ func (r *script) copyPart(s step) error {
 		return err
 	}
 	if strings.Trim(got.ETag, `"`) != hexMD5(body) {
-		return fmt.Errorf("ETag %s", got.ETag)
+		return fmt.Errorf("ETag %s instead of %s", got.ETag, hexMD5(body))
 	}
 	return nil
 }
 
-// claims returns the parts that a Complete names: "" all, "last", "first", "wrong" (an ETag of another content),
-// "missing" (a number that was never sent).
+// claims returns the parts that a Complete names: all parts (""), "last", "first", "wrong" (the ETag of other content),
+// or "missing" (a number that was never sent).
 func claims(u *upload, which string) []claim {
 	var list []claim
 	for _, n := range slices.Sorted(maps.Keys(u.parts)) {

@@ -16,7 +16,8 @@ import (
 	"orcas/faults/result"
 )
 
-// What sequences are made of: few names, so that operations meet. Everything comes up as often as it stands here.
+// The elements of sequences. There are few names, so that operations affect each other. An element is drawn as often as
+// it is repeated here.
 var (
 	buckets = strings.Fields("one one one one one one two")
 	keys    = []string{"a", "a", "a", "a", "a", "a/b", "a/b", "a/b", "a/c", "b", "dir/x/1", "dir/x/2", "ü %+&?", "z//", "b/.."}
@@ -27,7 +28,7 @@ var (
 		complete complete complete complete abort restart crash crash gone older remember reclaim`)
 )
 
-// steps draws a sequence. It begins with buckets, so that few operations are in vain.
+// steps draws a sequence. It begins by creating buckets, so that few operations fail because there is none.
 var steps = rapid.Custom(func(t *rapid.T) []step {
 	begin := []step{{op: "create", b: "one"}, {op: "create", b: "two"}, {op: "upload", b: "one", key: "a"}}
 	if pick(t, 0, 0, 0, 1) == 1 {
@@ -36,7 +37,8 @@ var steps = rapid.Custom(func(t *rapid.T) []step {
 	return append(begin, rapid.SliceOfN(rapid.Custom(oneStep), 30, 80).Draw(t, "rest")...)
 })
 
-// pick draws one of the list, each with the same chance. rapid's own SampledFrom prefers the first ones by far.
+// pick draws an element of the list, all with the same probability. rapid's SampledFrom strongly prefers the first
+// ones.
 func pick[T any](t *rapid.T, list ...T) T {
 	n := 0
 	for range 12 {
@@ -113,7 +115,7 @@ func oneStep(t *rapid.T) step {
 	return s
 }
 
-// runScript runs steps on a server of their own. The log is the server's.
+// runScript runs steps on a server of their own, and returns the end of its log.
 func runScript(root string, list []step) (log string, err error) {
 	dir, err := os.MkdirTemp(root, "sequence-")
 	if err != nil {
@@ -129,10 +131,10 @@ func runScript(root string, list []step) (log string, err error) {
 		err = r.run(list)
 	}
 	err = errors.Join(err, m.close())
-	return m.alarm.text(), err // closed before: a server keeps its last lines back for a second
+	return m.alarm.text(), err // after close, because a server delays its last lines by a second
 }
 
-// source prints steps for the table of named cases.
+// source returns steps as Go source for the table of named cases.
 func source(list []step) string {
 	var b strings.Builder
 	for _, s := range list {
@@ -141,15 +143,15 @@ func source(list []step) string {
 	return b.String()
 }
 
-// failure is a script that failed, and how.
+// failure is a script that failed, with its error.
 type failure struct {
 	list []step
 	log  string // the server's
 	err  error
 }
 
-// shorten leaves out every step without which a script still fails. It returns nil where the script as it is does not
-// fail again.
+// shorten removes every step without which a script still fails. It returns nil if the whole script does not fail
+// again.
 func shorten(root string, f *failure) *failure {
 	try := func(list []step) *failure {
 		if log, err := runScript(root, list); err != nil {
@@ -189,9 +191,9 @@ func TestSequences(t *testing.T) {
 			failed = again
 		} else {
 			failed = first
-			t.Error("it went well when it ran again: what failed depends on time; this is how it was")
+			t.Error("the sequence passed when it ran again, so the failure depends on timing; the first failure follows")
 		}
-		t.Errorf("the server's log ends:\n%s\nas a named case:\n%s%v", lastLines(failed.log, 40), source(failed.list), failed.err)
+		t.Errorf("the end of the server's log:\n%s\nthe sequence as a named case:\n%s%v", lastLines(failed.log, 40), source(failed.list), failed.err)
 	}()
 	rapid.Check(t, func(r *rapid.T) {
 		list := steps.Draw(r, "steps")
@@ -200,24 +202,25 @@ func TestSequences(t *testing.T) {
 			if first == nil {
 				first = failed
 			}
-			r.Fatalf("the server and the model differ") // always in the same words, or rapid takes it for another failure
+			// Always the same text, because rapid takes another text for another failure.
+			r.Fatalf("the server and the model differ")
 		}
 	})
 }
 
-// lastLines returns the end of a server's log, without what no reader misses.
+// lastLines returns the end of a server's log, without uninteresting fields.
 func lastLines(log string, n int) string {
 	lines := strings.SplitAfter(log, "\n")
 	dull := regexp.MustCompile(`"(time|level|id|in|out|remote|access_key)":("[^"]*"|\d+),?`)
 	return dull.ReplaceAllString(strings.Join(lines[max(len(lines)-n, 0):], ""), "")
 }
 
-// TestCases runs sequences that failed once, and some that were thought of.
+// TestCases runs the named cases.
 func TestCases(t *testing.T) {
 	for name, list := range cases {
 		t.Run(name, func(t *testing.T) {
 			if log, err := runScript(workDir(t), list); err != nil {
-				t.Fatalf("the server's log ends:\n%s\n%v", lastLines(log, 40), err)
+				t.Fatalf("the end of the server's log:\n%s\n%v", lastLines(log, 40), err)
 			}
 		})
 	}

@@ -10,25 +10,25 @@ import (
 	"strings"
 )
 
-// store is what S3 says that a server holds: maps, and the rules of each operation in a few lines. An operation returns
-// a verdict and has its effect where that is 200 or 204.
+// store is the model of a server: maps, and the rules of S3 for each operation in a few lines. An operation returns a
+// verdict, and has its effect if that is 200 or 204.
 type store struct {
 	buckets map[string]*bucket
-	uploads []*upload // all there ever were, the oldest first
+	uploads []*upload // all uploads so far, oldest first, including those that have ended
 }
 
 type bucket struct {
-	objects    map[string]*object    // the current versions that are no delete markers
-	versions   map[string][]*version // all of each key, the newest first
+	objects    map[string]*object    // the current versions, except delete markers
+	versions   map[string][]*version // all versions of each key, newest first
 	versioning string                // Enabled, Suspended or ""
-	rule       *expiry               // nil: it has no lifecycle
+	rule       *expiry               // nil without a lifecycle
 	quota      amount
 }
 
-// expiry says what of a bucket expired long ago.
+// expiry is a lifecycle rule: it selects the objects of a bucket that expired long ago.
 type expiry struct {
 	prefix string
-	large  bool // only what is larger than largeExpired
+	large  bool // only objects larger than largeExpired
 }
 
 const largeExpired = 4096
@@ -37,11 +37,11 @@ type object struct {
 	body     []byte
 	etag     string
 	meta     string // x-amz-meta-v
-	tag      string // the value of its one tag; "": it has none
+	tag      string // the value of its only tag, or ""
 	parts    []int  // sizes of the parts of a multipart object
 	from     *upload
-	modified string // as the server said it first
-	crc      string // likewise
+	modified string // as the server first returned it
+	crc      string // as the server first returned it
 }
 
 type upload struct {
@@ -50,7 +50,7 @@ type upload struct {
 	meta, tag   string
 	parts       map[int]part
 	ended       bool
-	older       []*version // of its key, when it began
+	older       []*version // the versions of its key when it was created
 }
 
 type part struct {
@@ -83,12 +83,12 @@ var (
 	wrongOffset     = verdict{400, "InvalidWriteOffset"}
 )
 
-// minPart is the least size of a part that is not the last.
+// minPart is the minimum size of a part other than the last.
 const minPart = 5 << 20
 
 func newStore() *store { return &store{buckets: map[string]*bucket{}} }
 
-// condition is what a write demands of the key.
+// condition is the precondition of a write.
 type condition struct {
 	match     string // an ETag, or *
 	noneMatch bool   // If-None-Match: *
@@ -108,13 +108,13 @@ func (s *store) createBucket(name string) verdict {
 	if s.buckets[name] == nil {
 		s.buckets[name] = &bucket{objects: map[string]*object{}, versions: map[string][]*version{}}
 	}
-	return ok // its owner may create it again, in us-east-1
+	return ok // in us-east-1, the owner may create an existing bucket again
 }
 
-// expire deletes what expired, and delete markers below which there is nothing, and returns how many that were.
+// expire deletes expired objects, and delete markers without other versions, and returns how many it deleted.
 func (s *store) expire() (objects, markers int) {
 	for _, b := range s.buckets {
-		for _, key := range slices.Collect(maps.Keys(b.versions)) { // a key that is written again could bring it back
+		for _, key := range slices.Collect(maps.Keys(b.versions)) { // a copy, because write changes the map
 			list := b.versions[key]
 			r, o := b.rule, list[0].o
 			switch {
@@ -141,13 +141,13 @@ func (s *store) deleteBucket(name string) verdict {
 		return notEmpty
 	}
 	delete(s.buckets, name)
-	for _, u := range s.uploads { // they go with their bucket
+	for _, u := range s.uploads { // uploads end with their bucket
 		u.ended = u.ended || u.bucket == name
 	}
 	return noContent
 }
 
-// object returns an object, or nil and why there is none.
+// object returns an object, or nil and the reason.
 func (s *store) object(name, key string) (*object, verdict) {
 	b := s.buckets[name]
 	if b == nil {
@@ -163,7 +163,7 @@ func (s *store) put(name, key string, c condition, body []byte, meta, tag string
 	return s.write(name, key, c, &object{body: body, etag: hexMD5(body), meta: meta, tag: tag})
 }
 
-// tag gives an object a tag in place of those that it has; "" takes them away.
+// tag replaces the tags of an object with one tag, or removes them if tag is "".
 func (s *store) tag(name, key, tag string) verdict {
 	o, v := s.object(name, key)
 	switch {
@@ -205,8 +205,8 @@ func (s *store) remove(name, key string, c condition) verdict {
 	return noContent
 }
 
-// copy copies an object. The copy is one of no parts, with the ETag of its content. meta is what replaces the source's;
-// nil: nothing.
+// copy copies an object. The copy has no parts, and the ETag of its content. meta, if not nil, replaces the metadata of
+// the source.
 func (s *store) copy(fromBucket, fromKey, name, key string, c condition, meta *string) verdict {
 	b := s.buckets[name]
 	if b == nil {
@@ -230,7 +230,7 @@ func (s *store) copy(fromBucket, fromKey, name, key string, c condition, meta *s
 	return s.write(name, key, c, &o)
 }
 
-// move gives an object another name, perhaps in another bucket. All that is known of it stays as it is.
+// move renames an object, possibly to another bucket. Its metadata does not change.
 func (s *store) move(fromBucket, fromKey, name, key string, c condition) verdict {
 	b := s.buckets[name]
 	if b == nil || s.buckets[fromBucket] == nil {
@@ -243,10 +243,10 @@ func (s *store) move(fromBucket, fromKey, name, key string, c condition) verdict
 	if v != ok {
 		return v
 	}
-	if c.holds(b.objects[key]) != ok { // 404 would speak of the source
+	if c.holds(b.objects[key]) != ok { // 404 would refer to the source
 		return failedCondition
 	}
-	o := *from // a version of it may stay
+	o := *from // a copy, because a version of the source may remain
 	return s.bounded(name, func() verdict {
 		b.write(key, &o)
 		s.buckets[fromBucket].write(fromKey, nil)
@@ -254,7 +254,7 @@ func (s *store) move(fromBucket, fromKey, name, key string, c condition) verdict
 	})
 }
 
-// append puts content behind that of an object, or makes one.
+// append appends content to an object, or creates it.
 func (s *store) append(name, key string, c condition, offset int, body []byte) verdict {
 	b := s.buckets[name]
 	if b == nil {
@@ -275,9 +275,9 @@ func (s *store) append(name, key string, c condition, offset int, body []byte) v
 	before, n := o.etag, 1
 	if etag, count, several := strings.Cut(o.etag, "-"); several {
 		before = etag
-		n, _ = strconv.Atoi(count) // the model made it
+		n, _ = strconv.Atoi(count) // written by the model
 	}
-	raw, _ := hex.DecodeString(before + hexMD5(body)) // likewise
+	raw, _ := hex.DecodeString(before + hexMD5(body)) // both are from hexMD5
 	return s.write(name, key, condition{}, &object{
 		body: append(slices.Clip(o.body), body...), etag: fmt.Sprintf("%s-%d", hexMD5(raw), n+1), meta: o.meta, tag: o.tag, from: o.from,
 	})
@@ -292,7 +292,7 @@ func (s *store) createUpload(name, key, meta, tag string) verdict {
 	return ok
 }
 
-// live returns whether requests for an upload find it.
+// live returns ok if an upload is in progress, otherwise the verdict of requests for it.
 func (s *store) live(u *upload) verdict {
 	switch {
 	case s.buckets[u.bucket] == nil:
@@ -337,7 +337,7 @@ func (s *store) complete(u *upload, c condition, claims []claim) (*object, verdi
 		return nil, malformed
 	}
 	if u.ended {
-		// Who missed the answer gets it again.
+		// A client that did not receive the response gets it again.
 		if o := b.objects[u.key]; o != nil && o.from == u && o.etag == etagOf(claims) {
 			return o, ok
 		}
@@ -374,18 +374,18 @@ func (s *store) complete(u *upload, c condition, claims []claim) (*object, verdi
 	})
 }
 
-// etagOf returns the ETag of the object that parts make.
+// etagOf returns the ETag of an object with these parts.
 func etagOf(claims []claim) string {
 	h := md5.New()
 	for _, c := range claims {
-		raw, _ := hex.DecodeString(c.etag) // the model made it
+		raw, _ := hex.DecodeString(c.etag) // from hexMD5
 		h.Write(raw)
 	}
 	return fmt.Sprintf("%x-%d", h.Sum(nil), len(claims))
 }
 
-// list returns the keys and the common prefixes of a listing that begins behind a place, each in order. A place that is
-// a common prefix, or beneath one, is behind all of that prefix.
+// list returns the keys and the common prefixes of a listing that begins after a key, each in order. If that key is a
+// common prefix or starts with one, the listing begins after everything with that prefix.
 func (b *bucket) list(prefix, delimiter, after string) (keys, prefixes []string) {
 	for _, k := range slices.Sorted(maps.Keys(b.objects)) {
 		if !strings.HasPrefix(k, prefix) || k <= after {

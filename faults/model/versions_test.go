@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// version is one of a key. Its id is the server's choice: the model knows it from the first answer or listing that
-// tells it.
+// version is a version of a key. The server chooses its ID, which the model learns from the first response or listing
+// that contains it.
 type version struct {
-	id string  // "null", or as the server said; "": not said yet
-	o  *object // nil: a delete marker
+	id string  // "null", or chosen by the server; "" if it is not known yet
+	o  *object // nil for a delete marker
 }
 
-// write makes a version of a key, a delete marker where o is nil: one of its own where versioning is enabled, else the
-// null version.
+// write writes a version of a key, or a delete marker if o is nil. With versioning enabled, it adds a version;
+// otherwise, it writes the null version.
 func (b *bucket) write(key string, o *object) {
 	v := &version{o: o}
 	if b.versioning != "Enabled" {
@@ -31,7 +31,7 @@ func (b *bucket) write(key string, o *object) {
 	b.settle(key)
 }
 
-// drop takes a version away, where it is.
+// drop removes a version, if it exists.
 func (b *bucket) drop(key, id string) {
 	b.versions[key] = slices.DeleteFunc(b.versions[key], func(v *version) bool { return v.id == id })
 	b.settle(key)
@@ -48,7 +48,7 @@ func (b *bucket) settle(key string) {
 	}
 }
 
-// learn takes the id that the server says a version of a key has.
+// learn records the ID that the server returned for a version of a key.
 func (b *bucket) learn(key string, v *version, id string) error {
 	if v.id == "" && id != "" && id != "null" && !slices.ContainsFunc(b.versions[key], func(o *version) bool { return o.id == id }) {
 		v.id = id
@@ -59,8 +59,9 @@ func (b *bucket) learn(key string, v *version, id string) error {
 	return nil
 }
 
-// told takes the version id of the answer to a write that had that verdict. The null version goes without saying.
-func (r *script) told(s step, a *answer, v verdict) error {
+// told records the version ID in the response to a write with the verdict v. For a null version, the response need not
+// have an ID.
+func (r *script) told(s step, a *response, v verdict) error {
 	b := r.s.buckets[s.b]
 	if v.status >= 300 || b.versioning == "" {
 		return nil
@@ -83,7 +84,7 @@ func (r *script) setVersioning(s step) error {
 	return expect(a, err, ok)
 }
 
-// oldVersion reads or deletes a version by its id.
+// oldVersion reads or deletes a version by its ID.
 func (r *script) oldVersion(s step) error {
 	b := r.s.buckets[s.b]
 	if b == nil || len(b.versions[s.key]) <= s.n {
@@ -176,12 +177,12 @@ func (r *script) compareVersions(name string) error {
 		}
 	}
 	if len(got) > 0 {
-		return fmt.Errorf("%w: versions too many: %+v", errDiffers, got)
+		return fmt.Errorf("%w: unexpected versions: %+v", errDiffers, got)
 	}
 	return nil
 }
 
-// equal compares a version of a listing with the one that the model has in its place.
+// equal compares a listed version with the one in the model.
 func (l *listedVersion) equal(b *bucket, key string, v *version, latest bool) error {
 	if l.Key != key || l.IsLatest != latest || (l.XMLName.Local == "DeleteMarker") != (v.o == nil) {
 		return fmt.Errorf("%w: %+v instead of version %q of %q, delete marker %v, latest %v", errDiffers, *l, v.id, key, v.o == nil, latest)

@@ -10,8 +10,8 @@ import (
 	"orcas/faults/result"
 )
 
-// TestOneWinner lets 64 writers create the same key: one gets 200, the others 412, and the key holds what the winner
-// wrote, also after a crash. Some contents are large, some writers copy.
+// TestOneWinner has 64 writers create the same key. One must get 200 and the others 412, and the key must have the
+// content of the winner, even after a crash. Some content is large, and some writers copy.
 func TestOneWinner(t *testing.T) {
 	const writers = 64
 	m := newTestMachine(t, nil)
@@ -19,11 +19,11 @@ func TestOneWinner(t *testing.T) {
 	source := random(1<<40, 5000)
 	must(t, 200)(m.do("PUT", "bucket", "source", "", source))
 	rounds := count(t, "ORCAS_FAULTS_ROUNDS", 40, 200)
-	result.Of(t, result.Row{Fault: "one-winner", Name: "If-None-Match: * by 64 writers at once", Unit: "rounds", Tried: rounds})
+	result.Of(t, result.Row{Fault: "one-winner", Name: "If-None-Match: * by 64 concurrent writers", Unit: "rounds", Tried: rounds})
 	winners := map[string][]byte{}
 	for round := range rounds {
 		key := fmt.Sprintf("round-%d", round)
-		bodies, answers, errs := make([][]byte, writers), make([]*answer, writers), make([]error, writers)
+		bodies, responses, errs := make([][]byte, writers), make([]*response, writers), make([]error, writers)
 		start := make(chan struct{})
 		var wg sync.WaitGroup
 		for i := range writers {
@@ -43,7 +43,7 @@ func TestOneWinner(t *testing.T) {
 					body = nil
 				}
 				<-start
-				answers[i], errs[i] = m.do("PUT", "bucket", key, "", body, h...)
+				responses[i], errs[i] = m.do("PUT", "bucket", key, "", body, h...)
 			})
 		}
 		close(start)
@@ -51,13 +51,13 @@ func TestOneWinner(t *testing.T) {
 		won := -1
 		for i := range writers {
 			require.NoError(t, errs[i])
-			if answers[i].status == 200 {
+			if responses[i].status == 200 {
 				require.Equal(t, -1, won, "two winners in %s", key)
 				won = i
 				continue
 			}
-			require.Equal(t, 412, answers[i].status, "%s", answers[i].body)
-			require.Equal(t, "PreconditionFailed", answers[i].code())
+			require.Equal(t, 412, responses[i].status, "%s", responses[i].body)
+			require.Equal(t, "PreconditionFailed", responses[i].code())
 		}
 		require.NotEqual(t, -1, won, "no winner in %s", key)
 		winners[key] = bodies[won]
