@@ -17,13 +17,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unsafe"
 
 	"orcas/core"
-	"orcas/internal/checksum"
 )
 
 // encodingVersion is the first byte of a list of changes.
@@ -37,261 +38,367 @@ var attrNames = [...]string{
 
 var errMalformed = errors.New("malformed encoding")
 
-func appendString[T string | []byte](b []byte, s T) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+// coder encodes values, or decodes them if decoding is set. The methods and functions that take a pointer to a value
+// work in both directions, so each struct has one description of its form: an encoder appends the value to b, without
+// changing it, and a decoder sets it to the next value in b. After its first error a decoder sets zero values.
+type coder struct {
+	b        []byte // what was encoded, or what is still to be decoded
+	decoding bool
+	share    bool // whether decoded strings and byte strings share the memory of b
+	err      error
 }
 
-func appendTime(b []byte, t time.Time) []byte {
-	if t.IsZero() {
-		return binary.AppendUvarint(b, 0)
+func (c *coder) fail() {
+	if c.err == nil {
+		c.err = errMalformed
 	}
-	ms := t.UnixMilli()
-	return binary.AppendUvarint(b, uint64(ms<<1^ms>>63)+1) // same as encoding/binary's Varint, plus 1
+	c.b = nil
 }
 
-// fields builds the bit set of a struct while its fields are appended.
+// done returns the first error of a decoder, which must have decoded everything.
+func (c *coder) done() error {
+	if c.err == nil && len(c.b) != 0 {
+		c.err = fmt.Errorf("%w: %d bytes after its end", errMalformed, len(c.b))
+	}
+	return c.err
+}
+
+// uint decodes a number.
+func (c *coder) uint() uint64 {
+	if len(c.b) > 0 && c.b[0] < 0x80 { // by far the most common, and worth the shortcut
+		v := c.b[0]
+		c.b = c.b[1:]
+		return uint64(v)
+	}
+	v, n := binary.Uvarint(c.b)
+	if n <= 0 {
+		c.fail()
+		return 0
+	}
+	c.b = c.b[n:]
+	return v
+}
+
+// int decodes a number that must fit in an int64.
+func (c *coder) int() int64 {
+	v := c.uint()
+	if v > math.MaxInt64 {
+		c.fail()
+		return 0
+	}
+	return int64(v)
+}
+
+// count decodes the length of a list whose elements have at least min bytes each. It fails if the rest of the input is
+// too short for such a list.
+func (c *coder) count(min int) int {
+	v := c.uint()
+	if v > uint64(len(c.b)/min) {
+		c.fail()
+		return 0
+	}
+	return int(v)
+}
+
+// raw decodes n bytes, which share the memory of b.
+func (c *coder) raw(n int) []byte {
+	if n < 0 || n > len(c.b) {
+		c.fail()
+		return nil
+	}
+	v := c.b[:n:n]
+	c.b = c.b[n:]
+	return v
+}
+
+// byte decodes a byte.
+func (c *coder) byte() byte {
+	if v := c.raw(1); v != nil {
+		return v[0]
+	}
+	return 0
+}
+
+// number handles a number, which must not be negative.
+func number[T ~int | ~int64 | ~uint32 | ~uint64](c *coder, v *T) {
+	var zero T
+	switch {
+	case !c.decoding && uint64(*v) < 0x80:
+		c.b = append(c.b, byte(*v))
+	case !c.decoding:
+		c.b = binary.AppendUvarint(c.b, uint64(*v))
+	case zero-1 < zero: // the type is signed
+		*v = T(c.int())
+	default:
+		*v = T(c.uint())
+	}
+}
+
+// octet handles a number of one byte.
+func octet[T ~uint8](c *coder, v *T) {
+	if c.decoding {
+		*v = T(c.byte())
+	} else {
+		c.b = append(c.b, byte(*v))
+	}
+}
+
+// bool handles a byte that is 1 or 0, and returns the value.
+func (c *coder) bool(v *bool) bool {
+	if c.decoding {
+		*v = c.byte() == 1
+	} else if *v {
+		c.b = append(c.b, 1)
+	} else {
+		c.b = append(c.b, 0)
+	}
+	return *v
+}
+
+// fixed handles bytes whose number is known.
+func (c *coder) fixed(v []byte) {
+	if c.decoding {
+		copy(v, c.raw(len(v)))
+	} else {
+		c.b = append(c.b, v...)
+	}
+}
+
+func (c *coder) string(v *string) {
+	if !c.decoding {
+		c.b = append(binary.AppendUvarint(c.b, uint64(len(*v))), *v...)
+		return
+	}
+	raw := c.raw(c.count(1))
+	if c.share {
+		*v = unsafe.String(unsafe.SliceData(raw), len(raw))
+	} else {
+		*v = string(raw)
+	}
+}
+
+func (c *coder) bytes(v *[]byte) {
+	if !c.decoding {
+		c.b = append(binary.AppendUvarint(c.b, uint64(len(*v))), *v...)
+		return
+	}
+	*v = c.raw(c.count(1))
+	if !c.share {
+		*v = append([]byte(nil), *v...)
+	}
+}
+
+func (c *coder) time(v *time.Time) {
+	n := uint64(0)
+	if !c.decoding && !v.IsZero() {
+		ms := v.UnixMilli()
+		n = uint64(ms<<1^ms>>63) + 1 // same as encoding/binary's Varint, plus 1
+	}
+	if number(c, &n); !c.decoding {
+		return
+	}
+	if *v = (time.Time{}); n != 0 {
+		n--
+		*v = time.UnixMilli(int64(n>>1) ^ -int64(n&1)).UTC()
+	}
+}
+
+// list handles the length of a list whose elements have at least min bytes each. A decoder creates the list. The caller
+// handles the elements.
+func list[T any](c *coder, v *[]T, min int) {
+	if !c.decoding {
+		c.b = binary.AppendUvarint(c.b, uint64(len(*v)))
+		return
+	}
+	*v = nil
+	if n := c.count(min); n > 0 {
+		*v = make([]T, n)
+	}
+}
+
+// pointee returns what a pointer refers to; a decoder creates it.
+func pointee[T any](c *coder, v **T) *T {
+	if c.decoding {
+		*v = new(T)
+	}
+	return *v
+}
+
+// fields is the bit set of a struct. Its methods, and the functions that take fields, handle the optional fields in
+// their order; a field with its zero value is not present.
 type fields struct {
-	at  int // offset of the bit set
-	bit uint16
+	c   *coder
+	at  int    // offset of the bit set in an encoder's b
+	bit uint16 // the next field
 	set uint16
 }
 
-// beginFields reserves two bytes for the bit set, which is little endian.
-func beginFields(b []byte) ([]byte, fields) {
-	return append(b, 0, 0), fields{at: len(b), bit: 1}
+// fields begins a struct that has n optional fields. The caller handles its required fields and then the optional ones,
+// and calls end.
+func (c *coder) fields(n int) fields {
+	f := fields{c: c, at: len(c.b), bit: 1}
+	if !c.decoding {
+		c.b = append(c.b, 0, 0)
+		return f
+	}
+	if v := c.raw(2); v != nil {
+		f.set = binary.LittleEndian.Uint16(v)
+	}
+	if f.set>>n != 0 && c.err == nil {
+		c.err = core.E("encoding.decode", core.Unsupported, fmt.Errorf(
+			"a struct has the fields %#x, but this version of ORCAS supports only the first %d: a newer version wrote it", f.set, n))
+		c.b, f.set = nil, 0
+	}
+	return f
 }
 
-// next reports whether the next field is present, so the caller must append it, and records that in the bit set.
-func (f *fields) next(present bool) bool {
-	if present {
+// has reports whether the next field is present, so the caller must handle it. An encoder records that in the bit set;
+// a decoder ignores the argument.
+func (f *fields) has(present bool) bool {
+	if f.c.decoding {
+		present = f.set&f.bit != 0
+	} else if present {
 		f.set |= f.bit
 	}
 	f.bit <<= 1
 	return present
 }
 
-func (f *fields) end(b []byte) []byte {
-	binary.LittleEndian.PutUint16(b[f.at:], f.set)
-	return b
-}
-
-// decoder decodes values. After the first error, which it keeps in err, it returns zero values.
-type decoder struct {
-	b     []byte
-	err   error
-	share bool // whether decoded strings and byte strings share the memory of b
-}
-
-func (d *decoder) fail() {
-	if d.err == nil {
-		d.err = errMalformed
+func (f *fields) end() {
+	if !f.c.decoding {
+		binary.LittleEndian.PutUint16(f.c.b[f.at:], f.set)
 	}
-	d.b = nil
 }
 
-func (d *decoder) uint() uint64 {
-	v, n := binary.Uvarint(d.b)
-	if n <= 0 {
-		d.fail()
-		return 0
+// flag handles a field that is only a bit, and returns it.
+func (f *fields) flag(v *bool) bool {
+	present := f.has(*v)
+	if f.c.decoding {
+		*v = present
 	}
-	d.b = d.b[n:]
-	return v
+	return present
 }
 
-// int reads a number that must fit in an int64.
-func (d *decoder) int() int64 {
-	v := d.uint()
-	if v > 1<<63-1 {
-		d.fail()
-		return 0
+func optionalNumber[T ~int | ~int64 | ~uint32 | ~uint64](f *fields, v *T) {
+	if f.has(*v != 0) {
+		number(f.c, v)
 	}
-	return int64(v)
 }
 
-// count reads the length of a list whose elements have at least min bytes each. It fails if the rest of the input is
-// too short for such a list.
-func (d *decoder) count(min int) int {
-	v := d.uint()
-	if v > uint64(len(d.b)/min) {
-		d.fail()
-		return 0
+func optionalOctet[T ~uint8](f *fields, v *T) {
+	if f.has(*v != 0) {
+		octet(f.c, v)
 	}
-	return int(v)
 }
 
-func (d *decoder) raw(n int) []byte {
-	if n < 0 || n > len(d.b) {
-		d.fail()
-		return nil
+func (f *fields) string(v *string) {
+	if f.has(*v != "") {
+		f.c.string(v)
 	}
-	v := d.b[:n:n]
-	d.b = d.b[n:]
-	return v
 }
 
-func (d *decoder) byte() byte {
-	if v := d.raw(1); v != nil {
-		return v[0]
+func (f *fields) bytes(v *[]byte) {
+	if f.has(len(*v) > 0) {
+		f.c.bytes(v)
 	}
-	return 0
 }
 
-func (d *decoder) string() string {
-	v := d.raw(d.count(1))
-	if d.share {
-		return unsafe.String(unsafe.SliceData(v), len(v))
+func (f *fields) time(v *time.Time) {
+	if f.has(!v.IsZero()) {
+		f.c.time(v)
 	}
-	return string(v)
 }
 
-func (d *decoder) bytes() []byte {
-	v := d.raw(d.count(1))
-	if d.share {
-		return v
+func (f *fields) sums(v *[]core.Checksum) {
+	if f.has(len(*v) > 0) {
+		f.c.sums(v)
 	}
-	return append([]byte(nil), v...)
 }
 
-func (d *decoder) time() time.Time {
-	v := d.uint()
-	if v == 0 {
-		return time.Time{}
+func (f *fields) attrs(v *[]core.Attr) {
+	if f.has(len(*v) > 0) {
+		f.c.attrs(v)
 	}
-	v--
-	return time.UnixMilli(int64(v>>1) ^ -int64(v&1)).UTC()
 }
 
-// fields reads the bit set of a struct that has n fields.
-func (d *decoder) fields(n int) fieldSet {
-	v := d.raw(2)
-	if v == nil {
-		return 0
+func (f *fields) lock(v *core.Lock) {
+	if f.has(*v != core.Lock{}) {
+		f.c.lock(v)
 	}
-	set := binary.LittleEndian.Uint16(v)
-	if set>>n != 0 && d.err == nil {
-		d.err = core.E("encoding.decode", core.Unsupported, fmt.Errorf(
-			"a struct has the fields %#x, but this version of ORCAS supports only the first %d: a newer version wrote it", set, n))
-		d.b = nil
-		return 0
+}
+
+// etag handles an ETag. An MD5, with or without a part count, is encoded as the count + 1 and 16 bytes; any other ETag as
+// 0 and a string.
+func (c *coder) etag(v *string) {
+	var md5 [16]byte
+	n := uint64(0)
+	if !c.decoding {
+		n = parseETag(*v, &md5)
 	}
-	return fieldSet(set)
-}
-
-type fieldSet uint16
-
-// next reports whether the next field is present.
-func (f *fieldSet) next() bool {
-	v := *f&1 != 0
-	*f >>= 1
-	return v
-}
-
-func (d *decoder) done() error {
-	if d.err == nil && len(d.b) != 0 {
-		d.err = fmt.Errorf("%w: %d bytes after its end", errMalformed, len(d.b))
+	if number(c, &n); n == 0 {
+		c.string(v)
+		return
 	}
-	return d.err
+	if c.fixed(md5[:]); !c.decoding {
+		return
+	}
+	var text [2 * len(md5)]byte
+	hex.Encode(text[:], md5[:])
+	if *v = string(text[:]); n > 1 {
+		*v += "-" + strconv.FormatUint(n-1, 10)
+	}
 }
 
-// appendETag appends an ETag. An MD5, with or without a part count, is encoded as the count + 1 and 16 bytes; any other
-// ETag as 0 and a string.
-func appendETag(b []byte, etag string) []byte {
+// parseETag decodes an ETag that is an MD5, and returns its part count + 1. It returns 0 for any other ETag.
+func parseETag(etag string, md5 *[16]byte) uint64 {
 	hash, count, dash := strings.Cut(etag, "-")
 	n, err := 0, error(nil)
 	if dash {
 		n, err = strconv.Atoi(count)
 	}
-	if len(hash) == 32 && err == nil && n >= 0 && (!dash || n > 0 && strconv.Itoa(n) == count) {
-		var md5 [16]byte
-		if _, err := hex.Decode(md5[:], []byte(hash)); err == nil && strings.ToLower(hash) == hash {
-			return append(binary.AppendUvarint(b, uint64(n)+1), md5[:]...)
-		}
+	if len(hash) != 2*len(md5) || err != nil || n < 0 || dash && (n == 0 || strconv.Itoa(n) != count) {
+		return 0
 	}
-	return appendString(append(b, 0), etag)
+	if _, err := hex.Decode(md5[:], []byte(hash)); err != nil || strings.ContainsAny(hash, "ABCDEF") {
+		return 0
+	}
+	return uint64(n) + 1
 }
 
-func (d *decoder) etag() string {
-	n := d.uint()
-	if n == 0 {
-		return d.string()
-	}
-	var text [32]byte
-	raw := d.raw(16)
-	if raw == nil {
-		return ""
-	}
-	hex.Encode(text[:], raw)
-	if n == 1 {
-		return string(text[:])
-	}
-	return string(text[:]) + "-" + strconv.FormatUint(n-1, 10)
-}
-
-// appendSums appends the number of checksums and, for each of them, the algorithm, the number of parts + 1 (0 unless it
-// is composite), and the value.
-func appendSums(b []byte, sums []core.Checksum) []byte {
-	b = binary.AppendUvarint(b, uint64(len(sums)))
-	for _, s := range sums {
-		b = append(b, byte(s.Algorithm))
+// sums handles the number of checksums and, for each of them, the algorithm, the number of parts + 1 (0 unless it is
+// composite), and the value.
+func (c *coder) sums(v *[]core.Checksum) {
+	list(c, v, 3)
+	for i := range *v {
+		s := &(*v)[i]
+		octet(c, &s.Algorithm)
 		parts := uint64(0)
 		if s.Composite {
 			parts = uint64(s.Parts) + 1
 		}
-		b = appendString(binary.AppendUvarint(b, parts), s.Value)
+		if number(c, &parts); c.decoding && parts > 0 {
+			s.Composite, s.Parts = true, int(parts-1)
+		}
+		c.bytes(&s.Value)
 	}
-	return b
 }
 
-func (d *decoder) sums() []core.Checksum {
-	n := d.count(3)
-	if n == 0 {
-		return nil
-	}
-	sums := make([]core.Checksum, n)
-	for i := range sums {
-		sums[i].Algorithm = checksum.Algorithm(d.byte())
-		if parts := d.uint(); parts > 0 {
-			sums[i].Composite, sums[i].Parts = true, int(parts-1)
+func (c *coder) attrs(v *[]core.Attr) {
+	list(c, v, 2)
+	for i := range *v {
+		a := &(*v)[i]
+		known := slices.Index(attrNames[:], a.Name) + 1 // a decoder has no name yet, so it is 0
+		number(c, &known)
+		switch {
+		case known == 0:
+			c.string(&a.Name)
+		case known > len(attrNames):
+			c.fail()
+		case c.decoding:
+			a.Name = attrNames[known-1]
 		}
-		sums[i].Value = d.bytes()
+		c.string(&a.Value)
 	}
-	return sums
-}
-
-func appendAttrs(b []byte, attrs []core.Attr) []byte {
-	b = binary.AppendUvarint(b, uint64(len(attrs)))
-next:
-	for _, a := range attrs {
-		for i, name := range attrNames {
-			if a.Name == name {
-				b = appendString(binary.AppendUvarint(b, uint64(i)+1), a.Value)
-				continue next
-			}
-		}
-		b = appendString(appendString(append(b, 0), a.Name), a.Value)
-	}
-	return b
-}
-
-func (d *decoder) attrs() []core.Attr {
-	n := d.count(2)
-	if n == 0 {
-		return nil
-	}
-	attrs := make([]core.Attr, n)
-	for i := range attrs {
-		switch k := d.uint(); {
-		case k == 0:
-			attrs[i].Name = d.string()
-		case k <= uint64(len(attrNames)):
-			attrs[i].Name = attrNames[k-1]
-		default:
-			d.fail()
-		}
-		attrs[i].Value = d.string()
-	}
-	return attrs
 }
 
 // AppendExtents appends extents as runs of adjacent extents of equal length. It appends the number of runs and, for
@@ -333,24 +440,33 @@ func continues(extents []core.Extent, i int) bool {
 // maxExtents is the maximum number of extents in a run: content has at most 5 GiB, in chunks of at least 8 KiB.
 const maxExtents = 1 << 20
 
-func (d *decoder) extents() []core.Extent {
-	runs := d.count(4)
+// extents handles extents in the form that AppendExtents describes.
+func (c *coder) extents(v *[]core.Extent) {
+	if c.decoding {
+		*v = c.decodeExtents()
+	} else {
+		c.b = AppendExtents(c.b, *v)
+	}
+}
+
+func (c *coder) decodeExtents() []core.Extent {
+	runs := c.count(4)
 	if runs == 0 {
 		return nil
 	}
 	extents := make([]core.Extent, 0, runs)
 	var block core.BlockID
 	for range runs {
-		switch d.byte() {
+		switch c.byte() {
 		case 0:
-			copy(block[:], d.raw(len(block)))
+			copy(block[:], c.raw(len(block)))
 		case 1:
 		default:
-			d.fail()
+			c.fail()
 		}
-		offset, length, n := d.int(), d.int(), d.uint()
+		offset, length, n := c.int(), c.int(), c.uint()
 		if n == 0 || n > maxExtents || length < 0 || offset < 0 || uint64(length) > (1<<62)/n {
-			d.fail()
+			c.fail()
 			return nil
 		}
 		for i := range int64(n) {
@@ -361,195 +477,120 @@ func (d *decoder) extents() []core.Extent {
 }
 
 // DecodeExtents is the inverse of AppendExtents.
-func DecodeExtents(b []byte) ([]core.Extent, error) {
-	d := decoder{b: b}
-	extents := d.extents()
-	return extents, d.done()
+func DecodeExtents(b []byte) (extents []core.Extent, err error) {
+	c := coder{b: b, decoding: true}
+	c.extents(&extents)
+	return extents, c.done()
 }
 
-func appendData(b []byte, i *core.DataInfo) []byte {
-	b, f := beginFields(b)
-	b = binary.AppendUvarint(b, uint64(i.ID))
-	b = binary.AppendUvarint(b, uint64(i.Size))
-	if f.next(i.SHA256 != [32]byte{}) {
-		b = append(b, i.SHA256[:]...)
-	}
-	if f.next(len(i.Sums) > 0) {
-		b = appendSums(b, i.Sums)
-	}
-	if f.next(i.Codec != 0) {
-		b = append(b, i.Codec)
-	}
-	if f.next(i.KeyID != 0) {
-		b = binary.AppendUvarint(b, uint64(i.KeyID))
-	}
-	if f.next(len(i.DataKey) > 0) {
-		b = appendString(b, i.DataKey)
-	}
-	if f.next(i.ChunkSize != 0) {
-		b = binary.AppendUvarint(b, uint64(i.ChunkSize))
-	}
-	if f.next(len(i.Extents) > 0) {
-		b = AppendExtents(b, i.Extents)
-	}
-	if f.next(i.Dictionary != 0) {
-		b = binary.AppendUvarint(b, uint64(i.Dictionary))
-	}
-	if f.next(i.Scope != 0) {
-		b = binary.AppendUvarint(b, uint64(i.Scope))
-	}
-	if f.next(i.HasHead()) {
-		b = append(b, i.Head[:]...)
-	}
-	f.next(i.Damaged)
-	if f.next(!i.Written.IsZero()) {
-		b = appendTime(b, i.Written)
-	}
-	return f.end(b)
-}
-
-// dataFields is the number of fields in the bit set of a DataInfo.
+// dataFields is the number of optional fields of a DataInfo.
 const dataFields = 12
 
-func (d *decoder) data() *core.DataInfo {
-	f := d.fields(dataFields)
-	i := &core.DataInfo{ID: core.DataID(d.uint()), Size: d.int()}
-	if f.next() {
-		copy(i.SHA256[:], d.raw(32))
+func (c *coder) data(i *core.DataInfo) {
+	f := c.fields(dataFields)
+	number(c, &i.ID)
+	number(c, &i.Size)
+	if f.has(i.SHA256 != [32]byte{}) {
+		c.fixed(i.SHA256[:])
 	}
-	if f.next() {
-		i.Sums = d.sums()
+	f.sums(&i.Sums)
+	optionalOctet(&f, &i.Codec)
+	optionalNumber(&f, &i.KeyID)
+	f.bytes(&i.DataKey)
+	optionalNumber(&f, &i.ChunkSize)
+	if f.has(len(i.Extents) > 0) {
+		c.extents(&i.Extents)
 	}
-	if f.next() {
-		i.Codec = d.byte()
+	optionalNumber(&f, &i.Dictionary)
+	optionalNumber(&f, &i.Scope)
+	if f.has(i.HasHead()) {
+		c.fixed(i.Head[:])
 	}
-	if f.next() {
-		i.KeyID = uint32(d.uint())
-	}
-	if f.next() {
-		i.DataKey = d.bytes()
-	}
-	if f.next() {
-		i.ChunkSize = d.int()
-	}
-	if f.next() {
-		i.Extents = d.extents()
-	}
-	if f.next() {
-		i.Dictionary = uint32(d.uint())
-	}
-	if f.next() {
-		i.Scope = core.BucketID(d.uint())
-	}
-	if f.next() {
-		copy(i.Head[:], d.raw(32))
-	}
-	i.Damaged = f.next()
-	if f.next() {
-		i.Written = d.time()
-	}
-	return i
+	f.flag(&i.Damaged)
+	f.time(&i.Written)
+	f.end()
 }
 
 // EachBlock calls emit with the block and the length of each run of extents in a DataInfo encoded by AppendData. It
 // decodes no other fields and does not allocate.
 func EachBlock(data []byte, emit func(block core.BlockID, length int64)) error {
-	d := decoder{b: data, share: true}
-	f := d.fields(dataFields)
-	d.uint()
-	d.uint()
-	if f.next() {
-		d.raw(32)
+	c := coder{b: data, decoding: true, share: true}
+	f := c.fields(dataFields)
+	c.uint()
+	c.uint()
+	if f.has(false) {
+		c.raw(32)
 	}
-	if f.next() {
-		for range d.count(3) {
-			d.byte()
-			d.uint()
-			d.bytes()
+	if f.has(false) {
+		for range c.count(3) {
+			c.byte()
+			c.uint()
+			c.raw(c.count(1))
 		}
 	}
-	if f.next() {
-		d.byte()
+	if f.has(false) {
+		c.byte()
 	}
-	if f.next() {
-		d.uint()
+	if f.has(false) {
+		c.uint()
 	}
-	if f.next() {
-		d.bytes()
+	if f.has(false) {
+		c.raw(c.count(1))
 	}
-	if f.next() {
-		d.uint()
+	if f.has(false) {
+		c.uint()
 	}
-	if !f.next() {
-		return d.err
+	if !f.has(false) {
+		return c.err
 	}
 	var block core.BlockID
-	for range d.count(4) {
-		if d.byte() == 0 {
-			copy(block[:], d.raw(len(block)))
+	for range c.count(4) {
+		if c.byte() == 0 {
+			copy(block[:], c.raw(len(block)))
 		}
-		d.int()
-		length, n := d.int(), d.int()
-		if d.err != nil || n > maxExtents || length > (1<<62)/max(n, 1) {
-			d.fail()
+		c.int()
+		length, n := c.int(), c.int()
+		if c.err != nil || n > maxExtents || length > (1<<62)/max(n, 1) {
+			c.fail()
 			break
 		}
 		emit(block, length*n)
 	}
-	return d.err
+	return c.err
 }
 
 // AppendData appends all fields of i except Refs.
-func AppendData(b []byte, i *core.DataInfo) []byte { return appendData(b, i) }
+func AppendData(b []byte, i *core.DataInfo) []byte {
+	c := coder{b: b}
+	c.data(i)
+	return c.b
+}
 
 // DecodeData is the inverse of AppendData. The result shares the memory of b, which must not be modified afterwards.
 func DecodeData(b []byte) (*core.DataInfo, error) {
-	d := decoder{b: b, share: true}
-	i := d.data()
-	return i, d.done()
+	c := coder{b: b, decoding: true, share: true}
+	i := &core.DataInfo{}
+	c.data(i)
+	return i, c.done()
 }
 
-// appendSegments appends the number of segments, and Data, From and Length of each. With infos, each segment is
-// followed by 1 and its Info, or by 0 if it has none.
-func appendSegments(b []byte, segments []core.Segment, infos bool) []byte {
-	b = binary.AppendUvarint(b, uint64(len(segments)))
-	for i := range segments {
-		s := &segments[i]
-		b = binary.AppendUvarint(b, uint64(s.Data))
-		b = binary.AppendUvarint(b, uint64(s.From))
-		b = binary.AppendUvarint(b, uint64(s.Length))
-		if !infos {
-			continue
-		}
-		if s.Info == nil {
-			b = append(b, 0)
-		} else {
-			b = appendData(append(b, 1), s.Info)
+// segments handles the number of segments, and Data, From and Length of each. With infos, each segment is followed by 1
+// and its Info, or by 0 if it has none.
+func (c *coder) segments(v *[]core.Segment, infos bool) {
+	list(c, v, 3)
+	for i := range *v {
+		s := &(*v)[i]
+		number(c, &s.Data)
+		number(c, &s.From)
+		number(c, &s.Length)
+		if there := s.Info != nil; infos && c.bool(&there) {
+			c.data(pointee(c, &s.Info))
 		}
 	}
-	return b
 }
 
-func (d *decoder) segments(infos bool) []core.Segment {
-	n := d.count(3)
-	if n == 0 {
-		return nil
-	}
-	segments := make([]core.Segment, n)
-	for i := range segments {
-		s := &segments[i]
-		s.Data, s.From, s.Length = core.DataID(d.uint()), d.int(), d.int()
-		if infos && d.byte() == 1 {
-			s.Info = d.data()
-		}
-	}
-	return segments
-}
-
-func appendLock(b []byte, l core.Lock) []byte {
-	return appendTime(append(b, byte(l.Mode), byte(l.Hold)), l.Until)
-}
-
-func (d *decoder) lock() core.Lock {
-	return core.Lock{Mode: core.LockMode(d.byte()), Hold: core.LegalHold(d.byte()), Until: d.time()}
+func (c *coder) lock(l *core.Lock) {
+	octet(c, &l.Mode)
+	octet(c, &l.Hold)
+	c.time(&l.Until)
 }

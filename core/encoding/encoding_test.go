@@ -146,8 +146,11 @@ func TestETagForms(t *testing.T) {
 	for _, etag := range []string{"", "x", "0123456789abcdef0123456789abcdef", "0123456789ABCDEF0123456789abcdef",
 		"0123456789abcdef0123456789abcdef-1", "0123456789abcdef0123456789abcdef-10000", "0123456789abcdef0123456789abcdef-01",
 		"0123456789abcdef0123456789abcdef-0", "0123456789abcdef0123456789abcdef-", "0123456789abcdef0123456789abcdef--1", "a-b"} {
-		d := decoder{b: appendETag(nil, etag)}
-		require.Equal(t, etag, d.etag())
+		e, got := coder{}, ""
+		e.etag(&etag)
+		d := coder{b: e.b, decoding: true}
+		d.etag(&got)
+		require.Equal(t, etag, got)
 		require.NoError(t, d.done())
 	}
 }
@@ -155,8 +158,11 @@ func TestETagForms(t *testing.T) {
 func TestTimes(t *testing.T) {
 	for _, at := range []time.Time{{}, time.UnixMilli(0).UTC(), time.UnixMilli(-1).UTC(), time.UnixMilli(1).UTC(),
 		time.Date(1, 2, 3, 4, 5, 6, 7e6, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC)} {
-		d := decoder{b: appendTime(nil, at)}
-		require.Equal(t, at, d.time())
+		e, got := coder{}, time.Time{}
+		e.time(&at)
+		d := coder{b: e.b, decoding: true}
+		d.time(&got)
+		require.Equal(t, at, got)
 		require.NoError(t, d.done())
 	}
 }

@@ -1,7 +1,6 @@
 package encoding
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"orcas/core"
@@ -21,82 +20,94 @@ const (
 
 // AppendRow appends the binary form of a row: its kind, the fields that identify the noun, and the noun.
 func AppendRow(b []byte, r *core.Row) []byte {
-	switch {
-	case r.State != nil:
-		b = binary.AppendUvarint(append(b, rowState), uint64(r.State.Seq))
-		b = binary.AppendUvarint(b, uint64(r.State.NextData))
-		return binary.AppendUvarint(append(b, r.State.ReplayFrom[:]...), uint64(r.State.Synced))
-	case r.Bucket != nil:
-		return AppendBucket(appendTarget(append(b, rowBucket), r.Bucket.ID, r.Bucket.Name), r.Bucket)
-	case r.Data != nil:
-		return AppendData(binary.AppendUvarint(append(b, rowData), uint64(r.Data.Refs)), r.Data)
-	case r.Object != nil:
-		o := r.Object
-		b = appendTarget(append(b, rowObject), o.Bucket, o.Key)
-		latest := byte(0)
-		if o.Latest {
-			latest = 1
-		}
-		return AppendResolvedObject(append(b, latest), o)
-	case r.Upload != nil:
-		b = appendTarget(append(b, rowUpload), r.Upload.Bucket, r.Upload.Key)
-		return AppendUpload(binary.AppendUvarint(b, uint64(r.Upload.ID)), r.Upload)
-	case r.Part != nil:
-		b = binary.AppendUvarint(append(b, rowPart), uint64(r.Part.List))
-		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(r.Part.Number)), uint64(r.Part.Seq))
-		return AppendPart(b, &r.Part.PartInfo)
-	case r.Garbage != nil:
-		b = binary.AppendUvarint(append(b, rowGarbage), r.Garbage.ID)
-		return AppendExtents(binary.AppendUvarint(b, uint64(r.Garbage.List)), r.Garbage.Extents)
-	case r.Record != nil:
-		b = appendString(appendString(append(b, rowRecord), r.Record.Kind), r.Record.Key)
-		return appendString(b, r.Record.Value)
+	if kind := rowKind(r); kind != 0 {
+		c := coder{b: append(b, kind)}
+		c.row(kind, r)
+		b = c.b
 	}
 	return b
+}
+
+func rowKind(r *core.Row) byte {
+	switch {
+	case r.State != nil:
+		return rowState
+	case r.Bucket != nil:
+		return rowBucket
+	case r.Data != nil:
+		return rowData
+	case r.Object != nil:
+		return rowObject
+	case r.Upload != nil:
+		return rowUpload
+	case r.Part != nil:
+		return rowPart
+	case r.Garbage != nil:
+		return rowGarbage
+	case r.Record != nil:
+		return rowRecord
+	}
+	return 0
+}
+
+// row handles a row of a kind, without the kind. It reports whether it knows the kind.
+func (c *coder) row(kind byte, r *core.Row) bool {
+	switch kind {
+	case rowState:
+		st := pointee(c, &r.State)
+		number(c, &st.Seq)
+		number(c, &st.NextData)
+		c.fixed(st.ReplayFrom[:])
+		number(c, &st.Synced)
+	case rowBucket:
+		b := pointee(c, &r.Bucket)
+		c.target(&b.ID, &b.Name)
+		c.bucket(b)
+	case rowData:
+		d := pointee(c, &r.Data)
+		number(c, &d.Refs)
+		c.data(d)
+	case rowObject:
+		o := pointee(c, &r.Object)
+		c.target(&o.Bucket, &o.Key)
+		c.bool(&o.Latest)
+		c.resolvedObject(o)
+	case rowUpload:
+		u := pointee(c, &r.Upload)
+		c.target(&u.Bucket, &u.Key)
+		number(c, &u.ID)
+		c.upload(u)
+	case rowPart:
+		p := pointee(c, &r.Part)
+		number(c, &p.List)
+		number(c, &p.Number)
+		number(c, &p.Seq)
+		c.part(&p.PartInfo, false)
+	case rowGarbage:
+		g := pointee(c, &r.Garbage)
+		number(c, &g.ID)
+		number(c, &g.List)
+		c.extents(&g.Extents)
+	case rowRecord:
+		record := pointee(c, &r.Record)
+		c.string(&record.Kind)
+		c.string(&record.Key)
+		c.bytes(&record.Value)
+	default:
+		return false
+	}
+	return true
 }
 
 // DecodeRow is the inverse of AppendRow. The row shares the memory of b, which must not be modified afterwards.
 // DecodeRow returns Unsupported for an unknown kind.
 func DecodeRow(b []byte) (*core.Row, error) {
-	d := decoder{b: b, share: true}
-	r := &core.Row{}
-	switch kind := d.byte(); kind {
-	case rowState:
-		r.State = &core.State{Seq: core.Seq(d.uint()), NextData: core.DataID(d.uint())}
-		copy(r.State.ReplayFrom[:], d.raw(len(r.State.ReplayFrom)))
-		r.State.Synced = core.Seq(d.uint())
-	case rowBucket:
-		r.Bucket = &core.BucketInfo{}
-		r.Bucket.ID, r.Bucket.Name = d.target()
-		d.bucket(r.Bucket)
-	case rowData:
-		refs := d.int()
-		r.Data = d.data()
-		r.Data.Refs = refs
-	case rowObject:
-		r.Object = &core.ObjectInfo{}
-		r.Object.Bucket, r.Object.Key = d.target()
-		r.Object.Latest = d.byte() == 1
-		d.resolvedObject(r.Object)
-	case rowUpload:
-		r.Upload = &core.UploadInfo{}
-		r.Upload.Bucket, r.Upload.Key = d.target()
-		r.Upload.ID = core.UploadID(d.uint())
-		d.upload(r.Upload)
-	case rowPart:
-		r.Part = &core.ListPart{List: core.UploadID(d.uint())}
-		r.Part.Number, r.Part.Seq = int(d.int()), core.Seq(d.uint())
-		d.part(&r.Part.PartInfo, false)
-	case rowGarbage:
-		r.Garbage = &core.Garbage{ID: d.uint(), List: core.UploadID(d.uint()), Extents: d.extents()}
-	case rowRecord:
-		r.Record = &core.Record{Kind: d.string(), Key: d.string(), Value: d.bytes()}
-	default:
-		if d.err == nil {
-			return nil, core.E("encoding.DecodeRow", core.Unsupported, fmt.Errorf("unknown kind of row: %d", kind))
-		}
+	c := coder{b: b, decoding: true, share: true}
+	r, kind := &core.Row{}, c.byte()
+	if !c.row(kind, r) && c.err == nil {
+		return nil, core.E("encoding.DecodeRow", core.Unsupported, fmt.Errorf("unknown kind of row: %d", kind))
 	}
-	if err := d.done(); err != nil {
+	if err := c.done(); err != nil {
 		return nil, err
 	}
 	return r, nil
