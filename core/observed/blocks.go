@@ -50,27 +50,21 @@ func (b *blocks) Open(ctx context.Context, e core.Extent) (core.BlockReader, err
 }
 
 // Delete implements core.Blocks.
-func (b *blocks) Delete(ctx context.Context, id core.BlockID) error {
-	start := time.Now()
-	err := b.store.Delete(ctx, id)
-	b.observe.observe(BlockDelete, start, 0, err)
-	return err
+func (b *blocks) Delete(ctx context.Context, id core.BlockID) (err error) {
+	defer b.observe.call(BlockDelete, time.Now(), &err)
+	return b.store.Delete(ctx, id)
 }
 
 // Walk implements core.Blocks. The reported duration includes the calls of fn, and the error may be an error of fn.
-func (b *blocks) Walk(ctx context.Context, from core.BlockID, fn func(core.BlockInfo) error) error {
-	start := time.Now()
-	err := b.store.Walk(ctx, from, fn)
-	b.observe.observe(BlockWalk, start, 0, err)
-	return err
+func (b *blocks) Walk(ctx context.Context, from core.BlockID, fn func(core.BlockInfo) error) (err error) {
+	defer b.observe.call(BlockWalk, time.Now(), &err)
+	return b.store.Walk(ctx, from, fn)
 }
 
 // Close implements core.Blocks.
-func (b *blocks) Close() error {
-	start := time.Now()
-	err := b.store.Close()
-	b.observe.observe(BlockClose, start, 0, err)
-	return err
+func (b *blocks) Close() (err error) {
+	defer b.observe.call(BlockClose, time.Now(), &err)
+	return b.store.Close()
 }
 
 // flusher is a blocks whose block store supports relaxed commits.
@@ -80,11 +74,9 @@ type flusher struct {
 }
 
 // Sync implements core.Flusher.
-func (f *flusher) Sync(ctx context.Context) error {
-	start := time.Now()
-	err := f.below.Sync(ctx)
-	f.observe.observe(BlockSync, start, 0, err)
-	return err
+func (f *flusher) Sync(ctx context.Context) (err error) {
+	defer f.observe.call(BlockSync, time.Now(), &err)
+	return f.below.Sync(ctx)
 }
 
 type writer struct {
@@ -104,19 +96,15 @@ func (w *writer) Write(p []byte) (int, error) {
 }
 
 // Commit implements core.BlockWriter.
-func (w *writer) Commit(ctx context.Context) error {
-	start := time.Now()
-	err := w.BlockWriter.Commit(ctx)
-	w.observe.observe(BlockCommit, start, 0, err)
-	return err
+func (w *writer) Commit(ctx context.Context) (err error) {
+	defer w.observe.call(BlockCommit, time.Now(), &err)
+	return w.BlockWriter.Commit(ctx)
 }
 
 // Abort implements core.BlockWriter. A call after Commit, which does nothing, is also reported.
-func (w *writer) Abort() error {
-	start := time.Now()
-	err := w.BlockWriter.Abort()
-	w.observe.observe(BlockAbort, start, 0, err)
-	return err
+func (w *writer) Abort() (err error) {
+	defer w.observe.call(BlockAbort, time.Now(), &err)
+	return w.BlockWriter.Abort()
 }
 
 type reader struct {
@@ -128,11 +116,7 @@ type reader struct {
 func (r *reader) ReadAt(p []byte, off int64) (int, error) {
 	start := time.Now()
 	n, err := r.BlockReader.ReadAt(p, off)
-	if errors.Is(err, io.EOF) {
-		r.observe.observe(BlockReadAt, start, n, nil)
-	} else {
-		r.observe.observe(BlockReadAt, start, n, err)
-	}
+	r.observe.observe(BlockReadAt, start, n, withoutEOF(err))
 	return n, err
 }
 
@@ -157,10 +141,13 @@ type span struct {
 func (s *span) Read(p []byte) (int, error) {
 	start := time.Now()
 	n, err := s.ReadCloser.Read(p)
-	if errors.Is(err, io.EOF) {
-		s.observe.observe(BlockReadAt, start, n, nil)
-	} else {
-		s.observe.observe(BlockReadAt, start, n, err)
-	}
+	s.observe.observe(BlockReadAt, start, n, withoutEOF(err))
 	return n, err
+}
+
+func withoutEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }

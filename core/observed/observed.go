@@ -78,6 +78,9 @@ func (o Observer) observe(op Op, start time.Time, bytes int, err error) {
 	o(Call{Op: op, Duration: time.Since(start), Err: err, Bytes: int64(bytes)})
 }
 
+// call reports a call without bytes that began at start. A method defers it, with its error.
+func (o Observer) call(op Op, start time.Time, err *error) { o.observe(op, start, 0, *err) }
+
 // meta wraps a core.Meta and reports its calls.
 type meta struct {
 	engine  core.Meta
