@@ -146,9 +146,7 @@ type adminReclaim struct {
 }
 
 // Run starts a round of reclaim, or shows what reclaim is doing.
-func (a *adminReclaim) Run(c *console) error {
-	ctx, stop := withSignals(context.Background())
-	defer stop()
+func (a *adminReclaim) Run(ctx context.Context, c *console) error {
 	const path = "/-/admin/reclaim"
 	if a.Wait && !a.Status {
 		defer a.watch(ctx, c, func(ctx context.Context, quiet *adminTarget) string {
@@ -202,9 +200,7 @@ type adminLifecycleRun struct {
 }
 
 // Run starts a lifecycle pass.
-func (a *adminLifecycleRun) Run(c *console) error {
-	ctx, stop := withSignals(context.Background())
-	defer stop()
+func (a *adminLifecycleRun) Run(ctx context.Context, c *console) error {
 	if !a.Wait {
 		return a.showLifecycle(ctx, c, http.MethodPost)
 	}
@@ -219,9 +215,7 @@ func (a *adminLifecycleRun) Run(c *console) error {
 type adminLifecycleStatus struct{ adminTarget }
 
 // Run shows the state of the lifecycle worker.
-func (a *adminLifecycleStatus) Run(c *console) error {
-	ctx, stop := withSignals(context.Background())
-	defer stop()
+func (a *adminLifecycleStatus) Run(ctx context.Context, c *console) error {
 	return a.showLifecycle(ctx, c, http.MethodGet)
 }
 
@@ -262,9 +256,7 @@ type adminFsck struct {
 }
 
 // Run makes the server check its metadata.
-func (a *adminFsck) Run(c *console) error {
-	ctx, stop := withSignals(context.Background())
-	defer stop()
+func (a *adminFsck) Run(ctx context.Context, c *console) error {
 	query := url.Values{}
 	if a.Content {
 		query.Set("content", "true")

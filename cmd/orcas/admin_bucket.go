@@ -20,9 +20,7 @@ type adminBucket struct {
 }
 
 // Run changes the given settings, and prints all of them.
-func (a *adminBucket) Run(c *console) error {
-	ctx, stop := withSignals(context.Background())
-	defer stop()
+func (a *adminBucket) Run(ctx context.Context, c *console) error {
 	method, query := http.MethodGet, url.Values{"name": {a.Name}}
 	given := map[string]string{
 		"compression": a.Compression, "chunk-size": a.ChunkSize, "max-bytes": a.MaxBytes, "max-objects": a.MaxObjects,

@@ -20,9 +20,7 @@ func (adminLost) Help() string {
 }
 
 // Run makes the server compare the blocks with the metadata, and prints lost objects as they are found.
-func (a *adminLost) Run(c *console) error {
-	ctx, stop := withSignals(context.Background())
-	defer stop()
+func (a *adminLost) Run(ctx context.Context, c *console) error {
 	response, err := a.request(ctx, c, http.MethodGet, "/-/admin/lost", nil)
 	if err != nil {
 		return orEnds(err, "the list is not complete")

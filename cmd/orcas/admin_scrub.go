@@ -32,9 +32,7 @@ func (a *adminScrub) Validate() error {
 }
 
 // Run starts a pass of the scrub, or shows what the scrub is doing.
-func (a *adminScrub) Run(c *console) error {
-	ctx, stop := withSignals(context.Background())
-	defer stop()
+func (a *adminScrub) Run(ctx context.Context, c *console) error {
 	method, query := http.MethodPost, url.Values{}
 	if a.Status {
 		method = http.MethodGet

@@ -51,9 +51,7 @@ func (c *backupCommand) Validate() error {
 
 // Run makes a backup of a data directory, or checks an existing backup. If a server uses the data directory, Run has
 // the server make the backup.
-func (c *backupCommand) Run(to *console) error {
-	ctx, stop := withSignals(context.Background())
-	defer stop()
+func (c *backupCommand) Run(ctx context.Context, to *console) error {
 	if c.Check {
 		report, err := backup.Check(ctx, c.Dir, c.Name, progressTo(to.stderr))
 		return printBackup(to, c.JSON, "checked", report, err)
@@ -107,9 +105,7 @@ func (c *restoreCommand) Validate() error {
 }
 
 // Run restores a data directory from a backup.
-func (c *restoreCommand) Run(to *console) error {
-	ctx, stop := withSignals(context.Background())
-	defer stop()
+func (c *restoreCommand) Run(ctx context.Context, to *console) error {
 	report, err := backup.Restore(ctx, backup.RestoreOptions{
 		Dir: c.Dir, Backup: c.Backup, DataDir: c.Data, Fork: disk.Fork, Marker: disk.Marker, Progress: progressTo(to.stderr),
 	})

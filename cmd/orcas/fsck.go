@@ -64,9 +64,7 @@ type rebuildReport struct {
 
 // Run checks a data directory. Without --repair it changes nothing except the number of starts, which opening the store
 // increments.
-func (c *fsckCommand) Run(to *console) error {
-	ctx, stop := withSignals(context.Background())
-	defer stop()
+func (c *fsckCommand) Run(ctx context.Context, to *console) error {
 	log := warnings(to.stderr)
 	store, err := server.OpenOffline(c.Data, c.AllowMissing, log)
 	if err != nil {

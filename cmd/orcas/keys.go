@@ -21,8 +21,8 @@ const keysPath = "/-/admin/keys"
 type adminKeysStatus struct{ adminTarget }
 
 // Run shows the state of the master keys.
-func (a *adminKeysStatus) Run(c *console) error {
-	return a.keys(c, http.MethodGet, nil)
+func (a *adminKeysStatus) Run(ctx context.Context, c *console) error {
+	return a.keys(ctx, c, http.MethodGet, nil)
 }
 
 type adminKeysRotate struct {
@@ -31,18 +31,16 @@ type adminKeysRotate struct {
 }
 
 // Run starts a rotation.
-func (a *adminKeysRotate) Run(c *console) error {
+func (a *adminKeysRotate) Run(ctx context.Context, c *console) error {
 	query := url.Values{}
 	if a.Wait {
 		query.Set("wait", "true")
 	}
-	return a.keys(c, http.MethodPost, query)
+	return a.keys(ctx, c, http.MethodPost, query)
 }
 
 // keys sends a request and prints the state of the master keys.
-func (t *adminTarget) keys(c *console, method string, query url.Values) error {
-	ctx, stop := withSignals(context.Background())
-	defer stop()
+func (t *adminTarget) keys(ctx context.Context, c *console, method string, query url.Values) error {
 	var s content.RotateStatus
 	if err := t.call(ctx, c, method, keysPath, query, &s); err != nil || t.JSON {
 		return orContinues(err, "orcas admin keys status")

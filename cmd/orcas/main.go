@@ -95,7 +95,7 @@ type console struct {
 const gcPercent = 300
 
 // Run serves until a signal stops it.
-func (c *serverCommand) Run(to *console) error {
+func (c *serverCommand) Run(ctx context.Context, to *console) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -104,8 +104,6 @@ func (c *serverCommand) Run(to *console) error {
 		return usageError{err, "orcas server --help"}
 	}
 	settings.AllowMissing = settings.AllowMissing || c.AllowMissing
-	ctx, stop := withSignals(context.Background())
-	defer stop()
 	s, err := server.Open(ctx, server.Config{
 		Data: c.Data, Address: c.Address, Admin: c.AdminAddress, TLSCert: c.TLSCert, TLSKey: c.TLSKey, SelfSigned: c.TLSSelfSigned,
 		Settings: settings, Banner: to.stdout, Log: to.stderr, Terminal: isTerminal(to.stderr),
@@ -131,8 +129,8 @@ func isTerminal(w io.Writer) bool {
 }
 
 // withSignals returns a context that the first SIGTERM or SIGINT cancels. A second one ends the process immediately.
-func withSignals(parent context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancel(parent)
+func withSignals() (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	go func() {
@@ -178,6 +176,8 @@ type usageError struct {
 func run(args, environ []string, stdout, stderr io.Writer) int {
 	var line commands
 	helped := false
+	stop := func() {}
+	defer func() { stop() }()
 	parser, err := kong.New(&line,
 		kong.Name("orcas"),
 		kong.Description("ORCAS is an S3-compatible object store for many small objects."),
@@ -186,6 +186,10 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 		kong.Vars{"version": versionText()},
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(int) { helped = true }),
+		kong.BindToProvider(func() (ctx context.Context) { // for the commands whose Run takes a context
+			ctx, stop = withSignals()
+			return ctx
+		}),
 	)
 	if err != nil {
 		fmt.Fprintln(stderr, "orcas:", err)

@@ -83,7 +83,7 @@ func (c *perfCommon) options(to *console) perf.Options {
 }
 
 // run runs the measurements, and writes the results even if something failed.
-func (c *perfCommon) run(o perf.Options) (err error) {
+func (c *perfCommon) run(ctx context.Context, o perf.Options) (err error) {
 	if o.Program, err = os.Executable(); err != nil {
 		return err
 	}
@@ -92,9 +92,7 @@ func (c *perfCommon) run(o perf.Options) (err error) {
 	}
 	// A closed pipe must not kill the process before the run has cleaned up.
 	signal.Ignore(syscall.SIGPIPE)
-	hangup, stop := signal.NotifyContext(context.Background(), syscall.SIGHUP)
-	defer stop()
-	ctx, stop := withSignals(hangup)
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
 	defer stop()
 	doc, err := perf.Run(ctx, o)
 	if end, ok := o.Progress.(interface{ end() }); ok {
@@ -162,7 +160,7 @@ func (c *perfRunCommand) Validate() error {
 }
 
 // Run measures and prints.
-func (c *perfRunCommand) Run(to *console) error {
+func (c *perfRunCommand) Run(ctx context.Context, to *console) error {
 	o := c.options(to)
 	o.Scenarios, o.Bucket, o.ServerPID, o.TLS, o.H2 = c.Scenario, c.Bucket, c.ServerPID, c.TLS, c.H2
 	o.Signing, o.Compressible, o.MaxErrorRate = s3client.Signing(c.Signing), c.Compressible, c.MaxErrorRate
@@ -174,16 +172,16 @@ func (c *perfRunCommand) Run(to *console) error {
 			return err
 		}
 	}
-	return c.run(o)
+	return c.run(ctx, o)
 }
 
 type perfCoreCommand struct{ perfCommon }
 
 // Run measures and prints.
-func (c *perfCoreCommand) Run(to *console) error {
+func (c *perfCoreCommand) Run(ctx context.Context, to *console) error {
 	o := c.options(to)
 	o.Scenarios = []string{"core"}
-	return c.run(o)
+	return c.run(ctx, o)
 }
 
 type perfPeersCommand struct {
@@ -192,19 +190,19 @@ type perfPeersCommand struct {
 }
 
 // Run measures and prints.
-func (c *perfPeersCommand) Run(to *console) error {
+func (c *perfPeersCommand) Run(ctx context.Context, to *console) error {
 	o := c.options(to)
 	o.Scenarios, o.Peers = []string{"peers"}, c.Peers
-	return c.run(o)
+	return c.run(ctx, o)
 }
 
 type perfCeilingsCommand struct{ perfCommon }
 
 // Run measures and prints.
-func (c *perfCeilingsCommand) Run(to *console) error {
+func (c *perfCeilingsCommand) Run(ctx context.Context, to *console) error {
 	o := c.options(to)
 	o.Scenarios = []string{"ceilings"}
-	return c.run(o)
+	return c.run(ctx, o)
 }
 
 // getenv returns a variable of the command's environment.

@@ -24,9 +24,7 @@ type rebuildCommand struct {
 func (c *rebuildCommand) Validate() error { return needData(c.Data) }
 
 // Run rebuilds the database from the blocks.
-func (c *rebuildCommand) Run(to *console) error {
-	ctx, stop := withSignals(context.Background())
-	defer stop()
+func (c *rebuildCommand) Run(ctx context.Context, to *console) error {
 	log := warnings(to.stderr)
 	store, err := server.OpenOffline(c.Data, false, log)
 	if err != nil {
