@@ -137,25 +137,19 @@ const dictionaryPage = 32
 
 // each calls fn with the record of each dictionary, raw and decoded.
 func (d *dictionaries) each(ctx context.Context, fn func(core.Record, *dictionary.Record) error) error {
-	for after := ""; ; {
-		list, err := d.meta.Records(ctx, dictionary.Kind, after, dictionaryPage)
+	for record, err := range core.EachRecord(ctx, d.meta, dictionary.Kind, dictionaryPage) {
 		if err != nil {
 			return err
 		}
-		for _, record := range list {
-			r, err := dictionary.Decode(record)
-			if err == nil {
-				err = fn(record, r)
-			}
-			if err != nil {
-				return err
-			}
-			after = record.Key
+		r, err := dictionary.Decode(*record)
+		if err == nil {
+			err = fn(*record, r)
 		}
-		if len(list) < dictionaryPage {
-			return nil
+		if err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // document returns the name of the document that lists the dictionaries.

@@ -56,17 +56,17 @@ func (w *world) learn(key string) {
 // train trains dictionaries on the samples collected so far, and returns how many it activated.
 func (w *world) train() int {
 	w.T.Helper()
-	trainer := content.NewTrainer(w.FS.Engine, w.FS, nil)
-	require.NoError(w.T, trainer.TrainNow(ctx))
-	return trainer.Status().Made
+	activated, err := content.NewTrainer(w.FS.Engine, w.FS, nil).TrainNow(ctx)
+	require.NoError(w.T, err)
+	return activated
 }
 
 // sweep deletes the dictionaries that are no longer needed, and returns their number.
 func (w *world) sweep() int {
 	w.T.Helper()
-	trainer := content.NewTrainer(w.FS.Engine, w.FS, nil)
-	require.NoError(w.T, trainer.Sweep(ctx))
-	return trainer.Status().Removed
+	deleted, err := content.NewTrainer(w.FS.Engine, w.FS, nil).Sweep(ctx)
+	require.NoError(w.T, err)
+	return deleted
 }
 
 func TestDictionaryOfABucket(t *testing.T) { ofBothKinds(t, testDictionaryOfABucket) }

@@ -86,14 +86,10 @@ func New(o Options) (*Engine, error) {
 		err := errors.New("options Meta, Blocks and Writer are required")
 		return nil, core.E("content.New", core.InvalidArgument, err)
 	}
-	if o.MaxPacked <= 0 {
-		o.MaxPacked = 64 << 10
-	}
+	o.MaxPacked = cmp.Or(max(o.MaxPacked, 0), 64<<10)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	e := &Engine{
 		meta: o.Meta, blocks: o.Blocks, writer: o.Writer, maxPacked: o.MaxPacked, instant: o.Instant, now: o.Now,

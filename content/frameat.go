@@ -1,6 +1,7 @@
 package content
 
 import (
+	"cmp"
 	"errors"
 
 	"orcas/core"
@@ -26,10 +27,7 @@ var (
 
 // locate returns the frame that contains the byte at an offset of d.
 func locate(d *core.DataInfo, at int64) (frameAt, error) {
-	perChunk := d.ChunkSize
-	if perChunk == 0 {
-		perChunk = d.Size
-	}
+	perChunk := cmp.Or(d.ChunkSize, d.Size)
 	chunk := at / perChunk
 	if at >= d.Size || chunk >= int64(len(d.Extents)) {
 		return frameAt{}, errors.New("the content has no extent at this offset")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -89,12 +90,10 @@ func (r *Rotator) Run(ctx context.Context) (RotateStatus, error) {
 		if len(ids) == 0 {
 			break
 		}
-		for len(ids) > 0 {
-			n := min(len(ids), rotateBatch)
-			if err := r.rewrap(ctx, ids[:n]); err != nil {
+		for some := range slices.Chunk(ids, rotateBatch) {
+			if err := r.rewrap(ctx, some); err != nil {
 				return RotateStatus{}, err
 			}
-			ids = ids[n:]
 		}
 	}
 	if err := r.rewrapDictionaries(ctx); err != nil {
@@ -119,18 +118,12 @@ func (r *Rotator) wrappedByOthers(ctx context.Context, newest uint32) (ids []cor
 	if !ok {
 		return nil, core.E("content.Rotator", core.Unsupported, errors.New("the metadata engine does not support snapshots"))
 	}
-	note := func(d *core.DataInfo) {
-		if d != nil && d.KeyID != 0 && d.KeyID != newest && d.KeyID != codec.CustomerKeyID {
-			ids = append(ids, d.ID)
-		}
-	}
 	err = meta.Snapshot(ctx, func(row *core.Row) error {
-		note(row.Data)
-		if row.Object != nil {
-			for i := range row.Object.Segments {
-				note(row.Object.Segments[i].Info)
+		row.EachData(func(d *core.DataInfo) {
+			if d.KeyID != 0 && d.KeyID != newest && d.KeyID != codec.CustomerKeyID {
+				ids = append(ids, d.ID)
 			}
-		}
+		})
 		if len(ids) >= rotatePass {
 			return errEnough
 		}

@@ -1,11 +1,11 @@
 package content
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"orcas/batch"
@@ -34,52 +34,19 @@ type Trainer struct {
 	e         *Engine
 	documents Documents
 	leases    lease.Leases
-	mu        sync.Mutex // guards status
-	status    TrainerStatus
-}
-
-// TrainerStatus counts the results of a Trainer since the start, and the samples in memory.
-type TrainerStatus struct {
-	SampleBytes int // total size of the samples for the next dictionaries
-	Made        int // dictionaries that were trained and activated
-	Rejected    int // dictionaries that could not be trained, or would not have saved enough
-	Removed     int // dictionaries that were deleted because their bucket was deleted
 }
 
 // NewTrainer returns a Trainer. Documents stores the list of dictionaries of each bucket. Leases are those of the store
 // and exclude other trainers; nil if no other process uses the store.
 func NewTrainer(e *Engine, documents Documents, leases lease.Leases) *Trainer {
-	if leases == nil {
-		leases = &lease.Local{}
-	}
-	return &Trainer{e: e, documents: documents, leases: leases}
-}
-
-// Status returns the current status.
-func (t *Trainer) Status() TrainerStatus {
-	d := &t.e.dictionaries
-	d.mu.Lock()
-	sampled := d.sampled
-	d.mu.Unlock()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s := t.status
-	s.SampleBytes = sampled
-	return s
-}
-
-// count increments a counter of the status.
-func (t *Trainer) count(of func(*TrainerStatus) *int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	*of(&t.status)++
+	return &Trainer{e: e, documents: documents, leases: cmp.Or[lease.Leases](leases, &lease.Local{})}
 }
 
 // Run trains dictionaries when there are enough samples, and calls Sweep once a day, until ctx ends.
 func (t *Trainer) Run(ctx context.Context) {
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
-	err := t.Sweep(ctx)
+	_, err := t.Sweep(ctx)
 	for {
 		if err != nil && ctx.Err() == nil {
 			t.e.log.Warn("dictionary training failed", "err", err)
@@ -88,36 +55,42 @@ func (t *Trainer) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-sweep.C:
-			err = t.Sweep(ctx)
+			_, err = t.Sweep(ctx)
 		case <-t.e.dictionaries.wake:
-			err = t.TrainNow(ctx)
+			_, err = t.TrainNow(ctx)
 		}
 	}
 }
 
-// TrainNow trains a dictionary for each bucket with enough samples, and activates those that save enough. It stops at
-// the first dictionary that cannot be stored.
-func (t *Trainer) TrainNow(ctx context.Context) error {
+// TrainNow trains a dictionary for each bucket with enough samples, and activates those that save enough. It returns
+// their number, and stops at the first dictionary that cannot be stored.
+func (t *Trainer) TrainNow(ctx context.Context) (activated int, err error) {
 	d := &t.e.dictionaries
 	for ctx.Err() == nil {
 		bucket, samples := d.next()
 		if bucket == nil {
-			return nil
+			return activated, nil
 		}
-		err := t.leases.Do(ctx, lease.Dictionaries, func(ctx context.Context) error { return t.train(ctx, bucket, samples) })
+		err := t.leases.Do(ctx, lease.Dictionaries, func(ctx context.Context) error {
+			enough, err := t.train(ctx, bucket, samples)
+			if enough {
+				activated++
+			}
+			return err
+		})
 		d.done(bucket)
 		if core.Is(err, core.NoSuchBucket) {
 			d.forget(bucket.bucket.ID)
 		} else if err != nil {
-			return err
+			return activated, err
 		}
 	}
-	return core.E("content.Trainer", core.Canceled, ctx.Err())
+	return activated, core.E("content.Trainer", core.Canceled, ctx.Err())
 }
 
 // train trains a dictionary on three quarters of the samples, tests it on the others, and activates it if it saves
-// enough.
-func (t *Trainer) train(ctx context.Context, b *training, samples [][]byte) error {
+// enough, which it reports.
+func (t *Trainer) train(ctx context.Context, b *training, samples [][]byte) (enough bool, err error) {
 	log := t.e.log.With("bucket", b.bucket.Name)
 	rand.Shuffle(len(samples), func(i, j int) { samples[i], samples[j] = samples[j], samples[i] })
 	test, samples := samples[:len(samples)/4], samples[len(samples)/4:]
@@ -125,22 +98,19 @@ func (t *Trainer) train(ctx context.Context, b *training, samples [][]byte) erro
 	made, err := codec.Train(id, samples)
 	if err != nil {
 		log.Debug("cannot train a dictionary on these samples", "err", err)
-		t.count(func(s *TrainerStatus) *int { return &s.Rejected })
-		return nil
+		return false, nil
 	}
 	before, after := codec.Stored(b.active, core.CompressionBetter, test), codec.Stored(made, core.CompressionBetter, test)
 	if after > before-before/minSaving {
 		log.Debug("a new dictionary does not save enough", "before", before, "after", after)
-		t.count(func(s *TrainerStatus) *int { return &s.Rejected })
-		return nil
+		return false, nil
 	}
 	if err := t.keep(ctx, b, made); err != nil {
-		return err
+		return false, err
 	}
-	t.count(func(s *TrainerStatus) *int { return &s.Made })
 	log.Info("new small objects are compressed with a new dictionary",
 		"dictionary", dictionary.Key(id), "before", before, "after", after)
-	return nil
+	return true, nil
 }
 
 // keep stores a dictionary durably, before any content can refer to it, and then activates it.
@@ -173,54 +143,43 @@ func (t *Trainer) keep(ctx context.Context, b *training, made *codec.Dictionary)
 }
 
 // Sweep deletes the dictionaries of deleted buckets to which no content refers. New content cannot refer to them: a
-// write to a deleted bucket fails, and a copy refers to the same content as its source.
-func (t *Trainer) Sweep(ctx context.Context) error {
-	return t.leases.Do(ctx, lease.Dictionaries, t.sweep)
+// write to a deleted bucket fails, and a copy refers to the same content as its source. Sweep returns the number of
+// deleted dictionaries.
+func (t *Trainer) Sweep(ctx context.Context) (deleted int, err error) {
+	err = t.leases.Do(ctx, lease.Dictionaries, func(ctx context.Context) (err error) {
+		deleted, err = t.sweep(ctx)
+		return err
+	})
+	return deleted, err
 }
 
-func (t *Trainer) sweep(ctx context.Context) error {
+func (t *Trainer) sweep(ctx context.Context) (deleted int, err error) {
 	orphans, err := t.orphans(ctx)
 	if err != nil || len(orphans) == 0 {
-		return err
+		return 0, err
 	}
 	s, ok := core.As[core.Snapshotter](t.e.meta)
 	if !ok {
-		err := errors.New("the metadata engine does not support snapshots")
-		return core.E("content.Trainer", core.Unsupported, err)
-	}
-	spare := func(d *core.DataInfo) {
-		if d != nil && d.Dictionary != 0 {
-			delete(orphans, d.Dictionary)
-		}
+		return 0, core.E("content.Trainer", core.Unsupported, errors.New("the metadata engine does not support snapshots"))
 	}
 	err = s.Snapshot(ctx, func(r *core.Row) error {
-		spare(r.Data)
-		if r.Object != nil {
-			for _, segment := range r.Object.Segments {
-				spare(segment.Info)
-			}
-		}
-		if r.Part != nil {
-			for _, segment := range r.Part.Segments {
-				spare(segment.Info)
-			}
-		}
+		r.EachData(func(d *core.DataInfo) { delete(orphans, d.Dictionary) })
 		return nil
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, r := range orphans {
 		change := &core.PutRecord{Record: core.Record{Kind: r.Kind, Key: r.Key}, HasExpect: true, Expect: r.Value}
 		if _, err := t.e.writer.Do(ctx, batch.Write{Change: change}); core.Is(err, core.Conflict) {
 			continue // its data key was rewrapped; the next sweep deletes it
 		} else if err != nil {
-			return err
+			return deleted, err
 		}
-		t.count(func(s *TrainerStatus) *int { return &s.Removed })
+		deleted++
 		t.e.log.Info("deleted a dictionary of a deleted bucket", "dictionary", r.Key)
 	}
-	return nil
+	return deleted, nil
 }
 
 // orphans returns the dictionaries whose buckets no longer exist.
@@ -234,20 +193,12 @@ func (t *Trainer) orphans(ctx context.Context) (map[uint32]core.Record, error) {
 		return nil, err
 	}
 	// Read the buckets after the dictionaries, so that the bucket of each dictionary in found is listed if it exists.
-	const page = 1000
 	alive := map[core.BucketID]bool{}
-	for after := ""; ; {
-		list, err := t.e.meta.Buckets(ctx, "", after, page)
+	for b, err := range core.EachBucket(ctx, t.e.meta, "") {
 		if err != nil {
 			return nil, err
 		}
-		for i := range list {
-			alive[list[i].ID] = true
-			after = list[i].Name
-		}
-		if len(list) < page {
-			break
-		}
+		alive[b.ID] = true
 	}
 	for id, bucket := range owners {
 		if alive[bucket] {

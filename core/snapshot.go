@@ -46,6 +46,21 @@ type Row struct {
 	Record  *Record
 }
 
+// EachData calls fn with each content of the row: that of a row of its own, or those of the segments of a version.
+func (r *Row) EachData(fn func(*DataInfo)) {
+	if r.Data != nil {
+		fn(r.Data)
+	}
+	if r.Object == nil {
+		return
+	}
+	for _, s := range r.Object.Segments {
+		if s.Info != nil {
+			fn(s.Info)
+		}
+	}
+}
+
 // ListPart is a part of a segment list, which belongs to an upload in progress, to objects, or to the garbage.
 type ListPart struct {
 	List UploadID

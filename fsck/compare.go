@@ -69,20 +69,12 @@ func eachPlace(ctx context.Context, meta core.Meta, emit func(id core.DataID, bl
 	if !ok {
 		return core.E("fsck.Compare", core.Unsupported, fmt.Errorf("the metadata engine cannot list all content"))
 	}
-	data := func(d *core.DataInfo) {
-		if d != nil {
+	return s.Snapshot(ctx, func(r *core.Row) error {
+		r.EachData(func(d *core.DataInfo) {
 			for _, e := range d.Extents {
 				emit(d.ID, e.Block, e.Length)
 			}
-		}
-	}
-	return s.Snapshot(ctx, func(r *core.Row) error {
-		data(r.Data)
-		if r.Object != nil {
-			for i := range r.Object.Segments {
-				data(r.Object.Segments[i].Info)
-			}
-		}
+		})
 		return nil
 	})
 }

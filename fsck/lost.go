@@ -40,26 +40,18 @@ func EachLost(ctx context.Context, meta Source, found *Comparison, emit func(Los
 		return core.E(op, core.Internal, err)
 	}
 	var damaged error
-	for after := ""; ; {
-		buckets, err := meta.Buckets(ctx, "", after, pageSize)
-		if err != nil {
-			return core.E(op, core.Internal, err)
-		}
-		for i := range buckets {
-			after = buckets[i].Name
-			err := l.inBucket(ctx, meta, &buckets[i], emit)
-			if core.Is(err, core.Damaged) {
+	for b, err := range core.EachBucket(ctx, meta, "") {
+		if err == nil {
+			if err = l.inBucket(ctx, meta, b, emit); core.Is(err, core.Damaged) {
 				damaged = errors.Join(damaged, err)
 				continue
 			}
-			if err != nil {
-				return core.E(op, core.Internal, err)
-			}
 		}
-		if len(buckets) < pageSize {
-			return damaged
+		if err != nil {
+			return core.E(op, core.Internal, err)
 		}
 	}
+	return damaged
 }
 
 // findLosses finds the content in missing blocks, and the lists of parts that refer to it.
@@ -149,26 +141,19 @@ func (l *losses) inUpload(ctx context.Context, meta Source, u *core.UploadInfo, 
 	if _, some := l.lists[u.ID]; !some {
 		return nil
 	}
-	for after := 0; ; {
-		parts, err := meta.Parts(ctx, u.ID, after, pageSize, core.WithoutContent)
+	for p, err := range core.EachPart(ctx, meta, u.ID) {
 		if err != nil {
 			return err
 		}
-		for i := range parts {
-			p := &parts[i]
-			after = p.Number
-			block, lost := l.in(p.Segments)
-			if !lost {
-				continue
-			}
-			n := name(u.Key)
-			n.Upload, n.Part = core.Version(u.ID).String(), p.Number
-			if err := emit(LostObject{n, p.Size, block.String()}); err != nil {
-				return err
-			}
+		block, lost := l.in(p.Segments)
+		if !lost {
+			continue
 		}
-		if len(parts) < pageSize {
-			return nil
+		n := name(u.Key)
+		n.Upload, n.Part = core.Version(u.ID).String(), p.Number
+		if err := emit(LostObject{n, p.Size, block.String()}); err != nil {
+			return err
 		}
 	}
+	return nil
 }

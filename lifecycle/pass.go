@@ -13,7 +13,6 @@ import (
 const (
 	recordKind = "lifecycle"
 	passKey    = "pass"
-	bucketPage = 256
 )
 
 // position is how far a pass has progressed: up to a key, in the versions or in the uploads of a bucket.
@@ -67,19 +66,12 @@ func (p *pass) run(resume bool) error {
 		}
 		after = from.Bucket
 	}
-	for {
-		buckets, err := p.o.Meta.Buckets(p.ctx, "", after, bucketPage)
+	for b, err := range core.EachBucket(p.ctx, p.o.Meta, after) {
+		if err == nil {
+			err = p.tolerate(b.Name, p.bucket(b, nil))
+		}
 		if err != nil {
 			return err
-		}
-		for i := range buckets {
-			if err := p.tolerate(buckets[i].Name, p.bucket(&buckets[i], nil)); err != nil {
-				return err
-			}
-			after = buckets[i].Name
-		}
-		if len(buckets) < bucketPage {
-			break
 		}
 	}
 	if !p.saved {

@@ -68,27 +68,19 @@ type Noncurrent struct {
 
 // Set sets the lifecycle configuration of a bucket, or deletes it if c is nil.
 func Set(b *core.BucketInfo, c *Config) error {
-	b.Attrs = slices.DeleteFunc(b.Attrs, func(a core.Attr) bool { return a.Name == attribute })
-	if c == nil {
-		return nil
+	var text []byte
+	if c != nil {
+		var err error
+		if text, err = json.Marshal(c); err != nil {
+			return core.E("lifecycle.Set", core.Internal, err)
+		}
 	}
-	text, err := json.Marshal(c)
-	if err != nil {
-		return core.E("lifecycle.Set", core.Internal, err)
-	}
-	b.Attrs = append(b.Attrs, core.Attr{Name: attribute, Value: string(text)})
+	b.Attrs = core.SetAttr(b.Attrs, attribute, string(text))
 	return nil
 }
 
 // text returns the stored lifecycle configuration of a bucket, or "" if it has none.
-func text(b *core.BucketInfo) string {
-	for i := range b.Attrs {
-		if b.Attrs[i].Name == attribute {
-			return b.Attrs[i].Value
-		}
-	}
-	return ""
-}
+func text(b *core.BucketInfo) string { return core.AttrValue(b.Attrs, attribute) }
 
 // Of returns the lifecycle configuration of a bucket, or nil if it has none. It returns Unsupported if the
 // configuration cannot be decoded, for example because a newer version of ORCAS wrote it.

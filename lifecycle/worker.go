@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -88,29 +89,17 @@ type Worker struct {
 
 // New returns a Worker.
 func New(o Options) *Worker {
-	if o.Day <= 0 {
-		o.Day = Day
-	}
-	if o.Every <= 0 {
-		o.Every = time.Hour
-	}
+	o.Day = cmp.Or(max(o.Day, 0), Day)
+	o.Every = cmp.Or(max(o.Every, 0), time.Hour)
+	o.Page = cmp.Or(max(o.Page, 0), 1000)
+	o.Save = cmp.Or(max(o.Save, 0), 20_000)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Leases = cmp.Or[lease.Leases](o.Leases, &lease.Local{})
 	if o.Share <= 0 || o.Share > 1 {
 		o.Share = 0.2
 	}
-	if o.Page <= 0 {
-		o.Page = 1000
-	}
-	if o.Save <= 0 {
-		o.Save = 20_000
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.Leases == nil {
-		o.Leases = &lease.Local{}
 	}
 	if o.Hook == nil {
 		o.Hook = func() {}

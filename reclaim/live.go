@@ -3,6 +3,7 @@ package reclaim
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"orcas/batch"
@@ -29,13 +30,11 @@ func (r *round) liveIn(id core.BlockID, size int64, limit int) (*live, error) {
 		return nil, err
 	}
 	found := &live{}
-	for len(ids) > 0 {
-		n := min(len(ids), dataTogether)
-		infos, err := r.o.Meta.Data(r.ctx, ids[:n])
+	for together := range slices.Chunk(ids, dataTogether) {
+		infos, err := r.o.Meta.Data(r.ctx, together)
 		if err != nil {
 			return nil, err
 		}
-		ids = ids[n:]
 		for _, d := range infos {
 			here := int64(0)
 			for _, e := range d.Extents {

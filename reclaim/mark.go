@@ -69,24 +69,13 @@ type liveSum struct {
 // Snapshot implements core.Snapshotter.
 func (t *liveSum) Snapshot(ctx context.Context, emit func(*core.Row) error) error {
 	return t.Snapshotter.Snapshot(ctx, func(row *core.Row) error {
-		switch {
-		case row.Data != nil:
-			t.add(row.Data)
-		case row.Object != nil:
-			for _, s := range row.Object.Segments {
-				if s.Info != nil {
-					t.add(s.Info)
-				}
+		row.EachData(func(d *core.DataInfo) {
+			for _, e := range d.Extents {
+				t.live[e.Block] += e.Length
 			}
-		}
+		})
 		return emit(row)
 	})
-}
-
-func (t *liveSum) add(d *core.DataInfo) {
-	for _, e := range d.Extents {
-		t.live[e.Block] += e.Length
-	}
 }
 
 // mark computes the live bytes of each block.

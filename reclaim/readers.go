@@ -91,19 +91,13 @@ func (r *round) sizeOf(id core.UploadID) (size int64, err error) {
 			return k.bytes, nil
 		}
 	}
-	for after := 0; ; {
-		parts, err := r.o.Meta.Parts(r.ctx, id, after, page, core.WithoutContent)
+	for p, err := range core.EachPart(r.ctx, r.o.Meta, id) {
 		if err != nil {
 			return 0, err
 		}
-		for i := range parts {
-			size += parts[i].Size
-			after = parts[i].Number
-		}
-		if len(parts) < page {
-			return size, nil
-		}
+		size += p.Size
 	}
+	return size, nil
 }
 
 // notePins completes the report of a round, and logs one warning if readers pin dead content for too long.

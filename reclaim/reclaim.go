@@ -43,6 +43,7 @@
 package reclaim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -156,26 +157,18 @@ func New(ctx context.Context, o Options) (*Reclaimer, error) {
 	if o.DeadShare <= 0 || o.DeadShare > 1 {
 		o.DeadShare = 0.5
 	}
-	if o.Every <= 0 {
-		o.Every = 250 * time.Millisecond
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Every = cmp.Or(max(o.Every, 0), 250*time.Millisecond)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Leases = cmp.Or[lease.Leases](o.Leases, &lease.Local{})
+	o.Readers = cmp.Or[Readers](o.Readers, noReaders{})
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.Readers == nil {
-		o.Readers = noReaders{}
 	}
 	if o.Settle == nil {
 		o.Settle = func(context.Context) error { return nil }
 	}
 	if o.Hook == nil {
 		o.Hook = func(string) {}
-	}
-	if o.Leases == nil {
-		o.Leases = &lease.Local{}
 	}
 	st, err := o.Meta.State(ctx)
 	if err != nil {

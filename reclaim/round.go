@@ -1,6 +1,7 @@
 package reclaim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -228,13 +229,7 @@ func (r *round) packed() error {
 		consider(id, size, 1-float64(r.marked[id])/float64(max(size, 1)))
 	}
 	slices.SortFunc(list, func(a, b candidate) int { // blocks with nothing to copy come first
-		switch {
-		case a.dead > b.dead:
-			return -1
-		case a.dead < b.dead:
-			return 1
-		}
-		return a.id.Compare(b.id)
+		return cmp.Or(cmp.Compare(b.dead, a.dead), a.id.Compare(b.id))
 	})
 	ids := make([]core.BlockID, len(list))
 	for i := range list {
@@ -263,8 +258,9 @@ func (r *round) packed() error {
 // unlink deletes the given dead blocks, except for pinned blocks, and then their garbage entries. It returns the
 // deleted blocks.
 func (r *round) unlink(ids []core.BlockID, sizes map[core.BlockID]int64) ([]core.BlockID, error) {
-	free := func(id core.BlockID) bool { return !r.isPinned(id, sizes[id]) }
-	if ids = filter(ids, free); len(ids) == 0 {
+	ids = slices.Clone(ids)
+	isPinned := func(id core.BlockID) bool { return r.isPinned(id, sizes[id]) }
+	if ids = slices.DeleteFunc(ids, isPinned); len(ids) == 0 {
 		return nil, nil
 	}
 	r.o.Hook(HookSwitched)
@@ -274,7 +270,7 @@ func (r *round) unlink(ids []core.BlockID, sizes map[core.BlockID]int64) ([]core
 	if err := r.quiet(); err != nil {
 		return nil, err
 	}
-	if ids = filter(ids, free); len(ids) == 0 { // after quiet, the result is final
+	if ids = slices.DeleteFunc(ids, isPinned); len(ids) == 0 { // after quiet, the result is final
 		return nil, nil
 	}
 	if mutant.Is("forget-early") {
@@ -297,16 +293,6 @@ func (r *round) unlink(ids []core.BlockID, sizes map[core.BlockID]int64) ([]core
 	return ids, r.forget(ids)
 }
 
-// filter returns, in a new slice, the elements of ids for which keep returns true.
-func filter(ids []core.BlockID, keep func(core.BlockID) bool) (kept []core.BlockID) {
-	for _, id := range ids {
-		if keep(id) {
-			kept = append(kept, id)
-		}
-	}
-	return kept
-}
-
 // freeTogether is the number of entries that one change deletes. changesTogether is the number of changes per sync.
 const (
 	freeTogether    = 1000
@@ -320,15 +306,12 @@ func (r *round) forget(ids []core.BlockID) error {
 		done = append(done, r.ledger.forget(id)...)
 	}
 	var changes []core.Change
-	for len(done) > 0 {
-		n := min(len(done), freeTogether)
-		changes = append(changes, &core.FreeGarbage{IDs: done[:n]})
-		done = done[n:]
-		if len(done) == 0 || len(changes) == changesTogether {
-			if err := r.apply(r.ctx, changes...); err != nil {
-				return err
-			}
-			changes = nil
+	for ids := range slices.Chunk(done, freeTogether) {
+		changes = append(changes, &core.FreeGarbage{IDs: ids})
+	}
+	for together := range slices.Chunk(changes, changesTogether) {
+		if err := r.apply(r.ctx, together...); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -57,19 +57,13 @@ func (g groupID) key() string { return hex.EncodeToString(g[:]) }
 // loadProgress reads the records.
 func loadProgress(ctx context.Context, meta core.Meta) (*progress, error) {
 	p := &progress{groups: map[groupID]*group{}, dirty: map[groupID]bool{}}
-	for after := ""; ; {
-		records, err := meta.Records(ctx, progressKind, after, pageSize)
+	for r, err := range core.EachRecord(ctx, meta, progressKind, pageSize) {
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range records {
-			p.read(&r)
-			after = r.Key
-		}
-		if len(records) < pageSize {
-			return p, nil
-		}
+		p.read(r)
 	}
+	return p, nil
 }
 
 // read adds a record. It ignores malformed records, so that their blocks are read again.

@@ -50,29 +50,20 @@ func (s *Scrubber) contentsIn(ctx context.Context, suspects []suspect) ([]core.D
 	}
 	var found []core.DataInfo
 	add := func(d *core.DataInfo) {
-		if d != nil && slices.ContainsFunc(d.Extents, func(e core.Extent) bool {
+		if slices.ContainsFunc(d.Extents, func(e core.Extent) bool {
 			return slices.ContainsFunc(in[e.Block], func(s verify.Stretch) bool { return e.Offset < s.To && s.From < e.Offset+e.Length })
 		}) {
-			c := *d
-			c.Extents = slices.Clone(d.Extents)
-			found = append(found, c)
+			found = append(found, cloneOf(d))
 		}
 	}
 	return found, s.eachContent(ctx, add, nil)
 }
 
-// eachContent calls fn with the DataInfo of all content (nil for segments that have none), and garbage, if not nil,
-// with every garbage entry.
+// eachContent calls fn with the DataInfo of all content, and garbage, if not nil, with every garbage entry.
 func (s *Scrubber) eachContent(ctx context.Context, fn func(*core.DataInfo), garbage func(*core.Garbage)) error {
 	return fsck.EachRow(ctx, s.o.Meta, func(r *core.Row) error {
-		switch {
-		case r.Data != nil:
-			fn(r.Data)
-		case r.Object != nil:
-			for _, s := range r.Object.Segments {
-				fn(s.Info)
-			}
-		case r.Garbage != nil && garbage != nil:
+		r.EachData(fn)
+		if r.Garbage != nil && garbage != nil {
 			garbage(r.Garbage)
 		}
 		return nil
@@ -235,10 +226,7 @@ func (s *Scrubber) findCopies(ctx context.Context, list []*victim) error {
 		n := h.info.Extents[0].Length
 		lengths[n] = append(lengths[n], h)
 	}
-	err := s.eachContent(ctx, func(d *core.DataInfo) {
-		if d == nil {
-			return
-		}
+	return s.eachContent(ctx, func(d *core.DataInfo) {
 		for _, h := range equal[identity{d.SHA256, d.Size}] {
 			if d.ID != h.info.ID {
 				h.equals = addCopy(h.equals, d)
@@ -260,7 +248,6 @@ func (s *Scrubber) findCopies(ctx context.Context, list []*victim) error {
 			}
 		}
 	})
-	return err
 }
 
 // addCopy appends d to a list, unless the list already has maxCopies elements.
@@ -268,9 +255,14 @@ func addCopy(list []core.DataInfo, d *core.DataInfo) []core.DataInfo {
 	if len(list) >= maxCopies {
 		return list
 	}
+	return append(list, cloneOf(d))
+}
+
+// cloneOf returns a copy of a content whose row must not be retained.
+func cloneOf(d *core.DataInfo) core.DataInfo {
 	c := *d
 	c.Extents = slices.Clone(d.Extents)
-	return append(list, c)
+	return c
 }
 
 // startsWith reports whether the first frame of an extent has the DataID id.

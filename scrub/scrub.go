@@ -140,20 +140,12 @@ type suspect struct {
 
 // New returns a Scrubber.
 func New(o Options) *Scrubber {
-	if o.Period <= 0 {
-		o.Period = 7 * 24 * time.Hour
-	}
-	if o.BytesPerSecond <= 0 {
-		o.BytesPerSecond = 1 << 20
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Period = cmp.Or(max(o.Period, 0), 7*24*time.Hour)
+	o.BytesPerSecond = cmp.Or(max(o.BytesPerSecond, 0), 1<<20)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Leases = cmp.Or[lease.Leases](o.Leases, &lease.Local{})
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.Leases == nil {
-		o.Leases = &lease.Local{}
 	}
 	if o.Pause == nil {
 		o.Pause = func(_ context.Context, fn func() error) error { return fn() }
