@@ -181,8 +181,8 @@ func (b *backup) run() error {
 		b.problem("the manifest of the backup %s is damaged, and that backup is lost: until you remove its file, no copies are removed", name)
 	}
 	for _, m := range manifests {
-		for i := range m.Blocks {
-			if e := m.Blocks[i]; b.known[e.Name] == nil || b.known[e.Name].Length < e.Length {
+		for _, e := range m.Blocks {
+			if b.known[e.Name] == nil || b.known[e.Name].Length < e.Length {
 				b.known[e.Name] = e
 			}
 		}
@@ -288,13 +288,12 @@ func (r *Report) describe(m *manifest) {
 	r.Backup, r.Store, r.Seq, r.Time = m.name(), m.Store, m.Seq, m.Time
 	r.Blocks = len(m.Blocks)
 	whole := false // a snapshot is intact, so damaged snapshots were left by a crash
-	for i := range m.Blocks {
-		e := m.Blocks[i]
+	for _, e := range m.Blocks {
 		r.Bytes += e.Length
 		whole = whole || e.Kind == kindNames[core.Snapshot] && len(e.Damaged) == 0
 	}
-	for i := range m.Blocks {
-		if e := m.Blocks[i]; len(e.Damaged) > 0 && !(whole && e.Kind == kindNames[core.Snapshot]) {
+	for _, e := range m.Blocks {
+		if len(e.Damaged) > 0 && !(whole && e.Kind == kindNames[core.Snapshot]) {
 			r.Problems = append(r.Problems, fmt.Sprintf("block %s was already damaged in the store: %s: %s", e.Block, e.Name, list(e.Damaged)))
 		}
 	}

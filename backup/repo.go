@@ -231,15 +231,10 @@ func (r *repo) choose(name string) (*manifest, error) {
 	case name == "":
 		name = names[len(names)-1]
 	case !slices.Contains(names, name):
-		return nil, core.E("backup.open", core.InvalidArgument, fmt.Errorf("there is no backup %s in %s, which has %s", name, r.dir, list(reversed(names))))
+		slices.Reverse(names)
+		return nil, core.E("backup.open", core.InvalidArgument, fmt.Errorf("there is no backup %s in %s, which has %s", name, r.dir, list(names)))
 	}
 	return r.read(name)
-}
-
-func reversed(names []string) []string {
-	names = slices.Clone(names)
-	slices.Reverse(names)
-	return names
 }
 
 // write writes the manifest of a backup, which completes the backup.

@@ -51,15 +51,15 @@ func Check(ctx context.Context, dir, name string, progress func(Progress)) (*Rep
 // each calls fn for each block of the backup, and progress after each call. progress may be nil.
 func (m *manifest) each(progress func(Progress), fn func(e *entry) error) error {
 	p := Progress{Of: len(m.Blocks)}
-	for i := range m.Blocks {
-		p.OfAll += m.Blocks[i].Length
+	for _, e := range m.Blocks {
+		p.OfAll += e.Length
 	}
-	for i := range m.Blocks {
-		if err := fn(m.Blocks[i]); err != nil {
+	for _, e := range m.Blocks {
+		if err := fn(e); err != nil {
 			return err
 		}
 		p.Blocks++
-		p.Bytes += m.Blocks[i].Length
+		p.Bytes += e.Length
 		if progress != nil {
 			progress(p)
 		}

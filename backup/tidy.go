@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -58,5 +57,5 @@ func (b *backup) tidy(manifests []*manifest, sure bool) error {
 	for i := len(dirs) - 1; i > 0; i-- { // the walk lists a directory before its subdirectories
 		_ = os.Remove(dirs[i]) // succeeds only for empty directories
 	}
-	return errors.Join(err)
+	return err
 }

@@ -118,12 +118,7 @@ func (p *Precondition) IsZero() bool {
 }
 
 func matchETag(list []string, etag string) bool {
-	for _, m := range list {
-		if m == "*" || m == etag {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(list, "*") || slices.Contains(list, etag)
 }
 
 // PutBucket creates a bucket if Info.ID is 0, with the change's sequence as its ID. It fails with BucketExists if a

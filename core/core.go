@@ -15,6 +15,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"orcas/core/frame"
@@ -113,6 +114,25 @@ const (
 // Attr is a name and a value that ORCAS stores for a client and does not interpret: a stored header, user metadata or a
 // tag.
 type Attr struct{ Name, Value string }
+
+// AttrValue returns the value of an attribute, or "" if there is none of that name.
+func AttrValue(attrs []Attr, name string) string {
+	for i := range attrs {
+		if attrs[i].Name == name {
+			return attrs[i].Value
+		}
+	}
+	return ""
+}
+
+// SetAttr sets an attribute, or deletes it if value is "". It modifies attrs and returns the new list.
+func SetAttr(attrs []Attr, name, value string) []Attr {
+	attrs = slices.DeleteFunc(attrs, func(a Attr) bool { return a.Name == name })
+	if value != "" {
+		attrs = append(attrs, Attr{Name: name, Value: value})
+	}
+	return attrs
+}
 
 // Checksum is a verified checksum of content.
 type Checksum struct {

@@ -31,14 +31,7 @@ func (*MoveObject) Kind() ChangeKind { return ChangeMoveObject }
 const TokenAttr = "orcas-move-token"
 
 // MoveToken returns the token of the move that wrote a version, or "" if there is none.
-func MoveToken(o *ObjectInfo) string {
-	for i := range o.Attrs {
-		if o.Attrs[i].Name == TokenAttr {
-			return o.Attrs[i].Value
-		}
-	}
-	return ""
-}
+func MoveToken(o *ObjectInfo) string { return AttrValue(o.Attrs, TokenAttr) }
 
 // WithoutToken returns attrs without TokenAttr.
 func WithoutToken(attrs []Attr) []Attr {

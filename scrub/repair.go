@@ -258,7 +258,7 @@ func addCopy(list []core.DataInfo, d *core.DataInfo) []core.DataInfo {
 	return append(list, cloneOf(d))
 }
 
-// cloneOf returns a copy of a content whose row must not be retained.
+// cloneOf returns a copy of a DataInfo whose row must not be retained.
 func cloneOf(d *core.DataInfo) core.DataInfo {
 	c := *d
 	c.Extents = slices.Clone(d.Extents)

@@ -31,6 +31,7 @@
 package cached
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -139,14 +140,9 @@ func New(engine core.Meta, o Options) (*Meta, error) {
 	if o.Objects < 0 || o.Objects > MaxEntries || o.Buckets < 0 || o.Buckets > MaxEntries {
 		return nil, core.E("cached.New", core.InvalidArgument, fmt.Errorf("a cache of %d objects and %d buckets: each number must be between 0 and %d", o.Objects, o.Buckets, MaxEntries))
 	}
-	if o.Objects == 0 {
-		o.Objects = DefaultObjects
-	}
-	if o.Buckets == 0 {
-		o.Buckets = DefaultBuckets
-	}
 	return &Meta{
-		Meta: engine, objects: newCache(o.Objects), buckets: newCache(o.Buckets), moved: map[core.DataID]note{},
+		Meta: engine, objects: newCache(cmp.Or(o.Objects, DefaultObjects)), buckets: newCache(cmp.Or(o.Buckets, DefaultBuckets)),
+		moved: map[core.DataID]note{},
 	}, nil
 }
 

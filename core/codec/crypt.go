@@ -40,9 +40,9 @@ var (
 )
 
 const (
-	keySize  = 32
+	keySize  = KeySize
 	saltSize = 16
-	tagSize  = 16
+	tagSize  = SealedMore
 
 	wrappedVersion = 1
 	wrappedSize    = 1 + saltSize + keySize + tagSize
@@ -55,10 +55,10 @@ const (
 )
 
 // KeySize is the size of every key, in bytes.
-const KeySize = keySize
+const KeySize = 32
 
 // SealedMore is the number of bytes that encryption adds to a frame.
-const SealedMore = tagSize
+const SealedMore = 16
 
 // CustomerKeyID is the key id of content whose data key is wrapped with a key that the client sends with each request.
 const CustomerKeyID = 1<<32 - 1

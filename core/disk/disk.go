@@ -33,6 +33,7 @@
 package disk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -137,14 +138,10 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, core.E(op, core.Internal, err)
 	}
-	s := &Store{dir: dir, steps: durable.Steps{Hook: o.Hook}, log: o.Logger, packedSize: o.PackedSize}
-	if s.packedSize <= 0 {
-		s.packedSize = 8 << 20
+	s := &Store{
+		dir: dir, steps: durable.Steps{Hook: o.Hook}, packedSize: cmp.Or(max(o.PackedSize, 0), 8<<20),
+		log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), begun: map[core.BlockID]bool{}, writing: map[core.BlockID]bool{},
 	}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
-	s.begun, s.writing = map[core.BlockID]bool{}, map[core.BlockID]bool{}
 	s.cache.init(o.MaxOpenFiles)
 	s.dirs.init()
 	if err := s.take(); err != nil {

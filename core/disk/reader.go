@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,10 +42,7 @@ type file struct {
 }
 
 func (c *fileCache) init(maxFiles int) {
-	if maxFiles <= 0 {
-		maxFiles = 512
-	}
-	c.max, c.files = maxFiles, map[core.BlockID]*file{}
+	c.max, c.files = cmp.Or(max(maxFiles, 0), 512), map[core.BlockID]*file{}
 }
 
 // get returns the file of a block, pinned, if it is in the cache. Otherwise it returns the argument drops of put.

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -153,9 +154,7 @@ func List(ctx context.Context, blocks core.Blocks) ([]Info, error) {
 	if err != nil {
 		return nil, core.E("snapshot.List", core.Internal, err)
 	}
-	for i, j := 0, len(found)-1; i < j; i, j = i+1, j-1 {
-		found[i], found[j] = found[j], found[i]
-	}
+	slices.Reverse(found)
 	return found, nil
 }
 

@@ -4,6 +4,7 @@
 package checksum
 
 import (
+	"cmp"
 	"crypto/md5"
 	"crypto/sha1"
 	"crypto/sha256"
@@ -71,45 +72,28 @@ func All() []Algorithm {
 // Valid reports whether a is one of the algorithms; None is not.
 func (a Algorithm) Valid() bool { return a != None && int(a) < len(algorithms) }
 
-// Name returns the name of a in S3, such as "CRC64NVME", or "" for None and unknown numbers.
-func (a Algorithm) Name() string {
+// known returns a, or None if its number is unknown.
+func (a Algorithm) known() Algorithm {
 	if !a.Valid() {
-		return ""
+		return None
 	}
-	return algorithms[a].name
+	return a
 }
+
+// Name returns the name of a in S3, such as "CRC64NVME", or "" for None and unknown numbers.
+func (a Algorithm) Name() string { return algorithms[a.known()].name }
 
 // String returns the name, or "none".
-func (a Algorithm) String() string {
-	if !a.Valid() {
-		return "none"
-	}
-	return algorithms[a].name
-}
+func (a Algorithm) String() string { return cmp.Or(a.Name(), "none") }
 
 // Header returns the name of the header, or trailer, for a checksum of a, in lower case.
-func (a Algorithm) Header() string {
-	if !a.Valid() {
-		return ""
-	}
-	return algorithms[a].header
-}
+func (a Algorithm) Header() string { return algorithms[a.known()].header }
 
 // HeaderKey returns Header as the key of an http.Header, so that lookups need no conversion.
-func (a Algorithm) HeaderKey() string {
-	if !a.Valid() {
-		return ""
-	}
-	return algorithms[a].key
-}
+func (a Algorithm) HeaderKey() string { return algorithms[a.known()].key }
 
 // Size returns the size of a checksum in bytes, or 0 for None and unknown numbers.
-func (a Algorithm) Size() int {
-	if !a.Valid() {
-		return 0
-	}
-	return algorithms[a].size
-}
+func (a Algorithm) Size() int { return algorithms[a.known()].size }
 
 // Parse returns the algorithm with the given name, in any case.
 func Parse(name string) (Algorithm, bool) {
