@@ -16,19 +16,20 @@ func CommonFact(r *http.Request, start time.Time, key string) (string, bool) {
 	case "aws:EpochTime":
 		return strconv.FormatInt(start.Unix(), 10), true
 	case "aws:Referer":
-		return header(r, "Referer")
+		return Header(r, "Referer")
 	case "aws:SecureTransport":
 		return strconv.FormatBool(r.TLS != nil), true
 	case "aws:SourceIp":
 		host, _, err := net.SplitHostPort(r.RemoteAddr)
 		return host, err == nil
 	case "aws:UserAgent":
-		return header(r, "User-Agent")
+		return Header(r, "User-Agent")
 	}
 	return "", false
 }
 
-func header(r *http.Request, name string) (string, bool) {
+// Header returns the first value of a header, whose name must be in canonical form, and reports whether there is one.
+func Header(r *http.Request, name string) (string, bool) {
 	v := r.Header[name]
 	if len(v) == 0 {
 		return "", false

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"orcas/core"
+	"orcas/s3/apierr"
 	"orcas/s3/conditions"
 	"orcas/s3/xmldoc"
 )
@@ -36,8 +37,7 @@ func parseAttributes(h http.Header) (set objectAttributes, err error) {
 		case "ObjectSize":
 			set.size = true
 		default:
-			return set, errInvalidArgument.Say("Invalid attribute name specified.").
-				With("ArgumentName", strings.ToLower(attributesHeader)).With("ArgumentValue", name)
+			return set, apierr.Argument(strings.ToLower(attributesHeader), name, "Invalid attribute name specified.")
 		}
 		missing = false
 	}

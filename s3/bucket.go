@@ -31,12 +31,11 @@ func listBuckets(q *request, x *xmldoc.Writer) error {
 	if err != nil {
 		return err
 	}
-	var buckets []core.BucketInfo
-	more := false
-	region := q.query.value("bucket-region")
-	if buckets, more, err = q.s.fs.Buckets(q.ctx, prefix, after, limit); err != nil {
+	buckets, more, err := q.s.fs.Buckets(q.ctx, prefix, after, limit)
+	if err != nil {
 		return err
 	}
+	region := q.query.value("bucket-region")
 	x.Begin("ListAllMyBucketsResult")
 	x.Owner("Owner", q.caller.Account)
 	x.Open("Buckets")
@@ -73,8 +72,7 @@ func parseToken(token string) (string, error) {
 	}
 	position, err := base64.RawURLEncoding.DecodeString(token[1:])
 	if token[0] != '1' || err != nil || len(position) == 0 {
-		return "", errInvalidArgument.Say("The continuation token provided is incorrect").
-			With("ArgumentName", "continuation-token").With("ArgumentValue", token)
+		return "", apierr.Argument("continuation-token", token, "The continuation token provided is incorrect")
 	}
 	return string(position), nil
 }

@@ -23,7 +23,7 @@ const (
 
 // blocksCustomerKeys reports whether a bucket refuses content that is encrypted with customer keys.
 func blocksCustomerKeys(b *core.BucketInfo) bool {
-	return strings.Contains(attr(b.Attrs, encryptionSub), blocksSSEC)
+	return strings.Contains(core.AttrValue(b.Attrs, encryptionSub), blocksSSEC)
 }
 
 // encryptionDocument is the body of PutBucketEncryption.
@@ -100,7 +100,7 @@ func putBucketEncryption(q *request) error {
 // getBucketEncryption writes the encryption document of a bucket. If there is none and the server encrypts everything,
 // it writes the default of S3.
 func getBucketEncryption(q *request, x *xmldoc.Writer) error {
-	inside := attr(q.bucket.Attrs, encryptionSub)
+	inside := core.AttrValue(q.bucket.Attrs, encryptionSub)
 	if inside == "" && q.s.fs.EncryptsBucket(q.bucket) {
 		inside = defaultRule
 	}
@@ -119,12 +119,12 @@ func deleteBucketEncryption(q *request) error {
 
 // storeEncryption stores the encryption settings of the bucket, unless they are unchanged.
 func storeEncryption(q *request, encrypted bool, inside string) error {
-	if q.bucket.Encrypted == encrypted && attr(q.bucket.Attrs, encryptionSub) == inside {
+	if q.bucket.Encrypted == encrypted && core.AttrValue(q.bucket.Attrs, encryptionSub) == inside {
 		return nil
 	}
 	return updateBucket(q, func(b *core.BucketInfo) error {
 		b.Encrypted = encrypted
-		b.Attrs = setAttr(b.Attrs, encryptionSub, inside)
+		b.Attrs = core.SetAttr(b.Attrs, encryptionSub, inside)
 		return nil
 	})
 }

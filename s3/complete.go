@@ -61,8 +61,7 @@ func (p *completedPart) claim() ([]core.Checksum, error) {
 		out = append(out, core.Checksum{Algorithm: c.alg, Value: value})
 	}
 	if !valid || len(out) > 1 {
-		return nil, errInvalidArgument.Say("Invalid Base64 or multiple checksums present in request").
-			With("ArgumentName", "Checksum").With("ArgumentValue", texts)
+		return nil, apierr.Argument("Checksum", texts, "Invalid Base64 or multiple checksums present in request")
 	}
 	return out, nil
 }
@@ -87,7 +86,7 @@ func completeUpload(q *request, x *xmldoc.Writer) error {
 		return err
 	}
 	q.setNewVersion(o.Version())
-	if v := attr(o.Attrs, storeAttr); v != "" {
+	if v := core.AttrValue(o.Attrs, storeAttr); v != "" {
 		q.set(storeAttr, v)
 	}
 	setExpiration(q, o)

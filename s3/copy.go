@@ -298,7 +298,7 @@ func directive(h http.Header, name string) (replace bool, err error) {
 	case "REPLACE":
 		return true, nil
 	default:
-		return false, errInvalidArgument.Say("Unknown directive.").With("ArgumentName", strings.ToLower(name)).With("ArgumentValue", v)
+		return false, apierr.Argument(strings.ToLower(name), v, "Unknown directive.")
 	}
 }
 

@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"net/http"
 
 	"orcas/core"
@@ -28,9 +29,6 @@ func (s *Server) preflight(q *request) error {
 	} else if err != nil {
 		return err
 	}
-	method := first(q.r.Header, "Access-Control-Request-Method")
-	if method == "" {
-		method = http.MethodOptions
-	}
+	method := cmp.Or(first(q.r.Header, "Access-Control-Request-Method"), http.MethodOptions)
 	return refusal.With("Method", method).With("ResourceType", "BUCKET")
 }

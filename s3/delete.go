@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"encoding/xml"
 	"net/http"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"orcas/auth"
 	"orcas/core"
+	"orcas/s3/apierr"
 	"orcas/s3/conditions"
 	"orcas/s3/xmldoc"
 	"orcas/vfs"
@@ -39,11 +41,7 @@ func deleteObject(q *request) error {
 	if res.Err != nil && !(v != core.Current && core.Is(res.Err, core.NoSuchVersion)) {
 		return conditionError(res.Err)
 	}
-	version := res.Version
-	if version == core.Current {
-		version = v
-	}
-	q.setVersion(version)
+	q.setVersion(cmp.Or(res.Version, v))
 	if res.Marker {
 		q.set("X-Amz-Delete-Marker", "true")
 	}
@@ -62,8 +60,7 @@ func sameAs(p *core.Precondition, modified, size string) error {
 		if !ok {
 			var err error
 			if t, err = time.Parse(time.RFC3339, modified); err != nil {
-				return errInvalidArgument.Say("The time must be an HTTP date or in ISO 8601 format.").
-					With("ArgumentName", "LastModifiedTime").With("ArgumentValue", modified)
+				return apierr.Argument("LastModifiedTime", modified, "The time must be an HTTP date or in ISO 8601 format.")
 			}
 		}
 		p.Modified = t.UTC().Truncate(time.Second)
@@ -71,7 +68,7 @@ func sameAs(p *core.Precondition, modified, size string) error {
 	if size != "" {
 		n, ok := conditions.Digits(size)
 		if !ok {
-			return errInvalidArgument.Say("The size must be a number of bytes.").With("ArgumentName", "Size").With("ArgumentValue", size)
+			return apierr.Argument("Size", size, "The size must be a number of bytes.")
 		}
 		p.HasSize, p.Size = true, n
 	}
@@ -124,8 +121,7 @@ func deleteObjects(q *request, x *xmldoc.Writer) error {
 	if err := op.parse(); err != nil {
 		return err
 	}
-	results := q.s.fs.Delete(q.ctx, q.bucket, q.caller.Account, op.requests)
-	op.write(x, results)
+	op.write(x, q.s.fs.Delete(q.ctx, q.bucket, q.caller.Account, op.requests))
 	return nil
 }
 

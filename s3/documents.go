@@ -1,9 +1,9 @@
 package s3
 
 import (
+	"cmp"
 	"encoding/xml"
 	"net/http"
-	"slices"
 
 	"orcas/auth"
 	"orcas/core"
@@ -70,19 +70,12 @@ var configurations = [...]struct{ sub, name, root string }{
 func documentRoutes() []route {
 	var routes []route
 	add := func(method, name, permission, sub string) {
-		r := route{Route: gate.Route{
+		routes = append(routes, route{Route: gate.Route{
 			Name: name, Method: method, Level: gate.Bucket, Sub: sub, Action: auth.Action("s3:" + permission),
-		}}
-		if method == http.MethodGet {
-			r.conditions = cacheConditions
-		}
-		routes = append(routes, r)
+		}})
 	}
 	for _, d := range documents() {
-		permission := d.action
-		if permission == "" {
-			permission = d.name
-		}
+		permission := cmp.Or(d.action, d.name)
 		add(http.MethodGet, "Get"+d.name, "Get"+permission, d.sub)
 		if d.accept != nil {
 			add(http.MethodPut, "Put"+d.name, "Put"+permission, d.sub)
@@ -123,10 +116,7 @@ func documentHandlers() map[string]handler {
 }
 
 func (d *bucketDocument) get(q *request, x *xmldoc.Writer) error {
-	inside := attr(q.bucket.Attrs, d.sub)
-	if inside == "" {
-		inside = d.initial
-	}
+	inside := cmp.Or(core.AttrValue(q.bucket.Attrs, d.sub), d.initial)
 	if d.absent != nil && (inside == "" || inside == removed) {
 		return d.absent
 	}
@@ -158,22 +148,13 @@ func (d *bucketDocument) delete(q *request) error {
 // store stores the XML inside the root element of a document with the bucket, unless it is unchanged. If inside is "",
 // store deletes the document.
 func (d *bucketDocument) store(q *request, inside string) error {
-	if attr(q.bucket.Attrs, d.sub) == inside {
+	if core.AttrValue(q.bucket.Attrs, d.sub) == inside {
 		return nil
 	}
 	return updateBucket(q, func(b *core.BucketInfo) error {
-		b.Attrs = setAttr(b.Attrs, d.sub, inside)
+		b.Attrs = core.SetAttr(b.Attrs, d.sub, inside)
 		return nil
 	})
-}
-
-// setAttr sets an attribute, or deletes it if value is "". It modifies attrs and returns the new list.
-func setAttr(attrs []core.Attr, name, value string) []core.Attr {
-	attrs = slices.DeleteFunc(attrs, func(a core.Attr) bool { return a.Name == name })
-	if value != "" {
-		attrs = append(attrs, core.Attr{Name: name, Value: value})
-	}
-	return attrs
 }
 
 // listConfigurations writes the list of configurations of one kind, which is always empty.

@@ -90,7 +90,7 @@ func (q *request) checkEncryptionHeader(name, value string) error {
 	}
 	if !fits { // the error does not quote the value, which may be a key
 		name = strings.ToLower(name)
-		return errInvalidArgument.Say(name+" header is not supported for this operation.").With("ArgumentName", name)
+		return apierr.Argument(name, "", name+" header is not supported for this operation.")
 	}
 	q.optional |= headerEncryption
 	return nil
@@ -127,8 +127,7 @@ func customerKey(q *request, prefix string) (key *codec.Key, sum string, err err
 		return nil, "", nil
 	}
 	bad := func(message string) error {
-		return errInvalidArgument.Say("Requests specifying Server Side Encryption with Customer provided keys must provide "+message).
-			With("ArgumentName", sseArgument)
+		return apierr.Argument(sseArgument, "", "Requests specifying Server Side Encryption with Customer provided keys must provide "+message)
 	}
 	switch {
 	case q.r.TLS == nil && !q.s.customerKeysOverHTTP:
@@ -149,8 +148,7 @@ func customerKey(q *request, prefix string) (key *codec.Key, sum string, err err
 	want := md5.Sum(secret)
 	got, err := base64.StdEncoding.DecodeString(sum)
 	if err != nil || subtle.ConstantTimeCompare(got, want[:]) != 1 {
-		return nil, "", errInvalidArgument.Say("The calculated MD5 hash of the key did not match the hash that was provided.").
-			With("ArgumentName", sseArgument)
+		return nil, "", apierr.Argument(sseArgument, "", "The calculated MD5 hash of the key did not match the hash that was provided.")
 	}
 	if key, err = codec.NewKey(secret); err != nil {
 		return nil, "", errKeyLength
@@ -183,8 +181,7 @@ func sentEncryption(q *request) (e encryption, err error) {
 	h := q.r.Header
 	method := first(h, sseHeader)
 	if method != "" && len(h[sseHeader+sseAlgorithm])+len(h[sseHeader+sseKey])+len(h[sseHeader+sseKeyMD5]) > 0 {
-		return e, errInvalidArgument.Say("Server Side Encryption with Customer provided key is incompatible with the encryption method specified").
-			With("ArgumentName", sseArgument).With("ArgumentValue", method)
+		return e, apierr.Argument(sseArgument, method, "Server Side Encryption with Customer provided key is incompatible with the encryption method specified")
 	}
 	e.Store = method != ""
 	e.Customer, e.md5, err = customerKey(q, sseHeader)
@@ -217,7 +214,7 @@ func (e *encryption) setHeaders(q *request) {
 // key, the key is read from the headers that begin with prefix. It returns missing if the request has no key, and wrong
 // if it has a different one.
 func storedEncryption(q *request, attrs []core.Attr, prefix string, missing, wrong *apierr.Error) (e encryption, err error) {
-	check := attr(attrs, customerAttr)
+	check := core.AttrValue(attrs, customerAttr)
 	if q.optional&headerEncryption != 0 {
 		e.Customer, e.md5, err = customerKey(q, prefix)
 	}
@@ -229,7 +226,7 @@ func storedEncryption(q *request, attrs []core.Attr, prefix string, missing, wro
 	case check == "" && e.Customer != nil:
 		return encryption{}, errInvalidRequest.Say("The encryption parameters are not applicable to this object.")
 	case check == "":
-		e.Store = attr(attrs, storeAttr) != ""
+		e.Store = core.AttrValue(attrs, storeAttr) != ""
 		return e, nil
 	case e.Customer == nil:
 		return encryption{}, missing
@@ -247,7 +244,7 @@ func keyFits(key *codec.Key, check string) bool {
 
 // isEncrypted reports whether all content of a version is encrypted.
 func isEncrypted(o *core.ObjectInfo) bool {
-	return attr(o.Attrs, storeAttr) != "" || attr(o.Attrs, customerAttr) != ""
+	return core.AttrValue(o.Attrs, storeAttr) != "" || core.AttrValue(o.Attrs, customerAttr) != ""
 }
 
 // unlock returns the encryption of a version, and requires the customer key if one is needed. After that, object can be
@@ -284,7 +281,7 @@ func sourceEncryption(q *request, from *core.ObjectInfo) (encryption, error) {
 // encrypted even if the request does not ask for it; to is changed accordingly.
 func recoding(from *core.ObjectInfo, old encryption, to *encryption) *vfs.Recode {
 	switch {
-	case old.Customer != nil && to.Customer != nil && keyFits(to.Customer, attr(from.Attrs, customerAttr)):
+	case old.Customer != nil && to.Customer != nil && keyFits(to.Customer, core.AttrValue(from.Attrs, customerAttr)):
 		return nil
 	case old.Customer == nil && to.Customer == nil && (old.Store || !to.Store):
 		to.Store = old.Store

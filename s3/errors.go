@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -252,11 +253,7 @@ func toAPI(err error) *apierr.Error {
 }
 
 func fromSignature(e *sigv4.Error) *apierr.Error {
-	status := http.StatusBadRequest
-	if s, ok := signatureStatus[e.Code]; ok {
-		status = s
-	}
-	out := &apierr.Error{Code: string(e.Code), Status: status, Message: e.Message, Cause: e.Err}
+	out := &apierr.Error{Code: string(e.Code), Status: cmp.Or(signatureStatus[e.Code], http.StatusBadRequest), Message: e.Message, Cause: e.Err}
 	for _, d := range e.Details {
 		out.Fields = append(out.Fields, apierr.Field(d))
 	}

@@ -32,11 +32,7 @@ func (f facts) Fact(key string) (string, bool) {
 	if !strings.HasPrefix(name, "x-amz-") && !strings.HasPrefix(name, "if-") {
 		return "", false
 	}
-	v := q.r.Header[textproto.CanonicalMIMEHeaderKey(name)]
-	if len(v) == 0 {
-		return "", false
-	}
-	return v[0], true
+	return gate.Header(q.r, textproto.CanonicalMIMEHeaderKey(name))
 }
 
 // signature returns a fact about the signature, if there is one.

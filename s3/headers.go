@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"net/http"
 	"net/textproto"
 	"slices"
@@ -136,22 +137,9 @@ func validRedirect(v string) bool {
 		(strings.HasPrefix(v, "/") || strings.HasPrefix(v, "http://") || strings.HasPrefix(v, "https://"))
 }
 
-// attr returns the value of a stored attribute, or "".
-func attr(attrs []core.Attr, name string) string {
-	for i := range attrs {
-		if attrs[i].Name == name {
-			return attrs[i].Value
-		}
-	}
-	return ""
-}
-
 // classOf returns the storage class of an object.
 func classOf(attrs []core.Attr) string {
-	if v := attr(attrs, storageClassName); v != "" {
-		return v
-	}
-	return standardClass
+	return cmp.Or(core.AttrValue(attrs, storageClassName), standardClass)
 }
 
 // setObjectHeaders sets the response headers of GET and HEAD that describe an object.

@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -53,11 +54,7 @@ func putLifecycle(q *request) error {
 }
 
 func setMinimumSize(q *request, c *lifecycle.Config) {
-	value := c.MinimumSize
-	if value == "" {
-		value = minimumSizes[0]
-	}
-	q.set(minimumSizeHeader, value)
+	q.set(minimumSizeHeader, cmp.Or(c.MinimumSize, minimumSizes[0]))
 }
 
 func deleteLifecycle(q *request) error {

@@ -2,6 +2,7 @@ package s3
 
 import (
 	"orcas/core"
+	"orcas/s3/apierr"
 	"orcas/s3/xmldoc"
 )
 
@@ -86,7 +87,7 @@ func listObjectsV2(q *request, x *xmldoc.Writer) error {
 	after := l.after(startAfter)
 	if resumed {
 		if token == "" {
-			return errInvalidArgument.Say("The continuation token provided is incorrect").With("ArgumentName", "continuation-token")
+			return apierr.Argument("continuation-token", "", "The continuation token provided is incorrect")
 		}
 		if after.Key, err = parseToken(token); err != nil {
 			return err
@@ -169,7 +170,7 @@ func listUploads(q *request, x *xmldoc.Writer) error {
 	}
 	if after.Key == keyMarker && idMarker != "" {
 		if after.Upload, err = parseUploadID(idMarker); err != nil {
-			return errInvalidArgument.Say("Invalid uploadId marker").With("ArgumentName", "upload-id-marker").With("ArgumentValue", idMarker)
+			return apierr.Argument("upload-id-marker", idMarker, "Invalid uploadId marker")
 		}
 	}
 	if err := l.read(q, core.ListUploads, after); err != nil {

@@ -224,14 +224,13 @@ func putLockConfiguration(q *request) error {
 	if err != nil {
 		return err
 	}
-	err = updateBucket(q, func(b *core.BucketInfo) error {
+	return updateBucket(q, func(b *core.BucketInfo) error {
 		if b.Versioning != core.VersioningEnabled {
 			return errBucketState.Say("Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration")
 		}
 		b.ObjectLock, b.Retention = true, retention
 		return nil
 	})
-	return err
 }
 
 func getLockConfiguration(q *request, x *xmldoc.Writer) error {
@@ -292,10 +291,8 @@ func putRetention(q *request) error {
 	if change.Bypass, err = bypassesRetention(q); err != nil {
 		return err
 	}
-	if _, err := updateVersion(q, change); err != nil {
-		return err
-	}
-	return nil
+	_, err = updateVersion(q, change)
+	return err
 }
 
 func getRetention(q *request, x *xmldoc.Writer) error {
@@ -334,10 +331,8 @@ func putLegalHold(q *request) error {
 	if change.Lock.Hold = parseHold(body.Status); change.Lock.Hold == core.HoldNone {
 		return errMalformedXML
 	}
-	if _, err := updateVersion(q, change); err != nil {
-		return err
-	}
-	return nil
+	_, err := updateVersion(q, change)
+	return err
 }
 
 func getLegalHold(q *request, x *xmldoc.Writer) error {

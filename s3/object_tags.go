@@ -18,21 +18,17 @@ func putObjectTagging(q *request) error {
 	if err != nil {
 		return err
 	}
-	v, err := updateVersion(q, core.UpdateObject{SetTags: true, Tags: tags})
-	if err != nil {
-		return err
-	}
-	q.setVersion(v)
-	return nil
+	return setTags(q, tags)
 }
 
-func deleteObjectTagging(q *request) error {
-	v, err := updateVersion(q, core.UpdateObject{SetTags: true})
-	if err != nil {
-		return err
+func deleteObjectTagging(q *request) error { return setTags(q, nil) }
+
+func setTags(q *request, tags []core.Attr) error {
+	v, err := updateVersion(q, core.UpdateObject{SetTags: true, Tags: tags})
+	if err == nil {
+		q.setVersion(v)
 	}
-	q.setVersion(v)
-	return nil
+	return err
 }
 
 func getObjectTagging(q *request, x *xmldoc.Writer) error {

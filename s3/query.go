@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"orcas/s3/apierr"
 )
 
 // query is the query of a request, decoded once.
@@ -42,7 +44,7 @@ func (q *query) parse(raw string) error {
 }
 
 func unescape(s string) (string, error) {
-	if strings.IndexByte(s, '%') < 0 && strings.IndexByte(s, '+') < 0 {
+	if !strings.ContainsAny(s, "%+") {
 		return s, nil
 	}
 	return url.QueryUnescape(s)
@@ -89,8 +91,7 @@ func (q *query) int(name string, def int) (int, error) {
 	}
 	n, err := strconv.ParseInt(v, 10, 32)
 	if err != nil || n < 0 {
-		return 0, errInvalidArgument.Say("Provided "+name+" not an integer or within integer range").
-			With("ArgumentName", name).With("ArgumentValue", v)
+		return 0, apierr.Argument(name, v, "Provided "+name+" not an integer or within integer range")
 	}
 	return int(n), nil
 }
@@ -103,8 +104,7 @@ func (q *query) urlEncoded() (bool, error) {
 	case "url":
 		return true, nil
 	default:
-		return false, errInvalidArgument.Say("Invalid Encoding Method specified in Request").
-			With("ArgumentName", "encoding-type").With("ArgumentValue", v)
+		return false, apierr.Argument("encoding-type", v, "Invalid Encoding Method specified in Request")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"orcas/core"
+	"orcas/s3/apierr"
 	"orcas/s3/conditions"
 	"orcas/s3/sigv4"
 	"orcas/s3/xmldoc"
@@ -159,8 +160,7 @@ func (m *moveOperation) readToken() error {
 		bad = bad || token[i] < 33 || token[i] > 126
 	}
 	if bad {
-		return errInvalidArgument.Say("The client token must have at most 64 printable ASCII characters.").
-			With("ArgumentName", strings.ToLower(tokenName)).With("ArgumentValue", token)
+		return apierr.Argument(strings.ToLower(tokenName), token, "The client token must have at most 64 printable ASCII characters.")
 	}
 	asked := sha256.New()
 	for _, s := range []string{

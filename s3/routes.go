@@ -14,7 +14,7 @@ type route struct {
 	gate.Route
 	withoutBucket bool      // the bucket need not exist
 	writes        bool      // writes content to the key, or prepares to
-	conditions    condition // supported conditional headers
+	conditions    condition // supported conditional headers; if 0, a read supports cacheConditions
 	optional      optional  // supported headers that other operations refuse
 }
 
@@ -35,6 +35,9 @@ func allRoutes() []route {
 	all := slices.Concat(bucketRoutes(), objectRoutes(), documentRoutes())
 	for i := range all {
 		r := &all[i].Route
+		if reads := r.Method == http.MethodGet || r.Method == http.MethodHead; reads && all[i].conditions == 0 {
+			all[i].conditions = cacheConditions
+		}
 		r.Keys = append(slices.Clip(commonKeys), r.Keys...)
 		if r.Level == gate.Object && r.VersionAction != "" {
 			r.Keys = append(r.Keys, "s3:VersionId")
@@ -81,58 +84,55 @@ func bucketRoutes() []route {
 	)
 	return []route{
 		{Route: gate.Route{Name: "ListBuckets", Method: get, Level: service, Action: "s3:ListAllMyBuckets"},
-			withoutBucket: true, conditions: cacheConditions},
+			withoutBucket: true},
 
 		{Route: gate.Route{Name: "CreateBucket", Method: put, Level: bucket, Action: "s3:CreateBucket",
 			Keys: bucketKeys}, withoutBucket: true, optional: headerBucketLock},
-		{Route: gate.Route{Name: "HeadBucket", Method: head, Level: bucket, Action: "s3:ListBucket"},
-			conditions: cacheConditions},
+		{Route: gate.Route{Name: "HeadBucket", Method: head, Level: bucket, Action: "s3:ListBucket"}},
 		{Route: gate.Route{Name: "DeleteBucket", Method: del, Level: bucket, Action: "s3:DeleteBucket"}},
-		{Route: gate.Route{Name: "ListObjects", Method: get, Level: bucket, Action: "s3:ListBucket", Keys: listKeys},
-			conditions: cacheConditions},
+		{Route: gate.Route{Name: "ListObjects", Method: get, Level: bucket, Action: "s3:ListBucket", Keys: listKeys}},
 		{Route: gate.Route{Name: "ListObjectsV2", Method: get, Level: bucket, Sub: "list-type",
-			Action: "s3:ListBucket", Keys: listKeys}, conditions: cacheConditions},
+			Action: "s3:ListBucket", Keys: listKeys}},
 		{Route: gate.Route{Name: "DeleteObjects", Method: post, Level: bucket, Sub: "delete",
 			Action: "s3:DeleteObject", VersionAction: "s3:DeleteObjectVersion", Resource: object, Secondary: bypassing},
 			optional: headerBypass},
 		{Route: gate.Route{Name: "FindContent", Method: post, Level: bucket, Sub: instantSub,
 			Action: "s3:PutObject", Resource: object, Secondary: readWhole}},
 		{Route: gate.Route{Name: "ListMultipartUploads", Method: get, Level: bucket, Sub: "uploads",
-			Action: "s3:ListBucketMultipartUploads", Keys: listKeys}, conditions: cacheConditions},
+			Action: "s3:ListBucketMultipartUploads", Keys: listKeys}},
 		{Route: gate.Route{Name: "GetBucketLocation", Method: get, Level: bucket, Sub: "location",
-			Action: "s3:GetBucketLocation"}, conditions: cacheConditions},
+			Action: "s3:GetBucketLocation"}},
 		{Route: gate.Route{Name: "GetBucketLifecycleConfiguration", Method: get, Level: bucket, Sub: "lifecycle",
-			Action: "s3:GetLifecycleConfiguration"}, conditions: cacheConditions},
+			Action: "s3:GetLifecycleConfiguration"}},
 		{Route: gate.Route{Name: "PutBucketLifecycleConfiguration", Method: put, Level: bucket, Sub: "lifecycle",
 			Action: "s3:PutLifecycleConfiguration"}},
 		{Route: gate.Route{Name: "DeleteBucketLifecycle", Method: del, Level: bucket, Sub: "lifecycle",
 			Action: "s3:PutLifecycleConfiguration"}},
 		{Route: gate.Route{Name: "GetBucketVersioning", Method: get, Level: bucket, Sub: "versioning",
-			Action: "s3:GetBucketVersioning"}, conditions: cacheConditions},
+			Action: "s3:GetBucketVersioning"}},
 		{Route: gate.Route{Name: "PutBucketVersioning", Method: put, Level: bucket, Sub: "versioning",
 			Action: "s3:PutBucketVersioning"}},
 		{Route: gate.Route{Name: "ListObjectVersions", Method: get, Level: bucket, Sub: "versions",
-			Action: "s3:ListBucketVersions", Keys: listKeys}, conditions: cacheConditions},
+			Action: "s3:ListBucketVersions", Keys: listKeys}},
 		{Route: gate.Route{Name: "PutBucketEncryption", Method: put, Level: bucket, Sub: encryptionSub,
 			Action: "s3:PutEncryptionConfiguration"}},
 		{Route: gate.Route{Name: "GetBucketEncryption", Method: get, Level: bucket, Sub: encryptionSub,
-			Action: "s3:GetEncryptionConfiguration"}, conditions: cacheConditions},
+			Action: "s3:GetEncryptionConfiguration"}},
 		{Route: gate.Route{Name: "DeleteBucketEncryption", Method: del, Level: bucket, Sub: encryptionSub,
 			Action: "s3:PutEncryptionConfiguration"}},
 		{Route: gate.Route{Name: "PutBucketQuota", Method: put, Level: bucket, Sub: quotaSub,
 			Action: "s3:PutBucketQuota"}},
 		{Route: gate.Route{Name: "GetBucketQuota", Method: get, Level: bucket, Sub: quotaSub,
-			Action: "s3:GetBucketQuota"}, conditions: cacheConditions},
+			Action: "s3:GetBucketQuota"}},
 		{Route: gate.Route{Name: "DeleteBucketQuota", Method: del, Level: bucket, Sub: quotaSub,
 			Action: "s3:PutBucketQuota"}},
 		{Route: gate.Route{Name: "PutBucketAcl", Method: put, Level: bucket, Sub: "acl", Action: "s3:PutBucketAcl",
 			Keys: aclKeys}},
 		{Route: gate.Route{Name: "GetObjectLockConfiguration", Method: get, Level: bucket, Sub: "object-lock",
-			Action: "s3:GetBucketObjectLockConfiguration"}, conditions: cacheConditions},
+			Action: "s3:GetBucketObjectLockConfiguration"}},
 		{Route: gate.Route{Name: "PutObjectLockConfiguration", Method: put, Level: bucket, Sub: "object-lock",
 			Action: "s3:PutBucketObjectLockConfiguration"}},
-		{Route: gate.Route{Name: "GetBucketAcl", Method: get, Level: bucket, Sub: "acl", Action: "s3:GetBucketAcl"},
-			conditions: cacheConditions},
+		{Route: gate.Route{Name: "GetBucketAcl", Method: get, Level: bucket, Sub: "acl", Action: "s3:GetBucketAcl"}},
 	}
 }
 
@@ -166,23 +166,22 @@ func objectRoutes() []route {
 		{Route: gate.Route{Name: "PutObjectAcl", Method: put, Level: object, Sub: "acl",
 			Action: "s3:PutObjectAcl", VersionAction: "s3:PutObjectVersionAcl", Keys: aclKeys}},
 		{Route: gate.Route{Name: "GetObjectAttributes", Method: get, Level: object, Sub: "attributes",
-			Action: "s3:GetObjectAttributes", VersionAction: "s3:GetObjectVersionAttributes"},
-			conditions: cacheConditions},
+			Action: "s3:GetObjectAttributes", VersionAction: "s3:GetObjectVersionAttributes"}},
 		{Route: gate.Route{Name: "GetObjectAcl", Method: get, Level: object, Sub: "acl",
-			Action: "s3:GetObjectAcl", VersionAction: "s3:GetObjectVersionAcl"}, conditions: cacheConditions},
+			Action: "s3:GetObjectAcl", VersionAction: "s3:GetObjectVersionAcl"}},
 		{Route: gate.Route{Name: "GetObjectTagging", Method: get, Level: object, Sub: "tagging",
-			Action: "s3:GetObjectTagging", VersionAction: "s3:GetObjectVersionTagging"}, conditions: cacheConditions},
+			Action: "s3:GetObjectTagging", VersionAction: "s3:GetObjectVersionTagging"}},
 		{Route: gate.Route{Name: "PutObjectTagging", Method: put, Level: object, Sub: "tagging",
 			Action: "s3:PutObjectTagging", VersionAction: "s3:PutObjectVersionTagging"}},
 		{Route: gate.Route{Name: "DeleteObjectTagging", Method: del, Level: object, Sub: "tagging",
 			Action: "s3:DeleteObjectTagging", VersionAction: "s3:DeleteObjectVersionTagging"}},
 		{Route: gate.Route{Name: "GetObjectRetention", Method: get, Level: object, Sub: "retention",
-			Action: "s3:GetObjectRetention", VersionAction: "s3:GetObjectRetention"}, conditions: cacheConditions},
+			Action: "s3:GetObjectRetention", VersionAction: "s3:GetObjectRetention"}},
 		{Route: gate.Route{Name: "PutObjectRetention", Method: put, Level: object, Sub: "retention",
 			Action: "s3:PutObjectRetention", VersionAction: "s3:PutObjectRetention", Secondary: bypassing},
 			optional: headerBypass},
 		{Route: gate.Route{Name: "GetObjectLegalHold", Method: get, Level: object, Sub: "legal-hold",
-			Action: "s3:GetObjectLegalHold", VersionAction: "s3:GetObjectLegalHold"}, conditions: cacheConditions},
+			Action: "s3:GetObjectLegalHold", VersionAction: "s3:GetObjectLegalHold"}},
 		{Route: gate.Route{Name: "PutObjectLegalHold", Method: put, Level: object, Sub: "legal-hold",
 			Action: "s3:PutObjectLegalHold", VersionAction: "s3:PutObjectLegalHold"}},
 
@@ -194,7 +193,7 @@ func objectRoutes() []route {
 		{Route: gate.Route{Name: "UploadPartCopy", Method: put, Level: object, Sub: "uploadId", Header: copySourceName,
 			Action: "s3:PutObject", Secondary: readSource, Keys: copyKeys}, writes: true},
 		{Route: gate.Route{Name: "ListParts", Method: get, Level: object, Sub: "uploadId",
-			Action: "s3:ListMultipartUploadParts"}, conditions: cacheConditions},
+			Action: "s3:ListMultipartUploadParts"}},
 		{Route: gate.Route{Name: "CompleteMultipartUpload", Method: post, Level: object, Sub: "uploadId",
 			Action: "s3:PutObject", Keys: writeKeys}, writes: true, conditions: writeConditions},
 		{Route: gate.Route{Name: "AbortMultipartUpload", Method: del, Level: object, Sub: "uploadId",

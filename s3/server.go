@@ -120,29 +120,18 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		fs: o.FS, authorizer: o.Authorizer, apis: o.APIs, region: o.Region, anyRegion: o.AnyRegion, log: o.Logger,
-		now: o.Now, requestID: o.RequestID, routes: routes,
+		fs: o.FS, apis: o.APIs, region: o.Region, anyRegion: o.AnyRegion, now: o.Now, requestID: o.RequestID, routes: routes,
+		authorizer: cmp.Or[auth.Authorizer](o.Authorizer, auth.Owners{}), log: cmp.Or(o.Logger, slog.Default()),
+		rateWindow: cmp.Or(max(o.RateWindow, 0), defaultRateWindow), alive: cmp.Or(max(o.KeepAlive, 0), defaultKeepAlive),
 		hostID: randomID() + randomID(), customerKeysOverHTTP: o.CustomerKeysOverHTTP, escapingKeys: o.EscapingKeys,
 		documents: sync.Pool{New: func() any { return new(xmldoc.Writer) }},
 		events:    sync.Pool{New: func() any { return new(gate.Event) }},
-	}
-	if s.authorizer == nil {
-		s.authorizer = auth.Owners{}
-	}
-	if s.log == nil {
-		s.log = slog.Default()
 	}
 	if s.live = o.Live; s.live == nil {
 		s.live = live.New(live.Settings{
 			MaxInFlight: int64(cmp.Or(max(o.MaxInFlight, 0), defaultMaxInFlight)),
 			BodyTimeout: cmp.Or(o.BodyTimeout, defaultBodyTimeout), MinRate: o.MinRate,
 		})
-	}
-	if s.rateWindow = o.RateWindow; s.rateWindow <= 0 {
-		s.rateWindow = defaultRateWindow
-	}
-	if s.alive = o.KeepAlive; s.alive <= 0 {
-		s.alive = defaultKeepAlive
 	}
 	if s.now == nil {
 		s.now = time.Now

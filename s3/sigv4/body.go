@@ -8,6 +8,7 @@ import (
 	"hash"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -300,15 +301,6 @@ func (b *Body) readTrailers() error {
 
 // expects reports whether a trailer has been announced but not yet received.
 func (b *Body) expects(name string) bool {
-	for _, t := range b.trailers {
-		if t[0] == name {
-			return false
-		}
-	}
-	for _, a := range b.announced {
-		if a == name {
-			return true
-		}
-	}
-	return false
+	received := slices.ContainsFunc(b.trailers, func(t [2]string) bool { return t[0] == name })
+	return !received && slices.Contains(b.announced, name)
 }

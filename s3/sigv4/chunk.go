@@ -3,6 +3,7 @@ package sigv4
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
@@ -78,9 +79,7 @@ func (p *decoderPool) get(source io.Reader, a *Auth) *decoder {
 	d.in.Reset(source)
 	d.hash.Reset()
 	d.signed, d.left, d.size, d.number = a.Mode.signed(), 0, 0, 0
-	if d.least = p.least; d.least == 0 {
-		d.least = defaultMinChunk
-	}
+	d.least = cmp.Or(p.least, defaultMinChunk)
 	d.key, d.last, d.date, d.scope = a.key, a.seed, a.date, a.scope
 	return d
 }

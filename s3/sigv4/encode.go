@@ -1,6 +1,7 @@
 package sigv4
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"hash"
@@ -33,9 +34,7 @@ type Chunked struct {
 // and the headers, and prepends aws-chunked to the Content-Encoding of r. Reading the body fails if the content or the
 // value of a trailer does not have the length in c.
 func (s *Signer) SignChunked(r *http.Request, content io.Reader, c Chunked, t time.Time) {
-	if c.ChunkSize == 0 {
-		c.ChunkSize = DefaultChunkSize
-	}
+	c.ChunkSize = cmp.Or(c.ChunkSize, DefaultChunkSize)
 	coding := "aws-chunked"
 	if other := r.Header.Get("Content-Encoding"); other != "" {
 		coding += "," + other

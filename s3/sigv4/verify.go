@@ -2,6 +2,7 @@ package sigv4
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -120,10 +121,7 @@ func (v *Verifier) Verify(r *http.Request) (*Auth, error) {
 
 // service returns the service that requests are signed for.
 func (v *Verifier) service() string {
-	if v.Service == "" {
-		return serviceS3
-	}
-	return v.Service
+	return cmp.Or(v.Service, serviceS3)
 }
 
 // anonymous returns the Auth of a request without credentials.
@@ -378,12 +376,9 @@ func (v *Verifier) checkTime(a *Auth, h http.Header, c *claim) error {
 		return c.malformed("Invalid credential date " + strconv.Quote(c.day) + ". This date is not the same as X-Amz-Date: " +
 			strconv.Quote(a.date[:8]) + ".")
 	}
-	now, skew := time.Now(), v.Skew
+	now, skew := time.Now(), cmp.Or(v.Skew, DefaultSkew)
 	if v.Now != nil {
 		now = v.Now()
-	}
-	if skew == 0 {
-		skew = DefaultSkew
 	}
 	if c.presigned {
 		return a.checkExpiry(c.expires, now, skew)
@@ -435,15 +430,9 @@ func (a *Auth) checkPayload(h http.Header, c *claim) error {
 		if c.payload != "" && payload != "" && c.payload != payload {
 			return newError(InvalidArgument, "x-amz-content-sha256 differs between the header and the query.")
 		}
-		if payload == "" {
-			payload = c.payload
-		}
-		missing = "UNSIGNED-PAYLOAD"
+		payload, missing = cmp.Or(payload, c.payload), "UNSIGNED-PAYLOAD"
 	}
-	c.payload = payload
-	if c.payload == "" {
-		c.payload = missing
-	}
+	c.payload = cmp.Or(payload, missing)
 	return a.setPayload(payload, missing)
 }
 
@@ -467,10 +456,7 @@ func (a *Auth) readPayload(r *http.Request, c *claim) error {
 
 // setPayload sets Mode and SHA256 from the value of x-amz-content-sha256, or from missing if the value is "".
 func (a *Auth) setPayload(value, missing string) error {
-	if value == "" {
-		value = missing
-	}
-	if value == "" {
+	if value = cmp.Or(value, missing); value == "" {
 		return newError(InvalidRequest, "Missing required header for this request: x-amz-content-sha256")
 	}
 	if len(value) == 2*len(a.SHA256) {
