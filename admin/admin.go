@@ -21,6 +21,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,9 +72,7 @@ type handler func(*http.Request) (any, error)
 func New(o Options) (*Handler, error) { return newHandler(o, Routes()) }
 
 func newHandler(o Options, rows []*gate.Route) (*Handler, error) {
-	if o.Authorizer == nil {
-		o.Authorizer = auth.Owners{}
-	}
+	o.Authorizer = cmp.Or[auth.Authorizer](o.Authorizer, auth.Owners{})
 	if o.Now == nil {
 		o.Now = time.Now
 	}

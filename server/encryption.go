@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -55,9 +56,5 @@ func (s *Server) checkKeys(ctx context.Context) error {
 	if !core.Is(err, core.NoKey) {
 		return err
 	}
-	from := s.config.Settings.keysFrom
-	if from == "" {
-		from = keyFileVariable + " or " + keyVariable
-	}
-	return fmt.Errorf("%s: %w", from, err)
+	return fmt.Errorf("%s: %w", cmp.Or(s.config.Settings.keysFrom, keyFileVariable+" or "+keyVariable), err)
 }

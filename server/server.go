@@ -15,6 +15,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,12 +29,9 @@ import (
 	"syscall"
 	"time"
 
-	"orcas/admin"
-	"orcas/auth"
 	"orcas/batch"
 	"orcas/content"
 	"orcas/core"
-	"orcas/gate"
 	"orcas/internal/durable"
 	"orcas/internal/live"
 	"orcas/internal/mutant"
@@ -42,7 +40,6 @@ import (
 	"orcas/reclaim"
 	"orcas/s3"
 	"orcas/s3/heads"
-	"orcas/s3/sigv4"
 	"orcas/scrub"
 	"orcas/vfs"
 )
@@ -129,12 +126,7 @@ type Server struct {
 
 // Open opens everything and binds the address. If it fails, it releases what it has opened.
 func Open(ctx context.Context, config Config) (_ *Server, err error) {
-	if config.Log == nil {
-		config.Log = io.Discard
-	}
-	if config.Banner == nil {
-		config.Banner = io.Discard
-	}
+	config.Log, config.Banner = cmp.Or(config.Log, io.Discard), cmp.Or(config.Banner, io.Discard)
 	s := &Server{config: config, logBuffer: newLogBuffer(config.Log)}
 	s.life, s.end = context.WithCancel(context.Background())
 	mode, format := config.logging()
@@ -332,102 +324,6 @@ func (r Reserve) of(total int64) int64 {
 	return min(max(int64(float64(total)*r.Percent/100), r.Bytes), total/2)
 }
 
-// serveHTTP sets up the HTTP server for S3 and for health checks.
-func (s *Server) serveHTTP() error {
-	set := &s.config.Settings
-	root := s.credentials
-	system := &health{version: Version(), durability: set.Durability, state: s.state, comparing: s.comparing}
-	if set.Durability == Relaxed {
-		system.lag = s.lag
-	}
-	if s.adminListen != nil {
-		if err := s.serveAdmin(system); err != nil {
-			return err
-		}
-	}
-	var observers []gate.Observer
-	if s.tally != nil {
-		observers = append(observers, s.tally)
-	}
-	handler, err := s3.New(s3.Options{
-		FS:        s.fs,
-		Lookup:    rootLookup(root),
-		Region:    set.Region,
-		Domains:   set.Domains,
-		APIs:      []gate.API{{Name: "health", Path: "/-/*", Handler: system}},
-		Observers: observers,
-		Logger:    s.log,
-		AccessLog: s.accessLog(),
-		Live:      s.live,
-		Now:       s.config.Now,
-
-		CustomerKeysOverHTTP: set.SSECOverHTTP,
-		EscapingKeys:         set.EscapingKeys,
-	})
-	if err != nil {
-		return err
-	}
-	s.http = &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			s.handlers.Add(1)
-			defer s.handlers.Done()
-			handler.ServeHTTP(w, r)
-		}),
-		ReadHeaderTimeout: readHeaderTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelInfo),
-	}
-	s.listener.install(s.http, http.HandlerFunc(handler.Busy))
-	s.refuseHead = handler.RefuseHead
-	heads.Watch(s.http)
-	return s.configureTLS()
-}
-
-// serveAdmin sets up the HTTP server of the admin listener, for the admin API and for health checks.
-func (s *Server) serveAdmin(health http.Handler) error {
-	verifier := &sigv4.Verifier{Region: s.config.Settings.Region, AnyRegion: true, Now: s.config.Now}
-	handler, err := admin.New(admin.Options{
-		Scheme: gate.SigV4(verifier, rootLookup(s.credentials)), Account: rootAccount, Logger: s.log, Now: s.config.Now,
-		APIs: []gate.API{{Name: "health", Path: "/-/health/*", Handler: health}},
-		Store: admin.Store{
-			DataDir: s.config.Data, SmallFiles: []string{CredentialsFile}, Meta: s.meta, Blocks: s.blocks, Writer: s.writer, FS: s.fs, Reclaimer: s.reclaimer,
-			Scrubber: s.scrubber, Lifecycle: s.lifecycle, Rotator: s.rotator, Compare: s.compare, Logger: s.log,
-			Now: s.config.Now, Go: func(work func(context.Context)) { s.background.Go(func() { work(s.life) }) },
-		},
-	})
-	if err != nil {
-		return err
-	}
-	s.admin = &http.Server{
-		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-	}
-	s.adminListen.install(s.admin, http.HandlerFunc(admin.Busy))
-	return nil
-}
-
-// rootLookup returns a Lookup that knows only the root access key.
-func rootLookup(root Credentials) gate.Lookup {
-	cred := gate.Credential{
-		SecretKey: root.SecretKey, Principal: &auth.Principal{Account: rootAccount, ARN: auth.RootARN(rootAccount)},
-	}
-	return func(_ context.Context, accessKey string) (gate.Credential, error) {
-		if accessKey != root.AccessKey {
-			return gate.Credential{}, nil
-		}
-		return cred, nil
-	}
-}
-
-// accessLog returns the writer to which package s3 itself writes access lines, in JSON. If it is nil, they go through
-// the logger, which filters them.
-func (s *Server) accessLog() io.Writer {
-	if mode, format := s.config.logging(); mode == LogRequests && format == LogJSON {
-		return s.logBuffer
-	}
-	return nil
-}
-
 // state returns the state of the server in one word: ready; degraded if stored blocks are missing; readonly if the
 // metadata has failed, or if so many blocks are missing that nothing should be written; stopping.
 func (s *Server) state() string {
@@ -448,39 +344,6 @@ func (s *Server) comparing() bool {
 	return pending
 }
 
-// configureTLS sets up HTTPS and HTTP/2 if the configuration asks for them.
-func (s *Server) configureTLS() error {
-	if s.config.SelfSigned {
-		host, _, err := net.SplitHostPort(s.config.Address)
-		if err != nil {
-			return err
-		}
-		names := localNames(host, s.config.Settings.Domains)
-		s.config.TLSCert, s.config.TLSKey, err = selfSigned(s.config.Data, names, time.Now())
-		if err != nil {
-			return fmt.Errorf("self-signed certificate: %w", err)
-		}
-	}
-	if s.config.TLSCert == "" {
-		return nil
-	}
-	certificate, err := newCertificate(s.config.TLSCert, s.config.TLSKey, s.log)
-	if err != nil {
-		return err
-	}
-	s.http.TLSConfig = certificate.config()
-	s.http.HTTP2 = &http.HTTP2Config{
-		MaxConcurrentStreams:          128,
-		MaxReadFrameSize:              64 << 10,
-		MaxReceiveBufferPerConnection: 4 << 20,
-		MaxReceiveBufferPerStream:     1 << 20,
-		SendPingTimeout:               30 * time.Second,
-		PingTimeout:                   15 * time.Second,
-		WriteByteTimeout:              bodyTimeout,
-	}
-	return nil
-}
-
 // makeBuckets creates the buckets of ORCAS_BUCKETS that do not exist.
 func (s *Server) makeBuckets(ctx context.Context) error {
 	for _, name := range s.config.Settings.Buckets {
@@ -494,28 +357,6 @@ func (s *Server) makeBuckets(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// Endpoint returns the URL that clients use.
-func (s *Server) Endpoint() string {
-	scheme := "http"
-	if s.config.TLSCert != "" || s.config.SelfSigned {
-		scheme = "https"
-	}
-	addr := s.listener.Addr().(*net.TCPAddr)
-	host := addr.IP.String()
-	if addr.IP.IsUnspecified() {
-		host = "localhost"
-	}
-	return scheme + "://" + net.JoinHostPort(host, fmt.Sprint(addr.Port))
-}
-
-// AdminAddress returns the address of the admin listener, or "" if there is none.
-func (s *Server) AdminAddress() string {
-	if s.adminListen == nil {
-		return ""
-	}
-	return s.adminListen.Addr().String()
 }
 
 // Credentials returns the root credentials.
@@ -575,20 +416,16 @@ func (s *Server) Close() error {
 
 func (s *Server) close() error {
 	var errs []error
-	if s.admin != nil {
-		errs = append(errs, s.admin.Close())
-	}
-	if s.http != nil {
-		errs = append(errs, s.http.Close())
-	}
-	if s.adminListen != nil {
-		if err := s.adminListen.Close(); !errors.Is(err, net.ErrClosed) {
-			errs = append(errs, err)
+	for _, server := range []*http.Server{s.admin, s.http} {
+		if server != nil {
+			errs = append(errs, server.Close())
 		}
 	}
-	if s.listener != nil {
-		if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
-			errs = append(errs, err)
+	for _, l := range []*limitListener{s.adminListen, s.listener} {
+		if l != nil {
+			if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+				errs = append(errs, err)
+			}
 		}
 	}
 	s.waitForHandlers()

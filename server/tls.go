@@ -16,6 +16,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -145,30 +146,15 @@ func covers(certFile, keyFile string, names []string, now time.Time) (bool, erro
 	if err != nil || pair.Leaf == nil || now.Add(renewBefore).After(pair.Leaf.NotAfter) {
 		return false, nil
 	}
-	for _, name := range names {
-		if !hasName(pair.Leaf, name) {
-			return false, nil
-		}
-	}
-	return true, nil
+	return !slices.ContainsFunc(names, func(name string) bool { return !hasName(pair.Leaf, name) }), nil
 }
 
 // hasName compares names literally: a wildcard matches only itself.
 func hasName(leaf *x509.Certificate, name string) bool {
 	if ip := net.ParseIP(name); ip != nil {
-		for _, have := range leaf.IPAddresses {
-			if have.Equal(ip) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(leaf.IPAddresses, ip.Equal)
 	}
-	for _, have := range leaf.DNSNames {
-		if have == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(leaf.DNSNames, name)
 }
 
 func makeCertificate(names []string, now time.Time) (certPEM, keyPEM []byte, err error) {
@@ -214,12 +200,9 @@ func makeCertificate(names []string, now time.Time) (certPEM, keyPEM []byte, err
 func localNames(host string, domains []string) []string {
 	names := []string{"localhost", "127.0.0.1", "::1"}
 	add := func(name string) {
-		for _, have := range names {
-			if have == name {
-				return
-			}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
 		}
-		names = append(names, name)
 	}
 	if name, err := os.Hostname(); err == nil && isHostName(name) {
 		add(name)

@@ -1,0 +1,169 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"orcas/admin"
+	"orcas/auth"
+	"orcas/gate"
+	"orcas/s3"
+	"orcas/s3/heads"
+	"orcas/s3/sigv4"
+)
+
+// serveHTTP sets up the HTTP server for S3 and for health checks.
+func (s *Server) serveHTTP() error {
+	set := &s.config.Settings
+	root := s.credentials
+	system := &health{version: Version(), durability: set.Durability, state: s.state, comparing: s.comparing}
+	if set.Durability == Relaxed {
+		system.lag = s.lag
+	}
+	if s.adminListen != nil {
+		if err := s.serveAdmin(system); err != nil {
+			return err
+		}
+	}
+	var observers []gate.Observer
+	if s.tally != nil {
+		observers = append(observers, s.tally)
+	}
+	handler, err := s3.New(s3.Options{
+		FS:        s.fs,
+		Lookup:    rootLookup(root),
+		Region:    set.Region,
+		Domains:   set.Domains,
+		APIs:      []gate.API{{Name: "health", Path: "/-/*", Handler: system}},
+		Observers: observers,
+		Logger:    s.log,
+		AccessLog: s.accessLog(),
+		Live:      s.live,
+		Now:       s.config.Now,
+
+		CustomerKeysOverHTTP: set.SSECOverHTTP,
+		EscapingKeys:         set.EscapingKeys,
+	})
+	if err != nil {
+		return err
+	}
+	s.http = &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.handlers.Add(1)
+			defer s.handlers.Done()
+			handler.ServeHTTP(w, r)
+		}),
+		ReadHeaderTimeout: readHeaderTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelInfo),
+	}
+	s.listener.install(s.http, http.HandlerFunc(handler.Busy))
+	s.refuseHead = handler.RefuseHead
+	heads.Watch(s.http)
+	return s.configureTLS()
+}
+
+// serveAdmin sets up the HTTP server of the admin listener, for the admin API and for health checks.
+func (s *Server) serveAdmin(health http.Handler) error {
+	verifier := &sigv4.Verifier{Region: s.config.Settings.Region, AnyRegion: true, Now: s.config.Now}
+	handler, err := admin.New(admin.Options{
+		Scheme: gate.SigV4(verifier, rootLookup(s.credentials)), Account: rootAccount, Logger: s.log, Now: s.config.Now,
+		APIs: []gate.API{{Name: "health", Path: "/-/health/*", Handler: health}},
+		Store: admin.Store{
+			DataDir: s.config.Data, SmallFiles: []string{CredentialsFile}, Meta: s.meta, Blocks: s.blocks, Writer: s.writer, FS: s.fs, Reclaimer: s.reclaimer,
+			Scrubber: s.scrubber, Lifecycle: s.lifecycle, Rotator: s.rotator, Compare: s.compare, Logger: s.log,
+			Now: s.config.Now, Go: func(work func(context.Context)) { s.background.Go(func() { work(s.life) }) },
+		},
+	})
+	if err != nil {
+		return err
+	}
+	s.admin = &http.Server{
+		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+	}
+	s.adminListen.install(s.admin, http.HandlerFunc(admin.Busy))
+	return nil
+}
+
+// rootLookup returns a Lookup that knows only the root access key.
+func rootLookup(root Credentials) gate.Lookup {
+	cred := gate.Credential{
+		SecretKey: root.SecretKey, Principal: &auth.Principal{Account: rootAccount, ARN: auth.RootARN(rootAccount)},
+	}
+	return func(_ context.Context, accessKey string) (gate.Credential, error) {
+		if accessKey != root.AccessKey {
+			return gate.Credential{}, nil
+		}
+		return cred, nil
+	}
+}
+
+// accessLog returns the writer to which package s3 itself writes access lines, in JSON. If it is nil, they go through
+// the logger, which filters them.
+func (s *Server) accessLog() io.Writer {
+	if mode, format := s.config.logging(); mode == LogRequests && format == LogJSON {
+		return s.logBuffer
+	}
+	return nil
+}
+
+// configureTLS sets up HTTPS and HTTP/2 if the configuration asks for them.
+func (s *Server) configureTLS() error {
+	if s.config.SelfSigned {
+		host, _, err := net.SplitHostPort(s.config.Address)
+		if err != nil {
+			return err
+		}
+		names := localNames(host, s.config.Settings.Domains)
+		s.config.TLSCert, s.config.TLSKey, err = selfSigned(s.config.Data, names, time.Now())
+		if err != nil {
+			return fmt.Errorf("self-signed certificate: %w", err)
+		}
+	}
+	if s.config.TLSCert == "" {
+		return nil
+	}
+	certificate, err := newCertificate(s.config.TLSCert, s.config.TLSKey, s.log)
+	if err != nil {
+		return err
+	}
+	s.http.TLSConfig = certificate.config()
+	s.http.HTTP2 = &http.HTTP2Config{
+		MaxConcurrentStreams:          128,
+		MaxReadFrameSize:              64 << 10,
+		MaxReceiveBufferPerConnection: 4 << 20,
+		MaxReceiveBufferPerStream:     1 << 20,
+		SendPingTimeout:               30 * time.Second,
+		PingTimeout:                   15 * time.Second,
+		WriteByteTimeout:              bodyTimeout,
+	}
+	return nil
+}
+
+// Endpoint returns the URL that clients use.
+func (s *Server) Endpoint() string {
+	scheme := "http"
+	if s.config.TLSCert != "" || s.config.SelfSigned {
+		scheme = "https"
+	}
+	addr := s.listener.Addr().(*net.TCPAddr)
+	host := addr.IP.String()
+	if addr.IP.IsUnspecified() {
+		host = "localhost"
+	}
+	return scheme + "://" + net.JoinHostPort(host, fmt.Sprint(addr.Port))
+}
+
+// AdminAddress returns the address of the admin listener, or "" if there is none.
+func (s *Server) AdminAddress() string {
+	if s.adminListen == nil {
+		return ""
+	}
+	return s.adminListen.Addr().String()
+}
