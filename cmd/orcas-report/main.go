@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -85,10 +86,7 @@ func (c *command) write(stdout io.Writer) error {
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {
 		return err
 	}
-	markdown := c.Markdown
-	if markdown == "" {
-		markdown = filepath.Join(c.Out, "report.md")
-	}
+	markdown := cmp.Or(c.Markdown, filepath.Join(c.Out, "report.md"))
 	plotDir, err := filepath.Rel(filepath.Dir(markdown), c.Out)
 	if err != nil {
 		return err
