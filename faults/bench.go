@@ -84,8 +84,8 @@ func Term(_ context.Context, b *Bench, l *Load) []Violation {
 // Power is a drive whose power can be cut.
 type Power interface {
 	Cut() error                        // cuts the power: later writes are lost
-	Restore(ctx context.Context) error // brings back what survived the cut; no file may be open
-	Lost() string                      // describes what the last cut lost
+	Restore(ctx context.Context) error // restores the data that survived the cut; no file may be open
+	Lost() string                      // describes the losses of the last cut
 }
 
 // PowerCut returns a Down that cuts the power of the drive with the server's data.

@@ -187,7 +187,7 @@ func (v *Volatile) settle() error {
 	return nil
 }
 
-// Lost describes what the last cut lost.
+// Lost describes the losses of the last cut.
 func (v *Volatile) Lost() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -92,7 +92,7 @@ func (k *checker) failed(what string, a *response) bool {
 	return text != ""
 }
 
-// check reads everything and returns what is wrong.
+// check reads everything and returns the differences from the model.
 func (k *checker) check() []string {
 	k.found = map[string]*faults.Value{}
 	for _, key := range slices.Sorted(maps.Keys(k.m.objects)) {

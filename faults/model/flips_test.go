@@ -127,7 +127,7 @@ func plainAndSealed(t *testing.T, flips func(t *testing.T, how string, env ...st
 
 var errRefused = errors.New("refused to start")
 
-// end closes what start started and removes it.
+// end closes the machine that start started, and removes its files.
 func (r *script) end() error { return errors.Join(r.m.close(), os.RemoveAll(r.m.root)) }
 
 // files returns the files of the fixture whose names end with ext, and their sizes.
