@@ -13,8 +13,8 @@ import (
 	"orcas/gate"
 )
 
-// The line that is written by hand says what the logger would say.
-func TestAccessLineIsTheLoggers(t *testing.T) {
+// The line that appendAccess writes is equal to the line of the logger.
+func TestAccessLineMatchesLogger(t *testing.T) {
 	start := time.Date(2026, 11, 21, 3, 4, 5, 678_000_000, time.UTC)
 	for _, key := range []string{"plain/key.txt", `"quoted\`, "new\nline\x00\x1b[31m\x7f", "ключ 钥匙 🔑", "bad \xff\xfe utf-8", "<&>\u2028", ""} {
 		for _, cause := range []error{nil, errors.New("because\n" + key)} {
@@ -30,14 +30,14 @@ func TestAccessLineIsTheLoggers(t *testing.T) {
 			got, want := fieldsOf(t, byHand.Bytes()), fieldsOf(t, byLogger.Bytes())
 			require.Equal(t, "2026-11-21T03:04:05.679234Z", got["time"])
 			delete(got, "time")
-			delete(want, "time") // slog has a clock of its own
+			delete(want, "time") // slog uses the real clock
 			require.Equal(t, want, got)
 		}
 	}
 }
 
-// What is the server's fault goes through the logger.
-func TestFaultsGoThroughTheLogger(t *testing.T) {
+// Requests that fail because of the server are logged through the logger.
+func TestServerFailuresUseLogger(t *testing.T) {
 	var byHand, byLogger bytes.Buffer
 	l := newAccessLog(slog.New(slog.NewJSONHandler(&byLogger, nil)), &byHand)
 	l.Observe(t.Context(), &gate.Event{Status: 500, Fault: true, Cause: errors.New("x")})

@@ -14,8 +14,8 @@ import (
 	"orcas/internal/checksum"
 )
 
-// append sends a PUT that appends.
-func (w *world) append(path string, offset int, body string, headers ...string) *answer {
+// append sends a PUT that appends body at offset.
+func (w *world) append(path string, offset int, body string, headers ...string) *response {
 	w.t.Helper()
 	return w.do("PUT", path, []byte(body), append(headers, "X-Amz-Write-Offset-Bytes", fmt.Sprint(offset))...)
 }
@@ -147,21 +147,22 @@ func TestTooManyAppends(t *testing.T) {
 	require.Equal(t, "01", w.content("/bucket/log"))
 }
 
-// TestRacingAppends lets many append at one place: one of them does, the others see another size.
+// TestRacingAppends sends several appends with the same offset concurrently: one succeeds, and the others fail because
+// the size has changed.
 func TestRacingAppends(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
 	for _, size := range []int{10, 70_000} {
 		whole := ""
 		for range 5 {
-			answers := make([]*answer, 6)
+			responses := make([]*response, 6)
 			var wg sync.WaitGroup
-			for i := range answers {
-				wg.Go(func() { answers[i] = w.append("/bucket/log", len(whole), strings.Repeat(fmt.Sprint(i), size)) })
+			for i := range responses {
+				wg.Go(func() { responses[i] = w.append("/bucket/log", len(whole), strings.Repeat(fmt.Sprint(i), size)) })
 			}
 			wg.Wait()
 			won := -1
-			for i, a := range answers {
+			for i, a := range responses {
 				if a.status == http.StatusOK {
 					require.Negative(t, won)
 					won = i

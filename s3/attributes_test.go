@@ -10,7 +10,7 @@ import (
 	"orcas/internal/checksum"
 )
 
-// sums are the elements of a document that nothing else names.
+// sums holds the elements of a document that have no field of their own.
 type sums struct {
 	Elements []struct {
 		XMLName xml.Name
@@ -51,8 +51,8 @@ func (w *world) attributes(key, names string, headers ...string) (got attributes
 	return got
 }
 
-// says demands the message of an error.
-func (a *answer) says(message string) *answer {
+// hasMessage checks the message of an error.
+func (a *response) hasMessage(message string) *response {
 	a.t.Helper()
 	var e struct{ Message string }
 	require.NoError(a.t, xml.Unmarshal(a.body, &e))
@@ -77,11 +77,11 @@ func TestObjectAttributes(t *testing.T) {
 	require.Equal(t, int64(0), *got.ObjectSize)
 	require.Equal(t, "STANDARD", got.StorageClass)
 
-	ask := func(key string, headers ...string) *answer { return w.do("GET", key, nil, headers...) }
+	ask := func(key string, headers ...string) *response { return w.do("GET", key, nil, headers...) }
 	ask("/bucket/key?attributes").is(400, "InvalidRequest").
-		says("The x-amz-object-attributes header specifying the attributes to be retrieved is either missing or empty")
+		hasMessage("The x-amz-object-attributes header specifying the attributes to be retrieved is either missing or empty")
 	ask("/bucket/key?attributes", "X-Amz-Object-Attributes", " , ").is(400, "InvalidRequest")
-	a := ask("/bucket/key?attributes", "X-Amz-Object-Attributes", "ETag,etag").is(400, "InvalidArgument").says("Invalid attribute name specified.")
+	a := ask("/bucket/key?attributes", "X-Amz-Object-Attributes", "ETag,etag").is(400, "InvalidArgument").hasMessage("Invalid attribute name specified.")
 	require.Contains(t, string(a.body), "<ArgumentName>x-amz-object-attributes</ArgumentName><ArgumentValue>etag</ArgumentValue>")
 	ask("/bucket/none?attributes", "X-Amz-Object-Attributes", "ETag").is(404, "NoSuchKey")
 	ask("/none/key?attributes", "X-Amz-Object-Attributes", "ETag").is(404, "NoSuchBucket")
@@ -92,13 +92,13 @@ func TestObjectAttributes(t *testing.T) {
 	w.do("PUT", "/bucket/key?attributes", nil).is(501, "NotImplemented")
 }
 
-// TestObjectAttributesUnderCustomerKey: who does not have the key learns nothing of the content.
+// The attributes of an object that is encrypted with a customer key are not readable without the key.
 func TestObjectAttributesUnderCustomerKey(t *testing.T) {
 	w := newWorld(t, setup{start: overTLS})
 	w.bucket("bucket")
 	w.put("/bucket/key", "content", customerKey(sse, 'K')...)
 	w.put("/bucket/plain", "content")
-	ask := func(key string, headers ...string) *answer {
+	ask := func(key string, headers ...string) *response {
 		return w.do("GET", key+"?attributes", nil, append(headers, "X-Amz-Object-Attributes", "ObjectSize")...)
 	}
 	ask("/bucket/key").is(400, "InvalidRequest")
@@ -133,7 +133,7 @@ func TestPartsPages(t *testing.T) {
 	source := random(1, 5<<20)
 	w.do("PUT", "/bucket/source", source).is(200, "")
 	up := w.begin("/bucket/key")
-	const count = 530 // its index has two entries
+	const count = 530 // so that the index has two entries
 	var refs []any
 	for i := 1; i <= count; i++ {
 		w.do("PUT", up.path(2*i), nil, "X-Amz-Copy-Source", "/bucket/source").is(200, "")
@@ -190,7 +190,7 @@ func TestPartsPages(t *testing.T) {
 		require.Equal(t, count, seen)
 	}
 	for _, h := range [][2]string{{"X-Amz-Max-Parts", "many"}, {"X-Amz-Max-Parts", "-1"}, {"X-Amz-Part-Number-Marker", "x"}} {
-		require.Len(t, w.attributes("/bucket/key", "ObjectParts", h[0], h[1]).ObjectParts.Part, count, "S3 passes over nonsense here")
+		require.Len(t, w.attributes("/bucket/key", "ObjectParts", h[0], h[1]).ObjectParts.Part, count, "S3 ignores invalid numbers in these headers")
 	}
 	empty := w.attributes("/bucket/key", "ObjectParts", "X-Amz-Part-Number-Marker", "9999").ObjectParts
 	require.Empty(t, empty.Part)
@@ -199,7 +199,7 @@ func TestPartsPages(t *testing.T) {
 	require.Empty(t, empty.Part)
 	require.False(t, empty.IsTruncated)
 
-	// What partNumber of GET and HEAD refuses.
+	// Invalid values of partNumber in GET and HEAD.
 	for _, n := range []string{"0", "10001", "x", "-1", ""} {
 		w.do("GET", "/bucket/key?partNumber="+n, nil).is(400, "InvalidArgument")
 	}
@@ -207,6 +207,6 @@ func TestPartsPages(t *testing.T) {
 	w.do("HEAD", fmt.Sprintf("/bucket/key?partNumber=%d", count+1), nil).is(416, "")
 	w.do("GET", "/bucket/source?partNumber=2", nil).is(416, "InvalidPartNumber")
 	w.do("GET", "/bucket/key?partNumber=1", nil, "Range", "bytes=0-1").is(400, "InvalidRequest").
-		says("Cannot specify both Range header and partNumber query parameter")
+		hasMessage("Cannot specify both Range header and partNumber query parameter")
 	w.do("GET", "/bucket/source?partNumber=1", nil).is(206, "")
 }

@@ -20,27 +20,27 @@ import (
 	"orcas/s3/sigv4"
 )
 
-// question is what an authorizer was asked.
-type question struct {
+// authCall is a call of an authorizer.
+type authCall struct {
 	action   auth.Action
 	resource auth.Resource
 }
 
-// judge is an authorizer that remembers what it was asked, and allows it unless refuse says otherwise.
+// judge is an authorizer that records its calls, and allows everything unless refuse returns an error.
 type judge struct {
 	mu      sync.Mutex
-	asked   []question
-	refuse  func(n int, q question) error // n counts from 0 since the last reset; nil: refuses nothing
-	present func(key string, ok bool)     // is told which of keys have a value
+	calls   []authCall
+	refuse  func(n int, q authCall) error // n is the number of calls since the last reset; nil allows everything
+	present func(key string, ok bool)     // called for each of keys; ok reports whether the request has a value
 	keys    []string
 }
 
 func (j *judge) Authorize(_ context.Context, _ *auth.Principal, a auth.Action, r auth.Resource, f auth.Facts) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	q := question{a, r}
-	n := len(j.asked)
-	j.asked = append(j.asked, q)
+	q := authCall{a, r}
+	n := len(j.calls)
+	j.calls = append(j.calls, q)
 	for _, key := range j.keys {
 		_, ok := f.Fact(key)
 		j.present(key, ok)
@@ -51,13 +51,13 @@ func (j *judge) Authorize(_ context.Context, _ *auth.Principal, a auth.Action, r
 	return nil
 }
 
-// reset forgets what was asked, and returns it.
-func (j *judge) reset() []question {
+// reset returns the calls since the last reset.
+func (j *judge) reset() []authCall {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	asked := j.asked
-	j.asked = nil
-	return asked
+	calls := j.calls
+	j.calls = nil
+	return calls
 }
 
 func judged(j *judge) setup { return setup{options: func(o *s3.Options) { o.Authorizer = j }} }
@@ -79,10 +79,10 @@ func target(r *gate.Route) (path string, headers []string) {
 	return path, headers
 }
 
-// What every route asks the authorizer, before anything else happens: its action, or that for a version, on what the
-// request names.
+// Before anything else, every route asks the authorizer for its action (or its action for versions) on the resource of
+// the request.
 func TestEveryRouteIsAuthorized(t *testing.T) {
-	deny := func(int, question) error { return auth.ErrDenied }
+	deny := func(int, authCall) error { return auth.ErrDenied }
 	j := &judge{}
 	w := newWorld(t, judged(j))
 	w.bucket("bucket")
@@ -95,7 +95,7 @@ func TestEveryRouteIsAuthorized(t *testing.T) {
 			w.t = t
 			j.refuse = deny
 			path, headers := target(r)
-			want := question{r.Action, auth.Resource{Account: account}}
+			want := authCall{r.Action, auth.Resource{Account: account}}
 			if r.Level != gate.Service {
 				want.resource.Bucket = "bucket"
 			}
@@ -107,20 +107,20 @@ func TestEveryRouteIsAuthorized(t *testing.T) {
 			}
 			a := w.do(r.Method, path, nil, headers...)
 			require.Equal(t, 403, a.status)
-			require.Equal(t, []question{want}, j.reset())
+			require.Equal(t, []authCall{want}, j.reset())
 			if r.VersionAction != "" && r.Level == gate.Object {
 				a := w.do(r.Method, path+"&versionId=null", nil, headers...)
 				require.Equal(t, 403, a.status)
 				want.action, want.resource.Version = r.VersionAction, "null"
-				require.Equal(t, []question{want}, j.reset())
+				require.Equal(t, []authCall{want}, j.reset())
 			}
 			if r.Level == gate.Bucket && slices.Contains(r.Keys, "s3:prefix") {
 				want.resource.Prefix = "a/"
 				w.do(r.Method, path+"&prefix=a%2F", nil, headers...).is(403, "AccessDenied")
-				require.Equal(t, []question{want}, j.reset())
+				require.Equal(t, []authCall{want}, j.reset())
 			}
 
-			// Anonymous requests are asked about too, and get the same answer; forged ones are not.
+			// Anonymous requests are authorized, too, and get the same response; forged requests are not authorized.
 			require.Equal(t, 403, w.send(w.request(r.Method, path, nil, headers...)).status)
 			require.Len(t, j.reset(), 1)
 			forged := w.request(r.Method, path, nil, headers...)
@@ -129,8 +129,8 @@ func TestEveryRouteIsAuthorized(t *testing.T) {
 			require.Equal(t, 403, w.send(forged).status)
 			require.Empty(t, j.reset())
 
-			// Where the authorizer cannot find out, nothing is done either.
-			j.refuse = func(int, question) error { return errors.New("the policies cannot be read") }
+			// If the authorizer cannot decide, the request fails, too.
+			j.refuse = func(int, authCall) error { return errors.New("the policies cannot be read") }
 			require.Equal(t, 500, w.do(r.Method, path, nil, headers...).status)
 			j.reset()
 		})
@@ -139,8 +139,8 @@ func TestEveryRouteIsAuthorized(t *testing.T) {
 	require.Equal(t, "content", w.content("/bucket/key"))
 }
 
-// The owner is let through by every route, and another account and nobody by none.
-func TestEveryRouteKnowsOwners(t *testing.T) {
+// Every route allows the owner, and denies other accounts and anonymous requests.
+func TestEveryRouteAllowsOnlyOwners(t *testing.T) {
 	for _, r := range s3.Routes() {
 		t.Run(r.Name, func(t *testing.T) {
 			w := newWorld(t)
@@ -166,13 +166,13 @@ func TestEveryRouteKnowsOwners(t *testing.T) {
 	}
 }
 
-// Every condition key that a row has is a fact that the gate can tell.
+// For every condition key of a route, a request can have a fact.
 func TestConditionKeysAreFacts(t *testing.T) {
-	j := &judge{refuse: func(int, question) error { return auth.ErrDenied }}
+	j := &judge{refuse: func(int, authCall) error { return auth.ErrDenied }}
 	w := newWorld(t, judged(j))
 	j.refuse = nil
 	w.bucket("bucket")
-	j.refuse = func(int, question) error { return auth.ErrDenied }
+	j.refuse = func(int, authCall) error { return auth.ErrDenied }
 	for _, r := range s3.Routes() {
 		path, headers := target(r)
 		path += "&prefix=p&delimiter=d&max-keys=7"
@@ -190,7 +190,7 @@ func TestConditionKeysAreFacts(t *testing.T) {
 		missing := map[string]bool{}
 		j.keys, j.present = r.Keys, func(key string, ok bool) { missing[key] = !ok }
 		require.Equal(t, 403, w.do(r.Method, path, nil, headers...).status, r.Name)
-		require.Len(t, missing, len(r.Keys), "%s has a condition key twice", r.Name)
+		require.Len(t, missing, len(r.Keys), "%s lists a condition key twice", r.Name)
 		require.NotContains(t, mapValues(missing), true, "%s: %v", r.Name, missing)
 	}
 	j.keys = []string{"s3:nonsense", "aws:nonsense", "s3:x-amz-nonsense", "nonsense", "s3:VersionId"}
@@ -205,15 +205,15 @@ func mapValues(m map[string]bool) (values []bool) {
 	return values
 }
 
-// second is a request whose handler asks for more than the action of its route.
+// second is a request whose handler asks for secondary actions.
 type second struct {
 	route, method, path string
 	body                string
 	headers             []string
-	want                []question // after that of the route
+	want                []authCall // after the call for the action of the route
 }
 
-// seconds returns the requests. versions are those of /locked/governed and /locked/tagged.
+// seconds returns the requests. governed and tagged are the versions of /locked/governed and /locked/tagged.
 func seconds(governed, tagged string) []second {
 	key := func(bucket, key, version string) auth.Resource {
 		return auth.Resource{Account: account, Bucket: bucket, Key: key, Version: version}
@@ -221,7 +221,7 @@ func seconds(governed, tagged string) []second {
 	fresh := key("locked", "new", "")
 	whole := auth.Resource{Account: account, Bucket: "locked", Scope: auth.EveryKey}
 	until := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
-	tagAndLock := []question{
+	tagAndLock := []authCall{
 		{"s3:PutObjectTagging", fresh}, {"s3:PutObjectRetention", fresh}, {"s3:PutObjectLegalHold", fresh},
 	}
 	tagsAndLocks := []string{
@@ -234,17 +234,17 @@ func seconds(governed, tagged string) []second {
 		"</VersionId></Object></Delete>"
 	retention := "<Retention></Retention>"
 	const byPass = "s3:BypassGovernanceRetention"
-	reads := func(of string, version string) question {
+	reads := func(of string, version string) authCall {
 		if version != "" {
-			return question{"s3:GetObjectVersion", key("locked", of, version)}
+			return authCall{"s3:GetObjectVersion", key("locked", of, version)}
 		}
-		return question{"s3:GetObject", key("locked", of, "")}
+		return authCall{"s3:GetObject", key("locked", of, "")}
 	}
-	readsTags := question{"s3:GetObjectTagging", key("locked", "tagged", "")}
-	readsVersionTags := question{"s3:GetObjectVersionTagging", key("locked", "tagged", tagged)}
-	readsAll := []question{{"s3:GetObject", whole}}
-	moves := []question{{"s3:GetObject", key("plain", "plain", "")}, {"s3:DeleteObject", key("plain", "plain", "")}}
-	bypasses := question{byPass, key("locked", "governed", governed)}
+	readsTags := authCall{"s3:GetObjectTagging", key("locked", "tagged", "")}
+	readsVersionTags := authCall{"s3:GetObjectVersionTagging", key("locked", "tagged", tagged)}
+	readsAll := []authCall{{"s3:GetObject", whole}}
+	moves := []authCall{{"s3:GetObject", key("plain", "plain", "")}, {"s3:DeleteObject", key("plain", "plain", "")}}
+	bypasses := authCall{byPass, key("locked", "governed", governed)}
 	const object, part, copySource = "/locked/new", "/locked/many?partNumber=1&uploadId=UPLOAD", "X-Amz-Copy-Source"
 	plain := []string{copySource, "/locked/plain"}
 	current := []string{copySource, "/locked/tagged"}
@@ -257,26 +257,26 @@ func seconds(governed, tagged string) []second {
 		{"PutObject", "PUT", object, "", instant, readsAll},
 		{"CreateMultipartUpload", "POST", object + "?uploads", "", tagsAndLocks, tagAndLock},
 		{"FindContent", "POST", "/locked?instant", find, nil, readsAll},
-		{"CopyObject", "PUT", object, "", plain, []question{reads("plain", "")}},
-		{"CopyObject", "PUT", object, "", current, []question{reads("tagged", ""), readsTags}},
-		{"CopyObject", "PUT", object, "", versioned, []question{reads("tagged", tagged), readsVersionTags}},
+		{"CopyObject", "PUT", object, "", plain, []authCall{reads("plain", "")}},
+		{"CopyObject", "PUT", object, "", current, []authCall{reads("tagged", ""), readsTags}},
+		{"CopyObject", "PUT", object, "", versioned, []authCall{reads("tagged", tagged), readsVersionTags}},
 		{"CopyObject", "PUT", object, "", replaced, append(tagAndLock[:3:3], reads("tagged", ""))},
-		{"UploadPartCopy", "PUT", part, "", plain, []question{reads("plain", "")}},
-		{"UploadPartCopy", "PUT", part, "", versioned, []question{reads("tagged", tagged)}},
+		{"UploadPartCopy", "PUT", part, "", plain, []authCall{reads("plain", "")}},
+		{"UploadPartCopy", "PUT", part, "", versioned, []authCall{reads("tagged", tagged)}},
 		{"UploadPart", "PUT", part, "", instant, readsAll},
 		{"RenameObject", "PUT", "/plain/new?renameObject", "", []string{"X-Amz-Rename-Source", "plain"}, moves},
 		{"MoveObject", "PUT", "/plain/new", "", []string{"X-Amz-Move-Source", "/plain/plain"}, moves},
-		{"DeleteObject", "DELETE", "/locked/governed?versionId=" + governed, "", bypass, []question{bypasses}},
-		{"DeleteObjects", "POST", "/locked?delete", deletes, sum(deletes), []question{
+		{"DeleteObject", "DELETE", "/locked/governed?versionId=" + governed, "", bypass, []authCall{bypasses}},
+		{"DeleteObjects", "POST", "/locked?delete", deletes, sum(deletes), []authCall{
 			{"s3:DeleteObject", key("locked", "one", "")}, {byPass, key("locked", "one", "")},
 			{"s3:DeleteObjectVersion", key("locked", "governed", governed)}, bypasses,
 		}},
 		{"PutObjectRetention", "PUT", "/locked/governed?retention&versionId=" + governed, retention, sum(retention),
-			[]question{bypasses}},
+			[]authCall{bypasses}},
 	}
 }
 
-// secondWorld has what the requests of seconds need.
+// secondWorld returns a server with the buckets and objects that the requests of seconds need, and these requests.
 func secondWorld(t *testing.T, j *judge) (w *world, cases []second) {
 	w = newWorld(t, judged(j))
 	w.bucket("plain")
@@ -298,10 +298,10 @@ func secondWorld(t *testing.T, j *judge) (w *world, cases []second) {
 	return w, cases
 }
 
-// Whatever a handler asks for besides the action of its route is declared in the row, names its resource, and is not
-// done when it is refused.
+// Every secondary action that a handler asks for is declared by its route, and has the right resource. If the action is
+// denied, the request fails.
 func TestSecondaryActions(t *testing.T) {
-	declared, asked := map[string][]auth.Action{}, map[string][]auth.Action{}
+	declared, requested := map[string][]auth.Action{}, map[string][]auth.Action{}
 	for _, r := range s3.Routes() {
 		if len(r.Secondary) > 0 {
 			declared[r.Name] = slices.Sorted(slices.Values(r.Secondary))
@@ -321,8 +321,8 @@ func TestSecondaryActions(t *testing.T) {
 			for n := range c.want {
 				w, cases := secondWorld(t, j)
 				c := cases[i]
-				j.refuse = func(asked int, _ question) error {
-					if asked == n+1 {
+				j.refuse = func(i int, _ authCall) error {
+					if i == n+1 {
 						return auth.ErrDenied
 					}
 					return nil
@@ -330,7 +330,7 @@ func TestSecondaryActions(t *testing.T) {
 				a := w.do(c.method, c.path, []byte(c.body), c.headers...)
 				j.refuse = nil
 				require.Contains(t, string(a.body), "<Code>AccessDenied</Code>", "%v", c.want[n])
-				if c.route != "DeleteObjects" { // which goes on with the next key
+				if c.route != "DeleteObjects" { // DeleteObjects continues with the next key
 					require.Equal(t, 403, a.status)
 					require.Len(t, j.reset(), n+2)
 				}
@@ -340,16 +340,16 @@ func TestSecondaryActions(t *testing.T) {
 			}
 		})
 		for _, q := range c.want {
-			r, list := routeNamed(c.route), asked[c.route]
+			r, list := routeNamed(c.route), requested[c.route]
 			if q.action != r.Action && q.action != r.VersionAction && !slices.Contains(list, q.action) {
-				asked[c.route] = append(asked[c.route], q.action)
+				requested[c.route] = append(requested[c.route], q.action)
 			}
 		}
 	}
-	for _, list := range asked {
+	for _, list := range requested {
 		slices.Sort(list)
 	}
-	require.Equal(t, declared, asked, "a secondary action is never asked for, or has no request in this test")
+	require.Equal(t, declared, requested, "every secondary action must be used, and have a request in this test")
 }
 
 func routeNamed(name string) *gate.Route {
@@ -361,7 +361,7 @@ func routeNamed(name string) *gate.Route {
 	return nil
 }
 
-// The keys of a request are looked up once.
+// The access key of a request is looked up once.
 func TestOneLookup(t *testing.T) {
 	lookups := 0
 	w := newWorld(t, setup{options: func(o *s3.Options) {
@@ -378,10 +378,10 @@ func TestOneLookup(t *testing.T) {
 	w.do("PUT", "/bucket/copy", nil, "X-Amz-Copy-Source", "/bucket/key").is(200, "")
 	require.Equal(t, 3, lookups)
 	w.send(w.request("GET", "/bucket/key", nil)).is(403, "AccessDenied")
-	require.Equal(t, 3, lookups, "nobody to look up")
+	require.Equal(t, 3, lookups, "an anonymous request has no key to look up")
 }
 
-// TestFailingLookup: if the keys cannot be looked up, the request fails because of the server, whatever kind of error that is.
+// If the access key cannot be looked up, the response is an InternalError, whatever the kind of the error.
 func TestFailingLookup(t *testing.T) {
 	cause := error(nil)
 	w := newWorld(t, setup{options: func(o *s3.Options) {
@@ -401,8 +401,8 @@ func TestFailingLookup(t *testing.T) {
 	}
 }
 
-// TestVersionsHaveOneName: a permission is asked for by the canonical ID of a version, however the request writes it.
-func TestVersionsHaveOneName(t *testing.T) {
+// Permissions are checked for the canonical ID of a version, even if the request has another form of the ID.
+func TestCanonicalVersionIDs(t *testing.T) {
 	j := &judge{keys: []string{"s3:VersionId"}, present: func(string, bool) {}}
 	w := newWorld(t, judged(j))
 	w.bucket("bucket")
@@ -411,11 +411,11 @@ func TestVersionsHaveOneName(t *testing.T) {
 	w.do("GET", "/bucket/key?versionId="+upper, nil)
 	require.Equal(t, canonical, j.reset()[0].resource.Version)
 	w.summed("POST", "/bucket?delete", "<Delete><Object><Key>key</Key><VersionId>"+upper+"</VersionId></Object></Delete>").is(200, "")
-	asked := j.reset()
-	require.Equal(t, canonical, asked[len(asked)-1].resource.Version)
+	calls := j.reset()
+	require.Equal(t, canonical, calls[len(calls)-1].resource.Version)
 }
 
-// What can authenticate in another way has the rights of its principal.
+// A request that is authenticated by another scheme has the permissions of its principal.
 func TestSchemes(t *testing.T) {
 	w := newWorld(t, setup{options: func(o *s3.Options) { o.Schemes = []gate.Scheme{session{}} }})
 	w.bucket("bucket")
@@ -428,7 +428,7 @@ func TestSchemes(t *testing.T) {
 	require.Equal(t, "content", w.content("/bucket/key"))
 }
 
-// session is a scheme that takes an access key for proof.
+// session is a scheme that authenticates requests by an access key alone.
 type session struct{}
 
 func (session) Authenticate(r *http.Request) (gate.Identity, error) {
@@ -443,7 +443,7 @@ func (session) Authenticate(r *http.Request) (gate.Identity, error) {
 	return gate.Identity{Auth: &sigv4.Auth{AccessKey: key, Mode: sigv4.PayloadUnsigned}, Principal: p}, nil
 }
 
-// APIs that share the listener are found before anybody looks at a bucket; what they do not take is S3's, as ever.
+// APIs that share the listener are found before the bucket is looked up. All other requests are handled by S3 as usual.
 func TestOtherAPIs(t *testing.T) {
 	iam := http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte("IAM")) })
 	apis := []gate.API{{Name: "iam", Method: "POST", Path: "/", Handler: iam}}
@@ -461,7 +461,7 @@ func TestOtherAPIs(t *testing.T) {
 	w.send(w.request("POST", "/", nil)).is(403, "AccessDenied")
 }
 
-// watcher is an observer that remembers.
+// watcher is an observer that records events.
 type watcher struct {
 	mu   sync.Mutex
 	seen []gate.Event
@@ -476,7 +476,7 @@ func (o *watcher) Observe(_ context.Context, e *gate.Event) {
 // take returns the only event since the last call.
 func (o *watcher) take(t *testing.T) gate.Event {
 	t.Helper()
-	require.Eventually(t, func() bool { // a client has its answer before the request has ended
+	require.Eventually(t, func() bool { // the client may have the response before the request has ended
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		return len(o.seen) > 0

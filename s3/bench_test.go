@@ -22,8 +22,8 @@ import (
 	"orcas/storetest"
 )
 
-// local is a handler over drivers in memory, called as net/http would, without a socket: what is measured is the
-// protocol.
+// local is a handler over drivers in memory. It is called like by net/http, but without a socket, so that a benchmark
+// measures only the protocol.
 type local struct {
 	t       testing.TB
 	handler http.Handler
@@ -34,7 +34,7 @@ func newLocal(t testing.TB, logger *slog.Logger) *local {
 	meta, blocks := mem.NewMeta(), mem.NewBlocks()
 	writer, err := batch.Open(t.Context(), batch.Options{Meta: meta, Blocks: blocks})
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = writer.Close() }) // nothing of it is kept
+	t.Cleanup(func() { _ = writer.Close() }) // no data is kept, so the error does not matter
 	fs, err := storetest.NewFS(content.Options{Meta: meta, Blocks: blocks, Writer: writer})
 	require.NoError(t, err)
 	handler, err := s3.New(s3.Options{
@@ -49,7 +49,7 @@ func newLocal(t testing.TB, logger *slog.Logger) *local {
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// request makes a signed request, which may be sent more than once.
+// request returns a signed request, which may be sent more than once.
 func (l *local) request(method, path string, body []byte) *http.Request {
 	r, err := http.NewRequest(method, "http://s3.local"+path, bytes.NewReader(body))
 	require.NoError(l.t, err)
@@ -59,7 +59,7 @@ func (l *local) request(method, path string, body []byte) *http.Request {
 	return r
 }
 
-// do sends a request and wants a status.
+// do sends a request and checks the status.
 func (l *local) do(status int, r *http.Request, body []byte) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	out := sink{header: make(http.Header, 16)}
@@ -69,7 +69,7 @@ func (l *local) do(status int, r *http.Request, body []byte) {
 	}
 }
 
-// bench sends one request over and over.
+// bench sends one request repeatedly.
 func bench(b *testing.B, method, path string, body []byte, logger *slog.Logger) {
 	l := newLocal(b, logger)
 	for path, size := range map[string]int{"/bucket/key": 4096, "/bucket/large": 10 << 20} {
@@ -89,7 +89,7 @@ func bench(b *testing.B, method, path string, body []byte, logger *slog.Logger) 
 	}
 }
 
-// sink takes an answer and forgets it.
+// sink discards a response, except for its status and headers.
 type sink struct {
 	header http.Header
 	status int
@@ -119,7 +119,7 @@ func BenchmarkList(b *testing.B) { bench(b, "GET", "/bucket?list-type=2", nil, q
 
 func BenchmarkHead(b *testing.B) { bench(b, "HEAD", "/bucket/key", nil, quiet()) }
 
-// BenchmarkDelete deletes objects that are there. They are put, outside the clock, so many at a time.
+// BenchmarkDelete deletes existing objects. They are written in batches while the timer is stopped.
 func BenchmarkDelete(b *testing.B) {
 	l := newLocal(b, quiet())
 	content := random(1, 4096)
@@ -141,9 +141,9 @@ func BenchmarkDelete(b *testing.B) {
 	}
 }
 
-// TestAllocationsOfRequests bounds what a request of a small object allocates between net/http and the drivers. A PUT's
-// share of its batch is in it. The bounds leave room for some that come and go; what becomes slower by as much has a
-// reason, which belongs here.
+// TestAllocationsOfRequests limits the allocations of a request for a small object between net/http and the drivers,
+// including a PUT's share of its batch. The limits are a little higher than the usual numbers. Whoever raises a limit
+// must state the reason here.
 func TestAllocationsOfRequests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the race detector empties pools")

@@ -13,8 +13,8 @@ import (
 	"orcas/vfs"
 )
 
-// TestPartsCost: an upload is read once to be completed, its parts once each, and the content of parts only by who
-// reads bytes.
+// TestPartsCost counts reads of metadata: completing an upload reads the upload once and each part once, and only
+// requests that read bytes read the content rows of parts.
 func TestPartsCost(t *testing.T) {
 	const parts = 2500 // three pages
 	var meta *coretest.CountingMeta

@@ -30,7 +30,7 @@ func TestCopy(t *testing.T) {
 	require.Empty(t, a.header.Get("X-Amz-Storage-Class"))
 	require.Empty(t, a.header.Get("X-Amz-Website-Redirect-Location"))
 
-	// Other metadata; the source may go away.
+	// A copy with other metadata, whose source is then deleted.
 	w.do("PUT", "/bucket/copy", nil, "X-Amz-Copy-Source", "/other/copy?versionId=null", "X-Amz-Metadata-Directive", "REPLACE", "X-Amz-Meta-Two", "2",
 		"X-Amz-Storage-Class", "GLACIER", "X-Amz-Checksum-Algorithm", "SHA256").is(200, "").parse(&got)
 	require.Equal(t, base64SHA256([]byte("content")), got.ChecksumSHA256)
@@ -44,7 +44,7 @@ func TestCopy(t *testing.T) {
 	require.Equal(t, "GLACIER", a.header.Get("X-Amz-Storage-Class"))
 	require.Equal(t, base64SHA256([]byte("content")), a.header.Get("X-Amz-Checksum-Sha256"))
 
-	// Onto itself.
+	// Copies onto itself.
 	self := []string{"X-Amz-Copy-Source", "/bucket/copy"}
 	w.do("PUT", "/bucket/copy", nil, append(self, "X-Amz-Storage-Class", "GLACIER")...).is(400, "InvalidRequest")
 	w.do("PUT", "/bucket/copy", nil, append(self, "X-Amz-Metadata-Directive", "REPLACE", "X-Amz-Meta-Three", "3")...).is(200, "")
@@ -100,8 +100,8 @@ func TestCopySourceConditions(t *testing.T) {
 	}
 }
 
-// TestCopyOfAMovingSource copies a key that is overwritten all the while: the copy is one of its versions, whole.
-func TestCopyOfAMovingSource(t *testing.T) {
+// TestCopyOfChangingSource copies a key that is continuously overwritten: the copy is always one complete version.
+func TestCopyOfChangingSource(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
 	w.put("/bucket/source", "version 0")

@@ -10,21 +10,22 @@ import (
 	"orcas/s3"
 )
 
-// elsewhere are operations that have no path of their own on an endpoint of S3.
+// elsewhere lists operations that cannot be recognized by their path on an S3 endpoint.
 var elsewhere = []string{"WriteGetObjectResponse", "ListDirectoryBuckets"}
 
-// What the table says is not served is refused, by operation and by header, and what it says is served is not.
+// The server refuses the operations and headers that docs/s3.md lists as not served, and accepts those that it lists as
+// served.
 func TestDocsAndServerAgree(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
 	w.put("/bucket/key", "content")
 	docs := s3.ReadDocs(t)
-	// Values with which a header is more than noise.
+	// Values with which these headers have an effect.
 	values := map[string]string{
 		"If-Match": `"x"`, "If-None-Match": "*", "x-amz-copy-source": "/bucket/key", "x-amz-expected-bucket-owner": account,
 		"x-amz-bucket-object-lock-enabled": "true", "x-amz-acl": "public-read", "x-amz-object-ownership": "ObjectWriter",
 	}
-	send := func(o *s3.Operation, name string) *answer {
+	send := func(o *s3.Operation, name string) *response {
 		var headers []string
 		if slices.Contains(o.Needed, "x-amz-copy-source") {
 			headers = append(headers, "x-amz-copy-source", "/bucket/absent")
@@ -51,12 +52,12 @@ func TestDocsAndServerAgree(t *testing.T) {
 			continue
 		}
 		for _, name := range o.Headers {
-			row, heeded := docs.Row("Request headers", name)
+			row, supported := docs.Row("Request headers", name)
 			a := send(&o, name)
 			refused := a.status == 501 && (o.Method == "HEAD" || strings.Contains(string(a.body), "The header "+strings.ToLower(name)))
-			switch heeded {
+			switch supported {
 			case "no":
-				require.Equal(t, 501, a.status, "%s: %s (%s) is passed over: %s", o.Name, name, row, a.body)
+				require.Equal(t, 501, a.status, "%s: %s (%s) is ignored: %s", o.Name, name, row, a.body)
 			case "yes":
 				require.False(t, refused, "%s: %s (%s) is refused", o.Name, name, row)
 			case "partly":

@@ -15,9 +15,9 @@ import (
 
 // Operation is an operation of S3's service model, as testdata/model.py writes it.
 type Operation struct {
-	Name, Method, Level, Path      string
-	Fixed                          []string // parameters that make it this operation, some with a value
-	Needed, Query, Headers, Answer []string // names of parameters and headers
+	Name, Method, Level, Path        string
+	Fixed                            []string // parameters that select the operation, some with a value
+	Needed, Query, Headers, Response []string // names of parameters and headers
 }
 
 // Model returns the operations of the service model.
@@ -31,7 +31,7 @@ func Model(t *testing.T) []Operation {
 	return model.Operations
 }
 
-// key returns how the router recognises an operation.
+// key returns the key by which the router finds an operation.
 func (o *Operation) key() routeKey {
 	levels := map[string]gate.Level{"service": gate.Service, "bucket": gate.Bucket, "object": gate.Object}
 	k := routeKey{method: o.Method, level: levels[o.Level], copies: slices.Contains(o.Needed, "x-amz-copy-source")}
@@ -40,7 +40,7 @@ func (o *Operation) key() routeKey {
 			k.sub = name
 		}
 	}
-	if o.Name == "ListDirectoryBuckets" { // which only a parameter that it need not have tells from ListBuckets
+	if o.Name == "ListDirectoryBuckets" { // it differs from ListBuckets only by an optional parameter
 		k.sub = "max-directory-buckets"
 	}
 	return k
@@ -64,7 +64,7 @@ func (o *Operation) Target(bucket, key string) string {
 	return target + "?" + strings.Join(query, "&")
 }
 
-// Docs are the tables of docs/s3.md, by their headings: names and what they say of them.
+// Docs holds the tables of docs/s3.md, by their headings. Each maps names to the entry in the second column.
 type Docs map[string]map[string]string
 
 // ReadDocs reads docs/s3.md.
@@ -73,7 +73,7 @@ func ReadDocs(t *testing.T) Docs {
 	text, err := os.ReadFile("../docs/s3.md")
 	require.NoError(t, err)
 	docs := Docs{}
-	section, counts := "", false // counts: the table has a column that tells what is served
+	section, counts := "", false // counts: the table has a column "served" or "sent"
 	for _, line := range strings.Split(string(text), "\n") {
 		if h, ok := strings.CutPrefix(line, "## "); ok {
 			section = h
@@ -98,17 +98,17 @@ func ReadDocs(t *testing.T) Docs {
 		require.Len(t, cells, 5, line)
 		known := []string{"yes", "partly", "no"}
 		if section == "Operations" {
-			known = append(known, "stub") // it answers as for a bucket on which the feature was never configured
+			known = append(known, "stub") // responds as if the feature had never been configured for the bucket
 		}
 		require.Contains(t, known, served, line)
-		require.NotContains(t, docs[section], name, "two rows")
+		require.NotContains(t, docs[section], name, "two rows for the same name")
 		docs[section][name] = served
 	}
 	return docs
 }
 
-// Row returns the row that speaks of a name and what it says: the one of that name, or the longest beginning with a
-// star.
+// Row returns the row for a name and its entry: the row with exactly that name, or the longest row that ends with "*"
+// and matches the beginning of the name.
 func (d Docs) Row(section, name string) (row, served string) {
 	if s, ok := d[section][name]; ok {
 		return name, s
@@ -121,14 +121,14 @@ func (d Docs) Row(section, name string) (row, served string) {
 	return row, served
 }
 
-// ownOperations is the section of what AWS does not have.
+// ownOperations is the section of the operations that AWS does not have.
 const ownOperations = "Extensions"
 
-// The tables name everything that the model names, and nothing else.
-func TestDocsAndModelNameTheSame(t *testing.T) {
+// The tables contain every name of the model, and no others.
+func TestDocsAndModelAgree(t *testing.T) {
 	docs := ReadDocs(t)
 	used := map[string]bool{}
-	look := func(section string, names ...string) {
+	lookUp := func(section string, names ...string) {
 		for _, name := range names {
 			row, _ := docs.Row(section, name)
 			require.NotEmpty(t, row, "%s: no row for %s", section, name)
@@ -136,21 +136,21 @@ func TestDocsAndModelNameTheSame(t *testing.T) {
 		}
 	}
 	for _, o := range Model(t) {
-		look("Operations", o.Name)
-		look("Request headers", o.Headers...)
-		look("Query parameters", o.Query...)
-		look("Response headers", o.Answer...)
+		lookUp("Operations", o.Name)
+		lookUp("Request headers", o.Headers...)
+		lookUp("Query parameters", o.Query...)
+		lookUp("Response headers", o.Response...)
 	}
 	delete(docs, ownOperations)
 	for section, rows := range docs {
 		for row := range rows {
-			require.True(t, used[section+row], "%s: the model does not know %s", section, row)
+			require.True(t, used[section+row], "%s: the model does not have %s", section, row)
 		}
 	}
 }
 
-// What the table says is served has a route, what it says is not has none, and every route is an operation of the
-// table.
+// An operation has a route if, and only if, the table lists it as served, and the table lists the operations of all
+// routes.
 func TestDocsAndRouterAgree(t *testing.T) {
 	docs := ReadDocs(t)
 	routes := allRoutes()
@@ -162,22 +162,22 @@ func TestDocsAndRouterAgree(t *testing.T) {
 		key := o.key()
 		rt := table[key]
 		if served == "no" {
-			require.Nil(t, rt, "%s has a route, and the table says no", o.Name)
+			require.Nil(t, rt, "%s has a route, but the table lists it as not served", o.Name)
 			continue
 		}
-		require.NotNil(t, rt, "the table says that %s is served, and there is no route %+v", o.Name, key)
+		require.NotNil(t, rt, "the table lists %s as served, but there is no route %+v", o.Name, key)
 		named[rt.route.Name] = true
 	}
 	for name := range docs[ownOperations] {
 		named[name] = true
 	}
 	for i := range routes {
-		require.True(t, named[routes[i].Name], "docs/s3.md does not name %s", routes[i].Name)
+		require.True(t, named[routes[i].Name], "docs/s3.md does not list %s", routes[i].Name)
 	}
 }
 
-// What the table says is sent is a header that the code knows.
-func TestDocsAndAnswerHeaders(t *testing.T) {
+// The code contains every header that the table lists as sent.
+func TestDocsAndResponseHeaders(t *testing.T) {
 	var code strings.Builder
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 )
 
 // inside returns a document without its declaration and its root element.
-func inside(t *testing.T, a *answer, root string) string {
+func inside(t *testing.T, a *response, root string) string {
 	t.Helper()
 	require.Equal(t, "application/xml", a.header.Get("Content-Type"))
 	const head = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
@@ -49,7 +49,7 @@ func TestDocumentsOfANewBucket(t *testing.T) {
 	}
 }
 
-// What the server cannot do is refused, and leaves no trace.
+// A document for a feature that is not implemented is refused and not stored.
 func TestDocumentsWithoutEffectAreRefused(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
@@ -89,7 +89,7 @@ func TestDocumentsWithoutEffectAreRefused(t *testing.T) {
 	w.do("DELETE", "/absent?cors", nil).is(404, "NoSuchBucket")
 }
 
-func TestDocumentsThatAreKept(t *testing.T) {
+func TestStoredDocuments(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
 	const block = "<BlockPublicAcls>%t</BlockPublicAcls><IgnorePublicAcls>%t</IgnorePublicAcls><BlockPublicPolicy>%t</BlockPublicPolicy><RestrictPublicBuckets>%t</RestrictPublicBuckets>"
@@ -97,7 +97,7 @@ func TestDocumentsThatAreKept(t *testing.T) {
 		sub, root, put, get string
 		status              int
 	}{
-		{"tagging", "Tagging", "<TagSet><Tag><Key>b</Key><Value>1 &amp; é</Value></Tag><Tag><Key>a</Key><Value/></Tag></TagSet>", "", 400}, // & is no character for tags
+		{"tagging", "Tagging", "<TagSet><Tag><Key>b</Key><Value>1 &amp; é</Value></Tag><Tag><Key>a</Key><Value/></Tag></TagSet>", "", 400}, // tags must not contain "&"
 		{"tagging", "Tagging", "<TagSet><Tag><Value>1=2 é</Value><Key>b</Key></Tag><Tag><Key>a</Key><Value/></Tag></TagSet>",
 			"<TagSet><Tag><Key>b</Key><Value>1=2 é</Value></Tag><Tag><Key>a</Key><Value></Value></Tag></TagSet>", 204},
 		{"accelerate", "AccelerateConfiguration", "<Status>Suspended</Status>", "<Status>Suspended</Status>", 200},
@@ -125,7 +125,7 @@ func TestDocumentsThatAreKept(t *testing.T) {
 	w.do("PUT", "/bucket?ownershipControls", []byte("<OwnershipControls><Rule><ObjectOwnership>BucketOwnerEnforced</ObjectOwnership></Rule></OwnershipControls>")).is(200, "")
 	w.do("GET", "/bucket?ownershipControls", nil).is(200, "")
 
-	// With the bucket they go.
+	// They are deleted with the bucket.
 	w.do("DELETE", "/bucket", nil).is(204, "")
 	w.bucket("bucket")
 	w.do("GET", "/bucket?publicAccessBlock", nil).is(200, "")
@@ -175,7 +175,7 @@ func TestMalformedDocuments(t *testing.T) {
 	} {
 		w.do("PUT", "/bucket?"+c[0], []byte(c[1])).is(400, c[2])
 	}
-	// Tags are looked at before they are counted.
+	// Tags are validated before they are counted.
 	w.do("PUT", "/bucket?tagging", []byte(strings.Replace(many(51), "k50<", "k49<", 1))).is(400, "InvalidTag")
 	w.do("PUT", "/new", []byte("<CreateBucketConfiguration><Other/></CreateBucketConfiguration>")).is(400, "MalformedXML")
 	body := []byte("<Delete><Object><Key>a</Key><Version>1</Version></Object></Delete>")
@@ -193,18 +193,18 @@ func TestMalformedDocuments(t *testing.T) {
 
 func TestBucketsAreCreatedWithTags(t *testing.T) {
 	w := newWorld(t)
-	create := func(tags string) *answer {
+	create := func(tags string) *response {
 		return w.do("PUT", "/bucket", []byte("<CreateBucketConfiguration><Tags>"+tags+"</Tags></CreateBucketConfiguration>"))
 	}
 	create("<Tag><Key>aws:a</Key><Value>b</Value></Tag>").is(400, "InvalidTag")
 	w.do("HEAD", "/bucket", nil).is(404, "")
 	create("<Tag><Key>a</Key><Value>b</Value></Tag>").is(200, "")
 	require.Equal(t, "<TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet>", inside(t, w.do("GET", "/bucket?tagging", nil).is(200, ""), "Tagging"))
-	create("").is(200, "") // there already, and as it was
+	create("").is(200, "") // the bucket exists already and keeps its tags
 	w.do("GET", "/bucket?tagging", nil).is(200, "")
 }
 
-func TestOnlyTheListThatHoldsAnywayIsAccepted(t *testing.T) {
+func TestOnlyDefaultACLIsAccepted(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
 	w.put("/bucket/key", "content")
@@ -214,7 +214,7 @@ func TestOnlyTheListThatHoldsAnywayIsAccepted(t *testing.T) {
 	}
 	for _, p := range []string{"/bucket?acl", "/bucket/key?acl"} {
 		mine := w.do("GET", p, nil).is(200, "")
-		w.do("PUT", p, mine.body).is(200, "") // what was read can be written
+		w.do("PUT", p, mine.body).is(200, "") // the ACL that GET returned can be set
 		w.do("PUT", p, grant(account, account, "FULL_CONTROL")).is(200, "")
 		w.do("PUT", p, nil, "X-Amz-Acl", "private").is(200, "")
 		w.do("PUT", p, nil, "X-Amz-Acl", "bucket-owner-full-control").is(200, "")

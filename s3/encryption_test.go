@@ -33,10 +33,10 @@ func withKeys(t *testing.T) setup {
 	return setup{store: func(o *content.Options) { o.Keys = keys }}
 }
 
-// withAll encrypts everything.
+// withAll makes the store encrypt all content.
 func withAll() setup { return setup{store: func(o *content.Options) { o.EncryptAll = true }} }
 
-// customerKey returns the headers that bring a customer's key, with a prefix.
+// customerKey returns the headers with a customer key. Their names begin with prefix.
 func customerKey(prefix string, seed byte) []string {
 	key := bytes.Repeat([]byte{seed}, 32)
 	sum := md5.Sum(key)
@@ -46,7 +46,7 @@ func customerKey(prefix string, seed byte) []string {
 	}
 }
 
-// stored returns everything that the blocks and the metadata hold.
+// stored returns all bytes of the blocks and of the metadata.
 func (w *world) stored() string {
 	var all bytes.Buffer
 	ctx := context.Background()
@@ -64,7 +64,7 @@ func (w *world) stored() string {
 	return all.String()
 }
 
-// contents are of every way in: nothing, packed, a frame of its own, several frames, several chunks.
+// contents returns content for every way of storing it: empty, packed, one frame, several frames, several chunks.
 func contents() map[string][]byte {
 	return map[string][]byte{
 		"empty": {}, "small": []byte("a small secret"), "packed": bytes.Repeat([]byte("a packed secret."), 4000), "large": random(1, 300_000), "chunks": random(2, 9<<20+5),
@@ -100,7 +100,7 @@ func TestStoreEncryption(t *testing.T) {
 	require.NotContains(t, stored, strings.Repeat("\xab", 32))
 	w.put("/bucket/plain", "nothing secret")
 	require.Empty(t, w.do("GET", "/bucket/plain", nil).header.Get(sse))
-	require.Contains(t, w.stored(), "nothing secret", "the test looks at the right place")
+	require.Contains(t, w.stored(), "nothing secret", "plain content must be visible, or the checks above prove nothing")
 }
 
 func TestStoreEncryptionOfUploadsAndCopies(t *testing.T) {
@@ -127,7 +127,7 @@ func TestStoreEncryptionOfUploadsAndCopies(t *testing.T) {
 		want    string
 		etag    string
 	}{
-		{"multi", nil, "AES256", done.etag()}, // what is encrypted stays so
+		{"multi", nil, "AES256", done.etag()}, // a copy of encrypted content is encrypted
 		{"multi", []string{sse, "AES256"}, "AES256", got.etag()},
 		{"plain", nil, "", hexMD5([]byte("plain"))},
 		{"plain", []string{sse, "AES256"}, "AES256", hexMD5([]byte("plain"))},
@@ -139,15 +139,15 @@ func TestStoreEncryptionOfUploadsAndCopies(t *testing.T) {
 		require.Equal(t, c.want, after.header.Get(sse))
 		require.True(t, bytes.Equal(before.body, after.body))
 	}
-	// A copy onto itself that encrypts is a change.
+	// An object may be copied onto itself if the copy encrypts it.
 	w.do("PUT", "/bucket/plain", nil, "X-Amz-Copy-Source", "/bucket/plain").is(400, "InvalidRequest")
 	w.do("PUT", "/bucket/plain", nil, "X-Amz-Copy-Source", "/bucket/plain", sse, "AES256").is(200, "")
 	require.Equal(t, "AES256", w.do("HEAD", "/bucket/plain", nil).header.Get(sse))
 	require.Equal(t, "plain", w.content("/bucket/plain"))
 }
 
-// minio-go names the encryption of an upload in each of its requests.
-func TestEncryptionOfAnUploadNamedAgain(t *testing.T) {
+// minio-go specifies the encryption of an upload in every request of the upload.
+func TestEncryptionRepeatedForParts(t *testing.T) {
 	w := newWorld(t, withKeys(t))
 	w.bucket("bucket")
 	w.put("/bucket/source", "content")
@@ -162,12 +162,12 @@ func TestEncryptionOfAnUploadNamedAgain(t *testing.T) {
 	w.do("PUT", m.path(1), []byte("content"), sse, "").is(400, "InvalidArgument")
 	w.do("PUT", m.path(1), []byte("content"), sse+"-Aws-Kms-Key-Id", "key").is(400, "InvalidArgument")
 	w.do("GET", "/bucket/key?uploadId="+m.id, nil, sse, "AES256").is(400, "InvalidArgument")
-	for range 2 { // the second time it was completed before
+	for range 2 { // the second time, the upload is already completed
 		require.Equal(t, "AES256", m.complete(doc, sse, "AES256").is(200, "").header.Get(sse))
 	}
 	require.Equal(t, "content", w.content("/bucket/key"))
 
-	// An upload that is not encrypted stays so: a request that names an encryption does not get less than it asks for.
+	// The encryption of an upload cannot be added later, so a request that specifies encryption must fail.
 	plain := w.begin("/bucket/plain")
 	w.do("PUT", plain.path(1), []byte("content"), sse, "AES256").is(400, "InvalidRequest")
 	w.do("PUT", plain.path(1), nil, "X-Amz-Copy-Source", "/bucket/source", sse, "AES256").is(400, "InvalidRequest")
@@ -178,7 +178,7 @@ func TestEncryptionOfAnUploadNamedAgain(t *testing.T) {
 	plain.complete(doc, sse, "AES256").is(404, "NoSuchUpload")
 }
 
-func TestEncryptionThatIsNotServed(t *testing.T) {
+func TestUnsupportedEncryption(t *testing.T) {
 	w := newWorld(t, withKeys(t))
 	w.bucket("bucket")
 	for _, v := range []string{"aws:kms", "aws:kms:dsse", "aws:fsx", "aws:backup"} {
@@ -200,7 +200,7 @@ func TestEncryptionThatIsNotServed(t *testing.T) {
 
 	bare := newWorld(t)
 	bare.bucket("bucket")
-	for _, a := range []*answer{
+	for _, a := range []*response{
 		bare.do("PUT", "/bucket/key", []byte("x"), sse, "AES256"), bare.do("POST", "/bucket/key?uploads", nil, sse, "AES256"),
 		bare.do("PUT", "/bucket?encryption", []byte(encryptionRule("AES256", ""))),
 	} {
@@ -287,7 +287,7 @@ func TestCustomerEncryption(t *testing.T) {
 			}
 			require.Equal(t, 400, w.do(method, path, nil).status)
 			require.Equal(t, 403, w.do(method, path, nil, other...).status)
-			require.Equal(t, 400, w.do(method, path, nil, "If-None-Match", "*").status, "nothing is told without the key")
+			require.Equal(t, 400, w.do(method, path, nil, "If-None-Match", "*").status, "conditions must not be evaluated without the key")
 		}
 		w.do("GET", path, nil).is(400, "InvalidRequest")
 		w.do("GET", path, nil, other...).is(403, "AccessDenied")
@@ -299,13 +299,13 @@ func TestCustomerEncryption(t *testing.T) {
 	require.NotContains(t, stored, "secret")
 	require.NotContains(t, stored, strings.Repeat("K", 32))
 	require.NotContains(t, stored, mine[3])
-	require.NotContains(t, stored, mine[5], "a hash of the key, with which it could be guessed")
+	require.NotContains(t, stored, mine[5], "the MD5 must not be stored: it would allow guessing the key")
 	w.put("/bucket/plain", "plain")
 	w.do("GET", "/bucket/plain", nil, mine...).is(400, "InvalidRequest")
 	w.do("DELETE", "/bucket/small", nil).is(204, "")
 }
 
-func TestCustomerKeysThatAreNone(t *testing.T) {
+func TestInvalidCustomerKeys(t *testing.T) {
 	w := newWorld(t, setup{start: overTLS}, withKeys(t))
 	w.bucket("bucket")
 	mine, other := customerKey(sse, 'K'), customerKey(sse, 'O')
@@ -320,21 +320,21 @@ func TestCustomerKeysThatAreNone(t *testing.T) {
 		code    string
 		headers []string
 	}{
-		"no algorithm":      {"InvalidArgument", mine[2:]},
-		"no key":            {"InvalidArgument", append(append([]string(nil), mine[:2]...), mine[4:]...)},
-		"no MD5":            {"InvalidArgument", mine[:4]},
-		"another algorithm": {"InvalidEncryptionAlgorithmError", with(1, "AES128")},
-		"no base64":         {"InvalidArgument", with(3, "***")},
-		"a short key":       {"InvalidArgument", []string{mine[0], mine[1], mine[2], base64.StdEncoding.EncodeToString(short), mine[4], base64.StdEncoding.EncodeToString(sum[:])}},
-		"zeros":             {"InvalidArgument", customerKey(sse, 0)},
-		"another MD5":       {"InvalidArgument", with(5, other[5])},
-		"no MD5 at all":     {"InvalidArgument", with(5, "nonsense")},
-		"with AES256":       {"InvalidArgument", append(append([]string(nil), mine...), sse, "AES256")},
+		"no algorithm":    {"InvalidArgument", mine[2:]},
+		"no key":          {"InvalidArgument", append(append([]string(nil), mine[:2]...), mine[4:]...)},
+		"no MD5":          {"InvalidArgument", mine[:4]},
+		"other algorithm": {"InvalidEncryptionAlgorithmError", with(1, "AES128")},
+		"not base64":      {"InvalidArgument", with(3, "***")},
+		"short key":       {"InvalidArgument", []string{mine[0], mine[1], mine[2], base64.StdEncoding.EncodeToString(short), mine[4], base64.StdEncoding.EncodeToString(sum[:])}},
+		"zeros":           {"InvalidArgument", customerKey(sse, 0)},
+		"other MD5":       {"InvalidArgument", with(5, other[5])},
+		"malformed MD5":   {"InvalidArgument", with(5, "nonsense")},
+		"with AES256":     {"InvalidArgument", append(append([]string(nil), mine...), sse, "AES256")},
 	} {
-		for _, a := range []*answer{w.do("PUT", "/bucket/key", []byte("x"), c.headers...), w.do("POST", "/bucket/key?uploads", nil, c.headers...)} {
+		for _, a := range []*response{w.do("PUT", "/bucket/key", []byte("x"), c.headers...), w.do("POST", "/bucket/key?uploads", nil, c.headers...)} {
 			require.Equal(t, c.code, a.code(), name)
 			a.is(400, "")
-			require.NotContains(t, string(a.body), mine[3], "the key is not quoted")
+			require.NotContains(t, string(a.body), mine[3], "the response must not contain the key")
 		}
 	}
 	require.Equal(t, "(none)", w.content("/bucket/key"))
@@ -374,7 +374,7 @@ func TestCustomerEncryptionOfUploads(t *testing.T) {
 	require.True(t, bytes.Equal(whole, w.do("GET", "/bucket/multi", nil, mine...).is(200, "").body))
 	require.Equal(t, string(two), string(w.do("GET", "/bucket/multi?partNumber=2", nil, mine...).is(206, "").body))
 
-	// Parts that are copies, of what is encrypted in another way or in the same.
+	// Parts that are copied from content with the same or with other encryption.
 	w.do("PUT", "/bucket/plain", two).is(200, "")
 	for i, c := range []struct {
 		name         string
@@ -418,12 +418,12 @@ func TestCustomerEncryptionOfCopies(t *testing.T) {
 	for name, c := range map[string]struct {
 		headers, read []string
 	}{
-		"same key":    {append(append(fromMine, mine...), source...), mine},
-		"another key": {append(append(fromMine, other...), source...), other},
-		"to plain":    {append(fromMine, source...), nil},
-		"to store":    {append(append(fromMine, sse, "AES256"), source...), nil},
-		"from plain":  {append(append([]string(nil), mine...), "X-Amz-Copy-Source", "/bucket/plain"), mine},
-		"with a sum":  {append(append(append(fromMine, other...), "X-Amz-Checksum-Algorithm", "SHA256"), source...), other},
+		"same key":   {append(append(fromMine, mine...), source...), mine},
+		"other key":  {append(append(fromMine, other...), source...), other},
+		"to plain":   {append(fromMine, source...), nil},
+		"to store":   {append(append(fromMine, sse, "AES256"), source...), nil},
+		"from plain": {append(append([]string(nil), mine...), "X-Amz-Copy-Source", "/bucket/plain"), mine},
+		"with a sum": {append(append(append(fromMine, other...), "X-Amz-Checksum-Algorithm", "SHA256"), source...), other},
 	} {
 		a := w.do("PUT", "/bucket/copy", nil, c.headers...).is(200, "")
 		require.Contains(t, string(a.body), hexMD5([]byte(body)), name)
@@ -437,13 +437,13 @@ func TestCustomerEncryptionOfCopies(t *testing.T) {
 			require.Equal(t, base64SHA256([]byte(body)), got.header.Get("X-Amz-Checksum-Sha256"))
 		}
 	}
-	// A new key for an object in place.
+	// Changing the key of an object by copying it onto itself.
 	w.do("PUT", "/bucket/mine", nil, append(append(fromMine, other...), source...)...).is(200, "")
 	w.do("GET", "/bucket/mine", nil, mine...).is(403, "AccessDenied")
 	require.Equal(t, body, string(w.do("GET", "/bucket/mine", nil, other...).is(200, "").body))
 }
 
-// TestDamagedEncryption: what is damaged or stands in another's place is an error, and nothing of it is sent.
+// Damaged encrypted content causes an error, and none of it is sent.
 func TestDamagedEncryption(t *testing.T) {
 	w := newWorld(t, withKeys(t), withAll())
 	w.bucket("bucket")
@@ -472,7 +472,7 @@ func TestPresignedEncryption(t *testing.T) {
 	require.NotContains(t, w.stored(), "a secret")
 }
 
-// TestEncryptionOfAppends: what is appended is encrypted as what it follows, also when pieces become one.
+// Appended content is encrypted like the object it is appended to, also when segments are merged.
 func TestEncryptionOfAppends(t *testing.T) {
 	w := newWorld(t, setup{start: overTLS}, withKeys(t))
 	w.bucket("bucket")
@@ -488,7 +488,7 @@ func TestEncryptionOfAppends(t *testing.T) {
 			}
 			with := append([]string{"X-Amz-Write-Offset-Bytes", fmt.Sprint(len(all))}, headers...)
 			if name == "store" && i%2 == 0 {
-				with = with[:2] // like the current content, by default
+				with = with[:2] // by default, like the current content
 			}
 			a := w.do("PUT", path, []byte(piece), with...).is(200, "")
 			require.True(t, a.header.Get(sse) == "AES256" || a.header.Get(sse+"-Customer-Key-Md5") == mine[5])
@@ -511,7 +511,7 @@ func TestEncryptionOfAppends(t *testing.T) {
 	require.Equal(t, "plain", w.content("/bucket/plain"))
 }
 
-// TestEncryptionOfMoves: a name changes nothing, and what is plain gets into no bucket that encrypts.
+// A move does not change the encryption of an object. A plain object cannot be moved to a bucket with encryption.
 func TestEncryptionOfMoves(t *testing.T) {
 	w := newWorld(t, setup{start: overTLS}, withKeys(t))
 	w.bucket("bucket")

@@ -27,7 +27,7 @@ func FuzzParseXML(f *testing.F) {
 			}
 			for i := range d.Objects {
 				if key := d.Objects[i].Key; key != nil && !utf8.ValidString(*key) {
-					t.Fatal("a key that is not UTF-8")
+					t.Fatal("a key that is not UTF-8 was accepted")
 				}
 			}
 		} else if toAPI(err).Code != "MalformedXML" {
@@ -49,7 +49,7 @@ func FuzzParseXML(f *testing.F) {
 	})
 }
 
-// FuzzDocuments: what is kept of a document of a bucket is accepted again, and is the same then.
+// FuzzDocuments checks that the stored form of a bucket document is accepted, and stored unchanged.
 func FuzzDocuments(f *testing.F) {
 	all := documents()
 	for i, d := range all {
@@ -74,7 +74,7 @@ func FuzzDocuments(f *testing.F) {
 		}
 		again, err := d.accept([]byte("<" + d.root + ">" + inside + "</" + d.root + ">"))
 		if err != nil || again != inside {
-			t.Fatalf("%s became %s, and that %s, %v", doc, inside, again, err)
+			t.Fatalf("%s was stored as %s, and that as %s, error %v", doc, inside, again, err)
 		}
 	})
 }
@@ -91,7 +91,7 @@ func FuzzHeaders(f *testing.F) {
 		}
 		for rest, n := tags, 0; rest != ""; n++ {
 			if _, rest = conditions.NextETag(rest); n > len(tags) {
-				t.Fatal("no end")
+				t.Fatal("NextETag does not reach the end of the list")
 			}
 		}
 		var q query

@@ -46,7 +46,7 @@ func TestAnonymousAndForgedRequestsAreDenied(t *testing.T) {
 		}
 	}
 	w.send(w.request("GET", "/bucket/key", nil)).is(403, "AccessDenied")
-	// A form brings its signature among its fields. Without one it is a request like any other.
+	// A form contains its signature in a field. Without a bucket in the path, it is handled like any other request.
 	form := []string{"Content-Type", "Multipart/Form-Data; boundary=x"}
 	w.send(w.request("POST", "/bucket", nil, form...)).is(501, "NotImplemented")
 	w.send(w.request("POST", "/bucket/", nil, form...)).is(501, "NotImplemented")
@@ -57,7 +57,7 @@ func TestAnonymousAndForgedRequestsAreDenied(t *testing.T) {
 	w.send(w.request("GET", "/nobody/knows", nil)).is(404, "NoSuchBucket")
 	w.send(w.request("PUT", "/nobody", nil)).is(403, "AccessDenied")
 
-	sign := func(s *sigv4.Signer, at time.Time) *answer {
+	sign := func(s *sigv4.Signer, at time.Time) *response {
 		r := w.request("PUT", "/bucket/key", []byte("forged"))
 		s.Sign(r, hash([]byte("forged")), at)
 		return w.send(r)
@@ -95,7 +95,7 @@ func TestOtherAccountsAreDenied(t *testing.T) {
 	w.do("PUT", "/bucket/copy", nil, "X-Amz-Copy-Source", "/bucket/key", "X-Amz-Source-Expected-Bucket-Owner", "9").is(403, "AccessDenied")
 }
 
-func TestWhatIsNotSupportedSaysSo(t *testing.T) {
+func TestUnsupportedRequests(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
 	w.put("/bucket/key", "content")
@@ -168,7 +168,7 @@ func TestWhatIsNotSupportedSaysSo(t *testing.T) {
 	require.Equal(t, "content", w.content("/bucket/key"))
 }
 
-func TestWhatClientsSendFromTheFirstDay(t *testing.T) {
+func TestCommonClientRequests(t *testing.T) {
 	w := newWorld(t)
 	w.do("PUT", "/bucket", nil, "X-Amz-Acl", "private", "X-Amz-Object-Ownership", "BucketOwnerEnforced", "X-Amz-Bucket-Object-Lock-Enabled", "false").is(200, "")
 	w.put("/bucket/key?x-id=PutObject", "content", "X-Amz-Acl", "bucket-owner-full-control", "X-Amz-Storage-Class", "GLACIER_IR",
@@ -215,7 +215,7 @@ func TestVirtualHostStyle(t *testing.T) {
 	require.Equal(t, "(none)", w.content("/my.bucket/dir//key"))
 }
 
-func TestSystemPathsAreNoBuckets(t *testing.T) {
+func TestSystemPathsAreNotBuckets(t *testing.T) {
 	system := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { _, _ = rw.Write([]byte("fine: " + r.URL.Path)) })
 	w := newWorld(t, setup{options: func(o *s3.Options) { o.APIs = []gate.API{{Name: "system", Path: "/-/*", Handler: system}} }})
 	a := w.send(w.request("GET", "/-/health/live", nil))
@@ -223,7 +223,7 @@ func TestSystemPathsAreNoBuckets(t *testing.T) {
 	w.do("GET", "/-", nil).is(400, "InvalidBucketName")
 }
 
-func TestTooManyRequestsAtOnce(t *testing.T) {
+func TestTooManyConcurrentRequests(t *testing.T) {
 	seen := make(chan struct{}, 100)
 	w := newWorld(t, setup{options: func(o *s3.Options) {
 		lookup := o.Lookup
@@ -237,18 +237,18 @@ func TestTooManyRequestsAtOnce(t *testing.T) {
 		<-seen
 	}
 	conn := w.raw("PUT", "/bucket/key", 4, sigv4.UnsignedPayload)
-	<-seen // it is in flight, and waits for its body
+	<-seen // the request is in flight and waits for its body
 	a := w.do("GET", "/bucket/other", nil)
 	a.is(503, "SlowDown")
 	require.Equal(t, "1", a.header.Get("Retry-After"))
 	_, err := io.WriteString(conn, "body")
 	require.NoError(t, err)
-	done, _ := w.reply(conn)
+	done, _ := w.readResponse(conn)
 	done.is(200, "")
 	require.Equal(t, "body", w.content("/bucket/key"))
 }
 
-// TestLimitsChangeWhileServing: a limit that is raised holds for the next request, while others are in flight.
+// A limit that is changed while requests are in flight applies to the next request.
 func TestLimitsChangeWhileServing(t *testing.T) {
 	limits := live.New(live.Settings{MaxInFlight: 1, BodyTimeout: time.Minute})
 	seen := make(chan struct{}, 100)
@@ -264,13 +264,13 @@ func TestLimitsChangeWhileServing(t *testing.T) {
 		<-seen
 	}
 	conn := w.raw("PUT", "/bucket/key", 4, sigv4.UnsignedPayload)
-	<-seen // it is in flight, and waits for its body
+	<-seen // the request is in flight and waits for its body
 	w.do("GET", "/bucket/other", nil).is(503, "SlowDown")
 	limits.Update(func(s *live.Settings) { s.MaxInFlight = 2 })
 	w.do("GET", "/bucket/other", nil).is(404, "NoSuchKey")
 	_, err := io.WriteString(conn, "body")
 	require.NoError(t, err)
-	done, _ := w.reply(conn)
+	done, _ := w.readResponse(conn)
 	done.is(200, "")
 }
 
@@ -281,7 +281,7 @@ func TestHeaderSection(t *testing.T) {
 	w.do("GET", "/bucket", nil, "X-Fat", strings.Repeat("v", 4500), "X-Fat", strings.Repeat("v", 4500)).is(400, "RequestHeaderSectionTooLarge")
 }
 
-func TestPanicsBecomeAnswers(t *testing.T) {
+func TestPanicsBecomeResponses(t *testing.T) {
 	var log bytes.Buffer
 	w := newWorld(t, setup{options: func(o *s3.Options) {
 		lookup := o.Lookup

@@ -37,16 +37,16 @@ import (
 	"orcas/vfs"
 )
 
-// The cache has a clock of its own, which runs as long as the process.
+// The clock of the cache runs until the process ends.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/orca-zhang/ecache.init.0.func1"))
 }
 
 const (
 	accessKey = "AKIAEXAMPLE"
-	secretKey = "a secret of the tests"
+	secretKey = "the secret key"
 	account   = "111122223333"
-	stranger  = "AKIASTRANGER" // of another account
+	stranger  = "AKIASTRANGER" // belongs to another account
 )
 
 var holders = map[string]gate.Credential{
@@ -54,7 +54,7 @@ var holders = map[string]gate.Credential{
 	stranger:  {SecretKey: secretKey, Principal: &auth.Principal{Account: "444455556666", ARN: auth.RootARN("444455556666")}},
 }
 
-// world is a server on the drivers in memory, behind a real socket, and somebody who signs requests to it.
+// world is a server over drivers in memory, behind a real socket, with a client that signs requests to it.
 type world struct {
 	t      *testing.T
 	url    string
@@ -65,21 +65,21 @@ type world struct {
 	meta   *finding
 	signer *sigv4.Signer
 	now    func() time.Time
-	late   *atomic.Int64 // how far the store's clock is ahead
+	late   *atomic.Int64 // offset of the store's clock, in nanoseconds
 }
 
-// setFree says how much room there is, and lets the time pass for which the store believes what it knows.
+// setFree sets the free space in bytes, and moves the clock so that the store reads it again.
 func (w *world) setFree(n int64) {
 	w.blocks.free.Store(n)
 	w.late.Add(int64(time.Hour))
 }
 
-// roomyBlocks say how much room they have, and can be spoilt.
+// roomyBlocks are blocks with a configurable free space and damaged bytes.
 type roomyBlocks struct {
 	*mem.Blocks
 	free atomic.Int64
-	bad  sync.Map                      // of places, whose bytes read wrong
-	gate atomic.Pointer[chan struct{}] // where it is set, reading waits until it is closed
+	bad  sync.Map                      // the keys are the places of damaged bytes
+	gate atomic.Pointer[chan struct{}] // if not nil, reads wait until it is closed
 }
 
 type place struct {
@@ -87,7 +87,7 @@ type place struct {
 	at    int64
 }
 
-// Open returns readers that read spoilt bytes.
+// Open returns a reader that changes damaged bytes.
 func (b *roomyBlocks) Open(ctx context.Context, e core.Extent) (core.BlockReader, error) {
 	r, err := b.Blocks.Open(ctx, e)
 	return &spoiler{r, b, e}, err
@@ -123,7 +123,8 @@ type setup struct {
 	start   func(*httptest.Server)
 }
 
-// compression is what all stores of this package's tests do: ORCAS_TEST_COMPRESSION runs them with it.
+// compression returns the compression of all stores in the tests of this package, which is set with
+// ORCAS_TEST_COMPRESSION.
 func compression(t *testing.T) core.Compression {
 	l, err := core.ParseCompression(cmp.Or(os.Getenv("ORCAS_TEST_COMPRESSION"), "off"))
 	require.NoError(t, err)
@@ -185,8 +186,8 @@ func newWorld(t *testing.T, setups ...setup) *world {
 func overTLS(s *httptest.Server)   { s.StartTLS() }
 func overHTTP2(s *httptest.Server) { s.EnableHTTP2 = true; s.StartTLS() }
 
-// answer is what came back.
-type answer struct {
+// response is a response of the server.
+type response struct {
 	t      *testing.T
 	status int
 	header http.Header
@@ -194,7 +195,7 @@ type answer struct {
 }
 
 // code returns the code of an error.
-func (a *answer) code() string {
+func (a *response) code() string {
 	var e struct {
 		XMLName   xml.Name `xml:"Error"`
 		Code      string
@@ -211,8 +212,8 @@ func (a *answer) code() string {
 	return e.Code
 }
 
-// is demands a status and, for errors, a code.
-func (a *answer) is(status int, code string) *answer {
+// is checks the status and, unless it is "", the error code.
+func (a *response) is(status int, code string) *response {
 	a.t.Helper()
 	require.Equal(a.t, status, a.status, "%s", a.body)
 	require.NotEmpty(a.t, a.header.Get("X-Amz-Request-Id"))
@@ -222,16 +223,16 @@ func (a *answer) is(status int, code string) *answer {
 	return a
 }
 
-func (a *answer) etag() string { return strings.Trim(a.header.Get("ETag"), `"`) }
+func (a *response) etag() string { return strings.Trim(a.header.Get("ETag"), `"`) }
 
 // parse decodes the document.
-func (a *answer) parse(into any) {
+func (a *response) parse(into any) {
 	a.t.Helper()
 	require.Equal(a.t, "application/xml", a.header.Get("Content-Type"))
 	require.NoError(a.t, xml.Unmarshal(a.body, into), "%s", a.body)
 }
 
-// request makes a request, not signed yet. headers are names and values in turns.
+// request returns an unsigned request. headers are alternating names and values.
 func (w *world) request(method, path string, body []byte, headers ...string) *http.Request {
 	w.t.Helper()
 	r, err := http.NewRequest(method, w.url+path, bytes.NewReader(body))
@@ -261,26 +262,26 @@ func hexMD5(body []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// send sends a request as it is.
-func (w *world) send(r *http.Request) *answer {
+// send sends a request without signing it.
+func (w *world) send(r *http.Request) *response {
 	w.t.Helper()
 	res, err := w.client.Do(r)
 	require.NoError(w.t, err)
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	require.NoError(w.t, err)
-	return &answer{w.t, res.StatusCode, res.Header, body}
+	return &response{w.t, res.StatusCode, res.Header, body}
 }
 
 // do signs and sends a request.
-func (w *world) do(method, path string, body []byte, headers ...string) *answer {
+func (w *world) do(method, path string, body []byte, headers ...string) *response {
 	w.t.Helper()
 	r := w.request(method, path, body, headers...)
 	w.signer.Sign(r, hash(body), w.now())
 	return w.send(r)
 }
 
-// bucket makes a bucket.
+// bucket creates a bucket.
 func (w *world) bucket(name string) {
 	w.t.Helper()
 	w.do("PUT", "/"+name, nil).is(200, "")
@@ -292,7 +293,7 @@ func (w *world) put(path, body string, headers ...string) string {
 	return w.do("PUT", path, []byte(body), headers...).is(200, "").etag()
 }
 
-// content returns what an object holds, and "(none)" if there is none.
+// content returns the content of an object, or "(none)" if the object does not exist.
 func (w *world) content(path string) string {
 	w.t.Helper()
 	a := w.do("GET", path, nil)
@@ -310,7 +311,7 @@ func random(seed byte, n int) []byte {
 	return b
 }
 
-// path returns the path of a key, escaped as a client does it.
+// path returns the path of a key, escaped like by a client.
 func path(bucket, key string) string {
 	var b strings.Builder
 	b.WriteString("/" + bucket + "/")

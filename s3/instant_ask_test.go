@@ -21,7 +21,7 @@ import (
 
 const instantLength = "X-Amz-Instant-Length"
 
-// refLevel is how much a client of the protocol in docs/instant.md asks before it sends.
+// refLevel specifies what a client of the protocol in docs/instant.md asks before it sends content.
 type refLevel int
 
 const (
@@ -30,7 +30,8 @@ const (
 	refFast
 )
 
-// full and fast are the contents of a question.
+// full and fast return the Content element for body in a FindContent request, with the full hash or with the hash of
+// its beginning.
 func full(body []byte) string {
 	return fmt.Sprintf("<Content><Size>%d</Size><SHA256>%s</SHA256></Content>", len(body), hash(body))
 }
@@ -39,19 +40,19 @@ func fast(body []byte) string {
 	return fmt.Sprintf("<Content><Size>%d</Size><HeadSHA256>%s</HeadSHA256></Content>", len(body), hash(body[:min(len(body), core.HeadSize)]))
 }
 
-// ask asks a bucket for contents.
-func (w *world) ask(bucket string, contents []string, headers ...string) *answer {
+// ask sends FindContent with these Content elements.
+func (w *world) ask(bucket string, contents []string, headers ...string) *response {
 	w.t.Helper()
 	return w.do("POST", "/"+bucket+"?instant", []byte("<FindContent>"+strings.Join(contents, "")+"</FindContent>"), headers...)
 }
 
-// states returns what a bucket answers of contents.
+// states returns the states in the response to FindContent.
 func (w *world) states(bucket string, contents ...string) string {
 	w.t.Helper()
 	return w.ask(bucket, contents).states()
 }
 
-func (a *answer) states() string {
+func (a *response) states() string {
 	a.t.Helper()
 	var result struct {
 		Contents []struct{ State string } `xml:"Content"`
@@ -64,22 +65,23 @@ func (a *answer) states() string {
 	return strings.Join(states, " ")
 }
 
-// refer puts content of which the bucket has the bytes.
-func (w *world) refer(path string, body []byte, headers ...string) *answer {
+// refer sends a PUT without a body that refers to existing content.
+func (w *world) refer(path string, body []byte, headers ...string) *response {
 	w.t.Helper()
 	r := w.request("PUT", path, nil, append(headers, instantLength, fmt.Sprint(len(body)))...)
 	w.signer.Sign(r, hash(body), w.now())
 	return w.send(r)
 }
 
-// upload puts bodies, each at its path, as a client at a level does: what it sends of them is what it returns.
+// upload puts each of bodies at its path, like a client of the given level, and returns the number of bytes that it had
+// to send.
 func (w *world) upload(level refLevel, bucket string, bodies map[string][]byte, headers ...string) (sent int) {
 	w.t.Helper()
 	var paths []string
 	for path := range bodies {
 		paths = append(paths, path)
 	}
-	there := map[string]bool{}
+	present := map[string]bool{}
 	narrow := func(question func([]byte) string, among []string) (left []string) {
 		if len(among) == 0 {
 			return nil
@@ -91,7 +93,7 @@ func (w *world) upload(level refLevel, bucket string, bodies map[string][]byte, 
 		for i, state := range strings.Fields(w.states(bucket, contents...)) {
 			switch state {
 			case "present":
-				there[among[i]] = true
+				present[among[i]] = true
 			case "perhaps":
 				left = append(left, among[i])
 			default:
@@ -107,7 +109,7 @@ func (w *world) upload(level refLevel, bucket string, bodies map[string][]byte, 
 		narrow(full, narrow(fast, paths))
 	}
 	for path, body := range bodies {
-		if there[path] {
+		if present[path] {
 			if a := w.refer(path, body, headers...); a.status != 404 {
 				a.is(200, "")
 				continue
@@ -121,7 +123,7 @@ func (w *world) upload(level refLevel, bucket string, bodies map[string][]byte, 
 	return sent
 }
 
-// blockBytes returns how large all blocks are together.
+// blockBytes returns the total size of all blocks.
 func (w *world) blockBytes() (n int64) {
 	require.NoError(w.t, w.blocks.Walk(w.t.Context(), core.BlockID{}, func(b core.BlockInfo) error {
 		n += b.Size
@@ -130,7 +132,7 @@ func (w *world) blockBytes() (n int64) {
 	return n
 }
 
-// remove deletes a key below the server.
+// remove deletes a key without a request.
 func (w *world) remove(bucket, key string) {
 	b, err := w.fs.Bucket(w.t.Context(), bucket)
 	require.NoError(w.t, err)
@@ -153,7 +155,7 @@ func TestFindContent(t *testing.T) {
 		require.Equal(t, "absent absent", w.states("bucket", full(body), fast(body)))
 		w.put("/bucket/"+fmt.Sprint(size), string(body))
 		perhaps, alike := "perhaps", "perhaps"
-		if size <= core.HeadSize { // the beginning is all of it
+		if size <= core.HeadSize { // the hash of the beginning is the full hash
 			perhaps, alike = "present", "absent"
 		}
 		require.Equal(t, "present absent absent absent "+perhaps+" "+alike+" absent absent",
@@ -199,7 +201,7 @@ func TestFindContentLimits(t *testing.T) {
 	w.ask("absent", []string{one}).is(404, "NoSuchBucket")
 }
 
-// A PUT that refers to content is like any other PUT, but that no byte of content comes or is written.
+// A PUT that refers to content has the same effect as any other PUT, but no content is sent or written.
 func TestReferToContent(t *testing.T) {
 	const record = 2048
 	for name, start := range map[string]setup{"http": {}, "http2": {start: overHTTP2}} {
@@ -232,7 +234,7 @@ func TestReferToContent(t *testing.T) {
 				w.send(r).is(200, "")
 				require.Equal(t, string(body), w.content("/bucket/third"))
 
-				// A store that does not know the header refuses, and keeps nothing empty.
+				// Servers that do not know the header refuse the request instead of storing an empty object.
 				r = w.request("PUT", "/bucket/third", nil)
 				w.signer.Sign(r, hash(body), w.now())
 				w.send(r).is(400, "XAmzContentSHA256Mismatch")
@@ -245,7 +247,7 @@ func TestReferToContent(t *testing.T) {
 	}
 }
 
-// What is claimed of the content must be true, and known of it.
+// The checksums of a request that refers to content must be stored with the content, and equal.
 func TestReferWithChecksums(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
@@ -282,8 +284,8 @@ func TestReferInVersionsAndLocks(t *testing.T) {
 	require.Equal(t, string(body), w.content("/locked/key?versionId="+second))
 }
 
-// Content that goes between the question and the reference, or while that is answered, must be sent.
-func TestReferToContentThatWent(t *testing.T) {
+// Content that is deleted after FindContent, or during the request that refers to it, must be sent.
+func TestReferToDeletedContent(t *testing.T) {
 	for _, meanwhile := range []bool{false, true} {
 		for _, size := range []int{5000, 300_000} {
 			w := newWorld(t)
@@ -306,8 +308,8 @@ func TestReferToContentThatWent(t *testing.T) {
 	}
 }
 
-// Nobody learns what others have, or what another key encrypts.
-func TestReferWithinTheScope(t *testing.T) {
+// A request cannot find content of other buckets, or content that is encrypted with another key.
+func TestReferScope(t *testing.T) {
 	w := newWorld(t, withKeys(t), setup{options: func(o *s3.Options) { o.CustomerKeysOverHTTP = true }})
 	w.bucket("bucket")
 	w.bucket("other")
@@ -343,7 +345,7 @@ func TestReferWithinTheScope(t *testing.T) {
 	w.refer("/bucket/key", body).is(403, "AccessDenied")
 }
 
-// What cannot be a reference is refused, and never a PUT of nothing.
+// An invalid reference is refused, and never stores an empty object.
 func TestReferRefused(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
@@ -369,7 +371,7 @@ func TestReferRefused(t *testing.T) {
 	w.do("PUT", "/bucket/new", nil, instantLength, n, "X-Amz-Copy-Source", "/bucket/key").is(501, "NotImplemented")
 	w.do("GET", "/bucket/key", nil, instantLength, n).is(501, "NotImplemented")
 
-	for _, header := range []bool{true, false} { // or in the URL, as its signer may have put it
+	for _, header := range []bool{true, false} { // in a header, or in the presigned URL
 		path := "/bucket/new"
 		r = w.request("PUT", path, nil, "X-Amz-Content-Sha256", hash(body), instantLength, n)
 		if !header {
@@ -385,8 +387,8 @@ func TestReferRefused(t *testing.T) {
 	require.Equal(t, "(none)", w.content("/bucket/new"))
 }
 
-// A client can tell that there is nothing to ask for.
-func TestInstantUploadIsOff(t *testing.T) {
+// If instant upload is disabled, clients get NotImplemented.
+func TestInstantUploadDisabled(t *testing.T) {
 	w := newWorld(t, setup{store: func(o *content.Options) { o.Instant = false }})
 	w.bucket("bucket")
 	body := random(1, 5000)
@@ -395,7 +397,8 @@ func TestInstantUploadIsOff(t *testing.T) {
 	w.refer("/bucket/new", body).is(501, "NotImplemented")
 }
 
-// The three levels: everything is sent; what is missing; and of most of that nothing is hashed but its beginning.
+// The three levels of a client: it sends everything; it sends only missing content; or it also avoids hashing most of
+// the missing content.
 func TestRefLevels(t *testing.T) {
 	bodies := map[string][]byte{
 		"/bucket/a": random(1, 10), "/bucket/b": random(2, core.HeadSize), "/bucket/c": random(3, 300_000), "/bucket/d": random(4, 1<<20),
@@ -404,7 +407,7 @@ func TestRefLevels(t *testing.T) {
 	for _, b := range bodies {
 		total += len(b)
 	}
-	alike := bytes.Clone(bodies["/bucket/c"]) // of which only the end is another
+	alike := bytes.Clone(bodies["/bucket/c"]) // differs only at the end
 	alike[len(alike)-1]++
 	for level := refOff; level <= refFast; level++ {
 		w := newWorld(t)
@@ -415,7 +418,7 @@ func TestRefLevels(t *testing.T) {
 			want = total
 		}
 		require.Equal(t, want, w.upload(level, "bucket", bodies))
-		require.Eventually(t, func() bool { return w.blockBytes()-before < 8192 }, time.Minute, time.Millisecond, "what was spilled goes, if not at once")
+		require.Eventually(t, func() bool { return w.blockBytes()-before < 8192 }, time.Minute, time.Millisecond, "unused content must be freed eventually")
 		want += len(alike)
 		if level == refOff {
 			want = len(alike)
@@ -430,7 +433,7 @@ func TestRefLevels(t *testing.T) {
 	}
 }
 
-// Of a large object only the parts that are missing are sent.
+// Of a large object, a client sends only the missing parts.
 func TestReferToParts(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
@@ -467,8 +470,8 @@ func TestReferToParts(t *testing.T) {
 
 func crc32Of(body []byte) string { return checksum.Encode(checksum.Sum(checksum.CRC32, body)) }
 
-// The exchange that docs/instant.md shows is one.
-func TestTheExampleOfTheDocs(t *testing.T) {
+// The server responds to the example request in docs/instant.md with the example response.
+func TestDocsExample(t *testing.T) {
 	text, err := os.ReadFile("../docs/instant.md")
 	require.NoError(t, err)
 	var documents []string

@@ -20,7 +20,7 @@ import (
 	"orcas/vfs"
 )
 
-// finding is metadata in which something happens once between finding equal content and what is done with it.
+// finding is metadata that calls found once, after equal content has been found and before it is used.
 type finding struct {
 	*mem.Meta
 	found func()
@@ -36,8 +36,9 @@ func (f *finding) FindData(ctx context.Context, k core.ContentKey) (*core.DataIn
 	return d, err
 }
 
-// asks sends the head of a PUT that asks before it sends its body, and returns how the first answer begins.
-func (w *world) asks(path string, length int, payload string, headers ...string) (net.Conn, *bufio.Reader, string) {
+// sendHead sends the head of a PUT with Expect: 100-continue. It returns the connection, a reader of it, and the status
+// of the first response.
+func (w *world) sendHead(path string, length int, payload string, headers ...string) (net.Conn, *bufio.Reader, string) {
 	w.t.Helper()
 	conn := w.raw("PUT", path, length, payload, append(headers, "Expect", "100-continue")...)
 	reader := bufio.NewReader(conn)
@@ -46,11 +47,11 @@ func (w *world) asks(path string, length int, payload string, headers ...string)
 	return conn, reader, string(line[len("HTTP/1.1 "):])
 }
 
-// wanted demands that the body is asked for, sends it, and returns the answer.
-func (w *world) wanted(body []byte, path, payload string, headers ...string) *answer {
+// putAfterContinue checks that the server responds with 100 Continue, sends the body, and returns the final response.
+func (w *world) putAfterContinue(body []byte, path, payload string, headers ...string) *response {
 	w.t.Helper()
-	conn, reader, first := w.asks(path, len(body), payload, headers...)
-	require.Equal(w.t, "100", first, "the body is asked for")
+	conn, reader, first := w.sendHead(path, len(body), payload, headers...)
+	require.Equal(w.t, "100", first, "the server must ask for the body")
 	for range 2 {
 		_, err := reader.ReadString('\n')
 		require.NoError(w.t, err)
@@ -61,35 +62,36 @@ func (w *world) wanted(body []byte, path, payload string, headers ...string) *an
 	return a
 }
 
-// final reads an answer and reports whether the connection ends with it.
-func (w *world) final(reader *bufio.Reader) (*answer, bool) {
+// final reads a response, and reports whether the connection is closed after it.
+func (w *world) final(reader *bufio.Reader) (*response, bool) {
 	w.t.Helper()
 	res, err := http.ReadResponse(reader, nil)
 	require.NoError(w.t, err)
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	require.NoError(w.t, err)
-	return &answer{w.t, res.StatusCode, res.Header, body}, res.Close
+	return &response{w.t, res.StatusCode, res.Header, body}, res.Close
 }
 
-// unread demands an answer instead of 100 Continue.
-func (w *world) unread(length int, path, payload string, headers ...string) *answer {
+// putWithoutBody checks that the server sends the final response instead of 100 Continue, and returns it.
+func (w *world) putWithoutBody(length int, path, payload string, headers ...string) *response {
 	w.t.Helper()
-	_, reader, first := w.asks(path, length, payload, headers...)
-	require.NotEqual(w.t, "100", first, "the body is not asked for")
+	_, reader, first := w.sendHead(path, length, payload, headers...)
+	require.NotEqual(w.t, "100", first, "the server must not ask for the body")
 	a, closed := w.final(reader)
-	require.True(w.t, closed, "whether a body comes is not known")
+	require.True(w.t, closed, "the connection must be closed, because the client may still send the body")
 	return a
 }
 
-// A PUT of content that the bucket has is answered without its body, and is like any other PUT in all else.
-func TestAnswerInsteadOfTheBody(t *testing.T) {
+// A PUT of content that the bucket has gets the final response without sending its body. Otherwise it is like any other
+// PUT.
+func TestResponseInsteadOfContinue(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
 	for _, size := range []int{1, 4096, 300_000} {
 		body := random(byte(size), size)
 		first := w.do("PUT", "/bucket/first", body).is(200, "")
-		a := w.unread(size, "/bucket/second", hash(body), "Content-Type", "text/x-test", "Content-Md5", md5Of(body)).is(200, "")
+		a := w.putWithoutBody(size, "/bucket/second", hash(body), "Content-Type", "text/x-test", "Content-Md5", md5Of(body)).is(200, "")
 		for _, name := range []string{"Etag", "X-Amz-Checksum-Crc64nvme", "X-Amz-Checksum-Type"} {
 			require.NotEmpty(t, a.header.Get(name))
 			require.Equal(t, first.header.Get(name), a.header.Get(name), name)
@@ -98,14 +100,14 @@ func TestAnswerInsteadOfTheBody(t *testing.T) {
 		require.Equal(t, body, got.body)
 		require.Equal(t, "text/x-test", got.header.Get("Content-Type"))
 
-		w.unread(size, "/bucket/second", hash(body), "If-None-Match", "*").is(412, "PreconditionFailed")
-		w.unread(size, "/bucket/second", hash(body), "If-Match", `"`+first.etag()+`"`).is(200, "")
-		w.unread(size, "/bucket/third", sigv4.UnsignedPayload, "X-Amz-Checksum-Sha256", base64SHA256(body)).is(200, "")
+		w.putWithoutBody(size, "/bucket/second", hash(body), "If-None-Match", "*").is(412, "PreconditionFailed")
+		w.putWithoutBody(size, "/bucket/second", hash(body), "If-Match", `"`+first.etag()+`"`).is(200, "")
+		w.putWithoutBody(size, "/bucket/third", sigv4.UnsignedPayload, "X-Amz-Checksum-Sha256", base64SHA256(body)).is(200, "")
 		require.Equal(t, body, w.do("GET", "/bucket/third", nil).is(200, "").body)
 	}
 }
 
-func TestAnswerInsteadOfThePart(t *testing.T) {
+func TestResponseInsteadOfContinueForPart(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
 	body := random(1, 5<<20)
@@ -117,15 +119,15 @@ func TestAnswerInsteadOfThePart(t *testing.T) {
 	part := func(n int) string { return fmt.Sprintf("/bucket/key?partNumber=%d&uploadId=%s", n, upload.UploadID) }
 	var list strings.Builder
 	for n := 1; n <= 3; n++ {
-		etag := w.unread(len(body), part(n), hash(body)).is(200, "").etag()
+		etag := w.putWithoutBody(len(body), part(n), hash(body)).is(200, "").etag()
 		fmt.Fprintf(&list, "<Part><PartNumber>%d</PartNumber><ETag>%s</ETag></Part>", n, etag)
 	}
 	w.do("POST", "/bucket/key?uploadId="+upload.UploadID, []byte("<CompleteMultipartUpload>"+list.String()+"</CompleteMultipartUpload>")).is(200, "")
 	require.Equal(t, strings.Repeat(string(body), 3), w.content("/bucket/key"))
 }
 
-// A client that says that it waits and does not is answered too.
-func TestAnswerToWhoDoesNotWait(t *testing.T) {
+// A client that sends Expect: 100-continue but does not wait gets a response, too.
+func TestResponseToClientThatDoesNotWait(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
 	for _, size := range []int{5, 300_000, 20 << 20} {
@@ -135,30 +137,31 @@ func TestAnswerToWhoDoesNotWait(t *testing.T) {
 			conn := w.raw("PUT", "/bucket/second", size, hash(body), "Expect", "100-continue")
 			_, err := conn.Write(body)
 			require.NoError(t, err)
-			a, _ := w.reply(conn)
+			a, _ := w.readResponse(conn)
 			a.is(200, "")
 		}
 		require.Equal(t, string(body), w.content("/bucket/second"))
 	}
 }
 
-// Where anything is not as it must be, the body is asked for, and the answer is that of any PUT.
-func TestTheBodyIsAskedFor(t *testing.T) {
+// If the content or a checksum is not found, or the caller may not learn it, the server asks for the body and responds
+// as to any other PUT.
+func TestContinueIsSent(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
 	w.bucket("other")
 	body := random(1, 5000)
 	w.put("/bucket/key", string(body))
 
-	w.wanted(random(2, 5000), "/bucket/new", hash(random(2, 5000))).is(200, "")
-	w.wanted(body, "/other/key", hash(body)).is(200, "") // another bucket has it
+	w.putAfterContinue(random(2, 5000), "/bucket/new", hash(random(2, 5000))).is(200, "")
+	w.putAfterContinue(body, "/other/key", hash(body)).is(200, "") // another bucket has it
 	require.Equal(t, string(body), w.content("/other/key"))
-	w.wanted(body, "/bucket/new", sigv4.UnsignedPayload).is(200, "")
-	w.wanted(body, "/bucket/new", hash(body), "X-Amz-Checksum-Sha1", "AAAAAAAAAAAAAAAAAAAAAAAAAAA=").is(400, "BadDigest")
-	w.wanted(body, "/bucket/new", hash(body), "Content-Md5", md5Of([]byte("other"))).is(400, "BadDigest")
-	w.wanted(body, "/bucket/new", hash(body), "X-Amz-Checksum-Crc64nvme", "AAAAAAAAAAA=").is(400, "BadDigest")
-	w.wanted(body, "/bucket/new", hash(body), "X-Amz-Checksum-Sha256", base64SHA256([]byte("other"))).is(400, "BadDigest")
-	w.wanted(body[:4999], "/bucket/new", hash(body)).is(400, "XAmzContentSHA256Mismatch")
+	w.putAfterContinue(body, "/bucket/new", sigv4.UnsignedPayload).is(200, "")
+	w.putAfterContinue(body, "/bucket/new", hash(body), "X-Amz-Checksum-Sha1", "AAAAAAAAAAAAAAAAAAAAAAAAAAA=").is(400, "BadDigest")
+	w.putAfterContinue(body, "/bucket/new", hash(body), "Content-Md5", md5Of([]byte("other"))).is(400, "BadDigest")
+	w.putAfterContinue(body, "/bucket/new", hash(body), "X-Amz-Checksum-Crc64nvme", "AAAAAAAAAAA=").is(400, "BadDigest")
+	w.putAfterContinue(body, "/bucket/new", hash(body), "X-Amz-Checksum-Sha256", base64SHA256([]byte("other"))).is(400, "BadDigest")
+	w.putAfterContinue(body[:4999], "/bucket/new", hash(body)).is(400, "XAmzContentSHA256Mismatch")
 
 	r := w.request("PUT", "/bucket/new", nil, "X-Amz-Content-Sha256", hash(body), "Expect", "100-continue")
 	w.signer.Presign(r, time.Minute, w.now())
@@ -172,24 +175,24 @@ func TestTheBodyIsAskedFor(t *testing.T) {
 	require.NoError(t, err)
 	line, err := bufio.NewReader(conn).ReadString('\n')
 	require.NoError(t, err)
-	require.Equal(t, "HTTP/1.1 100 Continue\r\n", line, "who has a presigned URL is not who signed it")
+	require.Equal(t, "HTTP/1.1 100 Continue\r\n", line, "the user of a presigned URL is not its signer")
 }
 
-// A hash that is not that of the body is refused, although the bucket has content of that hash.
-func TestAnotherBodyThanItsHash(t *testing.T) {
+// A body that does not have the announced hash is refused, even if the bucket has content with that hash.
+func TestBodyDiffersFromHash(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
 	body := random(1, 5000)
 	w.put("/bucket/key", "before")
-	w.put("/bucket/held", string(body))
+	w.put("/bucket/other", string(body))
 	r := w.request("PUT", "/bucket/key", random(2, 5000))
 	w.signer.Sign(r, hash(body), w.now())
 	w.send(r).is(400, "XAmzContentSHA256Mismatch")
 	require.Equal(t, "before", w.content("/bucket/key"))
 }
 
-// Content that goes after it was found must be sent.
-func TestTheBodyIsAskedForInTheEnd(t *testing.T) {
+// Content that is deleted after it was found must be sent.
+func TestContinueAfterContentIsDeleted(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
 	body := random(1, 5000)
@@ -201,28 +204,28 @@ func TestTheBodyIsAskedForInTheEnd(t *testing.T) {
 			require.NoError(t, r.Err)
 		}
 	}
-	w.wanted(body, "/bucket/new", hash(body)).is(200, "")
+	w.putAfterContinue(body, "/bucket/new", hash(body)).is(200, "")
 	require.Nil(t, w.meta.found)
 	require.Equal(t, string(body), w.content("/bucket/new"))
 	require.Equal(t, "(none)", w.content("/bucket/key"))
 }
 
-// Content is shared under one key only: what is encrypted and what is not, and what customers' keys encrypt, is stored
-// apart.
+// Content is shared only within one kind of encryption: plain content, content encrypted by the store, and content
+// encrypted with customer keys are stored separately.
 func TestContentUnderAnotherKeyIsNotShared(t *testing.T) {
 	w := newWorld(t, withKeys(t), setup{options: func(o *s3.Options) { o.CustomerKeysOverHTTP = true }})
 	w.bucket("bucket")
 	body := random(1, 5000)
 	w.put("/bucket/plain", string(body))
-	w.wanted(body, "/bucket/encrypted", hash(body), sse, "AES256").is(200, "")
-	a := w.unread(len(body), "/bucket/again", hash(body), sse, "AES256").is(200, "")
+	w.putAfterContinue(body, "/bucket/encrypted", hash(body), sse, "AES256").is(200, "")
+	a := w.putWithoutBody(len(body), "/bucket/again", hash(body), sse, "AES256").is(200, "")
 	require.Equal(t, "AES256", a.header.Get(sse))
 	require.Equal(t, "AES256", w.do("GET", "/bucket/again", nil).is(200, "").header.Get(sse))
-	w.unread(len(body), "/bucket/plain2", hash(body)).is(200, "")
+	w.putWithoutBody(len(body), "/bucket/plain2", hash(body)).is(200, "")
 	require.Empty(t, w.do("GET", "/bucket/plain2", nil).is(200, "").header.Get(sse))
 	for range 2 {
 		key := customerKey(sse, 7)
-		w.wanted(body, "/bucket/customer", hash(body), key...).is(200, "")
+		w.putAfterContinue(body, "/bucket/customer", hash(body), key...).is(200, "")
 		require.Equal(t, body, w.do("GET", "/bucket/customer", nil, key...).is(200, "").body)
 		w.do("GET", "/bucket/customer", nil).is(400, "InvalidRequest")
 	}

@@ -14,7 +14,7 @@ import (
 	"orcas/s3/sigv4"
 )
 
-// TestPayloadModes sends content in every way that there is, over HTTP, HTTPS and HTTP/2.
+// TestPayloadModes sends content in every payload mode, over HTTP, HTTPS and HTTP/2.
 func TestPayloadModes(t *testing.T) {
 	for name, start := range map[string]setup{"http": {}, "https": {start: overTLS}, "http2": {start: overHTTP2}} {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestPayloadModes(t *testing.T) {
 					}
 				}
 			}
-			// Presigned, with and without headers to be sent along.
+			// Presigned requests, with and without signed headers.
 			r := w.request("PUT", "/bucket/presigned", []byte("content"))
 			r.Header.Set("X-Amz-Meta-One", "1")
 			w.signer.Presign(r, time.Minute, w.now())
@@ -60,7 +60,7 @@ func TestPayloadModes(t *testing.T) {
 	}
 }
 
-// signed makes a signed PUT in a payload mode, with a checksum: in the trailer where there is one, else in a header.
+// signed returns a signed PUT in a payload mode, with a checksum in the trailer if the mode has one, else in a header.
 func (w *world) signed(key string, body []byte, mode sigv4.PayloadMode, alg checksum.Algorithm) *http.Request {
 	w.t.Helper()
 	r := w.request("PUT", key, body)
@@ -83,11 +83,11 @@ func (w *world) signed(key string, body []byte, mode sigv4.PayloadMode, alg chec
 	return r
 }
 
-// TestHoistedHeaders: SDKs put x-amz-* headers into the query of a presigned URL.
+// TestHoistedHeaders sends x-amz-* headers in the query of a presigned URL, where SDKs put them.
 func TestHoistedHeaders(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
-	presigned := func(method, p string, body string) *answer {
+	presigned := func(method, p string, body string) *response {
 		r := w.request(method, p, []byte(body))
 		w.signer.Presign(r, time.Minute, w.now())
 		return w.send(r)
@@ -101,7 +101,8 @@ func TestHoistedHeaders(t *testing.T) {
 	presigned("PUT", "/bucket/key?x-amz-server-side-encryption=AES256", "other").is(501, "NotImplemented")
 	presigned("GET", "/bucket/key?x-amz-expected-bucket-owner=9", "").is(403, "AccessDenied")
 	require.Equal(t, "content", w.content("/bucket/key"))
-	// The checksum of the empty body that an SDK has when it signs says nothing of the body that is sent.
+	// SDKs sign the checksum of the empty body that they have at that time. It must not be compared with the body that
+	// is sent.
 	presigned("PUT", "/bucket/key?x-amz-checksum-crc32=AAAAAA%3D%3D&x-amz-sdk-checksum-algorithm=CRC32", "sent later").is(200, "")
 	require.Equal(t, "sent later", w.content("/bucket/key"))
 }
@@ -118,17 +119,17 @@ func TestEveryAlgorithm(t *testing.T) {
 		require.Equal(t, sum, a.header.Get(alg.HeaderKey()), alg)
 		require.Empty(t, w.do("GET", "/bucket/key", nil, "X-Amz-Checksum-Mode", "ENABLED", "Range", "bytes=0-9").is(206, "").header.Get(alg.HeaderKey()))
 		wrong := checksum.Encode(checksum.Sum(alg, []byte("other")))
-		w.do("PUT", "/bucket/key", []byte("spoilt"), alg.HeaderKey(), wrong).is(400, "BadDigest")
-		w.do("PUT", "/bucket/key", []byte("spoilt"), alg.HeaderKey(), sum[1:]).is(400, "InvalidRequest")
+		w.do("PUT", "/bucket/key", []byte("damaged"), alg.HeaderKey(), wrong).is(400, "BadDigest")
+		w.do("PUT", "/bucket/key", []byte("damaged"), alg.HeaderKey(), sum[1:]).is(400, "InvalidRequest")
 		require.Equal(t, string(body), w.content("/bucket/key"))
 	}
-	// Where the client sends none, there is one all the same.
+	// If the client does not send a checksum, the server computes one.
 	w.put("/bucket/key", "content")
 	a := w.do("GET", "/bucket/key", nil, "X-Amz-Checksum-Mode", "ENABLED")
 	require.Equal(t, checksum.Encode(checksum.Sum(checksum.CRC64NVME, []byte("content"))), a.header.Get("X-Amz-Checksum-Crc64nvme"))
 }
 
-// TestSpoiltContent: whatever is wrong with the content, it has its code, and the key is as it was.
+// TestSpoiltContent checks that every kind of damaged content is refused with its code, and does not change the key.
 func TestSpoiltContent(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
@@ -152,11 +153,11 @@ func TestSpoiltContent(t *testing.T) {
 			w.signer.Sign(r, hash(other), w.now())
 			w.send(r).is(400, "XAmzContentSHA256Mismatch")
 
-			// Signed chunks that are changed on their way.
+			// Signed chunks that are changed in transit.
 			r = w.signed(target, body, sigv4.PayloadSigned, checksum.CRC32)
-			r.Body = &flipper{ReadCloser: r.Body, at: 90} // behind the header of the first chunk
+			r.Body = &flipper{ReadCloser: r.Body, at: 90} // after the header of the first chunk
 			w.send(r).is(403, "SignatureDoesNotMatch")
-			// A trailer with another checksum, or with none.
+			// A trailer with a wrong checksum, or without a checksum.
 			for mode := sigv4.PayloadSignedTrailer; mode <= sigv4.PayloadUnsignedTrailer; mode++ {
 				for value, code := range map[string]string{checksum.Encode(checksum.Sum(checksum.CRC32, other)): "BadDigest", "nonsense": "InvalidRequest"} {
 					r := w.request("PUT", target, nil)
@@ -164,7 +165,7 @@ func TestSpoiltContent(t *testing.T) {
 						{Name: "x-amz-checksum-crc32", Size: len(value), Value: func() string { return value }},
 					}}, w.now())
 					if a := w.send(r).is(400, code); code == "InvalidRequest" {
-						a.says("Value for x-amz-checksum-crc32 trailing header is invalid.")
+						a.hasMessage("Value for x-amz-checksum-crc32 trailing header is invalid.")
 					}
 				}
 				r := w.request("PUT", target, nil, "X-Amz-Trailer", "x-amz-checksum-crc32")
@@ -180,7 +181,7 @@ func TestSpoiltContent(t *testing.T) {
 	require.NotContains(t, string(w.do("GET", "/bucket/key?uploadId="+upload.UploadID, nil).is(200, "").body), "<Part>")
 }
 
-// flipper changes one bit of what is read.
+// flipper is a reader that flips one bit.
 type flipper struct {
 	io.ReadCloser
 	at, seen int64

@@ -16,7 +16,8 @@ import (
 
 const declaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
 
-// lateWorld keeps clients waiting at once, and has an object of two parts.
+// lateWorld returns a server that sends white space immediately during a copy, and the content of the object
+// /bucket/from, which has two parts.
 func lateWorld(t *testing.T) (*world, []byte) {
 	w := newWorld(t, setup{options: func(o *s3.Options) { o.KeepAlive = time.Millisecond }})
 	w.bucket("bucket")
@@ -26,8 +27,8 @@ func lateWorld(t *testing.T) (*world, []byte) {
 	return w, append(parts[0], parts[1]...)
 }
 
-// slowly sends a copy while content cannot be read, waits for the beginning of its answer, and lets it go on after
-// meanwhile.
+// slowly sends a copy while reads of content are blocked, waits for the beginning of the response, calls meanwhile, and
+// unblocks the reads. It returns the response and its body.
 func (w *world) slowly(path string, meanwhile func(), headers ...string) (*http.Response, string) {
 	w.t.Helper()
 	gate := make(chan struct{})
@@ -40,7 +41,7 @@ func (w *world) slowly(path string, meanwhile func(), headers ...string) (*http.
 	in := bufio.NewReader(res.Body)
 	head, err := in.Peek(len(declaration) + 3)
 	require.NoError(w.t, err)
-	require.Equal(w.t, declaration+"   ", string(head), "white space comes while nothing can be read")
+	require.Equal(w.t, declaration+"   ", string(head), "the server must send white space while reads are blocked")
 	if meanwhile != nil {
 		meanwhile()
 	}
@@ -51,7 +52,7 @@ func (w *world) slowly(path string, meanwhile func(), headers ...string) (*http.
 	return res, string(body)
 }
 
-// A copy that takes long says 200 and sends white space until it is done, so that nobody gives up on it.
+// A long copy sends status 200 and then white space until it is done, so that clients do not time out.
 func TestLateCopy(t *testing.T) {
 	w, whole := lateWorld(t)
 	res, body := w.slowly("/bucket/to", nil, "X-Amz-Copy-Source", "/bucket/from")
@@ -59,7 +60,7 @@ func TestLateCopy(t *testing.T) {
 	require.Equal(t, "application/xml", res.Header.Get("Content-Type"))
 	require.NotEmpty(t, res.Header.Get("X-Amz-Request-Id"))
 	var got copyResult
-	(&answer{t, 200, res.Header, []byte(body)}).parse(&got)
+	(&response{t, 200, res.Header, []byte(body)}).parse(&got)
 	require.Equal(t, `"`+hexMD5(whole)+`"`, got.ETag)
 	require.Equal(t, 1, strings.Count(body, "<?xml"))
 	require.Equal(t, string(whole), w.content("/bucket/to"))
@@ -71,7 +72,7 @@ func TestLateCopy(t *testing.T) {
 	require.Equal(t, string(whole[1:5<<20]), w.content("/bucket/parts"))
 }
 
-// A copy that fails late is an error in an answer that says 200, as S3 has it, and the key is as it was.
+// If a copy fails after status 200 has been sent, the response contains the error, as in S3, and the key is unchanged.
 func TestLateCopyFails(t *testing.T) {
 	w, _ := lateWorld(t)
 	w.put("/bucket/to", "old")
@@ -79,17 +80,17 @@ func TestLateCopyFails(t *testing.T) {
 		w.do("PUT", "/bucket/to", []byte("new"), "If-Match", hexMD5([]byte("old"))).is(200, "")
 	}, "X-Amz-Copy-Source", "/bucket/from", "If-Match", hexMD5([]byte("old")))
 	require.Equal(t, 200, res.StatusCode)
-	require.Equal(t, "PreconditionFailed", (&answer{t, 200, res.Header, []byte(body)}).code())
+	require.Equal(t, "PreconditionFailed", (&response{t, 200, res.Header, []byte(body)}).code())
 	require.Equal(t, "new", w.content("/bucket/to"))
 
-	// The source is overwritten meanwhile: what is there now is copied.
+	// If the source is overwritten during the copy, the new content is copied.
 	_, body = w.slowly("/bucket/to", func() { w.put("/bucket/from", "another") }, "X-Amz-Copy-Source", "/bucket/from")
 	require.Contains(t, body, "<ETag>&quot;"+hexMD5([]byte("another"))+"&quot;</ETag>")
 	require.Equal(t, "another", w.content("/bucket/to"))
 }
 
-// The copy refers to the content of its source: it takes no room.
-func TestCopyOfPartsTakesNoRoom(t *testing.T) {
+// A copy refers to the content of its source and does not take additional space.
+func TestCopyOfPartsSharesContent(t *testing.T) {
 	w, whole := lateWorld(t)
 	before := w.segments("from")
 	w.do("PUT", "/bucket/to", nil, "X-Amz-Copy-Source", "/bucket/from").is(200, "")
@@ -98,7 +99,7 @@ func TestCopyOfPartsTakesNoRoom(t *testing.T) {
 	require.Equal(t, string(whole), w.content("/bucket/to"))
 }
 
-// segments returns what content a key refers to.
+// segments returns the segment list of a multipart object.
 func (w *world) segments(key string) core.UploadID {
 	w.t.Helper()
 	b, err := w.fs.Bucket(w.t.Context(), "bucket")

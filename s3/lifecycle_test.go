@@ -15,7 +15,7 @@ const (
 	day           = 24 * time.Hour
 )
 
-// lifecycleDoc is a lifecycle of rules, each the inside of its element.
+// lifecycleDoc returns a lifecycle document. Each of rules is the XML inside a Rule element.
 func lifecycleDoc(rules ...string) []byte {
 	doc := lifecycleRoot
 	for _, r := range rules {
@@ -31,11 +31,11 @@ const (
 	minimum = "X-Amz-Transition-Default-Minimum-Object-Size"
 )
 
-// TestLifecycleDocument: every field that is accepted comes back.
+// TestLifecycleDocument checks that GET returns every field that PUT accepts.
 func TestLifecycleDocument(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
-	a := w.do("GET", "/bucket?lifecycle", nil).is(404, "NoSuchLifecycleConfiguration").says("The lifecycle configuration does not exist")
+	a := w.do("GET", "/bucket?lifecycle", nil).is(404, "NoSuchLifecycleConfiguration").hasMessage("The lifecycle configuration does not exist")
 	require.Contains(t, string(a.body), "<BucketName>bucket</BucketName>")
 	w.do("DELETE", "/bucket?lifecycle", nil).is(204, "")
 	w.do("GET", "/absent?lifecycle", nil).is(404, "NoSuchBucket")
@@ -66,13 +66,13 @@ func TestLifecycleDocument(t *testing.T) {
 		require.Equal(t, "all_storage_classes_128K", a.header.Get(minimum))
 		require.Contains(t, string(a.body), string(lifecycleDoc(rules...)))
 	}
-	// In any order, with a date of any form, an ID from the server, and what the client says of sizes.
+	// Elements in another order, a date without a time, a generated ID, and a minimum size.
 	a = w.do("PUT", "/bucket?lifecycle", lifecycleDoc("<Expiration><Date>2030-01-31</Date></Expiration>"+on+"<Filter/>"), minimum, "varies_by_storage_class").is(200, "")
 	require.Equal(t, "varies_by_storage_class", a.header.Get(minimum))
 	a = w.do("GET", "/bucket?lifecycle", nil).is(200, "")
 	require.Equal(t, "varies_by_storage_class", a.header.Get(minimum))
 	require.Regexp(t, `<ID>[A-Za-z0-9]{48}</ID><Filter></Filter><Status>Enabled</Status><Expiration><Date>2030-01-31T00:00:00.000Z</Date></Expiration></Rule></Life`, string(a.body))
-	w.do("PUT", "/bucket?lifecycle", lifecycleDoc(all+oneDay), minimum, "value").is(400, "InvalidRequest").says("Invalid TransitionDefaultMinimumObjectSize found: value")
+	w.do("PUT", "/bucket?lifecycle", lifecycleDoc(all+oneDay), minimum, "value").is(400, "InvalidRequest").hasMessage("Invalid TransitionDefaultMinimumObjectSize found: value")
 
 	rules := make([]string, 1000)
 	for i := range rules {
@@ -89,7 +89,7 @@ func TestLifecycleDocument(t *testing.T) {
 	w.do("GET", "/bucket/key?lifecycle", nil).is(501, "NotImplemented")
 }
 
-// TestLifecycleErrors: what S3 refuses, in its words; and nothing is kept.
+// TestLifecycleErrors checks that invalid documents are refused with the messages of S3, and are not stored.
 func TestLifecycleErrors(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
@@ -161,7 +161,7 @@ func TestLifecycleErrors(t *testing.T) {
 		require.Equal(t, c.code, a.code(), "%v: %s", c.rules, a.body)
 		require.Equal(t, map[bool]int{true: 501, false: 400}[c.code == notImplemented], a.status)
 		if c.message != "" {
-			a.says(c.message)
+			a.hasMessage(c.message)
 		}
 	}
 	w.do("PUT", "/bucket?lifecycle", []byte("<Other/>")).is(400, "MalformedXML")
@@ -170,13 +170,13 @@ func TestLifecycleErrors(t *testing.T) {
 	w.do("GET", "/bucket?lifecycle", nil).is(404, "NoSuchLifecycleConfiguration")
 }
 
-// midnight returns the end of the day in which so many days have gone since a time.
+// midnight returns the end of the day that is days after at.
 func midnight(at time.Time, days int) string {
 	end := at.UTC().AddDate(0, 0, days)
 	return end.Truncate(day).Add(day).Format(http.TimeFormat)
 }
 
-// TestExpirationHeader: a client is told when the current version expires, and when its upload is aborted.
+// TestExpirationHeader checks the headers with the times at which a current version expires and an upload is aborted.
 func TestExpirationHeader(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
@@ -205,7 +205,7 @@ func TestExpirationHeader(t *testing.T) {
 	require.Equal(t, seven, up.finish(1, etag).is(200, "").header.Get(name))
 	require.Empty(t, w.do("POST", "/bucket/key?uploads", nil).is(200, "").header.Get("X-Amz-Abort-Date"))
 
-	// Tags count as they are when it is asked, and all of a conjunction.
+	// The tags at the time of the request count, and all tags of a conjunction must match.
 	tags := func(set string) {
 		t.Helper()
 		w.do("PUT", "/bucket/before?tagging", []byte("<Tagging><TagSet>"+set+"</TagSet></Tagging>")).is(200, "")

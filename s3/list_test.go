@@ -68,7 +68,7 @@ func listAll(w *world, bucket, query string) []string {
 	}
 }
 
-// listAllV1 does the same with the first version, as clients do it.
+// listAllV1 does the same with version 1 of ListObjects, in the way clients do.
 func listAllV1(w *world, bucket, query string) []string {
 	w.t.Helper()
 	var all []string
@@ -83,7 +83,7 @@ func listAllV1(w *world, bucket, query string) []string {
 		}
 		marker = unescape(page.NextMarker)
 		if marker == "" {
-			require.Empty(w.t, page.Delimiter, "NextMarker comes with a delimiter")
+			require.Empty(w.t, page.Delimiter, "with a delimiter, the response must have a NextMarker")
 			marker = names[len(names)-1]
 		}
 	}
@@ -136,7 +136,7 @@ func TestListings(t *testing.T) {
 	}
 }
 
-func TestListingAnswers(t *testing.T) {
+func TestListingResponses(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
 	etag := w.put("/bucket/a%20b/c%2B1", "content", "X-Amz-Storage-Class", "STANDARD_IA")

@@ -17,19 +17,19 @@ const (
 	bypass    = "X-Amz-Bypass-Governance-Retention"
 )
 
-// lockBucket makes a bucket whose versions may be locked.
+// lockBucket creates a bucket with object lock.
 func (w *world) lockBucket(name string) {
 	w.t.Helper()
 	w.do("PUT", "/"+name, nil, "X-Amz-Bucket-Object-Lock-Enabled", "true").is(200, "")
 }
 
 // summed sends a body with its MD5.
-func (w *world) summed(method, path, body string, headers ...string) *answer {
+func (w *world) summed(method, path, body string, headers ...string) *response {
 	w.t.Helper()
 	return w.do(method, path, []byte(body), append(headers, "Content-Md5", md5Of([]byte(body)))...)
 }
 
-// version writes a version and returns its id.
+// version writes a version and returns its ID.
 func (w *world) version(path, body string, headers ...string) string {
 	w.t.Helper()
 	v := w.summed("PUT", path, body, headers...).is(200, "").header.Get("X-Amz-Version-Id")
@@ -37,12 +37,12 @@ func (w *world) version(path, body string, headers ...string) string {
 	return v
 }
 
-// in returns a time of the store's clock as S3 writes it.
+// in returns the time of the store's clock plus d, in the format of S3.
 func (w *world) in(d time.Duration) string {
 	return w.fs.Now().Add(d).UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// later moves the store's clock.
+// later advances the store's clock.
 func (w *world) later(d time.Duration) { w.late.Add(int64(d)) }
 
 func retention(mode, until string) string {
@@ -51,7 +51,7 @@ func retention(mode, until string) string {
 
 func hold(status string) string { return "<LegalHold><Status>" + status + "</Status></LegalHold>" }
 
-// locked returns the lock that HEAD shows.
+// locked returns the mode, the date and the legal hold in the response to HEAD.
 func (w *world) locked(path string) [3]string {
 	w.t.Helper()
 	h := w.do("HEAD", path, nil).is(200, "").header
@@ -101,7 +101,7 @@ func TestLockConfiguration(t *testing.T) {
 	}
 	w.summed("PUT", "/bucket?object-lock", rule("<DefaultRetention><DefaultEventHold><Days>1</Days></DefaultEventHold></DefaultRetention>")).is(501, "NotImplemented")
 	w.do("PUT", "/bucket?object-lock", []byte(empty)).is(400, "InvalidRequest") // without a checksum
-	require.Contains(t, get(), "<Days>36500</Days>", "what is refused changes nothing")
+	require.Contains(t, get(), "<Days>36500</Days>", "refused requests must not change the configuration")
 	w.summed("PUT", "/bucket?object-lock", empty).is(200, "")
 	require.NotContains(t, get(), "Rule")
 	w.summed("PUT", "/nowhere?object-lock", empty).is(404, "NoSuchBucket")
@@ -123,13 +123,13 @@ func TestLockHeaders(t *testing.T) {
 	w.version("/bucket/key", "x")
 	require.Equal(t, [3]string{}, w.locked("/bucket/key"))
 
-	requests := map[string]func(headers ...string) *answer{
-		"put":    func(headers ...string) *answer { return w.summed("PUT", "/bucket/key", "x", headers...) },
-		"upload": func(headers ...string) *answer { return w.do("POST", "/bucket/key?uploads", nil, headers...) },
-		"copy": func(headers ...string) *answer {
+	requests := map[string]func(headers ...string) *response{
+		"put":    func(headers ...string) *response { return w.summed("PUT", "/bucket/key", "x", headers...) },
+		"upload": func(headers ...string) *response { return w.do("POST", "/bucket/key?uploads", nil, headers...) },
+		"copy": func(headers ...string) *response {
 			return w.do("PUT", "/bucket/copy", nil, append(headers, "X-Amz-Copy-Source", "/bucket/key")...)
 		},
-		"plain": func(headers ...string) *answer { return w.summed("PUT", "/plain/key", "x", headers...) },
+		"plain": func(headers ...string) *response { return w.summed("PUT", "/plain/key", "x", headers...) },
 	}
 	for name, request := range requests {
 		t.Run(name, func(t *testing.T) {
@@ -157,11 +157,11 @@ func TestLockHeaders(t *testing.T) {
 	require.Equal(t, [3]string{"", "", "OFF"}, w.locked("/bucket/key"))
 }
 
-// TestLockDemandsASum: content that will be locked has to come with a checksum; the hash in the signature is none.
-func TestLockDemandsASum(t *testing.T) {
+// Content that will be locked requires a checksum. The hash in the signature does not count.
+func TestLockRequiresChecksum(t *testing.T) {
 	w := newWorld(t)
 	w.lockBucket("bucket")
-	put := func(headers ...string) *answer { return w.do("PUT", "/bucket/key", []byte("x"), headers...) }
+	put := func(headers ...string) *response { return w.do("PUT", "/bucket/key", []byte("x"), headers...) }
 	put().is(200, "")
 	put(lockHold, "ON").is(400, "InvalidRequest")
 	put(lockMode, "GOVERNANCE", lockUntil, w.in(time.Hour)).is(400, "InvalidRequest")
@@ -192,7 +192,7 @@ func TestDefaultRetention(t *testing.T) {
 		require.NoError(t, err)
 		require.WithinDuration(t, w.fs.Now().Add(d), until, time.Minute)
 	}
-	require.Equal(t, [3]string{}, w.locked("/bucket/before"), "only new versions get it")
+	require.Equal(t, [3]string{}, w.locked("/bucket/before"), "default retention must apply to new versions only")
 	w.version("/bucket/key", "x")
 	about("/bucket/key", 48*time.Hour)
 	w.version("/bucket/key", "x", lockHold, "ON")
@@ -221,7 +221,7 @@ func TestObjectRetention(t *testing.T) {
 	w.lockBucket("bucket")
 	v := w.version("/bucket/key", "x")
 	at := "/bucket/key?retention&versionId=" + v
-	put := func(mode string, d time.Duration, headers ...string) *answer {
+	put := func(mode string, d time.Duration, headers ...string) *response {
 		return w.summed("PUT", at, retention(mode, w.in(d)), headers...)
 	}
 	w.do("GET", at, nil).is(404, "NoSuchObjectLockConfiguration")
@@ -270,7 +270,7 @@ func TestObjectRetention(t *testing.T) {
 	w.refusals("retention", retention("GOVERNANCE", w.in(time.Hour)))
 }
 
-// refusals asks for a lock where there can be none.
+// refusals reads and sets a lock of versions that cannot have one.
 func (w *world) refusals(sub, body string) {
 	w.t.Helper()
 	w.bucket("plain")
@@ -319,7 +319,7 @@ func TestDeleteLocked(t *testing.T) {
 	governed := w.version("/bucket/governed", "x", lockMode, "GOVERNANCE", lockUntil, until)
 	complied := w.version("/bucket/complied", "x", lockMode, "COMPLIANCE", lockUntil, until)
 	held := w.version("/bucket/held", "x", lockHold, "ON")
-	denied := func(a *answer) {
+	denied := func(a *response) {
 		t.Helper()
 		a.is(403, "AccessDenied")
 		require.Contains(t, string(a.body), "<Message>Access Denied because object protected by object lock.</Message>")
@@ -329,7 +329,7 @@ func TestDeleteLocked(t *testing.T) {
 	denied(w.do("DELETE", "/bucket/complied?versionId="+complied, nil, bypass, "true"))
 	denied(w.do("DELETE", "/bucket/held?versionId="+held, nil, bypass, "true"))
 	a := w.do("DELETE", "/bucket/complied", nil).is(204, "")
-	require.Equal(t, "true", a.header.Get("X-Amz-Delete-Marker"), "a delete marker is no deletion")
+	require.Equal(t, "true", a.header.Get("X-Amz-Delete-Marker"), "a DELETE without a version must be allowed, because it only adds a delete marker")
 	require.Equal(t, "x", w.content("/bucket/complied?versionId="+complied))
 	w.do("DELETE", "/bucket/complied?versionId="+a.header.Get("X-Amz-Version-Id"), nil).is(204, "")
 	require.Equal(t, "x", w.content("/bucket/complied"))
@@ -362,7 +362,7 @@ func TestDeleteLocked(t *testing.T) {
 	denied(w.do("DELETE", "/bucket/held?versionId="+held, nil))
 
 	w.do("DELETE", "/bucket/key", nil, bypass, "perhaps").is(400, "InvalidArgument")
-	w.bucket("plain") // which has no lock that could be bypassed
+	w.bucket("plain") // without object lock, there is no retention to bypass
 	for _, v := range []string{"true", "false", "perhaps"} {
 		w.put("/plain/key", "content")
 		w.do("DELETE", "/plain/key", nil, bypass, v).is(204, "")
@@ -372,7 +372,7 @@ func TestDeleteLocked(t *testing.T) {
 	}
 }
 
-// TestLockRace: of a deletion and a hold that come at once, one wins; a version that is held is there.
+// If a version is deleted and put under a legal hold concurrently, exactly one request succeeds. A held version exists.
 func TestLockRace(t *testing.T) {
 	w := newWorld(t)
 	w.lockBucket("bucket")
@@ -393,13 +393,13 @@ func TestLockRace(t *testing.T) {
 		go send(deleted, "DELETE", "/bucket/key?versionId="+v, "")
 		go send(held, "PUT", "/bucket/key?legal-hold&versionId="+v, hold("ON"))
 		d, h := <-deleted, <-held
-		switch there := w.do("HEAD", "/bucket/key?versionId="+v, nil).status; h {
+		switch exists := w.do("HEAD", "/bucket/key?versionId="+v, nil).status; h {
 		case http.StatusOK:
-			require.Equal(t, [2]int{http.StatusForbidden, http.StatusOK}, [2]int{d, there})
+			require.Equal(t, [2]int{http.StatusForbidden, http.StatusOK}, [2]int{d, exists})
 			w.summed("PUT", "/bucket/key?legal-hold&versionId="+v, hold("OFF")).is(200, "")
 			w.do("DELETE", "/bucket/key?versionId="+v, nil).is(204, "")
 		default:
-			require.Equal(t, [3]int{http.StatusNoContent, http.StatusNotFound, http.StatusNotFound}, [3]int{d, h, there})
+			require.Equal(t, [3]int{http.StatusNoContent, http.StatusNotFound, http.StatusNotFound}, [3]int{d, h, exists})
 		}
 	}
 }

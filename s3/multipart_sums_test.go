@@ -13,13 +13,14 @@ import (
 
 // composition is a kind of checksum that the object of an upload can have.
 type composition struct {
-	alg     checksum.Algorithm // None: the upload says nothing
-	kind    string             // as CreateMultipartUpload says it; "": it does not
-	is      string             // as it turns out
-	partial bool               // parts may come without
+	alg     checksum.Algorithm // None if CreateMultipartUpload does not specify an algorithm
+	kind    string             // type in CreateMultipartUpload; "" if it does not specify a type
+	is      string             // resulting type
+	partial bool               // parts need not have a checksum
 }
 
-// compositions returns every kind there is: CRCs are combined, CRC64NVME only so; all else is composed.
+// compositions returns every kind. CRCs can have the type FULL_OBJECT, and CRC64NVME has only this type. All other
+// checksums are composites.
 func compositions() []composition {
 	const full, composite = "FULL_OBJECT", "COMPOSITE"
 	out := []composition{
@@ -37,7 +38,7 @@ func compositions() []composition {
 
 func sumOf(a checksum.Algorithm, b []byte) string { return checksum.Encode(checksum.Sum(a, b)) }
 
-// TestMultipartChecksums makes an object with every kind of checksum, and claims every wrong thing of it before.
+// TestMultipartChecksums completes an upload with every kind of checksum, after attempts with every wrong claim.
 func TestMultipartChecksums(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
@@ -62,7 +63,7 @@ func testComposition(t *testing.T, w *world, c composition, parts [][]byte) {
 	for i, body := range parts {
 		sum := sumOf(alg, body)
 		all = append(all, checksum.Sum(alg, body)...)
-		var a *answer
+		var a *response
 		if c.partial && i != 1 {
 			a = up.part(i+1, body)
 		} else {
@@ -74,7 +75,7 @@ func testComposition(t *testing.T, w *world, c composition, parts [][]byte) {
 		bare += tag + "</Part>"
 	}
 	require.Equal(t, len(parts), strings.Count(string(w.do("GET", "/bucket/key?uploadId="+up.id, nil).is(200, "").body), "<Checksum"+alg.Name()+">"))
-	complete := func(doc string, headers ...string) *answer {
+	complete := func(doc string, headers ...string) *response {
 		return up.complete([]byte("<CompleteMultipartUpload>"+doc+"</CompleteMultipartUpload>"), headers...)
 	}
 	whole := bytes.Join(parts, nil)
@@ -83,7 +84,7 @@ func testComposition(t *testing.T, w *world, c composition, parts [][]byte) {
 	if c.is == "COMPOSITE" {
 		want = sumOf(alg, all) + fmt.Sprintf("-%d", len(parts))
 		claims = []string{sumOf(alg, all), want}
-		complete(bare).is(400, "InvalidRequest").says("The upload was created using a " + strings.ToLower(alg.Name()) +
+		complete(bare).is(400, "InvalidRequest").hasMessage("The upload was created using a " + strings.ToLower(alg.Name()) +
 			" checksum. The complete request must include the checksum for each part. It was missing for part 1 in the request.")
 		complete(doc, alg.HeaderKey(), claims[0]+"-9").is(400, "BadDigest")
 		complete(doc, alg.HeaderKey(), claims[0]+"-").is(400, "InvalidRequest")
@@ -92,7 +93,7 @@ func testComposition(t *testing.T, w *world, c composition, parts [][]byte) {
 		complete(doc, alg.HeaderKey(), want+"-3").is(400, "InvalidRequest")
 	}
 	complete(doc, alg.HeaderKey(), sumOf(alg, []byte("other"))).is(400, "BadDigest").
-		says("The " + strings.ToLower(alg.Name()) + " you specified did not match the calculated checksum.")
+		hasMessage("The " + strings.ToLower(alg.Name()) + " you specified did not match the calculated checksum.")
 	if c.alg != checksum.None {
 		other := map[string]string{"FULL_OBJECT": "COMPOSITE", "COMPOSITE": "FULL_OBJECT"}[c.is]
 		complete(doc, "X-Amz-Checksum-Type", other).is(400, "InvalidRequest")
@@ -104,7 +105,7 @@ func testComposition(t *testing.T, w *world, c composition, parts [][]byte) {
 	}
 	complete(doc, different.HeaderKey(), sumOf(different, whole)).is(400, "InvalidRequest")
 	complete(doc, "X-Amz-Mp-Object-Size", fmt.Sprint(len(whole)+1)).is(400, "InvalidRequest").
-		says(fmt.Sprintf("The provided 'x-amz-mp-object-size' header value %d does not match what was computed: %d", len(whole)+1, len(whole)))
+		hasMessage(fmt.Sprintf("The provided 'x-amz-mp-object-size' header value %d does not match what was computed: %d", len(whole)+1, len(whole)))
 	complete(doc, "X-Amz-Mp-Object-Size", "-1").is(400, "InvalidRequest")
 	complete(strings.Replace(doc, "<Checksum"+alg.Name()+">", "<Checksum"+alg.Name()+">A", 1)).is(400, "InvalidArgument")
 	complete(strings.Replace(doc, "</Part>", "<Checksum"+different.Name()+">"+sumOf(different, parts[0])+"</Checksum"+different.Name()+"></Part>", 1)).is(400, "InvalidArgument")
@@ -119,8 +120,7 @@ func testComposition(t *testing.T, w *world, c composition, parts [][]byte) {
 	size := fmt.Sprint(len(whole))
 	a = complete(doc, alg.HeaderKey(), claim, "X-Amz-Checksum-Type", c.is, "X-Amz-Mp-Object-Size", size).is(200, "")
 	require.Contains(t, string(a.body), "<Checksum"+alg.Name()+">"+want+"</Checksum"+alg.Name()+"><ChecksumType>"+c.is+"<")
-	// Once more, as by a client that did not see the answer: with the same claims it is the same answer, with others
-	// there is no upload.
+	// A client that missed the response retries: the same claims get the same response, other claims get NoSuchUpload.
 	for _, claim := range claims {
 		again := complete(doc, alg.HeaderKey(), claim, "X-Amz-Checksum-Type", c.is, "X-Amz-Mp-Object-Size", size).is(200, "")
 		require.Equal(t, string(a.body), string(again.body))
@@ -141,7 +141,7 @@ func testComposition(t *testing.T, w *world, c composition, parts [][]byte) {
 			require.Equal(t, sumOf(alg, body), a.header.Get(alg.HeaderKey()))
 			require.Equal(t, c.is, a.header.Get("X-Amz-Checksum-Type"))
 		} else {
-			require.Empty(t, a.header.Get(alg.HeaderKey()), "a client would take it for the checksum of the object")
+			require.Empty(t, a.header.Get(alg.HeaderKey()), "a client would mistake it for the checksum of the object")
 			require.Empty(t, a.header.Get("X-Amz-Checksum-Type"))
 		}
 	}
@@ -157,7 +157,7 @@ func testComposition(t *testing.T, w *world, c composition, parts [][]byte) {
 		require.Equal(t, sumOf(alg, parts[i]), p.sum("Checksum"+alg.Name()))
 	}
 
-	// A copy has the checksum of the whole content, or another one of it.
+	// A copy has a checksum of the whole content, with the same or another algorithm.
 	a = w.do("PUT", "/bucket/copy", nil, "X-Amz-Copy-Source", "/bucket/key").is(200, "")
 	require.Contains(t, string(a.body), "<Checksum"+alg.Name()+">"+sumOf(alg, whole)+"</Checksum"+alg.Name()+"><ChecksumType>FULL_OBJECT<")
 	require.Contains(t, string(a.body), "<ETag>&quot;"+hexMD5(whole)+"&quot;</ETag>")
@@ -168,38 +168,38 @@ func testComposition(t *testing.T, w *world, c composition, parts [][]byte) {
 	w.do("DELETE", "/bucket/key", nil).is(204, "")
 }
 
-// TestUploadChecksumErrors is what CreateMultipartUpload and UploadPart refuse.
+// TestUploadChecksumErrors checks the checksums that CreateMultipartUpload and UploadPart refuse.
 func TestUploadChecksumErrors(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
-	create := func(headers ...string) *answer { return w.do("POST", "/bucket/key?uploads", nil, headers...) }
+	create := func(headers ...string) *response { return w.do("POST", "/bucket/key?uploads", nil, headers...) }
 	const alg, kind = "X-Amz-Checksum-Algorithm", "X-Amz-Checksum-Type"
 	create(alg, "CRC31").is(400, "InvalidRequest")
-	create(alg, "CRC32", kind, "HALF_OBJECT").is(400, "InvalidRequest").says("Value for x-amz-checksum-type header is invalid.")
+	create(alg, "CRC32", kind, "HALF_OBJECT").is(400, "InvalidRequest").hasMessage("Value for x-amz-checksum-type header is invalid.")
 	create(kind, "FULL_OBJECT").is(400, "InvalidRequest").
-		says("The x-amz-checksum-type header can only be used with the x-amz-checksum-algorithm header.")
+		hasMessage("The x-amz-checksum-type header can only be used with the x-amz-checksum-algorithm header.")
 	create(alg, "CRC64NVME", kind, "COMPOSITE").is(400, "InvalidRequest").
-		says("The COMPOSITE checksum type cannot be used with the crc64nvme checksum algorithm.")
+		hasMessage("The COMPOSITE checksum type cannot be used with the crc64nvme checksum algorithm.")
 	for _, a := range checksum.All() {
 		if !a.CanCombine() {
 			create(alg, a.Name(), kind, "FULL_OBJECT").is(400, "InvalidRequest").
-				says("The FULL_OBJECT checksum type cannot be used with the " + strings.ToLower(a.Name()) + " checksum algorithm.")
+				hasMessage("The FULL_OBJECT checksum type cannot be used with the " + strings.ToLower(a.Name()) + " checksum algorithm.")
 		}
 	}
 	up := w.begin("/bucket/key", alg, "SHA256")
-	part := func(headers ...string) *answer { return w.do("PUT", up.path(1), []byte("x"), headers...) }
-	part().is(400, "InvalidRequest").says("Checksum Type mismatch occurred, expected checksum Type: sha256, actual checksum Type: null")
+	part := func(headers ...string) *response { return w.do("PUT", up.path(1), []byte("x"), headers...) }
+	part().is(400, "InvalidRequest").hasMessage("Checksum Type mismatch occurred, expected checksum Type: sha256, actual checksum Type: null")
 	part("X-Amz-Checksum-Crc32", sumOf(checksum.CRC32, []byte("x"))).is(400, "InvalidRequest").
-		says("Checksum Type mismatch occurred, expected checksum Type: sha256, actual checksum Type: crc32")
+		hasMessage("Checksum Type mismatch occurred, expected checksum Type: sha256, actual checksum Type: crc32")
 	part("X-Amz-Checksum-Sha256", sumOf(checksum.SHA256, []byte("y"))).is(400, "BadDigest").
-		says("The SHA256 you specified did not match the calculated checksum.")
-	part("X-Amz-Checksum-Sha256", "c2hvcnQ=").is(400, "InvalidRequest").says("Value for x-amz-checksum-sha256 header is invalid.")
+		hasMessage("The SHA256 you specified did not match the calculated checksum.")
+	part("X-Amz-Checksum-Sha256", "c2hvcnQ=").is(400, "InvalidRequest").hasMessage("Value for x-amz-checksum-sha256 header is invalid.")
 	part("X-Amz-Checksum-Sha256", sumOf(checksum.SHA256, []byte("x")), "X-Amz-Checksum-Sha1", sumOf(checksum.SHA1, []byte("x"))).is(400, "InvalidRequest").
-		says("Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.")
+		hasMessage("Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.")
 	require.NotContains(t, string(w.do("GET", "/bucket/key?uploadId="+up.id, nil).is(200, "").body), "<Part>")
 
-	// Where the upload says nothing, a part may have any, and an object whose parts all have it may be claimed to have
-	// the combined one.
+	// If the upload does not specify an algorithm, a part may have any. If all parts have the same, the complete request
+	// may specify the combined checksum.
 	up = w.begin("/bucket/key")
 	body := []byte("content")
 	a := up.part(1, body, "X-Amz-Checksum-Crc32", sumOf(checksum.CRC32, body))

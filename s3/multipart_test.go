@@ -14,7 +14,7 @@ import (
 // multipart is an upload in progress.
 type multipart struct {
 	w   *world
-	key string // its path
+	key string // the path of the object
 	id  string
 }
 
@@ -33,18 +33,18 @@ func (m *multipart) path(number int) string {
 	return fmt.Sprintf("%s?partNumber=%d&uploadId=%s", m.key, number, m.id)
 }
 
-func (m *multipart) part(number int, body []byte, headers ...string) *answer {
+func (m *multipart) part(number int, body []byte, headers ...string) *response {
 	m.w.t.Helper()
 	return m.w.do("PUT", m.path(number), body, headers...).is(200, "")
 }
 
-func (m *multipart) complete(doc []byte, headers ...string) *answer {
+func (m *multipart) complete(doc []byte, headers ...string) *response {
 	m.w.t.Helper()
 	return m.w.do("POST", m.key+"?uploadId="+m.id, doc, headers...)
 }
 
-// finish completes with numbers and ETags in turns.
-func (m *multipart) finish(parts ...any) *answer {
+// finish completes the upload. parts are alternating numbers and ETags.
+func (m *multipart) finish(parts ...any) *response {
 	m.w.t.Helper()
 	return m.complete(m.doc(parts...))
 }
@@ -107,7 +107,7 @@ func TestMultipart(t *testing.T) {
 	require.Equal(t, `"`+e7+`"`, list.Part[0].ETag)
 	require.Equal(t, len(two), list.Part[0].Size)
 
-	// What must not work leaves the key and the upload as they were.
+	// Invalid requests do not change the key or the upload.
 	up.finish(7, e7, 2, e2).is(400, "InvalidPartOrder")
 	up.finish(2, e2, 2, e2).is(400, "InvalidPartOrder")
 	up.finish(2, e2, 3, e7).is(400, "InvalidPart")
@@ -135,7 +135,7 @@ func TestMultipart(t *testing.T) {
 	a = w.do("GET", "/bucket/key", nil, "Range", fmt.Sprintf("bytes=%d-%d", len(one)-3, len(one)+2)).is(206, "")
 	require.Equal(t, whole[len(one)-3:len(one)+3], a.body)
 
-	// Parts by their place.
+	// Parts are read by their position.
 	for i, body := range [][]byte{one, two, three} {
 		a := w.do("GET", fmt.Sprintf("/bucket/key?partNumber=%d", i+1), nil).is(206, "")
 		require.True(t, bytes.Equal(body, a.body))
@@ -144,7 +144,7 @@ func TestMultipart(t *testing.T) {
 	}
 	w.do("GET", "/bucket/key?partNumber=4", nil).is(416, "InvalidPartNumber")
 
-	// The upload is over; asked again, Complete gives the same answer.
+	// The upload no longer exists, but a repeated Complete gets the same response.
 	up.finish(2, e2, 7, e7, 9, e9).is(200, "")
 	up.finish(2, e2, 7, e7).is(404, "NoSuchUpload")
 	w.do("PUT", up.path(1), []byte("x")).is(404, "NoSuchUpload")
@@ -177,7 +177,7 @@ func TestMultipartErrors(t *testing.T) {
 	w.do("DELETE", "/bucket/key?uploadId="+up.id, nil).is(204, "")
 	w.do("PUT", up.path(1), []byte("x")).is(404, "NoSuchUpload")
 	up = w.begin("/bucket/key")
-	w.do("DELETE", "/bucket", nil).is(204, "") // an upload keeps no bucket
+	w.do("DELETE", "/bucket", nil).is(204, "") // a bucket with an upload can be deleted
 	w.do("PUT", up.path(1), []byte("x")).is(404, "NoSuchBucket")
 }
 
@@ -187,10 +187,10 @@ func TestUploadPartCopy(t *testing.T) {
 	source := random(1, 12<<20)
 	w.do("PUT", "/bucket/source", source).is(200, "")
 	up := w.begin("/bucket/key")
-	copyPart := func(number int, headers ...string) *answer {
+	copyPart := func(number int, headers ...string) *response {
 		return w.do("PUT", up.path(number), nil, append(headers, "X-Amz-Copy-Source", "/bucket/source")...)
 	}
-	etag := func(a *answer) string {
+	etag := func(a *response) string {
 		var got copyResult
 		a.is(200, "").parse(&got)
 		require.Empty(t, got.ChecksumCRC64NVME, "the upload has no algorithm")
@@ -260,7 +260,7 @@ func TestListMultipartUploads(t *testing.T) {
 	w.do("GET", "/bucket?uploads&key-marker=b&upload-id-marker=x", nil).is(400, "InvalidArgument")
 }
 
-// TestManyParts reads parts of an object that has more of them than its index has entries.
+// TestManyParts reads parts of an object with more parts than entries in its index.
 func TestManyParts(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")

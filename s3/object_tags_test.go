@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tagging is the body of PutObjectTagging: keys and values in turns.
+// tagging returns the body of PutObjectTagging. tags are alternating keys and values.
 func tagging(tags ...string) []byte {
 	var b strings.Builder
 	b.WriteString("<Tagging><TagSet>")
@@ -51,7 +51,7 @@ func TestObjectTagging(t *testing.T) {
 	require.Equal(t, []string{"project=orcas", "ключ=värde +-=._:/@"}, w.tags("/bucket/key"))
 	head := w.do("HEAD", "/bucket/key", nil).header
 	require.Equal(t, "2", head.Get("X-Amz-Tagging-Count"))
-	require.Equal(t, before.Get("Last-Modified"), head.Get("Last-Modified"), "tags are no new version")
+	require.Equal(t, before.Get("Last-Modified"), head.Get("Last-Modified"), "setting tags must not create a new version")
 	require.Equal(t, before.Get("Etag"), head.Get("Etag"))
 
 	w.do("PUT", "/bucket/key?tagging", tagging("only", "")).is(200, "")
@@ -101,7 +101,7 @@ func TestObjectTaggingOfVersions(t *testing.T) {
 	require.Equal(t, []string{"n=two"}, w.tags("/bucket/key?versionId="+second))
 }
 
-// elevenTags are one more than fit.
+// elevenTags returns one tag more than allowed.
 func elevenTags() (list []string) {
 	for i := range 11 {
 		list = append(list, fmt.Sprint("key", i), "v")
@@ -113,7 +113,7 @@ func TestObjectTaggingRules(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
 	w.put("/bucket/key", "content")
-	wide := "𝒜" // two characters of UTF-16
+	wide := "𝒜" // two UTF-16 code units
 	w.do("PUT", "/bucket/key?tagging", tagging(elevenTags()[:20]...)).is(200, "")
 	w.do("PUT", "/bucket/key?tagging", tagging(strings.Repeat("k", 128), strings.Repeat("v", 256))).is(200, "")
 	w.do("PUT", "/bucket/key?tagging", tagging(strings.Repeat(wide, 64), strings.Repeat(wide, 128))).is(200, "")
@@ -143,13 +143,15 @@ func TestObjectTaggingRules(t *testing.T) {
 	} {
 		w.do("PUT", "/bucket/key?tagging", c.body).is(400, c.code)
 	}
-	require.Equal(t, want, w.tags("/bucket/key"), "what is refused changes nothing")
+	require.Equal(t, want, w.tags("/bucket/key"), "refused requests must not change the tags")
 }
 
 func TestTaggingHeader(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
-	put := func(tags string) *answer { return w.do("PUT", "/bucket/key", []byte("content"), "X-Amz-Tagging", tags) }
+	put := func(tags string) *response {
+		return w.do("PUT", "/bucket/key", []byte("content"), "X-Amz-Tagging", tags)
+	}
 	put("b=2%3D&a=x+y&c&%D0%BA=%2B").is(200, "")
 	require.Equal(t, []string{"a=x y", "b=2=", "c=", "к=+"}, w.tags("/bucket/key"))
 	require.Equal(t, "4", w.do("GET", "/bucket/key", nil).header.Get("X-Amz-Tagging-Count"))
@@ -180,7 +182,7 @@ func TestTaggingHeader(t *testing.T) {
 	}
 	require.Equal(t, []string{"a=1"}, w.tags("/bucket/key"))
 
-	// A signer of URLs puts the header into the query.
+	// In a presigned URL, the header is in the query.
 	r := w.request("PUT", "/bucket/presigned?x-amz-tagging="+url.QueryEscape("a=b&c=d"), []byte("x"))
 	w.signer.Presign(r, time.Minute, w.now())
 	w.send(r).is(200, "")

@@ -126,7 +126,7 @@ func TestKeysAreData(t *testing.T) {
 	for i, key := range keys {
 		require.Equal(t, fmt.Sprint(i), w.content(path("bucket", key)), "%q", key)
 	}
-	for i, key := range keys { // and as a client that escapes as little as it may
+	for i, key := range keys { // as a client that escapes as little as possible
 		u := url.URL{Path: "/bucket/" + key}
 		require.Equal(t, fmt.Sprint(i), w.content(u.EscapedPath()), "%q", key)
 	}
@@ -143,26 +143,26 @@ func TestKeysAreData(t *testing.T) {
 	w.do("DELETE", "/bucket", nil).is(204, "")
 }
 
-// Nothing is written to a key that climbs above the root of its bucket, unless the server is told to accept it. One
-// that is there can be read, listed, copied from, moved away and deleted.
+// Writes to a key that climbs above the root of its bucket are refused, unless the server is configured to accept them.
+// An existing object with such a key can be read, listed, copied, moved to another key, and deleted.
 func TestEscapingKeys(t *testing.T) {
-	var allows http.Handler
+	var permissive http.Handler
 	w := newWorld(t, setup{options: func(o *s3.Options) {
 		other := *o
 		other.EscapingKeys = true
 		var err error
-		allows, err = s3.New(other)
+		permissive, err = s3.New(other)
 		require.NoError(t, err)
 	}})
 	w.bucket("bucket")
 	w.put("/bucket/key", "content")
 	older := *w
-	server := httptest.NewServer(allows)
+	server := httptest.NewServer(permissive)
 	t.Cleanup(server.Close)
 	older.url, older.client = server.URL, server.Client()
 	for _, key := range []string{"..", "../a", "a/../../b", "a/../..", "/../a", "a//../../b", "./../a", "..//../a"} {
 		at := path("bucket", key)
-		older.put(at, "there")
+		older.put(at, "old content")
 		up := older.begin(at)
 		for _, request := range [][]string{
 			{"PUT", at}, {"PUT", at, "X-Amz-Copy-Source", "/bucket/key"}, {"PUT", at, "X-Amz-Move-Source", "/bucket/key"},
@@ -173,14 +173,14 @@ func TestEscapingKeys(t *testing.T) {
 			a := w.do(request[0], request[1], []byte("x"), request[2:]...).is(400, "InvalidURI")
 			require.Contains(t, string(a.body), "above the root", "%q", request)
 		}
-		require.Equal(t, "there", w.content(at))
+		require.Equal(t, "old content", w.content(at))
 		require.Contains(t, listAll(w, "bucket", ""), key)
 		w.do("PUT", at+"?tagging", []byte("<Tagging><TagSet/></Tagging>")).is(200, "")
 		w.do("GET", at+"?uploadId="+up.id, nil).is(200, "")
 		w.do("DELETE", at+"?uploadId="+up.id, nil).is(204, "")
 		w.do("PUT", "/bucket/copy", nil, "X-Amz-Copy-Source", at).is(200, "")
 		w.do("PUT", "/bucket/moved", nil, "X-Amz-Move-Source", at).is(200, "")
-		older.put(at, "there")
+		older.put(at, "old content")
 		w.do("DELETE", at, nil).is(204, "")
 		require.Equal(t, "(none)", w.content(at))
 	}
@@ -290,7 +290,7 @@ func TestRanges(t *testing.T) {
 	for v, status := range map[string]int{etag: 206, modified: 206, `"other"`: 200, "Thu, 01 Dec 2033 16:00:00 GMT": 200} {
 		w.do("GET", "/bucket/small", nil, "Range", "bytes=0-1", "If-Range", v).is(status, "")
 	}
-	// partNumber of an object that has no parts.
+	// partNumber of an object without parts.
 	a = w.do("GET", "/bucket/small?partNumber=1", nil).is(206, "")
 	require.Equal(t, "bytes 0-9/10", a.header.Get("Content-Range"))
 	w.do("GET", "/bucket/empty?partNumber=1", nil).is(200, "")
@@ -418,7 +418,7 @@ func TestDeleteObjects(t *testing.T) {
 		Deleted []struct{ Key, VersionId string }
 		Error   []struct{ Key, Code string }
 	}
-	send := func(body string, headers ...string) *answer {
+	send := func(body string, headers ...string) *response {
 		return w.do("POST", "/bucket?delete", []byte(body), append(headers, "Content-Md5", md5Of([]byte(body)))...)
 	}
 	one := w.put("/bucket/one", "1")
@@ -446,7 +446,7 @@ func TestDeleteObjects(t *testing.T) {
 	require.Empty(t, got.Deleted)
 	require.Len(t, got.Error, 1)
 
-	// Integrity is demanded, and any of its headers will do.
+	// A checksum is required, and any of the checksum headers is accepted.
 	body := []byte(`<Delete><Object><Key>five</Key></Object></Delete>`)
 	w.do("POST", "/bucket?delete", body).is(400, "InvalidRequest")
 	w.do("POST", "/bucket?delete", body, "Content-Md5", md5Of([]byte("x"))).is(400, "BadDigest")

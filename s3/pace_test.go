@@ -14,14 +14,14 @@ func TestPace(t *testing.T) {
 		name  string
 		bytes int // of each write
 		waits []time.Duration
-		cut   int // after so many writes; 0: never
+		cut   int // number of writes after which the client is too slow; 0 if it never is
 	}{
 		{"fast", 256 << 10, repeat(time.Millisecond, 1_000_000), 0},
 		{"just fast enough", 256 << 10, repeat(16*time.Second, 100), 0},
-		{"a bit too slow", 256 << 10, repeat(17*time.Second, 100), 18}, // 18 * 17 s are the first five minutes
+		{"slightly too slow", 256 << 10, repeat(17*time.Second, 100), 18}, // 18 * 17 s are the first five minutes
 		{"a trickle", 1 << 10, repeat(2*time.Second, 1000), 150},
 		{"too slow for less than the window", 256 << 10, repeat(50*time.Second, 5), 0},
-		{"a pause that the rest makes up for", 5 << 20, append(repeat(time.Second, 10), 4*time.Minute, 50*time.Second), 0},
+		{"a pause, but fast enough on average", 5 << 20, append(repeat(time.Second, 10), 4*time.Minute, 50*time.Second), 0},
 		{"fast at first, slow later", 256 << 10, append(repeat(10*time.Millisecond, 1000), repeat(30*time.Second, 30)...), 1020},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -37,10 +37,10 @@ func TestPace(t *testing.T) {
 		})
 	}
 	p := pace{window: window}
-	require.NoError(t, p.took(0, 24*time.Hour), "no rate is asked for")
+	require.NoError(t, p.took(0, 24*time.Hour), "without a minimum rate, no client is too slow")
 }
 
-// TestPaceLimit: a write that takes longer than its limit is too slow, and no shorter one is.
+// A write is too slow if, and only if, it takes longer than its limit.
 func TestPaceLimit(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {

@@ -19,18 +19,18 @@ import (
 	"orcas/server"
 )
 
-// The tables by which stores of this kind are compared, over real sockets and a real disk, with every object read back.
-// Client and server share this process, so the figures are a first look; orcas perf loads a process of its own, beside
-// what the machine allows.
+// These tests print tables of the kind in which object stores are compared. They use real sockets and a real disk, and
+// read every object back. Client and server share one process, so the figures are only a first impression; orcas perf
+// measures a server in a separate process, and compares it with the limits of the machine.
 //
-//	go test -v -run TestPerformance ./s3                    tiny, a few hundred requests a row
-//	ORCAS_PERF=1 go test -v -run TestPerformance ./s3       two seconds a row
+//	go test -v -run TestPerformance ./s3                    tiny, a few hundred requests per row
+//	ORCAS_PERF=1 go test -v -run TestPerformance ./s3       two seconds per row
 //	go test -v -run TestPerformanceReport ./s3              writes the tables to ORCAS_PERF_REPORT, or a temporary file
 
-// store is a server under load.
+// perfStore is a server under load.
 type perfStore struct {
 	target *s3client.Target
-	base   uint64 // of the numbers of the next contents
+	base   uint64 // first number of the next pieces of content
 }
 
 func newPerfStore(t testing.TB, settings ...string) *perfStore {
@@ -53,13 +53,13 @@ func newPerfStore(t testing.TB, settings ...string) *perfStore {
 	return &perfStore{target: target}
 }
 
-// row is a line of a table.
+// perfRow is a row of a table.
 type perfRow struct {
 	size, workers int
 	put, get      *perf.LoadResult
 }
 
-// load puts objects of a size, and gets every one of them.
+// load puts objects of a size, and gets them.
 func (s *perfStore) load(t *testing.T, size, workers int) perfRow {
 	t.Helper()
 	contents := perf.NewContents(size, 0)
@@ -86,8 +86,8 @@ func (s *perfStore) load(t *testing.T, size, workers int) perfRow {
 		return res
 	}
 	r := perfRow{size: size, workers: workers, put: run(put)}
-	// In a closed loop the workers have their own numbers, and some have got further than others: only those that all
-	// have are read.
+	// Each worker writes its own numbers, and some workers are faster than others. Only numbers that every worker has
+	// reached are read.
 	each := uint64(r.put.All.Successful) / uint64(workers) * 3 / 4
 	r.get = run(&perf.Load{Target: s.target, Workers: workers, Count: max(each, 1) * uint64(workers), Next: func(_ *perf.Worker, n uint64) (s3client.Request, perf.Expect) {
 		n %= max(each, 1) * uint64(workers)
@@ -98,7 +98,7 @@ func (s *perfStore) load(t *testing.T, size, workers int) perfRow {
 
 func (s *perfStore) expect(c *perf.Contents, number uint64) perf.Expect { return c.Expect(number) }
 
-// performance makes the tables, once: -run TestPerformance runs both tests.
+// performance returns the tables. It measures only once, because -run TestPerformance runs both tests.
 func performance(t *testing.T) string {
 	perfTables.Do(func() { perfText = measure(t) })
 	return perfText
@@ -125,7 +125,7 @@ func measure(t *testing.T) string {
 	for _, size := range []int{1 << 20, 10 << 20} {
 		for _, n := range workers {
 			if (size > 1<<20 || n > 10) && os.Getenv("ORCAS_PERF") != "1" {
-				continue // gigabytes are not tiny
+				continue // too much data for the tiny run
 			}
 			r := on.load(t, size, n)
 			p50 := func(res *perf.LoadResult) float64 { return float64(res.All.Latency.ValueAtQuantile(50)) / 1000 }

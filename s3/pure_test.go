@@ -36,7 +36,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-func TestRouteTableRefusesHoles(t *testing.T) {
+func TestRouteTableErrors(t *testing.T) {
 	one := map[string]handler{"A": func(*request) error { return nil }}
 	two := map[string]handler{"A": one["A"], "B": one["A"]}
 	row := func(change func(*route)) route {
@@ -251,7 +251,7 @@ func TestLengthless(t *testing.T) {
 		{http.Request{ProtoMajor: 1, Header: http.Header{"Content-Length": {"0"}}}, false},
 		{http.Request{ProtoMajor: 1, Header: http.Header{"Content-Length": {"7"}}, ContentLength: 7}, false},
 		{http.Request{ProtoMajor: 1, TransferEncoding: []string{"chunked"}, ContentLength: -1}, false},
-		{http.Request{ProtoMajor: 2}, false}, // the end of the stream tells the length
+		{http.Request{ProtoMajor: 2}, false}, // the end of the stream determines the length
 	} {
 		require.Equal(t, c.want, lengthless(&c.r), "%+v", c.r)
 	}

@@ -12,7 +12,7 @@ import (
 	"orcas/s3/sigv4"
 )
 
-// limit gives a bucket a quota; 0: none of that.
+// limit sets the quota of a bucket; 0 means no limit.
 func (w *world) limit(bucket string, bytes, objects int64) {
 	w.t.Helper()
 	inside := ""
@@ -25,7 +25,7 @@ func (w *world) limit(bucket string, bytes, objects int64) {
 	require.Empty(w.t, w.do("PUT", "/"+bucket+"?quota", []byte("<QuotaConfiguration>"+inside+"</QuotaConfiguration>")).is(200, "").body)
 }
 
-// holds demands what a bucket with a quota says it holds.
+// holds checks the usage of a bucket with a quota.
 func (w *world) holds(bucket string, bytes, objects int) {
 	w.t.Helper()
 	var d struct {
@@ -73,7 +73,7 @@ func TestQuotaDocument(t *testing.T) {
 		w.do("PUT", "/bucket?quota", []byte("<QuotaConfiguration>"+c[0]+"</QuotaConfiguration>")).is(400, c[1])
 	}
 	w.do("PUT", "/bucket?quota", nil).is(400, "MissingRequestBodyError")
-	w.versioning("bucket", "Enabled") // the quota stays as it is
+	w.versioning("bucket", "Enabled") // does not change the quota
 	require.Contains(t, string(w.do("GET", "/bucket?quota", nil).is(200, "").body), "<MaxObjects>1</MaxObjects><Usage>")
 	other := *w
 	other.signer = &sigv4.Signer{AccessKey: stranger, SecretKey: secretKey, Region: "us-east-1"}
@@ -83,7 +83,7 @@ func TestQuotaDocument(t *testing.T) {
 	w.do("DELETE", "/bucket?quota", nil).is(204, "")
 	w.do("GET", "/bucket?quota", nil).is(404, "NoSuchQuotaConfiguration")
 
-	w.bucket("again") // the quota goes with the bucket
+	w.bucket("again") // the quota is deleted with the bucket
 	w.limit("again", 1, 0)
 	w.do("DELETE", "/again", nil).is(204, "")
 	w.bucket("again")
@@ -135,14 +135,14 @@ func TestQuota(t *testing.T) {
 	w.put("/bucket/a", strings.Repeat("0123456789", 1000))
 }
 
-// What is equal to content that is there counts in full, whether it is sent or not.
+// Content that equals existing content counts in full, whether it is sent or not.
 func TestQuotaOfEqualContent(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
 	content := random(1, 1000)
 	w.put("/bucket/first", string(content))
 	w.limit("bucket", 2999, 0)
-	refer := func(key string) *answer {
+	refer := func(key string) *response {
 		r := w.request("PUT", "/bucket/"+key, nil, instantLength, "1000")
 		w.signer.Sign(r, hash(content), w.now())
 		return w.send(r)
@@ -151,29 +151,29 @@ func TestQuotaOfEqualContent(t *testing.T) {
 	w.holds("bucket", 2000, 2)
 	refer("third").is(403, "QuotaExceeded")
 	w.do("PUT", "/bucket/third", content).is(403, "QuotaExceeded")
-	w.unread(1000, "/bucket/third", hash(content)).is(403, "QuotaExceeded")
-	w.unread(1000, "/bucket/second", hash(content)).is(200, "")
+	w.putWithoutBody(1000, "/bucket/third", hash(content)).is(403, "QuotaExceeded")
+	w.putWithoutBody(1000, "/bucket/second", hash(content)).is(200, "")
 	w.holds("bucket", 2000, 2)
 }
 
-// What the headers tell is answered before the body is asked for.
+// An exceeded quota is reported before the body is sent if the headers show it.
 func TestQuotaBeforeTheBody(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
 	w.limit("bucket", 10<<20, 0)
 	w.put("/bucket/key", "01234")
-	w.unread(11<<20, "/bucket/new", hash(nil)).is(403, "QuotaExceeded")
-	w.unread(10<<20, "/bucket/new", hash(nil)).is(403, "QuotaExceeded")
-	w.wanted([]byte("0123456789"), "/bucket/new", hash([]byte("0123456789"))).is(200, "")
+	w.putWithoutBody(11<<20, "/bucket/new", hash(nil)).is(403, "QuotaExceeded")
+	w.putWithoutBody(10<<20, "/bucket/new", hash(nil)).is(403, "QuotaExceeded")
+	w.putAfterContinue([]byte("0123456789"), "/bucket/new", hash([]byte("0123456789"))).is(200, "")
 	up := w.begin("/bucket/parts")
 	up.part(1, random(1, 5<<20))
-	w.unread(6<<20, up.path(2), hash(nil)).is(403, "QuotaExceeded")
-	same := random(2, 10<<20-15) // in the place of the part that is there
-	w.wanted(same, up.path(1), hash(same)).is(200, "")
+	w.putWithoutBody(6<<20, up.path(2), hash(nil)).is(403, "QuotaExceeded")
+	same := random(2, 10<<20-15) // replaces the existing part
+	w.putAfterContinue(same, up.path(1), hash(same)).is(200, "")
 	w.holds("bucket", 10<<20, 2)
 	w.limit("bucket", 1, 0)
-	w.wanted([]byte("98765"), "/bucket/key", hash([]byte("98765"))).is(200, "")
-	w.unread(6, "/bucket/key", hash([]byte("987654"))).is(403, "QuotaExceeded")
+	w.putAfterContinue([]byte("98765"), "/bucket/key", hash([]byte("98765"))).is(200, "")
+	w.putWithoutBody(6, "/bucket/key", hash([]byte("987654"))).is(403, "QuotaExceeded")
 }
 
 func TestQuotaOfMultipart(t *testing.T) {
@@ -198,9 +198,9 @@ func TestQuotaOfMultipart(t *testing.T) {
 	w.do("DELETE", "/bucket/key", nil).is(204, "")
 	copied.finish(2, part).is(200, "")
 	w.holds("bucket", 1000, 1)
-	gone := w.begin("/bucket/gone")
-	gone.part(1, large)
-	w.do("DELETE", "/bucket/gone?uploadId="+gone.id, nil).is(204, "")
+	aborted := w.begin("/bucket/aborted")
+	aborted.part(1, large)
+	w.do("DELETE", "/bucket/aborted?uploadId="+aborted.id, nil).is(204, "")
 	w.holds("bucket", 1000, 1)
 }
 
@@ -220,7 +220,8 @@ func TestQuotaWithVersions(t *testing.T) {
 	w.holds("bucket", 20, 2)
 }
 
-// TestQuotaRaces lets 64 write at once where there is room for some of them: just so many write, by whatever operation.
+// TestQuotaRaces sends 64 concurrent writes of different kinds to a bucket whose quota is sufficient for some of them:
+// exactly that number succeeds.
 func TestQuotaRaces(t *testing.T) {
 	const writers = 64
 	w := newWorld(t)
@@ -236,7 +237,7 @@ func TestQuotaRaces(t *testing.T) {
 		} else {
 			w.limit(bucket, 0, int64(room))
 		}
-		answers := make([]*answer, writers)
+		responses := make([]*response, writers)
 		var ready, wg sync.WaitGroup
 		ready.Add(writers)
 		for i := range writers {
@@ -246,17 +247,17 @@ func TestQuotaRaces(t *testing.T) {
 				path, from := fmt.Sprintf("/%s/%d", bucket, i), fmt.Sprintf("/other/%d", i)
 				switch i % 4 {
 				case 0:
-					answers[i] = w.do("PUT", path, nil, "X-Amz-Copy-Source", from)
+					responses[i] = w.do("PUT", path, nil, "X-Amz-Copy-Source", from)
 				case 1:
-					answers[i] = w.append(path, 0, "0123456789")
+					responses[i] = w.append(path, 0, "0123456789")
 				default:
-					answers[i] = w.do("PUT", path, []byte("0123456789"))
+					responses[i] = w.do("PUT", path, []byte("0123456789"))
 				}
 			})
 		}
 		wg.Wait()
 		won := 0
-		for _, a := range answers {
+		for _, a := range responses {
 			if a.status == 200 {
 				won++
 			} else {

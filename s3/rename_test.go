@@ -11,12 +11,12 @@ import (
 )
 
 // rename sends a RenameObject.
-func (w *world) rename(target, source string, headers ...string) *answer {
+func (w *world) rename(target, source string, headers ...string) *response {
 	w.t.Helper()
 	return w.do("PUT", target+"?renameObject", nil, append(headers, "X-Amz-Rename-Source", source)...)
 }
 
-func (w *world) move(target, source string, headers ...string) *answer {
+func (w *world) move(target, source string, headers ...string) *response {
 	w.t.Helper()
 	return w.do("PUT", target, nil, append(headers, "X-Amz-Move-Source", source)...)
 }
@@ -91,7 +91,7 @@ func TestRenameToken(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
 	w.put("/bucket/source", "source", "X-Amz-Meta-One", "1")
-	for range 3 { // the answer was lost
+	for range 3 { // retries, as if the response had been lost
 		w.rename("/bucket/target", "source", "X-Amz-Client-Token", "token", "If-None-Match", "*").is(200, "")
 	}
 	w.rename("/bucket/target", "source", "X-Amz-Client-Token", "token").is(400, "IdempotencyParameterMismatch")
@@ -101,12 +101,12 @@ func TestRenameToken(t *testing.T) {
 	for _, bad := range []string{"a b", string(make([]byte, 0)) + "ä", "1234567890123456789012345678901234567890123456789012345678901234x"} {
 		w.rename("/bucket/target", "source", "X-Amz-Client-Token", bad).is(400, "InvalidArgument")
 	}
-	// It asks again although there is a new source: nothing happens.
+	// A retry has no effect, even if there is a new source.
 	w.put("/bucket/source", "newer")
 	w.rename("/bucket/target", "source", "X-Amz-Client-Token", "token", "If-None-Match", "*").is(200, "")
 	require.Equal(t, "newer", w.content("/bucket/source"))
 
-	// Nobody sees the token, and a copy does not have it.
+	// The token is not sent to clients and not copied.
 	require.NotContains(t, w.do("GET", "/bucket/target", nil).header, "Orcas-Move-Token")
 	w.do("PUT", "/bucket/copy", nil, "X-Amz-Copy-Source", "/bucket/target").is(200, "")
 	for _, key := range []string{"/bucket/target", "/bucket/copy"} {
@@ -175,7 +175,7 @@ func TestMoveBetweenBuckets(t *testing.T) {
 		w.move("/bucket/key", "/other/key", "X-Amz-Client-Token", "t", "X-Amz-Move-Source-If-None-Match", "x").is(200, "")
 	}
 
-	// Both ends belong to who moves.
+	// The caller must own both buckets.
 	other := *w
 	other.signer = &sigv4.Signer{AccessKey: stranger, SecretKey: secretKey, Region: "us-east-1"}
 	other.bucket("theirs")

@@ -15,18 +15,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sdk returns a client as applications make it: only the endpoint is ours.
+// sdk returns a client with the usual configuration of an application, except for the endpoint.
 func (w *world) sdk() *awss3.Client {
 	return awss3.New(awss3.Options{
 		BaseEndpoint: aws.String(w.url), Region: "us-east-1", UsePathStyle: true, HTTPClient: w.client,
 		Credentials: credentials.NewStaticCredentialsProvider(accessKey, secretKey, ""),
 		Retryer:     aws.NopRetryer{},
-		// What the SDK's configuration says by default.
+		// The defaults of the SDK's configuration.
 		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenSupported, ResponseChecksumValidation: aws.ResponseChecksumValidationWhenSupported,
 	})
 }
 
-// TestSDK drives the server with an SDK, over HTTP and over HTTPS, where it sends checksums in trailers.
+// TestSDK tests the server with an SDK, over HTTP and over HTTPS. Over HTTPS the SDK sends checksums in trailers.
 func TestSDK(t *testing.T) {
 	for name, start := range map[string]setup{"http": {}, "https": {start: overTLS}, "http2": {start: overHTTP2}} {
 		t.Run(name, func(t *testing.T) { testSDK(t, newWorld(t, start)) })

@@ -21,7 +21,7 @@ import (
 	"orcas/vfs"
 )
 
-// raw sends the head of a signed request over a connection of its own, with a Content-Length of its own.
+// raw sends the head of a signed request over a new connection, with the given Content-Length.
 func (w *world) raw(method, path string, length int, payload string, headers ...string) net.Conn {
 	w.t.Helper()
 	r := w.request(method, path, nil, headers...)
@@ -38,18 +38,18 @@ func (w *world) raw(method, path string, length int, payload string, headers ...
 	return conn
 }
 
-// reply reads one answer.
-func (w *world) reply(conn net.Conn) (*answer, *http.Response) {
+// readResponse reads one response.
+func (w *world) readResponse(conn net.Conn) (*response, *http.Response) {
 	w.t.Helper()
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	require.NoError(w.t, err)
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	require.NoError(w.t, err)
-	return &answer{w.t, res.StatusCode, res.Header, body}, res
+	return &response{w.t, res.StatusCode, res.Header, body}, res
 }
 
-func TestCutOffBodyLeavesTheKeyAsItWas(t *testing.T) {
+func TestTruncatedBodyChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
 	w.put("/bucket/key", "before")
@@ -65,7 +65,7 @@ func TestCutOffBodyLeavesTheKeyAsItWas(t *testing.T) {
 				_, err := conn.Write(body[:sent])
 				require.NoError(t, err)
 				require.NoError(t, conn.(*net.TCPConn).CloseWrite())
-				a, _ := w.reply(conn)
+				a, _ := w.readResponse(conn)
 				a.is(400, "IncompleteBody")
 			}
 		}
@@ -82,7 +82,7 @@ func TestExpectContinue(t *testing.T) {
 	body := "after"
 	expect := []string{"Expect", "100-continue"}
 
-	// An error that the headers show is sent instead of the 100.
+	// An error that the headers cause is sent instead of 100 Continue.
 	for _, c := range []struct {
 		status int
 		code   string
@@ -100,17 +100,17 @@ func TestExpectContinue(t *testing.T) {
 		{400, "InvalidDigest", "/bucket/key", 5, []string{"Content-Md5", "nonsense"}},
 	} {
 		conn := w.raw("PUT", c.path, c.length, sigv4.UnsignedPayload, append(expect, c.header...)...)
-		a, res := w.reply(conn)
+		a, res := w.readResponse(conn)
 		a.is(c.status, c.code)
-		require.True(t, res.Close, "the connection must not be used again: %s", c.code)
+		require.True(t, res.Close, "the connection must be closed: %s", c.code)
 	}
 	w.setFree(0)
 	conn := w.raw("PUT", "/bucket/key", 5, sigv4.UnsignedPayload, expect...)
-	a, _ := w.reply(conn)
+	a, _ := w.readResponse(conn)
 	a.is(507, "InsufficientStorage")
 	w.setFree(1 << 39)
 
-	// Else the client is told to go on.
+	// Otherwise the server sends 100 Continue.
 	conn = w.raw("PUT", "/bucket/key", len(body), hash([]byte(body)), append(expect, "If-Match", `"`+etag+`"`)...)
 	reader := bufio.NewReader(conn)
 	line, err := reader.ReadString('\n')
@@ -127,9 +127,8 @@ func TestExpectContinue(t *testing.T) {
 	require.Equal(t, body, w.content("/bucket/key"))
 }
 
-// TestExpectContinueBeforeNothing: a client that waits for the word before an empty body gets it, and the connection
-// stays in step.
-func TestExpectContinueBeforeNothing(t *testing.T) {
+// A client that waits for 100 Continue before an empty body gets it, and the connection can be reused.
+func TestExpectContinueEmptyBody(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
 	conn := w.raw("PUT", "/bucket/empty", 0, sigv4.EmptySHA256, "Expect", "100-continue")
@@ -156,14 +155,14 @@ func TestFullDisk(t *testing.T) {
 	}
 	w.do("POST", "/bucket/key?uploads", nil).is(200, "").parse(&upload)
 	w.setFree(1)
-	for _, size := range []int{4, 300_000, 20 << 20} { // sent in full before the answer is read
+	for _, size := range []int{4, 300_000, 20 << 20} { // sent in full before the response is read
 		body := random(1, size)
 		for _, p := range []string{"/bucket/key", "/bucket/key?partNumber=1&uploadId=" + upload.UploadID} {
-			for _, header := range [][]string{nil, {"Expect", "100-continue"}} { // that it would wait, and does not
+			for _, header := range [][]string{nil, {"Expect", "100-continue"}} { // the client does not wait
 				conn := w.raw("PUT", p, size, hash(body), header...)
 				_, err := conn.Write(body)
 				require.NoError(t, err)
-				a, _ := w.reply(conn)
+				a, _ := w.readResponse(conn)
 				a.is(507, "InsufficientStorage")
 			}
 		}
@@ -175,7 +174,7 @@ func TestFullDisk(t *testing.T) {
 	w.put("/bucket/key", "after")
 }
 
-// TestErrorsBeforeALargeBody: a client that is in the middle of sending sees the answer.
+// A client that is still sending its body can read the response.
 func TestErrorsBeforeALargeBody(t *testing.T) {
 	for name, start := range map[string]setup{"http": {}, "https": {start: overTLS}, "http2": {start: overHTTP2}} {
 		t.Run(name, func(t *testing.T) {
@@ -201,7 +200,7 @@ func TestClientThatStopsSending(t *testing.T) {
 	conn := w.raw("PUT", "/bucket/key", 5, sigv4.UnsignedPayload)
 	_, err := io.WriteString(conn, "hal")
 	require.NoError(t, err)
-	a, _ := w.reply(conn)
+	a, _ := w.readResponse(conn)
 	a.is(400, "RequestTimeout")
 	require.Equal(t, "(none)", w.content("/bucket/key"))
 }
@@ -216,7 +215,7 @@ func TestBodyOfUnknownLength(t *testing.T) {
 	require.Equal(t, "(none)", w.content("/bucket/key"))
 }
 
-// lines is a log whose lines can be waited for.
+// lines is a log that sends its lines to a channel.
 type lines chan string
 
 func (l lines) Write(p []byte) (int, error) {
@@ -257,8 +256,8 @@ func (w *world) putDirectly(path string, n int) []byte {
 	return body
 }
 
-// TestClientThatReadsTooSlowly: a client is cut off if it takes less than the least rate, and no other one is. No
-// client is as fast as one tebibyte per second.
+// A client is disconnected if, and only if, it reads more slowly than the minimum rate. No client reads one tebibyte
+// per second.
 func TestClientThatReadsTooSlowly(t *testing.T) {
 	for _, c := range []struct {
 		rate int64
@@ -275,7 +274,7 @@ func TestClientThatReadsTooSlowly(t *testing.T) {
 		conn := w.raw("GET", "/bucket/key", 0, hash(nil))
 		var got []byte
 		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err == nil { // a client that is cut off may not even get the headers
+		if err == nil { // the client may be disconnected before it gets the headers
 			got, err = io.ReadAll(response.Body)
 		}
 		line := <-log
@@ -292,8 +291,7 @@ func TestClientThatReadsTooSlowly(t *testing.T) {
 	}
 }
 
-// TestClientThatReadsNothingIsTooSlow: the least rate ends a write that is under way, long before the client has
-// stalled.
+// The minimum rate ends a write in progress long before the timeout for a client that does not read.
 func TestClientThatReadsNothingIsTooSlow(t *testing.T) {
 	log := make(lines, 100)
 	w := newWorld(t, setup{options: func(o *s3.Options) {
@@ -311,7 +309,8 @@ func TestClientThatReadsNothingIsTooSlow(t *testing.T) {
 	require.Less(t, len(got), len(body))
 }
 
-// TestDamageIsNeverSent spoils stored bytes: in the first frame that is an error, later the connection is cut.
+// TestDamageIsNeverSent damages stored bytes. In the first frame this causes an error response; in a later frame the
+// connection is aborted.
 func TestDamageIsNeverSent(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")

@@ -18,7 +18,7 @@ func TestTallyTimes(t *testing.T) {
 		last = i
 		require.GreaterOrEqual(t, timeOf(i), d)
 		require.LessOrEqual(t, timeOf(i), d+d/4)
-		require.Equal(t, i, timeIndex(timeOf(i)), "%d us: the longest time is of the class", us)
+		require.Equal(t, i, timeIndex(timeOf(i)), "%d us: the longest time of a class must belong to the class", us)
 	}
 	require.Equal(t, 0, timeIndex(-time.Second))
 	require.Less(t, timeIndex(1<<63-1), tallyTimes)

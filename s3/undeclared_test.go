@@ -10,7 +10,7 @@ import (
 	"orcas/gate"
 )
 
-// A handler that asks for what its route does not declare is refused, whoever asks, before anybody decides.
+// An action that the route does not declare is refused without asking the authorizer, even for the owner.
 func TestUndeclaredActionsAreRefused(t *testing.T) {
 	owner := &auth.Principal{Account: "111122223333"}
 	q := &request{

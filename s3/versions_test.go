@@ -42,7 +42,7 @@ func TestVersions(t *testing.T) {
 	require.NotEmpty(t, a.header.Get("X-Amz-Version-Id"))
 	require.Equal(t, "one", w.content("/bucket/copy"))
 
-	// An old version becomes the current one by a copy onto its own key.
+	// Copying an old version onto its own key makes it the current version.
 	w.do("PUT", "/bucket/key", nil, "X-Amz-Copy-Source", "/bucket/key?versionId="+one).is(200, "")
 	require.Equal(t, "one", w.content("/bucket/key"))
 
@@ -71,7 +71,7 @@ func TestVersions(t *testing.T) {
 	require.Equal(t, "one", w.content("/bucket/key"))
 
 	w.versioning("bucket", "Suspended")
-	require.Empty(t, put("suspended")) // a null version goes without saying
+	require.Empty(t, put("suspended")) // the ID of a new null version is not sent
 	require.Equal(t, "null", w.do("HEAD", "/bucket/key", nil).is(200, "").header.Get("X-Amz-Version-Id"))
 	require.Equal(t, "suspended", string(w.do("GET", "/bucket/key?versionId=null", nil).is(200, "").body))
 	require.Equal(t, "one", string(w.do("GET", "/bucket/key?versionId="+one, nil).is(200, "").body))
@@ -85,7 +85,7 @@ func TestVersions(t *testing.T) {
 func TestPutBucketVersioning(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
-	set := func(inside string) *answer {
+	set := func(inside string) *response {
 		return w.do("PUT", "/bucket?versioning", []byte(`<VersioningConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/">`+inside+"</VersioningConfiguration>"))
 	}
 	state := func() string {
@@ -111,7 +111,7 @@ func TestPutBucketVersioning(t *testing.T) {
 	w.do("PUT", "/locked?versioning", []byte("<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>")).is(200, "")
 }
 
-// Whatever is written while a bucket has versions off, enabled and suspended, as the listing shows it.
+// Null versions are written while versioning is off, enabled and suspended. The listing shows the result.
 func TestNullVersions(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
@@ -136,11 +136,11 @@ func TestNullVersions(t *testing.T) {
 	one := put("c")
 	require.Equal(t, "key="+one+"* key=null", all())
 	w.versioning("bucket", "Suspended")
-	require.Empty(t, put("d")) // in the place of b
+	require.Empty(t, put("d")) // replaces b
 	require.Equal(t, "key=null* key="+one, all())
 	require.Equal(t, "d", get("null"))
 
-	version, marker = remove("") // the null version goes, a null marker comes
+	version, marker = remove("") // a null delete marker replaces the null version
 	require.Equal(t, "null true", version+" "+marker)
 	require.Equal(t, "key=null!* key="+one, all())
 	a := w.do("GET", "/bucket/key?versionId=null", nil).is(405, "MethodNotAllowed")
@@ -149,7 +149,7 @@ func TestNullVersions(t *testing.T) {
 	a = w.do("HEAD", "/bucket/key", nil).is(404, "")
 	require.Equal(t, "null true", a.header.Get("X-Amz-Version-Id")+" "+a.header.Get("X-Amz-Delete-Marker"))
 
-	version, marker = remove("?versionId=null") // without the marker the version below it is the current one
+	version, marker = remove("?versionId=null") // without the marker, the next version is the current one
 	require.Equal(t, "null true", version+" "+marker)
 	require.Equal(t, "key="+one+"*", all())
 	require.Equal(t, "c", w.content("/bucket/key"))
@@ -157,11 +157,11 @@ func TestNullVersions(t *testing.T) {
 	w.versioning("bucket", "Enabled")
 	two, _ := remove("")
 	require.Equal(t, "key="+two+"!* key="+one, all())
-	three, _ := remove("") // a marker upon a marker
+	three, _ := remove("") // a second marker
 	require.Equal(t, "key="+three+"!* key="+two+"! key="+one, all())
 	version, marker = remove("?versionId=" + one)
 	require.Equal(t, one+" ", version+" "+marker)
-	version, marker = remove("?versionId=" + one) // it is gone, as was asked for
+	version, marker = remove("?versionId=" + one) // deleting it again succeeds, too
 	require.Equal(t, one+" ", version+" "+marker)
 	w.do("DELETE", "/bucket/key?versionId=nonsense", nil).is(400, "InvalidArgument")
 	w.do("GET", "/bucket/key?versionId=nonsense", nil).is(400, "InvalidArgument")
@@ -174,7 +174,7 @@ func TestNullVersions(t *testing.T) {
 	w.do("DELETE", "/bucket", nil).is(204, "")
 }
 
-// DeleteObjects with versions, in a bucket of each state.
+// DeleteObjects deletes versions in buckets of each versioning state.
 func TestDeleteObjectsOfVersions(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
@@ -201,7 +201,7 @@ func TestDeleteObjectsOfVersions(t *testing.T) {
 	require.Equal(t, "key=null!*", listVersions(w, "bucket", "").String())
 }
 
-// Parts are copied from versions, and conditions on the source hold for the version that is named.
+// Parts can be copied from versions. Conditions on the source apply to the specified version.
 func TestPartsAreCopiedFromVersions(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
@@ -211,7 +211,7 @@ func TestPartsAreCopiedFromVersions(t *testing.T) {
 	w.put("/bucket/source", "new")
 	marker := w.do("DELETE", "/bucket/source", nil).header.Get("X-Amz-Version-Id")
 	up := w.begin("/bucket/target")
-	from := func(version string, headers ...string) *answer {
+	from := func(version string, headers ...string) *response {
 		return w.do("PUT", "/bucket/target?partNumber=1&uploadId="+up.id, nil, append(headers, "X-Amz-Copy-Source", "bucket/source"+version)...)
 	}
 	from("").is(404, "NoSuchKey")
@@ -223,12 +223,12 @@ func TestPartsAreCopiedFromVersions(t *testing.T) {
 	require.Equal(t, old, a.header.Get("X-Amz-Copy-Source-Version-Id"))
 	var part struct{ ETag string }
 	a.parse(&part)
-	made := up.finish(1, strings.Trim(part.ETag, `"`)).is(200, "").header.Get("X-Amz-Version-Id")
-	require.Len(t, made, 16)
-	require.Equal(t, "content", w.content("/bucket/target?versionId="+made))
+	created := up.finish(1, strings.Trim(part.ETag, `"`)).is(200, "").header.Get("X-Amz-Version-Id")
+	require.Len(t, created, 16)
+	require.Equal(t, "content", w.content("/bucket/target?versionId="+created))
 }
 
-// row is a line of a listing of versions.
+// row is an entry of a listing of versions.
 type row struct {
 	key, id string
 	marker  bool
@@ -238,7 +238,8 @@ type row struct {
 
 type rows []row
 
-// String writes key=id, with ! for a delete marker and * for the newest version of its key; a common prefix as it is.
+// String returns key=id for each version, with "!" for a delete marker and "*" for the newest version of its key, and
+// common prefixes unchanged.
 func (r rows) String() string {
 	var out []string
 	for _, v := range r {
@@ -329,7 +330,7 @@ func listVersions(w *world, bucket, query string) (out rows) {
 func TestListObjectVersions(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
-	var model rows // of each key the newest first
+	var model rows // the versions of each key from newest to oldest
 	write := func(key string, remove bool) {
 		method := "PUT"
 		if remove {
@@ -380,7 +381,7 @@ func TestListObjectVersions(t *testing.T) {
 			for _, limit := range []int{1, 2, 3, 5, 1000} {
 				query := fmt.Sprintf("&max-keys=%d&prefix=%s&delimiter=%s", limit, url.QueryEscape(prefix), url.QueryEscape(delimiter))
 				got := listVersions(w, "bucket", query)
-				if limit == 1 { // a longer page has the common prefixes behind the versions
+				if limit == 1 { // a longer page has the common prefixes after the versions
 					require.Equal(t, want.String(), got.String(), query)
 				}
 				sortRows(got)
@@ -428,7 +429,7 @@ func TestListObjectVersionsParameters(t *testing.T) {
 	require.Empty(t, p.rows(t))
 	require.Equal(t, 1000, get("&max-keys=5000").MaxKeys)
 
-	// The marker of a null version stays right if the null version is replaced during the listing.
+	// The marker of a null version remains valid if the null version is replaced during the listing.
 	w.bucket("other")
 	w.put("/other/k", "old null")
 	w.versioning("other", "Enabled")
@@ -445,7 +446,7 @@ func TestListObjectVersionsParameters(t *testing.T) {
 	rest := listVersions(w, "other", "&key-marker=k&version-id-marker="+*page.NextVersionIDMarker)
 	require.Equal(t, "k="+one, rest[:1].String())
 	require.Equal(t, "z", rest[1].key)
-	// "null" itself stands for the null version that is there; if there is none, the key is listed from its beginning.
+	// The marker "null" refers to the current null version. If there is none, all versions of the key are listed.
 	require.Equal(t, rest.String(), listVersions(w, "other", "&key-marker=k&version-id-marker=null").String())
 	w.do("DELETE", "/other/k?versionId=null", nil).is(204, "")
 	require.Equal(t, "k="+one+"*", listVersions(w, "other", "&key-marker=k&version-id-marker=null")[:1].String())

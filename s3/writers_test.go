@@ -13,7 +13,7 @@ import (
 	"orcas/core"
 )
 
-// rewrite writes a version again with other metadata: what takes too long to come to by requests.
+// rewrite writes a version again with changed metadata, to create a state that would take too long with requests.
 func (w *world) rewrite(o *core.ObjectInfo, change func(*core.ObjectInfo)) {
 	w.t.Helper()
 	again := *o
@@ -26,8 +26,8 @@ func (w *world) rewrite(o *core.ObjectInfo, change func(*core.ObjectInfo)) {
 	require.NoError(w.t, err)
 }
 
-// TestConditionalWriters lets 64 write one key at once, if there is none and if it is the one that all of them know:
-// one wins each time, by whatever operation, and the others see 412.
+// TestConditionalWriters sends 64 concurrent writes of one key, with If-None-Match and with If-Match. Each time exactly
+// one succeeds, whatever its operation, and the others get 412.
 func TestConditionalWriters(t *testing.T) {
 	rounds := 200
 	if testing.Short() {
@@ -36,7 +36,7 @@ func TestConditionalWriters(t *testing.T) {
 	const writers = 64
 	w := newWorld(t)
 	w.bucket("bucket")
-	for _, c := range []string{"If-None-Match", "If-Match"} { // each writer but the copies among themselves writes something else
+	for _, c := range []string{"If-None-Match", "If-Match"} { // the source of the copies among the writers
 		w.put("/bucket/"+c, "copied "+c)
 	}
 	for round := range rounds {
@@ -49,7 +49,7 @@ func TestConditionalWriters(t *testing.T) {
 			}
 			var ready sync.WaitGroup
 			ready.Add(writers)
-			answers := make([]*answer, writers)
+			responses := make([]*response, writers)
 			var wg sync.WaitGroup
 			for i := range writers {
 				body, headers := []byte(fmt.Sprint(condition, i)), []string{condition, value}
@@ -59,12 +59,12 @@ func TestConditionalWriters(t *testing.T) {
 				wg.Go(func() {
 					ready.Done()
 					ready.Wait()
-					answers[i] = w.do("PUT", key, body, headers...)
+					responses[i] = w.do("PUT", key, body, headers...)
 				})
 			}
 			wg.Wait()
 			won := -1
-			for i, a := range answers {
+			for i, a := range responses {
 				if a.status == http.StatusOK {
 					require.Negative(t, won, "two winners in round %d", round)
 					won = i
@@ -83,34 +83,34 @@ func TestConditionalWriters(t *testing.T) {
 	}
 }
 
-// TestConditionTable goes through what each operation that writes makes of conditions on its key.
+// TestConditionTable tests conditions on the key for each operation that writes.
 func TestConditionTable(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
 	w.put("/bucket/source", "source")
-	complete := func(key string, headers ...string) *answer {
+	complete := func(key string, headers ...string) *response {
 		up := w.begin(key)
 		e := up.part(1, []byte("part")).etag()
 		return w.do("POST", key+"?uploadId="+up.id, []byte("<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>"+e+"</ETag></Part></CompleteMultipartUpload>"), headers...)
 	}
-	for name, write := range map[string]func(key string, headers ...string) *answer{
-		"put":      func(key string, headers ...string) *answer { return w.do("PUT", key, []byte("new"), headers...) },
+	for name, write := range map[string]func(key string, headers ...string) *response{
+		"put":      func(key string, headers ...string) *response { return w.do("PUT", key, []byte("new"), headers...) },
 		"complete": complete,
-		"copy": func(key string, headers ...string) *answer {
+		"copy": func(key string, headers ...string) *response {
 			return w.do("PUT", key, nil, append(headers, "X-Amz-Copy-Source", "/bucket/source")...)
 		},
 	} {
-		there, none := "/bucket/there-"+name, "/bucket/none-"+name
-		etag := w.put(there, name)
-		write(there, "If-None-Match", "*").is(412, "PreconditionFailed")
-		write(there, "If-Match", `"00000000000000000000000000000000"`).is(412, "PreconditionFailed")
+		existing, none := "/bucket/existing-"+name, "/bucket/none-"+name
+		etag := w.put(existing, name)
+		write(existing, "If-None-Match", "*").is(412, "PreconditionFailed")
+		write(existing, "If-Match", `"00000000000000000000000000000000"`).is(412, "PreconditionFailed")
 		write(none, "If-Match", "*").is(404, "NoSuchKey")
 		write(none, "If-Match", etag).is(404, "NoSuchKey")
-		write(there, "If-None-Match", etag).is(501, "NotImplemented")
-		require.Equal(t, name, w.content(there))
+		write(existing, "If-None-Match", etag).is(501, "NotImplemented")
+		require.Equal(t, name, w.content(existing))
 		require.Equal(t, "(none)", w.content(none))
-		write(there, "If-Match", `"`+etag+`"`).is(200, "")
-		write(there, "If-Match", `"x", *`).is(200, "")
+		write(existing, "If-Match", `"`+etag+`"`).is(200, "")
+		write(existing, "If-Match", `"x", *`).is(200, "")
 		write(none, "If-None-Match", "*").is(200, "")
 		w.do("DELETE", none, nil).is(204, "")
 		write(none, "If-None-Match", "*").is(200, "")
@@ -169,7 +169,7 @@ func TestConditionalDeletes(t *testing.T) {
 		require.Equal(t, "(none)", w.content("/bucket/key"))
 	}
 
-	// DeleteObjects: an outcome for each key.
+	// DeleteObjects reports the result for each key.
 	_, modified = put()
 	w.put("/bucket/other", "x")
 	body := []byte("<Delete><Object><Key>key</Key><Size>7</Size><LastModifiedTime>" + modified.Format(time.RFC3339) + "</LastModifiedTime><ETag>\"" + etag + "\"</ETag></Object>" +
@@ -183,7 +183,7 @@ func TestConditionalDeletes(t *testing.T) {
 	require.Equal(t, "[{key} {none}]", fmt.Sprint(got.Deleted))
 	require.Equal(t, "[{other PreconditionFailed} {other InvalidArgument}]", fmt.Sprint(got.Error))
 
-	// With versions: a condition is about the current one, whichever is named.
+	// With versions, a condition always applies to the current version, even if the request specifies another.
 	w.versioning("bucket", "Enabled")
 	old := w.do("PUT", "/bucket/v", []byte("old")).is(200, "")
 	now := w.do("PUT", "/bucket/v", []byte("now")).is(200, "")

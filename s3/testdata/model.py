@@ -1,8 +1,8 @@
-"""Writes model.json: the operations of S3 as botocore's service model names them, with their methods, headers and parameters.
+"""Write model.json: the operations in botocore's service model of S3, with their methods, headers and parameters.
 
     python3 s3/testdata/model.py > s3/testdata/model.json
 
-The source is botocore/data/s3/2006-03-01/service-2.json.gz of the botocore that is installed (https://github.com/boto/botocore).
+The source is botocore/data/s3/2006-03-01/service-2.json.gz of the installed botocore (https://github.com/boto/botocore).
 """
 import gzip
 import json
@@ -18,7 +18,7 @@ shapes = model["shapes"]
 
 
 def members(shape, location):
-    """The names on the wire of a shape's members at a location."""
+    """Return the wire names of the members of a shape at a location."""
     found = shapes[shape]["members"].values() if shape else []
     return sorted(m["locationName"] for m in found if m.get("location") == location)
 
@@ -27,14 +27,15 @@ def operation(name, o):
     path, _, query = o["http"]["requestUri"].partition("?")
     level = "object" if "{Key+}" in path else "bucket" if "{Bucket}" in path else "service"
     fixed = [p for p in query.split("&") if p and not p.startswith("x-id=")]
-    given, answer = o.get("input", {}).get("shape"), o.get("output", {}).get("shape")
-    required = set(shapes[given].get("required", [])) if given else set()
-    needed = [m.get("locationName") for n, m in shapes[given]["members"].items() if n in required] if given else []
+    request, response = o.get("input", {}).get("shape"), o.get("output", {}).get("shape")
+    required = set(shapes[request].get("required", [])) if request else set()
+    needed = [m.get("locationName") for n, m in shapes[request]["members"].items() if n in required] if request else []
     entry = {
         "name": name, "method": o["http"]["method"], "level": level,
         "fixed": fixed,
-        "needed": sorted(n for n in needed if n in members(given, "querystring") + members(given, "header")),
-        "query": members(given, "querystring"), "headers": members(given, "header"), "answer": members(answer, "header"),
+        "needed": sorted(n for n in needed if n in members(request, "querystring") + members(request, "header")),
+        "query": members(request, "querystring"), "headers": members(request, "header"),
+        "response": members(response, "header"),
     }
     if level == "service" and path != "/":
         entry["path"] = path
