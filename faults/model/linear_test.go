@@ -441,7 +441,12 @@ func linear(t *testing.T, s subject, row *result.Row, histories, calls int) {
 	t.Logf("%d histories, %d calls, %d of them with unknown outcome, %d crashes, %d keys undecided", histories, made, unknown, crashes, undecided)
 	require.LessOrEqual(t, undecided, (undecidedMax*histories+99)/100, "the search could not decide too many histories")
 	row.Tried, row.Acknowledged = row.Tried+histories, row.Acknowledged+int64(made-unknown)
-	row.Note = fmt.Sprintf("%d clients, %d calls per client and history, on 4 to 8 pairs of keys, with or without versioning; one or two crashes in every third history", linearClients, calls)
+	if row.Note == "" {
+		row.Note = fmt.Sprintf("%d clients, %d calls per client and history, on 4 to 8 pairs of keys, with or without versioning; one or two crashes in every third history", linearClients, calls)
+	}
+	if undecided > 0 {
+		row.Note += fmt.Sprintf("; undecided keys: %d", undecided)
+	}
 }
 
 // perMachine is the number of histories on one store, which each crash copies and which only grows.
