@@ -10,8 +10,8 @@ import (
 	"orcas/core/mem"
 )
 
-// TestWrappersHideNothing: the optional abilities of what they wrap are reachable, and those that a fault may hit go
-// through the wrapper.
+// TestWrappersHideNothing checks that the optional abilities of a wrapped driver can be reached, and that the abilities
+// that a Fault can affect go through the wrapper.
 func TestWrappersHideNothing(t *testing.T) {
 	ctx := context.Background()
 	for name, m := range map[string]core.Meta{"counting": NewCountingMeta(mem.NewMeta()), "faulty": NewFaultyMeta(mem.NewMeta())} {
@@ -24,7 +24,7 @@ func TestWrappersHideNothing(t *testing.T) {
 		_, ok = core.As[core.Syncer](m)
 		require.True(t, ok, name)
 		_, ok = core.As[core.Verifier](m)
-		require.False(t, ok, "mem has nothing to verify")
+		require.False(t, ok, "mem does not implement core.Verifier")
 	}
 	for name, b := range map[string]core.Blocks{"counting": NewCountingBlocks(mem.NewBlocks()), "faulty": NewFaultyBlocks(mem.NewBlocks())} {
 		_, ok := core.As[core.Flusher](b)
@@ -44,7 +44,7 @@ func TestWrappersHideNothing(t *testing.T) {
 	require.ErrorIs(t, own.Snapshot(ctx, emit), ErrInjected)
 	require.NoError(t, own.Snapshot(ctx, emit))
 	own, _ = core.As[core.Snapshotter](NewFaultyMeta(struct{ core.Meta }{mem.NewMeta()}))
-	require.True(t, core.Is(own.Snapshot(ctx, emit), core.Unsupported), "nothing below can")
+	require.True(t, core.Is(own.Snapshot(ctx, emit), core.Unsupported), "the wrapped engine has no snapshots")
 
 	b := NewFaultyBlocks(mem.NewBlocks())
 	flusher, _ := core.As[core.Flusher](b)

@@ -29,21 +29,21 @@ func Blocks(t *testing.T, open func(t *testing.T) core.Blocks) {
 		{"SeveralPackedWriters", severalPackedWriters},
 		{"PlacementIsAHint", placementIsAHint},
 		{"IdentityIsInTheIDs", identityIsInTheIDs},
-		{"BegunBlocksAreTold", begunBlocksAreTold},
+		{"BegunBlocksAreListed", begunBlocksAreListed},
 		{"SizeHintThatDoesNotFitBeginsABlock", sizeHintBeginsABlock},
-		{"AloneAndLargeHaveTheirOwn", aloneAndLargeHaveTheirOwn},
-		{"AbortLeavesTheOthers", abortLeavesTheOthers},
-		{"EndedWritersRefuse", endedWritersRefuse},
-		{"ReadsKeepToTheExtent", readsKeepToTheExtent},
-		{"SpansAreRuns", spansAreRuns},
+		{"AloneAndLargeHaveTheirOwnBlocks", aloneAndLargeHaveTheirOwnBlocks},
+		{"AbortKeepsOtherData", abortKeepsOtherData},
+		{"EndedWritersReturnErrors", endedWritersReturnErrors},
+		{"ReadsAreLimitedToTheExtent", readsAreLimitedToTheExtent},
+		{"Spans", spans},
 		{"MissingBlocks", missingBlocks},
-		{"StatSeesWhatIsThere", statSeesWhatIsThere},
-		{"DeletedBytesStayForTheirReaders", deletedBytesStayForTheirReaders},
+		{"StatFindsExistingBlocks", statFindsExistingBlocks},
+		{"DeletedBytesRemainForReaders", deletedBytesRemainForReaders},
 		{"DeleteOfTheOpenBlock", deleteOfTheOpenBlock},
 		{"WalkIsInOrder", walkIsInOrder},
 		{"BlocksBeginWithAHeader", blocksBeginWithAHeader},
 		{"CloseEndsWriters", closeEndsWriters},
-		{"ManyAtOnce", manyAtOnce},
+		{"ConcurrentUse", concurrentUse},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := open(t)
@@ -53,18 +53,18 @@ func Blocks(t *testing.T, open func(t *testing.T) core.Blocks) {
 	}
 }
 
-// BlocksReopen runs the suite for drivers whose stores outlive the process. Place returns a function that opens a
-// store, which is empty at first. The function is called again only after the store has been closed.
+// BlocksReopen runs the suite for drivers whose stores survive a restart. Place returns a function that opens a store,
+// which is empty at first. The function is called again only after the store has been closed.
 func BlocksReopen(t *testing.T, place func(t *testing.T) func() core.Blocks) {
 	for _, c := range []struct {
 		name string
 		test func(t *testing.T, open func() core.Blocks)
 	}{
-		{"CommittedBytesOutliveTheProcess", committedBytesOutliveTheProcess},
+		{"CommittedBytesSurviveARestart", committedBytesSurviveARestart},
 		{"EarlierBlocksAreNeverAppendedTo", earlierBlocksAreNeverAppendedTo},
-		{"DeletedBlocksStayAway", deletedBlocksStayAway},
-		{"WritersInProgressLeaveTheOthers", writersInProgressLeaveTheOthers},
-		{"IdentityOutlivesTheProcess", identityOutlivesTheProcess},
+		{"DeletedBlocksRemainDeleted", deletedBlocksRemainDeleted},
+		{"UnfinishedWritersKeepOtherData", unfinishedWritersKeepOtherData},
+		{"IdentitySurvivesARestart", identitySurvivesARestart},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, place(t)) })
 	}
@@ -120,7 +120,8 @@ func tryCommit(t *testing.T, b core.Blocks, o core.BlockOptions, data []byte) (p
 		}
 		rest = rest[n:]
 		if at := e.Offset + e.Length - int64(len(rest)); w.Offset() != at || w.Block() != e.Block {
-			return put{}, fmt.Errorf("the writer stands at %v %d, not at %v %d", w.Block(), w.Offset(), e.Block, at)
+			return put{}, fmt.Errorf("the writer is at offset %d of block %v: expected offset %d of block %v",
+				w.Offset(), w.Block(), at, e.Block)
 		}
 	}
 	if err := w.Commit(t.Context()); err != nil {
@@ -141,7 +142,7 @@ func (p put) check(t *testing.T, b core.Blocks) error {
 		return err
 	}
 	if !bytes.Equal(got, p.data) {
-		return fmt.Errorf("other bytes at %+v", p.extent)
+		return fmt.Errorf("extent %+v does not have the bytes that were written", p.extent)
 	}
 	return nil
 }
@@ -188,7 +189,7 @@ func sizeHintBeginsABlock(t *testing.T, b core.Blocks) {
 	}
 }
 
-func aloneAndLargeHaveTheirOwn(t *testing.T, b core.Blocks) {
+func aloneAndLargeHaveTheirOwnBlocks(t *testing.T, b core.Blocks) {
 	shared := commit(t, b, packed, random(1, 100))
 	seen := map[core.BlockID]bool{shared.extent.Block: true}
 	for _, o := range []core.BlockOptions{alone, large, alone, large} {
@@ -197,12 +198,12 @@ func aloneAndLargeHaveTheirOwn(t *testing.T, b core.Blocks) {
 		require.False(t, seen[p.extent.Block])
 		seen[p.extent.Block] = true
 		again := commit(t, b, packed, random(3, 100))
-		requireBehind(t, shared, again)
+		requireFollows(t, shared, again)
 		require.False(t, seen[again.extent.Block] && again.extent.Block != shared.extent.Block)
 		seen[again.extent.Block] = true
 		shared = again
 	}
-	// Writers do not wait for each other.
+	// Open writers do not block each other.
 	a, l, s := create(t, b, alone), create(t, b, large), create(t, b, packed)
 	for _, w := range []core.BlockWriter{s, l, a} {
 		_, err := w.Write([]byte("x"))
@@ -211,7 +212,7 @@ func aloneAndLargeHaveTheirOwn(t *testing.T, b core.Blocks) {
 	}
 }
 
-func abortLeavesTheOthers(t *testing.T, b core.Blocks) {
+func abortKeepsOtherData(t *testing.T, b core.Blocks) {
 	first := commit(t, b, packed, random(1, 100))
 	require.NoError(t, create(t, b, packed).Abort())
 	second := commit(t, b, packed, random(2, 100))
@@ -220,7 +221,7 @@ func abortLeavesTheOthers(t *testing.T, b core.Blocks) {
 	require.NoError(t, err)
 	require.NoError(t, w.Abort())
 	third := commit(t, b, packed, random(4, 100))
-	require.NotEqual(t, w.Block(), third.extent.Block, "a block with an aborted tail is sealed")
+	require.NotEqual(t, w.Block(), third.extent.Block, "a block with an aborted tail must not be appended to")
 	for _, p := range []put{first, second, third} {
 		p.require(t, b)
 	}
@@ -230,12 +231,12 @@ func abortLeavesTheOthers(t *testing.T, b core.Blocks) {
 		require.NoError(t, err)
 		require.NoError(t, w.Abort())
 		for _, i := range walk(t, b, core.BlockID{}) {
-			require.NotEqual(t, w.Block(), i.ID, "an aborted block of its own is gone")
+			require.NotEqual(t, w.Block(), i.ID, "an aborted block that is not shared must be deleted")
 		}
 	}
 }
 
-func endedWritersRefuse(t *testing.T, b core.Blocks) {
+func endedWritersReturnErrors(t *testing.T, b core.Blocks) {
 	for _, o := range []core.BlockOptions{packed, alone, large} {
 		w := create(t, b, o)
 		_, err := w.Write([]byte("kept"))
@@ -258,7 +259,7 @@ func endedWritersRefuse(t *testing.T, b core.Blocks) {
 	}
 }
 
-func readsKeepToTheExtent(t *testing.T, b core.Blocks) {
+func readsAreLimitedToTheExtent(t *testing.T, b core.Blocks) {
 	before := commit(t, b, packed, random(1, 100))
 	p := commit(t, b, packed, random(2, 1000))
 	commit(t, b, packed, random(3, 100)).require(t, b)
@@ -286,7 +287,7 @@ func readsKeepToTheExtent(t *testing.T, b core.Blocks) {
 	require.Zero(t, n)
 	require.Error(t, err)
 
-	// An extent beyond the end of the block, which was never written, is short, not padded.
+	// A read beyond the end of the block must fail, and must not return padding.
 	wide := core.Extent{Block: before.extent.Block, Offset: 1 << 40, Length: 10}
 	w, err := b.Open(t.Context(), wide)
 	require.NoError(t, err)
@@ -301,7 +302,7 @@ func readsKeepToTheExtent(t *testing.T, b core.Blocks) {
 	}
 }
 
-func spansAreRuns(t *testing.T, b core.Blocks) {
+func spans(t *testing.T, b core.Blocks) {
 	p := commit(t, b, large, random(1, 300_000))
 	r, err := b.Open(t.Context(), p.extent)
 	require.NoError(t, err)
@@ -356,8 +357,8 @@ func missingBlocks(t *testing.T, b core.Blocks) {
 	p.require(t, b)
 }
 
-// statSeesWhatIsThere tests drivers that implement core.Stater.
-func statSeesWhatIsThere(t *testing.T, b core.Blocks) {
+// statFindsExistingBlocks tests drivers that implement core.Stater.
+func statFindsExistingBlocks(t *testing.T, b core.Blocks) {
 	s, ok := core.As[core.Stater](b)
 	if !ok {
 		return
@@ -381,7 +382,7 @@ func statSeesWhatIsThere(t *testing.T, b core.Blocks) {
 			q := commit(t, b, o, random(2, 5000))
 			require.False(t, stat(q, o).Modified.Before(first.Modified))
 		} else {
-			require.Equal(t, first, stat(p, o), "nobody has written since")
+			require.Equal(t, first, stat(p, o), "the block has not been written to since")
 		}
 		r, err := b.Open(t.Context(), p.extent)
 		require.NoError(t, err)
@@ -394,7 +395,7 @@ func statSeesWhatIsThere(t *testing.T, b core.Blocks) {
 	require.True(t, core.Is(err, core.NoSuchData), "%v", err)
 }
 
-func deletedBytesStayForTheirReaders(t *testing.T, b core.Blocks) {
+func deletedBytesRemainForReaders(t *testing.T, b core.Blocks) {
 	for _, o := range []core.BlockOptions{large, alone} {
 		p := commit(t, b, o, random(1, 9000))
 		r, err := b.Open(t.Context(), p.extent)
@@ -434,11 +435,11 @@ func walkIsInOrder(t *testing.T, b core.Blocks) {
 	list := walk(t, b, core.BlockID{})
 	require.Len(t, list, len(ids))
 	for i, info := range list {
-		require.Equal(t, ids[i], info.ID, "the order of ids is the order of creation")
+		require.Equal(t, ids[i], info.ID, "IDs must be in the order of creation")
 		require.Equal(t, kinds[info.ID], info.Kind)
 		require.GreaterOrEqual(t, info.Size, size[info.ID])
 	}
-	require.Equal(t, list[17:], walk(t, b, ids[17]), "from is the first")
+	require.Equal(t, list[17:], walk(t, b, ids[17]), "the walk must begin with from")
 	require.NoError(t, b.Delete(t.Context(), ids[17]))
 	require.Equal(t, list[18:], walk(t, b, ids[17]), "from need not exist")
 
@@ -491,8 +492,8 @@ func closeEndsWriters(t *testing.T, b core.Blocks) {
 	}
 }
 
-// manyAtOnce writes and reads in 64 goroutines. Only one of them at a time uses the shared block.
-func manyAtOnce(t *testing.T, b core.Blocks) {
+// concurrentUse writes and reads in 64 goroutines. Only one of them at a time uses the shared block.
+func concurrentUse(t *testing.T, b core.Blocks) {
 	var all sync.WaitGroup
 	var shared sync.Mutex
 	failed := make(chan error, 64)
@@ -535,7 +536,7 @@ func manyAtOnce(t *testing.T, b core.Blocks) {
 	}
 }
 
-func committedBytesOutliveTheProcess(t *testing.T, open func() core.Blocks) {
+func committedBytesSurviveARestart(t *testing.T, open func() core.Blocks) {
 	var puts []put
 	for range 3 {
 		b := open()
@@ -552,7 +553,7 @@ func committedBytesOutliveTheProcess(t *testing.T, open func() core.Blocks) {
 	b := open()
 	last := core.BlockID{}
 	for _, i := range walk(t, b, core.BlockID{}) {
-		require.Negative(t, bytes.Compare(last[:], i.ID[:]), "walks go over the generations in order")
+		require.Negative(t, bytes.Compare(last[:], i.ID[:]), "a walk must be in the order of generations")
 		last = i.ID
 	}
 	for _, p := range puts {
@@ -568,14 +569,14 @@ func earlierBlocksAreNeverAppendedTo(t *testing.T, open func() core.Blocks) {
 		for _, o := range []core.BlockOptions{packed, alone, large} {
 			p := commit(t, b, o, random(1, 10))
 			require.EqualValues(t, frame.BlockHeaderSize, p.extent.Offset)
-			require.Positive(t, bytes.Compare(p.extent.Block[:], last[:]), "ids are never reused")
+			require.Positive(t, bytes.Compare(p.extent.Block[:], last[:]), "an ID was reused")
 			last = p.extent.Block
 		}
 		require.NoError(t, b.Close())
 	}
 }
 
-func deletedBlocksStayAway(t *testing.T, open func() core.Blocks) {
+func deletedBlocksRemainDeleted(t *testing.T, open func() core.Blocks) {
 	b := open()
 	p, q := commit(t, b, large, random(1, 10)), commit(t, b, large, random(2, 10))
 	require.NoError(t, b.Delete(t.Context(), p.extent.Block))
@@ -587,7 +588,7 @@ func deletedBlocksStayAway(t *testing.T, open func() core.Blocks) {
 	require.NoError(t, b.Close())
 }
 
-func writersInProgressLeaveTheOthers(t *testing.T, open func() core.Blocks) {
+func unfinishedWritersKeepOtherData(t *testing.T, open func() core.Blocks) {
 	b := open()
 	p := commit(t, b, packed, random(1, 500))
 	for _, o := range []core.BlockOptions{packed, large} {

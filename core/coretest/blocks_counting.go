@@ -8,7 +8,7 @@ import (
 	"orcas/core"
 )
 
-// BlockCounts are the numbers of calls of a Blocks.
+// BlockCounts are the numbers of calls of the methods of a Blocks and its readers and writers.
 type BlockCounts struct {
 	Creates, Writes, Commits, Aborts int // an Abort after a Commit or another Abort is not counted
 	Opens, Reads, Deletes, Stats     int // Reads includes reads of spans

@@ -14,10 +14,10 @@ var ErrInjected = errors.New("coretest: injected failure")
 
 // Fault specifies which calls fail, and how.
 type Fault struct {
-	Call string    // the method: Create, Write, Commit, Abort, Open, ReadAt, Delete, Stat, Walk, or Sync; "" matches all
-	Nth  int       // the call to fail, counted from 1 among the matching calls; 0: none
-	Done bool      // the call takes effect but returns the error; otherwise it has no effect
-	On   bool      // all later matching calls fail, too
+	Call string    // Create, Write, Commit, Abort, Open, ReadAt, Delete, Stat, Walk, or Sync; "" matches every method
+	Nth  int       // which matching call fails, counted from 1; 0 if none
+	Done bool      // the call takes effect but returns an error; otherwise it has no effect
+	On   bool      // all later matching calls fail too
 	Kind core.Kind // the kind of the error
 }
 
@@ -30,10 +30,10 @@ type FaultyBlocks struct {
 	calls int // the number of calls that match the fault, since it was set
 }
 
-// NewFaultyBlocks wraps b. Nothing fails until Fail is called.
+// NewFaultyBlocks wraps b. No call fails until Fail is called.
 func NewFaultyBlocks(b core.Blocks) *FaultyBlocks { return &FaultyBlocks{Blocks: b} }
 
-// Fail replaces the fault. The zero Fault ends all failures, and matches every call.
+// Fail replaces the fault. With the zero Fault no call fails, and every call matches.
 func (f *FaultyBlocks) Fail(fault Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -48,8 +48,8 @@ func (f *FaultyBlocks) Calls() int {
 	return f.calls
 }
 
-// do runs carryOut, or returns the injected failure. If the call fails and Done is not set, it runs instead, if that is
-// not nil.
+// do calls carryOut, or returns the injected failure. If the call fails and Done is not set, do calls instead, unless
+// it is nil.
 func (f *FaultyBlocks) do(call string, carryOut func() error, instead func()) error {
 	f.mu.Lock()
 	fault, fails := f.fault, false
@@ -123,7 +123,7 @@ func (f *FaultyBlocks) Walk(ctx context.Context, from core.BlockID, fn func(core
 // Unwrap returns the wrapped Blocks, for core.As.
 func (f *FaultyBlocks) Unwrap() core.Blocks { return f.Blocks }
 
-// Sync implements core.Flusher. If the wrapped Blocks does not, every commit is durable already.
+// Sync implements core.Flusher. If the wrapped Blocks does not, commits are always durable, and Sync does nothing.
 func (f *FaultyBlocks) Sync(ctx context.Context) error {
 	flusher, ok := core.As[core.Flusher](f.Blocks)
 	if !ok {

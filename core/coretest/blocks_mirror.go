@@ -53,7 +53,7 @@ func BlocksHeal(t *testing.T, open func(t *testing.T) (core.Blocks, Injure)) {
 					require.Equal(t, injured, states(h.Pieces(t.Context(), id)))
 				}
 				require.Equal(t, injured, states(h.VerifyPieces(t.Context(), id)))
-				require.Equal(t, injured, states(h.VerifyPieces(t.Context(), id)), "verifying repairs nothing")
+				require.Equal(t, injured, states(h.VerifyPieces(t.Context(), id)), "verification must not repair pieces")
 				healed, err := h.Heal(t.Context(), id)
 				require.NoError(t, err)
 				require.Equal(t, 1, healed)
@@ -83,10 +83,10 @@ func BlocksHeal(t *testing.T, open func(t *testing.T) (core.Blocks, Injure)) {
 	require.True(t, core.Is(err, core.NoSuchData), "%v", err)
 }
 
-// Mirror is a core.Blocks in memory with two copies of each block, each of which can heal the other. It is the model of
-// a core.Healer.
+// Mirror is a core.Blocks in memory that keeps two copies of each block. A damaged copy can be healed from the other.
+// It is the model of a core.Healer.
 type Mirror struct {
-	core.Blocks // determines the IDs and the order of blocks, and has their uncommitted bytes
+	core.Blocks // determines the IDs and the order of blocks, and holds uncommitted bytes
 
 	mu      sync.Mutex // guards the fields below
 	copies  map[core.BlockID]*copies
@@ -97,7 +97,7 @@ type Mirror struct {
 // them.
 type copies struct {
 	sum  *xxh3.Hasher // the hash of all committed bytes
-	data [2][]byte    // nil: missing
+	data [2][]byte    // nil if the copy is missing
 }
 
 // NewMirror returns an empty store.
@@ -108,7 +108,7 @@ func NewMirror() *Mirror {
 // Unwrap returns the wrapped Blocks, for core.As.
 func (m *Mirror) Unwrap() core.Blocks { return m.Blocks }
 
-// Injure implements Injure.
+// Injure has the type of the function Injure, for BlocksHeal.
 func (m *Mirror) Injure(id core.BlockID, piece int, state core.PieceState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -143,7 +143,7 @@ func (m *Mirror) Open(ctx context.Context, e core.Extent) (core.BlockReader, err
 	defer m.mu.Unlock()
 	c := m.copies[e.Block]
 	if c == nil {
-		return r, nil // nothing is committed yet
+		return r, nil // the block has no committed bytes yet
 	}
 	for _, data := range c.data {
 		if c.state(data) == core.PieceWhole {
@@ -186,7 +186,7 @@ func (m *Mirror) pieces(id core.BlockID, state func(c *copies, data []byte) core
 	defer m.mu.Unlock()
 	c := m.copies[id]
 	if c == nil {
-		return nil, core.E("coretest.Mirror", core.NoSuchData, fmt.Errorf("no block %v", id))
+		return nil, core.E("coretest.Mirror", core.NoSuchData, fmt.Errorf("block %v does not exist", id))
 	}
 	for i, data := range c.data {
 		list = append(list, core.Piece{Target: fmt.Sprint("copy ", i), State: state(c, data)})
@@ -204,7 +204,7 @@ func (m *Mirror) Heal(_ context.Context, id core.BlockID) (healed int, err error
 	case m.writing[id] > 0:
 		return 0, core.E(op, core.Busy, fmt.Errorf("block %v is being written", id))
 	case c == nil:
-		return 0, core.E(op, core.NoSuchData, fmt.Errorf("no block %v", id))
+		return 0, core.E(op, core.NoSuchData, fmt.Errorf("block %v does not exist", id))
 	}
 	for i, data := range c.data {
 		if c.state(data) != core.PieceWhole {
@@ -215,7 +215,7 @@ func (m *Mirror) Heal(_ context.Context, id core.BlockID) (healed int, err error
 		}
 		return healed, nil
 	}
-	return 0, core.E(op, core.Damaged, fmt.Errorf("no copy of block %v is whole", id))
+	return 0, core.E(op, core.Damaged, fmt.Errorf("both copies of block %v are missing or damaged", id))
 }
 
 // state verifies a copy and returns its state.
@@ -257,7 +257,7 @@ func (w *mirrorWriter) Commit(ctx context.Context) error {
 		head := make([]byte, frame.BlockHeaderSize)
 		r, err := m.Blocks.Open(ctx, core.Extent{Block: id, Length: frame.BlockHeaderSize})
 		if core.Is(err, core.NoSuchData) {
-			return nil // it has been deleted meanwhile
+			return nil // the block was deleted in the meantime
 		}
 		if err == nil {
 			_, err = r.ReadAt(head, 0)
@@ -303,7 +303,7 @@ type copyReader struct {
 
 func (r *copyReader) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 {
-		return 0, core.E("coretest.ReadAt", core.InvalidArgument, fmt.Errorf("offset %d", off))
+		return 0, core.E("coretest.ReadAt", core.InvalidArgument, fmt.Errorf("offset %d is negative", off))
 	}
 	want := min(int64(len(p)), max(0, r.extent.Length-off))
 	n := 0

@@ -28,16 +28,16 @@ func BlocksShared(t *testing.T, open func(t *testing.T) core.Blocks) {
 	require.Len(t, walk(t, b, core.BlockID{}), 21)
 }
 
-// requireBehind checks the position of a packed writer that was created after the commit of another one: directly after
-// it, or at the beginning of a newer block.
-func requireBehind(t *testing.T, before, after put) {
+// requireFollows checks the position of a packed writer that was created after the commit of another writer: it must be
+// directly after the other data, or at the beginning of a newer block.
+func requireFollows(t *testing.T, before, after put) {
 	t.Helper()
 	if before.extent.Block == after.extent.Block {
 		require.Equal(t, before.extent.Offset+before.extent.Length, after.extent.Offset)
 		return
 	}
 	require.EqualValues(t, frame.BlockHeaderSize, after.extent.Offset)
-	require.Negative(t, bytes.Compare(before.extent.Block[:], after.extent.Block[:]), "blocks of packed writers are in the order of time")
+	require.Negative(t, bytes.Compare(before.extent.Block[:], after.extent.Block[:]), "blocks of packed writers must be in the order of creation")
 }
 
 func packedWritersFollowEachOther(t *testing.T, b core.Blocks) {
@@ -45,28 +45,29 @@ func packedWritersFollowEachOther(t *testing.T, b core.Blocks) {
 	require.EqualValues(t, frame.BlockHeaderSize, last.extent.Offset)
 	for i := range 20 {
 		next := commit(t, b, packed, random(uint64(i), 50+i))
-		requireBehind(t, last, next)
+		requireFollows(t, last, next)
 		last.require(t, b)
 		last = next
 	}
 }
 
-// severalPackedWriters tests two concurrent packed writers, which end in either order and either way.
+// severalPackedWriters tests two concurrent packed writers. They end in either order, with two commits or with an abort
+// and a commit.
 func severalPackedWriters(t *testing.T, b core.Blocks) {
 	last := commit(t, b, packed, random(1, 100))
 	puts := []put{last}
 	for _, end := range []struct{ laterFirst, abort bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
 		var two []core.BlockWriter
-		var made []put
+		var pair []put
 		for i := range 2 {
 			w := create(t, b, packed)
 			p := put{core.Extent{Block: w.Block(), Offset: w.Offset(), Length: 300}, random(uint64(i), 300)}
-			requireBehind(t, last, p)
-			two, made = append(two, w), append(made, p)
+			requireFollows(t, last, p)
+			two, pair = append(two, w), append(pair, p)
 		}
 		require.NotEqual(t, two[0].Block(), two[1].Block())
 		for i, w := range two {
-			_, err := w.Write(made[i].data)
+			_, err := w.Write(pair[i].data)
 			require.NoError(t, err)
 		}
 		order := []int{0, 1}
@@ -79,13 +80,13 @@ func severalPackedWriters(t *testing.T, b core.Blocks) {
 				continue
 			}
 			require.NoError(t, two[i].Commit(t.Context()))
-			puts = append(puts, made[i])
-			if bytes.Compare(made[i].extent.Block[:], last.extent.Block[:]) >= 0 {
-				last = made[i]
+			puts = append(puts, pair[i])
+			if bytes.Compare(pair[i].extent.Block[:], last.extent.Block[:]) >= 0 {
+				last = pair[i]
 			}
 		}
 		next := commit(t, b, packed, random(9, 10))
-		requireBehind(t, last, next)
+		requireFollows(t, last, next)
 		last, puts = next, append(puts, next)
 		for _, p := range puts {
 			p.require(t, b)
@@ -93,7 +94,7 @@ func severalPackedWriters(t *testing.T, b core.Blocks) {
 	}
 }
 
-// placementIsAHint tests that a driver accepts any placement and stores the block anyway.
+// placementIsAHint tests that a driver accepts any placement.
 func placementIsAHint(t *testing.T, b core.Blocks) {
 	for _, o := range []core.BlockOptions{packed, alone, large} {
 		o.Placement = "no such pool"
@@ -116,8 +117,8 @@ func identityIsInTheIDs(t *testing.T, b core.Blocks) {
 	}
 }
 
-// begunBlocksAreTold tests drivers that implement core.WriterLister.
-func begunBlocksAreTold(t *testing.T, b core.Blocks) {
+// begunBlocksAreListed tests drivers that implement core.WriterLister.
+func begunBlocksAreListed(t *testing.T, b core.Blocks) {
 	l, ok := core.As[core.WriterLister](b)
 	if !ok {
 		return
@@ -141,9 +142,9 @@ func begunBlocksAreTold(t *testing.T, b core.Blocks) {
 	}
 }
 
-// identityOutlivesTheProcess tests drivers that implement core.Identifier: the number of the store is kept, and its
-// generation increases.
-func identityOutlivesTheProcess(t *testing.T, open func() core.Blocks) {
+// identitySurvivesARestart tests drivers that implement core.Identifier: a restart must keep the number of the store,
+// and increase its generation.
+func identitySurvivesARestart(t *testing.T, open func() core.Blocks) {
 	var store uint64
 	var last uint32
 	for n := range 3 {
@@ -159,8 +160,8 @@ func identityOutlivesTheProcess(t *testing.T, open func() core.Blocks) {
 	}
 }
 
-// UnsharedBlocks is a core.Blocks that cannot append to blocks: each writer creates a new block, as with an object
-// store.
+// UnsharedBlocks is a core.Blocks that cannot append to existing blocks, like an object store: each writer creates a
+// new block.
 type UnsharedBlocks struct{ core.Blocks }
 
 // Create implements core.Blocks.

@@ -10,7 +10,7 @@ import (
 	"orcas/core/mem"
 )
 
-// The wrappers pass the suite, so that what they make a test see is the wrapped driver.
+// TestWrappedBlocks runs the suite on the wrappers, which must behave like the drivers that they wrap.
 func TestWrappedBlocks(t *testing.T) {
 	t.Run("Faulty", func(t *testing.T) {
 		coretest.Blocks(t, func(*testing.T) core.Blocks { return coretest.NewFaultyBlocks(mem.NewBlocks()) })
@@ -30,7 +30,7 @@ func TestWrappedBlocks(t *testing.T) {
 	})
 }
 
-// script puts and reads back, and returns the first error and the extent that was committed.
+// script writes four bytes and reads them back. It returns their extent, the bytes that were read, and the first error.
 func script(t *testing.T, b core.Blocks) (e core.Extent, got string, err error) {
 	w, err := b.Create(t.Context(), core.BlockOptions{Kind: core.Packed})
 	if err != nil {
@@ -53,7 +53,8 @@ func script(t *testing.T, b core.Blocks) (e core.Extent, got string, err error) 
 	return e, string(p), err
 }
 
-func TestFaultyBlocksFailsEveryPointBothWays(t *testing.T) {
+// TestFaultyBlocksFails makes each call fail in turn, with the call done or not done.
+func TestFaultyBlocksFails(t *testing.T) {
 	for _, done := range []bool{false, true} {
 		for _, call := range []string{"Create", "Write", "Commit", "Abort", "Open", "ReadAt"} {
 			inner := mem.NewBlocks()
@@ -67,11 +68,11 @@ func TestFaultyBlocksFailsEveryPointBothWays(t *testing.T) {
 			}
 			require.ErrorIs(t, err, coretest.ErrInjected)
 			require.True(t, core.Is(err, core.NoSpace))
-			require.False(t, got == "abcd" && !done, "the call was carried out")
+			require.False(t, got == "abcd" && !done, "the failed call took effect")
 			if call == "Commit" {
 				after := inner.Crash()
 				_, err := after.Open(t.Context(), e)
-				require.Equal(t, done, err == nil, "done %v, and a crash leaves: %v", done, err)
+				require.Equal(t, done, err == nil, "done %v; after a crash: %v", done, err)
 			}
 			_, got, err = script(t, b)
 			require.NoError(t, err)
@@ -80,7 +81,7 @@ func TestFaultyBlocksFailsEveryPointBothWays(t *testing.T) {
 	}
 }
 
-func TestFaultyBlocksCountsThePoints(t *testing.T) {
+func TestFaultyBlocksCountsCalls(t *testing.T) {
 	b := coretest.NewFaultyBlocks(mem.NewBlocks())
 	b.Fail(coretest.Fault{})
 	_, _, err := script(t, b)

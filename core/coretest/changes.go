@@ -12,18 +12,19 @@ import (
 type ChangeCase struct {
 	Change func(w *Walk) core.Change // returns the change, without a stamp
 
-	// Idle is set if the change writes nothing but its sequence.
+	// Idle is set if the change only updates the sequence of the store.
 	Idle bool
 
 	// The keys in the bucket of the Walk, and the names of buckets, that a cache must invalidate after the change.
 	Keys, Buckets []string
 
-	// Brings returns the content that the change adds, and its location according to the change; nil if it adds none.
+	// Brings returns the DataID and the extents of content that the change adds. It is nil if the change adds no
+	// content.
 	Brings func(core.Change) (core.DataID, *[]core.Extent)
 }
 
-// EveryChange has at least one row for each kind of change, in an order in which all of them succeed. Tests apply it to
-// everything that must handle each kind: size bounds, caches, engines, recovery. TestEveryChangeHasItsRows fails if a
+// EveryChange has at least one row for each kind of change, in an order in which all of them succeed. Tests use it for
+// all code that must handle every kind: size bounds, caches, engines, recovery. TestEveryChangeHasItsRows fails if a
 // kind has no row.
 func EveryChange() []ChangeCase {
 	at := time.UnixMilli(1_790_000_000_123).UTC()
@@ -88,7 +89,7 @@ func EveryChange() []ChangeCase {
 	}
 }
 
-// The fixed items in the changes of EveryChange; a Walk determines the others.
+// The constants in the changes of EveryChange. A Walk determines all other values.
 const (
 	WalkBucket = "b"
 	walkData   = core.DataID(2) // the content of the key "a"
@@ -97,7 +98,7 @@ const (
 // WalkKeys are the keys that EveryChange writes.
 var WalkKeys = []string{"a", "moved", "other", "parts"}
 
-// Walk iterates over EveryChange, and keeps the results of earlier changes that later ones need.
+// Walk iterates over EveryChange, and keeps the results of earlier changes that later changes need.
 type Walk struct {
 	Bucket core.BucketID // the ID of WalkBucket
 
@@ -175,7 +176,7 @@ func broughtByPart(c core.Change) (core.DataID, *[]core.Extent) {
 
 // changeCases returns a case that applies every kind of change to the engine.
 func changeCases() []metaCase {
-	return []metaCase{{"changes/each kind writes something", func(h *harness) {
+	return []metaCase{{"changes/each kind has an effect", func(h *harness) {
 		w := &Walk{}
 		before := h.state()
 		for _, row := range EveryChange() {
@@ -188,9 +189,9 @@ func changeCases() []metaCase {
 			after := h.check()
 			before.State.Seq = after.State.Seq
 			if row.Idle {
-				require.Equal(h.t, before, after, "%T writes nothing", c)
+				require.Equal(h.t, before, after, "%T must not write anything", c)
 			} else {
-				require.NotEqual(h.t, before, after, "%T writes something", c)
+				require.NotEqual(h.t, before, after, "%T did not write anything", c)
 			}
 			before = after
 		}

@@ -20,7 +20,8 @@ import (
 	"orcas/core/mem"
 )
 
-// everyChange walks over the table in a model, and calls fn with each row and its change before it is applied.
+// everyChange applies the changes of the table to a model, and calls fn with each row and its change before it applies
+// the change.
 func everyChange(t *testing.T, fn func(row coretest.ChangeCase, c core.Change)) {
 	w, m := &coretest.Walk{}, mem.NewMeta()
 	for _, row := range coretest.EveryChange() {
@@ -65,8 +66,8 @@ func declaredChanges(t *testing.T) (names []string) {
 	return names
 }
 
-// TestEveryChangeHasItsRows fails when a change is added to core and not to the tables of this package, which the tests
-// of the encoding, the engines, the cache and the recovery walk over.
+// TestEveryChangeHasItsRows fails if a change is added to core but not to the tables of this package, which are used by
+// the tests of the encoding, the engines, the cache and the recovery.
 func TestEveryChangeHasItsRows(t *testing.T) {
 	declared := declaredChanges(t)
 	require.Contains(t, declared, "MoveObject")
@@ -85,13 +86,13 @@ func TestEveryChangeHasItsRows(t *testing.T) {
 	}
 	require.Len(t, walked, len(declared))
 	drawn := coretest.RandomKinds()
-	require.Len(t, drawn, len(declared), "RandomChange draws every kind")
+	require.Len(t, drawn, len(declared), "RandomChange must draw every kind")
 	for kind, name := range kinds {
-		require.Contains(t, drawn, kind, "RandomChange draws no %s", name)
+		require.Contains(t, drawn, kind, "RandomChange does not draw %s", name)
 	}
 }
 
-// contains reports whether v leads to a value of a type.
+// contains reports whether v contains a value of a type, directly or through pointers, slices and structs.
 func contains(v reflect.Value, want reflect.Type) bool {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -117,10 +118,10 @@ func contains(v reflect.Value, want reflect.Type) bool {
 
 func requireBound(t require.TestingT, c core.Change) {
 	encoded := encoding.AppendChanges(nil, []core.Change{c})
-	require.GreaterOrEqual(t, encoding.SizeBound(c), int64(len(encoded)), "the bound of %T, and its size", c)
+	require.GreaterOrEqual(t, encoding.SizeBound(c), int64(len(encoded)), "the bound of %T is lower than its size", c)
 }
 
-// TestSizeBound: no change is larger than its bound says, whatever is in it.
+// TestSizeBound checks that a change is never larger than its bound.
 func TestSizeBound(t *testing.T) {
 	everyChange(t, func(_ coretest.ChangeCase, c core.Change) {
 		requireBound(t, c)
@@ -133,8 +134,8 @@ func TestSizeBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { requireBound(t, coretest.RandomChange(t)) })
 }
 
-// fill makes a value large: long texts, several elements in each list, high numbers. Sources name equal content, or a
-// version.
+// fill makes a value large: long texts, several elements in each list, high numbers. A Source refers to equal content
+// if equal is set, and otherwise to a version.
 func fill(v reflect.Value, equal bool) {
 	switch v.Kind() {
 	case reflect.Pointer:

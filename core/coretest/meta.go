@@ -2,8 +2,7 @@
 // MetaModel for metadata engines, and their counterparts for block stores. It also has wrappers that inject failures
 // and count calls, for tests of the layers above. A bug found in one driver becomes a case here.
 //
-// If core leaves something unspecified, a case defines it and says so in its name or its comment. The behavior is that
-// of S3.
+// If core does not specify a behavior, a case defines it, in its name or its comment. The behavior is that of S3.
 package coretest
 
 import (
@@ -24,7 +23,7 @@ import (
 
 // Meta runs the suite that every core.Meta must pass. Open returns an empty engine, which the suite closes. After each
 // case the suite reads the whole engine, checks the invariants, and compares it with the model (package mem) after the
-// same changes. Then it applies all changes again, which must change nothing. The engine must be a core.SingleWriter or
+// same changes. Then it applies all changes again, which must have no effect. The engine must be a core.SingleWriter or
 // wrap one, so that stamps are sequences.
 func Meta(t *testing.T, open func(t *testing.T) core.Meta) {
 	for _, group := range [][]metaCase{
@@ -54,7 +53,7 @@ type harness struct {
 	maker
 	open    func() core.Meta // returns an empty engine of the same kind as m; may be nil
 	history []core.Change
-	brought []core.Extent // the extents in changes that succeeded
+	brought []core.Extent // the extents that successful changes have added
 	freed   []core.Extent // the extents of freed garbage
 }
 
@@ -82,12 +81,12 @@ func (h *harness) finish() {
 	model := mem.NewMeta()
 	_, err := model.Apply(h.ctx, h.history)
 	require.NoError(h.t, err)
-	require.Equal(h.t, h.read(model).Comparable(), s.Comparable(), "the model (expected) and the driver (actual)")
+	require.Equal(h.t, h.read(model).Comparable(), s.Comparable(), "the driver (actual) differs from the model (expected)")
 	for _, r := range h.applyAgain(h.history...) {
-		require.True(h.t, r.Skipped, "change %d is applied twice", r.Seq)
+		require.True(h.t, r.Skipped, "change %d was applied twice", r.Seq)
 		require.NoError(h.t, r.Err)
 	}
-	require.Equal(h.t, s, h.state(), "a replay changes nothing")
+	require.Equal(h.t, s, h.state(), "a replay changed the state")
 	h.snapshots()
 	require.NoError(h.t, h.m.Close())
 }
@@ -107,7 +106,7 @@ func (h *harness) check() *MetaState {
 	slices.SortFunc(have, compareExtents)
 	want := slices.Clone(h.brought)
 	slices.SortFunc(want, compareExtents)
-	require.Equal(h.t, want, have, "every extent ever brought is live, garbage, or freed as garbage")
+	require.Equal(h.t, want, have, "every extent that was added must be live, garbage, or freed")
 	h.checkFound(h.m, s)
 	return s
 }
@@ -183,20 +182,20 @@ func (h *harness) ok(c core.Change) core.Result {
 	return r
 }
 
-// fails applies one change, which must fail with kind and write nothing but its sequence (and NextData).
+// fails applies one change, which must fail with kind and must not write anything except its sequence and NextData.
 func (h *harness) fails(kind core.Kind, c core.Change) {
 	before := h.state()
 	r := h.apply(c)[0]
 	require.Error(h.t, r.Err)
 	require.Equal(h.t, kind.String(), core.KindOf(r.Err).String(), r.Err)
-	require.Zero(h.t, r.Version, "the version of a change that failed")
+	require.Zero(h.t, r.Version, "a failed change must not return a version")
 	after := h.state()
 	require.Equal(h.t, h.seq, after.State.Seq)
 	before.State.Seq, before.State.NextData = after.State.Seq, after.State.NextData
-	require.Equal(h.t, before, after, "a change that fails writes nothing")
+	require.Equal(h.t, before, after, "a failed change must not write anything")
 }
 
-// at returns a time that decreases as the sequence increases, because nothing may be ordered by time.
+// at returns a time that decreases as the sequence increases, to detect code that orders by time.
 func (m *maker) at() time.Time {
 	return time.UnixMilli(1_700_000_000_123 - int64(m.seq%1_000_000)*1001).UTC()
 }
@@ -216,7 +215,7 @@ func (h *harness) set(b *core.BucketInfo, v core.Versioning) {
 	h.ok(&core.PutBucket{Info: changed})
 }
 
-// content makes a segment with new content of size bytes, in extents of at most 1000 bytes.
+// content returns a segment with new content of size bytes, in extents of at most 1000 bytes.
 func (m *maker) content(size int64) core.Segment {
 	m.data++
 	d := &core.DataInfo{ID: m.data, Size: size, SHA256: [32]byte{byte(m.data), 1}, ChunkSize: 1000,
@@ -231,7 +230,7 @@ func (m *maker) content(size int64) core.Segment {
 	return core.Segment{Data: d.ID, Length: size, Info: d}
 }
 
-// object makes an object with the given segments.
+// object returns an object with the given segments.
 func (m *maker) object(b *core.BucketInfo, key string, segments ...core.Segment) core.ObjectInfo {
 	o := core.ObjectInfo{
 		Bucket: b.ID, Key: key, Modified: m.at(), Owner: "owner",
@@ -247,13 +246,13 @@ func (m *maker) object(b *core.BucketInfo, key string, segments ...core.Segment)
 	return o
 }
 
-// put writes a version with new content of 100 bytes, reads it, and returns it.
+// put writes a version with new content of 100 bytes, and returns it as read back.
 func (h *harness) put(b *core.BucketInfo, key string) *core.ObjectInfo {
 	r := h.ok(&core.PutObject{Object: h.object(b, key, h.content(100))})
 	return h.get(b, key, r.Version)
 }
 
-// remove applies a DELETE of a key without a version.
+// remove deletes a key without specifying a version.
 func (h *harness) remove(b *core.BucketInfo, key string) core.Result {
 	return h.ok(&core.DeleteObject{Bucket: b.ID, Key: key, Modified: h.at(), Owner: "owner"})
 }
@@ -271,7 +270,7 @@ func (r *reader) none(kind core.Kind, b *core.BucketInfo, key string, v core.Ver
 	require.Equal(r.t, kind.String(), core.KindOf(err).String(), err)
 }
 
-// refs returns the reference count of content, or 0 if it does not exist.
+// refs returns the reference count of a DataID, or 0 if it does not exist.
 func (r *reader) refs(id core.DataID) int64 {
 	found, err := r.m.Data(r.ctx, []core.DataID{id})
 	require.NoError(r.t, err)
@@ -317,7 +316,7 @@ func (m *maker) partOf(b *core.BucketInfo, key string, id core.UploadID, number 
 	return &core.PutPart{Bucket: b.ID, Key: key, Upload: id, Part: p}
 }
 
-// complete makes the change that completes an upload.
+// complete returns the change that completes an upload.
 func (m *maker) complete(b *core.BucketInfo, key string, id core.UploadID, refs ...core.PartRef) *core.CompleteUpload {
 	o := core.ObjectInfo{Bucket: b.ID, Key: key, Modified: m.at(), Size: 50 * int64(len(refs)), Parts: len(refs), ETag: fmt.Sprintf("%032x-%d", m.seq, len(refs)),
 		Sums: []core.Checksum{{Algorithm: checksum.CRC32, Composite: true, Parts: len(refs), Value: []byte("4444")}}}

@@ -13,18 +13,18 @@ import (
 
 func applyCases() []metaCase {
 	return []metaCase{
-		{"apply/nothing", applyNothing},
-		{"apply/sequences may have gaps, and end up in State", applySequenceGaps},
-		{"apply/replay is skipped", applyReplaySkipped},
-		{"apply/replay of a batch that was half there", applyReplayOfPartialBatch},
-		{"apply/replay of a change that failed is skipped, too", applyReplayOfFailedChange},
-		{"apply/out of order within a batch is skipped", applyOutOfOrderInBatch},
-		{"apply/a change that fails fails alone", applyFailureIsAlone},
-		{"apply/floor and void", applyFloorAndVoid},
-		{"apply/synced moves forwards only", applySyncedMovesForward},
-		{"apply/neither changes its changes nor keeps them", applyKeepsNoChange},
+		{"apply/no changes", applyNothing},
+		{"apply/sequences may have gaps, and State has the last one", applySequenceGaps},
+		{"apply/a replay is skipped", applyReplaySkipped},
+		{"apply/replay of a batch that was partly applied", applyReplayOfPartialBatch},
+		{"apply/replay of a failed change is skipped", applyReplayOfFailedChange},
+		{"apply/a change out of order within a batch is skipped", applyOutOfOrderInBatch},
+		{"apply/a failed change does not affect others", applyFailureIsAlone},
+		{"apply/SetReplayFrom and Void", applyReplayFromAndVoid},
+		{"apply/Synced only moves forward", applySyncedMovesForward},
+		{"apply/does not modify or keep its changes", applyKeepsNoChange},
 		{"apply/a canceled context", applyCanceled},
-		{"apply/readers see batches whole", applyReadersSeeWholeBatches},
+		{"apply/readers see whole batches", applyReadersSeeWholeBatches},
 	}
 }
 
@@ -72,7 +72,7 @@ func applyReplayOfFailedChange(h *harness) {
 	b := h.bucket("b", core.VersioningOff)
 	c := &core.PutObject{Object: h.object(b, "k", h.content(1)), If: core.Precondition{Match: []string{"*"}}}
 	h.fails(core.NoSuchKey, c)
-	h.put(b, "k") // now it would pass
+	h.put(b, "k") // the change would succeed now
 	require.True(h.t, h.applyAgain(c)[0].Skipped)
 }
 
@@ -103,26 +103,26 @@ func applyFailureIsAlone(h *harness) {
 	require.Equal(h.t, "a c", h.pages(core.ListQuery{Bucket: b.ID, Limit: 9}, 0))
 }
 
-func applyFloorAndVoid(h *harness) {
-	floor := core.MakeBlockID(1<<63|5, 1<<31|2, 3)
-	h.ok(&core.SetReplayFrom{ReplayFrom: floor})
-	require.Equal(h.t, floor, h.state().State.ReplayFrom)
+func applyReplayFromAndVoid(h *harness) {
+	first := core.MakeBlockID(1<<63|5, 1<<31|2, 3)
+	h.ok(&core.SetReplayFrom{ReplayFrom: first})
+	require.Equal(h.t, first, h.state().State.ReplayFrom)
 	h.ok(&core.Void{From: 1, To: 100})
 	s := h.state().State
-	require.Equal(h.t, core.State{Seq: h.seq, ReplayFrom: floor, NextData: 1}, s)
+	require.Equal(h.t, core.State{Seq: h.seq, ReplayFrom: first, NextData: 1}, s)
 	h.ok(&core.SetReplayFrom{ReplayFrom: core.MakeBlockID(2, 2, 3)})
 	require.Equal(h.t, core.MakeBlockID(2, 2, 3), h.state().State.ReplayFrom)
 }
 
 func applySyncedMovesForward(h *harness) {
-	floor := core.MakeBlockID(1, 2, 3)
-	h.ok(&core.Synced{UpTo: 5, ReplayFrom: floor, Relaxed: true})
-	require.Equal(h.t, core.State{Seq: h.seq, ReplayFrom: floor, NextData: 1, Synced: 5}, h.state().State)
+	first := core.MakeBlockID(1, 2, 3)
+	h.ok(&core.Synced{UpTo: 5, ReplayFrom: first, Relaxed: true})
+	require.Equal(h.t, core.State{Seq: h.seq, ReplayFrom: first, NextData: 1, Synced: 5}, h.state().State)
 	h.ok(&core.Synced{UpTo: 5, ReplayFrom: core.MakeBlockID(1, 2, 9)})
 	h.ok(&core.Synced{UpTo: 4, ReplayFrom: core.MakeBlockID(1, 2, 9)})
-	require.Equal(h.t, core.State{Seq: h.seq, ReplayFrom: floor, NextData: 1, Synced: 5}, h.state().State)
+	require.Equal(h.t, core.State{Seq: h.seq, ReplayFrom: first, NextData: 1, Synced: 5}, h.state().State)
 	h.ok(&core.Synced{UpTo: 6, ReplayFrom: core.MakeBlockID(1, 1, 1)})
-	require.Equal(h.t, core.State{Seq: h.seq, ReplayFrom: floor, NextData: 1, Synced: 6}, h.state().State)
+	require.Equal(h.t, core.State{Seq: h.seq, ReplayFrom: first, NextData: 1, Synced: 6}, h.state().State)
 }
 
 func applyKeepsNoChange(h *harness) {
@@ -165,7 +165,7 @@ func applyCanceled(h *harness) {
 		func() error { _, err := h.m.Object(ctx, b.ID, "k", core.Current); return err },
 		func() error { _, err := h.m.List(ctx, core.ListQuery{Bucket: b.ID, Limit: 1}); return err },
 	} {
-		// An engine may return a result anyway, but a canceled read must not look like a result.
+		// An engine may ignore the cancellation. If it does not, it must return Canceled.
 		if err := read(); err != nil && !core.Is(err, core.NoSuchKey) {
 			require.True(h.t, core.Is(err, core.Canceled), err)
 		}
@@ -173,9 +173,9 @@ func applyCanceled(h *harness) {
 	h.put(b, "k") // the engine still works
 }
 
-// applyReadersSeeWholeBatches runs readers concurrently with a writer. Both keys of a batch have the number of the
-// batch. So a listing must show equal numbers, an object must have the content with its number, and no reader may see a
-// number decrease.
+// applyReadersSeeWholeBatches runs readers concurrently with a writer. Each batch writes its number to both keys. So a
+// listing must show equal numbers, an object must have the content of its batch, and a reader must never see a number
+// decrease.
 func applyReadersSeeWholeBatches(h *harness) {
 	b := h.bucket("b", core.VersioningOff)
 	batch := func(n int) {
@@ -192,7 +192,7 @@ func applyReadersSeeWholeBatches(h *harness) {
 		for last := ""; ; {
 			tag, err := read()
 			if err == nil && tag < last {
-				err = fmt.Errorf("saw %s after %s", tag, last)
+				err = fmt.Errorf("read %s after %s", tag, last)
 			}
 			if last = tag; err != nil {
 				failed <- err
@@ -212,7 +212,7 @@ func applyReadersSeeWholeBatches(h *harness) {
 			return "", err
 		}
 		if len(page.Objects) != 2 || page.Objects[0].ETag != page.Objects[1].ETag {
-			return "", fmt.Errorf("a part of a batch: %+v", page.Objects)
+			return "", fmt.Errorf("the listing shows a partial batch: %+v", page.Objects)
 		}
 		return page.Objects[0].ETag, nil
 	})
@@ -227,10 +227,10 @@ func applyReadersSeeWholeBatches(h *harness) {
 				return "", err
 			}
 			if x.ETag < y.ETag {
-				return "", fmt.Errorf("x %s after y %s", x.ETag, y.ETag)
+				return "", fmt.Errorf("read x of batch %s after y of batch %s", x.ETag, y.ETag)
 			}
 			if len(x.Segments) != 1 || x.Segments[0].Info == nil || x.Segments[0].Info.Size != x.Size {
-				return "", fmt.Errorf("not its own content: %+v", x)
+				return "", fmt.Errorf("the object has the content of another batch: %+v", x)
 			}
 			return y.ETag, nil
 		})

@@ -12,20 +12,20 @@ func bucketCases() []metaCase {
 	return []metaCase{
 		{"bucket/empty store", bucketEmptyStore},
 		{"bucket/create and read", bucketCreateAndRead},
-		{"bucket/exists", bucketNameTaken},
-		{"bucket/two of a name in one batch", bucketSameNameInBatch},
-		{"bucket/replace", bucketUpdate},
-		{"bucket/replace needs the same bucket", bucketReplaceAnother},
-		{"bucket/versioning is never off again: Conflict", bucketVersioningOffAgain},
-		{"bucket/as expected", bucketAsExpected},
-		{"bucket/two expect the same in one batch", bucketExpectedTwice},
-		{"bucket/delete and make again", bucketDeleteAndCreate},
-		{"bucket/not empty", bucketNotEmpty},
-		{"bucket/a list in the garbage does not keep it", bucketWithListInGarbage},
-		{"bucket/its records go with it", bucketRecordsAreDeleted},
+		{"bucket/create with a name that exists", bucketNameTaken},
+		{"bucket/create twice in one batch", bucketSameNameInBatch},
+		{"bucket/update", bucketUpdate},
+		{"bucket/an update requires the same ID and name", bucketUpdateAnother},
+		{"bucket/versioning cannot be turned off: Conflict", bucketVersioningOffAgain},
+		{"bucket/Expect", bucketAsExpected},
+		{"bucket/two updates with the same Expect in one batch", bucketExpectedTwice},
+		{"bucket/delete and create again", bucketDeleteAndCreate},
+		{"bucket/delete a bucket that is not empty", bucketNotEmpty},
+		{"bucket/a list in the garbage does not prevent deletion", bucketWithListInGarbage},
+		{"bucket/its records are deleted with it", bucketRecordsAreDeleted},
 		{"bucket/list", bucketList},
-		{"bucket/changes of a bucket that is gone", bucketChangesAfterDelete},
-		{"bucket/reads of a bucket that is not there: nothing, NoSuchKey, NoSuchUpload", bucketReadsOfMissing},
+		{"bucket/changes in a deleted bucket", bucketChangesAfterDelete},
+		{"bucket/reads in a missing bucket: empty, NoSuchKey, NoSuchUpload", bucketReadsOfMissing},
 	}
 }
 
@@ -71,7 +71,7 @@ func bucketUpdate(h *harness) {
 	require.Equal(h.t, normalBucket(changed), normalBucket(*got))
 }
 
-func bucketReplaceAnother(h *harness) {
+func bucketUpdateAnother(h *harness) {
 	b := h.bucket("b", core.VersioningOff)
 	h.bucket("c", core.VersioningOff)
 	renamed, other := *b, *b
@@ -245,7 +245,7 @@ func recordCases() []metaCase {
 		return &core.PutRecord{Record: core.Record{Kind: kindUser, Key: key}}
 	}
 	return []metaCase{
-		{"record/put, replace, remove", func(h *harness) {
+		{"record/put, replace, delete", func(h *harness) {
 			h.ok(put("a", "1"))
 			h.ok(put("a", "2"))
 			require.Equal(h.t, []core.Record{{Kind: kindUser, Key: "a", Value: []byte("2")}}, h.records(kindUser, "", 9))
@@ -270,7 +270,7 @@ func recordCases() []metaCase {
 			h.ok(expect(remove("a"), "2"))
 			h.ok(expect(remove("a"), ""))
 		}},
-		{"record/of a bucket that has to be there", func(h *harness) {
+		{"record/In requires the bucket to exist", func(h *harness) {
 			b := h.bucket("b", core.VersioningOff)
 			in := func(key string) *core.PutRecord {
 				c := &core.PutRecord{Record: core.Record{Kind: core.BucketRecordKind(b.ID), Key: key, Value: []byte("x")}, In: b.ID}
@@ -282,19 +282,19 @@ func recordCases() []metaCase {
 			h.bucket("b", core.VersioningOff)
 			h.fails(core.NoSuchBucket, in("a")) // a different bucket with that name
 		}},
-		{"record/two expect the same in one batch", func(h *harness) {
+		{"record/two changes with the same Expect in one batch", func(h *harness) {
 			rs := h.apply(expect(put("a", "1"), ""), expect(put("a", "2"), ""))
 			require.NoError(h.t, rs[0].Err)
 			require.True(h.t, core.Is(rs[1].Err, core.Conflict), rs[1].Err)
 		}},
-		{"record/kinds are apart", func(h *harness) {
+		{"record/kinds are separate", func(h *harness) {
 			h.ok(put("a", "1"))
 			h.ok(&core.PutRecord{Record: core.Record{Kind: kindCursor, Key: "a", Value: []byte("2")}})
 			h.ok(remove("a"))
 			require.Len(h.t, h.records(kindCursor, "", 9), 1)
 			require.Empty(h.t, h.records("unknown", "", 9))
 		}},
-		{"record/paging in the order of bytes", func(h *harness) {
+		{"record/pages are in byte order", func(h *harness) {
 			keys := []string{"\x00", "\x00\x00", "a", "a\x00", "aa", "b", "\x7f", "\x80", "\xc3\xa9", "\xff", "\xff\xff"}
 			for _, i := range []int{3, 9, 0, 7, 1, 10, 2, 8, 4, 6, 5} {
 				h.ok(put(keys[i], keys[i]))
@@ -315,7 +315,7 @@ func recordCases() []metaCase {
 				}
 				require.Equal(h.t, keys, got, "limit %d", limit)
 			}
-			require.Equal(h.t, "b", h.records(kindUser, "ab", 1)[0].Key, "after a key that is not there")
+			require.Equal(h.t, "b", h.records(kindUser, "ab", 1)[0].Key, "after a key that does not exist")
 			require.Empty(h.t, h.records(kindUser, "", 0))
 		}},
 		{"record/large value", func(h *harness) {

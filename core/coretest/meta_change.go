@@ -11,7 +11,7 @@ import (
 	"orcas/core"
 )
 
-// modelKeys are few, so that changes affect the same keys, and are difficult to list.
+// modelKeys are few, so that changes often affect the same key, and they are difficult to list.
 var modelKeys = []string{"a", "a/", "a/b", "a/b/c", "ab", "b", "\x01", "\xff", "\xff\xff/b", "a\x00"}
 
 // one returns true one time in n. Failures shrink towards false.
@@ -46,7 +46,7 @@ func (s *simulation) change() core.Change {
 		if len(s.objects) > 0 {
 			from := rapid.SampledFrom(s.objects).Draw(s.t, "from")
 			c := s.copyOf(&from, &core.BucketInfo{ID: s.bucketID()}, s.key())
-			if s.one(3) { // onto itself
+			if s.one(3) { // copy onto itself
 				c.Object.Bucket, c.Object.Key = from.Bucket, from.Key
 			}
 			c.If = s.precondition()
@@ -138,7 +138,7 @@ func (s *simulation) putBucket() *core.PutBucket {
 		Versioning: rapid.SampledFrom([]core.Versioning{core.VersioningOff, core.VersioningEnabled, core.VersioningSuspended}).Draw(s.t, "versioning")}}
 }
 
-// lock usually returns no lock, and otherwise a lock that ends at about the present time.
+// lock usually returns no lock, and otherwise a lock that ends at about the time of the change.
 func (s *simulation) lock() core.Lock {
 	if !s.one(4) {
 		return core.Lock{}
@@ -153,7 +153,7 @@ func (s *simulation) lock() core.Lock {
 	return l
 }
 
-// update draws an update of a version that was written, whether it still exists or not.
+// update draws an update of a version that exists or existed.
 func (s *simulation) update() core.Change {
 	c := &core.UpdateObject{
 		Bucket: s.bucketID(), Key: s.key(), SetTags: s.one(2), SetRetention: s.one(2), SetHold: s.one(3), Lock: s.lock(), Time: s.at(), Bypass: s.one(2),
@@ -225,7 +225,7 @@ func (s *simulation) source() *core.Source {
 	return &core.Source{Bucket: o.Bucket, Key: o.Key, Seq: o.Seq}
 }
 
-// segments draws up to three segments, with new content and with content that exists or existed.
+// segments draws up to three segments, with new content or with content that exists or existed.
 func (s *simulation) segments() []core.Segment {
 	var segments []core.Segment
 	for range rapid.IntRange(0, 3).Draw(s.t, "segments") {
@@ -253,7 +253,7 @@ func (s *simulation) upload() core.UploadInfo {
 	return u
 }
 
-// completion draws a CompleteUpload with some of the parts of an upload, sometimes with wrong ones.
+// completion draws a CompleteUpload with some of the parts of an upload, and sometimes with wrong parts.
 func (s *simulation) completion() *core.CompleteUpload {
 	u := s.upload()
 	var refs []core.PartRef

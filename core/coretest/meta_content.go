@@ -6,7 +6,7 @@ import (
 	"orcas/core"
 )
 
-// copyOf makes the change that copies a version to another key, by reference.
+// copyOf returns the change that copies a version to another key, by reference.
 func (m *maker) copyOf(from *core.ObjectInfo, b *core.BucketInfo, key string) *core.PutObject {
 	o := *from
 	o.Bucket, o.Key, o.Modified = b.ID, key, m.at()
@@ -19,12 +19,12 @@ func copyCases() []metaCase {
 	return []metaCase{
 		{"copy/by reference", copyByReference},
 		{"copy/onto itself keeps the content", copyOntoItselfKeepsContent},
-		{"copy/the source was overwritten or deleted: Conflict", copySourceIsGone},
+		{"copy/the source was overwritten or deleted: Conflict", copySourceChanged},
 		{"copy/from a version that is not the newest", copyOldVersion},
 		{"copy/put, copy and delete in one batch", copyInOneBatch},
 		{"copy/of content without a source", copyWithoutSource},
 		{"copy/of a multipart object", copyMultipartObject},
-		{"copy/of a list that is garbage, in progress or not there", copyListNotOfAnObject},
+		{"copy/of a list that is garbage, in progress or missing", copyListNotOfAnObject},
 		{"copy/a range of a part of a multipart object", copyRangeOfPart},
 	}
 }
@@ -59,7 +59,7 @@ func copyOntoItselfKeepsContent(h *harness) {
 	require.Empty(h.t, h.get(b, "k", core.Current).Attrs)
 }
 
-func copySourceIsGone(h *harness) {
+func copySourceChanged(h *harness) {
 	b := h.bucket("b", core.VersioningOff)
 	o := h.put(b, "k")
 	other := h.copyOf(o, b, "other") // the content still exists, but the source does not
@@ -114,12 +114,12 @@ func copyMultipartObject(h *harness) {
 	got := h.get(b, "n", core.Current)
 	require.Equal(h.t, o.List, got.List)
 	for _, p := range parts {
-		require.EqualValues(h.t, 1, h.refs(p.Segments[0].Data), "a list counts once, however many objects use it")
+		require.EqualValues(h.t, 1, h.refs(p.Segments[0].Data), "a list counts as one reference, even if several objects use it")
 	}
 	h.remove(b, "m")
 	_, lists := h.trash()
 	require.Empty(h.t, lists)
-	h.ok(h.copyOf(got, b, "n")) // onto itself
+	h.ok(h.copyOf(got, b, "n")) // copy onto itself
 	_, lists = h.trash()
 	require.Empty(h.t, lists)
 	h.remove(b, "n")
@@ -158,12 +158,12 @@ func copyRangeOfPart(h *harness) {
 
 func contentCases() []metaCase {
 	return []metaCase{
-		{"content/references count segments", contentRefsCountSegments},
+		{"content/each segment is a reference", contentRefsCountSegments},
 		{"content/empty content leaves no garbage", contentEmptyLeavesNoGarbage},
-		{"content/Data answers in the order asked for", contentDataInOrderAsked},
-		{"content/Data of many ids", contentDataOfManyIDs},
+		{"content/Data keeps the requested order", contentDataInOrderRequested},
+		{"content/Data of many IDs", contentDataOfManyIDs},
 		{"content/NextData", contentNextData},
-		{"content/NextData moves with a change that fails, too: its frames are in a block", contentNextDataAfterFailure},
+		{"content/a failed change also increases NextData, because its frames are in a block", contentNextDataAfterFailure},
 		{"content/garbage is paged by ID", contentGarbagePages},
 	}
 }
@@ -193,7 +193,7 @@ func contentEmptyLeavesNoGarbage(h *harness) {
 	require.Empty(h.t, h.state().Garbage)
 }
 
-func contentDataInOrderAsked(h *harness) {
+func contentDataInOrderRequested(h *harness) {
 	b := h.bucket("b", core.VersioningOff)
 	var ids []core.DataID
 	for _, key := range []string{"a", "b", "c", "d"} {
@@ -232,8 +232,8 @@ func contentNextData(h *harness) {
 	h.put(b, "k")
 	require.EqualValues(h.t, 42, h.state().State.NextData)
 	h.remove(b, "k")
-	require.EqualValues(h.t, 42, h.state().State.NextData, "numbers are not used again")
-	h.data = 20 // contents are stored in a different order than their IDs
+	require.EqualValues(h.t, 42, h.state().State.NextData, "DataIDs must not be reused")
+	h.data = 20 // content may be stored in another order than that of the DataIDs
 	h.put(b, "l")
 	require.EqualValues(h.t, 42, h.state().State.NextData)
 }
@@ -253,7 +253,7 @@ func contentGarbagePages(h *harness) {
 	}
 	all, err := h.m.Garbage(h.ctx, 0, 100)
 	require.NoError(h.t, err)
-	require.Len(h.t, all, 7, "one entry for each change that freed something")
+	require.Len(h.t, all, 7, "one entry for each change that orphaned content")
 	for limit := 1; limit <= 8; limit++ {
 		var got []core.Garbage
 		for after := uint64(0); ; {

@@ -7,9 +7,9 @@ import (
 	"orcas/core"
 )
 
-// FaultyMeta is a Meta whose calls fail as a Fault specifies. Fault.Call is "Apply", the name of a read, "Snapshot",
-// "Restore", "Reset" or "Sync". As the contract requires, an Apply that takes effect but reports failure returns
-// Unavailable, regardless of Fault.Kind, and after an Unavailable Apply, every later one fails.
+// FaultyMeta is a Meta whose calls fail as a Fault specifies. Fault.Call is "Apply", the name of a read method,
+// "Snapshot", "Restore", "Reset" or "Sync". As the contract requires, an Apply that takes effect but reports failure
+// returns Unavailable, regardless of Fault.Kind, and after an Apply has returned Unavailable, every later Apply fails.
 type FaultyMeta struct {
 	core.Meta
 	mu    sync.Mutex // guards the fields below
@@ -18,10 +18,10 @@ type FaultyMeta struct {
 	dead  bool
 }
 
-// NewFaultyMeta wraps m. Nothing fails until Fail is called.
+// NewFaultyMeta wraps m. No call fails until Fail is called.
 func NewFaultyMeta(m core.Meta) *FaultyMeta { return &FaultyMeta{Meta: m} }
 
-// Fail replaces the fault. The zero Fault ends all failures, except those of Apply after an Unavailable one.
+// Fail replaces the fault. With the zero Fault no call fails, except Apply after it has returned Unavailable.
 func (f *FaultyMeta) Fail(fault Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

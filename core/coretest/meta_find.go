@@ -10,23 +10,23 @@ import (
 	"orcas/internal/checksum"
 )
 
-// sharable makes a segment with new content of size bytes that new content of the bucket may share. Content with the
-// same hash is equal.
+// sharable returns a segment with new content of size bytes that other objects of the bucket may share. Content with
+// the same hash is equal.
 func (m *maker) sharable(b core.BucketID, size int64, hash byte) core.Segment {
 	s := m.content(size)
 	s.Info.Scope, s.Info.KeyID, s.Info.SHA256 = b, 5, [32]byte{hash, 2, 31: hash}
 	return s
 }
 
-// headed is like sharable, for larger content that is also found by its beginning. Content with the same head has the
-// same beginning.
+// headed is like sharable, for larger content that can also be found by its beginning. Content with the same head has
+// the same beginning.
 func (m *maker) headed(b core.BucketID, size int64, hash, head byte) core.Segment {
 	s := m.sharable(b, size, hash)
 	s.Info.Head = [32]byte{head, 3, 31: head}
 	return s
 }
 
-// equalTo makes a version that shares the content d, which was found by its hash.
+// equalTo returns the change for a version that shares content d, which was found by its hash.
 func (m *maker) equalTo(b *core.BucketInfo, key string, d *core.DataInfo) *core.PutObject {
 	k := d.ContentKey()
 	return &core.PutObject{
@@ -48,9 +48,9 @@ func (r *reader) foundIn(m core.Meta, k core.ContentKey) core.DataID {
 }
 
 // checkFound checks that all content that may be shared is found, that intact content is preferred to damaged content,
-// and that content which no longer exists is not found.
+// and that deleted content is not found.
 func (h *harness) checkFound(m core.Meta, s *MetaState) {
-	there, whole, damaged := map[core.ContentKey]bool{}, map[core.ContentKey]bool{}, map[core.DataID]bool{}
+	exists, whole, damaged := map[core.ContentKey]bool{}, map[core.ContentKey]bool{}, map[core.DataID]bool{}
 	for i := range s.Data {
 		d := &s.Data[i]
 		if d.Scope == 0 {
@@ -62,21 +62,21 @@ func (h *harness) checkFound(m core.Meta, s *MetaState) {
 			keys = append(keys, d.HeadKey())
 		}
 		for _, k := range keys {
-			there[k] = true
+			exists[k] = true
 			whole[k] = whole[k] || !d.Damaged
 		}
 	}
-	for k := range there {
+	for k := range exists {
 		id := h.foundIn(m, k)
-		require.NotZero(h.t, id, "content %+v is not found", k)
+		require.NotZero(h.t, id, "content %+v was not found", k)
 		require.Equal(h.t, !whole[k], damaged[id], "content %d was found for %+v", id, k)
 	}
 	for _, c := range h.history {
 		for _, g := range segmentsOf(c) {
 			if g.Info != nil && g.Info.Scope != 0 {
 				for _, k := range []core.ContentKey{g.Info.ContentKey(), g.Info.HeadKey()} {
-					if !there[k] && (!k.Head || g.Info.HasHead()) {
-						require.Zero(h.t, h.foundIn(m, k), "content that is gone")
+					if !exists[k] && (!k.Head || g.Info.HasHead()) {
+						require.Zero(h.t, h.foundIn(m, k), "deleted content was found")
 					}
 				}
 			}
@@ -84,28 +84,28 @@ func (h *harness) checkFound(m core.Meta, s *MetaState) {
 	}
 }
 
-// findCases returns the cases about content that is found by its hash, and shared.
+// findCases returns the cases about finding content by its hash and sharing it.
 func findCases() []metaCase {
 	return []metaCase{
-		{"find/equal content is found in its scope only", findInScopeOnly},
-		{"find/content without a scope is nobody's", findWithoutScope},
-		{"find/equal content is shared, and goes with the last reference", findSharedUntilLastRef},
-		{"find/what is verified of equal content is kept with it", findKeepsVerifiedSums},
-		{"find/in place of itself", findReplacesItself},
-		{"find/content that is gone is not shared", findContentGone},
-		{"find/the precondition comes before the content", findPreconditionFirst},
-		{"find/what is shared must be what was found, and whole", findSharedMustMatch},
-		{"find/parts share", findInParts},
-		{"find/equal contents that were stored twice", findStoredTwice},
-		{"find/content is found by its beginning, in its scope only", findByHead},
+		{"find/equal content is found only in its scope", findInScopeOnly},
+		{"find/content without a scope is not found", findWithoutScope},
+		{"find/equal content is shared, and deleted with the last reference", findSharedUntilLastRef},
+		{"find/verified checksums are kept with shared content", findKeepsVerifiedSums},
+		{"find/an object may be replaced by its own content", findReplacesItself},
+		{"find/deleted content cannot be shared", findContentDeleted},
+		{"find/the precondition is checked before the content", findPreconditionFirst},
+		{"find/shared content must match the key, and be shared as a whole", findSharedMustMatch},
+		{"find/parts can share content", findInParts},
+		{"find/equal content that was stored several times", findStoredTwice},
+		{"find/content is found by its beginning, only in its scope", findByHead},
 		{"find/the beginning of small content is all of it", findHeadOfSmallContent},
-		{"find/contents that begin alike", findSameHead},
-		{"find/a beginning is not what a change can refer to", findHeadIsNoReference},
-		{"find/content that was found damaged is shared no more until it is repaired", findNotDamaged},
-		{"find/of equal contents one that is not damaged", findUndamagedOfEqual},
-		{"find/content that moves is found", findAfterMove},
-		{"find/content that changes between those who share it", findWhileContentChanges},
-		{"find/many contents, half of them overwritten", findManyHalfOverwritten},
+		{"find/different content with the same beginning", findSameHead},
+		{"find/a change cannot refer to content by its beginning", findHeadIsNoReference},
+		{"find/damaged content is not shared until it is repaired", findNotDamaged},
+		{"find/intact content is preferred to damaged content", findUndamagedOfEqual},
+		{"find/content is found after a move", findAfterMove},
+		{"find/content changes while it is shared", findWhileContentChanges},
+		{"find/many objects, half of them overwritten", findManyHalfOverwritten},
 	}
 }
 
@@ -149,7 +149,7 @@ func findSharedUntilLastRef(h *harness) {
 	for i, v := range []core.Version{first.Version, second.Version} {
 		h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: v})
 		require.EqualValues(h.t, 2-i, h.refs(g.Data))
-		require.Equal(h.t, g.Data, h.found(g.Info.ContentKey()), "what was born with it may be gone")
+		require.Equal(h.t, g.Data, h.found(g.Info.ContentKey()), "content must be found after its first version was deleted")
 	}
 	extents, _ := h.trash()
 	require.Empty(h.t, extents)
@@ -163,7 +163,7 @@ func findKeepsVerifiedSums(h *harness) {
 	b := h.bucket("b", core.VersioningOff)
 	g := h.sharable(b.ID, 100, 1)
 	h.ok(&core.PutObject{Object: h.object(b, "k", g)})
-	h.get(b, "k", core.Current) // a cache may hold it
+	h.get(b, "k", core.Current) // so that a cache has it
 	md5 := g.Info.Sums[0]
 	crc, sha := core.Checksum{Algorithm: checksum.CRC32, Value: []byte("four")}, core.Checksum{Algorithm: checksum.SHA1, Value: []byte("twenty")}
 	for _, sums := range [][]core.Checksum{{crc}, {{Algorithm: checksum.MD5, Value: []byte("another")}, crc}, {sha, crc}} {
@@ -189,7 +189,7 @@ func findReplacesItself(h *harness) {
 	require.Empty(h.t, h.entries())
 }
 
-func findContentGone(h *harness) {
+func findContentDeleted(h *harness) {
 	b := h.bucket("b", core.VersioningOff)
 	g := h.sharable(b.ID, 100, 1)
 	h.ok(&core.PutObject{Object: h.object(b, "k", g)})
@@ -313,7 +313,7 @@ func findHeadOfSmallContent(h *harness) {
 	k := g.Info.ContentKey()
 	k.Head = true
 	require.Equal(h.t, g.Data, h.found(k))
-	large := h.sharable(b.ID, core.HeadSize+1, 2) // its beginning is not known
+	large := h.sharable(b.ID, core.HeadSize+1, 2) // without a hash of its beginning
 	h.ok(&core.PutObject{Object: h.object(b, "l", large)})
 	for _, sum := range [][32]byte{large.Info.SHA256, {}} {
 		k = large.Info.ContentKey()
@@ -339,7 +339,7 @@ func findSameHead(h *harness) {
 	k.KeyID = 6
 	require.Equal(h.t, one.Data, h.found(k))
 	h.ok(&core.Unshare{Data: one.Data})
-	require.Equal(h.t, one.Data, h.found(k), "damaged content is found, for its repair")
+	require.Equal(h.t, one.Data, h.found(k), "damaged content must be found, so that it can be repaired")
 	require.True(h.t, h.contentOf(one.Data).Damaged)
 }
 
@@ -362,16 +362,16 @@ func findNotDamaged(h *harness) {
 	b := h.bucket("b", core.VersioningOff)
 	g := h.sharable(b.ID, 100, 1)
 	h.ok(&core.PutObject{Object: h.object(b, "k", g)})
-	h.get(b, "k", core.Current) // a cache may hold it
+	h.get(b, "k", core.Current) // so that a cache has it
 	h.ok(&core.Unshare{Data: g.Data})
-	require.Equal(h.t, g.Data, h.found(g.Info.ContentKey()), "it is found, for its repair")
+	require.Equal(h.t, g.Data, h.found(g.Info.ContentKey()), "damaged content must be found, so that it can be repaired")
 	require.True(h.t, h.contentOf(g.Data).Damaged)
 	require.True(h.t, h.get(b, "k", core.Current).Segments[0].Info.Damaged)
 	h.fails(core.NoSuchData, h.equalTo(b, "l", g.Info))
 	h.ok(&core.Unshare{Data: g.Data})
 	h.fails(core.NoSuchData, &core.Unshare{Data: 999})
 	h.ok(&core.MoveData{Data: g.Data, From: g.Info.Extents, To: h.elsewhere(g.Info.Extents)})
-	require.False(h.t, h.contentOf(g.Data).Damaged, "what moves was verified")
+	require.False(h.t, h.contentOf(g.Data).Damaged, "content is verified when it is moved")
 	h.ok(h.equalTo(b, "l", g.Info))
 }
 
@@ -416,7 +416,7 @@ func findWhileContentChanges(h *harness) {
 	c.Source.Sums = []core.Checksum{sum}
 	h.ok(c)
 	now := h.get(b, "3", core.Current).Segments[0].Info
-	require.Equal(h.t, to, now.Extents, "what was learned brought the old place back")
+	require.Equal(h.t, to, now.Extents, "adding a checksum restored the old extents")
 	require.Contains(h.t, now.Sums, sum)
 	c = h.equalTo(b, "4", g.Info)
 	c.Source.Sums = []core.Checksum{{Algorithm: checksum.SHA1, Value: make([]byte, 20)}}
@@ -449,17 +449,17 @@ func findManyHalfOverwritten(h *harness) {
 	}
 }
 
-// sharableContent draws content for a bucket that is often equal to other content.
+// sharableContent draws content for a bucket, which is often equal to other content.
 func (s *simulation) sharableContent() core.Segment {
 	g := s.sharable(s.bucketID(), rapid.SampledFrom([]int64{1, 1, 2500}).Draw(s.t, "size"), byte(rapid.IntRange(1, 3).Draw(s.t, "hash")))
-	if s.one(4) { // larger, and often with the same beginning as other content
+	if s.one(4) { // larger content, which often has the same beginning as other content
 		g = s.headed(s.bucketID(), core.HeadSize+1, g.Info.SHA256[0], byte(rapid.IntRange(1, 2).Draw(s.t, "head")))
 	}
 	g.Info.Codec = uint8(rapid.IntRange(0, 1).Draw(s.t, "codec"))
 	return g
 }
 
-// equal draws a key of content that may exist, and a segment that may refer to it.
+// equal draws the key of content that may exist, and a segment that may refer to it.
 func (s *simulation) equal() (*core.Source, []core.Segment) {
 	id := core.DataID(rapid.Uint64Range(1, uint64(s.data)+1).Draw(s.t, "equal"))
 	infos, err := s.model.Data(s.ctx, []core.DataID{id})

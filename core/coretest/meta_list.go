@@ -12,9 +12,9 @@ import (
 	"orcas/core/mem"
 )
 
-// render formats a page as one line: objects by key (for ListVersions with :sequence, d for a delete marker, and * for
-// the newest version), uploads by key#number, common prefixes in brackets, and ... if more pages follow. Sequences are
-// relative to base.
+// render formats a page as one line: objects as their key (for ListVersions followed by :sequence, d for a delete
+// marker, and * for the newest version), uploads as key#number, common prefixes in brackets, and ... if there are more
+// pages. Sequences are relative to base.
 func render(page *core.ListPage, kind core.ListKind, base core.Seq) string {
 	type entry struct {
 		key  string
@@ -59,12 +59,12 @@ func (r *reader) list(q core.ListQuery) *core.ListPage {
 	n := len(page.Objects) + len(page.Uploads) + len(page.Prefixes)
 	require.LessOrEqual(r.t, n, q.Limit, "%+v", q)
 	if page.Truncated {
-		require.Equal(r.t, q.Limit, n, "every page except the last must be full: %+v", q)
+		require.Equal(r.t, q.Limit, n, "all pages except the last must be full: %+v", q)
 	}
 	for _, o := range page.Objects {
 		require.Equal(r.t, q.Bucket, o.Bucket)
 		for _, s := range o.Segments {
-			require.Nil(r.t, s.Info, "a listing does not resolve segments")
+			require.Nil(r.t, s.Info, "a listing must not resolve segments")
 		}
 	}
 	return page
@@ -79,7 +79,7 @@ func (r *reader) pages(q core.ListQuery, base core.Seq) string {
 		if !page.Truncated {
 			return strings.Join(pages, "|")
 		}
-		require.NotEqual(r.t, q.After, page.Next, "no progress: %+v", q)
+		require.NotEqual(r.t, q.After, page.Next, "the listing does not advance: %+v", q)
 		q.After = page.Next
 	}
 }
@@ -93,7 +93,7 @@ func (h *harness) fill(b *core.BucketInfo, keys ...string) {
 	h.apply(changes...)
 }
 
-// listCase is a query of the bucket with the keys of the case, and the pages that it must return.
+// listCase is a query, and the pages that it must return.
 type listCase struct {
 	prefix, delimiter string
 	after             string
@@ -117,7 +117,7 @@ func listed(keys []string, cases []listCase) func(h *harness) {
 	}
 }
 
-// sameListings compares listings with all kinds of queries with those of the model after the same changes.
+// sameListings compares the results of many listing queries with those of the model after the same changes.
 func (h *harness) sameListings(b *core.BucketInfo) {
 	model := mem.NewMeta()
 	_, err := model.Apply(h.ctx, h.history)
@@ -247,7 +247,7 @@ func listCases() []metaCase {
 			{"", "", "\xff\xff\xff", 100, ""},
 			{"", "/", "\x80", 100, "\xff [\xff/] \xff\xff [\xff\xff/] \xff\xff\xff"},
 		})},
-		{"list/the end is told exactly", listed([]string{"a/1", "a/2", "b/1", "b/2"}, []listCase{
+		{"list/Truncated is exact", listed([]string{"a/1", "a/2", "b/1", "b/2"}, []listCase{
 			{"", "/", "", 2, "[a/] [b/]"},
 			{"", "/", "", 1, "[a/]|[b/]"},
 			{"", "/", "a/", 1, "[b/]"},
@@ -262,10 +262,10 @@ func listCases() []metaCase {
 			{"", "\x00", "", 1, "a|[a\x00]|b"},
 			{"", "", "a", 100, "a\x00 a\x00\x00 a\x00/b b"},
 		})},
-		{"list/no limit below 1", listLimitBelowOne},
-		{"list/delete markers and old versions do not show", listHidesMarkersAndOldVersions},
-		{"list/one entry per key, the newest", listOneEntryPerKey},
-		{"list/after its own page has changed", listAfterPageChanged},
+		{"list/the limit must be positive", listLimitBelowOne},
+		{"list/delete markers and old versions are not listed", listHidesMarkersAndOldVersions},
+		{"list/one entry per key, the newest version", listOneEntryPerKey},
+		{"list/keys change between pages", listAfterPageChanged},
 	}
 }
 
@@ -308,7 +308,7 @@ func listHidesMarkersAndOldVersions(h *harness) {
 	require.Equal(h.t, "", h.pages(core.ListQuery{Bucket: b.ID, Prefix: "c", Delimiter: "/", Limit: 2}, 0))
 	r := h.get(b, "b", core.Current)
 	h.ok(&core.DeleteObject{Bucket: b.ID, Key: "b", Version: r.Version()})
-	require.Equal(h.t, "a b [d/]", h.pages(core.ListQuery{Bucket: b.ID, Delimiter: "/", Limit: 9}, 0), "the version below the marker shows again")
+	require.Equal(h.t, "a b [d/]", h.pages(core.ListQuery{Bucket: b.ID, Delimiter: "/", Limit: 9}, 0), "the version below the deleted version must be listed again")
 	h.sameListings(b)
 }
 
@@ -344,7 +344,7 @@ func eachPageOf(h *harness, q core.ListQuery, fn func(*core.ListPage)) error {
 	}
 }
 
-// versionBucket makes a bucket with versions, delete markers, and null versions. Their sequences, relative to the
+// versionBucket creates a bucket with versions, delete markers, and null versions. Their sequences, relative to the
 // returned sequence, are:
 //
 //	a: 2 9 (newest)    b/1: 3, deleted at 4    b/2: 5    c: null 6, deleted at 7    d: 8
@@ -428,7 +428,7 @@ func listVersionCases() []metaCase {
 			require.Equal(h.t, "k:7*|k:5|k:3", h.pages(q, base))
 			h.sameListings(b)
 		}},
-		{"list versions/the end is told exactly", func(h *harness) {
+		{"list versions/Truncated is exact", func(h *harness) {
 			b := h.bucket("b", core.VersioningEnabled)
 			base := h.seq
 			h.put(b, "a/1")
@@ -485,7 +485,7 @@ func listUploadCases() []metaCase {
 			require.Equal(h.t, "b/1#4 b/1#7 b/2#3", h.pages(q, base))
 			h.sameListings(b)
 		}},
-		{"list uploads/what has ended does not show", func(h *harness) {
+		{"list uploads/completed and aborted uploads are not listed", func(h *harness) {
 			b := h.bucket("b", core.VersioningOff)
 			base := h.seq
 			x, y := h.begin(b, "a"), h.begin(b, "b")

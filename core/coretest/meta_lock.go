@@ -9,7 +9,7 @@ import (
 	"orcas/core"
 )
 
-// lockBucket makes a bucket with object lock.
+// lockBucket creates a bucket with object lock.
 func (h *harness) lockBucket(name string) *core.BucketInfo {
 	h.ok(&core.PutBucket{Info: core.BucketInfo{Name: name, Created: h.at(), Versioning: core.VersioningEnabled, ObjectLock: true}})
 	b, err := h.m.Bucket(h.ctx, name)
@@ -17,7 +17,7 @@ func (h *harness) lockBucket(name string) *core.BucketInfo {
 	return b
 }
 
-// updated applies an update that must succeed, change only the fields that it sets, and keep the position of the
+// updated applies an update, which must succeed, change only the fields that it sets, and keep the sequence of the
 // version.
 func (h *harness) updated(c *core.UpdateObject) *core.ObjectInfo {
 	b := &core.BucketInfo{ID: c.Bucket}
@@ -56,7 +56,7 @@ func updateCases() []metaCase {
 				h.updated(&core.UpdateObject{Bucket: b.ID, Key: "k", Version: core.Null, SetTags: true, Tags: tags(n + 1)})
 			}
 			require.Equal(h.t, normalObject(other), normalObject(h.get(b, "l", core.Current)))
-			h.updated(&core.UpdateObject{Bucket: b.ID, Key: "k"}) // changes nothing
+			h.updated(&core.UpdateObject{Bucket: b.ID, Key: "k"}) // an empty update
 		}},
 		{"update/every kind of content", func(h *harness) {
 			b := h.bucket("b", core.VersioningOff)
@@ -69,7 +69,7 @@ func updateCases() []metaCase {
 			for _, key := range []string{"born", "list", "empty", "two", "copy"} {
 				h.updated(&core.UpdateObject{Bucket: b.ID, Key: key, SetTags: true, Tags: tags(2)})
 			}
-			// Updated versions can be copied, overwritten, and deleted like any others.
+			// Updated versions can be copied, overwritten, and deleted like any other version.
 			h.ok(h.copyOf(h.get(b, "born", core.Current), b, "another"))
 			for _, key := range []string{"born", "list", "empty", "two", "copy"} {
 				h.put(b, key)
@@ -90,7 +90,7 @@ func updateCases() []metaCase {
 			h.fails(core.MethodNotAllowed, &core.UpdateObject{Bucket: b.ID, Key: "k", Version: marker.Version, SetTags: true})
 			h.fails(core.NoSuchVersion, &core.UpdateObject{Bucket: b.ID, Key: "k", Version: core.Version(null.Seq), SetTags: true})
 		}},
-		{"update/not there", func(h *harness) {
+		{"update/a missing version", func(h *harness) {
 			b := h.bucket("b", core.VersioningEnabled)
 			h.fails(core.NoSuchKey, &core.UpdateObject{Bucket: b.ID, Key: "k", SetTags: true})
 			h.fails(core.NoSuchKey, &core.UpdateObject{Bucket: b.ID, Key: "k", Version: 3, SetTags: true})
@@ -109,7 +109,7 @@ func updateCases() []metaCase {
 			require.NoError(h.t, rs[1].Err)
 			require.True(h.t, core.Is(rs[3].Err, core.NoSuchKey))
 		}},
-		{"update/does not change its tags", func(h *harness) {
+		{"update/does not keep the tags of the change", func(h *harness) {
 			b := h.bucket("b", core.VersioningOff)
 			h.put(b, "k")
 			c := &core.UpdateObject{Bucket: b.ID, Key: "k", SetTags: true, Tags: tags(2)}
@@ -144,7 +144,7 @@ func lockCases() []metaCase {
 			off.Versioning = core.VersioningSuspended
 			h.fails(core.Conflict, &core.PutBucket{Info: off})
 		}},
-		{"lock/none in a bucket without", func(h *harness) {
+		{"lock/not allowed in a bucket without object lock", func(h *harness) {
 			b := h.bucket("b", core.VersioningEnabled)
 			locked := core.Lock{Mode: core.LockGovernance, Until: h.at()}
 			o := h.object(b, "k")
@@ -156,7 +156,7 @@ func lockCases() []metaCase {
 			h.fails(core.BucketState, &core.UpdateObject{Bucket: b.ID, Key: "k", SetRetention: true, Lock: locked})
 			h.fails(core.BucketState, &core.UpdateObject{Bucket: b.ID, Key: "k", SetHold: true, SetTags: true, Tags: []core.Attr{{Name: "a"}}})
 		}},
-		{"lock/comes with a version", func(h *harness) {
+		{"lock/set when a version is written", func(h *harness) {
 			b := h.lockBucket("b")
 			want := core.Lock{Mode: core.LockGovernance, Until: h.at().Add(time.Hour), Hold: core.HoldOff}
 			o := h.object(b, "k", h.content(9))
@@ -167,7 +167,7 @@ func lockCases() []metaCase {
 			id := core.UploadID(r.Seq)
 			h.ok(h.complete(b, "m", id, h.part(b, "m", id, 1)))
 			require.Equal(h.t, want, normalLock(h.get(b, "m", core.Current).Lock))
-			// A copy has the lock in its change.
+			// A copy gets the lock in its change, not that of the source.
 			bare := h.copyOf(h.get(b, "k", core.Current), b, "copy")
 			bare.Object.Lock = core.Lock{}
 			h.ok(bare)
@@ -183,7 +183,7 @@ func lockCases() []metaCase {
 			h.updated(&core.UpdateObject{Bucket: b.ID, Key: "k", Version: core.Null, SetHold: true, Lock: core.Lock{Hold: core.HoldOn}})
 			h.put(b, "k") // another version; the null version is kept
 			h.fails(core.Locked, &core.DeleteObject{Bucket: b.ID, Key: "k", Version: core.Null, Modified: h.at(), Bypass: true})
-			require.True(h.t, h.remove(b, "k").Marker, "a delete marker is no deletion")
+			require.True(h.t, h.remove(b, "k").Marker, "a lock must not prevent a delete marker")
 			h.updated(&core.UpdateObject{Bucket: b.ID, Key: "k", Version: core.Null, SetHold: true, Lock: core.Lock{Hold: core.HoldOff}})
 			h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: core.Null, Modified: h.at()})
 		}},

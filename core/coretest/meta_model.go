@@ -13,9 +13,8 @@ import (
 )
 
 // MetaModel applies random changes to an engine, in batches, and to the model (package mem), one at a time. It compares
-// the outcome of each change, and after each batch it compares all of their state and checks the invariants. Some
-// batches begin with changes that were applied before, as in a replay. Open returns an empty engine, which MetaModel
-// closes.
+// the result of each change. After each batch it compares the whole state and checks the invariants. Some batches begin
+// with changes that were applied before, as in a replay. Open returns an empty engine, which MetaModel closes.
 //
 // A failure prints the seed. The flag -rapid.checks sets the number of sequences to try.
 func MetaModel(t *testing.T, open func(t *testing.T) core.Meta) {
@@ -37,7 +36,7 @@ type simulation struct {
 	t     *rapid.T
 	model *mem.Meta
 
-	buckets []core.BucketInfo // all buckets that were created, as they were written, including deleted ones
+	buckets []core.BucketInfo // every state in which a bucket was written, including deleted buckets
 	objects []core.ObjectInfo
 	uploads []core.UploadInfo
 	partsOf map[core.UploadID]map[int]core.PartRef
@@ -67,14 +66,14 @@ func (s *simulation) batch(rt *rapid.T) {
 	require.NoError(rt, err)
 	require.Len(rt, got, len(changes))
 	for i, r := range got[:replayed] {
-		require.Equal(rt, core.Result{Skipped: true, Seq: changes[i].Stamp()}, r, "replayed")
+		require.Equal(rt, core.Result{Skipped: true, Seq: changes[i].Stamp()}, r, "the result of a replayed change")
 	}
 	for i, r := range got[replayed:] {
 		require.Equal(rt, outcome(want[i]), outcome(r), "%T %+v", changes[replayed+i], changes[replayed+i])
 	}
 	s.record(changes[replayed:], got[replayed:])
 	state := s.check()
-	require.Equal(rt, s.read(s.model).Comparable(), state.Comparable(), "the model (expected) and the driver (actual)")
+	require.Equal(rt, s.read(s.model).Comparable(), state.Comparable(), "the driver (actual) differs from the model (expected)")
 	for range 5 {
 		s.compareList()
 	}
@@ -89,7 +88,7 @@ func outcome(r core.Result) string {
 	return fmt.Sprintf("%s, skipped %t, seq %d, version %q, marker %t", kind, r.Skipped, r.Seq, r.Version, r.Marker)
 }
 
-// compareList compares a page of a random listing of the engine with that of the model.
+// compareList compares a random listing of the engine with that of the model.
 func (s *simulation) compareList() {
 	keys := append([]string{""}, modelKeys...)
 	q := core.ListQuery{

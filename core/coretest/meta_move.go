@@ -9,7 +9,7 @@ import (
 	"orcas/core"
 )
 
-// moveOf makes the change that moves a version to another key.
+// moveOf returns the change that moves a version to another key.
 func (m *maker) moveOf(from *core.ObjectInfo, b *core.BucketInfo, key string) *core.MoveObject {
 	return &core.MoveObject{
 		From: core.Source{Bucket: from.Bucket, Key: from.Key, Seq: from.Seq}, Bucket: b.ID, Key: key, Time: m.at(), Owner: "mover",
@@ -29,19 +29,19 @@ func (h *harness) isMoved(from *core.ObjectInfo, b *core.BucketInfo, key string,
 func moveCases() []metaCase {
 	return []metaCase{
 		{"move/within a bucket without versions", moveWithinBucket},
-		{"move/onto a key frees what was there", moveOntoExistingKey},
-		{"move/with versions: a version there, a delete marker here", moveWithVersions},
-		{"move/with suspended versions both ends lose their null version", moveWithSuspendedVersions},
-		{"move/between buckets of every state", moveBetweenBuckets},
+		{"move/onto an existing key frees its content", moveOntoExistingKey},
+		{"move/with versioning: a new version at the target, a delete marker at the source", moveWithVersions},
+		{"move/with suspended versioning both keys lose their null version", moveWithSuspendedVersions},
+		{"move/between buckets with every versioning state", moveBetweenBuckets},
 		{"move/of a multipart object keeps its list", moveMultipartObject},
-		{"move/what it was computed from has changed: Conflict", moveSourceChanged},
+		{"move/the source has changed: Conflict", moveSourceChanged},
 		{"move/of a locked version: Locked", moveLockedVersion},
 		{"move/onto itself: InvalidArgument", moveOntoItself},
-		{"move/conditions are the target's", movePreconditionOfTarget},
-		{"move/one of two in a batch", moveTwiceInBatch},
-		{"move/the token stays with the version until the next move", moveTokenStays},
-		{"move/the version below is noncurrent since the move", moveMakesVersionNoncurrent},
-		{"move/two places", moveTakesTwoSequences},
+		{"move/the precondition applies to the target", movePreconditionOfTarget},
+		{"move/twice in one batch: one succeeds", moveTwiceInBatch},
+		{"move/the version keeps its token until the next move", moveKeepsToken},
+		{"move/the previous version is noncurrent since the move", moveMakesVersionNoncurrent},
+		{"move/a stamp without room for two sequences: InvalidArgument", moveTakesTwoSequences},
 	}
 }
 
@@ -78,7 +78,7 @@ func moveWithVersions(h *harness) {
 	require.Equal(h.t, r.Seq-1, marker.Seq)
 	require.EqualValues(h.t, 2, h.refs(o.Segments[0].Data))
 	h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: marker.Version()})
-	require.Equal(h.t, o.Seq, h.get(b, "k", core.Current).Seq, "the version is still there")
+	require.Equal(h.t, o.Seq, h.get(b, "k", core.Current).Seq, "the moved version must remain in a bucket with versioning")
 }
 
 func moveWithSuspendedVersions(h *harness) {
@@ -87,10 +87,10 @@ func moveWithSuspendedVersions(h *harness) {
 	h.set(b, core.VersioningEnabled)
 	o := h.put(b, "k")
 	h.set(b, core.VersioningSuspended)
-	there := h.multipart(c, "k", 3)
+	replaced := h.multipart(c, "k", 3)
 	h.isMoved(o, c, "k", h.ok(h.moveOf(o, c, "k")))
 	_, lists := h.trash()
-	require.ElementsMatch(h.t, []core.UploadID{null.List, there.List}, lists)
+	require.ElementsMatch(h.t, []core.UploadID{null.List, replaced.List}, lists)
 	marker := h.get(b, "k", core.Null)
 	require.True(h.t, marker.Marker && marker.Latest)
 	require.Equal(h.t, o.Seq, h.get(b, "k", o.Version()).Seq)
@@ -154,7 +154,7 @@ func moveLockedVersion(h *harness) {
 	h.fails(core.BucketState, over)
 	over.Bucket, over.Key = b.ID, "l"
 	h.ok(over)
-	require.Equal(h.t, over.Lock, h.get(b, "l", core.Current).Lock, "the lock is the new version's own")
+	require.Equal(h.t, over.Lock, h.get(b, "l", core.Current).Lock, "the new version must have the lock of the change")
 }
 
 func moveOntoItself(h *harness) {
@@ -166,7 +166,7 @@ func moveOntoItself(h *harness) {
 
 func movePreconditionOfTarget(h *harness) {
 	b := h.bucket("b", core.VersioningOff)
-	o, there := h.put(b, "k"), h.put(b, "l")
+	o, target := h.put(b, "k"), h.put(b, "l")
 	try := func(p core.Precondition) *core.MoveObject {
 		c := h.moveOf(o, b, "l")
 		c.If = p
@@ -175,7 +175,7 @@ func movePreconditionOfTarget(h *harness) {
 	h.fails(core.PreconditionFailed, try(core.Precondition{NoneMatch: []string{"*"}}))
 	h.fails(core.PreconditionFailed, try(core.Precondition{Match: []string{o.ETag}}))
 	h.fails(core.Conflict, try(core.Precondition{Seq: o.Seq}))
-	h.ok(try(core.Precondition{Match: []string{there.ETag}, Seq: there.Seq}))
+	h.ok(try(core.Precondition{Match: []string{target.ETag}, Seq: target.Seq}))
 	last := h.moveOf(h.get(b, "l", core.Current), b, "m")
 	last.If.Match = []string{"*"}
 	h.fails(core.NoSuchKey, last)
@@ -195,7 +195,7 @@ func moveTwiceInBatch(h *harness) {
 	require.Zero(h.t, h.refs(o.Segments[0].Data))
 }
 
-func moveTokenStays(h *harness) {
+func moveKeepsToken(h *harness) {
 	b := h.bucket("b", core.VersioningOff)
 	o := h.put(b, "k")
 	c := h.moveOf(o, b, "l")
@@ -222,7 +222,7 @@ func moveMakesVersionNoncurrent(h *harness) {
 	early := h.moveOf(got, b, "m")
 	early.Time = o.Modified.Add(-time.Hour)
 	h.ok(early)
-	require.Equal(h.t, o.Modified, h.get(b, "m", core.Current).Since(), "clocks go backwards")
+	require.Equal(h.t, o.Modified, h.get(b, "m", core.Current).Since(), "the clock was set back")
 }
 
 func moveTakesTwoSequences(h *harness) {
@@ -254,7 +254,7 @@ func sameCases() []metaCase {
 			h.fails(core.PreconditionFailed, try(core.Precondition{Modified: second, HasSize: true, Size: o.Size + 1}))
 			h.ok(try(core.Precondition{Modified: second, HasSize: true, Size: o.Size, Match: []string{o.ETag}}))
 			r := h.ok(try(core.Precondition{Modified: second, HasSize: true, Size: 1}))
-			require.Equal(h.t, core.Current, r.Version, "there is nothing to delete any more")
+			require.Equal(h.t, core.Current, r.Version, "the key was already deleted")
 		}},
 		{"precondition/tags", func(h *harness) {
 			b := h.bucket("b", core.VersioningOff)
@@ -270,7 +270,7 @@ func sameCases() []metaCase {
 			h.ok(try(tag))
 			h.fails(core.Conflict, try(tag))
 		}},
-		{"precondition/a marker has no time and no size", func(h *harness) {
+		{"precondition/time and size do not apply to delete markers", func(h *harness) {
 			b := h.bucket("b", core.VersioningEnabled)
 			h.remove(b, "k")
 			r := h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", If: core.Precondition{HasSize: true, Size: 5}, Modified: h.at()})
@@ -290,7 +290,7 @@ func tailCases() []metaCase {
 		return h.get(b, key, r.Version)
 	}
 	return []metaCase{
-		{"tail/both are referenced and released", func(h *harness) {
+		{"tail/the list and the segments are referenced and released", func(h *harness) {
 			b := h.bucket("b", core.VersioningOff)
 			o := tailed(h, b, "k")
 			require.NotZero(h.t, o.List)
@@ -316,7 +316,7 @@ func tailCases() []metaCase {
 			require.EqualValues(h.t, 2, h.refs(o.Segments[0].Data))
 			require.Len(h.t, h.get(b, "moved", core.Current).Segments, 2)
 		}},
-		{"tail/too many segments, or no such list", func(h *harness) {
+		{"tail/too many segments, or a missing list", func(h *harness) {
 			b := h.bucket("b", core.VersioningOff)
 			o := tailed(h, b, "k")
 			c := h.copyOf(o, b, "l")
@@ -337,7 +337,7 @@ func (s *simulation) renaming() core.Change {
 		return s.putBucket()
 	}
 	from := rapid.SampledFrom(s.objects).Draw(s.t, "renamed")
-	if s.one(2) { // often a version that can be moved
+	if s.one(2) { // often take the current version, which can be moved
 		if cur, err := s.model.Object(s.ctx, from.Bucket, from.Key, core.Current); err == nil {
 			from = *cur
 		}

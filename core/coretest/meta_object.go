@@ -11,23 +11,23 @@ import (
 
 func objectCases() []metaCase {
 	return []metaCase{
-		{"object/every field comes back", objectEveryFieldComesBack},
-		{"object/nothing set but a key", objectWithKeyOnly},
-		{"object/not there", objectMissing},
+		{"object/every field is kept", objectKeepsEveryField},
+		{"object/only the key is set", objectWithKeyOnly},
+		{"object/missing", objectMissing},
 		{"object/overwrite", objectOverwrite},
 		{"object/overwrite twice in one batch", objectOverwriteTwiceInBatch},
 		{"object/delete", objectDelete},
-		{"object/delete what is not there", objectDeleteMissing},
+		{"object/delete a missing key", objectDeleteMissing},
 		{"object/put, delete and put in one batch", objectPutDeletePutInBatch},
 		{"object/bucket, object, upload and part in one batch", objectAllKindsInBatch},
 		{"object/keys are bytes", objectKeysAreBytes},
-		{"object/eight segments, not nine", objectSegmentLimit},
-		{"object/a marker is not put", objectMarkerIsRefused},
+		{"object/at most MaxInlineSegments segments", objectSegmentLimit},
+		{"object/PutObject of a delete marker is refused", objectMarkerIsRefused},
 		{"object/large content with many extents", objectManyExtents},
 	}
 }
 
-func objectEveryFieldComesBack(h *harness) {
+func objectKeepsEveryField(h *harness) {
 	b := h.bucket("b", core.VersioningOff)
 	s := h.content(2500)
 	s.Info.Codec, s.Info.Dictionary, s.Info.KeyID, s.Info.DataKey = 2, 1<<31, 3, []byte("wrapped")
@@ -207,7 +207,7 @@ func preconditionCases() []metaCase {
 			h.fails(core.Conflict, &core.DeleteObject{Bucket: b.ID, Key: "k", If: core.Precondition{Seq: o.Seq}})
 			h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", If: core.Precondition{Seq: h.get(b, "k", core.Current).Seq}})
 		}},
-		{"if/two creators in one batch: one wins", func(h *harness) {
+		{"if/the same key is created twice in one batch: one succeeds", func(h *harness) {
 			b := h.bucket("b", core.VersioningOff)
 			rs := h.apply(put(h, b, "k", noneMatch("*")), put(h, b, "k", noneMatch("*")), put(h, b, "l", noneMatch("*")))
 			require.NoError(h.t, rs[0].Err)
@@ -222,7 +222,7 @@ func preconditionCases() []metaCase {
 			h.fails(core.PreconditionFailed, &core.DeleteObject{Bucket: b.ID, Key: "k", If: match("x")})
 			h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", If: match(o.ETag)})
 		}},
-		{"if/a delete marker is no version to match", func(h *harness) {
+		{"if/a delete marker does not match", func(h *harness) {
 			b := h.bucket("b", core.VersioningEnabled)
 			h.put(b, "k")
 			marker := h.remove(b, "k")
@@ -231,13 +231,13 @@ func preconditionCases() []metaCase {
 			h.fails(core.Conflict, put(h, b, "k", core.Precondition{Seq: marker.Seq + 1}))
 			h.ok(put(h, b, "k", core.Precondition{Seq: marker.Seq, NoneMatch: []string{"*"}}))
 		}},
-		{"if/the current version counts, also where another is deleted", func(h *harness) {
+		{"if/conditions apply to the current version, even if another version is deleted", func(h *harness) {
 			b := h.bucket("b", core.VersioningEnabled)
 			old, o := h.put(b, "k"), h.put(b, "k")
 			h.fails(core.PreconditionFailed, &core.DeleteObject{Bucket: b.ID, Key: "k", Version: old.Version(), If: match(old.ETag)})
 			h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: old.Version(), If: match(o.ETag)})
 		}},
-		{"if/a noncurrent version is deleted where the current one is as expected", func(h *harness) {
+		{"if/a noncurrent version is deleted if the current version is the expected one", func(h *harness) {
 			b := h.bucket("b", core.VersioningEnabled)
 			old, o := h.put(b, "k"), h.put(b, "k")
 			del := func(seq core.Seq) core.Change {
@@ -259,7 +259,7 @@ func preconditionCases() []metaCase {
 			h.fails(core.Conflict, del(o.Seq))
 			require.Equal(h.t, again.Seq, h.get(b, "k", core.Null).Seq)
 		}},
-		{"if/order of checks: shape, existence, If, Source, content", func(h *harness) {
+		{"if/order of checks: validity, existence, If, Source, content", func(h *harness) {
 			b := h.bucket("b", core.VersioningOff)
 			h.put(b, "k")
 			c := put(h, b, "k", noneMatch("*"))

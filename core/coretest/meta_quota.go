@@ -11,19 +11,19 @@ import (
 	"orcas/core/mem"
 )
 
-// limit sets the quota of a bucket, also in b.
+// limit sets the quota of a bucket, and updates b.
 func (h *harness) limit(b *core.BucketInfo, bytes, objects int64) *core.BucketInfo {
 	b.Quota = core.Quota{Bytes: bytes, Objects: objects}
 	h.ok(&core.PutBucket{Info: *b})
 	return b
 }
 
-// limited makes a bucket with a quota.
+// limited creates a bucket with a quota.
 func (h *harness) limited(name string, v core.Versioning, bytes, objects int64) *core.BucketInfo {
 	return h.limit(h.bucket(name, v), bytes, objects)
 }
 
-// holds checks the usage of a bucket with a quota, and that it is the usage of its contents.
+// holds checks the usage of a bucket with a quota, and that it agrees with the objects and parts in the bucket.
 func (h *harness) holds(b *core.BucketInfo, bytes, objects int64) {
 	u, err := h.m.Usage(h.ctx, b.ID)
 	require.NoError(h.t, err)
@@ -31,7 +31,7 @@ func (h *harness) holds(b *core.BucketInfo, bytes, objects int64) {
 	h.state().Check(h.t)
 }
 
-// sized puts a version with new content of size bytes.
+// sized returns the change that puts a version with new content of size bytes.
 func (m *maker) sized(b *core.BucketInfo, key string, size int64) *core.PutObject {
 	return &core.PutObject{Object: m.object(b, key, m.content(size))}
 }
@@ -50,15 +50,15 @@ func quotaCases() []metaCase {
 
 func quotaBucketCases() []metaCase {
 	return []metaCase{
-		{"quota/a bucket without one is not counted", quotaNone},
-		{"quota/set, read, change, take away, set again", quotaSetAndRemove},
+		{"quota/a bucket without a quota has no usage", quotaNone},
+		{"quota/set, read, change, remove, set again", quotaSetAndRemove},
 		{"quota/of a new bucket", quotaNewBucket},
-		{"quota/below nothing is no quota", quotaNegative},
-		{"quota/counts what is there when it is set: versions, markers, copies, lists, uploads, and no garbage", quotaCountsWhatExists},
-		{"quota/set in the batch that fills the bucket, and in one with many changes", quotaSetInBatch},
-		{"quota/of a bucket that goes and comes again", quotaBucketRecreated},
+		{"quota/a negative quota is refused", quotaNegative},
+		{"quota/counts existing versions, markers, copies, lists and uploads, but no garbage", quotaCountsWhatExists},
+		{"quota/set in the batch that fills the bucket", quotaSetInBatch},
+		{"quota/of a bucket that is deleted and created again", quotaBucketRecreated},
 		{"quota/many buckets in one batch", quotaManyBucketsInBatch},
-		{"quota/what its error tells", quotaErrorDetails},
+		{"quota/details of the error", quotaErrorDetails},
 	}
 }
 
@@ -174,15 +174,15 @@ func quotaErrorDetails(h *harness) {
 
 func quotaObjectCases() []metaCase {
 	return []metaCase{
-		{"quota/up to the last byte and object", quotaExact},
-		{"quota/an overwrite counts what it adds", quotaOverwrite},
-		{"quota/below what is there: what makes it smaller passes", quotaBelowUsage},
-		{"quota/with versions a delete frees nothing, and a marker counts as nothing", quotaDeleteWithVersions},
-		{"quota/suspended: the null version is replaced, by a marker too", quotaSuspendedVersions},
-		{"quota/what fails for another reason says so, and does not count", quotaOtherFailures},
-		{"quota/content that comes twice does not count", quotaContentBroughtTwice},
+		{"quota/exact to the byte and the object", quotaExact},
+		{"quota/an overwrite counts the difference", quotaOverwrite},
+		{"quota/below the usage: changes that do not increase it succeed", quotaBelowUsage},
+		{"quota/with versioning a delete does not free anything, and a marker does not count", quotaDeleteWithVersions},
+		{"quota/suspended: the null version is replaced, also by a marker", quotaSuspendedVersions},
+		{"quota/other errors come first, and failed changes do not count", quotaOtherFailures},
+		{"quota/a change that adds existing content fails and does not count", quotaContentBroughtTwice},
 		{"quota/copies and equal content count in full", quotaCopies},
-		{"quota/appends count what they add", quotaAppends},
+		{"quota/an append counts the bytes that it adds", quotaAppends},
 	}
 }
 
@@ -293,7 +293,7 @@ func quotaCopies(h *harness) {
 	h.ok(h.copyOf(o, b, "equal"))
 	h.ok(h.copyOf(h.get(b, "shared", core.Current), b, "shared"))
 	h.holds(b, 200, 2)
-	h.remove(b, "shared") // no version refers to its content any more, and the usage decreases
+	h.remove(b, "shared") // the last reference to its content
 	h.holds(b, 100, 1)
 }
 
@@ -329,7 +329,7 @@ func quotaUploadCases() []metaCase {
 			h.holds(b, 0, 0)
 			h.ok(&core.AbortUpload{Bucket: b.ID, Key: "v", Upload: h.begin(b, "v")})
 		}},
-		{"quota/parts become the object, those that are not named go", func(h *harness) {
+		{"quota/listed parts become the object, other parts are released", func(h *harness) {
 			b := h.limited("b", core.VersioningOff, 150, 1)
 			id := h.begin(b, "u")
 			one, two := h.part(b, "u", id, 1), h.part(b, "u", id, 2)
@@ -346,7 +346,7 @@ func quotaUploadCases() []metaCase {
 			h.ok(h.complete(b, "v", id, one))
 			h.holds(b, 50, 1)
 		}},
-		{"quota/a multipart object takes the place of another", func(h *harness) {
+		{"quota/a multipart object replaces another object", func(h *harness) {
 			b := h.limited("b", core.VersioningOff, 200, 1)
 			h.put(b, "k")
 			h.multipart(b, "k", 2)
@@ -356,7 +356,7 @@ func quotaUploadCases() []metaCase {
 			h.remove(b, "k")
 			h.holds(b, 0, 0)
 		}},
-		{"quota/an object of more bytes than its parts", func(h *harness) {
+		{"quota/an object larger than its parts", func(h *harness) {
 			b := h.limited("b", core.VersioningOff, 100, 0)
 			id := h.begin(b, "k")
 			one := h.part(b, "k", id, 1)
@@ -381,13 +381,13 @@ func quotaUploadCases() []metaCase {
 
 func quotaMoveCases() []metaCase {
 	return []metaCase{
-		{"quota/a move within a bucket changes nothing", func(h *harness) {
+		{"quota/a move within a bucket does not change the usage", func(h *harness) {
 			b := h.limited("b", core.VersioningOff, 100, 1)
 			o := h.put(b, "k")
 			h.ok(h.move(o, b, "l"))
 			h.holds(b, 100, 1)
 		}},
-		{"quota/a move onto another key frees what was there", func(h *harness) {
+		{"quota/a move onto an existing key releases its version", func(h *harness) {
 			b := h.bucket("b", core.VersioningOff)
 			o := h.put(b, "k")
 			h.put(b, "l")
@@ -395,7 +395,7 @@ func quotaMoveCases() []metaCase {
 			h.ok(h.move(o, b, "l"))
 			h.holds(b, 100, 1)
 		}},
-		{"quota/a move where versions stay behind adds one", func(h *harness) {
+		{"quota/a move with versioning adds a version", func(h *harness) {
 			b := h.limited("b", core.VersioningEnabled, 150, 0)
 			o := h.put(b, "k")
 			h.fails(core.QuotaExceeded, h.move(o, b, "l"))
@@ -404,7 +404,7 @@ func quotaMoveCases() []metaCase {
 			h.holds(b, 200, 2)
 			h.fails(core.QuotaExceeded, h.move(h.get(b, "l", core.Current), b, "m"))
 		}},
-		{"quota/a move where versioning is suspended", func(h *harness) {
+		{"quota/a move with suspended versioning", func(h *harness) {
 			b := h.limited("b", core.VersioningSuspended, 100, 1)
 			o := h.put(b, "k")
 			h.ok(h.move(o, b, "l")) // the null marker replaces the null version
@@ -427,7 +427,7 @@ func quotaMoveCases() []metaCase {
 			h.holds(a, 0, 0)
 			h.holds(b, 100, 1)
 		}},
-		{"quota/a move between one with and one without", func(h *harness) {
+		{"quota/a move between buckets with and without a quota", func(h *harness) {
 			a, b := h.bucket("a", core.VersioningOff), h.limited("b", core.VersioningOff, 100, 0)
 			o := h.put(a, "k")
 			h.ok(h.move(o, b, "k"))
@@ -435,7 +435,7 @@ func quotaMoveCases() []metaCase {
 			h.ok(h.move(h.get(b, "k", core.Current), a, "k"))
 			h.holds(b, 0, 0)
 		}},
-		{"quota/a list is moved", func(h *harness) {
+		{"quota/a move of a multipart object", func(h *harness) {
 			a, b := h.limited("a", core.VersioningOff, 200, 0), h.limited("b", core.VersioningOff, 99, 0)
 			o := h.multipart(a, "k", 2)
 			h.fails(core.QuotaExceeded, h.move(o, b, "k"))
@@ -458,9 +458,9 @@ func (s *simulation) quota() (q core.Quota) {
 	return q
 }
 
-// judge checks the decisions of the model on quotas against the usage before and after a change, independently of the
-// arithmetic of the model. A change that succeeded must not leave a bucket both larger than before and larger than its
-// quota, and a change that was refused would have done so. Before is the model before the change.
+// judge compares the quota decisions of the model with the usage before and after a change, independently of the
+// arithmetic of the model. A successful change must not leave a bucket both larger than before and larger than its
+// quota. A refused change would have done so. Before is the model before the change.
 func (s *simulation) judge(before *mem.Meta, c core.Change, r core.Result) {
 	after := s.model
 	refused := core.Is(r.Err, core.QuotaExceeded)
@@ -468,7 +468,7 @@ func (s *simulation) judge(before *mem.Meta, c core.Change, r core.Result) {
 		after = s.without(before)
 		results, err := after.Apply(s.ctx, []core.Change{c})
 		require.NoError(s.t, err)
-		require.NoError(s.t, results[0].Err, "it has to be the quota alone that %T fails by", c)
+		require.NoError(s.t, results[0].Err, "without a quota, %T must succeed", c)
 	}
 	exceeded := false
 	was, is := s.counted(before), s.counted(after)
@@ -478,7 +478,7 @@ func (s *simulation) judge(before *mem.Meta, c core.Change, r core.Result) {
 		}
 		exceeded = exceeded || q.Bytes > 0 && is[id].Bytes > max(q.Bytes, was[id].Bytes) || q.Objects > 0 && is[id].Objects > max(q.Objects, was[id].Objects)
 	}
-	require.Equal(s.t, refused, exceeded, "%T %+v: %v, then %v", c, c, was, is)
+	require.Equal(s.t, refused, exceeded, "%T %+v: usage before %v, after %v", c, c, was, is)
 }
 
 // copyOfModel returns a copy of the model, or nil if no bucket has a quota.
@@ -489,7 +489,7 @@ func (s *simulation) copyOfModel() *mem.Meta {
 	return s.copyOfMeta(s.model, func(*core.BucketInfo) {})
 }
 
-// without returns a copy of a model whose buckets have no quota.
+// without returns a copy of a model without the quotas of its buckets.
 func (s *simulation) without(m *mem.Meta) *mem.Meta {
 	return s.copyOfMeta(m, func(b *core.BucketInfo) { b.Quota = core.Quota{} })
 }

@@ -11,7 +11,7 @@ import (
 	"orcas/internal/checksum"
 )
 
-// RandomChange draws a change of any kind with any contents that can be encoded. It is for tests of encodings, not for
+// RandomChange draws a change of any kind with any values that can be encoded. It is for tests of encodings, not for
 // Apply. Empty lists are nil, and times are in UTC.
 func RandomChange(t *rapid.T) core.Change {
 	c := randomChanges[rapid.SampledFrom(RandomKinds()).Draw(t, "kind")](anything{t})
@@ -102,9 +102,9 @@ func (g anything) uint() uint64 {
 	return rapid.OneOf(rapid.Uint64Range(0, 300), rapid.Uint64()).Draw(g.t, "uint")
 }
 
-// int draws a number from 0 to most.
-func (g anything) int(most int64) int64 {
-	return rapid.OneOf(rapid.Int64Range(0, min(most, 300)), rapid.Int64Range(0, most)).Draw(g.t, "int")
+// int draws a number from 0 to highest.
+func (g anything) int(highest int64) int64 {
+	return rapid.OneOf(rapid.Int64Range(0, min(highest, 300)), rapid.Int64Range(0, highest)).Draw(g.t, "int")
 }
 
 func (g anything) text() string { return string(g.bytes()) }
@@ -128,10 +128,10 @@ func (g anything) block() core.BlockID {
 	return core.MakeBlockID(g.uint(), uint32(g.int(1<<32-1)), uint32(g.int(1<<32-1)))
 }
 
-// some draws a list with at least least and at most most elements, or nil if there are none.
-func some[T any](g anything, least, most int, one func() T) []T {
+// some draws a list of shortest to longest elements, or nil if it is empty.
+func some[T any](g anything, shortest, longest int, one func() T) []T {
 	var found []T
-	for range rapid.IntRange(least, most).Draw(g.t, "length") {
+	for range rapid.IntRange(shortest, longest).Draw(g.t, "length") {
 		found = append(found, one())
 	}
 	return found

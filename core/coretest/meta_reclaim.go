@@ -19,7 +19,7 @@ func (m *maker) elsewhere(from []core.Extent) []core.Extent {
 	return to
 }
 
-// contentOf returns content.
+// contentOf returns the DataInfo of a DataID.
 func (r *reader) contentOf(id core.DataID) core.DataInfo {
 	found, err := r.m.Data(r.ctx, []core.DataID{id})
 	require.NoError(r.t, err)
@@ -27,14 +27,14 @@ func (r *reader) contentOf(id core.DataID) core.DataInfo {
 	return found[0]
 }
 
-// entries returns the garbage.
+// entries returns all garbage entries.
 func (r *reader) entries() []core.Garbage {
 	found, err := r.m.Garbage(r.ctx, 0, 1<<20)
 	require.NoError(r.t, err)
 	return found
 }
 
-// free frees garbage.
+// free frees garbage entries.
 func (h *harness) free(ids ...uint64) {
 	for _, g := range h.entries() {
 		if g.List == 0 && slices.Contains(ids, g.ID) {
@@ -47,17 +47,17 @@ func (h *harness) free(ids ...uint64) {
 // reclaimCases returns the cases about moved content and freed garbage.
 func reclaimCases() []metaCase {
 	return []metaCase{
-		{"reclaim/content that moves is found where it is now", reclaimMove},
-		{"reclaim/content that is gone, moved or of other lengths is not moved", reclaimMoveRefused},
-		{"reclaim/content that is repaired is whole for everything that refers to it", reclaimRepair},
-		{"reclaim/content that is gone, stands elsewhere or is other content is not repaired", reclaimRepairRefused},
-		{"reclaim/a data key that is rewrapped is so everywhere", reclaimRewrap},
-		{"reclaim/content that moves and is rewrapped is both", reclaimMoveAndRewrap},
-		{"reclaim/a data key that is gone or another is not rewrapped", reclaimRewrapRefused},
-		{"reclaim/garbage has the ID of the change that freed it", reclaimGarbageIDs},
-		{"reclaim/garbage is freed by number, lists are not", reclaimFreeByID},
-		{"reclaim/a list goes in slices", reclaimDropParts},
-		{"reclaim/only a list in the garbage goes", reclaimDropPartsRefused},
+		{"reclaim/a move changes the extents for every reference", reclaimMove},
+		{"reclaim/a move requires existing content, its current extents, and the same lengths", reclaimMoveRefused},
+		{"reclaim/a repair applies to every reference", reclaimRepair},
+		{"reclaim/a repair requires existing content, its current extents, and equal content", reclaimRepairRefused},
+		{"reclaim/a data key is rewrapped for every reference", reclaimRewrap},
+		{"reclaim/content can be moved and rewrapped", reclaimMoveAndRewrap},
+		{"reclaim/a rewrap requires existing content and its current data key", reclaimRewrapRefused},
+		{"reclaim/the ID of garbage is derived from the sequence of the change", reclaimGarbageIDs},
+		{"reclaim/FreeGarbage frees extents, but not lists", reclaimFreeByID},
+		{"reclaim/a list is deleted in slices", reclaimDropParts},
+		{"reclaim/only a list in the garbage can be deleted", reclaimDropPartsRefused},
 	}
 }
 
@@ -66,7 +66,7 @@ func reclaimMove(h *harness) {
 	o := h.put(b, "k")
 	h.ok(h.copyOf(o, b, "l"))
 	id, from := o.Segments[0].Data, o.Segments[0].Info.Extents
-	h.get(b, "k", core.Current) // a cache may hold it
+	h.get(b, "k", core.Current) // so that a cache has it
 	to := h.elsewhere(from)
 	h.ok(&core.MoveData{Data: id, From: from, To: to})
 	for _, key := range []string{"k", "l"} {
@@ -74,11 +74,11 @@ func reclaimMove(h *harness) {
 	}
 	d := h.contentOf(id)
 	require.Equal(h.t, to, d.Extents)
-	require.EqualValues(h.t, 2, d.Refs, "references stay")
+	require.EqualValues(h.t, 2, d.Refs, "a move must not change the reference count")
 	require.Equal(h.t, o.Segments[0].Info.SHA256, d.SHA256)
 	require.Equal(h.t, o.Segments[0].Info.Sums, d.Sums)
 	extents, _ := h.trash()
-	require.Equal(h.t, from, extents, "where it was is garbage")
+	require.Equal(h.t, from, extents, "the old extents must be garbage")
 	h.remove(b, "k")
 	h.remove(b, "l")
 	extents, _ = h.trash()
@@ -110,10 +110,10 @@ func reclaimRepair(h *harness) {
 	h.ok(&core.PutObject{Object: h.object(b, "k", s)})
 	o := h.get(b, "k", core.Current)
 	h.ok(h.copyOf(o, b, "l"))
-	h.get(b, "l", core.Current) // a cache may hold both
+	h.get(b, "l", core.Current) // so that a cache has both
 	h.ok(&core.Unshare{Data: s.Data})
 	from := s.Info.Extents
-	for i := range 2 { // once for content that is marked as damaged, and once for content that is not
+	for i := range 2 { // repair content that is marked as damaged, and then content that is not
 		info := h.repaired(s.Info)
 		h.ok(&core.RepairData{From: from, Info: info})
 		d := h.contentOf(s.Data)
@@ -125,7 +125,7 @@ func reclaimRepair(h *harness) {
 		}
 		extents, _ := h.trash()
 		for _, e := range from {
-			require.Contains(h.t, extents, e, "the damaged copy is garbage")
+			require.Contains(h.t, extents, e, "the damaged copy must be garbage")
 		}
 		require.Equal(h.t, s.Data, h.found(s.Info.ContentKey()))
 		from = info.Extents
@@ -165,7 +165,7 @@ func reclaimRewrap(h *harness) {
 	s := h.content(1500)
 	s.Info.KeyID, s.Info.DataKey = 1, []byte("old")
 	h.ok(&core.PutObject{Object: h.object(b, "k", s)})
-	o := h.get(b, "k", core.Current) // a cache may hold it
+	o := h.get(b, "k", core.Current) // so that a cache has it
 	h.ok(h.copyOf(o, b, "l"))
 	h.get(b, "l", core.Current)
 	for _, c := range []*core.RewrapData{
@@ -274,7 +274,7 @@ func reclaimDropParts(h *harness) {
 		require.Len(h.t, left, want)
 		require.Equal(h.t, parts[5-want].Number, left[0].Number)
 	}
-	require.EqualValues(h.t, 1, h.refs(shared), "what others refer to stays")
+	require.EqualValues(h.t, 1, h.refs(shared), "content with other references must be kept")
 	h.ok(&core.DropParts{Garbage: id, Count: 2})
 	extents, lists := h.trash()
 	require.Empty(h.t, lists)
@@ -292,12 +292,12 @@ func reclaimDropPartsRefused(h *harness) {
 	h.fails(core.NoSuchData, &core.DropParts{Garbage: uint64(o.List), Count: 1})
 	h.remove(b, "m")
 	id := h.entries()[1].ID
-	h.ok(&core.DropParts{Garbage: id}) // none
+	h.ok(&core.DropParts{Garbage: id}) // drops 0 parts
 	require.Len(h.t, h.entries(), 2)
 	h.ok(&core.DropParts{Garbage: id, Count: 100})
 }
 
-// move draws a move of content, one time in five from a wrong location.
+// move draws a move of content, one time in five with wrong current extents.
 func (s *simulation) move() core.Change {
 	c := &core.MoveData{Data: core.DataID(rapid.Uint64Range(1, uint64(s.data)+1).Draw(s.t, "data"))}
 	found, err := s.model.Data(s.ctx, []core.DataID{c.Data})
@@ -321,7 +321,7 @@ func (m *maker) repaired(d *core.DataInfo) *core.DataInfo {
 	return info
 }
 
-// repair draws a repair of content, one time in five with a wrong location.
+// repair draws a repair of content, one time in five with wrong current extents.
 func (s *simulation) repair() core.Change {
 	id := core.DataID(rapid.Uint64Range(1, uint64(s.data)+1).Draw(s.t, "data"))
 	found, err := s.model.Data(s.ctx, []core.DataID{id})
@@ -339,7 +339,7 @@ func (s *simulation) repair() core.Change {
 	return c
 }
 
-// rewrap draws another wrapping of a data key, one time in five with a wrong current one.
+// rewrap draws a RewrapData, one time in five with a wrong current data key.
 func (s *simulation) rewrap() core.Change {
 	c := &core.RewrapData{Data: core.DataID(rapid.Uint64Range(1, uint64(s.data)+1).Draw(s.t, "data")), From: []byte("other")}
 	found, err := s.model.Data(s.ctx, []core.DataID{c.Data})

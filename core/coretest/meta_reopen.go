@@ -8,8 +8,8 @@ import (
 	"orcas/core"
 )
 
-// MetaReopen runs the suite for engines that keep their state: after Close, an open of the same directory returns an
-// engine with the same state. Open is called again only after the engine that it returned has been closed.
+// MetaReopen runs the suite for engines that keep their state: after Close, opening the same directory must return an
+// engine with the same state. Open is called again only after the previous engine has been closed.
 func MetaReopen(t *testing.T, open func(t *testing.T, dir string) core.Meta) {
 	t.Run("an empty store", func(t *testing.T) {
 		dir := t.TempDir()
@@ -18,7 +18,7 @@ func MetaReopen(t *testing.T, open func(t *testing.T, dir string) core.Meta) {
 		require.Equal(t, core.State{NextData: 1}, h.state().State)
 		h.finish()
 	})
-	t.Run("everything is as it was", func(t *testing.T) {
+	t.Run("the state is kept", func(t *testing.T) {
 		dir := t.TempDir()
 		h := newHarness(t, open(t, dir))
 		h.everything()
@@ -36,7 +36,7 @@ func MetaReopen(t *testing.T, open func(t *testing.T, dir string) core.Meta) {
 		require.Greater(t, len(garbage), len(before.Garbage))
 		h.finish()
 	})
-	t.Run("a bucket number is not used again", func(t *testing.T) {
+	t.Run("a bucket ID is not reused", func(t *testing.T) {
 		dir := t.TempDir()
 		h := newHarness(t, open(t, dir))
 		b := h.bucket("b", core.VersioningOff)
@@ -50,7 +50,7 @@ func MetaReopen(t *testing.T, open func(t *testing.T, dir string) core.Meta) {
 		require.NotEqual(t, b.ID, h.bucket("b", core.VersioningOff).ID)
 		h.finish()
 	})
-	t.Run("replay after reopen is skipped", func(t *testing.T) {
+	t.Run("a replay after reopening is skipped", func(t *testing.T) {
 		dir := t.TempDir()
 		h := newHarness(t, open(t, dir))
 		h.everything()
@@ -60,8 +60,8 @@ func MetaReopen(t *testing.T, open func(t *testing.T, dir string) core.Meta) {
 	})
 }
 
-// everything writes something of each kind: buckets in each state, versions, markers, copies, uploads, lists, garbage
-// of both kinds, records, a replay start, a quota, and changes that fail.
+// everything writes rows of every kind: buckets in each state, versions, markers, copies, uploads, lists, garbage of
+// both kinds, records, a replay start and a quota. It also makes changes that fail.
 func (h *harness) everything() {
 	b, v := h.bucket("b", core.VersioningOff), h.bucket("v", core.VersioningEnabled)
 	o := h.put(b, "k")

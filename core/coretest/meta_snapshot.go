@@ -12,7 +12,7 @@ import (
 	"orcas/core/mem"
 )
 
-// Rows returns the snapshot of an engine, with each row encoded.
+// Rows returns the encoded rows of a snapshot of an engine.
 func Rows(ctx context.Context, m core.Snapshotter) ([][]byte, error) {
 	var rows [][]byte
 	err := m.Snapshot(ctx, func(r *core.Row) error {
@@ -22,7 +22,7 @@ func Rows(ctx context.Context, m core.Snapshotter) ([][]byte, error) {
 	return rows, err
 }
 
-// NextOf returns a function that returns the rows, for Restore.
+// NextOf returns a function that returns the rows one after the other, for Restore.
 func NextOf(rows [][]byte) func() (*core.Row, error) {
 	return func() (*core.Row, error) {
 		if len(rows) == 0 {
@@ -34,8 +34,8 @@ func NextOf(rows [][]byte) func() (*core.Row, error) {
 	}
 }
 
-// snapshots compares the snapshot of the engine with its reads: another engine restored from the snapshot must return
-// the same, and so must a new engine of this kind that is restored from a snapshot of the model.
+// snapshots checks the snapshot of the engine. A model that is restored from it must have the same state as the engine,
+// and so must a new engine of the same kind that is restored from a snapshot of that model.
 func (h *harness) snapshots() {
 	own, ok := core.As[core.Snapshotter](h.m)
 	if !ok {
@@ -47,7 +47,7 @@ func (h *harness) snapshots() {
 	h.places(rows)
 	other := mem.NewMeta()
 	require.NoError(h.t, other.Restore(h.ctx, NextOf(rows)))
-	require.Equal(h.t, want, h.read(other), "the engine (expected) and what was made of its snapshot (actual)")
+	require.Equal(h.t, want, h.read(other), "the model restored from the snapshot (actual) differs from the engine (expected)")
 	if h.open == nil {
 		return
 	}
@@ -58,7 +58,7 @@ func (h *harness) snapshots() {
 	defer fresh.Close()
 	restorer, ok := core.As[core.Snapshotter](fresh)
 	require.True(h.t, ok)
-	failed := errors.New("no more")
+	failed := errors.New("cannot read the next row")
 	half := NextOf(rows[:len(rows)/2])
 	require.ErrorIs(h.t, restorer.Restore(h.ctx, func() (*core.Row, error) {
 		if row, err := half(); row != nil || err != nil {
@@ -66,19 +66,19 @@ func (h *harness) snapshots() {
 		}
 		return nil, failed
 	}), failed)
-	require.Equal(h.t, core.State{NextData: 1}, h.read(fresh).State, "after a try that failed")
+	require.Equal(h.t, core.State{NextData: 1}, h.read(fresh).State, "after a failed Restore")
 	require.Empty(h.t, h.read(fresh).Buckets)
 	require.NoError(h.t, restorer.Restore(h.ctx, NextOf(rows)))
-	require.Equal(h.t, want, h.read(fresh), "the engine (expected) and a fresh one (actual)")
+	require.Equal(h.t, want, h.read(fresh), "the restored engine (actual) differs from the original (expected)")
 	h.checkFound(fresh, want)
 	if want.State.Seq > 0 {
-		require.True(h.t, core.Is(restorer.Restore(h.ctx, NextOf(rows)), core.Conflict), "a second time")
+		require.True(h.t, core.Is(restorer.Restore(h.ctx, NextOf(rows)), core.Conflict), "a second Restore must fail")
 	}
 	require.NoError(h.t, restorer.Reset(h.ctx))
-	require.Equal(h.t, core.State{NextData: 1}, h.read(fresh).State, "after a reset")
+	require.Equal(h.t, core.State{NextData: 1}, h.read(fresh).State, "after Reset")
 	require.Empty(h.t, h.read(fresh).Buckets)
 	require.NoError(h.t, restorer.Restore(h.ctx, NextOf(rows)))
-	require.Equal(h.t, want, h.read(fresh), "after a reset")
+	require.Equal(h.t, want, h.read(fresh), "restored after Reset")
 	h.checkFound(fresh, want)
 }
 
@@ -121,25 +121,25 @@ func (h *harness) places(rows [][]byte) {
 	}
 }
 
-// snapshotCases returns the cases about the contents of a snapshot.
+// snapshotCases returns the cases about the rows of a snapshot.
 func snapshotCases() []metaCase {
 	return []metaCase{
 		{"snapshot/of an empty engine", func(*harness) {}},
 		{"snapshot/of everything", func(h *harness) { h.everything() }},
-		{"snapshot/content whose first owner is gone", func(h *harness) {
+		{"snapshot/content whose first version was deleted", func(h *harness) {
 			b := h.bucket("b", core.VersioningEnabled)
 			o := h.put(b, "k")
 			h.ok(h.copyOf(o, b, "a"))
 			h.ok(h.copyOf(o, b, "z"))
 			h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: o.Version(), Modified: h.at()})
 		}},
-		{"snapshot/a list in the garbage, half worked off", func(h *harness) {
+		{"snapshot/a list in the garbage, partly deleted", func(h *harness) {
 			b := h.bucket("b", core.VersioningOff)
 			h.multipart(b, "m", 4)
 			h.remove(b, "m")
 			h.ok(&core.DropParts{Garbage: h.entries()[0].ID, Count: 2})
 		}},
-		{"snapshot/a row that refers to content that never comes", func(h *harness) {
+		{"snapshot/a row that refers to missing content", func(h *harness) {
 			own, ok := core.As[core.Snapshotter](h.m)
 			if !ok || h.open == nil {
 				return

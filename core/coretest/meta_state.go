@@ -14,7 +14,7 @@ import (
 )
 
 // MetaState is the result of all reads of a Meta, normalized for comparison: times are in UTC, empty lists are nil, and
-// reference counts and checksums of content are only in Data (a cached ObjectInfo need not have them).
+// reference counts and checksums of content are only in Data (in a cached ObjectInfo they may be out of date).
 type MetaState struct {
 	State   core.State
 	Buckets []BucketState
@@ -24,7 +24,7 @@ type MetaState struct {
 	Records map[string][]core.Record
 }
 
-// BucketState is a bucket with all of its contents.
+// BucketState is a bucket with its versions and uploads.
 type BucketState struct {
 	Info     core.BucketInfo
 	Versions []core.ObjectInfo // as Object returns them, in the order of ListVersions
@@ -54,7 +54,7 @@ func ReadMeta(ctx context.Context, m core.Meta, kinds ...string) (*MetaState, er
 				return nil, err
 			}
 			if want, got := normalBucket(info), normalBucket(*named); !reflect.DeepEqual(want, got) {
-				return nil, fmt.Errorf("Buckets says %+v, Bucket says %+v", want, got)
+				return nil, fmt.Errorf("Buckets returns %+v, but Bucket returns %+v", want, got)
 			}
 			b, err := readBucket(ctx, m, info)
 			if err == nil {
@@ -96,7 +96,7 @@ func readBucket(ctx context.Context, m core.Meta, info core.BucketInfo) (*Bucket
 			whole, bare := normalObject(o), normalObject(o)
 			stripInfo(bare.Segments)
 			if want := normalObject(listed); !reflect.DeepEqual(want, bare) {
-				return fmt.Errorf("List says %+v, Object says %+v", want, bare)
+				return fmt.Errorf("List returns %+v, but Object returns %+v", want, bare)
 			}
 			if listed.Latest {
 				current, err := m.Object(ctx, info.ID, listed.Key, core.Current)
@@ -104,7 +104,7 @@ func readBucket(ctx context.Context, m core.Meta, info core.BucketInfo) (*Bucket
 					return err
 				}
 				if got := normalObject(current); !reflect.DeepEqual(whole, got) {
-					return fmt.Errorf("the newest version is %+v, Current is %+v", whole, got)
+					return fmt.Errorf("the newest version is %+v, but Object(Current) returns %+v", whole, got)
 				}
 			}
 			b.Versions = append(b.Versions, whole)
@@ -131,7 +131,7 @@ func readBucket(ctx context.Context, m core.Meta, info core.BucketInfo) (*Bucket
 				return err
 			}
 			if got := normalUpload(u); !reflect.DeepEqual(got, listed) {
-				return fmt.Errorf("List says %+v, Upload says %+v", listed, got)
+				return fmt.Errorf("List returns %+v, but Upload returns %+v", listed, got)
 			}
 			b.Uploads = append(b.Uploads, listed)
 		}
@@ -139,14 +139,14 @@ func readBucket(ctx context.Context, m core.Meta, info core.BucketInfo) (*Bucket
 	})
 }
 
-// readUsage returns the usage of a bucket with a quota. For a bucket without one, it checks that Usage fails.
+// readUsage returns the usage of a bucket with a quota. For a bucket without a quota, it checks that Usage fails.
 func readUsage(ctx context.Context, m core.Meta, b *core.BucketInfo) (core.Usage, error) {
 	u, err := m.Usage(ctx, b.ID)
 	if b.Quota.IsZero() && core.Is(err, core.BucketState) {
 		return core.Usage{}, nil
 	}
 	if err == nil && b.Quota.IsZero() {
-		err = fmt.Errorf("the usage of a bucket without a quota is %+v", u)
+		err = fmt.Errorf("bucket %q has no quota, but its usage is %+v: expected BucketState", b.Name, u)
 	}
 	return u, err
 }
@@ -249,8 +249,8 @@ func (s *MetaState) readRecords(ctx context.Context, m core.Meta, kind string) e
 	}
 }
 
-// Comparable returns s without the aspects in which drivers may differ: the distribution of extents over the entries of
-// garbage.
+// Comparable returns s without the aspects in which drivers may differ: how extents are distributed over garbage
+// entries.
 func (s *MetaState) Comparable() *MetaState {
 	c := *s
 	c.Garbage = nil
@@ -271,9 +271,9 @@ func compareExtents(x, y core.Extent) int {
 	return cmp.Or(slices.Compare(x.Block[:], y.Block[:]), cmp.Compare(x.Offset, y.Offset), cmp.Compare(x.Length, y.Length))
 }
 
-// Check fails t if s breaks an invariant: reference counts equal the number of segments that refer to the content; each
-// extent is once in one content or in the garbage; a key has one newest version and at most one null version; tallies
-// equal the contents of their buckets; and listings agree with each other.
+// Check fails t if s violates an invariant: reference counts are equal to the number of segments that refer to the
+// content; each extent belongs to one DataID or to the garbage, and only once; a key has one newest version and at most
+// one null version; tallies are equal to the usage of their buckets; and listings agree with each other.
 func (s *MetaState) Check(t require.TestingT) {
 	refs := map[core.DataID]int64{}
 	count := func(segments []core.Segment) {
@@ -290,7 +290,7 @@ func (s *MetaState) Check(t require.TestingT) {
 			require.LessOrEqual(t, o.Seq, s.State.Seq)
 		}
 		if !b.Info.Quota.IsZero() {
-			require.Equal(t, b.counted(s.Lists), b.Usage, "what bucket %q holds, counted (expected), and its tally (actual)", b.Info.Name)
+			require.Equal(t, b.counted(s.Lists), b.Usage, "the tally of bucket %q (actual) differs from its usage (expected)", b.Info.Name)
 		}
 	}
 	for _, parts := range s.Lists {
@@ -301,7 +301,7 @@ func (s *MetaState) Check(t require.TestingT) {
 	at := map[core.Extent]string{}
 	place := func(extents []core.Extent, where string) {
 		for _, e := range extents {
-			require.Empty(t, at[e], "extent %v is in %s, too", e, where)
+			require.Empty(t, at[e], "extent %v is also in %s", e, where)
 			at[e] = where
 		}
 	}
@@ -312,26 +312,26 @@ func (s *MetaState) Check(t require.TestingT) {
 		require.Less(t, d.ID, s.State.NextData)
 		place(d.Extents, fmt.Sprint("content ", d.ID))
 	}
-	require.Empty(t, refs, "references to content that is not there")
+	require.Empty(t, refs, "references to missing content")
 	lists, last := map[core.UploadID]bool{}, uint64(0)
 	for _, g := range s.Garbage {
-		require.Greater(t, g.ID, last, "garbage is in the order of its IDs")
+		require.Greater(t, g.ID, last, "garbage must be in the order of its IDs")
 		last = g.ID
 		require.True(t, len(g.Extents) > 0 || g.List != 0, "garbage %d is empty", g.ID)
 		place(g.Extents, fmt.Sprint("garbage ", g.ID))
 		if g.List != 0 {
-			require.False(t, lists[g.List], "list %d is garbage twice", g.List)
+			require.False(t, lists[g.List], "list %d has two garbage entries", g.List)
 			lists[g.List] = true
 		}
 	}
 	for _, b := range s.Buckets {
 		for _, o := range b.Versions {
-			require.False(t, lists[o.List], "list %d of %q is garbage", o.List, o.Key)
+			require.False(t, lists[o.List], "list %d is garbage, but %q refers to it", o.List, o.Key)
 		}
 	}
 }
 
-// counted computes the usage of a bucket. Lists includes the lists of its uploads.
+// counted computes the usage of a bucket. Lists must include the lists of its uploads.
 func (b *BucketState) counted(lists map[core.UploadID][]core.PartInfo) (held core.Usage) {
 	for i := range b.Versions {
 		held = held.Plus(core.UsageOf(&b.Versions[i]))
@@ -351,7 +351,7 @@ func (b *BucketState) check(t require.TestingT) {
 		require.Equal(t, b.Info.ID, o.Bucket)
 		first := i == 0 || b.Versions[i-1].Key != o.Key
 		if !first {
-			require.Greater(t, b.Versions[i-1].Seq, o.Seq, "versions of %q are in order", o.Key)
+			require.Greater(t, b.Versions[i-1].Seq, o.Seq, "versions of %q are not in order", o.Key)
 		}
 		if i > 0 {
 			require.LessOrEqual(t, b.Versions[i-1].Key, o.Key)
@@ -366,15 +366,15 @@ func (b *BucketState) check(t require.TestingT) {
 		if o.Null {
 			nulls++
 		}
-		require.LessOrEqual(t, nulls, 1, "null versions of %q", o.Key)
+		require.LessOrEqual(t, nulls, 1, "%q has several null versions", o.Key)
 		if b.Info.Versioning == core.VersioningOff {
-			require.True(t, o.Null && !o.Marker, "%q in a bucket without versions", o.Key)
+			require.True(t, o.Null && !o.Marker, "%q must be a null version, because its bucket has no versioning", o.Key)
 		}
 	}
-	require.Equal(t, current, b.Current, "ListObjects lists what ListVersions calls newest")
+	require.Equal(t, current, b.Current, "ListObjects must list the newest versions of ListVersions")
 	for i := 1; i < len(b.Uploads); i++ {
 		p, u := b.Uploads[i-1], b.Uploads[i]
-		require.Negative(t, cmp.Or(cmp.Compare(p.Key, u.Key), cmp.Compare(p.ID, u.ID)), "uploads are in order")
+		require.Negative(t, cmp.Or(cmp.Compare(p.Key, u.Key), cmp.Compare(p.ID, u.ID)), "uploads are not in order")
 	}
 }
 

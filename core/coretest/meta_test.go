@@ -13,7 +13,7 @@ import (
 	"orcas/core/mem"
 )
 
-// TestChangesRoundTrip checks that the binary form of changes keeps everything that a change can have.
+// TestChangesRoundTrip checks that the binary form of changes keeps all of their fields.
 func TestChangesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var changes []core.Change
@@ -52,7 +52,7 @@ func TestFaultyMeta(t *testing.T) {
 	_, err = m.Apply(ctx, voids(3, 3))
 	require.True(t, core.Is(err, core.NoSpace))
 	require.ErrorIs(t, err, coretest.ErrInjected)
-	require.EqualValues(t, 2, stateSeq(t, m), "not done")
+	require.EqualValues(t, 2, stateSeq(t, m), "the failed Apply took effect")
 	_, err = m.Apply(ctx, voids(3, 3))
 	require.NoError(t, err)
 	require.Equal(t, 3, m.Calls())
@@ -66,10 +66,10 @@ func TestFaultyMeta(t *testing.T) {
 	m.Fail(coretest.Fault{Call: "Apply", Nth: 1, Done: true})
 	_, err = m.Apply(ctx, voids(4, 4))
 	require.True(t, core.Is(err, core.Unavailable))
-	require.EqualValues(t, 4, stateSeq(t, m), "done, yet reported as failed")
+	require.EqualValues(t, 4, stateSeq(t, m), "the failed Apply did not take effect")
 	m.Fail(coretest.Fault{})
 	_, err = m.Apply(ctx, voids(5, 5))
-	require.True(t, core.Is(err, core.Unavailable), "for good")
+	require.True(t, core.Is(err, core.Unavailable), "every later Apply must fail")
 	require.EqualValues(t, 4, stateSeq(t, m))
 }
 
@@ -87,8 +87,8 @@ func TestCountingMeta(t *testing.T) {
 	require.Zero(t, m.Counts())
 }
 
-// TestCheckSees breaks a state in each way that Check has to see.
-func TestCheckSees(t *testing.T) {
+// TestCheckDetects breaks each invariant in turn: Check must detect it.
+func TestCheckDetects(t *testing.T) {
 	extent := func(n int64) core.Extent { return core.Extent{Offset: n, Length: 1} }
 	fresh := func() *coretest.MetaState {
 		info := &core.DataInfo{ID: 1}
@@ -108,7 +108,7 @@ func TestCheckSees(t *testing.T) {
 	for name, breakIt := range map[string]func(s *coretest.MetaState){
 		"references":           func(s *coretest.MetaState) { s.Data[0].Refs = 2 },
 		"no references":        func(s *coretest.MetaState) { s.Data = append(s.Data, core.DataInfo{ID: 2}) },
-		"content is gone":      func(s *coretest.MetaState) { s.Data = nil },
+		"content is missing":   func(s *coretest.MetaState) { s.Data = nil },
 		"not resolved":         func(s *coretest.MetaState) { s.Buckets[0].Versions[0].Segments[0].Info = nil },
 		"live and garbage":     func(s *coretest.MetaState) { s.Garbage[0].Extents[0] = extent(1) },
 		"garbage twice":        func(s *coretest.MetaState) { s.Garbage[0].Extents = append(s.Garbage[0].Extents, extent(2)) },
@@ -132,7 +132,7 @@ func TestCheckSees(t *testing.T) {
 	}
 }
 
-// recorder is a test that only remembers that it failed.
+// recorder is a require.TestingT that only records that the test has failed.
 type recorder struct{ failed bool }
 
 func (r *recorder) Errorf(string, ...any) { r.failed = true }

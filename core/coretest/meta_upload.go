@@ -20,25 +20,25 @@ func (r *reader) parts(id core.UploadID, after, limit int) []core.PartInfo {
 
 func uploadCases() []metaCase {
 	return []metaCase{
-		{"upload/every field comes back", uploadEveryFieldComesBack},
+		{"upload/every field is kept", uploadKeepsEveryField},
 		{"upload/no object until it is complete", uploadShowsNoObject},
 		{"upload/two of one key", uploadTwoOfOneKey},
-		{"part/every field comes back", partEveryFieldComesBack},
-		{"part/without content the segments have no info", partWithoutContent},
+		{"part/every field is kept", partKeepsEveryField},
+		{"part/WithoutContent the segments have no DataInfo", partWithoutContent},
 		{"part/numbers 1 to 10000", partNumberRange},
 		{"part/replaced", partReplaced},
 		{"part/replaced by a copy of itself keeps the content", partReplacedByItsCopy},
-		{"part/of no upload", partWithoutUpload},
+		{"part/of a missing upload", partWithoutUpload},
 		{"part/a copy", partCopy},
-		{"part/more segments than an object holds itself", partManySegments},
+		{"part/more segments than MaxInlineSegments", partManySegments},
 		{"part/paging", partPaging},
-		{"abort/frees the list as a whole", abortLeavesListAsGarbage},
+		{"abort/the list becomes garbage as a whole", abortLeavesListAsGarbage},
 		{"abort/without parts there is no garbage", abortWithoutParts},
-		{"abort/of no upload", abortWithoutUpload},
+		{"abort/of a missing upload", abortWithoutUpload},
 	}
 }
 
-func uploadEveryFieldComesBack(h *harness) {
+func uploadKeepsEveryField(h *harness) {
 	b := h.lockBucket("b")
 	u := core.UploadInfo{ID: 99, Bucket: b.ID, Key: "k", Initiated: h.at(), Owner: "o", Algorithm: checksum.CRC64NVME, Composite: true,
 		Attrs: []core.Attr{{Name: "Content-Type", Value: "x"}}, Tags: []core.Attr{{Name: "a", Value: "b"}},
@@ -69,7 +69,7 @@ func uploadTwoOfOneKey(h *harness) {
 	require.NoError(h.t, err)
 }
 
-func partEveryFieldComesBack(h *harness) {
+func partKeepsEveryField(h *harness) {
 	b := h.bucket("b", core.VersioningOff)
 	id := h.begin(b, "k")
 	c := h.partOf(b, "k", id, 10_000, h.content(1500), h.content(0))
@@ -213,7 +213,7 @@ func abortLeavesListAsGarbage(h *harness) {
 	extents, lists := h.trash()
 	require.Empty(h.t, extents)
 	require.Equal(h.t, []core.UploadID{id}, lists)
-	require.Len(h.t, h.parts(id, 0, 9), 2, "reclaim works the list off")
+	require.Len(h.t, h.parts(id, 0, 9), 2, "the parts must remain until reclaim deletes them")
 	h.fails(core.NoSuchUpload, &core.AbortUpload{Bucket: b.ID, Key: "k", Upload: id})
 }
 
@@ -236,16 +236,16 @@ func abortWithoutUpload(h *harness) {
 func completeCases() []metaCase {
 	return []metaCase{
 		{"complete/the object", completeObject},
-		{"complete/the upload says attributes, tags, lock and owner", completeTakesUploadAttributes},
-		{"complete/parts that are not named are freed", completeDropsUnnamedParts},
+		{"complete/attributes, tags, lock and owner are those of the upload", completeTakesUploadAttributes},
+		{"complete/parts that are not listed are freed", completeDropsOtherParts},
 		{"complete/twice", completeTwice},
 		{"complete/a part was replaced: Conflict", completePartReplaced},
-		{"complete/a part that is not there", completePartMissing},
-		{"complete/malformed", completeMalformed},
-		{"complete/of no upload", completeWithoutUpload},
-		{"complete/preconditions, before the parts are looked at", completePreconditionFirst},
-		{"complete/takes the place of an object", completeReplacesObject},
-		{"complete/versions", completeWithVersions},
+		{"complete/a missing part: InvalidPart", completePartMissing},
+		{"complete/invalid requests", completeMalformed},
+		{"complete/of a missing upload", completeWithoutUpload},
+		{"complete/preconditions are checked before the parts", completePreconditionFirst},
+		{"complete/replaces an object", completeReplacesObject},
+		{"complete/with versioning", completeWithVersions},
 		{"complete/10000 parts", completeManyParts},
 	}
 }
@@ -260,7 +260,7 @@ func completeObject(h *harness) {
 	c.Object.Index = []core.PartIndex{{After: 1, Offset: 50}}
 	r := h.ok(c)
 	require.Equal(h.t, core.Null, r.Version)
-	// The values that were given at the beginning of the upload come from the upload.
+	// Values that were set when the upload began are taken from the upload.
 	want := c.Object
 	want.Seq, want.Null, want.Latest, want.List = r.Seq, true, true, id
 	want.Attrs, want.Tags, want.Lock, want.Owner = u.Attrs, u.Tags, u.Lock, u.Owner
@@ -285,7 +285,7 @@ func completeTakesUploadAttributes(h *harness) {
 	require.Equal(h.t, id, got.List)
 }
 
-func completeDropsUnnamedParts(h *harness) {
+func completeDropsOtherParts(h *harness) {
 	b := h.bucket("b", core.VersioningOff)
 	id := h.begin(b, "k")
 	h.part(b, "k", id, 1)
@@ -380,7 +380,7 @@ func completeReplacesObject(h *harness) {
 	h.put(b, "k")
 	_, lists := h.trash()
 	require.Equal(h.t, []core.UploadID{m.List}, lists)
-	require.Len(h.t, h.parts(m.List, 0, 9), 2, "reclaim works the list off")
+	require.Len(h.t, h.parts(m.List, 0, 9), 2, "the parts must remain until reclaim deletes them")
 	h.multipart(b, "k", 1)
 	h.multipart(b, "k", 1)
 	_, lists = h.trash()

@@ -9,8 +9,8 @@ import (
 	"orcas/core"
 )
 
-// versions formats the versions of a key, the newest first: the sequence relative to base, n for null, d for a delete
-// marker.
+// versions formats the versions of a key, the newest first: the sequence relative to base, followed by n for a null
+// version and d for a delete marker.
 func (r *reader) versions(b *core.BucketInfo, key string, base core.Seq) string {
 	page, err := r.m.List(r.ctx, core.ListQuery{Kind: core.ListVersions, Bucket: b.ID, Prefix: key, Limit: 1000})
 	require.NoError(r.t, err)
@@ -28,8 +28,8 @@ func (r *reader) versions(b *core.BucketInfo, key string, base core.Seq) string 
 	return strings.Join(out, " ")
 }
 
-// script runs a line of steps on key "k" of a new bucket: p put, d delete, N delete the null version, 1..9 delete the
-// version of that step, E enable, S suspend. It returns the versions of the key, with the numbers of their steps.
+// script runs steps on key "k" of a new bucket: p put, d delete, N delete the null version, 1..9 delete the version of
+// that step, E enable and S suspend versioning. It returns the versions of the key, with the numbers of their steps.
 func (h *harness) script(name, steps string) string {
 	b := h.bucket(name, core.VersioningOff)
 	base := h.seq
@@ -67,22 +67,22 @@ func versionCases() []metaCase {
 		{"version/enabled", scripts([2]string{"Ep", "2"}, [2]string{"Epp", "3 2"}, [2]string{"Epd", "3d 2"}, [2]string{"Epdd", "4d 3d 2"},
 			[2]string{"Ed", "2d"}, [2]string{"EpN", "2"}, [2]string{"Epp2", "3"}, [2]string{"Epp3", "2"}, [2]string{"Epd3", "2"}, [2]string{"Epd2", "3d"},
 			[2]string{"Epdp3", "4 2"})},
-		{"version/null from before", scripts([2]string{"pEp", "3 1n"}, [2]string{"pEd", "3d 1n"}, [2]string{"pEpN", "3"}, [2]string{"pEN", ""},
+		{"version/null version from before versioning", scripts([2]string{"pEp", "3 1n"}, [2]string{"pEd", "3d 1n"}, [2]string{"pEpN", "3"}, [2]string{"pEN", ""},
 			[2]string{"pEp3", "1n"}, [2]string{"pEpd4", "3 1n"})},
 		{"version/suspended", scripts([2]string{"Sp", "2n"}, [2]string{"Spp", "3n"}, [2]string{"Sd", "2nd"}, [2]string{"Spd", "3nd"}, [2]string{"Sdd", "3nd"},
 			[2]string{"Sdp", "3n"}, [2]string{"SpN", ""}, [2]string{"SdN", ""})},
 		{"version/suspended over enabled", scripts([2]string{"EpSp", "4n 2"}, [2]string{"EpSpp", "5n 2"}, [2]string{"EpSd", "4nd 2"}, [2]string{"EpSpd", "5nd 2"},
 			[2]string{"EpSpN", "2"}, [2]string{"EpS2", ""}, [2]string{"EpSp2", "4n"}, [2]string{"pEpSp", "5n 3"}, [2]string{"pEpSd", "5nd 3"})},
-		{"version/null in the middle", scripts([2]string{"EpSpEp", "6 4n 2"}, [2]string{"EpSpEpN", "6 2"}, [2]string{"EpSpEpSp", "8n 6 2"},
+		{"version/null version between others", scripts([2]string{"EpSpEp", "6 4n 2"}, [2]string{"EpSpEpN", "6 2"}, [2]string{"EpSpEpSp", "8n 6 2"},
 			[2]string{"EpSdEp", "6 4nd 2"}, [2]string{"EpSdEpSd", "8nd 6 2"}, [2]string{"EpSdEpN", "6 2"})},
-		{"version/the null version has no other name", versionNullByNameOnly},
+		{"version/a null version cannot be named by its sequence", versionNullByNameOnly},
 		{"version/reads", versionReads},
-		{"version/a marker has time and owner", versionMarkerFields},
+		{"version/fields of a delete marker", versionMarkerFields},
 		{"version/results of deletes", versionDeleteResults},
-		{"version/results of suspended deletes", versionSuspendedDeleteResults},
-		{"version/each holds its content", versionEachHasContent},
-		{"version/the null version that is replaced is freed", versionNullIsReplaced},
-		{"version/changed versioning holds within a batch", versionChangeInBatch},
+		{"version/results of deletes with suspended versioning", versionSuspendedDeleteResults},
+		{"version/each version keeps its content", versionEachHasContent},
+		{"version/a replaced null version is freed", versionNullIsReplaced},
+		{"version/a change of the versioning applies within its batch", versionChangeInBatch},
 	}
 }
 
@@ -132,7 +132,7 @@ func versionDeleteResults(h *harness) {
 	r := h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: marker.Version})
 	require.Equal(h.t, marker.Version, r.Version)
 	require.True(h.t, r.Marker)
-	require.True(h.t, h.get(b, "k", core.Current).Latest, "the version below the marker is the newest again")
+	require.True(h.t, h.get(b, "k", core.Current).Latest, "the previous version must be the newest again")
 	r = h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: o.Version()})
 	require.Equal(h.t, o.Version(), r.Version)
 	require.False(h.t, r.Marker)
