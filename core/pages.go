@@ -6,7 +6,7 @@ import (
 )
 
 // EachBucket reads all buckets after a name, in the order of their names. An error ends the sequence. Like EachPart and
-// EachRecord, it reads one page after the other, so the caller may take its time and break off.
+// EachRecord, it reads page by page, so the caller may be slow between two entries, and may stop early.
 func EachBucket(ctx context.Context, meta Meta, after string) iter.Seq2[*BucketInfo, error] {
 	return pages(1000, after, func(after string, limit int) ([]BucketInfo, error) {
 		return meta.Buckets(ctx, "", after, limit)
@@ -20,7 +20,7 @@ func EachPart(ctx context.Context, meta Meta, list UploadID) iter.Seq2[*PartInfo
 	}, func(p *PartInfo) int { return p.Number })
 }
 
-// EachRecord reads all records of a kind, limit at once.
+// EachRecord reads all records of a kind, in pages of limit records.
 func EachRecord(ctx context.Context, meta Meta, kind string, limit int) iter.Seq2[*Record, error] {
 	return pages(limit, "", func(after string, limit int) ([]Record, error) {
 		return meta.Records(ctx, kind, after, limit)

@@ -46,7 +46,7 @@ type Row struct {
 	Record  *Record
 }
 
-// EachData calls fn with each content of the row: that of a row of its own, or those of the segments of a version.
+// EachData calls fn with each DataInfo in the row: Data, or the Infos of the segments of a version.
 func (r *Row) EachData(fn func(*DataInfo)) {
 	if r.Data != nil {
 		fn(r.Data)

@@ -159,7 +159,7 @@ func (k *Key) NewDataKey(keyID uint32, id uint64) (*DataKey, []byte) {
 }
 
 // DataKey unwraps the data key of content. It returns ErrWrongKey if the data key was wrapped with another key or for
-// another content, or is damaged.
+// other content, or is damaged.
 func (k *Key) DataKey(keyID uint32, id uint64, wrapped []byte) (*DataKey, error) {
 	var room [keySize]byte
 	secret, err := k.unwrap(room[:0], keyID, id, wrapped)

@@ -165,7 +165,7 @@ func (c *coder) change(change core.Change) {
 	}
 }
 
-// newChange returns an empty change by its kind; nil for kinds that do not exist.
+// newChange has functions that return an empty change of each kind; they are nil for unknown kinds.
 var newChange = [...]func() core.Change{
 	core.ChangePutBucket:      func() core.Change { return &core.PutBucket{} },
 	core.ChangeDeleteBucket:   func() core.Change { return &core.DeleteBucket{} },

@@ -65,7 +65,7 @@ func (c *coder) done() error {
 
 // uint decodes a number.
 func (c *coder) uint() uint64 {
-	if len(c.b) > 0 && c.b[0] < 0x80 { // by far the most common, and worth the shortcut
+	if len(c.b) > 0 && c.b[0] < 0x80 { // a fast path for the most common case
 		v := c.b[0]
 		c.b = c.b[1:]
 		return uint64(v)
@@ -216,7 +216,7 @@ func list[T any](c *coder, v *[]T, min int) {
 	}
 }
 
-// pointee returns what a pointer refers to; a decoder creates it.
+// pointee returns the value that v points to; a decoder allocates it.
 func pointee[T any](c *coder, v **T) *T {
 	if c.decoding {
 		*v = new(T)

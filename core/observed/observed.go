@@ -78,7 +78,7 @@ func (o Observer) observe(op Op, start time.Time, bytes int, err error) {
 	o(Call{Op: op, Duration: time.Since(start), Err: err, Bytes: int64(bytes)})
 }
 
-// call reports a call without bytes that began at start. A method defers it, with its error.
+// call reports a call that began at start and transfers no bytes. Methods defer it, with a pointer to their error.
 func (o Observer) call(op Op, start time.Time, err *error) { o.observe(op, start, 0, *err) }
 
 // meta wraps a core.Meta and reports its calls.
