@@ -77,7 +77,7 @@ func TestASecondBackupIsCheap(t *testing.T) {
 	s.Set("one more", storetest.Random(77, 5000))
 	third := s.backup(dir)
 	require.Positive(t, third.CopiedBytes)
-	require.Less(t, third.CopiedBytes, int64(8000), "the tail of one block")
+	require.Less(t, third.CopiedBytes, int64(8000), "only the tail of one block may be copied")
 	for _, name := range []string{first.Backup, second.Backup, third.Backup} {
 		requireWhole(t, dir, name)
 	}
@@ -147,7 +147,7 @@ func TestLink(t *testing.T) {
 	o.Link = true
 	report := s.backupWith(o)
 	require.Positive(t, report.SharedBytes)
-	require.Less(t, report.CopiedBytes, int64(1<<20), "the open block")
+	require.Less(t, report.CopiedBytes, int64(1<<20), "only the open block may be copied")
 	state, want := s.State(), maps.Clone(s.Want)
 	links := func() (n int) {
 		for _, path := range blocksIn(t, o.Dir) {
@@ -198,7 +198,7 @@ func TestBackupOfARestoredStore(t *testing.T) {
 	first := s.backup(dir)
 	data, _ := restored(t, dir, "")
 	plain := filepath.Join(t.TempDir(), "data")
-	require.NoError(t, os.MkdirAll(filepath.Join(plain, "lost+found"), 0o700), "a fresh file system")
+	require.NoError(t, os.MkdirAll(filepath.Join(plain, "lost+found"), 0o700)) // as in a new file system
 	_, err := backup.Restore(ctx, backup.RestoreOptions{Dir: dir, DataDir: plain})
 	require.NoError(t, err)
 

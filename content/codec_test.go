@@ -285,11 +285,11 @@ func TestLyingFrames(t *testing.T) {
 			h.Codec = 77
 			return payload
 		},
-		"no codec": func(h *frame.Header, payload []byte) []byte {
+		"marked as uncompressed": func(h *frame.Header, payload []byte) []byte {
 			h.Codec = frame.Plain
 			return payload
 		},
-		"encrypted": func(h *frame.Header, payload []byte) []byte {
+		"marked as encrypted": func(h *frame.Header, payload []byte) []byte {
 			h.KeyID = 1
 			return payload
 		},
@@ -297,7 +297,7 @@ func TestLyingFrames(t *testing.T) {
 			return storetest.Random(1, len(payload))
 		},
 		"truncated": func(h *frame.Header, payload []byte) []byte { return payload[:len(payload)-1] },
-		"another content": func(h *frame.Header, payload []byte) []byte {
+		"other content": func(h *frame.Header, payload []byte) []byte {
 			h.ID++
 			return payload
 		},

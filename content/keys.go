@@ -56,7 +56,7 @@ func (m *masterKeys) records(ctx context.Context) ([]keyRecord, error) {
 }
 
 // CheckKeys compares the master keys with the records of the store. It returns NoKey if a key that content needs is
-// missing, or if the key with that ID is a different one.
+// missing, or if a different key is configured under its ID.
 func (e *Engine) CheckKeys(ctx context.Context) error { return e.master.check(ctx) }
 
 // HasKey reports whether there is a master key, so that content can be encrypted.

@@ -50,8 +50,8 @@ func (c *Content) repair(ctx context.Context, d *core.DataInfo) (err error) {
 }
 
 // repairSmall replaces the copy of d with content that is in memory, and returns the DataInfo of the new copy. It uses
-// no dictionary: the bucket of the upload may be deleted in the meantime, together with its dictionaries. This fails a
-// new object but not a repair, since copies in other buckets may still refer to d.
+// no dictionary: the bucket of the upload may be deleted in the meantime, together with its dictionaries. A new object
+// would then fail, but a repair must succeed, because copies in other buckets may still refer to d.
 func (c *Content) repairSmall(ctx context.Context, d *core.DataInfo) (*core.DataInfo, error) {
 	write := batch.Write{}
 	info := &core.DataInfo{ID: d.ID, Size: c.size}

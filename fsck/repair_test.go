@@ -79,33 +79,33 @@ func TestCheckOfAlteredRows(t *testing.T) {
 		left   []string // kinds of differences after a repair
 		out    int      // number of rows that the repair leaves out
 	}{
-		"unaltered":         {change: one(version, edit(func(*core.Row) {}))},
-		"references":        {change: one(data, edit(func(r *core.Row) { r.Data.Refs = 5 })), kinds: []string{"references"}},
-		"no references":     {change: one(version, hide), kinds: []string{"listing", "unused"}},
-		"no content":        {change: one(data, hide), kinds: []string{"no-content"}, out: 1},
-		"a size":            {change: one(version, edit(func(r *core.Row) { r.Object.Size++ })), kinds: []string{"size"}, left: []string{"size"}},
-		"a segment too far": {change: one(version, edit(func(r *core.Row) { r.Object.Segments[0].From++ })), kinds: []string{"size"}, left: []string{"size"}},
-		"a bucket":          {change: one(func(r *core.Row) bool { return r.Bucket != nil && r.Bucket.Name == "bucket" }, hide), kinds: []string{"bucket"}},
-		"a sequence":        {change: one(version, edit(func(r *core.Row) { r.Object.Seq += 1 << 40 })), kinds: []string{"listing", "number"}},
-		"a content number":  {change: one(func(r *core.Row) bool { return r.State != nil }, edit(func(r *core.Row) { r.State.NextData = 2 })), kinds: []string{"number"}},
-		"a version":         {change: one(func(r *core.Row) bool { return r.Object != nil && r.Object.Marker }, hide), kinds: []string{"listing"}},
-		"an upload":         {change: one(func(r *core.Row) bool { return r.Upload != nil }, hide), kinds: []string{"list", "listing"}, out: 1},
-		"a part":            {change: one(func(r *core.Row) bool { return r.Part != nil && r.Part.Number == 2 }, hide), kinds: []string{"size", "unused"}, left: []string{"size"}},
-		"not the newest":    {change: one(version, edit(func(r *core.Row) { r.Object.Latest = !r.Object.Latest })), kinds: []string{"latest", "listing"}},
+		"unaltered":                    {change: one(version, edit(func(*core.Row) {}))},
+		"references":                   {change: one(data, edit(func(r *core.Row) { r.Data.Refs = 5 })), kinds: []string{"references"}},
+		"no references":                {change: one(version, hide), kinds: []string{"listing", "unused"}},
+		"no content":                   {change: one(data, hide), kinds: []string{"no-content"}, out: 1},
+		"a size":                       {change: one(version, edit(func(r *core.Row) { r.Object.Size++ })), kinds: []string{"size"}, left: []string{"size"}},
+		"a segment beyond its content": {change: one(version, edit(func(r *core.Row) { r.Object.Segments[0].From++ })), kinds: []string{"size"}, left: []string{"size"}},
+		"a bucket":                     {change: one(func(r *core.Row) bool { return r.Bucket != nil && r.Bucket.Name == "bucket" }, hide), kinds: []string{"bucket"}},
+		"a sequence":                   {change: one(version, edit(func(r *core.Row) { r.Object.Seq += 1 << 40 })), kinds: []string{"listing", "number"}},
+		"a DataID":                     {change: one(func(r *core.Row) bool { return r.State != nil }, edit(func(r *core.Row) { r.State.NextData = 2 })), kinds: []string{"number"}},
+		"a version":                    {change: one(func(r *core.Row) bool { return r.Object != nil && r.Object.Marker }, hide), kinds: []string{"listing"}},
+		"an upload":                    {change: one(func(r *core.Row) bool { return r.Upload != nil }, hide), kinds: []string{"list", "listing"}, out: 1},
+		"a part":                       {change: one(func(r *core.Row) bool { return r.Part != nil && r.Part.Number == 2 }, hide), kinds: []string{"size", "unused"}, left: []string{"size"}},
+		"not the newest":               {change: one(version, edit(func(r *core.Row) { r.Object.Latest = !r.Object.Latest })), kinds: []string{"latest", "listing"}},
 		"a list in use": {change: one(func(r *core.Row) bool { return r.Object != nil && r.Object.List != 0 }, func(r *core.Row) []*core.Row {
 			return []*core.Row{r, {Garbage: &core.Garbage{ID: 1, List: r.Object.List}}}
 		}), kinds: []string{"list"}, out: 1},
 		"an extent in garbage": {change: one(data, func(r *core.Row) []*core.Row {
 			return []*core.Row{r, {Garbage: &core.Garbage{ID: 1, Extents: r.Data.Extents}}}
 		}), kinds: []string{"overlap"}, left: []string{"overlap"}},
-		"an extent elsewhere": {change: one(data, edit(func(r *core.Row) { r.Data.Extents[0].Offset += 8 })), left: []string{"content"}},
-		"an extent too long":  {change: one(data, edit(func(r *core.Row) { r.Data.Extents[0].Length += 8 })), kinds: []string{"extent"}, left: []string{"content", "extent"}},
-		"all in one place":    {change: twoInOnePlace, kinds: []string{"extent", "overlap"}, left: []string{"content", "extent", "overlap"}},
-		"two null versions":   {change: one(func(r *core.Row) bool { return r.Object != nil && r.Object.Key == "k4" && !r.Object.Null }, edit(func(r *core.Row) { r.Object.Null = true })), kinds: []string{"null"}, out: 1},
+		"an extent elsewhere":        {change: one(data, edit(func(r *core.Row) { r.Data.Extents[0].Offset += 8 })), left: []string{"content"}},
+		"an extent that is too long": {change: one(data, edit(func(r *core.Row) { r.Data.Extents[0].Length += 8 })), kinds: []string{"extent"}, left: []string{"content", "extent"}},
+		"two extents in one place":   {change: twoInOnePlace, kinds: []string{"extent", "overlap"}, left: []string{"content", "extent", "overlap"}},
+		"two null versions":          {change: one(func(r *core.Row) bool { return r.Object != nil && r.Object.Key == "k4" && !r.Object.Null }, edit(func(r *core.Row) { r.Object.Null = true })), kinds: []string{"null"}, out: 1},
 	}
 	if storetest.Compression() > core.CompressionOff { // the expected length of extents is known only for plain content
-		delete(cases, "an extent too long")
-		delete(cases, "all in one place")
+		delete(cases, "an extent that is too long")
+		delete(cases, "two extents in one place")
 	}
 	store := storetest.Open(t, storetest.Options{})
 	store.Versioned("versioned")

@@ -176,7 +176,7 @@ func TestUnreadableRules(t *testing.T) {
 			s.put(s.bucket(name, core.VersioningOff, expire), "key", 9)
 		}
 		b := s.bucket("b", core.VersioningOff, expire)
-		b.Attrs[0].Value = strings.Replace(b.Attrs[0].Value, `"id"`, `"unless":"it is full moon","id"`, 1)
+		b.Attrs[0].Value = strings.Replace(b.Attrs[0].Value, `"id"`, `"unknown":"condition","id"`, 1)
 		s.do(&core.PutBucket{Info: *b})
 		_, err := lifecycle.Of(b)
 		require.True(t, core.Is(err, core.Unsupported), err)

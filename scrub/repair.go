@@ -14,7 +14,7 @@ import (
 	"orcas/internal/mutant"
 )
 
-// inspect finds the damaged content in the suspect blocks, and repairs what it can.
+// inspect finds the damaged content in the suspect blocks, and repairs it if possible.
 func (s *Scrubber) inspect(ctx context.Context) error {
 	s.inspected = s.o.Now()
 	if len(s.suspects) == 0 {

@@ -102,7 +102,7 @@ const maxDamages = 1000
 //
 // A block may end in bytes that are not a frame, because a crash or a failed batch cut it off. To decide whether those
 // bytes, or any other stretch without valid frames, are damage, the scrub looks up in the metadata which content should
-// be there, and reads it again. Only if this also fails, it reports damage.
+// be there, and reads it again. It reports damage only if this fails too.
 type Scrubber struct {
 	o   Options
 	log *slog.Logger

@@ -180,7 +180,7 @@ func TestOfRecordsAndSnapshots(t *testing.T) {
 	require.Len(t, list, 1)
 	store.Flip(list[0].Block, frame.BlockHeaderSize+20)
 	require.Empty(t, store.Pass().Damaged)
-	require.Equal(t, 2, store.snapshots, "a snapshot without an end")
+	require.Equal(t, 2, store.snapshots, "a snapshot with a damaged beginning must be replaced")
 	store.Set("a", storetest.Filler(1, 100))
 	d := store.Data("a")
 	store.Set("b", storetest.Filler(1, 100))
@@ -214,7 +214,7 @@ func TestResumes(t *testing.T) {
 	require.Less(t, len(records), 10)
 	counting = &countedBlocks{Blocks: store.Blocks, after: 1 << 30}
 	require.NoError(t, store.NewScrubber(scrub.Options{Blocks: counting}).Pass(ctx))
-	require.GreaterOrEqual(t, len(counting.opened), 300, "a new pass reads everything")
+	require.GreaterOrEqual(t, len(counting.opened), 300, "a new pass must read every block")
 	old := counting.opened[:40] // blocks that the interrupted pass had not reached were verified last
 	for _, id := range old {
 		require.Less(t, id.Number(), uint32(290))

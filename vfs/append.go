@@ -136,8 +136,8 @@ func (f *FS) merge(ctx context.Context, into *content.Content, r *AppendRequest,
 	return err
 }
 
-// appendedETag returns the new ETag of an object to which content was appended, from its old ETag and the MD5 of the
-// content. Like that of a multipart upload, it is a hash of the hashes of both, with the number of pieces.
+// appendedETag computes the new ETag of an object to which content was appended, from its old ETag and the MD5 of the
+// content. Like the ETag of a multipart object, it is a hash of the two hashes, followed by the number of pieces.
 func appendedETag(old string, sum []byte) (string, error) {
 	const op = "vfs.Append"
 	before, count, several := strings.Cut(old, "-")

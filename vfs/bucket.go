@@ -8,8 +8,8 @@ import (
 	"orcas/core"
 )
 
-// CreateBucket creates a bucket with the name and the properties of info. It returns BucketExists if the name is
-// taken, and InvalidArgument if the quota is negative.
+// CreateBucket creates a bucket with the name and the properties of info. It returns BucketExists if the name is in
+// use, and InvalidArgument if the quota is negative.
 func (f *FS) CreateBucket(ctx context.Context, info core.BucketInfo) (*core.BucketInfo, error) {
 	info.ID, info.Created = 0, f.time()
 	if err := info.Quota.Check(); err != nil {
@@ -28,8 +28,8 @@ func (f *FS) Bucket(ctx context.Context, name string) (*core.BucketInfo, error) 
 	return f.meta.Bucket(ctx, name)
 }
 
-// Buckets returns up to limit buckets whose names begin with prefix and come after after, in order, and reports
-// whether there are more.
+// Buckets returns up to limit buckets whose names begin with prefix and sort after the name after, in order, and
+// reports whether there are more.
 func (f *FS) Buckets(ctx context.Context, prefix, after string, limit int) ([]core.BucketInfo, bool, error) {
 	list, err := f.meta.Buckets(ctx, prefix, after, limit+1)
 	if err != nil || len(list) <= limit {
