@@ -58,8 +58,7 @@ type Source interface {
 
 // Options configure Check. The zero value is ready to use.
 type Options struct {
-	Content        bool  // read and verify every frame of live content
-	BytesPerSecond int64 // maximum rate of reading content; 0 means no limit
+	Content bool // read and verify every frame of live content
 	// Waiting is the number of changes in the blocks that the next start will apply. If it is not 0, the metadata does
 	// not know about the blocks from State.ReplayFrom on, and those changes may have released the content of a missing
 	// block.

@@ -12,14 +12,13 @@ func (c *check) readContents() error {
 	if !c.o.Content {
 		return nil
 	}
-	p := verify.NewPacer(c.o.BytesPerSecond)
 	ids := make([]core.DataID, 0, dataTogether)
 	for i := range c.extents {
 		if c.extents[i].first {
 			ids = append(ids, core.DataID(c.extents[i].owner))
 		}
 		if len(ids) == dataTogether || i == len(c.extents)-1 {
-			if err := c.readSome(ids, p); err != nil {
+			if err := c.readSome(ids); err != nil {
 				return err
 			}
 			ids = ids[:0]
@@ -28,7 +27,7 @@ func (c *check) readContents() error {
 	return c.readSnapshots()
 }
 
-func (c *check) readSome(ids []core.DataID, p *verify.Pacer) error {
+func (c *check) readSome(ids []core.DataID) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -41,7 +40,7 @@ func (c *check) readSome(ids []core.DataID, p *verify.Pacer) error {
 		now, err := verify.Live(c.ctx, c.meta, c.blocks, d, func(n int) error {
 			c.report.BytesRead += int64(n)
 			c.o.Progress("content", c.report.BytesRead, c.report.LiveBytes)
-			return p.Wait(c.ctx, n)
+			return nil
 		})
 		switch {
 		case err == nil, core.Is(err, core.NoSuchData): // missing blocks have already been reported

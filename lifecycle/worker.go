@@ -13,17 +13,10 @@ import (
 	"orcas/lease"
 )
 
-// Writer makes changes durable. The batch writer of the process implements it.
-type Writer interface {
-	// DoAll makes the changes durable and returns the results and errors in the order of writes. A change that fails
-	// its check has an error.
-	DoAll(ctx context.Context, writes []batch.Write) ([]core.Result, []error)
-}
-
 // Options configure a Worker. Meta and Writer are required; for all other fields, the zero value selects the default.
 type Options struct {
 	Meta      core.Meta
-	Writer    Writer
+	Writer    batch.Doer
 	Day       time.Duration // length of a day; default 24 h
 	Every     time.Duration // interval from the end of a background pass to the next one; default 1 h
 	UploadAge time.Duration // age at which uploads in progress are aborted, in every bucket; 0 means never

@@ -213,7 +213,7 @@ func (r *round) packed() error {
 		share = fullShare
 	}
 	seen := maps.Clone(r.bad)
-	consider := func(id core.BlockID, size int64, dead float64) {
+	consider := func(id core.BlockID, dead float64) {
 		if _, done := r.ledger.empty[id]; !done && !seen[id] && id.Before(r.replayFrom) && dead >= share {
 			seen[id] = true
 			list = append(list, candidate{id, dead})
@@ -222,11 +222,11 @@ func (r *round) packed() error {
 	now := r.o.Now()
 	for id, a := range r.ledger.blocks {
 		if a.kind == core.Packed && !a.gone && (!a.isDying(now) || r.report.Full) {
-			consider(id, a.size, float64(a.dead)/float64(max(a.size, 1)))
+			consider(id, float64(a.dead)/float64(max(a.size, 1)))
 		}
 	}
 	for id, size := range r.snaps.packed { // found by the last mark
-		consider(id, size, 1-float64(r.marked[id])/float64(max(size, 1)))
+		consider(id, 1-float64(r.marked[id])/float64(max(size, 1)))
 	}
 	slices.SortFunc(list, func(a, b candidate) int { // blocks with nothing to copy come first
 		return cmp.Or(cmp.Compare(b.dead, a.dead), a.id.Compare(b.id))

@@ -55,7 +55,6 @@ var (
 )
 
 const (
-	magic        = Magic
 	version      = 1
 	flagLast     = 1
 	blockMagic   = "ORCASBLK"
@@ -111,7 +110,7 @@ func PutHeader(dst []byte, h *Header) {
 		panic(fmt.Sprintf("frame: %d plain bytes in a payload of %d bytes: too large", h.Plain, h.Stored))
 	}
 	b := dst[:HeaderSize]
-	copy(b, magic)
+	copy(b, Magic)
 	b[4], b[5], b[6], b[7] = version, byte(h.Type), h.Codec, 0
 	if h.Last {
 		b[7] = flagLast
@@ -131,7 +130,7 @@ func PutHeader(dst []byte, h *Header) {
 // begins there that was written at this position (for example, at the end of the written part of a block), ErrDamaged
 // if the header of a frame is damaged, and ErrVersion if the header is intact but has a newer format.
 func Decode(b []byte, block [16]byte, offset int64) (Header, error) {
-	if len(b) < HeaderSize || string(b[:4]) != magic {
+	if len(b) < HeaderSize || string(b[:4]) != Magic {
 		return Header{}, ErrNotFrame
 	}
 	if xxh3.Hash(b[:72]) != binary.BigEndian.Uint64(b[72:]) {

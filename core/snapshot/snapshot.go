@@ -40,10 +40,9 @@ type Info struct {
 // a version with 2 KiB of headers takes 3 KiB, and a list of 1,000 extents 30 KiB.
 const maxRow = 64 << 20
 
-// WriteOptions configure Write. Each function may be nil.
+// WriteOptions configure Write.
 type WriteOptions struct {
-	Pace   func(n int64) error             // called after each frame with the number of bytes written; may wait
-	Before func(ctx context.Context) error // called before the snapshot is made durable; must make all changes in the snapshot durable
+	Before func(ctx context.Context) error // called before the snapshot is made durable, if not nil; must make all changes in the snapshot durable
 }
 
 // Write writes a snapshot of meta to a new block, which is durable when Write returns.
@@ -53,7 +52,7 @@ func Write(ctx context.Context, meta core.Snapshotter, blocks core.Blocks, o Wri
 	if err != nil {
 		return nil, core.E(op, core.Internal, err)
 	}
-	w := &writer{w: bw, pace: o.Pace, info: Info{Block: bw.Block()}}
+	w := &writer{w: bw, info: Info{Block: bw.Block()}}
 	err = w.write(ctx, meta)
 	if err == nil && o.Before != nil {
 		err = o.Before(ctx)
@@ -72,7 +71,6 @@ func Write(ctx context.Context, meta core.Snapshotter, blocks core.Blocks, o Wri
 type writer struct {
 	w     core.BlockWriter
 	zip   *zstd.Encoder
-	pace  func(n int64) error
 	info  Info
 	plain []byte // part of the stream that is not in a frame yet
 	row   []byte
@@ -120,13 +118,8 @@ func (w *writer) frame(plain []byte, last bool) error {
 	}
 	frame.Encode(w.raw, &h, w.raw[frame.HeaderSize:])
 	w.index++
-	if _, err := w.w.Write(w.raw); err != nil {
-		return err
-	}
-	if w.pace == nil {
-		return nil
-	}
-	return w.pace(int64(len(w.raw)))
+	_, err := w.w.Write(w.raw)
+	return err
 }
 
 // List returns the snapshots in blocks, newest first. It reads only their first frames; Read checks whether a snapshot

@@ -86,22 +86,22 @@ func (s *Signer) sign(r *http.Request, payloadHash string, t time.Time) (now *st
 
 // signedHeaders returns the names of the headers of r to sign, joined by ";": host, X-Amz-* and, if content is set,
 // Content-Type and Content-MD5.
-func (c *scratch) signedHeaders(r *http.Request, content bool) string {
-	c.text, c.pairs = append(c.text[:0], "host"...), append(c.pairs[:0], pair{0, 4, 4})
+func (s *scratch) signedHeaders(r *http.Request, content bool) string {
+	s.text, s.pairs = append(s.text[:0], "host"...), append(s.pairs[:0], pair{0, 4, 4})
 	for key := range r.Header {
 		if isAmz(key) || content && (key == "Content-Type" || key == "Content-Md5") {
-			c.lowerKey(key)
+			s.lowerKey(key)
 		}
 	}
-	c.sortPairs()
-	b := c.buf[:0]
-	for i, p := range c.pairs {
+	s.sortPairs()
+	b := s.buf[:0]
+	for i, p := range s.pairs {
 		if i > 0 {
 			b = append(b, ';')
 		}
-		b = append(b, c.name(p)...)
+		b = append(b, s.name(p)...)
 	}
-	c.buf = b
+	s.buf = b
 	return string(b)
 }
 

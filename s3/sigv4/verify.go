@@ -147,7 +147,7 @@ func (v *Verifier) anonymous(r *http.Request) (*Auth, error) {
 // verify verifies the claim c of the request r. All parts of c must be present.
 func (v *Verifier) verify(r *http.Request, path string, s *scratch, c *claim) (*Auth, error) {
 	a := &Auth{AccessKey: c.accessKey, Presigned: c.presigned, Region: c.region, scope: c.scope, date: c.date, decoders: &v.decoders}
-	if err := v.checkTime(a, r.Header, c); err != nil {
+	if err := v.checkTime(a, c); err != nil {
 		return nil, err
 	}
 	if c.region != v.Region && !v.AnyRegion {
@@ -353,7 +353,7 @@ func errVersion2() *Error {
 }
 
 // checkTime parses the time of signing, and compares it with the scope and the clock.
-func (v *Verifier) checkTime(a *Auth, h http.Header, c *claim) error {
+func (v *Verifier) checkTime(a *Auth, c *claim) error {
 	t, err := time.Parse(timeLayout, c.date)
 	if err == nil && len(c.date) != len(timeLayout) {
 		return newError(AccessDenied, "AWS authentication requires a date in whole seconds")
