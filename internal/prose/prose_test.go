@@ -49,6 +49,10 @@ var banned = []struct{ word, phrase, instead string }{
 	{"of it", `\b(came|comes|come) of it\b`, "the result"},
 	{"may everything", `\bmay everything\b`, "may do everything"},
 	{"as it goes", `\bas fast as it goes\b`, "as fast as possible"},
+	{"there", `\bwhat (there (is|was)|is there)\b`, "name it: the existing content, the remaining files"},
+	{"taken", `\bplaces? (is|are) taken\b`, "is already in use"},
+	{"twice", `\bcom(e|es|ing) twice\b`, "is used twice, already exists"},
+	{"content", `\b(a|one|each|every|another) content (that|which|is|was|has|of)\b`, "content, a piece of content"},
 }
 
 // skippedDirs contain no text that was written for this project. generated are files written by programs whose own
@@ -108,7 +112,8 @@ func TestCheckFindsEachPhrase(t *testing.T) {
 		"It is not to be had.": 1, "the way of a batch": 1, "the version in whose place it comes": 1, "that which is new": 1,
 		"if it is not there, one is made where it is missing": 1, "none where there is none": 1, "`mended` counts contents": 0, "what came of it": 1, "the room of what was deleted": 1,
 		strings.Repeat("long ", 30): 1, "| " + strings.Repeat("long ", 30): 0, "no such thing": 1,
-		"the owner may everything": 1, "as fast as it goes": 1,
+		"the owner may everything": 1, "as fast as it goes": 1, "It keeps what is there.": 1, "It restores what there was.": 1,
+		"Its places are taken.": 1, "An ID that comes twice.": 1, "a content that is stored": 1, "one content type that": 0,
 	} {
 		require.Len(t, check(".md", []byte(text+"\n")), want, text)
 	}
