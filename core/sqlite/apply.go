@@ -183,7 +183,7 @@ func (w *writer) applyAll(changes []core.Change, results []core.Result) error {
 			return fmt.Errorf("change %d (%T): %w", seq, c, err)
 		}
 	}
-	if err := w.index.flushRun(); err != nil {
+	if err := w.index.work(); err != nil {
 		return err
 	}
 	if err := w.tallies.write(); err != nil {

@@ -111,21 +111,19 @@ func (f *feeder) fill(from, to int) {
 func BenchmarkApply(b *testing.B) {
 	for _, batch := range []int{1, 30, 300} {
 		for _, kind := range []string{"new", "versioned", "overwrite", "delete", "ordered"} {
-			b.Run(fmt.Sprintf("%s/%d", kind, batch), func(b *testing.B) { benchmarkApply(b, kind, batch, false, 0) })
+			b.Run(fmt.Sprintf("%s/%d", kind, batch), func(b *testing.B) { benchmarkApply(b, kind, batch, false) })
 		}
 	}
 }
 
-// BenchmarkApplyShared measures the cost of finding content by its hash: without hashes (off), with pairs that are
-// written in runs, and with pairs that are written one by one at random positions (rows). It also measures a new key of
-// shared content (hit).
+// BenchmarkApplyShared measures the cost of finding content by its hash: without hashes (off), and with pairs that are
+// written in runs. It also measures a new key of shared content (hit).
 func BenchmarkApplyShared(b *testing.B) {
 	for _, kind := range []string{"new", "overwrite"} {
-		b.Run(kind+"/off", func(b *testing.B) { benchmarkApply(b, kind, 30, false, 0) })
-		b.Run(kind+"/runs", func(b *testing.B) { benchmarkApply(b, kind, 30, true, 0) })
-		b.Run(kind+"/rows", func(b *testing.B) { benchmarkApply(b, kind, 30, true, 1) })
+		b.Run(kind+"/off", func(b *testing.B) { benchmarkApply(b, kind, 30, false) })
+		b.Run(kind+"/runs", func(b *testing.B) { benchmarkApply(b, kind, 30, true) })
 	}
-	b.Run("hit", func(b *testing.B) { benchmarkApply(b, "hit", 30, true, 0) })
+	b.Run("hit", func(b *testing.B) { benchmarkApply(b, "hit", 30, true) })
 }
 
 // BenchmarkShareOld measures a new key that shares old content, including the lookup that finds the content, and
@@ -172,13 +170,13 @@ func BenchmarkShareOld(b *testing.B) {
 }
 
 // benchmarkApply measures one change of a batch. New keys are at random positions among the existing ones.
-func benchmarkApply(b *testing.B, kind string, batch int, shared bool, runLength int) {
+func benchmarkApply(b *testing.B, kind string, batch int, shared bool) {
 	const space = 1 << 20
 	versioning := core.VersioningOff
 	if kind == "versioned" { // like new, in a bucket with versioning
 		kind, versioning = "new", core.VersioningEnabled
 	}
-	f := feed(b, openAt(b, b.TempDir(), Options{runLength: runLength}), versioning)
+	f := feed(b, openAt(b, b.TempDir(), Options{}), versioning)
 	f.shared = shared
 	existing := scale(b, 100_000)
 	if kind == "delete" {
@@ -315,4 +313,81 @@ func BenchmarkCount(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed())/float64(b.N*n), "ns/object")
+}
+
+// BenchmarkHashIndex measures a pair of new content beside many pairs, in transactions of 30, with all merges that follow
+// from it. Pages are those that are written to the log.
+func BenchmarkHashIndex(b *testing.B) {
+	for _, present := range []int{100_000, 1_000_000, 5_000_000} {
+		b.Run(fmt.Sprint(present), func(b *testing.B) {
+			m := openAt(b, b.TempDir(), Options{CheckpointBytes: 1 << 40, Idle: time.Hour})
+			m.filling.Wait()
+			buildIndex(b, m, present)
+			next := core.DataID(present + 1)
+			frames := func() int64 {
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				l, err := m.w.c.checkpoint("NOOP")
+				require.NoError(b, err)
+				return l.frames
+			}
+			require.NoError(b, m.Checkpoint(context.Background()))
+			b.ReportAllocs()
+			most := 0 // statements of a transaction, beside its beginning and its end
+			b.ResetTimer()
+			start, written := cpuTime(), frames()
+			for to := next + core.DataID(b.N); next < to; next += 30 {
+				before := m.w.c.ran
+				indexed(b, m, next+30, func(x *hashIndex) {
+					for i := range core.DataID(30) {
+						if err := x.add(indexInfo(next + i)); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
+				most = max(most, m.w.c.ran-before-2)
+			}
+			b.ReportMetric(float64(cpuTime()-start)/float64(b.N), "cpu-ns/pair")
+			b.ReportMetric(float64(frames()-written)/float64(b.N), "pages/pair")
+			b.ReportMetric(float64(most), "most-statements")
+		})
+	}
+}
+
+// buildIndex gives the index pairs of content with the IDs 1 to n.
+func buildIndex(b *testing.B, m *Meta, n int) {
+	indexed(b, m, core.DataID(n+1), func(x *hashIndex) {
+		for id := range core.DataID(n) {
+			d := indexInfo(id + 1)
+			x.bulk = append(x.bulk, hashPair{hash: d.Hash(), data: d.ID})
+			x.filter.add(d.Hash())
+		}
+		require.NoError(b, x.restored(core.DataID(n+1)))
+	})
+}
+
+// BenchmarkFindMiss measures a lookup of new content that the filter does not rule out, with the runs that a million
+// pairs leave.
+func BenchmarkFindMiss(b *testing.B) {
+	m := openAt(b, b.TempDir(), Options{})
+	m.filling.Wait()
+	for next, to := core.DataID(1), core.DataID(scale(b, 1_000_000)); next < to; next += 1000 {
+		indexed(b, m, next+1000, func(x *hashIndex) {
+			for i := range core.DataID(1000) {
+				require.NoError(b, x.add(indexInfo(next+i)))
+			}
+		})
+	}
+	m.w.index.filter.full.Store(false)
+	random := rand.New(rand.NewPCG(3, 4))
+	b.ReportAllocs()
+	start := cpuTime()
+	for b.Loop() {
+		k := indexInfo(core.DataID(random.Uint64())).ContentKey()
+		if _, err := m.FindData(context.Background(), k); !core.Is(err, core.NoSuchData) {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(cpuTime()-start)/float64(b.N), "cpu-ns/op")
+	b.ReportMetric(float64(len(m.w.index.runs.list)), "runs")
 }

@@ -183,9 +183,7 @@ func (t *contents) decRef(segments []core.Segment, v *version) error {
 		}
 		t.shared.forget(id)
 		t.freed = append(t.freed, info.Extents...)
-		if err := t.index.remove(info); err != nil {
-			return err
-		}
+		t.index.remove(info)
 	}
 	return nil
 }

@@ -6,11 +6,12 @@ import (
 	"sync/atomic"
 )
 
-// filter is a set of hashes with false positives (one in fifty) and no false negatives. It is a list of Bloom filters,
-// each four times as large as the one before. So it grows with the number of hashes, up to about 43 MB for 34 million.
-// With more hashes the rate of false positives rises, which only costs lookups. Hashes are never deleted.
+// filter is a set of hashes with false positives (one in two hundred) and no false negatives. It is a list of Bloom
+// filters, each four times as large as the one before. So it grows with the number of hashes, up to about 43 MB for 22
+// million. With more hashes the rate of false positives rises, which only costs lookups, each of which searches all runs
+// of the hash index. Hashes are never deleted.
 type filter struct {
-	full   atomic.Bool // every hash of the table has been added: a hash that is not in the filter does not exist
+	full   atomic.Bool // every hash of the runs has been added: a hash that is not in the filter does not exist
 	blooms atomic.Pointer[[]*bloom]
 	mu     sync.Mutex // held by add
 }
@@ -25,7 +26,7 @@ const (
 	bloomBlocks     = 2 << 10 // the number of blocks of the first bloom: 128 KiB
 	bloomGrowth     = 4
 	maxBlooms       = 5
-	hashesPerBlock  = 48 // a block has 512 bits
+	hashesPerBlock  = 32 // a block has 512 bits
 	bitsPerHash     = 6
 	bitsInBlockBits = 9 // the number of hash bits that select a bit of a block
 )

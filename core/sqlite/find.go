@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
-	"math"
 
 	"orcas/core"
 )
@@ -16,34 +15,19 @@ func (m *Meta) FindData(ctx context.Context, k core.ContentKey) (*core.DataInfo,
 	if k.Scope == 0 || !x.filter.mayHave(hash) {
 		return nil, errNoData
 	}
-	buffered := x.buffered(hash)
+	var room [4]core.DataID
+	buffered := x.buffered(hash, room[:0])
 	var found *core.DataInfo
 	err := m.read(ctx, op, func(c *conn) error {
 		for _, id := range buffered {
-			if id != 0 && !isWhole(found) {
-				if err := c.fitting(id, &k, &found); err != nil {
-					return err
-				}
-			}
-		}
-		if isWhole(found) {
-			return nil
-		}
-		r, err := c.query(selectFinds, column(hash))
-		if err != nil {
-			return err
-		}
-		defer r.close()
-		for !isWhole(found) {
-			ok, err := r.next()
-			if err != nil || !ok {
-				return err
-			}
-			if err := c.fitting(core.DataID(integer(r.cols[0])), &k, &found); err != nil {
+			if err := c.fitting(id, &k, &found); err != nil || isWhole(found) {
 				return err
 			}
 		}
-		return nil
+		return c.eachHashed(hash, room[:0], func(id core.DataID) (goOn bool, err error) {
+			err = c.fitting(id, &k, &found)
+			return !isWhole(found), err
+		})
 	})
 	switch {
 	case err == nil && found == nil:
@@ -70,29 +54,72 @@ func (c *conn) fitting(id core.DataID, k *core.ContentKey, found **core.DataInfo
 	return err
 }
 
-// fillFilter reads the table finds into the filter and the guesses. It reads it in pages, because a long transaction
-// would keep the log from restarting.
+// eachHashed calls fn with the content that the runs have for a hash, until fn returns false or an error. It needs room
+// for a few IDs. The open cursor keeps the snapshot, so no pair is missed when it moves from one run to another.
+func (c *conn) eachHashed(hash uint64, room []core.DataID, fn func(id core.DataID) (goOn bool, err error)) error {
+	r, err := c.query(selectHash, hashPrefix(hash), int64(maxPage), int64(pageBits))
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	for {
+		ok, err := r.next()
+		if err != nil || !ok {
+			return err
+		}
+		for page, column := integer(r.cols[0]), bytes(r.cols[1]); column != nil; {
+			p, err := openPage(page, column)
+			if err != nil {
+				break // Verify reports it
+			}
+			ids, more := p.find(hash, room[:0])
+			for _, id := range ids {
+				if goOn, err := fn(id); err != nil || !goOn {
+					return err
+				}
+			}
+			if !more {
+				break
+			}
+			row, err := c.row(selectNextPage, page, runOf(page).lastPage())
+			if err != nil {
+				return err
+			}
+			if column = nil; row != nil {
+				page, column = integer(row[0]), bytes(row[1])
+			}
+		}
+	}
+}
+
+// fillFilter reads the pages of the hash index into the filter and the guesses. It reads a few at a time, because a
+// long transaction would keep the log from restarting. While it runs, merges add the pairs that they move.
 func (m *Meta) fillFilter() {
-	const page = 10_000
-	for from, more := int64(math.MinInt64), true; more; {
+	const pages = 32
+	x := &m.w.index
+	for from, more := int64(0), true; more; {
 		n := 0
 		err := m.read(background, "sqlite.fillFilter", func(c *conn) error {
 			return c.each(func(cols []driver.Value) error {
 				n++
 				from = integer(cols[0])
-				m.w.index.filter.add(uint64(from))
-				m.w.index.guesses.fill(uint64(from), core.DataID(integer(cols[1])))
+				p, err := openPage(from, bytes(cols[1]))
+				if err != nil {
+					return err
+				}
+				for pair, ok := p.next(); ok; pair, ok = p.next() {
+					x.filter.add(pair.hash)
+					if !pair.gone {
+						x.guesses.fill(pair.hash, pair.data)
+					}
+				}
 				return nil
-			}, selectHashes, from, int64(page))
+			}, selectPages, from, int64(pages))
 		})
-		more = n == page
+		more = n == pages
 		if err != nil {
-			return // the database is closed or damaged: FindData continues to query the table
+			return // closed or damaged: FindData keeps searching the runs
 		}
-		if from == math.MaxInt64 {
-			break
-		}
-		from++ // this may skip further pairs with the same hash, which the filter already has
 	}
-	m.w.index.filter.full.Store(true)
+	x.filter.full.Store(true)
 }

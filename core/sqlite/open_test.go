@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,12 +84,13 @@ func TestMigrationForward(t *testing.T) {
 		func(c *conn) error {
 			return errors.Join(c.run("CREATE TABLE third (a INTEGER) STRICT"), errors.New("no"))
 		})
-	require.ErrorContains(t, migrate(c, failing), "version 3")
-	require.EqualValues(t, 2, version(), "the step before the failed one was kept")
+	known := len(steps())
+	require.ErrorContains(t, migrate(c, failing), fmt.Sprint("version ", known+2))
+	require.EqualValues(t, known+1, version(), "the step before the failed one was kept")
 	require.NoError(t, c.run("SELECT * FROM second"))
 	require.Error(t, c.run("SELECT * FROM third"), "the failed step had no effect")
 	require.True(t, c.c.AutoCommit())
-	require.NoError(t, migrate(c, failing[:2]), "no step runs twice")
+	require.NoError(t, migrate(c, failing[:known+1]), "no step runs twice")
 }
 
 func TestNewerSchemaIsRefused(t *testing.T) {

@@ -36,8 +36,8 @@ func (m *Meta) Restore(ctx context.Context, next func() (*core.Row, error)) erro
 		return core.E(op, core.Conflict, errors.New("the database is not empty"))
 	}
 	clear(m.w.buckets)
-	m.w.index.direct = true
-	defer func() { m.w.index.direct = false }()
+	m.w.index.isDirect = true
+	defer func() { m.w.index.isDirect = false }()
 	r := &restorer{writer: m.w, next: next, refs: map[core.DataID]int64{}, state: core.State{NextData: 1}}
 	err := m.inTransaction(r.empty)
 	for more := true; more && err == nil; {
@@ -126,7 +126,8 @@ func (m *Meta) inTransaction(fn func() error) error {
 
 // empty deletes all rows.
 func (r *restorer) empty() error {
-	for _, table := range []string{"buckets", "objects", "history", "data", "finds", "infos", "uploads", "parts", "lists", "garbage", "records", "tallies"} {
+	for _, table := range []string{"buckets", "objects", "history", "data", "infos", "uploads", "parts", "lists", "garbage", "records", "tallies",
+		"hash_runs", "hash_pages", "hash_late"} {
 		if err := r.c.run("DELETE FROM " + table); err != nil {
 			return err
 		}
@@ -148,7 +149,7 @@ func (r *restorer) some() (more bool, err error) {
 			return false, err
 		}
 	}
-	return true, nil
+	return true, r.index.work()
 }
 
 func (r *restorer) row(row *core.Row) error {
@@ -259,8 +260,7 @@ func (r *restorer) finish() error {
 			return err
 		}
 	}
-	r.index.upto = r.state.NextData
-	if _, err := r.c.exec(updateUpto, int64(r.index.upto)); err != nil {
+	if err := r.index.restored(r.state.NextData); err != nil {
 		return err
 	}
 	return r.writeState(r.state)

@@ -35,6 +35,8 @@ func recordKey(kind, key string) rowKey {
 func tallyKey(bucket int64, u core.Usage) rowKey {
 	return hashRowKey(9, nil, bucket, u.Bytes, u.Objects)
 }
+func runKey(id int64) rowKey  { return hashRowKey(10, nil, id, 0, 0) }
+func pageKey(id int64) rowKey { return hashRowKey(11, nil, id, 0, 0) }
 
 // versionKey identifies the info of a version, which is in the row of the content that was written with it, or in infos
 // if data is 0.

@@ -12,6 +12,7 @@ func TestRowSum(t *testing.T) {
 		stateKey(1, 2), stateKey(2, 1), bucketKey(1, "a"), bucketKey(1, "b"), dataKey(1, []byte("a")), dataKey(1, []byte("b")),
 		versionKey(1, "a", 2, 3), versionKey(1, "a", 3, 2), versionKey(2, "a", 2, 3), versionKey(1, "b", 2, 3), partKey(1, 2, 3),
 		uploadKey(1, "a", 2), garbageKey(1, 2), recordKey("a", "b"), recordKey("b", "a"),
+		runKey(1), runKey(2), pageKey(1), pageKey(2),
 	}
 	for i, k := range keys {
 		column := k.appendSum([]byte("content"))

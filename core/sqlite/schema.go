@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"database/sql/driver"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -15,9 +16,10 @@ const applicationID = 0x4f524341
 type step func(c *conn) error
 
 // steps returns the migrations: step i migrates version i to version i+1. A step never changes after its release.
-func steps() []step { return []step{createTables} }
+func steps() []step { return []step{createTables, createHashRuns} }
 
-// createTables creates schema version 1; the package comment describes the tables.
+// createTables creates schema version 1. The package comment describes the tables, except finds and finds_upto, which
+// became the tables of the hash index in version 2.
 func createTables(c *conn) error {
 	return c.run(`
 CREATE TABLE state (
@@ -59,6 +61,36 @@ CREATE TABLE tallies (
 	bucket INTEGER PRIMARY KEY, bytes INTEGER NOT NULL, objects INTEGER NOT NULL, seal BLOB NOT NULL
 ) STRICT;
 PRAGMA application_id = ` + fmt.Sprint(applicationID))
+}
+
+// createHashRuns migrates to schema version 2: the pairs of the table finds become one run of the hash index.
+func createHashRuns(c *conn) error {
+	if err := c.run(`
+CREATE TABLE hash_runs (id INTEGER PRIMARY KEY, info BLOB NOT NULL) STRICT;
+CREATE TABLE hash_pages (id INTEGER PRIMARY KEY, pairs BLOB NOT NULL) STRICT;
+CREATE TABLE hash_late (id INTEGER PRIMARY KEY, data INTEGER NOT NULL) STRICT;
+ALTER TABLE finds_upto RENAME TO hash_upto`); err != nil {
+		return err
+	}
+	s := hashRuns{c: c, pageLength: pageLength}
+	r := s.newRun(0, s.nextAge(), 0)
+	for _, half := range []string{"hash >= 0", "hash < 0"} { // the column was signed
+		if err := c.scan(background, "SELECT hash, data FROM finds WHERE "+half+" ORDER BY hash, data", func(cols []driver.Value) error {
+			r.pairs++
+			s.page.add(hashPair{hash: uint64(integer(cols[0])), data: core.DataID(integer(cols[1]))})
+			if s.page.isFull(s.pageLength) {
+				return s.writePage(r)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	err := s.writePage(r)
+	if err == nil && r.pairs > 0 {
+		err = s.writeRow(r)
+	}
+	return errors.Join(err, c.run("DROP TABLE finds"))
 }
 
 // migrate migrates the database to the newest schema version, with one transaction per step.

@@ -17,7 +17,7 @@
 // every later Apply returns Unavailable until the database is opened again. If the drive is full, the transaction is
 // rolled back, and the next one may succeed.
 //
-// # Schema, version 1 (PRAGMA user_version)
+// # Schema, version 2 (PRAGMA user_version)
 //
 // Keys and names are BLOBs, so they compare as bytes. An info column has the encoding of package core/encoding.
 //
@@ -26,7 +26,6 @@
 //	objects  (bucket, key): seq, nullver, data. Only current versions that are not delete markers
 //	history  (bucket, key, seq): nullver, data. Every other version and every delete marker
 //	data     id: refs, sha256, info (DataInfo without its SHA-256), object
-//	finds    (hash, data): content by core.DataInfo.Hash, and by HeadHash if it has a head, except pairs that are buffered in memory (see hashIndex)
 //	infos    seq: info. ObjectInfo of versions whose data column is NULL
 //	uploads  (bucket, key, id): info. Uploads in progress
 //	parts    (list, number): seq, info. Parts of uploads, and of the objects that they became
@@ -34,6 +33,14 @@
 //	garbage  id: list, extents
 //	records  (kind, key): value
 //	tallies  bucket: bytes, objects, seal (a row checksum). Usage of buckets with a quota, written once per transaction that changes it
+//
+// The hash index finds content by core.DataInfo.Hash, and by HeadHash if it has a head. Its entries are buffered in
+// memory and then written in sorted runs, which are merged (see hashIndex):
+//
+//	hash_runs   id: info. The runs: LEB128 numbers (age, number of pairs, the last hash and DataID merged into it, runs being merged into it)
+//	hash_pages  id: pairs. The pages of the runs: for each pair the difference to the hash before and twice the DataID, plus 1 for a tombstone, as LEB128
+//	hash_upto   one row: the DataID below which the runs have all pairs, except those in hash_late
+//	hash_late   id: data. The DataIDs below hash_upto whose pairs may not be in a run yet
 //
 // A plain PUT writes one small row at a random position (objects: key, seq, data) and one at the end of data, which
 // describes the content and has, in its column object, the info of the version that was written with the content. Every
@@ -72,7 +79,7 @@ type Options struct {
 	LogBytes int64         // the maximum log length, in bytes; 0: a quarter of the database, at least 256 MiB
 	Idle     time.Duration // the time without a write after which the log file is truncated to zero bytes; 0: 5 s
 
-	runLength int // see hashIndex; 0: 32,768. For tests
+	runLength int // see hashIndex; 0: 8192. For tests
 }
 
 // Page caches and lock timeouts of the connections.

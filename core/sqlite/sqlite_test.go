@@ -17,8 +17,8 @@ func openAt(t testing.TB, dir string, o Options) *Meta {
 	return m
 }
 
-// The suites use short runs, so that pairs of the table finds are flushed after a few changes and the tests find them
-// in every state.
+// The suites use short runs, so that pairs of the hash index are written and merged after a few changes, and the tests
+// find them in every state.
 func TestMeta(t *testing.T) {
 	coretest.Meta(t, func(t *testing.T) core.Meta { return openAt(t, t.TempDir(), Options{runLength: 1}) })
 }

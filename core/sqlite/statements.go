@@ -59,12 +59,20 @@ const (
 	addRefs
 	selectDataFrom
 
-	insertFind
-	deleteFind
-	selectFinds
-	selectHashes
+	selectRuns
+	upsertRun
+	deleteRun
+	selectHash
+	selectNextPage
+	selectPages
+	selectLastPage
+	insertPage
+	deletePages
 	selectUpto
 	updateUpto
+	selectLate
+	insertLate
+	deleteLate
 
 	selectUpload
 	insertUpload
@@ -172,12 +180,23 @@ var statementSQL = [numStatements]string{
 
 	selectDataFrom: "SELECT id, refs, sha256, info FROM data WHERE id >= ? ORDER BY id",
 
-	insertFind:   "INSERT INTO finds VALUES (?, ?) ON CONFLICT DO NOTHING",
-	deleteFind:   "DELETE FROM finds WHERE hash = ? AND data = ?",
-	selectFinds:  "SELECT data FROM finds WHERE hash = ? ORDER BY data DESC",
-	selectHashes: "SELECT hash, data FROM finds WHERE hash >= ? ORDER BY hash LIMIT ?",
-	selectUpto:   "SELECT data FROM finds_upto WHERE id = 1",
-	updateUpto:   "UPDATE finds_upto SET data = ? WHERE id = 1",
+	selectRuns: "SELECT id, info FROM hash_runs WHERE id > ? ORDER BY id",
+	upsertRun:  "INSERT INTO hash_runs VALUES (?, ?) ON CONFLICT DO UPDATE SET info = excluded.info",
+	deleteRun:  "DELETE FROM hash_runs WHERE id = ?",
+	// In each run, the first page whose last pair may have the hash or a higher one. The arguments are hashPrefix(hash),
+	// the highest number of a page within its run, and pageBits.
+	selectHash: "SELECT p.id, p.pairs FROM hash_runs r CROSS JOIN hash_pages p ON p.id = (SELECT id FROM hash_pages WHERE " +
+		"id BETWEEN (r.id << ?3) + ?1 AND (r.id << ?3) + ?2 ORDER BY id LIMIT 1) WHERE r.id > 0 ORDER BY r.id",
+	selectNextPage: "SELECT id, pairs FROM hash_pages WHERE id > ? AND id <= ? ORDER BY id LIMIT 1",
+	selectPages:    "SELECT id, pairs FROM hash_pages WHERE id > ? ORDER BY id LIMIT ?",
+	selectLastPage: "SELECT id FROM hash_pages WHERE id BETWEEN ? AND ? ORDER BY id DESC LIMIT 1",
+	insertPage:     "INSERT OR REPLACE INTO hash_pages VALUES (?, ?)", // if the row of a run was damaged, its pages are left
+	deletePages:    "DELETE FROM hash_pages WHERE id BETWEEN ? AND ?",
+	selectUpto:     "SELECT data FROM hash_upto WHERE id = 1",
+	updateUpto:     "UPDATE hash_upto SET data = ? WHERE id = 1",
+	selectLate:     "SELECT id, data FROM hash_late ORDER BY id",
+	insertLate:     "INSERT INTO hash_late VALUES (?, ?)",
+	deleteLate:     "DELETE FROM hash_late WHERE id < ?",
 
 	selectUpload:     "SELECT info FROM uploads WHERE bucket = ? AND key = ? AND id = ?",
 	insertUpload:     "INSERT INTO uploads VALUES (?, ?, ?, ?)",

@@ -4,14 +4,16 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
+
+	"orcas/core"
 )
 
 // verifyMax is the maximum number of findings per query of Verify.
 const verifyMax = 100
 
 // Verify performs the checks that a snapshot does not: of the file and its indexes (with PRAGMA integrity_check), for
-// orphaned rows, keys with two current versions, and tallies that differ from the usage of their buckets. It uses one
-// read transaction, reads the whole file, and returns one line per finding.
+// orphaned rows, keys with two current versions, damaged pages of the hash index, and tallies that differ from the usage
+// of their buckets. It uses one read transaction, reads the whole file, and returns one line per finding.
 func (m *Meta) Verify(ctx context.Context) ([]string, error) {
 	var lines []string
 	err := m.readLong(ctx, "sqlite.Verify", func(ctx context.Context, c *conn, r *longRead) error {
@@ -33,7 +35,7 @@ func (m *Meta) Verify(ctx context.Context) ([]string, error) {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				r.did(int64(i), int64(len(questions))+1) // plus one for the tallies
+				r.did(int64(i), int64(len(questions))+2) // plus two for the hash index and the tallies
 				err := c.scan(ctx, q.sql+limitOf(q.sql), func(cols []driver.Value) error {
 					if cols[0] != "ok" {
 						lines = append(lines, nameRow(q.text, cols))
@@ -44,10 +46,61 @@ func (m *Meta) Verify(ctx context.Context) ([]string, error) {
 					return err
 				}
 			}
-			return c.verifyTallies(ctx, func(line string) { lines = append(lines, line) })
+			add := func(line string) { lines = append(lines, line) }
+			if err := c.verifyHashIndex(ctx, add); err != nil {
+				return err
+			}
+			return c.verifyTallies(ctx, add)
 		})
 	})
 	return lines, err
+}
+
+// verifyHashIndex checks that every run of the hash index and each of its pages can be read, that the pairs of a run are
+// in order, and that every page belongs to a run. It does not compare the pairs with the content.
+func (c *conn) verifyHashIndex(ctx context.Context, add func(line string)) error {
+	runs, found := map[runID]bool{}, 0
+	report := func(line string) {
+		if found++; found <= verifyMax {
+			add(line)
+		}
+	}
+	if err := c.scan(ctx, "SELECT id, info FROM hash_runs", func(cols []driver.Value) error {
+		id := runID(integer(cols[0]))
+		runs[id] = true
+		if _, err := decodeRun(id, bytes(cols[1])); err != nil {
+			report(core.Text(err))
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	var last hashPair
+	var run runID
+	return c.scan(ctx, "SELECT id, pairs FROM hash_pages ORDER BY id", func(cols []driver.Value) error {
+		id := integer(cols[0])
+		if runOf(id) != run {
+			run, last = runOf(id), hashPair{}
+		}
+		if !runs[run] {
+			report(fmt.Sprintf("page %d of the hash index belongs to no run", id))
+			return nil
+		}
+		p, err := openPage(id, bytes(cols[1]))
+		if err != nil {
+			report(core.Text(err))
+			return nil
+		}
+		inOrder := true
+		for pair, ok := p.next(); ok; pair, ok = p.next() {
+			inOrder = inOrder && comparePairs(last, pair) < 0
+			last = pair
+		}
+		if !inOrder || len(p.rest) > 0 || id < run.pageOf(last.hash) {
+			report(fmt.Sprintf("page %d of the hash index is not in order", id))
+		}
+		return nil
+	})
 }
 
 // limitOf returns the LIMIT clause of a query. It returns an empty string for a pragma, whose argument is the limit.
