@@ -11,7 +11,7 @@ import (
 	"orcas/s3/sigv4"
 )
 
-// presign makes a request whose signature is in its query. The URL is as it will be sent.
+// presign returns a presigned request that expires after life and was signed age ago.
 func presign(t *T, method, ref string, body any, life, age time.Duration, headers ...string) *http.Request {
 	t.Helper()
 	r := t.request(method, ref, body, headers...)
@@ -26,12 +26,12 @@ func altered(r *http.Request, old, with string) *http.Request {
 }
 
 var presigned = area{"presigned", []rule{
-	{"get", "a presigned GET needs nothing but its URL", func(t *T) {
+	{"get", "a presigned GET needs only its URL", func(t *T) {
 		t.put("key", "content")
 		a := t.send(presign(t, "GET", "key", nil, time.Minute, 0)).ok(200)
 		a.expect(a.body == "content", "%q", a.body)
 	}},
-	{"put", "a presigned PUT takes any body", func(t *T) {
+	{"put", "a presigned PUT accepts any body", func(t *T) {
 		t.send(presign(t, "PUT", "key", "content", time.Minute, 0)).ok(200)
 		t.holds("key", "content")
 	}},
@@ -71,68 +71,68 @@ var presigned = area{"presigned", []rule{
 		a := t.send(r).ok(206)
 		a.expect(a.body == "2345", "%q", a.body)
 	}},
-	{"expired", "a presigned URL that has expired is AccessDenied", func(t *T) {
+	{"expired", "an expired presigned URL fails with AccessDenied", func(t *T) {
 		t.put("key", "content")
 		t.send(presign(t, "GET", "key", nil, time.Minute, 2*time.Minute)).fail(403, "AccessDenied")
 	}},
-	{"not-yet", "a presigned URL of the future is AccessDenied", func(t *T) {
+	{"not-yet", "a presigned URL dated in the future fails with AccessDenied", func(t *T) {
 		t.put("key", "content")
 		t.send(presign(t, "GET", "key", nil, time.Minute, -20*time.Minute)).fail(403, "AccessDenied")
 	}},
-	{"week", "a presigned URL may live for 604800 seconds", func(t *T) {
+	{"week", "a presigned URL may be valid for 604800 seconds", func(t *T) {
 		t.put("key", "content")
 		t.send(presign(t, "GET", "key", nil, 7*24*time.Hour, 6*24*time.Hour)).ok(200)
 	}},
-	{"more-than-a-week", "a presigned URL of more than 604800 seconds is AuthorizationQueryParametersError", func(t *T) {
+	{"more-than-a-week", "a presigned URL valid for more than 604800 seconds fails with AuthorizationQueryParametersError", func(t *T) {
 		t.send(presign(t, "GET", "key", nil, 7*24*time.Hour+time.Second, 0)).fail(400, "AuthorizationQueryParametersError")
 	}},
-	{"no-life", "a presigned URL of 0 seconds is refused", func(t *T) {
+	{"no-life", "a presigned URL valid for 0 seconds is refused", func(t *T) {
 		a := t.send(presign(t, "GET", "key", nil, 0, 0))
 		a.expect(a.status == 400 && a.text("Code") == "AuthorizationQueryParametersError" || a.status == 403 && a.text("Code") == "AccessDenied", "status %d", a.status)
 	}},
-	{"expires-nonsense", "X-Amz-Expires that is no number is AuthorizationQueryParametersError", func(t *T) {
+	{"expires-nonsense", "an X-Amz-Expires that is not a number fails with AuthorizationQueryParametersError", func(t *T) {
 		t.send(altered(presign(t, "GET", "key", nil, time.Minute, 0), "X-Amz-Expires=60", "X-Amz-Expires=x")).fail(400, "AuthorizationQueryParametersError")
 	}},
-	{"expires-with-sign", "X-Amz-Expires with a plus sign is AuthorizationQueryParametersError", func(t *T) {
+	{"expires-with-sign", "an X-Amz-Expires with a plus sign fails with AuthorizationQueryParametersError", func(t *T) {
 		r := altered(presign(t, "GET", "key", nil, time.Minute, 0), "X-Amz-Expires=60", "X-Amz-Expires=%2B60")
 		t.send(r).fail(400, "AuthorizationQueryParametersError")
 	}},
-	{"parameter-missing", "a presigned URL without one of its parameters is AuthorizationQueryParametersError", func(t *T) {
+	{"parameter-missing", "a presigned URL without one of its parameters fails with AuthorizationQueryParametersError", func(t *T) {
 		t.send(altered(presign(t, "GET", "key", nil, time.Minute, 0), "X-Amz-Expires=60", "a=b")).fail(400, "AuthorizationQueryParametersError")
 	}},
-	{"algorithm-nonsense", "a presigned URL with another algorithm is AuthorizationQueryParametersError", func(t *T) {
+	{"algorithm-nonsense", "a presigned URL with an unknown algorithm fails with AuthorizationQueryParametersError", func(t *T) {
 		t.send(altered(presign(t, "GET", "key", nil, time.Minute, 0), "AWS4-HMAC-SHA256", "AWS4-HMAC-SHA1")).fail(400, "AuthorizationQueryParametersError")
 	}},
-	{"life-prolonged", "a presigned URL whose life was prolonged is SignatureDoesNotMatch", func(t *T) {
+	{"life-prolonged", "a presigned URL with a changed X-Amz-Expires fails with SignatureDoesNotMatch", func(t *T) {
 		t.put("key", "content")
 		t.send(altered(presign(t, "GET", "key", nil, time.Minute, 0), "X-Amz-Expires=60", "X-Amz-Expires=600")).fail(403, "SignatureDoesNotMatch")
 	}},
-	{"other-key", "a presigned URL is for its key only", func(t *T) {
+	{"other-key", "a presigned URL is valid for its key only", func(t *T) {
 		t.put("other", "content")
 		r := presign(t, "GET", "key", nil, time.Minute, 0)
 		r.URL.Path = strings.Replace(r.URL.Path, "/key", "/other", 1)
 		t.send(r).fail(403, "SignatureDoesNotMatch")
 	}},
-	{"other-method", "a presigned URL is for its method only", func(t *T) {
+	{"other-method", "a presigned URL is valid for its method only", func(t *T) {
 		t.put("key", "content")
 		r := presign(t, "GET", "key", nil, time.Minute, 0)
 		r.Method = "DELETE"
 		t.send(r).fail(403, "SignatureDoesNotMatch")
 		t.holds("key", "content")
 	}},
-	{"parameter-added", "a parameter that was added to a presigned URL is SignatureDoesNotMatch", func(t *T) {
+	{"parameter-added", "a parameter added to a presigned URL fails with SignatureDoesNotMatch", func(t *T) {
 		t.put("key", "content")
 		r := presign(t, "GET", "key", nil, time.Minute, 0)
 		r.URL.RawQuery += "&response-content-type=text%2Fhtml"
 		t.send(r).fail(403, "SignatureDoesNotMatch")
 	}},
-	{"header-added", "an x-amz-* header that a presigned URL does not sign is AccessDenied", func(t *T) {
+	{"header-added", "an x-amz-* header that is not signed by the presigned URL fails with AccessDenied", func(t *T) {
 		r := presign(t, "PUT", "key", "content", time.Minute, 0)
 		r.Header.Set("X-Amz-Meta-A", "1")
 		t.send(r).fail(403, "AccessDenied")
 		t.gone("key")
 	}},
-	{"header-signed", "headers that a presigned URL signs must come as they were signed", func(t *T) {
+	{"header-signed", "a header that a presigned URL signs must have the signed value", func(t *T) {
 		r := presign(t, "PUT", "key", "content", time.Minute, 0, "x-amz-meta-a: 1")
 		t.send(r).ok(200)
 		t.head("key").ok(200).has("x-amz-meta-a", "1")
@@ -140,16 +140,16 @@ var presigned = area{"presigned", []rule{
 		r.Header.Set("X-Amz-Meta-A", "2")
 		t.send(r).fail(403, "SignatureDoesNotMatch")
 	}},
-	{"header-in-query", "x-amz-* parameters in a presigned URL count like headers", func(t *T) {
+	{"header-in-query", "x-amz-* parameters in a presigned URL work like headers", func(t *T) {
 		t.send(presign(t, "PUT", "key?x-amz-storage-class=STANDARD_IA&x-amz-meta-a=1", "content", time.Minute, 0)).ok(200)
 		t.head("key").ok(200).has("x-amz-storage-class", "STANDARD_IA").has("x-amz-meta-a", "1")
 	}},
-	{"query-and-header", "a request that is signed twice, in query and header, is InvalidArgument", func(t *T) {
+	{"query-and-header", "a request signed both in the query and in a header fails with InvalidArgument", func(t *T) {
 		r := presign(t, "GET", "key", nil, time.Minute, 0)
 		r.Header.Set("Authorization", t.sign(t.request("GET", "key", nil), nil).Header.Get("Authorization"))
 		t.send(r).fail(400, "InvalidArgument")
 	}},
-	{"condition", "a presigned PUT may have a condition in a header", func(t *T) {
+	{"condition", "a presigned PUT may have a condition in an unsigned header", func(t *T) {
 		t.put("key", "old")
 		r := presign(t, "PUT", "key", "new", time.Minute, 0)
 		r.Header.Set("If-None-Match", "*")
@@ -165,8 +165,8 @@ var presigned = area{"presigned", []rule{
 	}},
 }}
 
-// authorized changes the Authorization header of a signed GET of an object that is there.
-func authorized(t *T, change func(r *http.Request)) *answer {
+// authorized sends a signed GET of an existing object after change has changed it, usually in its Authorization header.
+func authorized(t *T, change func(r *http.Request)) *response {
 	t.Helper()
 	t.put("key", "content")
 	r := t.sign(t.request("GET", "key", nil), nil)
@@ -181,8 +181,8 @@ func swap(old, with string) func(r *http.Request) {
 	}
 }
 
-// signedBy is the rule of what a request by another signer, or at another time, answers.
-func signedBy(t *T, s *sigv4.Signer, late time.Duration) *answer {
+// signedBy sends a GET of an existing object, signed by s with a date that is late after the current time.
+func signedBy(t *T, s *sigv4.Signer, late time.Duration) *response {
 	t.Helper()
 	t.put("key", "content")
 	r := t.request("GET", "key", nil)
@@ -190,8 +190,8 @@ func signedBy(t *T, s *sigv4.Signer, late time.Duration) *answer {
 	return t.send(r)
 }
 
-// signOnly signs a request without a query and without a body over these headers, in their order, whether or not that
-// is enough.
+// signOnly signs a request without a query or a body, covering only these headers, in this order, even if others must
+// be signed, too.
 func signOnly(t *T, r *http.Request, headers ...string) {
 	now := time.Now().UTC().Format("20060102T150405Z")
 	r.Header.Set("X-Amz-Date", now)
@@ -222,134 +222,134 @@ func signOnly(t *T, r *http.Request, headers ...string) {
 }
 
 var authentication = area{"authentication", []rule{
-	{"anonymous-get", "a GET without a signature is AccessDenied", func(t *T) {
+	{"anonymous-get", "a GET without a signature fails with AccessDenied", func(t *T) {
 		t.put("key", "content")
 		t.send(t.request("GET", "key", nil)).fail(403, "AccessDenied")
 	}},
-	{"anonymous-put", "a PUT without a signature is AccessDenied and stores nothing", func(t *T) {
+	{"anonymous-put", "a PUT without a signature fails with AccessDenied and stores nothing", func(t *T) {
 		t.send(t.request("PUT", "key", "content")).fail(403, "AccessDenied")
 		t.gone("key")
 	}},
-	{"anonymous-list", "a listing without a signature is AccessDenied", func(t *T) {
+	{"anonymous-list", "a listing without a signature fails with AccessDenied", func(t *T) {
 		t.send(t.request("GET", "", nil)).fail(403, "AccessDenied")
 	}},
-	{"anonymous-buckets", "ListBuckets without a signature is AccessDenied", func(t *T) {
+	{"anonymous-buckets", "ListBuckets without a signature fails with AccessDenied", func(t *T) {
 		a := t.send(t.request("GET", "/", nil))
 		a.expect(a.status == 403 && a.text("Code") == "AccessDenied" || a.status == 307, "status %d", a.status)
 	}},
-	{"anonymous-delete", "a DELETE without a signature is AccessDenied and deletes nothing", func(t *T) {
+	{"anonymous-delete", "a DELETE without a signature fails with AccessDenied and deletes nothing", func(t *T) {
 		t.put("key", "content")
 		t.send(t.request("DELETE", "key", nil)).fail(403, "AccessDenied")
 		t.holds("key", "content")
 	}},
-	{"anonymous-no-bucket", "a request without a signature about a bucket that is not there is NoSuchBucket", func(t *T) {
+	{"anonymous-no-bucket", "a request without a signature for a bucket that does not exist fails with NoSuchBucket", func(t *T) {
 		for _, ref := range []string{"", "?versions", "/key", "/key?tagging"} {
 			t.send(t.request("GET", "/"+t.newName()+ref, nil)).fail(404, "NoSuchBucket")
 		}
 	}},
-	{"anonymous-create", "CreateBucket without a signature is AccessDenied and makes nothing", func(t *T) {
+	{"anonymous-create", "CreateBucket without a signature fails with AccessDenied and creates nothing", func(t *T) {
 		name := t.newName()
 		t.send(t.request("PUT", "/"+name, t.locationBody())).fail(403, "AccessDenied")
 		t.head("/"+name).fail(404, "")
 	}},
-	{"authorization-empty", "a request with an empty Authorization header has no signature: AccessDenied", func(t *T) {
+	{"authorization-empty", "an empty Authorization header counts as no signature and fails with AccessDenied", func(t *T) {
 		t.put("key", "content")
 		t.send(t.request("GET", "key", nil, "Authorization: ")).fail(403, "AccessDenied")
 	}},
-	{"unknown-key", "an unknown access key is InvalidAccessKeyId", func(t *T) {
+	{"unknown-key", "an unknown access key fails with InvalidAccessKeyId", func(t *T) {
 		signedBy(t, &sigv4.Signer{AccessKey: "AKIAUNKNOWNUNKNOWN", SecretKey: t.secretKey, Region: t.region}, 0).fail(403, "InvalidAccessKeyId")
 	}},
-	{"wrong-secret", "a wrong secret key is SignatureDoesNotMatch", func(t *T) {
+	{"wrong-secret", "a wrong secret key fails with SignatureDoesNotMatch", func(t *T) {
 		signedBy(t, &sigv4.Signer{AccessKey: t.accessKey, SecretKey: t.secretKey + "x", Region: t.region}, 0).fail(403, "SignatureDoesNotMatch")
 	}},
-	{"signature-not-told", "an error never tells the signature that would have been right", func(t *T) {
+	{"signature-not-told", "an error never contains the correct signature", func(t *T) {
 		t.put("key", "content")
 		r := t.sign(t.request("GET", "key", nil), nil)
 		_, right, _ := strings.Cut(r.Header.Get("Authorization"), "Signature=")
 		swap(right, strings.Repeat("0", 64))(r)
 		a := t.send(r).fail(403, "SignatureDoesNotMatch")
-		a.expect(!strings.Contains(a.body, right), "it is told")
+		a.expect(!strings.Contains(a.body, right), "the error contains the correct signature")
 	}},
-	{"wrong-region", "a signature for another region is AuthorizationHeaderMalformed and names the right one", func(t *T) {
+	{"wrong-region", "a signature for another region fails with AuthorizationHeaderMalformed, which names the right region", func(t *T) {
 		signedBy(t, &sigv4.Signer{AccessKey: t.accessKey, SecretKey: t.secretKey, Region: "mars-north-9"}, 0).fail(400, "AuthorizationHeaderMalformed").eq("Region", t.region)
 	}},
-	{"wrong-service", "a signature for another service is AuthorizationHeaderMalformed", func(t *T) {
+	{"wrong-service", "a signature for another service fails with AuthorizationHeaderMalformed", func(t *T) {
 		authorized(t, swap("/s3/", "/ec2/")).fail(400, "AuthorizationHeaderMalformed")
 	}},
-	{"wrong-terminal", "a credential that does not end with aws4_request is AuthorizationHeaderMalformed", func(t *T) {
+	{"wrong-terminal", "a credential that does not end with aws4_request fails with AuthorizationHeaderMalformed", func(t *T) {
 		authorized(t, swap("/aws4_request", "/aws3_request")).fail(400, "AuthorizationHeaderMalformed")
 	}},
-	{"wrong-day", "a credential of another day than x-amz-date is refused", func(t *T) {
+	{"wrong-day", "a credential with a date other than that of x-amz-date is refused", func(t *T) {
 		a := authorized(t, func(r *http.Request) { swap("/"+r.Header.Get("X-Amz-Date")[:8]+"/", "/20200101/")(r) })
 		a.expect(a.status == 400 || a.status == 403, "status %d", a.status)
 	}},
-	{"credential-short", "a credential of too few parts is AuthorizationHeaderMalformed", func(t *T) {
+	{"credential-short", "a credential with too few parts fails with AuthorizationHeaderMalformed", func(t *T) {
 		authorized(t, swap("/s3/aws4_request", "")).fail(400, "AuthorizationHeaderMalformed")
 	}},
-	{"signature-missing", "an Authorization header without a signature is AuthorizationHeaderMalformed", func(t *T) {
+	{"signature-missing", "an Authorization header without a signature fails with AuthorizationHeaderMalformed", func(t *T) {
 		authorized(t, func(r *http.Request) {
 			before, _, _ := strings.Cut(r.Header.Get("Authorization"), ", Signature=")
 			r.Header.Set("Authorization", before)
 		}).fail(400, "AuthorizationHeaderMalformed")
 	}},
-	{"nonsense", "an Authorization header of another kind is InvalidArgument", func(t *T) {
+	{"nonsense", "an Authorization header of another scheme fails with InvalidArgument", func(t *T) {
 		authorized(t, func(r *http.Request) { r.Header.Set("Authorization", "Basic dXNlcjpwYXNz") }).fail(400, "InvalidArgument")
 	}},
-	{"version-2", "a signature of version 2 is refused with a clear error", func(t *T) {
+	{"version-2", "a version 2 signature is refused with a clear error", func(t *T) {
 		authorized(t, func(r *http.Request) { r.Header.Set("Authorization", "AWS "+t.accessKey+":c2lnbmF0dXJl") }).fail(400, "InvalidRequest")
 	}},
-	{"version-2-query", "a presigned URL of version 2 is refused with a clear error", func(t *T) {
+	{"version-2-query", "a version 2 presigned URL is refused with a clear error", func(t *T) {
 		t.send(t.request("GET", "key?AWSAccessKeyId="+t.accessKey+"&Signature=x&Expires=2000000000", nil)).fail(400, "InvalidRequest")
 	}},
-	{"late", "a request of 16 minutes ago is RequestTimeTooSkewed", func(t *T) {
+	{"late", "a request dated 16 minutes in the past fails with RequestTimeTooSkewed", func(t *T) {
 		signedBy(t, &sigv4.Signer{AccessKey: t.accessKey, SecretKey: t.secretKey, Region: t.region}, -16*time.Minute).fail(403, "RequestTimeTooSkewed")
 	}},
-	{"early", "a request of in 16 minutes is RequestTimeTooSkewed", func(t *T) {
+	{"early", "a request dated 16 minutes in the future fails with RequestTimeTooSkewed", func(t *T) {
 		signedBy(t, &sigv4.Signer{AccessKey: t.accessKey, SecretKey: t.secretKey, Region: t.region}, 16*time.Minute).fail(403, "RequestTimeTooSkewed")
 	}},
-	{"a-little-late", "a request of 14 minutes ago is taken", func(t *T) {
+	{"a-little-late", "a request dated 14 minutes in the past is accepted", func(t *T) {
 		signedBy(t, &sigv4.Signer{AccessKey: t.accessKey, SecretKey: t.secretKey, Region: t.region}, -14*time.Minute).ok(200)
 	}},
-	{"a-little-early", "a request of in 14 minutes is taken", func(t *T) {
+	{"a-little-early", "a request dated 14 minutes in the future is accepted", func(t *T) {
 		signedBy(t, &sigv4.Signer{AccessKey: t.accessKey, SecretKey: t.secretKey, Region: t.region}, 14*time.Minute).ok(200)
 	}},
-	{"date-missing", "a signed request without a date is AccessDenied", func(t *T) {
+	{"date-missing", "a signed request without a date fails with AccessDenied", func(t *T) {
 		authorized(t, func(r *http.Request) { r.Header.Del("X-Amz-Date") }).fail(403, "AccessDenied")
 	}},
-	{"date-nonsense", "a date that cannot be read is AccessDenied", func(t *T) {
+	{"date-nonsense", "an invalid date fails with AccessDenied", func(t *T) {
 		authorized(t, func(r *http.Request) { r.Header.Set("X-Amz-Date", "yesterday") }).fail(403, "AccessDenied")
 	}},
-	{"method-changed", "a request whose method was changed is SignatureDoesNotMatch", func(t *T) {
+	{"method-changed", "a changed method fails with SignatureDoesNotMatch", func(t *T) {
 		authorized(t, func(r *http.Request) { r.Method = "DELETE" }).fail(403, "SignatureDoesNotMatch")
 		t.holds("key", "content")
 	}},
-	{"path-changed", "a request whose path was changed is SignatureDoesNotMatch", func(t *T) {
+	{"path-changed", "a changed path fails with SignatureDoesNotMatch", func(t *T) {
 		authorized(t, func(r *http.Request) { r.URL.Path += "2" }).fail(403, "SignatureDoesNotMatch")
 	}},
-	{"query-changed", "a request whose query was changed is SignatureDoesNotMatch", func(t *T) {
+	{"query-changed", "a changed query fails with SignatureDoesNotMatch", func(t *T) {
 		authorized(t, func(r *http.Request) { r.URL.RawQuery = "versionId=null" }).fail(403, "SignatureDoesNotMatch")
 	}},
-	{"host-changed", "a request whose Host was changed is SignatureDoesNotMatch", func(t *T) {
+	{"host-changed", "a changed Host fails with SignatureDoesNotMatch", func(t *T) {
 		authorized(t, func(r *http.Request) { r.Host = "example.org" }).fail(403, "SignatureDoesNotMatch")
 	}},
-	{"header-changed", "a signed header that was changed is SignatureDoesNotMatch", func(t *T) {
+	{"header-changed", "a changed signed header fails with SignatureDoesNotMatch", func(t *T) {
 		r := t.sign(t.request("PUT", "key", "content", "x-amz-meta-a: 1"), "content")
 		r.Header.Set("X-Amz-Meta-A", "2")
 		t.send(r).fail(403, "SignatureDoesNotMatch")
 		t.gone("key")
 	}},
-	{"header-removed", "a signed header that was taken away is SignatureDoesNotMatch", func(t *T) {
+	{"header-removed", "a missing signed header fails with SignatureDoesNotMatch", func(t *T) {
 		r := t.sign(t.request("PUT", "key", "content", "x-amz-meta-a: 1"), "content")
 		r.Header.Del("X-Amz-Meta-A")
 		t.send(r).fail(403, "SignatureDoesNotMatch")
 	}},
-	{"header-not-signed", "an x-amz-* header that is not signed is AccessDenied", func(t *T) {
+	{"header-not-signed", "an unsigned x-amz-* header fails with AccessDenied", func(t *T) {
 		r := t.sign(t.request("PUT", "key", "content"), "content")
 		r.Header.Set("X-Amz-Meta-A", "1")
 		t.send(r).fail(403, "AccessDenied")
 		t.gone("key")
 	}},
-	{"host-not-signed", "a signature that leaves out host is AccessDenied, however right it is", func(t *T) {
+	{"host-not-signed", "a valid signature that does not cover host fails with AccessDenied", func(t *T) {
 		t.put("key", "content")
 		r := t.request("GET", "key", nil)
 		signOnly(t, r, "x-amz-content-sha256", "x-amz-date")
@@ -366,27 +366,27 @@ var authentication = area{"authentication", []rule{
 			r.Header.Set("Authorization", strings.ReplaceAll(r.Header.Get("Authorization"), ", ", ","))
 		}).ok(200)
 	}},
-	{"payload-hash-changed", "another x-amz-content-sha256 than was signed is SignatureDoesNotMatch", func(t *T) {
+	{"payload-hash-changed", "an x-amz-content-sha256 other than the signed one fails with SignatureDoesNotMatch", func(t *T) {
 		r := t.sign(t.request("PUT", "key", "content"), "content")
 		r.Header.Set("X-Amz-Content-Sha256", "UNSIGNED-PAYLOAD")
 		t.send(r).fail(403, "SignatureDoesNotMatch")
 		t.gone("key")
 	}},
-	{"before-existence", "a caller without the right to read cannot find out if a key exists", func(t *T) {
+	{"before-existence", "a caller without permission to read cannot find out whether a key exists", func(t *T) {
 		t.put("there", "content")
 		t.send(t.request("GET", "there", nil)).fail(403, "AccessDenied")
 		t.send(t.request("GET", "not-there", nil)).fail(403, "AccessDenied")
 	}},
-	{"query-order", "the order of the parameters does not matter to the signature", func(t *T) {
+	{"query-order", "the order of query parameters does not affect the signature", func(t *T) {
 		t.fill("a", "b")
 		t.get("?prefix=&max-keys=1&list-type=2&delimiter=%2F&a=b&A=c&a=a").ok(200)
 	}},
-	{"query-space", "a space in the query may come as + or %20", func(t *T) {
+	{"query-space", "a space in the query may be sent as + or %20", func(t *T) {
 		t.fill("a b")
 		t.get("?prefix=a+b").ok(200).eq("Contents/Key", "a b")
 		t.get("?prefix=a%20b").ok(200).eq("Contents/Key", "a b")
 	}},
-	{"head-denied", "a HEAD that is denied is 403 without a body", func(t *T) {
+	{"head-denied", "a HEAD that is denied fails with 403 without a body", func(t *T) {
 		t.send(t.request("HEAD", "key", nil)).fail(403, "")
 	}},
 }}

@@ -19,15 +19,15 @@ import (
 	"orcas/s3/sigv4"
 )
 
-// T is a case at work.
+// T is a running case.
 type T struct {
 	*testing.T
 	*target
 	rule string
-	own  string // the bucket of the case; "": not made yet
+	own  string // the bucket of the case; "": not created yet
 }
 
-// must ends the case unless ok.
+// must fails the case unless ok.
 func (t *T) must(ok bool, format string, args ...any) {
 	t.Helper()
 	if !ok {
@@ -35,10 +35,10 @@ func (t *T) must(ok bool, format string, args ...any) {
 	}
 }
 
-// newName returns the name of a bucket that nobody else has.
-func (t *T) newName() string { return fmt.Sprintf("s3test-%s-%05d", run, made.Add(1)) }
+// newName returns a bucket name that no other case uses.
+func (t *T) newName() string { return fmt.Sprintf("s3test-%s-%05d", run, created.Add(1)) }
 
-// newBucket makes a bucket, which goes with the case.
+// newBucket creates a bucket, which is removed when the case ends.
 func (t *T) newBucket(headers ...string) string {
 	t.Helper()
 	name := t.newName()
@@ -47,7 +47,7 @@ func (t *T) newBucket(headers ...string) string {
 	return name
 }
 
-// locationBody returns the body of CreateBucket that every region takes.
+// locationBody returns a body for CreateBucket that is valid in the target's region.
 func (t *T) locationBody() any {
 	if t.region == "us-east-1" {
 		return nil
@@ -55,7 +55,7 @@ func (t *T) locationBody() any {
 	return "<CreateBucketConfiguration><LocationConstraint>" + t.region + "</LocationConstraint></CreateBucketConfiguration>"
 }
 
-// bucket returns the bucket of the case, made when it is first asked for.
+// bucket returns the bucket of the case; the first call creates it.
 func (t *T) bucket() string {
 	t.Helper()
 	if t.own == "" {
@@ -64,8 +64,8 @@ func (t *T) bucket() string {
 	return t.own
 }
 
-// removeLater removes a bucket of this case with all that is in it when the case ends. A server of ours goes as a
-// whole.
+// removeLater removes a bucket of this case and everything in it when the case ends. It does nothing if the suite
+// started the server, since all data of that server is deleted at the end.
 func (t *T) removeLater(bucket string) {
 	if !t.foreign {
 		return
@@ -82,8 +82,9 @@ func (t *T) removeLater(bucket string) {
 	})
 }
 
-// remove deletes the versions of a page of a listing, and reports whether to go on: not all that locks keep can go.
-func (t *T) remove(bucket string, page *answer, locks bool) bool {
+// remove deletes the versions on a page of a listing, and reports whether to continue with the next page: locks may
+// keep some versions from being deleted.
+func (t *T) remove(bucket string, page *response, locks bool) bool {
 	var doc strings.Builder
 	doc.WriteString("<Delete><Quiet>true</Quiet>")
 	for _, kind := range []string{"Version", "DeleteMarker"} {
@@ -110,7 +111,7 @@ func (t *T) remove(bucket string, page *answer, locks bool) bool {
 	return a.status == 200 && len(a.all("Error")) == 0
 }
 
-// escape returns a key as it stands in a path.
+// escape returns a key in the form in which it appears in a path.
 func escape(key string) string {
 	var b strings.Builder
 	for i := 0; i < len(key); i++ {
@@ -124,8 +125,8 @@ func escape(key string) string {
 	return b.String()
 }
 
-// path returns the path and query of ref: what begins with "/" stands for itself, all else is a key, a sub-resource, or
-// both, in the bucket of the case.
+// path returns the path and query of ref. If ref begins with "/", that is ref itself; otherwise ref is a key, a
+// sub-resource, or both, in the bucket of the case.
 func (t *T) path(ref string) string {
 	t.Helper()
 	switch {
@@ -137,7 +138,7 @@ func (t *T) path(ref string) string {
 	return "/" + t.bucket() + "/" + ref
 }
 
-// bytesOf returns a body: nil, a string or bytes.
+// bytesOf returns the bytes of a body, which is nil, a string or a []byte.
 func bytesOf(body any) []byte {
 	switch b := body.(type) {
 	case string:
@@ -148,7 +149,7 @@ func bytesOf(body any) []byte {
 	return nil
 }
 
-// request makes a request that is not signed. headers are of the form "Name: value"; the same name may come again.
+// request returns an unsigned request. headers have the form "Name: value"; a name may be repeated.
 func (t *T) request(method, ref string, body any, headers ...string) *http.Request {
 	t.Helper()
 	var reader io.Reader
@@ -174,7 +175,7 @@ func sha256Hex(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// sign signs r as it was made from body. What r says of its payload already is what is signed.
+// sign signs r for its body. If r already has an x-amz-content-sha256 header, that is the payload hash that is signed.
 func (t *T) sign(r *http.Request, body any) *http.Request {
 	payload := r.Header.Get("X-Amz-Content-Sha256")
 	if payload == "" {
@@ -184,81 +185,81 @@ func (t *T) sign(r *http.Request, body any) *http.Request {
 	return r
 }
 
-// send sends a request unchanged, and checks what must be true of every answer.
-func (t *T) send(r *http.Request) *answer {
+// send sends a request unchanged, and checks the rules that apply to every response.
+func (t *T) send(r *http.Request) *response {
 	t.Helper()
 	res, err := t.client.Do(r)
 	t.must(err == nil, "%s %s: %v", r.Method, r.URL, err)
 	return t.read(r.Method, r.URL.RequestURI(), res)
 }
 
-func (t *T) read(method, what string, res *http.Response) *answer {
+func (t *T) read(method, what string, res *http.Response) *response {
 	t.Helper()
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
-	a := &answer{t: t, what: method + " " + what, method: method, status: res.StatusCode, header: res.Header, body: string(body), err: err}
-	a.expect(a.header.Get("X-Amz-Request-Id") != "", "an answer without x-amz-request-id")
+	a := &response{t: t, what: method + " " + what, method: method, status: res.StatusCode, header: res.Header, body: string(body), err: err}
+	a.expect(a.header.Get("X-Amz-Request-Id") != "", "response without x-amz-request-id")
 	if a.status >= 300 && a.status != 304 && method != "HEAD" {
-		a.expect(a.header.Get("Content-Type") == "application/xml", "an error of the type %q", a.header.Get("Content-Type"))
-		a.expect(a.root().name == "Error" && a.text("Code") != "" && a.text("Message") != "" && a.text("Resource") != "", "an error without its elements")
-		a.expect(a.text("RequestId") == a.header.Get("X-Amz-Request-Id"), "RequestId is not that of the header")
+		a.expect(a.header.Get("Content-Type") == "application/xml", "an error with Content-Type %q", a.header.Get("Content-Type"))
+		a.expect(a.root().name == "Error" && a.text("Code") != "" && a.text("Message") != "" && a.text("Resource") != "", "an error without Code, Message or Resource")
+		a.expect(a.text("RequestId") == a.header.Get("X-Amz-Request-Id"), "RequestId differs from x-amz-request-id")
 	}
 	if method == "HEAD" || a.status == 304 || a.status == 204 {
-		a.expect(a.body == "", "a body, and none was expected")
+		a.expect(a.body == "", "unexpected body")
 	}
 	return a
 }
 
 // do signs and sends a request.
-func (t *T) do(method, ref string, body any, headers ...string) *answer {
+func (t *T) do(method, ref string, body any, headers ...string) *response {
 	t.Helper()
 	return t.send(t.sign(t.request(method, ref, body, headers...), body))
 }
 
-func (t *T) get(ref string, headers ...string) *answer {
+func (t *T) get(ref string, headers ...string) *response {
 	t.Helper()
 	return t.do("GET", ref, nil, headers...)
 }
-func (t *T) head(ref string, headers ...string) *answer {
+func (t *T) head(ref string, headers ...string) *response {
 	t.Helper()
 	return t.do("HEAD", ref, nil, headers...)
 }
-func (t *T) del(ref string, headers ...string) *answer {
+func (t *T) del(ref string, headers ...string) *response {
 	t.Helper()
 	return t.do("DELETE", ref, nil, headers...)
 }
 
-func (t *T) post(ref string, body any, headers ...string) *answer {
+func (t *T) post(ref string, body any, headers ...string) *response {
 	t.Helper()
 	return t.do("POST", ref, body, headers...)
 }
 
 // try sends a PUT that may fail.
-func (t *T) try(ref string, body any, headers ...string) *answer {
+func (t *T) try(ref string, body any, headers ...string) *response {
 	t.Helper()
 	return t.do("PUT", ref, body, headers...)
 }
 
 // put sends a PUT that must not fail.
-func (t *T) put(ref string, body any, headers ...string) *answer {
+func (t *T) put(ref string, body any, headers ...string) *response {
 	t.Helper()
 	return t.try(ref, body, headers...).ok(200)
 }
 
-// holds demands that an object has just this content.
+// holds checks the content of an object.
 func (t *T) holds(ref, content string) {
 	t.Helper()
 	a := t.get(ref).ok(200)
-	a.expect(a.body == content, "not the content that it should have (%d bytes)", len(content))
+	a.expect(a.body == content, "the object has the wrong content: %d bytes, want %d", len(a.body), len(content))
 }
 
-// gone demands that there is no such object.
+// gone checks that an object does not exist.
 func (t *T) gone(ref string) {
 	t.Helper()
 	t.get(ref).fail(404, "NoSuchKey")
 }
 
-// dial opens a connection of its own, for what net/http would not send.
+// dial opens a connection for requests that net/http would not send.
 func (t *T) dial() net.Conn {
 	t.Helper()
 	var conn net.Conn
@@ -277,8 +278,8 @@ func (t *T) dial() net.Conn {
 	return conn
 }
 
-// open sends the head of a request that announces length bytes (-1: does not say how many), signed for the payload, and
-// none of them.
+// open sends a signed request without its body. payload is the x-amz-content-sha256 header and length the
+// Content-Length; -1 omits it.
 func (t *T) open(method, ref string, length int, payload string, headers ...string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	r := t.request(method, ref, nil, headers...)
@@ -296,36 +297,36 @@ func (t *T) open(method, ref string, length int, payload string, headers ...stri
 	return conn, bufio.NewReader(conn)
 }
 
-// reply reads the next answer from a connection.
-func (t *T) reply(method string, from *bufio.Reader) *answer {
+// readResponse reads the next response from a connection.
+func (t *T) readResponse(method string, from *bufio.Reader) *response {
 	t.Helper()
 	res, err := http.ReadResponse(from, &http.Request{Method: method})
-	t.must(err == nil, "no answer: %v", err)
+	t.must(err == nil, "no response: %v", err)
 	if res.StatusCode == http.StatusContinue {
-		return &answer{t: t, what: "100", status: res.StatusCode, header: res.Header}
+		return &response{t: t, what: "100", status: res.StatusCode, header: res.Header}
 	}
 	return t.read(method, "(raw)", res)
 }
 
-// chunked makes a signed PUT in one of the chunked payload modes, and returns it with its body as it will be sent.
+// chunked returns a signed PUT in one of the chunked payload modes, and its encoded body.
 func (t *T) chunked(ref, content string, c sigv4.Chunked, headers ...string) (*http.Request, []byte) {
 	t.Helper()
 	r := t.request("PUT", ref, nil, headers...)
 	c.Length = int64(len(content))
 	t.signer.SignChunked(r, strings.NewReader(content), c, time.Now())
 	wire, err := io.ReadAll(r.Body)
-	t.must(err == nil, "the body: %v", err)
+	t.must(err == nil, "reading the body: %v", err)
 	return rebody(r, wire), wire
 }
 
-// rebody gives a request another body; what was signed stays.
+// rebody replaces the body of a request without signing it again.
 func rebody(r *http.Request, wire []byte) *http.Request {
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(wire)), int64(len(wire))
 	r.GetBody = nil
 	return r
 }
 
-// sorted reports whether keys are in the order of their bytes.
+// sorted reports whether keys are in byte order.
 func sorted(keys []string) bool { return slices.IsSorted(keys) }
 
 func newReader(c net.Conn) *bufio.Reader { return bufio.NewReader(c) }

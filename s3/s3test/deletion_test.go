@@ -12,7 +12,7 @@ func contentMD5(body string) string {
 	return "Content-MD5: " + base64.StdEncoding.EncodeToString(s[:])
 }
 
-// deleteDoc returns a DeleteObjects document; entries are keys, or elements where they begin with "<".
+// deleteDoc returns a DeleteObjects document. An entry is a key, or XML elements if it begins with "<".
 func deleteDoc(entries ...string) string {
 	var b strings.Builder
 	b.WriteString(`<Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/">`)
@@ -30,28 +30,28 @@ func deleteDoc(entries ...string) string {
 	return b.String()
 }
 
-// deleteAll sends a DeleteObjects.
-func (t *T) deleteAll(entries ...string) *answer {
+// deleteAll sends a DeleteObjects request.
+func (t *T) deleteAll(entries ...string) *response {
 	t.Helper()
 	doc := deleteDoc(entries...)
 	return t.post("?delete", doc, contentMD5(doc))
 }
 
 var deletion = area{"delete-objects", []rule{
-	{"some", "DeleteObjects deletes the keys that it names, and no others", func(t *T) {
+	{"some", "DeleteObjects deletes only the keys that it names", func(t *T) {
 		t.fill("a", "b", "c")
 		t.deleteAll("a", "c").ok(200).doc("DeleteResult").eq("Deleted/Key", "a", "c").no("Error")
 		t.get("").ok(200).eq("Contents/Key", "b")
 	}},
-	{"missing-key", "a key that is not there counts as deleted", func(t *T) {
+	{"missing-key", "a key that does not exist is reported as deleted", func(t *T) {
 		t.deleteAll("none").ok(200).eq("Deleted/Key", "none").no("Error")
 	}},
-	{"quiet", "Quiet leaves out what was deleted", func(t *T) {
+	{"quiet", "Quiet omits the deleted keys", func(t *T) {
 		t.fill("a")
 		t.deleteAll("<Quiet>true</Quiet>", "a").ok(200).doc("DeleteResult").no("Deleted", "Error")
 		t.gone("a")
 	}},
-	{"quiet-tells-errors", "Quiet does not leave out what failed", func(t *T) {
+	{"quiet-tells-errors", "Quiet does not omit errors", func(t *T) {
 		t.fill("a")
 		t.deleteAll("<Quiet>true</Quiet>", "<Key>a</Key><ETag>"+strings.Trim(other, `"`)+"</ETag>").ok(200).eq("Error/Key", "a")
 	}},
@@ -60,7 +60,7 @@ var deletion = area{"delete-objects", []rule{
 		t.post("?delete", deleteDoc("a")).fail(400, "InvalidRequest")
 		t.holds("a", "a")
 	}},
-	{"takes-checksum", "DeleteObjects takes any x-amz-checksum-* for its integrity", func(t *T) {
+	{"takes-checksum", "DeleteObjects accepts any x-amz-checksum-* instead of Content-MD5", func(t *T) {
 		t.fill("a", "b", "c", "d", "e")
 		for i, alg := range []string{"CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"} {
 			doc := deleteDoc(string(rune('a' + i)))
@@ -68,24 +68,24 @@ var deletion = area{"delete-objects", []rule{
 		}
 		t.get("").ok(200).no("Contents")
 	}},
-	{"wrong-md5", "DeleteObjects with a wrong Content-MD5 is BadDigest and deletes nothing", func(t *T) {
+	{"wrong-md5", "DeleteObjects with a wrong Content-MD5 fails with BadDigest and deletes nothing", func(t *T) {
 		t.fill("a")
 		t.post("?delete", deleteDoc("a"), contentMD5("else")).fail(400, "BadDigest")
 		t.holds("a", "a")
 	}},
-	{"wrong-checksum", "DeleteObjects with a wrong checksum is BadDigest and deletes nothing", func(t *T) {
+	{"wrong-checksum", "DeleteObjects with a wrong checksum fails with BadDigest and deletes nothing", func(t *T) {
 		t.fill("a")
 		t.post("?delete", deleteDoc("a"), sumHeader("CRC32", "else")).fail(400, "BadDigest")
 		t.holds("a", "a")
 	}},
-	{"malformed", "DeleteObjects with a body that is no XML is MalformedXML", func(t *T) {
+	{"malformed", "DeleteObjects with a body that is not XML fails with MalformedXML", func(t *T) {
 		doc := "<Delete><Object><Key>a</Key></Delete>"
 		t.post("?delete", doc, contentMD5(doc)).fail(400, "MalformedXML")
 	}},
-	{"no-keys", "DeleteObjects without a key is MalformedXML", func(t *T) {
+	{"no-keys", "DeleteObjects without a key fails with MalformedXML", func(t *T) {
 		t.deleteAll().fail(400, "MalformedXML")
 	}},
-	{"thousand", "DeleteObjects takes 1000 keys", func(t *T) {
+	{"thousand", "DeleteObjects accepts 1000 keys", func(t *T) {
 		var keys []string
 		for i := range 1000 {
 			keys = append(keys, fmt.Sprint("k", i))
@@ -93,7 +93,7 @@ var deletion = area{"delete-objects", []rule{
 		a := t.deleteAll(keys...).ok(200)
 		a.expect(len(a.all("Deleted/Key")) == 1000, "%d", len(a.all("Deleted/Key")))
 	}},
-	{"thousand-and-one", "DeleteObjects of 1001 keys is MalformedXML and deletes nothing", func(t *T) {
+	{"thousand-and-one", "DeleteObjects of 1001 keys fails with MalformedXML and deletes nothing", func(t *T) {
 		keys := []string{"a"}
 		t.fill("a")
 		for i := range 1000 {
@@ -102,21 +102,21 @@ var deletion = area{"delete-objects", []rule{
 		t.deleteAll(keys...).fail(400, "MalformedXML")
 		t.holds("a", "a")
 	}},
-	{"twice", "a key named twice is deleted, and told twice", func(t *T) {
+	{"twice", "a key named twice is deleted, and reported twice", func(t *T) {
 		t.fill("a")
 		t.deleteAll("a", "a").ok(200).eq("Deleted/Key", "a", "a")
 	}},
-	{"escaped", "keys with marks of XML are deleted and told", func(t *T) {
+	{"escaped", "keys with XML special characters are deleted and reported", func(t *T) {
 		t.fill("<&>")
 		t.deleteAll("<Key>&lt;&amp;&gt;</Key>").ok(200).eq("Deleted/Key", "<&>")
 		t.get("").ok(200).no("Contents")
 	}},
-	{"white-space", "white space around elements changes nothing", func(t *T) {
+	{"white-space", "white space around elements has no effect", func(t *T) {
 		t.fill("a")
 		doc := "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Delete>\n  <Object>\n    <Key>a</Key>\n  </Object>\n</Delete>\n"
 		t.post("?delete", doc, contentMD5(doc)).ok(200).eq("Deleted/Key", "a")
 	}},
-	{"no-namespace", "the name space of the document may be missing", func(t *T) {
+	{"no-namespace", "the Delete document may omit its namespace", func(t *T) {
 		t.fill("a")
 		doc := "<Delete><Object><Key>a</Key></Object></Delete>"
 		t.post("?delete", doc, contentMD5(doc)).ok(200).eq("Deleted/Key", "a")
@@ -126,33 +126,33 @@ var deletion = area{"delete-objects", []rule{
 		t.deleteAll("<Key>a</Key><ETag>&quot;"+etag+"&quot;</ETag>").ok(200).eq("Deleted/Key", "a")
 		t.gone("a")
 	}},
-	{"etag-differs", "an entry with another ETag is an Error PreconditionFailed within a 200, and the others go", func(t *T) {
+	{"etag-differs", "an entry with a different ETag results in an Error PreconditionFailed in a 200 response, and the others are deleted", func(t *T) {
 		t.fill("a", "b")
 		a := t.deleteAll("<Key>a</Key><ETag>"+strings.Trim(other, `"`)+"</ETag>", "b").ok(200)
 		a.eq("Error/Key", "a").eq("Error/Code", "PreconditionFailed").eq("Deleted/Key", "b")
 		t.holds("a", "a")
 		t.gone("b")
 	}},
-	{"size-differs", "an entry with another Size is an Error PreconditionFailed within a 200", func(t *T) {
+	{"size-differs", "an entry with a different Size results in an Error PreconditionFailed in a 200 response", func(t *T) {
 		t.fill("a", "b")
 		t.deleteAll("<Key>a</Key><Size>99</Size>", "<Key>b</Key><Size>1</Size>").ok(200).eq("Error/Key", "a").eq("Error/Code", "PreconditionFailed").eq("Deleted/Key", "b")
 		t.holds("a", "a")
 	}},
-	{"time-differs", "an entry with another LastModifiedTime is an Error PreconditionFailed within a 200", func(t *T) {
+	{"time-differs", "an entry with a different LastModifiedTime results in an Error PreconditionFailed in a 200 response", func(t *T) {
 		t.fill("a", "b")
 		when := t.head("b").header.Get("Last-Modified")
 		t.deleteAll("<Key>a</Key><LastModifiedTime>"+past+"</LastModifiedTime>", "<Key>b</Key><LastModifiedTime>"+when+"</LastModifiedTime>").ok(200).
 			eq("Error/Key", "a").eq("Error/Code", "PreconditionFailed").eq("Deleted/Key", "b")
 		t.holds("a", "a")
 	}},
-	{"etag-of-missing", "an entry with an ETag for a key that is not there is an Error within a 200", func(t *T) {
+	{"etag-of-missing", "an entry with an ETag for a key that does not exist results in an Error in a 200 response", func(t *T) {
 		t.deleteAll("<Key>none</Key><ETag>"+strings.Trim(other, `"`)+"</ETag>").ok(200).eq("Error/Key", "none").no("Deleted")
 	}},
-	{"key-too-long", "a key that is too long is an Error within a 200", func(t *T) {
+	{"key-too-long", "a key that is too long results in an Error in a 200 response", func(t *T) {
 		t.fill("a")
 		t.deleteAll(strings.Repeat("k", 1025), "a").ok(200).eq("Error/Code", "KeyTooLongError").eq("Deleted/Key", "a")
 	}},
-	{"missing-bucket", "DeleteObjects in a bucket that is not there is NoSuchBucket", func(t *T) {
+	{"missing-bucket", "DeleteObjects in a bucket that does not exist fails with NoSuchBucket", func(t *T) {
 		doc := deleteDoc("a")
 		t.post("/"+t.newName()+"?delete", doc, contentMD5(doc)).fail(404, "NoSuchBucket")
 	}},
@@ -161,11 +161,11 @@ var deletion = area{"delete-objects", []rule{
 		t.deleteAll("<Key>a</Key><VersionId>null</VersionId>").ok(200).eq("Deleted/Key", "a").eq("Deleted/VersionId", "null")
 		t.gone("a")
 	}},
-	{"unversioned-no-marker", "without versioning no entry tells of delete markers", func(t *T) {
+	{"unversioned-no-marker", "without versioning an entry does not mention delete markers", func(t *T) {
 		t.fill("a")
 		t.deleteAll("a").ok(200).no("Deleted/DeleteMarker", "Deleted/DeleteMarkerVersionId", "Deleted/VersionId")
 	}},
-	{"put-is-no-post", "PUT of ?delete is no deletion", func(t *T) {
+	{"put-is-no-post", "PUT ?delete deletes nothing", func(t *T) {
 		t.fill("a")
 		doc := deleteDoc("a")
 		a := t.try("?delete", doc, contentMD5(doc))

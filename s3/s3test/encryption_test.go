@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// customerKey returns the headers of SSE-C for a key; between stands "copy-source-" where the source of a copy is
-// meant.
+// customerKey returns the SSE-C headers for a key. between is "copy-source-" for the key of a copy's source, otherwise
+// empty.
 func customerKey(seed byte, between string) []string {
 	key := random(seed, 32)
 	sum := md5.Sum([]byte(key))
@@ -17,30 +17,30 @@ func customerKey(seed byte, between string) []string {
 
 const sseS3 = "x-amz-server-side-encryption: AES256"
 
-// encrypts skips the case where the server has no keys; it must say so clearly.
+// encrypts skips the case if the server has no keys, which must result in a client error or NotImplemented.
 func (t *T) encrypts() {
 	t.Helper()
 	if a := t.try("probe", "x", sseS3); a.status != 200 {
 		a.expect(a.status == 501 || a.status == 400, "status %d", a.status)
 		t.gone("probe")
-		t.Skip("the server has no keys: " + a.text("Message"))
+		t.Skip("the server has no master key: " + a.text("Message"))
 	}
 	t.del("probe").ok(204)
 }
 
-// encryptsForCustomers skips the case where the connection is none for keys of customers.
+// encryptsForCustomers skips the case if the server does not accept customer keys over this connection.
 func (t *T) encryptsForCustomers() {
 	t.Helper()
 	if a := t.try("probe", "x", customerKey(1, "")...); a.status != 200 {
 		a.fail(400, "InvalidRequest")
 		t.gone("probe")
-		t.Skip("no keys of customers: " + a.text("Message"))
+		t.Skip("the server accepts no customer keys: " + a.text("Message"))
 	}
 	t.del("probe").ok(204)
 }
 
-// badCustomerKey is the rule that SSE-C headers are refused; the error names the header of encryption, whichever of
-// them is wrong.
+// badCustomerKey returns the rule that SSE-C headers are refused. The error names x-amz-server-side-encryption,
+// whichever of them is wrong.
 func badCustomerKey(named, says, code string, change func(h []string) []string) rule {
 	return rule{named, says, func(t *T) {
 		t.encryptsForCustomers()
@@ -49,7 +49,7 @@ func badCustomerKey(named, says, code string, change func(h []string) []string) 
 	}}
 }
 
-// shortKey replaces the key in the headers of customerKey by one of 10 bytes.
+// shortKey replaces the key in headers returned by customerKey with one of 10 bytes.
 func shortKey(h []string) []string {
 	key := []byte("0123456789")
 	sum := md5.Sum(key)
@@ -61,32 +61,32 @@ func shortKey(h []string) []string {
 }
 
 var encryption = area{"encryption", []rule{
-	{"sse-s3", "AES256 of a PUT comes back from PUT, GET and HEAD", func(t *T) {
+	{"sse-s3", "a PUT with AES256 returns it, as do GET and HEAD", func(t *T) {
 		t.encrypts()
 		t.put("key", "content", sseS3).has("x-amz-server-side-encryption", "AES256")
 		t.get("key").ok(200).has("x-amz-server-side-encryption", "AES256")
 		t.head("key").ok(200).has("x-amz-server-side-encryption", "AES256")
 		t.holds("key", "content")
 	}},
-	{"sse-s3-etag", "the ETag of an object under SSE-S3 is the MD5 of its content", func(t *T) {
+	{"sse-s3-etag", "the ETag of an object encrypted with SSE-S3 is the MD5 of its content", func(t *T) {
 		t.encrypts()
 		t.put("key", "content", sseS3).has("ETag", `"`+md5Hex("content")+`"`)
 	}},
-	{"sse-s3-range", "a range of an encrypted object is just those bytes", func(t *T) {
+	{"sse-s3-range", "a range of an encrypted object returns exactly those bytes", func(t *T) {
 		t.encrypts()
 		content := random(13, 700_000)
 		t.put("key", content, sseS3)
 		a := t.get("key", "Range: bytes=262100-600000").ok(206)
-		a.expect(a.body == content[262100:600001], "other bytes")
+		a.expect(a.body == content[262100:600001], "wrong bytes")
 	}},
-	{"sse-s3-copy", "AES256 of a copy comes back from it", func(t *T) {
+	{"sse-s3-copy", "a copy with AES256 returns it", func(t *T) {
 		t.encrypts()
 		t.put("from", "content")
 		t.put("to", nil, t.from("from"), sseS3).has("x-amz-server-side-encryption", "AES256")
 		t.head("to").ok(200).has("x-amz-server-side-encryption", "AES256")
 		t.holds("to", "content")
 	}},
-	{"sse-s3-multipart", "AES256 of an upload comes back from each of its requests", func(t *T) {
+	{"sse-s3-multipart", "every request of an upload with AES256 returns it", func(t *T) {
 		t.encrypts()
 		a := t.post("key?uploads", nil, sseS3).ok(200).has("x-amz-server-side-encryption", "AES256")
 		u := &upload{t: t, key: "key", id: a.text("UploadId")}
@@ -95,7 +95,7 @@ var encryption = area{"encryption", []rule{
 		t.head("key").ok(200).has("x-amz-server-side-encryption", "AES256")
 		t.holds("key", "content")
 	}},
-	{"sse-s3-multipart-named-again", "parts and completion may name the encryption of the upload, as minio-go does, and no other one", func(t *T) {
+	{"sse-s3-multipart-named-again", "parts and completion may repeat the encryption of the upload, as minio-go does, but not name a different one", func(t *T) {
 		if t.other {
 			t.Skip("AWS refuses the header there")
 		}
@@ -112,84 +112,84 @@ var encryption = area{"encryption", []rule{
 		plain.complete(sseS3).fail(400, "InvalidRequest")
 		t.gone("plain")
 	}},
-	{"algorithm-nonsense", "an encryption that does not exist is refused and stores nothing", func(t *T) {
+	{"algorithm-nonsense", "an unknown encryption algorithm is refused and stores nothing", func(t *T) {
 		a := t.try("key", "content", "x-amz-server-side-encryption: ROT13")
 		a.expect(a.status == 400 && (a.text("Code") == "InvalidArgument" || a.text("Code") == "InvalidEncryptionAlgorithmError"), "status %d", a.status)
 		t.gone("key")
 	}},
-	{"on-get", "x-amz-server-side-encryption is no header of a GET", func(t *T) {
+	{"on-get", "x-amz-server-side-encryption is refused on a GET", func(t *T) {
 		t.put("key", "content")
 		a := t.get("key", sseS3)
 		a.expect(a.status == 400, "status %d", a.status)
 	}},
-	{"kms", "SSE-KMS is not passed over", func(t *T) {
+	{"kms", "SSE-KMS is refused, not ignored", func(t *T) {
 		t.try("key", "content", "x-amz-server-side-encryption: aws:kms").fail(501, "NotImplemented")
 		t.gone("key")
 	}},
-	{"kms-dsse", "DSSE-KMS is not passed over", func(t *T) {
+	{"kms-dsse", "DSSE-KMS is refused, not ignored", func(t *T) {
 		t.try("key", "content", "x-amz-server-side-encryption: aws:kms:dsse").fail(501, "NotImplemented")
 		t.gone("key")
 	}},
-	{"kms-key", "a KMS key is not passed over", func(t *T) {
+	{"kms-key", "a KMS key is refused, not ignored", func(t *T) {
 		a := t.try("key", "content", "x-amz-server-side-encryption-aws-kms-key-id: k")
 		a.expect(a.status == 501 || a.status == 400, "status %d", a.status)
 		t.gone("key")
 	}},
-	{"sse-c", "an object under a customer's key needs the key to be read", func(t *T) {
+	{"sse-c", "an object encrypted with a customer key can be read only with the key", func(t *T) {
 		t.encryptsForCustomers()
 		a := t.put("key", "content", customerKey(1, "")...).has("x-amz-server-side-encryption-customer-algorithm", "AES256")
 		a.set("x-amz-server-side-encryption-customer-key-MD5")
 		b := t.get("key", customerKey(1, "")...).ok(200).has("x-amz-server-side-encryption-customer-algorithm", "AES256")
-		b.expect(b.body == "content", "other content")
+		b.expect(b.body == "content", "wrong content")
 		t.head("key", customerKey(1, "")...).ok(200)
 	}},
-	{"sse-c-without-key", "reading an object under a customer's key without it is InvalidRequest", func(t *T) {
+	{"sse-c-without-key", "reading an object encrypted with a customer key without the key fails with InvalidRequest", func(t *T) {
 		t.encryptsForCustomers()
 		t.put("key", "content", customerKey(1, "")...)
 		t.get("key").fail(400, "InvalidRequest")
 		t.head("key").fail(400, "")
 	}},
-	{"sse-c-wrong-key", "reading an object under a customer's key with another is AccessDenied", func(t *T) {
+	{"sse-c-wrong-key", "reading an object encrypted with a customer key with another key fails with AccessDenied", func(t *T) {
 		t.encryptsForCustomers()
 		t.put("key", "content", customerKey(1, "")...)
 		t.get("key", customerKey(2, "")...).fail(403, "AccessDenied")
 	}},
-	{"sse-c-short-key-of-get", "reading with what is no key of 256 bits is AccessDenied too", func(t *T) {
+	{"sse-c-short-key-of-get", "reading an object encrypted with a customer key with a key of the wrong length fails with AccessDenied", func(t *T) {
 		t.encryptsForCustomers()
 		t.put("key", "content", customerKey(1, "")...)
 		t.get("key", shortKey(customerKey(1, ""))...).fail(403, "AccessDenied")
 	}},
-	{"sse-c-and-sse-s3", "a PUT with a customer's key and with AES256 is InvalidArgument, whatever the key is", func(t *T) {
+	{"sse-c-and-sse-s3", "a PUT with both a customer key and AES256 fails with InvalidArgument, even if the key is invalid", func(t *T) {
 		t.encryptsForCustomers()
 		t.try("key", "content", append(customerKey(1, ""), sseS3)...).fail(400, "InvalidArgument").eq("ArgumentValue", "AES256")
 		t.try("key", "content", append(shortKey(customerKey(1, "")), sseS3)...).fail(400, "InvalidArgument").eq("ArgumentValue", "AES256")
 		t.gone("key")
 	}},
-	badCustomerKey("sse-c-short-key", "a customer's key of another length than 256 bits is InvalidArgument", "InvalidArgument", shortKey),
-	{"sse-c-of-plain", "reading a plain object with a customer's key is InvalidRequest", func(t *T) {
+	badCustomerKey("sse-c-short-key", "a customer key that does not have 256 bits fails with InvalidArgument", "InvalidArgument", shortKey),
+	{"sse-c-of-plain", "reading an unencrypted object with a customer key fails with InvalidRequest", func(t *T) {
 		t.encryptsForCustomers()
 		t.put("key", "content")
 		t.get("key", customerKey(1, "")...).fail(400, "InvalidRequest")
 	}},
-	badCustomerKey("sse-c-wrong-md5", "a customer's key with the MD5 of another is refused", "InvalidArgument", func(h []string) []string { return []string{h[0], h[1], customerKey(2, "")[2]} }),
-	badCustomerKey("sse-c-no-md5", "a customer's key without its MD5 is refused", "InvalidArgument", func(h []string) []string { return h[:2] }),
-	badCustomerKey("sse-c-no-key", "a customer's algorithm without a key is refused", "InvalidArgument", func(h []string) []string { return h[:1] }),
-	badCustomerKey("sse-c-no-algorithm", "a customer's key without an algorithm is refused", "InvalidArgument", func(h []string) []string { return h[1:] }),
-	badCustomerKey("sse-c-algorithm-nonsense", "a customer's algorithm other than AES256 is refused", "InvalidEncryptionAlgorithmError", func(h []string) []string {
+	badCustomerKey("sse-c-wrong-md5", "a customer key with the MD5 of another key is refused", "InvalidArgument", func(h []string) []string { return []string{h[0], h[1], customerKey(2, "")[2]} }),
+	badCustomerKey("sse-c-no-md5", "a customer key without its MD5 is refused", "InvalidArgument", func(h []string) []string { return h[:2] }),
+	badCustomerKey("sse-c-no-key", "a customer algorithm without a key is refused", "InvalidArgument", func(h []string) []string { return h[:1] }),
+	badCustomerKey("sse-c-no-algorithm", "a customer key without an algorithm is refused", "InvalidArgument", func(h []string) []string { return h[1:] }),
+	badCustomerKey("sse-c-algorithm-nonsense", "a customer algorithm other than AES256 is refused", "InvalidEncryptionAlgorithmError", func(h []string) []string {
 		return []string{strings.Replace(h[0], "AES256", "AES128", 1), h[1], h[2]}
 	}),
-	{"sse-c-copy", "a copy reads with the key of its source and writes with its own", func(t *T) {
+	{"sse-c-copy", "a copy reads its source with one customer key and encrypts with another", func(t *T) {
 		t.encryptsForCustomers()
 		t.put("from", "content", customerKey(1, "")...)
 		t.try("to", nil, t.from("from")).fail(400, "InvalidRequest")
 		t.put("to", nil, append(append(customerKey(1, "copy-source-"), customerKey(2, "")...), t.from("from"))...)
 		a := t.get("to", customerKey(2, "")...).ok(200)
-		a.expect(a.body == "content", "other content")
+		a.expect(a.body == "content", "wrong content")
 		t.get("to", customerKey(1, "")...).fail(403, "AccessDenied")
 		t.put("plain", nil, append(customerKey(1, "copy-source-"), t.from("from"))...)
 		t.holds("plain", "content")
 	}},
-	{"sse-c-multipart", "an upload under a customer's key needs the key with each part", func(t *T) {
+	{"sse-c-multipart", "an upload with a customer key needs the key with each part", func(t *T) {
 		t.encryptsForCustomers()
 		u := t.begin("key", customerKey(1, "")...)
 		t.try(u.ref(1), "content").fail(400, "InvalidRequest")
@@ -198,10 +198,10 @@ var encryption = area{"encryption", []rule{
 		u.part(1, "content", customerKey(1, "")...)
 		u.complete().ok(200)
 		b := t.get("key", customerKey(1, "")...).ok(200)
-		b.expect(b.body == "content", "other content")
+		b.expect(b.body == "content", "wrong content")
 		t.get("key").fail(400, "InvalidRequest")
 	}},
-	{"bucket", "the encryption of a bucket is that of objects put without a header", func(t *T) {
+	{"bucket", "the encryption of a bucket applies to objects put without an encryption header", func(t *T) {
 		t.encrypts()
 		doc := "<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>AES256</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>"
 		t.try("?encryption", doc, contentMD5(doc)).ok(200)
@@ -210,14 +210,14 @@ var encryption = area{"encryption", []rule{
 		t.holds("key", "content")
 		t.del("?encryption").ok(204)
 	}},
-	{"bucket-kms", "the encryption of a bucket with KMS is not kept without effect", func(t *T) {
+	{"bucket-kms", "bucket encryption with KMS is refused, because it would have no effect", func(t *T) {
 		doc := "<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>aws:kms</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>"
 		t.try("?encryption", doc, contentMD5(doc)).fail(501, "NotImplemented")
 	}},
-	{"bucket-malformed", "the encryption of a bucket that is no XML is MalformedXML", func(t *T) {
+	{"bucket-malformed", "a bucket encryption that is not XML fails with MalformedXML", func(t *T) {
 		t.try("?encryption", "<x", contentMD5("<x")).fail(400, "MalformedXML")
 	}},
-	{"bucket-missing", "the encryption of a bucket that is not there is NoSuchBucket", func(t *T) {
+	{"bucket-missing", "the encryption of a bucket that does not exist fails with NoSuchBucket", func(t *T) {
 		t.get("/"+t.newName()+"?encryption").fail(404, "NoSuchBucket")
 	}},
 }}

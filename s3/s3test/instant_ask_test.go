@@ -6,8 +6,10 @@ import (
 	"time"
 )
 
-// What a FindContent asks for, as an element Content.
+// whole returns the Content element of FindContent with the hash of the whole content.
 func whole(content string) string { return asked(len(content), "SHA256", sha256Hex([]byte(content))) }
+
+// beginning returns the Content element of FindContent with the hash of the first 64 KiB.
 func beginning(content string) string {
 	return asked(len(content), "HeadSHA256", sha256Hex([]byte(content[:min(len(content), 65536)])))
 }
@@ -16,55 +18,55 @@ func asked(size any, name, hash string) string {
 	return fmt.Sprintf("<Content><Size>%v</Size><%s>%s</%[2]s></Content>", size, name, hash)
 }
 
-// find asks a bucket ("": that of the case) which contents it holds.
-func (t *T) find(bucket string, contents ...string) *answer {
+// find sends a FindContent request with these Content elements to a bucket; "" is the bucket of the case.
+func (t *T) find(bucket string, contents ...string) *response {
 	t.Helper()
 	return t.post(bucket+"?instant", "<FindContent>"+strings.Join(contents, "")+"</FindContent>")
 }
 
-// states demands what FindContent says of each content.
+// states checks the states that FindContent returns for these Content elements.
 func (t *T) states(contents []string, want ...string) {
 	t.Helper()
 	t.find("", contents...).ok(200).doc("FindContentResult").eq("Content/State", want...)
 }
 
-// refer puts content without sending it.
-func (t *T) refer(ref, content string, headers ...string) *answer {
+// refer sends a PUT that refers to content instead of sending it.
+func (t *T) refer(ref, content string, headers ...string) *response {
 	t.Helper()
 	return t.try(ref, nil, append(headers, "x-amz-content-sha256: "+sha256Hex([]byte(content)), instantLength(len(content)))...)
 }
 
 func instantLength(n int) string { return fmt.Sprint("x-amz-instant-length: ", n) }
 
-// instantAsk is the protocol of clients that ask before they send.
+// instantAsk is the protocol of clients that ask for content before they send it.
 var instantAsk = area{"instant-ask", []rule{
-	{"present", "FindContent of content that the bucket has is present, and of another absent", func(t *T) {
+	{"present", "FindContent returns present for content that the bucket stores, and absent for other content", func(t *T) {
 		content := random(30, 300_000)
 		t.put("key", content)
 		t.states(l(whole(content), whole(content+"x")), "present", "absent")
 	}},
-	{"perhaps", "FindContent by the first 64 KiB is perhaps, and present where there is no more than that", func(t *T) {
+	{"perhaps", "FindContent with the hash of the first 64 KiB returns perhaps, or present if the content is no longer than that", func(t *T) {
 		large, small := random(31, 300_000), random(32, 1000)
 		t.put("large", large)
 		t.put("small", small)
 		t.states(l(beginning(large), beginning(small), beginning(random(33, 300_000)), whole(small)), "perhaps", "present", "absent", "present")
 	}},
-	{"perhaps-only", "content that only begins like one that is there is perhaps by its beginning and absent by all of it", func(t *T) {
+	{"perhaps-only", "content that shares only its beginning with stored content is perhaps by its first 64 KiB and absent by its full hash", func(t *T) {
 		content := random(34, 300_000)
 		t.put("key", content)
 		t.states(l(beginning(content[:299_999]+"x"), whole(content[:299_999]+"x")), "perhaps", "absent")
 	}},
-	{"size-counts", "a hash of another size is absent", func(t *T) {
+	{"size-counts", "a known hash with a different size is absent", func(t *T) {
 		content := random(35, 300_000)
 		t.put("key", content)
 		t.states(l(asked(len(content)+1, "SHA256", sha256Hex([]byte(content))), asked(299_999, "HeadSHA256", sha256Hex([]byte(content[:65536])))), "absent", "absent")
 	}},
-	{"part-is-content", "the content of a part is found as that of an object is", func(t *T) {
+	{"part-is-content", "the content of a part is found like that of an object", func(t *T) {
 		content := random(36, 300_000)
 		t.begin("key").part(1, content)
 		t.states(l(whole(content)), "present")
 	}},
-	{"deleted-is-absent", "content that no object has any more is absent, and one that another still has is present", func(t *T) {
+	{"deleted-is-absent", "content is present as long as one object has it, and then absent", func(t *T) {
 		content := random(37, 300_000)
 		t.put("a", content)
 		t.put("b", content)
@@ -73,12 +75,12 @@ var instantAsk = area{"instant-ask", []rule{
 		t.del("b").ok(204)
 		t.states(l(whole(content)), "absent")
 	}},
-	{"find-other-bucket", "what another bucket holds is absent", func(t *T) {
+	{"find-other-bucket", "content stored in another bucket is absent", func(t *T) {
 		content := random(38, 300_000)
 		t.put("/"+t.newBucket()+"/key", content)
 		t.states(l(whole(content), beginning(content)), "absent", "absent")
 	}},
-	{"find-thousand", "FindContent takes 1000 contents and no more, and answers them in their order", func(t *T) {
+	{"find-thousand", "FindContent accepts at most 1000 Content elements and returns the results in their order", func(t *T) {
 		content := random(39, 1000)
 		t.put("key", content)
 		var contents, want []string
@@ -89,7 +91,7 @@ var instantAsk = area{"instant-ask", []rule{
 		t.states(contents, want...)
 		t.find("", append(contents, whole(content))...).fail(400, "MalformedXML")
 	}},
-	{"find-malformed", "a FindContent without a content, or of one without a size or just one hash, is MalformedXML", func(t *T) {
+	{"find-malformed", "FindContent without a Content element, or with one that lacks a size or exactly one hash, fails with MalformedXML", func(t *T) {
 		hash := sha256Hex(nil)
 		for _, content := range []string{
 			"", "<Content><Size>1</Size></Content>", "<Content><SHA256>" + hash + "</SHA256></Content>", "<Content/>", "<Other/>",
@@ -100,27 +102,27 @@ var instantAsk = area{"instant-ask", []rule{
 			t.find("", content).fail(400, "MalformedXML")
 		}
 	}},
-	{"find-bad-value", "a size or a hash that is none is InvalidArgument, which names the element", func(t *T) {
+	{"find-bad-value", "an invalid size or hash fails with InvalidArgument, which names the element", func(t *T) {
 		hash := sha256Hex(nil)
 		t.find("", asked(-1, "SHA256", hash)).fail(400, "InvalidArgument").eq("ArgumentName", "Size")
 		t.find("", asked("many", "SHA256", hash)).fail(400, "InvalidArgument").eq("ArgumentName", "Size")
 		t.find("", asked(1, "SHA256", hash[1:])).fail(400, "InvalidArgument").eq("ArgumentName", "SHA256")
 		t.find("", asked(1, "HeadSHA256", "x"+hash[1:])).fail(400, "InvalidArgument").eq("ArgumentName", "HeadSHA256")
 	}},
-	{"find-missing-bucket", "FindContent of a bucket that is not there is NoSuchBucket, and of a key it is nothing", func(t *T) {
+	{"find-missing-bucket", "FindContent of a bucket that does not exist fails with NoSuchBucket, and it is not implemented for a key", func(t *T) {
 		t.find("/"+t.newName(), whole("x")).fail(404, "NoSuchBucket")
 		t.put("key", "content")
 		t.post("key?instant", "<FindContent>"+whole("content")+"</FindContent>").fail(501, "NotImplemented")
 		t.get("?instant").fail(405, "MethodNotAllowed")
 	}},
-	{"find-presigned", "a presigned URL can neither ask nor refer", func(t *T) {
+	{"find-presigned", "a presigned URL can neither find content nor refer to it", func(t *T) {
 		content := random(40, 1000)
 		t.put("key", content)
 		t.send(presign(t, "POST", "?instant", "<FindContent>"+whole(content)+"</FindContent>", time.Minute, 0)).fail(403, "AccessDenied")
 		t.send(presign(t, "PUT", "copy", nil, time.Minute, 0, instantLength(len(content)), sumHeader("SHA256", content))).fail(403, "AccessDenied")
 		t.gone("copy")
 	}},
-	{"refer", "a PUT that refers to content which the bucket has makes an object of it, with what else the PUT says", func(t *T) {
+	{"refer", "a PUT that refers to content in the bucket creates an object with that content and the headers of the PUT", func(t *T) {
 		for i, size := range []int{6, 65_536, 300_000} {
 			content, key := random(41+byte(i), size), fmt.Sprint("copy", i)
 			t.put("key", content)
@@ -131,14 +133,14 @@ var instantAsk = area{"instant-ask", []rule{
 			t.tagged(key+"?tagging", "b=2")
 		}
 	}},
-	{"refer-unsigned", "with an unsigned payload the hash is x-amz-checksum-sha256, and kept", func(t *T) {
+	{"refer-unsigned", "with an unsigned payload the hash is that of x-amz-checksum-sha256, which is stored", func(t *T) {
 		content := random(44, 1000)
 		t.put("key", content)
 		t.try("copy", nil, unsigned, instantLength(len(content)), sumHeader("SHA256", content)).ok(200)
 		t.holds("copy", content)
 		t.head("copy", "x-amz-checksum-mode: ENABLED").ok(200).has("x-amz-checksum-sha256", sum("SHA256", content))
 	}},
-	{"refer-absent", "a reference to content that the bucket has not, or not of this length, is NoSuchContent, and the key is as it was", func(t *T) {
+	{"refer-absent", "a reference to content that is not in the bucket, or has another length, fails with NoSuchContent, and the key is unchanged", func(t *T) {
 		content := random(45, 1000)
 		t.put("key", "old")
 		t.put("/"+t.newBucket()+"/key", content)
@@ -154,7 +156,7 @@ var instantAsk = area{"instant-ask", []rule{
 		t.refer("copy", "").fail(404, "NoSuchContent")
 		t.gone("copy")
 	}},
-	{"refer-condition", "conditions hold for a reference", func(t *T) {
+	{"refer-condition", "conditions apply to a reference", func(t *T) {
 		content := random(46, 1000)
 		t.put("key", content)
 		t.put("copy", "old")
@@ -164,7 +166,7 @@ var instantAsk = area{"instant-ask", []rule{
 		t.refer("copy", content, `If-Match: "`+md5Hex("old")+`"`).ok(200)
 		t.holds("copy", content)
 	}},
-	{"refer-wrong-sum", "a checksum or a Content-MD5 that is not that of the content is BadDigest", func(t *T) {
+	{"refer-wrong-sum", "a checksum or a Content-MD5 that does not match the content fails with BadDigest", func(t *T) {
 		content := random(47, 1000)
 		t.put("key", content, sumHeader("CRC32", content))
 		t.refer("copy", content, contentMD5("else"), sumHeader("CRC32", content)).fail(400, "BadDigest")
@@ -172,19 +174,19 @@ var instantAsk = area{"instant-ask", []rule{
 		t.gone("copy")
 		t.refer("copy", content, contentMD5(content), sumHeader("CRC32", content)).ok(200)
 	}},
-	{"refer-other-sum", "a reference with a checksum of an algorithm that the content was not sent with is NoSuchContent", func(t *T) {
+	{"refer-other-sum", "a reference with a checksum algorithm that was not used when the content was stored fails with NoSuchContent", func(t *T) {
 		content := random(53, 1000)
 		t.put("key", content, sumHeader("CRC32", content))
 		t.refer("copy", content, sumHeader("SHA1", content)).fail(404, "NoSuchContent")
 		t.gone("copy")
 	}},
-	{"refer-with-body", "a reference with a body is InvalidRequest", func(t *T) {
+	{"refer-with-body", "a reference with a body fails with InvalidRequest", func(t *T) {
 		content := random(48, 1000)
 		t.put("key", content)
 		t.try("copy", content, instantLength(len(content))).fail(400, "InvalidRequest")
 		t.gone("copy")
 	}},
-	{"refer-without-hash", "a reference that tells no hash is InvalidRequest, and one whose length is no number InvalidArgument", func(t *T) {
+	{"refer-without-hash", "a reference without a hash fails with InvalidRequest, and one with an invalid length with InvalidArgument", func(t *T) {
 		content := random(49, 1000)
 		t.put("key", content)
 		t.try("copy", nil, unsigned, instantLength(len(content))).fail(400, "InvalidRequest")
@@ -194,10 +196,10 @@ var instantAsk = area{"instant-ask", []rule{
 		}
 		t.gone("copy")
 	}},
-	{"refer-large", "a reference to more than 5 GiB is EntityTooLarge", func(t *T) {
+	{"refer-large", "a reference to more than 5 GiB fails with EntityTooLarge", func(t *T) {
 		t.try("copy", nil, "x-amz-content-sha256: "+sha256Hex([]byte("x")), instantLength(5<<30+1)).fail(400, "EntityTooLarge")
 	}},
-	{"refer-of-part", "a part can refer to content, also to that of an object", func(t *T) {
+	{"refer-of-part", "a part can refer to content, even to that of an object", func(t *T) {
 		content := random(50, mebibytes5)
 		t.put("key", content)
 		u := t.begin("copy")
@@ -206,7 +208,7 @@ var instantAsk = area{"instant-ask", []rule{
 		u.complete().ok(200)
 		t.holds("copy", content+"end")
 	}},
-	{"refer-elsewhere", "an operation that knows no reference refuses one", func(t *T) {
+	{"refer-elsewhere", "an operation that does not support references refuses one", func(t *T) {
 		content := random(51, 1000)
 		t.put("key", content)
 		t.try("copy", nil, t.from("key"), instantLength(len(content))).fail(501, "NotImplemented")
@@ -214,11 +216,11 @@ var instantAsk = area{"instant-ask", []rule{
 		t.gone("copy")
 		t.holds("key", content)
 	}},
-	{"refer-versions", "in a bucket with versions a reference makes a version", func(t *T) {
+	{"refer-versions", "in a versioned bucket a reference creates a version", func(t *T) {
 		t.versioned()
 		content := random(52, 1000)
 		id := t.version("key", content)
-		t.must(t.refer("key", content).ok(200).set("x-amz-version-id") != id, "one version")
+		t.must(t.refer("key", content).ok(200).set("x-amz-version-id") != id, "the version ID is unchanged")
 		t.holds("key?versionId="+id, content)
 	}},
 }}

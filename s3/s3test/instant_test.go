@@ -2,17 +2,17 @@ package s3test
 
 import "io"
 
-// offer announces content with its SHA-256 and with Expect: 100-continue, sends none of it, and returns the answer that
-// comes.
-func (t *T) offer(ref, content string, headers ...string) (*answer, io.Writer, func() *answer) {
+// offer sends the headers of a PUT with the SHA-256 of its body and Expect: 100-continue. It returns the response, a
+// writer for the body, and a function that reads the next response.
+func (t *T) offer(ref, content string, headers ...string) (*response, io.Writer, func() *response) {
 	t.Helper()
 	conn, in := t.open("PUT", ref, len(content), sha256Hex([]byte(content)), append(headers, "Expect: 100-continue")...)
-	return t.reply("PUT", in), conn, func() *answer { return t.reply("PUT", in) }
+	return t.readResponse("PUT", in), conn, func() *response { return t.readResponse("PUT", in) }
 }
 
-// instant is no part of AWS's S3, but it is nothing that a client of it could not cope with.
+// instant is an extension of S3 that works with any S3 client.
 var instant = area{"instant", []rule{
-	{"hit", "a PUT of content that the bucket has, announced by its SHA-256, is answered without the body", func(t *T) {
+	{"hit", "a PUT of content in the bucket, announced by its SHA-256, succeeds without the body", func(t *T) {
 		content := random(20, 300_000)
 		t.put("first", content)
 		a, _, _ := t.offer("second", content, "x-amz-meta-a: 1")
@@ -20,7 +20,7 @@ var instant = area{"instant", []rule{
 		t.holds("second", content)
 		t.head("second").ok(200).has("x-amz-meta-a", "1")
 	}},
-	{"is-independent", "what shares content stays when the other is overwritten and deleted", func(t *T) {
+	{"is-independent", "an object remains when another object with the same content is overwritten and deleted", func(t *T) {
 		content := random(21, 300_000)
 		t.put("first", content)
 		a, _, _ := t.offer("second", content)
@@ -29,7 +29,7 @@ var instant = area{"instant", []rule{
 		t.del("first").ok(204)
 		t.holds("second", content)
 	}},
-	{"miss", "a PUT of content that the bucket has not is told to go on", func(t *T) {
+	{"miss", "a PUT of content that is not in the bucket gets 100 Continue", func(t *T) {
 		content := random(22, 300_000)
 		a, body, rest := t.offer("key", content)
 		a.ok(100)
@@ -38,24 +38,24 @@ var instant = area{"instant", []rule{
 		rest().ok(200)
 		t.holds("key", content)
 	}},
-	{"other-bucket", "content of another bucket does not count: the body is demanded", func(t *T) {
+	{"other-bucket", "content in another bucket is not used: the server asks for the body", func(t *T) {
 		content := random(23, 300_000)
 		t.put("/"+t.newBucket()+"/first", content)
 		a, _, _ := t.offer("key", content)
 		a.ok(100)
 		t.gone("key")
 	}},
-	{"other-length", "a SHA-256 that the bucket has, of another length, does not count", func(t *T) {
+	{"other-length", "a known SHA-256 with a different length is not used", func(t *T) {
 		content := random(24, 300_000)
 		t.put("first", content)
 		conn, in := t.open("PUT", "key", len(content)+1, sha256Hex([]byte(content)), "Expect: 100-continue")
-		t.reply("PUT", in).ok(100)
+		t.readResponse("PUT", in).ok(100)
 		_, err := io.WriteString(conn, content+"x")
 		t.done(err)
-		t.reply("PUT", in).fail(400, "XAmzContentSHA256Mismatch")
+		t.readResponse("PUT", in).fail(400, "XAmzContentSHA256Mismatch")
 		t.gone("key")
 	}},
-	{"condition", "conditions hold for content that the bucket has", func(t *T) {
+	{"condition", "conditions apply to content in the bucket", func(t *T) {
 		content := random(25, 300_000)
 		t.put("first", content)
 		t.put("key", "old")
@@ -63,7 +63,7 @@ var instant = area{"instant", []rule{
 		a.fail(412, "PreconditionFailed")
 		t.holds("key", "old")
 	}},
-	{"wrong-checksum", "a checksum that is not that of the content is not believed", func(t *T) {
+	{"wrong-checksum", "a checksum that does not match the content fails with BadDigest", func(t *T) {
 		content := random(26, 300_000)
 		t.put("first", content, sumHeader("CRC32", content))
 		a, body, rest := t.offer("key", content, sumHeader("CRC32", "else"))
@@ -75,7 +75,7 @@ var instant = area{"instant", []rule{
 		a.fail(400, "BadDigest")
 		t.gone("key")
 	}},
-	{"part", "a part of content that the bucket has is answered without the body", func(t *T) {
+	{"part", "a part with content in the bucket succeeds without the body", func(t *T) {
 		content := random(27, 300_000)
 		t.put("first", content)
 		u := t.begin("key")
@@ -84,15 +84,15 @@ var instant = area{"instant", []rule{
 		u.complete().ok(200)
 		t.holds("key", content)
 	}},
-	{"versions", "in a bucket with versions content that is there makes a version", func(t *T) {
+	{"versions", "in a versioned bucket, content in the bucket becomes a new version", func(t *T) {
 		t.versioned()
 		content := random(28, 300_000)
 		id := t.version("key", content)
 		a, _, _ := t.offer("key", content)
-		t.must(a.ok(200).set("x-amz-version-id") != id, "one version")
+		t.must(a.ok(200).set("x-amz-version-id") != id, "the version ID is unchanged")
 		t.holds("key?versionId="+id, content)
 	}},
-	{"forged-signature", "content that is there is nothing to who cannot sign", func(t *T) {
+	{"forged-signature", "a request without a signature cannot use content in the bucket", func(t *T) {
 		content := random(29, 300_000)
 		t.put("first", content)
 		r := t.request("PUT", "key", nil, "Expect: 100-continue")

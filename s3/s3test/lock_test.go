@@ -4,18 +4,18 @@ import (
 	"time"
 )
 
-// lockable makes the bucket of the case one whose versions may be locked.
+// lockable creates the bucket of the case with object lock.
 func (t *T) lockable() {
 	t.Helper()
-	t.must(t.own == "", "the case has a bucket already")
+	t.must(t.own == "", "the bucket of the case already exists")
 	t.own = t.newBucket("x-amz-bucket-object-lock-enabled: true")
 }
 
-// until returns a date of object lock.
+// until returns a retain-until date relative to the current time.
 func until(in time.Duration) string { return time.Now().Add(in).UTC().Format("2006-01-02T15:04:05Z") }
 
-// sealed sends a document with the Content-MD5 that object lock demands.
-func (t *T) sealed(ref, doc string, headers ...string) *answer {
+// putSummed sends a PUT with the Content-MD5 that object lock requires.
+func (t *T) putSummed(ref, doc string, headers ...string) *response {
 	t.Helper()
 	return t.try(ref, doc, append(headers, contentMD5(doc))...)
 }
@@ -36,7 +36,7 @@ func defaultRetention(inside string) string {
 	return "<Rule><DefaultRetention>" + inside + "</DefaultRetention></Rule>"
 }
 
-// badLockHeaders is the rule that a PUT with lock headers is refused and stores nothing.
+// badLockHeaders returns the rule that a PUT with lock headers is refused and stores nothing.
 func badLockHeaders(named, says string, headers ...string) rule {
 	return rule{named, says, func(t *T) {
 		t.lockable()
@@ -46,7 +46,7 @@ func badLockHeaders(named, says string, headers ...string) rule {
 	}}
 }
 
-// lockedPut puts a version with lock headers and returns its id.
+// lockedPut puts a version with lock headers and returns its ID.
 func (t *T) lockedPut(headers ...string) string {
 	t.Helper()
 	return t.version("key", "content", append(headers, contentMD5("content"))...)
@@ -55,35 +55,35 @@ func (t *T) lockedPut(headers ...string) string {
 const bypass = "x-amz-bypass-governance-retention: true"
 
 var objectLock = area{"object-lock", []rule{
-	{"create-bucket", "a bucket made with object lock has versioning, and says that lock is enabled", func(t *T) {
+	{"create-bucket", "a bucket created with object lock has versioning and object lock enabled", func(t *T) {
 		t.lockable()
 		t.get("?versioning").ok(200).eq("Status", "Enabled")
 		t.get("?object-lock").ok(200).doc("ObjectLockConfiguration").eq("ObjectLockEnabled", "Enabled").no("Rule")
 	}},
-	{"not-configured", "GetObjectLockConfiguration of a bucket without is ObjectLockConfigurationNotFoundError", func(t *T) {
+	{"not-configured", "GetObjectLockConfiguration of a bucket without object lock fails with ObjectLockConfigurationNotFoundError", func(t *T) {
 		t.get("?object-lock").fail(404, "ObjectLockConfigurationNotFoundError")
 	}},
-	{"needs-versioning", "PutObjectLockConfiguration of a bucket without versioning is InvalidBucketState", func(t *T) {
-		t.sealed("?object-lock", lockDoc("")).fail(409, "InvalidBucketState")
+	{"needs-versioning", "PutObjectLockConfiguration of a bucket without versioning fails with InvalidBucketState", func(t *T) {
+		t.putSummed("?object-lock", lockDoc("")).fail(409, "InvalidBucketState")
 	}},
-	{"enable-later", "object lock can be enabled for a bucket with versioning", func(t *T) {
+	{"enable-later", "object lock can be enabled for an existing bucket with versioning", func(t *T) {
 		t.versioned()
-		t.sealed("?object-lock", lockDoc("")).ok(200)
+		t.putSummed("?object-lock", lockDoc("")).ok(200)
 		t.get("?object-lock").ok(200).eq("ObjectLockEnabled", "Enabled")
 	}},
-	{"keeps-versioning", "versioning of a bucket with object lock cannot be suspended: InvalidBucketState", func(t *T) {
+	{"keeps-versioning", "suspending versioning of a bucket with object lock fails with InvalidBucketState", func(t *T) {
 		t.lockable()
 		t.try("?versioning", "<VersioningConfiguration><Status>Suspended</Status></VersioningConfiguration>").fail(409, "InvalidBucketState")
 		t.get("?versioning").ok(200).eq("Status", "Enabled")
 	}},
-	{"default-comes-back", "a default retention comes back from GetObjectLockConfiguration", func(t *T) {
+	{"default-comes-back", "GetObjectLockConfiguration returns the default retention", func(t *T) {
 		t.lockable()
-		t.sealed("?object-lock", lockDoc(defaultRetention("<Mode>GOVERNANCE</Mode><Days>3</Days>"))).ok(200)
+		t.putSummed("?object-lock", lockDoc(defaultRetention("<Mode>GOVERNANCE</Mode><Days>3</Days>"))).ok(200)
 		t.get("?object-lock").ok(200).eq("Rule/DefaultRetention/Mode", "GOVERNANCE").eq("Rule/DefaultRetention/Days", "3").no("Rule/DefaultRetention/Years")
 	}},
-	{"default-applies", "a default retention is that of versions put without one", func(t *T) {
+	{"default-applies", "the default retention applies to versions put without one", func(t *T) {
 		t.lockable()
-		t.sealed("?object-lock", lockDoc(defaultRetention("<Mode>GOVERNANCE</Mode><Days>3</Days>"))).ok(200)
+		t.putSummed("?object-lock", lockDoc(defaultRetention("<Mode>GOVERNANCE</Mode><Days>3</Days>"))).ok(200)
 		t.put("key", "content", contentMD5("content"))
 		a := t.head("key").ok(200).has("x-amz-object-lock-mode", "GOVERNANCE")
 		when, err := time.Parse(time.RFC3339, a.set("x-amz-object-lock-retain-until-date"))
@@ -91,60 +91,60 @@ var objectLock = area{"object-lock", []rule{
 	}},
 	{"default-years", "a default retention may be in years", func(t *T) {
 		t.lockable()
-		t.sealed("?object-lock", lockDoc(defaultRetention("<Mode>GOVERNANCE</Mode><Years>1</Years>"))).ok(200)
+		t.putSummed("?object-lock", lockDoc(defaultRetention("<Mode>GOVERNANCE</Mode><Years>1</Years>"))).ok(200)
 		t.put("key", "content", contentMD5("content"))
 		a := t.head("key").ok(200)
 		when, err := time.Parse(time.RFC3339, a.set("x-amz-object-lock-retain-until-date"))
 		a.expect(err == nil && time.Until(when) > 360*24*time.Hour && time.Until(when) < 370*24*time.Hour, "%v", when)
 	}},
-	{"default-does-not-beat", "the lock of a request beats the default retention", func(t *T) {
+	{"default-does-not-beat", "the lock headers of a request take precedence over the default retention", func(t *T) {
 		t.lockable()
-		t.sealed("?object-lock", lockDoc(defaultRetention("<Mode>GOVERNANCE</Mode><Days>30</Days>"))).ok(200)
+		t.putSummed("?object-lock", lockDoc(defaultRetention("<Mode>GOVERNANCE</Mode><Days>30</Days>"))).ok(200)
 		when := until(48 * time.Hour)
 		t.lockedPut("x-amz-object-lock-mode: GOVERNANCE", "x-amz-object-lock-retain-until-date: "+when)
 		a := t.head("key").ok(200)
 		got, err := time.Parse(time.RFC3339, a.set("x-amz-object-lock-retain-until-date"))
 		a.expect(err == nil && time.Until(got) < 3*24*time.Hour, "%v", got)
 	}},
-	{"default-both", "a default retention of both days and years is MalformedXML", func(t *T) {
+	{"default-both", "a default retention with both days and years fails with MalformedXML", func(t *T) {
 		t.lockable()
-		t.sealed("?object-lock", lockDoc(defaultRetention("<Mode>GOVERNANCE</Mode><Days>3</Days><Years>1</Years>"))).fail(400, "MalformedXML")
+		t.putSummed("?object-lock", lockDoc(defaultRetention("<Mode>GOVERNANCE</Mode><Days>3</Days><Years>1</Years>"))).fail(400, "MalformedXML")
 	}},
-	{"default-neither", "a default retention of neither days nor years is MalformedXML", func(t *T) {
+	{"default-neither", "a default retention with neither days nor years fails with MalformedXML", func(t *T) {
 		t.lockable()
-		t.sealed("?object-lock", lockDoc(defaultRetention("<Mode>GOVERNANCE</Mode>"))).fail(400, "MalformedXML")
+		t.putSummed("?object-lock", lockDoc(defaultRetention("<Mode>GOVERNANCE</Mode>"))).fail(400, "MalformedXML")
 	}},
-	{"default-zero-days", "a default retention of 0 days is InvalidArgument", func(t *T) {
+	{"default-zero-days", "a default retention of 0 days fails with InvalidArgument", func(t *T) {
 		t.lockable()
-		t.sealed("?object-lock", lockDoc(defaultRetention("<Mode>GOVERNANCE</Mode><Days>0</Days>"))).fail(400, "InvalidArgument")
+		t.putSummed("?object-lock", lockDoc(defaultRetention("<Mode>GOVERNANCE</Mode><Days>0</Days>"))).fail(400, "InvalidArgument")
 	}},
-	{"default-bad-mode", "a default retention with a mode that does not exist is MalformedXML", func(t *T) {
+	{"default-bad-mode", "a default retention with an unknown mode fails with MalformedXML", func(t *T) {
 		t.lockable()
-		t.sealed("?object-lock", lockDoc(defaultRetention("<Mode>STRICT</Mode><Days>3</Days>"))).fail(400, "MalformedXML")
+		t.putSummed("?object-lock", lockDoc(defaultRetention("<Mode>STRICT</Mode><Days>3</Days>"))).fail(400, "MalformedXML")
 	}},
-	{"not-enabled-status", "an ObjectLockEnabled other than Enabled is MalformedXML", func(t *T) {
+	{"not-enabled-status", "an ObjectLockEnabled other than Enabled fails with MalformedXML", func(t *T) {
 		t.lockable()
-		t.sealed("?object-lock", "<ObjectLockConfiguration><ObjectLockEnabled>Disabled</ObjectLockEnabled></ObjectLockConfiguration>").fail(400, "MalformedXML")
+		t.putSummed("?object-lock", "<ObjectLockConfiguration><ObjectLockEnabled>Disabled</ObjectLockEnabled></ObjectLockConfiguration>").fail(400, "MalformedXML")
 	}},
-	{"headers", "lock headers of a PUT come back from GET and HEAD", func(t *T) {
+	{"headers", "GET and HEAD return the lock headers of a PUT", func(t *T) {
 		t.lockable()
 		when := until(48 * time.Hour)
 		t.lockedPut("x-amz-object-lock-mode: GOVERNANCE", "x-amz-object-lock-retain-until-date: "+when, "x-amz-object-lock-legal-hold: ON")
-		for _, a := range []*answer{t.get("key").ok(200), t.head("key").ok(200)} {
+		for _, a := range []*response{t.get("key").ok(200), t.head("key").ok(200)} {
 			a.has("x-amz-object-lock-mode", "GOVERNANCE").has("x-amz-object-lock-legal-hold", "ON")
 			got, err := time.Parse(time.RFC3339, a.set("x-amz-object-lock-retain-until-date"))
 			want, _ := time.Parse(time.RFC3339, when)
 			a.expect(err == nil && got.Equal(want), "%v", got)
 		}
 	}},
-	{"headers-of-upload", "lock headers of CreateMultipartUpload are those of the object", func(t *T) {
+	{"headers-of-upload", "lock headers of CreateMultipartUpload apply to the object", func(t *T) {
 		t.lockable()
 		u := t.begin("key", "x-amz-object-lock-mode: GOVERNANCE", "x-amz-object-lock-retain-until-date: "+until(48*time.Hour))
 		u.part(1, "content", contentMD5("content"))
 		u.complete().ok(200)
 		t.head("key").ok(200).has("x-amz-object-lock-mode", "GOVERNANCE")
 	}},
-	{"headers-of-copy", "lock headers of CopyObject are those of the copy, and a lock is not copied", func(t *T) {
+	{"headers-of-copy", "lock headers of CopyObject apply to the copy, and the lock of the source is not copied", func(t *T) {
 		t.lockable()
 		t.lockedPut("x-amz-object-lock-legal-hold: ON")
 		t.put("a", nil, t.from("key"))
@@ -155,69 +155,69 @@ var objectLock = area{"object-lock", []rule{
 	badLockHeaders("mode-alone", "a lock mode without a date is refused", "x-amz-object-lock-mode: GOVERNANCE"),
 	badLockHeaders("date-alone", "a retain-until date without a mode is refused", "x-amz-object-lock-retain-until-date: 2099-01-01T00:00:00Z"),
 	badLockHeaders("date-past", "a retain-until date in the past is refused", "x-amz-object-lock-mode: GOVERNANCE", "x-amz-object-lock-retain-until-date: 2015-01-01T00:00:00Z"),
-	badLockHeaders("date-nonsense", "a retain-until date that is none is refused", "x-amz-object-lock-mode: GOVERNANCE", "x-amz-object-lock-retain-until-date: tomorrow"),
-	badLockHeaders("mode-nonsense", "a lock mode that does not exist is refused", "x-amz-object-lock-mode: STRICT", "x-amz-object-lock-retain-until-date: 2099-01-01T00:00:00Z"),
+	badLockHeaders("date-nonsense", "an invalid retain-until date is refused", "x-amz-object-lock-mode: GOVERNANCE", "x-amz-object-lock-retain-until-date: tomorrow"),
+	badLockHeaders("mode-nonsense", "an unknown lock mode is refused", "x-amz-object-lock-mode: STRICT", "x-amz-object-lock-retain-until-date: 2099-01-01T00:00:00Z"),
 	badLockHeaders("hold-nonsense", "a legal hold other than ON and OFF is refused", "x-amz-object-lock-legal-hold: MAYBE"),
-	{"headers-without-lock", "lock headers in a bucket without object lock are InvalidRequest", func(t *T) {
+	{"headers-without-lock", "lock headers in a bucket without object lock fail with InvalidRequest", func(t *T) {
 		t.try("key", "content", "x-amz-object-lock-legal-hold: ON", contentMD5("content")).fail(400, "InvalidRequest")
 		t.gone("key")
 	}},
-	{"governance-keeps", "DELETE of a version under governance is AccessDenied, and the version stays", func(t *T) {
+	{"governance-keeps", "DELETE of a version under governance fails with AccessDenied, and the version is kept", func(t *T) {
 		t.lockable()
 		id := t.lockedPut("x-amz-object-lock-mode: GOVERNANCE", "x-amz-object-lock-retain-until-date: "+until(time.Hour))
 		t.del("key?versionId="+id).fail(403, "AccessDenied")
 		t.holds("key", "content")
 	}},
-	{"governance-bypass", "DELETE of a version under governance with the bypass header deletes it", func(t *T) {
+	{"governance-bypass", "DELETE of a version under governance with the bypass header deletes the version", func(t *T) {
 		t.lockable()
 		id := t.lockedPut("x-amz-object-lock-mode: GOVERNANCE", "x-amz-object-lock-retain-until-date: "+until(time.Hour))
 		t.del("key?versionId="+id, bypass).ok(204)
 		t.get("?versions").ok(200).no("Version")
 	}},
-	{"bypass-without-lock", "the bypass header means nothing in a bucket without object lock", func(t *T) {
+	{"bypass-without-lock", "the bypass header has no effect in a bucket without object lock", func(t *T) {
 		t.put("key", "content")
 		t.del("key", bypass).ok(204)
 		t.gone("key")
 		t.fill("a")
 		t.post("?delete", deleteDoc("a"), contentMD5(deleteDoc("a")), bypass).ok(200).eq("Deleted/Key", "a")
 	}},
-	{"empty-document", "an empty document of object lock, retention or legal hold is MissingRequestBodyError", func(t *T) {
+	{"empty-document", "an empty object lock, retention or legal hold document fails with MissingRequestBodyError", func(t *T) {
 		t.lockable()
 		t.put("key", "content", contentMD5("content"))
 		for _, ref := range []string{"?object-lock", "key?retention", "key?legal-hold"} {
-			t.sealed(ref, "").fail(400, "MissingRequestBodyError")
+			t.putSummed(ref, "").fail(400, "MissingRequestBodyError")
 			t.try(ref, "", sumHeader("CRC32", "")).fail(400, "MissingRequestBodyError")
 		}
 	}},
-	{"compliance-keeps", "DELETE of a version under compliance is AccessDenied, bypass or not", func(t *T) {
+	{"compliance-keeps", "DELETE of a version under compliance fails with AccessDenied, with or without the bypass header", func(t *T) {
 		t.lockable()
 		id := t.lockedPut("x-amz-object-lock-mode: COMPLIANCE", "x-amz-object-lock-retain-until-date: "+until(time.Minute))
 		t.del("key?versionId="+id).fail(403, "AccessDenied")
 		t.del("key?versionId="+id, bypass).fail(403, "AccessDenied")
 		t.holds("key", "content")
 	}},
-	{"hold-keeps", "DELETE of a version under legal hold is AccessDenied, bypass or not, until the hold is taken away", func(t *T) {
+	{"hold-keeps", "DELETE of a version under legal hold fails with AccessDenied, even with the bypass header, until the hold is off", func(t *T) {
 		t.lockable()
 		id := t.lockedPut("x-amz-object-lock-legal-hold: ON")
 		t.del("key?versionId="+id).fail(403, "AccessDenied")
 		t.del("key?versionId="+id, bypass).fail(403, "AccessDenied")
-		t.sealed("key?legal-hold", hold("OFF")).ok(200)
+		t.putSummed("key?legal-hold", hold("OFF")).ok(200)
 		t.del("key?versionId=" + id).ok(204)
 	}},
-	{"marker-is-allowed", "DELETE without a version puts a marker over a locked version, which stays", func(t *T) {
+	{"marker-is-allowed", "DELETE without a version creates a delete marker over a locked version, which is kept", func(t *T) {
 		t.lockable()
 		id := t.lockedPut("x-amz-object-lock-legal-hold: ON")
 		t.mark("key")
 		t.holds("key?versionId="+id, "content")
 	}},
-	{"overwrite-is-allowed", "PUT over a locked version makes a new one, and the locked one stays", func(t *T) {
+	{"overwrite-is-allowed", "PUT over a locked version creates a new one, and the locked one is kept", func(t *T) {
 		t.lockable()
 		id := t.lockedPut("x-amz-object-lock-legal-hold: ON")
 		t.put("key", "new", contentMD5("new"))
 		t.holds("key", "new")
 		t.holds("key?versionId="+id, "content")
 	}},
-	{"delete-objects", "DeleteObjects of a locked version is an Error AccessDenied within a 200, and with bypass it goes", func(t *T) {
+	{"delete-objects", "DeleteObjects of a locked version results in an Error AccessDenied in a 200 response, and succeeds with the bypass header", func(t *T) {
 		t.lockable()
 		id := t.lockedPut("x-amz-object-lock-mode: GOVERNANCE", "x-amz-object-lock-retain-until-date: "+until(time.Hour))
 		doc := deleteDoc("<Key>key</Key><VersionId>" + id + "</VersionId>")
@@ -225,17 +225,17 @@ var objectLock = area{"object-lock", []rule{
 		t.holds("key", "content")
 		t.post("?delete", doc, contentMD5(doc), bypass).ok(200).eq("Deleted/Key", "key").no("Error")
 	}},
-	{"put-retention", "PutObjectRetention comes back from GetObjectRetention", func(t *T) {
+	{"put-retention", "GetObjectRetention returns what PutObjectRetention has set", func(t *T) {
 		t.lockable()
 		t.lockedPut()
 		when := until(time.Hour)
-		t.sealed("key?retention", retention("GOVERNANCE", when)).ok(200)
+		t.putSummed("key?retention", retention("GOVERNANCE", when)).ok(200)
 		a := t.get("key?retention").ok(200).doc("Retention").eq("Mode", "GOVERNANCE")
 		got, err := time.Parse(time.RFC3339, a.text("RetainUntilDate"))
 		want, _ := time.Parse(time.RFC3339, when)
 		a.expect(err == nil && got.Equal(want), "%v", got)
 	}},
-	{"get-retention-none", "GetObjectRetention of a version without is NoSuchObjectLockConfiguration", func(t *T) {
+	{"get-retention-none", "GetObjectRetention of a version without retention fails with NoSuchObjectLockConfiguration", func(t *T) {
 		t.lockable()
 		t.lockedPut()
 		t.get("key?retention").fail(404, "NoSuchObjectLockConfiguration")
@@ -243,80 +243,80 @@ var objectLock = area{"object-lock", []rule{
 	{"retention-extended", "retention can be extended", func(t *T) {
 		t.lockable()
 		t.lockedPut("x-amz-object-lock-mode: GOVERNANCE", "x-amz-object-lock-retain-until-date: "+until(time.Hour))
-		t.sealed("key?retention", retention("GOVERNANCE", until(2*time.Hour))).ok(200)
+		t.putSummed("key?retention", retention("GOVERNANCE", until(2*time.Hour))).ok(200)
 	}},
 	{"governance-shortened", "governance cannot be shortened without the bypass header", func(t *T) {
 		t.lockable()
 		t.lockedPut("x-amz-object-lock-mode: GOVERNANCE", "x-amz-object-lock-retain-until-date: "+until(2*time.Hour))
-		t.sealed("key?retention", retention("GOVERNANCE", until(time.Hour))).fail(403, "AccessDenied")
-		t.sealed("key?retention", retention("GOVERNANCE", until(time.Hour)), bypass).ok(200)
+		t.putSummed("key?retention", retention("GOVERNANCE", until(time.Hour))).fail(403, "AccessDenied")
+		t.putSummed("key?retention", retention("GOVERNANCE", until(time.Hour)), bypass).ok(200)
 	}},
-	{"compliance-shortened", "compliance cannot be shortened, bypass or not", func(t *T) {
+	{"compliance-shortened", "compliance cannot be shortened, even with the bypass header", func(t *T) {
 		t.lockable()
 		t.lockedPut("x-amz-object-lock-mode: COMPLIANCE", "x-amz-object-lock-retain-until-date: "+until(2*time.Minute))
-		t.sealed("key?retention", retention("COMPLIANCE", until(time.Minute))).fail(403, "AccessDenied")
-		t.sealed("key?retention", retention("COMPLIANCE", until(time.Minute)), bypass).fail(403, "AccessDenied")
+		t.putSummed("key?retention", retention("COMPLIANCE", until(time.Minute))).fail(403, "AccessDenied")
+		t.putSummed("key?retention", retention("COMPLIANCE", until(time.Minute)), bypass).fail(403, "AccessDenied")
 	}},
-	{"compliance-to-governance", "compliance cannot become governance, bypass or not", func(t *T) {
+	{"compliance-to-governance", "compliance cannot be changed to governance, even with the bypass header", func(t *T) {
 		t.lockable()
 		t.lockedPut("x-amz-object-lock-mode: COMPLIANCE", "x-amz-object-lock-retain-until-date: "+until(time.Minute))
-		t.sealed("key?retention", retention("GOVERNANCE", until(time.Hour)), bypass).fail(403, "AccessDenied")
+		t.putSummed("key?retention", retention("GOVERNANCE", until(time.Hour)), bypass).fail(403, "AccessDenied")
 	}},
-	{"retention-past", "PutObjectRetention with a date in the past is InvalidArgument", func(t *T) {
+	{"retention-past", "PutObjectRetention with a date in the past fails with InvalidArgument", func(t *T) {
 		t.lockable()
 		t.lockedPut()
-		t.sealed("key?retention", retention("GOVERNANCE", until(-time.Hour))).fail(400, "InvalidArgument")
+		t.putSummed("key?retention", retention("GOVERNANCE", until(-time.Hour))).fail(400, "InvalidArgument")
 	}},
-	{"retention-bad-mode", "PutObjectRetention with a mode that does not exist is MalformedXML", func(t *T) {
+	{"retention-bad-mode", "PutObjectRetention with an unknown mode fails with MalformedXML", func(t *T) {
 		t.lockable()
 		t.lockedPut()
-		t.sealed("key?retention", retention("STRICT", until(time.Hour))).fail(400, "MalformedXML")
+		t.putSummed("key?retention", retention("STRICT", until(time.Hour))).fail(400, "MalformedXML")
 	}},
-	{"retention-without-lock", "PutObjectRetention in a bucket without object lock is InvalidRequest", func(t *T) {
+	{"retention-without-lock", "PutObjectRetention in a bucket without object lock fails with InvalidRequest", func(t *T) {
 		t.put("key", "content")
-		t.sealed("key?retention", retention("GOVERNANCE", until(time.Hour))).fail(400, "InvalidRequest")
+		t.putSummed("key?retention", retention("GOVERNANCE", until(time.Hour))).fail(400, "InvalidRequest")
 		t.get("key?retention").fail(400, "InvalidRequest")
 	}},
-	{"retention-missing-key", "retention of a key that is not there is NoSuchKey", func(t *T) {
+	{"retention-missing-key", "PutObjectRetention and GetObjectRetention of a key that does not exist fail with NoSuchKey", func(t *T) {
 		t.lockable()
-		t.sealed("key?retention", retention("GOVERNANCE", until(time.Hour))).fail(404, "NoSuchKey")
+		t.putSummed("key?retention", retention("GOVERNANCE", until(time.Hour))).fail(404, "NoSuchKey")
 		t.get("key?retention").fail(404, "NoSuchKey")
 	}},
-	{"retention-of-version", "retention of a version is that version's alone", func(t *T) {
+	{"retention-of-version", "the retention of a version does not apply to other versions", func(t *T) {
 		t.lockable()
 		id := t.lockedPut()
 		t.lockedPut()
-		t.sealed("key?retention&versionId="+id, retention("GOVERNANCE", until(time.Hour))).ok(200)
+		t.putSummed("key?retention&versionId="+id, retention("GOVERNANCE", until(time.Hour))).ok(200)
 		t.get("key?retention").fail(404, "NoSuchObjectLockConfiguration")
 		t.get("key?retention&versionId="+id).ok(200).eq("Mode", "GOVERNANCE")
 	}},
-	{"put-hold", "PutObjectLegalHold comes back from GetObjectLegalHold", func(t *T) {
+	{"put-hold", "GetObjectLegalHold returns what PutObjectLegalHold has set", func(t *T) {
 		t.lockable()
 		t.lockedPut()
-		t.sealed("key?legal-hold", hold("ON")).ok(200)
+		t.putSummed("key?legal-hold", hold("ON")).ok(200)
 		t.get("key?legal-hold").ok(200).doc("LegalHold").eq("Status", "ON")
-		t.sealed("key?legal-hold", hold("OFF")).ok(200)
+		t.putSummed("key?legal-hold", hold("OFF")).ok(200)
 		t.get("key?legal-hold").ok(200).eq("Status", "OFF")
 	}},
-	{"get-hold-none", "GetObjectLegalHold of a version without is NoSuchObjectLockConfiguration", func(t *T) {
+	{"get-hold-none", "GetObjectLegalHold of a version without one fails with NoSuchObjectLockConfiguration", func(t *T) {
 		t.lockable()
 		t.lockedPut()
 		t.get("key?legal-hold").fail(404, "NoSuchObjectLockConfiguration")
 	}},
-	{"hold-bad-status", "a legal hold document with another status is MalformedXML", func(t *T) {
+	{"hold-bad-status", "PutObjectLegalHold with an unknown status fails with MalformedXML", func(t *T) {
 		t.lockable()
 		t.lockedPut()
-		t.sealed("key?legal-hold", hold("MAYBE")).fail(400, "MalformedXML")
+		t.putSummed("key?legal-hold", hold("MAYBE")).fail(400, "MalformedXML")
 	}},
-	{"hold-without-lock", "legal hold in a bucket without object lock is InvalidRequest", func(t *T) {
+	{"hold-without-lock", "PutObjectLegalHold in a bucket without object lock fails with InvalidRequest", func(t *T) {
 		t.put("key", "content")
-		t.sealed("key?legal-hold", hold("ON")).fail(400, "InvalidRequest")
+		t.putSummed("key?legal-hold", hold("ON")).fail(400, "InvalidRequest")
 	}},
-	{"hold-and-retention", "a legal hold and a retention do not know one another", func(t *T) {
+	{"hold-and-retention", "legal hold and retention are independent", func(t *T) {
 		t.lockable()
 		id := t.lockedPut("x-amz-object-lock-mode: GOVERNANCE", "x-amz-object-lock-retain-until-date: "+until(time.Hour), "x-amz-object-lock-legal-hold: ON")
 		t.del("key?versionId="+id, bypass).fail(403, "AccessDenied")
-		t.sealed("key?legal-hold", hold("OFF")).ok(200)
+		t.putSummed("key?legal-hold", hold("OFF")).ok(200)
 		t.get("key?retention").ok(200).eq("Mode", "GOVERNANCE")
 		t.del("key?versionId="+id).fail(403, "AccessDenied")
 	}},
@@ -335,12 +335,12 @@ var objectLock = area{"object-lock", []rule{
 		t.lockable()
 		t.lockedPut("x-amz-object-lock-legal-hold: ON")
 		t.del("").fail(409, "BucketNotEmpty")
-		t.sealed("key?legal-hold", hold("OFF")).ok(200)
+		t.putSummed("key?legal-hold", hold("OFF")).ok(200)
 	}},
-	{"tags-of-locked", "tags of a locked version can be changed", func(t *T) {
+	{"tags-of-locked", "the tags of a locked version can be changed", func(t *T) {
 		t.lockable()
 		t.lockedPut("x-amz-object-lock-legal-hold: ON")
 		t.tags("key", "a=1").ok(200)
-		t.sealed("key?legal-hold", hold("OFF")).ok(200)
+		t.putSummed("key?legal-hold", hold("OFF")).ok(200)
 	}},
 }}

@@ -11,141 +11,141 @@ import (
 	"testing"
 )
 
-// mutant breaks one rule in the source of the server: in a file, from the root of the module, one text takes the place
-// of another, which must be there once.
+// mutant breaks one rule by changing the source of the server: in one file, it replaces a text that must occur exactly
+// once.
 type mutant struct {
-	rule      string // the case that has to notice: area/rule
-	does      string // what the mutant does
-	file      string
+	rule      string // the case that must fail: area/rule
+	does      string // the effect of the mutant
+	file      string // relative to the root of the module
 	old, with string
 }
 
 var mutants = []mutant{
-	{"service/list-buckets-max-large", "ListBuckets takes any max-buckets", "s3/bucket.go", "limit < 1 || limit > maxBuckets", "limit < 1"},
-	{"service/post-root", "POST to the service is NotImplemented", "s3/route.go", "case key.level == gate.Bucket && key.method == http.MethodPost:", "case key.method == http.MethodPost:"},
-	{"buckets/delete-with-upload", "uploads in progress keep a bucket", "vfs/bucket.go", "} else if ended {", "} else if ended && err == nil {"},
-	{"buckets/other-owner-writes", "x-amz-expected-bucket-owner is passed over", "s3/request.go", "v[0] != q.bucket.Owner", "v[0] == \"\""},
-	{"buckets/create-acl-public", "CreateBucket answers as PutObject to an ACL", "s3/acl.go", "return errNoBucketACLs", "return errNoACLs"},
+	{"service/list-buckets-max-large", "ListBuckets accepts any max-buckets", "s3/bucket.go", "limit < 1 || limit > maxBuckets", "limit < 1"},
+	{"service/post-root", "POST on the service fails with NotImplemented", "s3/route.go", "case key.level == gate.Bucket && key.method == http.MethodPost:", "case key.method == http.MethodPost:"},
+	{"buckets/delete-with-upload", "DeleteBucket fails because of an upload in progress", "vfs/bucket.go", "} else if ended {", "} else if ended && err == nil {"},
+	{"buckets/other-owner-writes", "x-amz-expected-bucket-owner is ignored", "s3/request.go", "v[0] != q.bucket.Owner", "v[0] == \"\""},
+	{"buckets/create-acl-public", "CreateBucket rejects an ACL with the error of PutObject", "s3/acl.go", "return errNoBucketACLs", "return errNoACLs"},
 	{"names/bucket-ipv4", "a bucket may be named like an IPv4 address", "s3/names.go", "name[0] <= '9' && net.ParseIP(name) != nil", "net.ParseIP(name) != nil && name == \"\""},
-	{"names/key-1025-bytes-of-utf8", "the length of a key counts characters", "s3/names.go", "if len(key) > MaxKeyBytes {", "if utf8.RuneCountInString(key) > MaxKeyBytes {"},
-	{"names/key-climbs", "keys may climb above the root", "s3/gate.go", "if q.route.writes && !s.escapingKeys && climbs(q.key) {", "if q.route.writes && s.escapingKeys && climbs(q.key) {"},
-	{"objects/acl-nonsense", "a canned ACL that does not exist is taken for private", "s3/acl.go", "\t\tdefault:\n\t\t\treturn errACLArgument", "\t\tdefault:\n\t\t\treturn nil\n\t\tcase \"-\":\n\t\t\treturn errACLArgument"},
-	{"objects/acl-public", "canned ACLs are NotImplemented", "s3/acl.go", "\tif q.route.Name != \"CreateBucket\" {\n\t\treturn errNoACLs\n\t}", "\tif q.route.Name != \"CreateBucket\" {\n\t\treturn apierr.UnservedHeader(name)\n\t}"},
-	{"objects/put-length-missing", "a PUT that forgets its length makes an empty object", "s3/object_put.go", "if q.optional&headerInstant == 0 && lengthless(q.r) {", "if q.optional&headerInstant != 0 && lengthless(q.r) {"},
-	{"objects/response-headers", "response-* parameters are passed over", "s3/headers.go", "if v := q.query.value(o.param); v != \"\" {", "if v := q.query.value(o.param); v == \"-\" {"},
-	{"objects/storage-class-nonsense", "any storage class is taken", "s3/headers.go", "return \"\", errInvalidStorage.With(\"StorageClassRequested\", v)", "return v, nil"},
+	{"names/key-1025-bytes-of-utf8", "the limit of a key's length is in characters", "s3/names.go", "if len(key) > MaxKeyBytes {", "if utf8.RuneCountInString(key) > MaxKeyBytes {"},
+	{"names/key-climbs", "keys with .. segments may leave the bucket", "s3/gate.go", "if q.route.writes && !s.escapingKeys && climbs(q.key) {", "if q.route.writes && s.escapingKeys && climbs(q.key) {"},
+	{"objects/acl-nonsense", "an unknown canned ACL is treated as private", "s3/acl.go", "\t\tdefault:\n\t\t\treturn errACLArgument", "\t\tdefault:\n\t\t\treturn nil\n\t\tcase \"-\":\n\t\t\treturn errACLArgument"},
+	{"objects/acl-public", "canned ACLs fail with NotImplemented", "s3/acl.go", "\tif q.route.Name != \"CreateBucket\" {\n\t\treturn errNoACLs\n\t}", "\tif q.route.Name != \"CreateBucket\" {\n\t\treturn apierr.UnservedHeader(name)\n\t}"},
+	{"objects/put-length-missing", "a PUT without a Content-Length creates an empty object", "s3/object_put.go", "if q.optional&headerInstant == 0 && lengthless(q.r) {", "if q.optional&headerInstant != 0 && lengthless(q.r) {"},
+	{"objects/response-headers", "response-* parameters are ignored", "s3/headers.go", "if v := q.query.value(o.param); v != \"\" {", "if v := q.query.value(o.param); v == \"-\" {"},
+	{"objects/storage-class-nonsense", "any storage class is accepted", "s3/headers.go", "return \"\", errInvalidStorage.With(\"StorageClassRequested\", v)", "return v, nil"},
 	{"metadata/user-2049", "user metadata may be of any size", "s3/headers.go", "if size > maxMetadataBytes {", "if size < 0 {"},
 	{"metadata/aws-chunked-among-others", "aws-chunked is stored as Content-Encoding", "s3/headers.go", "v = sigv4.StripAWSChunked(v)", "_ = sigv4.StripAWSChunked(v)"},
-	{"metadata/aws-chunked-keeps-the-rest", "spaces between codings are lost when aws-chunked is removed", "s3/sigv4/sigv4.go", "kept = append(kept, coding)", "kept = append(kept, name)"},
-	{"ranges/suffix", "a suffix range is the first bytes", "s3/conditions/range.go", "return Span{size - n, n}, true, nil", "return Span{0, n}, true, nil"},
+	{"metadata/aws-chunked-keeps-the-rest", "spaces between encodings are lost when aws-chunked is removed", "s3/sigv4/sigv4.go", "kept = append(kept, coding)", "kept = append(kept, name)"},
+	{"ranges/suffix", "a suffix range returns the first bytes", "s3/conditions/range.go", "return Span{size - n, n}, true, nil", "return Span{0, n}, true, nil"},
 	{"ranges/start-at-end", "a range that begins at the end is empty", "s3/conditions/range.go", "if first >= size {", "if first > size {"},
-	{"ranges/if-range-other-etag", "If-Range is passed over", "s3/object_get.go", "return conditions.MatchesETag(v, info.ETag)", "return conditions.MatchesETag(v, info.ETag) || true"},
-	{"conditions/match-beats-unmodified", "If-Unmodified-Since counts beside If-Match", "s3/conditions/conditions.go", "} else if t, ok := Time(c.UnmodifiedSince); ok", "}\n\tif t, ok := Time(c.UnmodifiedSince); ok"},
-	{"conditions/none-match-holds-modified-fails", "If-Modified-Since counts beside If-None-Match", "s3/conditions/conditions.go", "} else if t, ok := Time(c.ModifiedSince); ok", "}\n\tif t, ok := Time(c.ModifiedSince); ok"},
-	{"conditions/if-modified-since-future", "a date that is yet to come counts", "s3/conditions/conditions.go", " && !t.After(now) {", " {"},
-	{"write-conditions/none-match-there", "If-None-Match: * is passed over", "s3/conditions/conditions.go", "p.NoneMatch = []string{\"*\"}", ""},
-	{"write-conditions/put-while-none-match", "conditions of a PUT count when the request comes, and not when it is written", "s3/object_put.go", ", If: v.precondition,", ","},
-	{"write-conditions/delete-match-differs", "a DELETE passes over If-Match", "s3/delete.go", "{{Key: q.key, Version: v, If: p, Bypass: bypass}}", "{{Key: q.key, Version: v, Bypass: bypass}}"},
-	{"write-conditions/match-and-none-match", "If-Match and If-None-Match count together", "s3/conditions/conditions.go", "if len(h[\"If-Match\"]) > 0 && len(h[\"If-None-Match\"]) > 0 {", "if len(h[\"If-Match\"]) > 0 && len(h[\"If-None-Match\"]) < 0 {"},
-	{"write-conditions/complete-condition-before-parts", "CompleteMultipartUpload looks at the parts before it judges conditions", "s3/complete.go", "if !op.again {\n\t\tswitch current", "if !op.again && len(req.Parts) > 0 {\n\t\tswitch current"},
-	{"write-conditions/complete-match-written-since", "what was written since the upload began is taken for what was there", "s3/complete.go", "current.Seq > core.Seq(op.id)", "current.Seq == core.Seq(op.id)"},
-	{"list-v1/next-marker", "NextMarker comes without a delimiter", "s3/list.go", "if l.page.Truncated && l.delimiter != \"\" {", "if l.page.Truncated {"},
-	{"list-v1/max-keys-large", "max-keys is told as it was asked", "s3/list.go", "l.limit = min(l.limit, maxPage)\n", "\n"},
-	{"list-v2/key-count", "KeyCount leaves out common prefixes", "s3/list.go", "int64(len(l.page.Objects)+len(l.page.Prefixes))", "int64(len(l.page.Objects))"},
-	{"list-v2/token-beats-start-after", "start-after beats the token", "s3/list.go", "if after.Key, err = parseToken(token); err != nil {", "if _, err = parseToken(token); err != nil {"},
-	{"list-v2/start-after-in-common-prefix", "a common prefix is listed if keys below it lie behind start-after", "s3/list.go", "after := l.after(startAfter)", "after := core.Cursor{Key: startAfter}"},
-	{"list-v2/owner-not-asked", "V2 always tells the owner", "s3/list.go", "q.query.value(\"fetch-owner\") == \"true\"", "q.query.value(\"fetch-owner\") != \"false\""},
+	{"ranges/if-range-other-etag", "If-Range is ignored", "s3/object_get.go", "return conditions.MatchesETag(v, info.ETag)", "return conditions.MatchesETag(v, info.ETag) || true"},
+	{"conditions/match-beats-unmodified", "If-Unmodified-Since is evaluated together with If-Match", "s3/conditions/conditions.go", "} else if t, ok := Time(c.UnmodifiedSince); ok", "}\n\tif t, ok := Time(c.UnmodifiedSince); ok"},
+	{"conditions/none-match-holds-modified-fails", "If-Modified-Since is evaluated together with If-None-Match", "s3/conditions/conditions.go", "} else if t, ok := Time(c.ModifiedSince); ok", "}\n\tif t, ok := Time(c.ModifiedSince); ok"},
+	{"conditions/if-modified-since-future", "If-Modified-Since with a date in the future is evaluated", "s3/conditions/conditions.go", " && !t.After(now) {", " {"},
+	{"write-conditions/none-match-there", "If-None-Match: * is ignored", "s3/conditions/conditions.go", "p.NoneMatch = []string{\"*\"}", ""},
+	{"write-conditions/put-while-none-match", "conditions of a PUT are evaluated only before its body is read", "s3/object_put.go", ", If: v.precondition,", ","},
+	{"write-conditions/delete-match-differs", "DELETE ignores If-Match", "s3/delete.go", "{{Key: q.key, Version: v, If: p, Bypass: bypass}}", "{{Key: q.key, Version: v, Bypass: bypass}}"},
+	{"write-conditions/match-and-none-match", "If-Match and If-None-Match may be combined in a write", "s3/conditions/conditions.go", "if len(h[\"If-Match\"]) > 0 && len(h[\"If-None-Match\"]) > 0 {", "if len(h[\"If-Match\"]) > 0 && len(h[\"If-None-Match\"]) < 0 {"},
+	{"write-conditions/complete-condition-before-parts", "CompleteMultipartUpload checks the parts before it evaluates conditions", "s3/complete.go", "if !op.again {\n\t\tswitch current", "if !op.again && len(req.Parts) > 0 {\n\t\tswitch current"},
+	{"write-conditions/complete-match-written-since", "an object written since the upload began does not cause a conflict", "s3/complete.go", "current.Seq > core.Seq(op.id)", "current.Seq == core.Seq(op.id)"},
+	{"list-v1/next-marker", "NextMarker is returned without a delimiter", "s3/list.go", "if l.page.Truncated && l.delimiter != \"\" {", "if l.page.Truncated {"},
+	{"list-v1/max-keys-large", "MaxKeys repeats a max-keys above 1000", "s3/list.go", "l.limit = min(l.limit, maxPage)\n", "\n"},
+	{"list-v2/key-count", "KeyCount omits common prefixes", "s3/list.go", "int64(len(l.page.Objects)+len(l.page.Prefixes))", "int64(len(l.page.Objects))"},
+	{"list-v2/token-beats-start-after", "start-after takes precedence over the token", "s3/list.go", "if after.Key, err = parseToken(token); err != nil {", "if _, err = parseToken(token); err != nil {"},
+	{"list-v2/start-after-in-common-prefix", "a common prefix is listed if it has keys after start-after", "s3/list.go", "after := l.after(startAfter)", "after := core.Cursor{Key: startAfter}"},
+	{"list-v2/owner-not-asked", "V2 always returns the owner", "s3/list.go", "q.query.value(\"fetch-owner\") == \"true\"", "q.query.value(\"fetch-owner\") != \"false\""},
 	{"delete-objects/needs-integrity", "DeleteObjects needs no integrity header", "s3/delete.go", "if in.none() {", "if in.none() && in.trailer {"},
-	{"delete-objects/thousand-and-one", "DeleteObjects takes 1001 keys", "s3/delete.go", "const maxDeleteKeys = 1000", "const maxDeleteKeys = 1001"},
-	{"delete-objects/quiet", "Quiet is passed over", "s3/delete.go", "if quiet {", "if quiet && res.Marker {"},
-	{"copy/onto-itself", "a copy onto itself that changes nothing is done", "s3/copy.go", "from.key == q.key && from.version == core.Current", "from.key == q.key+\"-\" && from.version == core.Current"},
-	{"copy/class-not-taken-over", "a copy takes over the storage class", "s3/copy.go", "case storageClassName, redirectName, storeAttr, customerAttr:", "case redirectName, storeAttr, customerAttr:"},
-	{"copy/multipart-becomes-one", "the copy of a multipart object has its parts", "vfs/vfs.go", "List: src.List, Index: src.Index,", "List: src.List, Parts: src.Parts, Index: src.Index,"},
-	{"copy/if-none-match", "x-amz-copy-source-if-none-match is passed over", "s3/copy.go", "onSource.Judge(f.info.ETag, f.info.Modified, q.s.now()); v != conditions.Proceed", "onSource.Judge(f.info.ETag, f.info.Modified, q.s.now()); v == conditions.Failed"},
-	{"copy/source-bucket-name", "the bucket of a source may have any name", "s3/copy.go", "if !ValidBucketName(src.bucket) {", "if src.bucket == \"\" {"},
-	{"multipart/small-by-one-byte", "a part may be a byte smaller than 5 MiB", "vfs/multipart.go", "p.Size < MinPartSize", "p.Size < MinPartSize-1"},
+	{"delete-objects/thousand-and-one", "DeleteObjects accepts 1001 keys", "s3/delete.go", "const maxDeleteKeys = 1000", "const maxDeleteKeys = 1001"},
+	{"delete-objects/quiet", "Quiet is ignored", "s3/delete.go", "if quiet {", "if quiet && res.Marker {"},
+	{"copy/onto-itself", "a copy onto itself that changes nothing succeeds", "s3/copy.go", "from.key == q.key && from.version == core.Current", "from.key == q.key+\"-\" && from.version == core.Current"},
+	{"copy/class-not-taken-over", "a copy has the storage class of its source", "s3/copy.go", "case storageClassName, redirectName, storeAttr, customerAttr:", "case redirectName, storeAttr, customerAttr:"},
+	{"copy/multipart-becomes-one", "a copy of a multipart object is a multipart object", "vfs/vfs.go", "List: src.List, Index: src.Index,", "List: src.List, Parts: src.Parts, Index: src.Index,"},
+	{"copy/if-none-match", "x-amz-copy-source-if-none-match is ignored", "s3/copy.go", "onSource.Judge(f.info.ETag, f.info.Modified, q.s.now()); v != conditions.Proceed", "onSource.Judge(f.info.ETag, f.info.Modified, q.s.now()); v == conditions.Failed"},
+	{"copy/source-bucket-name", "the bucket name of a source is not checked", "s3/copy.go", "if !ValidBucketName(src.bucket) {", "if src.bucket == \"\" {"},
+	{"multipart/small-by-one-byte", "a part may be one byte smaller than 5 MiB", "vfs/multipart.go", "p.Size < MinPartSize", "p.Size < MinPartSize-1"},
 	{"multipart/part-named-twice", "a part may be named twice", "s3/complete.go", "*p.Number <= *op.body.Parts[i-1].Number", "*p.Number < *op.body.Parts[i-1].Number"},
-	{"multipart/gap-with-part-checksums", "parts with a checksum of each may have gaps", "s3/complete.go", "if op.upload.Composite && parts", "if !op.upload.Composite && len(parts) == 0 && parts"},
-	{"multipart/complete-twice", "completing again is NoSuchUpload", "s3/complete.go", "if err != nil || o.List != req.Upload || req", "if err != nil || o.List == req.Upload || req"},
-	{"multipart/complete-twice-with-checksum", "completing again with a composite checksum is NoSuchUpload", "s3/complete.go", "u.Algorithm, u.Composite = o.Sums[0].Algorithm, o.Sums[0].Composite", "u.Algorithm = o.Sums[0].Algorithm"},
-	{"multipart/complete-unknown-upload-first", "what is wrong with the parts is said before that there is no such upload", "s3/complete.go", "if op.upload == nil {\n\t\treturn err", "if op.upload == nil {\n\t\top.upload, op.again = &core.UploadInfo{}, false"},
-	{"multipart/empty-body", "a request without a document is InvalidRequest", "s3/complete.go", "if err := xmldoc.Parse(doc, &op.body); err != nil {", "if len(doc) == 0 {\n\t\treturn errInvalidRequest\n\t}\n\tif err := xmldoc.Parse(doc, &op.body); err != nil {"},
-	{"multipart/part-number-and-range", "partNumber beats Range", "s3/object_get.go", "if number, ok := q.query.get(\"partNumber\"); ok {\n\t\tif ranges != \"\" {", "if number, ok := q.query.get(\"partNumber\"); ok {\n\t\tif ranges == \"-\" {"},
-	{"multipart/part-number-of-missing", "a missing key is reported before a bad part number", "s3/object_get.go", "if number, ok := q.query.get(\"partNumber\"); ok {\n\t\tif _, err", "if number, ok := q.query.get(\"partNumbers\"); ok {\n\t\tif _, err"},
-	{"upload-lists/parts-pages", "ListParts tells no marker to go on with", "s3/multipart.go", "next = l.parts[len(l.parts)-1].Number", "next = l.after"},
+	{"multipart/gap-with-part-checksums", "the numbers of parts with checksums may have gaps", "s3/complete.go", "if op.upload.Composite && parts", "if !op.upload.Composite && len(parts) == 0 && parts"},
+	{"multipart/complete-twice", "completing an upload again fails with NoSuchUpload", "s3/complete.go", "if err != nil || o.List != req.Upload || req", "if err != nil || o.List == req.Upload || req"},
+	{"multipart/complete-twice-with-checksum", "completing an upload again with a composite checksum fails with NoSuchUpload", "s3/complete.go", "u.Algorithm, u.Composite = o.Sums[0].Algorithm, o.Sums[0].Composite", "u.Algorithm = o.Sums[0].Algorithm"},
+	{"multipart/complete-unknown-upload-first", "CompleteMultipartUpload checks the parts before it checks that the upload exists", "s3/complete.go", "if op.upload == nil {\n\t\treturn err", "if op.upload == nil {\n\t\top.upload, op.again = &core.UploadInfo{}, false"},
+	{"multipart/empty-body", "CompleteMultipartUpload without a document fails with InvalidRequest", "s3/complete.go", "if err := xmldoc.Parse(doc, &op.body); err != nil {", "if len(doc) == 0 {\n\t\treturn errInvalidRequest\n\t}\n\tif err := xmldoc.Parse(doc, &op.body); err != nil {"},
+	{"multipart/part-number-and-range", "partNumber takes precedence over Range", "s3/object_get.go", "if number, ok := q.query.get(\"partNumber\"); ok {\n\t\tif ranges != \"\" {", "if number, ok := q.query.get(\"partNumber\"); ok {\n\t\tif ranges == \"-\" {"},
+	{"multipart/part-number-of-missing", "a missing key is reported before an invalid part number", "s3/object_get.go", "if number, ok := q.query.get(\"partNumber\"); ok {\n\t\tif _, err", "if number, ok := q.query.get(\"partNumbers\"); ok {\n\t\tif _, err"},
+	{"upload-lists/parts-pages", "ListParts returns no marker for the next page", "s3/multipart.go", "next = l.parts[len(l.parts)-1].Number", "next = l.after"},
 	{"checksums/crc32-wrong", "a wrong checksum is stored", "s3/checksums.go", "if !bytes.Equal(in.value, sum(in.alg)) {", "if !bytes.Equal(in.value, sum(in.alg)) && in.trailer {"},
 	{"checksums/content-md5-wrong", "a wrong Content-MD5 is stored", "s3/checksums.go", "if got := sum(checksum.MD5); !bytes.Equal(in.md5, got) {", "if got := sum(checksum.MD5); len(in.md5) != len(got) {"},
-	{"checksums/mode-not-asked", "checksums are sent without being requested", "s3/object_get.go", "if s.sums != nil && strings.EqualFold(first(q.r.Header, \"X-Amz-Checksum-Mode\"), \"ENABLED\") {", "if s.sums != nil && !strings.EqualFold(first(q.r.Header, \"X-Amz-Checksum-Mode\"), \"-\") {"},
-	{"checksums/get-part-of-full-object", "a part of a FULL_OBJECT upload comes with its checksum", "s3/object_get.go", "if info.Parts > 1 && len(info.Sums)", "if info.Parts < 1 && len(info.Sums)"},
-	{"checksums/part-default", "UploadPart does not answer with the default checksum", "s3/multipart.go", "a == sent || sent == checksum.None {", "a == sent {"},
-	{"checksums/copy-part-default", "UploadPartCopy answers with the default checksum", "s3/multipart.go", "if op.target.upload.Algorithm != checksum.None { // S3 does not", "if op.target.upload != nil { // S3 does not"},
+	{"checksums/mode-not-asked", "checksums are returned without being requested", "s3/object_get.go", "if s.sums != nil && strings.EqualFold(first(q.r.Header, \"X-Amz-Checksum-Mode\"), \"ENABLED\") {", "if s.sums != nil && !strings.EqualFold(first(q.r.Header, \"X-Amz-Checksum-Mode\"), \"-\") {"},
+	{"checksums/get-part-of-full-object", "a part of a FULL_OBJECT upload is returned with its checksum", "s3/object_get.go", "if info.Parts > 1 && len(info.Sums)", "if info.Parts < 1 && len(info.Sums)"},
+	{"checksums/part-default", "UploadPart does not return the default checksum", "s3/multipart.go", "a == sent || sent == checksum.None {", "a == sent {"},
+	{"checksums/copy-part-default", "UploadPartCopy returns the default checksum", "s3/multipart.go", "if op.target.upload.Algorithm != checksum.None { // S3 does not", "if op.target.upload != nil { // S3 does not"},
 	{"payloads/hash-differs", "the signed SHA-256 of the body is not compared", "s3/sigv4/body.go", "if b.auth.Mode == PayloadSHA256 && subtle", "if b.auth.Mode == PayloadUnsigned && subtle"},
-	{"payloads/signed-content-changed", "signatures of chunks are not compared", "s3/sigv4/chunk.go", "if subtle.ConstantTimeCompare(d.given[:], d.last[:]) != 1 {", "if subtle.ConstantTimeCompare(d.given[:], d.last[:]) > 1 {"},
+	{"payloads/signed-content-changed", "chunk signatures are not compared", "s3/sigv4/chunk.go", "if subtle.ConstantTimeCompare(d.given[:], d.last[:]) != 1 {", "if subtle.ConstantTimeCompare(d.given[:], d.last[:]) > 1 {"},
 	{"payloads/signed-trailer-signature-changed", "the signature of the trailer is not compared", "s3/sigv4/chunk.go", "if subtle.ConstantTimeCompare([]byte(given), d.last[:]) != 1 {", "if subtle.ConstantTimeCompare([]byte(given), d.last[:]) > 1 {"},
-	{"payloads/trailer-missing", "a trailer that was announced may be missing", "s3/sigv4/body.go", "if len(b.trailers) != len(b.announced) {", "if len(b.trailers) > len(b.announced) {"},
-	{"payloads/size-nonsense", "a chunk without a size is InvalidRequest", "s3/sigv4/errors.go", "newError(IncompleteBody, \"The aws-chunked", "newError(InvalidRequest, \"The aws-chunked"},
+	{"payloads/trailer-missing", "an announced trailer may be missing", "s3/sigv4/body.go", "if len(b.trailers) != len(b.announced) {", "if len(b.trailers) > len(b.announced) {"},
+	{"payloads/size-nonsense", "a chunk without a size fails with InvalidRequest", "s3/sigv4/errors.go", "newError(IncompleteBody, \"The aws-chunked", "newError(InvalidRequest, \"The aws-chunked"},
 	{"payloads/chunk-below-8-kib", "chunks may have any size", "s3/sigv4/chunk.go", "d.size < d.least {", "d.size < 0 {"},
 	{"presigned/expired", "a presigned URL never expires", "s3/sigv4/verify.go", "case now.After(a.Expires):", "case now.Before(a.Time) && now.After(a.Expires):"},
 	{"presigned/expires-with-sign", "X-Amz-Expires may have a sign", "s3/sigv4/verify.go", "|| expires[0] == '+'", "|| expires == \"+\""},
 	{"presigned/header-added", "x-amz-* headers need not be signed", "s3/sigv4/verify.go", "case amz != countAmz(r.Header):", "case amz > countAmz(r.Header):"},
-	{"authentication/late", "an old request is taken", "s3/sigv4/verify.go", "d > skew || d < -skew", "d < -skew"},
+	{"authentication/late", "an old request is accepted", "s3/sigv4/verify.go", "d > skew || d < -skew", "d < -skew"},
 	{"authentication/host-not-signed", "host need not be signed", "s3/sigv4/verify.go", "if !hasHost {", "if !hasHost && last == \"\" {"},
-	{"limits/put-5-gib", "a PUT may announce more than 5 GiB", "s3/object_put.go", "u.length > maxPutBytes", "u.length > 2*maxPutBytes"},
+	{"limits/put-5-gib", "the Content-Length of a PUT may exceed 5 GiB", "s3/object_put.go", "u.length > maxPutBytes", "u.length > 2*maxPutBytes"},
 	{"limits/headers-8-kib", "headers may be of any size", "s3/headers.go", "if n > maxHeaderBytes {", "if n > 64*maxHeaderBytes {"},
-	{"xml/doctype-alone", "document type declarations are taken", "s3/xmldoc/schema.go", "case xml.Directive:", "case xml.ProcInst:"},
+	{"xml/doctype-alone", "document type declarations are accepted", "s3/xmldoc/schema.go", "case xml.Directive:", "case xml.ProcInst:"},
 	{"xml/deep", "documents may be of any depth", "s3/xmldoc/schema.go", "len(g.open) == maxDepth", "len(g.open) == 64*maxDepth"},
-	{"errors/escaped", "errors repeat the request as it is", "s3/request.go", "x.Text(f.Name, xmldoc.Plain(f.Value))", "x.Open(f.Name)\n\t\tx.Buf = append(x.Buf, f.Value...)\n\t\tx.Close(f.Name)"},
-	{"answers/list-region", "listings do not name the region", "s3/list.go", "q.set(\"X-Amz-Bucket-Region\", q.bucket.Region)", ""},
-	{"versioning/get-of-marker", "a delete marker does not say so", "s3/object_get.go", "if marker == nil || !marker.Marker {", "if marker == nil || marker.Marker {"},
-	{"versioning/delete-objects-marks", "DeleteObjects does not tell the markers that it put", "s3/delete.go", "if res.Marker {\n\t\t\tx.Bool", "if res.Marker && quiet {\n\t\t\tx.Bool"},
-	{"versions-list/version-marker-alone", "version-id-marker is taken without key-marker", "s3/versions.go", "case keyMarker == \"\":", "case keyMarker == \"\\x00\":"},
+	{"errors/escaped", "errors repeat text from the request unescaped", "s3/request.go", "x.Text(f.Name, xmldoc.Plain(f.Value))", "x.Open(f.Name)\n\t\tx.Buf = append(x.Buf, f.Value...)\n\t\tx.Close(f.Name)"},
+	{"answers/list-region", "listings do not return the region", "s3/list.go", "q.set(\"X-Amz-Bucket-Region\", q.bucket.Region)", ""},
+	{"versioning/get-of-marker", "the error for a delete marker has no x-amz-delete-marker", "s3/object_get.go", "if marker == nil || !marker.Marker {", "if marker == nil || marker.Marker {"},
+	{"versioning/delete-objects-marks", "DeleteObjects does not return the delete markers that it creates", "s3/delete.go", "if res.Marker {\n\t\t\tx.Bool", "if res.Marker && quiet {\n\t\t\tx.Bool"},
+	{"versions-list/version-marker-alone", "version-id-marker is accepted without key-marker", "s3/versions.go", "case keyMarker == \"\":", "case keyMarker == \"\\x00\":"},
 	{"tagging/eleven", "an object may have 11 tags", "s3/tagging/tagging.go", "if len(tags) > limit {", "if len(tags) > limit+1 {"},
-	{"tagging/empty-document", "a missing document of tags is malformed", "s3/body.go", "if err == nil && len(doc) == 0 {", "if err == nil && len(doc) < 0 {"},
-	{"tagging/copy-replace", "the tagging directive is passed over", "s3/copy.go", "if !op.replaceTags {", "if from.info != nil {"},
+	{"tagging/empty-document", "a missing document of tags fails with MalformedXML", "s3/body.go", "if err == nil && len(doc) == 0 {", "if err == nil && len(doc) < 0 {"},
+	{"tagging/copy-replace", "the tagging directive is ignored", "s3/copy.go", "if !op.replaceTags {", "if from.info != nil {"},
 	{"object-lock/compliance-keeps", "compliance can be bypassed", "core/lock.go", "(l.Mode == LockCompliance || !bypass)", "!bypass"},
 	{"object-lock/governance-shortened", "governance can be shortened", "core/lock.go", "l.Mode == LockGovernance && bypass {", "l.Mode == LockGovernance {"},
 	{"object-lock/bypass-without-lock", "the bypass header is refused in a bucket without object lock", "s3/lock.go", "case !q.bucket.ObjectLock:\n\t\treturn false, nil\n", "case !q.bucket.ObjectLock:\n\t\treturn false, apierr.Argument(name, v, \"\")\n"},
-	{"object-lock/empty-document", "a missing document about locks is malformed", "s3/body.go", "\tcase len(doc) == 0:\n\t\treturn errMissingBody\n", ""},
-	{"bucket-documents/policy-status-never", "a bucket without a policy has an empty status", "s3/documents.go", "name: \"BucketPolicyStatus\", absent: errNoPolicy", "name: \"BucketPolicyStatus\", root: \"PolicyStatus\""},
-	{"attributes/unknown", "attributes that do not exist are passed over", "s3/attributes.go", "return set, apierr.Argument(strings.ToLower(attributesHeader), name, \"Invalid attribute name specified.\")", "_ = apierr.Argument\n\t\t\tcontinue"},
-	{"rename/token", "client tokens are passed over", "s3/rename.go", "if m.token == \"\" {", "if m.token != \"\" {"},
-	{"move/source-if-match", "x-amz-move-source-if-* are passed over", "s3/rename.go", "from: conditions.OfSource(q.r.Header, moveSourceName)", "from: conditions.OfSource(q.r.Header, renameSourceName)"},
-	{"append/wrong-offset", "content may be appended anywhere", "s3/append.go", "case base.Size != offset:", "case base.Size < 0:"},
-	{"errors/condition", "errors do not name the condition that failed", "s3/conditions/conditions.go", "return apierr.PreconditionFailed.With(\"Condition\", c.prefix+name)", "_ = name\n\treturn apierr.PreconditionFailed"},
-	{"error-details/signature-customer-key", "errors repeat the keys of customers", "s3/sigv4/mismatch.go", "strings.Contains(name, \"customer-key\")", "strings.Contains(name, \"customer-keys\")"},
-	{"error-details/token-header", "tokens are passed over", "gate/scheme.go", "if a.SecurityToken != \"\" {", "if a.SecurityToken == \"-\" {"},
-	{"error-details/key-of-source", "a copy names its own key where the source is not there", "s3/copy.go", "return errNoSuchKey.Because(err).With(\"Key\", src.key)", "return errNoSuchKey.Because(err)"},
-	{"error-details/method-sub-resource", "methods that a sub-resource does not know are NotImplemented", "s3/route.go", "case sub != \"\" && s.serves(key):", "case sub == \"-\" && s.serves(key):"},
-	{"schemas/delete-quiet", "elements that may come once may come again", "s3/xmldoc/schema.go", "slices.Contains(top.seen, name)", "slices.Contains(top.seen, name+\"-\")"},
-	{"schemas/complete-part-unknown", "unknown elements are passed over", "s3/xmldoc/schema.go", "if kid = top.kids[name]; kid == nil {\n\t\t\treturn errSchema", "if kid = top.kids[name]; kid == nil {\n\t\t\tkid = &element{kind: holdsAnything, many: true}"},
-	{"lifecycle/no-action", "a rule of a lifecycle may be without an action", "s3/lifecycledoc/lifecycledoc.go", "if len(x.Expiration)+len(x.Noncurrent)+len(x.Abort) == 0 {", "if len(x.Expiration)+len(x.Noncurrent)+len(x.Abort) < 0 {"},
-	{"lifecycle/date-not-midnight", "objects may expire at any time of a day", "s3/lifecycledoc/lifecycledoc.go", "date.Truncate(24 * time.Hour)", "date.Truncate(time.Hour)"},
-	{"lifecycle/abort-with-tag", "uploads may be aborted by tags", "s3/lifecycledoc/lifecycledoc.go", "case len(f.Tags) > 0:\n\t\treturn apierr.InvalidRequest.Say(action + \" cannot", "case len(f.Tags) < 0:\n\t\treturn apierr.InvalidRequest.Say(action + \" cannot"},
+	{"object-lock/empty-document", "a missing object lock document fails with MalformedXML", "s3/body.go", "\tcase len(doc) == 0:\n\t\treturn errMissingBody\n", ""},
+	{"bucket-documents/policy-status-never", "?policyStatus of a bucket without a policy returns an empty document", "s3/documents.go", "name: \"BucketPolicyStatus\", absent: errNoPolicy", "name: \"BucketPolicyStatus\", root: \"PolicyStatus\""},
+	{"attributes/unknown", "unknown attributes are ignored", "s3/attributes.go", "return set, apierr.Argument(strings.ToLower(attributesHeader), name, \"Invalid attribute name specified.\")", "_ = apierr.Argument\n\t\t\tcontinue"},
+	{"rename/token", "client tokens are ignored", "s3/rename.go", "if m.token == \"\" {", "if m.token != \"\" {"},
+	{"move/source-if-match", "x-amz-move-source-if-* headers are ignored", "s3/rename.go", "from: conditions.OfSource(q.r.Header, moveSourceName)", "from: conditions.OfSource(q.r.Header, renameSourceName)"},
+	{"append/wrong-offset", "an append is possible at any offset", "s3/append.go", "case base.Size != offset:", "case base.Size < 0:"},
+	{"errors/condition", "errors do not name the failed condition", "s3/conditions/conditions.go", "return apierr.PreconditionFailed.With(\"Condition\", c.prefix+name)", "_ = name\n\treturn apierr.PreconditionFailed"},
+	{"error-details/signature-customer-key", "errors contain customer keys", "s3/sigv4/mismatch.go", "strings.Contains(name, \"customer-key\")", "strings.Contains(name, \"customer-keys\")"},
+	{"error-details/token-header", "session tokens are ignored", "gate/scheme.go", "if a.SecurityToken != \"\" {", "if a.SecurityToken == \"-\" {"},
+	{"error-details/key-of-source", "a copy whose source does not exist names its own key", "s3/copy.go", "return errNoSuchKey.Because(err).With(\"Key\", src.key)", "return errNoSuchKey.Because(err)"},
+	{"error-details/method-sub-resource", "methods that a sub-resource does not support fail with NotImplemented", "s3/route.go", "case sub != \"\" && s.serves(key):", "case sub == \"-\" && s.serves(key):"},
+	{"schemas/delete-quiet", "elements that may occur once may be repeated", "s3/xmldoc/schema.go", "slices.Contains(top.seen, name)", "slices.Contains(top.seen, name+\"-\")"},
+	{"schemas/complete-part-unknown", "unknown elements are ignored", "s3/xmldoc/schema.go", "if kid = top.kids[name]; kid == nil {\n\t\t\treturn errSchema", "if kid = top.kids[name]; kid == nil {\n\t\t\tkid = &element{kind: holdsAnything, many: true}"},
+	{"lifecycle/no-action", "a lifecycle rule may have no action", "s3/lifecycledoc/lifecycledoc.go", "if len(x.Expiration)+len(x.Noncurrent)+len(x.Abort) == 0 {", "if len(x.Expiration)+len(x.Noncurrent)+len(x.Abort) < 0 {"},
+	{"lifecycle/date-not-midnight", "objects may expire at any time of day", "s3/lifecycledoc/lifecycledoc.go", "date.Truncate(24 * time.Hour)", "date.Truncate(time.Hour)"},
+	{"lifecycle/abort-with-tag", "uploads may be aborted by a tag", "s3/lifecycledoc/lifecycledoc.go", "case len(f.Tags) > 0:\n\t\treturn apierr.InvalidRequest.Say(action + \" cannot", "case len(f.Tags) < 0:\n\t\treturn apierr.InvalidRequest.Say(action + \" cannot"},
 	{"lifecycle/expiration-in-real-days", "x-amz-expiration counts shorter days", "s3/lifecycle.go", "c.Expires(o, lifecycle.Day)", "c.Expires(o, lifecycle.Day/1440)"},
-	{"quota/before-body", "a quota is looked at when the body is there", "vfs/quota.go", "if b.Quota.IsZero() {", "if b != nil {"},
-	{"quota/race", "a quota is looked at before the body, and not when it is written", "core/quota.go", "if over(q.Bytes, held.Bytes, more.Bytes) ||", "if over(q.Bytes, held.Bytes, more.Bytes-20) ||"},
+	{"quota/before-body", "the quota is not checked before the body is read", "vfs/quota.go", "if b.Quota.IsZero() {", "if b != nil {"},
+	{"quota/race", "concurrent writes may exceed the quota", "core/quota.go", "if over(q.Bytes, held.Bytes, more.Bytes) ||", "if over(q.Bytes, held.Bytes, more.Bytes-20) ||"},
 	{"quota/versions", "a version below a delete marker does not count", "core/sqlite/objects.go", "core.Usage{}.Minus(replaced)", "core.Usage{}.Minus(replaced.Plus(core.UsageOf(infoOf(cur))))"},
-	{"instant/other-bucket", "content of all buckets is shared", "content/instant.go", "return b.ID\n}", "return b.ID - b.ID + 1\n}"},
-	{"instant-ask/perhaps", "the hash of a beginning is taken for that of all", "s3/instant_ask.go", "keys[i].Head && keys[i].Size > core.HeadSize", "keys[i].Head && keys[i].Size < core.HeadSize"},
-	{"instant-ask/find-thousand", "FindContent takes 1001 contents", "s3/instant_ask.go", "maxFindContents = 1000", "maxFindContents = 1001"},
-	{"instant-ask/find-presigned", "who has a presigned URL may ask", "s3/instant.go", "return !q.auth.Presigned && q.authorize", "return q.authorize"},
-	{"instant-ask/refer-wrong-sum", "a wrong checksum of a reference is NoSuchContent", "s3/instant.go", "if u.refers {\n\t\t\treturn nil, err", "if !u.refers {\n\t\t\treturn nil, err"},
-	{"instant-ask/refer-with-body", "the body of a reference is passed over", "s3/instant_ask.go", "case u.length != 0:", "case u.length < 0:"},
-	{"encryption/sse-c-wrong-md5", "the MD5 of a customer's key is not compared", "s3/encryption.go", "if err != nil || subtle.ConstantTimeCompare(got, want[:]) != 1 {", "if err != nil || subtle.ConstantTimeCompare(got, want[:]) > 1 {"},
-	{"encryption/sse-s3-multipart-named-again", "a part may name an encryption that the upload does not have", "s3/encryption.go", "case !e.Store && len(q.r.Header[sseHeader]) > 0:", "case !e.Store && len(q.r.Header[sseHeader]) < 0:"},
-	{"encryption/sse-c-short-key-of-get", "what is no key is InvalidArgument for an object under a key", "s3/encryption.go", "case err == errKeyLength && check != \"\":", "case err == errKeyLength && check == \"\":"},
+	{"instant/other-bucket", "content is shared between buckets", "content/instant.go", "return b.ID\n}", "return b.ID - b.ID + 1\n}"},
+	{"instant-ask/perhaps", "a hash of the first 64 KiB counts as one of the whole content", "s3/instant_ask.go", "keys[i].Head && keys[i].Size > core.HeadSize", "keys[i].Head && keys[i].Size < core.HeadSize"},
+	{"instant-ask/find-thousand", "FindContent accepts 1001 Content elements", "s3/instant_ask.go", "maxFindContents = 1000", "maxFindContents = 1001"},
+	{"instant-ask/find-presigned", "a presigned URL can find content", "s3/instant.go", "return !q.auth.Presigned && q.authorize", "return q.authorize"},
+	{"instant-ask/refer-wrong-sum", "a reference with a wrong checksum fails with NoSuchContent", "s3/instant.go", "if u.refers {\n\t\t\treturn nil, err", "if !u.refers {\n\t\t\treturn nil, err"},
+	{"instant-ask/refer-with-body", "the body of a reference is ignored", "s3/instant_ask.go", "case u.length != 0:", "case u.length < 0:"},
+	{"encryption/sse-c-wrong-md5", "the MD5 of a customer key is not compared", "s3/encryption.go", "if err != nil || subtle.ConstantTimeCompare(got, want[:]) != 1 {", "if err != nil || subtle.ConstantTimeCompare(got, want[:]) > 1 {"},
+	{"encryption/sse-s3-multipart-named-again", "a part may name an encryption that its upload does not have", "s3/encryption.go", "case !e.Store && len(q.r.Header[sseHeader]) > 0:", "case !e.Store && len(q.r.Header[sseHeader]) < 0:"},
+	{"encryption/sse-c-short-key-of-get", "reading an encrypted object with a key of the wrong length fails with InvalidArgument", "s3/encryption.go", "case err == errKeyLength && check != \"\":", "case err == errKeyLength && check == \"\":"},
 	{"cors/presigned", "the signature of a presigned preflight is verified", "s3/gate.go", "if q.r.Method == http.MethodOptions {", "if q.r.Method == http.MethodOptions && q.r.URL.RawQuery == \"\" {"},
 	{"cors/without-origin", "a preflight needs no Origin", "s3/cors.go", "if first(q.r.Header, \"Origin\") == \"\" {", "if first(q.r.Header, \"Origin\") == \"-\" {"},
-	{"cors/not-enabled", "a preflight does not tell a bucket from none", "s3/cors.go", "refusal := errCORSDisabled", "refusal := errCORSNoBucket"},
-	{"heads/bad-escape", "net/http answers a head that it cannot read", "s3/heads/heads.go", "\tstatus, reason, ok := parseRefusal(p)\n\tif !ok {", "\tstatus, reason, ok := parseRefusal(p)\n\tif ok || status > 0 {"},
-	{"heads/large", "a head that is too large is BadRequest", "s3/head.go", "case http.StatusRequestHeaderFieldsTooLarge:", "case http.StatusTeapot:"},
+	{"cors/not-enabled", "a preflight to an existing bucket reports that the bucket does not exist", "s3/cors.go", "refusal := errCORSDisabled", "refusal := errCORSNoBucket"},
+	{"heads/bad-escape", "net/http responds to an invalid request", "s3/heads/heads.go", "\tstatus, reason, ok := parseRefusal(p)\n\tif !ok {", "\tstatus, reason, ok := parseRefusal(p)\n\tif ok || status > 0 {"},
+	{"heads/large", "headers that are too large fail with BadRequest", "s3/head.go", "case http.StatusRequestHeaderFieldsTooLarge:", "case http.StatusTeapot:"},
 	{"heads/expect-other", "Expect: 200-ok is refused", "s3/heads/heads.go", "\t\t\tblankExpect(line)", "\t\t\t_ = line"},
-	{"dialects/listen", "who listens for events gets a listing", "s3/route.go", "const eventsSub = \"events\"", "const eventsSub = \"event\""},
-	{"dialects/fan-out", "a form is AccessDenied", "s3/gate.go", "\"multipart/form-data\"", "\"multipart/form-datum\""},
+	{"dialects/listen", "ListenBucketNotification returns a listing", "s3/route.go", "const eventsSub = \"events\"", "const eventsSub = \"event\""},
+	{"dialects/fan-out", "a form fails with AccessDenied", "s3/gate.go", "\"multipart/form-data\"", "\"multipart/form-datum\""},
 }
 
-// TestMutants breaks one rule after the other, and demands that the case fails that claims it. It is for make
-// s3test-mutants: it builds the server as often, and writes its results into README.md.
+// TestMutants breaks the rules one at a time and checks that the case for the broken rule fails. It builds the server
+// for every mutant, so it runs only as part of make s3test-mutants. It writes its results into README.md.
 func TestMutants(t *testing.T) {
 	if os.Getenv("ORCAS_S3TEST_MUTANTS") == "" {
 		t.Skip("ORCAS_S3TEST_MUTANTS is not set")
@@ -158,21 +158,21 @@ func TestMutants(t *testing.T) {
 		t.Fatal(err)
 	}
 	var table strings.Builder
-	table.WriteString("| case | without the rule | the case |\n| --- | --- | --- |\n")
+	table.WriteString("| case | mutant | result |\n| --- | --- | --- |\n")
 	for _, m := range mutants {
 		if !only.MatchString(m.rule) {
 			continue
 		}
 		t.Run(m.rule, func(t *testing.T) {
 			if failed, out := fails(whole, m.rule); failed {
-				t.Fatalf("it fails without a mutant:\n%s", out)
+				t.Fatalf("the case fails without a mutant:\n%s", out)
 			}
 			broken := filepath.Join(dir, "broken")
 			if err := m.build(dir, broken); err != nil {
 				t.Fatal(err)
 			}
 			if failed, out := fails(broken, m.rule); !failed {
-				t.Fatalf("the case does not notice:\n%s", out)
+				t.Fatalf("the case does not fail with the mutant:\n%s", out)
 			}
 			fmt.Fprintf(&table, "| %s | %s | fails |\n", m.rule, m.does)
 		})
@@ -188,14 +188,14 @@ func TestMutants(t *testing.T) {
 	before, rest, ok1 := strings.Cut(string(readme), begin)
 	_, after, ok2 := strings.Cut(rest, end)
 	if !ok1 || !ok2 {
-		t.Fatal("README.md has no place for the table")
+		t.Fatalf("README.md does not contain %q and %q", begin, end)
 	}
 	if err := os.WriteFile("README.md", []byte(before+begin+table.String()+end+after), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestMutantsFit: what a mutant changes is in the source, once.
+// TestMutantsFit checks that the text that each mutant replaces occurs exactly once.
 func TestMutantsFit(t *testing.T) {
 	for _, m := range mutants {
 		if _, _, err := m.source(); err != nil {
@@ -204,7 +204,7 @@ func TestMutantsFit(t *testing.T) {
 	}
 }
 
-// source returns the file that the mutant changes, and what stands in it.
+// source returns the path and the text of the file that the mutant changes.
 func (m *mutant) source() (file, text string, err error) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
@@ -216,12 +216,12 @@ func (m *mutant) source() (file, text string, err error) {
 		return "", "", err
 	}
 	if n := strings.Count(string(source), m.old); n != 1 {
-		return "", "", fmt.Errorf("%s is %d times in %s: %q", m.rule, n, m.file, m.old)
+		return "", "", fmt.Errorf("%s: the text to replace occurs %d times in %s, want once: %q", m.rule, n, m.file, m.old)
 	}
 	return file, string(source), nil
 }
 
-// build builds the server with the mutant; the source stays as it is.
+// build builds the server with the mutant, without changing the source files.
 func (m *mutant) build(dir, output string) error {
 	file, source, err := m.source()
 	if err != nil {
@@ -241,7 +241,7 @@ func (m *mutant) build(dir, output string) error {
 	return buildServer(output, "-overlay", overlay)
 }
 
-// fails reports whether a case fails with a server, by what it says itself.
+// fails runs a case on a server, and reports whether the case itself failed. It also returns the output.
 func fails(server, rule string) (bool, string) {
 	area, name, _ := strings.Cut(rule, "/")
 	cmd := exec.Command(os.Args[0], "-test.run", "^TestS3$/^"+area+"$/^"+name+"$", "-test.v")

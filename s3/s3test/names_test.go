@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// keyIsData is the rule that a key comes back as it was, from a GET and from a listing.
+// keyIsData returns the rule that an object with this key can be stored, read, listed and deleted.
 func keyIsData(named, says, key string) rule {
 	return rule{named, says, func(t *T) {
 		ref := "/" + t.bucket() + "/" + escape(key)
@@ -17,13 +17,13 @@ func keyIsData(named, says, key string) rule {
 	}}
 }
 
-// expectKeys demands the keys of a listing that is URL-encoded.
-func (a *answer) expectKeys(keys ...string) {
+// expectKeys checks the keys of a URL-encoded listing.
+func (a *response) expectKeys(keys ...string) {
 	a.t.Helper()
 	got := a.all("Contents/Key")
 	a.expect(len(got) == len(keys), "%q", got)
 	for i := range got {
-		a.expect(unescape(got[i]) == keys[i], "%q and not %q", got[i], keys[i])
+		a.expect(unescape(got[i]) == keys[i], "%q, want %q", got[i], keys[i])
 	}
 }
 
@@ -39,9 +39,9 @@ var names = area{"names", []rule{
 	badName("bucket-dot-first", "a bucket name does not begin with a dot", ".bucket"),
 	badName("bucket-dot-last", "a bucket name does not end with a dot", "bucket."),
 	badName("bucket-two-dots", "a bucket name has no two dots in a row", "two..dots"),
-	badName("bucket-hyphen-before-dot", "a bucket name has no hyphen in front of a dot", "hyphen-.dot"),
-	badName("bucket-hyphen-behind-dot", "a bucket name has no hyphen behind a dot", "dot.-hyphen"),
-	badName("bucket-ipv4", "a bucket name is no IPv4 address", "192.168.5.4"),
+	badName("bucket-hyphen-before-dot", "a bucket name has no hyphen before a dot", "hyphen-.dot"),
+	badName("bucket-hyphen-behind-dot", "a bucket name has no hyphen after a dot", "dot.-hyphen"),
+	badName("bucket-ipv4", "a bucket name is not an IPv4 address", "192.168.5.4"),
 	badName("bucket-punycode", "a bucket name does not begin with xn--", "xn--bucket"),
 	badName("bucket-sthree", "a bucket name does not begin with sthree-", "sthree-bucket"),
 	badName("bucket-demo", "a bucket name does not begin with amzn-s3-demo-", "amzn-s3-demo-bucket"),
@@ -59,41 +59,41 @@ var names = area{"names", []rule{
 		t.put("/"+name, t.locationBody())
 		t.head("/" + name).ok(200)
 	}},
-	{"bucket-name-when-reading", "a name that no bucket can have is no success when it is read", func(t *T) {
+	{"bucket-name-when-reading", "reading from an invalid bucket name fails", func(t *T) {
 		a := t.get("/No_Such_Bucket/key")
 		a.expect(a.status == 400 && a.text("Code") == "InvalidBucketName" || a.status == 404 && a.text("Code") == "NoSuchBucket", "status %d", a.status)
 	}},
 
-	keyIsData("key-slashes", "slashes in a row in a key are data", "a//b///c"),
+	keyIsData("key-slashes", "consecutive slashes in a key are kept", "a//b///c"),
 	keyIsData("key-leading-slash", "a key may begin with a slash", "/a"),
-	keyIsData("key-trailing-slash", "a key may end with a slash, and has content all the same", "dir/"),
-	keyIsData("key-dot", "a segment . in a key is data", "a/./b"),
-	keyIsData("key-dot-dot", "a segment .. in a key is data", "a/../b"),
-	keyIsData("key-dot-dot-last", "a key may end with a segment .. that stays below the root", "a/b/../.."),
-	keyIsData("key-space", "a key may have spaces", " a b "),
-	keyIsData("key-plus", "a plus in a key is a plus", "a+b"),
-	keyIsData("key-percent", "a percent sign in a key is data, and decoded once", "a%2Fb%25"),
-	keyIsData("key-query", "a question mark in a key is data", "a?versionId=b&acl"),
-	keyIsData("key-hash", "a hash in a key is data", "a#b"),
-	keyIsData("key-xml", "characters that XML knows are data in a key", `<a>&"b"'</a>`),
-	keyIsData("key-backslash", "a backslash in a key is data", `a\b`),
-	keyIsData("key-utf8", "a key may be any UTF-8", "grün/日本語/🙂"),
-	keyIsData("key-not-normalised", "a key is not normalised: composed and decomposed letters differ", "e\u0301"),
-	keyIsData("key-control", "a key may have control characters", "a\x01b\x1fc\x7f"),
-	keyIsData("key-newline", "a key may have line ends", "a\nb\rc\td"),
-	keyIsData("key-noncharacter", "a key may have U+FFFE and U+FFFF", "a\ufffeb\uffff"),
-	keyIsData("key-asterisk", "an asterisk, parentheses and other marks in a key are data", "a*b(c)!'~$,;:@="),
-	{"key-case", "keys that differ in case only are two", func(t *T) {
+	keyIsData("key-trailing-slash", "a key may end with a slash and still have content", "dir/"),
+	keyIsData("key-dot", "a . segment in a key is kept", "a/./b"),
+	keyIsData("key-dot-dot", "a .. segment in a key is kept", "a/../b"),
+	keyIsData("key-dot-dot-last", "a key may end with .. segments that do not leave the bucket", "a/b/../.."),
+	keyIsData("key-space", "a key may contain spaces", " a b "),
+	keyIsData("key-plus", "a plus sign in a key stands for itself", "a+b"),
+	keyIsData("key-percent", "a percent sign in a key stands for itself and is decoded once", "a%2Fb%25"),
+	keyIsData("key-query", "a question mark in a key stands for itself", "a?versionId=b&acl"),
+	keyIsData("key-hash", "a hash sign in a key stands for itself", "a#b"),
+	keyIsData("key-xml", "XML special characters in a key stand for themselves", `<a>&"b"'</a>`),
+	keyIsData("key-backslash", "a backslash in a key stands for itself", `a\b`),
+	keyIsData("key-utf8", "a key may contain any UTF-8", "grün/日本語/🙂"),
+	keyIsData("key-not-normalised", "a key is not normalized: composed and decomposed letters differ", "e\u0301"),
+	keyIsData("key-control", "a key may contain control characters", "a\x01b\x1fc\x7f"),
+	keyIsData("key-newline", "a key may contain line breaks", "a\nb\rc\td"),
+	keyIsData("key-noncharacter", "a key may contain U+FFFE and U+FFFF", "a\ufffeb\uffff"),
+	keyIsData("key-asterisk", "an asterisk, parentheses and other punctuation in a key stand for themselves", "a*b(c)!'~$,;:@="),
+	{"key-case", "keys are case-sensitive", func(t *T) {
 		t.put("key", "lower")
 		t.put("KEY", "upper")
 		t.holds("key", "lower")
 		t.holds("KEY", "upper")
 	}},
-	{"key-climbs", "a key that climbs above the root of its bucket is 400, however it would be written", func(t *T) {
+	{"key-climbs", "a key with .. segments that leave the bucket fails with 400 in every operation that writes", func(t *T) {
 		t.put("key", "content")
 		for _, key := range []string{"..", "../x", "a/../../x"} {
 			ref := "/" + t.bucket() + "/" + escape(key)
-			for _, a := range []*answer{
+			for _, a := range []*response{
 				t.try(ref, "content"), t.try(ref, nil, t.from("key")), t.post(ref+"?uploads", nil), t.try(ref, "content", "x-amz-write-offset-bytes: 0"),
 				t.try(ref+"?renameObject", nil, "x-amz-rename-source: key"),
 			} {
@@ -103,7 +103,7 @@ var names = area{"names", []rule{
 		}
 		t.holds("key", "content")
 	}},
-	{"key-and-directory", "a key and a key below it are two objects", func(t *T) {
+	{"key-and-directory", "a key, the key with a slash, and a key below it are different objects", func(t *T) {
 		t.put("a", "file")
 		t.put("a/", "directory")
 		t.put("a/b", "below")
@@ -112,55 +112,55 @@ var names = area{"names", []rule{
 		t.holds("a/b", "below")
 		t.get("").ok(200).eq("Contents/Key", "a", "a/", "a/b")
 	}},
-	{"key-1024", "a key may have 1024 bytes", func(t *T) {
+	{"key-1024", "a key may be 1024 bytes long", func(t *T) {
 		key := strings.Repeat("k", 1024)
 		t.put(key, "content")
 		t.holds(key, "content")
 		t.get("").ok(200).eq("Contents/Key", key)
 	}},
-	{"key-1025", "a key of 1025 bytes is KeyTooLongError", func(t *T) {
+	{"key-1025", "a key of 1025 bytes fails with KeyTooLongError", func(t *T) {
 		t.try(strings.Repeat("k", 1025), "content").fail(400, "KeyTooLongError")
 	}},
-	{"key-1025-bytes-of-utf8", "the length of a key counts bytes, not characters", func(t *T) {
+	{"key-1025-bytes-of-utf8", "the limit of a key's length is in bytes, not characters", func(t *T) {
 		t.try(escape(strings.Repeat("é", 513)), "content").fail(400, "KeyTooLongError")
 	}},
 	{"key-not-utf8", "a key that is not UTF-8 is refused", func(t *T) {
 		a := t.try("a%FFb", "content")
 		a.expect(a.status == 400, "status %d", a.status)
 	}},
-	{"key-nul", "a key with a NUL is refused", func(t *T) {
+	{"key-nul", "a key with a NUL byte is refused", func(t *T) {
 		a := t.try("a%00b", "content")
 		a.expect(a.status == 400, "status %d", a.status)
 	}},
-	{"key-escape-is-one", "a key is the same however its path is escaped", func(t *T) {
+	{"key-escape-is-one", "different percent-encodings of a path name the same key", func(t *T) {
 		t.put("a%7Eb-%63", "content")
 		t.holds("a~b-c", "content")
 	}},
-	{"key-slash-escaped", "an escaped slash in a path is a slash of the key", func(t *T) {
+	{"key-slash-escaped", "an escaped slash in a path is a slash in the key", func(t *T) {
 		t.put("a%2Fb", "content")
 		t.holds("a/b", "content")
 		t.get("").ok(200).eq("Contents/Key", "a/b")
 	}},
-	{"bucket-lists-of-key", "the lists of a bucket's versions and uploads asked of a key are InvalidRequest", func(t *T) {
+	{"bucket-lists-of-key", "the sub-resources versions and uploads, which are those of a bucket, fail with InvalidRequest for a key", func(t *T) {
 		t.put("key", "content")
 		t.get("key?versions").fail(400, "InvalidRequest")
 		t.get("key?uploads").fail(400, "InvalidRequest")
 	}},
-	{"key-acl-is-no-key", "a sub-resource does not fall through to the object", func(t *T) {
+	{"key-acl-is-no-key", "an unknown sub-resource does not return or overwrite the object", func(t *T) {
 		t.put("key", "content")
 		a := t.get("key?torrent")
-		a.expect(a.status != 200, "the object was the answer")
+		a.expect(a.status != 200, "the response is the object")
 		a = t.try("key?torrent", "other")
 		a.expect(a.status >= 400, "status %d", a.status)
 		t.holds("key", "content")
 	}},
-	{"two-sub-resources", "two sub-resources in one request contradict each other", func(t *T) {
+	{"two-sub-resources", "two sub-resources in one request are refused", func(t *T) {
 		a := t.get("?location&versioning")
 		a.expect(a.status == 400 || a.status == 501, "status %d", a.status)
 	}},
 }}
 
-// unescape is the inverse of how keys stand in a listing that is URL-encoded.
+// unescape decodes a key of a URL-encoded listing.
 func unescape(s string) string {
 	u, err := url.QueryUnescape(s)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// limit gives a bucket a quota.
-func (t *T) limit(inside string) *answer {
+// limit sets the quota of the bucket of the case.
+func (t *T) limit(inside string) *response {
 	t.Helper()
 	doc := "<QuotaConfiguration>" + inside + "</QuotaConfiguration>"
 	return t.try("?quota", doc, contentMD5(doc))
@@ -16,13 +16,13 @@ func (t *T) limit(inside string) *answer {
 func maxBytes(n int) string   { return fmt.Sprintf("<MaxBytes>%d</MaxBytes>", n) }
 func maxObjects(n int) string { return fmt.Sprintf("<MaxObjects>%d</MaxObjects>", n) }
 
-// used demands what a bucket with a quota says that it holds.
+// used checks the usage that GET ?quota returns.
 func (t *T) used(bytes, objects int) {
 	t.Helper()
 	t.get("?quota").ok(200).doc("QuotaConfiguration").eq("Usage/Bytes", fmt.Sprint(bytes)).eq("Usage/Objects", fmt.Sprint(objects))
 }
 
-// badQuota is the rule that a quota is refused, and the one before stays.
+// badQuota returns the rule that a quota is refused and the previous one is kept.
 func badQuota(named, says, code, inside string) rule {
 	return rule{named, says, func(t *T) {
 		t.limit(maxBytes(9)).ok(200)
@@ -31,14 +31,14 @@ func badQuota(named, says, code, inside string) rule {
 	}}
 }
 
-// quota is no part of AWS's S3: it is an extension.
+// quota is an extension that AWS does not have.
 var quota = area{"quota", []rule{
 	notConfigured("quota", "NoSuchQuotaConfiguration"),
 	deletesNothing("quota"), missingBucket("quota"), malformed("quota"),
-	{"document", "the quota of a bucket comes back with what the bucket holds, and can be taken away", func(t *T) {
+	{"document", "GET ?quota returns the quota and the usage, and the quota can be deleted", func(t *T) {
 		t.put("key", "content")
 		a := t.limit(maxBytes(100) + maxObjects(3)).ok(200)
-		a.expect(a.body == "", "a body")
+		a.expect(a.body == "", "unexpected body")
 		t.get("?quota").ok(200).doc("QuotaConfiguration").eq("MaxBytes", "100").eq("MaxObjects", "3").eq("Usage/Bytes", "7").eq("Usage/Objects", "1")
 		t.limit(maxObjects(2)).ok(200)
 		t.get("?quota").ok(200).no("MaxBytes").eq("MaxObjects", "2")
@@ -46,12 +46,12 @@ var quota = area{"quota", []rule{
 		t.get("?quota").fail(404, "NoSuchQuotaConfiguration")
 	}},
 	schema("schema", "PUT", "QuotaConfiguration", maxBytes(1)+maxObjects(1), maxBytes(1), place("?quota")),
-	badQuota("empty", "a quota of nothing is MalformedXML", "MalformedXML", ""),
-	badQuota("zero", "a bound of 0 is InvalidArgument", "InvalidArgument", maxObjects(0)),
-	badQuota("negative", "a bound below 0 is InvalidArgument", "InvalidArgument", maxBytes(-1)),
-	badQuota("no-number", "a bound that is no number is MalformedXML", "MalformedXML", "<MaxBytes>1 GiB</MaxBytes>"),
-	badQuota("with-usage", "what a bucket holds cannot be set", "MalformedXML", maxBytes(1)+"<Usage><Bytes>0</Bytes><Objects>0</Objects></Usage>"),
-	{"bytes", "a write beyond the bytes of a quota is QuotaExceeded and changes nothing; one up to the last byte is stored", func(t *T) {
+	badQuota("empty", "an empty quota fails with MalformedXML", "MalformedXML", ""),
+	badQuota("zero", "a limit of 0 fails with InvalidArgument", "InvalidArgument", maxObjects(0)),
+	badQuota("negative", "a negative limit fails with InvalidArgument", "InvalidArgument", maxBytes(-1)),
+	badQuota("no-number", "a limit that is not a number fails with MalformedXML", "MalformedXML", "<MaxBytes>1 GiB</MaxBytes>"),
+	badQuota("with-usage", "the usage of a bucket cannot be set", "MalformedXML", maxBytes(1)+"<Usage><Bytes>0</Bytes><Objects>0</Objects></Usage>"),
+	{"bytes", "a write that exceeds the byte limit fails with QuotaExceeded and changes nothing; one that reaches it exactly is stored", func(t *T) {
 		t.limit(maxBytes(10)).ok(200)
 		t.put("a", "0123")
 		a := t.try("b", "0123456").fail(403, "QuotaExceeded")
@@ -62,14 +62,14 @@ var quota = area{"quota", []rule{
 		t.put("c", "")
 		t.used(10, 3)
 	}},
-	{"objects", "a write beyond the objects of a quota is QuotaExceeded; an overwrite is none", func(t *T) {
+	{"objects", "a write that exceeds the object limit fails with QuotaExceeded; an overwrite does not", func(t *T) {
 		t.limit(maxObjects(1)).ok(200)
 		t.put("a", "one")
 		t.try("b", "").fail(403, "QuotaExceeded")
 		t.put("a", "another")
 		t.used(7, 1)
 	}},
-	{"overwrite", "an overwrite counts what it adds", func(t *T) {
+	{"overwrite", "an overwrite counts only the bytes that it adds", func(t *T) {
 		t.limit(maxBytes(10)).ok(200)
 		t.put("key", "0123456789")
 		t.put("key", "9876543210")
@@ -77,13 +77,13 @@ var quota = area{"quota", []rule{
 		t.holds("key", "9876543210")
 		t.used(10, 1)
 	}},
-	{"delete", "what is deleted makes room", func(t *T) {
+	{"delete", "deleting an object frees its share of the quota", func(t *T) {
 		t.limit(maxBytes(10)).ok(200)
 		t.put("a", "0123456789")
 		t.del("a").ok(204)
 		t.put("b", "0123456789")
 	}},
-	{"above", "a bucket above its quota takes what makes it no larger", func(t *T) {
+	{"above", "a bucket above its quota accepts a write that does not increase its usage", func(t *T) {
 		t.fill("a", "b")
 		t.put("large", "0123456789")
 		t.limit(maxBytes(1) + maxObjects(1)).ok(200)
@@ -92,7 +92,7 @@ var quota = area{"quota", []rule{
 		t.put("large", "short")
 		t.del("a").ok(204)
 	}},
-	{"versions", "with versions all of them count, and delete markers do not", func(t *T) {
+	{"versions", "with versioning all versions count, and delete markers do not", func(t *T) {
 		t.versioned()
 		t.limit(maxBytes(10)).ok(200)
 		id := t.version("key", "01234")
@@ -103,7 +103,7 @@ var quota = area{"quota", []rule{
 		t.del("key?versionId=" + id).ok(204)
 		t.version("key", "01234")
 	}},
-	{"copy", "copies count in full", func(t *T) {
+	{"copy", "a copy counts in full", func(t *T) {
 		t.put("from", "01234")
 		t.limit(maxBytes(9)).ok(200)
 		t.try("to", nil, t.from("from")).fail(403, "QuotaExceeded")
@@ -111,14 +111,14 @@ var quota = area{"quota", []rule{
 		t.put("to", nil, t.from("from"))
 		t.used(10, 2)
 	}},
-	{"append", "an append counts what it adds", func(t *T) {
+	{"append", "an append counts only the bytes that it adds", func(t *T) {
 		t.put("key", "01234")
 		t.limit(maxBytes(10)).ok(200)
 		t.try("key", "567890", "x-amz-write-offset-bytes: 5").fail(403, "QuotaExceeded")
 		t.try("key", "56789", "x-amz-write-offset-bytes: 5").ok(200)
 		t.used(10, 1)
 	}},
-	{"multipart", "parts count before they are an object, and an aborted upload no more", func(t *T) {
+	{"multipart", "parts count before the upload is completed, and no longer once it is aborted", func(t *T) {
 		t.limit(maxBytes(10) + maxObjects(1)).ok(200)
 		u := t.begin("key")
 		u.part(1, "01234")
@@ -126,40 +126,40 @@ var quota = area{"quota", []rule{
 		t.try(u.ref(2), "012345").fail(403, "QuotaExceeded")
 		u.complete().ok(200)
 		t.used(5, 1)
-		gone := t.begin("gone")
-		gone.part(1, "01234")
-		gone.complete().fail(403, "QuotaExceeded") // a second object
-		t.del(gone.ref(0)).ok(204)
+		aborted := t.begin("aborted")
+		aborted.part(1, "01234")
+		aborted.complete().fail(403, "QuotaExceeded") // would be a second object
+		t.del(aborted.ref(0)).ok(204)
 		t.used(5, 1)
 	}},
-	{"before-body", "what the headers tell to be too much is answered before the body", func(t *T) {
+	{"before-body", "a Content-Length that exceeds the quota fails before the body is sent", func(t *T) {
 		t.limit(maxBytes(300_000)).ok(200)
 		a, _, _ := t.offer("key", random(30, 300_001))
 		a.fail(403, "QuotaExceeded")
 		a, _, _ = t.offer("key", random(31, 300_000))
 		a.ok(100)
 	}},
-	{"race", "of many writers just those write for whom there is room", func(t *T) {
+	{"race", "of concurrent writes, only those that fit into the quota succeed", func(t *T) {
 		t.limit(maxBytes(59)).ok(200)
 		var all sync.WaitGroup
-		answers := make([]*answer, 64)
-		for i := range answers {
-			all.Go(func() { answers[i] = t.try(fmt.Sprint(i), "0123456789") })
+		responses := make([]*response, 64)
+		for i := range responses {
+			all.Go(func() { responses[i] = t.try(fmt.Sprint(i), "0123456789") })
 		}
 		all.Wait()
 		stored := 0
-		for _, a := range answers {
-			t.must(a != nil, "no answer")
+		for _, a := range responses {
+			t.must(a != nil, "no response")
 			if a.status == 200 {
 				stored++
 			} else {
 				a.fail(403, "QuotaExceeded")
 			}
 		}
-		t.must(stored == 5, "%d writes were stored", stored)
+		t.must(stored == 5, "%d writes succeeded, want 5", stored)
 		t.used(50, 5)
 	}},
-	{"versioning", "what else is set for a bucket leaves its quota", func(t *T) {
+	{"versioning", "another configuration of a bucket does not change its quota", func(t *T) {
 		t.limit(maxBytes(10)).ok(200)
 		t.versioned()
 		t.get("?quota").ok(200).eq("MaxBytes", "10")

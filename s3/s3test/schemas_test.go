@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// schema is the rule of a document: it is taken with the name space of S3 and without any, and whatever else its schema
-// does not know is MalformedXML. once is an element of it that may come once, as it stands in the inside. ref names
-// where it goes, once more for each request where making it takes something.
+// schema returns the rule that a request accepts a document with the S3 namespace and without one, and that documents
+// that do not follow its schema fail with MalformedXML. once is an element inside the document that may occur only
+// once. ref prepares a request, if necessary, and returns its target; it is called for each request.
 func schema(named, method, root, inside, once string, ref func(t *T) string, headers ...string) rule {
 	return rule{named, "a " + root + " (" + named + ") is checked against its schema", func(t *T) {
-		send := func(doc string) *answer {
+		send := func(doc string) *response {
 			t.Helper()
 			return t.do(method, ref(t), doc, append(headers, contentMD5(doc))...)
 		}
@@ -21,30 +21,30 @@ func schema(named, method, root, inside, once string, ref func(t *T) string, hea
 		}
 		begin, end := "<"+root+">", "</"+root+">"
 		for what, bad := range map[string]string{
-			"an unknown element":      with(end, "<Surprise/>"+end),
-			"an unknown name space":   with(begin, `<`+root+` xmlns="urn:surprise">`),
-			"a similar name space":    with(begin, `<`+root+` xmlns="http://s3.amazonaws.com/doc/2006-03-01">`),
-			"an unknown attribute":    with(begin, `<`+root+` surprise="1">`),
-			"text between elements":   with(end, "surprise"+end),
-			"an element twice":        with(once, once+once),
-			"another root":            strings.ReplaceAll(doc, root+">", "Surprise>"),
-			"the root in lower case":  strings.ReplaceAll(doc, root+">", strings.ToLower(root)+">"),
-			"a second root":           doc + "<" + root + "/>",
-			"text behind":             doc + "surprise",
-			"text in front":           "surprise" + doc,
-			"a document type":         "<!DOCTYPE " + root + ">" + doc,
-			"an entity":               `<!DOCTYPE d [<!ENTITY e "">]>` + with(end, "&e;"+end),
-			"no end":                  strings.TrimSuffix(doc, end),
-			"bytes that are no UTF-8": with(begin, begin+"<!-- \xff -->"),
+			"an unknown element":     with(end, "<Surprise/>"+end),
+			"an unknown namespace":   with(begin, `<`+root+` xmlns="urn:surprise">`),
+			"a similar namespace":    with(begin, `<`+root+` xmlns="http://s3.amazonaws.com/doc/2006-03-01">`),
+			"an unknown attribute":   with(begin, `<`+root+` surprise="1">`),
+			"text between elements":  with(end, "surprise"+end),
+			"a repeated element":     with(once, once+once),
+			"another root":           strings.ReplaceAll(doc, root+">", "Surprise>"),
+			"the root in lower case": strings.ReplaceAll(doc, root+">", strings.ToLower(root)+">"),
+			"a second root":          doc + "<" + root + "/>",
+			"text after the root":    doc + "surprise",
+			"text before the root":   "surprise" + doc,
+			"a document type":        "<!DOCTYPE " + root + ">" + doc,
+			"an entity":              `<!DOCTYPE d [<!ENTITY e "">]>` + with(end, "&e;"+end),
+			"no closing tag":         strings.TrimSuffix(doc, end),
+			"invalid UTF-8":          with(begin, begin+"<!-- \xff -->"),
 		} {
 			a := send(bad)
 			a.expect(a.status == 400 && a.text("Code") == "MalformedXML", "with %s", what)
 		}
 		switch a := send(""); root {
 		case "CreateBucketConfiguration":
-			a.ok(200) // it may be left out
+			a.ok(200) // the document is optional
 		default:
-			a.expect(a.status == 400 && (a.text("Code") == "MalformedXML" || a.text("Code") == "MissingRequestBodyError"), "with nothing in it")
+			a.expect(a.status == 400 && (a.text("Code") == "MalformedXML" || a.text("Code") == "MissingRequestBodyError"), "with an empty body")
 		}
 		const s3 = "http://s3.amazonaws.com/doc/2006-03-01/"
 		for _, good := range []string{
@@ -53,15 +53,15 @@ func schema(named, method, root, inside, once string, ref func(t *T) string, hea
 			`<?xml version="1.0" encoding="UTF-8" standalone="yes"?>` + "\n<!-- -->" + with(begin, begin+"\n  <!-- -->\n") + "\n",
 		} {
 			a := send(good)
-			a.expect(a.status >= 200 && a.status < 300, "a good document: %s", good)
+			a.expect(a.status >= 200 && a.status < 300, "a valid document is refused: %s", good)
 		}
 	}}
 }
 
-// place returns what names one place.
+// place returns a ref function for schema that always returns the same target.
 func place(ref string) func(*T) string { return func(*T) string { return ref } }
 
-// onObject returns what names a sub-resource of an object, which is there.
+// onObject returns a ref function for schema that returns a sub-resource of an existing object.
 func onObject(sub string) func(*T) string {
 	return func(t *T) string {
 		t.put("key", "content")
@@ -69,7 +69,7 @@ func onObject(sub string) func(*T) string {
 	}
 }
 
-// lockedKey returns what names a sub-resource of an object that may be locked.
+// lockedKey returns a ref function for schema that returns a sub-resource of an object in a bucket with object lock.
 func lockedKey(sub string) func(*T) string {
 	return func(t *T) string {
 		if t.own == "" {
@@ -120,25 +120,25 @@ var schemas = area{"schemas", []rule{
 			t.try("?acl", strings.Replace(doc, old, "<Surprise/>"+old, 1)).fail(400, "MalformedXML")
 		}
 	}},
-	{"complete-number-missing", "a part without a number is MalformedXML", func(t *T) {
+	{"complete-number-missing", "a part without a number fails with MalformedXML", func(t *T) {
 		u := t.begin("key")
 		tag := u.part(1, "content").etag()
 		t.post(u.ref(0), completeDoc("<Part><ETag>"+tag+"</ETag></Part>")).fail(400, "MalformedXML")
 		u.complete().ok(200)
 	}},
-	{"complete-etag-missing", "a part without an ETag is MalformedXML", func(t *T) {
+	{"complete-etag-missing", "a part without an ETag fails with MalformedXML", func(t *T) {
 		u := t.begin("key")
 		u.part(1, "content")
 		t.post(u.ref(0), completeDoc("<Part><PartNumber>1</PartNumber></Part>")).fail(400, "MalformedXML")
 		u.complete().ok(200)
 	}},
-	{"complete-part-unknown", "an element of a part that is not of the schema is MalformedXML", func(t *T) {
+	{"complete-part-unknown", "an unknown element of a part fails with MalformedXML", func(t *T) {
 		u := t.begin("key")
 		tag := u.part(1, "content").etag()
 		t.post(u.ref(0), completeDoc("<Part><PartNumber>1</PartNumber><ETag>"+tag+"</ETag><Size>7</Size></Part>")).fail(400, "MalformedXML")
 		u.complete().ok(200)
 	}},
-	{"delete-key-missing", "an object without a key is MalformedXML, and nothing is deleted", func(t *T) {
+	{"delete-key-missing", "an object without a key fails with MalformedXML, and nothing is deleted", func(t *T) {
 		t.fill("a")
 		doc := "<Delete><Object><Key>a</Key></Object><Object><VersionId>null</VersionId></Object></Delete>"
 		t.post("?delete", doc, contentMD5(doc)).fail(400, "MalformedXML")

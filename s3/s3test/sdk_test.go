@@ -15,7 +15,7 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// newSDK returns a client as applications make it: only the endpoint is its own.
+// newSDK returns an SDK client with the default behavior, except that it does not retry.
 func newSDK(t *T, change ...func(*s3.Options)) *s3.Client {
 	o := s3.Options{
 		BaseEndpoint: aws.String(t.endpoint.String()), Region: t.region, UsePathStyle: true, HTTPClient: t.client,
@@ -25,20 +25,20 @@ func newSDK(t *T, change ...func(*s3.Options)) *s3.Client {
 	return s3.New(o, change...)
 }
 
-// sdkFailed demands that an error of the SDK has a code.
+// sdkFailed checks the code of an SDK error.
 func sdkFailed(t *T, err error, code string) {
 	t.Helper()
 	var api smithy.APIError
-	t.must(errors.As(err, &api) && api.ErrorCode() == code, "the error is %v and not %s", err, code)
+	t.must(errors.As(err, &api) && api.ErrorCode() == code, "error %v, want %s", err, code)
 }
 
-// done demands that there is no error.
+// done fails the case if err is not nil.
 func (t *T) done(err error) {
 	t.Helper()
 	t.must(err == nil, "%v", err)
 }
 
-// readWhole reads a body of the SDK, which verifies its checksum.
+// readWhole reads a body returned by the SDK, which verifies its checksum.
 func readWhole(t *T, body io.ReadCloser) string {
 	t.Helper()
 	defer body.Close()
@@ -48,16 +48,16 @@ func readWhole(t *T, body io.ReadCloser) string {
 }
 
 var sdk = area{"sdk", []rule{
-	{"put-get", "the SDK stores with the checksum that it computes by itself, and verifies it when it reads", func(t *T) {
+	{"put-get", "the SDK stores an object with the checksum that it computes by default, and verifies it when reading", func(t *T) {
 		c, b, k := newSDK(t), aws.String(t.bucket()), aws.String("a b/ü+%")
 		put, err := c.PutObject(t.Context(), &s3.PutObjectInput{Bucket: b, Key: k, Body: strings.NewReader("content"), Metadata: map[string]string{"a": "1"}})
 		t.done(err)
 		t.must(put.ChecksumCRC32 != nil && *put.ChecksumCRC32 == sum("CRC32", "content"), "no CRC32")
 		get, err := c.GetObject(t.Context(), &s3.GetObjectInput{Bucket: b, Key: k})
 		t.done(err)
-		t.must(readWhole(t, get.Body) == "content" && get.Metadata["a"] == "1", "other content")
+		t.must(readWhole(t, get.Body) == "content" && get.Metadata["a"] == "1", "wrong content")
 	}},
-	{"old-client", "an SDK that computes no checksums stores all the same", func(t *T) {
+	{"old-client", "an SDK that computes no checksums can store objects", func(t *T) {
 		c, b, k := newSDK(t, func(o *s3.Options) {
 			o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		}), aws.String(t.bucket()), aws.String("key")
@@ -65,7 +65,7 @@ var sdk = area{"sdk", []rule{
 		t.done(err)
 		t.holds("key", "content")
 	}},
-	{"no-such-key", "the SDK knows NoSuchKey of a GET and NotFound of a HEAD by their types", func(t *T) {
+	{"no-such-key", "the SDK maps a failed GET to NoSuchKey and a failed HEAD to NotFound", func(t *T) {
 		c, b, k := newSDK(t), aws.String(t.bucket()), aws.String("none")
 		_, err := c.GetObject(t.Context(), &s3.GetObjectInput{Bucket: b, Key: k})
 		var missing *types.NoSuchKey
@@ -74,12 +74,12 @@ var sdk = area{"sdk", []rule{
 		var notFound *types.NotFound
 		t.must(errors.As(err, &notFound), "%v", err)
 	}},
-	{"no-such-bucket", "the SDK knows NoSuchBucket by its type", func(t *T) {
+	{"no-such-bucket", "the SDK maps a missing bucket to NoSuchBucket", func(t *T) {
 		_, err := newSDK(t).ListObjectsV2(t.Context(), &s3.ListObjectsV2Input{Bucket: aws.String(t.newName())})
 		var missing *types.NoSuchBucket
 		t.must(errors.As(err, &missing), "%v", err)
 	}},
-	{"no-such-upload", "the SDK knows NoSuchUpload by its type", func(t *T) {
+	{"no-such-upload", "the SDK maps a missing upload to NoSuchUpload", func(t *T) {
 		_, err := newSDK(t).AbortMultipartUpload(t.Context(), &s3.AbortMultipartUploadInput{Bucket: aws.String(t.bucket()), Key: aws.String("key"), UploadId: aws.String("none")})
 		var missing *types.NoSuchUpload
 		t.must(errors.As(err, &missing), "%v", err)
@@ -90,19 +90,19 @@ var sdk = area{"sdk", []rule{
 		sdkFailed(t, err, "PreconditionFailed")
 		t.holds("key", "old")
 	}},
-	{"not-modified", "the SDK's GET with IfNoneMatch is told 304", func(t *T) {
+	{"not-modified", "the SDK's GET with IfNoneMatch gets 304", func(t *T) {
 		etag := t.put("key", "content").header.Get("ETag")
 		_, err := newSDK(t).GetObject(t.Context(), &s3.GetObjectInput{Bucket: aws.String(t.bucket()), Key: aws.String("key"), IfNoneMatch: &etag})
 		var status interface{ HTTPStatusCode() int }
 		t.must(errors.As(err, &status) && status.HTTPStatusCode() == 304, "%v", err)
 	}},
-	{"bucket-exists-waiter", "the SDK's waiters see a bucket come and go", func(t *T) {
+	{"bucket-exists-waiter", "the SDK's waiters detect that a bucket exists and that it has been deleted", func(t *T) {
 		c, b := newSDK(t), aws.String(t.bucket())
 		t.done(s3.NewBucketExistsWaiter(c).Wait(t.Context(), &s3.HeadBucketInput{Bucket: b}, time.Minute))
 		t.del("").ok(204)
 		t.done(s3.NewBucketNotExistsWaiter(c).Wait(t.Context(), &s3.HeadBucketInput{Bucket: b}, time.Minute))
 	}},
-	{"paginator", "the SDK's paginator sees every key once", func(t *T) {
+	{"paginator", "the SDK's paginator returns every key once", func(t *T) {
 		t.fill(tree...)
 		pages := s3.NewListObjectsV2Paginator(newSDK(t), &s3.ListObjectsV2Input{Bucket: aws.String(t.bucket()), MaxKeys: aws.Int32(3)})
 		var keys []string
@@ -115,7 +115,7 @@ var sdk = area{"sdk", []rule{
 		}
 		t.must(strings.Join(keys, " ") == strings.Join(tree, " "), "%q", keys)
 	}},
-	{"buckets-paginator", "the SDK's paginator of buckets sees each of them once", func(t *T) {
+	{"buckets-paginator", "the SDK's bucket paginator returns every bucket once", func(t *T) {
 		base := t.newName()
 		for _, end := range []string{"-a", "-b", "-c"} {
 			t.removeLater(base + end)
@@ -130,7 +130,7 @@ var sdk = area{"sdk", []rule{
 		}
 		t.must(n == 3, "%d", n)
 	}},
-	{"multipart", "the SDK's multipart upload with checksums comes back whole", func(t *T) {
+	{"multipart", "the SDK's multipart upload with checksums is stored completely", func(t *T) {
 		c, b, k := newSDK(t), aws.String(t.bucket()), aws.String("key")
 		up, err := c.CreateMultipartUpload(t.Context(), &s3.CreateMultipartUploadInput{Bucket: b, Key: k, ChecksumAlgorithm: types.ChecksumAlgorithmCrc32c})
 		t.done(err)
@@ -145,21 +145,21 @@ var sdk = area{"sdk", []rule{
 		t.done(err)
 		get, err := c.GetObject(t.Context(), &s3.GetObjectInput{Bucket: b, Key: k})
 		t.done(err)
-		t.must(readWhole(t, get.Body) == contents[0]+contents[1], "other content")
+		t.must(readWhole(t, get.Body) == contents[0]+contents[1], "wrong content")
 	}},
-	{"delete-objects", "the SDK's DeleteObjects is taken with the integrity that it sends", func(t *T) {
+	{"delete-objects", "the SDK's DeleteObjects succeeds with the checksum that it sends", func(t *T) {
 		t.fill("a", "b")
 		out, err := newSDK(t).DeleteObjects(t.Context(), &s3.DeleteObjectsInput{Bucket: aws.String(t.bucket()), Delete: &types.Delete{Objects: []types.ObjectIdentifier{{Key: aws.String("a")}, {Key: aws.String("b")}}}})
 		t.done(err)
 		t.must(len(out.Deleted) == 2 && len(out.Errors) == 0, "%v", out)
 	}},
-	{"copy", "the SDK's CopyObject tells ETag and time of the copy", func(t *T) {
+	{"copy", "the SDK's CopyObject returns the ETag and the time of the copy", func(t *T) {
 		t.put("from", "content")
 		out, err := newSDK(t).CopyObject(t.Context(), &s3.CopyObjectInput{Bucket: aws.String(t.bucket()), Key: aws.String("to"), CopySource: aws.String(t.bucket() + "/from")})
 		t.done(err)
 		t.must(*out.CopyObjectResult.ETag == `"`+md5Hex("content")+`"` && out.CopyObjectResult.LastModified != nil, "%v", out)
 	}},
-	{"presigner", "a URL of the SDK's presigner works without the SDK", func(t *T) {
+	{"presigner", "a URL from the SDK's presigner works without the SDK", func(t *T) {
 		put, err := s3.NewPresignClient(newSDK(t)).PresignPutObject(t.Context(), &s3.PutObjectInput{Bucket: aws.String(t.bucket()), Key: aws.String("a b")})
 		t.done(err)
 		r, err := http.NewRequest(put.Method, put.URL, strings.NewReader("content"))
@@ -178,11 +178,11 @@ var sdk = area{"sdk", []rule{
 		t.done(err)
 		t.must(readWhole(t, get.Body) == "2345" && *get.ContentRange == "bytes 2-5/10", "%v", get.ContentRange)
 	}},
-	{"virtual-host", "the SDK in virtual-host style works", func(t *T) {
+	{"virtual-host", "the SDK works with virtual-hosted-style requests", func(t *T) {
 		if t.domain == "" {
 			t.Skip("no base domain")
 		}
-		// The name of the host need not be known to anybody: the connection goes to the endpoint.
+		// The host name need not resolve, since the transport connects to the endpoint.
 		base := t.client.Transport
 		c := newSDK(t, func(o *s3.Options) {
 			o.UsePathStyle = false
@@ -199,8 +199,8 @@ var sdk = area{"sdk", []rule{
 	}},
 }}
 
-// roundTripper makes a transport of a function.
+// roundTripper is a function that implements http.RoundTripper.
 type roundTripper func(*http.Request) (*http.Response, error)
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip calls f.
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -12,14 +12,14 @@ import (
 	"testing"
 )
 
-// rule is one case of the suite.
+// rule is one test case of the suite.
 type rule struct {
-	name string // within its area; letters, digits and hyphens, and it never changes
-	says string // the rule, in one line
+	name string // unique in its area; letters, digits and hyphens; never changes
+	says string // one line that states the rule
 	run  func(t *T)
 }
 
-// area is what belongs together.
+// area is a group of related rules.
 type area struct {
 	name  string
 	rules []rule
@@ -29,19 +29,19 @@ type area struct {
 func suite() []area {
 	return []area{
 		service, buckets, names, objects, metadata, ranges, conditions, writeConditions, listV1, listV2, deletion, copies,
-		multipart, uploadLists, checksums, payloads, presigned, authentication, limits, documents, schemas, errorAnswers, errorDetails, answers, sdk, versioning, versionList, tagging,
+		multipart, uploadLists, checksums, payloads, presigned, authentication, limits, documents, schemas, errorResponses, errorDetails, responses, sdk, versioning, versionList, tagging,
 		objectLock, subResources, attributes, renaming, moving, appending, lifecycle, encryption, cors, heads, instant, instantAsk, quota, dialects,
 	}
 }
 
-// ours are the areas that no other server than ORCAS serves.
+// ours lists the areas that only ORCAS implements.
 var ours = []string{moving.name, instant.name, instantAsk.name, quota.name, dialects.name}
 
 var (
-	list = flag.Bool("rules", false, "print name and rule of every case, and stop")
-	at   *target
-	run  = fmt.Sprintf("%08x", rand.Uint32()) // tells the buckets of this run from those of others
-	made atomic.Int64                         // buckets so far
+	list    = flag.Bool("rules", false, "print the name and the rule of every case, and exit")
+	at      *target
+	run     = fmt.Sprintf("%08x", rand.Uint32()) // part of bucket names, so that runs do not share buckets
+	created atomic.Int64                         // number of bucket names used so far
 )
 
 func TestMain(m *testing.M) {
@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	// Cases wait for syncs and for one another's, not for a processor.
+	// Cases spend their time waiting for fsync, not computing, so more of them than processors can run in parallel.
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		_ = f.Value.Set("16")
 	}
@@ -77,7 +77,7 @@ func TestS3(t *testing.T) {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
 			if at.other && slices.Contains(ours, a.name) {
-				t.Skip("the endpoint is no ORCAS: ORCAS_S3TEST_OURS is not set")
+				t.Skip("ORCAS_S3TEST_OURS is not set, so the endpoint is not ORCAS")
 			}
 			for _, r := range a.rules {
 				t.Run(r.name, func(t *testing.T) {
@@ -89,8 +89,8 @@ func TestS3(t *testing.T) {
 	}
 }
 
-// TestRulesAreNamed: names are stable handles, so they are unique and of a form that needs no quoting, and every rule
-// is said.
+// TestRulesAreNamed checks that rule names, which are stable handles, are unique and need no quoting, and that every
+// rule has a unique one-line text.
 func TestRulesAreNamed(t *testing.T) {
 	form, seen, said := regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`), map[string]bool{}, map[string]string{}
 	n := 0
@@ -98,17 +98,17 @@ func TestRulesAreNamed(t *testing.T) {
 		for _, r := range a.rules {
 			name := a.name + "/" + r.name
 			if !form.MatchString(a.name) || !form.MatchString(r.name) || seen[name] {
-				t.Errorf("bad or repeated name %s", name)
+				t.Errorf("invalid or duplicate name %s", name)
 			}
 			if r.says == "" || strings.ContainsAny(r.says, "\n|") || said[r.says] != "" {
-				t.Errorf("%s says %q, as does %q", name, r.says, said[r.says])
+				t.Errorf("%s: text %q is malformed, or a duplicate of %q", name, r.says, said[r.says])
 			}
 			seen[name], said[r.says] = true, name
 			n++
 		}
 	}
 	if n < 400 {
-		t.Errorf("only %d rules", n)
+		t.Errorf("%d rules, want at least 400", n)
 	}
 	t.Logf("%d rules", n)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// sumOf computes a checksum of S3 by its name.
+// sumOf computes a checksum by the name of its algorithm in S3.
 func sumOf(alg, content string) []byte {
 	var h hash.Hash
 	switch alg {
@@ -46,7 +46,7 @@ func sumOf(alg, content string) []byte {
 	return h.Sum(nil)
 }
 
-// sum returns a checksum as clients send it.
+// sum returns a checksum in Base64, as clients send it.
 func sum(alg, content string) string { return base64.StdEncoding.EncodeToString(sumOf(alg, content)) }
 
 // sumHeader returns the header with a checksum.
@@ -54,7 +54,7 @@ func sumHeader(alg, content string) string {
 	return "x-amz-checksum-" + strings.ToLower(alg) + ": " + sum(alg, content)
 }
 
-// composite returns the composite checksum of parts, without their number.
+// composite returns the composite checksum of parts, without the number of parts.
 func composite(alg string, parts ...string) string {
 	var all strings.Builder
 	for _, p := range parts {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// tagDoc returns a Tagging document; tags are of the form key=value.
+// tagDoc returns a Tagging document. tags have the form key=value.
 func tagDoc(tags ...string) string {
 	var b strings.Builder
 	b.WriteString(`<Tagging xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><TagSet>`)
@@ -18,14 +18,14 @@ func tagDoc(tags ...string) string {
 	return b.String()
 }
 
-// tags sets the tags of ref; DeleteObjectTagging and the like have no document.
-func (t *T) tags(ref string, tags ...string) *answer {
+// tags sets the tags of an object.
+func (t *T) tags(ref string, tags ...string) *response {
 	t.Helper()
 	doc := tagDoc(tags...)
 	return t.try(ref+"?tagging", doc, contentMD5(doc))
 }
 
-// tagged demands the tags of ref, in any order.
+// tagged checks the tags of ref, in any order.
 func (t *T) tagged(ref string, want ...string) {
 	t.Helper()
 	a := t.get(ref).ok(200).doc("Tagging")
@@ -36,10 +36,10 @@ func (t *T) tagged(ref string, want ...string) {
 	}
 	slices.Sort(got)
 	slices.Sort(want)
-	a.expect(len(a.root().find("TagSet")) == 1 && slices.Equal(got, want), "%q and not %q", got, want)
+	a.expect(len(a.root().find("TagSet")) == 1 && slices.Equal(got, want), "%q, want %q", got, want)
 }
 
-// some returns n tags.
+// someTags returns n tags.
 func someTags(n int) (tags []string) {
 	for i := range n {
 		tags = append(tags, fmt.Sprintf("k%d=v%d", i, i))
@@ -47,7 +47,7 @@ func someTags(n int) (tags []string) {
 	return tags
 }
 
-// badTag is the rule that tags are refused, and the object keeps those that it has.
+// badTag returns the rule that tags are refused and the object keeps its previous ones.
 func badTag(named, says, code string, tags ...string) rule {
 	return rule{named, says, func(t *T) {
 		t.put("key", "content", "x-amz-tagging: old=1")
@@ -57,12 +57,12 @@ func badTag(named, says, code string, tags ...string) rule {
 }
 
 var tagging = area{"tagging", []rule{
-	{"empty-document", "PutObjectTagging and PutBucketTagging without a document are MissingRequestBodyError", func(t *T) {
+	{"empty-document", "PutObjectTagging and PutBucketTagging without a document fail with MissingRequestBodyError", func(t *T) {
 		t.put("key", "content")
 		t.try("key?tagging", "", sumHeader("CRC32", "")).fail(400, "MissingRequestBodyError")
 		t.try("?tagging", "", contentMD5("")).fail(400, "MissingRequestBodyError")
 	}},
-	{"put-get", "the tags of an object come back", func(t *T) {
+	{"put-get", "the tags of an object are returned", func(t *T) {
 		t.put("key", "content")
 		t.tags("key", "a=1", "b=two").ok(200)
 		t.tagged("key?tagging", "a=1", "b=two")
@@ -77,7 +77,7 @@ var tagging = area{"tagging", []rule{
 		t.tags("key", "c=3").ok(200)
 		t.tagged("key?tagging", "c=3")
 	}},
-	{"delete", "DeleteObjectTagging answers 204 and removes all tags", func(t *T) {
+	{"delete", "DeleteObjectTagging returns 204 and removes all tags", func(t *T) {
 		t.put("key", "content")
 		t.tags("key", "a=1").ok(200)
 		t.del("key?tagging").ok(204)
@@ -89,7 +89,7 @@ var tagging = area{"tagging", []rule{
 		t.tags("key").ok(200)
 		t.tagged("key?tagging")
 	}},
-	{"changes-nothing-else", "PutObjectTagging leaves content, ETag and Last-Modified", func(t *T) {
+	{"changes-nothing-else", "PutObjectTagging does not change content, ETag and Last-Modified", func(t *T) {
 		t.put("key", "content")
 		before := t.head("key").ok(200)
 		t.tags("key", "a=1").ok(200)
@@ -100,19 +100,19 @@ var tagging = area{"tagging", []rule{
 		t.put("key", "content", "x-amz-tagging: a=1&b=two%20words&c=")
 		t.tagged("key?tagging", "a=1", "b=two words", "c=")
 	}},
-	{"count", "GET and HEAD return the number of tags, and no header if there are none", func(t *T) {
+	{"count", "GET and HEAD return the number of tags, or no header if there are none", func(t *T) {
 		t.put("key", "content", "x-amz-tagging: a=1&b=2")
 		t.get("key").ok(200).has("x-amz-tagging-count", "2")
 		t.head("key").ok(200).has("x-amz-tagging-count", "2")
 		t.put("key", "content")
 		t.head("key").ok(200).lacks("x-amz-tagging-count")
 	}},
-	{"overwrite-drops", "a PUT without tags drops those of the object before", func(t *T) {
+	{"overwrite-drops", "a PUT without tags removes those of the previous object", func(t *T) {
 		t.put("key", "content", "x-amz-tagging: a=1")
 		t.put("key", "content")
 		t.tagged("key?tagging")
 	}},
-	{"missing-key", "tags of a key that is not there are NoSuchKey", func(t *T) {
+	{"missing-key", "requests for the tags of a key that does not exist fail with NoSuchKey", func(t *T) {
 		t.get("key?tagging").fail(404, "NoSuchKey")
 		t.tags("key", "a=1").fail(404, "NoSuchKey")
 		t.del("key?tagging").fail(404, "NoSuchKey")
@@ -122,38 +122,38 @@ var tagging = area{"tagging", []rule{
 		t.tags("key", someTags(10)...).ok(200)
 		t.tagged("key?tagging", someTags(10)...)
 	}},
-	badTag("eleven", "11 tags of an object are BadRequest", "BadRequest", someTags(11)...),
-	badTag("key-too-long", "a tag key of more than 128 characters is InvalidTag", "InvalidTag", strings.Repeat("k", 129)+"=v"),
-	badTag("value-too-long", "a tag value of more than 256 characters is InvalidTag", "InvalidTag", "k="+strings.Repeat("v", 257)),
-	badTag("key-empty", "an empty tag key is InvalidTag", "InvalidTag", "=v"),
-	badTag("twice", "the same tag key twice is InvalidTag", "InvalidTag", "a=1", "a=2"),
-	badTag("aws-prefix", "a tag key that begins with aws: is InvalidTag", "InvalidTag", "aws:a=1"),
-	badTag("characters", "a tag with characters that tags do not have is InvalidTag", "InvalidTag", "a=*|*"),
-	{"longest", "a tag key may have 128 characters and a value 256, whatever their bytes", func(t *T) {
+	badTag("eleven", "11 tags for an object fail with BadRequest", "BadRequest", someTags(11)...),
+	badTag("key-too-long", "a tag key with more than 128 characters fails with InvalidTag", "InvalidTag", strings.Repeat("k", 129)+"=v"),
+	badTag("value-too-long", "a tag value with more than 256 characters fails with InvalidTag", "InvalidTag", "k="+strings.Repeat("v", 257)),
+	badTag("key-empty", "an empty tag key fails with InvalidTag", "InvalidTag", "=v"),
+	badTag("twice", "a duplicate tag key fails with InvalidTag", "InvalidTag", "a=1", "a=2"),
+	badTag("aws-prefix", "a tag key that begins with aws: fails with InvalidTag", "InvalidTag", "aws:a=1"),
+	badTag("characters", "a tag with invalid characters fails with InvalidTag", "InvalidTag", "a=*|*"),
+	{"longest", "a tag key may have 128 characters and a value 256, however many bytes these are", func(t *T) {
 		t.put("key", "content")
 		long := strings.Repeat("é", 128) + "=" + strings.Repeat("é", 256)
 		t.tags("key", long).ok(200)
 		t.tagged("key?tagging", long)
 	}},
-	{"case", "tag keys that differ in case are two", func(t *T) {
+	{"case", "tag keys are case-sensitive", func(t *T) {
 		t.put("key", "content")
 		t.tags("key", "a=1", "A=2").ok(200)
 		t.tagged("key?tagging", "a=1", "A=2")
 	}},
-	{"malformed", "a Tagging document that is none is MalformedXML", func(t *T) {
+	{"malformed", "an invalid Tagging document fails with MalformedXML", func(t *T) {
 		t.put("key", "content")
 		t.try("key?tagging", "<Tagging><TagSet>", contentMD5("<Tagging><TagSet>")).fail(400, "MalformedXML")
 	}},
-	{"header-eleven", "11 tags in x-amz-tagging are BadRequest and store nothing", func(t *T) {
+	{"header-eleven", "11 tags in x-amz-tagging fail with BadRequest and store nothing", func(t *T) {
 		t.try("key", "content", "x-amz-tagging: "+strings.Join(someTags(11), "&")).fail(400, "BadRequest")
 		t.gone("key")
 	}},
-	{"header-twice", "the same tag key twice in x-amz-tagging is refused", func(t *T) {
+	{"header-twice", "a duplicate tag key in x-amz-tagging is refused", func(t *T) {
 		a := t.try("key", "content", "x-amz-tagging: a=1&a=2")
 		a.expect(a.status == 400 && (a.text("Code") == "InvalidTag" || a.text("Code") == "InvalidArgument"), "status %d", a.status)
 		t.gone("key")
 	}},
-	{"header-bad-tag", "a tag in x-amz-tagging that no tag can be is refused", func(t *T) {
+	{"header-bad-tag", "an invalid tag in x-amz-tagging is refused", func(t *T) {
 		a := t.try("key", "content", "x-amz-tagging: aws%3Aa=1")
 		a.expect(a.status == 400 && (a.text("Code") == "InvalidTag" || a.text("Code") == "InvalidArgument"), "status %d", a.status)
 		t.gone("key")
@@ -168,16 +168,16 @@ var tagging = area{"tagging", []rule{
 		t.put("to", nil, t.from("from"), "x-amz-tagging-directive: REPLACE", "x-amz-tagging: b=2")
 		t.tagged("to?tagging", "b=2")
 	}},
-	{"copy-replace-with-none", "a copy with REPLACE and without tags has none", func(t *T) {
+	{"copy-replace-with-none", "a copy with the tagging directive REPLACE and without tags has none", func(t *T) {
 		t.put("from", "content", "x-amz-tagging: a=1")
 		t.put("to", nil, t.from("from"), "x-amz-tagging-directive: REPLACE")
 		t.tagged("to?tagging")
 	}},
-	{"copy-directive-nonsense", "a tagging directive other than COPY and REPLACE is InvalidArgument", func(t *T) {
+	{"copy-directive-nonsense", "a tagging directive other than COPY and REPLACE fails with InvalidArgument", func(t *T) {
 		t.put("from", "content")
 		t.try("to", nil, t.from("from"), "x-amz-tagging-directive: MERGE").fail(400, "InvalidArgument")
 	}},
-	{"metadata-replace-keeps-tags", "the metadata directive REPLACE says nothing of tags", func(t *T) {
+	{"metadata-replace-keeps-tags", "the metadata directive REPLACE does not replace tags", func(t *T) {
 		t.put("from", "content", "x-amz-tagging: a=1")
 		t.put("to", nil, t.from("from"), "x-amz-metadata-directive: REPLACE")
 		t.tagged("to?tagging", "a=1")
@@ -188,7 +188,7 @@ var tagging = area{"tagging", []rule{
 		u.complete().ok(200)
 		t.tagged("key?tagging", "a=1")
 	}},
-	{"versions", "each version has tags of its own, and the answers name the version", func(t *T) {
+	{"versions", "each version has its own tags, and the responses contain the version ID", func(t *T) {
 		t.versioned()
 		old := t.version("key", "one", "x-amz-tagging: a=1")
 		now := t.version("key", "two", "x-amz-tagging: b=2")
@@ -202,13 +202,13 @@ var tagging = area{"tagging", []rule{
 		t.del("key?tagging&versionId="+old).ok(204).has("x-amz-version-id", old)
 		t.tagged("key?tagging&versionId=" + old)
 	}},
-	{"of-marker", "a delete marker has no tags: MethodNotAllowed", func(t *T) {
+	{"of-marker", "GetObjectTagging of a delete marker fails with MethodNotAllowed", func(t *T) {
 		t.versioned()
 		t.version("key", "one")
 		marker := t.mark("key")
 		t.get("key?tagging&versionId="+marker).fail(405, "MethodNotAllowed")
 	}},
-	{"of-deleted", "tags of a key whose current version is a delete marker are MethodNotAllowed", func(t *T) {
+	{"of-deleted", "requests for the tags of a key whose current version is a delete marker fail with MethodNotAllowed", func(t *T) {
 		t.versioned()
 		t.version("key", "one")
 		t.mark("key")
@@ -217,11 +217,11 @@ var tagging = area{"tagging", []rule{
 		t.try("key?tagging", doc, contentMD5(doc)).fail(405, "MethodNotAllowed")
 		t.del("key?tagging").fail(405, "MethodNotAllowed")
 	}},
-	{"header-empty-key", "x-amz-tagging with a tag that has no key is InvalidArgument", func(t *T) {
+	{"header-empty-key", "x-amz-tagging with an empty tag key fails with InvalidArgument", func(t *T) {
 		t.try("key", "content", "x-amz-tagging: a=1&=2").fail(400, "InvalidArgument").eq("ArgumentName", "x-amz-tagging")
 		t.gone("key")
 	}},
-	{"missing-version", "tags of a version that is not there are NoSuchVersion", func(t *T) {
+	{"missing-version", "GetObjectTagging of a version that does not exist fails with NoSuchVersion", func(t *T) {
 		t.versioned()
 		t.version("key", "one")
 		id := t.version("other", "two")

@@ -22,23 +22,23 @@ import (
 	"orcas/s3/sigv4"
 )
 
-// target is the server that is tried.
+// target is the server under test.
 type target struct {
 	endpoint             *url.URL
 	accessKey, secretKey string
 	region               string
-	domain               string // of virtual-host style; "": none
-	foreign              bool   // the suite did not start it, so that it must be left as it was
-	other                bool   // it is no ORCAS
+	domain               string // for virtual-hosted-style requests; "": none
+	foreign              bool   // the suite did not start the server, so it must clean up after itself
+	other                bool   // the server is not ORCAS
 	client               *http.Client
 	signer               *sigv4.Signer
 	stop                 func() error
 }
 
-// Environment of the suite.
+// Environment variables of the suite.
 const (
 	envEndpoint = "ORCAS_S3TEST_ENDPOINT"
-	envBinary   = "ORCAS_S3TEST_BINARY" // a server that is built already
+	envBinary   = "ORCAS_S3TEST_BINARY" // path of a server that is already built
 )
 
 // newTarget returns the server that the environment names, or starts one.
@@ -54,7 +54,7 @@ func newTarget() (*target, error) {
 		t.accessKey, t.secretKey = os.Getenv("ORCAS_S3TEST_ACCESS_KEY"), os.Getenv("ORCAS_S3TEST_SECRET_KEY")
 		t.domain = os.Getenv("ORCAS_S3TEST_DOMAIN")
 		if t.accessKey == "" || t.secretKey == "" {
-			return nil, errors.New("ORCAS_S3TEST_ACCESS_KEY and ORCAS_S3TEST_SECRET_KEY have to be set with " + envEndpoint)
+			return nil, errors.New(envEndpoint + " also requires ORCAS_S3TEST_ACCESS_KEY and ORCAS_S3TEST_SECRET_KEY")
 		}
 	} else {
 		var err error
@@ -64,7 +64,7 @@ func newTarget() (*target, error) {
 	}
 	var err error
 	if t.endpoint, err = url.Parse(text); err != nil || t.endpoint.Host == "" {
-		return nil, fmt.Errorf("%s is no URL with a host: %q", envEndpoint, text)
+		return nil, fmt.Errorf("%s is not a URL with a host: %q", envEndpoint, text)
 	}
 	t.signer = &sigv4.Signer{AccessKey: t.accessKey, SecretKey: t.secretKey, Region: t.region}
 	t.client = &http.Client{
@@ -77,15 +77,15 @@ func newTarget() (*target, error) {
 	return t, nil
 }
 
-// settings are the environment of a server of ours.
+// settings is the environment of the server that the suite starts.
 var settings = []string{
 	"ORCAS_ROOT_ACCESS_KEY=s3test-access-key", "ORCAS_ROOT_SECRET_KEY=s3test-secret-key-0123456789", "ORCAS_MIN_FREE=0",
 	"ORCAS_DOMAINS=s3test.example", "ORCAS_SSEC_OVER_HTTP=true",
-	"ORCAS_LIFECYCLE_DAY_SEC=60", "ORCAS_LIFECYCLE_INTERVAL_SEC=0", // clients are told of real days all the same
+	"ORCAS_LIFECYCLE_DAY_SEC=60", "ORCAS_LIFECYCLE_INTERVAL_SEC=0", // x-amz-expiration uses real days regardless
 	"ORCAS_MASTER_KEY=1:6a09e667f3bcc908bb67ae8584caa73b3c6ef372fe94f82ba54ff53a5f1d36f1",
 }
 
-// start starts a server on a fresh directory and returns its endpoint.
+// start starts a server with a new data directory and returns its endpoint.
 func (t *target) start() (string, error) {
 	t.accessKey, t.secretKey, t.domain = "s3test-access-key", "s3test-secret-key-0123456789", "s3test.example"
 	dir, err := os.MkdirTemp("", "orcas-s3test-")
@@ -112,7 +112,7 @@ func (t *target) start() (string, error) {
 	ended := make(chan error, 1)
 	begun := make(chan error)
 	go func() {
-		// The signal of Pdeathsig would be the death of the thread that started the process.
+		// Linux sends Pdeathsig when the thread that started the process exits, so this thread must live as long.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -128,7 +128,7 @@ func (t *target) start() (string, error) {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		err := <-ended
 		if err != nil {
-			err = fmt.Errorf("the server: %w\n%s", err, log)
+			err = fmt.Errorf("server: %w\n%s", err, log)
 		}
 		return errors.Join(err, os.RemoveAll(dir))
 	}
@@ -140,7 +140,7 @@ func (t *target) start() (string, error) {
 	return endpoint, nil
 }
 
-// banner reads what a server prints when it is there, and returns the endpoint that it names.
+// banner reads the lines that a server prints when it is ready, and returns its endpoint.
 func banner(out io.Reader) (endpoint string, err error) {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
@@ -151,10 +151,10 @@ func banner(out io.Reader) (endpoint string, err error) {
 			return endpoint, nil
 		}
 	}
-	return "", errors.Join(errors.New("the server ended before it was there"), lines.Err())
+	return "", errors.Join(errors.New("the server exited before it was ready"), lines.Err())
 }
 
-// buildServer builds the server; args are more arguments of go build.
+// buildServer builds the server; args are additional arguments of go build.
 func buildServer(output string, args ...string) error {
 	args = append(append([]string{"build", "-o", output, "-buildvcs=false"}, args...), "orcas/cmd/orcas")
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
