@@ -43,7 +43,7 @@ run: build ## build the server and start it, with data in ./data
 	@exec bin/orcas server --data "$(DATA)"
 
 build: cc ## build bin/orcas
-	@[ -e bin/orcas ] || echo "building bin/orcas: the first build takes a minute or two, most of it to compile SQLite"
+	@[ -e bin/orcas ] || echo "building bin/orcas: the first build takes a minute or two, most of it spent compiling SQLite"
 	go build $(BUILDVCS) -trimpath -ldflags '-s -w' -o bin/orcas ./cmd/orcas
 
 orcas-report: cc ## build bin/orcas-report, which `orcas perf report` needs

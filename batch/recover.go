@@ -141,7 +141,7 @@ func rebuild(known *recovery, lossy bool) (*Recovery, error) {
 		gaps := r.gaps()
 		if len(gaps) > 0 && !lossy {
 			return nil, core.E(op, core.Damaged, fmt.Errorf(
-				"the changes %d to %d are in no block and no snapshot: to rebuild the metadata without them, run orcas rebuild --lossy", gaps[0].From, gaps[0].To))
+				"changes %d to %d are neither in a block nor in a snapshot: to rebuild the metadata without them, run orcas rebuild --lossy", gaps[0].From, gaps[0].To))
 		}
 		if i < len(snapshots) {
 			restorer, ok := core.As[core.Snapshotter](meta)

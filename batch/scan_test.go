@@ -12,7 +12,7 @@ import (
 	"orcas/core/mem"
 )
 
-// cutBlocks is Blocks whose blocks end at the results of Cut.
+// cutBlocks wraps Blocks, and ends each block at the offset that Cut returned for it.
 type cutBlocks struct {
 	core.Blocks
 	ends map[core.BlockID]int64
@@ -29,7 +29,7 @@ func (c *cutBlocks) Walk(ctx context.Context, from core.BlockID, fn func(core.Bl
 	})
 }
 
-// TestCut checks that a replay of blocks that are cut for a state ends at exactly that state.
+// TestCut cuts the blocks for each state, and checks that a replay of the cut blocks ends at exactly that state.
 func TestCut(t *testing.T) {
 	ctx := t.Context()
 	blocks, meta := mem.NewBlocks(), mem.NewMeta()
@@ -60,8 +60,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestCutOfATornBatch checks that a replay of a copy that ends with a torn batch has the same result as the recovery:
-// it applies the writes of the batch that have complete content.
+// TestCutOfATornBatch checks that recovery of a store that ends with a torn batch and replay of a copy of it have the
+// same result: both apply those writes of the batch whose content is complete.
 func TestCutOfATornBatch(t *testing.T) {
 	s := newStore(t, batch.Options{})
 	require.NoError(t, s.put("before", []byte("1")))

@@ -234,7 +234,7 @@ func storeScenarios() []scenario {
 				{duration: 2 * sec, sizes: []int{4 * kib}, workers: []int{64}, keys: []int{1000}, turns: 3, maxBytes: 2 * gib},
 				{duration: 10 * sec, sizes: []int{4 * kib}, workers: []int{64}, keys: []int{1000}, turns: 9, maxBytes: 2 * gib},
 			}, run: runVersions},
-		{id: "core", help: "Measure the performance goals, alternating with the null server and the disk.", mode: "table", serverless: true,
+		{id: "core", help: "Measure ORCAS against its performance goals, alternating with the null server and the disk.", mode: "table", serverless: true,
 			profiles: [3]params{
 				{duration: 300 * time.Millisecond, keys: []int{2000}, turns: 1}, {duration: 2 * sec, keys: []int{100_000}, turns: 3}, {duration: 10 * sec, keys: []int{1_000_000}, turns: 5},
 			}, run: runCore},

@@ -32,8 +32,8 @@ func (m *busyMeta) Snapshot(ctx context.Context, emit func(*core.Row) error) err
 	return m.Meta.Snapshot(ctx, emit)
 }
 
-// TestSnapshotGivesWay checks that a snapshot that is aborted in favor of writes is not an error of the round, and that
-// it is retried after ten times the time that it took. Until then, the blocks that wait for it are kept. A full round
+// TestSnapshotGivesWay checks that a snapshot that is aborted in favor of writes does not fail the round, and that it
+// is retried after a pause of ten times its duration. Until then, the blocks that wait for it are kept. A full round
 // retries immediately, and returns the error.
 func TestSnapshotGivesWay(t *testing.T) {
 	meta := &busyMeta{Meta: mem.NewMeta(), now: time.Now(), takes: 3 * time.Second, aborts: true}

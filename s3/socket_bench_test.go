@@ -11,9 +11,9 @@ import (
 	"orcas/perf"
 )
 
-// BenchmarkSockets sends requests with 4 KiB over 64 connections to a server in this process, with a real disk. It is
-// meant for profiles: everything below net/http's conn.serve, and the goroutines of package batch, belongs to the
-// server; the rest belongs to the client.
+// BenchmarkSockets sends requests for objects of 4 KiB over 64 connections to a server in this process, with a real
+// disk. It is meant for profiles: everything below net/http's conn.serve, and the goroutines of package batch, belongs
+// to the server; the rest belongs to the client.
 func BenchmarkSockets(b *testing.B) {
 	const size, workers, keys = 4 << 10, 64, 10_000
 	contents := perf.NewContents(size, 0)

@@ -29,7 +29,7 @@ var variables = []Variable{
 	{"ORCAS_DURABILITY", "strict", "strict, relaxed",
 		"Acknowledge a write after the disk sync (strict), or as soon as the operating system has it (relaxed).", setDurability},
 	{"ORCAS_WRITE_BUFFER_WINDOW_SEC", "10", "1 to 3600",
-		"With relaxed durability: a power cut loses only writes acknowledged within this many seconds, plus the time of two syncs.", setWindow},
+		"With relaxed durability: a power cut loses at most this many seconds of acknowledged writes, plus the time of two syncs.", setWindow},
 	{"ORCAS_BATCH_WRITE_ENABLED", "true", "true, false",
 		"Pack small objects into shared blocks.", func(s *Settings, v string) error { return parseBool(&s.BatchWrite, v) }},
 	{"ORCAS_MAX_BATCH_WRITE_FILE_SIZE", "64KiB", "a size from 1 to 16MiB, at most ORCAS_MAX_WRITE_BUFFER_SIZE",

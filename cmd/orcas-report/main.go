@@ -35,7 +35,7 @@ type command struct {
 	Markdown string `placeholder:"FILE" help:"Write the Markdown to this file instead. Links to the plots are relative to that file."`
 }
 
-// run is main as a function: it returns the exit status.
+// run does the work of main, and returns the exit status.
 func run(args []string, stdout, stderr io.Writer) int {
 	var c command
 	helped := false

@@ -82,7 +82,7 @@ func (t *adminTarget) request(ctx context.Context, c *console, method, path stri
 		return nil, errInterrupted
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, fmt.Errorf("no server listens at --admin-address %s: start one, or use the admin address that the server prints at startup", t.AdminAddress)
+		return nil, fmt.Errorf("no server is listening at --admin-address %s: start one, or use the admin address that the server prints at startup", t.AdminAddress)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot reach the admin API at --admin-address %s: %w", t.AdminAddress, err)

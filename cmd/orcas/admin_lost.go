@@ -71,5 +71,5 @@ func (a *adminLost) end(c *console, line *admin.LostLine) error {
 	case sum.Objects == 0:
 		return fmt.Errorf("%d blocks are missing, but no object needs them; reclaim will remove them from the metadata", sum.MissingBlocks)
 	}
-	return fmt.Errorf("%d objects with %s are lost: their content is in %d missing blocks", sum.Objects, size(sum.Bytes), sum.MissingBlocks)
+	return fmt.Errorf("%d objects (%s) are lost: their content is in %d missing blocks", sum.Objects, size(sum.Bytes), sum.MissingBlocks)
 }

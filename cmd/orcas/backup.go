@@ -126,13 +126,13 @@ func printBackup(to *console, asJSON bool, done string, r *backup.Report, err er
 			return err
 		}
 	} else {
-		_, err := fmt.Fprintf(to.stdout, "backup %s of store %s: %s in %.1f s, %d blocks of %d bytes, up to change %d; %d bytes copied, %d shared\n",
+		_, err := fmt.Fprintf(to.stdout, "backup %s of store %s: %s in %.1f s, %d blocks (%d bytes in total), up to change %d; %d bytes copied, %d shared\n",
 			r.Backup, r.Store, done, r.Seconds, r.Blocks, r.Bytes, r.Seq, r.CopiedBytes, r.SharedBytes)
 		if err != nil {
 			return err
 		}
 		if len(r.Removed) > 0 || r.RemovedBlocks > 0 {
-			if _, err := fmt.Fprintf(to.stdout, "removed: %d backups, %d blocks of %d bytes\n", len(r.Removed), r.RemovedBlocks, r.RemovedBytes); err != nil {
+			if _, err := fmt.Fprintf(to.stdout, "removed: %d backups, %d blocks (%d bytes in total)\n", len(r.Removed), r.RemovedBlocks, r.RemovedBytes); err != nil {
 				return err
 			}
 		}

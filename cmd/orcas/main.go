@@ -172,7 +172,7 @@ type usageError struct {
 	see string
 }
 
-// run is main as a function: it returns the exit status.
+// run does the work of main, and returns the exit status.
 func run(args, environ []string, stdout, stderr io.Writer) int {
 	var line commands
 	helped := false

@@ -58,7 +58,7 @@ func TestStatus(t *testing.T) {
 		{args: []string{"server", "--data", home, "--address", "127.0.0.1:0", "--admin-address", "none"}, status: exitFailed,
 			says: home + " is not empty and is not an ORCAS data directory (it contains Documents): use an empty or a new directory"},
 		{args: []string{"admin", "reclaim", "--admin-address", "127.0.0.1:1"}, env: []string{"AWS_ACCESS_KEY_ID=key", "AWS_SECRET_ACCESS_KEY=secret"},
-			status: exitFailed, says: "no server listens at --admin-address 127.0.0.1:1: start one"},
+			status: exitFailed, says: "no server is listening at --admin-address 127.0.0.1:1: start one"},
 		{args: []string{"server", "--data", data, "--address", "127.0.0.1:99999"}, status: exitFailed, says: "99999"},
 	}
 	for _, c := range cases {

@@ -111,12 +111,12 @@ func TestMistakesWithAServer(t *testing.T) {
 			{[]string{"fsck", "--data", data}, nil, exitFailed, "orcas admin fsck"},
 			{[]string{"rebuild", "--data", data}, nil, exitFailed, data},
 			{[]string{"server", "--data", data, "--address", "127.0.0.1:0", "--admin-address", "none"}, nil, exitFailed, fmt.Sprint("process ", os.Getpid())},
-			{append([]string{"backup", filepath.Join(base, "b")}, unreachable...), nil, exitFailed, "no server listens"},
+			{append([]string{"backup", filepath.Join(base, "b")}, unreachable...), nil, exitFailed, "no server is listening"},
 		} {
 			m.check(t)
 		}
 		for _, command := range []string{"reclaim", "scrub", "lifecycle run", "lifecycle status", "lost", "fsck", "bucket photos", "keys status"} {
-			m := mistake{append(append([]string{"admin"}, strings.Fields(command)...), unreachable...), nil, exitFailed, "no server listens at --admin-address 127.0.0.1:1"}
+			m := mistake{append(append([]string{"admin"}, strings.Fields(command)...), unreachable...), nil, exitFailed, "no server is listening at --admin-address 127.0.0.1:1"}
 			m.check(t)
 		}
 	})

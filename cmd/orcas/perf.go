@@ -22,7 +22,7 @@ import (
 type perfCommand struct {
 	Run        perfRunCommand      `cmd:"" help:"Run scenarios against an endpoint, or against servers that the command starts."`
 	List       perfListCommand     `cmd:"" help:"List the scenarios."`
-	Core       perfCoreCommand     `cmd:"" help:"Measure the performance goals, alternating with a server that stores nothing and with the raw disk."`
+	Core       perfCoreCommand     `cmd:"" help:"Measure ORCAS against its performance goals, alternating with a server that stores nothing and with the raw disk."`
 	Peers      perfPeersCommand    `cmd:"" help:"Compare ORCAS with other S3 servers on this machine, alternating between them."`
 	Ceilings   perfCeilingsCommand `cmd:"" help:"Measure the limits of the machine: a server that stores nothing, the disk, and memory."`
 	Report     perfReportCommand   `cmd:"" passthrough:"" help:"Write a report on a run: Markdown, plots and an HTML page (requires the program orcas-report)."`
@@ -70,7 +70,7 @@ type perfCommon struct {
 	Dir      string        `default:"." placeholder:"DIR" help:"Store the data of the servers that the command starts below this directory, on the file system to measure (default: the current directory)."`
 	JSON     string        `name:"json" placeholder:"FILE" help:"Write the results of the run to this file, as JSON."`
 	Duration time.Duration `help:"Set the duration of each load phase (overrides the profile)."`
-	Turns    int           `help:"Measure each side this many times, and report the median."`
+	Turns    int           `help:"Repeat each measurement of a comparison this many times, and report the median."`
 	Commit   string        `help:"Record this commit in the report if the program was built without version information."`
 	Keys     int           `help:"Set the number of keys (overrides the profile)."`
 }

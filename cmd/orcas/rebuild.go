@@ -67,7 +67,7 @@ func (c *rebuildCommand) rebuild(ctx context.Context, store *server.Offline, log
 	}
 	fmt.Fprintf(out, "replayed %d changes, up to change %d\n", found.Applied, found.Seq)
 	for _, g := range found.Missing {
-		fmt.Fprintf(out, "missing: changes %d to %d are in no block and no snapshot\n", g.From, g.To)
+		fmt.Fprintf(out, "missing: changes %d to %d are neither in a block nor in a snapshot\n", g.From, g.To)
 	}
 	fmt.Fprintf(out, "took %.1f seconds and at most %d MiB of memory\n", took.Seconds(), peakMemory()>>20)
 	if kept != "" {

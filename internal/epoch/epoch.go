@@ -1,7 +1,7 @@
-// Package epoch waits until every reader that entered before the call has left, without a lock between readers and the
-// waiter. It works like sleepable read-copy-update in the Linux kernel (Documentation/RCU/whatisRCU.rst), with two
-// alternating counters. Epochs must be short, because every deletion waits for them; package pins covers reads that
-// may take long.
+// Package epoch counts readers, and waits until every reader that entered before the wait has left. Readers and the
+// waiter share no lock. It works like sleepable read-copy-update in the Linux kernel (Documentation/RCU/whatisRCU.rst),
+// with two alternating counters. Epochs must be short, because every deletion waits for them; package pins covers reads
+// that may take long.
 package epoch
 
 import (
