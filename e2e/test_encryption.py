@@ -159,7 +159,7 @@ def test_keys_and_rotation(start, tmp_path):
     said = refused(data)
     assert "ORCAS_MASTER_KEY_FILE or ORCAS_MASTER_KEY" in said and "master key 1" in said
     said = refused(data, **keys(f"1:{new}"))
-    assert "ORCAS_MASTER_KEY_FILE" in said and "not the key" in said and new not in said
+    assert "ORCAS_MASTER_KEY_FILE" in said and "has the wrong value" in said and new not in said
     file.chmod(0o644)
     assert "0644" in refused(data, ORCAS_MASTER_KEY_FILE=str(file))
     assert "ORCAS_ENCRYPTION" in refused(data, ORCAS_ENCRYPTION="all")
