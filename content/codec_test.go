@@ -2,7 +2,6 @@ package content_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -12,6 +11,7 @@ import (
 
 	"orcas/content"
 	"orcas/core"
+	"orcas/core/coretest"
 	"orcas/core/frame"
 	"orcas/core/mem"
 	"orcas/internal/checksum"
@@ -120,8 +120,12 @@ func TestRangesOfCompressedContent(t *testing.T) {
 // TestRangesReadLittle counts the reads for a small range of large compressed content: the headers up to its frame, and
 // that frame.
 func TestRangesReadLittle(t *testing.T) {
-	counted := &readBytes{Blocks: mem.NewBlocks()}
-	w := worldOver(t, counted)
+	calls, size := 0, 0
+	w := worldOver(t, &coretest.HookedBlocks{Blocks: mem.NewBlocks(), Read: func(r core.BlockReader, _ core.Extent, p []byte, off int64) (int, error) {
+		calls++
+		size += len(p)
+		return r.ReadAt(p, off)
+	}})
 	w.compressed(core.CompressionFast)
 	body := storetest.Text(1, 4<<20)
 	w.Put("k", body)
@@ -132,46 +136,24 @@ func TestRangesReadLittle(t *testing.T) {
 	defer o.Close()
 	for i := range 16 {
 		off := int64(i)*frame.MaxPlain + 1000
-		counted.calls, counted.n = 0, 0
+		calls, size = 0, 0
 		s, err := o.Range(ctx, off, 4096)
 		require.NoError(t, err)
 		got, err := io.ReadAll(s)
 		require.NoError(t, err)
 		require.NoError(t, s.Close())
 		require.Equal(t, body[off:off+4096], got)
-		require.LessOrEqual(t, counted.calls, i+2)
-		require.Less(t, counted.n, 17*frame.HeaderSize+2*average)
+		require.LessOrEqual(t, calls, i+2)
+		require.Less(t, size, 17*frame.HeaderSize+2*average)
 	}
-	counted.calls, counted.n = 0, 0
+	calls, size = 0, 0
 	s, err := o.Range(ctx, 0, 4<<20)
 	require.NoError(t, err)
 	_, err = s.WriteTo(io.Discard)
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
-	require.Equal(t, 17, counted.calls, "one header, then each frame together with the header of the next")
-	require.EqualValues(t, storedBytes(d)+frame.HeaderSize+15*frame.HeaderSize, counted.n)
-}
-
-// readBytes counts the reads and the bytes read.
-type readBytes struct {
-	*mem.Blocks
-	calls, n int
-}
-
-func (b *readBytes) Open(ctx context.Context, e core.Extent) (core.BlockReader, error) {
-	r, err := b.Blocks.Open(ctx, e)
-	return &countedReader{r, b}, err
-}
-
-type countedReader struct {
-	core.BlockReader
-	b *readBytes
-}
-
-func (r *countedReader) ReadAt(p []byte, off int64) (int, error) {
-	r.b.calls++
-	r.b.n += len(p)
-	return r.BlockReader.ReadAt(p, off)
+	require.Equal(t, 17, calls, "one header, then each frame together with the header of the next")
+	require.EqualValues(t, storedBytes(d)+frame.HeaderSize+15*frame.HeaderSize, size)
 }
 
 func TestCompressedTypesAreNotCompressed(t *testing.T) {
@@ -255,7 +237,7 @@ func TestCopiesAcrossCodecs(t *testing.T) {
 // TestEveryBitOfCompressedContent flips each bit as it is read from the block. Every flip must cause an error, and no
 // wrong byte may be returned.
 func TestEveryBitOfCompressedContent(t *testing.T) {
-	blocks := &flipping{Blocks: mem.NewBlocks()}
+	blocks := newFlipping(mem.NewBlocks())
 	w := worldOver(t, blocks)
 	w.compressed(core.CompressionBetter)
 	body := storetest.Text(1, 3000)
@@ -311,13 +293,13 @@ func TestLyingFrames(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			blocks := &lying{Blocks: mem.NewBlocks()}
+			blocks := &coretest.HookedBlocks{Blocks: mem.NewBlocks()}
 			w := worldOver(t, blocks)
 			w.compressed(core.CompressionFast)
 			body := storetest.Text(1, 30_000)
 			w.Put("k", body)
 			w.RequireContent("k", body)
-			blocks.lie = lie
+			blocks.Read = lying(lie)
 			got, err := w.Read("k", 0, -1)
 			want := core.Damaged
 			if name == "an unknown codec" {
@@ -329,40 +311,23 @@ func TestLyingFrames(t *testing.T) {
 	}
 }
 
-// lying modifies the frame at the start of each extent that is read.
-type lying struct {
-	*mem.Blocks
-	lie func(h *frame.Header, payload []byte) []byte
-}
-
-type lyingReader struct {
-	core.BlockReader
-	e   core.Extent
-	lie func(h *frame.Header, payload []byte) []byte
-}
-
-func (b *lying) Open(ctx context.Context, e core.Extent) (core.BlockReader, error) {
-	r, err := b.Blocks.Open(ctx, e)
-	if err != nil || b.lie == nil {
-		return r, err
+// lying returns a function for coretest.HookedBlocks that modifies the frame at the start of each extent that is read.
+func lying(lie func(h *frame.Header, payload []byte) []byte) func(core.BlockReader, core.Extent, []byte, int64) (int, error) {
+	return func(r core.BlockReader, e core.Extent, p []byte, off int64) (int, error) {
+		all := make([]byte, e.Length)
+		if _, err := r.ReadAt(all, 0); err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+		h, err := frame.Decode(all, e.Block, e.Offset)
+		if err != nil {
+			return 0, err
+		}
+		payload := lie(&h, all[frame.HeaderSize:])
+		made := make([]byte, frame.HeaderSize+len(payload), len(all))
+		frame.Encode(made, &h, payload)
+		copy(made[frame.HeaderSize:], payload)
+		return copy(p, made[:len(all)][off:]), nil
 	}
-	return &lyingReader{r, e, b.lie}, nil
-}
-
-func (r *lyingReader) ReadAt(p []byte, off int64) (int, error) {
-	all := make([]byte, r.e.Length)
-	if _, err := r.BlockReader.ReadAt(all, 0); err != nil && !errors.Is(err, io.EOF) {
-		return 0, err
-	}
-	h, err := frame.Decode(all, r.e.Block, r.e.Offset)
-	if err != nil {
-		return 0, err
-	}
-	payload := r.lie(&h, all[frame.HeaderSize:])
-	made := make([]byte, frame.HeaderSize+len(payload), len(all))
-	frame.Encode(made, &h, payload)
-	copy(made[frame.HeaderSize:], payload)
-	return copy(p, made[:len(all)][off:]), nil
 }
 
 // TestAllocationsOfCompressedReads limits the number of allocations for reading a small compressed object.

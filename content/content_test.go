@@ -2,7 +2,6 @@ package content_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 
 	"orcas/batch"
 	"orcas/core"
+	"orcas/core/coretest"
 	"orcas/core/frame"
 	"orcas/internal/checksum"
 	"orcas/storetest"
@@ -73,7 +73,7 @@ func TestEveryBitOfAPackedBlock(t *testing.T) {
 		contents[key] = storetest.Random(uint64(i), 50+i*40)
 		w.Put(key, contents[key])
 	}
-	flipped := &flipping{Blocks: w.Blocks}
+	flipped := newFlipping(w.Blocks)
 	writer, err := batch.Open(ctx, batch.Options{Meta: w.Meta, Blocks: flipped})
 	require.NoError(t, err)
 	defer writer.Close()
@@ -116,29 +116,22 @@ func TestEveryBitOfAPackedBlock(t *testing.T) {
 
 // flipping is a block store that changes one byte of one block.
 type flipping struct {
-	core.Blocks
+	coretest.HookedBlocks
 	block core.BlockID
 	at    int64
 	flip  byte
 }
 
-func (f *flipping) Unwrap() core.Blocks { return f.Blocks }
-
-func (f *flipping) Open(ctx context.Context, e core.Extent) (core.BlockReader, error) {
-	r, err := f.Blocks.Open(ctx, e)
-	return &flippingReader{r, f, e}, err
+func newFlipping(b core.Blocks) *flipping {
+	f := &flipping{}
+	f.Blocks, f.Read = b, f.read
+	return f
 }
 
-type flippingReader struct {
-	core.BlockReader
-	f *flipping
-	e core.Extent
-}
-
-func (r *flippingReader) ReadAt(p []byte, off int64) (int, error) {
-	n, err := r.BlockReader.ReadAt(p, off)
-	if i := r.f.at - r.e.Offset - off; r.e.Block == r.f.block && i >= 0 && i < int64(n) {
-		p[i] ^= r.f.flip
+func (f *flipping) read(r core.BlockReader, e core.Extent, p []byte, off int64) (int, error) {
+	n, err := r.ReadAt(p, off)
+	if i := f.at - e.Offset - off; e.Block == f.block && i >= 0 && i < int64(n) {
+		p[i] ^= f.flip
 	}
 	return n, err
 }

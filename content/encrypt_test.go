@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,6 +15,7 @@ import (
 	"orcas/content"
 	"orcas/core"
 	"orcas/core/codec"
+	"orcas/core/coretest"
 	"orcas/core/frame"
 	"orcas/core/mem"
 	"orcas/storetest"
@@ -51,41 +51,6 @@ func (w *world) encrypt(key string, body []byte, e content.Encryption) *core.Dat
 	return w.dataOf(key)
 }
 
-// tampered is a block store in which an attacker can replace bytes of one block.
-type tampered struct {
-	*mem.Blocks
-	mu   sync.Mutex
-	with map[int64][]byte // the replacements, by their offset in the block
-	id   core.BlockID     // the block
-}
-
-func (b *tampered) Open(ctx context.Context, e core.Extent) (core.BlockReader, error) {
-	r, err := b.Blocks.Open(ctx, e)
-	return &tamperedReader{r, b, e}, err
-}
-
-type tamperedReader struct {
-	core.BlockReader
-	b *tampered
-	e core.Extent
-}
-
-func (r *tamperedReader) ReadAt(p []byte, off int64) (int, error) {
-	n, err := r.BlockReader.ReadAt(p, off)
-	r.b.mu.Lock()
-	defer r.b.mu.Unlock()
-	if r.e.Block == r.b.id {
-		for at, with := range r.b.with {
-			for i, c := range with {
-				if j := at + int64(i) - r.e.Offset - off; j >= 0 && j < int64(n) {
-					p[j] = c
-				}
-			}
-		}
-	}
-	return n, err
-}
-
 // raw returns the frames of d as they are stored.
 func raw(t *testing.T, b core.Blocks, d *core.DataInfo) (frames [][]byte, headers []frame.Header) {
 	for _, e := range d.Extents {
@@ -106,11 +71,21 @@ func raw(t *testing.T, b core.Blocks, d *core.DataInfo) (frames [][]byte, header
 	return frames, headers
 }
 
+// overlay copies the bytes of b, which begins at bAt, over the bytes of p, which begins at pAt, where they overlap.
+func overlay(p []byte, pAt int64, b []byte, bAt int64) {
+	if bAt < pAt {
+		b = b[min(pAt-bAt, int64(len(b))):]
+	} else {
+		p = p[min(bAt-pAt, int64(len(p))):]
+	}
+	copy(p, b)
+}
+
 // TestFramesOfEncryptedContentKeepTheirPlaces replaces a frame, under a valid header, with another frame of the same
 // content, with a frame of other content, or with plain bytes. Reads must fail, and may return only the bytes before
 // that frame.
 func TestFramesOfEncryptedContentKeepTheirPlaces(t *testing.T) {
-	blocks := &tampered{Blocks: mem.NewBlocks()}
+	blocks := &coretest.HookedBlocks{Blocks: mem.NewBlocks()}
 	w := worldWith(t, blocks, withKeys(t, firstKey))
 	body := storetest.Random(1, 5*frame.MaxPlain)
 	d := w.encrypt("key", body, content.Encryption{Store: true})
@@ -121,14 +96,19 @@ func TestFramesOfEncryptedContentKeepTheirPlaces(t *testing.T) {
 	frames, headers := raw(t, blocks, d)
 	others, _ := raw(t, blocks, other)
 	require.Len(t, frames, 5)
-	blocks.id = d.Extents[0].Block
 	put := func(at int, payload []byte, change func(*frame.Header)) {
 		h := headers[at]
 		change(&h)
 		b := make([]byte, frame.HeaderSize+len(payload))
 		frame.Encode(b, &h, payload)
 		copy(b[frame.HeaderSize:], payload)
-		blocks.with = map[int64][]byte{headers[at].Offset: b}
+		blocks.Read = func(r core.BlockReader, e core.Extent, p []byte, off int64) (int, error) {
+			n, err := r.ReadAt(p, off)
+			if e.Block == d.Extents[0].Block {
+				overlay(p[:n], e.Offset+off, b, h.Offset)
+			}
+			return n, err
+		}
 	}
 	same := func(*frame.Header) {}
 	payload := func(b []byte) []byte { return b[frame.HeaderSize:] }
@@ -153,7 +133,7 @@ func TestFramesOfEncryptedContentKeepTheirPlaces(t *testing.T) {
 			require.LessOrEqual(t, int64(len(got)), 2*int64(frame.MaxPlain))
 		}
 	}
-	blocks.with = nil
+	blocks.Read = nil
 	w.RequireContent("key", body)
 }
 

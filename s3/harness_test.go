@@ -29,6 +29,7 @@ import (
 	"orcas/batch"
 	"orcas/content"
 	"orcas/core"
+	"orcas/core/coretest"
 	"orcas/core/mem"
 	"orcas/gate"
 	"orcas/s3"
@@ -76,7 +77,7 @@ func (w *world) setFree(n int64) {
 
 // roomyBlocks are blocks with a configurable free space and damaged bytes.
 type roomyBlocks struct {
-	*mem.Blocks
+	coretest.HookedBlocks
 	free atomic.Int64
 	bad  sync.Map                      // the keys are the places of damaged bytes
 	gate atomic.Pointer[chan struct{}] // if not nil, reads wait until it is closed
@@ -87,25 +88,21 @@ type place struct {
 	at    int64
 }
 
-// Open returns a reader that changes damaged bytes.
-func (b *roomyBlocks) Open(ctx context.Context, e core.Extent) (core.BlockReader, error) {
-	r, err := b.Blocks.Open(ctx, e)
-	return &spoiler{r, b, e}, err
+func newRoomyBlocks() *roomyBlocks {
+	b := &roomyBlocks{}
+	b.Blocks, b.Read = mem.NewBlocks(), b.read
+	b.free.Store(1 << 39)
+	return b
 }
 
-type spoiler struct {
-	core.BlockReader
-	blocks *roomyBlocks
-	extent core.Extent
-}
-
-func (r *spoiler) ReadAt(p []byte, off int64) (int, error) {
-	if gate := r.blocks.gate.Load(); gate != nil {
+// read changes damaged bytes.
+func (b *roomyBlocks) read(r core.BlockReader, e core.Extent, p []byte, off int64) (int, error) {
+	if gate := b.gate.Load(); gate != nil {
 		<-*gate
 	}
-	n, err := r.BlockReader.ReadAt(p, off)
-	r.blocks.bad.Range(func(k, _ any) bool {
-		if i := k.(place).at - r.extent.Offset - off; k.(place).block == r.extent.Block && i >= 0 && i < int64(n) {
+	n, err := r.ReadAt(p, off)
+	b.bad.Range(func(k, _ any) bool {
+		if i := k.(place).at - e.Offset - off; k.(place).block == e.Block && i >= 0 && i < int64(n) {
 			p[i] ^= 1
 		}
 		return true
@@ -133,8 +130,7 @@ func compression(t *testing.T) core.Compression {
 
 func newWorld(t *testing.T, setups ...setup) *world {
 	t.Helper()
-	w := &world{t: t, now: time.Now, late: new(atomic.Int64), blocks: &roomyBlocks{Blocks: mem.NewBlocks()}}
-	w.blocks.free.Store(1 << 39)
+	w := &world{t: t, now: time.Now, late: new(atomic.Int64), blocks: newRoomyBlocks()}
 	meta := &finding{Meta: mem.NewMeta()}
 	w.meta = meta
 	writer, err := batch.Open(t.Context(), batch.Options{Meta: meta, Blocks: w.blocks})

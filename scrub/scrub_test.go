@@ -16,6 +16,7 @@ import (
 
 	"orcas/batch"
 	"orcas/core"
+	"orcas/core/coretest"
 	"orcas/core/frame"
 	"orcas/core/snapshot"
 	"orcas/fsck"
@@ -331,7 +332,14 @@ func TestOfFailingDrive(t *testing.T) {
 		store.Set(fmt.Sprint(i), storetest.Filler(uint64(i), 20_000))
 	}
 	d := store.Data("7")
-	failing := failingBlocks{store.Blocks, d.Extents[0]}
+	bad := d.Extents[0]
+	failing := &coretest.HookedBlocks{Blocks: store.Blocks, Read: func(r core.BlockReader, e core.Extent, p []byte, off int64) (int, error) {
+		at := e.Offset + off
+		if e.Block == bad.Block && at < bad.Offset+bad.Length && bad.Offset < at+int64(len(p)) {
+			return 0, core.E("test", core.Internal, syscall.EIO)
+		}
+		return r.ReadAt(p, off)
+	}}
 	s := store.NewScrubber(scrub.Options{Blocks: failing})
 	require.NoError(t, s.Pass(ctx))
 	st := s.Status()
@@ -345,32 +353,6 @@ func TestOfFailingDrive(t *testing.T) {
 	report, err := fsck.Check(ctx, store.Meta, failing, fsck.Options{Content: true})
 	require.NoError(t, err)
 	require.Equal(t, map[string]int{fsck.KindContent: 1}, report.ByKind)
-}
-
-// failingBlocks cannot read the bytes of one extent.
-type failingBlocks struct {
-	core.Blocks
-	bad core.Extent
-}
-
-func (b failingBlocks) Unwrap() core.Blocks { return b.Blocks }
-
-func (b failingBlocks) Open(ctx context.Context, e core.Extent) (core.BlockReader, error) {
-	r, err := b.Blocks.Open(ctx, e)
-	return failingReader{r, e, b.bad}, err
-}
-
-type failingReader struct {
-	core.BlockReader
-	e, bad core.Extent
-}
-
-func (r failingReader) ReadAt(p []byte, off int64) (int, error) {
-	at := r.e.Offset + off
-	if r.e.Block == r.bad.Block && at < r.bad.Offset+r.bad.Length && r.bad.Offset < at+int64(len(p)) {
-		return 0, core.E("test", core.Internal, syscall.EIO)
-	}
-	return r.BlockReader.ReadAt(p, off)
 }
 
 // TestRuns checks that Run makes a pass immediately, and the next one only in the next period.
