@@ -162,12 +162,12 @@ func (s *Settings) warn(name, what string) { s.Warnings = append(s.Warnings, nam
 
 func setWindow(s *Settings, v string) error {
 	s.windowSet = true
-	return parseSeconds(&s.Window, v, 1, 3600)
+	return parseDuration(&s.Window, v, time.Second, 1, 3600)
 }
 
 func setLifecycle(s *Settings, v string) error {
 	s.lifecycleSet = true
-	return parseSeconds(&s.Lifecycle, v, 0, 7*86_400)
+	return parseDuration(&s.Lifecycle, v, time.Second, 0, 7*86_400)
 }
 
 func setDurability(s *Settings, v string) error {
@@ -232,21 +232,13 @@ func setMinFree(s *Settings, v string) error {
 	return nil
 }
 
-func parseSeconds(to *time.Duration, v string, from, upTo int64) error {
-	var seconds int
-	if err := parseInt(&seconds, v, from, upTo); err != nil {
+// parseDuration parses a whole number of units, such as seconds.
+func parseDuration(to *time.Duration, v string, unit time.Duration, from, upTo int64) error {
+	var n int64
+	if err := parseInt(&n, v, from, upTo); err != nil {
 		return err
 	}
-	*to = time.Duration(seconds) * time.Second
-	return nil
-}
-
-func parseDays(to *time.Duration, v string, most int64) error {
-	var days int
-	if err := parseInt(&days, v, 0, most); err != nil {
-		return err
-	}
-	*to = time.Duration(days) * 24 * time.Hour
+	*to = time.Duration(n) * unit
 	return nil
 }
 

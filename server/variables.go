@@ -1,6 +1,9 @@
 package server
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Variable is an environment variable that a server reads. The documentation and the help of orcas server list all of
 // them; tests compare docs/configuration.md and README.md with this table.
@@ -65,16 +68,16 @@ var variables = []Variable{
 		"Reclaim the space of deleted objects in the background.", func(s *Settings, v string) error { return parseBool(&s.Reclaim, v) }},
 	{"ORCAS_SCRUB_DAYS", "7", "0 to 365",
 		"Read and verify everything once in this many days; 0: only on request.",
-		func(s *Settings, v string) error { return parseDays(&s.ScrubPeriod, v, 365) }},
+		func(s *Settings, v string) error { return parseDuration(&s.ScrubPeriod, v, 24*time.Hour, 0, 365) }},
 	{"ORCAS_LIFECYCLE_INTERVAL_SEC", "3600", "0 to 604800",
 		"Evaluate lifecycle rules this often, in seconds; 0: only on request. The default is ORCAS_LIFECYCLE_DAY_SEC if that is shorter.",
 		setLifecycle},
 	{"ORCAS_LIFECYCLE_DAY_SEC", "86400", "1 to 86400",
 		"The length of a day in lifecycle rules, in seconds; for tests.",
-		func(s *Settings, v string) error { return parseSeconds(&s.LifecycleDay, v, 1, 86_400) }},
+		func(s *Settings, v string) error { return parseDuration(&s.LifecycleDay, v, time.Second, 1, 86_400) }},
 	{"ORCAS_ABANDONED_UPLOAD_DAYS", "0", "0 to 36500",
 		"Abort multipart uploads after this many days; 0: never.",
-		func(s *Settings, v string) error { return parseDays(&s.UploadAge, v, 36500) }},
+		func(s *Settings, v string) error { return parseDuration(&s.UploadAge, v, 24*time.Hour, 0, 36500) }},
 	{"ORCAS_LOG", "requests; on a terminal: summary", "off, errors, summary, requests",
 		"What to log: nothing; warnings and errors; these and one line per minute about the requests; or these and every request.",
 		func(s *Settings, v string) error {
