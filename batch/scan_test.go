@@ -29,7 +29,7 @@ func (c *cutBlocks) Walk(ctx context.Context, from core.BlockID, fn func(core.Bl
 	})
 }
 
-// TestCut cuts the blocks for each state, and checks that a replay of the cut blocks ends at exactly that state.
+// TestCut cuts the blocks at each state, and checks that a replay of the cut blocks ends at exactly that state.
 func TestCut(t *testing.T) {
 	ctx := t.Context()
 	blocks, meta := mem.NewBlocks(), mem.NewMeta()

@@ -1,7 +1,7 @@
-// Package core defines the nouns and the contracts of ORCAS: the interfaces Meta and Blocks, and the duties of their
-// callers and drivers. Blocks is in blocks.go, the changes that Meta applies are in change.go, and the kinds of errors
-// are in errors.go. Package core/encoding defines the binary form of nouns and changes, in records in blocks and in
-// columns of databases.
+// Package core defines the nouns of ORCAS (the types of what it stores: buckets, objects, uploads, content and so on)
+// and its contracts: the interfaces Meta and Blocks, and the duties of their callers and drivers. Blocks is in
+// blocks.go, the changes that Meta applies are in change.go, and the kinds of errors are in errors.go. Package
+// core/encoding defines the binary form of nouns and changes, in records in blocks and in columns of databases.
 //
 // Blocks stores content as frames (package core/frame); Meta stores its names and all other metadata. Content is made
 // durable before metadata refers to it, and references to content are deleted before its space is freed. A crash
@@ -64,8 +64,8 @@ func (b BlockID) Number() uint32 { return binary.BigEndian.Uint32(b[12:]) }
 // IsZero reports whether b is zero, which is not the ID of any block.
 func (b BlockID) IsZero() bool { return b == BlockID{} }
 
-// Compare returns -1, 0 or +1. Blocks of one store are in the order of creation; the order across stores has no
-// meaning.
+// Compare returns -1, 0 or +1. Blocks of one store sort in the order of creation; the order across stores has
+// no meaning.
 func (b BlockID) Compare(other BlockID) int { return bytes.Compare(b[:], other[:]) }
 
 // Before reports whether b was created before other in the same store. It returns false for blocks of different stores.
@@ -104,7 +104,7 @@ func (v Version) String() string {
 // Versioning is the versioning state of a bucket.
 type Versioning uint8
 
-// The states of versioning. Once versioning was enabled, a bucket never returns to VersioningOff.
+// The states of versioning. Once versioning has been enabled, a bucket never returns to VersioningOff.
 const (
 	VersioningOff Versioning = iota
 	VersioningEnabled
@@ -115,7 +115,7 @@ const (
 // tag.
 type Attr struct{ Name, Value string }
 
-// AttrValue returns the value of an attribute, or "" if there is none of that name.
+// AttrValue returns the value of an attribute, or "" if there is none with that name.
 func AttrValue(attrs []Attr, name string) string {
 	for i := range attrs {
 		if attrs[i].Name == name {
@@ -150,7 +150,7 @@ type BucketInfo struct {
 	Region      string
 	Created     time.Time
 	Versioning  Versioning
-	ObjectLock  bool             // allows locks; cannot be disabled, and versioning then stays enabled
+	ObjectLock  bool             // allows locks; once set, it cannot be cleared, and versioning stays enabled
 	Retention   DefaultRetention // with ObjectLock: the retention of versions that are written without one
 	ChunkSize   int64            // bytes of large content per extent; 0: DefaultChunkSize
 	Compression Compression      // compression level of new content
@@ -181,7 +181,7 @@ type Extent struct {
 	Length int64 // bytes
 }
 
-// DataInfo describes stored content. Different content never shares an extent. Extents has one extent per chunk of
+// DataInfo describes stored content. Two pieces of content never share an extent. Extents has one extent per chunk of
 // ChunkSize bytes of plain content, in order; empty content has none.
 type DataInfo struct {
 	ID         DataID
@@ -299,8 +299,8 @@ type Record struct {
 // Garbage is an entry for storage without references. The change that deleted the last reference writes it, and reclaim
 // frees the storage.
 type Garbage struct {
-	// ID is twice the sequence of that change, plus 1 for a List. New entries may have lower IDs than entries that were
-	// already read, so every pass begins at 0.
+	// ID is twice the sequence of the change that wrote the entry, plus 1 for a List. New entries may have lower IDs
+	// than entries that were already read, so every pass begins at 0.
 	ID      uint64
 	Extents []Extent
 	List    UploadID // a whole segment list, which is deleted in slices (see DropParts); 0: none
@@ -368,8 +368,8 @@ type ListPage struct {
 // Meta is the contract of a metadata engine: typed reads for the hot paths, one generic read for small documents, and
 // one write. Optional abilities are separate interfaces, which As finds.
 //
-// A read sees every change whose Apply returned before the read began, and never a part of a change. A page is one
-// snapshot, and so is an object with its segments. An engine behind a network returns a page in one round trip. The
+// A read sees every change whose Apply returned before the read began, and never only part of a change. A page shows
+// one moment, and so does an object with its segments. An engine behind a network returns a page in one round trip. The
 // caller owns the result of a read, unless the driver documents that it is shared (package cached); then it must not be
 // modified. If a bucket, key, version or upload does not exist, a read returns an error of that kind (NoSuchBucket,
 // NoSuchKey, NoSuchVersion or NoSuchUpload). Any other error means that the read failed, never that something does not
@@ -381,7 +381,7 @@ type Meta interface {
 	// Bucket returns the bucket of that name.
 	Bucket(ctx context.Context, name string) (*BucketInfo, error)
 
-	// Buckets returns up to limit buckets with names that begin with prefix and sort after after, in order.
+	// Buckets returns up to limit buckets with names that begin with prefix and are above after, in order.
 	Buckets(ctx context.Context, prefix, after string, limit int) ([]BucketInfo, error)
 
 	// Object returns a version of a key, with its segments resolved. Current is the newest version, even if that is a
@@ -445,7 +445,7 @@ type Meta interface {
 // its sequences are the stamps.
 type SingleWriter interface{ SingleWriter() }
 
-// Guesser is implemented by a Meta that has an in-memory hint of recent content.
+// Guesser is implemented by a Meta that has in-memory hints about recent content.
 type Guesser interface {
 	// GuessData returns the ID of content that probably matches k, or 0 if it has no hint. The content may no longer
 	// exist, or may never have matched k.
@@ -460,10 +460,10 @@ type Verifier interface {
 
 // Placer is implemented by a Meta that can list the blocks of all content much faster than a snapshot would.
 type Placer interface {
-	// Places calls emit with the DataID of all stored content and each block that has a part of it, with the number of
-	// bytes in that block, possibly in several calls. It shows the state at one moment between two changes, in no
-	// particular order. It skips unreadable rows, which fsck reports. If emit returns an error, Places stops and
-	// returns it.
+	// For each piece of stored content and each block that holds a part of it, Places calls emit with the DataID, the
+	// block, and the number of bytes of the content in that block. It may split that number over several calls. It
+	// shows the state at one moment between two changes, in no particular order. It skips unreadable rows, which fsck
+	// reports. If emit returns an error, Places stops and returns it.
 	Places(ctx context.Context, emit func(id DataID, block BlockID, length int64) error) error
 }
 

@@ -22,7 +22,7 @@ import (
 // path is not measured.
 type Peers struct {
 	MinIO     string `name:"minio" placeholder:"PATH" help:"Also measure this MinIO server, for comparison."`
-	VersityGW string `name:"versitygw" placeholder:"PATH" help:"Also measure this Versity S3 Gateway (on a directory), for comparison."`
+	VersityGW string `name:"versitygw" placeholder:"PATH" help:"Also measure this Versity S3 Gateway (with its POSIX backend), for comparison."`
 	SeaweedFS string `name:"weed" placeholder:"PATH" help:"Also measure this SeaweedFS server, for comparison."`
 
 	more []peer // added by tests

@@ -22,8 +22,8 @@ func another(name, path, ready string) peer {
 		}}
 }
 
-// TestPeers compares ORCAS with another server. It also names a server that does not start, and no programs for the
-// known peers. The run leaves no files.
+// TestPeers compares ORCAS with another server. Of the other peers, one cannot be started, and the known ones have no
+// program. The run leaves no files behind.
 func TestPeers(t *testing.T) {
 	o := tiny(t, "peers")
 	o.Peers.more = []peer{another("Another", o.Program, "/-/health/ready"), another("Absent", filepath.Join(o.Dir, "missing"), "/")}
@@ -55,7 +55,7 @@ func TestPeers(t *testing.T) {
 			require.Contains(t, server.Durability, "synced: 1 sync")
 		}
 	}
-	// Every server had the same loads as the null server.
+	// Every server was given the same loads as the null server.
 	var loads []string
 	for _, row := range s.Results {
 		sensible(t, "peers", &row)
@@ -103,7 +103,8 @@ func TestPeerCommands(t *testing.T) {
 	}
 }
 
-// TestSyncsIn: a call that strace splits into two lines counts once, and so does opening a file with synced writes.
+// TestSyncsIn: a call that strace splits into two lines counts once, and so does opening a file for synchronous writes
+// (O_DSYNC).
 func TestSyncsIn(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "trace")
 	require.NoError(t, os.WriteFile(file, []byte(strings.Join([]string{

@@ -62,7 +62,7 @@ func (c *comparison) end() error {
 	})
 }
 
-// describe adds the servers to the result, including those without a program.
+// describe adds the servers to the result, including those for which no program was given.
 func (c *comparison) describe() {
 	add := func(s result.Server) {
 		c.out.Servers = append(c.out.Servers, s)
@@ -126,8 +126,8 @@ func (c *comparison) each(do func(x *contender) error) error {
 	return nil
 }
 
-// measure loads the servers alternately, every second turn in reverse order. It syncs the drive between two loads, so
-// that no load is slowed down by writes that another server has not synced.
+// measure loads one server after another in each turn, and every second turn in reverse order. It syncs the drive
+// between two loads, so that no load is slowed down by writes that another server has not synced.
 func (c *comparison) measure(op string, size int, load func(x *contender) *Load) error {
 	rows := map[string][]result.Row{}
 	for turn := range max(c.p.turns, 1) {
@@ -198,8 +198,8 @@ func (c *comparison) large() error {
 	return errors.Join(c.puts(10*mib, 10), c.gets(10*mib, 10, 20))
 }
 
-// lists requests pages of 1000 keys out of several thousand (of half of the keys if there are fewer). The null server
-// returns as many bytes as ORCAS.
+// lists measures listings: each request asks for one page of 1000 keys, or of half of all keys if there are fewer than
+// 2000. The null server returns as many bytes as ORCAS.
 func (c *comparison) lists() error {
 	keys := c.p.keys[0]
 	page := min(1000, max(keys/2, 1))

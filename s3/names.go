@@ -17,7 +17,7 @@ var (
 	reservedSuffixes = []string{"-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3"}
 )
 
-// ValidBucketName reports whether name is a valid bucket name: 3 to 63 lower-case letters, digits, dots and hyphens,
+// ValidBucketName reports whether name is a valid bucket name: 3 to 63 lowercase letters, digits, dots and hyphens,
 // with a letter or digit at both ends and on both sides of each dot. IPv4 addresses and names that S3 reserves are not
 // valid.
 func ValidBucketName(name string) bool {

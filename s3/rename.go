@@ -84,7 +84,7 @@ func moveObject(q *request, x *xmldoc.Writer) error {
 // parseRenameSource parses x-amz-rename-source, which is percent-encoded: either /bucket/key, with the bucket of the
 // request, or only the key.
 func parseRenameSource(v, bucket string) (source, error) {
-	bad := errInvalidArgument.Say("The rename source must be a key of the same bucket.").
+	bad := errInvalidArgument.Say("The rename source must be a key in the same bucket.").
 		With("ArgumentName", "x-amz-rename-source").With("ArgumentValue", v)
 	if i := strings.IndexByte(v, '?'); i >= 0 {
 		return source{}, bad
@@ -102,7 +102,7 @@ func parseRenameSource(v, bucket string) (source, error) {
 	return source{bucket: bucket, key: key}, checkKey(key)
 }
 
-// run moves the object, and returns its metadata after and before the move. from is nil if a previous attempt of this
+// run moves the object, and returns its metadata after and before the move. from is nil if an earlier attempt at this
 // request has already moved the object.
 func (m *moveOperation) run() (o, from *core.ObjectInfo, err error) {
 	q := m.q
@@ -173,7 +173,7 @@ func (m *moveOperation) readToken() error {
 	return nil
 }
 
-// before returns the object if a previous attempt of this request has already moved it, so that a client that did not
+// before returns the object if an earlier attempt at this request has already moved it, so that a client that did not
 // see the response can retry. Otherwise it returns nil.
 func (m *moveOperation) before() (*core.ObjectInfo, error) {
 	if m.token == "" {
@@ -223,9 +223,9 @@ func (m *moveOperation) try() (o, from *core.ObjectInfo, err error) {
 	return o, from, err
 }
 
-// pin checks the conditions on the modification time of the target, and returns a precondition under which the result
-// still applies when the target is written. pinned reports whether the precondition was tightened to require that there
-// is no target.
+// pin checks the conditions on the modification time of the target. If there are any, the precondition that it returns
+// also fails if the target changes before it is written, because the result of the check would then be outdated. pinned
+// reports whether the precondition was tightened to require that there is no target.
 func (m *moveOperation) pin() (p core.Precondition, pinned bool, err error) {
 	since, hasSince := conditions.Time(m.to.ModifiedSince)
 	until, hasUntil := conditions.Time(m.to.UnmodifiedSince)

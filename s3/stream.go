@@ -99,7 +99,7 @@ type patientWriter struct {
 
 	limit *time.Timer // runs during a write; nil before the first one
 	mu    sync.Mutex  // guards the fields below
-	until time.Time   // when the write in progress has taken too long; zero if none is in progress
+	until time.Time   // when the write in progress must have ended; zero if none is in progress
 	late  bool        // a write has taken too long
 }
 

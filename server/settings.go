@@ -188,7 +188,7 @@ func setCompression(s *Settings, v string) (err error) {
 
 func setRegion(s *Settings, v string) error {
 	if len(v) > 64 || strings.Trim(v, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || v[0] == '-' {
-		return fmt.Errorf("%q is not a region: expected up to 64 lower-case letters, digits and hyphens", v)
+		return fmt.Errorf("%q is not a region: expected up to 64 lowercase letters, digits and hyphens", v)
 	}
 	s.Region = v
 	return nil
@@ -208,7 +208,7 @@ func setDomains(s *Settings, v string) error {
 func setBuckets(s *Settings, v string) error {
 	for _, name := range splitList(v) {
 		if !s3.ValidBucketName(name) {
-			return fmt.Errorf("%q is not a bucket name: expected 3 to 63 lower-case letters, digits, dots and hyphens", name)
+			return fmt.Errorf("%q is not a bucket name: expected 3 to 63 lowercase letters, digits, dots and hyphens", name)
 		}
 		s.Buckets = append(s.Buckets, name)
 	}

@@ -23,7 +23,7 @@ var variables = []Variable{
 		"The root access key; set both root keys or neither.", setAccessKey},
 	{"ORCAS_ROOT_SECRET_KEY", "generated", "8 to 128 visible ASCII characters",
 		"The root secret key.", setSecretKey},
-	{"ORCAS_REGION", "us-east-1", "lower-case letters, digits, hyphens",
+	{"ORCAS_REGION", "us-east-1", "lowercase letters, digits, hyphens",
 		"The region that clients sign requests for.", setRegion},
 	{"ORCAS_DOMAINS", "none", "host names, separated by commas",
 		"Base domains for virtual-host style: bucket.DOMAIN names a bucket.", setDomains},
@@ -79,7 +79,7 @@ var variables = []Variable{
 		"Abort multipart uploads after this many days; 0: never.",
 		func(s *Settings, v string) error { return parseDuration(&s.UploadAge, v, 24*time.Hour, 0, 36500) }},
 	{"ORCAS_LOG", "requests; on a terminal: summary", "off, errors, summary, requests",
-		"What to log: nothing; warnings and errors; these and one line per minute about the requests; or these and every request.",
+		"What to log: nothing (off); warnings and errors (errors); also a summary of the requests once a minute (summary); or, instead of the summary, every request (requests).",
 		func(s *Settings, v string) error {
 			return parseWord(&s.Log, v, LogOff, LogErrors, LogSummary, LogRequests)
 		}},

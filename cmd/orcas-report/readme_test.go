@@ -46,7 +46,7 @@ func figures(s *report.Summary, run *result.Run) string {
 	}
 	servers := s.Servers[:len(s.Servers)-1]
 	var b strings.Builder
-	fmt.Fprintf(&b, "Measured on %d cores of an %s, client and server together, all servers with their defaults:\n\n|  |",
+	fmt.Fprintf(&b, "Measured on %d cores of an %s, shared by client and server; all servers have default settings:\n\n|  |",
 		run.Environment.NumCPU, run.Environment.CPU)
 	for _, server := range servers {
 		fmt.Fprintf(&b, " %s |", server.Name)

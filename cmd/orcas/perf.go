@@ -123,7 +123,7 @@ type perfRunCommand struct {
 	perfCommon
 	perf.Peers
 	growthFlags
-	Scenario     []string `placeholder:"NAME" help:"Run only this scenario; can be repeated (default: all that the server supports)."`
+	Scenario     []string `placeholder:"NAME" help:"Run only these scenarios (default: all that the server supports)."`
 	Endpoint     string   `placeholder:"URL" help:"Measure this server (default: servers that the command starts, with their data in --dir)."`
 	AccessKey    string   `env:"ORCAS_PERF_ACCESS_KEY" help:"Sign requests to --endpoint with this access key."`
 	SecretKey    string   `env:"ORCAS_PERF_SECRET_KEY" help:"Sign requests to --endpoint with this secret key."`

@@ -10,10 +10,14 @@
 // A failed sync loses the data that it should have made durable: the data can be read while the server runs, and is
 // lost once the server has exited (see losses).
 //
-// Two kinds of operations are not counted: locks, which the kernel handles itself and which do not reach the drive; and
-// the kernel's own writes to the -shm file, the shared memory that SQLite maps, because no program waits for them and
-// no startup relies on them. All other operations on that file are counted. All other files bypass the page cache, so
-// that every read and write is counted.
+// Some operations are not counted: locks, which the kernel handles itself and which do not reach the drive;
+// closing files and directories; and, of the -shm file, which is the shared memory that SQLite maps,
+//
+//   - reads, because a page of mapped memory that cannot be read is a SIGBUS, which the server need not survive; and
+//   - the kernel's own writes, because no program waits for them and no startup relies on them.
+//
+// Every other operation that the server uses is counted, on the -shm file too. All other files bypass the page cache,
+// so that every read and write is counted.
 //
 // A Script is a short sequence of requests, with a start or a stop, on a prepared data directory. A Sweep runs it with
 // the fault at operation 1, 2, 3, ... until it ends before the fault is reached. At each point:
