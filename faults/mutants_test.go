@@ -82,6 +82,9 @@ var mutants = []mutant{
 	{name: "no-repair", guard: "an upload with the same content repairs a damaged copy", pkg: "./content", run: "TestDamagedContentIsStoredAgain"},
 	{name: "mend-undecoded", guard: "old frames are decoded before they replace damaged content", pkg: "./scrub", run: "TestNothingIsRepairedFromAnotherKey"},
 	{name: "suspects-verified", guard: "a block with unexamined damage does not count as verified", pkg: "./scrub", run: "TestSuspectBlocksAreNotVerified"},
+	{name: "no-late-hashes", guard: "a start finds the hashes of content whose ID was assigned before a run was complete", pkg: "./core/sqlite", run: "TestHashIndexModel"},
+	{name: "early-tombstone-drop", guard: "only a merge into the oldest run drops tombstones", pkg: "./core/sqlite", run: "TestHashIndexGrows|TestHashIndexOfReplacedContent"},
+	{name: "merge-hides-hashes", guard: "a merge adds its hashes to a filter that is not complete", pkg: "./core/sqlite", run: "TestMergesFillTheFilter"},
 	{name: "no-content-check", guard: "checksums that the client sent are compared with the content", pkg: "./s3", run: "TestSpoiltContent"},
 	{name: "no-payload-hash", guard: "the signed SHA-256 is compared with the body", pkg: "./s3", run: "TestSpoiltContent|TestPayloadModes"},
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"orcas/core"
+	"orcas/internal/mutant"
 )
 
 // hashIndex maps the hash of content (core.ContentKey.Hash) to its DataID, for FindData. For larger content it also
@@ -235,7 +236,7 @@ func (x *hashIndex) add(d *core.DataInfo) error {
 	if !d.Damaged {
 		x.guesses.set(d.Hash(), d.ID, d.KeyID)
 	}
-	if d.ID < x.upto && !x.isDirect {
+	if d.ID < x.upto && !x.isDirect && !mutant.Is("no-late-hashes") {
 		if _, err := x.c.exec(insertLate, x.late.next, int64(d.ID)); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"orcas/core"
+	"orcas/internal/mutant"
 )
 
 // hashRuns are the runs of the hash index that are in the database. Only the writer uses them.
@@ -360,7 +361,7 @@ func (s *hashRuns) fill(m *merge, merged *int) error {
 		}
 		m.started = true
 	}
-	oldest := m.out.id.rank() == 0
+	oldest := m.out.id.rank() == 0 || mutant.Is("early-tombstone-drop")
 	fillFilter := !s.filter.full.Load()
 	for limit := 4 * s.stepPairs(); *merged < limit && !s.page.isFull(s.pageLength); *merged++ {
 		p, ok, err := m.next(s.c)
@@ -372,7 +373,7 @@ func (s *hashRuns) fill(m *merge, merged *int) error {
 			continue
 		}
 		s.page.add(p)
-		if fillFilter { // Meta.fillFilter may have passed the output's pages before it reaches those of the input
+		if fillFilter && !mutant.Is("merge-hides-hashes") { // Meta.fillFilter may have passed the output's pages before it reaches those of the input
 			s.filter.add(p.hash)
 		}
 	}
