@@ -2,7 +2,9 @@ package storetest
 
 import (
 	"bytes"
+	"io"
 	"log/slog"
+	"testing"
 
 	"github.com/stretchr/testify/require"
 
@@ -38,6 +40,27 @@ func (s *Store) ReadVersion(key string, v core.Version, off, n int64) ([]byte, e
 	var out bytes.Buffer
 	_, err = r.WriteTo(&out)
 	return out.Bytes(), err
+}
+
+// AllocationsOfRead returns the average number of allocations for reading an object of size bytes, from the lookup of its
+// key to its last byte.
+func (s *Store) AllocationsOfRead(key string, size int64) float64 {
+	return testing.AllocsPerRun(200, func() {
+		o, err := s.FS.Open(ctx, s.Bucket, key, core.Current)
+		if err != nil {
+			s.T.Fatal(err)
+		}
+		section, err := o.Range(ctx, 0, o.Info.Size)
+		if err != nil {
+			s.T.Fatal(err)
+		}
+		if n, err := section.WriteTo(io.Discard); n != size || err != nil {
+			s.T.Fatal(n, err)
+		}
+		if err := section.Close(); err != nil {
+			s.T.Fatal(err)
+		}
+	})
 }
 
 // RequireContent requires that a key has the given content.
