@@ -458,13 +458,12 @@ type Verifier interface {
 	Verify(ctx context.Context) ([]string, error)
 }
 
-// Placer is implemented by a Meta that can list the blocks of all content much faster than a snapshot would.
+// Placer is implemented by a Meta that keeps the amount of content of each block, and so can list it without reading the
+// metadata of all content.
 type Placer interface {
-	// For each piece of stored content and each block that holds a part of it, Places calls emit with the DataID, the
-	// block, and the number of bytes of the content in that block. It may split that number over several calls. It
-	// shows the state at one moment between two changes, in no particular order. It skips unreadable rows, which fsck
-	// reports. If emit returns an error, Places stops and returns it.
-	Places(ctx context.Context, emit func(id DataID, block BlockID, length int64) error) error
+	// Places calls emit with each block that has a part of stored content, in no particular order. It shows the state
+	// at one moment between two changes. If emit returns an error, Places stops and returns it.
+	Places(ctx context.Context, emit func(block BlockID, of BlockContent) error) error
 }
 
 // Checkpointer is implemented by a Meta that can make all applied changes durable, so that the next start does not have

@@ -85,6 +85,8 @@ var mutants = []mutant{
 	{name: "no-late-hashes", guard: "a start finds the hashes of content whose ID was assigned before a run was complete", pkg: "./core/sqlite", run: "TestHashIndexModel"},
 	{name: "early-tombstone-drop", guard: "only a merge into the oldest run drops tombstones", pkg: "./core/sqlite", run: "TestHashIndexGrows|TestHashIndexOfReplacedContent"},
 	{name: "merge-hides-hashes", guard: "a merge adds its hashes to a filter that is not complete", pkg: "./core/sqlite", run: "TestMergesFillTheFilter"},
+	{name: "free-not-counted", guard: "the amount of content in a block shrinks when content is freed", pkg: "./core/sqlite", run: "TestContentOfBlocks"},
+	{name: "move-not-counted", guard: "the amount of content in a block shrinks when content is moved or repaired", pkg: "./core/sqlite", run: "TestContentOfBlocks"},
 	{name: "no-content-check", guard: "checksums that the client sent are compared with the content", pkg: "./s3", run: "TestSpoiltContent"},
 	{name: "no-payload-hash", guard: "the signed SHA-256 is compared with the body", pkg: "./s3", run: "TestSpoiltContent|TestPayloadModes"},
 }

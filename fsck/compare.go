@@ -51,30 +51,21 @@ func (c *Comparison) Severe() string {
 	return ""
 }
 
-// placeCount is the amount of content that a block should contain.
-type placeCount struct {
-	contents int
-	bytes    int64
-}
-
-// eachPlace calls emit for each DataID and each block that its content is in.
-func eachPlace(ctx context.Context, meta core.Meta, emit func(id core.DataID, block core.BlockID, length int64)) error {
+// contentOfBlocks returns the amount of content in each block that has any.
+func contentOfBlocks(ctx context.Context, meta core.Meta) (core.BlockContents, error) {
+	all := core.BlockContents{}
 	if p, ok := core.As[core.Placer](meta); ok {
-		return p.Places(ctx, func(id core.DataID, block core.BlockID, length int64) error {
-			emit(id, block, length)
+		return all, p.Places(ctx, func(block core.BlockID, of core.BlockContent) error {
+			all[block] = of
 			return nil
 		})
 	}
 	s, ok := core.As[core.Snapshotter](meta)
 	if !ok {
-		return core.E("fsck.Compare", core.Unsupported, fmt.Errorf("the metadata engine cannot list all content"))
+		return nil, core.E("fsck.Compare", core.Unsupported, fmt.Errorf("the metadata engine cannot list all content"))
 	}
-	return s.Snapshot(ctx, func(r *core.Row) error {
-		r.EachData(func(d *core.DataInfo) {
-			for _, e := range d.Extents {
-				emit(d.ID, e.Block, e.Length)
-			}
-		})
+	return all, s.Snapshot(ctx, func(r *core.Row) error {
+		r.EachData(func(d *core.DataInfo) { all.Add(d.Extents) })
 		return nil
 	})
 }
@@ -85,8 +76,8 @@ func eachPlace(ctx context.Context, meta core.Meta, emit func(id core.DataID, bl
 func Compare(ctx context.Context, meta core.Meta, blocks core.Blocks) (*Comparison, error) {
 	const op = "fsck.Compare"
 	c := &Comparison{Time: time.Now().UTC()}
-	named := map[core.BlockID]*placeCount{}
-	if err := eachPlace(ctx, meta, adder(named, true)); err != nil {
+	named, err := contentOfBlocks(ctx, meta)
+	if err != nil {
 		return nil, core.E(op, core.Internal, err)
 	}
 	c.Blocks = len(named)
@@ -97,48 +88,25 @@ func Compare(ctx context.Context, meta core.Meta, blocks core.Blocks) (*Comparis
 		return nil, core.E(op, core.Internal, err)
 	}
 	if len(named) > 0 {
-		for _, n := range named {
-			*n = placeCount{}
-		}
-		if err := eachPlace(ctx, meta, adder(named, false)); err != nil {
+		now, err := contentOfBlocks(ctx, meta)
+		if err != nil {
 			return nil, core.E(op, core.Internal, err)
+		}
+		for id := range named {
+			named[id] = now[id]
 		}
 	}
 	for id, n := range named {
-		if n.contents > 0 { // otherwise it was freed before the blocks were listed
-			c.Missing = append(c.Missing, MissingBlock{id, n.contents, n.bytes})
+		if n.Contents > 0 { // otherwise it was freed before the blocks were listed
+			c.Missing = append(c.Missing, MissingBlock{id, int(n.Contents), n.Bytes})
 		}
 	}
 	slices.SortFunc(c.Missing, func(a, b MissingBlock) int { return a.Block.Compare(b.Block) })
-	var err error
 	if c.Needed, err = MissingForRecovery(ctx, meta, blocks); err != nil {
 		return nil, core.E(op, core.Internal, err)
 	}
 	c.Seconds = time.Since(c.Time).Seconds()
 	return c, nil
-}
-
-// adder returns a function that counts the pieces of content and the bytes in each block: in every block if all is
-// true, otherwise only in the blocks that counts already contains.
-func adder(counts map[core.BlockID]*placeCount, all bool) func(core.DataID, core.BlockID, int64) {
-	var last core.BlockID
-	var of *placeCount      // the counts of last; nil if last is not counted
-	var content core.DataID // the content that was last counted in that block
-	return func(id core.DataID, block core.BlockID, length int64) {
-		if block != last {
-			if last, of = block, counts[block]; of == nil && all {
-				of = &placeCount{}
-				counts[block] = of
-			}
-			content = 0
-		}
-		if of != nil {
-			if of.bytes += length; id != content {
-				of.contents++
-				content = id
-			}
-		}
-	}
 }
 
 // blockExists reports whether a block with this ID exists. It does not use Open, which would also find a deleted block

@@ -61,15 +61,19 @@ func findLosses(ctx context.Context, meta Source, found *Comparison) (*losses, e
 		blocks[m.Block] = true
 	}
 	l := &losses{lists: map[core.UploadID]core.BlockID{}}
-	err := eachPlace(ctx, meta, func(id core.DataID, block core.BlockID, _ int64) {
-		if n := len(l.contents); blocks[block] && (n == 0 || l.contents[n-1].id != id) {
-			l.contents = append(l.contents, lostContent{id, block})
-		}
-	})
+	skip := func(string, error) {}
+	err := EachRow(ctx, meta, func(r *core.Row) error {
+		r.EachData(func(d *core.DataInfo) {
+			if i := slices.IndexFunc(d.Extents, func(e core.Extent) bool { return blocks[e.Block] }); i >= 0 {
+				l.contents = append(l.contents, lostContent{d.ID, d.Extents[i].Block})
+			}
+		})
+		return nil
+	}, skip)
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(l.contents, func(a, b lostContent) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(l.contents, func(a, b lostContent) int { return cmp.Compare(a.id, b.id) })
 	return l, EachRow(ctx, meta, func(r *core.Row) error {
 		if r.Part != nil {
 			if block, lost := l.in(r.Part.Segments); lost {
@@ -79,7 +83,7 @@ func findLosses(ctx context.Context, meta Source, found *Comparison) (*losses, e
 			}
 		}
 		return nil
-	}, func(string, error) {})
+	}, skip)
 }
 
 // in returns the missing block of the first lost segment.

@@ -92,32 +92,30 @@ func (h *harness) places(rows [][]byte) {
 		id    core.DataID
 		block core.BlockID
 	}
-	want, got := map[place]int64{}, map[place]int64{}
+	known, want, got := map[place]bool{}, core.BlockContents{}, core.BlockContents{}
 	add := func(d *core.DataInfo) {
-		if d != nil {
-			for _, e := range d.Extents {
-				want[place{d.ID, e.Block}] += e.Length
+		for _, e := range d.Extents {
+			of := want[e.Block]
+			if of.Bytes += e.Length; !known[place{d.ID, e.Block}] {
+				of.Contents++
 			}
+			known[place{d.ID, e.Block}], want[e.Block] = true, of
 		}
 	}
 	for _, row := range rows {
 		r, err := encoding.DecodeRow(slices.Clone(row))
 		require.NoError(h.t, err)
-		add(r.Data)
-		if r.Object != nil {
-			for _, s := range r.Object.Segments {
-				add(s.Info)
-			}
-		}
+		r.EachData(add)
 	}
-	require.NoError(h.t, placer.Places(h.ctx, func(id core.DataID, block core.BlockID, length int64) error {
-		got[place{id, block}] += length
+	require.NoError(h.t, placer.Places(h.ctx, func(block core.BlockID, of core.BlockContent) error {
+		require.NotContains(h.t, got, block)
+		got[block] = of
 		return nil
 	}))
 	require.Equal(h.t, want, got)
 	if len(want) > 0 {
 		failed := errors.New("enough")
-		require.ErrorIs(h.t, placer.Places(h.ctx, func(core.DataID, core.BlockID, int64) error { return failed }), failed)
+		require.ErrorIs(h.t, placer.Places(h.ctx, func(core.BlockID, core.BlockContent) error { return failed }), failed)
 	}
 }
 

@@ -36,6 +36,7 @@ func (w *writer) rolledBack(before core.State) {
 	clear(w.contents.shared[:])
 	clear(w.buckets)
 	clear(w.tallies.changed)
+	clear(w.contents.places.changed)
 }
 
 // bucketState is the part of a bucket's metadata that writes need.
@@ -51,7 +52,7 @@ const maxBuckets = 1024
 func newWriter(c *conn) *writer {
 	w := &writer{c: c, buckets: map[core.BucketID]bucketState{}}
 	w.index.c = c
-	w.contents = contents{c: c, index: &w.index}
+	w.contents = contents{c: c, index: &w.index, places: places{c: c, changed: core.BlockContents{}}}
 	w.tallies = tallies{c: c, changed: map[core.BucketID]*tally{}}
 	return w
 }
@@ -187,6 +188,9 @@ func (w *writer) applyAll(changes []core.Change, results []core.Result) error {
 		return err
 	}
 	if err := w.tallies.write(); err != nil {
+		return err
+	}
+	if err := w.contents.places.write(); err != nil {
 		return err
 	}
 	return w.writeState(w.state)

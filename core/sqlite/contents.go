@@ -5,6 +5,7 @@ import (
 
 	"orcas/core"
 	"orcas/core/encoding"
+	"orcas/internal/mutant"
 )
 
 // contents changes the rows of content and their reference counts for the writer, and collects the extents that the
@@ -12,6 +13,7 @@ import (
 type contents struct {
 	c      *conn
 	index  *hashIndex
+	places places
 	shared sharedLately
 	freed  []core.Extent // extents freed by the change in progress
 	buf    []byte        // a buffer for the encoding of a DataInfo or of extents
@@ -143,6 +145,7 @@ func (t *contents) insert(info *core.DataInfo, object []byte) (bool, error) {
 	if err != nil || n != 1 {
 		return false, err
 	}
+	t.places.changed.Add(info.Extents)
 	return true, t.index.add(info)
 }
 
@@ -183,6 +186,9 @@ func (t *contents) decRef(segments []core.Segment, v *version) error {
 		}
 		t.shared.forget(id)
 		t.freed = append(t.freed, info.Extents...)
+		if !mutant.Is("free-not-counted") {
+			t.places.changed.Remove(info.Extents)
+		}
 		t.index.remove(info)
 	}
 	return nil

@@ -44,6 +44,7 @@ func (t *contents) moveData(c *core.MoveData) error {
 		return err
 	}
 	t.freed = append(t.freed, d.Extents...)
+	t.places.moved(d.Extents, c.To)
 	d.Extents, d.Damaged = c.To, false
 	return t.update(d)
 }
@@ -96,6 +97,7 @@ func (t *contents) repairData(c *core.RepairData) error {
 		return err
 	}
 	t.freed = append(t.freed, was...)
+	t.places.moved(was, d.Extents)
 	if d.Scope != 0 {
 		t.index.guesses.set(d.Hash(), d.ID, d.KeyID)
 	}

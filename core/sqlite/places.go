@@ -3,45 +3,216 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
+	"fmt"
+	"maps"
+	"slices"
 
 	"orcas/core"
 	"orcas/core/encoding"
+	"orcas/internal/mutant"
 )
 
-// Places implements core.Placer with one read transaction. Like a snapshot, it returns Busy if it has to yield to
-// writes.
-func (m *Meta) Places(ctx context.Context, emit func(id core.DataID, block core.BlockID, length int64) error) error {
+// places keeps the table blocks, which has the amount of stored content of each block: every row of data counts, in
+// each block that has an extent of it. The changes of a transaction are added up in memory, and written once at its end.
+// A rollback clears them.
+//
+// The table only saves reading all rows of data, so a damaged row does not stop the writer. It is left as it is: Places
+// then reads data instead, Verify reports the row, and a repair writes the table again.
+type places struct {
+	c       *conn
+	changed core.BlockContents // what the transaction in progress adds, which may be negative
+	buf     []byte             // a buffer for a row checksum
+}
+
+// moved replaces the extents of content.
+func (p *places) moved(from, to []core.Extent) {
+	if !mutant.Is("move-not-counted") {
+		p.changed.Remove(from)
+	}
+	p.changed.Add(to)
+}
+
+// write writes the rows of the blocks that the transaction has changed.
+func (p *places) write() error {
+	for _, id := range slices.SortedFunc(maps.Keys(p.changed), core.BlockID.Compare) {
+		more := p.changed[id]
+		if more == (core.BlockContent{}) {
+			continue
+		}
+		row, err := p.c.row(selectBlock, id[:])
+		if err != nil {
+			return err
+		}
+		var now core.BlockContent
+		if row != nil {
+			if now, err = decodeBlock(id, row); err != nil {
+				continue
+			}
+		}
+		now.Contents += more.Contents
+		now.Bytes += more.Bytes
+		if err := p.writeOne(id, now); err != nil {
+			return err
+		}
+	}
+	clear(p.changed)
+	return nil
+}
+
+func (p *places) writeOne(id core.BlockID, now core.BlockContent) (err error) {
+	if now == (core.BlockContent{}) {
+		_, err = p.c.exec(deleteBlock, id[:])
+		return err
+	}
+	p.buf = blockKey(id, now).appendSum(p.buf[:0])
+	_, err = p.c.exec(upsertBlock, id[:], now.Contents, now.Bytes, p.buf)
+	return err
+}
+
+// decodeBlock decodes the columns contents, bytes and seal of the table blocks.
+func decodeBlock(id core.BlockID, cols []driver.Value) (core.BlockContent, error) {
+	of := core.BlockContent{Contents: integer(cols[0]), Bytes: integer(cols[1])}
+	_, err := blockKey(id, of).checkSum(bytes(cols[2]))
+	return of, damaged("block", err)
+}
+
+// eachBlockRow calls fn with each row of the table blocks, and the error of a damaged row.
+func (c *conn) eachBlockRow(ctx context.Context, fn func(id core.BlockID, of core.BlockContent, err error) error) error {
+	return c.scan(ctx, "SELECT id, contents, bytes, seal FROM blocks", func(cols []driver.Value) error {
+		var id core.BlockID
+		var of core.BlockContent
+		var err error
+		if n := copy(id[:], bytes(cols[0])); n < len(id) || len(bytes(cols[0])) > len(id) {
+			err = damaged("block", fmt.Errorf("the ID %x has not %d bytes", cols[0], len(id)))
+		} else {
+			of, err = decodeBlock(id, cols[1:])
+		}
+		return fn(id, of, err)
+	})
+}
+
+// countBlocks computes the rows of the table blocks from the table data. It skips damaged rows of data, and returns
+// their number.
+func (c *conn) countBlocks(ctx context.Context, progress func(id int64)) (all core.BlockContents, skipped int, err error) {
+	all = core.BlockContents{}
+	var extents []core.Extent
+	rows := 0
+	err = c.scan(ctx, "SELECT id, sha256, info FROM data", func(cols []driver.Value) error {
+		id := integer(cols[0])
+		if rows++; rows%progressEvery == 0 {
+			progress(id)
+		}
+		info, err := dataKey(id, bytes(cols[1])).checkSum(bytes(cols[2]))
+		extents = extents[:0]
+		if err == nil {
+			err = encoding.EachBlock(info, func(block core.BlockID, length int64) {
+				extents = append(extents, core.Extent{Block: block, Length: length})
+			})
+		}
+		if err != nil {
+			skipped++ // Snapshot or Salvage reports it
+			return nil
+		}
+		all.Add(extents)
+		return nil
+	})
+	return all, skipped, err
+}
+
+// Places implements core.Placer. It reads the table blocks, or the table data if a row of blocks is damaged. Like a
+// snapshot, it returns Busy if it has to yield to writes.
+func (m *Meta) Places(ctx context.Context, emit func(block core.BlockID, of core.BlockContent) error) error {
 	const op = "sqlite.Places"
 	return m.readLong(ctx, op, func(ctx context.Context, c *conn, r *longRead) error {
-		return c.snapshot(func() error {
-			newest := int64(0)
-			if err := c.scan(ctx, "SELECT coalesce(max(id), 0) FROM data", func(cols []driver.Value) error {
-				newest = integer(cols[0])
-				return nil
-			}); err != nil {
+		var all core.BlockContents
+		err := c.snapshot(func() (err error) {
+			if all, err = c.blockRows(ctx); kindOf(err) != core.Damaged {
 				return err
 			}
-			rows := 0
-			return c.scan(ctx, "SELECT id, sha256, info FROM data", func(cols []driver.Value) error {
-				id := integer(cols[0])
-				if rows++; rows%progressEvery == 0 {
-					r.did(id, newest)
-					if err := ctx.Err(); err != nil {
-						return core.E(op, core.Canceled, err)
-					}
-				}
-				info, err := dataKey(id, bytes(cols[1])).checkSum(bytes(cols[2]))
-				if err != nil {
-					return nil
-				}
-				var failed error
-				_ = encoding.EachBlock(info, func(block core.BlockID, length int64) { // the checksum matches, so decoding cannot fail
-					if failed == nil {
-						failed = emit(core.DataID(id), block, length)
-					}
-				})
-				return failed
-			})
+			newest, err := c.newestData(ctx)
+			if err == nil {
+				all, _, err = c.countBlocks(ctx, func(id int64) { r.did(id, newest) })
+			}
+			return err
 		})
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		for id, of := range all {
+			if err := emit(id, of); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
+}
+
+// blockRows returns the rows of the table blocks, or Damaged if one is damaged.
+func (c *conn) blockRows(ctx context.Context) (core.BlockContents, error) {
+	all := core.BlockContents{}
+	err := c.eachBlockRow(ctx, func(id core.BlockID, of core.BlockContent, err error) error {
+		all[id] = of
+		return err
+	})
+	return all, err
+}
+
+// newestData returns the highest DataID, or 0 if there is no content.
+func (c *conn) newestData(ctx context.Context) (id int64, err error) {
+	err = c.scan(ctx, "SELECT coalesce(max(id), 0) FROM data", func(cols []driver.Value) error {
+		id = integer(cols[0])
+		return nil
+	})
+	return id, err
+}
+
+// verifyBlocks compares the table blocks with the content.
+func (c *conn) verifyBlocks(ctx context.Context, say func(line string)) error {
+	found := 0
+	report := func(line string) {
+		if found++; found <= verifyMax {
+			say(line)
+		}
+	}
+	want, skipped, err := c.countBlocks(ctx, func(int64) {})
+	if err != nil {
+		return err
+	}
+	err = c.eachBlockRow(ctx, func(id core.BlockID, of core.BlockContent, err error) error {
+		switch is := want[id]; {
+		case err != nil:
+			report(fmt.Sprintf("the row of block %v cannot be read: %s", id, core.Text(err)))
+		case skipped > 0: // the counts are incomplete
+		case of != is:
+			report(fmt.Sprintf("the row of block %v has %d pieces of content with %d bytes, but the block has %d with %d bytes",
+				id, of.Contents, of.Bytes, is.Contents, is.Bytes))
+		}
+		delete(want, id)
+		return nil
+	})
+	if err != nil || skipped > 0 {
+		return err
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(want), core.BlockID.Compare) {
+		report(fmt.Sprintf("block %v has %d pieces of content, but no row", id, want[id].Contents))
+	}
+	return nil
+}
+
+// createBlocks migrates to schema version 3: it creates the table blocks.
+func createBlocks(c *conn) error {
+	if err := c.run(`CREATE TABLE blocks (
+	id BLOB PRIMARY KEY, contents INTEGER NOT NULL, bytes INTEGER NOT NULL, seal BLOB NOT NULL
+) STRICT, WITHOUT ROWID`); err != nil {
+		return err
+	}
+	all, _, err := c.countBlocks(background, func(int64) {})
+	p := places{c: c, changed: all}
+	if err == nil {
+		err = p.write()
+	}
+	return err
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 
@@ -126,7 +127,7 @@ func (m *Meta) inTransaction(fn func() error) error {
 
 // empty deletes all rows.
 func (r *restorer) empty() error {
-	for _, table := range []string{"buckets", "objects", "history", "data", "infos", "uploads", "parts", "lists", "garbage", "records", "tallies",
+	for _, table := range []string{"buckets", "objects", "history", "data", "infos", "uploads", "parts", "lists", "garbage", "records", "tallies", "blocks",
 		"hash_runs", "hash_pages", "hash_late"} {
 		if err := r.c.run("DELETE FROM " + table); err != nil {
 			return err
@@ -134,6 +135,7 @@ func (r *restorer) empty() error {
 	}
 	r.index.empty()
 	clear(r.contents.shared[:])
+	clear(r.contents.places.changed)
 	_, err := r.c.exec(updateUpto, int64(1))
 	return err
 }
@@ -148,6 +150,9 @@ func (r *restorer) some() (more bool, err error) {
 		if err := r.row(row); err != nil {
 			return false, err
 		}
+	}
+	if err := r.contents.places.write(); err != nil {
+		return false, err
 	}
 	return true, r.index.work()
 }
@@ -170,6 +175,7 @@ func (r *restorer) row(row *core.Row) error {
 		if _, err := r.c.exec(restoreData, int64(row.Data.ID), row.Data.SHA256[:], r.contents.buf); err != nil {
 			return err
 		}
+		r.contents.places.changed.Add(row.Data.Extents)
 		return r.index.add(row.Data)
 	case row.Object != nil:
 		return r.version(row.Object)
@@ -248,7 +254,19 @@ func (r *restorer) finish() error {
 			return fail(core.NoSuchData, fmt.Sprintf("content %d has references but no row", id))
 		}
 	}
+	if err := r.c.scan(background, "SELECT id, refs, sha256, info FROM data WHERE refs = 0", func(cols []driver.Value) error {
+		d, err := decodeData(integer(cols[0]), cols[1:])
+		if err == nil {
+			r.contents.places.changed.Remove(d.Extents)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
 	if err := r.c.run("DELETE FROM data WHERE refs = 0"); err != nil {
+		return err
+	}
+	if err := r.contents.places.write(); err != nil {
 		return err
 	}
 	for _, id := range r.counted {

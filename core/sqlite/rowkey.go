@@ -35,6 +35,9 @@ func recordKey(kind, key string) rowKey {
 func tallyKey(bucket int64, u core.Usage) rowKey {
 	return hashRowKey(9, nil, bucket, u.Bytes, u.Objects)
 }
+func blockKey(id core.BlockID, of core.BlockContent) rowKey {
+	return hashRowKey(12, id[:], of.Contents, of.Bytes, 0)
+}
 func runKey(id int64) rowKey  { return hashRowKey(10, nil, id, 0, 0) }
 func pageKey(id int64) rowKey { return hashRowKey(11, nil, id, 0, 0) }
 

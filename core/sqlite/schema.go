@@ -16,7 +16,7 @@ const applicationID = 0x4f524341
 type step func(c *conn) error
 
 // steps returns the migrations: step i migrates version i to version i+1. A step never changes after its release.
-func steps() []step { return []step{createTables, createHashRuns} }
+func steps() []step { return []step{createTables, createHashRuns, createBlocks} }
 
 // createTables creates schema version 1. The package comment describes the tables, except finds and finds_upto, which
 // became the tables of the hash index in version 2.

@@ -17,7 +17,7 @@
 // every later Apply returns Unavailable until the database is opened again. If the drive is full, the transaction is
 // rolled back, and the next one may succeed.
 //
-// # Schema, version 2 (PRAGMA user_version)
+// # Schema, version 3 (PRAGMA user_version)
 //
 // Keys and names are BLOBs, so they compare as bytes. An info column has the encoding of package core/encoding.
 //
@@ -33,6 +33,7 @@
 //	garbage  id: list, extents
 //	records  (kind, key): value
 //	tallies  bucket: bytes, objects, seal (a row checksum). Usage of buckets with a quota, written once per transaction that changes it
+//	blocks   id: contents, bytes, seal (a row checksum). The amount of content in each block, written once per transaction that changes it
 //
 // The hash index finds content by core.DataInfo.Hash, and by HeadHash if it has a head. Its entries are buffered in
 // memory and then written in sorted runs, which are merged (see hashIndex):

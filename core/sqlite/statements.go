@@ -109,6 +109,10 @@ const (
 	upsertTally
 	deleteTally
 
+	selectBlock
+	upsertBlock
+	deleteBlock
+
 	numStatements
 )
 
@@ -234,4 +238,9 @@ var statementSQL = [numStatements]string{
 	upsertTally: "INSERT INTO tallies VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET " +
 		"bytes = excluded.bytes, objects = excluded.objects, seal = excluded.seal",
 	deleteTally: "DELETE FROM tallies WHERE bucket = ?",
+
+	selectBlock: "SELECT contents, bytes, seal FROM blocks WHERE id = ?",
+	upsertBlock: "INSERT INTO blocks VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET " +
+		"contents = excluded.contents, bytes = excluded.bytes, seal = excluded.seal",
+	deleteBlock: "DELETE FROM blocks WHERE id = ?",
 }

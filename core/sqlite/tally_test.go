@@ -45,14 +45,14 @@ func (f *feeder) puts(prefix string, n int) (changes []core.Change) {
 	return changes
 }
 
-// A put of a new key takes two statements, and a transaction three more. A quota adds one statement per transaction,
+// A put of a new key takes two statements, and a transaction five more. A quota adds one statement per transaction,
 // regardless of its changes, and no reads.
 func TestStatementsOfAPut(t *testing.T) {
 	f := feed(t, openAt(t, t.TempDir(), Options{}), core.VersioningOff)
 	for i, c := range []struct {
 		quota core.Quota
 		each  int
-	}{{core.Quota{}, 3}, {core.Quota{Bytes: 1 << 40}, 4}, {core.Quota{}, 3}, {core.Quota{Objects: 1 << 40}, 4}} {
+	}{{core.Quota{}, 5}, {core.Quota{Bytes: 1 << 40}, 6}, {core.Quota{}, 5}, {core.Quota{Objects: 1 << 40}, 6}} {
 		f.limit(c.quota)
 		for n := range 3 {
 			n = 50*n + 1

@@ -12,8 +12,8 @@ import (
 const verifyMax = 100
 
 // Verify performs the checks that a snapshot does not: of the file and its indexes (with PRAGMA integrity_check), for
-// orphaned rows, keys with two current versions, damaged pages of the hash index, and tallies that differ from the usage
-// of their buckets. It uses one read transaction, reads the whole file, and returns one line per finding.
+// orphaned rows, keys with two current versions, damaged pages of the hash index, tallies that differ from the usage
+// of their buckets, and blocks whose recorded content differs from their content. It uses one read transaction, reads the whole file, and returns one line per finding.
 func (m *Meta) Verify(ctx context.Context) ([]string, error) {
 	var lines []string
 	err := m.readLong(ctx, "sqlite.Verify", func(ctx context.Context, c *conn, r *longRead) error {
@@ -35,7 +35,7 @@ func (m *Meta) Verify(ctx context.Context) ([]string, error) {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				r.did(int64(i), int64(len(questions))+2) // plus two for the hash index and the tallies
+				r.did(int64(i), int64(len(questions))+3) // plus three for the hash index, the tallies and the blocks
 				err := c.scan(ctx, q.sql+limitOf(q.sql), func(cols []driver.Value) error {
 					if cols[0] != "ok" {
 						lines = append(lines, nameRow(q.text, cols))
@@ -50,7 +50,10 @@ func (m *Meta) Verify(ctx context.Context) ([]string, error) {
 			if err := c.verifyHashIndex(ctx, add); err != nil {
 				return err
 			}
-			return c.verifyTallies(ctx, add)
+			if err := c.verifyTallies(ctx, add); err != nil {
+				return err
+			}
+			return c.verifyBlocks(ctx, add)
 		})
 	})
 	return lines, err
