@@ -211,6 +211,8 @@ func (l *limitListener) install(s *http.Server, refuse http.Handler) {
 		conn, _ := r.Context().Value(connKey{}).(*limitedConn)
 		switch {
 		case conn == nil:
+			serve.ServeHTTP(w, r)
+			return
 		case conn.idleSince.Load() == gone:
 			panic(http.ErrAbortHandler) // the connection was closed before the header was complete
 		case conn.extra.Load() && !l.promote(conn):
@@ -219,7 +221,9 @@ func (l *limitListener) install(s *http.Server, refuse http.Handler) {
 			conn.limitRest(r)
 			return
 		}
+		conn.joiner.expect(r)
 		serve.ServeHTTP(w, r)
+		conn.joiner.begins = false
 		conn.limitRest(r)
 	})
 }
@@ -229,9 +233,9 @@ const restTime = 5 * time.Second
 
 // limitRest limits the time that net/http waits for the rest of a request body after the response. Otherwise it waits
 // without a limit, and the connection counts as busy. The deadline ends with the request: net/http sets a new one for
-// the next request. c may be nil.
+// the next request.
 func (c *limitedConn) limitRest(r *http.Request) {
-	if c != nil && r.ProtoMajor == 1 && r.ContentLength != 0 {
+	if r.ProtoMajor == 1 && r.ContentLength != 0 {
 		_ = c.SetReadDeadline(time.Now().Add(restTime)) // it fails only if the connection is closed
 	}
 }
@@ -294,6 +298,7 @@ type limitedConn struct {
 	aborted   atomic.Bool  // the deadline was set to s3.Abort
 	idleSince atomic.Int64 // a value of listener.now; 0 while a request is in progress; gone after the connection was closed
 	extra     atomic.Bool  // in an extra slot; changed under listener.mu
+	joiner    joiner
 
 	hasSlot bool // guarded by listener.mu
 	index   int  // in listener.conns, if hasSlot; guarded by listener.mu

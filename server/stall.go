@@ -8,11 +8,22 @@ import (
 	"orcas/s3"
 )
 
-// Write writes all of p, or fails if the client receives no byte of it for the duration stall. Setting a deadline
+// Write implements net.Conn. It may hold the beginning of a response until the next Write (see joiner).
+func (c *limitedConn) Write(p []byte) (int, error) {
+	switch {
+	case c.joiner.hold(p):
+		return len(p), nil
+	case c.joiner.held != nil:
+		return c.joiner.flush(p, c.write)
+	}
+	return c.write(p)
+}
+
+// write writes all of p, or fails if the client receives no byte of it for the duration stall. Setting a deadline
 // costs more than reading the clock, so it is extended only when half of it has passed: a client has between half of
 // stall and all of it for the next byte. If the client has received at least one byte when the deadline passes, the
 // deadline is extended, unless it is s3.Abort.
-func (c *limitedConn) Write(p []byte) (n int, err error) {
+func (c *limitedConn) write(p []byte) (n int, err error) {
 	for {
 		now := time.Now()
 		if c.deadline.Load()-now.UnixNano() < int64(c.listener.stall/2) {
@@ -48,11 +59,16 @@ func (c *limitedConn) probe(p []byte) int {
 	return n
 }
 
-// SetWriteDeadline sets the deadline, and records it for Write. Removing the deadline, as net/http does after every
-// response, has no effect: the next Write extends it if it is near. After s3.Abort the deadline no longer changes.
+// SetWriteDeadline sets the deadline, and records it for write. Removing the deadline, as net/http does at the end of
+// every response, only sends any held bytes: the next write extends the deadline if it is near. After s3.Abort the
+// deadline no longer changes.
 func (c *limitedConn) SetWriteDeadline(t time.Time) error {
 	if t.IsZero() {
-		return nil
+		if c.joiner.held == nil {
+			return nil
+		}
+		_, err := c.joiner.flush(nil, c.write)
+		return err
 	}
 	if t.Equal(s3.Abort) {
 		c.aborted.Store(true)
