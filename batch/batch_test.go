@@ -123,7 +123,7 @@ func read(meta core.Meta, blocks core.Blocks, bucket core.BucketID, key string) 
 				if err != nil {
 					return nil, err
 				}
-				payload := raw[at+frame.HeaderSize : h.End()-e.Offset]
+				payload := raw[at+int64(h.Size()) : h.End()-e.Offset]
 				if err := h.Verify(payload); err != nil {
 					return nil, err
 				}

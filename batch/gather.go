@@ -180,11 +180,11 @@ func (o *output) place(id core.DataID, e core.Extent, frames []byte) error {
 		if err != nil {
 			return core.E("batch.place", core.Internal, err)
 		}
-		payload := frames[frame.HeaderSize : h.End()-at]
+		payload := frames[h.Size() : h.End()-at]
 		at, frames = h.End(), frames[h.End()-at:]
 		h.Block, h.Offset = o.block, o.at
 		head := len(o.buf)
-		o.buf = append(append(o.buf, zeroHeader[:]...), payload...)
+		o.buf = append(append(o.buf, zeroHeader[:h.Size()]...), payload...)
 		frame.PutHeader(o.buf[head:], &h)
 		o.at = h.End()
 		if err := o.flushIfFull(); err != nil {
@@ -201,12 +201,12 @@ func (o *output) record(changes []core.Change) error {
 }
 
 func (o *output) frames(h frame.Header, payload []byte) error {
-	h.Block = o.block
+	h.Block, h.Short = o.block, len(payload) <= frame.MaxPlain
 	for len(payload) > 0 {
 		n := min(len(payload), frame.MaxPlain)
 		h.Offset, h.Plain, h.Last = o.at, uint32(n), n == len(payload)
 		at := len(o.buf)
-		o.buf = append(o.buf, zeroHeader[:]...)
+		o.buf = append(o.buf, zeroHeader[:h.Size()]...)
 		o.buf = append(o.buf, payload[:n]...)
 		frame.Encode(o.buf[at:], &h, payload[:n])
 		o.at = h.End()

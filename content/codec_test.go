@@ -264,7 +264,7 @@ func TestLyingFrames(t *testing.T) {
 			return payload
 		},
 		"an unknown codec": func(h *frame.Header, payload []byte) []byte {
-			h.Codec = 77
+			h.Codec = 7
 			return payload
 		},
 		"marked as uncompressed": func(h *frame.Header, payload []byte) []byte {
@@ -292,22 +292,25 @@ func TestLyingFrames(t *testing.T) {
 			return payload
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			blocks := &coretest.HookedBlocks{Blocks: mem.NewBlocks()}
-			w := worldOver(t, blocks)
-			w.compressed(core.CompressionFast)
-			body := storetest.Text(1, 30_000)
-			w.Put("k", body)
-			w.RequireContent("k", body)
-			blocks.Read = lying(lie)
-			got, err := w.Read("k", 0, -1)
-			want := core.Damaged
-			if name == "an unknown codec" {
-				want = core.Unsupported
-			}
-			require.Equal(t, want, core.KindOf(err), "%v", err)
-			require.Empty(t, got)
-		})
+		for kind, packing := range map[string]int64{"short header": 64 << 10, "full header": 1} {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				blocks := &coretest.HookedBlocks{Blocks: mem.NewBlocks()}
+				w := worldOver(t, blocks)
+				w.Packing(packing)
+				w.compressed(core.CompressionFast)
+				body := storetest.Text(1, 30_000)
+				w.Put("k", body)
+				w.RequireContent("k", body)
+				blocks.Read = lying(lie)
+				got, err := w.Read("k", 0, -1)
+				want := core.Damaged
+				if name == "an unknown codec" {
+					want = core.Unsupported
+				}
+				require.Equal(t, want, core.KindOf(err), "%v", err)
+				require.Empty(t, got)
+			})
+		}
 	}
 }
 
@@ -322,11 +325,12 @@ func lying(lie func(h *frame.Header, payload []byte) []byte) func(core.BlockRead
 		if err != nil {
 			return 0, err
 		}
-		payload := lie(&h, all[frame.HeaderSize:])
-		made := make([]byte, frame.HeaderSize+len(payload), len(all))
+		payload := lie(&h, all[h.Size():])
+		h.Short = h.Short && h.Last && h.Index == 0 // otherwise only a full header can express the lie
+		made := make([]byte, max(len(all), h.Size()+len(payload)))
 		frame.Encode(made, &h, payload)
-		copy(made[frame.HeaderSize:], payload)
-		return copy(p, made[:len(all)][off:]), nil
+		copy(made[h.Size():], payload)
+		return copy(p, made[off:]), nil
 	}
 }
 

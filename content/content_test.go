@@ -109,7 +109,7 @@ func TestEveryBitOfAPackedBlock(t *testing.T) {
 	}
 	stored := 0
 	for _, c := range contents {
-		stored += len(c) + frame.HeaderSize
+		stored += len(c) + frame.ShortSize
 	}
 	require.Equal(t, stored*8, found, "a flipped bit of a frame was not detected")
 }

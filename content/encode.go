@@ -64,16 +64,17 @@ func (c *Content) frames(info *core.DataInfo, content []byte) []byte {
 	count := (len(content) + frame.MaxPlain - 1) / frame.MaxPlain
 	c.coded = batch.NewBuffer(len(content) + count*(frame.HeaderSize+codec.SealedMore))
 	b := c.coded.B[:0]
-	h := frame.Header{Type: frame.Data, ID: uint64(info.ID)}
+	h := frame.Header{Type: frame.Data, ID: uint64(info.ID), Short: count == 1, KeyID: info.KeyID}
 	for ; len(content) > 0; h.Index++ {
 		n := min(len(content), frame.MaxPlain)
 		h.Offset, h.Last = int64(len(b)), n == len(content)
 		at := len(b)
-		head := slices.Grow(b, frame.HeaderSize)[:at+frame.HeaderSize]
+		header := h.Size()
+		head := slices.Grow(b, header)[:at+header]
 		if b = c.codec.Encode(head, &h, content[:n]); b == nil {
 			b = append(head, content[:n]...)
 		}
-		frame.Encode(b[at:], &h, b[at+frame.HeaderSize:])
+		frame.Encode(b[at:], &h, b[at+header:])
 		content = content[n:]
 	}
 	if c.codec.Compressed() {

@@ -53,10 +53,17 @@ func (f *frameAt) check(h *frame.Header) error {
 // bounds returns the offset of the frame within its extent, and its length including the header. It is only for
 // uncompressed content, in which all earlier frames are full.
 func (f *frameAt) bounds() (from int64, n int, err error) {
-	overhead := int64(frame.HeaderSize)
+	sealed := int64(0)
 	if f.data.KeyID != 0 {
-		overhead += codec.SealedMore
+		sealed = codec.SealedMore
 	}
+	if f.index == 0 && f.last { // the only frame may have a short header
+		switch header := f.extent.Length - sealed - f.plain; header {
+		case frame.ShortSize, frame.SealedShortSize, frame.HeaderSize:
+			return 0, int(f.extent.Length), nil
+		}
+	}
+	overhead := frame.HeaderSize + sealed
 	from = f.number * (overhead + frame.MaxPlain)
 	if from+overhead+f.plain > f.extent.Length {
 		return 0, 0, errShortExtent
@@ -74,7 +81,10 @@ func (f *frameAt) open(raw []byte, from int64, sealer codec.Sealer) ([]byte, err
 	if err := f.check(&h); err != nil {
 		return nil, err
 	}
-	payload := raw[frame.HeaderSize:]
+	payload := raw[h.Size():]
+	if int64(len(payload)) != f.plain && sealer == nil {
+		return nil, errOtherFrame
+	}
 	if h.Codec != frame.Plain || (h.KeyID != 0) != (sealer != nil) {
 		return nil, errOtherFrame
 	}

@@ -451,7 +451,7 @@ func (d *decoding) close() {
 
 // next moves to the frame after head, which must be known.
 func (d *decoding) next() {
-	d.from += frame.HeaderSize + int64(d.head.Stored)
+	d.from += int64(d.head.Size()) + int64(d.head.Stored)
 	d.number++
 	d.known = false
 }
@@ -487,7 +487,7 @@ func (s *Section) coded(f *frameAt) ([]byte, error) {
 		err = f.check(&h)
 	}
 	if err == nil && h.KeyID == 0 { // decryption verifies encrypted content
-		err = h.Verify(raw[frame.HeaderSize:])
+		err = h.Verify(raw[h.Size():])
 	}
 	if err != nil {
 		return nil, err
@@ -496,7 +496,7 @@ func (s *Section) coded(f *frameAt) ([]byte, error) {
 		d.close()
 		d.buffer = batch.NewBuffer(int(f.plain))
 	}
-	return d.decoder.Decode(d.buffer.B[:0], raw[frame.HeaderSize:], &h)
+	return d.decoder.Decode(d.buffer.B[:0], raw[h.Size():], &h)
 }
 
 // stored reads the header and the payload of a frame, without verifying the payload. To find the frame, it reads the
@@ -522,7 +522,7 @@ func (s *Section) stored(f *frameAt) ([]byte, frame.Header, error) {
 	if err := s.readHead(); err != nil {
 		return nil, frame.Header{}, err
 	}
-	h, end := d.head, d.from+frame.HeaderSize+int64(d.head.Stored)
+	h, end := d.head, d.from+int64(d.head.Size())+int64(d.head.Stored)
 	if end+frame.HeaderSize > d.extent.Length {
 		return nil, h, errShortExtent
 	}
@@ -540,9 +540,9 @@ func (s *Section) stored(f *frameAt) ([]byte, frame.Header, error) {
 func (s *Section) finalFrame() ([]byte, frame.Header, error) {
 	d := &s.decoding
 	n := d.extent.Length - d.from
-	if n < frame.HeaderSize || n > frame.HeaderSize+frame.MaxStored {
+	if n < frame.ShortSize || n > frame.HeaderSize+frame.MaxStored {
 		return nil, frame.Header{}, fmt.Errorf("the last frame of the extent has %d bytes: expected %d to %d",
-			n, frame.HeaderSize, frame.HeaderSize+frame.MaxStored)
+			n, frame.ShortSize, frame.HeaderSize+frame.MaxStored)
 	}
 	raw, err := s.read(d.extent, d.from, int(n))
 	if err != nil {

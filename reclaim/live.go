@@ -232,7 +232,7 @@ func (r *round) frames(d *core.DataInfo) ([]byte, error) {
 			err = frame.ErrNotFrame
 		}
 		if err == nil {
-			err = h.Verify(raw[at+frame.HeaderSize : end])
+			err = h.Verify(raw[at+int64(h.Size()) : end])
 		}
 		if err != nil {
 			return raw, core.E(op, core.Damaged, err)

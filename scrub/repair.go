@@ -272,11 +272,11 @@ func (s *Scrubber) startsWith(ctx context.Context, e core.Extent, id core.DataID
 		return false
 	}
 	defer br.Close()
-	var head [frame.HeaderSize]byte
-	if n, _ := br.ReadAt(head[:], 0); n < len(head) {
+	head := make([]byte, min(frame.HeaderSize, e.Length))
+	if n, _ := br.ReadAt(head, 0); n < len(head) {
 		return false
 	}
-	h, err := frame.Decode(head[:], e.Block, e.Offset)
+	h, err := frame.Decode(head, e.Block, e.Offset)
 	return err == nil && h.Type == frame.Data && core.DataID(h.ID) == id
 }
 
@@ -383,7 +383,7 @@ func (s *Scrubber) framesOf(ctx context.Context, from, to *core.DataInfo) ([]byt
 	for _, h := range headers {
 		h.Block, h.Offset, h.ID = e.Block, e.Offset+int64(at), uint64(to.ID)
 		frame.PutHeader(raw[at:], &h)
-		at += frame.HeaderSize + int(h.Stored)
+		at += h.Size() + int(h.Stored)
 	}
 	return raw, nil
 }

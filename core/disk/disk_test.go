@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/zeebo/xxh3"
 	"golang.org/x/sys/unix"
 
 	"orcas/core"
@@ -423,7 +424,7 @@ func TestStoreFile(t *testing.T) {
 	good, err := os.ReadFile(path)
 	require.NoError(t, err)
 	for text, want := range map[string]core.Kind{
-		strings.Replace(string(good), "orcas-store 1", "orcas-store 2", 1): core.Unsupported,
+		strings.Replace(string(good), "orcas-store 2", "orcas-store 3", 1): core.Unsupported,
 		"orcas-store 17\nsomething else":                                   core.Unsupported,
 		"":                                                                 core.Damaged,
 		string(good[:len(good)-1]):                                         core.Damaged,
@@ -437,6 +438,15 @@ func TestStoreFile(t *testing.T) {
 	require.NoError(t, os.Remove(path))
 	_, err = disk.Open(dir, disk.Options{})
 	require.True(t, core.Is(err, core.Damaged), "blocks without STORE: %v", err)
+
+	body := strings.Replace(string(good[:strings.Index(string(good), "sum")]), "orcas-store 2", "orcas-store 1", 1)
+	require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, "%ssum %016x\n", body, xxh3.HashString(body)), 0o600), "written by an older version")
+	s = open(t, dir, disk.Options{})
+	requireRead(t, s, e, "kept")
+	now, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Contains(t, string(now), "orcas-store 2\n", "an older version must refuse what this one writes")
+	require.NoError(t, s.Close())
 
 	require.NoError(t, os.WriteFile(path, good, 0o600))
 	s = open(t, dir, disk.Options{})

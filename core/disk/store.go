@@ -20,13 +20,14 @@ import (
 	"orcas/internal/mutant"
 )
 
-// format is the version of the layout of a data directory and of the data in its blocks.
-const format = 1
+// format is the version of the layout of a data directory and of the data in its blocks. A start sets it in STORE before
+// it writes to a block. Format 2 added short frame headers and version 2 of the list of changes in a record.
+const format = 2
 
 // The lines of the file STORE. Each start replaces it before it creates a block, so that no block ID is ever used
 // twice. The sum is the XXH3-64 of the lines before it.
 //
-//	orcas-store 1
+//	orcas-store 2
 //	store 0123456789abcdef
 //	generation 0000002a
 //	sum 0123456789abcdef
@@ -37,7 +38,11 @@ const (
 )
 
 func encodeStore(number uint64, generation uint32) []byte {
-	text := fmt.Sprintf(storeHead+storeBody, format, number, generation)
+	return encodeStoreAs(format, number, generation)
+}
+
+func encodeStoreAs(version int, number uint64, generation uint32) []byte {
+	text := fmt.Sprintf(storeHead+storeBody, version, number, generation)
 	return fmt.Appendf([]byte(text), storeSum, xxh3.HashString(text))
 }
 
@@ -50,7 +55,7 @@ func decodeStore(b []byte) (number uint64, generation uint32, err error) {
 	if _, rest, ok := strings.Cut(string(b), "\n"); ok {
 		_, _ = fmt.Sscanf(rest, storeBody, &number, &generation)
 	}
-	if number == 0 || string(encodeStore(number, generation)) != string(b) {
+	if number == 0 || version < 1 || string(encodeStoreAs(version, number, generation)) != string(b) {
 		return 0, 0, core.E("disk.Open", core.Damaged, errors.New("the file STORE of the data directory is damaged"))
 	}
 	return number, generation, nil

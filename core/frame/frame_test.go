@@ -26,40 +26,71 @@ func sample(n int) (frame.Header, []byte) {
 	return h, b
 }
 
+// short returns a header, and a complete frame with n bytes of content and a short header.
+func short(n int, keyID uint32) (frame.Header, []byte) {
+	h := frame.Header{
+		Type: frame.Record, Short: true, Codec: 3, Last: true, Block: block, Offset: 64, ID: 1<<63 + 5, KeyID: keyID, Plain: uint32(n),
+	}
+	b := make([]byte, h.Size()+n)
+	_, _ = rand.NewChaCha8([32]byte{byte(n)}).Read(b[h.Size():])
+	frame.Encode(b, &h, b[h.Size():])
+	return h, b
+}
+
+// samples returns a header and a frame of each kind.
+func samples(n int) (headers []frame.Header, frames [][]byte) {
+	for _, make := range []func() (frame.Header, []byte){
+		func() (frame.Header, []byte) { return sample(n) },
+		func() (frame.Header, []byte) { return short(n, 0) },
+		func() (frame.Header, []byte) { return short(n, 1<<32-1) },
+	} {
+		h, b := make()
+		headers, frames = append(headers, h), append(frames, b)
+	}
+	return headers, frames
+}
+
 // accepts reports whether b is accepted as a frame at its position.
 func accepts(b []byte) bool {
 	h, err := frame.Decode(b, block, 64)
-	return err == nil && h.End() == 64+int64(len(b)) && h.Verify(b[frame.HeaderSize:]) == nil
+	return err == nil && h.End() == 64+int64(len(b)) && h.Verify(b[h.Size():]) == nil
 }
 
 func TestFrameRoundTrip(t *testing.T) {
 	for _, n := range []int{0, 1, 80, 4096, frame.MaxPlain} {
-		want, b := sample(n)
-		got, err := frame.Decode(b, block, 64)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
-		require.EqualValues(t, n, got.Stored)
-		require.NoError(t, got.Verify(b[frame.HeaderSize:]))
+		headers, frames := samples(n)
+		for i, b := range frames {
+			got, err := frame.Decode(b, block, 64)
+			require.NoError(t, err)
+			require.Equal(t, headers[i], got)
+			require.EqualValues(t, n, got.Stored)
+			require.Equal(t, []int{frame.HeaderSize, frame.ShortSize, frame.SealedShortSize}[i], got.Size())
+			require.NoError(t, got.Verify(b[got.Size():]))
+		}
 	}
 }
 
 func TestEveryBitOfAFrameIsChecked(t *testing.T) {
-	_, b := sample(600)
-	require.True(t, accepts(b))
-	for i := range len(b) * 8 {
-		b[i/8] ^= 1 << (i % 8)
-		require.False(t, accepts(b), "bit %d", i)
-		b[i/8] ^= 1 << (i % 8)
+	_, frames := samples(600)
+	for n, b := range frames {
+		require.True(t, accepts(b))
+		for i := range len(b) * 8 {
+			b[i/8] ^= 1 << (i % 8)
+			require.False(t, accepts(b), "frame %d, bit %d", n, i)
+			b[i/8] ^= 1 << (i % 8)
+		}
+		require.True(t, accepts(b))
 	}
-	require.True(t, accepts(b))
 }
 
 func TestEveryLengthIsChecked(t *testing.T) {
-	h, b := sample(100)
-	for n := range b {
-		require.False(t, accepts(b[:n]))
+	headers, frames := samples(100)
+	for i, b := range frames {
+		for n := range b {
+			require.False(t, accepts(b[:n]))
+		}
+		require.ErrorIs(t, headers[i].Verify(append(b[headers[i].Size():], 0)), frame.ErrDamaged)
 	}
-	require.ErrorIs(t, h.Verify(append(b[frame.HeaderSize:], 0)), frame.ErrDamaged)
 }
 
 func TestDecodeErrors(t *testing.T) {
@@ -90,21 +121,83 @@ func TestDecodeErrors(t *testing.T) {
 	}
 }
 
-func TestMovedFrameKeepsItsPayload(t *testing.T) {
-	h, b := sample(500)
-	h.Block[0]++
-	h.Offset = 1 << 40
-	frame.PutHeader(b, &h)
-	got, err := frame.Decode(b, h.Block, 1<<40)
+// TestShortHeaderErrors checks that a short header is refused at any position but its own, and if it is of a newer
+// format.
+func TestShortHeaderErrors(t *testing.T) {
+	for _, keyID := range []uint32{0, 9} {
+		h, b := short(10, keyID)
+		for bit := range 8 * len(block) {
+			other := block
+			other[bit/8] ^= 1 << (bit % 8)
+			_, err := frame.Decode(b, other, 64)
+			require.ErrorIs(t, err, frame.ErrDamaged, "a frame of another block")
+		}
+		for _, offset := range []int64{0, 63, 65, 64 << 8, 64 << 32} {
+			_, err := frame.Decode(b, block, offset)
+			require.ErrorIs(t, err, frame.ErrDamaged, "a frame at another offset")
+		}
+		_, err := frame.Decode(b[:h.Size()-1], block, 64)
+		require.ErrorIs(t, err, frame.ErrNotFrame)
+
+		// The checksum is that of package frame, so a test can compute it only for a header that PutHeader writes.
+		h.Type = 4
+		frame.PutHeader(b, &h)
+		_, err = frame.Decode(b, block, 64)
+		require.ErrorIs(t, err, frame.ErrVersion)
+	}
+}
+
+// TestScanFindsFramesOfBothKinds damages the frames of a block one after another, and looks for the next intact one.
+func TestScanFindsFramesOfBothKinds(t *testing.T) {
+	b := make([]byte, 64)
+	var at []int64
+	for i := range 9 {
+		h := frame.Header{Type: frame.Data, Short: i%3 != 0, Last: true, Block: block, Offset: int64(len(b)), ID: uint64(i), KeyID: uint32(i % 3 / 2), Plain: 5}
+		head := make([]byte, h.Size())
+		frame.Encode(head, &h, []byte("ORCsO"))
+		at = append(at, h.Offset)
+		b = append(append(b, head...), "ORCsO"...)
+	}
+	for i := range at {
+		s := &frame.Scanner{R: bytes.NewReader(b), Block: block, Size: int64(len(b))}
+		next, err := s.Next(0)
+		require.NoError(t, err)
+		require.Equal(t, at[i], next)
+		h, err := s.Header(next)
+		require.NoError(t, err)
+		payload, err := s.Payload(h)
+		require.NoError(t, err)
+		require.Equal(t, "ORCsO", string(payload))
+		b[at[i]+9] ^= 1
+	}
+	s := &frame.Scanner{R: bytes.NewReader(b), Block: block, Size: int64(len(b))}
+	next, err := s.Next(0)
 	require.NoError(t, err)
-	require.NoError(t, got.Verify(b[frame.HeaderSize:]))
-	require.False(t, accepts(b), "it is no longer a frame at its old position")
+	require.EqualValues(t, -1, next)
+}
+
+func TestMovedFrameKeepsItsPayload(t *testing.T) {
+	headers, frames := samples(500)
+	for i, b := range frames {
+		h := headers[i]
+		h.Block[0]++
+		h.Offset = 1 << 40
+		frame.PutHeader(b, &h)
+		got, err := frame.Decode(b, h.Block, 1<<40)
+		require.NoError(t, err)
+		require.NoError(t, got.Verify(b[h.Size():]))
+		require.False(t, accepts(b), "it is no longer a frame at its old position")
+	}
 }
 
 func TestOversizedFramesAreRefused(t *testing.T) {
 	dst := make([]byte, frame.HeaderSize)
 	require.Panics(t, func() { frame.Encode(dst, &frame.Header{}, make([]byte, frame.MaxStored+1)) })
 	require.Panics(t, func() { frame.PutHeader(dst, &frame.Header{Plain: frame.MaxPlain + 1}) })
+	for _, h := range []frame.Header{{Last: true, Index: 1}, {Index: 0}, {Last: true, Codec: 16}} {
+		h.Short = true
+		require.Panics(t, func() { frame.PutHeader(dst, &h) })
+	}
 }
 
 func TestBlockHeader(t *testing.T) {
@@ -145,6 +238,11 @@ func FuzzDecode(f *testing.F) {
 	_, b := sample(20)
 	f.Add(b)
 	f.Add(b[:frame.HeaderSize])
+	for _, keyID := range []uint32{0, 9} {
+		_, b := short(20, keyID)
+		f.Add(b)
+	}
+	f.Add(bytes.Repeat([]byte("ORCs"), 30))
 	f.Add(make([]byte, 100))
 	f.Add(bytes.Repeat([]byte("ORCf"), 30))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -153,12 +251,12 @@ func FuzzDecode(f *testing.F) {
 			require.Zero(t, h)
 			return
 		}
-		again := make([]byte, frame.HeaderSize)
+		again := make([]byte, h.Size())
 		frame.PutHeader(again, &h)
-		require.Equal(t, b[:frame.HeaderSize], again, "a valid header has only one form")
-		if payload := b[frame.HeaderSize:]; h.Verify(payload) == nil {
+		require.Equal(t, b[:h.Size()], again, "a valid header has only one form")
+		if payload := b[h.Size():]; h.Verify(payload) == nil {
 			frame.Encode(again, &h, payload)
-			require.Equal(t, b[:frame.HeaderSize], again)
+			require.Equal(t, b[:h.Size()], again)
 		}
 	})
 }

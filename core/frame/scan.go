@@ -42,7 +42,8 @@ func (s *Scanner) Bytes(at int64, n int) ([]byte, error) {
 
 // Header reads the header at an offset. It returns the errors of Decode, and read errors.
 func (s *Scanner) Header(at int64) (Header, error) {
-	b, err := s.Bytes(at, HeaderSize)
+	size := max(min(HeaderSize, s.Size-at), ShortSize) // a short header may be at the end
+	b, err := s.Bytes(at, int(size))
 	if err != nil {
 		return Header{}, err
 	}
@@ -51,7 +52,7 @@ func (s *Scanner) Header(at int64) (Header, error) {
 
 // Payload returns the verified payload of a frame, which is valid until the next call.
 func (s *Scanner) Payload(h Header) ([]byte, error) {
-	b, err := s.Bytes(h.Offset+HeaderSize, int(h.Stored))
+	b, err := s.Bytes(h.Offset+int64(h.Size()), int(h.Stored))
 	if err != nil {
 		return nil, err
 	}
@@ -60,15 +61,15 @@ func (s *Scanner) Payload(h Header) ([]byte, error) {
 
 // Next returns the offset of the first intact frame header at or after an offset, or -1 if there is none.
 func (s *Scanner) Next(at int64) (int64, error) {
-	for at+HeaderSize <= s.Size {
+	for at+ShortSize <= s.Size {
 		n := int(min(windowSize, s.Size-at))
 		b, err := s.Bytes(at, n)
 		if err != nil {
 			return 0, err
 		}
-		i := bytes.Index(b, []byte(Magic))
+		i := bytes.Index(b, []byte(sharedMagic))
 		if i < 0 {
-			at += int64(n - len(Magic) + 1) // the last bytes may be the beginning of Magic
+			at += int64(n - len(sharedMagic) + 1) // the last bytes may be the beginning of sharedMagic
 			continue
 		}
 		at += int64(i)

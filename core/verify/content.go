@@ -138,7 +138,7 @@ func (r *reader) extent(ctx context.Context, blocks core.Blocks, e core.Extent, 
 			err = frame.ErrNotFrame
 		}
 		if err == nil {
-			err = h.Verify(b[frame.HeaderSize : end-at])
+			err = h.Verify(b[h.Size() : end-at])
 		}
 		if err != nil {
 			return damage(r.d, here, err)
@@ -155,7 +155,7 @@ func (r *reader) extent(ctx context.Context, blocks core.Blocks, e core.Extent, 
 // take processes a frame that was verified.
 func (r *reader) take(raw []byte, h *frame.Header) {
 	if r.clear = r.clear && h.Codec == frame.Plain; r.clear {
-		payload := raw[frame.HeaderSize:]
+		payload := raw[h.Size():]
 		if left := core.HeadSize - r.plain; left > 0 && left <= int64(len(payload)) {
 			_, _ = r.sum.Write(payload[:left]) // hash.Hash never fails
 			r.sum.Sum(r.head[:0])

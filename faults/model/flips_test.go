@@ -194,7 +194,7 @@ func (f *fixture) contents(t *testing.T, file string) map[string]extent {
 			continue
 		}
 		if at := int64(bytes.Index(raw, o.body)); at >= 0 {
-			found[key] = extent{at - frame.HeaderSize, at + int64(len(o.body))}
+			found[key] = extent{at - frame.ShortSize, at + int64(len(o.body))}
 		}
 	}
 	return found
@@ -232,7 +232,7 @@ func TestEveryBitOfABlock(t *testing.T) {
 		end = h.End()
 		each(at, end, func() bool {
 			h, err := frame.Decode(b[at:], id, at)
-			return err != nil || h.End() != end || h.Verify(b[at+frame.HeaderSize:end]) != nil
+			return err != nil || h.End() != end || h.Verify(b[at+int64(h.Size()):end]) != nil
 		})
 	}
 	require.Greater(t, end, int64(64<<10))
