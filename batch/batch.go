@@ -70,6 +70,9 @@ type Options struct {
 	Relaxed bool
 	Window  time.Duration
 
+	// Recovered is the result of Rebuild, if it has just filled Meta. If it is nil, Open calls Recover.
+	Recovered *Recovery
+
 	Observer   Observer
 	FeedBuffer int // number of events that can wait for the subscribers of Writer.Feed; default feed.DefaultBuffer
 }
@@ -185,9 +188,12 @@ func Open(ctx context.Context, o Options) (*Writer, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	r, err := Recover(ctx, o.Meta, o.Blocks, o.Logger)
-	if err != nil {
-		return nil, err
+	r := o.Recovered
+	if r == nil {
+		var err error
+		if r, err = Recover(ctx, o.Meta, o.Blocks, o.Logger); err != nil {
+			return nil, err
+		}
 	}
 	w := &Writer{
 		meta: o.Meta, blocks: o.Blocks, flusher: flusher, o: o, log: o.Logger,

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 
 	"orcas/core"
 	"orcas/core/encoding"
@@ -63,6 +64,7 @@ type found struct {
 	first, last core.Seq
 	relaxed     bool
 	note        bool // it records only what was durable
+	length      int  // the length of the record, in bytes
 }
 
 // Recover updates the metadata from the blocks: it reads the records from State.ReplayFrom on, and applies the changes
@@ -361,49 +363,51 @@ func (r *recovery) note(block core.BlockID, payload []byte, end int64) error {
 	}
 	r.relaxed = r.relaxed || relaxed
 	if last > r.applied || r.relaxed {
-		r.records = append(r.records, found{block, start, end, first, last, relaxed, note})
+		r.records = append(r.records, found{block, start, end, first, last, relaxed, note, len(payload)})
 	}
 	return nil
 }
 
-// applyTogether is the number of changes that recovery passes to one Apply.
-const applyTogether = 2000
+// The changes that recovery passes to one Apply: at least applyTogether, unless their records are longer than applyBytes.
+const (
+	applyTogether = 20_000
+	applyBytes    = 16 << 20
+)
 
-// replay applies the records that scan found, in the order of their sequences.
+// changeGroup is a list of changes to apply together, or the error that ended the reading of records.
+type changeGroup struct {
+	changes []core.Change
+	err     error
+}
+
+// replay applies the records that scan found, in the order of their sequences. Another goroutine reads the next records
+// in the meantime.
 func (r *recovery) replay() error {
-	var together []core.Change
-	for i, f := range r.records {
-		if f.last <= r.applied {
-			continue
+	groups, stop := make(chan changeGroup), make(chan struct{})
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		defer close(groups)
+		if err := r.loadAll(groups, stop); err != nil {
+			select {
+			case groups <- changeGroup{err: err}:
+			case <-stop:
+			}
 		}
-		changes, broken, err := r.load(f)
+	})
+	var err error
+	for g := range groups {
+		if err = g.err; err == nil {
+			_, err = r.meta.Apply(r.ctx, g.changes)
+		}
 		if err != nil {
-			return fmt.Errorf("block %s at %d: %w", f.block, f.start, err)
+			break
 		}
-		changes = slices.DeleteFunc(changes, func(c core.Change) bool {
-			seq := c.Stamp()
-			if r.voided(seq) {
-				return true
-			}
-			if i == len(r.records)-1 && bringsAny(c, broken) && !mutant.Is("no-tail-cut") {
-				r.log.Warn("an incomplete write was not applied: its content is cut off", "seq", seq)
-				r.left = append(r.left, &core.Void{From: seq, To: seq})
-				return true
-			}
-			return false
-		})
-		if len(broken) > 0 && i < len(r.records)-1 {
-			r.log.Error("content of an acknowledged batch is damaged", "block", f.block, "contents", len(broken))
-		}
-		together = append(together, changes...)
-		if len(together) < applyTogether && i < len(r.records)-1 || len(together) == 0 {
-			continue
-		}
-		if _, err := r.meta.Apply(r.ctx, together); err != nil {
-			return err
-		}
-		r.count += len(together)
-		together = together[:0]
+		r.count += len(g.changes)
+	}
+	close(stop)
+	reading.Wait()
+	if err != nil {
+		return err
 	}
 	if r.count > 0 {
 		if c, ok := core.As[core.Checkpointer](r.meta); ok {
@@ -414,6 +418,52 @@ func (r *recovery) replay() error {
 		r.log.Info("recovered writes from the blocks", "changes", r.count, "batches", len(r.records))
 	}
 	return nil
+}
+
+// loadAll sends the changes of all records that are to be applied, until stop is closed.
+func (r *recovery) loadAll(groups chan<- changeGroup, stop <-chan struct{}) error {
+	var together []core.Change
+	length := 0
+	for i, f := range r.records {
+		last := i == len(r.records)-1
+		if f.last > r.applied {
+			changes, broken, err := r.load(f)
+			if err != nil {
+				return fmt.Errorf("block %s at %d: %w", f.block, f.start, err)
+			}
+			together = append(together, r.keep(changes, broken, last)...)
+			if length += f.length; len(broken) > 0 && !last {
+				r.log.Error("content of an acknowledged batch is damaged", "block", f.block, "contents", len(broken))
+			}
+		}
+		if len(together) == 0 || !last && len(together) < applyTogether && length < applyBytes {
+			continue
+		}
+		select {
+		case groups <- changeGroup{changes: together}:
+		case <-stop:
+			return nil
+		}
+		together, length = make([]core.Change, 0, len(together)), 0
+	}
+	return nil
+}
+
+// keep returns the changes of a batch that are to be applied: not the voided ones and, if it is the last batch, not
+// those whose content is broken.
+func (r *recovery) keep(changes []core.Change, broken map[core.DataID]bool, last bool) []core.Change {
+	return slices.DeleteFunc(changes, func(c core.Change) bool {
+		seq := c.Stamp()
+		if r.voided(seq) {
+			return true
+		}
+		if last && bringsAny(c, broken) && !mutant.Is("no-tail-cut") {
+			r.log.Warn("an incomplete write was not applied: its content is cut off", "seq", seq)
+			r.left = append(r.left, &core.Void{From: seq, To: seq})
+			return true
+		}
+		return false
+	})
 }
 
 func (r *recovery) voided(seq core.Seq) bool {

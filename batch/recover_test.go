@@ -2,6 +2,7 @@ package batch_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -400,4 +401,62 @@ type nothing struct{ core.Meta }
 
 func (nothing) Apply(_ context.Context, changes []core.Change) ([]core.Result, error) {
 	return make([]core.Result, len(changes)), nil
+}
+
+// groups is a Meta that keeps the number of changes of each Apply, and fails at one of them.
+type groups struct {
+	core.Meta
+	sizes  []int
+	failAt int
+}
+
+var errGroup = errors.New("the group failed")
+
+func (g *groups) Unwrap() core.Meta { return g.Meta }
+
+func (g *groups) Apply(ctx context.Context, changes []core.Change) ([]core.Result, error) {
+	g.sizes = append(g.sizes, len(changes))
+	if len(g.sizes) == g.failAt {
+		return nil, errGroup
+	}
+	return g.Meta.Apply(ctx, changes)
+}
+
+// A replay applies the changes of many records together, in order. If Apply fails, nothing is applied after it.
+func TestReplayInGroups(t *testing.T) {
+	s := newStore(t, batch.Options{})
+	const all = 45_000
+	var writes []batch.Write
+	for n := range all {
+		writes = append(writes, batch.Write{Change: &core.PutRecord{Record: core.Record{Kind: "kind", Key: fmt.Sprint(n % 1000), Value: []byte(fmt.Sprint(n))}}})
+		if len(writes) == 1500 {
+			_, errs := s.w.DoAll(ctx, writes)
+			for _, err := range errs {
+				require.NoError(t, err)
+			}
+			writes = writes[:0]
+		}
+	}
+	want, err := coretest.ReadMeta(ctx, s.meta)
+	require.NoError(t, err)
+
+	g := &groups{Meta: mem.NewMeta()}
+	r, err := batch.Rebuild(ctx, g, s.mem, discard(), false)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, r.Applied, all)
+	require.Len(t, g.sizes, 3)
+	for _, n := range g.sizes[:2] {
+		require.GreaterOrEqual(t, n, 20_000)
+		require.Less(t, n, 20_000+2048)
+	}
+	got, err := coretest.ReadMeta(ctx, g)
+	require.NoError(t, err)
+	require.Equal(t, want.Comparable(), got.Comparable())
+
+	for failAt := 1; failAt <= 3; failAt++ {
+		g := &groups{Meta: mem.NewMeta(), failAt: failAt}
+		_, err := batch.Rebuild(ctx, g, s.mem, discard(), false)
+		require.ErrorIs(t, err, errGroup)
+		require.Len(t, g.sizes, failAt)
+	}
 }

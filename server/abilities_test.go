@@ -66,11 +66,11 @@ func TestAbilitiesAreReachable(t *testing.T) {
 // TestUnknownDrivers: a store is not opened if the program does not have its driver.
 func TestUnknownDrivers(t *testing.T) {
 	o := driverOptions{dir: t.TempDir(), log: slog.New(slog.DiscardHandler)}
-	_, _, err := drivers{metadata: "sqlite", blocks: "tape"}.open(t.Context(), o)
+	_, _, _, err := drivers{metadata: "sqlite", blocks: "tape"}.open(t.Context(), o)
 	require.ErrorContains(t, err, `block driver "tape" does not exist`)
-	_, _, err = drivers{metadata: "stone", blocks: "disk"}.open(t.Context(), o)
+	_, _, _, err = drivers{metadata: "stone", blocks: "disk"}.open(t.Context(), o)
 	require.ErrorContains(t, err, `metadata driver "stone" does not exist`)
-	blocks, meta, err := ownDrivers.open(t.Context(), o)
+	blocks, meta, _, err := ownDrivers.open(t.Context(), o)
 	require.NoError(t, err, "the failed attempts must release the lock")
 	require.NoError(t, meta.Close())
 	require.NoError(t, blocks.Close())

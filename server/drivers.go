@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"time"
 
+	"orcas/batch"
 	"orcas/core"
 	"orcas/core/cached"
 	"orcas/core/disk"
@@ -34,17 +38,51 @@ type driverOptions struct {
 // databaseFile is the file with the metadata, next to the directories of the disk driver.
 const databaseFile = "metadata.db"
 
-// open opens blocks and metadata. The blocks come first, because the disk driver locks the directory.
-func (d drivers) open(ctx context.Context, o driverOptions) (core.Blocks, reclaim.Meta, error) {
+// open opens blocks and metadata. The blocks come first, because the disk driver locks the directory. If there are
+// blocks but no database, it rebuilds the database and returns the result, which is nil otherwise.
+func (d drivers) open(ctx context.Context, o driverOptions) (core.Blocks, reclaim.Meta, *batch.Recovery, error) {
 	blocks, err := d.openBlocks(ctx, o)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
+	}
+	rebuilt, err := d.rebuildMissing(ctx, o, blocks)
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, blocks.Close())
 	}
 	meta, err := d.openMetadata(o)
 	if err != nil {
-		return nil, nil, errors.Join(err, blocks.Close())
+		return nil, nil, nil, errors.Join(err, blocks.Close())
 	}
-	return blocks, meta, nil
+	return blocks, meta, rebuilt, nil
+}
+
+// rebuildMissing rebuilds a missing database from the blocks. It returns nil if the database exists, or if there are no
+// blocks.
+func (d drivers) rebuildMissing(ctx context.Context, o driverOptions, blocks core.Blocks) (*batch.Recovery, error) {
+	if d.metadata != "sqlite" {
+		return nil, nil
+	}
+	if _, err := os.Lstat(filepath.Join(o.dir, databaseFile)); !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	found := errors.New("found")
+	err := blocks.Walk(ctx, core.BlockID{}, func(core.BlockInfo) error { return found })
+	if err != found {
+		return nil, err
+	}
+	store := &Offline{Dir: o.dir, Blocks: blocks}
+	meta, err := store.NewDatabase()
+	if err != nil {
+		return nil, err
+	}
+	rebuilt, err := batch.Rebuild(ctx, meta, blocks, o.log, false)
+	if err = store.EndDatabase(meta, err); err == nil {
+		_, err = store.SwapDatabase("rebuild", time.Now())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("rebuild of %s: %w", filepath.Join(o.dir, databaseFile), err)
+	}
+	return rebuilt, nil
 }
 
 // openBlocks opens the block store.

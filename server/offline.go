@@ -75,11 +75,11 @@ const (
 	indexSuffix = "-shm"
 )
 
-// NewDatabase creates an empty database next to the existing one.
+// NewDatabase creates an empty database next to the existing one. Nothing is synced while it is filled.
 func (o *Offline) NewDatabase() (reclaim.Meta, error) {
 	o.dropNewDatabase()
 	path := filepath.Join(o.Dir, newDatabase)
-	meta, err := sqlite.Open(path, sqlite.Options{})
+	meta, err := sqlite.Open(path, sqlite.Options{Bulk: true})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -168,13 +168,15 @@ func OpenStore(ctx context.Context, dir string, log *slog.Logger) (*Store, error
 	if err := needStore(dir); err != nil {
 		return nil, err
 	}
-	blocks, meta, err := ownDrivers.open(ctx, driverOptions{dir: dir, log: log})
+	blocks, meta, rebuilt, err := ownDrivers.open(ctx, driverOptions{dir: dir, log: log})
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{blocks, meta}
-	if _, err := batch.Recover(ctx, meta, blocks, log); err != nil {
-		return nil, errors.Join(fmt.Errorf("recovery of %s: %w", dir, err), s.Close())
+	if rebuilt == nil {
+		if _, err := batch.Recover(ctx, meta, blocks, log); err != nil {
+			return nil, errors.Join(fmt.Errorf("recovery of %s: %w", dir, err), s.Close())
+		}
 	}
 	return s, nil
 }

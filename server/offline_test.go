@@ -1,15 +1,20 @@
 package server
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"orcas/core"
 	"orcas/internal/durable"
+	"orcas/vfs"
 )
 
 // TestSwapIsCutAnywhere interrupts the swap of databases before and after each of its steps: no database is ever next
@@ -58,5 +63,55 @@ func TestSwapIsCutAnywhere(t *testing.T) {
 				require.Greater(t, n, 6)
 			}
 		}
+	}
+}
+
+// putSmall writes an object through the namespace of a server.
+func putSmall(t *testing.T, s *Server, key string) {
+	t.Helper()
+	b, err := s.fs.Bucket(t.Context(), "bucket")
+	require.NoError(t, err)
+	c, err := s.fs.NewContent(t.Context(), b, int64(len(key)))
+	require.NoError(t, err)
+	defer c.Discard()
+	_, err = c.ReadFrom(strings.NewReader(key))
+	require.NoError(t, err)
+	_, err = s.fs.Put(t.Context(), vfs.PutRequest{Bucket: b, Key: key, Content: c})
+	require.NoError(t, err)
+}
+
+// A start without a database fills a new one from the blocks, which gets its name when it is complete. Files that an
+// interrupted rebuild or another database left are not used.
+func TestMissingDatabaseIsRebuilt(t *testing.T) {
+	config := testConfig(t)
+	config.Settings.Buckets = []string{"bucket"}
+	at := filepath.Join(config.Data, databaseFile)
+	for round := range 3 {
+		s, stop := running(t, config)
+		require.NoFileExists(t, at+".new")
+		b, err := s.fs.Bucket(t.Context(), "bucket")
+		require.NoError(t, err)
+		for n := range round {
+			_, err := s.fs.Stat(t.Context(), b, fmt.Sprint("key-", n), core.Current)
+			require.NoError(t, err)
+		}
+		putSmall(t, s, fmt.Sprint("key-", round))
+		require.NoError(t, stop())
+		require.NoError(t, os.Remove(at))
+		for _, name := range []string{logSuffix, ".new", ".new" + logSuffix} {
+			require.NoError(t, os.WriteFile(at+name, bytes.Repeat([]byte("stale"), 2000), 0o600))
+		}
+	}
+
+	packed, err := filepath.Glob(filepath.Join(config.Data, "blocks", "00000001", "*", "*.packed"))
+	require.NoError(t, err)
+	require.NotEmpty(t, packed)
+	for _, path := range packed {
+		require.NoError(t, os.Remove(path))
+	}
+	_, err = Open(t.Context(), config)
+	require.ErrorContains(t, err, "orcas rebuild --lossy")
+	for _, name := range []string{"", ".new", ".new" + logSuffix} {
+		require.NoFileExists(t, at+name, "a failed rebuild leaves nothing")
 	}
 }

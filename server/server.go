@@ -231,7 +231,10 @@ func (s *Server) openStore(ctx context.Context) error {
 	if err := steps.MkdirAll(dir); err != nil {
 		return fmt.Errorf("--data: %w", err)
 	}
-	s.blocks, s.meta, err = ownDrivers.open(ctx, driverOptions{
+	set := &s.config.Settings
+	started := time.Now()
+	var rebuilt *batch.Recovery
+	s.blocks, s.meta, rebuilt, err = ownDrivers.open(ctx, driverOptions{
 		dir: dir, allowMissing: s.config.Settings.AllowMissing, log: s.log, beforeSync: s.flush,
 	})
 	if core.Is(err, core.Busy) {
@@ -239,11 +242,9 @@ func (s *Server) openStore(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	set := &s.config.Settings
-	started := time.Now()
 	s.writer, err = batch.Open(ctx, batch.Options{
 		Meta: s.meta, Blocks: s.blocks, Alone: !set.BatchWrite, Bytes: set.MaxBatchBytes, Count: set.MaxBatchCount, Logger: s.log,
-		Relaxed: set.Durability == Relaxed, Window: set.Window,
+		Relaxed: set.Durability == Relaxed, Window: set.Window, Recovered: rebuilt,
 	})
 	if err != nil {
 		return fmt.Errorf("recovery of %s: %w", dir, err)

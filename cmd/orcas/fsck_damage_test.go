@@ -50,13 +50,13 @@ func damages() map[string]damage {
 			damage: func(t *testing.T, dir string) {
 				change(t, dir, "DELETE FROM data WHERE object IS NOT NULL AND refs = 6")
 			},
-			kinds: []string{fsck.KindRow, fsck.KindNoContent}, gone: 6, where: "copy-4",
+			kinds: []string{fsck.KindRow, fsck.KindNoContent, fsck.KindEngine}, gone: 6, where: "copy-4",
 		},
 		"content of a part is missing": {
 			damage: func(t *testing.T, dir string) {
 				change(t, dir, "DELETE FROM data WHERE object IS NULL AND id = (SELECT min(id) FROM data WHERE object IS NULL)")
 			},
-			kinds: []string{fsck.KindNoContent}, gone: 2, where: "multipart-copy",
+			kinds: []string{fsck.KindNoContent, fsck.KindEngine}, gone: 2, where: "multipart-copy",
 		},
 		"a damaged row": {
 			damage: func(t *testing.T, dir string) {

@@ -30,7 +30,7 @@ type prepared struct {
 
 // role has the settings of a connection, which depend on its purpose.
 type role struct {
-	synchronous string // NORMAL or FULL
+	synchronous string // NORMAL, FULL, or OFF for Options.Bulk
 	cacheKiB    int
 	readOnly    bool
 	busyMillis  int
@@ -64,7 +64,7 @@ func connect(path string, r role) (*conn, error) {
 
 // verify reads back the settings that durability depends on.
 func (c *conn) verify(synchronous string) error {
-	level := map[string]int64{"NORMAL": 1, "FULL": 2}[synchronous]
+	level := map[string]int64{"OFF": 0, "NORMAL": 1, "FULL": 2}[synchronous]
 	for _, want := range []struct {
 		pragma string
 		value  driver.Value

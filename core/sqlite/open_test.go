@@ -16,7 +16,7 @@ import (
 
 func TestSettingsAreReadBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "meta.db")
-	for synchronous, level := range map[string]int64{"NORMAL": 1, "FULL": 2} {
+	for synchronous, level := range map[string]int64{"OFF": 0, "NORMAL": 1, "FULL": 2} {
 		for _, readOnly := range []bool{false, true} {
 			c, err := connect(path, role{synchronous: synchronous, cacheKiB: 64, readOnly: readOnly})
 			require.NoError(t, err)
@@ -27,7 +27,7 @@ func TestSettingsAreReadBack(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "wal", row[0])
 			require.NoError(t, c.verify(synchronous))
-			for _, change := range []string{"PRAGMA synchronous=OFF", "PRAGMA wal_autocheckpoint=1000"} {
+			for _, change := range []string{fmt.Sprint("PRAGMA synchronous=", (level+1)%3), "PRAGMA wal_autocheckpoint=1000"} {
 				require.NoError(t, c.run(change))
 				require.Error(t, c.verify(synchronous), change)
 				require.NoError(t, c.run("PRAGMA wal_autocheckpoint=0; PRAGMA synchronous="+synchronous))
@@ -37,6 +37,30 @@ func TestSettingsAreReadBack(t *testing.T) {
 	}
 	c, err := connect(":memory:", role{synchronous: "NORMAL", cacheKiB: 64})
 	require.Error(t, err, "a database in memory cannot have a log: %v", c)
+}
+
+// A bulk database syncs nothing. It is complete after Close, and later opens have the usual settings.
+func TestBulk(t *testing.T) {
+	dir := t.TempDir()
+	for _, level := range []int64{0, 1} {
+		m := openAt(t, dir, Options{Bulk: level == 0})
+		for _, c := range []*conn{m.w.c, m.check.c} {
+			row, err := c.pragma("synchronous")
+			require.NoError(t, err)
+			require.Equal(t, level, row[0])
+		}
+		f := feed(t, m, core.VersioningOff)
+		f.fill(0, 20_000)
+		f.placed()
+		require.NoError(t, m.Close())
+		files, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		require.Len(t, files, 1)
+	}
+	m := openAt(t, dir, Options{})
+	objects, err := m.List(context.Background(), core.ListQuery{Kind: core.ListObjects, Bucket: 1, Limit: 1000})
+	require.NoError(t, err)
+	require.Len(t, objects.Objects, 1000)
 }
 
 func TestOpenRefusesInvalidOptions(t *testing.T) {

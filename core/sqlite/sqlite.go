@@ -80,12 +80,17 @@ type Options struct {
 	LogBytes int64         // the maximum log length, in bytes; 0: a quarter of the database, at least 256 MiB
 	Idle     time.Duration // the time without a write after which the log file is truncated to zero bytes; 0: 5 s
 
+	// Bulk is for filling a new database that nobody uses before it is complete: nothing is synced, and the writer has a
+	// large cache. After a crash the file must not be used. After Close the caller syncs the file.
+	Bulk bool
+
 	runLength int // see hashIndex; 0: 8192. For tests
 }
 
 // Page caches and lock timeouts of the connections.
 const (
 	writerCacheKiB  = 8 << 10
+	bulkCacheKiB    = 256 << 10
 	readerCacheKiB  = 8 << 10
 	checkCacheKiB   = 256
 	readerBusyMs    = 5000 // a reader waits only for the recovery of the log
@@ -142,6 +147,9 @@ func Open(path string, o Options) (*Meta, error) {
 	default:
 		return nil, core.E(op, core.InvalidArgument, fmt.Errorf("synchronous must be NORMAL or FULL, not %q", o.Synchronous))
 	}
+	if o.Bulk {
+		o.Synchronous = "OFF"
+	}
 	if o.Readers <= 0 {
 		o.Readers = defaultReaders
 	}
@@ -172,7 +180,11 @@ func (m *Meta) open() error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	c, err := connect(m.path, role{synchronous: m.options.Synchronous, cacheKiB: writerCacheKiB, busyMillis: writerBusyMs})
+	cacheKiB := writerCacheKiB
+	if m.options.Bulk {
+		cacheKiB = bulkCacheKiB
+	}
+	c, err := connect(m.path, role{synchronous: m.options.Synchronous, cacheKiB: cacheKiB, busyMillis: writerBusyMs})
 	if err != nil {
 		return err
 	}
