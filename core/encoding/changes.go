@@ -83,7 +83,11 @@ func (c *coder) source(v **core.Source) {
 // target handles the bucket and the key, with which most changes begin.
 func (c *coder) target(bucket *core.BucketID, key *string) {
 	number(c, bucket)
-	c.string(key)
+	if c.list != nil {
+		c.shared(key, &c.list.key)
+	} else {
+		c.string(key)
+	}
 }
 
 // change handles the struct of a change.
@@ -99,7 +103,7 @@ func (c *coder) change(change core.Change) {
 		number(c, &x.Bucket)
 	case *core.PutObject:
 		c.target(&x.Object.Bucket, &x.Object.Key)
-		c.object(&x.Object, true)
+		c.object(&x.Object, true, 0)
 		c.precondition(&x.If)
 		c.source(&x.Source)
 	case *core.DeleteObject:
@@ -229,7 +233,7 @@ func (c *coder) complete(x *core.CompleteUpload) {
 		number(c, &x.Parts[i].Number)
 		number(c, &x.Parts[i].Seq)
 	}
-	c.object(&x.Object, true)
+	c.object(&x.Object, true, 0)
 	c.precondition(&x.If)
 }
 
@@ -248,16 +252,25 @@ func (c *coder) move(x *core.MoveObject) {
 
 // AppendChanges appends a list of changes with their stamps, which is the payload of a record.
 func AppendChanges(b []byte, changes []core.Change) []byte {
-	c := coder{b: binary.AppendUvarint(append(b, encodingVersion), uint64(len(changes)))}
+	c := coder{b: binary.AppendUvarint(append(b, encodingVersion), uint64(len(changes))), lean: true, list: &listState{}}
 	var last core.Seq
 	for _, change := range changes {
 		c.b = binary.AppendUvarint(append(c.b, byte(change.Kind())), uint64(change.Stamp()-last))
 		last = change.Stamp()
-		// The length is not yet known: reserve four bytes for it.
-		c.b = append(c.b, 0, 0, 0, 0)
+		// The length is not yet known: reserve one byte for it, and move the struct if that is not enough.
+		c.b = append(c.b, 0)
 		at := len(c.b)
 		c.change(change)
-		binary.LittleEndian.PutUint32(c.b[at-4:], uint32(len(c.b)-at))
+		n := len(c.b) - at
+		if n < 0x80 {
+			c.b[at-1] = byte(n)
+			continue
+		}
+		var length [binary.MaxVarintLen32]byte
+		more := binary.PutUvarint(length[:], uint64(n)) - 1
+		c.b = append(c.b, length[:more]...) // only the space
+		copy(c.b[at+more:], c.b[at:at+n])
+		copy(c.b[at-1:], length[:more+1])
 	}
 	return c.b
 }
@@ -267,19 +280,28 @@ func AppendChanges(b []byte, changes []core.Change) []byte {
 func DecodeChanges(b []byte) ([]core.Change, error) {
 	const op = "encoding.DecodeChanges"
 	c := coder{b: b, decoding: true}
-	if v := c.byte(); c.err == nil && v != encodingVersion {
-		return nil, core.E(op, core.Unsupported, fmt.Errorf("the record has version %d, but this version of ORCAS supports only version %d", v, encodingVersion))
+	version, least := c.byte(), 3 // a change has at least one byte for its kind, one for its stamp, and one for its length
+	switch {
+	case c.err != nil:
+	case version == 1:
+		least = 6
+	case version == encodingVersion:
+		c.list = &listState{}
+	default:
+		return nil, core.E(op, core.Unsupported, fmt.Errorf("the record has version %d, but this version of ORCAS supports only versions up to %d", version, encodingVersion))
 	}
-	changes := make([]core.Change, 0, c.count(6)) // a change has at least one byte for its kind, one for its stamp, and four for its length
+	changes := make([]core.Change, 0, c.count(least))
 	var last core.Seq
 	for range cap(changes) {
 		kind := core.ChangeKind(c.byte())
 		last += core.Seq(c.uint())
-		length := c.raw(4)
-		if length == nil {
-			break
+		length := 0
+		if version > 1 {
+			length = c.count(1)
+		} else if b := c.raw(4); b != nil {
+			length = int(binary.LittleEndian.Uint32(b))
 		}
-		body := coder{b: c.raw(int(binary.LittleEndian.Uint32(length))), decoding: true}
+		body := coder{b: c.raw(length), decoding: true, list: c.list}
 		if c.err != nil {
 			break
 		}

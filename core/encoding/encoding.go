@@ -7,7 +7,8 @@
 // those optional fields in order; one with its zero value is omitted, and a flag is only a bit. A new field takes the
 // next bit, so old data remains readable; an unknown bit is an error (Unsupported). A list of changes begins with
 // encodingVersion and the number of changes. Each change consists of its kind, the difference between its stamp and the
-// previous one, the length of its struct (four bytes, little endian), and its struct.
+// previous one, the length of its struct, and its struct. In a list of version 2, structs leave out what the changes
+// before have already said (see listState), and all structs of changes leave out what follows from other fields.
 //
 // docs/format.md specifies the format in tables.
 package encoding
@@ -25,10 +26,12 @@ import (
 	"unsafe"
 
 	"orcas/core"
+	"orcas/internal/checksum"
 )
 
-// encodingVersion is the first byte of a list of changes.
-const encodingVersion = 1
+// encodingVersion is the first byte of a list of changes. DecodeChanges also decodes version 1, which had no listState,
+// and lengths of four bytes, little endian.
+const encodingVersion = 2
 
 // attrNames are the attribute names that are encoded as a number (index + 1) instead of in full. Only append to it.
 var attrNames = [...]string{
@@ -45,7 +48,17 @@ type coder struct {
 	b        []byte // what was encoded, or what is still to be decoded
 	decoding bool
 	share    bool // whether decoded strings and byte strings share the memory of b
+	lean     bool // whether an encoder leaves out what can be derived; a decoder always understands both forms
+	list     *listState
 	err      error
+}
+
+// listState has values of the last change in a list, from which those of the next one differ little.
+type listState struct {
+	ms         int64       // the last time
+	next       core.Extent // begins where the last extent ended
+	data       core.DataID // the last content in a DataInfo
+	key, owner string
 }
 
 func (c *coder) fail() {
@@ -188,19 +201,65 @@ func (c *coder) bytes(v *[]byte) {
 	}
 }
 
+// maxShared is the maximum number of bytes that a string shares with the previous one, which bounds the memory that a
+// short encoding can take.
+const maxShared = 1024
+
+// shared handles a string in a list as the length of the prefix that it shares with the previous one, and the rest.
+func (c *coder) shared(v, previous *string) {
+	n := 0
+	if !c.decoding {
+		for limit := min(len(*v), len(*previous), maxShared); n < limit && (*v)[n] == (*previous)[n]; n++ {
+		}
+	}
+	number(c, &n)
+	if !c.decoding {
+		rest := (*v)[n:]
+		c.string(&rest)
+	} else if n > min(len(*previous), maxShared) {
+		c.fail()
+	} else if c.string(v); n > 0 {
+		*v = (*previous)[:n] + *v
+	}
+	*previous = *v
+}
+
+// zigzag maps signed numbers to unsigned ones, as encoding/binary's Varint does.
+func zigzag(n int64) uint64 { return uint64(n<<1 ^ n>>63) }
+
+func unzigzag(n uint64) int64 { return int64(n>>1) ^ -int64(n&1) }
+
+// time handles a time as milliseconds since 1970 or, in a list, since the last time.
 func (c *coder) time(v *time.Time) {
+	var last int64
+	if c.list != nil {
+		last = c.list.ms
+	}
 	n := uint64(0)
 	if !c.decoding && !v.IsZero() {
-		ms := v.UnixMilli()
-		n = uint64(ms<<1^ms>>63) + 1 // same as encoding/binary's Varint, plus 1
+		n = zigzag(v.UnixMilli()-last) + 1
 	}
-	if number(c, &n); !c.decoding {
+	if number(c, &n); c.decoding {
+		if *v = (time.Time{}); n != 0 {
+			*v = time.UnixMilli(last + unzigzag(n-1)).UTC()
+		}
+	}
+	if c.list != nil && n != 0 {
+		c.list.ms = v.UnixMilli()
+	}
+}
+
+// dataID handles the number of the content of a DataInfo.
+func (c *coder) dataID(v *core.DataID) {
+	if c.list == nil {
+		number(c, v)
 		return
 	}
-	if *v = (time.Time{}); n != 0 {
-		n--
-		*v = time.UnixMilli(int64(n>>1) ^ -int64(n&1)).UTC()
+	n := zigzag(int64(*v - c.list.data))
+	if number(c, &n); c.decoding {
+		*v = c.list.data + core.DataID(unzigzag(n))
 	}
+	c.list.data = *v
 }
 
 // list handles the length of a list whose elements have at least min bytes each. A decoder creates the list. The caller
@@ -365,13 +424,18 @@ func parseETag(etag string, md5 *[16]byte) uint64 {
 	return uint64(n) + 1
 }
 
+// usualSum marks the algorithm of a checksum that is not composite and has the size of its algorithm.
+const usualSum = 0x80
+
 // sums handles the number of checksums and, for each of them, the algorithm, the number of parts + 1 (0 unless it is
-// composite), and the value.
+// composite), and the value. In the lean form, only the algorithm with usualSum and the bytes of the value are encoded.
 func (c *coder) sums(v *[]core.Checksum) {
 	list(c, v, 3)
 	for i := range *v {
 		s := &(*v)[i]
-		octet(c, &s.Algorithm)
+		if c.usualSum(s) {
+			continue
+		}
 		parts := uint64(0)
 		if s.Composite {
 			parts = uint64(s.Parts) + 1
@@ -381,6 +445,30 @@ func (c *coder) sums(v *[]core.Checksum) {
 		}
 		c.bytes(&s.Value)
 	}
+}
+
+// usualSum handles the algorithm of a checksum, and reports whether the checksum has the lean form. If so, it handles the
+// value, too.
+func (c *coder) usualSum(s *core.Checksum) bool {
+	if !c.decoding {
+		usual := c.lean && !s.Composite && s.Algorithm.Valid() && len(s.Value) == s.Algorithm.Size()
+		if usual {
+			c.b = append(append(c.b, byte(s.Algorithm|usualSum)), s.Value...)
+		} else {
+			c.b = append(c.b, byte(s.Algorithm))
+		}
+		return usual
+	}
+	s.Algorithm = checksum.Algorithm(c.byte())
+	if s.Algorithm&usualSum == 0 {
+		return false
+	}
+	if s.Algorithm &^= usualSum; !s.Algorithm.Valid() {
+		c.fail()
+	} else if s.Value = c.raw(s.Algorithm.Size()); !c.share {
+		s.Value = append([]byte(nil), s.Value...)
+	}
+	return true
 }
 
 func (c *coder) attrs(v *[]core.Attr) {
@@ -401,10 +489,23 @@ func (c *coder) attrs(v *[]core.Attr) {
 	}
 }
 
+// How the encoding of a run of extents begins.
+const (
+	inBlock     = 0 // followed by the block and the offset
+	inSameBlock = 1 // as the previous run; followed by the offset
+	atNext      = 2 // it begins where the last extent in the list of changes ended
+)
+
 // AppendExtents appends extents as runs of adjacent extents of equal length. It appends the number of runs and, for
 // each of them, 1 if its block is that of the previous run (else 0 and the block), the offset, the length of an extent,
 // and the number of extents.
 func AppendExtents(b []byte, extents []core.Extent) []byte {
+	return appendExtents(b, extents, nil)
+}
+
+// appendExtents is AppendExtents for a list of changes. The first run begins with 2, and without its block and offset,
+// if it begins where the last extent in the list ended.
+func appendExtents(b []byte, extents []core.Extent, list *listState) []byte {
 	runs := 0
 	for i := range extents {
 		if i == 0 || !continues(extents, i) {
@@ -418,17 +519,28 @@ func AppendExtents(b []byte, extents []core.Extent) []byte {
 			j++
 		}
 		e := &extents[i]
-		if i > 0 && extents[i-1].Block == e.Block {
-			b = append(b, 1)
-		} else {
-			b = append(append(b, 0), e.Block[:]...)
+		switch {
+		case i == 0 && list != nil && list.next.Block == e.Block && list.next.Offset == e.Offset:
+			b = append(b, atNext)
+		case i > 0 && extents[i-1].Block == e.Block:
+			b = binary.AppendUvarint(append(b, inSameBlock), uint64(e.Offset))
+		default:
+			b = binary.AppendUvarint(append(append(b, inBlock), e.Block[:]...), uint64(e.Offset))
 		}
-		b = binary.AppendUvarint(b, uint64(e.Offset))
 		b = binary.AppendUvarint(b, uint64(e.Length))
 		b = binary.AppendUvarint(b, uint64(j-i))
 		i = j
 	}
+	list.follow(extents)
 	return b
+}
+
+// follow sets where the last of some extents ends.
+func (l *listState) follow(extents []core.Extent) {
+	if l != nil && len(extents) > 0 {
+		last := &extents[len(extents)-1]
+		l.next = core.Extent{Block: last.Block, Offset: last.Offset + last.Length}
+	}
 }
 
 // continues reports whether extent i follows extent i-1 in the same run.
@@ -445,7 +557,7 @@ func (c *coder) extents(v *[]core.Extent) {
 	if c.decoding {
 		*v = c.decodeExtents()
 	} else {
-		c.b = AppendExtents(c.b, *v)
+		c.b = appendExtents(c.b, *v, c.list)
 	}
 }
 
@@ -456,15 +568,20 @@ func (c *coder) decodeExtents() []core.Extent {
 	}
 	extents := make([]core.Extent, 0, runs)
 	var block core.BlockID
-	for range runs {
-		switch c.byte() {
-		case 0:
+	for i := range runs {
+		var offset int64
+		switch begins := c.byte(); {
+		case begins == inBlock:
 			copy(block[:], c.raw(len(block)))
-		case 1:
+			offset = c.int()
+		case begins == inSameBlock:
+			offset = c.int()
+		case begins == atNext && i == 0 && c.list != nil:
+			block, offset = c.list.next.Block, c.list.next.Offset
 		default:
 			c.fail()
 		}
-		offset, length, n := c.int(), c.int(), c.uint()
+		length, n := c.int(), c.uint()
 		if n == 0 || n > maxExtents || length < 0 || offset < 0 || uint64(length) > (1<<62)/n {
 			c.fail()
 			return nil
@@ -473,6 +590,7 @@ func (c *coder) decodeExtents() []core.Extent {
 			extents = append(extents, core.Extent{Block: block, Offset: offset + i*length, Length: length})
 		}
 	}
+	c.list.follow(extents)
 	return extents
 }
 
@@ -488,7 +606,7 @@ const dataFields = 12
 
 func (c *coder) data(i *core.DataInfo) {
 	f := c.fields(dataFields)
-	number(c, &i.ID)
+	c.dataID(&i.ID)
 	number(c, &i.Size)
 	if f.has(i.SHA256 != [32]byte{}) {
 		c.fixed(i.SHA256[:])
@@ -523,7 +641,10 @@ func EachBlock(data []byte, emit func(block core.BlockID, length int64)) error {
 	}
 	if f.has(false) {
 		for range c.count(3) {
-			c.byte()
+			if algorithm := checksum.Algorithm(c.byte()); algorithm&usualSum != 0 {
+				c.raw((algorithm &^ usualSum).Size())
+				continue
+			}
 			c.uint()
 			c.raw(c.count(1))
 		}

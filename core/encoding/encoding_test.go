@@ -1,7 +1,11 @@
 package encoding
 
 import (
+	"encoding/hex"
+	"fmt"
 	"math/rand/v2"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,10 +81,93 @@ func sampleChanges() []core.Change {
 		&core.Unshare{Data: 12},
 		&core.RepairData{From: o.Segments[0].Info.Extents[:1], Info: o.Segments[0].Info},
 	}
+	for _, put := range plainPuts() {
+		changes = append(changes, put)
+	}
 	for i, c := range changes {
 		c.SetStamp(core.Seq(100 + i*3))
 	}
 	return changes
+}
+
+// plainPuts returns puts of whole content, of which much can be derived from the content or from the put before.
+func plainPuts() (puts []*core.PutObject) {
+	block := core.MakeBlockID(7, 2, 10)
+	md5 := checksum.Sum(checksum.MD5, []byte("x"))
+	for i := range 5 {
+		info := &core.DataInfo{
+			ID: core.DataID(1000 - i%2), Size: 256, SHA256: [32]byte{byte(i)}, Scope: 5,
+			Sums:    []core.Checksum{{Algorithm: checksum.MD5, Value: md5}, {Algorithm: checksum.CRC64NVME, Value: []byte("12345678")}},
+			Extents: []core.Extent{{Block: block, Offset: 64 + int64(i)*288, Length: 288}},
+		}
+		puts = append(puts, &core.PutObject{Object: core.ObjectInfo{
+			Bucket: 5, Key: fmt.Sprintf("directory/%d", 95+5*i), Modified: time.UnixMilli(1_790_000_000_123 - int64(i)).UTC(), Size: 256,
+			ETag: hex.EncodeToString(md5), Sums: []core.Checksum{{Algorithm: checksum.CRC64NVME, Value: []byte("12345678")}},
+			Owner: "me", Segments: []core.Segment{{Data: info.ID, Length: 256, Info: info}},
+		}})
+	}
+	return puts
+}
+
+// TestDerived checks that everything is kept of puts from which a part of what is usually derived differs.
+func TestDerived(t *testing.T) {
+	size := func(changes ...core.Change) int {
+		b := AppendChanges(nil, changes)
+		got, err := DecodeChanges(b)
+		require.NoError(t, err)
+		require.Equal(t, changes, got)
+		return len(b)
+	}
+	usual := size(plainPuts()[0])
+	var all []core.Change
+	for _, put := range plainPuts() {
+		all = append(all, put)
+	}
+	require.Less(t, size(all...)-usual, 4*90, "five puts, without the first")
+	for name, change := range map[string]func(o *core.ObjectInfo, d *core.DataInfo){
+		"another ETag":             func(o *core.ObjectInfo, _ *core.DataInfo) { o.ETag = strings.Repeat("0", 32) },
+		"an ETag in capitals":      func(o *core.ObjectInfo, _ *core.DataInfo) { o.ETag = strings.ToUpper(o.ETag) },
+		"content without an MD5":   func(_ *core.ObjectInfo, d *core.DataInfo) { d.Sums = d.Sums[1:] },
+		"content without checksum": func(_ *core.ObjectInfo, d *core.DataInfo) { d.Sums = d.Sums[:1] },
+		"another checksum":         func(o *core.ObjectInfo, _ *core.DataInfo) { o.Sums[0].Value = []byte("abcdefgh") },
+		"a composite checksum":     func(o *core.ObjectInfo, _ *core.DataInfo) { o.Sums[0].Composite, o.Sums[0].Parts = true, 1 },
+		"a short checksum": func(o *core.ObjectInfo, d *core.DataInfo) {
+			o.Sums[0].Value = []byte("1")
+			d.Sums[1].Value = []byte("1")
+		},
+		"half of the content":    func(o *core.ObjectInfo, _ *core.DataInfo) { o.Size, o.Segments[0].Length = 128, 128 },
+		"the end of the content": func(o *core.ObjectInfo, _ *core.DataInfo) { o.Segments[0].From = 1 },
+		"another size":           func(o *core.ObjectInfo, _ *core.DataInfo) { o.Size = 7 },
+		"other content":          func(o *core.ObjectInfo, _ *core.DataInfo) { o.Segments[0].Data++ },
+		"content that exists":    func(o *core.ObjectInfo, _ *core.DataInfo) { o.Segments[0].Info = nil },
+		"two segments":           func(o *core.ObjectInfo, _ *core.DataInfo) { o.Segments = append(o.Segments, o.Segments[0]) },
+		"another block":          func(_ *core.ObjectInfo, d *core.DataInfo) { d.Extents[0].Block[0]++ },
+		"no content":             func(o *core.ObjectInfo, _ *core.DataInfo) { o.Size, o.Segments = 0, nil },
+	} {
+		for i := range 3 {
+			puts := plainPuts()[:3]
+			change(&puts[i].Object, puts[i].Object.Segments[0].Info)
+			require.NotPanics(t, func() { size(puts[0], puts[1], puts[2]) }, name)
+		}
+	}
+	none := plainPuts()[0]
+	none.Object.Sums = nil
+	require.Less(t, size(none), usual)
+}
+
+// TestOldChanges decodes testdata/changes1: sampleChanges without plainPuts, as the first version of the encoding had
+// them.
+func TestOldChanges(t *testing.T) {
+	b, err := os.ReadFile("testdata/changes1")
+	require.NoError(t, err)
+	require.EqualValues(t, 1, b[0])
+	got, err := DecodeChanges(b)
+	require.NoError(t, err)
+	require.Equal(t, sampleChanges()[:len(sampleChanges())-len(plainPuts())], got)
+	for n := range b {
+		_, err := DecodeChanges(b[:n])
+		require.Error(t, err, "cut at %d", n)
+	}
 }
 
 func TestChangesRoundTrip(t *testing.T) {
@@ -120,9 +207,11 @@ func TestDecodeTruncatedAndFlipped(t *testing.T) {
 // numbers.
 func TestReservedKinds(t *testing.T) {
 	for _, kind := range []byte{12, 22} {
-		record := []byte{encodingVersion, 1, kind, 1, 0, 0, 0, 0} // one change with the sequence 1 and no body
-		_, err := DecodeChanges(record)
-		require.Equal(t, core.Unsupported, core.KindOf(err), "kind %d: %v", kind, err)
+		for version, length := range map[byte][]byte{1: {0, 0, 0, 0}, encodingVersion: {0}} {
+			record := append([]byte{version, 1, kind, 1}, length...) // one change with the sequence 1 and no body
+			_, err := DecodeChanges(record)
+			require.Equal(t, core.Unsupported, core.KindOf(err), "kind %d: %v", kind, err)
+		}
 	}
 }
 
@@ -182,6 +271,9 @@ func TestLongExtentsAreShort(t *testing.T) {
 
 func FuzzDecodeChanges(f *testing.F) {
 	f.Add(AppendChanges(nil, sampleChanges()))
+	if old, err := os.ReadFile("testdata/changes1"); err == nil {
+		f.Add(old)
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		changes, err := DecodeChanges(b)
 		if err != nil {

@@ -1,22 +1,42 @@
 package encoding
 
-import "orcas/core"
+import (
+	"bytes"
+	"encoding/hex"
 
-func (c *coder) object(o *core.ObjectInfo, infos bool) {
-	f := c.fields(14)
+	"orcas/core"
+	"orcas/internal/checksum"
+)
+
+// object handles an ObjectInfo. With infos, the content of its segments follows them. Born is the content that was
+// written with the version whose row the object is in, or 0.
+func (c *coder) object(o *core.ObjectInfo, infos bool, born core.DataID) {
+	f := c.fields(15)
+	derived := byte(0)
+	if c.lean && !c.decoding {
+		derived = derivable(o, infos, born)
+	}
 	c.time(&o.Modified)
 	f.flag(&o.Null)
 	f.flag(&o.Marker)
 	optionalNumber(&f, &o.Size)
-	if f.has(o.ETag != "") {
+	if f.has(o.ETag != "" && derived&etagOfContent == 0) {
 		c.etag(&o.ETag)
 	}
-	f.sums(&o.Sums)
+	if f.has(len(o.Sums) > 0 && derived&sumsOfContent == 0) {
+		c.sums(&o.Sums)
+	}
 	f.attrs(&o.Attrs)
 	f.attrs(&o.Tags)
-	f.string(&o.Owner)
+	if f.has(o.Owner != "") {
+		if c.list != nil {
+			c.shared(&o.Owner, &c.list.owner)
+		} else {
+			c.string(&o.Owner)
+		}
+	}
 	f.lock(&o.Lock)
-	if f.has(len(o.Segments) > 0) {
+	if f.has(len(o.Segments) > 0 && derived == 0) {
 		c.segments(&o.Segments, infos)
 	}
 	optionalNumber(&f, &o.List)
@@ -29,13 +49,102 @@ func (c *coder) object(o *core.ObjectInfo, infos bool) {
 		}
 	}
 	f.time(&o.Placed)
+	if f.has(derived != 0) {
+		c.derive(o, derived, infos, born)
+	}
 	f.end()
+}
+
+// What an object has in common with its content, as bits of the last field of an ObjectInfo.
+const (
+	wholeContent  = 1 << iota // its only segment is all of its content
+	etagOfContent             // the ETag is the MD5 of its content
+	sumsOfContent             // its checksums are also those of its content; only their algorithms are encoded
+)
+
+// derivable returns what can be left out of an object.
+func derivable(o *core.ObjectInfo, infos bool, born core.DataID) byte {
+	if len(o.Segments) != 1 || o.Segments[0].From != 0 || o.Segments[0].Length != o.Size || o.Size == 0 {
+		return 0
+	}
+	s := &o.Segments[0]
+	if !infos {
+		if s.Data != born || born == 0 {
+			return 0
+		}
+		return wholeContent
+	}
+	if s.Info == nil || s.Info.ID != s.Data || s.Info.Size != o.Size {
+		return 0
+	}
+	derived := byte(wholeContent)
+	var md5 [16]byte
+	if sum := sumOf(s.Info, checksum.MD5); sum != nil && parseETag(o.ETag, &md5) == 1 && bytes.Equal(sum, md5[:]) {
+		derived |= etagOfContent
+	}
+	for i := range o.Sums {
+		if x := &o.Sums[i]; x.Composite || len(x.Value) == 0 || !bytes.Equal(sumOf(s.Info, x.Algorithm), x.Value) {
+			return derived
+		}
+	}
+	if len(o.Sums) > 0 {
+		derived |= sumsOfContent
+	}
+	return derived
+}
+
+// sumOf returns a checksum of content, or nil.
+func sumOf(d *core.DataInfo, a checksum.Algorithm) []byte {
+	for i := range d.Sums {
+		if d.Sums[i].Algorithm == a && !d.Sums[i].Composite {
+			return d.Sums[i].Value
+		}
+	}
+	return nil
+}
+
+// derive handles the last field of an object, and sets what was left out of it.
+func (c *coder) derive(o *core.ObjectInfo, derived byte, infos bool, born core.DataID) {
+	octet(c, &derived)
+	if derived&wholeContent == 0 || derived >= sumsOfContent<<1 || !infos && (born == 0 || derived != wholeContent) {
+		c.fail()
+		return
+	}
+	if c.decoding {
+		o.Segments = []core.Segment{{Data: born, Length: o.Size}}
+	}
+	if !infos {
+		return
+	}
+	s := &o.Segments[0]
+	if c.data(pointee(c, &s.Info)); c.decoding {
+		if s.Data = s.Info.ID; s.Info.Size != o.Size {
+			c.fail()
+		}
+	}
+	if c.decoding && derived&etagOfContent != 0 {
+		if o.ETag = hex.EncodeToString(sumOf(s.Info, checksum.MD5)); o.ETag == "" {
+			c.fail()
+		}
+	}
+	if derived&sumsOfContent == 0 {
+		return
+	}
+	list(c, &o.Sums, 1)
+	for i := range o.Sums {
+		x := &o.Sums[i]
+		if octet(c, &x.Algorithm); c.decoding {
+			if x.Value = bytes.Clone(sumOf(s.Info, x.Algorithm)); x.Value == nil {
+				c.fail()
+			}
+		}
+	}
 }
 
 // AppendObject appends all fields of o except Bucket, Key, Seq, Latest and its segments' Info.
 func AppendObject(b []byte, o *core.ObjectInfo) []byte {
 	c := coder{b: b}
-	c.object(o, false)
+	c.object(o, false, 0)
 	return c.b
 }
 
@@ -43,13 +152,13 @@ func AppendObject(b []byte, o *core.ObjectInfo) []byte {
 // which must not be modified afterwards.
 func DecodeObject(b []byte, o *core.ObjectInfo) error {
 	c := coder{b: b, decoding: true, share: true}
-	c.object(o, false)
+	c.object(o, false, 0)
 	return c.done()
 }
 
 func (c *coder) resolvedObject(o *core.ObjectInfo) {
 	number(c, &o.Seq)
-	c.object(o, true)
+	c.object(o, true, 0)
 	for i := range o.Segments {
 		if d := o.Segments[i].Info; d != nil {
 			number(c, &d.Refs)
