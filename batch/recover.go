@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -210,13 +211,17 @@ func (r *recovery) scanAll(st core.State) error {
 	r.synced = max(r.synced, st.Synced)
 	r.relaxed = r.synced > 0
 	r.beheaded = !st.ReplayFrom.IsZero()
+	var packed []core.BlockInfo
 	err := r.blocks.Walk(r.ctx, st.ReplayFrom, func(b core.BlockInfo) error {
 		r.beheaded = r.beheaded && b.ID != st.ReplayFrom
-		if b.Kind != core.Packed {
-			return nil
+		if b.Kind == core.Packed {
+			packed = append(packed, b)
 		}
-		return r.scan(b)
+		return nil
 	})
+	if err == nil {
+		err = r.scanBlocks(packed)
+	}
 	slices.SortFunc(r.records, func(a, b found) int { return cmp.Compare(a.first, b.first) })
 	return err
 }
@@ -281,13 +286,66 @@ func (r *recovery) outcome() (*Recovery, error) {
 	}, nil
 }
 
-// scan collects the records of a block that are newer than the metadata.
-func (r *recovery) scan(b core.BlockInfo) error {
-	return r.eachRecord(b, func(payload []byte, _, end int64) error {
-		return r.note(b.ID, payload, end)
+// scanBlocks collects the records of blocks that are newer than the metadata. It reads as many blocks at a time as there
+// are CPUs, and takes their records in the order of the blocks.
+func (r *recovery) scanBlocks(blocks []core.BlockInfo) error {
+	scans := make([]scan, len(blocks))
+	next := make(chan int)
+	var scanning sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(blocks)) {
+		scanning.Go(func() {
+			for i := range next {
+				scans[i] = r.scan(blocks[i])
+			}
+		})
+	}
+	for i := range blocks {
+		next <- i
+	}
+	close(next)
+	scanning.Wait()
+	for i := range scans {
+		s := scans[i]
+		if s.err != nil {
+			return s.err
+		}
+		scans[i] = scan{}
+		r.nextData = max(r.nextData, s.nextData)
+		for j := range s.records {
+			r.take(&s.records[j])
+		}
+	}
+	return nil
+}
+
+// scan has the records of a block, in the order of their positions.
+type scan struct {
+	records  []scanned
+	nextData core.DataID
+	err      error
+}
+
+// scanned is a record, and what it says about other records.
+type scanned struct {
+	found
+	voids  []*core.Void
+	synced core.Seq
+}
+
+// scan reads the records of a block.
+func (r *recovery) scan(b core.BlockInfo) (s scan) {
+	part := &recovery{ctx: r.ctx, blocks: r.blocks}
+	s.err = part.eachRecord(b, func(payload []byte, _, end int64) error {
+		record, err := part.examine(b.ID, payload, end)
+		if err == nil {
+			s.records = append(s.records, record)
+		}
+		return err
 	}, func(to int64) {
 		r.log.Warn("skipped damaged bytes in a block", "block", b.ID, "to", to)
 	})
+	s.nextData = part.nextData
+	return s
 }
 
 // eachRecord calls fn with each intact record of a block, its beginning, and its end. After bytes that are not a frame,
@@ -337,35 +395,42 @@ func (r *recovery) eachRecord(b core.BlockInfo, fn func(payload []byte, at, end 
 	}
 }
 
-// note stores the position of a record that is newer than the metadata.
-func (r *recovery) note(block core.BlockID, payload []byte, end int64) error {
+// examine decodes a record that ends at end.
+func (r *recovery) examine(block core.BlockID, payload []byte, end int64) (s scanned, err error) {
 	start, changes, err := decodeRecord(payload)
 	if err != nil {
-		return err
+		return s, err
 	}
-	first, last := core.FirstSeq(changes[0]), changes[len(changes)-1].Stamp()
-	if last >= r.seen {
-		r.seen, r.newest = last, block
+	s.found = found{
+		block: block, start: start, end: end, first: core.FirstSeq(changes[0]), last: changes[len(changes)-1].Stamp(), note: true, length: len(payload),
 	}
-	relaxed, note := false, true
 	for _, c := range changes {
 		eachContent(c, func(id core.DataID, _ []core.Extent) { r.nextData = max(r.nextData, id+1) })
 		switch c := c.(type) {
 		case *core.Void:
-			r.voids = append(r.voids, c)
-			note = note && c.To == 0
+			s.voids = append(s.voids, c)
+			s.note = s.note && c.To == 0
 		case *core.Synced:
-			r.synced = max(r.synced, c.UpTo)
-			relaxed = relaxed || c.Relaxed
+			s.synced = max(s.synced, c.UpTo)
+			s.relaxed = s.relaxed || c.Relaxed
 		default:
-			note = false
+			s.note = false
 		}
 	}
-	r.relaxed = r.relaxed || relaxed
-	if last > r.applied || r.relaxed {
-		r.records = append(r.records, found{block, start, end, first, last, relaxed, note, len(payload)})
+	return s, nil
+}
+
+// take stores the position of a record if it is newer than the metadata.
+func (r *recovery) take(s *scanned) {
+	if s.last >= r.seen {
+		r.seen, r.newest = s.last, s.block
 	}
-	return nil
+	r.voids = append(r.voids, s.voids...)
+	r.synced = max(r.synced, s.synced)
+	r.relaxed = r.relaxed || s.relaxed
+	if s.last > r.applied || r.relaxed {
+		r.records = append(r.records, s.found)
+	}
 }
 
 // The changes that recovery passes to one Apply: at least applyTogether, unless their records are longer than applyBytes.

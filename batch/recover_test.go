@@ -460,3 +460,49 @@ func TestReplayInGroups(t *testing.T) {
 		require.Len(t, g.sizes, failAt)
 	}
 }
+
+// Blocks are scanned concurrently. A damaged block, or one that cannot be read, has the same effect wherever it is.
+func TestManyBlocksAreScanned(t *testing.T) {
+	s := newStore(t, batch.Options{Alone: true}) // each write has a block of its own
+	for n := range 200 {
+		require.NoError(t, s.put(fmt.Sprint(n), random(uint64(n), 50)))
+	}
+	var all []core.BlockInfo
+	require.NoError(t, s.mem.Walk(ctx, core.BlockID{}, func(i core.BlockInfo) error {
+		all = append(all, i)
+		return nil
+	}))
+	require.Len(t, all, 201)
+	for _, at := range []int{1, 100, 199} {
+		_, err := batch.Rebuild(ctx, mem.NewMeta(), &patched{Blocks: s.mem, block: all[at].ID, at: 70, flip: 1}, discard(), false)
+		require.NoError(t, err, "damaged content is no reason to stop")
+		_, err = batch.Rebuild(ctx, mem.NewMeta(), &patched{Blocks: s.mem, block: all[at].ID, at: all[at].Size - 5, flip: 1}, discard(), false)
+		require.ErrorContains(t, err, fmt.Sprintf("changes %d to %d are neither", 2*at+1, 2*at+2)) // each batch has two changes
+		_, err = batch.Rebuild(ctx, mem.NewMeta(), &unopened{s.mem, all[at].ID}, discard(), false)
+		require.ErrorIs(t, err, errUnopened)
+	}
+	meta := mem.NewMeta()
+	r, err := batch.Rebuild(ctx, meta, s.mem, discard(), false)
+	require.NoError(t, err)
+	require.EqualValues(t, r.Seq, r.Applied)
+	for n := range 200 {
+		content, err := read(meta, s.mem, s.bucket, fmt.Sprint(n))
+		require.NoError(t, err)
+		require.Equal(t, random(uint64(n), 50), content)
+	}
+}
+
+// unopened is Blocks with a block that cannot be opened.
+type unopened struct {
+	core.Blocks
+	block core.BlockID
+}
+
+var errUnopened = errors.New("cannot open the block")
+
+func (u *unopened) Open(ctx context.Context, e core.Extent) (core.BlockReader, error) {
+	if e.Block == u.block {
+		return nil, errUnopened
+	}
+	return u.Blocks.Open(ctx, e)
+}
