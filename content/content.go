@@ -27,6 +27,8 @@ type Content struct {
 	sha256  [sha256.Size]byte
 	head    [sha256.Size]byte // SHA-256 of the first core.HeadSize bytes, if there are more
 	sums    []core.Checksum   // the other checksums that were requested
+	sum     [1]core.Checksum  // the memory of sums, which rarely has more
+	past    [1]byte           // for reading past the end of the body
 	buffer  *batch.Buffer     // small content
 	coded   *batch.Buffer     // the frames of small content as they are stored, if they are compressed or encrypted
 	large   *batch.Large      // large content
@@ -58,6 +60,9 @@ func (e *Engine) NewContent(
 	e.setCodec(c, b)
 	for _, a := range algs {
 		if a != checksum.None && a != checksum.MD5 && a != checksum.SHA256 {
+			if c.sums == nil {
+				c.sums = c.sum[:0]
+			}
 			c.sums = append(c.sums, core.Checksum{Algorithm: a})
 		}
 	}
@@ -87,7 +92,7 @@ func (c *Content) ReadFrom(r io.Reader) (int64, error) {
 		n, err = c.readSmall(r)
 	}
 	if err == nil {
-		err = expectEnd(r)
+		err = expectEnd(r, c.past[:])
 	}
 	return n, err
 }
@@ -154,11 +159,11 @@ func (c *Content) short(n int64, err error) error {
 	return err
 }
 
-// expectEnd checks that the body ends here. A reader that verifies the body reports a mismatch at its end.
-func expectEnd(r io.Reader) error {
-	var b [1]byte
+// expectEnd checks that the body ends here. A reader that verifies the body reports a mismatch at its end. It reads
+// into b.
+func expectEnd(r io.Reader, b []byte) error {
 	for {
-		switch n, err := r.Read(b[:]); {
+		switch n, err := r.Read(b); {
 		case n > 0:
 			return core.E("content.ReadFrom", core.TooLarge, errors.New("the body is longer than announced"))
 		case err == io.EOF:

@@ -91,5 +91,6 @@ func (f *frameAt) open(raw []byte, from int64, sealer codec.Sealer) ([]byte, err
 	if sealer == nil {
 		return payload, h.Verify(payload)
 	}
-	return sealer.Open(payload[:0], payload, &h)
+	sealed := h // only this copy escapes to the heap
+	return sealer.Open(payload[:0], payload, &sealed)
 }

@@ -28,11 +28,11 @@ func (c *Content) share(ctx context.Context, t Target) (res core.Result, done bo
 	}
 	key := c.key()
 	if c.known != nil {
-		return c.refer(ctx, t, &key, c.known.ID)
+		return c.refer(ctx, t, key, c.known.ID)
 	}
 	guess := c.engine.guess(ctx, &key)
 	if guess != nil {
-		if res, done, err = c.shareIfWhole(ctx, t, &key, guess); done {
+		if res, done, err = c.shareIfWhole(ctx, t, key, guess); done {
 			return res, done, err
 		}
 	}
@@ -40,7 +40,7 @@ func (c *Content) share(ctx context.Context, t Target) (res core.Result, done bo
 	if err != nil || guess != nil && found.ID == guess.ID {
 		return res, false, nil // even after an error, the content can be stored as new
 	}
-	return c.shareIfWhole(ctx, t, &key, found)
+	return c.shareIfWhole(ctx, t, key, found)
 }
 
 // guess returns the stored content that matches a key, if its DataID is in memory.
@@ -62,7 +62,7 @@ func (e *Engine) guess(ctx context.Context, key *core.ContentKey) *core.DataInfo
 // shareIfWhole makes the target refer to d if the stored copy of d is intact. It first repairs a damaged or missing
 // copy.
 func (c *Content) shareIfWhole(
-	ctx context.Context, t Target, key *core.ContentKey, d *core.DataInfo,
+	ctx context.Context, t Target, key core.ContentKey, d *core.DataInfo,
 ) (res core.Result, done bool, err error) {
 	body, _ := c.Bytes()
 	v, d := c.engine.examine(ctx, d, body, true)
@@ -82,9 +82,9 @@ func (c *Content) shareIfWhole(
 // refer applies the target's change with a reference to stored content, and drops c. Done is false if the stored
 // content no longer exists or is not equal.
 func (c *Content) refer(
-	ctx context.Context, t Target, key *core.ContentKey, id core.DataID,
+	ctx context.Context, t Target, key core.ContentKey, id core.DataID,
 ) (res core.Result, done bool, err error) {
-	*t.Segments, *t.Source = []core.Segment{{Data: id, Length: c.size}}, &core.Source{Content: key, Sums: c.sums}
+	*t.Segments, *t.Source = []core.Segment{{Data: id, Length: c.size}}, &core.Source{Content: &key, Sums: c.sums}
 	res, err = c.engine.writer.Do(ctx, batch.Write{Change: t.Change})
 	if core.Is(err, core.NoSuchData) {
 		*t.Segments, *t.Source = nil, nil

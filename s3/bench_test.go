@@ -156,7 +156,7 @@ func TestAllocationsOfRequests(t *testing.T) {
 		request *http.Request
 		body    []byte
 		most    float64
-	}{{put, content, 50}, {get, nil, 31}, {l.request("HEAD", "/bucket/key", nil), nil, 27}} {
+	}{{put, content, 48}, {get, nil, 29}, {l.request("HEAD", "/bucket/key", nil), nil, 27}} {
 		got := testing.AllocsPerRun(200, func() { l.do(200, c.request, c.body) })
 		t.Logf("%s: %.0f", c.request.Method, got)
 		require.LessOrEqual(t, got, c.most, c.request.Method)

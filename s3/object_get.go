@@ -48,7 +48,7 @@ func readObject(q *request, content bool) error {
 		return err
 	}
 	asked := conditions.OfRequest(q.r.Header)
-	switch asked.Judge(op.info.ETag, op.info.Modified, q.s.now()) {
+	switch asked.Judge(op.info.ETag, op.info.Modified, q.start) {
 	case conditions.Failed:
 		return asked.Refused(conditions.Failed)
 	case conditions.NotModified:
@@ -157,9 +157,12 @@ func sendSection(q *request, section *content.Section, length int64) error {
 	if flushed := done(); err == nil {
 		err = flushed
 	}
+	if err == nil {
+		return nil
+	}
 	var stored *core.Error
-	if err != nil && !errors.As(err, &stored) {
-		return errClientGone.Because(err)
+	if !errors.As(err, &stored) {
+		err = errClientGone.Because(err)
 	}
 	return err
 }

@@ -24,7 +24,8 @@ type Body struct {
 	source    io.Reader
 	length    int64       // size of the content in bytes
 	left      int64       // bytes of content not yet returned
-	whole     hash.Hash   // SHA-256 of the content; nil if it is not computed
+	hashes    bool        // Read computes the SHA-256 of the content
+	whole     hash.Hash   // this SHA-256; nil until the first Read
 	chunks    *decoder    // nil if the body is not aws-chunked, or after the end
 	announced []string    // names of announced trailers
 	trailers  [][2]string // names and values of received trailers
@@ -64,7 +65,7 @@ func (a *Auth) Body(r *http.Request) (*Body, error) {
 	case a.Mode.Chunked():
 		b.chunks = a.decoders.get(b.source, a)
 	case a.Mode == PayloadSHA256:
-		b.whole = sha256.New()
+		b.hashes = true
 	}
 	return b, nil
 }
@@ -108,7 +109,7 @@ func (b *Body) Trailer(name string) string {
 // HashElsewhere makes Read skip the SHA-256 of the content because the caller computes it. It must be called before the
 // first Read, and the caller must pass the sum to CheckSHA256 before it uses the content. Otherwise Read computes and
 // compares the SHA-256.
-func (b *Body) HashElsewhere() { b.whole = nil }
+func (b *Body) HashElsewhere() { b.hashes = false }
 
 // CheckSHA256 compares the SHA-256 of the content with the signed one, if any. It returns an XAmzContentSHA256Mismatch
 // if they differ.
@@ -128,6 +129,9 @@ func (b *Body) Read(p []byte) (n int, err error) {
 	}
 	if len(p) == 0 {
 		return 0, nil
+	}
+	if b.hashes && b.whole == nil {
+		b.whole = sha256.New()
 	}
 	p = p[:min(int64(len(p)), b.left)]
 	if b.chunks != nil {
