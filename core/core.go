@@ -466,6 +466,13 @@ type Placer interface {
 	Places(ctx context.Context, emit func(block BlockID, of BlockContent) error) error
 }
 
+// MemoryReleaser is implemented by a Meta that can free the memory that it uses only for speed.
+type MemoryReleaser interface {
+	// ReleaseMemory frees caches and other memory that later calls fill again. It may be called at any time; a server
+	// calls it when there are hardly any requests, because the calls that follow are slower.
+	ReleaseMemory()
+}
+
 // Checkpointer is implemented by a Meta that can make all applied changes durable, so that the next start does not have
 // to replay them.
 type Checkpointer interface {

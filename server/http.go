@@ -54,6 +54,7 @@ func (s *Server) serveHTTP() error {
 	}
 	s.http = &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.requests.Add(1)
 			s.handlers.Add(1)
 			defer s.handlers.Done()
 			handler.ServeHTTP(w, r)

@@ -119,6 +119,7 @@ type Server struct {
 	background sync.WaitGroup
 
 	handlers  sync.WaitGroup // requests in flight
+	requests  atomic.Uint64  // the number of requests so far
 	stopping  atomic.Bool
 	closeOnce sync.Once
 	closeErr  error
@@ -382,6 +383,7 @@ func (s *Server) Run(ctx context.Context) error {
 		s.background.Go(func() { summarize(s.life, s.log, s.tally, summaryEvery, format) })
 	}
 	s.background.Go(func() { s.listener.report(s.life, s.log) })
+	s.background.Go(func() { s.releaseMemory(s.life) })
 	if s.admin != nil {
 		go func() { failed <- s.admin.Serve(s.adminListen) }()
 	}

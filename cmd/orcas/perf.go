@@ -40,9 +40,7 @@ func (c *nullServerCommand) Run(to *console) error {
 	if access == "" || secret == "" {
 		return fmt.Errorf("ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY must be set")
 	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent) // the same as in a real server
-	}
+	boundGarbage() // the same as in a real server
 	l, err := net.Listen("tcp", c.Address)
 	if err != nil {
 		return err

@@ -28,6 +28,7 @@
 // ecache counts entries, not bytes. So an entry larger than maxEntryBytes is not cached, and the maximum size of the
 // cache is Options.Objects times maxEntryBytes. An object with one segment takes about 350 bytes. Missing keys are not
 // cached: that would be just as safe, but lookups of many names that do not exist would evict useful entries.
+// ReleaseMemory deletes all objects, and the next read of an object allocates the cache again.
 package cached
 
 import (
@@ -84,8 +85,11 @@ const (
 type Meta struct {
 	core.Meta // the engine
 
-	objects *ecache.Cache // encoded core.ObjectInfo by bucket and key (see objectKey)
-	buckets *ecache.Cache // *core.BucketInfo by name
+	objects atomic.Pointer[ecache.Cache] // encoded core.ObjectInfo by bucket and key (see objectKey)
+	size    int                          // the number of entries of objects, except after ReleaseMemory
+	resize  sync.Mutex                   // held while objects is replaced
+	isSmall atomic.Bool                  // objects has minimal size: nothing was stored since New or ReleaseMemory
+	buckets *ecache.Cache                // *core.BucketInfo by name
 
 	locks      [lockCount]seqlock // the locks of objects, by the hash of the key in objects
 	bucketLock seqlock            // the lock of all buckets
@@ -140,10 +144,42 @@ func New(engine core.Meta, o Options) (*Meta, error) {
 	if o.Objects < 0 || o.Objects > MaxEntries || o.Buckets < 0 || o.Buckets > MaxEntries {
 		return nil, core.E("cached.New", core.InvalidArgument, fmt.Errorf("a cache of %d objects and %d buckets: each number must be between 0 and %d", o.Objects, o.Buckets, MaxEntries))
 	}
-	return &Meta{
-		Meta: engine, objects: newCache(cmp.Or(o.Objects, DefaultObjects)), buckets: newCache(cmp.Or(o.Buckets, DefaultBuckets)),
+	m := &Meta{
+		Meta: engine, size: cmp.Or(o.Objects, DefaultObjects), buckets: newCache(cmp.Or(o.Buckets, DefaultBuckets)),
 		moved: map[core.DataID]note{},
-	}, nil
+	}
+	m.objects.Store(newCache(0))
+	m.isSmall.Store(true)
+	return m, nil
+}
+
+// ReleaseMemory implements core.MemoryReleaser: it deletes the cached objects.
+func (m *Meta) ReleaseMemory() {
+	m.resizeObjects(0, true)
+	if r, ok := core.As[core.MemoryReleaser](m.Meta); ok {
+		r.ReleaseMemory()
+	}
+}
+
+// resizeObjects replaces the cache of objects by an empty one, unless isSmall says that it has the right size already.
+// An entry that is stored at the same time may be lost. A stale entry is impossible: entries are stored and deleted
+// while the lock of the key is held, in the cache that is current then.
+func (m *Meta) resizeObjects(entries int, small bool) {
+	m.resize.Lock()
+	defer m.resize.Unlock()
+	if m.isSmall.Load() != small {
+		m.objects.Store(newCache(entries))
+		m.isSmall.Store(small)
+	}
+}
+
+// putObject stores an entry in objects. The caller holds the lock of the key. ecache allocates memory for all entries at
+// once, so the first entry creates a cache of full size.
+func (m *Meta) putObject(k string, encoded []byte) {
+	if m.isSmall.Load() {
+		m.resizeObjects(m.size, false)
+	}
+	m.objects.Load().PutBytes(k, encoded)
 }
 
 // Unwrap returns the engine, for core.As. Meta also implements every optional interface that changes the engine, so
@@ -244,7 +280,7 @@ func (m *Meta) Object(ctx context.Context, bucket core.BucketID, key string, v c
 		return m.Meta.Object(ctx, bucket, key, v)
 	}
 	k := objectKey(bucket, key)
-	if encoded, ok := m.objects.GetBytes(k); ok {
+	if encoded, ok := m.objects.Load().GetBytes(k); ok {
 		o := &core.ObjectInfo{Bucket: bucket, Key: key, Latest: true}
 		if err := encoding.DecodeResolvedObject(encoded, o); err != nil || m.moves.Load() == 0 || !m.hasMoved(o) {
 			return o, err
@@ -256,7 +292,7 @@ func (m *Meta) Object(ctx context.Context, bucket core.BucketID, key string, v c
 	if err == nil && len(o.Segments) <= maxSegments {
 		var buf [maxEntryBytes]byte
 		if encoded := encoding.AppendResolvedObject(buf[:0], o); len(encoded) <= maxEntryBytes {
-			l.store(seq, func() { m.objects.PutBytes(k, slices.Clone(encoded)) })
+			l.store(seq, func() { m.putObject(k, slices.Clone(encoded)) })
 		}
 	}
 	return o, err
@@ -361,9 +397,9 @@ func (m *Meta) begin(c core.Change) {
 	case *core.CompleteUpload:
 		m.dropObject(c.Object.Bucket, c.Object.Key)
 	case *core.PutBucket:
-		m.drop(&m.bucketLock, m.buckets, c.Info.Name)
+		m.drop(&m.bucketLock, func() { m.buckets.Del(c.Info.Name) })
 	case *core.DeleteBucket:
-		m.drop(&m.bucketLock, m.buckets, keys(m.buckets)...)
+		m.dropBuckets()
 	case *core.CreateUpload, *core.PutPart, *core.AbortUpload, *core.PutRecord, *core.SetReplayFrom, *core.Synced, *core.Void,
 		*core.FreeGarbage, *core.DropParts:
 		// these change nothing that is cached: no bucket, and no newest version of a key
@@ -376,30 +412,38 @@ func (m *Meta) begin(c core.Change) {
 // dropAll makes every sequence odd and deletes every entry.
 func (m *Meta) dropAll() {
 	for i := range m.locks {
-		m.drop(&m.locks[i], m.objects)
+		m.drop(&m.locks[i], func() {})
 	}
-	for _, k := range keys(m.objects) {
-		m.objects.Del(k)
+	objects := m.objects.Load() // nothing is stored while every sequence is odd
+	for _, k := range keys(objects) {
+		objects.Del(k)
 	}
-	m.drop(&m.bucketLock, m.buckets, keys(m.buckets)...)
+	m.dropBuckets()
 }
 
 func (m *Meta) dropObject(bucket core.BucketID, key string) {
 	k := objectKey(bucket, key)
-	m.drop(m.lockOf(k), m.objects, k)
+	m.drop(m.lockOf(k), func() { m.objects.Load().Del(k) })
 }
 
-// drop makes the sequence of l odd, so that none of its keys is cached until end, and then deletes the entries of keys.
-func (m *Meta) drop(l *seqlock, c *ecache.Cache, keys ...string) {
+func (m *Meta) dropBuckets() {
+	m.drop(&m.bucketLock, func() {
+		for _, name := range keys(m.buckets) {
+			m.buckets.Del(name)
+		}
+	})
+}
+
+// drop makes the sequence of l odd, so that none of its keys is cached until end, and then calls del, which deletes
+// entries.
+func (m *Meta) drop(l *seqlock, del func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.seq%2 == 0 {
 		l.seq++
 		m.odd = append(m.odd, l)
 	}
-	for _, k := range keys {
-		c.Del(k)
-	}
+	del()
 }
 
 // end makes the sequences that begin and drop have made odd even again.

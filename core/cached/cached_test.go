@@ -246,6 +246,37 @@ func TestBounded(t *testing.T) {
 	}
 }
 
+// TestReleaseMemory: ReleaseMemory deletes the cached objects and reaches the engine, and later reads fill the cache
+// again, up to its full size.
+func TestReleaseMemory(t *testing.T) {
+	engine := &releasing{CountingMeta: coretest.NewCountingMeta(mem.NewMeta())}
+	m, err := cached.New(engine, cached.Options{Objects: 6400})
+	require.NoError(t, err)
+	s := newStore(t, m)
+	for i := range 1000 {
+		s.apply(s.put(fmt.Sprint(i)))
+	}
+	for range 2 {
+		for _, reads := range []int64{1000, 0} {
+			engine.Reset()
+			for i := range 1000 {
+				s.get(fmt.Sprint(i))
+			}
+			require.Equal(t, reads, engine.Counts().Object)
+		}
+		m.ReleaseMemory()
+	}
+	require.Equal(t, 2, engine.released)
+}
+
+// releasing is an engine that counts the calls of ReleaseMemory.
+type releasing struct {
+	*coretest.CountingMeta
+	released int
+}
+
+func (r *releasing) ReleaseMemory() { r.released++ }
+
 // gated is an engine that calls functions after each read, and before and after each Apply.
 type gated struct {
 	core.Meta
@@ -391,7 +422,7 @@ func TestAfterFailure(t *testing.T) {
 }
 
 // TestNeverOlder lets readers read a few keys while one writer writes them: a read that begins after an Apply returned
-// never sees an older row, and no reader sees a key go back to an older row.
+// never sees an older row, and no reader sees a key go back to an older row, also while memory is released.
 func TestNeverOlder(t *testing.T) {
 	const keys, batches = 5, 3000
 	m, err := cached.New(mem.NewMeta(), cached.Options{Objects: 3})
@@ -449,6 +480,9 @@ func TestNeverOlder(t *testing.T) {
 			acked[key] = seq
 		}
 		mu.Unlock()
+		if random.IntN(10) == 0 {
+			m.ReleaseMemory()
+		}
 	}
 	close(done)
 	wg.Wait()
