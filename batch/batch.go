@@ -10,15 +10,24 @@
 // and lays out the batch in one packed block: the frames of the small content, followed by one record, which contains
 // the changes of the batch in binary form. Then one Commit makes both the content and the record durable.
 //
-// The applier passes the changes to Meta.Apply, in one transaction, and gives each waiter the result of its own change.
-// Meanwhile the gatherer lays out and syncs the next batch.
+// The applier passes the changes to Meta.Apply and gives each waiter the result of its own change. Meanwhile the
+// gatherer lays out and syncs the next batch.
 //
 // # Why a write may be acknowledged
 //
-// When Commit has returned, the write survives a crash: a power cut may undo Apply (the metadata need not be synced),
-// but not the record, and recovery applies it again. When Apply has returned, every reader sees the write. Only then is
-// it acknowledged. A crash before Commit leaves frames to which no record refers. A crash between Commit and Apply
-// leaves a write that was not acknowledged, and recovery applies it.
+// When Commit has returned, the write survives a crash: the record has it, and recovery applies it again if the crash
+// has undone Apply. When Apply has returned, every reader sees the write. Only then is it acknowledged. A crash before
+// Commit leaves frames to which no record refers. A crash between Commit and Apply leaves a write that was not
+// acknowledged, and recovery applies it.
+//
+// So nothing waits for a transaction of the database. An engine may apply many batches in one transaction, and commit
+// it later (see package core/sqlite):
+//
+//   - The records have every acknowledged write.
+//   - Readers see every acknowledged write: committed ones in the database, the others through the engine's memory.
+//   - The database has all writes up to the state that Meta.Sync returned last, and usually all but the last few
+//     thousand. State.ReplayFrom is committed with them, so after a kill, recovery begins at the right block. Whoever
+//     deletes records calls Meta.Sync first.
 //
 // # Failures
 //

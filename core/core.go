@@ -373,9 +373,10 @@ type ListPage struct {
 // caller owns the result of a read, unless the driver documents that it is shared (package cached); then it must not be
 // modified. If a bucket, key, version or upload does not exist, a read returns an error of that kind (NoSuchBucket,
 // NoSuchKey, NoSuchVersion or NoSuchUpload). Any other error means that the read failed, never that something does not
-// exist.
+// exist. The DataInfos in the results of Object and Parts may have an old Refs, and may lack Sums that were added lately.
 type Meta interface {
-	// State returns the position of the writer.
+	// State returns the position of the writer after the last Apply. After a crash the engine may have an older one; Sync
+	// (see Syncer) returns one that the engine certainly keeps.
 	State(ctx context.Context) (State, error)
 
 	// Bucket returns the bucket of that name.
@@ -431,13 +432,15 @@ type Meta interface {
 	// itself determines whether the commit was written.
 	//
 	// Only one goroutine of a process calls Apply at a time (the batch writer, or recovery before it starts). When
-	// Apply returns nil, every read sees the changes, and they survive if the process is killed. After a power cut, a
-	// SingleWriter may have lost the last changes: it has all of them up to its State, and the records in the blocks
-	// have the rest. Any other engine loses nothing. Unavailable means that it is unknown whether the changes were
-	// written; every later Apply returns it, too. Any other error means that nothing was written.
+	// Apply returns nil, every read sees the changes. A SingleWriter may keep them in memory for a short time: if the
+	// process is killed or the power fails, it may lose the last changes. It has all of them up to its State, and the
+	// records in the blocks have the rest. Any other engine loses nothing. Unavailable means that it is unknown whether
+	// the changes were written; every later Apply returns it, too. Any other error means that nothing was written.
+	//
+	// The engine does not use the changes after Apply has returned.
 	Apply(ctx context.Context, changes []Change) ([]Result, error)
 
-	// Close makes everything durable and releases the engine's resources.
+	// Close makes everything durable and releases the engine's resources. If it fails, the last changes may be lost.
 	Close() error
 }
 

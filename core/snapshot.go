@@ -28,7 +28,7 @@ type Salvager interface {
 	Salvage(ctx context.Context, emit func(*Row) error, lost func(what string, err error)) error
 }
 
-// Syncer is implemented by a Meta that may lose the most recent changes in a power cut.
+// Syncer is implemented by a Meta that may lose the most recent changes in a crash.
 type Syncer interface {
 	// Sync makes all changes that were applied before the call durable, and returns the durable state.
 	Sync(ctx context.Context) (State, error)

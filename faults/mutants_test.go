@@ -30,7 +30,7 @@ type mutant struct {
 
 var mutants = []mutant{
 	{name: "no-data-sync", guard: "the sync of data", power: true, downs: 3},
-	{name: "no-replay", guard: "the replay of records at a start", power: true, downs: 3},
+	{name: "no-replay", guard: "the replay of records at a start", downs: 3},
 	{name: "no-dir-sync", guard: "the sync of directories", power: true, strict: true, downs: 3},
 	{name: "ack-before-commit", guard: "a response is sent after the commit", downs: 6},
 	{name: "no-history", guard: "a version is kept when it is no longer the newest", downs: 3},
@@ -87,6 +87,10 @@ var mutants = []mutant{
 	{name: "merge-hides-hashes", guard: "a merge adds its hashes to a filter that is not complete", pkg: "./core/sqlite", run: "TestMergesFillTheFilter"},
 	{name: "free-not-counted", guard: "the amount of content in a block shrinks when content is freed", pkg: "./core/sqlite", run: "TestContentOfBlocks"},
 	{name: "move-not-counted", guard: "the amount of content in a block shrinks when content is moved or repaired", pkg: "./core/sqlite", run: "TestContentOfBlocks"},
+	{name: "no-marks", guard: "a read finds uncommitted changes", pkg: "./core/sqlite", run: "TestReadsOfTheOpenTransaction"},
+	{name: "list-uncommitted", guard: "a listing commits the changes of its bucket first", pkg: "./core/sqlite", run: "TestReadsOfTheOpenTransaction"},
+	{name: "kept-forgotten", guard: "uncommitted changes are applied again after a transaction was rolled back", pkg: "./core/sqlite", run: "TestFailedBatchKeepsTheOthers|TestFailedCommitKeepsTheTransaction"},
+	{name: "sync-uncommitted", guard: "a sync of the database commits first", pkg: "./core/sqlite", run: "TestKilledUncommitted"},
 	{name: "no-content-check", guard: "checksums that the client sent are compared with the content", pkg: "./s3", run: "TestSpoiltContent"},
 	{name: "no-payload-hash", guard: "the signed SHA-256 is compared with the body", pkg: "./s3", run: "TestSpoiltContent|TestPayloadModes"},
 }

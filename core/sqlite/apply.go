@@ -10,7 +10,6 @@ import (
 
 	"orcas/core"
 	"orcas/core/encoding"
-	"orcas/internal/mutant"
 )
 
 // writer is the writing connection and the state that it keeps between transactions. Meta.mu guards it.
@@ -26,6 +25,7 @@ type writer struct {
 	contents   contents
 	index      hashIndex
 	tallies    tallies
+	tx         transaction
 }
 
 // rolledBack discards the in-memory effects of a transaction that was rolled back; before is the state at its
@@ -52,7 +52,8 @@ const maxBuckets = 1024
 func newWriter(c *conn) *writer {
 	w := &writer{c: c, buckets: map[core.BucketID]bucketState{}}
 	w.index.c = c
-	w.contents = contents{c: c, index: &w.index, places: places{c: c, changed: core.BlockContents{}}}
+	w.tx.touched = newTouched()
+	w.contents = contents{c: c, index: &w.index, tx: &w.tx, places: places{c: c, changed: core.BlockContents{}}}
 	w.tallies = tallies{c: c, changed: map[core.BucketID]*tally{}}
 	return w
 }
@@ -101,6 +102,11 @@ func (m *Meta) Apply(ctx context.Context, changes []core.Change) ([]core.Result,
 	if m.stopped != nil {
 		return nil, m.errStopped(op)
 	}
+	if m.w.tx.stuck {
+		if err := m.commit(op); err != nil {
+			return nil, err
+		}
+	}
 	results := make([]core.Result, len(changes))
 	first := 0
 	for first < len(changes) && changes[first].Stamp() <= m.w.state.Seq {
@@ -119,44 +125,10 @@ func (m *Meta) Apply(ctx context.Context, changes []core.Change) ([]core.Result,
 	m.stateMu.Lock()
 	m.state = m.w.state
 	m.stateMu.Unlock()
-	if err := m.measure(len(changes) - first); err != nil {
-		m.checkFailed(err) // the changes of this call are committed
-	}
 	return results, nil
 }
 
-// transact writes changes in one transaction. After an error, either nothing was written or m.stopped is set.
-func (m *Meta) transact(changes []core.Change, results []core.Result) error {
-	w := m.w
-	before := w.state
-	if _, err := w.c.exec(beginWrite); err != nil {
-		if isWriteFault(err) {
-			m.stopped = err
-		}
-		return err
-	}
-	err := w.applyAll(changes, results)
-	committing := err == nil
-	if committing {
-		_, err = w.c.exec(commit)
-	}
-	if err == nil {
-		w.index.committed(w.state.NextData)
-		return nil
-	}
-	w.rolledBack(before)
-	// A failed commit certainly had no effect only if the drive was full, because then its commit frame is missing.
-	if (isWriteFault(err) || committing && kindOf(err) != core.NoSpace) && !mutant.Is("no-metadata-seal") {
-		m.stopped = err
-	}
-	if !w.c.c.AutoCommit() {
-		if _, backErr := w.c.exec(rollback); backErr != nil && m.stopped == nil {
-			m.stopped = errors.Join(err, backErr)
-		}
-	}
-	return err
-}
-
+// applyAll applies changes in the open transaction. An error that is not in results leaves a part of them applied.
 func (w *writer) applyAll(changes []core.Change, results []core.Result) error {
 	for i, c := range changes {
 		seq := c.Stamp()
@@ -183,17 +155,14 @@ func (w *writer) applyAll(changes []core.Change, results []core.Result) error {
 		if err != nil {
 			return fmt.Errorf("change %d (%T): %w", seq, c, err)
 		}
+		switch c := c.(type) {
+		case *core.PutObject:
+			w.tx.markKey(c.Object.Bucket, c.Object.Key)
+		case *core.DeleteObject:
+			w.tx.markKey(c.Bucket, c.Key)
+		}
 	}
-	if err := w.index.work(); err != nil {
-		return err
-	}
-	if err := w.tallies.write(); err != nil {
-		return err
-	}
-	if err := w.contents.places.write(); err != nil {
-		return err
-	}
-	return w.writeState(w.state)
+	return nil
 }
 
 // fail returns the error of a failed check. No other error that occurs while a change is applied is a *core.Error: any

@@ -131,7 +131,7 @@ func BenchmarkApplyShared(b *testing.B) {
 func BenchmarkShareOld(b *testing.B) {
 	for _, kind := range []string{"new", "old", "same"} {
 		b.Run(kind, func(b *testing.B) {
-			f := feed(b, openAt(b, b.TempDir(), Options{}), core.VersioningOff)
+			f := feed(b, openAt(b, b.TempDir(), Options{changes: transactionChanges}), core.VersioningOff)
 			f.shared = true
 			n := scale(b, 150_000)
 			var old []*core.PutObject
@@ -176,7 +176,7 @@ func benchmarkApply(b *testing.B, kind string, batch int, shared bool) {
 	if kind == "versioned" { // like new, in a bucket with versioning
 		kind, versioning = "new", core.VersioningEnabled
 	}
-	f := feed(b, openAt(b, b.TempDir(), Options{}), versioning)
+	f := feed(b, openAt(b, b.TempDir(), Options{changes: transactionChanges}), versioning)
 	f.shared = shared
 	existing := scale(b, 100_000)
 	if kind == "delete" {
@@ -237,7 +237,7 @@ func benchmarkApply(b *testing.B, kind string, batch int, shared bool) {
 }
 
 func BenchmarkObject(b *testing.B) {
-	f := feed(b, openAt(b, b.TempDir(), Options{}), core.VersioningOff)
+	f := feed(b, openAt(b, b.TempDir(), Options{changes: transactionChanges}), core.VersioningOff)
 	n := scale(b, 100_000)
 	f.fill(0, n)
 	random := rand.New(rand.NewPCG(3, 4))
@@ -256,7 +256,7 @@ func BenchmarkObject(b *testing.B) {
 // after many delete markers.
 func BenchmarkList(b *testing.B) {
 	n := scale(b, 100_000)
-	m := openAt(b, b.TempDir(), Options{})
+	m := openAt(b, b.TempDir(), Options{changes: transactionChanges})
 	plain, marked := feed(b, m, core.VersioningOff), feed(b, m, core.VersioningOff)
 	plain.seq, plain.data = marked.seq, marked.data
 	plain.fill(0, n)
@@ -301,7 +301,7 @@ func BenchmarkList(b *testing.B) {
 
 // BenchmarkCount measures the time per object to count the usage of a bucket when its quota is set.
 func BenchmarkCount(b *testing.B) {
-	f := feed(b, openAt(b, b.TempDir(), Options{}), core.VersioningOff)
+	f := feed(b, openAt(b, b.TempDir(), Options{changes: transactionChanges}), core.VersioningOff)
 	n := scale(b, 100_000)
 	f.fill(0, n)
 	for b.Loop() {
@@ -369,7 +369,7 @@ func buildIndex(b *testing.B, m *Meta, n int) {
 // BenchmarkFindMiss measures a lookup of new content that the filter does not rule out, with the runs that a million
 // pairs leave.
 func BenchmarkFindMiss(b *testing.B) {
-	m := openAt(b, b.TempDir(), Options{})
+	m := openAt(b, b.TempDir(), Options{changes: transactionChanges})
 	m.filling.Wait()
 	for next, to := core.DataID(1), core.DataID(scale(b, 1_000_000)); next < to; next += 1000 {
 		indexed(b, m, next+1000, func(x *hashIndex) {

@@ -89,7 +89,10 @@ func (m *Meta) readLong(ctx context.Context, op string, fn func(ctx context.Cont
 	k.reads[r] = true
 	k.readsMu.Unlock()
 	k.long.Add(1)
-	err := m.read(ctx, op, func(c *conn) error { return fn(ctx, c, r) })
+	err := m.commitOpen(op)
+	if err == nil {
+		err = m.read(ctx, op, func(c *conn) error { return fn(ctx, c, r) })
+	}
 	k.readsMu.Lock()
 	delete(k.reads, r)
 	k.readsMu.Unlock()
@@ -213,6 +216,9 @@ func (m *Meta) truncateLog() {
 	_, err = k.c.checkpoint("PASSIVE")
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.commit("sqlite.truncateLog") != nil {
+		return // the next Apply tries again
+	}
 	if err == nil && m.stopped == nil {
 		err = m.w.c.emptyLog()
 	}

@@ -12,6 +12,7 @@ import (
 	sqlite3 "github.com/mattn/go-sqlite3"
 
 	"orcas/core"
+	"orcas/internal/mutant"
 )
 
 // checkpointer copies the log into the database, concurrently with the writer.
@@ -81,6 +82,9 @@ func (m *Meta) Checkpoint(ctx context.Context) error {
 	if m.stopped != nil {
 		return m.errStopped(op)
 	}
+	if err := m.commit(op); err != nil {
+		return err
+	}
 	_, err := m.w.c.checkpoint("TRUNCATE")
 	if err != nil {
 		m.checkFailed(err)
@@ -92,7 +96,16 @@ func (m *Meta) Checkpoint(ctx context.Context) error {
 // by a checkpoint before the log restarted.
 func (m *Meta) Sync(ctx context.Context) (core.State, error) {
 	const op = "sqlite.Sync"
-	state, err := m.State(ctx)
+	if _, err := m.State(ctx); err != nil {
+		return core.State{}, err
+	}
+	m.mu.Lock()
+	var err error
+	if !mutant.Is("sync-uncommitted") {
+		err = m.commit(op)
+	}
+	state := m.w.state
+	m.mu.Unlock()
 	if err != nil {
 		return core.State{}, err
 	}
@@ -141,7 +154,7 @@ func (k *checkpointer) wakeUp() {
 
 func (k *checkpointer) stop() { k.wg.Wait() }
 
-// measure is called by the writer after its transactions. It wakes the checkpointer when the log is long, and again
+// measure is called by the writer after each commit. It wakes the checkpointer when the log is long, and again
 // whenever the log has grown by another quarter of CheckpointBytes. It does not do so more often, since a checkpoint
 // copies each page once, no matter how many times it is in the log.
 func (m *Meta) measure(changes int) error {
@@ -217,6 +230,9 @@ func (m *Meta) copyLog() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	defer k.behind.Store(false) // before m.mu is unlocked, because the next Apply may set it again
+	if m.commit("sqlite.copyLog") != nil {
+		return // the next Apply tries again
+	}
 	switch {
 	case err != nil || m.stopped != nil:
 	case k.behind.Load() && k.long.Load() == 0:

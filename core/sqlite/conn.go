@@ -19,7 +19,8 @@ type conn struct {
 	c          *sqlite3.SQLiteConn
 	statements [numStatements]*prepared
 	args       []driver.NamedValue
-	ran        int // the number of statements so far; tests check the number per write
+	ran        int  // the number of statements so far; tests check the number per write
+	open       bool // a transaction is open (see transaction.go)
 }
 
 // prepared is a statement with memory for a row. It has one cursor: it must not be used again while its rows are read.

@@ -14,6 +14,7 @@ type contents struct {
 	c      *conn
 	index  *hashIndex
 	places places
+	tx     *transaction
 	shared sharedLately
 	freed  []core.Extent // extents freed by the change in progress
 	buf    []byte        // a buffer for the encoding of a DataInfo or of extents
@@ -110,6 +111,7 @@ func (t *contents) incRef(segments []core.Segment, object []byte) error {
 		s := &segments[i]
 		var err error
 		if s.Info == nil {
+			t.tx.mark(placeOfData(s.Data))
 			_, err = t.c.exec(incDataRef, int64(s.Data))
 		} else {
 			_, err = t.insert(s.Info, object)
@@ -133,6 +135,7 @@ func (t *contents) mergeSums(s *core.Source, found *core.DataInfo) error {
 // update rewrites the info of a row of data.
 func (t *contents) update(d *core.DataInfo) error {
 	t.shared.forget(d.ID)
+	t.tx.mark(placeOfData(d.ID))
 	t.encode(d)
 	_, err := t.c.exec(updateData, int64(d.ID), t.buf)
 	return err
@@ -140,6 +143,7 @@ func (t *contents) update(d *core.DataInfo) error {
 
 // insert writes a row of data with one reference and reports whether its ID was free.
 func (t *contents) insert(info *core.DataInfo, object []byte) (bool, error) {
+	t.tx.mark(placeOfData(info.ID))
 	t.encode(info)
 	n, err := t.c.exec(insertData, int64(info.ID), info.SHA256[:], t.buf, object)
 	if err != nil || n != 1 {
@@ -161,6 +165,7 @@ func (t *contents) encode(info *core.DataInfo) {
 func (t *contents) decRef(segments []core.Segment, v *version) error {
 	for i := range segments {
 		id := segments[i].Data
+		t.tx.mark(placeOfData(id))
 		isBorn := v != nil && v.born == id
 		var info *core.DataInfo
 		if isBorn {

@@ -18,17 +18,27 @@ func (m *Meta) FindData(ctx context.Context, k core.ContentKey) (*core.DataInfo,
 	var room [4]core.DataID
 	buffered := x.buffered(hash, room[:0])
 	var found *core.DataInfo
-	err := m.read(ctx, op, func(c *conn) error {
+	t := m.w.tx.touched
+	isTouched := false // the open transaction has changed a candidate
+	search := func(c *conn) error {
+		found = nil
 		for _, id := range buffered {
+			isTouched = isTouched || t.has(placeOfData(id))
 			if err := c.fitting(id, &k, &found); err != nil || isWhole(found) {
 				return err
 			}
 		}
 		return c.eachHashed(hash, room[:0], func(id core.DataID) (goOn bool, err error) {
+			isTouched = isTouched || t.has(placeOfData(id))
 			err = c.fitting(id, &k, &found)
 			return !isWhole(found), err
 		})
-	})
+	}
+	number := t.number.Load()
+	err := m.read(ctx, op, search)
+	if isTouched || t.number.Load() != number { // after a commit, the marks that it removed are missing
+		err = m.readTouched(ctx, op, search)
+	}
 	switch {
 	case err == nil && found == nil:
 		err = errNoData

@@ -193,16 +193,7 @@ func TestFindsRolledBack(t *testing.T) {
 	over.Seq = f.seq + 2
 	also := f.share("also", c)
 	also.Seq = f.seq + 3
-	m.mu.Lock()
-	was := m.w.state
-	_, err := m.w.c.exec(beginWrite)
-	require.NoError(t, err)
-	results := make([]core.Result, 3)
-	require.NoError(t, m.w.applyAll([]core.Change{c, over, also}, results))
-	_, err = m.w.c.exec(rollback)
-	require.NoError(t, err)
-	m.w.rolledBack(was)
-	m.mu.Unlock()
+	results := rolledBack(t, m, []core.Change{c, over, also})
 	require.NoError(t, results[0].Err)
 	require.NoError(t, results[2].Err)
 	require.True(t, core.Is(f.results([]core.Change{f.share("gone", c)})[0].Err, core.NoSuchData), "only the transaction that was rolled back shared it")

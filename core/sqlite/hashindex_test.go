@@ -94,15 +94,7 @@ func (h *hashModel) transaction(isRolledBack bool) {
 		return
 	}
 	h.there, h.free = there, free
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	before := m.w.state
-	_, err := m.w.c.exec(beginWrite)
-	require.NoError(h.t, err)
-	require.NoError(h.t, m.w.applyAll(changes, make([]core.Result, len(changes))))
-	m.w.rolledBack(before)
-	_, err = m.w.c.exec(rollback)
-	require.NoError(h.t, err)
+	rolledBack(h.t, m, changes)
 }
 
 // restart opens the database again, after Close or as a kill leaves it.
@@ -154,7 +146,7 @@ func TestHashIndexModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n++
 		h := &hashModel{t: rt, dir: filepath.Join(root, fmt.Sprint(n)), there: map[string]*core.DataInfo{}}
-		h.o = Options{runLength: rapid.SampledFrom([]int{1, 3, 10, 60}).Draw(rt, "run length")}
+		h.o = Options{runLength: rapid.SampledFrom([]int{1, 3, 10, 60}).Draw(rt, "run length"), changes: 1}
 		require.NoError(rt, os.Mkdir(h.dir, 0o700))
 		m, err := Open(filepath.Join(h.dir, "meta.db"), h.o)
 		require.NoError(rt, err)

@@ -26,7 +26,8 @@ func (m *Meta) List(ctx context.Context, q core.ListQuery) (*core.ListPage, erro
 		return nil, core.E(op, core.InvalidArgument, errors.New("the limit must be at least 1"))
 	}
 	l := &listing{q: q, page: &core.ListPage{}}
-	err := m.read(ctx, op, func(c *conn) error {
+	isTouched := func() bool { return m.w.tx.touched.has(placeOfBucket(q.Bucket)) }
+	err := m.readCommitted(ctx, op, isTouched, func(c *conn) error {
 		l.c = c
 		return c.snapshot(l.fill)
 	})

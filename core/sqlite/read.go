@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"orcas/core"
@@ -203,6 +204,17 @@ func isVersion(found *version, v core.Version) bool {
 // Object implements core.Meta.
 func (m *Meta) Object(ctx context.Context, bucket core.BucketID, key string, v core.Version) (*core.ObjectInfo, error) {
 	const op = "sqlite.Object"
+	if m.w.tx.touched.has(placeOfKey(bucket, key)) {
+		var found *version
+		err := m.readTouched(ctx, op, func(c *conn) (err error) {
+			found, err = c.readVersion(bucket, key, v)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		return &found.ObjectInfo, nil
+	}
 	c, err := m.acquire(ctx, op)
 	if err != nil {
 		return nil, err
@@ -366,8 +378,9 @@ func (c *conn) parts(id core.UploadID, after, limit int, content core.PartConten
 
 // Data implements core.Meta.
 func (m *Meta) Data(ctx context.Context, ids []core.DataID) ([]core.DataInfo, error) {
+	const op = "sqlite.Data"
 	var list []core.DataInfo
-	err := m.read(ctx, "sqlite.Data", func(c *conn) error {
+	read := func(c *conn) error {
 		readAll := func() error {
 			for _, id := range ids {
 				d, err := c.content(id)
@@ -384,14 +397,24 @@ func (m *Meta) Data(ctx context.Context, ids []core.DataID) ([]core.DataInfo, er
 			return readAll()
 		}
 		return c.snapshot(readAll)
-	})
+	}
+	isTouched := func() bool {
+		return slices.ContainsFunc(ids, func(id core.DataID) bool { return m.w.tx.touched.has(placeOfData(id)) })
+	}
+	var err error
+	if len(ids) == 1 && isTouched() {
+		err = m.readTouched(ctx, op, read)
+	} else {
+		err = m.readCommitted(ctx, op, isTouched, read)
+	}
 	return list, err
 }
 
 // Garbage implements core.Meta.
 func (m *Meta) Garbage(ctx context.Context, after uint64, limit int) ([]core.Garbage, error) {
 	var list []core.Garbage
-	err := m.read(ctx, "sqlite.Garbage", func(c *conn) error {
+	always := func() bool { return true }
+	err := m.readCommitted(ctx, "sqlite.Garbage", always, func(c *conn) error {
 		return c.each(func(cols []driver.Value) error {
 			g, err := decodeGarbage(cols)
 			if err == nil {

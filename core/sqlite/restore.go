@@ -36,6 +36,9 @@ func (m *Meta) Restore(ctx context.Context, next func() (*core.Row, error)) erro
 	if m.w.state.Seq != 0 {
 		return core.E(op, core.Conflict, errors.New("the database is not empty"))
 	}
+	if err := m.commit(op); err != nil {
+		return err
+	}
 	clear(m.w.buckets)
 	m.w.index.isDirect = true
 	defer func() { m.w.index.isDirect = false }()
@@ -80,6 +83,9 @@ func (m *Meta) Reset(ctx context.Context) error {
 	defer m.mu.Unlock()
 	if m.stopped != nil {
 		return m.errStopped(op)
+	}
+	if err := m.commit(op); err != nil {
+		return err
 	}
 	clear(m.w.buckets)
 	r := &restorer{writer: m.w, state: core.State{NextData: 1}}

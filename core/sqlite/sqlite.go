@@ -3,10 +3,11 @@
 //
 // # Durability
 //
-// The database is in WAL mode. With synchronous=NORMAL, the default, Apply passes its transaction to the operating
-// system and does not wait for the drive. A killed process loses nothing. A power failure loses the newest
-// transactions, which the next start recovers from the records in the blocks (see core.Meta.Apply). With FULL each
-// Apply waits for the drive. Every connection verifies these settings, since the driver has its own defaults.
+// The database is in WAL mode. With synchronous=NORMAL, the default, the transaction of the writer stays open while
+// Apply is called again and again (see transaction.go). A commit passes it to the operating system and does not wait
+// for the drive. A killed process loses the open transaction, and a power failure also loses the newest ones before it.
+// The next start recovers them from the records in the blocks (see core.Meta.Apply). With FULL each Apply is a
+// transaction and waits for the drive. Every connection verifies these settings, since the driver has its own defaults.
 //
 // When the log (WAL) is longer than Options.CheckpointBytes, a goroutine copies it into the database. Then the writer
 // copies the rest between two transactions and restarts the log. So the length of the log is bounded under any load,
@@ -14,8 +15,8 @@
 // by Close.
 //
 // After a failed sync or write, the state of the files on disk is unknown. The engine then accepts no more writes:
-// every later Apply returns Unavailable until the database is opened again. If the drive is full, the transaction is
-// rolled back, and the next one may succeed.
+// every later Apply returns Unavailable until the database is opened again. If the drive is full, the changes of the
+// call are rolled back, and the next call may succeed. Uncommitted changes of earlier calls are kept in either case.
 //
 // # Schema, version 3 (PRAGMA user_version)
 //
@@ -72,7 +73,7 @@ import (
 
 // Options are the settings of a database. The zero value has the defaults.
 type Options struct {
-	Synchronous     string // NORMAL (default): a power failure requires a replay; FULL: each Apply is durable
+	Synchronous     string // NORMAL (default): a crash requires a replay; FULL: each Apply is durable
 	Readers         int    // the maximum number of concurrent reading connections; 0: 4
 	BeforeSync      func() // called before the log is synced and copied; it makes the blocks durable that the log refers to
 	CheckpointBytes int64  // the log length, in bytes, above which it is copied into the database; 0: 24 MiB
@@ -85,6 +86,7 @@ type Options struct {
 	Bulk bool
 
 	runLength int // see hashIndex; 0: 8192. For tests
+	changes   int // the number of changes after which a transaction is committed; 0: transactionChanges. For tests
 }
 
 // Page caches and lock timeouts of the connections.
@@ -124,8 +126,9 @@ type Meta struct {
 	state   core.State
 	closed  bool
 
-	check   checkpointer
-	filling sync.WaitGroup // waits for fillFilter
+	check     checkpointer
+	committer committer
+	filling   sync.WaitGroup // waits for fillFilter
 }
 
 var (
@@ -159,6 +162,12 @@ func Open(path string, o Options) (*Meta, error) {
 	if o.Idle <= 0 {
 		o.Idle = defaultIdle
 	}
+	if o.changes <= 0 {
+		o.changes = transactionChanges
+	}
+	if o.Synchronous == "FULL" || o.Bulk {
+		o.changes = 1
+	}
 	if text, number, _ := sqlite3.Version(); number < minSQLite {
 		return nil, core.E(op, core.Unsupported, fmt.Errorf("this program is linked with SQLite %s, but versions before 3.51.3 can damage the log of a database", text))
 	}
@@ -167,6 +176,7 @@ func Open(path string, o Options) (*Meta, error) {
 		return nil, wrap(op, err)
 	}
 	m.check.start(m)
+	m.committer.start(m)
 	m.filling.Go(m.fillFilter)
 	return m, nil
 }
@@ -189,6 +199,9 @@ func (m *Meta) open() error {
 		return err
 	}
 	if err = c.limitFile(2 * m.options.CheckpointBytes); err == nil {
+		err = c.run("PRAGMA cache_spill=OFF") // nothing of a transaction is written before its commit
+	}
+	if err == nil {
 		err = migrate(c, steps())
 	}
 	if err == nil {
@@ -263,6 +276,9 @@ func (m *Meta) read(ctx context.Context, op string, fn func(c *conn) error) erro
 
 // snapshot runs fn in a read transaction, so that all its statements see the same state.
 func (c *conn) snapshot(fn func() error) error {
+	if c.open {
+		return fn()
+	}
 	if _, err := c.exec(begin); err != nil {
 		return err
 	}
@@ -285,6 +301,7 @@ func (m *Meta) Close() error {
 	}
 	close(m.done)
 	m.filling.Wait()
+	m.committer.done.Wait()
 	m.check.stop()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -293,6 +310,12 @@ func (m *Meta) Close() error {
 	}
 	conns := append(m.idle, m.check.c)
 	var errs []error
+	const op = "sqlite.Close"
+	failed := m.commit(op)
+	if m.w.c.open {
+		_, err := m.w.c.exec(rollback)
+		errs = append(errs, err)
+	}
 	if m.stopped == nil {
 		l, err := m.w.c.checkpoint("TRUNCATE")
 		if err == nil && l.busy {
@@ -315,5 +338,8 @@ func (m *Meta) Close() error {
 	if m.stopped == nil {
 		m.stopped = errClosed
 	}
-	return wrap("sqlite.Close", errors.Join(errs...))
+	if failed != nil {
+		return core.E(op, core.KindOf(failed), errors.Join(fmt.Errorf("the last changes could not be committed: %w", failed), errors.Join(errs...)))
+	}
+	return wrap(op, errors.Join(errs...))
 }

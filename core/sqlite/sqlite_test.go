@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"cmp"
+	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -10,7 +12,10 @@ import (
 	"orcas/core/coretest"
 )
 
+// openAt opens a database. By default each Apply is a transaction, so that tests see its effects on the database;
+// transaction_test.go has the tests of larger transactions.
 func openAt(t testing.TB, dir string, o Options) *Meta {
+	o.changes = cmp.Or(o.changes, 1)
 	m, err := Open(filepath.Join(dir, "meta.db"), o)
 	require.NoError(t, err)
 	t.Cleanup(func() { m.Close() })
@@ -19,14 +24,29 @@ func openAt(t testing.TB, dir string, o Options) *Meta {
 
 // The suites use short runs, so that pairs of the hash index are written and merged after a few changes, and the tests
 // find them in every state.
+//
+// They run with transactions of several sizes. With three changes, commits come at any point of a case; with the
+// default, only where a read, a kind of change, or the age of the transaction causes one.
+func eachSize(t *testing.T, run func(t *testing.T, changes int)) {
+	for _, changes := range []int{1, 3, transactionChanges} {
+		t.Run(fmt.Sprintf("transactions of %d", changes), func(t *testing.T) { run(t, changes) })
+	}
+}
+
 func TestMeta(t *testing.T) {
-	coretest.Meta(t, func(t *testing.T) core.Meta { return openAt(t, t.TempDir(), Options{runLength: 1}) })
+	eachSize(t, func(t *testing.T, changes int) {
+		coretest.Meta(t, func(t *testing.T) core.Meta { return openAt(t, t.TempDir(), Options{runLength: 1, changes: changes}) })
+	})
 }
 
 func TestMetaReopen(t *testing.T) {
-	coretest.MetaReopen(t, func(t *testing.T, dir string) core.Meta { return openAt(t, dir, Options{}) })
+	eachSize(t, func(t *testing.T, changes int) {
+		coretest.MetaReopen(t, func(t *testing.T, dir string) core.Meta { return openAt(t, dir, Options{changes: changes}) })
+	})
 }
 
 func TestMetaModel(t *testing.T) {
-	coretest.MetaModel(t, func(t *testing.T) core.Meta { return openAt(t, t.TempDir(), Options{runLength: 7}) })
+	eachSize(t, func(t *testing.T, changes int) {
+		coretest.MetaModel(t, func(t *testing.T) core.Meta { return openAt(t, t.TempDir(), Options{runLength: 7, changes: changes}) })
+	})
 }

@@ -167,7 +167,13 @@ func (c *conn) count(id core.BucketID) (u core.Usage, err error) {
 // Usage implements core.Meta.
 func (m *Meta) Usage(ctx context.Context, bucket core.BucketID) (u core.Usage, err error) {
 	const op = "sqlite.Usage"
-	err = m.read(ctx, op, func(c *conn) error {
+	isTouched := func() bool { return m.w.tx.touched.has(placeOfBucket(bucket)) }
+	err = m.readCommitted(ctx, op, isTouched, func(c *conn) error {
+		if c.open { // the writer's connection: the tallies are written before the commit
+			if err := m.w.tallies.write(); err != nil {
+				return err
+			}
+		}
 		var exists bool
 		if u, exists, err = c.usage(bucket); err != nil || exists {
 			return err
