@@ -41,8 +41,10 @@ type Load struct {
 	Shared bool
 	// StopAtFailure makes a closed loop stop once a request has failed; requests in flight are completed.
 	StopAtFailure bool
-	PID           int  // process ID of the server, to measure its CPU time and memory; 0 if they are not measured
-	Script        bool // requests depend on the previous response, so the load needs a closed loop
+	// Stop, if set to true, ends the load; requests in flight are completed.
+	Stop   *atomic.Bool
+	PID    int  // process ID of the server, to measure its CPU time and memory; 0 if they are not measured
+	Script bool // requests depend on the previous response, so the load needs a closed loop
 	// Unfinished reports whether a worker is in the middle of an operation that takes several requests. In a closed
 	// loop, the worker completes it after the end of the load. Unfinished is nil if no operation takes several
 	// requests.
@@ -181,7 +183,7 @@ func (l *Load) Run(ctx context.Context) (*LoadResult, error) {
 
 // over reports whether a closed loop has ended, so that request n is not sent.
 func (r *runner) over(n uint64) bool {
-	return r.ctx.Err() != nil || r.StopAtFailure && r.first.Load() != nil || r.Count > 0 && n >= r.Count || r.Duration > 0 && time.Since(r.start) >= r.Duration ||
+	return r.ctx.Err() != nil || r.Stop != nil && r.Stop.Load() || r.StopAtFailure && r.first.Load() != nil || r.Count > 0 && n >= r.Count || r.Duration > 0 && time.Since(r.start) >= r.Duration ||
 		r.MaxBytes > 0 && r.bytes.Load() >= r.MaxBytes
 }
 

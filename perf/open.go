@@ -74,7 +74,7 @@ func (r *runner) open() (o opened, err error) {
 			o.window = r.Duration
 			break
 		}
-		if r.Count > 0 && n >= r.Count || r.MaxBytes > 0 && r.bytes.Load() >= r.MaxBytes {
+		if r.Stop != nil && r.Stop.Load() || r.Count > 0 && n >= r.Count || r.MaxBytes > 0 && r.bytes.Load() >= r.MaxBytes {
 			break
 		}
 		intended := r.start.Add(at)

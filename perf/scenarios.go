@@ -210,6 +210,12 @@ func storeScenarios() []scenario {
 				{duration: 2 * sec, sizes: []int{256}, workers: []int{64}, keys: []int{300_000}, turns: 3, idle: 30 * sec},
 				{duration: 10 * sec, sizes: []int{256}, workers: []int{64}, keys: []int{1_000_000}, turns: 5, idle: 150 * sec},
 			}, bytes: func(p params) float64 { return float64(p.keys[0]) * float64(p.sizes[0]+1000) }, run: runGrowth},
+		{id: "small-beside-large", help: "PUT small objects while large ones are uploaded, and each alone.", mode: "table",
+			profiles: [3]params{
+				{duration: 300 * time.Millisecond, sizes: []int{4 * kib, 10 * mib}, workers: []int{8}, rates: []float64{20}, turns: 1, maxBytes: gib / 2},
+				{duration: 3 * sec, sizes: []int{4 * kib, 10 * mib}, workers: []int{8}, rates: []float64{20}, turns: 3, maxBytes: 2 * gib},
+				{duration: 10 * sec, sizes: []int{4 * kib, 10 * mib}, workers: []int{8}, rates: []float64{20}, turns: 5, maxBytes: 4 * gib},
+			}, bytes: func(p params) float64 { return float64(2 * int64(p.turns) * p.maxBytes) }, run: runBeside},
 		{id: "instant", help: "Compare PUT of content that the store already has with PUT of new content.", mode: "table",
 			profiles: [3]params{
 				{duration: 200 * time.Millisecond, sizes: []int{10 * kib}, keys: []int{20, 3000}, turns: 1, maxBytes: gib / 2},
