@@ -52,6 +52,8 @@ var mutants = []mutant{
 	{name: "rows-twice", guard: "a repair writes a row only once if a damaged tree returns it twice", pkg: "./cmd/orcas", run: "TestFsckRepairsATree"},
 	{name: "repair-keeps-loss", guard: "a repair restores lost rows from the blocks", pkg: "./cmd/orcas", run: "TestFsckRepairsATree"},
 	{name: "no-seal", guard: "a block gets no more writes after a failed sync", pkg: "./core/disk", run: "TestBlocks|TestFailedSteps"},
+	{name: "no-write-out-error", guard: "a block fails if some of its bytes could not be written out before the sync", pkg: "./core/disk", run: "TestWriteOutError"},
+	{name: "written-out-is-durable", guard: "bytes that were written out are still synced", pkg: "./core/disk", run: "TestSteps"},
 	{name: "no-metadata-seal", guard: "the database gets no more writes after a failed write", pkg: "./core/sqlite", run: "TestStopped|TestFailedCommitStopsWrites"},
 	{name: "no-lock-file", guard: "only one process uses a data directory", pkg: "./core/disk", run: "TestOnlyOneOwner"},
 	{name: "no-cache-gate", guard: "a row that was read before a write is not cached after it", pkg: "./core/cached", run: "TestOldRowIsNotStored"},

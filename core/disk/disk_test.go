@@ -151,6 +151,10 @@ func TestSteps(t *testing.T) {
 	require.Equal(t, steps{durable.Create: 1, durable.Write: 2, durable.DataSync: 1, durable.DirSync: 1}, c.take(), "large")
 	requireRead(t, s, e, "large")
 	require.Empty(t, c.take(), "reads")
+	long := mustWrite(t, s, large, strings.Repeat("x", 5<<19))
+	require.Equal(t, steps{durable.Create: 1, durable.Write: 2, durable.WriteOut: 3, durable.DataSync: 1, durable.DirSync: 1}, c.take(), "2.5 MiB")
+	require.NoError(t, s.Delete(t.Context(), long.Block))
+	c.take()
 	require.NoError(t, s.Delete(t.Context(), e.Block))
 	require.Equal(t, steps{durable.Remove: 2}, c.take(), "delete: it tries the name of a packed block first")
 
@@ -216,12 +220,15 @@ func TestSyncOrder(t *testing.T) {
 // TestFailedSteps makes each step of each operation fail, before and after it takes effect. Then it checks that
 // everything that was committed before and after the failure can be read, in this process and after a restart.
 func TestFailedSteps(t *testing.T) {
-	for _, o := range []core.BlockOptions{packed, alone, large} {
+	for _, k := range []struct {
+		core.BlockOptions
+		text string
+	}{{packed, "during"}, {alone, "during"}, {large, "during"}, {large, strings.Repeat("during", 400_000)}} {
 		for _, begun := range []bool{false, true} {
 			for _, done := range []bool{false, true} {
 				for n := 1; ; n++ {
-					name := fmt.Sprintf("kind %d alone %v begun %v done %v step %d", o.Kind, o.Alone, begun, done, n)
-					if !failStep(t, name, o, begun, done, n) {
+					name := fmt.Sprintf("kind %d alone %v length %d begun %v done %v step %d", k.Kind, k.Alone, len(k.text), begun, done, n)
+					if !failStep(t, name, k.BlockOptions, k.text, begun, done, n) {
 						break
 					}
 				}
@@ -230,7 +237,7 @@ func TestFailedSteps(t *testing.T) {
 	}
 }
 
-func failStep(t *testing.T, name string, o core.BlockOptions, begun, done bool, n int) (reached bool) {
+func failStep(t *testing.T, name string, o core.BlockOptions, text string, begun, done bool, n int) (reached bool) {
 	dir := t.TempDir()
 	c := &counter{}
 	s, err := disk.Open(dir, disk.Options{Hook: c.hook})
@@ -240,7 +247,10 @@ func failStep(t *testing.T, name string, o core.BlockOptions, begun, done bool, 
 		kept[mustWrite(t, s, o, "before")] = "before"
 	}
 	var failed durable.Step
+	var mu sync.Mutex // guards n and failed
 	c.set(func(step durable.Step, do func() error) error {
+		mu.Lock()
+		defer mu.Unlock()
 		if n--; n != 0 {
 			return do()
 		}
@@ -250,14 +260,14 @@ func failStep(t *testing.T, name string, o core.BlockOptions, begun, done bool, 
 		}
 		return unix.EIO
 	})
-	e, err := write(t, s, o, "during")
+	e, err := write(t, s, o, text)
 	c.set(nil)
 	switch {
 	case failed.Op == "":
 		require.NoError(t, err, name)
 	case failed.Op == durable.Allocate:
 		require.NoError(t, err, "it affects only the speed")
-		kept[e] = "during"
+		kept[e] = text
 	default:
 		require.ErrorIs(t, err, unix.EIO, "%s %v", name, failed)
 		require.True(t, core.Is(err, core.Internal))

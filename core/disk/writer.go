@@ -13,10 +13,6 @@ import (
 	"orcas/internal/mutant"
 )
 
-// startWriteSize is the number of bytes of an unshared block after which the writer asks the kernel to start writing
-// them to the drive. This makes the commit of a large block faster: 0.8 ms instead of 5.8 ms for 10 MiB.
-const startWriteSize = 2 << 20
-
 // maxDeferred is the maximum number of bytes of an unshared block that remain in the page cache until the commit, after
 // Defer.
 const maxDeferred = 32 << 20
@@ -32,9 +28,11 @@ type writer struct {
 	epoch   int   // the epoch of the directory (see directories); used only if not shared
 	start   int64 // the position of the first byte of this writer
 	pos     int64 // the position of the next byte
-	begun   int64 // the end of the bytes that the kernel has been asked to write
-	waits   int64 // the position up to which the kernel is not asked to write (see Defer)
-	failed  error // the first write that failed
+	begun   int64 // the end of the bytes whose write-out has begun (see pacer)
+	waits   int64 // the position up to which nothing is written out before the commit (see Defer)
+	ahead   int   // the number of ranges whose results have not been received from results
+	results chan error
+	failed  error // the first write or write-out that failed
 	ended   bool
 }
 
@@ -204,11 +202,57 @@ func (w *writer) Write(p []byte) (int, error) {
 		w.failed = err
 		return n, fail("disk.Write", err)
 	}
-	if !w.shared && w.pos-w.begun >= startWriteSize && w.pos > w.waits {
-		w.f.StartWrite(w.begun, w.pos-w.begun)
-		w.begun = w.pos
+	if !w.shared && w.pos-w.begun >= paceSize && w.pos > w.waits {
+		if err := w.writeOut(w.pos &^ (paceSize - 1)); err != nil {
+			return n, fail("disk.Write", err)
+		}
 	}
 	return n, nil
+}
+
+// writeOut begins to write the bytes up to end to the drive, in ranges, and waits while too many of them are not there
+// yet. It returns the error of an earlier range.
+func (w *writer) writeOut(end int64) error {
+	if w.relaxed {
+		w.f.StartWrite(w.begun, end-w.begun)
+		w.begun = end
+		return nil
+	}
+	if w.results == nil {
+		w.results = make(chan error, maxAhead)
+	}
+	for w.begun < end {
+		if w.ahead == maxAhead {
+			if w.receive(); w.failed != nil {
+				return w.failed
+			}
+		}
+		from, n := w.begun, min(paceSize, end-w.begun)
+		w.begun += n
+		w.ahead++
+		go func() {
+			w.results <- w.store.pacer.write(func() error { return w.f.WriteOut(from, n) })
+		}()
+	}
+	return nil
+}
+
+// receive waits for the end of a range. The kernel reports an error of a write-out only once, so the commit has to fail
+// because of it: the fdatasync would succeed.
+func (w *writer) receive() {
+	err := <-w.results
+	w.ahead--
+	if err != nil && w.failed == nil && !mutant.Is("no-write-out-error") {
+		w.failed = err
+	}
+}
+
+// settle waits until no range is being written out, and returns the first error.
+func (w *writer) settle() error {
+	for w.ahead > 0 {
+		w.receive()
+	}
+	return w.failed
 }
 
 // Defer implements core.Deferrer.
@@ -231,7 +275,7 @@ func (w *writer) Commit(context.Context) error {
 	if w.shared {
 		var err error
 		if w.pos > w.start {
-			err = w.f.DataSync()
+			err = w.store.pacer.sync(w.f.DataSync)
 		}
 		w.release(err != nil && !mutant.Is("no-seal"))
 		if err != nil {
@@ -239,9 +283,11 @@ func (w *writer) Commit(context.Context) error {
 		}
 		return nil
 	}
-	err := w.f.DataSync()
-	if err == nil {
-		err = w.store.dirs.sync(&w.store.steps, w.store.blockDir(w.id), w.epoch)
+	var err error
+	if w.pos < paceSize {
+		err = w.store.pacer.sync(w.sync)
+	} else if err = errors.Join(w.writeOut(w.pos), w.settle()); err == nil {
+		err = w.sync()
 	}
 	if err == nil && !w.f.AtPath() {
 		err = fmt.Errorf("the file %s was removed or replaced while it was written", w.f.Path())
@@ -254,6 +300,17 @@ func (w *writer) Commit(context.Context) error {
 		w.store.log.Warn("could not close a block", "block", w.id, "err", err)
 	}
 	return nil
+}
+
+// sync makes an unshared block and its name durable.
+func (w *writer) sync() error {
+	if mutant.Is("written-out-is-durable") && w.begun == w.pos {
+		return nil
+	}
+	if err := w.f.DataSync(); err != nil {
+		return err
+	}
+	return w.store.dirs.sync(&w.store.steps, w.store.blockDir(w.id), w.epoch)
 }
 
 // handOver performs a relaxed commit: the written bytes wait for the next Sync.
@@ -305,6 +362,7 @@ func (w *writer) release(finish bool) {
 // discard closes and deletes a file without acknowledged content. If the file exists again after a crash, it is
 // garbage.
 func (w *writer) discard() {
+	_ = w.settle() // nothing may use the file after it is closed
 	if err := errors.Join(w.f.Close(), w.store.steps.Remove(w.f.Path())); err != nil {
 		w.store.log.Warn("could not remove the file of an aborted block, which is garbage", "block", w.id, "err", err)
 	}

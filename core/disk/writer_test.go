@@ -30,7 +30,7 @@ func TestDefer(t *testing.T) {
 			if deferred && w.pos <= maxDeferred {
 				require.Zero(t, w.begun)
 			} else if n >= 3 {
-				require.GreaterOrEqual(t, w.begun, w.pos-startWriteSize)
+				require.GreaterOrEqual(t, w.begun, w.pos-paceSize)
 			}
 		}
 		require.NoError(t, bw.Commit(context.Background()))

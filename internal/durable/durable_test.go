@@ -5,10 +5,12 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"orcas/internal/durable"
 )
@@ -92,6 +94,7 @@ func TestFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 5, n)
 	f.StartWrite(0, 8)
+	require.NoError(t, f.WriteOut(0, 8))
 	require.NoError(t, f.DataSync())
 	require.NoError(t, f.Sync())
 	require.NoError(t, f.Truncate(7))
@@ -147,4 +150,42 @@ func TestLock(t *testing.T) {
 	second, err := steps.Lock(path)
 	require.NoError(t, err)
 	require.NoError(t, second.Close())
+}
+
+// TestKernelReportsAnErrorOnce fills the drive during a write-out, and then makes space: WriteOut returns the error, and
+// the next sync succeeds although bytes are missing. This is why an error of WriteOut must not be ignored. After
+// StartWrite, which returns no errors, the sync does return the error.
+func TestKernelReportsAnErrorOnce(t *testing.T) {
+	for _, waits := range []bool{true, false} {
+		outer, inner := t.TempDir(), t.TempDir()
+		if err := unix.Mount("orcas", outer, "tmpfs", 0, "size=12m"); err != nil {
+			t.Skip("cannot mount a tmpfs: ", err)
+		}
+		t.Cleanup(func() { require.NoError(t, unix.Unmount(outer, unix.MNT_DETACH)) })
+		image := filepath.Join(outer, "image")
+		require.NoError(t, os.WriteFile(image, nil, 0o600))
+		require.NoError(t, os.Truncate(image, 64<<20))
+		for _, command := range [][]string{{"mkfs.ext4", "-q", "-O", "^has_journal", image}, {"mount", "-o", "loop", image, inner}} {
+			if text, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+				t.Skipf("%v: %v: %s", command, err, text)
+			}
+		}
+		t.Cleanup(func() { require.NoError(t, unix.Unmount(inner, unix.MNT_DETACH)) })
+
+		steps := durable.Steps{}
+		f, err := steps.Create(filepath.Join(inner, "file"))
+		require.NoError(t, err)
+		content := bytes.Repeat([]byte("content"), 4<<20)
+		_, err = f.WriteAt(content, 0)
+		require.NoError(t, err)
+		if waits {
+			require.Error(t, f.WriteOut(0, int64(len(content))))
+		} else {
+			f.StartWrite(0, int64(len(content)))
+			require.Error(t, f.DataSync())
+		}
+		require.NoError(t, unix.Mount("orcas", outer, "tmpfs", unix.MS_REMOUNT, "size=96m"))
+		require.NoError(t, f.DataSync(), "the error has been reported")
+		require.NoError(t, f.Close())
+	}
 }
