@@ -132,9 +132,7 @@ type Writer struct {
 	unsynced unsynced
 	closing  sync.Mutex // serializes the final steps of concurrent calls of Close
 
-	drops    sync.WaitGroup // background drops of content
-	dropping atomic.Int32   // the number of drops in progress
-
+	largeState  // shared by every Large
 	gatherState // used only by the gatherer
 
 	voidMu sync.Mutex // guards voids and failed, which both goroutines modify
@@ -205,7 +203,7 @@ func Open(ctx context.Context, o Options) (*Writer, error) {
 		}
 	}
 	w := &Writer{
-		meta: o.Meta, blocks: o.Blocks, flusher: flusher, o: o, log: o.Logger,
+		meta: o.Meta, blocks: o.Blocks, flusher: flusher, o: o, log: o.Logger, largeState: newLargeState(),
 		wake: make(chan struct{}, 1), apply: make(chan *flight), taken: make(chan struct{}, 1), done: make(chan struct{}),
 		gatherState: gatherState{seq: r.Seq, floor: r.ReplayFrom, after: r.Relaxed}, voids: r.Voids,
 	}

@@ -3,10 +3,13 @@ package batch
 import (
 	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
 
 	"orcas/core"
 	"orcas/core/codec"
 	"orcas/core/frame"
+	"orcas/internal/procs"
 )
 
 // Large stores content that is too large to be packed. It writes the content to a block of its own, frame by frame, in
@@ -23,6 +26,15 @@ type Large struct {
 	codec *codec.Encoder
 	coded *Buffer // for frames that are compressed or encrypted
 }
+
+// largeState is what every Large of a Writer shares.
+type largeState struct {
+	turns    procs.Turns    // to hash and encode content
+	drops    sync.WaitGroup // background drops of content
+	dropping atomic.Int32   // the number of drops in progress
+}
+
+func newLargeState() largeState { return largeState{turns: procs.NewTurns()} }
 
 // NewLarge starts storing content of size bytes. ChunkSize is the number of bytes of plain content per extent (see
 // core.CheckChunkSize); 0 means core.DefaultChunkSize. E encodes the frames, and may be modified until the first Write;
@@ -65,15 +77,7 @@ func (l *Large) Write(buf []byte) error {
 		Type: frame.Data, Block: l.w.Block(), Offset: l.w.Offset(), ID: uint64(l.info.ID), Index: l.index,
 		Plain: uint32(plain), Last: l.info.Size+plain == l.size,
 	}
-	if l.codec != nil && !l.codec.Plain() {
-		if l.coded == nil {
-			l.coded = NewBuffer(frame.MaxStored)
-		}
-		if coded := l.codec.Encode(l.coded.B[:frame.HeaderSize], &h, payload); coded != nil {
-			buf, payload = coded, coded[frame.HeaderSize:]
-		}
-	}
-	frame.Encode(buf, &h, payload)
+	buf = l.encode(buf, &h)
 	if _, err := l.w.Write(buf); err != nil {
 		return err
 	}
@@ -89,6 +93,31 @@ func (l *Large) Write(buf []byte) error {
 		l.chunk, l.fill = core.Extent{}, 0
 	}
 	return nil
+}
+
+// encode turns plain content, behind the space for a header, into a frame.
+func (l *Large) encode(buf []byte, h *frame.Header) []byte {
+	l.owner.turns.Begin()
+	defer l.owner.turns.End()
+	payload := buf[frame.HeaderSize:]
+	if l.codec != nil && !l.codec.Plain() {
+		if l.coded == nil {
+			l.coded = NewBuffer(frame.MaxStored)
+		}
+		if coded := l.codec.Encode(l.coded.B[:frame.HeaderSize], h, payload); coded != nil {
+			buf, payload = coded, coded[frame.HeaderSize:]
+		}
+	}
+	frame.Encode(buf, h, payload)
+	return buf
+}
+
+// Compute calls a function that hashes or transforms about a frame of large content, when it is the caller's turn (see
+// package procs). The function must not wait for anything.
+func (w *Writer) Compute(do func()) {
+	w.turns.Begin()
+	defer w.turns.End()
+	do()
 }
 
 // Defer announces that the content will probably be dropped: work that can wait is deferred until Commit, so that it

@@ -133,10 +133,12 @@ func (c *Content) readLarge(r io.Reader) (n int64, err error) {
 			whole.Sum(c.head[:0])
 			c.predictDuplicate()
 		}
-		_, _ = whole.Write(plain[hashed:]) // hash.Hash never fails
-		for _, h := range hashes {
-			_, _ = h.Write(plain)
-		}
+		c.engine.writer.Compute(func() {
+			_, _ = whole.Write(plain[hashed:]) // hash.Hash never fails
+			for _, h := range hashes {
+				_, _ = h.Write(plain)
+			}
+		})
 		if err := c.large.Write(b); err != nil {
 			return n, err
 		}

@@ -122,7 +122,7 @@ func (e *Engine) copyFrames(ctx context.Context, from *core.DataInfo, to *batch.
 		if _, err := io.ReadFull(s, b[frame.HeaderSize:]); err != nil {
 			return err
 		}
-		_, _ = sum.Write(b[frame.HeaderSize:]) // hash.Hash never fails
+		e.writer.Compute(func() { _, _ = sum.Write(b[frame.HeaderSize:]) }) // hash.Hash never fails
 		if err := to.Write(b); err != nil {
 			return err
 		}

@@ -22,6 +22,7 @@ import (
 
 	"orcas/core"
 	"orcas/internal/aesgcm"
+	"orcas/internal/procs"
 	"orcas/server"
 )
 
@@ -91,6 +92,7 @@ type console struct {
 // Run serves until a signal stops it.
 func (c *serverCommand) Run(ctx context.Context, to *console) error {
 	boundGarbage()
+	procs.AddSpare()
 	settings, err := server.ReadSettings(to.environ)
 	if err != nil {
 		return usageError{err, "orcas server --help"}
