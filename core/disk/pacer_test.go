@@ -126,26 +126,42 @@ func writers(t *testing.T, s *disk.Store, n, pieces int) (done *sync.WaitGroup, 
 	return done, written
 }
 
-// TestWritersArePaced: a large writer stops when two of its ranges are not on the drive, and all writers together are
-// writing out at most four ranges. A block is synced after all of its ranges were written out.
+// TestWritersArePaced: a large writer stops when two of its ranges are not on the drive. All writers together are
+// writing out at most four ranges, until there was no small commit during 32 ranges. A block is synced after all of its
+// ranges were written out.
 func TestWritersArePaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
 		s, err := disk.Open(t.TempDir(), disk.Options{Hook: g.hook})
 		require.NoError(t, err)
-		const n, pieces = 6, 32
+		const n, pieces = 10, 32
 		done, written := writers(t, s, n, pieces)
 		g.requireState(t, 4, 4, "all writers together")
 		for i := range written {
 			require.EqualValues(t, 3*4, written[i].Load()+1, "two ranges that wait, and a third that is complete but for the piece in Write")
 		}
-		for range n * (pieces/4 + 1) { // the last range of a block is as long as its header
+		for i := range 28 {
+			g.end <- struct{}{}
+			if i < 27 {
+				g.requireState(t, 5+i, 4, "one range begins when another one ends")
+			}
+		}
+		g.requireState(t, 28+16, 16, "the large writers are alone")
+		_, err = write(t, s, packed, "small")
+		require.NoError(t, err)
+		for i := range 12 {
+			g.end <- struct{}{}
+			g.requireState(t, 28+16, 15-i, "there was a small commit")
+		}
+		g.end <- struct{}{}
+		g.requireState(t, 28+16+1, 4, "four ranges remain")
+		for range n*(pieces/4+1) - 28 - 13 { // the last range of a block is as long as its header
 			g.end <- struct{}{}
 			synctest.Wait()
 		}
 		done.Wait()
-		require.Equal(t, 4, g.most)
-		require.Equal(t, n, g.syncs)
+		require.Equal(t, 16, g.most)
+		require.Equal(t, n+1, g.syncs)
 		require.Zero(t, g.early)
 		require.NoError(t, s.Close())
 	})
