@@ -150,6 +150,8 @@ type gatherState struct {
 	floor   core.BlockID // the block of the last record
 	after   bool         // the previous writer was relaxed, so a Synced advances ReplayFrom instead of a SetReplayFrom
 	buf     []byte       // bytes that are laid out but not yet written
+	plain   []byte       // a buffer for the record
+	shrunk  []byte       // a buffer for its compressed form
 	waiting int          // number of writes that were waiting when take returned, including the ones in the batch
 }
 

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/klauspost/compress/s2"
+
 	"orcas/core"
 	"orcas/core/frame"
 )
@@ -23,7 +25,9 @@ func readRecord(s *frame.Scanner, h frame.Header) (all []byte, end int64, err er
 		if err != nil {
 			return nil, 0, err
 		}
-		all = append(all, b...)
+		if all, err = appendPiece(all, &h, b); err != nil {
+			return nil, 0, err
+		}
 		if h.Last {
 			return all, h.End(), nil
 		}
@@ -35,6 +39,26 @@ func readRecord(s *frame.Scanner, h frame.Header) (all []byte, end int64, err er
 			return nil, 0, errTail
 		}
 	}
+}
+
+// appendPiece appends the plain form of a piece of a record. The header and the payload were verified, so a length that
+// differs from the header's is an error of the writer; the record counts as damaged.
+func appendPiece(all []byte, h *frame.Header, stored []byte) ([]byte, error) {
+	switch h.Codec {
+	case frame.Plain:
+		return append(all, stored...), nil
+	case frame.S2:
+		if n, err := s2.DecodedLen(stored); err != nil || n != int(h.Plain) {
+			return nil, frame.ErrDamaged
+		}
+		at := len(all)
+		all = slices.Grow(all, int(h.Plain))[:at+int(h.Plain)]
+		if _, err := s2.Decode(all[at:], stored); err != nil {
+			return nil, frame.ErrDamaged
+		}
+		return all, nil
+	}
+	return nil, frame.ErrVersion
 }
 
 // Cut returns the end of the last record in a packed block that begins at or before st.Seq, or 0 if there is none. The

@@ -8,7 +8,7 @@
 //	 0  8  magic "ORCASBLK"                   0  4  magic "ORCf"
 //	 8  1  format version (1)                 4  1  format version (1)
 //	 9  1  kind of block                      5  1  type (1 data, 2 record, 3 snapshot)
-//	10  6  zero                               6  1  codec (0 none, 1 zstd)
+//	10  6  zero                               6  1  codec (0 none, 1 zstd, 2 s2)
 //	16 16  block id                           7  1  flags (1 last frame of its content or record)
 //	32 24  zero                               8 16  block id
 //	56  8  XXH3-64 of bytes 0 to 55          24  8  offset of this header in the block
@@ -88,14 +88,15 @@ const (
 // The codecs, which define the stored form of a payload.
 const (
 	Plain = 0 // stored unchanged
-	Zstd  = 1 // one Zstandard frame (RFC 8878)
+	Zstd  = 1 // one Zstandard frame (RFC 8878); of content and snapshots
+	S2    = 2 // one S2 block (github.com/klauspost/compress/s2); of records
 )
 
 // Header describes a frame and its payload.
 type Header struct {
 	Type   Type
 	Short  bool     // whether the header is a short one: Last must be set, and Index must be 0
-	Codec  uint8    // the stored form of the payload: Plain or Zstd
+	Codec  uint8    // the stored form of the payload: Plain, Zstd or S2
 	Last   bool     // whether this is the last frame of its content, record or snapshot
 	Block  [16]byte // the block that contains the frame
 	Offset int64    // position of the header in the block, in bytes
