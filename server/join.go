@@ -9,6 +9,9 @@ import (
 // head and a body of 4 KiB leave it in two writes: the full buffer, and the rest.
 const netHTTPBuffer = 4 << 10
 
+// joinMost is the size of the longest second write that is joined. Copying more bytes costs as much as a write.
+const joinMost = 16 << 10
+
 // joiner joins these two writes, since a second system call and a second packet cost more than copying the bytes. It
 // holds the first write of a response if that is a full buffer, until the next write. There is a next write, because
 // net/http writes a full buffer only when it has more bytes. (The exception is a Flush at that very position, so the
@@ -22,7 +25,7 @@ type joiner struct {
 
 // joinBuffers has buffers for the two writes.
 var joinBuffers = sync.Pool{New: func() any {
-	b := make([]byte, 0, 2*netHTTPBuffer)
+	b := make([]byte, 0, netHTTPBuffer+joinMost)
 	return &b
 }}
 
@@ -50,7 +53,7 @@ func (j *joiner) flush(p []byte, write func([]byte) (int, error)) (int, error) {
 	j.held = nil
 	defer joinBuffers.Put(held)
 	before := len(*held)
-	if len(p) >= netHTTPBuffer { // not worth copying
+	if len(p) > joinMost {
 		if _, err := write(*held); err != nil {
 			return 0, err
 		}
