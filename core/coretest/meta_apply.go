@@ -25,6 +25,7 @@ func applyCases() []metaCase {
 		{"apply/does not modify or keep its changes", applyKeepsNoChange},
 		{"apply/a canceled context", applyCanceled},
 		{"apply/readers see whole batches", applyReadersSeeWholeBatches},
+		{"apply/each read sees a change when Apply has returned", applySeenAtOnce},
 	}
 }
 
@@ -244,5 +245,75 @@ func applyReadersSeeWholeBatches(h *harness) {
 	case err := <-failed:
 		require.NoError(h.t, err)
 	default:
+	}
+}
+
+// applySeenAtOnce looks at each change with one read, so that no other read can make the engine commit it first. Each
+// round puts, shares, replaces and deletes content, and uses another read.
+func applySeenAtOnce(h *harness) {
+	b := h.limited("b", core.VersioningOff, 1<<40, 0)
+	objects := int64(0)
+	used := func(want int64) {
+		u, err := h.m.Usage(h.ctx, b.ID)
+		require.NoError(h.t, err)
+		require.Equal(h.t, want, u.Objects)
+	}
+	listed := func(kind core.ListKind, key string, want int) {
+		page, err := h.m.List(h.ctx, core.ListQuery{Kind: kind, Bucket: b.ID, Prefix: key, Limit: 10})
+		require.NoError(h.t, err)
+		require.Len(h.t, page.Objects, want)
+	}
+	for i, look := range []func(key string, there bool, g *core.DataInfo, refs int64){
+		func(key string, there bool, _ *core.DataInfo, _ int64) {
+			if there {
+				require.Equal(h.t, h.seq, h.get(b, key, core.Current).Seq)
+			} else {
+				h.none(core.NoSuchKey, b, key, core.Current)
+			}
+		},
+		func(key string, there bool, _ *core.DataInfo, _ int64) {
+			if there {
+				require.Equal(h.t, h.seq, h.get(b, key, core.Null).Seq)
+			} else {
+				h.none(core.NoSuchKey, b, key, core.Null)
+			}
+		},
+		func(_ string, _ bool, g *core.DataInfo, refs int64) { require.Equal(h.t, refs, h.refs(g.ID)) },
+		func(_ string, _ bool, g *core.DataInfo, refs int64) {
+			found, err := h.m.Data(h.ctx, []core.DataID{1 << 39, g.ID})
+			require.NoError(h.t, err)
+			require.Len(h.t, found, int(min(refs, 1)))
+		},
+		func(_ string, _ bool, g *core.DataInfo, refs int64) {
+			require.Equal(h.t, refs > 0, h.found(g.ContentKey()) == g.ID)
+		},
+		func(string, bool, *core.DataInfo, int64) { used(objects) },
+		func(key string, there bool, _ *core.DataInfo, _ int64) {
+			listed(core.ListObjects, key, map[bool]int{true: 1}[there])
+		},
+		func(key string, there bool, _ *core.DataInfo, _ int64) {
+			listed(core.ListVersions, key, map[bool]int{true: 1}[there])
+		},
+		func(_ string, _ bool, g *core.DataInfo, refs int64) {
+			freed, _ := h.trash()
+			require.Equal(h.t, refs == 0, slices.Contains(freed, g.Extents[0]))
+		},
+	} {
+		a, c := fmt.Sprint(i, "/a"), fmt.Sprint(i, "/c")
+		g := h.sharable(b.ID, 2500, byte(10+i))
+		objects++
+		h.ok(&core.PutObject{Object: h.object(b, a, g)})
+		look(a, true, g.Info, 1)
+		objects++
+		h.ok(h.equalTo(b, c, g.Info))
+		look(c, true, g.Info, 2)
+		h.ok(&core.PutObject{Object: h.object(b, a, h.content(1))})
+		look(a, true, g.Info, 1)
+		objects--
+		h.remove(b, a)
+		look(a, false, g.Info, 1)
+		objects--
+		h.remove(b, c)
+		look(c, false, g.Info, 0)
 	}
 }

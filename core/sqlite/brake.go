@@ -210,6 +210,9 @@ func (m *Meta) truncateLog() {
 	if err != nil || info.Size() <= idleBytes || k.long.Load() > 0 || mutant.Is("log-stays-long") {
 		return
 	}
+	if m.commitOpen("sqlite.truncateLog") != nil {
+		return // the next Apply tries again
+	}
 	if m.options.BeforeSync != nil {
 		m.options.BeforeSync()
 	}

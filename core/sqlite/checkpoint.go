@@ -214,6 +214,10 @@ func (m *Meta) shorten() {
 // connection restarts the log. The caller holds m.check.running.
 func (m *Meta) copyLog() {
 	k := &m.check
+	if m.commitOpen("sqlite.copyLog") != nil {
+		k.behind.Store(false)
+		return // the next Apply tries again
+	}
 	if m.options.BeforeSync != nil {
 		m.options.BeforeSync()
 	}
