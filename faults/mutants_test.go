@@ -93,6 +93,7 @@ var mutants = []mutant{
 	{name: "list-uncommitted", guard: "a listing commits the changes of its bucket first", pkg: "./core/sqlite", run: "TestReadsOfTheOpenTransaction"},
 	{name: "kept-forgotten", guard: "uncommitted changes are applied again after a transaction was rolled back", pkg: "./core/sqlite", run: "TestFailedBatchKeepsTheOthers|TestFailedCommitKeepsTheTransaction"},
 	{name: "sync-uncommitted", guard: "a sync of the database commits first", pkg: "./core/sqlite", run: "TestKilledUncommitted"},
+	{name: "new-database-unsynced", guard: "a rebuilt database is synced before it replaces the old one", pkg: "./server", run: "TestNewDatabaseIsSynced"},
 	{name: "no-content-check", guard: "checksums that the client sent are compared with the content", pkg: "./s3", run: "TestSpoiltContent"},
 	{name: "no-payload-hash", guard: "the signed SHA-256 is compared with the body", pkg: "./s3", run: "TestSpoiltContent|TestPayloadModes"},
 }

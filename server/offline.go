@@ -14,6 +14,7 @@ import (
 	"orcas/core"
 	"orcas/core/sqlite"
 	"orcas/internal/durable"
+	"orcas/internal/mutant"
 	"orcas/reclaim"
 )
 
@@ -116,11 +117,7 @@ func (o *Offline) SwapDatabase(reason string, now time.Time) (kept string, err e
 	if _, err := os.Stat(fresh + logSuffix); err == nil {
 		return "", fmt.Errorf("%s%s exists, so the new database was not closed cleanly", fresh, logSuffix)
 	}
-	f, err := o.steps.Open(fresh)
-	if err != nil {
-		return "", err
-	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+	if err := o.syncNew(fresh); err != nil {
 		return "", err
 	}
 	kept = databaseFile + ".before-" + reason + "-" + stampOf(now)
@@ -145,6 +142,18 @@ func (o *Offline) SwapDatabase(reason string, now time.Time) (kept string, err e
 		return kept, err
 	}
 	return kept, o.steps.SyncDir(o.Dir)
+}
+
+// syncNew makes the new database durable, which was filled without a sync.
+func (o *Offline) syncNew(path string) error {
+	if mutant.Is("new-database-unsynced") {
+		return nil
+	}
+	f, err := o.steps.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // WriteReport writes the report of a command to a new file in the data directory, and returns the name of the file.

@@ -66,6 +66,25 @@ func TestSwapIsCutAnywhere(t *testing.T) {
 	}
 }
 
+// The new database is filled without a sync, so it is synced before anything is renamed.
+func TestNewDatabaseIsSynced(t *testing.T) {
+	dir := t.TempDir()
+	at := filepath.Join(dir, databaseFile)
+	for _, name := range []string{"", ".new"} {
+		require.NoError(t, os.WriteFile(at+name, []byte(name), 0o600))
+	}
+	var steps []durable.Step
+	o := &Offline{Dir: dir, steps: durable.Steps{Hook: func(s durable.Step, do func() error) error {
+		steps = append(steps, s)
+		return do()
+	}}}
+	_, err := o.SwapDatabase("test", time.Now())
+	require.NoError(t, err)
+	require.Equal(t, durable.Step{Op: durable.Sync, Path: at + ".new"}, steps[0])
+	require.Equal(t, durable.Rename, steps[1].Op)
+	require.Equal(t, durable.DirSync, steps[len(steps)-1].Op)
+}
+
 // putSmall writes an object through the namespace of a server.
 func putSmall(t *testing.T, s *Server, key string) {
 	t.Helper()
