@@ -9,9 +9,8 @@ import "sync"
 //   - A large writer writes its bytes out in ranges of paceSize. It has at most maxAhead ranges that are not on the
 //     drive, so at its commit little is left to sync. All large writers together are writing out at most maxBeside
 //     ranges, or maxAlone if there was no small commit during the last restAfter ranges.
-//   - Small commits go first. While one of them syncs, only those ranges may begin that the commit before it has left a
-//     pass for. So uploads still make progress when one small commit follows another, and they get a share of the drive
-//     that does not depend on how many commits there are.
+//   - Small commits go first. While one of them syncs, only maxPasses ranges may begin for each small commit that has
+//     ended. So uploads still make progress when one small commit follows another.
 //
 // A range that was written out is not durable: the drive may have a cache, and neither the size of the file nor the
 // position of its bytes is recorded. Every commit ends with an fdatasync.
@@ -19,20 +18,23 @@ import "sync"
 // Relaxed writers are not paced: nobody waits for their syncs.
 //
 // Measured with 6 goroutines that write files of 10 MiB, and one that appends 38 KB to a preallocated file and syncs it
-// (ext4 without a journal, 2 cores). First, the small sync beside the large files, and their rate:
+// (ext4 without a journal, 2 cores, other work on the drive; medians of 6 alternating runs). The small sync beside the
+// large files, and their rate:
 //
-//	median 16 ms, p99 77 ms    620 MB/s   sync_file_range every 2 MiB, without waiting
-//	       14         56       565        each file waits for its own previous range, without a bound for all
-//	        4.8       21       466        2 ranges of 1 MiB at a time
-//	        5.3       25       511        2 writes of 1 MiB at a time with O_DIRECT
-//	        1.8       13       388        1 range at a time, small syncs first
+//	median 23 ms, p99 94 ms    371 MB/s   sync_file_range every 2 MiB, without waiting
+//	       11         46       256        4 ranges of 1 MiB at a time, 8 passes
+//	        8.7       42       278        4 ranges, 4 passes
+//	        6.1       37       300        2 ranges, 8 passes
+//	        5.8       48       262        2 ranges, 4 passes
+//	        4.8       40       251        2 ranges, 2 passes
+//	        3.3       30       214        1 range, 2 passes
 //
-// Second, in turns with other work on the drive, the large files alone, relative to their rate without waiting:
+// The large files alone, relative to their rate without waiting (5 alternating runs): 1 range at a time 0.66, 2 ranges
+// 0.77, 4 ranges 0.83, 8 ranges 0.90, 2 for each file 1.03.
 //
-//	1 range at a time 0.66, 2 ranges 0.77, 4 ranges 0.83, 8 ranges 0.90, 2 for each file 1.03
-//
-// Dropped: O_DIRECT, because it is no better and needs aligned memory and a file system that supports it; and a bound
-// on the number of large fdatasyncs, which made no difference, because little is left to sync.
+// Dropped: a bound for each file only (median 14 ms with 2 ranges for each, where no bound had 16 and 2 ranges for all
+// had 4.8, in quiet runs); O_DIRECT, which had 5.3 ms and needs aligned memory and a file system that supports it; and a
+// bound on the number of large fdatasyncs, which made no difference, because little is left to sync.
 type pacer struct {
 	mu      sync.Mutex // guards the fields below
 	changed sync.Cond  // signaled when a range or a small commit has ended
@@ -51,8 +53,11 @@ const (
 
 	// maxBeside and maxAlone are the maximum number of ranges that are being written out, when there was a small commit
 	// during the last restAfter ranges, and otherwise.
-	maxBeside, maxAlone = 4, 16
+	maxBeside, maxAlone = 2, 16
 	restAfter           = 32
+
+	// maxPasses is the number of ranges that may begin while small commits are syncing, after one of them has ended.
+	maxPasses = 8
 )
 
 func (p *pacer) init() { p.changed.L = &p.mu }
@@ -96,7 +101,7 @@ func (p *pacer) sync(do func() error) error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.syncs--
-		p.since, p.passes = 0, maxBeside
+		p.since, p.passes = 0, maxPasses
 		p.changed.Broadcast()
 	}()
 	return do()

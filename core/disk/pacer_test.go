@@ -127,7 +127,7 @@ func writers(t *testing.T, s *disk.Store, n, pieces int) (done *sync.WaitGroup, 
 }
 
 // TestWritersArePaced: a large writer stops when two of its ranges are not on the drive. All writers together are
-// writing out at most four ranges, until there was no small commit during 32 ranges. A block is synced after all of its
+// writing out at most two ranges, until there was no small commit during 32 ranges. A block is synced after all of its
 // ranges were written out.
 func TestWritersArePaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -136,26 +136,26 @@ func TestWritersArePaced(t *testing.T) {
 		require.NoError(t, err)
 		const n, pieces = 10, 32
 		done, written := writers(t, s, n, pieces)
-		g.requireState(t, 4, 4, "all writers together")
+		g.requireState(t, 2, 2, "all writers together")
 		for i := range written {
 			require.EqualValues(t, 3*4, written[i].Load()+1, "two ranges that wait, and a third that is complete but for the piece in Write")
 		}
-		for i := range 28 {
+		for i := range 30 {
 			g.end <- struct{}{}
-			if i < 27 {
-				g.requireState(t, 5+i, 4, "one range begins when another one ends")
+			if i < 29 {
+				g.requireState(t, 3+i, 2, "one range begins when another one ends")
 			}
 		}
-		g.requireState(t, 28+16, 16, "the large writers are alone")
+		g.requireState(t, 30+16, 16, "the large writers are alone")
 		_, err = write(t, s, packed, "small")
 		require.NoError(t, err)
-		for i := range 12 {
+		for i := range 14 {
 			g.end <- struct{}{}
-			g.requireState(t, 28+16, 15-i, "there was a small commit")
+			g.requireState(t, 30+16, 15-i, "there was a small commit")
 		}
 		g.end <- struct{}{}
-		g.requireState(t, 28+16+1, 4, "four ranges remain")
-		for range n*(pieces/4+1) - 28 - 13 { // the last range of a block is as long as its header
+		g.requireState(t, 30+16+1, 2, "two ranges remain")
+		for range n*(pieces/4+1) - 30 - 15 { // the last range of a block is as long as its header
 			g.end <- struct{}{}
 			synctest.Wait()
 		}
@@ -167,7 +167,7 @@ func TestWritersArePaced(t *testing.T) {
 	})
 }
 
-// TestSmallCommitsFirst: while a small commit syncs, no range begins, except for the four that the end of another small
+// TestSmallCommitsFirst: while a small commit syncs, no range begins, except for the eight that the end of another small
 // commit lets pass.
 func TestSmallCommitsFirst(t *testing.T) {
 	for _, small := range []core.BlockOptions{packed, alone, large} {
@@ -185,18 +185,18 @@ func TestSmallCommitsFirst(t *testing.T) {
 			}
 			synctest.Wait()
 			require.Equal(t, 2, g.syncs)
-			done, _ := writers(t, s, 6, 8)
+			done, _ := writers(t, s, 6, 32) // nine ranges each
 			g.requireState(t, 0, 0, "two small commits are syncing")
 			g.synced <- struct{}{}
-			g.requireState(t, 4, 4, "one of them has ended")
-			for i := range 4 {
+			for i := range 8 {
+				g.requireState(t, min(2+i, 8), min(2, 8-i), "one of them has ended, so eight ranges may begin")
 				g.end <- struct{}{}
-				g.requireState(t, 4, 3-i, "the other one is still syncing")
 			}
+			g.requireState(t, 8, 0, "the other one is still syncing")
 			g.hold(false)
 			g.synced <- struct{}{}
-			g.requireState(t, 8, 4, "no small commit is left")
-			for range 6*(8/4+1) - 4 {
+			g.requireState(t, 10, 2, "no small commit is left")
+			for range 6*9 - 8 {
 				g.end <- struct{}{}
 				synctest.Wait()
 			}
