@@ -50,6 +50,7 @@ type coder struct {
 	share    bool // whether decoded strings and byte strings share the memory of b
 	lean     bool // whether an encoder leaves out what can be derived; a decoder always understands both forms
 	list     *listState
+	slabs    *ObjectDecoder // memory for small slices; nil: each is allocated by itself
 	err      error
 }
 
@@ -271,7 +272,7 @@ func list[T any](c *coder, v *[]T, min int) {
 	}
 	*v = nil
 	if n := c.count(min); n > 0 {
-		*v = make([]T, n)
+		newSlice(c, v, n)
 	}
 }
 
@@ -401,9 +402,7 @@ func (c *coder) etag(v *string) {
 	if c.fixed(md5[:]); !c.decoding {
 		return
 	}
-	var text [2 * len(md5)]byte
-	hex.Encode(text[:], md5[:])
-	if *v = string(text[:]); n > 1 {
+	if *v = c.hex(md5[:]); n > 1 {
 		*v += "-" + strconv.FormatUint(n-1, 10)
 	}
 }

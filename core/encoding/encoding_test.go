@@ -305,3 +305,40 @@ func TestEachBlock(t *testing.T) {
 		}
 	}
 }
+
+// TestObjectDecoder: a decoder of many objects returns the same objects as DecodeObject, and none of them changes when
+// others are decoded or appended to.
+func TestObjectDecoder(t *testing.T) {
+	var d ObjectDecoder
+	var got, want []core.ObjectInfo
+	for i := range 1000 {
+		o := core.ObjectInfo{
+			Modified: time.UnixMilli(int64(i)).UTC(), Size: int64(i), ETag: fmt.Sprintf("%032x", i), Owner: fmt.Sprint("owner ", i),
+			Segments: make([]core.Segment, i%5), Attrs: make([]core.Attr, i%3), Tags: make([]core.Attr, i%4), Sums: make([]core.Checksum, i%3),
+		}
+		if i == 500 {
+			o.Segments = make([]core.Segment, 1000)
+		}
+		for n := range o.Segments {
+			o.Segments[n] = core.Segment{Data: core.DataID(1000*i + n), From: int64(n), Length: int64(i)}
+		}
+		for n := range o.Attrs {
+			o.Attrs[n] = core.Attr{Name: "Content-Type", Value: fmt.Sprint(i, n)}
+		}
+		for n := range o.Tags {
+			o.Tags[n] = core.Attr{Name: fmt.Sprint(n), Value: fmt.Sprint(i)}
+		}
+		for n := range o.Sums {
+			o.Sums[n] = core.Checksum{Algorithm: checksum.CRC32, Value: []byte{byte(i), byte(i >> 8), 0, byte(n)}}
+		}
+		b := AppendObject(nil, &o)
+		var shared, alone core.ObjectInfo
+		require.NoError(t, d.Decode(b, &shared))
+		require.NoError(t, DecodeObject(b, &alone))
+		got, want = append(got, shared), append(want, alone)
+		_ = append(shared.Sums, core.Checksum{Algorithm: checksum.MD5}) // must not be in the next object
+		_ = append(shared.Segments, core.Segment{Data: 1})
+		_ = append(shared.Attrs, core.Attr{Name: "other"})
+	}
+	require.Equal(t, want, got)
+}

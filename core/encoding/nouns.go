@@ -111,7 +111,8 @@ func (c *coder) derive(o *core.ObjectInfo, derived byte, infos bool, born core.D
 		return
 	}
 	if c.decoding {
-		o.Segments = []core.Segment{{Data: born, Length: o.Size}}
+		newSlice(c, &o.Segments, 1)
+		o.Segments[0] = core.Segment{Data: born, Length: o.Size}
 	}
 	if !infos {
 		return

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"orcas/core"
+	"orcas/core/encoding"
 )
 
 // listing builds one page. It reads keys in order and, if a key is rolled up into a common prefix, seeks past that
@@ -17,6 +18,8 @@ type listing struct {
 	c    *conn
 	q    core.ListQuery
 	page *core.ListPage
+
+	objectDecoder encoding.ObjectDecoder
 }
 
 // List implements core.Meta.
@@ -125,7 +128,7 @@ func (l *listing) add(r *cursor, key string, latest bool) error {
 		Bucket: l.q.Bucket, Key: key, Seq: core.Seq(integer(r.cols[1])), Latest: latest,
 	})
 	o := &l.page.Objects[len(l.page.Objects)-1]
-	return l.c.decodeObject(o, integer(r.cols[2]), bytes(r.cols[3]))
+	return l.c.decodeObject(o, integer(r.cols[2]), bytes(r.cols[3]), &l.objectDecoder)
 }
 
 // stream is a query in the order of keys, with its current row.

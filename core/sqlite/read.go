@@ -72,7 +72,7 @@ func (c *conn) decodeVersion(bucket core.BucketID, key string, cols []driver.Val
 		v.Segments = []core.Segment{{Data: v.born}}
 		return v, nil
 	}
-	if err := c.decodeObject(&v.ObjectInfo, int64(v.born), bytes(cols[6])); err != nil {
+	if err := c.decodeObject(&v.ObjectInfo, int64(v.born), bytes(cols[6]), nil); err != nil {
 		return nil, err
 	}
 	if v.Null != null {
@@ -85,8 +85,8 @@ func (c *conn) decodeVersion(bucket core.BucketID, key string, cols []driver.Val
 }
 
 // decodeObject decodes the info of a version. If data is 0, it reads the info from infos; otherwise info is the column
-// of the row of the content data.
-func (c *conn) decodeObject(o *core.ObjectInfo, data int64, info []byte) error {
+// of the row of the content data. With a decoder, objects share memory (see encoding.ObjectDecoder).
+func (c *conn) decodeObject(o *core.ObjectInfo, data int64, info []byte, d *encoding.ObjectDecoder) error {
 	if data == 0 {
 		row, err := c.row(selectInfo, int64(o.Seq))
 		if err != nil {
@@ -99,7 +99,7 @@ func (c *conn) decodeObject(o *core.ObjectInfo, data int64, info []byte) error {
 	}
 	info, err := versionKey(int64(o.Bucket), o.Key, int64(o.Seq), data).checkSum(info)
 	if err == nil {
-		err = encoding.DecodeObject(info, o)
+		err = d.Decode(info, o)
 	}
 	return damaged("version", err)
 }

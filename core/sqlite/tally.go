@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"orcas/core"
+	"orcas/core/encoding"
 )
 
 // tally is the usage of a bucket with a quota. The writer reads it once, updates it with each change, and writes it
@@ -138,9 +139,10 @@ func (w *writer) partsHeld(b bucketState, id core.UploadID) (u core.Usage, err e
 
 // count computes the usage of a bucket by reading all of its metadata.
 func (c *conn) count(id core.BucketID) (u core.Usage, err error) {
+	var decoder encoding.ObjectDecoder
 	version := func(cols []driver.Value) error {
 		o := core.ObjectInfo{Bucket: id, Key: text(cols[0]), Seq: core.Seq(integer(cols[1]))}
-		err := c.decodeObject(&o, integer(cols[2]), bytes(cols[3]))
+		err := c.decodeObject(&o, integer(cols[2]), bytes(cols[3]), &decoder)
 		u = u.Plus(core.UsageOf(&o))
 		return err
 	}

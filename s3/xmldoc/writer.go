@@ -20,7 +20,17 @@ const (
 // Writer builds an XML document. It uses no reflection and one buffer, because listings are on the hot path.
 type Writer struct {
 	Buf []byte // the document so far
+
+	day     int64 // the day, in days since 1970, whose date is in date
+	date    [dateLength]byte
+	hasDate bool
 }
+
+// dateLength is the length of the date in TimeFormat, with the T. Years have four digits.
+const (
+	dateLength  = len("2006-01-02T")
+	millisOfDay = 24 * 60 * 60 * 1000
+)
 
 // BeginPlain starts a document whose root element has no namespace.
 func (x *Writer) BeginPlain(root string) {
@@ -81,9 +91,35 @@ func (x *Writer) Bool(name string, v bool) {
 // Time writes an element that contains a time in TimeFormat.
 func (x *Writer) Time(name string, t time.Time) {
 	x.Open(name)
-	x.Buf = t.UTC().AppendFormat(x.Buf, TimeFormat)
+	x.appendTime(t.UnixMilli())
 	x.Close(name)
 }
+
+// appendTime appends a time, in milliseconds since 1970, in TimeFormat. The objects of a listing are often from the same
+// day, so the date is formatted only if it differs from the one before.
+func (x *Writer) appendTime(ms int64) {
+	day, rest := ms/millisOfDay, ms%millisOfDay
+	if rest < 0 {
+		day, rest = day-1, rest+millisOfDay
+	}
+	if day != x.day || !x.hasDate {
+		date := time.UnixMilli(day*millisOfDay).UTC().AppendFormat(nil, TimeFormat[:dateLength])
+		if len(date) != dateLength { // years beyond 9999
+			x.Buf = time.UnixMilli(ms).UTC().AppendFormat(x.Buf, TimeFormat)
+			return
+		}
+		x.day, x.hasDate = day, true
+		copy(x.date[:], date)
+	}
+	x.Buf = append(x.Buf, x.date[:]...)
+	ms, seconds := rest%1000, rest/1000
+	minutes := seconds / 60
+	x.Buf = append(x.Buf, digit(minutes/600), digit(minutes/60), ':', digit(minutes%60/10), digit(minutes), ':',
+		digit(seconds%60/10), digit(seconds), '.', digit(ms/100), digit(ms/10), digit(ms), 'Z')
+}
+
+// digit returns the last digit of n.
+func digit(n int64) byte { return byte('0' + n%10) }
 
 // ETag writes an ETag element. The quotes, which are part of the ETag, are escaped, as in S3.
 func (x *Writer) ETag(etag string) {

@@ -2,8 +2,10 @@ package xmldoc
 
 import (
 	"encoding/xml"
+	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
@@ -53,6 +55,25 @@ func TestXMLLimits(t *testing.T) {
 	doc, err := Read(strings.NewReader("1234"), 4)
 	require.NoError(t, err)
 	require.Equal(t, "1234", string(doc))
+}
+
+// TestTime compares times with those of package time, for documents whose times are from one day and from several.
+func TestTime(t *testing.T) {
+	var x Writer
+	random := rand.New(rand.NewPCG(1, 2))
+	first := time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+	for n := range 20_000 {
+		at := time.Date(2026, 2, 28, 0, 0, 0, 0, time.UTC).Add(time.Duration(n) * 17_389 * time.Millisecond)
+		if n%3 == 0 {
+			at = time.UnixMilli(first + random.Int64N(400_000_000_000_000)).In(time.FixedZone("", n%86400)) // years 0 to 12675
+		}
+		x.Buf = x.Buf[:0]
+		x.Time("T", at)
+		require.Equal(t, "<T>"+at.UTC().Format(TimeFormat)+"</T>", string(x.Buf))
+	}
+	x.Buf = x.Buf[:0]
+	x.Time("T", time.Time{})
+	require.Equal(t, "<T>0001-01-01T00:00:00.000Z</T>", string(x.Buf))
 }
 
 func TestXMLText(t *testing.T) {
