@@ -8,8 +8,9 @@ type Snapshotter interface {
 	// Snapshot calls emit with every row, as of one moment between two changes: first the state, then each noun once,
 	// with a bucket before its versions and uploads, and otherwise in any order. A DataInfo is either a separate row,
 	// or the Info of the only segment of the version that was written with the content; other segments have no Info.
-	// Emit must not retain the row. If emit returns an error, Snapshot stops and returns it. It returns Busy if
-	// concurrent writes ended the snapshot; the caller should retry when there are fewer writes.
+	// Emit must not retain the row, and must not call Snapshot. Changes can be applied in the meantime, even by emit. If
+	// emit returns an error, Snapshot stops and returns it. It returns Busy if concurrent writes ended the snapshot; the
+	// caller should retry when there are fewer writes. It returns Damaged if the metadata may have lost rows.
 	Snapshot(ctx context.Context, emit func(*Row) error) error
 
 	// Restore fills the engine with the rows that next returns, until it returns nil. It returns Conflict if a change

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"orcas/core"
+	"orcas/core/encoding"
 	"orcas/core/mem"
 )
 
@@ -26,6 +27,7 @@ func MetaModel(t *testing.T, open func(t *testing.T) core.Meta) {
 		for range rapid.IntRange(1, 15).Draw(rt, "batches") {
 			s.batch(rt)
 		}
+		s.snapshotBesideChanges(rt)
 		s.finish()
 	})
 }
@@ -42,14 +44,45 @@ type simulation struct {
 	partsOf map[core.UploadID]map[int]core.PartRef
 }
 
+// batch applies a batch, and compares everything.
 func (s *simulation) batch(rt *rapid.T) {
+	s.applyBatch(rt, 12)
+	state := s.check()
+	require.Equal(rt, s.read(s.model).Comparable(), state.Comparable(), "the driver (actual) differs from the model (expected)")
+	for range 5 {
+		s.compareList()
+	}
+}
+
+// snapshotBesideChanges applies batches while a snapshot is read: after each of its rows, half of the time. The snapshot
+// must be the same as one without those changes.
+func (s *simulation) snapshotBesideChanges(rt *rapid.T) {
+	own, ok := core.As[core.Snapshotter](s.m)
+	if !ok {
+		return
+	}
+	want, err := Rows(s.ctx, own)
+	require.NoError(rt, err)
+	var got [][]byte
+	require.NoError(rt, own.Snapshot(s.ctx, func(r *core.Row) error {
+		got = append(got, encoding.AppendRow(nil, r))
+		if s.one(2) {
+			s.applyBatch(rt, 3)
+		}
+		return nil
+	}))
+	SameRows(rt, want, got, "beside changes")
+}
+
+// applyBatch applies a batch of at most longest new changes, and compares their results.
+func (s *simulation) applyBatch(rt *rapid.T, longest int) {
 	var changes []core.Change
 	var want []core.Result
 	if n := len(s.history); n > 0 && s.one(5) {
 		changes = append(changes, s.history[n-min(n, 3):]...) // these were applied before
 	}
 	replayed := len(changes)
-	for range rapid.IntRange(1, 12).Draw(rt, "changes") {
+	for range rapid.IntRange(1, longest).Draw(rt, "changes") {
 		c := s.change()
 		s.seq += core.Seq(rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(rt, "gap")) + core.SeqCount(c) - 1
 		c.SetStamp(s.seq)
@@ -72,11 +105,6 @@ func (s *simulation) batch(rt *rapid.T) {
 		require.Equal(rt, outcome(want[i]), outcome(r), "%T %+v", changes[replayed+i], changes[replayed+i])
 	}
 	s.record(changes[replayed:], got[replayed:])
-	state := s.check()
-	require.Equal(rt, s.read(s.model).Comparable(), state.Comparable(), "the driver (actual) differs from the model (expected)")
-	for range 5 {
-		s.compareList()
-	}
 }
 
 // outcome formats a result for a comparison. Errors are represented by their kind.

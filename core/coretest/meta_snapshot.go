@@ -1,6 +1,7 @@
 package coretest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -20,6 +21,50 @@ func Rows(ctx context.Context, m core.Snapshotter) ([][]byte, error) {
 		return nil
 	})
 	return rows, err
+}
+
+// SameRows checks that two snapshots have the same rows, in any order.
+func SameRows(t require.TestingT, want, got [][]byte, when string) {
+	want, got = slices.Clone(want), slices.Clone(got)
+	slices.SortFunc(want, bytes.Compare)
+	slices.SortFunc(got, bytes.Compare)
+	if slices.EqualFunc(want, got, bytes.Equal) {
+		return
+	}
+	for _, side := range []struct {
+		what     string
+		in, from [][]byte
+	}{{"missing", want, got}, {"unexpected", got, want}} {
+		for _, row := range side.in {
+			if _, found := slices.BinarySearchFunc(side.from, row, bytes.Compare); !found {
+				r, err := encoding.DecodeRow(slices.Clone(row))
+				require.NoError(t, err)
+				require.Fail(t, "the snapshot differs", "%s: %s: %+v", when, side.what, describe(r))
+			}
+		}
+	}
+	require.Equal(t, len(want), len(got), "%s: rows of the snapshot", when)
+}
+
+// describe returns the noun of a row.
+func describe(r *core.Row) any {
+	switch {
+	case r.State != nil:
+		return *r.State
+	case r.Bucket != nil:
+		return *r.Bucket
+	case r.Data != nil:
+		return *r.Data
+	case r.Object != nil:
+		return *r.Object
+	case r.Upload != nil:
+		return *r.Upload
+	case r.Part != nil:
+		return *r.Part
+	case r.Garbage != nil:
+		return *r.Garbage
+	}
+	return *r.Record
 }
 
 // NextOf returns a function that returns the rows one after the other, for Restore.
@@ -136,6 +181,52 @@ func snapshotCases() []metaCase {
 			h.multipart(b, "m", 4)
 			h.remove(b, "m")
 			h.ok(&core.DropParts{Garbage: h.entries()[0].ID, Count: 2})
+		}},
+		{"snapshot/content with a lower DataID that is committed meanwhile", func(h *harness) {
+			own, ok := core.As[core.Snapshotter](h.m)
+			if !ok {
+				return
+			}
+			b := h.bucket("b", core.VersioningOff)
+			h.data = 20
+			h.put(b, "k")
+			h.put(b, "l")
+			want, err := Rows(h.ctx, own)
+			require.NoError(h.t, err)
+			h.data = 10
+			var got [][]byte
+			require.NoError(h.t, own.Snapshot(h.ctx, func(r *core.Row) error {
+				got = append(got, encoding.AppendRow(nil, r))
+				if len(got) == 1 {
+					h.put(b, "late")
+					h.part(b, "u", h.begin(b, "u"), 1)
+				}
+				return nil
+			}))
+			SameRows(h.t, want, got, "beside changes")
+			h.data = 30
+		}},
+		{"snapshot/that a callback ends", func(h *harness) {
+			own, ok := core.As[core.Snapshotter](h.m)
+			if !ok {
+				return
+			}
+			h.everything()
+			rows, err := Rows(h.ctx, own)
+			require.NoError(h.t, err)
+			failed := errors.New("enough")
+			for _, n := range []int{0, 1, 7, len(rows) / 2, len(rows) - 1} {
+				seen := 0
+				require.ErrorIs(h.t, own.Snapshot(h.ctx, func(*core.Row) error {
+					if seen++; seen > n {
+						return failed
+					}
+					return nil
+				}), failed)
+			}
+			again, err := Rows(h.ctx, own)
+			require.NoError(h.t, err)
+			SameRows(h.t, rows, again, "after snapshots that were ended")
 		}},
 		{"snapshot/a row that refers to missing content", func(h *harness) {
 			own, ok := core.As[core.Snapshotter](h.m)

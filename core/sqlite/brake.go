@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"orcas/core"
@@ -15,69 +13,42 @@ import (
 
 // # The bound of the log
 //
-// SQLite restarts the log (WAL) when all of it has been copied into the database and no reader needs an old page. A
-// long read (a snapshot of the metadata, a mark, a check) needs pages as they were when it began, so until it ends the
-// log grows with every write. It once grew to 1.86 GB, with a database of 1.03 GB, during a snapshot of 4.5 million
-// objects under load. Either writes or the read must yield:
+// SQLite restarts the log (WAL) when all of it has been copied into the database and no reader needs an old page. Nearly
+// all reads are short, including those of a snapshot (see images.go), so the checkpointer keeps the log below about
+// twice CheckpointBytes under any load: at that length, the next write waits for the copy.
 //
-//   - If only writes yield, by waiting at the bound for the end of the read, they stop for the rest of a snapshot,
-//     which is tens of seconds.
-//   - If only the read yields, by ending at the bound, then no snapshot ever finishes under a steady load. Reclaim
-//     needs snapshots to free packed blocks, so the drive would fill up with garbage until writes are refused.
+// A few reads are long, because they need the whole database as of one moment: Verify, Salvage, and Places if a row of
+// its table is damaged. Until such a read ends, the log grows with every write. Writes do not wait for it. When the log
+// reaches half of LogBytes, long reads have to yield: they end with Busy, and the log is copied while writes continue.
+// When it reaches three quarters, the next write waits until the log has been restarted. The last quarter is room for one
+// transaction.
 //
-// So the writer slows down while the read continues at full speed. It begins to slow down when the log has reached a
-// quarter of its bound, or twice CheckpointBytes if that is less. The distance is the difference between that length
-// and the bound. The writer is not delayed as long as the fraction of the distance that it has used is below three
-// quarters of the fraction of rows that have been read. The further ahead the writer is, the longer is the pause after
-// each transaction, in proportion to the bytes that the transaction added to the log: the permitted growth rate of the
-// log falls geometrically, from fastLog to slowLog at aheadMax. So writes settle at the rate at which the log reaches
-// its bound just when the read ends, however long that takes. There are many short pauses (pauseMax) instead of one
-// long pause. Because the bound grows with the database (a quarter of it, at least 256 MiB), that rate does not fall as
-// the database grows.
-//
-// If the log reaches its bound anyway, because the read makes little progress, the read fails with Busy, and the next
-// transaction waits until the log has been restarted. Reclaim retries a snapshot after a delay in proportion to the
-// time that it took, so most of the time no long read is in progress.
-//
-// Tried and dropped: pauses that depend only on the length of the log. They suit only one speed of the machine: a
-// snapshot that was expected to take 30 s took longer because other programs were running, and writes were already at
-// their slowest when the snapshot had to yield.
+// Tried and dropped: to slow down writes, so that a read in progress can end before the log reaches its bound. That was
+// necessary when a snapshot was one long read, because reclaim needs snapshots; the bound was a quarter of the database.
 //
 // SQLite does not shrink the log file by default. PRAGMA journal_size_limit makes it truncate the file when the log is
 // restarted after such growth, and a checkpoint in TRUNCATE mode empties it after some time without writes
 // (Options.Idle).
 
 const (
-	minBound = 256 << 20 // the default of Options.LogBytes for a small database
-	ofBase   = 4         // the default for a large database is its size divided by ofBase
-
-	fastLog  = 256 << 20 // the permitted growth of the log, in bytes per second, when pauses begin
-	slowLog  = 1 << 20   // the permitted growth at aheadMax, in bytes per second
-	aheadMax = 0.25      // the lead of the writer, as a fraction of the distance, at which writes are slowest
-	pauseMax = 100 * time.Millisecond
+	defaultBound = 128 << 20 // the default of Options.LogBytes
 
 	defaultIdle = 5 * time.Second
 	idleBytes   = 1 << 20 // a log file of at most this length, in bytes, is not truncated
 )
 
 // errYielded ends a long read.
-var errYielded = errors.New("the read was ended in favor of writes, because the log of the database had reached its maximum length: " +
+var errYielded = errors.New("the read was ended in favor of writes, because the log of the database had become too long: " +
 	"try again when there are fewer writes")
 
 // longRead is a read that keeps the log from restarting.
 type longRead struct {
-	yield    context.CancelCauseFunc
-	ended    chan struct{} // closed when the read has ended
-	progress atomic.Int64  // the finished part of the read, out of progressAll
+	yield context.CancelCauseFunc
+	ended chan struct{} // closed when the read has ended
 }
 
-const progressAll = 1 << 20
-
-// did records that n of all rows have been read.
-func (r *longRead) did(n, all int64) { r.progress.Store(min(n, all) * progressAll / max(all, 1)) }
-
 // readLong runs fn, a long read, with a reading connection. It returns Busy if the read had to yield.
-func (m *Meta) readLong(ctx context.Context, op string, fn func(ctx context.Context, c *conn, r *longRead) error) error {
+func (m *Meta) readLong(ctx context.Context, op string, fn func(ctx context.Context, c *conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return core.E(op, core.Canceled, err)
 	}
@@ -91,7 +62,7 @@ func (m *Meta) readLong(ctx context.Context, op string, fn func(ctx context.Cont
 	k.long.Add(1)
 	err := m.commitOpen(op)
 	if err == nil {
-		err = m.read(ctx, op, func(c *conn) error { return fn(ctx, c, r) })
+		err = m.read(ctx, op, func(c *conn) error { return fn(ctx, c) })
 	}
 	k.readsMu.Lock()
 	delete(k.reads, r)
@@ -112,86 +83,39 @@ func (m *Meta) readLong(ctx context.Context, op string, fn func(ctx context.Cont
 	return err
 }
 
-// bound returns the maximum length of the log, in bytes.
-func (m *Meta) bound() int64 {
-	if m.options.LogBytes > 0 {
-		return m.options.LogBytes
-	}
-	info, err := os.Stat(m.path)
-	if err != nil {
-		return minBound
-	}
-	return max(minBound, info.Size()/ofBase)
-}
-
-// slowDown sets the pause before the next Apply, after a transaction that made the log grow by grown bytes to length.
-func (m *Meta) slowDown(grown, length int64) {
-	k := &m.check
-	from := 2 * m.options.CheckpointBytes
-	if k.long.Load() == 0 && length < from {
+// limitLog makes long reads yield, and the next Apply wait, if the log is too long.
+func (m *Meta) limitLog(length int64) {
+	if mutant.Is("no-log-bound") {
 		return
 	}
-	bound := m.bound()
-	bound -= bound / 8 // the rest is reserved for the next transaction
-	from = min(from, bound/4)
-	if length >= bound {
-		k.full.Store(true)
-	} else if length > from {
-		used := float64(length-from) / float64(bound-from)
-		k.pause.Store(int64(pauseFor(grown, used, k.slowest())))
+	if bound := m.options.LogBytes; length >= bound/2 {
+		m.check.yieldReads()
+		m.check.full.Store(length >= bound-bound/4)
 	}
 }
 
-// slowest returns the progress of the slowest long read, from 0 to 1. It returns 0 if there is no long read: then the
-// log is about to be restarted.
-func (k *checkpointer) slowest() float64 {
+// yieldReads ends the long reads in progress, and returns them. They may not have ended yet.
+func (k *checkpointer) yieldReads() (reads []*longRead) {
 	k.readsMu.Lock()
 	defer k.readsMu.Unlock()
-	least := int64(progressAll)
 	for r := range k.reads {
-		least = min(least, r.progress.Load())
+		r.yield(errYielded)
+		reads = append(reads, r)
 	}
-	if len(k.reads) == 0 {
-		least = 0
-	}
-	return float64(least) / progressAll
+	return reads
 }
 
-// pauseFor returns the pause after a transaction that wrote grown bytes, given the used fraction of the distance and
-// the progress of the read.
-func pauseFor(grown int64, used, done float64) time.Duration {
-	ahead := (used - done*(1-aheadMax)) / aheadMax // some distance must be left when the read ends
-	if ahead <= 0 {
-		return 0
-	}
-	rate := fastLog * math.Pow(float64(slowLog)/fastLog, min(ahead, 1))
-	return min(time.Duration(float64(grown)/rate*float64(time.Second)), pauseMax)
-}
-
-// brake waits before a transaction, for the time that slowDown has set. The caller does not hold m.mu.
+// brake waits until the log is short enough. The caller does not hold m.mu.
 func (m *Meta) brake() {
-	k := &m.check
-	if k.full.Load() && !mutant.Is("no-log-bound") {
+	if m.check.full.Load() {
 		m.clearLog()
-	} else if pause := k.pause.Swap(0); pause > 0 {
-		select {
-		case <-time.After(time.Duration(pause)):
-		case <-m.done:
-		}
 	}
 }
 
 // clearLog ends long reads and copies the whole log into the database, so that it restarts.
 func (m *Meta) clearLog() {
 	k := &m.check
-	k.readsMu.Lock()
-	var reads []*longRead
-	for r := range k.reads {
-		r.yield(errYielded)
-		reads = append(reads, r)
-	}
-	k.readsMu.Unlock()
-	for _, r := range reads {
+	for _, r := range k.yieldReads() {
 		<-r.ended
 	}
 	k.running.Lock()

@@ -28,9 +28,8 @@ type checkpointer struct {
 	readsMu  sync.Mutex         // guards reads
 	reads    map[*longRead]bool // long reads in progress; the log cannot restart until they end
 	long     atomic.Int32       // the number of long reads in progress
-	leftOver atomic.Bool        // a long read has ended and left much of the log to copy; the writer is slowed down
-	pause    atomic.Int64       // the pause before the next Apply, in nanoseconds
-	full     atomic.Bool        // the log has reached its bound
+	leftOver atomic.Bool        // a long read has ended and left much of the log, which is copied while writes continue
+	full     atomic.Bool        // the log is so long that the next Apply waits until it has been restarted
 }
 
 // measureEvery is the number of changes after which the log is measured.
@@ -168,16 +167,15 @@ func (m *Meta) measure(changes int) error {
 	if err != nil {
 		return err
 	}
-	length, grown := l.frames*pageSize, l.frames*pageSize-m.w.logged
-	if grown < 0 || m.w.longAt == 0 { // the log was restarted
+	length := l.frames * pageSize
+	if length < m.w.logged || m.w.longAt == 0 { // the log was restarted
 		m.w.longAt = limit
-		grown = length
 	}
 	m.w.logged = length
 	if left := (l.frames - l.copied) * pageSize; left < 2*limit {
 		m.check.leftOver.Store(false)
 	}
-	m.slowDown(grown, length)
+	m.limitLog(length)
 	if length >= m.w.longAt {
 		m.w.longAt = length + limit/4
 		m.check.behind.Store(length >= 2*limit && m.check.long.Load() == 0 && !m.check.leftOver.Load())

@@ -93,15 +93,11 @@ func (c *conn) eachBlockRow(ctx context.Context, fn func(id core.BlockID, of cor
 
 // countBlocks computes the rows of the table blocks from the table data. It skips damaged rows of data, and returns
 // their number.
-func (c *conn) countBlocks(ctx context.Context, progress func(id int64)) (all core.BlockContents, skipped int, err error) {
+func (c *conn) countBlocks(ctx context.Context) (all core.BlockContents, skipped int, err error) {
 	all = core.BlockContents{}
 	var extents []core.Extent
-	rows := 0
 	err = c.scan(ctx, "SELECT id, sha256, info FROM data", func(cols []driver.Value) error {
 		id := integer(cols[0])
-		if rows++; rows%progressEvery == 0 {
-			progress(id)
-		}
 		info, err := dataKey(id, bytes(cols[1])).checkSum(bytes(cols[2]))
 		extents = extents[:0]
 		if err == nil {
@@ -123,16 +119,13 @@ func (c *conn) countBlocks(ctx context.Context, progress func(id int64)) (all co
 // snapshot, it returns Busy if it has to yield to writes.
 func (m *Meta) Places(ctx context.Context, emit func(block core.BlockID, of core.BlockContent) error) error {
 	const op = "sqlite.Places"
-	return m.readLong(ctx, op, func(ctx context.Context, c *conn, r *longRead) error {
+	return m.readLong(ctx, op, func(ctx context.Context, c *conn) error {
 		var all core.BlockContents
 		err := c.snapshot(func() (err error) {
 			if all, err = c.blockRows(ctx); kindOf(err) != core.Damaged {
 				return err
 			}
-			newest, err := c.newestData(ctx)
-			if err == nil {
-				all, _, err = c.countBlocks(ctx, func(id int64) { r.did(id, newest) })
-			}
+			all, _, err = c.countBlocks(ctx)
 			return err
 		})
 		if err == nil {
@@ -160,15 +153,6 @@ func (c *conn) blockRows(ctx context.Context) (core.BlockContents, error) {
 	return all, err
 }
 
-// newestData returns the highest DataID, or 0 if there is no content.
-func (c *conn) newestData(ctx context.Context) (id int64, err error) {
-	err = c.scan(ctx, "SELECT coalesce(max(id), 0) FROM data", func(cols []driver.Value) error {
-		id = integer(cols[0])
-		return nil
-	})
-	return id, err
-}
-
 // verifyBlocks compares the table blocks with the content.
 func (c *conn) verifyBlocks(ctx context.Context, say func(line string)) error {
 	found := 0
@@ -177,7 +161,7 @@ func (c *conn) verifyBlocks(ctx context.Context, say func(line string)) error {
 			say(line)
 		}
 	}
-	want, skipped, err := c.countBlocks(ctx, func(int64) {})
+	want, skipped, err := c.countBlocks(ctx)
 	if err != nil {
 		return err
 	}
@@ -209,7 +193,7 @@ func createBlocks(c *conn) error {
 ) STRICT, WITHOUT ROWID`); err != nil {
 		return err
 	}
-	all, _, err := c.countBlocks(background, func(int64) {})
+	all, _, err := c.countBlocks(background)
 	p := places{c: c, changed: all}
 	if err == nil {
 		err = p.write()

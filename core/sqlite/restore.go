@@ -28,6 +28,10 @@ type restorer struct {
 // failed restore, and the next restore deletes them.
 func (m *Meta) Restore(ctx context.Context, next func() (*core.Row, error)) error {
 	const op = "sqlite.Restore"
+	if err := m.lockRows(ctx, op); err != nil {
+		return err
+	}
+	defer m.unlockRows()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.stopped != nil {
@@ -79,6 +83,10 @@ func (r *restorer) forget() error {
 // Reset implements core.Snapshotter.
 func (m *Meta) Reset(ctx context.Context) error {
 	const op = "sqlite.Reset"
+	if err := m.lockRows(ctx, op); err != nil {
+		return err
+	}
+	defer m.unlockRows()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.stopped != nil {

@@ -11,7 +11,7 @@
 //
 // When the log (WAL) is longer than Options.CheckpointBytes, a goroutine copies it into the database. Then the writer
 // copies the rest between two transactions and restarts the log. So the length of the log is bounded under any load,
-// even while a snapshot is read (see brake.go). Its file is truncated to zero bytes after some time without writes, and
+// even beside a long read (see brake.go). Its file is truncated to zero bytes after some time without writes, and
 // by Close.
 //
 // After a failed sync or write, the state of the files on disk is unknown. The engine then accepts no more writes:
@@ -78,15 +78,17 @@ type Options struct {
 	BeforeSync      func() // called before the log is synced and copied; it makes the blocks durable that the log refers to
 	CheckpointBytes int64  // the log length, in bytes, above which it is copied into the database; 0: 24 MiB
 
-	LogBytes int64         // the maximum log length, in bytes; 0: a quarter of the database, at least 256 MiB
+	LogBytes int64         // the maximum log length, in bytes; 0: 128 MiB
 	Idle     time.Duration // the time without a write after which the log file is truncated to zero bytes; 0: 5 s
 
 	// Bulk is for filling a new database that nobody uses before it is complete: nothing is synced, and the writer has a
 	// large cache. After a crash the file must not be used. After Close the caller syncs the file.
 	Bulk bool
 
-	runLength int // see hashIndex; 0: 8192. For tests
-	changes   int // the number of changes after which a transaction is committed; 0: transactionChanges. For tests
+	// For tests.
+	runLength int // see hashIndex; 0: 8192
+	changes   int // the number of changes after which a transaction is committed; 0: transactionChanges
+	dumpRows  int // the maximum number of rows that a snapshot reads in one transaction; 0: 4096
 }
 
 // Page caches and lock timeouts of the connections.
@@ -118,9 +120,12 @@ type Meta struct {
 	idleMu sync.Mutex    // guards idle
 	idle   []*conn       // unused reading connections; the last one is reused first, since its cache is the warmest
 
-	mu      sync.Mutex // guards w and stopped
-	w       *writer
-	stopped error // the reason why no more writes are accepted, or nil
+	rows chan struct{} // has an element while a snapshot or a restore is in progress
+
+	mu       sync.Mutex // guards w, stopped, and attached
+	w        *writer
+	stopped  error // the reason why no more writes are accepted, or nil
+	attached bool  // the database with the images of a snapshot is attached to the writer's connection
 
 	stateMu sync.Mutex // guards state and closed
 	state   core.State
@@ -159,6 +164,9 @@ func Open(path string, o Options) (*Meta, error) {
 	if o.CheckpointBytes <= 0 {
 		o.CheckpointBytes = defaultLogBytes
 	}
+	if o.LogBytes <= 0 {
+		o.LogBytes = defaultBound
+	}
 	if o.Idle <= 0 {
 		o.Idle = defaultIdle
 	}
@@ -171,7 +179,7 @@ func Open(path string, o Options) (*Meta, error) {
 	if text, number, _ := sqlite3.Version(); number < minSQLite {
 		return nil, core.E(op, core.Unsupported, fmt.Errorf("this program is linked with SQLite %s, but versions before 3.51.3 can damage the log of a database", text))
 	}
-	m := &Meta{path: path, options: o, tokens: make(chan struct{}, o.Readers), done: make(chan struct{})}
+	m := &Meta{path: path, options: o, tokens: make(chan struct{}, o.Readers), done: make(chan struct{}), rows: make(chan struct{}, 1)}
 	if err := m.open(); err != nil {
 		return nil, wrap(op, err)
 	}

@@ -35,7 +35,9 @@ func eachSize(t *testing.T, run func(t *testing.T, changes int), sizes ...int) {
 
 func TestMeta(t *testing.T) {
 	eachSize(t, func(t *testing.T, changes int) {
-		coretest.Meta(t, func(t *testing.T) core.Meta { return openAt(t, t.TempDir(), Options{runLength: 1, changes: changes}) })
+		coretest.Meta(t, func(t *testing.T) core.Meta {
+			return openAt(t, t.TempDir(), Options{runLength: 1, changes: changes, dumpRows: changes})
+		})
 	})
 }
 
@@ -46,7 +48,11 @@ func TestMetaReopen(t *testing.T) {
 }
 
 func TestMetaModel(t *testing.T) {
+	opened := 0
 	eachSize(t, func(t *testing.T, changes int) {
-		coretest.MetaModel(t, func(t *testing.T) core.Meta { return openAt(t, t.TempDir(), Options{runLength: 7, changes: changes}) })
+		coretest.MetaModel(t, func(t *testing.T) core.Meta {
+			opened++
+			return openAt(t, t.TempDir(), Options{runLength: 7, changes: changes, dumpRows: []int{1, 2, 7}[opened%3]})
+		})
 	}, 1)
 }

@@ -24,8 +24,8 @@ import (
 //     their content, and of their garbage can be uncommitted, and the state and the tallies.
 //   - before everything that needs a committed database or the log: Checkpoint, Sync, Close, Restore, a copy of the log,
 //     a read of many rows.
-//   - at the end of each Apply while a long read is in progress, since the pauses of brake.go follow each commit, and
-//     with Options.Synchronous FULL.
+//   - at the end of each Apply while a long read is in progress, since the log is measured after each commit, and with
+//     Options.Synchronous FULL.
 //
 // # What a reader sees
 //

@@ -16,7 +16,7 @@ const verifyMax = 100
 // of their buckets, and blocks whose recorded content differs from their content. It uses one read transaction, reads the whole file, and returns one line per finding.
 func (m *Meta) Verify(ctx context.Context) ([]string, error) {
 	var lines []string
-	err := m.readLong(ctx, "sqlite.Verify", func(ctx context.Context, c *conn, r *longRead) error {
+	err := m.readLong(ctx, "sqlite.Verify", func(ctx context.Context, c *conn) error {
 		return c.snapshot(func() error {
 			questions := []struct{ sql, text string }{
 				{"PRAGMA integrity_check(100)", "%s"},
@@ -31,11 +31,10 @@ func (m *Meta) Verify(ctx context.Context) ([]string, error) {
 				{"SELECT o.key, o.bucket FROM objects o JOIN history h ON h.bucket = o.bucket AND h.key = o.key WHERE o.nullver = 1 AND h.nullver = 1",
 					"key %q in the bucket with ID %d has two null versions"},
 			}
-			for i, q := range questions {
+			for _, q := range questions {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				r.did(int64(i), int64(len(questions))+3) // plus three for the hash index, the tallies and the blocks
 				err := c.scan(ctx, q.sql+limitOf(q.sql), func(cols []driver.Value) error {
 					if cols[0] != "ok" {
 						lines = append(lines, nameRow(q.text, cols))

@@ -1,0 +1,120 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/core"
+	"orcas/core/coretest"
+	"orcas/core/encoding"
+)
+
+// TestHiddenRows flips bits of pages. A snapshot either fails or has the same rows as before: a page from which rows have
+// disappeared is always noticed.
+func TestHiddenRows(t *testing.T) {
+	dir := t.TempDir()
+	f := feed(t, openAt(t, dir, Options{}), core.VersioningEnabled)
+	at := time.UnixMilli(1_790_000_000_000).UTC()
+	f.fill(0, 600)
+	f.fill(0, 300) // in history
+	for i := range 200 {
+		name := fmt.Sprintf("%04d", i)
+		f.apply(
+			&core.PutBucket{Info: core.BucketInfo{Name: "bucket-" + name, Created: at}},
+			&core.DeleteObject{Bucket: f.bucket, Key: benchKey(300 + i), Modified: at}, // in infos
+			&core.CreateUpload{Upload: core.UploadInfo{Bucket: f.bucket, Key: "upload-" + name, Initiated: at}},
+			&core.PutRecord{Record: core.Record{Kind: "kind", Key: name, Value: []byte(strings.Repeat(name, 20))}},
+		)
+		part := f.put("")
+		f.apply(&core.PutPart{Bucket: f.bucket, Key: "upload-" + name, Upload: core.UploadID(f.seq - 1),
+			Part: core.PartInfo{Number: 1, Modified: at, Size: 100, ETag: "e", Segments: part.Object.Segments}})
+		o, err := f.m.Object(context.Background(), f.bucket, benchKey(i), core.Current)
+		require.NoError(t, err)
+		f.apply(&core.DeleteObject{Bucket: f.bucket, Key: benchKey(i), Version: o.Version(), Modified: at}) // garbage
+	}
+	want, err := coretest.Rows(context.Background(), f.m)
+	require.NoError(t, err)
+	require.NoError(t, f.m.Close())
+	path := filepath.Join(dir, "meta.db")
+	pristine, err := os.ReadFile(path)
+	require.NoError(t, err)
+
+	flips := 400
+	if testing.Short() {
+		flips = 150
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	opened, failed := 0, 0
+	for range flips {
+		page := 1 + random.IntN(len(pristine)/pageSize-1)
+		// Most flips are in the header of the page (its type, the number of its cells, its rightmost child) and in the
+		// first cell pointers.
+		offset := []int{random.IntN(12), 3 + random.IntN(2), 12 + random.IntN(12), random.IntN(pageSize)}[random.IntN(4)]
+		broken := append([]byte(nil), pristine...)
+		broken[page*pageSize+offset] ^= 1 << random.IntN(8)
+		require.NoError(t, os.WriteFile(path, broken, 0o600))
+		m, err := Open(path, Options{dumpRows: 64})
+		if err != nil {
+			continue
+		}
+		opened++
+		got, err := coretest.Rows(context.Background(), m)
+		if err != nil {
+			failed++
+			require.True(t, core.Is(err, core.Damaged), "%v", err)
+		} else {
+			coretest.SameRows(t, want, got, fmt.Sprintf("after a flip at offset %d of page %d", offset, page))
+		}
+		_ = m.Close()
+	}
+	require.Greater(t, opened, flips/2)
+	require.Greater(t, failed, flips/10)
+}
+
+// TestImagesCannotBeSaved: a snapshot that cannot create the file for images fails, and later ones are not affected.
+func TestImagesCannotBeSaved(t *testing.T) {
+	dir := t.TempDir()
+	f := feed(t, openAt(t, dir, Options{}), core.VersioningOff)
+	f.fill(0, 10)
+	want, err := coretest.Rows(context.Background(), f.m)
+	require.NoError(t, err)
+	blocked := filepath.Join(dir, "meta.db-images")
+	require.NoError(t, os.Mkdir(blocked, 0o700))
+	_, err = coretest.Rows(context.Background(), f.m)
+	require.Error(t, err)
+	require.NoError(t, os.Remove(blocked))
+	got, err := coretest.Rows(context.Background(), f.m)
+	require.NoError(t, err)
+	coretest.SameRows(t, want, got, "after a failed snapshot")
+}
+
+// TestImagesAreRolledBack: if the transaction that saved images is rolled back, its changes are undone with them, and
+// both come back when its changes are applied again.
+func TestImagesAreRolledBack(t *testing.T) {
+	f := feed(t, openAt(t, t.TempDir(), Options{changes: 100, dumpRows: 1}), core.VersioningEnabled)
+	f.fill(0, 20)
+	want, err := coretest.Rows(context.Background(), f.m)
+	require.NoError(t, err)
+	var got [][]byte
+	require.NoError(t, f.m.Snapshot(context.Background(), func(r *core.Row) error {
+		got = append(got, encoding.AppendRow(nil, r))
+		f.apply(f.put(benchKey(len(got)%20)), &core.DeleteObject{Bucket: f.bucket, Key: benchKey((7 * len(got)) % 20)})
+		if len(got)%3 == 0 {
+			f.m.mu.Lock()
+			defer f.m.mu.Unlock()
+			f.m.rollBack(errors.New("a failed statement"), false)
+			require.NoError(t, f.m.stopped)
+		}
+		return nil
+	}))
+	coretest.SameRows(t, want, got, "beside rollbacks")
+}
