@@ -90,6 +90,7 @@ var mutants = []mutant{
 	{name: "no-late-hashes", guard: "a start finds the hashes of content whose ID was assigned before a run was complete", pkg: "./core/sqlite", run: "TestHashIndexModel"},
 	{name: "early-tombstone-drop", guard: "only a merge into the oldest run drops tombstones", pkg: "./core/sqlite", run: "TestHashIndexGrows|TestHashIndexOfReplacedContent"},
 	{name: "merge-hides-hashes", guard: "a merge adds its hashes to a filter that is not complete", pkg: "./core/sqlite", run: "TestMergesFillTheFilter"},
+	{name: "refill-without-memory", guard: "a filter that is filled again has the hashes of the pairs in memory", pkg: "./core/sqlite", run: "TestFilterIsDroppedAndFilled"},
 	{name: "free-not-counted", guard: "the amount of content in a block shrinks when content is freed", pkg: "./core/sqlite", run: "TestContentOfBlocks"},
 	{name: "move-not-counted", guard: "the amount of content in a block shrinks when content is moved or repaired", pkg: "./core/sqlite", run: "TestContentOfBlocks"},
 	{name: "no-marks", guard: "a read finds uncommitted changes", pkg: "./core/sqlite", run: "TestReadsOfTheOpenTransaction"},

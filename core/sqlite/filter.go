@@ -7,13 +7,18 @@ import (
 )
 
 // filter is a set of hashes with false positives (one in two hundred) and no false negatives. It is a list of Bloom
-// filters, each four times as large as the one before. So it grows with the number of hashes, up to about 43 MB for 22
-// million. With more hashes the rate of false positives rises, which only costs lookups, each of which searches all runs
-// of the hash index. Hashes are never deleted.
+// filters, each twice as large as the one before. So it grows with the number of hashes, up to 63 MiB for 33 million: 31
+// MiB for 10 million. With more hashes the rate of false positives rises, which only costs lookups, each of which
+// searches all runs of the hash index. Hashes are never deleted.
+//
+// ReleaseMemory drops the filter. It is filled again once so many hashes were looked up without it that they have cost
+// about as much as filling it will (see refillAfter), so a server with few writes needs no filter.
 type filter struct {
-	full   atomic.Bool // every hash of the runs has been added: a hash that is not in the filter does not exist
-	blooms atomic.Pointer[[]*bloom]
-	mu     sync.Mutex // held by add
+	full    atomic.Bool // every hash of the runs has been added: a hash that is not in the filter does not exist
+	blooms  atomic.Pointer[[]*bloom]
+	lookups atomic.Uint64 // the number of lookups while the filter was not full
+	mu      sync.Mutex    // held by add; guards dropped
+	dropped bool          // hashes are not added
 }
 
 // bloom is a Bloom filter that consists of blocks of the size of a CPU cache line.
@@ -23,9 +28,9 @@ type bloom struct {
 }
 
 const (
-	bloomBlocks     = 2 << 10 // the number of blocks of the first bloom: 128 KiB
-	bloomGrowth     = 4
-	maxBlooms       = 5
+	bloomBlocks     = 16 << 10 // the number of blocks of the first bloom: 1 MiB
+	bloomGrowth     = 2
+	maxBlooms       = 6
 	hashesPerBlock  = 32 // a block has 512 bits
 	bitsPerHash     = 6
 	bitsInBlockBits = 9 // the number of hash bits that select a bit of a block
@@ -63,6 +68,9 @@ func (b *bloom) add(hash uint64) {
 func (f *filter) add(hash uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.dropped {
+		return
+	}
 	var blooms []*bloom
 	if p := f.blooms.Load(); p != nil {
 		blooms = *p
@@ -88,6 +96,7 @@ func (f *filter) add(hash uint64) {
 // mayHave reports whether a hash may have been added.
 func (f *filter) mayHave(hash uint64) bool {
 	if !f.full.Load() {
+		f.lookups.Add(1)
 		return true
 	}
 	if p := f.blooms.Load(); p != nil {
@@ -97,5 +106,33 @@ func (f *filter) mayHave(hash uint64) bool {
 			}
 		}
 	}
-	return false
+	return !f.full.Load() // it may have been dropped in the meantime
+}
+
+// drop deletes all hashes, unless the filter is being filled.
+func (f *filter) drop() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.full.Load() {
+		f.dropped = true
+		f.lookups.Store(0)
+		f.full.Store(false) // before the hashes are deleted, see mayHave
+		f.blooms.Store(nil)
+	}
+}
+
+// refillAfter returns the number of lookups after which a filter for a number of pairs is filled again. A lookup in the
+// runs takes about a thousand times as long as adding a pair to the filter.
+func refillAfter(pairs uint64) uint64 { return 1000 + pairs/1000 }
+
+// refill reports whether a filter that was dropped should be filled again. If so, it lets hashes be added from then on.
+func (f *filter) refill(pairs uint64) bool {
+	if f.lookups.Load() < refillAfter(pairs) {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was := f.dropped
+	f.dropped = false
+	return was
 }

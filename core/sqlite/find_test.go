@@ -218,7 +218,7 @@ func TestFilter(t *testing.T) {
 	f.full.Store(true)
 	require.False(t, f.mayHave(1))
 	random := rand.New(rand.NewPCG(1, 2))
-	hashes := make([]uint64, 300_000)
+	hashes := make([]uint64, 700_000)
 	for i := range hashes {
 		hashes[i] = random.Uint64()
 		f.add(hashes[i])
@@ -234,6 +234,48 @@ func TestFilter(t *testing.T) {
 	}
 	require.Less(t, wrong, 600, "of 100,000")
 	require.Len(t, *f.blooms.Load(), 2)
+}
+
+// After ReleaseMemory there is no filter, and content is found in the runs. When enough hashes have been looked up, the
+// next commit fills the filter: with content in pages, content whose pairs are in memory, and content that was added
+// while there was no filter.
+func TestFilterIsDroppedAndFilled(t *testing.T) {
+	f := feed(t, openAt(t, t.TempDir(), Options{runLength: 20}), core.VersioningOff)
+	f.m.filling.Wait()
+	filter := &f.m.w.index.filter
+	var keys []core.ContentKey
+	add := func(n int) {
+		for range n {
+			c, k := f.sharedPut(fmt.Sprint(len(keys)), uint64(len(keys)+1))
+			f.apply(c)
+			keys = append(keys, k)
+		}
+	}
+	check := func() {
+		for i, k := range keys {
+			require.True(t, finds(t, f.m, k), "content %d", i)
+		}
+	}
+	for range 2 {
+		add(110)
+		require.NoError(t, f.m.Checkpoint(t.Context()))
+		f.m.ReleaseMemory()
+		require.False(t, filter.full.Load())
+		require.Nil(t, filter.blooms.Load())
+		add(75)
+		require.Nil(t, filter.blooms.Load(), "a few writes do not fill it")
+		check()
+		filter.lookups.Store(refillAfter(uint64(len(keys))))
+		add(5)
+		require.NoError(t, f.m.Checkpoint(t.Context()))
+		f.m.filling.Wait()
+		require.True(t, filter.full.Load())
+		check()
+		add(3)
+		check()
+		_, k := f.sharedPut("none", 0)
+		require.False(t, filter.mayHave(k.Hash()))
+	}
 }
 
 // A start reads only the content that was added since the last runs, even if none of it may be shared.

@@ -87,6 +87,13 @@ func (b *hashBuffer) sorted() []hashPair {
 	return pairs
 }
 
+// each calls fn with the hash of each pair, once per hash.
+func (b *hashBuffer) each(fn func(hash uint64)) {
+	for hash := range b.first {
+		fn(hash)
+	}
+}
+
 // find appends the IDs of content with a hash to ids.
 func (b *hashBuffer) find(hash uint64, ids []core.DataID) []core.DataID {
 	if p, ok := b.first[hash]; ok && !p.gone {

@@ -20,8 +20,8 @@ import (
 //     sorted concurrently, and written to the database a page at a time, with the changes that follow.
 //  3. Runs are merged, also a page at a time, so that their number grows with the logarithm of the number of pairs.
 //  4. A lookup searches the memory, then in each run the page that may have the hash. Nearly all content is new, so a
-//     filter in memory rules out most hashes. It is filled in the background after a start; until then the runs are
-//     searched.
+//     filter in memory rules out most hashes. It is filled in the background after a start, and again after an idle
+//     server has dropped it (see filter); until then the runs are searched.
 //
 // # Invariants
 //

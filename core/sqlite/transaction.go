@@ -193,6 +193,7 @@ func (m *Meta) writeCommit(others int) (committing bool, err error) {
 	}
 	w.c.open = false
 	w.index.committed(w.state.NextData)
+	m.refillFilter()
 	changes := w.tx.changes + others
 	w.tx.forget()
 	if err := m.measure(changes); err != nil {
