@@ -48,6 +48,7 @@ type coder struct {
 	b        []byte // what was encoded, or what is still to be decoded
 	decoding bool
 	share    bool // whether decoded strings and byte strings share the memory of b
+	keyed    bool // whether an encoder encodes a row of a database, which is identified by other columns
 	lean     bool // whether an encoder leaves out what can be derived; a decoder always understands both forms
 	list     *listState
 	slabs    *ObjectDecoder // memory for small slices; nil: each is allocated by itself
@@ -601,11 +602,17 @@ func DecodeExtents(b []byte) (extents []core.Extent, err error) {
 }
 
 // dataFields is the number of optional fields of a DataInfo.
-const dataFields = 12
+const dataFields = 13
+
+// inRow is the bit of the last field: the DataInfo is in a row of a database, which is identified by the ID.
+const inRow = 1 << (dataFields - 1)
 
 func (c *coder) data(i *core.DataInfo) {
 	f := c.fields(dataFields)
-	c.dataID(&i.ID)
+	isRow := c.keyed || f.set&inRow != 0
+	if !isRow {
+		c.dataID(&i.ID)
+	}
 	number(c, &i.Size)
 	if f.has(i.SHA256 != [32]byte{}) {
 		c.fixed(i.SHA256[:])
@@ -625,15 +632,18 @@ func (c *coder) data(i *core.DataInfo) {
 	}
 	f.flag(&i.Damaged)
 	f.time(&i.Written)
+	f.flag(&isRow)
 	f.end()
 }
 
-// EachBlock calls emit with the block and the length of each run of extents in a DataInfo encoded by AppendData. It
+// EachBlock calls emit with the block and the length of each run of extents in a DataInfo encoded by AppendDataRow. It
 // decodes no other fields and does not allocate.
 func EachBlock(data []byte, emit func(block core.BlockID, length int64)) error {
 	c := coder{b: data, decoding: true, share: true}
 	f := c.fields(dataFields)
-	c.uint()
+	if f.set&inRow == 0 {
+		c.uint()
+	}
 	c.uint()
 	if f.has(false) {
 		c.raw(32)
@@ -679,17 +689,18 @@ func EachBlock(data []byte, emit func(block core.BlockID, length int64)) error {
 	return c.err
 }
 
-// AppendData appends all fields of i except Refs.
-func AppendData(b []byte, i *core.DataInfo) []byte {
-	c := coder{b: b}
+// AppendDataRow appends all fields of i except ID and Refs.
+func AppendDataRow(b []byte, i *core.DataInfo) []byte {
+	c := coder{b: b, lean: true, keyed: true}
 	c.data(i)
 	return c.b
 }
 
-// DecodeData is the inverse of AppendData. The result shares the memory of b, which must not be modified afterwards.
-func DecodeData(b []byte) (*core.DataInfo, error) {
+// DecodeDataRow is the inverse of AppendDataRow for the content with a DataID. It also decodes the form of schema
+// version 2, which contains the ID. The result shares the memory of b, which must not be modified afterwards.
+func DecodeDataRow(b []byte, id core.DataID) (*core.DataInfo, error) {
 	c := coder{b: b, decoding: true, share: true}
-	i := &core.DataInfo{}
+	i := &core.DataInfo{ID: id}
 	c.data(i)
 	return i, c.done()
 }

@@ -155,6 +155,30 @@ func TestDerived(t *testing.T) {
 	require.Less(t, size(none), usual)
 }
 
+// TestObjectRows encodes objects for the row of their content. Only an object that is all of that content is encoded
+// without its segment.
+func TestObjectRows(t *testing.T) {
+	whole := plainPuts()[0].Object
+	whole.Bucket, whole.Key, whole.Segments[0].Info = 0, "", nil
+	half, other := whole, whole
+	half.Segments = []core.Segment{{Data: whole.Segments[0].Data, From: 1, Length: 255}}
+	other.Segments = []core.Segment{{Data: 7, Length: 256}}
+	born := whole.Segments[0].Data
+	for name, o := range map[string]core.ObjectInfo{"whole": whole, "half": half, "other": other} {
+		for _, of := range []core.DataID{0, born} {
+			b := AppendObject(nil, &o, of)
+			var got core.ObjectInfo
+			require.NoError(t, DecodeObject(b, &got, of), name)
+			require.Equal(t, o, got, name)
+			require.Equal(t, name == "whole" && of == born, DecodeObject(b, &got, 0) != nil, "%s: it needs its content", name)
+		}
+		old, got := coder{}, core.ObjectInfo{} // the form of schema version 2
+		old.object(&o, false, 0)
+		require.NoError(t, DecodeObject(old.b, &got, born))
+		require.Equal(t, o, got)
+	}
+}
+
 // TestOldChanges decodes testdata/changes1: sampleChanges without plainPuts, as the first version of the encoding had
 // them.
 func TestOldChanges(t *testing.T) {
@@ -226,9 +250,9 @@ func TestNewerIsUnsupported(t *testing.T) {
 	_, err = DecodeChanges(newer)
 	require.Equal(t, core.Unsupported, core.KindOf(err))
 
-	o := AppendObject(nil, &core.ObjectInfo{ETag: "x"})
+	o := AppendObject(nil, &core.ObjectInfo{ETag: "x"}, 0)
 	o[1] |= 0x80 // an unknown field
-	require.Equal(t, core.Unsupported, core.KindOf(DecodeObject(o, &core.ObjectInfo{})))
+	require.Equal(t, core.Unsupported, core.KindOf(DecodeObject(o, &core.ObjectInfo{}, 0)))
 }
 
 func TestETagForms(t *testing.T) {
@@ -296,9 +320,20 @@ func TestEachBlock(t *testing.T) {
 		for _, e := range d.Extents {
 			want[e.Block] += e.Length
 		}
-		encoded := AppendData(nil, &d)
+		old := coder{} // the form of schema version 2
+		old.data(&d)
+		require.NoError(t, EachBlock(old.b, func(block core.BlockID, length int64) { got[block] += length }))
+		require.Equal(t, want, got)
+		encoded := AppendDataRow(nil, &d)
+		clear(got)
 		require.NoError(t, EachBlock(encoded, func(block core.BlockID, length int64) { got[block] += length }))
 		require.Equal(t, want, got)
+		for _, b := range [][]byte{old.b, encoded} {
+			decoded, err := DecodeDataRow(b, d.ID)
+			require.NoError(t, err)
+			require.Equal(t, &d, decoded)
+		}
+		require.Less(t, len(encoded), len(old.b))
 		require.Zero(t, testing.AllocsPerRun(10, func() { _ = EachBlock(encoded, func(core.BlockID, int64) {}) }))
 		for n := range encoded {
 			_ = EachBlock(encoded[:n], func(core.BlockID, int64) {}) // it may return an error, but must not panic
@@ -331,10 +366,10 @@ func TestObjectDecoder(t *testing.T) {
 		for n := range o.Sums {
 			o.Sums[n] = core.Checksum{Algorithm: checksum.CRC32, Value: []byte{byte(i), byte(i >> 8), 0, byte(n)}}
 		}
-		b := AppendObject(nil, &o)
+		b := AppendObject(nil, &o, 0)
 		var shared, alone core.ObjectInfo
-		require.NoError(t, d.Decode(b, &shared))
-		require.NoError(t, DecodeObject(b, &alone))
+		require.NoError(t, d.Decode(b, &shared, 0))
+		require.NoError(t, DecodeObject(b, &alone, 0))
 		got, want = append(got, shared), append(want, alone)
 		_ = append(shared.Sums, core.Checksum{Algorithm: checksum.MD5}) // must not be in the next object
 		_ = append(shared.Segments, core.Segment{Data: 1})

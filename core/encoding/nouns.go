@@ -142,18 +142,19 @@ func (c *coder) derive(o *core.ObjectInfo, derived byte, infos bool, born core.D
 	}
 }
 
-// AppendObject appends all fields of o except Bucket, Key, Seq, Latest and its segments' Info.
-func AppendObject(b []byte, o *core.ObjectInfo) []byte {
-	c := coder{b: b}
-	c.object(o, false, 0)
+// AppendObject appends all fields of o except Bucket, Key, Seq, Latest and its segments' Info. If born is not 0, the
+// encoding is for the row of that content, which was written with o; DecodeObject needs the same number then.
+func AppendObject(b []byte, o *core.ObjectInfo, born core.DataID) []byte {
+	c := coder{b: b, lean: true}
+	c.object(o, false, born)
 	return c.b
 }
 
 // DecodeObject sets the fields that AppendObject encoded, and leaves the others unchanged. o shares the memory of b,
 // which must not be modified afterwards.
-func DecodeObject(b []byte, o *core.ObjectInfo) error {
+func DecodeObject(b []byte, o *core.ObjectInfo, born core.DataID) error {
 	c := coder{b: b, decoding: true, share: true}
-	c.object(o, false, 0)
+	c.object(o, false, born)
 	return c.done()
 }
 

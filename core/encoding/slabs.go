@@ -18,9 +18,9 @@ type ObjectDecoder struct {
 }
 
 // Decode is like DecodeObject. A nil decoder allocates each slice by itself.
-func (d *ObjectDecoder) Decode(b []byte, o *core.ObjectInfo) error {
+func (d *ObjectDecoder) Decode(b []byte, o *core.ObjectInfo, born core.DataID) error {
 	c := coder{b: b, decoding: true, share: true, slabs: d}
-	c.object(o, false, 0)
+	c.object(o, false, born)
 	return c.done()
 }
 

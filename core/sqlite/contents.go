@@ -157,7 +157,7 @@ func (t *contents) insert(info *core.DataInfo, object []byte) (bool, error) {
 func (t *contents) encode(info *core.DataInfo) {
 	lean := *info
 	lean.SHA256 = [32]byte{} // the SHA-256 has a separate column
-	t.buf = dataKey(int64(info.ID), info.SHA256[:]).appendSum(encoding.AppendData(t.buf[:0], &lean))
+	t.buf = dataKey(int64(info.ID), info.SHA256[:]).appendSum(encoding.AppendDataRow(t.buf[:0], &lean))
 }
 
 // decRef removes a reference for each segment, and frees content without further references. V is the version being

@@ -87,7 +87,7 @@ func (w *writer) encode(o *core.ObjectInfo) {
 	if isBorn(o) {
 		data = int64(o.Segments[0].Data)
 	}
-	w.infoBuf = versionKey(int64(o.Bucket), o.Key, int64(o.Seq), data).appendSum(encoding.AppendObject(w.infoBuf[:0], o))
+	w.infoBuf = versionKey(int64(o.Bucket), o.Key, int64(o.Seq), data).appendSum(encoding.AppendObject(w.infoBuf[:0], o, core.DataID(data)))
 }
 
 // putNew writes the current version of a key that has none, and reports whether it did so. A delete marker, which is in
@@ -328,7 +328,7 @@ func (w *writer) updateObject(c *core.UpdateObject) (core.Version, error) {
 	if err := c.Apply(infoOf(v), b.locks); err != nil {
 		return 0, err
 	}
-	w.infoBuf = versionKey(int64(v.Bucket), v.Key, int64(v.Seq), int64(v.born)).appendSum(encoding.AppendObject(w.infoBuf[:0], &v.ObjectInfo))
+	w.infoBuf = versionKey(int64(v.Bucket), v.Key, int64(v.Seq), int64(v.born)).appendSum(encoding.AppendObject(w.infoBuf[:0], &v.ObjectInfo, v.born))
 	if v.born != 0 {
 		_, err = w.c.exec(updateBorn, int64(v.born), w.infoBuf)
 	} else {

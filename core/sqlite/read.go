@@ -99,7 +99,7 @@ func (c *conn) decodeObject(o *core.ObjectInfo, data int64, info []byte, d *enco
 	}
 	info, err := versionKey(int64(o.Bucket), o.Key, int64(o.Seq), data).checkSum(info)
 	if err == nil {
-		err = d.Decode(info, o)
+		err = d.Decode(info, o, core.DataID(data))
 	}
 	return damaged("version", err)
 }
@@ -138,7 +138,7 @@ func decodeData(id int64, cols []driver.Value) (*core.DataInfo, error) {
 	if err != nil {
 		return nil, damaged("content", err)
 	}
-	d, err := encoding.DecodeData(info)
+	d, err := encoding.DecodeDataRow(info, core.DataID(id))
 	if err != nil {
 		return nil, damaged("content", err)
 	}

@@ -517,7 +517,7 @@ func (d *dump) older(cols []driver.Value) (*core.Row, error) {
 	}
 	info, err := versionKey(int64(o.Bucket), o.Key, int64(o.Seq), born).checkSum(bytes(cols[versionInfo]))
 	if err == nil {
-		err = encoding.DecodeObject(info, o)
+		err = encoding.DecodeObject(info, o, core.DataID(born))
 	}
 	if err == nil && o.Null != null {
 		err = errRowSum

@@ -26,7 +26,7 @@
 //	buckets  id, name, info
 //	objects  (bucket, key): seq, nullver, data. Only current versions that are not delete markers
 //	history  (bucket, key, seq): nullver, data. Every other version and every delete marker
-//	data     id: refs, sha256, info (DataInfo without its SHA-256), object
+//	data     id: refs, sha256, info (DataInfo without ID and SHA-256), object
 //	infos    seq: info. ObjectInfo of versions whose data column is NULL
 //	uploads  (bucket, key, id): info. Uploads in progress
 //	parts    (list, number): seq, info. Parts of uploads, and of the objects that they became
