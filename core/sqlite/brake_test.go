@@ -30,12 +30,14 @@ func TestLogBoundBesideALongRead(t *testing.T) {
 	f := feed(t, openAt(t, dir, Options{CheckpointBytes: limit, LogBytes: bound, Idle: time.Hour}), core.VersioningOff)
 	f.fill(0, 2000)
 	next := 0
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel) // if the test fails, the read must end before the database is closed
 	for range 3 {
 		begun := make(chan struct{})
 		var reader sync.WaitGroup
 		var err error
 		reader.Go(func() {
-			err = f.m.readLong(context.Background(), "test", func(ctx context.Context, c *conn) error {
+			err = f.m.readLong(ctx, "test", func(ctx context.Context, c *conn) error {
 				return c.snapshot(func() error {
 					_, err := c.row(listObjects, int64(f.bucket), blob(""))
 					close(begun)

@@ -39,8 +39,11 @@ import (
 //
 // The images are in a second database, attached to the writer's connection. Its file is next to the main database, so
 // that it does not need space on another drive. The file is unlinked as soon as it is open, and never synced. It grows
-// to about the size of the rows that are changed during the snapshot, at most maxImageBytes; then the snapshot returns
-// Busy. Without a snapshot there are no triggers.
+// to about the size of the rows that are changed during the snapshot (303 bytes for a small object that is overwritten),
+// at most maxImageBytes; then the snapshot returns Busy. Without a snapshot there are no triggers.
+//
+// With 300,000 objects in the order of their keys a row costs 3.2 microseconds of CPU, and 2.4 in one long read. With
+// random keys it costs 6.8 in both, because the content of neighboring keys is spread over the table data.
 //
 // # Hidden rows
 //
@@ -53,7 +56,7 @@ import (
 //     both, a sum over the hashes of DataIDs is computed. So a row that is missing in one of the tables is noticed.
 //   - Versions whose info is in infos must be the ones that have a row there, by a sum over the hashes of sequences.
 //   - The other tables (buckets, uploads, garbage, records) are small. PRAGMA integrity_check verifies that every byte of
-//     their pages belongs to a cell or to free space.
+//     their pages belongs to a cell or to free space, and that the rows are in order.
 
 // maxImageBytes is the maximum size of the images of a snapshot, in bytes.
 const maxImageBytes = 1 << 30
@@ -128,16 +131,20 @@ func (t *imagedTable) trigger(event string) string {
 	return "image_" + t.name + "_" + strings.ReplaceAll(event, " ", "_")
 }
 
-// startImages makes the writer save images, and returns the state of the snapshot. The caller holds Meta.rows, and then
-// calls endImages, even after an error.
-func (d *dump) startImages() (core.State, error) {
+// startImages makes the writer save images, and sets the state of the snapshot. The caller then calls endImages, even
+// after an error.
+func (d *dump) startImages() error {
 	m := d.m
-	var state core.State
-	err := d.withWriter(func(c *conn) error {
-		if err := m.commit("sqlite.Snapshot"); err != nil {
+	return d.withWriter(func(c *conn) error {
+		if m.imaged != nil { // the drive was full at the end of the last snapshot
+			if err := m.imaged.dropImages(); err != nil {
+				return err
+			}
+		}
+		if err := m.commit(d.op); err != nil {
 			return err
 		}
-		state = m.w.state
+		d.state = m.w.state
 		file := m.path + "-images"
 		f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600) // SQLite would create a file that all users can read
 		if err != nil {
@@ -146,51 +153,52 @@ func (d *dump) startImages() (core.State, error) {
 		if err := f.Close(); err != nil {
 			return err
 		}
-		_, err = c.c.Exec("ATTACH ?1 AS images", []driver.Value{file})
-		m.attached = err == nil
+		if _, err = c.c.Exec("ATTACH ?1 AS images", []driver.Value{file}); err == nil {
+			m.imaged = d
+		}
 		if err = errors.Join(err, os.Remove(file)); err != nil {
 			return err
 		}
 		sql := "PRAGMA images.journal_mode=MEMORY; PRAGMA images.synchronous=OFF; PRAGMA images.locking_mode=EXCLUSIVE; PRAGMA images.cache_size=-2048;\n"
 		for i := range imagedTables {
-			sql += imagedTables[i].create(state)
+			sql += imagedTables[i].create(d.state)
 		}
 		return c.run(sql)
 	})
-	return state, err
 }
 
-// endImages deletes the triggers and the images, and releases Meta.rows. If the open transaction cannot be committed
-// because the drive is full, that must wait until it has been.
+// endImages deletes the triggers and the images. If the open transaction cannot be committed because the drive is full,
+// it tries again until it can.
 func (d *dump) endImages() {
-	m := d.m
-	if d.dropImages() == nil {
-		m.unlockRows()
+	drop := func() error {
+		d.m.mu.Lock()
+		defer d.m.mu.Unlock()
+		return d.dropImages()
+	}
+	if drop() == nil {
 		return
 	}
 	go func() {
-		defer m.unlockRows()
 		for {
 			select {
-			case <-m.done:
+			case <-d.m.done:
 				return
 			case <-time.After(time.Second):
 			}
-			if d.dropImages() == nil {
+			if drop() == nil {
 				return
 			}
 		}
 	}()
 }
 
+// dropImages deletes the triggers and the images of d, if they still exist. The caller holds Meta.mu.
 func (d *dump) dropImages() error {
 	m := d.m
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.stopped != nil {
-		return nil // there are no more writes, so the triggers do not run
+	if m.imaged != d || m.stopped != nil { // without writes, the triggers do not run
+		return nil
 	}
-	if err := m.commit("sqlite.Snapshot"); err != nil {
+	if err := m.commit(d.op); err != nil {
 		return err
 	}
 	sql := ""
@@ -199,14 +207,10 @@ func (d *dump) dropImages() error {
 			sql += "DROP TRIGGER IF EXISTS temp." + imagedTables[i].trigger(event) + ";\n"
 		}
 	}
-	if err := m.w.c.run(sql); err != nil {
-		return err
+	err := m.w.c.run(sql + "DETACH images")
+	if err == nil {
+		m.imaged = nil
 	}
-	if !m.attached {
-		return nil
-	}
-	err := m.w.c.run("DETACH images")
-	m.attached = err != nil
 	return err
 }
 

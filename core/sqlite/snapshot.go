@@ -31,13 +31,12 @@ func (m *Meta) Snapshot(ctx context.Context, emit func(*core.Row) error) error {
 	if err := m.lockRows(ctx, op); err != nil {
 		return err
 	}
+	defer m.unlockRows()
 	d := &dump{m: m, ctx: ctx, op: op, emit: emit, rows: cmp.Or(m.options.dumpRows, dumpRows)}
-	var err error
-	if d.state, err = d.startImages(); err != nil {
-		d.endImages()
+	defer d.endImages()
+	if err := d.startImages(); err != nil {
 		return wrap(op, err)
 	}
-	defer d.endImages()
 	return wrap(op, d.run())
 }
 

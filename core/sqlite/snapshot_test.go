@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"orcas/core"
 	"orcas/core/coretest"
@@ -117,4 +118,74 @@ func TestImagesAreRolledBack(t *testing.T) {
 		return nil
 	}))
 	coretest.SameRows(t, want, got, "beside rollbacks")
+}
+
+// TestImagesOnAFullDrive: if the drive is full at the end of a snapshot, its triggers are deleted when there is space
+// again, at the latest by the next snapshot, which is exact.
+func TestImagesOnAFullDrive(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=6m"); err != nil {
+		t.Skip("cannot mount a tmpfs: ", err)
+	}
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, 0)) })
+	ballast := filepath.Join(dir, "ballast")
+	f := feed(t, openAt(t, dir, Options{changes: transactionChanges}), core.VersioningOff)
+	f.fill(0, 100)
+	filled := false
+	require.NoError(t, f.m.Snapshot(context.Background(), func(*core.Row) error {
+		if filled {
+			return nil
+		}
+		filled = true
+		for i := range 500 {
+			f.apply(f.put(fmt.Sprint(i, strings.Repeat("k", 900))))
+		}
+		err := os.WriteFile(ballast, make([]byte, 8<<20), 0o600)
+		require.ErrorIs(t, err, unix.ENOSPC)
+		return nil
+	}))
+	imaged := func() bool {
+		f.m.mu.Lock()
+		defer f.m.mu.Unlock()
+		return f.m.imaged != nil
+	}
+	require.True(t, imaged(), "the commit before the triggers are deleted has failed")
+	_, err := coretest.Rows(context.Background(), f.m)
+	require.True(t, core.Is(err, core.NoSpace), "%v", err)
+	require.NoError(t, os.Remove(ballast))
+	rows, err := coretest.Rows(context.Background(), f.m)
+	require.NoError(t, err)
+	require.Len(t, rows, 2+600)
+	require.False(t, imaged())
+	require.NoError(t, f.m.Close())
+}
+
+// BenchmarkSnapshot reads all rows of a database. With random keys, the content of neighboring versions is spread over
+// the table data.
+func BenchmarkSnapshot(b *testing.B) {
+	const keys = 300_000
+	for _, order := range []string{"sequential", "random"} {
+		b.Run(order, func(b *testing.B) {
+			f := feed(b, openAt(b, b.TempDir(), Options{changes: transactionChanges}), core.VersioningOff)
+			for i := 0; i < keys; i += 100 {
+				var changes []core.Change
+				for key := i; key < i+100; key++ {
+					if order == "random" {
+						changes = append(changes, f.put(benchKey(key*7919%keys)))
+					} else {
+						changes = append(changes, f.put(benchKey(key)))
+					}
+				}
+				f.apply(changes...)
+			}
+			b.ReportAllocs()
+			before := cpuTime()
+			for b.Loop() {
+				rows := 0
+				require.NoError(b, f.m.Snapshot(context.Background(), func(*core.Row) error { rows++; return nil }))
+				require.Equal(b, keys+2, rows)
+			}
+			b.ReportMetric(float64(cpuTime()-before)/float64(b.N)/keys, "cpu-ns/row")
+		})
+	}
 }

@@ -122,10 +122,10 @@ type Meta struct {
 
 	rows chan struct{} // has an element while a snapshot or a restore is in progress
 
-	mu       sync.Mutex // guards w, stopped, and attached
-	w        *writer
-	stopped  error // the reason why no more writes are accepted, or nil
-	attached bool  // the database with the images of a snapshot is attached to the writer's connection
+	mu      sync.Mutex // guards w, stopped, and imaged
+	w       *writer
+	stopped error // the reason why no more writes are accepted, or nil
+	imaged  *dump // the snapshot whose images are attached to the writer's connection, or nil
 
 	stateMu sync.Mutex // guards state and closed
 	state   core.State
