@@ -315,7 +315,7 @@ func (c damage) compareOnline(t *testing.T, dir string, offline *fsck.Report) {
 
 // spoilRecords damages the first record of a data directory, so that the database cannot be rebuilt from the blocks.
 func spoilRecords(t *testing.T, dir string) {
-	storetest.FlipFile(t, blockFiles(t, dir, ".packed")[0], frame.BlockHeaderSize+frame.HeaderSize+10)
+	storetest.FlipFile(t, blockFiles(t, dir, ".packed")[0], frame.BlockHeaderSize+frame.ShortSize+10)
 }
 
 // fsckJSON runs orcas fsck --content on a data directory, and compares the exit status with the report.
