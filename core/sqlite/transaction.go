@@ -55,6 +55,19 @@ import (
 //
 // A killed process loses the open transaction. The blocks have the records of its changes, and recovery applies them
 // again.
+//
+// # Cost
+//
+// CPU of a change in batches of 30, beside 100,000 rows, in microseconds (BenchmarkApply and BenchmarkApplyShared), with
+// a transaction per batch and with open transactions:
+//
+//	new key, ascending            4.7   3.8
+//	new key, random              13.1   8.6
+//	new key of shared content    25.8  16.3
+//	existing key, random         28.5  28.3
+//
+// The encoding of the kept changes is a part of that. Overwriting random keys gains nothing, because each change frees
+// content in a page that hardly any other change of the transaction touches.
 
 // The bounds of a transaction. transactionMarks bounds the changed pages, which are in memory until the commit:
 // overwriting a key at a random position makes three marks, and changes two pages.
