@@ -331,7 +331,7 @@ func TestDictionariesOfTwoKinds(t *testing.T) {
 			part := make([]byte, b.Size)
 			_, err = r.ReadAt(part, 0)
 			require.NoError(t, err)
-			all = append(all, part...)
+			all = append(append(all, part...), storetest.PlainRecords(t, b.ID, part)...)
 			return r.Close()
 		}))
 		return all

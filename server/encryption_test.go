@@ -21,7 +21,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/content"
+	"orcas/core/frame"
 	"orcas/fsck"
+	"orcas/storetest"
 )
 
 var (
@@ -223,6 +225,9 @@ func requireNothingIn(t *testing.T, dir string, texts ...string) {
 		content, err := os.ReadFile(path)
 		if err != nil {
 			return err
+		}
+		if id, _, err := frame.DecodeBlockHeader(content); err == nil {
+			content = append(content, storetest.PlainRecords(t, id, content)...)
 		}
 		for _, text := range texts {
 			require.False(t, bytes.Contains(content, []byte(text)), "%s contains %q", path, text)
