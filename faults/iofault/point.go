@@ -165,8 +165,11 @@ func (p *point) check(failing, settle bool) {
 		return
 	}
 	k := checker{c: newClient(p.server), m: p.run.m, reads: !failing, settle: settle}
-	for _, what := range k.check() {
-		p.bad("%s", what)
+	if wrong := k.check(); len(wrong) > 0 {
+		for _, what := range wrong {
+			p.bad("%s", what)
+		}
+		p.bad("the end of the log: %s", p.server.tail())
 	}
 }
 
