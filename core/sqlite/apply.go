@@ -107,6 +107,9 @@ func (m *Meta) Apply(ctx context.Context, changes []core.Change) ([]core.Result,
 			return nil, err
 		}
 	}
+	if err := m.revive(); err != nil {
+		return nil, core.E(op, core.Internal, err)
+	}
 	results := make([]core.Result, len(changes))
 	first := 0
 	for first < len(changes) && changes[first].Stamp() <= m.w.state.Seq {

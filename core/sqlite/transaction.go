@@ -51,7 +51,8 @@ import (
 // same results, but not those of the batch that failed. If the drive is full, they remain uncommitted: reads use the
 // writer's connection where they would have committed, and Apply first tries to commit again, and returns NoSpace if it
 // cannot. After a write error (Meta.stopped), nothing is committed any more. If the kept changes cannot be applied
-// again, every read of something with a mark returns Unavailable, since the database has older data.
+// again, because the drive cannot be read, every read of something with a mark returns Unavailable, since the database
+// has older data. The next read, and the next Apply, try again (revive).
 //
 // A killed process loses the open transaction. The blocks have the records of its changes, and recovery applies them
 // again.
@@ -169,11 +170,14 @@ func (m *Meta) isDue(changes int) bool {
 // commit commits the open transaction, if there is one. After an error its changes are still applied, and uncommitted
 // (see transaction.lost). The caller holds m.mu.
 func (m *Meta) commit(op string) error {
+	if err := m.revive(); err != nil {
+		return wrap(op, err)
+	}
 	switch {
-	case m.w.tx.lost != nil || m.w.c.open && m.stopped != nil:
-		return m.errStopped(op)
 	case !m.w.c.open:
 		return nil
+	case m.stopped != nil:
+		return m.errStopped(op)
 	}
 	committing, err := m.writeCommit(0)
 	if err != nil {
@@ -233,15 +237,22 @@ func (m *Meta) rollBack(err error, committing bool) {
 		w.tx.forget()
 		return
 	}
-	if again := m.applyKept(); again != nil {
-		w.tx.lost = fmt.Errorf("the uncommitted changes could not be applied again: %w", again)
-		if m.stopped == nil {
-			m.stopped = errors.Join(err, w.tx.lost)
-		}
-	}
+	w.tx.lost = m.applyKept()
 }
 
-// applyKept applies the kept changes in a new transaction.
+// revive applies the kept changes again, if that has failed before: a drive that cannot be read may recover. The caller
+// holds m.mu.
+func (m *Meta) revive() error {
+	if m.w.tx.lost != nil && m.stopped != errClosed {
+		m.w.tx.lost = m.applyKept()
+	}
+	if err := m.w.tx.lost; err != nil {
+		return fmt.Errorf("the uncommitted changes could not be applied again: %v", err) // its kind says nothing about this call
+	}
+	return nil
+}
+
+// applyKept applies the kept changes in a new transaction. After an error, the state is that of the last commit.
 func (m *Meta) applyKept() error {
 	w := m.w
 	if mutant.Is("kept-forgotten") {
@@ -253,9 +264,12 @@ func (m *Meta) applyKept() error {
 	w.c.open = true
 	err := m.applyKeptBatches()
 	if err != nil {
-		_, backErr := w.c.exec(rollback)
-		err = errors.Join(err, backErr)
+		if !w.c.c.AutoCommit() {
+			_, backErr := w.c.exec(rollback)
+			err = errors.Join(err, backErr)
+		}
 		w.c.open = false
+		w.rolledBack(w.tx.before)
 	}
 	return err
 }
@@ -319,7 +333,7 @@ func (m *Meta) readTouched(ctx context.Context, op string, fn func(c *conn) erro
 		return core.E(op, core.Unavailable, errClosed)
 	default:
 	}
-	if err := m.w.tx.lost; err != nil {
+	if err := m.revive(); err != nil {
 		return core.E(op, core.Unavailable, err)
 	}
 	return wrap(op, fn(m.w.c))

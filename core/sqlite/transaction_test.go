@@ -155,6 +155,10 @@ func TestReadsOfTheOpenTransaction(t *testing.T) {
 	for name, read := range commits {
 		f.apply(f.put(name))
 		n++
+		if uncommitted(m) == 0 { // the checkpointer commits when it copies the log, after a long read
+			f.apply(f.put(name + " again"))
+			n++
+		}
 		require.NotZero(t, uncommitted(m), name)
 		require.Equal(t, n, read(), name)
 		require.Zero(t, uncommitted(m), name)
@@ -482,7 +486,7 @@ func TestFailedCommitKeepsTheTransaction(t *testing.T) {
 	require.Equal(t, 200, count(t, m, f.bucket))
 }
 
-// If the kept changes cannot be applied again, no read shows the older state.
+// If the kept changes cannot be applied again, no read shows the older state. When they can be, everything works again.
 func TestLostTransaction(t *testing.T) {
 	dir := t.TempDir()
 	f := feed(t, openLong(t, dir), core.VersioningOff)
@@ -493,20 +497,41 @@ func TestLostTransaction(t *testing.T) {
 	f.m.w.tx.kept[0] ^= 0xff
 	f.m.rollBack(sqlite3.Error{Code: sqlite3.ErrFull}, true)
 	f.m.mu.Unlock()
-	for _, read := range []func() error{
+	data := f.data
+	reads := []func() error{
 		func() error { _, err := f.m.Object(background, f.bucket, "lost", core.Current); return err },
-		func() error { _, err := f.m.Object(background, f.bucket, benchKey(3), core.Current); return err },
-		func() error { _, err := f.m.Data(background, []core.DataID{f.data}); return err },
+		func() error { _, err := f.m.Data(background, []core.DataID{data}); return err },
 		func() error { _, err := f.m.List(background, core.ListQuery{Bucket: f.bucket, Limit: 10}); return err },
 		func() error { _, err := f.m.Garbage(background, 0, 10); return err },
+	}
+	deleted := func() error { _, err := f.m.Object(background, f.bucket, benchKey(3), core.Current); return err }
+	next := f.stamped(f.put("next"))
+	others := []func() error{
+		func() error { _, err := f.m.Apply(background, []core.Change{next}); return err },
 		func() error { _, err := f.m.Sync(background); return err },
 		func() error { return f.m.Snapshot(background, func(*core.Row) error { return nil }) },
-		func() error { _, err := f.m.Apply(background, []core.Change{f.stamped(f.put("x"))}); return err },
-	} {
+	}
+	for _, read := range append(reads, deleted) {
 		err := read()
 		require.True(t, core.Is(err, core.Unavailable), err)
 	}
+	for i, other := range others {
+		err := other()
+		require.True(t, core.Is(err, core.Internal), "%d: %v", i, err)
+	}
 	_, err := f.m.Object(background, f.bucket, benchKey(5), core.Current)
 	require.NoError(t, err, "unchanged keys are still readable")
-	require.Error(t, f.m.Close())
+
+	f.m.mu.Lock()
+	f.m.w.tx.kept[0] ^= 0xff
+	f.m.mu.Unlock()
+	err = deleted()
+	require.True(t, core.Is(err, core.NoSuchKey), err)
+	for _, works := range append(others, reads...) {
+		require.NoError(t, works())
+	}
+	require.Equal(t, 11, count(t, f.m, f.bucket))
+	require.NoError(t, f.m.Close())
+	m := openLong(t, dir)
+	require.Equal(t, 11, count(t, m, f.bucket))
 }
