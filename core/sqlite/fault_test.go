@@ -116,9 +116,7 @@ func TestLogStaysBounded(t *testing.T) {
 			changes = append(changes, f.put(benchKey((round*7919+i*104729)%100_000)))
 		}
 		f.apply(changes...)
-		f.m.mu.Lock()
-		l, err := f.m.w.c.checkpoint("NOOP")
-		f.m.mu.Unlock()
+		l, err := f.m.logLength()
 		require.NoError(t, err)
 		length := l.frames * pageSize
 		grown := max(length-before, 0)
@@ -190,7 +188,7 @@ func TestRestartLogBesideReaders(t *testing.T) {
 	}
 	defer end()
 	require.NoError(t, err)
-	l, err := f.m.w.c.checkpoint("NOOP")
+	l, err := f.m.logLength()
 	require.NoError(t, err)
 	require.Positive(t, l.frames)
 	require.Equal(t, l.frames, l.copied, "all of the log is in the database")

@@ -33,12 +33,14 @@ func finds(t *testing.T, m *Meta, k core.ContentKey) bool {
 
 // countPairs returns the number of pairs in the pages of the hash index, tombstones included.
 func countPairs(t testing.TB, m *Meta) (n int) {
-	require.NoError(t, m.w.c.scan(background, "SELECT id, pairs FROM hash_pages", func(cols []driver.Value) error {
-		p, err := openPage(integer(cols[0]), bytes(cols[1]))
-		for _, ok := p.next(); ok; _, ok = p.next() {
-			n++
-		}
-		return err
+	require.NoError(t, m.onWriter(func(c *conn) error {
+		return c.scan(background, "SELECT id, pairs FROM hash_pages", func(cols []driver.Value) error {
+			p, err := openPage(integer(cols[0]), bytes(cols[1]))
+			for _, ok := p.next(); ok; _, ok = p.next() {
+				n++
+			}
+			return err
+		})
 	}))
 	return n
 }

@@ -406,7 +406,7 @@ func TestDamagedHashPages(t *testing.T) {
 				}
 			}
 			put(600)
-			require.NoError(t, f.m.w.c.run(sql))
+			require.NoError(t, f.m.runSQL(sql))
 			require.NoError(t, f.m.Close())
 			f.m = openAt(t, dir, o)
 			count := func() (n int) {
@@ -511,14 +511,14 @@ func TestMigrationOfFinds(t *testing.T) {
 			infos = append(infos, c.Object.Segments[0].Info)
 		}
 		m := f.m
-		require.NoError(t, m.w.c.run(`
+		require.NoError(t, m.runSQL(`
 DROP TABLE blocks; DROP TABLE hash_runs; DROP TABLE hash_pages; DROP TABLE hash_late; DROP TABLE hash_upto;
 CREATE TABLE finds (hash INTEGER NOT NULL, data INTEGER NOT NULL, PRIMARY KEY (hash, data)) STRICT, WITHOUT ROWID;
 CREATE TABLE finds_upto (id INTEGER PRIMARY KEY CHECK (id = 1), data INTEGER NOT NULL) STRICT;
 PRAGMA user_version = 1`))
 		upto := core.DataID(1)
 		insert := func(hash uint64, id core.DataID) {
-			require.NoError(t, m.w.c.run(fmt.Sprintf("INSERT INTO finds VALUES (%d, %d)", int64(hash), id)))
+			require.NoError(t, m.runSQL(fmt.Sprintf("INSERT INTO finds VALUES (%d, %d)", int64(hash), id)))
 		}
 		for _, d := range infos[:contents*9/10] { // the others were buffered
 			insert(d.Hash(), d.ID)
@@ -527,7 +527,7 @@ PRAGMA user_version = 1`))
 			}
 			upto = d.ID + 1
 		}
-		require.NoError(t, m.w.c.run(fmt.Sprintf("INSERT INTO finds_upto VALUES (1, %d)", upto)))
+		require.NoError(t, m.runSQL(fmt.Sprintf("INSERT INTO finds_upto VALUES (1, %d)", upto)))
 		require.NoError(t, m.Close())
 
 		for range 2 { // migrated, and opened again

@@ -88,13 +88,13 @@ func TestContentOfBlocksModel(t *testing.T) {
 		}
 		if round%5 == 4 {
 			before := f.placed()
-			require.NoError(t, f.m.w.c.run("CREATE TRIGGER fail BEFORE UPDATE ON state BEGIN SELECT RAISE(ABORT, 'no'); END"))
+			require.NoError(t, f.m.runSQL("CREATE TRIGGER fail BEFORE UPDATE ON state BEGIN SELECT RAISE(ABORT, 'no'); END"))
 			for i, c := range changes {
 				c.SetStamp(f.seq + core.Seq(i) + 1)
 			}
 			_, err := f.m.Apply(context.Background(), changes)
 			require.ErrorContains(t, err, "no")
-			require.NoError(t, f.m.w.c.run("DROP TRIGGER fail"))
+			require.NoError(t, f.m.runSQL("DROP TRIGGER fail"))
 			require.Equal(t, before, f.placed())
 		}
 		f.apply(changes...)
@@ -127,7 +127,7 @@ func TestDamagedContentOfBlocks(t *testing.T) {
 		if c.sql == "" {
 			require.NoError(t, f.m.w.contents.places.writeOne(blockNumber(1), core.BlockContent{Contents: 9, Bytes: 7}))
 		} else {
-			require.NoError(t, f.m.w.c.run(c.sql))
+			require.NoError(t, f.m.runSQL(c.sql))
 		}
 		lines, err := f.m.Verify(ctx)
 		require.NoError(t, err)
@@ -177,7 +177,7 @@ func TestMigrationOfBlocks(t *testing.T) {
 	}
 	want := f.placed()
 	for range 2 {
-		require.NoError(t, f.m.w.c.run("DROP TABLE blocks; PRAGMA user_version = 2"))
+		require.NoError(t, f.m.runSQL("DROP TABLE blocks; PRAGMA user_version = 2"))
 		require.NoError(t, f.m.Close())
 		f.m = openAt(t, dir, Options{})
 		row, err := f.m.w.c.pragma("user_version")
@@ -185,7 +185,7 @@ func TestMigrationOfBlocks(t *testing.T) {
 		require.EqualValues(t, len(steps()), integer(row[0]))
 		require.Equal(t, want, f.placed())
 	}
-	require.NoError(t, f.m.w.c.run("DROP TABLE blocks; PRAGMA user_version = 2; UPDATE data SET info = x'00' WHERE id = 2"))
+	require.NoError(t, f.m.runSQL("DROP TABLE blocks; PRAGMA user_version = 2; UPDATE data SET info = x'00' WHERE id = 2"))
 	require.NoError(t, f.m.Close())
 	f.m = openAt(t, dir, Options{})
 	got := core.BlockContents{}

@@ -56,3 +56,24 @@ func TestMetaModel(t *testing.T) {
 		})
 	}, 1)
 }
+
+// onWriter runs fn with the writer's connection, which the committer uses too, at any time.
+func (m *Meta) onWriter(fn func(c *conn) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return fn(m.w.c)
+}
+
+// runSQL executes SQL with the writer's connection.
+func (m *Meta) runSQL(sql string) error {
+	return m.onWriter(func(c *conn) error { return c.run(sql) })
+}
+
+// logLength measures the log.
+func (m *Meta) logLength() (l log, err error) {
+	err = m.onWriter(func(c *conn) (err error) {
+		l, err = c.checkpoint("NOOP")
+		return err
+	})
+	return l, err
+}

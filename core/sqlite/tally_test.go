@@ -128,7 +128,7 @@ func TestTallyRollsBack(t *testing.T) {
 	f := feed(t, openAt(t, dir, Options{}), core.VersioningOff)
 	f.limit(core.Quota{Objects: 10})
 	f.apply(f.puts("a", 4)...)
-	require.NoError(t, f.m.w.c.run("UPDATE data SET info = x'00010203' WHERE id = "+fmt.Sprint(f.data)))
+	require.NoError(t, f.m.runSQL("UPDATE data SET info = x'00010203' WHERE id = "+fmt.Sprint(f.data)))
 	damagedPuts := f.puts("b", 3)
 	damagedPuts = append(damagedPuts, &core.DeleteObject{Bucket: f.bucket, Key: "a0"}, f.put("a3")) // the row with the content of a3 is damaged
 	for i, c := range damagedPuts {
@@ -191,7 +191,7 @@ func TestVerifyTallies(t *testing.T) {
 		if c.sql == "" {
 			require.NoError(t, f.m.w.tallies.writeOne(f.bucket, core.Usage{Bytes: 7, Objects: 1}))
 		} else {
-			require.NoError(t, f.m.w.c.run(c.sql))
+			require.NoError(t, f.m.runSQL(c.sql))
 		}
 		lines, err := f.m.Verify(ctx)
 		require.NoError(t, err)

@@ -366,7 +366,7 @@ func TestFailedBatchKeepsTheOthers(t *testing.T) {
 	f.limit(core.Quota{Objects: 1 << 40})
 	f.apply(f.put("damaged"))
 	require.NoError(t, f.m.commitOpen("test"))
-	require.NoError(t, f.m.w.c.run("UPDATE data SET info = x'00010203' WHERE id = "+fmt.Sprint(f.data)))
+	require.NoError(t, f.m.runSQL("UPDATE data SET info = x'00010203' WHERE id = "+fmt.Sprint(f.data)))
 	f.apply(f.puts("kept", 5)...)
 	f.apply(&core.DeleteObject{Bucket: f.bucket, Key: "kept1"})
 	bad := []core.Change{f.put("lost"), f.put("damaged")}

@@ -36,7 +36,7 @@ func TestSalvage(t *testing.T) {
 		"DELETE FROM data WHERE id = 2",
 		"DELETE FROM objects WHERE key = CAST('c' AS BLOB)",
 	} {
-		require.NoError(t, m.w.c.run(sql))
+		require.NoError(t, m.runSQL(sql))
 	}
 	err = m.Snapshot(ctx, func(*core.Row) error { return nil })
 	require.True(t, core.Is(err, core.Damaged), err)
