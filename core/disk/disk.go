@@ -30,8 +30,8 @@
 // After a failed write or sync nothing more is appended to the block: its file is closed, and the next writer creates a
 // new block. The same is true after an abort that leaves bytes in a shared block. A failed sync is never retried, and a
 // failed sync_file_range fails the commit, because the kernel has then reported the error of the write-back, and the
-// fdatasync succeeds. A failed sync of a directory fails every block whose name was created in that directory before it and was not synced
-// yet.
+// fdatasync succeeds. A failed sync of a directory fails every block whose name was created in that directory before it
+// and was not synced yet.
 package disk
 
 import (

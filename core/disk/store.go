@@ -21,8 +21,8 @@ import (
 )
 
 // format is the version of the layout of a data directory and of the data in its blocks. A start sets it in STORE before
-// it writes to a block. Format 2 added short frame headers, version 2 of the
-// list of changes in a record, and compressed records.
+// it writes to a block. Format 2 added short frame headers, version 2 of the list of changes in a record, and compressed
+// records.
 const format = 2
 
 // The lines of the file STORE. Each start replaces it before it creates a block, so that no block ID is ever used
