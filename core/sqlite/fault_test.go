@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -366,13 +365,7 @@ func TestFailedCommitStopsWrites(t *testing.T) {
 	info, err := os.Stat(filepath.Join(dir, "meta.db-wal"))
 	require.NoError(t, err)
 
-	signal.Ignore(unix.SIGXFSZ)
-	defer signal.Reset(unix.SIGXFSZ)
-	var limit unix.Rlimit
-	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &limit))
-	tight := limit
-	tight.Cur = uint64(info.Size()) + 3*pageSize
-	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &tight))
+	lift := limitFiles(t, info.Size()+3*pageSize)
 	var changes []core.Change
 	for i := range 100 {
 		c := f.put(benchKey(1000 + i))
@@ -380,7 +373,7 @@ func TestFailedCommitStopsWrites(t *testing.T) {
 		changes = append(changes, c)
 	}
 	_, err = f.m.Apply(context.Background(), changes)
-	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &limit))
+	lift()
 	require.True(t, core.Is(err, core.Unavailable), err)
 	_, err = f.m.Apply(context.Background(), changes)
 	require.True(t, core.Is(err, core.Unavailable), "even when the drive works again: %v", err)

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/core"
-	"orcas/core/encoding"
 )
 
 // placed returns the result of Places, which must agree with the extents of all content, and with Verify.
@@ -144,26 +143,10 @@ func TestDamagedContentOfBlocks(t *testing.T) {
 			f.apply(&core.DeleteObject{Bucket: f.bucket, Key: "c"}, &core.DeleteObject{Bucket: f.bucket, Key: "d"})
 		}
 
-		var rows []*core.Row
-		require.NoError(t, f.m.Snapshot(ctx, func(r *core.Row) error {
-			row, err := encoding.DecodeRow(encoding.AppendRow(nil, r))
-			rows = append(rows, row)
-			return err
-		}))
 		unused := &core.DataInfo{ID: f.data + 1, Size: 1, Extents: []core.Extent{{Block: blockNumber(8), Length: 1}}}
-		rows = slices.Insert(rows, 1, &core.Row{Data: unused}) // a restore leaves out content without references
-		fresh := openAt(t, t.TempDir(), Options{})
-		require.NoError(t, fresh.Restore(ctx, func() (*core.Row, error) {
-			if len(rows) == 0 {
-				return nil, nil
-			}
-			row := rows[0]
-			rows = rows[1:]
-			return row, nil
-		}))
-		f.m = fresh
+		f.m = restored(t, f.m, &core.Row{Data: unused}) // a restore leaves out content without references
 		require.Equal(t, want, f.placed())
-		require.NoError(t, fresh.Reset(ctx))
+		require.NoError(t, f.m.Reset(ctx))
 		require.Empty(t, f.placed())
 	}
 }

@@ -3,13 +3,16 @@ package sqlite
 import (
 	"cmp"
 	"fmt"
+	"os/signal"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"orcas/core"
 	"orcas/core/coretest"
+	"orcas/core/encoding"
 )
 
 // openAt opens a database. By default each Apply is a transaction, so that tests see its effects on the database;
@@ -76,4 +79,38 @@ func (m *Meta) logLength() (l log, err error) {
 		return err
 	})
 	return l, err
+}
+
+// restored returns a database with the rows of a snapshot of m, and more rows.
+func restored(t *testing.T, m *Meta, more ...*core.Row) *Meta {
+	var rows []*core.Row
+	require.NoError(t, m.Snapshot(background, func(r *core.Row) error {
+		row, err := encoding.DecodeRow(encoding.AppendRow(nil, r))
+		if rows = append(rows, row); len(rows) == 1 { // the first row is the state
+			rows = append(rows, more...)
+		}
+		return err
+	}))
+	fresh := openAt(t, t.TempDir(), Options{})
+	require.NoError(t, fresh.Restore(background, func() (*core.Row, error) {
+		if len(rows) == 0 {
+			return nil, nil
+		}
+		row := rows[0]
+		rows = rows[1:]
+		return row, nil
+	}))
+	return fresh
+}
+
+// limitFiles limits the size of every file that this process writes, and returns a function that lifts the limit.
+func limitFiles(t *testing.T, bytes int64) (lift func()) {
+	signal.Ignore(unix.SIGXFSZ)
+	t.Cleanup(func() { signal.Reset(unix.SIGXFSZ) })
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &limit))
+	tight := limit
+	tight.Cur = uint64(bytes)
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &tight))
+	return func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &limit)) }
 }

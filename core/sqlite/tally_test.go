@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/core"
-	"orcas/core/encoding"
 	"orcas/internal/checksum"
 )
 
@@ -196,22 +195,7 @@ func TestVerifyTallies(t *testing.T) {
 		lines, err := f.m.Verify(ctx)
 		require.NoError(t, err)
 		require.Equal(t, []string{c.line}, lines)
-		var rows []*core.Row
-		require.NoError(t, f.m.Snapshot(ctx, func(r *core.Row) error {
-			row, err := encoding.DecodeRow(encoding.AppendRow(nil, r))
-			rows = append(rows, row)
-			return err
-		}))
-		fresh := openAt(t, t.TempDir(), Options{})
-		require.NoError(t, fresh.Restore(ctx, func() (*core.Row, error) {
-			if len(rows) == 0 {
-				return nil, nil
-			}
-			row := rows[0]
-			rows = rows[1:]
-			return row, nil
-		}))
-		f.m = fresh
+		f.m = restored(t, f.m)
 		require.Equal(t, want, f.usage())
 	}
 	require.Equal(t, 7, f.try(f.puts("b", 20)...))

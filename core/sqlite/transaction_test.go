@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -461,15 +460,9 @@ func TestFailedCommitKeepsTheTransaction(t *testing.T) {
 	changes := f.puts("kept", 100)
 	f.apply(changes...)
 
-	signal.Ignore(unix.SIGXFSZ)
-	defer signal.Reset(unix.SIGXFSZ)
-	var limit unix.Rlimit
-	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &limit))
-	tight := limit
-	tight.Cur = uint64(info.Size()) + 3*pageSize
-	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &tight))
+	lift := limitFiles(t, info.Size()+3*pageSize)
 	n := count(t, f.m, f.bucket)
-	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &limit))
+	lift()
 	require.Equal(t, 200, n)
 	_, err = f.m.Apply(background, []core.Change{f.stamped(f.put("next"))})
 	require.True(t, core.Is(err, core.Unavailable), "even when the drive works again: %v", err)
