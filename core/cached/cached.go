@@ -110,6 +110,15 @@ type note struct {
 	damage damage
 }
 
+// noteOf returns the note about whole content in extents. Empty content has none.
+func noteOf(extents []core.Extent) note {
+	n := note{damage: whole}
+	if len(extents) > 0 {
+		n.block, n.offset = extents[0].Block, extents[0].Offset
+	}
+	return n
+}
+
 // damage is the mark of damaged content in a note.
 type damage uint8
 
@@ -321,11 +330,9 @@ func (m *Meta) noteMoves(changes []core.Change, results []core.Result) {
 		}
 		switch c := c.(type) {
 		case *core.MoveData:
-			if len(c.To) > 0 {
-				m.note(c.Data, note{block: c.To[0].Block, offset: c.To[0].Offset, damage: whole})
-			}
+			m.note(c.Data, noteOf(c.To))
 		case *core.RepairData:
-			n := note{block: c.Info.Extents[0].Block, offset: c.Info.Extents[0].Offset, damage: whole}
+			n := noteOf(c.Info.Extents)
 			if len(c.Info.DataKey) > 0 {
 				n.key = keyHash(c.Info.DataKey)
 			}

@@ -169,6 +169,21 @@ func TestReadsSeeChanges(t *testing.T) {
 // newer is a kind of change that is unknown to package cached.
 type newer struct{ core.Void }
 
+// TestEmptyContentIsWholeAgain checks that an entry does not stay damaged when its content, which has no extents, is
+// moved.
+func TestEmptyContentIsWholeAgain(t *testing.T) {
+	s := newStore(t, open(t, mem.NewMeta()))
+	put := s.put("k").(*core.PutObject)
+	put.Object.Segments = []core.Segment{{Data: 9, Info: &core.DataInfo{ID: 9, ChunkSize: 1000}}}
+	s.apply(put)
+	damaged := func() bool { return s.get("k").Segments[0].Info.Damaged }
+	require.False(t, damaged())
+	s.apply(&core.Unshare{Data: 9})
+	require.True(t, damaged())
+	s.apply(&core.MoveData{Data: 9})
+	require.False(t, damaged())
+}
+
 // TestUnknownChangeDropsAll protects kinds of changes that are added later: for example, one that moves content must
 // not leave old extents in the cache.
 func TestUnknownChangeDropsAll(t *testing.T) {

@@ -104,7 +104,7 @@ func readBucket(ctx context.Context, m core.Meta, info core.BucketInfo) (*Bucket
 					return err
 				}
 				if got := normalObject(current); !reflect.DeepEqual(whole, got) {
-					return fmt.Errorf("the newest version is %+v, but Object(Current) returns %+v", whole, got)
+					return fmt.Errorf("the newest version is %s, but Object(Current) returns %s", formatObject(whole), formatObject(got))
 				}
 			}
 			b.Versions = append(b.Versions, whole)
@@ -443,6 +443,17 @@ func normalObject(o *core.ObjectInfo) core.ObjectInfo {
 	c.Sums, c.Attrs, c.Tags, c.Index = normalSums(o.Sums), list(o.Attrs), list(o.Tags), list(o.Index)
 	c.Segments = normalSegments(o.Segments)
 	return c
+}
+
+// formatObject formats an object with the DataInfo of its segments.
+func formatObject(o core.ObjectInfo) string {
+	b := fmt.Appendf(nil, "%+v", o)
+	for i := range o.Segments {
+		if info := o.Segments[i].Info; info != nil {
+			b = fmt.Appendf(b, ", segment %d: %+v", i, *info)
+		}
+	}
+	return string(b)
 }
 
 func normalUpload(u *core.UploadInfo) core.UploadInfo {
