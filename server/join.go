@@ -17,7 +17,8 @@ const joinMost = 16 << 10
 // net/http writes a full buffer only when it has more bytes. (The exception is a Flush at that very position, so the
 // held bytes are sent at the latest at the end of the response.)
 //
-// A joiner has no lock: net/http writes a response with one goroutine at a time.
+// A joiner has no lock: net/http writes a response with one goroutine at a time. That is not so over HTTP/2, where a
+// joiner stays as it is.
 type joiner struct {
 	begins bool    // the next write begins a response that may be joined
 	held   *[]byte // from joinBuffers; nil if nothing is held
@@ -32,14 +33,25 @@ var joinBuffers = sync.Pool{New: func() any {
 // expect prepares j for the response to r. A connection with TLS writes records, and HTTP/2 has several responses at a
 // time, so their writes are not joined.
 func (j *joiner) expect(r *http.Request) {
-	j.begins = r.ProtoMajor == 1 && r.TLS == nil
+	if r.ProtoMajor == 1 && r.TLS == nil {
+		j.begins = true
+	}
+}
+
+// end records that the handler has returned: what net/http writes from then on is not joined.
+func (j *joiner) end() {
+	if j.begins {
+		j.begins = false
+	}
 }
 
 // hold holds p and returns true, or returns false if p must be written, after any held bytes.
 func (j *joiner) hold(p []byte) bool {
-	begins := j.begins
+	if !j.begins {
+		return false
+	}
 	j.begins = false
-	if !begins || len(p) != netHTTPBuffer {
+	if len(p) != netHTTPBuffer {
 		return false
 	}
 	j.held = joinBuffers.Get().(*[]byte)

@@ -223,7 +223,7 @@ func (l *limitListener) install(s *http.Server, refuse http.Handler) {
 		}
 		conn.joiner.expect(r)
 		serve.ServeHTTP(w, r)
-		conn.joiner.begins = false
+		conn.joiner.end()
 		conn.limitRest(r)
 	})
 }
