@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"orcas/internal/s3client"
 )
@@ -34,6 +35,11 @@ type response struct {
 	admin  bool // it is from the admin API, whose errors are JSON
 	cut    bool // it began with a 200 and broke off; do sets this only for downloads
 	err    error
+
+	// Of a request that failed with err:
+	got    int // bytes of the body that arrived
+	took   time.Duration
+	resets int64 // see resetsForMemory
 }
 
 // errorXML is the error document of S3.
@@ -92,9 +98,14 @@ func (c *client) do(method, key, query string, header map[string]string, body []
 
 // send sends a request and reads the response.
 func send(c *s3client.Client, q *s3client.Request) *response {
+	begun, resets := time.Now(), resetsForMemory()
 	got, err := c.Do(context.Background(), q)
 	if err != nil {
-		return &response{err: err, cut: got != nil && got.Status == http.StatusOK}
+		a := &response{err: err, took: time.Since(begun), resets: resetsForMemory() - resets}
+		if got != nil {
+			a.cut, a.got = got.Status == http.StatusOK, len(got.Body)
+		}
+		return a
 	}
 	return &response{status: got.Status, header: got.Header, body: got.Body}
 }

@@ -87,7 +87,7 @@ func (k *checker) bad(format string, args ...any) {
 func (k *checker) failed(what string, a *response) bool {
 	text, bad := a.failure()
 	if text != "" && (bad || k.reads) {
-		k.bad("%s: %s", what, text)
+		k.bad("%s: %s%s", what, text, a.detail())
 	}
 	return text != ""
 }

@@ -18,6 +18,7 @@ type point struct {
 	fault  Fault
 
 	data         string // the data directory, as the server sees it
+	back         string // the same directory, below the drive
 	run          *run
 	server       *process
 	struck       Struck
@@ -34,10 +35,10 @@ func (p *point) bad(format string, args ...any) {
 func (p *point) try() error {
 	name := fmt.Sprintf("%s-%s-%d", p.script.Name, p.fault.Action, p.fault.At)
 	base := p.bench.base
-	back := filepath.Join(p.bench.Dir, "back-"+strings.TrimPrefix(filepath.Base(p.drive.Dir()), "drive-"), name)
+	p.back = filepath.Join(p.bench.Dir, "back-"+strings.TrimPrefix(filepath.Base(p.drive.Dir()), "drive-"), name)
 	p.data = filepath.Join(p.drive.Dir(), name)
 	if base.dir != "" {
-		if err := os.CopyFS(back, os.DirFS(base.dir)); err != nil {
+		if err := os.CopyFS(p.back, os.DirFS(base.dir)); err != nil {
 			return err
 		}
 	}
@@ -48,7 +49,7 @@ func (p *point) try() error {
 	if err := p.drive.Lose(); err != nil {
 		return err
 	}
-	return errors.Join(p.afterwards(), os.RemoveAll(back), os.RemoveAll(back+"-backup"))
+	return errors.Join(p.afterwards(), os.RemoveAll(p.back), os.RemoveAll(p.back+"-backup"))
 }
 
 // withFault runs the script with the fault until the server has ended. A server that survived the fault ends in one of
@@ -169,7 +170,10 @@ func (p *point) check(failing, settle bool) {
 		for _, what := range wrong {
 			p.bad("%s", what)
 		}
-		p.bad("the end of the log: %s", p.server.tail())
+		if base := p.bench.base.dir; base != "" {
+			p.bad("the blocks: %s", compareBlocks(base, p.back))
+		}
+		p.bad("the end of the log: %s", p.server.last(8<<10))
 	}
 }
 

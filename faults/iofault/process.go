@@ -171,7 +171,10 @@ func (p *process) panicked() string {
 }
 
 // tail returns the end of the output.
-func (p *process) tail() string {
+func (p *process) tail() string { return p.last(400) }
+
+// last returns the last n bytes of the output.
+func (p *process) last(n int) string {
 	text := strings.TrimSpace(p.out.String())
-	return text[max(0, len(text)-400):]
+	return text[max(0, len(text)-n):]
 }

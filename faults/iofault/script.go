@@ -241,7 +241,7 @@ func (r *run) judge(what string, a *response) bool {
 		r.over = r.over || r.killed && a.cut
 	}
 	if bad {
-		r.bad("%s: %s", what, text)
+		r.bad("%s: %s%s", what, text, a.detail())
 	}
 	return false
 }
