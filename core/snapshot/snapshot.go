@@ -322,11 +322,24 @@ func (r *reader) next() (*core.Row, error) {
 	if err != nil {
 		return nil, cutOff(err)
 	}
-	row := bytes.NewBuffer(make([]byte, 0, min(length, 1<<16)))
-	if _, err := io.CopyN(row, r.stream, int64(length)); err != nil {
+	row, err := r.bytes(int64(length))
+	if err != nil {
 		return nil, cutOff(err)
 	}
-	return encoding.DecodeRow(row.Bytes())
+	return encoding.DecodeRow(row)
+}
+
+// bytes returns the next n bytes of the stream. A longer slice than shortRow is not allocated at once, because the
+// length may be damaged.
+func (r *reader) bytes(n int64) ([]byte, error) {
+	const shortRow = 64 << 10
+	b := make([]byte, min(n, shortRow))
+	if _, err := io.ReadFull(r.stream, b); err != nil || n <= shortRow {
+		return b, err
+	}
+	long := bytes.NewBuffer(b)
+	_, err := io.CopyN(long, r.stream, n-shortRow)
+	return long.Bytes(), err
 }
 
 // cutOff converts the error for a stream that ends within a row to Damaged.

@@ -2,6 +2,9 @@ package sqlite
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,12 +14,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/s2"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"orcas/core"
 	"orcas/core/coretest"
 	"orcas/core/encoding"
+	"orcas/core/mem"
+	"orcas/core/snapshot"
 )
 
 // TestHiddenRows flips bits of pages. A snapshot either fails or has the same rows as before: a page from which rows have
@@ -188,4 +194,61 @@ func BenchmarkSnapshot(b *testing.B) {
 			b.ReportMetric(float64(cpuTime()-before)/float64(b.N)/keys, "cpu-ns/row")
 		})
 	}
+}
+
+// BenchmarkSnapshotStored writes a snapshot to a block and reads it back, as reclaim does. The checksums are random, as
+// those of real content. Beside that it measures the records of the same number of changes.
+func BenchmarkSnapshotStored(b *testing.B) {
+	const keys = 100_000
+	for _, order := range []string{"sequential", "random"} {
+		b.Run(order, func(b *testing.B) {
+			ctx := context.Background()
+			f := feed(b, openAt(b, b.TempDir(), Options{changes: transactionChanges}), core.VersioningOff)
+			recordBytes := 0
+			n := scale(b, keys)
+			for i := 0; i < n; i += 20 {
+				var changes []core.Change
+				for key := i; key < i+20; key++ {
+					if order == "random" {
+						changes = append(changes, f.putRandomSums(benchKey(key*7919%n)))
+					} else {
+						changes = append(changes, f.putRandomSums(benchKey(key)))
+					}
+				}
+				f.apply(changes...)
+				recordBytes += len(s2.Encode(nil, encoding.AppendChanges(nil, changes)))
+			}
+			var wrote, read time.Duration
+			var info *snapshot.Info
+			b.ReportAllocs()
+			for b.Loop() {
+				blocks := mem.NewBlocks()
+				began := cpuTime()
+				var err error
+				info, err = snapshot.Write(ctx, f.m, blocks, snapshot.WriteOptions{})
+				require.NoError(b, err)
+				written := cpuTime()
+				require.NoError(b, snapshot.Read(ctx, blocks, info, func(*core.Row) error { return nil }))
+				wrote, read = wrote+written-began, read+cpuTime()-written
+				require.NoError(b, blocks.Close())
+			}
+			rows := float64(b.N) * float64(info.Rows)
+			b.ReportMetric(float64(wrote)/rows, "write-cpu-ns/row")
+			b.ReportMetric(float64(read)/rows, "read-cpu-ns/row")
+			b.ReportMetric(float64(info.Size)/float64(info.Rows), "B/row")
+			b.ReportMetric(float64(recordBytes)/float64(n), "record-B/change")
+		})
+	}
+}
+
+// putRandomSums is like put, but the content has random checksums.
+func (f *feeder) putRandomSums(key string) *core.PutObject {
+	c := f.put(key)
+	d := c.Object.Segments[0].Info
+	d.SHA256 = sha256.Sum256(binary.BigEndian.AppendUint64(nil, uint64(d.ID)))
+	more := sha256.Sum256(d.SHA256[:])
+	copy(d.Sums[0].Value, more[:])
+	copy(d.Sums[1].Value, more[16:]) // the object has the same slice
+	c.Object.ETag = hex.EncodeToString(d.Sums[0].Value)
+	return c
 }
