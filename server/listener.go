@@ -28,8 +28,9 @@ import (
 // So clients that hold connections and send nothing cannot keep others out, and a client beyond the limit gets a
 // response.
 //
-// A client that receives no byte of a write for the duration stall is disconnected, so no client holds a slot forever.
-// (Reads are limited by the server's timeouts for headers and idle connections and, for bodies, by package s3.)
+// A client that receives no byte of a write for the duration stall is disconnected, so no client holds a slot forever,
+// and only a bounded number of bytes wait in the kernel for it (see unsentMax). (Reads are limited by the server's
+// timeouts for headers and idle connections and, for bodies, by package s3.)
 //
 // A request costs two atomic writes, when it begins and when it ends. The listener searches for the connections that
 // have been idle longest only when all slots are taken, and then finds a few hundred at a time.
@@ -76,6 +77,7 @@ func (l *limitListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
+		boundUnsent(c)
 		if conn := l.admit(c); conn != nil {
 			return conn, nil
 		}
