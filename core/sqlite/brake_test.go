@@ -122,11 +122,11 @@ func TestIdleLogIsEmptied(t *testing.T) {
 	var reader sync.WaitGroup
 	reader.Go(func() {
 		var once sync.Once
-		if err := f.m.Snapshot(context.Background(), func(*core.Row) error {
+		if err := f.m.Salvage(context.Background(), func(*core.Row) error {
 			once.Do(func() { close(reading) })
 			<-end
 			return nil
-		}); err != nil {
+		}, nil); err != nil {
 			t.Error(err)
 		}
 	})
