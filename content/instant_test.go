@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,17 +27,17 @@ import (
 // finding is a Meta that calls a function after it finds equal content, before the content can be used.
 type finding struct {
 	reclaim.Meta
-	found   func() // called once
-	err     error  // if not nil, FindData returns it
-	blind   bool   // GuessData finds nothing
-	lookups int    // calls of FindData
+	found   func()       // called once
+	err     error        // if not nil, FindData returns it
+	blind   bool         // GuessData finds nothing
+	lookups atomic.Int64 // calls of FindData
 }
 
 func (f *finding) Unwrap() core.Meta { return f.Meta }
 
 // FindData implements core.Meta.
 func (f *finding) FindData(ctx context.Context, k core.ContentKey) (*core.DataInfo, error) {
-	f.lookups++
+	f.lookups.Add(1)
 	if f.err != nil {
 		return nil, f.err
 	}
@@ -329,13 +330,13 @@ func TestGuess(t *testing.T) {
 		body := storetest.Random(uint64(size), size)
 		first, second := fmt.Sprint("first", size), fmt.Sprint("second", size)
 		d.Put(first, body)
-		d.meta.lookups = 0
+		d.meta.lookups.Store(0)
 		d.Put(second, body)
 		begins := 0
 		if size > 4<<20 {
 			begins = 1
 		}
-		require.Equal(t, begins, d.meta.lookups, size)
+		require.EqualValues(t, begins, d.meta.lookups.Load(), size)
 		require.Equal(t, d.dataOf(first).ID, d.dataOf(second).ID)
 	}
 
@@ -356,9 +357,9 @@ func TestGuess(t *testing.T) {
 		_, err = d.FS.Put(ctx, vfs.PutRequest{Bucket: d.Bucket, Key: key, Content: c})
 		require.NoError(t, err)
 	}
-	d.meta.lookups = 0
+	d.meta.lookups.Store(0)
 	require.Greater(t, d.written(func() { put("encrypted", encrypted) }), int64(5000), "the guessed content has another key")
-	require.Equal(t, 1, d.meta.lookups)
+	require.EqualValues(t, 1, d.meta.lookups.Load())
 	for i := range 10 { // the guess alternates between the two
 		put(fmt.Sprint("plain", i), content.Encryption{})
 		put(fmt.Sprint("encrypted", i), encrypted)
