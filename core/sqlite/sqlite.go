@@ -47,8 +47,8 @@
 // A plain PUT writes one small row at a random position (objects: key, seq, data) and one at the end of data, which
 // describes the content and has, in its column object, the info of the version that was written with the content. Every
 // write at a random position costs a page of the log, so those rows are small: when objects had the infos, a PUT cost
-// 50% more. In return, a listing has to look up each info by DataID. All other versions (copies, multipart objects,
-// delete markers, empty objects) have their info in infos.
+// 50% more. In return, a listing has to look up each info by DataID ("The object index" in docs/architecture.md has the
+// costs of both). All other versions (copies, multipart objects, delete markers, empty objects) have their info in infos.
 //
 // The current version of a key is in objects, or, if it is a delete marker, the newest row in history. When the current
 // version is deleted, the newest version of history moves to objects. So a listing of current keys reads no other rows.
