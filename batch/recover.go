@@ -128,7 +128,7 @@ func rebuild(known *recovery, lossy bool) (*Recovery, error) {
 	if err != nil {
 		return nil, core.E(op, core.Internal, err)
 	}
-	for i := range len(snapshots) + 1 {
+	for i := 0; i <= len(snapshots); i++ {
 		r := &recovery{ctx: ctx, meta: meta, blocks: blocks, log: log, synced: known.synced, given: known.given, nextData: known.nextData}
 		st := core.State{}
 		if i < len(snapshots) {
@@ -146,19 +146,17 @@ func rebuild(known *recovery, lossy bool) (*Recovery, error) {
 				"changes %d to %d are neither in a block nor in a snapshot: to rebuild the metadata without them, run orcas rebuild --lossy", gaps[0].From, gaps[0].To))
 		}
 		if i < len(snapshots) {
-			restorer, ok := core.As[core.Snapshotter](meta)
-			if !ok {
-				return nil, core.E(op, core.Unsupported, errors.New("this metadata engine cannot restore snapshots"))
-			}
-			err := snapshot.Restore(ctx, blocks, &snapshots[i], restorer)
+			err := snapshot.Restore(ctx, blocks, &snapshots[i], meta)
 			if core.Is(err, core.Damaged) {
 				log.Error("a snapshot of the metadata is damaged; trying an older one", "block", snapshots[i].Block, "err", err)
+				snapshots = append(snapshots[:i+1:i+1], snapshot.Without(snapshots[i+1:], &snapshots[i])...)
 				continue
 			}
 			if err != nil {
 				return nil, core.E(op, core.Internal, err)
 			}
-			log.Info("metadata restored from a snapshot", "block", snapshots[i].Block, "seq", snapshots[i].Seq, "rows", snapshots[i].Rows)
+			log.Info("metadata restored from a snapshot", "block", snapshots[i].Block, "seq", snapshots[i].Seq, "rows", snapshots[i].Rows,
+				"deltas", len(snapshots[i].Deltas))
 		}
 		if err := r.replay(); err != nil {
 			return nil, core.E(op, core.Internal, err)
@@ -249,18 +247,9 @@ func (r *recovery) overtaken(gaps []Gap) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for i := range list {
-		if list[i].Seq < gaps[len(gaps)-1].To {
-			continue
-		}
-		switch err := snapshot.Read(r.ctx, r.blocks, &list[i], func(*core.Row) error { return nil }); {
-		case err == nil:
-			return true, nil
-		case !core.Is(err, core.Damaged):
-			return false, err
-		}
-	}
-	return false, nil
+	list = slices.DeleteFunc(list, func(i snapshot.Info) bool { return i.Seq < gaps[len(gaps)-1].To })
+	newest, err := snapshot.Newest(r.ctx, r.blocks, list)
+	return newest != nil, err
 }
 
 // outcome returns the result of the recovery.

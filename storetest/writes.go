@@ -8,8 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orcas/batch"
 	"orcas/content"
 	"orcas/core"
+	"orcas/core/snapshot"
 	"orcas/internal/checksum"
 	"orcas/vfs"
 )
@@ -240,4 +242,28 @@ func (s *Store) Versioned(name string) {
 			b.Put("k3", Filler(1, 100_000))
 		}
 	}
+}
+
+// Delta extends the newest snapshot by the changes since then, or writes a complete one if there is none, as reclaim
+// does. It returns the snapshot.
+func (s *Store) Delta() *snapshot.Info {
+	s.T.Helper()
+	_, errs := s.Writer.DoAll(ctx, []batch.Write{{Change: &core.Void{}}})
+	require.NoError(s.T, errs[0])
+	o := snapshot.WriteOptions{Before: s.Writer.Settle}
+	list, err := snapshot.List(ctx, s.Blocks)
+	require.NoError(s.T, err)
+	if len(list) == 0 {
+		info, err := snapshot.Write(ctx, s.Meta, s.Blocks, o)
+		require.NoError(s.T, err)
+		return info
+	}
+	st, err := s.Meta.State(ctx)
+	require.NoError(s.T, err)
+	info, err := snapshot.WriteDelta(ctx, s.Blocks, &list[0], st, func(emit func([]core.Change) error) error {
+		return batch.Changes(ctx, s.Blocks, list[0].State, st.Seq, emit)
+	}, o)
+	require.NoError(s.T, err)
+	require.NoError(s.T, snapshot.ReadDelta(ctx, s.Blocks, info))
+	return info
 }

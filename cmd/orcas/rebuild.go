@@ -61,7 +61,7 @@ func (c *rebuildCommand) rebuild(ctx context.Context, store *server.Offline, log
 		return err
 	}
 	if s := found.Snapshot; s != nil {
-		fmt.Fprintf(out, "restored the snapshot of change %d in block %v: %d rows\n", s.Seq, s.Block, s.Rows)
+		fmt.Fprintf(out, "restored the snapshot of change %d in block %v: %d rows, %d deltas\n", s.Seq, s.Block, s.Rows, len(s.Deltas))
 	} else {
 		fmt.Fprintln(out, "found no snapshot: all changes were replayed from the records")
 	}

@@ -16,6 +16,7 @@ const (
 	rowPart    = 6
 	rowGarbage = 7
 	rowRecord  = 8
+	// 9 and 10 begin the rows of a delta (package core/snapshot).
 )
 
 // AppendRow appends the binary form of a row: its kind, the fields that identify the noun, and the noun.

@@ -1,11 +1,24 @@
 // Package snapshot stores snapshots of the metadata in blocks: all metadata of an engine (core.Snapshotter) as of one
 // sequence.
 //
-// A snapshot is a block of the kind core.Snapshot. Its frames have the type Snapshot, and the ID of each is the
+// A snapshot is complete, or it is a chain: a complete snapshot and deltas, each with the changes that followed.
+//
+// A complete snapshot is a block of the kind core.Snapshot. Its frames have the type Snapshot, and the ID of each is the
 // sequence of the snapshot. They contain one stream, in pieces of 256 KiB. Each piece is compressed separately with
 // Zstandard if that makes it smaller. The stream is a list of rows in the binary form of encoding.AppendRow, each
 // preceded by its length as an unsigned LEB128 number. The last frame is marked, so a snapshot that was truncated by a
 // crash is detected.
+//
+// A delta is such a block too, with another stream. Its first row is the state after its last change. The second row
+// names its predecessor, which is a complete snapshot or a delta. The other rows are lists of changes: those after the
+// sequence of the predecessor, up to that of the delta, in order, without voided ones. They are copied from the records
+// of the packed blocks. A delta proves that it lacks no change: each sequence in its range belongs to one of its changes,
+// or a core.Void among them names it. So damage or an error in the records ends in a delta that is refused, never in one
+// that is wrong.
+//
+// To restore a chain, the rows of its complete snapshot are restored and the changes applied, as recovery applies those
+// of records. The beginning of a chain is a chain too, as of an earlier sequence. So a damaged delta makes itself and
+// those after it useless, but not those before it.
 //
 // With a snapshot of sequence S, records of changes up to S are no longer needed: a rebuild restores the snapshot and
 // replays the records after it.
@@ -19,7 +32,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -30,10 +42,13 @@ import (
 
 // Info describes a snapshot.
 type Info struct {
-	Block      core.BlockID
-	core.State       // the snapshot contains all changes up to State.Seq, and no later ones
-	Size       int64 // size of the block, in bytes
-	Rows       int64
+	Block      core.BlockID // the block of the complete snapshot
+	core.State              // the snapshot contains all changes up to State.Seq, and no later ones
+	Size       int64        // size of the block, in bytes
+	Rows       int64        // rows in the block
+	Deltas     []Delta      // the deltas, in order; nil if the snapshot is complete
+
+	damaged core.BlockID // the block for which Read or Restore returned Damaged; see Without
 }
 
 // maxRow is the maximum size of a row, in bytes. It prevents large allocations if a length is damaged. For comparison,
@@ -52,62 +67,76 @@ func Write(ctx context.Context, meta core.Snapshotter, blocks core.Blocks, o Wri
 	if err != nil {
 		return nil, core.E(op, core.Internal, err)
 	}
-	w := &writer{w: bw, info: Info{Block: bw.Block()}}
-	err = w.write(ctx, meta)
-	if err == nil && o.Before != nil {
-		err = o.Before(ctx)
-	}
+	info := &Info{Block: bw.Block()}
+	w := &writer{w: bw}
+	err = w.finish(ctx, o, func() error {
+		return meta.Snapshot(ctx, func(r *core.Row) error {
+			if r.State != nil {
+				info.State, w.seq = *r.State, r.State.Seq
+			}
+			info.Rows++
+			w.row = encoding.AppendRow(w.row[:0], r)
+			return w.put(w.row)
+		})
+	})
 	if err != nil {
-		_ = bw.Abort() // report the first error
 		return nil, core.E(op, core.Internal, err)
 	}
-	if err := bw.Commit(ctx); err != nil {
-		return nil, core.E(op, core.Internal, err)
+	info.Size = bw.Offset()
+	return info, nil
+}
+
+// finish writes the rows that fill puts, and makes the block durable. After an error, the block is deleted.
+func (w *writer) finish(ctx context.Context, o WriteOptions, fill func() error) (err error) {
+	defer func() {
+		if err != nil {
+			_ = w.w.Abort() // report the first error
+		}
+	}()
+	if w.zip, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest)); err != nil {
+		return err
 	}
-	w.info.Size = bw.Offset()
-	return &w.info, nil
+	defer w.zip.Close()
+	if err = fill(); err != nil {
+		return err
+	}
+	if err = w.frame(w.plain, true); err != nil {
+		return err
+	}
+	if o.Before != nil {
+		if err = o.Before(ctx); err != nil {
+			return err
+		}
+	}
+	return w.w.Commit(ctx)
 }
 
 type writer struct {
 	w     core.BlockWriter
 	zip   *zstd.Encoder
-	info  Info
-	plain []byte // part of the stream that is not in a frame yet
+	seq   core.Seq // the sequence of the snapshot; known once the first row was put
+	plain []byte   // part of the stream that is not in a frame yet
 	row   []byte
 	raw   []byte // buffer for a frame
 	index uint32
 }
 
-func (w *writer) write(ctx context.Context, meta core.Snapshotter) (err error) {
-	if w.zip, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest)); err != nil {
-		return err
-	}
-	defer w.zip.Close()
-	err = meta.Snapshot(ctx, func(r *core.Row) error {
-		if r.State != nil {
-			w.info.State = *r.State
+// put adds the binary form of a row to the stream.
+func (w *writer) put(row []byte) error {
+	w.plain = binary.AppendUvarint(w.plain, uint64(len(row)))
+	w.plain = append(w.plain, row...)
+	for len(w.plain) > frame.MaxPlain { // never all bytes, because the last frame must not be empty
+		if err := w.frame(w.plain[:frame.MaxPlain], false); err != nil {
+			return err
 		}
-		w.info.Rows++
-		w.row = encoding.AppendRow(w.row[:0], r)
-		w.plain = binary.AppendUvarint(w.plain, uint64(len(w.row)))
-		w.plain = append(w.plain, w.row...)
-		for len(w.plain) > frame.MaxPlain { // never all bytes, because the last frame must not be empty
-			if err := w.frame(w.plain[:frame.MaxPlain], false); err != nil {
-				return err
-			}
-			w.plain = w.plain[:copy(w.plain, w.plain[frame.MaxPlain:])]
-		}
-		return nil
-	})
-	if err != nil {
-		return err
+		w.plain = w.plain[:copy(w.plain, w.plain[frame.MaxPlain:])]
 	}
-	return w.frame(w.plain, true)
+	return nil
 }
 
 func (w *writer) frame(plain []byte, last bool) error {
 	h := frame.Header{
-		Type: frame.Snapshot, Block: w.w.Block(), Offset: w.w.Offset(), ID: uint64(w.info.Seq), Index: w.index,
+		Type: frame.Snapshot, Block: w.w.Block(), Offset: w.w.Offset(), ID: uint64(w.seq), Index: w.index,
 		Plain: uint32(len(plain)), Last: last, Codec: frame.Zstd,
 	}
 	w.raw = append(w.raw[:0], make([]byte, frame.HeaderSize)...)
@@ -122,83 +151,9 @@ func (w *writer) frame(plain []byte, last bool) error {
 	return err
 }
 
-// List returns the snapshots in blocks, newest first. It reads only their first frames; Read checks whether a snapshot
-// is intact. Rows is not set.
-func List(ctx context.Context, blocks core.Blocks) ([]Info, error) {
-	var found []Info
-	err := blocks.Walk(ctx, core.BlockID{}, func(b core.BlockInfo) error {
-		if b.Kind != core.Snapshot {
-			return nil
-		}
-		info := Info{Block: b.ID, Size: b.Size}
-		r, err := newReader(ctx, blocks, info)
-		if err == nil {
-			info.State, err = r.state()
-			err = errors.Join(err, r.close())
-		}
-		if err != nil && !isBroken(err) {
-			return err
-		}
-		if err == nil {
-			found = append(found, info)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, core.E("snapshot.List", core.Internal, err)
-	}
-	slices.Reverse(found)
-	return found, nil
-}
-
 // isBroken reports whether err means that a block is damaged or missing, as opposed to a failed read.
 func isBroken(err error) bool {
 	return core.Is(err, core.Damaged) || core.Is(err, core.NoSuchData)
-}
-
-// Read calls fn with each row of a snapshot, verified and in order, and sets info.State and info.Rows. It returns
-// Damaged if the snapshot is not intact; fn may have been called with some of the rows by then.
-func Read(ctx context.Context, blocks core.Blocks, info *Info, fn func(*core.Row) error) error {
-	r, err := newReader(ctx, blocks, *info)
-	if err != nil {
-		return core.E("snapshot.Read", core.Internal, err)
-	}
-	defer r.close()
-	info.Rows = 0
-	for {
-		row, err := r.next()
-		if err != nil {
-			return core.E("snapshot.Read", core.Internal, err)
-		}
-		if row == nil {
-			return nil
-		}
-		info.Rows++
-		if row.State != nil {
-			info.State = *row.State
-		}
-		if err := fn(row); err != nil {
-			return err
-		}
-	}
-}
-
-// Restore fills an empty engine with a snapshot. It returns Damaged if the snapshot is not intact; the engine is then
-// still empty.
-func Restore(ctx context.Context, blocks core.Blocks, info *Info, meta core.Snapshotter) error {
-	r, err := newReader(ctx, blocks, *info)
-	if err != nil {
-		return core.E("snapshot.Restore", core.Internal, err)
-	}
-	defer r.close()
-	info.Rows = 0
-	return meta.Restore(ctx, func() (*core.Row, error) {
-		row, err := r.next()
-		if row != nil {
-			info.Rows++
-		}
-		return row, err
-	})
 }
 
 // reader reads the stream of a snapshot.
@@ -213,12 +168,12 @@ type reader struct {
 	stream *bufio.Reader
 }
 
-func newReader(ctx context.Context, blocks core.Blocks, info Info) (*reader, error) {
-	br, err := blocks.Open(ctx, core.Extent{Block: info.Block, Length: info.Size})
+func newReader(ctx context.Context, blocks core.Blocks, block core.BlockID, size int64) (*reader, error) {
+	br, err := blocks.Open(ctx, core.Extent{Block: block, Length: size})
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{blocks: br, block: info.Block, size: info.Size}
+	r := &reader{blocks: br, block: block, size: size}
 	r.stream = bufio.NewReaderSize(r, 64<<10)
 	r.zip, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(frame.MaxPlain))
 	if err == nil {
@@ -312,6 +267,15 @@ func (r *reader) state() (core.State, error) {
 
 // next returns the next row, or nil after the last.
 func (r *reader) next() (*core.Row, error) {
+	row, err := r.entry()
+	if row == nil || err != nil {
+		return nil, err
+	}
+	return encoding.DecodeRow(row)
+}
+
+// entry returns the binary form of the next row, or nil after the last.
+func (r *reader) entry() ([]byte, error) {
 	length, err := binary.ReadUvarint(r.stream)
 	if err == io.EOF {
 		return nil, nil
@@ -323,10 +287,7 @@ func (r *reader) next() (*core.Row, error) {
 		return nil, cutOff(err)
 	}
 	row, err := r.bytes(int64(length))
-	if err != nil {
-		return nil, cutOff(err)
-	}
-	return encoding.DecodeRow(row)
+	return row, cutOff(err)
 }
 
 // bytes returns the next n bytes of the stream. A longer slice than shortRow is not allocated at once, because the
