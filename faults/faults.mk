@@ -13,7 +13,7 @@ FAULTS_REQUIRED = if bash faults/probe.sh >/dev/null 2>&1; then export ORCAS_FAU
 
 faults-short: faults-tools ## inject faults for about 15 minutes: every part, with the counts that each change must pass
 	@rm -f $(FAULTS_LOG)
-	@$(FAULTS_REQUIRED); status=0; ORCAS_FAULTS_SCRIPTS=put,start-after-crash,equal/11,compaction/11,snapshot/11,reclaim-large/11,rebuild/27,backup/23 \
+	@$(FAULTS_REQUIRED); status=0; ORCAS_FAULTS_SCRIPTS=put,start-after-crash,equal/11,compaction/11,snapshot/11,delta/43,reclaim-large/11,rebuild/27,rebuild-chain/43,backup/23 \
 	ORCAS_FAULTS_SEALED=rotate/11,compaction/43 $(MAKE) -k $(FAULTS_PARTS) || status=1; \
 	$(MAKE) -s faults-untried; exit $$status
 

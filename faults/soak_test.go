@@ -100,6 +100,7 @@ func (s *soaker) round(ctx context.Context) []Violation {
 	s.total.BytesFreed += report.BytesFreed
 	s.total.BytesMoved += report.BytesMoved
 	s.total.Snapshots += report.Snapshots
+	s.total.Deltas += report.Deltas
 	if len(report.Damaged) > 0 {
 		return failure("reclaim", fmt.Errorf("damaged blocks: %v", report.Damaged))
 	}
@@ -154,7 +155,8 @@ func TestReclaimSoak(t *testing.T) {
 	long(t)
 	row := result.Of(t, result.Row{Fault: "reclaim", Name: "SIGKILL under load, at random and at each step of a full round, with reclaim", Unit: "kills"})
 	soak := time.Duration(count(t, "ORCAS_FAULTS_SOAK", 9)) * time.Second
-	plain, hooked := buildServer(t, ""), buildServer(t, "none")
+	// The second server writes deltas however large they become, so that it is killed beside many of them.
+	plain, hooked := buildServer(t, ""), buildServer(t, "large-deltas")
 	hits, total, full := map[string]int{}, reclaim.Report{}, 0
 	end := time.Now().Add(soak)
 	goOn := func() bool {
@@ -184,12 +186,13 @@ func TestReclaimSoak(t *testing.T) {
 			shrinks(t, b, s)
 		}
 		total.BytesFreed, total.BytesMoved, total.Snapshots = total.BytesFreed+s.total.BytesFreed, total.BytesMoved+s.total.BytesMoved, total.Snapshots+s.total.Snapshots
+		total.Deltas += s.total.Deltas
 		full += s.full
 		if os.Getenv("ORCAS_FAULTS_DIR") == "" {
 			require.NoError(t, os.RemoveAll(filepath.Join(dir, "data")))
 		}
 	}
-	row.Note = fmt.Sprintf("%d full rounds completed, which moved %d MB and wrote %d snapshots; kills by step: %s", full, total.BytesMoved>>20, total.Snapshots, result.Counts(hits))
+	row.Note = fmt.Sprintf("%d full rounds completed, which moved %d MB and wrote %d snapshots (%d deltas); kills by step: %s", full, total.BytesMoved>>20, total.Snapshots, total.Deltas, result.Counts(hits))
 	t.Log(row.Note)
 	if soak >= time.Minute && !t.Failed() {
 		for _, h := range hooks {

@@ -2,7 +2,6 @@ package reclaim
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -14,13 +13,14 @@ import (
 // snapshots describes the snapshots of the metadata, and the state of the blocks at the last mark.
 type snapshots struct {
 	listed     bool
-	list       []snapshot.Info // newest first; none is known to be damaged
+	list       []snapshot.Info // the newest intact snapshot, if there is one
 	replayFrom core.BlockID    // the newest snapshot covers all records in packed blocks before this block
 
 	ended   time.Time              // when this process finished its last snapshot; zero if it wrote none
 	took    time.Duration          // time to write that snapshot and read it back
 	aborted time.Time              // end of the last attempt aborted in favor of writes; zero if none since the last snapshot
 	spent   time.Duration          // duration of that attempt
+	whole   bool                   // the next snapshot must be complete: a delta failed, or a newer snapshot is damaged
 	live    int64                  // bytes of live content at the last mark
 	packed  map[core.BlockID]int64 // sizes of the closed packed blocks that have dead bytes or are empty files
 	orphans map[core.BlockID]int64 // sizes of the large blocks without live content
@@ -43,19 +43,14 @@ func (s *snapshots) load(ctx context.Context, blocks core.Blocks, replayFrom cor
 		return err
 	}
 	list = slices.DeleteFunc(list, func(i snapshot.Info) bool { return i.Block.Store() != replayFrom.Store() })
-	for len(list) > 0 { // a snapshot justifies a deletion only after it has been read to its end
-		err := snapshot.Read(ctx, blocks, &list[0], func(*core.Row) error { return nil })
-		if err == nil {
-			break
-		}
-		if !core.Is(err, core.Damaged) {
-			return err
-		}
-		list = list[1:]
+	newest, err := snapshot.Newest(ctx, blocks, list) // a snapshot justifies a deletion only after it has been read to its end
+	if err != nil {
+		return err
 	}
-	s.list, s.listed = list, true
-	if len(list) > 0 {
-		s.replayFrom = list[0].ReplayFrom
+	s.list, s.listed, s.whole = nil, true, false
+	if newest != nil {
+		s.list, s.replayFrom = []snapshot.Info{*newest}, newest.ReplayFrom
+		s.whole = newest.Seq != list[0].Seq || newest.Block != list[0].Block // the metadata may have been repaired in between
 	}
 	return nil
 }
@@ -63,7 +58,8 @@ func (s *snapshots) load(ctx context.Context, blocks core.Blocks, replayFrom cor
 // liveSum sums up the live bytes of each block during a pass over all metadata.
 type liveSum struct {
 	core.Snapshotter
-	live map[core.BlockID]int64
+	live  map[core.BlockID]int64
+	proof bool // the sums were computed from the rows, so a block without live bytes is dead
 }
 
 // Snapshot implements core.Snapshotter.
@@ -78,10 +74,22 @@ func (t *liveSum) Snapshot(ctx context.Context, emit func(*core.Row) error) erro
 	})
 }
 
+// places sets the live bytes of each block from the sums that the engine keeps, if it does. It is no proof.
+func (t *liveSum) places(ctx context.Context) error {
+	p, ok := core.As[core.Placer](t.Snapshotter)
+	if !ok {
+		return t.Snapshot(ctx, func(*core.Row) error { return nil })
+	}
+	return p.Places(ctx, func(block core.BlockID, of core.BlockContent) error {
+		t.live[block] = of.Bytes
+		return nil
+	})
+}
+
 // mark computes the live bytes of each block.
 func (r *round) mark() error {
 	r.phase("mark", 0)
-	t := &liveSum{r.o.Meta, map[core.BlockID]int64{}}
+	t := &liveSum{r.o.Meta, map[core.BlockID]int64{}, true}
 	if err := t.Snapshot(r.ctx, func(*core.Row) error { return nil }); err != nil {
 		return err
 	}
@@ -104,6 +112,15 @@ func (r *round) markBlocks(t *liveSum) error {
 		}
 		return nil
 	})
+	for id, size := range orphans {
+		if t.proof || err != nil {
+			break
+		}
+		var found *live
+		if found, err = r.liveIn(id, size, 1); found == nil || len(found.contents) > 0 {
+			delete(orphans, id)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -128,6 +145,9 @@ func (r *round) isOld(id core.BlockID) bool {
 // A round also writes a snapshot after dueChanges changes, if these are at least twice as many as the rows of the last
 // snapshot. A snapshot of a large store takes seconds of CPU time, and without these conditions a few keys that are
 // continually overwritten would cause one snapshot after another.
+//
+// A round writes a delta instead of a complete snapshot if it can (see allowsDelta). That is much cheaper, so the first
+// condition is then heldTimes the expected size of the delta. This is how a large store frees its dead blocks early.
 const (
 	heldBytes   = 8 << 20
 	heldTimes   = 4
@@ -137,7 +157,25 @@ const (
 	fullChanges = 10_000 // in a full round
 )
 
-// release deletes the emptied packed blocks whose records are covered by a snapshot.
+// The next snapshot is complete if a chain has maxDeltas deltas, or if with the next one they would have more than
+// 1/deltaShare of the size of the complete snapshot. So that a chain is not full of small deltas, a delta counts as at
+// least 1/(deltaShare * maxDeltas) of that size. changeBytes is the expected size of a change in a delta.
+const (
+	maxDeltas   = 64
+	deltaShare  = 3
+	changeBytes = 80
+)
+
+// form is the form of the next snapshot.
+type form int
+
+const (
+	none form = iota
+	delta
+	complete
+)
+
+// release deletes the emptied packed blocks whose records are covered by a snapshot. It writes one if it is due.
 func (r *round) release() error {
 	if err := r.snaps.load(r.ctx, r.o.Blocks, r.replayFrom); err != nil {
 		return err
@@ -146,11 +184,16 @@ func (r *round) release() error {
 	if err != nil {
 		return err
 	}
-	if due {
-		if err := r.trySnapshot(); err != nil {
+	if due != none {
+		if err := r.trySnapshot(due); err != nil {
 			return err
 		}
 	}
+	return r.free()
+}
+
+// free deletes the emptied packed blocks that a snapshot covers.
+func (r *round) free() error {
 	st, err := r.o.Meta.State(r.ctx)
 	if err != nil || len(r.covered(st.ReplayFrom)) == 0 {
 		return err
@@ -179,14 +222,14 @@ func (r *round) covered(replayFrom core.BlockID) []core.BlockID {
 	return ids
 }
 
-// due reports whether a snapshot should be written now.
+// due returns the form of the snapshot that should be written now, or none.
 //
 // One process: it uses a difference of sequences as a number of changes. An engine that several servers write to leaves
 // gaps, so there would be too many snapshots.
-func (r *round) due() (bool, error) {
+func (r *round) due() (form, error) {
 	st, err := r.o.Meta.State(r.ctx)
 	if err != nil {
-		return false, err
+		return none, err
 	}
 	held, last := int64(0), snapshot.Info{}
 	for id, size := range r.ledger.empty {
@@ -199,12 +242,42 @@ func (r *round) due() (bool, error) {
 	}
 	changes := int64(st.Seq - last.Seq)
 	if r.report.Full {
-		return held > 0 || changes >= fullChanges, nil
+		switch {
+		case held == 0 && changes < fullChanges:
+			return none, nil
+		case r.allowsDelta(changes):
+			return delta, nil
+		}
+		return complete, nil
 	}
 	if r.snaps.rest(r.o.Now()) {
-		return false, nil
+		return none, nil
 	}
-	return held >= max(heldBytes, heldTimes*last.Size) && r.isTime(held) || changes >= max(dueChanges, 2*last.Rows), nil
+	if changes >= max(dueChanges, 2*last.Rows) {
+		return complete, nil
+	}
+	next, size := complete, last.Size
+	if r.allowsDelta(changes) {
+		next, size = delta, max(changes*changeBytes, last.Size/(deltaShare*maxDeltas))
+	}
+	if held >= max(heldBytes, heldTimes*size) && r.isTime(held) {
+		return next, nil
+	}
+	return none, nil
+}
+
+// allowsDelta reports whether the next snapshot can be a delta with a number of changes.
+func (r *round) allowsDelta(changes int64) bool {
+	if len(r.snaps.list) == 0 || r.snaps.whole {
+		return false
+	}
+	last := &r.snaps.list[0]
+	fits := deltaShare*(last.DeltaSize()+changes*changeBytes) <= last.Size || mutant.Is("large-deltas")
+	if len(last.Deltas) >= maxDeltas || !fits {
+		return false
+	}
+	_, ok := core.As[core.SingleWriter](core.Meta(r.o.Meta)) // otherwise gaps between sequences mean nothing
+	return ok
 }
 
 // isTime reports whether held bytes of dead blocks have waited long enough for the next snapshot.
@@ -222,64 +295,4 @@ func (r *round) isTime(held int64) bool {
 func (s *snapshots) rest(now time.Time) bool {
 	since := now.Sub(s.aborted)
 	return !s.aborted.IsZero() && since >= 0 && since < restTimes*s.spent && !mutant.Is("no-rest")
-}
-
-// trySnapshot writes a snapshot. If the engine aborts it in favor of writes (see core.Snapshotter), a background round
-// continues without a snapshot, and the blocks that wait for it are kept until the next attempt.
-func (r *round) trySnapshot() error {
-	began := r.o.Now()
-	err := r.snapshot()
-	if !core.Is(err, core.Busy) || r.report.Full {
-		return err
-	}
-	r.snaps.aborted = r.o.Now()
-	r.snaps.spent = r.snaps.aborted.Sub(began)
-	r.log.Warn("a snapshot of the metadata was aborted in favor of writes; it will be retried",
-		"seconds", r.snaps.spent.Seconds(), "next_in_seconds", (restTimes * r.snaps.spent).Seconds(), "err", err)
-	return nil
-}
-
-// snapshot writes a new snapshot, reads it back, and deletes the old snapshots. It also does what mark does.
-func (r *round) snapshot() error {
-	r.phase("snapshot", 0)
-	began := r.o.Now()
-	if err := r.reserve(0); err != nil {
-		return err
-	}
-	st, err := r.o.Meta.State(r.ctx)
-	if err != nil {
-		return err
-	}
-	r.setReplayFrom(st.ReplayFrom)
-	t := &liveSum{r.o.Meta, map[core.BlockID]int64{}}
-	info, err := snapshot.Write(r.ctx, t, r.o.Blocks, snapshot.WriteOptions{Before: r.o.Settle})
-	if err != nil {
-		return err
-	}
-	check := *info
-	if err := snapshot.Read(r.ctx, r.o.Blocks, &check, func(*core.Row) error { return nil }); err != nil {
-		return errors.Join(err, r.o.Blocks.Delete(r.ctx, info.Block))
-	}
-	r.report.Snapshots++
-	r.o.Hook(HookSnapshot)
-	r.snaps.ended = r.o.Now()
-	r.snaps.took = r.snaps.ended.Sub(began)
-	r.snaps.aborted = time.Time{}
-	var old []core.BlockInfo // includes damaged snapshots, and incomplete snapshots left by a crash
-	if err := r.o.Blocks.Walk(r.ctx, core.BlockID{}, func(b core.BlockInfo) error {
-		if b.Kind == core.Snapshot && b.ID != info.Block && b.ID.Store() == info.Block.Store() {
-			old = append(old, b)
-		}
-		return nil
-	}); err != nil {
-		return err
-	}
-	for _, o := range old {
-		if err := r.o.Blocks.Delete(r.ctx, o.ID); err != nil {
-			return err
-		}
-		r.report.BytesFreed += o.Size
-	}
-	r.snaps.list, r.snaps.replayFrom = []snapshot.Info{*info}, info.ReplayFrom
-	return r.markBlocks(t)
 }

@@ -6,9 +6,10 @@
 // the garbage by block. This is only a hint which blocks to examine; it never justifies a deletion. The proof is the
 // metadata itself. A frame header contains the DataID of its content. If core.Meta.Data does not place that content at
 // the position of the frame, the frame is dead and remains dead, because DataIDs are not reused, and content never
-// moves into a closed block. A pass over all metadata, called the mark, proves this for all blocks. Each snapshot
+// moves into a closed block. A pass over all metadata, called the mark, proves this for all blocks. Each complete snapshot
 // includes a mark. A mark also finds dead blocks that no garbage entry refers to: blocks left by a crash, and blocks
-// that contain only records.
+// that contain only records. Beside a delta, the sums that the engine keeps for each block replace the pass (see
+// core.Placer). They prove nothing, so each block that they show as dead is examined like those of the ledger.
 //
 // Not everything without references is garbage: new content is written to its block before the metadata refers to it.
 // Therefore reclaim examines only packed blocks before core.State.ReplayFrom, whose changes have all been applied. A
@@ -107,6 +108,7 @@ type Report struct {
 	BytesMoved   int64     `json:"bytes_moved"`
 	BlocksMoved  int       `json:"blocks_moved"`
 	Snapshots    int       `json:"snapshots"`
+	Deltas       int       `json:"deltas"` // those of the snapshots that are deltas
 	SnapshotSeq  core.Seq  `json:"snapshot_seq"`
 	GarbageBytes int64     `json:"garbage_bytes"` // known garbage that was not freed
 	Waiting      int       `json:"blocks_held"`   // dead packed blocks that wait for a snapshot or a reader

@@ -40,9 +40,11 @@ const (
 
 // Initial data directories with work for reclaim, see leaveHoles. Reclaim ran only on request in them.
 const (
-	holed    = "holed"    // packed blocks with both live and dead content
-	deadPack = "deadpack" // a packed block without live content
-	lost     = "lost"     // as holed; then a snapshot and more objects were written, and the database was deleted
+	holed     = "holed"     // packed blocks with both live and dead content
+	deadPack  = "deadpack"  // a packed block without live content
+	lost      = "lost"      // as holed; then a snapshot and more objects were written, and the database was deleted
+	chained   = "chained"   // many objects, which a snapshot contains; later, as deadPack, so that the next snapshot is a delta
+	chainLost = "chainlost" // as chained; then a delta and more objects were written, and the database was deleted
 )
 
 // noRounds is the environment in which reclaim runs only on request.
@@ -92,14 +94,20 @@ func (b *Bench) make(name string) (*base, error) {
 		return b.fill(name, r, func(r *run) { leaveHoles(r, 2) }, nil)
 	case deadPack:
 		return b.fill(name, r, func(r *run) { leaveHoles(r, 1) }, nil)
-	case lost:
+	case lost, chainLost:
 		made, err := b.fill(name, r, func(r *run) {
-			leaveHoles(r, 2)
+			if name == lost {
+				leaveHoles(r, 2)
+			} else {
+				beginChain(r)
+			}
 			r.reclaim()
 			r.put("after", smallSize)
 			r.remove("small")
 		}, nil)
 		return made, errors.Join(err, loseDatabase(filepath.Join(b.Dir, "back-bases", name)))
+	case chained:
+		return b.fill(name, r, beginChain, nil)
 	case crashed:
 		logWrite := func(op Op) bool { return op.Name == "write" && strings.HasSuffix(op.File, "-wal") }
 		return b.fill(name, r, leaveUnapplied, &Fault{Action: KILL, At: 1, Only: logWrite})
@@ -195,6 +203,17 @@ func leaveHoles(r *run, keep int) {
 			r.remove(fmt.Sprintf("hole-%02d", i))
 		}
 	}
+}
+
+// beginChain writes so many objects that the changes of a few others fit in a delta, and then a snapshot, and leaves a
+// dead block.
+func beginChain(r *run) {
+	for i := range 250 {
+		r.put(fmt.Sprintf("row-%03d", i), 3000) // large, so that blocks full of rows are not compacted
+	}
+	leaveHoles(r, 1)
+	r.reclaim()
+	leaveHoles(r, 1)
 }
 
 // lengthenLog overwrites a few keys until the log at path is long.

@@ -146,6 +146,16 @@ func Scripts() []Script {
 			}
 			r.put("small", smallSize)
 		}},
+		{Name: "delta", Base: chained, Env: noRounds, Finally: tidy, Steps: func(r *run) {
+			if report := r.reclaim(); report != nil && (report.Deltas == 0 || report.BlocksFreed == 0) {
+				r.bad("expected a delta and then freed blocks: %+v", report)
+			}
+			r.put("small", smallSize)
+		}},
+		{Name: "rebuild-chain", Base: chainLost, FromStart: true, Steps: func(r *run) {
+			r.get("after")
+			r.put("new", smallSize)
+		}},
 		{Name: "rebuild", Base: lost, FromStart: true, Steps: func(r *run) {
 			r.get("after")
 			r.put("new", smallSize)
