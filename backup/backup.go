@@ -14,7 +14,8 @@
 //     and is still in the garbage. All other large blocks are being written, or were left by a crash. With relaxed
 //     durability, a replay needs the content of the last writes even if it has been deleted since. So their blocks are
 //     copied too, and everything up to S is made durable first.
-//   - Snapshots are copied if they are not after S.
+//   - Snapshots are copied if they are not after S. Deltas are after their predecessors, so a copied chain is never
+//     without its beginning.
 //
 // No block is deleted during the backup (see Options.Pause). Blocks that are created later do not belong to it.
 //
@@ -287,13 +288,13 @@ func (b *backup) problem(format string, args ...any) {
 func (r *Report) describe(m *manifest) {
 	r.Backup, r.Store, r.Seq, r.Time = m.name(), m.Store, m.Seq, m.Time
 	r.Blocks = len(m.Blocks)
-	whole := false // a snapshot is intact, so damaged snapshots were left by a crash
+	whole := false // a snapshot is intact, so a restore does without damaged ones, except those that are needed
 	for _, e := range m.Blocks {
 		r.Bytes += e.Length
 		whole = whole || e.Kind == kindNames[core.Snapshot] && len(e.Damaged) == 0
 	}
 	for _, e := range m.Blocks {
-		if len(e.Damaged) > 0 && !(whole && e.Kind == kindNames[core.Snapshot]) {
+		if len(e.Damaged) > 0 && !(whole && !e.Needed && e.Kind == kindNames[core.Snapshot]) {
 			r.Problems = append(r.Problems, fmt.Sprintf("block %s was already damaged in the store: %s: %s", e.Block, e.Name, list(e.Damaged)))
 		}
 	}

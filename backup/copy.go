@@ -301,11 +301,18 @@ func (b *backup) damage(s *source, e *entry, p *pass) error {
 	return err
 }
 
-// judge checks the packed blocks whose last bytes are not a frame. If a record that a restore needs is missing, it may
-// have been in those bytes, so judge records them as damaged. To find out, it reads all records after the newest intact
-// snapshot. A block is checked only once, when it is copied.
+// judge checks whether a restore would lack records. Then the packed blocks whose last bytes are not a frame may have
+// had them, so judge records these bytes as damaged. It also records that the damaged snapshots are needed: records that
+// a snapshot covers may have been deleted. To find out, it reads all records after the newest intact snapshot. A packed
+// block is checked only once, when it is copied.
 func (b *backup) judge() error {
-	if len(b.torn) == 0 {
+	var damaged []*entry
+	for _, e := range b.manifest.Blocks {
+		if e.Kind == kindNames[core.Snapshot] && len(e.Damaged) > 0 {
+			damaged = append(damaged, e)
+		}
+	}
+	if len(b.torn)+len(damaged) == 0 {
 		return nil
 	}
 	snapshots, err := snapshot.List(b.ctx, b.Blocks)
@@ -313,21 +320,21 @@ func (b *backup) judge() error {
 		return err
 	}
 	st := core.State{}
-	for _, s := range snapshots {
-		err := snapshot.Read(b.ctx, b.Blocks, &s, func(*core.Row) error { return nil })
-		if err == nil {
-			st = s.State
-			break
-		}
-		if !core.Is(err, core.Damaged) {
-			return err
-		}
+	newest, err := snapshot.Newest(b.ctx, b.Blocks, snapshots)
+	if err != nil {
+		return err
+	}
+	if newest != nil {
+		st = newest.State
 	}
 	gaps, err := batch.Gaps(b.ctx, b.Blocks, st, b.manifest.Seq)
 	for _, g := range gaps {
 		for _, e := range b.torn {
 			e.Damaged = append(e.Damaged, fmt.Sprintf("its end, which may have been the record of changes %d to %d: no block has this record", g.From, g.To))
 		}
+	}
+	for _, e := range damaged {
+		e.Needed = len(gaps) > 0
 	}
 	return err
 }

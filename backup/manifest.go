@@ -38,7 +38,7 @@ const nameLayout = "20060102T150405.000Z"
 //	}
 //
 // The sum of a block is the XXH3-64 of its first length bytes. If it has damage, the block was already damaged in the
-// store when it was copied.
+// store when it was copied. Damaged snapshots that are not needed were left by a crash, or are older than an intact one.
 type manifest struct {
 	Format int         `json:"format"`
 	Store  string      `json:"store"`
@@ -62,6 +62,7 @@ type entry struct {
 	Length  int64    `json:"length"`
 	Sum     string   `json:"sum"`
 	Damaged []string `json:"damaged,omitempty"`
+	Needed  bool     `json:"needed,omitempty"` // a damaged snapshot that covers records which no block has
 }
 
 var kindNames = map[core.BlockKind]string{core.Packed: "packed", core.Large: "large", core.Snapshot: "snapshot"}

@@ -121,3 +121,23 @@ func TestCheckOfHeads(t *testing.T) {
 		})
 	}
 }
+
+// TestCheckFindsAChainWithoutItsBeginning deletes a part of a snapshot: the deltas after it are useless.
+func TestCheckFindsAChainWithoutItsBeginning(t *testing.T) {
+	for part := range 3 {
+		store := storetest.Open(t, storetest.Options{})
+		var blocks []core.BlockID
+		for range 3 {
+			store.Churn(20)
+			blocks = store.Delta().Blocks()
+		}
+		store.RequireSound()
+		require.NoError(t, store.Blocks.Delete(ctx, blocks[part]))
+		report, err := fsck.Check(ctx, store.Meta, store.Blocks, fsck.Options{Content: true})
+		require.NoError(t, err)
+		require.Equal(t, 2-part, report.Found)
+		for _, d := range report.Differences {
+			require.Equal(t, fsck.KindSnapshot, d.Kind)
+		}
+	}
+}

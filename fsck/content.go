@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"orcas/core"
+	"orcas/core/snapshot"
 	"orcas/core/verify"
 )
 
@@ -56,8 +57,18 @@ func (c *check) readSome(ids []core.DataID) error {
 }
 
 // readSnapshots reads the snapshots of the metadata. A snapshot without an end is not a difference: a crash may have
-// cut it off, or it may still be being written.
+// cut it off, or it may still be being written. A delta without its predecessor is useless.
 func (c *check) readSnapshots() error {
+	list, err := snapshot.List(c.ctx, c.blocks)
+	if err != nil {
+		return err
+	}
+	listed := map[core.BlockID]bool{}
+	for i := range list {
+		for _, id := range list[i].Blocks() {
+			listed[id] = true
+		}
+	}
 	for i := range c.table {
 		n := &c.table[i]
 		if n.kind != core.Snapshot {
@@ -76,6 +87,9 @@ func (c *check) readSnapshots() error {
 		}
 		if !found.Ended {
 			c.note("the snapshot in block %v is incomplete", n.id)
+		} else if len(found.Damaged) == 0 && !listed[n.id] {
+			c.differ(Difference{Kind: KindSnapshot, Where: "block " + n.id.String(), Bytes: n.size,
+				Text: "the part of the snapshot before this block is missing or damaged"})
 		}
 	}
 	return nil
