@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run build orcas-report test test-all check prose race bench fuzz report corpus compressed profile perf-growth perf-growth-10m e2e s3test s3test-list s3test-mutants clean cc strace
+.PHONY: help run build orcas-report test test-all check prose race bench fuzz report corpus compressed profile perf-growth perf-growth-10m e2e s3test s3test-list s3test-mutants policy-mutants clean cc strace
 
 export CGO_ENABLED := 1
 
@@ -130,6 +130,9 @@ s3test-list: cc ## print every rule of S3 that s3test checks
 
 s3test-mutants: cc ## break the rules that s3test checks, one by one; s3test must detect each (5 minutes)
 	ORCAS_S3TEST_MUTANTS=1 go test -count=1 -v -timeout 60m -run '^TestMutants$$' ./s3/s3test
+
+policy-mutants: cc ## break the rules of policies one by one; the tests of auth/policy must detect each (5 minutes)
+	ORCAS_POLICY_MUTANTS=1 go test -count=1 -v -timeout 60m -run '^TestMutants$$' ./auth/policy
 
 clean: ## remove everything that the other targets created, except ./data
 	rm -rf bin .venv .programs
