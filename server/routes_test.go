@@ -8,6 +8,7 @@ import (
 
 	"orcas/admin"
 	"orcas/auth"
+	"orcas/auth/policy"
 	"orcas/gate"
 	"orcas/s3"
 )
@@ -24,6 +25,34 @@ func TestRoutesOfAllAPIs(t *testing.T) {
 			for _, a := range append([]auth.Action{r.Action, r.VersionAction}, r.Secondary...) {
 				require.True(t, a == "" || strings.HasPrefix(string(a), prefix), "%s: %s", r.Name, a)
 			}
+		}
+	}
+}
+
+// TestPoliciesKnowAllRoutes: policies can name each action of each route. The type of its resource is the same in both
+// tables, and the condition keys of the route apply to its actions.
+func TestPoliciesKnowAllRoutes(t *testing.T) {
+	for _, r := range append(s3.Routes(), admin.Routes()...) {
+		for _, a := range append([]auth.Action{r.Action, r.VersionAction}, r.Secondary...) {
+			if a == "" {
+				continue
+			}
+			known, _ := policy.Supports(a, "")
+			require.True(t, known, "%s: %s", r.Name, a)
+		}
+		require.Equal(t, r.Target() == gate.Object, policy.IsOfObjects(r.Action), r.Name)
+		for _, key := range r.Keys {
+			canonical, _ := policy.CanonicalKey(key)
+			require.Equal(t, canonical, key, r.Name)
+			a := r.Action
+			if key == "s3:VersionId" {
+				a = r.VersionAction
+			}
+			if key == "s3:VersionId" && a == r.Action {
+				continue // S3 has no such key for the actions of retention and legal hold
+			}
+			_, applies := policy.Supports(a, key)
+			require.True(t, applies, "%s: %s", r.Name, key)
 		}
 	}
 }
