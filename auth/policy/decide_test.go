@@ -246,6 +246,11 @@ func TestResult(t *testing.T) {
 	require.Equal(t, "implicitDeny", r.Decision.String())
 	require.Empty(t, r.Statements())
 	require.Equal(t, "bucket", bucket.Name())
+
+	bucket = ofBucket(t, allowing(aws(stranger)), allowing(everyone), allowing(everyone))
+	require.Same(t, bucket.statements[1], Decide(with(get(nobody), bucket)).Bucket, "the first one that names the caller")
+	bucket = ofBucket(t, allowing(aws(stranger)))
+	require.Empty(t, Decide(with(get(root(owner)), bucket)).Statements(), "a statement for others is no reason")
 	require.Empty(t, Decide(get(root(owner))).Statements())
 }
 

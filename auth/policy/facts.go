@@ -68,12 +68,14 @@ func (e *evaluation) lookup(k *conditionKey) values {
 	if e.q.Facts == nil {
 		return values{}
 	}
-	if lists, ok := e.q.Facts.(ListFacts); ok && k.list {
-		list := lists.FactList(k.full)
-		if len(list) == 0 {
-			return values{}
+	if k.list {
+		if lists, ok := e.q.Facts.(ListFacts); ok {
+			list := lists.FactList(k.full)
+			if len(list) == 0 {
+				return values{}
+			}
+			return values{state: present, list: list}
 		}
-		return values{state: present, list: list}
 	}
 	return textValue(e.q.Facts.Fact(k.full))
 }

@@ -47,6 +47,8 @@ var mutants = []mutant{
 	{"across accounts, naming the account is not sufficient", "decide.go", "allowed = byIdentity && withinSession && level >= toAccount", "allowed = byIdentity && withinSession && level >= direct"},
 	{"across accounts, sessions are not limited", "decide.go", "allowed = byIdentity && withinSession && level >= toAccount", "allowed = byIdentity && level >= toAccount"},
 
+	{"the reason is the last statement", "decide.go", "to > level && e.applies", "to >= level && e.applies"},
+
 	// Creators, and incomplete requests
 	{"creators are ignored", "decide.go", "c != nil; c = c.Creator {", "c != nil; c = nil {"},
 	{"only the direct creator counts", "decide.go", "c != nil; c = c.Creator {", "c != nil && n < 2; c = c.Creator {"},
