@@ -261,7 +261,7 @@ func eachRow(b *testing.B, s *sqlite3.SQLiteStmt, fn func(cols []driver.Value), 
 // runs of one rank are merged into a run of the next rank.
 type runIndex struct {
 	b                    *testing.B
-	write, read, pages   *sqlite3.SQLiteStmt
+	write, read          *sqlite3.SQLiteStmt
 	readPage, deleteRuns *sqlite3.SQLiteStmt
 	recent               []runRow
 	ranks                [][]*sortedRun // from the lowest rank; in each rank, from the oldest
