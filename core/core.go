@@ -115,6 +115,9 @@ const (
 // tag.
 type Attr struct{ Name, Value string }
 
+// StorageClassAttr is the name of the attribute with the storage class, the only attribute in a brief listing.
+const StorageClassAttr = "X-Amz-Storage-Class"
+
 // AttrValue returns the value of an attribute, or "" if there is none with that name.
 func AttrValue(attrs []Attr, name string) string {
 	for i := range attrs {
@@ -264,6 +267,21 @@ func (o *ObjectInfo) Version() Version {
 	return Version(o.Seq)
 }
 
+// Brief returns o with only the fields that a brief listing has (see ListQuery.Brief).
+func (o *ObjectInfo) Brief() ObjectInfo {
+	b := ObjectInfo{
+		Bucket: o.Bucket, Key: o.Key, Seq: o.Seq, Null: o.Null, Marker: o.Marker, Latest: o.Latest,
+		Modified: o.Modified, Size: o.Size, ETag: o.ETag,
+	}
+	if len(o.Sums) > 0 {
+		b.Sums = []Checksum{{Algorithm: o.Sums[0].Algorithm, Composite: o.Sums[0].Composite}}
+	}
+	if class := AttrValue(o.Attrs, StorageClassAttr); class != "" {
+		b.Attrs = []Attr{{Name: StorageClassAttr, Value: class}}
+	}
+	return b
+}
+
 // UploadInfo is a multipart upload in progress, with the metadata of the future object.
 type UploadInfo struct {
 	ID        UploadID
@@ -343,6 +361,11 @@ type ListQuery struct {
 	Delimiter string // keys are grouped up to their first Delimiter after Prefix; "": no grouping
 	After     Cursor // only entries after this position
 	Limit     int    // maximum number of entries and common prefixes on the page, at least 1
+
+	// Brief asks for objects with only these fields: Bucket, Key, Seq, Null, Marker, Latest, Modified, Size, ETag, the
+	// Algorithm and Composite of the first of Sums, and the StorageClassAttr of Attrs. All others are zero. An engine
+	// may keep them where a page of ListObjects reads them together. It makes no difference to ListUploads.
+	Brief bool
 }
 
 // Cursor is a position in a listing: after Key. With Version, in ListVersions, it is after that version of Key and

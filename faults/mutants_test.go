@@ -47,6 +47,7 @@ var mutants = []mutant{
 	{name: "no-void", guard: "a replay skips a write that was reported as failed", pkg: "./batch", run: "TestApplyThatWroteNothingIsVoided|TestFailuresFailTheirBatchOnly"},
 	{name: "no-log-bound", guard: "a long read gives way when the log of the database reaches its limit", pkg: "./core/sqlite", run: "TestLogBoundBesideALongRead"},
 	{name: "no-image-of-history", guard: "a snapshot has the rows of history that were deleted while it was read", pkg: "./core/sqlite", run: "TestMetaModel"},
+	{name: "old-brief", guard: "a listing shows the version that becomes the current one again when a newer one is deleted", pkg: "./core/sqlite", run: "TestMetaModel"},
 	{name: "no-absent-image", guard: "a snapshot lacks the rows that were moved to another table while it was read", pkg: "./core/sqlite", run: "TestMetaModel"},
 	{name: "no-count-of-rows", guard: "a snapshot fails if a damaged page hides rows", pkg: "./core/sqlite", run: "TestHiddenRows"},
 	{name: "log-stays-long", guard: "the log file is emptied when there are no writes", pkg: "./core/sqlite", run: "TestIdleLogIsEmptied"},

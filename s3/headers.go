@@ -39,9 +39,9 @@ const (
 )
 
 const (
-	metaPrefix       = "X-Amz-Meta-" // as in net/http
-	metaStored       = "x-amz-meta-" // as stored and sent back
-	storageClassName = "X-Amz-Storage-Class"
+	metaPrefix       = "X-Amz-Meta-"         // as in net/http
+	metaStored       = "x-amz-meta-"         // as stored and sent back
+	storageClassName = "X-Amz-Storage-Class" // core.StorageClassAttr
 	redirectName     = "X-Amz-Website-Redirect-Location"
 	standardClass    = "STANDARD"
 	defaultType      = "binary/octet-stream"

@@ -37,6 +37,7 @@ func (l *listing) read(q *request, kind core.ListKind, after core.Cursor) error 
 	}
 	page, err := q.s.fs.List(q.ctx, core.ListQuery{
 		Kind: kind, Bucket: q.bucket.ID, Prefix: l.prefix, Delimiter: l.delimiter, After: after, Limit: l.limit,
+		Brief: kind == core.ListObjects, // finish needs no more
 	})
 	if err != nil {
 		return err

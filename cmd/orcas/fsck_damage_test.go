@@ -73,7 +73,7 @@ func damages() map[string]damage {
 		},
 		"noncurrent version listed": {
 			damage: func(t *testing.T, dir string) {
-				change(t, dir, "CREATE TABLE t AS SELECT * FROM objects WHERE key = CAST('v-8' AS BLOB)",
+				change(t, dir, "CREATE TABLE t AS SELECT bucket, key, seq, nullver, data FROM objects WHERE key = CAST('v-8' AS BLOB)",
 					"UPDATE objects SET (seq, nullver, data) = (SELECT seq, nullver, data FROM history h WHERE h.key = objects.key ORDER BY seq LIMIT 1) WHERE key = CAST('v-8' AS BLOB)",
 					"DELETE FROM history WHERE (bucket, key, seq) IN (SELECT bucket, key, seq FROM objects)",
 					"INSERT INTO history SELECT * FROM t", "DROP TABLE t")
@@ -93,6 +93,13 @@ func damages() map[string]damage {
 		"wrong tally": {
 			damage: func(t *testing.T, dir string) { change(t, dir, "UPDATE tallies SET objects = 3") },
 			kinds:  []string{fsck.KindEngine},
+		},
+		"wrong size in the listing": {
+			damage: func(t *testing.T, dir string) {
+				change(t, dir, "UPDATE objects SET brief = NULL WHERE key = CAST('small-9' AS BLOB)",
+					"UPDATE objects SET brief = x'0000' WHERE key = CAST('small-10' AS BLOB)")
+			},
+			kinds: []string{fsck.KindEngine},
 		},
 		"missing tally": {
 			damage: func(t *testing.T, dir string) { change(t, dir, "DELETE FROM tallies") },

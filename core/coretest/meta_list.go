@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"orcas/core"
 	"orcas/core/mem"
+	"orcas/internal/checksum"
 )
 
 // render formats a page as one line: objects as their key (for ListVersions followed by :sequence, d for a delete
@@ -138,7 +140,7 @@ func (h *harness) sameListings(b *core.BucketInfo) {
 			for _, delimiter := range []string{"", "/", "b", "//", "\xff", "/b"} {
 				for _, after := range cursors {
 					for _, limit := range []int{1, 2, 1000} {
-						q := core.ListQuery{Kind: kind, Bucket: b.ID, Prefix: prefix, Delimiter: delimiter, After: after, Limit: limit}
+						q := core.ListQuery{Kind: kind, Bucket: b.ID, Prefix: prefix, Delimiter: delimiter, After: after, Limit: limit, Brief: limit == 2}
 						samePage(h.t, h.ctx, model, h.m, q)
 					}
 				}
@@ -266,7 +268,78 @@ func listCases() []metaCase {
 		{"list/delete markers and old versions are not listed", listHidesMarkersAndOldVersions},
 		{"list/one entry per key, the newest version", listOneEntryPerKey},
 		{"list/keys change between pages", listAfterPageChanged},
+		{"list/brief objects", listBriefObjects},
+		{"list/brief objects follow every change", listBriefFollowsChanges},
 	}
+}
+
+// listBriefObjects lists objects with usual and unusual values of the fields of a brief listing.
+func listBriefObjects(h *harness) {
+	b := h.bucket("b", core.VersioningOff)
+	sum := func(n int, composite bool) core.Checksum {
+		return core.Checksum{Algorithm: checksum.SHA256, Composite: composite, Parts: n, Value: make([]byte, 32)}
+	}
+	class := func(value string) []core.Attr {
+		return []core.Attr{{Name: "Content-Type", Value: "text/plain"}, {Name: core.StorageClassAttr, Value: value}}
+	}
+	for i, set := range []func(o *core.ObjectInfo){
+		func(o *core.ObjectInfo) {},
+		func(o *core.ObjectInfo) { o.ETag = "" },
+		func(o *core.ObjectInfo) { o.ETag = "not an MD5" },
+		func(o *core.ObjectInfo) { o.ETag = strings.Repeat("long", 100) },
+		func(o *core.ObjectInfo) { o.ETag += "-12" },
+		func(o *core.ObjectInfo) { o.Modified = time.Time{} },
+		func(o *core.ObjectInfo) { o.Modified = time.UnixMilli(-5).UTC() },
+		func(o *core.ObjectInfo) { o.Sums = nil },
+		func(o *core.ObjectInfo) { o.Sums = []core.Checksum{sum(0, false), sum(3, true)} },
+		func(o *core.ObjectInfo) { o.Sums = []core.Checksum{sum(3, true), sum(0, false)} },
+		func(o *core.ObjectInfo) { o.Attrs = nil },
+		func(o *core.ObjectInfo) { o.Attrs = class("GLACIER") },
+		func(o *core.ObjectInfo) { o.Attrs = class(strings.Repeat("long", 100)) },
+	} {
+		for _, content := range [][]core.Segment{nil, {h.content(100)}, {h.content(1), h.content(100_000)}} {
+			o := h.object(b, fmt.Sprintf("%02d/%d", i, len(content)), content...)
+			set(&o)
+			h.ok(&core.PutObject{Object: o})
+			page := h.list(core.ListQuery{Bucket: b.ID, Prefix: o.Key, Limit: 1, Brief: true})
+			want := h.get(b, o.Key, core.Current).Brief()
+			require.Equal(h.t, normalObject(&want), normalObject(&page.Objects[0]))
+			require.Equal(h.t, o.ETag, page.Objects[0].ETag)
+			require.Equal(h.t, o.Size, page.Objects[0].Size)
+			require.Equal(h.t, core.AttrValue(o.Attrs, core.StorageClassAttr), core.AttrValue(page.Objects[0].Attrs, core.StorageClassAttr))
+		}
+	}
+	h.sameListings(b)
+	h.state() // compares both forms
+}
+
+// listBriefFollowsChanges checks that a brief listing shows the version that a change makes the current one.
+func listBriefFollowsChanges(h *harness) {
+	b := h.bucket("b", core.VersioningEnabled)
+	shows := func(want *core.ObjectInfo) {
+		page := h.list(core.ListQuery{Bucket: b.ID, Limit: 2, Brief: true})
+		require.Len(h.t, page.Objects, 1)
+		brief := want.Brief()
+		brief.Latest = true
+		require.Equal(h.t, normalObject(&brief), normalObject(&page.Objects[0]))
+	}
+	put := func(size int64) *core.ObjectInfo {
+		r := h.ok(&core.PutObject{Object: h.object(b, "k", h.content(size))})
+		o := h.get(b, "k", r.Version)
+		shows(o)
+		return o
+	}
+	first, second, third := put(1), put(20), put(300)
+	h.ok(&core.UpdateObject{Bucket: b.ID, Key: "k", SetTags: true, Tags: []core.Attr{{Name: "a", Value: "b"}}})
+	shows(third)
+	h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: third.Version()})
+	shows(second)
+	marker := h.remove(b, "k")
+	require.Empty(h.t, h.list(core.ListQuery{Bucket: b.ID, Limit: 2, Brief: true}).Objects)
+	h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: marker.Version})
+	shows(second)
+	h.ok(&core.DeleteObject{Bucket: b.ID, Key: "k", Version: second.Version()})
+	shows(first)
 }
 
 func listEveryByteInOrder(h *harness) {

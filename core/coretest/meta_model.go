@@ -125,6 +125,7 @@ func (s *simulation) compareList() {
 		Prefix:    rapid.SampledFrom(append(keys, "a/", "z")).Draw(s.t, "prefix"),
 		Delimiter: rapid.SampledFrom([]string{"", "/", "b", "/b", "\xff"}).Draw(s.t, "delimiter"),
 		Limit:     rapid.SampledFrom([]int{1, 2, 3, 1000}).Draw(s.t, "limit"),
+		Brief:     rapid.Bool().Draw(s.t, "brief"),
 	}
 	if s.one(2) {
 		q.After.Key = rapid.SampledFrom(append(keys, "a/b/", "zz")).Draw(s.t, "after")
@@ -193,6 +194,9 @@ func samePage(t require.TestingT, ctx context.Context, model, driver core.Meta, 
 	got, err := driver.List(ctx, q)
 	require.NoError(t, err)
 	require.Equal(t, render(want, q.Kind, 0), render(got, q.Kind, 0), "%+v", q)
+	for i := range want.Objects {
+		require.Equal(t, normalObject(&want.Objects[i]), normalObject(&got.Objects[i]), "%+v", q)
+	}
 	if want.Truncated {
 		require.Equal(t, want.Next, got.Next, "%+v", q)
 	}

@@ -86,6 +86,11 @@ func ReadMeta(ctx context.Context, m core.Meta, kinds ...string) (*MetaState, er
 
 func readBucket(ctx context.Context, m core.Meta, info core.BucketInfo) (*BucketState, error) {
 	b := &BucketState{Info: normalBucket(info)}
+	for _, kind := range []core.ListKind{core.ListObjects, core.ListVersions} {
+		if err := checkBrief(ctx, m, core.ListQuery{Kind: kind, Bucket: info.ID, Limit: statePage}); err != nil {
+			return nil, err
+		}
+	}
 	err := eachPage(ctx, m, core.ListQuery{Kind: core.ListVersions, Bucket: info.ID}, func(page *core.ListPage) error {
 		for i := range page.Objects {
 			listed := &page.Objects[i]
@@ -135,6 +140,29 @@ func readBucket(ctx context.Context, m core.Meta, info core.BucketInfo) (*Bucket
 			}
 			b.Uploads = append(b.Uploads, listed)
 		}
+		return nil
+	})
+}
+
+// checkBrief compares the brief form of a listing with its full form.
+func checkBrief(ctx context.Context, m core.Meta, q core.ListQuery) error {
+	return eachPage(ctx, m, q, func(page *core.ListPage) error {
+		q.Brief = true
+		brief, err := m.List(ctx, q)
+		if err != nil {
+			return err
+		}
+		if len(brief.Objects) != len(page.Objects) || brief.Next != page.Next || brief.Truncated != page.Truncated {
+			return fmt.Errorf("a brief page has %d objects and ends at %+v, but the full one has %d and ends at %+v",
+				len(brief.Objects), brief.Next, len(page.Objects), page.Next)
+		}
+		for i := range page.Objects {
+			want := page.Objects[i].Brief()
+			if want, got := normalObject(&want), normalObject(&brief.Objects[i]); !reflect.DeepEqual(want, got) {
+				return fmt.Errorf("a brief listing has %+v, but the full one has %+v", got, want)
+			}
+		}
+		q.After = page.Next
 		return nil
 	})
 }

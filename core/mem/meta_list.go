@@ -53,12 +53,15 @@ func (m *Meta) List(ctx context.Context, q core.ListQuery) (*core.ListPage, erro
 		case it.upload != nil:
 			page.Uploads = append(page.Uploads, cloneUpload(it.upload))
 			page.Next = core.Cursor{Key: it.key, Upload: it.upload.ID}
-		case q.Kind == core.ListVersions:
-			page.Objects = append(page.Objects, b.read(it.object))
-			page.Next = core.Cursor{Key: it.key, Version: core.Version(it.object.Seq)}
 		default:
-			page.Objects = append(page.Objects, b.read(it.object))
-			page.Next = core.Cursor{Key: it.key}
+			o := b.read(it.object)
+			if q.Brief {
+				o = o.Brief()
+			}
+			page.Objects = append(page.Objects, o)
+			if page.Next = (core.Cursor{Key: it.key}); q.Kind == core.ListVersions {
+				page.Next.Version = core.Version(o.Seq)
+			}
 		}
 	}
 	return page, nil

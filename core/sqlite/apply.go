@@ -22,6 +22,7 @@ type writer struct {
 	unmeasured int                           // the number of changes since the last measurement
 	object     core.ObjectInfo               // the version being written
 	infoBuf    []byte                        // a buffer for the encoding of an info
+	briefBuf   []byte                        // a buffer for the column brief
 	contents   contents
 	index      hashIndex
 	tallies    tallies

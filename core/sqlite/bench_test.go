@@ -252,7 +252,7 @@ func BenchmarkObject(b *testing.B) {
 	b.ReportMetric(float64(cpuTime()-start)/float64(b.N), "cpu-ns/op")
 }
 
-// BenchmarkList lists a page of 1000 out of many keys, a common prefix that rolls up nearly all of them, and a page
+// BenchmarkList lists a page of 1000 out of many keys in random order, the same in the brief form, a common prefix that rolls up nearly all of them, and a page
 // after many delete markers.
 func BenchmarkList(b *testing.B) {
 	n := scale(b, 100_000)
@@ -284,7 +284,9 @@ func BenchmarkList(b *testing.B) {
 			b.ReportAllocs()
 			start := cpuTime()
 			for b.Loop() {
-				q := core.ListQuery{Bucket: bucket, Delimiter: delimiter, Limit: 1000, After: core.Cursor{Key: after()}}
+				q := core.ListQuery{
+					Bucket: bucket, Delimiter: delimiter, Limit: 1000, After: core.Cursor{Key: after()}, Brief: name == "brief",
+				}
 				page, err := m.List(context.Background(), q)
 				if err != nil || len(page.Objects)+len(page.Prefixes) != want {
 					b.Fatal(err, len(page.Objects))
@@ -294,6 +296,7 @@ func BenchmarkList(b *testing.B) {
 		})
 	}
 	run("1000", plain.bucket, "", func() string { return benchKey(random.IntN(n - 1000)) }, 1000)
+	run("brief", plain.bucket, "", func() string { return benchKey(random.IntN(n - 1000)) }, 1000)
 	run("delimiter", plain.bucket, "/", func() string { return "" }, 2)
 	run("noncurrent", many.bucket, "", func() string { return benchKey(random.IntN(n/10 - 1000)) }, 1000)
 	run("markers", marked.bucket, "", func() string { return "" }, 1000)

@@ -512,7 +512,7 @@ func TestMigrationOfFinds(t *testing.T) {
 		}
 		m := f.m
 		require.NoError(t, m.runSQL(`
-DROP TABLE blocks; DROP TABLE hash_runs; DROP TABLE hash_pages; DROP TABLE hash_late; DROP TABLE hash_upto;
+ALTER TABLE objects DROP COLUMN brief; DROP TABLE blocks; DROP TABLE hash_runs; DROP TABLE hash_pages; DROP TABLE hash_late; DROP TABLE hash_upto;
 CREATE TABLE finds (hash INTEGER NOT NULL, data INTEGER NOT NULL, PRIMARY KEY (hash, data)) STRICT, WITHOUT ROWID;
 CREATE TABLE finds_upto (id INTEGER PRIMARY KEY CHECK (id = 1), data INTEGER NOT NULL) STRICT;
 PRAGMA user_version = 1`))

@@ -94,7 +94,11 @@ func (l *listing) take(key string) (rolled string, stop bool) {
 }
 
 func (l *listing) objects(from string) (string, error) {
-	r, err := l.c.query(listObjects, int64(l.q.Bucket), blob(from))
+	st := listObjects
+	if l.q.Brief {
+		st = listBriefs
+	}
+	r, err := l.c.query(st, int64(l.q.Bucket), blob(from))
 	if err != nil {
 		return "", err
 	}
@@ -108,7 +112,12 @@ func (l *listing) objects(from string) (string, error) {
 		if rolled, stop := l.take(key); stop {
 			return rolled, nil
 		}
-		if err := l.add(&r, key, true); err != nil {
+		if l.q.Brief {
+			err = l.addBrief(&r, key)
+		} else {
+			err = l.add(&r, key, true)
+		}
+		if err != nil {
 			return "", err
 		}
 		l.page.Next = core.Cursor{Key: key}
@@ -119,16 +128,24 @@ func (l *listing) objects(from string) (string, error) {
 // objects in total.
 const manyObjects, maxGrown = 64, 1000
 
-// add adds the version in the current row of r to the page.
-func (l *listing) add(r *cursor, key string, latest bool) error {
+// grow adds an object to the page and returns it.
+func (l *listing) grow() *core.ObjectInfo {
 	if n := len(l.page.Objects); n == manyObjects {
 		l.page.Objects = slices.Grow(l.page.Objects, max(0, min(l.q.Limit, maxGrown)-n))
 	}
-	l.page.Objects = append(l.page.Objects, core.ObjectInfo{
-		Bucket: l.q.Bucket, Key: key, Seq: core.Seq(integer(r.cols[1])), Latest: latest,
-	})
-	o := &l.page.Objects[len(l.page.Objects)-1]
-	return l.c.decodeObject(o, integer(r.cols[2]), bytes(r.cols[3]), &l.objectDecoder)
+	l.page.Objects = append(l.page.Objects, core.ObjectInfo{})
+	return &l.page.Objects[len(l.page.Objects)-1]
+}
+
+// add adds the version in the current row of r to the page.
+func (l *listing) add(r *cursor, key string, latest bool) error {
+	o := l.grow()
+	*o = core.ObjectInfo{Bucket: l.q.Bucket, Key: key, Seq: core.Seq(integer(r.cols[1])), Latest: latest}
+	err := l.c.decodeObject(o, integer(r.cols[2]), bytes(r.cols[3]), &l.objectDecoder)
+	if l.q.Brief {
+		*o = o.Brief()
+	}
+	return err
 }
 
 // stream is a query in the order of keys, with its current row.

@@ -104,7 +104,7 @@ func (w *writer) putNew(c *core.PutObject, o *core.ObjectInfo) (done bool, err e
 		born = o.Segments[0].Data
 	}
 	bucket, key := int64(o.Bucket), blob(o.Key)
-	n, err := w.c.exec(insertObject, bucket, key, int64(o.Seq), boolean(o.Null), bornWith(born))
+	n, err := w.c.exec(insertObject, bucket, key, int64(o.Seq), boolean(o.Null), bornWith(born), w.brief(o, born))
 	if err != nil || n == 0 {
 		return false, err
 	}
@@ -188,7 +188,7 @@ func (w *writer) putVersion(versioning core.Versioning, o *core.ObjectInfo, cur 
 	}
 	bucket, key := int64(o.Bucket), blob(o.Key)
 	if !o.Marker {
-		_, err := w.c.exec(upsertObject, bucket, key, int64(o.Seq), boolean(o.Null), bornWith(born))
+		_, err := w.c.exec(upsertObject, bucket, key, int64(o.Seq), boolean(o.Null), bornWith(born), w.brief(o, born))
 		return err
 	}
 	if cur != nil && !cur.old {
@@ -350,7 +350,11 @@ func (w *writer) remove(versioning core.Versioning, v *version, wasCurrent bool)
 	if !wasCurrent || versioning == core.VersioningOff {
 		return nil
 	}
-	next, err := w.c.load(selectNewest, bare, v.Bucket, v.Key, 0)
+	next, err := w.c.load(selectNewest, full, v.Bucket, v.Key, 0)
+	isWhole := err == nil
+	if kindOf(err) == core.Damaged { // the deletion needs less of it
+		next, err = w.c.load(selectNewest, bare, v.Bucket, v.Key, 0)
+	}
 	if err != nil || next == nil || next.Marker {
 		return err
 	}
@@ -358,7 +362,7 @@ func (w *writer) remove(versioning core.Versioning, v *version, wasCurrent bool)
 	if _, err := w.c.exec(deleteHistory, bucket, key, int64(next.Seq)); err != nil {
 		return err
 	}
-	n, err := w.c.exec(insertObject, bucket, key, int64(next.Seq), boolean(next.Null), bornWith(next.born))
+	n, err := w.c.exec(insertObject, bucket, key, int64(next.Seq), boolean(next.Null), bornWith(next.born), w.briefAgain(next, v, isWhole))
 	if err == nil && n == 0 {
 		err = damaged("objects", errors.New("the key has two current versions"))
 	}

@@ -104,10 +104,10 @@ func TestMigrationForward(t *testing.T) {
 	require.NoError(t, migrate(c, steps()))
 	require.EqualValues(t, len(steps()), version())
 	failing := append(steps(),
-		func(c *conn) error { return c.run("CREATE TABLE second (a INTEGER) STRICT") },
-		func(c *conn) error {
+		once(func(c *conn) error { return c.run("CREATE TABLE second (a INTEGER) STRICT") }),
+		once(func(c *conn) error {
 			return errors.Join(c.run("CREATE TABLE third (a INTEGER) STRICT"), errors.New("no"))
-		})
+		}))
 	known := len(steps())
 	require.ErrorContains(t, migrate(c, failing), fmt.Sprint("version ", known+2))
 	require.EqualValues(t, known+1, version(), "the step before the failed one was kept")

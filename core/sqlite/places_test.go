@@ -160,7 +160,7 @@ func TestMigrationOfBlocks(t *testing.T) {
 	}
 	want := f.placed()
 	for range 2 {
-		require.NoError(t, f.m.runSQL("DROP TABLE blocks; PRAGMA user_version = 2"))
+		require.NoError(t, f.m.runSQL("ALTER TABLE objects DROP COLUMN brief; DROP TABLE blocks; PRAGMA user_version = 2"))
 		require.NoError(t, f.m.Close())
 		f.m = openAt(t, dir, Options{})
 		row, err := f.m.w.c.pragma("user_version")
@@ -168,7 +168,7 @@ func TestMigrationOfBlocks(t *testing.T) {
 		require.EqualValues(t, len(steps()), integer(row[0]))
 		require.Equal(t, want, f.placed())
 	}
-	require.NoError(t, f.m.runSQL("DROP TABLE blocks; PRAGMA user_version = 2; UPDATE data SET info = x'00' WHERE id = 2"))
+	require.NoError(t, f.m.runSQL("ALTER TABLE objects DROP COLUMN brief; DROP TABLE blocks; PRAGMA user_version = 2; UPDATE data SET info = x'00' WHERE id = 2"))
 	require.NoError(t, f.m.Close())
 	f.m = openAt(t, dir, Options{})
 	got := core.BlockContents{}

@@ -246,11 +246,12 @@ func (r *restorer) version(o *core.ObjectInfo) error {
 			return err
 		}
 	}
-	table := insertHistory
+	n, err := int64(1), error(nil)
 	if o.Latest && !o.Marker {
-		table = insertObject
+		n, err = r.c.exec(insertObject, int64(o.Bucket), blob(o.Key), int64(o.Seq), boolean(o.Null), bornWith(born), r.brief(o, born))
+	} else {
+		_, err = r.c.exec(insertHistory, int64(o.Bucket), blob(o.Key), int64(o.Seq), boolean(o.Null), bornWith(born))
 	}
-	n, err := r.c.exec(table, int64(o.Bucket), blob(o.Key), int64(o.Seq), boolean(o.Null), bornWith(born))
 	if err == nil && n == 0 {
 		err = fail(core.InvalidArgument, fmt.Sprintf("key %q has two current versions", o.Key))
 	}

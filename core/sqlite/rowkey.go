@@ -47,6 +47,11 @@ func versionKey(bucket int64, key string, seq, data int64) rowKey {
 	return hashRowKey(4, blob(key), bucket, seq, data)
 }
 
+// briefKey identifies the column brief of a row of objects.
+func briefKey(bucket int64, key string, seq, data int64, null bool) rowKey {
+	return hashRowKey(13, blob(key), bucket, seq, data<<1|boolean(null))
+}
+
 func hashRowKey(table uint64, s []byte, a, b, c int64) rowKey {
 	const prime = 0x9e3779b97f4a7c15
 	h := xxh3.HashSeed(s, table)

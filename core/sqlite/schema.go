@@ -12,11 +12,19 @@ import (
 // applicationID is the application ID of an ORCAS database: "ORCA".
 const applicationID = 0x4f524341
 
-// step migrates a database from one schema version to the next, in a transaction.
-type step func(c *conn) error
+// step migrates a database from one schema version to the next, in a transaction. If it returns more, it is called again,
+// in another transaction; if it is interrupted, the next start begins it again.
+type step func(c *conn) (more bool, err error)
 
 // steps returns the migrations: step i migrates version i to version i+1. A step never changes after its release.
-func steps() []step { return []step{createTables, createHashRuns, createBlocks} }
+func steps() []step {
+	return []step{once(createTables), once(createHashRuns), once(createBlocks), once(addBriefs), fillBriefs(fillTogether)}
+}
+
+// once returns the step that fn does in one transaction.
+func once(fn func(c *conn) error) step {
+	return func(c *conn) (more bool, err error) { return false, fn(c) }
+}
 
 // createTables creates schema version 1. The package comment describes the tables, except finds and finds_upto, which
 // became the tables of the hash index in version 2.
@@ -93,7 +101,8 @@ ALTER TABLE finds_upto RENAME TO hash_upto`); err != nil {
 	return errors.Join(err, c.run("DROP TABLE finds"))
 }
 
-// migrate migrates the database to the newest schema version, with one transaction per step.
+// migrate migrates the database to the newest schema version. After each transaction of a longer step, the log is copied
+// into the database, so that the log remains short.
 func migrate(c *conn, steps []step) error {
 	row, err := c.pragma("user_version")
 	if err != nil {
@@ -110,12 +119,17 @@ func migrate(c *conn, steps []step) error {
 		return core.E("sqlite.Open", core.Unsupported,
 			fmt.Errorf("the database was written by a newer version of ORCAS: it has schema version %d, but this version supports only versions up to %d", version, len(steps)))
 	}
-	for ; version < len(steps); version++ {
+	for version < len(steps) {
+		more := false
 		err := c.run("BEGIN IMMEDIATE")
 		if err == nil {
-			err = steps[version](c)
+			more, err = steps[version](c)
 		}
-		if err == nil {
+		if err == nil && more {
+			if err = c.run("COMMIT"); err == nil {
+				_, err = c.checkpoint("PASSIVE")
+			}
+		} else if err == nil {
 			err = c.run(fmt.Sprintf("PRAGMA user_version = %d; COMMIT", version+1))
 		}
 		if err != nil {
@@ -123,6 +137,9 @@ func migrate(c *conn, steps []step) error {
 				err = errors.Join(err, c.run("ROLLBACK"))
 			}
 			return fmt.Errorf("migration to schema version %d: %w", version+1, err)
+		}
+		if !more {
+			version++
 		}
 	}
 	return nil

@@ -18,13 +18,13 @@
 // every later Apply returns Unavailable until the database is opened again. If the drive is full, the changes of the
 // call are rolled back, and the next call may succeed. Uncommitted changes of earlier calls are kept in either case.
 //
-// # Schema, version 3 (PRAGMA user_version)
+// # Schema, version 5 (PRAGMA user_version)
 //
 // Keys and names are BLOBs, so they compare as bytes. An info column has the encoding of package core/encoding.
 //
 //	state    one row: the last sequence applied, the next free DataID, State.ReplayFrom and, if it is not 0, State.Synced
 //	buckets  id, name, info
-//	objects  (bucket, key): seq, nullver, data. Only current versions that are not delete markers
+//	objects  (bucket, key): seq, nullver, data, brief. Only current versions that are not delete markers
 //	history  (bucket, key, seq): nullver, data. Every other version and every delete marker
 //	data     id: refs, sha256, info (DataInfo without ID and SHA-256), object
 //	infos    seq: info. ObjectInfo of versions whose data column is NULL
@@ -44,11 +44,12 @@
 //	hash_upto   one row: the DataID below which the runs have all pairs, except those in hash_late
 //	hash_late   id: data. The DataIDs below hash_upto whose pairs may not be in a run yet
 //
-// A plain PUT writes one small row at a random position (objects: key, seq, data) and one at the end of data, which
+// A plain PUT writes one small row at a random position (objects: key, seq, data, brief) and one at the end of data, which
 // describes the content and has, in its column object, the info of the version that was written with the content. Every
 // write at a random position costs a page of the log, so those rows are small: when objects had the infos, a PUT cost
-// 50% more. In return, a listing has to look up each info by DataID ("The object index" in docs/architecture.md has the
-// costs of both). All other versions (copies, multipart objects, delete markers, empty objects) have their info in infos.
+// 50% more. So a listing of whole objects looks up each info by DataID. The column brief repeats what most listings need
+// (core.ListQuery.Brief; see brief.go), so they need no lookup ("The object index" in docs/architecture.md has the costs).
+// All other versions (copies, multipart objects, delete markers, empty objects) have their info in infos.
 //
 // The current version of a key is in objects, or, if it is a delete marker, the newest row in history. When the current
 // version is deleted, the newest version of history moves to objects. So a listing of current keys reads no other rows.

@@ -29,6 +29,8 @@ const (
 	upsertObject
 	deleteObject
 	listObjects
+	listBriefs
+	updateBrief
 	listObject
 
 	selectNewest
@@ -148,11 +150,13 @@ var statementSQL = [numStatements]string{
 	deleteRecords:    "DELETE FROM records WHERE kind = ?",
 
 	selectObject: "SELECT " + versionColumns + ofObjects + "v.key = ?2",
-	insertObject: "INSERT INTO objects VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-	upsertObject: "INSERT INTO objects VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET " +
-		"seq = excluded.seq, nullver = excluded.nullver, data = excluded.data",
+	insertObject: "INSERT INTO objects VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+	upsertObject: "INSERT INTO objects VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET " +
+		"seq = excluded.seq, nullver = excluded.nullver, data = excluded.data, brief = excluded.brief",
 	deleteObject: "DELETE FROM objects WHERE bucket = ? AND key = ?",
 	listObjects:  "SELECT " + listColumns + ofObjects + "v.key >= ?2 ORDER BY v.key",
+	listBriefs:   "SELECT key, seq, nullver, data, brief FROM objects WHERE bucket = ?1 AND key >= ?2 ORDER BY key",
+	updateBrief:  "UPDATE objects SET brief = ?3 WHERE bucket = ?1 AND key = ?2",
 	listObject:   "SELECT " + listColumns + ofObjects + "v.key = ?2 AND v.seq < ?3",
 
 	selectNewest:  "SELECT " + versionColumns + ofHistory + "v.key = ?2 ORDER BY v.seq DESC LIMIT 1",

@@ -1,0 +1,161 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/core"
+)
+
+// briefPage lists all keys in the brief form. It returns the entries, and the number of statements.
+func (f *feeder) briefPage() (list []core.ObjectInfo, statements int) {
+	f.t.Helper()
+	before := f.m.w.c.ran
+	require.NoError(f.t, f.m.onWriter(func(c *conn) error {
+		before = c.ran
+		l := &listing{c: c, q: core.ListQuery{Bucket: f.bucket, Limit: 100_000, Brief: true}, page: &core.ListPage{}}
+		err := l.fill()
+		list, statements = l.page.Objects, c.ran-before
+		return err
+	}))
+	return list, statements
+}
+
+// requireBrief compares the brief listing with the full one, and requires n lookups of versions.
+func (f *feeder) requireBrief(lookups int) {
+	f.t.Helper()
+	page, err := f.m.List(context.Background(), core.ListQuery{Bucket: f.bucket, Limit: 100_000})
+	require.NoError(f.t, err)
+	list, statements := f.briefPage()
+	require.Equal(f.t, len(page.Objects), len(list))
+	for i := range list {
+		require.Equal(f.t, page.Objects[i].Brief(), list[i])
+	}
+	require.Equal(f.t, 1+lookups, statements)
+}
+
+// A brief listing reads the rows of objects only, except those whose column is too long, missing or damaged.
+func TestBriefListing(t *testing.T) {
+	f := feed(t, openAt(t, t.TempDir(), Options{}), core.VersioningOff)
+	f.fill(0, 100)
+	f.requireBrief(0)
+	long := f.put("long")
+	long.Object.ETag = strings.Repeat("e", maxBrief)
+	f.apply(long)
+	f.requireBrief(1)
+	lines, err := f.m.Verify(context.Background())
+	require.NoError(t, err)
+	require.Empty(t, lines)
+
+	for lookups, sql := range []string{
+		"UPDATE objects SET brief = NULL WHERE key = CAST('" + benchKey(1) + "' AS BLOB)",
+		"UPDATE objects SET brief = x'0011' WHERE key = CAST('" + benchKey(2) + "' AS BLOB)",
+		"UPDATE objects SET brief = (SELECT brief FROM objects WHERE key = CAST('" + benchKey(4) + "' AS BLOB)) WHERE key = CAST('" + benchKey(3) + "' AS BLOB)",
+	} {
+		require.NoError(t, f.m.runSQL(sql))
+		f.requireBrief(2 + lookups)
+		lines, err := f.m.Verify(context.Background())
+		require.NoError(t, err)
+		require.Len(t, lines, 1+lookups)
+		require.Contains(t, lines[lookups], fmt.Sprintf("the row of key %q", benchKey(1+lookups)))
+	}
+	f.m = restored(t, f.m)
+	f.requireBrief(1)
+	f.placed()
+}
+
+// The column is verified even if its checksum is right.
+func TestVerifyOfBriefs(t *testing.T) {
+	f := feed(t, openAt(t, t.TempDir(), Options{}), core.VersioningOff)
+	f.fill(0, 3)
+	o, err := f.m.Object(context.Background(), f.bucket, benchKey(1), core.Current)
+	require.NoError(t, err)
+	o.Size++
+	require.NoError(t, f.m.onWriter(func(c *conn) error {
+		_, err := c.exec(updateBrief, int64(o.Bucket), blob(o.Key), encodeBrief(nil, o, int64(o.Segments[0].Data)))
+		return err
+	}))
+	lines, err := f.m.Verify(context.Background())
+	require.NoError(t, err)
+	require.Len(t, lines, 1)
+	require.Contains(t, lines[0], fmt.Sprintf("the row of key %q in the bucket with ID %d", o.Key, o.Bucket))
+}
+
+// If the previous version cannot be read, the current version can still be deleted.
+func TestDeletionAboveADamagedVersion(t *testing.T) {
+	f := feed(t, openAt(t, t.TempDir(), Options{}), core.VersioningEnabled)
+	f.apply(f.put("k"), f.put("k"))
+	require.NoError(t, f.m.runSQL("UPDATE data SET object = x'00' WHERE id = (SELECT data FROM history)"))
+	f.apply(&core.DeleteObject{Bucket: f.bucket, Key: "k", Version: core.Version(f.seq)})
+	_, err := f.m.List(context.Background(), core.ListQuery{Bucket: f.bucket, Limit: 1, Brief: true})
+	require.True(t, core.Is(err, core.Damaged), err)
+}
+
+// A database of schema version 3 has no column brief. It is added and then filled in several transactions, and after an
+// interruption the next start continues.
+func TestMigrationOfBriefs(t *testing.T) {
+	dir := t.TempDir()
+	f := feed(t, openAt(t, dir, Options{}), core.VersioningEnabled)
+	f.shared = true
+	var changes []core.Change
+	for n := range 1000 {
+		put := f.put(benchKey(n % 700))
+		switch {
+		case n%50 == 7:
+			put.Object.ETag = strings.Repeat("e", maxBrief)
+		case n%50 == 9:
+			put.Object.Segments, put.Object.Size = nil, 0
+		}
+		if changes = append(changes, put); n%50 == 11 {
+			changes = append(changes, f.share(benchKey(n)+"/shared", put), &core.DeleteObject{Bucket: f.bucket, Key: benchKey(n - 3)})
+		}
+	}
+	f.apply(changes...)
+	long := 0
+	require.NoError(t, f.m.w.c.scan(background, "SELECT count(*) FROM objects WHERE brief IS NULL", func(cols []driver.Value) error {
+		long = int(integer(cols[0]))
+		return nil
+	}))
+	require.NotZero(t, long)
+	f.requireBrief(long)
+
+	require.NoError(t, f.m.runSQL("ALTER TABLE objects DROP COLUMN brief; PRAGMA user_version = 3"))
+	require.NoError(t, f.m.onWriter(func(c *conn) error { return migrate(c, steps()[:4]) }))
+	for range 2 { // interrupted after three transactions
+		fill := fillBriefs(100)
+		for range 3 {
+			require.NoError(t, f.m.onWriter(func(c *conn) error {
+				more, err := fill(c)
+				require.True(t, more)
+				return err
+			}))
+		}
+	}
+	_, statements := f.briefPage()
+	require.Greater(t, statements, 100+long, "some rows are not filled yet")
+	require.NoError(t, f.m.Close())
+	for range 2 {
+		f.m = openAt(t, dir, Options{})
+		row, err := f.m.w.c.pragma("user_version")
+		require.NoError(t, err)
+		require.EqualValues(t, len(steps()), integer(row[0]))
+		f.requireBrief(long)
+		lines, err := f.m.Verify(context.Background())
+		require.NoError(t, err)
+		require.Empty(t, lines)
+		require.NoError(t, f.m.Close())
+	}
+
+	f.m = openAt(t, dir, Options{})
+	require.NoError(t, f.m.runSQL("ALTER TABLE objects DROP COLUMN brief; PRAGMA user_version = 3; "+
+		"UPDATE data SET object = x'00' WHERE id = (SELECT min(data) FROM objects)"))
+	require.NoError(t, f.m.Close())
+	f.m = openAt(t, dir, Options{})
+	_, err := f.m.List(context.Background(), core.ListQuery{Bucket: f.bucket, Limit: 10_000, Brief: true})
+	require.True(t, core.Is(err, core.Damaged), "the row of a damaged version is not filled: %v", err)
+}
