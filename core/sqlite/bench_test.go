@@ -252,8 +252,8 @@ func BenchmarkObject(b *testing.B) {
 	b.ReportMetric(float64(cpuTime()-start)/float64(b.N), "cpu-ns/op")
 }
 
-// BenchmarkList lists a page of 1000 out of many keys in random order, the same in the brief form, a common prefix that rolls up nearly all of them, and a page
-// after many delete markers.
+// BenchmarkList lists a page of 1000 out of many keys in random order, the same in the brief form, a common prefix that
+// rolls up nearly all of them, and a page after many delete markers.
 func BenchmarkList(b *testing.B) {
 	n := scale(b, 100_000)
 	m := openAt(b, b.TempDir(), Options{changes: transactionChanges})

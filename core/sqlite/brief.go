@@ -85,8 +85,8 @@ func (c *conn) verifyBriefs(ctx context.Context, say func(line string)) error {
 	})
 }
 
-// eachBrief calls fn with each row of objects that matches a condition, its column brief, and what that column should be.
-// Err is the error of a version that cannot be read. Snapshot and Salvage report it.
+// eachBrief calls fn with each row of objects that matches a condition, its column brief, and what that column should
+// be. Err is the error of a version that cannot be read. Snapshot and Salvage report it.
 func (c *conn) eachBrief(ctx context.Context, where string, args []driver.Value,
 	fn func(o *core.ObjectInfo, brief, want []byte, err error)) error {
 	var buf []byte
@@ -115,8 +115,8 @@ func addBriefs(c *conn) error { return c.run("ALTER TABLE objects ADD COLUMN bri
 // fillTogether is the number of rows that the migration fills in one transaction.
 const fillTogether = 20_000
 
-// fillBriefs migrates to schema version 5: it fills the column brief, with some rows in each transaction. If it is interrupted, the
-// next start continues with the rows whose column is NULL.
+// fillBriefs migrates to schema version 5: it fills the column brief, with some rows in each transaction. If it is
+// interrupted, the next start continues with the rows whose column is NULL.
 func fillBriefs(together int) step {
 	bucket, key := int64(-1), []byte{} // the last row of the last transaction
 	return func(c *conn) (more bool, err error) {

@@ -12,10 +12,9 @@ import (
 const verifyMax = 100
 
 // Verify performs the checks that a snapshot does not: of the file and its indexes (with PRAGMA integrity_check), for
-// orphaned rows, keys with two current versions, damaged pages of the hash index, listing columns
-// (brief) that differ from their versions, tallies that differ from the usage of their buckets, and blocks whose recorded
-// content differs from their content. It uses one read transaction, reads the whole file, and returns one line per
-// finding.
+// orphaned rows, keys with two current versions, damaged pages of the hash index, columns brief that differ from their
+// versions, tallies that differ from the usage of their buckets, and blocks whose recorded content differs from their
+// content. It uses one read transaction, reads the whole file, and returns one line per finding.
 func (m *Meta) Verify(ctx context.Context) ([]string, error) {
 	var lines []string
 	err := m.readLong(ctx, "sqlite.Verify", func(ctx context.Context, c *conn) error {
