@@ -92,16 +92,7 @@ func TestDeltaAfterATornBatch(t *testing.T) {
 	require.True(t, ok)
 	info, err := snapshot.Write(ctx, own, s.mem, snapshot.WriteOptions{})
 	require.NoError(t, err)
-	writes := make([]batch.Write, 5)
-	for i := range writes {
-		writes[i] = putting(s.w, s.bucket, fmt.Sprint(i), random(uint64(i), 1000))
-	}
-	_, errs := s.w.DoAll(ctx, writes)
-	require.NoError(t, errs[0])
-	require.NoError(t, s.w.Close())
-	o, err := s.meta.Object(ctx, s.bucket, "2", core.Current)
-	require.NoError(t, err)
-	e := o.Segments[0].Info.Extents[0]
+	e := s.putBatch(t)
 	blocks := s.mem.Crash()
 	meta := mem.NewMeta()
 	w, err := batch.Open(ctx, batch.Options{Meta: meta, Blocks: &patched{Blocks: blocks, block: e.Block, at: e.Offset + 500, flip: 1}})

@@ -277,10 +277,8 @@ func TestRecoveryIsDurable(t *testing.T) {
 	}
 }
 
-// TestTornLastBatch recovers a batch whose record is intact, but not all of its content. The writes with intact content
-// are recovered, the torn write is not, and no sequence is assigned twice afterwards.
-func TestTornLastBatch(t *testing.T) {
-	s := newStore(t, batch.Options{})
+// putBatch writes the keys "0" to "4" in one batch, closes the writer, and returns the extent of "2".
+func (s *store) putBatch(t *testing.T) core.Extent {
 	writes := make([]batch.Write, 5)
 	for i := range writes {
 		writes[i] = putting(s.w, s.bucket, fmt.Sprint(i), random(uint64(i), 1000))
@@ -290,7 +288,14 @@ func TestTornLastBatch(t *testing.T) {
 	require.NoError(t, s.w.Close())
 	o, err := s.meta.Object(ctx, s.bucket, "2", core.Current)
 	require.NoError(t, err)
-	e := o.Segments[0].Info.Extents[0]
+	return o.Segments[0].Info.Extents[0]
+}
+
+// TestTornLastBatch recovers a batch whose record is intact, but not all of its content. The writes with intact content
+// are recovered, the torn write is not, and no sequence is assigned twice afterwards.
+func TestTornLastBatch(t *testing.T) {
+	s := newStore(t, batch.Options{})
+	e := s.putBatch(t)
 	p := &patched{Blocks: s.mem.Crash(), block: e.Block, at: e.Offset + 500, flip: 1}
 	meta := mem.NewMeta()
 	w, err := batch.Open(ctx, batch.Options{Meta: meta, Blocks: p})
