@@ -1,9 +1,12 @@
 package sqlite
 
 import (
+	stdbytes "bytes"
 	"context"
 	"database/sql/driver"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -84,6 +87,24 @@ func TestVerifyOfBriefs(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, lines, 1)
 	require.Contains(t, lines[0], fmt.Sprintf("the row of key %q in the bucket with ID %d", o.Key, o.Bucket))
+}
+
+// A search does not find a key that a flipped bit has moved to another position. A listing returns an error for it.
+func TestBriefListingOfADamagedKey(t *testing.T) {
+	dir := t.TempDir()
+	f := feed(t, openAt(t, dir, Options{}), core.VersioningOff)
+	f.fill(0, 8)
+	require.NoError(t, f.m.Close())
+	path := filepath.Join(dir, "meta.db")
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	key := []byte(benchKey(2))
+	require.Equal(t, 1, stdbytes.Count(b, key))
+	b[stdbytes.Index(b, key)] ^= 0x40
+	require.NoError(t, os.WriteFile(path, b, 0o600))
+
+	_, err = openAt(t, dir, Options{}).List(context.Background(), core.ListQuery{Bucket: f.bucket, Limit: 10, Brief: true})
+	require.True(t, core.Is(err, core.Damaged), err)
 }
 
 // If the previous version cannot be read, the current version can still be deleted.

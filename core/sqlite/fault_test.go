@@ -246,6 +246,7 @@ func TestDamagedPages(t *testing.T) {
 			continue
 		}
 		_, _ = m.List(context.Background(), core.ListQuery{Bucket: f.bucket, Limit: 5000})
+		_, _ = m.List(context.Background(), core.ListQuery{Bucket: f.bucket, Limit: 5000, Brief: true})
 		_, _ = m.Object(context.Background(), f.bucket, benchKey(int(at)%2000), core.Current)
 		_ = m.Close()
 	}
