@@ -65,8 +65,8 @@ func (l *listing) addBrief(r *cursor, key string) error {
 		return nil
 	}
 	v, err := l.c.load(selectObject, full, o.Bucket, key, 0)
-	if err == nil && v == nil {
-		err = damaged("object", errRowSum) // the key itself is damaged, so that a search does not find it
+	if err == nil && (v == nil || v.Seq != o.Seq) {
+		err = damaged("object", errRowSum) // the key is damaged, so that a search finds no row, or another one
 	}
 	if err != nil {
 		return err

@@ -89,22 +89,33 @@ func TestVerifyOfBriefs(t *testing.T) {
 	require.Contains(t, lines[0], fmt.Sprintf("the row of key %q in the bucket with ID %d", o.Key, o.Bucket))
 }
 
-// A search does not find a key that a flipped bit has moved to another position. A listing returns an error for it.
+// A search does not find a key that a flipped bit has moved to another position, and may find another row for a key that
+// it has changed to an existing one. A listing returns an error for either.
 func TestBriefListingOfADamagedKey(t *testing.T) {
 	dir := t.TempDir()
 	f := feed(t, openAt(t, dir, Options{}), core.VersioningOff)
 	f.fill(0, 8)
 	require.NoError(t, f.m.Close())
 	path := filepath.Join(dir, "meta.db")
-	b, err := os.ReadFile(path)
+	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
-	key := []byte(benchKey(2))
-	require.Equal(t, 1, stdbytes.Count(b, key))
-	b[stdbytes.Index(b, key)] ^= 0x40
-	require.NoError(t, os.WriteFile(path, b, 0o600))
-
-	_, err = openAt(t, dir, Options{}).List(context.Background(), core.ListQuery{Bucket: f.bucket, Limit: 10, Brief: true})
-	require.True(t, core.Is(err, core.Damaged), err)
+	for i := range 8 {
+		key := []byte(benchKey(i))
+		require.Equal(t, 1, stdbytes.Count(whole, key))
+		at := stdbytes.Index(whole, key)
+		for _, flip := range []struct {
+			at  int
+			bit byte
+		}{{at, 0x40}, {at + len(key) - 1, 1}} {
+			b := stdbytes.Clone(whole)
+			b[flip.at] ^= flip.bit
+			require.NoError(t, os.WriteFile(path, b, 0o600))
+			m := openAt(t, dir, Options{})
+			_, err = m.List(context.Background(), core.ListQuery{Bucket: f.bucket, Limit: 10, Brief: true})
+			require.True(t, core.Is(err, core.Damaged), "%v: %v", flip, err)
+			require.NoError(t, m.Close())
+		}
+	}
 }
 
 // If the previous version cannot be read, the current version can still be deleted.
