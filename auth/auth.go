@@ -6,6 +6,7 @@ package auth
 import (
 	"context"
 	"errors"
+	"fmt"
 )
 
 // Principal is the sender of a request. It is shared by many requests and never modified. The zero Principal is
@@ -38,6 +39,12 @@ type Resource struct {
 	Version string // the version as in the request, if the request has one
 	Prefix  string // the prefix of a listing
 	Scope   Scope
+
+	// Policy is the policy document of the bucket, as of the time at which the request read the bucket; "" if the bucket
+	// has none. RestrictPublic reports whether the public access block of the bucket limits a public policy to callers of
+	// the bucket's account (RestrictPublicBuckets).
+	Policy         string
+	RestrictPublic bool
 }
 
 // Scope is the set of keys of a bucket that a decision covers.
@@ -45,9 +52,10 @@ type Scope uint8
 
 // The scopes.
 const (
-	OneKey   Scope = iota // the key of the resource; the bucket itself if there is none
-	AnyKey                // at least one key of the bucket; the handler asks for a decision about each key
-	EveryKey              // all keys that the bucket has or could have
+	OneKey    Scope = iota // the key of the resource; the bucket itself if there is none
+	AnyKey                 // at least one key of the bucket; the handler asks for a decision about each key
+	EveryKey               // all keys that the bucket has or could have
+	AnyAction              // the bucket: any action on it or on one of its keys, whatever the action of the request
 )
 
 // Facts provides the other facts of a request, by the names of condition keys such as "aws:SourceIp".
@@ -58,15 +66,20 @@ type Facts interface {
 
 // An Authorizer decides whether actions are allowed. It may be called concurrently.
 type Authorizer interface {
-	// Authorize returns nil if p may perform a on r, ErrDenied if not, and another error if it could not decide. The
-	// caller must refuse the request after any error.
+	// Authorize returns nil if p may perform a on r, ErrDenied or ErrExplicitDeny if not, and another error if it could
+	// not decide. The caller must refuse the request after any error.
 	Authorize(ctx context.Context, p *Principal, a Action, r Resource, f Facts) error
 }
 
 // ErrDenied is returned by Authorize if the action is not allowed.
 var ErrDenied = errors.New("access denied")
 
-// Owners is the only rule so far: an account may do everything with its own resources, and nothing with others.
+// ErrExplicitDeny is returned instead of ErrDenied, which it wraps, if a statement of a policy denies the action. Then
+// no other rule may allow it.
+var ErrExplicitDeny = fmt.Errorf("%w by a policy", ErrDenied)
+
+// Owners is a rule without policies: an account may do everything with its own resources, and nothing with others.
+// Package auth/access decides with policies.
 type Owners struct{}
 
 // Authorize implements Authorizer.

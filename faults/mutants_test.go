@@ -106,6 +106,9 @@ var mutants = []mutant{
 	{name: "sync-uncommitted", guard: "a sync of the database commits first", pkg: "./core/sqlite", run: "TestKilledUncommitted"},
 	{name: "new-database-unsynced", guard: "a rebuilt database is synced before it replaces the old one", pkg: "./server", run: "TestNewDatabaseIsSynced"},
 	{name: "no-content-check", guard: "checksums that the client sent are compared with the content", pkg: "./s3", run: "TestSpoiltContent"},
+	{name: "no-bucket-policy", guard: "the policy of the bucket takes part in every decision", pkg: "./auth/access", run: "TestBucketPolicy"},
+	{name: "unknown-is-root", guard: "only the root of an account has rights without policies", pkg: "./auth/access", run: "TestUnknownPrincipals"},
+	{name: "stale-policy", guard: "a compiled policy is used only for its own document", pkg: "./auth/access", run: "TestDecisionsUseTheDocumentOfTheRequest"},
 	{name: "no-payload-hash", guard: "the signed SHA-256 is compared with the body", pkg: "./s3", run: "TestSpoiltContent|TestPayloadModes"},
 }
 

@@ -72,6 +72,7 @@ var layers = map[string]int{
 	"s3/conditions":   2,
 	"s3/tagging":      2,
 	"s3/xmldoc":       1,
+	"auth/access":     1, // joins callers and buckets with their policies
 
 	"core/frame":   0,
 	"auth":         0, // decides who may do what; imports nothing
