@@ -15,7 +15,7 @@ from conftest import error_of, pattern
 
 @pytest.fixture
 def signer(server):
-    """Presigns with signature version 4; boto3's default in us-east-1 is still version 2, which ORCAS rejects."""
+    """Presigns with signature version 4; boto3's default in us-east-1 is still version 2."""
     return server.client(config={"signature_version": "s3v4"})
 
 
@@ -114,6 +114,60 @@ def test_expected_owner(s3, bucket):
     with pytest.raises(ClientError) as info:
         s3.list_objects_v2(Bucket=bucket, ExpectedBucketOwner="123456789012")
     assert error_of(info) == ("AccessDenied", 403)
+
+
+def test_default_presigned_urls(server, s3, bucket):
+    """boto3's default is signature version 2."""
+    key = "a b/ü+%'(x).txt"
+    body = pattern(70_000)
+    url = s3.generate_presigned_url("put_object", Params={
+        "Bucket": bucket, "Key": key, "ContentType": "text/x-mine", "Metadata": {"name": "a b"}, "Tagging": "a=b"})
+    assert "AWSAccessKeyId=" in url and "X-Amz-Signature" not in url
+    assert server.http("PUT", url, body=body, headers={"Content-Type": "text/html"}).status == 403
+    assert server.http("PUT", url, body=body, headers={"Content-Type": "text/x-mine"}).status == 200
+    got = s3.get_object(Bucket=bucket, Key=key)
+    assert got["Body"].read() == body and got["ContentType"] == "text/x-mine" and got["Metadata"] == {"name": "a b"}
+    assert got["TagCount"] == 1
+    disposition = 'attachment; filename="a & b.txt"'
+    url = s3.generate_presigned_url("get_object", Params={
+        "Bucket": bucket, "Key": key, "ResponseContentType": "text/plain", "ResponseContentDisposition": disposition})
+    response = server.http("GET", url)
+    assert response.status == 200 and response.data == body
+    assert response.headers["Content-Type"] == "text/plain" and response.headers["Content-Disposition"] == disposition
+    assert server.http("HEAD", url).status == 403 and server.http("DELETE", url).status == 403
+    assert server.http("GET", url.replace("txt?", "txu?")).status == 403
+    for operation, params, want in (
+            ("list_objects_v2", {"Prefix": "a "}, b"<KeyCount>1</KeyCount>"), ("list_object_versions", {}, b"<ListVersionsResult"),
+            ("get_object_tagging", {"Key": key}, b"<Value>b</Value>"), ("get_bucket_location", {}, b"<LocationConstraint")):
+        response = server.http("GET", s3.generate_presigned_url(operation, Params={"Bucket": bucket} | params))
+        assert response.status == 200 and want in response.data, (operation, response.data)
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="parts")["UploadId"]
+    url = s3.generate_presigned_url("upload_part", Params={"Bucket": bucket, "Key": "parts", "UploadId": upload, "PartNumber": 1})
+    etag = server.http("PUT", url, body=b"part").headers["ETag"]
+    s3.complete_multipart_upload(Bucket=bucket, Key="parts", UploadId=upload, MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": etag}]})
+    assert s3.get_object(Bucket=bucket, Key="parts")["Body"].read() == b"part"
+    late = s3.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": key}, ExpiresIn=8 * 86400)
+    assert server.http("GET", late).status == 400
+    link = server.aws("s3", "presign", f"s3://{bucket}/parts").stdout.strip()
+    assert "AWSAccessKeyId=" in link and server.http("GET", link).data == b"part"
+    assert server.http("DELETE", s3.generate_presigned_url("delete_object", Params={"Bucket": bucket, "Key": "parts"})).status == 204
+
+
+def test_signature_v2_settings(start, tmp_path):
+    for mode, by_url, by_header in (("off", 400, False), ("presigned", 200, False), ("all", 200, True)):
+        s = start(data=tmp_path / mode, env={"ORCAS_SIGNATURE_V2": mode, "ORCAS_BUCKETS": "bucket"})
+        s.client().put_object(Bucket="bucket", Key="k", Body=b"x")
+        assert s.http("GET", s.client().generate_presigned_url("get_object", Params={"Bucket": "bucket", "Key": "k"})).status == by_url
+        old = s.client(config={"signature_version": "s3"})
+        if by_header:
+            old.put_object(Bucket="bucket", Key="a b/ü", Body=b"old", Metadata={"a": "b"}, ContentType="text/x-mine")
+            assert old.get_object(Bucket="bucket", Key="a b/ü")["Body"].read() == b"old"
+            assert [o["Key"] for o in old.list_objects_v2(Bucket="bucket", Prefix="a")["Contents"]] == ["a b/ü"]
+            old.delete_objects(Bucket="bucket", Delete={"Objects": [{"Key": "a b/ü"}]})
+            continue
+        with pytest.raises(ClientError) as info:
+            old.get_object(Bucket="bucket", Key="k")
+        assert error_of(info) == ("InvalidRequest", 400)
 
 
 def test_unsigned_payload_and_old_signature(server, bucket):

@@ -33,7 +33,7 @@ def test_session(server, tmp_path):
     server.aws("s3", "mv", url + "/other.txt", url + "/moved.txt")
     head = json.loads(server.aws("s3api", "head-object", "--bucket", url[5:], "--key", "moved.txt").stdout)
     assert head["ContentType"] == "text/x-mine" and head["Metadata"] == {"a": "b"} and head["ContentLength"] == 6
-    # aws-cli 1 presigns with signature version 2 in us-east-1 by default.
+    # By default, aws-cli 1 presigns with signature version 2 in us-east-1 (see test_access.py).
     config = tmp_path / "config"
     config.write_text("[default]\ns3 =\n  signature_version = s3v4\n")
     link = server.aws("s3", "presign", url + "/moved.txt", environ={"AWS_CONFIG_FILE": str(config)}).stdout.strip()

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"orcas/auth"
+	"orcas/s3/sigv2"
 	"orcas/s3/sigv4"
 )
 
@@ -56,20 +57,37 @@ func (e *LookupError) Error() string { return "the access key cannot be looked u
 // SigV4 returns the scheme of AWS Signature Version 4: in the Authorization header or in the query, with signed or
 // unsigned chunks of the body. It sets v.Lookup.
 func SigV4(v *sigv4.Verifier, lookup Lookup) Scheme {
-	v.Lookup = func(ctx context.Context, accessKey string) (sigv4.Credential, error) {
+	v.Lookup = credentials(lookup)
+	return signature{v}
+}
+
+// SigV2 returns the scheme of AWS Signature Version 2, in the places that v.Mode allows. It sets v.Lookup. It must be
+// tried before SigV4, which refuses signatures of version 2.
+func SigV2(v *sigv2.Verifier, lookup Lookup) Scheme {
+	v.Lookup = credentials(lookup)
+	return signature{v}
+}
+
+// credentials returns lookup in the form that verifiers need.
+func credentials(lookup Lookup) func(context.Context, string) (sigv4.Credential, error) {
+	return func(ctx context.Context, accessKey string) (sigv4.Credential, error) {
 		c, err := lookup(ctx, accessKey)
 		if err != nil {
 			return sigv4.Credential{}, &LookupError{err}
 		}
 		return sigv4.Credential{SecretKey: c.SecretKey, Holder: c.Principal}, nil
 	}
-	return sigV4{v}
 }
 
-type sigV4 struct{ verifier *sigv4.Verifier }
+// signature is the scheme of a signature whose verifier returns sigv4.ErrAnonymous for requests without one.
+type signature struct {
+	verifier interface {
+		Verify(r *http.Request) (*sigv4.Auth, error)
+	}
+}
 
 // Authenticate implements Scheme.
-func (s sigV4) Authenticate(r *http.Request) (Identity, error) {
+func (s signature) Authenticate(r *http.Request) (Identity, error) {
 	a, err := s.verifier.Verify(r)
 	if err == sigv4.ErrAnonymous { //nolint:errorlint // Verify does not wrap it
 		return Identity{a, auth.Anonymous}, nil

@@ -42,9 +42,12 @@ func (f facts) signature(name string) (string, bool) {
 	case a.Anonymous():
 		return "", false
 	case name == "signatureAge":
+		if a.Time.IsZero() {
+			return "", false // a URL that is presigned with version 2 does not contain the time of signing
+		}
 		return itoa(f.q.start.Sub(a.Time).Milliseconds()), true
 	case name == "signatureversion":
-		return "AWS4-HMAC-SHA256", true
+		return a.Algorithm, true
 	case a.Presigned:
 		return "REST-QUERY-STRING", true
 	}

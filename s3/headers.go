@@ -10,6 +10,7 @@ import (
 	"orcas/core"
 	"orcas/internal/checksum"
 	"orcas/s3/apierr"
+	"orcas/s3/sigv2"
 	"orcas/s3/sigv4"
 )
 
@@ -210,14 +211,16 @@ func setOverrides(q *request) {
 // quote returns an ETag in quotes, as in HTTP.
 func quote(etag string) string { return `"` + etag + `"` }
 
-// hoistQuery turns the x-amz-* parameters of a presigned request into headers. Checksums of the content are excluded:
+// hoistQuery turns the x-amz-* parameters of a presigned request into headers; with a signature of version 2, which
+// covers them like headers, also content-type and content-md5. Checksums of the content are excluded:
 // SDKs compute them from the empty body that they have when they sign, so S3 ignores them.
 func (q *request) hoistQuery() {
 	for _, p := range q.query.params {
-		if len(p.name) < 6 || !strings.EqualFold(p.name[:6], "x-amz-") {
+		name := textproto.CanonicalMIMEHeaderKey(p.name)
+		standard := q.auth.Algorithm == sigv2.Algorithm && (name == "Content-Type" || name == "Content-Md5")
+		if !standard && (len(p.name) < 6 || !strings.EqualFold(p.name[:6], "x-amz-")) {
 			continue
 		}
-		name := textproto.CanonicalMIMEHeaderKey(p.name)
 		switch name {
 		case "X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-Expires", "X-Amz-Signedheaders", "X-Amz-Signature",
 			"X-Amz-Security-Token", "X-Amz-Content-Sha256", "X-Amz-Sdk-Checksum-Algorithm", "X-Amz-Trailer":

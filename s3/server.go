@@ -40,6 +40,7 @@ import (
 	"orcas/gate"
 	"orcas/internal/live"
 	"orcas/lifecycle"
+	"orcas/s3/sigv2"
 	"orcas/s3/sigv4"
 	"orcas/s3/xmldoc"
 	"orcas/vfs"
@@ -54,7 +55,8 @@ type Options struct {
 	AnyRegion   bool             // accept requests that are signed for any region
 	Domains     []string         // base domains for virtual-host style (bucket.DOMAIN), without ports
 	APIs        []gate.API       // other APIs on the same listener; their requests bypass this server
-	Schemes     []gate.Scheme    // authentication schemes other than SigV4, tried before it in this order
+	Schemes     []gate.Scheme    // authentication schemes other than signatures, tried before them in this order
+	SignatureV2 sigv2.Mode       // where signatures of version 2 are accepted; nowhere if ""
 	Authorizer  auth.Authorizer  // decides what a principal may do; auth.Owners if nil
 	Observers   []gate.Observer  // notified when a request has ended, after the access log
 	Logger      *slog.Logger     // slog.Default() if nil
@@ -145,7 +147,8 @@ func New(o Options) (*Server, error) {
 		}
 	}
 	v := &sigv4.Verifier{Region: o.Region, AnyRegion: o.AnyRegion, Now: s.now}
-	s.schemes = append(slices.Clip(o.Schemes), gate.SigV4(v, o.Lookup))
+	old := &sigv2.Verifier{Mode: o.SignatureV2, Now: s.now, HostBucket: s.hostBucket, Subresource: isSubresource}
+	s.schemes = append(slices.Clip(o.Schemes), gate.SigV2(old, o.Lookup), gate.SigV4(v, o.Lookup))
 	s.observers = append([]gate.Observer{newAccessLog(s.log, o.AccessLog)}, o.Observers...)
 	return s, nil
 }

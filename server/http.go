@@ -48,6 +48,7 @@ func (s *Server) serveHTTP() error {
 
 		CustomerKeysOverHTTP: set.SSECOverHTTP,
 		EscapingKeys:         set.EscapingKeys,
+		SignatureV2:          set.SignatureV2,
 	})
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"orcas/internal/bytesize"
 	"orcas/lifecycle"
 	"orcas/s3"
+	"orcas/s3/sigv2"
 )
 
 // Durability determines when a write is acknowledged.
@@ -45,6 +46,7 @@ type Settings struct {
 	UploadAge     time.Duration    // ORCAS_ABANDONED_UPLOAD_DAYS: age at which an upload is aborted; 0: never
 	AllowMissing  bool             // ORCAS_ALLOW_MISSING_BLOCKS: accept writes even if many blocks are missing
 	EscapingKeys  bool             // ORCAS_ALLOW_ESCAPING_KEYS: accept writes to keys such as "../a"
+	SignatureV2   sigv2.Mode       // ORCAS_SIGNATURE_V2: where signatures of version 2 are accepted
 	Log           LogMode          // ORCAS_LOG; "": depends on the destination of the log
 	LogFormat     LogFormat        // ORCAS_LOG_FORMAT; "": depends on the destination of the log
 	AccessKey     string           // ORCAS_ROOT_ACCESS_KEY; if it and SecretKey are "", the first start generates both
@@ -105,6 +107,7 @@ func ReadSettings(environ []string) (Settings, error) {
 		LifecycleDay:  lifecycle.Day,
 		Compression:   core.CompressionOff,
 		Region:        "us-east-1",
+		SignatureV2:   sigv2.Presigned,
 		MinFree:       Reserve{Percent: 1, Bytes: minReserve},
 		MinRate:       16 << 10,
 	}

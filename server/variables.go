@@ -3,6 +3,8 @@ package server
 import (
 	"slices"
 	"time"
+
+	"orcas/s3/sigv2"
 )
 
 // Variable is an environment variable that a server reads. The documentation and the help of orcas server list all of
@@ -57,6 +59,11 @@ var variables = []Variable{
 	{"ORCAS_ALLOW_ESCAPING_KEYS", "false", "true, false",
 		"Accept writes to keys that climb above the root of their bucket, such as ../a.",
 		func(s *Settings, v string) error { return parseBool(&s.EscapingKeys, v) }},
+	{"ORCAS_SIGNATURE_V2", "presigned", "off, presigned, all",
+		"Accept signatures of version 2: in presigned URLs (presigned), in the Authorization header too (all), or nowhere (off).",
+		func(s *Settings, v string) error {
+			return parseWord(&s.SignatureV2, v, sigv2.Off, sigv2.Presigned, sigv2.All)
+		}},
 	{"ORCAS_MIN_FREE", "1%", "0% to 90%, or a size",
 		"Refuse PUT with 507 when less space than this is free on the drive.", setMinFree},
 	{"ORCAS_MIN_RESPONSE_RATE", "16KiB", "a size from 0 to 1GiB",

@@ -71,6 +71,7 @@ var layers = map[string]int{
 	"gate":            2, // uses auth and s3/sigv4; knows nothing about buckets and the store
 	"s3/conditions":   2,
 	"s3/tagging":      2,
+	"s3/sigv2":        1, // returns the types of s3/sigv4
 	"s3/xmldoc":       1,
 	"auth/access":     1, // joins callers and buckets with their policies
 
@@ -95,7 +96,7 @@ var testPackages = []string{"core/coretest", "s3/s3test", "storetest"}
 // and parts of the protocol that the HTTP APIs share.
 const httpLayer = 6
 
-var speakHTTP = []string{"gate", "sdk", "s3/sigv4", "s3/heads", "s3/xmldoc", "s3/conditions", "s3/tagging", "internal/s3client"}
+var speakHTTP = []string{"gate", "sdk", "s3/sigv2", "s3/sigv4", "s3/heads", "s3/xmldoc", "s3/conditions", "s3/tagging", "internal/s3client"}
 
 // wholeServer are the packages that tests of package s3 may import although they are above it: one test starts a server
 // and load-tests it.

@@ -35,7 +35,7 @@ func chunkedBody(t testing.TB, mode PayloadMode, content string, chunkSize int) 
 	require.NoError(t, err)
 	require.EqualValues(t, r.ContentLength, len(raw))
 	v := exampleVerifier()
-	v.decoders.least = 1
+	v.bodies.decoders.least = 1
 	a, err := v.Verify(r)
 	require.NoError(t, err)
 	require.Equal(t, mode, a.Mode)

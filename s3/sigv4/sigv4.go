@@ -74,6 +74,7 @@ func (m PayloadMode) signed() bool { return m == PayloadSigned || m == PayloadSi
 type Auth struct {
 	AccessKey     string // "" for an anonymous request
 	Holder        any    // holder of the access key, as returned by Verifier.Lookup
+	Algorithm     string // AWS4-HMAC-SHA256, or the algorithm of another scheme; "" for an anonymous request
 	Presigned     bool
 	Region        string    // region in the signature's scope
 	Time          time.Time // time of signing in whole seconds, UTC

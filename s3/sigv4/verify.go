@@ -31,9 +31,9 @@ type Verifier struct {
 	// called once per request, with the context of the request. Verify returns its errors unchanged.
 	Lookup func(ctx context.Context, accessKey string) (Credential, error)
 
-	keys     keyCache
-	scratch  scratchPool
-	decoders decoderPool
+	keys    keyCache
+	scratch scratchPool
+	bodies  Bodies
 }
 
 // Credential is the secret and the holder of an access key.
@@ -126,27 +126,43 @@ func (v *Verifier) service() string {
 
 // anonymous returns the Auth of a request without credentials.
 func (v *Verifier) anonymous(r *http.Request) (*Auth, error) {
-	a := &Auth{decoders: &v.decoders}
 	if v.Payload == PayloadFromBody {
-		a.Mode = PayloadUnsigned
-		return a, ErrAnonymous
+		return &Auth{decoders: &v.bodies.decoders, Mode: PayloadUnsigned}, ErrAnonymous
 	}
-	payload, err := single(r.Header, "X-Amz-Content-Sha256")
-	if err == nil {
-		err = a.setPayload(payload, "UNSIGNED-PAYLOAD")
-	}
-	if err == nil && a.Mode.signed() {
-		err = newError(AccessDenied, "A body with signed chunks requires a signed request.")
-	}
+	a, err := v.bodies.Auth(r.Header)
 	if err != nil {
 		return nil, err
 	}
 	return a, ErrAnonymous
 }
 
+// Bodies decodes the bodies of requests that have no signature of version 4. It is safe for concurrent use.
+type Bodies struct{ decoders decoderPool }
+
+// Auth returns an anonymous Auth, with the mode of the body from the headers of a request. Packages that verify other
+// signatures set the exported fields that describe the sender. Its errors are *Error: x-amz-content-sha256 is invalid,
+// or announces signed chunks, which only a signature of version 4 can precede.
+func (b *Bodies) Auth(h http.Header) (*Auth, error) {
+	a := &Auth{decoders: &b.decoders}
+	payload, err := single(h, "X-Amz-Content-Sha256")
+	if err == nil {
+		err = a.setPayload(payload, "UNSIGNED-PAYLOAD")
+	}
+	if err == nil && a.Mode.signed() {
+		err = newError(AccessDenied, "A body with signed chunks requires a request with a signature of version 4.")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
 // verify verifies the claim c of the request r. All parts of c must be present.
 func (v *Verifier) verify(r *http.Request, path string, s *scratch, c *claim) (*Auth, error) {
-	a := &Auth{AccessKey: c.accessKey, Presigned: c.presigned, Region: c.region, scope: c.scope, date: c.date, decoders: &v.decoders}
+	a := &Auth{
+		AccessKey: c.accessKey, Algorithm: algorithm, Presigned: c.presigned, Region: c.region, scope: c.scope, date: c.date,
+		decoders: &v.bodies.decoders,
+	}
 	if err := v.checkTime(a, c); err != nil {
 		return nil, err
 	}
