@@ -2,7 +2,6 @@ package batch_test
 
 import (
 	"context"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"orcas/core"
 	"orcas/core/frame"
 	"orcas/core/mem"
+	"orcas/internal/procs"
 )
 
 // stuckBlocks lets writes to large blocks wait until the channel is closed.
@@ -43,7 +43,7 @@ func (w stuckWriter) Write(p []byte) (int, error) {
 // small content; and a goroutine that waits for the drive does not keep its turn.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := runtime.GOMAXPROCS(0)
+		turns := cap(procs.NewTurns())
 		meta, blocks := mem.NewMeta(), stuckBlocks{mem.NewBlocks(), make(chan struct{})}
 		w, err := batch.Open(t.Context(), batch.Options{Meta: meta, Blocks: blocks})
 		require.NoError(t, err)
