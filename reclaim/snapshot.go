@@ -40,8 +40,7 @@ func (r *round) snapshot() error {
 	if err != nil {
 		return err
 	}
-	check := *info
-	if err := snapshot.Read(r.ctx, r.o.Blocks, &check, func(*core.Row) error { return nil }); err != nil {
+	if err := snapshot.Read(r.ctx, r.o.Blocks, info, nil); err != nil {
 		return errors.Join(err, r.o.Blocks.Delete(r.ctx, info.Block))
 	}
 	r.snaps.whole = false

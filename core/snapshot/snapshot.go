@@ -34,6 +34,7 @@ import (
 	"io"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/zeebo/xxh3"
 
 	"orcas/core"
 	"orcas/core/encoding"
@@ -48,6 +49,7 @@ type Info struct {
 	Rows       int64        // rows in the block
 	Deltas     []Delta      // the deltas, in order; nil if the snapshot is complete
 
+	sum     uint64       // XXH3 of the stream, until Read has verified it; 0 if it is unknown
 	damaged core.BlockID // the block for which Read or Restore returned Damaged; see Without
 }
 
@@ -82,7 +84,7 @@ func Write(ctx context.Context, meta core.Snapshotter, blocks core.Blocks, o Wri
 	if err != nil {
 		return nil, core.E(op, core.Internal, err)
 	}
-	info.Size = bw.Offset()
+	info.Size, info.sum = bw.Offset(), w.sum.Sum64()
 	return info, nil
 }
 
@@ -114,8 +116,9 @@ func (w *writer) finish(ctx context.Context, o WriteOptions, fill func() error) 
 type writer struct {
 	w     core.BlockWriter
 	zip   *zstd.Encoder
-	seq   core.Seq // the sequence of the snapshot; known once the first row was put
-	plain []byte   // part of the stream that is not in a frame yet
+	seq   core.Seq    // the sequence of the snapshot; known once the first row was put
+	plain []byte      // part of the stream that is not in a frame yet
+	sum   xxh3.Hasher // of the frames' content
 	row   []byte
 	raw   []byte // buffer for a frame
 	index uint32
@@ -139,6 +142,7 @@ func (w *writer) frame(plain []byte, last bool) error {
 		Type: frame.Snapshot, Block: w.w.Block(), Offset: w.w.Offset(), ID: uint64(w.seq), Index: w.index,
 		Plain: uint32(len(plain)), Last: last, Codec: frame.Zstd,
 	}
+	_, _ = w.sum.Write(plain) // never fails
 	w.raw = append(w.raw[:0], make([]byte, frame.HeaderSize)...)
 	w.raw = w.zip.EncodeAll(plain, w.raw)
 	if len(w.raw)-frame.HeaderSize >= len(plain) {
@@ -165,6 +169,8 @@ type reader struct {
 	h      frame.Header // header of the current frame, whose content is in plain
 	raw    []byte
 	plain  []byte // content of the current frame that has not been read yet
+	space  []byte // for decompressed content
+	sum    *xxh3.Hasher
 	stream *bufio.Reader
 }
 
@@ -225,9 +231,10 @@ func (r *reader) frame(at int64, index uint32) error {
 	case frame.Plain:
 		r.plain = raw
 	case frame.Zstd:
-		if r.plain, err = r.zip.DecodeAll(raw, make([]byte, 0, h.Plain)); err != nil {
+		if r.space, err = r.zip.DecodeAll(raw, r.space[:0]); err != nil {
 			return broken(err)
 		}
+		r.plain = r.space
 	default:
 		return core.E("snapshot.Read", core.Unsupported, fmt.Errorf("codec %d is unknown", h.Codec))
 	}
@@ -235,7 +242,15 @@ func (r *reader) frame(at int64, index uint32) error {
 		return broken(errors.New("the content of a frame has the wrong length"))
 	}
 	r.h = h
+	r.addSum()
 	return nil
+}
+
+// addSum adds the content of the current frame to the checksum of the stream, if it is to be verified.
+func (r *reader) addSum() {
+	if r.sum != nil {
+		_, _ = r.sum.Write(r.plain) // never fails
+	}
 }
 
 // Read implements io.Reader over the frames.
@@ -276,18 +291,24 @@ func (r *reader) next() (*core.Row, error) {
 
 // entry returns the binary form of the next row, or nil after the last.
 func (r *reader) entry() ([]byte, error) {
-	length, err := binary.ReadUvarint(r.stream)
+	length, err := r.length()
 	if err == io.EOF {
 		return nil, nil
-	}
-	if err == nil && length > maxRow {
-		err = broken(fmt.Errorf("a row of %d bytes is too long", length))
 	}
 	if err != nil {
 		return nil, cutOff(err)
 	}
-	row, err := r.bytes(int64(length))
+	row, err := r.bytes(length)
 	return row, cutOff(err)
+}
+
+// length returns the length of the next row, in bytes. It returns io.EOF after the last row.
+func (r *reader) length() (int64, error) {
+	length, err := binary.ReadUvarint(r.stream)
+	if err == nil && length > maxRow {
+		err = broken(fmt.Errorf("a row of %d bytes is too long", length))
+	}
+	return int64(length), err
 }
 
 // bytes returns the next n bytes of the stream. A longer slice than shortRow is not allocated at once, because the

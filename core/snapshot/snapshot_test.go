@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/core"
+	"orcas/core/encoding"
 	"orcas/core/frame"
 	"orcas/core/mem"
 )
@@ -47,6 +48,9 @@ func TestLongRows(t *testing.T) {
 		return nil
 	}))
 	require.EqualValues(t, len(lengths)+1, info.Rows)
+	info.Rows = 0
+	require.NoError(t, Read(ctx, blocks, info, nil))
+	require.EqualValues(t, len(lengths)+1, info.Rows)
 	require.Len(t, got, len(lengths))
 	for i, n := range lengths {
 		require.True(t, bytes.Equal(valueOf(n), got[i].Value), "the record with %d bytes", n)
@@ -64,10 +68,28 @@ func TestRowsThatAreCutOff(t *testing.T) {
 			w := &writer{w: bw}
 			w.zip, err = zstd.NewWriter(nil)
 			require.NoError(t, err)
-			require.NoError(t, w.frame(append(binary.AppendUvarint(nil, length), make([]byte, follow)...), true))
+			first := encoding.AppendRow(nil, &core.Row{State: &core.State{}})
+			stream := append(binary.AppendUvarint(nil, uint64(len(first))), first...)
+			require.NoError(t, w.frame(append(binary.AppendUvarint(stream, length), make([]byte, follow)...), true))
 			require.NoError(t, bw.Commit(ctx))
-			err = Read(ctx, blocks, &Info{Block: bw.Block(), Size: bw.Offset()}, func(*core.Row) error { return nil })
-			require.True(t, core.Is(err, core.Damaged), "%s: %v", name, err)
+			for _, fn := range []func(*core.Row) error{nil, func(*core.Row) error { return nil }} {
+				err = Read(ctx, blocks, &Info{Block: bw.Block(), Size: bw.Offset()}, fn)
+				require.True(t, core.Is(err, core.Damaged), "%s: %v", name, err)
+			}
 		}
 	}
+}
+
+// TestOtherStream: an intact snapshot that is not the one that was written is damaged.
+func TestOtherStream(t *testing.T) {
+	ctx, blocks := context.Background(), mem.NewBlocks()
+	lengths := []int{1, 100, 3 * frame.MaxPlain}
+	info, err := Write(ctx, rows{lengths: lengths}, blocks, WriteOptions{})
+	require.NoError(t, err)
+	lengths[1]++
+	other, err := Write(ctx, rows{lengths: lengths}, blocks, WriteOptions{})
+	require.NoError(t, err)
+	info.Block, info.Size = other.Block, other.Size
+	require.True(t, core.Is(Read(ctx, blocks, info, nil), core.Damaged))
+	require.NoError(t, Read(ctx, blocks, other, nil))
 }

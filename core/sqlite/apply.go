@@ -96,6 +96,7 @@ func (m *Meta) Apply(ctx context.Context, changes []core.Change) ([]core.Result,
 	if err := ctx.Err(); err != nil {
 		return nil, core.E(op, core.Canceled, err)
 	}
+	m.worked.Add(int64(len(changes)))
 	m.brake()
 	m.catchUp()
 	m.mu.Lock()

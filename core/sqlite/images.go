@@ -225,11 +225,14 @@ func (d *dump) withWriter(fn func(c *conn) error) error {
 	return fn(m.w.c)
 }
 
-// checkImages returns an error if the images need too much space.
-func (c *conn) checkImages() error {
+// imageBytes returns the size of the images, in bytes, or an error if they need too much space.
+func (c *conn) imageBytes() (n int64, err error) {
 	row, err := c.pragma("images.page_count")
-	if err == nil && integer(row[0])*pageSize > maxImageBytes {
+	if err == nil {
+		n = integer(row[0]) * pageSize
+	}
+	if n > maxImageBytes {
 		err = core.E("sqlite.Snapshot", core.Busy, errImages)
 	}
-	return err
+	return n, err
 }

@@ -12,6 +12,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"orcas/core"
 	"orcas/core/encoding"
@@ -90,6 +91,8 @@ type dump struct {
 	emit  func(*core.Row) error
 	lost  func(what string, err error) // called for each damaged row; if it is nil, a damaged row ends the dump
 
+	images int64 // the size of the before-images, in bytes
+
 	refs  uint64 // the sum of mix(ID) over the counted references to content, minus that over the references
 	infos uint64 // the sum of mix(sequence) over the rows of infos, minus that over the versions with such a row
 }
@@ -159,10 +162,12 @@ func (d *dump) run() error {
 		}
 		lo := t.least()
 		for lo != nil {
+			began, worked := time.Now(), d.m.worked.Load()
 			var err error
 			if lo, err = d.next(&t, lo); err != nil {
 				return err
 			}
+			d.rest(rest(time.Since(began), d.m.worked.Load()-worked-1, d.images)) // one read was for the range
 		}
 	}
 	if (d.refs != 0 || d.infos != 0) && !mutant.Is("no-count-of-rows") {
@@ -170,6 +175,41 @@ func (d *dump) run() error {
 			"so a damaged page may hide rows: check the metadata"))
 	}
 	return nil
+}
+
+// A snapshot of ten million objects takes most of a minute of CPU time. So that other work hardly slows down, a snapshot
+// rests restTimes as long as it has worked on a range, if there was other work meanwhile: more than one read or change in
+// a millisecond. A range that took less than that needs no rest. The rests get shorter as the images grow, and there are
+// none when the images have hurryBytes.
+const (
+	restTimes  = 4
+	hurryBytes = maxImageBytes / 4
+)
+
+// rest returns how long a snapshot rests after a range that took a given time, beside a number of other reads and changes.
+func rest(took time.Duration, worked, images int64) time.Duration {
+	if worked <= took.Milliseconds() || took < time.Millisecond || images >= hurryBytes {
+		return 0
+	}
+	return time.Duration(float64(restTimes*took) * (1 - float64(images)/hurryBytes))
+}
+
+// rest waits, at most until the snapshot is canceled.
+func (d *dump) rest(n time.Duration) {
+	if d.m.options.rested != nil {
+		d.m.options.rested(n)
+		return
+	}
+	if n <= 0 {
+		return
+	}
+	timer := time.NewTimer(n)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-d.ctx.Done():
+	case <-d.m.done:
+	}
 }
 
 // check verifies the pages of a small table. The comment in images.go explains why.
@@ -314,8 +354,8 @@ func (d *dump) undo(t *dumpTable, lo, hi []driver.Value, rows [][]driver.Value) 
 		"v."+strings.ReplaceAll(t.order, ", ", ", v."), imageBatch)
 	for {
 		var images [][]driver.Value
-		if err := d.withWriter(func(c *conn) error {
-			if err := c.checkImages(); err != nil {
+		if err := d.withWriter(func(c *conn) (err error) {
+			if d.images, err = c.imageBytes(); err != nil {
 				return err
 			}
 			return c.scan(background, sql, func(cols []driver.Value) error {

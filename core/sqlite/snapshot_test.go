@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -166,6 +167,32 @@ func TestImagesOnAFullDrive(t *testing.T) {
 	require.NoError(t, f.m.Close())
 }
 
+// A snapshot rests after each range if there was other work meanwhile.
+func TestSnapshotRests(t *testing.T) {
+	var rests []time.Duration
+	m := openAt(t, t.TempDir(), Options{dumpRows: 10, rested: func(d time.Duration) { rests = append(rests, d) }})
+	f := feed(t, m, core.VersioningOff)
+	f.fill(0, 100)
+	for _, others := range []int64{0, 1_000_000} {
+		rests = nil
+		require.NoError(t, m.Snapshot(context.Background(), func(*core.Row) error {
+			m.worked.Add(others)
+			time.Sleep(100 * time.Microsecond) // a range takes more than a millisecond
+			return nil
+		}))
+		require.Greater(t, len(rests), 20, "two tables have eleven ranges")
+		require.Equal(t, others > 0, slices.Max(rests) > 0)
+	}
+
+	const took = 20 * time.Millisecond
+	require.Zero(t, rest(took, 20, 0), "little other work")
+	require.Zero(t, rest(999*time.Microsecond, 20, 0), "a short range")
+	require.Equal(t, 4*took, rest(took, 21, 0))
+	require.Equal(t, 2*took, rest(took, 21, maxImageBytes/8))
+	require.Zero(t, rest(took, 1000, maxImageBytes/4), "the images grow")
+	require.Zero(t, rest(took, 1000, maxImageBytes))
+}
+
 // BenchmarkSnapshot reads all rows of a database. With random keys, the content of neighboring versions is spread over
 // the table data.
 func BenchmarkSnapshot(b *testing.B) {
@@ -228,7 +255,7 @@ func BenchmarkSnapshotStored(b *testing.B) {
 				info, err = snapshot.Write(ctx, f.m, blocks, snapshot.WriteOptions{})
 				require.NoError(b, err)
 				written := cpuTime()
-				require.NoError(b, snapshot.Read(ctx, blocks, info, func(*core.Row) error { return nil }))
+				require.NoError(b, snapshot.Read(ctx, blocks, info, nil))
 				wrote, read = wrote+written-began, read+cpuTime()-written
 				require.NoError(b, blocks.Close())
 			}

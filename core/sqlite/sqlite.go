@@ -65,6 +65,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
@@ -90,6 +91,8 @@ type Options struct {
 	runLength int // see hashIndex; 0: 8192
 	changes   int // the number of changes after which a transaction is committed; 0: transactionChanges
 	dumpRows  int // the maximum number of rows that a snapshot reads in one transaction; 0: 4096
+
+	rested func(time.Duration) // called instead of the rest of a snapshot, if not nil
 }
 
 // Page caches and lock timeouts of the connections.
@@ -115,6 +118,8 @@ var background = context.Background()
 type Meta struct {
 	path    string
 	options Options
+
+	worked atomic.Int64 // the number of reads and changes so far
 
 	tokens chan struct{} // one token per reading connection in use; its capacity is the maximum
 	done   chan struct{} // closed by Close
@@ -280,6 +285,7 @@ func (m *Meta) read(ctx context.Context, op string, fn func(c *conn) error) erro
 		return err
 	}
 	defer m.release(c)
+	m.worked.Add(1)
 	return wrap(op, fn(c))
 }
 
