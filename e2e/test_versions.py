@@ -139,9 +139,15 @@ def test_documents_are_stored(server, s3, bucket, tmp_path):
     s3.put_bucket_acl(Bucket=name, ACL="private")
     assert s3.get_public_access_block(Bucket=name)["PublicAccessBlockConfiguration"] == block
     assert s3.get_bucket_accelerate_configuration(Bucket=name)["Status"] == "Suspended"
-    with pytest.raises(ClientError) as e:
-        s3.put_bucket_cors(Bucket=name, CORSConfiguration={"CORSRules": [{"AllowedMethods": ["GET"], "AllowedOrigins": ["*"]}]})
-    assert error_of(e) == ("NotImplemented", 501)
+    rules = [{"ID": "one", "AllowedMethods": ["GET", "PUT"], "AllowedOrigins": ["https://*.example.com"], "AllowedHeaders": ["*"],
+              "ExposeHeaders": ["ETag"], "MaxAgeSeconds": 60}]
+    s3.put_bucket_cors(Bucket=name, CORSConfiguration={"CORSRules": rules})
+    assert s3.get_bucket_cors(Bucket=name)["CORSRules"] == rules
+    preflight = server.http("OPTIONS", f"/{name}/key", headers={
+        "Origin": "https://www.example.com", "Access-Control-Request-Method": "PUT", "Access-Control-Request-Headers": "x-amz-date"})
+    assert preflight.status == 200 and preflight.headers["Access-Control-Allow-Origin"] == "https://www.example.com"
+    assert server.http("OPTIONS", f"/{name}/key", headers={"Origin": "https://example.com", "Access-Control-Request-Method": "PUT"}).status == 403
+    s3.delete_bucket_cors(Bucket=name)
     s3.delete_bucket(Bucket=name)
 
 

@@ -9,12 +9,13 @@ import (
 	"orcas/core"
 	"orcas/gate"
 	"orcas/s3/apierr"
+	"orcas/s3/cors"
 	"orcas/s3/tagging"
 	"orcas/s3/xmldoc"
 )
 
-// bucketDocument is a sub-resource of a bucket that does not change the behavior of the server: either it describes
-// behavior that is fixed, or it cannot be configured. The XML inside its root element is stored as an attribute of the
+// bucketDocument is a sub-resource of a bucket that is stored as it is. Except for CORS (cors.go), it does not change the
+// behavior of the server: either it describes behavior that is fixed, or it cannot be configured. The XML inside its root element is stored as an attribute of the
 // bucket (core.BucketInfo.Attrs), under the name of its query parameter. If the effect of a document is not
 // implemented, accept is nil and no operation stores the document.
 type bucketDocument struct {
@@ -50,7 +51,7 @@ func documents() []bucketDocument {
 		{sub: "logging", name: "BucketLogging", root: "BucketLoggingStatus", accept: acceptLogging},
 		{sub: "notification", name: "BucketNotificationConfiguration", action: "BucketNotification", root: "NotificationConfiguration", accept: acceptNotification},
 		{sub: "website", name: "BucketWebsite", absent: errNoWebsite, deletes: true},
-		{sub: "cors", name: "BucketCors", action: "BucketCORS", absent: errNoCORS, deletes: true},
+		{sub: cors.Attr, name: "BucketCors", action: "BucketCORS", root: "CORSConfiguration", absent: errNoCORS, accept: acceptCORS, deletes: true},
 		{sub: "policy", name: "BucketPolicy", absent: errNoPolicy, deletes: true},
 		{sub: "policyStatus", name: "BucketPolicyStatus", absent: errNoPolicy},
 		{sub: "replication", name: "BucketReplication", action: "ReplicationConfiguration", absent: errNoReplication, deletes: true},

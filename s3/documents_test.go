@@ -55,7 +55,6 @@ func TestDocumentsWithoutEffectAreRefused(t *testing.T) {
 	w.bucket("bucket")
 	for sub, body := range map[string]string{
 		"policy":            `{"Version":"2012-10-17","Statement":[]}`,
-		"cors":              "<CORSConfiguration><CORSRule><AllowedMethod>GET</AllowedMethod><AllowedOrigin>*</AllowedOrigin></CORSRule></CORSConfiguration>",
 		"website":           "<WebsiteConfiguration><IndexDocument><Suffix>index.html</Suffix></IndexDocument></WebsiteConfiguration>",
 		"replication":       "<ReplicationConfiguration/>",
 		"analytics&id=1":    "<AnalyticsConfiguration/>",

@@ -20,6 +20,9 @@ func (s *Server) gate(q *request) error {
 	if q.r.Method == http.MethodOptions {
 		return s.preflight(q)
 	}
+	if origin := q.r.Header["Origin"]; len(origin) > 0 {
+		s.allowOrigin(q, origin[0])
+	}
 	if err := s.authenticate(q); err != nil {
 		return err
 	}

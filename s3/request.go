@@ -36,6 +36,7 @@ type request struct {
 	start  time.Time
 	id     string
 
+	cross      *crossOrigin // nil without an Origin header
 	route      *route
 	auth       *sigv4.Auth
 	caller     *auth.Principal // the sender
@@ -46,8 +47,7 @@ type request struct {
 	body       bodyReader
 	optional   optional // the optional headers of its route that are present
 
-	values [20]string // backing array for response header values, to avoid an allocation for each
-	used   int
+	values headerValues
 
 	late bool // the response head was sent while the work was in progress (see keepAlive)
 
@@ -60,10 +60,29 @@ type request struct {
 	faulty    bool // the error was caused by the server, not by the client
 }
 
+// headerValues is the memory of the values of response headers, to avoid an allocation for each.
+type headerValues struct {
+	room [20]string
+	used int
+}
+
+// slice returns a slice that contains only value.
+func (v *headerValues) slice(value string) []string {
+	if v.used == len(v.room) {
+		return []string{value}
+	}
+	v.room[v.used] = value
+	v.used++
+	return v.room[v.used-1 : v.used : v.used]
+}
+
 // begin sets the headers that every response has, and prepares the request body for counting.
 func (q *request) begin() {
 	q.set("X-Amz-Request-Id", q.id)
 	q.set("X-Amz-Id-2", q.s.hostID)
+	if q.cross != nil {
+		q.cross.set(q)
+	}
 	if q.r.Body != nil && q.r.Body != http.NoBody && q.body.rc == nil {
 		q.body = bodyReader{rc: q.r.Body, patience: q.s.live.Load().BodyTimeout}
 		q.body.deadline, _ = q.w.(readDeadliner)
@@ -73,7 +92,7 @@ func (q *request) begin() {
 // renew starts the response over, with only the headers that every response has.
 func (q *request) renew() {
 	clear(q.header)
-	q.used = 0
+	q.values.used = 0
 	q.begin()
 }
 
@@ -148,13 +167,7 @@ func (q *request) version() (core.Version, error) {
 
 // set sets a response header. The name must be in canonical form.
 func (q *request) set(name, value string) {
-	if q.used == len(q.values) {
-		q.header[name] = []string{value}
-		return
-	}
-	q.values[q.used] = value
-	q.used++
-	q.header[name] = q.values[q.used-1 : q.used : q.used]
+	q.header[name] = q.values.slice(value)
 }
 
 // sendEmpty sends a response without a body.

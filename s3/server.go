@@ -6,8 +6,8 @@
 //	find the API -> parse -> authenticate -> route -> find the bucket -> authorize -> handle -> observe
 //
 // Requests for other APIs that share the listener (Options.APIs) are dispatched first, before any bucket is looked up.
-// Only a CORS preflight (OPTIONS), which browsers do not sign, leaves the gate before authentication, always with an
-// error. A request without credentials has the principal auth.Anonymous and is authorized like any other.
+// Only a CORS preflight (OPTIONS), which browsers do not sign, leaves the gate before authentication, with an error or
+// with the rules for its origin. A request without credentials has the principal auth.Anonymous and is authorized like any other.
 //
 // Operations are rows of one table (routes.go), which is data. A row has the method, the level (service, bucket,
 // object), the query sub-resource and, for copies, the header that selects the operation, the action that the caller
@@ -40,6 +40,7 @@ import (
 	"orcas/gate"
 	"orcas/internal/live"
 	"orcas/lifecycle"
+	"orcas/s3/cors"
 	"orcas/s3/sigv2"
 	"orcas/s3/sigv4"
 	"orcas/s3/xmldoc"
@@ -56,6 +57,7 @@ type Options struct {
 	Domains     []string         // base domains for virtual-host style (bucket.DOMAIN), without ports
 	APIs        []gate.API       // other APIs on the same listener; their requests bypass this server
 	Schemes     []gate.Scheme    // authentication schemes other than signatures, tried before them in this order
+	CORSOrigins []string         // origins whose pages may use buckets that have no CORS configuration
 	SignatureV2 sigv2.Mode       // where signatures of version 2 are accepted; nowhere if ""
 	Authorizer  auth.Authorizer  // decides what a principal may do; auth.Owners if nil
 	Observers   []gate.Observer  // notified when a request has ended, after the access log
@@ -99,6 +101,8 @@ type Server struct {
 	documents  sync.Pool // of *xmldoc.Writer
 	events     sync.Pool // of *gate.Event
 	lifecycles lifecycle.Cache
+	corsCache  cors.Cache
+	cors       *cors.Config // of buckets without a configuration; nil if none
 
 	customerKeysOverHTTP bool
 	escapingKeys         bool
@@ -125,6 +129,7 @@ func New(o Options) (*Server, error) {
 		fs: o.FS, apis: o.APIs, region: o.Region, anyRegion: o.AnyRegion, now: o.Now, requestID: o.RequestID, routes: routes,
 		authorizer: cmp.Or[auth.Authorizer](o.Authorizer, auth.Owners{}), log: cmp.Or(o.Logger, slog.Default()),
 		rateWindow: cmp.Or(max(o.RateWindow, 0), defaultRateWindow), alive: cmp.Or(max(o.KeepAlive, 0), defaultKeepAlive),
+		cors:   cors.Default(o.CORSOrigins),
 		hostID: randomID() + randomID(), customerKeysOverHTTP: o.CustomerKeysOverHTTP, escapingKeys: o.EscapingKeys,
 		documents: sync.Pool{New: func() any { return new(xmldoc.Writer) }},
 		events:    sync.Pool{New: func() any { return new(gate.Event) }},

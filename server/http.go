@@ -49,6 +49,7 @@ func (s *Server) serveHTTP() error {
 		CustomerKeysOverHTTP: set.SSECOverHTTP,
 		EscapingKeys:         set.EscapingKeys,
 		SignatureV2:          set.SignatureV2,
+		CORSOrigins:          set.CORSOrigins,
 	})
 	if err != nil {
 		return err

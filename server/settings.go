@@ -14,6 +14,7 @@ import (
 	"orcas/internal/bytesize"
 	"orcas/lifecycle"
 	"orcas/s3"
+	"orcas/s3/cors"
 	"orcas/s3/sigv2"
 )
 
@@ -46,6 +47,7 @@ type Settings struct {
 	UploadAge     time.Duration    // ORCAS_ABANDONED_UPLOAD_DAYS: age at which an upload is aborted; 0: never
 	AllowMissing  bool             // ORCAS_ALLOW_MISSING_BLOCKS: accept writes even if many blocks are missing
 	EscapingKeys  bool             // ORCAS_ALLOW_ESCAPING_KEYS: accept writes to keys such as "../a"
+	CORSOrigins   []string         // ORCAS_CORS_ALLOWED_ORIGINS: origins for buckets without a CORS configuration
 	SignatureV2   sigv2.Mode       // ORCAS_SIGNATURE_V2: where signatures of version 2 are accepted
 	Log           LogMode          // ORCAS_LOG; "": depends on the destination of the log
 	LogFormat     LogFormat        // ORCAS_LOG_FORMAT; "": depends on the destination of the log
@@ -204,6 +206,17 @@ func setDomains(s *Settings, v string) error {
 			return fmt.Errorf("%q is not a domain: expected host names without scheme or port, separated by commas", domain)
 		}
 		s.Domains = append(s.Domains, domain)
+	}
+	return nil
+}
+
+func setCORSOrigins(s *Settings, v string) error {
+	for _, origin := range splitList(v) {
+		scheme, host, ok := strings.Cut(origin, "://")
+		if cors.CheckOrigin(origin) != nil || origin != "*" && (!ok || scheme == "" || host == "" || strings.Contains(host, "/")) {
+			return fmt.Errorf("%q is not an origin: expected *, or a scheme and a host such as https://*.example.com, separated by commas", origin)
+		}
+		s.CORSOrigins = append(s.CORSOrigins, origin)
 	}
 	return nil
 }

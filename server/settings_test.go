@@ -34,7 +34,7 @@ func TestSettingsAll(t *testing.T) {
 		"ORCAS_RECLAIM_ENABLED=false", "ORCAS_ABANDONED_UPLOAD_DAYS=7", "ORCAS_SCRUB_DAYS=0", "ORCAS_COMPRESSION=better",
 		"ORCAS_LIFECYCLE_INTERVAL_SEC=0", "ORCAS_LIFECYCLE_DAY_SEC=86400",
 		"ORCAS_ALLOW_ESCAPING_KEYS=true", "ORCAS_MIN_RESPONSE_RATE=0",
-		"ORCAS_SIGNATURE_V2=all",
+		"ORCAS_SIGNATURE_V2=all", "ORCAS_CORS_ALLOWED_ORIGINS=https://*.example.org, http://localhost:3000",
 	})
 	require.NoError(t, err)
 	require.Equal(t, Settings{
@@ -44,7 +44,7 @@ func TestSettingsAll(t *testing.T) {
 		Region: "eu-central-1", Domains: []string{"s3.example.org", "localhost"}, Buckets: []string{"one", "two.three"},
 		MinFree: Reserve{Percent: 2.5, Bytes: 256 << 20}, AccessKey: "root", SecretKey: "long=enough,/",
 		UploadAge: 7 * 24 * time.Hour, Compression: core.CompressionBetter, LifecycleDay: 24 * time.Hour, EscapingKeys: true,
-		SignatureV2: sigv2.All,
+		SignatureV2: sigv2.All, CORSOrigins: []string{"https://*.example.org", "http://localhost:3000"},
 	}, s)
 
 	s, err = ReadSettings([]string{"ORCAS_MIN_FREE=4096"})
@@ -113,6 +113,7 @@ func TestSettingsRefused(t *testing.T) {
 		"ORCAS_DOMAINS=http://s3.example.org", "ORCAS_DOMAINS=s3.example.org:9000", "ORCAS_DOMAINS=a..b",
 		"ORCAS_BUCKETS=ok-one,X", "ORCAS_BUCKETS=no",
 		"ORCAS_SIGNATURE_V2=header", "ORCAS_SIGNATURE_V2=true",
+		"ORCAS_CORS_ALLOWED_ORIGINS=example.org", "ORCAS_CORS_ALLOWED_ORIGINS=https://*.*", "ORCAS_CORS_ALLOWED_ORIGINS=https://example.org/",
 		"ORCAS_MIN_FREE=1M", "ORCAS_MAX_WRITE_BUFFER_SIZE=0.1KiB", "ORCAS_MAX_WRITE_BUFFER_SIZE=2GiB", "ORCAS_MIN_FREE=-1%", "ORCAS_MIN_FREE=95%", "ORCAS_MIN_FREE=NaN%", "ORCAS_MIN_FREE=-1",
 		"ORCAS_MIN_RESPONSE_RATE=-1", "ORCAS_MIN_RESPONSE_RATE=16k", "ORCAS_MIN_RESPONSE_RATE=2GiB",
 		"ORCAS_ROOT_ACCESS_KEY=ab", "ORCAS_ROOT_ACCESS_KEY=has/slash", "ORCAS_ROOT_ACCESS_KEY=alone",

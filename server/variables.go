@@ -59,6 +59,8 @@ var variables = []Variable{
 	{"ORCAS_ALLOW_ESCAPING_KEYS", "false", "true, false",
 		"Accept writes to keys that climb above the root of their bucket, such as ../a.",
 		func(s *Settings, v string) error { return parseBool(&s.EscapingKeys, v) }},
+	{"ORCAS_CORS_ALLOWED_ORIGINS", "none", "origins, separated by commas",
+		"Origins whose pages may use buckets that have no CORS configuration.", setCORSOrigins},
 	{"ORCAS_SIGNATURE_V2", "presigned", "off, presigned, all",
 		"Accept signatures of version 2: in presigned URLs (presigned), in the Authorization header too (all), or nowhere (off).",
 		func(s *Settings, v string) error {

@@ -67,6 +67,7 @@ var layers = map[string]int{
 	"core/encoding":   1,
 	"sdk":             1,
 
+	"s3/cors":         6,
 	"s3/lifecycledoc": 6,
 	"gate":            2, // uses auth and s3/sigv4; knows nothing about buckets and the store
 	"s3/conditions":   2,
@@ -313,9 +314,11 @@ func mayImportBeside(pkg, target string) bool {
 		pkg == "auth/policy" && target == "auth" || root(pkg) == "cmd" && root(target) == "cmd"
 }
 
-// isPart reports whether target is a part of pkg on the same layer. The only one is s3/lifecycledoc, which must be
+// isPart reports whether target is a part of pkg on the same layer: s3/cors, and s3/lifecycledoc, which must be
 // above package lifecycle, as s3 is.
-func isPart(pkg, target string) bool { return pkg == "s3" && target == "s3/lifecycledoc" }
+func isPart(pkg, target string) bool {
+	return pkg == "s3" && (target == "s3/lifecycledoc" || target == "s3/cors")
+}
 
 func isHTTP(imp string) bool {
 	return imp == "net/http" || strings.HasPrefix(imp, "net/http/") || imp == "encoding/xml" ||

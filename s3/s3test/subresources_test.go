@@ -54,7 +54,7 @@ var subResources = area{"bucket-documents", []rule{
 	notConfigured("replication", "ReplicationConfigurationNotFoundError"),
 	deletesNothing("tagging"), deletesNothing("cors"), deletesNothing("policy"), deletesNothing("website"), deletesNothing("replication"),
 	missingBucket("tagging"), missingBucket("cors"), missingBucket("policy"), missingBucket("acl"), missingBucket("versioning"),
-	malformed("tagging"), malformed("ownershipControls"), malformed("publicAccessBlock"), malformed("requestPayment"),
+	malformed("tagging"), malformed("ownershipControls"), malformed("publicAccessBlock"), malformed("requestPayment"), malformed("cors"),
 	{"logging-never", "?logging of a bucket without a configuration returns an empty document", func(t *T) {
 		a := t.get("?logging").ok(200).doc("BucketLoggingStatus")
 		a.expect(len(a.root().kids) == 0, "not empty")
@@ -154,7 +154,6 @@ var subResources = area{"bucket-documents", []rule{
 	notServed("accelerate-enabled", "acceleration is refused, because it would have no effect", "accelerate", "<AccelerateConfiguration><Status>Enabled</Status></AccelerateConfiguration>"),
 	notServed("logging-on", "logging to a bucket is refused, because it would have no effect", "logging", "<BucketLoggingStatus><LoggingEnabled><TargetBucket>b</TargetBucket><TargetPrefix>p</TargetPrefix></LoggingEnabled></BucketLoggingStatus>"),
 	notServed("notification-on", "a notification is refused, because it would have no effect", "notification", "<NotificationConfiguration><QueueConfiguration><Queue>arn:aws:sqs:us-east-1:1:q</Queue><Event>s3:ObjectCreated:*</Event></QueueConfiguration></NotificationConfiguration>"),
-	notServed("cors-put", "a CORS document is refused, because it would have no effect", "cors", "<CORSConfiguration><CORSRule><AllowedOrigin>*</AllowedOrigin><AllowedMethod>GET</AllowedMethod></CORSRule></CORSConfiguration>"),
 	notServed("website-put", "a website document is refused, because it would have no effect", "website", "<WebsiteConfiguration><IndexDocument><Suffix>index.html</Suffix></IndexDocument></WebsiteConfiguration>"),
 	notServed("replication-put", "a replication document is refused, because it would have no effect", "replication", "<ReplicationConfiguration><Role>r</Role></ReplicationConfiguration>"),
 	notServed("policy-put", "a policy is refused, because it would have no effect", "policy", `{"Version":"2012-10-17","Statement":[]}`),
