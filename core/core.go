@@ -495,8 +495,9 @@ type Placer interface {
 // MemoryReleaser is implemented by a Meta that can free the memory that it uses only for speed.
 type MemoryReleaser interface {
 	// ReleaseMemory frees caches and other memory that later calls fill again. It may be called at any time; a server
-	// calls it when there are hardly any requests, because the calls that follow are slower.
-	ReleaseMemory()
+	// calls it when there have been hardly any requests for a time, because the calls that follow are slower. An engine
+	// keeps what would take a considerable part of that time to fill again.
+	ReleaseMemory(idle time.Duration)
 }
 
 // Checkpointer is implemented by a Meta that can make all applied changes durable, so that the next start does not have

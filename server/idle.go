@@ -15,6 +15,7 @@ import (
 const (
 	idleTick     = 5 * time.Second
 	idleTicks    = 2                                  // the server is idle after this many quiet ticks
+	longTicks    = 60                                 // it releases more memory after this many
 	idleRequests = uint64(2 * idleTick / time.Second) // the maximum number of requests in a quiet tick; health checks are requests too
 	idleFree     = 8 << 20                            // free memory, in bytes, above which an idle server returns it again
 )
@@ -25,16 +26,16 @@ type idleness struct {
 	quiet int    // the number of quiet ticks since the last busy one
 }
 
-// tick is called every idleTick with the number of requests so far. It reports whether the server is idle, and whether it
-// has become idle with this tick.
-func (i *idleness) tick(requests uint64) (idle, begins bool) {
+// tick is called every idleTick with the number of requests so far. It reports whether the server is idle, and whether
+// memory is to be released because it has become so, or has been so for a long time.
+func (i *idleness) tick(requests uint64) (idle, release bool) {
 	if requests-i.seen > idleRequests {
 		i.quiet = 0
 	} else {
 		i.quiet++
 	}
 	i.seen = requests
-	return i.quiet >= idleTicks, i.quiet == idleTicks
+	return i.quiet >= idleTicks, i.quiet == idleTicks || i.quiet == longTicks
 }
 
 // releaseMemory releases memory when the server is idle, until ctx ends.
@@ -48,10 +49,10 @@ func (s *Server) releaseMemory(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		switch idle, begins := i.tick(s.requests.Load()); {
-		case begins:
+		switch idle, release := i.tick(s.requests.Load()); {
+		case release:
 			if r, ok := core.As[core.MemoryReleaser](s.meta); ok {
-				r.ReleaseMemory()
+				r.ReleaseMemory(time.Duration(i.quiet) * idleTick)
 			}
 			debug.FreeOSMemory() // the first collection keeps the contents of pools
 			debug.FreeOSMemory()

@@ -6,13 +6,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestIdleness: memory is released once after enough quiet ticks, and again only after a busy one.
+// TestIdleness: memory is released after enough quiet ticks, and again after many or after a busy one.
 func TestIdleness(t *testing.T) {
 	var i idleness
 	requests := uint64(0)
 	for n, c := range []struct {
-		requests     uint64 // since the tick before
-		idle, begins bool
+		requests      uint64 // since the tick before
+		idle, release bool
 	}{
 		{100, false, false},
 		{0, false, false},
@@ -26,7 +26,15 @@ func TestIdleness(t *testing.T) {
 		{0, true, true},
 	} {
 		requests += c.requests
-		idle, begins := i.tick(requests)
-		require.Equal(t, []bool{c.idle, c.begins}, []bool{idle, begins}, "tick %d", n)
+		idle, release := i.tick(requests)
+		require.Equal(t, []bool{c.idle, c.release}, []bool{idle, release}, "tick %d", n)
 	}
+	released := 0
+	for range 2 * longTicks {
+		if _, release := i.tick(requests); release {
+			released++
+			require.Equal(t, longTicks, i.quiet)
+		}
+	}
+	require.Equal(t, 1, released)
 }

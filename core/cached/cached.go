@@ -40,6 +40,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/orca-zhang/ecache"
 	"github.com/zeebo/xxh3"
@@ -163,10 +164,10 @@ func New(engine core.Meta, o Options) (*Meta, error) {
 }
 
 // ReleaseMemory implements core.MemoryReleaser: it deletes the cached objects.
-func (m *Meta) ReleaseMemory() {
+func (m *Meta) ReleaseMemory(idle time.Duration) {
 	m.resizeObjects(0, true)
 	if r, ok := core.As[core.MemoryReleaser](m.Meta); ok {
-		r.ReleaseMemory()
+		r.ReleaseMemory(idle)
 	}
 }
 

@@ -279,7 +279,7 @@ func TestReleaseMemory(t *testing.T) {
 			}
 			require.Equal(t, reads, engine.Counts().Object)
 		}
-		m.ReleaseMemory()
+		m.ReleaseMemory(time.Minute)
 	}
 	require.Equal(t, 2, engine.released)
 }
@@ -290,7 +290,7 @@ type releasing struct {
 	released int
 }
 
-func (r *releasing) ReleaseMemory() { r.released++ }
+func (r *releasing) ReleaseMemory(time.Duration) { r.released++ }
 
 // gated is an engine that calls functions after each read, and before and after each Apply.
 type gated struct {
@@ -496,7 +496,7 @@ func TestNeverOlder(t *testing.T) {
 		}
 		mu.Unlock()
 		if random.IntN(10) == 0 {
-			m.ReleaseMemory()
+			m.ReleaseMemory(time.Minute)
 		}
 	}
 	close(done)

@@ -11,7 +11,7 @@ import (
 // MiB for 10 million. With more hashes the rate of false positives rises, which only costs lookups, each of which
 // searches all runs of the hash index. Hashes are never deleted.
 //
-// ReleaseMemory drops the filter. It is filled again once so many hashes were looked up without it that they have cost
+// After a long idle time, ReleaseMemory drops the filter. It is filled again once so many hashes were looked up without it that they have cost
 // about as much as filling it will (see refillAfter), so a server with few writes needs no filter.
 type filter struct {
 	full    atomic.Bool // every hash of the runs has been added: a hash that is not in the filter does not exist

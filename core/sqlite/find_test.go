@@ -261,7 +261,9 @@ func TestFilterIsDroppedAndFilled(t *testing.T) {
 	for range 2 {
 		add(110)
 		require.NoError(t, f.m.Checkpoint(t.Context()))
-		f.m.ReleaseMemory()
+		f.m.ReleaseMemory(filterIdle - 1)
+		require.True(t, filter.full.Load())
+		f.m.ReleaseMemory(filterIdle)
 		require.False(t, filter.full.Load())
 		require.Nil(t, filter.blooms.Load())
 		add(75)

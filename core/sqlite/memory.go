@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"time"
+
 	"orcas/core"
 	"orcas/internal/mutant"
 )
@@ -8,14 +10,18 @@ import (
 var _ core.MemoryReleaser = (*Meta)(nil)
 
 // ReleaseMemory implements core.MemoryReleaser: it closes the reading connections that are not in use, frees the page
-// caches of the others, drops the filter of the hash index, and returns freed memory of the C heap to the operating
-// system.
-func (m *Meta) ReleaseMemory() {
-	m.freeCaches()
+// caches of the others, and returns freed memory of the C heap to the operating system. After filterIdle it also drops
+// the filter of the hash index.
+func (m *Meta) ReleaseMemory(idle time.Duration) {
+	m.freeCaches(idle >= filterIdle)
 	trimHeap()
 }
 
-func (m *Meta) freeCaches() {
+// filterIdle is the idle time after which the filter is dropped. With ten million objects, filling it again takes about
+// six seconds of CPU time: three for the lookups that show that it is needed, and three for the filling.
+const filterIdle = 5 * time.Minute
+
+func (m *Meta) freeCaches(filter bool) {
 	m.check.running.Lock()
 	defer m.check.running.Unlock()
 	m.mu.Lock()
@@ -23,7 +29,9 @@ func (m *Meta) freeCaches() {
 	if m.stopped != nil {
 		return // Close may have closed the connections
 	}
-	m.w.index.filter.drop()
+	if filter {
+		m.w.index.filter.drop()
+	}
 	m.idleMu.Lock()
 	unused := m.idle
 	m.idle = nil

@@ -31,15 +31,15 @@ func TestReleaseMemory(t *testing.T) {
 		})
 	}
 	for n := range 20 {
-		m.ReleaseMemory()
+		m.ReleaseMemory(filterIdle)
 		f.apply(f.put(benchKey(1000 + n)))
 	}
 	wg.Wait()
 	require.NoError(t, m.Checkpoint(t.Context())) // the writer's connection reads what is not committed
-	m.ReleaseMemory()
+	m.ReleaseMemory(filterIdle)
 	require.Empty(t, m.idle)
 	read(0)
 	require.Len(t, m.idle, 1)
 	require.NoError(t, m.Close())
-	m.ReleaseMemory()
+	m.ReleaseMemory(filterIdle)
 }

@@ -240,6 +240,7 @@ func (m *Meta) SingleWriter() {}
 
 // acquire returns a reading connection. It waits while all of them are in use.
 func (m *Meta) acquire(ctx context.Context, op string) (*conn, error) {
+	m.worked.Add(1)
 	var c *conn
 	select {
 	case <-m.done:
@@ -285,7 +286,6 @@ func (m *Meta) read(ctx context.Context, op string, fn func(c *conn) error) erro
 		return err
 	}
 	defer m.release(c)
-	m.worked.Add(1)
 	return wrap(op, fn(c))
 }
 
