@@ -5,6 +5,8 @@ package auth
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 )
@@ -14,6 +16,7 @@ import (
 type Principal struct {
 	Account string            // owns the resources that the principal creates; survives key rotation; "" if anonymous
 	ARN     string            // for example arn:aws:iam::111122223333:root
+	ID      string            // identifies it among all principals, also deleted ones; that of a root is its account
 	Groups  []string          // the groups of a user
 	Tags    map[string]string // the tags of the user or role
 	Session string            // the name of the session, with temporary credentials
@@ -27,6 +30,13 @@ func (p *Principal) IsAnonymous() bool { return p.Account == "" }
 
 // RootARN returns the ARN of the root of an account.
 func RootARN(account string) string { return "arn:aws:iam::" + account + ":root" }
+
+// CanonicalID returns the canonical ID of an account, under which responses of S3 and access control lists name it: 64
+// hexadecimal digits. It depends on the account alone. It is not a secret.
+func CanonicalID(account string) string {
+	sum := sha256.Sum256([]byte("ORCAS account " + account))
+	return hex.EncodeToString(sum[:])
+}
 
 // Action is the name of an action in policies, for example "s3:GetObject" or "orcas:GetStatus".
 type Action string

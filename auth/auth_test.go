@@ -35,6 +35,12 @@ func TestOwners(t *testing.T) {
 	require.Equal(t, "arn:aws:iam::111122223333:root", RootARN(mine))
 }
 
+func TestCanonicalID(t *testing.T) {
+	// The ID of an account never changes: clients store it in access control lists.
+	require.Equal(t, "6558834d78eb666ffa0c86f04c6885fcacea0d12a0eb523adb09a35a92056614", CanonicalID("111122223333"))
+	require.NotEqual(t, CanonicalID("111122223333"), CanonicalID("444455556666"))
+}
+
 // BenchmarkOwners measures a decision for the owner, which almost every request needs.
 func BenchmarkOwners(b *testing.B) {
 	var rule Authorizer = Owners{}

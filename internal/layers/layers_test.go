@@ -46,6 +46,7 @@ var layers = map[string]int{
 	"scrub":            5,
 	"storetest":        5,
 	"content":          4, // stored content, without the names that vfs gives it
+	"auth/identity":    4, // who may do what is stored with batch
 	"batch":            3,
 	"fsck":             3,
 
@@ -77,7 +78,7 @@ var layers = map[string]int{
 	"auth/access":     1, // joins callers and buckets with their policies
 
 	"core/frame":   0,
-	"auth":         0, // decides who may do what; imports nothing
+	"auth":         0, // decides who may do what; imports nothing of this project
 	"auth/policy":  0, // decides about the nouns of auth
 	"s3/apierr":    0,
 	"s3/sigv4":     0,

@@ -1,0 +1,285 @@
+package identity
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"orcas/auth"
+	"orcas/auth/policy"
+	"orcas/core"
+	"orcas/gate"
+	"orcas/internal/mutant"
+)
+
+// The kinds of records.
+const (
+	userRecords   = "iam-user"
+	groupRecords  = "iam-group"
+	keyRecords    = "iam-key"
+	policyRecords = "iam-policy"
+)
+
+var allRecords = []string{userRecords, groupRecords, keyRecords, policyRecords}
+
+// recordsOf returns the kind of the records of identities.
+func recordsOf(k Kind) string { return "iam-" + string(k) }
+
+// place identifies a record.
+type place struct{ kind, key string }
+
+func placeOf(kind, account, name string) place {
+	return place{kind, account + "/" + strings.ToLower(name)}
+}
+
+// entry is a record, and what was computed from it alone. It is immutable.
+type entry struct {
+	place
+	value []byte // as stored
+
+	// One of them is set.
+	*Identity
+	managed *ManagedPolicy
+
+	policies []*policy.Policy // the inline policies, or the document of a managed policy
+	secrets  []string         // of Identity.Keys; "" for a secret that cannot be decrypted
+	err      error            // the identity or the policy cannot be used
+}
+
+// read returns the entry of a record. Its error means that the directory cannot be used at all.
+func (v vault) read(r core.Record) (*entry, error) {
+	const op = "identity.read"
+	e := &entry{place: place{r.Kind, r.Key}, value: r.Value}
+	account, name, _ := strings.Cut(r.Key, "/")
+	var into any
+	switch r.Kind {
+	case policyRecords:
+		e.managed = &ManagedPolicy{Account: account}
+		into = e.managed
+	default:
+		e.Identity = &Identity{Kind: Kind(strings.TrimPrefix(r.Kind, "iam-")), Account: account}
+		into = e.Identity
+	}
+	d := json.NewDecoder(bytes.NewReader(r.Value))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		err = fmt.Errorf("the record %s of the kind %s cannot be read (it may be that of a newer version): %w", r.Key, r.Kind, err)
+		return nil, core.E(op, core.Unsupported, err)
+	}
+	stored := ""
+	switch {
+	case e.managed != nil:
+		stored = e.managed.Name
+		e.compile(e.managed.Name, e.managed.Document)
+	default:
+		stored = e.Name
+		for i := range e.Inline {
+			e.compile(e.Inline[i].Name, e.Inline[i].Document)
+		}
+		e.decrypt(v)
+	}
+	if strings.ToLower(stored) != name {
+		err := fmt.Errorf("the record %s of the kind %s has the name %q", r.Key, r.Kind, stored)
+		return nil, core.E(op, core.Damaged, err)
+	}
+	return e, nil
+}
+
+func (e *entry) compile(name, document string) {
+	p, err := parsePolicy(name, document)
+	if err != nil {
+		e.err = err
+	}
+	e.policies = append(e.policies, p)
+}
+
+func (e *entry) decrypt(v vault) {
+	e.secrets = make([]string, len(e.Keys))
+	for i := range e.Keys {
+		e.secrets[i], _ = v.decrypt(e.Keys[i].Secret, e.Keys[i].ID, e.ID) // "" after an error
+	}
+}
+
+// access is an access key that may be accepted.
+type access struct {
+	credential gate.Credential
+	expires    time.Time // zero: never
+}
+
+// caller is a principal that may do something.
+type caller struct {
+	*policy.Caller
+	expires time.Time // zero: never
+}
+
+// state is all entries, and what was computed from them. It is immutable.
+type state struct {
+	entries map[place]*entry
+	root    *auth.Principal // of the default account
+
+	byID       map[string]*entry // identities and managed policies, by ID
+	access     map[string]access // by access key
+	callers    map[string]caller // by the ID of the principal
+	principals map[string]bool   // ARNs and canonical IDs
+	taken      map[string]bool   // all access keys, also those that are not accepted
+	secrets    int               // the number of secrets
+	unreadable []string          // the ARNs of identities with secrets that cannot be decrypted
+	broken     []error           // why other identities cannot be used
+}
+
+// with returns a state in which one entry was replaced, added, or removed if e has no value.
+func (s *state) with(e *entry) *state {
+	entries := maps.Clone(s.entries)
+	if e.value == nil {
+		delete(entries, e.place)
+	} else {
+		entries[e.place] = e
+	}
+	return newState(s.root.Account, entries)
+}
+
+// newState computes a state. Account is the ID of the default account.
+func newState(account string, entries map[place]*entry) *state {
+	s := &state{
+		entries: entries, byID: map[string]*entry{}, access: map[string]access{}, callers: map[string]caller{},
+		principals: map[string]bool{}, taken: map[string]bool{},
+	}
+	s.addRoot(account)
+	for _, e := range entries {
+		switch {
+		case e.managed != nil:
+			s.byID[e.managed.ID] = e
+		default:
+			s.byID[e.ID] = e
+		}
+	}
+	for _, e := range entries {
+		if e.Identity == nil || e.Kind == Group {
+			continue
+		}
+		s.principals[e.ARN()] = true
+		s.secrets += len(e.Keys)
+		if slices.Contains(e.secrets, "") {
+			s.unreadable = append(s.unreadable, e.ARN())
+		}
+		c, err := s.caller(e, 0)
+		if err != nil && !errors.Is(err, errDisabled) {
+			s.broken = append(s.broken, err)
+		}
+		for i := range e.Keys {
+			s.taken[e.Keys[i].ID] = true
+			if k := &e.Keys[i]; err == nil && !k.Disabled && e.secrets[i] != "" {
+				s.access[k.ID] = access{gate.Credential{SecretKey: e.secrets[i], Principal: c.Principal}, earlier(c.expires, k.Expires)}
+			}
+		}
+	}
+	slices.Sort(s.unreadable)
+	return s
+}
+
+// addRoot adds the root of the default account.
+func (s *state) addRoot(account string) {
+	s.root = &auth.Principal{Account: account, ARN: auth.RootARN(account), ID: account}
+	canonical := auth.CanonicalID(account)
+	s.callers[account] = caller{Caller: &policy.Caller{Principal: s.root, Canonical: canonical, ID: account}}
+	s.principals[s.root.ARN], s.principals[account], s.principals[canonical] = true, true, true
+}
+
+// errDisabled is returned for an identity that is disabled, or whose creator is.
+var errDisabled = errors.New("the identity is disabled")
+
+// caller returns the caller of an identity, with its creators, and remembers it. It returns an error if the identity
+// must not do anything: a policy that cannot be read might deny something.
+func (s *state) caller(e *entry, depth int) (caller, error) {
+	if c, ok := s.callers[e.ID]; ok {
+		return c, nil
+	}
+	if e.err != nil {
+		return caller{}, fmt.Errorf("%s: %w", e.ARN(), e.err)
+	}
+	if s.callers[e.Account].Caller == nil {
+		return caller{}, fmt.Errorf("%s: the account does not exist", e.ARN())
+	}
+	c := caller{expires: e.Expires, Caller: &policy.Caller{
+		Principal: &auth.Principal{Account: e.Account, ARN: e.ARN(), ID: e.ID, Tags: e.Tags},
+		Canonical: auth.CanonicalID(e.Account), ID: e.ID, Identity: e.policies,
+	}}
+	if err := s.addPolicies(e, c.Caller); err != nil {
+		return caller{}, fmt.Errorf("%s: %w", e.ARN(), err)
+	}
+	if e.Kind == Key {
+		creator, err := s.creator(e, depth)
+		if err != nil {
+			return caller{}, err
+		}
+		c.expires = earlier(c.expires, creator.expires)
+		if !mutant.Is("creator-forgotten") {
+			c.Creator = creator.Caller
+		}
+	}
+	s.callers[e.ID] = c
+	return c, nil
+}
+
+// creator returns the caller that created an application key.
+func (s *state) creator(e *entry, depth int) (caller, error) {
+	if e.Disabled && !mutant.Is("disabled-keys-work") {
+		return caller{}, errDisabled
+	}
+	if root, ok := s.callers[e.Creator]; ok && e.Creator == root.Principal.Account {
+		return root, nil
+	}
+	by := s.byID[e.Creator]
+	if by == nil || by.Identity == nil || by.Kind == Group || by.Account != e.Account || depth == maxCreators {
+		return caller{}, fmt.Errorf("%s: its creator does not exist: %w", e.ARN(), errDisabled)
+	}
+	return s.caller(by, depth+1)
+}
+
+// addPolicies adds the attached policies of an identity and of its groups, and the inline policies of its groups.
+func (s *state) addPolicies(e *entry, to *policy.Caller) error {
+	add := func(e *entry) error {
+		for _, id := range e.Attached {
+			p := policy.BuiltIn(id)
+			if managed := s.byID[id]; p == nil && managed != nil && managed.managed != nil && managed.err == nil {
+				p = managed.policies[0]
+			}
+			if p == nil {
+				return fmt.Errorf("the attached policy %s does not exist or cannot be read", id)
+			}
+			to.Identity = append(slices.Clip(to.Identity), p)
+		}
+		return nil
+	}
+	if err := add(e); err != nil {
+		return err
+	}
+	for _, id := range e.Groups {
+		g := s.byID[id]
+		if g == nil || g.Identity == nil || g.Kind != Group || g.Account != e.Account {
+			return fmt.Errorf("the group %s does not exist", id)
+		}
+		if g.err != nil {
+			return g.err
+		}
+		to.Identity = append(slices.Clip(to.Identity), g.policies...)
+		if err := add(g); err != nil {
+			return err
+		}
+		to.Principal.Groups = append(to.Principal.Groups, g.Name)
+	}
+	return nil
+}
+
+// earlier returns the earlier one of two times, of which zero stands for never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,130 @@
+package identity
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"orcas/auth/policy"
+)
+
+// AccountID returns the ID of the default account of a store, which has 12 digits. It depends only on the number of the
+// store (see core.Identifier).
+func AccountID(store uint64) string {
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte("ORCAS default account "), store))
+	const lowest = 100_000_000_000
+	return fmt.Sprint(lowest + binary.BigEndian.Uint64(sum[:])%(9*lowest))
+}
+
+// Kind is a kind of identities. It is also the type of the resource in their ARNs.
+type Kind string
+
+// The kinds of identities.
+const (
+	User  Kind = "user"
+	Group Kind = "group"
+	Key   Kind = "key" // an application key
+)
+
+// Identity is a user, a group or an application key.
+type Identity struct {
+	Kind    Kind      `json:"-"`
+	Account string    `json:"-"`
+	Name    string    `json:"name"` // unique among those of its kind in the account, without regard to case
+	ID      string    `json:"id"`   // unique, and never used again
+	Created time.Time `json:"created"`
+
+	Inline   []Inline `json:"inline,omitempty"`   // in the order of their names
+	Attached []string `json:"attached,omitempty"` // IDs of managed policies, or names of built-in ones
+
+	Groups []string          `json:"groups,omitempty"` // of a user: the IDs of its groups
+	Tags   map[string]string `json:"tags,omitempty"`   // of a user
+
+	Keys []AccessKey `json:"keys,omitempty"` // of a user or an application key, the oldest first
+
+	// Of an application key.
+	Grant    *Grant    `json:"grant,omitempty"`   // from which its policy was made; nil if the policy was given
+	Creator  string    `json:"creator,omitempty"` // the ID of the identity that created it, or of the account for its root
+	Disabled bool      `json:"disabled,omitempty"`
+	Expires  time.Time `json:"expires,omitzero"` // zero: never
+}
+
+// ARN returns the ARN of the identity.
+func (i *Identity) ARN() string {
+	return fmt.Sprintf("arn:aws:iam::%s:%s/%s", i.Account, i.Kind, i.Name)
+}
+
+// Inline is a policy that is part of an identity.
+type Inline struct {
+	Name     string `json:"name"`
+	Document string `json:"document"`
+}
+
+// AccessKey is an access key of a user or an application key.
+type AccessKey struct {
+	ID       string    `json:"id"`
+	Created  time.Time `json:"created"`
+	Secret   []byte    `json:"secret"` // encrypted
+	Disabled bool      `json:"disabled,omitempty"`
+	Expires  time.Time `json:"expires,omitzero"` // zero: never
+}
+
+// ManagedPolicy is a policy that several identities can share.
+type ManagedPolicy struct {
+	Account  string    `json:"-"`
+	Name     string    `json:"name"`
+	ID       string    `json:"id"`
+	Created  time.Time `json:"created"`
+	Updated  time.Time `json:"updated"`
+	Document string    `json:"document"`
+}
+
+// ARN returns the ARN of the policy.
+func (p *ManagedPolicy) ARN() string { return "arn:aws:iam::" + p.Account + ":policy/" + p.Name }
+
+// Code is the kind of an Error. The codes are those of IAM.
+type Code string
+
+// The codes of errors.
+const (
+	NoSuchEntity    Code = "NoSuchEntity"
+	Exists          Code = "EntityAlreadyExists"
+	InUse           Code = "DeleteConflict"
+	TooMany         Code = "LimitExceeded"
+	Invalid         Code = "InvalidInput"
+	MalformedPolicy Code = "MalformedPolicyDocument"
+	Denied          Code = "AccessDenied"
+	Unmodifiable    Code = "UnmodifiableEntity"
+)
+
+// Error is an error that the caller of a method has caused. Other errors come from the store.
+type Error struct {
+	Code Code
+	Text string
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Text }
+
+func fail(c Code, format string, args ...any) error { return &Error{c, fmt.Sprintf(format, args...)} }
+
+// Limits.
+const (
+	maxAccessKeys = 2  // of an application key: the current one, and the previous one for a while
+	maxUserKeys   = 10 // of a user
+	maxInline     = 10 // of an identity
+	maxAttached   = 20 // of an identity
+	maxGroups     = 20 // of a user
+	maxTags       = 50 // of a user
+	maxCreators   = 8  // of an application key: creator, creator of the creator, and so on
+)
+
+// parsePolicy compiles the document of a policy of an identity.
+func parsePolicy(name, document string) (*policy.Policy, error) {
+	p, err := policy.Parse([]byte(document), policy.Source{Name: name})
+	if err != nil {
+		return nil, fail(MalformedPolicy, "policy %s: %s", name, err)
+	}
+	return p, nil
+}

@@ -1,0 +1,228 @@
+package identity
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Create creates a user or a group without policies.
+func (d *Directory) Create(ctx context.Context, kind Kind, account, name string) (*Identity, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	return d.put(ctx, kind, account, name, func(s *state, old *Identity) (*Identity, error) {
+		if old != nil {
+			return nil, fail(Exists, "there is already a %s %s", kind, old.Name)
+		}
+		if s.callers[account].Caller == nil {
+			return nil, fail(NoSuchEntity, "there is no account %s", account)
+		}
+		return &Identity{
+			Kind: kind, Account: account, Name: name, ID: newID(kind.idPrefix(), uniqueIDLength), Created: d.time(),
+		}, nil
+	})
+}
+
+// Get returns an identity.
+func (d *Directory) Get(kind Kind, account, name string) (*Identity, error) {
+	e := d.now.Load().entries[placeOf(recordsOf(kind), account, name)]
+	if e == nil {
+		return nil, noSuch(kind, name)
+	}
+	return e.Identity, nil
+}
+
+// List returns the identities of a kind in an account, in the order of their names.
+func (d *Directory) List(kind Kind, account string) (list []*Identity) {
+	for _, e := range d.now.Load().entries {
+		if e.Identity != nil && e.Kind == kind && e.Account == account {
+			list = append(list, e.Identity)
+		}
+	}
+	sortByName(list)
+	return list
+}
+
+func sortByName(list []*Identity) {
+	slices.SortFunc(list, func(a, b *Identity) int { return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) })
+}
+
+// DeleteUser deletes a user with its access keys and inline policies. The application keys that it created are refused
+// from then on.
+func (d *Directory) DeleteUser(ctx context.Context, account, name string) error {
+	return d.remove(ctx, User, account, name, func(*state, *Identity) error { return nil })
+}
+
+// DeleteGroup deletes a group, which must not have members.
+func (d *Directory) DeleteGroup(ctx context.Context, account, name string) error {
+	return d.remove(ctx, Group, account, name, func(s *state, g *Identity) error {
+		for _, e := range s.entries {
+			if e.Identity != nil && slices.Contains(e.Groups, g.ID) {
+				return fail(InUse, "the group %s has members, such as the user %s: remove them first", g.Name, e.Name)
+			}
+		}
+		return nil
+	})
+}
+
+// SetMember adds a user to a group, or removes it.
+func (d *Directory) SetMember(ctx context.Context, account, user, group string, member bool) (*Identity, error) {
+	return d.update(ctx, User, account, user, func(s *state, i *Identity) error {
+		g := s.entries[placeOf(groupRecords, account, group)]
+		if g == nil {
+			return noSuch(Group, group)
+		}
+		var err error
+		i.Groups, err = withText(i.Groups, g.ID, member, maxGroups, "groups of a user")
+		return err
+	})
+}
+
+// GroupsOf returns the groups of a user, in the order in which it was added.
+func (d *Directory) GroupsOf(user *Identity) (list []*Identity) {
+	s := d.now.Load()
+	for _, id := range user.Groups {
+		if g := s.byID[id]; g != nil && g.Identity != nil {
+			list = append(list, g.Identity)
+		}
+	}
+	return list
+}
+
+// MembersOf returns the users in a group, in the order of their names.
+func (d *Directory) MembersOf(group *Identity) (list []*Identity) {
+	for _, e := range d.now.Load().entries {
+		if e.Identity != nil && slices.Contains(e.Groups, group.ID) {
+			list = append(list, e.Identity)
+		}
+	}
+	sortByName(list)
+	return list
+}
+
+// SetTags replaces the tags of a user.
+func (d *Directory) SetTags(ctx context.Context, account, user string, tags map[string]string) (*Identity, error) {
+	if len(tags) > maxTags {
+		return nil, fail(TooMany, "a user can have %d tags, not %d", maxTags, len(tags))
+	}
+	folded := map[string]bool{}
+	for k, v := range tags {
+		switch {
+		case k == "" || len(k) > 128 || len(v) > 256 || !utf8.ValidString(k+v):
+			return nil, fail(Invalid, "the tag %q is not valid: a key has 1 to 128 bytes of UTF-8, a value at most 256", k)
+		case folded[strings.ToLower(k)]:
+			return nil, fail(Invalid, "the tag %q is there twice: keys are compared without case", k)
+		}
+		folded[strings.ToLower(k)] = true
+	}
+	return d.update(ctx, User, account, user, func(_ *state, i *Identity) error {
+		i.Tags = maps.Clone(tags)
+		return nil
+	})
+}
+
+// CreateAccessKey creates an access key of a user. Whoever has it can do what the user can do.
+func (d *Directory) CreateAccessKey(ctx context.Context, account, user string, lifetime time.Duration) (*Identity, Secret, error) {
+	if err := checkLifetime(lifetime); err != nil {
+		return nil, Secret{}, err
+	}
+	var secret Secret
+	i, err := d.update(ctx, User, account, user, func(s *state, i *Identity) (err error) {
+		if len(i.Keys) >= maxUserKeys {
+			return fail(TooMany, "the user %s has %d access keys: delete one first", i.Name, len(i.Keys))
+		}
+		if secret, err = d.addAccessKey(s, i); err == nil {
+			i.Keys[len(i.Keys)-1].Expires = d.after(lifetime)
+		}
+		return err
+	})
+	return i, secret, err
+}
+
+// EnableAccessKey enables or disables an access key of a user.
+func (d *Directory) EnableAccessKey(ctx context.Context, account, user, accessKey string, enabled bool) (*Identity, error) {
+	return d.updateAccessKeys(ctx, account, user, accessKey, func(i *Identity, n int) { i.Keys[n].Disabled = !enabled })
+}
+
+// DeleteAccessKey deletes an access key of a user.
+func (d *Directory) DeleteAccessKey(ctx context.Context, account, user, accessKey string) (*Identity, error) {
+	return d.updateAccessKeys(ctx, account, user, accessKey, func(i *Identity, n int) { i.Keys = slices.Delete(i.Keys, n, n+1) })
+}
+
+func (d *Directory) updateAccessKeys(
+	ctx context.Context, account, user, accessKey string, change func(i *Identity, n int),
+) (*Identity, error) {
+	return d.update(ctx, User, account, user, func(_ *state, i *Identity) error {
+		n := slices.IndexFunc(i.Keys, func(k AccessKey) bool { return k.ID == accessKey })
+		if n < 0 {
+			return fail(NoSuchEntity, "the user %s has no access key %s", i.Name, accessKey)
+		}
+		i.Keys = slices.Clone(i.Keys)
+		change(i, n)
+		return nil
+	})
+}
+
+// PutInlinePolicy writes a policy that is part of a user or a group.
+func (d *Directory) PutInlinePolicy(ctx context.Context, kind Kind, account, name, policy, document string) (*Identity, error) {
+	if err := checkName(policy); err != nil {
+		return nil, err
+	}
+	if _, err := parsePolicy(policy, document); err != nil {
+		return nil, err
+	}
+	return d.update(ctx, kind, account, name, func(_ *state, i *Identity) error {
+		n, found := i.inline(policy)
+		switch {
+		case kind == Key:
+			return fail(Unmodifiable, "the policy of an application key cannot be changed: create another key")
+		case found:
+			i.Inline = slices.Clone(i.Inline)
+			i.Inline[n].Document = document
+		case len(i.Inline) >= maxInline:
+			return fail(TooMany, "the %s %s has %d policies of its own: no more are possible", kind, i.Name, len(i.Inline))
+		default:
+			i.Inline = slices.Insert(slices.Clone(i.Inline), n, Inline{policy, document})
+		}
+		return nil
+	})
+}
+
+// DeleteInlinePolicy deletes a policy that is part of a user or a group.
+func (d *Directory) DeleteInlinePolicy(ctx context.Context, kind Kind, account, name, policy string) (*Identity, error) {
+	return d.update(ctx, kind, account, name, func(_ *state, i *Identity) error {
+		n, found := i.inline(policy)
+		switch {
+		case kind == Key:
+			return fail(Unmodifiable, "the policy of an application key cannot be deleted: delete the key")
+		case !found:
+			return fail(NoSuchEntity, "the %s %s has no policy %s", kind, i.Name, policy)
+		}
+		i.Inline = slices.Delete(slices.Clone(i.Inline), n, n+1)
+		return nil
+	})
+}
+
+// inline returns the position of an inline policy, or that at which it would be inserted.
+func (i *Identity) inline(name string) (int, bool) {
+	return slices.BinarySearchFunc(i.Inline, name, func(p Inline, name string) int {
+		return strings.Compare(strings.ToLower(p.Name), strings.ToLower(name))
+	})
+}
+
+// withText returns a list with or without an element. It does not modify the list.
+func withText(list []string, text string, in bool, limit int, what string) ([]string, error) {
+	switch found := slices.Contains(list, text); {
+	case found == in:
+		return list, nil
+	case !in:
+		return slices.DeleteFunc(slices.Clone(list), func(v string) bool { return v == text }), nil
+	case len(list) >= limit:
+		return nil, fail(TooMany, "the number of %s is limited to %d", what, limit)
+	}
+	return append(slices.Clip(list), text), nil
+}
