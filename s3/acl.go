@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"orcas/auth"
 	"orcas/s3/apierr"
 	"orcas/s3/xmldoc"
 )
@@ -70,8 +71,7 @@ func writeACL(x *xmldoc.Writer, owner string) {
 	x.Open("AccessControlList")
 	x.Open("Grant")
 	x.Buf = append(x.Buf, `<Grantee xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="CanonicalUser">`...)
-	x.Text("ID", owner)
-	x.Text("DisplayName", owner)
+	x.CanonicalUser(owner)
 	x.Close("Grantee")
 	x.Text("Permission", "FULL_CONTROL")
 	x.Close("Grant")
@@ -99,7 +99,8 @@ type aclRequest struct {
 	} `xml:"AccessControlList"`
 }
 
-// check accepts only the ACL that has no effect: full control for the owner, and no access for other accounts.
+// check accepts only the ACL that has no effect: full control for the owner, given by its canonical ID, and no access for
+// other accounts.
 func (r *aclRequest) check(owner string) error {
 	switch {
 	case r.List == nil:
@@ -144,7 +145,7 @@ func putBucketACL(q *request) error {
 	if err := xmldoc.Parse(doc, &body); err != nil {
 		return err
 	}
-	return body.check(q.bucket.Owner)
+	return body.check(auth.CanonicalID(q.bucket.Owner))
 }
 
 func putObjectACL(q *request) error {

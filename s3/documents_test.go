@@ -66,7 +66,7 @@ func TestDocumentsWithoutEffectAreRefused(t *testing.T) {
 		"notification":      "<NotificationConfiguration><EventBridgeConfiguration/></NotificationConfiguration>",
 		"notification&x=1":  "<NotificationConfiguration><TopicConfiguration><Topic>arn:aws:sns:us-east-1:1:t</Topic><Event>s3:ObjectCreated:*</Event></TopicConfiguration></NotificationConfiguration>",
 		"ownershipControls": "<OwnershipControls><Rule><ObjectOwnership>ObjectWriter</ObjectOwnership></Rule></OwnershipControls>",
-		"acl":               "<AccessControlPolicy><Owner><ID>" + account + "</ID></Owner><AccessControlList><Grant><Grantee><URI>http://acs.amazonaws.com/groups/global/AllUsers</URI></Grantee><Permission>READ</Permission></Grant></AccessControlList></AccessControlPolicy>",
+		"acl":               "<AccessControlPolicy><Owner><ID>" + canonical + "</ID></Owner><AccessControlList><Grant><Grantee><URI>http://acs.amazonaws.com/groups/global/AllUsers</URI></Grantee><Permission>READ</Permission></Grant></AccessControlList></AccessControlPolicy>",
 	} {
 		before := w.do("GET", "/bucket?"+sub, nil)
 		if strings.HasPrefix(sub, "acl") {
@@ -214,18 +214,18 @@ func TestOnlyDefaultACLIsAccepted(t *testing.T) {
 	for _, p := range []string{"/bucket?acl", "/bucket/key?acl"} {
 		mine := w.do("GET", p, nil).is(200, "")
 		w.do("PUT", p, mine.body).is(200, "") // the ACL that GET returned can be set
-		w.do("PUT", p, grant(account, account, "FULL_CONTROL")).is(200, "")
+		w.do("PUT", p, grant(canonical, canonical, "FULL_CONTROL")).is(200, "")
 		w.do("PUT", p, nil, "X-Amz-Acl", "private").is(200, "")
 		w.do("PUT", p, nil, "X-Amz-Acl", "bucket-owner-full-control").is(200, "")
 		w.do("PUT", p, nil, "X-Amz-Acl", "public-read").is(400, "AccessControlListNotSupported")
 		w.do("PUT", p, nil, "X-Amz-Acl", "odd").is(400, "InvalidArgument")
 		w.do("PUT", p, nil, "X-Amz-Grant-Read", "id=1").is(400, "AccessControlListNotSupported")
 		w.do("PUT", p, nil).is(400, "MissingSecurityHeader")
-		w.do("PUT", p, grant(account, account, "FULL_CONTROL"), "X-Amz-Acl", "private").is(400, "UnexpectedContent")
-		w.do("PUT", p, grant(account, "other", "READ")).is(400, "AccessControlListNotSupported")
-		w.do("PUT", p, grant(account, account, "READ")).is(400, "AccessControlListNotSupported")
-		w.do("PUT", p, grant(account, account, "ALL")).is(400, "MalformedXML")
-		w.do("PUT", p, grant("other", account, "FULL_CONTROL")).is(403, "AccessDenied")
+		w.do("PUT", p, grant(canonical, canonical, "FULL_CONTROL"), "X-Amz-Acl", "private").is(400, "UnexpectedContent")
+		w.do("PUT", p, grant(canonical, "other", "READ")).is(400, "AccessControlListNotSupported")
+		w.do("PUT", p, grant(canonical, canonical, "READ")).is(400, "AccessControlListNotSupported")
+		w.do("PUT", p, grant(canonical, canonical, "ALL")).is(400, "MalformedXML")
+		w.do("PUT", p, grant("other", canonical, "FULL_CONTROL")).is(403, "AccessDenied")
 		require.Equal(t, string(mine.body), string(w.do("GET", p, nil).body))
 	}
 	w.do("PUT", "/bucket/absent?acl", nil, "X-Amz-Acl", "private").is(404, "NoSuchKey")

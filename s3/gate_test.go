@@ -192,7 +192,7 @@ func TestCommonClientRequests(t *testing.T) {
 			} `xml:"AccessControlList>Grant"`
 		}
 		w.do("GET", p, nil).is(200, "").parse(&acl)
-		require.Equal(t, account, acl.Owner.ID)
+		require.Equal(t, canonical, acl.Owner.ID)
 		require.Len(t, acl.List, 1)
 		require.Equal(t, "FULL_CONTROL", acl.List[0].Permission)
 	}

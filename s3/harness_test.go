@@ -50,6 +50,9 @@ const (
 	stranger  = "AKIASTRANGER" // belongs to another account
 )
 
+// canonical is the canonical ID of account.
+var canonical = auth.CanonicalID(account)
+
 var holders = map[string]gate.Credential{
 	accessKey: {SecretKey: secretKey, Principal: &auth.Principal{Account: account, ARN: auth.RootARN(account)}},
 	stranger:  {SecretKey: secretKey, Principal: &auth.Principal{Account: "444455556666", ARN: auth.RootARN("444455556666")}},

@@ -152,7 +152,7 @@ func TestListingResponses(t *testing.T) {
 	require.Equal(t, `"`+etag+`"`, c.ETag)
 	require.Equal(t, 7, c.Size)
 	require.Equal(t, "STANDARD_IA", c.StorageClass)
-	require.Equal(t, account, c.Owner.ID)
+	require.Equal(t, canonical, c.Owner.ID)
 	require.Equal(t, "CRC64NVME", c.ChecksumAlgorithm)
 	require.Equal(t, "FULL_OBJECT", c.ChecksumType)
 	require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`, c.LastModified)

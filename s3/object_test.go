@@ -91,7 +91,7 @@ func TestListBuckets(t *testing.T) {
 	for pages := 0; ; pages++ {
 		var page result
 		w.do("GET", "/?prefix=b-&max-buckets=2&continuation-token="+token, nil).is(200, "").parse(&page)
-		require.Equal(t, account, page.Owner.ID)
+		require.Equal(t, canonical, page.Owner.ID)
 		require.Equal(t, "b-", page.Prefix)
 		for _, b := range page.Buckets {
 			got = append(got, b.Name)

@@ -301,7 +301,7 @@ func (p *versionPage) rows(t *testing.T) (out rows) {
 		default:
 			continue
 		}
-		require.Equal(t, account, i.Owner.ID)
+		require.Equal(t, canonical, i.Owner.ID)
 		require.NotEmpty(t, i.LastModified)
 	}
 	return out

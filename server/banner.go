@@ -16,6 +16,7 @@ func (s *Server) banner(w io.Writer) error {
 		fmt.Fprintf(&b, "  admin        http://%s\n", s.adminListen.Addr())
 	}
 	fmt.Fprintf(&b, "  region       %s\n", s.config.Settings.Region)
+	fmt.Fprintf(&b, "  account      %s\n", s.identities.Root().Account)
 	if set := &s.config.Settings; set.Durability == Strict {
 		fmt.Fprintf(&b, "  durability   %s: a write is acknowledged when it is on disk\n", set.Durability)
 	} else {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"orcas/admin"
-	"orcas/auth"
+	"orcas/auth/access"
 	"orcas/gate"
 	"orcas/s3"
 	"orcas/s3/heads"
@@ -20,7 +20,6 @@ import (
 // serveHTTP sets up the HTTP server for S3 and for health checks.
 func (s *Server) serveHTTP() error {
 	set := &s.config.Settings
-	root := s.credentials
 	system := &health{version: Version(), durability: set.Durability, state: s.state, comparing: s.comparing}
 	if set.Durability == Relaxed {
 		system.lag = s.lag
@@ -35,16 +34,17 @@ func (s *Server) serveHTTP() error {
 		observers = append(observers, s.tally)
 	}
 	handler, err := s3.New(s3.Options{
-		FS:        s.fs,
-		Lookup:    rootLookup(root),
-		Region:    set.Region,
-		Domains:   set.Domains,
-		APIs:      []gate.API{{Name: "health", Path: "/-/*", Handler: system}},
-		Observers: observers,
-		Logger:    s.log,
-		AccessLog: s.accessLog(),
-		Live:      s.live,
-		Now:       s.config.Now,
+		FS:         s.fs,
+		Lookup:     s.lookup(),
+		Authorizer: access.New(s.identities.Caller),
+		Region:     set.Region,
+		Domains:    set.Domains,
+		APIs:       []gate.API{{Name: "health", Path: "/-/*", Handler: system}},
+		Observers:  observers,
+		Logger:     s.log,
+		AccessLog:  s.accessLog(),
+		Live:       s.live,
+		Now:        s.config.Now,
 
 		CustomerKeysOverHTTP: set.SSECOverHTTP,
 		EscapingKeys:         set.EscapingKeys,
@@ -76,10 +76,11 @@ func (s *Server) serveHTTP() error {
 func (s *Server) serveAdmin(health http.Handler) error {
 	verifier := &sigv4.Verifier{Region: s.config.Settings.Region, AnyRegion: true, Now: s.config.Now}
 	handler, err := admin.New(admin.Options{
-		Scheme: gate.SigV4(verifier, rootLookup(s.credentials)), Account: rootAccount, Logger: s.log, Now: s.config.Now,
-		APIs: []gate.API{{Name: "health", Path: "/-/health/*", Handler: health}},
+		Scheme: gate.SigV4(verifier, s.lookup()), Account: s.identities.Root().Account, Logger: s.log, Now: s.config.Now,
+		Authorizer: access.New(s.identities.Caller),
+		APIs:       []gate.API{{Name: "health", Path: "/-/health/*", Handler: health}},
 		Store: admin.Store{
-			DataDir: s.config.Data, SmallFiles: []string{CredentialsFile}, Meta: s.meta, Blocks: s.blocks, Writer: s.writer, FS: s.fs, Reclaimer: s.reclaimer,
+			DataDir: s.config.Data, SmallFiles: BackupFiles(), Meta: s.meta, Blocks: s.blocks, Writer: s.writer, FS: s.fs, Reclaimer: s.reclaimer,
 			Scrubber: s.scrubber, Lifecycle: s.lifecycle, Rotator: s.rotator, Compare: s.compare, Logger: s.log,
 			Now: s.config.Now, Go: func(work func(context.Context)) { s.background.Go(func() { work(s.life) }) },
 		},
@@ -92,19 +93,6 @@ func (s *Server) serveAdmin(health http.Handler) error {
 	}
 	s.adminListen.install(s.admin, http.HandlerFunc(admin.Busy))
 	return nil
-}
-
-// rootLookup returns a Lookup that knows only the root access key.
-func rootLookup(root Credentials) gate.Lookup {
-	cred := gate.Credential{
-		SecretKey: root.SecretKey, Principal: &auth.Principal{Account: rootAccount, ARN: auth.RootARN(rootAccount)},
-	}
-	return func(_ context.Context, accessKey string) (gate.Credential, error) {
-		if accessKey != root.AccessKey {
-			return gate.Credential{}, nil
-		}
-		return cred, nil
-	}
 }
 
 // accessLog returns the writer to which package s3 itself writes access lines, in JSON. If it is nil, they go through

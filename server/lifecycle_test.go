@@ -22,7 +22,7 @@ func TestLifecycleOfServer(t *testing.T) {
 	config.Settings.Lifecycle = 0 // only on request
 	s, stop := running(t, config)
 	ctx := t.Context()
-	b, err := s.fs.CreateBucket(ctx, core.BucketInfo{Name: "bucket", Owner: rootAccount})
+	b, err := s.fs.CreateBucket(ctx, core.BucketInfo{Name: "bucket", Owner: s.identities.Root().Account})
 	require.NoError(t, err)
 	_, err = s.fs.CreateUpload(ctx, b, core.UploadInfo{Bucket: b.ID, Key: "key"})
 	require.NoError(t, err)

@@ -9,9 +9,9 @@
 // A shutdown runs in the opposite order: it refuses new connections, gives requests in flight time to finish, flushes
 // the write buffer, and closes the drivers.
 //
-// The server itself keeps two things in the data directory: CredentialsFile, which the first start creates if the
-// environment has no credentials, and the files self-signed.crt and self-signed.key. All other files belong to the
-// drivers.
+// The server itself keeps three things in the data directory: CredentialsFile, which the first start creates if the
+// environment has no credentials; IdentityKeyFile, with the key that encrypts the secrets of access keys; and the files
+// self-signed.crt and self-signed.key. All other files belong to the drivers.
 package server
 
 import (
@@ -29,6 +29,7 @@ import (
 	"syscall"
 	"time"
 
+	"orcas/auth/identity"
 	"orcas/batch"
 	"orcas/content"
 	"orcas/core"
@@ -78,9 +79,6 @@ const (
 	lingerTimeout     = 5 * time.Second // for handlers whose connection was closed
 )
 
-// rootAccount owns everything that is created with the root credentials, even after they are changed.
-const rootAccount = "root"
-
 // storage is everything that openStore opens, from the drivers up.
 type storage struct {
 	used      bool // the store existed before this start
@@ -94,6 +92,8 @@ type storage struct {
 	reclaimer *reclaim.Reclaimer
 	scrubber  *scrub.Scrubber
 	lifecycle *lifecycle.Worker
+
+	identities *identity.Directory // its default account owns everything that is created with the root credentials
 }
 
 // Server is a server that has opened everything and is listening. Run serves requests; Close releases everything.
@@ -264,7 +264,12 @@ func (s *Server) openStore(ctx context.Context) error {
 	if err := s.checkKeys(ctx); err != nil {
 		return err
 	}
-	s.fs, err = vfs.New(vfs.Options{Content: s.content, Meta: s.meta, Writer: s.writer, Now: s.config.Now})
+	if err := s.openIdentities(ctx); err != nil {
+		return fmt.Errorf("identities: %w", err)
+	}
+	s.fs, err = vfs.New(vfs.Options{
+		Content: s.content, Meta: s.meta, Writer: s.writer, Now: s.config.Now, Root: s.identities.Root().Account,
+	})
 	if err != nil {
 		return err
 	}
@@ -349,7 +354,7 @@ func (s *Server) comparing() bool {
 // makeBuckets creates the buckets of ORCAS_BUCKETS that do not exist.
 func (s *Server) makeBuckets(ctx context.Context) error {
 	for _, name := range s.config.Settings.Buckets {
-		_, err := s.fs.CreateBucket(ctx, core.BucketInfo{Name: name, Owner: rootAccount, Region: s.config.Settings.Region})
+		_, err := s.fs.CreateBucket(ctx, core.BucketInfo{Name: name, Owner: s.identities.Root().Account, Region: s.config.Settings.Region})
 		if core.Is(err, core.ReadOnly) {
 			s.log.Warn("ORCAS_BUCKETS: the bucket was not created, because the server is read-only", "bucket", name)
 			continue

@@ -3,6 +3,7 @@ package vfs
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"orcas/batch"
 	"orcas/core"
@@ -25,13 +26,37 @@ func (f *FS) CreateBucket(ctx context.Context, info core.BucketInfo) (*core.Buck
 
 // Bucket returns the bucket with a name.
 func (f *FS) Bucket(ctx context.Context, name string) (*core.BucketInfo, error) {
-	return f.meta.Bucket(ctx, name)
+	b, err := f.meta.Bucket(ctx, name)
+	if err == nil && f.ownedByRoot(b) {
+		b = f.withRoot(b)
+	}
+	return b, err
+}
+
+// formerRoot is the owner of buckets that were created before accounts had IDs.
+const formerRoot = "root"
+
+func (f *FS) ownedByRoot(b *core.BucketInfo) bool { return b.Owner == formerRoot && f.root != "" }
+
+// withRoot returns a copy of a bucket that the root account owns.
+func (f *FS) withRoot(b *core.BucketInfo) *core.BucketInfo {
+	owned := *b
+	owned.Owner = f.root
+	return &owned
 }
 
 // Buckets returns up to limit buckets whose names begin with prefix and sort after the name after, in order, and
 // reports whether there are more.
 func (f *FS) Buckets(ctx context.Context, prefix, after string, limit int) ([]core.BucketInfo, bool, error) {
 	list, err := f.meta.Buckets(ctx, prefix, after, limit+1)
+	if slices.ContainsFunc(list, func(b core.BucketInfo) bool { return f.ownedByRoot(&b) }) {
+		list = slices.Clone(list)
+		for i := range list {
+			if f.ownedByRoot(&list[i]) {
+				list[i].Owner = f.root
+			}
+		}
+	}
 	if err != nil || len(list) <= limit {
 		return list, false, err
 	}
@@ -52,6 +77,9 @@ func (f *FS) UpdateBucket(
 			return nil, err
 		}
 		info := *old
+		if f.ownedByRoot(old) {
+			info.Owner = f.root
+		}
 		info.Attrs = append([]core.Attr(nil), old.Attrs...)
 		if err = change(&info); err == nil {
 			err = info.Quota.Check() // a negative quota cannot be recorded

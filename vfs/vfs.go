@@ -28,6 +28,10 @@ type Options struct {
 	Meta    core.Meta
 	Writer  *batch.Writer
 	Now     func() time.Time // default time.Now
+
+	// Root is the account that owns buckets whose owner is recorded as "root", as it was before accounts had IDs. "" leaves
+	// the owner as it is.
+	Root string
 }
 
 // FS is the namespace. It embeds the content engine. Its methods may be called concurrently.
@@ -36,6 +40,7 @@ type FS struct {
 	meta    core.Meta
 	writer  *batch.Writer
 	now     func() time.Time
+	root    string     // Options.Root
 	single  bool       // no other process writes, so the mutex buckets suffices; otherwise changes have preconditions
 	buckets sync.Mutex // held while a bucket is updated or deleted, or one of its documents is written
 }
@@ -46,7 +51,7 @@ func New(o Options) (*FS, error) {
 		err := errors.New("options Content, Meta and Writer are required")
 		return nil, core.E("vfs.New", core.InvalidArgument, err)
 	}
-	f := &FS{Engine: o.Content, meta: o.Meta, writer: o.Writer, now: o.Now}
+	f := &FS{Engine: o.Content, meta: o.Meta, writer: o.Writer, now: o.Now, root: o.Root}
 	_, f.single = core.As[core.SingleWriter](o.Meta)
 	if f.now == nil {
 		f.now = time.Now

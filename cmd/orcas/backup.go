@@ -64,7 +64,7 @@ func (c *backupCommand) Run(ctx context.Context, to *console) error {
 		return err
 	}
 	report, err := backup.Backup(ctx, backup.Options{
-		Meta: store.Meta, Blocks: store.Blocks, DataDir: c.Data, SmallFiles: []string{server.CredentialsFile}, Dir: c.Dir, Keep: c.Keep, Link: c.Link, Progress: progressTo(to.stderr),
+		Meta: store.Meta, Blocks: store.Blocks, DataDir: c.Data, SmallFiles: server.BackupFiles(), Dir: c.Dir, Keep: c.Keep, Link: c.Link, Progress: progressTo(to.stderr),
 	})
 	return errors.Join(printBackup(to, c.JSON, "made", report, err), store.Close())
 }

@@ -110,6 +110,13 @@ func (k *Key) Is(check []byte) bool {
 	return subtle.ConstantTimeCompare(k.appendCheck(append(room[:0], check[:1+saltSize]...)), check) == 1
 }
 
+// Derive returns a key of KeySize bytes for another purpose than wrapping data keys. Each label names one purpose.
+func (k *Key) Derive(label string) []byte {
+	m := hmac.New(sha256.New, k.secret[:])
+	m.Write([]byte("ORCAS derive 1\x00" + label))
+	return m.Sum(nil)
+}
+
 // wrapper returns the cipher that wraps the data key of content.
 func (k *Key) wrapper(keyID uint32, id uint64, salt []byte) cipher.AEAD {
 	var b [len(wrapLabel) + 12]byte

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"orcas/auth"
 )
 
 const (
@@ -24,6 +26,8 @@ type Writer struct {
 	day     int64 // the day, in days since 1970, whose date is in date
 	date    [dateLength]byte
 	hasDate bool
+
+	account, canonical string // the last account of CanonicalUser, and its canonical ID
 }
 
 // dateLength is the length of the date in TimeFormat, with the T. Years have four digits.
@@ -139,12 +143,26 @@ func (x *Writer) Key(name, value string, encoded bool) {
 	x.Close(name)
 }
 
-// Owner writes an element that identifies an account.
-func (x *Writer) Owner(name, account string) {
+// Owner writes an element that identifies an account, by its canonical ID, or another principal, by its ARN.
+func (x *Writer) Owner(name, who string) {
 	x.Open(name)
-	x.Text("ID", account)
-	x.Text("DisplayName", account)
+	x.CanonicalUser(who)
 	x.Close(name)
+}
+
+// CanonicalUser writes the elements inside Owner.
+func (x *Writer) CanonicalUser(who string) {
+	id, display := who, who
+	if strings.HasPrefix(who, "arn:") {
+		display = who[strings.LastIndexByte(who, '/')+1:]
+	} else {
+		if x.canonical == "" || x.account != who {
+			x.account, x.canonical = who, auth.CanonicalID(who)
+		}
+		id = x.canonical
+	}
+	x.Text("ID", id)
+	x.Text("DisplayName", display)
 }
 
 // AppendText appends s as XML text. Control characters become character references, as in S3: XML 1.0 has no other way

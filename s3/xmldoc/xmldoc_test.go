@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orcas/auth"
 	"orcas/s3/apierr"
 )
 
@@ -94,4 +95,21 @@ func FuzzXMLText(f *testing.F) {
 			t.Fatalf("%q was decoded as %q, error %v", s, got, err)
 		}
 	})
+}
+
+func TestOwner(t *testing.T) {
+	var x Writer
+	key := "arn:aws:iam::111122223333:key/app"
+	for _, who := range []string{"111122223333", "444455556666", "444455556666", key, "111122223333"} {
+		x.Owner("Owner", who)
+	}
+	want := ""
+	for _, who := range []string{"111122223333", "444455556666", "444455556666", key, "111122223333"} {
+		id, name := auth.CanonicalID(who), who
+		if who == key {
+			id, name = key, "app"
+		}
+		want += "<Owner><ID>" + id + "</ID><DisplayName>" + name + "</DisplayName></Owner>"
+	}
+	require.Equal(t, want, string(x.Buf))
 }
