@@ -17,6 +17,23 @@
 //	                                  changes settings of a bucket
 //	GET  /-/admin/keys                the master keys in use, and the state of the last rotation
 //	POST /-/admin/keys[?wait=true]    wraps every data key with the newest master key
+//	GET  /-/admin/key                 the application keys, without their secrets
+//	POST /-/admin/key?name=NAME&bucket=BUCKET&access=ACCESS[&prefix=PREFIX][&no-delete=true][&expires=DURATION]
+//	                                  creates an application key; the response has its secret
+//	POST /-/admin/key/state?name=NAME&enabled=BOOL         enables or disables an application key
+//	POST /-/admin/key/rotate?name=NAME[&overlap=DURATION]  replaces its access key; the response has the new secret
+//	DELETE /-/admin/key?name=NAME     deletes an application key
+//	GET, POST, DELETE /-/admin/user[?name=NAME]            lists, creates and deletes users
+//	POST /-/admin/user/key?name=NAME[&expires=DURATION]    creates an access key of a user; the response has its secret
+//	DELETE /-/admin/user/key?name=NAME&key=KEY             deletes an access key of a user
+//	POST /-/admin/user/key/state?name=NAME&key=KEY&enabled=BOOL  enables or disables an access key of a user
+//	GET, POST, DELETE /-/admin/group[?name=NAME]           lists, creates and deletes groups
+//	POST /-/admin/group/member?group=NAME&user=NAME&member=BOOL  adds a user to a group, or removes it
+//	GET /-/admin/policy               the policies with their documents
+//	POST /-/admin/policy?name=NAME    writes a policy; the document is the body
+//	DELETE /-/admin/policy?name=NAME  deletes a policy
+//	POST /-/admin/policy/attach?policy=NAME&user=NAME&attached=BOOL
+//	                                  attaches a policy to a user (or, with group=NAME, to a group), or detaches it
 //	POST /-/admin/backup?dir=DIR[&keep=N][&link=true]  writes a backup to a directory on the server's machine
 package admin
 
@@ -34,6 +51,7 @@ import (
 	"time"
 
 	"orcas/auth"
+	"orcas/auth/identity"
 	"orcas/core"
 	"orcas/gate"
 	"orcas/s3/sigv4"
@@ -133,7 +151,7 @@ func (h *Handler) gate(w http.ResponseWriter, r *http.Request, e *gate.Event) (a
 		if errors.As(err, &unknown) {
 			return nil, &refusal{http.StatusInternalServerError, err}
 		}
-		err = fmt.Errorf("the request is not signed with the root credentials: %w", err)
+		err = fmt.Errorf("the request is not signed with valid credentials: %w", err)
 		return nil, &refusal{http.StatusForbidden, err}
 	}
 	methods, ok := h.paths[r.URL.Path]
@@ -154,7 +172,18 @@ func (h *Handler) gate(w http.ResponseWriter, r *http.Request, e *gate.Event) (a
 	if err := h.authorize(r, e, found.route); err != nil {
 		return nil, err
 	}
-	return found.handle(r)
+	return found.handle(r.WithContext(context.WithValue(r.Context(), callerKey{}, e.Principal)))
+}
+
+// callerKey is the key of the principal in the context of an authorized request.
+type callerKey struct{}
+
+// callerOf returns the principal that sent an authorized request.
+func callerOf(r *http.Request) *auth.Principal {
+	if p, ok := r.Context().Value(callerKey{}).(*auth.Principal); ok {
+		return p
+	}
+	return auth.Anonymous
 }
 
 // authenticate identifies the sender of a request. It reads the whole body, because the signature covers it.
@@ -224,6 +253,10 @@ func statusOf(err error) int {
 	var f *refusal
 	if errors.As(err, &f) {
 		return f.status
+	}
+	var wrong *identity.Error
+	if errors.As(err, &wrong) {
+		return identityStatus(wrong.Code)
 	}
 	switch core.KindOf(err) {
 	case core.InvalidArgument:

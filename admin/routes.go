@@ -8,7 +8,7 @@ import (
 
 // Routes returns the rows of all operations of the admin API.
 func Routes() []*gate.Route {
-	const get, post = http.MethodGet, http.MethodPost
+	const get, post, del = http.MethodGet, http.MethodPost, http.MethodDelete
 	return []*gate.Route{
 		{Name: "GetReclaim", Method: get, Path: "/-/admin/reclaim", Action: "orcas:GetReclaim"},
 		{Name: "StartReclaim", Method: post, Path: "/-/admin/reclaim", Action: "orcas:StartReclaim"},
@@ -23,6 +23,25 @@ func Routes() []*gate.Route {
 		{Name: "CreateBackup", Method: post, Path: "/-/admin/backup", Action: "orcas:CreateBackup"},
 		{Name: "GetMasterKeys", Method: get, Path: "/-/admin/keys", Action: "orcas:GetMasterKeys"},
 		{Name: "RotateMasterKeys", Method: post, Path: "/-/admin/keys", Action: "orcas:RotateMasterKeys"},
+		{Name: "ListKeys", Method: get, Path: "/-/admin/key", Action: "orcas:ListKeys"},
+		{Name: "CreateKey", Method: post, Path: "/-/admin/key", Action: "orcas:CreateKey"},
+		{Name: "DeleteKey", Method: del, Path: "/-/admin/key", Action: "orcas:DeleteKey"},
+		{Name: "UpdateKey", Method: post, Path: "/-/admin/key/state", Action: "orcas:UpdateKey"},
+		{Name: "ListUsers", Method: get, Path: "/-/admin/user", Action: "orcas:ListUsers"},
+		{Name: "CreateUser", Method: post, Path: "/-/admin/user", Action: "orcas:CreateUser"},
+		{Name: "DeleteUser", Method: del, Path: "/-/admin/user", Action: "orcas:DeleteUser"},
+		{Name: "CreateUserKey", Method: post, Path: "/-/admin/user/key", Action: "orcas:CreateUserKey"},
+		{Name: "DeleteUserKey", Method: del, Path: "/-/admin/user/key", Action: "orcas:DeleteUserKey"},
+		{Name: "UpdateUserKey", Method: post, Path: "/-/admin/user/key/state", Action: "orcas:UpdateUserKey"},
+		{Name: "ListGroups", Method: get, Path: "/-/admin/group", Action: "orcas:ListGroups"},
+		{Name: "CreateGroup", Method: post, Path: "/-/admin/group", Action: "orcas:CreateGroup"},
+		{Name: "DeleteGroup", Method: del, Path: "/-/admin/group", Action: "orcas:DeleteGroup"},
+		{Name: "UpdateMember", Method: post, Path: "/-/admin/group/member", Action: "orcas:UpdateMember"},
+		{Name: "ListPolicies", Method: get, Path: "/-/admin/policy", Action: "orcas:ListPolicies"},
+		{Name: "PutPolicy", Method: post, Path: "/-/admin/policy", Action: "orcas:PutPolicy"},
+		{Name: "DeletePolicy", Method: del, Path: "/-/admin/policy", Action: "orcas:DeletePolicy"},
+		{Name: "AttachPolicy", Method: post, Path: "/-/admin/policy/attach", Action: "orcas:AttachPolicy"},
+		{Name: "RotateKey", Method: post, Path: "/-/admin/key/rotate", Action: "orcas:RotateKey"},
 	}
 }
 
@@ -42,5 +61,24 @@ func (s *Store) handlers() map[string]handler {
 		"CreateBackup":      s.backup,
 		"GetMasterKeys":     s.keysStatus,
 		"RotateMasterKeys":  s.rotateKeys,
+		"ListKeys":          s.listKeys,
+		"CreateKey":         s.createKey,
+		"DeleteKey":         s.deleteKey,
+		"UpdateKey":         s.updateKey,
+		"RotateKey":         s.rotateKey,
+		"ListUsers":         s.listUsers,
+		"CreateUser":        s.createUser,
+		"DeleteUser":        s.deleteUser,
+		"CreateUserKey":     s.createUserKey,
+		"DeleteUserKey":     s.deleteUserKey,
+		"UpdateUserKey":     s.updateUserKey,
+		"ListGroups":        s.listGroups,
+		"CreateGroup":       s.createGroup,
+		"DeleteGroup":       s.deleteGroup,
+		"UpdateMember":      s.updateMember,
+		"ListPolicies":      s.listPolicies,
+		"PutPolicy":         s.putPolicy,
+		"DeletePolicy":      s.deletePolicy,
+		"AttachPolicy":      s.attachPolicy,
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"orcas/auth/identity"
 	"orcas/backup"
 	"orcas/batch"
 	"orcas/content"
@@ -33,6 +34,8 @@ type Store struct {
 	Scrubber  *scrub.Scrubber
 	Lifecycle *lifecycle.Worker
 	Rotator   *content.Rotator
+	Keys      *identity.Directory
+	Endpoint  string                                          // the URL of S3, which goes with new keys
 	Compare   func(context.Context) (*fsck.Comparison, error) // compares the blocks with the metadata
 	Go        func(work func(context.Context))                // runs work in the background until the server stops
 	Logger    *slog.Logger

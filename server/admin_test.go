@@ -29,10 +29,16 @@ import (
 // ask sends a request to the admin listener, signed with a secret key, or unsigned if the secret is "".
 func ask(t *testing.T, s *Server, secret, method, path, body string) (int, []byte, http.Header) {
 	t.Helper()
+	return askWith(t, s, s.Credentials().AccessKey, secret, method, path, body)
+}
+
+// askWith is ask with another access key.
+func askWith(t *testing.T, s *Server, access, secret, method, path, body string) (int, []byte, http.Header) {
+	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.adminListen.Addr().String()+path, strings.NewReader(body))
 	require.NoError(t, err)
 	if secret != "" {
-		signer := sigv4.Signer{AccessKey: s.Credentials().AccessKey, SecretKey: secret, Region: "eu-west-1"}
+		signer := sigv4.Signer{AccessKey: access, SecretKey: secret, Region: "eu-west-1"}
 		signer.Sign(r, sigv4.EmptySHA256, time.Now())
 	}
 	response, err := httpClient(t, s).Do(r)

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"maps"
+	"slices"
 	"sync"
 )
 
@@ -46,6 +48,9 @@ var compiled = sync.OnceValue(func() map[string]*Policy {
 
 // BuiltIn returns the built-in policy with a name (readonly, readwrite, writeonly or admin), or nil.
 func BuiltIn(name string) *Policy { return compiled()[name] }
+
+// BuiltIns returns the names of the built-in policies.
+func BuiltIns() []string { return slices.Sorted(maps.Keys(builtIn)) }
 
 // BuiltInDocument returns the document of a built-in policy, or "".
 func BuiltInDocument(name string) string { return builtIn[name] }

@@ -32,7 +32,11 @@ type adminCommand struct {
 	Lost   adminLost   `cmd:"" help:"List objects whose content is in missing blocks."`
 	Fsck   adminFsck   `cmd:"" help:"Check the metadata of a running server."`
 	Bucket adminBucket `cmd:"" help:"Show or change the settings of a bucket."`
-	Keys   adminKeys   `cmd:"" help:"Show which master keys are in use, or rotate them."`
+	Key    adminKey    `cmd:"" help:"Create and manage access keys for programs: each can access one bucket or a part of it."`
+	User   adminUser   `cmd:"" help:"Create and manage users, and the access keys of users."`
+	Group  adminGroup  `cmd:"" help:"Create and manage groups of users, whose policies apply to all members."`
+	Policy adminPolicy `cmd:"" help:"Write policies, and attach them to users and groups."`
+	Keys   adminKeys   `cmd:"" help:"Show which master keys are in use, or rotate them. (Access keys: orcas admin key.)"`
 }
 
 // adminTarget is the admin API to connect to, and the credentials for signing requests.
@@ -72,12 +76,17 @@ func (t *adminTarget) credentials(environ []string) (access, secret string, err 
 // request sends a request. It returns the response, whose body the caller must close, or the error that the server
 // returned.
 func (t *adminTarget) request(ctx context.Context, c *console, method, path string, query url.Values) (*http.Response, error) {
+	return t.send(ctx, c, &s3client.Request{Method: method, Path: path, Query: query.Encode()})
+}
+
+// send is request for any request.
+func (t *adminTarget) send(ctx context.Context, c *console, q *s3client.Request) (*http.Response, error) {
 	access, secret, err := t.credentials(c.environ)
 	if err != nil {
 		return nil, err
 	}
 	client := s3client.New("http://"+t.AdminAddress, s3client.Keys{Access: access, Secret: secret}, http.DefaultClient)
-	response, err := client.Open(ctx, &s3client.Request{Method: method, Path: path, Query: query.Encode()})
+	response, err := client.Open(ctx, q)
 	if err != nil && ctx.Err() != nil {
 		return nil, errInterrupted
 	}
@@ -120,7 +129,12 @@ func orEnds(err error, what string) error {
 
 // call sends a request and decodes the response into to.
 func (t *adminTarget) call(ctx context.Context, c *console, method, path string, query url.Values, to any) error {
-	response, err := t.request(ctx, c, method, path, query)
+	return t.exchange(ctx, c, &s3client.Request{Method: method, Path: path, Query: query.Encode()}, to)
+}
+
+// exchange is call for any request.
+func (t *adminTarget) exchange(ctx context.Context, c *console, q *s3client.Request, to any) error {
+	response, err := t.send(ctx, c, q)
 	if err != nil {
 		return err
 	}

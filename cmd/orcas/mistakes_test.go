@@ -107,7 +107,7 @@ func TestMistakesWithAServer(t *testing.T) {
 			{append([]string{"admin", "bucket", "photos", "--compression", "best"}, target...), nil, exitFailed, "compression"},
 			{append([]string{"admin", "bucket", "photos", "--max-bytes", "1 parsec"}, target...), nil, exitFailed, "max-bytes"},
 			{append([]string{"admin", "keys", "rotate", "--wait"}, target...), nil, exitFailed, "master key"},
-			{[]string{"admin", "bucket", "photos", "--admin-address", admin}, wrong, exitFailed, "not signed with the root credentials"},
+			{[]string{"admin", "bucket", "photos", "--admin-address", admin}, wrong, exitFailed, "not signed with valid credentials"},
 			{[]string{"fsck", "--data", data}, nil, exitFailed, "orcas admin fsck"},
 			{[]string{"rebuild", "--data", data}, nil, exitFailed, data},
 			{[]string{"server", "--data", data, "--address", "127.0.0.1:0", "--admin-address", "none"}, nil, exitFailed, fmt.Sprint("process ", os.Getpid())},

@@ -1,0 +1,75 @@
+package admin
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+
+	"orcas/auth/identity"
+	"orcas/auth/policy"
+)
+
+// PolicyInfo is a policy that can be attached to users and groups.
+type PolicyInfo struct {
+	Name     string          `json:"name"`
+	BuiltIn  bool            `json:"built_in"`
+	Document json.RawMessage `json:"document"`
+}
+
+// PolicyList is a list of policies, the built-in ones first.
+type PolicyList struct {
+	Policies []PolicyInfo `json:"policies"`
+}
+
+func (s *Store) listPolicies(r *http.Request) (any, error) {
+	var list PolicyList
+	for _, name := range policy.BuiltIns() {
+		list.Policies = append(list.Policies, PolicyInfo{name, true, json.RawMessage(policy.BuiltInDocument(name))})
+	}
+	for _, p := range s.Keys.Policies(callerOf(r).Account) {
+		list.Policies = append(list.Policies, PolicyInfo{p.Name, false, json.RawMessage(p.Document)})
+	}
+	return list, nil
+}
+
+// putPolicy creates a policy, or replaces its document for all to whom it is attached.
+func (s *Store) putPolicy(r *http.Request) (any, error) {
+	document, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.Keys.PutPolicy(r.Context(), callerOf(r).Account, r.URL.Query().Get("name"), string(document))
+	if err != nil {
+		return nil, err
+	}
+	return PolicyInfo{p.Name, false, document}, nil
+}
+
+func (s *Store) deletePolicy(r *http.Request) (any, error) {
+	name := r.URL.Query().Get("name")
+	return Deleted{name}, s.Keys.DeletePolicy(r.Context(), callerOf(r).Account, name)
+}
+
+// attachPolicy attaches a policy to a user or a group, or detaches it.
+func (s *Store) attachPolicy(r *http.Request) (any, error) {
+	q := r.URL.Query()
+	attached, err := given(q, "attached")
+	if err != nil {
+		return nil, err
+	}
+	if q.Has("user") == q.Has("group") {
+		return nil, invalid("admin.policy", "expected either a user or a group")
+	}
+	kind := identity.User
+	if q.Has("group") {
+		kind = identity.Group
+	}
+	i, err := s.Keys.Attach(r.Context(), kind, callerOf(r).Account, q.Get(string(kind)), q.Get("policy"), attached)
+	if err != nil {
+		return nil, err
+	}
+	if kind == identity.Group {
+		return s.groupInfo(i), nil
+	}
+	return s.userInfo(i), nil
+}
