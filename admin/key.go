@@ -23,7 +23,8 @@ type KeyInfo struct {
 	Created   time.Time       `json:"created"`
 	Expires   *time.Time      `json:"expires"` // null: never; not later than that of the key with which it was created
 	Enabled   bool            `json:"enabled"`
-	Works     bool            `json:"works"` // it is enabled and has not expired, and neither is nor has the one that created it
+	LastUsed  *time.Time      `json:"last_used"` // any of its access keys; null: never
+	Works     bool            `json:"works"`     // it is enabled and has not expired, and neither is nor has the one that created it
 	ARN       string          `json:"arn"`
 	Endpoint  string          `json:"endpoint"`
 
@@ -53,6 +54,11 @@ func (s *Store) keyInfo(i *identity.Identity, secret identity.Secret) *KeyInfo {
 	var at time.Time
 	if at, info.Works = s.Keys.Expiration(i); !at.IsZero() {
 		info.Expires = &at
+	}
+	for n := range i.Keys {
+		if used := s.Keys.LastUsed(i.Keys[n].ID); !used.IsZero() && (info.LastUsed == nil || used.After(*info.LastUsed)) {
+			info.LastUsed = &used
+		}
 	}
 	if len(i.Keys) > 1 {
 		if old := i.Keys[len(i.Keys)-2]; s.now().Before(old.Expires) {

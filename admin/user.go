@@ -23,7 +23,8 @@ type UserKey struct {
 	AccessKey string     `json:"access_key"`
 	SecretKey string     `json:"secret_key,omitempty"` // only if it was just created
 	Created   time.Time  `json:"created"`
-	Expires   *time.Time `json:"expires"` // null: never
+	Expires   *time.Time `json:"expires"`   // null: never
+	LastUsed  *time.Time `json:"last_used"` // null: never
 	Enabled   bool       `json:"enabled"`
 	Endpoint  string     `json:"endpoint,omitempty"` // with a secret
 }
@@ -49,7 +50,11 @@ func (s *Store) userInfo(i *identity.Identity) UserInfo {
 		info.Groups = append(info.Groups, g.Name)
 	}
 	for n := range i.Keys {
-		info.Keys = append(info.Keys, userKey(&i.Keys[n]))
+		k := userKey(&i.Keys[n])
+		if used := s.Keys.LastUsed(k.AccessKey); !used.IsZero() {
+			k.LastUsed = &used
+		}
+		info.Keys = append(info.Keys, k)
 	}
 	return info
 }

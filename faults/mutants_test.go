@@ -116,6 +116,7 @@ var mutants = []mutant{
 	{name: "change-not-seen", guard: "a change of an identity applies to the next request", pkg: "./auth/identity", run: "TestRevoke"},
 	{name: "anyone-rotates", guard: "a key can obtain no secret of a key that it did not create", pkg: "./auth/identity", run: "TestOnlyCreatorsManage"},
 	{name: "creator-forgotten", guard: "a key never exceeds its creator", pkg: "./auth/identity", run: "TestRevoke|TestApplicationKey|TestModel"},
+	{name: "uses-noted-again", guard: "the last use of an access key is stored once", pkg: "./auth/identity", run: "TestLastUsed"},
 	{name: "stale-policy", guard: "a compiled policy is used only for its own document", pkg: "./auth/access", run: "TestDecisionsUseTheDocumentOfTheRequest"},
 	{name: "no-payload-hash", guard: "the signed SHA-256 is compared with the body", pkg: "./s3", run: "TestSpoiltContent|TestPayloadModes"},
 }

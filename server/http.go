@@ -29,7 +29,7 @@ func (s *Server) serveHTTP() error {
 			return err
 		}
 	}
-	var observers []gate.Observer
+	observers := []gate.Observer{s.identities}
 	if s.tally != nil {
 		observers = append(observers, s.tally)
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"time"
 
 	"orcas/auth/identity"
 	"orcas/core"
@@ -140,5 +141,27 @@ func (s *Server) lookup() gate.Lookup {
 			return root, nil
 		}
 		return s.identities.Lookup(ctx, accessKey)
+	}
+}
+
+// noteUsesEvery is the interval at which the last uses of access keys are stored.
+const noteUsesEvery = time.Minute
+
+// noteUses stores the last uses of access keys regularly and, when ctx ends, once more.
+func (s *Server) noteUses(ctx context.Context) {
+	tick := time.NewTicker(noteUsesEvery)
+	defer tick.Stop()
+	for ended := false; !ended; {
+		select {
+		case <-ctx.Done():
+			ended = true
+		case <-tick.C:
+		}
+		if s.writer.Err() != nil {
+			continue // the server is read-only
+		}
+		if err := s.identities.NoteUses(context.WithoutCancel(ctx)); err != nil {
+			s.log.Warn("the last uses of access keys cannot be stored", "err", err)
+		}
 	}
 }

@@ -388,6 +388,7 @@ func (s *Server) Run(ctx context.Context) error {
 		s.background.Go(func() { summarize(s.life, s.log, s.tally, summaryEvery, format) })
 	}
 	s.background.Go(func() { s.listener.report(s.life, s.log) })
+	s.background.Go(func() { s.noteUses(s.life) })
 	s.background.Go(func() { s.releaseMemory(s.life) })
 	if s.admin != nil {
 		go func() { failed <- s.admin.Serve(s.adminListen) }()

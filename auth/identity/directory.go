@@ -45,6 +45,8 @@ type Directory struct {
 	mu    sync.Mutex // serializes changes; guards vault and stale
 	vault vault
 	stale bool // the records may differ from the state
+
+	noted map[string]bool // the access keys with a record of their last use; used by Open and NoteUses
 }
 
 // Open reads the identities of a store. It writes nothing to the store.
@@ -55,6 +57,9 @@ func Open(ctx context.Context, o Options) (*Directory, error) {
 	}
 	d := &Directory{o: o, vault: newVault(o.Key)}
 	if err := d.load(ctx); err != nil {
+		return nil, err
+	}
+	if err := d.readUses(ctx); err != nil {
 		return nil, err
 	}
 	s := d.now.Load()
@@ -100,7 +105,7 @@ func (d *Directory) load(ctx context.Context) error {
 			after = page[len(page)-1].Key
 		}
 	}
-	d.now.Store(newState(d.o.Account, entries))
+	d.now.Store(newState(d.o.Account, entries, d.now.Load()))
 	d.stale = false
 	return nil
 }

@@ -31,6 +31,7 @@
 //	iam-group     ACCOUNT/name    Identity: policies
 //	iam-key       ACCOUNT/name    Identity: the policy, the access keys, the creator
 //	iam-policy    ACCOUNT/name    ManagedPolicy
+//	iam-used      access key      when it was last used, at most once a minute
 //
 // The name in the key is in lower case, because names are unique without regard to case. A program refuses records with
 // fields that it does not know: they might restrict what it would otherwise allow.

@@ -98,7 +98,7 @@ func (s *state) depth(id string) (n int) {
 // addAccessKey adds a new access key to an identity that is not stored yet. The caller holds d.mu.
 func (d *Directory) addAccessKey(s *state, i *Identity) (Secret, error) {
 	secret := Secret{newID(accessKeyPrefix, accessKeyLength), newSecret()}
-	for s.taken[secret.AccessKey] {
+	for s.uses[secret.AccessKey] != nil {
 		secret.AccessKey = newID(accessKeyPrefix, accessKeyLength)
 	}
 	stored, err := d.encrypt(s, secret.SecretKey, secret.AccessKey, i.ID)

@@ -126,7 +126,7 @@ type state struct {
 	access     map[string]access // by access key
 	callers    map[string]caller // by the ID of the principal
 	principals map[string]bool   // ARNs and canonical IDs
-	taken      map[string]bool   // all access keys, also those that are not accepted
+	uses       map[string]*use   // of all access keys, also of those that are not accepted; shared with other states
 	secrets    int               // the number of secrets
 	unreadable []string          // the ARNs of identities with secrets that cannot be decrypted
 	broken     []error           // why other identities cannot be used
@@ -140,14 +140,15 @@ func (s *state) with(e *entry) *state {
 	} else {
 		entries[e.place] = e
 	}
-	return newState(s.root.Account, entries)
+	return newState(s.root.Account, entries, s)
 }
 
-// newState computes a state. Account is the ID of the default account.
-func newState(account string, entries map[place]*entry) *state {
+// newState computes a state. Account is the ID of the default account. The uses of access keys are those of the state
+// before, which may be nil.
+func newState(account string, entries map[place]*entry, before *state) *state {
 	s := &state{
 		entries: entries, byID: map[string]*entry{}, access: map[string]access{}, callers: map[string]caller{},
-		principals: map[string]bool{}, taken: map[string]bool{},
+		principals: map[string]bool{}, uses: map[string]*use{},
 	}
 	s.addRoot(account)
 	for _, e := range entries {
@@ -172,7 +173,10 @@ func newState(account string, entries map[place]*entry) *state {
 			s.broken = append(s.broken, err)
 		}
 		for i := range e.Keys {
-			s.taken[e.Keys[i].ID] = true
+			s.uses[e.Keys[i].ID] = &use{}
+			if before != nil && before.uses[e.Keys[i].ID] != nil {
+				s.uses[e.Keys[i].ID] = before.uses[e.Keys[i].ID]
+			}
 			if k := &e.Keys[i]; err == nil && !k.Disabled && e.secrets[i] != "" {
 				s.access[k.ID] = access{gate.Credential{SecretKey: e.secrets[i], Principal: c.Principal}, earlier(c.expires, k.Expires)}
 			}

@@ -91,12 +91,20 @@ func (a *adminKeyList) Run(ctx context.Context, c *console) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tACCESS KEY\tSTATE\tACCESS")
+	fmt.Fprintln(w, "NAME\tACCESS KEY\tSTATE\tLAST USED\tACCESS")
 	for i := range list.Keys {
 		k := &list.Keys[i]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", k.Name, k.AccessKey, stateOf(k, time.Now()), accessOf(k))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", k.Name, k.AccessKey, stateOf(k, time.Now()), usedAt(k.LastUsed), accessOf(k))
 	}
 	return w.Flush()
+}
+
+// usedAt describes when an access key was last used.
+func usedAt(at *time.Time) string {
+	if at == nil {
+		return "never"
+	}
+	return at.Format(time.RFC3339)
 }
 
 // stateOf describes in a word whether a key works.

@@ -86,8 +86,8 @@ func TestKeyCommands(t *testing.T) {
 		require.Regexp(t, `^export AWS_SECRET_ACCESS_KEY=[A-Z2-7]{40}$`, lines[2])
 		require.Regexp(t, `^export AWS_ENDPOINT_URL=http://127.0.0.1:[0-9]+$`, lines[3])
 		stdout, _ = key(exitOK, "list")
-		require.Regexp(t, `(?m)^app +AKIA\w+ +enabled +readwrite without deleting in "bucket/a/", until 20`, stdout)
-		require.Regexp(t, `(?m)^reader +AKIA\w+ +enabled +read in "bucket/"$`, stdout)
+		require.Regexp(t, `(?m)^app +AKIA\w+ +enabled +20\S+Z +readwrite without deleting in "bucket/a/", until 20`, stdout)
+		require.Regexp(t, `(?m)^reader +AKIA\w+ +enabled +never +read in "bucket/"$`, stdout)
 		require.NotContains(t, stdout, k.SecretKey)
 
 		stdout, _ = key(exitOK, "disable", "app")

@@ -89,7 +89,7 @@ func (a *adminUserList) Run(ctx context.Context, c *console) error {
 		u := &list.Users[i]
 		var keys []string
 		for n := range u.Keys {
-			keys = append(keys, u.Keys[n].AccessKey+" "+stateOfUserKey(&u.Keys[n], time.Now()))
+			keys = append(keys, u.Keys[n].AccessKey+" "+stateOfUserKey(&u.Keys[n], time.Now())+" used "+usedAt(u.Keys[n].LastUsed))
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", u.Name, listed(u.Groups), listed(u.Policies), listed(keys))
 	}
