@@ -118,6 +118,10 @@ var mutants = []mutant{
 	{name: "creator-forgotten", guard: "a key never exceeds its creator", pkg: "./auth/identity", run: "TestRevoke|TestApplicationKey|TestModel"},
 	{name: "uses-noted-again", guard: "the last use of an access key is stored once", pkg: "./auth/identity", run: "TestLastUsed"},
 	{name: "stale-policy", guard: "a compiled policy is used only for its own document", pkg: "./auth/access", run: "TestDecisionsUseTheDocumentOfTheRequest"},
+	{name: "no-conceal", guard: "an object's absence is concealed from callers that may not list it", pkg: "./s3", run: "TestAbsenceIsConcealed"},
+	{name: "no-decision-per-key", guard: "DeleteObjects decides about each key", pkg: "./s3", run: "TestDeleteObjectsDecidesPerKey"},
+	{name: "no-confirm", guard: "a decision by the tags of an object is about the version that is read", pkg: "./s3", run: "TestTagsChangeAfterTheDecision"},
+	{name: "initiator-despite-deny", guard: "a policy can deny an upload's initiator to abort it", pkg: "./s3", run: "TestInitiator"},
 	{name: "no-payload-hash", guard: "the signed SHA-256 is compared with the body", pkg: "./s3", run: "TestSpoiltContent|TestPayloadModes"},
 }
 

@@ -40,6 +40,7 @@ type Route struct {
 	Action        auth.Action
 	VersionAction auth.Action   // replaces Action if the request has a version; "" if it cannot have one
 	Resource      Level         // the level of the resource of the actions; 0 for the level of the path
+	AnyAction     bool          // any action on the bucket or its keys suffices, if the sender is authenticated
 	Secondary     []auth.Action // further actions that the handler may request; all others are denied
 	Keys          []string      // condition keys: the facts that a policy for the action may depend on
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"orcas/auth"
 	"orcas/core"
 	"orcas/s3/apierr"
 	"orcas/s3/conditions"
@@ -56,12 +57,22 @@ func getObjectAttributes(q *request, x *xmldoc.Writer) error {
 	if err != nil {
 		return err
 	}
+	read := auth.Action("s3:GetObject")
+	if v != core.Current {
+		read = "s3:GetObjectVersion"
+	}
+	if err := q.authorize(read, q.resource()); err != nil {
+		return err
+	}
 	object, err := q.s.fs.Open(q.ctx, q.bucket, q.key, v) // not Stat, because the list of parts may be read
 	if err != nil {
 		return missing(q, err, v, nil)
 	}
 	defer object.Close()
 	o := object.Info
+	if err := q.confirm(read, q.resource(), o); err != nil {
+		return err
+	}
 	if _, err := unlock(q, o, object); err != nil {
 		return err
 	}

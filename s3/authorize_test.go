@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/auth"
+	"orcas/auth/policy"
 	"orcas/core"
 	"orcas/gate"
 	"orcas/s3"
@@ -43,6 +44,7 @@ func (j *judge) Authorize(_ context.Context, _ *auth.Principal, a auth.Action, r
 	j.calls = append(j.calls, q)
 	for _, key := range j.keys {
 		_, ok := f.Fact(key)
+		ok = ok || len(f.(policy.ListFacts).FactList(key)) > 0
 		j.present(key, ok)
 	}
 	if j.refuse != nil {
@@ -104,10 +106,16 @@ func TestEveryRouteIsAuthorized(t *testing.T) {
 				want.resource.Key = "key"
 			case r.Target() == gate.Object:
 				want.resource.Scope = auth.AnyKey
+			case r.AnyAction:
+				want.resource.Scope = auth.AnyAction
+			}
+			wants := []authCall{want}
+			if r.Level == gate.Bucket && r.VersionAction != "" {
+				wants = append(wants, authCall{r.VersionAction, want.resource})
 			}
 			a := w.do(r.Method, path, nil, headers...)
 			require.Equal(t, 403, a.status)
-			require.Equal(t, []authCall{want}, j.reset())
+			require.Equal(t, wants, j.reset())
 			if r.VersionAction != "" && r.Level == gate.Object {
 				a := w.do(r.Method, path+"&versionId=null", nil, headers...)
 				require.Equal(t, 403, a.status)
@@ -122,7 +130,7 @@ func TestEveryRouteIsAuthorized(t *testing.T) {
 
 			// Anonymous requests are authorized, too, and get the same response; forged requests are not authorized.
 			require.Equal(t, 403, w.send(w.request(r.Method, path, nil, headers...)).status)
-			require.Len(t, j.reset(), 1)
+			require.Len(t, j.reset(), len(wants))
 			forged := w.request(r.Method, path, nil, headers...)
 			forger := &sigv4.Signer{AccessKey: accessKey, SecretKey: "wrong", Region: "us-east-1"}
 			forger.Sign(forged, hash(nil), time.Now())
@@ -166,43 +174,85 @@ func TestEveryRouteAllowsOnlyOwners(t *testing.T) {
 	}
 }
 
+// keysElsewhere are condition keys of a route that the request of TestConditionKeysAreFacts cannot have, with the reason.
+func keysElsewhere(r *gate.Route, key string) bool {
+	switch {
+	case r.Level == gate.Bucket && key == "s3:if-match":
+		return true // from the entries of the document
+	case strings.HasPrefix(key, "s3:RequestObjectTag"):
+		return r.Name == "RenameObject" || r.Name == "MoveObject" // from the source
+	case r.Sub == "uploadId": // from the upload, which cannot have them here
+		return strings.HasPrefix(key, "s3:x-amz-grant-") || key == "s3:x-amz-server-side-encryption"
+	}
+	return false
+}
+
 // For every condition key of a route, a request can have a fact.
 func TestConditionKeysAreFacts(t *testing.T) {
-	j := &judge{refuse: func(int, authCall) error { return auth.ErrDenied }}
-	w := newWorld(t, judged(j))
-	j.refuse = nil
-	w.bucket("bucket")
-	j.refuse = func(int, authCall) error { return auth.ErrDenied }
+	j := &judge{}
+	w := newWorld(t, judged(j), setup{start: overTLS})
+	w.do("PUT", "/bucket", nil, "X-Amz-Bucket-Object-Lock-Enabled", "true").is(200, "")
+	put := w.do("PUT", "/bucket/key", []byte("content"), "X-Amz-Tagging", "team=red").is(200, "")
+	version := put.header.Get("X-Amz-Version-Id")
+	until := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	properties := []string{
+		"X-Amz-Tagging", "a=b", lockMode, "GOVERNANCE", lockUntil, until, lockHold, "ON", "X-Amz-Storage-Class", "STANDARD_IA",
+		"X-Amz-Website-Redirect-Location", "/other",
+	}
+	var upload struct{ UploadId string }
+	w.do("POST", "/bucket/key?uploads", nil, properties...).is(200, "").parse(&upload)
+	j.refuse = func(int, authCall) error { return auth.ErrExplicitDeny } // applies to the initiator of the upload, too
+	bodies := map[string]string{
+		"CreateBucket":     "<CreateBucketConfiguration><LocationConstraint>here</LocationConstraint></CreateBucketConfiguration>",
+		"PutObjectTagging": "<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>",
+		"PutObjectRetention": "<Retention><Mode>GOVERNANCE</Mode><RetainUntilDate>" + until +
+			"</RetainUntilDate></Retention>",
+		"PutObjectLegalHold": "<LegalHold><Status>ON</Status></LegalHold>",
+	}
 	for _, r := range s3.Routes() {
 		path, headers := target(r)
-		path += "&prefix=p&delimiter=d&max-keys=7"
+		path = strings.Replace(path, "0000000000000001", upload.UploadId, 1)
+		path += "&prefix=p&delimiter=d&max-keys=7&max-uploads=7"
 		if r.VersionAction != "" && r.Level == gate.Object {
-			path += "&versionId=null"
+			path += "&versionId=" + version
 		}
 		headers = append(headers, "Referer", "https://example.org/", "User-Agent", "test")
-		headers = append(headers, "If-Match", "x", "If-None-Match", "*")
+		headers = append(headers, "If-Match", "x", "If-None-Match", "*", "X-Amz-Tagging-Directive", "REPLACE")
+		if bodies[r.Name] == "" {
+			headers = append(headers, properties...)
+		}
 		for _, name := range []string{
-			"Acl", "Object-Ownership", "Object-Lock-Legal-Hold", "Object-Lock-Mode", "Object-Lock-Retain-Until-Date",
-			"Server-Side-Encryption", "Storage-Class", "Metadata-Directive",
+			"Acl", "Object-Ownership", "Server-Side-Encryption", "Metadata-Directive", "Grant-Full-Control", "Grant-Read",
+			"Grant-Read-Acp", "Grant-Write", "Grant-Write-Acp", "Server-Side-Encryption-Aws-Kms-Key-Id",
+			"Server-Side-Encryption-Customer-Algorithm",
 		} {
 			headers = append(headers, "X-Amz-"+name, "value")
 		}
 		missing := map[string]bool{}
-		j.keys, j.present = r.Keys, func(key string, ok bool) { missing[key] = !ok }
-		require.Equal(t, 403, w.do(r.Method, path, nil, headers...).status, r.Name)
-		require.Len(t, missing, len(r.Keys), "%s lists a condition key twice", r.Name)
-		require.NotContains(t, mapValues(missing), true, "%s: %v", r.Name, missing)
+		j.keys = nil
+		for _, key := range r.Keys {
+			if keysElsewhere(r, key) {
+				continue
+			}
+			if strings.HasSuffix(key, "/") {
+				key += map[string]string{"s3:ExistingObjectTag/": "team", "s3:RequestObjectTag/": "a"}[key]
+			}
+			j.keys = append(j.keys, key)
+		}
+		j.present = func(key string, ok bool) { missing[key] = !ok }
+		require.Equal(t, 403, w.do(r.Method, path, []byte(bodies[r.Name]), headers...).status, r.Name)
+		require.Len(t, missing, len(j.keys), "%s lists a condition key twice", r.Name)
+		for key, isMissing := range missing {
+			require.False(t, isMissing, "%s: %s", r.Name, key)
+		}
 	}
-	j.keys = []string{"s3:nonsense", "aws:nonsense", "s3:x-amz-nonsense", "nonsense", "s3:VersionId"}
+	j.keys = []string{
+		"s3:nonsense", "aws:nonsense", "s3:x-amz-nonsense", "nonsense", "s3:VersionId", "s3:if-match", "s3:RequestObjectTag/a",
+		"s3:RequestObjectTagKeys", "s3:ExistingObjectTag/team", "s3:locationconstraint", "s3:object-lock-mode",
+		"s3:object-lock-remaining-retention-days", "s3:x-amz-copy-source",
+	}
 	j.present = func(key string, ok bool) { require.False(t, ok, key) }
 	w.do("GET", "/bucket", nil)
-}
-
-func mapValues(m map[string]bool) (values []bool) {
-	for _, v := range m {
-		values = append(values, v)
-	}
-	return values
 }
 
 // second is a request whose handler asks for secondary actions.
@@ -240,10 +290,28 @@ func seconds(governed, tagged string) []second {
 		}
 		return authCall{"s3:GetObject", key("locked", of, "")}
 	}
-	readsTags := authCall{"s3:GetObjectTagging", key("locked", "tagged", "")}
-	readsVersionTags := authCall{"s3:GetObjectVersionTagging", key("locked", "tagged", tagged)}
-	readsAll := []authCall{{"s3:GetObject", whole}}
-	moves := []authCall{{"s3:GetObject", key("plain", "plain", "")}, {"s3:DeleteObject", key("plain", "plain", "")}}
+	writesTags := []authCall{{"s3:PutObject", fresh}, {"s3:PutObjectTagging", fresh}}
+	readsTags := append([]authCall{{"s3:GetObjectTagging", key("locked", "tagged", "")}}, writesTags...)
+	readsVersionTags := append([]authCall{{"s3:GetObjectVersionTagging", key("locked", "tagged", tagged)}}, writesTags...)
+	readsAll := []authCall{{"s3:GetObject", whole}, {"s3:GetObjectVersion", whole}}
+	to := key("plain", "new", "")
+	moves := []authCall{
+		{"s3:GetObject", key("plain", "tagged", "")}, {"s3:DeleteObject", key("plain", "tagged", "")},
+		{"s3:GetObjectTagging", key("plain", "tagged", "")}, {"s3:PutObject", to}, {"s3:PutObjectTagging", to},
+	}
+	// lists is the question whether the caller may know that a key does not exist.
+	lists := func(bucket, key string) authCall {
+		return authCall{"s3:ListBucket", auth.Resource{Account: account, Bucket: bucket, Prefix: key}}
+	}
+	absent := []authCall{lists("locked", "absent")}
+	const etag = `"x"`
+	compared := []authCall{{"s3:GetObject", key("locked", "absent", "")}, lists("locked", "absent")}
+	object2 := func(sub string) string { return "/locked/absent?" + sub }
+	version := "versionId=0000000000000001"
+	odd := "<Delete><Object><Key>absent</Key><ETag>x</ETag></Object></Delete>"
+	release := "<LegalHold><Status>OFF</Status></LegalHold>"
+	tags := "<Tagging><TagSet/></Tagging>"
+	created := auth.Resource{Account: account, Bucket: "created"}
 	bypasses := authCall{byPass, key("locked", "governed", governed)}
 	const object, part, copySource = "/locked/new", "/locked/many?partNumber=1&uploadId=UPLOAD", "X-Amz-Copy-Source"
 	plain := []string{copySource, "/locked/plain"}
@@ -252,20 +320,67 @@ func seconds(governed, tagged string) []second {
 	replaced := append(tagsAndLocks[:8:8], copySource, "/locked/tagged", "X-Amz-Tagging-Directive", "REPLACE")
 	instant := []string{"X-Amz-Instant-Length", "7"}
 	sum := func(body string) []string { return append([]string{"Content-MD5", md5Of([]byte(body))}, bypass...) }
+	moved := func(from string) []authCall {
+		return []authCall{{"s3:GetObject", key("plain", from, "")}, {"s3:DeleteObject", key("plain", from, "")}}
+	}
+	complete := "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>PART</ETag></Part></CompleteMultipartUpload>"
 	return []second{
 		{"PutObject", "PUT", object, "", tagsAndLocks, tagAndLock},
 		{"PutObject", "PUT", object, "", instant, readsAll},
 		{"CreateMultipartUpload", "POST", object + "?uploads", "", tagsAndLocks, tagAndLock},
 		{"FindContent", "POST", "/locked?instant", find, nil, readsAll},
 		{"CopyObject", "PUT", object, "", plain, []authCall{reads("plain", "")}},
-		{"CopyObject", "PUT", object, "", current, []authCall{reads("tagged", ""), readsTags}},
-		{"CopyObject", "PUT", object, "", versioned, []authCall{reads("tagged", tagged), readsVersionTags}},
+		{"CopyObject", "PUT", object, "", current, append([]authCall{reads("tagged", "")}, readsTags...)},
+		{"CopyObject", "PUT", object, "", versioned, append([]authCall{reads("tagged", tagged)}, readsVersionTags...)},
+		{"CopyObject", "PUT", object, "", []string{copySource, "/plain/absent"},
+			[]authCall{{"s3:GetObject", key("plain", "absent", "")}, lists("plain", "absent")}},
 		{"CopyObject", "PUT", object, "", replaced, append(tagAndLock[:3:3], reads("tagged", ""))},
 		{"UploadPartCopy", "PUT", part, "", plain, []authCall{reads("plain", "")}},
 		{"UploadPartCopy", "PUT", part, "", versioned, []authCall{reads("tagged", tagged)}},
 		{"UploadPart", "PUT", part, "", instant, readsAll},
-		{"RenameObject", "PUT", "/plain/new?renameObject", "", []string{"X-Amz-Rename-Source", "plain"}, moves},
-		{"MoveObject", "PUT", "/plain/new", "", []string{"X-Amz-Move-Source", "/plain/plain"}, moves},
+		{"RenameObject", "PUT", "/plain/new?renameObject", "", []string{"X-Amz-Rename-Source", "tagged"}, moves},
+		{"RenameObject", "PUT", "/plain/new?renameObject", "", []string{"X-Amz-Rename-Source", "absent"},
+			append(moved("absent"), lists("plain", "absent"))},
+		{"MoveObject", "PUT", "/plain/new", "", []string{"X-Amz-Move-Source", "/plain/tagged"}, moves},
+		{"MoveObject", "PUT", "/plain/new", "", []string{"X-Amz-Move-Source", "/plain/absent"},
+			append(moved("absent"), lists("plain", "absent"))},
+		{"UploadPartCopy", "PUT", part, "", []string{copySource, "/plain/absent"},
+			[]authCall{{"s3:GetObject", key("plain", "absent", "")}, lists("plain", "absent")}},
+		{"CreateBucket", "PUT", "/created", "<CreateBucketConfiguration><Tags><Tag><Key>a</Key><Value>b</Value></Tag></Tags></CreateBucketConfiguration>",
+			[]string{"X-Amz-Bucket-Object-Lock-Enabled", "true", "X-Amz-Object-Ownership", "BucketOwnerEnforced"}, []authCall{
+				{"s3:PutBucketObjectLockConfiguration", created}, {"s3:PutBucketVersioning", created},
+				{"s3:PutBucketTagging", created}, {"s3:PutBucketOwnershipControls", created},
+			}},
+		{"GetObject", "GET", object2(""), "", nil, absent},
+		{"HeadObject", "HEAD", object2(""), "", nil, absent},
+		{"GetObject", "GET", object2(version), "", nil, absent},
+		{"PutObject", "PUT", object2(""), "", []string{"If-Match", etag}, compared},
+		{"PutObject", "PUT", object2(""), "", []string{"If-Match", "*"}, absent},
+		{"PutObject", "PUT", object2(""), "content", []string{"X-Amz-Write-Offset-Bytes", "1"}, compared[:1]},
+		{"RenameObject", "PUT", "/plain/new?renameObject", "",
+			[]string{"X-Amz-Rename-Source", "absent", "If-Unmodified-Since", "Mon, 02 Jan 2023 15:04:05 GMT"},
+			append(append([]authCall{{"s3:GetObject", to}}, moved("absent")...), lists("plain", "absent"))},
+		{"CompleteMultipartUpload", "POST", "/locked/many?uploadId=UPLOAD", complete, []string{"If-Match", etag},
+			[]authCall{{"s3:GetObject", key("locked", "many", "")}, lists("locked", "many")}},
+		{"PutObjectAcl", "PUT", object2("acl"), "", []string{"X-Amz-Acl", "private"}, absent},
+		{"GetObjectAcl", "GET", object2("acl"), "", nil, absent},
+		{"GetObjectAttributes", "GET", object2("attributes"), "", []string{"X-Amz-Object-Attributes", "ETag"},
+			[]authCall{{"s3:GetObject", key("locked", "absent", "")}, lists("locked", "absent")}},
+		{"GetObjectAttributes", "GET", "/locked/tagged?attributes&versionId=" + tagged, "",
+			[]string{"X-Amz-Object-Attributes", "ETag"}, []authCall{{"s3:GetObjectVersion", key("locked", "tagged", tagged)}}},
+		{"GetObjectTagging", "GET", object2("tagging"), "", nil, absent},
+		{"PutObjectTagging", "PUT", object2("tagging"), tags, nil, absent},
+		{"DeleteObjectTagging", "DELETE", object2("tagging"), "", nil, absent},
+		{"GetObjectRetention", "GET", object2("retention"), "", nil, absent},
+		{"GetObjectLegalHold", "GET", object2("legal-hold"), "", nil, absent},
+		{"PutObjectRetention", "PUT", object2("retention"), retention, sum(retention)[:2], absent},
+		{"PutObjectLegalHold", "PUT", object2("legal-hold"), release, sum(release)[:2], absent},
+		{"DeleteObject", "DELETE", object2(""), "", []string{"If-Match", etag}, compared},
+		{"DeleteObject", "DELETE", object2(""), "", []string{"X-Amz-If-Match-Size", "1"}, compared[:1]},
+		{"DeleteObjects", "POST", "/locked?delete", odd, sum(odd)[:2], []authCall{
+			{"s3:DeleteObject", key("locked", "absent", "")}, {"s3:GetObject", key("locked", "absent", "")},
+			lists("locked", "absent"),
+		}},
 		{"DeleteObject", "DELETE", "/locked/governed?versionId=" + governed, "", bypass, []authCall{bypasses}},
 		{"DeleteObjects", "POST", "/locked?delete", deletes, sum(deletes), []authCall{
 			{"s3:DeleteObject", key("locked", "one", "")}, {byPass, key("locked", "one", "")},
@@ -282,6 +397,7 @@ func secondWorld(t *testing.T, j *judge) (w *world, cases []second) {
 	w.bucket("plain")
 	w.do("PUT", "/locked", nil, "X-Amz-Bucket-Object-Lock-Enabled", "true").is(200, "")
 	w.put("/plain/plain", "content")
+	w.put("/plain/tagged", "content", "X-Amz-Tagging", "a=b")
 	w.put("/locked/plain", "content")
 	w.put("/locked/one", "content")
 	put := w.do("PUT", "/locked/tagged", []byte("content"), "X-Amz-Tagging", "a=b").is(200, "")
@@ -290,9 +406,11 @@ func secondWorld(t *testing.T, j *judge) (w *world, cases []second) {
 		time.Now().Add(time.Hour).UTC().Format(time.RFC3339)).is(200, "").header.Get("X-Amz-Version-Id")
 	var upload struct{ UploadId string }
 	w.do("POST", "/locked/many?uploads", nil).is(200, "").parse(&upload)
+	part := w.put("/locked/many?partNumber=1&uploadId="+upload.UploadId, "content")
 	cases = seconds(governed, tagged)
 	for i := range cases {
 		cases[i].path = strings.Replace(cases[i].path, "UPLOAD", upload.UploadId, 1)
+		cases[i].body = strings.Replace(cases[i].body, "PART", part, 1)
 	}
 	j.reset()
 	return w, cases
@@ -329,7 +447,9 @@ func TestSecondaryActions(t *testing.T) {
 				}
 				a := w.do(c.method, c.path, []byte(c.body), c.headers...)
 				j.refuse = nil
-				require.Contains(t, string(a.body), "<Code>AccessDenied</Code>", "%v", c.want[n])
+				if c.method != "HEAD" {
+					require.Contains(t, string(a.body), "<Code>AccessDenied</Code>", "%v", c.want[n])
+				}
 				if c.route != "DeleteObjects" { // DeleteObjects continues with the next key
 					require.Equal(t, 403, a.status)
 					require.Len(t, j.reset(), n+2)

@@ -7,8 +7,23 @@ import (
 	"orcas/s3/xmldoc"
 )
 
-// readBody reads a document and verifies the checksums that the request claims for it.
-func readBody(q *request) ([]byte, integrity, error) { return readVerified(q, parseIntegrity) }
+// readDoc is the result of readBody.
+type readDoc struct {
+	content []byte
+	claims  integrity
+	err     error
+}
+
+// readBody reads a document and verifies the checksums that the request claims for it. A repeated call returns the same
+// result, because policies may depend on the document, before the operation reads it.
+func readBody(q *request) ([]byte, integrity, error) {
+	if q.asked.document == nil {
+		d := new(readDoc)
+		d.content, d.claims, d.err = readVerified(q, parseIntegrity)
+		q.asked.document = d
+	}
+	return q.asked.document.content, q.asked.document.claims, q.asked.document.err
+}
 
 // readPlainBody reads the document of a request whose x-amz-checksum-* headers do not describe that document.
 func readPlainBody(q *request) ([]byte, error) {

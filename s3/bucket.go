@@ -41,8 +41,7 @@ func listBuckets(q *request, x *xmldoc.Writer) error {
 	x.Open("Buckets")
 	for i := range buckets {
 		b := &buckets[i]
-		shown := auth.Resource{Account: b.Owner, Bucket: b.Name}
-		if region != "" && region != b.Region || q.authorize(q.route.Action, shown) != nil {
+		if region != "" && region != b.Region || q.authorize(q.route.Action, bucketResource(b)) != nil {
 			continue
 		}
 		x.Open("Bucket")
@@ -92,6 +91,9 @@ func createBucket(q *request) error {
 		return err
 	}
 	info := core.BucketInfo{Name: q.bucketName, Owner: q.caller.Account, Region: q.s.region}
+	if q.s.openBuckets {
+		info.Attrs = append(info.Attrs, WithoutPublicAccessBlock())
+	}
 	if len(doc) > 0 {
 		if err := configureNew(q, &info, doc); err != nil {
 			return err
@@ -103,6 +105,9 @@ func createBucket(q *request) error {
 	if err := lockNew(q, &info); err != nil {
 		return err
 	}
+	if err := mayConfigureNew(q, &info); err != nil {
+		return err
+	}
 	_, err = q.s.fs.CreateBucket(q.ctx, info)
 	if core.Is(err, core.BucketExists) {
 		err = existingBucket(q)
@@ -111,6 +116,26 @@ func createBucket(q *request) error {
 		return err
 	}
 	q.set("Location", "/"+q.bucketName)
+	return nil
+}
+
+// mayConfigureNew checks that the caller may perform the actions that set the properties of a new bucket.
+func mayConfigureNew(q *request, info *core.BucketInfo) error {
+	var actions []auth.Action
+	if info.ObjectLock {
+		actions = append(actions, "s3:PutBucketObjectLockConfiguration", "s3:PutBucketVersioning")
+	}
+	if core.AttrValue(info.Attrs, "tagging") != "" {
+		actions = append(actions, "s3:PutBucketTagging")
+	}
+	if len(q.r.Header[ownershipName]) > 0 {
+		actions = append(actions, "s3:PutBucketOwnershipControls")
+	}
+	for _, a := range actions {
+		if err := q.authorize(a, q.resource()); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -18,7 +18,10 @@ import (
 // maxCopyTries is the maximum number of attempts to copy a source that keeps changing.
 const maxCopyTries = 16
 
-const copySourceName = "X-Amz-Copy-Source"
+const (
+	copySourceName   = "X-Amz-Copy-Source"
+	taggingDirective = "X-Amz-Tagging-Directive"
+)
 
 // source is the object or version that x-amz-copy-source refers to.
 type source struct {
@@ -61,15 +64,18 @@ func parseSource(v, header string) (source, error) {
 	return src, err
 }
 
-// missing adds the key, or the key and the version, to the error of a read of a source that does not exist.
-func (src *source) missing(err error) error {
+// missing returns the error for the error of a read of a source in the bucket b. If the source does not exist, it has
+// the key, or the key and the version, unless the caller must not know that (see conceal).
+func (src *source) missing(q *request, b *core.BucketInfo, err error) error {
 	switch {
 	case !core.Is(err, core.NoSuchKey) && !core.Is(err, core.NoSuchVersion):
 		return err
 	case src.version == core.Current:
-		return errNoSuchKey.Because(err).With("Key", src.key)
+		err = errNoSuchKey.Because(err).With("Key", src.key)
+	default:
+		err = errNoSuchVersion.Because(err).With("Key", src.key).With("VersionId", versionID(src.version))
 	}
-	return errNoSuchVersion.Because(err).With("Key", src.key).With("VersionId", versionID(src.version))
+	return q.conceal(err, b, src.key)
 }
 
 // sourceBucket returns the source bucket of a copy or a move. If the request specifies an expected owner, the bucket
@@ -98,7 +104,9 @@ func (src *source) action(plain, versioned auth.Action) auth.Action {
 
 // resource returns the source as a resource. b is its bucket.
 func (src *source) resource(b *core.BucketInfo) auth.Resource {
-	return auth.Resource{Account: b.Owner, Bucket: b.Name, Key: src.key, Version: versionID(src.version)}
+	r := bucketResource(b)
+	r.Key, r.Version = src.key, versionID(src.version)
+	return r
 }
 
 // foundSource is the source of a copy in its current state.
@@ -108,12 +116,9 @@ type foundSource struct {
 	info   *core.ObjectInfo
 }
 
-// authorizeTags checks that the caller may read the tags of the source, if it has any.
+// authorizeTags checks that the caller may copy the tags of the source, if it has any.
 func (f *foundSource) authorizeTags(q *request) error {
-	if len(f.info.Tags) == 0 {
-		return nil
-	}
-	return q.authorize(f.action("s3:GetObjectTagging", "s3:GetObjectVersionTagging"), f.resource(f.bucket))
+	return q.keepsTags(f.action("s3:GetObjectTagging", "s3:GetObjectVersionTagging"), f.resource(f.bucket), f.info.Tags)
 }
 
 // findCopySource finds the source of a copy and checks the x-amz-copy-source-if-* conditions.
@@ -124,7 +129,8 @@ func findCopySource(q *request) (f foundSource, err error) {
 	if f.bucket, err = sourceBucket(q, f.source.bucket); err != nil {
 		return f, err
 	}
-	if err := q.authorize(f.action("s3:GetObject", "s3:GetObjectVersion"), f.resource(f.bucket)); err != nil {
+	read := f.action("s3:GetObject", "s3:GetObjectVersion")
+	if err := q.authorize(read, f.resource(f.bucket)); err != nil {
 		return f, err
 	}
 	f.info, err = q.s.fs.Stat(q.ctx, f.bucket, f.key, f.version)
@@ -132,7 +138,10 @@ func findCopySource(q *request) (f foundSource, err error) {
 		err = errInvalidRequest.Say("The source of a copy request may not specifically refer to a delete marker by version id.")
 	}
 	if err != nil {
-		return f, f.missing(err)
+		return f, f.missing(q, f.bucket, err)
+	}
+	if err := q.confirm(read, f.resource(f.bucket), f.info); err != nil {
+		return f, err
 	}
 	onSource := conditions.OfSource(q.r.Header, copySourceName)
 	if v := onSource.Judge(f.info.ETag, f.info.Modified, q.s.now()); v != conditions.Proceed {
@@ -189,7 +198,7 @@ func (op *copyOperation) parse() (err error) {
 	if op.replace, err = directive(h, "X-Amz-Metadata-Directive"); err != nil {
 		return err
 	}
-	if op.replaceTags, err = directive(h, "X-Amz-Tagging-Directive"); err != nil {
+	if op.replaceTags, err = directive(h, taggingDirective); err != nil {
 		return err
 	}
 	if err := op.version.parse(q, versionTags, versionLock); err != nil {

@@ -14,8 +14,9 @@ import (
 	"orcas/s3/xmldoc"
 )
 
-// bucketDocument is a sub-resource of a bucket that is stored as it is. Except for CORS (cors.go), it does not change the
-// behavior of the server: either it describes behavior that is fixed, or it cannot be configured. The XML inside its root element is stored as an attribute of the
+// bucketDocument is a sub-resource of a bucket that is stored as it is. Except for CORS (cors.go) and the public access
+// block (bucket_policy.go), it does not change the behavior of the server: either it describes behavior that is fixed, or
+// it cannot be configured. The XML inside its root element is stored as an attribute of the
 // bucket (core.BucketInfo.Attrs), under the name of its query parameter. If the effect of a document is not
 // implemented, accept is nil and no operation stores the document.
 type bucketDocument struct {
@@ -45,15 +46,13 @@ func documents() []bucketDocument {
 	return []bucketDocument{
 		{sub: "tagging", name: "BucketTagging", root: "Tagging", absent: errNoSuchTagSet, accept: acceptTagging, status: http.StatusNoContent, deletes: true},
 		{sub: "ownershipControls", name: "BucketOwnershipControls", root: "OwnershipControls", initial: enforced, absent: errNoOwnership, accept: acceptOwnership, deletes: true},
-		{sub: "publicAccessBlock", name: "PublicAccessBlock", action: "BucketPublicAccessBlock", root: "PublicAccessBlockConfiguration", initial: blocksAll, absent: errNoPublicBlock, accept: acceptPublicBlock, deletes: true},
+		{sub: publicBlockSub, name: "PublicAccessBlock", action: "BucketPublicAccessBlock", root: "PublicAccessBlockConfiguration", initial: blocksAll, absent: errNoPublicBlock, accept: acceptPublicBlock, deletes: true},
 		{sub: "requestPayment", name: "BucketRequestPayment", root: "RequestPaymentConfiguration", initial: "<Payer>BucketOwner</Payer>", accept: acceptPayer},
 		{sub: "accelerate", name: "BucketAccelerateConfiguration", action: "AccelerateConfiguration", root: "AccelerateConfiguration", accept: acceptAccelerate},
 		{sub: "logging", name: "BucketLogging", root: "BucketLoggingStatus", accept: acceptLogging},
 		{sub: "notification", name: "BucketNotificationConfiguration", action: "BucketNotification", root: "NotificationConfiguration", accept: acceptNotification},
 		{sub: "website", name: "BucketWebsite", absent: errNoWebsite, deletes: true},
 		{sub: cors.Attr, name: "BucketCors", action: "BucketCORS", root: "CORSConfiguration", absent: errNoCORS, accept: acceptCORS, deletes: true},
-		{sub: "policy", name: "BucketPolicy", absent: errNoPolicy, deletes: true},
-		{sub: "policyStatus", name: "BucketPolicyStatus", absent: errNoPolicy},
 		{sub: "replication", name: "BucketReplication", action: "ReplicationConfiguration", absent: errNoReplication, deletes: true},
 	}
 }
@@ -82,8 +81,8 @@ func documentRoutes() []route {
 			add(http.MethodPut, "Put"+d.name, "Put"+permission, d.sub)
 		}
 		if d.deletes {
-			verb := "Put" // the action for Put also covers Delete, with two exceptions
-			if d.sub == "policy" || d.sub == "website" {
+			verb := "Put" // the action for Put also covers Delete, with one exception
+			if d.sub == "website" {
 				verb = "Delete"
 			}
 			add(http.MethodDelete, "Delete"+d.name, verb+permission, d.sub)
@@ -199,7 +198,7 @@ func acceptOwnership(doc []byte) (string, error) {
 	return "", errMalformedXML
 }
 
-// acceptPublicBlock accepts every setting, because buckets and objects are never public.
+// acceptPublicBlock accepts every setting. Those of ACLs have no effect, because there are no ACLs that grant something.
 func acceptPublicBlock(doc []byte) (string, error) {
 	var body struct {
 		XMLName               xml.Name     `xml:"PublicAccessBlockConfiguration"`

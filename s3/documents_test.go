@@ -54,7 +54,6 @@ func TestDocumentsWithoutEffectAreRefused(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
 	for sub, body := range map[string]string{
-		"policy":            `{"Version":"2012-10-17","Statement":[]}`,
 		"website":           "<WebsiteConfiguration><IndexDocument><Suffix>index.html</Suffix></IndexDocument></WebsiteConfiguration>",
 		"replication":       "<ReplicationConfiguration/>",
 		"analytics&id=1":    "<AnalyticsConfiguration/>",

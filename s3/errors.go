@@ -58,6 +58,7 @@ var (
 	errLargeSource        = apierr.New(400, "InvalidRequest", "The specified copy source is larger than the maximum allowable size for a copy source: 5368709120")
 	errLockWithoutSum     = apierr.New(400, "InvalidRequest", "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock parameters")
 	errLocation           = apierr.New(400, "InvalidLocationConstraint", "The specified location-constraint is not valid.")
+	errMalformedPolicy    = apierr.New(400, "MalformedPolicy", "The policy is not valid.")
 	errMalformedXML       = apierr.MalformedXML
 	errMessageTooLong     = apierr.MessageTooLong
 	errMetadataTooLarge   = apierr.New(400, "MetadataTooLarge", "Your metadata headers exceed the maximum allowed metadata size.")

@@ -9,6 +9,7 @@ import (
 	"orcas/auth"
 	"orcas/core"
 	"orcas/gate"
+	"orcas/internal/mutant"
 	"orcas/s3/apierr"
 )
 
@@ -42,7 +43,16 @@ func (s *Server) gate(q *request) error {
 	if err := q.checkHeaders(); err != nil {
 		return err
 	}
-	return found.handle(q)
+	if q.comparesObject() {
+		if err := q.authorize("s3:GetObject", q.keyResource()); err != nil {
+			return err
+		}
+	}
+	err = found.handle(q)
+	if err != nil && q.route.Level == gate.Object && !q.asked.concealed && q.isAbsence(err) && !mutant.Is("no-conceal") {
+		return q.conceal(err, q.bucket, q.key)
+	}
+	return err
 }
 
 // isInternal reports whether err is an InternalError, that is, a failure of the server.
@@ -93,7 +103,23 @@ func (s *Server) authorized(q *request) (*endpoint, error) {
 			return nil, err
 		}
 	}
-	return found, q.authorize(q.action(), q.resource())
+	err = q.authorize(q.action(), q.resource())
+	if errors.Is(err, errAccessDenied) && q.mayOtherwise() {
+		return found, nil
+	}
+	return found, err
+}
+
+// mayOtherwise reports whether a request without permission for the action of its route is allowed for another reason.
+func (q *request) mayOtherwise() bool {
+	switch {
+	case q.route.Level == gate.Bucket && q.route.VersionAction != "": // the handler decides about each key and version
+		return q.authorize(q.route.VersionAction, q.resource()) == nil
+	case q.route.initiator && (!q.asked.isExplicit || mutant.Is("initiator-despite-deny")) && !q.caller.IsAnonymous():
+		u := facts{q}.upload()
+		return u != nil && u.Owner == initiator(q.caller)
+	}
+	return false
 }
 
 // action returns the action that the sender needs permission for.
@@ -109,11 +135,10 @@ func (q *request) action() auth.Action {
 // resource returns the resource that the request addresses. If its bucket does not exist, the resource belongs to the
 // sender's account.
 func (q *request) resource() auth.Resource {
-	r := auth.Resource{Account: q.caller.Account, Bucket: q.bucketName, Key: q.key}
-	if q.bucket != nil {
-		r.Account = q.bucket.Owner
-	}
+	r := q.keyResource()
 	switch {
+	case q.route.AnyAction && !q.caller.IsAnonymous():
+		r.Scope = auth.AnyAction
 	case q.route.Level == gate.Object && q.route.VersionAction != "":
 		r.Version = canonicalVersionID(q.query.value("versionId"))
 	case q.route.Level == gate.Bucket && q.route.Target() == gate.Object:
@@ -124,14 +149,28 @@ func (q *request) resource() auth.Resource {
 	return r
 }
 
+// keyResource returns the key of the request as a resource, without a version, or the bucket if there is no key.
+func (q *request) keyResource() auth.Resource {
+	r := auth.Resource{Account: q.caller.Account, Bucket: q.bucketName}
+	if q.bucket != nil {
+		r = bucketResource(q.bucket)
+	}
+	r.Key = q.key
+	return r
+}
+
 // authorize checks that the sender may perform an action, which must be the action of the route or a secondary action
 // that the route declares.
 func (q *request) authorize(a auth.Action, r auth.Resource) error {
 	if !q.route.Declares(a) {
 		return errInternal.Because(fmt.Errorf("route %s does not declare the action %q", q.route.Name, a))
 	}
+	q.asked.about, q.asked.failure = r, nil
 	err := q.s.authorizer.Authorize(q.ctx, q.caller, a, r, facts{q})
+	q.asked.isExplicit = errors.Is(err, auth.ErrExplicitDeny)
 	switch {
+	case q.asked.failure != nil:
+		return errInternal.Because(q.asked.failure)
 	case err == nil:
 		return nil
 	case errors.Is(err, auth.ErrDenied):

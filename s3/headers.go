@@ -196,7 +196,21 @@ var overrides = [...]struct{ param, header string }{
 	{"response-expires", "Expires"},
 }
 
-// setOverrides applies the response-* parameters. Only signed requests reach this point.
+// checkOverrides refuses the response-* parameters in a request that is not signed: anybody could have added them to the
+// URL of a public object.
+func checkOverrides(q *request) error {
+	if !q.caller.IsAnonymous() {
+		return nil
+	}
+	for _, o := range overrides {
+		if _, ok := q.query.get(o.param); ok {
+			return errInvalidRequest.Say("Request specific response headers cannot be used for anonymous GET requests.")
+		}
+	}
+	return nil
+}
+
+// setOverrides applies the response-* parameters.
 func setOverrides(q *request) {
 	if len(q.query.params) == 0 {
 		return

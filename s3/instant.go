@@ -43,16 +43,26 @@ func waits(r *http.Request) bool {
 	return len(v) == 1 && strings.EqualFold(v[0], "100-continue") && r.ProtoMajor == 1
 }
 
-// readsBucket reports whether the caller may read every key of the bucket. Only then may a response reveal that the
-// bucket has a piece of content. A presigned URL does not qualify: it permits only the request that was signed, and its
-// user is not the signer.
+// readsBucket reports whether the caller may read every version of every key of the bucket. Only then may a response
+// reveal that the bucket has a piece of content. An anonymous request does not qualify. Neither does a presigned URL: it
+// permits only the request that was signed, and its user is not the signer.
 func (q *request) readsBucket() bool {
-	return !q.auth.Presigned && q.authorize("s3:GetObject", everyKey(q.bucket)) == nil
+	if q.auth.Presigned || q.caller.IsAnonymous() {
+		return false
+	}
+	for _, a := range readWhole {
+		if q.authorize(a, everyKey(q.bucket)) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // everyKey returns the resource that represents all objects that a bucket has or could have.
 func everyKey(b *core.BucketInfo) auth.Resource {
-	return auth.Resource{Account: b.Owner, Bucket: b.Name, Scope: auth.EveryKey}
+	r := bucketResource(b)
+	r.Scope = auth.EveryKey
+	return r
 }
 
 // signedSHA256 returns the hash of the content if it is signed.

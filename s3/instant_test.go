@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,19 @@ import (
 type finding struct {
 	*mem.Meta
 	found func()
+	fails atomic.Bool            // lookups of objects fail
+	after atomic.Pointer[func()] // called once, after a lookup of an object
+}
+
+// Object implements core.Meta.
+func (f *finding) Object(ctx context.Context, b core.BucketID, key string, v core.Version) (*core.ObjectInfo, error) {
+	if f.fails.Load() {
+		return nil, core.E("test", core.Damaged, nil)
+	}
+	if then := f.after.Swap(nil); then != nil {
+		defer (*then)()
+	}
+	return f.Meta.Object(ctx, b, key, v)
 }
 
 // FindData implements core.Meta.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"orcas/auth"
 	"orcas/content"
 	"orcas/core"
 	"orcas/internal/checksum"
@@ -32,7 +33,19 @@ func parsePartNumber(v string) (int, error) {
 	return int(n), nil
 }
 
+// initiator returns the name by which an upload knows the principal that began it: the account of a root, otherwise the
+// ARN. Uploads that are older than users have the account.
+func initiator(p *auth.Principal) string {
+	if p.ARN == auth.RootARN(p.Account) {
+		return p.Account
+	}
+	return p.ARN
+}
+
 func createUpload(q *request, x *xmldoc.Writer) error {
+	if q.caller.IsAnonymous() { // the upload would belong to nobody
+		return errAccessDenied.Say("Anonymous users cannot initiate multipart uploads.  Please authenticate.")
+	}
 	var v newVersion
 	if err := v.parse(q, versionAttrs, versionTags, versionLock); err != nil {
 		return err
@@ -45,7 +58,7 @@ func createUpload(q *request, x *xmldoc.Writer) error {
 		return err
 	}
 	u, err := q.s.fs.CreateUpload(q.ctx, q.bucket, core.UploadInfo{
-		Bucket: q.bucket.ID, Key: q.key, Owner: q.caller.Account, Algorithm: alg, Composite: composite,
+		Bucket: q.bucket.ID, Key: q.key, Owner: initiator(q.caller), Algorithm: alg, Composite: composite,
 		Attrs: v.attrs, Tags: v.tags, Lock: v.lock,
 	})
 	if err != nil {

@@ -38,12 +38,18 @@ func readObject(q *request, content bool) error {
 	if err != nil {
 		return err
 	}
+	if err := checkOverrides(q); err != nil {
+		return err
+	}
 	object, err := q.s.fs.Open(q.ctx, q.bucket, q.key, v) // even for HEAD, which may read the list of parts
 	if err != nil {
 		return missing(q, err, v, nil)
 	}
 	defer object.Close()
 	op := getOperation{q: q, object: object, info: object.Info}
+	if err := q.confirm(q.action(), q.resource(), op.info); err != nil {
+		return err
+	}
 	if op.encryption, err = unlock(q, op.info, object); err != nil {
 		return err
 	}

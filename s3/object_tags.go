@@ -53,7 +53,7 @@ func statVersion(q *request) (*core.ObjectInfo, error) {
 	if err != nil {
 		return nil, missing(q, err, v, o)
 	}
-	return o, nil
+	return o, q.confirm(q.action(), q.resource(), o)
 }
 
 // updateVersion changes the version that the query refers to, and returns its ID.

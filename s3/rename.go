@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"orcas/auth"
 	"orcas/core"
 	"orcas/s3/apierr"
 	"orcas/s3/conditions"
@@ -106,7 +107,7 @@ func parseRenameSource(v, bucket string) (source, error) {
 // request has already moved the object.
 func (m *moveOperation) run() (o, from *core.ObjectInfo, err error) {
 	q := m.q
-	for _, a := range moveSource {
+	for _, a := range [...]auth.Action{"s3:GetObject", "s3:DeleteObject"} {
 		if err := q.authorize(a, m.src.resource(m.bucket)); err != nil {
 			return nil, nil, err
 		}
@@ -197,7 +198,13 @@ func (m *moveOperation) before() (*core.ObjectInfo, error) {
 func (m *moveOperation) try() (o, from *core.ObjectInfo, err error) {
 	q := m.q
 	if from, err = q.s.fs.Stat(q.ctx, m.bucket, m.src.key, core.Current); err != nil {
-		return nil, nil, m.src.missing(err)
+		return nil, nil, m.src.missing(q, m.bucket, err)
+	}
+	if err := q.confirm("s3:GetObject", m.src.resource(m.bucket), from); err != nil {
+		return nil, nil, err
+	}
+	if err := q.keepsTags("s3:GetObjectTagging", m.src.resource(m.bucket), from.Tags); err != nil {
+		return nil, nil, err
 	}
 	if v := m.from.Judge(from.ETag, from.Modified, q.s.now()); v != conditions.Proceed {
 		return nil, nil, m.from.Refused(v)

@@ -40,6 +40,7 @@ type request struct {
 	route      *route
 	auth       *sigv4.Auth
 	caller     *auth.Principal // the sender
+	asked      question        // the current decision about the sender's permissions
 	bucketName string
 	key        string
 	query      query
@@ -50,8 +51,11 @@ type request struct {
 	values headerValues
 
 	late bool // the response head was sent while the work was in progress (see keepAlive)
+	outcome
+}
 
-	// For observers.
+// outcome is what observers learn about a response.
+type outcome struct {
 	status    int           // 0 until the response has begun
 	firstByte time.Duration // from start until the response head was sent
 	out       int64
@@ -176,6 +180,17 @@ func (q *request) sendEmpty(status int) {
 		q.set("Content-Length", "0")
 	}
 	q.writeHead(status)
+}
+
+// sendJSON sends a document in JSON as the response.
+func (q *request) sendJSON(doc string) {
+	q.set("Content-Type", "application/json")
+	q.set("Content-Length", itoa(int64(len(doc))))
+	q.writeHead(http.StatusOK)
+	w, done := q.patient(int64(len(doc)))
+	n, _ := io.WriteString(w, doc)
+	q.out += int64(n)
+	_ = done()
 }
 
 // sendXML sends a document as the response. The status and headers of a late response have already been sent, so even

@@ -14,6 +14,8 @@ type route struct {
 	gate.Route
 	withoutBucket bool      // the bucket need not exist
 	writes        bool      // writes content to the key, or prepares to
+	creates       bool      // creates a version of an object (s3:ObjectCreationOperation)
+	initiator     bool      // needs no permission to act on an upload that the caller has begun
 	conditions    condition // supported conditional headers; if 0, a read supports cacheConditions
 	optional      optional  // supported headers that other operations refuse
 }
@@ -49,13 +51,22 @@ func allRoutes() []route {
 // bypassRetention is the action of deleting versions locked in governance mode, or of changing their retention.
 const bypassRetention = "s3:BypassGovernanceRetention"
 
+// lists is the permission that a caller needs to find out that an object does not exist.
+const lists = "s3:ListBucket"
+
 // Secondary actions.
 var (
-	bypassing  = []auth.Action{bypassRetention}
-	readWhole  = []auth.Action{"s3:GetObject"} // for every key, because the response may reveal what the bucket contains
+	newBucket = []auth.Action{
+		"s3:PutBucketObjectLockConfiguration", "s3:PutBucketVersioning", "s3:PutBucketTagging", "s3:PutBucketOwnershipControls",
+	}
+	mayList   = []auth.Action{lists}
+	compares  = []auth.Action{"s3:GetObject", lists} // for a condition on the object, and for its failure
+	bypassing = []auth.Action{bypassRetention}
+	// readWhole are asked for every key, because the response may reveal what the bucket contains.
+	readWhole  = []auth.Action{"s3:GetObject", "s3:GetObjectVersion"}
 	readSource = []auth.Action{"s3:GetObject", "s3:GetObjectVersion"}
 	sourceTags = []auth.Action{"s3:GetObjectTagging", "s3:GetObjectVersionTagging"}
-	moveSource = []auth.Action{"s3:GetObject", "s3:DeleteObject"}
+	moveSource = []auth.Action{"s3:GetObject", "s3:DeleteObject", "s3:GetObjectTagging", "s3:PutObjectTagging"}
 	tagAndLock = []auth.Action{"s3:PutObjectTagging", "s3:PutObjectRetention", "s3:PutObjectLegalHold"}
 )
 
@@ -64,17 +75,32 @@ var (
 var (
 	commonKeys = []string{
 		"aws:CurrentTime", "aws:EpochTime", "aws:Referer", "aws:SecureTransport", "aws:SourceIp", "aws:UserAgent",
-		"s3:authType", "s3:signatureAge", "s3:signatureversion", "s3:x-amz-content-sha256",
+		"s3:TlsVersion", "s3:authType", "s3:signatureAge", "s3:signatureversion", "s3:x-amz-content-sha256",
 	}
-	aclKeys    = []string{"s3:x-amz-acl"}
-	bucketKeys = []string{"s3:x-amz-acl", "s3:x-amz-object-ownership"}
-	listKeys   = []string{"s3:delimiter", "s3:max-keys", "s3:prefix"}
-	writeKeys  = []string{
-		"s3:if-match", "s3:if-none-match", "s3:object-lock-legal-hold", "s3:object-lock-mode",
-		"s3:object-lock-retain-until-date", "s3:x-amz-acl", "s3:x-amz-server-side-encryption", "s3:x-amz-storage-class",
+	aclKeys = []string{
+		"s3:x-amz-acl", "s3:x-amz-grant-full-control", "s3:x-amz-grant-read", "s3:x-amz-grant-read-acp",
+		"s3:x-amz-grant-write", "s3:x-amz-grant-write-acp",
 	}
-	copyKeys = slices.Concat(writeKeys, []string{"s3:x-amz-copy-source", "s3:x-amz-metadata-directive"})
+	bucketKeys    = slices.Concat(aclKeys, []string{"s3:locationconstraint", "s3:x-amz-object-ownership"})
+	listKeys      = []string{"s3:delimiter", "s3:max-keys", "s3:prefix"}
+	tagKeys       = []string{existingTagKey} // of the version that the request is about
+	newTagKeys    = []string{"s3:RequestObjectTag/", "s3:RequestObjectTagKeys"}
+	retentionKeys = []string{
+		"s3:object-lock-mode", "s3:object-lock-remaining-retention-days", "s3:object-lock-retain-until-date",
+	}
+	holdKeys  = []string{"s3:object-lock-legal-hold"}
+	writeKeys = slices.Concat(aclKeys, newTagKeys, retentionKeys, holdKeys, []string{
+		"s3:ObjectCreationOperation", "s3:if-match", "s3:if-none-match", "s3:x-amz-server-side-encryption",
+		"s3:x-amz-server-side-encryption-aws-kms-key-id", "s3:x-amz-server-side-encryption-customer-algorithm",
+		"s3:x-amz-storage-class", "s3:x-amz-website-redirect-location",
+	})
+	moveKeys   = slices.Concat(newTagKeys, []string{"s3:ObjectCreationOperation", "s3:if-match", "s3:if-none-match"})
+	sourceKeys = []string{"s3:x-amz-copy-source"}
+	copyKeys   = slices.Concat(writeKeys, sourceKeys, []string{"s3:x-amz-metadata-directive"})
 )
+
+// existingTagKey is followed by the key of a tag.
+const existingTagKey = "s3:ExistingObjectTag/"
 
 // bucketRoutes returns the operations on the service and on buckets.
 func bucketRoutes() []route {
@@ -87,15 +113,15 @@ func bucketRoutes() []route {
 			withoutBucket: true},
 
 		{Route: gate.Route{Name: "CreateBucket", Method: put, Level: bucket, Action: "s3:CreateBucket",
-			Keys: bucketKeys}, withoutBucket: true, optional: headerBucketLock},
-		{Route: gate.Route{Name: "HeadBucket", Method: head, Level: bucket, Action: "s3:ListBucket"}},
+			Secondary: newBucket, Keys: bucketKeys}, withoutBucket: true, optional: headerBucketLock},
+		{Route: gate.Route{Name: "HeadBucket", Method: head, Level: bucket, Action: "s3:ListBucket", AnyAction: true}},
 		{Route: gate.Route{Name: "DeleteBucket", Method: del, Level: bucket, Action: "s3:DeleteBucket"}},
 		{Route: gate.Route{Name: "ListObjects", Method: get, Level: bucket, Action: "s3:ListBucket", Keys: listKeys}},
 		{Route: gate.Route{Name: "ListObjectsV2", Method: get, Level: bucket, Sub: "list-type",
 			Action: "s3:ListBucket", Keys: listKeys}},
 		{Route: gate.Route{Name: "DeleteObjects", Method: post, Level: bucket, Sub: "delete",
-			Action: "s3:DeleteObject", VersionAction: "s3:DeleteObjectVersion", Resource: object, Secondary: bypassing},
-			optional: headerBypass},
+			Action: "s3:DeleteObject", VersionAction: "s3:DeleteObjectVersion", Resource: object,
+			Secondary: slices.Concat(bypassing, compares), Keys: []string{"s3:if-match"}}, optional: headerBypass},
 		{Route: gate.Route{Name: "FindContent", Method: post, Level: bucket, Sub: instantSub,
 			Action: "s3:PutObject", Resource: object, Secondary: readWhole}},
 		{Route: gate.Route{Name: "ListMultipartUploads", Method: get, Level: bucket, Sub: "uploads",
@@ -132,6 +158,14 @@ func bucketRoutes() []route {
 			Action: "s3:GetBucketObjectLockConfiguration"}},
 		{Route: gate.Route{Name: "PutObjectLockConfiguration", Method: put, Level: bucket, Sub: "object-lock",
 			Action: "s3:PutBucketObjectLockConfiguration"}},
+		{Route: gate.Route{Name: "GetBucketPolicy", Method: get, Level: bucket, Sub: policySub,
+			Action: "s3:GetBucketPolicy"}},
+		{Route: gate.Route{Name: "PutBucketPolicy", Method: put, Level: bucket, Sub: policySub,
+			Action: "s3:PutBucketPolicy"}},
+		{Route: gate.Route{Name: "DeleteBucketPolicy", Method: del, Level: bucket, Sub: policySub,
+			Action: "s3:DeleteBucketPolicy"}},
+		{Route: gate.Route{Name: "GetBucketPolicyStatus", Method: get, Level: bucket, Sub: "policyStatus",
+			Action: "s3:GetBucketPolicyStatus"}},
 		{Route: gate.Route{Name: "GetBucketAcl", Method: get, Level: bucket, Sub: "acl", Action: "s3:GetBucketAcl"}},
 	}
 }
@@ -144,59 +178,74 @@ func objectRoutes() []route {
 	)
 	return []route{
 		{Route: gate.Route{Name: "GetObject", Method: get, Level: object,
-			Action: "s3:GetObject", VersionAction: "s3:GetObjectVersion"}, conditions: readConditions},
+			Action: "s3:GetObject", VersionAction: "s3:GetObjectVersion", Secondary: mayList, Keys: tagKeys},
+			conditions: readConditions},
 		{Route: gate.Route{Name: "HeadObject", Method: head, Level: object,
-			Action: "s3:GetObject", VersionAction: "s3:GetObjectVersion"}, conditions: readConditions},
+			Action: "s3:GetObject", VersionAction: "s3:GetObjectVersion", Secondary: mayList, Keys: tagKeys},
+			conditions: readConditions},
 		{Route: gate.Route{Name: "PutObject", Method: put, Level: object, Action: "s3:PutObject",
-			Secondary: slices.Concat(tagAndLock, readWhole), Keys: writeKeys},
-			writes: true, conditions: writeConditions,
+			Secondary: slices.Concat(tagAndLock, readWhole, mayList), Keys: writeKeys},
+			writes: true, creates: true, conditions: writeConditions,
 			optional: headerTagging | headerLock | headerAppend | headerInstant},
 		{Route: gate.Route{Name: "CopyObject", Method: put, Level: object, Header: copySourceName,
-			Action: "s3:PutObject", Secondary: slices.Concat(tagAndLock, readSource, sourceTags), Keys: copyKeys},
-			writes: true, conditions: writeConditions, optional: headerTagging | headerLock},
+			Action: "s3:PutObject", Keys: copyKeys,
+			Secondary: slices.Concat(tagAndLock, readSource, sourceTags, mayList)},
+			writes: true, creates: true, conditions: writeConditions, optional: headerTagging | headerLock},
 		{Route: gate.Route{Name: "DeleteObject", Method: del, Level: object,
-			Action: "s3:DeleteObject", VersionAction: "s3:DeleteObjectVersion", Secondary: bypassing},
+			Action: "s3:DeleteObject", VersionAction: "s3:DeleteObjectVersion",
+			Secondary: slices.Concat(bypassing, compares), Keys: []string{"s3:if-match"}},
 			conditions: ifMatch, optional: headerBypass | headerSame},
 		{Route: gate.Route{Name: "RenameObject", Method: put, Level: object, Sub: "renameObject",
-			Action: "s3:PutObject", Secondary: moveSource, Keys: writeKeys},
-			writes: true, conditions: readConditions, optional: headerRename},
+			Action: "s3:PutObject", Secondary: slices.Concat(moveSource, mayList), Keys: moveKeys},
+			writes: true, creates: true, conditions: readConditions, optional: headerRename},
 		{Route: gate.Route{Name: "MoveObject", Method: put, Level: object, Header: moveSourceName,
-			Action: "s3:PutObject", Secondary: moveSource, Keys: writeKeys},
-			writes: true, conditions: writeConditions, optional: headerMove},
+			Action: "s3:PutObject", Secondary: slices.Concat(moveSource, mayList), Keys: moveKeys},
+			writes: true, creates: true, conditions: writeConditions, optional: headerMove},
 		{Route: gate.Route{Name: "PutObjectAcl", Method: put, Level: object, Sub: "acl",
-			Action: "s3:PutObjectAcl", VersionAction: "s3:PutObjectVersionAcl", Keys: aclKeys}},
+			Action: "s3:PutObjectAcl", VersionAction: "s3:PutObjectVersionAcl",
+			Secondary: mayList, Keys: slices.Concat(aclKeys, tagKeys, []string{"s3:x-amz-storage-class"})}},
 		{Route: gate.Route{Name: "GetObjectAttributes", Method: get, Level: object, Sub: "attributes",
-			Action: "s3:GetObjectAttributes", VersionAction: "s3:GetObjectVersionAttributes"}},
+			Action: "s3:GetObjectAttributes", VersionAction: "s3:GetObjectVersionAttributes",
+			Secondary: slices.Concat(readSource, mayList), Keys: tagKeys}},
 		{Route: gate.Route{Name: "GetObjectAcl", Method: get, Level: object, Sub: "acl",
-			Action: "s3:GetObjectAcl", VersionAction: "s3:GetObjectVersionAcl"}},
+			Action: "s3:GetObjectAcl", VersionAction: "s3:GetObjectVersionAcl",
+			Secondary: mayList, Keys: tagKeys}},
 		{Route: gate.Route{Name: "GetObjectTagging", Method: get, Level: object, Sub: "tagging",
-			Action: "s3:GetObjectTagging", VersionAction: "s3:GetObjectVersionTagging"}},
+			Action: "s3:GetObjectTagging", VersionAction: "s3:GetObjectVersionTagging",
+			Secondary: mayList, Keys: tagKeys}},
 		{Route: gate.Route{Name: "PutObjectTagging", Method: put, Level: object, Sub: "tagging",
-			Action: "s3:PutObjectTagging", VersionAction: "s3:PutObjectVersionTagging"}},
+			Action: "s3:PutObjectTagging", VersionAction: "s3:PutObjectVersionTagging",
+			Secondary: mayList, Keys: slices.Concat(tagKeys, newTagKeys)}},
 		{Route: gate.Route{Name: "DeleteObjectTagging", Method: del, Level: object, Sub: "tagging",
-			Action: "s3:DeleteObjectTagging", VersionAction: "s3:DeleteObjectVersionTagging"}},
+			Action: "s3:DeleteObjectTagging", VersionAction: "s3:DeleteObjectVersionTagging",
+			Secondary: mayList, Keys: tagKeys}},
 		{Route: gate.Route{Name: "GetObjectRetention", Method: get, Level: object, Sub: "retention",
-			Action: "s3:GetObjectRetention", VersionAction: "s3:GetObjectRetention"}},
+			Action: "s3:GetObjectRetention", VersionAction: "s3:GetObjectRetention",
+			Secondary: mayList}},
 		{Route: gate.Route{Name: "PutObjectRetention", Method: put, Level: object, Sub: "retention",
-			Action: "s3:PutObjectRetention", VersionAction: "s3:PutObjectRetention", Secondary: bypassing},
+			Action: "s3:PutObjectRetention", VersionAction: "s3:PutObjectRetention",
+			Secondary: slices.Concat(bypassing, mayList), Keys: retentionKeys},
 			optional: headerBypass},
 		{Route: gate.Route{Name: "GetObjectLegalHold", Method: get, Level: object, Sub: "legal-hold",
-			Action: "s3:GetObjectLegalHold", VersionAction: "s3:GetObjectLegalHold"}},
+			Action: "s3:GetObjectLegalHold", VersionAction: "s3:GetObjectLegalHold",
+			Secondary: mayList}},
 		{Route: gate.Route{Name: "PutObjectLegalHold", Method: put, Level: object, Sub: "legal-hold",
-			Action: "s3:PutObjectLegalHold", VersionAction: "s3:PutObjectLegalHold"}},
+			Action: "s3:PutObjectLegalHold", VersionAction: "s3:PutObjectLegalHold",
+			Secondary: mayList, Keys: holdKeys}},
 
 		{Route: gate.Route{Name: "CreateMultipartUpload", Method: post, Level: object, Sub: "uploads",
 			Action: "s3:PutObject", Secondary: tagAndLock, Keys: writeKeys},
 			writes: true, optional: headerTagging | headerLock},
 		{Route: gate.Route{Name: "UploadPart", Method: put, Level: object, Sub: "uploadId", Action: "s3:PutObject",
-			Secondary: readWhole}, writes: true, optional: headerInstant},
+			Secondary: readWhole, Keys: writeKeys}, writes: true, optional: headerInstant},
 		{Route: gate.Route{Name: "UploadPartCopy", Method: put, Level: object, Sub: "uploadId", Header: copySourceName,
-			Action: "s3:PutObject", Secondary: readSource, Keys: copyKeys}, writes: true},
+			Action: "s3:PutObject", Secondary: slices.Concat(readSource, mayList), Keys: slices.Concat(writeKeys, sourceKeys)}, writes: true},
 		{Route: gate.Route{Name: "ListParts", Method: get, Level: object, Sub: "uploadId",
-			Action: "s3:ListMultipartUploadParts"}},
+			Action: "s3:ListMultipartUploadParts"}, initiator: true},
 		{Route: gate.Route{Name: "CompleteMultipartUpload", Method: post, Level: object, Sub: "uploadId",
-			Action: "s3:PutObject", Keys: writeKeys}, writes: true, conditions: writeConditions},
+			Action: "s3:PutObject", Secondary: compares, Keys: writeKeys},
+			writes: true, creates: true, conditions: writeConditions},
 		{Route: gate.Route{Name: "AbortMultipartUpload", Method: del, Level: object, Sub: "uploadId",
-			Action: "s3:AbortMultipartUpload"}, optional: headerInitiated},
+			Action: "s3:AbortMultipartUpload"}, initiator: true, optional: headerInitiated},
 	}
 }

@@ -37,6 +37,7 @@ import (
 	"time"
 
 	"orcas/auth"
+	"orcas/auth/access"
 	"orcas/gate"
 	"orcas/internal/live"
 	"orcas/lifecycle"
@@ -59,7 +60,7 @@ type Options struct {
 	Schemes     []gate.Scheme    // authentication schemes other than signatures, tried before them in this order
 	CORSOrigins []string         // origins whose pages may use buckets that have no CORS configuration
 	SignatureV2 sigv2.Mode       // where signatures of version 2 are accepted; nowhere if ""
-	Authorizer  auth.Authorizer  // decides what a principal may do; auth.Owners if nil
+	Authorizer  auth.Authorizer  // decides what a principal may do; if nil, access.New(nil): roots and bucket policies
 	Observers   []gate.Observer  // notified when a request has ended, after the access log
 	Logger      *slog.Logger     // slog.Default() if nil
 	AccessLog   io.Writer        // lines of requests other than server failures; if nil, Logger receives all
@@ -75,6 +76,11 @@ type Options struct {
 	// white space. 0 means 10 s.
 	KeepAlive time.Duration
 
+	// Principals reports whether a principal exists: a kind such as "AWS", and the principal as a bucket policy names it.
+	// If it is nil, every well-formed principal is accepted.
+	Principals func(kind, principal string) bool
+
+	OpenBuckets          bool // new buckets have no public access block
 	CustomerKeysOverHTTP bool // accept customer keys (SSE-C) without TLS, for use behind a proxy that terminates TLS
 	EscapingKeys         bool // accept writes to keys that climb above the root of their bucket, such as "../a"
 }
@@ -104,9 +110,12 @@ type Server struct {
 	corsCache  cors.Cache
 	cors       *cors.Config // of buckets without a configuration; nil if none
 
-	customerKeysOverHTTP bool
-	escapingKeys         bool
+	knowsPrincipal func(kind, principal string) bool
+	switches
 }
+
+// switches are the settings of the same names in Options.
+type switches struct{ openBuckets, customerKeysOverHTTP, escapingKeys bool }
 
 // Defaults of Options.
 const (
@@ -127,10 +136,10 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		fs: o.FS, apis: o.APIs, region: o.Region, anyRegion: o.AnyRegion, now: o.Now, requestID: o.RequestID, routes: routes,
-		authorizer: cmp.Or[auth.Authorizer](o.Authorizer, auth.Owners{}), log: cmp.Or(o.Logger, slog.Default()),
+		authorizer: cmp.Or[auth.Authorizer](o.Authorizer, access.New(nil)), log: cmp.Or(o.Logger, slog.Default()),
 		rateWindow: cmp.Or(max(o.RateWindow, 0), defaultRateWindow), alive: cmp.Or(max(o.KeepAlive, 0), defaultKeepAlive),
-		cors:   cors.Default(o.CORSOrigins),
-		hostID: randomID() + randomID(), customerKeysOverHTTP: o.CustomerKeysOverHTTP, escapingKeys: o.EscapingKeys,
+		cors: cors.Default(o.CORSOrigins), hostID: randomID() + randomID(),
+		knowsPrincipal: o.Principals, switches: switches{o.OpenBuckets, o.CustomerKeysOverHTTP, o.EscapingKeys},
 		documents: sync.Pool{New: func() any { return new(xmldoc.Writer) }},
 		events:    sync.Pool{New: func() any { return new(gate.Event) }},
 	}

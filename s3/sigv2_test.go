@@ -88,7 +88,7 @@ func TestEveryRouteWithSignatureV2(t *testing.T) {
 		path, headers := target(route)
 		worlds[sigv2.All].do(route.Method, path, nil, headers...)
 		want := j.reset()
-		require.Len(t, want, 1, route.Name)
+		require.NotEmpty(t, want, route.Name)
 		for mode, w := range worlds {
 			for _, place := range []string{"query", "header"} {
 				what := fmt.Sprintf("%s, %s, %q", route.Name, place, mode)

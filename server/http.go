@@ -46,6 +46,8 @@ func (s *Server) serveHTTP() error {
 		Live:       s.live,
 		Now:        s.config.Now,
 
+		Principals:           s.identities.Known,
+		OpenBuckets:          set.OpenBuckets,
 		CustomerKeysOverHTTP: set.SSECOverHTTP,
 		EscapingKeys:         set.EscapingKeys,
 		SignatureV2:          set.SignatureV2,

@@ -354,7 +354,11 @@ func (s *Server) comparing() bool {
 // makeBuckets creates the buckets of ORCAS_BUCKETS that do not exist.
 func (s *Server) makeBuckets(ctx context.Context) error {
 	for _, name := range s.config.Settings.Buckets {
-		_, err := s.fs.CreateBucket(ctx, core.BucketInfo{Name: name, Owner: s.identities.Root().Account, Region: s.config.Settings.Region})
+		info := core.BucketInfo{Name: name, Owner: s.identities.Root().Account, Region: s.config.Settings.Region}
+		if s.config.Settings.OpenBuckets {
+			info.Attrs = append(info.Attrs, s3.WithoutPublicAccessBlock())
+		}
+		_, err := s.fs.CreateBucket(ctx, info)
 		if core.Is(err, core.ReadOnly) {
 			s.log.Warn("ORCAS_BUCKETS: the bucket was not created, because the server is read-only", "bucket", name)
 			continue

@@ -46,6 +46,7 @@ type Settings struct {
 	LifecycleDay  time.Duration    // ORCAS_LIFECYCLE_DAY_SEC: the length of a day in lifecycle rules
 	UploadAge     time.Duration    // ORCAS_ABANDONED_UPLOAD_DAYS: age at which an upload is aborted; 0: never
 	AllowMissing  bool             // ORCAS_ALLOW_MISSING_BLOCKS: accept writes even if many blocks are missing
+	OpenBuckets   bool             // ORCAS_PUBLIC_ACCESS_BLOCK=off: new buckets have no public access block
 	EscapingKeys  bool             // ORCAS_ALLOW_ESCAPING_KEYS: accept writes to keys such as "../a"
 	CORSOrigins   []string         // ORCAS_CORS_ALLOWED_ORIGINS: origins for buckets without a CORS configuration
 	SignatureV2   sigv2.Mode       // ORCAS_SIGNATURE_V2: where signatures of version 2 are accepted
@@ -189,6 +190,14 @@ func setCompression(s *Settings, v string) (err error) {
 		err = fmt.Errorf("%q is not valid: expected off, fast or better", v)
 	}
 	return err
+}
+
+func setPublicAccessBlock(s *Settings, v string) error {
+	if v != "on" && v != "off" {
+		return fmt.Errorf("%q is neither on nor off", v)
+	}
+	s.OpenBuckets = v == "off"
+	return nil
 }
 
 func setRegion(s *Settings, v string) error {

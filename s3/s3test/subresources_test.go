@@ -156,7 +156,6 @@ var subResources = area{"bucket-documents", []rule{
 	notServed("notification-on", "a notification is refused, because it would have no effect", "notification", "<NotificationConfiguration><QueueConfiguration><Queue>arn:aws:sqs:us-east-1:1:q</Queue><Event>s3:ObjectCreated:*</Event></QueueConfiguration></NotificationConfiguration>"),
 	notServed("website-put", "a website document is refused, because it would have no effect", "website", "<WebsiteConfiguration><IndexDocument><Suffix>index.html</Suffix></IndexDocument></WebsiteConfiguration>"),
 	notServed("replication-put", "a replication document is refused, because it would have no effect", "replication", "<ReplicationConfiguration><Role>r</Role></ReplicationConfiguration>"),
-	notServed("policy-put", "a policy is refused, because it would have no effect", "policy", `{"Version":"2012-10-17","Statement":[]}`),
 	{"acl-private", "PutBucketAcl private, which changes nothing, is accepted", func(t *T) {
 		t.put("?acl", nil, "x-amz-acl: private")
 	}},

@@ -1,0 +1,113 @@
+package s3
+
+import (
+	"cmp"
+	"errors"
+	"strings"
+
+	"orcas/auth/policy"
+	"orcas/core"
+	"orcas/s3/xmldoc"
+)
+
+// The policy and the public access block of a bucket are attributes of the bucket, under the names of their query
+// parameters. So they are read together with the bucket, and every decision uses those of the bucket that the request
+// works on.
+const (
+	policySub      = "policy"
+	publicBlockSub = "publicAccessBlock"
+)
+
+// publicAccessBlock returns the public access block of a bucket. A bucket whose block was never configured blocks all
+// public access.
+func publicAccessBlock(b *core.BucketInfo) policy.PublicAccessBlock {
+	doc := cmp.Or(core.AttrValue(b.Attrs, publicBlockSub), blocksAll)
+	has := func(name string) bool { return strings.Contains(doc, "<"+name+">true</"+name+">") }
+	return policy.PublicAccessBlock{
+		BlockPublicACLs: has("BlockPublicAcls"), IgnorePublicACLs: has("IgnorePublicAcls"),
+		BlockPublicPolicy: has("BlockPublicPolicy"), RestrictPublicBuckets: has("RestrictPublicBuckets"),
+	}
+}
+
+// WithoutPublicAccessBlock returns the attribute of a new bucket that has no public access block.
+func WithoutPublicAccessBlock() core.Attr { return core.Attr{Name: publicBlockSub, Value: removed} }
+
+// parsePolicy compiles the policy of the bucket that the request addresses.
+func (q *request) parsePolicy(doc []byte) (*policy.Policy, error) {
+	p, err := policy.Parse(doc, policy.Source{Name: q.bucket.Name, Bucket: q.bucket.Name, Known: q.s.knowsPrincipal})
+	var malformed *policy.Error
+	if errors.As(err, &malformed) {
+		return nil, errMalformedPolicy.Say(malformed.Error())
+	}
+	return p, err
+}
+
+// checkOwnAccount refuses requests of other accounts for the policy of a bucket, as S3 does, even if a policy allows
+// them.
+func checkOwnAccount(q *request) error {
+	if q.caller.Account != q.bucket.Owner {
+		return errMethodNotAllowed
+	}
+	return nil
+}
+
+func getPolicy(q *request) error {
+	if err := checkOwnAccount(q); err != nil {
+		return err
+	}
+	doc := core.AttrValue(q.bucket.Attrs, policySub)
+	if doc == "" {
+		return errNoPolicy
+	}
+	q.sendJSON(doc)
+	return nil
+}
+
+// putPolicy stores the policy of a bucket. Whether its public access block refuses the policy is decided together with
+// the change, so that a block that is set at the same time either refuses the policy or is set after it.
+func putPolicy(q *request) error {
+	if err := checkOwnAccount(q); err != nil {
+		return err
+	}
+	doc, err := readConfiguration(q)
+	if err != nil {
+		return err
+	}
+	p, err := q.parsePolicy(doc)
+	if err != nil {
+		return err
+	}
+	return updateBucket(q, func(b *core.BucketInfo) error {
+		if publicAccessBlock(b).Refuses(p) {
+			return errAccessDenied.Say("Access Denied: the policy makes the bucket public, and the BlockPublicPolicy setting " +
+				"of the bucket's public access block prevents public policies.")
+		}
+		b.Attrs = core.SetAttr(b.Attrs, policySub, string(doc))
+		return nil
+	})
+}
+
+func deletePolicy(q *request) error {
+	if err := checkOwnAccount(q); err != nil {
+		return err
+	}
+	return updateBucket(q, func(b *core.BucketInfo) error {
+		b.Attrs = core.SetAttr(b.Attrs, policySub, "")
+		return nil
+	})
+}
+
+func getPolicyStatus(q *request, x *xmldoc.Writer) error {
+	doc := core.AttrValue(q.bucket.Attrs, policySub)
+	if doc == "" {
+		return errNoPolicy
+	}
+	p, err := policy.Parse([]byte(doc), policy.Source{Name: q.bucket.Name, Bucket: q.bucket.Name})
+	if err != nil {
+		return errInternal.Because(err)
+	}
+	x.Begin("PolicyStatus")
+	x.Bool("IsPublic", p.IsPublic())
+	x.Close("PolicyStatus")
+	return nil
+}

@@ -1,0 +1,486 @@
+package s3_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/auth"
+	"orcas/auth/access"
+	"orcas/auth/policy"
+	"orcas/gate"
+	"orcas/s3"
+	"orcas/s3/sigv4"
+)
+
+// need is a right that a request needs: an action, and a resource without "arn:aws:s3:::".
+type need struct {
+	action   auth.Action
+	resource string
+}
+
+// matrixRow is a request, with exactly the rights that it needs. A caller that lacks any of them is refused.
+type matrixRow struct {
+	route   string
+	path    string // VERSION, GOVERNED, UPLOAD and PART stand for IDs of the world, UNTIL for a time
+	body    string
+	headers []string
+	needs   []need // the first one is for the action of the route
+	status  int    // of the response, if the request is allowed
+
+	ofService bool // no bucket policy applies to the request
+	ownOnly   bool // other accounts get 405
+	signed    bool // anonymous requests are refused, whatever the policy says
+	anyRight  bool // the request needs any right in the bucket
+}
+
+const (
+	matrixBucket = "bucket"
+	key, absent  = matrixBucket + "/key", matrixBucket + "/absent"
+)
+
+// needsOf returns the needs of an action on a resource, and more.
+func needsOf(a auth.Action, resource string, more ...need) []need {
+	return append([]need{{a, resource}}, more...)
+}
+
+var listsBucket = need{"s3:ListBucket", matrixBucket}
+
+// documentBodies are the bodies of PUT requests for the documents of a bucket.
+var documentBodies = map[string]string{
+	"lifecycle":         "<LifecycleConfiguration><Rule><ID>a</ID><Status>Enabled</Status><Filter/><Expiration><Days>1</Days></Expiration></Rule></LifecycleConfiguration>",
+	"versioning":        "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>",
+	"quota":             "<QuotaConfiguration><MaxObjects>1000</MaxObjects></QuotaConfiguration>",
+	"object-lock":       "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled></ObjectLockConfiguration>",
+	"tagging":           "<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>",
+	"ownershipControls": "<OwnershipControls><Rule><ObjectOwnership>BucketOwnerEnforced</ObjectOwnership></Rule></OwnershipControls>",
+	"publicAccessBlock": "<PublicAccessBlockConfiguration/>",
+	"requestPayment":    "<RequestPaymentConfiguration><Payer>BucketOwner</Payer></RequestPaymentConfiguration>",
+	"accelerate":        "<AccelerateConfiguration><Status>Suspended</Status></AccelerateConfiguration>",
+	"logging":           "<BucketLoggingStatus/>",
+	"notification":      "<NotificationConfiguration/>",
+	"policy": `{"Version": "2012-10-17", "Statement": {"Effect": "Deny", "Principal": "*", "Action": "s3:DeleteBucket",
+		"Resource": "arn:aws:s3:::bucket"}}`,
+}
+
+// bucketRows returns a row for each route that only reads or changes something about a bucket, without further rights.
+func bucketRows() (rows []matrixRow) {
+	for _, r := range s3.Routes() {
+		if r.Level != gate.Bucket || r.Target() != gate.Bucket || len(r.Secondary) > 0 || r.AnyAction {
+			continue
+		}
+		body := ""
+		if r.Method == http.MethodPut {
+			body = documentBodies[r.Sub]
+		}
+		path := "/bucket"
+		if r.Sub == "list-type" {
+			path += "?list-type=2"
+		} else if r.Sub != "" {
+			path += "?" + r.Sub
+		}
+		row := matrixRow{route: r.Name, path: path, body: body, needs: needsOf(r.Action, matrixBucket)}
+		if body != "" {
+			row.headers = []string{"Content-Md5", md5Of([]byte(body))}
+		}
+		row.ownOnly = r.Sub == "policy"
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// matrixRows returns the rows. TestMatrixIsComplete compares them with the route table.
+func matrixRows() []matrixRow {
+	const version, upload = "?versionId=VERSION", "?partNumber=2&uploadId=UPLOAD"
+	find := "<FindContent><Content><Size>1</Size><SHA256>" + strings.Repeat("0", 64) + "</SHA256></Content></FindContent>"
+	newBucket := "<CreateBucketConfiguration><Tags><Tag><Key>a</Key><Value>b</Value></Tag></Tags></CreateBucketConfiguration>"
+	deletes := "<Delete><Object><Key>key</Key></Object></Delete>"
+	deletesVersion := "<Delete><Object><Key>key</Key><VersionId>VERSION</VersionId></Object></Delete>"
+	deletesETag := "<Delete><Object><Key>key</Key><ETag>" + hexMD5([]byte("content")) + "</ETag></Object></Delete>"
+	deletesAbsent := "<Delete><Object><Key>absent</Key><ETag>x</ETag></Object></Delete>"
+	deletesGoverned := "<Delete><Object><Key>governed</Key><VersionId>GOVERNED</VersionId></Object></Delete>"
+	tags := documentBodies["tagging"]
+	retention := "<Retention><Mode>GOVERNANCE</Mode><RetainUntilDate>UNTIL</RetainUntilDate></Retention>"
+	hold := "<LegalHold><Status>OFF</Status></LegalHold>"
+	complete := "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>PART</ETag></Part></CompleteMultipartUpload>"
+	const bypass = "X-Amz-Bypass-Governance-Retention"
+	tagged := []string{"X-Amz-Tagging", "a=b"}
+	locked := []string{lockMode, "GOVERNANCE", lockUntil, "UNTIL", lockHold, "ON", "Content-Md5", md5Of([]byte("content"))}
+	lockRights := []need{{"s3:PutObjectRetention", "bucket/new"}, {"s3:PutObjectLegalHold", "bucket/new"}}
+	whole := []need{{"s3:GetObject", "bucket/*"}, {"s3:GetObjectVersion", "bucket/*"}}
+	putTags := need{"s3:PutObjectTagging", "bucket/new"}
+	get, getTags := need{"s3:GetObject", key}, need{"s3:GetObjectTagging", key}
+	getVersion, getVersionTags := need{"s3:GetObjectVersion", key}, need{"s3:GetObjectVersionTagging", key}
+	sha := []string{"X-Amz-Instant-Length", "7", "X-Amz-Content-Sha256", hash([]byte("content"))}
+	etag := `"` + hexMD5([]byte("content")) + `"`
+	// object returns rows for a route on the key, on a version of it, and on a key that does not exist.
+	object := func(route, sub string, a, ofVersion auth.Action, body string, more ...need) (rows []matrixRow) {
+		var headers []string
+		if body != "" {
+			headers = []string{"Content-Md5", md5Of([]byte(body))}
+		}
+		switch sub {
+		case "attributes":
+			headers = []string{"X-Amz-Object-Attributes", "ETag"}
+		case "acl":
+			if strings.HasPrefix(route, "Put") {
+				headers = []string{"X-Amz-Acl", "private"}
+			}
+		}
+		rows = append(rows, matrixRow{route: route, path: "/bucket/key?" + sub, body: body, headers: headers, needs: needsOf(a, key, more...)})
+		var moreVersion, moreAbsent []need
+		for _, n := range more {
+			moreVersion = append(moreVersion, need{n.action + "Version", n.resource})
+			moreAbsent = append(moreAbsent, need{n.action, absent})
+		}
+		rows = append(rows, matrixRow{
+			route: route, path: "/bucket/key?" + sub + "&versionId=VERSION", body: body, headers: headers,
+			needs: needsOf(ofVersion, key, moreVersion...),
+		}, matrixRow{
+			route: route, path: "/bucket/absent?" + sub, body: body, headers: headers, status: 404,
+			needs: needsOf(a, absent, append(moreAbsent, listsBucket)...),
+		})
+		return rows
+	}
+	copyOf := func(v string) []string { return []string{"X-Amz-Copy-Source", "/bucket/key" + v} }
+	rows := slices.Concat(bucketRows(),
+		object("GetObject", "", "s3:GetObject", "s3:GetObjectVersion", ""),
+		object("HeadObject", "", "s3:GetObject", "s3:GetObjectVersion", ""),
+		object("PutObjectAcl", "acl", "s3:PutObjectAcl", "s3:PutObjectVersionAcl", ""),
+		object("GetObjectAcl", "acl", "s3:GetObjectAcl", "s3:GetObjectVersionAcl", ""),
+		object("GetObjectAttributes", "attributes", "s3:GetObjectAttributes", "s3:GetObjectVersionAttributes", "", get),
+		object("GetObjectTagging", "tagging", "s3:GetObjectTagging", "s3:GetObjectVersionTagging", ""),
+		object("PutObjectTagging", "tagging", "s3:PutObjectTagging", "s3:PutObjectVersionTagging", tags),
+		object("DeleteObjectTagging", "tagging", "s3:DeleteObjectTagging", "s3:DeleteObjectVersionTagging", ""),
+		object("GetObjectRetention", "retention", "s3:GetObjectRetention", "s3:GetObjectRetention", ""),
+		object("PutObjectRetention", "retention", "s3:PutObjectRetention", "s3:PutObjectRetention", retention),
+		object("GetObjectLegalHold", "legal-hold", "s3:GetObjectLegalHold", "s3:GetObjectLegalHold", ""),
+		object("PutObjectLegalHold", "legal-hold", "s3:PutObjectLegalHold", "s3:PutObjectLegalHold", hold),
+	)
+	return append(rows, []matrixRow{
+		{route: "ListBuckets", path: "/", needs: needsOf("s3:ListAllMyBuckets", "*"), ofService: true, status: 200},
+		{route: "CreateBucket", path: "/created", body: newBucket, needs: needsOf("s3:CreateBucket", "created",
+			need{"s3:PutBucketObjectLockConfiguration", "created"}, need{"s3:PutBucketVersioning", "created"},
+			need{"s3:PutBucketTagging", "created"}, need{"s3:PutBucketOwnershipControls", "created"}), ofService: true, status: 200,
+			headers: []string{"X-Amz-Bucket-Object-Lock-Enabled", "true", "X-Amz-Object-Ownership", "BucketOwnerEnforced"}},
+		{route: "HeadBucket", path: "/bucket", needs: needsOf("s3:ListBucket", matrixBucket), anyRight: true, status: 200},
+		{route: "HeadBucket", path: "/bucket", needs: needsOf("s3:PutObject", "bucket/in/*"), anyRight: true, signed: true, status: 200},
+		{route: "DeleteObjects", path: "/bucket?delete", body: deletes, needs: needsOf("s3:DeleteObject", key), status: 200},
+		{route: "DeleteObjects", path: "/bucket?delete", body: deletesVersion, needs: needsOf("s3:DeleteObjectVersion", key), status: 200},
+		{route: "DeleteObjects", path: "/bucket?delete", body: deletesETag, needs: needsOf("s3:DeleteObject", key, get), status: 200},
+		{route: "DeleteObjects", path: "/bucket?delete", body: deletesAbsent,
+			needs: needsOf("s3:DeleteObject", absent, need{"s3:GetObject", absent}, listsBucket), status: 200},
+		{route: "DeleteObjects", path: "/bucket?delete", body: deletesGoverned, headers: []string{bypass, "true"},
+			needs:  needsOf("s3:DeleteObjectVersion", "bucket/governed", need{"s3:BypassGovernanceRetention", "bucket/governed"}),
+			status: 200},
+		{route: "FindContent", path: "/bucket?instant", body: find, needs: needsOf("s3:PutObject", "bucket/*", whole...), signed: true, status: 200},
+		{route: "PutObject", path: "/bucket/new", body: "content", needs: needsOf("s3:PutObject", "bucket/new"), status: 200},
+		{route: "PutObject", path: "/bucket/new", body: "content", headers: tagged, needs: needsOf("s3:PutObject", "bucket/new", putTags), status: 200},
+		{route: "PutObject", path: "/bucket/new", body: "content", headers: locked, needs: needsOf("s3:PutObject", "bucket/new", lockRights...), status: 200},
+		{route: "PutObject", path: "/bucket/new", headers: sha, needs: needsOf("s3:PutObject", "bucket/new", whole...), signed: true, status: 200},
+		{route: "PutObject", path: "/bucket/key", body: "content", headers: []string{"If-Match", etag},
+			needs: needsOf("s3:PutObject", key, get), status: 200},
+		{route: "PutObject", path: "/bucket/key", body: "content", headers: []string{"If-Match", "*"}, needs: needsOf("s3:PutObject", key), status: 200},
+		{route: "PutObject", path: "/bucket/key", body: "content", headers: []string{"X-Amz-Write-Offset-Bytes", "7"},
+			needs: needsOf("s3:PutObject", key, get), status: 200},
+		{route: "PutObject", path: "/bucket/absent", body: "content", headers: []string{"If-Match", "*"},
+			needs: needsOf("s3:PutObject", absent, listsBucket), status: 404},
+		{route: "CopyObject", path: "/bucket/new", headers: copyOf(""), needs: needsOf("s3:PutObject", "bucket/new", get, getTags, putTags), status: 200},
+		{route: "CopyObject", path: "/bucket/new", headers: copyOf(version),
+			needs: needsOf("s3:PutObject", "bucket/new", getVersion, getVersionTags, putTags), status: 200},
+		{route: "CopyObject", path: "/bucket/new", headers: append(append(copyOf(""), tagged...), "X-Amz-Tagging-Directive", "REPLACE"),
+			needs: needsOf("s3:PutObject", "bucket/new", get, putTags), status: 200},
+		{route: "CopyObject", path: "/bucket/new", headers: append([]string{"X-Amz-Copy-Source", "/bucket/plain"}, locked[:6]...),
+			needs: needsOf("s3:PutObject", "bucket/new", append(lockRights, need{"s3:GetObject", "bucket/plain"})...), status: 200},
+		{route: "CopyObject", path: "/bucket/new", headers: []string{"X-Amz-Copy-Source", "/bucket/absent"},
+			needs: needsOf("s3:PutObject", "bucket/new", need{"s3:GetObject", absent}, listsBucket), status: 404},
+		{route: "RenameObject", path: "/bucket/new?renameObject", headers: []string{"X-Amz-Rename-Source", "key"},
+			needs: needsOf("s3:PutObject", "bucket/new", get, need{"s3:DeleteObject", key}, getTags, putTags), status: 200},
+		{route: "RenameObject", path: "/bucket/new?renameObject", headers: []string{"X-Amz-Rename-Source", "absent"},
+			needs: needsOf("s3:PutObject", "bucket/new", need{"s3:GetObject", absent}, need{"s3:DeleteObject", absent}, listsBucket), status: 404},
+		{route: "MoveObject", path: "/bucket/new", headers: []string{"X-Amz-Move-Source", "/bucket/key"},
+			needs: needsOf("s3:PutObject", "bucket/new", get, need{"s3:DeleteObject", key}, getTags, putTags), status: 200},
+		{route: "MoveObject", path: "/bucket/new", headers: []string{"X-Amz-Move-Source", "/bucket/absent"},
+			needs: needsOf("s3:PutObject", "bucket/new", need{"s3:GetObject", absent}, need{"s3:DeleteObject", absent}, listsBucket), status: 404},
+		{route: "DeleteObject", path: "/bucket/key", needs: needsOf("s3:DeleteObject", key), status: 204},
+		{route: "DeleteObject", path: "/bucket/key" + version, needs: needsOf("s3:DeleteObjectVersion", key), status: 204},
+		{route: "DeleteObject", path: "/bucket/key", headers: []string{"If-Match", etag}, needs: needsOf("s3:DeleteObject", key, get), status: 204},
+		{route: "DeleteObject", path: "/bucket/absent", headers: []string{"If-Match", "*"},
+			needs: needsOf("s3:DeleteObject", absent, listsBucket), status: 404},
+		{route: "DeleteObject", path: "/bucket/governed?versionId=GOVERNED", headers: []string{bypass, "true"},
+			needs:  needsOf("s3:DeleteObjectVersion", "bucket/governed", need{"s3:BypassGovernanceRetention", "bucket/governed"}),
+			status: 204},
+		{route: "PutObjectRetention", path: "/bucket/governed?retention&versionId=GOVERNED", body: retention,
+			headers: []string{bypass, "true", "Content-Md5", md5Of([]byte(retention))},
+			needs:   needsOf("s3:PutObjectRetention", "bucket/governed", need{"s3:BypassGovernanceRetention", "bucket/governed"})},
+		{route: "CreateMultipartUpload", path: "/bucket/new?uploads", needs: needsOf("s3:PutObject", "bucket/new"), signed: true, status: 200},
+		{route: "CreateMultipartUpload", path: "/bucket/new?uploads", headers: append(locked[:6:6], tagged...),
+			needs: needsOf("s3:PutObject", "bucket/new", append(lockRights, putTags)...), signed: true, status: 200},
+		{route: "UploadPart", path: "/bucket/many" + upload, body: "content", needs: needsOf("s3:PutObject", "bucket/many"), status: 200},
+		{route: "UploadPart", path: "/bucket/many" + upload, headers: sha, needs: needsOf("s3:PutObject", "bucket/many", whole...), signed: true, status: 200},
+		{route: "UploadPartCopy", path: "/bucket/many" + upload, headers: copyOf(""), needs: needsOf("s3:PutObject", "bucket/many", get), status: 200},
+		{route: "UploadPartCopy", path: "/bucket/many" + upload, headers: copyOf(version),
+			needs: needsOf("s3:PutObject", "bucket/many", getVersion), status: 200},
+		{route: "UploadPartCopy", path: "/bucket/many" + upload, headers: []string{"X-Amz-Copy-Source", "/bucket/absent"},
+			needs: needsOf("s3:PutObject", "bucket/many", need{"s3:GetObject", absent}, listsBucket), status: 404},
+		{route: "ListParts", path: "/bucket/many?uploadId=UPLOAD", needs: needsOf("s3:ListMultipartUploadParts", "bucket/many"), status: 200},
+		{route: "CompleteMultipartUpload", path: "/bucket/many?uploadId=UPLOAD", body: complete, needs: needsOf("s3:PutObject", "bucket/many"), status: 200},
+		{route: "CompleteMultipartUpload", path: "/bucket/many?uploadId=UPLOAD", body: complete, headers: []string{"If-Match", etag},
+			needs: needsOf("s3:PutObject", "bucket/many", need{"s3:GetObject", "bucket/many"}, listsBucket), status: 404},
+		{route: "AbortMultipartUpload", path: "/bucket/many?uploadId=UPLOAD", needs: needsOf("s3:AbortMultipartUpload", "bucket/many"), status: 204},
+	}...)
+}
+
+// Every route, every action of a version and every secondary action has a row.
+func TestMatrixIsComplete(t *testing.T) {
+	has := map[string]map[auth.Action]bool{}
+	for _, row := range matrixRows() {
+		if has[row.route] == nil {
+			has[row.route] = map[auth.Action]bool{}
+		}
+		for _, n := range row.needs {
+			has[row.route][n.action] = true
+		}
+	}
+	for _, r := range s3.Routes() {
+		for _, a := range append([]auth.Action{r.Action, r.VersionAction}, r.Secondary...) {
+			require.True(t, a == "" || has[r.Name][a], "%s has no row with %s", r.Name, a)
+		}
+		delete(has, r.Name)
+	}
+	require.Empty(t, has, "rows without a route")
+}
+
+// The callers of the matrix, besides the roots of two accounts and the anonymous one. Their access keys are the names.
+const (
+	aUser    = "AKIAUSER"    // has the policy
+	aKey     = "AKIAKEY"     // an application key with a policy, whose creator has one, too
+	aSession = "AKIASESSION" // a session of a role
+)
+
+// identities are the policies of the callers of a matrix.
+type identities struct{ user, key, creator, role, session []need }
+
+// statements returns a statement for each need. Principal is "" for the policy of an identity.
+func statements(effect, principal string, needs []need) string {
+	var list []string
+	for _, n := range needs {
+		list = append(list, fmt.Sprintf(`{"Effect": %q, %s "Action": %q, "Resource": %q}`,
+			effect, principal, n.action, strings.Replace("arn:aws:s3:::"+n.resource, "arn:aws:s3:::*", "*", 1)))
+	}
+	return `{"Version": "2012-10-17", "Statement": [` + strings.Join(list, ",") + `]}`
+}
+
+func policiesOf(t *testing.T, needs []need) []*policy.Policy {
+	if needs == nil {
+		return nil
+	}
+	p, err := policy.Parse([]byte(statements("Allow", "", needs)), policy.Source{Name: "test"})
+	require.NoError(t, err)
+	return []*policy.Policy{p}
+}
+
+// callers returns a setup with the callers.
+func (i identities) callers(t *testing.T) setup {
+	arn := func(kind string) *auth.Principal {
+		return &auth.Principal{Account: account, ARN: "arn:aws:iam::" + account + ":" + kind}
+	}
+	session := &auth.Principal{Account: account, ARN: "arn:aws:sts::" + account + ":assumed-role/role/session"}
+	creator := &policy.Caller{Principal: arn("user/creator"), Identity: policiesOf(t, i.creator)}
+	known := map[string]*policy.Caller{
+		aUser:    {Principal: arn("user/user"), Identity: policiesOf(t, i.user)},
+		aKey:     {Principal: arn("key/key"), Identity: policiesOf(t, i.key), Creator: creator},
+		aSession: {Principal: session, Role: "arn:aws:iam::" + account + ":role/role", Identity: policiesOf(t, i.role), Session: policiesOf(t, i.session)},
+	}
+	byARN := map[string]*policy.Caller{}
+	for _, c := range known {
+		byARN[c.Principal.ARN] = c
+	}
+	return setup{options: func(o *s3.Options) {
+		o.Authorizer = access.New(func(p *auth.Principal) *policy.Caller { return byARN[p.ARN] })
+		lookup := o.Lookup
+		o.Lookup = func(ctx context.Context, key string) (gate.Credential, error) {
+			if c := known[key]; c != nil {
+				return gate.Credential{SecretKey: secretKey, Principal: c.Principal}, nil
+			}
+			return lookup(ctx, key)
+		}
+	}}
+}
+
+// matrixWorld is a server with a bucket that has no public access block, and objects and an upload of the root.
+type matrixWorld struct {
+	*world
+	ids *strings.Replacer
+}
+
+func newMatrixWorld(t *testing.T, i identities) matrixWorld {
+	w := newWorld(t, i.callers(t))
+	w.do("PUT", "/bucket", nil, "X-Amz-Bucket-Object-Lock-Enabled", "true").is(200, "")
+	w.do("DELETE", "/bucket?publicAccessBlock", nil).is(204, "")
+	version := w.do("PUT", "/bucket/key", []byte("content"), "X-Amz-Tagging", "a=b").is(200, "").header.Get("X-Amz-Version-Id")
+	w.put("/bucket/plain", "content")
+	until := time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05Z")
+	governed := w.do("PUT", "/bucket/governed", nil, "Content-MD5", md5Of(nil), lockMode, "GOVERNANCE", lockUntil, until).
+		is(200, "").header.Get("X-Amz-Version-Id")
+	var upload struct{ UploadId string }
+	w.do("POST", "/bucket/many?uploads", nil).is(200, "").parse(&upload)
+	part := w.put("/bucket/many?partNumber=1&uploadId="+upload.UploadId, "content")
+	return matrixWorld{w, strings.NewReplacer("VERSION", version, "GOVERNED", governed, "UPLOAD", upload.UploadId, "PART", part, "UNTIL", until)}
+}
+
+// try sends the request of a row as a caller, which is an access key, or "" for nobody.
+func (w matrixWorld) try(t *testing.T, row *matrixRow, caller string) *response {
+	t.Helper()
+	at := *w.world
+	at.t = t
+	var headers []string
+	for _, h := range row.headers {
+		headers = append(headers, w.ids.Replace(h))
+	}
+	body := []byte(w.ids.Replace(row.body))
+	sum := hash(body)
+	for i, h := range headers {
+		if h == "Content-Md5" {
+			headers[i+1] = md5Of(body)
+		}
+		if h == "X-Amz-Content-Sha256" {
+			sum = headers[i+1]
+		}
+	}
+	if strings.HasSuffix(row.path, "?delete") {
+		headers = append(headers, "Content-Md5", md5Of(body))
+	}
+	method := routeNamed(row.route).Method
+	r := at.request(method, w.ids.Replace(row.path), body, headers...)
+	if caller != "" {
+		(&sigv4.Signer{AccessKey: caller, SecretKey: secretKey, Region: "us-east-1"}).Sign(r, sum, time.Now())
+	}
+	return at.send(r)
+}
+
+// isDenied reports whether a response, or the result for the only key of a DeleteObjects, is AccessDenied.
+func isDenied(a *response) bool {
+	return a.status == 403 || bytes.Contains(a.body, []byte("<Code>AccessDenied</Code>"))
+}
+
+// matrix checks rows with the same policies.
+type matrix struct {
+	t      *testing.T
+	row    *matrixRow
+	ids    identities
+	policy string // of the bucket
+}
+
+func (m *matrix) world() matrixWorld {
+	w := newMatrixWorld(m.t, m.ids)
+	if m.policy != "" {
+		w.do("PUT", "/bucket?policy", []byte(m.policy)).is(204, "")
+	}
+	return w
+}
+
+// denied checks that callers are refused. They share a world, because their requests change nothing.
+func (m *matrix) denied(callers ...string) {
+	m.t.Helper()
+	w := m.world()
+	for _, c := range callers {
+		a := w.try(m.t, m.row, c)
+		require.True(m.t, isDenied(a), "%s %s by %q with %s: %d %s", m.row.route, m.row.path, c, m.policy, a.status, a.body)
+	}
+}
+
+// allowed checks that callers are not refused.
+func (m *matrix) allowed(callers ...string) {
+	m.t.Helper()
+	var w matrixWorld
+	for i, c := range callers {
+		if method := routeNamed(m.row.route).Method; i == 0 || method != "GET" && method != "HEAD" {
+			w = m.world()
+		}
+		a := w.try(m.t, m.row, c)
+		require.False(m.t, isDenied(a), "%s %s by %q with %s: %d %s", m.row.route, m.row.path, c, m.policy, a.status, a.body)
+		if m.row.status != 0 {
+			require.Equal(m.t, m.row.status, a.status, "%s", a.body)
+		}
+	}
+}
+
+// TestMatrix sends each request as each kind of caller: without a bucket policy, with one that allows exactly what the
+// request needs to everyone, and with one that denies a part of it. A caller is allowed only if it has all rights, and
+// if nothing denies any of them. An application key and its creator must both have them, a session and its role, too.
+func TestMatrix(t *testing.T) {
+	for i, row := range matrixRows() {
+		t.Run(fmt.Sprintf("%d-%s", i, row.route), func(t *testing.T) {
+			t.Parallel()
+			none := []need{{"s3:GetBucketLocation", "other"}}
+			all := row.needs
+			m := matrix{t: t, row: &row, ids: identities{user: all, key: all, creator: all, role: all, session: all}}
+			m.allowed(accessKey, aUser, aKey, aSession)
+			if row.route != "ListBuckets" && row.route != "CreateBucket" { // about the account of the caller
+				m.denied(stranger)
+			}
+			m.denied("")
+
+			m.ids = identities{user: none, key: all, creator: none, role: none, session: all}
+			m.denied(aUser, aKey, aSession)
+			m.ids = identities{key: none, creator: all, role: all, session: none}
+			m.denied(aUser, aKey, aSession)
+			for i := range all {
+				rest := slices.Delete(slices.Clone(all), i, i+1)
+				if len(rest) == 0 {
+					rest = none
+				}
+				m.ids = identities{user: rest, key: all, creator: rest, role: all, session: rest}
+				m.denied(aUser, aKey, aSession)
+			}
+			if !row.ofService {
+				m.bucketPolicies(none)
+			}
+		})
+	}
+}
+
+// bucketPolicies checks the row with policies of the bucket.
+func (m *matrix) bucketPolicies(none []need) {
+	const everyone = `"Principal": "*",`
+	all := m.row.needs
+	m.ids, m.policy = identities{user: none, key: none, creator: none, role: none}, statements("Allow", everyone, all)
+	m.allowed(accessKey, aUser, aKey, aSession)
+	switch {
+	case m.row.ownOnly:
+		w := m.world()
+		for _, c := range []string{stranger, ""} {
+			w.try(m.t, m.row, c).is(405, "MethodNotAllowed")
+		}
+	case m.row.signed:
+		m.allowed(stranger)
+		m.denied("")
+	default:
+		m.allowed(stranger, "")
+	}
+	m.ids = identities{session: none}
+	m.denied(aSession)
+
+	m.ids = identities{user: all, key: all, creator: all, role: all, session: all}
+	for i := range all {
+		denied := all[i : i+1]
+		if m.row.anyRight {
+			denied = []need{{"s3:*", matrixBucket}, {"s3:*", matrixBucket + "/*"}}
+		}
+		m.policy = statements("Deny", everyone, denied)
+		m.denied(stranger, "", aUser, aKey, aSession)
+		if m.row.ownOnly || m.row.anyRight { // the root always has the rights to the policy
+			m.allowed(accessKey)
+		} else {
+			m.denied(accessKey)
+		}
+	}
+}
