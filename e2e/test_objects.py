@@ -209,7 +209,6 @@ def test_delete_objects(s3, bucket):
 @pytest.mark.parametrize("operation,arguments", [
     ("get_object_torrent", {"Key": "k"}),
     ("put_bucket_website", {"WebsiteConfiguration": {}}),
-    ("put_bucket_policy", {"Policy": "{}"}),
     ("restore_object", {"Key": "k", "RestoreRequest": {"Days": 1}}),
 ])
 def test_unsupported_operations_are_refused(s3, bucket, operation, arguments):

@@ -141,6 +141,11 @@ def test_documents_are_stored(server, s3, bucket, tmp_path):
     assert s3.get_bucket_accelerate_configuration(Bucket=name)["Status"] == "Suspended"
     rules = [{"ID": "one", "AllowedMethods": ["GET", "PUT"], "AllowedOrigins": ["https://*.example.com"], "AllowedHeaders": ["*"],
               "ExposeHeaders": ["ETag"], "MaxAgeSeconds": 60}]
+    policy = json.dumps({"Version": "2012-10-17", "Statement": {
+        "Effect": "Deny", "Principal": "*", "Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{name}/secret"}})
+    s3.put_bucket_policy(Bucket=name, Policy=policy)
+    assert s3.get_bucket_policy(Bucket=name)["Policy"] == policy
+    assert s3.get_bucket_policy_status(Bucket=name)["PolicyStatus"] == {"IsPublic": False}
     s3.put_bucket_cors(Bucket=name, CORSConfiguration={"CORSRules": rules})
     assert s3.get_bucket_cors(Bucket=name)["CORSRules"] == rules
     preflight = server.http("OPTIONS", f"/{name}/key", headers={
