@@ -421,8 +421,9 @@ func secondWorld(t *testing.T, j *judge) (w *world, cases []second) {
 func TestSecondaryActions(t *testing.T) {
 	declared, requested := map[string][]auth.Action{}, map[string][]auth.Action{}
 	for _, r := range s3.Routes() {
-		if len(r.Secondary) > 0 {
-			declared[r.Name] = slices.Sorted(slices.Values(r.Secondary))
+		list := slices.DeleteFunc(slices.Clone(r.Secondary), func(a auth.Action) bool { return isForHeaders(r, a) })
+		if len(list) > 0 {
+			declared[r.Name] = slices.Sorted(slices.Values(list))
 		}
 	}
 	j := &judge{}
@@ -470,6 +471,16 @@ func TestSecondaryActions(t *testing.T) {
 		slices.Sort(list)
 	}
 	require.Equal(t, declared, requested, "every secondary action must be used, and have a request in this test")
+}
+
+// isForHeaders reports whether an action is only needed for headers of the response, which are omitted if it is denied
+// (TestHeadersOfReaders).
+func isForHeaders(r *gate.Route, a auth.Action) bool {
+	switch a {
+	case "s3:GetObjectTagging", "s3:GetObjectVersionTagging", "s3:GetObjectRetention", "s3:GetObjectLegalHold":
+		return r.Name == "GetObject" || r.Name == "HeadObject"
+	}
+	return false
 }
 
 func routeNamed(name string) *gate.Route {

@@ -434,6 +434,40 @@ func TestFactsOfUploads(t *testing.T) {
 	w.put("/bucket/key", "content", "X-Amz-Acl", "bucket-owner-full-control")
 }
 
+// The headers that describe the tags and the lock of an object are sent only to callers that may read them.
+func TestHeadersOfReaders(t *testing.T) {
+	w := newWorld(t)
+	w.do("PUT", "/bucket", nil, "X-Amz-Bucket-Object-Lock-Enabled", "true").is(200, "")
+	until := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	version := w.do("PUT", "/bucket/key", []byte("content"), "X-Amz-Tagging", "a=b", lockMode, "GOVERNANCE", lockUntil, until, lockHold, "ON",
+		"Content-Md5", md5Of([]byte("content"))).is(200, "").header.Get("X-Amz-Version-Id")
+	w.do("DELETE", "/bucket?publicAccessBlock", nil).is(204, "")
+	plain, named := "/bucket/key", "/bucket/key?versionId="+version
+	for _, c := range []struct {
+		path, read string
+		rights     map[string][]string // the headers that need them
+	}{
+		{plain, "s3:GetObject", map[string][]string{"s3:GetObjectTagging": {"X-Amz-Tagging-Count"}}},
+		{named, "s3:GetObjectVersion", map[string][]string{"s3:GetObjectVersionTagging": {"X-Amz-Tagging-Count"}}},
+		{plain, "s3:GetObject", map[string][]string{"s3:GetObjectRetention": {lockMode, lockUntil}, "s3:GetObjectLegalHold": {lockHold}}},
+	} {
+		for _, method := range []string{"GET", "HEAD"} {
+			w.setPolicy(policyOf(everyone("Allow", c.read, "/*", "")))
+			a := w.anonymous(method, c.path, nil).is(200, "")
+			for action, headers := range c.rights {
+				for _, h := range headers {
+					require.NotContains(t, a.header, h)
+				}
+				w.setPolicy(policyOf(everyone("Allow", c.read, "/*", ""), everyone("Allow", action, "/*", "")))
+				allowed := w.anonymous(method, c.path, nil).is(200, "")
+				for _, h := range headers {
+					require.Contains(t, allowed.header, h)
+				}
+			}
+		}
+	}
+}
+
 // Whoever began an upload may list its parts and abort it, unless a policy denies that.
 func TestInitiator(t *testing.T) {
 	writes := []need{{"s3:PutObject", "bucket/*"}}

@@ -149,6 +149,18 @@ func (q *request) resource() auth.Resource {
 	return r
 }
 
+// may reports whether the sender may perform an action on the resource of the request. Without it, a part of the response
+// is omitted.
+func (q *request) may(a auth.Action) bool { return q.authorize(a, q.resource()) == nil }
+
+// ofVersion returns the second action if the request names a version, otherwise the first.
+func (q *request) ofVersion(plain, versioned auth.Action) auth.Action {
+	if _, named := q.query.get("versionId"); named {
+		return versioned
+	}
+	return plain
+}
+
 // keyResource returns the key of the request as a resource, without a version, or the bucket if there is no key.
 func (q *request) keyResource() auth.Resource {
 	r := auth.Resource{Account: q.caller.Account, Bucket: q.bucketName}

@@ -165,7 +165,7 @@ func setObjectHeaders(q *request, o *core.ObjectInfo, e *encryption) {
 	if !typed {
 		q.set("Content-Type", defaultType)
 	}
-	if n := len(o.Tags); n > 0 {
+	if n := len(o.Tags); n > 0 && q.may(q.ofVersion("s3:GetObjectTagging", "s3:GetObjectVersionTagging")) {
 		q.set("X-Amz-Tagging-Count", itoa(int64(n)))
 	}
 	setLock(q, &o.Lock)

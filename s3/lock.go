@@ -157,13 +157,13 @@ func lockNew(q *request, info *core.BucketInfo) error {
 	return nil
 }
 
-// setLock sets the response headers that describe the lock of a version.
+// setLock sets the response headers that describe the lock of a version, as far as the caller may read it.
 func setLock(q *request, l *core.Lock) {
-	if l.Mode != core.LockNone {
+	if l.Mode != core.LockNone && q.may("s3:GetObjectRetention") {
 		q.set(lockModeName, modeName(l.Mode))
 		q.set(lockUntilName, l.Until.UTC().Format(xmldoc.TimeFormat))
 	}
-	if l.Hold != core.HoldNone {
+	if l.Hold != core.HoldNone && q.may("s3:GetObjectLegalHold") {
 		q.set(lockHoldName, holdName(l.Hold))
 	}
 }

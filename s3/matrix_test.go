@@ -251,7 +251,7 @@ func TestMatrixIsComplete(t *testing.T) {
 	}
 	for _, r := range s3.Routes() {
 		for _, a := range append([]auth.Action{r.Action, r.VersionAction}, r.Secondary...) {
-			require.True(t, a == "" || has[r.Name][a], "%s has no row with %s", r.Name, a)
+			require.True(t, a == "" || has[r.Name][a] || isForHeaders(r, a), "%s has no row with %s", r.Name, a)
 		}
 		delete(has, r.Name)
 	}

@@ -67,6 +67,7 @@ var (
 	readSource = []auth.Action{"s3:GetObject", "s3:GetObjectVersion"}
 	sourceTags = []auth.Action{"s3:GetObjectTagging", "s3:GetObjectVersionTagging"}
 	moveSource = []auth.Action{"s3:GetObject", "s3:DeleteObject", "s3:GetObjectTagging", "s3:PutObjectTagging"}
+	readLock   = []auth.Action{"s3:GetObjectRetention", "s3:GetObjectLegalHold"} // for headers of the response
 	tagAndLock = []auth.Action{"s3:PutObjectTagging", "s3:PutObjectRetention", "s3:PutObjectLegalHold"}
 )
 
@@ -178,10 +179,12 @@ func objectRoutes() []route {
 	)
 	return []route{
 		{Route: gate.Route{Name: "GetObject", Method: get, Level: object,
-			Action: "s3:GetObject", VersionAction: "s3:GetObjectVersion", Secondary: mayList, Keys: tagKeys},
+			Action: "s3:GetObject", VersionAction: "s3:GetObjectVersion",
+			Secondary: slices.Concat(mayList, sourceTags, readLock), Keys: tagKeys},
 			conditions: readConditions},
 		{Route: gate.Route{Name: "HeadObject", Method: head, Level: object,
-			Action: "s3:GetObject", VersionAction: "s3:GetObjectVersion", Secondary: mayList, Keys: tagKeys},
+			Action: "s3:GetObject", VersionAction: "s3:GetObjectVersion",
+			Secondary: slices.Concat(mayList, sourceTags, readLock), Keys: tagKeys},
 			conditions: readConditions},
 		{Route: gate.Route{Name: "PutObject", Method: put, Level: object, Action: "s3:PutObject",
 			Secondary: slices.Concat(tagAndLock, readWhole, mayList), Keys: writeKeys},
