@@ -95,6 +95,10 @@ func (l *Large) Write(buf []byte) error {
 	return nil
 }
 
+// Shrink reduces the announced size, before the last frame is written. The size must not be less than what has been
+// written.
+func (l *Large) Shrink(size int64) { l.size = size }
+
 // encode turns plain content, behind the space for a header, into a frame.
 func (l *Large) encode(buf []byte, h *frame.Header) []byte {
 	l.owner.turns.Begin()

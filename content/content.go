@@ -1,6 +1,7 @@
 package content
 
 import (
+	"bufio"
 	"context"
 	"crypto/md5"
 	"crypto/sha256"
@@ -22,6 +23,7 @@ import (
 type Content struct {
 	engine  *Engine
 	size    int64         // announced, in bytes
+	upTo    bool          // the body may be shorter than announced (see UpTo)
 	scope   core.BucketID // the bucket whose stored content it may share; 0 if none
 	md5     [md5.Size]byte
 	sha256  [sha256.Size]byte
@@ -82,6 +84,11 @@ func (e *Engine) NewContent(
 	return c, nil
 }
 
+// UpTo allows the body to be shorter than announced, for content whose exact size is known only at its end. The reader
+// returns io.EOF at that end. If the content is not complete, it must return another error, which must not be
+// io.ErrUnexpectedEOF. UpTo must be called before ReadFrom.
+func (c *Content) UpTo() { c.upTo = true }
+
 // ReadFrom reads the body to its end. It returns Incomplete if the body is shorter than announced, TooLarge if it is
 // longer, and errors of r unchanged.
 func (c *Content) ReadFrom(r io.Reader) (int64, error) {
@@ -101,6 +108,9 @@ func (c *Content) readSmall(r io.Reader) (int64, error) {
 	c.buffer = batch.NewBuffer(int(c.size))
 	body := c.buffer.Content()[:c.size]
 	n, err := io.ReadFull(r, body)
+	if c.upTo && isEnd(err) {
+		c.size, body, err = int64(n), body[:n], nil
+	}
 	if err != nil {
 		return int64(n), c.short(int64(n), err)
 	}
@@ -117,15 +127,21 @@ func (c *Content) readSmall(r io.Reader) (int64, error) {
 func (c *Content) readLarge(r io.Reader) (n int64, err error) {
 	buffer := batch.NewBuffer(frame.MaxPlain)
 	defer buffer.Release()
+	if c.upTo {
+		r = bufio.NewReaderSize(r, 4096) // for readFrame
+	}
 	whole, hashes := sha256.New(), []hash.Hash{md5.New()}
 	for _, s := range c.sums {
 		hashes = append(hashes, checksum.New(s.Algorithm))
 	}
 	for n < c.size {
 		b := buffer.B[:frame.HeaderSize+min(frame.MaxPlain, c.size-n)]
-		got, err := io.ReadFull(r, b[frame.HeaderSize:])
+		got, err := c.readFrame(r, b[frame.HeaderSize:], n)
 		if err != nil {
 			return n + int64(got), c.short(n+int64(got), err)
+		}
+		if b = b[:frame.HeaderSize+got]; got == 0 {
+			break
 		}
 		plain, hashed := b[frame.HeaderSize:], 0
 		if n == 0 && c.size > core.HeadSize { // core.HeadSize is less than a frame
@@ -152,9 +168,33 @@ func (c *Content) readLarge(r io.Reader) (n int64, err error) {
 	return n, nil
 }
 
+// readFrame reads the content of the next frame, after n bytes. If the body may be shorter than announced, it finds out
+// whether this is the last frame, which must be known before it is written, and if so, sets the size of the content. r
+// is a bufio.Reader then.
+func (c *Content) readFrame(r io.Reader, p []byte, n int64) (int, error) {
+	got, err := io.ReadFull(r, p)
+	if !c.upTo {
+		return got, err
+	}
+	if err == nil {
+		_, err = r.(*bufio.Reader).Peek(1)
+		if err == nil && n+int64(got) == c.size {
+			return got, core.E("content.ReadFrom", core.TooLarge, errors.New("the body is longer than announced"))
+		}
+	}
+	if isEnd(err) {
+		c.size, err = n+int64(got), nil
+		c.large.Shrink(c.size)
+	}
+	return got, err
+}
+
+// isEnd reports whether err is an error of io.ReadFull for a reader that has ended.
+func isEnd(err error) bool { return err == io.EOF || err == io.ErrUnexpectedEOF }
+
 // short converts a premature end of the body into the error Incomplete.
 func (c *Content) short(n int64, err error) error {
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
+	if isEnd(err) {
 		err = fmt.Errorf("the body has %d of %d bytes: %w", n, c.size, io.ErrUnexpectedEOF)
 		return core.E("content.ReadFrom", core.Incomplete, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"orcas/core/frame"
 	"orcas/internal/checksum"
 	"orcas/storetest"
+	"orcas/vfs"
 )
 
 func TestSums(t *testing.T) {
@@ -56,6 +57,49 @@ func TestBodiesOfTheWrongLength(t *testing.T) {
 	}
 	w.RequireContent("k", []byte("before"))
 	require.Equal(t, 1, w.blockCount())
+}
+
+// A body that may be shorter than announced has the size at which it ends, also at the bounds of frames, and it can be
+// read back. A body that fails or is longer is refused.
+func TestBodiesOfUnknownLength(t *testing.T) {
+	w := newWorld(t)
+	for _, most := range []int{10, 100_000, 3 * frame.MaxPlain} {
+		sizes := []int{0, 1, most / 2, most - 1, most}
+		for _, n := range []int{frame.MaxPlain - 1, frame.MaxPlain, frame.MaxPlain + 1, 2 * frame.MaxPlain} {
+			if n < most {
+				sizes = append(sizes, n)
+			}
+		}
+		for _, size := range sizes {
+			body := storetest.Filler(uint64(size), size)
+			c, err := w.FS.NewContent(ctx, w.Bucket, int64(most))
+			require.NoError(t, err)
+			c.UpTo()
+			n, err := c.ReadFrom(bytes.NewReader(body))
+			require.NoError(t, err)
+			require.Equal(t, []int64{int64(size), int64(size)}, []int64{n, c.Size()})
+			require.Equal(t, checksum.Sum(checksum.SHA256, body), c.Sum(checksum.SHA256))
+			require.Equal(t, checksum.Sum(checksum.MD5, body), c.Sum(checksum.MD5))
+			_, err = w.FS.Put(ctx, vfs.PutRequest{Bucket: w.Bucket, Key: "k", Content: c})
+			require.NoError(t, err)
+			c.Discard()
+			w.RequireContent("k", body)
+
+			c, err = w.FS.NewContent(ctx, w.Bucket, int64(most))
+			require.NoError(t, err)
+			c.UpTo()
+			mine := errors.New("mine")
+			_, err = c.ReadFrom(io.MultiReader(bytes.NewReader(body), &failing{mine}))
+			require.Equal(t, mine, err, "%d of %d", size, most)
+			c.Discard()
+		}
+		c, err := w.FS.NewContent(ctx, w.Bucket, int64(most))
+		require.NoError(t, err)
+		c.UpTo()
+		_, err = c.ReadFrom(bytes.NewReader(storetest.Filler(1, most+1)))
+		require.Equal(t, core.TooLarge, core.KindOf(err))
+		c.Discard()
+	}
 }
 
 type failing struct{ err error }
