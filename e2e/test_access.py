@@ -4,13 +4,14 @@ import datetime
 import json
 import re
 import socket
+import subprocess
 
 import botocore.auth
 import botocore.crt.auth
 import pytest
 from botocore.exceptions import ClientError
 
-from conftest import error_of, pattern
+from conftest import HANG_SECONDS, error_of, pattern
 
 
 @pytest.fixture
@@ -153,6 +154,38 @@ def test_default_presigned_urls(server, s3, bucket):
     assert server.http("DELETE", s3.generate_presigned_url("delete_object", Params={"Bucket": bucket, "Key": "parts"})).status == 204
 
 
+def test_forms(server, signer, s3, bucket, tmp_path):
+    body = pattern(3_000_000)
+    post = signer.generate_presigned_post(bucket, "up/${filename}", Fields={"Content-Type": "text/x-mine", "success_action_status": "201"}, Conditions=[
+        ["starts-with", "$Content-Type", "text/"], {"success_action_status": "201"}, ["content-length-range", 1, len(body)]])
+    def send(fields=post["fields"], content=body, **more):
+        return server.http("POST", post["url"], fields={**fields, "file": ("a ü.txt", content)}, **more)
+    response = send()
+    assert response.status == 201 and b"<Key>up/a " in response.data, response.data
+    got = s3.get_object(Bucket=bucket, Key="up/a ü.txt")
+    assert got["Body"].read() == body and got["ContentType"] == "text/x-mine"
+    for change, content, code in (({"acl": "private"}, b"x", "AccessDenied"), ({"Content-Type": "image/png"}, b"x", "AccessDenied"),
+                                  ({"key": "other/${filename}"}, b"x", "AccessDenied"), ({}, body + b"x", "EntityTooLarge"), ({}, b"", "EntityTooSmall"),
+                                  ({"x-amz-signature": "0" * 64}, b"x", "SignatureDoesNotMatch")):
+        response = send({**post["fields"], **change}, content)
+        assert f"<Code>{code}</Code>".encode() in response.data, (change, response.data)
+    assert send(headers={"x-amz-acl": "private"}).status == 403
+    old = s3.generate_presigned_post(bucket, "old")  # boto3's default is signature version 2
+    assert "AWSAccessKeyId" in old["fields"]
+    assert server.http("POST", old["url"], fields={**old["fields"], "file": ("f", b"x")}).status == 400
+
+    source = tmp_path / "source"
+    source.write_bytes(body)
+    post = signer.generate_presigned_post(bucket, "curl", Fields={"x-amz-meta-name": "value"}, Conditions=[{"x-amz-meta-name": "value"}])
+    arguments = [a for name, value in post["fields"].items() for a in ("-F", f"{name}={value}")]
+    done = subprocess.run(["curl", "-sS", "-o", "-", "-w", "%{http_code}", *(["--cacert", server.ca] if server.ca else []), *arguments,
+                           "-F", f"file=@{source}", "-F", "submit=Upload", post["url"]], capture_output=True, text=True, timeout=HANG_SECONDS)
+    assert done.stdout == "204", done.stdout + done.stderr
+    got = s3.get_object(Bucket=bucket, Key="curl")
+    assert got["Body"].read() == body and got["Metadata"] == {"name": "value"}
+    assert {o["Key"] for o in s3.list_objects_v2(Bucket=bucket)["Contents"]} == {"up/a ü.txt", "curl"}
+
+
 def test_signature_v2_settings(start, tmp_path):
     for mode, by_url, by_header in (("off", 400, False), ("presigned", 200, False), ("all", 200, True)):
         s = start(data=tmp_path / mode, env={"ORCAS_SIGNATURE_V2": mode, "ORCAS_BUCKETS": "bucket"})
@@ -163,6 +196,9 @@ def test_signature_v2_settings(start, tmp_path):
             old.put_object(Bucket="bucket", Key="a b/ü", Body=b"old", Metadata={"a": "b"}, ContentType="text/x-mine")
             assert old.get_object(Bucket="bucket", Key="a b/ü")["Body"].read() == b"old"
             assert [o["Key"] for o in old.list_objects_v2(Bucket="bucket", Prefix="a")["Contents"]] == ["a b/ü"]
+            post = old.generate_presigned_post("bucket", "form")
+            assert s.http("POST", post["url"], fields={**post["fields"], "file": ("f", b"form")}).status == 204
+            assert old.get_object(Bucket="bucket", Key="form")["Body"].read() == b"form"
             old.delete_objects(Bucket="bucket", Delete={"Objects": [{"Key": "a b/ü"}]})
             continue
         with pytest.raises(ClientError) as info:

@@ -145,6 +145,41 @@ func TestAuthenticate(t *testing.T) {
 	require.Equal(t, sigv4.InvalidAccessKeyID, refused.Code)
 }
 
+// A form is authenticated by its fields, with the same keys as other requests. Schemes without forms are skipped.
+func TestAuthenticateForm(t *testing.T) {
+	broken := errors.New("the keys cannot be read")
+	v4 := SigV4(&sigv4.Verifier{Region: "us-east-1"}, func(_ context.Context, key string) (Credential, error) {
+		if key == "AKIABROKEN" {
+			return Credential{}, broken
+		}
+		return Credential{}, nil
+	})
+	session := &cookie{}
+	now := time.Now().UTC().Format("20060102T150405Z")
+	signed := func(key string) func(string) string {
+		fields := map[string]string{
+			"x-amz-algorithm": "AWS4-HMAC-SHA256", "x-amz-date": now, "policy": "e30=", "x-amz-signature": "0",
+			"x-amz-credential": key + "/" + now[:8] + "/us-east-1/s3/aws4_request",
+		}
+		return func(name string) string { return fields[name] }
+	}
+	id, err := AuthenticateForm(context.Background(), []Scheme{session, v4}, func(string) string { return "" })
+	require.NoError(t, err)
+	require.True(t, id.Principal.IsAnonymous())
+	require.Zero(t, session.asked)
+	_, err = AuthenticateForm(context.Background(), []Scheme{session, v4}, signed("AKIABROKEN"))
+	var unknown *LookupError
+	require.ErrorAs(t, err, &unknown)
+	require.ErrorIs(t, unknown.Cause, broken)
+	_, err = AuthenticateForm(context.Background(), []Scheme{session, v4}, signed("AKIAUNKNOWN"))
+	var refused *sigv4.Error
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, sigv4.InvalidAccessKeyID, refused.Code)
+	id, err = AuthenticateForm(context.Background(), []Scheme{session}, signed("AKIAUNKNOWN"))
+	require.NoError(t, err)
+	require.True(t, id.Principal.IsAnonymous())
+}
+
 func TestJoin(t *testing.T) {
 	row := Route{Name: "A", Method: "GET", Path: "/a", Action: "x:A", Secondary: []auth.Action{"x:B"}}
 	handlers := map[string]int{"A": 7}

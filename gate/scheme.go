@@ -79,17 +79,50 @@ func credentials(lookup Lookup) func(context.Context, string) (sigv4.Credential,
 	}
 }
 
+// A FormScheme is a Scheme that can also authenticate the sender of an HTML form (POST) by its fields.
+type FormScheme interface {
+	Scheme
+
+	// AuthenticateForm is like Authenticate. field returns the value of a field by its lower-case name, or "".
+	AuthenticateForm(ctx context.Context, field func(name string) string) (Identity, error)
+}
+
+// AuthenticateForm is like Authenticate, for an HTML form. It skips schemes that cannot authenticate forms.
+func AuthenticateForm(ctx context.Context, schemes []Scheme, field func(name string) string) (id Identity, err error) {
+	id.Principal = auth.Anonymous
+	for _, s := range schemes {
+		f, ok := s.(FormScheme)
+		if !ok {
+			continue
+		}
+		if id, err = f.AuthenticateForm(ctx, field); err != nil || !id.Principal.IsAnonymous() {
+			break
+		}
+	}
+	return id, err
+}
+
 // signature is the scheme of a signature whose verifier returns sigv4.ErrAnonymous for requests without one.
 type signature struct {
 	verifier interface {
 		Verify(r *http.Request) (*sigv4.Auth, error)
+		VerifyForm(ctx context.Context, field func(string) string) (*sigv4.Auth, error)
 	}
 }
 
 // Authenticate implements Scheme.
 func (s signature) Authenticate(r *http.Request) (Identity, error) {
-	a, err := s.verifier.Verify(r)
-	if err == sigv4.ErrAnonymous { //nolint:errorlint // Verify does not wrap it
+	return identity(s.verifier.Verify(r))
+}
+
+// AuthenticateForm implements FormScheme.
+func (s signature) AuthenticateForm(ctx context.Context, field func(name string) string) (Identity, error) {
+	return identity(s.verifier.VerifyForm(ctx, field))
+}
+
+// identity returns the Identity for the result of a verifier.
+func identity(a *sigv4.Auth, err error) (Identity, error) {
+	if err == sigv4.ErrAnonymous { //nolint:errorlint // verifiers do not wrap it
 		return Identity{a, auth.Anonymous}, nil
 	}
 	if err != nil {

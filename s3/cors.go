@@ -71,7 +71,7 @@ func (s *Server) allowOrigin(q *request, origin string) {
 	}
 	c := &crossOrigin{}
 	c.rule, c.allow = config.Match(origin, cmp.Or(first(q.r.Header, "Access-Control-Request-Method"), q.r.Method), nil)
-	q.cross = c
+	q.browser.cross = c
 	c.set(q)
 }
 
@@ -98,7 +98,7 @@ func (s *Server) preflight(q *request) error {
 		return refusal.With("Method", cmp.Or(method, http.MethodOptions)).With("ResourceType", "BUCKET")
 	}
 	c := &crossOrigin{}
-	q.cross = c
+	q.browser.cross = c
 	if method == "" {
 		return errNoCORSMethod
 	}

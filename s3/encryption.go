@@ -49,7 +49,7 @@ const (
 // encryptionOf returns the encryption headers that an operation accepts.
 func encryptionOf(operation string) encryptionHeaders {
 	switch operation {
-	case "PutObject", "CreateMultipartUpload":
+	case "PutObject", "PostObject", "CreateMultipartUpload":
 		return takesStore | takesCustomer
 	case "CopyObject":
 		return takesStore | takesCustomer | takesSource

@@ -83,7 +83,6 @@ var (
 	errNoLock             = apierr.New(404, "NoSuchObjectLockConfiguration", "The specified object does not have a ObjectLock configuration")
 	errNoLockConfig       = apierr.New(404, "ObjectLockConfigurationNotFoundError", "Object Lock configuration does not exist for this bucket")
 	errNoEncryption       = apierr.New(404, "ServerSideEncryptionConfigurationNotFoundError", "The server side encryption configuration was not found")
-	errNoForms            = apierr.New(501, "NotImplemented", "Uploads by HTML form, including MinIO's fan-out, are not implemented.")
 	errNoKMS              = apierr.New(501, "NotImplemented", "Encryption with keys of a key management service (SSE-KMS) is not implemented. Use AES256 or a customer-provided key.")
 	errNoMasterKey        = apierr.New(501, "NotImplemented", "This server has no master key. Its operator must set ORCAS_MASTER_KEY_FILE or ORCAS_MASTER_KEY to enable encryption.")
 	errNoSuchBucket       = apierr.New(404, "NoSuchBucket", "The specified bucket does not exist")

@@ -342,6 +342,8 @@ func (f facts) signature(name string) (string, bool) {
 		return itoa(f.q.start.Sub(a.Time).Milliseconds()), true
 	case name == "signatureversion":
 		return a.Algorithm, true
+	case a.Form:
+		return "POST", true
 	case a.Presigned:
 		return "REST-QUERY-STRING", true
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"orcas/auth"
 	"orcas/core"
@@ -64,6 +63,9 @@ func isInternal(err error) bool {
 // authenticate determines the sender of the request, which is auth.Anonymous if the request has no credentials.
 func (s *Server) authenticate(q *request) error {
 	id, err := gate.Authenticate(s.schemes, q.r)
+	if err == nil && q.isForm() {
+		id, err = s.authenticateForm(q, id)
+	}
 	if err != nil {
 		return authenticationError(err)
 	}
@@ -98,6 +100,12 @@ func (s *Server) authorized(q *request) (*endpoint, error) {
 		return nil, err
 	}
 	q.route = found.route
+	if f := q.browser.form; f != nil {
+		q.key = f.Value("key")
+		if err := checkKey(q.key); err != nil {
+			return nil, err
+		}
+	}
 	if !q.route.withoutBucket {
 		if q.bucket, err = s.fs.Bucket(q.ctx, q.bucketName); err != nil {
 			return nil, err
@@ -141,6 +149,7 @@ func (q *request) resource() auth.Resource {
 		r.Scope = auth.AnyAction
 	case q.route.Level == gate.Object && q.route.VersionAction != "":
 		r.Version = canonicalVersionID(q.query.value("versionId"))
+	case q.browser.form != nil:
 	case q.route.Level == gate.Bucket && q.route.Target() == gate.Object:
 		r.Scope = auth.AnyKey
 	case q.route.Level == gate.Bucket:
@@ -194,8 +203,7 @@ func (q *request) authorize(a auth.Action, r auth.Resource) error {
 
 // denied returns the error for an anonymous request that is refused for any reason other than a failure of the server.
 // The existence of a bucket is not secret: an anonymous request for a bucket that does not exist gets NoSuchBucket,
-// unless it would create the bucket. A form upload counts as anonymous, because it is signed in its fields, which are
-// not parsed.
+// unless it would create the bucket.
 func (s *Server) denied(q *request) error {
 	creates := q.r.Method == http.MethodPut && q.level() == gate.Bucket
 	if creates || !ValidBucketName(q.bucketName) {
@@ -206,14 +214,5 @@ func (s *Server) denied(q *request) error {
 			return missing
 		}
 	}
-	if q.r.Method == http.MethodPost && q.level() == gate.Bucket && isForm(q.r.Header) {
-		return errNoForms
-	}
 	return errAccessDenied
-}
-
-// isForm reports whether the body of a request is an HTML form with file uploads.
-func isForm(h http.Header) bool {
-	kind, _, _ := strings.Cut(first(h, "Content-Type"), ";")
-	return strings.EqualFold(strings.TrimSpace(kind), "multipart/form-data")
 }

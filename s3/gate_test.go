@@ -46,11 +46,12 @@ func TestAnonymousAndForgedRequestsAreDenied(t *testing.T) {
 		}
 	}
 	w.send(w.request("GET", "/bucket/key", nil)).is(403, "AccessDenied")
-	// A form contains its signature in a field. Without a bucket in the path, it is handled like any other request.
+	// A form contains its signature in a field (form_test.go). Without a bucket in the path, it is handled like any other
+	// request.
 	form := []string{"Content-Type", "Multipart/Form-Data; boundary=x"}
-	w.send(w.request("POST", "/bucket", nil, form...)).is(501, "NotImplemented")
-	w.send(w.request("POST", "/bucket/", nil, form...)).is(501, "NotImplemented")
-	w.send(w.request("POST", "/nobody", nil, form...)).is(404, "NoSuchBucket")
+	w.send(w.request("POST", "/bucket", nil, form...)).is(400, "MalformedPOSTRequest")
+	w.send(w.request("POST", "/bucket/", nil, form...)).is(400, "MalformedPOSTRequest")
+	w.send(w.request("POST", "/nobody", nil, form...)).is(400, "MalformedPOSTRequest")
 	w.send(w.request("POST", "/bucket/key", nil, form...)).is(403, "AccessDenied")
 	w.send(w.request("PUT", "/bucket", nil, form...)).is(403, "AccessDenied")
 	w.send(w.request("POST", "/", nil, form...)).is(403, "AccessDenied")
@@ -124,7 +125,7 @@ func TestUnsupportedRequests(t *testing.T) {
 		method, path, _ := strings.Cut(other, " ")
 		w.do(method, path, []byte("body")).is(405, "MethodNotAllowed")
 	}
-	w.do("POST", "/bucket", []byte("form")).is(501, "NotImplemented")
+	w.do("POST", "/bucket", []byte("form")).is(412, "PreconditionFailed")
 	w.do("POST", "/bucket/key", nil).is(405, "MethodNotAllowed")
 	w.do("PATCH", "/bucket/key", nil).is(405, "MethodNotAllowed")
 	w.do("GET", "/bucket?acl&policy", nil).is(400, "InvalidArgument")

@@ -72,6 +72,7 @@ func handlers() map[string]handler {
 		"GetObject":                       getObject,
 		"HeadObject":                      headObject,
 		"PutObject":                       putObject,
+		"PostObject":                      postObject,
 		"CopyObject":                      document(copyObject),
 		"DeleteObject":                    empty(http.StatusNoContent, deleteObject),
 		"RenameObject":                    empty(http.StatusOK, renameObject),

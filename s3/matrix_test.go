@@ -192,6 +192,9 @@ func matrixRows() []matrixRow {
 			needs: needsOf("s3:PutObject", key, get), status: 200},
 		{route: "PutObject", path: "/bucket/absent", body: "content", headers: []string{"If-Match", "*"},
 			needs: needsOf("s3:PutObject", absent, listsBucket), status: 404},
+		{route: "PostObject", path: "/bucket", body: "content", needs: needsOf("s3:PutObject", "bucket/new"), status: 204},
+		{route: "PostObject", path: "/bucket", body: "content", headers: tagged, needs: needsOf("s3:PutObject", "bucket/new", putTags), status: 204},
+		{route: "PostObject", path: "/bucket", body: "content", headers: locked, needs: needsOf("s3:PutObject", "bucket/new", lockRights...), status: 204},
 		{route: "CopyObject", path: "/bucket/new", headers: copyOf(""), needs: needsOf("s3:PutObject", "bucket/new", get, getTags, putTags), status: 200},
 		{route: "CopyObject", path: "/bucket/new", headers: copyOf(version),
 			needs: needsOf("s3:PutObject", "bucket/new", getVersion, getVersionTags, putTags), status: 200},
@@ -354,6 +357,11 @@ func (w matrixWorld) try(t *testing.T, row *matrixRow, caller string) *response 
 		if h == "X-Amz-Content-Sha256" {
 			sum = headers[i+1]
 		}
+	}
+	if row.route == "PostObject" { // a form with the headers as fields, for the key "new"
+		f := newForm(row.body, headers...)
+		f.fields[1], f.key, f.unsigned = "new", caller, caller == ""
+		return f.send(&at)
 	}
 	if strings.HasSuffix(row.path, "?delete") {
 		headers = append(headers, "Content-Md5", md5Of(body))

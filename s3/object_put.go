@@ -68,7 +68,7 @@ func (op *putOperation) parse() (err error) {
 		return err
 	}
 	u.appended, u.encryption = op.appendTo != nil, v.encryption
-	return q.s.fs.Room(q.ctx, q.bucket, q.key, op.appendTo.size()+u.length)
+	return q.s.fs.Room(q.ctx, q.bucket, q.key, op.appendTo.size()+u.length-u.slack)
 }
 
 // run stores the content and writes the version.
@@ -94,6 +94,8 @@ type upload struct {
 	body       *sigv4.Body
 	in         integrity
 	length     int64       // size of the content in bytes
+	form       *formUpload // the form that contains the content; nil if the body is the content
+	slack      int64       // the content may be this much shorter than length
 	refers     bool        // the request has no body: it refers to content of the bucket
 	appended   bool        // the content is appended to an object, so the bytes must be sent
 	attrs      []core.Attr // attributes of the object that the content belongs to
@@ -116,6 +118,9 @@ func lengthless(r *http.Request) bool {
 // announced reads the headers that describe the content, before any of it is read. A reference to content has a
 // separate header for its length (instantLengthName).
 func announced(q *request) (upload, error) {
+	if q.browser.form != nil {
+		return q.browser.form.announced(q)
+	}
 	if q.optional&headerInstant == 0 && lengthless(q.r) {
 		return upload{}, errMissingLength
 	}
@@ -197,9 +202,13 @@ func (u *upload) receive(q *request, algs []checksum.Algorithm) (*content.Conten
 		content.Discard()
 		return nil, err
 	}
-	u.body.HashElsewhere()
-	if _, err = content.ReadFrom(u.body); err == nil && !mutant.Is("no-payload-hash") {
-		err = u.body.CheckSHA256(content.Sum(checksum.SHA256))
+	if u.form != nil {
+		err = u.form.receive(content)
+	} else {
+		u.body.HashElsewhere()
+		if _, err = content.ReadFrom(u.body); err == nil && !mutant.Is("no-payload-hash") {
+			err = u.body.CheckSHA256(content.Sum(checksum.SHA256))
+		}
 	}
 	if err == nil && !mutant.Is("no-content-check") {
 		err = u.in.verify(content.Sum, u.body)

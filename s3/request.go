@@ -36,7 +36,7 @@ type request struct {
 	start  time.Time
 	id     string
 
-	cross      *crossOrigin // nil without an Origin header
+	browser    browser
 	route      *route
 	auth       *sigv4.Auth
 	caller     *auth.Principal // the sender
@@ -64,6 +64,12 @@ type outcome struct {
 	faulty    bool // the error was caused by the server, not by the client
 }
 
+// browser is the part of a request that only browsers need.
+type browser struct {
+	cross *crossOrigin // nil without an Origin header
+	form  *formUpload  // nil if the request is not an HTML form
+}
+
 // headerValues is the memory of the values of response headers, to avoid an allocation for each.
 type headerValues struct {
 	room [20]string
@@ -84,8 +90,8 @@ func (v *headerValues) slice(value string) []string {
 func (q *request) begin() {
 	q.set("X-Amz-Request-Id", q.id)
 	q.set("X-Amz-Id-2", q.s.hostID)
-	if q.cross != nil {
-		q.cross.set(q)
+	if q.browser.cross != nil {
+		q.browser.cross.set(q)
 	}
 	if q.r.Body != nil && q.r.Body != http.NoBody && q.body.rc == nil {
 		q.body = bodyReader{rc: q.r.Body, patience: q.s.live.Load().BodyTimeout}

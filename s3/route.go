@@ -85,8 +85,6 @@ func (s *Server) route(q *request) (*endpoint, error) {
 		return nil, errMethodNotAllowed
 	case sub != "":
 		return nil, errNotImplemented.Say("The sub-resource \"" + sub + "\" is not implemented for this method.")
-	case key.level == gate.Bucket && key.method == http.MethodPost:
-		return nil, errNoForms
 	default:
 		return nil, errMethodNotAllowed
 	}

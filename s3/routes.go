@@ -123,6 +123,8 @@ func bucketRoutes() []route {
 		{Route: gate.Route{Name: "DeleteObjects", Method: post, Level: bucket, Sub: "delete",
 			Action: "s3:DeleteObject", VersionAction: "s3:DeleteObjectVersion", Resource: object,
 			Secondary: slices.Concat(bypassing, compares), Keys: []string{"s3:if-match"}}, optional: headerBypass},
+		{Route: gate.Route{Name: "PostObject", Method: post, Level: bucket, Action: "s3:PutObject", Resource: object,
+			Secondary: tagAndLock, Keys: writeKeys}, writes: true, creates: true, optional: headerTagging | headerLock},
 		{Route: gate.Route{Name: "FindContent", Method: post, Level: bucket, Sub: instantSub,
 			Action: "s3:PutObject", Resource: object, Secondary: readWhole}},
 		{Route: gate.Route{Name: "ListMultipartUploads", Method: get, Level: bucket, Sub: "uploads",

@@ -62,7 +62,7 @@ var variables = []Variable{
 	{"ORCAS_CORS_ALLOWED_ORIGINS", "none", "origins, separated by commas",
 		"Origins whose pages may use buckets that have no CORS configuration.", setCORSOrigins},
 	{"ORCAS_SIGNATURE_V2", "presigned", "off, presigned, all",
-		"Accept signatures of version 2: in presigned URLs (presigned), in the Authorization header too (all), or nowhere (off).",
+		"Accept signatures of version 2: in presigned URLs (presigned), in the Authorization header and in HTML forms too (all), or nowhere (off).",
 		func(s *Settings, v string) error {
 			return parseWord(&s.SignatureV2, v, sigv2.Off, sigv2.Presigned, sigv2.All)
 		}},

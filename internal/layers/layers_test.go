@@ -73,6 +73,7 @@ var layers = map[string]int{
 	"gate":            2, // uses auth and s3/sigv4; knows nothing about buckets and the store
 	"s3/conditions":   2,
 	"s3/tagging":      2,
+	"s3/postform":     1,
 	"s3/sigv2":        1, // returns the types of s3/sigv4
 	"s3/xmldoc":       1,
 	"auth/access":     1, // joins callers and buckets with their policies

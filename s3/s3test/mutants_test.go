@@ -22,7 +22,6 @@ type mutant struct {
 
 var mutants = []mutant{
 	{"service/list-buckets-max-large", "ListBuckets accepts any max-buckets", "s3/bucket.go", "limit < 1 || limit > maxBuckets", "limit < 1"},
-	{"service/post-root", "POST on the service fails with NotImplemented", "s3/route.go", "case key.level == gate.Bucket && key.method == http.MethodPost:", "case key.method == http.MethodPost:"},
 	{"buckets/delete-with-upload", "DeleteBucket fails because of an upload in progress", "vfs/bucket.go", "} else if ended {", "} else if ended && err == nil {"},
 	{"buckets/other-owner-writes", "x-amz-expected-bucket-owner is ignored", "s3/request.go", "v[0] != q.bucket.Owner", "v[0] == \"\""},
 	{"buckets/create-acl-public", "CreateBucket rejects an ACL with the error of PutObject", "s3/acl.go", "return errNoBucketACLs", "return errNoACLs"},
@@ -141,7 +140,7 @@ var mutants = []mutant{
 	{"instant/other-bucket", "content is shared between buckets", "content/instant.go", "return b.ID\n}", "return b.ID - b.ID + 1\n}"},
 	{"instant-ask/perhaps", "a hash of the first 64 KiB counts as one of the whole content", "s3/instant_ask.go", "keys[i].Head && keys[i].Size > core.HeadSize", "keys[i].Head && keys[i].Size < core.HeadSize"},
 	{"instant-ask/find-thousand", "FindContent accepts 1001 Content elements", "s3/instant_ask.go", "maxFindContents = 1000", "maxFindContents = 1001"},
-	{"instant-ask/find-presigned", "a presigned URL can find content", "s3/instant.go", "if q.auth.Presigned || q.caller.IsAnonymous() {", "if q.caller.IsAnonymous() {"},
+	{"instant-ask/find-presigned", "a presigned URL can find content", "s3/instant.go", "if q.auth.Presigned || q.auth.Form || q.caller.IsAnonymous() {", "if q.caller.IsAnonymous() {"},
 	{"instant-ask/refer-wrong-sum", "a reference with a wrong checksum fails with NoSuchContent", "s3/instant.go", "if u.refers {\n\t\t\treturn nil, err", "if !u.refers {\n\t\t\treturn nil, err"},
 	{"instant-ask/refer-with-body", "the body of a reference is ignored", "s3/instant_ask.go", "case u.length != 0:", "case u.length < 0:"},
 	{"encryption/sse-c-wrong-md5", "the MD5 of a customer key is not compared", "s3/encryption.go", "if err != nil || subtle.ConstantTimeCompare(got, want[:]) != 1 {", "if err != nil || subtle.ConstantTimeCompare(got, want[:]) > 1 {"},
@@ -152,12 +151,15 @@ var mutants = []mutant{
 	{"cors/not-enabled", "a preflight to an existing bucket reports that the bucket does not exist", "s3/cors.go", "refusal = errCORSDisabled", "refusal = errCORSNoBucket"},
 	{"cors/first-rule", "the last rule that matches applies", "s3/cors/cors.go", "\tfor i := range c.Rules {\n\t\tr := &c.Rules[i]\n\t\tmatched", "\tfor i := len(c.Rules) - 1; i >= 0; i-- {\n\t\tr := &c.Rules[i]\n\t\tmatched"},
 	{"cors/headers-refused", "a preflight does not compare headers", "s3/cors/cors.go", " || !r.allows(headers) {", " {"},
-	{"cors/error-has-headers", "errors have no CORS headers", "s3/request.go", "\tif q.cross != nil {", "\tif q.cross != nil && q.route == nil {"},
+	{"forms/uncovered", "a field of a form needs no condition", "s3/postform/policy.go", "if !covered[field.Name] && !isExempt(field.Name) {", "if !covered[field.Name] && !isExempt(field.Name) && now.IsZero() {"},
+	{"forms/condition", "conditions of a form are not checked", "s3/postform/policy.go", "if !c.holds(value) {", "if !c.holds(value) && now.IsZero() {"},
+	{"forms/size", "a file may be smaller than the policy allows", "s3/form.go", "c.Size() < f.policy.MinBytes {", "c.Size() < 0 {"},
+	{"cors/error-has-headers", "errors have no CORS headers", "s3/request.go", "\tif q.browser.cross != nil {", "\tif q.browser.cross != nil && q.route == nil {"},
 	{"heads/bad-escape", "net/http responds to an invalid request", "s3/heads/heads.go", "\tstatus, reason, ok := parseRefusal(p)\n\tif !ok {", "\tstatus, reason, ok := parseRefusal(p)\n\tif ok || status > 0 {"},
 	{"heads/large", "headers that are too large fail with BadRequest", "s3/head.go", "case http.StatusRequestHeaderFieldsTooLarge:", "case http.StatusTeapot:"},
 	{"heads/expect-other", "Expect: 200-ok is refused", "s3/heads/heads.go", "\t\t\tblankExpect(line)", "\t\t\t_ = line"},
 	{"dialects/listen", "ListenBucketNotification returns a listing", "s3/route.go", "const eventsSub = \"events\"", "const eventsSub = \"event\""},
-	{"dialects/fan-out", "a form fails with AccessDenied", "s3/gate.go", "\"multipart/form-data\"", "\"multipart/form-datum\""},
+	{"dialects/fan-out", "a form fails with AccessDenied", "s3/postform/postform.go", "if name == \"x-minio-fanout-list\" {", "if name == \"-\" {"},
 }
 
 // TestMutants breaks the rules one at a time and checks that the case for the broken rule fails. It builds the server

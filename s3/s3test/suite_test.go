@@ -30,7 +30,7 @@ func suite() []area {
 	return []area{
 		service, buckets, names, objects, metadata, ranges, conditions, writeConditions, listV1, listV2, deletion, copies,
 		multipart, uploadLists, checksums, payloads, presigned, authentication, limits, documents, schemas, errorResponses, errorDetails, responses, sdk, versioning, versionList, tagging,
-		objectLock, subResources, policies, publicAccess, attributes, renaming, moving, appending, lifecycle, encryption, cors, heads, instant, instantAsk, quota, dialects,
+		objectLock, subResources, policies, publicAccess, attributes, renaming, moving, appending, lifecycle, encryption, cors, forms, heads, instant, instantAsk, quota, dialects,
 	}
 }
 

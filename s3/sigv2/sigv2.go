@@ -46,7 +46,7 @@ type Mode string
 const (
 	Off       Mode = "off"
 	Presigned Mode = "presigned" // in the query
-	All       Mode = "all"       // in the query and in the Authorization header
+	All       Mode = "all"       // in the query, in the Authorization header, and in HTML forms
 )
 
 // Verifier verifies signatures of version 2. It is safe for concurrent use. Its fields must not be changed after its
@@ -139,6 +139,42 @@ func (v *Verifier) Verify(r *http.Request) (*sigv4.Auth, error) {
 		return nil, err
 	}
 	return a, nil
+}
+
+// VerifyForm authenticates the sender of an HTML form by its fields, if v.Mode is All. It has the same duties as
+// sigv4.Verifier.VerifyForm. A form of version 2 does not contain the time of signing.
+func (v *Verifier) VerifyForm(ctx context.Context, field func(string) string) (*sigv4.Auth, error) {
+	c := claim{accessKey: field("awsaccesskeyid"), signature: field("signature")}
+	policy := field("policy")
+	switch {
+	case v.Mode != All || c.accessKey == "" && c.signature == "":
+		return nil, sigv4.ErrAnonymous
+	case field("x-amz-algorithm") != "" || field("x-amz-credential") != "" || field("x-amz-signature") != "":
+		return nil, errTwoMechanisms()
+	}
+	for _, f := range [...]param{{name: "AWSAccessKeyId", value: c.accessKey}, {name: "Signature", value: c.signature}, {name: "policy", value: policy}} {
+		if f.value == "" {
+			e := refuse(sigv4.InvalidArgument, "Bucket POST must contain a field named '"+f.name+
+				"'.  If it is specified, please check the order of the fields.")
+			e.Details = []sigv4.Detail{{Name: "ArgumentName", Value: f.name}}
+			return nil, e
+		}
+	}
+	cred, err := v.Lookup(ctx, c.accessKey)
+	if err != nil {
+		return nil, err
+	}
+	right := matches(c.signature, cred.SecretKey, policy)
+	switch {
+	case cred.SecretKey == "":
+		return nil, errUnknown(c.accessKey)
+	case !right:
+		return nil, c.mismatch(policy)
+	}
+	return &sigv4.Auth{
+		AccessKey: c.accessKey, Holder: cred.Holder, Algorithm: Algorithm, Form: true, Mode: sigv4.PayloadUnsigned,
+		SecurityToken: field("x-amz-security-token"),
+	}, nil
 }
 
 // finds reports where r has credentials of version 2, among the places that are allowed. Credentials in other places

@@ -76,6 +76,7 @@ type Auth struct {
 	Holder        any    // holder of the access key, as returned by Verifier.Lookup
 	Algorithm     string // AWS4-HMAC-SHA256, or the algorithm of another scheme; "" for an anonymous request
 	Presigned     bool
+	Form          bool      // signed in the fields of an HTML form
 	Region        string    // region in the signature's scope
 	Time          time.Time // time of signing in whole seconds, UTC
 	Expires       time.Time // end of validity of a presigned URL
