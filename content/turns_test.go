@@ -31,7 +31,7 @@ func TestLargeContentIsHashedInTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		release := make(chan struct{})
-		for range runtime.GOMAXPROCS(0) {
+		for range runtime.GOMAXPROCS(0) + 1 { // as many as there are turns
 			go w.Writer.Compute(func() { <-release })
 		}
 		synctest.Wait()
