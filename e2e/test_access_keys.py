@@ -99,9 +99,8 @@ def test_rclone(store, key, tmp_path):
     assert sorted(rclone("lsf", "-R", "--files-only", there).stdout.split()) == ["small", "sub/large"]
     (files / "small").unlink()
     rclone("sync", files, there)
-    # Without a listing before, rclone creates the bucket first, unless no_check_bucket is set.
-    rclone("copyto", "--s3-no-check-bucket", files / "sub" / "large", f"orcas:{key['bucket']}/team/a/one")
-    rclone("moveto", "--s3-no-check-bucket", f"orcas:{key['bucket']}/team/a/one", f"orcas:{key['bucket']}/team/a/two")
+    rclone("copyto", files / "sub" / "large", f"orcas:{key['bucket']}/team/a/one")
+    rclone("moveto", f"orcas:{key['bucket']}/team/a/one", f"orcas:{key['bucket']}/team/a/two")
     rclone("purge", f"orcas:{key['bucket']}/team/a")
     for outside in (["lsf", f"orcas:{key['bucket']}/private"], ["copy", files, f"orcas:{key['bucket']}/team/b"]):
         done = rclone(*outside, check=False)

@@ -113,6 +113,12 @@ func TestEveryRouteIsAuthorized(t *testing.T) {
 			if r.Level == gate.Bucket && r.VersionAction != "" {
 				wants = append(wants, authCall{r.VersionAction, want.resource})
 			}
+			anonymous := len(wants)
+			if r.Name == "CreateBucket" { // whether a right in the existing bucket shows that it exists
+				exists := want
+				exists.resource.Scope = auth.AnyAction
+				wants = append(wants, exists)
+			}
 			a := w.do(r.Method, path, nil, headers...)
 			require.Equal(t, 403, a.status)
 			require.Equal(t, wants, j.reset())
@@ -130,7 +136,7 @@ func TestEveryRouteIsAuthorized(t *testing.T) {
 
 			// Anonymous requests are authorized, too, and get the same response; forged requests are not authorized.
 			require.Equal(t, 403, w.send(w.request(r.Method, path, nil, headers...)).status)
-			require.Len(t, j.reset(), len(wants))
+			require.Len(t, j.reset(), anonymous)
 			forged := w.request(r.Method, path, nil, headers...)
 			forger := &sigv4.Signer{AccessKey: accessKey, SecretKey: "wrong", Region: "us-east-1"}
 			forger.Sign(forged, hash(nil), time.Now())

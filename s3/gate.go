@@ -115,7 +115,26 @@ func (s *Server) authorized(q *request) (*endpoint, error) {
 	if errors.Is(err, errAccessDenied) && q.mayOtherwise() {
 		return found, nil
 	}
+	if errors.Is(err, errAccessDenied) && s.knowsBucket(q) {
+		return nil, errBucketOwned
+	}
 	return found, err
+}
+
+// knowsBucket reports whether a request would create a bucket that exists in the sender's account, and in which the
+// sender may do something, so that it knows the bucket. Programs that create a bucket before they write to it, such as
+// rclone, continue if the bucket is already theirs, but not if they may not create it.
+func (s *Server) knowsBucket(q *request) bool {
+	if q.route.Name != "CreateBucket" || q.caller.IsAnonymous() || q.asked.isExplicit {
+		return false
+	}
+	b, err := s.fs.Bucket(q.ctx, q.bucketName)
+	if err != nil || b.Owner != q.caller.Account {
+		return false
+	}
+	r := bucketResource(b)
+	r.Scope = auth.AnyAction
+	return q.authorize(q.route.Action, r) == nil
 }
 
 // mayOtherwise reports whether a request without permission for the action of its route is allowed for another reason.

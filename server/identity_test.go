@@ -97,6 +97,10 @@ func TestApplicationKeys(t *testing.T) {
 		require.Equal(t, "AccessDenied", list(c, "b/"))
 		_, err := c.CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: aws.String("mine")})
 		require.Equal(t, "AccessDenied", codeOf(err))
+		_, err = c.CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: aws.String("other")})
+		require.Equal(t, "AccessDenied", codeOf(err), "the key has no right in the bucket, so it must not learn that it exists")
+		_, err = c.CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: aws.String("bucket")})
+		require.Equal(t, "BucketAlreadyOwnedByYou", codeOf(err))
 		_, err = c.GetObject(t.Context(), &s3.GetObjectInput{Bucket: aws.String("other"), Key: aws.String("a/key")})
 		require.Equal(t, "AccessDenied", codeOf(err))
 	}
