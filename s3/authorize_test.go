@@ -373,6 +373,7 @@ func seconds(governed, tagged string) []second {
 		{"GetObject", "GET", object2(version), "", nil, absent},
 		{"PutObject", "PUT", object2(""), "", []string{"If-Match", etag}, compared},
 		{"PutObject", "PUT", object2(""), "", []string{"If-Match", "*"}, absent},
+		{"PutObject", "PUT", object2(""), "", []string{"If-Match", "", "If-Match", etag}, compared},
 		{"PutObject", "PUT", object2(""), "content", []string{"X-Amz-Write-Offset-Bytes", "1"}, compared[:1]},
 		{"RenameObject", "PUT", "/plain/new?renameObject", "",
 			[]string{"X-Amz-Rename-Source", "absent", "If-Unmodified-Since", "Mon, 02 Jan 2023 15:04:05 GMT"},
@@ -393,6 +394,7 @@ func seconds(governed, tagged string) []second {
 		{"PutObjectRetention", "PUT", object2("retention"), retention, sum(retention)[:2], absent},
 		{"PutObjectLegalHold", "PUT", object2("legal-hold"), release, sum(release)[:2], absent},
 		{"DeleteObject", "DELETE", object2(""), "", []string{"If-Match", etag}, compared},
+		{"DeleteObject", "DELETE", object2(""), "", []string{"If-Match", "", "If-Match", etag}, compared},
 		{"DeleteObject", "DELETE", object2(""), "", []string{"X-Amz-If-Match-Size", "1"}, compared[:1]},
 		{"DeleteObjects", "POST", "/locked?delete", odd, sum(odd)[:2], []authCall{
 			{"s3:DeleteObject", key("locked", "absent", "")}, {"s3:GetObject", key("locked", "absent", "")},

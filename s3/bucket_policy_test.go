@@ -551,6 +551,40 @@ func TestTagsChangeAfterTheDecision(t *testing.T) {
 	w.do("GET", "/bucket/key", nil).is(200, "")
 }
 
+// The same holds if the tags of another object have been looked up since the decision: those of the target of a move,
+// whose source is then replaced.
+func TestTagsChangeBeforeTheSecondAttempt(t *testing.T) {
+	w := newWorld(t)
+	w.bucket("bucket")
+	w.setPolicy(policyOf(everyone("Deny", "s3:GetObject", "/key", `, "Condition": {"StringEquals": {"s3:ExistingObjectTag/team": "red"}}`),
+		everyone("Deny", "s3:PutObjectTagging", "/moved", `, "Condition": {"StringEquals": {"s3:ExistingObjectTag/team": "none"}}`)))
+	w.put("/bucket/key", "content", "X-Amz-Tagging", "team=blue")
+	secret := func() { w.put("/bucket/key", "secret", "X-Amz-Tagging", "team=red") }
+	lookups := 0
+	var count func()
+	count = func() {
+		if lookups++; lookups == 3 { // of the source, for the decision and for the move, then of the target
+			secret()
+			return
+		}
+		w.meta.after.Store(&count)
+	}
+	w.meta.after.Store(&count)
+	w.do("PUT", "/bucket/moved", nil, "X-Amz-Move-Source", "/bucket/key").is(403, "AccessDenied")
+	require.Equal(t, 3, lookups)
+	w.do("GET", "/bucket/moved", nil).is(404, "NoSuchKey")
+}
+
+// A condition about If-Match applies to all headers with this name.
+func TestRepeatedConditionalHeaders(t *testing.T) {
+	w := newWorld(t)
+	w.bucket("bucket")
+	etag := w.put("/bucket/key", "content")
+	w.setPolicy(policyOf(everyone("Deny", "s3:PutObject", "/*", `, "Condition": {"StringNotEquals": {"s3:if-match": "known"}}`)))
+	w.do("PUT", "/bucket/key", nil, "If-Match", "known", "If-Match", etag).is(403, "AccessDenied")
+	w.do("PUT", "/bucket/key", nil, "If-Match", "known").is(412, "PreconditionFailed")
+}
+
 // If the tags of an object cannot be looked up, a decision that depends on them fails.
 func TestFailingFacts(t *testing.T) {
 	w := newWorld(t)

@@ -142,7 +142,10 @@ func (f facts) listing(name string) (string, bool) {
 // header returns a header. The properties of an object that is uploaded in parts are those of its upload, except for the
 // customer's key, which each part has. All objects are under the full control of the bucket's owner.
 func (f facts) header(name string) (string, bool) {
-	if f.q.route.Sub != "uploadId" || strings.HasPrefix(name, "If-") || strings.HasPrefix(name, sseHeader+"-") {
+	if strings.HasPrefix(name, "If-") { // a write takes all ETags, even if the header is repeated
+		return joined(f.q.r.Header, name), len(f.q.r.Header[name]) > 0
+	}
+	if f.q.route.Sub != "uploadId" || strings.HasPrefix(name, sseHeader+"-") {
 		return gate.Header(f.q.r, name)
 	}
 	if name == aclName {
@@ -351,13 +354,14 @@ func (f facts) signature(name string) (string, bool) {
 }
 
 // confirm decides again about a version that has been opened, if the decision before depended on the tags of the version
-// that was current then, and this one has others.
+// that was current then, and this one has others. In a second attempt, the tags of another object may have been looked
+// up since that decision.
 func (q *request) confirm(a auth.Action, r auth.Resource, o *core.ObjectInfo) error {
 	e := &q.asked.existing
-	if !e.known || e.of != r || sameTags(e.tags, o.Tags) || mutant.Is("no-confirm") {
+	if !e.known || e.of == r && sameTags(e.tags, o.Tags) || mutant.Is("no-confirm") {
 		return nil
 	}
-	e.tags = o.Tags
+	e.of, e.tags = r, o.Tags
 	return q.authorize(a, r)
 }
 
@@ -435,7 +439,7 @@ func (q *request) comparesObject() bool {
 		return false
 	}
 	h := q.r.Header
-	if v := first(h, "If-Match"); v != "" && v != "*" {
+	if v := joined(h, "If-Match"); v != "" && v != "*" { // all of them have an effect, so all of them count
 		return true
 	}
 	return len(h["If-Modified-Since"]) > 0 || len(h["If-Unmodified-Since"]) > 0 || q.optional&(headerSame|headerAppend) != 0
