@@ -140,7 +140,8 @@ func (c nameChange) undo(lower, limbo string) error {
 	made := filepath.Join(lower, c.made)
 	switch {
 	case c.isDir:
-		return ignore(os.Mkdir(filepath.Join(lower, c.removed), 0o700), gofs.ErrExist)
+		err := os.Mkdir(filepath.Join(lower, c.removed), 0o700)
+		return ignore(ignore(err, gofs.ErrExist), gofs.ErrNotExist) // the parent may be lost as well
 	case c.removed != "":
 		made = filepath.Join(lower, c.removed)
 	case c.from != "":

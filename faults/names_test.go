@@ -65,6 +65,17 @@ func TestNamesForget(t *testing.T) {
 	require.Equal(t, "d/lasts d/made d/synced lasts removed replaced", tree(t, lower))
 }
 
+// TestForgetBelowALostDirectory undoes the removal of a directory whose parent the file system below has lost.
+func TestForgetBelowALostDirectory(t *testing.T) {
+	lower := t.TempDir()
+	pending := []nameChange{{made: "e"}, {made: "e/inner"}, {removed: "e/inner", isDir: true}}
+	require.NoError(t, Forget(lower, t.TempDir(), pending))
+	require.Empty(t, tree(t, lower))
+	require.NoError(t, os.Mkdir(filepath.Join(lower, "e"), 0o755))
+	require.NoError(t, Forget(lower, t.TempDir(), pending[2:]))
+	require.DirExists(t, filepath.Join(lower, "e", "inner"))
+}
+
 // tree returns the files below dir, in order, each with its content if that is not its name.
 func tree(t *testing.T, dir string) string {
 	t.Helper()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -86,7 +87,7 @@ func (b *Bench) make(name string) (*base, error) {
 		return nil, err
 	}
 	r := b.run(from.model.clone(), from.lastID)
-	if err := os.CopyFS(filepath.Join(b.Dir, "back-bases", name), os.DirFS(from.dir)); err != nil {
+	if err := copyDir(from.dir, filepath.Join(b.Dir, "back-bases", name)); err != nil {
 		return nil, err
 	}
 	switch name {
@@ -235,4 +236,16 @@ func (b *Bench) mount(name string) (*Drive, error) {
 		}
 	}
 	return Mount(back, dir)
+}
+
+// copyDir copies a directory with the modes of its files, which os.CopyFS does not keep: a server refuses a key file that
+// others can read.
+func copyDir(from, to string) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	if text, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
+		return fmt.Errorf("copy %s: %w: %s", from, err, text)
+	}
+	return nil
 }

@@ -38,7 +38,7 @@ func (p *point) try() error {
 	p.back = filepath.Join(p.bench.Dir, "back-"+strings.TrimPrefix(filepath.Base(p.drive.Dir()), "drive-"), name)
 	p.data = filepath.Join(p.drive.Dir(), name)
 	if base.dir != "" {
-		if err := os.CopyFS(p.back, os.DirFS(base.dir)); err != nil {
+		if err := copyDir(base.dir, p.back); err != nil {
 			return err
 		}
 	}

@@ -237,14 +237,18 @@ func copyBlocks(from, to string) error {
 	return nil
 }
 
-// copyFile copies a file that may be growing.
+// copyFile copies a file that may be growing, with its mode: a server refuses a key file that others can read.
 func copyFile(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	out, err := os.Create(to)
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, info.Mode().Perm())
 	if err != nil {
 		return err
 	}

@@ -92,7 +92,7 @@ func (f flip) apply(dir string) error {
 		return err
 	}
 	b[f.bit/8] ^= 1 << (f.bit % 8)
-	return errors.Join(os.Remove(path), os.WriteFile(path, b, 0o644))
+	return errors.Join(os.Remove(path), os.WriteFile(path, b, 0o600))
 }
 
 // start starts a server on a copy of the directory with a flipped bit, and without its database if lost is set. If it
