@@ -49,6 +49,7 @@ type Resource struct {
 	Version string // the version as in the request, if the request has one
 	Prefix  string // the prefix of a listing
 	Scope   Scope
+	ARN     string // of a user, a group, a role or a policy
 
 	// Policy is the policy document of the bucket, as of the time at which the request read the bucket; "" if the bucket
 	// has none. RestrictPublic reports whether the public access block of the bucket limits a public policy to callers of

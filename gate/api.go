@@ -16,6 +16,10 @@ type API struct {
 	Method string
 	Path   string // the path; with "*" at the end, every path with that prefix
 
+	// Accepts reports whether the API handles a request that has the above. If it is nil, the API handles all of them. It
+	// must be fast, because a request that it does not accept goes on to the next API.
+	Accepts func(r *http.Request) bool
+
 	Handler http.Handler
 }
 
@@ -37,10 +41,12 @@ func (a *API) matches(r *http.Request, ofBucket bool) bool {
 	if len(a.Hosts) > 0 && !slices.Contains(a.Hosts, Host(r)) || len(a.Hosts) == 0 && ofBucket {
 		return false
 	}
-	if prefix, ok := strings.CutSuffix(a.Path, "*"); ok {
-		return strings.HasPrefix(r.URL.Path, prefix)
+	if prefix, ok := strings.CutSuffix(a.Path, "*"); ok && !strings.HasPrefix(r.URL.Path, prefix) {
+		return false
+	} else if !ok && a.Path != "" && a.Path != r.URL.Path {
+		return false
 	}
-	return a.Path == "" || a.Path == r.URL.Path
+	return a.Accepts == nil || a.Accepts(r)
 }
 
 // Host returns the host that a request was sent to, in lower case and without a port.

@@ -20,7 +20,7 @@ func TestFind(t *testing.T) {
 		{Name: "console", Hosts: []string{"console.example.org"}},
 		{Name: "metrics", Port: 9100, Path: "/metrics"},
 		{Name: "health", Path: "/-/*"},
-		{Name: "iam", Method: "POST", Path: "/"},
+		{Name: "iam", Method: "POST", Path: "/", Accepts: func(r *http.Request) bool { return r.Header["X-S3"] == nil }},
 	}
 	for _, c := range []struct {
 		method, host, path string
@@ -33,6 +33,7 @@ func TestFind(t *testing.T) {
 		{"GET", "s3.example.org", "/-", 9000, false, ""},
 		{"GET", "bucket.s3.example.org", "/-/health/live", 9000, true, ""},
 		{"POST", "s3.example.org", "/", 9000, false, "iam"},
+		{"POST", "not.accepted", "/", 9000, false, ""},
 		{"GET", "s3.example.org", "/", 9000, false, ""},
 		{"POST", "s3.example.org", "/bucket", 9000, false, ""},
 		{"POST", "bucket.s3.example.org", "/", 9000, true, ""},
@@ -45,6 +46,9 @@ func TestFind(t *testing.T) {
 	} {
 		r := httptest.NewRequest(c.method, "http://x"+c.path, nil)
 		r.Host = c.host
+		if c.host == "not.accepted" {
+			r.Header["X-S3"] = []string{"yes"}
+		}
 		if c.port != 0 {
 			addr := &net.TCPAddr{Port: c.port}
 			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, addr))

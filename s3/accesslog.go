@@ -24,6 +24,10 @@ func newAccessLog(log *slog.Logger, out io.Writer) *accessLog {
 	return &accessLog{log: log, out: out, lines: sync.Pool{New: func() any { return new([]byte) }}}
 }
 
+// AccessLog returns an observer that writes the access lines of other APIs, as Options.Logger and Options.AccessLog
+// define for S3. out may be nil.
+func AccessLog(log *slog.Logger, out io.Writer) gate.Observer { return newAccessLog(log, out) }
+
 // Observe implements gate.Observer.
 func (l *accessLog) Observe(ctx context.Context, e *gate.Event) {
 	if e.Fault || l.out == nil {

@@ -55,7 +55,7 @@ func (a *Authorizer) Authorize(_ context.Context, p *auth.Principal, action auth
 	if q.Caller = a.caller(p, s); q.Caller == nil {
 		return auth.ErrDenied
 	}
-	q.Action, q.Resource, q.Facts = action, r, f
+	q.Action, q.Resource, q.ARN, q.Facts = action, r, r.ARN, f
 	if r.Policy != "" && !mutant.Is("no-bucket-policy") {
 		bucket, err := a.buckets.policy(r.Bucket, r.Policy)
 		if err != nil && !repairs(q) {

@@ -119,6 +119,24 @@ func (v *Verifier) Verify(r *http.Request) (*Auth, error) {
 	return v.verify(r, path, s, &c)
 }
 
+// ClaimedService returns the service in the scope that a request claims to be signed for, in its Authorization header or
+// its query. It returns "" if there is none. The claim is not verified: it selects the Verifier that does so.
+func ClaimedService(r *http.Request) string {
+	credential := ""
+	if h := r.Header["Authorization"]; len(h) > 0 && h[0] != "" {
+		_, rest, _ := strings.Cut(h[0], "Credential=")
+		credential, _, _ = strings.Cut(rest, ",")
+	} else if strings.Contains(r.URL.RawQuery, queryCredential) {
+		credential = r.URL.Query().Get(queryCredential)
+	}
+	rest, _, _ := cutLast(strings.TrimSpace(credential))
+	rest, service, ok := cutLast(rest)
+	if strings.Count(rest, "/") < 2 || !ok {
+		return ""
+	}
+	return service
+}
+
 // service returns the service that requests are signed for.
 func (v *Verifier) service() string {
 	return cmp.Or(v.Service, serviceS3)

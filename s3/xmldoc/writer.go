@@ -43,11 +43,16 @@ func (x *Writer) BeginPlain(root string) {
 }
 
 // Begin starts a document with its root element, in the namespace of S3.
-func (x *Writer) Begin(root string) {
+func (x *Writer) Begin(root string) { x.BeginIn(root, namespace) }
+
+// BeginIn starts a document with its root element, in a namespace.
+func (x *Writer) BeginIn(root, namespace string) {
 	x.Buf = append(x.Buf[:0], Header...)
 	x.Buf = append(x.Buf, '<')
 	x.Buf = append(x.Buf, root...)
-	x.Buf = append(x.Buf, ` xmlns="`+namespace+`">`...)
+	x.Buf = append(x.Buf, ` xmlns="`...)
+	x.Buf = AppendText(x.Buf, namespace)
+	x.Buf = append(x.Buf, `">`...)
 }
 
 // Open writes the start tag of an element.
