@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"orcas/auth/policy"
 	"orcas/core"
@@ -15,13 +16,19 @@ func (d *Directory) PutPolicy(ctx context.Context, account, name, document strin
 	p, err := d.UpdatePolicy(ctx, account, name, document)
 	var e *Error
 	if errors.As(err, &e) && e.Code == NoSuchEntity {
-		return d.CreatePolicy(ctx, account, name, document)
+		return d.CreatePolicy(ctx, account, name, document, "")
 	}
 	return p, err
 }
 
+// maxDescription is the maximum length of the description of a policy, in bytes.
+const maxDescription = 1000
+
 // CreatePolicy creates a managed policy.
-func (d *Directory) CreatePolicy(ctx context.Context, account, name, document string) (*ManagedPolicy, error) {
+func (d *Directory) CreatePolicy(ctx context.Context, account, name, document, description string) (*ManagedPolicy, error) {
+	if len(description) > maxDescription || !utf8.ValidString(description) {
+		return nil, fail(Invalid, "the description must be UTF-8 text of at most %d bytes", maxDescription)
+	}
 	return d.putPolicy(ctx, account, name, document, func(s *state, old *ManagedPolicy) (*ManagedPolicy, error) {
 		if old != nil || policy.BuiltIn(strings.ToLower(name)) != nil {
 			return nil, fail(Exists, "there is already a policy %s", name)
@@ -29,7 +36,9 @@ func (d *Directory) CreatePolicy(ctx context.Context, account, name, document st
 		if s.callers[account].Caller == nil {
 			return nil, fail(NoSuchEntity, "there is no account %s", account)
 		}
-		return &ManagedPolicy{Account: account, Name: name, ID: newID(policyPrefix, uniqueIDLength), Created: d.time()}, nil
+		return &ManagedPolicy{
+			Account: account, Name: name, ID: newID(policyPrefix, uniqueIDLength), Description: description, Created: d.time(),
+		}, nil
 	})
 }
 
@@ -40,6 +49,7 @@ func (d *Directory) UpdatePolicy(ctx context.Context, account, name, document st
 			return nil, noSuchPolicy(name)
 		}
 		p := *old
+		p.Replaced++
 		return &p, nil
 	})
 }
@@ -74,6 +84,15 @@ func (d *Directory) putPolicy(
 		return encode(at.kind, at.key, p)
 	})
 	return p, err
+}
+
+// Policy returns a managed policy.
+func (d *Directory) Policy(account, name string) (*ManagedPolicy, error) {
+	e := d.now.Load().entries[placeOf(policyRecords, account, name)]
+	if e == nil {
+		return nil, noSuchPolicy(name)
+	}
+	return e.managed, nil
 }
 
 // Policies returns the managed policies of an account, in the order of their names.
@@ -124,6 +143,19 @@ func (d *Directory) Attach(ctx context.Context, kind Kind, account, name, policy
 		i.Attached, err = withText(i.Attached, id, attached, maxAttached, "attached policies")
 		return err
 	})
+}
+
+// AttachedTo returns the identities of an account to which a policy is attached, given by the ID of a managed policy or
+// the name of a built-in one, in the order of their kinds and names.
+func (d *Directory) AttachedTo(account, policy string) (list []*Identity) {
+	for _, e := range d.now.Load().entries {
+		if e.Identity != nil && e.Account == account && slices.Contains(e.Attached, policy) {
+			list = append(list, e.Identity)
+		}
+	}
+	sortByName(list)
+	slices.SortStableFunc(list, func(a, b *Identity) int { return strings.Compare(string(a.Kind), string(b.Kind)) })
+	return list
 }
 
 // PolicyName returns the name of an attached policy.

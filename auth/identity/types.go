@@ -78,6 +78,9 @@ type ManagedPolicy struct {
 	Created  time.Time `json:"created"`
 	Updated  time.Time `json:"updated"`
 	Document string    `json:"document"`
+
+	Description string `json:"description,omitempty"`
+	Replaced    int    `json:"replaced,omitempty"` // how often the document was replaced
 }
 
 // ARN returns the ARN of the policy.
@@ -109,10 +112,12 @@ func (e *Error) Error() string { return e.Text }
 
 func fail(c Code, format string, args ...any) error { return &Error{c, fmt.Sprintf(format, args...)} }
 
+// MaxUserKeys is the maximum number of access keys of a user.
+const MaxUserKeys = 10
+
 // Limits.
 const (
 	maxAccessKeys = 2  // of an application key: the current one, and the previous one for a while
-	maxUserKeys   = 10 // of a user
 	maxInline     = 10 // of an identity
 	maxAttached   = 20 // of an identity
 	maxGroups     = 20 // of a user

@@ -11,6 +11,18 @@ import (
 
 // Create creates a user or a group without policies.
 func (d *Directory) Create(ctx context.Context, kind Kind, account, name string) (*Identity, error) {
+	return d.create(ctx, kind, account, name, nil)
+}
+
+// CreateUser creates a user with tags and without policies.
+func (d *Directory) CreateUser(ctx context.Context, account, name string, tags map[string]string) (*Identity, error) {
+	if err := checkTags(tags); err != nil {
+		return nil, err
+	}
+	return d.create(ctx, User, account, name, maps.Clone(tags))
+}
+
+func (d *Directory) create(ctx context.Context, kind Kind, account, name string, tags map[string]string) (*Identity, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
@@ -22,7 +34,7 @@ func (d *Directory) Create(ctx context.Context, kind Kind, account, name string)
 			return nil, fail(NoSuchEntity, "there is no account %s", account)
 		}
 		return &Identity{
-			Kind: kind, Account: account, Name: name, ID: newID(kind.idPrefix(), uniqueIDLength), Created: d.time(),
+			Kind: kind, Account: account, Name: name, ID: newID(kind.idPrefix(), uniqueIDLength), Created: d.time(), Tags: tags,
 		}, nil
 	})
 }
@@ -57,15 +69,48 @@ func (d *Directory) DeleteUser(ctx context.Context, account, name string) error 
 	return d.remove(ctx, User, account, name, func(*state, *Identity) error { return nil })
 }
 
+// DeleteEmptyUser deletes a user that has no access keys, no policies and no groups.
+func (d *Directory) DeleteEmptyUser(ctx context.Context, account, name string) error {
+	return d.remove(ctx, User, account, name, func(_ *state, u *Identity) error {
+		switch {
+		case len(u.Keys) > 0:
+			return fail(InUse, "Cannot delete entity, must delete access keys first.")
+		case len(u.Groups) > 0:
+			return fail(InUse, "Cannot delete entity, must remove users from group first.")
+		}
+		return u.withoutPolicies()
+	})
+}
+
+// withoutPolicies returns an error if the identity has policies.
+func (i *Identity) withoutPolicies() error {
+	switch {
+	case len(i.Attached) > 0:
+		return fail(InUse, "Cannot delete entity, must detach all policies first.")
+	case len(i.Inline) > 0:
+		return fail(InUse, "Cannot delete entity, must delete policies first.")
+	}
+	return nil
+}
+
 // DeleteGroup deletes a group, which must not have members.
 func (d *Directory) DeleteGroup(ctx context.Context, account, name string) error {
+	return d.deleteGroup(ctx, account, name, func(*Identity) error { return nil })
+}
+
+// DeleteEmptyGroup deletes a group that has no members and no policies.
+func (d *Directory) DeleteEmptyGroup(ctx context.Context, account, name string) error {
+	return d.deleteGroup(ctx, account, name, (*Identity).withoutPolicies)
+}
+
+func (d *Directory) deleteGroup(ctx context.Context, account, name string, check func(*Identity) error) error {
 	return d.remove(ctx, Group, account, name, func(s *state, g *Identity) error {
 		for _, e := range s.entries {
 			if e.Identity != nil && slices.Contains(e.Groups, g.ID) {
 				return fail(InUse, "the group %s has members, such as the user %s: remove them first", g.Name, e.Name)
 			}
 		}
-		return nil
+		return check(g)
 	})
 }
 
@@ -106,23 +151,60 @@ func (d *Directory) MembersOf(group *Identity) (list []*Identity) {
 
 // SetTags replaces the tags of a user.
 func (d *Directory) SetTags(ctx context.Context, account, user string, tags map[string]string) (*Identity, error) {
-	if len(tags) > maxTags {
-		return nil, fail(TooMany, "a user can have %d tags, not %d", maxTags, len(tags))
-	}
-	folded := map[string]bool{}
-	for k, v := range tags {
-		switch {
-		case k == "" || len(k) > 128 || len(v) > 256 || !utf8.ValidString(k+v):
-			return nil, fail(Invalid, "the tag %q is not valid: a key has 1 to 128 bytes of UTF-8, a value at most 256", k)
-		case folded[strings.ToLower(k)]:
-			return nil, fail(Invalid, "the tag %q is there twice: keys are compared without case", k)
-		}
-		folded[strings.ToLower(k)] = true
+	if err := checkTags(tags); err != nil {
+		return nil, err
 	}
 	return d.update(ctx, User, account, user, func(_ *state, i *Identity) error {
 		i.Tags = maps.Clone(tags)
 		return nil
 	})
+}
+
+// ChangeTags removes tags of a user, and then adds others, which replace those with the same keys. Keys are compared
+// without case.
+func (d *Directory) ChangeTags(ctx context.Context, account, user string, add map[string]string, remove []string) (*Identity, error) {
+	if err := checkTags(add); err != nil {
+		return nil, err
+	}
+	return d.update(ctx, User, account, user, func(_ *state, i *Identity) error {
+		tags := map[string]string{}
+		remove := slices.AppendSeq(slices.Clone(remove), maps.Keys(add))
+		for k, v := range i.Tags {
+			if !slices.ContainsFunc(remove, func(other string) bool { return strings.EqualFold(k, other) }) {
+				tags[k] = v
+			}
+		}
+		maps.Copy(tags, add)
+		i.Tags = tags
+		return checkTags(tags)
+	})
+}
+
+func checkTags(tags map[string]string) error {
+	if len(tags) > maxTags {
+		return fail(TooMany, "a user can have %d tags, not %d", maxTags, len(tags))
+	}
+	folded := map[string]bool{}
+	for k, v := range tags {
+		switch {
+		case k == "" || len(k) > 128 || len(v) > 256 || !utf8.ValidString(k+v):
+			return fail(Invalid, "the tag %q is not valid: a key has 1 to 128 bytes of UTF-8, a value at most 256", k)
+		case folded[strings.ToLower(k)]:
+			return fail(Invalid, "the tag %q is there twice: keys are compared without case", k)
+		}
+		folded[strings.ToLower(k)] = true
+	}
+	return nil
+}
+
+// UserOf returns the user that an access key belongs to, or nil if there is none.
+func (d *Directory) UserOf(accessKey string) *Identity {
+	for _, e := range d.now.Load().entries {
+		if e.Identity != nil && e.Kind == User && slices.ContainsFunc(e.Keys, func(k AccessKey) bool { return k.ID == accessKey }) {
+			return e.Identity
+		}
+	}
+	return nil
 }
 
 // CreateAccessKey creates an access key of a user. Whoever has it can do what the user can do.
@@ -132,7 +214,7 @@ func (d *Directory) CreateAccessKey(ctx context.Context, account, user string, l
 	}
 	var secret Secret
 	i, err := d.update(ctx, User, account, user, func(s *state, i *Identity) (err error) {
-		if len(i.Keys) >= maxUserKeys {
+		if len(i.Keys) >= MaxUserKeys {
 			return fail(TooMany, "the user %s has %d access keys: delete one first", i.Name, len(i.Keys))
 		}
 		if secret, err = d.addAccessKey(s, i); err == nil {

@@ -42,7 +42,7 @@ func TestUsers(t *testing.T) {
 	may(false)
 	ok(b.DeleteInlinePolicy(ctx, User, account, "alice", "read"))
 
-	ok(b.CreatePolicy(ctx, account, "reader", document("Allow", "s3:GetObject")))
+	ok(b.CreatePolicy(ctx, account, "reader", document("Allow", "s3:GetObject"), ""))
 	ok(b.Attach(ctx, User, account, "alice", "READER", true))
 	may(true)
 	require.Equal(t, InUse, codeOf(b.DeletePolicy(ctx, account, "reader")))
@@ -123,7 +123,7 @@ func TestErrors(t *testing.T) {
 	must := func(_ any, err error) { t.Helper(); require.NoError(t, err) }
 	must(b.Create(ctx, User, account, "alice"))
 	must(b.Create(ctx, Group, account, "team"))
-	must(b.CreatePolicy(ctx, account, "policy", document("Allow", "s3:GetObject")))
+	must(b.CreatePolicy(ctx, account, "policy", document("Allow", "s3:GetObject"), ""))
 	b.create(b.Root(), "key")
 	allow := document("Allow", "s3:GetObject")
 	is := func(want Code) func(any, error) {
@@ -155,9 +155,9 @@ func TestErrors(t *testing.T) {
 	is(Unmodifiable)(b.DeleteInlinePolicy(ctx, Key, account, "key", "key"))
 	is(Unmodifiable)(b.Attach(ctx, Key, account, "key", "readonly", true))
 	is(NoSuchEntity)(b.Attach(ctx, User, account, "alice", "none", true))
-	is(Exists)(b.CreatePolicy(ctx, account, "Policy", allow))
-	is(Exists)(b.CreatePolicy(ctx, account, "ReadOnly", allow))
-	is(MalformedPolicy)(b.CreatePolicy(ctx, account, "other", "x"))
+	is(Exists)(b.CreatePolicy(ctx, account, "Policy", allow, ""))
+	is(Exists)(b.CreatePolicy(ctx, account, "ReadOnly", allow, ""))
+	is(MalformedPolicy)(b.CreatePolicy(ctx, account, "other", "x", ""))
 	is(NoSuchEntity)(b.UpdatePolicy(ctx, account, "other", allow))
 	is(Unmodifiable)(b.UpdatePolicy(ctx, account, "readonly", allow))
 	is(Unmodifiable)(only(b.DeletePolicy(ctx, account, "admin")))
@@ -166,7 +166,7 @@ func TestErrors(t *testing.T) {
 	}
 	is(TooMany)(b.PutInlinePolicy(ctx, User, account, "alice", "q", allow))
 	must(b.PutInlinePolicy(ctx, User, account, "alice", "P3", allow))
-	for range maxUserKeys {
+	for range MaxUserKeys {
 		_, _, err := b.CreateAccessKey(ctx, account, "alice", 0)
 		require.NoError(t, err)
 	}
@@ -197,7 +197,7 @@ func TestLostReferences(t *testing.T) {
 		_, secret, err := b.CreateAccessKey(ctx, account, name, 0)
 		require.NoError(t, err)
 		if kind == policyRecords {
-			_, err = b.CreatePolicy(ctx, account, "lost", document("Deny", "s3:GetObject"))
+			_, err = b.CreatePolicy(ctx, account, "lost", document("Deny", "s3:GetObject"), "")
 			require.NoError(t, err)
 			_, err = b.Attach(ctx, User, account, name, "lost", true)
 		} else {
@@ -215,4 +215,82 @@ func TestLostReferences(t *testing.T) {
 		require.Nil(t, b.Caller(p))
 	}
 	require.NotNil(t, b.Caller(auth.Anonymous))
+}
+
+// TestAdministration: what the API of IAM needs in addition.
+func TestAdministration(t *testing.T) {
+	b, ctx := open(t), t.Context()
+	account := b.Root().Account
+	ok := func(i *Identity, err error) *Identity { t.Helper(); require.NoError(t, err); return i }
+	is := func(code Code, err error) { t.Helper(); require.Equal(t, code, codeOf(err), "%v", err) }
+	second := func(_ any, err error) error { return err }
+
+	tags := map[string]string{"Team": "red", "site": "north"}
+	require.Equal(t, tags, ok(b.CreateUser(ctx, account, "alice", tags)).Tags)
+	is(Invalid, second(b.CreateUser(ctx, account, "bob", map[string]string{"a": "", "A": ""})))
+	is(NoSuchEntity, second(b.Get(User, account, "bob")))
+	b.reopen()
+	got := ok(b.ChangeTags(ctx, account, "alice", map[string]string{"TEAM": "blue", "new": "1"}, []string{"SITE", "none"}))
+	require.Equal(t, map[string]string{"TEAM": "blue", "new": "1"}, got.Tags)
+	require.Equal(t, map[string]string{"Team": "red", "site": "north"}, tags)
+	many := map[string]string{}
+	for n := range maxTags - 1 {
+		many[fmt.Sprint("tag", n)] = ""
+	}
+	is(TooMany, second(b.ChangeTags(ctx, account, "alice", many, nil)))
+	require.Len(t, ok(b.ChangeTags(ctx, account, "alice", many, []string{"new"})).Tags, maxTags)
+	is(NoSuchEntity, second(b.ChangeTags(ctx, account, "nobody", nil, nil)))
+
+	// A user and a group are deleted only if nothing is left of them.
+	_, secret, err := b.CreateAccessKey(ctx, account, "alice", 0)
+	require.NoError(t, err)
+	require.Equal(t, "alice", b.UserOf(secret.AccessKey).Name)
+	require.Nil(t, b.UserOf("AKIAUNKNOWN"))
+	ok(b.Create(ctx, Group, account, "team"))
+	ok(b.SetMember(ctx, account, "alice", "team", true))
+	p, err := b.CreatePolicy(ctx, account, "policy", document("Allow", "s3:GetObject"), "What it is for.")
+	require.NoError(t, err)
+	for _, kind := range []Kind{User, Group} {
+		name := map[Kind]string{User: "alice", Group: "team"}[kind]
+		ok(b.PutInlinePolicy(ctx, kind, account, name, "inline", document("Allow", "s3:GetObject")))
+		ok(b.Attach(ctx, kind, account, name, "policy", true))
+	}
+	ok(b.Attach(ctx, User, account, "alice", "readonly", true))
+	list := b.AttachedTo(account, p.ID)
+	require.Len(t, list, 2)
+	require.Equal(t, []string{"team", "alice"}, []string{list[0].Name, list[1].Name})
+	require.Len(t, b.AttachedTo(account, "readonly"), 1)
+	require.Empty(t, b.AttachedTo("111122223333", p.ID))
+	deleted := func() error { return b.DeleteEmptyUser(ctx, account, "alice") }
+	is(InUse, deleted())
+	ok(b.DeleteAccessKey(ctx, account, "alice", secret.AccessKey))
+	is(InUse, deleted())
+	is(InUse, b.DeleteEmptyGroup(ctx, account, "team"))
+	ok(b.SetMember(ctx, account, "alice", "team", false))
+	is(InUse, deleted())
+	is(InUse, b.DeleteEmptyGroup(ctx, account, "team"))
+	for _, kind := range []Kind{User, Group} {
+		name := map[Kind]string{User: "alice", Group: "team"}[kind]
+		ok(b.DeleteInlinePolicy(ctx, kind, account, name, "inline"))
+		is(InUse, map[Kind]func() error{User: deleted, Group: func() error { return b.DeleteEmptyGroup(ctx, account, "team") }}[kind]())
+		ok(b.Attach(ctx, kind, account, name, "policy", false))
+	}
+	require.NoError(t, b.DeleteEmptyGroup(ctx, account, "team"))
+	is(InUse, deleted())
+	ok(b.Attach(ctx, User, account, "alice", "readonly", false))
+	require.NoError(t, deleted())
+	is(NoSuchEntity, deleted())
+
+	// A policy counts how often its document was replaced, and keeps its description.
+	for n := range 3 {
+		found, err := b.Policy(account, "POLICY")
+		require.NoError(t, err)
+		require.Equal(t, []any{n, "What it is for."}, []any{found.Replaced, found.Description})
+		_, err = b.PutPolicy(ctx, account, "policy", document("Allow", "s3:PutObject"))
+		require.NoError(t, err)
+		b.reopen()
+	}
+	is(NoSuchEntity, second(b.Policy(account, "none")))
+	is(Unmodifiable, second(b.Policy(account, "readonly")))
+	is(Invalid, second(b.CreatePolicy(ctx, account, "other", document("Allow", "s3:GetObject"), strings.Repeat("x", maxDescription+1))))
 }
