@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"orcas/admin"
+	"orcas/auth"
 	"orcas/auth/access"
 	"orcas/gate"
+	"orcas/iam"
 	"orcas/s3"
 	"orcas/s3/heads"
 	"orcas/s3/sigv4"
@@ -33,13 +35,18 @@ func (s *Server) serveHTTP() error {
 	if s.tally != nil {
 		observers = append(observers, s.tally)
 	}
+	authorizer := access.New(s.identities.Caller)
+	apis, err := s.apis(system, authorizer, observers)
+	if err != nil {
+		return err
+	}
 	handler, err := s3.New(s3.Options{
 		FS:         s.fs,
 		Lookup:     s.lookup(),
-		Authorizer: access.New(s.identities.Caller),
+		Authorizer: authorizer,
 		Region:     set.Region,
 		Domains:    set.Domains,
-		APIs:       []gate.API{{Name: "health", Path: "/-/*", Handler: system}},
+		APIs:       apis,
 		Observers:  observers,
 		Logger:     s.log,
 		AccessLog:  s.accessLog(),
@@ -72,6 +79,19 @@ func (s *Server) serveHTTP() error {
 	s.refuseHead = handler.RefuseHead
 	heads.Watch(s.http)
 	return s.configureTLS()
+}
+
+// apis returns the APIs that share the listener of S3: health checks, and IAM with STS.
+func (s *Server) apis(health http.Handler, authorizer auth.Authorizer, observers []gate.Observer) ([]gate.API, error) {
+	list := []gate.API{{Name: "health", Path: "/-/*", Handler: health}}
+	if s.config.Settings.NoIAM {
+		return list, nil
+	}
+	handler, err := iam.New(iam.Options{
+		Identities: s.identities, Lookup: s.lookup(), Authorizer: authorizer, Now: s.config.Now,
+		Observers: append([]gate.Observer{s3.AccessLog(s.log, s.accessLog())}, observers...),
+	})
+	return append(list, gate.API{Name: "iam", Path: "/", Accepts: iam.Accepts, Handler: handler}), err
 }
 
 // serveAdmin sets up the HTTP server of the admin listener, for the admin API and for health checks.

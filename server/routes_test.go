@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"orcas/auth"
 	"orcas/auth/policy"
 	"orcas/gate"
+	"orcas/iam"
 	"orcas/s3"
 )
 
@@ -17,7 +19,13 @@ import (
 // prefix of their API.
 func TestRoutesOfAllAPIs(t *testing.T) {
 	names := map[string]bool{}
-	for prefix, rows := range map[string][]*gate.Route{"s3:": s3.Routes(), "orcas:": admin.Routes()} {
+	apis := map[string][]*gate.Route{"s3:": s3.Routes(), "orcas:": admin.Routes()}
+	for _, r := range iam.Routes() { // two services
+		service, _, _ := strings.Cut(string(r.Action), ":")
+		require.Contains(t, []string{"iam", "sts"}, service, r.Name)
+		apis[service+":"] = append(apis[service+":"], r)
+	}
+	for prefix, rows := range apis {
 		require.NotEmpty(t, rows)
 		for _, r := range rows {
 			require.False(t, names[prefix+r.Name], r.Name)
@@ -32,7 +40,7 @@ func TestRoutesOfAllAPIs(t *testing.T) {
 // TestPoliciesKnowAllRoutes: policies can name each action of each route. The type of its resource is the same in both
 // tables, and the condition keys of the route apply to its actions.
 func TestPoliciesKnowAllRoutes(t *testing.T) {
-	for _, r := range append(s3.Routes(), admin.Routes()...) {
+	for _, r := range slices.Concat(s3.Routes(), admin.Routes(), iam.Routes()) {
 		for _, a := range append([]auth.Action{r.Action, r.VersionAction}, r.Secondary...) {
 			if a == "" {
 				continue

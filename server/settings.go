@@ -32,6 +32,7 @@ const (
 type Settings struct {
 	WriteSettings
 	EncryptionSettings
+	AccessSettings
 
 	InstantUpload bool             // ORCAS_INSTANT_UPLOAD_ENABLED: share equal content
 	Compression   core.Compression // ORCAS_COMPRESSION: level for buckets without a setting
@@ -46,10 +47,8 @@ type Settings struct {
 	LifecycleDay  time.Duration    // ORCAS_LIFECYCLE_DAY_SEC: the length of a day in lifecycle rules
 	UploadAge     time.Duration    // ORCAS_ABANDONED_UPLOAD_DAYS: age at which an upload is aborted; 0: never
 	AllowMissing  bool             // ORCAS_ALLOW_MISSING_BLOCKS: accept writes even if many blocks are missing
-	OpenBuckets   bool             // ORCAS_PUBLIC_ACCESS_BLOCK=off: new buckets have no public access block
 	EscapingKeys  bool             // ORCAS_ALLOW_ESCAPING_KEYS: accept writes to keys such as "../a"
 	CORSOrigins   []string         // ORCAS_CORS_ALLOWED_ORIGINS: origins for buckets without a CORS configuration
-	SignatureV2   sigv2.Mode       // ORCAS_SIGNATURE_V2: where signatures of version 2 are accepted
 	Log           LogMode          // ORCAS_LOG; "": depends on the destination of the log
 	LogFormat     LogFormat        // ORCAS_LOG_FORMAT; "": depends on the destination of the log
 	AccessKey     string           // ORCAS_ROOT_ACCESS_KEY; if it and SecretKey are "", the first start generates both
@@ -71,6 +70,13 @@ type WriteSettings struct {
 	Durability    Durability    // ORCAS_DURABILITY
 
 	windowSet bool
+}
+
+// AccessSettings configure who has access.
+type AccessSettings struct {
+	OpenBuckets bool       // ORCAS_PUBLIC_ACCESS_BLOCK=off: new buckets have no public access block
+	SignatureV2 sigv2.Mode // ORCAS_SIGNATURE_V2: where signatures of version 2 are accepted
+	NoIAM       bool       // ORCAS_IAM_API=off: POST / is not the API of IAM and STS
 }
 
 // EncryptionSettings configure the encryption of content.
@@ -103,16 +109,16 @@ func ReadSettings(environ []string) (Settings, error) {
 			BatchWrite: true, MaxPackedSize: 64 << 10, MaxBatchBytes: 8 << 20, MaxBatchCount: 2048,
 			Window: 10 * time.Second, Durability: Strict,
 		},
-		InstantUpload: true,
-		Reclaim:       true,
-		ScrubPeriod:   7 * 24 * time.Hour,
-		Lifecycle:     time.Hour,
-		LifecycleDay:  lifecycle.Day,
-		Compression:   core.CompressionOff,
-		Region:        "us-east-1",
-		SignatureV2:   sigv2.Presigned,
-		MinFree:       Reserve{Percent: 1, Bytes: minReserve},
-		MinRate:       16 << 10,
+		AccessSettings: AccessSettings{SignatureV2: sigv2.Presigned},
+		InstantUpload:  true,
+		Reclaim:        true,
+		ScrubPeriod:    7 * 24 * time.Hour,
+		Lifecycle:      time.Hour,
+		LifecycleDay:   lifecycle.Day,
+		Compression:    core.CompressionOff,
+		Region:         "us-east-1",
+		MinFree:        Reserve{Percent: 1, Bytes: minReserve},
+		MinRate:        16 << 10,
 	}
 	values := map[string]string{}
 	for _, entry := range environ {
@@ -192,12 +198,15 @@ func setCompression(s *Settings, v string) (err error) {
 	return err
 }
 
-func setPublicAccessBlock(s *Settings, v string) error {
-	if v != "on" && v != "off" {
-		return fmt.Errorf("%q is neither on nor off", v)
+// setOff returns the function that sets a value to true if a variable is off, and to false if it is on.
+func setOff(value func(*Settings) *bool) func(*Settings, string) error {
+	return func(s *Settings, v string) error {
+		if v != "on" && v != "off" {
+			return fmt.Errorf("%q is neither on nor off", v)
+		}
+		*value(s) = v == "off"
+		return nil
 	}
-	s.OpenBuckets = v == "off"
-	return nil
 }
 
 func setRegion(s *Settings, v string) error {

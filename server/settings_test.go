@@ -21,7 +21,7 @@ func TestSettingsDefaults(t *testing.T) {
 		InstantUpload: true, Region: "us-east-1", MinFree: Reserve{Percent: 1, Bytes: 256 << 20}, Reclaim: true, ScrubPeriod: 168 * time.Hour,
 		Compression: core.CompressionOff,
 		Lifecycle:   time.Hour, LifecycleDay: 24 * time.Hour,
-		MinRate: 16384, SignatureV2: sigv2.Presigned,
+		MinRate: 16384, AccessSettings: AccessSettings{SignatureV2: sigv2.Presigned},
 	}, s)
 }
 
@@ -34,7 +34,7 @@ func TestSettingsAll(t *testing.T) {
 		"ORCAS_RECLAIM_ENABLED=false", "ORCAS_ABANDONED_UPLOAD_DAYS=7", "ORCAS_SCRUB_DAYS=0", "ORCAS_COMPRESSION=better",
 		"ORCAS_LIFECYCLE_INTERVAL_SEC=0", "ORCAS_LIFECYCLE_DAY_SEC=86400",
 		"ORCAS_ALLOW_ESCAPING_KEYS=true", "ORCAS_MIN_RESPONSE_RATE=0",
-		"ORCAS_SIGNATURE_V2=all", "ORCAS_CORS_ALLOWED_ORIGINS=https://*.example.org, http://localhost:3000",
+		"ORCAS_SIGNATURE_V2=all", "ORCAS_PUBLIC_ACCESS_BLOCK=off", "ORCAS_IAM_API=off", "ORCAS_CORS_ALLOWED_ORIGINS=https://*.example.org, http://localhost:3000",
 	})
 	require.NoError(t, err)
 	require.Equal(t, Settings{
@@ -44,7 +44,7 @@ func TestSettingsAll(t *testing.T) {
 		Region: "eu-central-1", Domains: []string{"s3.example.org", "localhost"}, Buckets: []string{"one", "two.three"},
 		MinFree: Reserve{Percent: 2.5, Bytes: 256 << 20}, AccessKey: "root", SecretKey: "long=enough,/",
 		UploadAge: 7 * 24 * time.Hour, Compression: core.CompressionBetter, LifecycleDay: 24 * time.Hour, EscapingKeys: true,
-		SignatureV2: sigv2.All, CORSOrigins: []string{"https://*.example.org", "http://localhost:3000"},
+		AccessSettings: AccessSettings{SignatureV2: sigv2.All, OpenBuckets: true, NoIAM: true}, CORSOrigins: []string{"https://*.example.org", "http://localhost:3000"},
 	}, s)
 
 	s, err = ReadSettings([]string{"ORCAS_MIN_FREE=4096"})

@@ -67,7 +67,11 @@ var variables = []Variable{
 			return parseWord(&s.SignatureV2, v, sigv2.Off, sigv2.Presigned, sigv2.All)
 		}},
 	{"ORCAS_PUBLIC_ACCESS_BLOCK", "on", "on, off",
-		"Create buckets with a public access block, which prevents public bucket policies until it is removed.", setPublicAccessBlock},
+		"Create buckets with a public access block, which prevents public bucket policies until it is removed.",
+		setOff(func(s *Settings) *bool { return &s.OpenBuckets })},
+	{"ORCAS_IAM_API", "on", "on, off",
+		"Serve the API of IAM and STS on the S3 address, to manage users and policies with aws-cli and Terraform.",
+		setOff(func(s *Settings) *bool { return &s.NoIAM })},
 	{"ORCAS_MIN_FREE", "1%", "0% to 90%, or a size",
 		"Refuse PUT with 507 when less space than this is free on the drive.", setMinFree},
 	{"ORCAS_MIN_RESPONSE_RATE", "16KiB", "a size from 0 to 1GiB",

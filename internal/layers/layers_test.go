@@ -39,6 +39,7 @@ var layers = map[string]int{
 	"s3":               6,
 	"admin":            6,
 	"s3/s3test":        6,
+	"iam":              6,
 	"vfs":              5,
 	"lifecycle":        5,
 	"backup":           5,
