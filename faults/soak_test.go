@@ -38,7 +38,7 @@ var hooks = []struct {
 }{
 	{reclaim.HookMarked, 4},
 	{reclaim.HookCopied, 4},
-	{reclaim.HookSnapshot, 1},
+	{reclaim.HookSnapshot, 2},
 	{reclaim.HookSwitched, 2},
 	{reclaim.HookUnlinked, 2},
 }
@@ -161,9 +161,9 @@ func TestReclaimSoak(t *testing.T) {
 	end := time.Now().Add(soak)
 	goOn := func() bool {
 		spare := time.Duration(0)
-		for _, h := range hooks { // a busy machine needs more time to reach every hook
-			if hits[h.place] == 0 && soak >= time.Minute {
-				spare = soak
+		for _, h := range hooks { // a busy machine needs more time to reach every hook, and to complete a delta
+			if (hits[h.place] == 0 || total.Deltas == 0) && soak >= time.Minute {
+				spare = 2 * soak
 			}
 		}
 		return time.Now().Before(end.Add(spare))
@@ -198,6 +198,7 @@ func TestReclaimSoak(t *testing.T) {
 		for _, h := range hooks {
 			require.NotZero(t, hits[h.place], "no round was killed at %q", h.place)
 		}
+		require.NotZero(t, total.Deltas, "no completed round wrote a delta")
 	}
 }
 
