@@ -13,7 +13,7 @@ func (s *Server) banner(w io.Writer) error {
 	fmt.Fprintf(&b, "ORCAS %s\n", Version())
 	fmt.Fprintf(&b, "  endpoint     %s\n", s.Endpoint())
 	if s.adminListen != nil {
-		fmt.Fprintf(&b, "  admin        http://%s\n", s.adminListen.Addr())
+		fmt.Fprintf(&b, "  admin        %s\n", s.AdminEndpoint())
 	}
 	fmt.Fprintf(&b, "  region       %s\n", s.config.Settings.Region)
 	fmt.Fprintf(&b, "  account      %s\n", s.identities.Root().Account)
@@ -27,6 +27,10 @@ func (s *Server) banner(w io.Writer) error {
 	if s.config.SelfSigned {
 		fmt.Fprintf(&b, "  certificate  %s (self-signed); to make clients trust it:\n", s.config.TLSCert)
 		fmt.Fprintf(&b, "                 export AWS_CA_BUNDLE=%s\n", shellQuote(s.config.TLSCert))
+	}
+	if s.config.AdminSelfSigned && s.adminCert != nil {
+		fmt.Fprintf(&b, "  admin cert.  %s (self-signed), for orcas admin --ca FILE, or\n", s.config.AdminTLSCert)
+		fmt.Fprintf(&b, "                 --fingerprint %s\n", s.adminCert.fingerprint())
 	}
 	if s.credentials.made {
 		fmt.Fprintf(&b, `

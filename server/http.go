@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"time"
 
 	"orcas/admin"
@@ -112,9 +113,10 @@ func (s *Server) serveAdmin(health http.Handler) error {
 	}
 	s.admin = &http.Server{
 		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelInfo),
 	}
 	s.adminListen.install(s.admin, http.HandlerFunc(admin.Busy))
-	return nil
+	return s.configureAdminTLS()
 }
 
 // accessLog returns the writer to which package s3 itself writes access lines, in JSON. If it is nil, they go through
@@ -128,21 +130,14 @@ func (s *Server) accessLog() io.Writer {
 
 // configureTLS sets up HTTPS and HTTP/2 if the configuration asks for them.
 func (s *Server) configureTLS() error {
-	if s.config.SelfSigned {
-		host, _, err := net.SplitHostPort(s.config.Address)
-		if err != nil {
-			return err
-		}
-		names := localNames(host, s.config.Settings.Domains)
-		s.config.TLSCert, s.config.TLSKey, err = selfSigned(s.config.Data, names, time.Now())
-		if err != nil {
-			return fmt.Errorf("self-signed certificate: %w", err)
-		}
+	c := &s.config
+	if c.SelfSigned {
+		c.TLSCert, c.TLSKey = filepath.Join(c.Data, selfSignedCert), filepath.Join(c.Data, selfSignedKey)
 	}
-	if s.config.TLSCert == "" {
+	if c.TLSCert == "" {
 		return nil
 	}
-	certificate, err := newCertificate(s.config.TLSCert, s.config.TLSKey, s.log)
+	certificate, err := s.certificate(c.Address, c.TLSCert, c.TLSKey, c.SelfSigned)
 	if err != nil {
 		return err
 	}
@@ -157,6 +152,39 @@ func (s *Server) configureTLS() error {
 		WriteByteTimeout:              bodyTimeout,
 	}
 	return nil
+}
+
+// configureAdminTLS sets up HTTPS on the admin listener if the configuration asks for it. HTTP/2 has no use there.
+func (s *Server) configureAdminTLS() (err error) {
+	c := &s.config
+	if c.AdminSelfSigned {
+		c.AdminTLSCert, c.AdminTLSKey = filepath.Join(c.Data, AdminCertificateFile), filepath.Join(c.Data, adminSignedKey)
+	}
+	if c.AdminTLSCert == "" {
+		return nil
+	}
+	if s.adminCert, err = s.certificate(c.Admin, c.AdminTLSCert, c.AdminTLSKey, c.AdminSelfSigned); err != nil {
+		return err
+	}
+	s.admin.TLSConfig = s.adminCert.config()
+	s.admin.Protocols = new(http.Protocols)
+	s.admin.Protocols.SetHTTP1(true)
+	return nil
+}
+
+// certificate returns the certificate in a pair of files. If it is self-signed, it is created for the host of a listen
+// address.
+func (s *Server) certificate(address, certFile, keyFile string, createIt bool) (*certificate, error) {
+	if createIt {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		if err := selfSigned(certFile, keyFile, localNames(host, s.config.Settings.Domains), time.Now()); err != nil {
+			return nil, fmt.Errorf("self-signed certificate: %w", err)
+		}
+	}
+	return newCertificate(certFile, keyFile, s.log)
 }
 
 // Endpoint returns the URL that clients use.
@@ -179,4 +207,15 @@ func (s *Server) AdminAddress() string {
 		return ""
 	}
 	return s.adminListen.Addr().String()
+}
+
+// AdminEndpoint returns the URL of the admin API, or "" if there is none.
+func (s *Server) AdminEndpoint() string {
+	switch {
+	case s.adminListen == nil:
+		return ""
+	case s.config.adminTLS():
+		return "https://" + s.AdminAddress()
+	}
+	return "http://" + s.AdminAddress()
 }

@@ -143,8 +143,8 @@ func TestCredentialsChangeWithAWarning(t *testing.T) {
 func TestSelfSignedIsTrustedByItsFile(t *testing.T) {
 	dir, now := t.TempDir(), time.Now()
 	names := localNames("10.1.2.3", []string{"s3.example.org"})
-	certFile, keyFile, err := selfSigned(dir, names, now)
-	require.NoError(t, err)
+	certFile, keyFile := filepath.Join(dir, selfSignedCert), filepath.Join(dir, selfSignedKey)
+	require.NoError(t, selfSigned(certFile, keyFile, names, now))
 	st, err := os.Stat(keyFile)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), st.Mode())
@@ -166,8 +166,8 @@ func TestSelfSignedIsTrustedByItsFile(t *testing.T) {
 func TestSelfSignedIsKeptWhileValid(t *testing.T) {
 	dir, now := t.TempDir(), time.Now()
 	read := func(names []string, now time.Time) string {
-		certFile, _, err := selfSigned(dir, names, now)
-		require.NoError(t, err)
+		certFile := filepath.Join(dir, selfSignedCert)
+		require.NoError(t, selfSigned(certFile, filepath.Join(dir, selfSignedKey), names, now))
 		pem, err := os.ReadFile(certFile)
 		require.NoError(t, err)
 		return string(pem)
@@ -184,8 +184,8 @@ func TestSelfSignedIsKeptWhileValid(t *testing.T) {
 
 func TestCertificateReload(t *testing.T) {
 	dir := t.TempDir()
-	certFile, keyFile, err := selfSigned(dir, []string{"one.example"}, time.Now())
-	require.NoError(t, err)
+	certFile, keyFile := filepath.Join(dir, selfSignedCert), filepath.Join(dir, selfSignedKey)
+	require.NoError(t, selfSigned(certFile, keyFile, []string{"one.example"}, time.Now()))
 	var out strings.Builder
 	c, err := newCertificate(certFile, keyFile, slog.New(slog.NewTextHandler(&out, nil)))
 	require.NoError(t, err)
@@ -208,8 +208,7 @@ func TestCertificateReload(t *testing.T) {
 	require.Equal(t, "one.example", name())
 	require.Equal(t, 2, strings.Count(out.String(), "not reloaded"), "the error must be logged once")
 
-	_, _, err = selfSigned(dir, []string{"two.example"}, time.Now())
-	require.NoError(t, err)
+	require.NoError(t, selfSigned(certFile, keyFile, []string{"two.example"}, time.Now()))
 	require.Equal(t, "two.example", name())
 }
 

@@ -11,7 +11,7 @@
 //
 // The server itself keeps three things in the data directory: CredentialsFile, which the first start creates if the
 // environment has no credentials; IdentityKeyFile, with the key that encrypts the secrets of access keys; and the files
-// self-signed.crt and self-signed.key. All other files belong to the drivers.
+// self-signed.crt and self-signed.key, and admin-self-signed.crt and .key. All other files belong to the drivers.
 package server
 
 import (
@@ -53,16 +53,25 @@ type Config struct {
 	TLSCert    string // with TLSKey: serve HTTPS with this pair
 	TLSKey     string
 	SelfSigned bool // serve HTTPS with a certificate created in the data directory
-	Settings   Settings
-	Banner     io.Writer // gets a summary of the configuration once the server is ready; nil for none
-	Log        io.Writer // gets log lines as Settings.Log and LogFormat define; nil for none
-	Terminal   bool      // Log is a terminal, so people read it
+
+	AdminTLSCert    string // with AdminTLSKey: serve the admin API over HTTPS with this pair
+	AdminTLSKey     string
+	AdminSelfSigned bool // serve the admin API over HTTPS with a certificate created in the data directory
+	AdminInsecure   bool // accept an admin address without TLS that other machines can reach
+
+	Settings Settings
+	Banner   io.Writer // gets a summary of the configuration once the server is ready; nil for none
+	Log      io.Writer // gets log lines as Settings.Log and LogFormat define; nil for none
+	Terminal bool      // Log is a terminal, so people read it
 
 	Connections int // maximum number of connections of S3 clients; 0: 10,000, or fewer if open files are limited
 
 	// Now is the clock for the times of writes and for checking signatures; nil means time.Now.
 	Now func() time.Time
 }
+
+// adminTLS reports whether the admin API is served over HTTPS.
+func (c *Config) adminTLS() bool { return c.AdminTLSCert != "" || c.AdminSelfSigned }
 
 // Limits of the HTTP server. Package s3 enforces the 8 KiB that S3 allows for header fields; maxHeaderBytes also has
 // space for the request line, which contains a key and a signature.
@@ -105,6 +114,7 @@ type Server struct {
 	refuseHead  func(status int, reason, remote string) []byte // from package s3, for package heads
 	adminListen *limitListener                                 // nil if there is none
 	admin       *http.Server
+	adminCert   *certificate // nil without TLS
 	logBuffer   *logBuffer
 	live        *live.Value // log level and limits
 	log         *slog.Logger
@@ -182,7 +192,18 @@ func (s *Server) listen(ctx context.Context) error {
 		return explainListen("--admin-address", s.config.Admin, err)
 	}
 	s.adminListen = newLimitListener(l, adminConnections, bodyTimeout)
-	return nil
+	return s.checkAdminAddress()
+}
+
+// checkAdminAddress refuses an admin listener without TLS on an address that other machines may reach.
+func (s *Server) checkAdminAddress() error {
+	addr, ok := s.adminListen.Addr().(*net.TCPAddr)
+	if s.config.adminTLS() || s.config.AdminInsecure || ok && addr.IP.IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("--admin-address %s: other machines can reach this address, and the admin API sends secrets: "+
+		"use --admin-tls-self-signed, or --admin-tls-cert and --admin-tls-key; "+
+		"or a loopback address such as 127.0.0.1:9001; or, on a network that you trust, --admin-insecure", s.config.Admin)
 }
 
 // connections returns the maximum number of connections of S3 clients.
@@ -395,7 +416,13 @@ func (s *Server) Run(ctx context.Context) error {
 	s.background.Go(func() { s.noteUses(s.life) })
 	s.background.Go(func() { s.releaseMemory(s.life) })
 	if s.admin != nil {
-		go func() { failed <- s.admin.Serve(s.adminListen) }()
+		go func() {
+			if s.adminCert != nil {
+				failed <- s.admin.ServeTLS(s.adminListen, "", "")
+			} else {
+				failed <- s.admin.Serve(s.adminListen)
+			}
+		}()
 	}
 	go func() {
 		if s.http.TLSConfig != nil {

@@ -4,9 +4,11 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -15,7 +17,6 @@ import (
 	"math/big"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -23,10 +24,16 @@ import (
 	"orcas/internal/durable"
 )
 
-// A self-signed certificate is its own authority, so clients can use its file as a trusted CA.
+// AdminCertificateFile is the name of the file, in the data directory, with the self-signed certificate of the admin
+// listener.
+const AdminCertificateFile = "admin-self-signed.crt"
+
+// A self-signed certificate is its own authority, so clients can use its file as a trusted CA. The admin listener has a
+// pair of its own, so that trust in the one listener does not include the other.
 const (
 	selfSignedCert  = "self-signed.crt"
 	selfSignedKey   = "self-signed.key"
+	adminSignedKey  = "admin-self-signed.key"
 	selfSignedYears = 10
 	renewBefore     = 30 * 24 * time.Hour
 )
@@ -115,24 +122,31 @@ func (c *certificate) config() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get}
 }
 
-// selfSigned returns the files of a certificate for names (host names and addresses) in dir. It creates them unless
-// there is a certificate that covers the names and does not expire soon.
-func selfSigned(dir string, names []string, now time.Time) (certFile, keyFile string, err error) {
-	certFile, keyFile = filepath.Join(dir, selfSignedCert), filepath.Join(dir, selfSignedKey)
+// fingerprint returns the SHA-256 of the certificate, in hexadecimal.
+func (c *certificate) fingerprint() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sum := sha256.Sum256(c.pair.Certificate[0])
+	return hex.EncodeToString(sum[:])
+}
+
+// selfSigned creates a certificate for names (host names and addresses) in two files, unless they contain one that
+// covers the names and does not expire soon.
+func selfSigned(certFile, keyFile string, names []string, now time.Time) error {
 	good, err := covers(certFile, keyFile, names, now)
 	if err != nil || good {
-		return certFile, keyFile, err
+		return err
 	}
 	certPEM, keyPEM, err := makeCertificate(names, now)
 	if err != nil {
-		return "", "", err
+		return err
 	}
 	// A crash between the two files leaves a pair that does not match, which the next start replaces.
 	var steps durable.Steps
 	if err := steps.Replace(keyFile, keyPEM); err != nil {
-		return "", "", err
+		return err
 	}
-	return certFile, keyFile, steps.Replace(certFile, certPEM)
+	return steps.Replace(certFile, certPEM)
 }
 
 // covers reports whether the pair of files is valid for all names, and remains valid for at least renewBefore. It

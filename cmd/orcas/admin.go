@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"orcas/fsck"
 	"orcas/internal/s3client"
@@ -41,9 +40,9 @@ type adminCommand struct {
 
 // adminTarget is the admin API to connect to, and the credentials for signing requests.
 type adminTarget struct {
-	AdminAddress string `default:"127.0.0.1:9001" placeholder:"HOST:PORT" help:"Connect to this admin API: the --admin-address of the server (default ${default})."`
-	Data         string `placeholder:"DIR" help:"Read the root credentials from the data directory of the server. Otherwise they come from ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY, or from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."`
-	JSON         bool   `help:"Print the server's response as JSON."`
+	adminConnection
+	Data string `placeholder:"DIR" help:"Read the root credentials from the data directory of the server. Otherwise they come from ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY, or from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."`
+	JSON bool   `help:"Print the server's response as JSON."`
 }
 
 // credentials returns the root credentials.
@@ -85,23 +84,28 @@ func (t *adminTarget) send(ctx context.Context, c *console, q *s3client.Request)
 	if err != nil {
 		return nil, err
 	}
-	client := s3client.New("http://"+t.AdminAddress, s3client.Keys{Access: access, Secret: secret}, http.DefaultClient)
+	endpoint, transport, err := t.connect(c.environ, t.Data)
+	if err != nil {
+		return nil, err
+	}
+	client := s3client.New(endpoint, s3client.Keys{Access: access, Secret: secret}, transport)
 	response, err := client.Open(ctx, q)
 	if err != nil && ctx.Err() != nil {
 		return nil, errInterrupted
 	}
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, fmt.Errorf("no server is listening at --admin-address %s: start one, or use the admin address that the server prints at startup", t.AdminAddress)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot reach the admin API at --admin-address %s: %w", t.AdminAddress, err)
+		return nil, t.explain(err)
 	}
 	if response.StatusCode == http.StatusOK {
 		return response, nil
 	}
 	defer response.Body.Close()
 	var failed struct{ Error string }
-	if json.NewDecoder(response.Body).Decode(&failed) != nil || failed.Error == "" {
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20)) // an incomplete response is not JSON
+	if json.Unmarshal(text, &failed) != nil || failed.Error == "" {
+		if strings.Contains(string(text), "HTTP request to an HTTPS server") { // the text of net/http
+			return nil, fmt.Errorf("%[1]s serves HTTPS: use --admin-address https://%[1]s", t.AdminAddress)
+		}
 		return nil, fmt.Errorf("%s is not an admin API: it returned %s (use the --admin-address of the server, not its --address, which serves S3)", t.AdminAddress, response.Status)
 	}
 	return nil, errors.New(failed.Error)

@@ -29,7 +29,7 @@ type backupCommand struct {
 	Check bool   `help:"Do not make a backup; read an existing one and verify its checksums."`
 	JSON  bool   `name:"json" help:"Print the report as JSON."`
 
-	AdminAddress string `default:"127.0.0.1:9001" placeholder:"HOST:PORT" help:"Connect to this admin API if a server is using --data (default ${default})."`
+	adminConnection
 }
 
 // Validate is called by kong.
@@ -75,7 +75,8 @@ func (c *backupCommand) runOnServer(ctx context.Context, to *console) error {
 	if err != nil {
 		return err
 	}
-	target := adminTarget{AdminAddress: c.AdminAddress}
+	target := adminTarget{adminConnection: c.adminConnection}
+	target.selfSigned = c.Data
 	if _, _, err := target.credentials(to.environ); err != nil {
 		target.Data = c.Data
 	}

@@ -54,11 +54,35 @@ type commands struct {
 type serverCommand struct {
 	Data          string `required:"" placeholder:"DIR" help:"Use this data directory; it is created if it does not exist."`
 	Address       string `default:"127.0.0.1:9000" placeholder:"HOST:PORT" help:"Serve S3 on this address (default ${default})."`
-	AdminAddress  string `default:"127.0.0.1:9001" placeholder:"HOST:PORT" help:"Serve the admin API on this address (default ${default}); \"none\" disables it."`
+	AdminAddress  string `default:"127.0.0.1:9001" placeholder:"HOST:PORT" help:"Serve the admin API on this address (default ${default}); \"none\" disables it. An address that other machines can reach needs TLS."`
 	TLSCert       string `name:"tls-cert" placeholder:"FILE" help:"Serve HTTPS with the certificate in this file (PEM, with its chain). It is reloaded when it changes."`
 	TLSKey        string `name:"tls-key" placeholder:"FILE" help:"Read the private key of --tls-cert from this file (PEM)."`
 	TLSSelfSigned bool   `name:"tls-self-signed" help:"Serve HTTPS with a self-signed certificate, which is generated in the data directory."`
-	AllowMissing  bool   `name:"allow-missing-blocks" help:"Start and accept writes even if stored blocks are missing. ORCAS_ALLOW_MISSING_BLOCKS=true does the same."`
+	adminTLSFlags
+	AllowMissing bool `name:"allow-missing-blocks" help:"Start and accept writes even if stored blocks are missing. ORCAS_ALLOW_MISSING_BLOCKS=true does the same."`
+}
+
+// adminTLSFlags configure TLS of the admin listener.
+type adminTLSFlags struct {
+	AdminTLSCert       string `name:"admin-tls-cert" placeholder:"FILE" help:"Serve the admin API over HTTPS with the certificate in this file (PEM, with its chain). It is reloaded when it changes."`
+	AdminTLSKey        string `name:"admin-tls-key" placeholder:"FILE" help:"Read the private key of --admin-tls-cert from this file (PEM)."`
+	AdminTLSSelfSigned bool   `name:"admin-tls-self-signed" help:"Serve the admin API over HTTPS with a self-signed certificate of its own, which is generated in the data directory."`
+	AdminInsecure      bool   `help:"Serve the admin API without TLS even on an address that other machines can reach. Whoever reads the traffic sees the secrets of new keys."`
+}
+
+// check returns an error if flags contradict each other, or if there is no admin listener for them.
+func (f *adminTLSFlags) check(address string) error {
+	switch {
+	case (f.AdminTLSCert == "") != (f.AdminTLSKey == ""):
+		return fmt.Errorf("--admin-tls-cert and --admin-tls-key must be used together")
+	case f.AdminTLSCert != "" && f.AdminTLSSelfSigned:
+		return fmt.Errorf("--admin-tls-self-signed cannot be combined with --admin-tls-cert")
+	case f.AdminInsecure && (f.AdminTLSCert != "" || f.AdminTLSSelfSigned):
+		return fmt.Errorf("--admin-insecure cannot be combined with TLS of the admin address")
+	case address == "" && *f != adminTLSFlags{}:
+		return fmt.Errorf("--admin-tls-... and --admin-insecure cannot be combined with --admin-address none")
+	}
+	return nil
 }
 
 // Validate is called by kong.
@@ -80,7 +104,7 @@ func (c *serverCommand) Validate() error {
 	if _, _, err := net.SplitHostPort(c.AdminAddress); c.AdminAddress != "" && err != nil {
 		return fmt.Errorf("--admin-address: expected HOST:PORT or none, not %q", c.AdminAddress)
 	}
-	return nil
+	return c.check(c.AdminAddress)
 }
 
 // console is the environment and the output of a command.
@@ -100,6 +124,7 @@ func (c *serverCommand) Run(ctx context.Context, to *console) error {
 	settings.AllowMissing = settings.AllowMissing || c.AllowMissing
 	s, err := server.Open(ctx, server.Config{
 		Data: c.Data, Address: c.Address, Admin: c.AdminAddress, TLSCert: c.TLSCert, TLSKey: c.TLSKey, SelfSigned: c.TLSSelfSigned,
+		AdminTLSCert: c.AdminTLSCert, AdminTLSKey: c.AdminTLSKey, AdminSelfSigned: c.AdminTLSSelfSigned, AdminInsecure: c.AdminInsecure,
 		Settings: settings, Banner: to.stdout, Log: to.stderr, Terminal: isTerminal(to.stderr),
 	})
 	if err != nil {
