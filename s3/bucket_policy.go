@@ -1,40 +1,25 @@
 package s3
 
 import (
-	"cmp"
 	"errors"
-	"strings"
 
 	"orcas/auth/policy"
 	"orcas/core"
+	"orcas/s3/bucketaccess"
 	"orcas/s3/xmldoc"
 )
 
-// The policy and the public access block of a bucket are attributes of the bucket, under the names of their query
-// parameters. So they are read together with the bucket, and every decision uses those of the bucket that the request
-// works on.
 const (
-	policySub      = "policy"
-	publicBlockSub = "publicAccessBlock"
+	policySub      = bucketaccess.PolicyAttr
+	publicBlockSub = bucketaccess.BlockAttr
 )
-
-// publicAccessBlock returns the public access block of a bucket. A bucket whose block was never configured blocks all
-// public access.
-func publicAccessBlock(b *core.BucketInfo) policy.PublicAccessBlock {
-	doc := cmp.Or(core.AttrValue(b.Attrs, publicBlockSub), blocksAll)
-	has := func(name string) bool { return strings.Contains(doc, "<"+name+">true</"+name+">") }
-	return policy.PublicAccessBlock{
-		BlockPublicACLs: has("BlockPublicAcls"), IgnorePublicACLs: has("IgnorePublicAcls"),
-		BlockPublicPolicy: has("BlockPublicPolicy"), RestrictPublicBuckets: has("RestrictPublicBuckets"),
-	}
-}
 
 // WithoutPublicAccessBlock returns the attribute of a new bucket that has no public access block.
 func WithoutPublicAccessBlock() core.Attr { return core.Attr{Name: publicBlockSub, Value: removed} }
 
 // parsePolicy compiles the policy of the bucket that the request addresses.
 func (q *request) parsePolicy(doc []byte) (*policy.Policy, error) {
-	p, err := policy.Parse(doc, policy.Source{Name: q.bucket.Name, Bucket: q.bucket.Name, Known: q.s.knowsPrincipal})
+	p, err := bucketaccess.Parse(q.bucket.Name, string(doc), q.s.knowsPrincipal)
 	var malformed *policy.Error
 	if errors.As(err, &malformed) {
 		return nil, errMalformedPolicy.Say(malformed.Error())
@@ -78,7 +63,7 @@ func putPolicy(q *request) error {
 		return err
 	}
 	return updateBucket(q, func(b *core.BucketInfo) error {
-		if publicAccessBlock(b).Refuses(p) {
+		if bucketaccess.Block(b).Refuses(p) {
 			return errAccessDenied.Say("Access Denied: the policy makes the bucket public, and the BlockPublicPolicy setting " +
 				"of the bucket's public access block prevents public policies.")
 		}
@@ -102,7 +87,7 @@ func getPolicyStatus(q *request, x *xmldoc.Writer) error {
 	if doc == "" {
 		return errNoPolicy
 	}
-	p, err := policy.Parse([]byte(doc), policy.Source{Name: q.bucket.Name, Bucket: q.bucket.Name})
+	p, err := bucketaccess.Parse(q.bucket.Name, doc, nil)
 	if err != nil {
 		return errInternal.Because(err)
 	}

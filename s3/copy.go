@@ -9,6 +9,7 @@ import (
 	"orcas/core"
 	"orcas/internal/checksum"
 	"orcas/s3/apierr"
+	"orcas/s3/bucketaccess"
 	"orcas/s3/conditions"
 	"orcas/s3/sigv4"
 	"orcas/s3/xmldoc"
@@ -104,7 +105,7 @@ func (src *source) action(plain, versioned auth.Action) auth.Action {
 
 // resource returns the source as a resource. b is its bucket.
 func (src *source) resource(b *core.BucketInfo) auth.Resource {
-	r := bucketResource(b)
+	r := bucketaccess.Resource(b)
 	r.Key, r.Version = src.key, versionID(src.version)
 	return r
 }

@@ -10,6 +10,7 @@ import (
 	"orcas/core"
 	"orcas/internal/mutant"
 	"orcas/s3/apierr"
+	"orcas/s3/bucketaccess"
 	"orcas/s3/conditions"
 	"orcas/s3/xmldoc"
 	"orcas/vfs"
@@ -160,7 +161,7 @@ func (op *deleteOperation) parse() (err error) {
 // and read the object if the deletion depends on its properties.
 func (op *deleteOperation) authorize(o *deletedObject, out *deleteOutcome) error {
 	q := op.q
-	r := bucketResource(q.bucket)
+	r := bucketaccess.Resource(q.bucket)
 	r.Key, r.Version = out.key, canonicalVersionID(out.named)
 	a := q.route.Action
 	if out.named != "" {

@@ -6,9 +6,11 @@ import (
 	"net/http"
 
 	"orcas/auth"
+	"orcas/auth/policy"
 	"orcas/core"
 	"orcas/gate"
 	"orcas/s3/apierr"
+	"orcas/s3/bucketaccess"
 	"orcas/s3/cors"
 	"orcas/s3/tagging"
 	"orcas/s3/xmldoc"
@@ -32,13 +34,9 @@ type bucketDocument struct {
 }
 
 // removed is stored instead of a deleted document if the sub-resource has an initial document.
-const removed = "-"
+const removed = bucketaccess.Removed
 
-const (
-	enforced  = "<Rule><ObjectOwnership>BucketOwnerEnforced</ObjectOwnership></Rule>"
-	blocksAll = "<BlockPublicAcls>true</BlockPublicAcls><IgnorePublicAcls>true</IgnorePublicAcls>" +
-		"<BlockPublicPolicy>true</BlockPublicPolicy><RestrictPublicBuckets>true</RestrictPublicBuckets>"
-)
+const enforced = "<Rule><ObjectOwnership>BucketOwnerEnforced</ObjectOwnership></Rule>"
 
 // documents returns the bucket sub-resources that are documents. A new bucket blocks public access and has ACLs
 // disabled, as in S3 since 2023.
@@ -46,7 +44,7 @@ func documents() []bucketDocument {
 	return []bucketDocument{
 		{sub: "tagging", name: "BucketTagging", root: "Tagging", absent: errNoSuchTagSet, accept: acceptTagging, status: http.StatusNoContent, deletes: true},
 		{sub: "ownershipControls", name: "BucketOwnershipControls", root: "OwnershipControls", initial: enforced, absent: errNoOwnership, accept: acceptOwnership, deletes: true},
-		{sub: publicBlockSub, name: "PublicAccessBlock", action: "BucketPublicAccessBlock", root: "PublicAccessBlockConfiguration", initial: blocksAll, absent: errNoPublicBlock, accept: acceptPublicBlock, deletes: true},
+		{sub: publicBlockSub, name: "PublicAccessBlock", action: "BucketPublicAccessBlock", root: "PublicAccessBlockConfiguration", initial: bucketaccess.BlocksAll, absent: errNoPublicBlock, accept: acceptPublicBlock, deletes: true},
 		{sub: "requestPayment", name: "BucketRequestPayment", root: "RequestPaymentConfiguration", initial: "<Payer>BucketOwner</Payer>", accept: acceptPayer},
 		{sub: "accelerate", name: "BucketAccelerateConfiguration", action: "AccelerateConfiguration", root: "AccelerateConfiguration", accept: acceptAccelerate},
 		{sub: "logging", name: "BucketLogging", root: "BucketLoggingStatus", accept: acceptLogging},
@@ -210,12 +208,10 @@ func acceptPublicBlock(doc []byte) (string, error) {
 	if err := xmldoc.Parse(doc, &body); err != nil {
 		return "", err
 	}
-	var x xmldoc.Writer
-	x.Bool("BlockPublicAcls", body.BlockPublicAcls.Is())
-	x.Bool("IgnorePublicAcls", body.IgnorePublicAcls.Is())
-	x.Bool("BlockPublicPolicy", body.BlockPublicPolicy.Is())
-	x.Bool("RestrictPublicBuckets", body.RestrictPublicBuckets.Is())
-	return string(x.Buf), nil
+	return bucketaccess.EncodeBlock(policy.PublicAccessBlock{
+		BlockPublicACLs: body.BlockPublicAcls.Is(), IgnorePublicACLs: body.IgnorePublicAcls.Is(),
+		BlockPublicPolicy: body.BlockPublicPolicy.Is(), RestrictPublicBuckets: body.RestrictPublicBuckets.Is(),
+	}), nil
 }
 
 func acceptPayer(doc []byte) (string, error) {

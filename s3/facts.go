@@ -12,6 +12,7 @@ import (
 	"orcas/core"
 	"orcas/gate"
 	"orcas/internal/mutant"
+	"orcas/s3/bucketaccess"
 	"orcas/s3/sigv4"
 	"orcas/s3/tagging"
 	"orcas/s3/xmldoc"
@@ -398,7 +399,7 @@ func (q *request) keepsTags(read auth.Action, from auth.Resource, tags []core.At
 // a listing. Other callers get AccessDenied, as for an object that exists but that they may not read.
 func (q *request) conceal(err error, b *core.BucketInfo, key string) error {
 	q.asked.concealed = true
-	r := bucketResource(b)
+	r := bucketaccess.Resource(b)
 	r.Prefix = key
 	q.asked.isProbe = true
 	denied := q.authorize(lists, r)
@@ -420,15 +421,6 @@ func (q *request) isAbsence(err error) bool {
 		return !named && len(e.Headers) > 0
 	}
 	return false
-}
-
-// bucketResource returns a bucket as a resource.
-func bucketResource(b *core.BucketInfo) auth.Resource {
-	r := auth.Resource{Account: b.Owner, Bucket: b.Name, Policy: core.AttrValue(b.Attrs, policySub)}
-	if r.Policy != "" {
-		r.RestrictPublic = publicAccessBlock(b).RestrictPublicBuckets
-	}
-	return r
 }
 
 // comparesObject reports whether the result of a write or a deletion depends on properties of the current version that

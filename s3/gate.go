@@ -10,6 +10,7 @@ import (
 	"orcas/gate"
 	"orcas/internal/mutant"
 	"orcas/s3/apierr"
+	"orcas/s3/bucketaccess"
 )
 
 // gate checks a request and then calls its handler. There is no other path to a handler.
@@ -132,7 +133,7 @@ func (s *Server) knowsBucket(q *request) bool {
 	if err != nil || b.Owner != q.caller.Account {
 		return false
 	}
-	r := bucketResource(b)
+	r := bucketaccess.Resource(b)
 	r.Scope = auth.AnyAction
 	return q.authorize(q.route.Action, r) == nil
 }
@@ -193,7 +194,7 @@ func (q *request) ofVersion(plain, versioned auth.Action) auth.Action {
 func (q *request) keyResource() auth.Resource {
 	r := auth.Resource{Account: q.caller.Account, Bucket: q.bucketName}
 	if q.bucket != nil {
-		r = bucketResource(q.bucket)
+		r = bucketaccess.Resource(q.bucket)
 	}
 	r.Key = q.key
 	return r

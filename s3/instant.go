@@ -8,6 +8,7 @@ import (
 	"orcas/content"
 	"orcas/core"
 	"orcas/internal/checksum"
+	"orcas/s3/bucketaccess"
 	"orcas/s3/sigv4"
 )
 
@@ -60,7 +61,7 @@ func (q *request) readsBucket() bool {
 
 // everyKey returns the resource that represents all objects that a bucket has or could have.
 func everyKey(b *core.BucketInfo) auth.Resource {
-	r := bucketResource(b)
+	r := bucketaccess.Resource(b)
 	r.Scope = auth.EveryKey
 	return r
 }
