@@ -34,6 +34,8 @@
 //	DELETE /-/admin/policy?name=NAME  deletes a policy
 //	POST /-/admin/policy/attach?policy=NAME&user=NAME&attached=BOOL
 //	                                  attaches a policy to a user (or, with group=NAME, to a group), or detaches it
+//	GET  /-/admin/policy/simulate?key=KEY&action=ACTION[&resource=ARN][&context=NAME=VALUE]...
+//	                                  decides about a request that is not made; instead of a key, user=NAME or anonymous=true
 //	POST /-/admin/backup?dir=DIR[&keep=N][&link=true]  writes a backup to a directory on the server's machine
 package admin
 

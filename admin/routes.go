@@ -41,6 +41,7 @@ func Routes() []*gate.Route {
 		{Name: "PutPolicy", Method: post, Path: "/-/admin/policy", Action: "orcas:PutPolicy"},
 		{Name: "DeletePolicy", Method: del, Path: "/-/admin/policy", Action: "orcas:DeletePolicy"},
 		{Name: "AttachPolicy", Method: post, Path: "/-/admin/policy/attach", Action: "orcas:AttachPolicy"},
+		{Name: "SimulatePolicy", Method: get, Path: "/-/admin/policy/simulate", Action: "orcas:SimulatePolicy"},
 		{Name: "RotateKey", Method: post, Path: "/-/admin/key/rotate", Action: "orcas:RotateKey"},
 	}
 }
@@ -80,5 +81,6 @@ func (s *Store) handlers() map[string]handler {
 		"PutPolicy":         s.putPolicy,
 		"DeletePolicy":      s.deletePolicy,
 		"AttachPolicy":      s.attachPolicy,
+		"SimulatePolicy":    s.simulate,
 	}
 }

@@ -10,12 +10,14 @@ import (
 	"strconv"
 	"time"
 
+	"orcas/auth/access"
 	"orcas/auth/identity"
 	"orcas/backup"
 	"orcas/batch"
 	"orcas/content"
 	"orcas/core"
 	"orcas/fsck"
+	"orcas/gate"
 	"orcas/internal/bytesize"
 	"orcas/lifecycle"
 	"orcas/reclaim"
@@ -35,6 +37,8 @@ type Store struct {
 	Lifecycle *lifecycle.Worker
 	Rotator   *content.Rotator
 	Keys      *identity.Directory
+	Lookup    gate.Lookup                                     // the credentials of all access keys
+	Access    *access.Authorizer                              // decides about the requests of all APIs
 	Endpoint  string                                          // the URL of S3, which goes with new keys
 	Compare   func(context.Context) (*fsck.Comparison, error) // compares the blocks with the metadata
 	Go        func(work func(context.Context))                // runs work in the background until the server stops

@@ -98,13 +98,14 @@ func (s *Server) apis(health http.Handler, authorizer auth.Authorizer, observers
 // serveAdmin sets up the HTTP server of the admin listener, for the admin API and for health checks.
 func (s *Server) serveAdmin(health http.Handler) error {
 	verifier := &sigv4.Verifier{Region: s.config.Settings.Region, AnyRegion: true, Now: s.config.Now}
+	authorizer := access.New(s.identities.Caller)
 	handler, err := admin.New(admin.Options{
 		Scheme: gate.SigV4(verifier, s.lookup()), Account: s.identities.Root().Account, Logger: s.log, Now: s.config.Now,
-		Authorizer: access.New(s.identities.Caller),
+		Authorizer: authorizer,
 		APIs:       []gate.API{{Name: "health", Path: "/-/health/*", Handler: health}},
 		Store: admin.Store{
 			DataDir: s.config.Data, SmallFiles: BackupFiles(), Meta: s.meta, Blocks: s.blocks, Writer: s.writer, FS: s.fs, Reclaimer: s.reclaimer,
-			Scrubber: s.scrubber, Lifecycle: s.lifecycle, Rotator: s.rotator, Keys: s.identities, Endpoint: s.Endpoint(), Compare: s.compare, Logger: s.log,
+			Scrubber: s.scrubber, Lifecycle: s.lifecycle, Rotator: s.rotator, Keys: s.identities, Lookup: s.lookup(), Access: authorizer, Endpoint: s.Endpoint(), Compare: s.compare, Logger: s.log,
 			Now: s.config.Now, Go: func(work func(context.Context)) { s.background.Go(func() { work(s.life) }) },
 		},
 	})

@@ -51,29 +51,44 @@ func (a *Authorizer) Authorize(_ context.Context, p *auth.Principal, action auth
 	}
 	s := a.states.Get().(*state)
 	defer a.release(s)
+	result, err := a.decide(s, p, action, r, f)
+	switch {
+	case err != nil:
+		return err
+	case result.Decision == policy.Allowed:
+		return nil
+	case result.Decision == policy.ExplicitDeny:
+		return auth.ErrExplicitDeny
+	}
+	return auth.ErrDenied
+}
+
+// Explain returns the decision about a request, by the same steps as Authorize, with the statements that decided. The
+// error is auth.ErrDenied if the principal is unknown.
+func (a *Authorizer) Explain(p *auth.Principal, action auth.Action, r auth.Resource, f auth.Facts) (policy.Result, error) {
+	return a.decide(new(state), p, action, r, f)
+}
+
+// decide decides about a request.
+func (a *Authorizer) decide(
+	s *state, p *auth.Principal, action auth.Action, r auth.Resource, f auth.Facts,
+) (policy.Result, error) {
 	q := &s.request
 	if q.Caller = a.caller(p, s); q.Caller == nil {
-		return auth.ErrDenied
+		return policy.Result{}, auth.ErrDenied
 	}
 	q.Action, q.Resource, q.ARN, q.Facts = action, r, r.ARN, f
 	if r.Policy != "" && !mutant.Is("no-bucket-policy") {
 		bucket, err := a.buckets.policy(r.Bucket, r.Policy)
 		if err != nil && !repairs(q) {
-			return fmt.Errorf("the policy of the bucket %s cannot be read: %w", r.Bucket, err)
+			return policy.Result{}, fmt.Errorf("the policy of the bucket %s cannot be read: %w", r.Bucket, err)
 		}
 		q.Bucket, q.Block.RestrictPublicBuckets = bucket, r.RestrictPublic
 	}
-	decide := policy.Decide
 	if r.Scope == auth.AnyAction {
-		decide = policy.DecideAny
+		return policy.DecideAny(q), nil
 	}
-	switch decide(q).Decision {
-	case policy.Allowed:
-		return nil
-	case policy.ExplicitDeny:
-		return auth.ErrExplicitDeny
-	}
-	return auth.ErrDenied
+	return policy.Decide(q), nil
 }
 
 // release returns the memory of a decision, without references to anything.

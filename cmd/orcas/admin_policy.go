@@ -20,6 +20,8 @@ type adminPolicy struct {
 	Delete adminPolicyDelete `cmd:"" help:"Delete a policy that is not attached."`
 	Attach adminPolicyAttach `cmd:"" help:"Attach a policy to a user or a group."`
 	Detach adminPolicyDetach `cmd:"" help:"Detach a policy from a user or a group."`
+
+	Simulate adminPolicySimulate `cmd:"" help:"Decide about a request without making it, with the policies that are in force, and show the statements that decide."`
 }
 
 const policyPath = "/-/admin/policy"
