@@ -13,7 +13,7 @@
 //	GET  /-/admin/lost                objects with content in missing blocks, one document per line (see LostLine)
 //	POST /-/admin/fsck[?content=true] recounts the metadata; the response is a report
 //	GET  /-/admin/bucket?name=BUCKET  the settings of a bucket
-//	POST /-/admin/bucket?name=BUCKET[&compression=LEVEL][&chunk-size=SIZE][&max-bytes=SIZE][&max-objects=N]
+//	POST /-/admin/bucket?name=BUCKET[&compression=LEVEL][&chunk-size=SIZE][&max-bytes=SIZE][&max-objects=N][&public=PUBLIC]
 //	                                  changes settings of a bucket
 //	GET  /-/admin/keys                the master keys in use, and the state of the last rotation
 //	POST /-/admin/keys[?wait=true]    wraps every data key with the newest master key
@@ -174,18 +174,40 @@ func (h *Handler) gate(w http.ResponseWriter, r *http.Request, e *gate.Event) (a
 	if err := h.authorize(r, e, found.route); err != nil {
 		return nil, err
 	}
-	return found.handle(r.WithContext(context.WithValue(r.Context(), callerKey{}, e.Principal)))
+	c := &call{h.o.Authorizer, e.Principal, found.route, facts{r, e.Start}}
+	return found.handle(r.WithContext(context.WithValue(r.Context(), callKey{}, c)))
 }
 
-// callerKey is the key of the principal in the context of an authorized request.
-type callerKey struct{}
+// call is an authorized request, for its handler.
+type call struct {
+	authorizer auth.Authorizer
+	caller     *auth.Principal
+	route      *gate.Route
+	facts      facts
+}
+
+// callKey is the key of the *call in the context of an authorized request.
+type callKey struct{}
 
 // callerOf returns the principal that sent an authorized request.
 func callerOf(r *http.Request) *auth.Principal {
-	if p, ok := r.Context().Value(callerKey{}).(*auth.Principal); ok {
-		return p
+	if c, ok := r.Context().Value(callKey{}).(*call); ok {
+		return c.caller
 	}
 	return auth.Anonymous
+}
+
+// authorize checks that the sender of a request may perform a secondary action, which the route must declare.
+func authorize(r *http.Request, a auth.Action, resource auth.Resource) error {
+	c, ok := r.Context().Value(callKey{}).(*call)
+	if !ok || !c.route.Declares(a) {
+		return fmt.Errorf("%s %s does not declare the action %s", r.Method, r.URL.Path, a)
+	}
+	err := c.authorizer.Authorize(r.Context(), c.caller, a, resource, c.facts)
+	if errors.Is(err, auth.ErrDenied) {
+		return &refusal{http.StatusForbidden, fmt.Errorf("permission for %s is required: %w", a, err)}
+	}
+	return err
 }
 
 // authenticate identifies the sender of a request. It reads the whole body, because the signature covers it.

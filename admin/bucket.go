@@ -9,8 +9,10 @@ import (
 	"net/url"
 	"strconv"
 
+	"orcas/auth"
 	"orcas/core"
 	"orcas/internal/bytesize"
+	"orcas/s3/bucketaccess"
 )
 
 // BucketSettings are the settings of a bucket that are not part of S3.
@@ -22,12 +24,14 @@ type BucketSettings struct {
 	MaxObjects  int64  `json:"max_objects"` // see core.Quota; 0 for no limit
 	Bytes       int64  `json:"bytes"`       // total size of the objects, if the bucket has a quota
 	Objects     int64  `json:"objects"`     // number of objects, if the bucket has a quota
+
+	Public bucketaccess.Public `json:"public"` // who may read the objects without credentials: none, read or custom
 }
 
 func (s *Store) settingsOf(ctx context.Context, b *core.BucketInfo) (*BucketSettings, error) {
 	settings := &BucketSettings{
 		Name: b.Name, Compression: b.Compression.String(), ChunkSize: cmp.Or(b.ChunkSize, core.DefaultChunkSize),
-		MaxBytes: b.Quota.Bytes, MaxObjects: b.Quota.Objects,
+		MaxBytes: b.Quota.Bytes, MaxObjects: b.Quota.Objects, Public: bucketaccess.PublicOf(b),
 	}
 	if b.Quota.IsZero() {
 		return settings, nil
@@ -54,6 +58,11 @@ func (s *Store) setBucket(r *http.Request) (any, error) {
 		return nil, core.E("admin.bucket", core.InvalidArgument, err)
 	}
 	b, err := s.FS.UpdateBucket(r.Context(), q.Get("name"), func(b *core.BucketInfo) error {
+		if q.Has("public") {
+			if err := setPublic(r, b, bucketaccess.Public(q.Get("public"))); err != nil {
+				return err
+			}
+		}
 		change(b)
 		return nil
 	})
@@ -61,6 +70,25 @@ func (s *Store) setBucket(r *http.Request) (any, error) {
 		return nil, named(q.Get("name"), err)
 	}
 	return s.settingsOf(r.Context(), b)
+}
+
+// setPublic opens or closes a bucket for everybody. Its policy and its public access block change at the same time, with
+// the other settings of the request. Whoever may change settings of buckets may not be allowed to change their policies.
+func setPublic(r *http.Request, b *core.BucketInfo, to bucketaccess.Public) error {
+	for _, a := range []auth.Action{"s3:PutBucketPolicy", "s3:PutBucketPublicAccessBlock"} {
+		if err := authorize(r, a, bucketaccess.Resource(b)); err != nil {
+			return err
+		}
+	}
+	if callerOf(r).Account != b.Owner {
+		return &refusal{http.StatusForbidden, fmt.Errorf("the bucket %s belongs to another account", b.Name)}
+	}
+	err := bucketaccess.SetPublic(b, to)
+	var refused *bucketaccess.PublicError
+	if errors.As(err, &refused) {
+		return &refusal{http.StatusConflict, err}
+	}
+	return err
 }
 
 // named adds the name of the bucket to an error of the kind NoSuchBucket.
@@ -102,8 +130,11 @@ func bucketChange(q url.Values) (func(*core.BucketInfo), error) {
 		}
 		changes = append(changes, func(b *core.BucketInfo) { b.Quota.Objects = n })
 	}
-	if len(changes) == 0 {
-		return nil, errors.New("no setting given: expected compression, chunk-size, max-bytes or max-objects")
+	if public := bucketaccess.Public(q.Get("public")); q.Has("public") && public != bucketaccess.PublicRead && public != bucketaccess.PublicNone {
+		return nil, fmt.Errorf("public: expected read or none, not %q", public)
+	}
+	if len(changes) == 0 && !q.Has("public") {
+		return nil, errors.New("no setting given: expected compression, chunk-size, max-bytes, max-objects or public")
 	}
 	return func(b *core.BucketInfo) {
 		for _, change := range changes {

@@ -3,6 +3,7 @@ package admin
 import (
 	"net/http"
 
+	"orcas/auth"
 	"orcas/gate"
 )
 
@@ -19,7 +20,8 @@ func Routes() []*gate.Route {
 		{Name: "ListLost", Method: get, Path: "/-/admin/lost", Action: "orcas:ListLost"},
 		{Name: "CheckStore", Method: post, Path: "/-/admin/fsck", Action: "orcas:CheckStore"},
 		{Name: "GetBucketSettings", Method: get, Path: "/-/admin/bucket", Action: "orcas:GetBucketSettings"},
-		{Name: "PutBucketSettings", Method: post, Path: "/-/admin/bucket", Action: "orcas:PutBucketSettings"},
+		{Name: "PutBucketSettings", Method: post, Path: "/-/admin/bucket", Action: "orcas:PutBucketSettings",
+			Secondary: []auth.Action{"s3:PutBucketPolicy", "s3:PutBucketPublicAccessBlock"}},
 		{Name: "CreateBackup", Method: post, Path: "/-/admin/backup", Action: "orcas:CreateBackup"},
 		{Name: "GetMasterKeys", Method: get, Path: "/-/admin/keys", Action: "orcas:GetMasterKeys"},
 		{Name: "RotateMasterKeys", Method: post, Path: "/-/admin/keys", Action: "orcas:RotateMasterKeys"},

@@ -22,6 +22,7 @@ import (
 	"orcas/admin"
 	"orcas/core"
 	"orcas/reclaim"
+	"orcas/s3/bucketaccess"
 	"orcas/s3/sigv4"
 	"orcas/vfs"
 )
@@ -97,6 +98,9 @@ func TestAdminGate(t *testing.T) {
 		{root, "POST", "/-/admin/bucket?name=none&max-objects=", "", 400},
 		{root, "POST", "/-/admin/bucket?name=none&max-objects=1KiB", "", 400},
 		{root, "POST", "/-/admin/bucket?name=none&max-objects=9223372036854775808", "", 400},
+		{root, "POST", "/-/admin/bucket?name=none&public=read", "", 404},
+		{root, "POST", "/-/admin/bucket?name=none&public=custom", "", 400},
+		{root, "POST", "/-/admin/bucket?name=none&public=", "", 400},
 		{root, "POST", "/-/admin/backup?dir=backups", "", 400},
 		{root, "POST", "/-/admin/backup?dir=/b&keep=all", "", 400},
 		{root, "POST", "/-/admin/backup?dir=" + filepath.Join(t.TempDir(), "backups"), "", 200},
@@ -134,7 +138,7 @@ func TestBucketSettings(t *testing.T) {
 		require.Equal(t, 200, status, "%s", text)
 		var b admin.BucketSettings
 		require.NoError(t, json.Unmarshal(text, &b))
-		require.Equal(t, admin.BucketSettings{Name: "some-bucket", Compression: want, ChunkSize: 4 << 20}, b)
+		require.Equal(t, admin.BucketSettings{Name: "some-bucket", Compression: want, ChunkSize: 4 << 20, Public: bucketaccess.PublicNone}, b)
 	}
 	ctx := context.Background()
 	info, err := s.fs.Bucket(ctx, "some-bucket")
@@ -160,6 +164,7 @@ func TestBucketSettings(t *testing.T) {
 		var b admin.BucketSettings
 		require.NoError(t, json.Unmarshal(text, &b))
 		c.want.Name, c.want.Compression, c.want.ChunkSize = "some-bucket", cmp.Or(c.want.Compression, "default"), 4<<20
+		c.want.Public = bucketaccess.PublicNone
 		require.Equal(t, c.want, b)
 	}
 	require.NoError(t, stop())

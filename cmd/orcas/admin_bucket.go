@@ -17,13 +17,14 @@ type adminBucket struct {
 	ChunkSize   string `placeholder:"SIZE" help:"Store new large objects in chunks of this size: a multiple of 256KiB up to 64MiB, or default (4MiB). Stored content does not change."`
 	MaxBytes    string `placeholder:"SIZE" help:"Limit the total size of the bucket, including all versions and uploaded parts, for example to 10GiB; \"none\" removes the limit. If the bucket had no quota, its objects are counted first."`
 	MaxObjects  string `placeholder:"N" help:"Limit the number of object versions in the bucket; \"none\" removes the limit."`
+	Public      string `enum:",read,none" default:"" placeholder:"ACCESS" help:"Let everybody read the objects of the bucket without credentials (read), or nobody (none): changes its policy and its public access block."`
 }
 
 // Run changes the given settings, and prints all of them.
 func (a *adminBucket) Run(ctx context.Context, c *console) error {
 	method, query := http.MethodGet, url.Values{"name": {a.Name}}
 	given := map[string]string{
-		"compression": a.Compression, "chunk-size": a.ChunkSize, "max-bytes": a.MaxBytes, "max-objects": a.MaxObjects,
+		"compression": a.Compression, "chunk-size": a.ChunkSize, "max-bytes": a.MaxBytes, "max-objects": a.MaxObjects, "public": a.Public,
 	}
 	for name, value := range given {
 		if value != "" {
@@ -35,7 +36,8 @@ func (a *adminBucket) Run(ctx context.Context, c *console) error {
 	if err := a.call(ctx, c, method, "/-/admin/bucket", query, &b); err != nil || a.JSON {
 		return err
 	}
-	fmt.Fprintf(c.stdout, "%s: compression %s, chunks of %s, %s\n", b.Name, b.Compression, bytesize.Format(b.ChunkSize), quotaText(&b))
+	fmt.Fprintf(c.stdout, "%s: compression %s, chunks of %s, %s, public access: %s\n",
+		b.Name, b.Compression, bytesize.Format(b.ChunkSize), quotaText(&b), b.Public)
 	return nil
 }
 
