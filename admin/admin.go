@@ -153,6 +153,10 @@ func (h *Handler) gate(w http.ResponseWriter, r *http.Request, e *gate.Event) (a
 		if errors.As(err, &unknown) {
 			return nil, &refusal{http.StatusInternalServerError, err}
 		}
+		if errors.Is(err, gate.ErrThrottled) {
+			w.Header().Set("Retry-After", "2")
+			return nil, &refusal{http.StatusTooManyRequests, err}
+		}
 		err = fmt.Errorf("the request is not signed with valid credentials: %w", err)
 		return nil, &refusal{http.StatusForbidden, err}
 	}
@@ -302,7 +306,7 @@ type accessLog struct{ log *slog.Logger }
 func (l accessLog) Observe(ctx context.Context, e *gate.Event) {
 	attrs := []any{"method", e.Method, "path", e.Path, "remote", e.Remote}
 	switch {
-	case e.Status == http.StatusForbidden:
+	case e.Status == http.StatusForbidden, e.Status == http.StatusTooManyRequests:
 		l.log.InfoContext(ctx, "admin request refused", append(attrs, "reason", e.Cause.Error())...)
 	case e.Operation != "":
 		l.log.InfoContext(ctx, "admin request", append(attrs, "seconds", e.Took.Seconds(), "err", e.Cause)...)

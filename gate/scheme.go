@@ -71,6 +71,9 @@ func SigV2(v *sigv2.Verifier, lookup Lookup) Scheme {
 // credentials returns lookup in the form that verifiers need.
 func credentials(lookup Lookup) func(context.Context, string) (sigv4.Credential, error) {
 	return func(ctx context.Context, accessKey string) (sigv4.Credential, error) {
+		if refuses(ctx, accessKey) {
+			return sigv4.Credential{}, ErrThrottled
+		}
 		c, err := lookup(ctx, accessKey)
 		if err != nil {
 			return sigv4.Credential{}, &LookupError{err}
@@ -112,20 +115,23 @@ type signature struct {
 
 // Authenticate implements Scheme.
 func (s signature) Authenticate(r *http.Request) (Identity, error) {
-	return identity(s.verifier.Verify(r))
+	a, err := s.verifier.Verify(r)
+	return identity(r.Context(), a, err)
 }
 
 // AuthenticateForm implements FormScheme.
 func (s signature) AuthenticateForm(ctx context.Context, field func(name string) string) (Identity, error) {
-	return identity(s.verifier.VerifyForm(ctx, field))
+	a, err := s.verifier.VerifyForm(ctx, field)
+	return identity(ctx, a, err)
 }
 
 // identity returns the Identity for the result of a verifier.
-func identity(a *sigv4.Auth, err error) (Identity, error) {
+func identity(ctx context.Context, a *sigv4.Auth, err error) (Identity, error) {
 	if err == sigv4.ErrAnonymous { //nolint:errorlint // verifiers do not wrap it
 		return Identity{a, auth.Anonymous}, nil
 	}
 	if err != nil {
+		note(ctx, err)
 		return Identity{}, err
 	}
 	if a.SecurityToken != "" {

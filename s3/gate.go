@@ -83,6 +83,8 @@ func authenticationError(err error) error {
 	switch {
 	case errors.As(err, &unknown):
 		return errInternal.Because(unknown.Cause)
+	case errors.Is(err, gate.ErrThrottled):
+		return errSlowDown.Say("Please reduce your request rate: " + err.Error() + ".")
 	case errors.Is(err, gate.ErrToken):
 		return errInvalidToken
 	case errors.Is(err, auth.ErrDenied):

@@ -20,9 +20,19 @@ import (
 	"orcas/s3/sigv4"
 )
 
+// The number of wrong signatures that an address may send at once for an access key, and the interval in which it may
+// send another one: see gate.Throttle. Programs that use S3 with a wrong secret send many requests.
+const (
+	wrongSignatures           = 1000
+	wrongSignaturesEvery      = 100 * time.Millisecond
+	wrongAdminSignatures      = 30
+	wrongAdminSignaturesEvery = 2 * time.Second
+)
+
 // serveHTTP sets up the HTTP server for S3 and for health checks.
 func (s *Server) serveHTTP() error {
 	set := &s.config.Settings
+	s.listener.throttle = gate.NewThrottle(wrongSignatures, wrongSignaturesEvery, s.now, s.log)
 	system := &health{version: Version(), durability: set.Durability, state: s.state, comparing: s.comparing}
 	if set.Durability == Relaxed {
 		system.lag = s.lag
@@ -95,9 +105,18 @@ func (s *Server) apis(health http.Handler, authorizer auth.Authorizer, observers
 	return append(list, gate.API{Name: "iam", Path: "/", Accepts: iam.Accepts, Handler: handler}), err
 }
 
+// now returns the time of the clock of the server.
+func (s *Server) now() time.Time {
+	if s.config.Now != nil {
+		return s.config.Now()
+	}
+	return time.Now()
+}
+
 // serveAdmin sets up the HTTP server of the admin listener, for the admin API and for health checks.
 func (s *Server) serveAdmin(health http.Handler) error {
 	verifier := &sigv4.Verifier{Region: s.config.Settings.Region, AnyRegion: true, Now: s.config.Now}
+	s.adminListen.throttle = gate.NewThrottle(wrongAdminSignatures, wrongAdminSignaturesEvery, s.now, s.log)
 	authorizer := access.New(s.identities.Caller)
 	handler, err := admin.New(admin.Options{
 		Scheme: gate.SigV4(verifier, s.lookup()), Account: s.identities.Root().Account, Logger: s.log, Now: s.config.Now,

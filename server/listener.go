@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"orcas/gate"
 )
 
 // limitListener limits the number of connections of an HTTP server.
@@ -38,7 +40,8 @@ type limitListener struct {
 	net.Listener
 	slots, extraSlots int
 	stall             time.Duration
-	start             time.Time // time zero of limitedConn.idleSince
+	start             time.Time      // time zero of limitedConn.idleSince
+	throttle          *gate.Throttle // counts wrong signatures; nil for none; set before install
 
 	mu    sync.Mutex     // guards the fields below
 	conns []*limitedConn // all connections with slots
@@ -205,6 +208,9 @@ func (l *limitListener) install(s *http.Server, refuse http.Handler) {
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		if conn := limited(c); conn != nil {
 			ctx = context.WithValue(ctx, connKey{}, conn)
+		}
+		if l.throttle != nil {
+			ctx = l.throttle.WithClient(ctx, c.RemoteAddr())
 		}
 		return ctx
 	}
