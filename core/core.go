@@ -89,8 +89,8 @@ const (
 	Null    Version = ^Version(0) // the version written while versioning was off or suspended
 )
 
-// String returns the version for reports and messages: "null", or 16 hexadecimal digits; "" for Current. The protocol
-// package defines the version IDs that clients see.
+// String returns the version for reports and messages: "null", or 16 hexadecimal digits; "" for Current. Clients
+// see the IDs of package core/ids instead.
 func (v Version) String() string {
 	switch v {
 	case Current:

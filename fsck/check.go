@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"orcas/core"
+	"orcas/core/ids"
 )
 
 // Check compares the metadata with itself and with the blocks. It does not change anything.
@@ -37,7 +38,7 @@ func Check(ctx context.Context, meta Source, blocks core.Blocks, o Options) (*Re
 	if o.Progress == nil {
 		o.Progress = func(string, int64, int64) {}
 	}
-	c := &check{ctx: ctx, meta: meta, blocks: blocks, o: o, buckets: map[core.BucketID]string{},
+	c := &check{ctx: ctx, meta: meta, blocks: blocks, o: o, codec: codecOf(ctx, meta), buckets: map[core.BucketID]string{},
 		contents: map[core.DataID]content{}, lists: map[core.UploadID]list{}, index: map[core.BlockID]uint32{},
 		dictionaries: map[uint32]error{}, coded: map[uint32]map[core.DataID]int64{}}
 	c.report = Report{Started: time.Now().UTC(), WithContent: o.Content, Waiting: o.Waiting, ByKind: map[string]int{}, Differences: []Difference{}}
@@ -203,6 +204,7 @@ type check struct {
 	meta   Source
 	blocks core.Blocks
 	o      Options
+	codec  *ids.Codec
 	report Report
 
 	state    core.State
@@ -321,16 +323,16 @@ func (c *check) nameContents() error {
 		return nil
 	}
 	c.o.Progress("names", 0, 0)
-	ids := map[core.DataID]*Referrers{}
+	contents := map[core.DataID]*Referrers{}
 	for _, a := range c.about {
-		ids[a.data] = &Referrers{}
+		contents[a.data] = &Referrers{}
 	}
-	if err := FindReferrers(c.ctx, c.meta, ids); err != nil {
+	if err := FindReferrers(c.ctx, c.meta, contents); err != nil {
 		return err
 	}
 	slices.SortStableFunc(c.about, func(a, b about) int { return cmp.Compare(a.data, b.data) })
 	for _, a := range c.about {
-		if u := ids[a.data]; u.Count > 0 {
+		if u := contents[a.data]; u.Count > 0 {
 			a.Where += ": " + u.String()
 		}
 		c.differ(a.Difference)

@@ -51,8 +51,8 @@ func (c *check) row(r *core.Row) {
 	case r.Upload != nil:
 		u := r.Upload
 		c.report.Uploads++
-		c.inBucket(u.Bucket, fmt.Sprintf("upload %s of key %q", core.Version(u.ID), u.Key))
-		c.number(core.Seq(u.ID), fmt.Sprintf("upload %s of key %q", core.Version(u.ID), u.Key))
+		c.inBucket(u.Bucket, uploadName(c.codec, u.ID, u.Key))
+		c.number(core.Seq(u.ID), uploadName(c.codec, u.ID, u.Key))
 		c.uploads.add(hashOf(u.Bucket, u.Key, uint64(u.ID)))
 		l := c.lists[u.ID]
 		l.upload = true
@@ -146,7 +146,7 @@ func (c *check) blockOf(id core.BlockID) uint32 {
 
 func (c *check) version(o *core.ObjectInfo) {
 	c.report.Versions++
-	where := versionName(c.buckets, o).String()
+	where := versionName(c.codec, c.buckets, o).String()
 	c.inBucket(o.Bucket, where)
 	c.number(o.Seq, where)
 	h, key := hashOf(o.Bucket, o.Key, uint64(o.Seq)), hashOf(o.Bucket, o.Key, 0)

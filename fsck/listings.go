@@ -68,7 +68,7 @@ func (l *listing) allVersions(id core.BucketID) error {
 	return l.pages(core.ListVersions, id, func(p *core.ListPage) {
 		for i := range p.Objects {
 			o := &p.Objects[i]
-			where := versionName(l.buckets, o).String()
+			where := versionName(l.codec, l.buckets, o).String()
 			first := seq == 0 || o.Key != last
 			if !first && o.Seq >= seq || first == !o.Latest {
 				l.shift(KindLatest, where, "the listing of versions is not in order", o.Size)
@@ -93,7 +93,7 @@ func (l *listing) allCurrent(id core.BucketID) error {
 			o := &p.Objects[i]
 			h := hashOf(o.Bucket, o.Key, uint64(o.Seq))
 			if o.Seq <= l.state.Seq && l.versions.has(h) && !l.current.mark(h) {
-				l.shift(KindListing, versionName(l.buckets, o).String(), "it is listed as current, but is not the newest version", o.Size)
+				l.shift(KindListing, versionName(l.codec, l.buckets, o).String(), "it is listed as current, but is not the newest version", o.Size)
 			}
 		}
 	})
@@ -103,7 +103,7 @@ func (l *listing) allUploads(id core.BucketID) error {
 	return l.pages(core.ListUploads, id, func(p *core.ListPage) {
 		for _, u := range p.Uploads {
 			if core.Seq(u.ID) <= l.state.Seq && !l.uploads.mark(hashOf(u.Bucket, u.Key, uint64(u.ID))) {
-				l.absent(fmt.Sprintf("upload %s of key %q", core.Version(u.ID), u.Key), "it is listed, but does not exist", 0)
+				l.absent(uploadName(l.codec, u.ID, u.Key), "it is listed, but does not exist", 0)
 			}
 		}
 	})
@@ -193,14 +193,14 @@ func (l *listing) resolve(d *doubt, quiet bool) error {
 	if _, ok := l.buckets[o.Bucket]; !ok {
 		return nil // the missing bucket has already been reported
 	}
-	where := versionName(l.buckets, o).String()
+	where := versionName(l.codec, l.buckets, o).String()
 	differ := func(text string) {
 		l.differ(Difference{Kind: KindListing, Where: where, Text: text, Bytes: o.Size})
 	}
 	if d.upload {
 		_, err := l.meta.Upload(l.ctx, o.Bucket, o.Key, core.UploadID(o.Seq))
 		if err == nil || quiet && core.Is(err, core.NoSuchUpload) {
-			l.differ(Difference{Kind: KindListing, Where: fmt.Sprintf("upload %s of key %q", core.Version(o.Seq), o.Key), Text: "it is not listed"})
+			l.differ(Difference{Kind: KindListing, Where: uploadName(l.codec, core.UploadID(o.Seq), o.Key), Text: "it is not listed"})
 		}
 		return ignore(err, core.NoSuchUpload, core.Damaged)
 	}
@@ -261,7 +261,7 @@ func (l *listing) tooMany(doubts []doubt, bit uint8, kind, what string) {
 	for i := 1; i < len(list); i++ {
 		a, b := list[i-1], list[i]
 		if a.Bucket == b.Bucket && a.Key == b.Key {
-			l.differ(Difference{Kind: kind, Where: versionName(l.buckets, b).String(), Bytes: b.Size,
+			l.differ(Difference{Kind: kind, Where: versionName(l.codec, l.buckets, b).String(), Bytes: b.Size,
 				Text: fmt.Sprintf("the versions with sequences %d and %d are both marked as the %s version", b.Seq, a.Seq, what)})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"orcas/core"
+	"orcas/core/ids"
 )
 
 // LostObject is a version of a key, or a part of an upload in progress, with content in a missing block.
@@ -18,6 +19,7 @@ type LostObject struct {
 
 // losses holds the content and the lists of parts that are lost with the missing blocks of a Comparison.
 type losses struct {
+	codec    *ids.Codec
 	contents []lostContent                  // ordered by DataID
 	lists    map[core.UploadID]core.BlockID // the first missing block of each list with a lost part
 }
@@ -60,7 +62,7 @@ func findLosses(ctx context.Context, meta Source, found *Comparison) (*losses, e
 	for _, m := range found.Missing {
 		blocks[m.Block] = true
 	}
-	l := &losses{lists: map[core.UploadID]core.BlockID{}}
+	l := &losses{codec: codecOf(ctx, meta), lists: map[core.UploadID]core.BlockID{}}
 	skip := func(string, error) {}
 	err := EachRow(ctx, meta, func(r *core.Row) error {
 		r.EachData(func(d *core.DataInfo) {
@@ -121,7 +123,7 @@ func (l *losses) inBucket(ctx context.Context, meta Source, b *core.BucketInfo, 
 					continue
 				}
 				n := name(o.Key)
-				n.Version = o.Version().String()
+				n.Version = l.codec.Version(o.Version())
 				if err := emit(LostObject{n, o.Size, block.String()}); err != nil {
 					return err
 				}
@@ -154,7 +156,7 @@ func (l *losses) inUpload(ctx context.Context, meta Source, u *core.UploadInfo, 
 			continue
 		}
 		n := name(u.Key)
-		n.Upload, n.Part = core.Version(u.ID).String(), p.Number
+		n.Upload, n.Part = l.codec.Upload(u.ID), p.Number
 		if err := emit(LostObject{n, p.Size, block.String()}); err != nil {
 			return err
 		}

@@ -6,9 +6,11 @@ import (
 	"strings"
 
 	"orcas/core"
+	"orcas/core/ids"
 )
 
-// ObjectName names an object that refers to content: a version of a key, or a part of an upload in progress.
+// ObjectName names an object that refers to content: a version of a key, or a part of an upload in progress. The IDs have
+// the form that clients use.
 type ObjectName struct {
 	Bucket  string `json:"bucket"`
 	Key     string `json:"key"`
@@ -68,7 +70,8 @@ type partOf struct {
 
 // FindReferrers fills in the Referrers of the given DataIDs. It reads all metadata once, and a second time if parts
 // refer to one of the DataIDs. It skips rows that cannot be read.
-func FindReferrers(ctx context.Context, meta core.Snapshotter, contents map[core.DataID]*Referrers) error {
+func FindReferrers(ctx context.Context, meta Source, contents map[core.DataID]*Referrers) error {
+	codec := codecOf(ctx, meta)
 	each := func(emit func(*core.Row) error) error {
 		return EachRow(ctx, meta, emit, func(string, error) {})
 	}
@@ -80,7 +83,7 @@ func FindReferrers(ctx context.Context, meta core.Snapshotter, contents map[core
 		case r.Object != nil:
 			for _, s := range r.Object.Segments {
 				if u := contents[s.Data]; u != nil {
-					u.add(versionName(buckets, r.Object))
+					u.add(versionName(codec, buckets, r.Object))
 				}
 			}
 		case r.Part != nil:
@@ -99,14 +102,14 @@ func FindReferrers(ctx context.Context, meta core.Snapshotter, contents map[core
 		switch {
 		case r.Object != nil && r.Object.List != 0:
 			for _, p := range lists[r.Object.List] {
-				n := versionName(buckets, r.Object)
+				n := versionName(codec, buckets, r.Object)
 				n.Part = p.number
 				contents[p.data].add(n)
 			}
 		case r.Upload != nil:
 			for _, p := range lists[r.Upload.ID] {
 				contents[p.data].add(ObjectName{
-					Bucket: bucketName(buckets, r.Upload.Bucket), Key: r.Upload.Key, Upload: core.Version(r.Upload.ID).String(), Part: p.number,
+					Bucket: bucketName(buckets, r.Upload.Bucket), Key: r.Upload.Key, Upload: codec.Upload(r.Upload.ID), Part: p.number,
 				})
 			}
 		}
@@ -114,8 +117,23 @@ func FindReferrers(ctx context.Context, meta core.Snapshotter, contents map[core
 	})
 }
 
-func versionName(buckets map[core.BucketID]string, o *core.ObjectInfo) ObjectName {
-	return ObjectName{Bucket: bucketName(buckets, o.Bucket), Key: o.Key, Version: o.Version().String()}
+func versionName(codec *ids.Codec, buckets map[core.BucketID]string, o *core.ObjectInfo) ObjectName {
+	return ObjectName{Bucket: bucketName(buckets, o.Bucket), Key: o.Key, Version: codec.Version(o.Version())}
+}
+
+// uploadName returns the name of an upload in a difference.
+func uploadName(codec *ids.Codec, id core.UploadID, key string) string {
+	return fmt.Sprintf("upload %s of key %q", codec.Upload(id), key)
+}
+
+// codecOf returns the codec of version IDs and upload IDs. If its record cannot be read, it returns nil, so that IDs are
+// sequences.
+func codecOf(ctx context.Context, meta core.Meta) *ids.Codec {
+	codec, err := ids.Load(ctx, meta)
+	if err != nil {
+		return nil
+	}
+	return codec
 }
 
 func bucketName(buckets map[core.BucketID]string, id core.BucketID) string {

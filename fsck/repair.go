@@ -9,6 +9,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"orcas/core"
+	"orcas/core/ids"
 	"orcas/internal/mutant"
 )
 
@@ -36,6 +37,9 @@ func Repair(ctx context.Context, from core.Snapshotter, to core.Snapshotter) (*R
 	r := &repair{ctx: ctx, from: from, contents: map[core.DataID]bool{}, buckets: map[core.BucketID]string{}, names: map[string]bool{},
 		newest: map[xxh3.Uint128]core.Seq{}, null: map[xxh3.Uint128]core.Seq{}, lists: map[core.UploadID]*listUse{}, missing: map[core.BucketID]string{},
 		seen: map[rowKey]bool{}}
+	if meta, ok := core.As[core.Meta](from); ok {
+		r.codec = codecOf(ctx, meta)
+	}
 	var err error
 	for _, pass := range []func(*core.Row) error{r.learn, r.learnParts, r.learnNewest} {
 		if err == nil {
@@ -58,6 +62,7 @@ func Repair(ctx context.Context, from core.Snapshotter, to core.Snapshotter) (*R
 type repair struct {
 	ctx    context.Context
 	from   core.Snapshotter
+	codec  *ids.Codec
 	report RepairReport
 	lost   func(what string, err error) // called for rows that cannot be read; may be nil
 
@@ -293,7 +298,7 @@ func (r *repair) keep(row *core.Row) bool {
 
 func (r *repair) keepVersion(o *core.ObjectInfo) bool {
 	k := keyOf(o.Bucket, o.Key)
-	out := Difference{Kind: KindNoContent, Where: versionName(r.buckets, o).String(), Text: r.lacks(o), Bytes: o.Size}
+	out := Difference{Kind: KindNoContent, Where: versionName(r.codec, r.buckets, o).String(), Text: r.lacks(o), Bytes: o.Size}
 	if out.Text == "" && o.Null && r.null[k] != o.Seq {
 		out.Kind, out.Text = KindNull, "the key has a newer null version"
 	}

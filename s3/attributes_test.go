@@ -85,7 +85,7 @@ func TestObjectAttributes(t *testing.T) {
 	require.Contains(t, string(a.body), "<ArgumentName>x-amz-object-attributes</ArgumentName><ArgumentValue>etag</ArgumentValue>")
 	ask("/bucket/none?attributes", "X-Amz-Object-Attributes", "ETag").is(404, "NoSuchKey")
 	ask("/none/key?attributes", "X-Amz-Object-Attributes", "ETag").is(404, "NoSuchBucket")
-	ask("/bucket/key?attributes&versionId=0000000000000001", "X-Amz-Object-Attributes", "ETag").is(404, "NoSuchVersion")
+	ask("/bucket/key?attributes&versionId="+absentVersion, "X-Amz-Object-Attributes", "ETag").is(404, "NoSuchVersion")
 	ask("/bucket?attributes", "X-Amz-Object-Attributes", "ETag").is(501, "NotImplemented")
 	ask("/bucket/key", "X-Amz-Object-Attributes", "ETag").is(501, "NotImplemented")
 	w.do("HEAD", "/bucket/key?attributes", nil, "X-Amz-Object-Attributes", "ETag").is(501, "")

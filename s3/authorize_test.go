@@ -16,6 +16,7 @@ import (
 	"orcas/auth"
 	"orcas/auth/policy"
 	"orcas/core"
+	"orcas/core/ids"
 	"orcas/gate"
 	"orcas/s3"
 	"orcas/s3/sigv4"
@@ -71,7 +72,7 @@ func target(r *gate.Route) (path string, headers []string) {
 	switch r.Sub {
 	case "":
 	case "uploadId":
-		path += "&partNumber=1&uploadId=0000000000000001"
+		path += "&partNumber=1&uploadId=" + absentUpload
 	default:
 		path += "&" + r.Sub
 	}
@@ -217,7 +218,7 @@ func TestConditionKeysAreFacts(t *testing.T) {
 	}
 	for _, r := range s3.Routes() {
 		path, headers := target(r)
-		path = strings.Replace(path, "0000000000000001", upload.UploadId, 1)
+		path = strings.Replace(path, absentUpload, upload.UploadId, 1)
 		path += "&prefix=p&delimiter=d&max-keys=7&max-uploads=7"
 		if r.VersionAction != "" && r.Level == gate.Object {
 			path += "&versionId=" + version
@@ -321,7 +322,7 @@ func seconds(governed, tagged string) []second {
 	const etag = `"x"`
 	compared := []authCall{{"s3:GetObject", key("locked", "absent", "")}, lists("locked", "absent")}
 	object2 := func(sub string) string { return "/locked/absent?" + sub }
-	version := "versionId=0000000000000001"
+	version := "versionId=" + absentVersion
 	odd := "<Delete><Object><Key>absent</Key><ETag>x</ETag></Object></Delete>"
 	release := "<LegalHold><Status>OFF</Status></LegalHold>"
 	tags := "<Tagging><TagSet/></Tagging>"
@@ -554,7 +555,7 @@ func TestFailingLookup(t *testing.T) {
 // Permissions are checked for the canonical ID of a version, even if the request has another form of the ID.
 func TestCanonicalVersionIDs(t *testing.T) {
 	j := &judge{keys: []string{"s3:VersionId"}, present: func(string, bool) {}}
-	w := newWorld(t, judged(j))
+	w := newWorld(t, judged(j), setup{options: func(o *s3.Options) { o.IDs = ids.New([16]byte{}, 0xff) }})
 	w.bucket("bucket")
 	const upper, canonical = "00000000000000AB", "00000000000000ab"
 	j.reset()

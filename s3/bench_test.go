@@ -38,7 +38,7 @@ func newLocal(t testing.TB, logger *slog.Logger) *local {
 	fs, err := storetest.NewFS(content.Options{Meta: meta, Blocks: blocks, Writer: writer})
 	require.NoError(t, err)
 	handler, err := s3.New(s3.Options{
-		FS: fs, Region: "us-east-1", Logger: logger,
+		FS: fs, Region: "us-east-1", IDs: testIDs, Logger: logger,
 		Lookup: func(context.Context, string) (gate.Credential, error) { return holders[accessKey], nil },
 	})
 	require.NoError(t, err)

@@ -92,7 +92,7 @@ func createBucket(q *request) error {
 		return err
 	}
 	info := core.BucketInfo{Name: q.bucketName, Owner: q.caller.Account, Region: q.s.region}
-	if q.s.openBuckets {
+	if q.s.allowed.OpenBuckets {
 		info.Attrs = append(info.Attrs, WithoutPublicAccessBlock())
 	}
 	if len(doc) > 0 {

@@ -285,13 +285,13 @@ func TestAbsenceIsConcealed(t *testing.T) {
 		list(`, "Condition": {"StringEquals": {"s3:delimiter": "/"}}`),
 	} {
 		w.setPolicy(policy)
-		for _, key := range []string{"absent", "deleted", "absent?versionId=0000000000000001"} {
+		for _, key := range []string{"absent", "deleted", "absent?versionId=" + absentVersion} {
 			a := w.anonymous("GET", "/bucket/"+key, nil).is(403, "AccessDenied")
 			require.Empty(t, a.header.Get("X-Amz-Delete-Marker"))
 			require.Empty(t, a.header.Get("X-Amz-Version-Id"))
 			require.NotContains(t, string(a.body), "NoSuch")
 			require.Equal(t, 403, w.anonymous("HEAD", "/bucket/"+key, nil).status)
-			tags := strings.Replace(key+"?tagging", "?versionId=0000000000000001?", "?", 1)
+			tags := strings.Replace(key+"?tagging", "?versionId="+absentVersion+"?", "?", 1)
 			w.anonymous("GET", "/bucket/"+tags, nil).is(403, "AccessDenied")
 		}
 	}
@@ -307,7 +307,7 @@ func TestAbsenceIsConcealed(t *testing.T) {
 
 // Conditions of policies see the values that the operation uses.
 func TestFactsOfRequests(t *testing.T) {
-	w := newWorld(t, setup{start: overTLS})
+	w := newWorld(t, setup{start: overTLS, options: func(o *s3.Options) { o.IDs = nil }}) // IDs in hexadecimal, in either case
 	w.do("PUT", "/bucket", nil, "X-Amz-Bucket-Object-Lock-Enabled", "true").is(200, "")
 	w.put("/bucket/red", "content", "X-Amz-Tagging", "team=red")
 	w.put("/bucket/blue", "content", "X-Amz-Tagging", "team=blue&x=y")
@@ -426,7 +426,7 @@ func TestFactsOfUploads(t *testing.T) {
 		w.setPolicy(policyOf(everyone("Deny", "s3:PutObject", "/*", `, "Condition": `+condition)))
 		w.do("PUT", "/bucket/key?partNumber=1&uploadId="+cold, nil).is(403, "AccessDenied")
 		w.do("PUT", "/bucket/key?partNumber=1&uploadId="+plain, nil, "X-Amz-Storage-Class", "STANDARD_IA").is(200, "")
-		w.do("PUT", "/bucket/key?partNumber=1&uploadId=0000000000000001", nil).is(404, "NoSuchUpload")
+		w.do("PUT", "/bucket/key?partNumber=1&uploadId="+absentUpload, nil).is(404, "NoSuchUpload")
 	}
 	w.setPolicy(policyOf(everyone("Deny", "s3:PutObject", "/*", `, "Condition": {"StringNotEquals": {"s3:x-amz-acl": "bucket-owner-full-control"}}`)))
 	w.do("PUT", "/bucket/key?partNumber=1&uploadId="+plain, nil).is(200, "")
@@ -487,7 +487,7 @@ func TestInitiator(t *testing.T) {
 	mine, others := begin(aUser), begin(aKey)
 	list := string(as(aUser, "GET", mine).is(200, "").body)
 	require.Contains(t, list, "<Initiator><ID>arn:aws:iam::"+account+":user/user</ID>")
-	for _, upload := range []string{others, begin(accessKey), "/bucket/key?uploadId=0000000000000001"} {
+	for _, upload := range []string{others, begin(accessKey), "/bucket/key?uploadId=" + absentUpload} {
 		as(aUser, "GET", upload).is(403, "AccessDenied")
 		as(aUser, "DELETE", upload).is(403, "AccessDenied")
 	}

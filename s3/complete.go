@@ -124,7 +124,7 @@ func (op *completeOperation) failed(err error) error {
 		return errEntityTooSmall.Because(err).With("ProposedSize", itoa(small.Size)).With("MinSizeAllowed", itoa(vfs.MinPartSize)).
 			With("PartNumber", itoa(int64(small.Number))).With("ETag", small.ETag)
 	case errors.As(err, &part):
-		return errInvalidPart.Because(err).With("UploadId", uploadID(op.id)).
+		return errInvalidPart.Because(err).With("UploadId", op.q.s.ids.Upload(op.id)).
 			With("PartNumber", itoa(int64(part.Number))).With("ETag", part.ETag)
 	case errors.As(err, &size):
 		return errInvalidRequest.Say("The provided 'x-amz-mp-object-size' header value " + itoa(size.Claimed) + " does not match what was computed: " + itoa(size.Actual))
@@ -240,7 +240,7 @@ func (op *completeOperation) parseParts() error {
 			return apierr.Argument("PartNumber", itoa(int64(n)), "PartNumber must be >= 1 and <= 10000")
 		}
 		if i > 0 && *p.Number <= *op.body.Parts[i-1].Number {
-			return errInvalidPartOrder.With("UploadId", uploadID(op.id))
+			return errInvalidPartOrder.With("UploadId", op.q.s.ids.Upload(op.id))
 		}
 		sums, err := p.claim()
 		if err != nil {
@@ -250,7 +250,7 @@ func (op *completeOperation) parseParts() error {
 		parts[i] = vfs.CompletedPart{Number: *p.Number, ETag: etag, Sums: sums}
 	}
 	if op.upload.Composite && parts[len(parts)-1].Number != len(parts) { // as in S3, a composite has the parts 1 to n
-		return errInvalidPartOrder.With("UploadId", uploadID(op.id))
+		return errInvalidPartOrder.With("UploadId", op.q.s.ids.Upload(op.id))
 	}
 	op.request.Parts = parts
 	return nil

@@ -2,7 +2,6 @@ package s3_test
 
 import (
 	"fmt"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,12 +28,12 @@ func TestPartsCost(t *testing.T) {
 	source, err := w.fs.Stat(t.Context(), b, "source", core.Current)
 	require.NoError(t, err)
 	m := w.begin("/bucket/many")
-	version, err := strconv.ParseUint(m.id, 16, 64)
-	require.NoError(t, err)
+	upload, valid := testIDs.ParseUpload(m.id)
+	require.True(t, valid)
 	var named []any
 	for n := range parts {
 		p, err := w.fs.CopyPart(t.Context(), vfs.CopyPartRequest{
-			Source: source, Length: source.Size, Bucket: b, Key: "many", Upload: core.UploadID(version), Number: n + 1,
+			Source: source, Length: source.Size, Bucket: b, Key: "many", Upload: upload, Number: n + 1,
 		})
 		require.NoError(t, err)
 		named = append(named, n+1, p.ETag)

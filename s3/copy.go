@@ -28,10 +28,11 @@ const (
 type source struct {
 	bucket, key string
 	version     core.Version
+	id          string // of the version; "" for the current one
 }
 
 // parseSource reads a header such as x-amz-copy-source: [/]bucket/key[?versionId=id], percent-encoded.
-func parseSource(v, header string) (source, error) {
+func (c wireIDs) parseSource(v, header string) (source, error) {
 	bad := errInvalidArgument.Say("Copy Source must mention the source bucket and key: sourcebucket/sourcekey").
 		With("ArgumentName", strings.ToLower(header)).With("ArgumentValue", v)
 	path, version, versioned := v, "", false
@@ -61,7 +62,8 @@ func parseSource(v, header string) (source, error) {
 			return source{}, bad
 		}
 	}
-	src.version, err = parseVersion(version, versioned)
+	src.version, err = c.parseVersion(version, versioned)
+	src.id = c.CanonicalVersion(version)
 	return src, err
 }
 
@@ -74,7 +76,7 @@ func (src *source) missing(q *request, b *core.BucketInfo, err error) error {
 	case src.version == core.Current:
 		err = errNoSuchKey.Because(err).With("Key", src.key)
 	default:
-		err = errNoSuchVersion.Because(err).With("Key", src.key).With("VersionId", versionID(src.version))
+		err = errNoSuchVersion.Because(err).With("Key", src.key).With("VersionId", src.id)
 	}
 	return q.conceal(err, b, src.key)
 }
@@ -106,7 +108,7 @@ func (src *source) action(plain, versioned auth.Action) auth.Action {
 // resource returns the source as a resource. b is its bucket.
 func (src *source) resource(b *core.BucketInfo) auth.Resource {
 	r := bucketaccess.Resource(b)
-	r.Key, r.Version = src.key, versionID(src.version)
+	r.Key, r.Version = src.key, src.id
 	return r
 }
 
@@ -124,7 +126,7 @@ func (f *foundSource) authorizeTags(q *request) error {
 
 // findCopySource finds the source of a copy and checks the x-amz-copy-source-if-* conditions.
 func findCopySource(q *request) (f foundSource, err error) {
-	if f.source, err = parseSource(first(q.r.Header, copySourceName), copySourceName); err != nil {
+	if f.source, err = q.s.ids.parseSource(first(q.r.Header, copySourceName), copySourceName); err != nil {
 		return f, err
 	}
 	if f.bucket, err = sourceBucket(q, f.source.bucket); err != nil {
@@ -154,7 +156,7 @@ func findCopySource(q *request) (f foundSource, err error) {
 // setSourceVersion sets the ID of the copied version in the response.
 func setSourceVersion(q *request, b *core.BucketInfo, o *core.ObjectInfo) {
 	if b.Versioning != core.VersioningOff {
-		q.set("X-Amz-Copy-Source-Version-Id", versionID(o.Version()))
+		q.set("X-Amz-Copy-Source-Version-Id", q.s.ids.Version(o.Version()))
 	}
 }
 

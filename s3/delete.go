@@ -162,7 +162,7 @@ func (op *deleteOperation) parse() (err error) {
 func (op *deleteOperation) authorize(o *deletedObject, out *deleteOutcome) error {
 	q := op.q
 	r := bucketaccess.Resource(q.bucket)
-	r.Key, r.Version = out.key, canonicalVersionID(out.named)
+	r.Key, r.Version = out.key, q.s.ids.CanonicalVersion(out.named)
 	a := q.route.Action
 	if out.named != "" {
 		a = q.route.VersionAction
@@ -191,7 +191,7 @@ func (op *deleteOperation) parseKey(o *deletedObject, out *deleteOutcome) (err e
 	}
 	if o.VersionID != nil && *o.VersionID != "" {
 		out.named = *o.VersionID
-		if out.version, err = parseVersion(*o.VersionID, true); err != nil {
+		if out.version, err = op.q.s.ids.parseVersion(*o.VersionID, true); err != nil {
 			return errNoSuchVersion
 		}
 	}
@@ -237,7 +237,7 @@ func (op *deleteOperation) write(x *xmldoc.Writer, results []vfs.DeleteResult) {
 		x.Optional("VersionId", out.named)
 		if res.Marker {
 			x.Bool("DeleteMarker", true)
-			x.Text("DeleteMarkerVersionId", versionID(res.Version))
+			x.Text("DeleteMarkerVersionId", op.q.s.ids.Version(res.Version))
 		}
 		x.Close("Deleted")
 	}

@@ -228,7 +228,7 @@ func TestOnlyDefaultACLIsAccepted(t *testing.T) {
 		require.Equal(t, string(mine.body), string(w.do("GET", p, nil).body))
 	}
 	w.do("PUT", "/bucket/absent?acl", nil, "X-Amz-Acl", "private").is(404, "NoSuchKey")
-	w.do("PUT", "/bucket/key?acl&versionId=0000000000000001", nil, "X-Amz-Acl", "private").is(404, "NoSuchVersion")
+	w.do("PUT", "/bucket/key?acl&versionId="+absentVersion, nil, "X-Amz-Acl", "private").is(404, "NoSuchVersion")
 }
 
 func TestListBucketsByRegion(t *testing.T) {

@@ -130,7 +130,7 @@ func customerKey(q *request, prefix string) (key *codec.Key, sum string, err err
 		return apierr.Argument(sseArgument, "", "Requests specifying Server Side Encryption with Customer provided keys must provide "+message)
 	}
 	switch {
-	case q.r.TLS == nil && !q.s.customerKeysOverHTTP:
+	case q.r.TLS == nil && !q.s.allowed.CustomerKeysOverHTTP:
 		return nil, "", errInvalidRequest.Say("Requests specifying Server Side Encryption with Customer provided keys must be made over a secure connection.")
 	case len(alg) == 0:
 		return nil, "", bad("a valid encryption algorithm.")

@@ -207,7 +207,7 @@ func (f facts) stat() (*core.ObjectInfo, error) {
 			return nil, err
 		}
 	}
-	v, err := parseVersion(r.Version, r.Version != "")
+	v, err := q.s.ids.parseVersion(r.Version, r.Version != "")
 	if err != nil {
 		return nil, nil
 	}
@@ -305,7 +305,7 @@ func (f facts) copySource() (string, bool) {
 	if !ok || f.q.route.Header != copySourceName {
 		return "", false
 	}
-	if src, err := parseSource(v, copySourceName); err == nil {
+	if src, err := f.q.s.ids.parseSource(v, copySourceName); err == nil {
 		return src.bucket + "/" + src.key, true
 	}
 	return v, true

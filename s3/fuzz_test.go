@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"orcas/core/ids"
 	"orcas/s3/conditions"
 	"orcas/s3/xmldoc"
 )
@@ -80,6 +81,7 @@ func FuzzDocuments(f *testing.F) {
 }
 
 func FuzzHeaders(f *testing.F) {
+	codec := wireIDs{ids.New([16]byte{1}, 0xff)}
 	f.Add("bytes=0-5", `"a", W/"b", *`, "a=1&b=%20", "bucket/key?versionId=null", "STANDARD", "1B2M2Y8AsgTpgAmY7PhCfg==", "AAAAAA==", int64(10))
 	f.Fuzz(func(t *testing.T, ranges, tags, raw, copySource, class, sum, crc string, size int64) {
 		size &= 1<<50 - 1
@@ -99,7 +101,7 @@ func FuzzHeaders(f *testing.F) {
 			_, _ = q.subresource()
 			_, _ = q.int("a", 1)
 		}
-		if src, err := parseSource(copySource, copySourceName); err == nil && (!ValidBucketName(src.bucket) || checkKey(src.key) != nil) {
+		if src, err := codec.parseSource(copySource, copySourceName); err == nil && (!ValidBucketName(src.bucket) || checkKey(src.key) != nil) {
 			t.Fatal(src)
 		}
 		_, _ = parseToken(raw)

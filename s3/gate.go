@@ -37,7 +37,7 @@ func (s *Server) gate(q *request) error {
 	if err := q.checkExpectedOwner(); err != nil {
 		return err
 	}
-	if q.route.writes && !s.escapingKeys && climbs(q.key) {
+	if q.route.writes && !s.allowed.EscapingKeys && climbs(q.key) {
 		return errEscapingKey
 	}
 	if err := q.checkHeaders(); err != nil {
@@ -170,7 +170,7 @@ func (q *request) resource() auth.Resource {
 	case q.route.AnyAction && !q.caller.IsAnonymous():
 		r.Scope = auth.AnyAction
 	case q.route.Level == gate.Object && q.route.VersionAction != "":
-		r.Version = canonicalVersionID(q.query.value("versionId"))
+		r.Version = q.s.ids.CanonicalVersion(q.query.value("versionId"))
 	case q.browser.form != nil:
 	case q.route.Level == gate.Bucket && q.route.Target() == gate.Object:
 		r.Scope = auth.AnyKey

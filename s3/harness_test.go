@@ -30,6 +30,7 @@ import (
 	"orcas/content"
 	"orcas/core"
 	"orcas/core/coretest"
+	"orcas/core/ids"
 	"orcas/core/mem"
 	"orcas/gate"
 	"orcas/s3"
@@ -48,6 +49,13 @@ const (
 	secretKey = "the secret key"
 	account   = "111122223333"
 	stranger  = "AKIASTRANGER" // belongs to another account
+)
+
+// testIDs are the IDs of worlds. absentVersion and absentUpload are valid, but no version and no upload has them.
+var (
+	testIDs       = ids.New([16]byte{1, 2, 3}, 0)
+	absentVersion = testIDs.Version(0xffffff)
+	absentUpload  = testIDs.Upload(0xffffff)
 )
 
 // canonical is the canonical ID of account.
@@ -152,7 +160,7 @@ func newWorld(t *testing.T, setups ...setup) *world {
 	w.fs, err = storetest.NewFS(store)
 	require.NoError(t, err)
 	o := s3.Options{
-		FS: w.fs, Region: "us-east-1", Domains: []string{"s3.example.org"}, Logger: slog.New(slog.DiscardHandler),
+		FS: w.fs, Region: "us-east-1", IDs: testIDs, Domains: []string{"s3.example.org"}, Logger: slog.New(slog.DiscardHandler),
 		Lookup: func(_ context.Context, key string) (gate.Credential, error) { return holders[key], nil },
 	}
 	for _, s := range setups {

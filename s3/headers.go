@@ -174,7 +174,7 @@ func setObjectHeaders(q *request, o *core.ObjectInfo, e *encryption) {
 // setVersion sets the version ID in the response if versioning is, or has been, enabled for the bucket.
 func (q *request) setVersion(v core.Version) {
 	if v != core.Current && (v != core.Null || q.bucket.Versioning != core.VersioningOff) {
-		q.set("X-Amz-Version-Id", versionID(v))
+		q.set("X-Amz-Version-Id", q.s.ids.Version(v))
 	}
 }
 

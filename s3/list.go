@@ -170,7 +170,7 @@ func listUploads(q *request, x *xmldoc.Writer) error {
 		idMarker = "" // S3 ignores it without a key marker
 	}
 	if after.Key == keyMarker && idMarker != "" {
-		if after.Upload, err = parseUploadID(idMarker); err != nil {
+		if after.Upload, err = q.s.ids.parseUpload(idMarker); err != nil {
 			return apierr.Argument("upload-id-marker", idMarker, "Invalid uploadId marker")
 		}
 	}
@@ -183,7 +183,7 @@ func listUploads(q *request, x *xmldoc.Writer) error {
 	x.Text("UploadIdMarker", idMarker)
 	if l.page.Truncated {
 		x.Key("NextKeyMarker", l.page.Next.Key, l.encoded)
-		x.Text("NextUploadIdMarker", uploadID(l.page.Next.Upload))
+		x.Text("NextUploadIdMarker", q.s.ids.Upload(l.page.Next.Upload))
 	}
 	x.Key("Prefix", l.prefix, l.encoded)
 	l.writeForm(x)
@@ -193,7 +193,7 @@ func listUploads(q *request, x *xmldoc.Writer) error {
 		u := &l.page.Uploads[i]
 		x.Open("Upload")
 		x.Key("Key", u.Key, l.encoded)
-		x.Text("UploadId", uploadID(u.ID))
+		x.Text("UploadId", q.s.ids.Upload(u.ID))
 		x.Owner("Initiator", u.Owner)
 		x.Owner("Owner", q.bucket.Owner)
 		x.Text("StorageClass", classOf(u.Attrs))

@@ -278,7 +278,7 @@ func (w *world) refusals(sub, body string) {
 	for _, method := range []string{"GET", "PUT"} {
 		w.summed(method, "/plain/key?"+sub, body).is(400, "InvalidRequest")
 		w.summed(method, "/bucket/none?"+sub, body).is(404, "NoSuchKey")
-		w.summed(method, "/bucket/key?versionId=0000000000000077&"+sub, body).is(404, "NoSuchVersion")
+		w.summed(method, "/bucket/key?versionId="+absentVersion+"&"+sub, body).is(404, "NoSuchVersion")
 		w.version("/bucket/marked", "x")
 		marker := w.do("DELETE", "/bucket/marked", nil).is(204, "").header.Get("X-Amz-Version-Id")
 		w.summed(method, "/bucket/marked?"+sub, body).is(404, "NoSuchKey")

@@ -21,7 +21,9 @@ const (
 )
 
 // uploadID returns the upload that the query refers to.
-func (q *request) uploadID() (core.UploadID, error) { return parseUploadID(q.query.value("uploadId")) }
+func (q *request) uploadID() (core.UploadID, error) {
+	return q.s.ids.parseUpload(q.query.value("uploadId"))
+}
 
 // parsePartNumber parses a part number.
 func parsePartNumber(v string) (int, error) {
@@ -73,7 +75,7 @@ func createUpload(q *request, x *xmldoc.Writer) error {
 	x.Begin("InitiateMultipartUploadResult")
 	x.Text("Bucket", q.bucket.Name)
 	x.Text("Key", q.key)
-	x.Text("UploadId", uploadID(u.ID))
+	x.Text("UploadId", q.s.ids.Upload(u.ID))
 	x.Close("InitiateMultipartUploadResult")
 	return nil
 }
@@ -375,7 +377,7 @@ func listParts(q *request, x *xmldoc.Writer) error {
 	x.Begin("ListPartsResult")
 	x.Text("Bucket", q.bucket.Name)
 	x.Text("Key", q.key)
-	x.Text("UploadId", uploadID(l.id))
+	x.Text("UploadId", q.s.ids.Upload(l.id))
 	x.Owner("Initiator", u.Owner)
 	x.Owner("Owner", q.bucket.Owner)
 	x.Text("StorageClass", classOf(u.Attrs))

@@ -163,7 +163,7 @@ func TestMultipartErrors(t *testing.T) {
 	}
 	w.do("PUT", "/bucket/key?uploadId="+up.id, []byte("x")).is(405, "MethodNotAllowed")
 	w.do("PUT", "/bucket/key?partNumber=1&uploadId=", []byte("x")).is(400, "InvalidArgument")
-	for _, id := range []string{"nonsense", "0000000000ffffff", "null", ""} {
+	for _, id := range []string{"nonsense", absentUpload, "null", ""} {
 		if id != "" {
 			w.do("PUT", "/bucket/key?partNumber=1&uploadId="+id, []byte("x")).is(404, "NoSuchUpload")
 		}
@@ -205,7 +205,7 @@ func TestUploadPartCopy(t *testing.T) {
 		copyPart(4, "X-Amz-Copy-Source-Range", bad).is(400, "InvalidArgument")
 	}
 	w.do("PUT", up.path(4), nil, "X-Amz-Copy-Source", "/bucket/none").is(404, "NoSuchKey")
-	w.do("PUT", "/bucket/key?partNumber=4&uploadId=0000000000ffffff", nil, "X-Amz-Copy-Source", "/bucket/source").is(404, "NoSuchUpload")
+	w.do("PUT", "/bucket/key?partNumber=4&uploadId="+absentUpload, nil, "X-Amz-Copy-Source", "/bucket/source").is(404, "NoSuchUpload")
 	w.do("DELETE", "/bucket/source", nil).is(204, "")
 	up.finish(1, e1, 2, e2, 3, e3).is(200, "")
 	a := w.do("GET", "/bucket/key", nil, "X-Amz-Checksum-Mode", "ENABLED").is(200, "")

@@ -104,7 +104,7 @@ func missing(q *request, err error, v core.Version, found *core.ObjectInfo) erro
 	if q.route.Sub == "tagging" {
 		e = errMethodNotAllowed.Because(err)
 	}
-	e = e.WithHeader("X-Amz-Delete-Marker", "true").WithHeader("X-Amz-Version-Id", versionID(marker.Version()))
+	e = e.WithHeader("X-Amz-Delete-Marker", "true").WithHeader("X-Amz-Version-Id", q.s.ids.Version(marker.Version()))
 	if e.Code == errMethodNotAllowed.Code {
 		e = e.With("ResourceType", "DeleteMarker").WithHeader("Allow", http.MethodDelete).
 			WithHeader("Last-Modified", marker.Modified.UTC().Format(http.TimeFormat))

@@ -66,7 +66,7 @@ func TestObjectTagging(t *testing.T) {
 
 	for _, method := range []string{"GET", "PUT", "DELETE"} {
 		w.do(method, "/bucket/none?tagging", tagging("a", "b")).is(404, "NoSuchKey")
-		w.do(method, "/bucket/key?tagging&versionId=0000000000000077", tagging("a", "b")).is(404, "NoSuchVersion")
+		w.do(method, "/bucket/key?tagging&versionId="+absentVersion, tagging("a", "b")).is(404, "NoSuchVersion")
 		w.do(method, "/bucket/key?tagging&versionId=nonsense", tagging("a", "b")).is(400, "InvalidArgument")
 	}
 	w.do("PUT", "/bucket/key?tagging", tagging("a", "b"), "Content-Md5", md5Of([]byte("something else"))).is(400, "BadDigest")

@@ -248,7 +248,7 @@ func TestStoredHeaders(t *testing.T) {
 	w.do("PUT", "/bucket/key", nil, "X-Amz-Meta-A", strings.Repeat("x", 1024), "X-Amz-Meta-B", strings.Repeat("x", 1024)).is(400, "MetadataTooLarge")
 	w.do("GET", "/bucket/none", nil).is(404, "NoSuchKey")
 	w.do("HEAD", "/bucket/none", nil).is(404, "")
-	w.do("GET", "/bucket/key?versionId=0000000000ffffff", nil).is(404, "NoSuchVersion")
+	w.do("GET", "/bucket/key?versionId="+absentVersion, nil).is(404, "NoSuchVersion")
 	w.do("GET", "/bucket/key?versionId=nonsense", nil).is(400, "InvalidArgument")
 	w.do("GET", "/bucket/key?versionId=null", nil).is(200, "")
 }
@@ -403,7 +403,7 @@ func TestDelete(t *testing.T) {
 	w := newWorld(t)
 	w.bucket("bucket")
 	w.put("/bucket/key", "content")
-	w.do("DELETE", "/bucket/key?versionId=0000000000ffffff", nil).is(204, "")
+	w.do("DELETE", "/bucket/key?versionId="+absentVersion, nil).is(204, "")
 	require.Equal(t, "content", w.content("/bucket/key"))
 	w.do("DELETE", "/bucket/key?versionId=null", nil).is(204, "")
 	require.Equal(t, "(none)", w.content("/bucket/key"))

@@ -94,18 +94,18 @@ func TestQuery(t *testing.T) {
 
 func TestCopySource(t *testing.T) {
 	for v, want := range map[string]source{
-		"/bucket/key":                              {"bucket", "key", core.Current},
-		"bucket/a%2Fb//..%20c+d":                   {"bucket", "a/b//.. c+d", core.Current},
-		"bucket/key?versionId=null":                {"bucket", "key", core.Null},
-		"bucket/key?versionId=00000000000000ff":    {"bucket", "key", 255},
-		"bucket/what%3FversionId=x?versionId=null": {"bucket", "what?versionId=x", core.Null},
+		"/bucket/key":                              {"bucket", "key", core.Current, ""},
+		"bucket/a%2Fb//..%20c+d":                   {"bucket", "a/b//.. c+d", core.Current, ""},
+		"bucket/key?versionId=null":                {"bucket", "key", core.Null, "null"},
+		"bucket/key?versionId=00000000000000ff":    {"bucket", "key", 255, "00000000000000ff"},
+		"bucket/what%3FversionId=x?versionId=null": {"bucket", "what?versionId=x", core.Null, "null"},
 	} {
-		got, err := parseSource(v, copySourceName)
+		got, err := wireIDs{}.parseSource(v, copySourceName)
 		require.NoError(t, err, v)
 		require.Equal(t, want, got, v)
 	}
 	for _, bad := range []string{"", "bucket", "bucket/", "/", "Bad_Name/key", "bucket/%zz", "bucket/key?versionId=x", "bucket/key?versionId=", "arn:aws:s3:::a/b"} {
-		_, err := parseSource(bad, copySourceName)
+		_, err := wireIDs{}.parseSource(bad, copySourceName)
 		require.Error(t, err, bad)
 	}
 }

@@ -59,7 +59,7 @@ func renameObject(q *request) error {
 // The response is the same as for CopyObject.
 func moveObject(q *request, x *xmldoc.Writer) error {
 	m := moveOperation{q: q, from: conditions.OfSource(q.r.Header, moveSourceName)}
-	src, err := parseSource(first(q.r.Header, moveSourceName), moveSourceName)
+	src, err := q.s.ids.parseSource(first(q.r.Header, moveSourceName), moveSourceName)
 	if err != nil {
 		return err
 	}

@@ -172,7 +172,7 @@ func (q *request) checkExpectedOwner() error {
 
 // version returns the version that the query refers to.
 func (q *request) version() (core.Version, error) {
-	return parseVersion(q.query.get("versionId"))
+	return q.s.ids.parseVersion(q.query.get("versionId"))
 }
 
 // set sets a response header. The name must be in canonical form.

@@ -38,6 +38,7 @@ import (
 
 	"orcas/auth"
 	"orcas/auth/access"
+	"orcas/core/ids"
 	"orcas/gate"
 	"orcas/internal/live"
 	"orcas/lifecycle"
@@ -80,6 +81,14 @@ type Options struct {
 	// If it is nil, every well-formed principal is accepted.
 	Principals func(kind, principal string) bool
 
+	// IDs converts version IDs and upload IDs. If it is nil, they are sequences in hexadecimal.
+	IDs *ids.Codec
+
+	Switches
+}
+
+// Switches are options that permit more than the default.
+type Switches struct {
 	OpenBuckets          bool // new buckets have no public access block
 	CustomerKeysOverHTTP bool // accept customer keys (SSE-C) without TLS, for use behind a proxy that terminates TLS
 	EscapingKeys         bool // accept writes to keys that climb above the root of their bucket, such as "../a"
@@ -108,14 +117,12 @@ type Server struct {
 	events     sync.Pool // of *gate.Event
 	lifecycles lifecycle.Cache
 	corsCache  cors.Cache
+	ids        wireIDs
 	cors       *cors.Config // of buckets without a configuration; nil if none
 
 	knowsPrincipal func(kind, principal string) bool
-	switches
+	allowed        Switches
 }
-
-// switches are the settings of the same names in Options.
-type switches struct{ openBuckets, customerKeysOverHTTP, escapingKeys bool }
 
 // Defaults of Options.
 const (
@@ -138,8 +145,8 @@ func New(o Options) (*Server, error) {
 		fs: o.FS, apis: o.APIs, region: o.Region, anyRegion: o.AnyRegion, now: o.Now, requestID: o.RequestID, routes: routes,
 		authorizer: cmp.Or[auth.Authorizer](o.Authorizer, access.New(nil)), log: cmp.Or(o.Logger, slog.Default()),
 		rateWindow: cmp.Or(max(o.RateWindow, 0), defaultRateWindow), alive: cmp.Or(max(o.KeepAlive, 0), defaultKeepAlive),
-		cors: cors.Default(o.CORSOrigins), hostID: randomID() + randomID(),
-		knowsPrincipal: o.Principals, switches: switches{o.OpenBuckets, o.CustomerKeysOverHTTP, o.EscapingKeys},
+		cors: cors.Default(o.CORSOrigins), ids: wireIDs{o.IDs}, hostID: randomID() + randomID(),
+		knowsPrincipal: o.Principals, allowed: o.Switches,
 		documents: sync.Pool{New: func() any { return new(xmldoc.Writer) }},
 		events:    sync.Pool{New: func() any { return new(gate.Event) }},
 	}

@@ -96,7 +96,7 @@ func TestExpectContinue(t *testing.T) {
 		{404, "NoSuchKey", "/bucket/none", 5, []string{"If-Match", `"other"`}},
 		{400, "EntityTooLarge", "/bucket/key", 5<<30 + 1, nil},
 		{400, "KeyTooLongError", "/bucket/" + strings.Repeat("k", 1025), 5, nil},
-		{404, "NoSuchUpload", "/bucket/key?partNumber=1&uploadId=00000000000fffff", 5, nil},
+		{404, "NoSuchUpload", "/bucket/key?partNumber=1&uploadId=" + absentUpload, 5, nil},
 		{400, "InvalidDigest", "/bucket/key", 5, []string{"Content-Md5", "nonsense"}},
 	} {
 		conn := w.raw("PUT", c.path, c.length, sigv4.UnsignedPayload, append(expect, c.header...)...)

@@ -100,7 +100,7 @@ func versionMarkers(q *request) (after core.Cursor, err error) {
 		return after, bad.Say("A version-id marker cannot be specified without a key marker.")
 	}
 	var ok bool
-	if after.Version, ok = parseVersionID(idMarker); !ok || after.Version > newest && after.Version != core.Null {
+	if after.Version, ok = q.s.ids.ParseVersion(idMarker); !ok || after.Version > newest && after.Version != core.Null {
 		return after, bad.Say("Invalid version id specified")
 	}
 	if after.Version == core.Null {
@@ -139,7 +139,7 @@ func listVersions(q *request, x *xmldoc.Writer) error {
 	x.Text("VersionIdMarker", q.query.value("version-id-marker"))
 	if l.page.Truncated {
 		x.Key("NextKeyMarker", l.page.Next.Key, l.encoded)
-		x.Optional("NextVersionIdMarker", versionID(l.page.Next.Version)) // none after a common prefix
+		x.Optional("NextVersionIdMarker", q.s.ids.Version(l.page.Next.Version)) // none after a common prefix
 	}
 	x.Int("MaxKeys", int64(l.limit))
 	l.writeForm(x)
@@ -160,7 +160,7 @@ func writeVersion(q *request, x *xmldoc.Writer, o *core.ObjectInfo, encoded bool
 	}
 	x.Open(name)
 	x.Key("Key", o.Key, encoded)
-	x.Text("VersionId", versionID(o.Version()))
+	x.Text("VersionId", q.s.ids.Version(o.Version()))
 	x.Bool("IsLatest", o.Latest)
 	x.Time("LastModified", o.Modified)
 	if !o.Marker {

@@ -97,7 +97,7 @@ func TestPutBucketVersioning(t *testing.T) {
 	require.Empty(t, state())
 	set("<MfaDelete>Disabled</MfaDelete><Status>Enabled</Status>").is(200, "")
 	require.Equal(t, "<Status>Enabled</Status>", state())
-	require.Len(t, w.do("PUT", "/bucket/key", nil).header.Get("X-Amz-Version-Id"), 16)
+	require.Len(t, w.do("PUT", "/bucket/key", nil).header.Get("X-Amz-Version-Id"), 22)
 	set("<Status>Suspended</Status>").is(200, "")
 	require.Equal(t, "<Status>Suspended</Status>", state())
 	w.do("PUT", "/absent?versioning", []byte("<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>")).is(404, "NoSuchBucket")
@@ -217,14 +217,14 @@ func TestPartsAreCopiedFromVersions(t *testing.T) {
 	from("").is(404, "NoSuchKey")
 	from("?versionId="+marker).is(400, "InvalidRequest")
 	from("?versionId=nonsense").is(400, "InvalidArgument")
-	from("?versionId=0000000000000001").is(404, "NoSuchVersion")
+	from("?versionId="+absentVersion).is(404, "NoSuchVersion")
 	from("?versionId="+old, "X-Amz-Copy-Source-If-None-Match", etag).is(412, "PreconditionFailed")
 	a = from("?versionId="+old, "X-Amz-Copy-Source-If-Match", etag, "X-Amz-Copy-Source-Range", "bytes=4-10").is(200, "")
 	require.Equal(t, old, a.header.Get("X-Amz-Copy-Source-Version-Id"))
 	var part struct{ ETag string }
 	a.parse(&part)
 	created := up.finish(1, strings.Trim(part.ETag, `"`)).is(200, "").header.Get("X-Amz-Version-Id")
-	require.Len(t, created, 16)
+	require.Len(t, created, 22)
 	require.Equal(t, "content", w.content("/bucket/target?versionId="+created))
 }
 

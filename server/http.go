@@ -56,6 +56,7 @@ func (s *Server) serveHTTP() error {
 		Lookup:     s.lookup(),
 		Authorizer: authorizer,
 		Region:     set.Region,
+		IDs:        s.ids,
 		Domains:    set.Domains,
 		APIs:       apis,
 		Observers:  observers,
@@ -64,12 +65,12 @@ func (s *Server) serveHTTP() error {
 		Live:       s.live,
 		Now:        s.config.Now,
 
-		Principals:           s.identities.Known,
-		OpenBuckets:          set.OpenBuckets,
-		CustomerKeysOverHTTP: set.SSECOverHTTP,
-		EscapingKeys:         set.EscapingKeys,
-		SignatureV2:          set.SignatureV2,
-		CORSOrigins:          set.CORSOrigins,
+		Principals: s.identities.Known,
+		Switches: s3.Switches{
+			OpenBuckets: set.OpenBuckets, CustomerKeysOverHTTP: set.SSECOverHTTP, EscapingKeys: set.EscapingKeys,
+		},
+		SignatureV2: set.SignatureV2,
+		CORSOrigins: set.CORSOrigins,
 	})
 	if err != nil {
 		return err

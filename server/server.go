@@ -33,6 +33,7 @@ import (
 	"orcas/batch"
 	"orcas/content"
 	"orcas/core"
+	"orcas/core/ids"
 	"orcas/internal/durable"
 	"orcas/internal/live"
 	"orcas/internal/mutant"
@@ -101,6 +102,7 @@ type storage struct {
 	reclaimer *reclaim.Reclaimer
 	scrubber  *scrub.Scrubber
 	lifecycle *lifecycle.Worker
+	ids       *ids.Codec // nil if their key cannot be stored
 
 	identities *identity.Directory // its default account owns everything that is created with the root credentials
 }
@@ -314,6 +316,9 @@ func (s *Server) openStore(ctx context.Context) error {
 		b.KeepSpare()
 	}
 	s.startComparing(ctx)
+	if err := s.openIDs(ctx); err != nil {
+		return fmt.Errorf("the key of version IDs: %w", err)
+	}
 	s.log.Info("store open", "data", dir, "durability", set.Durability, "seconds", time.Since(started).Seconds())
 	return nil
 }

@@ -57,6 +57,7 @@ var layers = map[string]int{
 	"core/disk":     2,
 	"core/mem":      2,
 	"core/coretest": 2,
+	"core/ids":      2, // the form of IDs for the protocol, and for reports of fsck
 	"core/snapshot": 2,
 	"core/verify":   2,
 

@@ -27,7 +27,7 @@ var mutants = []mutant{
 	{"buckets/create-acl-public", "CreateBucket rejects an ACL with the error of PutObject", "s3/acl.go", "return errNoBucketACLs", "return errNoACLs"},
 	{"names/bucket-ipv4", "a bucket may be named like an IPv4 address", "s3/names.go", "name[0] <= '9' && net.ParseIP(name) != nil", "net.ParseIP(name) != nil && name == \"\""},
 	{"names/key-1025-bytes-of-utf8", "the limit of a key's length is in characters", "s3/names.go", "if len(key) > MaxKeyBytes {", "if utf8.RuneCountInString(key) > MaxKeyBytes {"},
-	{"names/key-climbs", "keys with .. segments may leave the bucket", "s3/gate.go", "if q.route.writes && !s.escapingKeys && climbs(q.key) {", "if q.route.writes && s.escapingKeys && climbs(q.key) {"},
+	{"names/key-climbs", "keys with .. segments may leave the bucket", "s3/gate.go", "if q.route.writes && !s.allowed.EscapingKeys && climbs(q.key) {", "if q.route.writes && s.allowed.EscapingKeys && climbs(q.key) {"},
 	{"objects/acl-nonsense", "an unknown canned ACL is treated as private", "s3/acl.go", "\t\tdefault:\n\t\t\treturn errACLArgument", "\t\tdefault:\n\t\t\treturn nil\n\t\tcase \"-\":\n\t\t\treturn errACLArgument"},
 	{"objects/acl-public", "canned ACLs fail with NotImplemented", "s3/acl.go", "\tif q.route.Name != \"CreateBucket\" {\n\t\treturn errNoACLs\n\t}", "\tif q.route.Name != \"CreateBucket\" {\n\t\treturn apierr.UnservedHeader(name)\n\t}"},
 	{"objects/put-length-missing", "a PUT without a Content-Length creates an empty object", "s3/object_put.go", "if q.optional&headerInstant == 0 && lengthless(q.r) {", "if q.optional&headerInstant != 0 && lengthless(q.r) {"},
