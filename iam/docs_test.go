@@ -18,7 +18,7 @@ func TestDocs(t *testing.T) {
 	require.True(t, found)
 	section, _, _ = strings.Cut(section, "\n## ")
 	var documented, served []string
-	for _, m := range regexp.MustCompile("(?m)^\\| ([A-Z][A-Za-z, ]*) \\|").FindAllStringSubmatch(section, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\| ([A-Z][A-Za-z, ]*) \|`).FindAllStringSubmatch(section, -1) {
 		documented = append(documented, strings.Split(m[1], ", ")...)
 	}
 	for _, r := range allRoutes() {

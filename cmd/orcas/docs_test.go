@@ -37,7 +37,8 @@ func TestDocumentsShowExistingCommands(t *testing.T) {
 	for _, path := range append(documents, "../../README.md", "../../CONTRIBUTING.md") {
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
-		for _, m := range shown.FindAllStringSubmatch(string(text), -1) {
+		joined := strings.ReplaceAll(string(text), "\\\n", " ")
+		for _, m := range shown.FindAllStringSubmatch(joined, -1) {
 			found++
 			require.NoError(t, parse(m[1]), "%s: orcas %s", filepath.Base(path), m[1])
 		}
