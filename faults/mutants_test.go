@@ -124,6 +124,12 @@ var mutants = []mutant{
 	{name: "initiator-despite-deny", guard: "a policy can deny an upload's initiator to abort it", pkg: "./s3", run: "TestInitiator"},
 	{name: "guessed-ids", guard: "the ID of a new version cannot be guessed from its sequence", pkg: "./cmd/orcas", run: "TestIDsSurvive"},
 	{name: "forged-ids", guard: "an ID that the store has not made is refused", pkg: "./core/ids", run: "TestBoundary"},
+	{name: "iam-denies-nothing", guard: "each action of IAM needs a permission", pkg: "./iam", run: "TestPermissions"},
+	{name: "target-as-requested", guard: "a permission is about the stored name of its target", pkg: "./iam", run: "TestCaseOfNames"},
+	{name: "first-parameter-counts", guard: "a parameter that is given twice is refused", pkg: "./iam", run: "TestAttacks"},
+	{name: "parameters-ignored", guard: "no parameter of an action of IAM is ignored", pkg: "./iam", run: "TestParameters"},
+	{name: "tags-for-free", guard: "a user can be created with tags only with a permission for tags", pkg: "./iam", run: "TestUsers"},
+	{name: "delete-whatever-is-left", guard: "DeleteUser refuses to delete a user with access keys, policies or groups", pkg: "./auth/identity", run: "TestAdministration"},
 	{name: "no-payload-hash", guard: "the signed SHA-256 is compared with the body", pkg: "./s3", run: "TestSpoiltContent|TestPayloadModes"},
 }
 

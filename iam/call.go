@@ -91,7 +91,7 @@ func (c *call) checkParameters() error {
 		}
 	}
 	for name := range c.parameters {
-		if !c.route.knows(name) {
+		if !c.route.knows(name) && !mutant.Is("parameters-ignored") {
 			return errValidation.saying("The parameter %s is not supported by %s.", name, c.route.Name)
 		}
 	}
@@ -119,6 +119,9 @@ func (c *call) authorize(a auth.Action) error {
 	}
 	about := auth.Resource{Account: c.account(), ARN: c.target.arn}
 	err := c.h.o.Authorizer.Authorize(c.ctx(), c.caller, a, about, facts{c})
+	if mutant.Is("iam-denies-nothing") {
+		err = nil
+	}
 	named := c.target.named
 	if named == "" {
 		named = "*"

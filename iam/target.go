@@ -9,6 +9,7 @@ import (
 
 	"orcas/auth/identity"
 	"orcas/auth/policy"
+	"orcas/internal/mutant"
 )
 
 // target is the type of the target of an action, and determines which parameter names it.
@@ -96,7 +97,7 @@ func (c *call) arn(resource string) string { return "arn:aws:iam::" + c.account(
 func (c *call) aim(prefix, name string, i *identity.Identity) {
 	c.target.named = c.arn(prefix + name)
 	c.target.arn = c.target.named
-	if i != nil {
+	if i != nil && !mutant.Is("target-as-requested") {
 		c.target.arn, c.target.tags = i.ARN(), i.Tags
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"orcas/internal/mutant"
 )
 
 // Create creates a user or a group without policies.
@@ -73,6 +75,8 @@ func (d *Directory) DeleteUser(ctx context.Context, account, name string) error 
 func (d *Directory) DeleteEmptyUser(ctx context.Context, account, name string) error {
 	return d.remove(ctx, User, account, name, func(_ *state, u *Identity) error {
 		switch {
+		case mutant.Is("delete-whatever-is-left"):
+			return nil
 		case len(u.Keys) > 0:
 			return fail(InUse, "Cannot delete entity, must delete access keys first.")
 		case len(u.Groups) > 0:

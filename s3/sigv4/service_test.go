@@ -170,3 +170,26 @@ func TestLookup(t *testing.T) {
 }
 
 type contextKey struct{}
+
+// The service that a request claims is not verified: it only has to be the one that the Verifier of that service accepts.
+func TestClaimedService(t *testing.T) {
+	for header, want := range map[string]string{
+		"": "", "AWS4-HMAC-SHA256 Credential=AKIA/20261123/us-east-1/iam/aws4_request, SignedHeaders=host, Signature=0": "iam",
+		"AWS4-HMAC-SHA256 SignedHeaders=host, Signature=0, Credential=a/b/20261123/us-east-1/sts/aws4_request": "sts",
+		"AWS AKIA:c2lnbmF0dXJl": "", "Basic Zm9v": "", "AWS4-HMAC-SHA256 Credential=": "", "AWS4-HMAC-SHA256 Credential=/iam/": "",
+		"AWS4-HMAC-SHA256 Credential=AKIA/us-east-1/iam/aws4_request": "", "AWS4-HMAC-SHA256 Credential=AKIA/d/r//aws4_request": "",
+	} {
+		r := httptest.NewRequest("POST", "/", nil)
+		if header != "" {
+			r.Header.Set("Authorization", header)
+		}
+		require.Equal(t, want, ClaimedService(r), header)
+	}
+	r := httptest.NewRequest("GET", "/?X-Amz-Credential=AKIA%2F20261123%2Fus-east-1%2Fsts%2Faws4_request&X-Amz-Signature=0", nil)
+	require.Equal(t, "sts", ClaimedService(r))
+	r.Header.Set("Authorization", "")
+	require.Equal(t, "sts", ClaimedService(r))
+	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=AKIA/20261123/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0")
+	require.Equal(t, "s3", ClaimedService(r))
+	require.Zero(t, testing.AllocsPerRun(10, func() { ClaimedService(r) }))
+}
