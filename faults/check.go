@@ -14,7 +14,7 @@ import (
 
 // Violation is a broken promise.
 type Violation struct {
-	Kind   string // lost, torn, stale, returned, phantom, listing, etag, tag, upload, half, condition, failed, start, ...
+	Kind   string // lost, torn, stale, returned, phantom, listing, etag, tag, upload, document, half, condition, failed, start, ...
 	Where  string // the object, version, upload, bucket or operation
 	Detail string
 }
@@ -55,6 +55,7 @@ type checker struct {
 func Check(ctx context.Context, client *Client, state *State, pageSize int32) (Report, []Record) {
 	c := &checker{client: client, state: state, courses: map[Name][]branch{}, existing: map[string]bool{}}
 	c.buckets(ctx)
+	c.documents(ctx)
 	c.versions(ctx, 5+pageSize%50) // first, because more versions expire over time; small pages, so that there are several
 	listed := c.list(ctx, pageSize)
 	c.directories(ctx, listed)
@@ -157,11 +158,27 @@ func (c *checker) buckets(ctx context.Context) {
 	}
 }
 
+// documents compares the documents of the main bucket.
+func (c *checker) documents(ctx context.Context) {
+	for _, kind := range documents {
+		n := Name{Document: kind}
+		now, err := c.client.Document(ctx, kind)
+		if err != nil {
+			c.violate("document", n, "%v; expected %s", err, c.allowed(n))
+			continue
+		}
+		if !slices.ContainsFunc(c.state.candidates(n), func(x candidate) bool { return same(x.value, now) }) {
+			c.violate("document", n, "it exists: %v, with the ID %q; expected %s", now != nil, now.status(), c.allowed(n))
+		}
+		c.found(n, now)
+	}
+}
+
 // objects compares every object in the listing or the state.
 func (c *checker) objects(ctx context.Context, listed map[string]Value) {
 	keys := map[string]bool{}
 	for n := range c.state.slots {
-		if n.Upload == "" && n.Bucket == "" {
+		if n.Upload == "" && n.Bucket == "" && n.Document == "" {
 			keys[n.Key] = true
 		}
 	}

@@ -12,6 +12,7 @@
 //     it leads to, newest first (see Step). Each unacknowledged request doubles their number. After a power cut, and in
 //     relaxed mode, any prefix of the events may have survived, but never an event without those before it. A rename
 //     happens for both of its keys or for neither.
+//   - The load changes objects, and two documents of the main bucket: its policy and its CORS configuration.
 //   - The load uses more buckets than the main one: one per worker, which suspends and enables its versioning; one with
 //     object lock; one with versions and a lifecycle whose days are seconds; and one with only a lifecycle. After each
 //     start, all versions are listed and read by ID, deletions of locked versions must be refused, and missing versions

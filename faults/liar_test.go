@@ -45,6 +45,7 @@ type memory struct {
 	shelves map[Name][]memoryVersion
 	status  map[string]string // versioning status by bucket
 	rules   map[string]string // lifecycle rules by bucket, as XML
+	papers  map[string]string // documents of the main bucket, as they were sent
 }
 
 type memoryObject struct {
@@ -67,12 +68,13 @@ func newLiar(lie string) *liar {
 }
 
 func (m memory) clone() memory {
-	c := memory{map[string]memoryObject{}, map[string]memoryUpload{}, map[string]bool{}, map[Name][]memoryVersion{}, map[string]string{}, map[string]string{}}
+	c := memory{map[string]memoryObject{}, map[string]memoryUpload{}, map[string]bool{}, map[Name][]memoryVersion{}, map[string]string{}, map[string]string{}, map[string]string{}}
 	maps.Copy(c.objects, m.objects)
 	maps.Copy(c.buckets, m.buckets)
 	maps.Copy(c.shelves, m.shelves)
 	maps.Copy(c.status, m.status)
 	maps.Copy(c.rules, m.rules)
+	maps.Copy(c.papers, m.papers)
 	for id, u := range m.uploads {
 		c.uploads[id] = memoryUpload{u.key, maps.Clone(u.parts), u.bucket}
 	}
@@ -149,6 +151,8 @@ func (l *liar) crash() {
 		clear(l.now.uploads)
 	case "lost-bucket":
 		clear(l.now.buckets)
+	case "lost-document":
+		clear(l.now.papers)
 	case "undead-upload":
 		l.now.uploads["undead"] = memoryUpload{"large/00000", map[int]memoryObject{}, ""}
 	}
@@ -202,6 +206,10 @@ func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case name != bucket:
 		l.serveVersions(w, r, Name{Bucket: name, Key: inside}, body)
+	case q.Has(policyDocument):
+		l.document(w, r.Method, policyDocument, body)
+	case q.Has(corsDocument):
+		l.document(w, r.Method, corsDocument, body)
 	case q.Has("uploads") && r.Method == http.MethodGet:
 		l.listUploads(w, "")
 	case q.Has("uploads"):
@@ -217,6 +225,22 @@ func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case key == "":
 	default:
 		l.object(w, r, key, body)
+	}
+}
+
+// document serves a document of the main bucket.
+func (l *liar) document(w http.ResponseWriter, method, kind string, body []byte) {
+	switch old, exists := l.now.papers[kind]; {
+	case method == http.MethodPut:
+		l.now.papers[kind] = string(body)
+		w.WriteHeader(http.StatusNoContent)
+	case method == http.MethodDelete:
+		delete(l.now.papers, kind)
+		w.WriteHeader(http.StatusNoContent)
+	case !exists:
+		w.WriteHeader(http.StatusNotFound)
+	default:
+		_, _ = io.WriteString(w, old)
 	}
 }
 

@@ -122,6 +122,7 @@ var mutants = []mutant{
 	{name: "no-decision-per-key", guard: "DeleteObjects decides about each key", pkg: "./s3", run: "TestDeleteObjectsDecidesPerKey"},
 	{name: "no-confirm", guard: "a decision by the tags of an object is about the version that is read", pkg: "./s3", run: "TestTagsChangeAfterTheDecision"},
 	{name: "initiator-despite-deny", guard: "a policy can deny an upload's initiator to abort it", pkg: "./s3", run: "TestInitiator"},
+	{name: "no-documents-recorded", guard: "the documents of a bucket, such as its policy, are in its record, and a replay restores them", pkg: "./cmd/orcas", run: "TestIdentitiesSurvive"},
 	{name: "guessed-ids", guard: "the ID of a new version cannot be guessed from its sequence", pkg: "./cmd/orcas", run: "TestIDsSurvive"},
 	{name: "forged-ids", guard: "an ID that the store has not made is refused", pkg: "./core/ids", run: "TestBoundary"},
 	{name: "iam-denies-nothing", guard: "each action of IAM needs a permission", pkg: "./iam", run: "TestPermissions"},

@@ -42,6 +42,7 @@ func Operations() []Op {
 		{"multipart-copy", 8, true, multipartCopy},
 		{"large-if-absent", 10, true, largeIfAbsent},
 		{"bucket", 10, false, createOrDeleteBucket},
+		{"document", 60, false, putOrDeleteDocument},
 	}, versionOperations()...)
 }
 
@@ -367,6 +368,27 @@ func createOrDeleteBucket(ctx context.Context, w *worker) {
 			return w.load.Client.MakeBucket(ctx, n.Bucket)
 		}})
 	}
+}
+
+// documents are the documents of the main bucket that the load changes. Each belongs to one worker, and all of them are
+// parts of the same bucket, so that one change must not undo another.
+var documents = []string{policyDocument, corsDocument}
+
+// putOrDeleteDocument replaces the document of the main bucket that belongs to this worker, or one time in four deletes
+// it. Most workers have none.
+func putOrDeleteDocument(ctx context.Context, w *worker) {
+	if w.number >= len(documents) {
+		return
+	}
+	n := Name{Document: documents[w.number]}
+	id, v := "", (*Value)(nil)
+	if w.rand.IntN(4) > 0 {
+		id = fmt.Sprint(w.load.Ledger.Number())
+		v = &Value{Label: id}
+	}
+	w.do(change{op: "document", effects: []Effect{{n, v}}, send: func() error {
+		return w.load.Client.SetDocument(ctx, n.Document, id)
+	}})
 }
 
 // abort aborts an upload.

@@ -35,6 +35,7 @@ func TestBenchFindsLies(t *testing.T) {
 		{"directory", []string{"listing"}, []string{"put-small"}},
 		{"copied-part", []string{"etag"}, []string{"put-large", "multipart-copy"}},
 		{"lost-bucket", []string{"bucket"}, []string{"bucket"}},
+		{"lost-document", []string{"document"}, []string{"put-small", "document"}},
 		{"lost-part", []string{"upload"}, []string{"put-small", "multipart-left-open"}},
 		{"lost-upload", []string{"upload"}, []string{"put-small", "multipart-left-open"}},
 		{"undead-upload", []string{"upload"}, []string{"put-small"}},
