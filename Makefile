@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run build orcas-report test test-all check prose race bench fuzz report corpus compressed profile perf-growth perf-growth-10m e2e s3test s3test-list s3test-mutants policy-mutants clean cc strace
+.PHONY: help run build orcas-report test test-all check prose race bench fuzz report corpus compressed profile perf-growth perf-growth-10m e2e s3test s3test-list s3test-mutants policy-mutants clean cc strace chromium
 
 export CGO_ENABLED := 1
 
@@ -119,7 +119,7 @@ perf-growth: build orcas-report ## grow a store to 1 million objects in each ord
 perf-growth-10m: build orcas-report ## the same with 10 million objects, and longer loads
 	@$(call growth,10000000,saturation)
 
-e2e: build .venv/ready .programs/ready strace ## test the built server with aws-cli, boto3, rclone, restic and a dozen other programs
+e2e: build .venv/ready .programs/ready strace chromium ## test the built server with aws-cli, boto3, rclone, restic, Chromium and a dozen other programs
 	.venv/bin/python -m pytest -q -ra --durations=10 e2e
 
 s3test: cc ## test a server against the rules of S3 (ORCAS_S3TEST_ENDPOINT: test another server)
@@ -147,6 +147,10 @@ cc:
 # The suite counts the server's sync system calls.
 strace:
 	@command -v strace >/dev/null || { $(call install,strace,strace); }
+
+# The browser in which the suite loads pages. Without it the suite does not run.
+chromium:
+	@command -v chromium >/dev/null || { $(call install,Chromium,--no-install-recommends chromium); }
 
 # The programs that the suite drives, as far as they can be installed.
 .programs/ready: e2e/programs/install.sh e2e/programs/requirements.txt e2e/programs/package.json .venv/ready
