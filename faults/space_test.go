@@ -117,8 +117,8 @@ func TestSpace(t *testing.T) {
 	// The goal is twice the live bytes. How far reclaim falls behind the load depends on the machine and on its other
 	// work, and this test must pass on every machine, so it allows 2.5 times the live bytes.
 	allowed := 2*live + live/2
-	if live < 2*packedBlock { // too few objects for the goal
-		allowed += 2 * packedBlock
+	if live < 2*packedBlock { // too few objects for the goal: a busy machine writes half of all bytes in one pause of reclaim
+		allowed = int64(spaceTimes) * live * 6 / 10
 	}
 	if most > allowed {
 		t.Errorf("blocks took %d bytes for %d live bytes; expected at most %d", most, live, allowed)

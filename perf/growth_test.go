@@ -294,10 +294,12 @@ func TestSettle(t *testing.T) {
 	s := &session{run: &run{ctx: ctx}}
 	var done atomic.Bool
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		for !done.Load() {
-		}
-	})
+	for range 4 { // beside other processes, one goroutine would get too little time to look busy
+		wg.Go(func() {
+			for !done.Load() {
+			}
+		})
+	}
 	time.AfterFunc(400*time.Millisecond, func() { done.Store(true) })
 	begin := time.Now()
 	s.settle(&Process{PID: os.Getpid()})
