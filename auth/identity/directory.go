@@ -39,14 +39,19 @@ type Options struct {
 //
 // One process: other servers would have to learn about each change of the records before they accept another request.
 type Directory struct {
+	records
+
+	noted map[string]bool // the access keys with a record of their last use; used by Open and NoteUses
+}
+
+// records are the records of a directory: they are read at a start, and then changed one after another.
+type records struct {
 	o   Options
 	now atomic.Pointer[state]
 
 	mu    sync.Mutex // serializes changes; guards vault and stale
 	vault vault
 	stale bool // the records may differ from the state
-
-	noted map[string]bool // the access keys with a record of their last use; used by Open and NoteUses
 }
 
 // Open reads the identities of a store. It writes nothing to the store.
@@ -55,7 +60,7 @@ func Open(ctx context.Context, o Options) (*Directory, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	d := &Directory{o: o, vault: newVault(o.Key)}
+	d := &Directory{records: records{o: o, vault: newVault(o.Key)}}
 	if err := d.load(ctx); err != nil {
 		return nil, err
 	}
@@ -84,7 +89,7 @@ const unreadableText = "access keys are refused, because their secrets cannot be
 const pageSize = 1000
 
 // load reads all records. The caller holds d.mu, or is Open.
-func (d *Directory) load(ctx context.Context) error {
+func (d *records) load(ctx context.Context) error {
 	entries := map[place]*entry{}
 	for _, kind := range allRecords {
 		for after := ""; ; {
@@ -120,7 +125,7 @@ func (d *Directory) Lookup(_ context.Context, accessKey string) (gate.Credential
 	return a.credential, nil
 }
 
-func (d *Directory) expired(at time.Time) bool {
+func (d *records) expired(at time.Time) bool {
 	return !at.IsZero() && !d.o.Now().Before(at) && !mutant.Is("expired-keys-work")
 }
 
@@ -156,10 +161,10 @@ func (d *Directory) Known(kind, principal string) bool {
 }
 
 // time returns the time for a record.
-func (d *Directory) time() time.Time { return d.o.Now().UTC().Truncate(time.Second) }
+func (d *records) time() time.Time { return d.o.Now().UTC().Truncate(time.Second) }
 
 // makeKey makes the key that encrypts secrets. The caller holds d.mu, or is Open.
-func (d *Directory) makeKey(s *state) error {
+func (d *records) makeKey(s *state) error {
 	if s.secrets > 0 || d.o.NewKey == nil {
 		return core.E("identity", core.NoKey, errors.New("there is no key that encrypts secrets: restore the file with "+
 			"the key and restart the server, or delete all access keys"))
@@ -172,7 +177,7 @@ func (d *Directory) makeKey(s *state) error {
 }
 
 // encrypt returns the stored form of a secret. The caller holds d.mu.
-func (d *Directory) encrypt(s *state, secret, accessKey, identity string) ([]byte, error) {
+func (d *records) encrypt(s *state, secret, accessKey, identity string) ([]byte, error) {
 	if d.vault.aead == nil {
 		if err := d.makeKey(s); err != nil {
 			return nil, err
@@ -196,7 +201,7 @@ const changeTries = 10
 
 // change applies a change durably. Compute returns the new record, a record without a value to delete it, or nil if
 // nothing is to be done. It may be called several times, each time with the current state, and must not modify it.
-func (d *Directory) change(ctx context.Context, compute func(*state) (*core.Record, error)) error {
+func (d *records) change(ctx context.Context, compute func(*state) (*core.Record, error)) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for try := 1; ; try++ {
@@ -218,7 +223,7 @@ func (d *Directory) change(ctx context.Context, compute func(*state) (*core.Reco
 }
 
 // write writes a record and replaces the state. After an error, the change may still have been applied.
-func (d *Directory) write(ctx context.Context, s *state, r *core.Record) error {
+func (d *records) write(ctx context.Context, s *state, r *core.Record) error {
 	e := &entry{place: place{r.Kind, r.Key}}
 	if r.Value != nil {
 		var err error

@@ -42,7 +42,7 @@ func checkLifetime(d time.Duration) error {
 }
 
 // after returns the time of an expiration, rounded to seconds, or zero for never.
-func (d *Directory) after(lifetime time.Duration) time.Time {
+func (d *records) after(lifetime time.Duration) time.Time {
 	if lifetime == 0 {
 		return time.Time{}
 	}
@@ -96,7 +96,7 @@ func (s *state) depth(id string) (n int) {
 }
 
 // addAccessKey adds a new access key to an identity that is not stored yet. The caller holds d.mu.
-func (d *Directory) addAccessKey(s *state, i *Identity) (Secret, error) {
+func (d *records) addAccessKey(s *state, i *Identity) (Secret, error) {
 	secret := Secret{newID(accessKeyPrefix, accessKeyLength), newSecret()}
 	for s.uses[secret.AccessKey] != nil {
 		secret.AccessKey = newID(accessKeyPrefix, accessKeyLength)
@@ -108,7 +108,7 @@ func (d *Directory) addAccessKey(s *state, i *Identity) (Secret, error) {
 
 // put creates or changes an identity. Change gets the stored identity, or nil if there is none, and returns the new one,
 // or nil to leave it as it is. It must not modify what the stored one refers to.
-func (d *Directory) put(
+func (d *records) put(
 	ctx context.Context, kind Kind, account, name string, change func(*state, *Identity) (*Identity, error),
 ) (*Identity, error) {
 	var result *Identity
@@ -132,7 +132,7 @@ func (d *Directory) put(
 }
 
 // update changes an identity that must exist. Change gets a copy, whose slices it must not modify.
-func (d *Directory) update(
+func (d *records) update(
 	ctx context.Context, kind Kind, account, name string, change func(*state, *Identity) error,
 ) (*Identity, error) {
 	return d.put(ctx, kind, account, name, func(s *state, old *Identity) (*Identity, error) {
@@ -150,7 +150,7 @@ func noSuch(kind Kind, name string) error {
 }
 
 // remove deletes an identity that must exist, unless check returns an error.
-func (d *Directory) remove(ctx context.Context, kind Kind, account, name string, check func(*state, *Identity) error) error {
+func (d *records) remove(ctx context.Context, kind Kind, account, name string, check func(*state, *Identity) error) error {
 	return d.change(ctx, func(s *state) (*core.Record, error) {
 		at := placeOf(recordsOf(kind), account, name)
 		e := s.entries[at]

@@ -24,7 +24,7 @@ func (d *Directory) CreateUser(ctx context.Context, account, name string, tags m
 	return d.create(ctx, User, account, name, maps.Clone(tags))
 }
 
-func (d *Directory) create(ctx context.Context, kind Kind, account, name string, tags map[string]string) (*Identity, error) {
+func (d *records) create(ctx context.Context, kind Kind, account, name string, tags map[string]string) (*Identity, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
