@@ -29,11 +29,16 @@
 //	POST /-/admin/user/key/state?name=NAME&key=KEY&enabled=BOOL  enables or disables an access key of a user
 //	GET, POST, DELETE /-/admin/group[?name=NAME]           lists, creates and deletes groups
 //	POST /-/admin/group/member?group=NAME&user=NAME&member=BOOL  adds a user to a group, or removes it
+//	GET, DELETE /-/admin/role[?name=NAME]                  lists and deletes roles
+//	POST /-/admin/role?name=NAME[&user=NAME]...[&max-session=DURATION][&description=TEXT]
+//	                                  creates a role that these users may assume; otherwise, the body is its trust policy
+//	POST /-/admin/role/settings?...   changes these settings of a role
 //	GET /-/admin/policy               the policies with their documents
 //	POST /-/admin/policy?name=NAME    writes a policy; the document is the body
 //	DELETE /-/admin/policy?name=NAME  deletes a policy
 //	POST /-/admin/policy/attach?policy=NAME&user=NAME&attached=BOOL
-//	                                  attaches a policy to a user (or, with group=NAME, to a group), or detaches it
+//	                                  attaches a policy to a user (or, with group=NAME, to a group, or, with role=NAME,
+//	                                  to a role), or detaches it
 //	GET  /-/admin/policy/simulate?key=KEY&action=ACTION[&resource=ARN][&context=NAME=VALUE]...
 //	                                  decides about a request that is not made; instead of a key, user=NAME or anonymous=true
 //	POST /-/admin/backup?dir=DIR[&keep=N][&link=true]  writes a backup to a directory on the server's machine

@@ -9,7 +9,7 @@ import (
 	"orcas/auth/policy"
 )
 
-// PolicyInfo is a policy that can be attached to users and groups.
+// PolicyInfo is a policy.
 type PolicyInfo struct {
 	Name     string          `json:"name"`
 	BuiltIn  bool            `json:"built_in"`
@@ -50,26 +50,35 @@ func (s *Store) deletePolicy(r *http.Request) (any, error) {
 	return Deleted{name}, s.Keys.DeletePolicy(r.Context(), callerOf(r).Account, name)
 }
 
-// attachPolicy attaches a policy to a user or a group, or detaches it.
+// attachPolicy attaches a policy to a user, a group or a role, or detaches it.
 func (s *Store) attachPolicy(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	attached, err := given(q, "attached")
 	if err != nil {
 		return nil, err
 	}
-	if q.Has("user") == q.Has("group") {
-		return nil, invalid("admin.policy", "expected either a user or a group")
+	var kind identity.Kind
+	for _, k := range []identity.Kind{identity.User, identity.Group, identity.Role} {
+		if !q.Has(string(k)) {
+			continue
+		}
+		if kind != "" {
+			return nil, invalid("admin.policy", "expected either a %s or a %s", kind, k)
+		}
+		kind = k
 	}
-	kind := identity.User
-	if q.Has("group") {
-		kind = identity.Group
+	if kind == "" {
+		return nil, invalid("admin.policy", "expected a user, a group or a role")
 	}
 	i, err := s.Keys.Attach(r.Context(), kind, callerOf(r).Account, q.Get(string(kind)), q.Get("policy"), attached)
 	if err != nil {
 		return nil, err
 	}
-	if kind == identity.Group {
+	switch kind {
+	case identity.Group:
 		return s.groupInfo(i), nil
+	case identity.Role:
+		return s.roleInfo(i), nil
 	}
 	return s.userInfo(i), nil
 }

@@ -59,7 +59,7 @@ func (s *Store) userInfo(i *identity.Identity) UserInfo {
 	return info
 }
 
-// policyNames returns the names of the policies of a user or a group.
+// policyNames returns the names of the attached policies of a user, a group or a role.
 func (s *Store) policyNames(i *identity.Identity) []string {
 	names := []string{}
 	for _, id := range i.Attached {

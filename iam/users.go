@@ -157,7 +157,7 @@ func untagUser(c *call) error {
 func (c *call) changeTags(add map[string]string, remove []string) error {
 	u, err := c.theUser()
 	if err == nil {
-		_, err = c.h.o.Identities.ChangeTags(c.ctx(), c.account(), u.Name, add, remove)
+		_, err = c.h.o.Identities.ChangeTags(c.ctx(), identity.User, c.account(), u.Name, add, remove)
 	}
 	return err
 }

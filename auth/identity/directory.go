@@ -155,7 +155,7 @@ func (d *Directory) Root() *auth.Principal { return d.now.Load().root }
 func (d *Directory) Known(kind, principal string) bool {
 	switch kind {
 	case "AWS", "CanonicalUser":
-		return d.now.Load().principals[principal]
+		return d.now.Load().idOf(principal) != ""
 	}
 	return true // no caller is one of the others
 }

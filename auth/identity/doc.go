@@ -4,7 +4,7 @@
 //
 // # The model
 //
-// An account owns buckets, users, groups, policies and application keys. It has an ID of 12 digits, which ARNs contain,
+// An account owns buckets, users, groups, roles, policies and application keys. It has an ID of 12 digits, which ARNs contain,
 // and a canonical ID (auth.CanonicalID), which S3 shows to clients. There is one account, the default account; its root
 // has the root credentials of the server, which are not stored here. Its ID is computed from the number of the store, so
 // rebuilds, backups and restores keep it, and a start need not write anything.
@@ -12,10 +12,14 @@
 //   - A user has a name, several access keys, tags, policies, and groups whose policies apply to it too. The policies of
 //     a user are inline, which means that they are part of the user, or managed, which means that several users and
 //     groups can share them. The built-in policies of package policy can be attached like managed ones.
+//
 //   - An application key is for a program. It is a principal of its own, with one inline policy and no user, and has an
 //     access key. Its creator is the root, a user, or another application key. Package policy takes every decision for
 //     the key and for its creator, so the key never exceeds its creator. When the creator is deleted, disabled or
 //     expires, so does the key.
+//
+//   - A role has policies like a user, but no access keys. Its trust policy says who may assume it. The principals in it
+//     are stored with their unique IDs.
 //
 // Every identity has a unique ID, such as KEYA6GSPW2RNZ7CMJZ2VX, which is never used again. Identities refer to each
 // other by these IDs, never by name: an identity that is created under the name of a deleted one inherits nothing.
@@ -30,6 +34,7 @@
 //	iam-user      ACCOUNT/name    Identity: groups, tags, policies, access keys
 //	iam-group     ACCOUNT/name    Identity: policies
 //	iam-key       ACCOUNT/name    Identity: the policy, the access keys, the creator
+//	iam-role      ACCOUNT/name    Identity: policies, the trust policy
 //	iam-policy    ACCOUNT/name    ManagedPolicy
 //	iam-used      access key      when it was last used, at most once a minute
 //

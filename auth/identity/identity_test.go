@@ -56,6 +56,8 @@ func (b *bench) reopen() {
 	require.NoError(b.t, err)
 }
 
+func (b *bench) ctx() context.Context { return context.Background() }
+
 func (b *bench) pass(d time.Duration) { b.clock.Add(int64(d / time.Second)) }
 
 // create creates a key with access to a bucket, and returns its principal.

@@ -21,7 +21,7 @@ func (d *Directory) PutPolicy(ctx context.Context, account, name, document strin
 	return p, err
 }
 
-// maxDescription is the maximum length of the description of a policy, in bytes.
+// maxDescription is the maximum length of the description of a policy or a role, in bytes.
 const maxDescription = 1000
 
 // CreatePolicy creates a managed policy.
@@ -125,7 +125,7 @@ func (d *Directory) DeletePolicy(ctx context.Context, account, name string) erro
 	})
 }
 
-// Attach attaches a managed or built-in policy to a user or a group, or detaches it.
+// Attach attaches a managed or built-in policy to a user, a group or a role, or detaches it.
 func (d *Directory) Attach(ctx context.Context, kind Kind, account, name, policyName string, attached bool) (*Identity, error) {
 	return d.update(ctx, kind, account, name, func(s *state, i *Identity) error {
 		if kind == Key {

@@ -58,6 +58,7 @@ const (
 	userPrefix      = "AIDA"
 	groupPrefix     = "AGPA"
 	policyPrefix    = "ANPA"
+	rolePrefix      = "AROA"
 	keyPrefix       = "KEYA"
 )
 
@@ -67,6 +68,8 @@ func (k Kind) idPrefix() string {
 		return userPrefix
 	case Group:
 		return groupPrefix
+	case Role:
+		return rolePrefix
 	}
 	return keyPrefix
 }

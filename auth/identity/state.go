@@ -22,10 +22,11 @@ const (
 	userRecords   = "iam-user"
 	groupRecords  = "iam-group"
 	keyRecords    = "iam-key"
+	roleRecords   = "iam-role"
 	policyRecords = "iam-policy"
 )
 
-var allRecords = []string{userRecords, groupRecords, keyRecords, policyRecords}
+var allRecords = []string{userRecords, groupRecords, keyRecords, roleRecords, policyRecords}
 
 // recordsOf returns the kind of the records of identities.
 func recordsOf(k Kind) string { return "iam-" + string(k) }
@@ -47,6 +48,7 @@ type entry struct {
 	managed *ManagedPolicy
 
 	policies []*policy.Policy // the inline policies, or the document of a managed policy
+	trust    *policy.Policy   // the trust policy of a role
 	secrets  []string         // of Identity.Keys; "" for a secret that cannot be decrypted
 	err      error            // the identity or the policy cannot be used
 }
@@ -80,6 +82,9 @@ func (v vault) read(r core.Record) (*entry, error) {
 		stored = e.Name
 		for i := range e.Inline {
 			e.compile(e.Inline[i].Name, e.Inline[i].Document)
+		}
+		if e.Kind == Role {
+			e.compileTrust()
 		}
 		e.decrypt(v)
 	}
@@ -125,7 +130,8 @@ type state struct {
 	byID       map[string]*entry // identities and managed policies, by ID
 	access     map[string]access // by access key
 	callers    map[string]caller // by the ID of the principal
-	principals map[string]bool   // ARNs and canonical IDs
+	roles      map[string]role   // by their IDs
+	principals map[string]string // unique IDs, by ARNs, IDs of accounts, and canonical IDs
 	uses       map[string]*use   // of all access keys, also of those that are not accepted; shared with other states
 	secrets    int               // the number of secrets
 	unreadable []string          // the ARNs of identities with secrets that cannot be decrypted
@@ -148,7 +154,7 @@ func (s *state) with(e *entry) *state {
 func newState(account string, entries map[place]*entry, before *state) *state {
 	s := &state{
 		entries: entries, byID: map[string]*entry{}, access: map[string]access{}, callers: map[string]caller{},
-		principals: map[string]bool{}, uses: map[string]*use{},
+		roles: map[string]role{}, principals: map[string]string{}, uses: map[string]*use{},
 	}
 	s.addRoot(account)
 	for _, e := range entries {
@@ -163,7 +169,13 @@ func newState(account string, entries map[place]*entry, before *state) *state {
 		if e.Identity == nil || e.Kind == Group {
 			continue
 		}
-		s.principals[e.ARN()] = true
+		s.principals[e.ARN()] = e.ID
+		if e.Kind == Role {
+			if err := s.addRole(e); err != nil {
+				s.broken = append(s.broken, err)
+			}
+			continue
+		}
 		s.secrets += len(e.Keys)
 		if slices.Contains(e.secrets, "") {
 			s.unreadable = append(s.unreadable, e.ARN())
@@ -191,7 +203,7 @@ func (s *state) addRoot(account string) {
 	s.root = &auth.Principal{Account: account, ARN: auth.RootARN(account), ID: account}
 	canonical := auth.CanonicalID(account)
 	s.callers[account] = caller{Caller: &policy.Caller{Principal: s.root, Canonical: canonical, ID: account}}
-	s.principals[s.root.ARN], s.principals[account], s.principals[canonical] = true, true, true
+	s.principals[s.root.ARN], s.principals[account], s.principals[canonical] = account, account, account
 }
 
 // errDisabled is returned for an identity that is disabled, or whose creator is.
@@ -203,19 +215,11 @@ func (s *state) caller(e *entry, depth int) (caller, error) {
 	if c, ok := s.callers[e.ID]; ok {
 		return c, nil
 	}
-	if e.err != nil {
-		return caller{}, fmt.Errorf("%s: %w", e.ARN(), e.err)
+	own, err := s.policiesOf(e)
+	if err != nil {
+		return caller{}, err
 	}
-	if s.callers[e.Account].Caller == nil {
-		return caller{}, fmt.Errorf("%s: the account does not exist", e.ARN())
-	}
-	c := caller{expires: e.Expires, Caller: &policy.Caller{
-		Principal: &auth.Principal{Account: e.Account, ARN: e.ARN(), ID: e.ID, Tags: e.Tags},
-		Canonical: auth.CanonicalID(e.Account), ID: e.ID, Identity: e.policies,
-	}}
-	if err := s.addPolicies(e, c.Caller); err != nil {
-		return caller{}, fmt.Errorf("%s: %w", e.ARN(), err)
-	}
+	c := caller{expires: e.Expires, Caller: own}
 	if e.Kind == Key {
 		creator, err := s.creator(e, depth)
 		if err != nil {
@@ -230,6 +234,24 @@ func (s *state) caller(e *entry, depth int) (caller, error) {
 	return c, nil
 }
 
+// policiesOf returns the caller of an identity, with the policies that apply to it.
+func (s *state) policiesOf(e *entry) (*policy.Caller, error) {
+	if e.err != nil {
+		return nil, fmt.Errorf("%s: %w", e.ARN(), e.err)
+	}
+	if s.callers[e.Account].Caller == nil {
+		return nil, fmt.Errorf("%s: the account does not exist", e.ARN())
+	}
+	c := &policy.Caller{
+		Principal: &auth.Principal{Account: e.Account, ARN: e.ARN(), ID: e.ID, Tags: e.Tags},
+		Canonical: auth.CanonicalID(e.Account), ID: e.ID, Identity: e.policies,
+	}
+	if err := s.addPolicies(e, c); err != nil {
+		return nil, fmt.Errorf("%s: %w", e.ARN(), err)
+	}
+	return c, nil
+}
+
 // creator returns the caller that created an application key.
 func (s *state) creator(e *entry, depth int) (caller, error) {
 	if e.Disabled && !mutant.Is("disabled-keys-work") {
@@ -239,7 +261,7 @@ func (s *state) creator(e *entry, depth int) (caller, error) {
 		return root, nil
 	}
 	by := s.byID[e.Creator]
-	if by == nil || by.Identity == nil || by.Kind == Group || by.Account != e.Account || depth == maxCreators {
+	if by == nil || by.Identity == nil || by.Kind == Group || by.Kind == Role || by.Account != e.Account || depth == maxCreators {
 		return caller{}, fmt.Errorf("%s: its creator does not exist: %w", e.ARN(), errDisabled)
 	}
 	return s.caller(by, depth+1)

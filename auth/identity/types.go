@@ -25,9 +25,10 @@ const (
 	User  Kind = "user"
 	Group Kind = "group"
 	Key   Kind = "key" // an application key
+	Role  Kind = "role"
 )
 
-// Identity is a user, a group or an application key.
+// Identity is a user, a group, an application key or a role.
 type Identity struct {
 	Kind    Kind      `json:"-"`
 	Account string    `json:"-"`
@@ -39,7 +40,7 @@ type Identity struct {
 	Attached []string `json:"attached,omitempty"` // IDs of managed policies, or names of built-in ones
 
 	Groups []string          `json:"groups,omitempty"` // of a user: the IDs of its groups
-	Tags   map[string]string `json:"tags,omitempty"`   // of a user
+	Tags   map[string]string `json:"tags,omitempty"`   // of a user or a role
 
 	Keys []AccessKey `json:"keys,omitempty"` // of a user or an application key, the oldest first
 
@@ -48,6 +49,12 @@ type Identity struct {
 	Creator  string    `json:"creator,omitempty"` // the ID of the identity that created it, or of the account for its root
 	Disabled bool      `json:"disabled,omitempty"`
 	Expires  time.Time `json:"expires,omitzero"` // zero: never
+
+	// Of a role.
+	Trust       string            `json:"trust,omitempty"`       // the document of its trust policy
+	Trusted     map[string]string `json:"trusted,omitempty"`     // the IDs of the principals that it names, by their ARNs
+	MaxSession  int               `json:"max_session,omitempty"` // the maximum duration of a session, in seconds
+	Description string            `json:"description,omitempty"`
 }
 
 // ARN returns the ARN of the identity.
@@ -121,7 +128,7 @@ const (
 	maxInline     = 10 // of an identity
 	maxAttached   = 20 // of an identity
 	maxGroups     = 20 // of a user
-	maxTags       = 50 // of a user
+	maxTags       = 50 // of a user or a role
 	maxCreators   = 8  // of an application key: creator, creator of the creator, and so on
 )
 

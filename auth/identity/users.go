@@ -13,18 +13,21 @@ import (
 
 // Create creates a user or a group without policies.
 func (d *Directory) Create(ctx context.Context, kind Kind, account, name string) (*Identity, error) {
-	return d.create(ctx, kind, account, name, nil)
+	return d.create(ctx, kind, account, name, func(*state, *Identity) error { return nil })
 }
 
 // CreateUser creates a user with tags and without policies.
 func (d *Directory) CreateUser(ctx context.Context, account, name string, tags map[string]string) (*Identity, error) {
-	if err := checkTags(tags); err != nil {
-		return nil, err
-	}
-	return d.create(ctx, User, account, name, maps.Clone(tags))
+	return d.create(ctx, User, account, name, func(_ *state, i *Identity) error {
+		i.Tags = maps.Clone(tags)
+		return checkTags(tags)
+	})
 }
 
-func (d *records) create(ctx context.Context, kind Kind, account, name string, tags map[string]string) (*Identity, error) {
+// create creates an identity without access keys. Complete sets further fields.
+func (d *records) create(
+	ctx context.Context, kind Kind, account, name string, complete func(*state, *Identity) error,
+) (*Identity, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
@@ -35,9 +38,10 @@ func (d *records) create(ctx context.Context, kind Kind, account, name string, t
 		if s.callers[account].Caller == nil {
 			return nil, fail(NoSuchEntity, "there is no account %s", account)
 		}
-		return &Identity{
-			Kind: kind, Account: account, Name: name, ID: newID(kind.idPrefix(), uniqueIDLength), Created: d.time(), Tags: tags,
-		}, nil
+		i := &Identity{
+			Kind: kind, Account: account, Name: name, ID: newID(kind.idPrefix(), uniqueIDLength), Created: d.time(),
+		}
+		return i, complete(s, i)
 	})
 }
 
@@ -153,24 +157,26 @@ func (d *Directory) MembersOf(group *Identity) (list []*Identity) {
 	return list
 }
 
-// SetTags replaces the tags of a user.
-func (d *Directory) SetTags(ctx context.Context, account, user string, tags map[string]string) (*Identity, error) {
+// SetTags replaces the tags of a user or a role.
+func (d *Directory) SetTags(ctx context.Context, kind Kind, account, name string, tags map[string]string) (*Identity, error) {
 	if err := checkTags(tags); err != nil {
 		return nil, err
 	}
-	return d.update(ctx, User, account, user, func(_ *state, i *Identity) error {
+	return d.update(ctx, kind, account, name, func(_ *state, i *Identity) error {
 		i.Tags = maps.Clone(tags)
 		return nil
 	})
 }
 
-// ChangeTags removes tags of a user, and then adds others, which replace those with the same keys. Keys are compared
+// ChangeTags removes tags of a user or a role, and then adds others, which replace those with the same keys. Keys are compared
 // without case.
-func (d *Directory) ChangeTags(ctx context.Context, account, user string, add map[string]string, remove []string) (*Identity, error) {
+func (d *Directory) ChangeTags(
+	ctx context.Context, kind Kind, account, name string, add map[string]string, remove []string,
+) (*Identity, error) {
 	if err := checkTags(add); err != nil {
 		return nil, err
 	}
-	return d.update(ctx, User, account, user, func(_ *state, i *Identity) error {
+	return d.update(ctx, kind, account, name, func(_ *state, i *Identity) error {
 		tags := map[string]string{}
 		remove := slices.AppendSeq(slices.Clone(remove), maps.Keys(add))
 		for k, v := range i.Tags {
@@ -186,7 +192,7 @@ func (d *Directory) ChangeTags(ctx context.Context, account, user string, add ma
 
 func checkTags(tags map[string]string) error {
 	if len(tags) > maxTags {
-		return fail(TooMany, "a user can have %d tags, not %d", maxTags, len(tags))
+		return fail(TooMany, "an identity can have %d tags, not %d", maxTags, len(tags))
 	}
 	folded := map[string]bool{}
 	for k, v := range tags {
@@ -253,7 +259,7 @@ func (d *Directory) updateAccessKeys(
 	})
 }
 
-// PutInlinePolicy writes a policy that is part of a user or a group.
+// PutInlinePolicy writes a policy that is part of a user, a group or a role.
 func (d *Directory) PutInlinePolicy(ctx context.Context, kind Kind, account, name, policy, document string) (*Identity, error) {
 	if err := checkName(policy); err != nil {
 		return nil, err
@@ -278,7 +284,7 @@ func (d *Directory) PutInlinePolicy(ctx context.Context, kind Kind, account, nam
 	})
 }
 
-// DeleteInlinePolicy deletes a policy that is part of a user or a group.
+// DeleteInlinePolicy deletes a policy that is part of a user, a group or a role.
 func (d *Directory) DeleteInlinePolicy(ctx context.Context, kind Kind, account, name, policy string) (*Identity, error) {
 	return d.update(ctx, kind, account, name, func(_ *state, i *Identity) error {
 		n, found := i.inline(policy)

@@ -74,7 +74,7 @@ func TestUsers(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEqual(t, group.ID, again.ID)
 
-	ok(b.SetTags(ctx, account, "alice", map[string]string{"Team": "red"}))
+	ok(b.SetTags(ctx, User, account, "alice", map[string]string{"Team": "red"}))
 	require.Equal(t, map[string]string{"Team": "red"}, b.Caller(p).Principal.Tags)
 	ok(b.Attach(ctx, User, account, "alice", "readwrite", true))
 
@@ -138,13 +138,13 @@ func TestErrors(t *testing.T) {
 	is(NoSuchEntity)(only(b.DeleteGroup(ctx, account, "alice")))
 	is(NoSuchEntity)(b.SetMember(ctx, account, "alice", "none", true))
 	is(NoSuchEntity)(b.SetMember(ctx, account, "none", "team", true))
-	is(Invalid)(b.SetTags(ctx, account, "alice", map[string]string{"": "x"}))
-	is(Invalid)(b.SetTags(ctx, account, "alice", map[string]string{"a": "x", "A": "y"}))
+	is(Invalid)(b.SetTags(ctx, User, account, "alice", map[string]string{"": "x"}))
+	is(Invalid)(b.SetTags(ctx, User, account, "alice", map[string]string{"a": "x", "A": "y"}))
 	tags := map[string]string{}
 	for n := range maxTags + 1 {
 		tags[fmt.Sprint(n)] = ""
 	}
-	is(TooMany)(b.SetTags(ctx, account, "alice", tags))
+	is(TooMany)(b.SetTags(ctx, User, account, "alice", tags))
 	is(NoSuchEntity)(b.EnableAccessKey(ctx, account, "alice", "AKIANONE", true))
 	is(NoSuchEntity)(b.DeleteAccessKey(ctx, account, "none", "AKIANONE"))
 	is(MalformedPolicy)(b.PutInlinePolicy(ctx, User, account, "alice", "p", "{}"))
@@ -230,16 +230,16 @@ func TestAdministration(t *testing.T) {
 	is(Invalid, second(b.CreateUser(ctx, account, "bob", map[string]string{"a": "", "A": ""})))
 	is(NoSuchEntity, second(b.Get(User, account, "bob")))
 	b.reopen()
-	got := ok(b.ChangeTags(ctx, account, "alice", map[string]string{"TEAM": "blue", "new": "1"}, []string{"SITE", "none"}))
+	got := ok(b.ChangeTags(ctx, User, account, "alice", map[string]string{"TEAM": "blue", "new": "1"}, []string{"SITE", "none"}))
 	require.Equal(t, map[string]string{"TEAM": "blue", "new": "1"}, got.Tags)
 	require.Equal(t, map[string]string{"Team": "red", "site": "north"}, tags)
 	many := map[string]string{}
 	for n := range maxTags - 1 {
 		many[fmt.Sprint("tag", n)] = ""
 	}
-	is(TooMany, second(b.ChangeTags(ctx, account, "alice", many, nil)))
-	require.Len(t, ok(b.ChangeTags(ctx, account, "alice", many, []string{"new"})).Tags, maxTags)
-	is(NoSuchEntity, second(b.ChangeTags(ctx, account, "nobody", nil, nil)))
+	is(TooMany, second(b.ChangeTags(ctx, User, account, "alice", many, nil)))
+	require.Len(t, ok(b.ChangeTags(ctx, User, account, "alice", many, []string{"new"})).Tags, maxTags)
+	is(NoSuchEntity, second(b.ChangeTags(ctx, User, account, "nobody", nil, nil)))
 
 	// A user and a group are deleted only if nothing is left of them.
 	_, secret, err := b.CreateAccessKey(ctx, account, "alice", 0)

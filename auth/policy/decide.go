@@ -57,7 +57,7 @@ type Result struct {
 	Decision Decision
 	Caller   *Caller // the caller, or the creator whose policies denied
 	Identity *Statement
-	Bucket   *Statement
+	Bucket   *Statement // of the bucket policy; of the trust policy, after DecideTrust
 	Session  *Statement
 }
 

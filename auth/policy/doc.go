@@ -7,11 +7,12 @@
 // A document is JSON: a Version, an optional Id, and one or more statements. A statement has
 //
 //   - Effect: Allow or Deny.
-//   - Principal or NotPrincipal, in bucket policies only: "*", or an object with entries of AWS (an account, or the ARN
-//     of a root, a user, a role, a session of a role, or an application key), CanonicalUser, Federated and Service. The
-//     last two are accepted, but no caller is one of them.
+//   - Principal or NotPrincipal, in bucket and trust policies only: "*", or an object with entries of AWS (an account,
+//     or the ARN of a root, a user, a role, a session of a role, or an application key), CanonicalUser, Federated and
+//     Service. The last two are accepted, but no caller is one of them.
 //   - Action or NotAction: names of actions.txt, without regard to case, with the wildcards "*" and "?".
 //   - Resource or NotResource: ARNs with wildcards, or "*". A bucket policy can only be about its bucket and its keys.
+//     A trust policy has no such element: it is about its role, and about the actions of STS on roles.
 //   - Condition: for each operator, condition keys with values. All must hold. Of several values, one must match; with
 //     a negated operator, none may match.
 //
@@ -56,6 +57,17 @@
 // An application key has its own policies and a creator. The steps are taken for the key, for its creator, for the
 // creator's creator, and so on: all of them must be allowed. So a key never exceeds its creator, and loses what its
 // creator loses.
+//
+// # Trust
+//
+// The trust policy of a role decides who may assume it. DecideTrust takes the same steps with the trust policy in the
+// place of the bucket policy, except for these differences:
+//
+//   - The trust policy must allow the request in any case. Within the account, it is sufficient that it names the
+//     caller or everyone. If it names the account, a policy of the identity must allow the request too. Across
+//     accounts, a policy of the identity must allow it in any case.
+//   - Roots of accounts, anonymous callers and application keys cannot assume roles. The root of an account has all
+//     rights that its roles can have; an application key could exceed its creator.
 //
 // # Many keys
 //

@@ -13,6 +13,19 @@ type principals struct {
 	accounts  []string // IDs
 	canonical []string // canonical IDs of accounts
 	arns      []string // of users, roles, sessions and application keys
+
+	ids map[string]string // see Source.IDs
+}
+
+// has reports whether an ARN is among the principals, and names the caller: not another one of the same name that was
+// deleted.
+func (p *principals) has(arn string, c *Caller) bool {
+	if !slices.Contains(p.arns, arn) {
+		return false
+	}
+	id, _, _ := strings.Cut(c.ID, ":") // that of a session begins with that of the role
+	want, fixed := p.ids[arn]
+	return !fixed || id == want
 }
 
 // principalKinds are the kinds of principals, and the form that they have. AWS is parsed by addAWS.
@@ -32,6 +45,7 @@ var (
 )
 
 func (c *compiler) principals(p *principals, element string, n *node) error {
+	p.ids = c.from.IDs
 	if n.kind == isText {
 		if n.text != "*" {
 			return c.fail(element, n.line, `expected "*" or an object, found %q`, n.text)
@@ -107,9 +121,9 @@ func (p *principals) find(c *Caller) grant {
 			return direct
 		}
 		return noGrant
-	case c.Role != "" && slices.Contains(p.arns, who.ARN):
+	case c.Role != "" && p.has(who.ARN, c):
 		return toSession
-	case p.everyone, slices.Contains(p.arns, who.ARN), c.Role != "" && slices.Contains(p.arns, c.Role):
+	case p.everyone, p.has(who.ARN, c), c.Role != "" && p.has(c.Role, c):
 		return direct
 	case slices.Contains(p.accounts, who.Account), c.Canonical != "" && slices.Contains(p.canonical, c.Canonical):
 		if isRoot(who) {
@@ -135,6 +149,10 @@ func (s *Statement) grants(c *Caller) grant {
 
 // resources compiles Resource or NotResource.
 func (c *compiler) resources(s *Statement, n *node) error {
+	if c.from.Trust {
+		s.notResource = true // the statement is about the role that the policy belongs to
+		return c.without(n, "a trust policy", "Resource", "NotResource")
+	}
 	v, element, not, err := c.one(n, "Resource")
 	if err != nil {
 		return err

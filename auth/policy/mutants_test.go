@@ -49,6 +49,20 @@ var mutants = []mutant{
 
 	{"the reason is the last statement", "decide.go", "to > level && e.applies", "to >= level && e.applies"},
 
+	// Trust
+	{"a role need not trust anyone", "trust.go", "case level >= toAccount && result.Identity != nil && withinSession:", "case result.Identity != nil && withinSession:"},
+	{"a role that trusts the account trusts every identity", "trust.go", "case owns && level >= direct && withinSession:", "case owns && level >= toAccount && withinSession:"},
+	{"other accounts need no permission to assume a role", "trust.go", "case owns && level >= direct && withinSession:", "case level >= direct && withinSession:"},
+	{"sessions are not limited when they assume a role", "trust.go", "case owns && level >= direct && withinSession:", "case owns && level >= direct:"},
+	{"a session policy limits the session that a role trusts", "trust.go", "case owns && level == toSession:", "case owns && level > toSession:"},
+	{"a denial of the trust policy is ignored", "trust.go", "e.denies(trust); result.Bucket != nil", "e.denies(nil); result.Bucket != nil"},
+	{"a denial of the identity does not apply to roles", "trust.go", "e.find(c.Identity, Deny); result.Identity != nil", "e.find(nil, Deny); result.Identity != nil"},
+	{"the root can assume roles", "trust.go", " && !isRoot(c.Principal)", ""},
+	{"application keys can assume roles", "trust.go", " && c.Creator == nil", ""},
+	{"anonymous callers can assume roles", "trust.go", "c == nil || !mayAssume(c)", "c == nil || c.Principal == nil || !c.Principal.IsAnonymous() && !mayAssume(c)"},
+	{"trust policies are about other actions", "trust.go", "!a.isTrust() || ", ""},
+	{"a principal of the same name is the one that was deleted", "elements.go", "return !fixed || id == want", "return !fixed || id != want+want"},
+
 	// Creators, and incomplete requests
 	{"creators are ignored", "decide.go", "c != nil; c = c.Creator {", "c != nil; c = nil {"},
 	{"only the direct creator counts", "decide.go", "c != nil; c = c.Creator {", "c != nil && n < 2; c = c.Creator {"},
@@ -95,7 +109,7 @@ var mutants = []mutant{
 	{"everyone is only everyone with a key", "elements.go", "case who.IsAnonymous():\n\t\tif p.everyone {", "case who.IsAnonymous():\n\t\tif p.everyone && c.Role != \"\" {"},
 	{"an account names its root only", "elements.go", "\t\treturn toAccount\n", "\t\treturn noGrant\n"},
 	{"an account names its root as any identity", "elements.go", "\t\tif isRoot(who) {", "\t\tif isRoot(who) && c.Role != \"\" {"},
-	{"a role does not name its sessions", "elements.go", `, c.Role != "" && slices.Contains(p.arns, c.Role):`, ":"},
+	{"a role does not name its sessions", "elements.go", `, c.Role != "" && p.has(c.Role, c):`, ":"},
 	{"a session is named like its role", "elements.go", "\t\treturn toSession\n", "\t\treturn direct\n"},
 	{"an empty canonical ID names callers without one", "elements.go", `c.Canonical != "" && slices.Contains(p.canonical, c.Canonical):`, "len(p.canonical) > 0:"},
 
@@ -161,7 +175,7 @@ var mutants = []mutant{
 	{"actions that do not fit are accepted", "parse.go", "case !fits && !not:", "case !fits && !not && a.line < 0:"},
 	{"keys that do not apply are accepted", "parse.go", "reach.has(a.kind) && a.supports(cond.key.keyInfo)", "reach.has(a.kind)"},
 	{"keys apply to actions without a resource", "parse.go", "s.actions.has(a.id) && reach.has(a.kind) && a.supports", "s.actions.has(a.id) && (reach.has(a.kind) || reach != 0) && a.supports"},
-	{"identities may have principals", "parse.go", "if n.get(name) != nil {\n\t\t\t\treturn", "if n.get(name) != nil && name == \"\" {\n\t\t\t\treturn"},
+	{"identities may have principals", "parse.go", "if n.get(name) != nil {", "if n.get(name) != nil && name == \"\" {"},
 	{"bucket policies may be about other buckets", "elements.go", `ok && (rest == "" || rest[0] == '/' || rest[0] == '*')`, "ok || rest == \"-\""},
 	{"unknown principals are accepted", "elements.go", `c.from.Known != nil && v.text != "*" && !c.from.Known(m.name, v.text)`, "c.from.Known != nil && v.text == \"\""},
 	{"documents may be of any size", "policy.go", "if len(document) > maxBytes {", "if len(document) > 2*maxBytes {"},

@@ -193,14 +193,19 @@ func (c *compiler) one(n *node, name string) (v *node, element string, not bool,
 	return v, name, false, nil
 }
 
-func (c *compiler) principal(s *Statement, n *node) error {
-	if c.from.Bucket == "" {
-		for _, name := range []string{"Principal", "NotPrincipal"} {
-			if n.get(name) != nil {
-				return c.fail(name, lineOf(n, name), "the policy of an identity cannot have this element")
-			}
+// without checks that a statement has none of the elements.
+func (c *compiler) without(n *node, what string, elements ...string) error {
+	for _, name := range elements {
+		if n.get(name) != nil {
+			return c.fail(name, lineOf(n, name), "%s cannot have this element", what)
 		}
-		return nil
+	}
+	return nil
+}
+
+func (c *compiler) principal(s *Statement, n *node) error {
+	if c.from.Bucket == "" && !c.from.Trust {
+		return c.without(n, "the policy of an identity", "Principal", "NotPrincipal")
 	}
 	v, element, not, err := c.one(n, "Principal")
 	if err != nil {
@@ -229,6 +234,8 @@ func (c *compiler) actions(s *Statement, n *node) error {
 			fits = fits || reach.has(known.kind)
 		}
 		switch {
+		case found == nil && c.from.Trust && (&compiler{}).named(a.text) != nil:
+			return c.fail(element, a.line, "the action %q is not one of those that a trust policy is about: sts:AssumeRole, sts:TagSession and sts:SetSourceIdentity", a.text)
 		case found == nil && (&compiler{}).named(a.text) != nil:
 			return c.fail(element, a.line, "the action %q does not apply to a bucket or to objects", a.text)
 		case found == nil:
@@ -246,8 +253,11 @@ func (c *compiler) actions(s *Statement, n *node) error {
 }
 
 // isActionHere reports whether the policy can be about an action: bucket policies only about those of buckets and
-// objects.
+// objects, trust policies only about those of STS on roles.
 func (c *compiler) isActionHere(a *action) bool {
+	if c.from.Trust {
+		return a.isTrust()
+	}
 	return c.from.Bucket == "" || a.isS3() && s3Kinds.has(a.kind)
 }
 

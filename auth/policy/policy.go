@@ -89,10 +89,24 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
+// Principals returns the ARNs of the users, roles, sessions and application keys that the policy names as principals.
+func (p *Policy) Principals() (list []string) {
+	for _, s := range p.statements {
+		list = append(list, s.principals.arns...)
+	}
+	return list
+}
+
 // Source describes a document.
 type Source struct {
 	Name   string // of the policy, for messages
 	Bucket string // the bucket of a bucket policy; "" for the policy of an identity or a session
+	Trust  bool   // a trust policy: who may assume a role
+
+	// IDs are the unique IDs of principals, by their ARNs. Of these ARNs, a principal must also have the ID (Caller.ID; of
+	// a session, the ID of the role). So a policy does not name a principal that was created later under the name of a
+	// deleted one.
+	IDs map[string]string
 
 	// Known reports whether a principal exists: a kind such as "AWS", and the principal as the policy names it. If it is
 	// nil, every well-formed principal is accepted.

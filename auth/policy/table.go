@@ -82,6 +82,11 @@ func (a *action) supports(k *keyInfo) bool { return k.global || a.keys.has(k.id)
 // isS3 reports whether the action belongs to S3.
 func (a *action) isS3() bool { return strings.HasPrefix(string(a.name), "s3:") }
 
+// isTrust reports whether trust policies are about the action.
+func (a *action) isTrust() bool {
+	return a.kind == kindRole && strings.HasPrefix(string(a.name), "sts:")
+}
+
 type actionSet [maxActions / 64]uint64
 
 func (s *actionSet) add(id int)      { s[id/64] |= 1 << (id % 64) }

@@ -34,7 +34,8 @@ type adminCommand struct {
 	Key    adminKey    `cmd:"" help:"Create and manage access keys for programs: each can access one bucket or a part of it."`
 	User   adminUser   `cmd:"" help:"Create and manage users, and the access keys of users."`
 	Group  adminGroup  `cmd:"" help:"Create and manage groups of users, whose policies apply to all members."`
-	Policy adminPolicy `cmd:"" help:"Write policies, and attach them to users and groups."`
+	Role   adminRole   `cmd:"" help:"Create and manage roles, which users can assume for a while."`
+	Policy adminPolicy `cmd:"" help:"Write policies, and attach them to users, groups and roles."`
 	Keys   adminKeys   `cmd:"" help:"Show which master keys are in use, or rotate them. (Access keys: orcas admin key.)"`
 }
 

@@ -18,8 +18,8 @@ type adminPolicy struct {
 	List   adminPolicyList   `cmd:"" help:"List all policies."`
 	Show   adminPolicyShow   `cmd:"" help:"Print the document of a policy."`
 	Delete adminPolicyDelete `cmd:"" help:"Delete a policy that is not attached."`
-	Attach adminPolicyAttach `cmd:"" help:"Attach a policy to a user or a group."`
-	Detach adminPolicyDetach `cmd:"" help:"Detach a policy from a user or a group."`
+	Attach adminPolicyAttach `cmd:"" help:"Attach a policy to a user, a group or a role."`
+	Detach adminPolicyDetach `cmd:"" help:"Detach a policy from a user, a group or a role."`
 
 	Simulate adminPolicySimulate `cmd:"" help:"Decide about a request without making it, with the policies that are in force, and show the statements that decide."`
 }
@@ -96,14 +96,15 @@ type attachment struct {
 	named
 	User  string `xor:"to" required:"" placeholder:"NAME" help:"Choose this user."`
 	Group string `xor:"to" required:"" placeholder:"NAME" help:"Choose this group."`
+	Role  string `xor:"to" required:"" placeholder:"NAME" help:"Choose this role."`
 }
 
 func (a *attachment) set(ctx context.Context, c *console, attached string) error {
 	query := url.Values{"policy": {a.Name}, "attached": {attached}}
-	if a.User != "" {
-		query.Set("user", a.User)
-	} else {
-		query.Set("group", a.Group)
+	for kind, name := range map[string]string{"user": a.User, "group": a.Group, "role": a.Role} {
+		if name != "" {
+			query.Set(kind, name)
+		}
 	}
 	var to struct {
 		Name     string

@@ -26,10 +26,10 @@ type adminUser struct {
 
 const userPath = "/-/admin/user"
 
-// named is an argument of commands about one user, group or policy.
+// named is an argument of commands about one user, group, role or policy.
 type named struct {
 	adminTarget
-	Name string `arg:"" help:"Name the user, group or policy."`
+	Name string `arg:"" help:"Name the user, group, role or policy."`
 }
 
 // query returns the parameters of a request about it, and others.
