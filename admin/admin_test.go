@@ -43,7 +43,7 @@ func testHandler(t *testing.T, a auth.Authorizer) *Handler {
 		accessKey:    {SecretKey: secretKey, Principal: &auth.Principal{Account: account}},
 		strangersKey: {SecretKey: secretKey, Principal: &auth.Principal{Account: "444455556666"}},
 	}
-	lookup := func(_ context.Context, key string) (gate.Credential, error) { return keys[key], nil }
+	lookup := func(_ context.Context, key, _ string) (gate.Credential, error) { return keys[key], nil }
 	h, err := New(Options{
 		Scheme: gate.SigV4(&sigv4.Verifier{Region: "us-east-1"}, lookup), Account: account, Authorizer: a,
 		Logger: slog.New(slog.DiscardHandler),

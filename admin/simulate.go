@@ -117,7 +117,7 @@ func (s *Store) simulated(ctx context.Context, q url.Values, account string) (*a
 		return s.principal(identity.User, account, q.Get("user"))
 	}
 	key := q.Get("key")
-	found, err := s.Lookup(ctx, key)
+	found, err := s.Lookup(ctx, key, "")
 	if err != nil {
 		return nil, err
 	}

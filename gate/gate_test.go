@@ -85,15 +85,15 @@ const accessKey, secretKey = "AKIAEXAMPLE", "the secret key"
 func TestAuthenticate(t *testing.T) {
 	asked := 0
 	broken := errors.New("the keys cannot be read")
-	v4 := SigV4(&sigv4.Verifier{Region: "us-east-1"}, func(_ context.Context, key string) (Credential, error) {
+	v4 := SigV4(&sigv4.Verifier{Region: "us-east-1"}, func(_ context.Context, key, _ string) (Credential, error) {
 		asked++
 		switch key {
 		case accessKey:
-			return Credential{secretKey, root}, nil
+			return Credential{SecretKey: secretKey, Principal: root}, nil
 		case "AKIANOACCOUNT":
 			return Credential{SecretKey: secretKey}, nil
 		case "AKIAANONYMOUS":
-			return Credential{secretKey, auth.Anonymous}, nil
+			return Credential{SecretKey: secretKey, Principal: auth.Anonymous}, nil
 		case "AKIABROKEN":
 			return Credential{}, broken
 		}
@@ -152,7 +152,7 @@ func TestAuthenticate(t *testing.T) {
 // A form is authenticated by its fields, with the same keys as other requests. Schemes without forms are skipped.
 func TestAuthenticateForm(t *testing.T) {
 	broken := errors.New("the keys cannot be read")
-	v4 := SigV4(&sigv4.Verifier{Region: "us-east-1"}, func(_ context.Context, key string) (Credential, error) {
+	v4 := SigV4(&sigv4.Verifier{Region: "us-east-1"}, func(_ context.Context, key, _ string) (Credential, error) {
 		if key == "AKIABROKEN" {
 			return Credential{}, broken
 		}

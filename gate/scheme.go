@@ -38,15 +38,19 @@ func Authenticate(schemes []Scheme, r *http.Request) (id Identity, err error) {
 type Credential struct {
 	SecretKey string
 	Principal *auth.Principal
+	Token     string // the session token that a request must present with the access key; "" if it must present none
 }
 
-// Lookup returns the Credential of an access key, or the zero Credential if the key is unknown. It is called once per
+// Lookup returns the Credential of an access key, which a request presents with a session token, or with "". It returns
+// the zero Credential if the key is unknown, and ErrToken or ErrExpired if the token is not valid. It is called once per
 // request.
-type Lookup func(ctx context.Context, accessKey string) (Credential, error)
+type Lookup func(ctx context.Context, accessKey, token string) (Credential, error)
 
-// ErrToken is returned for a request with a session token. A session token belongs to temporary credentials, which are
-// not supported.
-var ErrToken = errors.New("session tokens are not supported")
+// ErrToken is returned for a request with a session token that does not belong to its access key.
+var ErrToken = errors.New("the session token does not belong to the access key, or is not valid")
+
+// ErrExpired is returned for a request with temporary credentials that have expired.
+var ErrExpired = errors.New("the temporary credentials have expired")
 
 // LookupError is returned if a Lookup failed, so the sender of the request is unknown. Its text is for the client.
 // Cause is for the log; there is no Unwrap, so that the kind of Cause does not determine the response.
@@ -69,18 +73,27 @@ func SigV2(v *sigv2.Verifier, lookup Lookup) Scheme {
 }
 
 // credentials returns lookup in the form that verifiers need.
-func credentials(lookup Lookup) func(context.Context, string) (sigv4.Credential, error) {
-	return func(ctx context.Context, accessKey string) (sigv4.Credential, error) {
+func credentials(lookup Lookup) func(context.Context, string, string) (sigv4.Credential, error) {
+	return func(ctx context.Context, accessKey, token string) (sigv4.Credential, error) {
 		if refuses(ctx, accessKey) {
 			return sigv4.Credential{}, ErrThrottled
 		}
-		c, err := lookup(ctx, accessKey)
-		if err != nil {
+		c, err := lookup(ctx, accessKey, token)
+		switch {
+		case errors.Is(err, ErrToken), errors.Is(err, ErrExpired):
+			return sigv4.Credential{}, err
+		case err != nil:
 			return sigv4.Credential{}, &LookupError{err}
+		case c.Token != token && c.SecretKey != "":
+			return sigv4.Credential{SecretKey: c.SecretKey, Holder: wrongToken{}}, nil
 		}
 		return sigv4.Credential{SecretKey: c.SecretKey, Holder: c.Principal}, nil
 	}
 }
+
+// wrongToken is the holder of an access key that was presented with a token which does not belong to it. The request is
+// refused after its signature was verified.
+type wrongToken struct{}
 
 // A FormScheme is a Scheme that can also authenticate the sender of an HTML form (POST) by its fields.
 type FormScheme interface {
@@ -134,7 +147,7 @@ func identity(ctx context.Context, a *sigv4.Auth, err error) (Identity, error) {
 		note(ctx, err)
 		return Identity{}, err
 	}
-	if a.SecurityToken != "" {
+	if _, wrong := a.Holder.(wrongToken); wrong {
 		return Identity{}, ErrToken
 	}
 	p, _ := a.Holder.(*auth.Principal)

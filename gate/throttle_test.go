@@ -36,12 +36,12 @@ func newThrottled(t *testing.T) *throttled {
 	w := &throttled{t: t, now: time.Now()}
 	clock := func() time.Time { return w.now }
 	w.Throttle = NewThrottle(throttleBurst, throttleEvery, clock, slog.New(slog.NewTextHandler(&w.log, nil)))
-	lookup := func(_ context.Context, key string) (Credential, error) {
+	lookup := func(_ context.Context, key, _ string) (Credential, error) {
 		w.asked++
 		if !strings.HasPrefix(key, accessKey) {
 			return Credential{}, nil
 		}
-		return Credential{secretKey, root}, nil
+		return Credential{SecretKey: secretKey, Principal: root}, nil
 	}
 	w.scheme = SigV4(&sigv4.Verifier{Region: "us-east-1", Now: clock}, lookup)
 	return w

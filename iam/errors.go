@@ -42,6 +42,7 @@ var (
 	errBusy          = &apiError{status: 503, code: "ServiceUnavailable", message: "Too many requests are in progress. Try again."}
 	errConflict      = &apiError{status: 409, code: "DeleteConflict"}
 	errDenied        = &apiError{status: 403, code: "AccessDenied"}
+	errExpiredToken  = &apiError{status: 403, code: "ExpiredToken", message: "The security token included in the request is expired"}
 	errIncomplete    = &apiError{status: 400, code: "IncompleteSignature"}
 	errInternal      = &apiError{status: 500, code: "InternalFailure", message: "The request processing has failed because of an internal error."}
 	errInvalidAction = &apiError{status: 400, code: "InvalidAction"}
@@ -77,6 +78,8 @@ func authenticationError(err error, now time.Time) error {
 		return errTooLarge
 	case errors.Is(err, gate.ErrThrottled):
 		return errThrottling.saying("Rate exceeded: %s.", gate.ErrThrottled)
+	case errors.Is(err, gate.ErrExpired):
+		return errExpiredToken
 	case errors.Is(err, gate.ErrToken):
 		return errInvalidToken
 	case errors.Is(err, auth.ErrDenied):
@@ -110,6 +113,7 @@ var statuses = map[identity.Code]int{
 	identity.MalformedPolicy: http.StatusBadRequest,
 	identity.Unmodifiable:    http.StatusBadRequest,
 	identity.Denied:          http.StatusForbidden,
+	identity.Validation:      http.StatusBadRequest,
 }
 
 // toError returns the response to an error.

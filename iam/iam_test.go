@@ -80,14 +80,14 @@ func newBenchWith(t *testing.T, change func(*Options)) *bench {
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
-	lookup := func(ctx context.Context, accessKey string) (gate.Credential, error) {
+	lookup := func(ctx context.Context, accessKey, token string) (gate.Credential, error) {
 		if b.broken != nil {
 			return gate.Credential{}, b.broken
 		}
 		if accessKey == b.root.access {
 			return gate.Credential{SecretKey: b.root.secret, Principal: b.identities.Root()}, nil
 		}
-		return b.identities.Lookup(ctx, accessKey)
+		return b.identities.Lookup(ctx, accessKey, token)
 	}
 	o := Options{
 		Identities: b.identities, Lookup: lookup, Authorizer: access.New(b.identities.Caller), Now: now,
@@ -346,7 +346,7 @@ func TestTable(t *testing.T) {
 	_, err := newHandler(Options{}, rows, handlers())
 	require.ErrorContains(t, err, "required")
 	b := newBench(t)
-	o := Options{Identities: b.identities, Authorizer: auth.Owners{}, Lookup: func(context.Context, string) (gate.Credential, error) {
+	o := Options{Identities: b.identities, Authorizer: auth.Owners{}, Lookup: func(context.Context, string, string) (gate.Credential, error) {
 		return gate.Credential{}, nil
 	}}
 	_, err = newHandler(o, rows[1:], handlers())
@@ -487,10 +487,10 @@ func TestBusy(t *testing.T) {
 	b := newBenchWith(t, func(o *Options) {
 		o.MaxInFlight = 1
 		lookup := o.Lookup
-		o.Lookup = func(ctx context.Context, accessKey string) (gate.Credential, error) {
+		o.Lookup = func(ctx context.Context, accessKey, token string) (gate.Credential, error) {
 			begun <- struct{}{}
 			<-end
-			return lookup(ctx, accessKey)
+			return lookup(ctx, accessKey, token)
 		}
 	})
 	done := make(chan int)

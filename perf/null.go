@@ -31,7 +31,7 @@ const NullBody = 16 << 20
 func NewNullServer(accessKey, secretKey, region string) *NullServer {
 	body := nullBody(NullBody)
 	return &NullServer{
-		Verifier: &sigv4.Verifier{Region: region, Lookup: func(_ context.Context, k string) (sigv4.Credential, error) {
+		Verifier: &sigv4.Verifier{Region: region, Lookup: func(_ context.Context, k, _ string) (sigv4.Credential, error) {
 			if k != accessKey {
 				return sigv4.Credential{}, nil
 			}

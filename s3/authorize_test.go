@@ -517,9 +517,9 @@ func TestOneLookup(t *testing.T) {
 	lookups := 0
 	w := newWorld(t, setup{options: func(o *s3.Options) {
 		lookup := o.Lookup
-		o.Lookup = func(ctx context.Context, key string) (gate.Credential, error) {
+		o.Lookup = func(ctx context.Context, key, token string) (gate.Credential, error) {
 			lookups++
-			return lookup(ctx, key)
+			return lookup(ctx, key, token)
 		}
 	}})
 	w.bucket("bucket")
@@ -537,11 +537,11 @@ func TestFailingLookup(t *testing.T) {
 	cause := error(nil)
 	w := newWorld(t, setup{options: func(o *s3.Options) {
 		lookup := o.Lookup
-		o.Lookup = func(ctx context.Context, key string) (gate.Credential, error) {
+		o.Lookup = func(ctx context.Context, key, token string) (gate.Credential, error) {
 			if cause != nil {
 				return gate.Credential{}, cause
 			}
-			return lookup(ctx, key)
+			return lookup(ctx, key, token)
 		}
 	}})
 	w.bucket("bucket")
@@ -647,11 +647,11 @@ func TestObservers(t *testing.T) {
 	w := newWorld(t, setup{options: func(o *s3.Options) {
 		o.Observers = []gate.Observer{first, second}
 		lookup := o.Lookup
-		o.Lookup = func(ctx context.Context, key string) (gate.Credential, error) {
+		o.Lookup = func(ctx context.Context, key, token string) (gate.Credential, error) {
 			if key == "AKIABROKEN" {
 				return gate.Credential{}, broken
 			}
-			return lookup(ctx, key)
+			return lookup(ctx, key, token)
 		}
 		var err error
 		server, err = s3.New(*o)

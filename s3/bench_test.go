@@ -39,7 +39,7 @@ func newLocal(t testing.TB, logger *slog.Logger) *local {
 	require.NoError(t, err)
 	handler, err := s3.New(s3.Options{
 		FS: fs, Region: "us-east-1", IDs: testIDs, Logger: logger,
-		Lookup: func(context.Context, string) (gate.Credential, error) { return holders[accessKey], nil },
+		Lookup: func(context.Context, string, string) (gate.Credential, error) { return holders[accessKey], nil },
 	})
 	require.NoError(t, err)
 	l := &local{t: t, handler: handler, signer: sigv4.Signer{AccessKey: accessKey, SecretKey: secretKey, Region: "us-east-1"}}

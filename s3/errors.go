@@ -49,6 +49,7 @@ var (
 	errInvalidRedirect    = apierr.New(400, "InvalidRedirectLocation", "The website redirect location must have a prefix of 'http://' or 'https://' or '/'.")
 	errInvalidRequest     = apierr.InvalidRequest
 	errInvalidStorage     = apierr.New(400, "InvalidStorageClass", "The storage class you specified is not valid.")
+	errExpiredToken       = apierr.New(400, "ExpiredToken", "The provided token has expired.")
 	errInvalidToken       = apierr.New(400, "InvalidToken", "The provided token is malformed or otherwise invalid.")
 	errInvalidURI         = apierr.New(400, "InvalidURI", "Couldn't parse the specified URI.")
 	errKeyForPart         = apierr.New(400, "InvalidRequest", "The multipart upload initiate requested encryption. Subsequent part requests must include the appropriate encryption parameters.")

@@ -87,6 +87,8 @@ func authenticationError(err error) error {
 		return errSlowDown.Say("Please reduce your request rate: " + err.Error() + ".")
 	case errors.Is(err, gate.ErrToken):
 		return errInvalidToken
+	case errors.Is(err, gate.ErrExpired):
+		return errExpiredToken
 	case errors.Is(err, auth.ErrDenied):
 		return errAccessDenied
 	}

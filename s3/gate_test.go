@@ -228,9 +228,9 @@ func TestTooManyConcurrentRequests(t *testing.T) {
 	seen := make(chan struct{}, 100)
 	w := newWorld(t, setup{options: func(o *s3.Options) {
 		lookup := o.Lookup
-		o.MaxInFlight, o.Lookup = 1, func(ctx context.Context, key string) (gate.Credential, error) {
+		o.MaxInFlight, o.Lookup = 1, func(ctx context.Context, key, token string) (gate.Credential, error) {
 			seen <- struct{}{}
-			return lookup(ctx, key)
+			return lookup(ctx, key, token)
 		}
 	}})
 	w.bucket("bucket")
@@ -255,9 +255,9 @@ func TestLimitsChangeWhileServing(t *testing.T) {
 	seen := make(chan struct{}, 100)
 	w := newWorld(t, setup{options: func(o *s3.Options) {
 		lookup := o.Lookup
-		o.Live, o.Lookup = limits, func(ctx context.Context, key string) (gate.Credential, error) {
+		o.Live, o.Lookup = limits, func(ctx context.Context, key, token string) (gate.Credential, error) {
 			seen <- struct{}{}
-			return lookup(ctx, key)
+			return lookup(ctx, key, token)
 		}
 	}})
 	w.bucket("bucket")
@@ -286,11 +286,11 @@ func TestPanicsBecomeResponses(t *testing.T) {
 	var log bytes.Buffer
 	w := newWorld(t, setup{options: func(o *s3.Options) {
 		lookup := o.Lookup
-		o.Lookup = func(ctx context.Context, key string) (gate.Credential, error) {
+		o.Lookup = func(ctx context.Context, key, token string) (gate.Credential, error) {
 			if key == "AKIAPANIC" {
 				panic("out of order")
 			}
-			return lookup(ctx, key)
+			return lookup(ctx, key, token)
 		}
 		o.Logger = slog.New(slog.NewJSONHandler(&log, nil))
 	}})

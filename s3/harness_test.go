@@ -161,7 +161,7 @@ func newWorld(t *testing.T, setups ...setup) *world {
 	require.NoError(t, err)
 	o := s3.Options{
 		FS: w.fs, Region: "us-east-1", IDs: testIDs, Domains: []string{"s3.example.org"}, Logger: slog.New(slog.DiscardHandler),
-		Lookup: func(_ context.Context, key string) (gate.Credential, error) { return holders[key], nil },
+		Lookup: func(_ context.Context, key, _ string) (gate.Credential, error) { return holders[key], nil },
 	}
 	for _, s := range setups {
 		if s.options != nil {

@@ -265,8 +265,19 @@ func TestMatrixIsComplete(t *testing.T) {
 const (
 	aUser    = "AKIAUSER"    // has the policy
 	aKey     = "AKIAKEY"     // an application key with a policy, whose creator has one, too
-	aSession = "AKIASESSION" // a session of a role
+	aSession = "ASIASESSION" // a session of a role
 )
+
+// aToken is the session token of aSession.
+const aToken = "dGhlIHRva2Vu"
+
+// tokenOf returns the session token of a caller, or "".
+func tokenOf(caller string) string {
+	if caller == aSession {
+		return aToken
+	}
+	return ""
+}
 
 // identities are the policies of the callers of a matrix.
 type identities struct{ user, key, creator, role, session []need }
@@ -309,11 +320,11 @@ func (i identities) callers(t *testing.T) setup {
 	return setup{options: func(o *s3.Options) {
 		o.Authorizer = access.New(func(p *auth.Principal) *policy.Caller { return byARN[p.ARN] })
 		lookup := o.Lookup
-		o.Lookup = func(ctx context.Context, key string) (gate.Credential, error) {
+		o.Lookup = func(ctx context.Context, key, token string) (gate.Credential, error) {
 			if c := known[key]; c != nil {
-				return gate.Credential{SecretKey: secretKey, Principal: c.Principal}, nil
+				return gate.Credential{SecretKey: secretKey, Principal: c.Principal, Token: tokenOf(key)}, nil
 			}
-			return lookup(ctx, key)
+			return lookup(ctx, key, token)
 		}
 	}}
 }
@@ -361,6 +372,9 @@ func (w matrixWorld) try(t *testing.T, row *matrixRow, caller string) *response 
 	if row.route == "PostObject" { // a form with the headers as fields, for the key "new"
 		f := newForm(row.body, headers...)
 		f.fields[1], f.key, f.unsigned = "new", caller, caller == ""
+		if token := tokenOf(caller); token != "" {
+			f.fields = append(f.fields, "x-amz-security-token", token)
+		}
 		return f.send(&at)
 	}
 	if strings.HasSuffix(row.path, "?delete") {
@@ -369,7 +383,8 @@ func (w matrixWorld) try(t *testing.T, row *matrixRow, caller string) *response 
 	method := routeNamed(row.route).Method
 	r := at.request(method, w.ids.Replace(row.path), body, headers...)
 	if caller != "" {
-		(&sigv4.Signer{AccessKey: caller, SecretKey: secretKey, Region: "us-east-1"}).Sign(r, sum, time.Now())
+		signer := &sigv4.Signer{AccessKey: caller, SecretKey: secretKey, Region: "us-east-1", SecurityToken: tokenOf(caller)}
+		signer.Sign(r, sum, time.Now())
 	}
 	return at.send(r)
 }

@@ -136,11 +136,11 @@ func (s *Server) openIdentities(ctx context.Context) error {
 // lookup returns the credential of an access key: that of the root, or one of the directory.
 func (s *Server) lookup() gate.Lookup {
 	root := gate.Credential{SecretKey: s.credentials.SecretKey, Principal: s.identities.Root()}
-	return func(ctx context.Context, accessKey string) (gate.Credential, error) {
+	return func(ctx context.Context, accessKey, token string) (gate.Credential, error) {
 		if accessKey == s.credentials.AccessKey {
 			return root, nil
 		}
-		return s.identities.Lookup(ctx, accessKey)
+		return s.identities.Lookup(ctx, accessKey, token)
 	}
 }
 

@@ -3,6 +3,7 @@ package identity
 import (
 	"cmp"
 	"context"
+	"crypto/cipher"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,14 +41,16 @@ type Options struct {
 // One process: other servers would have to learn about each change of the records before they accept another request.
 type Directory struct {
 	records
+	sessions sessions
 
 	noted map[string]bool // the access keys with a record of their last use; used by Open and NoteUses
 }
 
 // records are the records of a directory: they are read at a start, and then changed one after another.
 type records struct {
-	o   Options
-	now atomic.Pointer[state]
+	o      Options
+	now    atomic.Pointer[state]
+	tokens atomic.Pointer[cipher.AEAD] // of session tokens; nil if there is no key
 
 	mu    sync.Mutex // serializes changes; guards vault and stale
 	vault vault
@@ -60,7 +63,9 @@ func Open(ctx context.Context, o Options) (*Directory, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	d := &Directory{records: records{o: o, vault: newVault(o.Key)}}
+	d := &Directory{records: records{o: o}}
+	d.sessions.of = &d.records
+	d.setKey(o.Key)
 	if err := d.load(ctx); err != nil {
 		return nil, err
 	}
@@ -116,8 +121,11 @@ func (d *records) load(ctx context.Context) error {
 }
 
 // Lookup implements gate.Lookup for all access keys except that of the root. An access key that is unknown, disabled or
-// expired has no credential: S3 does not distinguish them.
-func (d *Directory) Lookup(_ context.Context, accessKey string) (gate.Credential, error) {
+// expired has no credential: S3 does not distinguish them. For temporary access keys it does.
+func (d *Directory) Lookup(_ context.Context, accessKey, token string) (gate.Credential, error) {
+	if strings.HasPrefix(accessKey, temporaryPrefix) {
+		return d.sessions.lookup(accessKey, token)
+	}
 	a, ok := d.now.Load().access[accessKey]
 	if !ok || d.expired(a.expires) {
 		return gate.Credential{}, nil
@@ -137,6 +145,9 @@ var anonymous = &policy.Caller{Principal: auth.Anonymous}
 func (d *Directory) Caller(p *auth.Principal) *policy.Caller {
 	if p.IsAnonymous() {
 		return anonymous
+	}
+	if s, ok := p.Temporary.(*session); ok {
+		return d.sessions.caller(s)
 	}
 	c, ok := d.now.Load().callers[p.ID]
 	if !ok || c.Principal.ARN != p.ARN || d.expired(c.expires) {
@@ -171,9 +182,18 @@ func (d *records) makeKey(s *state) error {
 	}
 	key, err := d.o.NewKey()
 	if err == nil {
-		d.vault = newVault(key)
+		d.setKey(key)
 	}
 	return err
+}
+
+// setKey sets the key that encrypts secrets; nil if there is none. The caller holds d.mu, or is Open.
+func (d *records) setKey(key []byte) {
+	d.vault = newVault(key)
+	if key != nil {
+		tokens := newTokenCipher(key)
+		d.tokens.Store(&tokens)
+	}
 }
 
 // encrypt returns the stored form of a secret. The caller holds d.mu.

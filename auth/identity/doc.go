@@ -56,6 +56,29 @@
 // refused, and no new one can be created until the file is back, or until the identities with these access keys are
 // deleted: otherwise some secrets would need one key and some another.
 //
+// # Sessions
+//
+// AssumeRole begins a session of a role: a temporary access key, its secret, and a session token that a request must
+// present with them. The session has the policies that the role has at the time of each request, limited by the session
+// policies. It ends when it expires, and when the role, a managed session policy, the user that began it, or a role in
+// between is deleted.
+//
+// A session is not stored. Its token contains all of it (ticket): the access key and the secret, the ID of the role, the
+// name, the times, the session policy, and the IDs of those it depends on. The token is encrypted with AES-256-GCM, so
+// nobody can read, change or forge one:
+//
+//	Base64 (RFC 4648, "-" and "_", not padded) of: byte 1, a random nonce of 12 bytes, the ticket in JSON, encrypted, the tag
+//
+// The key is HMAC-SHA256(the key of the secrets, "ORCAS session tokens 1"); the text "ORCAS session token 1" is
+// authenticated. Tokens are sealed rather than stored, because every program that uses roles begins a session at each
+// start, and many do so every few minutes: each would be a durable write, and a record to delete later. In return, a
+// single session cannot be deleted. To end all sessions of a role that were begun before some time, deny requests with a
+// condition on aws:TokenIssueTime, as in AWS. A restart, a rebuild and a restore keep sessions, as long as the key
+// remains.
+//
+// Opened tokens are kept in memory (sessions). The caller is computed again whenever the state has changed, so what
+// applies to access keys applies to sessions: they are refused as soon as the command that revokes them returns.
+//
 // # Reading and writing
 //
 // All identities are in memory, in an immutable value (state) behind an atomic pointer. Lookup and Caller read it

@@ -75,7 +75,7 @@ func (b *bench) holder(s Secret) *auth.Principal {
 }
 
 func (b *bench) lookup(accessKey string) gate.Credential {
-	c, err := b.Lookup(context.Background(), accessKey)
+	c, err := b.Lookup(context.Background(), accessKey, "")
 	require.NoError(b.t, err)
 	return c
 }
@@ -491,7 +491,7 @@ func TestLookupDoesNotAllocate(t *testing.T) {
 	b, ctx := open(t), t.Context()
 	p, secret := b.create(b.Root(), "key")
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		_, _ = b.Lookup(ctx, secret.AccessKey)
+		_, _ = b.Lookup(ctx, secret.AccessKey, "")
 		_ = b.Caller(p)
 		_ = b.Caller(auth.Anonymous)
 	}))

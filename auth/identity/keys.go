@@ -71,6 +71,8 @@ func (d *Directory) CreateKey(ctx context.Context, by *auth.Principal, n NewKey)
 		switch creator := s.callers[by.ID].Caller; {
 		case old != nil:
 			return nil, fail(Exists, "there is already a key %s", old.Name)
+		case by.Temporary != nil:
+			return nil, fail(Denied, "the session of a role cannot create keys, because they would outlast it")
 		case creator == nil:
 			return nil, fail(Denied, "the creator of the key was deleted")
 		case s.depth(by.ID) > maxCreators:

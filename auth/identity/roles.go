@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -24,9 +23,6 @@ const (
 	leastMaxSession   = time.Hour
 	mostMaxSession    = 12 * time.Hour
 )
-
-// validSession matches the name of a session.
-var validSession = regexp.MustCompile(`^[A-Za-z0-9_+=,.@-]{2,64}$`)
 
 // addRole adds a role. A role whose policies cannot be read cannot be assumed, because they might deny something.
 func (s *state) addRole(e *entry) error {

@@ -2,7 +2,9 @@ package identity
 
 import (
 	"crypto/cipher"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 
 	"orcas/internal/aesgcm"
@@ -20,6 +22,16 @@ func newVault(key []byte) vault {
 		return vault{}
 	}
 	return vault{aesgcm.New(key)}
+}
+
+// tokenLabel names the key that is derived for session tokens.
+const tokenLabel = "ORCAS session tokens 1"
+
+// newTokenCipher returns the cipher of session tokens. Its key is derived from that of the vault.
+func newTokenCipher(key []byte) cipher.AEAD {
+	m := hmac.New(sha256.New, key)
+	m.Write([]byte(tokenLabel))
+	return aesgcm.New(m.Sum(nil))
 }
 
 // bound returns the data that is authenticated with a secret, so that it belongs to one access key of one identity.
@@ -55,6 +67,7 @@ func (v vault) decrypt(stored []byte, accessKey, identity string) (string, error
 // Prefixes of unique IDs, as in IAM, except that of application keys, which IAM does not have.
 const (
 	accessKeyPrefix = "AKIA"
+	temporaryPrefix = "ASIA"
 	userPrefix      = "AIDA"
 	groupPrefix     = "AGPA"
 	policyPrefix    = "ANPA"

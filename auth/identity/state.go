@@ -267,14 +267,20 @@ func (s *state) creator(e *entry, depth int) (caller, error) {
 	return s.caller(by, depth+1)
 }
 
+// policyByID returns a managed policy, or a built-in one by its name. It returns nil if there is none, or if it cannot be
+// read.
+func (s *state) policyByID(id string) *policy.Policy {
+	if e := s.byID[id]; e != nil && e.managed != nil && e.err == nil {
+		return e.policies[0]
+	}
+	return policy.BuiltIn(id)
+}
+
 // addPolicies adds the attached policies of an identity and of its groups, and the inline policies of its groups.
 func (s *state) addPolicies(e *entry, to *policy.Caller) error {
 	add := func(e *entry) error {
 		for _, id := range e.Attached {
-			p := policy.BuiltIn(id)
-			if managed := s.byID[id]; p == nil && managed != nil && managed.managed != nil && managed.err == nil {
-				p = managed.policies[0]
-			}
+			p := s.policyByID(id)
 			if p == nil {
 				return fmt.Errorf("the attached policy %s does not exist or cannot be read", id)
 			}

@@ -106,6 +106,7 @@ const (
 	MalformedPolicy Code = "MalformedPolicyDocument"
 	Denied          Code = "AccessDenied"
 	Unmodifiable    Code = "UnmodifiableEntity"
+	Validation      Code = "ValidationError"
 )
 
 // Error is an error that the caller of a method has caused. Other errors come from the store.

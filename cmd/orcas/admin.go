@@ -42,35 +42,36 @@ type adminCommand struct {
 // adminTarget is the admin API to connect to, and the credentials for signing requests.
 type adminTarget struct {
 	adminConnection
-	Data string `placeholder:"DIR" help:"Read the root credentials from the data directory of the server. Otherwise they come from ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY, or from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."`
+	Data string `placeholder:"DIR" help:"Read the root credentials from the data directory of the server. Otherwise they come from ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY, or from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for temporary credentials, AWS_SESSION_TOKEN."`
 	JSON bool   `help:"Print the server's response as JSON."`
 }
 
-// credentials returns the root credentials.
-func (t *adminTarget) credentials(environ []string) (access, secret string, err error) {
+// credentials returns the credentials for signing requests.
+func (t *adminTarget) credentials(environ []string) (keys s3client.Keys, err error) {
 	if t.Data != "" {
 		var c server.Credentials
 		file := filepath.Join(t.Data, server.CredentialsFile)
 		text, err := os.ReadFile(file)
 		if err != nil {
-			return "", "", fmt.Errorf("--data: cannot read the root credentials: %w", err)
+			return keys, fmt.Errorf("--data: cannot read the root credentials: %w", err)
 		}
 		if json.Unmarshal(text, &c) != nil || c.AccessKey == "" || c.SecretKey == "" { // the JSON error may quote the file
-			return "", "", fmt.Errorf("--data: %s does not contain an access key and a secret key", file)
+			return keys, fmt.Errorf("--data: %s does not contain an access key and a secret key", file)
 		}
-		return c.AccessKey, c.SecretKey, nil
+		return s3client.Keys{Access: c.AccessKey, Secret: c.SecretKey}, nil
 	}
 	values := map[string]string{}
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
 		values[name] = value
 	}
-	for _, pair := range [][2]string{{"ORCAS_ROOT_ACCESS_KEY", "ORCAS_ROOT_SECRET_KEY"}, {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}} {
-		if values[pair[0]] != "" && values[pair[1]] != "" {
-			return values[pair[0]], values[pair[1]], nil
+	for _, names := range [][3]string{{"ORCAS_ROOT_ACCESS_KEY", "ORCAS_ROOT_SECRET_KEY"}, {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"}} {
+		keys = s3client.Keys{Access: values[names[0]], Secret: values[names[1]], Token: values[names[2]]}
+		if keys.Access != "" && keys.Secret != "" {
+			return keys, nil
 		}
 	}
-	return "", "", errors.New("no credentials: use --data DIR, or set ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY")
+	return s3client.Keys{}, errors.New("no credentials: use --data DIR, or set ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY")
 }
 
 // request sends a request. It returns the response, whose body the caller must close, or the error that the server
@@ -81,7 +82,7 @@ func (t *adminTarget) request(ctx context.Context, c *console, method, path stri
 
 // send is request for any request.
 func (t *adminTarget) send(ctx context.Context, c *console, q *s3client.Request) (*http.Response, error) {
-	access, secret, err := t.credentials(c.environ)
+	keys, err := t.credentials(c.environ)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +90,7 @@ func (t *adminTarget) send(ctx context.Context, c *console, q *s3client.Request)
 	if err != nil {
 		return nil, err
 	}
-	client := s3client.New(endpoint, s3client.Keys{Access: access, Secret: secret}, transport)
+	client := s3client.New(endpoint, keys, transport)
 	response, err := client.Open(ctx, q)
 	if err != nil && ctx.Err() != nil {
 		return nil, errInterrupted

@@ -77,7 +77,7 @@ func (c *backupCommand) runOnServer(ctx context.Context, to *console) error {
 	}
 	target := adminTarget{adminConnection: c.adminConnection}
 	target.selfSigned = c.Data
-	if _, _, err := target.credentials(to.environ); err != nil {
+	if _, err := target.credentials(to.environ); err != nil {
 		target.Data = c.Data
 	}
 	query := url.Values{"dir": {dir}, "keep": {strconv.Itoa(c.Keep)}, "link": {strconv.FormatBool(c.Link)}}

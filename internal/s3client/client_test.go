@@ -20,7 +20,7 @@ var keys = Keys{Access: "access", Secret: "secret-key"}
 
 // newServer starts a server that verifies requests and echoes them. It is closed at the end of the test.
 func newServer(t *testing.T) *httptest.Server {
-	verifier := &sigv4.Verifier{Region: "us-east-1", Lookup: func(_ context.Context, k string) (sigv4.Credential, error) {
+	verifier := &sigv4.Verifier{Region: "us-east-1", Lookup: func(_ context.Context, k, _ string) (sigv4.Credential, error) {
 		if k != keys.Access {
 			return sigv4.Credential{}, nil
 		}

@@ -34,11 +34,14 @@ type Target struct {
 }
 
 // Keys are credentials.
-type Keys struct{ Access, Secret string }
+type Keys struct {
+	Access, Secret string
+	Token          string // the session token of temporary credentials, or ""
+}
 
 // signer returns a Signer with the keys, for a region.
 func (k Keys) signer(region string) *sigv4.Signer {
-	return &sigv4.Signer{AccessKey: k.Access, SecretKey: k.Secret, Region: region}
+	return &sigv4.Signer{AccessKey: k.Access, SecretKey: k.Secret, SecurityToken: k.Token, Region: region}
 }
 
 // NewTarget returns a Target at an address, without TLS.

@@ -124,7 +124,7 @@ var mutants = []mutant{
 	{"append/wrong-offset", "an append is possible at any offset", "s3/append.go", "case base.Size != offset:", "case base.Size < 0:"},
 	{"errors/condition", "errors do not name the failed condition", "s3/conditions/conditions.go", "return apierr.PreconditionFailed.With(\"Condition\", c.prefix+name)", "_ = name\n\treturn apierr.PreconditionFailed"},
 	{"error-details/signature-customer-key", "errors contain customer keys", "s3/sigv4/mismatch.go", "strings.Contains(name, \"customer-key\")", "strings.Contains(name, \"customer-keys\")"},
-	{"error-details/token-header", "session tokens are ignored", "gate/scheme.go", "if a.SecurityToken != \"\" {", "if a.SecurityToken == \"-\" {"},
+	{"error-details/token-header", "session tokens are ignored", "gate/scheme.go", "case c.Token != token && ", "case c.Token == \"-\" && "},
 	{"error-details/key-of-source", "a copy whose source does not exist names its own key", "s3/copy.go", "err = errNoSuchKey.Because(err).With(\"Key\", src.key)", "err = errNoSuchKey.Because(err)"},
 	{"error-details/method-sub-resource", "methods that a sub-resource does not support fail with NotImplemented", "s3/route.go", "case sub != \"\" && s.serves(key):", "case sub == \"-\" && s.serves(key):"},
 	{"schemas/delete-quiet", "elements that may occur once may be repeated", "s3/xmldoc/schema.go", "slices.Contains(top.seen, name)", "slices.Contains(top.seen, name+\"-\")"},

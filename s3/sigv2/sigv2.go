@@ -65,7 +65,7 @@ type Verifier struct {
 	Subresource func(name string) bool
 
 	// Lookup has the same duties as sigv4.Verifier.Lookup.
-	Lookup func(ctx context.Context, accessKey string) (sigv4.Credential, error)
+	Lookup func(ctx context.Context, accessKey, token string) (sigv4.Credential, error)
 
 	bodies sigv4.Bodies
 }
@@ -160,7 +160,8 @@ func (v *Verifier) VerifyForm(ctx context.Context, field func(string) string) (*
 			return nil, e
 		}
 	}
-	cred, err := v.Lookup(ctx, c.accessKey)
+	token := field("x-amz-security-token")
+	cred, err := v.Lookup(ctx, c.accessKey, token)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +174,7 @@ func (v *Verifier) VerifyForm(ctx context.Context, field func(string) string) (*
 	}
 	return &sigv4.Auth{
 		AccessKey: c.accessKey, Holder: cred.Holder, Algorithm: Algorithm, Form: true, Mode: sigv4.PayloadUnsigned,
-		SecurityToken: field("x-amz-security-token"),
+		SecurityToken: token,
 	}, nil
 }
 
@@ -414,7 +415,12 @@ func (c *claim) header(h http.Header, key string) string {
 // checkSignature computes the signature of r and compares it with the claimed one. If there is an error, a stays
 // without a holder.
 func (v *Verifier) checkSignature(a *sigv4.Auth, r *http.Request, path string, c *claim) error {
-	cred, err := v.Lookup(r.Context(), c.accessKey)
+	for _, h := range c.headers {
+		if h.name == "x-amz-security-token" {
+			a.SecurityToken = h.value
+		}
+	}
+	cred, err := v.Lookup(r.Context(), c.accessKey, a.SecurityToken)
 	if err != nil {
 		return err
 	}
@@ -439,11 +445,6 @@ func (v *Verifier) checkSignature(a *sigv4.Auth, r *http.Request, path string, c
 		return c.mismatch(text)
 	}
 	a.Holder = cred.Holder
-	for _, h := range c.headers {
-		if h.name == "x-amz-security-token" {
-			a.SecurityToken = h.value
-		}
-	}
 	return nil
 }
 

@@ -37,7 +37,7 @@ func exampleVerifier(mode Mode, at time.Time) *Verifier {
 			return bucket
 		},
 		Subresource: func(name string) bool { return name == "quota" || name == "retention" || name == "list-type" },
-		Lookup: func(_ context.Context, key string) (sigv4.Credential, error) {
+		Lookup: func(_ context.Context, key, _ string) (sigv4.Credential, error) {
 			if key != exampleAccess {
 				return sigv4.Credential{}, nil
 			}

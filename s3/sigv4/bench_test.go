@@ -21,7 +21,7 @@ func benchRequest(b *testing.B) (*http.Request, *Signer, *Verifier) {
 	r.Header.Set("X-Amz-Sdk-Checksum-Algorithm", "CRC32")
 	r.Header.Set("User-Agent", "bench")
 	s.Sign(r, emptySHA256, now)
-	v := &Verifier{Region: "us-east-1", Now: func() time.Time { return now }, Lookup: func(context.Context, string) (Credential, error) {
+	v := &Verifier{Region: "us-east-1", Now: func() time.Time { return now }, Lookup: func(context.Context, string, string) (Credential, error) {
 		return Credential{SecretKey: s.SecretKey}, nil
 	}}
 	return r, s, v

@@ -29,7 +29,7 @@ func exampleVerifier() *Verifier {
 	return &Verifier{
 		Region: "us-east-1",
 		Now:    func() time.Time { return exampleTime.Add(time.Minute) },
-		Lookup: func(_ context.Context, accessKey string) (Credential, error) {
+		Lookup: func(_ context.Context, accessKey, _ string) (Credential, error) {
 			if accessKey == exampleAccess {
 				return Credential{SecretKey: exampleSecret, Holder: exampleHolder}, nil
 			}

@@ -89,7 +89,7 @@ func (v *Verifier) checkFormTime(a *Auth, c *claim) error {
 
 // checkFormSignature computes the signature of a policy and compares it with the claimed one.
 func (v *Verifier) checkFormSignature(ctx context.Context, a *Auth, c *claim, policy string) error {
-	cred, err := v.Lookup(ctx, c.accessKey)
+	cred, err := v.Lookup(ctx, c.accessKey, a.SecurityToken)
 	if err != nil {
 		return err
 	}

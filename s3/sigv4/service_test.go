@@ -88,7 +88,7 @@ func TestPublishedIAMRequest(t *testing.T) {
 		"SignedHeaders=content-type;host;x-amz-date, Signature=5d672d79c15b13162d9279b0855cfba6789a8edb4c82c400e06b5924a6f2b5d7")
 	v := iamVerifier()
 	v.Now = func() time.Time { return time.Date(2015, 8, 30, 12, 36, 0, 0, time.UTC) }
-	v.Lookup = func(context.Context, string) (Credential, error) {
+	v.Lookup = func(context.Context, string, string) (Credential, error) {
 		return Credential{SecretKey: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"}, nil
 	}
 	_, err := v.Verify(r)
@@ -153,7 +153,7 @@ func TestLookup(t *testing.T) {
 
 	// Lookup is called once per request, with its context. Its error is returned unchanged, and the request is denied.
 	calls, failure := 0, error(nil)
-	v.Lookup = func(ctx context.Context, accessKey string) (Credential, error) {
+	v.Lookup = func(ctx context.Context, accessKey, _ string) (Credential, error) {
 		require.Equal(t, "of the request", ctx.Value(contextKey{}))
 		calls++
 		return Credential{SecretKey: exampleSecret}, failure

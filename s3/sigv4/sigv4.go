@@ -80,7 +80,7 @@ type Auth struct {
 	Region        string    // region in the signature's scope
 	Time          time.Time // time of signing in whole seconds, UTC
 	Expires       time.Time // end of validity of a presigned URL
-	SecurityToken string    // X-Amz-Security-Token: signed, but not verified otherwise
+	SecurityToken string    // X-Amz-Security-Token, which is signed; Lookup verifies it
 	Mode          PayloadMode
 	SHA256        [32]byte // SHA-256 of the body, if Mode is PayloadSHA256
 

@@ -190,7 +190,7 @@ func TestRegion(t *testing.T) {
 func TestKeysAreRevoked(t *testing.T) {
 	v := exampleVerifier()
 	secret := exampleSecret
-	v.Lookup = func(context.Context, string) (Credential, error) { return Credential{SecretKey: secret}, nil }
+	v.Lookup = func(context.Context, string, string) (Credential, error) { return Credential{SecretKey: secret}, nil }
 	_, err := v.Verify(signedRequest())
 	require.NoError(t, err)
 	secret = "another"

@@ -27,9 +27,10 @@ type Verifier struct {
 
 	Now func() time.Time // the clock; time.Now if nil
 
-	// Lookup returns the Credential of an access key. If the key is unknown, it returns one without a secret. It is
-	// called once per request, with the context of the request. Verify returns its errors unchanged.
-	Lookup func(ctx context.Context, accessKey string) (Credential, error)
+	// Lookup returns the Credential of an access key, which the request presents with a session token, or with "". If the
+	// key is unknown, it returns one without a secret. It is called once per request, with the context of the request,
+	// before the signature is verified. Verify returns its errors unchanged.
+	Lookup func(ctx context.Context, accessKey, token string) (Credential, error)
 
 	keys    keyCache
 	scratch scratchPool
@@ -203,7 +204,11 @@ func (v *Verifier) verify(r *http.Request, path string, s *scratch, c *claim) (*
 	if a.SecurityToken, err = single(r.Header, queryToken); err != nil {
 		return nil, err
 	}
-	if c.presigned && a.SecurityToken == "" {
+	if c.presigned && c.token != "" {
+		if a.SecurityToken != "" && a.SecurityToken != c.token {
+			return nil, newError(InvalidArgument, "x-amz-security-token differs between the header and the query.").
+				with("ArgumentName", "x-amz-security-token")
+		}
 		a.SecurityToken = c.token
 	}
 	if err := v.checkSignature(a, r, path, s, c); err != nil {
@@ -214,7 +219,7 @@ func (v *Verifier) verify(r *http.Request, path string, s *scratch, c *claim) (*
 
 // checkSignature computes the signature of r and compares it with the claimed one.
 func (v *Verifier) checkSignature(a *Auth, r *http.Request, path string, s *scratch, c *claim) error {
-	cred, err := v.Lookup(r.Context(), c.accessKey)
+	cred, err := v.Lookup(r.Context(), c.accessKey, a.SecurityToken)
 	if err != nil {
 		return err
 	}
