@@ -21,7 +21,11 @@ var document = allow("*", "s3:GetObject")
 func (b *bench) example(r *route, k key) (parameters []string) {
 	values := map[string]string{
 		"UserName": "target", "GroupName": "group", "PolicyName": "policy", "PolicyArn": b.arn("policy/policy"),
+		"RoleName": "role", "RoleArn": b.arn("role/role"), "RoleSessionName": "session", "AssumeRolePolicyDocument": b.trust("user/target"),
 		"PolicyDocument": document, "AccessKeyId": k.access, "Status": "Active", "VersionId": "v1",
+	}
+	if r.Name == "UpdateAssumeRolePolicy" {
+		values["PolicyDocument"] = values["AssumeRolePolicyDocument"]
 	}
 	for _, name := range r.needs {
 		parameters = append(parameters, name, values[name])
@@ -39,6 +43,8 @@ func (b *bench) targetOf(r *route) string {
 		return b.arn("user/target")
 	case groupTarget:
 		return b.arn("group/group")
+	case roleTarget:
+		return b.arn("role/role")
 	case nameTarget, arnTarget:
 		return b.arn("policy/policy")
 	}
@@ -52,6 +58,9 @@ func newWorld(t *testing.T) (*bench, key) {
 	_, err := b.identities.Create(t.Context(), identity.Group, b.account, "group")
 	require.NoError(t, err)
 	_, err = b.identities.CreatePolicy(t.Context(), b.account, "policy", document, "")
+	require.NoError(t, err)
+	trust := b.trust("user/target")
+	_, err = b.identities.CreateRole(t.Context(), b.account, "role", identity.RoleChange{Trust: &trust})
 	require.NoError(t, err)
 	return b, k
 }
@@ -72,6 +81,10 @@ func TestPermissions(t *testing.T) {
 		"a user of all else": b.user("others", everythingButIAM), "a user with a denial": b.user("denied", denied),
 		"an application key": {s.AccessKey, s.SecretKey}, "the target": target,
 	}
+	b.user("trusted", "")
+	trustNobody := b.trust("user/trusted")
+	_, err = b.identities.UpdateRole(t.Context(), b.account, "role", identity.RoleChange{Trust: &trustNobody})
+	require.NoError(t, err)
 	before := b.everything()
 	for _, r := range allRoutes() {
 		for who, k := range callers {
@@ -83,13 +96,16 @@ func TestPermissions(t *testing.T) {
 			require.Equal(t, []any{403, "AccessDenied"}, []any{got.status, got.code}, "%s: %s: %s", r.Name, who, got.body)
 			require.Contains(t, got.text, "not authorized to perform: "+string(r.Action)+" on resource: ")
 			require.Nil(t, got.result)
+			if r.decides {
+				continue
+			}
 			require.Equal(t, who == "a user with a denial", strings.Contains(got.text, "explicit deny"))
 		}
 	}
 	require.Equal(t, before, b.everything(), "nothing has changed")
 
 	for _, r := range allRoutes() {
-		if r.free {
+		if r.free || r.decides {
 			continue
 		}
 		t.Run(r.Name, func(t *testing.T) {
@@ -105,7 +121,7 @@ func TestPermissions(t *testing.T) {
 			}
 			require.Equal(t, "AccessDenied", code(b.user("all-others", allow("*", actions...))))
 			if r.target != noTarget {
-				for _, resource := range []string{"user/other", "user/TARGET", "group/other", "policy/other", "user/target2"} {
+				for _, resource := range []string{"user/other", "user/TARGET", "group/other", "policy/other", "user/target2", "role/other", "role/ROLE"} {
 					if kind, _, _ := strings.Cut(resource, "/"); strings.HasPrefix(b.targetOf(&r), b.arn(kind)) {
 						k := b.user("of-"+strings.ReplaceAll(resource, "/", "-"), allow(b.arn(resource), string(r.Action)))
 						require.Equal(t, "AccessDenied", code(k), resource)
@@ -117,10 +133,16 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
+// trust returns a trust policy for an identity of the account, such as user/alice.
+func (b *bench) trust(who string) string {
+	return fmt.Sprintf(`{"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Principal": {"AWS": %q}, "Action": "sts:AssumeRole"}}`, b.arn(who))
+}
+
 // everything returns all identities and policies, as text.
 func (b *bench) everything() string {
 	text, err := json.Marshal([]any{
 		b.identities.List(identity.User, b.account), b.identities.List(identity.Group, b.account), b.identities.Policies(b.account),
+		b.identities.List(identity.Role, b.account),
 	})
 	require.NoError(b.t, err)
 	return string(text)
@@ -517,5 +539,5 @@ func TestUnserved(t *testing.T) {
 	require.Contains(t, b.fails(404, "NoSuchEntity", "GetLoginProfile", "UserName", "alice"), "Login Profile")
 	b.fails(404, "NoSuchEntity", "DeleteLoginProfile", "UserName", "alice")
 	summary := b.ok("GetAccountSummary")
-	require.Equal(t, []string{"10", "0", "0", "0", "1"}, summary.each("SummaryMap", "value"))
+	require.Equal(t, []string{"10", "0", "0", "0", "0", "1"}, summary.each("SummaryMap", "value"))
 }

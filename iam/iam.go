@@ -160,7 +160,7 @@ func (h *Handler) gate(c *call) error {
 	if err := c.checkParameters(); err != nil {
 		return err
 	}
-	if !found.free {
+	if !found.free && !found.decides {
 		if err := found.target.find(c); err != nil {
 			return err
 		}

@@ -9,21 +9,27 @@ import (
 	"orcas/auth/policy"
 )
 
-// holder returns the user or the group that an action on policies is about, whichever it names.
+// holder returns the user, the group or the role that an action on policies is about, whichever it names.
 func (c *call) holder() (*identity.Identity, error) {
-	if c.route.target == groupTarget {
+	switch c.route.target {
+	case groupTarget:
 		return c.theGroup()
+	case roleTarget:
+		return c.theRole()
 	}
 	return c.theUser()
 }
 
-// writeHolder writes the name of a user or a group.
+// writeHolder writes the name of a user, a group or a role.
 func (c *call) writeHolder(i *identity.Identity) {
-	if i.Kind == identity.Group {
+	switch i.Kind {
+	case identity.Group:
 		c.result.Text("GroupName", i.Name)
-		return
+	case identity.Role:
+		c.result.Text("RoleName", i.Name)
+	default:
+		c.result.Text("UserName", i.Name)
 	}
-	c.result.Text("UserName", i.Name)
 }
 
 func putInline(c *call) error {
@@ -293,7 +299,7 @@ func listEntitiesForPolicy(c *call) error {
 		list, name, id string
 	}{
 		{identity.Group, "PolicyGroups", "GroupName", "GroupId"}, {identity.User, "PolicyUsers", "UserName", "UserId"},
-		{"role", "PolicyRoles", "RoleName", "RoleId"},
+		{identity.Role, "PolicyRoles", "RoleName", "RoleId"},
 	} {
 		c.result.Open(of.list)
 		for _, i := range all {

@@ -14,11 +14,12 @@ import (
 type route struct {
 	gate.Route
 
-	target target
-	needs  []string // parameters that must not be empty
-	takes  []string // other parameters; a name that ends with a period is the beginning of the names of a list
-	free   bool     // needs no permission
-	root   bool     // the target is the root if it calls without a UserName
+	target  target
+	needs   []string // parameters that must not be empty
+	takes   []string // other parameters; a name that ends with a period is the beginning of the names of a list
+	free    bool     // needs no permission
+	decides bool     // the handler decides about the permission
+	root    bool     // the target is the root if it calls without a UserName
 }
 
 // service returns the service that the action belongs to.
@@ -41,13 +42,14 @@ func rowsOf(all []route) []*gate.Route {
 
 // allRoutes returns every action.
 func allRoutes() []route {
-	return slices.Concat(callerRoutes(), userRoutes(), groupRoutes(), policyRoutes())
+	return slices.Concat(callerRoutes(), userRoutes(), groupRoutes(), roleRoutes(), policyRoutes())
 }
 
 // handlers returns the handler of every action, by name.
 func handlers() map[string]handler {
 	return map[string]handler{
 		"GetCallerIdentity": getCallerIdentity,
+		"AssumeRole":        assumeRole,
 
 		"CreateUser":           createUser,
 		"GetUser":              getUser,
@@ -70,6 +72,17 @@ func handlers() map[string]handler {
 		"RemoveUserFromGroup": removeUserFromGroup,
 		"ListGroupsForUser":   listGroupsForUser,
 
+		"CreateRole":                  createRole,
+		"GetRole":                     getRole,
+		"ListRoles":                   listRoles,
+		"UpdateRole":                  updateRole,
+		"UpdateAssumeRolePolicy":      updateAssumeRolePolicy,
+		"DeleteRole":                  deleteRole,
+		"TagRole":                     tagRole,
+		"UntagRole":                   untagRole,
+		"ListRoleTags":                listRoleTags,
+		"ListInstanceProfilesForRole": listInstanceProfiles,
+
 		"PutUserPolicy":             putInline,
 		"GetUserPolicy":             getInline,
 		"ListUserPolicies":          listInline,
@@ -84,6 +97,13 @@ func handlers() map[string]handler {
 		"AttachGroupPolicy":         attach,
 		"DetachGroupPolicy":         detach,
 		"ListAttachedGroupPolicies": listAttached,
+		"PutRolePolicy":             putInline,
+		"GetRolePolicy":             getInline,
+		"ListRolePolicies":          listInline,
+		"DeleteRolePolicy":          deleteInline,
+		"AttachRolePolicy":          attach,
+		"DetachRolePolicy":          detach,
+		"ListAttachedRolePolicies":  listAttached,
 
 		"CreatePolicy":          createPolicy,
 		"GetPolicy":             getPolicy,
@@ -118,6 +138,8 @@ func named(permission auth.Action, secondary ...auth.Action) gate.Route {
 func callerRoutes() []route {
 	return []route{
 		{Route: named("sts:GetCallerIdentity"), free: true},
+		{Route: named("sts:AssumeRole"), decides: true, needs: []string{"RoleArn", "RoleSessionName"},
+			takes: []string{"DurationSeconds", "ExternalId", "Policy", "PolicyArns.member."}},
 	}
 }
 
@@ -125,6 +147,7 @@ func callerRoutes() []route {
 var (
 	user     = []string{"UserName"}
 	group    = []string{"GroupName"}
+	role     = []string{"RoleName"}
 	policies = []string{"PolicyArn"}
 	inline   = []string{"PolicyName", "PolicyDocument"}
 	onPath   = append([]string{"PathPrefix"}, listParameters...)
@@ -173,6 +196,24 @@ func groupRoutes() []route {
 	}
 }
 
+// roleRoutes returns the actions on roles, except for those on their policies.
+func roleRoutes() []route {
+	settings := []string{"Description", "MaxSessionDuration"}
+	return []route{
+		{Route: named("iam:CreateRole", "iam:TagRole"), target: roleTarget, needs: append([]string{"AssumeRolePolicyDocument"}, role...),
+			takes: append([]string{"Path", "Tags.member."}, settings...)},
+		{Route: named("iam:GetRole"), target: roleTarget, needs: role},
+		{Route: named("iam:ListRoles"), takes: onPath},
+		{Route: named("iam:UpdateRole"), target: roleTarget, needs: role, takes: settings},
+		{Route: named("iam:UpdateAssumeRolePolicy"), target: roleTarget, needs: append([]string{"PolicyDocument"}, role...)},
+		{Route: named("iam:DeleteRole"), target: roleTarget, needs: role},
+		{Route: named("iam:TagRole"), target: roleTarget, needs: role, takes: []string{"Tags.member."}},
+		{Route: named("iam:UntagRole"), target: roleTarget, needs: role, takes: []string{"TagKeys.member."}},
+		{Route: named("iam:ListRoleTags"), target: roleTarget, needs: role, takes: listParameters},
+		{Route: named("iam:ListInstanceProfilesForRole"), target: roleTarget, needs: role, takes: listParameters},
+	}
+}
+
 // policyRoutes returns the actions on inline, attached and managed policies.
 func policyRoutes() []route {
 	attaches := func(permission auth.Action) gate.Route {
@@ -197,6 +238,14 @@ func policyRoutes() []route {
 		{Route: attaches("iam:AttachGroupPolicy"), target: groupTarget, needs: slices.Concat(group, policies)},
 		{Route: attaches("iam:DetachGroupPolicy"), target: groupTarget, needs: slices.Concat(group, policies)},
 		{Route: named("iam:ListAttachedGroupPolicies"), target: groupTarget, needs: group, takes: onPath},
+
+		{Route: named("iam:PutRolePolicy"), target: roleTarget, needs: slices.Concat(role, inline)},
+		{Route: named("iam:GetRolePolicy"), target: roleTarget, needs: slices.Concat(role, inline[:1])},
+		{Route: named("iam:ListRolePolicies"), target: roleTarget, needs: role, takes: listParameters},
+		{Route: named("iam:DeleteRolePolicy"), target: roleTarget, needs: slices.Concat(role, inline[:1])},
+		{Route: attaches("iam:AttachRolePolicy"), target: roleTarget, needs: slices.Concat(role, policies)},
+		{Route: attaches("iam:DetachRolePolicy"), target: roleTarget, needs: slices.Concat(role, policies)},
+		{Route: named("iam:ListAttachedRolePolicies"), target: roleTarget, needs: role, takes: onPath},
 
 		{Route: named("iam:CreatePolicy"), target: nameTarget, needs: inline, takes: []string{"Path", "Description"}},
 		{Route: named("iam:GetPolicy"), target: arnTarget, needs: policies},

@@ -22,6 +22,7 @@ const (
 	selfTarget                // UserName; without it, the user who calls
 	ownerTarget               // AccessKeyId: the user that it belongs to
 	groupTarget               // GroupName
+	roleTarget                // RoleName
 	nameTarget                // PolicyName: a managed policy
 	arnTarget                 // PolicyArn: a managed or built-in policy
 )
@@ -36,15 +37,16 @@ type resource struct {
 // found are the identities and the policy that the parameters of a call name, as they were when the permission was
 // decided. They are nil if they do not exist or if no parameter names them.
 type found struct {
-	user, group *identity.Identity
-	policy      *managed
-	policyARN   string // of the policy if it exists, otherwise as in the request
+	user, group, role *identity.Identity
+
+	policy    *managed
+	policyARN string // of the policy if it exists, otherwise as in the request
 }
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9+=,.@_-]{1,64}$`)
 
 // names are the parameters whose values are names.
-var names = []string{"UserName", "GroupName", "PolicyName"}
+var names = []string{"UserName", "GroupName", "RoleName", "PolicyName"}
 
 // find looks up what the parameters of a call name, and determines the target.
 func (t target) find(c *call) error {
@@ -57,6 +59,7 @@ func (t target) find(c *call) error {
 	ids := c.h.o.Identities
 	c.user, _ = ids.Get(identity.User, c.account(), c.value("UserName"))
 	c.group, _ = ids.Get(identity.Group, c.account(), c.value("GroupName"))
+	c.role, _ = ids.Get(identity.Role, c.account(), c.value("RoleName"))
 	if c.policyARN = c.value("PolicyArn"); c.policyARN != "" {
 		if c.policy = c.policyOf(c.policyARN); c.policy != nil {
 			c.policyARN = c.policy.ARN()
@@ -76,6 +79,8 @@ func (t target) find(c *call) error {
 		c.target.named = "access key " + c.value("AccessKeyId")
 	case groupTarget:
 		c.aim("group/", c.value("GroupName"), c.group)
+	case roleTarget:
+		c.aim("role/", c.value("RoleName"), c.role)
 	case nameTarget:
 		c.target.named = c.arn("policy/" + c.value("PolicyName"))
 		c.target.arn = c.target.named

@@ -46,6 +46,7 @@ func getAccountSummary(c *call) error {
 		{"Groups", len(ids.List(identity.Group, c.account()))},
 		{"MFADevices", 0},
 		{"Policies", len(ids.Policies(c.account()))},
+		{"Roles", len(ids.List(identity.Role, c.account()))},
 		{"Users", len(ids.List(identity.User, c.account()))},
 	} {
 		c.result.Open("entry")

@@ -27,16 +27,22 @@ func (c *call) writeUser(u *identity.Identity) {
 func (c *call) writeWholeUser(u *identity.Identity) {
 	c.result.Open("User")
 	c.writeUser(u)
-	if len(u.Tags) > 0 {
-		c.result.Open("Tags")
-		for _, k := range slices.Sorted(maps.Keys(u.Tags)) {
-			c.result.Open("member")
-			c.writeTag(k, u.Tags[k])
-			c.result.Close("member")
-		}
-		c.result.Close("Tags")
-	}
+	c.writeTags(u)
 	c.result.Close("User")
+}
+
+// writeTags writes the element Tags of a user or a role that has tags.
+func (c *call) writeTags(i *identity.Identity) {
+	if len(i.Tags) == 0 {
+		return
+	}
+	c.result.Open("Tags")
+	for _, k := range slices.Sorted(maps.Keys(i.Tags)) {
+		c.result.Open("member")
+		c.writeTag(k, i.Tags[k])
+		c.result.Close("member")
+	}
+	c.result.Close("Tags")
 }
 
 func (c *call) writeTag(key, value string) {

@@ -128,3 +128,8 @@ func (d *Directory) UpdateRole(ctx context.Context, account, name string, c Role
 func (d *Directory) DeleteRole(ctx context.Context, account, name string) error {
 	return d.remove(ctx, Role, account, name, func(*state, *Identity) error { return nil })
 }
+
+// DeleteEmptyRole deletes a role that has no policies.
+func (d *Directory) DeleteEmptyRole(ctx context.Context, account, name string) error {
+	return d.remove(ctx, Role, account, name, func(_ *state, i *Identity) error { return i.withoutPolicies() })
+}
