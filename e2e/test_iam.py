@@ -107,6 +107,7 @@ def test_terraform_user(store, iam, name):
         assert policy["PolicyDocument"] == json.loads(READ)
     buckets = client(store, "s3", key["AccessKeyId"], key["SecretAccessKey"])
     buckets.list_buckets()
+    assert "LastUsedDate" in iam.get_access_key_last_used(AccessKeyId=key["AccessKeyId"])["AccessKeyLastUsed"]
 
     # Changes in place.
     iam.tag_user(UserName=name, Tags=[{"Key": "Owner", "Value": "people"}])
@@ -141,12 +142,13 @@ def test_terraform_user(store, iam, name):
 def test_terraform_policy(iam, name):
     """aws_iam_policy, and aws_iam_user_policy_attachment."""
     iam.create_user(UserName=name)
-    arn = iam.create_policy(PolicyName=name, Path="/", Description="of a test", PolicyDocument=READ)["Policy"]["Arn"]
+    arn = iam.create_policy(PolicyName=name, Path="/", Description="of a test", PolicyDocument=READ, Tags=[{"Key": "a", "Value": "b"}])["Policy"]["Arn"]
     iam.attach_user_policy(UserName=name, PolicyArn=arn)
 
     def read():
         policy = iam.get_policy(PolicyArn=arn)["Policy"]
         assert (policy["PolicyName"], policy["Path"], policy["Description"]) == (name, "/", "of a test")
+        assert policy["Tags"] == [{"Key": "a", "Value": "b"}]
         return iam.get_policy_version(PolicyArn=arn, VersionId=policy["DefaultVersionId"])["PolicyVersion"]["Document"]
 
     assert read() == json.loads(READ)

@@ -76,8 +76,14 @@ func TestPermissions(t *testing.T) {
 		Name: "app", Grant: &identity.Grant{Bucket: "b", Access: identity.ReadWrite},
 	})
 	require.NoError(t, err)
+	s3user := b.user("s3", allow("*", "s3:*"))
+	u, err := b.identities.Get(identity.User, b.account, "s3")
+	require.NoError(t, err)
+	creator := &auth.Principal{Account: b.account, ARN: u.ARN(), ID: u.ID}
+	_, all, err := b.identities.CreateKey(t.Context(), creator, identity.NewKey{Name: "all", Policy: allow("*", "*")})
+	require.NoError(t, err)
 	callers := map[string]key{
-		"a user without policies": b.user("nothing", ""), "a user of S3": b.user("s3", allow("*", "s3:*")),
+		"a user without policies": b.user("nothing", ""), "a user of S3": s3user, "a key of that user with all rights": {all.AccessKey, all.SecretKey},
 		"a user of all else": b.user("others", everythingButIAM), "a user with a denial": b.user("denied", denied),
 		"an application key": {s.AccessKey, s.SecretKey}, "the target": target,
 	}
@@ -492,6 +498,23 @@ func TestManagedPolicies(t *testing.T) {
 	require.Equal(t, "v2", b.ok("GetPolicy", "PolicyArn", arn).get("Policy", "DefaultVersionId"))
 	b.fails(409, "DeleteConflict", "DeletePolicyVersion", "PolicyArn", arn, "VersionId", "v2")
 	b.fails(404, "NoSuchEntity", "DeletePolicyVersion", "PolicyArn", arn, "VersionId", "v1")
+
+	// Tags.
+	b.ok2("TagPolicy", "PolicyArn", arn, "Tags.member.1.Key", "Team", "Tags.member.1.Value", "red")
+	require.Equal(t, []string{"red"}, b.ok("GetPolicy", "PolicyArn", arn).find("Policy").each("Tags", "Value"))
+	require.Equal(t, []string{"Team"}, b.ok("ListPolicyTags", "PolicyArn", arn).each("Tags", "Key"))
+	red := b.user("red", fmt.Sprintf(`{"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": ["iam:UntagPolicy", "iam:CreatePolicy"],
+		"Resource": %q, "Condition": {"StringEqualsIfExists": {"aws:ResourceTag/team": "red"}}}}`, b.arn("policy/*")))
+	require.Equal(t, 200, b.as(red, "UntagPolicy", "PolicyArn", arn, "TagKeys.member.1", "TEAM").status)
+	require.Empty(t, b.ok("ListPolicyTags", "PolicyArn", arn).each("Tags", "Key"))
+	b.ok2("TagPolicy", "PolicyArn", arn, "Tags.member.1.Key", "Team", "Tags.member.1.Value", "blue")
+	require.Equal(t, "AccessDenied", b.as(red, "UntagPolicy", "PolicyArn", arn, "TagKeys.member.1", "TEAM").code)
+	require.Contains(t, b.as(red, "CreatePolicy", "PolicyName", "other", "PolicyDocument", document, "Tags.member.1.Key", "a",
+		"Tags.member.1.Value", "b").text, "iam:TagPolicy")
+	tagged := b.ok("CreatePolicy", "PolicyName", "other", "PolicyDocument", document, "Tags.member.1.Key", "a", "Tags.member.1.Value", "b")
+	require.Equal(t, []string{"a"}, tagged.find("Policy").each("Tags", "Key"))
+	b.ok2("DeletePolicy", "PolicyArn", b.arn("policy/other"))
+	b.fails(403, "AccessDenied", "TagPolicy", "PolicyArn", "arn:aws:iam::aws:policy/admin", "Tags.member.1.Key", "a", "Tags.member.1.Value", "b")
 
 	// Built-in policies.
 	admin := "arn:aws:iam::aws:policy/admin"

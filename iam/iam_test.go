@@ -468,7 +468,7 @@ func TestAttacks(t *testing.T) {
 
 // A client that does not send its body occupies a request only for a limited time, and cannot keep others out.
 func TestSlowBodies(t *testing.T) {
-	b := newBenchWith(t, func(o *Options) { o.BodyTimeout, o.MaxInFlight = 50*time.Millisecond, 1 })
+	b := newBenchWith(t, func(o *Options) { o.BodyTimeout, o.MaxInFlight = 200*time.Millisecond, 1 })
 	c, err := net.Dial("tcp", b.server.Listener.Addr().String())
 	require.NoError(t, err)
 	defer func() { _ = c.Close() }()

@@ -124,8 +124,8 @@ func lowerPolicy(p *managed) string { return strings.ToLower(p.Name) }
 // versionID returns the ID of the version of a policy, which counts the documents that it has had.
 func (p *managed) versionID() string { return fmt.Sprintf("v%d", p.Replaced+1) }
 
-// writePolicy writes the elements of a policy.
-func (c *call) writePolicy(p *managed, description bool) {
+// writePolicy writes the elements of a policy; if whole is set, also those that lists do not have.
+func (c *call) writePolicy(p *managed, whole bool) {
 	x := &c.result
 	x.Text("PolicyName", p.Name)
 	x.Text("PolicyId", p.ID)
@@ -135,18 +135,24 @@ func (c *call) writePolicy(p *managed, description bool) {
 	x.Int("AttachmentCount", int64(len(c.h.o.Identities.AttachedTo(c.account(), p.key))))
 	x.Int("PermissionsBoundaryUsageCount", 0)
 	x.Bool("IsAttachable", true)
-	if description {
-		x.Optional("Description", p.Description)
-	}
 	c.writeTime("CreateDate", p.Created)
 	c.writeTime("UpdateDate", p.Updated)
+	if whole {
+		x.Optional("Description", p.Description)
+		c.writeTags(p.Tags)
+	}
 }
 
 func createPolicy(c *call) error {
 	if err := c.checkPath(); err != nil {
 		return err
 	}
-	p, err := c.h.o.Identities.CreatePolicy(c.ctx(), c.account(), c.value("PolicyName"), c.value("PolicyDocument"), c.value("Description"))
+	tags, err := c.newTags("iam:TagPolicy")
+	if err != nil {
+		return err
+	}
+	p, err := c.h.o.Identities.CreatePolicyWithTags(
+		c.ctx(), c.account(), c.value("PolicyName"), c.value("PolicyDocument"), c.value("Description"), tags)
 	if err == nil {
 		c.result.Open("Policy")
 		c.writePolicy(&managed{ManagedPolicy: p, key: p.ID}, true)

@@ -2,8 +2,6 @@ package iam
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"time"
 
@@ -35,7 +33,7 @@ func (c *call) writeRole(r *identity.Identity) {
 func (c *call) writeWholeRole(r *identity.Identity) {
 	c.result.Open("Role")
 	c.writeRole(r)
-	c.writeTags(r)
+	c.writeTags(r.Tags)
 	c.result.Close("Role")
 }
 
@@ -76,13 +74,8 @@ func createRole(c *call) error {
 	if err != nil {
 		return err
 	}
-	if change.Tags, err = c.requestTags(); err != nil {
+	if change.Tags, err = c.newTags("iam:TagRole"); err != nil {
 		return err
-	}
-	if len(change.Tags) > 0 {
-		if err := c.authorize("iam:TagRole"); err != nil {
-			return err
-		}
 	}
 	trust := c.value("AssumeRolePolicyDocument")
 	change.Trust = &trust
@@ -136,39 +129,6 @@ func deleteRole(c *call) error {
 		err = c.h.o.Identities.DeleteEmptyRole(c.ctx(), c.account(), r.Name)
 	}
 	return err
-}
-
-func tagRole(c *call) error {
-	tags, err := c.requestTags()
-	if err != nil {
-		return err
-	}
-	return c.changeRoleTags(tags, nil)
-}
-
-func untagRole(c *call) error {
-	keys, err := c.requestTagKeys()
-	if err != nil {
-		return err
-	}
-	return c.changeRoleTags(nil, keys)
-}
-
-func (c *call) changeRoleTags(add map[string]string, remove []string) error {
-	r, err := c.theRole()
-	if err == nil {
-		_, err = c.h.o.Identities.ChangeTags(c.ctx(), identity.Role, c.account(), r.Name, add, remove)
-	}
-	return err
-}
-
-func listRoleTags(c *call) error {
-	r, err := c.theRole()
-	if err != nil {
-		return err
-	}
-	self := func(key string) string { return key }
-	return list(c, "Tags", slices.Collect(maps.Keys(r.Tags)), self, func(key string) { c.writeTag(key, r.Tags[key]) })
 }
 
 // listInstanceProfiles lists the instance profiles of a role. There are none, but programs ask for them before they

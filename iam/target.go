@@ -85,10 +85,13 @@ func (t target) find(c *call) error {
 		c.target.named = c.arn("policy/" + c.value("PolicyName"))
 		c.target.arn = c.target.named
 		if p, _ := ids.Policy(c.account(), c.value("PolicyName")); p != nil {
-			c.target.arn = p.ARN()
+			c.target.arn, c.target.tags = p.ARN(), p.Tags
 		}
 	case arnTarget:
 		c.target = resource{arn: c.policyARN, named: c.value("PolicyArn")}
+		if c.policy != nil {
+			c.target.tags = c.policy.Tags
+		}
 	default:
 		return internalError("unknown type of target %d", t)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"orcas/auth"
 	"orcas/auth/identity"
 	"orcas/internal/mutant"
 )
@@ -27,19 +28,19 @@ func (c *call) writeUser(u *identity.Identity) {
 func (c *call) writeWholeUser(u *identity.Identity) {
 	c.result.Open("User")
 	c.writeUser(u)
-	c.writeTags(u)
+	c.writeTags(u.Tags)
 	c.result.Close("User")
 }
 
-// writeTags writes the element Tags of a user or a role that has tags.
-func (c *call) writeTags(i *identity.Identity) {
-	if len(i.Tags) == 0 {
+// writeTags writes the element Tags, unless there are none.
+func (c *call) writeTags(tags map[string]string) {
+	if len(tags) == 0 {
 		return
 	}
 	c.result.Open("Tags")
-	for _, k := range slices.Sorted(maps.Keys(i.Tags)) {
+	for _, k := range slices.Sorted(maps.Keys(tags)) {
 		c.result.Open("member")
-		c.writeTag(k, i.Tags[k])
+		c.writeTag(k, tags[k])
 		c.result.Close("member")
 	}
 	c.result.Close("Tags")
@@ -54,14 +55,9 @@ func createUser(c *call) error {
 	if err := c.checkPath(); err != nil {
 		return err
 	}
-	tags, err := c.requestTags()
+	tags, err := c.newTags("iam:TagUser")
 	if err != nil {
 		return err
-	}
-	if len(tags) > 0 && !mutant.Is("tags-for-free") {
-		if err := c.authorize("iam:TagUser"); err != nil {
-			return err
-		}
 	}
 	u, err := c.h.o.Identities.CreateUser(c.ctx(), c.account(), c.value("UserName"), tags)
 	if err == nil {
@@ -99,6 +95,15 @@ func deleteUser(c *call) error {
 		err = c.h.o.Identities.DeleteEmptyUser(c.ctx(), c.account(), u.Name)
 	}
 	return err
+}
+
+// newTags returns the tags of what the call creates. If there are any, they need a permission.
+func (c *call) newTags(permission auth.Action) (map[string]string, error) {
+	tags, err := c.requestTags()
+	if err == nil && len(tags) > 0 && !mutant.Is("tags-for-free") {
+		err = c.authorize(permission)
+	}
+	return tags, err
 }
 
 // requestTags returns the tags in the parameters Tags.member.N.Key and Tags.member.N.Value.
@@ -144,7 +149,7 @@ func (c *call) checkCount(prefix string, want int) error {
 	return nil
 }
 
-func tagUser(c *call) error {
+func addTags(c *call) error {
 	tags, err := c.requestTags()
 	if err != nil {
 		return err
@@ -152,7 +157,7 @@ func tagUser(c *call) error {
 	return c.changeTags(tags, nil)
 }
 
-func untagUser(c *call) error {
+func removeTags(c *call) error {
 	keys, err := c.requestTagKeys()
 	if err != nil {
 		return err
@@ -160,21 +165,41 @@ func untagUser(c *call) error {
 	return c.changeTags(nil, keys)
 }
 
+// changeTags changes the tags of the user, the role or the policy that the call names.
 func (c *call) changeTags(add map[string]string, remove []string) error {
-	u, err := c.theUser()
+	if c.route.target == arnTarget {
+		p, err := c.changeable()
+		if err == nil {
+			err = c.h.o.Identities.ChangePolicyTags(c.ctx(), c.account(), p.Name, add, remove)
+		}
+		return err
+	}
+	i, err := c.holder()
 	if err == nil {
-		_, err = c.h.o.Identities.ChangeTags(c.ctx(), identity.User, c.account(), u.Name, add, remove)
+		_, err = c.h.o.Identities.ChangeTags(c.ctx(), i.Kind, c.account(), i.Name, add, remove)
 	}
 	return err
 }
 
-func listUserTags(c *call) error {
-	u, err := c.theUser()
+func listTags(c *call) error {
+	i, err := c.holder()
 	if err != nil {
 		return err
 	}
+	return c.listTags(i.Tags)
+}
+
+func listPolicyTags(c *call) error {
+	p, err := c.thePolicy()
+	if err != nil {
+		return err
+	}
+	return c.listTags(p.Tags)
+}
+
+func (c *call) listTags(tags map[string]string) error {
 	self := func(key string) string { return key }
-	return list(c, "Tags", slices.Collect(maps.Keys(u.Tags)), self, func(key string) { c.writeTag(key, u.Tags[key]) })
+	return list(c, "Tags", slices.Collect(maps.Keys(tags)), self, func(key string) { c.writeTag(key, tags[key]) })
 }
 
 func createAccessKey(c *call) error {

@@ -3,6 +3,7 @@ package identity
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -26,6 +27,16 @@ const maxDescription = 1000
 
 // CreatePolicy creates a managed policy.
 func (d *Directory) CreatePolicy(ctx context.Context, account, name, document, description string) (*ManagedPolicy, error) {
+	return d.CreatePolicyWithTags(ctx, account, name, document, description, nil)
+}
+
+// CreatePolicyWithTags creates a managed policy with tags.
+func (d *Directory) CreatePolicyWithTags(
+	ctx context.Context, account, name, document, description string, tags map[string]string,
+) (*ManagedPolicy, error) {
+	if err := checkTags(tags); err != nil {
+		return nil, err
+	}
 	if len(description) > maxDescription || !utf8.ValidString(description) {
 		return nil, fail(Invalid, "the description must be UTF-8 text of at most %d bytes", maxDescription)
 	}
@@ -38,7 +49,25 @@ func (d *Directory) CreatePolicy(ctx context.Context, account, name, document, d
 		}
 		return &ManagedPolicy{
 			Account: account, Name: name, ID: newID(policyPrefix, uniqueIDLength), Description: description, Created: d.time(),
+			Tags: maps.Clone(tags),
 		}, nil
+	})
+}
+
+// ChangePolicyTags removes tags of a managed policy, and then adds others, as ChangeTags does for users.
+func (d *Directory) ChangePolicyTags(ctx context.Context, account, name string, add map[string]string, remove []string) error {
+	return d.change(ctx, func(s *state) (*core.Record, error) {
+		at := placeOf(policyRecords, account, name)
+		e := s.entries[at]
+		if e == nil {
+			return nil, noSuchPolicy(name)
+		}
+		p := *e.managed
+		var err error
+		if p.Tags, err = changedTags(p.Tags, add, remove); err != nil {
+			return nil, err
+		}
+		return encode(at.kind, at.key, &p)
 	})
 }
 

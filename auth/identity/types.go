@@ -88,6 +88,8 @@ type ManagedPolicy struct {
 
 	Description string `json:"description,omitempty"`
 	Replaced    int    `json:"replaced,omitempty"` // how often the document was replaced
+
+	Tags map[string]string `json:"tags,omitempty"`
 }
 
 // ARN returns the ARN of the policy.

@@ -173,26 +173,31 @@ func (d *Directory) SetTags(ctx context.Context, kind Kind, account, name string
 func (d *Directory) ChangeTags(
 	ctx context.Context, kind Kind, account, name string, add map[string]string, remove []string,
 ) (*Identity, error) {
+	return d.update(ctx, kind, account, name, func(_ *state, i *Identity) (err error) {
+		i.Tags, err = changedTags(i.Tags, add, remove)
+		return err
+	})
+}
+
+// changedTags returns tags without some, and with others. It does not modify its arguments.
+func changedTags(old, add map[string]string, remove []string) (map[string]string, error) {
 	if err := checkTags(add); err != nil {
 		return nil, err
 	}
-	return d.update(ctx, kind, account, name, func(_ *state, i *Identity) error {
-		tags := map[string]string{}
-		remove := slices.AppendSeq(slices.Clone(remove), maps.Keys(add))
-		for k, v := range i.Tags {
-			if !slices.ContainsFunc(remove, func(other string) bool { return strings.EqualFold(k, other) }) {
-				tags[k] = v
-			}
+	tags := map[string]string{}
+	remove = slices.AppendSeq(slices.Clone(remove), maps.Keys(add))
+	for k, v := range old {
+		if !slices.ContainsFunc(remove, func(other string) bool { return strings.EqualFold(k, other) }) {
+			tags[k] = v
 		}
-		maps.Copy(tags, add)
-		i.Tags = tags
-		return checkTags(tags)
-	})
+	}
+	maps.Copy(tags, add)
+	return tags, checkTags(tags)
 }
 
 func checkTags(tags map[string]string) error {
 	if len(tags) > maxTags {
-		return fail(TooMany, "an identity can have %d tags, not %d", maxTags, len(tags))
+		return fail(TooMany, "%d tags are possible, not %d", maxTags, len(tags))
 	}
 	folded := map[string]bool{}
 	for k, v := range tags {
