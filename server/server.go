@@ -399,6 +399,9 @@ func (s *Server) makeBuckets(ctx context.Context) error {
 // Credentials returns the root credentials.
 func (s *Server) Credentials() Credentials { return s.credentials }
 
+// IDs returns the form that version IDs and upload IDs have in requests and responses.
+func (s *Server) IDs() *ids.Codec { return s.ids }
+
 // Run serves until ctx ends, and then gives the requests in flight up to 30 s to finish. It returns nil after a
 // requested shutdown.
 func (s *Server) Run(ctx context.Context) error {

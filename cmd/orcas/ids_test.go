@@ -214,3 +214,39 @@ func TestListedIDsAreThoseOfClients(t *testing.T) {
 		}
 	})
 }
+
+// TestIDsOfAReadOnlyServer: a server that cannot store the key serves the old IDs, and they remain valid when a later
+// start stores it.
+func TestIDsOfAReadOnlyServer(t *testing.T) {
+	data := filled(t)
+	for _, path := range blockFiles(t, data, ".large") {
+		require.NoError(t, os.Remove(path))
+	}
+	list := func(c *s3.Client) (ids []string) {
+		page, err := c.ListObjectVersions(ctx, &s3.ListObjectVersionsInput{Bucket: aws.String("versioned"), Prefix: aws.String("v-9")})
+		require.NoError(t, err)
+		for _, o := range page.Versions {
+			ids = append(ids, *o.VersionId)
+			out, err := c.GetObject(ctx, &s3.GetObjectInput{Bucket: aws.String("versioned"), Key: o.Key, VersionId: o.VersionId})
+			require.NoError(t, err)
+			require.NoError(t, out.Body.Close())
+		}
+		return ids
+	}
+	var old []string
+	serveWith(t, data, quiet, func(c *s3.Client, _ string) {
+		requireHealth(t, c, 503, "readonly")
+		old = list(c)
+		require.Len(t, old, 3)
+		for _, id := range old {
+			require.Len(t, id, 16)
+		}
+	})
+	serveWith(t, data, allowing, func(c *s3.Client, _ string) {
+		require.Equal(t, old, list(c))
+		out, err := c.PutObject(ctx, &s3.PutObjectInput{Bucket: aws.String("versioned"), Key: aws.String("v-9"), Body: strings.NewReader("x")})
+		require.NoError(t, err)
+		require.Len(t, *out.VersionId, wireIDSize)
+		require.Equal(t, append([]string{*out.VersionId}, old...), list(c))
+	})
+}

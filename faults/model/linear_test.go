@@ -16,8 +16,10 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
 
+	"orcas/core/ids"
 	"orcas/faults"
 	"orcas/faults/result"
+	"orcas/server"
 )
 
 // subject is a server that can be taken down under load.
@@ -49,11 +51,36 @@ func (c *copied) down() error {
 }
 
 // killed is the real binary, taken down by SIGKILL.
-type killed struct{ p faults.Process }
+type killed struct {
+	p   faults.Process
+	ids *ids.Codec
+}
 
 func (k *killed) up() (*endpoint, error) {
+	if k.ids == nil {
+		if err := k.readIDs(); err != nil {
+			return nil, err
+		}
+	}
 	url, err := k.p.Start(context.Background())
-	return newEndpoint(url, k.p.Credentials(), time.Now), err
+	e := newEndpoint(url, k.p.Credentials(), time.Now)
+	e.ids = k.ids
+	return e, err
+}
+
+// readIDs opens the store in this process, to learn the form of its IDs.
+func (k *killed) readIDs() error {
+	root := k.p.Credentials()
+	set, err := server.ReadSettings([]string{"ORCAS_ROOT_ACCESS_KEY=" + root.AccessKey, "ORCAS_ROOT_SECRET_KEY=" + root.SecretKey})
+	if err != nil {
+		return err
+	}
+	s, err := server.Open(context.Background(), server.Config{Data: k.p.Data, Address: "127.0.0.1:0", Settings: set})
+	if err != nil {
+		return err
+	}
+	k.ids = s.IDs()
+	return s.Close()
 }
 
 func (k *killed) down() error { return k.p.Kill() }
@@ -477,7 +504,7 @@ func TestLinearizableKilled(t *testing.T) {
 		binary = filepath.Join(dir, "orcas")
 		require.NoError(t, faults.Build(t.Context(), binary, "", false))
 	}
-	k := &killed{faults.Process{Binary: binary, Data: filepath.Join(dir, "data"), Log: filepath.Join(dir, "log")}}
+	k := &killed{p: faults.Process{Binary: binary, Data: filepath.Join(dir, "data"), Log: filepath.Join(dir, "log")}}
 	defer func() {
 		require.NoError(t, k.p.Kill())
 		require.Empty(t, k.p.Alarms())

@@ -21,6 +21,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orcas/core/ids"
 	"orcas/faults"
 	"orcas/internal/s3client"
 	"orcas/s3/sigv4"
@@ -88,6 +89,7 @@ type endpoint struct {
 	url  string
 	http *http.Client
 	s3   *s3client.Client
+	ids  *ids.Codec // of the server
 }
 
 func newEndpoint(url string, root faults.Credentials, now func() time.Time) *endpoint {
@@ -243,6 +245,7 @@ func (m *machine) start() error {
 	m.server, m.stop, m.ran = s, stop, make(chan error, 1)
 	go func(ran chan error) { ran <- s.Run(ctx) }(m.ran)
 	m.endpoint = newEndpoint(s.Endpoint(), m.who, m.clock)
+	m.endpoint.ids = s.IDs()
 	m.admin = newEndpoint("http://"+s.AdminAddress(), m.who, m.clock)
 	return nil
 }

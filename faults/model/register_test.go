@@ -14,6 +14,8 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
+
+	"orcas/core"
 )
 
 // held is a version of a key.
@@ -30,7 +32,7 @@ type register []held
 // pair is the state of two keys, because a rename affects two.
 type pair struct {
 	keys  [2]register
-	wrote [2]string // the ID of the last version that was written, as far as it is known
+	wrote [2]core.Version // the last version that was written, as far as it is known
 }
 
 func (p pair) equal(o pair) bool {
@@ -54,11 +56,12 @@ type call struct {
 
 // outcome is the result of a call.
 type outcome struct {
-	status  int    // 0 if it is unknown
-	content string // that a get found
-	tags    int    // the number of tags that a get found; for tags, the number of the call that set them
-	id      string // of the version that it found or wrote; "" if there is none, or the response has no ID
-	version int    // the number of the call that wrote that version; 0 if it is unknown
+	status  int          // 0 if it is unknown
+	content string       // that a get found
+	tags    int          // the number of tags that a get found; for tags, the number of the call that set them
+	id      string       // of the version that it found or wrote; "" if there is none, or the response has no ID
+	version int          // the number of the call that wrote that version; 0 if it is unknown
+	seq     core.Version // the position of that version in the commit order; 0 if it is unknown
 }
 
 // writes reports whether a call writes content.
@@ -103,11 +106,11 @@ var registers = porcupine.Model{
 		if fits && in.kind == "tag" && status == http.StatusOK && out.version != 0 {
 			fits = now.keys[in.at][0].id == out.version
 		}
-		if at, makes := in.makes(); fits && makes && out.id != "" {
-			// Version IDs are in commit order. Without this condition, every order of writes whose results are not read
+		if at, makes := in.makes(); fits && makes && out.seq != 0 {
+			// Versions are in commit order. Without this condition, every order of writes whose results are not read
 			// would have to be tried.
-			fits = out.id > was.wrote[at]
-			now.wrote[at] = out.id
+			fits = out.seq > was.wrote[at]
+			now.wrote[at] = out.seq
 		}
 		return fits, now
 	},
@@ -321,6 +324,7 @@ func (c call) send(e *endpoint, bucket, both string) (outcome, error) {
 		return outcome{}, err
 	}
 	out := outcome{status: a.status, id: a.header.Get("X-Amz-Version-Id")}
+	out.seq, _ = e.ids.ParseVersion(out.id) // 0 if there is none
 	if a.status != http.StatusOK {
 		return out, nil
 	}
@@ -537,8 +541,8 @@ func TestRegister(t *testing.T) {
 		"a rename that removes the history":          {versioned(put(1), rename(2, ok), version(1, 404, "")), false},
 		"an append adds a version":                   {versioned(put(1), add(2, size(1), ok), version(1, 200, name(1)), version(2, 200, name(1)+name(2))), true},
 		"an append that changes a version":           {versioned(put(1), add(2, size(1), ok), version(1, 200, name(1)+name(2))), false},
-		"version IDs in commit order":                {versioned(op(call{kind: "put", number: 1}, outcome{status: 200, id: "a"}), op(call{kind: "put", number: 2}, outcome{status: 200, id: "b"})), true},
-		"version IDs in another order":               {versioned(op(call{kind: "put", number: 1}, outcome{status: 200, id: "b"}), op(call{kind: "put", number: 2}, outcome{status: 200, id: "a"})), false},
+		"versions in commit order":                   {versioned(op(call{kind: "put", number: 1}, outcome{status: 200, seq: 1}), op(call{kind: "put", number: 2}, outcome{status: 200, seq: 2})), true},
+		"versions in another order":                  {versioned(op(call{kind: "put", number: 1}, outcome{status: 200, seq: 2}), op(call{kind: "put", number: 2}, outcome{status: 200, seq: 1})), false},
 		"a get of another version":                   {versioned(put(1), op(call{kind: "get"}, outcome{status: 200, content: name(1), version: 2})), false},
 		"an old version without versioning":          {list(put(1), put(2), version(1, 200, name(1))), false},
 	} {
