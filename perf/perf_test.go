@@ -129,7 +129,7 @@ func TestEveryScenario(t *testing.T) {
 	require.Positive(t, values("footprint")["start_after_rebuild_sec"])
 	require.Len(t, ran["footprint"].Goals, 3)
 	if !testing.Short() {
-		require.Len(t, ran["core"].Goals, 12)
+		require.Len(t, ran["core"].Goals, 13)
 		require.Positive(t, values("churn")["disk_bytes_before_reclaim"])
 	}
 	for _, row := range ran["file-sweep"].Results {
