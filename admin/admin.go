@@ -41,6 +41,7 @@
 //	                                  to a role), or detaches it
 //	GET  /-/admin/policy/simulate?key=KEY&action=ACTION[&resource=ARN][&context=NAME=VALUE]...
 //	                                  decides about a request that is not made; instead of a key, user=NAME or anonymous=true
+//	POST /-/admin/apply               makes the store have what a file declares; the body is an ApplyRequest
 //	POST /-/admin/backup?dir=DIR[&keep=N][&link=true]  writes a backup to a directory on the server's machine
 package admin
 
@@ -65,7 +66,7 @@ import (
 )
 
 // maxBody is the maximum size of a request body, in bytes.
-const maxBody = 64 << 10
+const maxBody = 256 << 10
 
 // Options configure a Handler. All fields without a default are required.
 type Options struct {

@@ -53,7 +53,7 @@ func (s *Store) bucket(r *http.Request) (any, error) {
 // setBucket changes the settings that the request has parameters for, and keeps the others.
 func (s *Store) setBucket(r *http.Request) (any, error) {
 	q := r.URL.Query()
-	change, err := bucketChange(q)
+	change, err := BucketChange(q)
 	if err != nil {
 		return nil, core.E("admin.bucket", core.InvalidArgument, err)
 	}
@@ -99,8 +99,9 @@ func named(bucket string, err error) error {
 	return err
 }
 
-// bucketChange parses the parameters into a function that changes a bucket.
-func bucketChange(q url.Values) (func(*core.BucketInfo), error) {
+// BucketChange parses the parameters compression, chunk-size, max-bytes and max-objects into a function that changes a
+// bucket. It checks the parameter public, but does not apply it.
+func BucketChange(q url.Values) (func(*core.BucketInfo), error) {
 	var changes []func(*core.BucketInfo)
 	if q.Has("compression") {
 		level, err := core.ParseCompression(q.Get("compression"))

@@ -3,8 +3,6 @@ package admin
 import (
 	"net/http"
 	"net/url"
-	"strconv"
-	"strings"
 	"time"
 
 	"orcas/auth/identity"
@@ -168,14 +166,9 @@ func lifetime(q url.Values, name string) (time.Duration, error) {
 	if !q.Has(name) {
 		return 0, nil
 	}
-	d, err := time.ParseDuration(v)
-	if days, ok := strings.CutSuffix(v, "d"); ok {
-		var n int
-		n, err = strconv.Atoi(days)
-		d = time.Duration(max(-1, min(n, 100_000))) * 24 * time.Hour // without an overflow; more is refused later
-	}
-	if err != nil || d < time.Second {
-		return 0, invalid("admin.key", "%s must be a duration of at least a second, such as 90d, 12h or 30m, not %q", name, v)
+	d, err := identity.ParseLifetime(v)
+	if err != nil {
+		return 0, invalid("admin.key", "%s %w", name, err)
 	}
 	return d, nil
 }

@@ -47,6 +47,7 @@ func Routes() []*gate.Route {
 		{Name: "PutPolicy", Method: post, Path: "/-/admin/policy", Action: "orcas:PutPolicy"},
 		{Name: "DeletePolicy", Method: del, Path: "/-/admin/policy", Action: "orcas:DeletePolicy"},
 		{Name: "AttachPolicy", Method: post, Path: "/-/admin/policy/attach", Action: "orcas:AttachPolicy"},
+		{Name: "ApplyFile", Method: post, Path: "/-/admin/apply", Action: "orcas:ApplyFile"},
 		{Name: "SimulatePolicy", Method: get, Path: "/-/admin/policy/simulate", Action: "orcas:SimulatePolicy"},
 		{Name: "RotateKey", Method: post, Path: "/-/admin/key/rotate", Action: "orcas:RotateKey"},
 	}
@@ -92,5 +93,6 @@ func (s *Store) handlers() map[string]handler {
 		"DeletePolicy":      s.deletePolicy,
 		"AttachPolicy":      s.attachPolicy,
 		"SimulatePolicy":    s.simulate,
+		"ApplyFile":         s.apply,
 	}
 }

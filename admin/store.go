@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"orcas/auth"
 	"orcas/auth/access"
 	"orcas/auth/identity"
 	"orcas/backup"
@@ -37,13 +38,17 @@ type Store struct {
 	Lifecycle *lifecycle.Worker
 	Rotator   *content.Rotator
 	Keys      *identity.Directory
-	Lookup    gate.Lookup                                     // the credentials of all access keys
-	Access    *access.Authorizer                              // decides about the requests of all APIs
-	Endpoint  string                                          // the URL of S3, which goes with new keys
-	Compare   func(context.Context) (*fsck.Comparison, error) // compares the blocks with the metadata
-	Go        func(work func(context.Context))                // runs work in the background until the server stops
-	Logger    *slog.Logger
-	Now       func() time.Time // the clock of backups; default time.Now
+	Lookup    gate.Lookup        // the credentials of all access keys
+	Access    *access.Authorizer // decides about the requests of all APIs
+
+	// Apply makes the store have what a file declares, on behalf of a principal.
+	Apply func(context.Context, *auth.Principal, *ApplyRequest) (*Applied, error)
+
+	Endpoint string                                          // the URL of S3, which goes with new keys
+	Compare  func(context.Context) (*fsck.Comparison, error) // compares the blocks with the metadata
+	Go       func(work func(context.Context))                // runs work in the background until the server stops
+	Logger   *slog.Logger
+	Now      func() time.Time // the clock of backups; default time.Now
 
 	SmallFiles []string // names of files in DataDir that backups include; see backup.Options
 }

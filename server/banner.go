@@ -32,6 +32,9 @@ func (s *Server) banner(w io.Writer) error {
 		fmt.Fprintf(&b, "  admin cert.  %s (self-signed), for orcas admin --ca FILE, or\n", s.config.AdminTLSCert)
 		fmt.Fprintf(&b, "                 --fingerprint %s\n", s.adminCert.fingerprint())
 	}
+	if s.bootstrapped > 0 {
+		fmt.Fprintf(&b, "  bootstrap    created %d keys; their secrets are in %s\n", s.bootstrapped, s.bootstrapKeys())
+	}
 	if s.credentials.made {
 		fmt.Fprintf(&b, `
 These root credentials were just generated. They are saved in

@@ -125,7 +125,7 @@ func (s *Server) serveAdmin(health http.Handler) error {
 		APIs:       []gate.API{{Name: "health", Path: "/-/health/*", Handler: health}},
 		Store: admin.Store{
 			DataDir: s.config.Data, SmallFiles: BackupFiles(), Meta: s.meta, Blocks: s.blocks, Writer: s.writer, FS: s.fs, Reclaimer: s.reclaimer,
-			Scrubber: s.scrubber, Lifecycle: s.lifecycle, Rotator: s.rotator, Keys: s.identities, Lookup: s.lookup(), Access: authorizer, Endpoint: s.Endpoint(), Compare: s.compare, Logger: s.log,
+			Scrubber: s.scrubber, Lifecycle: s.lifecycle, Rotator: s.rotator, Keys: s.identities, Lookup: s.lookup(), Access: authorizer, Apply: s.apply, Endpoint: s.Endpoint(), Compare: s.compare, Logger: s.log,
 			Now: s.config.Now, Go: func(work func(context.Context)) { s.background.Go(func() { work(s.life) }) },
 		},
 	})

@@ -9,9 +9,10 @@
 // A shutdown runs in the opposite order: it refuses new connections, gives requests in flight time to finish, flushes
 // the write buffer, and closes the drivers.
 //
-// The server itself keeps three things in the data directory: CredentialsFile, which the first start creates if the
-// environment has no credentials; IdentityKeyFile, with the key that encrypts the secrets of access keys; and the files
-// self-signed.crt and self-signed.key, and admin-self-signed.crt and .key. All other files belong to the drivers.
+// The server itself keeps these files in the data directory: CredentialsFile, which the first start creates if the
+// environment has no credentials; IdentityKeyFile, with the key that encrypts the secrets of access keys;
+// BootstrapKeysFile, with the keys that a bootstrap file has created; and the certificates self-signed.crt and
+// admin-self-signed.crt, with their keys. All other files belong to the drivers.
 package server
 
 import (
@@ -124,7 +125,9 @@ type Server struct {
 
 	storage
 	missing missing
-	leases  lease.Local // One process: if several share a store, its metadata engine has to bring lease.Leases
+
+	bootstrapped int         // the number of keys with generated secrets that this start has created
+	leases       lease.Local // One process: if several share a store, its metadata engine has to bring lease.Leases
 
 	life       context.Context // the context of background work; end cancels it
 	end        context.CancelFunc
@@ -175,6 +178,9 @@ func Open(ctx context.Context, config Config) (_ *Server, err error) {
 	}
 	if err := s.makeBuckets(ctx); err != nil {
 		return nil, err
+	}
+	if err := s.bootstrap(ctx); err != nil {
+		return nil, fmt.Errorf("%s: %w", bootstrapVariable, err)
 	}
 	return s, s.banner(config.Banner)
 }

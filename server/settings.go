@@ -39,6 +39,7 @@ type Settings struct {
 	Region        string           // ORCAS_REGION
 	Domains       []string         // ORCAS_DOMAINS: base domains for virtual-host style
 	Buckets       []string         // ORCAS_BUCKETS: created at startup
+	Bootstrap     *Bootstrap       // ORCAS_BOOTSTRAP: applied at startup; nil for none
 	MinFree       Reserve          // ORCAS_MIN_FREE: the reserve below which PUT is refused
 	MinRate       int64            // ORCAS_MIN_RESPONSE_RATE: bytes per second that a client must read; 0: no minimum
 	Reclaim       bool             // ORCAS_RECLAIM_ENABLED: free garbage in the background

@@ -31,6 +31,8 @@ var variables = []Variable{
 		"Base domains for virtual-host style: bucket.DOMAIN names a bucket.", setDomains},
 	{"ORCAS_BUCKETS", "none", "bucket names, separated by commas",
 		"Buckets to create at startup if they do not exist.", setBuckets},
+	{bootstrapVariable, "none", "a YAML file",
+		"Make the store have the buckets, users, keys and policies that this file declares, at every startup.", setBootstrap},
 	{"ORCAS_DURABILITY", "strict", "strict, relaxed",
 		"Acknowledge a write after the disk sync (strict), or as soon as the operating system has it (relaxed).", setDurability},
 	{"ORCAS_WRITE_BUFFER_WINDOW_SEC", "10", "1 to 3600",

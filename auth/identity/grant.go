@@ -28,8 +28,8 @@ type Grant struct {
 // maxPrefix is the maximum length of a prefix in bytes: that of a key.
 const maxPrefix = 1024
 
-// check returns an error if the grant is not valid.
-func (g *Grant) check() error {
+// Check returns an error if the grant is not valid.
+func (g *Grant) Check() error {
 	switch {
 	case g.Bucket == "" || strings.ContainsAny(g.Bucket, "*?$/"):
 		return fail(Invalid, "%q is not the name of a bucket", g.Bucket)

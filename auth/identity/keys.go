@@ -17,6 +17,7 @@ type NewKey struct {
 	Grant   *Grant        // either a grant
 	Policy  string        // or a policy document
 	Expires time.Duration // after which it expires; 0: never
+	Secret  *Secret       // the access key with its secret; nil to generate both
 }
 
 // Secret is an access key with its secret, which is shown only when it is created.
@@ -57,11 +58,14 @@ func (d *Directory) CreateKey(ctx context.Context, by *auth.Principal, n NewKey)
 		err = checkLifetime(n.Expires)
 	}
 	if err == nil && n.Grant != nil {
-		err = n.Grant.check()
+		err = n.Grant.Check()
 		document = n.Grant.Document()
 	}
 	if err == nil {
 		_, err = parsePolicy(n.Name, document)
+	}
+	if err == nil && n.Secret != nil {
+		err = n.Secret.Check()
 	}
 	if err != nil {
 		return nil, Secret{}, err
@@ -83,6 +87,10 @@ func (d *Directory) CreateKey(ctx context.Context, by *auth.Principal, n NewKey)
 			Inline: []Inline{{n.Name, document}}, Grant: n.Grant, Creator: by.ID, Expires: d.after(n.Expires),
 		}
 		var err error
+		if n.Secret != nil {
+			secret = *n.Secret
+			return i, addGiven(d, s, i, secret)
+		}
 		secret, err = d.addAccessKey(s, i)
 		return i, err
 	})

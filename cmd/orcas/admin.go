@@ -36,6 +36,7 @@ type adminCommand struct {
 	Group  adminGroup  `cmd:"" help:"Create and manage groups of users, whose policies apply to all members."`
 	Role   adminRole   `cmd:"" help:"Create and manage roles, which users can assume for a while."`
 	Policy adminPolicy `cmd:"" help:"Write policies, and attach them to users, groups and roles."`
+	Apply  adminApply  `cmd:"" help:"Make the store have the policies, users, groups, buckets and keys that a file declares."`
 	Keys   adminKeys   `cmd:"" help:"Show which master keys are in use, or rotate them. (Access keys: orcas admin key.)"`
 }
 

@@ -27,15 +27,16 @@ const module = "orcas"
 
 // layers is the layer of each package. A name that ends with "/..." covers the packages below it.
 var layers = map[string]int{
-	"cmd/...":          8,
-	"server":           7,
-	"perf":             7,
+	"cmd/...":          9,
+	"server":           8,
+	"perf":             8,
 	"perf/result":      0,
 	"perf/report":      1,
 	"perf/report/draw": 2,
-	"faults":           7,
-	"faults/...":       8, // the tools of the bench, above the code that they share
+	"faults":           8,
+	"faults/...":       9, // the tools of the bench, above the code that they share
 	"faults/result":    0,
+	"declared":         7,
 	"s3":               6,
 	"admin":            6,
 	"s3/s3test":        6,

@@ -102,6 +102,8 @@ func PublicOf(b *core.BucketInfo) Public {
 //
 // To open the bucket, it adds a statement with a Sid of its own and turns BlockPublicPolicy and RestrictPublicBuckets
 // off. To close it, it removes that statement and turns all settings of the block on. Other statements stay as they are.
+// With PublicCustom, it removes that statement and turns BlockPublicPolicy and RestrictPublicBuckets off, so that the
+// other statements decide.
 // If they are public and the block has kept them from having an effect, SetPublic refuses to turn the block off: that
 // would allow more than reading.
 func SetPublic(b *core.BucketInfo, to Public) error {
@@ -109,11 +111,13 @@ func SetPublic(b *core.BucketInfo, to Public) error {
 	if err != nil {
 		return err
 	}
-	block, document := BlocksAll, ""
+	opened, block := Block(b), BlocksAll
 	switch to {
 	case PublicNone:
+	case PublicCustom:
+		opened.BlockPublicPolicy, opened.RestrictPublicBuckets = false, false
+		block = EncodeBlock(opened)
 	case PublicRead:
-		opened := Block(b)
 		if others != nil && others.IsPublic() && opened.RestrictPublicBuckets {
 			return &PublicError{fmt.Sprintf("the policy of the bucket %s has other statements that are public, and that only the "+
 				"public access block keeps from having an effect: remove them first", b.Name)}
@@ -122,23 +126,51 @@ func SetPublic(b *core.BucketInfo, to Public) error {
 		block = EncodeBlock(opened)
 		rest.Statement = append(rest.Statement, publicRead(b.Name))
 	default:
-		return &PublicError{fmt.Sprintf("expected read or none, not %q", to)}
+		return &PublicError{fmt.Sprintf("expected read, none or custom, not %q", to)}
 	}
-	if len(rest.Statement) > 0 {
-		if Document(b) == "" {
-			rest.Version = json.RawMessage(`"2012-10-17"`)
-		}
-		encoded, err := json.Marshal(rest)
-		if err != nil {
+	document, err := rest.text(b)
+	if err == nil {
+		b.Attrs = core.SetAttr(core.SetAttr(b.Attrs, PolicyAttr, document), BlockAttr, block)
+	}
+	return err
+}
+
+// SetPolicy replaces the policy of a bucket with a valid document, except for the statement of SetPublic, which stays if
+// the bucket has it.
+func SetPolicy(b *core.BucketInfo, document string) error {
+	rest, reserved, err := split(document)
+	if err != nil {
+		return err
+	}
+	if reserved {
+		return &PublicError{fmt.Sprintf("the Sid %s is reserved for the statement that opens the bucket to everybody", PublicReadSid)}
+	}
+	if _, _, open, err := parts(b); err == nil && open { // a policy that cannot be read is replaced
+		rest.Statement = append(rest.Statement, publicRead(b.Name))
+		if document, err = rest.text(b); err != nil {
 			return err
 		}
-		document = string(encoded)
-		if _, err := Parse(b.Name, document, nil); err != nil { // it may be too large
-			return &PublicError{fmt.Sprintf("the policy of the bucket %s would not be valid: %s", b.Name, err)}
-		}
 	}
-	b.Attrs = core.SetAttr(core.SetAttr(b.Attrs, PolicyAttr, document), BlockAttr, block)
+	b.Attrs = core.SetAttr(b.Attrs, PolicyAttr, document)
 	return nil
+}
+
+// text returns the text of a policy of a bucket, or "" if it has no statement.
+func (d *document) text(b *core.BucketInfo) (string, error) {
+	if len(d.Statement) == 0 {
+		return "", nil
+	}
+	if Document(b) == "" && d.Version == nil {
+		d.Version = json.RawMessage(`"2012-10-17"`)
+	}
+	encoded, err := json.Marshal(d)
+	if err != nil {
+		return "", err
+	}
+	if _, err := Parse(b.Name, string(encoded), nil); err != nil { // it may be too large
+		return "", &PublicError{fmt.Sprintf("the policy of the bucket %s would not be valid: %s", b.Name, err)}
+	}
+	return string(encoded), nil
 }
 
 // publicRead returns the statement that allows everybody to read the objects of a bucket.

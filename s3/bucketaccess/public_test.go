@@ -67,7 +67,9 @@ func TestSetPublic(t *testing.T) {
 		"public ones, to close":  {out(writes, ours), opened, PublicCustom, PublicNone, out(writes), BlocksAll, PublicNone, ""},
 		"ours, but blocked":      {out(ours), closed, PublicNone, PublicRead, out(ours), opened, PublicRead, ""},
 		"damaged":                {`{"Statement": 1}`, closed, PublicNone, PublicRead, "", "", "", "cannot be read, so replace or delete it first"},
-		"custom":                 {"", closed, PublicNone, PublicCustom, "", "", "", "expected read or none"},
+		"custom":                 {one(writes), closed, PublicNone, PublicCustom, out(writes), opened, PublicCustom, ""},
+		"custom, from read":      {out(ours, deletes), opened, PublicRead, PublicCustom, out(deletes), opened, PublicNone, ""},
+		"unknown":                {"", closed, PublicNone, "all", "", "", "", "expected read, none or custom"},
 	} {
 		b := bucket(c.document, c.block)
 		require.Equal(t, c.before, PublicOf(b), name)
@@ -94,4 +96,23 @@ func TestSetPublic(t *testing.T) {
 	require.NotContains(t, Document(b), "Version")
 	large := bucket(one(strings.Replace(deletes, "old/*", "old/*"+strings.Repeat("x", 20<<10-len(one(deletes))), 1)), "")
 	require.ErrorContains(t, SetPublic(large, PublicRead), "would not be valid")
+}
+
+// TestSetPolicy: the statement that opens a bucket survives a new policy, and cannot be a part of one.
+func TestSetPolicy(t *testing.T) {
+	document := `{"Statement":[` + deletes + `]}`
+	closed := bucket("", "")
+	require.NoError(t, SetPolicy(closed, document))
+	require.Equal(t, document, Document(closed))
+	open := bucket("", "")
+	require.NoError(t, SetPublic(open, PublicRead))
+	for range 2 {
+		require.NoError(t, SetPolicy(open, document))
+		require.JSONEq(t, `{"Statement":[`+deletes+`,`+ours+`]}`, Document(open))
+		require.Equal(t, PublicRead, PublicOf(open))
+	}
+	require.ErrorContains(t, SetPolicy(open, `{"Statement":`+ours+`}`), "is reserved")
+	damaged := bucket("damaged", "")
+	require.NoError(t, SetPolicy(damaged, document))
+	require.Equal(t, document, Document(damaged))
 }

@@ -1,0 +1,48 @@
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// ApplyRequest is the body of a request to apply a file that declares a store: see package declared.
+type ApplyRequest struct {
+	File    string            `json:"file"`    // its text
+	Secrets map[string]string `json:"secrets"` // the contents of the files with secrets that it refers to, by their names
+	DryRun  bool              `json:"dry_run"`
+}
+
+// Applied is what was changed, or would be.
+type Applied struct {
+	DryRun  bool            `json:"dry_run"`
+	Changes []AppliedChange `json:"changes"`
+	Keys    []AppliedKey    `json:"keys"`             // that were created with generated secrets
+	Failed  string          `json:"failed,omitempty"` // why the remaining changes were not made
+}
+
+// AppliedChange is one change.
+type AppliedChange struct {
+	Action string `json:"action"`           // create or change
+	Kind   string `json:"kind"`             // policy, group, user, bucket or key
+	Name   string `json:"name"`             // of what is created or changed
+	Detail string `json:"detail,omitempty"` // what is changed
+}
+
+// AppliedKey is a key that was created, with its secret.
+type AppliedKey struct {
+	Name      string `json:"name"`
+	AccessKey string `json:"access_key"`
+	SecretKey string `json:"secret_key"`
+	Endpoint  string `json:"endpoint"`
+}
+
+// apply makes the store have what a file declares.
+func (s *Store) apply(r *http.Request) (any, error) {
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	var q ApplyRequest
+	if err := d.Decode(&q); err != nil {
+		return nil, invalid("admin.apply", "the body is not a request to apply a file: %w", err)
+	}
+	return s.Apply(r.Context(), callerOf(r), &q)
+}
