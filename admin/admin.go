@@ -29,6 +29,8 @@
 //	POST /-/admin/user/key/state?name=NAME&key=KEY&enabled=BOOL  enables or disables an access key of a user
 //	GET, POST, DELETE /-/admin/group[?name=NAME]           lists, creates and deletes groups
 //	POST /-/admin/group/member?group=NAME&user=NAME&member=BOOL  adds a user to a group, or removes it
+//	GET, POST /-/admin/account[?name=NAME]                 lists accounts, and creates one; the response has the secret of its root
+//	POST /-/admin/account/rotate?name=NAME[&overlap=DURATION]  replaces the access key of its root
 //	GET, DELETE /-/admin/role[?name=NAME]                  lists and deletes roles
 //	POST /-/admin/role?name=NAME[&user=NAME]...[&max-session=DURATION][&description=TEXT]
 //	                                  creates a role that these users may assume; otherwise, the body is its trust policy

@@ -58,7 +58,7 @@ func (s *Store) roleChange(r *http.Request) (c identity.RoleChange, err error) {
 	case len(document) > 0 && len(users) > 0:
 		return c, invalid("admin.role", "expected either users or a trust policy, found both")
 	case len(users) > 0:
-		if document, err = s.trusting(callerOf(r).Account, users); err != nil {
+		if document, err = trusting(s.Keys, callerOf(r).Account, users); err != nil {
 			return c, err
 		}
 	}
@@ -80,10 +80,10 @@ func (s *Store) roleChange(r *http.Request) (c identity.RoleChange, err error) {
 }
 
 // trusting returns a trust policy that names users.
-func (s *Store) trusting(account string, users []string) ([]byte, error) {
+func trusting(ids *identity.Directory, account string, users []string) ([]byte, error) {
 	var arns []string
 	for _, name := range users {
-		u, err := s.Keys.Get(identity.User, account, name)
+		u, err := ids.Get(identity.User, account, name)
 		if err != nil {
 			return nil, err
 		}

@@ -18,7 +18,7 @@ type UserInfo struct {
 	Keys     []UserKey `json:"keys"`
 }
 
-// UserKey is an access key of a user.
+// UserKey is an access key of a user, or of the root of an account.
 type UserKey struct {
 	AccessKey string     `json:"access_key"`
 	SecretKey string     `json:"secret_key,omitempty"` // only if it was just created
@@ -44,19 +44,26 @@ func userKey(k *identity.AccessKey) UserKey {
 
 func (s *Store) userInfo(i *identity.Identity) UserInfo {
 	info := UserInfo{
-		Name: i.Name, ARN: i.ARN(), ID: i.ID, Created: i.Created, Groups: []string{}, Policies: s.policyNames(i), Keys: []UserKey{},
+		Name: i.Name, ARN: i.ARN(), ID: i.ID, Created: i.Created, Groups: []string{}, Policies: s.policyNames(i),
 	}
 	for _, g := range s.Keys.GroupsOf(i) {
 		info.Groups = append(info.Groups, g.Name)
 	}
+	info.Keys = userKeys(s.Keys, i)
+	return info
+}
+
+// userKeys returns the access keys of a user or the root of an account, without their secrets.
+func userKeys(ids *identity.Directory, i *identity.Identity) []UserKey {
+	list := []UserKey{}
 	for n := range i.Keys {
 		k := userKey(&i.Keys[n])
-		if used := s.Keys.LastUsed(k.AccessKey); !used.IsZero() {
+		if used := ids.LastUsed(k.AccessKey); !used.IsZero() {
 			k.LastUsed = &used
 		}
-		info.Keys = append(info.Keys, k)
+		list = append(list, k)
 	}
-	return info
+	return list
 }
 
 // policyNames returns the names of the attached policies of a user, a group or a role.

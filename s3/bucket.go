@@ -15,6 +15,9 @@ import (
 // maxBuckets is the maximum and default page size of ListBuckets.
 const maxBuckets = 10_000
 
+// bucketPage is the minimum number of buckets that are read at a time. Most of them may belong to other accounts.
+const bucketPage = 1000
+
 // defaultRegion is the region that S3 represents as an empty location.
 const defaultRegion = "us-east-1"
 
@@ -31,20 +34,15 @@ func listBuckets(q *request, x *xmldoc.Writer) error {
 	if err != nil {
 		return err
 	}
-	buckets, more, err := q.s.fs.Buckets(q.ctx, prefix, after, limit)
+	buckets, more, err := q.ownBuckets(prefix, after, limit)
 	if err != nil {
 		return err
 	}
-	region := q.query.value("bucket-region")
 	x.Begin("ListAllMyBucketsResult")
 	x.Owner("Owner", q.caller.Account)
 	x.Open("Buckets")
 	for i := range buckets {
 		b := &buckets[i]
-		shown := auth.Resource{Account: b.Owner, Bucket: b.Name} // without its policy, which cannot be about this action
-		if region != "" && region != b.Region || q.authorize(q.route.Action, shown) != nil {
-			continue
-		}
 		x.Open("Bucket")
 		x.Text("Name", b.Name)
 		x.Time("CreationDate", b.Created)
@@ -58,6 +56,27 @@ func listBuckets(q *request, x *xmldoc.Writer) error {
 	}
 	x.Close("ListAllMyBucketsResult")
 	return nil
+}
+
+// ownBuckets returns a page of the buckets that the sender may list, and reports whether there are more. A position in
+// the listing is always one of these buckets, because the name of another account's bucket is not for the sender.
+func (q *request) ownBuckets(prefix, after string, limit int) (list []core.BucketInfo, more bool, err error) {
+	region := q.query.value("bucket-region")
+	for further := true; further && len(list) <= limit; {
+		var page []core.BucketInfo
+		if page, further, err = q.s.fs.Buckets(q.ctx, prefix, after, max(limit, bucketPage)); err != nil {
+			return nil, false, err
+		}
+		for i := range page {
+			b := &page[i]
+			after = b.Name
+			shown := auth.Resource{Account: b.Owner, Bucket: b.Name} // without its policy, which cannot be about this action
+			if (region == "" || region == b.Region) && q.authorize(q.route.Action, shown) == nil {
+				list = append(list, *b)
+			}
+		}
+	}
+	return list[:min(limit, len(list))], len(list) > limit, nil
 }
 
 // makeToken encodes a position in a listing as an opaque token.

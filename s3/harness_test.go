@@ -45,10 +45,11 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	accessKey = "AKIAEXAMPLE"
-	secretKey = "the secret key"
-	account   = "111122223333"
-	stranger  = "AKIASTRANGER" // belongs to another account
+	accessKey    = "AKIAEXAMPLE"
+	secretKey    = "the secret key"
+	account      = "111122223333"
+	otherAccount = "444455556666" // another account
+	stranger     = "AKIASTRANGER" // its root
 )
 
 // testIDs are the IDs of worlds. absentVersion and absentUpload are valid, but no version and no upload has them.
@@ -63,7 +64,7 @@ var canonical = auth.CanonicalID(account)
 
 var holders = map[string]gate.Credential{
 	accessKey: {SecretKey: secretKey, Principal: &auth.Principal{Account: account, ARN: auth.RootARN(account)}},
-	stranger:  {SecretKey: secretKey, Principal: &auth.Principal{Account: "444455556666", ARN: auth.RootARN("444455556666")}},
+	stranger:  {SecretKey: secretKey, Principal: &auth.Principal{Account: otherAccount, ARN: auth.RootARN(otherAccount)}},
 }
 
 // world is a server over drivers in memory, behind a real socket, with a client that signs requests to it.

@@ -266,6 +266,7 @@ const (
 	aUser    = "AKIAUSER"    // has the policy
 	aKey     = "AKIAKEY"     // an application key with a policy, whose creator has one, too
 	aSession = "ASIASESSION" // a session of a role
+	aForeign = "AKIAFOREIGN" // a user of another account, with a policy
 )
 
 // aToken is the session token of aSession.
@@ -280,7 +281,7 @@ func tokenOf(caller string) string {
 }
 
 // identities are the policies of the callers of a matrix.
-type identities struct{ user, key, creator, role, session []need }
+type identities struct{ user, key, creator, role, session, foreign []need }
 
 // statements returns a statement for each need. Principal is "" for the policy of an identity.
 func statements(effect, principal string, needs []need) string {
@@ -307,10 +308,12 @@ func (i identities) callers(t *testing.T) setup {
 		return &auth.Principal{Account: account, ARN: "arn:aws:iam::" + account + ":" + kind}
 	}
 	session := &auth.Principal{Account: account, ARN: "arn:aws:sts::" + account + ":assumed-role/role/session"}
+	foreign := &auth.Principal{Account: otherAccount, ARN: "arn:aws:iam::" + otherAccount + ":user/user"}
 	creator := &policy.Caller{Principal: arn("user/creator"), Identity: policiesOf(t, i.creator)}
 	known := map[string]*policy.Caller{
 		aUser:    {Principal: arn("user/user"), Identity: policiesOf(t, i.user)},
 		aKey:     {Principal: arn("key/key"), Identity: policiesOf(t, i.key), Creator: creator},
+		aForeign: {Principal: foreign, Identity: policiesOf(t, i.foreign)},
 		aSession: {Principal: session, Role: "arn:aws:iam::" + account + ":role/role", Identity: policiesOf(t, i.role), Session: policiesOf(t, i.session)},
 	}
 	byARN := map[string]*policy.Caller{}
@@ -438,17 +441,18 @@ func (m *matrix) allowed(callers ...string) {
 
 // TestMatrix sends each request as each kind of caller: without a bucket policy, with one that allows exactly what the
 // request needs to everyone, and with one that denies a part of it. A caller is allowed only if it has all rights, and
-// if nothing denies any of them. An application key and its creator must both have them, a session and its role, too.
+// if nothing denies any of them. An application key and its creator must both have them, a session and its role, too. A
+// user of another account must have them, and the bucket policy must allow them, too.
 func TestMatrix(t *testing.T) {
 	for i, row := range matrixRows() {
 		t.Run(fmt.Sprintf("%d-%s", i, row.route), func(t *testing.T) {
 			t.Parallel()
 			none := []need{{"s3:GetBucketLocation", "other"}}
 			all := row.needs
-			m := matrix{t: t, row: &row, ids: identities{user: all, key: all, creator: all, role: all, session: all}}
+			m := matrix{t: t, row: &row, ids: identities{user: all, key: all, creator: all, role: all, session: all, foreign: all}}
 			m.allowed(accessKey, aUser, aKey, aSession)
 			if row.route != "ListBuckets" && row.route != "CreateBucket" { // about the account of the caller
-				m.denied(stranger)
+				m.denied(stranger, aForeign)
 			}
 			m.denied("")
 
@@ -475,31 +479,37 @@ func TestMatrix(t *testing.T) {
 func (m *matrix) bucketPolicies(none []need) {
 	const everyone = `"Principal": "*",`
 	all := m.row.needs
-	m.ids, m.policy = identities{user: none, key: none, creator: none, role: none}, statements("Allow", everyone, all)
+	m.ids, m.policy = identities{user: none, key: none, creator: none, role: none, foreign: all}, statements("Allow", everyone, all)
 	m.allowed(accessKey, aUser, aKey, aSession)
 	switch {
 	case m.row.ownOnly:
 		w := m.world()
-		for _, c := range []string{stranger, ""} {
+		for _, c := range []string{stranger, aForeign, ""} {
 			w.try(m.t, m.row, c).is(405, "MethodNotAllowed")
 		}
 	case m.row.signed:
-		m.allowed(stranger)
+		m.allowed(stranger, aForeign)
 		m.denied("")
 	default:
-		m.allowed(stranger, "")
+		m.allowed(stranger, aForeign, "")
 	}
-	m.ids = identities{session: none}
-	m.denied(aSession)
+	m.ids = identities{session: none, foreign: none}
+	m.denied(aSession, aForeign)
+	for i := range all {
+		if rest := slices.Delete(slices.Clone(all), i, i+1); len(rest) > 0 { // the bucket policy alone is not sufficient
+			m.ids = identities{foreign: rest}
+			m.denied(aForeign)
+		}
+	}
 
-	m.ids = identities{user: all, key: all, creator: all, role: all, session: all}
+	m.ids = identities{user: all, key: all, creator: all, role: all, session: all, foreign: all}
 	for i := range all {
 		denied := all[i : i+1]
 		if m.row.anyRight {
 			denied = []need{{"s3:*", matrixBucket}, {"s3:*", matrixBucket + "/*"}}
 		}
 		m.policy = statements("Deny", everyone, denied)
-		m.denied(stranger, "", aUser, aKey, aSession)
+		m.denied(stranger, "", aUser, aKey, aSession, aForeign)
 		if m.row.ownOnly || m.row.anyRight { // the root always has the rights to the policy
 			m.allowed(accessKey)
 		} else {

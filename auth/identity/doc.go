@@ -4,10 +4,11 @@
 //
 // # The model
 //
-// An account owns buckets, users, groups, roles, policies and application keys. It has an ID of 12 digits, which ARNs contain,
-// and a canonical ID (auth.CanonicalID), which S3 shows to clients. There is one account, the default account; its root
-// has the root credentials of the server, which are not stored here. Its ID is computed from the number of the store, so
-// rebuilds, backups and restores keep it, and a start need not write anything.
+// An account owns buckets, users, groups, roles, policies and application keys. It has an ID of 12 digits, which ARNs
+// contain, and a canonical ID (auth.CanonicalID), which S3 shows to clients. The root of the default account has the
+// root credentials of the server, which are not stored here. Its ID is computed from the number of the store, so
+// rebuilds, backups and restores keep it, and a start need not write anything. Other accounts are created by the default
+// account; their roots have access keys like users.
 //
 //   - A user has a name, several access keys, tags, policies, and groups whose policies apply to it too. The policies of
 //     a user are inline, which means that they are part of the user, or managed, which means that several users and
@@ -36,6 +37,7 @@
 //	iam-key       ACCOUNT/name    Identity: the policy, the access keys, the creator
 //	iam-role      ACCOUNT/name    Identity: policies, the trust policy
 //	iam-policy    ACCOUNT/name    ManagedPolicy
+//	iam-account   ACCOUNT/name    Identity: the access keys of its root, under the ID of the default account
 //	iam-used      access key      when it was last used, at most once a minute
 //
 // The name in the key is in lower case, because names are unique without regard to case. A program refuses records with

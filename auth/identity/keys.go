@@ -237,18 +237,24 @@ func (d *Directory) RotateKey(
 		return nil, Secret{}, err
 	}
 	i, err = d.manage(ctx, by, name, func(s *state, i *Identity) (err error) {
-		old := slices.Clone(i.Keys[max(0, len(i.Keys)-maxAccessKeys+1):])
-		if keep == 0 && !mutant.Is("rotation-keeps-keys") {
-			old = nil
-		}
-		for n := range old {
-			old[n].Expires = earlier(d.after(keep), old[n].Expires)
-		}
-		i.Keys = old
-		secret, err = d.addAccessKey(s, i)
+		secret, err = d.replaceAccessKey(s, i, keep)
 		return err
 	})
 	return i, secret, err
+}
+
+// replaceAccessKey replaces the access key of an identity that is not stored yet. The previous one continues to work for
+// the duration keep. The caller holds d.mu.
+func (d *Directory) replaceAccessKey(s *state, i *Identity, keep time.Duration) (Secret, error) {
+	old := slices.Clone(i.Keys[max(0, len(i.Keys)-maxAccessKeys+1):])
+	if keep == 0 && !mutant.Is("rotation-keeps-keys") {
+		old = nil
+	}
+	for n := range old {
+		old[n].Expires = earlier(d.after(keep), old[n].Expires)
+	}
+	i.Keys = old
+	return d.addAccessKey(s, i)
 }
 
 // DeleteKey deletes an application key. The keys that it created are refused from then on.

@@ -24,9 +24,11 @@ const (
 	keyRecords    = "iam-key"
 	roleRecords   = "iam-role"
 	policyRecords = "iam-policy"
+
+	accountRecords = "iam-account"
 )
 
-var allRecords = []string{userRecords, groupRecords, keyRecords, roleRecords, policyRecords}
+var allRecords = []string{userRecords, groupRecords, keyRecords, roleRecords, policyRecords, accountRecords}
 
 // recordsOf returns the kind of the records of identities.
 func recordsOf(k Kind) string { return "iam-" + string(k) }
@@ -156,13 +158,16 @@ func newState(account string, entries map[place]*entry, before *state) *state {
 		entries: entries, byID: map[string]*entry{}, access: map[string]access{}, callers: map[string]caller{},
 		roles: map[string]role{}, principals: map[string]string{}, uses: map[string]*use{},
 	}
-	s.addRoot(account)
+	s.root = s.addRoot(account)
 	for _, e := range entries {
 		switch {
 		case e.managed != nil:
 			s.byID[e.managed.ID] = e
 		default:
 			s.byID[e.ID] = e
+			if e.Kind == Account {
+				s.addRoot(e.ID)
+			}
 		}
 	}
 	for _, e := range entries {
@@ -198,12 +203,13 @@ func newState(account string, entries map[place]*entry, before *state) *state {
 	return s
 }
 
-// addRoot adds the root of the default account.
-func (s *state) addRoot(account string) {
-	s.root = &auth.Principal{Account: account, ARN: auth.RootARN(account), ID: account}
+// addRoot adds an account with its root, and returns the root.
+func (s *state) addRoot(account string) *auth.Principal {
+	root := &auth.Principal{Account: account, ARN: auth.RootARN(account), ID: account}
 	canonical := auth.CanonicalID(account)
-	s.callers[account] = caller{Caller: &policy.Caller{Principal: s.root, Canonical: canonical, ID: account}}
-	s.principals[s.root.ARN], s.principals[account], s.principals[canonical] = account, account, account
+	s.callers[account] = caller{Caller: &policy.Caller{Principal: root, Canonical: canonical, ID: account}}
+	s.principals[root.ARN], s.principals[account], s.principals[canonical] = account, account, account
+	return root
 }
 
 // errDisabled is returned for an identity that is disabled, or whose creator is.

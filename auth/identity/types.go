@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"orcas/auth"
 	"orcas/auth/policy"
 )
 
@@ -26,9 +27,13 @@ const (
 	Group Kind = "group"
 	Key   Kind = "key" // an application key
 	Role  Kind = "role"
+
+	// Account is an account besides the default account, which it belongs to. Its ID is that of the account, and its
+	// access keys are those of the root of the account.
+	Account Kind = "account"
 )
 
-// Identity is a user, a group, an application key or a role.
+// Identity is a user, a group, an application key, a role or an account.
 type Identity struct {
 	Kind    Kind      `json:"-"`
 	Account string    `json:"-"`
@@ -42,7 +47,7 @@ type Identity struct {
 	Groups []string          `json:"groups,omitempty"` // of a user: the IDs of its groups
 	Tags   map[string]string `json:"tags,omitempty"`   // of a user or a role
 
-	Keys []AccessKey `json:"keys,omitempty"` // of a user or an application key, the oldest first
+	Keys []AccessKey `json:"keys,omitempty"` // of a user, an application key or the root of an account, the oldest first
 
 	// Of an application key.
 	Grant    *Grant    `json:"grant,omitempty"`   // from which its policy was made; nil if the policy was given
@@ -57,8 +62,11 @@ type Identity struct {
 	Description string            `json:"description,omitempty"`
 }
 
-// ARN returns the ARN of the identity.
+// ARN returns the ARN of the identity; of an account, that of its root.
 func (i *Identity) ARN() string {
+	if i.Kind == Account {
+		return auth.RootARN(i.ID)
+	}
 	return fmt.Sprintf("arn:aws:iam::%s:%s/%s", i.Account, i.Kind, i.Name)
 }
 
@@ -127,7 +135,7 @@ const MaxUserKeys = 10
 
 // Limits.
 const (
-	maxAccessKeys = 2  // of an application key: the current one, and the previous one for a while
+	maxAccessKeys = 2  // of an application key or a root: the current one, and the previous one for a while
 	maxInline     = 10 // of an identity
 	maxAttached   = 20 // of an identity
 	maxGroups     = 20 // of a user

@@ -33,7 +33,11 @@ func (d *records) create(
 	}
 	return d.put(ctx, kind, account, name, func(s *state, old *Identity) (*Identity, error) {
 		if old != nil {
-			return nil, fail(Exists, "there is already a %s %s", kind, old.Name)
+			article := "a"
+			if kind == Account {
+				article = "an"
+			}
+			return nil, fail(Exists, "there is already %s %s %s", article, kind, old.Name)
 		}
 		if s.callers[account].Caller == nil {
 			return nil, fail(NoSuchEntity, "there is no account %s", account)

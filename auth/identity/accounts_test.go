@@ -1,0 +1,140 @@
+package identity
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orcas/auth"
+)
+
+// tenant creates an account, and returns its root.
+func (b *bench) tenant(name string) (*auth.Principal, Secret) {
+	_, secret, err := b.CreateAccount(b.ctx(), name)
+	require.NoError(b.t, err)
+	return b.holder(secret), secret
+}
+
+// TestAccounts creates accounts with identities of the same names, and reads them again after restarts.
+func TestAccounts(t *testing.T) {
+	b, ctx := open(t), t.Context()
+	must := func(_ any, err error) { t.Helper(); require.NoError(t, err) }
+	i, secret, err := b.CreateAccount(ctx, "Tenant")
+	require.NoError(t, err)
+	require.Regexp(t, "^[1-9][0-9]{11}$", i.ID)
+	require.NotEqual(t, b.Root().Account, i.ID)
+	root := b.holder(secret)
+	require.Equal(t, &auth.Principal{Account: i.ID, ARN: auth.RootARN(i.ID), ID: i.ID}, root)
+	require.Equal(t, auth.RootARN(i.ID), i.ARN())
+	second, _ := b.tenant("second")
+	for range 2 {
+		c := b.Caller(root)
+		require.Equal(t, root, c.Principal)
+		require.Equal(t, auth.CanonicalID(i.ID), c.Canonical)
+		require.True(t, allows(c, "s3:GetObject", "key"))
+		for _, known := range []string{root.ARN, root.Account, c.Canonical} {
+			require.True(t, b.Known("AWS", known), known)
+		}
+		require.Len(t, b.Accounts(), 2)
+		require.Equal(t, "second", b.Accounts()[0].Name)
+		b.reopen()
+	}
+
+	// Names are unique in an account only.
+	for _, account := range []string{b.Root().Account, root.Account, second.Account} {
+		must(b.Create(ctx, User, account, "alice"))
+		must(b.Create(ctx, Group, account, "team"))
+		must(b.SetMember(ctx, account, "alice", "team", true))
+		must(b.CreatePolicy(ctx, account, "mine", document("Allow", "s3:GetObject"), ""))
+		must(b.CreateRole(ctx, account, "role", RoleChange{Trust: trusting(root.Account)}))
+		require.Len(t, b.List(User, account), 1)
+		require.Len(t, b.Policies(account), 1)
+	}
+	must(b.CreatePolicy(ctx, second.Account, "other", document("Allow", "s3:GetObject"), ""))
+	_, err = b.Attach(ctx, User, root.Account, "alice", "other", true)
+	require.Equal(t, NoSuchEntity, codeOf(err), "a policy of another account")
+	must(b.Create(ctx, Group, second.Account, "others"))
+	_, err = b.SetMember(ctx, root.Account, "alice", "others", true)
+	require.Equal(t, NoSuchEntity, codeOf(err), "a group of another account")
+	for _, account := range []string{i.ID[:11] + "x", "", "tenant"} {
+		_, err = b.Create(ctx, User, account, "alice")
+		require.Equal(t, NoSuchEntity, codeOf(err), account)
+	}
+	key, keySecret := b.create(root, "app")
+	require.Equal(t, i.ID, key.Account)
+	require.Empty(t, b.Keys(second))
+	require.Empty(t, b.Keys(b.Root()))
+	_, _, err = b.RotateKey(ctx, b.Root(), "app", 0)
+	require.Equal(t, NoSuchEntity, codeOf(err))
+	b.reopen()
+	b.holder(keySecret)
+	require.Equal(t, auth.RootARN(i.ID), b.Caller(key).Creator.Principal.ARN)
+
+	// The access key of the root can be replaced.
+	_, next, err := b.RotateAccountKey(ctx, "TENANT", time.Hour)
+	require.NoError(t, err)
+	b.holder(secret)
+	require.Equal(t, root, b.holder(next))
+	b.pass(time.Hour)
+	b.refused(secret)
+	_, last, err := b.RotateAccountKey(ctx, "tenant", 0)
+	require.NoError(t, err)
+	b.refused(next)
+	b.reopen()
+	b.refused(next)
+	b.holder(last)
+	b.holder(keySecret)
+
+	_, _, err = b.CreateAccount(ctx, "TENANT")
+	require.Equal(t, Exists, codeOf(err))
+	_, _, err = b.CreateAccount(ctx, "a/b")
+	require.Equal(t, Invalid, codeOf(err))
+	_, _, err = b.RotateAccountKey(ctx, "none", 0)
+	require.Equal(t, NoSuchEntity, codeOf(err))
+	_, _, err = b.RotateAccountKey(ctx, "tenant", -1)
+	require.Equal(t, Invalid, codeOf(err))
+}
+
+// TestRolesOfOtherAccounts: across accounts, the trust policy and a policy of the user must both allow it.
+func TestRolesOfOtherAccounts(t *testing.T) {
+	b, ctx := open(t), t.Context()
+	tenant, _ := b.tenant("tenant")
+	_, err := b.Create(ctx, User, tenant.Account, "bob")
+	require.NoError(t, err)
+	_, secret, err := b.CreateAccessKey(ctx, tenant.Account, "bob", 0)
+	require.NoError(t, err)
+	bob := b.holder(secret)
+	role := b.createRole("reader", bob.ARN)
+	in := AssumeRole{Role: role.ARN(), Session: "today"}
+	try := func(want bool) {
+		t.Helper()
+		s, err := b.AssumeRole(ctx, bob, in)
+		if !want {
+			require.Equal(t, Denied, codeOf(err))
+			return
+		}
+		require.NoError(t, err)
+		require.Equal(t, b.Root().Account, b.caller(s).Principal.Account, "the session belongs to the account of the role")
+	}
+	try(false)
+	may := `{"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "sts:AssumeRole", "Resource": "` + role.ARN() + `"}}`
+	_, err = b.PutInlinePolicy(ctx, User, tenant.Account, "bob", "may", may)
+	require.NoError(t, err)
+	try(true)
+	_, err = b.UpdateRole(ctx, b.Root().Account, "reader", RoleChange{Trust: trusting(tenant.Account)})
+	require.NoError(t, err)
+	try(true)
+	_, err = b.UpdateRole(ctx, b.Root().Account, "reader", RoleChange{Trust: trusting(b.Root().Account)})
+	require.NoError(t, err)
+	try(false)
+	_, err = b.AssumeRole(ctx, tenant, in)
+	require.EqualError(t, err, "Roles may not be assumed by root accounts.")
+	in.PolicyARNs = []string{"arn:aws:iam::" + tenant.Account + ":policy/p"}
+	_, err = b.CreatePolicy(ctx, tenant.Account, "p", may, "")
+	require.NoError(t, err)
+	_, err = b.UpdateRole(ctx, b.Root().Account, "reader", RoleChange{Trust: trusting(tenant.Account)})
+	require.NoError(t, err)
+	_, err = b.AssumeRole(ctx, bob, in)
+	require.Equal(t, NoSuchEntity, codeOf(err), "a session policy belongs to the account of the role")
+}
