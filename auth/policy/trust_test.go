@@ -107,6 +107,7 @@ func TestTrust(t *testing.T) {
 		"no action":      func(q *Request) { q.Action = "" },
 		"another action": func(q *Request) { q.Action = "iam:DeleteRole" },
 		"no principal":   func(q *Request) { q.Caller = &Caller{} },
+		"nobody's role":  func(q *Request) { q.Caller, q.Resource.Account = nobody, "" }, // anonymous callers do not own it
 	} {
 		q := assume(alone)
 		change(q)
