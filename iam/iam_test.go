@@ -484,12 +484,15 @@ func TestSlowBodies(t *testing.T) {
 
 func TestBusy(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
+	var first sync.Once
 	b := newBenchWith(t, func(o *Options) {
 		o.MaxInFlight = 1
 		lookup := o.Lookup
 		o.Lookup = func(ctx context.Context, accessKey, token string) (gate.Credential, error) {
-			begun <- struct{}{}
-			<-end
+			first.Do(func() {
+				begun <- struct{}{}
+				<-end
+			})
 			return lookup(ctx, accessKey, token)
 		}
 	})

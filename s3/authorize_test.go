@@ -182,12 +182,16 @@ func TestEveryRouteAllowsOnlyOwners(t *testing.T) {
 }
 
 // keysElsewhere are condition keys of a route that the request of TestConditionKeysAreFacts cannot have, with the reason.
+func isMove(r *gate.Route) bool { return r.Name == "RenameObject" || r.Name == "MoveObject" }
+
 func keysElsewhere(r *gate.Route, key string) bool {
 	switch {
 	case r.Level == gate.Bucket && key == "s3:if-match":
 		return true // from the entries of the document
 	case strings.HasPrefix(key, "s3:RequestObjectTag"):
-		return r.Name == "RenameObject" || r.Name == "MoveObject" // from the source
+		return isMove(r) // from the source
+	case isMove(r) && (key == "s3:x-amz-storage-class" || key == "s3:x-amz-website-redirect-location"):
+		return true // likewise
 	case r.Sub == "uploadId": // from the upload, which cannot have them here
 		return strings.HasPrefix(key, "s3:x-amz-grant-") || key == "s3:x-amz-server-side-encryption"
 	}
@@ -234,6 +238,9 @@ func TestConditionKeysAreFacts(t *testing.T) {
 			"Server-Side-Encryption-Customer-Algorithm",
 		} {
 			headers = append(headers, "X-Amz-"+name, "value")
+		}
+		if r.Name == "RenameObject" {
+			headers = append(headers, "X-Amz-Rename-Source", "other")
 		}
 		missing := map[string]bool{}
 		j.keys = nil

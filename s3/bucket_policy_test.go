@@ -597,3 +597,41 @@ func TestFailingFacts(t *testing.T) {
 	w.meta.fails.Store(false)
 	require.Equal(t, http.StatusInternalServerError, a.status)
 }
+
+// A move is subject to the conditions of a copy: about its source, and about the properties that the new version has.
+func TestFactsOfMoves(t *testing.T) {
+	w := newWorld(t)
+	w.bucket("bucket")
+	move := func(from, to string) *response {
+		return w.do("PUT", "/bucket/"+to, nil, "X-Amz-Move-Source", "/bucket/"+from)
+	}
+	rename := func(from, to string) *response {
+		return w.do("PUT", "/bucket/"+to+"?renameObject", nil, "X-Amz-Rename-Source", from)
+	}
+	for i, do := range []func(from, to string) *response{move, rename} {
+		from, cold, to := fmt.Sprint("private/", i), fmt.Sprint("cold/", i), fmt.Sprint("to/", i)
+		w.put("/bucket/"+from, "content")
+		w.put("/bucket/"+cold, "content", "X-Amz-Storage-Class", "GLACIER")
+		w.setPolicy(policyOf(everyone("Deny", "s3:PutObject", "/to/*", `, "Condition": {"StringLike": {"s3:x-amz-copy-source": "bucket/private/*"}}`)))
+		do(from, to).is(403, "AccessDenied")
+		do(cold, to).is(200, "")
+		w.do("PUT", "/bucket?policy", []byte(policyOf(everyone("Deny", "s3:PutObject", "/next/*", `, "Condition": {"StringEquals": {"s3:x-amz-storage-class": "GLACIER"}}`)))).is(204, "")
+		do(to, fmt.Sprint("next/", i)).is(403, "AccessDenied")
+		do(from, fmt.Sprint("next/", i)).is(200, "")
+	}
+}
+
+// An empty header or parameter, which the operation takes for an absent one, is not a fact.
+func TestEmptyIsAbsent(t *testing.T) {
+	w := newWorld(t)
+	w.do("PUT", "/bucket", nil, "X-Amz-Bucket-Object-Lock-Enabled", "true").is(200, "")
+	for _, key := range []string{"object-lock-mode", "x-amz-storage-class", "x-amz-acl"} {
+		header := "X-Amz-" + strings.TrimPrefix(key, "x-amz-")
+		w.setPolicy(policyOf(everyone("Deny", "s3:PutObject", "/*", `, "Condition": {"Null": {"s3:`+key+`": "true"}}`)))
+		w.do("PUT", "/bucket/key", nil).is(403, "AccessDenied")
+		w.do("PUT", "/bucket/key", nil, header, "").is(403, "AccessDenied")
+	}
+	w.setPolicy(policyOf(everyone("Deny", "s3:ListBucket", "", `, "Condition": {"Null": {"s3:max-keys": "true"}}`)))
+	w.do("GET", "/bucket?max-keys=", nil).is(403, "AccessDenied")
+	w.do("GET", "/bucket?max-keys=1", nil).is(200, "")
+}

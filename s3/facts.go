@@ -35,6 +35,7 @@ type question struct {
 	// The tags that the new version will have, if they come from the source of a copy or a move.
 	hasTags bool
 	tags    []core.Attr
+	moved   *core.ObjectInfo // the object that a move found: its properties are those of the new version
 
 	existing existingTags
 	upload   *core.UploadInfo // the upload of the request, after it has been looked up
@@ -129,7 +130,9 @@ func (f facts) listing(name string) (string, bool) {
 	q := f.q
 	switch {
 	case !q.asked.isProbe && name == "max-keys" && q.route.Name == "ListMultipartUploads":
-		return q.query.get("max-uploads")
+		return present(q.query.get("max-uploads"))
+	case !q.asked.isProbe && name == "max-keys":
+		return present(q.query.get(name))
 	case !q.asked.isProbe:
 		return q.query.get(name)
 	case name == "prefix":
@@ -140,14 +143,23 @@ func (f facts) listing(name string) (string, bool) {
 	return "", false
 }
 
+// present returns the value of a header or a parameter, which counts as absent if it is empty, as it does for the
+// operations.
+func present(v string, ok bool) (string, bool) {
+	return v, ok && (v != "" || mutant.Is("empty-is-present"))
+}
+
 // header returns a header. The properties of an object that is uploaded in parts are those of its upload, except for the
 // customer's key, which each part has. All objects are under the full control of the bucket's owner.
 func (f facts) header(name string) (string, bool) {
 	if strings.HasPrefix(name, "If-") { // a write takes all ETags, even if the header is repeated
 		return joined(f.q.r.Header, name), len(f.q.r.Header[name]) > 0
 	}
+	if f.q.route.Name == "MoveObject" || f.q.route.Name == "RenameObject" {
+		return f.moved(name)
+	}
 	if f.q.route.Sub != "uploadId" || strings.HasPrefix(name, sseHeader+"-") {
-		return gate.Header(f.q.r, name)
+		return present(gate.Header(f.q.r, name))
 	}
 	if name == aclName {
 		return "bucket-owner-full-control", true
@@ -280,7 +292,7 @@ func (f facts) lock(name string) (v string, ok bool) {
 				v = u.Lock.Until.UTC().Format(time.RFC3339)
 			}
 		} else if f.q.route.optional&headerLock != 0 {
-			return gate.Header(f.q.r, textproto.CanonicalMIMEHeaderKey("x-amz-"+name))
+			return present(gate.Header(f.q.r, textproto.CanonicalMIMEHeaderKey("x-amz-"+name)))
 		}
 	}
 	return v, v != ""
@@ -298,17 +310,36 @@ func (f facts) remainingDays() (string, bool) {
 	return itoa(int64((until.Sub(f.q.s.fs.Now()) + day - 1) / day)), true
 }
 
-// copySource returns the bucket and the key of the source of a copy, without a slash at the beginning and without
-// percent-encoding, so that a condition cannot be evaded with another form of the header.
-func (f facts) copySource() (string, bool) {
-	v, ok := gate.Header(f.q.r, copySourceName)
-	if !ok || f.q.route.Header != copySourceName {
+// moved returns a property of the object that a move has found. Before that, there is none.
+func (f facts) moved(name string) (string, bool) {
+	o := f.q.asked.moved
+	if o == nil || mutant.Is("moves-have-no-properties") {
 		return "", false
 	}
-	if src, err := f.q.s.ids.parseSource(v, copySourceName); err == nil {
-		return src.bucket + "/" + src.key, true
+	v := core.AttrValue(o.Attrs, name)
+	return v, v != ""
+}
+
+// copySource returns the bucket and the key of the source of a copy or a move, without a slash at the beginning and
+// without percent-encoding, so that a condition cannot be evaded with another form of the header, or with a move.
+func (f facts) copySource() (string, bool) {
+	q := f.q
+	if q.route.Name == "RenameObject" {
+		v, ok := gate.Header(q.r, renameSourceName)
+		if src, err := parseRenameSource(v, q.bucketName); err == nil {
+			return src.bucket + "/" + src.key, ok
+		}
+		return v, ok
 	}
-	return v, true
+	name := q.route.Header
+	if name != copySourceName && name != moveSourceName {
+		return "", false
+	}
+	v, ok := gate.Header(q.r, name)
+	if src, err := q.s.ids.parseSource(v, name); err == nil {
+		return src.bucket + "/" + src.key, ok
+	}
+	return v, ok
 }
 
 // location returns the location constraint in the document of CreateBucket.

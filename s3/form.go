@@ -8,11 +8,13 @@ import (
 	"net/textproto"
 	"net/url"
 	"strings"
+	"time"
 
 	"orcas/auth"
 	"orcas/content"
 	"orcas/core"
 	"orcas/gate"
+	"orcas/internal/mutant"
 	"orcas/s3/apierr"
 	"orcas/s3/postform"
 	"orcas/s3/tagging"
@@ -26,6 +28,13 @@ type formUpload struct {
 	count  int64            // bytes of the file that were read
 	most   int64            // maximum size of the file, in bytes
 }
+
+// The fields of a form are read before its sender is known, so strangers must not be able to occupy the server with
+// them: they have a time limit, however slowly they come, and a part of the requests in flight.
+const (
+	formTime  = 20 * time.Second
+	formShare = 4 // of MaxInFlight, one in so many may be a form whose fields are being read
+)
 
 // isForm reports whether the request is an HTML form.
 func (q *request) isForm() bool {
@@ -56,10 +65,16 @@ func (s *Server) authenticateForm(q *request, id gate.Identity) (gate.Identity, 
 	if q.body.rc == nil {
 		body = http.NoBody
 	}
+	defer s.forms.Add(-1)
+	if s.forms.Add(1) > max(s.live.Load().MaxInFlight/formShare, 1) && !mutant.Is("any-number-of-forms") {
+		return id, errSlowDown
+	}
+	q.body.until = time.Now().Add(formTime)
 	f, err := postform.Read(body, first(q.r.Header, "Content-Type"))
 	if err != nil {
 		return id, err
 	}
+	q.body.until = time.Time{}
 	f.Expand()
 	if id, err = gate.AuthenticateForm(q.ctx, s.schemes, f.Value); err != nil {
 		return id, err

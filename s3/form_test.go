@@ -1,12 +1,14 @@
 package s3_test
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/hmac"
 	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -317,6 +319,29 @@ func TestFormsAreAuthorized(t *testing.T) {
 	require.Equal(t, map[string]string{"s3:authType": "POST", "s3:signatureversion": "AWS", "s3:x-amz-acl": "private"}, got)
 	require.Equal(t, "PostObject", routeNamed("PostObject").Name)
 	require.Equal(t, gate.Object, routeNamed("PostObject").Target())
+}
+
+// Forms whose fields have not arrived occupy only a part of the requests in flight.
+func TestSlowForms(t *testing.T) {
+	w := newWorld(t, setup{options: func(o *s3.Options) { o.MaxInFlight = 4 }})
+	w.bucket("bucket")
+	w.put("/bucket/key", "content")
+	done := make(chan int, 2)
+	for range 2 {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = fmt.Fprintf(conn, "POST /bucket HTTP/1.1\r\nHost: %s\r\nContent-Type: multipart/form-data; boundary=B\r\n"+
+			"Content-Length: 60000\r\n\r\n--B\r\n", conn.RemoteAddr())
+		require.NoError(t, err)
+		go func() {
+			if res, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil {
+				done <- res.StatusCode
+			}
+		}()
+	}
+	require.Equal(t, 503, <-done, "one of two forms is refused")
+	w.do("GET", "/bucket/key", nil).is(200, "")
 }
 
 // A form whose connection breaks stores nothing.

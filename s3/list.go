@@ -194,7 +194,7 @@ func listUploads(q *request, x *xmldoc.Writer) error {
 		x.Open("Upload")
 		x.Key("Key", u.Key, l.encoded)
 		x.Text("UploadId", q.s.ids.Upload(u.ID))
-		x.Owner("Initiator", u.Owner)
+		x.Owner("Initiator", initiatorName(u.Owner))
 		x.Owner("Owner", q.bucket.Owner)
 		x.Text("StorageClass", classOf(u.Attrs))
 		x.Time("Initiated", u.Initiated)

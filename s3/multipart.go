@@ -36,12 +36,19 @@ func parsePartNumber(v string) (int, error) {
 }
 
 // initiator returns the name by which an upload knows the principal that began it: the account of a root, otherwise the
-// ARN. Uploads that are older than users have the account.
+// ARN and the ID, because another principal may have the same ARN later. Uploads that are older than users have the
+// account.
 func initiator(p *auth.Principal) string {
 	if p.ARN == auth.RootARN(p.Account) {
 		return p.Account
 	}
-	return p.ARN
+	return p.ARN + " " + p.ID
+}
+
+// initiatorName returns what documents show of an initiator: the account or the ARN.
+func initiatorName(initiator string) string {
+	name, _, _ := strings.Cut(initiator, " ")
+	return name
 }
 
 func createUpload(q *request, x *xmldoc.Writer) error {
@@ -378,7 +385,7 @@ func listParts(q *request, x *xmldoc.Writer) error {
 	x.Text("Bucket", q.bucket.Name)
 	x.Text("Key", q.key)
 	x.Text("UploadId", q.s.ids.Upload(l.id))
-	x.Owner("Initiator", u.Owner)
+	x.Owner("Initiator", initiatorName(u.Owner))
 	x.Owner("Owner", q.bucket.Owner)
 	x.Text("StorageClass", classOf(u.Attrs))
 	x.Int("PartNumberMarker", int64(l.after))

@@ -203,8 +203,14 @@ func (m *moveOperation) try() (o, from *core.ObjectInfo, err error) {
 	if err := q.confirm("s3:GetObject", m.src.resource(m.bucket), from); err != nil {
 		return nil, nil, err
 	}
+	q.asked.moved = from
 	if err := q.keepsTags("s3:GetObjectTagging", m.src.resource(m.bucket), from.Tags); err != nil {
 		return nil, nil, err
+	}
+	if len(from.Attrs) > 0 { // the new version has them, and a condition may be about them
+		if err := q.authorize(q.route.Action, q.resource()); err != nil {
+			return nil, nil, err
+		}
 	}
 	if v := m.from.Judge(from.ETag, from.Modified, q.s.now()); v != conditions.Proceed {
 		return nil, nil, m.from.Refused(v)

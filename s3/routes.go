@@ -95,9 +95,12 @@ var (
 		"s3:x-amz-server-side-encryption-aws-kms-key-id", "s3:x-amz-server-side-encryption-customer-algorithm",
 		"s3:x-amz-storage-class", "s3:x-amz-website-redirect-location",
 	})
-	moveKeys   = slices.Concat(newTagKeys, []string{"s3:ObjectCreationOperation", "s3:if-match", "s3:if-none-match"})
 	sourceKeys = []string{"s3:x-amz-copy-source"}
-	copyKeys   = slices.Concat(writeKeys, sourceKeys, []string{"s3:x-amz-metadata-directive"})
+	moveKeys   = slices.Concat(newTagKeys, sourceKeys, []string{
+		"s3:ObjectCreationOperation", "s3:if-match", "s3:if-none-match", "s3:x-amz-storage-class",
+		"s3:x-amz-website-redirect-location",
+	})
+	copyKeys = slices.Concat(writeKeys, sourceKeys, []string{"s3:x-amz-metadata-directive"})
 )
 
 // existingTagKey is followed by the key of a tag.

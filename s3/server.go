@@ -113,8 +113,9 @@ type Server struct {
 	routes     map[routeKey]*endpoint
 	hostID     string // X-Amz-Id-2: identifies this server process
 	inFlight   atomic.Int64
-	documents  sync.Pool // of *xmldoc.Writer
-	events     sync.Pool // of *gate.Event
+	forms      atomic.Int64 // whose fields are being read
+	documents  sync.Pool    // of *xmldoc.Writer
+	events     sync.Pool    // of *gate.Event
 	lifecycles lifecycle.Cache
 	corsCache  cors.Cache
 	ids        wireIDs

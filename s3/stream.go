@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 )
@@ -24,6 +25,7 @@ type bodyReader struct {
 	rc       io.ReadCloser
 	deadline readDeadliner // nil if no deadline can be set
 	patience time.Duration // longest wait for bytes; unlimited if not positive
+	until    time.Time     // when reading must have ended, if it is not zero
 	renewed  time.Time
 	count    int64
 	ended    bool // Read has returned io.EOF
@@ -32,6 +34,10 @@ type bodyReader struct {
 
 // Read implements io.Reader.
 func (b *bodyReader) Read(p []byte) (int, error) {
+	if !b.until.IsZero() && time.Now().After(b.until) {
+		b.broken = true
+		return 0, os.ErrDeadlineExceeded
+	}
 	if b.deadline != nil && b.patience > 0 {
 		if now := time.Now(); now.Sub(b.renewed) >= renewEvery(b.patience) {
 			if err := b.deadline.SetReadDeadline(now.Add(b.patience)); err != nil && !errors.Is(err, http.ErrNotSupported) {

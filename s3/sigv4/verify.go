@@ -195,9 +195,6 @@ func (v *Verifier) verify(r *http.Request, path string, s *scratch, c *claim) (*
 	if err == nil {
 		err = checkSignedHeaders(c)
 	}
-	if err == nil && v.Payload == PayloadFromBody {
-		err = a.readPayload(r, c)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -210,6 +207,17 @@ func (v *Verifier) verify(r *http.Request, path string, s *scratch, c *claim) (*
 				with("ArgumentName", "x-amz-security-token")
 		}
 		a.SecurityToken = c.token
+	}
+	if v.Payload == PayloadFromBody {
+		// Strangers must not be able to keep the server waiting for bodies.
+		if cred, err := v.Lookup(r.Context(), c.accessKey, a.SecurityToken); err != nil {
+			return nil, err
+		} else if cred.SecretKey == "" {
+			return nil, errUnknown(c.accessKey)
+		}
+		if err := a.readPayload(r, c); err != nil {
+			return nil, err
+		}
 	}
 	if err := v.checkSignature(a, r, path, s, c); err != nil {
 		return nil, err
