@@ -65,8 +65,8 @@ func (s *Server) authenticateForm(q *request, id gate.Identity) (gate.Identity, 
 	if q.body.rc == nil {
 		body = http.NoBody
 	}
-	defer s.forms.Add(-1)
-	if s.forms.Add(1) > max(s.live.Load().MaxInFlight/formShare, 1) && !mutant.Is("any-number-of-forms") {
+	defer s.inFlight.forms.Add(-1)
+	if s.inFlight.forms.Add(1) > max(s.live.Load().MaxInFlight/formShare, 1) && !mutant.Is("any-number-of-forms") {
 		return id, errSlowDown
 	}
 	q.body.until = time.Now().Add(formTime)

@@ -94,6 +94,12 @@ type Switches struct {
 	EscapingKeys         bool // accept writes to keys that climb above the root of their bucket, such as "../a"
 }
 
+// load is the number of requests that are being processed.
+type load struct {
+	requests atomic.Int64
+	forms    atomic.Int64 // HTML forms whose fields are being read
+}
+
 // Server is an http.Handler that serves S3.
 type Server struct {
 	fs         *vfs.FS
@@ -112,10 +118,9 @@ type Server struct {
 	requestID  func() string
 	routes     map[routeKey]*endpoint
 	hostID     string // X-Amz-Id-2: identifies this server process
-	inFlight   atomic.Int64
-	forms      atomic.Int64 // whose fields are being read
-	documents  sync.Pool    // of *xmldoc.Writer
-	events     sync.Pool    // of *gate.Event
+	inFlight   load
+	documents  sync.Pool // of *xmldoc.Writer
+	events     sync.Pool // of *gate.Event
 	lifecycles lifecycle.Cache
 	corsCache  cors.Cache
 	ids        wireIDs
@@ -223,8 +228,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // admit limits the number of in-flight requests.
 func (s *Server) admit(q *request) error {
-	defer s.inFlight.Add(-1)
-	if s.inFlight.Add(1) > s.live.Load().MaxInFlight {
+	defer s.inFlight.requests.Add(-1)
+	if s.inFlight.requests.Add(1) > s.live.Load().MaxInFlight {
 		return errSlowDown
 	}
 	return s.gate(q)
