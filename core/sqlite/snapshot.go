@@ -156,6 +156,7 @@ func (d *dump) run() error {
 	if err := d.emit(&core.Row{State: &d.state}); err != nil {
 		return err
 	}
+	ranges := 0
 	for _, t := range d.tables() {
 		if err := d.check(&t); err != nil {
 			return err
@@ -167,7 +168,11 @@ func (d *dump) run() error {
 			if lo, err = d.next(&t, lo); err != nil {
 				return err
 			}
-			d.rest(rest(time.Since(began), d.m.worked.Load()-worked-1, d.images)) // one read was for the range
+			pause := rest(time.Since(began), d.m.worked.Load()-worked-1, d.images) // one read was for the range
+			if ranges++; ranges <= earlyRanges {
+				pause = 0
+			}
+			d.rest(pause)
 		}
 	}
 	if (d.refs != 0 || d.infos != 0) && !mutant.Is("no-count-of-rows") {
@@ -180,10 +185,12 @@ func (d *dump) run() error {
 // A snapshot of ten million objects takes most of a minute of CPU time. So that other work hardly slows down, a snapshot
 // rests restTimes as long as it has worked on a range, if there was other work meanwhile: more than one read or change in
 // a millisecond. A range that took less than that needs no rest. The rests get shorter as the images grow, and there are
-// none when the images have hurryBytes.
+// none when the images have hurryBytes. The first earlyRanges have none either: the snapshot of a small store is soon
+// written, and until then reclaim cannot delete blocks, which such a store fills quickly.
 const (
-	restTimes  = 4
-	hurryBytes = maxImageBytes / 4
+	restTimes   = 4
+	hurryBytes  = maxImageBytes / 4
+	earlyRanges = 8
 )
 
 // rest returns how long a snapshot rests after a range that took a given time, beside a number of other reads and changes.

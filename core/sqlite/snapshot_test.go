@@ -182,6 +182,7 @@ func TestSnapshotRests(t *testing.T) {
 		}))
 		require.Greater(t, len(rests), 20, "two tables have eleven ranges")
 		require.Equal(t, others > 0, slices.Max(rests) > 0)
+		require.Zero(t, slices.Max(rests[:earlyRanges]), "a small store")
 	}
 
 	const took = 20 * time.Millisecond
