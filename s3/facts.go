@@ -324,22 +324,25 @@ func (f facts) moved(name string) (string, bool) {
 // without percent-encoding, so that a condition cannot be evaded with another form of the header, or with a move.
 func (f facts) copySource() (string, bool) {
 	q := f.q
-	if q.route.Name == "RenameObject" {
-		v, ok := gate.Header(q.r, renameSourceName)
-		if src, err := parseRenameSource(v, q.bucketName); err == nil {
-			return src.bucket + "/" + src.key, ok
-		}
-		return v, ok
-	}
 	name := q.route.Header
-	if name != copySourceName && name != moveSourceName {
-		return "", false
+	if q.route.Name == "RenameObject" {
+		name = renameSourceName
 	}
 	v, ok := gate.Header(q.r, name)
-	if src, err := q.s.ids.parseSource(v, name); err == nil {
-		return src.bucket + "/" + src.key, ok
+	var src source
+	var err error
+	switch name {
+	case renameSourceName:
+		src, err = parseRenameSource(v, q.bucketName)
+	case copySourceName, moveSourceName:
+		src, err = q.s.ids.parseSource(v, name)
+	default:
+		return "", false
 	}
-	return v, ok
+	if err != nil || !ok {
+		return v, ok
+	}
+	return src.bucket + "/" + src.key, true
 }
 
 // location returns the location constraint in the document of CreateBucket.
