@@ -102,7 +102,6 @@ func (s *soaker) round(ctx context.Context) []Violation {
 	s.total.BytesFreed += report.BytesFreed
 	s.total.BytesMoved += report.BytesMoved
 	s.total.Snapshots += report.Snapshots
-	s.total.Deltas += report.Deltas
 	if len(report.Damaged) > 0 {
 		return failure("reclaim", fmt.Errorf("damaged blocks: %v", report.Damaged))
 	}

@@ -74,7 +74,7 @@ func (s *Server) authenticateForm(q *request, id gate.Identity) (gate.Identity, 
 	if err != nil {
 		return id, err
 	}
-	q.body.until = time.Time{}
+	q.body.until, q.body.renewed = time.Time{}, time.Time{} // the file may take longer
 	f.Expand()
 	if id, err = gate.AuthenticateForm(q.ctx, s.schemes, f.Value); err != nil {
 		return id, err

@@ -40,7 +40,11 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 	}
 	if b.deadline != nil && b.patience > 0 {
 		if now := time.Now(); now.Sub(b.renewed) >= renewEvery(b.patience) {
-			if err := b.deadline.SetReadDeadline(now.Add(b.patience)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			by := now.Add(b.patience)
+			if !b.until.IsZero() && b.until.Before(by) {
+				by = b.until
+			}
+			if err := b.deadline.SetReadDeadline(by); err != nil && !errors.Is(err, http.ErrNotSupported) {
 				return 0, err
 			}
 			b.renewed = now

@@ -28,8 +28,8 @@ type Verifier struct {
 	Now func() time.Time // the clock; time.Now if nil
 
 	// Lookup returns the Credential of an access key, which the request presents with a session token, or with "". If the
-	// key is unknown, it returns one without a secret. It is called once per request, with the context of the request,
-	// before the signature is verified. Verify returns its errors unchanged.
+	// key is unknown, it returns one without a secret. It is called once per request, or twice with PayloadFromBody, with
+	// the context of the request, before the signature is verified. Verify returns its errors unchanged.
 	Lookup func(ctx context.Context, accessKey, token string) (Credential, error)
 
 	keys    keyCache
