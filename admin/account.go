@@ -31,41 +31,41 @@ func accountInfo(id string) AccountInfo {
 	return AccountInfo{ID: id, Canonical: auth.CanonicalID(id), ARN: auth.RootARN(id), Keys: []UserKey{}}
 }
 
-func (s *Store) accountInfo(i *identity.Identity) AccountInfo {
+func (ids *identities) accountInfo(i *identity.Identity) AccountInfo {
 	info := accountInfo(i.ID)
-	info.Name, info.Created, info.Keys = i.Name, i.Created, userKeys(s.Keys, i)
+	info.Name, info.Created, info.Keys = i.Name, i.Created, userKeys(ids.Directory, i)
 	return info
 }
 
-func (s *Store) listAccounts(*http.Request) (any, error) {
-	first := accountInfo(s.Keys.Root().Account)
+func (ids *identities) listAccounts(*http.Request) (any, error) {
+	first := accountInfo(ids.Root().Account)
 	first.Default = true
 	list := AccountList{Accounts: []AccountInfo{first}}
-	for _, i := range s.Keys.Accounts() {
-		list.Accounts = append(list.Accounts, s.accountInfo(i))
+	for _, i := range ids.Accounts() {
+		list.Accounts = append(list.Accounts, ids.accountInfo(i))
 	}
 	return list, nil
 }
 
-func (s *Store) createAccount(r *http.Request) (any, error) {
-	return s.orAccount(s.Keys.CreateAccount(r.Context(), r.URL.Query().Get("name")))
+func (ids *identities) createAccount(r *http.Request) (any, error) {
+	return ids.orAccount(ids.CreateAccount(r.Context(), r.URL.Query().Get("name")))
 }
 
-func (s *Store) rotateAccountKey(r *http.Request) (any, error) {
+func (ids *identities) rotateAccountKey(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	keep, err := lifetime(q, "overlap")
 	if err != nil {
 		return nil, err
 	}
-	return s.orAccount(s.Keys.RotateAccountKey(r.Context(), q.Get("name"), keep))
+	return ids.orAccount(ids.RotateAccountKey(r.Context(), q.Get("name"), keep))
 }
 
 // orAccount returns an account with a new secret, or an error.
-func (s *Store) orAccount(i *identity.Identity, secret identity.Secret, err error) (any, error) {
+func (ids *identities) orAccount(i *identity.Identity, secret identity.Secret, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	info := s.accountInfo(i)
-	info.AccessKey, info.SecretKey, info.Endpoint = secret.AccessKey, secret.SecretKey, s.Endpoint
+	info := ids.accountInfo(i)
+	info.AccessKey, info.SecretKey, info.Endpoint = secret.AccessKey, secret.SecretKey, ids.endpoint
 	return info, nil
 }

@@ -21,37 +21,37 @@ type PolicyList struct {
 	Policies []PolicyInfo `json:"policies"`
 }
 
-func (s *Store) listPolicies(r *http.Request) (any, error) {
+func (ids *identities) listPolicies(r *http.Request) (any, error) {
 	var list PolicyList
 	for _, name := range policy.BuiltIns() {
 		list.Policies = append(list.Policies, PolicyInfo{name, true, json.RawMessage(policy.BuiltInDocument(name))})
 	}
-	for _, p := range s.Keys.Policies(callerOf(r).Account) {
+	for _, p := range ids.Policies(callerOf(r).Account) {
 		list.Policies = append(list.Policies, PolicyInfo{p.Name, false, json.RawMessage(p.Document)})
 	}
 	return list, nil
 }
 
 // putPolicy creates a policy, or replaces its document for all to whom it is attached.
-func (s *Store) putPolicy(r *http.Request) (any, error) {
+func (ids *identities) putPolicy(r *http.Request) (any, error) {
 	document, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.Keys.PutPolicy(r.Context(), callerOf(r).Account, r.URL.Query().Get("name"), string(document))
+	p, err := ids.PutPolicy(r.Context(), callerOf(r).Account, r.URL.Query().Get("name"), string(document))
 	if err != nil {
 		return nil, err
 	}
 	return PolicyInfo{p.Name, false, document}, nil
 }
 
-func (s *Store) deletePolicy(r *http.Request) (any, error) {
+func (ids *identities) deletePolicy(r *http.Request) (any, error) {
 	name := r.URL.Query().Get("name")
-	return Deleted{name}, s.Keys.DeletePolicy(r.Context(), callerOf(r).Account, name)
+	return Deleted{name}, ids.DeletePolicy(r.Context(), callerOf(r).Account, name)
 }
 
 // attachPolicy attaches a policy to a user, a group or a role, or detaches it.
-func (s *Store) attachPolicy(r *http.Request) (any, error) {
+func (ids *identities) attachPolicy(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	attached, err := given(q, "attached")
 	if err != nil {
@@ -70,15 +70,15 @@ func (s *Store) attachPolicy(r *http.Request) (any, error) {
 	if kind == "" {
 		return nil, invalid("admin.policy", "expected a user, a group or a role")
 	}
-	i, err := s.Keys.Attach(r.Context(), kind, callerOf(r).Account, q.Get(string(kind)), q.Get("policy"), attached)
+	i, err := ids.Attach(r.Context(), kind, callerOf(r).Account, q.Get(string(kind)), q.Get("policy"), attached)
 	if err != nil {
 		return nil, err
 	}
 	switch kind {
 	case identity.Group:
-		return s.groupInfo(i), nil
+		return ids.groupInfo(i), nil
 	case identity.Role:
-		return s.roleInfo(i), nil
+		return ids.roleInfo(i), nil
 	}
-	return s.userInfo(i), nil
+	return ids.userInfo(i), nil
 }

@@ -27,10 +27,10 @@ type RoleList struct {
 	Roles []RoleInfo `json:"roles"`
 }
 
-func (s *Store) roleInfo(i *identity.Identity) RoleInfo {
+func (ids *identities) roleInfo(i *identity.Identity) RoleInfo {
 	info := RoleInfo{
 		Name: i.Name, ARN: i.ARN(), ID: i.ID, Created: i.Created, Description: i.Description, MaxSession: i.MaxSession,
-		Trust: json.RawMessage(i.Trust), Policies: s.policyNames(i), Inline: []PolicyInfo{},
+		Trust: json.RawMessage(i.Trust), Policies: ids.policyNames(i), Inline: []PolicyInfo{},
 	}
 	for _, p := range i.Inline {
 		info.Inline = append(info.Inline, PolicyInfo{p.Name, false, json.RawMessage(p.Document)})
@@ -38,17 +38,17 @@ func (s *Store) roleInfo(i *identity.Identity) RoleInfo {
 	return info
 }
 
-func (s *Store) listRoles(r *http.Request) (any, error) {
+func (ids *identities) listRoles(r *http.Request) (any, error) {
 	list := RoleList{Roles: []RoleInfo{}}
-	for _, i := range s.Keys.List(identity.Role, callerOf(r).Account) {
-		list.Roles = append(list.Roles, s.roleInfo(i))
+	for _, i := range ids.List(identity.Role, callerOf(r).Account) {
+		list.Roles = append(list.Roles, ids.roleInfo(i))
 	}
 	return list, nil
 }
 
 // roleChange returns the settings of a role in a request. Without a trust policy in the body, the users in the query may
 // assume the role.
-func (s *Store) roleChange(r *http.Request) (c identity.RoleChange, err error) {
+func (ids *identities) roleChange(r *http.Request) (c identity.RoleChange, err error) {
 	document, err := io.ReadAll(r.Body)
 	if err != nil {
 		return c, err
@@ -58,7 +58,7 @@ func (s *Store) roleChange(r *http.Request) (c identity.RoleChange, err error) {
 	case len(document) > 0 && len(users) > 0:
 		return c, invalid("admin.role", "expected either users or a trust policy, found both")
 	case len(users) > 0:
-		if document, err = trusting(s.Keys, callerOf(r).Account, users); err != nil {
+		if document, err = trusting(ids.Directory, callerOf(r).Account, users); err != nil {
 			return c, err
 		}
 	}
@@ -94,31 +94,31 @@ func trusting(ids *identity.Directory, account string, users []string) ([]byte, 
 	}}})
 }
 
-func (s *Store) createRole(r *http.Request) (any, error) {
-	c, err := s.roleChange(r)
+func (ids *identities) createRole(r *http.Request) (any, error) {
+	c, err := ids.roleChange(r)
 	if err != nil {
 		return nil, err
 	}
-	return s.orRole(s.Keys.CreateRole(r.Context(), callerOf(r).Account, r.URL.Query().Get("name"), c))
+	return ids.orRole(ids.CreateRole(r.Context(), callerOf(r).Account, r.URL.Query().Get("name"), c))
 }
 
-func (s *Store) updateRole(r *http.Request) (any, error) {
-	c, err := s.roleChange(r)
+func (ids *identities) updateRole(r *http.Request) (any, error) {
+	c, err := ids.roleChange(r)
 	if err != nil {
 		return nil, err
 	}
-	return s.orRole(s.Keys.UpdateRole(r.Context(), callerOf(r).Account, r.URL.Query().Get("name"), c))
+	return ids.orRole(ids.UpdateRole(r.Context(), callerOf(r).Account, r.URL.Query().Get("name"), c))
 }
 
 // orRole returns a role, or an error.
-func (s *Store) orRole(i *identity.Identity, err error) (any, error) {
+func (ids *identities) orRole(i *identity.Identity, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.roleInfo(i), nil
+	return ids.roleInfo(i), nil
 }
 
-func (s *Store) deleteRole(r *http.Request) (any, error) {
+func (ids *identities) deleteRole(r *http.Request) (any, error) {
 	name := r.URL.Query().Get("name")
-	return Deleted{name}, s.Keys.DeleteRole(r.Context(), callerOf(r).Account, name)
+	return Deleted{name}, ids.DeleteRole(r.Context(), callerOf(r).Account, name)
 }

@@ -7,6 +7,12 @@ import (
 	"orcas/auth/identity"
 )
 
+// identities handles the operations on users, groups, roles, policies and accounts.
+type identities struct {
+	*identity.Directory
+	endpoint string // see Store
+}
+
 // UserInfo is a user.
 type UserInfo struct {
 	Name     string    `json:"name"`
@@ -42,14 +48,14 @@ func userKey(k *identity.AccessKey) UserKey {
 	return info
 }
 
-func (s *Store) userInfo(i *identity.Identity) UserInfo {
+func (ids *identities) userInfo(i *identity.Identity) UserInfo {
 	info := UserInfo{
-		Name: i.Name, ARN: i.ARN(), ID: i.ID, Created: i.Created, Groups: []string{}, Policies: s.policyNames(i),
+		Name: i.Name, ARN: i.ARN(), ID: i.ID, Created: i.Created, Groups: []string{}, Policies: ids.policyNames(i),
 	}
-	for _, g := range s.Keys.GroupsOf(i) {
+	for _, g := range ids.GroupsOf(i) {
 		info.Groups = append(info.Groups, g.Name)
 	}
-	info.Keys = userKeys(s.Keys, i)
+	info.Keys = userKeys(ids.Directory, i)
 	return info
 }
 
@@ -67,68 +73,73 @@ func userKeys(ids *identity.Directory, i *identity.Identity) []UserKey {
 }
 
 // policyNames returns the names of the attached policies of a user, a group or a role.
-func (s *Store) policyNames(i *identity.Identity) []string {
+func (ids *identities) policyNames(i *identity.Identity) []string {
 	names := []string{}
 	for _, id := range i.Attached {
-		names = append(names, s.Keys.PolicyName(id))
+		names = append(names, ids.PolicyName(id))
 	}
 	return names
 }
 
-func (s *Store) listUsers(r *http.Request) (any, error) {
+func (ids *identities) listUsers(r *http.Request) (any, error) {
 	list := UserList{Users: []UserInfo{}}
-	for _, i := range s.Keys.List(identity.User, callerOf(r).Account) {
-		list.Users = append(list.Users, s.userInfo(i))
+	for _, i := range ids.List(identity.User, callerOf(r).Account) {
+		list.Users = append(list.Users, ids.userInfo(i))
 	}
 	return list, nil
 }
 
-func (s *Store) createUser(r *http.Request) (any, error) {
-	i, err := s.Keys.Create(r.Context(), identity.User, callerOf(r).Account, r.URL.Query().Get("name"))
-	return s.orUser(i, err)
+func (ids *identities) createUser(r *http.Request) (any, error) {
+	i, err := ids.Create(r.Context(), identity.User, callerOf(r).Account, r.URL.Query().Get("name"))
+	return ids.orUser(i, err)
 }
 
 // orUser returns a user, or an error.
-func (s *Store) orUser(i *identity.Identity, err error) (any, error) {
+func (ids *identities) orUser(i *identity.Identity, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.userInfo(i), nil
+	return ids.userInfo(i), nil
 }
 
-func (s *Store) deleteUser(r *http.Request) (any, error) {
+func (ids *identities) renameUser(r *http.Request) (any, error) {
+	q := r.URL.Query()
+	return ids.orUser(ids.Rename(r.Context(), identity.User, callerOf(r).Account, q.Get("name"), q.Get("to")))
+}
+
+func (ids *identities) deleteUser(r *http.Request) (any, error) {
 	name := r.URL.Query().Get("name")
-	return Deleted{name}, s.Keys.DeleteUser(r.Context(), callerOf(r).Account, name)
+	return Deleted{name}, ids.DeleteUser(r.Context(), callerOf(r).Account, name)
 }
 
-func (s *Store) createUserKey(r *http.Request) (any, error) {
+func (ids *identities) createUserKey(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	expires, err := lifetime(q, "expires")
 	if err != nil {
 		return nil, err
 	}
-	i, secret, err := s.Keys.CreateAccessKey(r.Context(), callerOf(r).Account, q.Get("name"), expires)
+	i, secret, err := ids.CreateAccessKey(r.Context(), callerOf(r).Account, q.Get("name"), expires)
 	if err != nil {
 		return nil, err
 	}
 	info := userKey(&i.Keys[len(i.Keys)-1])
-	info.SecretKey, info.Endpoint = secret.SecretKey, s.Endpoint
+	info.SecretKey, info.Endpoint = secret.SecretKey, ids.endpoint
 	return info, nil
 }
 
-func (s *Store) deleteUserKey(r *http.Request) (any, error) {
+func (ids *identities) deleteUserKey(r *http.Request) (any, error) {
 	q := r.URL.Query()
-	return s.orUser(s.Keys.DeleteAccessKey(r.Context(), callerOf(r).Account, q.Get("name"), q.Get("key")))
+	return ids.orUser(ids.DeleteAccessKey(r.Context(), callerOf(r).Account, q.Get("name"), q.Get("key")))
 }
 
 // updateUserKey enables or disables an access key of a user.
-func (s *Store) updateUserKey(r *http.Request) (any, error) {
+func (ids *identities) updateUserKey(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	enabled, err := given(q, "enabled")
 	if err != nil {
 		return nil, err
 	}
-	return s.orUser(s.Keys.EnableAccessKey(r.Context(), callerOf(r).Account, q.Get("name"), q.Get("key"), enabled))
+	return ids.orUser(ids.EnableAccessKey(r.Context(), callerOf(r).Account, q.Get("name"), q.Get("key"), enabled))
 }
 
 // GroupInfo is a group of users.
@@ -146,43 +157,53 @@ type GroupList struct {
 	Groups []GroupInfo `json:"groups"`
 }
 
-func (s *Store) groupInfo(i *identity.Identity) GroupInfo {
+func (ids *identities) groupInfo(i *identity.Identity) GroupInfo {
 	info := GroupInfo{
-		Name: i.Name, ARN: i.ARN(), ID: i.ID, Created: i.Created, Policies: s.policyNames(i), Members: []string{},
+		Name: i.Name, ARN: i.ARN(), ID: i.ID, Created: i.Created, Policies: ids.policyNames(i), Members: []string{},
 	}
-	for _, m := range s.Keys.MembersOf(i) {
+	for _, m := range ids.MembersOf(i) {
 		info.Members = append(info.Members, m.Name)
 	}
 	return info
 }
 
-func (s *Store) listGroups(r *http.Request) (any, error) {
+func (ids *identities) listGroups(r *http.Request) (any, error) {
 	list := GroupList{Groups: []GroupInfo{}}
-	for _, i := range s.Keys.List(identity.Group, callerOf(r).Account) {
-		list.Groups = append(list.Groups, s.groupInfo(i))
+	for _, i := range ids.List(identity.Group, callerOf(r).Account) {
+		list.Groups = append(list.Groups, ids.groupInfo(i))
 	}
 	return list, nil
 }
 
-func (s *Store) createGroup(r *http.Request) (any, error) {
-	i, err := s.Keys.Create(r.Context(), identity.Group, callerOf(r).Account, r.URL.Query().Get("name"))
+func (ids *identities) createGroup(r *http.Request) (any, error) {
+	i, err := ids.Create(r.Context(), identity.Group, callerOf(r).Account, r.URL.Query().Get("name"))
+	return ids.orGroup(i, err)
+}
+
+// orGroup returns a group, or an error.
+func (ids *identities) orGroup(i *identity.Identity, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.groupInfo(i), nil
+	return ids.groupInfo(i), nil
 }
 
-func (s *Store) deleteGroup(r *http.Request) (any, error) {
+func (ids *identities) renameGroup(r *http.Request) (any, error) {
+	q := r.URL.Query()
+	return ids.orGroup(ids.Rename(r.Context(), identity.Group, callerOf(r).Account, q.Get("name"), q.Get("to")))
+}
+
+func (ids *identities) deleteGroup(r *http.Request) (any, error) {
 	name := r.URL.Query().Get("name")
-	return Deleted{name}, s.Keys.DeleteGroup(r.Context(), callerOf(r).Account, name)
+	return Deleted{name}, ids.DeleteGroup(r.Context(), callerOf(r).Account, name)
 }
 
 // updateMember adds a user to a group, or removes it.
-func (s *Store) updateMember(r *http.Request) (any, error) {
+func (ids *identities) updateMember(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	member, err := given(q, "member")
 	if err != nil {
 		return nil, err
 	}
-	return s.orUser(s.Keys.SetMember(r.Context(), callerOf(r).Account, q.Get("user"), q.Get("group"), member))
+	return ids.orUser(ids.SetMember(r.Context(), callerOf(r).Account, q.Get("user"), q.Get("group"), member))
 }

@@ -545,6 +545,37 @@ func TestManagedPolicies(t *testing.T) {
 	b.fails(404, "NoSuchEntity", "AttachUserPolicy", "UserName", "alice", "PolicyArn", arn)
 }
 
+// TestRename: UpdateUser and UpdateGroup need the permission for both names.
+func TestRename(t *testing.T) {
+	b, k := newWorld(t)
+	id := b.ok("GetUser", "UserName", "target").get("User", "UserId")
+	b.ok2("AddUserToGroup", "GroupName", "group", "UserName", "target")
+	for kind, name := range map[string]string{"User": "target", "Group": "group"} {
+		update := func(parameters ...string) []string { return append([]string{kind + "Name", name}, parameters...) }
+		lower := strings.ToLower(kind)
+		half := b.user("half-"+lower, allow(b.arn(lower+"/"+name), "iam:Update"+kind))
+		require.Contains(t, b.as(half, "Update"+kind, update("New"+kind+"Name", "other")...).text, b.arn(lower+"/other"))
+		require.Equal(t, 200, b.as(half, "Update"+kind, update("NewPath", "/")...).status, "it changes nothing")
+		both := b.user("both-"+lower, fmt.Sprintf(`{"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "iam:Update%s",
+			"Resource": [%q, %q]}}`, kind, b.arn(lower+"/"+name), b.arn(lower+"/other")))
+		require.Equal(t, "AccessDenied", b.as(both, "Update"+kind, update("New"+kind+"Name", "OTHER")...).code)
+		require.Equal(t, 200, b.as(both, "Update"+kind, update("New"+kind+"Name", "other")...).status)
+		require.Equal(t, "AccessDenied", b.as(both, "Update"+kind, kind+"Name", "other", "New"+kind+"Name", "admin").code)
+		b.fails(404, "NoSuchEntity", "Update"+kind, update("New"+kind+"Name", "third")...)
+		b.ok("Create"+kind, kind+"Name", name)
+		b.fails(409, "EntityAlreadyExists", "Update"+kind, update("New"+kind+"Name", "Other")...)
+		b.fails(400, "ValidationError", "Update"+kind, update("NewPath", "/team/")...)
+		b.fails(400, "ValidationError", "Update"+kind, update("New"+kind+"Name", "")...)
+		b.fails(400, "ValidationError", "Update"+kind, update("New"+kind+"Name", "a/b")...)
+	}
+	got := b.ok("GetUser", "UserName", "other").find("User")
+	require.Equal(t, []string{id, b.arn("user/other")}, []string{got.get("UserId"), got.get("Arn")})
+	require.Equal(t, []string{"other"}, b.ok("GetGroup", "GroupName", "other").each("Users", "UserName"))
+	require.Equal(t, b.arn("user/other"), b.as(k, "GetCallerIdentity").result.get("Arn"))
+	require.Equal(t, []string{k.access}, b.ok("ListAccessKeys", "UserName", "other").each("AccessKeyMetadata", "AccessKeyId"))
+	require.Empty(t, b.ok("ListAccessKeys", "UserName", "target").each("AccessKeyMetadata", "AccessKeyId"))
+}
+
 func TestUnserved(t *testing.T) {
 	b := newBench(t)
 	b.ok("CreateUser", "UserName", "alice")

@@ -17,7 +17,7 @@ func (c *call) writeGroup(g *identity.Identity) {
 }
 
 func createGroup(c *call) error {
-	if err := c.checkPath(); err != nil {
+	if err := c.checkPath("Path"); err != nil {
 		return err
 	}
 	g, err := c.h.o.Identities.Create(c.ctx(), identity.Group, c.account(), c.value("GroupName"))
@@ -47,6 +47,14 @@ func listGroups(c *call) error {
 		all = c.h.o.Identities.List(identity.Group, c.account())
 	}
 	return list(c, "Groups", all, lowerName, c.writeGroup)
+}
+
+func updateGroup(c *call) error {
+	g, err := c.theGroup()
+	if err == nil {
+		err = c.rename(g, "NewGroupName")
+	}
+	return err
 }
 
 func deleteGroup(c *call) error {

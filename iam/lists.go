@@ -79,9 +79,9 @@ func (c *call) writeDocument(name, document string) {
 	c.result.Text(name, strings.ReplaceAll(url.QueryEscape(document), "+", "%20"))
 }
 
-// checkPath checks the path of a new identity or policy. There are no paths but the default.
-func (c *call) checkPath() error {
-	if v, given := c.parameters["Path"]; given && v != "/" {
+// checkPath checks a path, which is that of an identity or a policy. There are no paths but the default.
+func (c *call) checkPath(parameter string) error {
+	if v, given := c.parameters[parameter]; given && v != "/" {
 		return errValidation.saying("The path must be /: other paths are not supported.")
 	}
 	return nil

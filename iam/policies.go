@@ -144,7 +144,7 @@ func (c *call) writePolicy(p *managed, whole bool) {
 }
 
 func createPolicy(c *call) error {
-	if err := c.checkPath(); err != nil {
+	if err := c.checkPath("Path"); err != nil {
 		return err
 	}
 	tags, err := c.newTags("iam:TagPolicy")

@@ -67,7 +67,7 @@ func (c *call) seconds(name string) (time.Duration, error) {
 }
 
 func createRole(c *call) error {
-	if err := c.checkPath(); err != nil {
+	if err := c.checkPath("Path"); err != nil {
 		return err
 	}
 	change, err := c.roleChange()

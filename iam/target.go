@@ -46,7 +46,7 @@ type found struct {
 var validName = regexp.MustCompile(`^[A-Za-z0-9+=,.@_-]{1,64}$`)
 
 // names are the parameters whose values are names.
-var names = []string{"UserName", "GroupName", "RoleName", "PolicyName"}
+var names = []string{"UserName", "NewUserName", "GroupName", "NewGroupName", "RoleName", "PolicyName"}
 
 // find looks up what the parameters of a call name, and determines the target.
 func (t target) find(c *call) error {

@@ -52,7 +52,7 @@ func (c *call) writeTag(key, value string) {
 }
 
 func createUser(c *call) error {
-	if err := c.checkPath(); err != nil {
+	if err := c.checkPath("Path"); err != nil {
 		return err
 	}
 	tags, err := c.newTags("iam:TagUser")
@@ -87,6 +87,32 @@ func listUsers(c *call) error {
 		all = c.h.o.Identities.List(identity.User, c.account())
 	}
 	return list(c, "Users", all, lowerName, c.writeUser)
+}
+
+func updateUser(c *call) error {
+	u, err := c.theUser()
+	if err == nil {
+		err = c.rename(u, "NewUserName")
+	}
+	return err
+}
+
+// rename gives a user or a group the name in a parameter, if there is one. The caller needs the permission of the action
+// for the new name too: otherwise, it could take a name to which policies give more rights.
+func (c *call) rename(i *identity.Identity, parameter string) error {
+	if err := c.checkPath("NewPath"); err != nil {
+		return err
+	}
+	name, given := c.parameters[parameter]
+	if !given {
+		return nil
+	}
+	c.aim(string(i.Kind)+"/", name, nil)
+	if err := c.authorize(c.route.Action); err != nil && !mutant.Is("any-new-name") {
+		return err
+	}
+	_, err := c.h.o.Identities.Rename(c.ctx(), i.Kind, c.account(), i.Name, name)
+	return err
 }
 
 func deleteUser(c *call) error {

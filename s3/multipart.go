@@ -45,6 +45,12 @@ func initiator(p *auth.Principal) string {
 	return p.ARN + " " + p.ID
 }
 
+// isInitiator reports whether a principal is the initiator of an upload. It may have another name than at that time.
+func isInitiator(p *auth.Principal, owner string) bool {
+	_, id, _ := strings.Cut(owner, " ")
+	return owner == initiator(p) || id != "" && id == p.ID
+}
+
 // initiatorName returns what documents show of an initiator: the account or the ARN.
 func initiatorName(initiator string) string {
 	name, _, _ := strings.Cut(initiator, " ")

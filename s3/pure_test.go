@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orcas/auth"
 	"orcas/core"
 	"orcas/gate"
 	"orcas/internal/checksum"
@@ -264,4 +265,20 @@ func TestClimbs(t *testing.T) {
 	for _, key := range []string{"", "a", "a/..", "a/../b", "...", "..a", "a..", "a/..b/..", "a/b/../..", ".", "./.", "//", `..\a`, "a/./.."} {
 		require.False(t, climbs(key), key)
 	}
+}
+
+// Whoever began an upload is its initiator, also under another name. Nobody else is, also under the same name.
+func TestIsInitiator(t *testing.T) {
+	const account = "111122223333"
+	p := &auth.Principal{Account: account, ARN: "arn:aws:iam::" + account + ":user/a", ID: "AIDA1"}
+	renamed, successor := *p, *p
+	renamed.ARN, successor.ID = "arn:aws:iam::"+account+":user/b", "AIDA2"
+	root := &auth.Principal{Account: account, ARN: auth.RootARN(account), ID: account}
+	for _, c := range []struct {
+		who, began *auth.Principal
+		want       bool
+	}{{p, p, true}, {&renamed, p, true}, {&successor, p, false}, {root, p, false}, {p, root, false}, {root, root, true}} {
+		require.Equal(t, c.want, isInitiator(c.who, initiator(c.began)))
+	}
+	require.False(t, isInitiator(&auth.Principal{Account: account}, account), "a principal without an ID is nobody")
 }

@@ -115,7 +115,11 @@ func (d *records) load(ctx context.Context) error {
 			after = page[len(page)-1].Key
 		}
 	}
-	d.now.Store(newState(d.o.Account, entries, d.now.Load()))
+	s := newState(d.o.Account, entries, d.now.Load())
+	if len(s.named) < len(entries) {
+		return core.E("identity.load", core.Damaged, errors.New("the records contain two identities of one kind with the same name"))
+	}
+	d.now.Store(s)
 	d.stale = false
 	return nil
 }
@@ -150,10 +154,16 @@ func (d *Directory) Caller(p *auth.Principal) *policy.Caller {
 		return d.sessions.caller(s)
 	}
 	c, ok := d.now.Load().callers[p.ID]
-	if !ok || c.Principal.ARN != p.ARN || d.expired(c.expires) {
+	if !ok || kindOf(c.Principal.ARN) != kindOf(p.ARN) || d.expired(c.expires) {
 		return nil
 	}
 	return c.Caller
+}
+
+// kindOf returns an ARN without its name, which can have changed since a request was authenticated.
+func kindOf(arn string) string {
+	kind, _, _ := strings.Cut(arn, "/")
+	return kind
 }
 
 // HasSecrets reports whether there are access keys.

@@ -40,7 +40,9 @@
 //	iam-account   ACCOUNT/name    Identity: the access keys of its root, under the ID of the default account
 //	iam-used      access key      when it was last used, at most once a minute
 //
-// The name in the key is in lower case, because names are unique without regard to case. A program refuses records with
+// The name in the key is in lower case, because names are unique without regard to case. A user or a group that is
+// renamed keeps the key of its record, so that a rename is a single change too. If the key of a new identity belongs to a
+// renamed one, the ID of the new one is added to its key (see Identity.OtherKey). A program refuses records with
 // fields that it does not know: they might restrict what it would otherwise allow.
 //
 // The change states the value that it replaces (core.PutRecord.Expect). If that value has changed, another process has

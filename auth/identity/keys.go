@@ -123,9 +123,9 @@ func (d *records) put(
 ) (*Identity, error) {
 	var result *Identity
 	err := d.change(ctx, func(s *state) (*core.Record, error) {
-		at := placeOf(recordsOf(kind), account, name)
+		e := s.get(recordsOf(kind), account, name)
 		var old *Identity
-		if e := s.entries[at]; e != nil {
+		if e != nil {
 			old = e.Identity
 		}
 		i, err := change(s, old)
@@ -136,6 +136,11 @@ func (d *records) put(
 			result = old
 			return nil, nil
 		}
+		at := s.placeFor(i)
+		if e != nil {
+			at = e.place
+		}
+		i.OtherKey = at != placeOf(at.kind, account, i.Name)
 		return encode(at.kind, at.key, i)
 	})
 	return result, err
@@ -162,12 +167,11 @@ func noSuch(kind Kind, name string) error {
 // remove deletes an identity that must exist, unless check returns an error.
 func (d *records) remove(ctx context.Context, kind Kind, account, name string, check func(*state, *Identity) error) error {
 	return d.change(ctx, func(s *state) (*core.Record, error) {
-		at := placeOf(recordsOf(kind), account, name)
-		e := s.entries[at]
+		e := s.get(recordsOf(kind), account, name)
 		if e == nil {
 			return nil, noSuch(kind, name)
 		}
-		return &core.Record{Kind: at.kind, Key: at.key}, check(s, e.Identity)
+		return &core.Record{Kind: e.kind, Key: e.key}, check(s, e.Identity)
 	})
 }
 

@@ -117,7 +117,7 @@ func (d *Directory) putPolicy(
 
 // Policy returns a managed policy.
 func (d *Directory) Policy(account, name string) (*ManagedPolicy, error) {
-	e := d.now.Load().entries[placeOf(policyRecords, account, name)]
+	e := d.now.Load().get(policyRecords, account, name)
 	if e == nil {
 		return nil, noSuchPolicy(name)
 	}
@@ -162,7 +162,7 @@ func (d *Directory) Attach(ctx context.Context, kind Kind, account, name, policy
 		}
 		id := policyName
 		if policy.BuiltIn(policyName) == nil {
-			p := s.entries[placeOf(policyRecords, account, policyName)]
+			p := s.get(policyRecords, account, policyName)
 			if p == nil {
 				return fail(NoSuchEntity, "there is no policy %s", policyName)
 			}

@@ -189,7 +189,7 @@ func (s *state) policyID(account, arn string) string {
 		return name
 	}
 	name, ok := strings.CutPrefix(arn, "arn:aws:iam::"+account+":policy/")
-	if e := s.entries[placeOf(policyRecords, account, name)]; ok && e != nil && e.managed.ARN() == arn {
+	if e := s.get(policyRecords, account, name); ok && e != nil && e.managed.ARN() == arn {
 		return e.managed.ID
 	}
 	return ""

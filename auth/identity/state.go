@@ -36,8 +36,18 @@ func recordsOf(k Kind) string { return "iam-" + string(k) }
 // place identifies a record.
 type place struct{ kind, key string }
 
+// placeOf returns the place of what has a name, unless it was renamed.
 func placeOf(kind, account, name string) place {
 	return place{kind, account + "/" + strings.ToLower(name)}
+}
+
+// placeFor returns the place of the record of a new identity. That of its name may belong to one that was renamed.
+func (s *state) placeFor(i *Identity) place {
+	at := placeOf(recordsOf(i.Kind), i.Account, i.Name)
+	if s.entries[at] != nil {
+		at.key += "/" + i.ID
+	}
+	return at
 }
 
 // entry is a record, and what was computed from it alone. It is immutable.
@@ -75,13 +85,13 @@ func (v vault) read(r core.Record) (*entry, error) {
 		err = fmt.Errorf("the record %s of the kind %s cannot be read (it may be that of a newer version): %w", r.Key, r.Kind, err)
 		return nil, core.E(op, core.Unsupported, err)
 	}
-	stored := ""
+	stored, otherKey := "", false
 	switch {
 	case e.managed != nil:
 		stored = e.managed.Name
 		e.compile(e.managed.Name, e.managed.Document)
 	default:
-		stored = e.Name
+		stored, otherKey = e.Name, e.OtherKey
 		for i := range e.Inline {
 			e.compile(e.Inline[i].Name, e.Inline[i].Document)
 		}
@@ -90,7 +100,7 @@ func (v vault) read(r core.Record) (*entry, error) {
 		}
 		e.decrypt(v)
 	}
-	if strings.ToLower(stored) != name {
+	if strings.ToLower(stored) != name && !otherKey {
 		err := fmt.Errorf("the record %s of the kind %s has the name %q", r.Key, r.Kind, stored)
 		return nil, core.E(op, core.Damaged, err)
 	}
@@ -129,6 +139,7 @@ type state struct {
 	entries map[place]*entry
 	root    *auth.Principal // of the default account
 
+	named      map[place]*entry  // by the places of their names, where those that were renamed have no record
 	byID       map[string]*entry // identities and managed policies, by ID
 	access     map[string]access // by access key
 	callers    map[string]caller // by the ID of the principal
@@ -151,19 +162,24 @@ func (s *state) with(e *entry) *state {
 	return newState(s.root.Account, entries, s)
 }
 
+// get returns what has a name, or nil.
+func (s *state) get(kind, account, name string) *entry { return s.named[placeOf(kind, account, name)] }
+
 // newState computes a state. Account is the ID of the default account. The uses of access keys are those of the state
 // before, which may be nil.
 func newState(account string, entries map[place]*entry, before *state) *state {
 	s := &state{
-		entries: entries, byID: map[string]*entry{}, access: map[string]access{}, callers: map[string]caller{},
+		entries: entries, named: map[place]*entry{}, byID: map[string]*entry{}, access: map[string]access{}, callers: map[string]caller{},
 		roles: map[string]role{}, principals: map[string]string{}, uses: map[string]*use{},
 	}
 	s.root = s.addRoot(account)
 	for _, e := range entries {
 		switch {
 		case e.managed != nil:
+			s.named[e.place] = e
 			s.byID[e.managed.ID] = e
 		default:
+			s.named[placeOf(e.kind, e.Account, e.Name)] = e
 			s.byID[e.ID] = e
 			if e.Kind == Account {
 				s.addRoot(e.ID)

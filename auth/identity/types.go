@@ -41,6 +41,10 @@ type Identity struct {
 	ID      string    `json:"id"`   // unique, and never used again
 	Created time.Time `json:"created"`
 
+	// OtherKey is set if the key of the record does not contain the name: the identity was renamed, or the record of a
+	// renamed one had the key already.
+	OtherKey bool `json:"other_key,omitempty"`
+
 	Inline   []Inline `json:"inline,omitempty"`   // in the order of their names
 	Attached []string `json:"attached,omitempty"` // IDs of managed policies, or names of built-in ones
 

@@ -51,7 +51,7 @@ func (d *records) create(
 
 // Get returns an identity.
 func (d *Directory) Get(kind Kind, account, name string) (*Identity, error) {
-	e := d.now.Load().entries[placeOf(recordsOf(kind), account, name)]
+	e := d.now.Load().get(recordsOf(kind), account, name)
 	if e == nil {
 		return nil, noSuch(kind, name)
 	}
@@ -71,6 +71,24 @@ func (d *Directory) List(kind Kind, account string) (list []*Identity) {
 
 func sortByName(list []*Identity) {
 	slices.SortFunc(list, func(a, b *Identity) int { return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) })
+}
+
+// Rename gives a user or a group another name. Its unique ID remains, and with it all that refers to it: memberships,
+// policies, access keys, and the application keys that it created.
+func (d *Directory) Rename(ctx context.Context, kind Kind, account, name, to string) (*Identity, error) {
+	if err := checkName(to); err != nil {
+		return nil, err
+	}
+	return d.update(ctx, kind, account, name, func(s *state, i *Identity) error {
+		if kind != User && kind != Group {
+			return fail(Unmodifiable, "only users and groups can be renamed, not the %s %s", kind, i.Name)
+		}
+		if other := s.get(recordsOf(kind), account, to); other != nil && other.ID != i.ID {
+			return fail(Exists, "there is already a %s %s", kind, other.Name)
+		}
+		i.Name = to
+		return nil
+	})
 }
 
 // DeleteUser deletes a user with its access keys and inline policies. The application keys that it created are refused
@@ -129,7 +147,7 @@ func (d *Directory) deleteGroup(ctx context.Context, account, name string, check
 // SetMember adds a user to a group, or removes it.
 func (d *Directory) SetMember(ctx context.Context, account, user, group string, member bool) (*Identity, error) {
 	return d.update(ctx, User, account, user, func(s *state, i *Identity) error {
-		g := s.entries[placeOf(groupRecords, account, group)]
+		g := s.get(groupRecords, account, group)
 		if g == nil {
 			return noSuch(Group, group)
 		}

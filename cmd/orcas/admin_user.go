@@ -17,6 +17,7 @@ import (
 type adminUser struct {
 	Create     adminUserCreate     `cmd:"" help:"Create a user, without rights and access keys."`
 	List       adminUserList       `cmd:"" help:"List all users, with their groups, policies and access keys."`
+	Rename     adminUserRename     `cmd:"" help:"Give a user another name. Its access keys, groups and policies stay."`
 	Delete     adminUserDelete     `cmd:"" help:"Delete a user and its access keys. Keys that were created with them are refused, too."`
 	AddKey     adminUserAddKey     `cmd:"" help:"Create an access key of a user, which can do what the user can do."`
 	DisableKey adminUserDisableKey `cmd:"" help:"Refuse requests with an access key of a user until it is enabled again."`
@@ -66,6 +67,29 @@ type adminUserCreate struct{ named }
 // Run creates a user.
 func (a *adminUserCreate) Run(ctx context.Context, c *console) error {
 	return a.create(ctx, c, userPath, "user")
+}
+
+// renaming are the arguments of commands that give a user or a group another name.
+type renaming struct {
+	named
+	To string `arg:"" help:"Choose the new name."`
+}
+
+// rename sends the request, and prints the new name.
+func (a *renaming) rename(ctx context.Context, c *console, path, what string) error {
+	var renamed struct{ Name, ARN string }
+	if err := a.call(ctx, c, http.MethodPost, path+"/name", a.query("to", a.To), &renamed); err != nil || a.JSON {
+		return err
+	}
+	fmt.Fprintf(c.stdout, "%s %s was renamed to %s: %s\n", what, a.Name, renamed.Name, renamed.ARN)
+	return nil
+}
+
+type adminUserRename struct{ renaming }
+
+// Run renames a user.
+func (a *adminUserRename) Run(ctx context.Context, c *console) error {
+	return a.rename(ctx, c, userPath, "user")
 }
 
 type adminUserDelete struct{ named }
@@ -177,6 +201,7 @@ func (a *adminUserDeleteKey) Run(ctx context.Context, c *console) error {
 type adminGroup struct {
 	Create adminGroupCreate `cmd:"" help:"Create a group without members and policies."`
 	List   adminGroupList   `cmd:"" help:"List all groups, with their policies and members."`
+	Rename adminGroupRename `cmd:"" help:"Give a group another name. Its members and policies stay."`
 	Delete adminGroupDelete `cmd:"" help:"Delete a group that has no members."`
 	Add    adminGroupAdd    `cmd:"" help:"Add a user to a group."`
 	Remove adminGroupRemove `cmd:"" help:"Remove a user from a group."`
@@ -189,6 +214,13 @@ type adminGroupCreate struct{ named }
 // Run creates a group.
 func (a *adminGroupCreate) Run(ctx context.Context, c *console) error {
 	return a.create(ctx, c, groupPath, "group")
+}
+
+type adminGroupRename struct{ renaming }
+
+// Run renames a group.
+func (a *adminGroupRename) Run(ctx context.Context, c *console) error {
+	return a.rename(ctx, c, groupPath, "group")
 }
 
 type adminGroupDelete struct{ named }

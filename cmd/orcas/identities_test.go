@@ -183,9 +183,12 @@ func (d *daemon) grant() (a access) {
 		d.admin("group add team " + name)
 	}
 	a.alice, a.bob = d.newKey("user add-key alice"), d.newKey("user add-key bob")
+	d.admin("user rename bob robert")
+	d.admin("user create bob")
+	d.admin("group rename team crew")
 	a.app = d.newKey("key create app --bucket bucket --prefix a/ --access readwrite --expires 90d")
 	a.revoked = d.newKey("key create revoked --bucket bucket --access readwrite")
-	d.admin("user disable-key bob " + a.bob.AccessKey)
+	d.admin("user disable-key robert " + a.bob.AccessKey)
 	a.lists = d.describe()
 	return a
 }
