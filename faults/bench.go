@@ -49,6 +49,7 @@ type Summary struct {
 	Read       int64         // bytes compared
 	Versions   int           // versions compared, in addition to the objects of the main bucket
 	Kept       int           // deletions of locked versions that were refused
+	Identities int           // identities and parts of identities that existed at the last start
 	Taken      int           // expired versions, markers and uploads that lifecycles deleted
 	Violations []Violation
 }
@@ -201,7 +202,7 @@ func (b *Bench) start(ctx context.Context, s *Summary, random *rand.Rand) (*Clie
 	}
 	took := time.Since(begun)
 	s.Start = max(s.Start, took)
-	client := NewClient(endpoint, b.Server.Credentials(), bucket, b.Mix.Workers)
+	client := NewClient(endpoint, b.Server.Credentials(), bucket, b.Mix.Workers).WithAdmin(b.Server.Admin())
 	if err := client.CreateBucket(ctx); err != nil {
 		s.Violations = append(s.Violations, failure("failed", fmt.Errorf("create bucket: %w", err))...)
 		return nil, false
@@ -216,10 +217,11 @@ func (b *Bench) start(ctx context.Context, s *Summary, random *rand.Rand) (*Clie
 	s.Read += report.Bytes
 	s.Violations = append(s.Violations, report.Violations...)
 	s.Versions += report.Versions
+	s.Identities = report.Identities
 	s.Kept += report.Kept
 	s.Taken += report.Taken
-	b.Logf("ready after %v: %d objects, %d versions (%d locked), %d MB in all, %d keys without an object, %d uploads, %d uncertain items; %d violations",
-		took.Round(time.Millisecond), report.Objects, report.Versions, report.Kept, report.Bytes>>20, report.Absent, report.Uploads,
+	b.Logf("ready after %v: %d objects, %d versions (%d locked), %d MB in all, %d keys without an object, %d uploads, %d identities and their parts, %d uncertain items; %d violations",
+		took.Round(time.Millisecond), report.Objects, report.Versions, report.Kept, report.Bytes>>20, report.Absent, report.Uploads, report.Identities,
 		report.Uncertain, len(report.Violations))
 	if err := b.buckets(ctx, client); err != nil {
 		s.Violations = append(s.Violations, failure("failed", fmt.Errorf("set up the buckets with versions: %w", err))...)

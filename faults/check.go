@@ -14,7 +14,7 @@ import (
 
 // Violation is a broken promise.
 type Violation struct {
-	Kind   string // lost, torn, stale, returned, phantom, listing, etag, tag, upload, document, half, condition, failed, start, ...
+	Kind   string // lost, torn, stale, returned, phantom, listing, etag, tag, upload, document, identity, half, condition, failed, start, ...
 	Where  string // the object, version, upload, bucket or operation
 	Detail string
 }
@@ -27,6 +27,7 @@ type Report struct {
 	Objects, Absent, Uploads int   // items compared
 	Versions, Kept           int   // versions compared, and locked ones whose deletion was refused
 	Taken                    int   // versions, markers and uploads that lifecycles have deleted since the last check
+	Identities               int   // identities and parts of identities compared
 	Bytes                    int64 // bytes of content compared
 	Uncertain                int   // items for which more than one value was possible
 	Violations               []Violation
@@ -56,6 +57,7 @@ func Check(ctx context.Context, client *Client, state *State, pageSize int32) (R
 	c := &checker{client: client, state: state, courses: map[Name][]branch{}, existing: map[string]bool{}}
 	c.buckets(ctx)
 	c.documents(ctx)
+	c.identities(ctx)
 	c.versions(ctx, 5+pageSize%50) // first, because more versions expire over time; small pages, so that there are several
 	listed := c.list(ctx, pageSize)
 	c.directories(ctx, listed)
@@ -178,7 +180,7 @@ func (c *checker) documents(ctx context.Context) {
 func (c *checker) objects(ctx context.Context, listed map[string]Value) {
 	keys := map[string]bool{}
 	for n := range c.state.slots {
-		if n.Upload == "" && n.Bucket == "" && n.Document == "" {
+		if n.Upload == "" && n.Bucket == "" && n.Document == "" && n.Identity == "" {
 			keys[n.Key] = true
 		}
 	}

@@ -38,6 +38,8 @@ const requestTimeout = 30 * time.Second
 type Client struct {
 	s3        *s3.Client
 	raw       *s3client.Client // for requests that the SDK does not support
+	admin     *s3client.Client // of the admin API; nil without one (see WithAdmin)
+	root      Credentials
 	endpoint  string
 	bucket    string
 	transport *http.Transport
@@ -48,7 +50,7 @@ type Client struct {
 func NewClient(endpoint string, root Credentials, bucket string, conns int) *Client {
 	t := &http.Transport{MaxIdleConns: conns, MaxIdleConnsPerHost: conns, DisableCompression: true}
 	h := &http.Client{Transport: t, Timeout: requestTimeout}
-	return &Client{endpoint: endpoint, bucket: bucket, transport: t, http: h, raw: s3client.New(endpoint, root.keys(), h), s3: s3.New(s3.Options{
+	return &Client{endpoint: endpoint, root: root, bucket: bucket, transport: t, http: h, raw: s3client.New(endpoint, root.keys(), h), s3: s3.New(s3.Options{
 		BaseEndpoint: aws.String(endpoint),
 		Region:       "us-east-1",
 		Credentials:  credentials.NewStaticCredentialsProvider(root.AccessKey, root.SecretKey, ""),
@@ -78,6 +80,9 @@ func status(err error) (int, string) {
 	}
 	if re := (*awshttp.ResponseError)(nil); errors.As(err, &re) {
 		return re.HTTPStatusCode(), code
+	}
+	if r := (*refusal)(nil); errors.As(err, &r) {
+		return r.status, code
 	}
 	return 0, code
 }

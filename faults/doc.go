@@ -13,6 +13,10 @@
 //     relaxed mode, any prefix of the events may have survived, but never an event without those before it. A rename
 //     happens for both of its keys or for neither.
 //   - The load changes objects, and two documents of the main bucket: its policy and its CORS configuration.
+//   - It changes identities too: users, groups, roles, managed policies, application keys and accounts, and their tags,
+//     inline policies, memberships, attached policies and access keys (see identityChanges). After each start, all of
+//     them are listed. Every access key whose secret the load learned must be accepted, and the last one that was
+//     deleted, rotated or disabled must be refused. No change of an identity may be lost in relaxed mode either.
 //   - The load uses more buckets than the main one: one per worker, which suspends and enables its versioning; one with
 //     object lock; one with versions and a lifecycle whose days are seconds; and one with only a lifecycle. After each
 //     start, all versions are listed and read by ID, deletions of locked versions must be refused, and missing versions
@@ -39,6 +43,7 @@
 //	ORCAS_FAULTS_SEED      the seed of all random choices (default: the time; it is printed)
 //	ORCAS_FAULTS_CRASH     cycles of SIGKILL (default 3)
 //	ORCAS_FAULTS_TERM      cycles of SIGTERM (default 1)
+//	ORCAS_FAULTS_IDENTITIES  cycles of SIGKILL while only identities and small objects change (default 3)
 //	ORCAS_FAULTS_POWER     power cuts (default 1)
 //	ORCAS_FAULTS_POWER_RECLAIM  power cuts while blocks are compacted and unlinked (default 1)
 //	ORCAS_FAULTS_VOLATILE  power cuts of a drive with a write cache (default 1)

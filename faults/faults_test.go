@@ -401,11 +401,7 @@ func TestUncleanStart(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		require.NoError(t, p.Kill())
 		if lost {
-			for _, name := range []string{"metadata.db", "metadata.db-wal", "metadata.db-shm"} {
-				if err := os.Remove(filepath.Join(p.Data, name)); err != nil {
-					require.ErrorIs(t, err, os.ErrNotExist)
-				}
-			}
+			require.NoError(t, removeDatabase(p.Data))
 		}
 		begun := time.Now()
 		endpoint, err := p.Start(t.Context())
@@ -432,6 +428,16 @@ func TestUncleanStart(t *testing.T) {
 	t.Log(row.Note)
 	require.NoError(t, p.Stop())
 	require.Empty(t, p.Alarms())
+}
+
+// removeDatabase removes the database from a data directory, so that the next start rebuilds it from the blocks.
+func removeDatabase(data string) error {
+	for _, name := range []string{"metadata.db", "metadata.db-wal", "metadata.db-shm"} {
+		if err := os.Remove(filepath.Join(data, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // TestReadBack writes objects of random sizes with 64 concurrent writers, and compares every one. Only this finds a

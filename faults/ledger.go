@@ -12,13 +12,14 @@ import (
 )
 
 // Name identifies an item that requests change: an object (Key), an upload in progress (Key and Upload), one of its
-// parts (Part too), a document of the main bucket (Document), or a bucket other than the main one (Bucket). Items in such
-// a bucket have Bucket set as well. If the client never learned the ID of an upload, Upload is "?" and a number.
+// parts (Part too), a document of the main bucket (Document), an identity or a part of one (Identity), or a bucket other
+// than the main one (Bucket). Items in such a bucket have Bucket set as well. If the client never learned the ID of an upload, Upload is "?" and a number.
 type Name struct {
 	Key      string `json:"key"`
 	Upload   string `json:"upload,omitempty"`
 	Part     int    `json:"part,omitempty"`
 	Document string `json:"document,omitempty"`
+	Identity string `json:"identity,omitempty"` // KIND/NAME or KIND/NAME/PART
 	Bucket   string `json:"bucket,omitempty"`
 }
 
@@ -27,6 +28,8 @@ func (n Name) String() string {
 	switch {
 	case n.Document != "":
 		return "document " + n.Document
+	case n.Identity != "":
+		return "identity " + n.Identity
 	case n.Bucket != "" && n.Key == "":
 		return "bucket " + n.Bucket
 	case n.Bucket != "":

@@ -31,6 +31,8 @@ type liar struct {
 	writes  int
 	last    map[string]memoryObject // by event ("put", "delete", "replace"): the last object put, deleted, or replaced
 	uploads int
+	keys    int             // number of access keys created
+	retired map[Name]string // the last access keys that were replaced
 
 	versions int           // number of version IDs assigned
 	dropped  memoryVersion // the last version that was permanently deleted; tags is its bucket
@@ -46,6 +48,7 @@ type memory struct {
 	status  map[string]string // versioning status by bucket
 	rules   map[string]string // lifecycle rules by bucket, as XML
 	papers  map[string]string // documents of the main bucket, as they were sent
+	ids     map[Name]string   // labels of identities and their parts
 }
 
 type memoryObject struct {
@@ -64,17 +67,18 @@ type memoryUpload struct {
 // newLiar returns a server with a lie; "" for none.
 func newLiar(lie string) *liar {
 	empty := memory{}.clone()
-	return &liar{lie: lie, now: empty, durable: empty.clone(), last: map[string]memoryObject{}}
+	return &liar{lie: lie, now: empty, durable: empty.clone(), last: map[string]memoryObject{}, retired: map[Name]string{}}
 }
 
 func (m memory) clone() memory {
-	c := memory{map[string]memoryObject{}, map[string]memoryUpload{}, map[string]bool{}, map[Name][]memoryVersion{}, map[string]string{}, map[string]string{}, map[string]string{}}
+	c := memory{map[string]memoryObject{}, map[string]memoryUpload{}, map[string]bool{}, map[Name][]memoryVersion{}, map[string]string{}, map[string]string{}, map[string]string{}, map[Name]string{}}
 	maps.Copy(c.objects, m.objects)
 	maps.Copy(c.buckets, m.buckets)
 	maps.Copy(c.shelves, m.shelves)
 	maps.Copy(c.status, m.status)
 	maps.Copy(c.rules, m.rules)
 	maps.Copy(c.papers, m.papers)
+	maps.Copy(c.ids, m.ids)
 	for id, u := range m.uploads {
 		c.uploads[id] = memoryUpload{u.key, maps.Clone(u.parts), u.bucket}
 	}
@@ -91,6 +95,9 @@ func (l *liar) Start(context.Context) (string, error) {
 	l.server = httptest.NewServer(l)
 	return l.server.URL, nil
 }
+
+// Admin implements Server.
+func (l *liar) Admin() string { return l.server.URL }
 
 // Credentials implements Server. A liar does not check them.
 func (l *liar) Credentials() Credentials { return Credentials{"liar", "liar"} }
@@ -153,6 +160,14 @@ func (l *liar) crash() {
 		clear(l.now.buckets)
 	case "lost-document":
 		clear(l.now.papers)
+	case "lost-identity":
+		clear(l.now.ids)
+	case "lost-tags":
+		maps.DeleteFunc(l.now.ids, func(n Name, _ string) bool { return strings.HasSuffix(n.Identity, "/tag") })
+	case "old-keys":
+		for n, access := range l.retired {
+			l.now.ids[n] = access
+		}
 	case "undead-upload":
 		l.now.uploads["undead"] = memoryUpload{"large/00000", map[int]memoryObject{}, ""}
 	}
@@ -200,6 +215,10 @@ func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, inside, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	named := slices.ContainsFunc([]string{"versioning", "lifecycle", "versions", "uploads", "delete"}, q.Has)
 	switch {
+	case strings.HasPrefix(r.URL.Path, "/-/admin/"):
+		l.admin(w, r, string(body))
+	case r.URL.Path == "/" && r.Method == http.MethodPost:
+		l.form(w, r, string(body))
 	case r.URL.Path == "/" || name != bucket && inside == "" && !named:
 		if l.bucket(w, r.Method, name); r.Header.Get("x-amz-bucket-object-lock-enabled") != "" {
 			l.now.status[name] = enabled

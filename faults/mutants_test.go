@@ -19,9 +19,10 @@ type mutant struct {
 	name  string
 	guard string // the guard that is removed
 
-	power  bool // the bench detects it by power cuts, otherwise by SIGKILLs
-	strict bool // the power cuts need a strict disk
-	downs  int  // the maximum number of power cuts or SIGKILLs until it is detected
+	power  bool       // the bench detects it by power cuts, otherwise by SIGKILLs
+	strict bool       // the power cuts need a strict disk
+	downs  int        // the maximum number of power cuts or SIGKILLs until it is detected
+	mix    func() Mix // the load; nil for the standard one
 
 	pkg, run string   // or these tests in this package detect it
 	env      []string // the environment of the tests
@@ -33,6 +34,7 @@ var mutants = []mutant{
 	{name: "no-replay", guard: "the replay of records at a start", downs: 3},
 	{name: "no-dir-sync", guard: "the sync of directories", power: true, strict: true, downs: 3},
 	{name: "ack-before-commit", guard: "a response is sent after the commit", downs: 6},
+	{name: "identity-before-durable", guard: "a change of an identity is acknowledged when it is durable", downs: 6, mix: identityMix},
 	{name: "no-history", guard: "a version is kept when it is no longer the newest", downs: 3},
 	{name: "noncurrent-at-once", guard: "a version becomes noncurrent when the next one is written", downs: 6},
 	{name: "last-key-stays", guard: "a lifecycle pass includes the last key", downs: 2},
@@ -182,6 +184,9 @@ func (m mutant) find(t *testing.T) string {
 		dir := workDir(t)
 		b = newBench(t, buildServer(t, m.name), dir, filepath.Join(dir, "data"), 4*time.Second)
 		b.Leftovers = true
+	}
+	if m.mix != nil {
+		b.Mix = m.mix()
 	}
 	s := b.Run(t.Context(), m.downs, down)
 	t.Log(s)

@@ -43,6 +43,7 @@ func Operations() []Op {
 		{"large-if-absent", 10, true, largeIfAbsent},
 		{"bucket", 10, false, createOrDeleteBucket},
 		{"document", 60, false, putOrDeleteDocument},
+		{"identity", 40, false, changeIdentity},
 	}, versionOperations()...)
 }
 

@@ -32,6 +32,8 @@ type Server interface {
 	Kill() error
 	// Stop shuts the server down and waits for its end. It returns an error if the server ends with one.
 	Stop() error
+	// Admin returns the endpoint of the admin API.
+	Admin() string
 	// Credentials returns the credentials of the root user, which are the same at every start.
 	Credentials() Credentials
 }
@@ -115,6 +117,9 @@ func (p *Process) launch() (string, error) {
 	return "http://" + address, p.run()
 }
 
+// Admin implements Server.
+func (p *Process) Admin() string { return "http://" + p.admin }
+
 // Credentials implements Server. They are random.
 func (p *Process) Credentials() Credentials {
 	if p.root.AccessKey == "" {
@@ -185,7 +190,7 @@ type relaxedHealth struct {
 
 // relaxed requests the relaxedHealth of the server.
 func (p *Process) relaxed(ctx context.Context) (*relaxedHealth, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.admin+"/-/health/ready", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Admin()+"/-/health/ready", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +236,7 @@ func (p *Process) Lifecycle(ctx context.Context) (report lifecycle.Report, err e
 func (p *Process) ask(ctx context.Context, method, path string, report any) error {
 	h := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: roundMax}
 	path, query, _ := strings.Cut(path, "?")
-	response, err := s3client.New("http://"+p.admin, p.Credentials().keys(), h).Do(ctx, &s3client.Request{Method: method, Path: path, Query: query})
+	response, err := s3client.New(p.Admin(), p.Credentials().keys(), h).Do(ctx, &s3client.Request{Method: method, Path: path, Query: query})
 	if err == nil && response.Status != http.StatusOK {
 		err = fmt.Errorf("%w: status %d: %s", errRefused, response.Status, response.Body)
 	}

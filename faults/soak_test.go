@@ -216,7 +216,7 @@ func shrinks(t *testing.T, b *Bench, s *soaker) {
 	s.choose(false)
 	endpoint, err := s.Process.Start(t.Context())
 	require.NoError(t, err)
-	client := NewClient(endpoint, s.Credentials(), bucket, 4)
+	client := NewClient(endpoint, s.Credentials(), bucket, 4).WithAdmin(s.Admin())
 	defer client.Close()
 	live := thinOut(t, client, b.Ledger)
 	for range 2 {
@@ -235,7 +235,7 @@ func shrinks(t *testing.T, b *Bench, s *soaker) {
 		require.NoError(t, s.Kill())
 		endpoint, err = s.Process.Start(t.Context())
 		require.NoError(t, err)
-		client = NewClient(endpoint, s.Credentials(), bucket, 4)
+		client = NewClient(endpoint, s.Credentials(), bucket, 4).WithAdmin(s.Admin())
 	}
 	require.NoError(t, s.Stop())
 }

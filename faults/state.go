@@ -62,7 +62,8 @@ func (s *State) age(cut Record) error {
 	return nil
 }
 
-// doubtful returns the state that a power cut at this moment leaves, in which all recent writes are uncertain.
+// doubtful returns the state that a power cut at this moment leaves, in which all recent writes except those
+// of identities are uncertain.
 func (s *State) doubtful() (*State, error) {
 	cut := s.old.clone()
 	for _, r := range s.recent {
@@ -77,6 +78,11 @@ func (s *State) doubtful() (*State, error) {
 			if err := cut.apply(r); err != nil {
 				return nil, err
 			}
+		}
+	}
+	for n, sl := range s.slots { // changes of identities are durable when they are acknowledged, in every mode
+		if n.Identity != "" {
+			cut.slots[n] = sl
 		}
 	}
 	return cut, nil

@@ -24,8 +24,9 @@ type Piece struct {
 type Value struct {
 	Pieces []Piece `json:"pieces,omitempty"`
 	Size   int64   `json:"size"`
-	ETag   string  `json:"etag,omitempty"`  // without quotes
-	Label  string  `json:"label,omitempty"` // the value of the tag, or ""; for a bucket, its versioning status
+	ETag   string  `json:"etag,omitempty"`   // without quotes
+	Label  string  `json:"label,omitempty"`  // the value of the tag, or ""; for a bucket, its versioning status; for an identity, what it contains
+	Secret string  `json:"secret,omitempty"` // of an access key, whose ID is the Label; "" if the client never learned it
 	// Due is, for an upload, the earliest time at which the lifecycle aborts it, in nanoseconds since 1970; 0 for never.
 	Due int64 `json:"due,omitempty"`
 }
@@ -122,9 +123,9 @@ func (v *Value) String() string {
 	}
 	if len(v.Pieces) == 0 && v.ETag == "" {
 		if v.Label != "" {
-			return "a bucket with versioning " + v.Label
+			return "an item with the label " + v.Label
 		}
-		return "an upload in progress, or a bucket"
+		return "an item without content"
 	}
 	s := fmt.Sprintf("%d bytes, ETag %s, of", v.Size, v.ETag)
 	for _, p := range v.Pieces {
