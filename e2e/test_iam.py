@@ -154,15 +154,24 @@ def test_terraform_policy(iam, name):
     assert read() == json.loads(READ)
     attached = [p for page in iam.get_paginator("list_attached_user_policies").paginate(UserName=name) for p in page["AttachedPolicies"]]
     assert attached == [{"PolicyName": name, "PolicyArn": arn}]
-    for _ in range(6):  # the provider removes the oldest version before it creates a sixth
+    for n in range(2, 8):  # an update: the provider deletes the oldest version before it creates a sixth
         versions = iam.list_policy_versions(PolicyArn=arn)["Versions"]
-        assert len(versions) == 1
-        iam.create_policy_version(PolicyArn=arn, PolicyDocument=NOTHING, SetAsDefault=True)
+        if len(versions) == 5:
+            assert code_of(iam.create_policy_version, PolicyArn=arn, PolicyDocument=NOTHING, SetAsDefault=True) == ("LimitExceeded", 409)
+            oldest = min((v for v in versions if not v["IsDefaultVersion"]), key=lambda v: v["CreateDate"])
+            iam.delete_policy_version(PolicyArn=arn, VersionId=oldest["VersionId"])
+        made = iam.create_policy_version(PolicyArn=arn, PolicyDocument=NOTHING, SetAsDefault=True)["PolicyVersion"]
+        assert (made["VersionId"], made["IsDefaultVersion"]) == (f"v{n}", True)
+        assert iam.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"] == f"v{n}"
     assert read() == json.loads(NOTHING)
+    assert [v["VersionId"] for v in iam.list_policy_versions(PolicyArn=arn)["Versions"]] == ["v3", "v4", "v5", "v6", "v7"]
+    iam.set_default_policy_version(PolicyArn=arn, VersionId="v4")
+    assert code_of(iam.delete_policy_version, PolicyArn=arn, VersionId="v4") == ("DeleteConflict", 409)
 
     assert code_of(iam.delete_policy, PolicyArn=arn) == ("DeleteConflict", 409)
     iam.detach_user_policy(UserName=name, PolicyArn=arn)
     assert code_of(iam.detach_user_policy, UserName=name, PolicyArn=arn) == ("NoSuchEntity", 404)
+    assert code_of(iam.delete_policy, PolicyArn=arn) == ("DeleteConflict", 409)
     for version in iam.list_policy_versions(PolicyArn=arn)["Versions"]:
         if not version["IsDefaultVersion"]:
             iam.delete_policy_version(PolicyArn=arn, VersionId=version["VersionId"])

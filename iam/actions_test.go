@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -29,6 +30,9 @@ func (b *bench) example(r *route, k key) (parameters []string) {
 	}
 	for _, name := range r.needs {
 		parameters = append(parameters, name, values[name])
+	}
+	if r.Name == "UpdateRoleDescription" {
+		parameters = append(parameters, "Description", "")
 	}
 	if slices.Contains(r.takes, "UserName") {
 		parameters = append(parameters, "UserName", values["UserName"])
@@ -487,17 +491,63 @@ func TestManagedPolicies(t *testing.T) {
 	text, err := url.QueryUnescape(version("v1").get("Document"))
 	require.NoError(t, err)
 	require.Equal(t, listUsers, text)
-	b.fails(400, "InvalidInput", "CreatePolicyVersion", "PolicyArn", arn, "PolicyDocument", document)
-	b.fails(400, "InvalidInput", "CreatePolicyVersion", "PolicyArn", arn, "PolicyDocument", document, "SetAsDefault", "false")
+	create := func(id, text string, parameters ...string) {
+		t.Helper()
+		got := b.ok("CreatePolicyVersion", append([]string{"PolicyArn", arn, "PolicyDocument", text}, parameters...)...).find("PolicyVersion")
+		require.Equal(t, id, got.get("VersionId"))
+		require.Equal(t, strconv.FormatBool(slices.Contains(parameters, "true")), got.get("IsDefaultVersion"))
+		require.Empty(t, got.get("Document"))
+	}
+	versions := func(want ...string) {
+		t.Helper()
+		require.Equal(t, want, b.ok("ListPolicyVersions", "PolicyArn", arn).each("Versions", "VersionId"))
+	}
+	current := func(want string) {
+		t.Helper()
+		require.Equal(t, want, b.ok("GetPolicy", "PolicyArn", arn).get("Policy", "DefaultVersionId"))
+		require.Equal(t, "true", version(want).get("IsDefaultVersion"))
+	}
 	b.fails(400, "MalformedPolicyDocument", "CreatePolicyVersion", "PolicyArn", arn, "PolicyDocument", "x", "SetAsDefault", "true")
-	require.Equal(t, "v2", b.ok("CreatePolicyVersion", "PolicyArn", arn, "PolicyDocument", document, "SetAsDefault", "true").get("PolicyVersion", "VersionId"))
+	b.fails(400, "ValidationError", "CreatePolicyVersion", "PolicyArn", arn, "PolicyDocument", document, "SetAsDefault", "yes")
+	create("v2", document)
+	create("v3", document, "SetAsDefault", "false")
+	current("v1")
+	require.Equal(t, 200, b.as(k, "ListUsers").status, "the default version applies")
+	b.ok2("SetDefaultPolicyVersion", "PolicyArn", arn, "VersionId", "v2")
 	require.Equal(t, "AccessDenied", b.as(k, "ListUsers").code)
-	require.Equal(t, "true", version("v2").get("IsDefaultVersion"))
-	b.fails(404, "NoSuchEntity", "GetPolicyVersion", "PolicyArn", arn, "VersionId", "v1")
-	require.Equal(t, []string{"v2"}, b.ok("ListPolicyVersions", "PolicyArn", arn).each("Versions", "VersionId"))
-	require.Equal(t, "v2", b.ok("GetPolicy", "PolicyArn", arn).get("Policy", "DefaultVersionId"))
-	b.fails(409, "DeleteConflict", "DeletePolicyVersion", "PolicyArn", arn, "VersionId", "v2")
-	b.fails(404, "NoSuchEntity", "DeletePolicyVersion", "PolicyArn", arn, "VersionId", "v1")
+	current("v2")
+	b.ok2("SetDefaultPolicyVersion", "PolicyArn", arn, "VersionId", "v1")
+	require.Equal(t, 200, b.as(k, "ListUsers").status)
+	create("v4", document, "SetAsDefault", "true")
+	require.Equal(t, "AccessDenied", b.as(k, "ListUsers").code)
+	create("v5", listUsers)
+	require.Contains(t, b.fails(409, "LimitExceeded", "CreatePolicyVersion", "PolicyArn", arn, "PolicyDocument", document, "SetAsDefault", "true"), "5 versions")
+	versions("v1", "v2", "v3", "v4", "v5")
+	page := b.ok("ListPolicyVersions", "PolicyArn", arn, "MaxItems", "3")
+	require.Equal(t, []string{"v1", "v2", "v3"}, page.each("Versions", "VersionId"))
+	require.Equal(t, []string{"v4", "v5"}, b.ok("ListPolicyVersions", "PolicyArn", arn, "Marker", page.get("Marker")).each("Versions", "VersionId"))
+	b.fails(409, "DeleteConflict", "DeletePolicyVersion", "PolicyArn", arn, "VersionId", "v4")
+	b.ok2("DeletePolicyVersion", "PolicyArn", arn, "VersionId", "v1")
+	b.ok2("DeletePolicyVersion", "PolicyArn", arn, "VersionId", "v5")
+	create("v6", listUsers)
+	versions("v2", "v3", "v4", "v6")
+	current("v4")
+	for _, action := range []string{"GetPolicyVersion", "DeletePolicyVersion", "SetDefaultPolicyVersion"} {
+		b.fails(404, "NoSuchEntity", action, "PolicyArn", arn, "VersionId", "v5")
+		b.fails(404, "NoSuchEntity", action, "PolicyArn", b.arn("policy/none"), "VersionId", "v1")
+		for _, wrong := range []string{"5", "v0", "v", "v1x", "V1", "v99999999999"} {
+			b.fails(400, "ValidationError", action, "PolicyArn", arn, "VersionId", wrong)
+		}
+	}
+	for _, id := range []string{"v2", "v3", "v6"} {
+		require.Equal(t, "false", version(id).get("IsDefaultVersion"))
+		b.ok2("DetachUserPolicy", "UserName", "alice", "PolicyArn", arn)
+		b.ok2("DetachGroupPolicy", "GroupName", "team", "PolicyArn", arn)
+		require.Contains(t, b.fails(409, "DeleteConflict", "DeletePolicy", "PolicyArn", arn), "more than one version")
+		b.ok2("AttachUserPolicy", "UserName", "alice", "PolicyArn", arn)
+		b.ok2("AttachGroupPolicy", "GroupName", "team", "PolicyArn", arn)
+		b.ok2("DeletePolicyVersion", "PolicyArn", arn, "VersionId", id)
+	}
 
 	// Tags.
 	b.ok2("TagPolicy", "PolicyArn", arn, "Tags.member.1.Key", "Team", "Tags.member.1.Value", "red")
@@ -531,6 +581,9 @@ func TestManagedPolicies(t *testing.T) {
 	require.Contains(t, b.ok("GetPolicyVersion", "PolicyArn", admin, "VersionId", "v1").get("PolicyVersion", "Document"), "Everything")
 	b.fails(403, "AccessDenied", "DeletePolicy", "PolicyArn", admin)
 	b.fails(403, "AccessDenied", "CreatePolicyVersion", "PolicyArn", admin, "PolicyDocument", document, "SetAsDefault", "true")
+	b.fails(403, "AccessDenied", "SetDefaultPolicyVersion", "PolicyArn", admin, "VersionId", "v1")
+	b.fails(403, "AccessDenied", "DeletePolicyVersion", "PolicyArn", admin, "VersionId", "v1")
+	require.Equal(t, []string{"v1"}, b.ok("ListPolicyVersions", "PolicyArn", admin).each("Versions", "VersionId"))
 	b.fails(404, "NoSuchEntity", "GetPolicy", "PolicyArn", b.arn("policy/admin"))
 
 	for _, detached := range []string{admin, arn} {

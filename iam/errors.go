@@ -40,7 +40,6 @@ func (e *apiError) because(cause error) *apiError {
 // The errors that all actions have in common, with the codes and messages of AWS.
 var (
 	errBusy          = &apiError{status: 503, code: "ServiceUnavailable", message: "Too many requests are in progress. Try again."}
-	errConflict      = &apiError{status: 409, code: "DeleteConflict"}
 	errDenied        = &apiError{status: 403, code: "AccessDenied"}
 	errExpiredToken  = &apiError{status: 403, code: "ExpiredToken", message: "The security token included in the request is expired"}
 	errIncomplete    = &apiError{status: 400, code: "IncompleteSignature"}

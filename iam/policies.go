@@ -1,8 +1,11 @@
 package iam
 
 import (
+	"context"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"orcas/auth/identity"
@@ -121,9 +124,6 @@ func listAttached(c *call) error {
 // lowerPolicy is the key of policies in lists. No managed policy has the name of a built-in one.
 func lowerPolicy(p *managed) string { return strings.ToLower(p.Name) }
 
-// versionID returns the ID of the version of a policy, which counts the documents that it has had.
-func (p *managed) versionID() string { return fmt.Sprintf("v%d", p.Replaced+1) }
-
 // writePolicy writes the elements of a policy; if whole is set, also those that lists do not have.
 func (c *call) writePolicy(p *managed, whole bool) {
 	x := &c.result
@@ -131,7 +131,8 @@ func (c *call) writePolicy(p *managed, whole bool) {
 	x.Text("PolicyId", p.ID)
 	x.Text("Arn", p.ARN())
 	x.Text("Path", "/")
-	x.Text("DefaultVersionId", p.versionID())
+	current := p.Default()
+	x.Text("DefaultVersionId", current.ID())
 	x.Int("AttachmentCount", int64(len(c.h.o.Identities.AttachedTo(c.account(), p.key))))
 	x.Int("PermissionsBoundaryUsageCount", 0)
 	x.Bool("IsAttachable", true)
@@ -201,7 +202,7 @@ func listPolicies(c *call) error {
 func deletePolicy(c *call) error {
 	p, err := c.changeable()
 	if err == nil {
-		err = c.h.o.Identities.DeletePolicy(c.ctx(), c.account(), p.Name)
+		err = c.h.o.Identities.DeleteSinglePolicy(c.ctx(), c.account(), p.Name)
 	}
 	return err
 }
@@ -215,14 +216,13 @@ func (c *call) changeable() (*managed, error) {
 	return p, err
 }
 
-// writeVersion writes the elements of the version of a policy. There is one, which is the default.
-func (c *call) writeVersion(p *managed) {
-	c.result.Text("VersionId", p.versionID())
-	c.result.Bool("IsDefaultVersion", true)
-	c.writeTime("CreateDate", p.Updated)
+// writeVersion writes the elements of a version of a policy.
+func (c *call) writeVersion(p *managed, v identity.PolicyVersion) {
+	c.result.Text("VersionId", v.ID())
+	c.result.Bool("IsDefaultVersion", v.Number == p.Version)
+	c.writeTime("CreateDate", v.Created)
 }
 
-// createPolicyVersion replaces the document of a policy. The version before is not kept.
 func createPolicyVersion(c *call) error {
 	if err := c.oneOf("SetAsDefault", "true", "false"); err != nil {
 		return err
@@ -231,36 +231,48 @@ func createPolicyVersion(c *call) error {
 	if err != nil {
 		return err
 	}
-	if c.value("SetAsDefault") != "true" {
-		return errInvalidInput.saying("A policy has one version, which is the default: SetAsDefault must be true.")
-	}
-	changed, err := c.h.o.Identities.UpdatePolicy(c.ctx(), c.account(), p.Name, c.value("PolicyDocument"))
+	changed, v, err := c.h.o.Identities.CreatePolicyVersion(
+		c.ctx(), c.account(), p.Name, c.value("PolicyDocument"), c.value("SetAsDefault") == "true")
 	if err == nil {
 		c.result.Open("PolicyVersion")
-		c.writeVersion(&managed{ManagedPolicy: changed, key: p.key})
+		c.writeVersion(&managed{ManagedPolicy: changed, key: p.key}, v)
 		c.result.Close("PolicyVersion")
 	}
 	return err
 }
 
-// theVersion returns the policy that the call names, if it has the version that the call names.
-func (c *call) theVersion() (*managed, error) {
-	p, err := c.thePolicy()
-	if err == nil && p.versionID() != c.value("VersionId") {
-		return nil, errNoEntity.saying("Policy %s version %s does not exist.", p.ARN(), c.value("VersionId"))
+// validVersion is the form of the ID of a version. The part after a period, which AWS's own policies have, is never used.
+var validVersion = regexp.MustCompile(`^v[1-9][0-9]{0,8}$`)
+
+// versionNumber returns the number of the version that the call names.
+func (c *call) versionNumber() (int, error) {
+	id := c.value("VersionId")
+	if !validVersion.MatchString(id) {
+		return 0, errValidation.saying("1 validation error detected: Value '%s' at 'versionId' failed to satisfy constraint: "+
+			"Member must be the letter v and a number, such as v1", id)
 	}
-	return p, err
+	return strconv.Atoi(id[1:])
 }
 
 func getPolicyVersion(c *call) error {
-	p, err := c.theVersion()
-	if err == nil {
-		c.result.Open("PolicyVersion")
-		c.writeDocument("Document", p.Document)
-		c.writeVersion(p)
-		c.result.Close("PolicyVersion")
+	number, err := c.versionNumber()
+	if err != nil {
+		return err
 	}
-	return err
+	p, err := c.thePolicy()
+	if err != nil {
+		return err
+	}
+	for _, v := range p.Versions() {
+		if v.Number == number {
+			c.result.Open("PolicyVersion")
+			c.writeDocument("Document", v.Document)
+			c.writeVersion(p, v)
+			c.result.Close("PolicyVersion")
+			return nil
+		}
+	}
+	return errNoEntity.saying("Policy %s version v%d does not exist.", p.ARN(), number)
 }
 
 func listPolicyVersions(c *call) error {
@@ -268,15 +280,23 @@ func listPolicyVersions(c *call) error {
 	if err != nil {
 		return err
 	}
-	return list(c, "Versions", []*managed{p}, (*managed).versionID, c.writeVersion)
+	key := func(v identity.PolicyVersion) string { return fmt.Sprintf("%010d", v.Number) }
+	return list(c, "Versions", p.Versions(), key, func(v identity.PolicyVersion) { c.writeVersion(p, v) })
 }
 
-// deletePolicyVersion always fails, because the only version is the default.
-func deletePolicyVersion(c *call) error {
-	if _, err := c.theVersion(); err != nil {
-		return err
+// changeVersion returns the handler of an action that changes one version of a policy.
+func changeVersion(change func(ids *identity.Directory, ctx context.Context, account, name string, number int) error) handler {
+	return func(c *call) error {
+		number, err := c.versionNumber()
+		if err != nil {
+			return err
+		}
+		p, err := c.changeable()
+		if err != nil {
+			return err
+		}
+		return change(c.h.o.Identities, c.ctx(), c.account(), p.Name, number)
 	}
-	return errConflict.saying("Cannot delete the default version of a policy.")
 }
 
 func listEntitiesForPolicy(c *call) error {

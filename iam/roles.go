@@ -114,6 +114,23 @@ func updateRole(c *call) error {
 	return err
 }
 
+// updateRoleDescription replaces the description of a role, by an empty one too.
+func updateRoleDescription(c *call) error {
+	text, given := c.parameters["Description"]
+	if !given {
+		return errValidation.saying("1 validation error detected: Value null at 'description' failed to satisfy constraint: Member must not be null")
+	}
+	r, err := c.theRole()
+	if err != nil {
+		return err
+	}
+	r, err = c.h.o.Identities.UpdateRole(c.ctx(), c.account(), r.Name, identity.RoleChange{Description: &text})
+	if err == nil {
+		c.writeWholeRole(r)
+	}
+	return err
+}
+
 func updateAssumeRolePolicy(c *call) error {
 	r, err := c.theRole()
 	if err == nil {

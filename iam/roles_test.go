@@ -70,6 +70,11 @@ func TestRoles(t *testing.T) {
 	require.Contains(t, tagged.text, "iam:TagRole")
 	b.fails(404, "NoSuchEntity", "GetRole", "RoleName", "tagged")
 
+	require.Equal(t, "Deploys.", b.ok("UpdateRoleDescription", "RoleName", "DEPLOYER", "Description", "Deploys.").get("Role", "Description"))
+	require.Equal(t, "Deploys.", b.ok("GetRole", "RoleName", "deployer").get("Role", "Description"))
+	require.Empty(t, b.ok("UpdateRoleDescription", "RoleName", "deployer", "Description", "").get("Role", "Description"))
+	b.fails(400, "ValidationError", "UpdateRoleDescription", "RoleName", "deployer")
+	b.fails(404, "NoSuchEntity", "UpdateRoleDescription", "RoleName", "none", "Description", "x")
 	b.ok2("UpdateRole", "RoleName", "deployer", "Description", "", "MaxSessionDuration", "3600")
 	b.ok2("UpdateAssumeRolePolicy", "RoleName", "deployer", "PolicyDocument", b.trust("root"))
 	r := b.ok("GetRole", "RoleName", "Deployer").find("Role")

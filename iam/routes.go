@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"orcas/auth"
+	"orcas/auth/identity"
 	"orcas/gate"
 )
 
@@ -78,6 +79,7 @@ func handlers() map[string]handler {
 		"GetRole":                     getRole,
 		"ListRoles":                   listRoles,
 		"UpdateRole":                  updateRole,
+		"UpdateRoleDescription":       updateRoleDescription,
 		"UpdateAssumeRolePolicy":      updateAssumeRolePolicy,
 		"DeleteRole":                  deleteRole,
 		"TagRole":                     addTags,
@@ -107,18 +109,19 @@ func handlers() map[string]handler {
 		"DetachRolePolicy":          detach,
 		"ListAttachedRolePolicies":  listAttached,
 
-		"CreatePolicy":          createPolicy,
-		"GetPolicy":             getPolicy,
-		"ListPolicies":          listPolicies,
-		"DeletePolicy":          deletePolicy,
-		"CreatePolicyVersion":   createPolicyVersion,
-		"GetPolicyVersion":      getPolicyVersion,
-		"ListPolicyVersions":    listPolicyVersions,
-		"DeletePolicyVersion":   deletePolicyVersion,
-		"ListEntitiesForPolicy": listEntitiesForPolicy,
-		"TagPolicy":             addTags,
-		"UntagPolicy":           removeTags,
-		"ListPolicyTags":        listPolicyTags,
+		"CreatePolicy":            createPolicy,
+		"GetPolicy":               getPolicy,
+		"ListPolicies":            listPolicies,
+		"DeletePolicy":            deletePolicy,
+		"CreatePolicyVersion":     createPolicyVersion,
+		"GetPolicyVersion":        getPolicyVersion,
+		"ListPolicyVersions":      listPolicyVersions,
+		"SetDefaultPolicyVersion": changeVersion((*identity.Directory).SetDefaultPolicyVersion),
+		"DeletePolicyVersion":     changeVersion((*identity.Directory).DeletePolicyVersion),
+		"ListEntitiesForPolicy":   listEntitiesForPolicy,
+		"TagPolicy":               addTags,
+		"UntagPolicy":             removeTags,
+		"ListPolicyTags":          listPolicyTags,
 
 		"ListMFADevices":                 emptyOf("MFADevices"),
 		"ListSigningCertificates":        emptyOf("Certificates"),
@@ -212,6 +215,7 @@ func roleRoutes() []route {
 		{Route: named("iam:GetRole"), target: roleTarget, needs: role},
 		{Route: named("iam:ListRoles"), takes: onPath},
 		{Route: named("iam:UpdateRole"), target: roleTarget, needs: role, takes: settings},
+		{Route: named("iam:UpdateRoleDescription"), target: roleTarget, needs: role, takes: []string{"Description"}},
 		{Route: named("iam:UpdateAssumeRolePolicy"), target: roleTarget, needs: append([]string{"PolicyDocument"}, role...)},
 		{Route: named("iam:DeleteRole"), target: roleTarget, needs: role},
 		{Route: named("iam:TagRole"), target: roleTarget, needs: role, takes: []string{"Tags.member."}},
@@ -263,6 +267,7 @@ func policyRoutes() []route {
 			takes: []string{"SetAsDefault"}},
 		{Route: named("iam:GetPolicyVersion"), target: arnTarget, needs: []string{"PolicyArn", "VersionId"}},
 		{Route: named("iam:ListPolicyVersions"), target: arnTarget, needs: policies, takes: listParameters},
+		{Route: named("iam:SetDefaultPolicyVersion"), target: arnTarget, needs: []string{"PolicyArn", "VersionId"}},
 		{Route: named("iam:DeletePolicyVersion"), target: arnTarget, needs: []string{"PolicyArn", "VersionId"}},
 		{Route: named("iam:ListEntitiesForPolicy"), target: arnTarget, needs: policies,
 			takes: slices.Concat(onPath, usage, []string{"EntityFilter"})},

@@ -174,7 +174,7 @@ func builtIn(name string) *managed {
 	sum := sha256.Sum256([]byte("ORCAS built-in policy " + name))
 	return &managed{builtIn: true, key: name, ManagedPolicy: &identity.ManagedPolicy{
 		Account: builtInAccount, Name: name, ID: "ANPA" + base32.StdEncoding.EncodeToString(sum[:])[:17], Document: document,
-		Created: builtInSince, Updated: builtInSince,
+		Created: builtInSince, Updated: builtInSince, Version: 1, Since: builtInSince,
 	}}
 }
 

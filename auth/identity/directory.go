@@ -41,6 +41,7 @@ type Options struct {
 // One process: other servers would have to learn about each change of the records before they accept another request.
 type Directory struct {
 	records
+	managedPolicies
 	sessions sessions
 
 	noted map[string]bool // the access keys with a record of their last use; used by Open and NoteUses
@@ -64,7 +65,7 @@ func Open(ctx context.Context, o Options) (*Directory, error) {
 		o.Now = time.Now
 	}
 	d := &Directory{records: records{o: o}}
-	d.sessions.of = &d.records
+	d.managedPolicies.records, d.sessions.of = &d.records, &d.records
 	d.setKey(o.Key)
 	if err := d.load(ctx); err != nil {
 		return nil, err

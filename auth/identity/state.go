@@ -89,6 +89,9 @@ func (v vault) read(r core.Record) (*entry, error) {
 	switch {
 	case e.managed != nil:
 		stored = e.managed.Name
+		if e.managed.Version == 0 {
+			e.managed.setDefault(PolicyVersion{e.managed.Replaced + 1, e.managed.Updated, e.managed.Document})
+		}
 		e.compile(e.managed.Name, e.managed.Document)
 	default:
 		stored, otherKey = e.Name, e.OtherKey

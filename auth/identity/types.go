@@ -1,9 +1,11 @@
 package identity
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"orcas/auth"
@@ -91,17 +93,49 @@ type AccessKey struct {
 
 // ManagedPolicy is a policy that several identities can share.
 type ManagedPolicy struct {
-	Account  string    `json:"-"`
-	Name     string    `json:"name"`
-	ID       string    `json:"id"`
-	Created  time.Time `json:"created"`
-	Updated  time.Time `json:"updated"`
+	Account string    `json:"-"`
+	Name    string    `json:"name"`
+	ID      string    `json:"id"`
+	Created time.Time `json:"created"`
+	Updated time.Time `json:"updated"`
+
+	// The default version, which is the one that applies. Records that were written before there were several versions
+	// have only the document.
+	Version  int       `json:"version,omitempty"` // its number, from 1
+	Since    time.Time `json:"since,omitzero"`    // when it was created
 	Document string    `json:"document"`
 
-	Description string `json:"description,omitempty"`
-	Replaced    int    `json:"replaced,omitempty"` // how often the document was replaced
+	Others   []PolicyVersion `json:"others,omitempty"`   // the other versions, the oldest first
+	Replaced int             `json:"replaced,omitempty"` // how many versions were created after the first; numbers are never used again
 
-	Tags map[string]string `json:"tags,omitempty"`
+	Description string            `json:"description,omitempty"`
+	Tags        map[string]string `json:"tags,omitempty"`
+}
+
+// PolicyVersion is a version of a managed policy.
+type PolicyVersion struct {
+	Number   int       `json:"number"` // from 1
+	Created  time.Time `json:"created"`
+	Document string    `json:"document"`
+}
+
+// ID returns the ID of the version.
+func (v *PolicyVersion) ID() string { return fmt.Sprintf("v%d", v.Number) }
+
+// Default returns the version of the policy that applies.
+func (p *ManagedPolicy) Default() PolicyVersion { return PolicyVersion{p.Version, p.Since, p.Document} }
+
+// Versions returns all versions of the policy, the oldest first.
+func (p *ManagedPolicy) Versions() []PolicyVersion {
+	i, _ := slices.BinarySearchFunc(p.Others, p.Version, byNumber)
+	return slices.Insert(slices.Clone(p.Others), i, p.Default())
+}
+
+func byNumber(v PolicyVersion, number int) int { return cmp.Compare(v.Number, number) }
+
+// setDefault makes a version the default, which must not be among the others.
+func (p *ManagedPolicy) setDefault(v PolicyVersion) {
+	p.Version, p.Since, p.Document = v.Number, v.Created, v.Document
 }
 
 // ARN returns the ARN of the policy.
@@ -143,7 +177,8 @@ const (
 	maxInline     = 10 // of an identity
 	maxAttached   = 20 // of an identity
 	maxGroups     = 20 // of a user
-	maxTags       = 50 // of a user or a role
+	maxVersions   = 5  // of a managed policy
+	maxTags       = 50 // of a user, a role or a policy
 	maxCreators   = 8  // of an application key: creator, creator of the creator, and so on
 )
 

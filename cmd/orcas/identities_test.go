@@ -3,11 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +21,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
@@ -96,6 +100,33 @@ func (d *daemon) newKey(line string) admin.KeyInfo {
 // as returns a client with an access key.
 func (d *daemon) as(k admin.KeyInfo) *s3.Client { return with(d.client, k.AccessKey, k.SecretKey) }
 
+// iam sends a request to the IAM API as the root, and returns the response without the ID of the request.
+func (d *daemon) iam(form url.Values) string {
+	form.Set("Version", "2010-05-08")
+	body := form.Encode()
+	r, err := http.NewRequest("POST", *d.client.Options().BaseEndpoint+"/", strings.NewReader(body))
+	require.NoError(d.t, err)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	root, err := d.client.Options().Credentials.Retrieve(ctx)
+	require.NoError(d.t, err)
+	sum := sha256.Sum256([]byte(body))
+	require.NoError(d.t, v4.NewSigner().SignHTTP(ctx, root, r, hex.EncodeToString(sum[:]), "iam", "us-east-1", time.Now()))
+	response, err := http.DefaultClient.Do(r)
+	require.NoError(d.t, err)
+	text, err := io.ReadAll(response.Body)
+	require.NoError(d.t, err)
+	require.NoError(d.t, response.Body.Close())
+	require.Equal(d.t, 200, response.StatusCode, "%s", text)
+	before, _, _ := strings.Cut(string(text), "<ResponseMetadata>")
+	return before
+}
+
+// lister returns the ARN of the policy lister.
+func (d *daemon) lister() string {
+	arn := regexp.MustCompile(`arn:aws:iam::[0-9]{12}:`).FindString(d.admin("user list --json"))
+	return arn + "policy/lister"
+}
+
 // code returns the code of an error, or "".
 func code(err error) string {
 	var e smithy.APIError
@@ -148,7 +179,8 @@ var lastUse = regexp.MustCompile(` used \S+`)
 // describe returns what orcas admin prints about users, groups and policies.
 func (d *daemon) describe() string {
 	users := lastUse.ReplaceAllString(d.admin("user list"), "")
-	return users + d.admin("group list") + d.admin("policy list") + d.admin("policy show lister")
+	versions := d.iam(url.Values{"Action": {"ListPolicyVersions"}, "PolicyArn": {d.lister()}})
+	return versions + users + d.admin("group list") + d.admin("policy list") + d.admin("policy show lister")
 }
 
 // grant creates identities of every kind and documents of buckets that grant or refuse access.
@@ -176,6 +208,13 @@ func (d *daemon) grant() (a access) {
 	file := filepath.Join(t.TempDir(), "policy.json")
 	require.NoError(t, os.WriteFile(file, []byte(listerPolicy), 0o600))
 	d.admin("policy put lister", file)
+	d.admin("user create robert")
+	for _, isDefault := range []string{"true", "false", "false"} {
+		d.iam(url.Values{"Action": {"CreatePolicyVersion"}, "PolicyArn": {d.lister()}, "PolicyDocument": {listerPolicy}, "SetAsDefault": {isDefault}})
+	}
+	d.iam(url.Values{"Action": {"SetDefaultPolicyVersion"}, "PolicyArn": {d.lister()}, "VersionId": {"v3"}})
+	d.iam(url.Values{"Action": {"DeletePolicyVersion"}, "PolicyArn": {d.lister()}, "VersionId": {"v4"}})
+	d.admin("user delete robert")
 	d.admin("group create team")
 	d.admin("policy attach lister --group team")
 	for _, name := range []string{"alice", "bob"} {
