@@ -1,11 +1,14 @@
 package admin
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"time"
 
 	"orcas/auth"
 	"orcas/auth/identity"
+	"orcas/core"
 )
 
 // AccountInfo is an account with its root.
@@ -16,6 +19,7 @@ type AccountInfo struct {
 	ARN       string    `json:"arn"`                  // of the root
 	Created   time.Time `json:"created,omitzero"`     // zero for the default account
 	Default   bool      `json:"default"`              // its root has the root credentials of the server
+	Enabled   bool      `json:"enabled"`              // whether the access keys of the account are accepted
 	Keys      []UserKey `json:"keys"`                 // of the root; those of the default account are not listed
 	AccessKey string    `json:"access_key,omitempty"` // only if it was just created
 	SecretKey string    `json:"secret_key,omitempty"` // only if it was just created
@@ -28,12 +32,12 @@ type AccountList struct {
 }
 
 func accountInfo(id string) AccountInfo {
-	return AccountInfo{ID: id, Canonical: auth.CanonicalID(id), ARN: auth.RootARN(id), Keys: []UserKey{}}
+	return AccountInfo{ID: id, Canonical: auth.CanonicalID(id), ARN: auth.RootARN(id), Enabled: true, Keys: []UserKey{}}
 }
 
 func (ids *identities) accountInfo(i *identity.Identity) AccountInfo {
 	info := accountInfo(i.ID)
-	info.Name, info.Created, info.Keys = i.Name, i.Created, userKeys(ids.Directory, i)
+	info.Name, info.Created, info.Enabled, info.Keys = i.Name, i.Created, !i.Disabled, userKeys(ids.Directory, i)
 	return info
 }
 
@@ -68,4 +72,70 @@ func (ids *identities) orAccount(i *identity.Identity, secret identity.Secret, e
 	info := ids.accountInfo(i)
 	info.AccessKey, info.SecretKey, info.Endpoint = secret.AccessKey, secret.SecretKey, ids.endpoint
 	return info, nil
+}
+
+// updateAccount enables or disables an account.
+func (ids *identities) updateAccount(r *http.Request) (any, error) {
+	q := r.URL.Query()
+	enabled, err := given(q, "enabled")
+	if err != nil {
+		return nil, err
+	}
+	i, err := ids.EnableAccount(r.Context(), q.Get("name"), enabled)
+	if err != nil {
+		return nil, err
+	}
+	return ids.accountInfo(i), nil
+}
+
+// deleteAccount deletes an account to which nothing belongs.
+func (s *Store) deleteAccount(r *http.Request) (any, error) {
+	ctx, name := r.Context(), r.URL.Query().Get("name")
+	i, err := s.Keys.Account(name)
+	if err == nil {
+		err = s.empty(ctx, i)
+	}
+	if err != nil {
+		return nil, err
+	}
+	// A disabled account cannot get new contents between the second check and its end.
+	if !i.Disabled {
+		if _, err := s.Keys.EnableAccount(ctx, name, false); err != nil {
+			return nil, err
+		}
+	}
+	if err = s.empty(ctx, i); err == nil {
+		err = s.Keys.DeleteAccount(ctx, name)
+	}
+	if err != nil && !i.Disabled {
+		_, enableErr := s.Keys.EnableAccount(ctx, name, true)
+		err = errors.Join(err, enableErr)
+	}
+	return Deleted{i.Name}, err
+}
+
+// empty returns an error if anything belongs to an account.
+func (s *Store) empty(ctx context.Context, i *identity.Identity) error {
+	contents := s.Keys.Contents(i.ID)
+	var buckets []string
+	for after, more := "", true; more; {
+		var page []core.BucketInfo
+		var err error
+		if page, more, err = s.FS.Buckets(ctx, "", after, 1000); err != nil {
+			return err
+		}
+		for n := range page {
+			after = page[n].Name
+			if page[n].Owner == i.ID {
+				buckets = append(buckets, after)
+			}
+		}
+	}
+	if len(buckets) > 0 {
+		contents = append([]string{identity.Counted("bucket", buckets)}, contents...)
+	}
+	if len(contents) > 0 {
+		return identity.NotEmpty(i, contents)
+	}
+	return nil
 }

@@ -140,6 +140,8 @@ var mutants = []mutant{
 	{name: "parameters-ignored", guard: "no parameter of an action of IAM is ignored", pkg: "./iam", run: "TestParameters"},
 	{name: "any-new-name", guard: "a user takes another name only with a permission for that name", pkg: "./iam", run: "TestRename"},
 	{name: "versions-forgotten", guard: "a policy is not deleted while it has other versions than the default", pkg: "./iam", run: "TestManagedPolicies"},
+	{name: "disabled-accounts-work", guard: "the access keys of a disabled account are refused", pkg: "./auth/identity", run: "TestDisabledAccount"},
+	{name: "account-with-users", guard: "an account is not deleted while anything belongs to it", pkg: "./auth/identity", run: "TestDisabledAccount"},
 	{name: "tags-for-free", guard: "a user can be created with tags only with a permission for tags", pkg: "./iam", run: "TestUsers"},
 	{name: "delete-whatever-is-left", guard: "DeleteUser refuses to delete a user with access keys, policies or groups", pkg: "./auth/identity", run: "TestAdministration"},
 	{name: "no-payload-hash", guard: "the signed SHA-256 is compared with the body", pkg: "./s3", run: "TestSpoiltContent|TestPayloadModes"},

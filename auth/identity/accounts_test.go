@@ -138,3 +138,92 @@ func TestRolesOfOtherAccounts(t *testing.T) {
 	_, err = b.AssumeRole(ctx, bob, in)
 	require.Equal(t, NoSuchEntity, codeOf(err), "a session policy belongs to the account of the role")
 }
+
+// TestDisabledAccount: nothing that belongs to a disabled account works, and nothing is lost.
+func TestDisabledAccount(t *testing.T) {
+	b, ctx := open(t), t.Context()
+	must := func(_ any, err error) { t.Helper(); require.NoError(t, err) }
+	root, rootSecret := b.tenant("tenant")
+	must(b.Create(ctx, User, root.Account, "alice"))
+	_, aliceSecret, err := b.CreateAccessKey(ctx, root.Account, "alice", 0)
+	require.NoError(t, err)
+	alice := b.holder(aliceSecret)
+	_, keySecret := b.create(root, "app")
+	must(b.CreateRole(ctx, root.Account, "role", RoleChange{Trust: trusting(alice.ARN)}))
+	session, err := b.AssumeRole(ctx, alice, AssumeRole{Role: "arn:aws:iam::" + root.Account + ":role/role", Session: "session"})
+	require.NoError(t, err)
+	other, otherSecret := b.tenant("other")
+
+	check := func(works bool) {
+		t.Helper()
+		for range 2 {
+			for _, secret := range []Secret{rootSecret, aliceSecret, keySecret} {
+				if works {
+					b.holder(secret)
+				} else {
+					b.refused(secret)
+				}
+			}
+			credential, err := b.Lookup(ctx, session.AccessKey, session.Token)
+			require.NoError(t, err)
+			require.Equal(t, works, credential.SecretKey != "")
+			for _, p := range []*auth.Principal{root, alice, session.Principal} {
+				require.Equal(t, works, b.Caller(p) != nil, p.ARN)
+			}
+			require.True(t, b.Known("AWS", root.ARN), "policies can still name it")
+			require.True(t, b.Known("AWS", alice.ARN))
+			require.NotNil(t, b.Caller(b.holder(otherSecret)))
+			require.NotNil(t, b.Caller(b.Root()))
+			b.reopen()
+		}
+	}
+	check(true)
+	i, err := b.EnableAccount(ctx, "TENANT", false)
+	require.NoError(t, err)
+	require.True(t, i.Disabled)
+	check(false)
+	_, err = b.Create(ctx, User, root.Account, "bob")
+	require.Equal(t, NoSuchEntity, codeOf(err))
+	_, secret, err := b.RotateAccountKey(ctx, "tenant", time.Hour)
+	require.NoError(t, err)
+	b.refused(secret)
+	check(false)
+	must(b.EnableAccount(ctx, "tenant", true))
+	check(true)
+	b.holder(secret)
+
+	// Deletion.
+	left := func(says string) {
+		t.Helper()
+		err := b.DeleteAccount(ctx, "tenant")
+		require.Equal(t, InUse, codeOf(err))
+		require.EqualError(t, err, says)
+	}
+	left("the account tenant is enabled: disable it first")
+	must(b.CreatePolicy(ctx, root.Account, "p1", document("Allow", "s3:GetObject"), ""))
+	must(b.CreatePolicy(ctx, root.Account, "p2", document("Allow", "s3:GetObject"), ""))
+	must(b.Create(ctx, Group, root.Account, "team"))
+	for _, name := range []string{"u1", "u2", "u3", "u4", "u5"} {
+		must(b.Create(ctx, User, root.Account, name))
+	}
+	must(b.EnableAccount(ctx, "tenant", false))
+	left("the account tenant has 6 users (alice, u1, u2, u3, u4, ...), 1 group (team), 1 role (role), 2 policies (p1, p2), " +
+		"1 key (app): delete them first")
+	require.Empty(t, b.Contents(other.Account))
+	must(b.EnableAccount(ctx, "other", false))
+	require.NoError(t, b.DeleteAccount(ctx, "other"))
+	b.refused(otherSecret)
+	require.Nil(t, b.Caller(other))
+	require.False(t, b.Known("AWS", other.ARN))
+	b.reopen()
+	require.Len(t, b.Accounts(), 1)
+
+	for _, name := range []string{"other", "none"} {
+		require.Equal(t, NoSuchEntity, codeOf(b.DeleteAccount(ctx, name)))
+		_, err = b.EnableAccount(ctx, name, false)
+		require.Equal(t, NoSuchEntity, codeOf(err))
+	}
+	require.Equal(t, Unmodifiable, codeOf(b.DeleteAccount(ctx, b.Root().Account)))
+	_, err = b.EnableAccount(ctx, b.Root().Account, false)
+	require.Equal(t, Unmodifiable, codeOf(err))
+}

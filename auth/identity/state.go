@@ -175,7 +175,7 @@ func newState(account string, entries map[place]*entry, before *state) *state {
 		entries: entries, named: map[place]*entry{}, byID: map[string]*entry{}, access: map[string]access{}, callers: map[string]caller{},
 		roles: map[string]role{}, principals: map[string]string{}, uses: map[string]*use{},
 	}
-	s.root = s.addRoot(account)
+	s.root = s.addRoot(account, true)
 	for _, e := range entries {
 		switch {
 		case e.managed != nil:
@@ -185,7 +185,7 @@ func newState(account string, entries map[place]*entry, before *state) *state {
 			s.named[placeOf(e.kind, e.Account, e.Name)] = e
 			s.byID[e.ID] = e
 			if e.Kind == Account {
-				s.addRoot(e.ID)
+				s.addRoot(e.ID, !e.Disabled || mutant.Is("disabled-accounts-work"))
 			}
 		}
 	}
@@ -195,7 +195,7 @@ func newState(account string, entries map[place]*entry, before *state) *state {
 		}
 		s.principals[e.ARN()] = e.ID
 		if e.Kind == Role {
-			if err := s.addRole(e); err != nil {
+			if err := s.addRole(e); err != nil && !errors.Is(err, errDisabled) {
 				s.broken = append(s.broken, err)
 			}
 			continue
@@ -222,16 +222,19 @@ func newState(account string, entries map[place]*entry, before *state) *state {
 	return s
 }
 
-// addRoot adds an account with its root, and returns the root.
-func (s *state) addRoot(account string) *auth.Principal {
+// addRoot adds an account with its root, and returns the root. The root of a disabled account is known, but must not do
+// anything.
+func (s *state) addRoot(account string, enabled bool) *auth.Principal {
 	root := &auth.Principal{Account: account, ARN: auth.RootARN(account), ID: account}
 	canonical := auth.CanonicalID(account)
-	s.callers[account] = caller{Caller: &policy.Caller{Principal: root, Canonical: canonical, ID: account}}
+	if enabled {
+		s.callers[account] = caller{Caller: &policy.Caller{Principal: root, Canonical: canonical, ID: account}}
+	}
 	s.principals[root.ARN], s.principals[account], s.principals[canonical] = account, account, account
 	return root
 }
 
-// errDisabled is returned for an identity that is disabled, or whose creator is.
+// errDisabled is returned for an identity that is disabled, or whose account or creator is.
 var errDisabled = errors.New("the identity is disabled")
 
 // caller returns the caller of an identity, with its creators, and remembers it. It returns an error if the identity
@@ -239,6 +242,9 @@ var errDisabled = errors.New("the identity is disabled")
 func (s *state) caller(e *entry, depth int) (caller, error) {
 	if c, ok := s.callers[e.ID]; ok {
 		return c, nil
+	}
+	if e.Kind == Account { // enabled ones have a caller already
+		return caller{}, errDisabled
 	}
 	own, err := s.policiesOf(e)
 	if err != nil {
@@ -265,7 +271,7 @@ func (s *state) policiesOf(e *entry) (*policy.Caller, error) {
 		return nil, fmt.Errorf("%s: %w", e.ARN(), e.err)
 	}
 	if s.callers[e.Account].Caller == nil {
-		return nil, fmt.Errorf("%s: the account does not exist", e.ARN())
+		return nil, fmt.Errorf("%s: the account is disabled or does not exist: %w", e.ARN(), errDisabled)
 	}
 	c := &policy.Caller{
 		Principal: &auth.Principal{Account: e.Account, ARN: e.ARN(), ID: e.ID, Tags: e.Tags},

@@ -55,11 +55,12 @@ type Identity struct {
 
 	Keys []AccessKey `json:"keys,omitempty"` // of a user, an application key or the root of an account, the oldest first
 
+	Disabled bool `json:"disabled,omitempty"` // of an application key or an account
+
 	// Of an application key.
-	Grant    *Grant    `json:"grant,omitempty"`   // from which its policy was made; nil if the policy was given
-	Creator  string    `json:"creator,omitempty"` // the ID of the identity that created it, or of the account for its root
-	Disabled bool      `json:"disabled,omitempty"`
-	Expires  time.Time `json:"expires,omitzero"` // zero: never
+	Grant   *Grant    `json:"grant,omitempty"`   // from which its policy was made; nil if the policy was given
+	Creator string    `json:"creator,omitempty"` // the ID of the identity that created it, or of the account for its root
+	Expires time.Time `json:"expires,omitzero"`  // zero: never
 
 	// Of a role.
 	Trust       string            `json:"trust,omitempty"`       // the document of its trust policy

@@ -14,10 +14,13 @@ import (
 
 // adminAccount contains the commands for accounts.
 type adminAccount struct {
-	Create adminAccountCreate `cmd:"" help:"Create an account, and print the access key of its root with its secret."`
-	List   adminAccountList   `cmd:"" help:"List all accounts, the default account first."`
-	Show   adminAccountShow   `cmd:"" help:"Print an account as JSON."`
-	Rotate adminAccountRotate `cmd:"" help:"Replace the access key of the root of an account, and print the new one with its secret."`
+	Create  adminAccountCreate  `cmd:"" help:"Create an account, and print the access key of its root with its secret."`
+	List    adminAccountList    `cmd:"" help:"List all accounts, the default account first."`
+	Show    adminAccountShow    `cmd:"" help:"Print an account as JSON."`
+	Disable adminAccountDisable `cmd:"" help:"Refuse requests with all access keys of an account until it is enabled again."`
+	Enable  adminAccountEnable  `cmd:"" help:"Accept requests with the access keys of a disabled account again."`
+	Delete  adminAccountDelete  `cmd:"" help:"Delete an account that has no buckets, users, groups, roles, policies and keys."`
+	Rotate  adminAccountRotate  `cmd:"" help:"Replace the access key of the root of an account, and print the new one with its secret."`
 }
 
 const accountPath = "/-/admin/account"
@@ -61,6 +64,44 @@ func (a *adminAccountRotate) Run(ctx context.Context, c *console) error {
 	return a.secret(ctx, c, accountPath+"/rotate")
 }
 
+// set enables or disables the account.
+func (a *account) set(ctx context.Context, c *console, enabled string) error {
+	n := named{a.adminTarget, a.Name}
+	var t admin.AccountInfo
+	if err := a.call(ctx, c, http.MethodPost, accountPath+"/state", n.query("enabled", enabled), &t); err != nil || a.JSON {
+		return err
+	}
+	fmt.Fprintf(c.stdout, "account %s (%s) is %s\n", t.Name, t.ID, stateOfAccount(&t))
+	return nil
+}
+
+func stateOfAccount(t *admin.AccountInfo) string {
+	if t.Enabled {
+		return "enabled"
+	}
+	return "disabled"
+}
+
+type adminAccountDisable struct{ account }
+
+// Run disables an account.
+func (a *adminAccountDisable) Run(ctx context.Context, c *console) error {
+	return a.set(ctx, c, "false")
+}
+
+type adminAccountEnable struct{ account }
+
+// Run enables an account.
+func (a *adminAccountEnable) Run(ctx context.Context, c *console) error { return a.set(ctx, c, "true") }
+
+type adminAccountDelete struct{ account }
+
+// Run deletes an account.
+func (a *adminAccountDelete) Run(ctx context.Context, c *console) error {
+	n := named{a.adminTarget, a.Name}
+	return n.remove(ctx, c, accountPath, "account")
+}
+
 type adminAccountList struct{ adminTarget }
 
 // Run lists the accounts.
@@ -70,7 +111,7 @@ func (a *adminAccountList) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ACCOUNT\tID\tACCESS KEYS OF ITS ROOT")
+	fmt.Fprintln(w, "ACCOUNT\tID\tSTATE\tACCESS KEYS OF ITS ROOT")
 	for i := range list.Accounts {
 		t := &list.Accounts[i]
 		name, keys := t.Name, []string{}
@@ -80,7 +121,7 @@ func (a *adminAccountList) Run(ctx context.Context, c *console) error {
 		for n := range t.Keys {
 			keys = append(keys, t.Keys[n].AccessKey+" "+stateOfUserKey(&t.Keys[n], time.Now())+" used "+usedAt(t.Keys[n].LastUsed))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", name, t.ID, listed(keys))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", name, t.ID, stateOfAccount(t), listed(keys))
 	}
 	return w.Flush()
 }

@@ -63,5 +63,32 @@ func TestAccountCommands(t *testing.T) {
 		require.Contains(t, stdout, "export AWS_SECRET_ACCESS_KEY=")
 		require.ErrorContains(t, buckets(first), "InvalidAccessKeyId")
 		require.ErrorContains(t, buckets(second), "InvalidAccessKeyId")
+
+		third := made("account rotate tenant")
+		tenant := with(c, third.AccessKey, third.SecretKey)
+		stdout, _ = orcas(exitOK, "account disable TENANT")
+		require.Contains(t, stdout, "account tenant ("+first.ID+") is disabled")
+		require.ErrorContains(t, buckets(third), "InvalidAccessKeyId")
+		stdout, _ = orcas(exitOK, "account list")
+		require.Regexp(t, "tenant +"+first.ID+" +disabled", stdout)
+		stdout, _ = orcas(exitOK, "account enable tenant")
+		require.Contains(t, stdout, "is enabled")
+		require.NoError(t, buckets(third))
+		fails(exitFailed, "account delete tenant", "the account tenant has 1 bucket (tenants): delete them first")
+		require.NoError(t, buckets(third), "the account is enabled again")
+		_, err = tenant.DeleteBucket(ctx, &s3.DeleteBucketInput{Bucket: aws.String("tenants")})
+		require.NoError(t, err)
+		stdout, _ = orcas(exitOK, "account delete tenant")
+		require.Equal(t, "account tenant was deleted\n", stdout)
+		require.ErrorContains(t, buckets(third), "InvalidAccessKeyId")
+		var all admin.AccountList
+		stdout, _ = orcas(exitOK, "account list --json")
+		require.NoError(t, json.Unmarshal([]byte(stdout), &all))
+		require.Len(t, all.Accounts, 1)
+		for _, line := range []string{"disable ", "enable ", "delete "} {
+			fails(exitFailed, "account "+line+"tenant", "there is no account tenant")
+			fails(exitFailed, "account "+line+all.Accounts[0].ID, "the default account cannot be disabled or deleted")
+		}
+		require.NotEqual(t, first.ID, made("account create tenant").ID)
 	})
 }

@@ -170,7 +170,8 @@ const (
 // access is what a test has granted and revoked.
 type access struct {
 	app, alice, bob, revoked admin.KeyInfo
-	lists                    string // what orcas admin prints about users, groups and policies
+	tenant                   admin.KeyInfo // of the root of an account that is disabled
+	lists                    string        // what orcas admin prints about users, groups and policies
 }
 
 // lastUse is when a key was last used. A crash may lose the last minute of it.
@@ -178,7 +179,7 @@ var lastUse = regexp.MustCompile(` used \S+`)
 
 // describe returns what orcas admin prints about users, groups and policies.
 func (d *daemon) describe() string {
-	users := lastUse.ReplaceAllString(d.admin("user list"), "")
+	users := lastUse.ReplaceAllString(d.admin("user list")+d.admin("account list"), "")
 	versions := d.iam(url.Values{"Action": {"ListPolicyVersions"}, "PolicyArn": {d.lister()}})
 	return versions + users + d.admin("group list") + d.admin("policy list") + d.admin("policy show lister")
 }
@@ -228,6 +229,11 @@ func (d *daemon) grant() (a access) {
 	a.app = d.newKey("key create app --bucket bucket --prefix a/ --access readwrite --expires 90d")
 	a.revoked = d.newKey("key create revoked --bucket bucket --access readwrite")
 	d.admin("user disable-key robert " + a.bob.AccessKey)
+	d.admin("account create gone")
+	d.admin("account delete gone")
+	a.tenant = d.newKey("account create tenant")
+	require.Equal(t, "NoSuchBucket", listCode(d.as(a.tenant), "none"))
+	d.admin("account disable tenant")
 	a.lists = d.describe()
 	return a
 }
@@ -244,6 +250,7 @@ func (d *daemon) check(a access) {
 	require.Equal(t, "AccessDenied", putCode(d.as(a.alice), "bucket", "a/key"))
 	require.Equal(t, "InvalidAccessKeyId", listCode(d.as(a.bob), "bucket"))
 	require.Equal(t, "InvalidAccessKeyId", putCode(d.as(a.revoked), "bucket", "key"))
+	require.Equal(t, "InvalidAccessKeyId", listCode(d.as(a.tenant), "none"))
 
 	require.Equal(t, 200, d.plainly("GET", "/bucket/public/key"))
 	require.Equal(t, 403, d.plainly("GET", "/bucket/private/key"))
