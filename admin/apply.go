@@ -16,21 +16,22 @@ type ApplyRequest struct {
 type Applied struct {
 	DryRun  bool            `json:"dry_run"`
 	Changes []AppliedChange `json:"changes"`
-	Keys    []AppliedKey    `json:"keys"`             // that were created with generated secrets
+	Keys    []AppliedKey    `json:"keys"`             // access keys that were created with generated secrets
 	Failed  string          `json:"failed,omitempty"` // why the remaining changes were not made
 }
 
 // AppliedChange is one change.
 type AppliedChange struct {
 	Action string `json:"action"`           // create or change
-	Kind   string `json:"kind"`             // policy, group, user, bucket or key
+	Kind   string `json:"kind"`             // account, policy, group, user, role, bucket or key
 	Name   string `json:"name"`             // of what is created or changed
 	Detail string `json:"detail,omitempty"` // what is changed
 }
 
-// AppliedKey is a key that was created, with its secret.
+// AppliedKey is an access key that was created, with its secret.
 type AppliedKey struct {
-	Name      string `json:"name"`
+	Kind      string `json:"kind"` // of what it belongs to: key, user, or account (its root)
+	Name      string `json:"name"` // of what it belongs to
 	AccessKey string `json:"access_key"`
 	SecretKey string `json:"secret_key"`
 	Endpoint  string `json:"endpoint"`

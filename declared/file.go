@@ -1,16 +1,33 @@
-// Package declared makes a store have what a file declares: policies, groups, users, application keys, and buckets with
-// their settings. The file is YAML:
+// Package declared makes a store have what a file declares: accounts, policies, groups, users, roles, application keys,
+// and buckets with their settings. The file is YAML:
 //
+//	accounts:
+//	  - name: tenant
+//	    enabled: true
 //	policies:
 //	  - name: reports
 //	    document: {Version: "2012-10-17", Statement: [...]}    # or the JSON text of the document
 //	groups:
 //	  - name: readers
 //	    policies: [readonly]                                   # attached to the group
+//	    inline_policies: [{name: more, document: {...}}]       # part of the group; so do users and roles
 //	users:
 //	  - name: alice
 //	    groups: [readers]
 //	    policies: [reports]
+//	    tags: {team: red}
+//	    generate_key: true                                     # unless the user has an access key
+//	    access_keys:
+//	      - access_key: ALICE
+//	        secret_file: alice.secret                          # the file has the secret key
+//	roles:
+//	  - name: deployer
+//	    users: [alice]                                         # who may assume the role, or
+//	    trust: {Version: "2012-10-17", Statement: [...]}       # its trust policy
+//	    description: deploys the site
+//	    max_session: 4h
+//	    policies: [readwrite]
+//	    tags: {team: red}
 //	buckets:
 //	  - name: photos
 //	    versioning: enabled                                    # or suspended
@@ -32,9 +49,9 @@
 //	    access_key: CAMERA                                     # with secret_file; otherwise both are generated
 //	    secret_file: camera.secret                             # the file has the secret key
 //
-// What the file does not name stays as it is: other identities, other buckets, and the settings of a bucket that its
-// entry leaves out. Lists of groups and policies add to those that a group or user has already. So nothing is ever
-// deleted, and a second application changes nothing.
+// What the file does not name stays as it is: other identities, other buckets, and the settings of a bucket or a role
+// that its entry leaves out. Lists of groups, policies, tags and access keys add to those that a group, a user or a role
+// has already. So nothing is ever deleted, and a second application changes nothing.
 //
 // Read accepts no unknown names. Plan checks everything else, against the store too, before it returns the first step.
 // Each step is a single change of the store; if one fails, those before it stay, and a later application continues.
@@ -54,11 +71,13 @@ import (
 
 // File is what a file declares.
 type File struct {
-	Policies []policyEntry `yaml:"policies"`
-	Groups   []groupEntry  `yaml:"groups"`
-	Users    []userEntry   `yaml:"users"`
-	Buckets  []bucketEntry `yaml:"buckets"`
-	Keys     []keyEntry    `yaml:"keys"`
+	Accounts []accountEntry `yaml:"accounts"`
+	Policies []policyEntry  `yaml:"policies"`
+	Groups   []groupEntry   `yaml:"groups"`
+	Users    []userEntry    `yaml:"users"`
+	Roles    []roleEntry    `yaml:"roles"`
+	Buckets  []bucketEntry  `yaml:"buckets"`
+	Keys     []keyEntry     `yaml:"keys"`
 
 	root *yaml.Node // of the document, for the lines of errors
 }
@@ -68,15 +87,39 @@ type policyEntry struct {
 	Document yaml.Node `yaml:"document"`
 }
 
+type accountEntry struct {
+	Name    string `yaml:"name"`
+	Enabled *bool  `yaml:"enabled"`
+}
+
+// groupEntry is also what the entries of groups, users and roles have in common.
 type groupEntry struct {
-	Name     string   `yaml:"name"`
-	Policies []string `yaml:"policies"`
+	Name     string        `yaml:"name"`
+	Policies []string      `yaml:"policies"`
+	Inline   []policyEntry `yaml:"inline_policies"`
 }
 
 type userEntry struct {
-	Name     string   `yaml:"name"`
-	Groups   []string `yaml:"groups"`
-	Policies []string `yaml:"policies"`
+	groupEntry  `yaml:",inline"`
+	Groups      []string          `yaml:"groups"`
+	Tags        map[string]string `yaml:"tags"`
+	GenerateKey bool              `yaml:"generate_key"`
+	AccessKeys  []givenKey        `yaml:"access_keys"`
+}
+
+type roleEntry struct {
+	groupEntry  `yaml:",inline"`
+	Trust       yaml.Node         `yaml:"trust"`
+	Users       []string          `yaml:"users"`
+	Description *string           `yaml:"description"`
+	MaxSession  string            `yaml:"max_session"`
+	Tags        map[string]string `yaml:"tags"`
+}
+
+// givenKey is an access key that was not generated.
+type givenKey struct {
+	AccessKey  string `yaml:"access_key"`
+	SecretFile string `yaml:"secret_file"`
 }
 
 type bucketEntry struct {
@@ -112,14 +155,13 @@ type lifecycleRule struct {
 }
 
 type keyEntry struct {
-	Name       string `yaml:"name"`
-	Bucket     string `yaml:"bucket"`
-	Prefix     string `yaml:"prefix"`
-	Access     string `yaml:"access"`
-	NoDelete   bool   `yaml:"no_delete"`
-	Expires    string `yaml:"expires"`
-	AccessKey  string `yaml:"access_key"`
-	SecretFile string `yaml:"secret_file"`
+	Name     string `yaml:"name"`
+	Bucket   string `yaml:"bucket"`
+	Prefix   string `yaml:"prefix"`
+	Access   string `yaml:"access"`
+	NoDelete bool   `yaml:"no_delete"`
+	Expires  string `yaml:"expires"`
+	givenKey `yaml:",inline"`
 }
 
 // MaxBytes is the maximum size of a file.
@@ -200,7 +242,7 @@ func typeName(goType string) string {
 	switch {
 	case strings.HasPrefix(goType, "[]"):
 		return "a list"
-	case strings.HasPrefix(goType, "declared."):
+	case strings.HasPrefix(goType, "declared."), strings.HasPrefix(goType, "map["):
 		return "names with values"
 	case strings.Contains(goType, "int"):
 		return "a number"
@@ -339,10 +381,18 @@ func writeText(b *bytes.Buffer, text string) {
 
 // SecretFiles returns the names of the files with secrets that the file refers to.
 func (f *File) SecretFiles() (list []string) {
-	for _, k := range f.Keys {
+	add := func(k *givenKey) {
 		if k.SecretFile != "" {
 			list = append(list, k.SecretFile)
 		}
+	}
+	for i := range f.Users {
+		for n := range f.Users[i].AccessKeys {
+			add(&f.Users[i].AccessKeys[n])
+		}
+	}
+	for i := range f.Keys {
+		add(&f.Keys[i].givenKey)
 	}
 	return list
 }

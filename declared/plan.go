@@ -2,12 +2,10 @@ package declared
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"orcas/admin"
@@ -84,6 +82,10 @@ type planner struct {
 	groups   map[string]bool
 	buckets  map[string]bool
 	arns     map[string]bool // the principals that are declared
+	taken    map[string]bool // the access keys that are declared
+
+	// The users that are declared, and the roles that are planned so far. A trust policy can name them.
+	principals map[string]bool
 }
 
 // MakePlan compares a file with a store, and returns the changes that a principal would apply. Buckets and identities belong
@@ -93,11 +95,14 @@ func MakePlan(ctx context.Context, f *File, s Store, by *auth.Principal, secrets
 	p := &planner{
 		File: f, Store: s, ctx: ctx, by: by, secrets: secrets,
 		policies: map[string]bool{}, groups: map[string]bool{}, buckets: map[string]bool{}, arns: map[string]bool{},
+		taken: map[string]bool{}, principals: map[string]bool{},
 	}
 	if err := p.checkNames(); err != nil {
 		return nil, err
 	}
-	for _, part := range []func() error{p.planPolicies, p.planGroups, p.planUsers, p.planBuckets, p.planKeys} {
+	for _, part := range []func() error{
+		p.planAccounts, p.planPolicies, p.planGroups, p.planUsers, p.planRoles, p.planBuckets, p.planKeys,
+	} {
 		if err := part(); err != nil {
 			return nil, err
 		}
@@ -127,9 +132,11 @@ func (p *planner) checkNames() error {
 		into  map[string]bool
 		arn   string
 	}{
+		{"accounts", namesOf(p.Accounts, func(e *accountEntry) string { return e.Name }), identity.CheckName, map[string]bool{}, ""},
 		{"policies", namesOf(p.Policies, func(e *policyEntry) string { return e.Name }), identity.CheckName, p.policies, ""},
 		{"groups", namesOf(p.Groups, func(e *groupEntry) string { return e.Name }), identity.CheckName, p.groups, ""},
 		{"users", namesOf(p.Users, func(e *userEntry) string { return e.Name }), identity.CheckName, map[string]bool{}, "user/"},
+		{"roles", namesOf(p.Roles, func(e *roleEntry) string { return e.Name }), identity.CheckName, map[string]bool{}, "role/"},
 		{"buckets", namesOf(p.Buckets, func(e *bucketEntry) string { return e.Name }), checkBucketName, p.buckets, ""},
 		{"keys", namesOf(p.Keys, func(e *keyEntry) string { return e.Name }), identity.CheckName, map[string]bool{}, "key/"},
 	} {
@@ -143,7 +150,10 @@ func (p *planner) checkNames() error {
 			}
 			list.into[strings.ToLower(name)] = true
 			if list.arn != "" {
-				p.arns["arn:aws:iam::"+p.by.Account+":"+list.arn+name] = true
+				p.arns[p.arn(list.arn+name)] = true
+			}
+			if list.key == "users" {
+				p.principals[p.arn(list.arn+name)] = true
 			}
 		}
 	}
@@ -171,16 +181,12 @@ func (p *planner) planPolicies() error {
 	}
 	for i := range p.Policies {
 		e := &p.Policies[i]
-		at := []any{"policies", i, "document"}
-		document, err := jsonOf(&e.Document)
-		if err != nil {
-			return p.fail(at, "%s", err)
-		}
 		if policy.BuiltIn(strings.ToLower(e.Name)) != nil {
 			return p.fail([]any{"policies", i, "name"}, "the policy %s is built in, so it cannot be changed", e.Name)
 		}
-		if _, err := policy.Parse([]byte(document), policy.Source{Name: e.Name}); err != nil {
-			return p.fail(at, "policy %s: %s", e.Name, inYAML(err))
+		document, err := p.document([]any{"policies", i}, e)
+		if err != nil {
+			return err
 		}
 		old := existing[strings.ToLower(e.Name)]
 		if old != nil && compact(old.Document) == compact(document) {
@@ -227,169 +233,4 @@ func compact(text string) string {
 		return text
 	}
 	return b.String()
-}
-
-func (p *planner) planGroups() error {
-	for i := range p.Groups {
-		e := &p.Groups[i]
-		if err := p.planIdentity(identity.Group, []any{"groups", i}, e.Name, e.Policies); err != nil {
-			return err
-		}
-	}
-	for _, g := range p.Identities.List(identity.Group, p.by.Account) {
-		p.groups[strings.ToLower(g.Name)] = true
-	}
-	return nil
-}
-
-// planIdentity creates a user or a group, and attaches policies to it.
-func (p *planner) planIdentity(kind identity.Kind, at []any, name string, policies []string) error {
-	attached, number := map[string]bool{}, 0
-	old, err := p.Identities.Get(kind, p.by.Account, name)
-	if err != nil {
-		p.add(string(kind), name, "", func(ctx context.Context) error {
-			_, err := p.Identities.Create(ctx, kind, p.by.Account, name)
-			return err
-		})
-	} else {
-		number = len(old.Attached)
-		for _, id := range old.Attached {
-			attached[strings.ToLower(p.Identities.PolicyName(id))] = true
-		}
-	}
-	for i, name := range policies {
-		if !p.policies[strings.ToLower(name)] {
-			return p.fail(slices.Concat(at, []any{"policies", i}), "there is no policy %q", name)
-		}
-	}
-	for i, policyName := range policies {
-		if attached[strings.ToLower(policyName)] {
-			continue
-		}
-		if attached[strings.ToLower(policyName)] = true; number >= identity.MaxAttached {
-			return p.fail(slices.Concat(at, []any{"policies", i}), "at most %d policies can be attached to the %s %s", identity.MaxAttached, kind, name)
-		}
-		number++
-		p.add(string(kind), name, "attach the policy "+policyName, func(ctx context.Context) error {
-			_, err := p.Identities.Attach(ctx, kind, p.by.Account, name, policyName, true)
-			return err
-		})
-	}
-	return nil
-}
-
-func (p *planner) planUsers() error {
-	for i := range p.Users {
-		e := &p.Users[i]
-		if err := p.planIdentity(identity.User, []any{"users", i}, e.Name, e.Policies); err != nil {
-			return err
-		}
-		member := map[string]bool{}
-		if old, err := p.Identities.Get(identity.User, p.by.Account, e.Name); err == nil {
-			for _, g := range p.Identities.GroupsOf(old) {
-				member[strings.ToLower(g.Name)] = true
-			}
-		}
-		for n, group := range e.Groups {
-			at := []any{"users", i, "groups", n}
-			if !p.groups[strings.ToLower(group)] {
-				return p.fail(at, "there is no group %q", group)
-			}
-			if member[strings.ToLower(group)] {
-				continue
-			}
-			if member[strings.ToLower(group)] = true; len(member) > identity.MaxGroups {
-				return p.fail(at, "the user %s cannot have more than %d groups", e.Name, identity.MaxGroups)
-			}
-			p.add("user", e.Name, "add to the group "+group, func(ctx context.Context) error {
-				_, err := p.Identities.SetMember(ctx, p.by.Account, e.Name, group, true)
-				return err
-			})
-		}
-	}
-	return nil
-}
-
-func (p *planner) planKeys() error {
-	taken := map[string]bool{p.RootKey: true}
-	for _, kind := range []identity.Kind{identity.User, identity.Key} {
-		for _, i := range p.Identities.List(kind, p.by.Account) {
-			for n := range i.Keys {
-				taken[i.Keys[n].ID] = true
-			}
-		}
-	}
-	for i := range p.Keys {
-		e := &p.Keys[i]
-		at := []any{"keys", i}
-		fail := func(name, format string, args ...any) error { return p.fail(append(at, name), format, args...) }
-		n := identity.NewKey{Name: e.Name, Grant: &identity.Grant{
-			Bucket: e.Bucket, Prefix: e.Prefix, Access: identity.Access(e.Access), NoDelete: e.NoDelete,
-		}}
-		if err := n.Grant.Check(); err != nil {
-			return p.fail(at, "key %s: %s", e.Name, err)
-		}
-		if err := p.checkBucket(e.Bucket); err != nil {
-			return fail("bucket", "key %s: %s", e.Name, err)
-		}
-		if e.Expires != "" {
-			var err error
-			if n.Expires, err = identity.ParseLifetime(e.Expires); err != nil {
-				return fail("expires", "key %s: expires %s", e.Name, err)
-			}
-		}
-		if (e.AccessKey == "") != (e.SecretFile == "") {
-			return fail(cmp.Or(map[bool]string{true: "access_key"}[e.AccessKey != ""], "secret_file"),
-				"key %s: access_key and secret_file must be used together", e.Name)
-		}
-		old, err := p.Identities.Get(identity.Key, p.by.Account, e.Name)
-		if err == nil {
-			if err := p.compareKey(old, e, n.Grant); err != nil {
-				return p.fail(at, "%s", err)
-			}
-			continue
-		}
-		if e.AccessKey != "" {
-			n.Secret = &identity.Secret{AccessKey: e.AccessKey, SecretKey: strings.TrimSpace(p.secrets[e.SecretFile])}
-			if err := n.Secret.Check(); err != nil {
-				return fail("secret_file", "key %s: %s", e.Name, err)
-			}
-			if taken[e.AccessKey] {
-				return fail("access_key", "key %s: the access key %s belongs to another identity", e.Name, e.AccessKey)
-			}
-			taken[e.AccessKey] = true
-		}
-		p.addKey("key", e.Name, "", func(ctx context.Context) (*admin.AppliedKey, error) {
-			_, secret, err := p.Identities.CreateKey(ctx, p.by, n)
-			if err != nil || n.Secret != nil {
-				return nil, err // whoever wrote the file has the secret
-			}
-			return &admin.AppliedKey{Name: e.Name, AccessKey: secret.AccessKey, SecretKey: secret.SecretKey, Endpoint: p.Endpoint}, nil
-		})
-	}
-	return nil
-}
-
-// compareKey returns an error if an application key exists with other rights or another access key than the file
-// declares. They cannot be changed.
-func (p *planner) compareKey(old *identity.Identity, e *keyEntry, grant *identity.Grant) error {
-	if old.Grant == nil || *old.Grant != *grant {
-		return fmt.Errorf("the key %s exists with other rights: delete it first, or give this one another name", old.Name)
-	}
-	if e.AccessKey != "" && !slices.ContainsFunc(old.Keys, func(k identity.AccessKey) bool { return k.ID == e.AccessKey }) {
-		return fmt.Errorf("the key %s exists with another access key: delete it first, or give this one another name", old.Name)
-	}
-	return nil
-}
-
-// checkBucket returns an error unless a bucket exists in the account, or is declared.
-func (p *planner) checkBucket(name string) error {
-	if p.buckets[name] {
-		return nil
-	}
-	b, err := p.FS.Bucket(p.ctx, name)
-	if core.Is(err, core.NoSuchBucket) || err == nil && b.Owner != p.by.Account {
-		return fmt.Errorf("there is no bucket %q", name)
-	}
-	return err
 }

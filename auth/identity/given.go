@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"slices"
@@ -11,12 +12,42 @@ import (
 
 // The limits that a declaration of identities has to keep.
 const (
-	MaxAttached = maxAttached // policies of a user or a group
+	MaxAttached = maxAttached // policies of a user, a group or a role
+	MaxInline   = maxInline   // policies of a user, a group or a role
 	MaxGroups   = maxGroups   // of a user
 )
 
 // CheckName returns an error if a name is not valid for an identity or a policy.
 func CheckName(name string) error { return checkName(name) }
+
+// MergeTags returns tags with others added, which replace those with the same keys, regardless of case. It returns an
+// error if they are not valid.
+func MergeTags(old, add map[string]string) (map[string]string, error) {
+	return changedTags(old, add, nil)
+}
+
+// Check returns an error if the settings of a role are not valid, except for the trust policy.
+func (c *RoleChange) Check() error {
+	checked := *c
+	checked.Trust = nil
+	return checked.apply(nil, &Identity{})
+}
+
+// HasAccessKey reports whether an access key belongs to any identity.
+func (d *Directory) HasAccessKey(accessKey string) bool { return d.now.Load().uses[accessKey] != nil }
+
+// AddAccessKey adds an access key that was not generated to a user.
+func (d *Directory) AddAccessKey(ctx context.Context, account, user string, secret Secret) (*Identity, error) {
+	if err := secret.Check(); err != nil {
+		return nil, err
+	}
+	return d.update(ctx, User, account, user, func(s *state, i *Identity) error {
+		if err := i.oneMoreKey(); err != nil {
+			return err
+		}
+		return addGiven(d, s, i, secret)
+	})
+}
 
 var (
 	validAccessKey = regexp.MustCompile(`^[A-Za-z0-9_.-]{3,128}$`)

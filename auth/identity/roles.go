@@ -73,6 +73,18 @@ func (s *state) setTrust(i *Identity, document string) error {
 	return nil
 }
 
+// TrustIsCurrent reports whether the principals that the trust policy of a role names are still those that it trusts. They
+// are others if one was deleted or renamed, and another one got its name.
+func (d *Directory) TrustIsCurrent(role *Identity) bool {
+	s := d.now.Load()
+	for arn, id := range role.Trusted {
+		if s.idOf(arn) != id {
+			return false
+		}
+	}
+	return true
+}
+
 // RoleChange describes changes of a role. Fields that are nil change nothing.
 type RoleChange struct {
 	Trust       *string        // the document of the trust policy, which says who may assume the role

@@ -251,8 +251,8 @@ func (d *Directory) CreateAccessKey(ctx context.Context, account, user string, l
 	}
 	var secret Secret
 	i, err := d.update(ctx, User, account, user, func(s *state, i *Identity) (err error) {
-		if len(i.Keys) >= MaxUserKeys {
-			return fail(TooMany, "the user %s has %d access keys: delete one first", i.Name, len(i.Keys))
+		if err := i.oneMoreKey(); err != nil {
+			return err
 		}
 		if secret, err = d.addAccessKey(s, i); err == nil {
 			i.Keys[len(i.Keys)-1].Expires = d.after(lifetime)
@@ -260,6 +260,14 @@ func (d *Directory) CreateAccessKey(ctx context.Context, account, user string, l
 		return err
 	})
 	return i, secret, err
+}
+
+// oneMoreKey returns an error if a user cannot have a further access key.
+func (i *Identity) oneMoreKey() error {
+	if len(i.Keys) >= MaxUserKeys {
+		return fail(TooMany, "the user %s has %d access keys: delete one first", i.Name, len(i.Keys))
+	}
+	return nil
 }
 
 // EnableAccessKey enables or disables an access key of a user.

@@ -17,7 +17,7 @@ import (
 
 type adminApply struct {
 	adminTarget
-	File   string `arg:"" help:"Apply this YAML file, which declares policies, groups, users, buckets and keys."`
+	File   string `arg:"" help:"Apply this YAML file, which declares accounts, policies, groups, users, roles, buckets and keys."`
 	DryRun bool   `help:"Check the file and show what would be changed, but change nothing."`
 }
 
@@ -90,7 +90,7 @@ func writeApplied(w io.Writer, done *admin.Applied) {
 		fmt.Fprintln(w)
 	}
 	for _, k := range done.Keys {
-		fmt.Fprintf(w, "# key %s. The secret is not shown again.\n", k.Name)
+		fmt.Fprintf(w, "# %s %s. The secret is not shown again.\n", k.Kind, k.Name)
 		fmt.Fprintf(w, "export AWS_ACCESS_KEY_ID=%s\nexport AWS_SECRET_ACCESS_KEY=%s\nexport AWS_ENDPOINT_URL=%s\n", k.AccessKey, k.SecretKey, k.Endpoint)
 	}
 }
