@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -67,12 +68,12 @@ func long(t *testing.T) {
 	}
 }
 
-// built are the servers that this process has built, by the names of their mutants. They are kept because a build takes
-// longer than many of the tests.
+// built are the binaries that this process has built. They are kept because a build takes longer than many of the tests.
 var built struct {
-	mu   sync.Mutex // guards the fields below
-	dir  string
-	path map[string]string
+	mu    sync.Mutex // guards the fields below
+	dir   string
+	ready map[string]bool // the files in dir
+	sound map[string]bool // the tests that have passed without a mutant (see findInProcess)
 }
 
 func TestMain(m *testing.M) {
@@ -81,26 +82,44 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// buildOnce returns the path of the file with the given name, which build creates unless this process has done so before.
+func buildOnce(t *testing.T, name string, build func(path string) error) string {
+	t.Helper()
+	built.mu.Lock()
+	defer built.mu.Unlock()
+	if built.dir == "" {
+		dir, err := os.MkdirTemp("", "orcas-faults-")
+		require.NoError(t, err)
+		built.dir, built.ready, built.sound = dir, map[string]bool{}, map[string]bool{}
+	}
+	path := filepath.Join(built.dir, name)
+	if !built.ready[name] {
+		require.NoError(t, build(path))
+		built.ready[name] = true
+	}
+	return path
+}
+
 // buildServer returns the path of the server's binary, built as a mutant if mutant is not "".
 func buildServer(t *testing.T, mutant string) string {
 	t.Helper()
 	if given := os.Getenv("ORCAS_FAULTS_BINARY"); given != "" && mutant == "" {
 		return given
 	}
-	built.mu.Lock()
-	defer built.mu.Unlock()
-	if path := built.path[mutant]; path != "" {
-		return path
-	}
-	if built.dir == "" {
-		dir, err := os.MkdirTemp("", "orcas-faults-")
-		require.NoError(t, err)
-		built.dir, built.path = dir, map[string]string{}
-	}
-	path := filepath.Join(built.dir, "orcas"+mutant)
-	require.NoError(t, Build(t.Context(), path, mutant, raceEnabled))
-	built.path[mutant] = path
-	return path
+	return buildOnce(t, "orcas"+mutant, func(path string) error { return Build(t.Context(), path, mutant, raceEnabled) })
+}
+
+// buildTests returns the path of the tests of a package, built with the given tags.
+func buildTests(t *testing.T, pkg, tags string) string {
+	t.Helper()
+	return buildOnce(t, strings.ReplaceAll(pkg+","+tags, "/", "_"), func(path string) error {
+		cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags", tags, "-o", path, pkg)
+		cmd.Dir = ".."
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("the tests of %s: %w\n%s", pkg, err, out)
+		}
+		return nil
+	})
 }
 
 // settings are used by the starts of a server in turn: the defaults three times, then no packing.

@@ -19,8 +19,8 @@ import (
 	"orcas/faults/result"
 )
 
-// resumeMax is the maximum time until writes are accepted again after space on a full drive was freed.
-const resumeMax = 5 * time.Second
+// resumeMax is the time after which writes count as refused for good, after space on a full drive was freed.
+const resumeMax = time.Minute
 
 // TestFullDisk fills a small drive until all writes are refused. Refused writes must return 507, and no acknowledged
 // write may be lost. Reads, listings and deletions must work, and the server must stop and start, even after a kill.

@@ -264,15 +264,19 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// Stop sends SIGTERM and waits until the process has ended, which must happen within 35 seconds, with status 0.
+// stopMax is the time after SIGTERM after which a server counts as hung. It is twice as long as a server waits for
+// requests in flight.
+const stopMax = time.Minute
+
+// Stop sends SIGTERM and waits until the process has ended, which must happen within stopMax, with status 0.
 func (p *Process) Stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("SIGTERM: %w", err)
 	}
 	select {
 	case <-p.exited:
-	case <-time.After(35 * time.Second):
-		return errors.Join(errors.New("still running 35 s after SIGTERM"), p.Kill())
+	case <-time.After(stopMax):
+		return errors.Join(fmt.Errorf("still running %v after SIGTERM", stopMax), p.Kill())
 	}
 	if p.exit != nil {
 		return fmt.Errorf("after SIGTERM: %w\n%s", p.exit, tail(p.Log))

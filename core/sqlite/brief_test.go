@@ -191,3 +191,21 @@ func TestMigrationOfBriefs(t *testing.T) {
 	_, err := f.m.List(context.Background(), core.ListQuery{Bucket: f.bucket, Limit: 10_000, Brief: true})
 	require.True(t, core.Is(err, core.Damaged), "the row of a damaged version is not filled: %v", err)
 }
+
+// A read returns Damaged if a byte of the row changed, wherever it is.
+func TestDamagedRow(t *testing.T) {
+	f := feed(t, openAt(t, t.TempDir(), Options{}), core.VersioningOff)
+	for at := 1; at <= 12; at++ {
+		key := benchKey(at)
+		f.apply(f.put(key))
+		_, err := f.m.Object(context.Background(), f.bucket, key, core.Current)
+		require.NoError(t, err)
+		for _, column := range []string{"sha256", "info", "object"} {
+			require.NoError(t, f.m.runSQL(fmt.Sprintf(`UPDATE data SET %[1]s = CAST(substr(%[1]s, 1, %[2]d - 1) ||
+				CASE substr(%[1]s, %[2]d, 1) WHEN x'07' THEN x'08' ELSE x'07' END || substr(%[1]s, %[2]d + 1) AS BLOB)
+				WHERE length(%[1]s) >= %[2]d AND id = (SELECT max(id) FROM data)`, column, at)))
+		}
+		_, err = f.m.Object(context.Background(), f.bucket, key, core.Current)
+		require.True(t, core.Is(err, core.Damaged), "byte %d: %v", at, err)
+	}
+}

@@ -347,6 +347,9 @@ func TestSweep(t *testing.T) {
 			for _, v := range row.Violations[:min(len(row.Violations), 20)] {
 				t.Errorf("%s, %s: %v", s.Name, f.Action, v)
 			}
+			if limit, _ := strconv.ParseInt(os.Getenv("ORCAS_FAULTS_READY"), 10, 64); limit > 0 {
+				require.LessOrEqual(t, row.SlowestStart, limit*1000, "milliseconds until a server was ready")
+			}
 			require.NotZero(t, row.Points, "no run reached the fault")
 		}
 	}
@@ -379,6 +382,6 @@ func TestSweepDetectsAMutant(t *testing.T) {
 	require.NoError(t, err)
 	b.Binary = filepath.Join(b.Dir, "mutant")
 	require.NoError(t, faults.Build(t.Context(), b.Binary, "ack-before-commit", false))
-	row := sweep(t, b, script(t, "put"), Fault{Action: KILL})
+	row := sweep(t, b, script(t, "put/5"), Fault{Action: KILL})
 	require.True(t, slices.ContainsFunc(row.Violations, func(v Violation) bool { return strings.HasPrefix(v.What, "lost: ") }), row.Violations)
 }

@@ -17,12 +17,11 @@ import (
 	"orcas/internal/environ"
 )
 
-// Time limits of a server. Except for readyMax, which is guaranteed, they are reached only if something hangs.
+// Time limits of a server, which are reached only if something hangs.
 const (
-	readyMax   = 5 * time.Second
-	startMax   = 20 * time.Second
-	stopMax    = 35 * time.Second
-	requestMax = 30 * time.Second
+	startMax   = 2 * time.Minute
+	stopMax    = 2 * time.Minute
+	requestMax = time.Minute
 )
 
 // Credentials of the servers.
@@ -87,10 +86,6 @@ func start(binary, data string, env []string, armed func(kill func())) (*process
 	if err := p.await(begun); err != nil {
 		p.kill()
 		return p, err
-	}
-	if took := time.Since(begun); took > readyMax {
-		p.kill()
-		return p, fmt.Errorf("ready after %v; expected at most %v", took, readyMax)
 	}
 	return p, nil
 }

@@ -5,7 +5,8 @@
 //
 //	go build -tags mutant -ldflags "-X orcas/internal/mutant.active=NAME" ./cmd/orcas
 //
-// where NAME is an argument of a call of Is.
+// where NAME is an argument of a call of Is. Without -ldflags, the environment variable MUTANT has the name, so that one
+// build serves for all mutants.
 package mutant
 
 // Is reports whether this build is the mutant with the given name.

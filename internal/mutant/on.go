@@ -10,8 +10,14 @@ import (
 	"syscall"
 )
 
-// active is set by the linker.
+// active is set by the linker, or else by the environment.
 var active string
+
+func init() {
+	if active == "" {
+		active = os.Getenv("MUTANT")
+	}
+}
 
 // Is reports whether this build is the mutant with the given name.
 func Is(name string) bool { return name == active }
