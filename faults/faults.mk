@@ -12,10 +12,10 @@ FAULTS_REQUIRED = if bash faults/probe.sh >/dev/null 2>&1; then export ORCAS_FAU
 .PHONY: faults faults-short faults-report faults-tools $(FAULTS_PARTS)
 
 # The counts of faults-short. The strides are odd: the way in which a run of a script ends depends on its operation modulo 4.
-FAULTS_COUNTS := ORCAS_FAULTS_CRASH=15 ORCAS_FAULTS_TERM=3 ORCAS_FAULTS_SPACE_TURNS=0 ORCAS_FAULTS_VOLATILE=5 \
+FAULTS_COUNTS := ORCAS_FAULTS_CRASH=15 ORCAS_FAULTS_TERM=3 ORCAS_FAULTS_SOAK=30 ORCAS_FAULTS_SPACE_TURNS=0 ORCAS_FAULTS_VOLATILE=5 \
 	ORCAS_FAULTS_POWER=5 ORCAS_FAULTS_POWER_RECLAIM=3 ORCAS_FAULTS_POWER_RELAXED=3 \
-	ORCAS_FAULTS_SCRIPTS=put/3/7,start-after-crash/5/11,equal/23,compaction/43,snapshot/43,delta/87,reclaim-large/43,rebuild/53,rebuild-chain/87,backup/43 \
-	ORCAS_FAULTS_SEALED=rotate/43,compaction/87
+	ORCAS_FAULTS_SCRIPTS=put/3/7,start-after-crash/5/29,equal/23,compaction/43/87,snapshot/43/87,delta/87/175,reclaim-large/43,rebuild/53/107,rebuild-chain/87/175,backup/43 \
+	ORCAS_FAULTS_SEALED=rotate/43/87,compaction/87
 
 faults-short: faults-tools ## inject faults for about 10 minutes: every part, with the counts that each change must pass
 	@rm -f $(FAULTS_LOG)

@@ -30,12 +30,20 @@ func churnMix() Mix {
 	return m
 }
 
-// hooks are the places at which the server is killed in a full round. The kill happens at a random visit of the place,
-// at most the given number.
-var hooks = []struct {
+// hook is a place at which the server is killed in a full round. The first kill happens at the first visit of the
+// place, later ones at a random visit, at most the given number.
+type hook struct {
 	place string
 	times int
-}{
+}
+
+// A soak of at least longSoak must reach every hook, with at most killsMax kills.
+const (
+	longSoak = 30 * time.Second
+	killsMax = 200
+)
+
+var hooks = []hook{
 	{reclaim.HookMarked, 4},
 	{reclaim.HookCopied, 4},
 	{reclaim.HookSnapshot, 1},
@@ -43,18 +51,19 @@ var hooks = []struct {
 	{reclaim.HookUnlinked, 2},
 }
 
-// soaker is a server that reclaims. Every second start uses a server that kills itself in a full round, at each of the
-// hooks in turn. That server does not reclaim by itself, so that there is garbage when a round is requested.
+// soaker is a server that reclaims. Every second start uses a server that kills itself in a full round, at the hook that
+// has killed the fewest so far. That server does not reclaim by itself, so that there is garbage when a round is requested.
 type soaker struct {
 	*Process
 	plain, hooked string // binaries; if hooked is "", every start uses plain
 	rand          *rand.Rand
 	starts        int
 
-	place string         // the place at which the current server kills itself, or ""
-	hits  map[string]int // number of kills by place
+	place  string         // the place at which the current server kills itself, or ""
+	hits   map[string]int // number of kills by place
+	misses map[string]int // number of servers that did not reach their place
 
-	chains int // kills beside a snapshot with deltas
+	chains *int // kills beside a snapshot with deltas
 
 	mu    sync.Mutex // guards total
 	total reclaim.Report
@@ -62,7 +71,7 @@ type soaker struct {
 }
 
 func newSoaker(p *Process, plain, hooked string, seed uint64) *soaker {
-	return &soaker{Process: p, plain: plain, hooked: hooked, rand: rand.New(rand.NewPCG(seed, 77)), hits: map[string]int{}}
+	return &soaker{Process: p, plain: plain, hooked: hooked, rand: rand.New(rand.NewPCG(seed, 77)), hits: map[string]int{}, misses: map[string]int{}, chains: new(int)}
 }
 
 // Start implements Server.
@@ -81,9 +90,19 @@ func (s *soaker) stumble(after time.Duration) error {
 func (s *soaker) choose(hooked bool) {
 	s.Binary, s.Env, s.place = s.plain, nil, ""
 	if hooked {
-		h := hooks[s.starts/2%len(hooks)]
+		h := hooks[0]
+		for _, other := range hooks[1:] {
+			if s.hits[other.place]+s.misses[other.place] < s.hits[h.place]+s.misses[h.place] {
+				h = other
+			}
+		}
+		visit := 1
+		if s.hits[h.place] > 0 {
+			visit += s.rand.IntN(h.times)
+		}
+		s.misses[h.place]++ // until it has killed the server
 		s.Binary, s.place = s.hooked, h.place
-		s.Env = []string{fmt.Sprintf("ORCAS_STOP=%s:%d", h.place, 1+s.rand.IntN(h.times)), "ORCAS_RECLAIM_ENABLED=false"}
+		s.Env = []string{fmt.Sprintf("ORCAS_STOP=%s:%d", h.place, visit), "ORCAS_RECLAIM_ENABLED=false"}
 	}
 }
 
@@ -141,11 +160,12 @@ func (s *soaker) kill(ctx context.Context, b *Bench, l *Load) (list []Violation)
 			select {
 			case <-s.Ended():
 				s.hits[s.place]++
+				s.misses[s.place]--
 				// After HookSnapshot, all snapshots before the chain have been deleted.
 				if found, err := filepath.Glob(filepath.Join(s.Data, "blocks", "*", "*", "*.snapshot")); err != nil {
 					list = append(list, failure("bench", err)...)
 				} else if len(found) > 1 && s.place != reclaim.HookSnapshot {
-					s.chains++
+					*s.chains++
 				}
 				return append(list, Kill(ctx, b, l)...)
 			default:
@@ -166,21 +186,18 @@ func TestReclaimSoak(t *testing.T) {
 	plain, hooked := buildServer(t, ""), buildServer(t, "large-deltas")
 	hits, total, full, chains := map[string]int{}, reclaim.Report{}, 0, 0
 	end := time.Now().Add(soak)
-	goOn := func() bool {
-		spare := time.Duration(0)
-		for _, h := range hooks { // a busy machine needs more time to reach every hook
-			if (hits[h.place] == 0 || chains == 0) && soak >= time.Minute {
-				spare = 2 * soak
-			}
-		}
-		return time.Now().Before(end.Add(spare))
+	all := func() bool {
+		return chains > 0 && !slices.ContainsFunc(hooks, func(h hook) bool { return hits[h.place] == 0 })
+	}
+	goOn := func() bool { // a busy machine needs more time to reach every hook
+		return time.Now().Before(end) || soak >= longSoak && !all() && row.Tried < killsMax
 	}
 	for !t.Failed() && goOn() {
 		dir := workDir(t)
 		b := newBench(t, plain, dir, filepath.Join(dir, "data"), loadMax)
 		b.Mix = churnMix()
 		s := newSoaker(b.Server.(*Process), plain, hooked, b.Seed)
-		s.hits = hits
+		s.hits, s.chains = hits, &chains
 		b.Server, b.Stumble, b.Beside = s, s.stumble, s.beside
 		cycles := 0
 		more := func(done int) bool {
@@ -193,7 +210,6 @@ func TestReclaimSoak(t *testing.T) {
 			shrinks(t, b, s)
 		}
 		total.BytesFreed, total.BytesMoved, total.Snapshots = total.BytesFreed+s.total.BytesFreed, total.BytesMoved+s.total.BytesMoved, total.Snapshots+s.total.Snapshots
-		chains += s.chains
 		full += s.full
 		if os.Getenv("ORCAS_FAULTS_DIR") == "" {
 			require.NoError(t, os.RemoveAll(filepath.Join(dir, "data")))
@@ -201,7 +217,7 @@ func TestReclaimSoak(t *testing.T) {
 	}
 	row.Note = fmt.Sprintf("%d full rounds completed, which moved %d MB and wrote %d snapshots; kills by step: %s; %d of these beside deltas", full, total.BytesMoved>>20, total.Snapshots, result.Counts(hits), chains)
 	t.Log(row.Note)
-	if soak >= time.Minute && !t.Failed() {
+	if soak >= longSoak && !t.Failed() {
 		for _, h := range hooks {
 			require.NotZero(t, hits[h.place], "no round was killed at %q", h.place)
 		}
