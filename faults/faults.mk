@@ -19,7 +19,7 @@ FAULTS_COUNTS := ORCAS_FAULTS_CRASH=15 ORCAS_FAULTS_TERM=3 ORCAS_FAULTS_SOAK=30 
 
 faults-short: faults-tools ## inject faults for about 10 minutes: every part, with the counts that each change must pass
 	@rm -f $(FAULTS_LOG)
-	@$(FAULTS_REQUIRED); export $(FAULTS_COUNTS); status=0; $(MAKE) -k $(FAULTS_PARTS) || status=1; \
+	@$(FAULTS_REQUIRED); export $(FAULTS_COUNTS); status=0; bash faults/memory.sh $(MAKE) -k $(FAULTS_PARTS) || status=1; \
 	$(MAKE) -s faults-untried; exit $$status
 
 faults: faults-tools ## inject faults for hours: 300 kills, 200 power cuts, every point of every sweep; writes docs/reliability.md

@@ -204,8 +204,12 @@ func (m mutant) find(t *testing.T) string {
 // findInProcess runs the tests as the mutant, where they must fail, and without one, where they must pass.
 func (m mutant) findInProcess(t *testing.T) {
 	binary := buildTests(t, m.pkg, "mutant"+m.tags)
+	args := []string{"-test.run", "^(" + m.run + ")$", "-test.failfast"}
+	if flags, _ := exec.CommandContext(t.Context(), binary, "-help").CombinedOutput(); strings.Contains(string(flags), "rapid.shrinktime") {
+		args = append(args, "-rapid.shrinktime=0s") // nobody reads the example
+	}
 	test := func(active string) (string, error) {
-		cmd := exec.CommandContext(t.Context(), binary, "-test.run", "^("+m.run+")$")
+		cmd := exec.CommandContext(t.Context(), binary, args...)
 		cmd.Dir = filepath.Join("..", m.pkg)
 		cmd.Env = append(append(os.Environ(), "ORCAS_FAULTS_RESULTS=", "MUTANT="+active), m.env...)
 		out, err := cmd.CombinedOutput()
