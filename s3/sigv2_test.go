@@ -40,7 +40,9 @@ func macV2(r *http.Request, secret, date string) string {
 			params = append(params, p)
 		}
 	}
-	slices.Sort(headers)
+	slices.SortFunc(headers, func(a, b string) int {
+		return strings.Compare(a[:strings.IndexByte(a, ':')], b[:strings.IndexByte(b, ':')])
+	})
 	slices.Sort(params)
 	resource := r.URL.EscapedPath()
 	if len(params) > 0 {
