@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"orcas/s3/sigv4"
 )
 
 func TestCredentialsAreGeneratedOnce(t *testing.T) {
@@ -42,6 +45,24 @@ func TestCredentialsAreGeneratedOnce(t *testing.T) {
 	other, err := rootCredentials(&Settings{}, t.TempDir(), false)
 	require.NoError(t, err)
 	require.NotEqual(t, first.SecretKey, other.SecretKey)
+}
+
+// No credentials are built in: those that other servers have, and empty ones, are refused.
+func TestNoDefaultCredentials(t *testing.T) {
+	s, _ := running(t, testConfig(t))
+	client := httpClient(t, s)
+	for access, secret := range map[string]string{
+		"minioadmin": "minioadmin", "minio": "minio123", "admin": "admin", "root": "root", "orcas": "orcas", "test": "test", "rustfsadmin": "rustfsadmin",
+		"AKIAIOSFODNN7EXAMPLE": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "access": "secret", "x": "",
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Endpoint()+"/", nil)
+		require.NoError(t, err)
+		(&sigv4.Signer{AccessKey: access, SecretKey: secret, Region: "us-east-1"}).Sign(r, sigv4.EmptySHA256, time.Now())
+		a, err := client.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, a.Body.Close())
+		require.Equal(t, http.StatusForbidden, a.StatusCode, access)
+	}
 }
 
 func TestCredentialsDamaged(t *testing.T) {
