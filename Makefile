@@ -131,8 +131,8 @@ s3test-list: cc ## print every rule of S3 that s3test checks
 s3test-mutants: cc ## break the rules that s3test checks, one by one; s3test must detect each (5 minutes)
 	ORCAS_S3TEST_MUTANTS=1 go test -count=1 -v -timeout 60m -run '^TestMutants$$' ./s3/s3test
 
-policy-mutants: cc ## break the rules of policies one by one; the tests of auth/policy must detect each (5 minutes)
-	ORCAS_POLICY_MUTANTS=1 go test -count=1 -v -timeout 60m -run '^TestMutants$$' ./auth/policy
+policy-mutants: cc ## break the rules of policies, and 60 places drawn at random, one by one; the tests of auth/policy must detect each (10 minutes)
+	ORCAS_POLICY_MUTANTS=1 go test -count=1 -v -timeout 60m -run '^(TestMutants|TestDrawnMutants)$$' ./auth/policy
 
 clean: ## remove everything that the other targets created, except ./data
 	rm -rf bin .venv .programs

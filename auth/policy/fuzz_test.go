@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +15,8 @@ import (
 )
 
 // FuzzParse: no document makes the parser panic. An error has a line of the document, and a document that is accepted
-// is JSON that decides without a panic and allows nothing without a statement.
+// is JSON that decides without a panic and allows nothing without a statement about the action. FuzzDecide compares whole
+// decisions.
 func FuzzParse(f *testing.F) {
 	for _, d := range documented {
 		f.Add([]byte(document(d.bucket)), true)
@@ -60,11 +62,18 @@ func FuzzParse(f *testing.F) {
 						require.NotEmpty(t, r.Statements())
 						require.Contains(t, p.statements, r.Statements()[0])
 						require.Equal(t, Allow, r.Statements()[0].Effect)
+						require.True(t, hasAction(doc, p, r.Statements()[0], q), "%s: the statement is about another action", action)
 					}
 				}
 			}
 		}
 	})
+}
+
+// hasAction reports whether a statement of a document is about the action of a request, according to the reference.
+func hasAction(doc []byte, p *Policy, s *Statement, q *Request) bool {
+	r := &reference{q: q}
+	return r.matchesAction(statementsOf(decoded(string(doc)))[slices.Index(p.statements, s)])
 }
 
 // generator makes policies and requests from bytes: each byte is a choice. If there are no more, it takes the first of

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -202,15 +201,12 @@ func TestMutants(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout", "1m", "-vet=off", "-ldflags=-s -w",
-				"-skip", randomTests, "-overlay", overlay, ".")
-			cmd.Env = append(os.Environ(), "ORCAS_POLICY_MUTANTS=")
-			out, err := cmd.CombinedOutput()
-			switch text := string(out); {
+			out, err := testWith(t, overlay)
+			switch {
 			case err == nil:
 				t.Errorf("the mutant survived: no test fails if %s", m.does)
-			case !strings.Contains(text, "--- FAIL: Test") && !strings.Contains(text, "panic: test timed out"):
-				t.Errorf("a test must fail, not the build: %s", text)
+			case !failedTest(out):
+				t.Errorf("a test must fail, not the build: %s", out)
 			}
 		})
 	}
@@ -243,7 +239,12 @@ func (m *mutant) overlay(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	original, err := filepath.Abs(m.file)
+	return overlayOf(dir, m.file, text)
+}
+
+// overlayOf writes a file that replaces one of the package, and returns the name of an overlay that does it.
+func overlayOf(dir, file, text string) (string, error) {
+	original, err := filepath.Abs(file)
 	if err != nil {
 		return "", err
 	}

@@ -143,6 +143,21 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestUnknownResources: the policy of an identity has only resources that exist here, also beside others.
+func TestUnknownResources(t *testing.T) {
+	for _, resource := range []string{"arn:aws:ec2:::instance/*", "arn:aws:sqs:us-east-1:111122223333:queue", "bucket/*", "arn:aws:s3", ""} {
+		for _, element := range []string{"Resource", "NotResource"} {
+			for _, value := range []string{fmt.Sprintf("%q", resource), fmt.Sprintf(`["arn:aws:s3:::b/*", %q]`, resource)} {
+				_, err := Parse([]byte(document(statement("Allow", "Action", `"s3:GetObject"`, element, value))), Source{Name: "test"})
+				var bad *Error
+				require.ErrorAs(t, err, &bad, value)
+				require.Equal(t, element, bad.Element)
+				require.Contains(t, bad.Reason, fmt.Sprintf("unknown resource %q", resource))
+			}
+		}
+	}
+}
+
 // TestLines: an error names the line of the element, not only that of the statement.
 func TestLines(t *testing.T) {
 	lines := []string{
