@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,9 +32,9 @@ type Simulation struct {
 
 // SimulatedMatch is a statement that decided.
 type SimulatedMatch struct {
-	Policy string `json:"policy"` // the name of the policy, or of the bucket
-	Source string `json:"source"` // identity, bucket or session
-	Of     string `json:"of"`     // the ARN of the principal or of the bucket that has the policy
+	Policy string `json:"policy"` // the name of the policy, or of the bucket or the role that has it
+	Source string `json:"source"` // identity, bucket, session or trust
+	Of     string `json:"of"`     // the ARN of the principal, the bucket or the role that has the policy
 	Index  int    `json:"index"`  // the position of the statement in the document, from 1
 	Sid    string `json:"sid,omitempty"`
 	Line   int    `json:"line"` // of the document, at which the statement begins
@@ -51,15 +52,19 @@ func (s *Store) simulate(r *http.Request) (any, error) {
 	if !known {
 		return nil, invalid("admin.simulate", "unknown action %q: expected the name of one action, such as s3:GetObject", q.Get("action"))
 	}
-	resource, err := s.simulatedResource(r.Context(), a, q.Get("resource"), p)
-	if err != nil {
-		return nil, err
-	}
 	facts, err := s.simulatedFacts(a, q["context"])
 	if err != nil {
 		return nil, err
 	}
-	result, err := s.Access.Explain(p, a.Name, resource, facts)
+	var result policy.Result
+	if a.Name == assumeRole {
+		result, err = s.simulatedTrust(p, q.Get("resource"), facts)
+	} else {
+		var resource auth.Resource
+		if resource, err = s.simulatedResource(r.Context(), a, q.Get("resource"), p); err == nil {
+			result, err = s.Access.Explain(p, a.Name, resource, facts)
+		}
+	}
 	if errors.Is(err, auth.ErrDenied) {
 		return nil, invalid("admin.simulate", "%s does not exist any longer, is disabled or has expired, so its requests are refused", p.ARN)
 	}
@@ -88,7 +93,11 @@ func simulation(p *auth.Principal, a auth.Action, resource string, result *polic
 		})
 	}
 	add("identity", out.DecidedBy, result.Identity)
-	if m := result.Bucket; m != nil {
+	switch m := result.Bucket; {
+	case m == nil:
+	case a == assumeRole:
+		add("trust", resource, m)
+	default:
 		add("bucket", bucketARN+m.Policy, m)
 	}
 	add("session", out.DecidedBy, result.Session)
@@ -103,18 +112,51 @@ func nameOf(p *auth.Principal) string {
 	return p.ARN
 }
 
+// assumeRole is the action that begins a session of a role. The trust policy of the role decides about it.
+const assumeRole = "sts:AssumeRole"
+
+// simulatedTrust decides whether a principal may assume the role with an ARN.
+func (s *Store) simulatedTrust(p *auth.Principal, role string, facts simulatedFacts) (policy.Result, error) {
+	const op = "admin.simulate"
+	for name := range facts {
+		if strings.HasPrefix(name, "iam:ResourceTag/") {
+			return policy.Result{}, invalid(op, "context: the value of %s follows from the tags of the role, so it cannot be given", name)
+		}
+	}
+	if !strings.HasPrefix(role, "arn:aws:iam::") || !strings.Contains(role, ":role/") {
+		return policy.Result{}, invalid(op, "%s needs the ARN of a role, such as arn:aws:iam::%s:role/NAME, not %q", assumeRole, p.Account, role)
+	}
+	if facts["sts:RoleSessionName"] == nil {
+		facts["sts:RoleSessionName"] = []string{simulatedSession}
+	}
+	name, _ := facts.Fact("sts:RoleSessionName")
+	external, _ := facts.Fact("sts:ExternalId")
+	return s.Keys.ExplainAssumeRole(p, identity.AssumeRole{Role: role, Session: name, ExternalID: external, Facts: facts})
+}
+
+// simulatedSession is the name of a session, unless the request gives another one.
+const simulatedSession = "simulation"
+
 // simulated returns the principal that sends the request: that of an access key, of an application key by its name, of a
-// user, or nobody. It must belong to the account.
+// user, of a session of a role, or nobody. It must belong to the account.
 func (s *Store) simulated(ctx context.Context, q url.Values, account string) (*auth.Principal, error) {
 	anonymous := q.Get("anonymous") == "true"
-	if n := len(q["key"]) + len(q["user"]) + len(q["anonymous"]); n != 1 || q.Has("anonymous") && !anonymous {
-		return nil, invalid("admin.simulate", "expected one of key, user and anonymous=true")
+	if n := len(q["key"]) + len(q["user"]) + len(q["role"]) + len(q["anonymous"]); n != 1 || q.Has("anonymous") && !anonymous {
+		return nil, invalid("admin.simulate", "expected one of key, user, role and anonymous=true")
+	}
+	if !q.Has("role") && (q.Has("session") || q.Has("session-policy") || q.Has("session-policy-arn")) {
+		return nil, invalid("admin.simulate", "only a role has sessions: session, session-policy and session-policy-arn need role")
 	}
 	if anonymous {
 		return auth.Anonymous, nil
 	}
 	if q.Has("user") {
 		return s.principal(identity.User, account, q.Get("user"))
+	}
+	if q.Has("role") {
+		return s.Keys.SessionOf(account, q.Get("role"), identity.AssumeRole{
+			Session: cmp.Or(q.Get("session"), simulatedSession), Policy: q.Get("session-policy"), PolicyARNs: q["session-policy-arn"],
+		})
 	}
 	key := q.Get("key")
 	found, err := s.Lookup(ctx, key, "")

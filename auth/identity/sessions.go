@@ -104,15 +104,11 @@ func (d *Directory) AssumeRole(_ context.Context, by *auth.Principal, in AssumeR
 	if err := in.check(); err != nil {
 		return nil, err
 	}
-	r, exists := s.roles[s.principals[in.Role]]
-	q := &policy.Request{Caller: caller, Action: "sts:AssumeRole", ARN: in.Role, Facts: assumeFacts{&in, r}}
-	switch {
-	case caller != nil && caller.Principal.ARN == auth.RootARN(caller.Principal.Account):
+	if caller != nil && caller.Principal.ARN == auth.RootARN(caller.Principal.Account) {
 		return nil, fail(Denied, "Roles may not be assumed by root accounts.")
-	case exists:
-		q.Resource.Account = r.Principal.Account
 	}
-	if caller == nil || !exists || policy.DecideTrust(q, r.entry.trust).Decision != policy.Allowed && !mutant.Is("no-trust") {
+	r, exists := s.roles[s.principals[in.Role]]
+	if caller == nil || !exists || r.decide(caller, &in).Decision != policy.Allowed && !mutant.Is("no-trust") {
 		return nil, fail(Denied, "User: %s is not authorized to perform: sts:AssumeRole on resource: %s", by.ARN, in.Role)
 	}
 
@@ -138,14 +134,58 @@ func (d *Directory) AssumeRole(_ context.Context, by *auth.Principal, in AssumeR
 	}
 	now := d.time()
 	t.Issued, t.Expires = now.Unix(), now.Add(lifetime).Unix()
-	for _, arn := range in.PolicyARNs {
-		id := s.policyID(r.Principal.Account, arn)
-		if id == "" {
-			return nil, fail(NoSuchEntity, "The policy %s does not exist, or is not one of the role's account.", arn)
-		}
-		t.Managed = append(t.Managed, id)
+	var err error
+	if t.Managed, err = s.policyIDs(r.Principal.Account, in.PolicyARNs); err != nil {
+		return nil, err
 	}
 	return d.sessions.issue(t, in.packedSize())
+}
+
+// decide decides whether a caller may assume a role.
+func (r role) decide(caller *policy.Caller, in *AssumeRole) policy.Result {
+	q := &policy.Request{Caller: caller, Action: "sts:AssumeRole", ARN: in.Role, Facts: assumeFacts{in, r}}
+	q.Resource.Account = r.Principal.Account
+	return policy.DecideTrust(q, r.entry.trust)
+}
+
+// ExplainAssumeRole returns the decision whether a principal may assume a role, as AssumeRole takes it.
+func (d *Directory) ExplainAssumeRole(by *auth.Principal, in AssumeRole) (policy.Result, error) {
+	s, caller := d.now.Load(), d.Caller(by)
+	r, exists := s.roles[s.principals[in.Role]]
+	switch {
+	case caller == nil:
+		return policy.Result{}, auth.ErrDenied
+	case !exists:
+		return policy.Result{}, fail(NoSuchEntity, "there is no role with the ARN %s", in.Role)
+	}
+	return r.decide(caller, &in), nil
+}
+
+// SessionOf returns the principal that a session of a role of an account would be now, with the session policies of in.
+// Nobody can send requests as that principal: it has no credentials.
+func (d *Directory) SessionOf(account, role string, in AssumeRole) (*auth.Principal, error) {
+	i, err := d.Get(Role, account, role)
+	if err != nil {
+		return nil, err
+	}
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	now := d.time()
+	of := &session{ticket: ticket{Role: i.ID, Name: in.Session, Issued: now.Unix(), Expires: now.Add(leastSession).Unix(), Policy: in.Policy}}
+	if of.Managed, err = d.now.Load().policyIDs(account, in.PolicyARNs); err != nil {
+		return nil, err
+	}
+	if of.Policy != "" {
+		if of.limit, err = parsePolicy(sessionPolicy, of.Policy); err != nil {
+			return nil, err
+		}
+	}
+	c := d.sessions.caller(of)
+	if c == nil {
+		return nil, fail(Denied, "the role %s has a policy that cannot be read, so it cannot be assumed", i.Name)
+	}
+	return c.Principal, nil
 }
 
 // check checks the parameters that do not depend on the role.
@@ -180,6 +220,18 @@ func (in *AssumeRole) packedSize() int {
 		n += len(arn)
 	}
 	return min(100, (n*100+most-1)/most)
+}
+
+// policyIDs returns the IDs of the session policies with ARNs (policyID).
+func (s *state) policyIDs(account string, arns []string) (ids []string, err error) {
+	for _, arn := range arns {
+		id := s.policyID(account, arn)
+		if id == "" {
+			return nil, fail(NoSuchEntity, "The policy %s does not exist, or is not one of the role's account.", arn)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
 }
 
 // policyID returns the ID of a managed policy of an account, or the name of a built-in one, by the ARN. It returns ""

@@ -143,3 +143,97 @@ func TestSimulate(t *testing.T) {
 		require.Contains(t, stderr, "can't be used together")
 	})
 }
+
+// TestSimulateRoles compares simulated decisions about sessions of roles, and about who may assume a role, with the
+// responses to the same requests.
+func TestSimulateRoles(t *testing.T) {
+	base, ctx := t.TempDir(), t.Context()
+	data := filepath.Join(base, "data")
+	serve(t, data, func(c *s3.Client, address string) {
+		orcas := func(status int, line string) (stdout, stderr string) {
+			return orcasExits(t, status, append(append([]string{"admin"}, strings.Fields(line)...), "--data", data, "--admin-address", address)...)
+		}
+		ok := func(line string) string {
+			t.Helper()
+			stdout, _ := orcas(exitOK, line)
+			return stdout
+		}
+		file := func(name, text string) string {
+			path := filepath.Join(base, name)
+			require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+			return path
+		}
+		_, err := c.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: aws.String("bucket")})
+		require.NoError(t, err)
+		ok("user create alice")
+		ok("user create bob")
+		account := strings.Split(ok("user list --json"), ":")[7]
+		arn := func(of string) string { return "arn:aws:iam::" + account + ":" + of }
+		ok("role create reader --user alice")
+		ok("policy attach readonly --role reader")
+		trust := file("trust.json", `{"Version": "2012-10-17", "Statement": [
+			{"Sid": "Account", "Effect": "Allow", "Principal": {"AWS": "`+account+`"}, "Action": "sts:AssumeRole",
+			 "Condition": {"StringEquals": {"sts:ExternalId": "secret-id"}}},
+			{"Sid": "Reader", "Effect": "Allow", "Principal": {"AWS": "`+arn("role/reader")+`"}, "Action": "sts:AssumeRole"},
+			{"Sid": "NotBob", "Effect": "Deny", "Principal": {"AWS": "`+arn("user/bob")+`"}, "Action": "sts:AssumeRole"}]}`)
+		ok("role create writer --trust " + trust)
+		ok("policy attach writeonly --role writer")
+		may := file("may.json", `{"Version": "2012-10-17", "Statement": [{"Sid": "Roles", "Effect": "Allow", "Action": "sts:AssumeRole", "Resource": "*"}]}`)
+		ok("policy put may " + may)
+		ok("policy attach may --user bob")
+		only := file("only.json", `{"Version": "2012-10-17", "Statement": [{"Sid": "Only", "Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::bucket/a/*"}]}`)
+		no := file("no.json", `{"Version": "2012-10-17", "Statement": [{"Sid": "No", "Effect": "Deny", "Action": "s3:*", "Resource": "*"}]}`)
+
+		get := " --action s3:GetObject --resource arn:aws:s3:::bucket/"
+		assume := " --action sts:AssumeRole --resource "
+		for _, c := range []struct{ args, decision, statements string }{
+			{"--role reader" + get + "b/1", "allow", "readonly identity"},
+			{"--role READER --session-policy " + only + get + "a/1", "allow", "readonly identity; of the session session"},
+			{"--role reader --session-policy " + only + get + "b/1", "implicitDeny", ""},
+			{"--role reader --session-policy " + no + get + "a/1", "explicitDeny", "of the session session"},
+			{"--role reader --session-policy-arn arn:aws:iam::aws:policy/writeonly" + get + "a/1", "implicitDeny", ""},
+			{"--role reader --session-policy-arn arn:aws:iam::aws:policy/readonly" + get + "a/1", "allow", "readonly identity; readonly session"},
+			{"--role writer" + get + "a/1", "implicitDeny", ""},
+			{"--user alice" + assume + arn("role/reader"), "allow", "reader trust"},
+			{"--user bob" + assume + arn("role/reader"), "implicitDeny", ""},
+			{"--user alice" + assume + arn("role/writer"), "implicitDeny", ""},
+			{"--user alice --context sts:ExternalId=secret-id" + assume + arn("role/writer"), "implicitDeny", ""},
+			{"--user bob --context sts:ExternalId=secret-id" + assume + arn("role/writer"), "explicitDeny", "writer trust"},
+			{"--role reader" + assume + arn("role/writer"), "allow", "writer trust"},
+			{"--anonymous" + assume + arn("role/writer"), "implicitDeny", ""},
+		} {
+			var s admin.Simulation
+			require.NoError(t, json.Unmarshal([]byte(ok("policy simulate --json "+c.args)), &s))
+			require.Equal(t, c.decision, s.Decision, c.args)
+			var got []string
+			for _, m := range s.Statements {
+				got = append(got, m.Policy+" "+m.Source)
+				require.Equal(t, m.Source == "trust", strings.Contains(m.Of, ":role/") && m.Of == s.Resource, c.args)
+			}
+			if s.Decision != "implicitDeny" {
+				require.Equal(t, c.statements, strings.Join(got, "; "), c.args)
+			}
+		}
+		ok("policy attach may --user alice")
+		require.Contains(t, ok("policy simulate --user alice --context sts:ExternalId=secret-id"+assume+arn("role/writer")), "allow: sts:AssumeRole by "+arn("user/alice"))
+		require.Contains(t, ok("policy simulate --user alice"+assume+arn("role/writer")), "keys of programs cannot assume roles")
+		require.Contains(t, ok("policy simulate --role reader --session-name nightly"+get+"a/1"), "by arn:aws:sts::"+account+":assumed-role/reader/nightly\n")
+
+		for args, says := range map[string]string{
+			"--role none" + get + "a/1":                                                "there is no role none",
+			"--role reader --session-name a/b" + get + "a/1":                           "the name of the session",
+			"--role reader --session-policy " + trust + get + "a/1":                    "policy of the session: statement 1",
+			"--role reader --session-policy-arn " + arn("policy/none") + get + "a/1":   "does not exist",
+			"--role reader --session-policy missing.json" + get + "a/1":                "no such file",
+			"--user alice --session-name a" + get + "a/1":                              "only a role has sessions",
+			"--user alice" + assume + arn("role/none"):                                 "there is no role with the ARN",
+			"--user alice" + assume + "role/reader":                                    "needs the ARN of a role",
+			"--user alice --context iam:ResourceTag/a=b" + assume + arn("role/reader"): "follows from the tags of the role",
+		} {
+			_, stderr := orcas(exitFailed, "policy simulate "+args)
+			require.Contains(t, stderr, says, args)
+		}
+		_, stderr := orcas(exitUsage, "policy simulate --role reader --user alice"+get+"a/1")
+		require.Contains(t, stderr, "can't be used together")
+	})
+}
