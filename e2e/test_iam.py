@@ -81,6 +81,28 @@ def test_aws_cli(store, name):
     aws("iam", "delete-user-policy", "--user-name", name, "--policy-name", "inline")
     store.aws("s3", "ls", environ=mine)
 
+    renamed = name + "-renamed"
+    aws("iam", "update-user", "--user-name", name, "--new-user-name", renamed)
+    assert "NoSuchEntity" in aws("iam", "get-user", "--user-name", name, check=False).stderr
+    assert aws("sts", "get-caller-identity", **mine) == {
+        "UserId": user["UserId"], "Account": root["Account"], "Arn": user["Arn"].replace(name, renamed)}
+    store.aws("s3", "ls", environ=mine)
+    aws("iam", "create-user", "--user-name", name)
+    assert "EntityAlreadyExists" in aws("iam", "update-user", "--user-name", renamed, "--new-user-name", name, check=False).stderr
+    assert aws("iam", "list-access-keys", "--user-name", name)["AccessKeyMetadata"] == []
+    aws("iam", "delete-user", "--user-name", name)
+    aws("iam", "update-user", "--user-name", renamed, "--new-user-name", name)
+
+    document = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}]})
+    policy = ["--policy-arn", aws("iam", "create-policy", "--policy-name", name, "--policy-document", document)["Policy"]["Arn"]]
+    aws("iam", "create-policy-version", *policy, "--policy-document", NOTHING, "--set-as-default")
+    aws("iam", "set-default-policy-version", *policy, "--version-id", "v1")
+    assert aws("iam", "get-policy-version", *policy, "--version-id", "v2")["PolicyVersion"]["IsDefaultVersion"] is False
+    assert [v["VersionId"] for v in aws("iam", "list-policy-versions", *policy)["Versions"]] == ["v1", "v2"]
+    assert "DeleteConflict" in aws("iam", "delete-policy", *policy, check=False).stderr
+    aws("iam", "delete-policy-version", *policy, "--version-id", "v2")
+    aws("iam", "delete-policy", *policy)
+
     conflict = aws("iam", "delete-user", "--user-name", name, check=False)
     assert "DeleteConflict" in conflict.stderr and "must delete access keys first" in conflict.stderr
     aws("iam", "delete-access-key", "--user-name", name, "--access-key-id", key["AccessKeyId"])
@@ -112,6 +134,13 @@ def test_terraform_user(store, iam, name):
     # Changes in place.
     iam.tag_user(UserName=name, Tags=[{"Key": "Owner", "Value": "people"}])
     iam.untag_user(UserName=name, TagKeys=["Other"])
+    iam.update_user(UserName=name, NewUserName=name + "-2", NewPath="/")
+    assert code_of(iam.get_user, UserName=name) == ("NoSuchEntity", 404)
+    moved = iam.get_user(UserName=name + "-2")["User"]
+    assert (moved["UserId"], moved["Arn"]) == (user["UserId"], user["Arn"] + "-2")
+    buckets.list_buckets()
+    assert code_of(iam.update_user, UserName=name + "-2", NewPath="/team/") == ("ValidationError", 400)
+    iam.update_user(UserName=name + "-2", NewUserName=name, NewPath="/")
     assert iam.list_user_tags(UserName=name)["Tags"] == [{"Key": "Owner", "Value": "people"}]
     iam.put_user_policy(UserName=name, PolicyName="policy", PolicyDocument=NOTHING)
     assert code_of(buckets.list_buckets) == ("AccessDenied", 403)
@@ -202,6 +231,12 @@ def test_terraform_group(store, iam, name):
     member = client(store, "iam", key["AccessKeyId"], key["SecretAccessKey"])
     assert member.get_user()["User"]["UserName"] == users[0]
 
+    iam.update_group(GroupName=name, NewGroupName=name + "-2", NewPath="/")
+    assert member.get_user()["User"]["UserName"] == users[0]
+    assert [g["GroupName"] for g in iam.list_groups_for_user(UserName=users[0])["Groups"]] == [name + "-2"]
+    assert code_of(iam.get_group, GroupName=name) == ("NoSuchEntity", 404)
+    iam.update_group(GroupName=name + "-2", NewGroupName=name, NewPath="/")
+
     iam.detach_group_policy(GroupName=name, PolicyArn=admin)
     assert code_of(member.get_user) == ("AccessDenied", 403)
     iam.delete_group_policy(GroupName=name, PolicyName="inline")
@@ -214,6 +249,57 @@ def test_terraform_group(store, iam, name):
     assert code_of(iam.get_group, GroupName=name) == ("NoSuchEntity", 404)
 
 
+def test_terraform_role(store, iam, name):
+    """aws_iam_role (with force_detach_policies), aws_iam_role_policy and aws_iam_role_policy_attachment."""
+    user = iam.create_user(UserName=name)["User"]
+    key = iam.create_access_key(UserName=name)["AccessKey"]
+
+    def trust(effect):
+        return json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": effect, "Principal": {"AWS": user["Arn"]}, "Action": "sts:AssumeRole"}]})
+
+    made = iam.create_role(RoleName=name, Path="/", AssumeRolePolicyDocument=trust("Deny"), MaxSessionDuration=3600, Tags=[{"Key": "a", "Value": "b"}])["Role"]
+    iam.put_role_policy(RoleName=name, PolicyName="inline", PolicyDocument=READ)
+    admin = "arn:aws:iam::aws:policy/readonly"
+    iam.attach_role_policy(RoleName=name, PolicyArn=admin)
+
+    def read(effect, **settings):
+        role = iam.get_role(RoleName=name)["Role"]
+        assert role["AssumeRolePolicyDocument"] == json.loads(trust(effect))
+        assert {k: role.get(k) for k in settings} == settings
+        assert (role["RoleId"], role["Path"], "PermissionsBoundary" in role) == (made["RoleId"], "/", False)
+        names = [p for page in iam.get_paginator("list_role_policies").paginate(RoleName=name) for p in page["PolicyNames"]]
+        assert names == ["inline"]
+        assert iam.get_role_policy(RoleName=name, PolicyName="inline")["PolicyDocument"] == json.loads(READ)
+        attached = [p["PolicyArn"] for page in iam.get_paginator("list_attached_role_policies").paginate(RoleName=name) for p in page["AttachedPolicies"]]
+        assert attached == [admin]
+
+    for _ in range(2):
+        read("Deny", MaxSessionDuration=3600, Description=None, Tags=[{"Key": "a", "Value": "b"}])
+    sts = client(store, "sts", key["AccessKeyId"], key["SecretAccessKey"])
+    session = {"RoleArn": made["Arn"], "RoleSessionName": "session"}
+    assert code_of(sts.assume_role, **session) == ("AccessDenied", 403)
+
+    # Changes in place.
+    iam.update_assume_role_policy(RoleName=name, PolicyDocument=trust("Allow"))
+    assert iam.update_role_description(RoleName=name, Description="of a test")["Role"]["Description"] == "of a test"
+    iam.update_role(RoleName=name, MaxSessionDuration=7200)
+    iam.untag_role(RoleName=name, TagKeys=["a"])
+    iam.tag_role(RoleName=name, Tags=[{"Key": "c", "Value": "d"}])
+    assert iam.list_role_tags(RoleName=name)["Tags"] == [{"Key": "c", "Value": "d"}]
+    read("Allow", MaxSessionDuration=7200, Description="of a test", Tags=[{"Key": "c", "Value": "d"}])
+    assert sts.assume_role(**session, DurationSeconds=7200)["AssumedRoleUser"]["AssumedRoleId"] == made["RoleId"] + ":session"
+
+    # Destroy.
+    assert iam.list_instance_profiles_for_role(RoleName=name)["InstanceProfiles"] == []
+    assert code_of(iam.delete_role, RoleName=name) == ("DeleteConflict", 409)
+    iam.detach_role_policy(RoleName=name, PolicyArn=admin)
+    iam.delete_role_policy(RoleName=name, PolicyName="inline")
+    iam.delete_role(RoleName=name)
+    assert code_of(iam.get_role, RoleName=name) == ("NoSuchEntity", 404)
+    iam.delete_access_key(UserName=name, AccessKeyId=key["AccessKeyId"])
+    iam.delete_user(UserName=name)
+
+
 def test_identities_survive_a_crash(start, name):
     store = start()
     iam = client(store, "iam")
@@ -224,10 +310,15 @@ def test_identities_survive_a_crash(start, name):
     iam.attach_user_policy(UserName=name, PolicyArn=arn)
     gone = iam.create_access_key(UserName=name)["AccessKey"]
     iam.delete_access_key(UserName=name, AccessKeyId=gone["AccessKeyId"])
+    iam.create_policy_version(PolicyArn=arn, PolicyDocument=NOTHING)
+    iam.update_user(UserName=name, NewUserName=name + "-2")
+    iam.create_user(UserName=name)
     store.kill()
     store = start(data=store.data)
     iam = client(store, "iam")
-    assert iam.get_user(UserName=name)["User"]["Tags"] == [{"Key": "a", "Value": "b"}]
+    assert iam.get_user(UserName=name + "-2")["User"]["Tags"] == [{"Key": "a", "Value": "b"}]
+    assert "Tags" not in iam.get_user(UserName=name)["User"]
+    assert [v["VersionId"] for v in iam.list_policy_versions(PolicyArn=arn)["Versions"]] == ["v1", "v2", "v3"]
     policy = iam.get_policy(PolicyArn=arn)["Policy"]
     assert (policy["DefaultVersionId"], policy["Description"], policy["AttachmentCount"]) == ("v2", "text", 1)
     client(store, "s3", key["AccessKeyId"], key["SecretAccessKey"]).list_buckets()
@@ -303,7 +394,7 @@ def test_users_of_s3_can_do_nothing_else(store, iam, name):
     known = {
         "UserName": name, "GroupName": name, "PolicyName": name, "PolicyArn": policy, "PolicyDocument": READ, "AccessKeyId": key["AccessKeyId"],
         "Status": "Inactive", "VersionId": "v1", "RoleName": name, "RoleArn": policy.replace("policy/", "role/"),
-        "RoleSessionName": name, "AssumeRolePolicyDocument": READ,
+        "RoleSessionName": name, "AssumeRolePolicyDocument": READ, "Description": name,
     }
     tried = actions()
     assert len(tried) > 50

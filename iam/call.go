@@ -172,7 +172,7 @@ func (c *call) succeed() {
 	var x xmldoc.Writer
 	name := c.route.Name
 	x.BeginIn(name+"Response", c.service.namespace)
-	if len(c.result.Buf) > 0 {
+	if len(c.result.Buf) > 0 || c.route.empty {
 		x.Open(name + "Result")
 		x.Buf = append(x.Buf, c.result.Buf...)
 		x.Close(name + "Result")

@@ -20,6 +20,7 @@ type route struct {
 	takes   []string // other parameters; a name that ends with a period is the beginning of the names of a list
 	free    bool     // needs no permission
 	decides bool     // the handler decides about the permission
+	empty   bool     // the response has an empty result: SDKs fail without it
 	root    bool     // the target is the root if it calls without a UserName
 }
 
@@ -214,7 +215,7 @@ func roleRoutes() []route {
 			takes: append([]string{"Path", "Tags.member."}, settings...)},
 		{Route: named("iam:GetRole"), target: roleTarget, needs: role},
 		{Route: named("iam:ListRoles"), takes: onPath},
-		{Route: named("iam:UpdateRole"), target: roleTarget, needs: role, takes: settings},
+		{Route: named("iam:UpdateRole"), target: roleTarget, needs: role, takes: settings, empty: true},
 		{Route: named("iam:UpdateRoleDescription"), target: roleTarget, needs: role, takes: []string{"Description"}},
 		{Route: named("iam:UpdateAssumeRolePolicy"), target: roleTarget, needs: append([]string{"PolicyDocument"}, role...)},
 		{Route: named("iam:DeleteRole"), target: roleTarget, needs: role},
