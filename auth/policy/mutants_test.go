@@ -60,7 +60,7 @@ var mutants = []mutant{
 	{"application keys can assume roles", "trust.go", " && c.Creator == nil", ""},
 	{"anonymous callers can assume roles", "trust.go", "c == nil || !mayAssume(c)", "c == nil || c.Principal == nil || !c.Principal.IsAnonymous() && !mayAssume(c)"},
 	{"trust policies are about other actions", "trust.go", "!a.isTrust() || ", ""},
-	{"a principal of the same name is the one that was deleted", "elements.go", "return !fixed || id == want", "return !fixed || id != want+want"},
+	{"a principal of the same name is the one that was deleted", "elements.go", "fixed && want == id && SessionOf", "fixed && want != id && SessionOf"},
 
 	// Creators, and incomplete requests
 	{"creators are ignored", "decide.go", "c != nil; c = c.Creator {", "c != nil; c = nil {"},
@@ -161,8 +161,16 @@ var mutants = []mutant{
 	{"IfExists makes a policy private", "public.go", "if c.ifExists || c.set", "if c.set"},
 	{"ForAllValues makes a policy private", "public.go", "c.set == allValues || c.op", "c.op"},
 	{"one fixed value makes a policy private", "public.go", "\t\tif !c.trustsOperand(&c.operands[i]) {\n\t\t\treturn false", "\t\tif c.trustsOperand(&c.operands[i]) {\n\t\t\treturn true"},
-	{"broad ranges are private", "public.go", "return o.network.Bits() >= least", "return o.network.Bits() >= min(least, 1)"},
-	{"ranges of 8 bits are public", "public.go", "return o.network.Bits() >= least", "return o.network.Bits() > least"},
+	{"broad ranges are private", "public.go", "return o.network.Bits() >= broadest4", "return o.network.Bits() >= 1"},
+	{"a principal with an ID is known by its name", "elements.go", "case !fixed && named == arn, fixed && want == id &&", "case named == arn, fixed && want == id &&"},
+	{"a session of a role is any session", "elements.go", " && SessionOf(named) == SessionOf(arn):", ":"},
+	{"names of services are replaced", "elements.go", `m.name == "Principal" || m.name == "NotPrincipal"`, `m.name != ""`},
+	{"broad ranges of IPv6 are private", "public.go", "return o.network.Bits() >= broadest6", "return o.network.Bits() >= 1"},
+	{"a set of ranges is judged by each range", "public.go", "return areBroad(ranges)", "return false"},
+	{"private ranges count", "public.go", "case within(last), slices.ContainsFunc(private, within):", "case within(last):"},
+	{"a range counts twice", "public.go", "case within(last), slices", "case slices"},
+	{"addresses count beside a better condition", "public.go", "c.trusts() && (found == nil || found.op.class == classIP)", "c.trusts() && (found == nil || found.op.class != classIP)"},
+	{"ranges of 8 bits are public", "public.go", "return o.network.Bits() >= broadest4", "return o.network.Bits() > broadest4"},
 	{"wildcards are fixed values", "public.go", "return len(o.tokens) == 1 && isLiteral(o.tokens) &&", "return len(o.tokens) > 0 &&"},
 	{"the ID of anonymous callers is a fixed value", "public.go", " && !c.isAnonymous(o.tokens[0].text)", ""},
 

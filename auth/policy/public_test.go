@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -79,4 +81,50 @@ func TestPublic(t *testing.T) {
 	}
 	require.True(t, ofBucket(t, statement("Allow", "NotPrincipal", aws(owner), "Action", read, "Resource", objects)).IsPublic())
 	require.False(t, ofBucket(t, statement("Deny", "NotPrincipal", aws(owner), "Action", read, "Resource", objects)).IsPublic())
+}
+
+// TestPublicInPieces tests lists of ranges of addresses, none of which is too broad alone.
+func TestPublicInPieces(t *testing.T) {
+	list := func(format string, from, to int) (ranges []string) {
+		for i := from; i < to; i++ {
+			ranges = append(ranges, fmt.Sprintf(format, i))
+		}
+		return ranges
+	}
+	for name, c := range map[string]struct {
+		ranges []string
+		public bool
+	}{
+		"all of IPv4":                  {list("%d.0.0.0/8", 0, 256), true},
+		"all of IPv4, mapped":          {list("::ffff:%d.0.0.0/104", 0, 256), true},
+		"half of IPv4":                 {list("%d.0.0.0/8", 0, 128), true},
+		"most of IPv4 in 4 ranges":     {[]string{"1.0.0.0/8", "2.0.0.0/8", "3.0.0.0/8", "4.0.0.0/8"}, true},
+		"a range of 8 bits":            {[]string{"203.0.0.0/8"}, false},
+		"and one more address":         {[]string{"203.0.0.0/8", "198.51.100.7"}, true},
+		"the same range in pieces":     {list("203.%d.0.0/16", 0, 256), false},
+		"and the range":                {append(list("203.%d.0.0/16", 0, 256), "203.0.0.0/8", "203.0.113.7"), false},
+		"two ranges of 9 bits":         {[]string{"20.0.0.0/9", "40.0.0.0/9"}, false},
+		"three ranges of 9 bits":       {[]string{"20.0.0.0/9", "40.0.0.0/9", "60.0.0.0/9"}, true},
+		"private ranges":               {[]string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "100.64.0.0/10", "203.0.113.0/24"}, false},
+		"offices":                      {append(list("198.51.%d.0/24", 0, 256), list("203.0.113.%d", 0, 256)...), false},
+		"offices with IPv6":            {append(list("2001:db8:%x::/48", 0, 100), "203.0.113.0/24", "2400:cb00::/32", "2606:4700::/32", "2803:f800::/32"), false},
+		"256 ranges of IPv6":           {list("2001:%x::/32", 0x1000, 0x1100), false},
+		"257 ranges of IPv6":           {list("2001:%x::/32", 0x1000, 0x1101), true},
+		"private ranges of IPv6":       {append(list("fd00:%x::/32", 0, 500), "fe80::/32"), false},
+		"overlapping ranges of 8 bits": {[]string{"203.0.0.0/8", "203.0.0.0/8", "203.0.0.0/9"}, false},
+	} {
+		condition := func(ranges []string) string {
+			return statement("Allow", "Principal", everyone, "Action", read, "Resource", objects,
+				"Condition", `{"IpAddress": {"aws:SourceIp": ["`+strings.Join(ranges, `", "`)+`"]}}`)
+		}
+		require.Equal(t, c.public, ofBucket(t, condition(c.ranges)).IsPublic(), name)
+		if n := len(c.ranges); n > 1 { // in several statements
+			split := ofBucket(t, condition(c.ranges[:n/2]), condition(c.ranges[n/2:]))
+			require.Equal(t, c.public, split.IsPublic(), name)
+		}
+		// A condition that trusts known callers makes the ranges irrelevant.
+		known := statement("Allow", "Principal", everyone, "Action", read, "Resource", objects,
+			"Condition", `{"IpAddress": {"aws:SourceIp": ["`+strings.Join(c.ranges, `", "`)+`"]}, "StringEquals": {"aws:PrincipalAccount": "`+owner+`"}}`)
+		require.False(t, ofBucket(t, known).IsPublic(), name)
+	}
 }
