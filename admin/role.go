@@ -30,7 +30,7 @@ type RoleList struct {
 func (ids *identities) roleInfo(i *identity.Identity) RoleInfo {
 	info := RoleInfo{
 		Name: i.Name, ARN: i.ARN(), ID: i.ID, Created: i.Created, Description: i.Description, MaxSession: i.MaxSession,
-		Trust: json.RawMessage(i.Trust), Policies: ids.policyNames(i), Inline: []PolicyInfo{},
+		Trust: json.RawMessage(ids.TrustOf(i)), Policies: ids.policyNames(i), Inline: []PolicyInfo{},
 	}
 	for _, p := range i.Inline {
 		info.Inline = append(info.Inline, PolicyInfo{p.Name, false, json.RawMessage(p.Document)})

@@ -59,6 +59,10 @@ type Resource struct {
 	// the bucket's account (RestrictPublicBuckets).
 	Policy         string
 	RestrictPublic bool
+
+	// Principals are the unique IDs of the principals that Policy names, as package bucketaccess stores them; "" if they are
+	// not known.
+	Principals string
 }
 
 // Scope is the set of keys of a bucket that a decision covers.

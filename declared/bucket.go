@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"orcas/admin"
+	"orcas/auth/identity"
 	"orcas/core"
 	"orcas/lifecycle"
 	"orcas/s3"
@@ -90,7 +91,7 @@ func (p *planner) planBuckets() error {
 func stateOf(b *core.BucketInfo) string {
 	policyText := core.AttrValue(b.Attrs, bucketaccess.PolicyAttr)
 	values := []any{b.Versioning, b.Compression, b.ChunkSize, b.Quota, compact(policyText)}
-	for _, name := range []string{bucketaccess.BlockAttr, cors.Attr, lifecycleAttr} {
+	for _, name := range []string{bucketaccess.PrincipalsAttr, bucketaccess.BlockAttr, cors.Attr, lifecycleAttr} {
 		values = append(values, core.AttrValue(b.Attrs, name))
 	}
 	return fmt.Sprintf("%q", values)
@@ -104,7 +105,7 @@ func (p *planner) checkPublic(i int, b *core.BucketInfo) error {
 	if p.Buckets[i].Policy.Kind == 0 {
 		return nil
 	}
-	compiled, err := bucketaccess.Parse(b.Name, bucketaccess.Document(b), nil)
+	compiled, err := bucketaccess.Parse(b.Name, bucketaccess.Document(b))
 	if err == nil && bucketaccess.Block(b).Refuses(compiled) {
 		return p.fail([]any{"buckets", i, "policy"}, "bucket %s: the policy makes the bucket public, which its public access block prevents: "+
 			"use public: custom if this is intended", b.Name)
@@ -159,9 +160,17 @@ func (p *planner) settingsOf(i int, e *bucketEntry) (list []setting, err error) 
 	return list, nil
 }
 
-// known reports whether a principal exists or is declared.
-func (p *planner) known(kind, principal string) bool {
-	return p.Identities.Known(kind, principal) || kind == "AWS" && p.arns[principal]
+// principals are the principals that exist or are declared. Those that are only declared have no ID before they are
+// created, with the steps that come before the buckets.
+type principals struct {
+	*identity.Directory
+	declared map[string]bool // their ARNs
+}
+
+// Resolve implements bucketaccess.Principals.
+func (p principals) Resolve(kind, principal string) (id string, exists bool) {
+	id, exists = p.Directory.Resolve(kind, principal)
+	return id, exists || kind == "AWS" && p.declared[principal]
 }
 
 func (p *planner) policySetting(i int, e *bucketEntry) (*setting, error) {
@@ -173,11 +182,12 @@ func (p *planner) policySetting(i int, e *bucketEntry) (*setting, error) {
 	if err != nil {
 		return nil, p.fail(at, "%s", err)
 	}
-	if _, err := bucketaccess.Parse(e.Name, document, p.known); err != nil {
+	who := principals{p.Identities, p.arns}
+	if _, err := bucketaccess.Prepare(e.Name, document, who); err != nil {
 		return nil, p.fail(at, "bucket %s: policy: %s", e.Name, inYAML(err))
 	}
 	return &setting{"policy", func(b *core.BucketInfo) error {
-		return bucketaccess.SetPolicy(b, document)
+		return bucketaccess.SetPolicy(b, document, who)
 	}}, nil
 }
 

@@ -24,7 +24,7 @@ func (c *call) writeRole(r *identity.Identity) {
 	x.Text("RoleId", r.ID)
 	x.Text("Arn", r.ARN())
 	c.writeTime("CreateDate", r.Created)
-	c.writeDocument("AssumeRolePolicyDocument", r.Trust)
+	c.writeDocument("AssumeRolePolicyDocument", c.h.o.Identities.TrustOf(r))
 	x.Optional("Description", r.Description)
 	x.Int("MaxSessionDuration", int64(r.MaxSession))
 }

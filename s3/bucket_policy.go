@@ -17,9 +17,9 @@ const (
 // WithoutPublicAccessBlock returns the attribute of a new bucket that has no public access block.
 func WithoutPublicAccessBlock() core.Attr { return core.Attr{Name: publicBlockSub, Value: removed} }
 
-// parsePolicy compiles the policy of the bucket that the request addresses.
-func (q *request) parsePolicy(doc []byte) (*policy.Policy, error) {
-	p, err := bucketaccess.Parse(q.bucket.Name, string(doc), q.s.knowsPrincipal)
+// parsePolicy compiles a new policy of the bucket that the request addresses.
+func (q *request) parsePolicy(doc []byte) (*bucketaccess.New, error) {
+	p, err := bucketaccess.Prepare(q.bucket.Name, string(doc), q.s.principals)
 	var malformed *policy.Error
 	if errors.As(err, &malformed) {
 		return nil, errMalformedPolicy.Say(malformed.Error())
@@ -40,7 +40,10 @@ func getPolicy(q *request) error {
 	if err := checkOwnAccount(q); err != nil {
 		return err
 	}
-	doc := core.AttrValue(q.bucket.Attrs, policySub)
+	doc, err := bucketaccess.Shown(q.bucket, q.s.principals)
+	if err != nil {
+		return errInternal.Because(err)
+	}
 	if doc == "" {
 		return errNoPolicy
 	}
@@ -63,11 +66,11 @@ func putPolicy(q *request) error {
 		return err
 	}
 	return updateBucket(q, func(b *core.BucketInfo) error {
-		if bucketaccess.Block(b).Refuses(p) {
+		if bucketaccess.Block(b).Refuses(p.Policy) {
 			return errAccessDenied.Say("Access Denied: the policy makes the bucket public, and the BlockPublicPolicy setting " +
 				"of the bucket's public access block prevents public policies.")
 		}
-		b.Attrs = core.SetAttr(b.Attrs, policySub, string(doc))
+		p.Set(b)
 		return nil
 	})
 }
@@ -77,7 +80,7 @@ func deletePolicy(q *request) error {
 		return err
 	}
 	return updateBucket(q, func(b *core.BucketInfo) error {
-		b.Attrs = core.SetAttr(b.Attrs, policySub, "")
+		bucketaccess.Remove(b)
 		return nil
 	})
 }
@@ -87,7 +90,7 @@ func getPolicyStatus(q *request, x *xmldoc.Writer) error {
 	if doc == "" {
 		return errNoPolicy
 	}
-	p, err := bucketaccess.Parse(q.bucket.Name, doc, nil)
+	p, err := bucketaccess.Parse(q.bucket.Name, doc)
 	if err != nil {
 		return errInternal.Because(err)
 	}

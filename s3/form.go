@@ -30,11 +30,8 @@ type formUpload struct {
 }
 
 // The fields of a form are read before its sender is known, so strangers must not be able to occupy the server with
-// them: they have a time limit, however slowly they come, and a part of the requests in flight.
-const (
-	formTime  = 20 * time.Second
-	formShare = 4 // of MaxInFlight, one in so many may be a form whose fields are being read
-)
+// them: they have a time limit (Options.FormTime), however slowly they come, and a part of the requests in flight.
+const formShare = 4 // of MaxInFlight, one in so many may be a form whose fields are being read
 
 // isForm reports whether the request is an HTML form.
 func (q *request) isForm() bool {
@@ -69,7 +66,9 @@ func (s *Server) authenticateForm(q *request, id gate.Identity) (gate.Identity, 
 	if s.inFlight.forms.Add(1) > max(s.live.Load().MaxInFlight/formShare, 1) && !mutant.Is("any-number-of-forms") {
 		return id, errSlowDown
 	}
-	q.body.until = time.Now().Add(formTime)
+	if !mutant.Is("forms-take-their-time") {
+		q.body.until = time.Now().Add(s.times.form)
+	}
 	f, err := postform.Read(body, first(q.r.Header, "Content-Type"))
 	if err != nil {
 		return id, err

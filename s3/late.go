@@ -23,7 +23,7 @@ func (q *request) keepAlive() (stop func()) {
 	k := &keeper{q: q}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.timer = time.AfterFunc(q.s.alive, k.tick)
+	k.timer = time.AfterFunc(q.s.times.keepAlive, k.tick)
 	return k.stop
 }
 
@@ -43,7 +43,7 @@ func (k *keeper) tick() {
 	n, err := q.w.Write([]byte(text))
 	q.out += int64(n)
 	if err == nil && http.NewResponseController(q.w).Flush() == nil {
-		k.timer.Reset(q.s.alive)
+		k.timer.Reset(q.s.times.keepAlive)
 	}
 }
 

@@ -42,6 +42,7 @@ import (
 	"orcas/gate"
 	"orcas/internal/live"
 	"orcas/lifecycle"
+	"orcas/s3/bucketaccess"
 	"orcas/s3/cors"
 	"orcas/s3/sigv2"
 	"orcas/s3/sigv4"
@@ -77,9 +78,11 @@ type Options struct {
 	// white space. 0 means 10 s.
 	KeepAlive time.Duration
 
-	// Principals reports whether a principal exists: a kind such as "AWS", and the principal as a bucket policy names it.
-	// If it is nil, every well-formed principal is accepted.
-	Principals func(kind, principal string) bool
+	// FormTime is the time within which the fields of an HTML form must arrive. 0 means 20 s.
+	FormTime time.Duration
+
+	// Principals are the principals that bucket policies can name. If it is nil, every well-formed one is accepted.
+	Principals bucketaccess.Principals
 
 	// IDs converts version IDs and upload IDs. If it is nil, they are sequences in hexadecimal.
 	IDs *ids.Codec
@@ -100,6 +103,9 @@ type load struct {
 	forms    atomic.Int64 // HTML forms whose fields are being read
 }
 
+// times are the options of that name.
+type times struct{ rateWindow, keepAlive, form time.Duration }
+
 // Server is an http.Handler that serves S3.
 type Server struct {
 	fs         *vfs.FS
@@ -112,8 +118,7 @@ type Server struct {
 	domains    []string // each with a leading dot
 	log        *slog.Logger
 	live       *live.Value
-	rateWindow time.Duration
-	alive      time.Duration // Options.KeepAlive
+	times      times
 	now        func() time.Time
 	requestID  func() string
 	routes     map[routeKey]*endpoint
@@ -126,8 +131,8 @@ type Server struct {
 	ids        wireIDs
 	cors       *cors.Config // of buckets without a configuration; nil if none
 
-	knowsPrincipal func(kind, principal string) bool
-	allowed        Switches
+	principals bucketaccess.Principals // nil if they are not known
+	allowed    Switches
 }
 
 // Defaults of Options.
@@ -136,6 +141,7 @@ const (
 	defaultBodyTimeout = 30 * time.Second
 	defaultRateWindow  = 5 * time.Minute
 	defaultKeepAlive   = 10 * time.Second
+	defaultFormTime    = 20 * time.Second
 )
 
 // New returns a server. It returns an error if o lacks a required option.
@@ -150,9 +156,12 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		fs: o.FS, apis: o.APIs, region: o.Region, anyRegion: o.AnyRegion, now: o.Now, requestID: o.RequestID, routes: routes,
 		authorizer: cmp.Or[auth.Authorizer](o.Authorizer, access.New(nil)), log: cmp.Or(o.Logger, slog.Default()),
-		rateWindow: cmp.Or(max(o.RateWindow, 0), defaultRateWindow), alive: cmp.Or(max(o.KeepAlive, 0), defaultKeepAlive),
+		times: times{
+			cmp.Or(max(o.RateWindow, 0), defaultRateWindow), cmp.Or(max(o.KeepAlive, 0), defaultKeepAlive),
+			cmp.Or(max(o.FormTime, 0), defaultFormTime),
+		},
 		cors: cors.Default(o.CORSOrigins), ids: wireIDs{o.IDs}, hostID: randomID() + randomID(),
-		knowsPrincipal: o.Principals, allowed: o.Switches,
+		principals: o.Principals, allowed: o.Switches,
 		documents: sync.Pool{New: func() any { return new(xmldoc.Writer) }},
 		events:    sync.Pool{New: func() any { return new(gate.Event) }},
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,7 +26,7 @@ import (
 type identitiesOf struct {
 	*identity.Directory
 	t     *testing.T
-	late  time.Duration // offset of the clock
+	late  atomic.Int64 // offset of the clock, in nanoseconds
 	alice identity.Secret
 }
 
@@ -35,7 +36,7 @@ func newIdentities(t *testing.T) *identitiesOf {
 	var err error
 	d.Directory, err = identity.Open(t.Context(), identity.Options{
 		Meta: store.Meta, Writer: store.Writer, Account: account, Key: make([]byte, identity.KeySize), Logger: slog.New(slog.DiscardHandler),
-		Now: func() time.Time { return time.Now().Add(d.late) },
+		Now: func() time.Time { return time.Now().Add(time.Duration(d.late.Load())) },
 	})
 	require.NoError(t, err)
 	_, err = d.Create(t.Context(), identity.User, account, "alice")
@@ -96,9 +97,9 @@ func TestEveryRouteWithTemporaryCredentials(t *testing.T) {
 
 	former, other := d.begin("former", identity.AssumeRole{}), d.begin("reader", identity.AssumeRole{})
 	require.NoError(t, d.DeleteRole(t.Context(), account, "former"))
-	d.late = -time.Hour
+	d.late.Store(-int64(time.Hour))
 	expired := d.begin("reader", identity.AssumeRole{Duration: 15 * time.Minute})
-	d.late = 0
+	d.late.Store(0)
 	s := d.begin("reader", identity.AssumeRole{})
 
 	places := map[string]func(r *http.Request, key, secret, token string) *http.Request{
@@ -169,9 +170,9 @@ func TestErrorsOfTokens(t *testing.T) {
 	w := newWorld(t, d.lookups())
 	w.bucket("bucket")
 	w.put("/bucket/key", "content")
-	d.late = -2 * time.Hour
+	d.late.Store(-2 * int64(time.Hour))
 	expired := d.begin("reader", identity.AssumeRole{})
-	d.late = 0
+	d.late.Store(0)
 	s := d.begin("reader", identity.AssumeRole{})
 	get := func(key, secret, token string) *response {
 		r := w.request("GET", "/bucket/key", nil)
@@ -232,7 +233,7 @@ func TestSessionsInBucketPolicies(t *testing.T) {
 	d.createRole("none")
 	_, err := d.Attach(t.Context(), identity.Role, account, "none", "readonly", false)
 	require.NoError(t, err)
-	w := newWorld(t, d.lookups(), setup{options: func(o *s3.Options) { o.Principals = d.Known }})
+	w := newWorld(t, d.lookups(), setup{options: func(o *s3.Options) { o.Principals = d }})
 	w.bucket("bucket")
 	w.put("/bucket/key", "content")
 	other := `{"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": "*"}}`

@@ -80,7 +80,7 @@ func (q *request) patient(length int64) (io.Writer, func() error) {
 		return q.w, func() error { return nil }
 	}
 	p := &patientWriter{
-		w: q.w, deadline: d, patience: limits.BodyTimeout, pace: pace{rate: limits.MinRate, window: q.s.rateWindow},
+		w: q.w, deadline: d, patience: limits.BodyTimeout, pace: pace{rate: limits.MinRate, window: q.s.times.rateWindow},
 		most: math.MaxInt,
 	}
 	if q.r.ProtoMajor > 1 {

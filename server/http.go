@@ -65,7 +65,7 @@ func (s *Server) serveHTTP() error {
 		Live:       s.live,
 		Now:        s.config.Now,
 
-		Principals: s.identities.Known,
+		Principals: s.identities,
 		Switches: s3.Switches{
 			OpenBuckets: set.OpenBuckets, CustomerKeysOverHTTP: set.SSECOverHTTP, EscapingKeys: set.EscapingKeys,
 		},

@@ -79,7 +79,7 @@ func (a *Authorizer) decide(
 	}
 	q.Action, q.Resource, q.ARN, q.Facts = action, r, r.ARN, f
 	if r.Policy != "" && !mutant.Is("no-bucket-policy") {
-		bucket, err := a.buckets.policy(r.Bucket, r.Policy)
+		bucket, err := a.buckets.policy(r.Bucket, r.Policy, r.Principals)
 		if err != nil && !repairs(q) {
 			return policy.Result{}, fmt.Errorf("the policy of the bucket %s cannot be read: %w", r.Bucket, err)
 		}

@@ -187,19 +187,19 @@ func TestCache(t *testing.T) {
 			"Resource": "arn:aws:s3:::%s/*"}}`, strings.Repeat("x", n), bucket)
 	}
 	first := document("b0", 0)
-	p, err := c.policy("b0", first)
+	p, err := c.policy("b0", first, "")
 	require.NoError(t, err)
-	again, err := c.policy("b0", first)
+	again, err := c.policy("b0", first, "")
 	require.NoError(t, err)
 	require.Same(t, p, again)
 	require.Equal(t, len(first), c.size)
-	changed, err := c.policy("b0", document("b0", 1))
+	changed, err := c.policy("b0", document("b0", 1), "")
 	require.NoError(t, err)
 	require.NotSame(t, p, changed)
 	require.Equal(t, len(first)+1, c.size)
 	for i := range 100 {
 		bucket := fmt.Sprint("b", i)
-		_, err := c.policy(bucket, document(bucket, i))
+		_, err := c.policy(bucket, document(bucket, i), "")
 		require.NoError(t, err)
 		require.Contains(t, c.compiled, bucket)
 		total := 0
@@ -209,12 +209,12 @@ func TestCache(t *testing.T) {
 		require.Equal(t, total, c.size)
 		require.LessOrEqual(t, c.size, c.most)
 	}
-	_, err = c.policy("large", document("large", 3000))
+	_, err = c.policy("large", document("large", 3000), "")
 	require.NoError(t, err)
 	require.NotContains(t, c.compiled, "large")
-	_, err = c.policy("b1", "{")
+	_, err = c.policy("b1", "{", "")
 	require.Error(t, err)
-	_, again2 := c.policy("b1", "{")
+	_, again2 := c.policy("b1", "{", "")
 	require.Equal(t, err, again2)
 }
 

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"encoding/json"
 	"sync"
 
 	"orcas/auth/policy"
@@ -21,21 +22,31 @@ type cache struct {
 
 // compiled is a policy, or the reason why the document is not one.
 type compiled struct {
-	document string
-	policy   *policy.Policy
-	err      error
+	document, principals string
+	policy               *policy.Policy
+	err                  error
 }
 
-// policy returns the compiled form of the document that is the policy of a bucket.
-func (c *cache) policy(bucket, document string) (*policy.Policy, error) {
+// size returns the size of a policy in the cache, in bytes.
+func (v *compiled) size() int { return len(v.document) + len(v.principals) }
+
+// policy returns the compiled form of the document that is the policy of a bucket. principals are the unique IDs of its
+// principals, by ARNs, as a JSON object, or "".
+func (c *cache) policy(bucket, document, principals string) (*policy.Policy, error) {
 	c.mu.RLock()
 	found, ok := c.compiled[bucket]
 	c.mu.RUnlock()
-	if ok && (found.document == document || mutant.Is("stale-policy")) {
+	if ok && (found.document == document && found.principals == principals || mutant.Is("stale-policy")) {
 		return found.policy, found.err
 	}
-	found = compiled{document: document}
-	found.policy, found.err = policy.Parse([]byte(document), policy.Source{Name: bucket, Bucket: bucket})
+	found = compiled{document: document, principals: principals}
+	from := policy.Source{Name: bucket, Bucket: bucket}
+	if principals != "" {
+		found.err = json.Unmarshal([]byte(principals), &from.IDs)
+	}
+	if found.err == nil {
+		found.policy, found.err = policy.Parse([]byte(document), from)
+	}
 	c.put(bucket, found)
 	return found.policy, found.err
 }
@@ -49,19 +60,20 @@ func (c *cache) put(bucket string, v compiled) {
 	}
 	c.drop(bucket)
 	for other := range c.compiled {
-		if c.size+len(v.document) <= c.most {
+		if c.size+v.size() <= c.most {
 			break
 		}
 		c.drop(other)
 	}
-	if c.size+len(v.document) <= c.most {
+	if c.size+v.size() <= c.most {
 		c.compiled[bucket] = v
-		c.size += len(v.document)
+		c.size += v.size()
 	}
 }
 
 // drop removes the policy of a bucket. The caller holds the lock.
 func (c *cache) drop(bucket string) {
-	c.size -= len(c.compiled[bucket].document)
+	v := c.compiled[bucket]
+	c.size -= v.size()
 	delete(c.compiled, bucket)
 }

@@ -34,7 +34,7 @@ func TestAccounts(t *testing.T) {
 		require.Equal(t, auth.CanonicalID(i.ID), c.Canonical)
 		require.True(t, allows(c, "s3:GetObject", "key"))
 		for _, known := range []string{root.ARN, root.Account, c.Canonical} {
-			require.True(t, b.Known("AWS", known), known)
+			require.True(t, b.knows(known), known)
 		}
 		require.Len(t, b.Accounts(), 2)
 		require.Equal(t, "second", b.Accounts()[0].Name)

@@ -173,13 +173,28 @@ func (d *Directory) HasSecrets() bool { return d.now.Load().secrets > 0 }
 // Root returns the root of the default account. It is never modified.
 func (d *Directory) Root() *auth.Principal { return d.now.Load().root }
 
-// Known reports whether a principal exists. It implements policy.Source.Known for bucket policies.
-func (d *Directory) Known(kind, principal string) bool {
+// Resolve reports whether a principal exists, which a bucket policy names with a kind, and returns its unique ID. Any
+// session of a role that exists is a principal, and has the ID of the role.
+func (d *Directory) Resolve(kind, principal string) (id string, exists bool) {
 	switch kind {
 	case "AWS", "CanonicalUser":
-		return d.now.Load().idOf(principal) != ""
+		id = d.now.Load().idOf(principal)
+		return id, id != ""
 	}
-	return true // no caller is one of the others
+	return "", true // no caller is one of the others
+}
+
+// PresentARN returns the ARN that the principal with a unique ID has now, which had another ARN before, perhaps the same one.
+// If the principal was deleted, it is the ID, as AWS does in policies.
+func (d *Directory) PresentARN(arn, id string) string {
+	e, session := d.now.Load().byID[id], policy.SessionOf(arn)
+	switch {
+	case e == nil || e.Identity == nil:
+		return strings.TrimSuffix(id+":"+session, ":")
+	case session != "":
+		return fmt.Sprintf("arn:aws:sts::%s:assumed-role/%s/%s", e.Account, e.Name, session)
+	}
+	return e.ARN()
 }
 
 // time returns the time for a record.

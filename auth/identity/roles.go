@@ -85,6 +85,21 @@ func (d *Directory) TrustIsCurrent(role *Identity) bool {
 	return true
 }
 
+// TrustOf returns the trust policy of a role with the present ARNs of its principals, and the unique IDs of those that
+// were deleted.
+func (d *Directory) TrustOf(role *Identity) string {
+	shown, err := policy.ReplacePrincipals(role.Trust, func(arn string) string {
+		if id := role.Trusted[arn]; id != "" {
+			return d.PresentARN(arn, id)
+		}
+		return arn
+	})
+	if err != nil {
+		return role.Trust
+	}
+	return shown
+}
+
 // RoleChange describes changes of a role. Fields that are nil change nothing.
 type RoleChange struct {
 	Trust       *string        // the document of the trust policy, which says who may assume the role

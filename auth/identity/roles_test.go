@@ -86,13 +86,13 @@ func TestRoles(t *testing.T) {
 		"arn:aws:sts::" + account + ":assumed-role/Other/today": false, "arn:aws:sts::" + account + ":federated-user/Reader/today": false,
 		"arn:aws:sts::111122223333:assumed-role/Reader/today": false, "arn:aws:iam::" + account + ":role/reader": false,
 	} {
-		require.Equal(t, known, b.Known("AWS", principal), principal)
+		require.Equal(t, known, b.knows(principal), principal)
 	}
 	require.Nil(t, b.Caller(b.now.Load().roles[i.ID].Principal), "the role itself is no caller: only its sessions are")
 
 	require.NoError(t, b.DeleteRole(ctx, account, "READER"))
 	require.Empty(t, b.now.Load().roles)
-	require.False(t, b.Known("AWS", i.ARN()))
+	require.False(t, b.knows(i.ARN()))
 	b.reopen()
 	require.Empty(t, b.List(Role, account))
 }

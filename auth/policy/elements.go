@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,15 +18,76 @@ type principals struct {
 	ids map[string]string // see Source.IDs
 }
 
-// has reports whether an ARN is among the principals, and names the caller: not another one of the same name that was
-// deleted.
+// has reports whether the caller is among the principals, under an ARN that it has now: its own, or that of its role. A
+// principal with a unique ID is the caller with this ID, whatever its name is now, and not another one with the name.
 func (p *principals) has(arn string, c *Caller) bool {
-	if !slices.Contains(p.arns, arn) {
-		return false
-	}
 	id, _, _ := strings.Cut(c.ID, ":") // that of a session begins with that of the role
-	want, fixed := p.ids[arn]
-	return !fixed || id == want
+	for _, named := range p.arns {
+		want, fixed := p.ids[named]
+		switch {
+		case !fixed && named == arn, fixed && want == id && SessionOf(named) == SessionOf(arn):
+			return true
+		}
+	}
+	return false
+}
+
+// SessionOf returns the name of the session in an ARN of a session of a role, or "" for other ARNs.
+func SessionOf(arn string) string {
+	if !strings.HasPrefix(arn, arnOfSTS) {
+		return ""
+	}
+	return arn[strings.LastIndexByte(arn, '/')+1:]
+}
+
+// ReplacePrincipals returns a document in which the values of AWS in Principal and NotPrincipal are replaced. Everything
+// else stays as it is. The document must be a valid policy.
+func ReplacePrincipals(document string, with func(principal string) string) (string, error) {
+	root, err := readJSON([]byte(document))
+	if err != nil {
+		return "", err
+	}
+	statements := []*node{root.get("Statement")}
+	if list := statements[0]; list != nil && list.kind == isArray {
+		statements = list.items
+	}
+	var out strings.Builder
+	done := 0
+	replace := func(n *node) {
+		if n.kind != isText {
+			return
+		}
+		if v := with(n.text); v != n.text {
+			text, _ := json.Marshal(v) // a text can always be encoded
+			out.WriteString(document[done:n.from])
+			out.Write(text)
+			done = n.to
+		}
+	}
+	for _, s := range statements {
+		for _, m := range s.principalsAWS() {
+			for _, item := range m.items {
+				replace(item)
+			}
+			replace(m)
+		}
+	}
+	return out.String() + document[done:], nil
+}
+
+// principalsAWS returns the values of AWS in the elements Principal and NotPrincipal of a statement, in their order.
+func (n *node) principalsAWS() (list []*node) {
+	if n == nil {
+		return nil
+	}
+	for _, m := range n.members {
+		if m.name == "Principal" || m.name == "NotPrincipal" {
+			if v := m.value.get("AWS"); v != nil {
+				list = append(list, v)
+			}
+		}
+	}
+	return list
 }
 
 // principalKinds are the kinds of principals, and the form that they have. AWS is parsed by addAWS.

@@ -170,6 +170,7 @@ func userName(c *Caller) (string, bool) {
 
 const (
 	arnOfIAM = "arn:aws:iam::"
+	arnOfSTS = "arn:aws:sts::"
 	arnOfS3  = "arn:aws:s3:::"
 )
 

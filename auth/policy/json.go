@@ -26,6 +26,7 @@ type node struct {
 	kind     nodeKind
 	line     int
 	text     string // of text, numbers and booleans
+	from, to int    // the offsets of a text, with its quotes
 	members  []member
 	repeated *member // the first member of an object with the name of an earlier one
 	items    []*node
@@ -89,6 +90,7 @@ func (r *reader) token() (json.Token, error) {
 }
 
 func (r *reader) value() (*node, error) {
+	before := r.seen
 	t, err := r.token()
 	if err != nil {
 		return nil, err
@@ -104,6 +106,7 @@ func (r *reader) value() (*node, error) {
 		return n, r.array(n)
 	case string:
 		n.kind, n.text = isText, t
+		n.from, n.to = before+bytes.IndexByte(r.doc[before:], '"'), r.seen
 		return n, r.checkText(t)
 	case json.Number:
 		n.kind, n.text = isNumber, t.String()

@@ -103,9 +103,9 @@ type Source struct {
 	Bucket string // the bucket of a bucket policy; "" for the policy of an identity or a session
 	Trust  bool   // a trust policy: who may assume a role
 
-	// IDs are the unique IDs of principals, by their ARNs. Of these ARNs, a principal must also have the ID (Caller.ID; of
-	// a session, the ID of the role). So a policy does not name a principal that was created later under the name of a
-	// deleted one.
+	// IDs are the unique IDs of principals, by the ARNs that they had when the document was written. Such an ARN names the
+	// principal with this ID (Caller.ID; of a session, the ID of the role), whatever its name is now, and not one that was
+	// created later under the name.
 	IDs map[string]string
 
 	// Known reports whether a principal exists: a kind such as "AWS", and the principal as the policy names it. If it is

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -169,6 +170,12 @@ func TestPrincipalsWithIDs(t *testing.T) {
 		{reader, role, "AROAFORMER", false},
 		{reader, today, "AROAREADER", true},
 		{reader, today, "AROAFORMER", false},
+		// After the principal was renamed:
+		{user(owner), "arn:aws:iam::" + owner + ":user/old-name", "AIDAALICE", true},
+		{reader, "arn:aws:iam::" + owner + ":role/old-name", "AROAREADER", true},
+		{reader, "arn:aws:sts::" + owner + ":assumed-role/old-name/today", "AROAREADER", true},
+		{reader, "arn:aws:sts::" + owner + ":assumed-role/reader/yesterday", "AROAREADER", false},
+		{reader, "arn:aws:sts::" + owner + ":assumed-role/today/reader", "AROAREADER", false},
 	} {
 		source := Source{Trust: true, IDs: map[string]string{c.arn: c.id}}
 		want := map[bool]Decision{true: Allowed, false: ImplicitDeny}[c.named]
@@ -180,4 +187,31 @@ func TestPrincipalsWithIDs(t *testing.T) {
 		want = map[bool]Decision{true: ExplicitDeny, false: ImplicitDeny}[c.named]
 		require.Equal(t, want, DecideTrust(assume(c.caller), p).Decision, "%+v", c)
 	}
+}
+
+// TestReplacePrincipals: only the values of AWS are replaced, and everything else stays as it is.
+func TestReplacePrincipals(t *testing.T) {
+	const arn, id = "arn:aws:iam::111122223333:user/alice", "AIDAALICE"
+	for before, after := range map[string]string{
+		`{"Statement": {"Principal": {"AWS": "ARN"}}}`:                     `{"Statement": {"Principal": {"AWS": "ID"}}}`,
+		`{"Statement":[{"NotPrincipal":{"AWS":["x" ,"ARN","\u0041RN"]}}]}`: `{"Statement":[{"NotPrincipal":{"AWS":["x" ,"ID","ID"]}}]}`,
+		`{"Statement": [{"Principal": {"AWS": ["ARN"], "Federated": "ARN"}, "Sid": "ARN", "Condition": {"ArnEquals": {"aws:PrincipalArn": "ARN"}}},
+			{"Effect": "Deny", "Principal": {"CanonicalUser": ["ARN"], "AWS": "ARN"}}, {"Principal": "ARN"}], "Id": "ARN"}`: `{"Statement": [{"Principal": {"AWS": ["ID"], "Federated": "ARN"}, "Sid": "ARN", "Condition": {"ArnEquals": {"aws:PrincipalArn": "ARN"}}},
+			{"Effect": "Deny", "Principal": {"CanonicalUser": ["ARN"], "AWS": "ID"}}, {"Principal": "ARN"}], "Id": "ARN"}`,
+		`{"Statement": []}`: `{"Statement": []}`,
+		`{}`:                `{}`,
+		`[]`:                `[]`,
+	} {
+		fill := strings.NewReplacer("\\u0041RN", "\\u0061"+arn[1:], "ARN", arn, "ID", id)
+		got, err := ReplacePrincipals(fill.Replace(before), func(principal string) string {
+			if principal == arn {
+				return id
+			}
+			return principal
+		})
+		require.NoError(t, err)
+		require.Equal(t, fill.Replace(after), got)
+	}
+	_, err := ReplacePrincipals("{", func(string) string { return "" })
+	require.Error(t, err)
 }

@@ -72,7 +72,7 @@ func parts(b *core.BucketInfo) (rest document, compiled *policy.Policy, open boo
 	if text == "" {
 		return rest, nil, false, nil
 	}
-	if _, err := Parse(b.Name, text, nil); err != nil {
+	if _, err := Parse(b.Name, text); err != nil {
 		return rest, nil, false, fmt.Errorf("the policy of the bucket %s cannot be read, so replace or delete it first: %w", b.Name, err)
 	}
 	if rest, open, err = split(text); err != nil || len(rest.Statement) == 0 {
@@ -80,14 +80,14 @@ func parts(b *core.BucketInfo) (rest document, compiled *policy.Policy, open boo
 	}
 	encoded, err := json.Marshal(rest)
 	if err == nil {
-		compiled, err = Parse(b.Name, string(encoded), nil)
+		compiled, err = Parse(b.Name, string(encoded))
 	}
 	return rest, compiled, open, err
 }
 
 // PublicOf returns who may read the objects of a bucket without credentials.
 func PublicOf(b *core.BucketInfo) Public {
-	p, err := Parse(b.Name, Document(b), nil)
+	p, err := Parse(b.Name, Document(b))
 	if Document(b) == "" || err != nil || !p.IsPublic() || Block(b).RestrictPublicBuckets {
 		return PublicNone // a policy that cannot be read denies everything
 	}
@@ -130,14 +130,23 @@ func SetPublic(b *core.BucketInfo, to Public) error {
 	}
 	document, err := rest.text(b)
 	if err == nil {
-		b.Attrs = core.SetAttr(core.SetAttr(b.Attrs, PolicyAttr, document), BlockAttr, block)
+		principals := core.AttrValue(b.Attrs, PrincipalsAttr)
+		if document == "" {
+			principals = ""
+		}
+		setDocument(b, document, principals)
+		b.Attrs = core.SetAttr(b.Attrs, BlockAttr, block)
 	}
 	return err
 }
 
 // SetPolicy replaces the policy of a bucket with a valid document, except for the statement of SetPublic, which stays if
 // the bucket has it.
-func SetPolicy(b *core.BucketInfo, document string) error {
+func SetPolicy(b *core.BucketInfo, document string, who Principals) error {
+	n, err := Prepare(b.Name, document, who)
+	if err != nil {
+		return err
+	}
 	rest, reserved, err := split(document)
 	if err != nil {
 		return err
@@ -147,11 +156,11 @@ func SetPolicy(b *core.BucketInfo, document string) error {
 	}
 	if _, _, open, err := parts(b); err == nil && open { // a policy that cannot be read is replaced
 		rest.Statement = append(rest.Statement, publicRead(b.Name))
-		if document, err = rest.text(b); err != nil {
+		if n.document, err = rest.text(b); err != nil {
 			return err
 		}
 	}
-	b.Attrs = core.SetAttr(b.Attrs, PolicyAttr, document)
+	n.Set(b)
 	return nil
 }
 
@@ -167,7 +176,7 @@ func (d *document) text(b *core.BucketInfo) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := Parse(b.Name, string(encoded), nil); err != nil { // it may be too large
+	if _, err := Parse(b.Name, string(encoded)); err != nil { // it may be too large
 		return "", &PublicError{fmt.Sprintf("the policy of the bucket %s would not be valid: %s", b.Name, err)}
 	}
 	return string(encoded), nil

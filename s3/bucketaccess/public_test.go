@@ -102,17 +102,17 @@ func TestSetPublic(t *testing.T) {
 func TestSetPolicy(t *testing.T) {
 	document := `{"Statement":[` + deletes + `]}`
 	closed := bucket("", "")
-	require.NoError(t, SetPolicy(closed, document))
+	require.NoError(t, SetPolicy(closed, document, nil))
 	require.Equal(t, document, Document(closed))
 	open := bucket("", "")
 	require.NoError(t, SetPublic(open, PublicRead))
 	for range 2 {
-		require.NoError(t, SetPolicy(open, document))
+		require.NoError(t, SetPolicy(open, document, nil))
 		require.JSONEq(t, `{"Statement":[`+deletes+`,`+ours+`]}`, Document(open))
 		require.Equal(t, PublicRead, PublicOf(open))
 	}
-	require.ErrorContains(t, SetPolicy(open, `{"Statement":`+ours+`}`), "is reserved")
+	require.ErrorContains(t, SetPolicy(open, `{"Statement":`+ours+`}`, nil), "is reserved")
 	damaged := bucket("damaged", "")
-	require.NoError(t, SetPolicy(damaged, document))
+	require.NoError(t, SetPolicy(damaged, document, nil))
 	require.Equal(t, document, Document(damaged))
 }
