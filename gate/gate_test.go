@@ -73,7 +73,7 @@ func (c *cookie) Authenticate(r *http.Request) (Identity, error) {
 	case "":
 		return Identity{Principal: auth.Anonymous}, nil
 	case "root":
-		return Identity{&sigv4.Auth{AccessKey: "session", Mode: sigv4.PayloadUnsigned}, root}, nil
+		return Identity{Auth: &sigv4.Auth{AccessKey: "session", Mode: sigv4.PayloadUnsigned}, Principal: root}, nil
 	}
 	return Identity{}, errors.New("the session has expired")
 }

@@ -21,6 +21,31 @@ type Scheme interface {
 type Identity struct {
 	*sigv4.Auth // reads the body; may be nil if the scheme found no credentials
 	Principal   *auth.Principal
+
+	lookup Lookup // of the access key; nil if there is none
+}
+
+// Again looks up the access key of the sender again, for a request that has taken long. It returns the principal that
+// the access key has now, and whether its rights may have changed since it was authenticated. Its error is the one that
+// a new request with the access key would get.
+func (id *Identity) Again(ctx context.Context) (p *auth.Principal, changed bool, err error) {
+	if id.lookup == nil {
+		return id.Principal, !id.Principal.IsAnonymous(), nil
+	}
+	c, err := id.lookup(ctx, id.AccessKey, id.SecurityToken)
+	switch {
+	case errors.Is(err, ErrToken), errors.Is(err, ErrExpired):
+		return nil, true, err
+	case err != nil:
+		return nil, true, &LookupError{err}
+	case c.SecretKey == "" || c.Principal == nil:
+		return nil, true, sigv4.UnknownAccessKey(id.AccessKey)
+	case c.Token != id.SecurityToken:
+		return nil, true, ErrToken
+	case c.Principal.ID != id.Principal.ID || c.Principal.Account != id.Principal.Account:
+		return nil, true, auth.ErrDenied // the access key belongs to another identity now
+	}
+	return c.Principal, c.Principal != id.Principal, nil
 }
 
 // Authenticate tries the schemes in order. The first one that finds credentials decides. If none does, the principal
@@ -37,13 +62,16 @@ func Authenticate(schemes []Scheme, r *http.Request) (id Identity, err error) {
 // Credential is the secret and the principal of an access key. An access key without a SecretKey is unknown.
 type Credential struct {
 	SecretKey string
+
+	// Principal is a new value after each change of the policies and other settings that apply to it, so that two lookups
+	// that return the same value stand for the same rights. The policies of buckets are not among them.
 	Principal *auth.Principal
 	Token     string // the session token that a request must present with the access key; "" if it must present none
 }
 
 // Lookup returns the Credential of an access key, which a request presents with a session token, or with "". It returns
 // the zero Credential if the key is unknown, and ErrToken or ErrExpired if the token is not valid. It is called once per
-// request.
+// request, and once more when the body of a request has arrived (see Identity.Again).
 type Lookup func(ctx context.Context, accessKey, token string) (Credential, error)
 
 // ErrToken is returned for a request with a session token that does not belong to its access key.
@@ -62,14 +90,14 @@ func (e *LookupError) Error() string { return "the access key cannot be looked u
 // unsigned chunks of the body. It sets v.Lookup.
 func SigV4(v *sigv4.Verifier, lookup Lookup) Scheme {
 	v.Lookup = credentials(lookup)
-	return signature{v}
+	return signature{v, lookup}
 }
 
 // SigV2 returns the scheme of AWS Signature Version 2, in the places that v.Mode allows. It sets v.Lookup. It must be
 // tried before SigV4, which refuses signatures of version 2.
 func SigV2(v *sigv2.Verifier, lookup Lookup) Scheme {
 	v.Lookup = credentials(lookup)
-	return signature{v}
+	return signature{v, lookup}
 }
 
 // credentials returns lookup in the form that verifiers need.
@@ -124,24 +152,25 @@ type signature struct {
 		Verify(r *http.Request) (*sigv4.Auth, error)
 		VerifyForm(ctx context.Context, field func(string) string) (*sigv4.Auth, error)
 	}
+	lookup Lookup
 }
 
 // Authenticate implements Scheme.
 func (s signature) Authenticate(r *http.Request) (Identity, error) {
 	a, err := s.verifier.Verify(r)
-	return identity(r.Context(), a, err)
+	return s.identity(r.Context(), a, err)
 }
 
 // AuthenticateForm implements FormScheme.
 func (s signature) AuthenticateForm(ctx context.Context, field func(name string) string) (Identity, error) {
 	a, err := s.verifier.VerifyForm(ctx, field)
-	return identity(ctx, a, err)
+	return s.identity(ctx, a, err)
 }
 
 // identity returns the Identity for the result of a verifier.
-func identity(ctx context.Context, a *sigv4.Auth, err error) (Identity, error) {
+func (s signature) identity(ctx context.Context, a *sigv4.Auth, err error) (Identity, error) {
 	if err == sigv4.ErrAnonymous { //nolint:errorlint // verifiers do not wrap it
-		return Identity{a, auth.Anonymous}, nil
+		return Identity{Auth: a, Principal: auth.Anonymous}, nil
 	}
 	if err != nil {
 		note(ctx, err)
@@ -154,5 +183,5 @@ func identity(ctx context.Context, a *sigv4.Auth, err error) (Identity, error) {
 	if p == nil || p.IsAnonymous() {
 		return Identity{}, auth.ErrDenied // the key does not belong to an account
 	}
-	return Identity{a, p}, nil
+	return Identity{Auth: a, Principal: p, lookup: s.lookup}, nil
 }

@@ -7,27 +7,40 @@ import (
 	"orcas/s3/xmldoc"
 )
 
-// readDoc is the result of readBody.
+// readDoc is the document of a request.
 type readDoc struct {
 	content []byte
 	claims  integrity
 	err     error
 }
 
-// readBody reads a document and verifies the checksums that the request claims for it. A repeated call returns the same
-// result, because policies may depend on the document, before the operation reads it.
-func readBody(q *request) ([]byte, integrity, error) {
+// document returns the document of a request, which a decision may depend on before the operation reads it. A repeated
+// call returns the same result.
+func (q *request) document() *readDoc {
 	if q.asked.document == nil {
 		d := new(readDoc)
 		d.content, d.claims, d.err = readVerified(q, parseIntegrity)
 		q.asked.document = d
 	}
-	return q.asked.document.content, q.asked.document.claims, q.asked.document.err
+	return q.asked.document
 }
 
-// readPlainBody reads the document of a request whose x-amz-checksum-* headers do not describe that document.
+// readBody reads a document and verifies the checksums that the request claims for it. Then it decides again whether the
+// request is allowed.
+func readBody(q *request) ([]byte, integrity, error) {
+	d := q.document()
+	if d.err == nil {
+		d.err = q.stillAllowed()
+	}
+	return d.content, d.claims, d.err
+}
+
+// readPlainBody is like readBody, for a request whose x-amz-checksum-* headers do not describe its document.
 func readPlainBody(q *request) ([]byte, error) {
 	doc, _, err := readVerified(q, func(h http.Header, _ []string) (integrity, error) { return parseMD5(h) })
+	if err == nil {
+		err = q.stillAllowed()
+	}
 	return doc, err
 }
 

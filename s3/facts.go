@@ -41,12 +41,21 @@ type question struct {
 	upload   *core.UploadInfo // the upload of the request, after it has been looked up
 	looked   bool
 
-	concealed  bool     // it was decided whether the sender may know that an object does not exist
+	concealed bool      // it was decided whether the sender may know that an object does not exist
+	granted   []granted // the decisions that the request depends on, until its body has been read
+	arrived   bool      // the body has been read, and the decisions were taken again (see stillAllowed)
+
 	document   *readDoc // the document in the body, after it has been read
 	isExplicit bool     // a statement of a policy denied the action
 
 	// failure is the error of a lookup. The decision is not valid then, because a value is missing.
 	failure error
+}
+
+// granted is a decision that allowed something.
+type granted struct {
+	action auth.Action
+	on     auth.Resource
 }
 
 // existingTags are the tags of an existing version.
@@ -265,8 +274,8 @@ func orNone(tags []core.Attr, err error) []core.Attr {
 // document decodes the document in the body, and reports whether it is valid. If it is not, the operation will refuse
 // it.
 func (f facts) document(into any) bool {
-	doc, _, err := readBody(f.q)
-	return err == nil && len(doc) > 0 && xmldoc.Parse(doc, into) == nil
+	d := f.q.document()
+	return d.err == nil && len(d.content) > 0 && xmldoc.Parse(d.content, into) == nil
 }
 
 // lock returns a property of the lock that the request sets.
@@ -436,7 +445,7 @@ func (q *request) conceal(err error, b *core.BucketInfo, key string) error {
 	r := bucketaccess.Resource(b)
 	r.Prefix = key
 	q.asked.isProbe = true
-	denied := q.authorize(lists, r)
+	denied := q.decide(lists, r)
 	q.asked.isProbe = false
 	if denied != nil {
 		return denied

@@ -70,7 +70,7 @@ func (s *Server) authenticate(q *request) error {
 	if err != nil {
 		return authenticationError(err)
 	}
-	q.auth, q.caller = id.Auth, id.Principal
+	q.sender, q.auth, q.caller = id, id.Auth, id.Principal
 	if q.auth.Presigned {
 		q.hoistQuery()
 	}
@@ -139,7 +139,7 @@ func (s *Server) knowsBucket(q *request) bool {
 	}
 	r := bucketaccess.Resource(b)
 	r.Scope = auth.AnyAction
-	return q.authorize(q.route.Action, r) == nil
+	return q.decide(q.route.Action, r) == nil
 }
 
 // mayOtherwise reports whether a request without permission for the action of its route is allowed for another reason.
@@ -184,7 +184,7 @@ func (q *request) resource() auth.Resource {
 
 // may reports whether the sender may perform an action on the resource of the request. Without it, a part of the response
 // is omitted.
-func (q *request) may(a auth.Action) bool { return q.authorize(a, q.resource()) == nil }
+func (q *request) may(a auth.Action) bool { return q.decide(a, q.resource()) == nil }
 
 // ofVersion returns the second action if the request names a version, otherwise the first.
 func (q *request) ofVersion(plain, versioned auth.Action) auth.Action {
@@ -204,9 +204,59 @@ func (q *request) keyResource() auth.Resource {
 	return r
 }
 
-// authorize checks that the sender may perform an action, which must be the action of the route or a secondary action
-// that the route declares.
+// authorize checks that the sender may perform an action, without which the request is refused. While the body has not
+// been read, it remembers the decision for stillAllowed.
 func (q *request) authorize(a auth.Action, r auth.Resource) error {
+	err := q.decide(a, r)
+	if err == nil && q.body.rc != nil && !q.asked.arrived {
+		q.asked.granted = append(q.asked.granted, granted{a, r})
+	}
+	return err
+}
+
+// stillAllowed takes all decisions about a request again, when its body has been read and before anything is changed.
+// The body of a slow client may take hours, and in the meantime the access key may have been deleted, disabled or
+// expired, or the policies may have changed. If nothing has, there is nothing to decide.
+func (q *request) stillAllowed() error {
+	if q.body.rc == nil || q.asked.arrived || mutant.Is("decided-before-the-body") {
+		return nil
+	}
+	q.asked.arrived = true
+	caller, changed, err := q.sender.Again(q.ctx)
+	if err != nil {
+		return authenticationError(err)
+	}
+	q.caller = caller
+	if q.bucket != nil {
+		b, err := q.s.fs.Bucket(q.ctx, q.bucketName)
+		switch {
+		case err != nil:
+			return err
+		case b.ID != q.bucket.ID:
+			return errNoSuchBucket
+		case bucketaccess.Resource(b) != bucketaccess.Resource(q.bucket):
+			q.bucket, changed = b, true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	for _, g := range q.asked.granted {
+		r := g.on
+		if q.bucket != nil {
+			now := bucketaccess.Resource(q.bucket)
+			r.Account, r.Policy, r.Principals, r.RestrictPublic = now.Account, now.Policy, now.Principals, now.RestrictPublic
+		}
+		if err := q.decide(g.action, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decide decides whether the sender may perform an action, which must be the action of the route or a secondary action
+// that the route declares.
+func (q *request) decide(a auth.Action, r auth.Resource) error {
 	if !q.route.Declares(a) {
 		return errInternal.Because(fmt.Errorf("route %s does not declare the action %q", q.route.Name, a))
 	}

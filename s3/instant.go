@@ -52,7 +52,7 @@ func (q *request) readsBucket() bool {
 		return false
 	}
 	for _, a := range readWhole {
-		if q.authorize(a, everyKey(q.bucket)) != nil {
+		if q.decide(a, everyKey(q.bucket)) != nil {
 			return false
 		}
 	}

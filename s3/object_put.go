@@ -164,6 +164,8 @@ func (u *upload) algorithms(algs []checksum.Algorithm, must checksum.Algorithm) 
 // If the bucket already has the content (see known), store passes that to put without reading the body. If that content
 // has been deleted in the meantime, the body is read as usual and put is called again. A request that refers to content
 // has no body, so it fails with errNoSuchContent instead.
+//
+// When the body has been read, and before put is called, the request is authorized again (see stillAllowed).
 func (u *upload) store(q *request, must checksum.Algorithm, put func(*content.Content, []core.Checksum) error) error {
 	var room [2]checksum.Algorithm
 	algs := u.algorithms(room[:0], must)
@@ -187,6 +189,9 @@ func (u *upload) store(q *request, must checksum.Algorithm, put func(*content.Co
 		return err
 	}
 	defer content.Discard()
+	if err := q.stillAllowed(); err != nil {
+		return err
+	}
 	return put(content, content.Sums(algs))
 }
 

@@ -38,6 +38,7 @@ type request struct {
 
 	browser    browser
 	route      *route
+	sender     gate.Identity // who signed the request, and how to look it up again
 	auth       *sigv4.Auth
 	caller     *auth.Principal // the sender
 	asked      question        // the current decision about the sender's permissions

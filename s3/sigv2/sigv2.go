@@ -168,7 +168,7 @@ func (v *Verifier) VerifyForm(ctx context.Context, field func(string) string) (*
 	right := matches(c.signature, cred.SecretKey, policy)
 	switch {
 	case cred.SecretKey == "":
-		return nil, errUnknown(c.accessKey)
+		return nil, sigv4.UnknownAccessKey(c.accessKey)
 	case !right:
 		return nil, c.mismatch(policy)
 	}
@@ -440,7 +440,7 @@ func (v *Verifier) checkSignature(a *sigv4.Auth, r *http.Request, path string, c
 	}
 	switch {
 	case cred.SecretKey == "":
-		return errUnknown(c.accessKey)
+		return sigv4.UnknownAccessKey(c.accessKey)
 	case !right:
 		return c.mismatch(text)
 	}
@@ -549,13 +549,6 @@ func spaced(s string) string {
 		out = append(hex.AppendEncode(out, []byte{s[i]}), ' ')
 	}
 	return string(out)
-}
-
-// errUnknown returns the error for an unknown access key.
-func errUnknown(accessKey string) error {
-	e := refuse(sigv4.InvalidAccessKeyID, "The AWS Access Key Id you provided does not exist in our records.")
-	e.Details = []sigv4.Detail{{Name: "AWSAccessKeyId", Value: accessKey}}
-	return e
 }
 
 func errTwoMechanisms() error {

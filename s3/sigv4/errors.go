@@ -61,8 +61,8 @@ func errMismatch() *Error {
 	return newError(SignatureDoesNotMatch, "The request signature we calculated does not match the signature you provided. Check your key and signing method.")
 }
 
-// errUnknown returns the error for an unknown access key.
-func errUnknown(accessKey string) *Error {
+// UnknownAccessKey returns the error for an access key that does not exist.
+func UnknownAccessKey(accessKey string) *Error {
 	return newError(InvalidAccessKeyID, "The AWS Access Key Id you provided does not exist in our records.").with("AWSAccessKeyId", accessKey)
 }
 

@@ -99,7 +99,7 @@ func (v *Verifier) checkFormSignature(ctx context.Context, a *Auth, c *claim, po
 	right := subtle.ConstantTimeCompare([]byte(c.signature), []byte(want)) == 1
 	switch {
 	case cred.SecretKey == "":
-		return errUnknown(c.accessKey)
+		return UnknownAccessKey(c.accessKey)
 	case !right:
 		return errMismatch().with("AWSAccessKeyId", c.accessKey).with("StringToSign", policy).with("SignatureProvided", c.signature)
 	}

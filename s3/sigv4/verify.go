@@ -213,7 +213,7 @@ func (v *Verifier) verify(r *http.Request, path string, s *scratch, c *claim) (*
 		if cred, err := v.Lookup(r.Context(), c.accessKey, a.SecurityToken); err != nil {
 			return nil, err
 		} else if cred.SecretKey == "" {
-			return nil, errUnknown(c.accessKey)
+			return nil, UnknownAccessKey(c.accessKey)
 		}
 		if err := a.readPayload(r, c); err != nil {
 			return nil, err
@@ -254,7 +254,7 @@ func (v *Verifier) checkSignature(a *Auth, r *http.Request, path string, s *scra
 	}
 	switch {
 	case !known:
-		return errUnknown(c.accessKey)
+		return UnknownAccessKey(c.accessKey)
 	case !right:
 		return s.mismatch(r, path, without, a.date, c)
 	case amz != countAmz(r.Header):
