@@ -1,6 +1,7 @@
 // Package admin serves the API for administering a running server, over HTTP on a separate listener.
 //
-// Requests pass the same gate as S3 requests (package gate) and are signed in the same way. Routes are rows of a table
+// Requests pass the same gate as S3 requests (package gate) and are signed like those, but only in the Authorization
+// header, with the SHA-256 of the body: a presigned URL would be valid for a week, with any body. Routes are rows of a table
 // (routes.go), each with the action that the caller must be allowed to perform. The resource is the server, which
 // belongs to the root account. Responses are JSON documents; an error is {"error": "..."}.
 //
@@ -64,6 +65,7 @@ import (
 	"orcas/auth/identity"
 	"orcas/core"
 	"orcas/gate"
+	"orcas/internal/mutant"
 	"orcas/s3/sigv4"
 )
 
@@ -186,7 +188,7 @@ func (h *Handler) gate(w http.ResponseWriter, r *http.Request, e *gate.Event) (a
 	if err := h.authorize(r, e, found.route); err != nil {
 		return nil, err
 	}
-	c := &call{h.o.Authorizer, e.Principal, found.route, facts{r, e.Start}}
+	c := &call{h.o.Authorizer, e.Principal, e.AccessKey, found.route, facts{r, e.Start}}
 	return found.handle(r.WithContext(context.WithValue(r.Context(), callKey{}, c)))
 }
 
@@ -194,6 +196,7 @@ func (h *Handler) gate(w http.ResponseWriter, r *http.Request, e *gate.Event) (a
 type call struct {
 	authorizer auth.Authorizer
 	caller     *auth.Principal
+	accessKey  string // of the caller
 	route      *gate.Route
 	facts      facts
 }
@@ -209,6 +212,14 @@ func callerOf(r *http.Request) *auth.Principal {
 	return auth.Anonymous
 }
 
+// accessKeyOf returns the access key with which an authorized request is signed.
+func accessKeyOf(r *http.Request) string {
+	if c, ok := r.Context().Value(callKey{}).(*call); ok {
+		return c.accessKey
+	}
+	return ""
+}
+
 // authorize checks that the sender of a request may perform a secondary action, which the route must declare.
 func authorize(r *http.Request, a auth.Action, resource auth.Resource) error {
 	c, ok := r.Context().Value(callKey{}).(*call)
@@ -222,7 +233,13 @@ func authorize(r *http.Request, a auth.Action, resource auth.Resource) error {
 	return err
 }
 
-// authenticate identifies the sender of a request. It reads the whole body, because the signature covers it.
+// errUnsigned is returned for a request whose signature could be used by others, or does not cover the body.
+var errUnsigned = errors.New("the admin API accepts only requests with a signature of version 4 in the Authorization " +
+	"header and the SHA-256 of the body in x-amz-content-sha256: no presigned URLs, and neither UNSIGNED-PAYLOAD nor " +
+	"chunked bodies")
+
+// authenticate identifies the sender of a request. It reads the whole body, because the signature covers it. While it
+// does, the access key may be revoked, so it is looked up again.
 func (h *Handler) authenticate(r *http.Request, e *gate.Event) error {
 	id, err := h.o.Scheme.Authenticate(r)
 	if err != nil {
@@ -230,6 +247,9 @@ func (h *Handler) authenticate(r *http.Request, e *gate.Event) error {
 	}
 	if id.Principal.IsAnonymous() { // anonymous callers must not learn which endpoints exist
 		return auth.ErrDenied
+	}
+	if (id.Presigned || id.Form || id.Mode != sigv4.PayloadSHA256) && !mutant.Is("admin-by-url") {
+		return errUnsigned
 	}
 	body, err := id.Body(r)
 	if err != nil {
@@ -243,8 +263,9 @@ func (h *Handler) authenticate(r *http.Request, e *gate.Event) error {
 		return fmt.Errorf("the request body is larger than %d bytes", maxBody)
 	}
 	r.Body = io.NopCloser(strings.NewReader(string(content)))
-	e.AccessKey, e.Principal = id.AccessKey, id.Principal
-	return nil
+	e.AccessKey = id.AccessKey
+	e.Principal, _, err = id.Again(r.Context())
+	return err
 }
 
 // authorize checks that the sender of a request may perform the action of a route.

@@ -2,7 +2,10 @@ package admin
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -83,6 +86,73 @@ func TestEveryRouteIsAuthorized(t *testing.T) {
 	j.decision = errors.New("the policies cannot be read")
 	require.Equal(t, 500, send(judged, accessKey, "GET", "/-/admin/reclaim").Code)
 	require.Equal(t, 404, send(judged, "", "GET", "/-/health/live").Code, "the other API must receive the request")
+}
+
+// Only a signature in the Authorization header that covers the body is accepted, since others could use any other one.
+func TestSignaturesThatOthersCouldUse(t *testing.T) {
+	j := &judge{}
+	h := testHandler(t, j)
+	const body = `{"Version": "2012-10-17"}`
+	signer := func() *sigv4.Signer {
+		return &sigv4.Signer{AccessKey: accessKey, SecretKey: secretKey, Region: "us-east-1"}
+	}
+	hashed := hex.EncodeToString(sha256.New().Sum(nil))
+	sum := sha256.Sum256([]byte(body))
+	for name, sign := range map[string]func(r *http.Request){
+		"presigned":                func(r *http.Request) { signer().Presign(r, 7*24*time.Hour, time.Now()) },
+		"presigned for one second": func(r *http.Request) { signer().Presign(r, time.Second, time.Now()) },
+		"presigned with the hash of the body": func(r *http.Request) {
+			r.Header.Set("X-Amz-Content-Sha256", hex.EncodeToString(sum[:]))
+			signer().Presign(r, time.Minute, time.Now())
+		},
+		"unsigned body":     func(r *http.Request) { signer().Sign(r, sigv4.UnsignedPayload, time.Now()) },
+		"chunks":            func(r *http.Request) { signer().Sign(r, sigv4.PayloadSigned.String(), time.Now()) },
+		"chunks, trailer":   func(r *http.Request) { signer().Sign(r, sigv4.PayloadSignedTrailer.String(), time.Now()) },
+		"chunks, unsigned":  func(r *http.Request) { signer().Sign(r, sigv4.PayloadUnsignedTrailer.String(), time.Now()) },
+		"hash of something": func(r *http.Request) { signer().Sign(r, hashed, time.Now()) },
+	} {
+		for _, route := range Routes() {
+			j.action = ""
+			r := httptest.NewRequest(route.Method, "http://localhost"+route.Path+"?name=x", strings.NewReader(body))
+			r.Header.Set("X-Amz-Decoded-Content-Length", "0")
+			sign(r)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			require.Equal(t, 403, w.Code, "%s: %s", name, w.Body)
+			require.Empty(t, j.action, "%s: the request must be refused before it is authorized", name)
+			if name != "hash of something" {
+				require.Contains(t, w.Body.String(), "only requests with a signature of version 4 in the Authorization header", name)
+			}
+		}
+	}
+}
+
+// readFunc is a reader.
+type readFunc func([]byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
+
+// An access key that is deleted while the body arrives has no rights any more.
+func TestRevocationWhileABodyArrives(t *testing.T) {
+	j := &judge{decision: errors.New("the request was authorized")}
+	h := testHandler(t, j)
+	credential := gate.Credential{SecretKey: secretKey, Principal: &auth.Principal{Account: account}}
+	lookup := func(context.Context, string, string) (gate.Credential, error) { return credential, nil }
+	h.o.Scheme = gate.SigV4(&sigv4.Verifier{Region: "us-east-1"}, lookup)
+	revoke := readFunc(func([]byte) (int, error) {
+		credential = gate.Credential{}
+		return 0, io.EOF
+	})
+	body := io.MultiReader(strings.NewReader("{"), revoke, strings.NewReader("}"))
+	r := httptest.NewRequest("POST", "http://localhost/-/admin/policy?name=x", body)
+	sum := sha256.Sum256([]byte("{}"))
+	(&sigv4.Signer{AccessKey: accessKey, SecretKey: secretKey, Region: "us-east-1"}).Sign(r, hex.EncodeToString(sum[:]), time.Now())
+	r.ContentLength = 2
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	require.Equal(t, 403, w.Code, w.Body)
+	require.Contains(t, w.Body.String(), "does not exist")
+	require.Empty(t, j.action)
 }
 
 func TestRoutesAndHandlersAgree(t *testing.T) {

@@ -2,6 +2,8 @@ package server
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -32,7 +34,7 @@ func TestSessions(t *testing.T) {
 		r, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+s.AdminAddress()+path, strings.NewReader(body))
 		require.NoError(t, err)
 		signer := sigv4.Signer{AccessKey: s.Credentials().AccessKey, SecretKey: s.Credentials().SecretKey, Region: "us-east-1"}
-		signer.Sign(r, "UNSIGNED-PAYLOAD", time.Now())
+		signer.Sign(r, fmt.Sprintf("%x", sha256.Sum256([]byte(body))), time.Now())
 		response, err := s.http.Do(r)
 		require.NoError(t, err)
 		require.NoError(t, response.Body.Close())
