@@ -10,6 +10,7 @@ type ApplyRequest struct {
 	File    string            `json:"file"`    // its text
 	Secrets map[string]string `json:"secrets"` // the contents of the files with secrets that it refers to, by their names
 	DryRun  bool              `json:"dry_run"`
+	With    string            `json:"-"` // the access key with which the request is signed
 }
 
 // Applied is what was changed, or would be.
@@ -45,5 +46,6 @@ func (s *Store) apply(r *http.Request) (any, error) {
 	if err := d.Decode(&q); err != nil {
 		return nil, invalid("admin.apply", "the body is not a request to apply a file: %w", err)
 	}
+	q.With = accessKeyOf(r)
 	return s.Apply(r.Context(), callerOf(r), &q)
 }

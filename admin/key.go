@@ -19,7 +19,8 @@ type KeyInfo struct {
 	Access    identity.Access `json:"access"`
 	NoDelete  bool            `json:"no_delete"` // access does not include the right to delete
 	Created   time.Time       `json:"created"`
-	Expires   *time.Time      `json:"expires"` // null: never; not later than that of the key with which it was created
+	With      string          `json:"created_with,omitempty"` // the access key with which it was created, if it is known
+	Expires   *time.Time      `json:"expires"`                // null: never; not later than that of the key with which it was created
 	Enabled   bool            `json:"enabled"`
 	LastUsed  *time.Time      `json:"last_used"` // any of its access keys; null: never
 	Works     bool            `json:"works"`     // it is enabled and has not expired, and neither is nor has the one that created it
@@ -43,7 +44,7 @@ type KeyList struct {
 func (s *Store) keyInfo(i *identity.Identity, secret identity.Secret) *KeyInfo {
 	newest := i.Keys[len(i.Keys)-1]
 	info := &KeyInfo{
-		Name: i.Name, AccessKey: newest.ID, SecretKey: secret.SecretKey, Created: i.Created, Enabled: !i.Disabled,
+		Name: i.Name, AccessKey: newest.ID, SecretKey: secret.SecretKey, Created: i.Created, With: i.With, Enabled: !i.Disabled,
 		ARN: i.ARN(), Endpoint: s.Endpoint,
 	}
 	if g := i.Grant; g != nil {
@@ -84,7 +85,7 @@ func (s *Store) listKeys(r *http.Request) (any, error) {
 // createKey creates an application key. The bucket must exist, so that a typing error is noticed.
 func (s *Store) createKey(r *http.Request) (any, error) {
 	q, caller := r.URL.Query(), callerOf(r)
-	n := identity.NewKey{Name: q.Get("name"), Grant: &identity.Grant{
+	n := identity.NewKey{Name: q.Get("name"), With: accessKeyOf(r), Grant: &identity.Grant{
 		Bucket: q.Get("bucket"), Prefix: q.Get("prefix"), Access: identity.Access(q.Get("access")),
 	}}
 	var err error

@@ -365,7 +365,8 @@ func (p *planner) roleChange(at []any, e *roleEntry) (*identity.RoleChange, erro
 		return c, nil
 	}
 	known := func(kind, principal string) bool {
-		return p.principals[principal] || p.Identities.Known(kind, principal)
+		_, exists := principals{p.Identities, p.principals}.Resolve(kind, principal)
+		return exists
 	}
 	if _, err := policy.Parse([]byte(trust), policy.Source{Name: e.Name, Trust: true, Known: known}); err != nil {
 		return nil, fail(map[bool]string{true: "users", false: "trust"}[len(e.Users) > 0], "trust policy: %s", inYAML(err))
@@ -382,7 +383,7 @@ func (p *planner) planKeys() error {
 		e := &p.Keys[i]
 		at := []any{"keys", i}
 		fail := func(name, format string, args ...any) error { return p.fail(append(at, name), format, args...) }
-		n := identity.NewKey{Name: e.Name, Grant: &identity.Grant{
+		n := identity.NewKey{Name: e.Name, With: p.With, Grant: &identity.Grant{
 			Bucket: e.Bucket, Prefix: e.Prefix, Access: identity.Access(e.Access), NoDelete: e.NoDelete,
 		}}
 		if err := n.Grant.Check(); err != nil {

@@ -25,6 +25,7 @@ type Store struct {
 	OpenBuckets bool   // new buckets have no public access block
 	RootKey     string // the access key of the root, which no other identity can have
 	Endpoint    string // the URL of S3, which goes with new keys
+	With        string // the access key of the principal that applies a file; "" if there is none
 }
 
 // Plan is the changes that make a store have what a file declares.

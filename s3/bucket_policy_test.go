@@ -91,7 +91,9 @@ func TestBucketPolicy(t *testing.T) {
 // onlyAccount is bucketaccess.Principals without any except the account of the tests.
 type onlyAccount struct{}
 
-func (onlyAccount) Resolve(kind, name string) (string, bool) { return "", kind == "AWS" && name == account }
+func (onlyAccount) Resolve(kind, name string) (string, bool) {
+	return "", kind == "AWS" && name == account
+}
 
 func (onlyAccount) PresentARN(arn, _ string) string { return arn }
 

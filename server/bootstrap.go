@@ -78,7 +78,9 @@ func (s *Server) apply(ctx context.Context, by *auth.Principal, q *admin.ApplyRe
 	if err != nil {
 		return nil, core.E(op, core.InvalidArgument, err)
 	}
-	plan, err := declared.MakePlan(ctx, f, s.declaredStore(), by, q.Secrets)
+	store := s.declaredStore()
+	store.With = q.With
+	plan, err := declared.MakePlan(ctx, f, store, by, q.Secrets)
 	var wrong *declared.Error
 	if errors.As(err, &wrong) {
 		return nil, core.E(op, core.InvalidArgument, err)

@@ -170,8 +170,8 @@ func TestDisabledAccount(t *testing.T) {
 			for _, p := range []*auth.Principal{root, alice, session.Principal} {
 				require.Equal(t, works, b.Caller(p) != nil, p.ARN)
 			}
-			require.True(t, b.Known("AWS", root.ARN), "policies can still name it")
-			require.True(t, b.Known("AWS", alice.ARN))
+			require.True(t, b.knows(root.ARN), "policies can still name it")
+			require.True(t, b.knows(alice.ARN))
 			require.NotNil(t, b.Caller(b.holder(otherSecret)))
 			require.NotNil(t, b.Caller(b.Root()))
 			b.reopen()
@@ -214,7 +214,7 @@ func TestDisabledAccount(t *testing.T) {
 	require.NoError(t, b.DeleteAccount(ctx, "other"))
 	b.refused(otherSecret)
 	require.Nil(t, b.Caller(other))
-	require.False(t, b.Known("AWS", other.ARN))
+	require.False(t, b.knows(other.ARN))
 	b.reopen()
 	require.Len(t, b.Accounts(), 1)
 

@@ -82,6 +82,12 @@ func (b *bench) lookup(accessKey string) gate.Credential {
 
 func (b *bench) refused(s Secret) { require.Zero(b.t, b.lookup(s.AccessKey)) }
 
+// knows reports whether a policy can name a principal.
+func (b *bench) knows(principal string) bool {
+	_, exists := b.Resolve("AWS", principal)
+	return exists
+}
+
 func codeOf(err error) Code {
 	var e *Error
 	if errors.As(err, &e) {
@@ -111,9 +117,9 @@ func TestDefaultAccount(t *testing.T) {
 	require.Nil(t, b.Caller(&auth.Principal{Account: "111122223333", ARN: auth.RootARN("111122223333"), ID: "111122223333"}))
 	require.True(t, b.Caller(auth.Anonymous).Principal.IsAnonymous())
 	for _, known := range []string{root.ARN, root.Account, c.Canonical} {
-		require.True(t, b.Known("AWS", known), known)
+		require.True(t, b.knows(known), known)
 	}
-	require.False(t, b.Known("AWS", "111122223333"))
+	require.False(t, b.knows("111122223333"))
 	b.reopen()
 	require.Equal(t, root, b.Root(), "a restart keeps the account")
 }
@@ -133,7 +139,7 @@ func TestApplicationKey(t *testing.T) {
 	require.Equal(t, root, c.Creator.Principal)
 	require.True(t, allows(c, "s3:GetObject", "a/b"))
 	require.False(t, allows(c, "s3:GetObject", "b"))
-	require.True(t, b.Known("AWS", p.ARN))
+	require.True(t, b.knows(p.ARN))
 
 	_, _, err = b.CreateKey(ctx, root, NewKey{Name: "backup", Grant: &Grant{Bucket: "other", Access: Read}})
 	require.Equal(t, Exists, codeOf(err), "names are compared without case")
@@ -263,6 +269,109 @@ func TestRotation(t *testing.T) {
 	_, _, err = b.RotateKey(ctx, root, "none", 0)
 	require.Equal(t, NoSuchEntity, codeOf(err))
 }
+
+// TestKeysAndAccessKeysOfTheirCreators: an application key does not depend on the access key with which it was created, but
+// it expires with it at the latest, and ends with its creator.
+func TestKeysAndAccessKeysOfTheirCreators(t *testing.T) {
+	b, ctx := open(t), t.Context()
+	account := b.Root().Account
+	ok := func(_ any, err error) { t.Helper(); require.NoError(t, err) }
+	ok(b.Create(ctx, User, account, "alice"))
+	ok(b.Attach(ctx, User, account, "alice", "admin", true))
+	with := func(lifetime time.Duration) Secret {
+		_, s, err := b.CreateAccessKey(ctx, account, "alice", lifetime)
+		require.NoError(t, err)
+		return s
+	}
+	create := func(by Secret, name string, lifetime time.Duration) (*Identity, Secret, error) {
+		n := NewKey{Name: name, Grant: &Grant{Bucket: "bucket", Access: Read}, Expires: lifetime, With: by.AccessKey}
+		return b.CreateKey(ctx, b.holder(by), n)
+	}
+	lasting, expiring := with(0), with(24*time.Hour)
+	now := time.Unix(b.clock.Load(), 0).UTC()
+	for name, c := range map[string]struct {
+		by       Secret
+		lifetime time.Duration
+		expires  time.Time
+	}{
+		"never":           {lasting, 0, time.Time{}},
+		"later":           {lasting, 48 * time.Hour, now.Add(48 * time.Hour)},
+		"capped":          {expiring, 0, now.Add(24 * time.Hour)},
+		"capped-later":    {expiring, 48 * time.Hour, now.Add(24 * time.Hour)},
+		"earlier-than-it": {expiring, time.Hour, now.Add(time.Hour)},
+	} {
+		i, _, err := create(c.by, name, c.lifetime)
+		require.NoError(t, err)
+		require.Equal(t, c.expires, i.Expires, name)
+		require.Equal(t, c.by.AccessKey, i.With)
+		at, works := b.Expiration(i)
+		require.Equal(t, c.expires, at, name)
+		require.True(t, works)
+	}
+
+	// A rotation of the access key, and everything else that ends it, leaves the key.
+	first, second := with(0), with(0)
+	_, key, err := create(first, "kept", 0)
+	require.NoError(t, err)
+	_, disabled, err := create(second, "kept-too", 0)
+	require.NoError(t, err)
+	ok(b.DeleteAccessKey(ctx, account, "alice", first.AccessKey))
+	ok(b.EnableAccessKey(ctx, account, "alice", second.AccessKey, false))
+	_, below, err := b.CreateKey(ctx, b.holder(key), NewKey{Name: "below", Grant: &Grant{Bucket: "bucket", Access: Read}, With: key.AccessKey})
+	require.NoError(t, err)
+	b.reopen()
+	for _, s := range []Secret{key, disabled, below} {
+		require.True(t, allows(b.Caller(b.holder(s)), "s3:GetObject", "key"))
+	}
+
+	// An access key that has ended since the request was authenticated creates nothing, nor does that of somebody else.
+	alice := b.holder(lasting)
+	for _, other := range []string{first.AccessKey, second.AccessKey, key.AccessKey, "AKIANONE"} {
+		_, _, err = b.CreateKey(ctx, alice, NewKey{Name: "new", Grant: &Grant{Bucket: "bucket", Access: Read}, With: other})
+		require.Equal(t, Denied, codeOf(err), other)
+	}
+
+	// The key never exceeds its creator, and ends with it.
+	ok(b.Attach(ctx, User, account, "alice", "admin", false))
+	require.False(t, allows(b.Caller(b.holder(key)), "s3:GetObject", "key"))
+	require.NoError(t, b.DeleteUser(ctx, account, "alice"))
+	for _, s := range []Secret{key, disabled, below} {
+		b.refused(s)
+	}
+	ok(b.Create(ctx, User, account, "alice"))
+	b.refused(key)
+}
+
+// TestPrincipalsChangeWithTheirRights: a lookup returns a new principal after each change that applies to it, and after
+// others the same rights.
+func TestPrincipalsChangeWithTheirRights(t *testing.T) {
+	b, ctx := open(t), t.Context()
+	account := b.Root().Account
+	ok := func(_ any, err error) { t.Helper(); require.NoError(t, err) }
+	ok(b.Create(ctx, User, account, "alice"))
+	ok(b.Create(ctx, Group, account, "staff"))
+	_, secret, err := b.CreateAccessKey(ctx, account, "alice", 0)
+	require.NoError(t, err)
+	_, key, err := b.CreateKey(ctx, b.holder(secret), NewKey{Name: "app", Grant: &Grant{Bucket: "bucket", Access: Read}})
+	require.NoError(t, err)
+	for name, change := range map[string]func(){
+		"attach":       func() { ok(b.Attach(ctx, User, account, "alice", "readonly", true)) },
+		"inline":       func() { ok(b.PutInlinePolicy(ctx, User, account, "alice", "own", Reads)) },
+		"tags":         func() { ok(b.SetTags(ctx, User, account, "alice", map[string]string{"a": "b"})) },
+		"group":        func() { ok(b.SetMember(ctx, account, "alice", "staff", true)) },
+		"group policy": func() { ok(b.PutInlinePolicy(ctx, Group, account, "staff", "own", Reads)) },
+	} {
+		user, app := b.holder(secret), b.holder(key)
+		require.Same(t, user, b.holder(secret))
+		require.Same(t, app, b.holder(key))
+		change()
+		require.NotSame(t, user, b.holder(secret), name)
+		require.NotSame(t, app, b.holder(key), name)
+	}
+}
+
+// Reads is a policy.
+const Reads = `{"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}}`
 
 // TestOnlyCreatorsManage checks that a key can neither obtain a secret of a key that can do more than itself, nor
 // disable it, nor see it.

@@ -18,6 +18,7 @@ type NewKey struct {
 	Policy  string        // or a policy document
 	Expires time.Duration // after which it expires; 0: never
 	Secret  *Secret       // the access key with its secret; nil to generate both
+	With    string        // the access key of the creator that signs the request; "" if there is none
 }
 
 // Secret is an access key with its secret, which is shown only when it is created.
@@ -50,7 +51,8 @@ func (d *records) after(lifetime time.Duration) time.Time {
 	return d.time().Add(max(lifetime.Truncate(time.Second), time.Second))
 }
 
-// CreateKey creates an application key in the account of its creator.
+// CreateKey creates an application key in the account of its creator. The key does not depend on the access key with
+// which it is created, since access keys are replaced regularly. But it expires with it at the latest, if that expires.
 func (d *Directory) CreateKey(ctx context.Context, by *auth.Principal, n NewKey) (*Identity, Secret, error) {
 	document := n.Policy
 	err := checkName(n.Name)
@@ -82,11 +84,15 @@ func (d *Directory) CreateKey(ctx context.Context, by *auth.Principal, n NewKey)
 		case s.depth(by.ID) > maxCreators:
 			return nil, fail(TooMany, "a key cannot have more than %d creators", maxCreators)
 		}
+		expires, err := s.expiresWith(by, n.With)
+		if err != nil {
+			return nil, err
+		}
 		i := &Identity{
 			Kind: Key, Account: by.Account, Name: n.Name, ID: newID(keyPrefix, uniqueIDLength), Created: d.time(),
-			Inline: []Inline{{n.Name, document}}, Grant: n.Grant, Creator: by.ID, Expires: d.after(n.Expires),
+			Inline: []Inline{{n.Name, document}}, Grant: n.Grant, Creator: by.ID, With: n.With,
+			Expires: earlier(d.after(n.Expires), expires),
 		}
-		var err error
 		if n.Secret != nil {
 			secret = *n.Secret
 			return i, addGiven(d, s, i, secret)
@@ -95,6 +101,19 @@ func (d *Directory) CreateKey(ctx context.Context, by *auth.Principal, n NewKey)
 		return i, err
 	})
 	return i, secret, err
+}
+
+// expiresWith returns the expiration of an access key of a principal, or zero if it does not expire. "" and the access key
+// of the root of the default account, which is not stored, never do.
+func (s *state) expiresWith(by *auth.Principal, accessKey string) (time.Time, error) {
+	if accessKey == "" || by.ID == s.root.ID || mutant.Is("keys-outlive-their-creators") {
+		return time.Time{}, nil
+	}
+	a, ok := s.access[accessKey]
+	if !ok || a.credential.Principal.ID != by.ID {
+		return time.Time{}, fail(Denied, "the access key %s was deleted or disabled", accessKey)
+	}
+	return a.expires, nil
 }
 
 // depth returns the number of creators of a key that an identity would create.

@@ -61,6 +61,7 @@ type Identity struct {
 	Grant   *Grant    `json:"grant,omitempty"`   // from which its policy was made; nil if the policy was given
 	Creator string    `json:"creator,omitempty"` // the ID of the identity that created it, or of the account for its root
 	Expires time.Time `json:"expires,omitzero"`  // zero: never
+	With    string    `json:"with,omitempty"`    // the access key with which it was created; "" if it is not known
 
 	// Of a role.
 	Trust       string            `json:"trust,omitempty"`       // the document of its trust policy
