@@ -122,9 +122,17 @@ func (d *daemon) iam(form url.Values) string {
 }
 
 // lister returns the ARN of the policy lister.
-func (d *daemon) lister() string {
-	arn := regexp.MustCompile(`arn:aws:iam::[0-9]{12}:`).FindString(d.admin("user list --json"))
-	return arn + "policy/lister"
+func (d *daemon) lister() string { return d.arn("policy/lister") }
+
+// arn returns the ARN of an identity or a policy.
+func (d *daemon) arn(of string) string {
+	return regexp.MustCompile(`arn:aws:iam::[0-9]{12}:`).FindString(d.admin("user list --json")) + of
+}
+
+// naming returns a policy of the bucket "locked" for a user.
+func (d *daemon) naming(user string) string {
+	return `{"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Principal": {"AWS": "` + d.arn("user/"+user) + `"},
+		"Action": "s3:GetObject", "Resource": "arn:aws:s3:::locked/*"}}`
 }
 
 // code returns the code of an error, or "".
@@ -223,6 +231,8 @@ func (d *daemon) grant() (a access) {
 		d.admin("group add team " + name)
 	}
 	a.alice, a.bob = d.newKey("user add-key alice"), d.newKey("user add-key bob")
+	_, err = c.PutBucketPolicy(ctx, &s3.PutBucketPolicyInput{Bucket: aws.String("locked"), Policy: aws.String(d.naming("bob"))})
+	require.NoError(t, err)
 	d.admin("user rename bob robert")
 	d.admin("user create bob")
 	d.admin("group rename team crew")
@@ -258,6 +268,9 @@ func (d *daemon) check(a access) {
 	p, err := c.GetBucketPolicy(ctx, &s3.GetBucketPolicyInput{Bucket: aws.String("bucket")})
 	require.NoError(t, err)
 	require.Equal(t, publicPolicy, *p.Policy)
+	p, err = c.GetBucketPolicy(ctx, &s3.GetBucketPolicyInput{Bucket: aws.String("locked")})
+	require.NoError(t, err)
+	require.Equal(t, d.naming("robert"), *p.Policy, "the policy is about the user that was renamed, not about the new one")
 	_, err = c.PutBucketPolicy(ctx, &s3.PutBucketPolicyInput{Bucket: aws.String("locked"), Policy: aws.String(strings.Replace(publicPolicy, ":::bucket", ":::locked", 1))})
 	require.Equal(t, "AccessDenied", code(err), "the public access block of a new bucket")
 	for bucket, open := range map[string]bool{"bucket": true, "locked": false} {
@@ -290,8 +303,8 @@ func (b *pausingBody) Read(p []byte) (int, error) {
 	return b.Reader.Read(p)
 }
 
-// revoke revokes a key while a request with it sends its body: that request succeeds, and the next one fails, although
-// its connection is open and its signing key is cached.
+// revoke revokes a key while a request with it sends its body: that request fails, and so does the next one, although its
+// connection is open and its signing key is cached.
 func (d *daemon) revoke(k admin.KeyInfo) {
 	t, c := d.t, d.as(k)
 	require.Empty(t, putCode(c, "bucket", "before"))
@@ -305,28 +318,32 @@ func (d *daemon) revoke(k admin.KeyInfo) {
 	r.Header.Set("Expect", "100-continue")
 	transport := &http.Transport{ExpectContinueTimeout: time.Hour} // waits for 100 Continue
 	defer transport.CloseIdleConnections()
-	done := make(chan error, 1)
+	type answer struct {
+		status int
+		body   []byte
+		err    error
+	}
+	done := make(chan answer, 1)
 	go func() {
 		response, err := transport.RoundTrip(r)
-		if err == nil {
-			_ = response.Body.Close()
-			if response.StatusCode != http.StatusOK {
-				err = errors.New(response.Status)
-			}
+		if err != nil {
+			done <- answer{err: err}
+			return
 		}
-		done <- err
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		done <- answer{response.StatusCode, text, err}
 	}()
 	<-body.reached
 	d.admin("key delete " + k.Name)
 	require.Equal(t, "InvalidAccessKeyId", putCode(c, "bucket", "after"))
 	close(body.resume)
-	require.NoError(t, <-done)
-	o, err := d.client.GetObject(ctx, &s3.GetObjectInput{Bucket: aws.String("bucket"), Key: aws.String("during")})
-	require.NoError(t, err)
-	got, err := io.ReadAll(o.Body)
-	require.NoError(t, err)
-	require.NoError(t, o.Body.Close())
-	require.True(t, bytes.Equal(content, got))
+	got := <-done
+	require.NoError(t, got.err)
+	require.Equal(t, http.StatusForbidden, got.status, "%s", got.body)
+	require.Contains(t, string(got.body), "InvalidAccessKeyId")
+	_, err = d.client.GetObject(ctx, &s3.GetObjectInput{Bucket: aws.String("bucket"), Key: aws.String("during")})
+	require.Equal(t, "NoSuchKey", code(err))
 }
 
 // contains reports whether a file below dir contains text.
