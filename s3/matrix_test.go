@@ -361,12 +361,12 @@ func refusedCallers(d *identitiesOf) map[string]refusedCaller {
 	put(identity.Role, "former")
 
 	const unknown = "InvalidAccessKeyId"
-	d.late = -2 * time.Hour
+	d.late.Store(int64(-2 * time.Hour))
 	refuse("an expired key of a user", userKey("alice", time.Hour), "", 403, unknown)
 	refuse("an expired application key", appKey("expired", d.Root(), time.Hour), "", 403, unknown)
 	session := d.begin("reader", identity.AssumeRole{Duration: time.Hour})
 	refuse("an expired session", identity.Secret{AccessKey: session.AccessKey, SecretKey: session.SecretKey}, session.Token, 400, "ExpiredToken")
-	d.late = 0
+	d.late.Store(0)
 
 	disabled := userKey("alice", 0)
 	_, err := d.EnableAccessKey(ctx, account, "alice", disabled.AccessKey, false)

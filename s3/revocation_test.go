@@ -88,8 +88,8 @@ func (v *slow) bucketPolicy(effect, principal string) {
 		"Action": "s3:*", "Resource": ["arn:aws:s3:::bucket", "arn:aws:s3:::bucket/*"]}}`)).is(204, "")
 }
 
-// sender signs requests.
-type sender struct {
+// signing signs requests.
+type signing struct {
 	key, secret, token string
 }
 
@@ -121,7 +121,7 @@ func (v *slow) requests() map[string]slowRequest {
 }
 
 // send sends the first half of a request, lets something happen when the request has been authorized, and sends the rest.
-func (v *slow) during(r slowRequest, by sender, happens func()) *response {
+func (v *slow) during(r slowRequest, by signing, happens func()) *response {
 	t := v.t
 	t.Helper()
 	body, headers := r.body, r.headers
@@ -154,7 +154,7 @@ func (v *slow) during(r slowRequest, by sender, happens func()) *response {
 }
 
 // head sends the head of a request.
-func (v *slow) head(method, path string, body []byte, by sender, form bool, headers []string) net.Conn {
+func (v *slow) head(method, path string, body []byte, by signing, form bool, headers []string) net.Conn {
 	t := v.t
 	r := v.request(method, path, nil, headers...)
 	r.ContentLength = int64(len(body))
@@ -201,50 +201,50 @@ func (v *slow) countBlocks() (n int) {
 func TestRevocationWhileABodyArrives(t *testing.T) {
 	v := newSlow(t)
 	ctx := t.Context()
-	alice := sender{key: v.users.alice.AccessKey, secret: v.users.alice.SecretKey}
+	alice := signing{key: v.users.alice.AccessKey, secret: v.users.alice.SecretKey}
 	principal := `{"AWS": "arn:aws:iam::` + account + `:user/alice"}`
-	session := func() sender {
+	session := func() signing {
 		s := v.users.begin("reader", identity.AssumeRole{Duration: 15 * time.Minute})
-		return sender{s.AccessKey, s.SecretKey, s.Token}
+		return signing{s.AccessKey, s.SecretKey, s.Token}
 	}
 	_, err := v.users.Attach(ctx, identity.Role, account, "reader", "admin", true)
 	require.NoError(t, err)
 	must := func(_ any, err error) { t.Helper(); require.NoError(t, err) }
 	for _, c := range []struct {
 		name    string
-		by      func() sender
-		happens func(by sender)
+		by      func() signing
+		happens func(by signing)
 		undo    func()
 		code    string
 	}{
 		{"the access key is disabled", nil,
-			func(sender) { must(v.users.EnableAccessKey(ctx, account, "alice", alice.key, false)) },
+			func(signing) { must(v.users.EnableAccessKey(ctx, account, "alice", alice.key, false)) },
 			func() { must(v.users.EnableAccessKey(ctx, account, "alice", alice.key, true)) }, "InvalidAccessKeyId"},
 		{"the policy of the user changes", nil,
-			func(sender) { v.allow("s3:GetObject") },
+			func(signing) { v.allow("s3:GetObject") },
 			func() { v.allow("s3:*") }, "AccessDenied"},
 		{"the policy of the bucket changes", nil,
-			func(sender) { v.bucketPolicy("Deny", principal) },
+			func(signing) { v.bucketPolicy("Deny", principal) },
 			func() { v.do("DELETE", "/bucket?policy", nil).is(204, "") }, "AccessDenied"},
 		{"the session expires", session,
-			func(sender) { v.users.late.Store(int64(16 * time.Minute)) },
+			func(signing) { v.users.late.Store(int64(16 * time.Minute)) },
 			func() { v.users.late.Store(0) }, "ExpiredToken"},
 		{"the role loses its policy", session,
-			func(sender) { must(v.users.Attach(ctx, identity.Role, account, "reader", "admin", false)) },
+			func(signing) { must(v.users.Attach(ctx, identity.Role, account, "reader", "admin", false)) },
 			func() { must(v.users.Attach(ctx, identity.Role, account, "reader", "admin", true)) }, "AccessDenied"},
-		{"an application key expires", func() sender {
+		{"an application key expires", func() signing {
 			_, s, err := v.users.CreateKey(ctx, v.users.Root(), identity.NewKey{Name: "app", Policy: everything, Expires: time.Hour})
 			require.NoError(t, err)
-			return sender{key: s.AccessKey, secret: s.SecretKey}
+			return signing{key: s.AccessKey, secret: s.SecretKey}
 		},
-			func(sender) { v.users.late.Store(int64(2 * time.Hour)) },
+			func(signing) { v.users.late.Store(int64(2 * time.Hour)) },
 			func() { v.users.late.Store(0); require.NoError(t, v.users.DeleteKey(ctx, v.users.Root(), "app")) }, "InvalidAccessKeyId"},
-		{"the access key is deleted", func() sender {
+		{"the access key is deleted", func() signing {
 			_, s, err := v.users.CreateAccessKey(ctx, account, "alice", 0)
 			require.NoError(t, err)
-			return sender{key: s.AccessKey, secret: s.SecretKey}
+			return signing{key: s.AccessKey, secret: s.SecretKey}
 		},
-			func(by sender) { must(v.users.DeleteAccessKey(ctx, account, "alice", by.key)) }, nil, "InvalidAccessKeyId"},
+			func(by signing) { must(v.users.DeleteAccessKey(ctx, account, "alice", by.key)) }, nil, "InvalidAccessKeyId"},
 	} {
 		for name, r := range v.requests() {
 			t.Run(c.name+", "+name, func(t *testing.T) {
@@ -276,13 +276,13 @@ func TestPolicyChangesWhileABodyArrives(t *testing.T) {
 		}
 		before := v.countBlocks()
 		v.bucketPolicy("Allow", `"*"`)
-		v.during(r, sender{}, func() {
+		v.during(r, signing{}, func() {
 			v.do("DELETE", "/bucket?policy", nil).is(204, "")
 		}).is(403, "AccessDenied")
 		v.nothing(before)
 
 		v.bucketPolicy("Allow", `"*"`)
-		v.during(r, sender{}, func() {
+		v.during(r, signing{}, func() {
 			_, err := v.fs.UpdateBucket(t.Context(), "bucket", func(b *core.BucketInfo) error {
 				b.Attrs = core.SetAttr(b.Attrs, bucketaccess.BlockAttr, bucketaccess.EncodeBlock(policy.PublicAccessBlock{RestrictPublicBuckets: true}))
 				return nil
@@ -292,7 +292,7 @@ func TestPolicyChangesWhileABodyArrives(t *testing.T) {
 		v.do("DELETE", "/bucket?publicAccessBlock", nil).is(204, "")
 		v.nothing(before)
 
-		v.during(r, sender{key: accessKey, secret: secretKey}, func() { v.bucketPolicy("Deny", `"*"`) }).is(403, "AccessDenied")
+		v.during(r, signing{key: accessKey, secret: secretKey}, func() { v.bucketPolicy("Deny", `"*"`) }).is(403, "AccessDenied")
 		v.do("DELETE", "/bucket?policy", nil).is(204, "")
 		v.nothing(before)
 	}
@@ -302,7 +302,7 @@ func TestPolicyChangesWhileABodyArrives(t *testing.T) {
 func TestHarmlessChangesWhileABodyArrives(t *testing.T) {
 	v := newSlow(t)
 	ctx := t.Context()
-	by := sender{key: v.users.alice.AccessKey, secret: v.users.alice.SecretKey}
+	by := signing{key: v.users.alice.AccessKey, secret: v.users.alice.SecretKey}
 	for name, r := range v.requests() {
 		v.put("/bucket/log", "content")
 		status := 200
@@ -334,11 +334,11 @@ func TestHarmlessChangesWhileABodyArrives(t *testing.T) {
 // The fields of a form must arrive within a time limit. Its file may take longer.
 func TestFormTime(t *testing.T) {
 	v := newSlow(t, setup{options: func(o *s3.Options) { o.FormTime, o.BodyTimeout, o.MaxInFlight = time.Second, time.Hour, 4 }})
-	by := sender{key: v.users.alice.AccessKey, secret: v.users.alice.SecretKey}
+	by := signing{key: v.users.alice.AccessKey, secret: v.users.alice.SecretKey}
 	a := v.during(v.requests()["form"], by, func() {
 		for range 2 { // the first one no longer counts as a form whose fields are being read
 			body := []byte("--B\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\nk")
-			conn := v.head("POST", "/bucket", make([]byte, 60_000), sender{}, true, []string{"Content-Type", "multipart/form-data; boundary=B"})
+			conn := v.head("POST", "/bucket", make([]byte, 60_000), signing{}, true, []string{"Content-Type", "multipart/form-data; boundary=B"})
 			_, err := conn.Write(body)
 			require.NoError(t, err)
 			require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Minute))) // so that the test fails rather than hangs
