@@ -77,6 +77,9 @@ func TestCallers(t *testing.T) {
 // Nobody but the root of an account is taken for the root, and principals that are not known have no rights, even if a
 // policy allows an action to everyone.
 func TestUnknownPrincipals(t *testing.T) {
+	disabled := &auth.Principal{Account: owner, ARN: auth.RootARN(owner), ID: owner}
+	require.ErrorIs(t, decide(t, New(users(t)), disabled, "s3:GetObject", key("")), auth.ErrDenied, "the account was disabled")
+	require.NoError(t, decide(t, New(nil), disabled, "s3:GetObject", key("")))
 	for _, p := range []*auth.Principal{
 		alice,
 		{Account: owner},
