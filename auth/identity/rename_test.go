@@ -48,6 +48,9 @@ func TestRename(t *testing.T) {
 			credential, err := b.Lookup(ctx, session.AccessKey, session.Token)
 			require.NoError(t, err)
 			require.NotNil(t, credential.Principal)
+			_, err = b.AssumeRole(ctx, p, AssumeRole{Role: "arn:aws:iam::" + account + ":role/role", Session: "session"})
+			require.NoError(t, err, "a trust policy that named it still does")
+			require.Contains(t, b.TrustOf(mustGet(t, b, Role, "role")), `"`+p.ARN+`"`)
 			require.Equal(t, "read", mustGet(t, b, User, name).Inline[0].Name)
 			require.Equal(t, []*Identity{mustGet(t, b, User, name)}, b.MembersOf(mustGet(t, b, Group, group)))
 			require.Equal(t, alice.Created, mustGet(t, b, User, name).Created)
@@ -68,6 +71,8 @@ func TestRename(t *testing.T) {
 	_, theirs, err := b.CreateAccessKey(ctx, account, "alice", 0)
 	require.NoError(t, err)
 	require.False(t, allows(b.Caller(b.holder(theirs)), "s3:GetObject", "key"))
+	_, err = b.AssumeRole(ctx, b.holder(theirs), AssumeRole{Role: "arn:aws:iam::" + account + ":role/role", Session: "session"})
+	require.Equal(t, Denied, codeOf(err), "the trust policy does not name who got the name")
 
 	// Errors change nothing.
 	{
