@@ -35,6 +35,7 @@ func TestPublic(t *testing.T) {
 		"a range of 31 bits":               {everyone, on("IpAddress", "aws:SourceIp", `"2001:db8::/31"`), true},
 		"all of IPv4, mapped":              {everyone, on("IpAddress", "aws:SourceIp", `"::ffff:0.0.0.0/96"`), true},
 		"one broad range":                  {everyone, on("IpAddress", "aws:SourceIp", `["203.0.113.0/24", "0.0.0.0/0"]`), true},
+		"a broad range and a narrow one":   {everyone, []string{"Condition", `{"ForAnyValue:IpAddress": {"aws:SourceIp": "203.0.113.0/24"}, "IpAddress": {"aws:SourceIp": "0.0.0.0/1"}}`}, false},
 		"NotIpAddress":                     {everyone, on("NotIpAddress", "aws:SourceIp", `"203.0.113.0/24"`), true},
 		"IpAddressIfExists":                {everyone, on("IpAddressIfExists", "aws:SourceIp", `"203.0.113.0/24"`), true},
 		"ForAllValues":                     {everyone, on("ForAllValues:IpAddress", "aws:SourceIp", `"203.0.113.0/24"`), true},
