@@ -37,7 +37,7 @@ type question struct {
 	tags    []core.Attr
 	moved   *core.ObjectInfo // the object that a move found: its properties are those of the new version
 
-	existing existingTags
+	existing *existingTags    // nil unless they were looked up
 	upload   *core.UploadInfo // the upload of the request, after it has been looked up
 	looked   bool
 
@@ -60,9 +60,8 @@ type granted struct {
 
 // existingTags are the tags of an existing version.
 type existingTags struct {
-	of    auth.Resource
-	known bool
-	tags  []core.Attr
+	of   auth.Resource
+	tags []core.Attr
 }
 
 // Fact implements auth.Facts for the condition keys of the route table.
@@ -202,10 +201,10 @@ func (f facts) upload() *core.UploadInfo {
 // existing returns the tags of the version that the decision is about.
 func (f facts) existing() []core.Attr {
 	a := &f.q.asked
-	if a.existing.known && a.existing.of == a.about {
+	if a.existing != nil && a.existing.of == a.about {
 		return a.existing.tags
 	}
-	a.existing = existingTags{of: a.about, known: true}
+	a.existing = &existingTags{of: a.about}
 	o, err := f.stat()
 	switch {
 	case err == nil && o != nil && !o.Marker:
@@ -401,8 +400,8 @@ func (f facts) signature(name string) (string, bool) {
 // that was current then, and this one has others. In a second attempt, the tags of another object may have been looked
 // up since that decision.
 func (q *request) confirm(a auth.Action, r auth.Resource, o *core.ObjectInfo) error {
-	e := &q.asked.existing
-	if !e.known || e.of == r && sameTags(e.tags, o.Tags) || mutant.Is("no-confirm") {
+	e := q.asked.existing
+	if e == nil || e.of == r && sameTags(e.tags, o.Tags) || mutant.Is("no-confirm") {
 		return nil
 	}
 	e.of, e.tags = r, o.Tags
