@@ -60,6 +60,7 @@ var operatorCases = []operatorCase{
 	{"NumericLessThanEquals", size, `["1", "2"]`, []string{"2"}, []string{"3"}},
 	{"NumericGreaterThan", size, `"10"`, []string{"11", "10.1"}, []string{"10", "9", "inf", "NaN", "1e999"}},
 	{"NumericGreaterThan", size, `["10", "20"]`, []string{"11"}, []string{"10"}},
+	{"NumericGreaterThan", size, `"-10.5"`, []string{"-10", "-1", "0"}, []string{"-11", "-10.5"}},
 	{"NumericGreaterThanEquals", size, `"10"`, []string{"10", "11"}, []string{"9"}},
 	{"NumericGreaterThanEquals", size, `["10", "20"]`, []string{"10"}, []string{"9"}},
 
