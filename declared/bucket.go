@@ -51,10 +51,15 @@ func (p *planner) planBuckets() error {
 			if p.OpenBuckets {
 				info.Attrs = append(info.Attrs, s3.WithoutPublicAccessBlock())
 			}
-			if _, err := change(&info); err != nil {
+			planned := info
+			planned.Attrs = append([]core.Attr(nil), info.Attrs...)
+			if _, err := change(&planned); err != nil {
 				return err
 			}
 			p.add("bucket", e.Name, "", func(ctx context.Context) error {
+				if _, err := change(&info); err != nil { // again: now the principals of its policy have IDs
+					return err
+				}
 				_, err := p.FS.CreateBucket(ctx, info)
 				return err
 			})

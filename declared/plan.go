@@ -102,7 +102,7 @@ func MakePlan(ctx context.Context, f *File, s Store, by *auth.Principal, secrets
 		return nil, err
 	}
 	for _, part := range []func() error{
-		p.planAccounts, p.planPolicies, p.planGroups, p.planUsers, p.planRoles, p.planBuckets, p.planKeys,
+		p.planAccounts, p.planPolicies, p.planGroups, p.planUsers, p.planRoles, p.planKeys, p.planBuckets,
 	} {
 		if err := part(); err != nil {
 			return nil, err
