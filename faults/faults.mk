@@ -13,7 +13,7 @@ FAULTS_REQUIRED = if bash faults/probe.sh >/dev/null 2>&1; then export ORCAS_FAU
 
 # The counts of faults-short. The strides are odd: the way in which a run of a script ends depends on its operation modulo 4.
 FAULTS_COUNTS := ORCAS_FAULTS_CRASH=15 ORCAS_FAULTS_TERM=3 ORCAS_FAULTS_SOAK=30 ORCAS_FAULTS_SPACE_TURNS=0 ORCAS_FAULTS_VOLATILE=5 \
-	ORCAS_FAULTS_POWER=5 ORCAS_FAULTS_POWER_RECLAIM=3 ORCAS_FAULTS_POWER_RELAXED=3 \
+	ORCAS_FAULTS_POWER=5 ORCAS_FAULTS_POWER_RECLAIM=3 ORCAS_FAULTS_POWER_RELAXED=3 ORCAS_FAULTS_HISTORIES=300 ORCAS_FAULTS_SEQUENCES=700 \
 	ORCAS_FAULTS_SCRIPTS=put/3/7,start-after-crash/5/29,equal/23,compaction/43/87,snapshot/43/87,delta/87/175,reclaim-large/43,rebuild/53/107,rebuild-chain/87/175,backup/43 \
 	ORCAS_FAULTS_SEALED=rotate/43/87,compaction/87
 
