@@ -382,6 +382,6 @@ func TestSweepDetectsAMutant(t *testing.T) {
 	require.NoError(t, err)
 	b.Binary = filepath.Join(b.Dir, "mutant")
 	require.NoError(t, faults.Build(t.Context(), b.Binary, "ack-before-commit", false))
-	row := sweep(t, b, script(t, "put/5"), Fault{Action: KILL})
+	row := sweep(t, b, script(t, "put"), Fault{Action: KILL})
 	require.True(t, slices.ContainsFunc(row.Violations, func(v Violation) bool { return strings.HasPrefix(v.What, "lost: ") }), row.Violations)
 }
