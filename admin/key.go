@@ -154,7 +154,7 @@ func (s *Store) rotateKey(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	i, secret, err := s.Keys.RotateKey(r.Context(), callerOf(r), q.Get("name"), keep)
+	i, secret, err := s.Keys.RotateKey(r.Context(), callerOf(r), accessKeyOf(r), q.Get("name"), keep)
 	if err != nil {
 		return nil, err
 	}

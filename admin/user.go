@@ -118,7 +118,7 @@ func (ids *identities) createUserKey(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	i, secret, err := ids.CreateAccessKey(r.Context(), callerOf(r).Account, q.Get("name"), expires)
+	i, secret, err := ids.CreateAccessKeyWith(r.Context(), callerOf(r), accessKeyOf(r), q.Get("name"), expires)
 	if err != nil {
 		return nil, err
 	}

@@ -359,6 +359,21 @@ func TestAccessKeys(t *testing.T) {
 	require.Equal(t, "2027-01-15T08:00:00Z", used(k.access).get("AccessKeyLastUsed", "LastUsedDate"))
 	b.fails(404, "NoSuchEntity", "GetAccessKeyLastUsed", "AccessKeyId", "AKIAUNKNOWN")
 
+	// An access key that expires creates none that does not.
+	b.user("bob", allow("*", "iam:*"))
+	_, expiring, err := b.identities.CreateAccessKey(t.Context(), b.account, "bob", 1e11)
+	require.NoError(t, err)
+	created := b.as(key{expiring.AccessKey, expiring.SecretKey}, "CreateAccessKey", "UserName", "alice")
+	require.Equal(t, 200, created.status)
+	alice, err := b.identities.Get(identity.User, b.account, "alice")
+	require.NoError(t, err)
+	bob, err := b.identities.Get(identity.User, b.account, "bob")
+	require.NoError(t, err)
+	require.Equal(t, bob.Keys[1].Expires, alice.Keys[1].Expires)
+	_, err = b.identities.DeleteAccessKey(t.Context(), b.account, "alice", alice.Keys[1].ID)
+	require.NoError(t, err)
+	require.NoError(t, b.identities.DeleteUser(t.Context(), b.account, "bob"))
+
 	b.clock.Add(1) // access keys are listed in the order of their creation
 	_, expired, err := b.identities.CreateAccessKey(t.Context(), b.account, "alice", 1e9)
 	require.NoError(t, err)

@@ -233,7 +233,7 @@ func createAccessKey(c *call) error {
 	if err != nil {
 		return err
 	}
-	u, secret, err := c.h.o.Identities.CreateAccessKey(c.ctx(), c.account(), u.Name, 0)
+	u, secret, err := c.h.o.Identities.CreateAccessKeyWith(c.ctx(), c.caller, c.event.AccessKey, u.Name, 0)
 	if err != nil {
 		return err
 	}

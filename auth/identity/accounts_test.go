@@ -65,7 +65,7 @@ func TestAccounts(t *testing.T) {
 	require.Equal(t, i.ID, key.Account)
 	require.Empty(t, b.Keys(second))
 	require.Empty(t, b.Keys(b.Root()))
-	_, _, err = b.RotateKey(ctx, b.Root(), "app", 0)
+	_, _, err = b.RotateKey(ctx, b.Root(), "", "app", 0)
 	require.Equal(t, NoSuchEntity, codeOf(err))
 	b.reopen()
 	b.holder(keySecret)

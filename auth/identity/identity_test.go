@@ -246,27 +246,27 @@ func TestRotation(t *testing.T) {
 	b, ctx := open(t), t.Context()
 	root := b.Root()
 	p, first := b.create(root, "key")
-	_, second, err := b.RotateKey(ctx, root, "key", time.Hour)
+	_, second, err := b.RotateKey(ctx, root, "", "key", time.Hour)
 	require.NoError(t, err)
 	require.Equal(t, p, b.holder(first))
 	require.Equal(t, p, b.holder(second))
-	i, third, err := b.RotateKey(ctx, root, "key", 2*time.Hour)
+	i, third, err := b.RotateKey(ctx, root, "", "key", 2*time.Hour)
 	require.NoError(t, err)
 	require.Len(t, i.Keys, 2)
 	b.refused(first)
 	b.holder(second)
-	_, _, err = b.RotateKey(ctx, root, "key", -1)
+	_, _, err = b.RotateKey(ctx, root, "", "key", -1)
 	require.Equal(t, Invalid, codeOf(err))
 	b.pass(2 * time.Hour)
 	b.refused(second)
 	b.holder(third)
-	i, fourth, err := b.RotateKey(ctx, root, "key", 0)
+	i, fourth, err := b.RotateKey(ctx, root, "", "key", 0)
 	require.NoError(t, err)
 	require.Len(t, i.Keys, 1)
 	b.refused(third)
 	b.holder(fourth)
 	require.NotEqual(t, third.SecretKey, fourth.SecretKey)
-	_, _, err = b.RotateKey(ctx, root, "none", 0)
+	_, _, err = b.RotateKey(ctx, root, "", "none", 0)
 	require.Equal(t, NoSuchEntity, codeOf(err))
 }
 
@@ -308,6 +308,45 @@ func TestKeysAndAccessKeysOfTheirCreators(t *testing.T) {
 		require.Equal(t, c.expires, at, name)
 		require.True(t, works)
 	}
+
+	// What the expiring one obtains otherwise expires with it too.
+	_, _, err := create(lasting, "lasting", 0)
+	require.NoError(t, err)
+	rotated, secret, err := b.RotateKey(ctx, b.holder(expiring), expiring.AccessKey, "lasting", 0)
+	require.NoError(t, err)
+	at, works := b.Expiration(rotated)
+	require.Equal(t, now.Add(24*time.Hour), at)
+	require.True(t, works)
+	more := []Secret{secret}
+	for _, lifetime := range []time.Duration{0, time.Hour, 48 * time.Hour} {
+		i, secret, err := b.CreateAccessKeyWith(ctx, b.holder(expiring), expiring.AccessKey, "alice", lifetime)
+		require.NoError(t, err)
+		expires := now.Add(24 * time.Hour)
+		if lifetime == time.Hour {
+			expires = now.Add(time.Hour)
+		}
+		require.Equal(t, expires, i.Keys[len(i.Keys)-1].Expires)
+		more = append(more, secret)
+	}
+	i, secret, err := b.CreateAccessKeyWith(ctx, b.holder(lasting), lasting.AccessKey, "alice", 0)
+	require.NoError(t, err)
+	require.Zero(t, i.Keys[len(i.Keys)-1].Expires)
+	b.pass(24 * time.Hour)
+	for _, s := range append(more, expiring) {
+		b.refused(s)
+	}
+	b.holder(secret)
+	at, works = b.Expiration(rotated)
+	require.Equal(t, now.Add(24*time.Hour), at)
+	require.False(t, works)
+	_, secret, err = b.RotateKey(ctx, b.holder(lasting), lasting.AccessKey, "lasting", 0)
+	require.NoError(t, err)
+	b.pass(48 * time.Hour)
+	b.holder(secret)
+	_, _, err = b.RotateKey(ctx, b.holder(lasting), "AKIANONE", "lasting", 0)
+	require.Equal(t, Denied, codeOf(err))
+	_, _, err = b.CreateAccessKeyWith(ctx, b.holder(lasting), "AKIANONE", "alice", 0)
+	require.Equal(t, Denied, codeOf(err))
 
 	// A rotation of the access key, and everything else that ends it, leaves the key.
 	first, second := with(0), with(0)
@@ -384,7 +423,7 @@ func TestOnlyCreatorsManage(t *testing.T) {
 	stranger := &auth.Principal{Account: "111122223333", ARN: auth.RootARN("111122223333"), ID: "111122223333"}
 	try := func(by *auth.Principal) (failed int) {
 		_, enable := b.EnableKey(ctx, by, "grandchild", true)
-		_, _, rotate := b.RotateKey(ctx, by, "grandchild", time.Hour)
+		_, _, rotate := b.RotateKey(ctx, by, "", "grandchild", time.Hour)
 		for _, err := range []error{enable, rotate} {
 			if err != nil {
 				require.Equal(t, NoSuchEntity, codeOf(err))
@@ -487,7 +526,7 @@ func TestNoKey(t *testing.T) {
 		b.refused(secret)
 		_, _, err := b.CreateKey(ctx, b.Root(), NewKey{Name: "more", Grant: &Grant{Bucket: "bucket", Access: Read}})
 		require.True(t, core.Is(err, core.NoKey), "%s: %v", name, err)
-		_, _, err = b.RotateKey(ctx, b.Root(), "key", 0)
+		_, _, err = b.RotateKey(ctx, b.Root(), "", "key", 0)
 		require.True(t, core.Is(err, core.NoKey), "%s: %v", name, err)
 	}
 	require.Zero(t, made)
@@ -578,7 +617,7 @@ func TestOtherProcess(t *testing.T) {
 	other.holder(secret)
 	_, err = b.EnableKey(t.Context(), b.Root(), "key", false)
 	require.NoError(t, err)
-	_, _, err = other.RotateKey(t.Context(), b.Root(), "key", time.Hour)
+	_, _, err = other.RotateKey(t.Context(), b.Root(), "", "key", time.Hour)
 	require.NoError(t, err)
 	other.refused(secret)
 	b.reopen()
@@ -754,7 +793,7 @@ func (m *model) enable(rt *rapid.T) {
 func (m *model) rotate(rt *rapid.T) {
 	k, name := m.pick(rt)
 	keep := int64(rapid.IntRange(0, 3).Draw(rt, "keep")) * 600
-	_, secret, err := m.b.RotateKey(context.Background(), m.b.Root(), name, time.Duration(keep)*time.Second)
+	_, secret, err := m.b.RotateKey(context.Background(), m.b.Root(), "", name, time.Duration(keep)*time.Second)
 	if k == nil {
 		require.Equal(rt, NoSuchEntity, codeOf(err))
 		return

@@ -104,9 +104,10 @@ func (d *Directory) CreateKey(ctx context.Context, by *auth.Principal, n NewKey)
 }
 
 // expiresWith returns the expiration of an access key of a principal, or zero if it does not expire. "" and the access key
-// of the root of the default account, which is not stored, never do.
+// of the root of the default account, which is not stored, never do. What a session creates does not depend on it: sessions
+// cannot manage application keys, and those that may create access keys of users can do so as in AWS.
 func (s *state) expiresWith(by *auth.Principal, accessKey string) (time.Time, error) {
-	if accessKey == "" || by.ID == s.root.ID || mutant.Is("keys-outlive-their-creators") {
+	if accessKey == "" || by.ID == s.root.ID || by.Temporary != nil || mutant.Is("keys-outlive-their-creators") {
 		return time.Time{}, nil
 	}
 	a, ok := s.access[accessKey]
@@ -252,15 +253,22 @@ func (d *Directory) EnableKey(ctx context.Context, by *auth.Principal, name stri
 }
 
 // RotateKey replaces the access key of an application key. The previous one continues to work for the duration keep; if
-// there is one from an earlier rotation, it ends now.
+// there is one from an earlier rotation, it ends now. With is the access key that signs the request, or "" if there is
+// none: the new access key expires with it at the latest.
 func (d *Directory) RotateKey(
-	ctx context.Context, by *auth.Principal, name string, keep time.Duration,
+	ctx context.Context, by *auth.Principal, with, name string, keep time.Duration,
 ) (i *Identity, secret Secret, err error) {
 	if err := checkLifetime(keep); err != nil {
 		return nil, Secret{}, err
 	}
-	i, err = d.manage(ctx, by, name, func(s *state, i *Identity) (err error) {
-		secret, err = d.replaceAccessKey(s, i, keep)
+	i, err = d.manage(ctx, by, name, func(s *state, i *Identity) error {
+		expires, err := s.expiresWith(by, with)
+		if err != nil {
+			return err
+		}
+		if secret, err = d.replaceAccessKey(s, i, keep); err == nil {
+			i.Keys[len(i.Keys)-1].Expires = expires
+		}
 		return err
 	})
 	return i, secret, err
@@ -290,14 +298,16 @@ func (d *Directory) DeleteKey(ctx context.Context, by *auth.Principal, name stri
 	})
 }
 
-// Expiration returns the time at which an application key expires: its own time, or an earlier one of its creators. It
-// reports whether its newest access key is accepted now.
+// Expiration returns the time at which an application key expires: its own time, or an earlier one of its creators or of
+// its newest access key. It reports whether its newest access key is accepted now.
 func (d *Directory) Expiration(i *Identity) (at time.Time, works bool) {
 	s := d.now.Load()
 	c, ok := s.callers[i.ID]
 	if !ok {
 		return i.Expires, false
 	}
-	_, accepted := s.access[i.Keys[len(i.Keys)-1].ID]
-	return c.expires, accepted && !d.expired(c.expires)
+	newest := &i.Keys[len(i.Keys)-1]
+	_, accepted := s.access[newest.ID]
+	at = earlier(c.expires, newest.Expires)
+	return at, accepted && !d.expired(at)
 }

@@ -85,7 +85,7 @@ func TestSession(t *testing.T) {
 	_, _, err = b.CreateKey(t.Context(), s.Principal, NewKey{Name: "k", Grant: &Grant{Bucket: "bucket", Access: Read}})
 	require.Equal(t, Denied, codeOf(err))
 	require.ErrorContains(t, err, "outlast")
-	_, _, err = b.RotateKey(t.Context(), s.Principal, "k", 0)
+	_, _, err = b.RotateKey(t.Context(), s.Principal, "", "k", 0)
 	require.Equal(t, NoSuchEntity, codeOf(err))
 	require.Empty(t, b.Keys(s.Principal))
 }

@@ -40,7 +40,7 @@ func TestLastUsed(t *testing.T) {
 		require.NoError(t, b.NoteUses(ctx))
 	}
 	require.Equal(t, before+1, changes(), "a use is stored once")
-	_, second, err := b.RotateKey(ctx, b.Root(), "key", time.Hour)
+	_, second, err := b.RotateKey(ctx, b.Root(), "", "key", time.Hour)
 	require.NoError(t, err)
 	require.Equal(t, at(20), b.LastUsed(secret.AccessKey), "a change of the identity keeps the uses")
 	require.Zero(t, b.LastUsed(second.AccessKey))

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"orcas/auth"
 	"orcas/internal/mutant"
 )
 
@@ -246,16 +247,28 @@ func (d *Directory) UserOf(accessKey string) *Identity {
 
 // CreateAccessKey creates an access key of a user. Whoever has it can do what the user can do.
 func (d *Directory) CreateAccessKey(ctx context.Context, account, user string, lifetime time.Duration) (*Identity, Secret, error) {
+	return d.CreateAccessKeyWith(ctx, &auth.Principal{Account: account}, "", user, lifetime)
+}
+
+// CreateAccessKeyWith creates an access key of a user, which expires at the latest with the access key that signs the
+// request of a principal of the same account.
+func (d *Directory) CreateAccessKeyWith(
+	ctx context.Context, by *auth.Principal, with, user string, lifetime time.Duration,
+) (*Identity, Secret, error) {
 	if err := checkLifetime(lifetime); err != nil {
 		return nil, Secret{}, err
 	}
 	var secret Secret
-	i, err := d.update(ctx, User, account, user, func(s *state, i *Identity) (err error) {
+	i, err := d.update(ctx, User, by.Account, user, func(s *state, i *Identity) error {
 		if err := i.oneMoreKey(); err != nil {
 			return err
 		}
+		expires, err := s.expiresWith(by, with)
+		if err != nil {
+			return err
+		}
 		if secret, err = d.addAccessKey(s, i); err == nil {
-			i.Keys[len(i.Keys)-1].Expires = d.after(lifetime)
+			i.Keys[len(i.Keys)-1].Expires = earlier(d.after(lifetime), expires)
 		}
 		return err
 	})
