@@ -165,11 +165,10 @@ func (p *planner) settingsOf(i int, e *bucketEntry) (list []setting, err error) 
 	return list, nil
 }
 
-// principals are the principals that exist or are declared. Those that are only declared have no ID before they are
-// created, with the steps that come before the buckets.
+// principals are the principals that exist, and those that steps before the buckets create, which have no ID before that.
 type principals struct {
 	*identity.Directory
-	declared map[string]bool // their ARNs
+	declared map[string]bool // their ARNs; empty when the steps are done
 }
 
 // Resolve implements bucketaccess.Principals.

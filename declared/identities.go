@@ -281,7 +281,9 @@ func (p *planner) planRoles() error {
 		if err != nil {
 			return err
 		}
-		p.principals[p.arn("role/"+e.Name)] = true
+		if p.arns[p.arn("role/"+e.Name)] {
+			p.principals[p.arn("role/"+e.Name)] = true
+		}
 	}
 	return nil
 }
@@ -347,7 +349,11 @@ func (p *planner) roleChange(at []any, e *roleEntry) (*identity.RoleChange, erro
 	case len(e.Users) > 0:
 		var arns []string
 		for _, name := range e.Users {
-			arns = append(arns, p.arn("user/"+name))
+			arn := p.arn("user/" + name)
+			if u, err := p.Identities.Get(identity.User, p.by.Account, name); err == nil {
+				arn = u.ARN()
+			}
+			arns = append(arns, arn)
 		}
 		text, err := json.Marshal(map[string]any{"Version": "2012-10-17", "Statement": []any{map[string]any{
 			"Effect": "Allow", "Principal": map[string]any{"AWS": arns}, "Action": "sts:AssumeRole",

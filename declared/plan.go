@@ -82,10 +82,10 @@ type planner struct {
 	policies map[string]bool // the managed policies that exist or are declared, in lower case
 	groups   map[string]bool
 	buckets  map[string]bool
-	arns     map[string]bool // the principals that are declared
+	arns     map[string]bool // the principals that the steps create, until the steps are done
 	taken    map[string]bool // the access keys that are declared
 
-	// The users that are declared, and the roles that are planned so far. A trust policy can name them.
+	// The users that the steps create, and the roles that are planned so far. A trust policy can name them.
 	principals map[string]bool
 }
 
@@ -108,6 +108,7 @@ func MakePlan(ctx context.Context, f *File, s Store, by *auth.Principal, secrets
 			return nil, err
 		}
 	}
+	clear(p.arns) // when the steps are done, all principals must exist
 	return &p.plan, nil
 }
 
@@ -131,15 +132,15 @@ func (p *planner) checkNames() error {
 		names []string
 		check func(string) error
 		into  map[string]bool
-		arn   string
+		kind  identity.Kind // of principals
 	}{
 		{"accounts", namesOf(p.Accounts, func(e *accountEntry) string { return e.Name }), identity.CheckName, map[string]bool{}, ""},
 		{"policies", namesOf(p.Policies, func(e *policyEntry) string { return e.Name }), identity.CheckName, p.policies, ""},
 		{"groups", namesOf(p.Groups, func(e *groupEntry) string { return e.Name }), identity.CheckName, p.groups, ""},
-		{"users", namesOf(p.Users, func(e *userEntry) string { return e.Name }), identity.CheckName, map[string]bool{}, "user/"},
-		{"roles", namesOf(p.Roles, func(e *roleEntry) string { return e.Name }), identity.CheckName, map[string]bool{}, "role/"},
+		{"users", namesOf(p.Users, func(e *userEntry) string { return e.Name }), identity.CheckName, map[string]bool{}, identity.User},
+		{"roles", namesOf(p.Roles, func(e *roleEntry) string { return e.Name }), identity.CheckName, map[string]bool{}, identity.Role},
 		{"buckets", namesOf(p.Buckets, func(e *bucketEntry) string { return e.Name }), checkBucketName, p.buckets, ""},
-		{"keys", namesOf(p.Keys, func(e *keyEntry) string { return e.Name }), identity.CheckName, map[string]bool{}, "key/"},
+		{"keys", namesOf(p.Keys, func(e *keyEntry) string { return e.Name }), identity.CheckName, map[string]bool{}, identity.Key},
 	} {
 		for i, name := range list.names {
 			at := []any{list.key, i, "name"}
@@ -150,11 +151,16 @@ func (p *planner) checkNames() error {
 				return p.fail(at, "the name %q is used twice in %s", name, list.key)
 			}
 			list.into[strings.ToLower(name)] = true
-			if list.arn != "" {
-				p.arns[p.arn(list.arn+name)] = true
+			if list.kind == "" {
+				continue
 			}
-			if list.key == "users" {
-				p.principals[p.arn(list.arn+name)] = true
+			// One that exists keeps its name, which may differ in case. Policies must name it so.
+			if _, err := p.Identities.Get(list.kind, p.by.Account, name); err == nil {
+				continue
+			}
+			p.arns[p.arn(string(list.kind)+"/"+name)] = true
+			if list.kind == identity.User {
+				p.principals[p.arn("user/"+name)] = true
 			}
 		}
 	}

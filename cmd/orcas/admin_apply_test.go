@@ -16,6 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/admin"
+	"orcas/core"
+	"orcas/core/sqlite"
+	"orcas/s3/bucketaccess"
 	"orcas/server"
 )
 
@@ -117,6 +120,7 @@ func TestApply(t *testing.T) {
 		_, err := c.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: aws.String("other")})
 		require.NoError(t, err)
 		orcas(exitOK, "user", "create", "bob")
+		orcas(exitOK, "user", "create", "carol")
 		orcas(exitOK, "group", "create", "readers")
 		orcas(exitOK, "group", "add", "readers", "bob")
 		stdout, _ := orcas(exitOK, "user", "list", "--json")
@@ -188,9 +192,10 @@ func TestApply(t *testing.T) {
 			"buckets: [{name: web, lifecycle: [{expire_days: 1}]}]":                             "has no id",
 			"buckets: [{name: web, lifecycle: [{id: a, expire_days: 0}]}]":                      "lifecycle",
 			"buckets: [{name: web, lifecycle: [{id: a, keep_noncurrent: 1}]}]":                  "lifecycle",
-			"buckets: [{name: web, policy: {Statement: {Effect: Allow, Principal: {AWS: 'arn:aws:iam::" + account + ":user/nobody'}, Action: s3:GetObject, Resource: 'arn:aws:s3:::web/*'}}}]": "bucket web: policy: statement 1, element Principal",
-			"buckets: [{name: third, policy: {Statement: {Effect: Allow, Principal: '*', Action: s3:GetObject, Resource: 'arn:aws:s3:::third/*'}}}]":                                           "use public: custom",
-			"buckets: [{name: web, policy: {Statement: {Sid: OrcasPublicRead, Effect: Deny, Principal: '*', Action: s3:GetObject, Resource: 'arn:aws:s3:::web/*'}}}]":                          "is reserved",
+			"buckets: [{name: web, policy: {Statement: {Effect: Allow, Principal: {AWS: 'arn:aws:iam::" + account + ":user/nobody'}, Action: s3:GetObject, Resource: 'arn:aws:s3:::web/*'}}}]":                           "bucket web: policy: statement 1, element Principal",
+			"users: [{name: Carol}]\nbuckets: [{name: third, policy: {Statement: {Effect: Deny, Principal: {AWS: 'arn:aws:iam::" + account + ":user/Carol'}, Action: s3:GetObject, Resource: 'arn:aws:s3:::third/*'}}}]": "bucket third: policy: statement 1, element Principal",
+			"buckets: [{name: third, policy: {Statement: {Effect: Allow, Principal: '*', Action: s3:GetObject, Resource: 'arn:aws:s3:::third/*'}}}]":                                                                     "use public: custom",
+			"buckets: [{name: web, policy: {Statement: {Sid: OrcasPublicRead, Effect: Deny, Principal: '*', Action: s3:GetObject, Resource: 'arn:aws:s3:::web/*'}}}]":                                                    "is reserved",
 			"keys: [{name: k, bucket: none, access: read}]":                                                   `there is no bucket "none"`,
 			"keys: [{name: k, bucket: web, access: all}]":                                                     "the access must be read, write or readwrite",
 			"keys: [{name: k, bucket: web, access: read, expires: soon}]":                                     "expires must be a duration",
@@ -213,9 +218,37 @@ func TestApply(t *testing.T) {
 		}
 		stdout, _ = orcas(exitOK, "group", "list")
 		require.NotContains(t, stdout, "not-created")
+		write("roles: [{name: r, users: [Carol]}]\n")
+		orcas(exitOK, "apply", second)
+		stdout, _ = orcas(exitOK, "apply", second)
+		require.Equal(t, "# nothing to change\n", stdout)
 		stdout, _ = orcas(exitOK, "apply", path)
 		require.Equal(t, "# nothing to change\n", stdout)
 	})
+
+	// Each user, role and application key that a stored policy names has an ID: others would match nobody, also in a Deny.
+	meta, err := sqlite.Open(filepath.Join(data, "metadata.db"), sqlite.Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, meta.Close()) }()
+	buckets, err := meta.Buckets(ctx, "", "", 1000)
+	require.NoError(t, err)
+	named := 0
+	for i := range buckets {
+		if bucketaccess.Document(&buckets[i]) == "" {
+			continue
+		}
+		p, err := bucketaccess.Parse(buckets[i].Name, bucketaccess.Document(&buckets[i]))
+		require.NoError(t, err)
+		var ids map[string]string
+		if text := core.AttrValue(buckets[i].Attrs, bucketaccess.PrincipalsAttr); text != "" {
+			require.NoError(t, json.Unmarshal([]byte(text), &ids))
+		}
+		for _, arn := range p.Principals() {
+			require.NotEmpty(t, ids[arn], arn)
+			named++
+		}
+	}
+	require.Equal(t, 1, named)
 }
 
 // TestBootstrap applies a file at the first start of a server. Later starts change nothing, and a wrong file prevents
