@@ -116,11 +116,7 @@ func (d *records) load(ctx context.Context) error {
 			after = page[len(page)-1].Key
 		}
 	}
-	s := newState(d.o.Account, entries, d.now.Load())
-	if len(s.named) < len(entries) {
-		return core.E("identity.load", core.Damaged, errors.New("the records contain two identities of one kind with the same name"))
-	}
-	d.now.Store(s)
+	d.now.Store(newState(d.o.Account, entries, d.now.Load()))
 	d.stale = false
 	return nil
 }

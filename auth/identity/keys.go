@@ -174,6 +174,9 @@ func (d *records) update(
 		if old == nil {
 			return nil, noSuch(kind, name)
 		}
+		if s.ambiguous[placeOf(recordsOf(kind), account, name)] {
+			return nil, fail(InUse, "several identities of the kind %s have the name %s: delete or rename one of them first", kind, name)
+		}
 		i := *old
 		err := change(s, &i)
 		return &i, err

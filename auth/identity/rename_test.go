@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orcas/batch"
 	"orcas/core"
 )
 
@@ -106,13 +107,91 @@ func TestRename(t *testing.T) {
 	b.refused(appSecret)
 	b.reopen()
 	require.Len(t, b.List(User, account), 1)
+}
 
-	// Two identities with one name are damage.
-	bob := mustGet(t, b, User, "bob")
-	twin := *bob
-	twin.OtherKey = true
-	r, err := encode(userRecords, account+"/other", &twin)
+// TestNameOfTwoIdentities: a rebuild has lost that a user and a group were renamed, so others have the same names. The
+// store starts, refuses all of them, and works again when one of them is deleted or renamed.
+func TestNameOfTwoIdentities(t *testing.T) {
+	b, ctx := open(t), t.Context()
+	account := b.Root().Account
+	ok := func(i *Identity, err error) *Identity { t.Helper(); require.NoError(t, err); return i }
+	lose := func(kind Kind) (older, newer *Identity) {
+		t.Helper()
+		older = mustGet(t, b, kind, "x")
+		r, err := encode(recordsOf(kind), account+"/x", older)
+		require.NoError(t, err)
+		ok(b.Rename(ctx, kind, account, "x", "y"))
+		newer = ok(b.Create(ctx, kind, account, "x"))
+		_, err = b.store.Writer.Do(ctx, batch.Write{Change: &core.PutRecord{Record: *r}})
+		require.NoError(t, err)
+		b.reopen()
+		return older, newer
+	}
+	key := func(user string) Secret {
+		t.Helper()
+		_, s, err := b.CreateAccessKey(ctx, account, user, 0)
+		require.NoError(t, err)
+		return s
+	}
+	ok(b.Create(ctx, User, account, "x"))
+	first := key("x")
+	_, app, err := b.CreateKey(ctx, b.holder(first), NewKey{Name: "app", Grant: &Grant{Bucket: "bucket", Access: Read}})
 	require.NoError(t, err)
-	require.NoError(t, b.change(ctx, func(*state) (*core.Record, error) { return r, nil }))
-	require.ErrorContains(t, b.load(ctx), "the same name")
+	role := ok(b.CreateRole(ctx, account, "role", RoleChange{Trust: trusting(b.holder(first).ARN)}))
+	session, err := b.AssumeRole(ctx, b.holder(first), AssumeRole{Role: role.ARN(), Session: "session"})
+	require.NoError(t, err)
+	ok(b.Create(ctx, User, account, "member"))
+	member := key("member")
+	works := func(secrets ...Secret) {
+		t.Helper()
+		for _, s := range secrets {
+			require.NotNil(t, b.Caller(b.holder(s)))
+		}
+	}
+	refused := func(secrets ...Secret) {
+		t.Helper()
+		for _, s := range secrets {
+			b.refused(s)
+		}
+		require.Len(t, b.now.Load().broken, 1)
+		require.ErrorContains(t, b.now.Load().broken[0], "have the name x")
+	}
+
+	older, _ := lose(User)
+	refused(first, app)
+	works(member)
+	credential, err := b.Lookup(ctx, session.AccessKey, session.Token)
+	require.NoError(t, err)
+	require.Empty(t, credential.SecretKey)
+	require.Len(t, b.List(User, account), 3)
+	require.False(t, b.knows(older.ARN()), "nobody can tell whom a new policy would name")
+	_, err = b.Create(ctx, User, account, "X")
+	require.Equal(t, Exists, codeOf(err))
+	_, _, err = b.CreateAccessKey(ctx, account, "x", 0)
+	require.Equal(t, InUse, codeOf(err), "it could be an access key of either")
+	_, err = b.Attach(ctx, User, account, "x", "admin", true)
+	require.Equal(t, InUse, codeOf(err))
+
+	// The name leads to the newer one.
+	require.NoError(t, b.DeleteUser(ctx, account, "x"))
+	require.Equal(t, older.ID, mustGet(t, b, User, "x").ID)
+	works(first, app, member)
+	b.reopen()
+	works(first, app, member)
+	require.Empty(t, b.now.Load().broken)
+
+	// Both stay if it is renamed.
+	_, newer := lose(User)
+	refused(first, app)
+	require.Equal(t, newer.ID, ok(b.Rename(ctx, User, account, "x", "z")).ID)
+	works(first, app, key("z"))
+
+	// The members of the groups are refused with them.
+	ok(b.Create(ctx, Group, account, "x"))
+	ok(b.SetMember(ctx, account, "member", "x", true))
+	lose(Group)
+	b.refused(member)
+	works(first, app)
+	require.NoError(t, b.DeleteGroup(ctx, account, "x"))
+	works(first, app, member)
 }

@@ -143,6 +143,7 @@ type state struct {
 	root    *auth.Principal // of the default account
 
 	named      map[place]*entry  // by the places of their names, where those that were renamed have no record
+	ambiguous  map[place]bool    // the names that several identities have, which are all refused
 	byID       map[string]*entry // identities and managed policies, by ID
 	access     map[string]access // by access key
 	callers    map[string]caller // by the ID of the principal
@@ -173,27 +174,30 @@ func (s *state) get(kind, account, name string) *entry { return s.named[placeOf(
 func newState(account string, entries map[place]*entry, before *state) *state {
 	s := &state{
 		entries: entries, named: map[place]*entry{}, byID: map[string]*entry{}, access: map[string]access{}, callers: map[string]caller{},
-		roles: map[string]role{}, principals: map[string]string{}, uses: map[string]*use{},
+		ambiguous: map[place]bool{}, roles: map[string]role{}, principals: map[string]string{}, uses: map[string]*use{},
 	}
 	s.root = s.addRoot(account, true)
 	for _, e := range entries {
-		switch {
-		case e.managed != nil:
+		if e.managed != nil {
 			s.named[e.place] = e
 			s.byID[e.managed.ID] = e
-		default:
-			s.named[placeOf(e.kind, e.Account, e.Name)] = e
-			s.byID[e.ID] = e
-			if e.Kind == Account {
-				s.addRoot(e.ID, !e.Disabled || mutant.Is("disabled-accounts-work"))
-			}
+			continue
+		}
+		s.byID[e.ID] = e
+		s.addName(e)
+	}
+	for _, e := range entries {
+		if e.Identity != nil && e.Kind == Account {
+			s.addRoot(e.ID, (!e.Disabled || mutant.Is("disabled-accounts-work")) && !s.isAmbiguous(e))
 		}
 	}
 	for _, e := range entries {
 		if e.Identity == nil || e.Kind == Group {
 			continue
 		}
-		s.principals[e.ARN()] = e.ID
+		if !s.isAmbiguous(e) {
+			s.principals[e.ARN()] = e.ID
+		}
 		if e.Kind == Role {
 			if err := s.addRole(e); err != nil && !errors.Is(err, errDisabled) {
 				s.broken = append(s.broken, err)
@@ -221,6 +225,25 @@ func newState(account string, entries map[place]*entry, before *state) *state {
 	slices.Sort(s.unreadable)
 	return s
 }
+
+// addName adds an identity by its name. Names are unique, unless a rebuild from a journal with gaps has lost that an
+// identity was renamed. Then nobody can tell which identity a name means, until one of them is deleted or renamed: that
+// whose record does not have the name as its key is the one that the name leads to.
+func (s *state) addName(e *entry) {
+	at := placeOf(e.kind, e.Account, e.Name)
+	other := s.named[at]
+	if other != nil && !s.ambiguous[at] {
+		s.ambiguous[at] = true
+		s.broken = append(s.broken, fmt.Errorf("several records of the kind %s have the name %s in the account %s: delete or rename one of them",
+			e.kind, e.Name, e.Account))
+	}
+	if other == nil || other.place == at || e.place != at && e.key < other.key {
+		s.named[at] = e
+	}
+}
+
+// isAmbiguous reports whether another identity has the name of an identity.
+func (s *state) isAmbiguous(e *entry) bool { return s.ambiguous[placeOf(e.kind, e.Account, e.Name)] }
 
 // addRoot adds an account with its root, and returns the root. The root of a disabled account is known, but must not do
 // anything.
@@ -269,6 +292,9 @@ func (s *state) caller(e *entry, depth int) (caller, error) {
 func (s *state) policiesOf(e *entry) (*policy.Caller, error) {
 	if e.err != nil {
 		return nil, fmt.Errorf("%s: %w", e.ARN(), e.err)
+	}
+	if s.isAmbiguous(e) {
+		return nil, fmt.Errorf("%s: another one has the same name: %w", e.ARN(), errDisabled) // reported already
 	}
 	if s.callers[e.Account].Caller == nil {
 		return nil, fmt.Errorf("%s: the account is disabled or does not exist: %w", e.ARN(), errDisabled)
@@ -329,6 +355,9 @@ func (s *state) addPolicies(e *entry, to *policy.Caller) error {
 		}
 		if g.err != nil {
 			return g.err
+		}
+		if s.isAmbiguous(g) {
+			return fmt.Errorf("another group has the name of the group %s", g.Name)
 		}
 		to.Identity = append(slices.Clip(to.Identity), g.policies...)
 		if err := add(g); err != nil {

@@ -80,15 +80,19 @@ func (d *Directory) Rename(ctx context.Context, kind Kind, account, name, to str
 	if err := checkName(to); err != nil {
 		return nil, err
 	}
-	return d.update(ctx, kind, account, name, func(s *state, i *Identity) error {
+	return d.put(ctx, kind, account, name, func(s *state, old *Identity) (*Identity, error) {
+		if old == nil {
+			return nil, noSuch(kind, name)
+		}
 		if kind != User && kind != Group {
-			return fail(Unmodifiable, "only users and groups can be renamed, not the %s %s", kind, i.Name)
+			return nil, fail(Unmodifiable, "only users and groups can be renamed, not the %s %s", kind, old.Name)
 		}
-		if other := s.get(recordsOf(kind), account, to); other != nil && other.ID != i.ID {
-			return fail(Exists, "there is already a %s %s", kind, other.Name)
+		if other := s.get(recordsOf(kind), account, to); other != nil && other.ID != old.ID {
+			return nil, fail(Exists, "there is already a %s %s", kind, other.Name)
 		}
+		i := *old
 		i.Name = to
-		return nil
+		return &i, nil
 	})
 }
 
