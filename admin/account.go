@@ -98,18 +98,17 @@ func (s *Store) deleteAccount(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A disabled account cannot get new contents between the second check and its end.
-	if !i.Disabled {
-		if _, err := s.Keys.EnableAccount(ctx, name, false); err != nil {
-			return nil, err
-		}
+	// A disabled account cannot get new contents between the second check and its end. A bucket that is being created is
+	// deleted again by the request that creates it.
+	reopen, err := s.Keys.CloseAccount(ctx, name)
+	if err != nil {
+		return nil, err
 	}
 	if err = s.empty(ctx, i); err == nil {
 		err = s.Keys.DeleteAccount(ctx, name)
 	}
-	if err != nil && !i.Disabled {
-		_, enableErr := s.Keys.EnableAccount(ctx, name, true)
-		err = errors.Join(err, enableErr)
+	if err != nil {
+		err = errors.Join(err, reopen(context.WithoutCancel(ctx)))
 	}
 	return Deleted{i.Name}, err
 }

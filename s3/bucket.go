@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/xml"
 	"strings"
@@ -128,15 +129,32 @@ func createBucket(q *request) error {
 	if err := mayConfigureNew(q, &info); err != nil {
 		return err
 	}
-	_, err = q.s.fs.CreateBucket(q.ctx, info)
-	if core.Is(err, core.BucketExists) {
+	b, err := q.s.fs.CreateBucket(q.ctx, info)
+	switch {
+	case core.Is(err, core.BucketExists):
 		err = existingBucket(q)
+	case err == nil:
+		err = keepNew(q, b)
 	}
 	if err != nil {
 		return err
 	}
 	q.set("Location", "/"+q.bucketName)
 	return nil
+}
+
+// keepNew deletes a new bucket again if the access key has ended since the request was authorized: its account may have
+// been deleted, which had no bucket until then. Whoever deletes an account disables it before looking for its buckets, so
+// either the bucket is seen there, or the end of the account here.
+func keepNew(q *request, b *core.BucketInfo) error {
+	_, _, err := q.sender.Again(q.ctx)
+	if err == nil {
+		return nil
+	}
+	if failed := q.s.fs.DeleteBucket(context.WithoutCancel(q.ctx), b); failed != nil {
+		return failed
+	}
+	return authenticationError(err)
 }
 
 // mayConfigureNew checks that the caller may perform the actions that set the properties of a new bucket.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"orcas/core"
 	"orcas/internal/mutant"
 )
 
@@ -68,8 +69,39 @@ func (d *Directory) EnableAccount(ctx context.Context, name string, enabled bool
 	}
 	return d.update(ctx, Account, d.Root().Account, name, func(_ *state, i *Identity) error {
 		i.Disabled = !enabled
+		delete(d.closed, i.ID)
 		return nil
 	})
+}
+
+// CloseAccount disables an account, which may be disabled already, so that it can be deleted. The result reopens it if
+// the deletion fails: it enables it again, unless it was disabled already, or by somebody else since.
+func (d *Directory) CloseAccount(ctx context.Context, name string) (reopen func(context.Context) error, err error) {
+	if _, err := d.Account(name); err != nil {
+		return nil, err
+	}
+	wasEnabled := false
+	i, err := d.update(ctx, Account, d.Root().Account, name, func(_ *state, i *Identity) error {
+		if wasEnabled = !i.Disabled; wasEnabled {
+			d.closed[i.ID] = true
+		}
+		i.Disabled = true
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		return d.change(ctx, func(s *state) (*core.Record, error) {
+			e := s.byID[i.ID]
+			if e == nil || !wasEnabled || !d.closed[i.ID] {
+				return nil, nil
+			}
+			enabled := *e.Identity
+			enabled.Disabled = false
+			return encode(e.kind, e.key, &enabled)
+		})
+	}, nil
 }
 
 // DeleteAccount deletes an account, which must be disabled and must not have any identities and policies. It does not know

@@ -192,6 +192,26 @@ func TestDisabledAccount(t *testing.T) {
 	check(true)
 	b.holder(secret)
 
+	// A deletion that fails enables the account again only if it has disabled it, and nobody else has.
+	for _, c := range []struct {
+		before, works bool
+		during        []bool
+	}{
+		{true, true, nil}, {false, false, nil}, {true, false, []bool{false}}, {true, true, []bool{true}},
+		{true, false, []bool{true, false}}, {false, true, []bool{true}},
+	} {
+		must(b.EnableAccount(ctx, "tenant", c.before))
+		reopen, err := b.CloseAccount(ctx, "tenant")
+		require.NoError(t, err)
+		b.refused(rootSecret)
+		for _, enabled := range c.during {
+			must(b.EnableAccount(ctx, "tenant", enabled))
+		}
+		require.NoError(t, reopen(ctx))
+		check(c.works)
+	}
+	must(b.EnableAccount(ctx, "tenant", true))
+
 	// Deletion.
 	left := func(says string) {
 		t.Helper()

@@ -44,6 +44,8 @@ type Directory struct {
 	managedPolicies
 	sessions sessions
 
+	closed map[string]bool // the accounts that CloseAccount has disabled, by ID; guarded by mu
+
 	noted map[string]bool // the access keys with a record of their last use; used by Open and NoteUses
 }
 
@@ -64,7 +66,7 @@ func Open(ctx context.Context, o Options) (*Directory, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	d := &Directory{records: records{o: o}}
+	d := &Directory{records: records{o: o}, closed: map[string]bool{}}
 	d.managedPolicies.records, d.sessions.of = &d.records, &d.records
 	d.setKey(o.Key)
 	if err := d.load(ctx); err != nil {
