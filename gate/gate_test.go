@@ -2,6 +2,9 @@ package gate
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha1"
+	"encoding/base64"
 	"errors"
 	"net"
 	"net/http"
@@ -12,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/auth"
+	"orcas/s3/sigv2"
 	"orcas/s3/sigv4"
 )
 
@@ -230,5 +234,58 @@ func TestCommonFacts(t *testing.T) {
 	for _, key := range []string{"aws:Referer", "aws:userid", "s3:prefix", ""} {
 		_, ok := CommonFact(r, start, key)
 		require.False(t, ok, key)
+	}
+}
+
+// When the body of a request has arrived, its access key must still have the secret that verified the request, whatever
+// the version and the place of the signature.
+func TestAgain(t *testing.T) {
+	secret := secretKey
+	lookup := func(context.Context, string, string) (Credential, error) {
+		return Credential{SecretKey: secret, Principal: root}, nil
+	}
+	schemes := []Scheme{
+		SigV2(&sigv2.Verifier{Mode: sigv2.All}, lookup), SigV4(&sigv4.Verifier{Region: "us-east-1"}, lookup),
+	}
+	now := time.Now().UTC()
+	signer := &sigv4.Signer{AccessKey: accessKey, SecretKey: secretKey, Region: "us-east-1"}
+	version2 := func(text string) string {
+		mac := hmac.New(sha1.New, []byte(secretKey))
+		mac.Write([]byte(text))
+		return base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	}
+	request := func(sign func(r *http.Request)) func() (Identity, error) {
+		return func() (Identity, error) {
+			r := httptest.NewRequest("GET", "http://s3.example.org/bucket/key", nil)
+			sign(r)
+			return Authenticate(schemes, r)
+		}
+	}
+	for name, authenticate := range map[string]func() (Identity, error){
+		"header": request(func(r *http.Request) { signer.Sign(r, sigv4.EmptySHA256, now) }),
+		"query":  request(func(r *http.Request) { signer.Presign(r, time.Minute, now) }),
+		"header, version 2": request(func(r *http.Request) {
+			date := now.Format(http.TimeFormat)
+			r.Header.Set("Date", date)
+			r.Header.Set("Authorization", "AWS "+accessKey+":"+version2("GET\n\n\n"+date+"\n/bucket/key"))
+		}),
+		"form, version 2": func() (Identity, error) {
+			fields := map[string]string{"awsaccesskeyid": accessKey, "policy": "e30=", "signature": version2("e30=")}
+			return AuthenticateForm(t.Context(), schemes, func(name string) string { return fields[name] })
+		},
+	} {
+		secret = secretKey
+		id, err := authenticate()
+		require.NoError(t, err, name)
+		p, changed, err := id.Again(t.Context())
+		require.NoError(t, err, name)
+		require.Equal(t, root, p)
+		require.False(t, changed)
+		for _, secret = range []string{"another secret key", secretKey + "x", "x"} {
+			_, _, err = id.Again(t.Context())
+			var refused *sigv4.Error
+			require.ErrorAs(t, err, &refused, name)
+			require.Equal(t, sigv4.InvalidAccessKeyID, refused.Code)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"orcas/auth"
+	"orcas/internal/mutant"
 	"orcas/s3/sigv2"
 	"orcas/s3/sigv4"
 )
@@ -27,7 +28,8 @@ type Identity struct {
 
 // Again looks up the access key of the sender again, for a request that has taken long. It returns the principal that
 // the access key has now, and whether its rights may have changed since it was authenticated. Its error is the one that
-// a new request with the access key would get.
+// a new request with the access key would get. An access key with another secret is unknown, because the secret that
+// verified the request has been replaced.
 func (id *Identity) Again(ctx context.Context) (p *auth.Principal, changed bool, err error) {
 	if id.lookup == nil {
 		return id.Principal, !id.Principal.IsAnonymous(), nil
@@ -38,7 +40,7 @@ func (id *Identity) Again(ctx context.Context) (p *auth.Principal, changed bool,
 		return nil, true, err
 	case err != nil:
 		return nil, true, &LookupError{err}
-	case c.SecretKey == "" || c.Principal == nil:
+	case c.SecretKey == "" || c.Principal == nil, !id.SignedWith(c.SecretKey) && !mutant.Is("replaced-secrets-work"):
 		return nil, true, sigv4.UnknownAccessKey(id.AccessKey)
 	case c.Token != id.SecurityToken:
 		return nil, true, ErrToken

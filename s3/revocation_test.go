@@ -245,6 +245,15 @@ func TestRevocationWhileABodyArrives(t *testing.T) {
 			return signing{key: s.AccessKey, secret: s.SecretKey}
 		},
 			func(by signing) { must(v.users.DeleteAccessKey(ctx, account, "alice", by.key)) }, nil, "InvalidAccessKeyId"},
+		{"the secret of the access key is replaced", func() signing {
+			must(v.users.AddAccessKey(ctx, account, "alice", identity.Secret{AccessKey: "GIVENKEY", SecretKey: "the-former-secret-key"}))
+			return signing{key: "GIVENKEY", secret: "the-former-secret-key"}
+		},
+			func(by signing) {
+				must(v.users.DeleteAccessKey(ctx, account, "alice", by.key))
+				must(v.users.AddAccessKey(ctx, account, "alice", identity.Secret{AccessKey: by.key, SecretKey: "the-present-secret-key"}))
+			},
+			func() { must(v.users.DeleteAccessKey(ctx, account, "alice", "GIVENKEY")) }, "InvalidAccessKeyId"},
 	} {
 		for name, r := range v.requests() {
 			t.Run(c.name+", "+name, func(t *testing.T) {

@@ -172,10 +172,11 @@ func (v *Verifier) VerifyForm(ctx context.Context, field func(string) string) (*
 	case !right:
 		return nil, c.mismatch(policy)
 	}
-	return &sigv4.Auth{
-		AccessKey: c.accessKey, Holder: cred.Holder, Algorithm: Algorithm, Form: true, Mode: sigv4.PayloadUnsigned,
-		SecurityToken: token,
-	}, nil
+	a := &sigv4.Auth{
+		AccessKey: c.accessKey, Algorithm: Algorithm, Form: true, Mode: sigv4.PayloadUnsigned, SecurityToken: token,
+	}
+	a.Accept(cred)
+	return a, nil
 }
 
 // finds reports where r has credentials of version 2, among the places that are allowed. Credentials in other places
@@ -444,7 +445,7 @@ func (v *Verifier) checkSignature(a *sigv4.Auth, r *http.Request, path string, c
 	case !right:
 		return c.mismatch(text)
 	}
-	a.Holder = cred.Holder
+	a.Accept(cred)
 	return nil
 }
 

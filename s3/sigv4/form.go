@@ -103,6 +103,6 @@ func (v *Verifier) checkFormSignature(ctx context.Context, a *Auth, c *claim, po
 	case !right:
 		return errMismatch().with("AWSAccessKeyId", c.accessKey).with("StringToSign", policy).with("SignatureProvided", c.signature)
 	}
-	a.Holder = cred.Holder
+	a.Accept(cred)
 	return nil
 }

@@ -30,6 +30,7 @@
 package sigv4
 
 import (
+	"crypto/subtle"
 	"net/http"
 	"strings"
 	"time"
@@ -84,11 +85,20 @@ type Auth struct {
 	Mode          PayloadMode
 	SHA256        [32]byte // SHA-256 of the body, if Mode is PayloadSHA256
 
+	secret   string   // the secret key that verified the signature
 	key      [32]byte // signing key
 	seed     [64]byte // signature of the request in hexadecimal
 	date     string   // Time as it was signed
 	scope    string
 	decoders *decoderPool
+}
+
+// Accept records the credential that verified the signature.
+func (a *Auth) Accept(c Credential) { a.Holder, a.secret = c.Holder, c.SecretKey }
+
+// SignedWith reports whether secretKey verified the signature, in a time that does not depend on its content.
+func (a *Auth) SignedWith(secretKey string) bool {
+	return subtle.ConstantTimeCompare([]byte(a.secret), []byte(secretKey)) == 1
 }
 
 // Anonymous reports whether the request has no credentials.

@@ -261,7 +261,7 @@ func (v *Verifier) checkSignature(a *Auth, r *http.Request, path string, s *scra
 		return newError(AccessDenied, "There were headers present in the request which were not signed").
 			with("HeadersNotSigned", notSigned(r.Header, c.signedHeaders))
 	}
-	a.Holder = cred.Holder
+	a.Accept(cred)
 	return nil
 }
 
