@@ -129,6 +129,7 @@ var mutants = []mutant{
 	{name: "any-number-of-forms", guard: "forms whose sender is not known yet occupy only a part of the requests in flight", pkg: "./s3", run: "TestSlowForms"},
 	{name: "forms-take-their-time", guard: "the fields of a form must arrive within a time limit", pkg: "./s3", run: "TestFormTime"},
 	{name: "decided-before-the-body", guard: "a request is authorized again when its body has arrived", pkg: "./s3", run: "TestRevocationWhileABodyArrives|TestPolicyChangesWhileABodyArrives"},
+	{name: "tags-looked-up-once", guard: "the decision after the body is about the tags that the object has then", pkg: "./s3", run: "TestTagsChangeWhileABodyArrives"},
 	{name: "replaced-secrets-work", guard: "a request that was signed with a replaced secret is refused when its body has arrived", pkg: "./gate", run: "TestAgain"},
 	{name: "keys-outlive-their-creators", guard: "an application key expires with the access key that created it", pkg: "./auth/identity", run: "TestKeysAndAccessKeysOfTheirCreators"},
 	{name: "admin-by-url", guard: "the admin API refuses signatures that others could use", pkg: "./admin", run: "TestSignaturesThatOthersCouldUse"},

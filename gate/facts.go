@@ -8,13 +8,13 @@ import (
 )
 
 // CommonFact returns the value of a condition key that all APIs have in common. It returns false for other keys, and
-// if the request has no value for the key. Start is the time when the request was received.
-func CommonFact(r *http.Request, start time.Time, key string) (string, bool) {
+// if the request has no value for the key. Now is the time that the decision is about.
+func CommonFact(r *http.Request, now time.Time, key string) (string, bool) {
 	switch key {
 	case "aws:CurrentTime":
-		return start.UTC().Format(time.RFC3339), true
+		return now.UTC().Format(time.RFC3339), true
 	case "aws:EpochTime":
-		return strconv.FormatInt(start.Unix(), 10), true
+		return strconv.FormatInt(now.Unix(), 10), true
 	case "aws:Referer":
 		return Header(r, "Referer")
 	case "aws:SecureTransport":

@@ -44,6 +44,7 @@ type question struct {
 	concealed bool      // it was decided whether the sender may know that an object does not exist
 	granted   []granted // the decisions that the request depends on, until its body has been read
 	arrived   bool      // the body has been read, and the decisions were taken again (see stillAllowed)
+	timed     bool      // a decision depended on the present time
 
 	document   *readDoc // the document in the body, after it has been read
 	isExplicit bool     // a statement of a policy denied the action
@@ -69,7 +70,7 @@ func (f facts) Fact(key string) (string, bool) {
 	q := f.q
 	name, ours := strings.CutPrefix(key, "s3:")
 	if !ours {
-		return gate.CommonFact(q.r, q.start, key)
+		return gate.CommonFact(q.r, f.time(key), key)
 	}
 	if tag, ok := strings.CutPrefix(name, "ExistingObjectTag/"); ok {
 		return tagValue(f.existing(), tag)
@@ -111,6 +112,20 @@ func (f facts) Fact(key string) (string, bool) {
 		return "", false
 	}
 	return f.header(textproto.CanonicalMIMEHeaderKey(name))
+}
+
+// time returns the time of a decision, for a condition key that depends on it: the start of the request or, when its
+// body has arrived, the present time.
+func (f facts) time(key string) time.Time {
+	q := f.q
+	if key != "aws:CurrentTime" && key != "aws:EpochTime" {
+		return q.start
+	}
+	q.asked.timed = true
+	if q.asked.arrived {
+		return q.s.now()
+	}
+	return q.start
 }
 
 // FactList returns the values of a key that may have several: the keys of the tags in the request.
@@ -314,6 +329,7 @@ func (f facts) remainingDays() (string, bool) {
 	if !ok || err != nil {
 		return "", false
 	}
+	f.q.asked.timed = true
 	const day = 24 * time.Hour
 	return itoa(int64((until.Sub(f.q.s.fs.Now()) + day - 1) / day)), true
 }

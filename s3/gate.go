@@ -216,7 +216,8 @@ func (q *request) authorize(a auth.Action, r auth.Resource) error {
 
 // stillAllowed takes all decisions about a request again, when its body has been read and before anything is changed.
 // The body of a slow client may take hours, and in the meantime the access key may have been deleted, disabled or
-// expired, or the policies may have changed. If nothing has, there is nothing to decide.
+// expired, or the policies may have changed. If nothing has, there is nothing to decide, unless a decision depended on
+// the present time or on the tags of an existing version, which are looked up again.
 func (q *request) stillAllowed() error {
 	if q.body.rc == nil || q.asked.arrived || mutant.Is("decided-before-the-body") {
 		return nil
@@ -227,6 +228,9 @@ func (q *request) stillAllowed() error {
 		return authenticationError(err)
 	}
 	q.caller = caller
+	if q.asked.existing != nil && !mutant.Is("tags-looked-up-once") {
+		q.asked.existing, changed = nil, true
+	}
 	if q.bucket != nil {
 		b, err := q.s.fs.Bucket(q.ctx, q.bucketName)
 		switch {
@@ -238,7 +242,7 @@ func (q *request) stillAllowed() error {
 			q.bucket, changed = b, true
 		}
 	}
-	if !changed {
+	if !changed && !q.asked.timed {
 		return nil
 	}
 	for _, g := range q.asked.granted {

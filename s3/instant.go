@@ -17,7 +17,7 @@ import (
 // latter case the final response is sent instead of 100 Continue, and the client does not send the body. Everything
 // else is the same as for a request with a body.
 func (u *upload) known(q *request, algs []checksum.Algorithm) (*content.Content, error) {
-	if u.form != nil || !u.refers && (u.appended || !waits(q.r) || !q.readsBucket()) {
+	if u.form != nil || !u.refers && (u.appended || !waits(q.r) || !q.readsBucket(q.decide)) {
 		return nil, nil
 	}
 	sha256, ok := u.signedSHA256(q)
@@ -46,13 +46,14 @@ func waits(r *http.Request) bool {
 
 // readsBucket reports whether the caller may read every version of every key of the bucket. Only then may a response
 // reveal that the bucket has a piece of content. An anonymous request does not qualify. Neither does a presigned URL
-// or a form: it permits only the request that was signed, and its user is not the signer.
-func (q *request) readsBucket() bool {
+// or a form: it permits only the request that was signed, and its user is not the signer. decide is q.authorize if a request
+// without the permission is refused, otherwise q.decide.
+func (q *request) readsBucket(decide func(auth.Action, auth.Resource) error) bool {
 	if q.auth.Presigned || q.auth.Form || q.caller.IsAnonymous() {
 		return false
 	}
 	for _, a := range readWhole {
-		if q.decide(a, everyKey(q.bucket)) != nil {
+		if decide(a, everyKey(q.bucket)) != nil {
 			return false
 		}
 	}

@@ -113,7 +113,7 @@ func findArgument(name, value, message string) error {
 // enabled on the server.
 func mayAsk(q *request) error {
 	switch {
-	case !q.readsBucket():
+	case !q.readsBucket(q.authorize):
 		return errAccessDenied
 	case !q.s.fs.InstantUpload():
 		return errNotImplemented.Say("Instant upload is disabled on this server.")

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,8 +77,15 @@ func uploadOf(w *world, key string) string {
 }
 
 // allow gives alice a policy.
-func (v *slow) allow(action string) {
-	document := `{"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "` + action + `", "Resource": "*"}}`
+func (v *slow) allow(action string) { v.policy(allowing(action)) }
+
+func allowing(action string) string {
+	return `{"Effect": "Allow", "Action": "` + action + `", "Resource": "*"}`
+}
+
+// policy gives alice a policy with these statements.
+func (v *slow) policy(statements ...string) {
+	document := `{"Version": "2012-10-17", "Statement": [` + strings.Join(statements, ", ") + `]}`
 	_, err := v.users.PutInlinePolicy(v.t.Context(), identity.User, account, "alice", "own", document)
 	require.NoError(v.t, err)
 }
@@ -338,6 +346,83 @@ func TestHarmlessChangesWhileABodyArrives(t *testing.T) {
 		v.bucket("bucket")
 	}).is(http.StatusNotFound, "NoSuchBucket")
 	gone(t, v.world, "the object")
+}
+
+// A condition about the tags of an existing object is about those that it has when the body has arrived, even if no
+// policy has changed.
+func TestTagsChangeWhileABodyArrives(t *testing.T) {
+	v := newSlow(t)
+	by := signing{key: v.users.alice.AccessKey, secret: v.users.alice.SecretKey}
+	tag := func(value string) func() {
+		return func() {
+			v.do("PUT", "/bucket/log?tagging", []byte(`<Tagging><TagSet><Tag><Key>state</Key><Value>`+value+`</Value></Tag></TagSet></Tagging>`)).is(200, "")
+		}
+	}
+	requests := v.requests()
+	appends, put := requests["append"], requests["large put"] // they compare the object, so they need the right to read it
+	appends.action, put.action = "s3:GetObject", "s3:GetObject"
+	put.path, put.headers = "/bucket/log", []string{"If-Match", `"` + v.put("/bucket/log", "content") + `"`}
+	for name, r := range map[string]slowRequest{"tags": requests["tags"], "append": appends, "put": put} {
+		t.Run(name, func(t *testing.T) {
+			v.put("/bucket/log", "content")
+			before := v.countBlocks()
+			v.policy(allowing("s3:*"), `{"Effect": "Deny", "Action": "`+string(r.action)+`", "Resource": "*",
+				"Condition": {"StringEquals": {"s3:ExistingObjectTag/state": "final"}}}`)
+			v.during(r, by, tag("final")).is(403, "AccessDenied")
+			require.Equal(t, "content", v.content("/bucket/log"))
+			require.Contains(t, string(v.do("GET", "/bucket/log?tagging", nil).body), "final")
+			require.Equal(t, before, v.countBlocks())
+			tag("draft")()
+			v.during(r, by, func() {}).is(200, "")
+		})
+	}
+}
+
+// A condition about the present time is about the time when the body has arrived.
+func TestTimePassesWhileABodyArrives(t *testing.T) {
+	var late atomic.Int64
+	v := newSlow(t, setup{options: func(o *s3.Options) { o.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load())) } }})
+	by := signing{key: v.users.alice.AccessKey, secret: v.users.alice.SecretKey}
+	end := time.Now().Add(time.Hour)
+	for _, limit := range []string{
+		`"DateLessThan": {"aws:CurrentTime": "` + end.UTC().Format(time.RFC3339) + `"}`,
+		`"NumericLessThan": {"aws:EpochTime": "` + fmt.Sprint(end.Unix()) + `"}`,
+	} {
+		v.policy(`{"Effect": "Allow", "Action": "s3:*", "Resource": "*", "Condition": {` + limit + `}}`)
+		for name, r := range v.requests() {
+			before := v.countBlocks()
+			a := v.during(r, by, func() { late.Store(int64(2 * time.Hour)) })
+			late.Store(0)
+			require.Equal(t, "AccessDenied", a.code(), "%s: %s", name, a.body)
+			v.nothing(before)
+		}
+		v.during(v.requests()["large put"], by, func() { late.Store(int64(time.Minute)) }).is(200, "")
+		late.Store(0)
+		v.do("DELETE", "/bucket/key", nil).is(204, "")
+	}
+
+	v.do("PUT", "/locked", nil, "X-Amz-Bucket-Object-Lock-Enabled", "true").is(200, "")
+	v.policy(allowing("s3:*"), `{"Effect": "Deny", "Action": "s3:PutObjectRetention", "Resource": "*",
+		"Condition": {"NumericLessThan": {"s3:object-lock-remaining-retention-days": "10"}}}`)
+	locks := v.requests()["large put"]
+	locks.path, locks.action = "/locked/key", "s3:PutObjectRetention"
+	locks.headers = []string{"X-Amz-Object-Lock-Mode", "GOVERNANCE", "X-Amz-Checksum-Sha256", base64SHA256(locks.body),
+		"X-Amz-Object-Lock-Retain-Until-Date", time.Now().AddDate(0, 0, 11).UTC().Format(time.RFC3339)}
+	v.during(locks, by, func() { v.late.Store(int64(72 * time.Hour)) }).is(403, "AccessDenied")
+	v.late.Store(0)
+	v.do("GET", "/locked/key", nil).is(404, "NoSuchKey")
+	v.during(locks, by, func() {}).is(200, "")
+}
+
+// FindContent shows what a bucket contains only to those who may still read it when the question has arrived.
+func TestReadingEndsWhileAQuestionArrives(t *testing.T) {
+	v := newSlow(t)
+	by := signing{key: v.users.alice.AccessKey, secret: v.users.alice.SecretKey}
+	content := random(7, 300_000)
+	v.put("/bucket/private", string(content))
+	ask := slowRequest{"POST", "/bucket?instant", "s3:GetObjectVersion", []byte("<FindContent>" + full(content) + "</FindContent>"), nil, false}
+	require.Equal(t, "present", v.during(ask, by, func() {}).states())
+	v.during(ask, by, func() { v.allow("s3:PutObject") }).is(403, "AccessDenied")
 }
 
 // The fields of a form must arrive within a time limit. Its file may take longer.
