@@ -58,7 +58,8 @@
 //	ORCAS_FAULTS_RESULTS   a file to which each test adds a line, see package result (default: none)
 //	ORCAS_FAULTS_MUTANTS   mutants to build and detect: "all", or names separated by commas (default: none)
 //	ORCAS_FAULTS_RATE      minimum rate of the load, in acknowledged operations per second (default 0)
-//	ORCAS_FAULTS_READY     maximum seconds from a start until the server is ready (default: no limit, for busy machines)
+//	ORCAS_FAULTS_READY     maximum seconds from a start until the server is ready, and from free space on a full
+//	                       drive until it accepts writes (default: only a hang fails, for busy machines)
 //	ORCAS_FAULTS_FS        the inner file system of the power cuts, ext4 or xfs (default ext4)
 //	ORCAS_FAULTS_COMPRESSION  compression of the server, fast or better (default: off)
 //	ORCAS_FAULTS_ENCRYPTION  1: the server encrypts everything

@@ -354,7 +354,9 @@ func (m *Meta) Close() error {
 		m.stopped = errClosed
 	}
 	if failed != nil {
-		return core.E(op, core.KindOf(failed), errors.Join(fmt.Errorf("the last changes could not be committed: %w", failed), errors.Join(errs...)))
+		return core.E(op, core.KindOf(failed), errors.Join(
+			fmt.Errorf("the last changes could not be committed to the database; the next start applies them from their records: %w", failed),
+			errors.Join(errs...)))
 	}
 	return wrap(op, errors.Join(errs...))
 }
