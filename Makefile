@@ -52,7 +52,7 @@ orcas-report: cc ## build bin/orcas-report, which `orcas perf report` needs
 test: cc ## run the Go tests with the smaller counts of -short (about 3 minutes on two cores)
 	go test -short -timeout 15m $(PACKAGES)
 
-test-all: cc ## run every Go test with full counts, as CI does (about 8 minutes)
+test-all: cc ## run every Go test with full counts (about 8 minutes)
 	go test -timeout 15m $(PACKAGES)
 
 check: cc ## check formatting, vet, staticcheck, package layers and prose

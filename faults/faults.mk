@@ -17,7 +17,7 @@ FAULTS_COUNTS := ORCAS_FAULTS_CRASH=15 ORCAS_FAULTS_TERM=3 ORCAS_FAULTS_SOAK=30 
 	ORCAS_FAULTS_SCRIPTS=put/3/7,start-after-crash/5/29,equal/23,compaction/43/87,snapshot/43/87,delta/87/175,reclaim-large/43,rebuild/53/107,rebuild-chain/87/175,backup/43 \
 	ORCAS_FAULTS_SEALED=rotate/43/87,compaction/87
 
-faults-short: faults-tools ## inject faults for about 10 minutes: every part, with the counts that each change must pass
+faults-short: faults-tools ## inject faults for about 17 minutes: every part, with the counts that each change must pass
 	@rm -f $(FAULTS_LOG)
 	@$(FAULTS_REQUIRED); export $(FAULTS_COUNTS); status=0; bash faults/memory.sh $(MAKE) -k $(FAULTS_PARTS) || status=1; \
 	$(MAKE) -s faults-untried; exit $$status

@@ -143,9 +143,9 @@ func createBucket(q *request) error {
 	return nil
 }
 
-// keepNew deletes a new bucket again if the access key has ended since the request was authorized: its account may have
-// been deleted, which had no bucket until then. Whoever deletes an account disables it before looking for its buckets, so
-// either the bucket is seen there, or the end of the account here.
+// keepNew deletes a new bucket if the access key was revoked after the request was authorized, since its account may have
+// been deleted in between. DeleteAccount disables the account before it looks for buckets, so either it finds the new
+// bucket, or this lookup finds the account disabled.
 func keepNew(q *request, b *core.BucketInfo) error {
 	_, _, err := q.sender.Again(q.ctx)
 	if err == nil {

@@ -247,7 +247,7 @@ func (q *request) stillAllowed() error {
 	}
 	for _, g := range q.asked.granted {
 		r := g.on
-		if q.bucket != nil {
+		if q.bucket != nil && r.Bucket == q.bucket.Name {
 			now := bucketaccess.Resource(q.bucket)
 			r.Account, r.Policy, r.Principals, r.RestrictPublic = now.Account, now.Policy, now.Principals, now.RestrictPublic
 		}

@@ -226,9 +226,9 @@ func newState(account string, entries map[place]*entry, before *state) *state {
 	return s
 }
 
-// addName adds an identity by its name. Names are unique, unless a rebuild from a journal with gaps has lost that an
-// identity was renamed. Then nobody can tell which identity a name means, until one of them is deleted or renamed: that
-// whose record does not have the name as its key is the one that the name leads to.
+// addName adds an identity by its name. Names are unique, unless a rebuild from a journal with gaps has lost a rename.
+// The name is ambiguous then, until one of the identities is deleted or renamed. Meanwhile, the name finds the one whose
+// record has another key.
 func (s *state) addName(e *entry) {
 	at := placeOf(e.kind, e.Account, e.Name)
 	other := s.named[at]
