@@ -17,6 +17,9 @@ import (
 // format is the version of the layout of a backup directory.
 const format = 1
 
+// Format is the version of the layout that this program writes.
+const Format = format
+
 // nameLayout is the format of the name of a backup, which is its time in UTC. Names sort by time.
 const nameLayout = "20060102T150405.000Z"
 

@@ -30,7 +30,8 @@ def orcas(*arguments, env=None):
 
 def test_version_and_help():
     done = orcas("version")
-    assert done.returncode == 0 and re.fullmatch(r"orcas \S+\nencryption by (vector )?AES, go\S+, \S+\n", done.stdout)
+    assert done.returncode == 0 and re.fullmatch(
+        r"orcas \S+\n(commit [0-9a-f]+(\+dirty)?(, \S+)?\n)?on-disk format \d+ \(.*\)\nencryption by (vector )?AES, go\S+, \S+\n", done.stdout)
     done = orcas("server", "--help")
     assert done.returncode == 0
     for flag in ("--data", "--address", "--tls-cert", "--tls-key", "--tls-self-signed"):

@@ -3,25 +3,12 @@ package server
 import (
 	"encoding/json"
 	"net/http"
-	"runtime/debug"
+
+	"orcas/internal/build"
 )
 
 // Version returns the version of this binary: the release, the commit, or "devel".
-func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "devel"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-			return s.Value[:12]
-		}
-	}
-	return "devel"
-}
+func Version() string { return build.Read().Version }
 
 // health serves /-/health/live (the process responds) and /-/health/ready (it accepts requests, including writes).
 // Neither needs credentials, and neither reveals more than the banner does.

@@ -22,6 +22,7 @@ import (
 
 	"orcas/core"
 	"orcas/internal/aesgcm"
+	"orcas/internal/build"
 	"orcas/internal/procs"
 	"orcas/server"
 )
@@ -45,8 +46,11 @@ type commands struct {
 	Backup  backupCommand  `cmd:"" help:"Back up a data directory, or verify a backup."`
 	Restore restoreCommand `cmd:"" help:"Restore a data directory from a backup."`
 	Perf    perfCommand    `cmd:"" help:"Measure the performance of a server."`
-	Version versionCommand `cmd:"" help:"Print the version."`
-	Help    helpCommand    `cmd:"" help:"Print help for orcas or one of its commands."`
+
+	Completion completionCommand `cmd:"" help:"Print a completion script for a shell."`
+	Man        manCommand        `cmd:"" hidden:"" help:"Write the man pages into a directory."`
+	Version    versionCommand    `cmd:"" help:"Print the version."`
+	Help       helpCommand       `cmd:"" help:"Print help for orcas or one of its commands."`
 
 	ShowVersion kong.VersionFlag `name:"version" help:"Print the version."`
 }
@@ -176,8 +180,21 @@ func (versionCommand) Run(to *console) error {
 	return err
 }
 
+// versionText describes this build: where it comes from, what it writes, and how it encrypts. What is unknown is left out.
 func versionText() string {
-	return fmt.Sprintf("orcas %s\nencryption by %s, %s, %s/%s", server.Version(), aesgcm.Means(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	var b strings.Builder
+	from := build.Read()
+	fmt.Fprintf(&b, "orcas %s\n", from.Version)
+	if from.Commit != "" {
+		fmt.Fprintf(&b, "commit %s", from.Commit)
+		if from.Date != "" {
+			fmt.Fprintf(&b, ", %s", from.Date)
+		}
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "on-disk format %s\n", server.Formats())
+	fmt.Fprintf(&b, "encryption by %s, %s, %s/%s", aesgcm.Means(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return b.String()
 }
 
 // helpCommand is orcas help COMMAND, which run converts to orcas COMMAND --help.

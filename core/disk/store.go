@@ -25,6 +25,9 @@ import (
 // records.
 const format = 2
 
+// Format is the version of the layout that this program writes.
+const Format = format
+
 // The lines of the file STORE. Each start replaces it before it creates a block, so that no block ID is ever used
 // twice. The sum is the XXH3-64 of the lines before it.
 //

@@ -33,6 +33,9 @@ import (
 // and lengths of four bytes, little endian.
 const encodingVersion = 2
 
+// Version is the version of lists of changes that this program writes.
+const Version = encodingVersion
+
 // attrNames are the attribute names that are encoded as a number (index + 1) instead of in full. Only append to it.
 var attrNames = [...]string{
 	"Content-Type", "Content-Encoding", "Content-Disposition", "Content-Language", "Cache-Control", "Expires",

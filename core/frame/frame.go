@@ -75,6 +75,9 @@ const (
 	blockVersion = 1
 )
 
+// BlockVersion is the version of the block headers that this program writes.
+const BlockVersion = blockVersion
+
 // Type is the kind of data in a frame.
 type Type uint8
 

@@ -21,6 +21,9 @@ func steps() []step {
 	return []step{once(createTables), once(createHashRuns), once(createBlocks), once(addBriefs), fillBriefs(fillTogether)}
 }
 
+// SchemaVersion returns the version of the schema to which this program migrates a database.
+func SchemaVersion() int { return len(steps()) }
+
 // once returns the step that fn does in one transaction.
 func once(fn func(c *conn) error) step {
 	return func(c *conn) (more bool, err error) { return false, fn(c) }
