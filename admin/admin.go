@@ -129,7 +129,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		api.Handler.ServeHTTP(w, r)
 		return
 	}
-	e := &gate.Event{Method: r.Method, Path: r.URL.Path, Remote: r.RemoteAddr, Start: h.o.Now()}
+	e := &gate.Event{Method: r.Method, Path: r.URL.Path, Remote: r.RemoteAddr, UserAgent: r.UserAgent(), Start: h.o.Now()}
 	defer h.observe(r.Context(), e)
 	result, err := h.gate(w, r, e)
 	if err != nil {
@@ -184,7 +184,8 @@ func (h *Handler) gate(w http.ResponseWriter, r *http.Request, e *gate.Event) (a
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
 		return nil, &refusal{http.StatusMethodNotAllowed, errors.New("method not allowed")}
 	}
-	e.Operation, e.Status = found.route.Name, http.StatusOK
+	e.Operation, e.Effect, e.Status = found.route.Name, found.route.Effect, http.StatusOK
+	e.Target = r.URL.RawQuery // without a signature, which must be in a header
 	if err := h.authorize(r, e, found.route); err != nil {
 		return nil, err
 	}

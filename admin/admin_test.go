@@ -156,7 +156,7 @@ func TestRevocationWhileABodyArrives(t *testing.T) {
 }
 
 func TestRoutesAndHandlersAgree(t *testing.T) {
-	other := &gate.Route{Name: "Other", Method: "GET", Path: "/other", Action: "orcas:Other"}
+	other := &gate.Route{Name: "Other", Method: "GET", Path: "/other", Effect: gate.Read, Action: "orcas:Other"}
 	twin := *Routes()[0]
 	twin.Path = Routes()[2].Path
 	for wrong, rows := range map[string][]*gate.Route{

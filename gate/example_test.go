@@ -30,9 +30,9 @@ func ExampleFind() {
 
 func ExampleJoin() {
 	rows := []*gate.Route{
-		{Name: "GetObject", Method: "GET", Level: gate.Object,
+		{Name: "GetObject", Method: "GET", Level: gate.Object, Effect: gate.Read,
 			Action: "s3:GetObject", VersionAction: "s3:GetObjectVersion"},
-		{Name: "PutObject", Method: "PUT", Level: gate.Object,
+		{Name: "PutObject", Method: "PUT", Level: gate.Object, Effect: gate.Write,
 			Action: "s3:PutObject", Secondary: []auth.Action{"s3:PutObjectTagging"}},
 	}
 	handlers := map[string]func() string{"GetObject": func() string { return "the object" }}

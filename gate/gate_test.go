@@ -189,7 +189,7 @@ func TestAuthenticateForm(t *testing.T) {
 }
 
 func TestJoin(t *testing.T) {
-	row := Route{Name: "A", Method: "GET", Path: "/a", Action: "x:A", Secondary: []auth.Action{"x:B"}}
+	row := Route{Name: "A", Method: "GET", Path: "/a", Effect: Read, Action: "x:A", Secondary: []auth.Action{"x:B"}}
 	handlers := map[string]int{"A": 7}
 	joined, err := Join([]*Route{&row}, handlers)
 	require.NoError(t, err)
@@ -197,6 +197,7 @@ func TestJoin(t *testing.T) {
 	for wrong, change := range map[string]func(r *Route){
 		"has no handler":         func(r *Route) { r.Name = "B" },
 		"has no action":          func(r *Route) { r.Action = "" },
+		"has no effect":          func(r *Route) { r.Effect = 0 },
 		"expected a name":        func(r *Route) { r.Method = "" },
 		"either a level or":      func(r *Route) { r.Level = Bucket },
 		"only objects have vers": func(r *Route) { r.VersionAction = "x:V" },

@@ -18,10 +18,14 @@ type Observer interface {
 type Event struct {
 	ID        string
 	Operation string // name of the route; "" if no route matched
+	Effect    Effect // of the route; 0 if no route matched
 	Method    string
 	Path      string // the decoded path of the URL
 	Bucket    string
 	Key       string
+	Version   string // the version ID in the request or, of a new version, in the response; "" for none
+	Target    string // what a request for another API than S3 is about, such as UserName=alice; never a secret
+	UserAgent string
 	Remote    string          // address and port of the client
 	AccessKey string          // "" unless the sender was authenticated
 	Principal *auth.Principal // nil unless the sender was authenticated

@@ -36,6 +36,8 @@ type Route struct {
 	Sub    string // a query parameter that the request must have; "" for none
 	Header string // a header, in canonical form, that the request must have; "" for none
 
+	Effect Effect // what the operation does, for the audit log
+
 	// The permissions that the caller needs.
 	Action        auth.Action
 	VersionAction auth.Action   // replaces Action if the request has a version; "" if it cannot have one
@@ -68,6 +70,8 @@ func (r *Route) check() error {
 			r.Name, r.Level, r.Path)
 	case r.Action == "":
 		return fmt.Errorf("route %s has no action", r.Name)
+	case r.Effect == 0:
+		return fmt.Errorf("route %s has no effect", r.Name)
 	case r.VersionAction != "" && r.Target() != Object:
 		return fmt.Errorf("route %s: only objects have versions, so it cannot have the version action %s",
 			r.Name, r.VersionAction)

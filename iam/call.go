@@ -72,6 +72,20 @@ func (c *call) parse(body []byte) error {
 	return nil
 }
 
+// targets are the parameters that say what a call is about. None of them is a secret.
+var targets = []string{"UserName", "GroupName", "RoleName", "RoleArn", "PolicyName", "PolicyArn", "VersionId", "AccessKeyId", "Status"}
+
+// about returns the parameters that say what the call is about, as in a query.
+func (c *call) about() string {
+	about := url.Values{}
+	for _, name := range targets {
+		if v := c.value(name); v != "" {
+			about.Set(name, v)
+		}
+	}
+	return about.Encode()
+}
+
 // isSignature reports whether a parameter of the query belongs to the signature of a presigned URL.
 func isSignature(name string) bool {
 	switch name {

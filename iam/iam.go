@@ -121,7 +121,7 @@ func isForm(r *http.Request) bool {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{h: h, w: w, r: r, service: services["iam"], caller: auth.Anonymous}
 	c.event = gate.Event{
-		ID: newRequestID(), Method: r.Method, Path: r.URL.Path, Remote: r.RemoteAddr, Start: h.o.Now(),
+		ID: newRequestID(), Method: r.Method, Path: r.URL.Path, Remote: r.RemoteAddr, UserAgent: r.UserAgent(), Start: h.o.Now(),
 	}
 	defer c.observe()
 	if err := h.admit(c); err != nil {
@@ -156,7 +156,7 @@ func (h *Handler) gate(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.route, c.event.Operation = found.route, found.Name
+	c.route, c.event.Operation, c.event.Effect, c.event.Target = found.route, found.Name, found.Effect, c.about()
 	if err := c.checkParameters(); err != nil {
 		return err
 	}

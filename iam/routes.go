@@ -140,7 +140,11 @@ func handlers() map[string]handler {
 // begins with the name of the service, and the others are those that the handler may ask for.
 func named(permission auth.Action, secondary ...auth.Action) gate.Route {
 	_, name, _ := strings.Cut(string(permission), ":")
-	return gate.Route{Name: name, Method: http.MethodPost, Path: "/", Action: permission, Secondary: secondary}
+	effect := gate.Settings
+	if strings.HasPrefix(name, "Get") || strings.HasPrefix(name, "List") {
+		effect = gate.Read
+	}
+	return gate.Route{Name: name, Method: http.MethodPost, Path: "/", Effect: effect, Action: permission, Secondary: secondary}
 }
 
 // callerRoutes returns the actions of STS.

@@ -674,14 +674,15 @@ func TestObservers(t *testing.T) {
 		require.False(t, e.Start.IsZero())
 		require.Positive(t, e.FirstByte)
 		require.GreaterOrEqual(t, e.Took, e.FirstByte)
-		e.ID, e.Start, e.FirstByte, e.Took, e.Remote, e.Cause = "", time.Time{}, 0, 0, "", nil
+		e.ID, e.Start, e.FirstByte, e.Took, e.Remote, e.UserAgent, e.Cause = "", time.Time{}, 0, 0, "", "", nil
 		require.Equal(t, want, e)
 		return got
 	}
 	root := holders[accessKey].Principal
+	effects := map[string]gate.Effect{"CreateBucket": gate.Settings, "PutObject": gate.Write, "GetObject": gate.Read}
 	event := func(operation, method, path, key string, status int) gate.Event {
 		return gate.Event{
-			Operation: operation, Method: method, Path: path, Bucket: "bucket", Key: key, Status: status,
+			Operation: operation, Effect: effects[operation], Method: method, Path: path, Bucket: "bucket", Key: key, Status: status,
 			AccessKey: accessKey, Principal: root,
 		}
 	}
@@ -695,6 +696,15 @@ func TestObservers(t *testing.T) {
 	e = event("GetObject", "GET", "/bucket/a/key", "a/key", 200)
 	e.Out = 7
 	check(e)
+	w.do("PUT", "/bucket/copy", nil, "X-Amz-Copy-Source", "/bucket/a%2Fkey", "User-Agent", "copier").is(200, "")
+	copied := first.take(t)
+	require.Equal(t, second.take(t), copied)
+	require.Equal(t, "/bucket/a%2Fkey", copied.Target)
+	require.Equal(t, "copier", copied.UserAgent)
+	require.Equal(t, gate.Write, copied.Effect)
+	w.do("GET", "/bucket/a%2Fkey?versionId=null", nil).is(200, "")
+	require.Equal(t, "null", first.take(t).Version)
+	second.take(t)
 	n := len(w.do("GET", "/bucket/none", nil).is(404, "NoSuchKey").body)
 	e = event("GetObject", "GET", "/bucket/none", "none", 404)
 	e.Code, e.Out = "NoSuchKey", int64(n)

@@ -22,13 +22,14 @@ func (q *request) observe(ctx context.Context) {
 	}
 	e := q.s.events.Get().(*gate.Event)
 	*e = gate.Event{
-		ID: q.id, Method: q.r.Method, Path: q.r.URL.Path, Bucket: q.bucketName, Key: q.key, Remote: q.r.RemoteAddr,
+		ID: q.id, Method: q.r.Method, Path: q.r.URL.Path, Bucket: q.bucketName, Key: q.key, Version: q.versionID(),
+		Remote: q.r.RemoteAddr, UserAgent: first(q.r.Header, "User-Agent"),
 		Principal: q.caller,
 		Status:    q.status, Code: q.code, Cause: q.cause, Fault: q.faulty, In: q.body.count, Out: q.out,
 		Start: q.start, FirstByte: q.firstByte, Took: q.s.now().Sub(q.start),
 	}
 	if q.route != nil {
-		e.Operation = q.route.Name
+		e.Operation, e.Effect, e.Target = q.route.Name, q.route.Effect, q.source()
 	}
 	if q.auth != nil {
 		e.AccessKey = q.auth.AccessKey
@@ -38,4 +39,26 @@ func (q *request) observe(ctx context.Context) {
 	}
 	*e = gate.Event{} // so the pooled event does not keep the request alive
 	q.s.events.Put(e)
+}
+
+// versionID returns the ID of the version that the request has written or removed, or else of the one that it names.
+func (q *request) versionID() string {
+	if id := first(q.header, "X-Amz-Version-Id"); id != "" {
+		return id
+	}
+	if len(q.query.params) == 0 {
+		return ""
+	}
+	return q.query.value("versionId")
+}
+
+// source returns the source of a copy, a move or a rename, as in the request; "" for other operations.
+func (q *request) source() string {
+	switch {
+	case q.route.Header == copySourceName, q.route.Header == moveSourceName:
+		return first(q.r.Header, q.route.Header)
+	case q.route.Sub == "renameObject":
+		return first(q.r.Header, renameSourceName)
+	}
+	return ""
 }

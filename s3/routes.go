@@ -40,12 +40,26 @@ func allRoutes() []route {
 		if reads := r.Method == http.MethodGet || r.Method == http.MethodHead; reads && all[i].conditions == 0 {
 			all[i].conditions = cacheConditions
 		}
+		if r.Effect == 0 {
+			r.Effect = effectOf(r)
+		}
 		r.Keys = append(slices.Clip(commonKeys), r.Keys...)
 		if r.Level == gate.Object && r.VersionAction != "" {
 			r.Keys = append(r.Keys, "s3:VersionId")
 		}
 	}
 	return all
+}
+
+// effectOf returns the effect of a route that does not name it. Only GET and HEAD count as reading.
+func effectOf(r *gate.Route) gate.Effect {
+	switch {
+	case r.Method == http.MethodGet, r.Method == http.MethodHead:
+		return gate.Read
+	case r.Target() == gate.Object:
+		return gate.Write
+	}
+	return gate.Settings
 }
 
 // bypassRetention is the action of deleting versions locked in governance mode, or of changing their retention.
@@ -129,7 +143,7 @@ func bucketRoutes() []route {
 		{Route: gate.Route{Name: "PostObject", Method: post, Level: bucket, Action: "s3:PutObject", Resource: object,
 			Secondary: tagAndLock, Keys: writeKeys}, writes: true, creates: true, optional: headerTagging | headerLock},
 		{Route: gate.Route{Name: "FindContent", Method: post, Level: bucket, Sub: instantSub,
-			Action: "s3:PutObject", Resource: object, Secondary: readWhole}},
+			Effect: gate.Read, Action: "s3:PutObject", Resource: object, Secondary: readWhole}},
 		{Route: gate.Route{Name: "ListMultipartUploads", Method: get, Level: bucket, Sub: "uploads",
 			Action: "s3:ListBucketMultipartUploads", Keys: listKeys}},
 		{Route: gate.Route{Name: "GetBucketLocation", Method: get, Level: bucket, Sub: "location",

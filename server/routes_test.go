@@ -40,6 +40,32 @@ func TestRoutesOfAllAPIs(t *testing.T) {
 	}
 }
 
+// TestEffects: every route has an effect. Only these operations do more than read although their method is GET or their
+// name begins like that of a reading one, and only these have the method of a change and yet read.
+func TestEffects(t *testing.T) {
+	reads := []string{"GetCallerIdentity", "FindContent"}
+	for api, rows := range map[string][]*gate.Route{"s3": s3.Routes(), "admin": admin.Routes(), "iam": iam.Routes()} {
+		for _, r := range rows {
+			require.NotZero(t, r.Effect, r.Name)
+			require.NotEqual(t, "unknown", r.Effect.String(), r.Name)
+			named := slices.ContainsFunc([]string{"Get", "List", "Head", "Simulate"}, func(p string) bool { return strings.HasPrefix(r.Name, p) })
+			require.Equal(t, named || slices.Contains(reads, r.Name), r.Effect == gate.Read, r.Name)
+			if api == "s3" && r.Effect != gate.Read {
+				require.Equal(t, r.Target() == gate.Object, r.Effect == gate.Write, r.Name)
+			}
+		}
+	}
+	require.Equal(t, "unknown", gate.Effect(0).String())
+}
+
+// TestEventChanges: a request without a route counts by its method.
+func TestEventChanges(t *testing.T) {
+	require.True(t, (&gate.Event{Method: "PUT"}).Changes())
+	require.False(t, (&gate.Event{Method: "GET"}).Changes())
+	require.False(t, (&gate.Event{Method: "POST", Effect: gate.Read}).Changes())
+	require.True(t, (&gate.Event{Method: "GET", Effect: gate.Work}).Changes())
+}
+
 // TestPoliciesKnowAllRoutes: policies can name each action of each route. The type of its resource is the same in both
 // tables, and the condition keys of the route apply to its actions.
 func TestPoliciesKnowAllRoutes(t *testing.T) {
