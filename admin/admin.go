@@ -51,6 +51,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -78,6 +79,7 @@ type Options struct {
 	Account    string          // the account that owns the server
 	Authorizer auth.Authorizer // default auth.Owners
 	APIs       []gate.API      // other APIs on the listener
+	Observers  []gate.Observer // notified when a request has ended, after the access log
 	Logger     *slog.Logger
 	Now        func() time.Time // default time.Now
 
@@ -129,8 +131,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		api.Handler.ServeHTTP(w, r)
 		return
 	}
-	e := &gate.Event{Method: r.Method, Path: r.URL.Path, Remote: r.RemoteAddr, UserAgent: r.UserAgent(), Start: h.o.Now()}
+	e := &gate.Event{ID: rand.Text(), Method: r.Method, Path: r.URL.Path, Remote: r.RemoteAddr, UserAgent: r.UserAgent(), Start: h.o.Now()}
 	defer h.observe(r.Context(), e)
+	w.Header().Set("X-Amz-Request-Id", e.ID)
 	result, err := h.gate(w, r, e)
 	if err != nil {
 		e.Status, e.Cause = statusOf(err), err
@@ -151,6 +154,9 @@ func (h *Handler) observe(ctx context.Context, e *gate.Event) {
 	}
 	e.Took = h.o.Now().Sub(e.Start)
 	accessLog{h.o.Logger}.Observe(ctx, e)
+	for _, o := range h.o.Observers {
+		o.Observe(ctx, e)
+	}
 	if p != nil {
 		panic(p) // net/http logs the stack and closes the connection
 	}

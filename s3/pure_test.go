@@ -41,7 +41,7 @@ func TestRouteTableErrors(t *testing.T) {
 	one := map[string]handler{"A": func(*request) error { return nil }}
 	two := map[string]handler{"A": one["A"], "B": one["A"]}
 	row := func(change func(*route)) route {
-		r := route{Route: gate.Route{Name: "A", Method: "GET", Level: gate.Bucket, Action: "s3:A"}}
+		r := route{Route: gate.Route{Name: "A", Method: "GET", Level: gate.Bucket, Effect: gate.Read, Action: "s3:A"}}
 		change(&r)
 		return r
 	}

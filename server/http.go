@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"orcas/admin"
@@ -59,7 +60,7 @@ func (s *Server) serveHTTP() error {
 		IDs:        s.ids,
 		Domains:    set.Domains,
 		APIs:       apis,
-		Observers:  observers,
+		Observers:  append(slices.Clip(observers), s.view.observers("s3")...),
 		Logger:     s.log,
 		AccessLog:  s.accessLog(),
 		Live:       s.live,
@@ -101,7 +102,7 @@ func (s *Server) apis(health http.Handler, authorizer auth.Authorizer, observers
 	}
 	handler, err := iam.New(iam.Options{
 		Identities: s.identities, Lookup: s.lookup(), Authorizer: authorizer, Now: s.config.Now,
-		Observers: append([]gate.Observer{s3.AccessLog(s.log, s.accessLog())}, observers...),
+		Observers: slices.Concat([]gate.Observer{s3.AccessLog(s.log, s.accessLog())}, observers, s.view.observers("iam")),
 	})
 	return append(list, gate.API{Name: "iam", Path: "/", Accepts: iam.Accepts, Handler: handler}), err
 }
@@ -123,6 +124,7 @@ func (s *Server) serveAdmin(health http.Handler) error {
 		Scheme: gate.SigV4(verifier, s.lookup()), Account: s.identities.Root().Account, Logger: s.log, Now: s.config.Now,
 		Authorizer: authorizer,
 		APIs:       []gate.API{{Name: "health", Path: "/-/health/*", Handler: health}},
+		Observers:  s.view.observers("admin"),
 		Store: admin.Store{
 			DataDir: s.config.Data, SmallFiles: BackupFiles(), Meta: s.meta, Blocks: s.blocks, Writer: s.writer, FS: s.fs, Reclaimer: s.reclaimer,
 			Scrubber: s.scrubber, Lifecycle: s.lifecycle, Rotator: s.rotator, Keys: s.identities, Lookup: s.lookup(), Access: authorizer, Apply: s.apply, Endpoint: s.Endpoint(), Compare: s.compare, Logger: s.log,
@@ -133,7 +135,7 @@ func (s *Server) serveAdmin(health http.Handler) error {
 		return err
 	}
 	s.admin = &http.Server{
-		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		Handler: s.counted(handler), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelInfo),
 	}
 	s.adminListen.install(s.admin, http.HandlerFunc(admin.Busy))

@@ -125,6 +125,7 @@ type Server struct {
 
 	storage
 	missing missing
+	view    view
 
 	bootstrapped int         // the number of keys with generated secrets that this start has created
 	leases       lease.Local // One process: if several share a store, its metadata engine has to bring lease.Leases
@@ -172,6 +173,9 @@ func Open(ctx context.Context, config Config) (_ *Server, err error) {
 	}
 	for _, warning := range s.credentials.warnings {
 		s.log.Warn(warning)
+	}
+	if err := s.openAudit(); err != nil {
+		return nil, err
 	}
 	if err := s.serveHTTP(); err != nil {
 		return nil, err
@@ -483,6 +487,7 @@ func (s *Server) close() error {
 		}
 	}
 	s.waitForHandlers()
+	s.view.audit.Close()
 	s.end()
 	s.background.Wait()
 	if s.writer != nil {

@@ -73,8 +73,10 @@ type WriteSettings struct {
 	windowSet bool
 }
 
-// AccessSettings configure who has access.
+// AccessSettings configure who has access, and the log of what they change.
 type AccessSettings struct {
+	AuditSettings
+
 	OpenBuckets bool       // ORCAS_PUBLIC_ACCESS_BLOCK=off: new buckets have no public access block
 	SignatureV2 sigv2.Mode // ORCAS_SIGNATURE_V2: where signatures of version 2 are accepted
 	NoIAM       bool       // ORCAS_IAM_API=off: POST / is not the API of IAM and STS
@@ -110,16 +112,18 @@ func ReadSettings(environ []string) (Settings, error) {
 			BatchWrite: true, MaxPackedSize: 64 << 10, MaxBatchBytes: 8 << 20, MaxBatchCount: 2048,
 			Window: 10 * time.Second, Durability: Strict,
 		},
-		AccessSettings: AccessSettings{SignatureV2: sigv2.Presigned},
-		InstantUpload:  true,
-		Reclaim:        true,
-		ScrubPeriod:    7 * 24 * time.Hour,
-		Lifecycle:      time.Hour,
-		LifecycleDay:   lifecycle.Day,
-		Compression:    core.CompressionOff,
-		Region:         "us-east-1",
-		MinFree:        Reserve{Percent: 1, Bytes: minReserve},
-		MinRate:        16 << 10,
+		AccessSettings: AccessSettings{
+			AuditSettings: AuditSettings{AuditFileSize: auditFileSize, AuditKeep: auditKeep}, SignatureV2: sigv2.Presigned,
+		},
+		InstantUpload: true,
+		Reclaim:       true,
+		ScrubPeriod:   7 * 24 * time.Hour,
+		Lifecycle:     time.Hour,
+		LifecycleDay:  lifecycle.Day,
+		Compression:   core.CompressionOff,
+		Region:        "us-east-1",
+		MinFree:       Reserve{Percent: 1, Bytes: minReserve},
+		MinRate:       16 << 10,
 	}
 	values := map[string]string{}
 	for _, entry := range environ {
@@ -160,6 +164,8 @@ func (s *Settings) agree() error {
 	switch {
 	case s.Encrypt && s.MasterKeys == nil:
 		return errors.New("ORCAS_ENCRYPTION: all requires a master key: set " + keyFileVariable + " or " + keyVariable)
+	case s.AuditToken != "" && s.AuditWebhook == "":
+		return errors.New("ORCAS_AUDIT_WEBHOOK_TOKEN_FILE has no use without ORCAS_AUDIT_WEBHOOK")
 	case s.AccessKey == "" && s.SecretKey != "":
 		return errors.New("ORCAS_ROOT_ACCESS_KEY must be set too if ORCAS_ROOT_SECRET_KEY is set")
 	case s.AccessKey != "" && s.SecretKey == "":

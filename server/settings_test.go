@@ -11,6 +11,9 @@ import (
 	"orcas/s3/sigv2"
 )
 
+// audits are the settings of an audit log that is not used.
+var audits = AuditSettings{AuditFileSize: 100 << 20, AuditKeep: 10}
+
 func TestSettingsDefaults(t *testing.T) {
 	s, err := ReadSettings([]string{"PATH=/bin", "ORCAS_REGION=", "EMPTY"})
 	require.NoError(t, err)
@@ -21,7 +24,7 @@ func TestSettingsDefaults(t *testing.T) {
 		InstantUpload: true, Region: "us-east-1", MinFree: Reserve{Percent: 1, Bytes: 256 << 20}, Reclaim: true, ScrubPeriod: 168 * time.Hour,
 		Compression: core.CompressionOff,
 		Lifecycle:   time.Hour, LifecycleDay: 24 * time.Hour,
-		MinRate: 16384, AccessSettings: AccessSettings{SignatureV2: sigv2.Presigned},
+		MinRate: 16384, AccessSettings: AccessSettings{AuditSettings: audits, SignatureV2: sigv2.Presigned},
 	}, s)
 }
 
@@ -44,7 +47,7 @@ func TestSettingsAll(t *testing.T) {
 		Region: "eu-central-1", Domains: []string{"s3.example.org", "localhost"}, Buckets: []string{"one", "two.three"},
 		MinFree: Reserve{Percent: 2.5, Bytes: 256 << 20}, AccessKey: "root", SecretKey: "long=enough,/",
 		UploadAge: 7 * 24 * time.Hour, Compression: core.CompressionBetter, LifecycleDay: 24 * time.Hour, EscapingKeys: true,
-		AccessSettings: AccessSettings{SignatureV2: sigv2.All, OpenBuckets: true, NoIAM: true}, CORSOrigins: []string{"https://*.example.org", "http://localhost:3000"},
+		AccessSettings: AccessSettings{AuditSettings: audits, SignatureV2: sigv2.All, OpenBuckets: true, NoIAM: true}, CORSOrigins: []string{"https://*.example.org", "http://localhost:3000"},
 	}, s)
 
 	s, err = ReadSettings([]string{"ORCAS_MIN_FREE=4096"})

@@ -103,4 +103,19 @@ var variables = []Variable{
 	{"ORCAS_LOG_FORMAT", "json; on a terminal: text", "json, text",
 		"The format of the log: JSON lines for programs, or text for people.",
 		func(s *Settings, v string) error { return parseWord(&s.LogFormat, v, LogJSON, LogText) }},
+	{"ORCAS_AUDIT_FILE", "none", "a file",
+		"Record every request that changes data or settings, and every attempt, in this file.",
+		func(s *Settings, v string) error { s.AuditFile = v; return nil }},
+	{"ORCAS_AUDIT_FILE_SIZE", "100MiB", "a size from 1MiB to 1TiB",
+		"Start a new audit file when it has this size.",
+		func(s *Settings, v string) error {
+			return parseSize(&s.AuditFileSize, v, minAuditFileSize, maxAuditFileSize)
+		}},
+	{"ORCAS_AUDIT_KEEP", "10", "1 to 1000",
+		"Keep this many previous audit files.", func(s *Settings, v string) error { return parseInt(&s.AuditKeep, v, 1, 1000) }},
+	{"ORCAS_AUDIT_WEBHOOK", "none", "a URL that begins with https://",
+		"Send the records of the audit log to this URL, too.", setAuditWebhook},
+	{"ORCAS_AUDIT_WEBHOOK_TOKEN_FILE", "none", "a file",
+		"Send the token in this file with the records, as Authorization: Bearer.",
+		func(s *Settings, v string) error { s.AuditToken = v; return nil }},
 }

@@ -41,6 +41,7 @@ var layers = map[string]int{
 	"admin":            6,
 	"s3/s3test":        6,
 	"iam":              6,
+	"audit":            6,
 	"vfs":              5,
 	"lifecycle":        5,
 	"backup":           5,

@@ -1,0 +1,246 @@
+// Package audit records every request that changes data or settings, and every attempt to: who, what, from where, and
+// with which outcome. A record is a line of JSON (see Record). It goes to a file with rotation (file.go), to a webhook
+// (webhook.go), or to both.
+//
+// Requests never wait for a log. Each sink has a queue of bounded size, and a goroutine that empties it. If a sink
+// fails, it keeps trying, and records for which its queue has no space are dropped, counted, and reported in the
+// server's log at most once a minute. Nothing is synced: a power cut can lose the last records, a crash of the process
+// those that are still queued.
+package audit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"orcas/gate"
+)
+
+// Options configure a Log. File, URL or both must be set.
+type Options struct {
+	File     string // the file that records are appended to; "" for none
+	FileSize int64  // the size, in bytes, at which the file is rotated; default 100 MiB
+	Keep     int    // the number of rotated files that are kept, as File.1 (the newest), File.2 and so on; default 10
+
+	URL       string // receives batches of records by POST; "" for none
+	TokenFile string // a file with the bearer token for URL; read for each batch; "" for none
+
+	Logger *slog.Logger
+	Now    func() time.Time // default time.Now
+}
+
+// The sizes of queues, in bytes, and the default limits of the file.
+const (
+	queueBytes      = 16 << 20
+	defaultFileSize = 100 << 20
+	defaultKeep     = 10
+)
+
+// The pauses after a failure, and the interval of messages about failures.
+const (
+	retryMin      = time.Second
+	retryMax      = 15 * time.Second
+	complainEvery = time.Minute
+)
+
+// Log is an audit log. It is safe for concurrent use.
+type Log struct {
+	sinks []*sink
+	lines sync.Pool // of *[]byte
+	now   func() time.Time
+	end   context.CancelFunc
+	done  sync.WaitGroup
+}
+
+// New opens an audit log. It returns an error if the file cannot be opened.
+func New(o Options) (*Log, error) {
+	o.FileSize, o.Keep = cmp.Or(o.FileSize, defaultFileSize), cmp.Or(o.Keep, defaultKeep)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.File == "" && o.URL == "" {
+		return nil, errors.New("audit.New: expected a file or a URL")
+	}
+	l := &Log{now: o.Now, lines: sync.Pool{New: func() any { return new([]byte) }}}
+	if o.File != "" {
+		f, err := openFile(o)
+		if err != nil {
+			return nil, err
+		}
+		l.sinks = append(l.sinks, newSink("file", o.File, f, o))
+	}
+	if o.URL != "" {
+		l.sinks = append(l.sinks, newSink("webhook", redacted(o.URL), newWebhook(o), o))
+	}
+	ctx, end := context.WithCancel(context.Background())
+	l.end = end
+	for _, s := range l.sinks {
+		l.done.Go(func() { s.run(ctx) })
+	}
+	return l, nil
+}
+
+// For returns the observer for the requests of an API, whose name is in the records.
+func (l *Log) For(api string) gate.Observer { return observer{l, api} }
+
+// observer records the requests of an API.
+type observer struct {
+	log *Log
+	api string
+}
+
+// Observe implements gate.Observer.
+func (o observer) Observe(_ context.Context, e *gate.Event) {
+	if !e.Changes() {
+		return
+	}
+	line := o.log.lines.Get().(*[]byte)
+	*line = appendRecord((*line)[:0], o.api, e)
+	for _, s := range o.log.sinks {
+		s.queue.push(*line)
+	}
+	o.log.lines.Put(line)
+}
+
+// Dropped calls emit with the name of each sink, and the number of records that it has dropped.
+func (l *Log) Dropped(emit func(sink string, records int64)) {
+	if l == nil {
+		return
+	}
+	for _, s := range l.sinks {
+		emit(s.name, s.queue.dropped.Load())
+	}
+}
+
+// Failures returns what is wrong with the sinks at present.
+func (l *Log) Failures() (list []string) {
+	if l == nil {
+		return nil
+	}
+	for _, s := range l.sinks {
+		if err, _ := s.failing.Load().(failure); err.error != nil {
+			list = append(list, "the audit "+s.name+" "+s.target+" cannot be written: "+err.Error())
+		}
+	}
+	return list
+}
+
+// Close writes the queued records, for which each sink has one attempt, and closes the file. Requests that end later
+// are not recorded. Close may be called on a nil Log.
+func (l *Log) Close() {
+	if l == nil {
+		return
+	}
+	l.end()
+	l.done.Wait()
+}
+
+// target is where a sink writes.
+type target interface {
+	// write writes complete records and returns the bytes of those that need not be written again.
+	write(ctx context.Context, records []byte) (written int, err error)
+	close()
+}
+
+// failure is the state of a sink; its error is nil while the sink works.
+type failure struct{ error }
+
+// sink is a destination of records with its queue.
+type sink struct {
+	name, target string
+	to           target
+	queue        *queue
+	log          *slog.Logger
+	now          func() time.Time
+	failing      atomic.Value // failure
+
+	reported   time.Time // when the log last had a message
+	complained int64     // the number of dropped records in it
+}
+
+func newSink(name, target string, to target, o Options) *sink {
+	return &sink{
+		name: name, target: target, to: to, queue: newQueue(queueBytes), log: o.Logger, now: o.Now,
+	}
+}
+
+// lastAttempt is the time that a sink has at the end to write what is queued.
+const lastAttempt = 5 * time.Second
+
+// run writes records until ctx ends, and then those that are still queued.
+func (s *sink) run(ctx context.Context) {
+	defer s.to.close()
+	work, stop := context.WithCancel(context.Background()) // ends lastAttempt after ctx
+	defer stop()
+	defer context.AfterFunc(ctx, func() {
+		late := time.AfterFunc(lastAttempt, stop)
+		<-work.Done()
+		late.Stop()
+	})()
+	var taken, pending []byte // records from the queue, and those of them that are not yet written
+	pause := retryMin
+	for ctx.Err() == nil {
+		if len(pending) == 0 {
+			select {
+			case <-ctx.Done():
+			case <-s.queue.filled:
+			}
+			taken = s.queue.take(taken)
+			pending = taken
+		}
+		n, err := s.to.write(work, pending)
+		pending = pending[n:]
+		s.queue.release(n)
+		s.report(err)
+		if err == nil || len(pending) == 0 {
+			pause = retryMin
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, retryMax)
+	}
+	for _, records := range [][]byte{pending, s.queue.take(nil)} {
+		for len(records) > 0 {
+			n, err := s.to.write(work, records)
+			if records = records[n:]; err != nil {
+				s.queue.drop(records)
+				s.reported = time.Time{}
+				s.report(err)
+				break
+			}
+		}
+	}
+}
+
+// report logs a failure, dropped records, and the end of a failure, at most once a minute each.
+func (s *sink) report(err error) {
+	was, _ := s.failing.Load().(failure)
+	s.failing.Store(failure{err})
+	dropped := s.queue.dropped.Load()
+	now := s.now()
+	if now.Sub(s.reported) < complainEvery && !now.Before(s.reported) && (err != nil) == (was.error != nil) {
+		return
+	}
+	switch {
+	case err != nil:
+		s.log.Error("the audit "+s.name+" cannot be written: requests are served, and their records wait in memory, where there is space for some",
+			"target", s.target, "err", err, "dropped", dropped)
+	case was.error != nil:
+		s.log.Warn("the audit "+s.name+" can be written again", "target", s.target, "dropped", dropped)
+	case dropped > s.complained:
+		s.log.Error("records of the audit "+s.name+" were dropped, because requests came faster than it was written", "target", s.target, "dropped", dropped)
+	default:
+		return
+	}
+	s.reported, s.complained = now, dropped
+}

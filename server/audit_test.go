@@ -1,0 +1,116 @@
+package server
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/stretchr/testify/require"
+
+	"orcas/audit"
+)
+
+// sign sends a request for a service to the address of S3, and returns the status.
+func sign(t *testing.T, s *Server, secret, service, method, path, body string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, s.Endpoint()+path, strings.NewReader(body))
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	sum := sha256.Sum256([]byte(body))
+	hash := hex.EncodeToString(sum[:])
+	if service == "s3" {
+		r.Header.Set("X-Amz-Content-Sha256", hash)
+	}
+	cred := aws.Credentials{AccessKeyID: s.Credentials().AccessKey, SecretAccessKey: secret}
+	require.NoError(t, v4.NewSigner().SignHTTP(t.Context(), cred, r, hash, service, "us-east-1", time.Now()))
+	response, err := httpClient(t, s).Do(r)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	return response.StatusCode
+}
+
+// TestAudit: every change by any API is in the audit log, and every attempt; reads are not. No record is lost at the
+// end.
+func TestAudit(t *testing.T) {
+	config := testConfig(t)
+	config.Admin = "127.0.0.1:0"
+	config.Settings.Buckets = []string{"bucket"}
+	config.Settings.AuditFile = filepath.Join(t.TempDir(), "audit.log")
+	s, stop := running(t, config)
+	root := s.Credentials().SecretKey
+	require.Equal(t, 200, sign(t, s, root, "s3", "PUT", "/bucket/key", "content"))
+	require.Equal(t, 200, sign(t, s, root, "s3", "GET", "/bucket/key", ""))
+	require.Equal(t, 403, sign(t, s, "a wrong secret", "s3", "DELETE", "/bucket/key", ""))
+	require.Equal(t, 404, sign(t, s, root, "s3", "PUT", "/no-such-bucket/key", "content"))
+	require.Equal(t, 200, sign(t, s, root, "iam", "POST", "/", "Action=CreateUser&Version=2010-05-08&UserName=alice"))
+	require.Equal(t, 200, sign(t, s, root, "iam", "POST", "/", "Action=ListUsers&Version=2010-05-08"))
+	status, _, header := ask(t, s, root, "POST", "/-/admin/scrub?rate=1GiB", "")
+	require.Equal(t, 200, status)
+	status, _, _ = ask(t, s, root, "GET", "/-/admin/scrub", "")
+	require.Equal(t, 200, status)
+	status, _, _ = ask(t, s, "a wrong secret", "POST", "/-/admin/key?name=a", "")
+	require.Equal(t, 403, status)
+	require.NoError(t, stop())
+
+	text, err := os.ReadFile(config.Settings.AuditFile)
+	require.NoError(t, err)
+	require.NotContains(t, string(text), root)
+	var got []audit.Record
+	for line := range strings.Lines(string(text)) {
+		var r audit.Record
+		require.NoError(t, json.Unmarshal([]byte(line), &r), line)
+		require.NotEmpty(t, r.ID)
+		require.NotEmpty(t, r.Address)
+		got = append(got, r)
+	}
+	require.Len(t, got, 6)
+	type brief struct{ api, operation, effect, bucket, key, target, code string }
+	for i, want := range []brief{
+		{"s3", "PutObject", "write", "bucket", "key", "", ""},
+		{"s3", "", "unknown", "bucket", "key", "", "SignatureDoesNotMatch"},
+		{"s3", "PutObject", "write", "no-such-bucket", "key", "", "NoSuchBucket"},
+		{"iam", "CreateUser", "settings", "", "", "UserName=alice", ""},
+		{"admin", "StartScrub", "work", "", "", "rate=1GiB", ""},
+		{"admin", "", "unknown", "", "", "", ""},
+	} {
+		r := got[i]
+		require.Equal(t, want, brief{r.API, r.Operation, r.Effect, r.Bucket, r.Key, r.Target, r.Code}, "%+v", r)
+	}
+	require.Equal(t, s.identities.Root().Account, got[0].Account)
+	require.Equal(t, s.Credentials().AccessKey, got[3].AccessKey)
+	require.Empty(t, got[1].Account)
+	require.Equal(t, got[4].ID, header.Get("X-Amz-Request-Id"))
+	require.Equal(t, []int{200, 403, 404, 200, 200, 403},
+		[]int{got[0].Status, got[1].Status, got[2].Status, got[3].Status, got[4].Status, got[5].Status})
+}
+
+// TestAuditFileCannotBeOpened: a server without its audit log does not start.
+func TestAuditFileCannotBeOpened(t *testing.T) {
+	config := testConfig(t)
+	config.Settings.AuditFile = filepath.Join(t.TempDir(), "none", "audit.log")
+	_, err := Open(t.Context(), config)
+	require.ErrorContains(t, err, "ORCAS_AUDIT_FILE: open "+config.Settings.AuditFile)
+}
+
+func TestAuditSettings(t *testing.T) {
+	s, err := ReadSettings([]string{"ORCAS_AUDIT_FILE=/a", "ORCAS_AUDIT_FILE_SIZE=1MiB", "ORCAS_AUDIT_KEEP=3",
+		"ORCAS_AUDIT_WEBHOOK=https://host/secret", "ORCAS_AUDIT_WEBHOOK_TOKEN_FILE=/token"})
+	require.NoError(t, err)
+	require.Equal(t, AuditSettings{"/a", 1 << 20, 3, "https://host/secret", "/token"}, s.AuditSettings)
+	for _, entry := range []string{
+		"ORCAS_AUDIT_FILE_SIZE=1KiB", "ORCAS_AUDIT_KEEP=0", "ORCAS_AUDIT_WEBHOOK=http://host/secret", "ORCAS_AUDIT_WEBHOOK_TOKEN_FILE=/token",
+	} {
+		_, err := ReadSettings([]string{entry})
+		name, _, _ := strings.Cut(entry, "=")
+		require.ErrorContains(t, err, name)
+		require.NotContains(t, err.Error(), "secret")
+	}
+}

@@ -1,0 +1,72 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+
+	"orcas/audit"
+	"orcas/gate"
+	"orcas/internal/bytesize"
+)
+
+// view is what shows operators the requests of a server.
+type view struct {
+	audit *audit.Log // nil if there is none
+}
+
+// AuditSettings configure the audit log.
+type AuditSettings struct {
+	AuditFile     string // ORCAS_AUDIT_FILE; "" for none
+	AuditFileSize int64  // ORCAS_AUDIT_FILE_SIZE: the size, in bytes, at which the file is rotated
+	AuditKeep     int    // ORCAS_AUDIT_KEEP: the number of rotated files
+	AuditWebhook  string // ORCAS_AUDIT_WEBHOOK; "" for none
+	AuditToken    string // ORCAS_AUDIT_WEBHOOK_TOKEN_FILE; "" for none
+}
+
+// The defaults and limits of the audit log.
+const (
+	auditFileSize    = 100 << 20
+	minAuditFileSize = 1 << 20
+	maxAuditFileSize = 1 << 40
+	auditKeep        = 10
+)
+
+// setAuditWebhook checks and sets the URL of the webhook, which an error does not contain.
+func setAuditWebhook(s *Settings, v string) error {
+	s.AuditWebhook = v
+	return audit.CheckURL(v)
+}
+
+// openAudit opens the audit log if the settings ask for one.
+func (s *Server) openAudit() (err error) {
+	set := &s.config.Settings.AuditSettings
+	if set.AuditFile == "" && set.AuditWebhook == "" {
+		return nil
+	}
+	s.view.audit, err = audit.New(audit.Options{
+		File: set.AuditFile, FileSize: set.AuditFileSize, Keep: set.AuditKeep, URL: set.AuditWebhook, TokenFile: set.AuditToken,
+		Logger: s.log, Now: s.config.Now,
+	})
+	if err != nil {
+		return fmt.Errorf("ORCAS_AUDIT_FILE: %w", err)
+	}
+	s.log.Info("audit log", "file", set.AuditFile, "size", bytesize.Format(set.AuditFileSize), "keep", set.AuditKeep, "webhook", set.AuditWebhook != "")
+	return nil
+}
+
+// observers returns the observers of the view for the requests of an API.
+func (v *view) observers(api string) (list []gate.Observer) {
+	if v.audit != nil {
+		list = append(list, v.audit.For(api))
+	}
+	return list
+}
+
+// counted returns a handler whose requests a shutdown waits for.
+func (s *Server) counted(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.handlers.Add(1)
+		defer s.handlers.Done()
+		h.ServeHTTP(w, r)
+	})
+}
