@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run build orcas-report test test-all check prose race bench fuzz report corpus compressed profile perf-growth perf-growth-10m e2e s3test s3test-list s3test-mutants policy-mutants clean cc strace chromium
+.PHONY: help run build orcas-report test test-all check prose race bench fuzz report corpus compressed profile perf-growth perf-growth-10m e2e s3test s3test-list s3test-mutants policy-mutants alerts-test clean cc strace chromium prometheus
 
 export CGO_ENABLED := 1
 
@@ -134,6 +134,10 @@ s3test-mutants: cc ## break the rules that s3test checks, one by one; s3test mus
 policy-mutants: cc ## break the rules of policies, and 60 places drawn at random, one by one; the tests of auth/policy must detect each (10 minutes)
 	ORCAS_POLICY_MUTANTS=1 go test -count=1 -v -timeout 60m -run '^(TestMutants|TestDrawnMutants)$$' ./auth/policy
 
+alerts-test: prometheus ## check the alert rules, and test when they fire
+	promtool check config deploy/prometheus/prometheus.yml
+	promtool test rules deploy/prometheus/alerts_test.yaml
+
 clean: ## remove everything that the other targets created, except ./data
 	rm -rf bin .venv .programs
 
@@ -151,6 +155,12 @@ strace:
 # The browser in which the suite loads pages. Without it the suite does not run.
 chromium:
 	@command -v chromium >/dev/null || { $(call install,Chromium,--no-install-recommends chromium); }
+
+# Debian's package starts a service, which is not needed here.
+prometheus:
+	@command -v prometheus >/dev/null && command -v promtool >/dev/null || { \
+		$(call install,Prometheus,--no-install-recommends prometheus); \
+		! command -v systemctl >/dev/null || systemctl disable --now prometheus >/dev/null 2>&1 || true; }
 
 # The programs that the suite drives, as far as they can be installed.
 .programs/ready: e2e/programs/install.sh e2e/programs/requirements.txt e2e/programs/package.json .venv/ready
