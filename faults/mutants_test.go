@@ -105,6 +105,7 @@ var mutants = []mutant{
 	{name: "no-marks", guard: "a read finds uncommitted changes", pkg: "./core/sqlite", run: "TestReadsOfTheOpenTransaction"},
 	{name: "list-uncommitted", guard: "a listing commits the changes of its bucket first", pkg: "./core/sqlite", run: "TestReadsOfTheOpenTransaction"},
 	{name: "kept-forgotten", guard: "uncommitted changes are applied again after a transaction was rolled back", pkg: "./core/sqlite", run: "TestFailedBatchKeepsTheOthers|TestFailedCommitKeepsTheTransaction"},
+	{name: "lost-unnoticed", guard: "uncommitted changes are applied again after SQLite rolled a transaction back", pkg: "./core/sqlite", run: "TestFailedReadKeepsTheTransaction"},
 	{name: "sync-uncommitted", guard: "a sync of the database commits first", pkg: "./core/sqlite", run: "TestKilledUncommitted"},
 	{name: "new-database-unsynced", guard: "a rebuilt database is synced before it replaces the old one", pkg: "./server", run: "TestNewDatabaseIsSynced"},
 	{name: "no-content-check", guard: "checksums that the client sent are compared with the content", pkg: "./s3", run: "TestSpoiltContent"},

@@ -92,6 +92,14 @@ func (c *conn) close() error {
 	return errors.Join(append(errs, c.c.Close())...)
 }
 
+// errRolledBack is returned if SQLite has rolled back a transaction after an error that was not noticed.
+var errRolledBack = errors.New("SQLite has rolled back the transaction")
+
+// isLost reports whether SQLite has rolled back the open transaction. It does so after an I/O error in any statement,
+// even one that only reads, and if it runs out of memory or the drive is full. Later statements would be transactions of
+// their own.
+func (c *conn) isLost() bool { return c.open && c.c.AutoCommit() }
+
 // run executes SQL without parameters and without preparing it, for rare statements.
 func (c *conn) run(sql string) error {
 	_, err := c.c.Exec(sql, nil)
@@ -306,6 +314,13 @@ func kindOf(err error) core.Kind {
 		return known.Kind
 	}
 	return core.Internal
+}
+
+// isDamage reports whether err is damage that a change can ignore. A failed read is not: SQLite rolls back the open
+// transaction after it.
+func isDamage(err error) bool {
+	var e sqlite3.Error
+	return kindOf(err) == core.Damaged && !(errors.As(err, &e) && e.Code == sqlite3.ErrIoErr)
 }
 
 // isWriteFault reports whether err leaves the state of the files on disk unknown: whether it is an I/O error other than

@@ -116,7 +116,7 @@ func (w *writer) putNew(c *core.PutObject, o *core.ObjectInfo) (done bool, err e
 	} else if !free {
 		err = fail(core.InvalidArgument, fmt.Sprintf("content %d already exists", born))
 	}
-	if err != nil {
+	if _, failed := err.(*core.Error); failed { // any other error ends the transaction
 		if _, undoErr := w.c.exec(deleteObject, bucket, key); undoErr != nil {
 			err = undoErr
 		}
@@ -352,7 +352,7 @@ func (w *writer) remove(versioning core.Versioning, v *version, wasCurrent bool)
 	}
 	next, err := w.c.load(selectNewest, full, v.Bucket, v.Key, 0)
 	isWhole := err == nil
-	if kindOf(err) == core.Damaged { // the deletion needs less of it
+	if isDamage(err) { // the deletion needs less of it
 		next, err = w.c.load(selectNewest, bare, v.Bucket, v.Key, 0)
 	}
 	if err != nil || next == nil || next.Marker {

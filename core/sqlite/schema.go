@@ -128,6 +128,9 @@ func migrate(c *conn, steps []step) error {
 		if err == nil {
 			more, err = steps[version](c)
 		}
+		if err == nil && c.c.AutoCommit() {
+			err = errRolledBack
+		}
 		if err == nil && more {
 			if err = c.run("COMMIT"); err == nil {
 				_, err = c.checkpoint("PASSIVE")

@@ -54,6 +54,11 @@ import (
 // again, because the drive cannot be read, every read of something with a mark returns Unavailable, since the database
 // has older data. The next read, and the next Apply, try again (revive).
 //
+// SQLite itself rolls a transaction back after an I/O error, even of a statement that only reads, and the statements
+// after it would be transactions of their own (conn.isLost). So a change that continues after an error may do so only if
+// that error is damage (isDamage), and after each batch and each read with the writer's connection it is checked that the
+// transaction still exists. If it does not, the kept changes are applied again.
+//
 // A killed process loses the open transaction. The blocks have the records of its changes, and recovery applies them
 // again.
 //
@@ -116,6 +121,9 @@ func (m *Meta) transact(changes []core.Change, results []core.Result) error {
 	n := m.options.changes
 	waits := len(changes) < n && mayWait(changes) && !m.isDue(2*n) && m.check.long.Load() == 0
 	err := w.applyAll(changes, results)
+	if err == nil && w.c.isLost() {
+		err = errRolledBack
+	}
 	if err == nil && waits {
 		m.keep(changes)
 		return nil
@@ -202,6 +210,9 @@ func (m *Meta) writeCommit(others int) (committing bool, err error) {
 	if err == nil {
 		err = w.writeState(w.state)
 	}
+	if err == nil && w.c.isLost() {
+		err = errRolledBack
+	}
 	if err != nil {
 		return false, err
 	}
@@ -240,9 +251,12 @@ func (m *Meta) rollBack(err error, committing bool) {
 	w.tx.lost = m.applyKept()
 }
 
-// revive applies the kept changes again, if that has failed before: a drive that cannot be read may recover. The caller
-// holds m.mu.
+// revive applies the kept changes again if SQLite has rolled them back after an error that belonged to no change, or if
+// applying them has failed before: a drive that cannot be read may recover. The caller holds m.mu.
 func (m *Meta) revive() error {
+	if m.w.c.isLost() && !mutant.Is("lost-unnoticed") {
+		m.rollBack(errRolledBack, false)
+	}
 	if m.w.tx.lost != nil && m.stopped != errClosed {
 		m.w.tx.lost = m.applyKept()
 	}
@@ -263,6 +277,9 @@ func (m *Meta) applyKept() error {
 	}
 	w.c.open = true
 	err := m.applyKeptBatches()
+	if err == nil && w.c.isLost() {
+		err = errRolledBack
+	}
 	if err != nil {
 		if !w.c.c.AutoCommit() {
 			_, backErr := w.c.exec(rollback)
@@ -336,7 +353,14 @@ func (m *Meta) readTouched(ctx context.Context, op string, fn func(c *conn) erro
 	if err := m.revive(); err != nil {
 		return core.E(op, core.Unavailable, err)
 	}
-	return wrap(op, fn(m.w.c))
+	err := fn(m.w.c)
+	if m.w.c.isLost() {
+		if err == nil {
+			err = core.E(op, core.Unavailable, errRolledBack)
+		}
+		m.rollBack(err, false)
+	}
+	return wrap(op, err)
 }
 
 // readCommitted runs fn with a reading connection, after the open transaction has been committed if isTouched returns

@@ -530,3 +530,82 @@ func TestLostTransaction(t *testing.T) {
 	m := openLong(t, dir)
 	require.Equal(t, 11, count(t, m, f.bucket))
 }
+
+// After a failed read SQLite rolls back the transaction of the connection, whatever the read was for (a ROLLBACK stands
+// for it here, since a file descriptor that fails would disturb checkpoints too). The uncommitted changes are applied
+// again.
+func TestFailedReadKeepsTheTransaction(t *testing.T) {
+	dir := t.TempDir()
+	f := feed(t, openLong(t, dir), core.VersioningOff)
+	f.limit(core.Quota{Objects: 1 << 40})
+	f.fill(0, 100)
+	require.NoError(t, f.m.commitOpen("test"))
+	failed := sqlite3.Error{Code: sqlite3.ErrIoErr, ExtendedCode: sqlite3.ErrIoErrRead}
+	failedRead := func(c *conn) error {
+		require.NoError(t, c.run("ROLLBACK"))
+		return failed
+	}
+	check := func(kept ...string) {
+		for _, key := range kept {
+			o, err := f.m.Object(background, f.bucket, key, core.Current)
+			require.NoError(t, err, key)
+			require.Len(t, o.Segments, 1)
+		}
+		u, err := f.m.Usage(background, f.bucket)
+		require.NoError(t, err)
+		require.EqualValues(t, 100+len(kept), u.Objects)
+	}
+
+	f.apply(f.puts("kept", 3)...)
+	require.Equal(t, 3, uncommitted(f.m))
+	require.ErrorIs(t, f.m.readTouched(background, "test", failedRead), failed)
+	require.Equal(t, 3, uncommitted(f.m))
+	check("kept0", "kept1", "kept2")
+
+	f.apply(f.put("kept3"))
+	err := f.m.readTouched(background, "test", func(c *conn) error {
+		_ = failedRead(c) // an error that is ignored
+		return nil
+	})
+	require.True(t, core.Is(err, core.Unavailable), err)
+	check("kept0", "kept1", "kept2", "kept3")
+
+	f.apply(f.put("kept4"))
+	f.m.mu.Lock()
+	_ = failedRead(f.m.w.c) // by a statement that belongs neither to a change nor to a read
+	f.m.mu.Unlock()
+	f.apply(f.put("kept5"))
+	require.Equal(t, 2, uncommitted(f.m))
+	check("kept0", "kept1", "kept2", "kept3", "kept4", "kept5")
+
+	f.apply(f.put("kept6"))
+	f.m.mu.Lock()
+	_ = failedRead(f.m.w.c)
+	f.m.mu.Unlock()
+	require.NoError(t, f.m.commitOpen("test"))
+	require.NoError(t, f.m.Close())
+	f.m = openLong(t, dir)
+	check("kept0", "kept1", "kept2", "kept3", "kept4", "kept5", "kept6")
+	lines, err := f.m.Verify(background)
+	require.NoError(t, err)
+	require.Empty(t, lines)
+}
+
+// A batch after which SQLite has rolled the transaction back has failed, and so has the commit of such a transaction.
+func TestUnnoticedRollback(t *testing.T) {
+	f := feed(t, openLong(t, t.TempDir()), core.VersioningOff)
+	f.apply(f.put("kept"))
+	m := f.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	require.NoError(t, m.w.c.run("ROLLBACK"))
+	committing, err := m.writeCommit(0)
+	require.False(t, committing)
+	require.ErrorIs(t, err, errRolledBack)
+	require.NoError(t, m.revive())
+	require.False(t, m.w.c.isLost())
+	require.NoError(t, m.w.tx.lost)
+	require.NoError(t, m.stopped)
+	_, err = m.writeCommit(0)
+	require.NoError(t, err)
+}
