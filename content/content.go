@@ -44,6 +44,10 @@ type Content struct {
 
 	wrapper *codec.Key // wraps the data key; nil if the content is not encrypted
 	dataKey []byte     // the wrapped data key of large content
+
+	ctx      context.Context // for waiting for memory
+	beside   bool            // see Beside
+	reserved int64           // memory, in bytes, that release returns; see reserve
 }
 
 // NewContent prepares to receive content of size bytes for a bucket. It always computes MD5 and SHA-256, in addition
@@ -58,7 +62,7 @@ func (e *Engine) NewContent(
 	if err := e.space.check(ctx, size); err != nil {
 		return nil, err
 	}
-	c := &Content{engine: e, size: size, scope: e.scope(b)}
+	c := &Content{engine: e, size: size, scope: e.scope(b), ctx: ctx}
 	e.setCodec(c, b)
 	for _, a := range algs {
 		if a != checksum.None && a != checksum.MD5 && a != checksum.SHA256 {
@@ -90,8 +94,11 @@ func (e *Engine) NewContent(
 func (c *Content) UpTo() { c.upTo = true }
 
 // ReadFrom reads the body to its end. It returns Incomplete if the body is shorter than announced, TooLarge if it is
-// longer, and errors of r unchanged.
+// longer, Overloaded if there is no memory for it, and errors of r unchanged.
 func (c *Content) ReadFrom(r io.Reader) (int64, error) {
+	if err := c.reserve(); err != nil {
+		return 0, err
+	}
 	n, err := int64(0), error(nil)
 	if c.large != nil {
 		n, err = c.readLarge(r)
@@ -336,6 +343,8 @@ func (c *Content) Finish(ctx context.Context, res core.Result) {
 
 // release releases the buffers.
 func (c *Content) release() {
+	c.engine.receiving.release(c.reserved)
+	c.reserved = 0
 	if c.buffer != nil {
 		c.buffer.Release()
 		c.buffer = nil

@@ -13,8 +13,8 @@
 //
 // The files: content.go receives and stores content, encode.go and encrypt.go convert it to its stored form,
 // instant.go finds equal content, verify.go and repair.go check and repair a stored copy before it is shared,
-// section.go reads, frameat.go locates frames, pins.go tracks what readers still need, dictionary.go and trainer.go
-// compress small content with dictionaries, keys.go and rotator.go manage master keys.
+// section.go reads, frameat.go locates frames, pins.go tracks what readers still need, memory.go bounds the memory of
+// both, dictionary.go and trainer.go compress small content with dictionaries, keys.go and rotator.go manage master keys.
 package content
 
 import (
@@ -52,6 +52,10 @@ type Options struct {
 	Logger      *slog.Logger
 	Keys        *codec.Keys // master keys; if nil, only customer keys are available. See Engine.CheckKeys
 	EncryptAll  bool        // encrypt new content in every bucket
+
+	// Receiving and Reading bound the memory, in bytes, of content that is being received and read; 0: no bound. See
+	// memory.go.
+	Receiving, Reading int64
 }
 
 // Engine stores and reads content. Its methods are safe for concurrent use.
@@ -78,6 +82,8 @@ type Engine struct {
 	master       masterKeys
 	encryptAll   bool
 	log          *slog.Logger
+
+	receiving, reading *budget // nil without a bound
 }
 
 // New returns an Engine.
@@ -96,7 +102,8 @@ func New(o Options) (*Engine, error) {
 		space: space{reserve: o.Reserve, now: o.Now}, log: o.Logger,
 		compression: o.Compression, encryptAll: o.EncryptAll,
 		verified: o.Verified, verifiedFor: cmp.Or(o.VerifiedFor, 7*24*time.Hour),
-		master: masterKeys{meta: o.Meta, writer: o.Writer, keys: o.Keys},
+		master:    masterKeys{meta: o.Meta, writer: o.Writer, keys: o.Keys},
+		receiving: newBudget(o.Receiving), reading: newBudget(o.Reading),
 	}
 	e.guesser, _ = core.As[core.Guesser](o.Meta)
 	e.stater, _ = core.As[core.Stater](o.Blocks)

@@ -40,6 +40,9 @@ type Section struct {
 	decoding decoding
 	customer *codec.Key // nil if none
 	unnoted  bool       // the caller handles damage: do not mark damaged content
+	piece    bool       // ready is a piece of a frame, because there is no memory for whole frames
+	exempt   bool       // no client is waited for between frames, so memory is not reserved
+	reserved int64      // the memory, in bytes, that is reserved for the current frame
 
 	pins *pins.Reader[pinned] // pins list, and the blocks of segments and tail; nil during the lookup and at the end
 }
@@ -67,7 +70,7 @@ func (e *Engine) NewSection(
 // wholeSection returns a Section for all of d. The caller must handle damage itself.
 func (e *Engine) wholeSection(ctx context.Context, d *core.DataInfo) *Section {
 	return &Section{
-		ctx: ctx, engine: e, left: d.Size, unnoted: true,
+		ctx: ctx, engine: e, left: d.Size, unnoted: true, exempt: true,
 		segments: []core.Segment{{Data: d.ID, Length: d.Size, Info: d}},
 	}
 }
@@ -139,12 +142,11 @@ func needed(segments []core.Segment, from, n int64) ([]core.Segment, bool) {
 func (s *Section) WriteTo(w io.Writer) (n int64, err error) {
 	for {
 		if len(s.ready) > 0 {
-			m, err := w.Write(s.ready)
+			m, err := s.write(w)
 			n += int64(m)
 			if err != nil {
 				return n, err
 			}
-			s.ready = nil
 		}
 		if s.left == 0 {
 			return n, nil
@@ -155,8 +157,21 @@ func (s *Section) WriteTo(w io.Writer) (n int64, err error) {
 	}
 }
 
-// Read implements io.Reader.
+// write writes the current frame to w, or the piece of it that is ready.
+func (s *Section) write(w io.Writer) (int, error) {
+	if s.reserved == 0 && s.piece {
+		small := s.shrink()
+		defer small.Release()
+	}
+	m, err := w.Write(s.ready)
+	s.ready = nil
+	s.unreserve()
+	return m, err
+}
+
+// Read implements io.Reader. Its caller stores what it reads, so it reads whole frames.
 func (s *Section) Read(p []byte) (int, error) {
+	s.exempt = true
 	if len(s.ready) == 0 {
 		if s.left == 0 {
 			return 0, io.EOF
@@ -173,11 +188,9 @@ func (s *Section) Read(p []byte) (int, error) {
 // Close releases the buffer, the block and the pins.
 func (s *Section) Close() error {
 	s.unpin()
-	if s.buffer != nil {
-		s.buffer.Release()
-		s.buffer, s.ready = nil, nil
-	}
-	s.decoding.close()
+	s.unreserve()
+	s.ready = nil
+	s.releaseBuffers()
 	return s.closeReader()
 }
 
@@ -233,6 +246,9 @@ func (s *Section) next() error {
 		return err
 	}
 	n := min(int64(len(content)), seg.Length-s.skip, s.left)
+	if s.piece = !s.whole(); s.piece {
+		n = min(n, pieceSize)
+	}
 	s.ready = content[:n]
 	s.skip += n
 	if s.left -= n; s.left == 0 { // a client that is slow to receive the last frame must not pin anything

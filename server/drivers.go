@@ -33,6 +33,7 @@ type driverOptions struct {
 	allowMissing bool // the directory of the blocks may be empty even if the metadata refers to blocks
 	log          *slog.Logger
 	beforeSync   func() // called before metadata is synced; may be nil
+	memory       memoryPlan
 }
 
 // databaseFile is the file with the metadata, next to the directories of the disk driver.
@@ -70,7 +71,7 @@ func (d drivers) rebuildMissing(ctx context.Context, o driverOptions, blocks cor
 	if err != found {
 		return nil, err
 	}
-	store := &Offline{Dir: o.dir, Blocks: blocks}
+	store := &Offline{Dir: o.dir, Blocks: blocks, bulkCache: o.memory.bulkCache}
 	meta, err := store.NewDatabase()
 	if err != nil {
 		return nil, err
@@ -103,11 +104,13 @@ func (d drivers) openMetadata(o driverOptions) (reclaim.Meta, error) {
 	switch d.metadata {
 	case "sqlite":
 		path := filepath.Join(o.dir, databaseFile)
-		meta, err := sqlite.Open(path, sqlite.Options{BeforeSync: o.beforeSync})
+		meta, err := sqlite.Open(path, sqlite.Options{
+			BeforeSync: o.beforeSync, CacheBytes: o.memory.pageCache, FilterBytes: o.memory.filter,
+		})
 		if err != nil {
 			return nil, describeOpen(path, err)
 		}
-		through, err := cached.New(meta, cached.Options{})
+		through, err := cached.New(meta, cached.Options{Objects: o.memory.objects})
 		if err != nil {
 			return nil, errors.Join(err, meta.Close())
 		}

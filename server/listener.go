@@ -40,6 +40,7 @@ type limitListener struct {
 	net.Listener
 	slots, extraSlots int
 	stall             time.Duration
+	unsent            int            // see unsentMax
 	start             time.Time      // time zero of limitedConn.idleSince
 	throttle          *gate.Throttle // counts wrong signatures; nil for none; set before install
 
@@ -66,7 +67,7 @@ const (
 
 func newLimitListener(l net.Listener, connections int, stall time.Duration) *limitListener {
 	return &limitListener{
-		Listener: l, slots: connections, extraSlots: max(4, connections/extraShare), stall: stall, start: time.Now().Add(-time.Second),
+		Listener: l, slots: connections, extraSlots: max(4, connections/extraShare), stall: stall, unsent: unsentMax, start: time.Now().Add(-time.Second),
 	}
 }
 
@@ -80,7 +81,7 @@ func (l *limitListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		boundUnsent(c)
+		boundUnsent(c, l.unsent)
 		if conn := l.admit(c); conn != nil {
 			return conn, nil
 		}

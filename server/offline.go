@@ -27,6 +27,8 @@ type Offline struct {
 	Dir    string
 	Blocks core.Blocks
 	steps  durable.Steps
+
+	bulkCache int64 // the page cache for a rebuild, in bytes; 0 for the default
 }
 
 // OpenOffline opens and locks a data directory, which must exist. If allowMissing is set, the directory of the blocks
@@ -80,7 +82,7 @@ const (
 func (o *Offline) NewDatabase() (reclaim.Meta, error) {
 	o.dropNewDatabase()
 	path := filepath.Join(o.Dir, newDatabase)
-	meta, err := sqlite.Open(path, sqlite.Options{Bulk: true})
+	meta, err := sqlite.Open(path, sqlite.Options{Bulk: true, CacheBytes: o.bulkCache})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

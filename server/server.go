@@ -66,7 +66,7 @@ type Config struct {
 	Log      io.Writer // gets log lines as Settings.Log and LogFormat define; nil for none
 	Terminal bool      // Log is a terminal, so people read it
 
-	Connections int // maximum number of connections of S3 clients; 0: 10,000, or fewer if open files are limited
+	Connections int // maximum number of connections of S3 clients; 0: 10,000, or fewer if open files or memory are limited
 
 	// Now is the clock for the times of writes and for checking signatures; nil means time.Now.
 	Now func() time.Time
@@ -92,6 +92,7 @@ const (
 
 // storage is everything that openStore opens, from the drivers up.
 type storage struct {
+	memory    memoryPlan
 	used      bool // the store existed before this start
 	meta      reclaim.Meta
 	blocks    core.Blocks
@@ -162,6 +163,7 @@ func Open(ctx context.Context, config Config) (_ *Server, err error) {
 	for _, warning := range config.Settings.Warnings {
 		s.log.Warn(warning)
 	}
+	s.limitMemory()
 	if err := s.listen(ctx); err != nil {
 		return nil, err
 	}
@@ -197,6 +199,7 @@ func (s *Server) listen(ctx context.Context) error {
 		return explainListen("--address", s.config.Address, err)
 	}
 	s.listener = newLimitListener(l, s.connections(), bodyTimeout)
+	s.listener.unsent = cmp.Or(s.memory.unsent, unsentMax)
 	if s.config.Admin == "" {
 		return nil
 	}
@@ -224,8 +227,9 @@ func (s *Server) connections() int {
 		return s.config.Connections
 	}
 	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur >= maxConnections+spareFiles {
-		return maxConnections
+	most := cmp.Or(s.memory.connections, maxConnections)
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur >= uint64(most+spareFiles) {
+		return most
 	}
 	connections := max(16, int(files.Cur)-spareFiles)
 	s.log.Warn("the limit on open files limits the number of connections: raise it with ulimit -n, or with LimitNOFILE in systemd",
@@ -270,6 +274,7 @@ func (s *Server) openStore(ctx context.Context) error {
 	var rebuilt *batch.Recovery
 	s.blocks, s.meta, rebuilt, err = ownDrivers.open(ctx, driverOptions{
 		dir: dir, allowMissing: s.config.Settings.AllowMissing, log: s.log, beforeSync: s.flush,
+		memory: s.memory,
 	})
 	if core.Is(err, core.Busy) {
 		return fmt.Errorf("%w: stop that process, or use another --data for this server", err)
@@ -277,7 +282,7 @@ func (s *Server) openStore(ctx context.Context) error {
 		return err
 	}
 	s.writer, err = batch.Open(ctx, batch.Options{
-		Meta: s.meta, Blocks: s.blocks, Alone: !set.BatchWrite, Bytes: set.MaxBatchBytes, Count: set.MaxBatchCount, Logger: s.log,
+		Meta: s.meta, Blocks: s.blocks, Alone: !set.BatchWrite, Bytes: s.memory.batchBytes(set), Count: set.MaxBatchCount, Logger: s.log,
 		Relaxed: set.Durability == Relaxed, Window: set.Window, Recovered: rebuilt,
 	})
 	if err != nil {
@@ -289,6 +294,7 @@ func (s *Server) openStore(ctx context.Context) error {
 		Verified:    func(ctx context.Context, id core.BlockID) (time.Time, error) { return s.scrubber.Verified(ctx, id) },
 		VerifiedFor: set.ScrubPeriod,
 		Now:         s.config.Now, Compression: set.Compression, Keys: set.MasterKeys, EncryptAll: set.Encrypt, Logger: s.log,
+		Receiving: s.memory.receiving, Reading: s.memory.reading,
 	})
 	if err != nil {
 		return err

@@ -33,6 +33,7 @@ type Settings struct {
 	WriteSettings
 	EncryptionSettings
 	AccessSettings
+	LimitSettings
 
 	InstantUpload bool             // ORCAS_INSTANT_UPLOAD_ENABLED: share equal content
 	Compression   core.Compression // ORCAS_COMPRESSION: level for buckets without a setting
@@ -41,7 +42,6 @@ type Settings struct {
 	Buckets       []string         // ORCAS_BUCKETS: created at startup
 	Bootstrap     *Bootstrap       // ORCAS_BOOTSTRAP: applied at startup; nil for none
 	MinFree       Reserve          // ORCAS_MIN_FREE: the reserve below which PUT is refused
-	MinRate       int64            // ORCAS_MIN_RESPONSE_RATE: bytes per second that a client must read; 0: no minimum
 	Reclaim       bool             // ORCAS_RECLAIM_ENABLED: free garbage in the background
 	ScrubPeriod   time.Duration    // ORCAS_SCRUB_DAYS: the period of a scrub pass; 0: only on request
 	Lifecycle     time.Duration    // ORCAS_LIFECYCLE_INTERVAL_SEC: the period of a lifecycle pass; 0: only on request
@@ -82,6 +82,12 @@ type AccessSettings struct {
 	NoIAM       bool       // ORCAS_IAM_API=off: POST / is not the API of IAM and STS
 }
 
+// LimitSettings configure what clients and the server may use.
+type LimitSettings struct {
+	MinRate int64  // ORCAS_MIN_RESPONSE_RATE: bytes per second that a client must read; 0: no minimum
+	Memory  Memory // ORCAS_MEMORY: the memory that the server may use
+}
+
 // EncryptionSettings configure the encryption of content.
 type EncryptionSettings struct {
 	MasterKeys   *codec.Keys // ORCAS_MASTER_KEY_FILE or ORCAS_MASTER_KEY; nil without either
@@ -115,6 +121,7 @@ func ReadSettings(environ []string) (Settings, error) {
 		AccessSettings: AccessSettings{
 			AuditSettings: AuditSettings{AuditFileSize: auditFileSize, AuditKeep: auditKeep}, SignatureV2: sigv2.Presigned,
 		},
+		LimitSettings: LimitSettings{MinRate: 16 << 10},
 		InstantUpload: true,
 		Reclaim:       true,
 		ScrubPeriod:   7 * 24 * time.Hour,
@@ -123,7 +130,6 @@ func ReadSettings(environ []string) (Settings, error) {
 		Compression:   core.CompressionOff,
 		Region:        "us-east-1",
 		MinFree:       Reserve{Percent: 1, Bytes: minReserve},
-		MinRate:       16 << 10,
 	}
 	values := map[string]string{}
 	for _, entry := range environ {

@@ -24,7 +24,7 @@ func TestSettingsDefaults(t *testing.T) {
 		InstantUpload: true, Region: "us-east-1", MinFree: Reserve{Percent: 1, Bytes: 256 << 20}, Reclaim: true, ScrubPeriod: 168 * time.Hour,
 		Compression: core.CompressionOff,
 		Lifecycle:   time.Hour, LifecycleDay: 24 * time.Hour,
-		MinRate: 16384, AccessSettings: AccessSettings{AuditSettings: audits, SignatureV2: sigv2.Presigned},
+		LimitSettings: LimitSettings{MinRate: 16384}, AccessSettings: AccessSettings{AuditSettings: audits, SignatureV2: sigv2.Presigned},
 	}, s)
 }
 

@@ -21,9 +21,9 @@ import (
 // 128 KiB, those of a single client cost a quarter more.
 const unsentMax = 256 << 10
 
-// boundUnsent applies unsentMax to a connection. It cannot be set once for the listening socket, because package net
+// boundUnsent bounds the bytes of a connection that wait in the kernel. It cannot be set once for the listening socket, because package net
 // listens with MPTCP, whose connections do not inherit it.
-func boundUnsent(c net.Conn) {
+func boundUnsent(c net.Conn, bytes int) {
 	raw, ok := c.(syscall.Conn)
 	if !ok {
 		return
@@ -33,6 +33,6 @@ func boundUnsent(c net.Conn) {
 		return
 	}
 	_ = control.Control(func(fd uintptr) { // it fails only if the connection is closed
-		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, unsentMax)
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, bytes)
 	})
 }

@@ -79,6 +79,8 @@ var variables = []Variable{
 	{"ORCAS_MIN_RESPONSE_RATE", "16KiB", "a size from 0 to 1GiB",
 		"Disconnect a client that reads a response more slowly than this many bytes per second, averaged over five minutes; 0: never.",
 		func(s *Settings, v string) error { return parseSize(&s.MinRate, v, 0, 1<<30) }},
+	{memoryVariable, "auto", "auto, off, or a size from 64MiB to 16TiB",
+		"Size buffers and caches so that the server needs less memory than this; auto: the limit of its container or control group, if there is one.", setMemory},
 	{"ORCAS_ALLOW_MISSING_BLOCKS", "false", "true, false",
 		"Start, and accept writes, even if stored blocks are missing.", func(s *Settings, v string) error { return parseBool(&s.AllowMissing, v) }},
 	{"ORCAS_RECLAIM_ENABLED", "true", "true, false",

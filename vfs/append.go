@@ -92,6 +92,7 @@ func (f *FS) planAppend(ctx context.Context, r *AppendRequest) ([]core.Segment, 
 	if err != nil {
 		return nil, nil, err
 	}
+	merged.Beside() // the new content is in memory
 	merged.Describe(r.Base.Attrs)
 	if err = merged.Encrypt(ctx, r.Encryption); err == nil {
 		err = f.merge(ctx, merged, r, size-int64(len(body)), body)

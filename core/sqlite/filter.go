@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"math/bits"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ type filter struct {
 	blooms  atomic.Pointer[[]*bloom]
 	lookups atomic.Uint64 // the number of lookups while the filter was not full
 	mu      sync.Mutex    // held by add; guards dropped
+	most    int           // the maximum number of blooms; 0: maxBlooms
 	dropped bool          // hashes are not added
 }
 
@@ -65,6 +67,18 @@ func (b *bloom) add(hash uint64) {
 	b.room--
 }
 
+// limit bounds the size of the filter, in bytes, unless it is 0. It must be called before hashes are added.
+func (f *filter) limit(size int64) {
+	if size <= 0 {
+		return
+	}
+	f.most = 1
+	for next, total := int64(bloomGrowth), int64(1); f.most < maxBlooms && (total+next)<<20 <= size; f.most++ {
+		total += next
+		next *= bloomGrowth
+	}
+}
+
 func (f *filter) add(hash uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,7 +95,7 @@ func (f *filter) add(hash uint64) {
 			return
 		}
 	}
-	if n == 0 || blooms[n-1].room <= 0 && n < maxBlooms {
+	if n == 0 || blooms[n-1].room <= 0 && n < cmp.Or(f.most, maxBlooms) {
 		blocks := bloomBlocks
 		for range n {
 			blocks *= bloomGrowth

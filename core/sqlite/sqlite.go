@@ -80,8 +80,11 @@ type Options struct {
 	BeforeSync      func() // called before the log is synced and copied; it makes the blocks durable that the log refers to
 	CheckpointBytes int64  // the log length, in bytes, above which it is copied into the database; 0: 24 MiB
 
-	LogBytes int64         // the maximum log length, in bytes; 0: 128 MiB
-	Idle     time.Duration // the time without a write after which the log file is truncated to zero bytes; 0: 5 s
+	LogBytes    int64 // the maximum log length, in bytes; 0: 128 MiB
+	CacheBytes  int64 // the size of the page cache of a connection; 0: 8 MiB, or 256 MiB with Bulk
+	FilterBytes int64 // the maximum size of the filter of the hash index, at least 1 MiB; 0: 63 MiB
+
+	Idle time.Duration // the time without a write after which the log file is truncated to zero bytes; 0: 5 s
 
 	// Bulk is for filling a new database that nobody uses before it is complete: nothing is synced, and the writer has a
 	// large cache. After a crash the file must not be used. After Close the caller syncs the file.
@@ -208,6 +211,7 @@ func (m *Meta) open() error {
 	if m.options.Bulk {
 		cacheKiB = bulkCacheKiB
 	}
+	cacheKiB = m.options.cacheKiB(cacheKiB)
 	c, err := connect(m.path, role{synchronous: m.options.Synchronous, cacheKiB: cacheKiB, busyMillis: writerBusyMs})
 	if err != nil {
 		return err
@@ -220,6 +224,7 @@ func (m *Meta) open() error {
 	}
 	if err == nil {
 		m.w = newWriter(c)
+		m.w.index.filter.limit(m.options.FilterBytes)
 		m.w.state, err = c.state()
 	}
 	if err == nil {
@@ -233,6 +238,14 @@ func (m *Meta) open() error {
 		return errors.Join(err, c.close())
 	}
 	return nil
+}
+
+// cacheKiB returns the size of a page cache that has a size by default.
+func (o *Options) cacheKiB(byDefault int) int {
+	if o.CacheBytes > 0 {
+		return int(o.CacheBytes >> 10)
+	}
+	return byDefault
 }
 
 // SingleWriter implements core.SingleWriter: the lock file of the data directory keeps other processes out.
@@ -264,7 +277,7 @@ func (m *Meta) acquire(ctx context.Context, op string) (*conn, error) {
 	if c != nil {
 		return c, nil
 	}
-	c, err := connect(m.path, role{synchronous: m.options.Synchronous, cacheKiB: readerCacheKiB, readOnly: true, busyMillis: readerBusyMs})
+	c, err := connect(m.path, role{synchronous: m.options.Synchronous, cacheKiB: m.options.cacheKiB(readerCacheKiB), readOnly: true, busyMillis: readerBusyMs})
 	if err != nil {
 		<-m.tokens
 		return nil, wrap(op, err)
