@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run build orcas-report test test-all check prose race bench fuzz report corpus compressed profile perf-growth perf-growth-10m e2e s3test s3test-list s3test-mutants policy-mutants alerts-test clean cc strace chromium prometheus
+.PHONY: help run build orcas-report test test-all check prose race bench fuzz report corpus compressed profile perf-growth perf-growth-10m e2e s3test s3test-list s3test-mutants policy-mutants dashboards alerts-test clean cc strace chromium prometheus
 
 export CGO_ENABLED := 1
 
@@ -133,6 +133,9 @@ s3test-mutants: cc ## break the rules that s3test checks, one by one; s3test mus
 
 policy-mutants: cc ## break the rules of policies, and 60 places drawn at random, one by one; the tests of auth/policy must detect each (10 minutes)
 	ORCAS_POLICY_MUTANTS=1 go test -count=1 -v -timeout 60m -run '^(TestMutants|TestDrawnMutants)$$' ./auth/policy
+
+dashboards: ## write the Grafana dashboards in deploy/grafana, which internal/monitoring defines
+	ORCAS_DASHBOARDS=1 go test -count=1 -run TestDashboardFiles ./internal/monitoring
 
 alerts-test: prometheus ## check the alert rules, and test when they fire
 	promtool check config deploy/prometheus/prometheus.yml

@@ -1,4 +1,3 @@
-// Package monitoring holds the tests of the alerts in deploy/prometheus. It has no code of its own.
 package monitoring
 
 import (
