@@ -65,7 +65,7 @@ func overview() *Dashboard {
 				{kind: stat, title: "Free above the reserve", means: "Free space until PUT is refused, of the server with the least.", unit: share,
 					steps:   []step{{0, "red"}, {0.05, "orange"}, {0.15, "green"}},
 					queries: []query{{"min((" + on("orcas_drive_free_bytes") + " - " + on("orcas_drive_reserve_bytes") + ") / " + on("orcas_drive_total_bytes") + ")", ""}}},
-				{kind: stat, title: "Lost objects", means: "Objects that are damaged or missing, without a good copy.", unit: number, steps: redFrom(1),
+				{kind: stat, title: "Lost content", means: "Pieces of content in missing blocks.", unit: number, steps: redFrom(1),
 					queries: []query{{"sum(" + on("orcas_lost_objects") + ")", ""}}},
 				{kind: stat, title: "Missing blocks", means: "Files with stored content that do not exist.", unit: number, steps: redFrom(1),
 					queries: []query{{"sum(" + on("orcas_missing_blocks") + ")", ""}}},
@@ -234,9 +234,9 @@ func store() *Dashboard {
 					{"increase(" + on("orcas_scrub_errors_found_total") + "[$__range])", "found {{instance}}"},
 					{"increase(" + on("orcas_scrub_errors_repaired_total") + "[$__range])", "repaired {{instance}}"},
 				}},
-				{kind: graph, title: "Missing and lost", means: "Missing blocks, and objects without a good copy.", unit: number, queries: []query{
+				{kind: graph, title: "Missing and lost", means: "Missing blocks, and the pieces of content in them.", unit: number, queries: []query{
 					{on("orcas_missing_blocks"), "blocks {{instance}}"},
-					{on("orcas_lost_objects"), "objects {{instance}}"},
+					{on("orcas_lost_objects"), "content {{instance}}"},
 				}},
 				{kind: graph, title: "Running", means: "Work in the background that is running.", unit: number, width: 12, stacks: true,
 					queries: []query{{"sum by (work) (" + on("orcas_background_running") + ")", "{{work}}"}}},
