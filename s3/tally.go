@@ -2,17 +2,17 @@ package s3
 
 import (
 	"context"
-	"math/bits"
 	"net/http"
 	"sync/atomic"
 	"time"
 
 	"orcas/gate"
+	"orcas/internal/latency"
 )
 
 // Tally is an observer that counts requests. Counting one takes two or three atomic additions.
 type Tally struct {
-	times                  [tallyTimes]atomic.Int64 // number of requests by duration; see timeIndex
+	times                  [latency.Classes]atomic.Int64 // number of requests by the class of their duration
 	in, out                atomic.Int64
 	clientErrors, failures atomic.Int64
 }
@@ -24,38 +24,12 @@ type Counts struct {
 	ServerErrors int64 // responses with status 500 or higher
 	In, Out      int64 // bytes of request and response bodies
 
-	times [tallyTimes]int64
-}
-
-// Request durations are counted in microseconds, with four classes for each power of two.
-const (
-	timeBits   = 2
-	tallyTimes = 64 << timeBits
-)
-
-// timeIndex returns the class of a duration.
-func timeIndex(d time.Duration) int {
-	us := uint64(max(d.Microseconds(), 0))
-	if us < 1<<timeBits {
-		return int(us)
-	}
-	power := bits.Len64(us) - 1 - timeBits
-	return power<<timeBits + int(us>>power) // the highest bit of us>>power adds one more power
-}
-
-// timeOf returns the longest duration of a class.
-func timeOf(index int) time.Duration {
-	if index < 1<<timeBits {
-		return time.Duration(index) * time.Microsecond
-	}
-	power := index>>timeBits - 1
-	class := uint64(index&(1<<timeBits-1) | 1<<timeBits)
-	return time.Duration((class+1)<<power-1) * time.Microsecond
+	times latency.Histogram
 }
 
 // Observe implements gate.Observer.
 func (t *Tally) Observe(_ context.Context, e *gate.Event) {
-	t.times[timeIndex(e.Took)].Add(1)
+	t.times[latency.Class(e.Took)].Add(1)
 	if e.In > 0 {
 		t.in.Add(e.In)
 	}
@@ -84,17 +58,4 @@ func (t *Tally) Take() *Counts {
 
 // Quantile returns the duration within which a share of the requests, from 0 to 1, ended. It overestimates by up to a
 // quarter.
-func (c *Counts) Quantile(share float64) time.Duration {
-	left := int64(share * float64(c.Requests))
-	for i, n := range c.times {
-		if left -= n; left < 0 {
-			return timeOf(i)
-		}
-	}
-	for i := len(c.times) - 1; i > 0; i-- {
-		if c.times[i] > 0 {
-			return timeOf(i)
-		}
-	}
-	return 0
-}
+func (c *Counts) Quantile(share float64) time.Duration { return c.times.Quantile(share) }

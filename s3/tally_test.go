@@ -9,21 +9,6 @@ import (
 	"orcas/gate"
 )
 
-func TestTallyTimes(t *testing.T) {
-	last := -1
-	for us := int64(0); us < 1<<20; us = us + 1 + us/50 {
-		d := time.Duration(us) * time.Microsecond
-		i := timeIndex(d)
-		require.GreaterOrEqual(t, i, last)
-		last = i
-		require.GreaterOrEqual(t, timeOf(i), d)
-		require.LessOrEqual(t, timeOf(i), d+d/4)
-		require.Equal(t, i, timeIndex(timeOf(i)), "%d us: the longest time of a class must belong to the class", us)
-	}
-	require.Equal(t, 0, timeIndex(-time.Second))
-	require.Less(t, timeIndex(1<<63-1), tallyTimes)
-}
-
 func TestTally(t *testing.T) {
 	var tally Tally
 	require.Equal(t, &Counts{}, tally.Take())

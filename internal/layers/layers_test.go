@@ -42,6 +42,7 @@ var layers = map[string]int{
 	"s3/s3test":        6,
 	"iam":              6,
 	"audit":            6,
+	"watch":            5,
 	"vfs":              5,
 	"lifecycle":        5,
 	"backup":           5,
