@@ -44,6 +44,13 @@
 //	                                  to a role), or detaches it
 //	GET  /-/admin/policy/simulate?key=KEY&action=ACTION[&resource=ARN][&context=NAME=VALUE]...
 //	                                  decides about a request that is not made; instead of a key, user=NAME or anonymous=true
+//	GET  /-/admin/status              everything that a page about the health of the server needs
+//	GET  /-/admin/trace[?operation=NAME][&bucket=NAME][&key=PREFIX][&status=STATUS][&min-duration=DURATION][&errors=true]
+//	                                  requests as they end, one document per line (see TraceLine)
+//	GET  /-/admin/top[?interval=DURATION]  rates and latencies, one document per interval (see TopLine)
+//	GET, POST /-/admin/log[?level=LEVEL]  shows and changes what is logged
+//	POST /-/admin/cache/flush         drops the caches of the metadata
+//	GET  /-/admin/profile?name=NAME[&seconds=N][&debug=N]  a profile of the server; also under /debug/pprof/NAME
 //	POST /-/admin/apply               makes the store have what a file declares; the body is an ApplyRequest
 //	POST /-/admin/backup?dir=DIR[&keep=N][&link=true]  writes a backup to a directory on the server's machine
 package admin
@@ -164,7 +171,8 @@ func (h *Handler) observe(ctx context.Context, e *gate.Event) {
 
 // gate checks a request and then calls its handler; there is no other way to a handler. It fills in e.
 func (h *Handler) gate(w http.ResponseWriter, r *http.Request, e *gate.Event) (any, error) {
-	if err := h.authenticate(r, e); err != nil {
+	id, err := h.authenticate(r, e)
+	if err != nil {
 		var unknown *gate.LookupError
 		if errors.As(err, &unknown) {
 			return nil, &refusal{http.StatusInternalServerError, err}
@@ -177,6 +185,9 @@ func (h *Handler) gate(w http.ResponseWriter, r *http.Request, e *gate.Event) (a
 		return nil, &refusal{http.StatusForbidden, err}
 	}
 	methods, ok := h.paths[r.URL.Path]
+	if !ok && strings.HasPrefix(r.URL.Path, profilePrefix) {
+		methods, ok = h.paths[profilePrefix+"*"]
+	}
 	if !ok {
 		return nil, &refusal{http.StatusNotFound, errors.New("unknown admin endpoint: " + r.URL.Path)}
 	}
@@ -195,7 +206,8 @@ func (h *Handler) gate(w http.ResponseWriter, r *http.Request, e *gate.Event) (a
 	if err := h.authorize(r, e, found.route); err != nil {
 		return nil, err
 	}
-	c := &call{h.o.Authorizer, e.Principal, e.AccessKey, found.route, facts{r, e.Start}}
+	again := h.recheck(r, &sender{id, e, found.route})
+	c := &call{h.o.Authorizer, e.Principal, e.AccessKey, found.route, facts{r, e.Start}, again}
 	return found.handle(r.WithContext(context.WithValue(r.Context(), callKey{}, c)))
 }
 
@@ -206,6 +218,7 @@ type call struct {
 	accessKey  string // of the caller
 	route      *gate.Route
 	facts      facts
+	again      func(context.Context) error // authorizes the caller again
 }
 
 // callKey is the key of the *call in the context of an authorized request.
@@ -247,32 +260,32 @@ var errUnsigned = errors.New("the admin API accepts only requests with a signatu
 
 // authenticate identifies the sender of a request. It reads the whole body, because the signature covers it. While it
 // does, the access key may be revoked, so it is looked up again.
-func (h *Handler) authenticate(r *http.Request, e *gate.Event) error {
-	id, err := h.o.Scheme.Authenticate(r)
+func (h *Handler) authenticate(r *http.Request, e *gate.Event) (id gate.Identity, err error) {
+	id, err = h.o.Scheme.Authenticate(r)
 	if err != nil {
-		return err
+		return id, err
 	}
 	if id.Principal.IsAnonymous() { // anonymous callers must not learn which endpoints exist
-		return auth.ErrDenied
+		return id, auth.ErrDenied
 	}
 	if (id.Presigned || id.Form || id.Mode != sigv4.PayloadSHA256) && !mutant.Is("admin-by-url") {
-		return errUnsigned
+		return id, errUnsigned
 	}
 	body, err := id.Body(r)
 	if err != nil {
-		return err
+		return id, err
 	}
 	content, err := io.ReadAll(io.LimitReader(body, maxBody+1))
 	if err != nil {
-		return err
+		return id, err
 	}
 	if len(content) > maxBody {
-		return fmt.Errorf("the request body is larger than %d bytes", maxBody)
+		return id, fmt.Errorf("the request body is larger than %d bytes", maxBody)
 	}
 	r.Body = io.NopCloser(strings.NewReader(string(content)))
 	e.AccessKey = id.AccessKey
 	e.Principal, _, err = id.Again(r.Context())
-	return err
+	return id, err
 }
 
 // authorize checks that the sender of a request may perform the action of a route.
@@ -365,15 +378,25 @@ type errorBody struct {
 
 func respond(w http.ResponseWriter, status int, v any) {
 	contentType := "application/json"
-	if _, ok := v.(stream); ok {
+	switch v := v.(type) {
+	case stream, live:
 		contentType = "application/x-ndjson"
+	case file:
+		w.Header().Set("Content-Type", v.contentType)
+		w.Header().Set("Cache-Control", "no-store")
+		_, _ = w.Write(v.content) // an error here means that the client has disconnected
+		return
 	}
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	e := json.NewEncoder(w)
-	if stream, ok := v.(stream); ok {
-		stream(e.Encode)
+	switch v := v.(type) {
+	case stream:
+		v(e.Encode)
+		return
+	case live:
+		v(&lines{e, http.NewResponseController(w)})
 		return
 	}
 	e.SetIndent("", "  ")

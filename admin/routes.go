@@ -11,6 +11,14 @@ import (
 func Routes() []*gate.Route {
 	const get, post, del = http.MethodGet, http.MethodPost, http.MethodDelete
 	return []*gate.Route{
+		{Name: "GetStatus", Method: get, Effect: gate.Read, Path: "/-/admin/status", Action: "orcas:GetStatus"},
+		{Name: "Trace", Method: get, Effect: gate.Work, Path: "/-/admin/trace", Action: "orcas:Trace"},
+		{Name: "Top", Method: get, Effect: gate.Work, Path: "/-/admin/top", Action: "orcas:Trace"},
+		{Name: "GetLogLevel", Method: get, Effect: gate.Read, Path: "/-/admin/log", Action: "orcas:GetLogLevel"},
+		{Name: "SetLogLevel", Method: post, Effect: gate.Settings, Path: "/-/admin/log", Action: "orcas:SetLogLevel"},
+		{Name: "FlushCache", Method: post, Effect: gate.Work, Path: "/-/admin/cache/flush", Action: "orcas:FlushCache"},
+		{Name: "Profile", Method: get, Effect: gate.Work, Path: "/-/admin/profile", Action: "orcas:Profile"},
+		{Name: "DebugProfile", Method: get, Effect: gate.Work, Path: profilePrefix + "*", Action: "orcas:Profile"},
 		{Name: "GetReclaim", Method: get, Effect: gate.Read, Path: "/-/admin/reclaim", Action: "orcas:GetReclaim"},
 		{Name: "StartReclaim", Method: post, Effect: gate.Work, Path: "/-/admin/reclaim", Action: "orcas:StartReclaim"},
 		{Name: "GetScrub", Method: get, Effect: gate.Read, Path: "/-/admin/scrub", Action: "orcas:GetScrub"},
@@ -64,6 +72,14 @@ func Routes() []*gate.Route {
 func (s *Store) handlers() map[string]handler {
 	ids := &identities{s.Keys, s.Endpoint}
 	return map[string]handler{
+		"GetStatus":         s.status,
+		"Trace":             s.trace,
+		"Top":               s.top,
+		"GetLogLevel":       s.logLevel,
+		"SetLogLevel":       s.setLogLevel,
+		"FlushCache":        s.flushCache,
+		"Profile":           s.profile,
+		"DebugProfile":      s.profile,
 		"GetReclaim":        s.reclaimStatus,
 		"StartReclaim":      s.startReclaim,
 		"GetScrub":          s.scrubStatus,

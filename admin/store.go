@@ -50,6 +50,8 @@ type Store struct {
 	Logger   *slog.Logger
 	Now      func() time.Time // the clock of backups; default time.Now
 
+	Tools Tools // show and change what the server does
+
 	SmallFiles []string // names of files in DataDir that backups include; see backup.Options
 }
 

@@ -327,6 +327,13 @@ func (w *Writer) signal() {
 	}
 }
 
+// Queued returns the number of writes that wait for a batch.
+func (w *Writer) Queued() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.queue)
+}
+
 // Err returns nil if writes are accepted, and otherwise the reason why they are refused: an Unavailable error, which
 // remains until a restart, or the error that was passed to Refuse.
 func (w *Writer) Err() error {

@@ -235,6 +235,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// InFlight returns the number of requests that are being processed.
+func (s *Server) InFlight() int64 { return s.inFlight.requests.Load() }
+
 // admit limits the number of in-flight requests.
 func (s *Server) admit(q *request) error {
 	defer s.inFlight.requests.Add(-1)

@@ -43,10 +43,7 @@ func (s *Server) serveHTTP() error {
 			return err
 		}
 	}
-	observers := []gate.Observer{s.identities}
-	if s.tally != nil {
-		observers = append(observers, s.tally)
-	}
+	observers := []gate.Observer{s.identities, &s.tally}
 	authorizer := access.New(s.identities.Caller)
 	apis, err := s.apis(system, authorizer, observers)
 	if err != nil {
@@ -89,7 +86,7 @@ func (s *Server) serveHTTP() error {
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelInfo),
 	}
 	s.listener.install(s.http, http.HandlerFunc(handler.Busy))
-	s.refuseHead = handler.RefuseHead
+	s.refuseHead, s.view.inFlight = handler.RefuseHead, handler.InFlight
 	heads.Watch(s.http)
 	return s.configureTLS()
 }
@@ -127,7 +124,7 @@ func (s *Server) serveAdmin(health http.Handler) error {
 		Observers:  s.view.observers("admin"),
 		Store: admin.Store{
 			DataDir: s.config.Data, SmallFiles: BackupFiles(), Meta: s.meta, Blocks: s.blocks, Writer: s.writer, FS: s.fs, Reclaimer: s.reclaimer,
-			Scrubber: s.scrubber, Lifecycle: s.lifecycle, Rotator: s.rotator, Keys: s.identities, Lookup: s.lookup(), Access: authorizer, Apply: s.apply, Endpoint: s.Endpoint(), Compare: s.compare, Logger: s.log,
+			Scrubber: s.scrubber, Lifecycle: s.lifecycle, Rotator: s.rotator, Keys: s.identities, Lookup: s.lookup(), Access: authorizer, Apply: s.apply, Endpoint: s.Endpoint(), Compare: s.compare, Logger: s.log, Tools: s.tools(),
 			Now: s.config.Now, Go: func(work func(context.Context)) { s.background.Go(func() { work(s.life) }) },
 		},
 	})
@@ -146,7 +143,7 @@ func (s *Server) serveAdmin(health http.Handler) error {
 // the logger, which filters them.
 func (s *Server) accessLog() io.Writer {
 	if mode, format := s.config.logging(); mode == LogRequests && format == LogJSON {
-		return s.logBuffer
+		return requestLines{s}
 	}
 	return nil
 }
@@ -164,7 +161,7 @@ func (s *Server) configureTLS() error {
 	if err != nil {
 		return err
 	}
-	s.http.TLSConfig = certificate.config()
+	s.view.cert, s.http.TLSConfig = certificate, certificate.config()
 	s.http.HTTP2 = &http.HTTP2Config{
 		MaxConcurrentStreams:          128,
 		MaxReadFrameSize:              64 << 10,

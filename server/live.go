@@ -3,15 +3,22 @@ package server
 import (
 	"fmt"
 	"net/http"
+	"time"
 
 	"orcas/audit"
 	"orcas/gate"
 	"orcas/internal/bytesize"
+	"orcas/watch"
 )
 
 // view is what shows operators the requests of a server.
 type view struct {
-	audit *audit.Log // nil if there is none
+	audit   *audit.Log // nil if there is none
+	hub     watch.Hub
+	started time.Time
+
+	cert     *certificate // of S3; nil without TLS
+	inFlight func() int64 // from package s3: the number of requests in flight
 }
 
 // AuditSettings configure the audit log.
@@ -55,7 +62,8 @@ func (s *Server) openAudit() (err error) {
 }
 
 // observers returns the observers of the view for the requests of an API.
-func (v *view) observers(api string) (list []gate.Observer) {
+func (v *view) observers(api string) []gate.Observer {
+	list := []gate.Observer{v.hub.For(api)}
 	if v.audit != nil {
 		list = append(list, v.audit.For(api))
 	}

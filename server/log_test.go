@@ -98,7 +98,7 @@ func TestSummaries(t *testing.T) {
 	get()
 	go func() {
 		defer close(done)
-		summarize(ctx, s.log, s.tally, time.Millisecond, LogJSON)
+		summarize(ctx, s.log, &s.tally, time.Millisecond, LogJSON)
 	}()
 	lines := func() int { return strings.Count(out.String(), `"msg":"requests"`) }
 	require.Eventually(t, func() bool { return lines() == 1 }, time.Minute, time.Millisecond)

@@ -70,6 +70,8 @@ type Config struct {
 
 	// Now is the clock for the times of writes and for checking signatures; nil means time.Now.
 	Now func() time.Time
+
+	recheck time.Duration // see admin.Tools.Recheck; for tests
 }
 
 // adminTLS reports whether the admin API is served over HTTPS.
@@ -122,7 +124,7 @@ type Server struct {
 	logBuffer   *logBuffer
 	live        *live.Value // log level and limits
 	log         *slog.Logger
-	tally       *s3.Tally // counts requests for the summary in the log; nil if there is none
+	tally       s3.Tally // counts requests for the summary in the log
 
 	storage
 	missing missing
@@ -152,9 +154,7 @@ func Open(ctx context.Context, config Config) (_ *Server, err error) {
 		LogLevel: mode.level(), MaxInFlight: maxInFlight, BodyTimeout: bodyTimeout, MinRate: config.Settings.MinRate,
 	})
 	s.log = newLogger(s.logBuffer, s.live, format)
-	if mode == LogSummary {
-		s.tally = &s3.Tally{}
-	}
+	s.view.started = time.Now()
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -432,10 +432,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.config.Settings.Lifecycle > 0 {
 		s.background.Go(func() { s.lifecycle.Run(s.life) })
 	}
-	if s.tally != nil {
-		_, format := s.config.logging()
-		s.background.Go(func() { summarize(s.life, s.log, s.tally, summaryEvery, format) })
-	}
+	s.background.Go(func() { s.summarizeRequests(s.life) })
 	s.background.Go(func() { s.listener.report(s.life, s.log) })
 	s.background.Go(func() { s.noteUses(s.life) })
 	s.background.Go(func() { s.releaseMemory(s.life) })
@@ -480,6 +477,7 @@ func (s *Server) Close() error {
 
 func (s *Server) close() error {
 	var errs []error
+	s.view.hub.Close(streamPatience)
 	for _, server := range []*http.Server{s.admin, s.http} {
 		if server != nil {
 			errs = append(errs, server.Close())

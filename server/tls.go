@@ -122,6 +122,15 @@ func (c *certificate) config() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get}
 }
 
+// expires returns the end of the validity of the certificate.
+func (c *certificate) expires() time.Time {
+	pair, err := c.get(nil)
+	if err != nil || pair.Leaf == nil {
+		return time.Time{}
+	}
+	return pair.Leaf.NotAfter
+}
+
 // fingerprint returns the SHA-256 of the certificate, in hexadecimal.
 func (c *certificate) fingerprint() string {
 	c.mu.Lock()

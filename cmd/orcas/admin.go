@@ -22,6 +22,7 @@ import (
 
 // adminCommand contains the commands that a running server executes.
 type adminCommand struct {
+	adminLive
 	Reclaim   adminReclaim `cmd:"" help:"Reclaim the space of deleted and overwritten objects now."`
 	Scrub     adminScrub   `cmd:"" help:"Read and verify all stored data now, as fast as possible or at --rate."`
 	Lifecycle struct {

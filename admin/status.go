@@ -1,0 +1,91 @@
+package admin
+
+import "time"
+
+// Status is the response to GET /-/admin/status: everything that a page about the health of a server needs.
+type Status struct {
+	State      string    `json:"state"` // ready, degraded, readonly or stopping
+	Version    string    `json:"version"`
+	Started    time.Time `json:"started"`
+	Uptime     float64   `json:"uptime_seconds"`
+	Durability string    `json:"durability"`
+	Warnings   []Warning `json:"warnings"` // what somebody should do something about; empty if all is well
+
+	Load
+	Requests uint64 `json:"requests"`                 // to the address of S3, since the start
+	Refused  string `json:"writes_refused,omitempty"` // why writes are refused
+
+	Drive        Drive         `json:"drive"`
+	Memory       Memory        `json:"memory"`
+	Relaxed      any           `json:"relaxed,omitempty"` // with relaxed durability: what a power cut could lose
+	Readers      Readers       `json:"readers"`
+	Work         []Work        `json:"work"`
+	Scrub        ScrubState    `json:"scrub"`
+	Missing      Missing       `json:"missing"`
+	Certificates []Certificate `json:"certificates,omitempty"`
+	Audit        []AuditState  `json:"audit,omitempty"`
+	LogLevel     string        `json:"log_level"`
+}
+
+// Warning is a problem, with what to do about it.
+type Warning struct {
+	Problem string `json:"problem"`
+	Action  string `json:"action"`
+}
+
+// Drive is the space on the drive, in bytes.
+type Drive struct {
+	Free    int64 `json:"free_bytes"`
+	Total   int64 `json:"total_bytes"`
+	Reserve int64 `json:"reserve_bytes"` // writes are refused when less than this is free
+}
+
+// Memory is the memory of the process, in bytes.
+type Memory struct {
+	Used  uint64 `json:"used_bytes"`            // by the Go runtime, without memory that it has returned
+	Heap  uint64 `json:"heap_bytes"`            // in use
+	Limit int64  `json:"limit_bytes,omitempty"` // the limit of the Go runtime; 0 for none
+}
+
+// Readers are the clients that are reading content.
+type Readers struct {
+	Count  int     `json:"count"`
+	Oldest float64 `json:"oldest_seconds"`
+	Pinned int64   `json:"pinned_bytes"` // deleted content that is kept for them
+}
+
+// Work is work in the background.
+type Work struct {
+	Name    string     `json:"name"` // reclaim, scrub or lifecycle
+	Enabled bool       `json:"enabled"`
+	Running bool       `json:"running"`
+	Ended   *time.Time `json:"last_ended"` // the last time that it ended; null if it has not since the start
+	Error   string     `json:"last_error,omitempty"`
+}
+
+// ScrubState is the progress of the scrub, and what it has found since the start.
+type ScrubState struct {
+	Progress float64 `json:"progress"` // of the current pass, from 0 to 1
+	Damaged  int     `json:"damaged"`  // pieces of content
+	Repaired int     `json:"repaired"`
+}
+
+// Missing is what the last comparison of the blocks with the metadata has found.
+type Missing struct {
+	Comparing bool  `json:"comparing"` // the comparison at the start has not ended
+	Blocks    int   `json:"blocks"`
+	Contents  int   `json:"lost_contents"` // pieces of content in missing blocks; orcas admin lost lists the objects
+	Bytes     int64 `json:"lost_bytes"`
+}
+
+// Certificate is a certificate for HTTPS.
+type Certificate struct {
+	Listener string    `json:"listener"` // s3 or admin
+	Expires  time.Time `json:"expires"`
+}
+
+// AuditState is a sink of the audit log.
+type AuditState struct {
+	Sink    string `json:"sink"`    // file or webhook
+	Dropped int64  `json:"dropped"` // records, since the start
+}

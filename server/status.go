@@ -1,0 +1,163 @@
+package server
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"runtime/debug"
+	"runtime/metrics"
+	"strings"
+	"time"
+
+	"orcas/admin"
+	"orcas/core"
+	"orcas/internal/bytesize"
+)
+
+// tools returns what the admin API needs to show and change what the server does.
+func (s *Server) tools() admin.Tools {
+	return admin.Tools{
+		Watch: &s.view.hub, Status: s.status, LogLevel: s.logLevel, SetLogLevel: s.setLogLevel, FlushCache: s.flushCache, Load: s.load,
+		Recheck: s.config.recheck,
+	}
+}
+
+// flushCache drops the caches of the metadata, and returns how much less memory the heap needs.
+func (s *Server) flushCache() int64 {
+	debug.FreeOSMemory()
+	before := memoryInUse().Heap
+	if r, ok := core.As[core.MemoryReleaser](s.meta); ok {
+		r.ReleaseMemory(time.Hour)
+	}
+	debug.FreeOSMemory() // the first collection keeps the contents of pools
+	debug.FreeOSMemory()
+	return max(int64(before)-int64(memoryInUse().Heap), 0)
+}
+
+// memoryInUse returns the memory of the process.
+func memoryInUse() admin.Memory {
+	samples := []metrics.Sample{
+		{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},
+	}
+	metrics.Read(samples)
+	m := admin.Memory{Used: samples[0].Value.Uint64() - samples[1].Value.Uint64(), Heap: samples[2].Value.Uint64()}
+	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 { // a negative limit changes nothing
+		m.Limit = limit
+	}
+	return m
+}
+
+// load returns what the server is doing at this moment.
+func (s *Server) load() admin.Load {
+	l := admin.Load{Queue: s.writer.Queued(), Connections: s.listener.connected()}
+	if s.view.inFlight != nil {
+		l.InFlight = s.view.inFlight()
+	}
+	return l
+}
+
+// status returns what a page about the health of the server needs.
+func (s *Server) status(r *http.Request) (*admin.Status, error) {
+	set := &s.config.Settings
+	st := &admin.Status{
+		State: s.state(), Version: Version(), Started: s.view.started.UTC(), Uptime: time.Since(s.view.started).Seconds(),
+		Durability: string(set.Durability), Warnings: []admin.Warning{}, Load: s.load(), Requests: s.requests.Load(), Memory: memoryInUse(),
+		LogLevel: s.logLevel(),
+	}
+	if err := s.writer.Err(); err != nil {
+		st.Refused = core.Text(err)
+	}
+	if spacer, ok := core.As[core.Spacer](s.blocks); ok {
+		free, total, err := spacer.Space(r.Context())
+		if err != nil {
+			return nil, err
+		}
+		st.Drive = admin.Drive{Free: free, Total: total, Reserve: set.MinFree.of(total)}
+	}
+	if set.Durability == Relaxed {
+		st.Relaxed = s.lag()
+	}
+	s.addWork(st)
+	st.Missing.Comparing = s.comparing()
+	if last, _ := s.compared(); last != nil {
+		st.Missing.Blocks = len(last.Missing)
+		st.Missing.Contents, st.Missing.Bytes = last.Lost()
+	}
+	for name, c := range map[string]*certificate{"admin": s.adminCert, "s3": s.view.cert} {
+		if c != nil {
+			st.Certificates = append(st.Certificates, admin.Certificate{Listener: name, Expires: c.expires()})
+		}
+	}
+	s.view.audit.Dropped(func(sink string, n int64) {
+		st.Audit = append(st.Audit, admin.AuditState{Sink: sink, Dropped: n})
+	})
+	s.addWarnings(st)
+	return st, nil
+}
+
+// addWork adds the state of the background work.
+func (s *Server) addWork(st *admin.Status) {
+	set := &s.config.Settings
+	reclaiming, scrubbing, expiring := s.reclaimer.Status(), s.scrubber.Status(), s.lifecycle.Status()
+	st.Readers = admin.Readers{Count: reclaiming.Readers, Oldest: reclaiming.OldestReader, Pinned: reclaiming.PinnedBytes}
+	st.Work = []admin.Work{
+		{Name: "reclaim", Enabled: set.Reclaim, Running: reclaiming.Running, Error: reclaiming.Last.Error,
+			Ended: endOf(reclaiming.Last.Started, reclaiming.Last.Seconds)},
+		{Name: "scrub", Enabled: set.ScrubPeriod > 0, Running: scrubbing.Running, Error: scrubbing.Error, Ended: endOf(scrubbing.PassEnded, 0)},
+		{Name: "lifecycle", Enabled: set.Lifecycle > 0, Running: expiring.Running, Error: expiring.Last.Error,
+			Ended: endOf(expiring.Last.Started, expiring.Last.Seconds)},
+	}
+	st.Scrub = admin.ScrubState{Damaged: scrubbing.Found, Repaired: scrubbing.Repaired}
+	if scrubbing.BytesTotal > 0 {
+		st.Scrub.Progress = min(float64(scrubbing.BytesDone)/float64(scrubbing.BytesTotal), 1)
+	}
+}
+
+// endOf returns the end of work, or nil if it has not begun.
+func endOf(started time.Time, seconds float64) *time.Time {
+	if started.IsZero() {
+		return nil
+	}
+	end := started.Add(time.Duration(seconds * float64(time.Second))).UTC()
+	return &end
+}
+
+// expiresSoon is the time before the end of a certificate from which on there is a warning.
+const expiresSoon = 14 * 24 * time.Hour
+
+// addWarnings adds what somebody should do something about.
+func (s *Server) addWarnings(st *admin.Status) {
+	warn := func(problem, action string) {
+		st.Warnings = append(st.Warnings, admin.Warning{Problem: problem, Action: action})
+	}
+	if st.Refused != "" {
+		warn("writes are refused: "+st.Refused, "see the server's log; if a file system is not mounted, mount it and restart the server")
+	}
+	if st.Missing.Blocks > 0 {
+		warn(fmt.Sprintf("%d blocks with %d pieces of content are missing", st.Missing.Blocks, st.Missing.Contents),
+			"list the affected objects with orcas admin lost, and restore them from a backup")
+	}
+	if n := st.Scrub.Damaged - st.Scrub.Repaired; n > 0 {
+		warn(fmt.Sprintf("%d pieces of content are damaged and could not be repaired", n),
+			"list them with orcas admin scrub --status --json, restore them from a backup, and check the drive")
+	}
+	switch d := st.Drive; {
+	case d.Total > 0 && d.Free < d.Reserve:
+		warn("the drive is full: PUT is refused with 507", "delete objects, or enlarge the drive")
+	case d.Total > 0 && d.Free-d.Reserve < d.Total/20:
+		warn("the drive is nearly full: "+bytesize.Round(max(d.Free-d.Reserve, 0))+" can be written", "delete objects, or enlarge the drive")
+	}
+	for _, w := range st.Work {
+		if w.Error != "" {
+			warn("the last "+w.Name+" failed: "+w.Error, "see the server's log")
+		}
+	}
+	for _, c := range st.Certificates {
+		if left := time.Until(c.Expires); left < expiresSoon {
+			warn("the certificate of the "+c.Listener+" address expires at "+c.Expires.Format(time.RFC3339), "replace its file; the server reloads it")
+		}
+	}
+	for _, f := range s.view.audit.Failures() {
+		warn(strings.ToUpper(f[:1])+f[1:], "see the server's log; requests are served, and further records may be dropped")
+	}
+}
