@@ -441,7 +441,7 @@ type Meta interface {
 	Records(ctx context.Context, kind, after string, limit int) ([]Record, error)
 
 	// Usage returns the usage of a bucket with a quota. Every change updates the tally of its bucket, so the cost is
-	// one lookup. Usage returns BucketState if the bucket has no quota, because then it has no tally.
+	// one lookup. Usage returns BucketState if the bucket has no quota.
 	Usage(ctx context.Context, bucket BucketID) (Usage, error)
 
 	// Apply writes changes in order, in one transaction. Each change is checked against the state after the previous

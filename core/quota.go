@@ -11,7 +11,7 @@ type Quota struct {
 	Objects int64
 }
 
-// Usage is the amount stored in a bucket with a quota. Bytes are the sizes of all versions, including noncurrent ones,
+// Usage is the part of a Tally that quotas limit: the amount stored in a bucket. Bytes are the sizes of all versions, including noncurrent ones,
 // and of the parts of uploads in progress, before compression. Deduplicated content counts in full for every reference;
 // garbage does not count. Objects is the number of versions, without delete markers.
 type Usage struct {

@@ -28,7 +28,7 @@ var abilities = []ability{
 	abilityOf[core.SingleWriter](), abilityOf[core.Guesser](), abilityOf[core.Verifier](), abilityOf[core.Checkpointer](),
 	abilityOf[core.MemoryReleaser](),
 	abilityOf[core.Snapshotter](), abilityOf[core.Salvager](), abilityOf[core.Syncer](),
-	abilityOf[core.Placer](), abilityOf[core.Flusher](), abilityOf[core.Stater](), abilityOf[core.Spacer](),
+	abilityOf[core.Placer](), abilityOf[core.Tallier](), abilityOf[core.Flusher](), abilityOf[core.Stater](), abilityOf[core.Spacer](),
 	abilityOf[core.Filer](), abilityOf[core.Identifier](), abilityOf[core.WriterLister](), abilityOf[core.Healer](),
 	abilityOf[sparer](),
 }

@@ -15,7 +15,7 @@ type adminBucket struct {
 	Name        string `arg:"" help:"Show or change the settings of this bucket."`
 	Compression string `placeholder:"LEVEL" help:"Compress new content of the bucket at this level: off, fast, better, or default (the level of ORCAS_COMPRESSION). Stored content does not change."`
 	ChunkSize   string `placeholder:"SIZE" help:"Store new large objects in chunks of this size: a multiple of 256KiB up to 64MiB, or default (4MiB). Stored content does not change."`
-	MaxBytes    string `placeholder:"SIZE" help:"Limit the total size of the bucket, including all versions and uploaded parts, for example to 10GiB; \"none\" removes the limit. If the bucket had no quota, its objects are counted first."`
+	MaxBytes    string `placeholder:"SIZE" help:"Limit the total size of the bucket, including all versions and uploaded parts, for example to 10GiB; \"none\" removes the limit."`
 	MaxObjects  string `placeholder:"N" help:"Limit the number of object versions in the bucket; \"none\" removes the limit."`
 	Public      string `enum:",read,none" default:"" placeholder:"ACCESS" help:"Let everybody read the objects of the bucket without credentials (read), or nobody (none): changes its policy and its public access block."`
 }

@@ -44,7 +44,7 @@ func damages() map[string]damage {
 		},
 		"references to a segment list": {
 			damage: func(t *testing.T, dir string) { change(t, dir, "DELETE FROM parts WHERE number = 2") },
-			kinds:  []string{fsck.KindUnused, fsck.KindSize}, left: []string{fsck.KindSize},
+			kinds:  []string{fsck.KindUnused, fsck.KindSize, fsck.KindEngine}, left: []string{fsck.KindSize},
 		},
 		"shared content is missing": {
 			damage: func(t *testing.T, dir string) {
@@ -69,7 +69,7 @@ func damages() map[string]damage {
 				change(t, dir, "INSERT INTO history SELECT bucket, key, seq, nullver, data FROM objects WHERE key = x'76' || '-7' OR key = CAST('v-7' AS BLOB)",
 					"DELETE FROM objects WHERE key = CAST('v-7' AS BLOB)")
 			},
-			kinds: []string{fsck.KindLatest}, where: "v-7",
+			kinds: []string{fsck.KindLatest, fsck.KindEngine}, where: "v-7",
 		},
 		"noncurrent version listed": {
 			damage: func(t *testing.T, dir string) {
@@ -84,14 +84,14 @@ func damages() map[string]damage {
 			damage: func(t *testing.T, dir string) {
 				change(t, dir, "DELETE FROM buckets WHERE name = CAST('versioned' AS BLOB)")
 			},
-			kinds: []string{fsck.KindBucket}, other: true,
+			kinds: []string{fsck.KindBucket, fsck.KindEngine}, other: true,
 		},
 		"orphaned part list": {
 			damage: func(t *testing.T, dir string) { change(t, dir, "DELETE FROM uploads") },
-			kinds:  []string{fsck.KindList},
+			kinds:  []string{fsck.KindList, fsck.KindEngine},
 		},
-		"wrong tally": {
-			damage: func(t *testing.T, dir string) { change(t, dir, "UPDATE tallies SET objects = 3") },
+		"damaged tally": {
+			damage: func(t *testing.T, dir string) { change(t, dir, "UPDATE tallies SET info = x'00'") },
 			kinds:  []string{fsck.KindEngine},
 		},
 		"wrong size in the listing": {

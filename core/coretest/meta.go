@@ -28,7 +28,7 @@ import (
 func Meta(t *testing.T, open func(t *testing.T) core.Meta) {
 	for _, group := range [][]metaCase{
 		bucketCases(), recordCases(), applyCases(), objectCases(), versionCases(), preconditionCases(), copyCases(), moveCases(), tailCases(), sameCases(),
-		contentCases(), uploadCases(), completeCases(), listCases(), listVersionCases(), listUploadCases(), updateCases(), lockCases(), quotaCases(), findCases(), reclaimCases(), snapshotCases(), changeCases(),
+		contentCases(), uploadCases(), completeCases(), listCases(), listVersionCases(), listUploadCases(), updateCases(), lockCases(), quotaCases(), tallyCases(), findCases(), reclaimCases(), snapshotCases(), changeCases(),
 	} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {

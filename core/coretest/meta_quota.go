@@ -526,7 +526,7 @@ func (s *simulation) counted(m *mem.Meta) map[core.BucketID]core.Usage {
 	found := map[core.BucketID]core.Usage{}
 	state := s.read(m)
 	for i := range state.Buckets {
-		found[state.Buckets[i].Info.ID] = state.Buckets[i].counted(state.Lists)
+		found[state.Buckets[i].Info.ID] = state.Buckets[i].counted(state.Lists).Usage()
 	}
 	return found
 }

@@ -22,6 +22,8 @@ type MetaState struct {
 	Data    []core.DataInfo
 	Garbage []core.Garbage
 	Records map[string][]core.Record
+
+	HasTallies bool // whether the engine keeps a tally of every bucket
 }
 
 // BucketState is a bucket with its versions and uploads.
@@ -31,6 +33,7 @@ type BucketState struct {
 	Current  []string          // the keys in ListObjects
 	Uploads  []core.UploadInfo // as Upload returns them, in the order of ListUploads
 	Usage    core.Usage        // zero if the bucket has no quota
+	Tally    core.Tally        // zero if the engine keeps no tallies
 }
 
 const statePage = 1000 // entries per read
@@ -69,6 +72,9 @@ func ReadMeta(ctx context.Context, m core.Meta, kinds ...string) (*MetaState, er
 		if len(page) < statePage {
 			break
 		}
+	}
+	if err := s.readTallies(ctx, m); err != nil {
+		return nil, err
 	}
 	if err := s.readData(ctx, m); err != nil {
 		return nil, err
@@ -177,6 +183,40 @@ func readUsage(ctx context.Context, m core.Meta, b *core.BucketInfo) (core.Usage
 		err = fmt.Errorf("bucket %q has no quota, but its usage is %+v: expected BucketState", b.Name, u)
 	}
 	return u, err
+}
+
+// readTallies reads the tallies of all buckets, if the engine keeps them, and checks that there is one for each bucket.
+func (s *MetaState) readTallies(ctx context.Context, m core.Meta) error {
+	tallier, ok := core.As[core.Tallier](m)
+	if s.HasTallies = ok; !ok {
+		return nil
+	}
+	found := map[core.BucketID]core.Tally{}
+	for after, page := core.BucketID(0), statePage; page == statePage; {
+		list, err := tallier.Tallies(ctx, after, statePage)
+		if err != nil {
+			return err
+		}
+		for _, b := range list {
+			if b.Bucket <= after {
+				return fmt.Errorf("the tally of bucket %d follows that of bucket %d", b.Bucket, after)
+			}
+			after, found[b.Bucket] = b.Bucket, b.Tally
+		}
+		page = len(list)
+	}
+	for i := range s.Buckets {
+		b := &s.Buckets[i]
+		var ok bool
+		if b.Tally, ok = found[b.Info.ID]; !ok {
+			return fmt.Errorf("bucket %q has no tally", b.Info.Name)
+		}
+		delete(found, b.Info.ID)
+	}
+	if len(found) > 0 {
+		return fmt.Errorf("tallies of buckets that do not exist: %v", found)
+	}
+	return nil
 }
 
 func eachPage(ctx context.Context, m core.Meta, q core.ListQuery, fn func(*core.ListPage) error) error {
@@ -317,8 +357,13 @@ func (s *MetaState) Check(t require.TestingT) {
 			count(o.Segments)
 			require.LessOrEqual(t, o.Seq, s.State.Seq)
 		}
+		held := b.counted(s.Lists)
 		if !b.Info.Quota.IsZero() {
-			require.Equal(t, b.counted(s.Lists), b.Usage, "the tally of bucket %q (actual) differs from its usage (expected)", b.Info.Name)
+			require.Equal(t, held.Usage(), b.Usage, "the recorded usage of bucket %q (actual) differs from its usage (expected)", b.Info.Name)
+		}
+		if s.HasTallies {
+			require.Equal(t, held, b.Tally, "the tally of bucket %q (actual) differs from what it holds (expected)", b.Info.Name)
+			require.Equal(t, int64(len(b.Current)), held.Objects(), "the objects of bucket %q", b.Info.Name)
 		}
 	}
 	for _, parts := range s.Lists {
@@ -359,14 +404,25 @@ func (s *MetaState) Check(t require.TestingT) {
 	}
 }
 
-// counted computes the usage of a bucket. Lists must include the lists of its uploads.
-func (b *BucketState) counted(lists map[core.UploadID][]core.PartInfo) (held core.Usage) {
+// counted computes what a bucket holds. Lists must include the lists of its uploads.
+func (b *BucketState) counted(lists map[core.UploadID][]core.PartInfo) (held core.Tally) {
 	for i := range b.Versions {
-		held = held.Plus(core.UsageOf(&b.Versions[i]))
+		o := &b.Versions[i]
+		switch {
+		case o.Marker:
+			held.DeleteMarkers++
+			continue
+		case !o.Latest:
+			held.NoncurrentVersions++
+			held.NoncurrentBytes += o.Size
+		}
+		held.Versions++
+		held.Bytes += o.Size
 	}
 	for _, u := range b.Uploads {
+		held.Uploads++
 		for _, p := range lists[u.ID] {
-			held.Bytes += p.Size
+			held.UploadBytes += p.Size
 		}
 	}
 	return held

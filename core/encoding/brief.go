@@ -8,9 +8,12 @@ import (
 // compositeSum marks the algorithm of a composite checksum in a brief object.
 const compositeSum = 0x80
 
+// briefFields is the number of fields of a brief object.
+const briefFields = 4
+
 // brief handles the fields of a brief object (see core.ListQuery) that the row of its version does not have otherwise.
 func (c *coder) brief(o *core.ObjectInfo) {
-	f := c.fields(4)
+	f := c.fields(briefFields)
 	c.time(&o.Modified)
 	optionalNumber(&f, &o.Size)
 	if f.has(o.ETag != "") {

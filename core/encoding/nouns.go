@@ -8,10 +8,16 @@ import (
 	"orcas/internal/checksum"
 )
 
+// The number of fields of an ObjectInfo and a PartInfo.
+const (
+	objectFields = 15
+	partFields   = 3
+)
+
 // object handles an ObjectInfo. With infos, the content of its segments follows them. Born is the content that was
 // written with the version whose row the object is in, or 0.
 func (c *coder) object(o *core.ObjectInfo, infos bool, born core.DataID) {
-	f := c.fields(15)
+	f := c.fields(objectFields)
 	derived := byte(0)
 	if c.lean && !c.decoding {
 		derived = derivable(o, infos, born)
@@ -184,7 +190,7 @@ func DecodeResolvedObject(b []byte, o *core.ObjectInfo) error {
 }
 
 func (c *coder) part(p *core.PartInfo, infos bool) {
-	f := c.fields(3)
+	f := c.fields(partFields)
 	c.time(&p.Modified)
 	c.etag(&p.ETag)
 	optionalNumber(&f, &p.Size)

@@ -21,20 +21,7 @@ func (m *Meta) Usage(ctx context.Context, bucket core.BucketID) (core.Usage, err
 	case b.info.Quota.IsZero():
 		return core.Usage{}, core.E(op, core.BucketState, nil)
 	}
-	return m.held(b), nil
-}
-
-// held computes the usage of a bucket.
-func (m *Meta) held(b *bucket) (u core.Usage) {
-	for _, all := range b.versions {
-		for _, o := range all {
-			u = u.Plus(core.UsageOf(o))
-		}
-	}
-	for id := range b.uploads {
-		u = u.Plus(m.lists[id].held())
-	}
-	return u
+	return m.tally(b).Usage(), nil
 }
 
 // held computes the usage of the parts of an upload in progress.
@@ -58,5 +45,5 @@ func (m *Meta) admit(b *bucket, more core.Usage) error {
 	if b.info.Quota.IsZero() {
 		return nil
 	}
-	return b.info.Quota.Admit(m.held(b), more)
+	return b.info.Quota.Admit(m.tally(b).Usage(), more)
 }

@@ -43,8 +43,8 @@ func (w *writer) rolledBack(before core.State) {
 // bucketState is the part of a bucket's metadata that writes need.
 type bucketState struct {
 	versioning core.Versioning
-	locks      bool   // object lock is enabled
-	tally      *tally // nil if the bucket has no quota
+	locks      bool // object lock is enabled
+	tally      *tally
 }
 
 // maxBuckets bounds writer.buckets.
@@ -240,11 +240,10 @@ func (w *writer) bucket(id core.BucketID) (b bucketState, exists bool, err error
 		return b, false, err
 	}
 	b = bucketState{versioning: info.Versioning, locks: info.ObjectLock}
-	if !info.Quota.IsZero() {
-		if b.tally, err = w.tallies.of(id, info.Quota); err != nil {
-			return b, false, err
-		}
+	if b.tally, err = w.tallies.of(id); err != nil {
+		return b, false, err
 	}
+	b.tally.quota = info.Quota
 	w.remember(id, b)
 	return b, true, nil
 }
@@ -292,11 +291,8 @@ func (w *writer) putBucket(c *core.PutBucket) error {
 	if err := c.Info.Quota.Check(); err != nil {
 		return err
 	}
-	next := bucketState{versioning: c.Info.Versioning, locks: c.Info.ObjectLock}
-	if next.tally, err = w.tallies.setQuota(c.Info.ID, was.tally, c.Info.Quota); err != nil {
-		return err
-	}
-	w.remember(c.Info.ID, next)
+	was.tally.quota = c.Info.Quota
+	w.remember(c.Info.ID, bucketState{versioning: c.Info.Versioning, locks: c.Info.ObjectLock, tally: was.tally})
 	w.infoBuf = bucketKey(int64(c.Info.ID), c.Info.Name).appendSum(encoding.AppendBucket(w.infoBuf[:0], &c.Info))
 	_, err = w.c.exec(updateBucket, int64(c.Info.ID), w.infoBuf)
 	return err
@@ -309,16 +305,14 @@ func (w *writer) newBucket(c *core.PutBucket) error {
 	if err := c.Info.Quota.Check(); err != nil {
 		return err
 	}
-	if _, err := w.tallies.setQuota(core.BucketID(c.Seq), nil, c.Info.Quota); err != nil {
-		return err
-	}
+	w.tallies.add(core.BucketID(c.Seq), &tally{}, core.Tally{})
 	w.infoBuf = bucketKey(int64(c.Seq), c.Info.Name).appendSum(encoding.AppendBucket(w.infoBuf[:0], &c.Info))
 	_, err := w.c.exec(insertBucket, int64(c.Seq), blob(c.Info.Name), w.infoBuf)
 	return err
 }
 
 func (w *writer) deleteBucket(c *core.DeleteBucket) error {
-	b, exists, err := w.bucket(c.Bucket)
+	_, exists, err := w.bucket(c.Bucket)
 	if err != nil || !exists {
 		if err == nil {
 			err = noBucket(c.Bucket)
@@ -334,7 +328,7 @@ func (w *writer) deleteBucket(c *core.DeleteBucket) error {
 		}
 	}
 	delete(w.buckets, c.Bucket)
-	if _, err := w.tallies.setQuota(c.Bucket, b.tally, core.Quota{}); err != nil {
+	if err := w.tallies.remove(c.Bucket); err != nil {
 		return err
 	}
 	if _, err := w.c.exec(deleteRecords, blob(core.BucketRecordKind(c.Bucket))); err != nil {

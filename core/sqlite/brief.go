@@ -76,11 +76,16 @@ func (l *listing) addBrief(r *cursor, key string) error {
 	return nil
 }
 
-// verifyBriefs compares the column brief of each row with the info of its version.
-func (c *conn) verifyBriefs(ctx context.Context, say func(line string)) error {
+// verifyBriefs compares the column brief of each row with the info of its version, and counts the versions.
+func (c *conn) verifyBriefs(ctx context.Context, n *bucketCount, say func(line string)) error {
 	found := 0
 	return c.eachBrief(ctx, "", nil, func(o *core.ObjectInfo, brief, want []byte, err error) {
-		if err == nil && (string(brief) != string(want) || (brief == nil) != (want == nil)) {
+		if err != nil {
+			n.damaged = true
+			return
+		}
+		n.add(o.Bucket, core.TallyOf(o, true))
+		if string(brief) != string(want) || (brief == nil) != (want == nil) {
 			if found++; found <= verifyMax {
 				say(fmt.Sprintf("the row of key %q in the bucket with ID %d does not have the size, the time, and the ETag of its version", o.Key, o.Bucket))
 			}

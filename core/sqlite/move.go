@@ -13,13 +13,11 @@ func (w *writer) moveObject(c *core.MoveObject) (core.Version, error) {
 	if err != nil {
 		return 0, err
 	}
-	more, err := w.admitMove(c, from, to, target)
-	if err != nil {
+	if err := w.admitMove(c, from, to, target); err != nil {
 		return 0, err
 	}
-	versioning := target.versioning
 	moved := c.Moved(&from.ObjectInfo)
-	moved.Seq, moved.Null = c.Seq, versioning != core.VersioningEnabled
+	moved.Seq, moved.Null = c.Seq, target.versioning != core.VersioningEnabled
 	if err := w.contents.incRef(moved.Segments, nil); err != nil {
 		return 0, err
 	}
@@ -36,29 +34,25 @@ func (w *writer) moveObject(c *core.MoveObject) (core.Version, error) {
 	if err != nil {
 		return 0, fmt.Errorf("delete the source of a move: %w", err) // not a failed check, because references were already added
 	}
-	w.tallies.add(c.Bucket, target.tally, more)
 	w.encode(&moved)
-	return moved.Version(), w.putVersion(versioning, &moved, to)
+	return moved.Version(), w.putVersion(target, &moved, to)
 }
 
-// admitMove checks the quota of the target's bucket and returns the usage that the new version adds to it. For a move
-// within a bucket, the check also subtracts the usage of the deleted source.
-func (w *writer) admitMove(c *core.MoveObject, from, to *version, target bucketState) (more core.Usage, err error) {
-	if target.tally == nil {
-		return more, nil
-	}
+// admitMove checks the quota of the target's bucket. For a move within a bucket, it also subtracts the usage of the
+// deleted source.
+func (w *writer) admitMove(c *core.MoveObject, from, to *version, target bucketState) error {
 	replaced, err := w.replaced(target, c.Bucket, c.Key, to)
 	if err != nil {
-		return more, err
+		return err
 	}
-	more = core.UsageOf(&from.ObjectInfo).Minus(replaced)
+	more := core.UsageOf(&from.ObjectInfo).Minus(replaced)
 	var freed core.Usage
 	if c.From.Bucket == c.Bucket {
 		if freed, err = w.replaced(target, c.Bucket, c.From.Key, from); err != nil {
-			return more, err
+			return err
 		}
 	}
-	return more, target.tally.quota.Admit(target.tally.held, more.Minus(freed))
+	return target.tally.admit(more.Minus(freed))
 }
 
 // moveEnds performs the checks of a move. It returns the version to move, the current version of the target's key (nil
@@ -82,7 +76,7 @@ func (w *writer) moveEnds(c *core.MoveObject) (from, to *version, target bucketS
 	if err := c.CheckSource(infoOf(from)); err != nil {
 		return nil, nil, target, err
 	}
-	if to, err = w.c.find(c.Bucket, c.Key, core.Current, target.depthFor(&c.If)); err != nil {
+	if to, err = w.c.find(c.Bucket, c.Key, core.Current, depthFor(&c.If)); err != nil {
 		return nil, nil, target, err
 	}
 	return from, to, target, c.If.Check(infoOf(to))

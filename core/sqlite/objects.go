@@ -30,16 +30,16 @@ func (w *writer) putObject(c *core.PutObject) (core.Version, error) {
 	w.object = c.Object
 	o := &w.object
 	o.Seq, o.Latest, o.Null = c.Seq, false, b.versioning != core.VersioningEnabled
-	if b.versioning != core.VersioningSuspended && len(c.If.Match) == 0 && c.If.Seq == 0 && !c.If.HasTags && b.tally.admits(core.UsageOf(o)) {
+	if b.versioning != core.VersioningSuspended && len(c.If.Match) == 0 && c.If.Seq == 0 && !c.If.HasTags && b.tally.admit(core.UsageOf(o)) == nil {
 		switch done, err := w.putNew(c, o); {
 		case err != nil:
 			return 0, err
 		case done:
-			w.tallies.add(o.Bucket, b.tally, core.UsageOf(o))
+			w.tallies.add(o.Bucket, b.tally, core.TallyOf(o, true))
 			return o.Version(), nil
 		}
 	}
-	cur, err := w.c.find(o.Bucket, o.Key, core.Current, b.depthFor(&c.If))
+	cur, err := w.c.find(o.Bucket, o.Key, core.Current, depthFor(&c.If))
 	if err != nil {
 		return 0, err
 	}
@@ -51,7 +51,7 @@ func (w *writer) putObject(c *core.PutObject) (core.Version, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := w.tallies.charge(o.Bucket, b.tally, core.UsageOf(o).Minus(replaced)); err != nil {
+	if err := b.tally.admit(core.UsageOf(o).Minus(replaced)); err != nil {
 		return 0, err
 	}
 	// New references are added before old ones are deleted, so that the content is kept if a version replaces its own
@@ -72,7 +72,7 @@ func (w *writer) putObject(c *core.PutObject) (core.Version, error) {
 			return 0, err
 		}
 	}
-	return o.Version(), w.putVersion(b.versioning, o, cur)
+	return o.Version(), w.putVersion(b, o, cur)
 }
 
 // isBorn reports whether o has exactly one segment, with new content. Then its info is stored in the row of that
@@ -159,9 +159,9 @@ func (w *writer) checkPut(c *core.PutObject, cur *version) (found *core.DataInfo
 	return found, nil
 }
 
-// depthFor returns the depth at which the current version must be read for a precondition and for the quota.
-func (b *bucketState) depthFor(p *core.Precondition) depth {
-	if p.IsZero() && b.tally == nil {
+// depthFor returns the depth at which the current version must be read for a precondition.
+func depthFor(p *core.Precondition) depth {
+	if p.IsZero() {
 		return bare
 	}
 	return full
@@ -176,16 +176,17 @@ func infoOf(v *version) *core.ObjectInfo {
 
 // putVersion makes o the newest version of its key, in place of cur. The references of o have been added, and its
 // encoding is in infoBuf.
-func (w *writer) putVersion(versioning core.Versioning, o *core.ObjectInfo, cur *version) error {
+func (w *writer) putVersion(b bucketState, o *core.ObjectInfo, cur *version) error {
 	var born core.DataID
 	if isBorn(o) {
 		born = o.Segments[0].Data
 	} else if _, err := w.c.exec(insertInfo, int64(o.Seq), w.infoBuf); err != nil {
 		return err
 	}
-	if err := w.makeRoom(versioning, o, cur); err != nil {
+	if err := w.makeRoom(b, o, cur); err != nil {
 		return err
 	}
+	w.tallies.add(o.Bucket, b.tally, core.TallyOf(o, true))
 	bucket, key := int64(o.Bucket), blob(o.Key)
 	if !o.Marker {
 		_, err := w.c.exec(upsertObject, bucket, key, int64(o.Seq), boolean(o.Null), bornWith(born), w.brief(o, born))
@@ -202,12 +203,12 @@ func (w *writer) putVersion(versioning core.Versioning, o *core.ObjectInfo, cur 
 
 // makeRoom prepares the tables for o, which replaces the row of cur in objects. If o is a null version, the old null
 // version is deleted. If cur is kept, its row is copied to history.
-func (w *writer) makeRoom(versioning core.Versioning, o *core.ObjectInfo, cur *version) error {
+func (w *writer) makeRoom(b bucketState, o *core.ObjectInfo, cur *version) error {
 	if cur == nil {
 		return nil
 	}
 	replaced := cur
-	if o.Null && !cur.Null && versioning != core.VersioningOff {
+	if o.Null && !cur.Null && b.versioning != core.VersioningOff {
 		null, err := w.c.load(selectNull, bare, o.Bucket, o.Key, 0)
 		if err != nil {
 			return err
@@ -215,24 +216,28 @@ func (w *writer) makeRoom(versioning core.Versioning, o *core.ObjectInfo, cur *v
 		replaced = null
 	}
 	if o.Null && replaced != nil {
-		if err := w.drop(replaced); err != nil {
+		if err := w.drop(b, replaced); err != nil {
 			return err
 		}
 	}
 	if cur.old || o.Null && replaced == cur || mutant.Is("no-history") {
 		return nil
 	}
-	return w.toHistory(cur)
+	return w.toHistory(b, cur)
 }
 
 // toHistory copies the row of a version from objects to history.
-func (w *writer) toHistory(v *version) error {
+func (w *writer) toHistory(b bucketState, v *version) error {
+	if !mutant.Is("noncurrent-not-counted") {
+		w.tallies.move(b.tally, v, false)
+	}
 	_, err := w.c.exec(insertHistory, int64(v.Bucket), blob(v.Key), int64(v.Seq), boolean(v.Null), bornWith(v.born))
 	return err
 }
 
 // drop deletes the references of a version and its row in history. The caller deletes or replaces a row in objects.
-func (w *writer) drop(v *version) error {
+func (w *writer) drop(b bucketState, v *version) error {
+	w.tallies.add(v.Bucket, b.tally, core.Tally{}.Minus(core.TallyOf(&v.ObjectInfo, !v.old)))
 	if v.born == 0 {
 		if _, err := w.c.exec(deleteInfo, int64(v.Seq)); err != nil {
 			return err
@@ -261,7 +266,7 @@ func (w *writer) deleteObject(c *core.DeleteObject) (core.Version, bool, error) 
 	if !exists {
 		return 0, false, noBucket(c.Bucket)
 	}
-	cur, err := w.c.find(c.Bucket, c.Key, core.Current, b.depthFor(&c.If))
+	cur, err := w.c.find(c.Bucket, c.Key, core.Current, depthFor(&c.If))
 	if err != nil {
 		return 0, false, err
 	}
@@ -269,22 +274,17 @@ func (w *writer) deleteObject(c *core.DeleteObject) (core.Version, bool, error) 
 		return 0, false, err
 	}
 	if c.Version == core.Current && b.versioning != core.VersioningOff {
-		replaced, err := w.replaced(b, c.Bucket, c.Key, cur)
-		if err != nil {
-			return 0, false, err
-		}
-		w.tallies.add(c.Bucket, b.tally, core.Usage{}.Minus(replaced))
 		o := &core.ObjectInfo{
 			Bucket: c.Bucket, Key: c.Key, Seq: c.Seq, Marker: true, Null: b.versioning == core.VersioningSuspended,
 			Modified: c.Modified, Owner: c.Owner,
 		}
 		w.encode(o)
-		return o.Version(), true, w.putVersion(b.versioning, o, cur)
+		return o.Version(), true, w.putVersion(b, o, cur)
 	}
 	v := cur
 	if c.Version != core.Current {
 		d := bare
-		if b.locks || b.tally != nil {
+		if b.locks {
 			d = full
 		}
 		if v, err = w.c.find(c.Bucket, c.Key, c.Version, d); err != nil {
@@ -299,8 +299,7 @@ func (w *writer) deleteObject(c *core.DeleteObject) (core.Version, bool, error) 
 			return 0, false, err
 		}
 	}
-	w.tallies.add(c.Bucket, b.tally, core.Usage{}.Minus(core.UsageOf(&v.ObjectInfo)))
-	return v.Version(), v.Marker, w.remove(b.versioning, v, v.Seq == cur.Seq)
+	return v.Version(), v.Marker, w.remove(b, v, v.Seq == cur.Seq)
 }
 
 // updateObject rewrites the info of a version in place.
@@ -338,8 +337,8 @@ func (w *writer) updateObject(c *core.UpdateObject) (core.Version, error) {
 }
 
 // remove deletes a version permanently. If it was the current one, the newest version in history replaces it.
-func (w *writer) remove(versioning core.Versioning, v *version, wasCurrent bool) error {
-	if err := w.drop(v); err != nil {
+func (w *writer) remove(b bucketState, v *version, wasCurrent bool) error {
+	if err := w.drop(b, v); err != nil {
 		return err
 	}
 	if !v.old {
@@ -347,7 +346,7 @@ func (w *writer) remove(versioning core.Versioning, v *version, wasCurrent bool)
 			return err
 		}
 	}
-	if !wasCurrent || versioning == core.VersioningOff {
+	if !wasCurrent || b.versioning == core.VersioningOff {
 		return nil
 	}
 	next, err := w.c.load(selectNewest, full, v.Bucket, v.Key, 0)
@@ -358,6 +357,7 @@ func (w *writer) remove(versioning core.Versioning, v *version, wasCurrent bool)
 	if err != nil || next == nil || next.Marker {
 		return err
 	}
+	w.tallies.move(b.tally, next, true)
 	bucket, key := int64(next.Bucket), blob(next.Key)
 	if _, err := w.c.exec(deleteHistory, bucket, key, int64(next.Seq)); err != nil {
 		return err

@@ -122,7 +122,7 @@ func (m *Meta) Places(ctx context.Context, emit func(block core.BlockID, of core
 	return m.readLong(ctx, op, func(ctx context.Context, c *conn) error {
 		var all core.BlockContents
 		err := c.snapshot(func() (err error) {
-			if all, err = c.blockRows(ctx); kindOf(err) != core.Damaged {
+			if all, err = c.blockRows(ctx); !isDamage(err) {
 				return err
 			}
 			all, _, err = c.countBlocks(ctx)

@@ -26,7 +26,7 @@ type version struct {
 type depth int
 
 const (
-	bare     depth = iota // Seq, Null, Marker, List, and Segments
+	bare     depth = iota // Seq, Null, Marker, List, Segments, and Size
 	full                  // everything but the Info of segments
 	resolved              // everything
 )
@@ -70,6 +70,7 @@ func (c *conn) decodeVersion(bucket core.BucketID, key string, cols []driver.Val
 	}
 	if v.born != 0 && d == bare {
 		v.Segments = []core.Segment{{Data: v.born}}
+		v.Size = v.bornSize(bytes(cols[6]))
 		return v, nil
 	}
 	if err := c.decodeObject(&v.ObjectInfo, int64(v.born), bytes(cols[6]), nil); err != nil {
@@ -82,6 +83,19 @@ func (c *conn) decodeVersion(bucket core.BucketID, key string, cols []driver.Val
 		return v, nil
 	}
 	return v, c.resolve(v.Segments, v.content)
+}
+
+// bornSize returns the size in the info of a version whose content was written with it. If the info is damaged, it is
+// the size of the content.
+func (v *version) bornSize(info []byte) int64 {
+	info, err := versionKey(int64(v.Bucket), v.Key, int64(v.Seq), int64(v.born)).checkSum(info)
+	if err == nil {
+		var size int64
+		if size, err = encoding.ObjectSize(info); err == nil {
+			return size
+		}
+	}
+	return v.content.Size
 }
 
 // decodeObject decodes the info of a version. If data is 0, it reads the info from infos; otherwise info is the column

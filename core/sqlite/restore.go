@@ -21,17 +21,19 @@ type restorer struct {
 	refs  map[core.DataID]int64 // references to content, except those of a version to the content it was written with
 	state core.State
 
-	counted []core.BucketID // the buckets with a quota
+	buckets []core.BucketID              // all buckets
+	held    map[core.BucketID]core.Tally // what the versions add to the tallies
 }
 
 // Restore implements core.Snapshotter. The state is written last. If its sequence is 0, all rows are left over from a
 // failed restore, and the next restore deletes them.
 func (m *Meta) Restore(ctx context.Context, next func() (*core.Row, error)) error {
 	const op = "sqlite.Restore"
-	if err := m.lockRows(ctx, op); err != nil {
+	unlock, err := m.lockRows(ctx, op)
+	if err != nil {
 		return err
 	}
-	defer m.unlockRows()
+	defer unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.stopped != nil {
@@ -46,8 +48,8 @@ func (m *Meta) Restore(ctx context.Context, next func() (*core.Row, error)) erro
 	clear(m.w.buckets)
 	m.w.index.isDirect = true
 	defer func() { m.w.index.isDirect = false }()
-	r := &restorer{writer: m.w, next: next, refs: map[core.DataID]int64{}, state: core.State{NextData: 1}}
-	err := m.inTransaction(r.empty)
+	r := &restorer{writer: m.w, next: next, refs: map[core.DataID]int64{}, held: map[core.BucketID]core.Tally{}, state: core.State{NextData: 1}}
+	err = m.inTransaction(r.empty)
 	for more := true; more && err == nil; {
 		if err = ctx.Err(); err != nil {
 			err = core.E(op, core.Canceled, err)
@@ -83,10 +85,11 @@ func (r *restorer) forget() error {
 // Reset implements core.Snapshotter.
 func (m *Meta) Reset(ctx context.Context) error {
 	const op = "sqlite.Reset"
-	if err := m.lockRows(ctx, op); err != nil {
+	unlock, err := m.lockRows(ctx, op)
+	if err != nil {
 		return err
 	}
-	defer m.unlockRows()
+	defer unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.stopped != nil {
@@ -97,7 +100,7 @@ func (m *Meta) Reset(ctx context.Context) error {
 	}
 	clear(m.w.buckets)
 	r := &restorer{writer: m.w, state: core.State{NextData: 1}}
-	err := m.inTransaction(r.forget)
+	err = m.inTransaction(r.forget)
 	if err == nil {
 		m.setState(r.state)
 	}
@@ -150,6 +153,7 @@ func (r *restorer) empty() error {
 	r.index.empty()
 	clear(r.contents.shared[:])
 	clear(r.contents.places.changed)
+	clear(r.tallies.changed)
 	_, err := r.c.exec(updateUpto, int64(1))
 	return err
 }
@@ -179,9 +183,7 @@ func (r *restorer) row(row *core.Row) error {
 	case row.Bucket != nil:
 		b := row.Bucket
 		r.infoBuf = bucketKey(int64(b.ID), b.Name).appendSum(encoding.AppendBucket(r.infoBuf[:0], b))
-		if !b.Quota.IsZero() {
-			r.counted = append(r.counted, b.ID)
-		}
+		r.buckets = append(r.buckets, b.ID)
 		_, err := r.c.exec(insertBucket, int64(b.ID), blob(b.Name), r.infoBuf)
 		return err
 	case row.Data != nil:
@@ -225,6 +227,7 @@ func (r *restorer) count(segments []core.Segment) {
 // version writes a version: to objects if it is the current version and not a delete marker, otherwise to history.
 func (r *restorer) version(o *core.ObjectInfo) error {
 	var born core.DataID
+	r.held[o.Bucket] = r.held[o.Bucket].Plus(core.TallyOf(o, o.Latest))
 	r.encode(o)
 	if isBorn(o) {
 		born = o.Segments[0].Data
@@ -258,7 +261,7 @@ func (r *restorer) version(o *core.ObjectInfo) error {
 	return err
 }
 
-// finish writes the reference counts, the tallies of buckets with a quota, and the state.
+// finish writes the reference counts, the tallies, and the state.
 func (r *restorer) finish() error {
 	for id, n := range r.refs {
 		found, err := r.c.exec(addRefs, int64(id), n)
@@ -284,17 +287,25 @@ func (r *restorer) finish() error {
 	if err := r.contents.places.write(); err != nil {
 		return err
 	}
-	for _, id := range r.counted {
-		held, err := r.c.count(id)
-		if err == nil {
-			err = r.tallies.writeOne(id, held)
-		}
-		if err != nil {
-			return err
-		}
+	if err := r.finishTallies(); err != nil {
+		return err
 	}
 	if err := r.index.restored(r.state.NextData); err != nil {
 		return err
 	}
 	return r.writeState(r.state)
+}
+
+// finishTallies adds the uploads to the tallies, and writes them.
+func (r *restorer) finishTallies() error {
+	n := newBucketCount()
+	if err := r.c.countUploads(background, n, 0); err != nil {
+		return err
+	}
+	for _, id := range r.buckets {
+		if err := r.tallies.writeOne(id, r.held[id].Plus(n.held[id])); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -32,9 +32,7 @@ func garbageKey(id, list int64) rowKey { return hashRowKey(7, nil, id, list, 0) 
 func recordKey(kind, key string) rowKey {
 	return hashRowKey(8, blob(key), int64(xxh3.HashString(kind)), 0, 0)
 }
-func tallyKey(bucket int64, u core.Usage) rowKey {
-	return hashRowKey(9, nil, bucket, u.Bytes, u.Objects)
-}
+func tallyKey(bucket int64) rowKey { return hashRowKey(14, nil, bucket, 0, 0) }
 func blockKey(id core.BlockID, of core.BlockContent) rowKey {
 	return hashRowKey(12, id[:], of.Contents, of.Bytes, 0)
 }

@@ -29,10 +29,11 @@ const (
 // snapshot waits for the end of the first.
 func (m *Meta) Snapshot(ctx context.Context, emit func(*core.Row) error) error {
 	const op = "sqlite.Snapshot"
-	if err := m.lockRows(ctx, op); err != nil {
+	unlock, err := m.lockRows(ctx, op)
+	if err != nil {
 		return err
 	}
-	defer m.unlockRows()
+	defer unlock()
 	d := &dump{m: m, ctx: ctx, op: op, emit: emit, rows: cmp.Or(m.options.dumpRows, dumpRows)}
 	defer d.endImages()
 	if err := d.startImages(); err != nil {
@@ -64,22 +65,20 @@ func (m *Meta) Salvage(ctx context.Context, emit func(*core.Row) error, lost fun
 	})
 }
 
-// lockRows waits until no snapshot or restore is in progress. The caller then calls unlockRows.
-func (m *Meta) lockRows(ctx context.Context, op string) error {
+// lockRows waits until no snapshot or restore is in progress. The caller then calls unlock.
+func (m *Meta) lockRows(ctx context.Context, op string) (unlock func(), err error) {
 	if err := ctx.Err(); err != nil {
-		return core.E(op, core.Canceled, err)
+		return nil, core.E(op, core.Canceled, err)
 	}
 	select {
 	case m.rows <- struct{}{}:
-		return nil
+		return func() { <-m.rows }, nil
 	case <-m.done:
-		return core.E(op, core.Unavailable, errClosed)
+		return nil, core.E(op, core.Unavailable, errClosed)
 	case <-ctx.Done():
-		return core.E(op, core.Canceled, ctx.Err())
+		return nil, core.E(op, core.Canceled, ctx.Err())
 	}
 }
-
-func (m *Meta) unlockRows() { <-m.rows }
 
 // dump emits all rows of the database as of one state.
 type dump struct {

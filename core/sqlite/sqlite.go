@@ -18,7 +18,7 @@
 // every later Apply returns Unavailable until the database is opened again. If the drive is full, the changes of the
 // call are rolled back, and the next call may succeed. Uncommitted changes of earlier calls are kept in either case.
 //
-// # Schema, version 5 (PRAGMA user_version)
+// # Schema, version 6 (PRAGMA user_version)
 //
 // Keys and names are BLOBs, so they compare as bytes. An info column has the encoding of package core/encoding.
 //
@@ -33,7 +33,7 @@
 //	lists    id: refs. Completed uploads, and the number of objects that refer to their parts
 //	garbage  id: list, extents
 //	records  (kind, key): value
-//	tallies  bucket: bytes, objects, seal (a row checksum). Usage of buckets with a quota, written once per transaction that changes it
+//	tallies  bucket: info. What each bucket holds: the numbers of core.Tally as signed LEB128, written once per transaction that changes it
 //	blocks   id: contents, bytes, seal (a row checksum). The amount of content in each block, written once per transaction that changes it
 //
 // The hash index finds content by core.DataInfo.Hash, and by HeadHash if it has a head. Its entries are buffered in
@@ -150,6 +150,7 @@ var (
 	_ core.SingleWriter = (*Meta)(nil)
 	_ core.Snapshotter  = (*Meta)(nil)
 	_ core.Syncer       = (*Meta)(nil)
+	_ core.Tallier      = (*Meta)(nil)
 )
 
 // Open opens the database at path, creates it if it does not exist, and migrates it to the current schema. It fails

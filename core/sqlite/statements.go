@@ -84,7 +84,7 @@ const (
 
 	selectPart
 	selectParts
-	selectPartSeqs
+	selectPartSizes
 	anyPart
 	upsertPart
 	deletePart
@@ -108,6 +108,7 @@ const (
 	deleteRecord
 
 	selectTally
+	selectTallies
 	upsertTally
 	deleteTally
 
@@ -212,10 +213,10 @@ var statementSQL = [numStatements]string{
 	listUploads:      "SELECT key, id, info FROM uploads WHERE bucket = ? AND key >= ? ORDER BY key, id",
 	listLaterUploads: "SELECT key, id, info FROM uploads WHERE bucket = ? AND key = ? AND id > ? ORDER BY id",
 
-	selectPart:     "SELECT seq, info FROM parts WHERE list = ? AND number = ?",
-	selectParts:    "SELECT number, seq, info FROM parts WHERE list = ? AND number > ? ORDER BY number LIMIT ?",
-	selectPartSeqs: "SELECT number, seq FROM parts WHERE list = ? ORDER BY number",
-	anyPart:        "SELECT 1 FROM parts WHERE list = ? LIMIT 1",
+	selectPart:      "SELECT seq, info FROM parts WHERE list = ? AND number = ?",
+	selectParts:     "SELECT number, seq, info FROM parts WHERE list = ? AND number > ? ORDER BY number LIMIT ?",
+	selectPartSizes: "SELECT number, seq, info FROM parts WHERE list = ? ORDER BY number",
+	anyPart:         "SELECT 1 FROM parts WHERE list = ? LIMIT 1",
 	upsertPart: "INSERT INTO parts VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET " +
 		"seq = excluded.seq, info = excluded.info",
 	deletePart: "DELETE FROM parts WHERE list = ? AND number = ?",
@@ -238,10 +239,10 @@ var statementSQL = [numStatements]string{
 	upsertRecord:  "INSERT INTO records VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
 	deleteRecord:  "DELETE FROM records WHERE kind = ? AND key = ?",
 
-	selectTally: "SELECT bytes, objects, seal FROM tallies WHERE bucket = ?",
-	upsertTally: "INSERT INTO tallies VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET " +
-		"bytes = excluded.bytes, objects = excluded.objects, seal = excluded.seal",
-	deleteTally: "DELETE FROM tallies WHERE bucket = ?",
+	selectTally:   "SELECT info FROM tallies WHERE bucket = ?",
+	selectTallies: "SELECT b.id, t.info FROM buckets b LEFT JOIN tallies t ON t.bucket = b.id WHERE b.id > ? ORDER BY b.id LIMIT ?",
+	upsertTally:   "INSERT INTO tallies VALUES (?, ?) ON CONFLICT DO UPDATE SET info = excluded.info",
+	deleteTally:   "DELETE FROM tallies WHERE bucket = ?",
 
 	selectBlock: "SELECT contents, bytes, seal FROM blocks WHERE id = ?",
 	upsertBlock: "INSERT INTO blocks VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET " +

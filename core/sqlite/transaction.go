@@ -37,7 +37,8 @@ import (
 //     calls of Apply. The version of a key without a mark is unchanged, and so are its content and the rows of its
 //     parts, except for two fields of DataInfo, which the contract exempts: Refs and Sums, which change when other keys
 //     share the content.
-//   - List and Usage of a marked bucket, Data of many IDs, Garbage, and the long reads commit first.
+//   - Usage and Tallies of any bucket, whose changes are in memory, with the writer's connection.
+//   - List of a marked bucket, Data of many IDs, Garbage, and the long reads commit first.
 //   - All other reads show rows that are always committed: buckets, uploads, parts, and records.
 //
 // Marks are removed after the commit, so a read that finds none begins after the commit. FindData learns the DataIDs

@@ -88,15 +88,16 @@ func TestReadsOfTheOpenTransaction(t *testing.T) {
 	data, err = m.Data(ctx, []core.DataID{put.Object.Segments[0].Data})
 	require.NoError(t, err)
 	require.EqualValues(t, 2, data[0].Refs)
+	u, err := m.Usage(ctx, f.bucket)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, u.Objects)
+	tallies, err := m.Tallies(ctx, f.bucket-1, 1)
+	require.NoError(t, err)
+	require.Equal(t, []core.BucketTally{{Bucket: f.bucket, Tally: core.Tally{Versions: 2, Bytes: 2 * 4096}}}, tallies)
 	require.Equal(t, 3, uncommitted(m), "these reads commit nothing")
 
 	commits := map[string]func() int{
 		"List": func() int { return count(t, m, f.bucket) },
-		"Usage": func() int {
-			u, err := m.Usage(ctx, f.bucket)
-			require.NoError(t, err)
-			return int(u.Objects)
-		},
 		"Data": func() int {
 			data, err := m.Data(ctx, []core.DataID{put.Object.Segments[0].Data, f.data})
 			require.NoError(t, err)
@@ -575,7 +576,7 @@ func TestFailedReadKeepsTheTransaction(t *testing.T) {
 	_ = failedRead(f.m.w.c) // by a statement that belongs neither to a change nor to a read
 	f.m.mu.Unlock()
 	f.apply(f.put("kept5"))
-	require.Equal(t, 2, uncommitted(f.m))
+	require.Equal(t, 6, uncommitted(f.m))
 	check("kept0", "kept1", "kept2", "kept3", "kept4", "kept5")
 
 	f.apply(f.put("kept6"))

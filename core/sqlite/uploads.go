@@ -27,6 +27,7 @@ func (w *writer) createUpload(c *core.CreateUpload) error {
 		return fail(core.BucketState, "object lock is not enabled for the bucket")
 	}
 	w.infoBuf = uploadKey(int64(c.Upload.Bucket), c.Upload.Key, int64(c.Seq)).appendSum(encoding.AppendUpload(w.infoBuf[:0], &c.Upload))
+	w.tallies.add(c.Upload.Bucket, b.tally, core.Tally{Uploads: 1})
 	_, err = w.c.exec(insertUpload, int64(c.Upload.Bucket), blob(c.Upload.Key), int64(c.Seq), w.infoBuf)
 	return err
 }
@@ -76,11 +77,15 @@ func (w *writer) chargePart(c *core.PutPart, old *core.PartInfo) error {
 	if err != nil {
 		return err
 	}
-	more := core.Usage{Bytes: c.Part.Size}
+	more := c.Part.Size
 	if old != nil {
-		more.Bytes -= old.Size
+		more -= old.Size
 	}
-	return w.tallies.charge(c.Bucket, b.tally, more)
+	if err := b.tally.admit(core.Usage{Bytes: more}); err != nil {
+		return err
+	}
+	w.tallies.add(c.Bucket, b.tally, core.Tally{UploadBytes: more})
+	return nil
 }
 
 // part reads a part. It returns nil if there is no part with that number.
@@ -113,18 +118,18 @@ func (w *writer) completeUpload(c *core.CompleteUpload) (core.Version, error) {
 	if err != nil {
 		return 0, err
 	}
-	cur, err := w.c.find(bucket, key, core.Current, b.depthFor(&c.If))
+	cur, err := w.c.find(bucket, key, core.Current, depthFor(&c.If))
 	if err != nil {
 		return 0, err
 	}
 	if err := c.If.Check(infoOf(cur)); err != nil {
 		return 0, err
 	}
-	unnamed, err := w.matchParts(c)
+	unnamed, held, err := w.matchParts(c)
 	if err != nil {
 		return 0, err
 	}
-	if err := w.chargeComplete(c, b, cur); err != nil {
+	if err := w.chargeComplete(c, b, cur, held); err != nil {
 		return 0, err
 	}
 	for _, number := range unnamed {
@@ -143,48 +148,50 @@ func (w *writer) completeUpload(c *core.CompleteUpload) (core.Version, error) {
 	o.Seq, o.Latest, o.Null, o.List = c.Seq, false, b.versioning != core.VersioningEnabled, c.Upload
 	o.Attrs, o.Tags, o.Lock, o.Owner = upload.Attrs, upload.Tags, upload.Lock, upload.Owner
 	w.encode(o)
-	return o.Version(), w.putVersion(b.versioning, o, cur)
+	return o.Version(), w.putVersion(b, o, cur)
 }
 
-// chargeComplete adds the size of an object to the usage of a bucket, less its parts and the version that it replaces.
-func (w *writer) chargeComplete(c *core.CompleteUpload, b bucketState, cur *version) error {
+// chargeComplete checks the quota for an object, less its parts and the version that it replaces, and subtracts the
+// upload, whose parts have held bytes.
+func (w *writer) chargeComplete(c *core.CompleteUpload, b bucketState, cur *version, held int64) error {
 	replaced, err := w.replaced(b, c.Object.Bucket, c.Object.Key, cur)
 	if err != nil {
 		return err
 	}
-	parts, err := w.partsHeld(b, c.Upload)
-	if err != nil {
+	if err := b.tally.admit(core.UsageOf(&c.Object).Minus(replaced).Minus(core.Usage{Bytes: held})); err != nil {
 		return err
 	}
-	return w.tallies.charge(c.Object.Bucket, b.tally, core.UsageOf(&c.Object).Minus(replaced).Minus(parts))
+	w.tallies.add(c.Object.Bucket, b.tally, core.Tally{Uploads: -1, UploadBytes: -held})
+	return nil
 }
 
-// matchParts compares the parts in the change with the stored parts, and returns the numbers of the stored parts that
-// are not in the change. Both lists are in order, so one pass is enough.
-func (w *writer) matchParts(c *core.CompleteUpload) (unnamed []int, err error) {
-	r, err := w.c.query(selectPartSeqs, int64(c.Upload))
+// matchParts compares the parts in the change with the stored parts. It returns the numbers of the stored parts that are
+// not in the change, and the size of all stored parts. Both lists are in order, so one pass is enough.
+func (w *writer) matchParts(c *core.CompleteUpload) (unnamed []int, held int64, err error) {
+	r, err := w.c.query(selectPartSizes, int64(c.Upload))
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer r.close()
 	named := c.Parts
 	for {
 		ok, err := r.next()
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		number := math.MaxInt
 		if ok {
 			number = int(integer(r.cols[0]))
+			held += partSize(c.Upload, r.cols)
 		}
 		switch {
 		case len(named) > 0 && named[0].Number < number:
-			return nil, fail(core.InvalidPart, fmt.Sprintf("part %d does not exist", named[0].Number))
+			return nil, 0, fail(core.InvalidPart, fmt.Sprintf("part %d does not exist", named[0].Number))
 		case !ok:
-			return unnamed, nil
+			return unnamed, held, nil
 		case len(named) > 0 && named[0].Number == number:
 			if named[0].Seq != core.Seq(integer(r.cols[1])) {
-				return nil, fail(core.Conflict, fmt.Sprintf("part %d was replaced in the meantime", number))
+				return nil, 0, fail(core.Conflict, fmt.Sprintf("part %d was replaced in the meantime", number))
 			}
 			named = named[1:]
 		default:
@@ -217,11 +224,11 @@ func (w *writer) abortUpload(c *core.AbortUpload) error {
 	if err != nil {
 		return err
 	}
-	parts, err := w.partsHeld(b, c.Upload)
+	parts, err := w.partsHeld(c.Upload)
 	if err != nil {
 		return err
 	}
-	w.tallies.add(c.Bucket, b.tally, core.Usage{}.Minus(parts))
+	w.tallies.add(c.Bucket, b.tally, core.Tally{Uploads: -1, UploadBytes: -parts})
 	if _, err := w.c.exec(deleteUpload, int64(c.Bucket), blob(c.Key), int64(c.Upload)); err != nil {
 		return err
 	}

@@ -50,10 +50,11 @@ func (m *Meta) Verify(ctx context.Context) ([]string, error) {
 			if err := c.verifyHashIndex(ctx, add); err != nil {
 				return err
 			}
-			if err := c.verifyBriefs(ctx, add); err != nil {
+			n := newBucketCount()
+			if err := c.verifyBriefs(ctx, n, add); err != nil {
 				return err
 			}
-			if err := c.verifyTallies(ctx, add); err != nil {
+			if err := c.verifyTallies(ctx, n, add); err != nil {
 				return err
 			}
 			return c.verifyBlocks(ctx, add)
