@@ -35,6 +35,7 @@ BENCHPACKAGES := ./s3/... ./vfs/... ./content/... ./batch/... ./core/...
 BUILDVCS := $(shell git status >/dev/null 2>&1 || echo -buildvcs=false)
 
 include faults/faults.mk
+include deploy/release.mk
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

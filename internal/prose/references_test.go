@@ -96,7 +96,7 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	require.Contains(t, texts, "docs/contributing/change.md")
 	all := testsOf(t, root, true)
 	targets := map[string]bool{}
-	for _, name := range []string{"Makefile", "faults/faults.mk"} {
+	for _, name := range []string{"Makefile", "faults/faults.mk", "deploy/release.mk"} {
 		text, err := os.ReadFile(filepath.Join(root, name))
 		require.NoError(t, err)
 		for _, m := range makeTarget.FindAllSubmatch(text, -1) {
