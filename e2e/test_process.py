@@ -179,12 +179,30 @@ def test_newer_data_is_refused(start):
     assert done.returncode == 1 and len(plain) == 1 and "metadata.db" in plain[0] and str(version + 1000) in plain[0], done.stderr
 
 
-def test_credentials_are_generated_and_shown_once(start):
+def test_a_terminal_shows_generated_credentials(tmp_path):
+    ours, theirs = pty.openpty()
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(("ORCAS_", "AWS_"))} | {"ORCAS_MIN_FREE": "0"}
+    process = subprocess.Popen([str(BINARY), "server", "--data", str(tmp_path / "data"), "--address", "127.0.0.1:0", *NO_ADMIN],
+                               env=environ, stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.DEVNULL)
+    os.close(theirs)
+    shown = b""
+    while b"s3 ls s3://my-bucket/" not in shown:  # the last line
+        shown += os.read(ours, 4096)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(HANG_SECONDS) == 0
+    os.close(ours)
+    kept = json.loads((tmp_path / "data" / "root-credentials.json").read_text())
+    keys = dict(re.findall(r"export (AWS_\w+)=(\S+)", shown.decode()))
+    assert (keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"]) == (kept["accessKey"], kept["secretKey"])
+
+
+def test_credentials_are_generated_and_saved(start):
     s = start(access=None)
-    keys = dict(re.findall(r"export (AWS_\w+)=(\S+)", s.banner))
-    assert len(keys["AWS_ACCESS_KEY_ID"]) == 20 and len(keys["AWS_SECRET_ACCESS_KEY"]) == 40
+    keys = json.loads((s.data / "root-credentials.json").read_text())
+    assert len(keys["accessKey"]) == 20 and len(keys["secretKey"]) == 40
     assert f"aws --endpoint-url {s.endpoint} s3 mb" in s.banner
-    s.access, s.secret = keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"]
+    assert keys["secretKey"] not in s.banner + s.log  # the output is not a terminal
+    s.access, s.secret = keys["accessKey"], keys["secretKey"]
     s.client().create_bucket(Bucket="mine")
     with pytest.raises(ClientError) as info:
         s.client(aws_secret_access_key="x" * 40).list_buckets()

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// banner prints the main settings of the server. If the credentials were just generated, it also prints them, with
-// example commands.
+// banner prints the main settings of the server. If the credentials were just generated, it also prints example commands
+// and, to a terminal, the credentials.
 func (s *Server) banner(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "ORCAS %s\n", Version())
@@ -36,11 +36,24 @@ func (s *Server) banner(w io.Writer) error {
 		fmt.Fprintf(&b, "  bootstrap    created %d keys; their secrets are in %s\n", s.bootstrapped, s.bootstrapKeys())
 	}
 	if s.credentials.made {
-		fmt.Fprintf(&b, `
-These root credentials were just generated. They are saved in
-%[5]s
-and later starts do not print them:
+		s.firstSteps(&b)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
 
+// firstSteps prints where the generated credentials are, and example commands. The credentials themselves are printed to
+// a terminal only: the output of a container or a service is a log, which more people can read.
+func (s *Server) firstSteps(b *strings.Builder) {
+	fmt.Fprintf(b, "\nThese root credentials were just generated. They are saved in\n%s\n", s.credentials.from)
+	access, secret := "...", "..."
+	if s.config.Secrets {
+		access, secret = s.credentials.AccessKey, s.credentials.SecretKey
+		b.WriteString("and later starts do not print them:\n")
+	} else {
+		b.WriteString("and printed only if the output is a terminal:\n")
+	}
+	fmt.Fprintf(b, `
   export AWS_ACCESS_KEY_ID=%[1]s
   export AWS_SECRET_ACCESS_KEY=%[2]s
   export AWS_DEFAULT_REGION=%[3]s
@@ -51,10 +64,7 @@ Run these lines in a shell, and then try:
   aws --endpoint-url %[4]s s3 cp README.md s3://my-bucket/
   aws --endpoint-url %[4]s s3 ls s3://my-bucket/
 
-`, s.credentials.AccessKey, s.credentials.SecretKey, s.config.Settings.Region, s.Endpoint(), s.credentials.from)
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+`, access, secret, s.config.Settings.Region, s.Endpoint())
 }
 
 // shellQuote quotes a word for a POSIX shell if necessary.

@@ -63,6 +63,7 @@ type Config struct {
 
 	Settings Settings
 	Banner   io.Writer // gets a summary of the configuration once the server is ready; nil for none
+	Secrets  bool      // Banner is a terminal, so it may show generated credentials; other outputs are often kept as logs
 	Log      io.Writer // gets log lines as Settings.Log and LogFormat define; nil for none
 	Terminal bool      // Log is a terminal, so people read it
 

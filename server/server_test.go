@@ -181,7 +181,7 @@ func TestUnreadableDatabaseIsRefused(t *testing.T) {
 func TestBannerShowsGeneratedCredentialsOnce(t *testing.T) {
 	config := testConfig(t)
 	var first, second, log syncedBuilder
-	config.Banner, config.Log = &first, &log
+	config.Banner, config.Log, config.Secrets = &first, &log, true
 	s, err := Open(context.Background(), config)
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
@@ -194,6 +194,15 @@ func TestBannerShowsGeneratedCredentialsOnce(t *testing.T) {
 	require.Contains(t, first.String(), secret)
 	require.NotContains(t, second.String(), secret)
 	require.NotContains(t, log.String(), secret)
+
+	piped := testConfig(t)
+	var third syncedBuilder
+	piped.Banner = &third
+	other, err := Open(context.Background(), piped)
+	require.NoError(t, err)
+	require.NoError(t, other.Close())
+	require.NotContains(t, third.String(), other.Credentials().SecretKey, "the output is not a terminal")
+	require.Contains(t, third.String(), filepath.Join(piped.Data, CredentialsFile))
 }
 
 // TestAdminListener: the admin listener serves health checks, and does not serve S3.

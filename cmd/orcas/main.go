@@ -130,7 +130,7 @@ func (c *serverCommand) Run(ctx context.Context, to *console) error {
 	s, err := server.Open(ctx, server.Config{
 		Data: c.Data, Address: c.Address, Admin: c.AdminAddress, TLSCert: c.TLSCert, TLSKey: c.TLSKey, SelfSigned: c.TLSSelfSigned,
 		AdminTLSCert: c.AdminTLSCert, AdminTLSKey: c.AdminTLSKey, AdminSelfSigned: c.AdminTLSSelfSigned, AdminInsecure: c.AdminInsecure,
-		Settings: settings, Banner: to.stdout, Log: to.stderr, Terminal: isTerminal(to.stderr),
+		Settings: settings, Banner: to.stdout, Secrets: isTerminal(to.stdout), Log: to.stderr, Terminal: isTerminal(to.stderr),
 	})
 	if err != nil {
 		return err
