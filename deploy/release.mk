@@ -1,5 +1,5 @@
 # The packages: `make release` builds them. Included by the Makefile.
-.PHONY: release release-cc
+.PHONY: release release-cc image
 
 # The C compiler for the other architecture, as release.sh chooses it.
 release-cc: cc
@@ -10,3 +10,6 @@ release-cc: cc
 
 release: release-cc ## build static binaries, .deb and .rpm packages for amd64 and arm64, and checksums in bin/release (VERSION=1.2.3)
 	@VERSION=$(VERSION) deploy/package/release.sh bin/release
+
+image: ## build the container image of bin/release (run make release first) with podman, buildah or docker: IMAGE=localhost/orcas:latest
+	@deploy/container/build.sh $$(go env GOHOSTARCH) $(or $(IMAGE),localhost/orcas:latest)
