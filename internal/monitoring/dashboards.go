@@ -100,7 +100,7 @@ func overview() *Dashboard {
 				}},
 				{kind: graph, title: "Closed connections", means: "Connections that the server closed, by reason.", unit: rate,
 					queries: []query{{perSec("reason, listener", "orcas_connections_closed_total"), "{{reason}} {{listener}}"}}},
-				{kind: graph, title: "Dropped audit entries", means: "Entries of the audit log that could not be written, per second, by sink.", unit: rate,
+				{kind: graph, title: "Dropped audit records", means: "Records of the audit log that could not be written, per second, by sink.", unit: rate,
 					queries: []query{{perSec("sink", "orcas_audit_dropped_total"), "{{sink}}"}}},
 			}},
 			{"Resources", []panel{
