@@ -20,6 +20,7 @@ type Principal struct {
 	Groups  []string          // the groups of a user
 	Tags    map[string]string // the tags of the user or role
 	Session string            // the name of the session, with temporary credentials
+	Role    string            // the ID of the role of the session
 
 	// Temporary is what the issuer of temporary credentials knows about them, and nobody else uses; nil for others.
 	Temporary any

@@ -12,6 +12,7 @@ import (
 
 	"orcas/auth"
 	"orcas/gate"
+	"orcas/gate/limit"
 	"orcas/internal/mutant"
 	"orcas/s3/xmldoc"
 )
@@ -24,6 +25,7 @@ type call struct {
 	service *service
 	caller  *auth.Principal // the sender
 	event   gate.Event
+	flow    limit.Flow // the limits that the call counts for
 
 	route      *route
 	parameters map[string]string
@@ -198,6 +200,15 @@ func (c *call) succeed() {
 	c.send(http.StatusOK, &x)
 }
 
+// overLimit returns the error for a call that is over a limit.
+func (c *call) overLimit(err error) error {
+	var e *limit.Error
+	if errors.As(err, &e) {
+		c.w.Header().Set("Retry-After", e.RetryAfter())
+	}
+	return errSlowDown.saying("Please reduce your request rate: %s.", err)
+}
+
 // fail sends the response to a call that was refused or has failed.
 func (c *call) fail(err error) {
 	e := toError(err)
@@ -215,7 +226,7 @@ func (c *call) fail(err error) {
 	x.Close("Error")
 	x.Text("RequestId", c.event.ID)
 	x.Close("ErrorResponse")
-	if e.status == http.StatusServiceUnavailable {
+	if e.status == http.StatusServiceUnavailable && c.w.Header().Get("Retry-After") == "" {
 		c.w.Header().Set("Retry-After", "1")
 	}
 	c.send(e.status, &x)

@@ -54,6 +54,7 @@ var (
 	errNoToken       = &apiError{status: 403, code: "MissingAuthenticationToken", message: "Request is missing Authentication Token"}
 	errSignature     = &apiError{status: 403, code: "SignatureDoesNotMatch", message: "The request signature we calculated does not match " +
 		"the signature you provided. Check your AWS Secret Access Key and signing method. Consult the service documentation for details."}
+	errSlowDown    = &apiError{status: 503, code: "SlowDown"}
 	errThrottling  = &apiError{status: 400, code: "Throttling"}
 	errTooLarge    = &apiError{status: 413, code: "RequestEntityTooLarge", message: fmt.Sprintf("The body is larger than %d bytes.", maxBody)}
 	errUnavailable = &apiError{status: 503, code: "ServiceUnavailable", message: "The request has failed due to a temporary failure of the server."}

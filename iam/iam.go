@@ -16,6 +16,7 @@ import (
 	"orcas/auth"
 	"orcas/auth/identity"
 	"orcas/gate"
+	"orcas/gate/limit"
 	"orcas/s3/sigv4"
 )
 
@@ -37,6 +38,7 @@ type Options struct {
 	Lookup     gate.Lookup     // looks up access keys
 	Authorizer auth.Authorizer // decides what a principal may do
 	Observers  []gate.Observer // notified when a request has ended
+	Limits     *limit.Limits   // of requests per second; nil for none
 
 	Now         func() time.Time // default time.Now
 	MaxInFlight int              // requests; more get 503; default 512
@@ -137,6 +139,11 @@ func (h *Handler) admit(c *call) error {
 	if h.inFlight.Add(1) > int64(h.o.MaxInFlight) {
 		return errBusy
 	}
+	defer c.flow.End()
+	var err error
+	if c.flow, err = h.o.Limits.Begin(c.r.RemoteAddr); err != nil {
+		return c.overLimit(err)
+	}
 	return h.gate(c)
 }
 
@@ -190,6 +197,9 @@ func (h *Handler) authenticate(c *call) ([]byte, error) {
 		return nil, errNoToken
 	}
 	c.caller, c.event.Principal, c.event.AccessKey = id.Principal, id.Principal, id.AccessKey
+	if err := c.flow.Identify(id.AccessKey, id.Principal); err != nil {
+		return nil, c.overLimit(err)
+	}
 	body, err := id.Body(c.r)
 	if err != nil {
 		return nil, authenticationError(err, h.o.Now())

@@ -74,7 +74,7 @@ func (s *Server) authenticate(q *request) error {
 	if q.auth.Presigned {
 		q.hoistQuery()
 	}
-	return nil
+	return q.identified()
 }
 
 // authenticationError returns the S3 error for an error of gate.Authenticate.

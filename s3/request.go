@@ -12,6 +12,7 @@ import (
 	"orcas/auth"
 	"orcas/core"
 	"orcas/gate"
+	"orcas/gate/limit"
 	"orcas/s3/apierr"
 	"orcas/s3/sigv4"
 	"orcas/s3/xmldoc"
@@ -50,6 +51,9 @@ type request struct {
 	optional   optional // the optional headers of its route that are present
 
 	values headerValues
+
+	flow      limit.Flow // the limits that the request counts for
+	overLimit bool       // it was refused because of them
 
 	late bool // the response head was sent while the work was in progress (see keepAlive)
 	outcome
@@ -237,7 +241,7 @@ func (q *request) fail(err error) {
 	for _, h := range e.Headers {
 		q.set(h.Name, h.Value)
 	}
-	if e.Status == http.StatusServiceUnavailable {
+	if e.Status == http.StatusServiceUnavailable && q.header.Get("Retry-After") == "" {
 		q.set("Retry-After", "1")
 	}
 	drain := q.settleBody()
@@ -290,6 +294,9 @@ func (q *request) settleBody() func() {
 		return nil
 	}
 	q.set("Connection", "close")
+	if q.closes() {
+		return nil
+	}
 	rc := http.NewResponseController(q.w)
 	if rc.EnableFullDuplex() != nil {
 		return nil

@@ -40,6 +40,7 @@ import (
 	"orcas/auth/access"
 	"orcas/core/ids"
 	"orcas/gate"
+	"orcas/gate/limit"
 	"orcas/internal/live"
 	"orcas/lifecycle"
 	"orcas/s3/bucketaccess"
@@ -90,11 +91,13 @@ type Options struct {
 	Switches
 }
 
-// Switches are options that permit more than the default.
+// Switches are options that permit more than the default, or less.
 type Switches struct {
 	OpenBuckets          bool // new buckets have no public access block
 	CustomerKeysOverHTTP bool // accept customer keys (SSE-C) without TLS, for use behind a proxy that terminates TLS
 	EscapingKeys         bool // accept writes to keys that climb above the root of their bucket, such as "../a"
+
+	Limits *limit.Limits // of the requests and bytes per second of a client; nil for none
 }
 
 // load is the number of requests that are being processed.
@@ -243,6 +246,10 @@ func (s *Server) admit(q *request) error {
 	defer s.inFlight.requests.Add(-1)
 	if s.inFlight.requests.Add(1) > s.live.Load().MaxInFlight {
 		return errSlowDown
+	}
+	defer q.flow.End()
+	if err := q.begun(); err != nil {
+		return err
 	}
 	return s.gate(q)
 }

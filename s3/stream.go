@@ -28,8 +28,9 @@ type bodyReader struct {
 	until    time.Time     // when reading must have ended, if it is not zero
 	renewed  time.Time
 	count    int64
-	ended    bool // Read has returned io.EOF
-	broken   bool // Read has failed, so no more can be read
+	pacer    *pacer // nil if the body is not paced
+	ended    bool   // Read has returned io.EOF
+	broken   bool   // Read has failed, so no more can be read
 }
 
 // Read implements io.Reader.
@@ -50,8 +51,16 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 			b.renewed = now
 		}
 	}
+	if b.pacer != nil {
+		p = p[:min(len(p), b.pacer.flow.Chunk())]
+	}
 	n, err := b.rc.Read(p)
 	b.count += int64(n)
+	if b.pacer != nil && (err == nil || err == io.EOF) {
+		if late := b.pace(n); late != nil {
+			err = late
+		}
+	}
 	switch {
 	case err == io.EOF:
 		b.ended = true
@@ -63,6 +72,21 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 		b.broken = true
 	}
 	return n, err
+}
+
+// pace waits as long as the bandwidth of the sender demands. The fields of a form are only counted, because they must
+// arrive within a limited time.
+func (b *bodyReader) pace(n int) error {
+	if !b.until.IsZero() {
+		b.pacer.flow.Take(n)
+		return nil
+	}
+	return b.pacer.wait(n, func(d time.Duration) {
+		if b.deadline != nil && b.patience > 0 {
+			b.renewed = time.Now().Add(d)
+			_ = b.deadline.SetReadDeadline(b.renewed.Add(b.patience)) // the next read reports an error
+		}
+	})
 }
 
 // Close implements io.Closer.
@@ -77,7 +101,7 @@ func (q *request) patient(length int64) (io.Writer, func() error) {
 	d, ok := q.w.(writeDeadliner)
 	limits := q.s.live.Load()
 	if length < patientBytes || limits.BodyTimeout <= 0 || !ok {
-		return q.w, func() error { return nil }
+		return q.paced(q.w, 0), func() error { return nil }
 	}
 	p := &patientWriter{
 		w: q.w, deadline: d, patience: limits.BodyTimeout, pace: pace{rate: limits.MinRate, window: q.s.times.rateWindow},
@@ -86,7 +110,7 @@ func (q *request) patient(length int64) (io.Writer, func() error) {
 	if q.r.ProtoMajor > 1 {
 		p.most = streamBytes
 	}
-	return p, p.done
+	return q.paced(p, p.patience), p.done
 }
 
 // streamBytes is the size of a single write to an HTTP/2 stream. The deadline of a stream applies to a whole write, so

@@ -15,6 +15,7 @@ import (
 	"orcas/auth"
 	"orcas/auth/access"
 	"orcas/gate"
+	"orcas/gate/limit"
 	"orcas/iam"
 	"orcas/s3"
 	"orcas/s3/heads"
@@ -44,8 +45,8 @@ func (s *Server) serveHTTP() error {
 		}
 	}
 	observers := []gate.Observer{s.identities, &s.tally}
-	authorizer := access.New(s.identities.Caller)
-	apis, err := s.apis(system, authorizer, observers)
+	authorizer, limits := access.New(s.identities.Caller), s.limits()
+	apis, err := s.apis(system, authorizer, limits, observers)
 	if err != nil {
 		return err
 	}
@@ -66,6 +67,7 @@ func (s *Server) serveHTTP() error {
 		Principals: s.identities,
 		Switches: s3.Switches{
 			OpenBuckets: set.OpenBuckets, CustomerKeysOverHTTP: set.SSECOverHTTP, EscapingKeys: set.EscapingKeys,
+			Limits: limits,
 		},
 		SignatureV2: set.SignatureV2,
 		CORSOrigins: set.CORSOrigins,
@@ -92,13 +94,14 @@ func (s *Server) serveHTTP() error {
 }
 
 // apis returns the APIs that share the listener of S3: health checks, and IAM with STS.
-func (s *Server) apis(health http.Handler, authorizer auth.Authorizer, observers []gate.Observer) ([]gate.API, error) {
+func (s *Server) apis(health http.Handler, authorizer auth.Authorizer, limits *limit.Limits, observers []gate.Observer) ([]gate.API, error) {
 	list := []gate.API{{Name: "health", Path: "/-/*", Handler: health}}
 	if s.config.Settings.NoIAM {
 		return list, nil
 	}
 	handler, err := iam.New(iam.Options{
 		Identities: s.identities, Lookup: s.lookup(), Authorizer: authorizer, Now: s.config.Now,
+		Limits:    limits,
 		Observers: slices.Concat([]gate.Observer{s3.AccessLog(s.log, s.accessLog())}, observers, s.view.observers("iam")),
 	})
 	return append(list, gate.API{Name: "iam", Path: "/", Accepts: iam.Accepts, Handler: handler}), err

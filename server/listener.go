@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -40,16 +41,18 @@ type limitListener struct {
 	net.Listener
 	slots, extraSlots int
 	stall             time.Duration
+	proxies           *gate.Proxies  // nil if none are trusted; set before install
 	unsent            int            // see unsentMax
 	start             time.Time      // time zero of limitedConn.idleSince
 	throttle          *gate.Throttle // counts wrong signatures; nil for none; set before install
 
-	mu    sync.Mutex     // guards the fields below
-	conns []*limitedConn // all connections with slots
-	extra int            // the number of connections in extra slots
-	queue []idleConn     // the connections that had been idle longest, oldest first; some may be active by now
+	mu        sync.Mutex     // guards the fields below
+	conns     []*limitedConn // all connections with slots
+	extra     int            // the number of connections in extra slots
+	addresses perAddress
+	queue     []idleConn // the connections that had been idle longest, oldest first; some may be active by now
 
-	evicted, refused, dropped atomic.Int64 // connections closed, requests refused, connections without a slot
+	evicted, refused, dropped, crowded atomic.Int64 // connections closed, requests refused, connections without a slot, and of addresses with too many
 }
 
 // idleConn is a connection, and the time since which it was idle, in the unit of limitedConn.idleSince.
@@ -85,7 +88,6 @@ func (l *limitListener) Accept() (net.Conn, error) {
 		if conn := l.admit(c); conn != nil {
 			return conn, nil
 		}
-		l.dropped.Add(1)
 		_ = c.Close() // an error has no consequences
 	}
 }
@@ -93,16 +95,23 @@ func (l *limitListener) Accept() (net.Conn, error) {
 // admit gives a connection a slot, if necessary the slot of an idle connection, which it closes. It returns nil if no
 // slot is available.
 func (l *limitListener) admit(c net.Conn) *limitedConn {
-	conn := &limitedConn{Conn: c, listener: l}
+	conn := &limitedConn{Conn: c, listener: l, address: l.addresses.key(c)}
 	conn.idleSince.Store(l.now())
 	l.mu.Lock()
+	if !l.addresses.add(conn.address) {
+		l.mu.Unlock()
+		l.crowded.Add(1)
+		return nil
+	}
 	var victim *limitedConn
 	if l.full() {
 		victim = l.popOldest()
 	}
 	if l.full() {
 		if l.extra >= l.extraSlots {
+			l.addresses.remove(conn.address)
 			l.mu.Unlock()
+			l.dropped.Add(1)
 			victim.endEvicted()
 			return nil
 		}
@@ -186,6 +195,7 @@ func (l *limitListener) release(c *limitedConn) {
 		return
 	}
 	c.hasSlot = false
+	l.addresses.remove(c.address)
 	last := len(l.conns) - 1
 	l.conns[c.index] = l.conns[last]
 	l.conns[c.index].index = c.index
@@ -225,6 +235,7 @@ func (l *limitListener) install(s *http.Server, refuse http.Handler) {
 	serve := s.Handler
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, _ := r.Context().Value(connKey{}).(*limitedConn)
+		r = l.identify(r)
 		switch {
 		case conn == nil:
 			serve.ServeHTTP(w, r)
@@ -298,6 +309,9 @@ func (l *limitListener) report(ctx context.Context, log *slog.Logger) {
 			return
 		case <-tick.C:
 		}
+		if crowded := l.crowded.Swap(0); crowded > 0 {
+			log.Warn("addresses had too many connections, so new ones were closed", "limit", l.addresses.most, "closed", crowded)
+		}
 		evicted, refused, dropped := l.evicted.Swap(0), l.refused.Swap(0), l.dropped.Swap(0)
 		if evicted+refused+dropped > 0 {
 			log.Warn("all connections were in use, so idle ones were closed and requests on additional ones got 503; a higher limit on open files allows more",
@@ -315,6 +329,8 @@ type limitedConn struct {
 	idleSince atomic.Int64 // a value of listener.now; 0 while a request is in progress; gone after the connection was closed
 	extra     atomic.Bool  // in an extra slot; changed under listener.mu
 	joiner    joiner
+
+	address netip.Prefix // see perAddress; not valid if it does not count
 
 	hasSlot bool // guarded by listener.mu
 	index   int  // in listener.conns, if hasSlot; guarded by listener.mu

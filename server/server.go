@@ -200,6 +200,8 @@ func (s *Server) listen(ctx context.Context) error {
 		return explainListen("--address", s.config.Address, err)
 	}
 	s.listener = newLimitListener(l, s.connections(), bodyTimeout)
+	s.listener.proxies = s.proxies()
+	s.listener.addresses = perAddress{most: s.config.Settings.Rates.AddressConnections, exempt: s.listener.proxies}
 	s.listener.unsent = cmp.Or(s.memory.unsent, unsentMax)
 	if s.config.Admin == "" {
 		return nil
@@ -208,6 +210,7 @@ func (s *Server) listen(ctx context.Context) error {
 		return explainListen("--admin-address", s.config.Admin, err)
 	}
 	s.adminListen = newLimitListener(l, adminConnections, bodyTimeout)
+	s.adminListen.proxies = s.proxies()
 	return s.checkAdminAddress()
 }
 

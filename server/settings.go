@@ -11,6 +11,7 @@ import (
 
 	"orcas/core"
 	"orcas/core/codec"
+	"orcas/gate"
 	"orcas/internal/bytesize"
 	"orcas/lifecycle"
 	"orcas/s3"
@@ -86,6 +87,8 @@ type AccessSettings struct {
 type LimitSettings struct {
 	MinRate int64  // ORCAS_MIN_RESPONSE_RATE: bytes per second that a client must read; 0: no minimum
 	Memory  Memory // ORCAS_MEMORY: the memory that the server may use
+	Rates   RateSettings
+	Proxies ProxySettings
 }
 
 // EncryptionSettings configure the encryption of content.
@@ -121,7 +124,7 @@ func ReadSettings(environ []string) (Settings, error) {
 		AccessSettings: AccessSettings{
 			AuditSettings: AuditSettings{AuditFileSize: auditFileSize, AuditKeep: auditKeep}, SignatureV2: sigv2.Presigned,
 		},
-		LimitSettings: LimitSettings{MinRate: 16 << 10},
+		LimitSettings: LimitSettings{MinRate: 16 << 10, Proxies: ProxySettings{Header: gate.XForwardedFor}},
 		InstantUpload: true,
 		Reclaim:       true,
 		ScrubPeriod:   7 * 24 * time.Hour,

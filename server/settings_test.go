@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/core"
+	"orcas/gate"
 	"orcas/s3/sigv2"
 )
 
@@ -24,7 +26,7 @@ func TestSettingsDefaults(t *testing.T) {
 		InstantUpload: true, Region: "us-east-1", MinFree: Reserve{Percent: 1, Bytes: 256 << 20}, Reclaim: true, ScrubPeriod: 168 * time.Hour,
 		Compression: core.CompressionOff,
 		Lifecycle:   time.Hour, LifecycleDay: 24 * time.Hour,
-		LimitSettings: LimitSettings{MinRate: 16384}, AccessSettings: AccessSettings{AuditSettings: audits, SignatureV2: sigv2.Presigned},
+		LimitSettings: LimitSettings{MinRate: 16384, Proxies: ProxySettings{Header: gate.XForwardedFor}}, AccessSettings: AccessSettings{AuditSettings: audits, SignatureV2: sigv2.Presigned},
 	}, s)
 }
 
@@ -36,6 +38,8 @@ func TestSettingsAll(t *testing.T) {
 		"ORCAS_MIN_FREE=2.5%", "ORCAS_ROOT_ACCESS_KEY=root", "ORCAS_ROOT_SECRET_KEY=long=enough,/",
 		"ORCAS_RECLAIM_ENABLED=false", "ORCAS_ABANDONED_UPLOAD_DAYS=7", "ORCAS_SCRUB_DAYS=0", "ORCAS_COMPRESSION=better",
 		"ORCAS_LIFECYCLE_INTERVAL_SEC=0", "ORCAS_LIFECYCLE_DAY_SEC=86400",
+		"ORCAS_LIMIT_KEY_RATE=10", "ORCAS_LIMIT_KEY_BANDWIDTH=1MiB", "ORCAS_LIMIT_ADDRESS_RATE=20", "ORCAS_LIMIT_ADDRESS_BANDWIDTH=2MiB",
+		"ORCAS_LIMIT_ADDRESS_CONNECTIONS=30", "ORCAS_TRUSTED_PROXIES=10.0.0.0/8, ::1", "ORCAS_PROXY_HEADER=X-Real-IP",
 		"ORCAS_ALLOW_ESCAPING_KEYS=true", "ORCAS_MIN_RESPONSE_RATE=0",
 		"ORCAS_SIGNATURE_V2=all", "ORCAS_PUBLIC_ACCESS_BLOCK=off", "ORCAS_IAM_API=off", "ORCAS_CORS_ALLOWED_ORIGINS=https://*.example.org, http://localhost:3000",
 	})
@@ -47,6 +51,10 @@ func TestSettingsAll(t *testing.T) {
 		Region: "eu-central-1", Domains: []string{"s3.example.org", "localhost"}, Buckets: []string{"one", "two.three"},
 		MinFree: Reserve{Percent: 2.5, Bytes: 256 << 20}, AccessKey: "root", SecretKey: "long=enough,/",
 		UploadAge: 7 * 24 * time.Hour, Compression: core.CompressionBetter, LifecycleDay: 24 * time.Hour, EscapingKeys: true,
+		LimitSettings: LimitSettings{
+			Rates:   RateSettings{KeyRate: 10, KeyBandwidth: 1 << 20, AddressRate: 20, AddressBandwidth: 2 << 20, AddressConnections: 30},
+			Proxies: ProxySettings{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")}, Header: gate.XRealIP},
+		},
 		AccessSettings: AccessSettings{AuditSettings: audits, SignatureV2: sigv2.All, OpenBuckets: true, NoIAM: true}, CORSOrigins: []string{"https://*.example.org", "http://localhost:3000"},
 	}, s)
 

@@ -434,7 +434,7 @@ func (s *state) sessionCaller(of *session) *policy.Caller {
 	c := &policy.Caller{
 		Principal: &auth.Principal{
 			Account: account, ARN: fmt.Sprintf("arn:aws:sts::%s:assumed-role/%s/%s", account, r.entry.Name, of.Name),
-			ID: of.Role + ":" + of.Name, Tags: r.Principal.Tags, Session: of.Name, Temporary: of,
+			ID: of.Role + ":" + of.Name, Tags: r.Principal.Tags, Session: of.Name, Role: of.Role, Temporary: of,
 		},
 		Canonical: r.Canonical, Role: r.Principal.ARN, ID: of.Role + ":" + of.Name, Issued: time.Unix(of.Issued, 0),
 		Identity: r.Identity,

@@ -76,6 +76,7 @@ var layers = map[string]int{
 	"s3/cors":         6,
 	"s3/lifecycledoc": 6,
 	"gate":            2, // uses auth and s3/sigv4; knows nothing about buckets and the store
+	"gate/limit":      2, // counts requests and bytes of principals
 	"s3/bucketaccess": 2,
 	"s3/conditions":   2,
 	"s3/tagging":      2,
