@@ -363,6 +363,9 @@ func parseModule(dir string) ([]file, error) {
 			if name != dir && (strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || base == "testdata") {
 				return filepath.SkipDir
 			}
+			if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil && name != dir {
+				return filepath.SkipDir // another module
+			}
 			return nil
 		}
 		if !strings.HasSuffix(base, ".go") {
