@@ -1,5 +1,5 @@
 # The packages: `make release` builds them. Included by the Makefile.
-.PHONY: release release-cc image
+.PHONY: release release-cc release-test chart-test image
 
 # The C compiler for the other architecture, as release.sh chooses it.
 release-cc: cc
@@ -13,3 +13,13 @@ release: release-cc ## build static binaries, .deb and .rpm packages for amd64 a
 
 image: ## build the container image of bin/release (run make release first) with podman, buildah or docker: IMAGE=localhost/orcas:latest
 	@deploy/container/build.sh $$(go env GOHOSTARCH) $(or $(IMAGE),localhost/orcas:latest)
+
+HELM := helm.sh/helm/v3/cmd/helm@v3.19.2
+
+# The chart's test is a module of its own, because the types of Kubernetes are not dependencies of ORCAS.
+chart-test: ## check the Helm chart with helm lint, and decode its manifests into the types of Kubernetes
+	@[ -x .tools/helm ] || { echo "building helm, once"; GOBIN=$(CURDIR)/.tools go install $(HELM); }
+	cd deploy/test/chart && HELM=$(CURDIR)/.tools/helm go test -count=1 ./...
+
+release-test: release-cc ## install, upgrade, remove and run what make release builds: packages, arm64, image, chart (as root on Debian)
+	@deploy/test/release-test.sh
