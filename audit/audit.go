@@ -35,7 +35,7 @@ type Options struct {
 
 // The sizes of queues, in bytes, and the default limits of the file.
 const (
-	queueBytes      = 16 << 20
+	queueBytes      = 8 << 20
 	defaultFileSize = 100 << 20
 	defaultKeep     = 10
 )
@@ -101,12 +101,25 @@ func (o observer) Observe(_ context.Context, e *gate.Event) {
 	if !e.Changes() {
 		return
 	}
-	line := o.log.lines.Get().(*[]byte)
-	*line = appendRecord((*line)[:0], o.api, e)
-	for _, s := range o.log.sinks {
+	o.log.record(o.api, e)
+	if len(e.Items) == 0 {
+		return
+	}
+	one := *e
+	for _, i := range e.Items {
+		one.Key, one.Version, one.Code = i.Key, i.Version, i.Code
+		o.log.record(o.api, &one)
+	}
+}
+
+// record adds a record to the queue of each sink.
+func (l *Log) record(api string, e *gate.Event) {
+	line := l.lines.Get().(*[]byte)
+	*line = appendRecord((*line)[:0], api, e)
+	for _, s := range l.sinks {
 		s.queue.push(*line)
 	}
-	o.log.lines.Put(line)
+	l.lines.Put(line)
 }
 
 // Dropped calls emit with the name of each sink, and the number of records that it has dropped.

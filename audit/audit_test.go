@@ -65,11 +65,17 @@ func TestRecord(t *testing.T) {
 	s3.Observe(t.Context(), put("a \"key\"\n\xff"))
 	s3.Observe(t.Context(), &gate.Event{Operation: "GetObject", Effect: gate.Read, Method: "GET"})
 	iam.Observe(t.Context(), &gate.Event{Method: "POST", Status: 403, Code: "AccessDenied", Target: "UserName=alice", Principal: auth.Anonymous})
+	several := put("")
+	several.Items = []gate.Item{{Key: "one"}, {Key: "two", Version: "w", Code: "AccessDenied"}}
+	s3.Observe(t.Context(), several)
 	long := put(strings.Repeat("ä", 2000))
 	s3.Observe(t.Context(), long)
 	l.Close()
 	got := records(t, name)
-	require.Len(t, got, 3)
+	require.Len(t, got, 6)
+	require.Equal(t, []string{"", "one", "two"}, []string{got[2].Key, got[3].Key, got[4].Key})
+	require.Equal(t, []string{"v", "", "w", "", "", "AccessDenied"},
+		[]string{got[2].Version, got[3].Version, got[4].Version, got[2].Code, got[3].Code, got[4].Code})
 	require.Equal(t, Record{
 		Time: time.Unix(1, 0).UTC(), ID: "id-a \"key\"\n\ufffd", API: "s3", Operation: "PutObject", Effect: "write", Method: "PUT",
 		Principal: "arn:aws:iam::111122223333:user/alice", Account: "111122223333", AccessKey: "AKIA", Session: "s", Bucket: "bucket",
@@ -80,8 +86,8 @@ func TestRecord(t *testing.T) {
 	require.Empty(t, got[1].Principal)
 	require.Equal(t, 403, got[1].Status)
 	require.Equal(t, "UserName=alice", got[1].Target)
-	require.True(t, got[2].Cut)
-	require.Equal(t, strings.Repeat("ä", 512)+"...", got[2].Key)
+	require.True(t, got[5].Cut)
+	require.Equal(t, strings.Repeat("ä", 512)+"...", got[5].Key)
 	info, err := os.Stat(name)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())

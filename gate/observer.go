@@ -26,6 +26,7 @@ type Event struct {
 	Version   string // the version ID in the request or, of a new version, in the response; "" for none
 	Target    string // what a request for another API than S3 is about, such as UserName=alice; never a secret
 	UserAgent string
+	Items     []Item          // what a request for several keys did to each of them
 	Remote    string          // address and port of the client
 	AccessKey string          // "" unless the sender was authenticated
 	Principal *auth.Principal // nil unless the sender was authenticated
@@ -39,4 +40,11 @@ type Event struct {
 	Start     time.Time
 	FirstByte time.Duration // from Start until the response headers were sent; 0 if no response was sent
 	Took      time.Duration // from Start until the end
+}
+
+// Item is one of the keys of a request for several.
+type Item struct {
+	Key     string
+	Version string // the version that was named, or the delete marker that was written; "" for none
+	Code    string // the error code for the key; "" if it was successful
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"orcas/core"
+	"orcas/gate"
 	"orcas/internal/mutant"
 	"orcas/s3/apierr"
 	"orcas/s3/bucketaccess"
@@ -214,9 +215,11 @@ func (op *deleteOperation) parseKey(o *deletedObject, out *deleteOutcome) (err e
 // write writes the outcome for each key. In quiet mode only errors are written.
 func (op *deleteOperation) write(x *xmldoc.Writer, results []vfs.DeleteResult) {
 	quiet := op.body.Quiet.Is()
+	op.q.items = make([]gate.Item, len(op.outcomes))
 	x.Begin("DeleteResult")
 	for i := range op.outcomes {
-		out := &op.outcomes[i]
+		out, item := &op.outcomes[i], &op.q.items[i]
+		item.Key, item.Version = out.key, out.named
 		var res vfs.DeleteResult
 		if out.err == nil {
 			res = results[out.index]
@@ -226,8 +229,11 @@ func (op *deleteOperation) write(x *xmldoc.Writer, results []vfs.DeleteResult) {
 			out.err = nil // it no longer exists, as requested
 		}
 		if out.err != nil {
-			op.writeError(x, out)
+			item.Code = op.writeError(x, out)
 			continue
+		}
+		if res.Marker {
+			item.Version = op.q.s.ids.Version(res.Version)
 		}
 		if quiet {
 			continue
@@ -237,15 +243,15 @@ func (op *deleteOperation) write(x *xmldoc.Writer, results []vfs.DeleteResult) {
 		x.Optional("VersionId", out.named)
 		if res.Marker {
 			x.Bool("DeleteMarker", true)
-			x.Text("DeleteMarkerVersionId", op.q.s.ids.Version(res.Version))
+			x.Text("DeleteMarkerVersionId", item.Version)
 		}
 		x.Close("Deleted")
 	}
 	x.Close("DeleteResult")
 }
 
-// writeError writes the error for a key. Only the first error that is the server's fault is logged.
-func (op *deleteOperation) writeError(x *xmldoc.Writer, out *deleteOutcome) {
+// writeError writes the error for a key, and returns its code. Only the first error that is the server's fault is logged.
+func (op *deleteOperation) writeError(x *xmldoc.Writer, out *deleteOutcome) (code string) {
 	q := op.q
 	if q.isAbsence(out.err) {
 		out.err = q.conceal(out.err, q.bucket, out.key)
@@ -260,4 +266,5 @@ func (op *deleteOperation) writeError(x *xmldoc.Writer, out *deleteOutcome) {
 	x.Text("Code", e.Code)
 	x.Text("Message", e.Message)
 	x.Close("Error")
+	return e.Code
 }

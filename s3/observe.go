@@ -24,8 +24,8 @@ func (q *request) observe(ctx context.Context) {
 	*e = gate.Event{
 		ID: q.id, Method: q.r.Method, Path: q.r.URL.Path, Bucket: q.bucketName, Key: q.key, Version: q.versionID(),
 		Remote: q.r.RemoteAddr, UserAgent: first(q.r.Header, "User-Agent"),
-		Principal: q.caller,
-		Status:    q.status, Code: q.code, Cause: q.cause, Fault: q.faulty, In: q.body.count, Out: q.out,
+		Principal: q.caller, Items: q.items,
+		Status: q.status, Code: q.code, Cause: q.cause, Fault: q.faulty, In: q.body.count, Out: q.out,
 		Start: q.start, FirstByte: q.firstByte, Took: q.s.now().Sub(q.start),
 	}
 	if q.route != nil {

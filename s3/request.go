@@ -65,6 +65,7 @@ type outcome struct {
 	firstByte time.Duration // from start until the response head was sent
 	out       int64
 	code      string
+	items     []gate.Item // of a request for several keys
 	cause     error
 	faulty    bool // the error was caused by the server, not by the client
 }

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"crypto/md5"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
@@ -28,6 +30,8 @@ func sign(t *testing.T, s *Server, secret, service, method, path, body string) i
 	hash := hex.EncodeToString(sum[:])
 	if service == "s3" {
 		r.Header.Set("X-Amz-Content-Sha256", hash)
+		md := md5.Sum([]byte(body))
+		r.Header.Set("Content-Md5", base64.StdEncoding.EncodeToString(md[:]))
 	}
 	cred := aws.Credentials{AccessKeyID: s.Credentials().AccessKey, SecretAccessKey: secret}
 	require.NoError(t, v4.NewSigner().SignHTTP(t.Context(), cred, r, hash, service, "us-east-1", time.Now()))
@@ -50,6 +54,8 @@ func TestAudit(t *testing.T) {
 	require.Equal(t, 200, sign(t, s, root, "s3", "GET", "/bucket/key", ""))
 	require.Equal(t, 403, sign(t, s, "a wrong secret", "s3", "DELETE", "/bucket/key", ""))
 	require.Equal(t, 404, sign(t, s, root, "s3", "PUT", "/no-such-bucket/key", "content"))
+	keys := "<Delete><Object><Key>a</Key></Object><Object><Key>b</Key><VersionId>none</VersionId></Object></Delete>"
+	require.Equal(t, 200, sign(t, s, root, "s3", "POST", "/bucket?delete", keys))
 	require.Equal(t, 200, sign(t, s, root, "iam", "POST", "/", "Action=CreateUser&Version=2010-05-08&UserName=alice"))
 	require.Equal(t, 200, sign(t, s, root, "iam", "POST", "/", "Action=ListUsers&Version=2010-05-08"))
 	status, _, header := ask(t, s, root, "POST", "/-/admin/scrub?rate=1GiB", "")
@@ -71,12 +77,15 @@ func TestAudit(t *testing.T) {
 		require.NotEmpty(t, r.Address)
 		got = append(got, r)
 	}
-	require.Len(t, got, 6)
+	require.Len(t, got, 9)
 	type brief struct{ api, operation, effect, bucket, key, target, code string }
 	for i, want := range []brief{
 		{"s3", "PutObject", "write", "bucket", "key", "", ""},
 		{"s3", "", "unknown", "bucket", "key", "", "SignatureDoesNotMatch"},
 		{"s3", "PutObject", "write", "no-such-bucket", "key", "", "NoSuchBucket"},
+		{"s3", "DeleteObjects", "write", "bucket", "", "", ""},
+		{"s3", "DeleteObjects", "write", "bucket", "a", "", ""},
+		{"s3", "DeleteObjects", "write", "bucket", "b", "", "NoSuchVersion"},
 		{"iam", "CreateUser", "settings", "", "", "UserName=alice", ""},
 		{"admin", "StartScrub", "work", "", "", "rate=1GiB", ""},
 		{"admin", "", "unknown", "", "", "", ""},
@@ -85,11 +94,15 @@ func TestAudit(t *testing.T) {
 		require.Equal(t, want, brief{r.API, r.Operation, r.Effect, r.Bucket, r.Key, r.Target, r.Code}, "%+v", r)
 	}
 	require.Equal(t, s.identities.Root().Account, got[0].Account)
-	require.Equal(t, s.Credentials().AccessKey, got[3].AccessKey)
+	require.Equal(t, got[3].ID, got[4].ID)
+	require.Equal(t, s.Credentials().AccessKey, got[6].AccessKey)
 	require.Empty(t, got[1].Account)
-	require.Equal(t, got[4].ID, header.Get("X-Amz-Request-Id"))
-	require.Equal(t, []int{200, 403, 404, 200, 200, 403},
-		[]int{got[0].Status, got[1].Status, got[2].Status, got[3].Status, got[4].Status, got[5].Status})
+	require.Equal(t, got[7].ID, header.Get("X-Amz-Request-Id"))
+	var statuses []int
+	for _, r := range got {
+		statuses = append(statuses, r.Status)
+	}
+	require.Equal(t, []int{200, 403, 404, 200, 200, 200, 200, 200, 403}, statuses)
 }
 
 // TestAuditFileCannotBeOpened: a server without its audit log does not start.

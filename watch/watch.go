@@ -21,7 +21,7 @@ import (
 
 const (
 	maxWatchers = 16
-	queueLength = 2048 // events per trace, of 4 KiB at most
+	queueLength = 512 // events per trace, of 4 KiB at most
 )
 
 // ErrTooMany is returned if too many watch already.
