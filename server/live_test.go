@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -199,7 +200,7 @@ func TestTopStream(t *testing.T) {
 		top.next(&line)
 		require.Empty(t, line.End)
 		require.NotNil(t, line.Time)
-		require.GreaterOrEqual(t, line.Seconds, 0.05)
+		require.Positive(t, line.Seconds)
 		for _, r := range line.Buckets {
 			require.Equal(t, "bucket", r.Name)
 			total += r.Requests
@@ -276,6 +277,7 @@ func TestStatusWarns(t *testing.T) {
 		s.writer.Refuse(core.E("test", core.ReadOnly, errors.New("a test"))) // the comparison at the start may undo this
 		st, err = s.status(r)
 		require.NoError(t, err)
+		st.Warnings = slices.DeleteFunc(st.Warnings, func(w admin.Warning) bool { return strings.HasPrefix(w.Problem, "the drive is") })
 		return len(st.Warnings) == 2
 	}, time.Minute, time.Millisecond)
 	s.writer.Refuse(nil)
