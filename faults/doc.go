@@ -54,6 +54,7 @@
 //	ORCAS_FAULTS_START     objects in the test of starts (default 2000)
 //	ORCAS_FAULTS_OVERWRITES  overwrites of 5 MiB while slow readers read (default 200)
 //	ORCAS_FAULTS_READERS   slow readers, in addition to the one whose object is deleted (default 1000)
+//	ORCAS_FAULTS_MEMORY    MiB of each of 64 uploads to a server with little memory (default: none, not tested)
 //	ORCAS_FAULTS_FULL      1: every kind of full drive (default: one kind)
 //	ORCAS_FAULTS_RESULTS   a file to which each test adds a line, see package result (default: none)
 //	ORCAS_FAULTS_MUTANTS   mutants to build and detect: "all", or names separated by commas (default: none)

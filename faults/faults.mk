@@ -1,6 +1,6 @@
 # Fault injection. faults/doc.go explains the variables; each part prints its seed. Results are appended to the file
 # named by ORCAS_FAULTS_RESULTS; faults-report generates docs/reliability.md from it.
-FAULTS_PARTS := faults-crash faults-reclaim faults-space faults-power faults-cache faults-sweep faults-sweep-sealed faults-full-disk faults-slow-readers faults-model faults-start faults-readback faults-mutants
+FAULTS_PARTS := faults-crash faults-reclaim faults-space faults-power faults-cache faults-sweep faults-sweep-sealed faults-full-disk faults-slow-readers faults-memory faults-model faults-start faults-readback faults-mutants
 FAULTS_LOG   ?= bin/faults.log
 # The output of each part is shown, and also kept, to list the parts that could not be tested.
 FAULTS_TEST   = go test -count=1 -v -timeout 8h
@@ -12,7 +12,7 @@ FAULTS_REQUIRED = if bash faults/probe.sh >/dev/null 2>&1; then export ORCAS_FAU
 .PHONY: faults faults-short faults-report faults-tools $(FAULTS_PARTS)
 
 # The counts of faults-short. The strides are odd: the way in which a run of a script ends depends on its operation modulo 4.
-FAULTS_COUNTS := ORCAS_FAULTS_CRASH=15 ORCAS_FAULTS_TERM=3 ORCAS_FAULTS_SOAK=30 ORCAS_FAULTS_SPACE_TURNS=0 ORCAS_FAULTS_VOLATILE=5 \
+FAULTS_COUNTS := ORCAS_FAULTS_MEMORY=25 ORCAS_FAULTS_CRASH=15 ORCAS_FAULTS_TERM=3 ORCAS_FAULTS_SOAK=30 ORCAS_FAULTS_SPACE_TURNS=0 ORCAS_FAULTS_VOLATILE=5 \
 	ORCAS_FAULTS_POWER=5 ORCAS_FAULTS_POWER_RECLAIM=3 ORCAS_FAULTS_POWER_RELAXED=3 ORCAS_FAULTS_HISTORIES=300 ORCAS_FAULTS_SEQUENCES=700 \
 	ORCAS_FAULTS_SCRIPTS=put/3/7,start-after-crash/5/29,equal/23,compaction/43/87,snapshot/43/87,delta/87/175,reclaim-large/43,rebuild/53/107,rebuild-chain/87/175,backup/43 \
 	ORCAS_FAULTS_SEALED=rotate/43/87,compaction/87
@@ -64,6 +64,9 @@ faults-full-disk: faults-tools ## fill a small drive to the last byte or the las
 
 faults-slow-readers: faults-tools ## overwrite one key 200 times on a small drive while 1,001 clients read slowly (needs root)
 	ORCAS_FAULTS_OVERWRITES=$${ORCAS_FAULTS_OVERWRITES:-200} $(FAULTS_TEST) ./faults -run '^TestSlowReaders$$' | $(FAULTS_TEE)
+
+faults-memory: ## load a server that has 256 MiB, and one that has 128 MiB, with 64 uploads of 100 MiB, small writes, 1,000 slow readers and a scrub (needs control groups)
+	ORCAS_FAULTS_MEMORY=$${ORCAS_FAULTS_MEMORY:-100} $(FAULTS_TEST) ./faults -run '^TestMemory$$' | $(FAULTS_TEE)
 
 faults-model: ## compare random sequences, histories, races, bit flips and clock steps with models
 	ORCAS_FAULTS_FULL=1 $(FAULTS_TEST) -tags poison ./faults/model | $(FAULTS_TEE)

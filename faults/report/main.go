@@ -61,6 +61,7 @@ var titles = [][2]string{
 	{"io-sweep", "A fault at every file operation of a script"},
 	{"full-disk", "Full disk or no inodes left"},
 	{"slow-readers", "Clients that read slowly from a small drive"},
+	{"memory", "Many requests in a control group with little memory"},
 	{"clock", "Clock steps"},
 	{"start", "Starts with many objects"},
 	{"read-back", "Read-back"},
