@@ -78,6 +78,18 @@ func setProxyHeader(s *Settings, v string) error {
 	return errors.New("expected x-forwarded-for, forwarded or x-real-ip")
 }
 
+// warnAboutProxies warns about settings with which clients choose their address, or that have no effect.
+func (s *Settings) warnAboutProxies() {
+	for _, p := range s.Proxies.Trusted {
+		if p.Bits() == 0 {
+			s.warn(proxiesVariable, "contains "+p.String()+": every client can choose the address that limits, policies and logs see")
+		}
+	}
+	if len(s.Proxies.Trusted) == 0 && s.Proxies.Header != gate.XForwardedFor {
+		s.warn(proxyHeaderVariable, "has no effect without "+proxiesVariable)
+	}
+}
+
 // limits returns the limits of clients, or nil if all are off.
 func (s *Server) limits() *limit.Limits {
 	r := &s.config.Settings.Rates

@@ -141,6 +141,32 @@ func TestWrongSignaturesBehindAProxy(t *testing.T) {
 	require.Equal(t, 200, get("198.51.100.2", s.Credentials().SecretKey))
 }
 
+// TestWarningsAboutProxies: settings that trust everybody, or have no effect, are not silent.
+func TestWarningsAboutProxies(t *testing.T) {
+	for _, c := range []struct{ environ, want string }{
+		{"ORCAS_TRUSTED_PROXIES=10.0.0.0/8", ""},
+		{"ORCAS_TRUSTED_PROXIES=10.0.0.0/8,::/0", "every client can choose"},
+		{"ORCAS_PROXY_HEADER=forwarded", "no effect without ORCAS_TRUSTED_PROXIES"},
+	} {
+		s, err := ReadSettings([]string{c.environ})
+		require.NoError(t, err)
+		if c.want == "" {
+			require.Empty(t, s.Warnings)
+			continue
+		}
+		require.Len(t, s.Warnings, 1)
+		require.Contains(t, s.Warnings[0], c.want)
+	}
+	for _, bad := range []string{
+		"ORCAS_TRUSTED_PROXIES=proxy", "ORCAS_PROXY_HEADER=via", "ORCAS_LIMIT_KEY_RATE=0", "ORCAS_LIMIT_KEY_BANDWIDTH=1KiB",
+		"ORCAS_LIMIT_ADDRESS_CONNECTIONS=-1",
+	} {
+		_, err := ReadSettings([]string{bad})
+		name, _, _ := strings.Cut(bad, "=")
+		require.ErrorContains(t, err, name)
+	}
+}
+
 // TestConnectionsOfAnAddress: an address has a limited number of connections, and trusted proxies any number.
 func TestConnectionsOfAnAddress(t *testing.T) {
 	for _, trusted := range []bool{false, true} {

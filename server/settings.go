@@ -169,6 +169,7 @@ func (s *Settings) agree() error {
 	if !s.lifecycleSet {
 		s.Lifecycle = min(s.Lifecycle, s.LifecycleDay)
 	}
+	s.warnAboutProxies()
 	s.windowSet, s.lifecycleSet = false, false
 	switch {
 	case s.Encrypt && s.MasterKeys == nil:
