@@ -145,6 +145,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		e.Status, e.Cause = statusOf(err), err
 		result = errorBody{text(err)}
+		if e.Status == http.StatusForbidden && e.Reason == "" {
+			e.Reason = gate.Authorization
+		}
 		var unknown *gate.LookupError
 		if errors.As(err, &unknown) {
 			e.Cause = unknown.Cause
@@ -177,6 +180,7 @@ func (h *Handler) gate(w http.ResponseWriter, r *http.Request, e *gate.Event) (a
 		if errors.As(err, &unknown) {
 			return nil, &refusal{http.StatusInternalServerError, err}
 		}
+		e.Reason = gate.Authentication
 		if errors.Is(err, gate.ErrThrottled) {
 			w.Header().Set("Retry-After", "2")
 			return nil, &refusal{http.StatusTooManyRequests, err}

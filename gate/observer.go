@@ -33,6 +33,7 @@ type Event struct {
 
 	Status  int    // the status of the response; 0 if no response was sent
 	Code    string // the error code that the client sees
+	Reason  Reason // why a rule of the server refused the request; "" if none did
 	Cause   error  // the cause of the error, for logs
 	Fault   bool   // the error was caused by the server, not by the client
 	In, Out int64  // sizes of the bodies, in bytes

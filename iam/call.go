@@ -212,6 +212,7 @@ func (c *call) overLimit(err error) error {
 // fail sends the response to a call that was refused or has failed.
 func (c *call) fail(err error) {
 	e := toError(err)
+	c.event.Reason = gate.ReasonOf(e.code)
 	c.event.Code, c.event.Cause, c.event.Fault = e.code, e.cause, e.status >= http.StatusInternalServerError && e.cause != nil
 	kind := "Sender"
 	if e.status >= http.StatusInternalServerError {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"orcas/core"
 	"orcas/core/ids"
 	"orcas/gate"
+	"orcas/internal/live"
 	"orcas/s3"
 	"orcas/s3/sigv4"
 )
@@ -650,10 +652,11 @@ func (o *watcher) take(t *testing.T) gate.Event {
 
 func TestObservers(t *testing.T) {
 	first, second := &watcher{}, &watcher{}
+	settings := live.New(live.Settings{MaxInFlight: 100, BodyTimeout: time.Minute})
 	broken := errors.New("the keys cannot be read")
 	var server *s3.Server
 	w := newWorld(t, setup{options: func(o *s3.Options) {
-		o.Observers = []gate.Observer{first, second}
+		o.Observers, o.Live = []gate.Observer{first, second}, settings
 		lookup := o.Lookup
 		o.Lookup = func(ctx context.Context, key, token string) (gate.Credential, error) {
 			if key == "AKIABROKEN" {
@@ -712,6 +715,7 @@ func TestObservers(t *testing.T) {
 	n = len(w.send(w.request("GET", "/bucket/a/key", nil)).is(403, "AccessDenied").body)
 	e = event("GetObject", "GET", "/bucket/a/key", "a/key", 403)
 	e.Code, e.Out, e.AccessKey, e.Principal = "AccessDenied", int64(n), "", auth.Anonymous
+	e.Reason = gate.Authorization
 	check(e)
 	r := w.request("GET", "/bucket/a/key", nil)
 	(&sigv4.Signer{AccessKey: "AKIABROKEN", SecretKey: "x", Region: "us-east-1"}).Sign(r, hash(nil), w.now())
@@ -719,6 +723,19 @@ func TestObservers(t *testing.T) {
 	e = event("", "GET", "/bucket/a/key", "a/key", 500)
 	e.Code, e.Out, e.Fault, e.AccessKey, e.Principal = "InternalError", int64(n), true, "", nil
 	require.ErrorIs(t, check(e).Cause, broken)
+	r = w.request("GET", "/bucket/a/key", nil)
+	(&sigv4.Signer{AccessKey: accessKey, SecretKey: "a wrong secret", Region: "us-east-1"}).Sign(r, hash(nil), w.now())
+	n = len(w.send(r).is(403, "SignatureDoesNotMatch").body)
+	e = event("", "GET", "/bucket/a/key", "a/key", 403)
+	e.Code, e.Out, e.Reason, e.AccessKey, e.Principal = "SignatureDoesNotMatch", int64(n), gate.Authentication, "", nil
+	check(e)
+
+	server.Busy(httptest.NewRecorder(), httptest.NewRequest("GET", "/bucket/a/key", nil))
+	require.Equal(t, gate.Connections, first.take(t).Reason)
+	settings.Update(func(l *live.Settings) { l.MaxInFlight = 0 })
+	server.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/bucket/a/key", nil))
+	require.Equal(t, gate.InFlight, first.take(t).Reason)
+	second.seen = nil
 
 	n = len(server.RefuseHead(431, "", "192.0.2.1:77"))
 	got := first.take(t)

@@ -17,5 +17,6 @@ func (s *Server) Busy(w http.ResponseWriter, r *http.Request) {
 	q := &request{s: s, w: w, r: r, ctx: r.Context(), header: w.Header(), start: s.now(), id: s.requestID()}
 	q.begin()
 	defer q.finish()
+	q.reason = gate.Connections
 	q.fail(errSlowDown.WithHeader("Connection", "close"))
 }

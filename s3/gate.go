@@ -64,11 +64,16 @@ func isInternal(err error) bool {
 // authenticate determines the sender of the request, which is auth.Anonymous if the request has no credentials.
 func (s *Server) authenticate(q *request) error {
 	id, err := gate.Authenticate(s.schemes, q.r)
-	if err == nil && q.isForm() {
-		id, err = s.authenticateForm(q, id)
-	}
 	if err != nil {
-		return authenticationError(err)
+		if err = authenticationError(err); !isInternal(err) {
+			q.reason = gate.Authentication
+		}
+		return err
+	}
+	if q.isForm() {
+		if id, err = s.authenticateForm(q, id); err != nil {
+			return authenticationError(err)
+		}
 	}
 	q.sender, q.auth, q.caller = id, id.Auth, id.Principal
 	if q.auth.Presigned {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"orcas/gate"
 	"orcas/gate/limit"
 )
 
@@ -24,7 +25,7 @@ func (q *request) begun() (err error) {
 		return nil
 	}
 	if q.flow, err = q.s.allowed.Limits.Begin(q.r.RemoteAddr); err != nil {
-		q.overLimit = true
+		q.overLimit, q.reason = true, gate.Rate
 		return limited(err)
 	}
 	q.body.pacer = q.pacer()
@@ -37,7 +38,7 @@ func (q *request) identified() error {
 		return nil
 	}
 	if err := q.flow.Identify(q.auth.AccessKey, q.caller); err != nil {
-		q.overLimit = true
+		q.overLimit, q.reason = true, gate.Rate
 		return limited(err)
 	}
 	q.body.pacer = q.pacer()

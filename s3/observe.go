@@ -25,8 +25,11 @@ func (q *request) observe(ctx context.Context) {
 		ID: q.id, Method: q.r.Method, Path: q.r.URL.Path, Bucket: q.bucketName, Key: q.key, Version: q.versionID(),
 		Remote: q.r.RemoteAddr, UserAgent: first(q.r.Header, "User-Agent"),
 		Principal: q.caller, Items: q.items,
-		Status: q.status, Code: q.code, Cause: q.cause, Fault: q.faulty, In: q.body.count, Out: q.out,
+		Status: q.status, Code: q.code, Reason: q.reason, Cause: q.cause, Fault: q.faulty, In: q.body.count, Out: q.out,
 		Start: q.start, FirstByte: q.firstByte, Took: q.s.now().Sub(q.start),
+	}
+	if e.Reason == "" && q.code != "" {
+		e.Reason = gate.ReasonOf(q.code)
 	}
 	if q.route != nil {
 		e.Operation, e.Effect, e.Target = q.route.Name, q.route.Effect, q.source()

@@ -66,6 +66,7 @@ type outcome struct {
 	out       int64
 	code      string
 	items     []gate.Item // of a request for several keys
+	reason    gate.Reason // if it is "", it follows from code
 	cause     error
 	faulty    bool // the error was caused by the server, not by the client
 }

@@ -245,6 +245,7 @@ func (s *Server) InFlight() int64 { return s.inFlight.requests.Load() }
 func (s *Server) admit(q *request) error {
 	defer s.inFlight.requests.Add(-1)
 	if s.inFlight.requests.Add(1) > s.live.Load().MaxInFlight {
+		q.reason = gate.InFlight
 		return errSlowDown
 	}
 	defer q.flow.End()

@@ -90,6 +90,14 @@ func makeCredentials(path string) (Credentials, error) {
 // readPrivate reads a file of secrets of at most limit bytes. It refuses a file that another user may read or may have
 // written.
 func readPrivate(path string, limit int64) ([]byte, error) {
+	return readGuarded(path, limit, onlyOwner)
+}
+
+// onlyOwner are the permissions that a private file must not give.
+const onlyOwner fs.FileMode = 0o077
+
+// readGuarded is like readPrivate, for a file that must not give some permissions.
+func readGuarded(path string, limit int64, forbidden fs.FileMode) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // do not wait for a writer if path is a named pipe
 	if err != nil {
 		return nil, err
@@ -99,7 +107,7 @@ func readPrivate(path string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkPrivate(path, info, os.Geteuid()); err != nil {
+	if err := checkGuarded(path, info, os.Geteuid(), forbidden); err != nil {
 		return nil, err
 	}
 	text, err := io.ReadAll(io.LimitReader(f, limit+1))
@@ -112,6 +120,11 @@ func readPrivate(path string, limit int64) ([]byte, error) {
 // checkPrivate refuses a file that is not regular, belongs to a user other than uid and root, or is accessible to
 // others.
 func checkPrivate(path string, info fs.FileInfo, uid int) error {
+	return checkGuarded(path, info, uid, onlyOwner)
+}
+
+// checkGuarded is like checkPrivate, for a file that must not give some permissions.
+func checkGuarded(path string, info fs.FileInfo, uid int, forbidden fs.FileMode) error {
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a regular file", path)
 	}
@@ -119,9 +132,9 @@ func checkPrivate(path string, info fs.FileInfo, uid int) error {
 		return fmt.Errorf("%s belongs to user %d, who may have changed it, but the server runs as user %d: "+
 			"check its content, then run chown %d %s", path, owner, uid, uid, shellQuote(path))
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return fmt.Errorf("%s has mode %04o, so users other than its owner can read or change it: run chmod 600 %s",
-			path, mode, shellQuote(path))
+	if mode := info.Mode().Perm(); mode&forbidden != 0 {
+		return fmt.Errorf("%s has mode %04o, so users other than its owner can read or change it: run chmod %o %s",
+			path, mode, 0o660&^forbidden, shellQuote(path))
 	}
 	return nil
 }

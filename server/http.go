@@ -58,7 +58,7 @@ func (s *Server) serveHTTP() error {
 		IDs:        s.ids,
 		Domains:    set.Domains,
 		APIs:       apis,
-		Observers:  append(slices.Clip(observers), s.view.observers("s3")...),
+		Observers:  slices.Concat(observers, []gate.Observer{s.counts.s3}, s.view.observers("s3")),
 		Logger:     s.log,
 		AccessLog:  s.accessLog(),
 		Live:       s.live,
@@ -74,6 +74,9 @@ func (s *Server) serveHTTP() error {
 	})
 	if err != nil {
 		return err
+	}
+	if err := s.addMetrics(handler); err != nil {
+		return fmt.Errorf("metrics: %w", err)
 	}
 	s.http = &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -102,7 +105,7 @@ func (s *Server) apis(health http.Handler, authorizer auth.Authorizer, limits *l
 	handler, err := iam.New(iam.Options{
 		Identities: s.identities, Lookup: s.lookup(), Authorizer: authorizer, Now: s.config.Now,
 		Limits:    limits,
-		Observers: slices.Concat([]gate.Observer{s3.AccessLog(s.log, s.accessLog())}, observers, s.view.observers("iam")),
+		Observers: slices.Concat([]gate.Observer{s3.AccessLog(s.log, s.accessLog()), s.counts.iam}, observers, s.view.observers("iam")),
 	})
 	return append(list, gate.API{Name: "iam", Path: "/", Accepts: iam.Accepts, Handler: handler}), err
 }
@@ -123,8 +126,8 @@ func (s *Server) serveAdmin(health http.Handler) error {
 	handler, err := admin.New(admin.Options{
 		Scheme: gate.SigV4(verifier, s.lookup()), Account: s.identities.Root().Account, Logger: s.log, Now: s.config.Now,
 		Authorizer: authorizer,
-		APIs:       []gate.API{{Name: "health", Path: "/-/health/*", Handler: health}},
-		Observers:  s.view.observers("admin"),
+		APIs:       []gate.API{{Name: "health", Path: "/-/health/*", Handler: health}, s.metricsAPI()},
+		Observers:  append([]gate.Observer{s.counts.admin}, s.view.observers("admin")...),
 		Store: admin.Store{
 			DataDir: s.config.Data, SmallFiles: BackupFiles(), Meta: s.meta, Blocks: s.blocks, Writer: s.writer, FS: s.fs, Reclaimer: s.reclaimer,
 			Scrubber: s.scrubber, Lifecycle: s.lifecycle, Rotator: s.rotator, Keys: s.identities, Lookup: s.lookup(), Access: authorizer, Apply: s.apply, Endpoint: s.Endpoint(), Compare: s.compare, Logger: s.log, Tools: s.tools(),

@@ -125,6 +125,7 @@ type Server struct {
 	logBuffer   *logBuffer
 	live        *live.Value // log level and limits
 	log         *slog.Logger
+	counts      counts
 	tally       s3.Tally // counts requests for the summary in the log
 
 	storage
@@ -156,6 +157,9 @@ func Open(ctx context.Context, config Config) (_ *Server, err error) {
 	})
 	s.log = newLogger(s.logBuffer, s.live, format)
 	s.view.started = time.Now()
+	if s.counts, err = newCounts(); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())

@@ -81,6 +81,8 @@ type AccessSettings struct {
 	OpenBuckets bool       // ORCAS_PUBLIC_ACCESS_BLOCK=off: new buckets have no public access block
 	SignatureV2 sigv2.Mode // ORCAS_SIGNATURE_V2: where signatures of version 2 are accepted
 	NoIAM       bool       // ORCAS_IAM_API=off: POST / is not the API of IAM and STS
+
+	MetricsTokenFile string // ORCAS_METRICS_TOKEN_FILE: the file with the token of /metrics; "" for none
 }
 
 // LimitSettings configure what clients and the server may use.

@@ -116,6 +116,9 @@ var variables = []Variable{
 	{"ORCAS_ABANDONED_UPLOAD_DAYS", "0", "0 to 36500",
 		"Abort multipart uploads after this many days; 0: never.",
 		func(s *Settings, v string) error { return parseDuration(&s.UploadAge, v, 24*time.Hour, 0, 36500) }},
+	{metricsTokenVariable, "none", "a file, mode 0600 or 0640",
+		"Require the token in this file for /metrics on the admin address, which otherwise only loopback addresses serve.",
+		setMetricsTokenFile},
 	{"ORCAS_LOG", "requests; on a terminal: summary", "off, errors, summary, requests",
 		"What to log: nothing (off); warnings and errors (errors); also a summary of the requests once a minute (summary); or, instead of the summary, every request (requests).",
 		func(s *Settings, v string) error {

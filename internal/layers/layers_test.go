@@ -43,6 +43,7 @@ var layers = map[string]int{
 	"iam":              6,
 	"audit":            6,
 	"watch":            5,
+	"metrics":          6,
 	"vfs":              5,
 	"lifecycle":        5,
 	"backup":           5,

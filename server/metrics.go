@@ -1,0 +1,95 @@
+package server
+
+import (
+	"fmt"
+	"io/fs"
+	"net"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"orcas/admin"
+	"orcas/gate"
+	"orcas/iam"
+	"orcas/metrics"
+	"orcas/s3"
+)
+
+// metricsTokenVariable is the environment variable for the token of /metrics.
+const metricsTokenVariable = "ORCAS_METRICS_TOKEN_FILE"
+
+const (
+	minMetricsToken     = 16      // characters, so that nobody guesses a token
+	maxMetricsTokenFile = 4 << 10 // bytes
+)
+
+// counts are the metrics of a server.
+type counts struct {
+	registry       *metrics.Registry
+	s3, iam, admin *metrics.Requests
+}
+
+// newCounts returns the metrics of a server that has just been created.
+func newCounts() (c counts, err error) {
+	build := metrics.Build{Version: Version(), Commit: commit(), GoVersion: runtime.Version()}
+	if c.registry, err = metrics.New(build); err != nil {
+		return c, err
+	}
+	c.s3 = metrics.NewRequests(s3.Routes())
+	c.iam, c.admin = metrics.NewCounts("iam", iam.Routes()), metrics.NewCounts("admin", admin.Routes())
+	return c, c.registry.Add(c.s3, c.iam, c.admin)
+}
+
+// commit returns the commit that this binary was built from, or "".
+func commit() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				return s.Value
+			}
+		}
+	}
+	return ""
+}
+
+// addMetrics adds the metrics that are read from the parts of an open server when they are collected.
+func (s *Server) addMetrics(handler *s3.Server) error {
+	return s.counts.registry.Add(
+		metrics.Gauge("orcas_s3_requests_in_flight", "The number of requests that are being processed.",
+			func() float64 { return float64(handler.InFlight()) }),
+	)
+}
+
+// metricsAPI returns the API of the metrics, which has an access rule of its own instead of signed requests.
+func (s *Server) metricsAPI() gate.API {
+	access := metrics.Access{}
+	if addr, ok := s.adminListen.Addr().(*net.TCPAddr); ok {
+		access.Listen = addr.AddrPort().Addr().Unmap()
+	}
+	if path := s.config.Settings.MetricsTokenFile; path != "" {
+		access.Token = func() (string, error) { return readMetricsToken(path) }
+	}
+	return gate.API{Name: "metrics", Path: "/metrics", Handler: s.counts.registry.Handler(access, s.log)}
+}
+
+// setMetricsTokenFile checks the token for metrics at the start. Each request reads it again.
+func setMetricsTokenFile(s *Settings, path string) error {
+	s.MetricsTokenFile = path
+	_, err := readMetricsToken(path)
+	return err
+}
+
+// readMetricsToken reads the token for metrics. The file may be readable for its group, since that is how Kubernetes
+// mounts secrets, and how root lends a file to a service.
+func readMetricsToken(path string) (string, error) {
+	const groupMayRead fs.FileMode = 0o037
+	text, err := readGuarded(path, maxMetricsTokenFile, groupMayRead)
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(text))
+	if len(token) < minMetricsToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("%s: expected a token of at least %d visible ASCII characters", path, minMetricsToken)
+	}
+	return token, nil
+}
