@@ -58,6 +58,8 @@ type Status struct {
 	Passes  int    `json:"passes"`
 	Present Report `json:"present"` // the current pass, if Running is set
 	Last    Report `json:"last"`    // the last pass that ended
+
+	LastSuccess time.Time `json:"last_success"` // the end of the last pass without an error; zero if there was none since the start
 }
 
 // Worker deletes expired versions, delete markers and uploads. Its methods are safe for concurrent use.
@@ -158,6 +160,9 @@ func (w *Worker) leased(ctx context.Context, resume bool) (Report, error) {
 	w.note(func(s *Status) {
 		s.Running, s.Bucket, s.Last = false, "", p.report
 		s.Passes++
+		if err == nil {
+			s.LastSuccess = w.o.Now().UTC()
+		}
 	})
 	if p.report.Deleted() > 0 {
 		w.log.Info("lifecycle pass deleted expired versions and uploads", "expired", p.report.Expired, "noncurrent", p.report.Noncurrent, "markers", p.report.Markers,

@@ -149,8 +149,8 @@ func (r *Requests) Collect(c chan<- prometheus.Metric) {
 		if !used || r.desc.took == nil {
 			continue
 		}
-		c <- o.took.metric(requestBounds, r.desc.took, false, o.name)
-		c <- o.firstByte.metric(requestBounds, r.desc.firstByte, false, o.name)
+		c <- o.took.metric(requestBounds, r.desc.took, o.name)
+		c <- o.firstByte.metric(requestBounds, r.desc.firstByte, o.name)
 		c <- prometheus.MustNewConstMetric(r.desc.in, prometheus.CounterValue, float64(o.in.Load()), o.name)
 		c <- prometheus.MustNewConstMetric(r.desc.out, prometheus.CounterValue, float64(o.out.Load()), o.name)
 	}

@@ -134,6 +134,9 @@ type Status struct {
 	Readers      int     `json:"readers"`               // readers that pin content, dead or not
 	OldestReader float64 `json:"oldest_reader_seconds"` // how long the oldest of them has been reading; 0 if there are none
 
+	LastSuccess  time.Time `json:"last_success"`  // the end of the last round without an error; zero if there was none since the start
+	LastSnapshot time.Time `json:"last_snapshot"` // the end of the last snapshot of the metadata; zero if there was none since the start
+
 	Last Report `json:"last"` // the last round that did something, or that a command requested
 }
 
@@ -252,6 +255,9 @@ func (r *Reclaimer) leasedRound(ctx context.Context, full bool) (Report, error) 
 		s.Freed += rep.BytesFreed
 		s.Moved += rep.BytesMoved
 		s.PinnedBytes = rep.PinnedBytes
+		if err == nil {
+			s.LastSuccess = r.o.Now().UTC()
+		}
 		if full || err != nil || rep.BlocksFreed+rep.BlocksMoved+rep.Snapshots > 0 {
 			s.Last = *rep
 		}

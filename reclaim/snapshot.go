@@ -107,6 +107,7 @@ func (r *round) endSnapshot(info *snapshot.Info, t *liveSum, began time.Time) er
 	r.snaps.ended = r.o.Now()
 	r.snaps.took = r.snaps.ended.Sub(began)
 	r.snaps.aborted = time.Time{}
+	r.note(func(s *Status) { s.LastSnapshot = r.snaps.ended.UTC() })
 	keep := info.Blocks()
 	if mutant.Is("delta-without-base") {
 		keep = keep[len(keep)-1:]

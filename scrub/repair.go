@@ -351,7 +351,10 @@ func (s *Scrubber) repaired(ctx context.Context, h *victim, from core.DataID, er
 		h.err = errors.Join(h.err, err)
 		return false, nil
 	}
-	s.note(func(st *Status) { st.Repaired++ })
+	s.note(func(st *Status) {
+		st.Repaired++
+		st.EverFound++
+	})
 	s.log.Warn("repaired damaged content from a copy", "content", h.info.ID, "from", from)
 	return true, nil
 }

@@ -86,6 +86,7 @@ type Status struct {
 	Missing        int       `json:"missing_blocks"`      // missing blocks that the metadata refers to
 	Lost           int       `json:"lost_contents"`       // pieces of content in missing blocks
 	LostBytes      int64     `json:"lost_bytes"`
+	EverFound      int       `json:"damaged_ever"` // pieces of damage found since the start, repaired or not
 	Found          int       `json:"damaged_total"`
 	Damaged        []Damage  `json:"damaged"` // at most maxDamages of Found
 	Error          string    `json:"error,omitempty"`
@@ -450,6 +451,9 @@ func (s *Scrubber) damaged(d Damage) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if _, again := s.damage[key]; !again {
+		s.status.EverFound++
+	}
 	if len(s.damage) < 10*maxDamages {
 		s.damage[key] = known{d, s.progress.started}
 	}

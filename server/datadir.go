@@ -22,7 +22,7 @@ const storeFile = "STORE"
 // killed, some of them may exist without storeFile.
 var ownNames = []string{
 	"LOCK", storeFile, "spare", "blocks", databaseFile, databaseFile + logSuffix, databaseFile + indexSuffix,
-	CredentialsFile, IdentityKeyFile, selfSignedCert, selfSignedKey, AdminCertificateFile, adminSignedKey, BootstrapKeysFile,
+	CredentialsFile, IdentityKeyFile, selfSignedCert, selfSignedKey, AdminCertificateFile, adminSignedKey, BootstrapKeysFile, MetricsFile,
 }
 
 // checkDataDirectory reports whether dir contains a store. It returns an error if a store cannot be opened or created

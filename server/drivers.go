@@ -34,6 +34,9 @@ type driverOptions struct {
 	log          *slog.Logger
 	beforeSync   func() // called before metadata is synced; may be nil
 	memory       memoryPlan
+
+	synced       func(time.Duration, error) // see disk.Options; may be nil
+	checkpointed func(time.Duration, error) // see sqlite.Options; may be nil
 }
 
 // databaseFile is the file with the metadata, next to the directories of the disk driver.
@@ -90,7 +93,7 @@ func (d drivers) rebuildMissing(ctx context.Context, o driverOptions, blocks cor
 func (d drivers) openBlocks(ctx context.Context, o driverOptions) (core.Blocks, error) {
 	switch d.blocks {
 	case "disk":
-		blocks, err := disk.Open(o.dir, disk.Options{Logger: o.log, NoBlocks: mayBeEmpty(ctx, o.dir, o.allowMissing)})
+		blocks, err := disk.Open(o.dir, disk.Options{Logger: o.log, Synced: o.synced, NoBlocks: mayBeEmpty(ctx, o.dir, o.allowMissing)})
 		if err != nil {
 			return nil, describeOpen(o.dir, err)
 		}
@@ -106,6 +109,7 @@ func (d drivers) openMetadata(o driverOptions) (reclaim.Meta, error) {
 		path := filepath.Join(o.dir, databaseFile)
 		meta, err := sqlite.Open(path, sqlite.Options{
 			BeforeSync: o.beforeSync, CacheBytes: o.memory.pageCache, FilterBytes: o.memory.filter,
+			Checkpointed: o.checkpointed,
 		})
 		if err != nil {
 			return nil, describeOpen(path, err)

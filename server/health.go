@@ -35,6 +35,12 @@ const (
 	stateDegraded = "degraded"
 )
 
+// The states in which it does not.
+const (
+	stateReadOnly = "readonly"
+	stateStopping = "stopping"
+)
+
 type healthResponse struct {
 	Status     string     `json:"status"`
 	Durability Durability `json:"durability"`

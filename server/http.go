@@ -75,7 +75,7 @@ func (s *Server) serveHTTP() error {
 	if err != nil {
 		return err
 	}
-	if err := s.addMetrics(handler); err != nil {
+	if err := (readings{s}).add(handler); err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
 	s.http = &http.Server{
@@ -126,7 +126,7 @@ func (s *Server) serveAdmin(health http.Handler) error {
 	handler, err := admin.New(admin.Options{
 		Scheme: gate.SigV4(verifier, s.lookup()), Account: s.identities.Root().Account, Logger: s.log, Now: s.config.Now,
 		Authorizer: authorizer,
-		APIs:       []gate.API{{Name: "health", Path: "/-/health/*", Handler: health}, s.metricsAPI()},
+		APIs:       []gate.API{{Name: "health", Path: "/-/health/*", Handler: health}, readings{s}.api()},
 		Observers:  append([]gate.Observer{s.counts.admin}, s.view.observers("admin")...),
 		Store: admin.Store{
 			DataDir: s.config.Data, SmallFiles: BackupFiles(), Meta: s.meta, Blocks: s.blocks, Writer: s.writer, FS: s.fs, Reclaimer: s.reclaimer,

@@ -52,7 +52,9 @@ type limitListener struct {
 	addresses perAddress
 	queue     []idleConn // the connections that had been idle longest, oldest first; some may be active by now
 
-	evicted, refused, dropped, crowded atomic.Int64 // connections closed, requests refused, connections without a slot, and of addresses with too many
+	// Counts since the start: connections closed, requests refused, connections without a slot, and connections of
+	// addresses with too many.
+	evicted, refused, dropped, crowded atomic.Int64
 }
 
 // idleConn is a connection, and the time since which it was idle, in the unit of limitedConn.idleSince.
@@ -303,21 +305,31 @@ const limitReportEvery = time.Minute
 func (l *limitListener) report(ctx context.Context, log *slog.Logger) {
 	tick := time.NewTicker(limitReportEvery)
 	defer tick.Stop()
+	var last [4]int64
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		if crowded := l.crowded.Swap(0); crowded > 0 {
+		now := [4]int64{l.evicted.Load(), l.refused.Load(), l.dropped.Load(), l.crowded.Load()}
+		evicted, refused, dropped, crowded := now[0]-last[0], now[1]-last[1], now[2]-last[2], now[3]-last[3]
+		last = now
+		if crowded > 0 {
 			log.Warn("addresses had too many connections, so new ones were closed", "limit", l.addresses.most, "closed", crowded)
 		}
-		evicted, refused, dropped := l.evicted.Swap(0), l.refused.Swap(0), l.dropped.Swap(0)
 		if evicted+refused+dropped > 0 {
 			log.Warn("all connections were in use, so idle ones were closed and requests on additional ones got 503; a higher limit on open files allows more",
 				"limit", l.slots, "closed_idle", evicted, "requests_refused", refused, "closed_new", dropped)
 		}
 	}
+}
+
+// open returns the number of connections.
+func (l *limitListener) open() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.conns)
 }
 
 // limitedConn is a connection in a slot of a limitListener.

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"orcas/admin"
 	"orcas/gate"
@@ -27,6 +28,8 @@ const (
 type counts struct {
 	registry       *metrics.Registry
 	s3, iam, admin *metrics.Requests
+	writes         *metrics.Writes
+	started        time.Time
 }
 
 // newCounts returns the metrics of a server that has just been created.
@@ -37,7 +40,8 @@ func newCounts() (c counts, err error) {
 	}
 	c.s3 = metrics.NewRequests(s3.Routes())
 	c.iam, c.admin = metrics.NewCounts("iam", iam.Routes()), metrics.NewCounts("admin", admin.Routes())
-	return c, c.registry.Add(c.s3, c.iam, c.admin)
+	c.writes, c.started = &metrics.Writes{}, time.Now()
+	return c, c.registry.Add(c.s3, c.iam, c.admin, c.writes)
 }
 
 // commit returns the commit that this binary was built from, or "".
@@ -52,16 +56,8 @@ func commit() string {
 	return ""
 }
 
-// addMetrics adds the metrics that are read from the parts of an open server when they are collected.
-func (s *Server) addMetrics(handler *s3.Server) error {
-	return s.counts.registry.Add(
-		metrics.Gauge("orcas_s3_requests_in_flight", "The number of requests that are being processed.",
-			func() float64 { return float64(handler.InFlight()) }),
-	)
-}
-
-// metricsAPI returns the API of the metrics, which has an access rule of its own instead of signed requests.
-func (s *Server) metricsAPI() gate.API {
+// api returns the API of the metrics, which has an access rule of its own instead of signed requests.
+func (s readings) api() gate.API {
 	access := metrics.Access{}
 	if addr, ok := s.adminListen.Addr().(*net.TCPAddr); ok {
 		access.Listen = addr.AddrPort().Addr().Unmap()

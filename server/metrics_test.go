@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +19,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+
+	"orcas/core"
 )
 
 // scrape returns the response to GET /metrics, with a token unless it is "".
@@ -75,6 +79,83 @@ func TestMetricsCountRequests(t *testing.T) {
 	}
 	_, _, _ = askWith(t, s, s.Credentials().AccessKey, s.Credentials().SecretKey, "GET", "/-/admin/scrub", "")
 	requireMetric(t, s, `orcas_admin_requests_total{operation="GetScrub",status="200"} 1`)
+}
+
+// value returns the value of a series in the text of metrics.
+func value(t *testing.T, text, series string) float64 {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if v, ok := strings.CutPrefix(line, series+" "); ok {
+			f, err := strconv.ParseFloat(strings.TrimSpace(v), 64)
+			require.NoError(t, err, line)
+			return f
+		}
+	}
+	require.Fail(t, "there is no series "+series, text)
+	return 0
+}
+
+// TestMetricsOfTheStore: each part of a server feeds its metrics, and the last values are in a file after a stop.
+func TestMetricsOfTheStore(t *testing.T) {
+	config := testConfig(t)
+	config.Admin = "127.0.0.1:0"
+	config.Settings.Buckets = []string{"bucket"}
+	s, stop := running(t, config)
+	c, ctx := client(t, s), context.Background()
+	for i := range 3 {
+		_, err := c.PutObject(ctx, &s3.PutObjectInput{Bucket: aws.String("bucket"), Key: aws.String(fmt.Sprint(i)), Body: strings.NewReader("hello")})
+		require.NoError(t, err)
+		for range 2 {
+			out, err := c.GetObject(ctx, &s3.GetObjectInput{Bucket: aws.String("bucket"), Key: aws.String(fmt.Sprint(i))})
+			require.NoError(t, err)
+			require.NoError(t, out.Body.Close())
+		}
+	}
+	for _, path := range []string{"/-/admin/scrub?wait=true", "/-/admin/lifecycle?wait=true", "/-/admin/reclaim?wait=true"} {
+		status, body, _ := askWith(t, s, s.Credentials().AccessKey, s.Credentials().SecretKey, "POST", path, "")
+		require.Equal(t, 200, status, string(body))
+	}
+	checkpointer, ok := core.As[core.Checkpointer](s.meta)
+	require.True(t, ok)
+	require.NoError(t, checkpointer.Checkpoint(ctx))
+	_, text := scrape(t, s, "")
+	for series, least := range map[string]float64{
+		"orcas_batch_objects_count": 3, "orcas_batch_objects_sum": 3, "orcas_batch_bytes_sum": 15,
+		"orcas_batch_commit_seconds_count": 3, "orcas_batch_apply_seconds_count": 3, "orcas_fdatasync_seconds_count": 3,
+		`orcas_checkpoints_total{result="ok"}`: 1, "orcas_checkpoint_seconds_count": 1,
+		`orcas_cache_hits_total{cache="objects"}`: 3, `orcas_cache_misses_total{cache="objects"}`: 3,
+		`orcas_cache_hits_total{cache="buckets"}`: 6, `orcas_cache_bytes{cache="objects"}`: 300,
+		`orcas_cache_bytes{cache="buckets"}`: 100, "orcas_drive_free_bytes": 1, "orcas_drive_total_bytes": 1,
+		`orcas_state{state="ready"}`: 1, `orcas_connections_open{listener="admin"}`: 1, "orcas_scrub_progress_ratio": 1,
+		`orcas_background_last_success_timestamp_seconds{work="reclaim"}`:   seconds(s.counts.started),
+		`orcas_background_last_success_timestamp_seconds{work="scrub"}`:     seconds(s.counts.started),
+		`orcas_background_last_success_timestamp_seconds{work="lifecycle"}`: seconds(s.counts.started),
+	} {
+		require.GreaterOrEqual(t, value(t, text, series), least, series)
+	}
+	for _, series := range []string{
+		`orcas_state{state="readonly"}`, "orcas_writes_refused", "orcas_missing_blocks", "orcas_lost_objects",
+		"orcas_batch_errors_total", "orcas_scrub_errors_found_total", "orcas_pinned_bytes", "orcas_replayed_changes",
+		`orcas_checkpoints_total{result="error"}`, `orcas_connections_closed_total{listener="s3",reason="limit"}`,
+	} {
+		require.Zero(t, value(t, text, series), series)
+	}
+	require.NoError(t, stop())
+	saved, err := os.ReadFile(filepath.Join(config.Data, MetricsFile))
+	require.NoError(t, err)
+	require.Contains(t, string(saved), `orcas_s3_requests_total{operation="PutObject",status="200"} 3`+"\n")
+	require.Equal(t, 1.0, value(t, string(saved), `orcas_state{state="stopping"}`))
+}
+
+// TestMetricsFileCannotBeWritten: a stop succeeds even so.
+func TestMetricsFileCannotBeWritten(t *testing.T) {
+	config := testConfig(t)
+	var log bytes.Buffer
+	config.Log = &log
+	s, stop := running(t, config)
+	require.NoError(t, os.MkdirAll(filepath.Join(s.config.Data, MetricsFile, "in the way"), 0o700))
+	require.NoError(t, stop())
+	require.Contains(t, log.String(), "the final values of the metrics could not be saved")
 }
 
 func TestMetricsToken(t *testing.T) {
@@ -153,6 +234,7 @@ func TestDocumentHasEveryMetric(t *testing.T) {
 	}
 	slices.Sort(inPage)
 	slices.Sort(inServer)
+	inServer = slices.Compact(inServer) // a metric is described once for each of its series
 	require.Equal(t, inServer, inPage, "the metrics of a server (expected) and docs/metrics.md (actual) differ")
 	var text strings.Builder
 	require.NoError(t, s.counts.registry.Write(&text))

@@ -11,8 +11,8 @@
 //
 // The server itself keeps these files in the data directory: CredentialsFile, which the first start creates if the
 // environment has no credentials; IdentityKeyFile, with the key that encrypts the secrets of access keys;
-// BootstrapKeysFile, with the keys that a bootstrap file has created; and the certificates self-signed.crt and
-// admin-self-signed.crt, with their keys. All other files belong to the drivers.
+// BootstrapKeysFile, with the keys that a bootstrap file has created; MetricsFile; and the certificates self-signed.crt
+// and admin-self-signed.crt, with their keys. All other files belong to the drivers.
 package server
 
 import (
@@ -139,11 +139,13 @@ type Server struct {
 	end        context.CancelFunc
 	background sync.WaitGroup
 
-	handlers  sync.WaitGroup // requests in flight
-	requests  atomic.Uint64  // the number of requests so far
-	stopping  atomic.Bool
-	closeOnce sync.Once
-	closeErr  error
+	handlers sync.WaitGroup // requests in flight
+	requests atomic.Uint64  // the number of requests so far
+	stopping atomic.Bool
+	closing  struct {
+		once sync.Once
+		err  error
+	}
 }
 
 // Open opens everything and binds the address. If it fails, it releases what it has opened.
@@ -283,6 +285,7 @@ func (s *Server) openStore(ctx context.Context) error {
 	s.blocks, s.meta, rebuilt, err = ownDrivers.open(ctx, driverOptions{
 		dir: dir, allowMissing: s.config.Settings.AllowMissing, log: s.log, beforeSync: s.flush,
 		memory: s.memory,
+		synced: s.counts.writes.Synced, checkpointed: s.counts.writes.Checkpointed,
 	})
 	if core.Is(err, core.Busy) {
 		return fmt.Errorf("%w: stop that process, or use another --data for this server", err)
@@ -291,7 +294,7 @@ func (s *Server) openStore(ctx context.Context) error {
 	}
 	s.writer, err = batch.Open(ctx, batch.Options{
 		Meta: s.meta, Blocks: s.blocks, Alone: !set.BatchWrite, Bytes: s.memory.batchBytes(set), Count: set.MaxBatchCount, Logger: s.log,
-		Relaxed: set.Durability == Relaxed, Window: set.Window, Recovered: rebuilt,
+		Relaxed: set.Durability == Relaxed, Window: set.Window, Recovered: rebuilt, Observer: s.counts.writes.Batches(),
 	})
 	if err != nil {
 		return fmt.Errorf("recovery of %s: %w", dir, err)
@@ -386,9 +389,9 @@ func (r Reserve) of(total int64) int64 {
 func (s *Server) state() string {
 	switch {
 	case s.stopping.Load():
-		return "stopping"
+		return stateStopping
 	case s.writer.Err() != nil:
-		return "readonly"
+		return stateReadOnly
 	case s.degraded():
 		return stateDegraded
 	}
@@ -479,8 +482,8 @@ func (s *Server) Run(ctx context.Context) error {
 // Close stops the background work of Run, flushes the write buffer, and closes the drivers. It may be called more than
 // once.
 func (s *Server) Close() error {
-	s.closeOnce.Do(func() { s.closeErr = s.close() })
-	return s.closeErr
+	s.closing.once.Do(func() { s.closing.err = s.close() })
+	return s.closing.err
 }
 
 func (s *Server) close() error {
@@ -502,6 +505,9 @@ func (s *Server) close() error {
 	s.view.audit.Close()
 	s.end()
 	s.background.Wait()
+	if s.stopping.Load() {
+		readings{s}.save()
+	}
 	if s.writer != nil {
 		errs = append(errs, s.writer.Close())
 	}

@@ -99,6 +99,8 @@ type Meta struct {
 	moved   map[core.DataID]note
 	moves   atomic.Int32 // len(moved)
 
+	objectUse, bucketUse use
+
 	applying sync.Mutex // held by Apply; guards odd
 	odd      []*seqlock // the locks whose sequence the Apply in progress has made odd
 }
@@ -274,8 +276,10 @@ func (m *Meta) Sync(ctx context.Context) (core.State, error) {
 // Bucket implements core.Meta. The BucketInfo is shared.
 func (m *Meta) Bucket(ctx context.Context, name string) (*core.BucketInfo, error) {
 	if v, ok := m.buckets.Get(name); ok {
+		m.bucketUse.hits.Add(1)
 		return v.(*core.BucketInfo), nil
 	}
+	m.bucketUse.misses.Add(1)
 	seq := m.bucketLock.begin()
 	b, err := m.Meta.Bucket(ctx, name)
 	if err == nil && bucketBytes(b) <= maxBucketBytes {
@@ -293,9 +297,11 @@ func (m *Meta) Object(ctx context.Context, bucket core.BucketID, key string, v c
 	if encoded, ok := m.objects.Load().GetBytes(k); ok {
 		o := &core.ObjectInfo{Bucket: bucket, Key: key, Latest: true}
 		if err := encoding.DecodeResolvedObject(encoded, o); err != nil || m.moves.Load() == 0 || !m.hasMoved(o) {
+			m.objectUse.hits.Add(1)
 			return o, err
 		}
 	}
+	m.objectUse.misses.Add(1)
 	l := m.lockOf(k)
 	seq := l.begin()
 	o, err := m.Meta.Object(ctx, bucket, key, v)

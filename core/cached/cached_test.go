@@ -91,9 +91,11 @@ func (s *store) get(key string) *core.ObjectInfo {
 
 func TestHitsCostNoCall(t *testing.T) {
 	engine := coretest.NewCountingMeta(mem.NewMeta())
-	s := newStore(t, open(t, engine))
+	cache := open(t, engine)
+	s := newStore(t, cache)
 	s.apply(s.put("k"), s.put("l"))
 	s.get("k")
+	before := cache.Caches()
 	engine.Reset()
 	for range 100 {
 		require.Equal(t, "k", s.get("k").Key)
@@ -101,7 +103,13 @@ func TestHitsCostNoCall(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Zero(t, engine.Counts())
+	for i, now := range cache.Caches() {
+		require.Equal(t, before[i].Hits+100, now.Hits, now.Name)
+		require.Equal(t, before[i].Misses, now.Misses, now.Name)
+		require.Greater(t, now.Bytes, int64(100), now.Name)
+	}
 	s.get("l")
+	require.Equal(t, before[0].Misses+1, cache.Caches()[0].Misses)
 	require.Equal(t, coretest.MetaCounts{Object: 1}, engine.Counts())
 	_, err := s.m.Object(ctx, s.b.ID, "k", core.Null) // lookups of specific versions are not cached
 	require.NoError(t, err)

@@ -45,6 +45,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -64,6 +65,10 @@ type Options struct {
 	// is nil, blocks are not required.
 	NoBlocks func(starts int) error
 
+	// Synced is called after each fdatasync of a block, with its duration, by the goroutine that has waited for it. It
+	// must not block. If it is nil, nothing is measured.
+	Synced func(took time.Duration, err error)
+
 	// Hook wraps each file operation, for tests.
 	Hook func(s durable.Step, do func() error) error
 }
@@ -80,6 +85,7 @@ type Store struct {
 	cache      fileCache
 	dirs       directories
 	unsynced   unsynced
+	synced     func(time.Duration, error) // see Options.Synced
 	pacer      pacer
 
 	mu      sync.Mutex            // guards the fields below; not held during file operations
@@ -142,7 +148,7 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, core.E(op, core.Internal, err)
 	}
 	s := &Store{
-		dir: dir, steps: durable.Steps{Hook: o.Hook}, packedSize: cmp.Or(max(o.PackedSize, 0), 8<<20),
+		dir: dir, steps: durable.Steps{Hook: o.Hook}, synced: o.Synced, packedSize: cmp.Or(max(o.PackedSize, 0), 8<<20),
 		log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), begun: map[core.BlockID]bool{}, writing: map[core.BlockID]bool{},
 	}
 	s.cache.init(o.MaxOpenFiles)

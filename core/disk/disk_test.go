@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/zeebo/xxh3"
@@ -635,4 +636,31 @@ func TestTooManyOpenFilesIsOverloaded(t *testing.T) {
 	}})
 	_, err := s.Create(t.Context(), large)
 	require.True(t, core.Is(err, core.Overloaded), "%v", err)
+}
+
+// TestSyncedReportsEverySync: the observer is called once for each fdatasync of a block.
+func TestSyncedReportsEverySync(t *testing.T) {
+	syncs, reported := 0, 0
+	s := open(t, t.TempDir(), disk.Options{
+		Hook: func(step durable.Step, do func() error) error {
+			if step.Op == durable.DataSync {
+				syncs++
+			}
+			return do()
+		},
+		Synced: func(took time.Duration, err error) {
+			require.NoError(t, err)
+			require.Positive(t, took)
+			reported++
+		},
+	})
+	for range 3 {
+		w, err := s.Create(t.Context(), packed)
+		require.NoError(t, err)
+		_, err = w.Write([]byte("content"))
+		require.NoError(t, err)
+		require.NoError(t, w.Commit(t.Context()))
+	}
+	require.Positive(t, syncs)
+	require.Equal(t, syncs, reported)
 }

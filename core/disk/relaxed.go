@@ -132,7 +132,7 @@ func (s *Store) Sync(context.Context) error {
 	var errs []error
 	list := u.begin()
 	for _, w := range list {
-		errs = append(errs, w.f.DataSync())
+		errs = append(errs, s.dataSync(w.f))
 	}
 	for _, w := range list {
 		if w.dir != "" {

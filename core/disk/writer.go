@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"time"
 
 	"orcas/core"
 	"orcas/core/frame"
@@ -275,7 +276,7 @@ func (w *writer) Commit(context.Context) error {
 	if w.shared {
 		var err error
 		if w.pos > w.start {
-			err = w.store.pacer.sync(w.f.DataSync)
+			err = w.store.pacer.sync(func() error { return w.store.dataSync(w.f) })
 		}
 		w.release(err != nil && !mutant.Is("no-seal"))
 		if err != nil {
@@ -307,10 +308,21 @@ func (w *writer) sync() error {
 	if mutant.Is("written-out-is-durable") && w.begun == w.pos {
 		return nil
 	}
-	if err := w.f.DataSync(); err != nil {
+	if err := w.store.dataSync(w.f); err != nil {
 		return err
 	}
 	return w.store.dirs.sync(&w.store.steps, w.store.blockDir(w.id), w.epoch)
+}
+
+// dataSync syncs a file, and measures it.
+func (s *Store) dataSync(f *durable.File) error {
+	if s.synced == nil {
+		return f.DataSync()
+	}
+	start := time.Now()
+	err := f.DataSync()
+	s.synced(time.Since(start), err)
+	return err
 }
 
 // handOver performs a relaxed commit: the written bytes wait for the next Sync.

@@ -140,6 +140,7 @@ func (m *Meta) truncateLog() {
 	if m.options.BeforeSync != nil {
 		m.options.BeforeSync()
 	}
+	start := time.Now()
 	_, err = k.c.checkpoint("PASSIVE")
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -149,6 +150,7 @@ func (m *Meta) truncateLog() {
 	if err == nil && m.stopped == nil {
 		err = m.w.c.emptyLog()
 	}
+	m.options.checkpointed(start, err)
 	if err != nil {
 		m.checkFailed(err)
 	}

@@ -84,11 +84,20 @@ func (m *Meta) Checkpoint(ctx context.Context) error {
 	if err := m.commit(op); err != nil {
 		return err
 	}
+	start := time.Now()
 	_, err := m.w.c.checkpoint("TRUNCATE")
+	m.options.checkpointed(start, err)
 	if err != nil {
 		m.checkFailed(err)
 	}
 	return wrap(op, err)
+}
+
+// checkpointed reports a checkpoint that began at start.
+func (o *Options) checkpointed(start time.Time, err error) {
+	if o.Checkpointed != nil {
+		o.Checkpointed(time.Since(start), err)
+	}
 }
 
 // Sync implements core.Syncer: it syncs the log. Transactions that are no longer in the log were synced in the database
@@ -219,6 +228,7 @@ func (m *Meta) copyLog() {
 	if m.options.BeforeSync != nil {
 		m.options.BeforeSync()
 	}
+	start := time.Now()
 	var err error
 	for range maxRounds {
 		var before, now log
@@ -242,6 +252,7 @@ func (m *Meta) copyLog() {
 	default:
 		_, err = m.w.c.checkpoint("PASSIVE")
 	}
+	m.options.checkpointed(start, err)
 	if err != nil {
 		m.checkFailed(err)
 	}

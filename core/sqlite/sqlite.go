@@ -86,6 +86,10 @@ type Options struct {
 
 	Idle time.Duration // the time without a write after which the log file is truncated to zero bytes; 0: 5 s
 
+	// Checkpointed is called after each copy of the log into the database, with its duration. It must not block. If it is
+	// nil, nothing is measured.
+	Checkpointed func(took time.Duration, err error)
+
 	// Bulk is for filling a new database that nobody uses before it is complete: nothing is synced, and the writer has a
 	// large cache. After a crash the file must not be used. After Close the caller syncs the file.
 	Bulk bool

@@ -1,0 +1,235 @@
+package server
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"orcas/core"
+	"orcas/core/cached"
+	"orcas/metrics"
+	"orcas/s3"
+)
+
+// emit returns the value of a metric with labels, in the order of their names.
+type emit = func(value float64, labels ...string)
+
+// readings are the metrics of a server that are read when they are collected.
+type readings struct{ *Server }
+
+// add adds the metrics that are read from the parts of an open server when they are collected. Nothing that they
+// call waits for a write, or makes one wait.
+func (s readings) add(handler *s3.Server) error {
+	list := s.writeMetrics()
+	list = append(list, s.metadataMetrics()...)
+	list = append(list, s.healthMetrics()...)
+	list = append(list, s.backgroundMetrics()...)
+	list = append(list, s.connectionMetrics()...)
+	return s.counts.registry.Add(append(list,
+		metrics.Gauge("orcas_s3_requests_in_flight", "The number of requests that are being processed.",
+			func() float64 { return float64(handler.InFlight()) }))...)
+}
+
+// writeMetrics returns the metrics of the write buffer that Writes does not count.
+func (s readings) writeMetrics() []prometheus.Collector {
+	return []prometheus.Collector{
+		metrics.Gauge("orcas_write_queue_length", "The number of writes that are waiting for a batch.",
+			func() float64 { return float64(s.writer.Queued()) }),
+		metrics.Gauge("orcas_writes_refused", "Whether the server refuses all writes (1).",
+			func() float64 { return number(s.writer.Err() != nil) }),
+		metrics.Labeled("orcas_relaxed_lag_seconds", "The age of the oldest write that is not durable, with relaxed durability.",
+			prometheus.GaugeValue, nil, func(emit emit) {
+				if s.writer.Relaxed() {
+					emit(s.writer.Lag().Oldest.Seconds())
+				}
+			}),
+	}
+}
+
+// metadataMetrics returns the metrics of the metadata engine and its caches.
+func (s readings) metadataMetrics() []prometheus.Collector {
+	use := func(value func(cached.Usage) float64) func(emit) {
+		return func(emit emit) {
+			if c, ok := s.meta.(interface{ Caches() []cached.Usage }); ok {
+				for _, u := range c.Caches() {
+					emit(value(u), u.Name)
+				}
+			}
+		}
+	}
+	cache := []string{"cache"}
+	return []prometheus.Collector{
+		metrics.Gauge("orcas_wal_bytes", "The size of the write-ahead log of the metadata.", func() float64 {
+			info, err := os.Stat(filepath.Join(s.config.Data, databaseFile+logSuffix))
+			if err != nil {
+				return 0
+			}
+			return float64(info.Size())
+		}),
+		metrics.Labeled("orcas_cache_hits_total", "The number of lookups of metadata that a cache answered.",
+			prometheus.CounterValue, cache, use(func(u cached.Usage) float64 { return float64(u.Hits) })),
+		metrics.Labeled("orcas_cache_misses_total", "The number of lookups of metadata that the database answered.",
+			prometheus.CounterValue, cache, use(func(u cached.Usage) float64 { return float64(u.Misses) })),
+		metrics.Labeled("orcas_cache_bytes", "The approximate size of the entries of a cache.",
+			prometheus.GaugeValue, cache, use(func(u cached.Usage) float64 { return float64(u.Bytes) })),
+	}
+}
+
+// healthMetrics returns the metrics of the drive, of the state of the server, of readers, and of damage.
+func (s readings) healthMetrics() []prometheus.Collector {
+	space := func(value func(free, total int64) int64) func() float64 {
+		return func() float64 {
+			spacer, ok := core.As[core.Spacer](s.blocks)
+			if !ok {
+				return 0
+			}
+			free, total, err := spacer.Space(context.Background())
+			if err != nil {
+				return 0
+			}
+			return float64(value(free, total))
+		}
+	}
+	lost := func(value func(blocks, contents int) int) func() float64 {
+		return func() float64 {
+			last, _ := s.compared()
+			if last == nil {
+				return 0
+			}
+			contents, _ := last.Lost()
+			return float64(value(len(last.Missing), contents))
+		}
+	}
+	return []prometheus.Collector{
+		metrics.Gauge("orcas_drive_free_bytes", "The free space of the drive with the blocks.",
+			space(func(free, _ int64) int64 { return free })),
+		metrics.Gauge("orcas_drive_total_bytes", "The size of the drive with the blocks.",
+			space(func(_, total int64) int64 { return total })),
+		metrics.Gauge("orcas_drive_reserve_bytes", "The free space below which PUT is refused.",
+			space(func(_, total int64) int64 { return s.config.Settings.MinFree.of(total) })),
+		metrics.Gauge("orcas_missing_blocks", "The number of blocks that the metadata refers to and that do not exist.",
+			lost(func(blocks, _ int) int { return blocks })),
+		metrics.Gauge("orcas_lost_objects", "The number of pieces of content in missing blocks.",
+			lost(func(_, contents int) int { return contents })),
+		metrics.Gauge("orcas_pinned_bytes", "The size of the garbage that is kept because clients still read it.",
+			func() float64 { return float64(s.reclaimer.Status().PinnedBytes) }),
+		metrics.Gauge("orcas_oldest_reader_seconds", "How long the oldest reader that keeps content has been reading.",
+			func() float64 { return s.reclaimer.Status().OldestReader }),
+		metrics.Gauge("orcas_memory_limit_bytes", "The memory that the server may use; 0 if there is no limit.",
+			func() float64 { return float64(s.memory.limit) }),
+		metrics.Labeled("orcas_audit_dropped_total", "The number of audit records that a sink has dropped.",
+			prometheus.CounterValue, []string{"sink"}, func(emit emit) {
+				if s.view.audit != nil {
+					s.view.audit.Dropped(func(sink string, records int64) { emit(float64(records), sink) })
+				}
+			}),
+		metrics.Labeled("orcas_state", "The state of the server: 1 for the current one.", prometheus.GaugeValue,
+			[]string{"state"}, func(emit emit) {
+				now := s.state()
+				for _, state := range []string{stateReady, stateDegraded, stateReadOnly, stateStopping} {
+					emit(number(state == now), state)
+				}
+			}),
+	}
+}
+
+// work is a kind of background work, as of now.
+type work struct {
+	name    string
+	running bool
+	last    time.Time // the end of the last success; zero if there was none since the start
+	regular bool      // it runs regularly, not only when a command asks for it
+}
+
+// work returns the state of all background work.
+func (s readings) work() []work {
+	set, r, c, l := &s.config.Settings, s.reclaimer.Status(), s.scrubber.Status(), s.lifecycle.Status()
+	return []work{
+		{"reclaim", r.Running, r.LastSuccess, set.Reclaim},
+		{"snapshot", r.Running && r.Phase == "snapshot", r.LastSnapshot, false},
+		{"scrub", c.Running, c.PassEnded, set.ScrubPeriod > 0},
+		{"lifecycle", l.Running, l.LastSuccess, set.Lifecycle > 0},
+	}
+}
+
+// backgroundMetrics returns the metrics of background work.
+func (s readings) backgroundMetrics() []prometheus.Collector {
+	name := []string{"work"}
+	return []prometheus.Collector{
+		metrics.Labeled("orcas_background_running", "Whether background work is running (1).", prometheus.GaugeValue, name,
+			func(emit emit) {
+				for _, w := range s.work() {
+					emit(number(w.running), w.name)
+				}
+			}),
+		metrics.Labeled("orcas_background_last_success_timestamp_seconds",
+			"When background work last succeeded; the start of the server if it has not since.", prometheus.GaugeValue, name,
+			func(emit emit) {
+				for _, w := range s.work() {
+					if w.last.IsZero() && w.regular {
+						w.last = s.counts.started
+					}
+					if !w.last.IsZero() {
+						emit(seconds(w.last), w.name)
+					}
+				}
+			}),
+		metrics.Gauge("orcas_scrub_progress_ratio", "The part of the current or last scrub that is done, from 0 to 1.",
+			func() float64 {
+				if st := s.scrubber.Status(); st.BytesTotal > 0 {
+					return float64(st.BytesDone) / float64(st.BytesTotal)
+				}
+				return 0
+			}),
+		metrics.Counter("orcas_scrub_errors_found_total", "The number of pieces of damage that the scrub found.",
+			func() float64 { return float64(s.scrubber.Status().EverFound) }),
+		metrics.Counter("orcas_scrub_errors_repaired_total", "The number of pieces of damage that the scrub repaired.",
+			func() float64 { return float64(s.scrubber.Status().Repaired) }),
+	}
+}
+
+// connectionMetrics returns the metrics of the listeners.
+func (s readings) connectionMetrics() []prometheus.Collector {
+	listeners := func(visit func(name string, l *limitListener, c *certificate)) {
+		visit("s3", s.listener, s.view.cert)
+		if s.adminListen != nil {
+			visit("admin", s.adminListen, s.adminCert)
+		}
+	}
+	return []prometheus.Collector{
+		metrics.Labeled("orcas_connections_open", "The number of connections.", prometheus.GaugeValue, []string{"listener"},
+			func(emit emit) {
+				listeners(func(name string, l *limitListener, _ *certificate) { emit(float64(l.open()), name) })
+			}),
+		metrics.Labeled("orcas_connections_closed_total", "The number of connections that a limit has closed.",
+			prometheus.CounterValue, []string{"listener", "reason"}, func(emit emit) {
+				listeners(func(name string, l *limitListener, _ *certificate) {
+					emit(float64(l.evicted.Load()), name, "idle")
+					emit(float64(l.refused.Load()+l.dropped.Load()), name, "limit")
+					emit(float64(l.crowded.Load()), name, "address")
+				})
+			}),
+		metrics.Labeled("orcas_certificate_expiry_timestamp_seconds", "When the certificate of a listener expires.",
+			prometheus.GaugeValue, []string{"listener"}, func(emit emit) {
+				listeners(func(name string, _ *limitListener, c *certificate) {
+					if c != nil {
+						emit(seconds(c.expires()), name)
+					}
+				})
+			}),
+	}
+}
+
+// number returns 1 for true.
+func number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// seconds returns a time in seconds since 1970.
+func seconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
