@@ -120,7 +120,7 @@ perf-growth: build orcas-report ## grow a store to 1 million objects in each ord
 perf-growth-10m: build orcas-report ## the same with 10 million objects, and longer loads
 	@$(call growth,10000000,saturation)
 
-e2e: build .venv/ready .programs/ready strace chromium ## test the built server with aws-cli, boto3, rclone, restic, Chromium and a dozen other programs
+e2e: build .venv/ready .programs/ready strace chromium prometheus ## test the built server with aws-cli, boto3, rclone, restic, Chromium and a dozen other programs
 	.venv/bin/python -m pytest -q -ra --durations=10 e2e
 
 s3test: cc ## test a server against the rules of S3 (ORCAS_S3TEST_ENDPOINT: test another server)
