@@ -136,7 +136,12 @@ func (f *Flow) Paced() bool {
 }
 
 // Chunk returns the number of bytes, at most, that should be transferred between two calls of Take.
-func (f *Flow) Chunk() int { return f.limits.chunk }
+func (f *Flow) Chunk() int {
+	if f.limits == nil {
+		return maxChunk
+	}
+	return f.limits.chunk
+}
 
 // Take counts n bytes of a body, and returns the time until the debt is paid.
 func (f *Flow) Take(n int) time.Duration {

@@ -111,6 +111,7 @@ func TestBandwidth(t *testing.T) {
 	require.NoError(t, err)
 	f.End()
 	require.Zero(t, f.Take(1<<30), "it has ended")
+	require.Equal(t, maxChunk, f.Chunk())
 
 	require.Equal(t, maxChunk, l.chunk)
 	require.Equal(t, minChunk, New(Options{KeyBandwidth: 16 << 10}).chunk)
