@@ -11,7 +11,7 @@ const (
 	// shards is the number of parts of a table, each with a lock.
 	shards = 16
 
-	// maxEntries is the maximum number of entries of a shard, of about 250 bytes each.
+	// maxEntries is the maximum number of entries of a shard (tests set less), of about 250 bytes each.
 	maxEntries = 4096
 
 	// looks is the number of entries that are checked for removal before a new one is added.
@@ -24,6 +24,7 @@ const (
 // rid of a debt by filling the table. If there is no such entry, further senders share one entry, and its limits.
 type table[K comparable] struct {
 	requests, bytes size
+	most            int // the maximum number of entries of a shard
 	seed            maphash.Seed
 	shards          [shards]shard[K]
 }
@@ -58,6 +59,7 @@ func newTable[K comparable](rate, bandwidth int64) *table[K] {
 	t := &table[K]{
 		requests: size{float64(max(rate, 0)), float64(max(rate, 1))},
 		bytes:    size{float64(max(bandwidth, 0)), float64(max(bandwidth, maxChunk))},
+		most:     maxEntries,
 		seed:     maphash.MakeSeed(),
 	}
 	for i := range t.shards {
@@ -74,7 +76,7 @@ func (t *table[K]) get(k K, now time.Time) *entry {
 	e := s.entries[k]
 	if e == nil {
 		t.sweep(s, now)
-		if e = s.others; len(s.entries) < maxEntries {
+		if e = s.others; len(s.entries) < t.most {
 			e = &entry{}
 			s.entries[k] = e
 		}
