@@ -105,3 +105,47 @@ func TestEachAlertIsTested(t *testing.T) {
 		assert.True(t, quiet[r.Alert], "%s is quiet in no test", r.Alert)
 	}
 }
+
+// TestMetricsExist compares the metrics and labels in queries of dashboards and alerts with docs/metrics.md.
+func TestMetricsExist(t *testing.T) {
+	labels := map[string]string{} // by metric: its labels, as in the page
+	for _, m := range regexp.MustCompile("(?m)^\\| `(orcas_\\w+)(?:\\{([\\w,]+)\\})?` \\| (\\w+) \\|").
+		FindAllStringSubmatch(read(t, "docs/metrics.md"), -1) {
+		labels[m[1]] = "," + m[2] + ",job,instance,"
+		if m[3] == "histogram" {
+			for _, part := range []string{"_bucket", "_sum", "_count"} {
+				labels[m[1]+part] = labels[m[1]] + "le,"
+			}
+		}
+	}
+	require.Greater(t, len(labels), 30)
+	later := regexp.MustCompile(`^orcas_(buckets?|store|deduplication|compression)(_|$)`) // not served yet
+	queries := map[string][]string{}
+	for _, r := range rules(t) {
+		queries[r.Alert] = []string{r.Expr}
+	}
+	for _, d := range Dashboards() {
+		for _, s := range d.sections {
+			for _, p := range s.panels {
+				for _, q := range p.queries {
+					queries[d.Title+": "+p.title] = append(queries[d.Title+": "+p.title], q.expr)
+				}
+			}
+		}
+	}
+	used := regexp.MustCompile(`\b(orcas_\w+)(?:\{([^}]*)\})?`)
+	matcher := regexp.MustCompile(`(\w+)(?:=|!=|=~|!~)"`)
+	for name, list := range queries {
+		for _, m := range used.FindAllStringSubmatch(strings.Join(list, "\n"), -1) {
+			if _, ok := labels[m[1]]; !ok && later.MatchString(m[1]) {
+				continue
+			}
+			if !assert.Contains(t, labels, m[1], "%s: docs/metrics.md has no metric %s", name, m[1]) {
+				continue
+			}
+			for _, l := range matcher.FindAllStringSubmatch(m[2], -1) {
+				assert.Contains(t, labels[m[1]], ","+l[1]+",", "%s: %s has no label %s", name, m[1], l[1])
+			}
+		}
+	}
+}
