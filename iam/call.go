@@ -205,6 +205,7 @@ func (c *call) overLimit(err error) error {
 	var e *limit.Error
 	if errors.As(err, &e) {
 		c.w.Header().Set("Retry-After", e.RetryAfter())
+		c.event.Reason = gate.Rate
 	}
 	return errSlowDown.saying("Please reduce your request rate: %s.", err)
 }
@@ -212,7 +213,9 @@ func (c *call) overLimit(err error) error {
 // fail sends the response to a call that was refused or has failed.
 func (c *call) fail(err error) {
 	e := toError(err)
-	c.event.Reason = gate.ReasonOf(e.code)
+	if c.event.Reason == "" {
+		c.event.Reason = gate.ReasonOf(e.code)
+	}
 	c.event.Code, c.event.Cause, c.event.Fault = e.code, e.cause, e.status >= http.StatusInternalServerError && e.cause != nil
 	kind := "Sender"
 	if e.status >= http.StatusInternalServerError {

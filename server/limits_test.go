@@ -71,6 +71,11 @@ func TestSessionsShareALimit(t *testing.T) {
 	require.Equal(t, "SlowDown", between(t, text, "<Code>", "</Code>"))
 	status, text = s.query("sts", whoami)
 	require.Equal(t, 200, status, text)
+	require.Eventually(t, func() bool { // a request is counted just after its response was sent
+		var b strings.Builder
+		require.NoError(t, s.counts.registry.Write(&b))
+		return value(t, b.String(), `orcas_s3_rejections_total{reason="rate"}`) == 16
+	}, time.Minute, 10*time.Millisecond)
 }
 
 // TestTrustedProxies: clients behind a trusted proxy have limits of their own, and the log shows their addresses.
