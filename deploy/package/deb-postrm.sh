@@ -11,15 +11,17 @@ purge)
 		deb-systemd-helper purge orcas.service >/dev/null || true
 		deb-systemd-helper unmask orcas.service >/dev/null || true
 	fi
-	# A mounted file system in the directory, or a symbolic link, leads to data that is elsewhere. It stays.
-	if grep -q ' /var/lib/orcas/' /proc/self/mountinfo; then
-		echo "orcas: file systems are mounted in /var/lib/orcas; it is not removed" >&2
-	elif [ -L /var/lib/orcas ]; then
-		rm -f /var/lib/orcas
-	elif [ -d /var/lib/orcas ]; then
-		find /var/lib/orcas -xdev -mindepth 1 -delete || true
-		rmdir --ignore-fail-on-non-empty /var/lib/orcas 2>/dev/null || true
-	fi
+	# A mounted file system in a directory, or a symbolic link, leads to data that is elsewhere. It stays.
+	for dir in /var/lib/orcas /var/log/orcas; do
+		if grep -q " $dir/" /proc/self/mountinfo; then
+			echo "orcas: file systems are mounted in $dir; it is not removed" >&2
+		elif [ -L $dir ]; then
+			rm -f $dir
+		elif [ -d $dir ]; then
+			find $dir -xdev -mindepth 1 -delete || true
+			rmdir --ignore-fail-on-non-empty $dir 2>/dev/null || true
+		fi
+	done
 	rmdir --ignore-fail-on-non-empty /etc/orcas 2>/dev/null || true
 	# The user stays while it owns data.
 	if ! [ -e /var/lib/orcas ] && getent passwd orcas >/dev/null; then

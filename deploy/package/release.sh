@@ -36,7 +36,7 @@ build() { # build ARCH: a static binary with SQLite
 		-ldflags "-s -w -linkmode external -extldflags -static
 			-X orcas/internal/build.version=$VERSION -X orcas/internal/build.commit=$commit -X orcas/internal/build.date=$date" \
 		-o "$out/orcas-linux-$arch" ./cmd/orcas
-	if readelf -l "$out/orcas-linux-$arch" | grep -q INTERP; then
+	if [[ $(readelf -l "$out/orcas-linux-$arch") == *INTERP* ]]; then
 		echo "release.sh: $out/orcas-linux-$arch is not static" >&2
 		exit 1
 	fi

@@ -5,7 +5,7 @@ fail() {
 	exit 1
 }
 ready() { # ready PORT
-	for _ in $(seq 600); do
+	for _ in $(seq 900); do
 		! curl -fs "http://127.0.0.1:$1/-/health/ready" >/dev/null || return 0
 		sleep 0.2
 	done

@@ -13,7 +13,7 @@ fail() {
 }
 is() { [ "$2" = "$3" ] || fail "$1: expected $3, found $2"; }
 ready() {
-	for _ in $(seq 300); do
+	for _ in $(seq 900); do
 		! curl -fs http://127.0.0.1:9000/-/health/ready >/dev/null || return 0
 		sleep 0.2
 	done
@@ -44,8 +44,9 @@ exposure=$(systemd-analyze security --no-pager orcas.service | sed -n 's/.*Overa
 awk -v e="$exposure" 'BEGIN { exit !(e != "" && e <= 2.0) }' || fail "the exposure of the service is $exposure"
 
 step "upgrade to $(basename "$new")"
-echo "# changed by the administrator" >>/etc/orcas/orcas.env
-dpkg -i "$new"
+echo "# changed by the administrator
+ORCAS_AUDIT_FILE=/var/log/orcas/audit.log" >>/etc/orcas/orcas.env
+dpkg --force-confold -i "$new"
 ready
 [ "$(systemctl show -p MainPID --value orcas)" != "$pid" ] || fail "the upgrade did not restart the server"
 is "version" "$(orcas version | head -1)" "orcas $(dpkg-query -W -f '${Version}' orcas)"
@@ -56,10 +57,12 @@ objects() {
 	s3 "$url/large" | cmp - /root/object || fail "the large object differs"
 }
 objects
+s3 -X PUT "$url-2"
+grep -q bucket-2 /var/log/orcas/audit.log || fail "the audit log does not have a new bucket"
 
 step "a stopped server stays stopped in an upgrade"
 systemctl stop orcas
-dpkg -i "$new"
+dpkg --force-confold -i "$new"
 is "state of the service" "$(systemctl is-active orcas || true)" inactive
 systemctl start orcas
 ready
@@ -69,7 +72,7 @@ dpkg -r orcas
 ! systemctl is-active -q orcas || fail "the removed server runs"
 [ -e /var/lib/orcas/STORE ] && grep -q "changed by" /etc/orcas/orcas.env || fail "the removal did not keep data and settings"
 [ ! -e /usr/bin/orcas ] || fail "the removal left the program"
-dpkg -i "$new"
+dpkg --force-confold -i "$new"
 ready
 objects
 
@@ -82,11 +85,11 @@ dpkg -P orcas
 is "mounted file" "$(cat /var/lib/orcas/mounted/file)" precious
 getent passwd orcas >/dev/null || fail "the user was removed, but its data is still there"
 umount /var/lib/orcas/mounted
-dpkg -i "$new"
+dpkg --force-confold -i "$new"
 ready
 dpkg -P orcas
 is "linked file" "$(cat /root/precious/file)" precious
 ! getent passwd orcas || fail "the purge left the user"
-after=$(find / -xdev -path /proc -prune -o -name '*orcas*' -not -path '/root/*' -not -path '/var/log/*' -print | sort)
+after=$(find / -xdev -path /proc -prune -o -name '*orcas*' -not -path '/root/*' -print | sort)
 is "files of the package after the purge" "$after" "$before"
 echo "--- passed"

@@ -29,8 +29,9 @@ ready "$port"
 secret=$(sed -n 's/.*"secretKey": *"\([^"]*\)".*/\1/p' "$work/volume/orcas/root-credentials.json")
 access=$(sed -n 's/.*"accessKey": *"\([^"]*\)".*/\1/p' "$work/volume/orcas/root-credentials.json")
 [ -n "$secret" ] || fail "there are no root credentials"
-! "${podman[@]}" logs orcas-test 2>&1 | grep -F "$secret" || fail "the log of the container has the secret"
-"${podman[@]}" logs orcas-test 2>&1 | grep -q root-credentials.json || fail "the log of the container does not name the file with the credentials"
+"${podman[@]}" logs orcas-test >"$work/log" 2>&1
+! grep -F "$secret" "$work/log" || fail "the log of the container has the secret"
+grep -q root-credentials.json "$work/log" || fail "the log of the container does not name the file with the credentials"
 roundtrip "$port" "$access:$secret"
 ! "$new/orcas-linux-$(go env GOHOSTARCH)" help health >/dev/null 2>&1 || "${podman[@]}" exec orcas-test /orcas health --address "127.0.0.1:$port" || fail "orcas health in the container"
 "${podman[@]}" stop -t 60 orcas-test >/dev/null

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 work=$(mktemp -d "${TMPDIR:-/tmp}/release-test.XXXXXX")
 cache=$PWD/.tools
 mkdir -p "$cache"
-trap 'rm -rf --one-file-system "$work"' EXIT
+trap 'rm -rf --one-file-system "$work" || true' EXIT
 step() { echo "=== $* (${SECONDS} s)"; }
 . deploy/test/common.sh
 install() { # install PROGRAM PACKAGES...
@@ -50,7 +50,7 @@ mandoc -T lint -W warning "$work"/man/*.1
 
 step "the arm64 binary under qemu-user"
 arm=(qemu-aarch64-static "$new/orcas-linux-arm64")
-"${arm[@]}" version | grep -q '^orcas 0.2.0$' || fail "orcas version for arm64"
+grep -q '^orcas 0.2.0$' <<<"$("${arm[@]}" version)" || fail "orcas version for arm64"
 ports=$(python3 -c 'import socket; s = [socket.create_server(("127.0.0.1", 0)) for _ in range(4)]; print(*(x.getsockname()[1] for x in s))')
 read -r s3_port admin_port image_port _ <<<"$ports"
 export ORCAS_ROOT_ACCESS_KEY=access-key ORCAS_ROOT_SECRET_KEY=secret-key-of-the-test
@@ -69,7 +69,7 @@ for arch in x86_64 aarch64; do
 		grep -qx "$file" <<<"$files" || fail "$rpm has no $file"
 	done
 	[ "$(rpm -qpc --nosignature "$rpm")" = /etc/orcas/orcas.env ] || fail "$rpm does not keep changed settings"
-	rpm -qp --nosignature --scripts "$rpm" | grep -q useradd || fail "$rpm does not create the user"
+	grep -q useradd <<<"$(rpm -qp --nosignature --scripts "$rpm")" || fail "$rpm does not create the user"
 done
 mkdir "$work/rpm"
 # The names in the archive are absolute. The status of rpm2cpio is 1 even after complete output.
