@@ -242,3 +242,18 @@ func TestDocumentHasEveryMetric(t *testing.T) {
 		require.Equal(t, types[m[1]], m[2], m[1])
 	}
 }
+
+// BenchmarkScrape collects the metrics of a server with 1,000 buckets.
+func BenchmarkScrape(b *testing.B) {
+	settings, err := ReadSettings([]string{"ORCAS_MIN_FREE=0"})
+	require.NoError(b, err)
+	for i := range 1000 {
+		settings.Buckets = append(settings.Buckets, fmt.Sprintf("bucket-%d", i))
+	}
+	s, err := Open(context.Background(), Config{Data: filepath.Join(b.TempDir(), "data"), Address: "127.0.0.1:0", Settings: settings})
+	require.NoError(b, err)
+	defer func() { require.NoError(b, s.Close()) }()
+	for b.Loop() {
+		require.NoError(b, s.counts.registry.Write(io.Discard))
+	}
+}
