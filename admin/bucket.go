@@ -22,10 +22,22 @@ type BucketSettings struct {
 	ChunkSize   int64  `json:"chunk_size"`  // maximum size of a chunk of large content, in bytes
 	MaxBytes    int64  `json:"max_bytes"`   // see core.Quota; 0 for no limit
 	MaxObjects  int64  `json:"max_objects"` // see core.Quota; 0 for no limit
-	Bytes       int64  `json:"bytes"`       // total size of the objects, if the bucket has a quota
-	Objects     int64  `json:"objects"`     // number of objects, if the bucket has a quota
+	Bytes       int64  `json:"bytes"`       // what counts towards the quota, if the bucket has one
+	Objects     int64  `json:"objects"`     // what counts towards the quota, if the bucket has one
+	Holds       Holds  `json:"holds"`
 
 	Public bucketaccess.Public `json:"public"` // who may read the objects without credentials: none, read or custom
+}
+
+// Holds is what a bucket holds. Sizes are those before compression and deduplication.
+type Holds struct {
+	Objects            int64 `json:"objects"` // those that a listing shows
+	Bytes              int64 `json:"bytes"`
+	NoncurrentVersions int64 `json:"noncurrent_versions"`
+	NoncurrentBytes    int64 `json:"noncurrent_bytes"`
+	DeleteMarkers      int64 `json:"delete_markers"`
+	Uploads            int64 `json:"uploads"` // unfinished ones
+	UploadBytes        int64 `json:"upload_bytes"`
 }
 
 func (s *Store) settingsOf(ctx context.Context, b *core.BucketInfo) (*BucketSettings, error) {
@@ -33,12 +45,18 @@ func (s *Store) settingsOf(ctx context.Context, b *core.BucketInfo) (*BucketSett
 		Name: b.Name, Compression: b.Compression.String(), ChunkSize: cmp.Or(b.ChunkSize, core.DefaultChunkSize),
 		MaxBytes: b.Quota.Bytes, MaxObjects: b.Quota.Objects, Public: bucketaccess.PublicOf(b),
 	}
-	if b.Quota.IsZero() {
-		return settings, nil
+	t, err := s.FS.Tally(ctx, b)
+	if err != nil {
+		return nil, err
 	}
-	usage, err := s.FS.Usage(ctx, b)
-	settings.Bytes, settings.Objects = usage.Bytes, usage.Objects
-	return settings, err
+	settings.Holds = Holds{
+		Objects: t.Objects(), Bytes: t.Bytes - t.NoncurrentBytes, NoncurrentVersions: t.NoncurrentVersions, NoncurrentBytes: t.NoncurrentBytes,
+		DeleteMarkers: t.DeleteMarkers, Uploads: t.Uploads, UploadBytes: t.UploadBytes,
+	}
+	if !b.Quota.IsZero() {
+		settings.Bytes, settings.Objects = t.Usage().Bytes, t.Usage().Objects
+	}
+	return settings, nil
 }
 
 func (s *Store) bucket(r *http.Request) (any, error) {

@@ -488,8 +488,9 @@ type Verifier interface {
 // metadata of all content.
 type Placer interface {
 	// Places calls emit with each block that has a part of stored content, in no particular order. It shows the state
-	// at one moment between two changes. If emit returns an error, Places stops and returns it.
-	Places(ctx context.Context, emit func(block BlockID, of BlockContent) error) error
+	// at one moment between two changes. If emit returns an error, Places stops and returns it. All is the number of
+	// pieces of stored content, and their size before compression and encryption.
+	Places(ctx context.Context, emit func(block BlockID, of BlockContent) error) (all BlockContent, err error)
 }
 
 // MemoryReleaser is implemented by a Meta that can free the memory that it uses only for speed.

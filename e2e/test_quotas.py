@@ -105,7 +105,8 @@ def test_quota_survives_kills_and_rebuilds(start, tmp_path):
     s3.create_bucket(Bucket="bucket")
     s3.put_object(Bucket="bucket", Key="before", Body=pattern(5000))
     said = orcas(s, "admin", "bucket", "bucket", "--max-bytes", "30000", "--max-objects", "10", "--admin-address", admin(s)).stdout
-    assert said == "bucket: compression default, chunks of 4MiB, quota: 5000 of 30000 bytes, 1 of 10 objects, public access: none\n"
+    assert said == "bucket: compression default, chunks of 4MiB, quota: 5000 of 30000 bytes, 1 of 10 objects, public access: none\n" \
+        "bucket: 1 object (4.9 KiB), 0 noncurrent versions (0 bytes), 0 unfinished uploads (0 bytes)\n"
     s3.put_bucket_versioning(Bucket="bucket", VersioningConfiguration={"Status": "Enabled"})
     for n in range(4):
         s3.put_object(Bucket="bucket", Key="key", Body=pattern(5000, seed=n))

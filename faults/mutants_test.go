@@ -102,6 +102,7 @@ var mutants = []mutant{
 	{name: "refill-without-memory", guard: "a filter that is filled again has the hashes of the pairs in memory", pkg: "./core/sqlite", run: "TestFilterIsDroppedAndFilled"},
 	{name: "free-not-counted", guard: "the amount of content in a block shrinks when content is freed", pkg: "./core/sqlite", run: "TestContentOfBlocks"},
 	{name: "move-not-counted", guard: "the amount of content in a block shrinks when content is moved or repaired", pkg: "./core/sqlite", run: "TestContentOfBlocks"},
+	{name: "noncurrent-not-counted", guard: "the tally of a bucket has its noncurrent versions", pkg: "./core/sqlite", run: "TestMigrationOfTallies"},
 	{name: "no-marks", guard: "a read finds uncommitted changes", pkg: "./core/sqlite", run: "TestReadsOfTheOpenTransaction"},
 	{name: "list-uncommitted", guard: "a listing commits the changes of its bucket first", pkg: "./core/sqlite", run: "TestReadsOfTheOpenTransaction"},
 	{name: "kept-forgotten", guard: "uncommitted changes are applied again after a transaction was rolled back", pkg: "./core/sqlite", run: "TestFailedBatchKeepsTheOthers|TestFailedCommitKeepsTheTransaction"},

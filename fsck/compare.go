@@ -55,10 +55,11 @@ func (c *Comparison) Severe() string {
 func contentOfBlocks(ctx context.Context, meta core.Meta) (core.BlockContents, error) {
 	all := core.BlockContents{}
 	if p, ok := core.As[core.Placer](meta); ok {
-		return all, p.Places(ctx, func(block core.BlockID, of core.BlockContent) error {
+		_, err := p.Places(ctx, func(block core.BlockID, of core.BlockContent) error {
 			all[block] = of
 			return nil
 		})
+		return all, err
 	}
 	s, ok := core.As[core.Snapshotter](meta)
 	if !ok {

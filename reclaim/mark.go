@@ -80,10 +80,11 @@ func (t *liveSum) places(ctx context.Context) error {
 	if !ok {
 		return t.Snapshot(ctx, func(*core.Row) error { return nil })
 	}
-	return p.Places(ctx, func(block core.BlockID, of core.BlockContent) error {
+	_, err := p.Places(ctx, func(block core.BlockID, of core.BlockContent) error {
 		t.live[block] = of.Bytes
 		return nil
 	})
+	return err
 }
 
 // mark computes the live bytes of each block.

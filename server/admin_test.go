@@ -164,7 +164,7 @@ func TestBucketSettings(t *testing.T) {
 		var b admin.BucketSettings
 		require.NoError(t, json.Unmarshal(text, &b))
 		c.want.Name, c.want.Compression, c.want.ChunkSize = "some-bucket", cmp.Or(c.want.Compression, "default"), 4<<20
-		c.want.Public = bucketaccess.PublicNone
+		c.want.Public, c.want.Holds = bucketaccess.PublicNone, admin.Holds{Objects: 1, Bytes: 7}
 		require.Equal(t, c.want, b)
 	}
 	require.NoError(t, stop())

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"path/filepath"
 	"time"
@@ -25,6 +26,9 @@ func (s readings) save() {
 	path := filepath.Join(s.config.Data, MetricsFile)
 	done := make(chan error, 1)
 	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), metricsFileTimeout)
+		defer cancel()
+		_ = s.survey.Round(ctx) // after an error, the last figures are saved
 		var text bytes.Buffer
 		err := s.counts.registry.Write(&text)
 		if err == nil {

@@ -28,6 +28,7 @@ func (s readings) add(handler *s3.Server) error {
 	list = append(list, s.healthMetrics()...)
 	list = append(list, s.backgroundMetrics()...)
 	list = append(list, s.connectionMetrics()...)
+	list = append(list, metrics.NewStore(s.survey.Last))
 	return s.counts.registry.Add(append(list,
 		metrics.Gauge("orcas_s3_requests_in_flight", "The number of requests that are being processed.",
 			func() float64 { return float64(handler.InFlight()) }))...)
@@ -147,11 +148,13 @@ type work struct {
 // work returns the state of all background work.
 func (s readings) work() []work {
 	set, r, c, l := &s.config.Settings, s.reclaimer.Status(), s.scrubber.Status(), s.lifecycle.Status()
+	surveying, surveyed := s.survey.Status()
 	return []work{
 		{"reclaim", r.Running, r.LastSuccess, set.Reclaim},
 		{"snapshot", r.Running && r.Phase == "snapshot", r.LastSnapshot, false},
 		{"scrub", c.Running, c.PassEnded, set.ScrubPeriod > 0},
 		{"lifecycle", l.Running, l.LastSuccess, set.Lifecycle > 0},
+		{"survey", surveying, surveyed, true},
 	}
 }
 

@@ -175,7 +175,7 @@ func mayBeEmpty(ctx context.Context, dir string, allow bool) func(starts int) er
 			return fmt.Errorf("%s: %w", path, err)
 		}
 		found := errors.New("found")
-		err = meta.Places(ctx, func(core.BlockID, core.BlockContent) error { return found })
+		_, err = meta.Places(ctx, func(core.BlockID, core.BlockContent) error { return found })
 		if errors.Is(err, found) {
 			err = errNoBlocks(dir, "the database refers to blocks")
 		}

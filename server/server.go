@@ -44,6 +44,7 @@ import (
 	"orcas/s3"
 	"orcas/s3/heads"
 	"orcas/scrub"
+	"orcas/survey"
 	"orcas/vfs"
 )
 
@@ -107,6 +108,7 @@ type storage struct {
 	reclaimer *reclaim.Reclaimer
 	scrubber  *scrub.Scrubber
 	lifecycle *lifecycle.Worker
+	survey    *survey.Survey
 	ids       *ids.Codec // nil if their key cannot be stored
 
 	identities *identity.Directory // its default account owns everything that is created with the root credentials
@@ -339,6 +341,7 @@ func (s *Server) openStore(ctx context.Context) error {
 		Meta: s.meta, Writer: s.writer, Day: set.LifecycleDay, Every: set.Lifecycle, UploadAge: set.UploadAge, Logger: s.log, Now: s.config.Now,
 		Leases: &s.leases,
 	})
+	s.survey = survey.New(survey.Options{Meta: s.meta, Blocks: s.blocks, Log: s.log})
 	if b, ok := core.As[sparer](s.blocks); ok {
 		b.KeepSpare()
 	}
@@ -444,6 +447,7 @@ func (s *Server) Run(ctx context.Context) error {
 		s.background.Go(func() { s.lifecycle.Run(s.life) })
 	}
 	s.background.Go(func() { s.summarizeRequests(s.life) })
+	s.background.Go(func() { s.survey.Run(s.life) })
 	s.background.Go(func() { s.listener.report(s.life, s.log) })
 	s.background.Go(func() { s.noteUses(s.life) })
 	s.background.Go(func() { s.releaseMemory(s.life) })

@@ -11,6 +11,23 @@ func (f *FS) Usage(ctx context.Context, b *core.BucketInfo) (core.Usage, error) 
 	return f.meta.Usage(ctx, b.ID)
 }
 
+// Tally returns what a bucket holds.
+func (f *FS) Tally(ctx context.Context, b *core.BucketInfo) (core.Tally, error) {
+	const op = "vfs.Tally"
+	t, ok := core.As[core.Tallier](f.meta)
+	if !ok {
+		return core.Tally{}, core.E(op, core.Unsupported, nil)
+	}
+	list, err := t.Tallies(ctx, b.ID-1, 1)
+	switch {
+	case err != nil:
+		return core.Tally{}, err
+	case len(list) == 0 || list[0].Bucket != b.ID:
+		return core.Tally{}, core.E(op, core.NoSuchBucket, nil)
+	}
+	return list[0].Clamped(), nil
+}
+
 // Room returns QuotaExceeded if the quota of a bucket does not allow another version of a key, of size bytes. It is an
 // early check, so that content is not received in vain; core.Meta.Apply makes the decision.
 func (f *FS) Room(ctx context.Context, b *core.BucketInfo, key string, size int64) error {

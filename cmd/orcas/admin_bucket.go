@@ -38,7 +38,39 @@ func (a *adminBucket) Run(ctx context.Context, c *console) error {
 	}
 	fmt.Fprintf(c.stdout, "%s: compression %s, chunks of %s, %s, public access: %s\n",
 		b.Name, b.Compression, bytesize.Format(b.ChunkSize), quotaText(&b), b.Public)
+	fmt.Fprintf(c.stdout, "%s: %s\n", b.Name, holdsText(&b.Holds))
 	return nil
+}
+
+// holdsText describes what a bucket holds.
+func holdsText(h *admin.Holds) string {
+	part := func(n int64, what string, size int64) string {
+		if n != 1 {
+			what += "s"
+		}
+		return fmt.Sprintf("%d %s (%s)", n, what, bytesText(size))
+	}
+	text := part(h.Objects, "object", h.Bytes) + ", " + part(h.NoncurrentVersions, "noncurrent version", h.NoncurrentBytes) + ", " +
+		part(h.Uploads, "unfinished upload", h.UploadBytes)
+	switch h.DeleteMarkers {
+	case 0:
+	case 1:
+		text += ", 1 delete marker"
+	default:
+		text += fmt.Sprintf(", %d delete markers", h.DeleteMarkers)
+	}
+	return text
+}
+
+// bytesText formats a size.
+func bytesText(n int64) string {
+	switch {
+	case n == 1:
+		return "1 byte"
+	case n < 1024:
+		return fmt.Sprint(n, " bytes")
+	}
+	return bytesize.Round(n)
 }
 
 // quotaText describes the quota and the usage of a bucket.

@@ -159,11 +159,13 @@ func TestChunkSizeSurvives(t *testing.T) {
 		require.NoError(t, err)
 		target := []string{"--data", data, "--admin-address", admin}
 		stdout, _ := orcasExits(t, exitOK, append(strings.Fields("admin bucket bucket"), target...)...)
-		require.Equal(t, "bucket: compression default, chunks of 4MiB, no quota, public access: none\n", stdout)
+		require.Equal(t, "bucket: compression default, chunks of 4MiB, no quota, public access: none\n"+
+			"bucket: 0 objects (0 bytes), 0 noncurrent versions (0 bytes), 0 unfinished uploads (0 bytes)\n", stdout)
 		_, stderr := orcasExits(t, exitFailed, append(strings.Fields("admin bucket bucket --chunk-size 100KiB"), target...)...)
 		require.Contains(t, stderr, "chunk-size: 102400 bytes: expected a multiple of 256 KiB, at most 64 MiB")
 		stdout, _ = orcasExits(t, exitOK, append(strings.Fields("admin bucket bucket --chunk-size 512KiB"), target...)...)
-		require.Equal(t, "bucket: compression default, chunks of 512KiB, no quota, public access: none\n", stdout)
+		require.Equal(t, "bucket: compression default, chunks of 512KiB, no quota, public access: none\n"+
+			"bucket: 0 objects (0 bytes), 0 noncurrent versions (0 bytes), 0 unfinished uploads (0 bytes)\n", stdout)
 		_, err = c.PutObject(t.Context(), &s3.PutObjectInput{Bucket: aws.String("bucket"), Key: aws.String("key"), Body: bytes.NewReader(body)})
 		require.NoError(t, err)
 	})

@@ -138,7 +138,10 @@ func (h *harness) places(rows [][]byte) {
 		block core.BlockID
 	}
 	known, want, got := map[place]bool{}, core.BlockContents{}, core.BlockContents{}
+	var total core.BlockContent
 	add := func(d *core.DataInfo) {
+		total.Contents++
+		total.Bytes += d.Size
 		for _, e := range d.Extents {
 			of := want[e.Block]
 			if of.Bytes += e.Length; !known[place{d.ID, e.Block}] {
@@ -152,15 +155,18 @@ func (h *harness) places(rows [][]byte) {
 		require.NoError(h.t, err)
 		r.EachData(add)
 	}
-	require.NoError(h.t, placer.Places(h.ctx, func(block core.BlockID, of core.BlockContent) error {
+	all, err := placer.Places(h.ctx, func(block core.BlockID, of core.BlockContent) error {
 		require.NotContains(h.t, got, block)
 		got[block] = of
 		return nil
-	}))
+	})
+	require.NoError(h.t, err)
 	require.Equal(h.t, want, got)
+	require.Equal(h.t, total, all)
 	if len(want) > 0 {
 		failed := errors.New("enough")
-		require.ErrorIs(h.t, placer.Places(h.ctx, func(core.BlockID, core.BlockContent) error { return failed }), failed)
+		_, err := placer.Places(h.ctx, func(core.BlockID, core.BlockContent) error { return failed })
+		require.ErrorIs(h.t, err, failed)
 	}
 }
 

@@ -154,15 +154,15 @@ func (c *coder) data(i *core.DataInfo) {
 	f.end()
 }
 
-// EachBlock calls emit with the block and the length of each run of extents in a DataInfo encoded by AppendDataRow. It
-// decodes no other fields and does not allocate.
-func EachBlock(data []byte, emit func(block core.BlockID, length int64)) error {
+// EachBlock calls emit with the block and the length of each run of extents in a DataInfo encoded by AppendDataRow, and
+// returns its size. It decodes no other fields and does not allocate.
+func EachBlock(data []byte, emit func(block core.BlockID, length int64)) (size int64, err error) {
 	c := coder{b: data, decoding: true, share: true}
 	f := c.fields(dataFields)
 	if f.set&inRow == 0 {
 		c.uint()
 	}
-	c.uint()
+	size = c.int()
 	if f.has(false) {
 		c.raw(32)
 	}
@@ -189,7 +189,7 @@ func EachBlock(data []byte, emit func(block core.BlockID, length int64)) error {
 		c.uint()
 	}
 	if !f.has(false) {
-		return c.err
+		return size, c.err
 	}
 	var block core.BlockID
 	for range c.count(4) {
@@ -204,7 +204,7 @@ func EachBlock(data []byte, emit func(block core.BlockID, length int64)) error {
 		}
 		emit(block, length*n)
 	}
-	return c.err
+	return size, c.err
 }
 
 // AppendDataRow appends all fields of i except ID and Refs.

@@ -322,11 +322,15 @@ func TestEachBlock(t *testing.T) {
 		}
 		old := coder{} // the form of schema version 2
 		old.data(&d)
-		require.NoError(t, EachBlock(old.b, func(block core.BlockID, length int64) { got[block] += length }))
+		size, err := EachBlock(old.b, func(block core.BlockID, length int64) { got[block] += length })
+		require.NoError(t, err)
+		require.Equal(t, d.Size, size)
 		require.Equal(t, want, got)
 		encoded := AppendDataRow(nil, &d)
 		clear(got)
-		require.NoError(t, EachBlock(encoded, func(block core.BlockID, length int64) { got[block] += length }))
+		size, err = EachBlock(encoded, func(block core.BlockID, length int64) { got[block] += length })
+		require.NoError(t, err)
+		require.Equal(t, d.Size, size)
 		require.Equal(t, want, got)
 		for _, b := range [][]byte{old.b, encoded} {
 			decoded, err := DecodeDataRow(b, d.ID)
@@ -334,9 +338,9 @@ func TestEachBlock(t *testing.T) {
 			require.Equal(t, &d, decoded)
 		}
 		require.Less(t, len(encoded), len(old.b))
-		require.Zero(t, testing.AllocsPerRun(10, func() { _ = EachBlock(encoded, func(core.BlockID, int64) {}) }))
+		require.Zero(t, testing.AllocsPerRun(10, func() { _, _ = EachBlock(encoded, func(core.BlockID, int64) {}) }))
 		for n := range encoded {
-			_ = EachBlock(encoded[:n], func(core.BlockID, int64) {}) // it may return an error, but must not panic
+			_, _ = EachBlock(encoded[:n], func(core.BlockID, int64) {}) // it may return an error, but must not panic
 		}
 	}
 }

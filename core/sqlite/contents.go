@@ -149,7 +149,7 @@ func (t *contents) insert(info *core.DataInfo, object []byte) (bool, error) {
 	if err != nil || n != 1 {
 		return false, err
 	}
-	t.places.changed.Add(info.Extents)
+	t.places.add(info)
 	return true, t.index.add(info)
 }
 
@@ -192,7 +192,7 @@ func (t *contents) decRef(segments []core.Segment, v *version) error {
 		t.shared.forget(id)
 		t.freed = append(t.freed, info.Extents...)
 		if !mutant.Is("free-not-counted") {
-			t.places.changed.Remove(info.Extents)
+			t.places.remove(info)
 		}
 		t.index.remove(info)
 	}

@@ -120,11 +120,11 @@ func TestMigrationForward(t *testing.T) {
 func TestNewerSchemaIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	m := openAt(t, dir, Options{})
-	require.NoError(t, m.runSQL("PRAGMA user_version = 7"))
+	require.NoError(t, m.runSQL("PRAGMA user_version = 77"))
 	require.NoError(t, m.Close())
 	_, err := Open(filepath.Join(dir, "meta.db"), Options{})
 	require.True(t, core.Is(err, core.Unsupported), err)
-	require.ErrorContains(t, err, "version 7")
+	require.ErrorContains(t, err, "version 77")
 	require.ErrorContains(t, err, "schema version")
 }
 

@@ -16,12 +16,32 @@ import (
 // each block that has an extent of it. The changes of a transaction are added up in memory, and written once at its end.
 // A rollback clears them.
 //
+// One more row, whose ID is zero, has the number of all pieces of content, and their plain size.
+//
 // The table only saves reading all rows of data, so a damaged row does not stop the writer. It is left as it is: Places
 // then reads data instead, Verify reports the row, and a repair writes the table again.
 type places struct {
 	c       *conn
 	changed core.BlockContents // what the transaction in progress adds, which may be negative
 	buf     []byte             // a buffer for a row checksum
+}
+
+// add adds new content.
+func (p *places) add(d *core.DataInfo) {
+	p.changed.Add(d.Extents)
+	addPlain(p.changed, d.Size, 1)
+}
+
+// remove is the inverse of add.
+func (p *places) remove(d *core.DataInfo) {
+	p.changed.Remove(d.Extents)
+	addPlain(p.changed, d.Size, -1)
+}
+
+// addPlain adds a piece of content to the row of all content, or removes it if sign is -1.
+func addPlain(all core.BlockContents, size, sign int64) {
+	of := all[core.BlockID{}]
+	all[core.BlockID{}] = core.BlockContent{Contents: of.Contents + sign, Bytes: of.Bytes + sign*size}
 }
 
 // moved replaces the extents of content.
@@ -100,8 +120,9 @@ func (c *conn) countBlocks(ctx context.Context) (all core.BlockContents, skipped
 		id := integer(cols[0])
 		info, err := dataKey(id, bytes(cols[1])).checkSum(bytes(cols[2]))
 		extents = extents[:0]
+		var size int64
 		if err == nil {
-			err = encoding.EachBlock(info, func(block core.BlockID, length int64) {
+			size, err = encoding.EachBlock(info, func(block core.BlockID, length int64) {
 				extents = append(extents, core.Extent{Block: block, Length: length})
 			})
 		}
@@ -110,6 +131,7 @@ func (c *conn) countBlocks(ctx context.Context) (all core.BlockContents, skipped
 			return nil
 		}
 		all.Add(extents)
+		addPlain(all, size, 1)
 		return nil
 	})
 	return all, skipped, err
@@ -117,9 +139,9 @@ func (c *conn) countBlocks(ctx context.Context) (all core.BlockContents, skipped
 
 // Places implements core.Placer. It reads the table blocks, or the table data if a row of blocks is damaged. Like a
 // snapshot, it returns Busy if it has to yield to writes.
-func (m *Meta) Places(ctx context.Context, emit func(block core.BlockID, of core.BlockContent) error) error {
+func (m *Meta) Places(ctx context.Context, emit func(block core.BlockID, of core.BlockContent) error) (total core.BlockContent, err error) {
 	const op = "sqlite.Places"
-	return m.readLong(ctx, op, func(ctx context.Context, c *conn) error {
+	err = m.readLong(ctx, op, func(ctx context.Context, c *conn) error {
 		var all core.BlockContents
 		err := c.snapshot(func() (err error) {
 			if all, err = c.blockRows(ctx); !isDamage(err) {
@@ -134,6 +156,8 @@ func (m *Meta) Places(ctx context.Context, emit func(block core.BlockID, of core
 		if err != nil {
 			return err
 		}
+		total = all[core.BlockID{}]
+		delete(all, core.BlockID{})
 		for id, of := range all {
 			if err := emit(id, of); err != nil {
 				return err
@@ -141,6 +165,7 @@ func (m *Meta) Places(ctx context.Context, emit func(block core.BlockID, of core
 		}
 		return nil
 	})
+	return total, err
 }
 
 // blockRows returns the rows of the table blocks, or Damaged if one is damaged.
@@ -194,6 +219,19 @@ func createBlocks(c *conn) error {
 		return err
 	}
 	all, _, err := c.countBlocks(background)
+	p := places{c: c, changed: all}
+	if err == nil {
+		err = p.write()
+	}
+	return err
+}
+
+// addTotal migrates to schema version 7: it adds the row of all content to the table blocks.
+func addTotal(c *conn) error {
+	all, _, err := c.countBlocks(background)
+	if err == nil {
+		err = c.run("DELETE FROM blocks")
+	}
 	p := places{c: c, changed: all}
 	if err == nil {
 		err = p.write()

@@ -191,7 +191,7 @@ func (r *restorer) row(row *core.Row) error {
 		if _, err := r.c.exec(restoreData, int64(row.Data.ID), row.Data.SHA256[:], r.contents.buf); err != nil {
 			return err
 		}
-		r.contents.places.changed.Add(row.Data.Extents)
+		r.contents.places.add(row.Data)
 		return r.index.add(row.Data)
 	case row.Object != nil:
 		return r.version(row.Object)
@@ -275,7 +275,7 @@ func (r *restorer) finish() error {
 	if err := r.c.scan(background, "SELECT id, refs, sha256, info FROM data WHERE refs = 0", func(cols []driver.Value) error {
 		d, err := decodeData(integer(cols[0]), cols[1:])
 		if err == nil {
-			r.contents.places.changed.Remove(d.Extents)
+			r.contents.places.remove(d)
 		}
 		return err
 	}); err != nil {

@@ -18,7 +18,7 @@ type step func(c *conn) (more bool, err error)
 
 // steps returns the migrations: step i migrates version i to version i+1. A step never changes after its release.
 func steps() []step {
-	return []step{once(createTables), once(createHashRuns), once(createBlocks), once(addBriefs), fillBriefs(fillTogether), once(tallyAll)}
+	return []step{once(createTables), once(createHashRuns), once(createBlocks), once(addBriefs), fillBriefs(fillTogether), once(tallyAll), once(addTotal)}
 }
 
 // SchemaVersion returns the version of the schema to which this program migrates a database.

@@ -18,7 +18,7 @@
 // every later Apply returns Unavailable until the database is opened again. If the drive is full, the changes of the
 // call are rolled back, and the next call may succeed. Uncommitted changes of earlier calls are kept in either case.
 //
-// # Schema, version 6 (PRAGMA user_version)
+// # Schema, version 7 (PRAGMA user_version)
 //
 // Keys and names are BLOBs, so they compare as bytes. An info column has the encoding of package core/encoding.
 //
@@ -34,7 +34,7 @@
 //	garbage  id: list, extents
 //	records  (kind, key): value
 //	tallies  bucket: info. What each bucket holds: the numbers of core.Tally as signed LEB128, written once per transaction that changes it
-//	blocks   id: contents, bytes, seal (a row checksum). The amount of content in each block, written once per transaction that changes it
+//	blocks   id: contents, bytes, seal (a row checksum). The amount of content in each block, and with a zero ID the plain size of all content; written once per transaction that changes it
 //
 // The hash index finds content by core.DataInfo.Hash, and by HeadHash if it has a head. Its entries are buffered in
 // memory and then written in sorted runs, which are merged (see hashIndex):

@@ -44,7 +44,8 @@ func (f *feeder) puts(prefix string, n int) (changes []core.Change) {
 	return changes
 }
 
-// A put of a new key takes two statements, and a transaction six more, one of them for the tally. A quota adds none.
+// A put of a new key takes two statements, and a transaction eight more, one of them for the tally, and two for the
+// amount of all content. A quota adds none.
 func TestStatementsOfAPut(t *testing.T) {
 	f := feed(t, openAt(t, t.TempDir(), Options{}), core.VersioningOff)
 	for i, quota := range []core.Quota{{}, {Bytes: 1 << 40}, {}, {Objects: 1 << 40}} {
@@ -54,7 +55,7 @@ func TestStatementsOfAPut(t *testing.T) {
 			changes := f.puts(fmt.Sprint(i, "/", n, "/"), n)
 			before := f.m.w.c.ran
 			f.apply(changes...)
-			require.Equal(t, 6+2*n, f.m.w.c.ran-before, "%d puts with quota %+v", n, quota)
+			require.Equal(t, 8+2*n, f.m.w.c.ran-before, "%d puts with quota %+v", n, quota)
 		}
 	}
 	b, _, err := f.m.w.bucket(f.bucket)

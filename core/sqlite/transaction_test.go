@@ -140,10 +140,11 @@ func TestReadsOfTheOpenTransaction(t *testing.T) {
 		},
 		"Places": func() int {
 			n := 0
-			require.NoError(t, m.Places(ctx, func(_ core.BlockID, of core.BlockContent) error {
+			_, err := m.Places(ctx, func(_ core.BlockID, of core.BlockContent) error {
 				n += int(of.Contents)
 				return nil
-			}))
+			})
+			require.NoError(t, err)
 			return n + 1 // "shared" has no content of its own
 		},
 		"another kind of change": func() int {

@@ -277,6 +277,9 @@ func (r *script) compareBucket(name string) error {
 	if err := r.compareRule(name); err != nil {
 		return err
 	}
+	if err := r.compareTally(name); err != nil {
+		return err
+	}
 	if err := r.compareQuota(name); err != nil {
 		return err
 	}

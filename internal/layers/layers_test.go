@@ -49,6 +49,7 @@ var layers = map[string]int{
 	"backup":           5,
 	"reclaim":          5,
 	"scrub":            5,
+	"survey":           5,
 	"storetest":        5,
 	"content":          4, // stored content, without the names that vfs gives it
 	"auth/identity":    4, // who may do what is stored with batch
