@@ -55,10 +55,10 @@ func TestPausesAreNotTheFaultOfTheClient(t *testing.T) {
 	for name, start := range map[string]setup{"HTTP/1.1": {}, "HTTP/2": {start: overHTTP2}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			const bandwidth, pause = 64 << 10, 2500 * time.Millisecond
+			const bandwidth, pause = 64 << 10, 3500 * time.Millisecond
 			limits := limit.New(limit.Options{AddressBandwidth: bandwidth})
 			start.options = func(o *s3.Options) {
-				o.Limits, o.BodyTimeout, o.MinRate, o.RateWindow = limits, time.Second, 1<<20, time.Second
+				o.Limits, o.BodyTimeout, o.MinRate, o.RateWindow = limits, 2*time.Second, 64<<10, 2*time.Second
 			}
 			w := newWorld(t, start)
 			w.bucket("bucket")
