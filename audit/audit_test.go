@@ -138,6 +138,45 @@ func TestRotationFails(t *testing.T) {
 	require.Len(t, records(t, name), 21)
 }
 
+// TestFailedRotations: rotations that fail again and again, because no new file can be opened, keep the rotated files.
+func TestFailedRotations(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "audit.log")
+	f, err := openFile(Options{File: name, FileSize: 1000, Keep: 3})
+	require.NoError(t, err)
+	defer f.close()
+	for i := range 4 {
+		require.NoError(t, os.WriteFile(f.numbered(i), []byte(fmt.Sprint(i)), 0o600))
+	}
+	for range 5 { // the file is renamed the first time, and none replaces it
+		require.NoError(t, f.shift())
+	}
+	require.NoFileExists(t, name)
+	for i := range 3 {
+		text, err := os.ReadFile(f.numbered(i + 1))
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprint(i), string(text))
+	}
+}
+
+// TestFileRemoved: records wait while the file is gone and cannot be created again.
+func TestFileRemoved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "logs")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	name := filepath.Join(dir, "audit.log")
+	f, err := openFile(Options{File: name, FileSize: 1 << 20, Keep: 1})
+	require.NoError(t, err)
+	defer f.close()
+	require.NoError(t, os.RemoveAll(dir))
+	n, err := f.write(t.Context(), []byte("{}\n"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.Zero(t, n)
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	n, err = f.write(t.Context(), []byte("{}\n"))
+	require.NoError(t, err)
+	require.Equal(t, 3, n)
+	require.Len(t, records(t, name), 1)
+}
+
 // TestFileMoved: if the file is renamed or removed, a new one is begun.
 func TestFileMoved(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "audit.log")

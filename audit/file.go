@@ -66,7 +66,9 @@ func (f *file) open() error {
 func (f *file) write(_ context.Context, records []byte) (written int, err error) {
 	var late error // an error of a rotation, which does not prevent writing
 	if f.moved() {
-		late = f.open()
+		if late = f.open(); late != nil && f.removed() {
+			return 0, late // nobody could read what is written now
+		}
 	}
 	for written < len(records) {
 		part := f.fitting(records[written:])
@@ -91,6 +93,16 @@ func (f *file) moved() bool {
 	}
 	open, err := f.f.Stat()
 	return err == nil && !os.SameFile(named, open)
+}
+
+// removed reports whether the open file has no name any more.
+func (f *file) removed() bool {
+	info, err := f.f.Stat()
+	if err != nil {
+		return false
+	}
+	system, ok := info.Sys().(*syscall.Stat_t)
+	return ok && system.Nlink == 0
 }
 
 // fitting returns as many of the first records as fit into the file, and at least one.
@@ -144,14 +156,24 @@ func (f *file) rotate() error {
 	return nil
 }
 
-// shift renames the file and the rotated ones before it, which replaces the oldest.
+// shift renames the file and the rotated ones before it, up to the first number without a file, or else to the oldest,
+// which it replaces. So a rotation that fails again and again never removes more than one file.
 func (f *file) shift() error {
-	for i := f.keep - 1; i >= 0; i-- {
-		if err := os.Rename(f.numbered(i), f.numbered(i+1)); err != nil && (i == 0 || !errors.Is(err, fs.ErrNotExist)) {
+	free := 0
+	for free < f.keep && exists(f.numbered(free)) {
+		free++
+	}
+	for i := free - 1; i >= 0; i-- {
+		if err := os.Rename(f.numbered(i), f.numbered(i+1)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // numbered returns the name of a rotated file; 0 is the file itself.
