@@ -100,11 +100,18 @@ func (m *Meter) observe(api string, e *gate.Event) {
 		return
 	}
 	bucket := e.Bucket
-	if _, known := m.buckets[bucket]; !known && (len(m.buckets) >= maxBuckets || e.Status == 404 || e.Status == 403) {
-		bucket = otherBuckets // the bucket may not exist, and its name may be long
+	if _, known := m.buckets[bucket]; !known && (len(m.buckets) >= maxBuckets || len(bucket) > maxBucketName || mayNotExist(e.Status)) {
+		bucket = otherBuckets
 	}
 	countOf(m.buckets, bucket).add(e)
 }
+
+// maxBucketName is the length of the longest name that a bucket can have. A request may name a longer one.
+const maxBucketName = 63
+
+// mayNotExist reports whether a request with a status may name a bucket that does not exist: it may have been refused
+// before anybody looked for the bucket.
+func mayNotExist(status int) bool { return status/100 == 4 || status == 503 }
 
 // countOf returns the count with a name, which it copies.
 func countOf(counts map[string]*count, name string) *count {

@@ -157,6 +157,26 @@ func TestMeter(t *testing.T) {
 	require.Zero(t, m.Take().All.Requests)
 }
 
+// TestMeterOfUnknownBuckets: clients cannot fill a meter with names of buckets that do not exist. Requests for a known
+// bucket count for it, whatever their status.
+func TestMeterOfUnknownBuckets(t *testing.T) {
+	var h Hub
+	m, err := h.Meter()
+	require.NoError(t, err)
+	defer m.Close()
+	o := h.For("s3")
+	o.Observe(t.Context(), put("known", "key", 200))
+	for i, status := range []int{400, 403, 404, 405, 503} {
+		o.Observe(t.Context(), put("known", "key", status))
+		o.Observe(t.Context(), put(fmt.Sprint("unknown-", i), "key", status))
+	}
+	o.Observe(t.Context(), put(strings.Repeat("x", 20_000), "key", 500))
+	r := m.Take()
+	require.Len(t, r.Buckets, 2)
+	require.Equal(t, []string{"(other)", "known"}, []string{r.Buckets[0].Name, r.Buckets[1].Name})
+	require.Equal(t, []int64{6, 6}, []int64{r.Buckets[0].Requests, r.Buckets[1].Requests})
+}
+
 // TestConcurrently: watching begins and ends while requests end.
 func TestConcurrently(t *testing.T) {
 	var h Hub
