@@ -48,6 +48,7 @@ func (r *Registry) Handler(access Access, log *slog.Logger) http.Handler {
 type refusal struct {
 	status int
 	text   string
+	cause  error // for the log; nil if text says everything
 }
 
 // ServeHTTP implements http.Handler.
@@ -77,10 +78,10 @@ func (h *handler) admit(r *http.Request) *refusal {
 	switch {
 	case !h.access.Listen.IsLoopback():
 		return &refusal{http.StatusForbidden, "metrics require a token, because other machines can reach the admin listener: " +
-			"set ORCAS_METRICS_TOKEN_FILE"}
+			"set ORCAS_METRICS_TOKEN_FILE", nil}
 	case !isLocal(r.Host, h.access.Listen):
 		return &refusal{http.StatusForbidden, "metrics are served without a token only if the Host header names localhost or " +
-			"a loopback address: use such a URL, or set ORCAS_METRICS_TOKEN_FILE"}
+			"a loopback address: use such a URL, or set ORCAS_METRICS_TOKEN_FILE", nil}
 	}
 	return nil
 }
@@ -106,17 +107,16 @@ func (h *handler) checkToken(r *http.Request) *refusal {
 		err = errors.New("the token is empty")
 	}
 	if err != nil {
-		h.log.Warn("metrics are not served, because their token cannot be read", "err", err)
-		return &refusal{http.StatusInternalServerError, "the token for metrics cannot be read: the log of the server has the reason"}
+		return &refusal{http.StatusInternalServerError, "the token for metrics cannot be read: the log of the server has the reason", err}
 	}
 	scheme, got, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return &refusal{http.StatusUnauthorized, "metrics require a token: send the header Authorization: Bearer TOKEN, " +
-			"with the content of the file that ORCAS_METRICS_TOKEN_FILE names"}
+			"with the content of the file that ORCAS_METRICS_TOKEN_FILE names", nil}
 	}
 	a, b := sha256.Sum256([]byte(strings.TrimSpace(got))), sha256.Sum256([]byte(want))
 	if subtle.ConstantTimeCompare(a[:], b[:]) != 1 {
-		return &refusal{http.StatusForbidden, "the token for metrics is wrong"}
+		return &refusal{http.StatusForbidden, "the token for metrics is wrong", nil}
 	}
 	return nil
 }
@@ -128,6 +128,6 @@ const warnEvery = time.Minute
 func (h *handler) warn(r *http.Request, refused *refusal) {
 	now, last := time.Now().Unix(), h.warned.Load()
 	if now-last >= int64(warnEvery/time.Second) && h.warned.CompareAndSwap(last, now) {
-		h.log.Warn("a request for metrics was refused", "remote", r.RemoteAddr, "status", refused.status, "reason", refused.text)
+		h.log.Warn("a request for metrics was refused", "remote", r.RemoteAddr, "status", refused.status, "reason", refused.text, "err", refused.cause)
 	}
 }

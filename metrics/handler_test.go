@@ -75,6 +75,20 @@ func TestAccess(t *testing.T) {
 	}
 }
 
+// TestUnreadableToken: the log says why the token cannot be read, but not for each request.
+func TestUnreadableToken(t *testing.T) {
+	registry, err := New(Build{})
+	require.NoError(t, err)
+	var log bytes.Buffer
+	token := func() (string, error) { return "", errors.New("permission denied") }
+	h := registry.Handler(Access{Token: token}, slog.New(slog.NewTextHandler(&log, nil)))
+	for range 100 {
+		require.Equal(t, 500, send(h, "GET", "example.org", "Bearer guess").Code)
+	}
+	require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("\n")), "%s", log.String())
+	require.Contains(t, log.String(), "permission denied")
+}
+
 // TestCorrectTokenIsNeverRefused: wrong tokens do not lock out the correct one, and the log has one line about them.
 func TestCorrectTokenIsNeverRefused(t *testing.T) {
 	registry, err := New(Build{})
