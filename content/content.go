@@ -96,7 +96,7 @@ func (c *Content) UpTo() { c.upTo = true }
 // ReadFrom reads the body to its end. It returns Incomplete if the body is shorter than announced, TooLarge if it is
 // longer, Overloaded if there is no memory for it, and errors of r unchanged.
 func (c *Content) ReadFrom(r io.Reader) (int64, error) {
-	if err := c.reserve(); err != nil {
+	if err := c.reserve(r); err != nil {
 		return 0, err
 	}
 	n, err := int64(0), error(nil)

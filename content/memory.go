@@ -3,6 +3,7 @@ package content
 import (
 	"context"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -149,8 +150,8 @@ func (c *Content) memory() int64 {
 // be called before ReadFrom.
 func (c *Content) Beside() { c.beside = true }
 
-// reserve takes the memory for receiving the content, which release returns.
-func (c *Content) reserve() (err error) {
+// reserve takes the memory for receiving the content from r, which release returns.
+func (c *Content) reserve(r io.Reader) (err error) {
 	b := c.engine.receiving
 	if b == nil {
 		return nil
@@ -158,6 +159,9 @@ func (c *Content) reserve() (err error) {
 	if c.beside {
 		c.reserved = b.take(c.memory())
 		return nil
+	}
+	if s, ok := r.(*Section); ok {
+		s.rest()
 	}
 	c.reserved, err = b.acquire(c.ctx, c.memory())
 	return err
@@ -197,6 +201,14 @@ func (s *Section) shrink() *batch.Buffer {
 	s.ready = small.Content()[:copy(small.Content(), s.ready)]
 	s.releaseBuffers()
 	return small
+}
+
+// rest keeps only a piece of the frame that was read ahead, unless its memory is reserved: whoever reads the section
+// waits for memory first, and there may be many of them.
+func (s *Section) rest() {
+	if s.reserved == 0 && s.piece {
+		s.buffer = s.shrink()
+	}
 }
 
 // releaseBuffers releases the buffers of the current frame.

@@ -2,6 +2,7 @@ package content_test
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"math/rand/v2"
 	"testing"
@@ -108,6 +109,45 @@ func TestUploadsWaitForMemory(t *testing.T) {
 	require.NoError(t, <-ended)
 	require.NoError(t, <-ended)
 	<-next.read
+}
+
+// TestCopiesWaitForMemory: a copy that waits for memory does not keep the first frame of its source, if there is no
+// memory for that either.
+func TestCopiesWaitForMemory(t *testing.T) {
+	w := worldWith(t, mem.NewBlocks(), func(o *content.Options) { o.Receiving, o.Reading = frame.MaxPlain, frame.MaxPlain })
+	body := make([]byte, 3<<20)
+	_, _ = rand.NewChaCha8([32]byte{2}).Read(body)
+	_, err := w.TryPut("key", body)
+	require.NoError(t, err)
+	open := func() *content.Section {
+		o, err := w.FS.Open(ctx, w.Bucket, "key", core.Current)
+		require.NoError(t, err)
+		defer o.Close()
+		section, err := o.Range(ctx, 0, int64(len(body)))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, section.Close()) })
+		return section
+	}
+	reader := open() // it has the memory of readers
+	require.GreaterOrEqual(t, reader.Held(), frame.MaxPlain)
+	upload, err := w.FS.NewContent(ctx, w.Bucket, int64(len(body)))
+	require.NoError(t, err)
+	defer upload.Discard()
+	_, err = upload.ReadFrom(bytes.NewReader(body)) // it has the memory of uploads until it is discarded
+	require.NoError(t, err)
+
+	source := open()
+	waiting, leave := context.WithCancel(ctx)
+	target, err := w.FS.NewContent(waiting, w.Bucket, int64(len(body)))
+	require.NoError(t, err)
+	defer target.Discard()
+	leave()
+	_, err = target.ReadFrom(source)
+	require.True(t, core.Is(err, core.Canceled), "%v", err)
+	require.Less(t, source.Held(), frame.MaxPlain/2)
+	got, err := io.ReadAll(source)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(body, got))
 }
 
 // notedReader closes read when it is read for the first time.
