@@ -45,6 +45,14 @@ func TestOverTheRate(t *testing.T) {
 			require.True(t, res.Close)
 			_, err = conn.Read(make([]byte, 1))
 			require.Error(t, err, "the connection is closed without waiting for the body")
+
+			body := make([]byte, 100<<10) // net/http would discard it
+			conn = w.raw("PUT", "/bucket/key", len(body), hash(body))
+			_, err = conn.Write(body)
+			require.NoError(t, err)
+			a, res = w.readResponse(conn)
+			a.is(503, "SlowDown")
+			require.True(t, res.Close)
 		})
 	}
 }

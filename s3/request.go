@@ -25,6 +25,8 @@ const (
 	drainTime  = 5 * time.Second
 	// netHTTPDrains is the number of bytes that net/http discards by itself before it responds.
 	netHTTPDrains = 128 << 10
+	// refusedDrains replaces netHTTPDrains if the body counts for a limit, since net/http reads as fast as the client sends.
+	refusedDrains = 4 << 10
 )
 
 // request is a request on its way through the gate, and its response.
@@ -292,7 +294,11 @@ func (q *request) settleBody() func() {
 	if b.deadline != nil {
 		_ = b.deadline.SetReadDeadline(time.Now().Add(drainTime))
 	}
-	if q.r.ContentLength >= 0 && q.r.ContentLength-b.count <= netHTTPDrains {
+	free := int64(netHTTPDrains)
+	if q.closes() {
+		free = refusedDrains
+	}
+	if q.r.ContentLength >= 0 && q.r.ContentLength-b.count <= free {
 		return nil
 	}
 	q.set("Connection", "close")
