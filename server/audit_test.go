@@ -1,11 +1,14 @@
 package server
 
 import (
+	"bufio"
+	"bytes"
 	"crypto/md5"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -126,4 +129,53 @@ func TestAuditSettings(t *testing.T) {
 		require.ErrorContains(t, err, name)
 		require.NotContains(t, err.Error(), "secret")
 	}
+}
+
+// TestBusyRequestsAreAwaited: a shutdown waits for requests of other APIs than S3 on connections beyond the limit too, so
+// their audit records are not lost.
+func TestBusyRequestsAreAwaited(t *testing.T) {
+	s := limitedServer(t, 1, false)
+	send := func(method, path, service string, body []byte) (finish func() int) {
+		conn, err := net.Dial("tcp", s.listener.Addr().String())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		r, err := http.NewRequestWithContext(t.Context(), method, s.Endpoint()+path, bytes.NewReader(body))
+		require.NoError(t, err)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		sum := sha256.Sum256(body)
+		hash := hex.EncodeToString(sum[:])
+		r.Header.Set("X-Amz-Content-Sha256", hash)
+		cred := aws.Credentials{AccessKeyID: s.Credentials().AccessKey, SecretAccessKey: s.Credentials().SecretKey}
+		require.NoError(t, v4.NewSigner().SignHTTP(t.Context(), cred, r, hash, service, "us-east-1", time.Now()))
+		var text bytes.Buffer
+		require.NoError(t, r.Write(&text))
+		_, err = conn.Write(text.Bytes()[:text.Len()-1])
+		require.NoError(t, err)
+		return func() int {
+			_, err := conn.Write(text.Bytes()[text.Len()-1:])
+			require.NoError(t, err)
+			response, err := http.ReadResponse(bufio.NewReader(conn), r)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			return response.StatusCode
+		}
+	}
+	upload := send("PUT", "/bucket/key", "s3", []byte("body"))
+	until(t, s, 1, 0)
+	call := send("POST", "/", "sts", []byte(whoami))
+	until(t, s, 2, 0)
+	require.Eventually(t, func() bool { return s.listener.refused.Load() == 1 }, time.Minute, time.Millisecond)
+	require.Equal(t, 200, upload())
+	ended := make(chan struct{})
+	go func() {
+		s.handlers.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		t.Fatal("a shutdown would not wait for the call")
+	case <-time.After(100 * time.Millisecond):
+	}
+	require.Equal(t, 200, call())
+	<-ended
 }

@@ -90,7 +90,7 @@ func (s *Server) serveHTTP() error {
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelInfo),
 	}
-	s.listener.install(s.http, http.HandlerFunc(handler.Busy))
+	s.listener.install(s.http, s.counted(http.HandlerFunc(handler.Busy)))
 	s.refuseHead, s.view.inFlight = handler.RefuseHead, handler.InFlight
 	heads.Watch(s.http)
 	return s.configureTLS()
