@@ -5,13 +5,13 @@ import (
 	"io/fs"
 	"net"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"time"
 
 	"orcas/admin"
 	"orcas/gate"
 	"orcas/iam"
+	"orcas/internal/build"
 	"orcas/metrics"
 	"orcas/s3"
 )
@@ -34,26 +34,14 @@ type counts struct {
 
 // newCounts returns the metrics of a server that has just been created.
 func newCounts() (c counts, err error) {
-	build := metrics.Build{Version: Version(), Commit: commit(), GoVersion: runtime.Version()}
-	if c.registry, err = metrics.New(build); err != nil {
+	this := build.Read()
+	if c.registry, err = metrics.New(metrics.Build{Version: this.Version, Commit: this.Commit, GoVersion: runtime.Version()}); err != nil {
 		return c, err
 	}
 	c.s3 = metrics.NewRequests(s3.Routes())
 	c.iam, c.admin = metrics.NewCounts("iam", iam.Routes()), metrics.NewCounts("admin", admin.Routes())
 	c.writes, c.started = &metrics.Writes{}, time.Now()
 	return c, c.registry.Add(c.s3, c.iam, c.admin, c.writes)
-}
-
-// commit returns the commit that this binary was built from, or "".
-func commit() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				return s.Value
-			}
-		}
-	}
-	return ""
 }
 
 // api returns the API of the metrics, which has an access rule of its own instead of signed requests.
