@@ -111,6 +111,9 @@ func (q *request) paced(w io.Writer, patience time.Duration) io.Writer {
 	return &pacedWriter{w, p, d, patience}
 }
 
-// closes reports whether the rest of the body is not worth reading: that of a request which is over a limit, or which
-// is paced, and would be read faster than allowed.
-func (q *request) closes() bool { return q.overLimit || q.body.pacer != nil }
+// closes reports whether the rest of the body is not worth reading, because it would be read faster than allowed: that
+// of a request which is over a limit, which is paced, or which was refused before it counted for the limits.
+func (q *request) closes() bool {
+	early := q.reason == gate.InFlight || q.reason == gate.Connections
+	return q.overLimit || q.body.pacer != nil || early && q.s.allowed.Limits != nil
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/gate/limit"
+	"orcas/internal/live"
 	"orcas/s3"
 )
 
@@ -55,6 +56,20 @@ func TestOverTheRate(t *testing.T) {
 			require.True(t, res.Close)
 		})
 	}
+}
+
+// TestRefusedBeforeLimits: with limits, the body of a request that is refused because the server is busy is not read.
+func TestRefusedBeforeLimits(t *testing.T) {
+	busy := live.New(live.Settings{BodyTimeout: time.Minute}) // no request may be in flight
+	w := newWorld(t, setup{options: func(o *s3.Options) {
+		o.Live, o.Limits = busy, limit.New(limit.Options{KeyBandwidth: 1 << 20})
+	}})
+	const size = 24 << 20 // less than what is read without limits, and more than the kernel's buffers
+	conn := w.raw("PUT", "/bucket/key", size, hash(nil))
+	a, _ := w.readResponse(conn)
+	a.is(503, "SlowDown")
+	_, err := conn.Write(make([]byte, size))
+	require.Error(t, err)
 }
 
 // TestPausesAreNotTheFaultOfTheClient: a body is paced, in both directions, and the pauses, which are longer than the
