@@ -17,8 +17,8 @@ import (
 
 // Access decides who may read the metrics.
 type Access struct {
-	// Listen is the address of the listener. Without a Token, only requests to a loopback address are answered, and only
-	// if they name it in the Host header: a web page whose name was changed to resolve to 127.0.0.1 names itself.
+	// Listen is the address of the listener. Without a Token, only requests of this machine to a loopback address are
+	// answered, and only if they name it in the Host header: a web page whose name was changed to resolve to 127.0.0.1 names itself.
 	Listen netip.Addr
 
 	// Token, if not nil, returns the token that requests must present, in the header "Authorization: Bearer TOKEN". It is
@@ -79,11 +79,21 @@ func (h *handler) admit(r *http.Request) *refusal {
 	case !h.access.Listen.IsLoopback():
 		return &refusal{http.StatusForbidden, "metrics require a token, because other machines can reach the admin listener: " +
 			"set ORCAS_METRICS_TOKEN_FILE", nil}
+	case !isLoopback(r.RemoteAddr):
+		return &refusal{http.StatusForbidden, "metrics are served without a token only to clients of this machine, and not through " +
+			"a proxy: set ORCAS_METRICS_TOKEN_FILE", nil}
 	case !isLocal(r.Host, h.access.Listen):
 		return &refusal{http.StatusForbidden, "metrics are served without a token only if the Host header names localhost or " +
 			"a loopback address: use such a URL, or set ORCAS_METRICS_TOKEN_FILE", nil}
 	}
 	return nil
+}
+
+// isLoopback reports whether an address with a port is that of this machine. The address of a client behind a trusted
+// proxy is not.
+func isLoopback(remote string) bool {
+	a, err := netip.ParseAddrPort(remote)
+	return err == nil && a.Addr().Unmap().IsLoopback()
 }
 
 // isLocal reports whether a Host header names this machine: localhost, a loopback address, or the address of the

@@ -15,7 +15,7 @@ import (
 // send sends a request to a handler.
 func send(h http.Handler, method, host, authorization string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, "/metrics", nil)
-	r.Host = host
+	r.Host, r.RemoteAddr = host, "127.0.0.1:1"
 	if authorization != "" {
 		r.Header.Set("Authorization", authorization)
 	}
@@ -72,6 +72,20 @@ func TestAccess(t *testing.T) {
 			require.NotContains(t, log.String(), secret)
 			require.NotContains(t, w.Body.String(), secret)
 		})
+	}
+}
+
+// TestClientOfAProxy: without a token, a client behind a trusted proxy on this machine does not get metrics.
+func TestClientOfAProxy(t *testing.T) {
+	registry, err := New(Build{})
+	require.NoError(t, err)
+	h := registry.Handler(Access{Listen: netip.MustParseAddr("127.0.0.1")}, slog.New(slog.DiscardHandler))
+	for remote, status := range map[string]int{"127.0.0.1:80": 200, "[::1]:80": 200, "[::ffff:127.0.0.1]:80": 200, "192.0.2.1:0": 403, "": 403} {
+		r := httptest.NewRequest("GET", "/metrics", nil)
+		r.Host, r.RemoteAddr = "127.0.0.1:9001", remote
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		require.Equal(t, status, w.Code, remote)
 	}
 }
 
