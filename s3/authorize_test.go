@@ -705,6 +705,15 @@ func TestObservers(t *testing.T) {
 	require.Equal(t, "/bucket/a%2Fkey", copied.Target)
 	require.Equal(t, "copier", copied.UserAgent)
 	require.Equal(t, gate.Write, copied.Effect)
+	for source, target := range map[string]string{
+		"/bucket/a%2Fkey?versionId=null":                        "/bucket/a%2Fkey?versionId=null",
+		"/bucket/a%2Fkey?X-Amz-Signature=s":                     "/bucket/a%2Fkey",
+		"/bucket/a%2Fkey?versionId=null&X-Amz-Security-Token=s": "/bucket/a%2Fkey",
+	} {
+		w.do("PUT", "/bucket/copy", nil, "X-Amz-Copy-Source", source)
+		require.Equal(t, target, first.take(t).Target)
+		second.take(t)
+	}
 	w.do("GET", "/bucket/a%2Fkey?versionId=null", nil).is(200, "")
 	require.Equal(t, "null", first.take(t).Version)
 	second.take(t)

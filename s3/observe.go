@@ -2,6 +2,7 @@ package s3
 
 import (
 	"context"
+	"strings"
 
 	"orcas/gate"
 )
@@ -59,9 +60,19 @@ func (q *request) versionID() string {
 func (q *request) source() string {
 	switch {
 	case q.route.Header == copySourceName, q.route.Header == moveSourceName:
-		return first(q.r.Header, q.route.Header)
+		return withoutSecrets(first(q.r.Header, q.route.Header))
 	case q.route.Sub == "renameObject":
-		return first(q.r.Header, renameSourceName)
+		return withoutSecrets(first(q.r.Header, renameSourceName))
 	}
 	return ""
+}
+
+// withoutSecrets returns a source without its query, unless that is only a version. A client may have sent a presigned
+// URL by mistake.
+func withoutSecrets(source string) string {
+	path, query, found := strings.Cut(source, "?")
+	if found && (!strings.HasPrefix(query, "versionId=") || strings.Contains(query, "&")) {
+		return path
+	}
+	return source
 }
