@@ -172,6 +172,11 @@ func TestMetricsToken(t *testing.T) {
 		_, err := ReadSettings([]string{metricsTokenVariable + "=" + path})
 		require.NoError(t, err, "mode %o", mode)
 	}
+	mounted := filepath.Join(t.TempDir(), "token") // as Kubernetes mounts a secret
+	require.NoError(t, os.Symlink(filepath.Base(filepath.Dir(path)), filepath.Join(filepath.Dir(filepath.Dir(path)), "..data")))
+	require.NoError(t, os.Symlink(filepath.Join(filepath.Dir(filepath.Dir(path)), "..data", "token"), mounted))
+	_, err := ReadSettings([]string{metricsTokenVariable + "=" + mounted})
+	require.NoError(t, err)
 	for mode, text := range map[os.FileMode]string{0o644: first, 0o660: first, 0o604: first, 0o600: "short", 0o400: "two tokens with spaces\nand lines"} {
 		_ = os.Remove(path)
 		write(text, mode)
