@@ -13,10 +13,10 @@ purge)
 	fi
 	# A mounted file system in a directory, or a symbolic link, leads to data that is elsewhere. It stays.
 	for dir in /var/lib/orcas /var/log/orcas; do
-		if grep -q " $dir/" /proc/self/mountinfo; then
-			echo "orcas: file systems are mounted in $dir; it is not removed" >&2
-		elif [ -L $dir ]; then
+		if [ -L $dir ]; then
 			rm -f $dir
+		elif grep -qF " $(readlink -f $dir)/" /proc/self/mountinfo; then # not its name: /var may be a symbolic link
+			echo "orcas: file systems are mounted in $dir; it is not removed" >&2
 		elif [ -d $dir ]; then
 			find $dir -xdev -mindepth 1 -delete || true
 			rmdir --ignore-fail-on-non-empty $dir 2>/dev/null || true
