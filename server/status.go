@@ -1,11 +1,11 @@
 package server
 
 import (
-	"fmt"
 	"math"
 	"net/http"
 	"runtime/debug"
 	"runtime/metrics"
+	"strconv"
 	"strings"
 	"time"
 
@@ -125,20 +125,29 @@ func endOf(started time.Time, seconds float64) *time.Time {
 // expiresSoon is the time before the end of a certificate from which on there is a warning.
 const expiresSoon = 14 * 24 * time.Hour
 
-// addWarnings adds what somebody should do something about.
+// plural returns the text for one or for n, in which %d stands for n.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return strings.ReplaceAll(many, "%d", strconv.Itoa(n))
+}
+
+// addWarnings adds the problems that need attention.
 func (s *Server) addWarnings(st *admin.Status) {
 	warn := func(problem, action string) {
 		st.Warnings = append(st.Warnings, admin.Warning{Problem: problem, Action: action})
 	}
 	if st.Refused != "" {
-		warn("writes are refused: "+st.Refused, "see the server's log; if a file system is not mounted, mount it and restart the server")
+		warn("writes are refused: "+st.Refused, "see the server's log; if blocks are missing, mount their file system and run orcas admin lost; otherwise correct the cause and restart the server")
 	}
 	if st.Missing.Blocks > 0 {
-		warn(fmt.Sprintf("%d blocks with %d pieces of content are missing", st.Missing.Blocks, st.Missing.Contents),
+		warn(plural(st.Missing.Blocks, "1 block", "%d blocks")+" with "+plural(st.Missing.Contents, "1 piece", "%d pieces")+" of content "+
+			plural(st.Missing.Blocks, "is", "are")+" missing",
 			"list the affected objects with orcas admin lost, and restore them from a backup")
 	}
 	if n := st.Scrub.Damaged - st.Scrub.Repaired; n > 0 {
-		warn(fmt.Sprintf("%d pieces of content are damaged and could not be repaired", n),
+		warn(plural(n, "1 piece of content is", "%d pieces of content are")+" damaged and could not be repaired",
 			"list them with orcas admin scrub --status --json, restore them from a backup, and check the drive")
 	}
 	switch d := st.Drive; {
@@ -154,7 +163,7 @@ func (s *Server) addWarnings(st *admin.Status) {
 	}
 	for _, c := range st.Certificates {
 		if left := time.Until(c.Expires); left < expiresSoon {
-			warn("the certificate of the "+c.Listener+" address expires at "+c.Expires.Format(time.RFC3339), "replace its file; the server reloads it")
+			warn("the certificate of the "+c.Listener+" address expires at "+c.Expires.Format(time.RFC3339), "replace its files, which the server reloads; a self-signed certificate is regenerated at a restart")
 		}
 	}
 	for _, f := range s.view.audit.Failures() {

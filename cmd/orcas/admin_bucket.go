@@ -44,22 +44,23 @@ func (a *adminBucket) Run(ctx context.Context, c *console) error {
 
 // holdsText describes what a bucket holds.
 func holdsText(h *admin.Holds) string {
-	part := func(n int64, what string, size int64) string {
-		if n != 1 {
-			what += "s"
-		}
-		return fmt.Sprintf("%d %s (%s)", n, what, bytesText(size))
+	part := func(n int64, noun string, size int64) string {
+		return fmt.Sprintf("%s (%s)", counted(n, noun), bytesText(size))
 	}
 	text := part(h.Objects, "object", h.Bytes) + ", " + part(h.NoncurrentVersions, "noncurrent version", h.NoncurrentBytes) + ", " +
 		part(h.Uploads, "unfinished upload", h.UploadBytes)
-	switch h.DeleteMarkers {
-	case 0:
-	case 1:
-		text += ", 1 delete marker"
-	default:
-		text += fmt.Sprintf(", %d delete markers", h.DeleteMarkers)
+	if h.DeleteMarkers > 0 {
+		text += ", " + counted(h.DeleteMarkers, "delete marker")
 	}
 	return text
+}
+
+// counted returns a number with a noun in the singular or the plural.
+func counted[T int | int64 | uint64](n T, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // bytesText formats a size.

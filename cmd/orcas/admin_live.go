@@ -23,7 +23,7 @@ import (
 type adminLive struct {
 	Status  adminStatus  `cmd:"" help:"Show the state of the server, and what needs attention."`
 	Top     adminTop     `cmd:"" help:"Show rates, latencies, and the busiest operations and buckets."`
-	Trace   adminTrace   `cmd:"" help:"Show requests as they end."`
+	Trace   adminTrace   `cmd:"" help:"Show each request when it ends."`
 	Log     adminLog     `cmd:"" help:"Show what the server logs, or change it until the server stops."`
 	Profile adminProfile `cmd:"" help:"Write a profile of the server, for go tool pprof."`
 	Cache   struct {
@@ -35,7 +35,7 @@ type adminTrace struct {
 	adminTarget
 	Operation   string        `placeholder:"NAME" help:"Show only requests for this operation, such as GetObject."`
 	Bucket      string        `placeholder:"BUCKET" help:"Show only requests for this bucket."`
-	Key         string        `placeholder:"PREFIX" help:"Show only requests for keys that begin with this."`
+	Key         string        `placeholder:"PREFIX" help:"Show only requests for keys with this prefix."`
 	Status      string        `placeholder:"STATUS" help:"Show only requests with this status, such as 404 or 5xx; 000 means that no response was sent."`
 	MinDuration time.Duration `placeholder:"DURATION" help:"Show only requests that took at least this long, such as 100ms."`
 	Errors      bool          `help:"Show only requests with a status of 400 or more, or without a response."`
@@ -62,7 +62,8 @@ func (a *adminTrace) Run(ctx context.Context, c *console) error {
 			return "", err
 		}
 		if line.Dropped > dropped {
-			fmt.Fprintf(c.stderr, "%d requests are missing, because they ended faster than they could be shown\n", line.Dropped-dropped)
+			fmt.Fprintf(c.stderr, "%s omitted, because they ended faster than they could be shown: use filters to see fewer\n",
+				counted(line.Dropped-dropped, "request"))
 			dropped = line.Dropped
 		}
 		switch {
@@ -141,7 +142,7 @@ func plain(s string) string {
 
 type adminTop struct {
 	adminTarget
-	Interval time.Duration `default:"2s" help:"Measure for this long (default ${default})."`
+	Interval time.Duration `default:"2s" help:"Print a measurement at this interval (default ${default})."`
 	Once     bool          `help:"Print one measurement and exit."`
 }
 
@@ -183,7 +184,7 @@ func topText(l *admin.TopLine) string {
 	all := &l.All
 	fmt.Fprintf(&b, "%s  %.0f requests/s, %.1f errors/s, in %s/s, out %s/s, p50 %s, p99 %s\n", l.Time.Local().Format("15:04:05"),
 		per(all.Requests), per(all.Errors), size(int64(per(all.In))), size(int64(per(all.Out))), micros(all.Half), micros(all.Most))
-	fmt.Fprintf(&b, "%d requests in flight, %d connections, %d writes queued\n", l.InFlight, l.Connections, l.Queue)
+	fmt.Fprintln(&b, loadText(l.Load))
 	for _, table := range []struct {
 		title string
 		rows  []watch.Rate
@@ -216,7 +217,7 @@ func micros(n int64) string {
 
 type adminLog struct {
 	adminTarget
-	Level string `placeholder:"LEVEL" help:"Log from now on: off, errors, summary or requests, as ORCAS_LOG does at startup."`
+	Level string `placeholder:"LEVEL" help:"Change what the server logs: off, errors, summary or requests, as for ORCAS_LOG."`
 }
 
 // Run shows or changes the level of the log.
@@ -248,9 +249,9 @@ func (a *adminCacheFlush) Run(ctx context.Context, c *console) error {
 
 type adminProfile struct {
 	adminTarget
-	Name    string `arg:"" default:"cpu" help:"The profile: cpu, heap, allocs, goroutine, block, mutex or threadcreate (default ${default})."`
-	Seconds int    `default:"30" help:"Measure the CPU use for this long (default ${default})."`
-	Output  string `short:"o" placeholder:"FILE" help:"Write the profile to this file, or to standard output with -. The default is orcas-NAME.pprof."`
+	Name    string `arg:"" default:"cpu" help:"Write this profile: cpu, heap, allocs, goroutine, block, mutex or threadcreate (default ${default})."`
+	Seconds int    `default:"30" help:"Measure the CPU use for this many seconds, at most 300 (default ${default})."`
+	Output  string `short:"o" placeholder:"FILE" help:"Write the profile to this file; - is standard output. The default is orcas-NAME.pprof."`
 }
 
 // Run writes a profile to a file.
@@ -276,7 +277,7 @@ func (a *adminProfile) Run(ctx context.Context, c *console) (err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	n, err := io.Copy(f, response.Body)
 	if err == nil {
-		fmt.Fprintf(c.stderr, "wrote %s (%s): show it with go tool pprof %[1]s\n", name, size(n))
+		fmt.Fprintf(c.stderr, "wrote %s (%s); to show it, run go tool pprof %[1]s\n", name, size(n))
 	}
 	return err
 }

@@ -14,7 +14,7 @@ type adminStatus struct{ adminTarget }
 
 // Help is called by kong.
 func (adminStatus) Help() string {
-	return "The exit status is 0 even if something needs attention: the output says what. For a check that fails, use orcas health."
+	return "The exit status is 0 even if something needs attention: the output says what. For a check with an exit status, use orcas health."
 }
 
 // Run shows the state of the server.
@@ -34,29 +34,29 @@ func writeStatus(w io.Writer, s *admin.Status) {
 	row("state", "%s", s.State)
 	row("version", "%s, running for %s", s.Version, time.Duration(s.Uptime*float64(time.Second)).Round(time.Second))
 	row("durability", "%s", s.Durability)
-	row("load", "%d requests in flight, %d connections, %d writes queued; %d requests since the start", s.InFlight, s.Connections, s.Queue, s.Requests)
-	row("drive", "%s of %s free; %s are reserved", size(s.Drive.Free), size(s.Drive.Total), size(s.Drive.Reserve))
+	row("load", "%s; %s since the start", loadText(&s.Load), counted(s.Requests, "request"))
+	row("drive", "%s of %s free; %s reserved", size(s.Drive.Free), size(s.Drive.Total), size(s.Drive.Reserve))
 	limit := "no limit"
 	if s.Memory.Limit > 0 {
 		limit = "limit " + size(s.Memory.Limit)
 	}
 	row("memory", "%s, heap %s, %s", size(int64(s.Memory.Used)), size(int64(s.Memory.Heap)), limit)
 	if s.Readers.Count > 0 {
-		row("readers", "%d, the slowest for %.0f s; deleted content kept for them: %s", s.Readers.Count, s.Readers.Oldest, size(s.Readers.Pinned))
+		row("readers", "%d, the oldest for %.0f s; deleted content kept for them: %s", s.Readers.Count, s.Readers.Oldest, size(s.Readers.Pinned))
 	}
 	for _, work := range s.Work {
 		row(work.Name, "%s", workText(work, s))
 	}
 	if s.Missing.Comparing {
-		row("missing", "not known yet")
+		row("missing", "not known yet: the comparison at startup is running")
 	} else {
-		row("missing", "%d blocks with %d pieces of content", s.Missing.Blocks, s.Missing.Contents)
+		row("missing", "%s; pieces of content in them: %d", counted(s.Missing.Blocks, "block"), s.Missing.Contents)
 	}
 	for _, cert := range s.Certificates {
 		row("certificate", "%s: expires %s", cert.Listener, cert.Expires.Format(time.DateOnly))
 	}
 	for _, sink := range s.Audit {
-		row("audit", "%s: %d records dropped", sink.Sink, sink.Dropped)
+		row("audit", "%s: %s dropped", sink.Sink, counted(sink.Dropped, "record"))
 	}
 	row("log", "%s", s.LogLevel)
 	for _, warning := range s.Warnings {
@@ -64,7 +64,12 @@ func writeStatus(w io.Writer, s *admin.Status) {
 	}
 }
 
-// workText returns what some work in the background is doing.
+// loadText describes what a server is doing at one moment.
+func loadText(l *admin.Load) string {
+	return fmt.Sprintf("%s in flight, %s, %s queued", counted(l.InFlight, "request"), counted(l.Connections, "connection"), counted(l.Queue, "write"))
+}
+
+// workText describes the state of background work.
 func workText(w admin.Work, s *admin.Status) (text string) {
 	switch {
 	case w.Running && w.Name == "scrub":
@@ -80,7 +85,7 @@ func workText(w admin.Work, s *admin.Status) (text string) {
 		text += ", last ended " + w.Ended.Local().Format(time.DateTime)
 	}
 	if w.Name == "scrub" && s.Scrub.Damaged > 0 {
-		text += fmt.Sprintf("; found %d damaged pieces of content, repaired %d", s.Scrub.Damaged, s.Scrub.Repaired)
+		text += fmt.Sprintf("; damaged pieces of content: %d, repaired: %d", s.Scrub.Damaged, s.Scrub.Repaired)
 	}
 	return text
 }

@@ -16,7 +16,7 @@ type completionCommand struct {
 
 // Help is shown by orcas completion --help.
 func (completionCommand) Help() string {
-	return "The packages install these scripts. To use one in this shell only: source <(orcas completion bash)"
+	return "The packages install these scripts. To use completion in the current bash only, run: source <(orcas completion bash)"
 }
 
 // Run prints the script.

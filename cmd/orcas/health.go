@@ -15,7 +15,7 @@ import (
 
 // healthCommand checks the health of a server, for containers and scripts.
 type healthCommand struct {
-	Address string        `default:"127.0.0.1:9000" placeholder:"HOST:PORT" help:"Check the server with this --address or --admin-address (default ${default}), with https:// in front if it uses TLS."`
+	Address string        `default:"127.0.0.1:9000" placeholder:"HOST:PORT" help:"Check the server at this address, its --address or --admin-address (default ${default}), with https:// in front if it uses TLS."`
 	Live    bool          `help:"Check only that the process responds, not that it accepts writes."`
 	Timeout time.Duration `default:"5s" help:"Wait this long for the response (default ${default})."`
 	Quiet   bool          `short:"q" help:"Print nothing if the server is healthy."`

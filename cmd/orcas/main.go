@@ -41,7 +41,7 @@ func main() {
 type commands struct {
 	Server  serverCommand  `cmd:"" help:"Serve S3 from a data directory."`
 	Admin   adminCommand   `cmd:"" help:"Administer a running server."`
-	Health  healthCommand  `cmd:"" help:"Check whether a server is healthy, with the exit status."`
+	Health  healthCommand  `cmd:"" help:"Check whether a server is healthy, and report it with the exit status."`
 	Fsck    fsckCommand    `cmd:"" help:"Check a data directory that no server is using, and repair it with --repair."`
 	Rebuild rebuildCommand `cmd:"" help:"Rebuild the metadata database from the stored blocks."`
 	Backup  backupCommand  `cmd:"" help:"Back up a data directory, or verify a backup."`
