@@ -51,7 +51,7 @@ func (s *Server) firstSteps(b *strings.Builder) {
 		access, secret = s.credentials.AccessKey, s.credentials.SecretKey
 		b.WriteString("and later starts do not print them:\n")
 	} else {
-		b.WriteString("and printed only if the output is a terminal:\n")
+		b.WriteString("and are not printed, because the output is not a terminal. Put them in place of the dots:\n")
 	}
 	fmt.Fprintf(b, `
   export AWS_ACCESS_KEY_ID=%[1]s

@@ -316,7 +316,7 @@ func (l *limitListener) report(ctx context.Context, log *slog.Logger) {
 		evicted, refused, dropped, crowded := now[0]-last[0], now[1]-last[1], now[2]-last[2], now[3]-last[3]
 		last = now
 		if crowded > 0 {
-			log.Warn("addresses had too many connections, so new ones were closed", "limit", l.addresses.most, "closed", crowded)
+			log.Warn("addresses reached ORCAS_LIMIT_ADDRESS_CONNECTIONS, so new connections were closed", "limit", l.addresses.most, "closed", crowded)
 		}
 		if evicted+refused+dropped > 0 {
 			log.Warn("all connections were in use, so idle ones were closed and requests on additional ones got 503; a higher limit on open files allows more",

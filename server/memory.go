@@ -124,7 +124,7 @@ func (s *Server) limitMemory() {
 		"uploads", bytesize.Format(p.receiving), "downloads", bytesize.Format(p.reading),
 		"cached_objects", p.objects, "page_caches", bytesize.Format(sqliteConnections*p.pageCache), "connections", p.connections)
 	if limit < minMemory {
-		s.log.Warn("the memory of the server is limited to less than the minimum", "from", from,
+		s.log.Warn("the memory limit is below the minimum, so the server may be slow or killed: raise the limit", "from", from,
 			"limit", bytesize.Format(limit), "minimum", bytesize.Format(minMemory))
 	}
 }

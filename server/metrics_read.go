@@ -39,7 +39,7 @@ func (s readings) writeMetrics() []prometheus.Collector {
 	return []prometheus.Collector{
 		metrics.Gauge("orcas_write_queue_length", "The number of writes that are waiting for a batch.",
 			func() float64 { return float64(s.writer.Queued()) }),
-		metrics.Gauge("orcas_writes_refused", "Whether the server refuses all writes (1).",
+		metrics.Gauge("orcas_writes_refused", "1 if the server refuses all writes, otherwise 0.",
 			func() float64 { return number(s.writer.Err() != nil) }),
 		metrics.Labeled("orcas_relaxed_lag_seconds", "The age of the oldest write that is not durable, with relaxed durability.",
 			prometheus.GaugeValue, nil, func(emit emit) {
@@ -111,13 +111,13 @@ func (s readings) healthMetrics() []prometheus.Collector {
 			space(func(_, total int64) int64 { return total })),
 		metrics.Gauge("orcas_drive_reserve_bytes", "The free space below which PUT is refused.",
 			space(func(_, total int64) int64 { return s.config.Settings.MinFree.of(total) })),
-		metrics.Gauge("orcas_missing_blocks", "The number of blocks that the metadata refers to and that do not exist.",
+		metrics.Gauge("orcas_missing_blocks", "The number of blocks that the metadata refers to but that do not exist.",
 			lost(func(blocks, _ int) int { return blocks })),
 		metrics.Gauge("orcas_lost_objects", "The number of pieces of content in missing blocks.",
 			lost(func(_, contents int) int { return contents })),
 		metrics.Gauge("orcas_pinned_bytes", "The size of the garbage that is kept because clients still read it.",
 			func() float64 { return float64(s.reclaimer.Status().PinnedBytes) }),
-		metrics.Gauge("orcas_oldest_reader_seconds", "How long the oldest reader that keeps content has been reading.",
+		metrics.Gauge("orcas_oldest_reader_seconds", "How long the oldest reader has been reading.",
 			func() float64 { return s.reclaimer.Status().OldestReader }),
 		metrics.Gauge("orcas_memory_limit_bytes", "The memory that the server may use; 0 if there is no limit.",
 			func() float64 { return float64(s.memory.limit) }),
@@ -162,14 +162,14 @@ func (s readings) work() []work {
 func (s readings) backgroundMetrics() []prometheus.Collector {
 	name := []string{"work"}
 	return []prometheus.Collector{
-		metrics.Labeled("orcas_background_running", "Whether background work is running (1).", prometheus.GaugeValue, name,
+		metrics.Labeled("orcas_background_running", "1 while the background work is running, otherwise 0.", prometheus.GaugeValue, name,
 			func(emit emit) {
 				for _, w := range s.work() {
 					emit(number(w.running), w.name)
 				}
 			}),
 		metrics.Labeled("orcas_background_last_success_timestamp_seconds",
-			"When background work last succeeded; the start of the server if it has not since.", prometheus.GaugeValue, name,
+			"When the background work last succeeded, or, before its first success, when the server started.", prometheus.GaugeValue, name,
 			func(emit emit) {
 				for _, w := range s.work() {
 					if w.last.IsZero() && w.regular {
@@ -180,7 +180,7 @@ func (s readings) backgroundMetrics() []prometheus.Collector {
 					}
 				}
 			}),
-		metrics.Gauge("orcas_scrub_progress_ratio", "The part of the current or last scrub that is done, from 0 to 1.",
+		metrics.Gauge("orcas_scrub_progress_ratio", "The progress of the current or last scrub, from 0 to 1.",
 			func() float64 {
 				if st := s.scrubber.Status(); st.BytesTotal > 0 {
 					return float64(st.BytesDone) / float64(st.BytesTotal)
@@ -203,7 +203,7 @@ func (s readings) connectionMetrics() []prometheus.Collector {
 		}
 	}
 	return []prometheus.Collector{
-		metrics.Labeled("orcas_connections_open", "The number of connections.", prometheus.GaugeValue, []string{"listener"},
+		metrics.Labeled("orcas_connections_open", "The number of open connections.", prometheus.GaugeValue, []string{"listener"},
 			func(emit emit) {
 				listeners(func(name string, l *limitListener, _ *certificate) { emit(float64(l.open()), name) })
 			}),

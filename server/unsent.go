@@ -21,8 +21,8 @@ import (
 // 128 KiB, those of a single client cost a quarter more.
 const unsentMax = 256 << 10
 
-// boundUnsent bounds the bytes of a connection that wait in the kernel. It cannot be set once for the listening socket, because package net
-// listens with MPTCP, whose connections do not inherit it.
+// boundUnsent bounds the bytes of a connection that wait in the kernel. The bound cannot be set once for the listening
+// socket, because package net listens with MPTCP, whose connections do not inherit it.
 func boundUnsent(c net.Conn, bytes int) {
 	raw, ok := c.(syscall.Conn)
 	if !ok {
