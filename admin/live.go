@@ -13,13 +13,13 @@ import (
 	"orcas/watch"
 )
 
-// Tools show and change what a running server does. All fields are required.
+// Tools show and change what a running server does. All fields except Recheck are required.
 type Tools struct {
 	Watch       *watch.Hub
 	Status      func(*http.Request) (*Status, error)
 	LogLevel    func() string        // off, errors, summary or requests
 	SetLogLevel func(string) error   // returns an error for an unknown level
-	FlushCache  func() (freed int64) // drops the caches; returns how many bytes of memory they had
+	FlushCache  func() (freed int64) // drops the caches; returns about how many bytes that freed
 	Load        func() Load          // what the server is doing at this moment
 	Recheck     time.Duration        // the interval at which live responses are authorized again; default 15 s
 }
@@ -129,7 +129,7 @@ func follow[E any](s *Store, r *http.Request, to *lines, alive func() error, eve
 	return "the client has disconnected"
 }
 
-// watchError returns the error of a request for which there is no space.
+// watchError returns the error for a watcher that was not admitted.
 func watchError(err error) error {
 	if errors.Is(err, watch.ErrTooMany) {
 		return core.E("admin.watch", core.Overloaded, err)

@@ -9,7 +9,7 @@ type Status struct {
 	Started    time.Time `json:"started"`
 	Uptime     float64   `json:"uptime_seconds"`
 	Durability string    `json:"durability"`
-	Warnings   []Warning `json:"warnings"` // what somebody should do something about; empty if all is well
+	Warnings   []Warning `json:"warnings"` // problems that need attention; empty if there are none
 
 	Load
 	Requests uint64 `json:"requests"`                 // to the address of S3, since the start
@@ -54,12 +54,12 @@ type Readers struct {
 	Pinned int64   `json:"pinned_bytes"` // deleted content that is kept for them
 }
 
-// Work is work in the background.
+// Work is the state of background work.
 type Work struct {
 	Name    string     `json:"name"` // reclaim, scrub or lifecycle
 	Enabled bool       `json:"enabled"`
 	Running bool       `json:"running"`
-	Ended   *time.Time `json:"last_ended"` // the last time that it ended; null if it has not since the start
+	Ended   *time.Time `json:"last_ended"` // when it last ended; null if it has not ended since the server started
 	Error   string     `json:"last_error,omitempty"`
 }
 

@@ -1,11 +1,11 @@
-// Package audit records every request that changes data or settings, and every attempt to: who, what, from where, and
-// with which outcome. A record is a line of JSON (see Record). It goes to a file with rotation (file.go), to a webhook
+// Package audit records every request that changes data or settings, and every attempt: who, what, from where, and with
+// which outcome. A record is a line of JSON (see Record). It goes to a file with rotation (file.go), to a webhook
 // (webhook.go), or to both.
 //
-// Requests never wait for a log. Each sink has a queue of bounded size, and a goroutine that empties it. If a sink
-// fails, it keeps trying, and records for which its queue has no space are dropped, counted, and reported in the
-// server's log at most once a minute. Nothing is synced: a power cut can lose the last records, a crash of the process
-// those that are still queued.
+// Requests never wait for the log. Each sink has a queue of bounded size, and a goroutine that empties it. A sink that
+// fails retries; when its queue is full, further records are dropped, counted, and reported in the server's log at most
+// once a minute. Nothing is synced: a power cut can lose the last records, and a crash of the process those that are
+// still queued.
 package audit
 
 import (
@@ -246,12 +246,12 @@ func (s *sink) report(err error) {
 	}
 	switch {
 	case err != nil:
-		s.log.Error("the audit "+s.name+" cannot be written: requests are served, and their records wait in memory, where there is space for some",
+		s.log.Error("the audit "+s.name+" cannot be written: requests are still served, and up to 8 MiB of their records wait in memory",
 			"target", s.target, "err", err, "dropped", dropped)
 	case was.error != nil:
 		s.log.Warn("the audit "+s.name+" can be written again", "target", s.target, "dropped", dropped)
 	case dropped > s.complained:
-		s.log.Error("records of the audit "+s.name+" were dropped, because requests came faster than it was written", "target", s.target, "dropped", dropped)
+		s.log.Error("records of the audit "+s.name+" were dropped, because requests ended faster than it could be written", "target", s.target, "dropped", dropped)
 	default:
 		return
 	}

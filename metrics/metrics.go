@@ -1,9 +1,8 @@
 // Package metrics counts what a server does, and serves the counts to Prometheus.
 //
-// A Registry belongs to one server; there is no state of the package. What happens with every request is counted in
-// atomic integers (Requests), which costs about 100 ns and no allocation. What happens with every batch, sync or
-// checkpoint is counted in the same way (Writes). Everything else, such as the free space of the drive, is read when the
-// metrics are collected.
+// A Registry belongs to one server; the package has no global state. Atomic integers count every request (Requests),
+// which costs about 100 ns and no allocation, and every batch, sync and checkpoint (Writes). Everything else, such as
+// the free space on the drive, is read when the metrics are collected.
 //
 // Labels are bounded: an operation is the name of a route, or "Unknown".
 //

@@ -63,10 +63,10 @@ var (
 	batchCommit   = prometheus.NewDesc("orcas_batch_commit_seconds", "The time to write and sync a batch.", nil, nil)
 	batchApply    = prometheus.NewDesc("orcas_batch_apply_seconds", "The time to apply a batch to the metadata.", nil, nil)
 	batchErrors   = prometheus.NewDesc("orcas_batch_errors_total", "The number of batches that failed as a whole.", nil, nil)
-	replayed      = prometheus.NewDesc("orcas_replayed_changes", "The number of changes that recovery applied at the start.", nil, nil)
-	fdatasync     = prometheus.NewDesc("orcas_fdatasync_seconds", "The time of an fdatasync of a block.", nil, nil)
+	replayed      = prometheus.NewDesc("orcas_replayed_changes", "The number of changes that recovery replayed when the server started.", nil, nil)
+	fdatasync     = prometheus.NewDesc("orcas_fdatasync_seconds", "The duration of an fdatasync of a block.", nil, nil)
 	checkpoints   = prometheus.NewDesc("orcas_checkpoints_total", "The number of checkpoints of the metadata.", []string{"result"}, nil)
-	checkpointing = prometheus.NewDesc("orcas_checkpoint_seconds", "The time of a checkpoint of the metadata.", nil, nil)
+	checkpointing = prometheus.NewDesc("orcas_checkpoint_seconds", "The duration of a checkpoint of the metadata.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -1,8 +1,8 @@
-// Package survey finds out what a store holds: the tally of every bucket, and the amount of stored, live and reclaimable
-// bytes. It reads what the metadata engine has counted (core.Tallier and core.Placer) and the list of the blocks, never
-// versions or content. The last result stays in memory, so that metrics can read it at any time.
+// Package survey determines what a store holds: the tally of every bucket, and the amount of stored, live and
+// reclaimable bytes. It reads what the metadata engine has counted (core.Tallier and core.Placer) and the list of the
+// blocks, never versions or content. The last result stays in memory, so that metrics can read it at any time.
 //
-// A round costs time that grows with the number of buckets and blocks. So the pause after it is at least restTimes as
+// The time of a round grows with the number of buckets and blocks. So the pause after a round is at least restTimes as
 // long as the round, and there is no round while nothing changes.
 package survey
 

@@ -1,9 +1,8 @@
-// Package watch shows operators the requests of a running server: each request as it ends (Trace), and rates and
+// Package watch shows operators the requests of a running server: each request when it ends (Trace), and rates and
 // latencies (Meter). A Hub is the observer of all APIs. While nobody watches, a request costs one atomic load.
 //
-// Requests never wait for those who watch. Each trace has a queue of bounded length; requests for which it has no space
-// are counted instead. What a queue holds is cut to a bounded length and copied, so that it does not keep the memory of
-// requests.
+// Requests never wait for a watcher. Each trace has a queue of bounded length; when the queue is full, requests are
+// counted instead of shown. The queue holds copies of bounded length, so it does not keep the memory of requests alive.
 package watch
 
 import (
@@ -24,7 +23,7 @@ const (
 	queueLength = 512 // events per trace, of 4 KiB at most
 )
 
-// ErrTooMany is returned if too many watch already.
+// ErrTooMany is returned if the maximum number of watchers is reached.
 var ErrTooMany = errors.New("too many traces and tops are running")
 
 // ErrClosed is returned when the server stops.

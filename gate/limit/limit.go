@@ -1,13 +1,13 @@
-// Package limit bounds what one client takes of a server: the requests per second and the bytes per second of an
-// access key, and of a client address. Each bound is a token bucket that holds one second's worth.
+// Package limit bounds how much of a server one client can use: the requests per second and the bytes per second of an
+// access key, and of a client address. Each limit is a token bucket that holds one second's worth.
 //
-// A request over a rate is refused. Bodies are paced instead: whoever has transferred more bytes than the bucket had is
-// in debt, and waits until the debt is paid. A request that begins while the debt is large is refused too, since it
-// would only wait.
+// A request that exceeds a rate is refused. Bodies are paced instead: a client that has transferred more bytes than its
+// bucket held is in debt, and waits until the debt is paid. A request that begins while the debt is large is refused,
+// too, since it would only wait.
 //
-// The bucket of an address is that of its network of 64 bits with IPv6, which one client can have. That of an access
-// key belongs to the key. All sessions of a role share one bucket, however they are named, or a client could begin a
-// new session for each request.
+// With IPv6, all addresses in a network of 64 bits share a bucket, because one client can have such a network. An
+// access key has a bucket of its own. All sessions of a role share one, whatever their names are: otherwise a client
+// could begin a new session for each request.
 //
 // One process: other servers would count on their own.
 package limit
@@ -72,7 +72,7 @@ const minChunk, maxChunk = 4 << 10, 64 << 10
 // maxDebt is the debt, as the time in which it is paid, beyond which new requests are refused.
 const maxDebt = 5 * time.Second
 
-// Error is the error for a request that is refused. Its text is for the client.
+// Error is the error for a request that is refused. Clients see its text.
 type Error struct {
 	Retry time.Duration // the time after which the request may succeed
 	what  string

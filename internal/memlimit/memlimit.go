@@ -1,4 +1,4 @@
-// Package memlimit finds out how much memory a process may use before the kernel kills it: the limit of its control
+// Package memlimit determines how much memory a process may use before the kernel kills it: the limit of its control
 // group (cgroup), which container runtimes, Kubernetes and systemd set.
 package memlimit
 
@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// unlimited is the limit, in bytes, from which on a control group has none: version 1 shows the absence of a limit as
-// the largest multiple of the page size.
+// unlimited is the smallest limit, in bytes, that means no limit: version 1 of control groups shows the absence of a
+// limit as the largest multiple of the page size.
 const unlimited = 1 << 62
 
 // Read returns the limit of this process in bytes, or 0 if it has none or if the limit cannot be read.
