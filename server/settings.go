@@ -177,7 +177,7 @@ func (s *Settings) agree() error {
 	case s.Encrypt && s.MasterKeys == nil:
 		return errors.New("ORCAS_ENCRYPTION: all requires a master key: set " + keyFileVariable + " or " + keyVariable)
 	case s.AuditToken != "" && s.AuditWebhook == "":
-		return errors.New("ORCAS_AUDIT_WEBHOOK_TOKEN_FILE has no use without ORCAS_AUDIT_WEBHOOK")
+		return errors.New("ORCAS_AUDIT_WEBHOOK must be set too if ORCAS_AUDIT_WEBHOOK_TOKEN_FILE is set")
 	case s.AccessKey == "" && s.SecretKey != "":
 		return errors.New("ORCAS_ROOT_ACCESS_KEY must be set too if ORCAS_ROOT_SECRET_KEY is set")
 	case s.AccessKey != "" && s.SecretKey == "":
