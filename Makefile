@@ -56,12 +56,13 @@ test: cc ## run the Go tests with the smaller counts of -short (about 3 minutes 
 test-all: cc ## run every Go test with full counts (about 8 minutes)
 	go test -timeout 15m $(PACKAGES)
 
-check: cc ## check formatting, vet, staticcheck, package layers and prose
+check: cc ## check formatting, vet, staticcheck, package layers, prose, and that mutants fit the code
 	@unformatted=$$(find . -name '*.go' -not -path './.*' -exec gofmt -l {} +); \
 	if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
 	go run $(STATICCHECK) ./...
 	go test ./internal/layers ./internal/prose
+	go test -run '^TestMutantsFit$$' ./auth/policy ./s3/s3test
 
 prose: ## find phrases that are not plain English, and long lines in documents
 	go test -count=1 ./internal/prose

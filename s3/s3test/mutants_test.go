@@ -135,7 +135,7 @@ var mutants = []mutant{
 	{"lifecycle/expiration-in-real-days", "x-amz-expiration counts shorter days", "s3/lifecycle.go", "c.Expires(o, lifecycle.Day)", "c.Expires(o, lifecycle.Day/1440)"},
 	{"quota/before-body", "the quota is not checked before the body is read", "vfs/quota.go", "if b.Quota.IsZero() {", "if b != nil {"},
 	{"quota/race", "concurrent writes may exceed the quota", "core/quota.go", "if over(q.Bytes, held.Bytes, more.Bytes) ||", "if over(q.Bytes, held.Bytes, more.Bytes-20) ||"},
-	{"quota/versions", "a version below a delete marker does not count", "core/sqlite/objects.go", "core.Usage{}.Minus(replaced)", "core.Usage{}.Minus(replaced.Plus(core.UsageOf(infoOf(cur))))"},
+	{"quota/versions", "a version below a delete marker does not count", "core/tally.go", "Objects: clamp(t.Versions)}", "Objects: clamp(t.Objects())}"},
 	{"instant/other-bucket", "content is shared between buckets", "content/instant.go", "return b.ID\n}", "return b.ID - b.ID + 1\n}"},
 	{"instant-ask/perhaps", "a hash of the first 64 KiB counts as one of the whole content", "s3/instant_ask.go", "keys[i].Head && keys[i].Size > core.HeadSize", "keys[i].Head && keys[i].Size < core.HeadSize"},
 	{"instant-ask/find-thousand", "FindContent accepts 1001 Content elements", "s3/instant_ask.go", "maxFindContents = 1000", "maxFindContents = 1001"},
