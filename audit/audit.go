@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -98,7 +99,7 @@ type observer struct {
 
 // Observe implements gate.Observer.
 func (o observer) Observe(_ context.Context, e *gate.Event) {
-	if !e.Changes() {
+	if !e.Changes() || wasTurnedAway(e) {
 		return
 	}
 	o.log.record(o.api, e)
@@ -110,6 +111,12 @@ func (o observer) Observe(_ context.Context, e *gate.Event) {
 		one.Key, one.Version, one.Code = i.Key, i.Version, i.Code
 		o.log.record(o.api, &one)
 	}
+}
+
+// wasTurnedAway reports whether a request was refused because of a limit or the load before it was known what it asks
+// for. Otherwise a flood of such requests, for which no credentials are needed, would replace the records of others.
+func wasTurnedAway(e *gate.Event) bool {
+	return e.Effect == 0 && (e.Status == http.StatusServiceUnavailable || e.Status == http.StatusTooManyRequests)
 }
 
 // record adds a record to the queue of each sink.

@@ -64,6 +64,7 @@ func TestRecord(t *testing.T) {
 	s3, iam := l.For("s3"), l.For("iam")
 	s3.Observe(t.Context(), put("a \"key\"\n\xff"))
 	s3.Observe(t.Context(), &gate.Event{Operation: "GetObject", Effect: gate.Read, Method: "GET"})
+	s3.Observe(t.Context(), &gate.Event{Method: "PUT", Status: 503, Code: "SlowDown"})
 	iam.Observe(t.Context(), &gate.Event{Method: "POST", Status: 403, Code: "AccessDenied", Target: "UserName=alice", Principal: auth.Anonymous})
 	several := put("")
 	several.Items = []gate.Item{{Key: "one"}, {Key: "two", Version: "w", Code: "AccessDenied"}}
