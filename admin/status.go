@@ -21,6 +21,7 @@ type Status struct {
 	Readers      Readers       `json:"readers"`
 	Work         []Work        `json:"work"`
 	Scrub        ScrubState    `json:"scrub"`
+	Store        *Holdings     `json:"store"` // null until the first survey has ended
 	Missing      Missing       `json:"missing"`
 	Certificates []Certificate `json:"certificates,omitempty"`
 	Audit        []AuditState  `json:"audit,omitempty"`
@@ -56,18 +57,42 @@ type Readers struct {
 
 // Work is the state of background work.
 type Work struct {
-	Name    string     `json:"name"` // reclaim, scrub or lifecycle
-	Enabled bool       `json:"enabled"`
-	Running bool       `json:"running"`
-	Ended   *time.Time `json:"last_ended"` // when it last ended; null if it has not ended since the server started
+	Name    string     `json:"name"`         // reclaim, snapshot, scrub, lifecycle or survey
+	Enabled bool       `json:"enabled"`      // it starts without a command
+	Running bool       `json:"running"`      //
+	Ended   *time.Time `json:"last_ended"`   // when it last ended; null if it has not ended since the server started
+	Success *time.Time `json:"last_success"` // when it last succeeded; null if it has not succeeded since the server started
 	Error   string     `json:"last_error,omitempty"`
 }
 
-// ScrubState is the progress of the scrub, and what it has found since the start.
+// ScrubState is the progress of the scrub, and the number of pieces of damage.
 type ScrubState struct {
 	Progress float64 `json:"progress"` // of the current pass, from 0 to 1
-	Damaged  int     `json:"damaged"`  // pieces of content
-	Repaired int     `json:"repaired"`
+	Found    int     `json:"found"`    // since the start, repaired or not
+	Repaired int     `json:"repaired"` // since the start
+	Damaged  int     `json:"damaged"`  // found and not repaired
+}
+
+// Holdings is what the store held at the last survey.
+type Holdings struct {
+	Time            time.Time `json:"time"`
+	Buckets         int       `json:"buckets"`
+	Objects         int64     `json:"objects"`          // that listings show
+	Versions        int64     `json:"versions"`         // without delete markers
+	NoncurrentBytes int64     `json:"noncurrent_bytes"` //
+	Uploads         int64     `json:"uploads"`          // unfinished
+	Space           *Space    `json:"space"`            // null until it is known
+}
+
+// Space is the use of the drive by content, in bytes.
+type Space struct {
+	Time          time.Time `json:"time"`                // when it was determined
+	Logical       int64     `json:"logical_bytes"`       // the size of all versions and parts
+	Stored        int64     `json:"stored_bytes"`        // the size of all blocks with content
+	Live          int64     `json:"live_bytes"`          // the part of Stored that content in use takes
+	Reclaimable   int64     `json:"reclaimable_bytes"`   // the rest of Stored
+	Deduplication float64   `json:"deduplication_ratio"` // the logical size divided by that of the stored content
+	Compression   float64   `json:"compression_ratio"`   // the size of the stored content divided by Live
 }
 
 // Missing is what the last comparison of the blocks with the metadata has found.

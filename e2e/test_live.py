@@ -116,8 +116,27 @@ def test_status_and_health(server):
     assert state["state"] == "ready"
     assert [w for w in state["warnings"] if "the drive is" not in w["problem"]] == []  # the drive may be nearly full
     assert state["drive"]["total_bytes"] > 0
-    assert {w["name"] for w in state["work"]} == {"reclaim", "scrub", "lifecycle"}
-    assert b"state          ready" in admin(server, "status").stdout
+    assert [w["name"] for w in state["work"]] == ["reclaim", "snapshot", "scrub", "lifecycle", "survey"]
+    assert all("last_success" in w for w in state["work"])
+    assert state["scrub"]["found"] == state["scrub"]["repaired"] == state["scrub"]["damaged"] == 0
+    admin(server, "scrub", "--wait")
+    server.client().put_object(Bucket="live", Key="counted", Body=b"content")
+
+    def surveyed():  # every few seconds
+        held = json.loads(admin(server, "status", "--json").stdout)["store"]
+        return held and (held["buckets"], held["objects"], held["versions"]) == (1, 1, 1) and held["space"]
+
+    eventually(surveyed)
+    state = json.loads(admin(server, "status", "--json").stdout)
+    done = {w["name"]: w["last_success"] for w in state["work"]}
+    assert done["scrub"] and done["survey"]
+    space = state["store"]["space"]
+    assert space["reclaimable_bytes"] == max(0, space["stored_bytes"] - space["live_bytes"])
+    assert space["deduplication_ratio"] > 0 and space["compression_ratio"] > 0
+    text = admin(server, "status").stdout.decode()
+    assert re.search(r"^state +ready$", text, re.M), text
+    assert re.search(r"^store +1 bucket, 1 object, 1 version$", text, re.M), text
+    assert re.search(r"^scrub .*; last succeeded \d{4}-\d\d-\d\d .*; damage found: 0, repaired: 0, remaining: 0$", text, re.M), text
     endpoint = server.endpoint.removeprefix("http://")
     for where in (endpoint, address(server)):
         for flags in ([], ["--live"]):

@@ -19,6 +19,7 @@ import (
 	"orcas/admin"
 	"orcas/core"
 	"orcas/s3/sigv4"
+	"orcas/survey"
 )
 
 // streamed is an open response of JSON documents.
@@ -244,6 +245,10 @@ func TestStatus(t *testing.T) {
 	config.SelfSigned = true
 	config.Settings.AuditWebhook = "http://127.0.0.1:1/"
 	s, _ := running(t, config)
+	require.Eventually(t, func() bool {
+		require.NoError(t, s.survey.Round(t.Context()))
+		return !s.survey.Last().SpaceAt.IsZero()
+	}, time.Minute, time.Millisecond)
 	status, text, _ := ask(t, s, s.Credentials().SecretKey, "GET", "/-/admin/status", "")
 	require.Equal(t, 200, status)
 	var st admin.Status
@@ -257,11 +262,42 @@ func TestStatus(t *testing.T) {
 	require.Positive(t, st.Drive.Total)
 	require.Positive(t, st.Memory.Heap)
 	require.Equal(t, "requests", st.LogLevel)
-	require.Len(t, st.Work, 3)
+	require.Equal(t, []string{"reclaim", "snapshot", "scrub", "lifecycle", "survey"}, workNames(st.Work))
+	survey := st.Work[4]
+	require.NotNil(t, survey.Success)
+	require.False(t, survey.Success.Before(s.view.started))
+	require.True(t, survey.Enabled)
+	require.Equal(t, 1, st.Store.Buckets)
+	require.NotNil(t, st.Store.Space)
 	require.Len(t, st.Certificates, 1)
 	require.Equal(t, "s3", st.Certificates[0].Listener)
 	require.True(t, st.Certificates[0].Expires.After(time.Now()))
 	require.Equal(t, []admin.AuditState{{Sink: "webhook"}}, st.Audit)
+}
+
+func workNames(list []admin.Work) (names []string) {
+	for _, w := range list {
+		names = append(names, w.Name)
+	}
+	return names
+}
+
+// TestHoldings: the status has the figures of the last survey, and those of the space only if they are known.
+func TestHoldings(t *testing.T) {
+	require.Nil(t, holdings(nil))
+	now := time.Now().UTC()
+	r := &survey.Result{
+		At: now, Buckets: make([]survey.Bucket, 2),
+		Total: core.Tally{Versions: 10, NoncurrentVersions: 3, NoncurrentBytes: 30, Uploads: 4},
+	}
+	want := &admin.Holdings{Time: now, Buckets: 2, Objects: 7, Versions: 10, NoncurrentBytes: 30, Uploads: 4}
+	require.Equal(t, want, holdings(r))
+	r.SpaceAt = now.Add(-time.Minute)
+	r.Space = survey.Space{Stored: 500, Live: 200, Contents: core.BlockContent{Bytes: 300}, Logical: 600}
+	want.Space = &admin.Space{
+		Time: r.SpaceAt, Logical: 600, Stored: 500, Live: 200, Reclaimable: 300, Deduplication: 2, Compression: 1.5,
+	}
+	require.Equal(t, want, holdings(r))
 }
 
 // TestStatusWarns: a problem is a warning, with what to do about it.
@@ -293,7 +329,7 @@ func TestStatusWarns(t *testing.T) {
 		"the drive is full":                     {Drive: admin.Drive{Free: 9, Total: 1000, Reserve: 10}},
 		"the drive is nearly full: 49 B":        {Drive: admin.Drive{Free: 59, Total: 1000, Reserve: 10}},
 		"2 blocks with 3 pieces of content are": {Missing: admin.Missing{Blocks: 2, Contents: 3}},
-		"4 pieces of content are damaged":       {Scrub: admin.ScrubState{Damaged: 5, Repaired: 1}},
+		"4 pieces of content are damaged":       {Scrub: admin.ScrubState{Found: 9, Repaired: 5, Damaged: 4}},
 		"the last reclaim failed: broken":       {Work: []admin.Work{{Name: "reclaim", Error: "broken"}, {Name: "scrub"}}},
 		"the certificate of the s3 address":     {Certificates: []admin.Certificate{{Listener: "s3", Expires: time.Now().Add(time.Hour)}}},
 	} {

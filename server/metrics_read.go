@@ -137,27 +137,6 @@ func (s readings) healthMetrics() []prometheus.Collector {
 	}
 }
 
-// work is a kind of background work, as of now.
-type work struct {
-	name    string
-	running bool
-	last    time.Time // the end of the last success; zero if there was none since the start
-	regular bool      // it runs regularly, not only when a command asks for it
-}
-
-// work returns the state of all background work.
-func (s readings) work() []work {
-	set, r, c, l := &s.config.Settings, s.reclaimer.Status(), s.scrubber.Status(), s.lifecycle.Status()
-	surveying, surveyed := s.survey.Status()
-	return []work{
-		{"reclaim", r.Running, r.LastSuccess, set.Reclaim},
-		{"snapshot", r.Running && r.Phase == "snapshot", r.LastSnapshot, false},
-		{"scrub", c.Running, c.PassEnded, set.ScrubPeriod > 0},
-		{"lifecycle", l.Running, l.LastSuccess, set.Lifecycle > 0},
-		{"survey", surveying, surveyed, true},
-	}
-}
-
 // backgroundMetrics returns the metrics of background work.
 func (s readings) backgroundMetrics() []prometheus.Collector {
 	name := []string{"work"}
@@ -165,18 +144,19 @@ func (s readings) backgroundMetrics() []prometheus.Collector {
 		metrics.Labeled("orcas_background_running", "1 while the background work is running, otherwise 0.", prometheus.GaugeValue, name,
 			func(emit emit) {
 				for _, w := range s.work() {
-					emit(number(w.running), w.name)
+					emit(number(w.Running), w.Name)
 				}
 			}),
 		metrics.Labeled("orcas_background_last_success_timestamp_seconds",
 			"When the background work last succeeded, or, before its first success, when the server started.", prometheus.GaugeValue, name,
 			func(emit emit) {
 				for _, w := range s.work() {
-					if w.last.IsZero() && w.regular {
-						w.last = s.counts.started
-					}
-					if !w.last.IsZero() {
-						emit(seconds(w.last), w.name)
+					regular := w.Enabled && w.Name != "snapshot" // an idle store needs no snapshot
+					switch {
+					case w.Success != nil:
+						emit(seconds(*w.Success), w.Name)
+					case regular:
+						emit(seconds(s.counts.started), w.Name)
 					}
 				}
 			}),

@@ -12,6 +12,7 @@ import (
 	"orcas/admin"
 	"orcas/core"
 	"orcas/internal/bytesize"
+	"orcas/survey"
 )
 
 // tools returns what the admin API needs to show and change what the server does.
@@ -95,22 +96,63 @@ func (s *Server) status(r *http.Request) (*admin.Status, error) {
 	return st, nil
 }
 
-// addWork adds the state of the background work.
+// addWork adds the state of the background work, and what it has found.
 func (s *Server) addWork(st *admin.Status) {
-	set := &s.config.Settings
-	reclaiming, scrubbing, expiring := s.reclaimer.Status(), s.scrubber.Status(), s.lifecycle.Status()
+	reclaiming, scrubbing := s.reclaimer.Status(), s.scrubber.Status()
 	st.Readers = admin.Readers{Count: reclaiming.Readers, Oldest: reclaiming.OldestReader, Pinned: reclaiming.PinnedBytes}
-	st.Work = []admin.Work{
-		{Name: "reclaim", Enabled: set.Reclaim, Running: reclaiming.Running, Error: reclaiming.Last.Error,
-			Ended: endOf(reclaiming.Last.Started, reclaiming.Last.Seconds)},
-		{Name: "scrub", Enabled: set.ScrubPeriod > 0, Running: scrubbing.Running, Error: scrubbing.Error, Ended: endOf(scrubbing.PassEnded, 0)},
-		{Name: "lifecycle", Enabled: set.Lifecycle > 0, Running: expiring.Running, Error: expiring.Last.Error,
-			Ended: endOf(expiring.Last.Started, expiring.Last.Seconds)},
-	}
-	st.Scrub = admin.ScrubState{Damaged: scrubbing.Found, Repaired: scrubbing.Repaired}
+	st.Work = s.work()
+	st.Scrub = admin.ScrubState{Found: scrubbing.EverFound, Repaired: scrubbing.Repaired, Damaged: scrubbing.Found}
 	if scrubbing.BytesTotal > 0 {
 		st.Scrub.Progress = min(float64(scrubbing.BytesDone)/float64(scrubbing.BytesTotal), 1)
 	}
+	st.Store = holdings(s.survey.Last())
+}
+
+// work returns the state of all background work.
+func (s *Server) work() []admin.Work {
+	set, r, c, l := &s.config.Settings, s.reclaimer.Status(), s.scrubber.Status(), s.lifecycle.Status()
+	surveying, surveyed, err := s.survey.Status()
+	list := []admin.Work{
+		{Name: "reclaim", Enabled: set.Reclaim, Running: r.Running, Success: known(r.LastSuccess), Error: r.Last.Error,
+			Ended: endOf(r.Last.Started, r.Last.Seconds)},
+		{Name: "snapshot", Enabled: set.Reclaim, Running: r.Running && r.Phase == "snapshot", Success: known(r.LastSnapshot),
+			Ended: known(r.LastSnapshot)},
+		{Name: "scrub", Enabled: set.ScrubPeriod > 0, Running: c.Running, Success: known(c.PassEnded), Error: c.Error, Ended: known(c.PassEnded)},
+		{Name: "lifecycle", Enabled: set.Lifecycle > 0, Running: l.Running, Success: known(l.LastSuccess), Error: l.Last.Error,
+			Ended: endOf(l.Last.Started, l.Last.Seconds)},
+		{Name: "survey", Enabled: true, Running: surveying, Success: known(surveyed), Ended: known(surveyed)},
+	}
+	if err != nil {
+		list[len(list)-1].Error = core.Text(err)
+	}
+	return list
+}
+
+// holdings returns the result of a survey, or nil if there is none.
+func holdings(r *survey.Result) *admin.Holdings {
+	if r == nil {
+		return nil
+	}
+	h := &admin.Holdings{
+		Time: r.At.UTC(), Buckets: len(r.Buckets), Objects: r.Total.Objects(), Versions: r.Total.Versions,
+		NoncurrentBytes: r.Total.NoncurrentBytes, Uploads: r.Total.Uploads,
+	}
+	if !r.SpaceAt.IsZero() {
+		h.Space = &admin.Space{
+			Time: r.SpaceAt.UTC(), Logical: r.Space.Logical, Stored: r.Space.Stored, Live: r.Space.Live, Reclaimable: r.Space.Reclaimable(),
+			Deduplication: r.Space.Deduplication(), Compression: r.Space.Compression(),
+		}
+	}
+	return h
+}
+
+// known returns a time, or nil if it is zero.
+func known(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
 }
 
 // endOf returns the end of work, or nil if it has not begun.
@@ -118,8 +160,7 @@ func endOf(started time.Time, seconds float64) *time.Time {
 	if started.IsZero() {
 		return nil
 	}
-	end := started.Add(time.Duration(seconds * float64(time.Second))).UTC()
-	return &end
+	return known(started.Add(time.Duration(seconds * float64(time.Second))))
 }
 
 // expiresSoon is the time before the end of a certificate from which on there is a warning.
@@ -146,7 +187,7 @@ func (s *Server) addWarnings(st *admin.Status) {
 			plural(st.Missing.Blocks, "is", "are")+" missing",
 			"list the affected objects with orcas admin lost, and restore them from a backup")
 	}
-	if n := st.Scrub.Damaged - st.Scrub.Repaired; n > 0 {
+	if n := st.Scrub.Damaged; n > 0 {
 		warn(plural(n, "1 piece of content is", "%d pieces of content are")+" damaged and could not be repaired",
 			"list them with orcas admin scrub --status --json, restore them from a backup, and check the drive")
 	}

@@ -86,6 +86,7 @@ type Survey struct {
 	last    *Result
 	running bool
 	ended   time.Time // the end of the last round that succeeded
+	err     error     // why the last round failed
 }
 
 // New returns a Survey, which does nothing until Run is called.
@@ -105,11 +106,11 @@ func (s *Survey) Last() *Result {
 	return s.last
 }
 
-// Status reports whether a round is in progress, and when the last one ended that succeeded.
-func (s *Survey) Status() (running bool, succeeded time.Time) {
+// Status reports whether a round is in progress, when the last one ended that succeeded, and why the last one failed.
+func (s *Survey) Status() (running bool, succeeded time.Time, failed error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.running, s.ended
+	return s.running, s.ended, s.err
 }
 
 // Run surveys the store until ctx ends.
@@ -145,7 +146,7 @@ func (s *Survey) Round(ctx context.Context) error {
 	next, err := s.next(ctx, last)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.running = false; err == nil {
+	if s.running, s.err = false, err; err == nil {
 		s.last, s.ended = next, time.Now()
 	}
 	return err

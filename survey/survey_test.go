@@ -74,8 +74,9 @@ func TestSurvey(t *testing.T) {
 	require.Equal(t, r.Space.Stored-live, r.Space.Reclaimable())
 	require.InDelta(t, 8.0/6, r.Space.Deduplication(), 1e-9)
 	require.InDelta(t, 600_000/float64(live), r.Space.Compression(), 1e-9)
-	running, succeeded := s.Status()
+	running, succeeded, failed := s.Status()
 	require.False(t, succeeded.IsZero(), running)
+	require.NoError(t, failed)
 
 	for _, key := range []string{"a", "b", "c"} {
 		st.Delete(key)
@@ -135,8 +136,12 @@ func TestSurveyFails(t *testing.T) {
 	st.Put("a", []byte("a"))
 	wait(t, s, func(*survey.Result) bool { return f.failed.Load() > 1 })
 	require.Zero(t, s.Last().Total.Versions)
+	_, _, failed := s.Status()
+	require.EqualError(t, failed, "broken")
 	f.broken.Store(false)
 	wait(t, s, func(r *survey.Result) bool { return r.Total.Versions == 1 })
+	_, _, failed = s.Status()
+	require.NoError(t, failed)
 }
 
 // An engine without tallies is not surveyed.

@@ -39,6 +39,36 @@ func TestTopText(t *testing.T) {
 	require.NotContains(t, text, "OPERATION")
 }
 
+// TestStatusText: work that has not succeeded yet, and figures that are not known yet, are named as such.
+func TestStatusText(t *testing.T) {
+	text := func(s *admin.Status) string {
+		var out strings.Builder
+		writeStatus(&out, s)
+		return out.String()
+	}
+	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.Local)
+	s := &admin.Status{Work: []admin.Work{
+		{Name: "reclaim", Enabled: true, Running: true, Success: &at},
+		{Name: "scrub", Running: true},
+		{Name: "lifecycle", Enabled: true, Success: &at, Error: "broken"},
+		{Name: "survey"},
+	}, Scrub: admin.ScrubState{Progress: 0.5, Found: 3, Repaired: 2, Damaged: 1}}
+	for _, line := range []string{
+		"store          not known yet: the first survey is running",
+		"reclaim        running; last succeeded 2026-11-23 12:00:00",
+		"scrub          running, 50 %; no success since the server started; damage found: 3, repaired: 2, remaining: 1",
+		"lifecycle      waiting; last succeeded 2026-11-23 12:00:00; the last attempt failed",
+		"survey         only on request; no success since the server started",
+	} {
+		require.Contains(t, text(s), line+"\n")
+	}
+	s.Store = &admin.Holdings{Buckets: 1, Objects: 2, Versions: 3}
+	require.Contains(t, text(s), "store          1 bucket, 2 objects, 3 versions\nspace          not known yet")
+	s.Store.Space = &admin.Space{Logical: 4096, Stored: 3072, Live: 2048, Reclaimable: 1024, Deduplication: 1.25, Compression: 1.6}
+	require.Contains(t, text(s), "space          4.0 KiB of versions and parts; 3.0 KiB stored, of it 2.0 KiB live and 1.0 KiB reclaimable\n"+
+		"ratios         deduplication 1.25, compression 1.60\n")
+}
+
 // TestHealth: the exit status is 0 only if the server is healthy.
 func TestHealth(t *testing.T) {
 	status, body := http.StatusOK, `{"status":"ready"}`

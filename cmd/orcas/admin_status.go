@@ -44,6 +44,7 @@ func writeStatus(w io.Writer, s *admin.Status) {
 	if s.Readers.Count > 0 {
 		row("readers", "%d, the oldest for %.0f s; deleted content kept for them: %s", s.Readers.Count, s.Readers.Oldest, size(s.Readers.Pinned))
 	}
+	writeHoldings(row, s.Store)
 	for _, work := range s.Work {
 		row(work.Name, "%s", workText(work, s))
 	}
@@ -64,6 +65,22 @@ func writeStatus(w io.Writer, s *admin.Status) {
 	}
 }
 
+// writeHoldings writes what the store holds, in rows.
+func writeHoldings(row func(name, format string, args ...any), h *admin.Holdings) {
+	if h == nil {
+		row("store", "not known yet: the first survey is running")
+		return
+	}
+	row("store", "%s, %s, %s", counted(h.Buckets, "bucket"), counted(h.Objects, "object"), counted(h.Versions, "version"))
+	if h.Space == nil {
+		row("space", "not known yet: the first survey is running")
+		return
+	}
+	row("space", "%s of versions and parts; %s stored, of it %s live and %s reclaimable", size(h.Space.Logical), size(h.Space.Stored),
+		size(h.Space.Live), size(h.Space.Reclaimable))
+	row("ratios", "deduplication %.2f, compression %.2f", h.Space.Deduplication, h.Space.Compression)
+}
+
 // loadText describes what a server is doing at one moment.
 func loadText(l *admin.Load) string {
 	return fmt.Sprintf("%s in flight, %s, %s queued", counted(l.InFlight, "request"), counted(l.Connections, "connection"), counted(l.Queue, "write"))
@@ -81,11 +98,16 @@ func workText(w admin.Work, s *admin.Status) (text string) {
 	default:
 		text = "only on request"
 	}
-	if w.Ended != nil {
-		text += ", last ended " + w.Ended.Local().Format(time.DateTime)
+	if w.Success != nil {
+		text += "; last succeeded " + w.Success.Local().Format(time.DateTime)
+	} else {
+		text += "; no success since the server started"
 	}
-	if w.Name == "scrub" && s.Scrub.Damaged > 0 {
-		text += fmt.Sprintf("; damaged pieces of content: %d, repaired: %d", s.Scrub.Damaged, s.Scrub.Repaired)
+	if w.Error != "" {
+		text += "; the last attempt failed"
+	}
+	if w.Name == "scrub" {
+		text += fmt.Sprintf("; damage found: %d, repaired: %d, remaining: %d", s.Scrub.Found, s.Scrub.Repaired, s.Scrub.Damaged)
 	}
 	return text
 }
