@@ -197,6 +197,23 @@ func TestGarbageOutlivesAFailedUnlink(t *testing.T) {
 	store.Check()
 }
 
+// TestErrorEndsWithTheNextRound checks that a failure is no longer the last outcome after a round that had nothing to do.
+func TestErrorEndsWithTheNextRound(t *testing.T) {
+	faulty := coretest.NewFaultyBlocks(mem.NewBlocks())
+	store := storetest.Open(t, storetest.Options{Blocks: faulty, Meta: mem.NewMeta()})
+	faulty.Fail(coretest.Fault{Call: "Walk", Nth: 1, On: true})
+	_, err := store.Reclaimer.Round(ctx, false)
+	require.ErrorIs(t, err, coretest.ErrInjected)
+	require.NotEmpty(t, store.Reclaimer.Status().Last.Error)
+	require.Zero(t, store.Reclaimer.Status().LastSuccess)
+	faulty.Fail(coretest.Fault{})
+	report, err := store.Reclaimer.Round(ctx, false)
+	require.NoError(t, err)
+	require.Zero(t, report.BlocksFreed+report.BlocksMoved+report.Snapshots)
+	require.Empty(t, store.Reclaimer.Status().Last.Error)
+	require.False(t, store.Reclaimer.Status().LastSuccess.IsZero())
+}
+
 // TestManyBlocksAreLookedUpTogether checks that the number of Walk calls does not grow with the number of freed blocks.
 func TestManyBlocksAreLookedUpTogether(t *testing.T) {
 	counting := coretest.NewFaultyBlocks(mem.NewBlocks())

@@ -137,7 +137,7 @@ type Status struct {
 	LastSuccess  time.Time `json:"last_success"`  // the end of the last round without an error; zero if there was none since the start
 	LastSnapshot time.Time `json:"last_snapshot"` // the end of the last snapshot of the metadata; zero if there was none since the start
 
-	Last Report `json:"last"` // the last round that did something, or that a command requested
+	Last Report `json:"last"` // the last round that did something or failed, that followed a failure, or that a command requested
 }
 
 // Reclaimer frees garbage. Its methods are safe for concurrent use.
@@ -258,7 +258,7 @@ func (r *Reclaimer) leasedRound(ctx context.Context, full bool) (Report, error) 
 		if err == nil {
 			s.LastSuccess = r.o.Now().UTC()
 		}
-		if full || err != nil || rep.BlocksFreed+rep.BlocksMoved+rep.Snapshots > 0 {
+		if full || err != nil || s.Last.Error != "" || rep.BlocksFreed+rep.BlocksMoved+rep.Snapshots > 0 {
 			s.Last = *rep
 		}
 	})
