@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,6 +26,7 @@ type readings struct{ *Server }
 func (s readings) add(handler *s3.Server) error {
 	list := s.writeMetrics()
 	list = append(list, s.metadataMetrics()...)
+	list = append(list, s.driveMetrics()...)
 	list = append(list, s.healthMetrics()...)
 	list = append(list, s.backgroundMetrics()...)
 	list = append(list, s.connectionMetrics()...)
@@ -79,21 +81,35 @@ func (s readings) metadataMetrics() []prometheus.Collector {
 	}
 }
 
-// healthMetrics returns the metrics of the drive, of the state of the server, of readers, and of damage.
-func (s readings) healthMetrics() []prometheus.Collector {
-	space := func(value func(free, total int64) int64) func() float64 {
-		return func() float64 {
+// driveMetrics returns the metrics of the space on the drive. They have no values while it cannot be determined: with 0,
+// the drive would look full. The log says why, once.
+func (s readings) driveMetrics() []prometheus.Collector {
+	var failed atomic.Bool
+	gauge := func(name, help string, value func(free, total int64) int64) prometheus.Collector {
+		return metrics.Labeled(name, help, prometheus.GaugeValue, nil, func(emit emit) {
 			spacer, ok := core.As[core.Spacer](s.blocks)
 			if !ok {
-				return 0
+				return
 			}
 			free, total, err := spacer.Space(context.Background())
-			if err != nil {
-				return 0
+			if err == nil {
+				emit(float64(value(free, total)))
 			}
-			return float64(value(free, total))
-		}
+			if was := failed.Swap(err != nil); err != nil && !was {
+				s.log.Warn("the free space of the drive cannot be determined, so its metrics have no values", "err", err)
+			}
+		})
 	}
+	return []prometheus.Collector{
+		gauge("orcas_drive_free_bytes", "The free space of the drive with the blocks.", func(free, _ int64) int64 { return free }),
+		gauge("orcas_drive_total_bytes", "The size of the drive with the blocks.", func(_, total int64) int64 { return total }),
+		gauge("orcas_drive_reserve_bytes", "The free space below which PUT is refused.",
+			func(_, total int64) int64 { return s.config.Settings.MinFree.of(total) }),
+	}
+}
+
+// healthMetrics returns the metrics of the state of the server, of readers, and of damage.
+func (s readings) healthMetrics() []prometheus.Collector {
 	lost := func(value func(blocks, contents int) int) func() float64 {
 		return func() float64 {
 			last, _ := s.compared()
@@ -105,12 +121,6 @@ func (s readings) healthMetrics() []prometheus.Collector {
 		}
 	}
 	return []prometheus.Collector{
-		metrics.Gauge("orcas_drive_free_bytes", "The free space of the drive with the blocks.",
-			space(func(free, _ int64) int64 { return free })),
-		metrics.Gauge("orcas_drive_total_bytes", "The size of the drive with the blocks.",
-			space(func(_, total int64) int64 { return total })),
-		metrics.Gauge("orcas_drive_reserve_bytes", "The free space below which PUT is refused.",
-			space(func(_, total int64) int64 { return s.config.Settings.MinFree.of(total) })),
 		metrics.Gauge("orcas_missing_blocks", "The number of blocks that the metadata refers to but that do not exist.",
 			lost(func(blocks, _ int) int { return blocks })),
 		metrics.Gauge("orcas_lost_objects", "The number of pieces of content in missing blocks.",
@@ -198,8 +208,11 @@ func (s readings) connectionMetrics() []prometheus.Collector {
 		metrics.Labeled("orcas_certificate_expiry_timestamp_seconds", "When the certificate of a listener expires.",
 			prometheus.GaugeValue, []string{"listener"}, func(emit emit) {
 				listeners(func(name string, _ *limitListener, c *certificate) {
-					if c != nil {
-						emit(seconds(c.expires()), name)
+					if c == nil {
+						return
+					}
+					if end := c.expires(); !end.IsZero() {
+						emit(seconds(end), name)
 					}
 				})
 			}),

@@ -3,8 +3,12 @@ package server
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -21,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/core"
+	"orcas/metrics"
 )
 
 // scrape returns the response to GET /metrics, with a token unless it is "".
@@ -145,6 +150,62 @@ func TestMetricsOfTheStore(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(saved), `orcas_s3_requests_total{operation="PutObject",status="200"} 3`+"\n")
 	require.Equal(t, 1.0, value(t, string(saved), `orcas_state{state="stopping"}`))
+}
+
+// drive has the space of a drive, or an error.
+type drive struct {
+	core.Blocks
+	free, total int64
+	err         error
+}
+
+func (d *drive) Space(context.Context) (free, total int64, err error) { return d.free, d.total, d.err }
+
+// exported returns the text of metrics.
+func exported(t *testing.T, list []prometheus.Collector) string {
+	t.Helper()
+	r, err := metrics.New(metrics.Build{})
+	require.NoError(t, err)
+	require.NoError(t, r.Add(list...))
+	var text strings.Builder
+	require.NoError(t, r.Write(&text))
+	return text.String()
+}
+
+// TestUnknownSpaceIsNotAFullDrive: while the space on the drive cannot be determined, it has no metrics. Each failure is
+// logged once.
+func TestUnknownSpaceIsNotAFullDrive(t *testing.T) {
+	var log bytes.Buffer
+	d := &drive{free: 300, total: 1000}
+	s := &Server{log: slog.New(slog.NewTextHandler(&log, nil))}
+	s.blocks = d
+	s.config.Settings.MinFree = Reserve{Bytes: 10}
+	list := readings{s}.driveMetrics()
+	for failures := range 3 {
+		require.Equal(t, failures, strings.Count(log.String(), "\n"), "%s", log.String())
+		d.err = nil
+		text := exported(t, list)
+		for series, want := range map[string]float64{"free": 300, "total": 1000, "reserve": 10} {
+			require.Equal(t, want, value(t, text, "orcas_drive_"+series+"_bytes"))
+		}
+		d.err = errors.New("the drive does not respond")
+		for range 5 {
+			require.NotContains(t, exported(t, list), "orcas_drive")
+		}
+		require.Contains(t, log.String(), d.err.Error())
+	}
+}
+
+// TestUnknownExpiryIsNotInThePast: a certificate without an end that is known has no metric.
+func TestUnknownExpiryIsNotInThePast(t *testing.T) {
+	const metric = "orcas_certificate_expiry_timestamp_seconds"
+	now := time.Now()
+	c := &certificate{now: func() time.Time { return now }, checked: now, pair: &tls.Certificate{}}
+	s := &Server{listener: newLimitListener(nil, 1, 0), view: view{cert: c}}
+	list := readings{s}.connectionMetrics()
+	require.NotContains(t, exported(t, list), metric)
+	c.pair = &tls.Certificate{Leaf: &x509.Certificate{NotAfter: now}}
+	require.InDelta(t, seconds(now), value(t, exported(t, list), metric+`{listener="s3"}`), 1)
 }
 
 // TestMetricsFileCannotBeWritten: a stop succeeds even so.

@@ -85,8 +85,11 @@ func (s *Server) status(r *http.Request) (*admin.Status, error) {
 		st.Missing.Contents, st.Missing.Bytes = last.Lost()
 	}
 	for name, c := range map[string]*certificate{"admin": s.adminCert, "s3": s.view.cert} {
-		if c != nil {
-			st.Certificates = append(st.Certificates, admin.Certificate{Listener: name, Expires: c.expires()})
+		if c == nil {
+			continue
+		}
+		if end := c.expires(); !end.IsZero() {
+			st.Certificates = append(st.Certificates, admin.Certificate{Listener: name, Expires: end})
 		}
 	}
 	s.view.audit.Dropped(func(sink string, n int64) {

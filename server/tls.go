@@ -122,7 +122,7 @@ func (c *certificate) config() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get}
 }
 
-// expires returns the end of the validity of the certificate.
+// expires returns the end of the validity of the certificate, or the zero time if it is not known.
 func (c *certificate) expires() time.Time {
 	pair, err := c.get(nil)
 	if err != nil || pair.Leaf == nil {
