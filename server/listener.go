@@ -130,13 +130,6 @@ func (l *limitListener) admit(c net.Conn) *limitedConn {
 // full reports whether all slots other than extra ones are taken. The caller holds l.mu.
 func (l *limitListener) full() bool { return len(l.conns)-l.extra >= l.slots }
 
-// connected returns the number of open connections.
-func (l *limitListener) connected() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.conns)
-}
-
 // now returns the time since l.start, in nanoseconds; it is never 0.
 func (l *limitListener) now() int64 { return int64(time.Since(l.start)) }
 
@@ -325,7 +318,7 @@ func (l *limitListener) report(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// open returns the number of connections.
+// open returns the number of open connections.
 func (l *limitListener) open() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -50,7 +50,7 @@ func memoryInUse() admin.Memory {
 
 // load returns what the server is doing at this moment.
 func (s *Server) load() admin.Load {
-	l := admin.Load{Queue: s.writer.Queued(), Connections: s.listener.connected()}
+	l := admin.Load{Queue: s.writer.Queued(), Connections: s.listener.open()}
 	if s.view.inFlight != nil {
 		l.InFlight = s.view.inFlight()
 	}
