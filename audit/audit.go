@@ -108,7 +108,7 @@ func (o observer) Observe(_ context.Context, e *gate.Event) {
 	}
 	one := *e
 	for _, i := range e.Items {
-		one.Key, one.Version, one.Code = i.Key, i.Version, i.Code
+		one.Key, one.Version, one.Code, one.Reason = i.Key, i.Version, i.Code, gate.ReasonOf(i.Code)
 		o.log.record(o.api, &one)
 	}
 }

@@ -65,7 +65,7 @@ func TestRecord(t *testing.T) {
 	s3.Observe(t.Context(), put("a \"key\"\n\xff"))
 	s3.Observe(t.Context(), &gate.Event{Operation: "GetObject", Effect: gate.Read, Method: "GET"})
 	s3.Observe(t.Context(), &gate.Event{Method: "PUT", Status: 503, Code: "SlowDown"})
-	iam.Observe(t.Context(), &gate.Event{Method: "POST", Status: 403, Code: "AccessDenied", Target: "UserName=alice", Principal: auth.Anonymous})
+	iam.Observe(t.Context(), &gate.Event{Method: "POST", Status: 403, Code: "AccessDenied", Reason: gate.Authorization, Target: "UserName=alice", Principal: auth.Anonymous})
 	several := put("")
 	several.Items = []gate.Item{{Key: "one"}, {Key: "two", Version: "w", Code: "AccessDenied"}}
 	s3.Observe(t.Context(), several)
@@ -87,6 +87,8 @@ func TestRecord(t *testing.T) {
 	require.Empty(t, got[1].Principal)
 	require.Equal(t, 403, got[1].Status)
 	require.Equal(t, "UserName=alice", got[1].Target)
+	require.Equal(t, []string{"", "authorization", "", "", "authorization", ""},
+		[]string{got[0].Reason, got[1].Reason, got[2].Reason, got[3].Reason, got[4].Reason, got[5].Reason})
 	require.True(t, got[5].Cut)
 	require.Equal(t, strings.Repeat("ä", 512)+"...", got[5].Key)
 	info, err := os.Stat(name)

@@ -29,6 +29,7 @@ type Record struct {
 	UserAgent string    `json:"user_agent"` //
 	Status    int       `json:"status"`     // of the response; 0 if none was sent
 	Code      string    `json:"code"`       // the error code of a request that failed
+	Reason    string    `json:"reason"`     // why a rule of the server refused the request; see gate.Reason
 	In        int64     `json:"in"`         // bytes of the body
 	Took      int64     `json:"took_us"`    // microseconds
 	Cut       bool      `json:"cut"`        // a text was too long, and ends with "..."
@@ -64,6 +65,7 @@ func appendRecord(b []byte, api string, e *gate.Event) []byte {
 	w.text("user_agent", e.UserAgent, maxText)
 	w.number("status", int64(e.Status))
 	w.text("code", e.Code, maxText)
+	w.text("reason", string(e.Reason), maxText)
 	w.number("in", e.In)
 	w.number("took_us", e.Took.Microseconds())
 	if w.cut {

@@ -85,6 +85,10 @@ def test_trace(server):
     line = trace.next()
     assert line["key"] == "photos/1"
     assert "Signature" not in json.dumps(line)
+    assert "reason" not in line
+    assert subprocess.run(["curl", "-sSf", server.endpoint + "/live/photos/1?x-id=GetObject"], capture_output=True).returncode != 0
+    line = trace.next()
+    assert (line["status"], line["code"], line["reason"]) == (403, "AccessDenied", "authorization")
     assert server.stop() == 0
     status, out, err = trace.end()
     assert (status, out) == (1, "")

@@ -81,20 +81,20 @@ func TestAudit(t *testing.T) {
 		got = append(got, r)
 	}
 	require.Len(t, got, 9)
-	type brief struct{ api, operation, effect, bucket, key, target, code string }
+	type brief struct{ api, operation, effect, bucket, key, target, code, reason string }
 	for i, want := range []brief{
-		{"s3", "PutObject", "write", "bucket", "key", "", ""},
-		{"s3", "", "unknown", "bucket", "key", "", "SignatureDoesNotMatch"},
-		{"s3", "PutObject", "write", "no-such-bucket", "key", "", "NoSuchBucket"},
-		{"s3", "DeleteObjects", "write", "bucket", "", "", ""},
-		{"s3", "DeleteObjects", "write", "bucket", "a", "", ""},
-		{"s3", "DeleteObjects", "write", "bucket", "b", "", "NoSuchVersion"},
-		{"iam", "CreateUser", "settings", "", "", "UserName=alice", ""},
-		{"admin", "StartScrub", "work", "", "", "rate=1GiB", ""},
-		{"admin", "", "unknown", "", "", "", ""},
+		{"s3", "PutObject", "write", "bucket", "key", "", "", ""},
+		{"s3", "", "unknown", "bucket", "key", "", "SignatureDoesNotMatch", "authentication"},
+		{"s3", "PutObject", "write", "no-such-bucket", "key", "", "NoSuchBucket", ""},
+		{"s3", "DeleteObjects", "write", "bucket", "", "", "", ""},
+		{"s3", "DeleteObjects", "write", "bucket", "a", "", "", ""},
+		{"s3", "DeleteObjects", "write", "bucket", "b", "", "NoSuchVersion", ""},
+		{"iam", "CreateUser", "settings", "", "", "UserName=alice", "", ""},
+		{"admin", "StartScrub", "work", "", "", "rate=1GiB", "", ""},
+		{"admin", "", "unknown", "", "", "", "", "authentication"},
 	} {
 		r := got[i]
-		require.Equal(t, want, brief{r.API, r.Operation, r.Effect, r.Bucket, r.Key, r.Target, r.Code}, "%+v", r)
+		require.Equal(t, want, brief{r.API, r.Operation, r.Effect, r.Bucket, r.Key, r.Target, r.Code, r.Reason}, "%+v", r)
 	}
 	require.Equal(t, s.identities.Root().Account, got[0].Account)
 	require.Equal(t, got[3].ID, got[4].ID)

@@ -147,7 +147,8 @@ type Event struct {
 	Target    string    `json:"target,omitempty"`
 	Status    int       `json:"status"` // 0 if no response was sent
 	Code      string    `json:"code,omitempty"`
-	In        int64     `json:"in"` // bytes of the bodies
+	Reason    string    `json:"reason,omitempty"` // why a rule of the server refused the request; see gate.Reason
+	In        int64     `json:"in"`               // bytes of the bodies
 	Out       int64     `json:"out"`
 	FirstByte int64     `json:"first_byte_us"` // microseconds
 	Took      int64     `json:"took_us"`
@@ -254,7 +255,7 @@ const (
 // eventOf returns a copy of an event that shares no memory with the request.
 func eventOf(api string, e *gate.Event) *Event {
 	c := &Event{
-		Time: e.Start.Add(e.Took).UTC(), API: api, Status: e.Status, In: e.In, Out: e.Out,
+		Time: e.Start.Add(e.Took).UTC(), API: api, Status: e.Status, Reason: string(e.Reason), In: e.In, Out: e.Out,
 		FirstByte: e.FirstByte.Microseconds(), Took: e.Took.Microseconds(),
 	}
 	c.ID, c.Method, c.Operation = c.copied(e.ID, maxText), c.copied(e.Method, maxText), c.copied(e.Operation, maxText)

@@ -79,6 +79,8 @@ func TestEventIsBounded(t *testing.T) {
 	require.Equal(t, strings.Repeat("b", 256)+"...", e.Bucket)
 	require.Equal(t, strings.Repeat("ä", 512)+"...", e.Key)
 	require.False(t, eventOf("s3", put("b", strings.Repeat("k", 1024), 200)).Cut)
+	require.Empty(t, e.Reason)
+	require.Equal(t, "rate", eventOf("s3", &gate.Event{Reason: gate.Rate}).Reason)
 }
 
 // TestSlowTrace: requests do not wait for a trace that nobody reads; those that it misses are counted.

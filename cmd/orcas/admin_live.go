@@ -126,6 +126,9 @@ func traceText(l *admin.TraceLine) string {
 	if e.Code != "" {
 		b.WriteString(" " + plain(e.Code))
 	}
+	if e.Reason != "" {
+		b.WriteString(" reason=" + plain(e.Reason))
+	}
 	b.WriteString(" " + cmp.Or(plain(e.Principal), "anonymous") + " " + plain(e.Address))
 	return b.String() + "\n"
 }

@@ -16,11 +16,11 @@ import (
 // TestTraceText: a line has the important fields, and nothing that could change what a terminal shows.
 func TestTraceText(t *testing.T) {
 	e := watch.Event{
-		API: "s3", Operation: "PutObject", Bucket: "bucket", Key: "a\x1b[2J\n\u202eb ä", Status: 403, Code: "AccessDenied", In: 7, Took: 1500,
+		API: "s3", Operation: "PutObject", Bucket: "bucket", Key: "a\x1b[2J\n\u202eb ä", Status: 403, Code: "AccessDenied", Reason: "authorization", In: 7, Took: 1500,
 		Address: "192.0.2.1:7",
 	}
 	line := traceText(&admin.TraceLine{Event: &e})
-	require.Contains(t, line, ` 403 PutObject            1.5ms bucket/a\x1b[2J\n\u202eb ä in=7 out=0 AccessDenied anonymous 192.0.2.1:7`)
+	require.Contains(t, line, ` 403 PutObject            1.5ms bucket/a\x1b[2J\n\u202eb ä in=7 out=0 AccessDenied reason=authorization anonymous 192.0.2.1:7`)
 	require.Equal(t, 1, strings.Count(line, "\n"))
 	e = watch.Event{API: "iam", Method: "POST", Target: "UserName=alice", Principal: "arn"}
 	require.Contains(t, traceText(&admin.TraceLine{Event: &e}), " 000 iam:POST                0s UserName=alice in=0 out=0 arn ")
