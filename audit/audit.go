@@ -27,8 +27,8 @@ type Options struct {
 	FileSize int64  // the size, in bytes, at which the file is rotated; default 100 MiB
 	Keep     int    // the number of rotated files that are kept, as File.1 (the newest), File.2 and so on; default 10
 
-	URL       string // receives batches of records by POST; "" for none
-	TokenFile string // a file with the bearer token for URL; read for each batch; "" for none
+	URL   string                 // receives batches of records by POST; "" for none
+	Token func() (string, error) // returns the bearer token for URL; called for each batch; nil for none
 
 	Logger *slog.Logger
 	Now    func() time.Time // default time.Now

@@ -9,8 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"strings"
 	"time"
 )
 
@@ -18,14 +16,14 @@ import (
 // the receiver has them. After any other response, or none, they are sent again, so the receiver may get some of them
 // twice; a record has the ID of its request.
 type webhook struct {
-	url, tokenFile string
-	client         *http.Client
+	url    string
+	token  func() (string, error) // nil for none
+	client *http.Client
 }
 
 const (
 	postBytes   = 1 << 20 // the largest body of a POST, unless a single record is larger
 	postTimeout = 20 * time.Second
-	tokenMax    = 16 << 10 // bytes
 )
 
 // CheckURL returns an error if a URL cannot be that of a webhook. Plain HTTP is accepted for this machine only, because
@@ -60,7 +58,7 @@ func redacted(text string) string {
 }
 
 func newWebhook(o Options) *webhook {
-	return &webhook{url: o.URL, tokenFile: o.TokenFile, client: &http.Client{
+	return &webhook{url: o.URL, token: o.Token, client: &http.Client{
 		Timeout: postTimeout,
 		// Only this host was configured to receive records and the token.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -95,10 +93,10 @@ func (w *webhook) post(ctx context.Context, records []byte) error {
 	}
 	r.Header.Set("Content-Type", "application/x-ndjson")
 	r.Header.Set("User-Agent", "orcas-audit")
-	if w.tokenFile != "" {
-		token, err := readToken(w.tokenFile)
+	if w.token != nil {
+		token, err := w.token()
 		if err != nil {
-			return err
+			return fmt.Errorf("the token cannot be read: %w", err)
 		}
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -116,24 +114,6 @@ func (w *webhook) post(ctx context.Context, records []byte) error {
 		return fmt.Errorf("expected a response with status 200 to 299, got %s", response.Status)
 	}
 	return nil
-}
-
-// readToken returns the token in a file.
-func readToken(name string) (string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return "", fmt.Errorf("the token cannot be read: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, tokenMax))
-	if err != nil {
-		return "", fmt.Errorf("the token cannot be read: %w", err)
-	}
-	token := strings.TrimSpace(string(text))
-	if token == "" || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
-		return "", fmt.Errorf("the token in %s is not valid: expected a word of visible ASCII characters", name)
-	}
-	return token, nil
 }
 
 // close implements target.

@@ -219,6 +219,7 @@ def test_audit_webhook(tmp_path):
     threading.Thread(target=receiver.serve_forever, daemon=True).start()
     token = tmp_path / "token"
     token.write_text("e2e-token\n")
+    token.chmod(0o600)
     server = Server(tmp_path / "data", "--admin-address", "127.0.0.1:0", env={
         "ORCAS_AUDIT_WEBHOOK": f"http://127.0.0.1:{receiver.server_port}/audit", "ORCAS_AUDIT_WEBHOOK_TOKEN_FILE": str(token),
         "ORCAS_BUCKETS": "live"})

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -117,18 +118,60 @@ func TestAuditFileCannotBeOpened(t *testing.T) {
 }
 
 func TestAuditSettings(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(token, []byte("t\n"), 0o600))
 	s, err := ReadSettings([]string{"ORCAS_AUDIT_FILE=/a", "ORCAS_AUDIT_FILE_SIZE=1MiB", "ORCAS_AUDIT_KEEP=3",
-		"ORCAS_AUDIT_WEBHOOK=https://host/secret", "ORCAS_AUDIT_WEBHOOK_TOKEN_FILE=/token"})
+		"ORCAS_AUDIT_WEBHOOK=https://host/secret", "ORCAS_AUDIT_WEBHOOK_TOKEN_FILE=" + token})
 	require.NoError(t, err)
-	require.Equal(t, AuditSettings{"/a", 1 << 20, 3, "https://host/secret", "/token"}, s.AuditSettings)
+	require.Equal(t, AuditSettings{"/a", 1 << 20, 3, "https://host/secret", token}, s.AuditSettings)
 	for _, entry := range []string{
-		"ORCAS_AUDIT_FILE_SIZE=1KiB", "ORCAS_AUDIT_KEEP=0", "ORCAS_AUDIT_WEBHOOK=http://host/secret", "ORCAS_AUDIT_WEBHOOK_TOKEN_FILE=/token",
+		"ORCAS_AUDIT_FILE_SIZE=1KiB", "ORCAS_AUDIT_KEEP=0", "ORCAS_AUDIT_WEBHOOK=http://host/secret", "ORCAS_AUDIT_WEBHOOK_TOKEN_FILE=" + token,
 	} {
 		_, err := ReadSettings([]string{entry})
 		name, _, _ := strings.Cut(entry, "=")
 		require.ErrorContains(t, err, name)
 		require.NotContains(t, err.Error(), "secret")
 	}
+}
+
+// TestAuditToken: a token that others can read, or that is not a word, is refused at the start and for each batch.
+func TestAuditToken(t *testing.T) {
+	got := make(chan string, 100)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header.Get("Authorization") }))
+	defer receiver.Close()
+	path := filepath.Join(t.TempDir(), "token")
+	environ := []string{"ORCAS_AUDIT_WEBHOOK=" + receiver.URL, "ORCAS_AUDIT_WEBHOOK_TOKEN_FILE=" + path}
+	for _, c := range []struct {
+		text string
+		mode os.FileMode
+		want string
+	}{
+		{"secret", 0o644, "run chmod 640 " + path}, {"secret", 0o620, "run chmod 640 " + path}, {"sec ret", 0o600, "expected a token"},
+		{"\n", 0o600, "expected a token of at least 1 visible ASCII character"}, {"secret\n", 0o640, ""}, {"secret\n", 0o600, ""},
+	} {
+		require.NoError(t, os.WriteFile(path, []byte(c.text), 0o600))
+		require.NoError(t, os.Chmod(path, c.mode))
+		_, err := ReadSettings(environ)
+		if c.want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, "ORCAS_AUDIT_WEBHOOK_TOKEN_FILE: "+path)
+		require.ErrorContains(t, err, c.want)
+		require.NotContains(t, err.Error(), c.text)
+	}
+	config := liveConfig(t)
+	config.Settings.AuditWebhook, config.Settings.AuditToken = receiver.URL, path
+	s, _ := running(t, config)
+	require.Equal(t, 200, sign(t, s, s.Credentials().SecretKey, "s3", "PUT", "/bucket/key", "content"))
+	require.Equal(t, "Bearer secret", <-got)
+	require.NoError(t, os.Chmod(path, 0o644))
+	require.Equal(t, 200, sign(t, s, s.Credentials().SecretKey, "s3", "PUT", "/bucket/key", "content"))
+	require.Eventually(t, func() bool {
+		failures := s.view.audit.Failures()
+		return len(failures) == 1 && strings.Contains(failures[0], "run chmod 640 "+path)
+	}, time.Minute, time.Millisecond)
+	require.Empty(t, got)
 }
 
 // TestBusyRequestsAreAwaited: a shutdown waits for requests of other APIs than S3 on connections beyond the limit too, so

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"orcas/internal/durable"
@@ -115,6 +116,24 @@ func readGuarded(path string, limit int64, forbidden fs.FileMode) ([]byte, error
 		err = fmt.Errorf("%s is larger than %d bytes", path, limit)
 	}
 	return text, err
+}
+
+// maxTokenFile is the maximum size of a file with a token, in bytes.
+const maxTokenFile = 16 << 10
+
+// readToken reads a file with a token of at least the given number of characters. The file may be readable for its
+// group, since that is how Kubernetes mounts secrets, and how root lends a file to a service.
+func readToken(path string, least int) (string, error) {
+	const groupMayRead fs.FileMode = 0o037
+	text, err := readGuarded(path, maxTokenFile, groupMayRead)
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(text))
+	if len(token) < least || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("%s: expected a token of at least %s", path, plural(least, "1 visible ASCII character", "%d visible ASCII characters"))
+	}
+	return token, nil
 }
 
 // checkPrivate refuses a file that is not regular, belongs to a user other than uid and root, or is accessible to

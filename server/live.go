@@ -44,16 +44,29 @@ func setAuditWebhook(s *Settings, v string) error {
 	return audit.CheckURL(v)
 }
 
+// minAuditToken is the minimum length of the token for the webhook, which its receiver has chosen.
+const minAuditToken = 1
+
+// setAuditToken checks the token for the webhook at the start. It is read again for each batch of records.
+func setAuditToken(s *Settings, path string) error {
+	s.AuditToken = path
+	_, err := readToken(path, minAuditToken)
+	return err
+}
+
 // openAudit opens the audit log if the settings ask for one.
 func (s *Server) openAudit() (err error) {
 	set := &s.config.Settings.AuditSettings
 	if set.AuditFile == "" && set.AuditWebhook == "" {
 		return nil
 	}
-	s.view.audit, err = audit.New(audit.Options{
-		File: set.AuditFile, FileSize: set.AuditFileSize, Keep: set.AuditKeep, URL: set.AuditWebhook, TokenFile: set.AuditToken,
-		Logger: s.log, Now: s.config.Now,
-	})
+	o := audit.Options{
+		File: set.AuditFile, FileSize: set.AuditFileSize, Keep: set.AuditKeep, URL: set.AuditWebhook, Logger: s.log, Now: s.config.Now,
+	}
+	if set.AuditToken != "" {
+		o.Token = func() (string, error) { return readToken(set.AuditToken, minAuditToken) }
+	}
+	s.view.audit, err = audit.New(o)
 	if err != nil {
 		return fmt.Errorf("ORCAS_AUDIT_FILE: %w", err)
 	}

@@ -1,11 +1,8 @@
 package server
 
 import (
-	"fmt"
-	"io/fs"
 	"net"
 	"runtime"
-	"strings"
 	"time"
 
 	"orcas/admin"
@@ -19,10 +16,8 @@ import (
 // metricsTokenVariable is the environment variable for the token of /metrics.
 const metricsTokenVariable = "ORCAS_METRICS_TOKEN_FILE"
 
-const (
-	minMetricsToken     = 16      // characters, so that nobody guesses a token
-	maxMetricsTokenFile = 4 << 10 // bytes
-)
+// minMetricsToken is the minimum length of the token, so that nobody guesses it.
+const minMetricsToken = 16
 
 // counts are the metrics of a server.
 type counts struct {
@@ -51,7 +46,7 @@ func (s readings) api() gate.API {
 		access.Listen = addr.AddrPort().Addr().Unmap()
 	}
 	if path := s.config.Settings.MetricsTokenFile; path != "" {
-		access.Token = func() (string, error) { return readMetricsToken(path) }
+		access.Token = func() (string, error) { return readToken(path, minMetricsToken) }
 	}
 	return gate.API{Name: "metrics", Path: "/metrics", Handler: s.counts.registry.Handler(access, s.log)}
 }
@@ -59,21 +54,6 @@ func (s readings) api() gate.API {
 // setMetricsTokenFile checks the token for metrics at the start. Each request reads it again.
 func setMetricsTokenFile(s *Settings, path string) error {
 	s.MetricsTokenFile = path
-	_, err := readMetricsToken(path)
+	_, err := readToken(path, minMetricsToken)
 	return err
-}
-
-// readMetricsToken reads the token for metrics. The file may be readable for its group, since that is how Kubernetes
-// mounts secrets, and how root lends a file to a service.
-func readMetricsToken(path string) (string, error) {
-	const groupMayRead fs.FileMode = 0o037
-	text, err := readGuarded(path, maxMetricsTokenFile, groupMayRead)
-	if err != nil {
-		return "", err
-	}
-	token := strings.TrimSpace(string(text))
-	if len(token) < minMetricsToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", fmt.Errorf("%s: expected a token of at least %d visible ASCII characters", path, minMetricsToken)
-	}
-	return token, nil
 }

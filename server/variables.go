@@ -139,7 +139,6 @@ var variables = []Variable{
 		"Keep this many rotated audit files.", func(s *Settings, v string) error { return parseInt(&s.AuditKeep, v, 1, 1000) }},
 	{"ORCAS_AUDIT_WEBHOOK", "none", "a URL that begins with https://",
 		"Also send the records of the audit log to this URL.", setAuditWebhook},
-	{"ORCAS_AUDIT_WEBHOOK_TOKEN_FILE", "none", "a file",
-		"Send the token in this file with the records, as Authorization: Bearer.",
-		func(s *Settings, v string) error { s.AuditToken = v; return nil }},
+	{"ORCAS_AUDIT_WEBHOOK_TOKEN_FILE", "none", "a file, mode 0600 or 0640",
+		"Send the token in this file with the records, as Authorization: Bearer.", setAuditToken},
 }
