@@ -75,18 +75,23 @@ func invalid(op, format string, args ...any) error {
 // job is background work with a result.
 type job func(context.Context) (any, error)
 
-// run starts work in the background. With the parameter wait it returns the result of the work, which continues even
-// if the client disconnects. Without it, run returns the status.
-func (s *Store) run(r *http.Request, what string, work job, status handler) (any, error) {
+// run starts work in the background, which a command has requested. With the parameter wait it returns the result of the
+// work, which continues even if the client disconnects. Without it, run returns the status. An error that the client
+// does not get is logged.
+func (s *Store) run(r *http.Request, command string, work job, status handler) (any, error) {
 	wait, err := flag(r, "wait")
 	if err != nil {
 		return nil, err
 	}
+	report := func(ctx context.Context, err error) {
+		if err != nil && ctx.Err() == nil {
+			s.Logger.Warn("the work that "+command+" started has failed: correct the cause, and run the command again", "err", err)
+		}
+	}
 	if !wait {
 		s.Go(func(ctx context.Context) {
-			if _, err := work(ctx); err != nil && ctx.Err() == nil {
-				s.Logger.Warn(what+" failed", "err", err)
-			}
+			_, err := work(ctx)
+			report(ctx, err)
 		})
 		return status(r)
 	}
@@ -95,6 +100,9 @@ func (s *Store) run(r *http.Request, what string, work job, status handler) (any
 	s.Go(func(ctx context.Context) {
 		defer close(done)
 		result, err = work(ctx)
+		if r.Context().Err() != nil {
+			report(ctx, err)
+		}
 	})
 	select {
 	case <-done:
@@ -109,7 +117,7 @@ func (s *Store) reclaimStatus(*http.Request) (any, error) { return s.Reclaimer.S
 // startReclaim frees all garbage.
 func (s *Store) startReclaim(r *http.Request) (any, error) {
 	round := func(ctx context.Context) (any, error) { return s.Reclaimer.Round(ctx, true) }
-	return s.run(r, "reclaim", round, s.reclaimStatus)
+	return s.run(r, "orcas admin reclaim", round, s.reclaimStatus)
 }
 
 func (s *Store) scrubStatus(*http.Request) (any, error) { return s.Scrubber.Status(), nil }
@@ -126,7 +134,7 @@ func (s *Store) startScrub(r *http.Request) (any, error) {
 			return nil, invalid("admin.scrub", "rate: %w", err)
 		}
 	}
-	return s.run(r, "scrub", func(ctx context.Context) (any, error) {
+	return s.run(r, "orcas admin scrub", func(ctx context.Context) (any, error) {
 		err := s.Scrubber.Now(ctx, o)
 		return s.Scrubber.Status(), err
 	}, s.scrubStatus)
@@ -137,7 +145,7 @@ func (s *Store) lifecycleStatus(*http.Request) (any, error) { return s.Lifecycle
 // startLifecycle deletes everything that has expired.
 func (s *Store) startLifecycle(r *http.Request) (any, error) {
 	pass := func(ctx context.Context) (any, error) { return s.Lifecycle.Pass(ctx) }
-	return s.run(r, "lifecycle", pass, s.lifecycleStatus)
+	return s.run(r, "orcas admin lifecycle run", pass, s.lifecycleStatus)
 }
 
 func (s *Store) keysStatus(r *http.Request) (any, error) { return s.Rotator.Status(r.Context()) }
@@ -150,7 +158,7 @@ func (s *Store) rotateKeys(r *http.Request) (any, error) {
 	if !s.FS.HasKey() {
 		return nil, invalid("admin.keys", "there is no master key: set ORCAS_MASTER_KEY_FILE or ORCAS_MASTER_KEY")
 	}
-	return s.run(r, "key rotation", func(ctx context.Context) (any, error) { return s.Rotator.Run(ctx) }, s.keysStatus)
+	return s.run(r, "orcas admin keys rotate", func(ctx context.Context) (any, error) { return s.Rotator.Run(ctx) }, s.keysStatus)
 }
 
 // check recounts the metadata. With the parameter content it also reads all content.

@@ -49,7 +49,8 @@ func (t *Trainer) Run(ctx context.Context) {
 	_, err := t.Sweep(ctx)
 	for {
 		if err != nil && ctx.Err() == nil {
-			t.e.log.Warn("dictionary training failed", "err", err)
+			t.e.log.Warn("compression dictionaries could not be trained or cleaned up; content is stored and read as before, and the server tries again later",
+				"err", err)
 		}
 		select {
 		case <-ctx.Done():

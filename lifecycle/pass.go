@@ -111,7 +111,7 @@ func (p *pass) tolerate(bucket string, err error) error {
 	case core.NoSuchBucket:
 		return nil
 	case core.Unsupported:
-		p.log.Warn("cannot decode the lifecycle rules of a bucket: nothing in the bucket expires",
+		p.log.Warn("cannot decode the lifecycle rules of a bucket, so nothing in the bucket expires: write its lifecycle configuration again",
 			"bucket", bucket, "err", err)
 		p.report.Unreadable++
 		return nil

@@ -122,8 +122,9 @@ func (w *Worker) Run(ctx context.Context) {
 		}
 		pause = w.o.Every
 		if _, err := w.run(ctx, true); err != nil && ctx.Err() == nil {
-			w.log.Warn("lifecycle pass failed; it will be retried", "err", err)
 			pause = min(pause, retryAfter)
+			w.log.Warn("not all lifecycle rules were applied, so expired objects remain; the server tries again: if this continues, correct the cause",
+				"retry_in_seconds", pause.Seconds(), "err", err)
 		}
 		timer.Reset(pause)
 	}

@@ -210,7 +210,7 @@ func (r *Reclaimer) Run(ctx context.Context) {
 			return
 		case err != nil && err.Error() != failed:
 			failed = err.Error()
-			r.log.Warn("reclaim round failed; the next round will retry", "err", err)
+			r.log.Warn("reclaim failed, so deleted content keeps its space; the next round tries again: if this continues, correct the cause", "err", err)
 		case err == nil:
 			failed = ""
 		}

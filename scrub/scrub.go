@@ -170,7 +170,7 @@ func (s *Scrubber) Run(ctx context.Context) {
 		if err != nil {
 			if wait = retryAfter; err.Error() != failed {
 				failed = err.Error()
-				s.log.Warn("scrub pass failed; it will be continued", "retry_in_seconds", retryAfter.Seconds(), "err", err)
+				s.log.Warn("the scrub failed before it had verified everything; it continues after a pause: if it fails again, check the drive", "retry_in_seconds", retryAfter.Seconds(), "err", err)
 			}
 		}
 		timer := time.NewTimer(wait)

@@ -161,7 +161,7 @@ func (s *Server) noteUses(ctx context.Context) {
 			continue // the server is read-only
 		}
 		if err := s.identities.NoteUses(context.WithoutCancel(ctx)); err != nil {
-			s.log.Warn("the last uses of access keys cannot be stored", "err", err)
+			s.log.Warn("the last uses of access keys could not be stored, so lists of keys show older ones; the server tries again every minute", "err", err)
 		}
 	}
 }

@@ -330,8 +330,10 @@ func TestStatusWarns(t *testing.T) {
 		"the drive is nearly full: 49 B":        {Drive: admin.Drive{Free: 59, Total: 1000, Reserve: 10}},
 		"2 blocks with 3 pieces of content are": {Missing: admin.Missing{Blocks: 2, Contents: 3}},
 		"4 pieces of content are damaged":       {Scrub: admin.ScrubState{Found: 9, Repaired: 5, Damaged: 4}},
-		"the last reclaim failed: broken":       {Work: []admin.Work{{Name: "reclaim", Error: "broken"}, {Name: "scrub"}}},
-		"the certificate of the s3 address":     {Certificates: []admin.Certificate{{Listener: "s3", Expires: time.Now().Add(time.Hour)}}},
+		"reclaim failed, so deleted content keeps its space: broken": {Work: []admin.Work{{Name: "reclaim", Error: "broken"}, {Name: "scrub"}}},
+		"expired objects remain: broken":                             {Work: []admin.Work{{Name: "lifecycle", Enabled: true, Error: "broken"}}},
+		"the survey failed: broken":                                  {Work: []admin.Work{{Name: "survey", Enabled: true, Error: "broken"}}},
+		"the certificate of the s3 address":                          {Certificates: []admin.Certificate{{Listener: "s3", Expires: time.Now().Add(time.Hour)}}},
 	} {
 		s.addWarnings(&st)
 		if problem == "" {
@@ -342,6 +344,10 @@ func TestStatusWarns(t *testing.T) {
 		require.Contains(t, st.Warnings[0].Problem, problem)
 		require.NotEmpty(t, st.Warnings[0].Action)
 	}
+	_, action := failedWork(admin.Work{Name: "scrub"})
+	require.Equal(t, "correct the cause, and run orcas admin scrub --wait", action)
+	_, action = failedWork(admin.Work{Name: "lifecycle", Enabled: true})
+	require.Equal(t, "the server tries again by itself; if the warning stays, correct the cause, and run orcas admin lifecycle run --wait", action)
 }
 
 // TestLogLevel: the level of the log can be changed while the server runs.

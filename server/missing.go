@@ -70,7 +70,7 @@ func (s *Server) startComparing(ctx context.Context) {
 			}
 		}
 		if err != nil && s.life.Err() == nil {
-			s.log.Error("the blocks could not be compared with the metadata", "err", err)
+			s.log.Error("the blocks could not be compared with the metadata, so missing blocks are not known: correct the cause, and run orcas admin lost", "err", err)
 		}
 		debug.FreeOSMemory() // reading every row leaves garbage that an idle server would keep until its next collection
 		s.missing.mu.Lock()

@@ -177,6 +177,26 @@ func plural(n int, one, many string) string {
 	return strings.ReplaceAll(many, "%d", strconv.Itoa(n))
 }
 
+// failedWork returns what is wrong with background work whose last run failed, and what to do about it.
+func failedWork(w admin.Work) (problem, action string) {
+	var command string
+	switch w.Name {
+	case "reclaim":
+		problem, command = "reclaim failed, so deleted content keeps its space: ", "orcas admin reclaim --wait"
+	case "scrub":
+		problem, command = "the scrub failed before it had verified everything: ", "orcas admin scrub --wait"
+	case "lifecycle":
+		problem, command = "not all lifecycle rules were applied, so expired objects remain: ", "orcas admin lifecycle run --wait"
+	default: // no command starts it
+		return "the " + w.Name + " failed: " + w.Error, "the server tries again by itself; if the warning stays, correct the cause"
+	}
+	action = "correct the cause, and run " + command
+	if w.Enabled {
+		action = "the server tries again by itself; if the warning stays, " + action
+	}
+	return problem + w.Error, action
+}
+
 // addWarnings adds the problems that need attention.
 func (s *Server) addWarnings(st *admin.Status) {
 	warn := func(problem, action string) {
@@ -202,7 +222,8 @@ func (s *Server) addWarnings(st *admin.Status) {
 	}
 	for _, w := range st.Work {
 		if w.Error != "" {
-			warn("the last "+w.Name+" failed: "+w.Error, "see the server's log")
+			problem, action := failedWork(w)
+			warn(problem, action)
 		}
 	}
 	for _, c := range st.Certificates {

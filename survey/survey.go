@@ -124,7 +124,8 @@ func (s *Survey) Run(ctx context.Context) {
 		err := s.Round(ctx)
 		if failing := err != nil && ctx.Err() == nil; failing != failed {
 			if failed = failing; failed {
-				s.o.Log.Warn("the figures of buckets and of the store are out of date, because they could not be read", "err", err)
+				s.o.Log.Warn("the survey failed, so the metrics of buckets and of the store are out of date; the server tries again: if this continues, correct the cause",
+					"err", err)
 			}
 		}
 		select {

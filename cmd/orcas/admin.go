@@ -269,7 +269,7 @@ func writeLifecycle(w io.Writer, r lifecycle.Report) {
 		fmt.Fprintf(w, "skipped: %d buckets whose lifecycle rules cannot be read\n", r.Unreadable)
 	}
 	if r.Error != "" {
-		fmt.Fprintln(w, "failed:", r.Error)
+		fmt.Fprintln(w, "not all rules were applied:", r.Error)
 	}
 }
 
