@@ -25,10 +25,15 @@ import (
 
 	"orcas/faults/result"
 	"orcas/s3/sigv4"
+	"orcas/scrub"
 )
 
+// The store of TestMemory has these objects before the load. Slow readers and the scrub read them.
+const storedCount, storedSize = 64, 4 << 20
+
 // TestMemory runs a server in a control group with little memory, and loads it with everything that takes memory at the
-// same time. The kernel must not kill it, and every request must succeed.
+// same time: the small writers continue until the uploads and at least one pass of the scrub have ended. The kernel must
+// not kill the server, and every request must succeed.
 func TestMemory(t *testing.T) {
 	mib := count(t, "ORCAS_FAULTS_MEMORY", 0)
 	if mib == 0 {
@@ -58,26 +63,39 @@ func TestMemory(t *testing.T) {
 			defer m.http.CloseIdleConnections()
 			require.NoError(t, m.put(t.Context(), "", nil, 0))
 
-			const readSize = 4 << 20
-			require.NoError(t, m.put(t.Context(), "/read", nil, readSize))
-			for range c.readers {
-				m.read(t, "/read", readSize)
+			_, err = scrubbed(t.Context(), p, 1) // the first pass of a new store starts by itself
+			require.NoError(t, err)
+			for i := range storedCount {
+				require.NoError(t, m.put(t.Context(), fmt.Sprint("/read-", i), []byte{254, byte(i)}, storedSize))
 			}
-			sums := map[string]any{}
-			require.NoError(t, p.ask(t.Context(), http.MethodPost, "/-/admin/scrub", &sums))
-			var load loads
+			for i := range c.readers {
+				m.read(t, fmt.Sprint("/read-", i%storedCount), storedSize)
+			}
+			begun := time.Now()
+			ended := make(chan struct{}) // closed when the uploads and a scrub have ended
+			var writers, uploads loads
 			for w := range c.small {
-				load.run(func() error {
-					return repeat(100, func(i int) error {
-						return m.put(t.Context(), fmt.Sprintf("/small-%d-%d", w, i), []byte{byte(w), byte(i)}, 4096)
-					})
-				})
+				writers.run(func() error { return m.write(t.Context(), w, ended) })
 			}
 			size := int64(mib) << 20
 			for w := range c.uploads {
-				load.run(func() error { return m.put(t.Context(), fmt.Sprint("/large-", w), []byte{255, byte(w)}, size) })
+				uploads.run(func() error { return m.put(t.Context(), fmt.Sprint("/large-", w), []byte{255, byte(w)}, size) })
 			}
-			require.NoError(t, load.wait(), "%s", tail(p.Log))
+			uploaded := make(chan struct{})
+			var scrubs loads
+			passes, read := 0, int64(0)
+			scrubs.run(func() (err error) {
+				passes, read, err = scrubUntil(t.Context(), p, uploaded)
+				return err
+			})
+			failed := uploads.wait()
+			close(uploaded)
+			failed = errors.Join(failed, scrubs.wait())
+			close(ended)
+			require.NoError(t, errors.Join(failed, writers.wait()), "%s", tail(p.Log))
+			took := time.Since(begun)
+			require.Positive(t, passes)
+			require.GreaterOrEqual(t, read, int64(passes*storedCount*storedSize), "the scrub must read all objects during the load")
 			select {
 			case <-p.Ended():
 				t.Fatalf("the server was killed: %s", tail(p.Log))
@@ -86,7 +104,8 @@ func TestMemory(t *testing.T) {
 			require.NoError(t, m.put(t.Context(), "/last", nil, 1<<20))
 			require.Zero(t, group.kills(t), "the kernel has killed a process")
 			row.Tried = int(m.done.Load())
-			row.Note = fmt.Sprintf("peak RSS %d MiB of %d MiB", peakRSS(t, p.cmd.Process.Pid)>>20, c.mib)
+			row.Note = fmt.Sprintf("peak RSS %d MiB of %d MiB; during %.0f s of load, %d passes of the scrub read %d MiB",
+				peakRSS(t, p.cmd.Process.Pid)>>20, c.mib, took.Seconds(), passes, read>>20)
 			t.Log(row.Note)
 			m.close()
 			require.NoError(t, p.Stop())
@@ -117,14 +136,46 @@ func (l *loads) wait() error {
 	return errors.Join(l.errs...)
 }
 
-// repeat calls fn n times, until it fails.
-func repeat(n int, fn func(i int) error) error {
-	for i := range n {
-		if err := fn(i); err != nil {
-			return err
+// scrubUntil scrubs again and again until ended is closed, at least once. It returns the number of passes and the number
+// of bytes that they have read. No other scrub may be running.
+func scrubUntil(ctx context.Context, p *Process, ended <-chan struct{}) (passes int, read int64, err error) {
+	for {
+		var s scrub.Status
+		if err := p.ask(ctx, http.MethodGet, "/-/admin/scrub", &s); err != nil {
+			return passes, read, err
+		}
+		before := s.Passes
+		if err := p.ask(ctx, http.MethodPost, "/-/admin/scrub?restart=true", &s); err != nil {
+			return passes, read, err
+		}
+		if s, err = scrubbed(ctx, p, before+1); err != nil {
+			return passes, read, err
+		}
+		passes, read = passes+1, read+s.BytesDone
+		select {
+		case <-ended:
+			return passes, read, nil
+		default:
 		}
 	}
-	return nil
+}
+
+// scrubbed waits until a number of passes of the scrub have ended since the start, and returns its status.
+func scrubbed(ctx context.Context, p *Process, passes int) (s scrub.Status, err error) {
+	for s.Running || s.Passes < passes {
+		if err := p.ask(ctx, http.MethodGet, "/-/admin/scrub", &s); err != nil {
+			return s, err
+		}
+		if s.Error != "" {
+			return s, errors.New(s.Error)
+		}
+		select {
+		case <-ctx.Done():
+			return s, ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return s, nil
 }
 
 // memoryLoad sends requests whose bodies are not in memory.
@@ -181,6 +232,23 @@ func (m *memoryLoad) put(ctx context.Context, key string, head []byte, size int6
 	return err
 }
 
+// write writes small objects until ended is closed, at least 100.
+func (m *memoryLoad) write(ctx context.Context, writer int, ended <-chan struct{}) error {
+	for i := 0; ; i++ {
+		select {
+		case <-ended:
+			if i >= 100 {
+				return nil
+			}
+		default:
+		}
+		head := []byte{byte(writer), byte(i >> 16), byte(i >> 8), byte(i)}
+		if err := m.put(ctx, fmt.Sprintf("/small-%d-%d", writer, i), head, 4096); err != nil {
+			return err
+		}
+	}
+}
+
 // read requests an object, and reads only the head of the response.
 func (m *memoryLoad) read(t *testing.T, key string, size int64) {
 	t.Helper()
@@ -228,13 +296,12 @@ type group struct {
 	event string // the file that counts the processes that the kernel has killed
 }
 
-// newGroup creates a control group of version 1, below the one of this process, or of version 2. Without the right to, it
-// skips the test.
+// newGroup creates a control group of version 1, below the one of this process, or of version 2.
 func newGroup(t *testing.T, limit int64) *group {
 	t.Helper()
 	g, err := makeGroup(limit)
 	if err != nil {
-		t.Skipf("NOT TESTED: a control group with a limit cannot be created: %v", err)
+		cannot(t, fmt.Sprintf("a control group with a limit cannot be created: %v", err))
 	}
 	t.Cleanup(func() {
 		require.Eventually(t, func() bool { return errors.Is(os.Remove(g.dir), nil) }, time.Minute, 10*time.Millisecond)
