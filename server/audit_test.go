@@ -109,12 +109,30 @@ func TestAudit(t *testing.T) {
 	require.Equal(t, []int{200, 403, 404, 200, 200, 200, 200, 200, 403}, statuses)
 }
 
-// TestAuditFileCannotBeOpened: a server without its audit log does not start.
+// TestAuditFileCannotBeOpened: a server without its audit log does not start, and creates nothing.
 func TestAuditFileCannotBeOpened(t *testing.T) {
-	config := testConfig(t)
-	config.Settings.AuditFile = filepath.Join(t.TempDir(), "none", "audit.log")
-	_, err := Open(t.Context(), config)
-	require.ErrorContains(t, err, "ORCAS_AUDIT_FILE: open "+config.Settings.AuditFile)
+	for _, file := range []string{t.TempDir(), filepath.Join(t.TempDir(), "none", "audit.log")} {
+		config := testConfig(t)
+		config.Settings.AuditFile = file
+		_, err := Open(t.Context(), config)
+		require.ErrorAs(t, err, new(ConfigError))
+		require.ErrorContains(t, err, "ORCAS_AUDIT_FILE: ")
+		require.NoDirExists(t, config.Data)
+	}
+}
+
+// TestAuditFileInTheDataDirectory: the audit file may be in the data directory, or in a directory above it that the
+// first start creates too.
+func TestAuditFileInTheDataDirectory(t *testing.T) {
+	for _, file := range []string{"above/data/audit.log", "above/audit.log"} {
+		config := testConfig(t)
+		dir := filepath.Dir(config.Data)
+		config.Data, config.Settings.AuditFile = filepath.Join(dir, "above", "data"), filepath.Join(dir, file)
+		s, err := Open(t.Context(), config)
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+		require.FileExists(t, config.Settings.AuditFile)
+	}
 }
 
 func TestAuditSettings(t *testing.T) {

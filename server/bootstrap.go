@@ -102,7 +102,9 @@ func (s *Server) bootstrap(ctx context.Context) error {
 		return nil
 	}
 	plan, err := declared.MakePlan(ctx, b.file, s.declaredStore(), s.identities.Root(), b.secrets)
-	if err != nil {
+	if errors.As(err, new(*declared.Error)) {
+		return ConfigError{err}
+	} else if err != nil {
 		return err
 	}
 	if len(plan.Changes()) == 0 {

@@ -56,5 +56,5 @@ func (s *Server) checkKeys(ctx context.Context) error {
 	if !core.Is(err, core.NoKey) {
 		return err
 	}
-	return fmt.Errorf("%s: %w", cmp.Or(s.config.Settings.keysFrom, keyFileVariable+" or "+keyVariable), err)
+	return ConfigError{fmt.Errorf("%s: %w", cmp.Or(s.config.Settings.keysFrom, keyFileVariable+" or "+keyVariable), err)}
 }

@@ -81,7 +81,7 @@ func (e *encrypted) refused(environ ...string) string {
 	e.set(environ...)
 	s, err := Open(context.Background(), e.config)
 	require.Nil(e.t, s)
-	require.Error(e.t, err)
+	require.ErrorAs(e.t, err, new(ConfigError))
 	require.NotContains(e.t, err.Error(), keyA)
 	require.NotContains(e.t, err.Error(), keyB)
 	return err.Error()

@@ -1,9 +1,16 @@
 package server
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"orcas/audit"
 	"orcas/gate"
@@ -52,6 +59,36 @@ func setAuditToken(s *Settings, path string) error {
 	s.AuditToken = path
 	_, err := readToken(path, minAuditToken)
 	return err
+}
+
+// checkAuditFile returns an error if the audit file cannot be opened or created. It may be in the data directory, which
+// the first start creates.
+func checkAuditFile(path, data string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	if data, err = filepath.Abs(data); err != nil {
+		return err
+	}
+	needed, access := path, uint32(unix.R_OK|unix.W_OK)
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a regular file", path)
+	case errors.Is(err, fs.ErrNotExist):
+		needed, access = filepath.Dir(path), unix.W_OK|unix.X_OK
+	case err != nil:
+		return err
+	}
+	err = unix.Access(needed, access)
+	if errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(data+"/", needed+"/") {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", needed, err)
+	}
+	return nil
 }
 
 // openAudit opens the audit log if the settings ask for one.

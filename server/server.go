@@ -1,7 +1,8 @@
 // Package server is a whole ORCAS server: it opens the drivers of a data directory, recovers, wires the packages
 // together, listens, and stops in order. Command orcas runs one; tests boot one.
 //
-// A start takes these steps, each of which can fail with one clear message: bind the address; create the data
+// A start takes these steps, each of which can fail with one clear message: check files that the configuration names;
+// bind the address; create the data
 // directory and lock it; open the blocks and the metadata; replay pending changes; read the credentials; read the
 // certificate; create the configured buckets. Clients that connect in the meantime wait in the kernel's queue, so they
 // never get a response from a server that has not finished starting.
@@ -18,6 +19,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -74,6 +76,30 @@ type Config struct {
 	Now func() time.Time
 
 	recheck time.Duration // see admin.Tools.Recheck; for tests
+}
+
+// ConfigError is an error in the configuration, so another start would fail too.
+type ConfigError struct{ error }
+
+// Unwrap returns the error with its original type.
+func (e ConfigError) Unwrap() error { return e.error }
+
+// check returns an error if a file of the configuration cannot be used. It creates nothing.
+func (c *Config) check() error {
+	for _, p := range [][3]string{{"--", c.TLSCert, c.TLSKey}, {"--admin-", c.AdminTLSCert, c.AdminTLSKey}} {
+		if p[1] == "" {
+			continue
+		}
+		if _, err := tls.LoadX509KeyPair(p[1], p[2]); err != nil {
+			return ConfigError{fmt.Errorf("%[1]stls-cert %[2]s with %[1]stls-key %[3]s: %[4]w", p[0], p[1], p[2], err)}
+		}
+	}
+	if file := c.Settings.AuditFile; file != "" {
+		if err := checkAuditFile(file, c.Data); err != nil {
+			return ConfigError{fmt.Errorf("ORCAS_AUDIT_FILE: %w", err)}
+		}
+	}
+	return nil
 }
 
 // adminTLS reports whether the admin API is served over HTTPS.
@@ -172,6 +198,9 @@ func Open(ctx context.Context, config Config) (_ *Server, err error) {
 	for _, warning := range config.Settings.Warnings {
 		s.log.Warn(warning)
 	}
+	if err := config.check(); err != nil {
+		return nil, err
+	}
 	s.limitMemory()
 	if err := s.listen(ctx); err != nil {
 		return nil, err
@@ -228,9 +257,9 @@ func (s *Server) checkAdminAddress() error {
 	if s.config.adminTLS() || s.config.AdminInsecure || ok && addr.IP.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("--admin-address %s: other machines can reach this address, and the admin API sends secrets: "+
+	return ConfigError{fmt.Errorf("--admin-address %s: other machines can reach this address, and the admin API sends secrets: "+
 		"use --admin-tls-self-signed, or --admin-tls-cert and --admin-tls-key; "+
-		"or a loopback address such as 127.0.0.1:9001; or, on a network that you trust, --admin-insecure", s.config.Admin)
+		"or a loopback address such as 127.0.0.1:9001; or, on a network that you trust, --admin-insecure", s.config.Admin)}
 }
 
 // connections returns the maximum number of connections of S3 clients.

@@ -153,6 +153,16 @@ func TestFailedStartReleasesEverything(t *testing.T) {
 	bad.TLSCert, bad.TLSKey = "missing.crt", "missing.key"
 	_, err = Open(context.Background(), bad)
 	require.ErrorContains(t, err, "missing.crt")
+	require.NoDirExists(t, config.Data)
+
+	closed, err := os.CreateTemp(t.TempDir(), "")
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	bad = config
+	bad.Banner = closed // written in the last step
+	_, err = Open(context.Background(), bad)
+	require.ErrorIs(t, err, os.ErrClosed)
+	require.DirExists(t, config.Data)
 
 	require.NoError(t, os.WriteFile(filepath.Join(config.Data, CredentialsFile), []byte("torn"), 0o600))
 	_, err = Open(context.Background(), config)

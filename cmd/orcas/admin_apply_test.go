@@ -324,6 +324,9 @@ func TestBootstrap(t *testing.T) {
 	}
 	_, _, err := start("ORCAS_BOOTSTRAP=" + path + ".none")
 	require.ErrorContains(t, err, "no such file")
+	write("buckets: [{name: web, public: all}]")
+	_, _, err = start()
+	require.ErrorAs(t, err, new(server.ConfigError), "only the open store finds it")
 	write("buckets: [{name: web, max_bytes: 2GiB}]")
 	s, _, err := start()
 	require.NoError(t, err)

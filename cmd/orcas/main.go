@@ -1,7 +1,7 @@
 // Command orcas is ORCAS, an object store that speaks S3. See README.md; `orcas server --help` lists the flags.
 //
-// It exits with status 0 after a requested shutdown, 1 when something failed, and 2 when the command line or an
-// environment variable is wrong.
+// It exits with status 0 after a requested shutdown, 1 when something failed, and 2 when the command line, an
+// environment variable or a file that they name is wrong.
 package main
 
 import (
@@ -100,16 +100,25 @@ func (c *serverCommand) Validate() error {
 	case c.TLSCert != "" && c.TLSSelfSigned:
 		return fmt.Errorf("--tls-self-signed cannot be combined with --tls-cert")
 	}
-	if _, _, err := net.SplitHostPort(c.Address); err != nil {
-		return fmt.Errorf("--address: expected HOST:PORT, not %q", c.Address)
+	if !isAddress(c.Address) {
+		return fmt.Errorf("--address: expected HOST:PORT with a port up to 65535, not %q", c.Address)
 	}
 	if c.AdminAddress == "none" {
 		c.AdminAddress = ""
 	}
-	if _, _, err := net.SplitHostPort(c.AdminAddress); c.AdminAddress != "" && err != nil {
-		return fmt.Errorf("--admin-address: expected HOST:PORT or none, not %q", c.AdminAddress)
+	if c.AdminAddress != "" && !isAddress(c.AdminAddress) {
+		return fmt.Errorf("--admin-address: expected HOST:PORT with a port up to 65535, or none, not %q", c.AdminAddress)
 	}
 	return c.check(c.AdminAddress)
+}
+
+// isAddress reports whether address has the form HOST:PORT, with a number from 0 to 65535 or the name of a port.
+func isAddress(address string) bool {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	return err == nil
 }
 
 // console is the environment and the output of a command.
@@ -132,7 +141,9 @@ func (c *serverCommand) Run(ctx context.Context, to *console) error {
 		AdminTLSCert: c.AdminTLSCert, AdminTLSKey: c.AdminTLSKey, AdminSelfSigned: c.AdminTLSSelfSigned, AdminInsecure: c.AdminInsecure,
 		Settings: settings, Banner: to.stdout, Secrets: isTerminal(to.stdout), Log: to.stderr, Terminal: isTerminal(to.stderr),
 	})
-	if err != nil {
+	if errors.As(err, new(server.ConfigError)) {
+		return usageError{err, "orcas server --help"}
+	} else if err != nil {
 		return err
 	}
 	runErr := s.Run(ctx)

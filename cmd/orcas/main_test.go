@@ -59,7 +59,16 @@ func TestStatus(t *testing.T) {
 			says: home + " is not empty and is not an ORCAS data directory (it contains Documents): use an empty or a new directory"},
 		{args: []string{"admin", "reclaim", "--admin-address", "127.0.0.1:1"}, env: []string{"AWS_ACCESS_KEY_ID=key", "AWS_SECRET_ACCESS_KEY=secret"},
 			status: exitFailed, says: "no server is listening at --admin-address 127.0.0.1:1: start one"},
-		{args: []string{"server", "--data", data, "--address", "127.0.0.1:99999"}, status: exitFailed, says: "99999"},
+		{args: []string{"server", "--data", data, "--address", "127.0.0.1:99999"}, status: exitUsage, says: "99999"},
+		{args: []string{"server", "--data", data, "--address", "127.0.0.1:0", "--admin-address", "127.0.0.1:99999"}, status: exitUsage, says: "99999"},
+		{args: []string{"server", "--data", data, "--address", "127.0.0.1:0", "--tls-cert", "/nowhere", "--tls-key", "/k"}, status: exitUsage,
+			says: "--tls-cert /nowhere with --tls-key /k: open /nowhere: no such file or directory (see orcas server --help)"},
+		{args: []string{"server", "--data", data, "--address", "127.0.0.1:0", "--admin-address", "127.0.0.1:0", "--admin-tls-cert", file, "--admin-tls-key", "/k"},
+			status: exitUsage, says: "--admin-tls-cert " + file + " with --admin-tls-key /k: open /k: no such file or directory"},
+		{args: []string{"server", "--data", data, "--address", "127.0.0.1:0"}, env: []string{"ORCAS_AUDIT_FILE=/nowhere/x"}, status: exitUsage,
+			says: "ORCAS_AUDIT_FILE: /nowhere: no such file or directory"},
+		{args: []string{"server", "--data", data, "--address", "127.0.0.1:0"}, env: []string{"ORCAS_AUDIT_FILE=" + home}, status: exitUsage,
+			says: "ORCAS_AUDIT_FILE: " + home + " is not a regular file"},
 	}
 	for _, c := range cases {
 		var stdout, stderr bytes.Buffer
