@@ -26,6 +26,7 @@ type Status struct {
 	Certificates []Certificate `json:"certificates,omitempty"`
 	Audit        []AuditState  `json:"audit,omitempty"`
 	LogLevel     string        `json:"log_level"`
+	LogDropped   int64         `json:"log_dropped"` // lines since the start, because the log could not be written
 }
 
 // Warning is a problem, with what to do about it.

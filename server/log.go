@@ -4,80 +4,11 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"sync"
 	"time"
 
 	"orcas/internal/bytesize"
 	"orcas/s3"
 )
-
-// logBuffer collects lines and writes them to out together: every second, when it is full, on Flush and on Close.
-type logBuffer struct {
-	mu   sync.Mutex // guards buf and the use of out
-	buf  []byte
-	out  io.Writer
-	stop chan struct{}
-	done chan struct{}
-}
-
-const (
-	logBufferBytes = 64 << 10
-	logFlushEvery  = time.Second
-)
-
-func newLogBuffer(out io.Writer) *logBuffer {
-	b := &logBuffer{out: out, stop: make(chan struct{}), done: make(chan struct{})}
-	go b.flushEach(logFlushEvery)
-	return b
-}
-
-func (b *logBuffer) flushEach(d time.Duration) {
-	defer close(b.done)
-	ticker := time.NewTicker(d)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			b.Flush()
-		case <-b.stop:
-			b.Flush()
-			return
-		}
-	}
-}
-
-// Write appends a line to the buffer. It never fails.
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.buf = append(b.buf, p...)
-	if len(b.buf) >= logBufferBytes {
-		b.flush()
-	}
-	return len(p), nil
-}
-
-// Flush writes the buffer to out.
-func (b *logBuffer) Flush() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.flush()
-}
-
-// flush ignores errors of out, because a log that cannot be written must not stop the server. The caller holds b.mu.
-func (b *logBuffer) flush() {
-	if len(b.buf) > 0 {
-		_, _ = b.out.Write(b.buf)
-		b.buf = b.buf[:0]
-	}
-}
-
-// Close flushes the buffer, and ends the periodic flushes. Later lines are written only by a Flush, or when the buffer
-// is full.
-func (b *logBuffer) Close() {
-	close(b.stop)
-	<-b.done
-}
 
 // LogMode determines how much a server logs.
 type LogMode string
@@ -147,11 +78,15 @@ func (u urgent) WithGroup(name string) slog.Handler {
 
 // newLogger returns a logger that writes lines of a level and above to b.
 func newLogger(b *logBuffer, level slog.Leveler, format LogFormat) *slog.Logger {
-	options := &slog.HandlerOptions{Level: level}
+	return slog.New(urgent{newHandler(b, level, format), b})
+}
+
+// newHandler returns a handler that writes lines of a level and above to out.
+func newHandler(out io.Writer, level slog.Leveler, format LogFormat) slog.Handler {
 	if format == LogText {
-		return slog.New(urgent{newTextHandler(b, options.Level), b})
+		return newTextHandler(out, level)
 	}
-	return slog.New(urgent{slog.NewJSONHandler(b, options), b})
+	return slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level})
 }
 
 // logging returns the mode and the format of the log: from the settings, or by default for the destination of the log.

@@ -131,6 +131,8 @@ func (s readings) healthMetrics() []prometheus.Collector {
 			func() float64 { return s.reclaimer.Status().OldestReader }),
 		metrics.Gauge("orcas_memory_limit_bytes", "The memory that the server may use; 0 if there is no limit.",
 			func() float64 { return float64(s.memory.limit) }),
+		metrics.Counter("orcas_log_dropped_total", "The number of lines that are missing in the log, because it could not be written.",
+			func() float64 { return float64(s.logBuffer.Lost()) }),
 		metrics.Labeled("orcas_audit_dropped_total", "The number of audit records that a sink has dropped.",
 			prometheus.CounterValue, []string{"sink"}, func(emit emit) {
 				if s.view.audit != nil {

@@ -276,26 +276,6 @@ func (s *syncedBuilder) String() string {
 	return s.b.String()
 }
 
-func TestLogIsBufferedAndErrorsAreNot(t *testing.T) {
-	var out syncedBuilder
-	b := &logBuffer{out: &out, stop: make(chan struct{}), done: make(chan struct{})}
-	go b.flushEach(time.Hour)
-	log := newLogger(b, LogRequests.level(), LogJSON)
-	log.Info("access")
-	require.Empty(t, out.String())
-	log.With("a", 1).WithGroup("g").Error("broken")
-	require.Contains(t, out.String(), `"access"`)
-	require.Contains(t, out.String(), `"broken"`)
-	for range 2000 {
-		log.Info("a line of some length that fills the buffer")
-	}
-	require.Greater(t, len(out.String()), logBufferBytes)
-	log.Info("last")
-	b.Close()
-	require.Contains(t, out.String(), `"last"`)
-	require.Equal(t, 2003, strings.Count(out.String(), "\n"))
-}
-
 func TestReserve(t *testing.T) {
 	const gib = int64(1 << 30)
 	require.Equal(t, 10*gib, Reserve{Percent: 1, Bytes: minReserve}.of(1000*gib))

@@ -179,12 +179,14 @@ type Server struct {
 // Open opens everything and binds the address. If it fails, it releases what it has opened.
 func Open(ctx context.Context, config Config) (_ *Server, err error) {
 	config.Log, config.Banner = cmp.Or(config.Log, io.Discard), cmp.Or(config.Banner, io.Discard)
-	s := &Server{config: config, logBuffer: newLogBuffer(config.Log)}
+	s := &Server{config: config}
 	s.life, s.end = context.WithCancel(context.Background())
 	mode, format := config.logging()
 	s.live = live.New(live.Settings{
 		LogLevel: mode.level(), MaxInFlight: maxInFlight, BodyTimeout: bodyTimeout, MinRate: config.Settings.MinRate,
 	})
+	s.logBuffer = newLogBuffer(config.Log, s.live, format)
+	go s.logBuffer.run(logFlushEvery)
 	s.log = newLogger(s.logBuffer, s.live, format)
 	s.view.started = time.Now()
 	if s.counts, err = newCounts(); err != nil {

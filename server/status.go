@@ -92,6 +92,7 @@ func (s *Server) status(r *http.Request) (*admin.Status, error) {
 			st.Certificates = append(st.Certificates, admin.Certificate{Listener: name, Expires: end})
 		}
 	}
+	st.LogDropped = s.logBuffer.Lost()
 	s.view.audit.Dropped(func(sink string, n int64) {
 		st.Audit = append(st.Audit, admin.AuditState{Sink: sink, Dropped: n})
 	})
@@ -230,6 +231,9 @@ func (s *Server) addWarnings(st *admin.Status) {
 		if left := time.Until(c.Expires); left < expiresSoon {
 			warn("the certificate of the "+c.Listener+" address expires at "+c.Expires.Format(time.RFC3339), "replace its files, which the server reloads; a self-signed certificate is regenerated at a restart")
 		}
+	}
+	if problem := s.logBuffer.Problem(); problem != "" {
+		warn(problem, "check the program or the drive that the server's standard error goes to; requests are served, and further lines may be lost")
 	}
 	for _, f := range s.view.audit.Failures() {
 		warn(strings.ToUpper(f[:1])+f[1:], "see the server's log; requests are served, and further records may be dropped")

@@ -59,7 +59,11 @@ func writeStatus(w io.Writer, s *admin.Status) {
 	for _, sink := range s.Audit {
 		row("audit", "%s: %s dropped", sink.Sink, counted(sink.Dropped, "record"))
 	}
-	row("log", "%s", s.LogLevel)
+	lost := ""
+	if s.LogDropped > 0 {
+		lost = "; " + counted(s.LogDropped, "line") + " dropped"
+	}
+	row("log", "%s%s", s.LogLevel, lost)
 	for _, warning := range s.Warnings {
 		fmt.Fprintf(w, "\n! %s\n  %s\n", plain(warning.Problem), plain(warning.Action))
 	}
