@@ -5,11 +5,12 @@ import (
 	"crypto/subtle"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -34,12 +35,14 @@ type handler struct {
 	access Access
 	scrape http.Handler
 	log    *slog.Logger
-	warned atomic.Int64 // when a refused request was last logged, in seconds since 1970
+
+	mu     sync.Mutex           // guards warned
+	warned map[string]time.Time // by reason: when a refused request was last logged
 }
 
 // Handler returns a handler that serves the metrics to those whom access admits.
 func (r *Registry) Handler(access Access, log *slog.Logger) http.Handler {
-	return &handler{access: access, log: log, scrape: promhttp.HandlerFor(r.registry, promhttp.HandlerOpts{
+	return &handler{access: access, log: log, warned: map[string]time.Time{}, scrape: promhttp.HandlerFor(r.registry, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), MaxRequestsInFlight: maxScrapes,
 	})}
 }
@@ -131,13 +134,23 @@ func (h *handler) checkToken(r *http.Request) *refusal {
 	return nil
 }
 
-// warnEvery is the minimum time between two lines in the log about refused requests.
+// warnEvery is the minimum time between two lines in the log about requests that were refused for the same reason.
 const warnEvery = time.Minute
 
-// warn logs a refused request, but not each of many.
+// warn logs a refused request, but not each of many. Requests without a token do not hide that it cannot be read.
 func (h *handler) warn(r *http.Request, refused *refusal) {
-	now, last := time.Now().Unix(), h.warned.Load()
-	if now-last >= int64(warnEvery/time.Second) && h.warned.CompareAndSwap(last, now) {
+	reason, now := refused.text, time.Now()
+	if refused.cause != nil {
+		reason += refused.cause.Error()
+	}
+	h.mu.Lock()
+	recent := now.Sub(h.warned[reason]) < warnEvery
+	if !recent {
+		maps.DeleteFunc(h.warned, func(_ string, last time.Time) bool { return now.Sub(last) >= warnEvery })
+		h.warned[reason] = now
+	}
+	h.mu.Unlock()
+	if !recent {
 		h.log.Warn("a request for metrics was refused", "remote", r.RemoteAddr, "status", refused.status, "reason", refused.text, "err", refused.cause)
 	}
 }

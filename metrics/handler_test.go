@@ -103,6 +103,27 @@ func TestUnreadableToken(t *testing.T) {
 	require.Contains(t, log.String(), "permission denied")
 }
 
+// TestEachReasonIsLogged: a stream of requests without a token, or with a wrong one, does not hide why the token cannot be
+// read, or that the reason is now another one.
+func TestEachReasonIsLogged(t *testing.T) {
+	registry, err := New(Build{})
+	require.NoError(t, err)
+	var log bytes.Buffer
+	reason := error(nil)
+	token := func() (string, error) { return "a token of some length", reason }
+	h := registry.Handler(Access{Token: token}, slog.New(slog.NewTextHandler(&log, nil)))
+	for i := range 100 {
+		for _, reason = range []error{nil, errors.New("others can read the file"), errors.New("no such file")} {
+			send(h, "GET", "example.org", "")
+			send(h, "GET", "example.org", "Bearer guess")
+		}
+		require.Equal(t, 4, bytes.Count(log.Bytes(), []byte("\n")), "round %d: %s", i, log.String())
+	}
+	for _, text := range []string{"status=401", "status=403", "status=500", "others can read the file", "no such file"} {
+		require.Contains(t, log.String(), text)
+	}
+}
+
 // TestCorrectTokenIsNeverRefused: wrong tokens do not lock out the correct one, and the log has one line about them.
 func TestCorrectTokenIsNeverRefused(t *testing.T) {
 	registry, err := New(Build{})
