@@ -14,8 +14,11 @@ import (
 // directory and in the text format of Prometheus.
 const MetricsFile = "metrics.prom"
 
-// metricsFileTimeout is how long a shutdown waits for MetricsFile.
-const metricsFileTimeout = 5 * time.Second
+// metricsFileTimeout is how long a shutdown waits for MetricsFile; finalSurveyTimeout is the part of it for the survey.
+const (
+	metricsFileTimeout = 5 * time.Second
+	finalSurveyTimeout = 3 * time.Second
+)
 
 // errMetricsFile is returned if a drive does not respond in time.
 var errMetricsFile = errors.New("the file was not written in time")
@@ -26,9 +29,9 @@ func (s readings) save() {
 	path := filepath.Join(s.config.Data, MetricsFile)
 	done := make(chan error, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), metricsFileTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), finalSurveyTimeout)
 		defer cancel()
-		_ = s.survey.Round(ctx) // after an error, the last figures are saved
+		_ = s.survey.Final(ctx) // after an error, the last figures are saved
 		var text bytes.Buffer
 		err := s.counts.registry.Write(&text)
 		if err == nil {

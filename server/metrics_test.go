@@ -107,6 +107,7 @@ func TestMetricsOfTheStore(t *testing.T) {
 	config.Settings.Buckets = []string{"bucket"}
 	s, stop := running(t, config)
 	c, ctx := client(t, s), context.Background()
+	require.Eventually(t, func() bool { r := s.survey.Last(); return r != nil && !r.SpaceAt.IsZero() }, time.Minute, time.Millisecond)
 	for i := range 3 {
 		_, err := c.PutObject(ctx, &s3.PutObjectInput{Bucket: aws.String("bucket"), Key: aws.String(fmt.Sprint(i)), Body: strings.NewReader("hello")})
 		require.NoError(t, err)
@@ -150,6 +151,7 @@ func TestMetricsOfTheStore(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(saved), `orcas_s3_requests_total{operation="PutObject",status="200"} 3`+"\n")
 	require.Equal(t, 1.0, value(t, string(saved), `orcas_state{state="stopping"}`))
+	require.Equal(t, 15.0, value(t, string(saved), "orcas_store_logical_bytes"))
 }
 
 // drive has the space of a drive, or an error.

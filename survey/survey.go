@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -136,15 +137,27 @@ func (s *Survey) Run(ctx context.Context) {
 	}
 }
 
-// Round surveys the store once, unless nothing has changed.
-func (s *Survey) Round(ctx context.Context) error {
+// Round surveys the store once, unless nothing has changed. It determines the use of the drive less often.
+func (s *Survey) Round(ctx context.Context) error { return s.round(ctx, s.o.SpaceEvery) }
+
+// Final surveys the store once more, and also determines the use of the drive, which takes longest. If ctx ends
+// meanwhile, the other figures are current.
+func (s *Survey) Final(ctx context.Context) error {
+	if err := s.round(ctx, math.MaxInt64); err != nil {
+		return err
+	}
+	return s.round(ctx, 0)
+}
+
+// round surveys the store once. If the use of the drive is older than a duration, it is determined again.
+func (s *Survey) round(ctx context.Context, spaceEvery time.Duration) error {
 	s.rounds.Lock()
 	defer s.rounds.Unlock()
 	s.mu.Lock()
 	last := s.last
 	s.running = true
 	s.mu.Unlock()
-	next, err := s.next(ctx, last)
+	next, err := s.next(ctx, last, spaceEvery)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running, s.err = false, err; err == nil {
@@ -154,7 +167,7 @@ func (s *Survey) Round(ctx context.Context) error {
 }
 
 // next returns the result that follows last, which may be nil.
-func (s *Survey) next(ctx context.Context, last *Result) (*Result, error) {
+func (s *Survey) next(ctx context.Context, last *Result, spaceEvery time.Duration) (*Result, error) {
 	state, err := s.o.Meta.State(ctx)
 	if err != nil {
 		return nil, err
@@ -171,7 +184,7 @@ func (s *Survey) next(ctx context.Context, last *Result) (*Result, error) {
 		}
 	}
 	// Reclaim frees blocks without a change of the metadata.
-	if now.Sub(r.SpaceAt) >= s.o.SpaceEvery {
+	if now.Sub(r.SpaceAt) >= spaceEvery {
 		err := s.space(ctx, r)
 		if err != nil && !core.Is(err, core.Busy) { // it has yielded to writes
 			return nil, err

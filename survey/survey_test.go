@@ -86,6 +86,30 @@ func TestSurvey(t *testing.T) {
 	require.Less(t, r.Space.Live, live)
 }
 
+// A final survey also determines the use of the drive, however recent it is. If there is no time for that, the rest of the
+// result is current.
+func TestFinalSurvey(t *testing.T) {
+	st := storetest.Open(t, storetest.Options{Dir: t.TempDir()})
+	f := &failing{Meta: st.Meta}
+	s := survey.New(survey.Options{Meta: f, Blocks: st.Blocks, SpaceEvery: time.Hour})
+	figures := func(round func(context.Context) error) (bytes, logical int64, failed error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		f.placing.Store(&cancel)
+		failed = round(ctx)
+		return s.Last().Total.Bytes, s.Last().Space.Logical, failed
+	}
+	require.NoError(t, s.Round(t.Context()))
+	st.Put("a", make([]byte, 100))
+	bytes, logical, err := figures(s.Round)
+	require.Equal(t, []any{int64(100), int64(0), nil}, []any{bytes, logical, err})
+	bytes, logical, err = figures(s.Final)
+	require.Equal(t, []any{int64(100), int64(0)}, []any{bytes, logical})
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, s.Final(t.Context()))
+	require.Equal(t, int64(100), s.Last().Space.Logical)
+}
+
 // Nothing but the state is read while nothing changes, except the list of blocks.
 func TestSurveyOfAnIdleStore(t *testing.T) {
 	st := storetest.Open(t, storetest.Options{Dir: t.TempDir()})
@@ -101,6 +125,7 @@ type failing struct {
 	core.Meta
 	broken, busy atomic.Bool
 	failed       atomic.Int64
+	placing      atomic.Pointer[context.CancelFunc] // called once when places are read
 }
 
 func (f *failing) Unwrap() core.Meta { return f.Meta }
@@ -117,6 +142,9 @@ func (f *failing) Tallies(ctx context.Context, after core.BucketID, limit int) (
 func (f *failing) Places(ctx context.Context, emit func(core.BlockID, core.BlockContent) error) (core.BlockContent, error) {
 	if f.busy.Load() {
 		return core.BlockContent{}, core.E("test", core.Busy, nil)
+	}
+	if cancel := f.placing.Swap(nil); cancel != nil {
+		(*cancel)()
 	}
 	p, _ := core.As[core.Placer](f.Meta)
 	return p.Places(ctx, emit)
