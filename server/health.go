@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 
@@ -10,14 +11,15 @@ import (
 // Version returns the version of this binary: the release, the commit, or "devel".
 func Version() string { return build.Read().Version }
 
-// health serves /-/health/live (the process responds) and /-/health/ready (it accepts requests, including writes).
-// Neither needs credentials, and neither reveals more than the banner does.
+// health serves /-/health/live (the process responds) and /-/health/ready (it accepts requests, including writes). A
+// server whose drive is full is ready: reads and deletes work, and a restart would not help. Neither needs credentials.
 type health struct {
 	version    string
 	durability Durability
 	state      func() string
 	comparing  func() bool
-	lag        func() *relaxedHealth // nil in strict mode
+	full       func(context.Context) bool // the drive is full
+	lag        func() *relaxedHealth      // nil in strict mode
 }
 
 // relaxedHealth describes what a power cut at this moment could lose: writes acknowledged within the window plus the
@@ -29,13 +31,13 @@ type relaxedHealth struct {
 	Oldest  float64 `json:"oldest_write_seconds"` // age of the oldest write that is not known to be durable
 }
 
-// The states in which a server is ready, that is, accepts writes.
+// The states in which a server is ready.
 const (
 	stateReady    = "ready"
 	stateDegraded = "degraded"
 )
 
-// The states in which it does not.
+// The states in which it is not, because it refuses all writes.
 const (
 	stateReadOnly = "readonly"
 	stateStopping = "stopping"
@@ -46,6 +48,7 @@ type healthResponse struct {
 	Durability Durability `json:"durability"`
 	Version    string     `json:"version"`
 	Comparing  bool       `json:"comparing_blocks,omitempty"` // it is not yet known whether blocks are missing
+	DriveFull  bool       `json:"drive_full,omitempty"`       // PUT is refused with 507
 
 	Relaxed *relaxedHealth `json:"relaxed,omitempty"`
 }
@@ -58,7 +61,7 @@ func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/-/health/live":
 		response.Status = "live"
 	case "/-/health/ready":
-		response.Status, response.Comparing = h.state(), h.comparing()
+		response.Status, response.Comparing, response.DriveFull = h.state(), h.comparing(), h.full(r.Context())
 		if response.Status != stateReady && response.Status != stateDegraded {
 			status = http.StatusServiceUnavailable
 		}

@@ -36,6 +36,10 @@ func (s *Server) serveHTTP() error {
 	set := &s.config.Settings
 	s.listener.throttle = gate.NewThrottle(wrongSignatures, wrongSignaturesEvery, s.now, s.log)
 	system := &health{version: Version(), durability: set.Durability, state: s.state, comparing: s.comparing}
+	system.full = func(ctx context.Context) bool {
+		d, err := set.MinFree.drive(ctx, s.blocks)
+		return err == nil && isFull(d)
+	}
 	if set.Durability == Relaxed {
 		system.lag = s.lag
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"math"
 	"net/http"
 	"runtime/debug"
@@ -68,12 +69,9 @@ func (s *Server) status(r *http.Request) (*admin.Status, error) {
 	if err := s.writer.Err(); err != nil {
 		st.Refused = core.Text(err)
 	}
-	if spacer, ok := core.As[core.Spacer](s.blocks); ok {
-		free, total, err := spacer.Space(r.Context())
-		if err != nil {
-			return nil, err
-		}
-		st.Drive = admin.Drive{Free: free, Total: total, Reserve: set.MinFree.of(total)}
+	var err error
+	if st.Drive, err = set.MinFree.drive(r.Context(), s.blocks); err != nil {
+		return nil, err
 	}
 	if set.Durability == Relaxed {
 		st.Relaxed = s.lag()
@@ -99,6 +97,18 @@ func (s *Server) status(r *http.Request) (*admin.Status, error) {
 	s.addWarnings(st)
 	return st, nil
 }
+
+// drive returns the space on the drive of blocks, or zeros if it is not known.
+func (r Reserve) drive(ctx context.Context, blocks core.Blocks) (d admin.Drive, err error) {
+	if spacer, ok := core.As[core.Spacer](blocks); ok {
+		d.Free, d.Total, err = spacer.Space(ctx)
+		d.Reserve = r.of(d.Total)
+	}
+	return d, err
+}
+
+// isFull reports whether PUT is refused because a drive has reached its reserve.
+func isFull(d admin.Drive) bool { return d.Total > 0 && d.Free <= d.Reserve }
 
 // addWork adds the state of the background work, and what it has found.
 func (s *Server) addWork(st *admin.Status) {
@@ -216,7 +226,7 @@ func (s *Server) addWarnings(st *admin.Status) {
 			"list them with orcas admin scrub --status --json, restore them from a backup, and check the drive")
 	}
 	switch d := st.Drive; {
-	case d.Total > 0 && d.Free < d.Reserve:
+	case isFull(d):
 		warn("the drive is full: PUT is refused with 507", "delete objects, or enlarge the drive")
 	case d.Total > 0 && d.Free-d.Reserve < d.Total/20:
 		warn("the drive is nearly full: "+bytesize.Round(max(d.Free-d.Reserve, 0))+" can be written", "delete objects, or enlarge the drive")

@@ -96,6 +96,10 @@ func TestHealth(t *testing.T) {
 	require.Equal(t, "ready\n", check(0, "--address", address))
 	require.Empty(t, check(0, "--quiet", "--address", address))
 	require.Equal(t, "ready\n", check(0, "--address", secure.URL))
+	host := strings.TrimPrefix(secure.URL, "https://")
+	require.Equal(t, "orcas: the server at "+host+" uses TLS: use --address https://"+host+"\n", check(1, "--address", host))
+	body = `{"status":"ready","drive_full":true}`
+	require.Equal(t, "ready, but the drive is full: PUT is refused\n", check(0, "--address", address))
 	status, body = http.StatusServiceUnavailable, `{"status":"readonly"}`
 	require.Contains(t, check(1, "--address", address), "is not healthy: readonly")
 	require.Equal(t, "live\n", check(0, "--live", "--address", address))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -16,14 +17,15 @@ import (
 // healthCommand checks the health of a server, for containers and scripts.
 type healthCommand struct {
 	Address string        `default:"127.0.0.1:9000" placeholder:"HOST:PORT" help:"Check the server at this address, its --address or --admin-address (default ${default}), with https:// in front if it uses TLS."`
-	Live    bool          `help:"Check only that the process responds, not that it accepts writes."`
+	Live    bool          `help:"Check only that the process responds, not that it serves reads and writes."`
 	Timeout time.Duration `default:"5s" help:"Wait this long for the response (default ${default})."`
 	Quiet   bool          `short:"q" help:"Print nothing if the server is healthy."`
 }
 
 // Help is called by kong.
 func (healthCommand) Help() string {
-	return "The exit status is 0 if the server accepts writes, and 1 otherwise. No credentials are needed. " +
+	return "The exit status is 0 if the server serves reads and writes, and 1 if it does not respond or refuses all writes. " +
+		"It is also 0 if the drive is full, which a restart would not change: the output says so. No credentials are needed. " +
 		"With https://, the certificate is not verified, because the check neither sends nor receives anything secret."
 }
 
@@ -70,11 +72,20 @@ func (h *healthCommand) Run(ctx context.Context, c *console) error {
 		return fmt.Errorf("the server at %s is not healthy: %w", h.Address, err)
 	}
 	defer response.Body.Close()
-	var state struct{ Status string }
-	text, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10)) // an incomplete response is not JSON
-	_ = json.Unmarshal(text, &state)                             // the status remains empty
+	var state struct {
+		Status    string
+		DriveFull bool `json:"drive_full"`
+	}
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10))                               // an incomplete response is not JSON
+	_ = json.Unmarshal(text, &state)                                                           // the status remains empty
+	if response.StatusCode == http.StatusBadRequest && bytes.Contains(text, []byte("HTTPS")) { // the response of net/http
+		return fmt.Errorf("the server at %s uses TLS: use --address https://%[1]s", h.Address)
+	}
 	if response.StatusCode != http.StatusOK || state.Status == "" {
 		return fmt.Errorf("the server at %s is not healthy: %s", h.Address, cmp.Or(state.Status, response.Status))
+	}
+	if state.DriveFull {
+		state.Status += ", but the drive is full: PUT is refused"
 	}
 	if !h.Quiet {
 		fmt.Fprintln(c.stdout, state.Status)
