@@ -139,14 +139,20 @@ func (l *Log) Dropped(emit func(sink string, records int64)) {
 	}
 }
 
+// Failure is what is wrong with a sink.
+type Failure struct {
+	Sink    string // file or webhook
+	Problem string // with the target of the sink, and the error
+}
+
 // Failures returns what is wrong with the sinks at present.
-func (l *Log) Failures() (list []string) {
+func (l *Log) Failures() (list []Failure) {
 	if l == nil {
 		return nil
 	}
 	for _, s := range l.sinks {
 		if err, _ := s.failing.Load().(failure); err.error != nil {
-			list = append(list, "the audit "+s.name+" "+s.target+" cannot be written: "+err.Error())
+			list = append(list, Failure{s.name, "the audit " + s.name + " " + s.target + " cannot be written: " + err.Error()})
 		}
 	}
 	return list
@@ -229,20 +235,33 @@ func (s *sink) run(ctx context.Context) {
 		}
 		pause = min(2*pause, retryMax)
 	}
+	var failed error
 	for _, records := range [][]byte{pending, s.queue.take(nil)} {
 		for len(records) > 0 {
 			n, err := s.to.write(work, records)
 			if records = records[n:]; err != nil {
 				s.queue.drop(records)
-				s.reported = time.Time{}
-				s.report(err)
+				failed = err
 				break
 			}
 		}
 	}
+	s.reportEnd(failed)
 }
 
-// report logs a failure, dropped records, and the end of a failure, at most once a minute each.
+// reportEnd logs what happened to the records that were queued at the end.
+func (s *sink) reportEnd(err error) {
+	if err == nil {
+		s.report(nil)
+		return
+	}
+	dropped := s.queue.dropped.Load()
+	s.log.Error("the audit "+s.name+" cannot be written: the server stops, and the records that waited in memory are lost",
+		"target", s.target, "err", err, "dropped", dropped-s.complained, "dropped_total", dropped)
+}
+
+// report logs a failure, dropped records, and the end of a failure, at most once a minute each. A line has the number of
+// records that were dropped since the previous line, and since the start.
 func (s *sink) report(err error) {
 	was, _ := s.failing.Load().(failure)
 	s.failing.Store(failure{err})
@@ -251,14 +270,16 @@ func (s *sink) report(err error) {
 	if now.Sub(s.reported) < complainEvery && !now.Before(s.reported) && (err != nil) == (was.error != nil) {
 		return
 	}
+	since := dropped - s.complained
 	switch {
 	case err != nil:
 		s.log.Error("the audit "+s.name+" cannot be written: requests are still served, and up to 8 MiB of their records wait in memory",
-			"target", s.target, "err", err, "dropped", dropped)
+			"target", s.target, "err", err, "dropped", since, "dropped_total", dropped)
 	case was.error != nil:
-		s.log.Warn("the audit "+s.name+" can be written again", "target", s.target, "dropped", dropped)
-	case dropped > s.complained:
-		s.log.Error("records of the audit "+s.name+" were dropped, because requests ended faster than it could be written", "target", s.target, "dropped", dropped)
+		s.log.Warn("the audit "+s.name+" can be written again", "target", s.target, "dropped", since, "dropped_total", dropped)
+	case since > 0:
+		s.log.Error("records of the audit "+s.name+" were dropped, because requests ended faster than it could be written",
+			"target", s.target, "dropped", since, "dropped_total", dropped)
 	default:
 		return
 	}

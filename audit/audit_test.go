@@ -299,9 +299,37 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// TestFailureAtTheEnd: what a failing sink has not written at the end is counted as dropped.
+// TestReport: a line about a failure has the number of records that were dropped since the previous line, and in total.
+func TestReport(t *testing.T) {
+	var log bytes.Buffer
+	now := time.Now()
+	s := newSink("file", "audit.log", nil, Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Now: func() time.Time { return now }})
+	for _, c := range []struct {
+		dropped int64
+		err     error
+		want    string
+	}{
+		{0, errors.New("full"), "are still served, and up to 8 MiB of their records wait in memory\" target=audit.log err=full dropped=0 dropped_total=0"},
+		{5, errors.New("full"), "err=full dropped=5 dropped_total=5"},
+		{2, errors.New("full"), "err=full dropped=2 dropped_total=7"},
+		{0, errors.New("full"), "err=full dropped=0 dropped_total=7"},
+		{1, nil, "can be written again\" target=audit.log dropped=1 dropped_total=8"},
+		{0, nil, ""},
+		{3, nil, "faster than it could be written\" target=audit.log dropped=3 dropped_total=11"},
+	} {
+		s.queue.dropped.Add(c.dropped)
+		log.Reset()
+		s.report(c.err)
+		require.Contains(t, log.String(), c.want)
+		require.Equal(t, c.want == "", log.Len() == 0, log.String())
+		now = now.Add(complainEvery)
+	}
+}
+
+// TestFailureAtTheEnd: what a failing sink has not written at the end is counted as dropped, and one line says so.
 func TestFailureAtTheEnd(t *testing.T) {
-	s := newSink("file", "audit.log", &failing{err: errors.New("broken")}, Options{Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+	var log bytes.Buffer
+	s := newSink("file", "audit.log", &failing{err: errors.New("broken")}, Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Now: time.Now})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 3 {
@@ -309,6 +337,8 @@ func TestFailureAtTheEnd(t *testing.T) {
 	}
 	s.run(ctx)
 	require.EqualValues(t, 3, s.queue.dropped.Load())
+	require.Contains(t, log.String(), "the server stops, and the records that waited in memory are lost\" target=audit.log err=broken dropped=3 dropped_total=3")
+	require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
 }
 
 // TestWebhook: records arrive in batches with the token, are sent again after a failure, and never follow a redirect.
@@ -395,7 +425,7 @@ func TestFullDrive(t *testing.T) {
 		o.Observe(t.Context(), put(fmt.Sprint(i)))
 	}
 	eventually(t, "the failure is known", func() bool { return len(l.Failures()) == 1 })
-	require.Contains(t, l.Failures()[0], "no space left on device")
+	require.Contains(t, l.Failures()[0].Problem, "no space left on device")
 	l.Close()
 	var dropped int64
 	l.Dropped(func(_ string, n int64) { dropped = n })

@@ -5,6 +5,7 @@ import http.server
 import json
 import os
 import re
+import socket
 import subprocess
 import threading
 import time
@@ -231,12 +232,26 @@ def test_audit_webhook(tmp_path):
     def warned():
         return [w["problem"] for w in json.loads(admin(server, "status", "--json").stdout)["warnings"]]
     eventually(lambda: any("503" in w for w in warned()))
-    assert "the audit webhook cannot be written" in server.log
+    eventually(lambda: "the audit webhook cannot be written" in server.log)
     fail.clear()
     eventually(lambda: len(got) >= 20)
     assert [r["key"] for r in got[:20]] == [str(i) for i in range(20)]
     assert server.stop() == 0
     receiver.shutdown()
+
+
+def test_stop_with_an_unreachable_webhook(tmp_path):
+    """The records that wait are lost: the log and the final metrics say how many."""
+    with socket.socket() as bound:  # nothing listens there
+        bound.bind(("127.0.0.1", 0))
+        server = Server(tmp_path / "data", "--admin-address", "127.0.0.1:0", env={
+            "ORCAS_AUDIT_WEBHOOK": f"http://127.0.0.1:{bound.getsockname()[1]}/audit", "ORCAS_BUCKETS": "live"})
+        for i in range(20):
+            server.client().put_object(Bucket="live", Key=str(i), Body=b"content")
+        assert server.stop() == 0
+    [lost] = [line for line in map(json.loads, server.log.splitlines()) if "the server stops, and the records that waited" in line["msg"]]
+    assert (lost["dropped"], lost["dropped_total"]) == (20, 20) and "connection refused" in lost["err"]
+    assert 'orcas_audit_dropped_total{sink="webhook"} 20' in (server.data / "metrics.prom").read_text()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a file system requires root")
@@ -254,7 +269,7 @@ def test_audit_on_a_full_drive(tmp_path):
             s3.put_object(Bucket="live", Key=f"key/{i}", Body=b"content")
         assert s3.get_object(Bucket="live", Key="key/399")["Body"].read() == b"content"
         eventually(lambda: b"no space left on device" in admin(server, "status", "--json").stdout)
-        assert "the audit file cannot be written" in server.log
+        eventually(lambda: "the audit file cannot be written" in server.log)
         assert server.stop() == 0
         kept = audited(small / "audit.log")
         assert 0 < len(kept) < 400

@@ -187,7 +187,7 @@ func TestAuditToken(t *testing.T) {
 	require.Equal(t, 200, sign(t, s, s.Credentials().SecretKey, "s3", "PUT", "/bucket/key", "content"))
 	require.Eventually(t, func() bool {
 		failures := s.view.audit.Failures()
-		return len(failures) == 1 && strings.Contains(failures[0], "run chmod 640 "+path)
+		return len(failures) == 1 && strings.Contains(failures[0].Problem, "run chmod 640 "+path)
 	}, time.Minute, time.Millisecond)
 	require.Empty(t, got)
 }

@@ -321,6 +321,8 @@ func TestStatusWarns(t *testing.T) {
 	require.Contains(t, st.Warnings[0].Problem, "writes are refused: read-only: a test")
 	require.Contains(t, st.Warnings[1].Problem, "The audit webhook http://127.0.0.1:1 cannot be written: ")
 	require.NotContains(t, st.Warnings[1].Problem, "secret")
+	require.Contains(t, st.Warnings[1].Action, "repair the receiver of ORCAS_AUDIT_WEBHOOK")
+	require.Contains(t, auditAction("file"), "free space on the drive of ORCAS_AUDIT_FILE")
 
 	s.view.audit.Close()
 	s.view.audit = nil

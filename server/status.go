@@ -208,6 +208,15 @@ func failedWork(w admin.Work) (problem, action string) {
 	return problem + w.Error, action
 }
 
+// auditAction returns what to do about a sink of the audit log that fails.
+func auditAction(sink string) string {
+	action := "free space on the drive of ORCAS_AUDIT_FILE, or correct its permissions"
+	if sink == "webhook" {
+		action = "repair the receiver of ORCAS_AUDIT_WEBHOOK, or the network or the token"
+	}
+	return action + "; until then requests are served, and up to 8 MiB of records wait in memory: a stop of the server loses them, and further ones are dropped"
+}
+
 // addWarnings adds the problems that need attention.
 func (s *Server) addWarnings(st *admin.Status) {
 	warn := func(problem, action string) {
@@ -246,6 +255,6 @@ func (s *Server) addWarnings(st *admin.Status) {
 		warn(problem, "check the program or the drive that the server's standard error goes to; requests are served, and further lines may be lost")
 	}
 	for _, f := range s.view.audit.Failures() {
-		warn(strings.ToUpper(f[:1])+f[1:], "see the server's log; requests are served, and further records may be dropped")
+		warn(strings.ToUpper(f.Problem[:1])+f.Problem[1:], auditAction(f.Sink))
 	}
 }
