@@ -107,7 +107,7 @@ func (c *core) goal(g goal, sides ...[]*LoadResult) {
 		c.out.Results = append(c.out.Results, row)
 		c.o.Progress.Row(rowText(&row))
 	}
-	c.o.Progress.Row(fmt.Sprintf("%s: %.2f, %s: %s", g.name, g.value, g.limit, mark))
+	c.o.Progress.Row(fmt.Sprintf("%s: %.3f, %s: %s", g.name, g.value, g.limit, mark))
 }
 
 // under returns a load that is directed at the server.

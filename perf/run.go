@@ -60,6 +60,7 @@ type Options struct {
 	ServerPID int              // process ID of the target, to measure its CPU time and memory; 0 if they are not measured
 	Program   string           // the path of this program
 	Peers     Peers            // other servers to compare with
+	Before    string           // the path of another build of ORCAS; scenario builds only
 	Dir       string           // a directory on the file system to measure
 	TLS, H2   bool             // settings of the servers that the run starts
 
@@ -320,7 +321,11 @@ func (r *run) ownProgram(name string, env ...string) Program {
 
 // server starts a server of the run, with a separate data directory.
 func (r *run) server(name string, env ...string) (*Process, error) {
-	p := r.ownProgram(name, env...)
+	return r.startServer(r.ownProgram(name, env...))
+}
+
+// startServer starts a server, and creates its bucket.
+func (r *run) startServer(p Program) (*Process, error) {
 	s, err := p.Start(r.ctx)
 	if err != nil {
 		return nil, err

@@ -244,6 +244,12 @@ func storeScenarios() []scenario {
 			profiles: [3]params{
 				{duration: 300 * time.Millisecond, keys: []int{2000}, turns: 1}, {duration: 2 * sec, keys: []int{100_000}, turns: 3}, {duration: 10 * sec, keys: []int{1_000_000}, turns: 5},
 			}, run: runCore},
+		{id: "builds", help: "Compare PUT and GET with another build of ORCAS, alternately; --before names it.", mode: "table", serverless: true,
+			profiles: [3]params{
+				{duration: 300 * time.Millisecond, sizes: []int{4 * kib}, keys: []int{1000}, turns: 1, maxBytes: gib / 4},
+				{duration: 2 * sec, sizes: []int{4 * kib}, keys: []int{1000}, turns: 21, maxBytes: gib},
+				{duration: 5 * sec, sizes: []int{4 * kib}, keys: []int{1000}, turns: 51, maxBytes: 2 * gib},
+			}, run: runBuilds},
 		{id: "peers", help: "Compare ORCAS with other S3 servers, alternately; --minio, --versitygw and --weed name their programs.", mode: "table", serverless: true,
 			profiles: [3]params{
 				{duration: 200 * time.Millisecond, keys: []int{1500, 1000}, turns: 1, maxBytes: gib / 4},

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -120,6 +121,7 @@ func (c *perfCommon) write(doc *result.Run) error {
 type perfRunCommand struct {
 	perfCommon
 	perf.Peers
+	Before string `placeholder:"PATH" help:"Compare with this other build of ORCAS (scenario builds only)."`
 	growthFlags
 	Scenario     []string `placeholder:"NAME" help:"Run only these scenarios (default: all that the server supports)."`
 	Endpoint     string   `placeholder:"URL" help:"Measure this server (default: servers that the command starts, with their data in --dir)."`
@@ -154,6 +156,9 @@ func (c *perfRunCommand) Validate() error {
 	case c.Duration < 0 || c.Workers < 0 || c.Rate < 0 || c.Keys < 0 || c.Turns < 0:
 		return fmt.Errorf("--duration, --workers, --rate, --keys and --turns must not be negative")
 	}
+	if c.Before != "" && !slices.Contains(c.Scenario, "builds") {
+		return fmt.Errorf("--before can only be used with --scenario builds")
+	}
 	return c.growthFlags.check(c.Scenario, c.Keys)
 }
 
@@ -163,7 +168,7 @@ func (c *perfRunCommand) Run(ctx context.Context, to *console) error {
 	o.Scenarios, o.Bucket, o.ServerPID, o.TLS, o.H2 = c.Scenario, c.Bucket, c.ServerPID, c.TLS, c.H2
 	o.Signing, o.Compressible, o.MaxErrorRate = s3client.Signing(c.Signing), c.Compressible, c.MaxErrorRate
 	o.Workers, o.Rate, o.Mode, o.Peers = c.Workers, c.Rate, c.Mode, c.Peers
-	o.Size, o.Order = int(c.Size), perf.Order(c.Order)
+	o.Size, o.Order, o.Before = int(c.Size), perf.Order(c.Order), c.Before
 	if c.Endpoint != "" {
 		var err error
 		if o.Target, err = s3client.ParseTarget(c.Endpoint, s3client.Keys{Access: c.AccessKey, Secret: c.SecretKey}, c.Region, c.CA, c.Insecure, c.H2); err != nil {
