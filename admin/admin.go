@@ -143,7 +143,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Amz-Request-Id", e.ID)
 	result, err := h.gate(w, r, e)
 	if err != nil {
-		e.Status, e.Cause = statusOf(err), err
+		e.Status, e.Code, e.Cause = statusOf(err), CodeOf(err), err
 		result = errorBody{text(err)}
 		if e.Status == http.StatusForbidden && e.Reason == "" {
 			e.Reason = gate.Authorization
@@ -160,7 +160,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) observe(ctx context.Context, e *gate.Event) {
 	p := recover()
 	if p != nil {
-		e.Status, e.Cause = http.StatusInternalServerError, fmt.Errorf("panic: %v", p)
+		e.Status, e.Code, e.Cause = http.StatusInternalServerError, internalError, fmt.Errorf("panic: %v", p)
 	}
 	e.Took = h.o.Now().Sub(e.Start)
 	accessLog{h.o.Logger}.Observe(ctx, e)
@@ -207,6 +207,9 @@ func (h *Handler) gate(w http.ResponseWriter, r *http.Request, e *gate.Event) (a
 	}
 	e.Operation, e.Effect, e.Status = found.route.Name, found.route.Effect, http.StatusOK
 	e.Target = r.URL.RawQuery // without a signature, which must be in a header
+	if found.route.Path == bucketPath {
+		e.Bucket = r.URL.Query().Get("name")
+	}
 	if err := h.authorize(r, e, found.route); err != nil {
 		return nil, err
 	}
@@ -280,6 +283,7 @@ func (h *Handler) authenticate(r *http.Request, e *gate.Event) (id gate.Identity
 		return id, err
 	}
 	content, err := io.ReadAll(io.LimitReader(body, maxBody+1))
+	e.In = int64(len(content))
 	if err != nil {
 		return id, err
 	}
@@ -346,10 +350,46 @@ func statusOf(err error) int {
 		return http.StatusNotFound
 	case core.NoSpace:
 		return http.StatusInsufficientStorage
-	case core.Canceled, core.Unavailable, core.Overloaded, core.Busy:
+	case core.Canceled, core.Unavailable, core.ReadOnly, core.Overloaded, core.Busy:
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusInternalServerError
+}
+
+// internalError is the error code of faults of the server.
+const internalError = "InternalError"
+
+// statusCodes are the error codes of errors that have no code of their own, by HTTP status.
+var statusCodes = map[int]string{
+	http.StatusBadRequest:          "InvalidArgument",
+	http.StatusForbidden:           "AccessDenied",
+	http.StatusNotFound:            "NotFound",
+	http.StatusMethodNotAllowed:    "MethodNotAllowed",
+	http.StatusTooManyRequests:     "Throttling",
+	http.StatusServiceUnavailable:  "ServiceUnavailable",
+	http.StatusInsufficientStorage: "InsufficientStorage",
+}
+
+// CodeOf returns the error code of an error for audit records and traces, or "" if there is no error. S3 and IAM have the
+// same codes.
+func CodeOf(err error) string {
+	var signature *sigv4.Error
+	var wrong *identity.Error
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &signature):
+		return string(signature.Code)
+	case errors.As(err, &wrong):
+		return string(wrong.Code)
+	case errors.Is(err, gate.ErrExpired):
+		return "ExpiredToken"
+	case errors.Is(err, gate.ErrToken):
+		return "InvalidToken"
+	case core.Is(err, core.NoSuchBucket):
+		return "NoSuchBucket"
+	}
+	return cmp.Or(statusCodes[statusOf(err)], internalError)
 }
 
 // accessLog is the observer that logs completed and refused requests. It does not log requests to unknown paths.
@@ -362,7 +402,11 @@ func (l accessLog) Observe(ctx context.Context, e *gate.Event) {
 	case e.Status == http.StatusForbidden, e.Status == http.StatusTooManyRequests:
 		l.log.InfoContext(ctx, "admin request refused", append(attrs, "reason", e.Cause.Error())...)
 	case e.Operation != "":
-		l.log.InfoContext(ctx, "admin request", append(attrs, "seconds", e.Took.Seconds(), "err", e.Cause)...)
+		attrs = append(attrs, "seconds", e.Took.Seconds())
+		if e.Cause != nil {
+			attrs = append(attrs, "err", e.Cause)
+		}
+		l.log.InfoContext(ctx, "admin request", attrs...)
 	}
 }
 

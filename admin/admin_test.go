@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/auth"
+	"orcas/auth/identity"
+	"orcas/core"
 	"orcas/gate"
 	"orcas/s3/sigv4"
 )
@@ -167,5 +169,59 @@ func TestRoutesAndHandlersAgree(t *testing.T) {
 	} {
 		_, err := newHandler(Options{}, rows)
 		require.ErrorContains(t, err, wrong)
+	}
+}
+
+// observed is an observer that keeps the last event.
+type observed struct{ gate.Event }
+
+func (o *observed) Observe(_ context.Context, e *gate.Event) { o.Event = *e }
+
+// sendBody sends a request with a body that is signed with accessKey.
+func sendBody(h http.Handler, method, path, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, "http://localhost"+path, strings.NewReader(body))
+	sum := sha256.Sum256([]byte(body))
+	(&sigv4.Signer{AccessKey: accessKey, SecretKey: secretKey, Region: "us-east-1"}).Sign(r, hex.EncodeToString(sum[:]), time.Now())
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// TestCodes: the event of a request that failed has an error code, and that of a request about a bucket has its name.
+func TestCodes(t *testing.T) {
+	j := &judge{}
+	h := testHandler(t, j)
+	last := &observed{}
+	h.o.Observers = []gate.Observer{last}
+	for _, c := range []struct {
+		key, method, path string
+		decision          error
+		code              string
+	}{
+		{"", "POST", "/-/admin/policy?name=x", nil, "AccessDenied"},
+		{"AKIAUNKNOWN", "POST", "/-/admin/policy?name=x", nil, "InvalidAccessKeyId"},
+		{accessKey, "POST", "/-/admin/policy?name=x", auth.ErrDenied, "AccessDenied"},
+		{accessKey, "POST", "/-/admin/policy?name=x", errors.New("the policies cannot be read"), "InternalError"},
+		{accessKey, "POST", "/-/admin/nothing", nil, "NotFound"},
+		{accessKey, "PUT", "/-/admin/policy", nil, "MethodNotAllowed"},
+		{accessKey, "POST", "/-/admin/bucket?name=b", nil, "InvalidArgument"},
+		{accessKey, "GET", "/-/admin/profile?name=heap", nil, ""},
+	} {
+		j.decision = c.decision
+		send(h, c.key, c.method, c.path)
+		require.Equal(t, c.code, last.Code, "%+v", c)
+		require.Equal(t, strings.Contains(c.path, "name=b"), last.Bucket == "b", "%+v", c)
+	}
+	for code, err := range map[string]error{
+		"":                    nil,
+		"NoSuchEntity":        &identity.Error{Code: identity.NoSuchEntity},
+		"NoSuchBucket":        core.E("op", core.NoSuchBucket, nil),
+		"InsufficientStorage": core.E("op", core.NoSpace, nil),
+		"ServiceUnavailable":  core.E("op", core.ReadOnly, nil),
+		"Throttling":          &refusal{http.StatusTooManyRequests, gate.ErrThrottled},
+		"ExpiredToken":        &refusal{http.StatusForbidden, gate.ErrExpired},
+		"InvalidToken":        &refusal{http.StatusForbidden, gate.ErrToken},
+	} {
+		require.Equal(t, code, CodeOf(err))
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"orcas/gate"
 )
 
+// bucketPath is the path of the settings of a bucket.
+const bucketPath = "/-/admin/bucket"
+
 // Routes returns the rows of all operations of the admin API.
 func Routes() []*gate.Route {
 	const get, post, del = http.MethodGet, http.MethodPost, http.MethodDelete
@@ -27,8 +30,8 @@ func Routes() []*gate.Route {
 		{Name: "StartLifecycle", Method: post, Effect: gate.Work, Path: "/-/admin/lifecycle", Action: "orcas:StartLifecycle"},
 		{Name: "ListLost", Method: get, Effect: gate.Read, Path: "/-/admin/lost", Action: "orcas:ListLost"},
 		{Name: "CheckStore", Method: post, Effect: gate.Work, Path: "/-/admin/fsck", Action: "orcas:CheckStore"},
-		{Name: "GetBucketSettings", Method: get, Effect: gate.Read, Path: "/-/admin/bucket", Action: "orcas:GetBucketSettings"},
-		{Name: "PutBucketSettings", Method: post, Effect: gate.Settings, Path: "/-/admin/bucket", Action: "orcas:PutBucketSettings",
+		{Name: "GetBucketSettings", Method: get, Effect: gate.Read, Path: bucketPath, Action: "orcas:GetBucketSettings"},
+		{Name: "PutBucketSettings", Method: post, Effect: gate.Settings, Path: bucketPath, Action: "orcas:PutBucketSettings",
 			Secondary: []auth.Action{"s3:PutBucketPolicy", "s3:PutBucketPublicAccessBlock"}},
 		{Name: "CreateBackup", Method: post, Effect: gate.Work, Path: "/-/admin/backup", Action: "orcas:CreateBackup"},
 		{Name: "GetMasterKeys", Method: get, Effect: gate.Read, Path: "/-/admin/keys", Action: "orcas:GetMasterKeys"},

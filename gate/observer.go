@@ -32,7 +32,7 @@ type Event struct {
 	Principal *auth.Principal // nil unless the sender was authenticated
 
 	Status  int    // the status of the response; 0 if no response was sent
-	Code    string // the error code that the client sees
+	Code    string // the error code; clients see it, except in responses of the admin API
 	Reason  Reason // why a rule of the server refused the request; "" if none did
 	Cause   error  // the cause of the error, for logs
 	Fault   bool   // the error was caused by the server, not by the client

@@ -151,6 +151,10 @@ func (h *handler) warn(r *http.Request, refused *refusal) {
 	}
 	h.mu.Unlock()
 	if !recent {
-		h.log.Warn("a request for metrics was refused", "remote", r.RemoteAddr, "status", refused.status, "reason", refused.text, "err", refused.cause)
+		attrs := []any{"remote", r.RemoteAddr, "status", refused.status, "reason", refused.text}
+		if refused.cause != nil {
+			attrs = append(attrs, "err", refused.cause)
+		}
+		h.log.Warn("a request for metrics was refused", attrs...)
 	}
 }

@@ -70,6 +70,7 @@ func TestAccess(t *testing.T) {
 			require.Equal(t, c.status == 200, bytes.Contains(w.Body.Bytes(), []byte("orcas_build_info")))
 			require.Equal(t, c.status == 401, w.Header().Get("WWW-Authenticate") != "")
 			require.NotContains(t, log.String(), secret)
+			require.NotContains(t, log.String(), "nil")
 			require.NotContains(t, w.Body.String(), secret)
 		})
 	}

@@ -120,6 +120,8 @@ func TestAdminGate(t *testing.T) {
 	require.Empty(t, report.Error)
 	require.NoError(t, stop())
 	require.NotContains(t, log.String(), root)
+	require.Contains(t, log.String(), "admin request")
+	require.NotContains(t, log.String(), "null")
 }
 
 func TestBucketSettings(t *testing.T) {

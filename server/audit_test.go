@@ -92,7 +92,7 @@ func TestAudit(t *testing.T) {
 		{"s3", "DeleteObjects", "write", "bucket", "b", "", "NoSuchVersion", ""},
 		{"iam", "CreateUser", "settings", "", "", "UserName=alice", "", ""},
 		{"admin", "StartScrub", "work", "", "", "rate=1GiB", "", ""},
-		{"admin", "", "unknown", "", "", "", "", "authentication"},
+		{"admin", "", "unknown", "", "", "", "SignatureDoesNotMatch", "authentication"},
 	} {
 		r := got[i]
 		require.Equal(t, want, brief{r.API, r.Operation, r.Effect, r.Bucket, r.Key, r.Target, r.Code, r.Reason}, "%+v", r)

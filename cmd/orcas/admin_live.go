@@ -117,7 +117,7 @@ func traceText(l *admin.TraceLine) string {
 		operation = e.API + ":" + operation
 	}
 	fmt.Fprintf(&b, "%s %03d %-16s %9s", e.Time.Local().Format("15:04:05.000"), e.Status, operation, time.Duration(e.Took)*time.Microsecond)
-	if e.Bucket != "" {
+	if e.Bucket != "" && e.API != "admin" {
 		fmt.Fprintf(&b, " %s/%s", plain(e.Bucket), plain(e.Key))
 	} else if e.Target != "" {
 		fmt.Fprintf(&b, " %s", plain(e.Target))
