@@ -30,12 +30,12 @@ func (e Effect) String() string {
 }
 
 // Changes reports whether a request may have changed something, or was an attempt to. A request for which no route was
-// found, for example because its signature was wrong, counts by its method.
+// found, for example because its signature was wrong, counts by its method; without one, it could not be read.
 func (e *Event) Changes() bool {
 	switch {
 	case e.Effect != 0:
 		return e.Effect != Read
-	case e.Method == http.MethodGet, e.Method == http.MethodHead, e.Method == http.MethodOptions:
+	case e.Method == http.MethodGet, e.Method == http.MethodHead, e.Method == http.MethodOptions, e.Method == "":
 		return false
 	}
 	return true

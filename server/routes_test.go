@@ -62,6 +62,7 @@ func TestEffects(t *testing.T) {
 func TestEventChanges(t *testing.T) {
 	require.True(t, (&gate.Event{Method: "PUT"}).Changes())
 	require.False(t, (&gate.Event{Method: "GET"}).Changes())
+	require.False(t, (&gate.Event{}).Changes(), "a request that could not be read")
 	require.False(t, (&gate.Event{Method: "POST", Effect: gate.Read}).Changes())
 	require.True(t, (&gate.Event{Method: "GET", Effect: gate.Work}).Changes())
 }
