@@ -214,7 +214,7 @@ func (h *Handler) gate(w http.ResponseWriter, r *http.Request, e *gate.Event) (a
 		return nil, err
 	}
 	again := h.recheck(r, &sender{id, e, found.route})
-	c := &call{h.o.Authorizer, e.Principal, e.AccessKey, found.route, facts{r, e.Start}, again}
+	c := &call{h.o.Authorizer, e.Principal, e.AccessKey, found.route, facts{r, e.Start}, again, e}
 	return found.handle(r.WithContext(context.WithValue(r.Context(), callKey{}, c)))
 }
 
@@ -226,6 +226,7 @@ type call struct {
 	route      *gate.Route
 	facts      facts
 	again      func(context.Context) error // authorizes the caller again
+	event      *gate.Event
 }
 
 // callKey is the key of the *call in the context of an authorized request.

@@ -225,3 +225,34 @@ func TestCodes(t *testing.T) {
 		require.Equal(t, code, CodeOf(err))
 	}
 }
+
+// TestApplyEvent: the event of a file that is applied has an item for each change, with the code of the one that failed.
+// A dry run has none.
+func TestApplyEvent(t *testing.T) {
+	h := testHandler(t, &judge{})
+	last := &observed{}
+	h.o.Observers = []gate.Observer{last}
+	created := AppliedChange{Action: "create", Kind: "user", Name: "a&b"}
+	failed := AppliedChange{Action: "change", Kind: "bucket", Name: "web", Detail: "public"}
+	done := Applied{Changes: []AppliedChange{created}, Refused: &failed, Err: core.E("op", core.NoSuchBucket, nil), Failed: "bucket web: gone"}
+	h.o.Store.Apply = func(_ context.Context, _ *auth.Principal, q *ApplyRequest) (*Applied, error) {
+		done := done
+		done.DryRun = q.DryRun
+		return &done, nil
+	}
+	apply := func(body string) {
+		w := sendBody(h, "POST", "/-/admin/apply", body)
+		require.Equal(t, 200, w.Code, w.Body)
+		require.EqualValues(t, len(body), last.In)
+	}
+	apply(`{"file": "users: []"}`)
+	require.Equal(t, []gate.Item{
+		{Target: "action=create&kind=user&name=a%26b"},
+		{Bucket: "web", Target: "action=change&detail=public&kind=bucket&name=web", Code: "NoSuchBucket"},
+	}, last.Items)
+	require.Equal(t, []string{"ApplyFile", "", "NoSuchBucket"}, []string{last.Operation, last.Target, last.Code})
+	require.ErrorIs(t, last.Cause, done.Err, "for the log")
+	apply(`{"file": "users: []", "dry_run": true}`)
+	require.Empty(t, last.Items)
+	require.Equal(t, "dry_run=true", last.Target)
+}

@@ -11,6 +11,7 @@ package audit
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -88,6 +89,20 @@ func New(o Options) (*Log, error) {
 	return l, nil
 }
 
+// startup is the API in the records of changes that the server makes when it starts. They have no request, so they have
+// neither a method nor a client, a status or a body.
+const startup = "startup"
+
+// RecordStart records changes that the server makes when it starts, because its settings ask for them. The event has the
+// operation, the principal, the start, and what was changed. RecordStart may be called on a nil Log.
+func (l *Log) RecordStart(ctx context.Context, e *gate.Event) {
+	if l == nil {
+		return
+	}
+	e.ID, e.Effect, e.Took = rand.Text(), gate.Settings, l.now().Sub(e.Start)
+	l.For(startup).Observe(ctx, e)
+}
+
 // For returns the observer for the requests of an API, whose name is in the records.
 func (l *Log) For(api string) gate.Observer { return observer{l, api} }
 
@@ -108,7 +123,8 @@ func (o observer) Observe(_ context.Context, e *gate.Event) {
 	}
 	one := *e
 	for _, i := range e.Items {
-		one.Key, one.Version, one.Code, one.Reason = i.Key, i.Version, i.Code, gate.ReasonOf(i.Code)
+		one.Bucket, one.Key, one.Version, one.Target = cmp.Or(i.Bucket, e.Bucket), i.Key, i.Version, i.Target
+		one.Code, one.Reason = i.Code, gate.ReasonOf(i.Code)
 		o.log.record(o.api, &one)
 	}
 }

@@ -69,11 +69,14 @@ func TestRecord(t *testing.T) {
 	several := put("")
 	several.Items = []gate.Item{{Key: "one"}, {Key: "two", Version: "w", Code: "AccessDenied"}}
 	s3.Observe(t.Context(), several)
+	begun := put("")
+	begun.Items = []gate.Item{{Target: "name=alice"}, {Target: "name=web", Bucket: "web"}}
+	l.RecordStart(t.Context(), begun)
 	long := put(strings.Repeat("ä", 2000))
 	s3.Observe(t.Context(), long)
 	l.Close()
 	got := records(t, name)
-	require.Len(t, got, 6)
+	require.Len(t, got, 9)
 	require.Equal(t, []string{"", "one", "two"}, []string{got[2].Key, got[3].Key, got[4].Key})
 	require.Equal(t, []string{"v", "", "w", "", "", "AccessDenied"},
 		[]string{got[2].Version, got[3].Version, got[4].Version, got[2].Code, got[3].Code, got[4].Code})
@@ -89,8 +92,15 @@ func TestRecord(t *testing.T) {
 	require.Equal(t, "UserName=alice", got[1].Target)
 	require.Equal(t, []string{"", "authorization", "", "", "authorization", ""},
 		[]string{got[0].Reason, got[1].Reason, got[2].Reason, got[3].Reason, got[4].Reason, got[5].Reason})
-	require.True(t, got[5].Cut)
-	require.Equal(t, strings.Repeat("ä", 512)+"...", got[5].Key)
+	for i, want := range [][]string{{"bucket", ""}, {"bucket", "name=alice"}, {"web", "name=web"}} {
+		require.Equal(t, want, []string{got[5+i].Bucket, got[5+i].Target})
+	}
+	text, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Equal(t, 6, strings.Count(string(text), `"status":`), "what happens at the start has no status")
+	require.Equal(t, 6, strings.Count(string(text), `"in":`))
+	require.True(t, got[8].Cut)
+	require.Equal(t, strings.Repeat("ä", 512)+"...", got[8].Key)
 	info, err := os.Stat(name)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())

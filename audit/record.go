@@ -13,7 +13,7 @@ import (
 type Record struct {
 	Time      time.Time `json:"time"`       // of the end of the request
 	ID        string    `json:"id"`         // of the request, which the client has received, too
-	API       string    `json:"api"`        // s3, iam or admin
+	API       string    `json:"api"`        // s3, iam, admin or startup
 	Operation string    `json:"operation"`  // absent if the request was refused before it was known, as with a wrong signature
 	Effect    string    `json:"effect"`     // write, settings, work, or unknown
 	Method    string    `json:"method"`     // of HTTP
@@ -63,10 +63,14 @@ func appendRecord(b []byte, api string, e *gate.Event) []byte {
 	w.text("target", e.Target, 2*maxKey)
 	w.text("address", e.Remote, maxText)
 	w.text("user_agent", e.UserAgent, maxText)
-	w.number("status", int64(e.Status))
+	if api != startup {
+		w.number("status", int64(e.Status))
+	}
 	w.text("code", e.Code, maxText)
 	w.text("reason", string(e.Reason), maxText)
-	w.number("in", e.In)
+	if api != startup {
+		w.number("in", e.In)
+	}
 	w.number("took_us", e.Took.Microseconds())
 	if w.cut {
 		w.b = append(w.b, `,"cut":true`...)

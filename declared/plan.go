@@ -55,6 +55,7 @@ func (p *Plan) Apply(ctx context.Context, created func(*admin.AppliedKey) error)
 		key, err := s.do(ctx)
 		if err != nil {
 			done.Failed = fmt.Sprintf("%s %s: %s", s.Kind, s.Name, core.Text(err))
+			done.Err, done.Refused = err, &s.AppliedChange
 			return done
 		}
 		done.Changes = append(done.Changes, s.AppliedChange)
@@ -64,6 +65,7 @@ func (p *Plan) Apply(ctx context.Context, created func(*admin.AppliedKey) error)
 		done.Keys = append(done.Keys, *key)
 		if err := created(key); err != nil {
 			done.Failed = fmt.Sprintf("%s %s: the secret cannot be kept: %s", s.Kind, s.Name, core.Text(err))
+			done.Err = err
 			return done
 		}
 	}

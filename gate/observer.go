@@ -26,7 +26,7 @@ type Event struct {
 	Version   string // the version ID in the request or, of a new version, in the response; "" for none
 	Target    string // what a request for another API than S3 is about, such as UserName=alice; never a secret
 	UserAgent string
-	Items     []Item          // what a request for several keys did to each of them
+	Items     []Item          // what a request for several changes did, one by one
 	Remote    string          // address and port of the client
 	AccessKey string          // "" unless the sender was authenticated
 	Principal *auth.Principal // nil unless the sender was authenticated
@@ -43,9 +43,11 @@ type Event struct {
 	Took      time.Duration // from Start until the end
 }
 
-// Item is one of the keys of a request for several.
+// Item is one of the changes of a request for several: the deletion of a key, or what a file declares.
 type Item struct {
+	Bucket  string // "" for that of the request
 	Key     string
 	Version string // the version that was named, or the delete marker that was written; "" for none
-	Code    string // the error code for the key; "" if it was successful
+	Target  string // what was changed, if it is not a key; never a secret
+	Code    string // the error code for the change; "" if it was successful
 }

@@ -21,6 +21,7 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/stretchr/testify/require"
 
+	"orcas/admin"
 	"orcas/audit"
 )
 
@@ -43,6 +44,20 @@ func sign(t *testing.T, s *Server, secret, service, method, path, body string) i
 	require.NoError(t, err)
 	require.NoError(t, response.Body.Close())
 	return response.StatusCode
+}
+
+// audited returns the records in the audit file of a server that has stopped.
+func audited(t *testing.T, config *Config) (list []audit.Record) {
+	t.Helper()
+	text, err := os.ReadFile(config.Settings.AuditFile)
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		var r audit.Record
+		require.NoError(t, json.Unmarshal([]byte(line), &r), line)
+		require.NotEmpty(t, r.ID)
+		list = append(list, r)
+	}
+	return list
 }
 
 // TestAudit: every change by any API is in the audit log, and every attempt; reads are not. No record is lost at the
@@ -68,20 +83,15 @@ func TestAudit(t *testing.T) {
 	require.Equal(t, 200, status)
 	status, _, _ = ask(t, s, "a wrong secret", "POST", "/-/admin/key?name=a", "")
 	require.Equal(t, 403, status)
+	status, _, _ = ask(t, s, root, "POST", "/-/admin/bucket?name=none&max-objects=1", "")
+	require.Equal(t, 404, status)
 	require.NoError(t, stop())
 
 	text, err := os.ReadFile(config.Settings.AuditFile)
 	require.NoError(t, err)
 	require.NotContains(t, string(text), root)
-	var got []audit.Record
-	for line := range strings.Lines(string(text)) {
-		var r audit.Record
-		require.NoError(t, json.Unmarshal([]byte(line), &r), line)
-		require.NotEmpty(t, r.ID)
-		require.NotEmpty(t, r.Address)
-		got = append(got, r)
-	}
-	require.Len(t, got, 9)
+	got := audited(t, &config)[1:] // the first record is that of the bucket
+	require.Len(t, got, 10)
 	type brief struct{ api, operation, effect, bucket, key, target, code, reason string }
 	for i, want := range []brief{
 		{"s3", "PutObject", "write", "bucket", "key", "", "", ""},
@@ -93,8 +103,10 @@ func TestAudit(t *testing.T) {
 		{"iam", "CreateUser", "settings", "", "", "UserName=alice", "", ""},
 		{"admin", "StartScrub", "work", "", "", "rate=1GiB", "", ""},
 		{"admin", "", "unknown", "", "", "", "SignatureDoesNotMatch", "authentication"},
+		{"admin", "PutBucketSettings", "settings", "none", "", "name=none&max-objects=1", "NoSuchBucket", ""},
 	} {
 		r := got[i]
+		require.NotEmpty(t, r.Address)
 		require.Equal(t, want, brief{r.API, r.Operation, r.Effect, r.Bucket, r.Key, r.Target, r.Code, r.Reason}, "%+v", r)
 	}
 	require.Equal(t, s.identities.Root().Account, got[0].Account)
@@ -106,7 +118,90 @@ func TestAudit(t *testing.T) {
 	for _, r := range got {
 		statuses = append(statuses, r.Status)
 	}
-	require.Equal(t, []int{200, 403, 404, 200, 200, 200, 200, 200, 403}, statuses)
+	require.Equal(t, []int{200, 403, 404, 200, 200, 200, 200, 200, 403, 404}, statuses)
+}
+
+// TestAuditOfApply: each change of a file that is applied has a record, with the one that failed, and without secrets. A
+// dry run has none.
+func TestAuditOfApply(t *testing.T) {
+	config := liveConfig(t)
+	config.Settings.AuditFile = filepath.Join(t.TempDir(), "audit.log")
+	s, stop := running(t, config)
+	apply := func(q *admin.ApplyRequest) *admin.Applied {
+		body, err := json.Marshal(q)
+		require.NoError(t, err)
+		status, text := askBody(t, s, s.Credentials().SecretKey, "POST", "/-/admin/apply", string(body))
+		require.Equal(t, 200, status, "%s", text)
+		var done admin.Applied
+		require.NoError(t, json.Unmarshal(text, &done))
+		return &done
+	}
+	const file = "users: [{name: mallory, policies: [admin], generate_key: true}]\nbuckets: [{name: bucket, versioning: enabled}]"
+	require.Len(t, apply(&admin.ApplyRequest{File: file, DryRun: true}).Changes, 4)
+	done := apply(&admin.ApplyRequest{File: file})
+	require.Len(t, done.Changes, 4)
+	require.NoError(t, stop())
+	text, err := os.ReadFile(config.Settings.AuditFile)
+	require.NoError(t, err)
+	require.NotContains(t, string(text), done.Keys[0].SecretKey)
+	got := audited(t, &config)[1:]
+	require.Len(t, got, 6)
+	for i, want := range []struct{ bucket, target string }{
+		{"", "dry_run=true"}, {"", ""},
+		{"", "action=create&kind=user&name=mallory"},
+		{"", "action=change&detail=attach+the+policy+admin&kind=user&name=mallory"},
+		{"", "action=change&detail=new+access+key&kind=user&name=mallory"},
+		{"bucket", "action=change&detail=versioning&kind=bucket&name=bucket"},
+	} {
+		r := got[i]
+		require.Equal(t, want.target, r.Target)
+		require.Equal(t, want.bucket, r.Bucket)
+		require.Equal(t, []string{"admin", "ApplyFile", s.Credentials().AccessKey, ""}, []string{r.API, r.Operation, r.AccessKey, r.Code})
+		require.Equal(t, i > 1, r.ID == got[1].ID && i != 1, "the records of an apply have its ID")
+		require.Positive(t, r.In)
+	}
+}
+
+// TestAuditOfStartup: what a server creates when it starts has records, in the name of the root. A later start has none.
+func TestAuditOfStartup(t *testing.T) {
+	config := liveConfig(t)
+	dir := t.TempDir()
+	config.Settings.AuditFile = filepath.Join(dir, "audit.log")
+	path := filepath.Join(dir, "bootstrap.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("users: [{name: alice, generate_key: true}]\nbuckets: [{name: web}, {name: bucket}]"), 0o600))
+	require.NoError(t, setBootstrap(&config.Settings, path))
+	// The keys cannot be kept, so the first start fails after it has created a key.
+	keys := filepath.Join(config.Data, BootstrapKeysFile)
+	require.NoError(t, os.MkdirAll(keys, 0o700))
+	_, err := Open(t.Context(), config)
+	require.ErrorContains(t, err, "the secret cannot be kept")
+	require.NoError(t, os.Remove(keys))
+	var account string
+	for range 2 {
+		s, stop := running(t, config)
+		account = s.identities.Root().Account
+		require.NoError(t, stop())
+	}
+	got := audited(t, &config)
+	type brief struct{ operation, bucket, target, code string }
+	var briefs []brief
+	for _, r := range got {
+		briefs = append(briefs, brief{r.Operation, r.Bucket, r.Target, r.Code})
+		require.Equal(t, []string{"startup", "settings", account, "arn:aws:iam::" + account + ":root"},
+			[]string{r.API, r.Effect, r.Account, r.Principal})
+		require.Empty(t, r.Address+r.AccessKey+r.Method)
+	}
+	require.Equal(t, []brief{
+		{"CreateBucket", "bucket", "ORCAS_BUCKETS", ""},
+		{"Bootstrap", "", "ORCAS_BOOTSTRAP", "InternalError"},
+		{"Bootstrap", "", "action=create&kind=user&name=alice", ""},
+		{"Bootstrap", "", "action=change&detail=new+access+key&kind=user&name=alice", ""},
+		{"Bootstrap", "", "ORCAS_BOOTSTRAP", ""},
+		{"Bootstrap", "web", "action=create&kind=bucket&name=web", ""},
+	}, briefs)
+	text, err := os.ReadFile(config.Settings.AuditFile)
+	require.NoError(t, err)
+	require.NotContains(t, string(text), `"status"`)
 }
 
 // TestAuditFileCannotBeOpened: a server without its audit log does not start, and creates nothing.
@@ -181,8 +276,7 @@ func TestAuditToken(t *testing.T) {
 	config := liveConfig(t)
 	config.Settings.AuditWebhook, config.Settings.AuditToken = receiver.URL, path
 	s, _ := running(t, config)
-	require.Equal(t, 200, sign(t, s, s.Credentials().SecretKey, "s3", "PUT", "/bucket/key", "content"))
-	require.Equal(t, "Bearer secret", <-got)
+	require.Equal(t, "Bearer secret", <-got, "with the record of the bucket")
 	require.NoError(t, os.Chmod(path, 0o644))
 	require.Equal(t, 200, sign(t, s, s.Credentials().SecretKey, "s3", "PUT", "/bucket/key", "content"))
 	require.Eventually(t, func() bool {

@@ -14,6 +14,7 @@ import (
 	"orcas/auth"
 	"orcas/core"
 	"orcas/declared"
+	"orcas/gate"
 	"orcas/internal/durable"
 )
 
@@ -114,7 +115,12 @@ func (s *Server) bootstrap(ctx context.Context) error {
 		s.log.Warn(bootstrapVariable + ": nothing was changed, because the server is read-only")
 		return nil
 	}
+	began := s.now()
 	done := plan.Apply(ctx, s.keepBootstrapKey)
+	s.view.audit.RecordStart(ctx, &gate.Event{
+		Operation: "Bootstrap", Principal: s.identities.Root(), Target: bootstrapVariable, Start: began,
+		Items: done.Items(), Code: admin.CodeOf(done.Err),
+	})
 	for _, c := range done.Changes {
 		s.log.Info("bootstrap", "action", c.Action, "kind", c.Kind, "name", c.Name, "detail", c.Detail)
 	}

@@ -32,11 +32,13 @@ import (
 	"syscall"
 	"time"
 
+	"orcas/admin"
 	"orcas/auth/identity"
 	"orcas/batch"
 	"orcas/content"
 	"orcas/core"
 	"orcas/core/ids"
+	"orcas/gate"
 	"orcas/internal/durable"
 	"orcas/internal/live"
 	"orcas/internal/mutant"
@@ -445,12 +447,20 @@ func (s *Server) makeBuckets(ctx context.Context) error {
 		if s.config.Settings.OpenBuckets {
 			info.Attrs = append(info.Attrs, s3.WithoutPublicAccessBlock())
 		}
+		began := s.now()
 		_, err := s.fs.CreateBucket(ctx, info)
 		if core.Is(err, core.ReadOnly) {
 			s.log.Warn("ORCAS_BUCKETS: the bucket was not created, because the server is read-only", "bucket", name)
 			continue
 		}
-		if err != nil && !core.Is(err, core.BucketExists) {
+		if core.Is(err, core.BucketExists) {
+			continue
+		}
+		s.view.audit.RecordStart(ctx, &gate.Event{
+			Operation: "CreateBucket", Principal: s.identities.Root(), Bucket: name, Target: "ORCAS_BUCKETS", Start: began,
+			Code: admin.CodeOf(err),
+		})
+		if err != nil {
 			return fmt.Errorf("ORCAS_BUCKETS: bucket %s: %w", name, err)
 		}
 	}
