@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"orcas/core"
@@ -16,6 +18,7 @@ import (
 // Tools show and change what a running server does. All fields except Recheck are required.
 type Tools struct {
 	Watch       *watch.Hub
+	Operations  []string // the names of the operations of all APIs
 	Status      func(*http.Request) (*Status, error)
 	LogLevel    func() string        // off, errors, summary or requests
 	SetLogLevel func(string) error   // returns an error for an unknown level
@@ -60,6 +63,10 @@ func (s *Store) trace(r *http.Request) (any, error) {
 	}
 	if err := f.Check(); err != nil {
 		return nil, invalid("admin.trace", "%w", err)
+	}
+	named := func(name string) bool { return strings.EqualFold(name, f.Operation) }
+	if f.Operation != "" && !slices.ContainsFunc(s.Tools.Operations, named) {
+		return nil, invalid("admin.trace", "there is no operation %q: expected a name such as PutObject or CreateUser", f.Operation)
 	}
 	t, err := s.Tools.Watch.Trace(f)
 	if err != nil {

@@ -133,6 +133,23 @@ func TestTraceStream(t *testing.T) {
 	group.Wait()
 }
 
+// TestTraceOfAdminRequests: requests of the admin API can be selected by their operation and by their bucket. A name that
+// no operation has is refused.
+func TestTraceOfAdminRequests(t *testing.T) {
+	s, _ := running(t, liveConfig(t))
+	root := s.Credentials()
+	trace := stream(t, s, root.AccessKey, root.SecretKey, "/-/admin/trace?operation=putbucketsettings&bucket=bucket")
+	for _, path := range []string{"/-/admin/bucket?name=none&compression=fast", "/-/admin/bucket?name=bucket&compression=fast"} {
+		_, _, _ = ask(t, s, root.SecretKey, "POST", path, "")
+	}
+	var line admin.TraceLine
+	trace.next(&line)
+	require.Equal(t, []string{"PutBucketSettings", "bucket", ""}, []string{line.Operation, line.Bucket, line.Code})
+	status, text, _ := ask(t, s, root.SecretKey, "GET", "/-/admin/trace?operation=NoSuch", "")
+	require.Equal(t, 400, status)
+	require.Contains(t, string(text), `there is no operation \"NoSuch\"`)
+}
+
 // TestTraceEndsWithTheRights: a trace ends when the policy that allows it, or the access key, is gone.
 func TestTraceEndsWithTheRights(t *testing.T) {
 	config := liveConfig(t)

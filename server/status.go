@@ -6,20 +6,27 @@ import (
 	"net/http"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"orcas/admin"
 	"orcas/core"
+	"orcas/iam"
 	"orcas/internal/bytesize"
+	"orcas/s3"
 	"orcas/survey"
 )
 
 // tools returns what the admin API needs to show and change what the server does.
 func (s *Server) tools() admin.Tools {
+	var names []string
+	for _, r := range slices.Concat(s3.Routes(), iam.Routes(), admin.Routes()) {
+		names = append(names, r.Name)
+	}
 	return admin.Tools{
-		Watch: &s.view.hub, Status: s.status, LogLevel: s.logLevel, SetLogLevel: s.setLogLevel, FlushCache: s.flushCache, Load: s.load,
+		Watch: &s.view.hub, Operations: names, Status: s.status, LogLevel: s.logLevel, SetLogLevel: s.setLogLevel, FlushCache: s.flushCache, Load: s.load,
 		Recheck: s.config.recheck,
 	}
 }
