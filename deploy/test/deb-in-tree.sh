@@ -8,8 +8,7 @@ new=$1 work=$2 cache=$3
 commit=$(git describe --tags --abbrev=0 --match 'v[0-9]*' HEAD^ 2>/dev/null ||
 	git log --diff-filter=A --format=%H -- deploy/test/deb.sh | tail -1)
 if [ "$(git rev-parse --is-shallow-repository 2>/dev/null)" != false ] || [ -z "$commit" ]; then
-	echo "NOT TESTED: the packages in a clean Debian tree, because the history of the repository is incomplete"
-	exit 0
+	untested history "the packages in a clean Debian tree, because the history of the repository is incomplete"
 fi
 mkdir "$work/source" "$work/pkg"
 git archive "$commit" | tar -x -C "$work/source"
@@ -23,10 +22,8 @@ cp deploy/test/deb.sh "$work/pkg/"
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 if ! [ -s "$cache/debian-$suite.tar" ]; then
 	echo "creating a Debian tree with debootstrap, once"
-	debootstrap --variant=minbase --include=systemd,systemd-sysv,init-system-helpers,passwd,curl "$suite" "$work/tree" >"$work/log" 2>&1 || {
-		echo "NOT TESTED: the packages in a clean Debian tree, because debootstrap failed: $(tail -1 "$work/log")"
-		exit 0
-	}
+	debootstrap --variant=minbase --include=systemd,systemd-sysv,init-system-helpers,passwd,curl "$suite" "$work/tree" >"$work/log" 2>&1 ||
+		untested tree "the packages in a clean Debian tree, because debootstrap failed: $(tail -1 "$work/log")"
 	tar -C "$work/tree" --exclude=./var/cache/apt/archives/*.deb -cf "$cache/debian-$suite.tar.new" .
 	mv "$cache/debian-$suite.tar.new" "$cache/debian-$suite.tar"
 	rm -rf --one-file-system "$work/tree"
@@ -45,10 +42,8 @@ ln -s ../package-test.service "$work/tree/etc/systemd/system/multi-user.target.w
 # The tree has a loopback of its own, so the default ports are free.
 timeout 600 systemd-nspawn -q -D "$work/tree" --bind "$work/pkg:/root/pkg" --register=no --keep-unit --private-network -b \
 	</dev/null >"$work/log" 2>&1 || true
-if ! [ -e "$work/pkg/log" ]; then
-	echo "NOT TESTED: the packages in a clean Debian tree, because systemd-nspawn cannot start it: $(tail -1 "$work/log")"
-	exit 0
-fi
+[ -e "$work/pkg/log" ] ||
+	untested tree "the packages in a clean Debian tree, because systemd-nspawn cannot start it: $(tail -1 "$work/log")"
 if [ "$(cat "$work/pkg/status" 2>/dev/null)" != 0 ]; then
 	cat "$work/pkg/log"
 	fail "the package in a clean Debian tree"
