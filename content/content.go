@@ -47,7 +47,7 @@ type Content struct {
 
 	ctx      context.Context // for waiting for memory
 	beside   bool            // see Beside
-	reserved int64           // memory, in bytes, that release returns; see reserve
+	reserved share           // the memory that release returns; see reserve
 }
 
 // NewContent prepares to receive content of size bytes for a bucket. It always computes MD5 and SHA-256, in addition
@@ -343,8 +343,8 @@ func (c *Content) Finish(ctx context.Context, res core.Result) {
 
 // release releases the buffers.
 func (c *Content) release() {
-	c.engine.receiving.release(c.reserved)
-	c.reserved = 0
+	c.reserved.budget.release(c.reserved.n)
+	c.reserved = share{}
 	if c.buffer != nil {
 		c.buffer.Release()
 		c.buffer = nil

@@ -83,7 +83,7 @@ type Engine struct {
 	encryptAll   bool
 	log          *slog.Logger
 
-	receiving, reading *budget // nil without a bound
+	receiving, receivingSmall, reading *budget // nil without a bound
 }
 
 // New returns an Engine.
@@ -102,9 +102,10 @@ func New(o Options) (*Engine, error) {
 		space: space{reserve: o.Reserve, now: o.Now}, log: o.Logger,
 		compression: o.Compression, encryptAll: o.EncryptAll,
 		verified: o.Verified, verifiedFor: cmp.Or(o.VerifiedFor, 7*24*time.Hour),
-		master:    masterKeys{meta: o.Meta, writer: o.Writer, keys: o.Keys},
-		receiving: newBudget(o.Receiving), reading: newBudget(o.Reading),
+		master:  masterKeys{meta: o.Meta, writer: o.Writer, keys: o.Keys},
+		reading: newBudget(o.Reading),
 	}
+	e.receiving, e.receivingSmall = splitReceiving(o.Receiving)
 	e.guesser, _ = core.As[core.Guesser](o.Meta)
 	e.stater, _ = core.As[core.Stater](o.Blocks)
 	e.space.spacer, _ = core.As[core.Spacer](o.Blocks)

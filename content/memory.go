@@ -2,6 +2,7 @@ package content
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -15,7 +16,8 @@ import (
 // A budget bounds the memory of the bodies that are in progress at the same time. A nil *budget has no bound.
 //
 // Content that is being received waits for its share (acquire), so that many uploads at once take longer instead of
-// more memory. Nothing that holds a share waits for another one, or two of them could wait for each other.
+// more memory. Nothing that holds a share waits for another one, or two of them could wait for each other. Small content
+// has a budget of its own (see splitReceiving), so that it does not wait for large uploads from slow clients.
 //
 // Readers never wait (try), because clients that read slowly would keep out the others. A reader that gets no share
 // reads its content in small pieces instead (see Section.whole).
@@ -27,6 +29,12 @@ type budget struct {
 	waiting []*waiter // first come, first served
 }
 
+// share is n bytes of a budget.
+type share struct {
+	budget *budget
+	n      int64
+}
+
 // waiter waits for n bytes of a budget.
 type waiter struct {
 	n    int64
@@ -35,6 +43,17 @@ type waiter struct {
 
 // acquireTime is the longest time that content waits for memory. Then the client may try again.
 const acquireTime = 30 * time.Second
+
+// ErrNoMemory is the cause of Overloaded if content has waited for memory for too long.
+var ErrNoMemory = errors.New("no memory for the content")
+
+// smallSize is the maximum size, in bytes, of content that never waits for larger content.
+const smallSize = 64 << 10
+
+// splitReceiving divides the memory for content that is being received: a quarter is reserved for small content.
+func splitReceiving(size int64) (large, small *budget) {
+	return newBudget(size - size/4), newBudget(size / 4)
+}
 
 func newBudget(size int64) *budget {
 	if size <= 0 {
@@ -69,18 +88,18 @@ func (b *budget) acquire(ctx context.Context, n int64) (int64, error) {
 		return 0, core.E("content.ReadFrom", core.Canceled, ctx.Err())
 	case <-patience.C:
 		b.leave(w)
-		return 0, core.E("content.ReadFrom", core.Overloaded, fmt.Errorf("no memory for the content within %v: other uploads use all %d bytes", acquireTime, b.size))
+		return 0, core.E("content.ReadFrom", core.Overloaded, fmt.Errorf("%w within %v: other uploads use all %d bytes", ErrNoMemory, acquireTime, b.size))
 	}
 }
 
-// try takes n bytes if they are free, and reports whether it has.
+// try takes n bytes if they are free and nobody waits for them, and reports whether it has.
 func (b *budget) try(n int64) bool {
 	if b == nil {
 		return true
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	ok := b.used+n <= b.size
+	ok := len(b.waiting) == 0 && b.used+n <= b.size
 	if ok {
 		b.used += n
 	}
@@ -107,6 +126,16 @@ func (b *budget) release(n int64) {
 	defer b.mu.Unlock()
 	b.used -= n
 	b.admit()
+}
+
+// queue returns the number of those who wait.
+func (b *budget) queue() int {
+	if b == nil {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.waiting)
 }
 
 // leave removes a waiter, and returns its bytes if it has got them in the meantime.
@@ -150,22 +179,34 @@ func (c *Content) memory() int64 {
 // be called before ReadFrom.
 func (c *Content) Beside() { c.beside = true }
 
-// reserve takes the memory for receiving the content from r, which release returns.
-func (c *Content) reserve(r io.Reader) (err error) {
-	b := c.engine.receiving
+// reserve takes the memory for receiving the content from r, which release returns. Small content uses the memory of
+// large content too, if that is free, but waits only for its own.
+func (c *Content) reserve(r io.Reader) error {
+	b, n := c.engine.receiving, c.memory()
 	if b == nil {
 		return nil
 	}
 	if c.beside {
-		c.reserved = b.take(c.memory())
+		c.reserved = share{b, b.take(n)}
 		return nil
+	}
+	if c.size <= smallSize {
+		if b.try(n) {
+			c.reserved = share{b, n}
+			return nil
+		}
+		b = c.engine.receivingSmall
 	}
 	if s, ok := r.(*Section); ok {
 		s.rest()
 	}
-	c.reserved, err = b.acquire(c.ctx, c.memory())
+	n, err := b.acquire(c.ctx, n)
+	c.reserved = share{b, n}
 	return err
 }
+
+// Waiting returns how many contents wait for memory.
+func (e *Engine) Waiting() int { return e.receiving.queue() + e.receivingSmall.queue() }
 
 // pieceSize is the number of bytes that a Section returns at a time if there is no memory for whole frames.
 const pieceSize = 16 << 10

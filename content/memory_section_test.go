@@ -77,7 +77,7 @@ func TestReadersBeyondMemory(t *testing.T) {
 	}
 }
 
-// TestUploadsWaitForMemory: an upload begins when the one before it has ended, and empty content does not wait.
+// TestUploadsWaitForMemory: an upload begins when the one before it has ended, and small and empty content does not wait.
 func TestUploadsWaitForMemory(t *testing.T) {
 	w := worldWith(t, mem.NewBlocks(), func(o *content.Options) { o.Receiving = frame.MaxPlain })
 	body := make([]byte, 1<<20)
@@ -98,6 +98,7 @@ func TestUploadsWaitForMemory(t *testing.T) {
 	next := &notedReader{r: bytes.NewReader(body), read: make(chan struct{})}
 	go func() { ended <- receive("next", next, int64(len(body))) }()
 	require.NoError(t, receive("empty", bytes.NewReader(nil), 0))
+	require.NoError(t, receive("small", bytes.NewReader(body[:900]), 900))
 	select {
 	case <-next.read:
 		t.Fatal("the second upload was read while the first one had all the memory")

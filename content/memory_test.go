@@ -19,6 +19,7 @@ func TestBudget(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 100, all)
 		require.False(t, b.try(1))
+		require.Zero(t, b.queue())
 		leaving, leave := context.WithCancel(ctx)
 		got := make(chan int64, 3)
 		wait := func(ctx context.Context, n int64) {
@@ -45,6 +46,8 @@ func TestBudget(t *testing.T) {
 		wait(leaving, 50)
 		wait(ctx, 10)
 		require.Empty(t, got, "10 came after 50")
+		require.False(t, b.try(10))
+		require.Equal(t, 2, b.queue())
 		leave()
 		synctest.Wait()
 		require.EqualValues(t, 9, <-got+<-got, "50 has left, so 10 fits")
@@ -59,6 +62,7 @@ func TestBudgetPatience(t *testing.T) {
 		require.True(t, b.try(10))
 		_, err := b.acquire(t.Context(), 1)
 		require.True(t, core.Is(err, core.Overloaded), "%v", err)
+		require.ErrorIs(t, err, ErrNoMemory)
 		require.EqualValues(t, 5, b.take(5))
 		require.EqualValues(t, 15, b.used)
 		n, err := b.acquire(t.Context(), 0)
@@ -74,6 +78,7 @@ func TestNoBudget(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, n)
 	require.True(t, b.try(1<<40))
+	require.Zero(t, b.queue())
 	require.Zero(t, b.take(1))
 	b.release(n)
 }

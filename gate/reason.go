@@ -10,6 +10,7 @@ const (
 	Authorization  Reason = "authorization"  // the sender has no permission
 	Rate           Reason = "rate"           // the sender has exceeded a rate or a bandwidth
 	InFlight       Reason = "in_flight"      // too many requests are in progress, or too many writes are waiting
+	Memory         Reason = "memory"         // all memory for uploads is in use
 	Connections    Reason = "connections"    // all connections are in use
 	FullDrive      Reason = "full_drive"     // the content does not fit above the reserve
 	ReadOnly       Reason = "read_only"      // the server accepts no writes
@@ -17,7 +18,7 @@ const (
 
 // Reasons returns all reasons.
 func Reasons() []Reason {
-	return []Reason{Authentication, Authorization, Rate, InFlight, Connections, FullDrive, ReadOnly}
+	return []Reason{Authentication, Authorization, Rate, InFlight, Memory, Connections, FullDrive, ReadOnly}
 }
 
 // codeReasons are the reasons that follow from the error code that a client sees. A SlowDown has other reasons too, so

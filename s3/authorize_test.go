@@ -4,18 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"orcas/auth"
 	"orcas/auth/policy"
+	"orcas/content"
 	"orcas/core"
 	"orcas/core/ids"
 	"orcas/gate"
@@ -739,6 +742,14 @@ func TestObservers(t *testing.T) {
 	e.Code, e.Out, e.Reason, e.AccessKey, e.Principal = "SignatureDoesNotMatch", int64(n), gate.Authentication, "", nil
 	check(e)
 
+	r = w.request("PUT", "/bucket/a/key", nil)
+	r.Body = io.NopCloser(iotest.ErrReader(core.E("test", core.Overloaded, content.ErrNoMemory)))
+	r.ContentLength = 1
+	(&sigv4.Signer{AccessKey: accessKey, SecretKey: secretKey, Region: "us-east-1"}).Sign(r, sigv4.UnsignedPayload, w.now())
+	response := httptest.NewRecorder()
+	server.ServeHTTP(response, r)
+	require.Equal(t, 503, response.Code)
+	require.Equal(t, gate.Memory, first.take(t).Reason)
 	server.Busy(httptest.NewRecorder(), httptest.NewRequest("GET", "/bucket/a/key", nil))
 	require.Equal(t, gate.Connections, first.take(t).Reason)
 	settings.Update(func(l *live.Settings) { l.MaxInFlight = 0 })

@@ -2,6 +2,7 @@ package s3
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"orcas/auth"
+	"orcas/content"
 	"orcas/core"
 	"orcas/gate"
 	"orcas/gate/limit"
@@ -232,6 +234,9 @@ func (q *request) sendXML(status int, x *xmldoc.Writer) {
 func (q *request) fail(err error) {
 	e := q.detail(toAPI(err))
 	q.code, q.cause, q.faulty = e.Code, e.Cause, e.Status >= 500 && e.Cause != nil
+	if errors.Is(e.Cause, content.ErrNoMemory) {
+		q.reason = gate.Memory
+	}
 	if q.status != 0 && !q.late {
 		panic(http.ErrAbortHandler)
 	}

@@ -1,12 +1,22 @@
 package server
 
 import (
+	"context"
+	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"runtime/debug"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"orcas/core/frame"
+	"orcas/s3/sigv4"
 )
 
 // TestPlanMemory: what is in use at the same time fits into the soft limit, and that leaves some for the kernel. With
@@ -47,6 +57,51 @@ func TestMemorySetting(t *testing.T) {
 	}
 	n, _ := MemoryUnlimited.limit()
 	require.Zero(t, n)
+}
+
+// TestSlowUploads: while slow uploads use all memory for uploads and others wait for it, small uploads are served, and the
+// metrics and the status say what is the matter.
+func TestSlowUploads(t *testing.T) {
+	t.Setenv("GOMEMLIMIT", "off") // so that the test process keeps its own limit
+	config := liveConfig(t)
+	config.Settings.Memory = minMemory
+	s, _ := running(t, config)
+	root, clients := s.Credentials(), httpClient(t, s)
+	ctx, end := context.WithCancel(t.Context())
+	var uploads sync.WaitGroup
+	defer uploads.Wait()
+	defer end()
+	upload := func(path string) {
+		body, sender := io.Pipe()
+		defer context.AfterFunc(ctx, func() { _ = sender.CloseWithError(ctx.Err()) })()
+		r, err := http.NewRequestWithContext(ctx, "PUT", s.Endpoint()+path, body)
+		if err != nil {
+			panic(err)
+		}
+		r.ContentLength = 10 << 20
+		signer := sigv4.Signer{AccessKey: root.AccessKey, SecretKey: root.SecretKey, Region: "us-east-1"}
+		signer.Sign(r, sigv4.UnsignedPayload, time.Now())
+		if response, err := clients.Do(r); err == nil {
+			_ = response.Body.Close()
+		}
+	}
+	const waiting = 3
+	for i := range s.memory.receiving*3/4/frame.MaxPlain + waiting {
+		uploads.Go(func() {
+			for ctx.Err() == nil { // the server refuses an upload that waits or sends nothing for a long time
+				upload(fmt.Sprint("/bucket/slow-", i))
+			}
+		})
+	}
+	requireMetric(t, s, fmt.Sprint("orcas_memory_waiting_uploads ", waiting))
+	for i := range 10 {
+		require.Equal(t, 200, sign(t, s, root.SecretKey, "s3", "PUT", fmt.Sprint("/bucket/small-", i), strings.Repeat("a", 900)))
+	}
+	requireMetric(t, s, fmt.Sprint("orcas_memory_waiting_uploads ", waiting))
+	require.Eventually(t, func() bool {
+		_, text, _ := ask(t, s, root.SecretKey, "GET", "/-/admin/status", "")
+		return strings.Contains(string(text), "3 uploads wait for memory")
+	}, time.Minute, 10*time.Millisecond)
 }
 
 // TestMemoryLimit: a server sets the soft limit of the Go runtime, and the bounds of its buffers.

@@ -133,6 +133,8 @@ func (s readings) healthMetrics() []prometheus.Collector {
 			func() float64 { return float64(s.memory.limit) }),
 		metrics.Counter("orcas_log_dropped_total", "The number of lines that are missing in the log, because it could not be written.",
 			func() float64 { return float64(s.logBuffer.Lost()) }),
+		metrics.Gauge("orcas_memory_waiting_uploads", "The number of uploads that wait for memory.",
+			func() float64 { return float64(s.content.Waiting()) }),
 		metrics.Labeled("orcas_audit_dropped_total", "The number of audit records that a sink has dropped.",
 			prometheus.CounterValue, []string{"sink"}, func(emit emit) {
 				if s.view.audit != nil {

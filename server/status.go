@@ -247,6 +247,10 @@ func (s *Server) addWarnings(st *admin.Status) {
 	case d.Total > 0 && d.Free-d.Reserve < d.Total/20:
 		warn("the drive is nearly full: "+bytesize.Round(max(d.Free-d.Reserve, 0))+" can be written", "delete objects, or enlarge the drive")
 	}
+	if n := s.content.Waiting(); n > 0 {
+		warn(plural(n, "1 upload waits", "%d uploads wait")+" for memory, because other uploads use all of it; after 30 s such an upload gets 503",
+			"if this happens often, raise the memory limit ("+memoryVariable+", or that of the control group), or look for clients that upload slowly")
+	}
 	for _, w := range st.Work {
 		if w.Error != "" {
 			problem, action := failedWork(w)

@@ -139,8 +139,11 @@ func s3() *Dashboard {
 					queries: []query{{perSec("operation, status", "orcas_s3_requests_total", chosen, `status=~"4.."`), "{{operation}} {{status}}"}}},
 				{kind: graph, title: "Refused requests", means: "Requests that were not allowed, or exceeded a limit, by reason.", unit: perSecond, width: 12,
 					queries: []query{{perSec("reason", "orcas_s3_rejections_total"), "{{reason}}"}}},
-				{kind: graph, title: "In flight", means: "Requests that are being processed.", unit: number, width: 12,
-					queries: []query{{on("orcas_s3_requests_in_flight"), "{{instance}}"}}},
+				{kind: graph, title: "In flight", means: "Requests that are being processed, and the uploads among them that wait for memory.", unit: number, width: 12,
+					queries: []query{
+						{on("orcas_s3_requests_in_flight"), "{{instance}}"},
+						{on("orcas_memory_waiting_uploads"), "uploads that wait for memory {{instance}}"},
+					}},
 			}},
 			{"Durations", []panel{
 				{kind: graph, title: "Duration", means: "Time from the headers of a request to the end of its response, which includes the time in which the client sends and reads.",
