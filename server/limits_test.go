@@ -2,8 +2,10 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -205,6 +207,21 @@ func TestConnectionsOfAnAddress(t *testing.T) {
 			if trusted {
 				return
 			}
+			var log syncedBuilder
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				s.listener.report(ctx, slog.New(slog.NewTextHandler(&log, nil)), time.Millisecond)
+			}()
+			for n := 1; n <= 2; n++ { // each line has the address
+				require.Eventually(t, func() bool { return strings.Count(log.String(), "limit=3 closed=1 first_address=127.0.0.1\n") == n },
+					time.Minute, time.Millisecond)
+				_, ok = connect()
+				require.False(t, ok)
+			}
+			stop()
+			<-done
 			require.NoError(t, conns[0].Close())
 			require.Eventually(t, func() bool { _, ok := connect(); return ok }, time.Minute, time.Millisecond, "the others have ended")
 		})

@@ -50,6 +50,7 @@ type limitListener struct {
 	conns     []*limitedConn // all connections with slots
 	extra     int            // the number of connections in extra slots
 	addresses perAddress
+	crowdedBy string     // the first client since the last report whose address had too many connections
 	queue     []idleConn // the connections that had been idle longest, oldest first; some may be active by now
 
 	// Counts since the start: connections closed, requests refused, connections without a slot, and connections of
@@ -101,8 +102,11 @@ func (l *limitListener) admit(c net.Conn) *limitedConn {
 	conn.idleSince.Store(l.now())
 	l.mu.Lock()
 	if !l.addresses.add(conn.address) {
-		l.mu.Unlock()
 		l.crowded.Add(1)
+		if l.crowdedBy == "" {
+			l.crowdedBy = clientOf(c)
+		}
+		l.mu.Unlock()
 		return nil
 	}
 	var victim *limitedConn
@@ -294,9 +298,9 @@ func limited(c net.Conn) *limitedConn {
 // limitReportEvery is the interval at which closed and refused connections are logged.
 const limitReportEvery = time.Minute
 
-// report logs the effects of the limit, until ctx ends.
-func (l *limitListener) report(ctx context.Context, log *slog.Logger) {
-	tick := time.NewTicker(limitReportEvery)
+// report logs the effects of the limit after every interval, until ctx ends.
+func (l *limitListener) report(ctx context.Context, log *slog.Logger, every time.Duration) {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var last [4]int64
 	for {
@@ -305,17 +309,27 @@ func (l *limitListener) report(ctx context.Context, log *slog.Logger) {
 			return
 		case <-tick.C:
 		}
-		now := [4]int64{l.evicted.Load(), l.refused.Load(), l.dropped.Load(), l.crowded.Load()}
+		l.mu.Lock()
+		now, client := [4]int64{l.evicted.Load(), l.refused.Load(), l.dropped.Load(), l.crowded.Load()}, l.crowdedBy
+		l.crowdedBy = ""
+		l.mu.Unlock()
 		evicted, refused, dropped, crowded := now[0]-last[0], now[1]-last[1], now[2]-last[2], now[3]-last[3]
 		last = now
 		if crowded > 0 {
-			log.Warn("addresses reached ORCAS_LIMIT_ADDRESS_CONNECTIONS, so new connections were closed", "limit", l.addresses.most, "closed", crowded)
+			log.Warn("client addresses reached ORCAS_LIMIT_ADDRESS_CONNECTIONS, so their new connections were closed",
+				"limit", l.addresses.most, "closed", crowded, "first_address", client)
 		}
 		if evicted+refused+dropped > 0 {
 			log.Warn("all connections were in use, so idle ones were closed and requests on additional ones got 503; a higher limit on open files allows more",
 				"limit", l.slots, "closed_idle", evicted, "requests_refused", refused, "closed_new", dropped)
 		}
 	}
+}
+
+// clientOf returns the address of the other end of a connection, without the port.
+func clientOf(c net.Conn) string {
+	remote, _, _ := net.SplitHostPort(c.RemoteAddr().String()) // a connection over TCP has a port
+	return remote
 }
 
 // open returns the number of open connections.

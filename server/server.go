@@ -489,7 +489,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.background.Go(func() { s.summarizeRequests(s.life) })
 	s.background.Go(func() { s.survey.Run(s.life) })
-	s.background.Go(func() { s.listener.report(s.life, s.log) })
+	s.background.Go(func() { s.listener.report(s.life, s.log, limitReportEvery) })
 	s.background.Go(func() { s.noteUses(s.life) })
 	s.background.Go(func() { s.releaseMemory(s.life) })
 	if s.admin != nil {
