@@ -45,7 +45,9 @@ awk -v e="$exposure" 'BEGIN { exit !(e != "" && e <= 2.0) }' || fail "the exposu
 
 step "upgrade to $(basename "$new")"
 echo "# changed by the administrator
-ORCAS_AUDIT_FILE=/var/log/orcas/audit.log" >>/etc/orcas/orcas.env
+ORCAS_AUDIT_FILE=/var/log/orcas/audit.log
+ORCAS_METRICS_TOKEN_FILE=/etc/orcas/metrics.token" >>/etc/orcas/orcas.env
+echo token-of-the-metrics | install -m 640 -g orcas /dev/stdin /etc/orcas/metrics.token # as in docs/operations.md
 dpkg --force-confold -i "$new"
 ready
 [ "$(systemctl show -p MainPID --value orcas)" != "$pid" ] || fail "the upgrade did not restart the server"
@@ -58,6 +60,8 @@ objects() {
 }
 objects
 s3 -X PUT "$url-2"
+metrics() { curl -s -o /dev/null -w '%{http_code}' "$@" http://127.0.0.1:9001/metrics; }
+is "status of metrics" "$(metrics) $(metrics -H "Authorization: Bearer token-of-the-metrics")" "401 200"
 grep -q bucket-2 /var/log/orcas/audit.log || fail "the audit log does not have a new bucket"
 
 step "a stopped server stays stopped in an upgrade"
@@ -81,6 +85,7 @@ mkdir -p /root/precious /var/lib/orcas/mounted
 echo precious >/root/precious/file
 mount --bind /root/precious /var/lib/orcas/mounted
 ln -s /root/precious /var/lib/orcas/link
+rm /etc/orcas/metrics.token
 dpkg -P orcas
 is "mounted file" "$(cat /var/lib/orcas/mounted/file)" precious
 getent passwd orcas >/dev/null || fail "the user was removed, but its data is still there"
