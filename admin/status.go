@@ -15,7 +15,7 @@ type Status struct {
 	Requests uint64 `json:"requests"`                 // to the address of S3, since the start
 	Refused  string `json:"writes_refused,omitempty"` // why writes are refused
 
-	Drive        Drive         `json:"drive"`
+	Drive        *Drive        `json:"drive"` // null while it cannot be determined
 	Memory       Memory        `json:"memory"`
 	Relaxed      any           `json:"relaxed,omitempty"` // with relaxed durability: what a power cut could lose
 	Readers      Readers       `json:"readers"`

@@ -292,6 +292,28 @@ func TestStatus(t *testing.T) {
 	require.Equal(t, []admin.AuditState{{Sink: "webhook"}}, st.Audit)
 }
 
+// TestStatusWithoutDrive: if the drive does not respond, the rest of the status is shown, with a warning.
+func TestStatusWithoutDrive(t *testing.T) {
+	s, err := Open(t.Context(), liveConfig(t)) // without Run, so nothing else uses the drive
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	require.Eventually(t, func() bool { return !s.comparing() }, time.Minute, time.Millisecond)
+	d := &drive{Blocks: s.blocks, free: 300, total: 1000}
+	s.blocks = d
+	r, err := http.NewRequestWithContext(t.Context(), "GET", "/", nil)
+	require.NoError(t, err)
+	for _, d.err = range []error{errors.New("the drive does not respond"), nil} {
+		st, err := s.status(r)
+		require.NoError(t, err)
+		require.Equal(t, d.err != nil, st.Drive == nil)
+		text, err := json.Marshal(st)
+		require.NoError(t, err)
+		for _, part := range []string{`"drive":null`, "the free space of the drive cannot be determined: the drive does not respond"} {
+			require.Equal(t, d.err != nil, strings.Contains(string(text), part), "%s", text)
+		}
+	}
+}
+
 func workNames(list []admin.Work) (names []string) {
 	for _, w := range list {
 		names = append(names, w.Name)
@@ -344,9 +366,9 @@ func TestStatusWarns(t *testing.T) {
 	s.view.audit.Close()
 	s.view.audit = nil
 	for problem, st := range map[string]admin.Status{
-		"":                                      {Drive: admin.Drive{Free: 100, Total: 1000, Reserve: 10}},
-		"the drive is full":                     {Drive: admin.Drive{Free: 9, Total: 1000, Reserve: 10}},
-		"the drive is nearly full: 49 B":        {Drive: admin.Drive{Free: 59, Total: 1000, Reserve: 10}},
+		"":                                      {Drive: &admin.Drive{Free: 100, Total: 1000, Reserve: 10}},
+		"the drive is full":                     {Drive: &admin.Drive{Free: 9, Total: 1000, Reserve: 10}},
+		"the drive is nearly full: 49 B":        {Drive: &admin.Drive{Free: 59, Total: 1000, Reserve: 10}},
 		"2 blocks with 3 pieces of content are": {Missing: admin.Missing{Blocks: 2, Contents: 3}},
 		"4 pieces of content are damaged":       {Scrub: admin.ScrubState{Found: 9, Repaired: 5, Damaged: 4}},
 		"reclaim failed, so deleted content keeps its space: broken": {Work: []admin.Work{{Name: "reclaim", Error: "broken"}, {Name: "scrub"}}},

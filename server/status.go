@@ -76,9 +76,13 @@ func (s *Server) status(r *http.Request) (*admin.Status, error) {
 	if err := s.writer.Err(); err != nil {
 		st.Refused = core.Text(err)
 	}
-	var err error
-	if st.Drive, err = set.MinFree.drive(r.Context(), s.blocks); err != nil {
-		return nil, err
+	if drive, err := set.MinFree.drive(r.Context(), s.blocks); err == nil {
+		st.Drive = &drive
+	} else {
+		st.Warnings = append(st.Warnings, admin.Warning{
+			Problem: "the free space of the drive cannot be determined: " + core.Text(err),
+			Action:  "mount the file system with the data directory if it is gone; otherwise check the drive",
+		})
 	}
 	if set.Durability == Relaxed {
 		st.Relaxed = s.lag()
@@ -242,7 +246,8 @@ func (s *Server) addWarnings(st *admin.Status) {
 			"list them with orcas admin scrub --status --json, restore them from a backup, and check the drive")
 	}
 	switch d := st.Drive; {
-	case isFull(d):
+	case d == nil:
+	case isFull(*d):
 		warn("the drive is full: PUT is refused with 507", "delete objects, or enlarge the drive")
 	case d.Total > 0 && d.Free-d.Reserve < d.Total/20:
 		warn("the drive is nearly full: "+bytesize.Round(max(d.Free-d.Reserve, 0))+" can be written", "delete objects, or enlarge the drive")

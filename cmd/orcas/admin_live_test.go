@@ -54,6 +54,7 @@ func TestStatusText(t *testing.T) {
 		{Name: "survey"},
 	}, Scrub: admin.ScrubState{Progress: 0.5, Found: 3, Repaired: 2, Damaged: 1}}
 	for _, line := range []string{
+		"drive          not known",
 		"store          not known yet: the first survey is running",
 		"reclaim        running; last succeeded 2026-11-23 12:00:00",
 		"scrub          running, 50 %; no success since the server started; damage found: 3, repaired: 2, remaining: 1",

@@ -35,7 +35,11 @@ func writeStatus(w io.Writer, s *admin.Status) {
 	row("version", "%s, running for %s", s.Version, time.Duration(s.Uptime*float64(time.Second)).Round(time.Second))
 	row("durability", "%s", s.Durability)
 	row("load", "%s; %s since the start", loadText(&s.Load), counted(s.Requests, "request"))
-	row("drive", "%s of %s free; %s reserved", size(s.Drive.Free), size(s.Drive.Total), size(s.Drive.Reserve))
+	if s.Drive != nil {
+		row("drive", "%s of %s free; %s reserved", size(s.Drive.Free), size(s.Drive.Total), size(s.Drive.Reserve))
+	} else {
+		row("drive", "not known")
+	}
 	limit := "no limit"
 	if s.Memory.Limit > 0 {
 		limit = "limit " + size(s.Memory.Limit)
