@@ -286,17 +286,39 @@ func helpOf(err error) string {
 // printHelp prints help. The help of orcas server includes the environment variables, which are the other half of its
 // configuration.
 func printHelp(o kong.HelpOptions, ctx *kong.Context) error {
-	if err := kong.DefaultHelpPrinter(o, ctx); err != nil {
+	var b strings.Builder
+	stdout := ctx.Stdout
+	ctx.Stdout = &b
+	err := kong.DefaultHelpPrinter(o, ctx)
+	ctx.Stdout = stdout
+	if err != nil {
 		return err
 	}
 	if node := ctx.Selected(); node == nil || node.Name != "server" {
-		return nil
+		_, err = io.WriteString(stdout, showAlternatives(b.String(), node))
+		return err
 	}
-	var b strings.Builder
 	b.WriteString("\nEnvironment variables (an empty value counts as unset; sizes can have units: 64KiB is 65536, 64KB is 64000):\n")
 	for _, v := range server.Variables() {
 		fmt.Fprintf(&b, "  %s\n      %s\n      %s (default: %s)\n", v.Name, v.Help, v.Values, v.Default)
 	}
-	_, err := io.WriteString(ctx.Stdout, b.String())
+	_, err = io.WriteString(stdout, b.String())
 	return err
+}
+
+// showAlternatives changes the usage of a command that requires exactly one of several flags: kong lists them as if all
+// were required.
+func showAlternatives(help string, node *kong.Node) string {
+	var flags []string
+	if node != nil {
+		for _, f := range node.Flags {
+			if f.Required && len(f.Xor) > 0 {
+				flags = append(flags, f.Summary())
+			}
+		}
+	}
+	if len(flags) == 0 {
+		return help
+	}
+	return strings.Replace(help, strings.Join(flags, " "), "("+strings.Join(flags, " | ")+")", 1)
 }
