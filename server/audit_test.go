@@ -237,6 +237,7 @@ func TestAuditSettings(t *testing.T) {
 		"ORCAS_AUDIT_WEBHOOK=https://host/secret", "ORCAS_AUDIT_WEBHOOK_TOKEN_FILE=" + token})
 	require.NoError(t, err)
 	require.Equal(t, AuditSettings{"/a", 1 << 20, 3, "https://host/secret", token}, s.AuditSettings)
+	require.Empty(t, s.Warnings)
 	for _, entry := range []string{
 		"ORCAS_AUDIT_FILE_SIZE=1KiB", "ORCAS_AUDIT_KEEP=0", "ORCAS_AUDIT_WEBHOOK=http://host/secret", "ORCAS_AUDIT_WEBHOOK_TOKEN_FILE=" + token,
 	} {

@@ -168,6 +168,12 @@ func (s *Settings) agree() error {
 	if s.LifecycleDay < lifecycle.Day {
 		s.warn("ORCAS_LIFECYCLE_DAY_SEC", "shortens the days of lifecycle rules, so objects expire early")
 	}
+	if s.AuditFile == "" && s.AuditFileSize != auditFileSize {
+		s.warn("ORCAS_AUDIT_FILE_SIZE", "has no effect without ORCAS_AUDIT_FILE")
+	}
+	if s.AuditFile == "" && s.AuditKeep != auditKeep {
+		s.warn("ORCAS_AUDIT_KEEP", "has no effect without ORCAS_AUDIT_FILE")
+	}
 	if !s.lifecycleSet {
 		s.Lifecycle = min(s.Lifecycle, s.LifecycleDay)
 	}

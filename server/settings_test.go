@@ -100,6 +100,7 @@ func TestSettingsLifecycle(t *testing.T) {
 func TestSettingsWarn(t *testing.T) {
 	for _, entry := range []string{
 		"ORCAS_WRITE_BUFFER_WINDOW_SEC=5", "ORCAS_LIFECYCLE_DAY_SEC=60", "ORCAS_MIN_FREEE=1%",
+		"ORCAS_AUDIT_FILE_SIZE=2MiB", "ORCAS_AUDIT_KEEP=3",
 	} {
 		s, err := ReadSettings([]string{entry})
 		require.NoError(t, err)
