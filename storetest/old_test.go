@@ -18,12 +18,13 @@ import (
 	"orcas/storetest"
 )
 
-// unpack extracts testdata/format1.tar.gz: a data directory of a server with data format 1, which has full frame headers
-// only, version 1 of the list of changes, and schema version 2. The body of an object is the text that oldBody returns.
+// unpack extracts testdata/data-format-1.tar.gz: a data directory of a server with data format 1, which has full frame
+// headers only, version 1 of the list of changes, and schema version 2. It is older than on-disk format 1 of the releases,
+// which TestReleasedFormats opens. The body of an object is the text that oldBody returns.
 func unpack(t *testing.T, skip string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	f, err := os.Open("testdata/format1.tar.gz")
+	f, err := os.Open("testdata/data-format-1.tar.gz")
 	require.NoError(t, err)
 	defer f.Close()
 	z, err := gzip.NewReader(f)
