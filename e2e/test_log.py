@@ -114,13 +114,24 @@ def test_log_that_is_read_late(tmp_path, pipe):
     assert lines[-1]["msg"] == "stopped"
 
 
-def test_log_on_a_full_drive(tmp_path):
-    with open("/dev/full", "w") as log:
-        server = Quiet(tmp_path / "data", log)
+def check_lost(server, cause):
+    """The server serves requests, and counts their lines as lost."""
     server.request(1000)
     deadline = time.monotonic() + HANG_SECONDS
     while server.dropped() < 1000:  # they are written once a second
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert [w for w in server.status()["warnings"] if "no space left on device" in w["problem"]]
+    assert [w for w in server.status()["warnings"] if cause in w["problem"]]
     server.stop()
+
+
+def test_log_on_a_full_drive(tmp_path):
+    with open("/dev/full", "w") as log:
+        server = Quiet(tmp_path / "data", log)
+    check_lost(server, "no space left on device")
+
+
+def test_log_whose_reader_has_ended(tmp_path, pipe):
+    server = Quiet(tmp_path / "data", pipe[1])
+    os.close(pipe[0])
+    check_lost(server, "broken pipe")

@@ -129,6 +129,7 @@ type console struct {
 
 // Run serves until a signal stops it.
 func (c *serverCommand) Run(ctx context.Context, to *console) error {
+	signal.Ignore(syscall.SIGPIPE) // otherwise the server would end with the program that reads its log
 	boundGarbage()
 	procs.AddSpare()
 	settings, err := server.ReadSettings(to.environ)
